@@ -13,7 +13,7 @@
 
 enum { TENSORS = 512, LAYERS = 32, ROWS = 2, LENGTH_MOST = 12 };
 
-struct rig {
+struct fixture {
 	struct zr_try t;
 	struct zr_check *c;
 	const struct zr_model_v1 *v;
@@ -39,19 +39,19 @@ static const void *at(const void *base, uint32_t stride, uint32_t i)
 	return (const char *)base + (size_t)i * stride;
 }
 
-static const struct zr_unit *unit_of(const struct rig *r, uint32_t i)
+static const struct zr_unit *unit_of(const struct fixture *r, uint32_t i)
 {
 	return at(r->d.units, r->d.unit_stride, i);
 }
 
-static const struct zr_layer *layer_of(const struct rig *r, uint32_t i)
+static const struct zr_layer *layer_of(const struct fixture *r, uint32_t i)
 {
 	return at(r->d.layers, r->d.layer_stride, i);
 }
 
 /* ---- the declaration ------------------------------------------------------------- */
 
-static void take_tensor(struct rig *r, const struct zr_tensor *t)
+static void take_tensor(struct fixture *r, const struct zr_tensor *t)
 {
 	const int32_t i = r->tensors++;
 	if (i == TENSORS)
@@ -77,7 +77,7 @@ static void take_tensor(struct rig *r, const struct zr_tensor *t)
 			      t->std);
 }
 
-static void look_at_layers(struct rig *r)
+static void look_at_layers(struct fixture *r)
 {
 	for (uint32_t i = 0; i < r->d.n_layers; i++) {
 		const struct zr_layer *l = layer_of(r, i);
@@ -94,7 +94,7 @@ static void look_at_layers(struct rig *r)
 	}
 }
 
-static void open_rig(struct zr_check *c, struct rig *r)
+static void open_fixture(struct zr_check *c, struct fixture *r)
 {
 	const struct zr_model_decl empty = { .size = sizeof empty };
 	r->c = c;
@@ -125,8 +125,8 @@ static void open_rig(struct zr_check *c, struct rig *r)
 
 void zr_test_declaration(struct zr_check *c)
 {
-	static struct rig r;
-	open_rig(c, &r);
+	static struct fixture r;
+	open_fixture(c, &r);
 	zr_try_close(&r.t);
 }
 
@@ -137,7 +137,7 @@ static void *room(struct zr_check *c, const char *name, uint64_t bytes)
 	return bytes ? zr_area(c, name, bytes, 64) : NULL;
 }
 
-static void fill(struct rig *r)
+static void fill(struct fixture *r)
 {
 	for (int32_t i = 0; i < r->tensors; i++) {
 		const struct zr_tensor *t = r->tensor[i];
@@ -160,7 +160,7 @@ static void fill(struct rig *r)
 	}
 }
 
-static void size_layers(struct rig *r)
+static void size_layers(struct fixture *r)
 {
 	struct zr_check *c = r->c;
 	uint64_t most = 0;
@@ -180,7 +180,7 @@ static void size_layers(struct rig *r)
 	r->gradient = room(c, "the gradient of activations", most);
 }
 
-static void call_with(struct rig *r, uint32_t layer, int back, int training, float **grad)
+static void call_with(struct fixture *r, uint32_t layer, int back, int training, float **grad)
 {
 	struct zr_check *c = r->c;
 	const struct zr_layer *l = layer_of(r, layer);
@@ -236,14 +236,14 @@ static void call_with(struct rig *r, uint32_t layer, int back, int training, flo
 		r->got[number[i]] = 1;
 }
 
-static void call(struct rig *r, uint32_t layer, int back, int training)
+static void call(struct fixture *r, uint32_t layer, int back, int training)
 {
 	call_with(r, layer, back, training, r->grad);
 }
 
 /* What gradients are of: the tokens' losses, and as many times what is added to their mean, which
  * only the loss layer's backward says. */
-static double loss_of(struct rig *r)
+static double loss_of(struct fixture *r)
 {
 	const uint32_t last = r->d.n_layers - 1;
 	zr_routing_pass(1);
@@ -259,7 +259,7 @@ static double loss_of(struct rig *r)
 	return r->sum[0] + r->sum[1] * (double)(ROWS * r->length);
 }
 
-static void gradients(struct rig *r)
+static void gradients(struct fixture *r)
 {
 	zr_routing_pass(0);
 	memset(r->got, 0, sizeof r->got);
@@ -272,7 +272,7 @@ static void gradients(struct rig *r)
 /* ---- gradients ------------------------------------------------------------------- */
 
 /* How the loss changes along `d`, by differences. */
-static double slope(struct rig *r, int32_t i, const float *d, double step)
+static double slope(struct fixture *r, int32_t i, const float *d, double step)
 {
 	float *p = r->param[i], *old = malloc((size_t)r->n[i] * 4);
 	double loss[2];
@@ -298,7 +298,7 @@ static double dot(const float *a, const float *b, int64_t n)
 }
 
 /* Along the gradient, where errors of its scale show, and along a random direction. */
-static void compare(struct rig *r, int32_t i)
+static void compare(struct fixture *r, int32_t i)
 {
 	const int64_t n = r->n[i];
 	const float *g = r->grad[i];
@@ -343,8 +343,8 @@ static struct zr_device_info device_info(struct zr_check *c, struct zr_try *t)
 	return info;
 }
 
-static void same_gradients(struct zr_check *c, const char *model, const struct rig *a,
-			   const struct rig *b)
+static void same_gradients(struct zr_check *c, const char *model, const struct fixture *a,
+			   const struct fixture *b)
 {
 	if (!(fabs(a->sum[0] - b->sum[0]) <= 1e-4 * fabs(a->sum[0])))
 		zr_check_fail(c, "the loss of a small %s is %.9g, and %.9g by the scalar "
@@ -362,10 +362,10 @@ static void same_gradients(struct zr_check *c, const char *model, const struct r
 	}
 }
 
-static void compute(struct rig *r, struct zr_check *model, const struct zr_ops *ops)
+static void compute(struct fixture *r, struct zr_check *model, const struct zr_ops *ops)
 {
-	*r = (struct rig){ .ops = ops };
-	open_rig(model, r);
+	*r = (struct fixture){ .ops = ops };
+	open_fixture(model, r);
 	size_layers(r);
 	fill(r);
 	gradients(r);
@@ -387,7 +387,7 @@ void zr_test_device(struct zr_check *c)
 		zr_check_skip(c, "there is no scalar device to compare with");
 	for (int i = 0; i < 2; i++) {
 		static struct zr_check side;
-		static struct rig by[2];
+		static struct fixture by[2];
 		if (!zr_check_model(c, models[i], &side))
 			zr_check_skip(c, "there is no model to compute");
 		compute(&by[0], &side, reference);
@@ -403,8 +403,8 @@ void zr_test_device(struct zr_check *c)
 
 void zr_test_gradients(struct zr_check *c)
 {
-	static struct rig r;
-	open_rig(c, &r);
+	static struct fixture r;
+	open_fixture(c, &r);
 	if (!(r.ops = zr_check_ops(c)))
 		zr_check_skip(c, "there is no device to compute on");
 	r.ops = zr_routing_ops(c, r.ops);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "tests/lib/ckpt_rig.h"
+#include "tests/lib/ckpt_fixture.h"
 
 #define FIRST 28 /* bytes of the line with the checksum */
 

@@ -50,7 +50,7 @@ fuzz_chat_libs = files/chat/libchat.la files/tokenizer/libtokenizer.la $(fuzz_li
 %C%_fuzz_ini_LDFLAGS = $(FUZZ_LDFLAGS)
 %C%_fuzz_ini_LDADD = $(fuzz_libs)
 
-%C%_fuzz_manifest_SOURCES = %D%/fuzz_manifest.c tests/lib/ckpt_rig.c tests/lib/ckpt_rig.h
+%C%_fuzz_manifest_SOURCES = %D%/fuzz_manifest.c tests/lib/ckpt_fixture.c tests/lib/ckpt_fixture.h
 %C%_fuzz_manifest_CPPFLAGS = $(fuzz_cppflags)
 %C%_fuzz_manifest_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_fuzz_manifest_LDFLAGS = $(FUZZ_LDFLAGS)

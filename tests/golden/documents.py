@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # documents.py - how make_gpt2.py and make_llama.py cut their sequences into documents, as
-# rig_documents() of tests/lib/model_rig.c does.
+# fixture_documents() of tests/lib/model_fixture.c does.
 import torch
 
 

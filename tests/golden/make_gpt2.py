@@ -3,7 +3,7 @@
 #
 # make_gpt2.py gpt2.bin: one step of a tiny GPT-2 by PyTorch in float64, gradients through autograd.
 #
-# Nothing that goes in is stored: parameters and tokens come from the hash below, which tests/lib/model_rig.c
+# Nothing that goes in is stored: parameters and tokens come from the hash below, which tests/lib/model_fixture.c
 # computes too, and are exact in fp32. What comes out, as little-endian float64:
 #   loss of each token [B*T], logits of the last token [V], then the gradient of their mean w.r.t. every
 #   parameter in canonical order (wte, wpe, h.0.*, h.1.*, ln_f.*).

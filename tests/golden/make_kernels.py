@@ -3,7 +3,7 @@
 #
 # make_kernels.py > kernels.txt: values of the row and element kernels by PyTorch in float64, through
 # autograd and torch.optim. Inputs are not stored: they are drawn from the generator below, whose
-# values are exact in bf16; tests/unit/kernels/kernels_rig.c draws the same. One array a
+# values are exact in bf16; tests/unit/kernels/kernels_fixture.c draws the same. One array a
 # line: name count values.
 import torch
 

@@ -4,7 +4,7 @@
 # make_llama.py llama.bin [DIR]: one step each of tiny models of Hugging Face's transformers (4.45), in float64 as far as they
 # let it, gradients through autograd. With DIR the models themselves are saved there, a directory for each.
 #
-# Nothing that goes in is stored: parameters and tokens come from the hash below, which tests/lib/model_rig.c computes too, and
+# Nothing that goes in is stored: parameters and tokens come from the hash below, which tests/lib/model_fixture.c computes too, and
 # are exact in fp32. What comes out, as little-endian float32, case after case in the order of CASES:
 #   loss of each token [B*T], logits of the last token [V], then the gradient of their mean w.r.t. every parameter in
 #   canonical order (embed_tokens, layers.0.*, layers.1.*, norm, lm_head unless tied). Then PACKED: sequences that

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # make_optim.py > optim.txt: trajectories of optimizers in float64 over 50 updates of three parameters, of
-# torch.optim where it has them, else of the classes below. Nothing that goes in is stored: tests/unit/optimizer/optim_rig.c
+# torch.optim where it has them, else of the classes below. Nothing that goes in is stored: tests/unit/optimizer/optim_fixture.c
 # draws the same. Lines: case, update, and every STEP-th element of the parameters after it, one after the other.
 # Those of examples need in PYTHONPATH ademamix.py, the authors' own (github.com/apple/ml-ademamix, pytorch/), and
 # pytorch_optimizer 3.1.2 of PyPI.

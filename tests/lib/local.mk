@@ -3,7 +3,7 @@
 # What tests of several areas share: TAP for scripts, fixtures, and the host for plugins under test.
 # A test that uses that host says
 #   %C%_t_x_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)
-dist_check_SCRIPTS = %D%/tap.sh %D%/cmocka.sh %D%/digests.sh %D%/rig.sh %D%/mpi_env.sh %D%/pairwise.sh %D%/tiers.sh
+dist_check_SCRIPTS = %D%/tap.sh %D%/cmocka.sh %D%/digests.sh %D%/fixture.sh %D%/mpi_env.sh %D%/pairwise.sh %D%/tiers.sh
 EXTRA_DIST += %D%/matrix.ini %D%/mixture.ini
 
 noinst_LTLIBRARIES += %D%/libtesthost.la
@@ -14,7 +14,7 @@ noinst_LTLIBRARIES += %D%/libtesthost.la
 isa_h = %D%/isa.h
 half_h = %D%/half.h
 testdevice_h = %D%/testdevice.h %D%/half.h
-ckpt_rig = %D%/ckpt_rig.c %D%/ckpt_rig.h
-model_rig = %D%/model_rig.c %D%/model_rig.h
-plan_rig = %D%/plan_rig.c %D%/plan_rig.h
-ranks_rig = %D%/ranks_rig.c %D%/ranks_rig.h
+ckpt_fixture = %D%/ckpt_fixture.c %D%/ckpt_fixture.h
+model_fixture = %D%/model_fixture.c %D%/model_fixture.h
+plan_fixture = %D%/plan_fixture.c %D%/plan_fixture.h
+ranks_fixture = %D%/ranks_fixture.c %D%/ranks_fixture.h

@@ -5,7 +5,7 @@
 # as PEFT reads them; one digest over ranks, stages, tiers, recomputation and resumes (I1); and what
 # cannot be adapted is refused.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden
 cd "$scratch" || exit 99
 

@@ -4,7 +4,7 @@
 # The case studies of conf/: each fits the card that it is for, by its plan, and without what makes
 # it fit it does not; a small model runs with the settings of each.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 src=$(cd "$ZR_SRCDIR" && pwd)
 golden=$src/tests/golden/pretrained
 cd "$scratch" || exit 99

@@ -4,7 +4,7 @@
 # [data] plugin = chat: conversations are tokenized once, by one of all ranks, and learned as
 # data/tokens learns the file that zeroth tokenize --chat writes of them.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden/chat
 cd "$scratch" || exit 99
 cp "$golden/bytes.json" tokenizer.json

@@ -4,7 +4,7 @@
 # Checkpoints as people meet them: saving and going on, what is refused and why (I7), what damage, a full disk and signals
 # do (I6), and `zeroth checkpoint`.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 
 cd "$scratch" || exit 99
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > text

@@ -6,7 +6,7 @@
 # ranks, stages and tiers change no bit (I1), also with updates in the backward. Arrays that do not
 # fit together are refused.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 
 cd "$scratch" || exit 99
 build documents

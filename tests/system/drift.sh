@@ -5,7 +5,7 @@
 # drift.c for what is planted. Then fp16: a break at every step of a training that overflows, in the middle of a count of
 # hysteresis too, leaves the bits as they are (I1, I6); and going on begins with what `latest` names.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 
 cd "$scratch" || exit 99
 for i in $(seq 1 2000); do echo "line $i of a text that is long enough to learn a little from"; done > text

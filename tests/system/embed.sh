@@ -3,7 +3,7 @@
 #
 # The library libzeroth: programs that train with it give the digests of the command.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh"
+. "$ZR_SRCDIR/tests/lib/fixture.sh"
 cd "$scratch" || exit 99
 
 lib=$ZR_BUILDDIR/.libs

@@ -5,7 +5,7 @@
 # stages, tiers and sizes of a micro-batch (I1), also with documents and rows without a target; what
 # a training knows of its best evaluation outlives a kill.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 
 cd "$scratch" || exit 99
 export MALLOC_ARENA_MAX=1

@@ -4,7 +4,7 @@
 # What plan says of the time of a step: by the rates of a file and by a card's data sheet, also as a table of stages and
 # tiers; its bytes are those of a run, and a run says how close it comes.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 cd "$scratch" || exit 99
 export XDG_STATE_HOME=$scratch/state
 tiny text 2 4 3 <<< ''

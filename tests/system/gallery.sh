@@ -5,7 +5,7 @@
 # cards that they are for, and the small ones train three steps: the third is the first with a
 # learning rate.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 src=$(cd "$ZR_SRCDIR" && pwd)
 gallery=$src/conf/gallery
 cd "$scratch" || exit 99

@@ -4,7 +4,7 @@
 # I1 whatever groups a stage splits parameters and state over, on three nodes of two ranks, in
 # memory and over tiers; and which groups are refused.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh"
+. "$ZR_SRCDIR/tests/lib/fixture.sh"
 . "$ZR_SRCDIR/tests/lib/tiers.sh"
 
 build groups

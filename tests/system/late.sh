@@ -4,7 +4,7 @@
 # I1, I6: what has to be waited for is, however late it comes: one rank folds, updates or computes later than the others,
 # and a disk takes its time with the checkpoint that training does not wait for. See latedevice.c, faults/faults.h.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 
 for i in $(seq 1 400); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
 build latedevice late

@@ -5,7 +5,7 @@
 # checkpoint, of a run that ended and of PEFT's own files. What merging computes is compared with
 # PEFT in tests/unit/cmd/t_merge.c.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden
 cd "$scratch" || exit 99
 

@@ -4,7 +4,7 @@
 # A mixture: exact shares over a period, each set in its own order as if it were alone, documents
 # beside plain text, and the same bits over ranks, stages and a resume within a period (I1).
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 
 cd "$scratch" || exit 99
 for i in $(seq 400); do printf '%s' "line $i of the first set, in small letters; "; done > small

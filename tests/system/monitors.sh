@@ -3,7 +3,7 @@
 #
 # A monitor that is slow or fails is stopped with a warning, and neither a step nor another monitor waits for it.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 
 cd "$scratch" || exit 99
 tiny text 1 1 2500 <<'INI'

@@ -4,7 +4,7 @@
 # I7: a FIFO, a device or a directory in the place of a file is refused by one line, at once; a configuration may be a pipe, and
 # one that never comes can be interrupted.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 cd "$scratch" || exit 99
 
 tiny text 1 4 1 < /dev/null

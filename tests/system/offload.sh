@@ -6,7 +6,7 @@
 # is limited and, with one rank, cannot be read outside operations, so that what lies elsewhere really does. `make check`
 # runs a pairwise choice, MATRIX=full (`make check-matrix`) everything, with pieces, buffers and threads in turn.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 . "$ZR_SRCDIR/tests/lib/pairwise.sh"
 
 . "$ZR_SRCDIR/tests/lib/tiers.sh"

@@ -4,7 +4,7 @@
 # A training on a file of documents, some longer than the context, some without a target: the same
 # bits over ranks, stages, tiers, accumulation and a resume within an epoch (I1); also epochs.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 
 cd "$scratch" || exit 99
 cat > make.c <<-'C'

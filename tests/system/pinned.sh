@@ -6,7 +6,7 @@
 # the tiers in host memory, stages, ranks and precisions. What is pinned is what copies do touch, and nothing else; and where
 # the system pins no more, training goes on, slower, with a line that says so. See watchdevice.c.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 
 for i in $(seq 1 400); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
 build watchdevice watched

@@ -4,7 +4,7 @@
 # I5: real trainings of several ranks that are killed, stopped, hung and interrupted end by themselves, soon, with the
 # right name, and leave no process and no shared memory. ZR_KILLS: how many random kills (5).
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 cd "$scratch" || exit 99
 
 for i in $(seq 1 3000); do echo "line $i of a text that is long enough"; done > text

@@ -3,7 +3,7 @@
 #
 # zeroth report: one HTML page of run directories, of any age and state. zeroth watch: the same in a terminal.
 . "${ZR_SRCDIR:-.}/tests/lib/tap.sh"
-. "$ZR_SRCDIR/tests/lib/rig.sh"
+. "$ZR_SRCDIR/tests/lib/fixture.sh"
 [ -n "$ZEROTH" ] || skip_all 'ZEROTH names no program'
 cd "$scratch" || exit 99
 

@@ -4,7 +4,7 @@
 # I1, I5, I6: a training whose ranks die, hang or stall goes on from its newest checkpoint, with as many ranks or fewer, to the
 # digest of one that nothing happened to; what would fail again is not tried again.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 cd "$scratch" || exit 99
 
 tiny "$scratch/hold.so" 1 12 6 <<INI

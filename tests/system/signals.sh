@@ -4,7 +4,7 @@
 # I5, I6: a training that is asked to end does so after its step, with a checkpoint, whoever asks and however often at once:
 # a process group's signal, timeout, Ctrl-C, a hangup, a pipe that is closed. ZR_SIGNALS: how many at random moments (4).
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 cd "$scratch" || exit 99
 command -v setsid >/dev/null || skip_all 'no setsid(1)'
 

@@ -5,7 +5,7 @@
 # PEFT's learn beside what bitsandbytes made of the same weights; one digest over ranks, stages,
 # tiers, recomputation and resumes (I1); what makes no sense is refused.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden
 cd "$scratch" || exit 99
 

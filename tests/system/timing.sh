@@ -3,7 +3,7 @@
 #
 # Where the time of a step goes: its parts, as lines, metrics and in the summary; its trace.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 command -v python3 >/dev/null || skip_all 'no python3'
 
 cd "$scratch" || exit 99

@@ -4,7 +4,7 @@
 # Around a device: a failure of any of its operations says rank, unit, operation and the device's own words; gradients on
 # their way through host memory move beside the layers and beside the folds. See watchdevice.c.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 
 for i in $(seq 1 400); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
 build watchdevice watched

@@ -5,7 +5,7 @@
 # all-gather is under way while a layer computes, but for those at the begin of a program. The bits are those of one memory.
 # See watchways.c.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 
 for i in $(seq 1 400); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
 mkdir "$scratch/disk"

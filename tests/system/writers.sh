@@ -4,7 +4,7 @@
 # I6: one process writes a directory: a second one is refused and told who the first is; a crash leaves no lock behind; readers
 # go on. What a run writes follows no link, and a run that is refused leaves nothing.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
-. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 cd "$scratch" || exit 99
 
 tiny ./hold.so 1 4 4 <<INI

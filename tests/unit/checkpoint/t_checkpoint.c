@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/lib/ckpt_rig.h"
+#include "tests/lib/ckpt_fixture.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

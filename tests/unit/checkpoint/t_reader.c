@@ -19,7 +19,7 @@
 #include <xxhash.h>
 
 #include "files/checkpoint/reader.h"
-#include "tests/lib/ckpt_rig.h"
+#include "tests/lib/ckpt_fixture.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

@@ -40,7 +40,7 @@ TESTS += %D%/t_report
 %C%_t_report_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_report_LDADD = cmd/report/libreport.la core/libcore.la $(CMOCKA_LIBS) -lm
 
-%C%_t_run_SOURCES = %D%/t_run.c $(ranks_rig)
+%C%_t_run_SOURCES = %D%/t_run.c $(ranks_fixture)
 %C%_t_run_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_t_run_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_run_LDADD = cmd/librun.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS)

@@ -29,7 +29,7 @@
 #include "cmd/run.h"
 #include "core/session.h"
 #include "cmd/weights.h"
-#include "tests/lib/ranks_rig.h"
+#include "tests/lib/ranks_fixture.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

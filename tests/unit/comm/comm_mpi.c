@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <zeroth/boot.h>
 
-#include "comm_rig.h"
+#include "comm_fixture.h"
 
 #define SEGMENTS 4
 
@@ -55,9 +55,9 @@ static void add(int dtype, void *acc, const void *x, int64_t n)
 /* What the segment must hold after the operation, in want; x is room for count elements. */
 static void reference(const struct spec *s, int i, int64_t count, int n, int first, int me, char *want, char *x)
 {
-	uint64_t bytes = (uint64_t)count * rig_esz(s->dtype);
+	uint64_t bytes = (uint64_t)count * fixture_esz(s->dtype);
 	for (int k = 0; k < n; k++) {
-		rig_fill(x, s->dtype, first + k, i, wide(s->kind, 1) ? me * count : 0, count);
+		fixture_fill(x, s->dtype, first + k, i, wide(s->kind, 1) ? me * count : 0, count);
 		if (wide(s->kind, 0))
 			memcpy(want + (uint64_t)k * bytes, x, bytes);
 		else if (s->kind == ZR_COMM_BROADCAST ? k == n - 1 : k == 0)
@@ -74,7 +74,7 @@ static int is_near(const struct spec *s, int i, int64_t count, int n, int first,
 	double half = s->dtype == ZR_F32 ? 0x1p-24 : 0x1p-53, *sizes = calloc((size_t)count + 1, sizeof *sizes);
 	int near = 1;
 	for (int k = 0; k < n; k++) {
-		rig_fill(x, s->dtype, first + k, i, me * count, count);
+		fixture_fill(x, s->dtype, first + k, i, me * count, count);
 		for (int64_t j = 0; j < count; j++)
 			sizes[j] += fabs(s->dtype == ZR_F32 ? (double)((float *)x)[j] : ((double *)x)[j]);
 	}
@@ -106,7 +106,7 @@ static void one_kind(struct rank *r, const struct spec *s)
 	int me = r->rank - first;
 	struct zr_comm_seg seg[SEGMENTS];
 	char *memory[SEGMENTS];
-	uint64_t esz = rig_esz(s->dtype), before = r->v->bytes_sent(r->c), want_bytes = 0;
+	uint64_t esz = fixture_esz(s->dtype), before = r->v->bytes_sent(r->c), want_bytes = 0;
 	for (int i = 0; i < SEGMENTS; i++) {
 		uint64_t all = (uint64_t)counts[i] * esz * (uint64_t)n, own = (uint64_t)counts[i] * esz * (uint64_t)me;
 		char *p = memory[i] = malloc(2 * all + 64), *q = p + all + esz;
@@ -114,12 +114,12 @@ static void one_kind(struct rank *r, const struct spec *s)
 			q = p;
 		seg[i] = (struct zr_comm_seg){ s->in_place && s->kind == ZR_COMM_ALL_GATHER ? p + own : p,
 					       s->in_place && s->kind == ZR_COMM_REDUCE_SCATTER ? p + own : q, counts[i] };
-		rig_fill((void *)(uintptr_t)seg[i].send, s->dtype, r->rank, i, 0, counts[i] * (wide(s->kind, 1) ? n : 1));
+		fixture_fill((void *)(uintptr_t)seg[i].send, s->dtype, r->rank, i, 0, counts[i] * (wide(s->kind, 1) ? n : 1));
 		want_bytes += must_receive(s->kind, counts[i], n, me, esz);
 	}
-	struct zr_comm_op op = rig_op(s->kind, s->group, s->dtype, seg, SEGMENTS);
+	struct zr_comm_op op = fixture_op(s->kind, s->group, s->dtype, seg, SEGMENTS);
 	op.root = n - 1;
-	expect(r, rig_do(r, &op) == 0, "the operation");
+	expect(r, fixture_do(r, &op) == 0, "the operation");
 	expect(r, r->v->bytes_sent(r->c) - before == want_bytes, "bytes received");
 	for (int i = 0; i < SEGMENTS; i++) {
 		uint64_t bytes = (uint64_t)counts[i] * esz;
@@ -159,7 +159,7 @@ static void many(struct rank *r)
 	for (int i = 0; i < N; i++) {
 		in[i] = r->rank * 1000 + i;
 		seg[i] = (struct zr_comm_seg){ &in[i], &out[i], 1 };
-		op = rig_op(ZR_COMM_ALL_REDUCE, i % 3 == 1 ? ZR_GROUP_NODE : ZR_GROUP_WORLD, ZR_I64, &seg[i], 1);
+		op = fixture_op(ZR_COMM_ALL_REDUCE, i % 3 == 1 ? ZR_GROUP_NODE : ZR_GROUP_WORLD, ZR_I64, &seg[i], 1);
 		op.tag.op = i;
 		expect(r, r->v->post(r->c, &op, &t[i]) == 0, "post");
 	}
@@ -174,7 +174,7 @@ static void many(struct rank *r)
 	}
 	expect(r, r->v->wait(r->c, t[0]) == ZR_ESTATE, "a ticket is waited for once");
 	struct zr_comm_seg wrong = { in, in + 1, 4 };
-	op = rig_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_BF16, &wrong, 1);
+	op = fixture_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_BF16, &wrong, 1);
 	expect(r, r->v->post(r->c, &op, &t[0]) == ZR_ENOTSUP, "sums of bf16 are refused");
 	op.dtype = ZR_I64;
 	expect(r, r->v->post(r->c, &op, &t[0]) == ZR_EINVAL, "overlapping buffers are refused");
@@ -187,14 +187,14 @@ static void pieces(struct rank *r)
 	struct zr_comm_seg seg[N][3];
 	zr_ticket t[N];
 	for (int i = 0; i < N; i++) {
-		struct zr_comm_op op = rig_op(i == 2 ? ZR_COMM_ALL_REDUCE : ZR_COMM_REDUCE_SCATTER, i == 1 ? ZR_GROUP_NODE : ZR_GROUP_WORLD, ZR_F32,
+		struct zr_comm_op op = fixture_op(i == 2 ? ZR_COMM_ALL_REDUCE : ZR_COMM_REDUCE_SCATTER, i == 1 ? ZR_GROUP_NODE : ZR_GROUP_WORLD, ZR_F32,
 					      seg[i], 3);
 		int n = i == 1 ? r->per_node : r->world;
 		op.tag.op = i;
 		for (int k = 0; k < 3; k++) { /* the second one is empty */
 			int64_t count = k == 1 ? 0 : i == 2 ? 5 : COUNT + k * 20000;
 			seg[i][k] = (struct zr_comm_seg){ malloc((size_t)(n * count) * 4 + 4), malloc((size_t)count * 4 + 4), count };
-			rig_fill((void *)(uintptr_t)seg[i][k].send, ZR_F32, r->rank, i * 3 + k, 0, i == 2 ? count : n * count);
+			fixture_fill((void *)(uintptr_t)seg[i][k].send, ZR_F32, r->rank, i * 3 + k, 0, i == 2 ? count : n * count);
 		}
 		expect(r, r->v->post(r->c, &op, &t[i]) == 0, "post");
 	}
@@ -247,34 +247,34 @@ static void differ(struct rank *r)
 {
 	float x[64] = { 0 };
 	struct zr_comm_seg seg = { x, x + 32, r->rank == 1 ? 6 : 5 };
-	struct zr_comm_op op = rig_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_F32, &seg, 1);
-	rig_barrier(r, 1, 0);
-	bad = rig_do(r, &op) != ZR_EPEER;
-	bad |= rig_barrier(r, 1, 3) != ZR_EPEER; /* and so does everything later */
+	struct zr_comm_op op = fixture_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_F32, &seg, 1);
+	fixture_barrier(r, 1, 0);
+	bad = fixture_do(r, &op) != ZR_EPEER;
+	bad |= fixture_barrier(r, 1, 3) != ZR_EPEER; /* and so does everything later */
 }
 
 static void late(struct rank *r)
 {
-	rig_barrier(r, 1, 0);
+	fixture_barrier(r, 1, 0);
 	if (r->rank == 1)
 		sleep(3);
 	else
-		bad = rig_barrier(r, 1, 7) != ZR_EPEER;
+		bad = fixture_barrier(r, 1, 7) != ZR_EPEER;
 }
 
 static void stop(struct rank *r)
 {
-	rig_barrier(r, 1, 0);
+	fixture_barrier(r, 1, 0);
 	if (r->rank == 1)
 		r->v->abort(r->c, "no disk");
-	bad = rig_barrier(r, 1, 7) != ZR_EPEER;
+	bad = fixture_barrier(r, 1, 7) != ZR_EPEER;
 }
 
 static void leave(struct rank *r)
 {
-	rig_barrier(r, 1, 0);
+	fixture_barrier(r, 1, 0);
 	if (r->rank != 1)
-		bad = rig_barrier(r, 1, 7) != ZR_EPEER;
+		bad = fixture_barrier(r, 1, 7) != ZR_EPEER;
 }
 
 /* ---- --------------------------------------------------------------------------------------------------------- */

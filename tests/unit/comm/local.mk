@@ -5,24 +5,24 @@ comm_tests = %D%/t_comm %D%/t_comm_fail %D%/t_comm_view
 check_PROGRAMS += $(comm_tests)
 TESTS += $(comm_tests)
 
-comm_rig = %D%/comm_rig.c %D%/comm_rig.h
+comm_fixture = %D%/comm_fixture.c %D%/comm_fixture.h
 
-%C%_t_comm_SOURCES = %D%/t_comm.c $(comm_rig)
+%C%_t_comm_SOURCES = %D%/t_comm.c $(comm_fixture)
 %C%_t_comm_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_comm_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)
 
-%C%_t_comm_fail_SOURCES = %D%/t_comm_fail.c $(comm_rig)
+%C%_t_comm_fail_SOURCES = %D%/t_comm_fail.c $(comm_fixture)
 %C%_t_comm_fail_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_comm_fail_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)
 
-%C%_t_comm_view_SOURCES = %D%/t_comm_view.c $(comm_rig)
+%C%_t_comm_view_SOURCES = %D%/t_comm_view.c $(comm_fixture)
 %C%_t_comm_view_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_comm_view_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)
 
 # One rank of comm/mpi, for system/mpi.sh.
 if HAVE_MPI
 check_PROGRAMS += %D%/comm_mpi
-%C%_comm_mpi_SOURCES = %D%/comm_mpi.c $(comm_rig)
+%C%_comm_mpi_SOURCES = %D%/comm_mpi.c $(comm_fixture)
 %C%_comm_mpi_CFLAGS = $(AM_CFLAGS)
 %C%_comm_mpi_LDADD = tests/lib/libtesthost.la
 endif

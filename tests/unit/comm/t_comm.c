@@ -14,27 +14,27 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comm_rig.h"
+#include "comm_fixture.h"
 
 #define SEGMENTS 5
 
 static const int worlds[] = { 1, 2, 3, 4, 6 };
 static const int64_t counts[SEGMENTS] = { 5, 0, 4099, 20001, 1 };
 
-static void run(const struct rig *rig, void (*fn)(struct rank *))
+static void run(const struct fixture *fixture, void (*fn)(struct rank *))
 {
-	if (rig_run(rig, fn, -1))
-		fail_msg("%s", rig_failure());
+	if (fixture_run(fixture, fn, -1))
+		fail_msg("%s", fixture_failure());
 }
 
 /* Runs fn as threads and as processes, for every world. */
-static void everywhere(struct rig rig, void (*fn)(struct rank *))
+static void everywhere(struct fixture fixture, void (*fn)(struct rank *))
 {
-	rig.plugin = "comm/local";
+	fixture.plugin = "comm/local";
 	for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++)
-		for (rig.as = THREADS; rig.as <= PROCESSES; rig.as++) {
-			rig.world = worlds[i];
-			run(&rig, fn);
+		for (fixture.as = THREADS; fixture.as <= PROCESSES; fixture.as++) {
+			fixture.world = worlds[i];
+			run(&fixture, fn);
 		}
 }
 
@@ -72,7 +72,7 @@ static int64_t many(const struct spec *s, int ranks, int sent)
 static void lay(struct rank *r, const struct spec *s, struct buffers *b)
 {
 	int n = group_size(r, s->group), me = r->rank - group_first(r, s->group);
-	uint64_t esz = rig_esz(s->dtype), total = 64;
+	uint64_t esz = fixture_esz(s->dtype), total = 64;
 	for (int i = 0; i < s->n; i++)
 		total += ((uint64_t)s->count[i] * esz * (uint64_t)n + 64) * 2;
 	void *m = NULL;
@@ -97,7 +97,7 @@ static void lay(struct rank *r, const struct spec *s, struct buffers *b)
 		else if (s->in_place)
 			q = p;
 		b->seg[i] = (struct zr_comm_seg){ p, q, s->count[i] };
-		rig_fill(p, s->dtype, r->rank, i, 0, s->count[i] * many(s, n, 1));
+		fixture_fill(p, s->dtype, r->rank, i, 0, s->count[i] * many(s, n, 1));
 		at += send + recv + esz;
 	}
 }
@@ -129,13 +129,13 @@ static void expect(struct rank *r, const struct spec *s, int i, char *want)
 {
 	int n = group_size(r, s->group), first = group_first(r, s->group), me = r->rank - first;
 	int64_t count = s->count[i];
-	uint64_t bytes = (uint64_t)count * rig_esz(s->dtype);
+	uint64_t bytes = (uint64_t)count * fixture_esz(s->dtype);
 	char *x = malloc(bytes + 1);
 	if (!x)
 		abort();
 	for (int k = 0; k < n; k++) {
 		int64_t from = s->kind == ZR_COMM_REDUCE_SCATTER || s->kind == ZR_COMM_ALL_TO_ALL ? me * count : 0;
-		rig_fill(x, s->dtype, first + k, i, from, count);
+		fixture_fill(x, s->dtype, first + k, i, from, count);
 		if (s->kind == ZR_COMM_ALL_GATHER || s->kind == ZR_COMM_ALL_TO_ALL)
 			memcpy(want + (uint64_t)k * bytes, x, bytes);
 		else if (s->kind == ZR_COMM_BROADCAST ? k == s->root : k == 0)
@@ -158,7 +158,7 @@ static uint64_t must_read(struct rank *r, const struct spec *s)
 		else
 			sum += s->kind == ZR_COMM_BROADCAST ? (me == s->root ? 0 : c) : (n - 1) * c;
 	}
-	return n == 1 ? 0 : (uint64_t)sum * rig_esz(s->dtype);
+	return n == 1 ? 0 : (uint64_t)sum * fixture_esz(s->dtype);
 }
 
 static void check_spec(struct rank *r, const struct spec *s)
@@ -167,9 +167,9 @@ static void check_spec(struct rank *r, const struct spec *s)
 	int n = group_size(r, s->group);
 	uint64_t sent = r->v->bytes_sent(r->c);
 	lay(r, s, &b);
-	struct zr_comm_op op = rig_op(s->kind, s->group, s->dtype, b.seg, s->n);
+	struct zr_comm_op op = fixture_op(s->kind, s->group, s->dtype, b.seg, s->n);
 	op.root = s->root;
-	CHECK(r, rig_do(r, &op) == 0);
+	CHECK(r, fixture_do(r, &op) == 0);
 	char *got = malloc(b.bytes);
 	if (!got)
 		abort();
@@ -177,7 +177,7 @@ static void check_spec(struct rank *r, const struct spec *s)
 	memset(b.memory, 0x5a, b.bytes); /* after wait, no peer reads it any more */
 	CHECK(r, r->v->bytes_sent(r->c) - sent == must_read(r, s));
 	for (int i = 0; i < s->n; i++) {
-		uint64_t bytes = (uint64_t)(s->count[i] * many(s, n, 0)) * rig_esz(s->dtype);
+		uint64_t bytes = (uint64_t)(s->count[i] * many(s, n, 0)) * fixture_esz(s->dtype);
 		char *want = calloc(1, bytes + 1);
 		if (!want)
 			abort();
@@ -186,7 +186,7 @@ static void check_spec(struct rank *r, const struct spec *s)
 		free(want);
 	}
 	free(got);
-	CHECK(r, rig_barrier(r, 1, 0) == 0);
+	CHECK(r, fixture_barrier(r, 1, 0) == 0);
 	free_buffers(r, s, &b);
 }
 
@@ -225,31 +225,31 @@ static void kinds_nodes(struct rank *r)
 static void every_kind_matches_the_reference(void **state)
 {
 	(void)state;
-	everywhere((struct rig){ .workers = 2 }, kinds_private);
+	everywhere((struct fixture){ .workers = 2 }, kinds_private);
 }
 
 static void every_kind_in_shared_memory(void **state)
 {
 	(void)state;
-	everywhere((struct rig){ 0 }, kinds_shared);
+	everywhere((struct fixture){ 0 }, kinds_shared);
 }
 
 static void every_kind_staged(void **state)
 {
-	struct rig rig = { .plugin = "comm/local", .as = PROCESSES };
+	struct fixture fixture = { .plugin = "comm/local", .as = PROCESSES };
 	(void)state;
-	rig.option[0][0] = "cross_read", rig.option[0][1] = "off";
-	rig.option[1][0] = "staging", rig.option[1][1] = "64K";
-	for (rig.world = 2; rig.world <= 4; rig.world++)
-		run(&rig, kinds_private);
+	fixture.option[0][0] = "cross_read", fixture.option[0][1] = "off";
+	fixture.option[1][0] = "staging", fixture.option[1][1] = "64K";
+	for (fixture.world = 2; fixture.world <= 4; fixture.world++)
+		run(&fixture, kinds_private);
 }
 
 static void groups_of_played_nodes(void **state)
 {
-	struct rig rig = { .plugin = "comm/local", .world = 4, .per_node = 2 };
+	struct fixture fixture = { .plugin = "comm/local", .world = 4, .per_node = 2 };
 	(void)state;
-	for (rig.as = THREADS; rig.as <= PROCESSES; rig.as++)
-		run(&rig, kinds_nodes);
+	for (fixture.as = THREADS; fixture.as <= PROCESSES; fixture.as++)
+		run(&fixture, kinds_nodes);
 }
 
 static void large(struct rank *r)
@@ -263,10 +263,10 @@ static void large(struct rank *r)
 
 static void large_operations_use_all_workers(void **state)
 {
-	struct rig rig = { .plugin = "comm/local", .world = 3, .workers = 3 };
+	struct fixture fixture = { .plugin = "comm/local", .world = 3, .workers = 3 };
 	(void)state;
-	for (rig.as = THREADS; rig.as <= PROCESSES; rig.as++)
-		run(&rig, large);
+	for (fixture.as = THREADS; fixture.as <= PROCESSES; fixture.as++)
+		run(&fixture, large);
 }
 
 /* ---- order of sums ------------------------------------------------------------------------------------------- */
@@ -276,21 +276,21 @@ static void ordered(struct rank *r)
 	static const float x[4] = { 1e8f, 1.0f, -1e8f, 0.5f };
 	float mine[2] = { x[r->rank], -0.0f }, got[2], want = x[0], zero = -0.0f;
 	struct zr_comm_seg seg = { mine, got, 2 };
-	struct zr_comm_op op = rig_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_F32, &seg, 1);
+	struct zr_comm_op op = fixture_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_F32, &seg, 1);
 	for (int k = 1; k < r->world; k++)
 		want = want + x[k];
-	CHECK(r, rig_do(r, &op) == 0);
+	CHECK(r, fixture_do(r, &op) == 0);
 	CHECK(r, memcmp(&got[0], &want, 4) == 0);
 	CHECK(r, memcmp(&got[1], &zero, 4) == 0);
 }
 
 static void sums_run_in_rank_order(void **state)
 {
-	struct rig rig = { .plugin = "comm/local" };
+	struct fixture fixture = { .plugin = "comm/local" };
 	(void)state;
-	for (rig.world = 1; rig.world <= 4; rig.world++)
-		for (rig.as = THREADS; rig.as <= PROCESSES; rig.as++)
-			run(&rig, ordered);
+	for (fixture.world = 1; fixture.world <= 4; fixture.world++)
+		for (fixture.as = THREADS; fixture.as <= PROCESSES; fixture.as++)
+			run(&fixture, ordered);
 }
 
 /* ---- many at once -------------------------------------------------------------------------------------------- */
@@ -305,11 +305,11 @@ static void outstanding(struct rank *r)
 		int node = i % 3 == 1;
 		in[i] = r->rank * 100 + i;
 		seg[i] = (struct zr_comm_seg){ &in[i], out[i], 1 };
-		struct zr_comm_op op = rig_op(ZR_COMM_ALL_GATHER, node ? ZR_GROUP_NODE : ZR_GROUP_WORLD, ZR_I64, &seg[i], 1);
+		struct zr_comm_op op = fixture_op(ZR_COMM_ALL_GATHER, node ? ZR_GROUP_NODE : ZR_GROUP_WORLD, ZR_I64, &seg[i], 1);
 		op.tag.op = i;
 		CHECK(r, r->v->post(r->c, &op, &t[i]) == 0);
 	}
-	struct zr_comm_op op = rig_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_I64, &more, 1);
+	struct zr_comm_op op = fixture_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_I64, &more, 1);
 	CHECK(r, r->v->post(r->c, &op, &full) == ZR_EAGAIN);
 	for (int k = 0; k < N; k++) {
 		int i = r->rank & 1 ? k : N - 1 - k; /* ranks may wait in different orders */
@@ -318,30 +318,30 @@ static void outstanding(struct rank *r)
 		for (int j = 0; j < n; j++)
 			CHECK(r, out[i][j] == (first + j) * 100 + i);
 	}
-	CHECK(r, rig_do(r, &op) == 0 && extra == 600);
+	CHECK(r, fixture_do(r, &op) == 0 && extra == 600);
 }
 
 static void full_ring_says_again_and_tickets_wait_in_any_order(void **state)
 {
-	struct rig rig = { .plugin = "comm/local", .world = 4, .per_node = 2 };
+	struct fixture fixture = { .plugin = "comm/local", .world = 4, .per_node = 2 };
 	(void)state;
-	for (rig.as = THREADS; rig.as <= PROCESSES; rig.as++)
-		run(&rig, outstanding);
+	for (fixture.as = THREADS; fixture.as <= PROCESSES; fixture.as++)
+		run(&fixture, outstanding);
 }
 
 static void tested(struct rank *r)
 {
 	int64_t x = r->rank + 1, sum = 0;
 	struct zr_comm_seg seg = { &x, &sum, 1 };
-	struct zr_comm_op op = rig_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_I64, &seg, 1);
+	struct zr_comm_op op = fixture_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_I64, &seg, 1);
 	zr_ticket t;
 	int rc = 0;
 	if (r->rank == 1)
-		rig_meet(r->world); /* all others have looked once */
+		fixture_meet(r->world); /* all others have looked once */
 	CHECK(r, r->v->post(r->c, &op, &t) == 0);
 	if (r->rank != 1) {
 		CHECK(r, r->v->test(r->c, t) == 0);
-		rig_meet(r->world);
+		fixture_meet(r->world);
 	}
 	while (rc == 0) {
 		rc = r->v->test(r->c, t);
@@ -355,28 +355,28 @@ static void tested(struct rank *r)
 
 static void test_never_blocks_and_completes(void **state)
 {
-	struct rig rig = { .plugin = "comm/local", .world = 3 };
+	struct fixture fixture = { .plugin = "comm/local", .world = 3 };
 	(void)state;
-	for (rig.as = THREADS; rig.as <= PROCESSES; rig.as++)
-		run(&rig, tested);
+	for (fixture.as = THREADS; fixture.as <= PROCESSES; fixture.as++)
+		run(&fixture, tested);
 }
 
 static void flood(struct rank *r)
 {
 	static struct zr_comm_seg none[4096];
-	struct zr_comm_op op = rig_op(ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, none, 4096);
+	struct zr_comm_op op = fixture_op(ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, none, 4096);
 	for (int i = 0; i < 40; i++)
-		CHECK(r, rig_do(r, &op) == 0);
+		CHECK(r, fixture_do(r, &op) == 0);
 	for (int i = 0; i < 1000; i++)
-		CHECK(r, rig_barrier(r, i, 0) == 0);
+		CHECK(r, fixture_barrier(r, i, 0) == 0);
 }
 
 static void long_lists_and_many_fences_reuse_the_ring(void **state)
 {
-	struct rig rig = { .plugin = "comm/local", .world = 3 };
+	struct fixture fixture = { .plugin = "comm/local", .world = 3 };
 	(void)state;
-	for (rig.as = THREADS; rig.as <= PROCESSES; rig.as++)
-		run(&rig, flood);
+	for (fixture.as = THREADS; fixture.as <= PROCESSES; fixture.as++)
+		run(&fixture, flood);
 }
 
 /* Rank 1 executes what rank 0 has only posted, which must not take that for room in its ring. */
@@ -388,18 +388,18 @@ static void unhurried(struct rank *r)
 	zr_ticket t[N] = { 0 };
 	int64_t one[2] = { r->rank };
 	struct zr_comm_seg small = { one, one, 1 };
-	struct zr_comm_op first = rig_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_I64, &small, 1);
-	CHECK(r, rig_do(r, &first) == 0); /* the last one does not fit behind the others */
+	struct zr_comm_op first = fixture_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_I64, &small, 1);
+	CHECK(r, fixture_do(r, &first) == 0); /* the last one does not fit behind the others */
 	for (int i = 0; i < N; i++) {
 		memset(in[i], r->rank * N + i, BYTES);
 		seg[i] = (struct zr_comm_seg){ in[i], out[i], BYTES };
-		struct zr_comm_op op = rig_op(ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_U8, &seg[i], 1);
+		struct zr_comm_op op = fixture_op(ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_U8, &seg[i], 1);
 		op.tag.op = i + 1;
 		if (i == N - 1) {
 			if (r->rank == 1)
 				for (int k = 0; k < i; k++)
 					CHECK(r, r->v->wait(r->c, t[k]) == 0);
-			rig_meet(r->world);
+			fixture_meet(r->world);
 		}
 		int rc = r->v->post(r->c, &op, &t[i]);
 		for (int k = 0; rc == ZR_EAGAIN && r->rank == 0 && k < i; k++, t[k - 1] = 0)
@@ -415,17 +415,17 @@ static void unhurried(struct rank *r)
 
 static void a_rank_that_has_not_executed_keeps_its_data(void **state)
 {
-	struct rig rig = { .plugin = "comm/local", .world = 2, .as = PROCESSES };
+	struct fixture fixture = { .plugin = "comm/local", .world = 2, .as = PROCESSES };
 	(void)state;
-	run(&rig, unhurried);
+	run(&fixture, unhurried);
 }
 
 /* Four such lists fill the ring to the last segment: one more would overwrite what a peer has yet to read. */
 static void filled(struct rank *r)
 {
 	static struct zr_comm_seg none[4096];
-	struct zr_comm_op op = rig_op(ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, none, 4096);
-	struct zr_comm_op more = rig_op(ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, none, 1);
+	struct zr_comm_op op = fixture_op(ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, none, 4096);
+	struct zr_comm_op more = fixture_op(ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, none, 1);
 	for (int round = 0; round < 3; round++) {
 		zr_ticket t[4], refused;
 		for (int i = 0; i < 4; i++)
@@ -434,20 +434,20 @@ static void filled(struct rank *r)
 		CHECK(r, rc == ZR_EAGAIN);
 		if (rc != ZR_EAGAIN)
 			return; /* so do all: nobody has executed any of them */
-		rig_meet((2 * round + 1) * r->world);
+		fixture_meet((2 * round + 1) * r->world);
 		for (int i = 0; i < 4; i++)
 			CHECK(r, r->v->wait(r->c, t[i]) == 0);
-		CHECK(r, rig_do(r, &more) == 0); /* the next round begins at another segment */
-		rig_meet((2 * round + 2) * r->world);
+		CHECK(r, fixture_do(r, &more) == 0); /* the next round begins at another segment */
+		fixture_meet((2 * round + 2) * r->world);
 	}
 }
 
 static void segments_fill_the_ring_to_the_last(void **state)
 {
-	struct rig rig = { .plugin = "comm/local", .world = 3 };
+	struct fixture fixture = { .plugin = "comm/local", .world = 3 };
 	(void)state;
-	for (rig.as = THREADS; rig.as <= PROCESSES; rig.as++)
-		run(&rig, filled);
+	for (fixture.as = THREADS; fixture.as <= PROCESSES; fixture.as++)
+		run(&fixture, filled);
 }
 
 /* A program that all ranks derive from the same numbers: kinds, groups, sizes and waits in any order. */
@@ -467,10 +467,10 @@ static void random_program(struct rank *r)
 
 static void random_programs_agree(void **state)
 {
-	struct rig rig = { .plugin = "comm/local", .world = 4, .per_node = 2, .workers = 2 };
+	struct fixture fixture = { .plugin = "comm/local", .world = 4, .per_node = 2, .workers = 2 };
 	(void)state;
-	for (rig.as = THREADS; rig.as <= PROCESSES; rig.as++)
-		run(&rig, random_program);
+	for (fixture.as = THREADS; fixture.as <= PROCESSES; fixture.as++)
+		run(&fixture, random_program);
 }
 
 /* ---- shared memory ------------------------------------------------------------------------------------------- */
@@ -488,13 +488,13 @@ static void peers(struct rank *r)
 		for (int i = 0; i < N; i++)
 			mine[i] = (float)(r->rank * 1000 + round);
 		struct zr_comm_seg seg = { mine, NULL, N };
-		struct zr_comm_op op = rig_op(ZR_COMM_FENCE, ZR_GROUP_NODE, ZR_F32, &seg, 1);
-		CHECK(r, rig_do(r, &op) == 0);
+		struct zr_comm_op op = fixture_op(ZR_COMM_FENCE, ZR_GROUP_NODE, ZR_F32, &seg, 1);
+		CHECK(r, fixture_do(r, &op) == 0);
 		for (int k = 0; k < r->per_node; k++) {
 			const float *theirs = r->v->mem_peer(r->c, mine + 5, ZR_GROUP_NODE, k);
 			CHECK(r, theirs && theirs[0] == (float)((first + k) * 1000 + round) && theirs[N - 6] == theirs[0]);
 		}
-		CHECK(r, rig_do(r, &op) == 0);
+		CHECK(r, fixture_do(r, &op) == 0);
 	}
 	CHECK(r, r->v->mem_peer(r->c, mine, ZR_GROUP_NODE, me) == m);
 	CHECK(r, r->v->mem_peer(r->c, mine, ZR_GROUP_SELF, 0) == m);
@@ -509,11 +509,11 @@ static void peers(struct rank *r)
 
 static void peers_see_what_was_written_before_the_fence(void **state)
 {
-	struct rig rig = { .plugin = "comm/local", .world = 4, .per_node = 2 };
+	struct fixture fixture = { .plugin = "comm/local", .world = 4, .per_node = 2 };
 	(void)state;
-	everywhere((struct rig){ 0 }, peers);
-	for (rig.as = THREADS; rig.as <= PROCESSES; rig.as++)
-		run(&rig, peers);
+	everywhere((struct fixture){ 0 }, peers);
+	for (fixture.as = THREADS; fixture.as <= PROCESSES; fixture.as++)
+		run(&fixture, peers);
 }
 
 static int count_descriptors(void)
@@ -539,10 +539,10 @@ static int maps_of_ours(void)
 
 static void nothing_is_left_behind(void **state)
 {
-	struct rig rig = { .plugin = "comm/local", .world = 4, .as = THREADS };
+	struct fixture fixture = { .plugin = "comm/local", .world = 4, .as = THREADS };
 	(void)state;
 	int before = count_descriptors();
-	run(&rig, kinds_shared);
+	run(&fixture, kinds_shared);
 	assert_int_equal(count_descriptors(), before);
 	assert_int_equal(maps_of_ours(), 0);
 }

@@ -14,14 +14,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comm_rig.h"
+#include "comm_fixture.h"
 
-static void run(struct rig rig, void (*fn)(struct rank *), int dead)
+static void run(struct fixture fixture, void (*fn)(struct rank *), int dead)
 {
-	rig.plugin = "comm/local";
-	for (rig.as = dead >= 0 ? PROCESSES : THREADS; rig.as <= PROCESSES; rig.as++)
-		if (rig_run(&rig, fn, dead))
-			fail_msg("%s", rig_failure());
+	fixture.plugin = "comm/local";
+	for (fixture.as = dead >= 0 ? PROCESSES : THREADS; fixture.as <= PROCESSES; fixture.as++)
+		if (fixture_run(&fixture, fn, dead))
+			fail_msg("%s", fixture_failure());
 }
 
 static double now(void)
@@ -43,18 +43,18 @@ static void differ(struct rank *r, void (*spoil)(struct zr_comm_op *), const cha
 {
 	float in[64] = { 0 }, out[64];
 	struct zr_comm_seg seg[2] = { { in, out, 4 }, { in + 16, out + 16, 3 } };
-	struct zr_comm_op op = rig_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_F32, seg, 2);
+	struct zr_comm_op op = fixture_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_F32, seg, 2);
 	op.tag = (struct zr_comm_tag){ 3, 17, 2 };
-	CHECK(r, rig_barrier(r, 1, 1) == 0);
+	CHECK(r, fixture_barrier(r, 1, 1) == 0);
 	if (r->rank == 2)
 		spoil(&op);
-	CHECK(r, rig_do(r, &op) == ZR_EPEER);
+	CHECK(r, fixture_do(r, &op) == ZR_EPEER);
 	CHECK(r, says(r, what));
 	CHECK(r, says(r, good));
 	CHECK(r, says(r, bad));
 	CHECK(r, says(r, "rank 2 calls"));
 	CHECK(r, says(r, "; all others call what rank ") && !says(r, "what rank 2 calls"));
-	CHECK(r, rig_do(r, &op) == ZR_EPEER); /* for good */
+	CHECK(r, fixture_do(r, &op) == ZR_EPEER); /* for good */
 }
 
 static const char good[] = "calls all_reduce over the world (step 3, op 17, unit 2) of 7 f32 in 2 segments";
@@ -117,16 +117,16 @@ static void differ_root(struct rank *r)
 {
 	int64_t x = 0, y;
 	struct zr_comm_seg seg = { &x, &y, 1 };
-	struct zr_comm_op op = rig_op(ZR_COMM_BROADCAST, ZR_GROUP_WORLD, ZR_I64, &seg, 1);
+	struct zr_comm_op op = fixture_op(ZR_COMM_BROADCAST, ZR_GROUP_WORLD, ZR_I64, &seg, 1);
 	op.root = r->rank == 2;
-	CHECK(r, rig_do(r, &op) == ZR_EPEER);
+	CHECK(r, fixture_do(r, &op) == ZR_EPEER);
 	CHECK(r, says(r, "differ in the root") && says(r, "from rank 0 of") && says(r, "from rank 1 of"));
 }
 
 /* Two against two: nobody is the odd one. */
 static void differ_in_halves(struct rank *r)
 {
-	CHECK(r, rig_barrier(r, 1, r->rank % 2) == ZR_EPEER);
+	CHECK(r, fixture_barrier(r, 1, r->rank % 2) == ZR_EPEER);
 	CHECK(r, says(r, "differ in the place in the program") && !says(r, "all others"));
 }
 
@@ -143,22 +143,22 @@ static void differing_operations_name_both_ranks(void **state)
 						      differ_length, differ_root, differ_memory, differ_in_halves };
 	(void)state;
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		run((struct rig){ .world = 4 }, all[i], -1);
+		run((struct fixture){ .world = 4 }, all[i], -1);
 }
 
 /* ---- ranks that do not come ---------------------------------------------------------------------------------- */
 
 static void late(struct rank *r)
 {
-	struct zr_comm_op op = rig_op(ZR_COMM_BARRIER, ZR_GROUP_WORLD, 0, NULL, 0);
+	struct zr_comm_op op = fixture_op(ZR_COMM_BARRIER, ZR_GROUP_WORLD, 0, NULL, 0);
 	op.tag = (struct zr_comm_tag){ 8, 4, -1 };
-	CHECK(r, rig_barrier(r, 7, 3) == 0);
+	CHECK(r, fixture_barrier(r, 7, 3) == 0);
 	if (r->rank == 1) {
-		rig_meet(r->world); /* computes until all others have given up */
-		CHECK(r, rig_do(r, &op) == ZR_EPEER);
+		fixture_meet(r->world); /* computes until all others have given up */
+		CHECK(r, fixture_do(r, &op) == ZR_EPEER);
 	} else {
-		CHECK(r, rig_do(r, &op) == ZR_EPEER);
-		rig_meet(r->world);
+		CHECK(r, fixture_do(r, &op) == ZR_EPEER);
+		fixture_meet(r->world);
 	}
 	CHECK(r, says(r, "timeout: barrier over the world (step 8, op 4) of rank"));
 	CHECK(r, says(r, " s for rank 1 (computing after barrier over the world (step 7, op 3))"));
@@ -166,18 +166,19 @@ static void late(struct rank *r)
 
 static void a_timeout_names_the_missing_rank_and_what_it_does(void **state)
 {
-	struct rig rig = { .world = 3 };
+	struct fixture fixture = { .world = 3 };
 	(void)state;
-	rig.option[0][0] = "timeout", rig.option[0][1] = "0.3";
-	run(rig, late, -1);
+	fixture.option[0][0] = "timeout", fixture.option[0][1] = "0.3";
+	run(fixture, late, -1);
 }
 
 static void elsewhere(struct rank *r)
 {
-	struct zr_comm_op world = rig_op(ZR_COMM_BARRIER, ZR_GROUP_WORLD, 0, NULL, 0), node = world;
+	struct zr_comm_op world = fixture_op(ZR_COMM_BARRIER, ZR_GROUP_WORLD, 0, NULL, 0), node =
+			world;
 	node.group = ZR_GROUP_NODE;
-	CHECK(r, rig_do(r, r->rank < 2 ? &node : &world) == (r->rank < 2 ? 0 : ZR_EPEER));
-	rig_meet(r->world);
+	CHECK(r, fixture_do(r, r->rank < 2 ? &node : &world) == (r->rank < 2 ? 0 : ZR_EPEER));
+	fixture_meet(r->world);
 	if (r->rank >= 2) {
 		CHECK(r, says(r, "rank 0 (computing after barrier over the node (step 1, op 6))"));
 		CHECK(r, says(r, "rank 1 (computing after barrier over the node (step 1, op 6))"));
@@ -186,21 +187,21 @@ static void elsewhere(struct rank *r)
 
 static void a_timeout_names_every_missing_rank(void **state)
 {
-	struct rig rig = { .world = 4, .per_node = 2 };
+	struct fixture fixture = { .world = 4, .per_node = 2 };
 	(void)state;
-	rig.option[0][0] = "timeout", rig.option[0][1] = "0.3";
-	run(rig, elsewhere, -1);
+	fixture.option[0][0] = "timeout", fixture.option[0][1] = "0.3";
+	run(fixture, elsewhere, -1);
 }
 
 /* ---- ranks that are gone ------------------------------------------------------------------------------------- */
 
 static void dying(struct rank *r)
 {
-	CHECK(r, rig_barrier(r, 5, 2) == 0);
+	CHECK(r, fixture_barrier(r, 5, 2) == 0);
 	double start = now();
 	if (r->rank == 1)
 		raise(SIGKILL);
-	CHECK(r, rig_barrier(r, 5, 3) == ZR_EPEER);
+	CHECK(r, fixture_barrier(r, 5, 3) == ZR_EPEER);
 	CHECK(r, now() - start < 5);
 	CHECK(r, says(r, "rank 1 (pid ") && says(r, ") died after barrier over the world (step 5, op 2)"));
 }
@@ -208,7 +209,7 @@ static void dying(struct rank *r)
 static void a_killed_rank_is_noticed_before_its_parent_reaps_it(void **state)
 {
 	(void)state;
-	run((struct rig){ .world = 4 }, dying, 1);
+	run((struct fixture){ .world = 4 }, dying, 1);
 }
 
 /* Rank 1 dies while it has data outstanding that the others go on to read. */
@@ -217,10 +218,10 @@ static void dying_inside(struct rank *r)
 	enum { N = 1 << 20 };
 	float *x = calloc(N, sizeof *x), *y = calloc(N, 3 * sizeof *y);
 	struct zr_comm_seg seg = { x, y, N };
-	struct zr_comm_op op = rig_op(ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_F32, &seg, 1);
+	struct zr_comm_op op = fixture_op(ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_F32, &seg, 1);
 	zr_ticket t;
 	CHECK(r, r->v->post(r->c, &op, &t) == 0);
-	rig_meet(r->world);
+	fixture_meet(r->world);
 	if (r->rank == 1)
 		raise(SIGKILL);
 	CHECK(r, r->v->wait(r->c, t) == ZR_EPEER);
@@ -232,22 +233,22 @@ static void dying_inside(struct rank *r)
 static void a_rank_killed_with_data_outstanding_is_noticed(void **state)
 {
 	(void)state;
-	run((struct rig){ .world = 3 }, dying_inside, 1);
+	run((struct fixture){ .world = 3 }, dying_inside, 1);
 }
 
 static void leaving(struct rank *r)
 {
-	CHECK(r, rig_barrier(r, 5, 2) == 0);
+	CHECK(r, fixture_barrier(r, 5, 2) == 0);
 	if (r->rank != 1)
-		CHECK(r, rig_barrier(r, 5, 3) == ZR_EPEER && says(r, "rank 1 has left; barrier over the world (step 5, op 3)"));
+		CHECK(r, fixture_barrier(r, 5, 3) == ZR_EPEER && says(r, "rank 1 has left; barrier over the world (step 5, op 3)"));
 }
 
 static void a_rank_that_left_is_not_waited_for(void **state)
 {
-	struct rig rig = { .world = 3 };
+	struct fixture fixture = { .world = 3 };
 	(void)state;
-	rig.option[0][0] = "timeout", rig.option[0][1] = "10"; /* who waits says so before the rig ends it */
-	run(rig, leaving, -1);
+	fixture.option[0][0] = "timeout", fixture.option[0][1] = "10"; /* who waits says so before the fixture ends it */
+	run(fixture, leaving, -1);
 }
 
 /* ---- giving up ----------------------------------------------------------------------------------------------- */
@@ -256,9 +257,9 @@ static void giving_up(struct rank *r)
 {
 	int64_t x = 1, y[4];
 	struct zr_comm_seg seg = { &x, y, 1 };
-	struct zr_comm_op op = rig_op(ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_I64, &seg, 1);
+	struct zr_comm_op op = fixture_op(ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_I64, &seg, 1);
 	zr_ticket t = 0;
-	CHECK(r, rig_barrier(r, 1, 1) == 0);
+	CHECK(r, fixture_barrier(r, 1, 1) == 0);
 	if (r->rank == 2) {
 		nanosleep(&(struct timespec){ 0, 50000000 }, NULL);
 		r->v->abort(r->c, "disk full");
@@ -276,7 +277,7 @@ static void giving_up(struct rank *r)
 static void an_abort_ends_what_is_pending_everywhere(void **state)
 {
 	(void)state;
-	run((struct rig){ .world = 4 }, giving_up, -1);
+	run((struct fixture){ .world = 4 }, giving_up, -1);
 }
 
 /* ---- wrong calls --------------------------------------------------------------------------------------------- */
@@ -293,7 +294,7 @@ static void wrong(struct rank *r)
 {
 	float x[64] = { 0 };
 	struct zr_comm_seg seg = { x, x + 32, 4 }, bad = { x, x + 1, 4 }, negative = { x, x + 32, -1 };
-	struct zr_comm_op op = rig_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_F32, &seg, 1), o;
+	struct zr_comm_op op = fixture_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_F32, &seg, 1), o;
 	o = op, o.kind = 8;
 	refused(r, o, "unknown kind of operation 8");
 	o = op, o.group = 3;
@@ -308,17 +309,17 @@ static void wrong(struct rank *r)
 	refused(r, o, "segment 0 of all_reduce has -1 elements");
 	for (int kind = ZR_COMM_ALL_GATHER; kind <= ZR_COMM_ALL_TO_ALL; kind++) {
 		bad.recv = kind == ZR_COMM_REDUCE_SCATTER ? x + 3 - 2 * r->rank : kind == ZR_COMM_ALL_TO_ALL ? x : x + 1;
-		o = rig_op(kind, ZR_GROUP_WORLD, ZR_F32, &bad, 1), o.root = r->rank;
+		o = fixture_op(kind, ZR_GROUP_WORLD, ZR_F32, &bad, 1), o.root = r->rank;
 		refused(r, o, "would overwrite what peers read");
 	}
 	CHECK(r, r->v->wait(r->c, 5) == ZR_ESTATE && says(r, "ticket 5 is not outstanding"));
-	CHECK(r, rig_barrier(r, 1, 1) == 0); /* nothing was harmed */
+	CHECK(r, fixture_barrier(r, 1, 1) == 0); /* nothing was harmed */
 }
 
 static void wrong_calls_are_refused_at_post(void **state)
 {
 	(void)state;
-	run((struct rig){ .world = 2 }, wrong, -1);
+	run((struct fixture){ .world = 2 }, wrong, -1);
 }
 
 static void without_a_boot_ranks_cannot_meet(void **state)

@@ -12,12 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "comm_rig.h"
+#include "comm_fixture.h"
 
-static void run(const struct rig *rig, void (*fn)(struct rank *))
+static void run(const struct fixture *fixture, void (*fn)(struct rank *))
 {
-	if (rig_run(rig, fn, -1))
-		fail_msg("%s", rig_failure());
+	if (fixture_run(fixture, fn, -1))
+		fail_msg("%s", fixture_failure());
 }
 
 static uint64_t page_bytes(void)
@@ -40,8 +40,8 @@ static int maps(const char *word)
 static void meet_in(struct rank *r, int group, void *mine, int64_t count)
 {
 	struct zr_comm_seg seg = { mine, NULL, count };
-	struct zr_comm_op op = rig_op(ZR_COMM_FENCE, group, ZR_F32, &seg, 1);
-	CHECK(r, rig_do(r, &op) == 0);
+	struct zr_comm_op op = fixture_op(ZR_COMM_FENCE, group, ZR_F32, &seg, 1);
+	CHECK(r, fixture_do(r, &op) == 0);
 }
 
 /* The view of a group over `words` from mine[first]: what every rank of it has written in this round. */
@@ -92,14 +92,15 @@ static void views(struct rank *r)
 
 static void views_show_all_ranks_in_one_piece(void **state)
 {
-	struct rig rig = { .plugin = "comm/local" };
+	struct fixture fixture = { .plugin = "comm/local" };
 	(void)state;
-	for (rig.as = THREADS; rig.as <= PROCESSES; rig.as++) {
-		for (rig.per_node = rig.world = 1; rig.world <= 4; rig.per_node = ++rig.world)
-			run(&rig, views);
-		rig.world = 4;
-		for (rig.per_node = 1; rig.per_node <= 2; rig.per_node++)
-			run(&rig, views);
+	for (fixture.as = THREADS; fixture.as <= PROCESSES; fixture.as++) {
+		for (fixture.per_node = fixture.world = 1; fixture.world <= 4; fixture.per_node =
+		     ++fixture.world)
+			run(&fixture, views);
+		fixture.world = 4;
+		for (fixture.per_node = 1; fixture.per_node <= 2; fixture.per_node++)
+			run(&fixture, views);
 	}
 }
 
@@ -120,16 +121,16 @@ static void write_to_view(struct rank *r)
 
 static void views_are_read_only(void **state)
 {
-	struct rig rig = { .plugin = "comm/local", .world = 2, .as = PROCESSES };
+	struct fixture fixture = { .plugin = "comm/local", .world = 2, .as = PROCESSES };
 	(void)state;
-	run(&rig, write_to_view);
+	run(&fixture, write_to_view);
 }
 
 static void views_leave_nothing_behind(void **state)
 {
-	struct rig rig = { .plugin = "comm/local", .world = 3, .as = THREADS };
+	struct fixture fixture = { .plugin = "comm/local", .world = 3, .as = THREADS };
 	(void)state;
-	run(&rig, views);
+	run(&fixture, views);
 	assert_int_equal(maps("memfd:zeroth"), 0);
 }
 
@@ -161,7 +162,7 @@ static void use_up_maps(struct rank *r)
 
 static void a_view_too_many_is_refused_with_the_remedy(void **state)
 {
-	struct rig rig = { .plugin = "comm/local", .world = 2, .as = PROCESSES };
+	struct fixture fixture = { .plugin = "comm/local", .world = 2, .as = PROCESSES };
 	long most = 0;
 	FILE *f = fopen("/proc/sys/vm/max_map_count", "r");
 	(void)state;
@@ -171,7 +172,7 @@ static void a_view_too_many_is_refused_with_the_remedy(void **state)
 		fclose(f);
 	if (most < 1 || most > 300000)
 		skip(); /* too many to use up */
-	run(&rig, use_up_maps);
+	run(&fixture, use_up_maps);
 }
 
 int main(void)

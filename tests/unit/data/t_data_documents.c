@@ -4,7 +4,7 @@
  * is held out, and which files are refused. Token t of document d is 100 d + t, so that a row tells
  * where it came from.
  */
-#include "data_rig.h"
+#include "data_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>

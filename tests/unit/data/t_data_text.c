@@ -2,7 +2,7 @@
  *
  * t_data_text.c - data/text: what is held out, compressed files, and which files are refused.
  */
-#include "data_rig.h"
+#include "data_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * t_data_tokens.c - data/tokens: the order of sequences, which data/text shares, and which files are
  * refused. Files hold their own positions as tokens, so that a window tells where it came from.
  */
-#include "data_rig.h"
+#include "data_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/data/data_rig.h"
+#include "tests/unit/data/data_fixture.h"
 
 #define MOST 700 /* documents */
 

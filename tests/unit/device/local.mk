@@ -49,7 +49,7 @@ elementwise_texts = %D%/elementwise_adamw.c %D%/elementwise_both.c %D%/elementwi
 %C%_t_right_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_right_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
-%C%_t_separate_SOURCES = %D%/t_separate.c $(testdevice_h) $(model_rig)
+%C%_t_separate_SOURCES = %D%/t_separate.c $(testdevice_h) $(model_fixture)
 %C%_t_separate_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_separate_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 

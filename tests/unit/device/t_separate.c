@@ -3,7 +3,7 @@
  * t_separate.c - a played device: its options, its limit, and that nothing but operations and copies can touch a
  * separate memory, so that a model or an optimizer that works there never does.
  */
-#include "tests/lib/model_rig.h"
+#include "tests/lib/model_fixture.h"
 #include "tests/lib/testdevice.h"
 
 #include <zeroth/optimizer.h>
@@ -348,19 +348,19 @@ static void gpt2_touches_nothing_itself_I1(void **state)
 	int i;
 	(void)state;
 	for (i = 0; i < 2; i++) {
-		struct rig_setup s = { .workers = 2, .dtype = dtypes[i], .batch = 2, .length = 13, .options = { "dropout", "0.2" } };
-		struct rig *a = rig_new(s), *b;
+		struct fixture_setup s = { .workers = 2, .dtype = dtypes[i], .batch = 2, .length = 13, .options = { "dropout", "0.2" } };
+		struct fixture *a = fixture_new(s), *b;
 		s.separate = 1;
-		b = rig_new(s);
-		assert_true(rig_step(a, 0) == rig_step(b, 0));
+		b = fixture_new(s);
+		assert_true(fixture_step(a, 0) == fixture_step(b, 0));
 		same_floats("gradients", a->gradient, b->gradient, a->total);
 		same_floats("losses", a->loss_rows, b->loss_rows, 26);
-		assert_true(rig_loss(a, 0) == rig_loss(b, 0));
-		rig_logits(a, 25, here);
-		rig_logits(b, 25, there);
+		assert_true(fixture_loss(a, 0) == fixture_loss(b, 0));
+		fixture_logits(a, 25, here);
+		fixture_logits(b, 25, there);
 		same_floats("logits", here, there, 97);
-		rig_free(a);
-		rig_free(b);
+		fixture_free(a);
+		fixture_free(b);
 	}
 }
 

@@ -16,7 +16,7 @@ static uint64_t seed;
 
 void *noise(int64_t n, int32_t dtype)
 {
-	void *p = rig_buffer(n, dtype);
+	void *p = fixture_buffer(n, dtype);
 
 	for (int64_t i = 0; i < n; i++) {
 		seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -27,7 +27,7 @@ void *noise(int64_t n, int32_t dtype)
 
 void *output(struct job *j, int64_t n, int32_t dtype, int fresh)
 {
-	void *p = fresh ? rig_buffer(n, dtype) : noise(n, dtype);
+	void *p = fresh ? fixture_buffer(n, dtype) : noise(n, dtype);
 
 	assert_true(j->outs < (int)(sizeof j->out / sizeof *j->out));
 	j->out[j->outs].p = p;
@@ -45,7 +45,7 @@ void *absolute(void *p, int64_t n, int32_t dtype)
 
 const int32_t *draw_tokens(int64_t n, int32_t vocabulary)
 {
-	int32_t *t = rig_buffer(n, ZR_F32);
+	int32_t *t = fixture_buffer(n, ZR_F32);
 
 	for (int64_t i = 0; i < n; i++) {
 		seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -80,13 +80,14 @@ static void compare(const struct job *got, const struct job *want, double tolera
 		int32_t dtype = want->out[o].dtype;
 		int64_t n = want->out[o].n;
 		if (tolerance == 0) {
-			assert_memory_equal(got->out[o].p, want->out[o].p, (size_t)(n * rig_size(dtype)));
+			assert_memory_equal(got->out[o].p, want->out[o].p, (size_t)(n * fixture_size(dtype)));
 			continue;
 		}
 		for (int64_t i = 0; i < n; i++) {
-			double w = rig_get(want->out[o].p, i, dtype);
+			double w = fixture_get(want->out[o].p, i, dtype);
 			double t = dtype == ZR_BF16 ? 0x1p-7 : dtype == ZR_F16 ? 0x1p-10 : tolerance;
-			rig_near(rig_get(got->out[o].p, i, dtype), w, t * (1 + (w < 0 ? -w : w)));
+			fixture_near(fixture_get(got->out[o].p, i, dtype), w,
+				     t * (1 + (w < 0 ? -w : w)));
 		}
 	}
 }
@@ -100,13 +101,13 @@ struct state {
 /* check(state, shape, dtype, variation) for all of them */
 static void for_all(const struct state *s, void (*check)(const struct state *, const struct shape *, int32_t, int))
 {
-	if (!rig_runs(s->k))
+	if (!fixture_runs(s->k))
 		skip();
 	for (int i = 0; i < SHAPES; i++)
 		for (int32_t dtype = ZR_F32; dtype <= ZR_F16; dtype++)
 			for (int v = 0; v < s->kernel->variations; v++) {
 				check(s, shapes + i, dtype, v);
-				rig_release();
+				fixture_release();
 			}
 }
 
@@ -151,7 +152,7 @@ int job_main(const char *name, const struct kernel *kernels, int n_kernels)
 	if (!states || !tests)
 		return 1;
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	for (int i = 0; (k = rig_kernels(i)); i++)
+	for (int i = 0; (k = fixture_kernels(i)); i++)
 		for (int op = 0; op < n_kernels; op++)
 			for (int cuts = k == &zr_cpu_scalar; cuts <= 1; cuts++) {
 				struct state *s = states + n;

@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-#include "kernels_rig.h"
+#include "kernels_fixture.h"
 
 /* One operation on buffers of its own. Before it is made, span is n and grain 64. */
 struct job {

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels_rig.h"
+#include "kernels_fixture.h"
 
 /* A variant at a storage type; k == NULL is the double oracle. */
 struct mode {
@@ -29,7 +29,7 @@ struct mode {
 
 static inline void need(const struct mode *m)
 {
-	if (m->k && !rig_runs(m->k))
+	if (m->k && !fixture_runs(m->k))
 		skip();
 }
 
@@ -52,7 +52,7 @@ static inline int mode_fill(struct mode *m)
 	int n = 0;
 
 	m[n++] = (struct mode){ NULL, ZR_F64, ZR_F64, 1e-9, 1e-9, "f64" };
-	for (int i = 0; (k = rig_kernels(i)); i++)
+	for (int i = 0; (k = fixture_kernels(i)); i++)
 		for (int t = 0; t < 3; t++) {
 			m[n] = (struct mode){ k, types[t].dtype, ZR_F32, types[t].tolerance, 3e-6, "" };
 			snprintf(m[n].name, sizeof m[n].name, "%s %s", k->name, types[t].name);

@@ -9,9 +9,9 @@ check_PROGRAMS += $(kernel_tests)
 TESTS += $(kernel_tests)
 
 attention_case = %D%/attention_case.c %D%/attention_case.h $(isa_h)
-kernel_rig = %D%/kernels_rig.c %D%/kernels_rig.h $(isa_h)
-kernel_mode = %D%/kernels_mode.h $(kernel_rig)
-kernel_job = %D%/kernels_job.c %D%/kernels_job.h $(kernel_rig)
+kernel_fixture = %D%/kernels_fixture.c %D%/kernels_fixture.h $(isa_h)
+kernel_mode = %D%/kernels_mode.h $(kernel_fixture)
+kernel_job = %D%/kernels_job.c %D%/kernels_job.h $(kernel_fixture)
 kernel_test_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels
 if HAVE_X86_64
 kernel_test_cppflags += -DHAVE_X86_64
@@ -50,17 +50,17 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 %C%_t_kernels_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_kernels_LDADD = kernels/libkernels_f64.la $(kernel_test_ldadd)
 
-%C%_t_kernels_bits_SOURCES = %D%/t_kernels_bits.c $(kernel_rig)
+%C%_t_kernels_bits_SOURCES = %D%/t_kernels_bits.c $(kernel_fixture)
 %C%_t_kernels_bits_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_kernels_bits_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_kernels_bits_LDADD = $(kernel_test_ldadd)
 
-%C%_t_master_SOURCES = %D%/t_master.c $(kernel_rig)
+%C%_t_master_SOURCES = %D%/t_master.c $(kernel_fixture)
 %C%_t_master_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_master_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_master_LDADD = $(kernel_test_ldadd)
 
-%C%_t_kernels_codes_SOURCES = %D%/t_kernels_codes.c $(kernel_rig)
+%C%_t_kernels_codes_SOURCES = %D%/t_kernels_codes.c $(kernel_fixture)
 %C%_t_kernels_codes_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_kernels_codes_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_kernels_codes_LDADD = $(kernel_test_ldadd)
@@ -70,12 +70,12 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 %C%_t_kernels_simd_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_kernels_simd_LDADD = $(kernel_test_ldadd)
 
-%C%_t_kernels_slopes_SOURCES = %D%/t_kernels_slopes.c $(kernel_rig)
+%C%_t_kernels_slopes_SOURCES = %D%/t_kernels_slopes.c $(kernel_fixture)
 %C%_t_kernels_slopes_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_kernels_slopes_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_kernels_slopes_LDADD = kernels/libkernels_f64.la $(kernel_test_ldadd)
 
-%C%_t_kernels_types_SOURCES = %D%/t_kernels_types.c $(kernel_rig) $(half_h)
+%C%_t_kernels_types_SOURCES = %D%/t_kernels_types.c $(kernel_fixture) $(half_h)
 %C%_t_kernels_types_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_kernels_types_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_kernels_types_LDADD = $(kernel_test_ldadd)
@@ -85,7 +85,7 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 %C%_t_kernels_update_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_kernels_update_LDADD = $(kernel_test_ldadd)
 
-%C%_t_moments8_SOURCES = %D%/t_moments8.c $(kernel_rig)
+%C%_t_moments8_SOURCES = %D%/t_moments8.c $(kernel_fixture)
 %C%_t_moments8_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_moments8_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_moments8_LDADD = $(kernel_test_ldadd)
@@ -95,7 +95,7 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 %C%_t_norms_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_norms_LDADD = kernels/libkernels_f64.la $(kernel_test_ldadd)
 
-%C%_t_pairs_SOURCES = %D%/t_pairs.c %D%/tiles_emulated.h $(kernel_rig)
+%C%_t_pairs_SOURCES = %D%/t_pairs.c %D%/tiles_emulated.h $(kernel_fixture)
 %C%_t_pairs_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_pairs_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_pairs_LDADD = $(pairs_ldadd) $(kernel_test_ldadd)

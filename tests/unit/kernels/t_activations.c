@@ -12,14 +12,14 @@ static void gelu_erf_golden(void **state)
 	need(m);
 	struct zr_op_gelu_bwd op = { .dtype = m->dtype, .activation = ZR_ACT_GELU_ERF, .n = 97 };
 
-	op.pre = rig_drawn(&x, 97, m->dtype, 2);
-	op.dy = rig_drawn(&x, 97, m->dtype, 1);
+	op.pre = fixture_drawn(&x, 97, m->dtype, 2);
+	op.dy = fixture_drawn(&x, 97, m->dtype, 1);
 	op.dx = (void *)(uintptr_t)op.dy;
-	op.act = rig_buffer(97, m->dtype);
+	op.act = fixture_buffer(97, m->dtype);
 	CALL(m, gelu_bwd, &op, 0, 97);
-	rig_golden(m->name, "gelu_erf.y", op.act, 97, m->dtype, m->tolerance);
-	rig_golden(m->name, "gelu_erf.dx", op.dx, 97, m->dtype, m->tolerance);
-	rig_release();
+	fixture_golden(m->name, "gelu_erf.y", op.act, 97, m->dtype, m->tolerance);
+	fixture_golden(m->name, "gelu_erf.dx", op.dx, 97, m->dtype, m->tolerance);
+	fixture_release();
 }
 
 /* The sum of an element and 1 goes through the finish of a product, by either GELU. */
@@ -34,25 +34,25 @@ static void product_golden(void **state)
 					   .b_dtype = m->dtype, .d_dtype = m->dtype, .ldd = 97 };
 		double sums[97];
 		float narrow[97];
-		void *bias = rig_buffer(97, m->dtype), *pre = rig_buffer(97, m->dtype);
-		void *d = rig_buffer(97, m->dtype);
+		void *bias = fixture_buffer(97, m->dtype), *pre = fixture_buffer(97, m->dtype);
+		void *d = fixture_buffer(97, m->dtype);
 		if (activation == ZR_ACT_SILU)
 			continue;
 		for (int i = 0; i < 97; i++) {
-			sums[i] = 2 * rig_draw(&x) - 1;
+			sums[i] = 2 * fixture_draw(&x) - 1;
 			narrow[i] = (float)sums[i];
-			rig_set(bias, i, m->dtype, 1);
+			fixture_set(bias, i, m->dtype, 1);
 		}
 		if (m->k)
 			m->k->gemm_finish(&op, narrow, 97, 1, 97, bias, d, pre);
 		else
 			zr_gemm_finish_f64(&op, sums, 97, 1, 97, bias, d, pre);
-		rig_golden(m->name, names[activation ? activation - 1 : 0], d, 97, m->dtype,
+		fixture_golden(m->name, names[activation ? activation - 1 : 0], d, 97, m->dtype,
 			   m->tolerance);
 		for (int i = 0; i < 97; i++)
-			assert_true(rig_get(pre, i, m->dtype) == sums[i] + 1);
+			assert_true(fixture_get(pre, i, m->dtype) == sums[i] + 1);
 	}
-	rig_release();
+	fixture_release();
 }
 
 enum { ROWS = 5, WIDTH = 21, STRIDE = 2 * WIDTH + 3, GAPPED = ROWS * STRIDE };
@@ -61,27 +61,29 @@ enum { ROWS = 5, WIDTH = 21, STRIDE = 2 * WIDTH + 3, GAPPED = ROWS * STRIDE };
 static void spread(void *to, const void *dense, int32_t dtype)
 {
 	for (int i = 0; i < ROWS * WIDTH; i++)
-		rig_set(to, i / WIDTH * STRIDE + i % WIDTH, dtype, rig_get(dense, i, dtype));
+		fixture_set(to, i / WIDTH * STRIDE + i % WIDTH, dtype, fixture_get(dense, i,
+										   dtype));
 }
 
 static void expect_rows(const struct mode *m, const char *name, const void *apart)
 {
-	void *dense = rig_buffer(ROWS * WIDTH, m->dtype);
+	void *dense = fixture_buffer(ROWS * WIDTH, m->dtype);
 
 	for (int i = 0; i < ROWS * WIDTH; i++)
-		rig_set(dense, i, m->dtype, rig_get(apart, i / WIDTH * STRIDE + i % WIDTH, m->dtype));
-	rig_golden(m->name, name, dense, ROWS * WIDTH, m->dtype, m->tolerance);
+		fixture_set(dense, i, m->dtype, fixture_get(apart, i / WIDTH * STRIDE + i % WIDTH, m->dtype));
+	fixture_golden(m->name, name, dense, ROWS * WIDTH, m->dtype, m->tolerance);
 }
 
 /* gate and up as the halves of each row of one matrix, forward, and backward in place. */
 static void run_glu(const struct mode *m, int32_t activation, const char *name)
 {
 	uint64_t x = 9;
-	void *gate = rig_drawn(&x, ROWS * WIDTH, m->dtype, 2);
-	void *up = rig_drawn(&x, ROWS * WIDTH, m->dtype, 1);
-	void *dy = rig_drawn(&x, ROWS * WIDTH, m->dtype, 1);
-	char *both = rig_buffer(GAPPED, m->dtype), *half = both + WIDTH * rig_size(m->dtype);
-	char *before = malloc((size_t)(GAPPED * rig_size(m->dtype)));
+	void *gate = fixture_drawn(&x, ROWS * WIDTH, m->dtype, 2);
+	void *up = fixture_drawn(&x, ROWS * WIDTH, m->dtype, 1);
+	void *dy = fixture_drawn(&x, ROWS * WIDTH, m->dtype, 1);
+	char *both = fixture_buffer(GAPPED, m->dtype), *half =
+			both + WIDTH * fixture_size(m->dtype);
+	char *before = malloc((size_t)(GAPPED * fixture_size(m->dtype)));
 	struct zr_op_swiglu op = { .dtype = m->dtype, .activation = activation, .n = ROWS * WIDTH,
 				   .gate = both, .up = half, .width = WIDTH, .stride = STRIDE };
 	struct zr_op_swiglu_bwd bwd = { .dtype = m->dtype, .activation = activation,
@@ -93,27 +95,27 @@ static void run_glu(const struct mode *m, int32_t activation, const char *name)
 	assert_non_null(before);
 	spread(both, gate, m->dtype);
 	spread(half, up, m->dtype);
-	memcpy(before, both, (size_t)(GAPPED * rig_size(m->dtype)));
-	op.out = rig_buffer(ROWS * WIDTH, m->dtype);
+	memcpy(before, both, (size_t)(GAPPED * fixture_size(m->dtype)));
+	op.out = fixture_buffer(ROWS * WIDTH, m->dtype);
 	CALL(m, swiglu, &op, 0, ROWS * WIDTH);
 	snprintf(what, sizeof what, "%s.y", name);
-	rig_golden(m->name, what, op.out, ROWS * WIDTH, m->dtype, m->tolerance);
-	assert_memory_equal(both, before, (size_t)(GAPPED * rig_size(m->dtype)));
+	fixture_golden(m->name, what, op.out, ROWS * WIDTH, m->dtype, m->tolerance);
+	assert_memory_equal(both, before, (size_t)(GAPPED * fixture_size(m->dtype)));
 
-	bwd.act = rig_buffer(ROWS * WIDTH, m->dtype);
+	bwd.act = fixture_buffer(ROWS * WIDTH, m->dtype);
 	CALL(m, swiglu_bwd, &bwd, 0, 50); /* cut within a row */
 	CALL(m, swiglu_bwd, &bwd, 50, ROWS * WIDTH);
-	assert_memory_equal(bwd.act, op.out, (size_t)(ROWS * WIDTH * rig_size(m->dtype)));
+	assert_memory_equal(bwd.act, op.out, (size_t)(ROWS * WIDTH * fixture_size(m->dtype)));
 	snprintf(what, sizeof what, "%s.dgate", name);
 	expect_rows(m, what, both);
 	snprintf(what, sizeof what, "%s.dup", name);
 	expect_rows(m, what, half);
 	for (int r = 0; r < ROWS; r++) {
-		size_t gap = (size_t)((r * STRIDE + 2 * WIDTH) * rig_size(m->dtype));
-		assert_memory_equal(both + gap, before + gap, (size_t)(3 * rig_size(m->dtype)));
+		size_t gap = (size_t)((r * STRIDE + 2 * WIDTH) * fixture_size(m->dtype));
+		assert_memory_equal(both + gap, before + gap, (size_t)(3 * fixture_size(m->dtype)));
 	}
 	free(before);
-	rig_release();
+	fixture_release();
 }
 
 static void glu_golden(void **state)
@@ -134,10 +136,10 @@ static void gelu_erf_holds_for_every_exponent(void **state)
 	need(m);
 	if (!m->k)
 		return;
-	float *pre = rig_buffer(N, ZR_F32), *one = rig_buffer(N, ZR_F32);
+	float *pre = fixture_buffer(N, ZR_F32), *one = fixture_buffer(N, ZR_F32);
 	struct zr_op_gelu_bwd op = { .dtype = ZR_F32, .activation = ZR_ACT_GELU_ERF, .n = N,
-				     .dy = one, .pre = pre, .dx = rig_buffer(N, ZR_F32),
-				     .act = rig_buffer(N, ZR_F32) }, oracle = op;
+				     .dy = one, .pre = pre, .dx = fixture_buffer(N, ZR_F32),
+				     .act = fixture_buffer(N, ZR_F32) }, oracle = op;
 
 	for (uint32_t i = 0; i < N; i++) {
 		uint32_t bits = i / OF_EACH << 23 | i % OF_EACH * (0x7fffff / OF_EACH);
@@ -152,11 +154,11 @@ static void gelu_erf_holds_for_every_exponent(void **state)
 			assert_true(x > 0 ? y == x && dy == 1 : isnan(y));
 			continue;
 		}
-		rig_near(y, x * cdf, 4 * 0x1p-23 * fabs(x * cdf) + 1e-36);
-		rig_near(dy, cdf + x * exp(-x * x / 2) * M_SQRT1_2 / sqrt(M_PI), 4 * 0x1p-24);
+		fixture_near(y, x * cdf, 4 * 0x1p-23 * fabs(x * cdf) + 1e-36);
+		fixture_near(dy, cdf + x * exp(-x * x / 2) * M_SQRT1_2 / sqrt(M_PI), 4 * 0x1p-24);
 	}
-	oracle.dx = rig_buffer(N, ZR_F32);
-	oracle.act = rig_buffer(N, ZR_F32);
+	oracle.dx = fixture_buffer(N, ZR_F32);
+	oracle.act = fixture_buffer(N, ZR_F32);
 	zr_cpu_scalar.gelu_bwd(&oracle, 0, N);
 	for (int i = 0; i < N; i++) {
 		float a = ((float *)op.act)[i], b = ((float *)oracle.act)[i];
@@ -164,7 +166,7 @@ static void gelu_erf_holds_for_every_exponent(void **state)
 		assert_true((!memcmp(&a, &b, sizeof a) || (isnan(a) && isnan(b))) &&
 			    (!memcmp(&c, &d, sizeof c) || (isnan(c) && isnan(d))));
 	}
-	rig_release();
+	fixture_release();
 }
 
 static const struct mode_test tests[] = {

@@ -19,24 +19,24 @@ static void embedding_golden(void **state)
 	struct zr_op_embedding_bwd bwd = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19, .vocabulary = 11,
 					   .positions = 6, .tokens = tokens };
 
-	op.wte = rig_drawn(&x, 11 * 19, m->dtype, 1);
-	op.wpe = rig_drawn(&x, 6 * 19, m->dtype, 1);
-	op.out = rig_buffer(10 * 19, m->dtype);
-	bwd.dout = rig_drawn(&x, 10 * 19, m->dtype, 1);
-	bwd.dwte = rig_buffer(11 * 19, m->real);
-	bwd.dwpe = rig_buffer(6 * 19, m->real);
+	op.wte = fixture_drawn(&x, 11 * 19, m->dtype, 1);
+	op.wpe = fixture_drawn(&x, 6 * 19, m->dtype, 1);
+	op.out = fixture_buffer(10 * 19, m->dtype);
+	bwd.dout = fixture_drawn(&x, 10 * 19, m->dtype, 1);
+	bwd.dwte = fixture_buffer(11 * 19, m->real);
+	bwd.dwpe = fixture_buffer(6 * 19, m->real);
 	CALL(m, embedding, &op, 0, 10);
 	CALL(m, embedding_bwd, &bwd, 0, 19);
-	rig_golden(m->name, "embedding.out", op.out, 190, m->dtype, m->tolerance);
-	rig_golden(m->name, "embedding.dwte", bwd.dwte, 209, m->real, m->exact);
-	rig_golden(m->name, "embedding.dwpe", bwd.dwpe, 114, m->real, m->exact);
+	fixture_golden(m->name, "embedding.out", op.out, 190, m->dtype, m->tolerance);
+	fixture_golden(m->name, "embedding.dwte", bwd.dwte, 209, m->real, m->exact);
+	fixture_golden(m->name, "embedding.dwpe", bwd.dwpe, 114, m->real, m->exact);
 	/* a second contribution adds */
 	bwd.flags = ZR_OP_ACCUMULATE_WTE | ZR_OP_ACCUMULATE_WPE;
 	CALL(m, embedding_bwd, &bwd, 0, 19);
 	for (int64_t i = 0; i < 209; i++)
-		rig_set(bwd.dwte, i, m->real, rig_get(bwd.dwte, i, m->real) / 2);
-	rig_golden(m->name, "embedding.dwte", bwd.dwte, 209, m->real, m->exact);
-	rig_release();
+		fixture_set(bwd.dwte, i, m->real, fixture_get(bwd.dwte, i, m->real) / 2);
+	fixture_golden(m->name, "embedding.dwte", bwd.dwte, 209, m->real, m->exact);
+	fixture_release();
 }
 
 static void layernorm_golden(void **state)
@@ -46,28 +46,28 @@ static void layernorm_golden(void **state)
 	need(m);
 	struct zr_op_layernorm op = { .dtype = m->dtype, .rows = 13, .width = 97, .eps = 1e-5f };
 	struct zr_op_layernorm_bwd bwd = { .dtype = m->dtype, .rows = 13, .width = 97 };
-	void *part = rig_buffer(2 * 97, m->real);
+	void *part = fixture_buffer(2 * 97, m->real);
 
-	bwd.x = op.x = rig_drawn(&x, 13 * 97, m->dtype, 1);
-	bwd.gamma = op.gamma = rig_drawn(&x, 97, m->dtype, 1);
-	op.beta = rig_drawn(&x, 97, m->dtype, 1);
-	bwd.dy = rig_drawn(&x, 13 * 97, m->dtype, 1);
-	bwd.dx = rig_drawn(&x, 13 * 97, m->dtype, 1);
-	op.y = rig_buffer(13 * 97, m->dtype);
-	bwd.mean = op.mean = rig_buffer(13, m->real);
-	bwd.rstd = op.rstd = rig_buffer(13, m->real);
-	bwd.dgamma = rig_buffer(97, m->real);
-	bwd.dbeta = rig_buffer(97, m->real);
+	bwd.x = op.x = fixture_drawn(&x, 13 * 97, m->dtype, 1);
+	bwd.gamma = op.gamma = fixture_drawn(&x, 97, m->dtype, 1);
+	op.beta = fixture_drawn(&x, 97, m->dtype, 1);
+	bwd.dy = fixture_drawn(&x, 13 * 97, m->dtype, 1);
+	bwd.dx = fixture_drawn(&x, 13 * 97, m->dtype, 1);
+	op.y = fixture_buffer(13 * 97, m->dtype);
+	bwd.mean = op.mean = fixture_buffer(13, m->real);
+	bwd.rstd = op.rstd = fixture_buffer(13, m->real);
+	bwd.dgamma = fixture_buffer(97, m->real);
+	bwd.dbeta = fixture_buffer(97, m->real);
 	CALL(m, layernorm, &op, 0, 13);
 	CALL(m, layernorm_bwd, &bwd, 0, 13, part);
 	CALL(m, layernorm_bwd_sum, &bwd, part, 1, 0, 97);
-	rig_golden(m->name, "layernorm.y", op.y, 13 * 97, m->dtype, m->tolerance);
-	rig_golden(m->name, "layernorm.mean", op.mean, 13, m->real, m->exact);
-	rig_golden(m->name, "layernorm.rstd", op.rstd, 13, m->real, m->exact);
-	rig_golden(m->name, "layernorm.dx", bwd.dx, 13 * 97, m->dtype, m->tolerance);
-	rig_golden(m->name, "layernorm.dgamma", bwd.dgamma, 97, m->real, m->exact);
-	rig_golden(m->name, "layernorm.dbeta", bwd.dbeta, 97, m->real, m->exact);
-	rig_release();
+	fixture_golden(m->name, "layernorm.y", op.y, 13 * 97, m->dtype, m->tolerance);
+	fixture_golden(m->name, "layernorm.mean", op.mean, 13, m->real, m->exact);
+	fixture_golden(m->name, "layernorm.rstd", op.rstd, 13, m->real, m->exact);
+	fixture_golden(m->name, "layernorm.dx", bwd.dx, 13 * 97, m->dtype, m->tolerance);
+	fixture_golden(m->name, "layernorm.dgamma", bwd.dgamma, 97, m->real, m->exact);
+	fixture_golden(m->name, "layernorm.dbeta", bwd.dbeta, 97, m->real, m->exact);
+	fixture_release();
 }
 
 static void embedding_without_positions(void **state)
@@ -79,18 +79,18 @@ static void embedding_without_positions(void **state)
 	struct zr_op_embedding_bwd bwd = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19, .vocabulary = 11,
 					   .tokens = tokens };
 
-	op.wte = rig_drawn(&x, 11 * 19, m->dtype, 1);
-	op.out = rig_buffer(10 * 19, m->dtype);
-	rig_drawn(&x, 6 * 19, m->dtype, 1); /* wpe */
-	bwd.dout = rig_drawn(&x, 10 * 19, m->dtype, 1);
-	bwd.dwte = rig_buffer(11 * 19, m->real);
+	op.wte = fixture_drawn(&x, 11 * 19, m->dtype, 1);
+	op.out = fixture_buffer(10 * 19, m->dtype);
+	fixture_drawn(&x, 6 * 19, m->dtype, 1); /* wpe */
+	bwd.dout = fixture_drawn(&x, 10 * 19, m->dtype, 1);
+	bwd.dwte = fixture_buffer(11 * 19, m->real);
 	CALL(m, embedding, &op, 0, 10);
 	CALL(m, embedding_bwd, &bwd, 0, 19);
 	for (int r = 0; r < 10; r++)
 		for (int c = 0; c < 19; c++)
-			rig_near(rig_get(op.out, r * 19 + c, m->dtype), rig_get(op.wte, tokens[r] * 19 + c, m->dtype), 0);
-	rig_golden(m->name, "embedding.dwte", bwd.dwte, 209, m->real, m->exact);
-	rig_release();
+			fixture_near(fixture_get(op.out, r * 19 + c, m->dtype), fixture_get(op.wte, tokens[r] * 19 + c, m->dtype), 0);
+	fixture_golden(m->name, "embedding.dwte", bwd.dwte, 209, m->real, m->exact);
+	fixture_release();
 }
 
 /* Of rows that are alike one with a given position gets what the row there gets. */
@@ -106,14 +106,14 @@ static void positions_may_be_given(void **state)
 	struct zr_op_embedding_bwd bwd = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19, .vocabulary = 11,
 					   .positions = 6, .tokens = same, .position = position };
 	struct zr_op_rotary turn = { .dtype = m->dtype, .batch = 2, .length = 5, .heads = 1, .head_dim = 18, .stride = 19 };
-	size_t row = 19 * (size_t)rig_size(m->dtype);
-	void *given = rig_buffer(190, m->dtype), *turned = rig_buffer(190, m->dtype);
+	size_t row = 19 * (size_t)fixture_size(m->dtype);
+	void *given = fixture_buffer(190, m->dtype), *turned = fixture_buffer(190, m->dtype);
 
-	op.wte = rig_drawn(&x, 11 * 19, m->dtype, 1);
-	op.wpe = rig_drawn(&x, 6 * 19, m->dtype, 1);
-	op.out = rig_buffer(190, m->dtype);
-	turn.x = rig_drawn(&x, 190, m->dtype, 1);
-	turn.out = rig_drawn(&x, 190, m->dtype, 1);
+	op.wte = fixture_drawn(&x, 11 * 19, m->dtype, 1);
+	op.wpe = fixture_drawn(&x, 6 * 19, m->dtype, 1);
+	op.out = fixture_buffer(190, m->dtype);
+	turn.x = fixture_drawn(&x, 190, m->dtype, 1);
+	turn.out = fixture_drawn(&x, 190, m->dtype, 1);
 	for (size_t r = 1; r < 10; r++) {
 		memcpy((char *)(uintptr_t)turn.x + r * row, turn.x, row);
 		memcpy((char *)turn.out + r * row, turn.out, row);
@@ -133,17 +133,17 @@ static void positions_may_be_given(void **state)
 		assert_memory_equal((char *)given + r * row, (char *)plain + (size_t)position[r] * row, row);
 		assert_memory_equal((char *)turned + r * row, (char *)plainly + (size_t)position[r] * row, row);
 	}
-	bwd.dout = rig_drawn(&x, 190, m->dtype, 1);
-	bwd.dwpe = rig_buffer(6 * 19, m->real);
+	bwd.dout = fixture_drawn(&x, 190, m->dtype, 1);
+	bwd.dwpe = fixture_buffer(6 * 19, m->real);
 	CALL(m, embedding_bwd, &bwd, 0, 19);
 	for (int64_t p = 0; p < 6; p++)
 		for (int64_t c = 0; c < 19; c++) {
 			double sum = 0;
 			for (int64_t r = 0; r < 10; r++)
-				sum += position[r] == p ? rig_get(bwd.dout, r * 19 + c, m->dtype) : 0;
-			rig_near(rig_get(bwd.dwpe, p * 19 + c, m->real), sum, 1e-6);
+				sum += position[r] == p ? fixture_get(bwd.dout, r * 19 + c, m->dtype) : 0;
+			fixture_near(fixture_get(bwd.dwpe, p * 19 + c, m->real), sum, 1e-6);
 		}
-	rig_release();
+	fixture_release();
 }
 
 static void rmsnorm_golden(void **state)
@@ -153,23 +153,23 @@ static void rmsnorm_golden(void **state)
 	need(m);
 	struct zr_op_rmsnorm op = { .dtype = m->dtype, .rows = 5, .width = 41, .eps = 1e-5f };
 	struct zr_op_rmsnorm_bwd bwd = { .dtype = m->dtype, .rows = 5, .width = 41 };
-	void *part = rig_buffer(41, m->real);
+	void *part = fixture_buffer(41, m->real);
 
-	bwd.x = op.x = rig_drawn(&x, 5 * 41, m->dtype, 1);
-	bwd.gamma = op.gamma = rig_drawn(&x, 41, m->dtype, 1);
-	bwd.dy = rig_drawn(&x, 5 * 41, m->dtype, 1);
-	bwd.dx = rig_drawn(&x, 5 * 41, m->dtype, 1);
-	op.y = rig_buffer(5 * 41, m->dtype);
-	bwd.rstd = op.rstd = rig_buffer(5, m->real);
-	bwd.dgamma = rig_buffer(41, m->real);
+	bwd.x = op.x = fixture_drawn(&x, 5 * 41, m->dtype, 1);
+	bwd.gamma = op.gamma = fixture_drawn(&x, 41, m->dtype, 1);
+	bwd.dy = fixture_drawn(&x, 5 * 41, m->dtype, 1);
+	bwd.dx = fixture_drawn(&x, 5 * 41, m->dtype, 1);
+	op.y = fixture_buffer(5 * 41, m->dtype);
+	bwd.rstd = op.rstd = fixture_buffer(5, m->real);
+	bwd.dgamma = fixture_buffer(41, m->real);
 	CALL(m, rmsnorm, &op, 0, 5);
 	CALL(m, rmsnorm_bwd, &bwd, 0, 5, part);
 	CALL(m, rmsnorm_bwd_sum, &bwd, part, 1, 0, 41);
-	rig_golden(m->name, "rmsnorm.y", op.y, 5 * 41, m->dtype, m->tolerance);
-	rig_golden(m->name, "rmsnorm.rstd", op.rstd, 5, m->real, m->exact);
-	rig_golden(m->name, "rmsnorm.dx", bwd.dx, 5 * 41, m->dtype, m->tolerance);
-	rig_golden(m->name, "rmsnorm.dgamma", bwd.dgamma, 41, m->real, m->exact);
-	rig_release();
+	fixture_golden(m->name, "rmsnorm.y", op.y, 5 * 41, m->dtype, m->tolerance);
+	fixture_golden(m->name, "rmsnorm.rstd", op.rstd, 5, m->real, m->exact);
+	fixture_golden(m->name, "rmsnorm.dx", bwd.dx, 5 * 41, m->dtype, m->tolerance);
+	fixture_golden(m->name, "rmsnorm.dgamma", bwd.dgamma, 41, m->real, m->exact);
+	fixture_release();
 }
 
 static void rotary_golden(void **state)
@@ -184,14 +184,14 @@ static void rotary_golden(void **state)
 		op.frequency[i] = 3.5f / (float)(1 << i);
 	bwd = op;
 	bwd.flags = ZR_ROTARY_BACK;
-	op.x = rig_drawn(&x, 440, m->dtype, 1);
-	op.out = rig_buffer(440, m->dtype);
-	bwd.x = bwd.out = rig_drawn(&x, 440, m->dtype, 1); /* in place, as the model does */
+	op.x = fixture_drawn(&x, 440, m->dtype, 1);
+	op.out = fixture_buffer(440, m->dtype);
+	bwd.x = bwd.out = fixture_drawn(&x, 440, m->dtype, 1); /* in place, as the model does */
 	CALL(m, rotary, &op, 0, 10);
 	CALL(m, rotary, &bwd, 0, 10);
-	rig_golden(m->name, "rotary.out", op.out, 440, m->dtype, m->tolerance);
-	rig_golden(m->name, "rotary.dx", bwd.out, 440, m->dtype, m->tolerance);
-	rig_release();
+	fixture_golden(m->name, "rotary.out", op.out, 440, m->dtype, m->tolerance);
+	fixture_golden(m->name, "rotary.dx", bwd.out, 440, m->dtype, m->tolerance);
+	fixture_release();
 }
 
 /* q and k in rows that hold v too: the same bits, and v as it was. */
@@ -202,11 +202,11 @@ static void rotary_leaves_what_lies_between_rows(void **state)
 	need(m);
 	struct zr_op_rotary op = { .dtype = m->dtype, .batch = 1, .length = 9, .heads = 2, .head_dim = 10, .stride = 33,
 				   .frequency = { 1, 0.7f, 0.5f, 0.3f, 0.1f } }, tight = op;
-	void *before = rig_drawn(&x, 9 * 33, m->dtype, 1), *after = rig_drawn(&again, 9 * 33, m->dtype, 1);
-	size_t element = (size_t)rig_size(m->dtype);
+	void *before = fixture_drawn(&x, 9 * 33, m->dtype, 1), *after = fixture_drawn(&again, 9 * 33, m->dtype, 1);
+	size_t element = (size_t)fixture_size(m->dtype);
 
 	tight.stride = 20;
-	tight.x = tight.out = rig_buffer(9 * 20, m->dtype);
+	tight.x = tight.out = fixture_buffer(9 * 20, m->dtype);
 	for (size_t r = 0; r < 9; r++)
 		memcpy((char *)tight.out + r * 20 * element, (char *)before + r * 33 * element, 20 * element);
 	op.x = op.out = after;
@@ -217,7 +217,7 @@ static void rotary_leaves_what_lies_between_rows(void **state)
 		assert_memory_equal((char *)after + (r * 33 + 20) * element, (char *)before + (r * 33 + 20) * element,
 				    13 * element);
 	}
-	rig_release();
+	fixture_release();
 }
 
 static void swiglu_golden(void **state)
@@ -228,25 +228,25 @@ static void swiglu_golden(void **state)
 	struct zr_op_swiglu op = { .dtype = m->dtype, .n = 97 };
 	struct zr_op_swiglu_bwd bwd = { .dtype = m->dtype, .n = 97 };
 
-	bwd.gate = op.gate = rig_drawn(&x, 97, m->dtype, 8);
-	bwd.up = op.up = rig_drawn(&x, 97, m->dtype, 1);
-	bwd.dy = rig_drawn(&x, 97, m->dtype, 1);
-	op.out = rig_buffer(97, m->dtype);
-	bwd.dgate = rig_buffer(97, m->dtype);
-	bwd.dup = rig_buffer(97, m->dtype);
+	bwd.gate = op.gate = fixture_drawn(&x, 97, m->dtype, 8);
+	bwd.up = op.up = fixture_drawn(&x, 97, m->dtype, 1);
+	bwd.dy = fixture_drawn(&x, 97, m->dtype, 1);
+	op.out = fixture_buffer(97, m->dtype);
+	bwd.dgate = fixture_buffer(97, m->dtype);
+	bwd.dup = fixture_buffer(97, m->dtype);
 	CALL(m, swiglu, &op, 0, 97);
 	CALL(m, swiglu_bwd, &bwd, 0, 97);
-	rig_golden(m->name, "swiglu.y", op.out, 97, m->dtype, m->tolerance);
-	rig_golden(m->name, "swiglu.dgate", bwd.dgate, 97, m->dtype, m->tolerance);
-	rig_golden(m->name, "swiglu.dup", bwd.dup, 97, m->dtype, m->tolerance);
+	fixture_golden(m->name, "swiglu.y", op.out, 97, m->dtype, m->tolerance);
+	fixture_golden(m->name, "swiglu.dgate", bwd.dgate, 97, m->dtype, m->tolerance);
+	fixture_golden(m->name, "swiglu.dup", bwd.dup, 97, m->dtype, m->tolerance);
 	bwd.dgate = (void *)(uintptr_t)bwd.dy; /* in place */
 	bwd.dup = (void *)(uintptr_t)bwd.up;
-	bwd.act = rig_buffer(97, m->dtype);
+	bwd.act = fixture_buffer(97, m->dtype);
 	CALL(m, swiglu_bwd, &bwd, 0, 97);
-	rig_golden(m->name, "swiglu.dgate", bwd.dgate, 97, m->dtype, m->tolerance);
-	rig_golden(m->name, "swiglu.dup", bwd.dup, 97, m->dtype, m->tolerance);
-	assert_memory_equal(bwd.act, op.out, (size_t)(97 * rig_size(m->dtype)));
-	rig_release();
+	fixture_golden(m->name, "swiglu.dgate", bwd.dgate, 97, m->dtype, m->tolerance);
+	fixture_golden(m->name, "swiglu.dup", bwd.dup, 97, m->dtype, m->tolerance);
+	assert_memory_equal(bwd.act, op.out, (size_t)(97 * fixture_size(m->dtype)));
+	fixture_release();
 }
 
 /* dbeta of the layer normalisation is the sum of the same dy over rows. */
@@ -257,17 +257,17 @@ static void bias_golden(void **state)
 	need(m);
 	struct zr_op_bias_bwd op = { .dtype = m->dtype, .rows = 13, .width = 97 };
 
-	rig_drawn(&x, 13 * 97 + 2 * 97, m->dtype, 1); /* x, gamma, beta */
-	op.dy = rig_drawn(&x, 13 * 97, m->dtype, 1);
-	op.db = rig_buffer(97, m->real);
+	fixture_drawn(&x, 13 * 97 + 2 * 97, m->dtype, 1); /* x, gamma, beta */
+	op.dy = fixture_drawn(&x, 13 * 97, m->dtype, 1);
+	op.db = fixture_buffer(97, m->real);
 	CALL(m, bias_bwd, &op, 0, 97);
-	rig_golden(m->name, "layernorm.dbeta", op.db, 97, m->real, m->exact);
+	fixture_golden(m->name, "layernorm.dbeta", op.db, 97, m->real, m->exact);
 	op.flags = ZR_OP_ACCUMULATE;
 	CALL(m, bias_bwd, &op, 0, 97);
 	for (int64_t i = 0; i < 97; i++)
-		rig_set(op.db, i, m->real, rig_get(op.db, i, m->real) / 2);
-	rig_golden(m->name, "layernorm.dbeta", op.db, 97, m->real, m->exact);
-	rig_release();
+		fixture_set(op.db, i, m->real, fixture_get(op.db, i, m->real) / 2);
+	fixture_golden(m->name, "layernorm.dbeta", op.db, 97, m->real, m->exact);
+	fixture_release();
 }
 
 static void gelu_golden(void **state)
@@ -278,20 +278,20 @@ static void gelu_golden(void **state)
 	struct zr_op_gelu_bwd op = { .dtype = m->dtype, .n = 97 };
 	double y[97];
 
-	op.pre = rig_drawn(&x, 97, m->dtype, 2);
-	op.dy = rig_drawn(&x, 97, m->dtype, 1);
-	op.dx = rig_buffer(97, m->dtype);
+	op.pre = fixture_drawn(&x, 97, m->dtype, 2);
+	op.dy = fixture_drawn(&x, 97, m->dtype, 1);
+	op.dx = fixture_buffer(97, m->dtype);
 	CALL(m, gelu_bwd, &op, 0, 97);
-	rig_golden(m->name, "gelu.dx", op.dx, 97, m->dtype, m->tolerance);
+	fixture_golden(m->name, "gelu.dx", op.dx, 97, m->dtype, m->tolerance);
 	op.dx = (void *)(uintptr_t)op.dy; /* in place */
-	op.act = rig_buffer(97, m->dtype);
+	op.act = fixture_buffer(97, m->dtype);
 	CALL(m, gelu_bwd, &op, 0, 97);
-	rig_golden(m->name, "gelu.dx", op.dx, 97, m->dtype, m->tolerance);
-	rig_golden(m->name, "gelu.y", op.act, 97, m->dtype, m->tolerance);
+	fixture_golden(m->name, "gelu.dx", op.dx, 97, m->dtype, m->tolerance);
+	fixture_golden(m->name, "gelu.y", op.act, 97, m->dtype, m->tolerance);
 	for (int i = 0; i < 97; i++)
-		y[i] = zr_gelu(rig_get(op.pre, i, m->dtype));
-	rig_golden(m->name, "gelu.y", y, 97, ZR_F64, 1e-9);
-	rig_release();
+		y[i] = zr_gelu(fixture_get(op.pre, i, m->dtype));
+	fixture_golden(m->name, "gelu.y", y, 97, ZR_F64, 1e-9);
+	fixture_release();
 }
 
 static void residual_adds(void **state)
@@ -300,24 +300,24 @@ static void residual_adds(void **state)
 	uint64_t x = 5;
 	need(m);
 	struct zr_op_residual op = { .dtype = m->dtype, .n = 97 };
-	void *out = rig_buffer(97, m->dtype);
+	void *out = fixture_buffer(97, m->dtype);
 
-	op.a = rig_drawn(&x, 97, m->dtype, 1);
-	op.b = rig_drawn(&x, 97, m->dtype, 1);
+	op.a = fixture_drawn(&x, 97, m->dtype, 1);
+	op.b = fixture_drawn(&x, 97, m->dtype, 1);
 	op.out = out;
 	for (int gained = 0; gained < 2; gained++) {
 		op.gain = gained ? 0 : 2.5f;
 		CALL(m, residual, &op, 0, 97);
 		for (int i = 0; i < 97; i++)
-			rig_near(rig_get(out, i, m->dtype),
-				 rig_get(op.a, i, m->dtype) +
-					 (gained ? 1 : 2.5) * rig_get(op.b, i, m->dtype),
+			fixture_near(fixture_get(out, i, m->dtype),
+				 fixture_get(op.a, i, m->dtype) +
+					 (gained ? 1 : 2.5) * fixture_get(op.b, i, m->dtype),
 				 8 * m->tolerance);
 	}
 	op.out = (void *)(uintptr_t)op.b; /* in place, as the model does */
 	CALL(m, residual, &op, 0, 97);
-	assert_memory_equal(op.out, out, (size_t)(97 * rig_size(m->dtype)));
-	rig_release();
+	assert_memory_equal(op.out, out, (size_t)(97 * fixture_size(m->dtype)));
+	fixture_release();
 }
 
 /* ---- trajectories of the optimizers ----------------------------------------------------------- */
@@ -329,7 +329,7 @@ static void compare(const struct mode *m, const char *run, int step, const char 
 	if (step != 1 && step != 10 && step != 50)
 		return;
 	snprintf(name, sizeof name, "%s.%d.%s", run, step, what);
-	rig_golden(m->name, name, p, 7, m->real, m->exact);
+	fixture_golden(m->name, name, p, 7, m->real, m->exact);
 }
 
 static void adam_run(const struct mode *m, const char *run, uint8_t l2)
@@ -339,21 +339,21 @@ static void adam_run(const struct mode *m, const char *run, uint8_t l2)
 				  .weight_decay = 0.1, .scalars = &scalars };
 	uint64_t x = 4;
 
-	op.master = rig_drawn(&x, 7, m->real, 1);
-	op.m = memset(rig_buffer(7, m->real), 0, (size_t)(7 * rig_size(m->real)));
-	op.v = memset(rig_buffer(7, m->real), 0, (size_t)(7 * rig_size(m->real)));
+	op.master = fixture_drawn(&x, 7, m->real, 1);
+	op.m = memset(fixture_buffer(7, m->real), 0, (size_t)(7 * fixture_size(m->real)));
+	op.v = memset(fixture_buffer(7, m->real), 0, (size_t)(7 * fixture_size(m->real)));
 	op.lowp_dtype = m->dtype;
-	op.lowp = rig_buffer(7, m->dtype);
+	op.lowp = fixture_buffer(7, m->dtype);
 	for (scalars.step = 1; scalars.step <= 50; scalars.step++) {
-		op.grad = rig_drawn(&x, 7, m->real, 1);
+		op.grad = fixture_drawn(&x, 7, m->real, 1);
 		CALL(m, adamw, &op, 0, 7);
 		compare(m, run, (int)scalars.step, "p", op.master);
 		compare(m, run, (int)scalars.step, "exp_avg", op.m);
 		compare(m, run, (int)scalars.step, "exp_avg_sq", op.v);
 	}
 	for (int i = 0; i < 7; i++)
-		rig_near(rig_get(op.lowp, i, m->dtype), rig_get(op.master, i, m->real), 2 * m->tolerance);
-	rig_release();
+		fixture_near(fixture_get(op.lowp, i, m->dtype), fixture_get(op.master, i, m->real), 2 * m->tolerance);
+	fixture_release();
 }
 
 static void adamw_trajectory(void **state)
@@ -376,16 +376,16 @@ static void adamw_uncorrected(void **state)
 	struct zr_scalars scalars = { .step = 1, .grad_mult = 1, .lr = 0.125f };
 	struct zr_op_adamw op = { .n = 1, .beta1 = 0.5, .beta2 = 0.75, .eps = 0, .scalars = &scalars };
 
-	rig_set(op.master = rig_buffer(1, m->real), 0, m->real, 1);
-	rig_set(op.m = rig_buffer(1, m->real), 0, m->real, 0);
-	rig_set(op.v = rig_buffer(1, m->real), 0, m->real, 0);
-	void *g = rig_buffer(1, m->real);
-	rig_set(g, 0, m->real, 2);
+	fixture_set(op.master = fixture_buffer(1, m->real), 0, m->real, 1);
+	fixture_set(op.m = fixture_buffer(1, m->real), 0, m->real, 0);
+	fixture_set(op.v = fixture_buffer(1, m->real), 0, m->real, 0);
+	void *g = fixture_buffer(1, m->real);
+	fixture_set(g, 0, m->real, 2);
 	op.grad = g;
 	CALL(m, adamw, &op, 0, 1);
 	/* m = 1, v = 1 */
-	rig_near(rig_get(op.master, 0, m->real), 1 - 0.125, 0);
-	rig_release();
+	fixture_near(fixture_get(op.master, 0, m->real), 1 - 0.125, 0);
+	fixture_release();
 }
 
 static void sgd_run(const struct mode *m, const char *run, double momentum, double damping, double wd, uint8_t nesterov)
@@ -395,17 +395,17 @@ static void sgd_run(const struct mode *m, const char *run, double momentum, doub
 				.weight_decay = wd, .scalars = &scalars };
 	uint64_t x = 4;
 
-	op.master = rig_drawn(&x, 7, m->real, 1);
+	op.master = fixture_drawn(&x, 7, m->real, 1);
 	if (momentum > 0)
-		op.buf = rig_buffer(7, m->real); /* poison: the first update stores */
+		op.buf = fixture_buffer(7, m->real); /* poison: the first update stores */
 	for (scalars.step = 1; scalars.step <= 50; scalars.step++) {
-		op.grad = rig_drawn(&x, 7, m->real, 1);
+		op.grad = fixture_drawn(&x, 7, m->real, 1);
 		CALL(m, sgd, &op, 0, 7);
 		compare(m, run, (int)scalars.step, "p", op.master);
 		if (op.buf)
 			compare(m, run, (int)scalars.step, "momentum_buffer", op.buf);
 	}
-	rig_release();
+	fixture_release();
 }
 
 static void sgd_trajectories(void **state)
@@ -426,15 +426,15 @@ static void lion_trajectory(void **state)
 	uint64_t x = 4;
 	need(m);
 
-	op.master = rig_drawn(&x, 7, m->real, 1);
-	op.m = memset(rig_buffer(7, m->real), 0, (size_t)(7 * rig_size(m->real)));
+	op.master = fixture_drawn(&x, 7, m->real, 1);
+	op.m = memset(fixture_buffer(7, m->real), 0, (size_t)(7 * fixture_size(m->real)));
 	for (scalars.step = 1; scalars.step <= 50; scalars.step++) {
-		op.grad = rig_drawn(&x, 7, m->real, 1);
+		op.grad = fixture_drawn(&x, 7, m->real, 1);
 		CALL(m, lion, &op, 0, 7);
 		compare(m, "lion", (int)scalars.step, "p", op.master);
 		compare(m, "lion", (int)scalars.step, "exp_avg", op.m);
 	}
-	rig_release();
+	fixture_release();
 }
 
 static void adagrad_trajectory(void **state)
@@ -445,17 +445,17 @@ static void adagrad_trajectory(void **state)
 	uint64_t x = 4;
 	need(m);
 
-	op.master = rig_drawn(&x, 7, m->real, 1);
-	op.sum = rig_buffer(7, m->real);
+	op.master = fixture_drawn(&x, 7, m->real, 1);
+	op.sum = fixture_buffer(7, m->real);
 	for (int i = 0; i < 7; i++)
-		rig_set(op.sum, i, m->real, 0.25);
+		fixture_set(op.sum, i, m->real, 0.25);
 	for (scalars.step = 1; scalars.step <= 50; scalars.step++) {
-		op.grad = rig_drawn(&x, 7, m->real, 1);
+		op.grad = fixture_drawn(&x, 7, m->real, 1);
 		CALL(m, adagrad, &op, 0, 7);
 		compare(m, "adagrad", (int)scalars.step, "p", op.master);
 		compare(m, "adagrad", (int)scalars.step, "sum", op.sum);
 	}
-	rig_release();
+	fixture_release();
 }
 
 /* p moves as with fp32 moments; what is stored of them is rounded. */
@@ -469,28 +469,28 @@ static void adamw_with_bf16_moments(void **state)
 	need(m);
 
 	narrow.moment_dtype = ZR_BF16;
-	op.master = rig_drawn(&x, 97, m->real, 1);
-	op.grad = narrow.grad = rig_drawn(&x, 97, m->real, 1);
-	narrow.master = rig_drawn(&again, 97, m->real, 1);
-	op.m = rig_buffer(97, m->real);
-	op.v = rig_buffer(97, m->real);
-	narrow.m = rig_buffer(97, ZR_BF16);
-	narrow.v = rig_buffer(97, ZR_BF16);
+	op.master = fixture_drawn(&x, 97, m->real, 1);
+	op.grad = narrow.grad = fixture_drawn(&x, 97, m->real, 1);
+	narrow.master = fixture_drawn(&again, 97, m->real, 1);
+	op.m = fixture_buffer(97, m->real);
+	op.v = fixture_buffer(97, m->real);
+	narrow.m = fixture_buffer(97, ZR_BF16);
+	narrow.v = fixture_buffer(97, ZR_BF16);
 	for (int i = 0; i < 97; i++) {
-		double first = rig_draw(&x), second = fabs(rig_draw(&x)); /* exact in bf16 */
-		rig_set(op.m, i, m->real, first);
-		rig_set(narrow.m, i, ZR_BF16, first);
-		rig_set(op.v, i, m->real, second);
-		rig_set(narrow.v, i, ZR_BF16, second);
+		double first = fixture_draw(&x), second = fabs(fixture_draw(&x)); /* exact in bf16 */
+		fixture_set(op.m, i, m->real, first);
+		fixture_set(narrow.m, i, ZR_BF16, first);
+		fixture_set(op.v, i, m->real, second);
+		fixture_set(narrow.v, i, ZR_BF16, second);
 	}
 	CALL(m, adamw, &op, 0, 97);
 	CALL(m, adamw, &narrow, 0, 97);
-	assert_memory_equal(op.master, narrow.master, (size_t)(97 * rig_size(m->real)));
+	assert_memory_equal(op.master, narrow.master, (size_t)(97 * fixture_size(m->real)));
 	for (int i = 0; i < 97; i++) {
-		assert_int_equal(((uint16_t *)narrow.m)[i], zr_bf16((float)rig_get(op.m, i, m->real)));
-		assert_int_equal(((uint16_t *)narrow.v)[i], zr_bf16((float)rig_get(op.v, i, m->real)));
+		assert_int_equal(((uint16_t *)narrow.m)[i], zr_bf16((float)fixture_get(op.m, i, m->real)));
+		assert_int_equal(((uint16_t *)narrow.v)[i], zr_bf16((float)fixture_get(op.v, i, m->real)));
 	}
-	rig_release();
+	fixture_release();
 }
 
 /* ---- every test for every mode ---------------------------------------------------------------- */

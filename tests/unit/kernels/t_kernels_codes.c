@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels_rig.h"
+#include "kernels_fixture.h"
 
 /* for every variant k that runs here */
-#define EACH_VARIANT(k) for (int v_ = 0; (k = rig_kernels(v_)); v_++) if (rig_runs(k))
+#define EACH_VARIANT(k) for (int v_ = 0; (k = fixture_kernels(v_)); v_++) if (fixture_runs(k))
 
 #define BLOCKS 5
 #define N (BLOCKS * ZR_BLOCK)
@@ -43,7 +43,7 @@ static void codes_are_those_of_bitsandbytes(void **state)
 	read_golden(f, "scales", ZR_SCALES, scales);
 	fclose(f);
 	EACH_VARIANT(k) {
-		uint8_t *to = rig_buffer(1152 / 4, ZR_F32);
+		uint8_t *to = fixture_buffer(1152 / 4, ZR_F32);
 		struct zr_op_cast op = { .dst_dtype = ZR_NF4, .src_dtype = ZR_F32, .n = ZR_BLOCK,
 					 .src = x, .dst = to };
 		k->encode(&op, 0, 1);
@@ -52,7 +52,7 @@ static void codes_are_those_of_bitsandbytes(void **state)
 				fail_msg("byte %d is %02x, that of bitsandbytes is %02x", i, to[i],
 					 codes[i]);
 		assert_memory_equal(to + ZR_BLOCK / 2, scales, sizeof scales);
-		rig_release();
+		fixture_release();
 	}
 }
 
@@ -60,7 +60,7 @@ static void codes_are_those_of_bitsandbytes(void **state)
 static float *numbers(void)
 {
 	uint64_t seed = 5;
-	float *x = rig_drawn(&seed, N, ZR_F32, 1);
+	float *x = fixture_drawn(&seed, N, ZR_F32, 1);
 	for (int i = 0; i < ZR_SHARING; i++) {
 		x[ZR_BLOCK + i] = 0;
 		x[ZR_BLOCK + ZR_SHARING + i] = i == 9 ? -3e-5f : 0;
@@ -74,7 +74,7 @@ static float *numbers(void)
 
 static uint8_t *encoded(const struct zr_cpu_kernels *k, int32_t dtype, const float *x)
 {
-	uint8_t *to = rig_buffer(BLOCKS * zr_coded_block(dtype) / 4, ZR_F32);
+	uint8_t *to = fixture_buffer(BLOCKS * zr_coded_block(dtype) / 4, ZR_F32);
 	struct zr_op_cast op = { .dst_dtype = dtype, .src_dtype = ZR_F32, .n = N, .src = x,
 				 .dst = to };
 	k->encode(&op, 0, 2);
@@ -84,7 +84,7 @@ static uint8_t *encoded(const struct zr_cpu_kernels *k, int32_t dtype, const flo
 
 static void *decoded(const struct zr_cpu_kernels *k, int32_t dtype, const uint8_t *from, int32_t to)
 {
-	void *x = rig_buffer(N, to);
+	void *x = fixture_buffer(N, to);
 	struct zr_op_cast op = { .dst_dtype = to, .src_dtype = dtype, .n = N, .src = from,
 				 .dst = x };
 	k->decode(&op, 0, 3);
@@ -95,7 +95,7 @@ static void *decoded(const struct zr_cpu_kernels *k, int32_t dtype, const uint8_
 static void every_code_is_the_nearest(void **state)
 {
 	static const float value[16] = { ZR_NF4_VALUES };
-	const struct zr_cpu_kernels *k = rig_kernels(0);
+	const struct zr_cpu_kernels *k = fixture_kernels(0);
 	const float *x = numbers();
 	(void)state;
 	for (int t = 0; t < 2; t++) {
@@ -114,7 +114,7 @@ static void every_code_is_the_nearest(void **state)
 					 x[i], y[i], best);
 		}
 	}
-	rig_release();
+	fixture_release();
 }
 
 static void what_came_out_goes_in_with_the_same_bytes(void **state)
@@ -129,14 +129,14 @@ static void what_came_out_goes_in_with_the_same_bytes(void **state)
 			assert_memory_equal(once, again,
 					    (size_t)(BLOCKS * zr_coded_block(types[t])));
 		}
-		rig_release();
+		fixture_release();
 	}
 }
 
 static void variants_have_the_same_bits(void **state)
 {
 	static const int32_t to[] = { ZR_F32, ZR_BF16, ZR_F16 };
-	const struct zr_cpu_kernels *k, *scalar = rig_kernels(0);
+	const struct zr_cpu_kernels *k, *scalar = fixture_kernels(0);
 	(void)state;
 	EACH_VARIANT(k) {
 		float *x = numbers();
@@ -149,9 +149,9 @@ static void variants_have_the_same_bits(void **state)
 			for (int d = 0; d < 3; d++)
 				assert_memory_equal(decoded(scalar, types[t], a, to[d]),
 						    decoded(k, types[t], a, to[d]),
-						    (size_t)(N * rig_size(to[d])));
+						    (size_t)(N * fixture_size(to[d])));
 		}
-		rig_release();
+		fixture_release();
 	}
 }
 
@@ -172,7 +172,7 @@ static void what_is_not_finite_is_seen(void **state)
 				finite += isfinite(y[i]);
 			assert_int_equal(finite, 0);
 			assert_true(isfinite(y[0]) && isfinite(y[2 * ZR_SHARING]));
-			rig_release();
+			fixture_release();
 		}
 }
 

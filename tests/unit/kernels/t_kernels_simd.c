@@ -271,7 +271,7 @@ static void run_rmsnorm_sum(const struct zr_cpu_kernels *k, struct job *j, int64
 /* Places in descending order. */
 static const int32_t *mixed(int64_t n)
 {
-	int32_t *p = rig_buffer(n, ZR_F32);
+	int32_t *p = fixture_buffer(n, ZR_F32);
 	for (int64_t i = 0; i < n; i++)
 		p[i] = (int32_t)(n - 1 - i);
 	return p;

@@ -7,7 +7,7 @@
 #include "cpu/scalar.h"
 #include "cpu/table.h"
 
-#include "kernels_rig.h"
+#include "kernels_fixture.h"
 
 #define STEP 1e-5
 
@@ -21,7 +21,7 @@ static void check_slope(double (*loss)(void *), void *arg, double *x, int64_t i,
 	x[i] = at - STEP;
 	below = loss(arg);
 	x[i] = at;
-	rig_near(gradient, (above - below) / (2 * STEP), 1e-7 * (1 + fabs(gradient)));
+	fixture_near(gradient, (above - below) / (2 * STEP), 1e-7 * (1 + fabs(gradient)));
 }
 
 static double dot(const double *a, const double *b, int64_t n)
@@ -51,17 +51,17 @@ static void layernorm_bwd_is_the_slope_of_layernorm(void **state)
 	struct layernorm_case c = { .op = { .dtype = ZR_F64, .rows = R, .width = C, .eps = 1e-3f } };
 	struct zr_op_layernorm_bwd bwd = { .dtype = ZR_F64, .rows = R, .width = C };
 	double part[2 * C], dgamma[C], dbeta[C], dx[R * C] = { 0 };
-	double *in = rig_drawn(&x, R * C, ZR_F64, 1), *gamma = rig_drawn(&x, C, ZR_F64, 1);
-	double *beta = rig_drawn(&x, C, ZR_F64, 1);
+	double *in = fixture_drawn(&x, R * C, ZR_F64, 1), *gamma = fixture_drawn(&x, C, ZR_F64, 1);
+	double *beta = fixture_drawn(&x, C, ZR_F64, 1);
 
 	(void)state;
 	c.op.x = bwd.x = in;
 	c.op.gamma = bwd.gamma = gamma;
 	c.op.beta = beta;
-	bwd.dy = c.dy = rig_drawn(&x, R * C, ZR_F64, 1);
-	c.op.y = rig_buffer(R * C, ZR_F64);
-	bwd.mean = c.op.mean = rig_buffer(R, ZR_F64);
-	bwd.rstd = c.op.rstd = rig_buffer(R, ZR_F64);
+	bwd.dy = c.dy = fixture_drawn(&x, R * C, ZR_F64, 1);
+	c.op.y = fixture_buffer(R * C, ZR_F64);
+	bwd.mean = c.op.mean = fixture_buffer(R, ZR_F64);
+	bwd.rstd = c.op.rstd = fixture_buffer(R, ZR_F64);
 	bwd.dx = dx;
 	bwd.dgamma = (float *)(void *)dgamma;
 	bwd.dbeta = (float *)(void *)dbeta;
@@ -74,7 +74,7 @@ static void layernorm_bwd_is_the_slope_of_layernorm(void **state)
 		check_slope(layernorm_loss, &c, gamma, i, dgamma[i]);
 		check_slope(layernorm_loss, &c, beta, i, dbeta[i]);
 	}
-	rig_release();
+	fixture_release();
 }
 
 struct rmsnorm_case {
@@ -96,13 +96,13 @@ static void check_rmsnorm(uint32_t flags)
 	struct rmsnorm_case c = { .op = { .flags = flags, .dtype = ZR_F64, .rows = R, .width = C, .eps = 1e-3f } };
 	struct zr_op_rmsnorm_bwd bwd = { .flags = flags, .dtype = ZR_F64, .rows = R, .width = C };
 	double part[C], dgamma[C], dx[R * C] = { 0 };
-	double *in = rig_drawn(&x, R * C, ZR_F64, 1), *gamma = rig_drawn(&x, C, ZR_F64, 1);
+	double *in = fixture_drawn(&x, R * C, ZR_F64, 1), *gamma = fixture_drawn(&x, C, ZR_F64, 1);
 
 	c.op.x = bwd.x = in;
 	c.op.gamma = bwd.gamma = gamma;
-	bwd.dy = c.dy = rig_drawn(&x, R * C, ZR_F64, 1);
-	c.op.y = rig_buffer(R * C, ZR_F64);
-	bwd.rstd = c.op.rstd = rig_buffer(R, ZR_F64);
+	bwd.dy = c.dy = fixture_drawn(&x, R * C, ZR_F64, 1);
+	c.op.y = fixture_buffer(R * C, ZR_F64);
+	bwd.rstd = c.op.rstd = fixture_buffer(R, ZR_F64);
 	bwd.dx = dx;
 	bwd.dgamma = (float *)(void *)dgamma;
 	rmsnorm_loss(&c);
@@ -112,7 +112,7 @@ static void check_rmsnorm(uint32_t flags)
 		check_slope(rmsnorm_loss, &c, in, i, dx[i]);
 	for (int i = 0; i < C; i++)
 		check_slope(rmsnorm_loss, &c, gamma, i, dgamma[i]);
-	rig_release();
+	fixture_release();
 }
 
 static void rmsnorm_bwd_is_the_slope_of_rmsnorm(void **state)
@@ -139,14 +139,14 @@ static void rotary_back_is_the_slope_of_rotary(void **state)
 	uint64_t x = 16;
 	struct rotary_case c = { .op = { .dtype = ZR_F64, .batch = 1, .length = 4, .heads = 2, .head_dim = 6, .stride = 12,
 					 .frequency = { 1, 0.4f, 0.1f } } };
-	double *in = rig_drawn(&x, 4 * 12, ZR_F64, 1), dx[4 * 12];
+	double *in = fixture_drawn(&x, 4 * 12, ZR_F64, 1), dx[4 * 12];
 
 	(void)state;
 	c.op.rotary_dim = 4;
 	c.op.gain = 1.7f;
 	c.op.x = in;
-	c.op.out = rig_buffer(4 * 12, ZR_F64);
-	c.dout = rig_drawn(&x, 4 * 12, ZR_F64, 1);
+	c.op.out = fixture_buffer(4 * 12, ZR_F64);
+	c.dout = fixture_drawn(&x, 4 * 12, ZR_F64, 1);
 	struct zr_op_rotary bwd = c.op;
 	bwd.flags = ZR_ROTARY_BACK;
 	bwd.x = c.dout;
@@ -154,7 +154,7 @@ static void rotary_back_is_the_slope_of_rotary(void **state)
 	zr_rotary_f64(&bwd, 0, 4);
 	for (int i = 0; i < 4 * 12; i++)
 		check_slope(rotary_loss, &c, in, i, dx[i]);
-	rig_release();
+	fixture_release();
 }
 
 static int32_t activation;
@@ -206,13 +206,14 @@ static void embedding_bwd_is_the_slope_of_embedding(void **state)
 	struct zr_op_embedding_bwd bwd = { .dtype = ZR_F64, .batch = 2, .length = 5, .width = C, .vocabulary = V,
 					   .positions = P, .tokens = tokens };
 	double dwte[V * C], dwpe[P * C];
-	double *wte = rig_drawn(&x, V * C, ZR_F64, 1), *wpe = rig_drawn(&x, P * C, ZR_F64, 1);
+	double *wte = fixture_drawn(&x, V * C, ZR_F64, 1), *wpe = fixture_drawn(&x, P * C, ZR_F64,
+										1);
 
 	(void)state;
 	c.op.wte = wte;
 	c.op.wpe = wpe;
-	c.op.out = rig_buffer(10 * C, ZR_F64);
-	bwd.dout = c.dout = rig_drawn(&x, 10 * C, ZR_F64, 1);
+	c.op.out = fixture_buffer(10 * C, ZR_F64);
+	bwd.dout = c.dout = fixture_drawn(&x, 10 * C, ZR_F64, 1);
 	bwd.dwte = (float *)(void *)dwte;
 	bwd.dwpe = (float *)(void *)dwpe;
 	zr_embedding_bwd_f64(&bwd, 0, C);
@@ -220,7 +221,7 @@ static void embedding_bwd_is_the_slope_of_embedding(void **state)
 		check_slope(embedding_loss, &c, wte, i, dwte[i]);
 	for (int i = 0; i < P * C; i++)
 		check_slope(embedding_loss, &c, wpe, i, dwpe[i]);
-	rig_release();
+	fixture_release();
 }
 
 static double gelu_loss(void *x)
@@ -259,18 +260,18 @@ static void dropout_is_its_own_slope(void **state)
 	uint64_t x = 13;
 	struct residual_case c = { .op = { .dtype = ZR_F64, .dropout = 0.3f, .n = N, .rng = { 5, 6, 7, 8 } } };
 	struct zr_op_residual bwd = c.op;
-	double *b = rig_drawn(&x, N, ZR_F64, 1), db[N];
+	double *b = fixture_drawn(&x, N, ZR_F64, 1), db[N];
 
 	(void)state;
-	c.op.a = rig_drawn(&x, N, ZR_F64, 1);
+	c.op.a = fixture_drawn(&x, N, ZR_F64, 1);
 	c.op.b = b;
-	c.op.out = rig_buffer(N, ZR_F64);
-	bwd.b = c.dout = rig_drawn(&x, N, ZR_F64, 1);
+	c.op.out = fixture_buffer(N, ZR_F64);
+	bwd.b = c.dout = fixture_drawn(&x, N, ZR_F64, 1);
 	bwd.out = db;
 	zr_residual_f64(&bwd, 0, N);
 	for (int i = 0; i < N; i++)
 		check_slope(residual_loss, &c, b, i, db[i]);
-	rig_release();
+	fixture_release();
 }
 
 struct bias_case {
@@ -290,14 +291,15 @@ static void bias_bwd_is_the_slope_of_a_bias(void **state)
 {
 	uint64_t x = 14;
 	double db[5];
-	struct bias_case c = { .dy = rig_drawn(&x, 4 * 5, ZR_F64, 1), .bias = { 1, 2, 3, 4, 5 } };
+	struct bias_case c = { .dy = fixture_drawn(&x, 4 * 5, ZR_F64, 1), .bias = { 1, 2, 3, 4,
+										   5 } };
 	struct zr_op_bias_bwd op = { .dtype = ZR_F64, .rows = 4, .width = 5, .dy = c.dy, .db = (float *)(void *)db };
 
 	(void)state;
 	zr_bias_bwd_f64(&op, 0, 5);
 	for (int i = 0; i < 5; i++)
 		check_slope(bias_loss, &c, c.bias, i, db[i]);
-	rig_release();
+	fixture_release();
 }
 
 enum { TOKENS = 4, EXPERTS = 5, CHOSEN = 2 };
@@ -334,8 +336,8 @@ static void route_bwd_is_the_slope_of_route_and_its_losses(void **state)
 		struct route_case c = { .op = { .flags = flags, .rows = TOKENS, .experts = EXPERTS, .k = CHOSEN, .ids = ids,
 						.lse = (float *)(void *)lse, .weights = (float *)(void *)weights } };
 		c.op.logits = (float *)(void *)c.p;
-		c.logits = rig_drawn(&x, TOKENS * EXPERTS, ZR_F64, 1);
-		c.dweights = rig_drawn(&x, TOKENS * CHOSEN, ZR_F64, 1);
+		c.logits = fixture_drawn(&x, TOKENS * EXPERTS, ZR_F64, 1);
+		c.dweights = fixture_drawn(&x, TOKENS * CHOSEN, ZR_F64, 1);
 		for (int i = 0; i < TOKENS * EXPERTS; i++) /* none within a step of another */
 			c.logits[i] += 0.001 * i;
 		route_loss(&c);
@@ -350,7 +352,7 @@ static void route_bwd_is_the_slope_of_route_and_its_losses(void **state)
 		zr_route_bwd_f64(&bwd, 0, TOKENS);
 		for (int i = 0; i < TOKENS * EXPERTS; i++)
 			check_slope(route_loss, &c, c.logits, i, dlogits[i]);
-		rig_release();
+		fixture_release();
 	}
 }
 
@@ -372,26 +374,26 @@ static void expert_weigh_is_the_slope_of_expert_combine(void **state)
 	static const int32_t order[6] = { 3, 0, 4, 1, 5, 2 }, where[6] = { 1, 3, 5, 0, 2, 4 };
 	uint64_t x = 18;
 	struct combine_case c = { .op = { .dtype = ZR_F64, .out_dtype = ZR_F64, .rows = 3, .k = 2, .width = 19, .where = where } };
-	double *y = rig_drawn(&x, 6 * 19, ZR_F64, 1), *weights = rig_drawn(&x, 6, ZR_F64, 1), dy[6 * 19], kept[6 * 19], dweights[6];
+	double *y = fixture_drawn(&x, 6 * 19, ZR_F64, 1), *weights = fixture_drawn(&x, 6, ZR_F64, 1), dy[6 * 19], kept[6 * 19], dweights[6];
 	struct zr_op_expert_weigh bwd = { .dtype = ZR_F64, .places = 6, .width = 19, .order = order, .x = kept, .dy = dy,
 					  .weights = (float *)(void *)weights, .dweights = (float *)(void *)dweights };
 
 	(void)state;
 	c.op.y = y;
 	c.op.weights = (float *)(void *)weights;
-	c.op.out = rig_buffer(3 * 19, ZR_F64);
-	c.dout = rig_drawn(&x, 3 * 19, ZR_F64, 1);
+	c.op.out = fixture_buffer(3 * 19, ZR_F64);
+	c.dout = fixture_drawn(&x, 3 * 19, ZR_F64, 1);
 	memcpy(kept, y, sizeof kept);
 	for (int i = 0; i < 6 * 19; i++)
 		dy[i] = c.dout[order[i / 19] / 2 * 19 + i % 19];
 	zr_expert_weigh_f64(&bwd, 0, 6);
 	for (int i = 0; i < 6 * 19; i++) {
 		check_slope(combine_loss, &c, y, i, dy[i]);
-		rig_near(kept[i], y[i] * weights[order[i / 19]], 0);
+		fixture_near(kept[i], y[i] * weights[order[i / 19]], 0);
 	}
 	for (int i = 0; i < 6; i++)
 		check_slope(combine_loss, &c, weights, i, dweights[i]);
-	rig_release();
+	fixture_release();
 }
 
 int main(void)

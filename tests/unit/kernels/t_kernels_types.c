@@ -8,10 +8,10 @@
 #include <stdio.h>
 
 #include "tests/lib/half.h"
-#include "kernels_rig.h"
+#include "kernels_fixture.h"
 
 /* for every variant k that runs here */
-#define EACH_VARIANT(k) for (int v_ = 0; (k = rig_kernels(v_)); v_++) if (rig_runs(k))
+#define EACH_VARIANT(k) for (int v_ = 0; (k = fixture_kernels(v_)); v_++) if (fixture_runs(k))
 
 /* ---- bf16 ------------------------------------------------------------------------------------- */
 
@@ -35,14 +35,14 @@ static void bf16_rounds_half_away_from_zero(void **state)
 	(void)state;
 	EACH_VARIANT(k) {
 		uint32_t from[CASES];
-		uint16_t *to = rig_buffer(CASES, ZR_BF16);
+		uint16_t *to = fixture_buffer(CASES, ZR_BF16);
 		struct zr_op_cast op = { .dst_dtype = ZR_BF16, .src_dtype = ZR_F32, .n = CASES, .src = from, .dst = to };
 		for (int i = 0; i < CASES; i++)
 			from[i] = cases[i].from;
 		k->cast(&op, 0, CASES);
 		for (int i = 0; i < CASES; i++)
 			assert_int_equal(to[i], cases[i].to);
-		rig_release();
+		fixture_release();
 	}
 }
 
@@ -55,8 +55,8 @@ static void bf16_survives_the_way_through_fp32(void **state)
 	for (int i = 0; i < 65536; i++)
 		all[i] = (uint16_t)i;
 	EACH_VARIANT(k) {
-		float *wide = rig_buffer(65536, ZR_F32);
-		uint16_t *back = rig_buffer(65536, ZR_BF16);
+		float *wide = fixture_buffer(65536, ZR_F32);
+		uint16_t *back = fixture_buffer(65536, ZR_BF16);
 		struct zr_op_cast up = { .dst_dtype = ZR_F32, .src_dtype = ZR_BF16, .n = 65536, .src = all, .dst = wide };
 		struct zr_op_cast down = { .dst_dtype = ZR_BF16, .src_dtype = ZR_F32, .n = 65536, .src = wide, .dst = back };
 		k->cast(&up, 0, 65536);
@@ -66,7 +66,7 @@ static void bf16_survives_the_way_through_fp32(void **state)
 			assert_int_equal(zr_bits(wide[i]), (uint32_t)i << 16);
 			assert_int_equal(back[i], nan ? i | 0x40 : i);
 		}
-		rig_release();
+		fixture_release();
 	}
 }
 
@@ -89,14 +89,14 @@ static void fp16_has_known_bits(void **state)
 	(void)state;
 	EACH_VARIANT(k) {
 		float from[CASES];
-		uint16_t *to = rig_buffer(CASES, ZR_F16);
+		uint16_t *to = fixture_buffer(CASES, ZR_F16);
 		struct zr_op_cast op = { .dst_dtype = ZR_F16, .src_dtype = ZR_F32, .n = CASES, .src = from, .dst = to };
 		for (int i = 0; i < CASES; i++)
 			from[i] = cases[i].from;
 		k->cast(&op, 0, CASES);
 		for (int i = 0; i < CASES; i++)
 			assert_int_equal(to[i], cases[i].to);
-		rig_release();
+		fixture_release();
 	}
 }
 
@@ -109,8 +109,8 @@ static void every_fp16_survives_the_way_through_fp32(void **state)
 	for (int i = 0; i < 65536; i++)
 		all[i] = (uint16_t)i;
 	EACH_VARIANT(k) {
-		float *wide = rig_buffer(65536, ZR_F32);
-		uint16_t *back = rig_buffer(65536, ZR_F16);
+		float *wide = fixture_buffer(65536, ZR_F32);
+		uint16_t *back = fixture_buffer(65536, ZR_F16);
 		struct zr_op_cast up = { .dst_dtype = ZR_F32, .src_dtype = ZR_F16, .n = 65536, .src = all, .dst = wide };
 		struct zr_op_cast down = { .dst_dtype = ZR_F16, .src_dtype = ZR_F32, .n = 65536, .src = wide, .dst = back };
 		k->cast(&up, 0, 65536);
@@ -121,7 +121,7 @@ static void every_fp16_survives_the_way_through_fp32(void **state)
 			assert_int_equal(zr_bits(wide[i]), nan ? quiet : zr_bits((float)half_value((uint16_t)i)));
 			assert_int_equal(back[i], nan ? i | 0x200 : i);
 		}
-		rig_release();
+		fixture_release();
 	}
 }
 
@@ -130,7 +130,7 @@ static void fp16_rounds_to_nearest_even_from_everywhere(void **state)
 {
 	enum { EDGES = 6 * 0x7c00, DRAWN = 1 << 18, ALL = EDGES + DRAWN };
 	const struct zr_cpu_kernels *k;
-	float *from = rig_buffer(ALL, ZR_F32);
+	float *from = fixture_buffer(ALL, ZR_F32);
 	uint64_t x = 1;
 	int n = 0;
 
@@ -145,7 +145,7 @@ static void fp16_rounds_to_nearest_even_from_everywhere(void **state)
 	while (n < ALL)
 		from[n++] = zr_from_bits((uint32_t)((x = x * 6364136223846793005u + 1442695040888963407u) >> 32));
 	EACH_VARIANT(k) {
-		uint16_t *to = rig_buffer(ALL, ZR_F16);
+		uint16_t *to = fixture_buffer(ALL, ZR_F16);
 		struct zr_op_cast op = { .dst_dtype = ZR_F16, .src_dtype = ZR_F32, .n = ALL, .src = from, .dst = to };
 		k->cast(&op, 0, ALL);
 		for (int i = 0; i < ALL; i++) {
@@ -154,7 +154,7 @@ static void fp16_rounds_to_nearest_even_from_everywhere(void **state)
 				fail_msg("%s: %a (%08x) became %04x", k->name, (double)from[i], u, to[i]);
 		}
 	}
-	rig_release();
+	fixture_release();
 }
 
 /* Between the 16-bit types there are two steps, and only the second may round. */
@@ -167,7 +167,8 @@ static void bf16_and_fp16_meet_in_fp32(void **state)
 	for (int i = 0; i < 65536; i++)
 		all[i] = (uint16_t)i;
 	EACH_VARIANT(k) {
-		uint16_t *half = rig_buffer(65536, ZR_F16), *brain = rig_buffer(65536, ZR_BF16);
+		uint16_t *half = fixture_buffer(65536, ZR_F16), *brain = fixture_buffer(65536,
+											ZR_BF16);
 		struct zr_op_cast a = { .dst_dtype = ZR_F16, .src_dtype = ZR_BF16, .n = 65536, .src = all, .dst = half };
 		struct zr_op_cast b = { .dst_dtype = ZR_BF16, .src_dtype = ZR_F16, .n = 65536, .src = all, .dst = brain };
 		k->cast(&a, 0, 65536);
@@ -178,7 +179,7 @@ static void bf16_and_fp16_meet_in_fp32(void **state)
 			if ((i & 0x7fff) <= 0x7c00)
 				assert_int_equal(brain[i], zr_bf16((float)half_value((uint16_t)i)));
 		}
-		rig_release();
+		fixture_release();
 	}
 }
 

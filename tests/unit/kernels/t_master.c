@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels_rig.h"
+#include "kernels_fixture.h"
 
 /* for every variant k that runs here */
-#define EACH_VARIANT(k) for (int v_ = 0; (k = rig_kernels(v_)); v_++) if (rig_runs(k))
+#define EACH_VARIANT(k) for (int v_ = 0; (k = fixture_kernels(v_)); v_++) if (fixture_runs(k))
 
 enum { SPAN = 65536 }; /* patterns of the lower half */
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cpu/moments8.h"
-#include "kernels_rig.h"
+#include "kernels_fixture.h"
 
 #define N (ZR_BLOCK + 77) /* of golden/make_moments8.py, as what follows */
 #define EVERY 13
@@ -18,8 +18,8 @@
 #define GROUPS ((N + ZR_MOMENT8_GROUP - 1) / ZR_MOMENT8_GROUP)
 
 #define EACH_VARIANT(k) \
-	for (int variant_ = 0; (k = rig_kernels(variant_)); variant_++) \
-		if (rig_runs(k))
+	for (int variant_ = 0; (k = fixture_kernels(variant_)); variant_++) \
+		if (fixture_runs(k))
 
 static double golden[256];
 
@@ -46,14 +46,14 @@ static void read_golden(const char *name, int n)
 
 static float drawn(uint64_t *x)
 {
-	double a = rig_draw(x), b = rig_draw(x);
-	return (float)(a * b * rig_draw(x));
+	double a = fixture_draw(x), b = fixture_draw(x);
+	return (float)(a * b * fixture_draw(x));
 }
 
 /* Two blocks of codes 0 under scales 0. */
 static void *moments(void)
 {
-	void *p = rig_buffer(2 * ZR_MOMENT8_BYTES / 4, ZR_F32);
+	void *p = fixture_buffer(2 * ZR_MOMENT8_BYTES / 4, ZR_F32);
 	memset(p, 0, 2 * ZR_MOMENT8_BYTES);
 	return p;
 }
@@ -72,10 +72,10 @@ static void codes_stand_for_what_they_do_in_flashoptim(void **state)
 		}
 		for (int i = 0; i < 256; i++) {
 			zr_get8(block, i / ZR_MOMENT8_GROUP * ZR_MOMENT8_GROUP, ZR_MOMENT8_GROUP, root, x);
-			rig_near(x[i % ZR_MOMENT8_GROUP], golden[i], 1e-6 * fabs(golden[i]));
+			fixture_near(x[i % ZR_MOMENT8_GROUP], golden[i], 1e-6 * fabs(golden[i]));
 		}
 	}
-	rig_release();
+	fixture_release();
 }
 
 /* Codes differ where a number lies near the border of two: theirs are relative to what the scale is
@@ -105,7 +105,8 @@ static void follows_scales(int step, const char *which, const void *block)
 	snprintf(name, sizeof name, "%d.%s_scale", step, which);
 	read_golden(name, GROUPS);
 	for (int g = 0; g < GROUPS; g++)
-		rig_near(zr_from_f16(*zr_scale8(block, (int64_t)g * ZR_MOMENT8_GROUP)), golden[g],
+		fixture_near(zr_from_f16(*zr_scale8(block, (int64_t)g * ZR_MOMENT8_GROUP)),
+			     golden[g],
 			 (step == 1 ? 1e-8 : 0.02) * golden[g]);
 }
 
@@ -120,7 +121,7 @@ static void follows(int step, const struct zr_op_adamw *op)
 	snprintf(name, sizeof name, "%d.p", step);
 	read_golden(name, SOME);
 	for (int i = 0; i < SOME; i++)
-		rig_near(op->master[i * EVERY], golden[i], step == 1 ? 1e-6 : 5e-5 * step);
+		fixture_near(op->master[i * EVERY], golden[i], step == 1 ? 1e-6 : 5e-5 * step);
 }
 
 static void fifty_updates_follow_flashoptim(void **state)
@@ -130,7 +131,7 @@ static void fifty_updates_follow_flashoptim(void **state)
 	(void)state;
 	EACH_VARIANT(k) {
 		struct zr_scalars scalars = { .grad_mult = 1, .lr = 0x1p-7f };
-		float *p = rig_buffer(N, ZR_F32), *g = rig_buffer(N, ZR_F32);
+		float *p = fixture_buffer(N, ZR_F32), *g = fixture_buffer(N, ZR_F32);
 		struct zr_op_adamw op = { .bias_correction = 1, .n = N, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
 					  .weight_decay = 0.1, .scalars = &scalars, .moment_dtype = ZR_U8,
 					  .master = p, .grad = g, .m = moments(), .v = moments() };
@@ -145,7 +146,7 @@ static void fifty_updates_follow_flashoptim(void **state)
 			if (scalars.step == 1 || scalars.step == 10 || scalars.step == 50)
 				follows((int)scalars.step, &op);
 		}
-		rig_release();
+		fixture_release();
 	}
 }
 
@@ -154,7 +155,7 @@ static void fifty_updates_follow_flashoptim(void **state)
 static void one_update(const struct zr_cpu_kernels *k, const float *g, void *m, void *v)
 {
 	const struct zr_scalars scalars = { .step = 1, .grad_mult = 1, .lr = 0x1p-7f };
-	float *grad = rig_buffer(64, ZR_F32), *master = rig_buffer(64, ZR_F32);
+	float *grad = fixture_buffer(64, ZR_F32), *master = fixture_buffer(64, ZR_F32);
 	struct zr_op_adamw op = { .n = 64, .beta1 = 0.5, .beta2 = 0.75, .eps = 1e-8, .scalars = &scalars,
 				  .moment_dtype = ZR_U8, .master = master, .grad = grad, .m = m, .v = v };
 
@@ -185,7 +186,7 @@ static void zeros_are_kept(void **state)
 		assert_int_equal(*zr_scale8(v, 0), 0);
 		for (int i = 0; i < 32; i++)
 			assert_true(*zr_codes8(m, i) == 0 && *zr_codes8(v, i) == 0);
-		rig_release();
+		fixture_release();
 	}
 }
 
@@ -206,7 +207,7 @@ static void what_is_not_finite_is_nan_for_its_group(void **state)
 				for (int i = 0; i < 32; i++)
 					assert_true(isnan(x[i]));
 			}
-			rig_release();
+			fixture_release();
 		}
 }
 
@@ -227,7 +228,7 @@ static void scales_neither_vanish_nor_overflow(void **state)
 			assert_int_equal(*zr_scale8(v, 0), scale);
 			assert_true(s >= 2 ? *zr_codes8(v, 1) == 255 && (int8_t)*zr_codes8(m, 1) == -127 :
 					     *zr_codes8(v, 1) >= 1 && (int8_t)*zr_codes8(m, 1) <= 0);
-			rig_release();
+			fixture_release();
 		}
 }
 
@@ -243,7 +244,7 @@ static void a_small_root_is_not_rounded_to_zero(void **state)
 		one_update(k, g, m, v);
 		for (int i = 0; i < 4; i++)
 			assert_int_equal(*zr_codes8(v, i), i == 0 ? 255 : 1);
-		rig_release();
+		fixture_release();
 	}
 }
 
@@ -266,12 +267,12 @@ static void what_is_read_is_near_what_was_put(void **state)
 			for (int i = 0; i < n; i++) {
 				double r = root ? sqrt(x[i]) : fabs(x[i]) / scale;
 				double half = root ? scale / 254 : scale * (1 + r) * (1 + r) / 500;
-				rig_near(root ? sqrt(y[i]) : y[i], root ? r : x[i],
+				fixture_near(root ? sqrt(y[i]) : y[i], root ? r : x[i],
 					 root && r < scale / 255 ? scale / 254 : half);
 			}
 		}
 	}
-	rig_release();
+	fixture_release();
 }
 
 /* What an update is given and leaves, of elements that are each what they are in its other form. */
@@ -284,8 +285,9 @@ struct split {
 
 static struct split drawn_split(int32_t bits, int32_t moments)
 {
-	struct split s = { rig_buffer(N, ZR_F32), rig_buffer(N, ZR_F32), rig_buffer(N, ZR_BF16), rig_buffer(N, ZR_BF16),
-			   rig_buffer(2 * ZR_BLOCK, ZR_F32), rig_buffer(2 * ZR_BLOCK, ZR_F32) };
+	struct split s = { fixture_buffer(N, ZR_F32), fixture_buffer(N, ZR_F32), fixture_buffer(N, ZR_BF16), fixture_buffer(N, ZR_BF16),
+			   fixture_buffer(2 * ZR_BLOCK, ZR_F32), fixture_buffer(2 * ZR_BLOCK,
+										ZR_F32) };
 	struct zr_op_master op = { .n = N, .master = s.master, .lowp = s.lowp, .rem = s.rem, .rem_bits = bits };
 	uint64_t x = 3;
 
@@ -300,7 +302,7 @@ static struct split drawn_split(int32_t bits, int32_t moments)
 	}
 	s.master[5] = NAN;
 	s.master[N - 1] = INFINITY;
-	rig_kernels(0)->master_split(&op, 0, N);
+	fixture_kernels(0)->master_split(&op, 0, N);
 	return s;
 }
 
@@ -346,7 +348,7 @@ static void a_split_master_is_joined_updated_and_split(void **state)
 			assert_memory_equal(whole.rem, parts.rem, N * sizeof(uint16_t));
 			assert_memory_equal(whole.m, parts.m, N * sizeof(float));
 			assert_memory_equal(whole.v, parts.v, N * sizeof(float));
-			rig_release();
+			fixture_release();
 		}
 	}
 }

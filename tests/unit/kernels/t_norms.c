@@ -17,25 +17,25 @@ static int64_t apart(int64_t i, int64_t stride)
 /* `dense` in groups of rows, between poison */
 static void *spread(const void *dense, int64_t stride, int32_t dtype)
 {
-	void *p = rig_buffer(TOKENS * stride, dtype);
+	void *p = fixture_buffer(TOKENS * stride, dtype);
 
 	for (int64_t i = 0; i < N; i++)
-		rig_set(p, apart(i, stride), dtype, rig_get(dense, i, dtype));
+		fixture_set(p, apart(i, stride), dtype, fixture_get(dense, i, dtype));
 	return p;
 }
 
 static void expect(const struct mode *m, const char *name, const void *p, int64_t stride)
 {
-	void *dense = rig_buffer(N, m->dtype);
+	void *dense = fixture_buffer(N, m->dtype);
 	const void *poison = zr_at(p, TOKENS * stride, m->dtype); /* the guard */
 
 	for (int64_t i = 0; i < N; i++)
-		rig_set(dense, i, m->dtype, rig_get(p, apart(i, stride), m->dtype));
-	rig_golden(m->name, name, dense, N, m->dtype, m->tolerance);
+		fixture_set(dense, i, m->dtype, fixture_get(p, apart(i, stride), m->dtype));
+	fixture_golden(m->name, name, dense, N, m->dtype, m->tolerance);
 	for (int64_t g = 0; g < TOKENS; g++)
 		for (int64_t i = HEADS * C; i < stride; i++)
 			assert_memory_equal(zr_at(p, g * stride + i, m->dtype), poison,
-					    (size_t)rig_size(m->dtype));
+					    (size_t)fixture_size(m->dtype));
 }
 
 /* Forward in place, backward with its results in dy. */
@@ -44,7 +44,7 @@ static void heads_golden(void **state)
 	const struct mode *m = *state;
 	uint64_t x = 10;
 	need(m);
-	void *part = rig_buffer(C, m->real), *in = rig_drawn(&x, N, m->dtype, 1);
+	void *part = fixture_buffer(C, m->real), *in = fixture_drawn(&x, N, m->dtype, 1);
 	struct zr_op_rmsnorm op = { .flags = ZR_RMSNORM_PLUS_ONE, .dtype = m->dtype, .rows = ROWS,
 				    .width = C, .eps = 1e-5f, .per_row = HEADS,
 				    .x_stride = STRIDE, .y_stride = STRIDE };
@@ -55,17 +55,17 @@ static void heads_golden(void **state)
 
 	op.x = op.y = spread(in, STRIDE, m->dtype);
 	bwd.x = spread(in, STRIDE, m->dtype);
-	bwd.gamma = op.gamma = rig_drawn(&x, C, m->dtype, 1);
-	bwd.dy = bwd.dx = spread(rig_drawn(&x, N, m->dtype, 1), WIDE, m->dtype);
-	bwd.rstd = op.rstd = rig_buffer(ROWS, m->real);
-	bwd.dgamma = rig_buffer(C, m->real);
+	bwd.gamma = op.gamma = fixture_drawn(&x, C, m->dtype, 1);
+	bwd.dy = bwd.dx = spread(fixture_drawn(&x, N, m->dtype, 1), WIDE, m->dtype);
+	bwd.rstd = op.rstd = fixture_buffer(ROWS, m->real);
+	bwd.dgamma = fixture_buffer(C, m->real);
 	CALL(m, rmsnorm, &op, 0, ROWS);
 	expect(m, "rmsnorm_heads.y", op.y, STRIDE);
 	CALL(m, rmsnorm_bwd, &bwd, 0, ROWS, part);
 	CALL(m, rmsnorm_bwd_sum, &bwd, part, 1, 0, C);
 	expect(m, "rmsnorm_heads.dx", bwd.dx, WIDE);
-	rig_golden(m->name, "rmsnorm_heads.dgamma", bwd.dgamma, C, m->real, m->exact);
-	rig_release();
+	fixture_golden(m->name, "rmsnorm_heads.dgamma", bwd.dgamma, C, m->real, m->exact);
+	fixture_release();
 }
 
 /* Without gamma, from rows with gaps to rows without, and without its gradient. */
@@ -74,24 +74,24 @@ static void no_gamma_golden(void **state)
 	const struct mode *m = *state;
 	uint64_t x = 10;
 	need(m);
-	void *in = rig_drawn(&x, N, m->dtype, 1);
+	void *in = fixture_drawn(&x, N, m->dtype, 1);
 	struct zr_op_rmsnorm op = { .dtype = m->dtype, .rows = ROWS, .width = C, .eps = 1e-5f,
 				    .per_row = HEADS, .x_stride = STRIDE };
 	struct zr_op_rmsnorm_bwd bwd = { .flags = ZR_RMSNORM_STORE, .dtype = m->dtype,
 					 .rows = ROWS, .width = C, .per_row = HEADS,
 					 .x_stride = STRIDE };
 
-	rig_drawn(&x, C, m->dtype, 1);
+	fixture_drawn(&x, C, m->dtype, 1);
 	bwd.x = op.x = spread(in, STRIDE, m->dtype);
-	op.y = rig_buffer(N, m->dtype);
-	bwd.dy = rig_drawn(&x, N, m->dtype, 1);
-	bwd.dx = rig_buffer(N, m->dtype);
-	bwd.rstd = op.rstd = rig_buffer(ROWS, m->real);
+	op.y = fixture_buffer(N, m->dtype);
+	bwd.dy = fixture_drawn(&x, N, m->dtype, 1);
+	bwd.dx = fixture_buffer(N, m->dtype);
+	bwd.rstd = op.rstd = fixture_buffer(ROWS, m->real);
 	CALL(m, rmsnorm, &op, 0, ROWS);
 	CALL(m, rmsnorm_bwd, &bwd, 0, ROWS, NULL);
-	rig_golden(m->name, "rmsnorm_plain.y", op.y, N, m->dtype, m->tolerance);
-	rig_golden(m->name, "rmsnorm_plain.dx", bwd.dx, N, m->dtype, m->tolerance);
-	rig_release();
+	fixture_golden(m->name, "rmsnorm_plain.y", op.y, N, m->dtype, m->tolerance);
+	fixture_golden(m->name, "rmsnorm_plain.dx", bwd.dx, N, m->dtype, m->tolerance);
+	fixture_release();
 }
 
 /* Without beta; then with no gradient of parameters, and with that of gamma only. */
@@ -101,28 +101,28 @@ static void no_beta_golden(void **state)
 	need(m);
 	for (int wanted = 0; wanted < 2; wanted++) {
 		uint64_t x = 12;
-		void *part = wanted ? rig_buffer(2 * C, m->real) : NULL;
+		void *part = wanted ? fixture_buffer(2 * C, m->real) : NULL;
 		struct zr_op_layernorm op = { .dtype = m->dtype, .rows = ROWS, .width = C, .eps = 1e-5f };
 		struct zr_op_layernorm_bwd bwd = { .dtype = m->dtype, .rows = ROWS, .width = C };
 
-		bwd.x = op.x = rig_drawn(&x, N, m->dtype, 1);
-		bwd.gamma = op.gamma = rig_drawn(&x, C, m->dtype, 1);
-		bwd.dy = rig_drawn(&x, N, m->dtype, 1);
-		bwd.dx = rig_drawn(&x, N, m->dtype, 1);
-		op.y = rig_buffer(N, m->dtype);
-		bwd.mean = op.mean = rig_buffer(ROWS, m->real);
-		bwd.rstd = op.rstd = rig_buffer(ROWS, m->real);
+		bwd.x = op.x = fixture_drawn(&x, N, m->dtype, 1);
+		bwd.gamma = op.gamma = fixture_drawn(&x, C, m->dtype, 1);
+		bwd.dy = fixture_drawn(&x, N, m->dtype, 1);
+		bwd.dx = fixture_drawn(&x, N, m->dtype, 1);
+		op.y = fixture_buffer(N, m->dtype);
+		bwd.mean = op.mean = fixture_buffer(ROWS, m->real);
+		bwd.rstd = op.rstd = fixture_buffer(ROWS, m->real);
 		CALL(m, layernorm, &op, 0, ROWS);
 		CALL(m, layernorm_bwd, &bwd, 0, ROWS, part);
-		rig_golden(m->name, "layernorm_plain.y", op.y, N, m->dtype, m->tolerance);
-		rig_golden(m->name, "layernorm_plain.dx", bwd.dx, N, m->dtype, m->tolerance);
+		fixture_golden(m->name, "layernorm_plain.y", op.y, N, m->dtype, m->tolerance);
+		fixture_golden(m->name, "layernorm_plain.dx", bwd.dx, N, m->dtype, m->tolerance);
 		if (!wanted)
 			continue;
-		bwd.dgamma = rig_buffer(C, m->real);
+		bwd.dgamma = fixture_buffer(C, m->real);
 		CALL(m, layernorm_bwd_sum, &bwd, part, 1, 0, C);
-		rig_golden(m->name, "layernorm_plain.dgamma", bwd.dgamma, C, m->real, m->exact);
+		fixture_golden(m->name, "layernorm_plain.dgamma", bwd.dgamma, C, m->real, m->exact);
 	}
-	rig_release();
+	fixture_release();
 }
 
 static const struct mode_test tests[] = {

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels_rig.h"
+#include "kernels_fixture.h"
 #include "tests/lib/isa.h"
 
 #ifdef HAVE_AVX512BF16
@@ -97,14 +97,14 @@ static struct product make(uint64_t *seed, const int64_t *mnk, uint32_t flags, i
 		.m = m, .n = n, .k = k, .lda = (flags & ZR_MM_TRANS_A ? m : k) + (int64_t)(*seed % 3),
 		.ldb = (flags & ZR_MM_TRANS_B ? k : n) + (int64_t)(*seed / 3 % 3), .ldd = n + 1,
 	};
-	p.op.a = rig_drawn(seed, p.op.lda * (flags & ZR_MM_TRANS_A ? k : m), ZR_BF16, 1);
-	p.op.b = rig_drawn(seed, p.op.ldb * (flags & ZR_MM_TRANS_B ? n : k), ZR_BF16, 0x1p-3);
-	p.op.bias = bias ? rig_drawn(seed, n, ZR_BF16, 1) : NULL;
+	p.op.a = fixture_drawn(seed, p.op.lda * (flags & ZR_MM_TRANS_A ? k : m), ZR_BF16, 1);
+	p.op.b = fixture_drawn(seed, p.op.ldb * (flags & ZR_MM_TRANS_B ? n : k), ZR_BF16, 0x1p-3);
+	p.op.bias = bias ? fixture_drawn(seed, n, ZR_BF16, 1) : NULL;
 	p.low = (struct zr_op_matmul_low_rank){ .size = sizeof p.low, .r = 5, .gain = 0.5f, .product = p.op,
 						.dropout = low > 1 ? 0.25f : 0,
 						.flags = low > 1 ? ZR_LR_TRANS_V : 0 };
-	p.low.u = rig_drawn(seed, m * 5, ZR_BF16, 1);
-	p.low.v = rig_drawn(seed, n * 5, ZR_BF16, 1);
+	p.low.u = fixture_drawn(seed, m * 5, ZR_BF16, 1);
+	p.low.v = fixture_drawn(seed, n * 5, ZR_BF16, 1);
 	return p;
 }
 
@@ -114,14 +114,14 @@ typedef void tile_fn(const struct zr_op_matmul *, const struct zr_op_matmul_low_
 /* The whole product in three tiles, against the twin. */
 static void compare(tile_fn *tile, int tiles, struct product *p, uint64_t *seed, void *scratch)
 {
-	const int64_t m = p->op.m, n = p->op.n, size = rig_size(p->op.d_dtype) * m * p->op.ldd;
+	const int64_t m = p->op.m, n = p->op.n, size = fixture_size(p->op.d_dtype) * m * p->op.ldd;
 	const int64_t row = m / 3, col = n / 2;
-	void *start = rig_drawn(seed, m * p->op.ldd, p->op.d_dtype, 1), *d[2], *pre[2];
+	void *start = fixture_drawn(seed, m * p->op.ldd, p->op.d_dtype, 1), *d[2], *pre[2];
 	for (int twin = 0; twin < 2; twin++) {
 		struct zr_op_matmul op = p->op;
 		struct zr_op_matmul_low_rank low = p->low;
-		op.d = d[twin] = rig_buffer(m * op.ldd, op.d_dtype);
-		op.pre = pre[twin] = rig_buffer(m * op.ldd, op.d_dtype);
+		op.d = d[twin] = fixture_buffer(m * op.ldd, op.d_dtype);
+		op.pre = pre[twin] = fixture_buffer(m * op.ldd, op.d_dtype);
 		memcpy(op.d, start, (size_t)size);
 		memcpy(op.pre, start, (size_t)size);
 		low.product = op;
@@ -158,7 +158,7 @@ static void hold_to_twin(tile_fn *tile, int tiles)
 				struct product p = make(&seed, shapes[s], trans[t] | kinds[i].flags, kinds[i].d,
 							kinds[i].bias, kinds[i].low);
 				compare(tile, tiles, &p, &seed, scratch);
-				rig_release();
+				fixture_release();
 			}
 		}
 	free(scratch);

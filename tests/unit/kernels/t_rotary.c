@@ -15,10 +15,10 @@ static int64_t apart(int64_t i)
 
 static void *spread(const struct mode *m, const void *dense)
 {
-	void *p = rig_buffer(ROOM, m->dtype);
+	void *p = fixture_buffer(ROOM, m->dtype);
 
 	for (int64_t i = 0; i < N; i++)
-		rig_set(p, apart(i), m->dtype, rig_get(dense, i, m->dtype));
+		fixture_set(p, apart(i), m->dtype, fixture_get(dense, i, m->dtype));
 	return p;
 }
 
@@ -26,15 +26,15 @@ static void *spread(const struct mode *m, const void *dense)
 static void expect(const struct mode *m, const char *name, const void *p)
 {
 	const void *poison = zr_at(p, ROOM, m->dtype); /* the guard */
-	void *dense = rig_buffer(N, m->dtype);
+	void *dense = fixture_buffer(N, m->dtype);
 
 	for (int64_t i = 0; i < N; i++)
-		rig_set(dense, i, m->dtype, rig_get(p, apart(i), m->dtype));
-	rig_golden(m->name, name, dense, N, m->dtype, m->tolerance);
+		fixture_set(dense, i, m->dtype, fixture_get(p, apart(i), m->dtype));
+	fixture_golden(m->name, name, dense, N, m->dtype, m->tolerance);
 	for (int64_t i = 0; i < ROOM; i++)
 		if (i % STRIDE >= HEADS * HEAD || i % STRIDE % HEAD >= DIM)
 			assert_memory_equal(zr_at(p, i, m->dtype), poison,
-					    (size_t)rig_size(m->dtype));
+					    (size_t)fixture_size(m->dtype));
 }
 
 static void part_golden(void **state)
@@ -45,12 +45,12 @@ static void part_golden(void **state)
 	struct zr_op_rotary op = { .dtype = m->dtype, .batch = 2, .length = LENGTH,
 				   .heads = HEADS, .head_dim = DIM, .stride = STRIDE,
 				   .rotary_dim = TURNED, .head_stride = HEAD, .gain = 1.375f };
-	void *in = rig_drawn(&x, N, m->dtype, 1), *dout = rig_drawn(&x, N, m->dtype, 1);
+	void *in = fixture_drawn(&x, N, m->dtype, 1), *dout = fixture_drawn(&x, N, m->dtype, 1);
 
 	for (int i = 0; i < TURNED / 2; i++)
 		op.frequency[i] = 3.5f / (float)(1 << i);
 	op.x = spread(m, in);
-	op.out = rig_buffer(ROOM, m->dtype);
+	op.out = fixture_buffer(ROOM, m->dtype);
 	CALL(m, rotary, &op, 0, ROWS);
 	expect(m, "rotary_part.out", op.out);
 	expect(m, "rotary_part.x", op.x);
@@ -58,7 +58,7 @@ static void part_golden(void **state)
 	op.flags = ZR_ROTARY_BACK;
 	CALL(m, rotary, &op, 0, ROWS);
 	expect(m, "rotary_part.dx", op.out);
-	rig_release();
+	fixture_release();
 }
 
 static const struct mode_test tests[] = {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "order_rig.h"
+#include "order_fixture.h"
 #include <cmocka.h> /* last: it defines fail() */
 
 #define R ZR_READS
@@ -23,15 +23,15 @@ static struct zr_lowered program;
 static int fresh(void **unused)
 {
 	(void)unused;
-	rig_setup(&setup, 1 << 20, 0);
-	rig_free(&program);
+	fixture_setup(&setup, 1 << 20, 0);
+	fixture_free(&program);
 	return 0;
 }
 
 static int gone(void **unused)
 {
 	(void)unused;
-	rig_free(&program);
+	fixture_free(&program);
 	return 0;
 }
 
@@ -40,8 +40,8 @@ static int32_t one(int queue, uint32_t access, int32_t region, uint64_t at, uint
 {
 	static const int kind[ZR_QUEUES] = { ZR_I_LAYER, ZR_I_HOST, ZR_I_COPY, ZR_I_READ,
 					     ZR_I_COLLECTIVE };
-	int32_t i = rig_add(&program, kind[queue], queue);
-	rig_touch(&program, access, region, ZR_MINE, at, bytes);
+	int32_t i = fixture_add(&program, kind[queue], queue);
+	fixture_touch(&program, access, region, ZR_MINE, at, bytes);
 	return i;
 }
 
@@ -59,7 +59,7 @@ static void waits(int32_t j, ...)
 	int32_t n = 0;
 	va_start(ap, j);
 	for (int32_t i; (i = va_arg(ap, int)) >= 0; n++)
-		assert_true(rig_waits(&program, j, i));
+		assert_true(fixture_waits(&program, j, i));
 	va_end(ap);
 	assert_int_equal(program.instr[j].n_after, n);
 }
@@ -164,16 +164,16 @@ static void chains(void **unused)
 	(void)unused;
 	one(ZR_Q_COPY, W, ZR_R_PARAM, 0, 8);
 	one(ZR_Q_COMM, R, ZR_R_PARAM, 0, 8);
-	rig_touch(&program, W, ZR_R_MASTER, ZR_MINE, 0, 8);
+	fixture_touch(&program, W, ZR_R_MASTER, ZR_MINE, 0, 8);
 	one(ZR_Q_COPY, R, ZR_R_MASTER, 0, 8);
-	rig_touch(&program, W, ZR_R_GRAD, ZR_MINE, 0, 8);
+	fixture_touch(&program, W, ZR_R_GRAD, ZR_MINE, 0, 8);
 	one(ZR_Q_COPY, R, ZR_R_GRAD, 0, 8);
-	rig_touch(&program, R, ZR_R_PARAM, ZR_MINE, 0, 8);
-	rig_touch(&program, W, ZR_R_MASTER, ZR_MINE, 0, 8);
+	fixture_touch(&program, R, ZR_R_PARAM, ZR_MINE, 0, 8);
+	fixture_touch(&program, W, ZR_R_MASTER, ZR_MINE, 0, 8);
 	one(ZR_Q_COMPUTE, W, ZR_R_GRAD, 0, 8);
 	one(ZR_Q_COPY, W, ZR_R_PARAM, 0, 8);
 	one(ZR_Q_COPY, R, ZR_R_GRAD, 0, 8);
-	rig_touch(&program, W, ZR_R_PARAM, ZR_MINE, 0, 8);
+	fixture_touch(&program, W, ZR_R_PARAM, ZR_MINE, 0, 8);
 	order();
 	waits(1, 0, -1);
 	waits(2, 1, -1);
@@ -187,9 +187,9 @@ static void operands_of_one(void **unused)
 {
 	(void)unused;
 	one(ZR_Q_COPY, R, ZR_R_PARAM, 0, 8);
-	rig_touch(&program, W, ZR_R_PARAM, ZR_MINE, 4, 8);
-	rig_touch(&program, R | W, ZR_R_PARAM, ZR_MINE, 0, 20);
-	rig_touch(&program, W, -1, ZR_MINE, 0, 20);
+	fixture_touch(&program, W, ZR_R_PARAM, ZR_MINE, 4, 8);
+	fixture_touch(&program, R | W, ZR_R_PARAM, ZR_MINE, 0, 20);
+	fixture_touch(&program, W, -1, ZR_MINE, 0, 20);
 	one(ZR_Q_COPY, R, ZR_R_PARAM, 0, 20);
 	order();
 	waits(0, -1);
@@ -201,15 +201,15 @@ static void others_memory(void **unused)
 {
 	(void)unused;
 	one(ZR_Q_COMPUTE, W, ZR_R_PARAM, 0, 8);
-	rig_add(&program, ZR_I_COLLECTIVE, ZR_Q_COMM);
-	rig_touch(&program, R, ZR_R_PARAM, 1, 0, 8); /* this rank */
-	rig_touch(&program, W, ZR_R_PARAM, ZR_OTHERS, 0, 8);
-	rig_add(&program, ZR_I_COPY, ZR_Q_COPY);
-	rig_touch(&program, R, ZR_R_PARAM, 3, 4, 4);
-	rig_add(&program, ZR_I_LAYER, ZR_Q_COMPUTE);
-	rig_touch(&program, R, ZR_R_PARAM, ZR_VIEW, 0, 8);
-	rig_add(&program, ZR_I_COLLECTIVE, ZR_Q_COMM);
-	rig_touch(&program, W, ZR_R_PARAM, ZR_OTHERS, 0, 8);
+	fixture_add(&program, ZR_I_COLLECTIVE, ZR_Q_COMM);
+	fixture_touch(&program, R, ZR_R_PARAM, 1, 0, 8); /* this rank */
+	fixture_touch(&program, W, ZR_R_PARAM, ZR_OTHERS, 0, 8);
+	fixture_add(&program, ZR_I_COPY, ZR_Q_COPY);
+	fixture_touch(&program, R, ZR_R_PARAM, 3, 4, 4);
+	fixture_add(&program, ZR_I_LAYER, ZR_Q_COMPUTE);
+	fixture_touch(&program, R, ZR_R_PARAM, ZR_VIEW, 0, 8);
+	fixture_add(&program, ZR_I_COLLECTIVE, ZR_Q_COMM);
+	fixture_touch(&program, W, ZR_R_PARAM, ZR_OTHERS, 0, 8);
 	one(ZR_Q_COPY, W, ZR_R_PARAM, 0, 8);
 	order();
 	waits(1, 0, -1);
@@ -222,12 +222,12 @@ static void others_memory(void **unused)
 /* A request of 8 bytes to the store of the state. */
 static void request(int write, uint64_t at)
 {
-	rig_add(&program, write ? ZR_I_WRITE : ZR_I_READ, ZR_Q_STORE);
+	fixture_add(&program, write ? ZR_I_WRITE : ZR_I_READ, ZR_Q_STORE);
 	if (write)
-		rig_touch(&program, R, ZR_R_PARAM, ZR_MINE, at, 8);
-	rig_touch(&program, write ? W : R, ZR_R_STATE, ZR_MINE, at, 8);
+		fixture_touch(&program, R, ZR_R_PARAM, ZR_MINE, at, 8);
+	fixture_touch(&program, write ? W : R, ZR_R_STATE, ZR_MINE, at, 8);
 	if (!write)
-		rig_touch(&program, W, ZR_R_PARAM, ZR_MINE, at, 8);
+		fixture_touch(&program, W, ZR_R_PARAM, ZR_MINE, at, 8);
 }
 
 static void requests(void **unused)
@@ -241,9 +241,9 @@ static void requests(void **unused)
 	request(1, 8);   /* 4: 1 is over, as 3 was issued; 2 and 4 under way */
 	request(0, 16);  /* 5: waits for 2 anyway */
 	request(0, 24);  /* 6 */
-	rig_add(&program, ZR_I_WRITE, ZR_Q_STORE);
-	rig_touch(&program, R, ZR_R_PARAM, ZR_MINE, 0, 8);
-	rig_touch(&program, W, ZR_R_ACT_OFFLOADED, ZR_MINE, 0, 8); /* 7: another store */
+	fixture_add(&program, ZR_I_WRITE, ZR_Q_STORE);
+	fixture_touch(&program, R, ZR_R_PARAM, ZR_MINE, 0, 8);
+	fixture_touch(&program, W, ZR_R_ACT_OFFLOADED, ZR_MINE, 0, 8); /* 7: another store */
 	order();
 	waits(2, 0, -1);
 	waits(3, 1, -1);
@@ -266,16 +266,16 @@ static void refuses_unordered(void **unused)
 	(void)unused;
 	one(ZR_Q_COPY, W, ZR_R_PARAM, 0, 8);
 	one(ZR_Q_COPY, R, ZR_R_PARAM, 6, 8);
-	rig_depend(&program, 0);
+	fixture_depend(&program, 0);
 	one(ZR_Q_COMM, W, ZR_R_PARAM, 9, 1);
 	REFUSED("#1 (instruction 1)", "#2 (instruction 2)", "byte 9 of a region");
-	rig_depend(&program, 1);
+	fixture_depend(&program, 1);
 	assert_int_equal(zr_verify(&setup, &program, NULL), 0);
-	rig_add(&program, ZR_I_COPY, ZR_Q_COPY);
-	rig_touch(&program, R, ZR_R_PARAM, 2, 0, 8);
+	fixture_add(&program, ZR_I_COPY, ZR_Q_COPY);
+	fixture_touch(&program, R, ZR_R_PARAM, 2, 0, 8);
 	assert_int_equal(zr_verify(&setup, &program, NULL), 0);
-	rig_add(&program, ZR_I_COPY, ZR_Q_COPY);
-	rig_touch(&program, W, ZR_R_PARAM, 3, 0, 8);
+	fixture_add(&program, ZR_I_COPY, ZR_Q_COPY);
+	fixture_touch(&program, W, ZR_R_PARAM, 3, 0, 8);
 	REFUSED("#3", "#4", "byte 0 of a region of other ranks");
 }
 
@@ -286,7 +286,7 @@ static void refuses_unwritten(void **unused)
 	(void)unused;
 	for (int32_t r = 0, in = 0; r < ZR_R_COUNT; r += in, in ^= 1) {
 		struct zr_buffer b = { r, 0, 1, 64, 16, 0 };
-		rig_free(&program);
+		fixture_free(&program);
 		one(ZR_Q_COMPUTE, W, r, 0, 8);
 		one(ZR_Q_COMPUTE, R, r, 4, 8);
 		program.buffer = &b;
@@ -325,7 +325,7 @@ static void refuses_strange(void **unused)
 	one(ZR_Q_COPY, W, ZR_R_PARAM, 0, 8);
 	one(ZR_Q_COPY, W, ZR_R_MASTER, (1 << 20) - 8, 8);
 	assert_int_equal(zr_verify(&setup, &program, NULL), 0);
-	rig_depend(&program, 1);
+	fixture_depend(&program, 1);
 	REFUSED("#1 (instruction 1) waits for #1 (instruction 1)");
 	program.dep[0] = 2;
 	REFUSED("#1 (instruction 1) waits for");
@@ -360,13 +360,14 @@ static void all_orders_compute_the_same(void **unused)
 	uint64_t random = 1;
 	(void)unused;
 	for (int n = 0; n < 60; n++) {
-		rig_setup(&setup, RIG_BYTES, rig_random(&random, 4));
-		rig_free(&program);
-		rig_random_program(&program, &random, 300, 1);
+		fixture_setup(&setup, RIG_BYTES, fixture_random(&random, 4));
+		fixture_free(&program);
+		fixture_random_program(&program, &random, 300, 1);
 		order();
-		struct rig_run expected = rig_in_order(&setup, &program);
+		struct fixture_run expected = fixture_in_order(&setup, &program);
 		for (uint64_t seed = 0; seed < 6; seed++) {
-			struct rig_run run = rig_shuffled(&setup, &program, random + seed, -1, -1);
+			struct fixture_run run = fixture_shuffled(&setup, &program, random + seed,
+								  -1, -1);
 			assert_true(run.memory == expected.memory);
 			assert_true(run.reading == expected.reading);
 		}
@@ -376,18 +377,18 @@ static void all_orders_compute_the_same(void **unused)
 /* Whether i is over before j without the dependency that is being cut. */
 static int still_before(int32_t i, int32_t j)
 {
-	struct rig_truth t;
-	rig_truth_make(&t, &program);
-	int is = rig_before(&t, i, j);
-	rig_truth_free(&t);
+	struct fixture_truth t;
+	fixture_truth_make(&t, &program);
+	int is = fixture_before(&t, i, j);
+	fixture_truth_free(&t);
 	return is;
 }
 
-static int some_differ(int32_t i, int32_t j, struct rig_run expected, int *memory)
+static int some_differ(int32_t i, int32_t j, struct fixture_run expected, int *memory)
 {
 	int reading = 0;
 	for (uint64_t seed = 0; seed < 4 && !*memory; seed++) {
-		struct rig_run run = rig_shuffled(&setup, &program, seed, i, j);
+		struct fixture_run run = fixture_shuffled(&setup, &program, seed, i, j);
 		reading |= run.reading != expected.reading;
 		*memory |= run.memory != expected.memory;
 	}
@@ -400,18 +401,18 @@ struct cuts {
 
 static void cut_each(struct cuts *c)
 {
-	struct rig_run expected = rig_in_order(&setup, &program);
+	struct fixture_run expected = fixture_in_order(&setup, &program);
 	for (int32_t j = 0; j < program.n; j++)
 		for (int32_t k = 0; k < program.instr[j].n_after; k++) {
-			struct rig_cut cut = rig_take(&program, j, k);
-			int conflict = rig_conflict(&setup, &program, cut.dep, j), memory = 0;
+			struct fixture_cut cut = fixture_take(&program, j, k);
+			int conflict = fixture_conflict(&setup, &program, cut.dep, j), memory = 0;
 			assert_false(still_before(cut.dep, j));
 			c->all++;
 			c->limits += !conflict;
 			c->refused += zr_verify(&setup, &program, NULL) == ZR_ESTATE;
 			c->differ += conflict && some_differ(cut.dep, j, expected, &memory);
 			c->memory += memory;
-			rig_put_back(&program, cut);
+			fixture_put_back(&program, cut);
 		}
 }
 
@@ -421,9 +422,9 @@ static void every_dependency_counts(void **unused)
 	uint64_t random = 2;
 	(void)unused;
 	for (int n = 0; n < 12; n++) {
-		rig_setup(&setup, RIG_BYTES, rig_random(&random, 4));
-		rig_free(&program);
-		rig_random_program(&program, &random, 100, 1);
+		fixture_setup(&setup, RIG_BYTES, fixture_random(&random, 4));
+		fixture_free(&program);
+		fixture_random_program(&program, &random, 100, 1);
 		order();
 		cut_each(&c);
 	}
@@ -442,7 +443,7 @@ static int names_a_conflict(const char *text)
 	const char *at = strchr(text, '#');
 	if (!at || sscanf(at, "#%*d (instruction %d) and #%*d (instruction %d)", &i, &j) != 2)
 		return 1;
-	return rig_conflict(&setup, &program, i, j) && !still_before(i, j);
+	return fixture_conflict(&setup, &program, i, j) && !still_before(i, j);
 }
 
 /* Programs that are right, nearly right and wrong. */
@@ -452,19 +453,20 @@ static void verify_agrees_with_brute_force(void **unused)
 	uint64_t random = 3;
 	(void)unused;
 	for (int n = 0; n < 1500; n++) {
-		rig_setup(&setup, RIG_BYTES, rig_random(&random, 4));
-		rig_free(&program);
-		int32_t size = 4 + (int32_t)rig_random(&random, 60);
-		rig_random_program(&program, &random, size, rig_random(&random, 3) > 0);
+		fixture_setup(&setup, RIG_BYTES, fixture_random(&random, 4));
+		fixture_free(&program);
+		int32_t size = 4 + (int32_t)fixture_random(&random, 60);
+		fixture_random_program(&program, &random, size, fixture_random(&random, 3) > 0);
 		assert_int_equal(zr_order(&setup, &program, NULL), 0);
-		for (uint32_t cuts = rig_random(&random, 3); cuts > 0; cuts--) {
-			int32_t j = (int32_t)rig_random(&random, (uint32_t)program.n);
+		for (uint32_t cuts = fixture_random(&random, 3); cuts > 0; cuts--) {
+			int32_t j = (int32_t)fixture_random(&random, (uint32_t)program.n);
 			uint32_t waits_for = (uint32_t)program.instr[j].n_after;
 			if (waits_for)
-				rig_take(&program, j, (int32_t)rig_random(&random, waits_for));
+				fixture_take(&program, j, (int32_t)fixture_random(&random,
+										  waits_for));
 		}
-		setup.offload[0].info.max_inflight += rig_random(&random, 8) ? 0 : 1;
-		int is = rig_right(&setup, &program);
+		setup.offload[0].info.max_inflight += fixture_random(&random, 8) ? 0 : 1;
+		int is = fixture_right(&setup, &program);
 		struct zr_error err = { 0 };
 		if ((zr_verify(&setup, &program, &err) == 0) != is || !names_a_conflict(err.text))
 			fail_msg("program %d is %s: %s", n, is ? "right" : "wrong", err.text);
@@ -483,26 +485,26 @@ static void verify_agrees_on_random_dependencies(void **unused)
 	(void)unused;
 	for (int n = 0; n < 1500; n++) {
 		struct zr_lowered all = { 0 };
-		int32_t size = 3 + (int32_t)rig_random(&random, 20);
-		rig_setup(&setup, RIG_BYTES, rig_random(&random, 4));
-		rig_random_program(&all, &random, size, 1);
-		uint32_t some = 2 + rig_random(&random, 8);
+		int32_t size = 3 + (int32_t)fixture_random(&random, 20);
+		fixture_setup(&setup, RIG_BYTES, fixture_random(&random, 4));
+		fixture_random_program(&all, &random, size, 1);
+		uint32_t some = 2 + fixture_random(&random, 8);
 		for (int32_t j = 0; j < all.n; j++) {
 			all.instr[j].after = all.n_dep;
 			struct zr_lowered tail = all;
 			tail.n = j + 1;
 			for (int32_t i = 0; i < j; i++)
-				if (rig_random(&random, 10) < some)
-					rig_depend(&tail, i);
+				if (fixture_random(&random, 10) < some)
+					fixture_depend(&tail, i);
 			all.dep = tail.dep;
 			all.n_dep = tail.n_dep;
 			all.cap_dep = tail.cap_dep;
 		}
-		int is = rig_right(&setup, &all);
+		int is = fixture_right(&setup, &all);
 		assert_int_equal(zr_verify(&setup, &all, NULL) == 0, is);
 		right += is;
 		wrong += !is;
-		rig_free(&all);
+		fixture_free(&all);
 	}
 	printf("# %d right programs, %d wrong ones\n", right, wrong);
 	assert_true(right > 100 && wrong > 100);
@@ -513,9 +515,9 @@ static void verify_agrees_on_random_dependencies(void **unused)
 static void two(int kind, int queue, int32_t from, uint64_t from_at, int32_t to, uint64_t to_at,
 		uint64_t bytes)
 {
-	rig_add(&program, kind, queue);
-	rig_touch(&program, R, from, ZR_MINE, from_at, bytes);
-	rig_touch(&program, W, to, ZR_MINE, to_at, bytes);
+	fixture_add(&program, kind, queue);
+	fixture_touch(&program, R, from, ZR_MINE, from_at, bytes);
+	fixture_touch(&program, W, to, ZR_MINE, to_at, bytes);
 }
 
 /* A layer: parts of its parameters come from a store and from other ranks, activations leave and
@@ -531,11 +533,11 @@ static void layer(uint64_t l, int parts, int backward)
 	}
 	if (backward)
 		two(ZR_I_READ, ZR_Q_STORE, ZR_R_ACT_OFFLOADED, l * 4096, ZR_R_ACT, l % 4 * 4096, 4096);
-	rig_add(&program, ZR_I_LAYER, ZR_Q_COMPUTE);
-	rig_touch(&program, R, ZR_R_GATHER, ZR_MINE, set, whole);
-	rig_touch(&program, backward ? R : W, ZR_R_ACT, ZR_MINE, l % 4 * 4096, 4096);
+	fixture_add(&program, ZR_I_LAYER, ZR_Q_COMPUTE);
+	fixture_touch(&program, R, ZR_R_GATHER, ZR_MINE, set, whole);
+	fixture_touch(&program, backward ? R : W, ZR_R_ACT, ZR_MINE, l % 4 * 4096, 4096);
 	if (backward)
-		rig_touch(&program, W, ZR_R_GRAD_BUFFER, ZR_MINE, set, whole);
+		fixture_touch(&program, W, ZR_R_GRAD_BUFFER, ZR_MINE, set, whole);
 	else
 		two(ZR_I_WRITE, ZR_Q_STORE, ZR_R_ACT, l % 4 * 4096, ZR_R_ACT_OFFLOADED, l * 4096, 4096);
 	for (int k = 0; backward && k < parts; k++) {
@@ -557,7 +559,7 @@ static double seconds(void)
 static void thousand_layers(void **unused)
 {
 	(void)unused;
-	rig_setup(&setup, 1u << 30, 4);
+	fixture_setup(&setup, 1u << 30, 4);
 	setup.offload[ZR_STORE_ACTIVATION - ZR_STORE_OPTIMIZER].info.max_inflight = 2;
 	for (uint64_t l = 0; l < 1000; l++)
 		layer(l, 5, 0);

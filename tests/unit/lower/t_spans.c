@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "order_rig.h"
+#include "order_fixture.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 
@@ -19,22 +19,22 @@ static struct zr_lowered program;
 static int fresh(void **unused)
 {
 	(void)unused;
-	rig_setup(&setup, 1 << 20, 0);
-	rig_free(&program);
+	fixture_setup(&setup, 1 << 20, 0);
+	fixture_free(&program);
 	return 0;
 }
 
 static int gone(void **unused)
 {
 	(void)unused;
-	rig_free(&program);
+	fixture_free(&program);
 	return 0;
 }
 
 static void touch(int kind, int queue, uint32_t access, uint64_t at, uint64_t bytes)
 {
-	rig_add(&program, kind, queue);
-	rig_touch(&program, access, ZR_R_PARAM, ZR_MINE, at, bytes);
+	fixture_add(&program, kind, queue);
+	fixture_touch(&program, access, ZR_R_PARAM, ZR_MINE, at, bytes);
 }
 
 static void copy(uint32_t access, uint64_t at, uint64_t bytes)
@@ -72,24 +72,24 @@ static void many_spans(void **unused)
 	for (int i = 0; i < N; i++) {
 		int at = i * 601 % N, read = at >= 100 && at < 800;
 		waits_for(i, 0);
-		assert_int_equal(rig_waits(&program, N, i), read);
-		assert_int_equal(rig_waits(&program, N + 2, i), !read);
+		assert_int_equal(fixture_waits(&program, N, i), read);
+		assert_int_equal(fixture_waits(&program, N + 2, i), !read);
 	}
 	waits_for(N, 700);
 	waits_for(N + 1, 1);
-	assert_true(rig_waits(&program, N + 1, N));
+	assert_true(fixture_waits(&program, N + 1, N));
 	waits_for(N + 2, N - 700 + 1);
-	assert_true(rig_waits(&program, N + 2, N + 1));
+	assert_true(fixture_waits(&program, N + 2, N + 1));
 	waits_for(N + 3, 1);
-	assert_true(rig_waits(&program, N + 3, N + 2));
+	assert_true(fixture_waits(&program, N + 3, N + 2));
 	waits_for(N + 4, 1);
-	assert_true(rig_waits(&program, N + 4, N + 3));
+	assert_true(fixture_waits(&program, N + 4, N + 3));
 }
 
 /* Processor time for ordering and verifying n writes, each to a lower address than all before it. */
 static double descending(int n)
 {
-	rig_free(&program);
+	fixture_free(&program);
 	for (int i = n; i > 0; i--)
 		touch(ZR_I_LAYER, ZR_Q_COMPUTE, ZR_WRITES, 2 * (uint64_t)i, 1);
 	clock_t start = clock();

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "order_rig.h"
+#include "order_fixture.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 
@@ -18,9 +18,9 @@ static struct zr_lowered program;
 /* A collective that sends bytes [at, at + 8). */
 static int32_t post(uint64_t at, int device)
 {
-	int32_t i = rig_add(&program, ZR_I_COLLECTIVE, ZR_Q_COMM);
+	int32_t i = fixture_add(&program, ZR_I_COLLECTIVE, ZR_Q_COMM);
 	program.instr[i].flags = device ? ZR_F_DEVICE : 0;
-	rig_touch(&program, ZR_READS, ZR_R_PARAM, ZR_MINE, at, 8);
+	fixture_touch(&program, ZR_READS, ZR_R_PARAM, ZR_MINE, at, 8);
 	return i;
 }
 
@@ -28,8 +28,8 @@ static void six_collectives(int two_comms)
 {
 	static const int on_device[] = { 0, 0, 1, 1, 1, 0 };
 	struct zr_error err = { 0 };
-	rig_setup(&setup, 1 << 20, 0);
-	rig_free(&program);
+	fixture_setup(&setup, 1 << 20, 0);
+	fixture_free(&program);
 	setup.two_comms = two_comms;
 	for (uint64_t i = 0; i < 6; i++)
 		post(8 * i, on_device[i]);
@@ -42,7 +42,7 @@ static void one_comm_needs_no_order(void **unused)
 	(void)unused;
 	six_collectives(0);
 	assert_int_equal(program.n_dep, 0);
-	rig_free(&program);
+	fixture_free(&program);
 }
 
 static void the_other_comm_is_waited_for(void **unused)
@@ -50,9 +50,9 @@ static void the_other_comm_is_waited_for(void **unused)
 	(void)unused;
 	six_collectives(1);
 	assert_int_equal(program.n_dep, 5);
-	assert_true(rig_waits(&program, 2, 0) && rig_waits(&program, 2, 1));
-	assert_true(rig_waits(&program, 5, 2) && rig_waits(&program, 5, 3) && rig_waits(&program, 5, 4));
-	rig_free(&program);
+	assert_true(fixture_waits(&program, 2, 0) && fixture_waits(&program, 2, 1));
+	assert_true(fixture_waits(&program, 5, 2) && fixture_waits(&program, 5, 3) && fixture_waits(&program, 5, 4));
+	fixture_free(&program);
 }
 
 static void no_wait_can_be_left_out(void **unused)
@@ -62,12 +62,12 @@ static void no_wait_can_be_left_out(void **unused)
 	for (int32_t j = 0; j < program.n; j++)
 		for (int32_t k = 0; k < program.instr[j].n_after; k++) {
 			struct zr_error err = { 0 };
-			struct rig_cut cut = rig_take(&program, j, k);
+			struct fixture_cut cut = fixture_take(&program, j, k);
 			assert_int_equal(zr_verify(&setup, &program, &err), ZR_ESTATE);
 			assert_non_null(strstr(err.text, "is under way on another comm"));
-			rig_put_back(&program, cut);
+			fixture_put_back(&program, cut);
 		}
-	rig_free(&program);
+	fixture_free(&program);
 }
 
 int main(void)

@@ -3,7 +3,7 @@
  * t_families.c - presets of the families that one decoder computes have as many parameters as the
  * published models: counts by transformers 4.57 of models made from their config.json.
  */
-#include "tests/lib/model_rig.h"
+#include "tests/lib/model_fixture.h"
 
 #include <setjmp.h>
 #include <stdlib.h>

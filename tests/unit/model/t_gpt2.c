@@ -3,7 +3,7 @@
  * t_gpt2.c - model/gpt2 on device/cpu: loss and every gradient against PyTorch's in float64
  * (golden/make_gpt2.py), and dropout against finite differences.
  */
-#include "tests/lib/model_rig.h"
+#include "tests/lib/model_fixture.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 #define T 13
 #define V 97
 
-static const struct rig_setup tiny = { .workers = 1, .dtype = ZR_F32, .batch = B, .length = T };
+static const struct fixture_setup tiny = { .workers = 1, .dtype = ZR_F32, .batch = B, .length = T };
 
 /* ---- golden values ---- */
 
@@ -63,37 +63,37 @@ static void assert_near(const char *name, double distance, double limit)
 		fail_msg("%s: relative norm of the difference %.3g > %.3g", name, distance, limit);
 }
 
-static void compare_case_with_golden(struct rig_setup s, float scale, double limit, int packed)
+static void compare_case_with_golden(struct fixture_setup s, float scale, double limit, int packed)
 {
-	struct rig *r = rig_new(s);
+	struct fixture *r = fixture_new(s);
 	struct golden *g = golden_read(r->total, packed);
 	float logits[V];
 	int t;
 	if (packed)
-		rig_documents(r);
+		fixture_documents(r);
 	r->scale = scale;
-	rig_step(r, 0);
+	fixture_step(r, 0);
 	for (int64_t i = 0; i < r->total; i++)
 		r->gradient[i] /= scale;
 	assert_near("loss", distance(r->loss_rows, g->loss, B * T), limit);
 	for (t = 0; t < r->n_tensors; t++)
 		assert_near(r->tensor[t]->name,
 			    distance(r->gradient + r->start[t], g->gradient + r->start[t], r->numel[t]), limit);
-	rig_loss(r, 0);
-	rig_logits(r, B * T - 1, logits);
+	fixture_loss(r, 0);
+	fixture_logits(r, B * T - 1, logits);
 	assert_near("logits", distance(logits, g->logits, V), limit);
 	free(g);
-	rig_free(r);
+	fixture_free(r);
 }
 
-static void compare_with_golden(struct rig_setup s, float scale, double limit)
+static void compare_with_golden(struct fixture_setup s, float scale, double limit)
 {
 	compare_case_with_golden(s, scale, limit, 0);
 }
 
 static void documents_agree_with_pytorch(void **state)
 {
-	struct rig_setup s = tiny;
+	struct fixture_setup s = tiny;
 	(void)state;
 	compare_case_with_golden(s, 1, 1e-5, 1);
 	s.separate = 1;
@@ -110,7 +110,7 @@ static void loss_and_every_gradient_agree_with_pytorch(void **state)
 
 static void bf16_stays_close_to_pytorch(void **state)
 {
-	struct rig_setup s = tiny;
+	struct fixture_setup s = tiny;
 	(void)state;
 	s.dtype = ZR_BF16;
 	compare_with_golden(s, 1, 3e-2);
@@ -120,7 +120,7 @@ static void bf16_stays_close_to_pytorch(void **state)
  * has fewer: they are about 1e-3 here, which a loss scale moves away from the subnormals below 6e-5. */
 static void fp16_with_a_loss_scale_is_eight_times_closer(void **state)
 {
-	struct rig_setup s = tiny;
+	struct fixture_setup s = tiny;
 	(void)state;
 	s.dtype = ZR_F16;
 	compare_with_golden(s, 1024, 3e-2 / 8);
@@ -129,106 +129,106 @@ static void fp16_with_a_loss_scale_is_eight_times_closer(void **state)
 /* A scale past the range of fp16 shows in the gradients, in every tensor that is behind an activation's. */
 static void too_large_a_loss_scale_overflows_fp16(void **state)
 {
-	struct rig_setup s = tiny;
-	struct rig *r;
+	struct fixture_setup s = tiny;
+	struct fixture *r;
 	int64_t bad = 0;
 	(void)state;
 	s.dtype = ZR_F16;
-	r = rig_new(s);
+	r = fixture_new(s);
 	r->scale = 0x1p30f;
-	rig_step(r, 0);
+	fixture_step(r, 0);
 	assert_true(isfinite(r->loss_sum[0]));
 	for (int64_t i = r->start[0]; i < r->start[0] + r->numel[0]; i++)
 		bad += !isfinite(r->gradient[i]);
 	assert_true(bad > 0);
-	rig_free(r);
+	fixture_free(r);
 }
 
 /* ---- gradients ---- */
 
 static void loss_sum_is_the_sum_of_the_rows(void **state)
 {
-	struct rig *r = rig_new(tiny);
+	struct fixture *r = fixture_new(tiny);
 	double sum = 0;
 	int i;
 	(void)state;
-	rig_step(r, 0);
+	fixture_step(r, 0);
 	for (i = 0; i < B * T; i++)
 		sum += r->loss_rows[i];
 	assert_true(sum == r->loss_sum[0]);
-	rig_free(r);
+	fixture_free(r);
 }
 
 static void positions_beyond_the_sequence_get_no_gradient(void **state)
 {
-	struct rig *r = rig_new(tiny);
+	struct fixture *r = fixture_new(tiny);
 	const float *dwpe = r->gradient + r->start[1];
 	int64_t C = r->tensor[1]->dims[1], i;
 	(void)state;
 	assert_string_equal(r->tensor[1]->name, "wpe.weight");
-	rig_step(r, 0);
+	fixture_step(r, 0);
 	for (i = 0; i < r->numel[1]; i++)
 		if (i < T * C)
 			assert_true(dwpe[i] != 0);
 		else
 			assert_true(dwpe[i] == 0);
-	rig_free(r);
+	fixture_free(r);
 }
 
 static void accumulating_adds_to_what_is_there(void **state)
 {
-	struct rig *r = rig_new(tiny);
+	struct fixture *r = fixture_new(tiny);
 	double *sum = calloc((size_t)r->total, sizeof *sum);
 	int64_t i;
 	int t, micro;
 	(void)state;
 	assert_non_null(sum);
 	for (micro = 0; micro < 2; micro++) {
-		rig_tokens(r, (uint64_t)(2000 + 10 * micro));
-		rig_step(r, 0);
+		fixture_tokens(r, (uint64_t)(2000 + 10 * micro));
+		fixture_step(r, 0);
 		for (i = 0; i < r->total; i++)
 			sum[i] += r->gradient[i];
 	}
-	rig_tokens(r, 2000); /* what is there now is the second's gradient: add the first's */
-	rig_step(r, 1);
+	fixture_tokens(r, 2000); /* what is there now is the second's gradient: add the first's */
+	fixture_step(r, 1);
 	for (t = 0; t < r->n_tensors; t++)
 		assert_near(r->tensor[t]->name,
 			    distance(r->gradient + r->start[t], sum + r->start[t], r->numel[t]), 1e-6);
 	free(sum);
-	rig_free(r);
+	fixture_free(r);
 }
 
 static void evaluation_gives_the_loss_of_training(void **state)
 {
-	struct rig *r = rig_new(tiny);
+	struct fixture *r = fixture_new(tiny);
 	float rows[B * T];
 	(void)state;
-	rig_loss(r, 1);
+	fixture_loss(r, 1);
 	memcpy(rows, r->loss_rows, sizeof rows);
-	rig_loss(r, 0);
+	fixture_loss(r, 0);
 	assert_memory_equal(rows, r->loss_rows, sizeof rows);
-	rig_free(r);
+	fixture_free(r);
 }
 
-static void same_bits_for_one_and_two_workers(struct rig_setup s)
+static void same_bits_for_one_and_two_workers(struct fixture_setup s)
 {
-	struct rig *one, *two;
+	struct fixture *one, *two;
 	s.workers = 1;
-	one = rig_new(s);
+	one = fixture_new(s);
 	s.workers = 2;
-	two = rig_new(s);
-	rig_step(one, 0);
-	rig_step(two, 0);
+	two = fixture_new(s);
+	fixture_step(one, 0);
+	fixture_step(two, 0);
 	assert_true(one->loss_sum[0] == two->loss_sum[0]);
 	assert_memory_equal(one->gradient, two->gradient, (size_t)one->total * sizeof(float));
-	rig_free(one);
-	rig_free(two);
+	fixture_free(one);
+	fixture_free(two);
 }
 
 static void I1_same_bits_for_any_number_of_workers(void **state)
 {
 	/* Large enough for several tiles of everything. */
-	struct rig_setup s = { .dtype = ZR_F32, .batch = 3, .length = 100,
+	struct fixture_setup s = { .dtype = ZR_F32, .batch = 3, .length = 100,
 			       .options = { "width", "96", "context", "100", "vocabulary", "1009", NULL } };
 	(void)state;
 	same_bits_for_one_and_two_workers(s);
@@ -240,39 +240,39 @@ static void I1_same_bits_for_any_number_of_workers(void **state)
 
 /* ---- dropout ---- */
 
-static struct rig *rig_with_dropout(const char *p)
+static struct fixture *fixture_with_dropout(const char *p)
 {
-	struct rig_setup s = tiny;
-	struct rig *r;
+	struct fixture_setup s = tiny;
+	struct fixture *r;
 	s.options[0] = "dropout";
 	s.options[1] = p;
-	r = rig_new(s);
+	r = fixture_new(s);
 	r->rng = (struct zr_rng){ .seed = 7, .step = 3, .slot = 1 };
 	return r;
 }
 
 static void evaluation_does_not_drop(void **state)
 {
-	struct rig *plain = rig_new(tiny), *r = rig_with_dropout("0.5");
+	struct fixture *plain = fixture_new(tiny), *r = fixture_with_dropout("0.5");
 	(void)state;
-	assert_true(rig_loss(r, 0) == rig_loss(plain, 0));
-	assert_true(fabs(rig_loss(r, 1) - rig_loss(plain, 1)) > 1e-3);
-	rig_free(plain);
-	rig_free(r);
+	assert_true(fixture_loss(r, 0) == fixture_loss(plain, 0));
+	assert_true(fabs(fixture_loss(r, 1) - fixture_loss(plain, 1)) > 1e-3);
+	fixture_free(plain);
+	fixture_free(r);
 }
 
 static void another_step_or_slot_drops_others(void **state)
 {
-	struct rig *r = rig_with_dropout("0.5");
-	double first = rig_loss(r, 1), second;
+	struct fixture *r = fixture_with_dropout("0.5");
+	double first = fixture_loss(r, 1), second;
 	(void)state;
-	assert_true(rig_loss(r, 1) == first);
+	assert_true(fixture_loss(r, 1) == first);
 	r->rng.slot++;
-	second = rig_loss(r, 1);
+	second = fixture_loss(r, 1);
 	assert_true(second != first);
 	r->rng.step++;
-	assert_true(rig_loss(r, 1) != second);
-	rig_free(r);
+	assert_true(fixture_loss(r, 1) != second);
+	fixture_free(r);
 }
 
 static const struct zr_ops *spied;
@@ -296,7 +296,7 @@ static int spy_attention(const struct zr_ops *ops, struct zr_stream *stream, con
 static void every_layer_and_branch_drops_at_a_site_of_its_own(void **state)
 {
 	static const uint32_t want[] = { 0, 8, 9, 10, 16, 17, 18 };
-	struct rig *r = rig_with_dropout("0.5");
+	struct fixture *r = fixture_with_dropout("0.5");
 	struct zr_ops spy = *r->ops;
 	(void)state;
 	spied = r->ops;
@@ -304,41 +304,41 @@ static void every_layer_and_branch_drops_at_a_site_of_its_own(void **state)
 	spy.attention = spy_attention;
 	r->ops = &spy;
 	n_sites = 0;
-	rig_loss(r, 0);
+	fixture_loss(r, 0);
 	assert_int_equal(n_sites, 6); /* in evaluation the embedding has nothing to drop */
 	n_sites = 0;
-	rig_loss(r, 1);
+	fixture_loss(r, 1);
 	assert_int_equal(n_sites, 7);
 	assert_memory_equal(sites, want, sizeof want);
 	r->ops = spied;
-	rig_free(r);
+	fixture_free(r);
 }
 
 /* Each site (embedding, attention, both branches) must drop in the backward what it dropped in the forward:
  * per tensor, so that every path from the loss is looked at. */
 static void gradient_with_dropout_agrees_with_finite_differences(void **state)
 {
-	struct rig *r = rig_with_dropout("0.3");
+	struct fixture *r = fixture_with_dropout("0.3");
 	size_t bytes = (size_t)r->total * sizeof(float);
-	float *at = malloc(bytes), *gradient = malloc(bytes); /* rig_loss() overwrites the head's */
+	float *at = malloc(bytes), *gradient = malloc(bytes); /* fixture_loss() overwrites the head's */
 	int t, direction;
 	(void)state;
 	assert_true(at && gradient);
 	memcpy(at, r->value, bytes);
-	rig_step(r, 0);
+	fixture_step(r, 0);
 	memcpy(gradient, r->gradient, bytes);
 	for (t = 0; t < r->n_tensors; t++)
 		for (direction = 0; direction < 2; direction++) {
 			int64_t lo = r->start[t], hi = lo + r->numel[t];
 			uint64_t d = (uint64_t)(5000 + direction);
-			double want = rig_difference(r, d, lo, hi, at, 1e-3);
-			double got = rig_along(gradient, d, lo, hi);
+			double want = fixture_difference(r, d, lo, hi, at, 1e-3);
+			double got = fixture_along(gradient, d, lo, hi);
 			if (!(fabs(got - want) <= 5e-3 * fabs(want) + 5e-4))
 				fail_msg("%s: gradient %.6g, finite difference %.6g", r->tensor[t]->name, got, want);
 		}
 	free(at);
 	free(gradient);
-	rig_free(r);
+	fixture_free(r);
 }
 
 int main(void)

@@ -2,7 +2,7 @@
  *
  * t_gpt2_options.c - what model/gpt2 declares for its options, and what it refuses.
  */
-#include "tests/lib/model_rig.h"
+#include "tests/lib/model_fixture.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -11,7 +11,8 @@
 
 #include <cmocka.h> /* after the headers of Zeroth: it has a macro fail() */
 
-static const struct rig_setup tiny = { .workers = 1, .dtype = ZR_F32, .batch = 2, .length = 13 };
+static const struct fixture_setup tiny = { .workers = 1, .dtype = ZR_F32, .batch = 2, .length =
+					  13 };
 
 static int64_t preset_parameters(const char *size, struct zr_model_decl *d, double *residual_std)
 {
@@ -73,7 +74,7 @@ static void tensors_carry_hugging_faces_names_and_shapes(void **state)
 		{ "h.0.mlp.c_fc.weight", 24, 96, 0, 0.02 },    { "h.0.mlp.c_fc.bias", 96, 1, 0, 0 },
 		{ "h.0.mlp.c_proj.weight", 96, 24, 0, 0.01 },  { "h.0.mlp.c_proj.bias", 24, 1, 0, 0 },
 	};
-	struct rig *r = rig_new(tiny);
+	struct fixture *r = fixture_new(tiny);
 	int i;
 	(void)state;
 	for (i = 0; i < 14; i++) {
@@ -85,7 +86,7 @@ static void tensors_carry_hugging_faces_names_and_shapes(void **state)
 	assert_int_equal(r->n_tensors, 28);
 	assert_string_equal(r->tensor[14]->name, "h.1.ln_1.weight");
 	assert_string_equal(r->tensor[27]->name, "ln_f.bias");
-	rig_free(r);
+	fixture_free(r);
 }
 
 /* Text of what creation says to options (pairs), "" if it agrees. */
@@ -164,24 +165,24 @@ static void vocabulary_comes_from_the_data_unless_given(void **state)
 
 static void longer_sequences_than_the_context_are_refused(void **state)
 {
-	struct rig *r = rig_new(tiny);
+	struct fixture *r = fixture_new(tiny);
 	struct zr_layer_bytes b;
 	(void)state;
 	assert_int_equal(r->v->bytes(r->model, 1, 2, 17, ZR_F32, r->ops, &b), ZR_EINVAL);
 	assert_string_equal(test_error(r->host), "sequences of 17 tokens are longer than context = 16");
-	rig_free(r);
+	fixture_free(r);
 }
 
 static void a_device_without_an_operation_is_refused_by_its_name(void **state)
 {
-	struct rig *r = rig_new(tiny);
+	struct fixture *r = fixture_new(tiny);
 	struct zr_ops ops = *r->ops;
 	struct zr_layer_bytes b;
 	(void)state;
 	ops.attention_bwd = NULL;
 	assert_int_equal(r->v->bytes(r->model, 1, 2, 13, ZR_F32, &ops, &b), ZR_ENOTSUP);
 	assert_string_equal(test_error(r->host), "the device has no operation attention_bwd");
-	rig_free(r);
+	fixture_free(r);
 }
 
 static void a_refused_allocation_leaves_nothing_behind(void **state)

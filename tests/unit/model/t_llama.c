@@ -3,7 +3,7 @@
  * t_llama.c - model/llama on device/cpu: loss, logits and every gradient against Hugging Face's transformers in float64
  * (golden/make_llama.py), for each way in which configurations differ.
  */
-#include "tests/lib/model_rig.h"
+#include "tests/lib/model_fixture.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -23,7 +23,7 @@
 /* As the table of the same names in golden/make_llama.py, and in its order. */
 static const struct {
 	const char *name;
-	struct rig_setup setup;
+	struct fixture_setup setup;
 } cases[] = {
 	{ "mha", LLAMA, "heads", "4", END },
 	{ "gqa-linear", LLAMA, "heads", "4", "kv_heads", "2", "rope_scaling", "linear", "rope_factor", "4", END },
@@ -76,7 +76,7 @@ static void assert_near(const char *name, const char *what, double distance, dou
 }
 
 /* A batch of the same two sequences `times` over has the same mean loss and gradients. */
-static void repeat(struct rig *r, int times)
+static void repeat(struct fixture *r, int times)
 {
 	for (int i = B * T; i < times * B * T; i++) {
 		r->tokens[i] = r->tokens[i - B * T];
@@ -86,27 +86,27 @@ static void repeat(struct rig *r, int times)
 
 static void compare_with_golden(FILE *f, size_t at, int32_t dtype, int times, float scale, double limit)
 {
-	struct rig_setup s = cases[at].setup;
-	struct rig *r;
+	struct fixture_setup s = cases[at].setup;
+	struct fixture *r;
 	float logits[V];
 	int t;
 	s.dtype = dtype;
 	s.batch = times * B;
-	r = rig_new(s);
+	r = fixture_new(s);
 	repeat(r, times);
 	if (at >= PLAIN)
-		rig_documents(r);
-	rig_loss(r, 0);
-	rig_logits(r, B * T - 1, logits);
+		fixture_documents(r);
+	fixture_loss(r, 0);
+	fixture_logits(r, B * T - 1, logits);
 	r->scale = scale;
-	rig_step(r, 0);
+	fixture_step(r, 0);
 	for (int64_t i = 0; i < r->total; i++)
 		r->gradient[i] /= scale;
 	assert_near(cases[at].name, "loss", distance(f, r->loss_rows, B * T), limit);
 	assert_near(cases[at].name, "logits", distance(f, logits, V), limit);
 	for (t = 0; t < r->n_tensors; t++)
 		assert_near(cases[at].name, r->tensor[t]->name, distance(f, r->gradient + r->start[t], r->numel[t]), limit);
-	rig_free(r);
+	fixture_free(r);
 }
 
 static void compare_all(int32_t dtype, int times, float scale, double limit)
@@ -157,13 +157,13 @@ static void evaluation_gives_the_loss_of_training(void **state)
 	size_t i;
 	(void)state;
 	for (i = 0; i < CASES; i++) {
-		struct rig *r = rig_new(cases[i].setup);
+		struct fixture *r = fixture_new(cases[i].setup);
 		float rows[B * T];
-		rig_loss(r, 1);
+		fixture_loss(r, 1);
 		memcpy(rows, r->loss_rows, sizeof rows);
-		rig_loss(r, 0);
+		fixture_loss(r, 0);
 		same(cases[i].name, "losses", rows, r->loss_rows, B * T);
-		rig_free(r);
+		fixture_free(r);
 	}
 }
 
@@ -173,44 +173,44 @@ static void accumulating_adds_to_what_is_there(void **state)
 	size_t i;
 	(void)state;
 	for (i = 0; i < CASES; i++) {
-		struct rig *r = rig_new(cases[i].setup);
+		struct fixture *r = fixture_new(cases[i].setup);
 		float *once = malloc((size_t)r->total * sizeof *once);
 		double diff = 0, norm = 0;
 		assert_non_null(once);
-		rig_step(r, 0);
+		fixture_step(r, 0);
 		memcpy(once, r->gradient, (size_t)r->total * sizeof *once);
-		rig_step(r, 1);
+		fixture_step(r, 1);
 		for (int64_t k = 0; k < r->total; k++) {
 			diff += fabs((double)r->gradient[k] - 2 * (double)once[k]);
 			norm += fabs(2 * (double)once[k]);
 		}
 		assert_near(cases[i].name, "gradient", diff / norm, 1e-6);
 		free(once);
-		rig_free(r);
+		fixture_free(r);
 	}
 }
 
-static void same_bits(const char *name, struct rig *a, struct rig *b)
+static void same_bits(const char *name, struct fixture *a, struct fixture *b)
 {
-	rig_step(a, 0);
-	rig_step(b, 0);
+	fixture_step(a, 0);
+	fixture_step(b, 0);
 	assert_true(a->loss_sum[0] == b->loss_sum[0]);
 	same(name, "gradients", a->gradient, b->gradient, a->total);
-	rig_free(a);
-	rig_free(b);
+	fixture_free(a);
+	fixture_free(b);
 }
 
 static void I1_same_bits_for_any_number_of_workers(void **state)
 {
 	/* Large enough for several tiles of everything. */
-	struct rig_setup s = { .model = "model/llama", .workers = 1, .batch = 3, .length = 100,
+	struct fixture_setup s = { .model = "model/llama", .workers = 1, .batch = 3, .length = 100,
 			       .options = { "width", "96", "heads", "6", "kv_heads", "2", "context", "100", "vocabulary", "1009",
 					    "qkv_bias", "yes" } };
 	(void)state;
 	for (s.dtype = ZR_F32; s.dtype <= ZR_F16; s.dtype++) {
-		struct rig_setup two = s;
+		struct fixture_setup two = s;
 		two.workers = 2;
-		same_bits("workers", rig_new(s), rig_new(two));
+		same_bits("workers", fixture_new(s), fixture_new(two));
 	}
 }
 
@@ -219,18 +219,18 @@ static void touches_nothing_itself_I1(void **state)
 	size_t i;
 	(void)state;
 	for (i = 0; i < CASES; i++) {
-		struct rig_setup s = cases[i].setup, apart;
+		struct fixture_setup s = cases[i].setup, apart;
 		s.dtype = i % 2 ? ZR_BF16 : ZR_F32;
 		apart = s;
 		apart.separate = 1;
-		same_bits(cases[i].name, rig_new(s), rig_new(apart));
+		same_bits(cases[i].name, fixture_new(s), fixture_new(apart));
 	}
 }
 
 /* It acts on sequences longer than the context alone. */
 static void dynamic_scaling_is_none_within_the_context(void **state)
 {
-	struct rig_setup s = cases[0].setup, dynamic = s;
+	struct fixture_setup s = cases[0].setup, dynamic = s;
 	int n = 0;
 	(void)state;
 	while (dynamic.options[n])
@@ -239,7 +239,7 @@ static void dynamic_scaling_is_none_within_the_context(void **state)
 	dynamic.options[n++] = "dynamic";
 	dynamic.options[n++] = "rope_factor";
 	dynamic.options[n++] = "4";
-	same_bits("dynamic", rig_new(s), rig_new(dynamic));
+	same_bits("dynamic", fixture_new(s), fixture_new(dynamic));
 }
 
 int main(void)

@@ -2,7 +2,7 @@
  *
  * t_llama_options.c - what model/llama declares for its options, and what it refuses.
  */
-#include "tests/lib/model_rig.h"
+#include "tests/lib/model_fixture.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -275,7 +275,7 @@ static void vocabulary_comes_from_the_data_unless_given(void **state)
 
 static void a_layer_that_cannot_run_is_refused_with_the_reason(void **state)
 {
-	struct rig *r = rig_new((struct rig_setup){ .model = "model/llama", .workers = 1, .dtype = ZR_F32, .batch = 2,
+	struct fixture *r = fixture_new((struct fixture_setup){ .model = "model/llama", .workers = 1, .dtype = ZR_F32, .batch = 2,
 						    .length = 13 });
 	struct zr_ops ops = *r->ops;
 	struct zr_layer_bytes b;
@@ -289,7 +289,7 @@ static void a_layer_that_cannot_run_is_refused_with_the_reason(void **state)
 	ops.size = offsetof(struct zr_ops, swiglu_bwd); /* built before there was one */
 	assert_int_equal(r->v->bytes(r->model, 1, 2, 13, ZR_F32, &ops, &b), ZR_ENOTSUP);
 	assert_string_equal(test_error(r->host), "the device has no operation swiglu_bwd");
-	rig_free(r);
+	fixture_free(r);
 }
 
 static void a_refused_allocation_leaves_nothing_behind(void **state)

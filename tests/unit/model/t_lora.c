@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/lib/model_rig.h"
+#include "tests/lib/model_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,9 +20,9 @@
 static const char *const models[] = { "model/gpt2", "model/llama", "model/mixtral", NULL };
 
 /* Of a mixture all experts are chosen: a small step changes no choice. */
-static struct rig_setup setup_of(const char *model, int32_t dtype)
+static struct fixture_setup setup_of(const char *model, int32_t dtype)
 {
-	struct rig_setup s = { .model = model, .workers = 2, .dtype = dtype, .batch = 2,
+	struct fixture_setup s = { .model = model, .workers = 2, .dtype = dtype, .batch = 2,
 			       .length = 9 };
 	if (!strcmp(model, "model/mixtral")) {
 		const char *const more[] = { "experts", "3", "experts_per_token", "3",
@@ -32,26 +32,26 @@ static struct rig_setup setup_of(const char *model, int32_t dtype)
 	return s;
 }
 
-static struct rig *rig_of(const char *model, const char *dropout, int32_t dtype)
+static struct fixture *fixture_of(const char *model, const char *dropout, int32_t dtype)
 {
 	const char *const adapter[] = { "r", "3", "alpha", "4.5", "dropout", dropout };
-	struct rig_setup s = setup_of(model, dtype);
+	struct fixture_setup s = setup_of(model, dtype);
 	memcpy(s.adapter, adapter, sizeof adapter);
-	return rig_new(s);
+	return fixture_new(s);
 }
 
-static int is_adapter(const struct rig *r, int t)
+static int is_adapter(const struct fixture *r, int t)
 {
 	return (r->tensor[t]->flags & ZR_TENSOR_ADDED) != 0;
 }
 
 /* Sets all B to zero. */
-static void add_nothing(struct rig *r)
+static void add_nothing(struct fixture *r)
 {
 	for (int t = 0; t < r->n_tensors; t++)
 		if (strstr(r->tensor[t]->name, "lora_B"))
 			memset(r->value + r->start[t], 0, (size_t)r->numel[t] * sizeof(float));
-	rig_load(r);
+	fixture_load(r);
 }
 
 static void adapters_that_add_nothing_change_no_bit(void **state)
@@ -60,18 +60,18 @@ static void adapters_that_add_nothing_change_no_bit(void **state)
 	for (int m = 0; models[m]; m++)
 		for (int k = 0; k < 2; k++) {
 			int32_t dtype = k ? ZR_BF16 : ZR_F32;
-			struct rig *with = rig_of(models[m], "0", dtype);
-			struct rig *without = rig_new(setup_of(models[m], dtype));
+			struct fixture *with = fixture_of(models[m], "0", dtype);
+			struct fixture *without = fixture_new(setup_of(models[m], dtype));
 			add_nothing(with);
 			memcpy(with->value, without->value, (size_t)without->total * sizeof(float));
-			rig_load(with);
-			double a = rig_loss(with, 0), b = rig_loss(without, 0);
+			fixture_load(with);
+			double a = fixture_loss(with, 0), b = fixture_loss(without, 0);
 			if (a != b)
 				fail_msg("%s, %s: %.17g with adapters, %.17g without", models[m],
 					 k ? "bf16" : "fp32", a, b);
-			assert_true(rig_loss(with, 1) == rig_loss(without, 1));
-			rig_free(with);
-			rig_free(without);
+			assert_true(fixture_loss(with, 1) == fixture_loss(without, 1));
+			fixture_free(with);
+			fixture_free(without);
 		}
 }
 
@@ -79,11 +79,11 @@ static void adapted_weights_are_frozen(void **state)
 {
 	(void)state;
 	for (int m = 0; models[m]; m++) {
-		struct rig *r = rig_of(models[m], "0", ZR_F32);
+		struct fixture *r = fixture_of(models[m], "0", ZR_F32);
 		for (int t = 0; t < r->n_tensors; t++)
 			assert_int_equal((r->tensor[t]->flags & ZR_TENSOR_FROZEN) != 0,
 					 !is_adapter(r, t));
-		rig_step(r, 0); /* gradients that are not written are NaN */
+		fixture_step(r, 0); /* gradients that are not written are NaN */
 		for (int t = 0; t < r->n_tensors; t++) {
 			const float *g = r->gradient + r->start[t];
 			int64_t unwritten = 0;
@@ -92,7 +92,7 @@ static void adapted_weights_are_frozen(void **state)
 			assert_int_equal(unwritten,
 					 r->tensor[t]->map == ZR_MAP_NONE ? 0 : r->numel[t]);
 		}
-		rig_free(r);
+		fixture_free(r);
 	}
 }
 
@@ -100,26 +100,26 @@ static void adapted_weights_are_frozen(void **state)
  * below is right. */
 static void gradients_agree_with_finite_differences(const char *model, const char *dropout)
 {
-	struct rig *r = rig_of(model, dropout, ZR_F32);
+	struct fixture *r = fixture_of(model, dropout, ZR_F32);
 	const size_t bytes = (size_t)r->total * sizeof(float);
 	float *at = malloc(bytes), *gradient = malloc(bytes);
 	assert_true(at && gradient);
 	memcpy(at, r->value, bytes);
-	rig_step(r, 0);
+	fixture_step(r, 0);
 	memcpy(gradient, r->gradient, bytes);
 	for (int t = 0; t < r->n_tensors; t++) {
 		const int64_t lo = r->start[t], hi = lo + r->numel[t];
 		if (r->tensor[t]->map != ZR_MAP_NONE)
 			continue;
-		double want = rig_difference(r, 5000, lo, hi, at, 1e-3);
-		double got = rig_along(gradient, 5000, lo, hi);
+		double want = fixture_difference(r, 5000, lo, hi, at, 1e-3);
+		double got = fixture_along(gradient, 5000, lo, hi);
 		if (!(fabs(got - want) <= 5e-3 * fabs(want) + 5e-4))
 			fail_msg("%s, %s: gradient %.6g, finite difference %.6g", model,
 				 r->tensor[t]->name, got, want);
 	}
 	free(at);
 	free(gradient);
-	rig_free(r);
+	fixture_free(r);
 }
 
 static void gradients_are_right(void **state)

@@ -5,12 +5,12 @@ offload_tests = %D%/t_offload %D%/t_offload_fail
 check_PROGRAMS += $(offload_tests)
 TESTS += $(offload_tests)
 
-offload_rig = %D%/offload_rig.c %D%/offload_rig.h
+offload_fixture = %D%/offload_fixture.c %D%/offload_fixture.h
 
-%C%_t_offload_SOURCES = %D%/t_offload.c $(offload_rig)
+%C%_t_offload_SOURCES = %D%/t_offload.c $(offload_fixture)
 %C%_t_offload_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_offload_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)
 
-%C%_t_offload_fail_SOURCES = %D%/t_offload_fail.c $(offload_rig)
+%C%_t_offload_fail_SOURCES = %D%/t_offload_fail.c $(offload_fixture)
 %C%_t_offload_fail_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_offload_fail_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)

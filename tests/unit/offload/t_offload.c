@@ -5,7 +5,7 @@
  * without io_uring, which the process forbids itself in between.
  */
 #define _GNU_SOURCE
-#include "offload_rig.h"
+#include "offload_fixture.h"
 
 #include <errno.h>
 #include <linux/filter.h>

@@ -4,7 +4,7 @@
  * failing, or in use by others. Each end names the file and what is wrong with it; none gives wrong bytes.
  */
 #define _GNU_SOURCE
-#include "offload_rig.h"
+#include "offload_fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>

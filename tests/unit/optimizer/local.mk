@@ -22,12 +22,12 @@ check_LTLIBRARIES += %D%/adafactor.la %D%/ademamix.la %D%/lion.la %D%/signum.la
 %C%_signum_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_signum_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
 
-optim_rig = %D%/optim_rig.c %D%/optim_rig.h
+optim_fixture = %D%/optim_fixture.c %D%/optim_fixture.h
 
-%C%_t_optim_SOURCES = %D%/t_optim.c $(optim_rig)
+%C%_t_optim_SOURCES = %D%/t_optim.c $(optim_fixture)
 %C%_t_optim_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_optim_LDADD = tests/lib/libtesthost.la core/libcore.la $(CMOCKA_LIBS) -lm
 
-%C%_t_optim_bits_SOURCES = %D%/t_optim_bits.c $(optim_rig) $(half_h)
+%C%_t_optim_bits_SOURCES = %D%/t_optim_bits.c $(optim_fixture) $(half_h)
 %C%_t_optim_bits_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_optim_bits_LDADD = tests/lib/libtesthost.la core/libcore.la $(CMOCKA_LIBS)

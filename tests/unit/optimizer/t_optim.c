@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "optim_rig.h"
+#include "optim_fixture.h"
 
 #define STEP 131 /* of golden/make_optim.py */
 #define EXAMPLES "../tests/unit/optimizer/.libs/"

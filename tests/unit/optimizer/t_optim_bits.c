@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tests/lib/half.h"
-#include "optim_rig.h"
+#include "optim_fixture.h"
 
 #define UPDATES 3
 

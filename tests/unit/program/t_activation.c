@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "activation_rig.h"
+#include "activation_fixture.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

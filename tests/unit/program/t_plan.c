@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/lib/plan_rig.h"
+#include "tests/lib/plan_fixture.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

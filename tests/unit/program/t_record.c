@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "core/session.h"
-#include "tests/lib/plan_rig.h"
-#include "tests/lib/ranks_rig.h"
+#include "tests/lib/plan_fixture.h"
+#include "tests/lib/ranks_fixture.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

@@ -11,14 +11,15 @@
 
 #include <cmocka.h> /* after the headers with members that its macros name */
 
-const struct rig_model gpt2 = { .n_units = 6, .n_layers = 5, .elements = { 100, 10, 20, 20, 20, 1 },
+const struct fixture_model gpt2 = { .n_units = 6, .n_layers = 5, .elements = { 100, 10, 20, 20,
+									      20, 1 },
 				.n = { 2, 1, 1, 1, 2 }, .unit = { { 0, 1 }, { 2 }, { 3 }, { 4 }, { 5, 0 } } };
 
 const char *const stages[N_STAGES] = { "stage0", "stage1", "stage2", "stage3", "hpz", "mics" };
 struct zr_host *host;
 struct run run;
 
-int64_t largest(const struct rig_model *m)
+int64_t largest(const struct fixture_model *m)
 {
 	int64_t most = 0;
 	for (int32_t u = 0; u < m->n_units; u++)
@@ -33,7 +34,7 @@ const struct zr_desc *stage(const char *id)
 	return test_plugin(name);
 }
 
-void resolve(const struct zr_desc *desc, void *opts, const struct rig_model *m)
+void resolve(const struct zr_desc *desc, void *opts, const struct fixture_model *m)
 {
 	struct zr_facts facts = { .size = sizeof facts, .world = 4, .workers = 1, .largest_unit = largest(m), .typical_unit = m->typical,
 				  .gather_legs = m->legs };
@@ -42,7 +43,7 @@ void resolve(const struct zr_desc *desc, void *opts, const struct rig_model *m)
 	assert_int_equal(desc->resolve(host, &facts, opts), ZR_OK);
 }
 
-void open_run(const char *id, const struct rig_model *m, const char *const *sets)
+void open_run(const char *id, const struct fixture_model *m, const char *const *sets)
 {
 	run.desc = stage(id);
 	run.opts = test_options(run.desc);
@@ -51,7 +52,7 @@ void open_run(const char *id, const struct rig_model *m, const char *const *sets
 	resolve(run.desc, run.opts, m);
 	assert_int_equal(run.desc->check(host, run.opts), ZR_OK);
 	assert_int_equal(run.desc->create(host, run.opts, &run.inst), ZR_OK);
-	rig_open(&run.rig, m, test_iface(run.desc, "zr.zero/1"), run.inst);
+	fixture_open(&run.fixture, m, test_iface(run.desc, "zr.zero/1"), run.inst);
 }
 
 void close_run(void)
@@ -63,11 +64,11 @@ void close_run(void)
 const char *answers(const char *id, int32_t program, const char *const *sets)
 {
 	open_run(id, &gpt2, sets);
-	if (rig_steps(&run.rig))
-		fail_msg("%s: %s", id, run.rig.error);
-	assert_int_equal(rig_program(&run.rig, program), ZR_OK);
+	if (fixture_steps(&run.fixture))
+		fail_msg("%s: %s", id, run.fixture.error);
+	assert_int_equal(fixture_program(&run.fixture, program), ZR_OK);
 	close_run();
-	return run.rig.said;
+	return run.fixture.said;
 }
 
 int make_host(void **state)

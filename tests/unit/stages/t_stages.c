@@ -26,9 +26,9 @@ static void groups_are_those_of_the_stage(void **state)
 		open_run(stages[i], &gpt2, i < FIRST_SPLIT ? NULL : SETS("persistence_threshold", "10"));
 		for (int32_t u = 0; u < gpt2.n_units; u++) {
 			int whole = i < FIRST_SPLIT || gpt2.elements[u] <= 10;
-			assert_int_equal(run.rig.groups[u].param, whole ? ZR_GROUP_SELF : want[i].param);
-			assert_int_equal(run.rig.groups[u].grad, want[i].grad);
-			assert_int_equal(run.rig.groups[u].state, want[i].state);
+			assert_int_equal(run.fixture.groups[u].param, whole ? ZR_GROUP_SELF : want[i].param);
+			assert_int_equal(run.fixture.groups[u].grad, want[i].grad);
+			assert_int_equal(run.fixture.groups[u].state, want[i].state);
 		}
 		close_run();
 	}
@@ -40,7 +40,7 @@ static void every_option_is_documented_and_auto_means_what_its_text_says(void **
 					     "gather_16bit_weights_on_model_save",
 					     "prefetch_bucket_size", "max_live_parameters", "max_reuse_distance",
 					     "persistence_threshold" };
-	struct rig_model told = gpt2;
+	struct fixture_model told = gpt2;
 	static const uint64_t one_leg[] = { 20, 20, 100, 1, 0, 0, 20, 140, 200, 8192 }, three[] = { 20, 20, 100, 1, 0, 0, 140, 180, 200, 8192 };
 	(void)state;
 	told.typical = 20;
@@ -106,10 +106,10 @@ static void reduce_bucket_size_cuts_the_lists_of_gradients(void **state)
 	(void)state;
 	for (int i = 0; i < N_STAGES; i++) {
 		assert_non_null(strstr(answers(stages[i], ZR_PROG_MICRO, SETS("reduce_bucket_size", "1")), "reduce 5; "));
-		assert_non_null(strstr(run.rig.said, "reduce 4; "));
-		assert_non_null(strstr(run.rig.said, "reduce 0; reduce 1; "));
+		assert_non_null(strstr(run.fixture.said, "reduce 4; "));
+		assert_non_null(strstr(run.fixture.said, "reduce 0; reduce 1; "));
 		assert_non_null(strstr(answers(stages[i], ZR_PROG_MICRO, SETS("reduce_bucket_size", "41")), "reduce 5 4 3; "));
-		assert_non_null(strstr(run.rig.said, "grad 8: reduce 2; reduce 0; end: reduce 1; "));
+		assert_non_null(strstr(run.fixture.said, "grad 8: reduce 2; reduce 0; end: reduce 1; "));
 		assert_non_null(strstr(answers(stages[i], ZR_PROG_MICRO, SETS("reduce_bucket_size", "5e8")),
 				       "end: reduce 5 4 3 2 0 1; "));
 	}
@@ -127,9 +127,9 @@ static void allgather_bucket_size_cuts_the_lists_of_parameters(void **state)
 				    "publish 0 1 2 3 4 5; ");
 	}
 	answers("stage3", ZR_PROG_EVAL, SETS("persistence_threshold", "1", "allgather_bucket_size", "100"));
-	assert_memory_equal(run.rig.said, "before 0: gather 0; gather 1; ", 30);
+	assert_memory_equal(run.fixture.said, "before 0: gather 0; gather 1; ", 30);
 	answers("stage3", ZR_PROG_EVAL, SETS("persistence_threshold", "1", "allgather_bucket_size", "110"));
-	assert_memory_equal(run.rig.said, "before 0: gather 0 1; ", 22);
+	assert_memory_equal(run.fixture.said, "before 0: gather 0 1; ", 22);
 }
 
 static void without_overlap_everything_happens_where_it_is_due(void **state)
@@ -137,14 +137,14 @@ static void without_overlap_everything_happens_where_it_is_due(void **state)
 	(void)state;
 	for (int i = 0; i < N_STAGES; i++) {
 		answers(stages[i], ZR_PROG_LAST_MICRO, SETS("overlap_comm", "no", "reduce_bucket_size", "5e8"));
-		assert_string_equal(run.rig.said, "grad 4: reduce 5; grad 5: reduce 4; grad 6: reduce 3; grad 7: reduce 2; "
+		assert_string_equal(run.fixture.said, "grad 4: reduce 5; grad 5: reduce 4; grad 6: reduce 3; grad 7: reduce 2; "
 						  "grad 8: reduce 0 1; ");
 		assert_string_equal(answers(stages[i], ZR_PROG_UPDATE, SETS("overlap_comm", "no")),
 				    "update: update 0; update 1; update 2; update 3; update 4; update 5; "
 				    "publish 0; publish 1 2 3 4 5; ");
 	}
 	answers("stage3", ZR_PROG_EVAL, SETS("overlap_comm", "no", "persistence_threshold", "1", "max_reuse_distance", "0"));
-	assert_string_equal(run.rig.said, "before 0: gather 0; gather 1; after 0: drop 0 1; before 1: gather 2; after 1: drop 2; "
+	assert_string_equal(run.fixture.said, "before 0: gather 0; gather 1; after 0: drop 0 1; before 1: gather 2; after 1: drop 2; "
 					  "before 2: gather 3; after 2: drop 3; before 3: gather 4; after 3: drop 4; "
 					  "before 4: gather 0; after 4: drop 0; ");
 }
@@ -161,15 +161,16 @@ static void update_in_backward_updates_one_list_behind_the_reduces(void **state)
 	(void)state;
 	for (int i = 0; i < 2 * N_STAGES; i++) {
 		open_run(stages[i / 2], &gpt2, sets[i % 2]);
-		run.rig.local = 1;
-		if (rig_steps(&run.rig) || rig_program(&run.rig, ZR_PROG_LAST_MICRO))
-			fail_msg("%s: %s", stages[i / 2], run.rig.error);
+		run.fixture.local = 1;
+		if (fixture_steps(&run.fixture) || fixture_program(&run.fixture,
+								   ZR_PROG_LAST_MICRO))
+			fail_msg("%s: %s", stages[i / 2], run.fixture.error);
 		if (i % 2 == 0 && i / 2 < FIRST_SPLIT)
-			assert_string_equal(run.rig.said, want);
+			assert_string_equal(run.fixture.said, want);
 		if (i % 2)
-			assert_non_null(strstr(run.rig.said, "grad 8: reduce 2; reduce 0; end: reduce 1; update 5; "));
-		assert_int_equal(rig_program(&run.rig, ZR_PROG_UPDATE), ZR_OK);
-		assert_string_equal(run.rig.said, "");
+			assert_non_null(strstr(run.fixture.said, "grad 8: reduce 2; reduce 0; end: reduce 1; update 5; "));
+		assert_int_equal(fixture_program(&run.fixture, ZR_PROG_UPDATE), ZR_OK);
+		assert_string_equal(run.fixture.said, "");
 		close_run();
 	}
 }
@@ -182,13 +183,13 @@ static void prefetch_bucket_size_gathers_ahead_in_the_order_of_uses(void **state
 	for (int i = 0; i < 2; i++) {
 		answers(split[i], ZR_PROG_EVAL, SETS("persistence_threshold", "1", "max_reuse_distance", "0",
 						     "allgather_bucket_size", "5e8", "prefetch_bucket_size", "40"));
-		assert_string_equal(run.rig.said, "before 0: gather 0 1; gather 2; gather 3; after 0: drop 0 1; "
+		assert_string_equal(run.fixture.said, "before 0: gather 0 1; gather 2; gather 3; after 0: drop 0 1; "
 						  "before 1: gather 4; after 1: drop 2; after 2: drop 3; after 3: drop 4; "
 						  "before 4: gather 0; after 4: drop 0; ");
 		answers(split[i], ZR_PROG_EVAL, SETS("persistence_threshold", "1", "max_reuse_distance", "0",
 						     "allgather_bucket_size", "5e8", "prefetch_bucket_size", "0"));
-		assert_null(strstr(run.rig.said, "gather 2; gather 3"));
-		assert_non_null(strstr(run.rig.said, "before 2: gather 3; after 2: drop 3; "));
+		assert_null(strstr(run.fixture.said, "gather 2; gather 3"));
+		assert_non_null(strstr(run.fixture.said, "before 2: gather 3; after 2: drop 3; "));
 	}
 }
 
@@ -197,7 +198,7 @@ static void what_is_full_already_is_taken_ahead_without_a_gather(void **state)
 {
 	(void)state;
 	answers("stage3", ZR_PROG_MICRO, SETS("persistence_threshold", "1", "max_reuse_distance", "0", "prefetch_bucket_size", "120"));
-	assert_non_null(strstr(run.rig.said, "before 2: gather 0; after 2: drop 3; before 4: gather 3; gather 2; after 4: drop 0; "));
+	assert_non_null(strstr(run.fixture.said, "before 2: gather 0; after 2: drop 3; before 4: gather 3; gather 2; after 4: drop 0; "));
 }
 
 static void max_live_parameters_bounds_prefetch_and_reuse(void **state)
@@ -205,22 +206,22 @@ static void max_live_parameters_bounds_prefetch_and_reuse(void **state)
 	(void)state;
 	answers("stage3", ZR_PROG_EVAL, SETS("persistence_threshold", "1", "max_reuse_distance", "0", "prefetch_bucket_size", "40",
 					     "max_live_parameters", "130"));
-	assert_non_null(strstr(run.rig.said, "before 0: gather 0; gather 1; gather 2; after 0: drop 0 1; before 1: gather 3; "
+	assert_non_null(strstr(run.fixture.said, "before 0: gather 0; gather 1; gather 2; after 0: drop 0 1; before 1: gather 3; "
 					     "gather 4; after 1: drop 2; "));
 	answers("stage3", ZR_PROG_MICRO, SETS("persistence_threshold", "1", "max_reuse_distance", "5e8", "prefetch_bucket_size", "0",
 					      "max_live_parameters", "5e8"));
-	assert_null(strstr(run.rig.said, "before 4: gather"));
-	assert_non_null(strstr(run.rig.said, "after 5: drop 4; "));
+	assert_null(strstr(run.fixture.said, "before 4: gather"));
+	assert_non_null(strstr(run.fixture.said, "after 5: drop 4; "));
 	answers("stage3", ZR_PROG_MICRO, SETS("persistence_threshold", "1", "max_reuse_distance", "5e8", "prefetch_bucket_size", "0",
 					      "max_live_parameters", "110"));
-	assert_non_null(strstr(run.rig.said, "before 1: drop 1; drop 0; gather 2; before 2: gather 3; before 3: gather 4; "
+	assert_non_null(strstr(run.fixture.said, "before 1: drop 1; drop 0; gather 2; before 2: gather 3; before 3: gather 4; "
 					     "before 4: drop 2; drop 3; drop 4; gather 0; "));
 	answers("stage3", ZR_PROG_MICRO, SETS("persistence_threshold", "1", "max_reuse_distance", "5e8", "prefetch_bucket_size", "0",
 					      "max_live_parameters", "0"));
-	assert_non_null(strstr(run.rig.said, "after 0: drop 0 1; before 1: gather 2; after 1: drop 2; "));
+	assert_non_null(strstr(run.fixture.said, "after 0: drop 0 1; before 1: gather 2; after 1: drop 2; "));
 	answers("stage3", ZR_PROG_MICRO, SETS("persistence_threshold", "1", "max_reuse_distance", "5e8", "prefetch_bucket_size", "0",
 					      "max_live_parameters", "20"));
-	assert_non_null(strstr(run.rig.said, "after 0: drop 0; before 1: drop 1; gather 2; "));
+	assert_non_null(strstr(run.fixture.said, "after 0: drop 0; before 1: drop 1; gather 2; "));
 }
 
 static void max_reuse_distance_keeps_what_is_used_again_soon(void **state)
@@ -228,13 +229,13 @@ static void max_reuse_distance_keeps_what_is_used_again_soon(void **state)
 	(void)state;
 	/* over the head lie 101 elements, between the uses of wte 60 */
 	answers("stage3", ZR_PROG_MICRO, SETS("persistence_threshold", "1", "prefetch_bucket_size", "0", "max_reuse_distance", "101"));
-	assert_non_null(strstr(run.rig.said, "before 3: gather 4; after 3: drop 4; before 5: gather 4; after 5: drop 4; "));
+	assert_non_null(strstr(run.fixture.said, "before 3: gather 4; after 3: drop 4; before 5: gather 4; after 5: drop 4; "));
 	answers("stage3", ZR_PROG_MICRO, SETS("persistence_threshold", "1", "prefetch_bucket_size", "0", "max_reuse_distance", "102"));
-	assert_non_null(strstr(run.rig.said, "before 3: gather 4; after 5: drop 4; "));
+	assert_non_null(strstr(run.fixture.said, "before 3: gather 4; after 5: drop 4; "));
 	answers("stage3", ZR_PROG_MICRO, SETS("persistence_threshold", "1", "prefetch_bucket_size", "0", "max_reuse_distance", "60"));
-	assert_non_null(strstr(run.rig.said, "before 4: gather 0; after 4: drop 0; "));
+	assert_non_null(strstr(run.fixture.said, "before 4: gather 0; after 4: drop 0; "));
 	answers("stage3", ZR_PROG_MICRO, SETS("persistence_threshold", "1", "prefetch_bucket_size", "0"));
-	assert_non_null(strstr(run.rig.said, "before 3: gather 4; after 5: drop 4; "));
+	assert_non_null(strstr(run.fixture.said, "before 3: gather 4; after 5: drop 4; "));
 }
 
 static void persistence_threshold_leaves_small_units_whole(void **state)
@@ -254,29 +255,29 @@ static void persistence_threshold_leaves_small_units_whole(void **state)
 static int steps_with_failure(int i, int64_t call)
 {
 	open_run(stages[i], &gpt2, i < FIRST_SPLIT ? NULL : SETS("persistence_threshold", "1"));
-	run.rig.fault = RIG_FAIL;
-	run.rig.fault_call = call;
-	return rig_steps(&run.rig);
+	run.fixture.fault = RIG_FAIL;
+	run.fixture.fault_call = call;
+	return fixture_steps(&run.fixture);
 }
 
 static void a_failing_verb_ends_the_answer_and_the_next_program_starts_afresh(void **state)
 {
-	static char sound[sizeof run.rig.said];
+	static char sound[sizeof run.fixture.said];
 	(void)state;
 	for (int i = 0; i < N_STAGES; i++) {
 		int64_t calls;
 		assert_int_equal(steps_with_failure(i, -1), ZR_OK);
-		calls = run.rig.calls;
-		assert_int_equal(rig_program(&run.rig, ZR_PROG_MICRO), ZR_OK);
-		strcpy(sound, run.rig.said);
+		calls = run.fixture.calls;
+		assert_int_equal(fixture_program(&run.fixture, ZR_PROG_MICRO), ZR_OK);
+		strcpy(sound, run.fixture.said);
 		close_run();
 		for (int64_t call = 0; call < calls; call++) {
 			assert_int_equal(steps_with_failure(i, call), ZR_ENOMEM);
-			assert_int_equal(run.rig.calls, call + 1);
-			assert_string_equal(run.rig.error, "");
-			memset(run.rig.full, 0, sizeof run.rig.full);
-			assert_int_equal(rig_program(&run.rig, ZR_PROG_MICRO), ZR_OK);
-			assert_string_equal(run.rig.said, sound);
+			assert_int_equal(run.fixture.calls, call + 1);
+			assert_string_equal(run.fixture.error, "");
+			memset(run.fixture.full, 0, sizeof run.fixture.full);
+			assert_int_equal(fixture_program(&run.fixture, ZR_PROG_MICRO), ZR_OK);
+			assert_string_equal(run.fixture.said, sound);
 			close_run();
 		}
 	}
@@ -288,24 +289,24 @@ static void refused_memory_fails_the_begin_with_a_text(void **state)
 	open_run("stage3", &gpt2, NULL);
 	test_clear(host);
 	test_refuse(host, 1);
-	assert_int_equal(rig_program(&run.rig, ZR_PROG_MICRO), ZR_ENOMEM);
+	assert_int_equal(fixture_program(&run.fixture, ZR_PROG_MICRO), ZR_ENOMEM);
 	assert_non_null(strstr(test_error(host), "6 units"));
-	assert_int_equal(rig_steps(&run.rig), ZR_OK);
+	assert_int_equal(fixture_steps(&run.fixture), ZR_OK);
 	close_run();
 }
 
 static void one_instance_records_models_of_any_size(void **state)
 {
-	static const struct rig_model small = { .n_units = 2, .n_layers = 2, .elements = { 3, 4 }, .n = { 1, 2 },
+	static const struct fixture_model small = { .n_units = 2, .n_layers = 2, .elements = { 3, 4 }, .n = { 1, 2 },
 						.unit = { { 0 }, { 1, 0 } } };
-	static const struct rig_model *const models[] = { &small, &gpt2, &small, &gpt2 };
+	static const struct fixture_model *const models[] = { &small, &gpt2, &small, &gpt2 };
 	(void)state;
 	open_run("stage3", &small, SETS("persistence_threshold", "1"));
 	for (int i = 0; i < 4; i++) {
-		rig_open(&run.rig, models[i], run.rig.zero, run.inst);
+		fixture_open(&run.fixture, models[i], run.fixture.zero, run.inst);
 		if (i == 1) /* memory for the larger model is refused once */
 			test_refuse(host, 1);
-		assert_int_equal(rig_steps(&run.rig), i == 1 ? ZR_ENOMEM : ZR_OK);
+		assert_int_equal(fixture_steps(&run.fixture), i == 1 ? ZR_ENOMEM : ZR_OK);
 	}
 	close_run();
 }

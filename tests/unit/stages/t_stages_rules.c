@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * t_stages_rules.c - the ZeRO stages against the rules of core and the limits in their options, on random models
- * with random values; and the rig against stages with planted defects: it must catch them all.
+ * with random values; and the fixture against stages with planted defects: it must catch them all.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static int64_t roll(int64_t n)
 	return (int64_t)(dice % (uint64_t)n);
 }
 
-static int has(const struct rig_model *m, int32_t layer, int32_t unit)
+static int has(const struct fixture_model *m, int32_t layer, int32_t unit)
 {
 	for (int32_t i = 0; i < m->n[layer]; i++)
 		if (m->unit[layer][i] == unit)
@@ -32,9 +32,10 @@ static int has(const struct rig_model *m, int32_t layer, int32_t unit)
 	return 0;
 }
 
-static struct rig_model random_model(void)
+static struct fixture_model random_model(void)
 {
-	struct rig_model m = { .n_units = 1 + (int32_t)roll(10), .n_layers = 2 + (int32_t)roll(8) };
+	struct fixture_model m = { .n_units = 1 + (int32_t)roll(10), .n_layers =
+				  2 + (int32_t)roll(8) };
 	for (int32_t u = 0; u < m.n_units; u++) {
 		int32_t uses = 1 + (int32_t)(roll(3) == 0 ? roll(4) : 0);
 		m.elements[u] = 1 + roll(roll(2) ? 20 : 100);
@@ -50,7 +51,7 @@ static struct rig_model random_model(void)
 }
 
 /* One random value of each option; *value is what it comes to, in the order of the table. */
-static void random_options(const struct rig_model *m, int split_parameters, const char **sets, char text[7][32], int64_t *value)
+static void random_options(const struct fixture_model *m, int split_parameters, const char **sets, char text[7][32], int64_t *value)
 {
 	static const char *const name[] = { "reduce_bucket_size", "allgather_bucket_size", "overlap_comm", "prefetch_bucket_size",
 					    "max_live_parameters", "max_reuse_distance", "persistence_threshold" };
@@ -74,10 +75,10 @@ static void fail_with(const char *id, const char *const *sets, const char *what)
 	char line[512] = "";
 	for (; *sets; sets += 2)
 		snprintf(line + strlen(line), sizeof line - strlen(line), " %s = %s", sets[0], sets[1]);
-	fail_msg("%s:%s: %s: %s", id, line, what, run.rig.error);
+	fail_msg("%s:%s: %s: %s", id, line, what, run.fixture.error);
 }
 
-static void try_stage(const char *id, const struct rig_model *m, int split_parameters)
+static void try_stage(const char *id, const struct fixture_model *m, int split_parameters)
 {
 	const char *sets[2 * 7 + 1];
 	int64_t v[7] = { 0 };
@@ -85,17 +86,17 @@ static void try_stage(const char *id, const struct rig_model *m, int split_param
 	int64_t allocs;
 	random_options(m, split_parameters, sets, text, v);
 	open_run(id, m, sets);
-	run.rig.limits = (struct rig_limits){ .reduce = v[0], .gather = v[1], .ahead = v[3], .live = v[4],
+	run.fixture.limits = (struct fixture_limits){ .reduce = v[0], .gather = v[1], .ahead = v[3], .live = v[4],
 					      .waiting = v[2] ? v[0] - 1 : 0 };
-	if (rig_steps(&run.rig))
+	if (fixture_steps(&run.fixture))
 		fail_with(id, sets, "refused");
 	for (int32_t u = 0; u < m->n_units; u++)
-		if (run.rig.resident[u] != (run.rig.groups[u].param == ZR_GROUP_SELF))
+		if (run.fixture.resident[u] != (run.fixture.groups[u].param == ZR_GROUP_SELF))
 			fail_with(id, sets, "a split unit is resident");
-	if (split_parameters && v[5] == 0 && run.rig.peak_live > run.rig.peak_need + v[3])
+	if (split_parameters && v[5] == 0 && run.fixture.peak_live > run.fixture.peak_need + v[3])
 		fail_with(id, sets, "more full than one use and the prefetch");
 	allocs = test_allocs(host);
-	if (rig_steps(&run.rig) || test_allocs(host) != allocs)
+	if (fixture_steps(&run.fixture) || test_allocs(host) != allocs)
 		fail_with(id, sets, "allocates in a second recording");
 	close_run();
 }
@@ -104,7 +105,7 @@ static void every_stage_keeps_the_rules_and_its_limits(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 3000; i++) {
-		struct rig_model m = i % 3 ? random_model() : gpt2;
+		struct fixture_model m = i % 3 ? random_model() : gpt2;
 		for (int k = 0; k < N_STAGES; k++)
 			try_stage(stages[k], &m, k >= FIRST_SPLIT);
 	}
@@ -114,40 +115,40 @@ static void the_same_programs_are_recorded_again_after_other_ones(void **state)
 {
 	static const int32_t programs[] = { ZR_PROG_MICRO, ZR_PROG_LAST_MICRO, ZR_PROG_UPDATE, ZR_PROG_EVAL };
 	static const char *const sets[] = { "persistence_threshold", "1", "reduce_bucket_size", "41", NULL };
-	static char first[4][sizeof run.rig.said];
+	static char first[4][sizeof run.fixture.said];
 	(void)state;
 	for (int twice = 0; twice < 2; twice++) {
 		open_run("stage3", &gpt2, sets);
 		for (int k = 0; k < 4; k++) {
 			int i = twice ? 3 - k : k;
-			assert_int_equal(rig_program(&run.rig, programs[i]), ZR_OK);
+			assert_int_equal(fixture_program(&run.fixture, programs[i]), ZR_OK);
 			if (twice)
-				assert_string_equal(first[i], run.rig.said);
-			strcpy(first[i], run.rig.said);
+				assert_string_equal(first[i], run.fixture.said);
+			strcpy(first[i], run.fixture.said);
 		}
 		close_run();
 	}
 }
 
-/* ---- the rig catches what it should ---- */
+/* ---- the fixture catches what it should ---- */
 
 /* Falsifies each verb call of a whole run in turn: no single defect may pass. */
-static void the_rig_catches_every_omitted_doubled_or_shortened_verb(void **state)
+static void the_fixture_catches_every_omitted_doubled_or_shortened_verb(void **state)
 {
 	(void)state;
 	for (int i = 0; i < N_STAGES; i++) {
 		const char *const *sets = i < FIRST_SPLIT ? NULL : SETS("persistence_threshold", "1", "allgather_bucket_size", "110");
 		int64_t calls;
 		open_run(stages[i], &gpt2, sets);
-		assert_int_equal(rig_steps(&run.rig), ZR_OK);
-		calls = run.rig.calls;
+		assert_int_equal(fixture_steps(&run.fixture), ZR_OK);
+		calls = run.fixture.calls;
 		close_run();
 		for (int fault = RIG_OMIT; fault <= RIG_SHORT; fault++)
 			for (int64_t call = 0; call < calls; call++) {
 				open_run(stages[i], &gpt2, sets);
-				run.rig.fault = (enum rig_fault)fault;
-				run.rig.fault_call = call;
-				if (!rig_steps(&run.rig) || !run.rig.error[0])
+				run.fixture.fault = (enum fixture_fault)fault;
+				run.fixture.fault_call = call;
+				if (!fixture_steps(&run.fixture) || !run.fixture.error[0])
 					fail_msg("%s: fault %d of call %lld passed", stages[i], fault, (long long)call);
 				close_run();
 			}
@@ -198,7 +199,7 @@ static int planted_at(struct zr_inst *inst, const struct zr_point *p, const stru
 	return ZR_OK;
 }
 
-static void the_rig_names_planted_defects(void **state)
+static void the_fixture_names_planted_defects(void **state)
 {
 	static const struct zr_zero_v1 zero = { .size = sizeof zero, .groups = planted_groups, .at = planted_at };
 	static const char *const said[N_DEFECTS] = {
@@ -208,26 +209,26 @@ static void the_rig_names_planted_defects(void **state)
 	};
 	(void)state;
 	for (defect = SOUND; defect < N_DEFECTS; defect++) {
-		rig_open(&run.rig, &gpt2, &zero, NULL);
-		assert_int_equal(!rig_steps(&run.rig), defect == SOUND);
-		assert_memory_equal(run.rig.error, said[defect], strlen(said[defect]));
-		assert_int_equal(!run.rig.error[0], defect == SOUND);
+		fixture_open(&run.fixture, &gpt2, &zero, NULL);
+		assert_int_equal(!fixture_steps(&run.fixture), defect == SOUND);
+		assert_memory_equal(run.fixture.error, said[defect], strlen(said[defect]));
+		assert_int_equal(!run.fixture.error[0], defect == SOUND);
 	}
 }
 
-static void the_rig_names_broken_limits(void **state)
+static void the_fixture_names_broken_limits(void **state)
 {
-	static const struct rig_limits none = { INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };
+	static const struct fixture_limits none = { INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };
 	static const char *const said[] = { "too much full", "too much ahead", "list longer than its bucket",
 					    "list longer than its bucket", "too many gradients wait" };
 	(void)state;
 	for (int i = 0; i < 5; i++) {
 		open_run("stage3", &gpt2, SETS("persistence_threshold", "1", "reduce_bucket_size", "41", "allgather_bucket_size", "110",
 					       "prefetch_bucket_size", "20", "max_live_parameters", "130"));
-		run.rig.limits = none;
-		((int64_t *)&run.rig.limits)[i] = (int64_t[]){ 129, 19, 40, 109, 20 }[i];
-		assert_int_equal(rig_steps(&run.rig), ZR_ESTATE);
-		assert_memory_equal(run.rig.error, said[i], strlen(said[i]));
+		run.fixture.limits = none;
+		((int64_t *)&run.fixture.limits)[i] = (int64_t[]){ 129, 19, 40, 109, 20 }[i];
+		assert_int_equal(fixture_steps(&run.fixture), ZR_ESTATE);
+		assert_memory_equal(run.fixture.error, said[i], strlen(said[i]));
 		close_run();
 	}
 }
@@ -237,9 +238,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_stage_keeps_the_rules_and_its_limits),
 		cmocka_unit_test(the_same_programs_are_recorded_again_after_other_ones),
-		cmocka_unit_test(the_rig_catches_every_omitted_doubled_or_shortened_verb),
-		cmocka_unit_test(the_rig_names_planted_defects),
-		cmocka_unit_test(the_rig_names_broken_limits),
+		cmocka_unit_test(the_fixture_catches_every_omitted_doubled_or_shortened_verb),
+		cmocka_unit_test(the_fixture_names_planted_defects),
+		cmocka_unit_test(the_fixture_names_broken_limits),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, make_host, free_host);

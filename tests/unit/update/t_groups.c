@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/session.h"
-#include "tests/lib/plan_rig.h"
+#include "tests/lib/plan_fixture.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

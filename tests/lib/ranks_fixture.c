@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ranks_rig.c - see ranks_rig.h.
+ * ranks_fixture.c - see ranks_fixture.h.
  */
 #define _GNU_SOURCE
-#include "ranks_rig.h"
+#include "ranks_fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>

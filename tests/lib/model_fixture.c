@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * model_rig.c - see model_rig.h. Every buffer is an allocation of its own, so that a sanitizer sees an access
+ * model_fixture.c - see model_fixture.h. Every buffer is an allocation of its own, so that a sanitizer sees an access
  * beyond the bytes declared, and is filled with NaN before each run, so that nothing is read before it is
  * written. On separate memory each buffer has a twin there: it goes in before a call and comes back after it.
  */
-#include "model_rig.h"
+#include "model_fixture.h"
 #include "testdevice.h"
 
 #include <stdlib.h>
@@ -12,11 +12,11 @@
 
 #define NAN_BYTES 0xff
 
-static void must(struct rig *r, int rc, const char *what)
+static void must(struct fixture *r, int rc, const char *what)
 {
 	if (!rc)
 		return;
-	fprintf(stderr, "model_rig: %s: %d: %s\n", what, rc, test_error(r->host));
+	fprintf(stderr, "model_fixture: %s: %d: %s\n", what, rc, test_error(r->host));
 	abort();
 }
 
@@ -31,39 +31,39 @@ static void *room(uint64_t bytes)
 
 /* ---- twins ---- */
 
-static void lend(struct rig *r, void *host, uint64_t bytes)
+static void lend(struct fixture *r, void *host, uint64_t bytes)
 {
-	struct rig_twin *t = &r->twin[r->n_twins];
+	struct fixture_twin *t = &r->twin[r->n_twins];
 	if (!r->s.separate)
 		return;
 	if (r->n_twins++ == sizeof r->twin / sizeof *r->twin)
 		abort();
-	*t = (struct rig_twin){ .host = host, .bytes = bytes };
+	*t = (struct fixture_twin){ .host = host, .bytes = bytes };
 	must(r, r->dev_v->mem_alloc(r->dev, bytes + 1, ZR_MEM_DEVICE, (void **)&t->device), "mem_alloc");
 }
 
 /* What the model gets for an address in a lent buffer. */
-static void *lent(const struct rig *r, const void *host)
+static void *lent(const struct fixture *r, const void *host)
 {
 	int i;
 	if (!host || !r->s.separate)
 		return (void *)(uintptr_t)host;
 	for (i = 0; i < r->n_twins; i++) {
-		const struct rig_twin *t = &r->twin[i];
+		const struct fixture_twin *t = &r->twin[i];
 		if ((uintptr_t)host - (uintptr_t)t->host < t->bytes + !t->bytes)
 			return t->device + ((const char *)host - t->host);
 	}
 	abort();
 }
 
-static void bring(struct rig *r)
+static void bring(struct fixture *r)
 {
 	int i;
 	for (i = 0; i < r->n_twins; i++)
 		must(r, r->dev_v->copy(r->dev, NULL, r->twin[i].device, r->twin[i].host, r->twin[i].bytes), "copy");
 }
 
-static void fetch(struct rig *r)
+static void fetch(struct fixture *r)
 {
 	int i;
 	for (i = 0; i < r->n_twins; i++)
@@ -76,7 +76,7 @@ static uint64_t element(int32_t dtype)
 }
 
 /* splitmix64 of stream and element */
-uint64_t rig_hash(uint64_t stream, uint64_t e)
+uint64_t fixture_hash(uint64_t stream, uint64_t e)
 {
 	uint64_t x = (stream << 32) + e + 0x9E3779B97F4A7C15u;
 	x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -84,16 +84,16 @@ uint64_t rig_hash(uint64_t stream, uint64_t e)
 	return x ^ (x >> 31);
 }
 
-void rig_tokens(struct rig *r, uint64_t stream)
+void fixture_tokens(struct fixture *r, uint64_t stream)
 {
 	int64_t i, n = r->s.batch * r->s.length;
 	for (i = 0; i < n; i++) {
-		r->tokens[i] = (int32_t)((rig_hash(stream, (uint64_t)i) >> 33) % (uint64_t)r->d.vocabulary);
-		r->targets[i] = (int32_t)((rig_hash(stream + 1, (uint64_t)i) >> 33) % (uint64_t)r->d.vocabulary);
+		r->tokens[i] = (int32_t)((fixture_hash(stream, (uint64_t)i) >> 33) % (uint64_t)r->d.vocabulary);
+		r->targets[i] = (int32_t)((fixture_hash(stream + 1, (uint64_t)i) >> 33) % (uint64_t)r->d.vocabulary);
 	}
 }
 
-void rig_documents(struct rig *r)
+void fixture_documents(struct fixture *r)
 {
 	static const int64_t lengths[] = { 5, 1, 7 };
 	int64_t i, T = r->s.length, start = 0, n = 0;
@@ -113,20 +113,20 @@ void rig_documents(struct rig *r)
 }
 
 /* Weights and biases in [-1/4, 1/4), gains of norms in [3/4, 5/4). */
-static void draw_values(struct rig *r)
+static void draw_values(struct fixture *r)
 {
 	int t;
 	int64_t i;
 	for (t = 0; t < r->n_tensors; t++) {
 		int gain = r->tensor[t]->ndim == 1 && strstr(r->tensor[t]->name, "weight");
 		for (i = 0; i < r->numel[t]; i++) {
-			float u = (float)(rig_hash((uint64_t)t, (uint64_t)i) >> 48) / 32768 - 1;
+			float u = (float)(fixture_hash((uint64_t)t, (uint64_t)i) >> 48) / 32768 - 1;
 			r->value[r->start[t] + i] = u / 4 + (float)gain;
 		}
 	}
 }
 
-void rig_load(struct rig *r)
+void fixture_load(struct fixture *r)
 {
 	int t;
 	int64_t i;
@@ -135,18 +135,18 @@ void rig_load(struct rig *r)
 			put(r->param[t], r->s.dtype, i, r->value[r->start[t] + i]);
 }
 
-static const struct zr_unit *unit_at(const struct rig *r, int32_t u)
+static const struct zr_unit *unit_at(const struct fixture *r, int32_t u)
 {
 	return (const void *)((const char *)r->d.units + (size_t)u * r->d.unit_stride);
 }
 
-static const struct zr_layer *layer_at(const struct rig *r, uint32_t l)
+static const struct zr_layer *layer_at(const struct fixture *r, uint32_t l)
 {
 	return (const void *)((const char *)r->d.layers + (size_t)l * r->d.layer_stride);
 }
 
 /* Number of a unit's first tensor. */
-static int first_tensor(const struct rig *r, int32_t unit)
+static int first_tensor(const struct fixture *r, int32_t unit)
 {
 	int n = 0, u;
 	for (u = 0; u < unit; u++)
@@ -154,7 +154,7 @@ static int first_tensor(const struct rig *r, int32_t unit)
 	return n;
 }
 
-static void list_tensors(struct rig *r)
+static void list_tensors(struct fixture *r)
 {
 	uint32_t u, i;
 	int t = 0, k;
@@ -174,7 +174,7 @@ static void list_tensors(struct rig *r)
 		}
 }
 
-static void make_buffers(struct rig *r)
+static void make_buffers(struct fixture *r)
 {
 	uint64_t n = (uint64_t)(r->s.batch * r->s.length);
 	uint32_t l;
@@ -207,7 +207,7 @@ static void make_buffers(struct rig *r)
 	r->loss_rows = room(n * 4);
 }
 
-static void lend_buffers(struct rig *r)
+static void lend_buffers(struct fixture *r)
 {
 	uint64_t n = (uint64_t)(r->s.batch * r->s.length);
 	uint32_t l;
@@ -230,7 +230,7 @@ static void lend_buffers(struct rig *r)
 	lend(r, r->loss_sum, sizeof r->loss_sum);
 }
 
-static void set_options(struct rig *r)
+static void set_options(struct fixture *r)
 {
 	static const char *const tiny[] = { "layers", "2", "heads", "3", "width", "24", "context", "16",
 					    "vocabulary", "97", NULL };
@@ -242,8 +242,8 @@ static void set_options(struct rig *r)
 		must(r, test_set(r->desc, r->opts, o[0], o[1]), o[0]);
 }
 
-/* The rig whose model is lent to an adapter that is being created. */
-static const struct rig *lender;
+/* The fixture whose model is lent to an adapter that is being created. */
+static const struct fixture *lender;
 
 static const void *lend_model(const struct zr_host *h, const char *iface, struct zr_inst **inst)
 {
@@ -254,7 +254,7 @@ static const void *lend_model(const struct zr_host *h, const char *iface, struct
 	return test_iface(lender->desc, iface);
 }
 
-static void adapt(struct rig *r)
+static void adapt(struct fixture *r)
 {
 	r->adapter_desc = test_plugin("adapter/lora");
 	r->adapter_opts = test_options(r->adapter_desc);
@@ -266,9 +266,9 @@ static void adapt(struct rig *r)
 	r->v = test_iface(r->adapter_desc, "zr.model/1");
 }
 
-struct rig *rig_new(struct rig_setup s)
+struct fixture *fixture_new(struct fixture_setup s)
 {
-	struct rig *r = calloc(1, sizeof *r);
+	struct fixture *r = calloc(1, sizeof *r);
 	if (!r)
 		abort();
 	r->s = s;
@@ -296,12 +296,12 @@ struct rig *rig_new(struct rig_setup s)
 	make_buffers(r);
 	lend_buffers(r);
 	draw_values(r);
-	rig_load(r);
-	rig_tokens(r, 1000);
+	fixture_load(r);
+	fixture_tokens(r, 1000);
 	return r;
 }
 
-void rig_free(struct rig *r)
+void fixture_free(struct fixture *r)
 {
 	uint32_t l;
 	int t;
@@ -348,7 +348,7 @@ struct tensors {
 	uint8_t accumulate[LAYER_TENSORS];
 };
 
-static struct zr_layer_call call_of(struct rig *r, uint32_t l, int training, struct tensors *t)
+static struct zr_layer_call call_of(struct fixture *r, uint32_t l, int training, struct tensors *t)
 {
 	const struct zr_layer *layer = layer_at(r, l);
 	uint32_t u, i;
@@ -373,7 +373,7 @@ static struct zr_layer_call call_of(struct rig *r, uint32_t l, int training, str
 }
 
 /* Whatever an earlier run left, this one must not see. */
-static void poison(struct rig *r)
+static void poison(struct fixture *r)
 {
 	uint32_t l;
 	for (l = 0; l < r->d.n_layers; l++) {
@@ -383,7 +383,7 @@ static void poison(struct rig *r)
 	memset(r->grad, NAN_BYTES, r->grad_bytes);
 }
 
-static void forward(struct rig *r, uint32_t layers, int training)
+static void forward(struct fixture *r, uint32_t layers, int training)
 {
 	uint32_t l;
 	poison(r);
@@ -398,7 +398,7 @@ static void forward(struct rig *r, uint32_t layers, int training)
 }
 
 /* Layers last .. first; a tensor's first contribution is stored unless `add`. */
-static void backward(struct rig *r, uint32_t first, int add)
+static void backward(struct fixture *r, uint32_t first, int add)
 {
 	uint32_t l = r->d.n_layers, u, i;
 	uint8_t *seen = calloc(r->d.n_units, 1);
@@ -422,13 +422,13 @@ static void backward(struct rig *r, uint32_t first, int add)
 	free(seen);
 }
 
-static double mean_loss(const struct rig *r, int training)
+static double mean_loss(const struct fixture *r, int training)
 {
 	return r->loss_sum[0] / (double)(r->s.batch * r->s.length) +
 	       (training && r->d.aux_loss ? r->loss_sum[1] : 0);
 }
 
-double rig_loss(struct rig *r, int training)
+double fixture_loss(struct fixture *r, int training)
 {
 	forward(r, r->d.n_layers - (training ? 1 : 0), training);
 	if (training)
@@ -436,7 +436,7 @@ double rig_loss(struct rig *r, int training)
 	return mean_loss(r, training);
 }
 
-double rig_step(struct rig *r, int add)
+double fixture_step(struct fixture *r, int add)
 {
 	forward(r, r->d.n_layers - 1, 1);
 	if (!add)
@@ -445,7 +445,7 @@ double rig_step(struct rig *r, int add)
 	return mean_loss(r, 1);
 }
 
-void rig_logits(struct rig *r, int64_t row, float *logits)
+void fixture_logits(struct fixture *r, int64_t row, float *logits)
 {
 	struct tensors t = { 0 };
 	struct zr_layer_call c = call_of(r, r->d.n_layers - 1, 0, &t);
@@ -462,26 +462,27 @@ void rig_logits(struct rig *r, int64_t row, float *logits)
 	r->dev_v->mem_free(r->dev, out, bytes, ZR_MEM_DEVICE);
 }
 
-double rig_difference(struct rig *r, uint64_t direction, int64_t lo, int64_t hi, const float *at,
+double fixture_difference(struct fixture *r, uint64_t direction, int64_t lo, int64_t hi,
+			  const float *at,
 		      double h)
 {
 	double loss[2];
 	for (int side = 0; side < 2; side++) {
 		memcpy(r->value, at, (size_t)r->total * sizeof(float));
 		for (int64_t i = lo; i < hi; i++) {
-			const int up = rig_hash(direction, (uint64_t)i) >> 63 == (uint64_t)side;
+			const int up = fixture_hash(direction, (uint64_t)i) >> 63 == (uint64_t)side;
 			r->value[i] += (float)(up ? h : -h);
 		}
-		rig_load(r);
-		loss[side] = rig_loss(r, 1);
+		fixture_load(r);
+		loss[side] = fixture_loss(r, 1);
 	}
 	return (loss[1] - loss[0]) / (2 * h);
 }
 
-double rig_along(const float *gradient, uint64_t direction, int64_t lo, int64_t hi)
+double fixture_along(const float *gradient, uint64_t direction, int64_t lo, int64_t hi)
 {
 	double sum = 0;
 	for (int64_t i = lo; i < hi; i++)
-		sum += rig_hash(direction, (uint64_t)i) >> 63 ? gradient[i] : -gradient[i];
+		sum += fixture_hash(direction, (uint64_t)i) >> 63 ? gradient[i] : -gradient[i];
 	return sum;
 }

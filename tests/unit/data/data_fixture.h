@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * data_rig.h - data plugins under test: files made for a test in a directory of their own, instances, and
+ * data_fixture.h - data plugins under test: files made for a test in a directory of their own, instances, and
  * requests. Whatever must succeed fails the running test with the plugin's text.
  */
 #ifndef ZR_TESTS_DATA_RIG_H

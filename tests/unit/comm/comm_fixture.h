@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * comm_rig.h - several ranks of a comm plugin in one test: as threads of this process, or as processes of their own,
+ * comm_fixture.h - several ranks of a comm plugin in one test: as threads of this process, or as processes of their own,
  * with a boot that is a table in shared memory. A rank says what went wrong through CHECK; the test fails with the
  * first such text once all ranks have ended.
  */
@@ -14,7 +14,7 @@
 
 enum ranks { THREADS, PROCESSES };
 
-struct rig {
+struct fixture {
 	const char *plugin; /* "comm/local" */
 	enum ranks as;
 	int world, per_node;      /* per_node 0: one node */
@@ -27,31 +27,32 @@ struct rank {
 	const struct zr_comm_v1 *v;
 	struct zr_inst *c;
 	int rank, world, per_node;
-	const struct rig *rig;
+	const struct fixture *fixture;
 };
 
 /* Runs fn on every rank. Returns 0, or the number of ranks that failed; `dead` (-1: none) may die by a signal. A run
  * of more than a minute is killed and failed. */
-int rig_run(const struct rig *rig, void (*fn)(struct rank *r), int dead);
-const char *rig_failure(void); /* text of the first failure of the last run */
+int fixture_run(const struct fixture *fixture, void (*fn)(struct rank *r), int dead);
+const char *fixture_failure(void); /* text of the first failure of the last run */
 
 /* Waits until `n` ranks have called it in this run: a meeting that does not need the plugin. */
-void rig_meet(int n);
+void fixture_meet(int n);
 
-void rig_say(struct rank *r, const char *file, int line, const char *what, const char *why);
+void fixture_say(struct rank *r, const char *file, int line, const char *what, const char *why);
 #define CHECK(r, cond)                                                                        \
 	do {                                                                                  \
 		if (!(cond))                                                                  \
-			rig_say(r, __FILE__, __LINE__, #cond, test_error((r)->h));            \
+			fixture_say(r, __FILE__, __LINE__, #cond, test_error((r)->h));            \
 	} while (0)
 
 /* Post and wait of one segment: the code of the first that fails. */
-struct zr_comm_op rig_op(int kind, int group, int dtype, const struct zr_comm_seg *seg, int n_seg);
-int rig_do(struct rank *r, const struct zr_comm_op *op);
-int rig_barrier(struct rank *r, int64_t step, int32_t op);
+struct zr_comm_op fixture_op(int kind, int group, int dtype, const struct zr_comm_seg *seg,
+			     int n_seg);
+int fixture_do(struct rank *r, const struct zr_comm_op *op);
+int fixture_barrier(struct rank *r, int64_t step, int32_t op);
 
 /* Element i of segment s on rank r of a made-up tensor: small integers and awkward floats, a -0 every 7. */
-void rig_fill(void *at, int dtype, int rank, int s, int64_t first, int64_t n);
-uint64_t rig_esz(int dtype);
+void fixture_fill(void *at, int dtype, int rank, int s, int64_t first, int64_t n);
+uint64_t fixture_esz(int dtype);
 
 #endif

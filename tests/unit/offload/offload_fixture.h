@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * offload_rig.h - stores under test: a scratch directory as the disk, instances with options, requests that must
+ * offload_fixture.h - stores under test: a scratch directory as the disk, instances with options, requests that must
  * succeed, and the files that an instance made. Whatever must succeed fails the running test with the plugin's text.
  */
 #ifndef ZR_TESTS_OFFLOAD_RIG_H

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stages_rig.c - see stages_rig.h.
+ * stages_fixture.c - see stages_fixture.h.
  */
-#include "stages_rig.h"
+#include "stages_fixture.h"
 
 #include <string.h>
 
-static struct rig *rig_of(const struct zr_stage *s)
+static struct fixture *fixture_of(const struct zr_stage *s)
 {
 	return s->impl;
 }
 
-static int refuse(struct rig *r, const char *what, int32_t unit)
+static int refuse(struct fixture *r, const char *what, int32_t unit)
 {
 	if (!r->error[0])
 		snprintf(r->error, sizeof r->error, "%s: unit %d, program %d, point %d, use %d", what, unit, r->point.program,
@@ -19,7 +19,7 @@ static int refuse(struct rig *r, const char *what, int32_t unit)
 	return ZR_ESTATE;
 }
 
-static int64_t live(const struct rig *r)
+static int64_t live(const struct fixture *r)
 {
 	int64_t sum = 0;
 	for (int32_t u = 0; u < r->model->n_units; u++)
@@ -27,7 +27,7 @@ static int64_t live(const struct rig *r)
 	return sum;
 }
 
-static int32_t is_used(const struct rig *r, int32_t unit)
+static int32_t is_used(const struct fixture *r, int32_t unit)
 {
 	for (uint32_t i = 0; i < r->point.n_units; i++)
 		if (r->point.use >= 0 && r->point.units[i] == unit)
@@ -37,7 +37,7 @@ static int32_t is_used(const struct rig *r, int32_t unit)
 
 /* ---- verbs ---- */
 
-static void say(struct rig *r, const char *verb, const int32_t *units, int32_t n)
+static void say(struct fixture *r, const char *verb, const int32_t *units, int32_t n)
 {
 	static const char *const at[] = { "begin", "end", "before", "after", "grad", "update" };
 	size_t len = strlen(r->said), room = sizeof r->said;
@@ -57,11 +57,12 @@ static void say(struct rig *r, const char *verb, const int32_t *units, int32_t n
 	if (len < room)
 		len += (size_t)snprintf(r->said + len, room - len, "; ");
 	if (len >= room)
-		refuse(r, "the answers are longer than the rig can note", -1);
+		refuse(r, "the answers are longer than the fixture can note", -1);
 }
 
 /* Rules of every list: units exist, are no more than promised and, where parameters move, of one group. */
-static int check_list(struct rig *r, const int32_t *units, int32_t n, int64_t most, int one_group)
+static int check_list(struct fixture *r, const int32_t *units, int32_t n, int64_t most,
+		      int one_group)
 {
 	int64_t sum = 0;
 	if (n < 1)
@@ -76,7 +77,7 @@ static int check_list(struct rig *r, const int32_t *units, int32_t n, int64_t mo
 	return n > 1 && sum > most ? refuse(r, "list longer than its bucket", units[0]) : ZR_OK;
 }
 
-static int one_gather(struct rig *r, int32_t u)
+static int one_gather(struct fixture *r, int32_t u)
 {
 	int64_t need = 0, ahead = 0;
 	if (r->groups[u].param == ZR_GROUP_SELF)
@@ -97,7 +98,7 @@ static int one_gather(struct rig *r, int32_t u)
 	return ZR_OK;
 }
 
-static int one_drop(struct rig *r, int32_t u)
+static int one_drop(struct fixture *r, int32_t u)
 {
 	if (r->groups[u].param == ZR_GROUP_SELF)
 		return refuse(r, "drop of what is always whole", u);
@@ -107,7 +108,7 @@ static int one_drop(struct rig *r, int32_t u)
 	return ZR_OK;
 }
 
-static int one_reduce(struct rig *r, int32_t u)
+static int one_reduce(struct fixture *r, int32_t u)
 {
 	if (r->done[u] != 1 || r->point.program > ZR_PROG_LAST_MICRO)
 		return refuse(r, r->done[u] == 2 ? "reduced twice" : "reduced before its gradient is complete", u);
@@ -116,7 +117,7 @@ static int one_reduce(struct rig *r, int32_t u)
 }
 
 /* In the backward: when nobody needs the old values any more. */
-static int early_update(struct rig *r, int32_t u)
+static int early_update(struct fixture *r, int32_t u)
 {
 	if (r->done[u] != 2)
 		return refuse(r, r->done[u] > 2 ? "updated twice" : "updated before its reduce", u);
@@ -126,7 +127,7 @@ static int early_update(struct rig *r, int32_t u)
 	return ZR_OK;
 }
 
-static int one_update(struct rig *r, int32_t u)
+static int one_update(struct fixture *r, int32_t u)
 {
 	if (r->point.program == ZR_PROG_LAST_MICRO && !r->stage.needs_scalars(&r->stage))
 		return early_update(r, u);
@@ -138,7 +139,7 @@ static int one_update(struct rig *r, int32_t u)
 	return ZR_OK;
 }
 
-static int one_publish(struct rig *r, int32_t u)
+static int one_publish(struct fixture *r, int32_t u)
 {
 	if (r->point.program == ZR_PROG_LAST_MICRO && r->done[u] == 3) {
 		r->done[u] = 4;
@@ -151,11 +152,11 @@ static int one_publish(struct rig *r, int32_t u)
 	return ZR_OK;
 }
 
-static int verb(const struct zr_stage *s, const char *name, int (*one)(struct rig *, int32_t), const int32_t *units, int32_t n,
+static int verb(const struct zr_stage *s, const char *name, int (*one)(struct fixture *, int32_t), const int32_t *units, int32_t n,
 		int64_t most)
 {
-	struct rig *r = rig_of(s);
-	enum rig_fault fault = r->calls++ == r->fault_call ? r->fault : RIG_HONEST;
+	struct fixture *r = fixture_of(s);
+	enum fixture_fault fault = r->calls++ == r->fault_call ? r->fault : RIG_HONEST;
 	int rc;
 	if (fault == RIG_FAIL)
 		return ZR_ENOMEM;
@@ -171,7 +172,7 @@ static int verb(const struct zr_stage *s, const char *name, int (*one)(struct ri
 
 static int verb_gather(const struct zr_stage *s, const int32_t *units, int32_t n)
 {
-	return verb(s, "gather", one_gather, units, n, rig_of(s)->limits.gather);
+	return verb(s, "gather", one_gather, units, n, fixture_of(s)->limits.gather);
 }
 
 static int verb_drop(const struct zr_stage *s, const int32_t *units, int32_t n)
@@ -181,61 +182,62 @@ static int verb_drop(const struct zr_stage *s, const int32_t *units, int32_t n)
 
 static int verb_reduce(const struct zr_stage *s, const int32_t *units, int32_t n)
 {
-	return verb(s, "reduce", one_reduce, units, n, rig_of(s)->limits.reduce);
+	return verb(s, "reduce", one_reduce, units, n, fixture_of(s)->limits.reduce);
 }
 
 static int verb_update(const struct zr_stage *s, const int32_t *units, int32_t n, int64_t piece)
 {
 	if (piece < 0)
-		return refuse(rig_of(s), "negative piece", units[0]);
+		return refuse(fixture_of(s), "negative piece", units[0]);
 	return verb(s, "update", one_update, units, n, INT64_MAX);
 }
 
 static int verb_publish(const struct zr_stage *s, const int32_t *units, int32_t n)
 {
-	return verb(s, "publish", one_publish, units, n, rig_of(s)->limits.gather);
+	return verb(s, "publish", one_publish, units, n, fixture_of(s)->limits.gather);
 }
 
 /* ---- queries ---- */
 
 static int64_t ask_elements(const struct zr_stage *s, int32_t unit)
 {
-	return rig_of(s)->model->elements[unit];
+	return fixture_of(s)->model->elements[unit];
 }
 
 static const struct zr_use *ask_use(const struct zr_stage *s, int32_t use)
 {
-	return use >= 0 && use < s->n_uses ? &rig_of(s)->use[use] : NULL;
+	return use >= 0 && use < s->n_uses ? &fixture_of(s)->use[use] : NULL;
 }
 
 static int32_t ask_next_use(const struct zr_stage *s, int32_t unit, int32_t after)
 {
 	for (int32_t i = after + 1; i < s->n_uses; i++)
-		for (uint32_t k = 0; k < rig_of(s)->use[i].n_units; k++)
-			if (rig_of(s)->use[i].units[k] == unit)
+		for (uint32_t k = 0; k < fixture_of(s)->use[i].n_units; k++)
+			if (fixture_of(s)->use[i].units[k] == unit)
 				return i;
 	return -1;
 }
 
 static int64_t ask_live(const struct zr_stage *s)
 {
-	return live(rig_of(s));
+	return live(fixture_of(s));
 }
 
 static int ask_scalars(const struct zr_stage *s)
 {
-	return !rig_of(s)->local;
+	return !fixture_of(s)->local;
 }
 
 /* ---- the walk ---- */
 
-void rig_open(struct rig *r, const struct rig_model *m, const struct zr_zero_v1 *zero, struct zr_inst *inst)
+void fixture_open(struct fixture *r, const struct fixture_model *m, const struct zr_zero_v1 *zero, struct zr_inst *inst)
 {
 	memset(r, 0, sizeof *r);
 	r->model = m;
 	r->zero = zero;
 	r->inst = inst;
-	r->limits = (struct rig_limits){ INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };
+	r->limits = (struct fixture_limits){ INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX,
+					    INT64_MAX };
 	r->stage = (struct zr_stage){
 		.size = sizeof r->stage, .n_units = m->n_units, .world = 4, .impl = r, .gather = verb_gather,
 		.drop = verb_drop, .reduce = verb_reduce, .update = verb_update, .publish = verb_publish,
@@ -249,13 +251,13 @@ void rig_open(struct rig *r, const struct rig_model *m, const struct zr_zero_v1 
 	}
 }
 
-static void add_use(struct rig *r, int32_t layer, int32_t phase)
+static void add_use(struct fixture *r, int32_t layer, int32_t phase)
 {
 	r->use[r->stage.n_uses++] = (struct zr_use){ .size = sizeof(struct zr_use), .layer = layer, .phase = phase,
 						     .n_units = (uint32_t)r->model->n[layer], .units = r->model->unit[layer] };
 }
 
-static void make_uses(struct rig *r, int32_t program)
+static void make_uses(struct fixture *r, int32_t program)
 {
 	int32_t last = r->model->n_layers - 1;
 	r->stage.n_uses = 0;
@@ -268,7 +270,7 @@ static void make_uses(struct rig *r, int32_t program)
 	}
 }
 
-static int tell(struct rig *r, int32_t at, int32_t use, const int32_t *units, int32_t n)
+static int tell(struct fixture *r, int32_t at, int32_t use, const int32_t *units, int32_t n)
 {
 	int rc;
 	r->point = (struct zr_point){ .size = sizeof r->point, .program = r->point.program, .at = at, .use = use, .units = units,
@@ -278,7 +280,7 @@ static int tell(struct rig *r, int32_t at, int32_t use, const int32_t *units, in
 }
 
 /* Tells the units whose gradient use i completes, in declared order. */
-static int tell_gradients(struct rig *r, int32_t i)
+static int tell_gradients(struct fixture *r, int32_t i)
 {
 	int32_t complete[RIG_UNITS], n = 0;
 	int64_t waiting = 0;
@@ -296,7 +298,7 @@ static int tell_gradients(struct rig *r, int32_t i)
 	return !rc && waiting > r->limits.waiting ? refuse(r, "too many gradients wait", -1) : rc;
 }
 
-static int walk_use(struct rig *r, int32_t i)
+static int walk_use(struct fixture *r, int32_t i)
 {
 	const struct zr_use *use = &r->use[i];
 	int64_t need = 0;
@@ -316,7 +318,7 @@ static int walk_use(struct rig *r, int32_t i)
 }
 
 /* Whatever is full over the end of a program that computes must be so over the end of each of them. */
-static int check_end(struct rig *r)
+static int check_end(struct fixture *r)
 {
 	int32_t program = r->point.program;
 	for (int32_t u = 0; u < r->model->n_units; u++) {
@@ -334,7 +336,7 @@ static int check_end(struct rig *r)
 	return ZR_OK;
 }
 
-int rig_program(struct rig *r, int32_t program)
+int fixture_program(struct fixture *r, int32_t program)
 {
 	int32_t all[RIG_UNITS], left[RIG_UNITS], n_left = 0;
 	int rc;
@@ -362,11 +364,11 @@ int rig_program(struct rig *r, int32_t program)
 	return rc ? rc : check_end(r);
 }
 
-int rig_steps(struct rig *r)
+int fixture_steps(struct fixture *r)
 {
 	static const int32_t step[] = { ZR_PROG_MICRO, ZR_PROG_LAST_MICRO, ZR_PROG_UPDATE, ZR_PROG_EVAL };
 	int rc = r->error[0] ? ZR_ESTATE : ZR_OK;
 	for (int i = 0; i < 8 && !rc; i++)
-		rc = rig_program(r, step[i % 4]);
+		rc = fixture_program(r, step[i % 4]);
 	return rc;
 }

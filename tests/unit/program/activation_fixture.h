@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * activation_rig.h - setups of tests/lib/matrix.ini with six blocks whose activation policy answers what a test wants, a store
+ * activation_fixture.h - setups of tests/lib/matrix.ini with six blocks whose activation policy answers what a test wants, a store
  * for [offload.activation] that puts transfers off, and a walk of programs with a memory that remembers who wrote it.
  */
 #ifndef ZR_TESTS_ACTIVATION_RIG_H
 #define ZR_TESTS_ACTIVATION_RIG_H
 
 #include "core/session.h"
-#include "tests/lib/plan_rig.h"
+#include "tests/lib/plan_fixture.h"
 
 enum { L = 6, LAYERS = L + 2 }; /* blocks; with the embedding and the head */
 #define SIX "model.layers=6"

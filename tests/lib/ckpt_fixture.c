@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ckpt_rig.c - see ckpt_rig.h.
+ * ckpt_fixture.c - see ckpt_fixture.h.
  */
-#include "ckpt_rig.h"
+#include "ckpt_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * optim_rig.c - see optim_rig.h.
+ * optim_fixture.c - see optim_fixture.h.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/exact.h"
-#include "optim_rig.h"
+#include "optim_fixture.h"
 
 const struct optim_shape optim_golden[OPTIM_PARAMS] = { { { 3 * ZR_BLOCK + 3 }, 1 }, { { 37, 29 }, 2 }, { { 5 }, 1 } };
 const struct optim_shape optim_matrices[OPTIM_PARAMS] = { { { 37, 29 }, 2 }, { { 29, 71 }, 2 }, { { 5, 1 }, 2 } };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * optim_rig.h - an optimizer under test on device/cpu, its parameters on blocks as core lays them out, and updates of
+ * optim_fixture.h - an optimizer under test on device/cpu, its parameters on blocks as core lays them out, and updates of
  * them cut as core might cut them.
  */
 #ifndef ZR_TESTS_OPTIM_RIG_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * data_rig.c - files, instances and requests for tests of data plugins.
+ * data_fixture.c - files, instances and requests for tests of data plugins.
  */
-#include "data_rig.h"
+#include "data_fixture.h"
 
 #include <dirent.h>
 #include <stdlib.h>

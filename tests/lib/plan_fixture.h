@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_rig.h - setups of a small model of tests/lib, as they are before memory is taken.
+ * plan_fixture.h - setups of a small model of tests/lib, as they are before memory is taken.
  */
 #ifndef ZR_TESTS_PLAN_RIG_H
 #define ZR_TESTS_PLAN_RIG_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * activation_rig.c - see activation_rig.h.
+ * activation_fixture.c - see activation_fixture.h.
  */
 #define _GNU_SOURCE
-#include "activation_rig.h"
+#include "activation_fixture.h"
 
 #include "core/program/route.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * model_rig.h - runs a model on a device as core would, for tests: buffers of exactly the declared sizes,
+ * model_fixture.h - runs a model on a device as core would, for tests: buffers of exactly the declared sizes,
  * parameters and tokens by a hash that tests/golden/make_gpt2.py and make_llama.py compute too.
  *
  * A failing call prints its text and aborts.
@@ -13,7 +13,7 @@
 #include "testhost.h"
 
 /* Text options of the model beside the tiny default: pairs, ends with NULL. */
-struct rig_setup {
+struct fixture_setup {
 	const char *model; /* "model/llama"; NULL: "model/gpt2" */
 	int workers;
 	int32_t dtype;
@@ -24,19 +24,19 @@ struct rig_setup {
 };
 
 /* A buffer of this process and its place on a device with separate memory. */
-struct rig_twin {
+struct fixture_twin {
 	char *host, *device;
 	uint64_t bytes;
 };
 
-struct rig {
-	struct rig_setup s;
+struct fixture {
+	struct fixture_setup s;
 	struct zr_host *host;
 	const struct zr_desc *dev_desc, *desc, *adapter_desc;
 	void *dev_opts, *opts, *adapter_opts;
 	struct zr_inst *dev, *base, *model; /* model: what is in front of base, or base itself */
 	const struct zr_device_v1 *dev_v;
-	struct rig_twin twin[64];
+	struct fixture_twin twin[64];
 	int n_twins;
 	const struct zr_ops *ops;
 	const struct zr_model_v1 *v;
@@ -45,7 +45,7 @@ struct rig {
 	const struct zr_tensor **tensor; /* [n_tensors] canonical order */
 	int64_t *numel, *start;          /* elements of each, and where it starts in value and gradient */
 	int64_t total;                   /* elements of all */
-	float *value;                    /* [total] parameters in fp32; rig_load() after changing them */
+	float *value;                    /* [total] parameters in fp32; fixture_load() after changing them */
 	float *gradient;                 /* [total] */
 	void **param;                    /* [n_tensors] in dtype */
 	void **out, **saved;             /* [n_layers] */
@@ -63,27 +63,28 @@ struct rig {
 };
 
 /* vocabulary 97, width 24, 3 heads, 2 layers, context 16, unless options say otherwise */
-struct rig *rig_new(struct rig_setup s);
-void rig_free(struct rig *r);
+struct fixture *fixture_new(struct fixture_setup s);
+void fixture_free(struct fixture *r);
 
-uint64_t rig_hash(uint64_t stream, uint64_t element);
-void rig_load(struct rig *r); /* value -> param */
-void rig_tokens(struct rig *r, uint64_t stream); /* inputs by `stream`, targets by stream + 1; at first 1000 */
+uint64_t fixture_hash(uint64_t stream, uint64_t element);
+void fixture_load(struct fixture *r); /* value -> param */
+void fixture_tokens(struct fixture *r, uint64_t stream); /* inputs by `stream`, targets by stream + 1; at first 1000 */
 
 /* Cuts each sequence into documents of 5, 1 and 7 tokens, in turn, of which the second sequence
  * begins with the second. Every third row has no target, the others a weight of 0, 1/2, 1 or 3/2. */
-void rig_documents(struct rig *r);
+void fixture_documents(struct fixture *r);
 
 /* Mean loss by forward of all layers and backward of the last (training, with what the model adds to
  * it) or its forward (evaluation). */
-double rig_loss(struct rig *r, int training);
+double fixture_loss(struct fixture *r, int training);
 /* The same and all gradients of the mean; stored, or with `add` added to r->gradient. */
-double rig_step(struct rig *r, int add);
+double fixture_step(struct fixture *r, int add);
 /* Derivative of the mean loss in the direction of hashed +-1 on elements [lo, hi), from losses at
  * `at`, h of it away; and what a gradient [total] says it is. r->value is another afterwards. */
-double rig_difference(struct rig *r, uint64_t direction, int64_t lo, int64_t hi, const float *at,
+double fixture_difference(struct fixture *r, uint64_t direction, int64_t lo, int64_t hi,
+			  const float *at,
 		      double h);
-double rig_along(const float *gradient, uint64_t direction, int64_t lo, int64_t hi);
-void rig_logits(struct rig *r, int64_t row, float *logits); /* after rig_loss(r, 0) */
+double fixture_along(const float *gradient, uint64_t direction, int64_t lo, int64_t hi);
+void fixture_logits(struct fixture *r, int64_t row, float *logits); /* after fixture_loss(r, 0) */
 
 #endif

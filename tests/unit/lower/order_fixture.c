@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * order_rig.c - see order_rig.h. It shares nothing with core/lower but the instructions.
+ * order_fixture.c - see order_fixture.h. It shares nothing with core/lower but the instructions.
  */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "order_rig.h"
+#include "order_fixture.h"
 
 /* Used unless the linker has the real one. */
 __attribute__((weak)) const char *zr_instr_text(const struct zr_setup *s,
@@ -31,7 +31,7 @@ static void *more(void *list, int32_t need, int32_t *cap, size_t size)
 	return list;
 }
 
-void rig_setup(struct zr_setup *s, uint64_t bytes, uint32_t inflight)
+void fixture_setup(struct zr_setup *s, uint64_t bytes, uint32_t inflight)
 {
 	memset(s, 0, sizeof *s);
 	for (int i = 0; i < ZR_R_COUNT; i++)
@@ -46,7 +46,7 @@ void rig_setup(struct zr_setup *s, uint64_t bytes, uint32_t inflight)
 	s->process.world = 4;
 }
 
-int32_t rig_add(struct zr_lowered *p, int kind, int queue)
+int32_t fixture_add(struct zr_lowered *p, int kind, int queue)
 {
 	p->instr = more(p->instr, p->n + 1, &p->cap, sizeof *p->instr);
 	p->instr[p->n] = (struct zr_instr){ .kind = (uint8_t)kind, .queue = (uint8_t)queue,
@@ -55,7 +55,8 @@ int32_t rig_add(struct zr_lowered *p, int kind, int queue)
 	return p->n++;
 }
 
-void rig_touch(struct zr_lowered *p, uint32_t access, int32_t region, int32_t whose, uint64_t at,
+void fixture_touch(struct zr_lowered *p, uint32_t access, int32_t region, int32_t whose,
+		   uint64_t at,
 	       uint64_t bytes)
 {
 	p->operand = more(p->operand, p->n_operand + 1, &p->cap_operand, sizeof *p->operand);
@@ -65,14 +66,14 @@ void rig_touch(struct zr_lowered *p, uint32_t access, int32_t region, int32_t wh
 	p->instr[p->n - 1].n++;
 }
 
-void rig_depend(struct zr_lowered *p, int32_t on)
+void fixture_depend(struct zr_lowered *p, int32_t on)
 {
 	p->dep = more(p->dep, p->n_dep + 1, &p->cap_dep, sizeof *p->dep);
 	p->dep[p->n_dep++] = on;
 	p->instr[p->n - 1].n_after++;
 }
 
-void rig_free(struct zr_lowered *p)
+void fixture_free(struct zr_lowered *p)
 {
 	free(p->instr);
 	free(p->operand);
@@ -80,7 +81,7 @@ void rig_free(struct zr_lowered *p)
 	memset(p, 0, sizeof *p);
 }
 
-int rig_waits(const struct zr_lowered *p, int32_t j, int32_t i)
+int fixture_waits(const struct zr_lowered *p, int32_t j, int32_t i)
 {
 	for (int32_t k = 0; k < p->instr[j].n_after; k++)
 		if (p->dep[p->instr[j].after + k] == i)
@@ -88,15 +89,15 @@ int rig_waits(const struct zr_lowered *p, int32_t j, int32_t i)
 	return 0;
 }
 
-struct rig_cut rig_take(struct zr_lowered *p, int32_t instr, int32_t k)
+struct fixture_cut fixture_take(struct zr_lowered *p, int32_t instr, int32_t k)
 {
 	struct zr_instr *in = &p->instr[instr];
-	struct rig_cut cut = { instr, in->after + k, p->dep[in->after + k] };
+	struct fixture_cut cut = { instr, in->after + k, p->dep[in->after + k] };
 	p->dep[cut.at] = p->dep[in->after + --in->n_after];
 	return cut;
 }
 
-void rig_put_back(struct zr_lowered *p, struct rig_cut cut)
+void fixture_put_back(struct zr_lowered *p, struct fixture_cut cut)
 {
 	struct zr_instr *in = &p->instr[cut.instr];
 	p->dep[in->after + in->n_after++] = p->dep[cut.at];
@@ -105,7 +106,7 @@ void rig_put_back(struct zr_lowered *p, struct rig_cut cut)
 
 /* ---- random programs ---- */
 
-uint32_t rig_random(uint64_t *state, uint32_t n)
+uint32_t fixture_random(uint64_t *state, uint32_t n)
 {
 	uint64_t x = *state += 0x9e3779b97f4a7c15u;
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -118,55 +119,55 @@ static void random_operand(struct zr_lowered *p, uint64_t *state, uint32_t acces
 			   uint32_t width)
 {
 	static const int32_t whose[] = { ZR_MINE, ZR_MINE, ZR_MINE, 1, ZR_OTHERS, ZR_VIEW, 2 };
-	int32_t who = whose[rig_random(state, 7)];
-	uint32_t bytes = rig_random(state, width + 1);
-	uint32_t at = rig_random(state, RIG_BYTES - bytes + 1);
-	rig_touch(p, access, region, who, at, bytes);
+	int32_t who = whose[fixture_random(state, 7)];
+	uint32_t bytes = fixture_random(state, width + 1);
+	uint32_t at = fixture_random(state, RIG_BYTES - bytes + 1);
+	fixture_touch(p, access, region, who, at, bytes);
 }
 
 static void random_request(struct zr_lowered *p, uint64_t *state, uint32_t width)
 {
-	int write = (int)rig_random(state, 2);
-	rig_add(p, write ? ZR_I_WRITE : ZR_I_READ, ZR_Q_STORE);
+	int write = (int)fixture_random(state, 2);
+	fixture_add(p, write ? ZR_I_WRITE : ZR_I_READ, ZR_Q_STORE);
 	random_operand(p, state, ZR_READS, write ? ZR_R_PARAM : ZR_R_STATE, width);
 	random_operand(p, state, ZR_WRITES, write ? ZR_R_STATE : ZR_R_PARAM, width);
 }
 
 /* inside: what does not outlive the program is written first, and mostly so otherwise. */
-void rig_random_program(struct zr_lowered *p, uint64_t *state, int32_t n, int inside)
+void fixture_random_program(struct zr_lowered *p, uint64_t *state, int32_t n, int inside)
 {
 	static const int32_t region[] = { ZR_R_PARAM, ZR_R_MASTER, ZR_R_PARTS };
 	static const int kind[ZR_QUEUES] = { ZR_I_LAYER, ZR_I_HOST, ZR_I_COPY, ZR_I_READ,
 					     ZR_I_COLLECTIVE };
-	uint32_t width = 1 + rig_random(state, 24), ordered = rig_random(state, 4);
-	if (inside || rig_random(state, 4)) {
-		rig_add(p, ZR_I_HOST, ZR_Q_HOST);
-		rig_touch(p, ZR_WRITES, ZR_R_PARTS, ZR_MINE, 0, RIG_BYTES);
+	uint32_t width = 1 + fixture_random(state, 24), ordered = fixture_random(state, 4);
+	if (inside || fixture_random(state, 4)) {
+		fixture_add(p, ZR_I_HOST, ZR_Q_HOST);
+		fixture_touch(p, ZR_WRITES, ZR_R_PARTS, ZR_MINE, 0, RIG_BYTES);
 	}
 	while (p->n < n) {
-		int queue = (int)rig_random(state, ZR_QUEUES);
-		if (queue < ZR_Q_IN_ORDER && rig_random(state, 4) > ordered)
+		int queue = (int)fixture_random(state, ZR_QUEUES);
+		if (queue < ZR_Q_IN_ORDER && fixture_random(state, 4) > ordered)
 			continue; /* in some programs these are few */
 		if (queue == ZR_Q_STORE) {
 			random_request(p, state, width);
 			continue;
 		}
-		rig_add(p, kind[queue], queue);
-		for (uint32_t k = 1 + rig_random(state, 3); k > 0; k--) {
-			uint32_t access = 1 + rig_random(state, 3);
-			random_operand(p, state, access, region[rig_random(state, 3)], width);
+		fixture_add(p, kind[queue], queue);
+		for (uint32_t k = 1 + fixture_random(state, 3); k > 0; k--) {
+			uint32_t access = 1 + fixture_random(state, 3);
+			random_operand(p, state, access, region[fixture_random(state, 3)], width);
 		}
 	}
 }
 
 /* ---- by brute force ---- */
 
-int rig_before(const struct rig_truth *t, int32_t i, int32_t j)
+int fixture_before(const struct fixture_truth *t, int32_t i, int32_t j)
 {
 	return t->bits[(size_t)j * (size_t)t->words + (size_t)i / 64] >> (i % 64) & 1;
 }
 
-static void after(struct rig_truth *t, int32_t i, int32_t j)
+static void after(struct fixture_truth *t, int32_t i, int32_t j)
 {
 	uint64_t *x = t->bits + (size_t)i * (size_t)t->words;
 	uint64_t *y = t->bits + (size_t)j * (size_t)t->words;
@@ -175,7 +176,7 @@ static void after(struct rig_truth *t, int32_t i, int32_t j)
 		y[w] |= x[w];
 }
 
-void rig_truth_make(struct rig_truth *t, const struct zr_lowered *p)
+void fixture_truth_make(struct fixture_truth *t, const struct zr_lowered *p)
 {
 	t->n = p->n;
 	t->words = p->n / 64 + 1;
@@ -192,7 +193,7 @@ void rig_truth_make(struct rig_truth *t, const struct zr_lowered *p)
 	}
 }
 
-void rig_truth_free(struct rig_truth *t)
+void fixture_truth_free(struct fixture_truth *t)
 {
 	free(t->bits);
 }
@@ -210,7 +211,7 @@ static int meet(const struct zr_setup *s, const struct zr_operand *a, const stru
 	       ((a->access | b->access) & ZR_WRITES);
 }
 
-int rig_conflict(const struct zr_setup *s, const struct zr_lowered *p, int32_t i, int32_t j)
+int fixture_conflict(const struct zr_setup *s, const struct zr_lowered *p, int32_t i, int32_t j)
 {
 	const struct zr_operand *x = p->operand + p->instr[i].first;
 	const struct zr_operand *y = p->operand + p->instr[j].first;
@@ -223,13 +224,13 @@ int rig_conflict(const struct zr_setup *s, const struct zr_lowered *p, int32_t i
 
 static int all_ordered(const struct zr_setup *s, const struct zr_lowered *p)
 {
-	struct rig_truth t;
+	struct fixture_truth t;
 	int good = 1;
-	rig_truth_make(&t, p);
+	fixture_truth_make(&t, p);
 	for (int32_t j = 0; good && j < p->n; j++)
 		for (int32_t i = 0; good && i < j; i++)
-			good = rig_before(&t, i, j) || !rig_conflict(s, p, i, j);
-	rig_truth_free(&t);
+			good = fixture_before(&t, i, j) || !fixture_conflict(s, p, i, j);
+	fixture_truth_free(&t);
 	return good;
 }
 
@@ -260,7 +261,7 @@ static int all_taken(const struct zr_setup *s, const struct zr_lowered *p)
 		uint32_t under_way = 1;
 		for (int32_t i = 0; i < j; i++) {
 			int32_t k = i + 1;
-			while (k <= j && !rig_waits(p, k, i))
+			while (k <= j && !fixture_waits(p, k, i))
 				k++;
 			under_way += k > j && p->instr[i].queue == ZR_Q_STORE;
 		}
@@ -270,7 +271,7 @@ static int all_taken(const struct zr_setup *s, const struct zr_lowered *p)
 	return 1;
 }
 
-int rig_right(const struct zr_setup *s, const struct zr_lowered *p)
+int fixture_right(const struct zr_setup *s, const struct zr_lowered *p)
 {
 	return all_ordered(s, p) && all_written(s, p) && all_taken(s, p);
 }
@@ -339,7 +340,7 @@ static int may_start(const struct machine *m, int32_t i)
 
 static void start(struct machine *m, int32_t i)
 {
-	m->late[i] = m->first == i ? 0 : m->last == i ? 2 : (uint8_t)rig_random(&m->random, 3);
+	m->late[i] = m->first == i ? 0 : m->last == i ? 2 : (uint8_t)fixture_random(&m->random, 3);
 	m->state[i] = RUNS;
 	if (m->late[i] < 2)
 		do_read(m, i);
@@ -359,7 +360,7 @@ static void end(struct machine *m, int32_t i)
 /* How soon something is to happen to instruction i; negative: never, as yet. */
 static int64_t rank(struct machine *m, int32_t i)
 {
-	int64_t any = 1 + rig_random(&m->random, 1000);
+	int64_t any = 1 + fixture_random(&m->random, 1000);
 	if (m->state[i] == OVER || (m->state[i] == WAITS && !may_start(m, i)))
 		return -1;
 	if (m->first >= 0 && m->state[m->first] != OVER)
@@ -388,18 +389,18 @@ static void run(struct machine *m)
 
 static void find_urgent(struct machine *m)
 {
-	struct rig_truth t;
+	struct fixture_truth t;
 	if (m->first < 0)
 		return;
-	rig_truth_make(&t, m->p);
+	fixture_truth_make(&t, m->p);
 	for (int32_t i = 0; i <= m->first; i++)
-		m->urgent[i] = i == m->first || rig_before(&t, i, m->first);
-	rig_truth_free(&t);
+		m->urgent[i] = i == m->first || fixture_before(&t, i, m->first);
+	fixture_truth_free(&t);
 }
 
-static struct rig_run finish(struct machine *m)
+static struct fixture_run finish(struct machine *m)
 {
-	struct rig_run r = { 0, 0 };
+	struct fixture_run r = { 0, 0 };
 	for (int32_t i = 0; i < m->p->n; i++) {
 		assert(m->state[i] == OVER);
 		r.reading = mix(r.reading, m->read[i]);
@@ -425,7 +426,7 @@ static struct machine begin(const struct zr_setup *s, const struct zr_lowered *p
 	return m;
 }
 
-struct rig_run rig_in_order(const struct zr_setup *s, const struct zr_lowered *p)
+struct fixture_run fixture_in_order(const struct zr_setup *s, const struct zr_lowered *p)
 {
 	struct machine m = begin(s, p);
 	for (int32_t i = 0; i < p->n; i++) {
@@ -436,12 +437,13 @@ struct rig_run rig_in_order(const struct zr_setup *s, const struct zr_lowered *p
 	return finish(&m);
 }
 
-struct rig_run rig_shuffled(const struct zr_setup *s, const struct zr_lowered *p, uint64_t seed,
+struct fixture_run fixture_shuffled(const struct zr_setup *s, const struct zr_lowered *p,
+				    uint64_t seed,
 			    int32_t last, int32_t first)
 {
 	struct machine m = begin(s, p);
 	m.random = seed;
-	m.lazy = (int)rig_random(&m.random, 2);
+	m.lazy = (int)fixture_random(&m.random, 2);
 	m.last = last;
 	m.first = first;
 	find_urgent(&m);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stages_rig.h - core as a stage sees it: walks a model's schedule, asks the stage at every point, and refuses
+ * stages_fixture.h - core as a stage sees it: walks a model's schedule, asks the stage at every point, and refuses
  * what core refuses. One rank is enough: a stage answers the same on all. Nothing moves and nothing is computed.
  */
 #ifndef ZR_STAGES_RIG_H
@@ -12,7 +12,7 @@
 #define RIG_LAYERS 16
 #define RIG_USES (3 * RIG_LAYERS)
 
-struct rig_model {
+struct fixture_model {
 	int32_t n_units, n_layers;
 	int64_t elements[RIG_UNITS];
 	int64_t typical; /* told to options that are `auto`; 0: not known */
@@ -22,22 +22,22 @@ struct rig_model {
 };
 
 /* What the stage promises by its options, in elements; more is refused. */
-struct rig_limits {
+struct fixture_limits {
 	int64_t live;    /* full copies, unless one use needs more */
 	int64_t ahead;   /* gathered for a later use only */
 	int64_t reduce, gather; /* in one list of several units; gather also of publish */
 	int64_t waiting; /* complete gradients, not reduced when a GRAD point is answered */
 };
 
-/* Falsifies the verb call number `call` on its way to the rig. */
-enum rig_fault { RIG_HONEST, RIG_OMIT, RIG_TWICE, RIG_SHORT /* without its last unit */, RIG_FAIL /* returns ZR_ENOMEM */ };
+/* Falsifies the verb call number `call` on its way to the fixture. */
+enum fixture_fault { RIG_HONEST, RIG_OMIT, RIG_TWICE, RIG_SHORT /* without its last unit */, RIG_FAIL /* returns ZR_ENOMEM */ };
 
-struct rig {
-	const struct rig_model *model;
-	struct rig_limits limits;
+struct fixture {
+	const struct fixture_model *model;
+	struct fixture_limits limits;
 	const struct zr_zero_v1 *zero;
 	struct zr_inst *inst;
-	enum rig_fault fault;
+	enum fixture_fault fault;
 	int64_t fault_call, calls;
 	int local; /* no update needs scalars */
 
@@ -45,7 +45,7 @@ struct rig {
 	char said[1 << 14]; /* of the current program: "before 0: gather 0 1; after 0: drop 0 1; " */
 	int64_t peak_live, peak_need;
 
-	/* the rig's own */
+	/* the fixture's own */
 	struct zr_stage stage;
 	struct zr_groups groups[RIG_UNITS];
 	struct zr_use use[RIG_USES];
@@ -59,10 +59,10 @@ struct rig {
 };
 
 /* Asks for the groups of all units; limits start as none. */
-void rig_open(struct rig *r, const struct rig_model *m, const struct zr_zero_v1 *zero, struct zr_inst *inst);
-/* One program. 0, or the code at which the stage or the rig stopped. */
-int rig_program(struct rig *r, int32_t program);
+void fixture_open(struct fixture *r, const struct fixture_model *m, const struct zr_zero_v1 *zero, struct zr_inst *inst);
+/* One program. 0, or the code at which the stage or the fixture stopped. */
+int fixture_program(struct fixture *r, int32_t program);
 /* Two micro-batches, update, evaluation, and a second such step, so that what a program left behind shows. */
-int rig_steps(struct rig *r);
+int fixture_steps(struct fixture *r);
 
 #endif

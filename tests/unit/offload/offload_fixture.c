@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * offload_rig.c - stores, requests and directories for tests of offload plugins.
+ * offload_fixture.c - stores, requests and directories for tests of offload plugins.
  */
-#include "offload_rig.h"
+#include "offload_fixture.h"
 
 #include <dirent.h>
 #include <stdlib.h>

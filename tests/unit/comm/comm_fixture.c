@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * comm_rig.c - see comm_rig.h.
+ * comm_fixture.c - see comm_fixture.h.
  */
 #define _GNU_SOURCE
-#include "comm_rig.h"
+#include "comm_fixture.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -66,26 +66,26 @@ static const void *host_get(const struct zr_host *h, const char *iface, struct z
 	return strcmp(iface, "zr.boot/1") ? NULL : &boot;
 }
 
-const char *rig_failure(void)
+const char *fixture_failure(void)
 {
 	return table ? table->text : "";
 }
 
-void rig_say(struct rank *r, const char *file, int line, const char *what, const char *why)
+void fixture_say(struct rank *r, const char *file, int line, const char *what, const char *why)
 {
 	if (atomic_fetch_add(&table->failures, 1) == 0)
 		snprintf(table->text, sizeof table->text, "rank %d of %d %s: %s:%d: %s (%s)", r->rank, r->world,
-			 r->rig->as == THREADS ? "threads" : "processes", file, line, what, why);
+			 r->fixture->as == THREADS ? "threads" : "processes", file, line, what, why);
 }
 
-void rig_meet(int n)
+void fixture_meet(int n)
 {
 	for (atomic_fetch_add(&table->met, 1); atomic_load(&table->met) < n;)
 		doze();
 }
 
 struct job {
-	const struct rig *rig;
+	const struct fixture *fixture;
 	void (*fn)(struct rank *);
 	int rank;
 };
@@ -93,12 +93,12 @@ struct job {
 static void *rank_main(void *arg)
 {
 	const struct job *j = arg;
-	const struct rig *g = j->rig;
+	const struct fixture *g = j->fixture;
 	int per_node = g->per_node ? g->per_node : g->world;
 	const struct zr_desc *desc = test_plugin(g->plugin);
 	void *opts = test_options(desc);
 	struct rank r = { .h = test_host(g->workers ? g->workers : 1), .v = test_iface(desc, "zr.comm/1"), .rank = j->rank,
-			  .world = g->world, .per_node = per_node, .rig = g };
+			  .world = g->world, .per_node = per_node, .fixture = g };
 	r.h->rank = j->rank;
 	r.h->world = g->world;
 	r.h->local_rank = j->rank % per_node;
@@ -151,7 +151,7 @@ static void run_processes(struct job *jobs, int n, int dead)
 	}
 }
 
-int rig_run(const struct rig *rig, void (*fn)(struct rank *), int dead)
+int fixture_run(const struct fixture *fixture, void (*fn)(struct rank *), int dead)
 {
 	struct job jobs[64];
 	if (!table)
@@ -159,40 +159,41 @@ int rig_run(const struct rig *rig, void (*fn)(struct rank *), int dead)
 	if (table == MAP_FAILED)
 		abort();
 	memset(table, 0, sizeof *table);
-	test_plugin(rig->plugin);
-	for (int i = 0; i < rig->world; i++)
-		jobs[i] = (struct job){ rig, fn, i };
-	if (rig->as == THREADS) {
+	test_plugin(fixture->plugin);
+	for (int i = 0; i < fixture->world; i++)
+		jobs[i] = (struct job){ fixture, fn, i };
+	if (fixture->as == THREADS) {
 		alarm(LIMIT);
-		run_threads(jobs, rig->world);
+		run_threads(jobs, fixture->world);
 		alarm(0);
 	} else {
-		run_processes(jobs, rig->world, dead);
+		run_processes(jobs, fixture->world, dead);
 	}
 	return table->failures;
 }
 
-struct zr_comm_op rig_op(int kind, int group, int dtype, const struct zr_comm_seg *seg, int n_seg)
+struct zr_comm_op fixture_op(int kind, int group, int dtype, const struct zr_comm_seg *seg,
+			     int n_seg)
 {
 	return (struct zr_comm_op){ .size = sizeof(struct zr_comm_op), .kind = kind, .group = group, .dtype = dtype,
 				    .n_seg = n_seg, .seg = seg, .tag = { 1, kind, -1 } };
 }
 
-int rig_do(struct rank *r, const struct zr_comm_op *op)
+int fixture_do(struct rank *r, const struct zr_comm_op *op)
 {
 	zr_ticket t = 0;
 	int rc = r->v->post(r->c, op, &t);
 	return rc ? rc : r->v->wait(r->c, t);
 }
 
-int rig_barrier(struct rank *r, int64_t step, int32_t op)
+int fixture_barrier(struct rank *r, int64_t step, int32_t op)
 {
-	struct zr_comm_op o = rig_op(ZR_COMM_BARRIER, ZR_GROUP_WORLD, 0, NULL, 0);
+	struct zr_comm_op o = fixture_op(ZR_COMM_BARRIER, ZR_GROUP_WORLD, 0, NULL, 0);
 	o.tag = (struct zr_comm_tag){ step, op, -1 };
-	return rig_do(r, &o);
+	return fixture_do(r, &o);
 }
 
-uint64_t rig_esz(int dtype)
+uint64_t fixture_esz(int dtype)
 {
 	return dtype == ZR_U8 ? 1 : dtype == ZR_BF16 || dtype == ZR_F16 ? 2 : dtype == ZR_F32 || dtype == ZR_I32 ? 4 : 8;
 }
@@ -206,7 +207,7 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 33;
 }
 
-void rig_fill(void *at, int dtype, int rank, int s, int64_t first, int64_t n)
+void fixture_fill(void *at, int dtype, int rank, int s, int64_t first, int64_t n)
 {
 	for (int64_t k = 0; k < n; k++) {
 		int64_t i = first + k;
@@ -221,6 +222,7 @@ void rig_fill(void *at, int dtype, int rank, int s, int64_t first, int64_t n)
 		else if (dtype == ZR_I64)
 			((uint64_t *)at)[k] = bits;
 		else
-			memcpy((char *)at + (uint64_t)k * rig_esz(dtype), &bits, rig_esz(dtype));
+			memcpy((char *)at + (uint64_t)k * fixture_esz(dtype), &bits,
+			       fixture_esz(dtype));
 	}
 }

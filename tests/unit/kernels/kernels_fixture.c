@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kernels_rig.c - see kernels_rig.h.
+ * kernels_fixture.c - see kernels_fixture.h.
  */
 #include "cpu/scalar.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "tests/lib/isa.h"
-#include "kernels_rig.h"
+#include "kernels_fixture.h"
 
 #define GUARD 128 /* bytes, more than the widest vector */
 
@@ -19,7 +19,7 @@ static struct buffer {
 	_Alignas(16) unsigned char memory[];
 } *buffers;
 
-const struct zr_cpu_kernels *rig_kernels(int i)
+const struct zr_cpu_kernels *fixture_kernels(int i)
 {
 	static const struct zr_cpu_kernels *const all[] = {
 		&zr_cpu_scalar,
@@ -30,14 +30,14 @@ const struct zr_cpu_kernels *rig_kernels(int i)
 	return i < (int)(sizeof all / sizeof *all) ? all[i] : NULL;
 }
 
-int rig_runs(const struct zr_cpu_kernels *k)
+int fixture_runs(const struct zr_cpu_kernels *k)
 {
 	return isa_runs(k->name);
 }
 
-void *rig_buffer(int64_t n, int32_t dtype)
+void *fixture_buffer(int64_t n, int32_t dtype)
 {
-	size_t bytes = (size_t)(n * rig_size(dtype));
+	size_t bytes = (size_t)(n * fixture_size(dtype));
 	struct buffer *b = malloc(sizeof *b + bytes + 2 * GUARD);
 	static uint16_t count;
 
@@ -50,7 +50,7 @@ void *rig_buffer(int64_t n, int32_t dtype)
 	return b->memory + GUARD;
 }
 
-void rig_release(void)
+void fixture_release(void)
 {
 	int broken = 0;
 
@@ -65,17 +65,17 @@ void rig_release(void)
 	assert_int_equal(broken, 0);
 }
 
-int64_t rig_size(int32_t dtype)
+int64_t fixture_size(int32_t dtype)
 {
 	return zr_size(dtype);
 }
 
-double rig_get(const void *p, int64_t i, int32_t dtype)
+double fixture_get(const void *p, int64_t i, int32_t dtype)
 {
 	return dtype == ZR_F64 ? ((const double *)p)[i] : (double)zr_get(p, i, dtype);
 }
 
-void rig_set(void *p, int64_t i, int32_t dtype, double x)
+void fixture_set(void *p, int64_t i, int32_t dtype, double x)
 {
 	if (dtype == ZR_F64)
 		((double *)p)[i] = x;
@@ -83,22 +83,22 @@ void rig_set(void *p, int64_t i, int32_t dtype, double x)
 		zr_put(p, i, dtype, (float)x);
 }
 
-double rig_draw(uint64_t *state)
+double fixture_draw(uint64_t *state)
 {
 	*state = *state * 6364136223846793005u + 1442695040888963407u;
 	return (double)(*state >> 40 & 0xff) / 64 - 2;
 }
 
-void *rig_drawn(uint64_t *state, int64_t n, int32_t dtype, double scale)
+void *fixture_drawn(uint64_t *state, int64_t n, int32_t dtype, double scale)
 {
-	void *p = rig_buffer(n, dtype);
+	void *p = fixture_buffer(n, dtype);
 
 	for (int64_t i = 0; i < n; i++)
-		rig_set(p, i, dtype, rig_draw(state) * scale);
+		fixture_set(p, i, dtype, fixture_draw(state) * scale);
 	return p;
 }
 
-void rig_near(double a, double b, double tolerance)
+void fixture_near(double a, double b, double tolerance)
 {
 	if (!(fabs(a - b) <= tolerance)) /* a NaN fails */
 		fail_msg("%.17g is not within %g of %.17g", a, tolerance, b);
@@ -129,12 +129,12 @@ static FILE *find_golden(const char *name, int64_t n)
 	return NULL;
 }
 
-void rig_golden(const char *what, const char *name, const void *p, int64_t n, int32_t dtype, double tolerance)
+void fixture_golden(const char *what, const char *name, const void *p, int64_t n, int32_t dtype, double tolerance)
 {
 	FILE *f = find_golden(name, n);
 
 	for (int64_t i = 0; i < n; i++) {
-		double golden = NAN, x = rig_get(p, i, dtype);
+		double golden = NAN, x = fixture_get(p, i, dtype);
 		assert_int_equal(fscanf(f, "%lf", &golden), 1);
 		if (!(fabs(x - golden) <= tolerance * (1 + fabs(golden)))) /* a NaN fails */
 			fail_msg("%s: %s[%lld] is %.10g, golden %.10g", what, name, (long long)i, x, golden);

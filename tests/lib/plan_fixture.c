@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_rig.c - see plan_rig.h.
+ * plan_fixture.c - see plan_fixture.h.
  */
 #define _GNU_SOURCE
-#include "plan_rig.h"
+#include "plan_fixture.h"
 
 #include <limits.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ranks_rig.h - several ranks inside a test: forked, and joined by boot/local as its supervisor would.
+ * ranks_fixture.h - several ranks inside a test: forked, and joined by boot/local as its supervisor would.
  */
 #ifndef ZR_TESTS_RANKS_RIG_H
 #define ZR_TESTS_RANKS_RIG_H
