@@ -14,11 +14,10 @@ static int flush(struct zr_encoder *e)
 	return n ? e->sink(e->arg, e->out, n) : 0;
 }
 
-int zr_encoder_emit(struct zr_encoder *e, const int32_t *ids, size_t n)
+/* They may fill `out`. */
+static int emit_many(struct zr_encoder *e, const int32_t *ids, size_t n)
 {
 	int rc = 0;
-	for (; n && n <= 4 && e->n_out < OUT - 1; n--) /* most words have few */
-		e->out[e->n_out++] = *ids++;
 	while (!rc && n) {
 		size_t m = n < OUT - e->n_out ? n : OUT - e->n_out;
 		memcpy(e->out + e->n_out, ids, m * sizeof *ids);
@@ -28,6 +27,17 @@ int zr_encoder_emit(struct zr_encoder *e, const int32_t *ids, size_t n)
 		rc = e->n_out == OUT ? flush(e) : 0;
 	}
 	return rc;
+}
+
+int zr_encoder_emit(struct zr_encoder *e, const int32_t *ids, size_t n)
+{
+	int32_t *to = e->out + e->n_out;
+	if (n > 4 || e->n_out + n >= OUT)
+		return emit_many(e, ids, n);
+	for (size_t i = 0; i < n; i++) /* most words have few */
+		to[i] = ids[i];
+	e->n_out += n;
+	return 0;
 }
 
 /* ---- splits ---- */

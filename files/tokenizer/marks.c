@@ -44,12 +44,6 @@ void zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_ma
 	}
 }
 
-int zr_marks_before(const struct zr_marks *m, int stage, uint64_t end)
-{
-	const struct zr_mark *k = m->first < m->n ? &m->mark[m->first] : NULL;
-	return k && (k->stage > stage || (k->stage == stage && k->at < end));
-}
-
 void zr_marks_token(struct zr_marks *m, int stage, uint64_t end)
 {
 	while (zr_marks_before(m, stage, end))

@@ -410,7 +410,11 @@ typedef size_t zr_marks_map(const void *arg, const char *p, size_t n, size_t at)
 void zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_marks_map *map,
 		   const void *arg, const char *p);
 /* Whether a mark is on a stage's bytes before `end`, or on what they become. */
-int zr_marks_before(const struct zr_marks *m, int stage, uint64_t end);
+static inline int zr_marks_before(const struct zr_marks *m, int stage, uint64_t end)
+{
+	const struct zr_mark *k = m->first < m->n ? &m->mark[m->first] : NULL;
+	return k && (k->stage > stage || (k->stage == stage && k->at < end));
+}
 /* The next token is of a stage's bytes before `end`. */
 void zr_marks_token(struct zr_marks *m, int stage, uint64_t end);
 void zr_marks_end(struct zr_marks *m);
