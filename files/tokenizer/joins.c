@@ -10,12 +10,22 @@
 
 #define BITS 32   /* for each merge: few of those that are not set share one */
 
+/* What becomes of characters without a token. */
+enum {
+	BYTES,    /* tokens of their bytes, which nothing joins */
+	EACH,     /* each is an unknown token, which nothing joins */
+	TOGETHER, /* neighbours are one */
+	OTHER,    /* merges may join them */
+};
+
 struct zr_joins {
 	char ascii[128][128]; /* whether a merge joins two characters */
 	uint64_t *bit;      /* of the pairs of characters that a merge joins, by their hash */
 	unsigned shift;
-	int all_bytes; /* what has no token becomes tokens of bytes, which nothing joins */
+	int none; /* of these */
+	int32_t unknown;
 	const int32_t *token; /* of a character alone; borrowed */
+	const int32_t *byte;
 };
 
 static inline size_t place(const struct zr_joins *j, uint32_t a, uint32_t b)
@@ -23,33 +33,79 @@ static inline size_t place(const struct zr_joins *j, uint32_t a, uint32_t b)
 	return (size_t)(((uint64_t)a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15) >> j->shift);
 }
 
-/* Characters without a token may be unknown together with their neighbours. */
+static inline int is_unknown(const struct zr_joins *j, uint32_t c)
+{
+	return c < ZR_BMP && j->token[c] < 0;
+}
+
+/* Of characters behind ZR_BMP it is not known whether they have a token. */
+static int none_joins(const struct zr_joins *j, uint32_t a, uint32_t b)
+{
+	int one = a >= ZR_BMP || is_unknown(j, a), other = b >= ZR_BMP || is_unknown(j, b);
+	return j->none == TOGETHER ? one && other : j->none == OTHER && (one || other);
+}
+
 static inline int may_join(const struct zr_joins *j, uint32_t a, uint32_t b)
 {
 	if (a < 128 && b < 128)
 		return j->ascii[a][b];
 	size_t at = place(j, a, b);
-	if (j->bit[at / 64] >> (at % 64) & 1)
-		return 1;
-	return !j->all_bytes && (a >= ZR_BMP || b >= ZR_BMP || j->token[a] < 0 || j->token[b] < 0);
+	return (j->bit[at / 64] >> (at % 64) & 1) || (j->none >= TOGETHER && none_joins(j, a, b));
 }
 
-size_t zr_joins_part(const struct zr_joins *j, const char *p, size_t n, int32_t *id)
+/* Unknown characters at p that are one token; 0: they may be part of more, or there are none. */
+static size_t together(const struct zr_joins *j, const char *p, size_t n)
 {
-	size_t len, end;
-	uint32_t c = zr_utf8_read(p, &end), next;
-	*id = -1;
-	if (end == n || !may_join(j, c, next = zr_utf8_read(p + end, &len))) {
-		*id = c < ZR_BMP ? j->token[c] : -1;
-		return end;
+	size_t at = 0, len = 0;
+	uint32_t c = 0;
+	for (; at < n && is_unknown(j, c = zr_utf8_read(p + at, &len)); at += len)
+		;
+	return at < n && c >= ZR_BMP ? 0 : at;
+}
+
+/* The tokens of a character that nothing joins; returns how many: 0 if that is not known. */
+static int tokens_of(const struct zr_joins *j, uint32_t c, const char *p, size_t n, int32_t *ids)
+{
+	int none = is_unknown(j, c);
+	if (c >= ZR_BMP || (none && j->none != BYTES))
+		return 0;
+	ids[0] = none ? j->byte[(unsigned char)p[0]] : j->token[c];
+	for (size_t i = 1; none && i < n; i++)
+		ids[i] = j->byte[(unsigned char)p[i]];
+	return none ? (int)n : 1;
+}
+
+size_t zr_joins_part(const struct zr_joins *j, const char *p, size_t n, int32_t ids[ZR_JOINS_IDS],
+		     int *count)
+{
+	size_t len, more = 0, at = 0;
+	uint32_t c = zr_utf8_read(p, &len), next = 0;
+	*count = 0;
+	if (is_unknown(j, c) && (j->none == EACH || j->none == TOGETHER))
+		at = j->none == EACH ? len : together(j, p, n);
+	if (at) {
+		ids[(*count)++] = j->unknown;
+		return at;
 	}
-	for (end += len; end < n; end += len, c = next) {
+	for (; at + len == n || !may_join(j, c, next = zr_utf8_read(p + at + len, &more));
+	     c = next, len = more) {
+		int some = tokens_of(j, c, p + at, len, ids + *count);
+		if (!some && *count)
+			return at;
+		at += len;
+		*count += some;
+		if (!some || at == n || *count > ZR_JOINS_IDS - 3)
+			return at;
+	}
+	if (at)
+		return at;
+	for (at = len + more; at < n; at += len) {
 		c = next;
-		next = zr_utf8_read(p + end, &len);
+		next = zr_utf8_read(p + at, &len);
 		if (!may_join(j, c, next))
 			break;
 	}
-	return end;
+	return at;
 }
 
 /* ---- what the merges say ---- */
@@ -78,6 +134,31 @@ static int put_pair(struct zr_joins *j, const struct zr_tokenizer *t, uint64_t m
 	return 1;
 }
 
+static int has_unknown(const struct zr_tokenizer *t)
+{
+	const struct zr_merges *m = &t->bpe.merges;
+	for (size_t i = 0; i < m->places; i++) {
+		uint64_t pair = zr_merges_pair_of(m, m->place[i]);
+		if (m->place[i] != ZR_NO_MERGE &&
+		    (pair >> m->bits == (uint32_t)t->unknown ||
+		     (pair & zr_merges_no_id(m)) == (uint32_t)t->unknown))
+			return 1;
+	}
+	return 0;
+}
+
+/* Where some bytes have a token, an unknown one may come behind what follows it. */
+static int of_none(const struct zr_tokenizer *t)
+{
+	int bytes = 0;
+	for (int i = 0; i < 256; i++)
+		bytes += t->byte[i] >= 0;
+	return bytes == 256				      ? BYTES :
+	       bytes || t->unknown < 0 || has_unknown(t) ? OTHER :
+	       t->bpe.fuse_unknown			      ? TOGETHER :
+								EACH;
+}
+
 int zr_joins_open(const struct zr_tokenizer *t, struct zr_joins **out)
 {
 	const struct zr_bpe *b = &t->bpe;
@@ -94,11 +175,11 @@ int zr_joins_open(const struct zr_tokenizer *t, struct zr_joins **out)
 	if (!j->bit)
 		return ZR_ENOMEM;
 	j->token = b->character;
-	j->all_bytes = 1;
-	for (int i = 0; i < 256; i++)
-		j->all_bytes &= t->byte[i] >= 0;
-	for (int i = 0; i < 128 * 128 && !j->all_bytes; i++)
-		j->ascii[i / 128][i % 128] = j->token[i / 128] < 0 || j->token[i % 128] < 0;
+	j->none = of_none(t);
+	j->unknown = t->unknown;
+	j->byte = t->byte;
+	for (uint32_t i = 0; i < 128 * 128; i++)
+		j->ascii[i / 128][i % 128] = (char)none_joins(j, i / 128, i % 128);
 	for (size_t i = 0; good && i < m->places; i++)
 		if (m->place[i] != ZR_NO_MERGE)
 			good = put_pair(j, t, m->place[i]);

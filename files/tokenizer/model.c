@@ -15,10 +15,11 @@ struct part {
 	const char *p;
 	size_t n;
 	uint64_t start;
-	int first; /* of what was put */
 	struct zr_memo *place; /* NULL: it is not remembered */
 	const struct zr_memo *found; /* there; NULL: it is not yet */
-	int32_t id;         /* that is all of it; -1: others may be */
+	const int32_t *ids; /* of it */
+	int count;          /* how many; 0: they are not known yet */
+	int first;          /* of what was put */
 	int cut;            /* if it is not remembered, its parts may be */
 	int expected;       /* merged together with others */
 };
@@ -34,6 +35,7 @@ struct zr_model_work {
 	struct part part[WAITING];
 	size_t n, most; /* `most` of them wait */
 	struct part cut[WAITING + ZR_MEMO_BYTES]; /* these, or their parts */
+	int32_t id[WAITING][ZR_JOINS_IDS], cut_id[WAITING + ZR_MEMO_BYTES][ZR_JOINS_IDS];
 };
 
 struct zr_model_work *zr_model_open(const struct zr_tokenizer *t, zr_model_sink *sink, void *arg)
@@ -144,17 +146,16 @@ static int remember_all(struct zr_model_work *w)
 /* The ids of a part go out. */
 static int put(struct zr_model_work *w, const struct part *o)
 {
-	const int32_t *ids = &o->id;
+	const int32_t *ids;
 	w->unigram.sum = o->first ? 0 : w->unigram.sum;
-	int64_t count = o->id >= 0 ? 1 :
-			o->place   ? look_up(w, o->place, o->p, o->n, &ids) :
-				     encode(w, o->p, o->n, &ids);
+	int64_t count = o->place ? look_up(w, o->place, o->p, o->n, &ids) :
+				   encode(w, o->p, o->n, &ids);
 	return count < 0 ? (int)count : w->sink(w->arg, ids, (size_t)count, o->start, o->n);
 }
 
 static void find_place(struct zr_model_work *w, struct part *o)
 {
-	if (o->id < 0 && o->n <= ZR_MEMO_BYTES)
+	if (!o->count && o->n <= ZR_MEMO_BYTES)
 		o->place = zr_memo_place(w->memo, ZR_MEMO_WORD, o->p, o->n);
 }
 
@@ -163,8 +164,9 @@ static size_t cut(struct zr_model_work *w, const struct part *word, struct part 
 {
 	size_t n = 0, len;
 	for (size_t at = 0; at < word->n; at += len, n++) {
-		to[n] = (struct part){ .p = word->p + at, .start = word->start + at };
-		len = zr_joins_part(w->t->bpe.joins, to[n].p, word->n - at, &to[n].id);
+		int32_t *ids = w->cut_id[to + n - w->cut];
+		to[n] = (struct part){ .p = word->p + at, .start = word->start + at, .ids = ids };
+		len = zr_joins_part(w->t->bpe.joins, to[n].p, word->n - at, ids, &to[n].count);
 		to[n].n = len;
 		find_place(w, &to[n]);
 	}
@@ -174,8 +176,8 @@ static size_t cut(struct zr_model_work *w, const struct part *word, struct part 
 /* The ids of a part of BPE, of which those that are not remembered have been expected. */
 static int64_t ids_of(struct zr_model_work *w, const struct part *o, const int32_t **ids)
 {
-	*ids = o->found ? o->found->id : &o->id;
-	return o->id >= 0  ? 1 :
+	*ids = o->found ? o->found->id : o->ids;
+	return o->count	   ? o->count :
 	       o->found	   ? o->found->ids :
 	       o->expected ? zr_bpe_expected(w->bpe, ids) :
 			     zr_bpe_encode(w->bpe, o->p, o->n, ids);
@@ -189,7 +191,7 @@ static int put_parts(struct zr_model_work *w, struct part *part, size_t n)
 	const int32_t *ids;
 	int rc = 0;
 	for (o = part; o < end; o++)
-		o->expected = o->id < 0 && !o->found && zr_bpe_expect(w->bpe, o->p, o->n);
+		o->expected = !o->count && !o->found && zr_bpe_expect(w->bpe, o->p, o->n);
 	zr_bpe_merge_expected(w->bpe);
 	for (o = part; !rc && o < end; o++) {
 		int64_t count = ids_of(w, o, &ids);
@@ -257,12 +259,13 @@ int zr_model_put(struct zr_model_work *w, const char *p, size_t n, uint64_t star
 	const struct zr_joins *joins = w->t->bpe.joins;
 	int first = 1, whole = !joins || n <= ZR_MEMO_BYTES;
 	for (size_t len; n; p += len, n -= len, start += len, first = 0) {
+		int32_t *ids = w->id[w->n];
 		struct part *o = &w->part[w->n++];
-		*o = (struct part){ .p = p, .id = -1, .start = start, .first = first };
+		*o = (struct part){ .p = p, .start = start, .first = first, .ids = ids };
 		o->cut = joins && whole;
 		len = w->t->apart ? zr_unigram_part(p, n) :
 		      whole	  ? n :
-				    zr_joins_part(joins, p, n, &o->id);
+				    zr_joins_part(joins, p, n, ids, &o->count);
 		o->n = len;
 		find_place(w, o);
 		int rc = w->n == w->most ? zr_model_flush(w) : 0;

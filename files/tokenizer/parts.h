@@ -195,9 +195,11 @@ int64_t zr_bpe_encode(struct zr_bpe_work *w, const char *p, size_t n, const int3
 /* From the merges and the vocabulary. *out: NULL where merges may join anything. 0 or ZR_ENOMEM. */
 int zr_joins_open(const struct zr_tokenizer *t, struct zr_joins **out);
 void zr_joins_close(struct zr_joins *j); /* NULL is fine */
-/* How many bytes of a word p[0..n), n > 0, come before the first place that no merge crosses. *id:
- * their token if they are one character that has one, else -1. */
-size_t zr_joins_part(const struct zr_joins *j, const char *p, size_t n, int32_t *id);
+#define ZR_JOINS_IDS 24
+/* How many bytes of a word p[0..n), n > 0, come before a place that no merge crosses. *count: how many
+ * tokens they are, if they are characters that nothing joins; 0: that is not known here. */
+size_t zr_joins_part(const struct zr_joins *j, const char *p, size_t n, int32_t ids[ZR_JOINS_IDS],
+		     int *count);
 
 /* ---- trie.c ---- */
 

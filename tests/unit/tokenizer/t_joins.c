@@ -340,8 +340,9 @@ static void test_merged_bytes(void **unused)
 	struct zr_token token[4] = {
 		{ "a", 1, 1 }, { "b", 1, 1 }, { "\n", 1, 0 }, { "b\n", 2, 1 }
 	};
-	int32_t *character = malloc(ZR_BMP * sizeof *character), id;
-	struct zr_tokenizer t = { .token = token, .size = 4 };
+	int32_t *character = malloc(ZR_BMP * sizeof *character), id[ZR_JOINS_IDS];
+	struct zr_tokenizer t = { .token = token, .size = 4, .unknown = -1 };
+	int count;
 	struct zr_joins *j;
 	(void)unused;
 	assert_non_null(character);
@@ -354,15 +355,71 @@ static void test_merged_bytes(void **unused)
 	assert_int_equal(zr_merges_ready(&merges), 0);
 	t.bpe = (struct zr_bpe){ .merges = merges, .character = character };
 	assert_int_equal(zr_joins_open(&t, &j), 0);
-	assert_int_equal(zr_joins_part(j, "ab\n", 3, &id), 1);
-	assert_int_equal(id, 0);
-	assert_int_equal(zr_joins_part(j, "b\na", 3, &id), 3);
-	assert_int_equal(id, -1);
+	assert_int_equal(zr_joins_part(j, "ab\n", 3, id, &count), 1);
+	assert_int_equal(count, 1);
+	assert_int_equal(id[0], 0);
+	assert_int_equal(zr_joins_part(j, "b\na", 3, id, &count), 3);
+	assert_int_equal(count, 0);
 	zr_joins_close(j);
 	t.byte['\n'] = 2;
 	assert_int_equal(zr_joins_open(&t, &j), 0);
 	assert_null(j);
 	zr_merges_free(&merges);
+	free(character);
+}
+
+/* Characters that nothing joins come together with their tokens, up to a number of them. What has
+ * no token is cut off where nothing else has its id: with those beside it where they are unknown
+ * together; but not beside some bytes with tokens, or where a merge has it. */
+#define LAST { 22, 22, 2 }, { 4, 4, 2 }
+static void test_single_characters(void **unused)
+{
+	struct zr_token token[5] = {
+		{ "<unk>", 5, 1 }, { "a", 1, 1 }, { "b", 1, 1 }, { "ab", 2, 1 }, { "a<unk>", 6, 1 }
+	};
+	static const struct {
+		int fuse, byte, merged;
+		struct {
+			size_t n;
+			int count, id;
+		} part[8];
+	} cases[] = {
+		{ 0, 0, 0, { { 2, 0, 0 }, { 3, 1, 0 }, { 3, 1, 0 }, { 2, 0, 0 }, LAST } },
+		{ 1, 0, 0, { { 2, 0, 0 }, { 6, 1, 0 }, { 2, 0, 0 }, LAST } },
+		{ 0, 1, 0, { { 10, 0, 0 }, LAST } },
+		{ 1, 0, 1, { { 10, 0, 0 }, LAST } },
+	};
+	int32_t *character = malloc(ZR_BMP * sizeof *character), id[ZR_JOINS_IDS];
+	(void)unused;
+	assert_non_null(character);
+	memset(character, 0xff, ZR_BMP * sizeof *character);
+	character['a'] = 1;
+	character['b'] = 2;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const char *p = "ab\u4eba\u4e2dabbbbbbbbbbbbbbbbbbbbbbbbbbb", *end = p + strlen(p);
+		struct zr_merges merges = { 0 };
+		struct zr_tokenizer t = { .token = token, .size = 5 };
+		struct zr_joins *j;
+		memset(t.byte, 0xff, sizeof t.byte);
+		t.byte['x'] = cases[i].byte ? 4 : -1;
+		assert_int_equal(zr_merges_room(&merges, 2, 5), 0);
+		zr_merges_put(&merges, 1, 2, 3);
+		if (cases[i].merged)
+			zr_merges_put(&merges, 1, 0, 4);
+		assert_int_equal(zr_merges_ready(&merges), 0);
+		t.bpe = (struct zr_bpe){ .merges = merges, .character = character,
+					 .fuse_unknown = cases[i].fuse };
+		assert_int_equal(zr_joins_open(&t, &j), 0);
+		for (int k = 0, count; p < end; p += cases[i].part[k++].n) {
+			size_t n = zr_joins_part(j, p, (size_t)(end - p), id, &count);
+			assert_int_equal(n, cases[i].part[k].n);
+			assert_int_equal(count, cases[i].part[k].count);
+			for (int m = 0; m < count; m++)
+				assert_int_equal(id[m], cases[i].part[k].id);
+		}
+		zr_joins_close(j);
+		zr_merges_free(&merges);
+	}
 	free(character);
 }
 
@@ -376,6 +433,7 @@ int main(void)
 		cmocka_unit_test(test_long_tokens),
 		cmocka_unit_test(test_forgotten),
 		cmocka_unit_test(test_merged_bytes),
+		cmocka_unit_test(test_single_characters),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
