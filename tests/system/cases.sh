@@ -23,6 +23,16 @@ like 'the plan says what is stored' "$(cat plan)" 'stored in nf4: 6979321856 of 
 is 'and not with the base in bf16' "$(planned llama3-8b-qlora 12G -o model.store=auto)" 3
 is 'QLoRA on 70 B: two of 24 GB' "$(planned llama3-70b-qlora 24G -n 2)" 0
 is 'and not one' "$(planned llama3-70b-qlora 24G)" 3
+
+# received STORE: bytes of a step of 70 B from the other rank, with the base kept so
+received() {
+	"$ZEROTH" plan "$src/conf/llama3-70b-qlora.ini" -n 2 -o data.path=tokens -o data.format=uint16 \
+		-o device.separate=yes -o device.memory=200G --memory 1T --card H100 --no-compare --json \
+		-o "model.store=$1" | sed -nE 's/^ *"received_bytes": ([0-9]+).*/\1/p'
+}
+nf4=$(received nf4) bf16=$(received auto)
+ok "a base in 4 bits moves at most 0.30 of the bytes ($nf4 of $bf16)" test $((nf4 * 100)) -le $((bf16 * 30))
+
 is 'QLoRA on a mixture of 30 B: 40 GB' "$(planned qwen3-30b-a3b-qlora 40G)" 0
 is 'and not with the base in bf16' "$(planned qwen3-30b-a3b-qlora 40G -o model.store=auto)" 3
 is 'all of 13 B: 32 GB' "$(planned llama2-13b 32G)" 0
