@@ -2,8 +2,8 @@
  *
  * ckpt_fixture.h - a manifest made by hand, for tests of the format: two units, four tensors, two optimizers.
  */
-#ifndef ZR_TESTS_CKPT_RIG_H
-#define ZR_TESTS_CKPT_RIG_H
+#ifndef ZR_TESTS_CKPT_FIXTURE_H
+#define ZR_TESTS_CKPT_FIXTURE_H
 
 #include "files/checkpoint/dir.h"
 

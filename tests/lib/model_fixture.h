@@ -5,8 +5,8 @@
  *
  * A failing call prints its text and aborts.
  */
-#ifndef ZR_MODEL_RIG_H
-#define ZR_MODEL_RIG_H
+#ifndef ZR_MODEL_FIXTURE_H
+#define ZR_MODEL_FIXTURE_H
 
 #include <zeroth/model.h>
 

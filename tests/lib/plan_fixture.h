@@ -2,8 +2,8 @@
  *
  * plan_fixture.h - setups of a small model of tests/lib, as they are before memory is taken.
  */
-#ifndef ZR_TESTS_PLAN_RIG_H
-#define ZR_TESTS_PLAN_RIG_H
+#ifndef ZR_TESTS_PLAN_FIXTURE_H
+#define ZR_TESTS_PLAN_FIXTURE_H
 
 #include "core/setup.h"
 

@@ -4,8 +4,8 @@
  * with a boot that is a table in shared memory. A rank says what went wrong through CHECK; the test fails with the
  * first such text once all ranks have ended.
  */
-#ifndef ZR_COMM_RIG_H
-#define ZR_COMM_RIG_H
+#ifndef ZR_COMM_FIXTURE_H
+#define ZR_COMM_FIXTURE_H
 
 #include <zeroth/comm.h>
 #include <zeroth/zero.h>

@@ -3,8 +3,8 @@
  * data_fixture.h - data plugins under test: files made for a test in a directory of their own, instances, and
  * requests. Whatever must succeed fails the running test with the plugin's text.
  */
-#ifndef ZR_TESTS_DATA_RIG_H
-#define ZR_TESTS_DATA_RIG_H
+#ifndef ZR_TESTS_DATA_FIXTURE_H
+#define ZR_TESTS_DATA_FIXTURE_H
 
 #include <zeroth/data.h>
 

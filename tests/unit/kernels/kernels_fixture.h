@@ -3,8 +3,8 @@
  * kernels_fixture.h - what the tests of the row and element kernels share: the variants this machine can
  * run, guarded buffers of any dtype, drawn inputs, golden values.
  */
-#ifndef ZEROTH_TESTS_KERNELS_RIG_H
-#define ZEROTH_TESTS_KERNELS_RIG_H
+#ifndef ZEROTH_TESTS_KERNELS_FIXTURE_H
+#define ZEROTH_TESTS_KERNELS_FIXTURE_H
 
 #include <setjmp.h>
 #include <stdarg.h>

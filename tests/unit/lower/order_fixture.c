@@ -121,7 +121,7 @@ static void random_operand(struct zr_lowered *p, uint64_t *state, uint32_t acces
 	static const int32_t whose[] = { ZR_MINE, ZR_MINE, ZR_MINE, 1, ZR_OTHERS, ZR_VIEW, 2 };
 	int32_t who = whose[fixture_random(state, 7)];
 	uint32_t bytes = fixture_random(state, width + 1);
-	uint32_t at = fixture_random(state, RIG_BYTES - bytes + 1);
+	uint32_t at = fixture_random(state, FIXTURE_BYTES - bytes + 1);
 	fixture_touch(p, access, region, who, at, bytes);
 }
 
@@ -134,6 +134,12 @@ static void random_request(struct zr_lowered *p, uint64_t *state, uint32_t width
 }
 
 /* inside: what does not outlive the program is written first, and mostly so otherwise. */
+void fixture_afresh(struct zr_setup *s, struct zr_lowered *p, uint64_t *state)
+{
+	fixture_setup(s, FIXTURE_BYTES, fixture_random(state, 4));
+	fixture_free(p);
+}
+
 void fixture_random_program(struct zr_lowered *p, uint64_t *state, int32_t n, int inside)
 {
 	static const int32_t region[] = { ZR_R_PARAM, ZR_R_MASTER, ZR_R_PARTS };
@@ -142,7 +148,7 @@ void fixture_random_program(struct zr_lowered *p, uint64_t *state, int32_t n, in
 	uint32_t width = 1 + fixture_random(state, 24), ordered = fixture_random(state, 4);
 	if (inside || fixture_random(state, 4)) {
 		fixture_add(p, ZR_I_HOST, ZR_Q_HOST);
-		fixture_touch(p, ZR_WRITES, ZR_R_PARTS, ZR_MINE, 0, RIG_BYTES);
+		fixture_touch(p, ZR_WRITES, ZR_R_PARTS, ZR_MINE, 0, FIXTURE_BYTES);
 	}
 	while (p->n < n) {
 		int queue = (int)fixture_random(state, ZR_QUEUES);
@@ -237,7 +243,7 @@ static int all_ordered(const struct zr_setup *s, const struct zr_lowered *p)
 /* In these programs WORK alone does not outlive one. */
 static int all_written(const struct zr_setup *s, const struct zr_lowered *p)
 {
-	char written[RIG_BYTES] = { 0 };
+	char written[FIXTURE_BYTES] = { 0 };
 	for (int32_t i = 0; i < p->n; i++)
 		for (int writes = 0; writes < 2; writes++)
 			for (int32_t k = 0; k < p->instr[i].n; k++) {
@@ -283,7 +289,7 @@ enum { WAITS, RUNS, OVER };
 struct machine {
 	const struct zr_setup *s;
 	const struct zr_lowered *p;
-	uint8_t memory[ZR_R_COUNT][2][RIG_BYTES];
+	uint8_t memory[ZR_R_COUNT][2][FIXTURE_BYTES];
 	uint64_t *read;      /* [n] hash of what each read */
 	uint8_t *state;      /* [n] */
 	uint8_t *late;       /* [n] 1: reads at its start, writes at its end; 2: both at its end */

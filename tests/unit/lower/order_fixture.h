@@ -3,8 +3,8 @@
  * order_fixture.h - programs made by hand and at random, what they compute when they run in many
  * orders, and what is true of them by brute force.
  */
-#ifndef ZR_TESTS_ORDER_RIG_H
-#define ZR_TESTS_ORDER_RIG_H
+#ifndef ZR_TESTS_ORDER_FIXTURE_H
+#define ZR_TESTS_ORDER_FIXTURE_H
 
 #include "core/lower/instr.h"
 #include "core/setup.h"
@@ -31,6 +31,8 @@ void fixture_put_back(struct zr_lowered *p, struct fixture_cut cut);
 /* ---- random programs ---- */
 uint32_t fixture_random(uint64_t *state, uint32_t n); /* below n */
 void fixture_random_program(struct zr_lowered *p, uint64_t *state, int32_t n, int inside);
+/* A setup of FIXTURE_BYTES, whose store takes up to 3 requests, and an empty program. */
+void fixture_afresh(struct zr_setup *s, struct zr_lowered *p, uint64_t *state);
 
 /* ---- by brute force ---- */
 struct fixture_truth {
@@ -44,7 +46,7 @@ int fixture_conflict(const struct zr_setup *s, const struct zr_lowered *p, int32
 int fixture_right(const struct zr_setup *s, const struct zr_lowered *p);
 
 /* ---- what a program computes ---- */
-#define RIG_BYTES 64 /* of a region */
+#define FIXTURE_BYTES 64 /* of a region */
 struct fixture_run {
 	uint64_t memory;  /* hash of all memory at the end */
 	uint64_t reading; /* and of what each instruction read */

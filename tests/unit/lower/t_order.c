@@ -360,14 +360,13 @@ static void all_orders_compute_the_same(void **unused)
 	uint64_t random = 1;
 	(void)unused;
 	for (int n = 0; n < 60; n++) {
-		fixture_setup(&setup, RIG_BYTES, fixture_random(&random, 4));
-		fixture_free(&program);
+		fixture_afresh(&setup, &program, &random);
 		fixture_random_program(&program, &random, 300, 1);
 		order();
 		struct fixture_run expected = fixture_in_order(&setup, &program);
 		for (uint64_t seed = 0; seed < 6; seed++) {
-			struct fixture_run run = fixture_shuffled(&setup, &program, random + seed,
-								  -1, -1);
+			struct fixture_run run;
+			run = fixture_shuffled(&setup, &program, random + seed, -1, -1);
 			assert_true(run.memory == expected.memory);
 			assert_true(run.reading == expected.reading);
 		}
@@ -422,8 +421,7 @@ static void every_dependency_counts(void **unused)
 	uint64_t random = 2;
 	(void)unused;
 	for (int n = 0; n < 12; n++) {
-		fixture_setup(&setup, RIG_BYTES, fixture_random(&random, 4));
-		fixture_free(&program);
+		fixture_afresh(&setup, &program, &random);
 		fixture_random_program(&program, &random, 100, 1);
 		order();
 		cut_each(&c);
@@ -453,8 +451,7 @@ static void verify_agrees_with_brute_force(void **unused)
 	uint64_t random = 3;
 	(void)unused;
 	for (int n = 0; n < 1500; n++) {
-		fixture_setup(&setup, RIG_BYTES, fixture_random(&random, 4));
-		fixture_free(&program);
+		fixture_afresh(&setup, &program, &random);
 		int32_t size = 4 + (int32_t)fixture_random(&random, 60);
 		fixture_random_program(&program, &random, size, fixture_random(&random, 3) > 0);
 		assert_int_equal(zr_order(&setup, &program, NULL), 0);
@@ -462,8 +459,8 @@ static void verify_agrees_with_brute_force(void **unused)
 			int32_t j = (int32_t)fixture_random(&random, (uint32_t)program.n);
 			uint32_t waits_for = (uint32_t)program.instr[j].n_after;
 			if (waits_for)
-				fixture_take(&program, j, (int32_t)fixture_random(&random,
-										  waits_for));
+				fixture_take(&program, j,
+					     (int32_t)fixture_random(&random, waits_for));
 		}
 		setup.offload[0].info.max_inflight += fixture_random(&random, 8) ? 0 : 1;
 		int is = fixture_right(&setup, &program);
@@ -486,7 +483,7 @@ static void verify_agrees_on_random_dependencies(void **unused)
 	for (int n = 0; n < 1500; n++) {
 		struct zr_lowered all = { 0 };
 		int32_t size = 3 + (int32_t)fixture_random(&random, 20);
-		fixture_setup(&setup, RIG_BYTES, fixture_random(&random, 4));
+		fixture_setup(&setup, FIXTURE_BYTES, fixture_random(&random, 4));
 		fixture_random_program(&all, &random, size, 1);
 		uint32_t some = 2 + fixture_random(&random, 8);
 		for (int32_t j = 0; j < all.n; j++) {

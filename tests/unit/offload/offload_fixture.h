@@ -3,8 +3,8 @@
  * offload_fixture.h - stores under test: a scratch directory as the disk, instances with options, requests that must
  * succeed, and the files that an instance made. Whatever must succeed fails the running test with the plugin's text.
  */
-#ifndef ZR_TESTS_OFFLOAD_RIG_H
-#define ZR_TESTS_OFFLOAD_RIG_H
+#ifndef ZR_TESTS_OFFLOAD_FIXTURE_H
+#define ZR_TESTS_OFFLOAD_FIXTURE_H
 
 #include <zeroth/offload.h>
 

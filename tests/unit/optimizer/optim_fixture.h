@@ -3,8 +3,8 @@
  * optim_fixture.h - an optimizer under test on device/cpu, its parameters on blocks as core lays them out, and updates of
  * them cut as core might cut them.
  */
-#ifndef ZR_TESTS_OPTIM_RIG_H
-#define ZR_TESTS_OPTIM_RIG_H
+#ifndef ZR_TESTS_OPTIM_FIXTURE_H
+#define ZR_TESTS_OPTIM_FIXTURE_H
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,8 +3,8 @@
  * activation_fixture.h - setups of tests/lib/matrix.ini with six blocks whose activation policy answers what a test wants, a store
  * for [offload.activation] that puts transfers off, and a walk of programs with a memory that remembers who wrote it.
  */
-#ifndef ZR_TESTS_ACTIVATION_RIG_H
-#define ZR_TESTS_ACTIVATION_RIG_H
+#ifndef ZR_TESTS_ACTIVATION_FIXTURE_H
+#define ZR_TESTS_ACTIVATION_FIXTURE_H
 
 #include "core/session.h"
 #include "tests/lib/plan_fixture.h"

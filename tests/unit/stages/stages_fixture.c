@@ -156,16 +156,16 @@ static int verb(const struct zr_stage *s, const char *name, int (*one)(struct fi
 		int64_t most)
 {
 	struct fixture *r = fixture_of(s);
-	enum fixture_fault fault = r->calls++ == r->fault_call ? r->fault : RIG_HONEST;
+	enum fixture_fault fault = r->calls++ == r->fault_call ? r->fault : FIXTURE_HONEST;
 	int rc;
-	if (fault == RIG_FAIL)
+	if (fault == FIXTURE_FAIL)
 		return ZR_ENOMEM;
 	say(r, name, units, n);
 	rc = check_list(r, units, n, most, one == one_gather || one == one_publish);
-	if (rc || fault == RIG_OMIT)
+	if (rc || fault == FIXTURE_OMIT)
 		return rc;
-	for (int twice = fault == RIG_TWICE; twice >= 0; twice--)
-		for (int32_t i = 0; !rc && i < n - (fault == RIG_SHORT); i++)
+	for (int twice = fault == FIXTURE_TWICE; twice >= 0; twice--)
+		for (int32_t i = 0; !rc && i < n - (fault == FIXTURE_SHORT); i++)
 			rc = one(r, units[i]);
 	return rc;
 }
@@ -282,7 +282,7 @@ static int tell(struct fixture *r, int32_t at, int32_t use, const int32_t *units
 /* Tells the units whose gradient use i completes, in declared order. */
 static int tell_gradients(struct fixture *r, int32_t i)
 {
-	int32_t complete[RIG_UNITS], n = 0;
+	int32_t complete[FIXTURE_UNITS], n = 0;
 	int64_t waiting = 0;
 	int rc;
 	if (r->use[i].phase != ZR_BACKWARD)
@@ -338,7 +338,7 @@ static int check_end(struct fixture *r)
 
 int fixture_program(struct fixture *r, int32_t program)
 {
-	int32_t all[RIG_UNITS], left[RIG_UNITS], n_left = 0;
+	int32_t all[FIXTURE_UNITS], left[FIXTURE_UNITS], n_left = 0;
 	int rc;
 	r->said[0] = 0;
 	r->told_at = r->told_use = -2;

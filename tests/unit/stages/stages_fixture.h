@@ -3,22 +3,22 @@
  * stages_fixture.h - core as a stage sees it: walks a model's schedule, asks the stage at every point, and refuses
  * what core refuses. One rank is enough: a stage answers the same on all. Nothing moves and nothing is computed.
  */
-#ifndef ZR_STAGES_RIG_H
-#define ZR_STAGES_RIG_H
+#ifndef ZR_STAGES_FIXTURE_H
+#define ZR_STAGES_FIXTURE_H
 
 #include <zeroth/zero.h>
 
-#define RIG_UNITS 16
-#define RIG_LAYERS 16
-#define RIG_USES (3 * RIG_LAYERS)
+#define FIXTURE_UNITS 16
+#define FIXTURE_LAYERS 16
+#define FIXTURE_USES (3 * FIXTURE_LAYERS)
 
 struct fixture_model {
 	int32_t n_units, n_layers;
-	int64_t elements[RIG_UNITS];
+	int64_t elements[FIXTURE_UNITS];
 	int64_t typical; /* told to options that are `auto`; 0: not known */
 	int32_t legs;    /* likewise, of a gather */
-	int32_t n[RIG_LAYERS], unit[RIG_LAYERS][RIG_UNITS]; /* units of each layer */
-	uint8_t recompute[RIG_LAYERS];
+	int32_t n[FIXTURE_LAYERS], unit[FIXTURE_LAYERS][FIXTURE_UNITS]; /* units of each layer */
+	uint8_t recompute[FIXTURE_LAYERS];
 };
 
 /* What the stage promises by its options, in elements; more is refused. */
@@ -30,7 +30,7 @@ struct fixture_limits {
 };
 
 /* Falsifies the verb call number `call` on its way to the fixture. */
-enum fixture_fault { RIG_HONEST, RIG_OMIT, RIG_TWICE, RIG_SHORT /* without its last unit */, RIG_FAIL /* returns ZR_ENOMEM */ };
+enum fixture_fault { FIXTURE_HONEST, FIXTURE_OMIT, FIXTURE_TWICE, FIXTURE_SHORT /* without its last unit */, FIXTURE_FAIL /* returns ZR_ENOMEM */ };
 
 struct fixture {
 	const struct fixture_model *model;
@@ -47,14 +47,14 @@ struct fixture {
 
 	/* the fixture's own */
 	struct zr_stage stage;
-	struct zr_groups groups[RIG_UNITS];
-	struct zr_use use[RIG_USES];
+	struct zr_groups groups[FIXTURE_UNITS];
+	struct zr_use use[FIXTURE_USES];
 	struct zr_point point;
 	int32_t told_at, told_use; /* point that the end of `said` speaks of */
-	uint8_t full[RIG_UNITS], ahead[RIG_UNITS];
-	uint8_t done[RIG_UNITS]; /* gradient: 1 complete, 2 reduced, 3 updated, 4 published; in UPDATE: 1 updated, 2 published */
-	uint8_t early[RIG_UNITS]; /* published in LAST_MICRO */
-	uint8_t resident[RIG_UNITS];
+	uint8_t full[FIXTURE_UNITS], ahead[FIXTURE_UNITS];
+	uint8_t done[FIXTURE_UNITS]; /* gradient: 1 complete, 2 reduced, 3 updated, 4 published; in UPDATE: 1 updated, 2 published */
+	uint8_t early[FIXTURE_UNITS]; /* published in LAST_MICRO */
+	uint8_t resident[FIXTURE_UNITS];
 	int ended; /* programs that fixed `resident` */
 };
 

@@ -255,7 +255,7 @@ static void persistence_threshold_leaves_small_units_whole(void **state)
 static int steps_with_failure(int i, int64_t call)
 {
 	open_run(stages[i], &gpt2, i < FIRST_SPLIT ? NULL : SETS("persistence_threshold", "1"));
-	run.fixture.fault = RIG_FAIL;
+	run.fixture.fault = FIXTURE_FAIL;
 	run.fixture.fault_call = call;
 	return fixture_steps(&run.fixture);
 }

@@ -143,7 +143,7 @@ static void the_fixture_catches_every_omitted_doubled_or_shortened_verb(void **s
 		assert_int_equal(fixture_steps(&run.fixture), ZR_OK);
 		calls = run.fixture.calls;
 		close_run();
-		for (int fault = RIG_OMIT; fault <= RIG_SHORT; fault++)
+		for (int fault = FIXTURE_OMIT; fault <= FIXTURE_SHORT; fault++)
 			for (int64_t call = 0; call < calls; call++) {
 				open_run(stages[i], &gpt2, sets);
 				run.fixture.fault = (enum fixture_fault)fault;
