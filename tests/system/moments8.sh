@@ -25,6 +25,7 @@ sed 's/= adamw/= cpu_adam/' adamw.ini > cpu_adam.ini
 for optimizer in adamw lion; do
 	for precision in fp32 bf16; do
 		set -- -o precision.plugin=$precision
+		[ -z "$ZR_SANITIZE" ] || [ $optimizer$precision != adamwfp32 ] || continue
 		one=$(digest $optimizer 1 "$@")
 		like "$optimizer, $precision: trains" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
 		is "I1 $optimizer, $precision: stage 1 on 3 ranks, in pieces" "$(digest $optimizer 3 "$@" -o zero.plugin=stage1 "${pieces[@]}")" "$one"

@@ -61,6 +61,13 @@ by_hand() {
 	done < "$2.ini" | grep -vxE "($(lacks "$@" | sed 's/ ([^)]*)//g; s/, /|/g')) = .*"
 }
 
+# pair FROM TO ID...: whether to swap them: any two, under sanitizers neighbours of the list
+pair() {
+	local from=$1 to=$2
+	shift 2
+	[ "$from" != "$to" ] && { [ -z "$ZR_SANITIZE" ] || [[ " $* $1 " == *" $from $to "* ]]; }
+}
+
 # swapped ROLE FROM TO COMMAND [ARGUMENT]...: `zeroth COMMAND` of FROM.ini with -o ROLE.plugin=TO
 # does what that of by_hand does, and says what it leaves out
 swapped() {
@@ -83,7 +90,7 @@ swapped() {
 for from in $schedulers; do
 	tiny scheduler "$from" > "$from.ini"
 	for to in $schedulers; do
-		[ "$from" = "$to" ] || swapped scheduler "$from" "$to" schedule
+		! pair "$from" "$to" $schedulers || swapped scheduler "$from" "$to" schedule
 	done
 done
 # muon updates matrices alone; what is none goes to another group
@@ -93,7 +100,7 @@ for from in $optimizers; do
 	for to in $optimizers; do
 		more=()
 		[ "$to" != muon ] || more=("${rest[@]}")
-		[ "$from" = "$to" ] || swapped optimizer "$from" "$to" train "${more[@]}"
+		! pair "$from" "$to" $optimizers || swapped optimizer "$from" "$to" train "${more[@]}"
 	done
 done
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "tests/lib/ckpt_fixture.h"
+#include "tests/lib/sanitize.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 
@@ -261,8 +262,7 @@ static void test_every_byte(void **unused)
 	struct zr_error err = { 0 };
 	struct stat st;
 	static const char *const files[] = { "manifest.json", "rank-00000-of-00002.safetensors", "rank-00001-of-00002.safetensors" };
-	const char *sanitize = getenv("ZR_SANITIZE");
-	long apart = sanitize && *sanitize ? 8 : 1; /* to map a reader's 70 MiB takes long there */
+	long apart = sanitized() ? 8 : 1; /* to map a reader's 70 MiB takes long there */
 	char path[256];
 	(void)unused;
 	ckpt_manifest(&m, 2);

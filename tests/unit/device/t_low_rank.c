@@ -5,6 +5,7 @@
  * operations in fp32, with and without dropout; and the same bits over workers and rows.
  */
 #include "tests/lib/testdevice.h"
+#include "tests/lib/sanitize.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -161,7 +162,7 @@ static const int64_t shapes[][4] = {
 /* Under sanitizers one case in so many is enough. */
 static int step(int otherwise)
 {
-	return getenv("ZR_SANITIZE") ? otherwise : 1;
+	return sanitized() ? otherwise : 1;
 }
 
 static void shapes_and_types(const struct dev *d, const char *variant)

@@ -7,6 +7,7 @@
  *
  *   t_twin [PATTERN]     all tests, or those whose names fit. A test goes on after a difference and says all of them.
  */
+#include "tests/lib/sanitize.h"
 #include "twin.h"
 
 static const int32_t dtypes[] = { ZR_F32, ZR_BF16, ZR_F16 };
@@ -21,8 +22,7 @@ static double rounded(int32_t dtype)
 /* Whether case `i` is to be left out: under sanitizers one of three shows as much. */
 static int left_out(uint32_t i)
 {
-	const char *sanitize = getenv("ZR_SANITIZE");
-	return sanitize && *sanitize && i % 3;
+	return sanitized() && i % 3;
 }
 
 #define OPS s->d.ops, NULL

@@ -4,6 +4,7 @@
  * every width, lengths beside the tiles', shared key-value heads, dropout, poisoned results, padding left alone.
  */
 #include "attention_case.h"
+#include "tests/lib/sanitize.h"
 
 #include <kernels_cuda.h>
 
@@ -110,8 +111,7 @@ static void tensor_cores_agree_with_the_scalar_kernel(void **state)
 	static const int64_t shapes[][5] = { { 1, 1, 1, 1, 64 },   { 2, 33, 2, 1, 80 },  { 1, 64, 4, 2, 64 },
 					     { 1, 131, 2, 2, 96 }, { 1, 70, 2, 1, 128 }, { 1, 97, 3, 3, 64 },
 					     { 1, 261, 1, 1, 64 } };
-	const char *sanitize = getenv("ZR_SANITIZE");
-	int one = sanitize && *sanitize; /* type for each shape: both lie alike */
+	int one = sanitized(); /* type for each shape: both lie alike */
 	(void)state;
 	attention_pad = 8;
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {

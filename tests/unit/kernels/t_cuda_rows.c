@@ -4,6 +4,7 @@
  * kernels: bits where the header promises bits, else closeness. Poisoned results, guards, operands off their alignment.
  */
 #include "tests/lib/testdevice.h"
+#include "tests/lib/sanitize.h"
 
 #include <kernels_cuda.h>
 
@@ -387,8 +388,7 @@ static void matmul_case(int64_t m, int64_t n, int64_t k, uint32_t flags, int32_t
 /* From one case to the next: under sanitizers one of three shows as much. */
 static unsigned step(void)
 {
-	const char *sanitize = getenv("ZR_SANITIZE");
-	return sanitize && *sanitize ? 3 : 1;
+	return sanitized() ? 3 : 1;
 }
 
 static void own_matrix_products_are_close(void **state)
