@@ -138,7 +138,7 @@ int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base, zr_
 		      void *arg, struct zr_error *err)
 {
 	const struct zr_adapter_v1 *v = zr_adapter_files(s);
-	char path[PATH_MAX], tmp[PATH_MAX], prefix[256];
+	char tmp[PATH_MAX], path[PATH_MAX + 32], prefix[256];
 	if (!v || !v->config)
 		return zr_err(err, ZR_ENOTSUP, "[adapter] %s: it has no files of its own",
 			      s->adapter.section->plugin->desc->id);
