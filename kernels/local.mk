@@ -98,6 +98,9 @@ kernel_simd = \
 
 EXTRA_DIST += $(kernel_headers)
 
+# For who compiles the rest with less optimization.
+%D%/cpu/%.lo: CFLAGS += $(KERNEL_CFLAGS)
+
 noinst_LTLIBRARIES += %D%/libzrkernels.la
 %C%_libzrkernels_la_SOURCES = $(kernel_scalar) %D%/cpu/attention_twin.c \
 	%D%/cpu/gemm_twin.c %D%/cpu/isa.c %D%/cpu/table.c
