@@ -2,11 +2,11 @@
 #
 # pairwise: of the lines on standard input those that, one after the other, hold the most pairs of values of two columns
 # not yet seen, until all pairs are. The lines are mixed first, so that what a late choice leaves open varies.
-# Under sanitizers, where a run takes several times as long, until eight of ten pairs are: the others
+# Under sanitizers, where a run takes several times as long, until six of ten pairs are: the others
 # need more lines than these.
 pairwise() {
 	awk '{ print NR * 1009 % 2003, $0 }' | sort -n | cut -d " " -f 2- |
-		awk -v share="${ZR_SANITIZE:+0.8}" '{
+		awk -v share="${ZR_SANITIZE:+0.6}" '{
 		n++
 		for (i = 1; i < NF; i++)
 			for (k = i + 1; k <= NF; k++) {

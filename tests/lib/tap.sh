@@ -5,6 +5,8 @@
 #   is NAME GOT WANTED      passes when both texts are equal
 #   like NAME TEXT PATTERN  passes when an extended regular expression matches a line of the text
 #   pass NAME, fail NAME [WHY], skip NAME WHY, skip_all WHY
+#   one_in N                yes, and under sanitizers, where a run takes several times as long and
+#                           some of many like cases show as much, to each Nth call alone
 #   children PID            its processes, one a line, ascending: bare machines have no ps
 # $scratch is an empty directory, removed at the end. What a sanitizer reports of any process fails
 # the test, also where nobody reads what that process prints.
@@ -22,6 +24,9 @@ fi
 trap 'rm -rf "$scratch" ${reports:+"$reports"}' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
+
+like_cases=0
+one_in() { [ -z "$ZR_SANITIZE" ] || [ $((like_cases++ % $1)) = 0 ]; }
 
 note() { printf '%s\n' "$*" | sed 's/^/# /'; }
 

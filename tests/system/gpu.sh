@@ -5,6 +5,7 @@
 # GPU computes is not to be seen here, but a slip of the scripts would cost the little time there is with one.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 
+[ -z "$ZR_SANITIZE" ] || skip_all 'it tests scripts, which are the same without'
 for program in ldd objdump strip timeout; do
 	command -v $program >/dev/null || skip_all "no $program"
 done

@@ -17,10 +17,12 @@ done
 
 # The pairwise choice again and again, each time with other orders.
 export SHUFFLE=${SHUFFLE:-0}
+most=24
+[ -z "$ZR_SANITIZE" ] || most=10
 runs=0 wrong=0 first=
 ZEROTH=$ZR_BUILDDIR/tests/doubles/shuffled
 mapfile -t cases < <(product | pairwise)
-while [ "$runs" -lt "${SHUFFLES:-24}" ]; do
+while [ "$runs" -lt "${SHUFFLES:-$most}" ]; do
 	read -r p m o g q z w rest <<<"${cases[$((runs % ${#cases[@]}))]}"
 	SHUFFLE=$((SHUFFLE + 1)) runs=$((runs + 1))
 	got=$(digest "$p" "$m" "$o" "$g" "$q" "$z" "$w" $rest)
@@ -38,7 +40,7 @@ orders() { # orders NAME OPTION...: the digest of zeroth, and of two orders
 	ZEROTH=$ZR_BUILDDIR/tests/doubles/shuffled
 	for i in 2 3; do
 		SHUFFLE=$((SHUFFLE + 1))
-		is "I1 $1: order $i" "$(digest fp32 fp32 none none none stage$i $i keep tiny auto 1 "${@:2}")" "$one"
+		one_in 2 && is "I1 $1: order $i" "$(digest fp32 fp32 none none none stage$i $i keep tiny auto 1 "${@:2}")" "$one"
 	done
 }
 orders 'sums over parameters' -o optimizer.plugin=lamb

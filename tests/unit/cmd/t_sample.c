@@ -312,7 +312,8 @@ static void a_cache_changes_no_bit_of_mixtures(void **unused)
 			const char *more[] = { families[f], types[t], "device.threads=2",
 					       "model.experts=5", "model.experts_per_token=2",
 					       "model.ffn_width=72", "model.head_dim=64" };
-			compare(more, 7);
+			if (!sanitized() || t == f)
+				compare(more, 7);
 		}
 }
 
