@@ -171,7 +171,7 @@ static void test_ranks_and_stages(void **state)
 	(void)state;
 	for (int ranks = 1; ranks <= 4; ranks *= 2)
 		for (int stage = 0; stage < 4; stage++) {
-			char name[8];
+			char name[24];
 			snprintf(name, sizeof name, "stage%d", stage);
 			struct zeroth *e = make(ranks, name, stage & 1 ?
 						"activation.plugin=recompute" : NULL);
