@@ -13,7 +13,7 @@
 #include <sys/uio.h>
 
 #define PIECE (512u << 10)  /* bytes of result per item of parallel() */
-#define STREAM (2u << 20)   /* results of at least so many bytes go around the caches */
+#define STREAM (4u << 20)   /* results of at least so many bytes go around the caches */
 
 /* One copy, or one sum into several places. */
 struct job {
