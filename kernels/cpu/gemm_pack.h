@@ -41,18 +41,25 @@ ZR_INLINE void pack_a_rows(const void *a, int64_t ld, int64_t rows, int64_t kc, 
 	}
 }
 
+#define COLUMNS 8 /* of A packed side by side: their lines are fetched at once */
+
+/* Two panels at a time: a vector is MR rows of each. */
+_Static_assert(ZR_W == 2 * MR, "a vector of a column of A");
+
 ZR_INLINE void pack_a_columns(const void *a, int64_t ld, int64_t rows, int64_t kc, float *dst,
 			      int32_t dtype)
 {
-	float column[MC + ZR_W];
-	for (int64_t k = 0; k < kc; k++, dst += MR) {
-		float *to = dst;
-		int64_t i;
-		copy_row(column, zr_at(a, k * ld, dtype), rows, dtype);
-		for (i = rows; i % MR; i++)
-			column[i] = 0;
-		for (i = 0; i < rows; i += MR, to += A_PANEL)
-			memcpy(to, column + i, MR * sizeof(float));
+	for (int64_t k = 0; k < kc; k += COLUMNS) {
+		const int64_t n = min(COLUMNS, kc - k);
+		float *to = dst + k * MR;
+		for (int64_t i = 0; i < rows; i += ZR_W, to += 2 * A_PANEL) {
+			const int lanes = vlanes(rows - i);
+			for (int64_t c = 0; c < n; c++) {
+				vf x = lanes == ZR_W ? vload(a, (k + c) * ld + i, dtype) :
+						       vload_n(a, (k + c) * ld + i, dtype, lanes);
+				vstore_halves(to + c * MR, to + A_PANEL + c * MR, x);
+			}
+		}
 	}
 }
 

@@ -48,6 +48,18 @@ ZR_INLINE vf load_parts(const void *rows, int64_t bytes)
 #endif
 }
 
+/* Each half of the lanes to a place of its own. */
+ZR_INLINE void vstore_halves(float *low, float *high, vf x)
+{
+#if ZR_W == 16
+	_mm256_storeu_ps(low, _mm512_castps512_ps256(x));
+	_mm256_storeu_ps(high, _mm512_extractf32x8_ps(x, 1));
+#else
+	_mm_storeu_ps(low, _mm256_castps256_ps128(x));
+	_mm_storeu_ps(high, _mm256_extractf128_ps(x, 1));
+#endif
+}
+
 #ifdef ZR_PAIRS
 /* Pairs of n <= ZR_W columns: low[j] at k, high[j] at k + 1, which is NULL past the last. */
 ZR_INLINE vi interleave(const uint16_t *low, const uint16_t *high, int n)
