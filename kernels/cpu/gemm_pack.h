@@ -78,6 +78,15 @@ static void pack_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, in
 /* ---- packing B: kc rows of nv vectors, the last filled up ------------------------
  * b is the panel's first element, rows of the matrix as stored ld apart. */
 
+/* Rows that lie a power of two apart share few sets of the caches, which do not keep what was
+ * fetched long before. */
+ZR_INLINE void ask_ahead(const void *b, int64_t ld, int64_t k, int32_t dtype)
+{
+	if (ZR_W == 8)
+		for (int j = 0; j < NR; j += 16)
+			__builtin_prefetch(zr_at(b, (k + 8) * ld + j, dtype), 0, 3);
+}
+
 /* A whole panel, the common case: nv is a constant. */
 ZR_INLINE void pack_b_full(const void *b, int64_t ld, int64_t kc, const int nv, float *restrict dst,
 			   int32_t dtype)
@@ -86,6 +95,7 @@ ZR_INLINE void pack_b_full(const void *b, int64_t ld, int64_t kc, const int nv, 
 	int j;
 	for (k = 0; k < kc; k++) {
 		vf x[NV];
+		ask_ahead(b, ld, k, dtype);
 		UNROLL
 		for (j = 0; j < nv; j++)
 			x[j] = vload(b, k * ld + j * ZR_W, dtype);
@@ -112,8 +122,32 @@ ZR_INLINE void pack_b_rows(const void *b, int64_t ld, int64_t kc, int64_t cols, 
 	}
 }
 
-/* Whole vectors of fp32 columns are transposed where they lie, others by way of `rows`. What the
- * last vector holds past its columns is multiplied and thrown away. */
+/* transpose() of bf16: units of 32 bits are pairs of elements, widened once they are in place. */
+static void transpose_bf16(const uint16_t *src, int64_t ld, int64_t kc, float *dst, int width)
+{
+	int64_t k = 0;
+	int j;
+	for (; k + 8 <= kc; k += 8) {
+		vf r[4];
+		UNROLL
+		for (j = 0; j < 4; j++)
+			r[j] = load_parts(src + j * ld + k, ld * (int64_t)sizeof *src);
+		transpose_parts(r);
+		UNROLL
+		for (j = 0; j < 4; j++) {
+			const vi low = vishl(vbits(r[j]), 16),
+				 high = vishl(vishr(vbits(r[j]), 16), 16);
+			vstore_f32(dst + (k + 2 * j) * width, vfrom_bits(low));
+			vstore_f32(dst + (k + 2 * j + 1) * width, vfrom_bits(high));
+		}
+	}
+	for (; k < kc; k++)
+		for (j = 0; j < ZR_W; j++)
+			dst[k * width + j] = zr_from_bf16(src[j * ld + k]);
+}
+
+/* Whole vectors of fp32 and bf16 columns are transposed where they lie, others by way of `rows`.
+ * What the last vector holds past its columns is multiplied and thrown away. */
 ZR_INLINE void pack_b_columns(const void *b, int64_t ld, int64_t kc, int64_t cols, int nv,
 			      float *dst, float *rows, int32_t dtype)
 {
@@ -122,6 +156,10 @@ ZR_INLINE void pack_b_columns(const void *b, int64_t ld, int64_t kc, int64_t col
 		int64_t n = min(ZR_W, cols - j);
 		if (dtype == ZR_F32 && n == ZR_W) {
 			transpose((const float *)b + j * ld, ld, kc, dst + j, nv * ZR_W);
+			continue;
+		}
+		if (dtype == ZR_BF16 && n == ZR_W) {
+			transpose_bf16((const uint16_t *)b + j * ld, ld, kc, dst + j, nv * ZR_W);
 			continue;
 		}
 		for (i = 0; i < ZR_W; i++)
