@@ -6,6 +6,7 @@
  * rows; then, for NR columns of B at a time, a panel of B is packed (it now lies in the first-level
  * cache) and meets each panel of A in a micro-kernel that keeps MR x NR sums in registers. Packing
  * widens 16-bit types and resolves transposes, so one micro-kernel serves all types and layouts.
+ * With AVX2 it reads fp32 rows of A where they lie if few columns would use them packed.
  *
  * An element is, over blocks of K in ascending order, the sum of chains of fused multiply-adds over
  * ascending k. How K is cut depends on K only: where the caller cuts tiles does not matter (I1). A
@@ -36,6 +37,12 @@
 #else
 #define MR 4 /* 4 x 3 sums, 3 of B, 1 of A: all 16 */
 #define KC 256
+#define STEPS 4 /* elements of K between jumps */
+#define DIRECT 384 /* columns of a tile for which packing fp32 rows of A does not pay */
+#endif
+#ifndef STEPS
+#define STEPS 1
+#define DIRECT 0
 #endif
 #ifndef NV
 #define NV 3            /* vectors in a row of sums */
@@ -151,40 +158,70 @@ ZR_INLINE vf multiply_add(vf x, vf y, vf sum)
 {
 #ifdef ZR_PAIRS
 	return _mm512_dpbf16_ps(sum, (__m512bh)vbits(x), (__m512bh)vbits(y));
+#elif ZR_W == 8
+	/* as it is written: compilers load y again for each use, and loads are dear */
+	__asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(y));
+	return sum;
 #else
 	return vfma(x, y, sum);
 #endif
 }
 
-/* c[MR][nv * ZR_W] (ldc apart) = or += a panel of A times a panel of B. nv and by_rows are
- * constants. */
-ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a, const float *b,
-		     float *c, int64_t ldc, int add)
+/* The sums to come are fetched while the products are summed. */
+ZR_INLINE void ask_sums(const int nv, const float *c, int64_t ldc)
 {
-	vf s[MR][NV], y[NV], x;
+	for (int i = 0; i < MR; i++) {
+		__builtin_prefetch(c + i * ldc, 0, 3);
+		__builtin_prefetch(c + i * ldc + nv * ZR_W - 1, 0, 3);
+	}
+}
+
+/* s += element k of a panel of A, or of the rows themselves, times element k of a panel of B. nv
+ * and by_rows are constants. */
+ZR_INLINE void add_step(const int nv, const int by_rows, int64_t k, const float *a,
+			const float *const row[MR], const float *b, vf s[MR][NV])
+{
+	vf y[NV], x;
 	int i, j;
 	UNROLL
-	for (i = 0; i < MR; i++)
+	for (j = 0; j < nv; j++)
+		y[j] = vload_f32(b + j * ZR_W);
+	UNROLL
+	for (i = 0; i < MR; i++) {
+		if (!by_rows)
+			x = vset(a[k * MR + i]);
+		else
+			x = vset(DIRECT ? row[i][k] : a[i * KC + k]);
+		UNROLL
+		for (j = 0; j < nv; j++)
+			s[i][j] = multiply_add(x, y[j], s[i][j]);
+	}
+}
+
+/* c[MR][nv * ZR_W] (ldc apart) = or += MR rows of A times a panel of B. nv and by_rows are
+ * constants. */
+ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a, int64_t lda,
+		     const float *b, float *c, int64_t ldc, int add)
+{
+	const float *row[MR];
+	vf s[MR][NV];
+	int64_t k = 0;
+	int i, j;
+	UNROLL
+	for (i = 0; i < MR; i++) {
+		row[i] = a + i * lda;
 		UNROLL
 		for (j = 0; j < nv; j++)
 			s[i][j] = vset(0);
-	UNROLL
-	for (i = 0; i < MR; i++)
-		UNROLL
-		for (j = 0; j < nv; j++)
-			;
-	for (int64_t k = 0; k < kc; k++, b += nv * ZR_W) {
-		UNROLL
-		for (j = 0; j < nv; j++)
-			y[j] = vload_f32(b + j * ZR_W);
-		UNROLL
-		for (i = 0; i < MR; i++) {
-			x = vset(by_rows ? a[i * KC + k] : a[k * MR + i]);
-			UNROLL
-			for (j = 0; j < nv; j++)
-				s[i][j] = multiply_add(x, y[j], s[i][j]);
-		}
 	}
+	if (ZR_W == 8)
+		ask_sums(nv, c, ldc);
+	for (; k + STEPS <= kc; k += STEPS, b += STEPS * nv * ZR_W)
+		UNROLL
+		for (i = 0; i < STEPS; i++)
+			add_step(nv, by_rows, k + i, a, row, b + i * nv * ZR_W, s);
+	for (; STEPS > 1 && k < kc; k++, b += nv * ZR_W)
+		add_step(nv, by_rows, k, a, row, b, s);
 	UNROLL
 	for (i = 0; i < MR; i++)
 		UNROLL
@@ -196,37 +233,64 @@ ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a
 		}
 }
 
-#define MICRO(nv, by_rows) \
-	static void micro_##nv##_##by_rows(int64_t kc, const float *a, const float *b, float *c, \
-					   int64_t ldc, int add) \
-	{ \
-		micro(nv, by_rows, kc, a, b, c, ldc, add); \
-	}
-MICRO(1, 0)
-MICRO(2, 0)
-MICRO(3, 0)
-MICRO(1, 1)
-MICRO(2, 1)
-MICRO(3, 1)
-
-typedef void micro_fn(int64_t, const float *, const float *, float *, int64_t, int);
-static micro_fn *const micros[NV][2] = { { micro_1_0, micro_1_1 },
-					 { micro_2_0, micro_2_1 },
-					 { micro_3_0, micro_3_1 } };
 static void tiles_begin(void) {}
 static void tiles_end(void) {}
 #endif
 
+/* n panels of A below each other against a panel of B, into c; meanwhile two things to come are
+ * fetched. */
+struct rows {
+	int64_t n, kc;
+	const float *a;
+	int64_t lda, next_a; /* from panel to panel */
+	const float *b;
+	float *c;
+	int64_t ldc;
+	int add;
+	struct ahead *ask_a, *ask_b;
+};
+
+typedef void rows_fn(const struct rows *);
+#define ROWS(nv, by_rows) \
+	static void rows_##nv##_##by_rows(const struct rows *r) \
+	{ \
+		for (int64_t i = 0; i < r->n; i++) { \
+			ahead_ask(r->ask_a); \
+			ahead_ask(r->ask_b); \
+			micro(nv, by_rows, r->kc, r->a + i * r->next_a, r->lda, r->b, \
+			      r->c + i * MR * r->ldc, r->ldc, r->add); \
+		} \
+	}
+ROWS(1, 0)
+ROWS(2, 0)
+ROWS(1, 1)
+ROWS(2, 1)
+#if NV == 3
+ROWS(3, 0)
+ROWS(3, 1)
+#endif
+static rows_fn *const kernels[NV][2] = {
+	{ rows_1_0, rows_1_1 },
+	{ rows_2_0, rows_2_1 },
+#if NV == 3
+	{ rows_3_0, rows_3_1 },
+#endif
+};
+
 /* Rows and columns that do not fill the micro-kernel: by way of a full block of its own. */
-static void micro_edge(micro_fn *fn, int64_t kc, const float *a, const float *b, float *c,
-		       int64_t ldc, int add, int64_t rows, int64_t cols, int width)
+static void edge(rows_fn *fn, const struct rows *of, int64_t rows, int64_t cols, int width)
 {
-	float t[MR * NR];
+	float t[MR * NR], *c = of->c;
+	struct rows r = *of;
 	int64_t i, j;
-	fn(kc, a, b, t, width, 0);
-	for (i = 0; i < rows; i++)
+	r.n = 1;
+	r.c = t;
+	r.ldc = width;
+	r.add = 0;
+	fn(&r);
+	for (i = 0; i < rows; i++, c += of->ldc)
 		for (j = 0; j < cols; j++)
-			c[i * ldc + j] = add ? c[i * ldc + j] + t[i * width + j] : t[i * width + j];
+			c[j] = of->add ? c[j] + t[i * width + j] : t[i * width + j];
 }
 
 /* One block of K of a tile: c (rows x cols, rows <= MC) = or += its product. K is counted in
@@ -240,22 +304,39 @@ struct block {
 	float *scratch;
 };
 
-/* All rows of the block against the packed panel of B for columns [j, j + n); meanwhile two things
- * to come are fetched. */
-static void panel(const struct block *t, int64_t j, int64_t n, int nv, struct ahead *next_a,
-		  struct ahead *next_b)
+/* Rows of A that the micro-kernel reads where they lie: fp32 stored by rows, but for those that do
+ * not fill a panel. Rows a multiple of 2 KiB apart would share few sets of the caches. */
+static int64_t rows_in_place(const struct block *t)
 {
-	micro_fn *fn = micros[nv - 1][!(t->op->flags & ZR_MM_TRANS_A)];
-	const float *a = t->scratch + A_BLOCK, *b = t->scratch + B_PANEL;
-	for (int64_t i = 0; i < t->rows; i += MR, a += A_PANEL) {
-		float *c = t->c + i * t->ldc + j;
-		ahead_ask(next_a);
-		ahead_ask(next_b);
-		if (n == nv * ZR_W && t->rows - i >= MR)
-			fn(t->kc, a, b, c, t->ldc, t->add);
-		else
-			micro_edge(fn, t->kc, a, b, c, t->ldc, t->add, min(MR, t->rows - i), n,
-				   nv * ZR_W);
+	const struct zr_op_matmul *op = t->op;
+	const int can = t->cols <= DIRECT && op->a_dtype == ZR_F32 &&
+			!(op->flags & ZR_MM_TRANS_A) && op->lda % 512;
+	return can ? t->rows / MR * MR : 0;
+}
+
+/* All rows of the block against the packed panel of B for columns [j, j + n). */
+static void panel(const struct block *t, int64_t j, int64_t n, int nv, struct ahead *ask_a,
+		  struct ahead *ask_b)
+{
+	const struct zr_op_matmul *op = t->op;
+	const int64_t whole = n == nv * ZR_W ? t->rows / MR : 0, in_place = rows_in_place(t);
+	const float *packed = t->scratch + A_BLOCK;
+	rows_fn *fn = kernels[nv - 1][!(op->flags & ZR_MM_TRANS_A)];
+	struct rows r = { whole, t->kc, packed, KC, A_PANEL, t->scratch + B_PANEL,
+			  t->c + j, t->ldc, t->add, ask_a, ask_b };
+	if (in_place) {
+		r.a = (const float *)op->a + t->row0 * op->lda + t->k0;
+		r.lda = op->lda;
+		r.next_a = MR * op->lda;
+	}
+	const float *a = r.a;
+	fn(&r);
+	for (int64_t i = whole * MR; i < t->rows; i += MR) {
+		const int64_t at = i - in_place;
+		r.a = at < 0 ? a + i / MR * r.next_a : packed + at / MR * A_PANEL;
+		r.lda = at < 0 ? op->lda : KC;
+		r.c = t->c + i * t->ldc + j;
+		edge(fn, &r, min(MR, t->rows - i), n, nv * ZR_W);
 	}
 }
 
@@ -264,10 +345,13 @@ static void block(const struct block *t)
 	const struct zr_op_matmul *op = t->op;
 	int64_t calls = (t->rows + MR - 1) / MR, next = t->k0 + t->kc,
 		next_kc = min(t->kc, (op->k + STEP - 1) / STEP - next), j;
+	const int64_t in_place = rows_in_place(t);
 	struct ahead a = { 0 }, b = { 0 };
 	if (next_kc > 0)
 		a = ahead_a(op, t->row0, t->rows, next, next_kc, calls * ((t->cols + NR - 1) / NR));
-	pack_a(op, t->row0, t->rows, t->k0, t->kc, t->scratch + A_BLOCK);
+	if (in_place < t->rows)
+		pack_a(op, t->row0 + in_place, t->rows - in_place, t->k0, t->kc,
+		       t->scratch + A_BLOCK);
 	for (j = 0; j < t->cols; j += NR) {
 		int64_t n = min(NR, t->cols - j), left = t->cols - j - n;
 		int nv = (int)((n + ZR_W - 1) / ZR_W);

@@ -10,9 +10,11 @@
 
 /* c[MR][nv * ZR_W] (ldc apart) = or += a panel of A, by rows, times a panel of B; both are filled
  * up with 0 to a multiple of 16 pairs. nv is constant. */
-ZR_INLINE void micro(const int nv, int64_t kc, const float *a, const float *b, float *c,
-		     int64_t ldc, int add)
+ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a, int64_t lda,
+		     const float *b, float *c, int64_t ldc, int add)
 {
+	(void)by_rows;
+	(void)lda;
 	_Alignas(64) float sums[MR * NR];
 	const int64_t a_stride = KC * sizeof(float), b_stride = nv * ZR_W * (int64_t)sizeof(float);
 	TILE_ZERO(0);
@@ -46,17 +48,5 @@ ZR_INLINE void micro(const int nv, int64_t kc, const float *a, const float *b, f
 			vstore_f32(at, x);
 		}
 }
-
-#define MICRO(nv) \
-	static void micro_##nv(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, \
-			       int add) \
-	{ \
-		micro(nv, kc, a, b, c, ldc, add); \
-	}
-MICRO(1)
-MICRO(2)
-
-typedef void micro_fn(int64_t, const float *, const float *, float *, int64_t, int);
-static micro_fn *const micros[NV][2] = { { micro_1, micro_1 }, { micro_2, micro_2 } };
 
 #endif
