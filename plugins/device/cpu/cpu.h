@@ -2,10 +2,10 @@
  *
  * cpu.h - private to the plugin device/cpu: its instance, and what its files offer each other.
  *
- * Every operation is cut into items at places that depend on its shapes only, and the host's
- * workers take the items in any order. An item either computes elements that no other item writes,
- * or a partial result that is later added in index order: so the bits do not depend on the workers
- * (I1).
+ * Every operation is cut into items, which the host's workers take in any order. An item either
+ * computes elements that no other item writes, or a partial result that is later added in index
+ * order. Sums are cut at places that depend on shapes only, elements among items by the number of
+ * workers too: so the bits do not depend on the workers (I1).
  */
 #ifndef ZR_DEVICE_CPU_H
 #define ZR_DEVICE_CPU_H

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * matmul.c - a matrix product as a grid of tiles, each computed whole by one worker. Where the grid
- * would be too small for the work (a long sum into a small result) K is split as well: the parts
- * are stored apart and added in index order. The grid depends on the shape only (I1). How K is cut
- * depends on M too, unless the caller wants each row as if it were alone: then K is not split. A
- * low-rank update is added to the sum over all of K, before it is rounded.
+ * matmul.c - a matrix product as a grid of tiles, each computed whole by one worker. Where eight
+ * workers would find too few tiles (a long sum into a small result) K is split as well: the parts
+ * are summed apart and added in index order. How K is split depends on the shape only (I1): on M,
+ * too, unless the caller wants each row as if it were alone, then K is not split. Tiles are cut for
+ * the workers that there are: fewer take larger ones, and all parts of a tile one after the other,
+ * in the cache, instead of as items of their own. A low-rank update is added to the sum over all
+ * of K, before it is rounded.
  */
 #include "cpu.h"
 
@@ -14,11 +16,19 @@
 #define BIG (1ll << 21) /* multiply-adds worth an item of their own */
 #define SHORTEST 256    /* length of the shortest part of a split sum */
 #define ROWS 16         /* of split sums that are added up by one item */
+#define TILE_M 256      /* of the largest tile */
+#define TILE_N 1536
+_Static_assert(ZR_GEMM_SCRATCH + 2 * TILE_M * TILE_N * sizeof(float) <= CPU_SCRATCH,
+	       "two tiles of sums beside the scratch of gemm_tile");
 
 struct grid {
 	int64_t tm, tn, tk;    /* size of a tile and length of a part of the sum */
 	int64_t nm, nn, nk;    /* how many */
+	int apart;             /* parts of the sum are items of their own */
 };
+
+static const int64_t tms[] = { TILE_M, 128, 64, 32 };
+#define LEN(a) (sizeof(a) / sizeof *(a))
 
 /* n cut in `parts` of a multiple of `unit` each, the last shorter. */
 static int64_t even(int64_t n, int64_t parts, int64_t unit)
@@ -55,14 +65,14 @@ static struct grid grid_with(int64_t m, int64_t n, int64_t k, int64_t tm, int64_
 /* The cheapest grid that has enough items, else the one with most. */
 static struct grid grid_of(int64_t m, int64_t n, int64_t k, int each_row)
 {
-	static const int64_t tms[] = { 256, 128, 64, 32 }, tns[] = { 1536, 768, 384, 192, 96, 48 };
+	static const int64_t tns[] = { TILE_N, 768, 384, 192, 96, 48 };
 	/* of a few rows it is B that takes the time */
 	int64_t work = each_row && m < 16 ? 16 : m, items, most = 0, cost, least = 0;
 	int64_t want = cpu_min(GRID, 1 + work * n / 1024 * k / (BIG / 1024));
 	struct grid best = { 0 }, g;
 	size_t i, j;
-	for (i = 0; i < sizeof tms / sizeof *tms; i++)
-		for (j = 0; j < sizeof tns / sizeof *tns; j++) {
+	for (i = 0; i < LEN(tms); i++)
+		for (j = 0; j < LEN(tns); j++) {
 			g = grid_with(m, n, k, tms[i], tns[j], want, each_row ? 1 : GRID);
 			items = cpu_min(g.nm * g.nn * g.nk, want);
 			cost = cost_of(&g);
@@ -72,6 +82,44 @@ static struct grid grid_of(int64_t m, int64_t n, int64_t k, int each_row)
 				least = cost;
 			}
 		}
+	return best;
+}
+
+/* What the busiest of so many workers does, in thousandths of multiply-adds. */
+static int64_t time_of(const struct grid *g, int64_t k, int64_t workers)
+{
+	const int64_t items = g->nm * g->nn * (g->apart ? g->nk : 1);
+	const int64_t add = g->nk > 1 ? (g->apart ? 35000 : 8000) / g->tk : 0;
+	return cpu_ceil_div(items, workers) * g->tm * g->tn * (g->apart ? g->tk : k) *
+	       (1000 + 9600 / g->tm + 9600 / g->tn + add);
+}
+
+/* g with tiles of about tm x tn. */
+static struct grid with_tiles(struct grid g, int64_t m, int64_t n, int64_t tm, int64_t tn)
+{
+	g.tm = even(m, cpu_ceil_div(m, tm), 8);
+	g.tn = even(n, cpu_ceil_div(n, tn), 48);
+	g.nm = cpu_ceil_div(m, g.tm);
+	g.nn = cpu_ceil_div(n, g.tn);
+	return g;
+}
+
+/* The fastest way to cut m x n for so many workers, K split as g has it. */
+static struct grid cut(struct grid g, int64_t m, int64_t n, int64_t k, int64_t workers)
+{
+	static const int64_t tns[] = { TILE_N, 1152, 768, 576, 384, 288, 192, 144, 96, 48 };
+	struct grid best = with_tiles(g, m, n, TILE_M, TILE_N);
+	int64_t least = INT64_MAX, time;
+	for (size_t i = 0; workers > 1 && i < LEN(tms) * LEN(tns); i++) {
+		struct grid t = with_tiles(g, m, n, tms[i / LEN(tns)], tns[i % LEN(tns)]);
+		for (t.apart = 0; t.apart <= (g.nk > 1); t.apart++) {
+			time = time_of(&t, k, workers);
+			if (time < least) {
+				best = t;
+				least = time;
+			}
+		}
+	}
 	return best;
 }
 
@@ -92,18 +140,21 @@ static void tile_item(void *arg, int64_t item, int32_t worker)
 
 /* ---- split sums ------------------------------------------------------------------ */
 
-/* The product over part `p` of K, stored as fp32 in its place of the split buffer. */
-static struct zr_op_matmul part_of(const struct job *j, int64_t p)
+/* The product over part `p` of K from (row, col) on, stored as fp32 at `to`. */
+static struct zr_op_matmul part_of(const struct job *j, int64_t p, int64_t row, int64_t col,
+				   float *to, int64_t ld)
 {
 	struct zr_op_matmul op = *j->op;
 	int64_t k0 = p * j->g.tk;
 	op.flags &= ZR_MM_TRANS_A | ZR_MM_TRANS_B;
-	op.a = cpu_at(op.a, op.a_dtype, op.flags & ZR_MM_TRANS_A ? k0 * op.lda : k0);
-	op.b = cpu_at(op.b, op.b_dtype, op.flags & ZR_MM_TRANS_B ? k0 : k0 * op.ldb);
+	op.a = cpu_at(op.a, op.a_dtype, op.flags & ZR_MM_TRANS_A ? k0 * op.lda + row :
+							     row * op.lda + k0);
+	op.b = cpu_at(op.b, op.b_dtype, op.flags & ZR_MM_TRANS_B ? col * op.ldb + k0 :
+							     k0 * op.ldb + col);
 	op.k = cpu_min(j->g.tk, op.k - k0);
-	op.d = cpu_split(j->d) + p * op.m * op.n;
+	op.d = to;
 	op.d_dtype = ZR_F32;
-	op.ldd = op.n;
+	op.ldd = ld;
 	op.bias = op.pre = NULL;
 	return op;
 }
@@ -111,11 +162,51 @@ static struct zr_op_matmul part_of(const struct job *j, int64_t p)
 static void part_item(void *arg, int64_t item, int32_t worker)
 {
 	const struct job *j = arg;
-	int64_t tiles = j->g.nm * j->g.nn, t = item % tiles;
+	int64_t tiles = j->g.nm * j->g.nn, t = item % tiles, p = item / tiles;
 	int64_t row = t / j->g.nn * j->g.tm, col = t % j->g.nn * j->g.tn;
-	struct zr_op_matmul op = part_of(j, item / tiles);
-	j->d->k->gemm_tile(&op, NULL, row, cpu_min(j->g.tm, op.m - row), col,
+	float *to = cpu_split(j->d) + (p * j->op->m + row) * j->op->n + col;
+	struct zr_op_matmul op = part_of(j, p, row, col, to, j->op->n);
+	j->d->k->gemm_tile(&op, NULL, 0, cpu_min(j->g.tm, op.m - row), 0,
 			   cpu_min(j->g.tn, op.n - col), cpu_scratch(j->d, worker));
+}
+
+/* What the operation does to rows x cols sums. */
+static void finish(const struct job *j, int64_t row, int64_t rows, int64_t col, int64_t cols,
+		   float *sum, int64_t ld, int32_t worker)
+{
+	const struct zr_op_matmul *op = j->op;
+	const int64_t at = row * op->ldd + col;
+	if (j->low)
+		j->d->k->gemm_low_rank(j->low, row, rows, col, cols, sum, ld,
+				       cpu_scratch(j->d, worker));
+	j->d->k->gemm_finish(op, sum, ld, rows, cols,
+			     op->bias ? cpu_at(op->bias, op->b_dtype, col) : NULL,
+			     cpu_at(op->d, op->d_dtype, at),
+			     op->pre ? cpu_at(op->pre, op->d_dtype, at) : NULL);
+}
+
+/* to[0..n) += part[0..n) */
+static void add(float *restrict to, const float *restrict part, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		to[i] += part[i];
+}
+
+/* A tile, part by part. */
+static void parts_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct job *j = arg;
+	int64_t row = item / j->g.nn * j->g.tm, col = item % j->g.nn * j->g.tn;
+	int64_t rows = cpu_min(j->g.tm, j->op->m - row), cols = cpu_min(j->g.tn, j->op->n - col);
+	char *scratch = cpu_scratch(j->d, worker);
+	float *sum = (float *)(void *)(scratch + ZR_GEMM_SCRATCH), *part = sum + rows * cols;
+	for (int64_t p = 0; p < j->g.nk; p++) {
+		struct zr_op_matmul op = part_of(j, p, row, col, p ? part : sum, cols);
+		j->d->k->gemm_tile(&op, NULL, 0, rows, 0, cols, scratch);
+		if (p)
+			add(sum, part, rows * cols);
+	}
+	finish(j, row, rows, col, cols, sum, cols, worker);
 }
 
 /* Some rows of the result: the parts in index order, then what the operation does to a sum. */
@@ -128,15 +219,9 @@ static void sum_item(void *arg, int64_t item, int32_t worker)
 	const float *part = sum;
 	for (int64_t p = 1; p < j->g.nk; p++) {
 		part += op->m * op->n;
-		for (int64_t i = 0; i < n; i++)
-			sum[i] += part[i];
+		add(sum, part, n);
 	}
-	if (j->low)
-		j->d->k->gemm_low_rank(j->low, row, rows, 0, op->n, sum, op->n,
-				       cpu_scratch(j->d, worker));
-	j->d->k->gemm_finish(op, sum, op->n, rows, op->n, op->bias,
-			     cpu_at(op->d, op->d_dtype, row * op->ldd),
-			     op->pre ? cpu_at(op->pre, op->d_dtype, row * op->ldd) : NULL);
+	finish(j, row, rows, 0, op->n, sum, op->n, worker);
 }
 
 static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
@@ -153,6 +238,15 @@ static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
 	return rc ? rc : zr_check_gelu(d->h, "matmul", op->activation);
 }
 
+/* How many items a product is worth: two for each worker, one of which may be slow. */
+static int64_t takers(const struct zr_inst *d, const struct zr_op_matmul *op)
+{
+	/* of a few rows it is B that takes the time */
+	const int64_t rows = op->flags & ZR_MM_EACH_ROW && op->m < 16 ? 16 : op->m;
+	const int64_t worth = 1 + rows * op->n / 1024 * op->k / (BIG / 1024);
+	return d->workers < 2 ? 1 : cpu_min(2 * d->workers, worth);
+}
+
 /* Some rows and columns of a product [m, n]. */
 static int run(const struct zr_ops *ops, const struct zr_op_matmul *op,
 	       const struct zr_op_matmul_low_rank *low, int64_t m, int64_t n)
@@ -163,11 +257,10 @@ static int run(const struct zr_ops *ops, const struct zr_op_matmul *op,
 	if (rc || op->m < 1 || op->n < 1)
 		return rc;
 	job.g = grid_of(m, n, op->k, !!(op->flags & ZR_MM_EACH_ROW));
-	job.g.nm = cpu_ceil_div(op->m, job.g.tm);
-	job.g.nn = cpu_ceil_div(op->n, job.g.tn);
+	job.g = cut(job.g, op->m, op->n, op->k, takers(ops->dev, op));
 	tiles = job.g.nm * job.g.nn;
-	if (job.g.nk == 1) {
-		cpu_parallel(ops->dev, tiles, tile_item, &job);
+	if (!job.g.apart) {
+		cpu_parallel(ops->dev, tiles, job.g.nk > 1 ? parts_item : tile_item, &job);
 		return ZR_OK;
 	}
 	cpu_parallel(ops->dev, tiles * job.g.nk, part_item, &job);
