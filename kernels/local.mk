@@ -11,6 +11,7 @@ kernel_headers = \
 	%D%/elementwise.h \
 	%D%/kernels.h \
 	%D%/cpu/adamw.h \
+	%D%/cpu/attention_blocks.h \
 	%D%/cpu/attention_pairs.h \
 	%D%/cpu/attention_simd.h \
 	%D%/cpu/bf16_pairs.h \

@@ -314,6 +314,7 @@ static uint64_t layout(struct pairs *x, const struct zr_op_attention *o, char *b
 	w->window = o->window ? o->window : o->length;
 	Dp = w->Dp = UP(w->D, NR * ZR_W);
 	w->panel_size = Dp * PW;
+	w->lds = PW;
 	tile = TQ * Dp * f;
 	x->unit = o->softcap > 0 ? 1 : o->scale;
 	x->k = carve(base, &used, KEYS * Dp / 2 * f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention_simd.h - the tiles of attention.simd.c and attention_pairs.simd.c: their products in
- * fp32, how they are loaded and stored, a panel's mask and dropout, and the sum of parts.
+ * attention_simd.h - the tiles of attention.simd.c and attention_pairs.simd.c: how they are loaded
+ * and stored, a panel's mask and dropout, and the sum of parts.
  */
 #ifndef ZEROTH_KERNELS_CPU_ATTENTION_SIMD_H
 #define ZEROTH_KERNELS_CPU_ATTENTION_SIMD_H
@@ -9,7 +9,7 @@
 #include "simd.h"
 #include "table.h"
 
-#define TQ 128 /* queries per tile: how often a loaded K and V is used */
+#define TQ 128 /* queries per tile in pairs: how often a loaded K and V is used */
 #define TK 64
 #define PW 32
 #define PV (PW / ZR_W) /* vectors across a panel */
@@ -26,23 +26,32 @@
 #define KEYS UP(TK, MR)
 /* dropout factors of a query and a tile's keys, wherever they start */
 #define WORDS (4 + TK + 4 * ZR_W)
-#define UNROLL _Pragma("GCC unroll 16")
+
+/* Rows of K and V, in turns from K of a token on, that are wanted in the cache: [row, end). */
+struct ahead {
+	int64_t row, end;
+};
 
 /* The work on one document of a head: where its operands are, and scratch. Panels are [D, PW],
  * panel_size floats. Tokens are counted from the document's first one. */
 struct work {
 	const struct zr_op_attention *o;
-	int64_t T, D, Dp, ldk, panel_size;
+	int64_t T, D, Dp, panel_size;
+	int64_t tq;              /* queries per tile in fp32 */
+	int64_t ldk, lds;        /* between rows of k and v, of p and ds */
 	int64_t window;          /* tokens that a query attends to, at most all */
 	int64_t b, h, g;         /* batch entry, query head, key-value head */
 	int64_t start;           /* the document's first token; T of them */
 	float *k, *v;            /* [KEYS, ldk] */
-	float *p, *ds;           /* [KEYS, PW] */
+	float *p, *ds;           /* [KEYS, lds] */
 	float *keep, *words;     /* [KEYS, PW], [PW, WORDS]: dropout's factors */
-	float *max, *sum;        /* [TQ] */
-	float *rows, *drows;     /* [TQ, Dp]: Q, dO */
-	float *qt, *ot, *dot;    /* panels: Q, O or dQ, dO */
+	float *max, *sum;        /* of each query of a tile */
+	float *shrink;           /* [PW] */
+	float *rows, *drows;     /* [queries, Dp]: Q, dO */
+	float *qt, *dot;         /* panels: Q, dO */
+	float *ot;               /* O or dQ: panels in pairs, [queries, Dp] in fp32 */
 	float *dk, *dv;          /* [T + KEYS, Dp], sums of a part */
+	struct ahead *ahead;
 };
 
 static inline int64_t least(int64_t a, int64_t b)
@@ -55,107 +64,72 @@ static inline int64_t most(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* ---- products -------------------------------------------------------------------- */
-
-/* c[MR, NR*ZR_W] (+)= sum over k of a[m*row + k*step] * b[k, NR*ZR_W] */
-ZR_INLINE void micro(int add, float *c, int64_t ldc, const float *a, int64_t row, int64_t step,
-		     const float *b, int64_t ldb, int64_t k)
-{
-	vf acc[MR][NR];
-
-	UNROLL for (int i = 0; i < MR; i++)
-		UNROLL for (int n = 0; n < NR; n++)
-			acc[i][n] = add ? vload_f32(c + i * ldc + n * ZR_W) : vset(0);
-	for (int64_t j = 0; j < k; j++) {
-		vf y[NR];
-		UNROLL for (int n = 0; n < NR; n++)
-			y[n] = vload_f32(b + n * ZR_W);
-		UNROLL for (int i = 0; i < MR; i++) {
-			vf x = vset(a[i * row]);
-			UNROLL for (int n = 0; n < NR; n++)
-				acc[i][n] = vfma(x, y[n], acc[i][n]);
-		}
-		a += step;
-		b += ldb;
-	}
-	UNROLL for (int i = 0; i < MR; i++)
-		UNROLL for (int n = 0; n < NR; n++)
-			vstore_f32(c + i * ldc + n * ZR_W, acc[i][n]);
-}
-
-/* c[UP(m, MR), n] (+)= A b[k, n]; n a multiple of NR * ZR_W. */
-ZR_INLINE void product(int add, float *c, int64_t ldc, const float *a, int64_t row, int64_t step,
-		       const float *b, int64_t ldb, int64_t m, int64_t n, int64_t k)
-{
-	for (int64_t col = 0; col < n; col += NR * ZR_W)
-		for (int64_t i = 0; i < m; i += MR)
-			micro(add, c + i * ldc + col, ldc, a + i * row, row, step, b + col, ldb, k);
-}
-
-/* c[keys, PW] = a[keys, D] b[D, PW] */
-static inline void scores(const struct work *w, float *c, const float *a, const float *b,
-			  int64_t keys)
-{
-	product(0, c, PW, a, w->ldk, 1, b, PW, keys, PW, w->D);
-}
-
-/* c[keys, Dp] += a[keys, PW] b[PW, Dp] */
-static inline void add_keys(const struct work *w, float *c, const float *a, const float *b,
-			    int64_t keys)
-{
-	product(1, c, w->Dp, a, PW, 1, b, w->Dp, keys, w->Dp, PW);
-}
-
-/* c[D, PW] += a[keys, D]' b[keys, PW] */
-static inline void add_queries(const struct work *w, float *c, const float *a, const float *b,
-			       int64_t keys)
-{
-	product(1, c, PW, a, 1, w->ldk, b, PW, w->D, PW, keys);
-}
-
 /* ---- load and store -------------------------------------------------------------- */
 
 ZR_INLINE void load(float *dst, int64_t ld, int64_t padded, const void *src, int64_t stride,
-		    int64_t n, int64_t D, float scale, int32_t dtype)
+		    int64_t n, int64_t D, int64_t Dp, float scale, int32_t dtype)
 {
-	for (int64_t i = 0; i < padded; i++) {
+	vf by = vset(scale);
+
+	for (int64_t i = 0; i < n; i++) {
+		const int64_t e = i * stride;
+		float *to = dst + i * ld;
 		int64_t d = 0;
-		for (; i < n && d < D; d += ZR_W) {
-			int64_t e = i * stride + d;
-			vf x = D - d < ZR_W ? vload_n(src, e, dtype, (int)(D - d)) :
-					      vload(src, e, dtype);
-			vstore_f32(dst + i * ld + d, x * vset(scale));
+		for (; d + 4 * ZR_W <= D; d += 4 * ZR_W)
+			UNROLL for (int k = 0; k < 4 * ZR_W; k += ZR_W)
+				vstore_f32(to + d + k, vload(src, e + d + k, dtype) * by);
+		for (; d < D; d += ZR_W) {
+			vf x = D - d < ZR_W ? vload_n(src, e + d, dtype, (int)(D - d)) :
+					      vload(src, e + d, dtype);
+			vstore_f32(to + d, x * by);
 		}
-		for (; d < ld; d++)
-			dst[i * ld + d] = 0;
+		for (; d < Dp; d += ZR_W)
+			vstore_f32(to + d, vset(0));
 	}
+	for (int64_t i = n; i < padded; i++)
+		memset(dst + i * ld, 0, (size_t)Dp * sizeof *dst);
 }
 
-/* dst[padded, ld] = scale * rows [0, n) of src, `stride` elements apart, D wide; zeros around. */
+/* dst[padded, Dp] = scale * rows [0, n) of src, `stride` elements apart, D wide; zeros around. */
 static inline void load_rows(const struct work *w, float *dst, int64_t ld, int64_t padded,
 			     const void *src, int64_t stride, int64_t n, float scale)
 {
-	ZR_BY_DTYPE(w->o->dtype, load, dst, ld, padded, src, stride, n, w->D, scale);
+	ZR_BY_DTYPE(w->o->dtype, load, dst, ld, padded, src, stride, n, w->D, w->Dp, scale);
 }
 
 ZR_INLINE void store(void *dst, int64_t stride, const float *src, int64_t ld, int64_t n, int64_t D,
-		     float scale, int32_t dtype)
+		     const float *scale, int each, int32_t dtype)
 {
-	for (int64_t i = 0; i < n; i++)
-		for (int64_t d = 0; d < D; d += ZR_W) {
-			vf x = vload_f32(src + i * ld + d) * vset(scale);
+	for (int64_t i = 0; i < n; i++) {
+		const int64_t e = i * stride;
+		const float *from = src + i * ld;
+		vf by = vset(scale[each ? i : 0]);
+		int64_t d = 0;
+		for (; d + 4 * ZR_W <= D; d += 4 * ZR_W)
+			UNROLL for (int k = 0; k < 4 * ZR_W; k += ZR_W)
+				vstore(dst, e + d + k, dtype, vload_f32(from + d + k) * by);
+		for (; d < D; d += ZR_W) {
+			vf x = vload_f32(from + d) * by;
 			if (D - d < ZR_W)
-				vstore_n(dst, i * stride + d, dtype, x, (int)(D - d));
+				vstore_n(dst, e + d, dtype, x, (int)(D - d));
 			else
-				vstore(dst, i * stride + d, dtype, x);
+				vstore(dst, e + d, dtype, x);
 		}
+	}
 }
 
 /* rows [0, n) of dst, `stride` elements apart = scale * src[n, Dp] */
 static inline void store_rows(const struct work *w, void *dst, int64_t stride, const float *src,
 			      int64_t n, float scale)
 {
-	ZR_BY_DTYPE(w->o->dtype, store, dst, stride, src, w->Dp, n, w->D, scale);
+	ZR_BY_DTYPE(w->o->dtype, store, dst, stride, src, w->Dp, n, w->D, &scale, 0);
+}
+
+/* The same with a scale of each row. */
+static inline void store_scaled(const struct work *w, void *dst, int64_t stride, const float *src,
+				int64_t n, const float *scale)
+{
+	ZR_BY_DTYPE(w->o->dtype, store, dst, stride, src, w->Dp, n, w->D, scale, 1);
 }
 
 /* dst[cols, ldd] = src[rows, lds]'; rows and cols are multiples of 4 */
@@ -230,15 +204,6 @@ static inline int next_document(struct work *w)
 	return w->T > 0;
 }
 
-static inline void load_keys(const struct work *w, int64_t k0)
-{
-	const struct zr_op_attention *o = w->o;
-	int64_t n = least(TK, w->T - k0);
-
-	load_rows(w, w->k, w->ldk, UP(n, MR), at_k(w, o->k, k0), o->k_stride, n, 1);
-	load_rows(w, w->v, w->ldk, UP(n, MR), at_v(w, o->v, k0), o->v_stride, n, 1);
-}
-
 /* Rows of the tile's panels from rows, or back. */
 static inline void to_panels(const struct work *w, float *panels, const float *rows, int64_t n)
 {
@@ -252,17 +217,7 @@ static inline void to_rows(const struct work *w, float *rows, const float *panel
 		transpose(rows + i * w->Dp, w->Dp, panels + i / PW * w->panel_size, PW, w->Dp, PW);
 }
 
-/* ---- a panel's soft cap, mask and dropout ---------------------------------------- */
-
-/* s[keys, PW], formula of zr_softcap. */
-static inline void cap_panel(float *s, int64_t keys, float cap)
-{
-	vf c = vset(cap), r = vset(1) / c;
-
-	for (int64_t i = 0; i < keys * PW; i += ZR_W)
-		vstore_f32(s + i, c * vtanh(vload_f32(s + i) * r));
-}
-
+/* ---- a panel's mask and dropout -------------------------------------------------- */
 
 /* The first tile of keys that query q0 attends to. */
 static inline int64_t first_tile(const struct work *w, int64_t q0)
@@ -285,7 +240,7 @@ static inline void mask_panel(const struct work *w, float *s, int64_t q0, int64_
 	for (int64_t j = q0 < k0 ? 0 : q0 - k0 + 1; j < keys; j++)
 		for (int c = 0; c < PV; c++) {
 			int64_t n = k0 + j - q0 - c * ZR_W; /* lanes whose query precedes the key */
-			float *at_s = s + j * PW + c * ZR_W;
+			float *at_s = s + j * w->lds + c * ZR_W;
 			if (n > 0)
 				vstore_f32(at_s,
 					   vfirst(vset(-INFINITY), vlanes(n), vload_f32(at_s)));
@@ -293,21 +248,10 @@ static inline void mask_panel(const struct work *w, float *s, int64_t q0, int64_
 	for (int64_t j = 0; j < least(keys, passed); j++)
 		for (int c = 0; c < PV; c++) {
 			int64_t n = w->window + k0 + j - q0 - c * ZR_W; /* that still do */
-			float *at_s = s + j * PW + c * ZR_W;
+			float *at_s = s + j * w->lds + c * ZR_W;
 			vstore_f32(at_s, vfirst(vload_f32(at_s), vlanes(most(n, 0)),
 						vset(-INFINITY)));
 		}
-}
-
-/* p[keys, PW]: scores of panel i of the tile, the queries from q0 on, against the keys in scratch,
- * from k0 on. */
-static inline void score_panel(const struct work *w, int64_t i, int64_t q0, int64_t k0,
-			       int64_t keys)
-{
-	scores(w, w->p, w->k, w->qt + i * w->panel_size, keys);
-	if (w->o->softcap > 0)
-		cap_panel(w->p, keys, w->o->softcap);
-	mask_panel(w, w->p, q0, k0, keys);
 }
 
 /* keep[keys, PW] = 0 or 1 / (1 - dropout) */

@@ -65,10 +65,9 @@
 _Static_assert((UPDATE + MC * UC) * sizeof(float) <= ZR_GEMM_SCRATCH, "scratch of gemm_tile");
 _Static_assert(UC % NR == 0, "columns of a low-rank update");
 
-#ifdef __clang__
+#ifdef __clang__ /* which unrolls the whole of these on demand alone */
+#undef UNROLL
 #define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 8")
 #endif
 
 static int64_t min(int64_t a, int64_t b)

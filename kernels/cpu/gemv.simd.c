@@ -16,7 +16,6 @@
 #define AHEAD 8 /* rows of B that are fetched ahead */
 #define GROUPS 2 /* vectors of columns summed side by side: a chain alone waits for itself */
 
-#define UNROLL _Pragma("GCC unroll 16")
 
 static int64_t min(int64_t a, int64_t b)
 {

@@ -21,6 +21,10 @@
 /* Name of a vector kernel: zr_<op>_avx2, zr_<op>_avx512. */
 #define ZR_SIMD(op) ZR_CAT(ZR_CAT(zr_##op, _), ZR_ISA)
 
+#define UNROLL _Pragma("GCC unroll 16")
+/* For i from 0 on below n, a constant of at most `most`, which is a number: in time for clang. */
+#define UNROLLED(i, most, n) UNROLL for (int i = 0; i < (most); i++) if (i < (n))
+
 /* body(..., dtype) with a constant dtype. */
 #define ZR_BY_DTYPE(dtype, body, ...) \
 	do { \
@@ -123,6 +127,31 @@ ZR_INLINE vf vexp(vf x)
 	vf n = (c * vset(ZR_EXP_LOG2E) + vset(ZR_ROUND_MAGIC)) - vset(ZR_ROUND_MAGIC);
 	vf r = vfma(n, vset(-ZR_EXP_LN2_LO), vfma(n, vset(-ZR_EXP_LN2_HI), c));
 	return vzero_where_less(vscale2(vexp_less_1(r) + vset(1), n), x, vset(ZR_EXP_MIN));
+}
+
+/* The same of n <= 8 vectors whose elements are not above 0: one does not wait for the other. */
+ZR_INLINE void vexp_small(vf *x, int n)
+{
+	vf whole[8], r[8], q[8];
+
+	UNROLLED(i, 8, n)
+		whole[i] = (x[i] * vset(ZR_EXP_LOG2E) + vset(ZR_ROUND_MAGIC)) - vset(ZR_ROUND_MAGIC);
+	UNROLLED(i, 8, n)
+		r[i] = vfma(whole[i], vset(-ZR_EXP_LN2_HI), x[i]);
+	UNROLLED(i, 8, n)
+		r[i] = vfma(whole[i], vset(-ZR_EXP_LN2_LO), r[i]);
+	UNROLLED(i, 8, n)
+		q[i] = vfma(vset(ZR_EXP_Q4), r[i], vset(ZR_EXP_Q3));
+	UNROLLED(i, 8, n)
+		q[i] = vfma(q[i], r[i], vset(ZR_EXP_Q2));
+	UNROLLED(i, 8, n)
+		q[i] = vfma(q[i], r[i], vset(ZR_EXP_Q1));
+	UNROLLED(i, 8, n)
+		q[i] = vfma(q[i], r[i], vset(ZR_EXP_Q0));
+	UNROLLED(i, 8, n)
+		q[i] = vfma(q[i], r[i] * r[i], r[i]) + vset(1);
+	UNROLLED(i, 8, n)
+		x[i] = vzero_where_less(vscale2_small(q[i], whole[i]), x[i], vset(ZR_EXP_MIN));
 }
 
 /* tanh, formula and bits of zr_tanhf. */

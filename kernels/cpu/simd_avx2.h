@@ -150,6 +150,13 @@ ZR_INLINE vf vscale2(vf x, vf n)
 	       _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
 }
 
+/* The same of n in [-126, 127]. */
+ZR_INLINE vf vscale2_small(vf x, vf n)
+{
+	vi e = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+	return x * _mm256_castsi256_ps(_mm256_slli_epi32(e, 23));
+}
+
 /* x, 0 in the lanes where a < b */
 ZR_INLINE vf vzero_where_less(vf x, vf a, vf b)
 {

@@ -113,6 +113,7 @@ ZR_INLINE vf vsign(vf x)
 	return _mm512_mask_mov_ps(one, _mm512_cmp_ps_mask(x, vset(0), _CMP_EQ_UQ), x);
 }
 ZR_INLINE vf vscale2(vf x, vf n) { return _mm512_scalef_ps(x, n); } /* x 2^n, n an integer */
+ZR_INLINE vf vscale2_small(vf x, vf n) { return vscale2(x, n); }
 
 /* x, 0 in the lanes where a < b */
 ZR_INLINE vf vzero_where_less(vf x, vf a, vf b)
