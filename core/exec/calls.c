@@ -2,6 +2,7 @@
  *
  * calls.c - what the session itself does within a program: losses, the boundary, scalars and sums of an update.
  */
+#include <math.h>
 #include <string.h>
 
 #include "core/exec/exec.h"
@@ -101,9 +102,21 @@ static int add_sums(struct zr_session *s, const struct zr_call *c)
 	return 0;
 }
 
+/* What the sums over parameters are, once those of all ranks are in them. */
 static int take_totals(struct zr_session *s, const struct zr_call *c)
 {
-	return zr_partial_take(s, (struct zr_exact *)c->at[0], (double *)c->at[1]);
+	const struct zr_setup *setup = s->setup;
+	struct zr_exact *sums = (struct zr_exact *)c->at[0];
+	double *totals = (double *)c->at[1];
+	uint32_t width = setup->plan.partial.width;
+	int rc = 0;
+	for (int64_t i = 0; !rc && i < (int64_t)setup->layout.n_tensors * width; i++) {
+		totals[i] = zr_exact_value(&sums[i]);
+		if (isnan(totals[i]))
+			rc = zr_err(s->err, ZR_ENUMERIC, "step %lld: what the optimizer sums over %s is not finite", (long long)s->step + 1,
+				    setup->layout.tensor[i / width].decl->name);
+	}
+	return rc;
 }
 
 int zr_begin_host(struct zr_session *s, const struct zr_call *c)

@@ -341,18 +341,15 @@ static void update(struct zr_lowering *l)
 	zr_low_fence(l);
 }
 
-static int is_publish(const struct zr_program *r, const struct zr_pop *op)
-{
-	return op->kind == ZR_P_PUBLISH || (op->kind == ZR_P_WAIT && r->op[op->target].kind == ZR_P_PUBLISH);
-}
-
 static void values(struct zr_lowering *l)
 {
 	for (int32_t id = ZR_PROG_LAST_MICRO; id <= ZR_PROG_UPDATE; id++) {
 		l->record = &l->s->program[id];
-		for (int32_t i = 0; !l->rc && i < l->record->n; i++)
-			if (is_publish(l->record, &l->record->op[i]))
-				lower_op(l, &l->record->op[i]);
+		for (int32_t i = 0; !l->rc && i < l->record->n; i++) {
+			const struct zr_pop *op = &l->record->op[i];
+			if (l->record->op[op->kind == ZR_P_WAIT ? op->target : i].kind == ZR_P_PUBLISH)
+				lower_op(l, op);
+		}
 	}
 	zr_low_fence(l);
 }

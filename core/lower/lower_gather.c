@@ -8,13 +8,6 @@
 #include "core/lower/lower.h"
 #include "core/program/route.h"
 
-/* This rank's part of a place that holds all shares. */
-static struct zr_operand own_share(const struct zr_lowering *l, int32_t u, struct zr_operand full)
-{
-	uint64_t share = zr_unit_share_bytes(l->s, u);
-	return zr_part(full, (uint64_t)l->s->mesh.group[l->s->groups[u].param].rank * share, share);
-}
-
 /* ---- gathers ---- */
 
 /* From where to where a hop brings a unit. at: of it in the bounce buffer, in host memory, which is
@@ -23,9 +16,10 @@ static struct zr_exchange leg(const struct zr_lowering *l, const struct zr_pop *
 			      const struct zr_route *r, int32_t hop, uint64_t at)
 {
 	struct zr_operand full = l->gathered[u], bounce = l->bounce[op - l->record->op];
-	struct zr_operand shard = zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u));
+	uint64_t share = zr_unit_share_bytes(l->s, u), before = (uint64_t)l->s->mesh.group[l->s->groups[u].param].rank * share;
+	struct zr_operand shard = zr_of_spot(l->s->plan.unit[u].param, share);
 	bounce = zr_part(bounce, at, zr_route_bounce_bytes(l->s, r, u));
-	struct zr_operand meet = r->whole ? bounce : full, own = own_share(l, u, meet);
+	struct zr_operand meet = r->whole ? bounce : full, own = zr_part(meet, before, share);
 	if (hop == ZR_HOP_READ)
 		return (struct zr_exchange){ shard, r->bounce && !r->whole ? bounce : own };
 	if (hop == ZR_HOP_COPY)

@@ -31,12 +31,6 @@ static int stores(const struct zr_lowering *l)
 	return l->store || zr_sums_locally(l->s);
 }
 
-/* Whether what leaves the device is the sum so far, and goes straight to its place. */
-static int goes_straight(const struct zr_lowering *l)
-{
-	return l->s->plan.stored_directly && stores(l);
-}
-
 static int sends(const struct zr_lowering *l)
 {
 	return !alone(l) && (l->last || !zr_sums_locally(l->s));
@@ -317,14 +311,15 @@ static void share_sums(struct zr_lowering *l, const struct zr_pop *op)
 	}
 }
 
-/* What was received goes on to another place. */
+/* What was received goes on to another place: what is the sum so far perhaps straight to its own. */
 static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_t region)
 {
+	int straight = l->s->plan.stored_directly && stores(l);
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		struct zr_operand *recv = &l->reduce[op->first + i].recv;
 		int64_t skip = l->slice.per ? l->slice.first - l->s->plan.unit[u].own.first : 0;
-		struct zr_operand to = goes_straight(l) ?
+		struct zr_operand to = straight ?
 			zr_part(owned_sum(l, u), (uint64_t)skip * ZR_BLOCK * 4, recv->bytes) :
 			zr_low_buffer(l, region, recv->bytes, 64);
 		zr_low_keep(l, recv);

@@ -21,13 +21,6 @@ static int in_arena(const struct zr_region *r)
 	return r->store <= ZR_STORE_HOST;
 }
 
-static void find_kinds(struct placing *p)
-{
-	for (int id = 0; id < ZR_LOWERED; id++)
-		for (int32_t i = 0; i < p->s->lowered[id].n_buffer; i++)
-			p->buffers[p->s->lowered[id].buffer[i].region] = 1;
-}
-
 static void place_always(struct placing *p)
 {
 	uint64_t *arena = p->s->plan.arena;
@@ -136,7 +129,9 @@ static void settle(struct zr_setup *s)
 int zr_place_all(struct zr_setup *s, struct zr_error *err)
 {
 	struct placing p = { .s = s, .region = s->plan.region, .err = err };
-	find_kinds(&p);
+	for (int id = 0; id < ZR_LOWERED; id++)
+		for (int32_t i = 0; i < s->lowered[id].n_buffer; i++)
+			p.buffers[s->lowered[id].buffer[i].region] = 1;
 	place_always(&p);
 	int rc = place_kinds(&p);
 	rc = rc ? rc : place_arena(&p, ZR_STORE_DEVICE);

@@ -44,11 +44,6 @@ struct rows {
 	int32_t points;         /* of a span */
 };
 
-static int overlap(const struct zr_buffer *x, const struct placed *y)
-{
-	return x->first <= y->last && y->first <= x->last;
-}
-
 /* The first in a row that does not end before `point`. */
 static int32_t alive(const struct row *r, int32_t point)
 {
@@ -86,7 +81,7 @@ static uint64_t first_fit(const struct zr_buffer *x, const struct rows *rows)
 	int32_t i = row_from(rows, at > rows->largest ? at - rows->largest : 0);
 	for (; i < rows->n && rows->row[i].offset < at + x->bytes; i++) {
 		const struct row *r = &rows->row[i];
-		for (int32_t k = alive(r, x->first); k < r->n && overlap(x, &r->placed[k]); k++) {
+		for (int32_t k = alive(r, x->first); k < r->n && r->placed[k].first <= x->last; k++) {
 			uint64_t end = zr_up(r->placed[k].end, x->align);
 			at = end > at ? end : at;
 		}

@@ -25,13 +25,6 @@ static struct zr_spot inside(struct zr_spot spot, int64_t blocks, int32_t dtype)
 	return spot;
 }
 
-/* Where in the compute copy the blocks begin that this rank holds, unless they are apart. */
-static int64_t held_in_param(const struct zr_setup *s, const struct zr_unit_memory *m, int32_t unit)
-{
-	const struct zr_groups *g = &s->groups[unit];
-	return g->param == ZR_GROUP_SELF ? s->mesh.group[g->state].rank * m->held.per : 0;
-}
-
 /* The compute copy of a unit, what this rank holds of it, and the master. In fp32 the master serves
  * as the compute copy wherever both are split alike and in the same tier, and where they are not of
  * one size is a part of it. What is frozen has a compute copy alone. */
@@ -50,7 +43,8 @@ static void place_values(const struct zr_setup *s, struct zr_plan *p, int32_t un
 				 kept == ZR_MASTER_SPLIT24 ? ZR_U8 :
 				 kept == ZR_MASTER_SPLIT   ? ZR_BF16 : ZR_F32);
 	m->param = serves && !apart && !part ? m->master : take(p, region, m->param_per, type);
-	m->held_copy = !apart ? inside(m->param, held_in_param(s, m, unit), type) :
+	int64_t before = g->param == ZR_GROUP_SELF ? s->mesh.group[g->state].rank * m->held.per : 0;
+	m->held_copy = !apart ? inside(m->param, before, type) :
 		       serves ? m->master : take(p, region, m->held.per, type);
 	if (part)
 		m->master = m->held_copy;

@@ -12,12 +12,6 @@ static const struct zr_unit *unit_at(const struct zr_model_decl *m, uint32_t i)
 	return (const struct zr_unit *)((const char *)m->units + (size_t)i * m->unit_stride);
 }
 
-static const struct zr_tensor *tensor_at(const struct zr_model_decl *m, const struct zr_unit *u,
-					 uint32_t i)
-{
-	return (const struct zr_tensor *)((const char *)u->tensors + (size_t)i * m->tensor_stride);
-}
-
 /* Elements of a shape; 0 if a dimension is not positive or the product is more than what is left. */
 static int64_t elements(const struct zr_tensor *t, int64_t left)
 {
@@ -36,7 +30,8 @@ static int place_unit(const struct zr_model_decl *m, struct zr_layout *l, int32_
 				     .block = l->blocks };
 	for (uint32_t k = 0; k < decl->n_tensors; k++) {
 		struct zr_place *t = &l->tensor[l->n_tensors++];
-		*t = (struct zr_place){ .decl = tensor_at(m, decl, k), .unit = i, .offset = u->elements, .block = l->blocks };
+		*t = (struct zr_place){ .unit = i, .offset = u->elements, .block = l->blocks };
+		t->decl = (const struct zr_tensor *)((const char *)decl->tensors + (size_t)k * m->tensor_stride);
 		t->flags = m->tensor_stride < sizeof *t->decl ? 0 : t->decl->flags;
 		t->elements = elements(t->decl, (1LL << 50) - l->parameters);
 		if (!t->elements)

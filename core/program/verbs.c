@@ -57,7 +57,6 @@ int zr_rec_emit(struct recorder *r, struct zr_pop op, const int32_t *units, int3
 int zr_rec_wait(struct recorder *r, int32_t target)
 {
 	r->p->op[target].hops = 0;
-	r->first = zr_rec_under_way(r, r->first);
 	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_WAIT, .target = target, .once = r->p->op[target].once }, NULL, 0);
 }
 
@@ -204,14 +203,6 @@ static int32_t some(struct recorder *r, const int32_t *units, int32_t n, int fro
 	return count;
 }
 
-/* Why a unit cannot be updated beside the backward of others, or NULL. */
-static const char *too_early(const struct recorder *r, int32_t unit)
-{
-	int copied = r->gathered[unit] && r->setup->groups[unit].param != ZR_GROUP_SELF;
-	return r->state[unit] != REDUCED ? "is updated before its gradient is reduced" :
-	       copied ? "is updated while a gathered copy of it is there" : NULL;
-}
-
 /* In the backward an update waits for its own reduce only. */
 static int check_early(struct recorder *r, const int32_t *units, int32_t n)
 {
@@ -220,7 +211,9 @@ static int check_early(struct recorder *r, const int32_t *units, int32_t n)
 		return zr_err(r->err, ZR_EINVAL, "[zero] %s: unit %s cannot be updated in the backward: %s, or update_in_backward = no",
 			      stage_name(r), r->setup->layout.unit[units[0]].name, reason);
 	for (int32_t i = 0; i < n; i++) {
-		const char *why = too_early(r, units[i]);
+		int copied = r->gathered[units[i]] && r->setup->groups[units[i]].param != ZR_GROUP_SELF;
+		const char *why = r->state[units[i]] != REDUCED ? "is updated before its gradient is reduced" :
+				  copied ? "is updated while a gathered copy of it is there" : NULL;
 		if (why)
 			return zr_rec_refuse(r, why, units[i]);
 	}

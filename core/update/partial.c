@@ -5,7 +5,6 @@
  * an integer, on this rank and then over all: no cut, order or number of ranks changes a sum
  * (invariant I1).
  */
-#include <math.h>
 #include <string.h>
 
 #include "core/memory/tier.h"
@@ -78,20 +77,6 @@ int zr_partial_subgroup(struct zr_session *s, const struct zr_opt_data *d)
 	int rc = 0;
 	for (zr_counted(s->setup, d->subgroup, &at, &end); !rc && at < end; at += ZR_CHUNK)
 		rc = add_blocks(s, d, at, end - at < ZR_CHUNK ? end - at : ZR_CHUNK);
-	return rc;
-}
-
-int zr_partial_take(struct zr_session *s, struct zr_exact *sums, double *totals)
-{
-	const struct zr_setup *setup = s->setup;
-	uint32_t width = setup->plan.partial.width;
-	int rc = 0;
-	for (int64_t i = 0; !rc && i < (int64_t)setup->layout.n_tensors * width; i++) {
-		totals[i] = zr_exact_value(&sums[i]);
-		if (isnan(totals[i]))
-			rc = zr_err(s->err, ZR_ENUMERIC, "step %lld: what the optimizer sums over %s is not finite", (long long)s->step + 1,
-				    setup->layout.tensor[i / width].decl->name);
-	}
 	return rc;
 }
 

@@ -37,10 +37,8 @@ struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t bloc
 
 int zr_step_subgroup(struct zr_session *s, const struct zr_opt_data *d);
 
-/* partial.c: adds a sub-group's part of the sums over whole parameters; what they are, once
- * those of all ranks are in `sums`; those of a step's segments. */
+/* partial.c: adds a sub-group's part of the sums over whole parameters; the sums of a step's segments. */
 int zr_partial_subgroup(struct zr_session *s, const struct zr_opt_data *d);
-int zr_partial_take(struct zr_session *s, struct zr_exact *sums, double *totals);
 int zr_partial_totals(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step);
 
 /* whole.c: a matrix's data lies together: its master, then each state, then the gradient. How
