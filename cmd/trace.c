@@ -199,6 +199,8 @@ void zr_trace_begin(struct zr_trace *t, int64_t step)
 {
 	t->step = step;
 	t->n = t->dropped = 0;
+	for (int id = 0; id < ZR_LOWERED; id++) /* writes of the step before may go on */
+		memset(t->latest[id], 0xff, (size_t)t->session->setup->lowered[id].n * sizeof **t->latest);
 }
 
 void zr_trace_note(struct zr_trace *t, const struct zr_lowered *p, int32_t n, int waited,
@@ -207,9 +209,9 @@ void zr_trace_note(struct zr_trace *t, const struct zr_lowered *p, int32_t n, in
 	int64_t begin = (int64_t)(1e9 * from) + t->since_1970;
 	int64_t end = (int64_t)(1e9 * to) + t->since_1970;
 	if (waited) {
-		struct event *e = &t->event[t->latest[p->id][n]];
 		if (t->latest[p->id][n] < 0)
 			return;
+		struct event *e = &t->event[t->latest[p->id][n]];
 		e->to = end;
 		e->waited += end - begin;
 		return;

@@ -12,12 +12,16 @@
 
 struct zr_subgroup;
 struct zr_chunk;
+struct zr_call;
 
 /* Addresses of a program's operands, and what its collectives exchange. */
 struct zr_bound {
 	char **at;               /* [n_operand] */
 	struct zr_comm_seg *seg; /* [n_operand] from the first operand of each collective on */
+	uint64_t *ticket;        /* [n] of each instruction that goes on, 0: nothing */
 };
+
+#define ZR_LATE 256
 
 struct zr_session {
 	struct zr_setup *setup;
@@ -40,7 +44,8 @@ struct zr_session {
 	const struct zr_lowered *running; /* NULL: none */
 	int32_t at, waiting;            /* instruction that runs now; 1: that is waited for */
 	struct zr_bound bound[ZR_LOWERED];
-	uint64_t *ticket;               /* [most instructions of a program] of what goes on, 0: nothing */
+	struct zr_late { int32_t program, instr; } late[ZR_LATE]; /* writes that outlast their program */
+	int32_t n_late;                 /* of them: what touches their bytes waits for them */
 	struct zr_source *from;         /* of the batch to come; NULL: of who samples */
 	int64_t sequences;              /* of it: those behind have no target; 0: they go round */
 	int32_t split;                  /* ZR_SPLIT_* of it */
@@ -127,5 +132,6 @@ int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const c
 int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const char *doing); /* likewise `it`, or the device under it */
 int zr_post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_ticket *ticket); /* device: of memory there */
 int zr_complete(struct zr_session *s, zr_ticket ticket);
+int zr_settle(struct zr_session *s, const struct zr_call *c); /* late writes that c meets end; NULL: all */
 
 #endif

@@ -42,7 +42,8 @@ static int bind_program(struct zr_session *s, int32_t id, struct zr_error *err)
 	struct zr_bound *b = &s->bound[id];
 	b->at = calloc((size_t)p->n_operand + 1, sizeof *b->at);
 	b->seg = calloc((size_t)p->n_operand + 1, sizeof *b->seg);
-	if (!b->at || !b->seg)
+	b->ticket = calloc((size_t)p->n + 1, sizeof *b->ticket);
+	if (!b->at || !b->seg || !b->ticket)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the addresses of a program");
 	for (int32_t k = 0; k < p->n_operand; k++)
 		b->at[k] = address(s, &p->operand[k]);
@@ -54,14 +55,10 @@ static int bind_program(struct zr_session *s, int32_t id, struct zr_error *err)
 
 int zr_bind(struct zr_session *s, struct zr_error *err)
 {
-	size_t most = 1;
 	int rc = 0;
-	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++) {
-		most = (size_t)s->setup->lowered[id].n > most ? (size_t)s->setup->lowered[id].n : most;
+	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++)
 		rc = bind_program(s, id, err);
-	}
-	s->ticket = calloc(most, sizeof *s->ticket);
-	return rc || s->ticket ? rc : zr_err(err, ZR_ENOMEM, "out of memory for the tickets of a program");
+	return rc;
 }
 
 void zr_unbind(struct zr_session *s)
@@ -69,6 +66,6 @@ void zr_unbind(struct zr_session *s)
 	for (int32_t id = 0; id < ZR_LOWERED; id++) {
 		free(s->bound[id].at);
 		free(s->bound[id].seg);
+		free(s->bound[id].ticket);
 	}
-	free(s->ticket);
 }

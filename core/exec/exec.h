@@ -44,8 +44,9 @@ void zr_unbind(struct zr_session *s);
 /* issue.c: instruction n of the program that runs begins; ends, if it goes on. A failure gets the text of what and where. */
 int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n);
 int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n);
+int zr_leave(struct zr_session *s, const struct zr_lowered *p, int32_t n); /* ends, unless it may be late */
 
-/* run.c: a program from its beginning to the end of all it began. */
+/* run.c: a program from its beginning to the end of all it began but its last writes. */
 int zr_run(struct zr_session *s, int32_t id, struct zr_error *err);
 
 /* What runs now, for people; allocates nothing. */

@@ -24,7 +24,7 @@ static struct zr_call call_of(const struct zr_session *s, const struct zr_lowere
 	const struct zr_bound *b = &s->bound[p->id];
 	int32_t first = p->instr[n].first;
 	const struct zr_operand *o = p->n_operand ? p->operand + first : NULL;
-	return (struct zr_call){ &p->instr[n], o, b->at + first, b->seg + first, &s->ticket[n] };
+	return (struct zr_call){ &p->instr[n], o, b->at + first, b->seg + first, &b->ticket[n] };
 }
 
 void zr_running_text(const struct zr_session *s, char *out, size_t size)
@@ -60,13 +60,60 @@ int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n)
 	return rc ? failed(s, rc) : 0;
 }
 
+/* ---- writes that outlast their program ---- */
+
+/* Whether c writes what a late write reads, or touches what it writes. */
+static int meets(const struct zr_call *w, const struct zr_call *c)
+{
+	for (int32_t k = 0; k < c->i->n; k++) {
+		const struct zr_operand *o = &c->o[k], *far = &w->o[1];
+		const char *here = w->at[0], *at = o->access & ZR_WRITES ? c->at[k] : NULL;
+		int there = o->region == far->region && o->at < far->at + far->bytes && far->at < o->at + o->bytes;
+		if (there || (at && at < here + far->bytes && here < at + o->bytes))
+			return 1;
+	}
+	return 0;
+}
+
+int zr_settle(struct zr_session *s, const struct zr_call *c)
+{
+	const struct zr_lowered *running = s->running;
+	int32_t n = s->n_late, at = s->at;
+	int rc = 0;
+	s->n_late = 0;
+	for (int32_t k = 0; k < n; k++) {
+		const struct zr_lowered *p = s->running = &s->setup->lowered[s->late[k].program];
+		struct zr_call w = call_of(s, p, s->late[k].instr);
+		if (rc || (c && !meets(&w, c)))
+			s->late[s->n_late++] = s->late[k];
+		else
+			rc = zr_end(s, p, s->late[k].instr);
+	}
+	s->running = running;
+	s->at = at;
+	return rc;
+}
+
+/* Only a buffer is written by nothing but instructions. */
+int zr_leave(struct zr_session *s, const struct zr_lowered *p, int32_t n)
+{
+	struct zr_call c = call_of(s, p, n);
+	if (c.i->kind != ZR_I_WRITE || !*c.ticket || !c.o[0].buffer || s->n_late == ZR_LATE)
+		return zr_end(s, p, n);
+	s->late[s->n_late++] = (struct zr_late){ p->id, n };
+	return 0;
+}
+
 int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n)
 {
 	struct zr_call c = call_of(s, p, n);
+	int rc = zr_settle(s, &c);
+	if (rc)
+		return rc;
 	s->at = n;
 	s->waiting = 0;
 	*c.ticket = 0;
-	int rc = begin[c.i->kind](s, &c);
+	rc = begin[c.i->kind](s, &c);
 	if (!rc && s->ran)
 		s->ran(s->ran_arg, p, n, 0);
 	return rc && rc != ZR_EAGAIN ? failed(s, rc) : rc;

@@ -12,7 +12,7 @@ static int run_one(struct zr_session *s, const struct zr_lowered *p, int32_t n)
 		rc = zr_end(s, p, p->dep[k]);
 	rc = rc ? rc : zr_begin(s, p, n);
 	for (int32_t k = 0; rc == ZR_EAGAIN && k < n; k++) /* comm holds no more: the oldest ends */
-		if (s->ticket[k] && !(rc = zr_end(s, p, k)))
+		if (s->bound[p->id].ticket[k] && !(rc = zr_end(s, p, k)))
 			rc = zr_begin(s, p, n);
 	return rc;
 }
@@ -26,7 +26,7 @@ int zr_run(struct zr_session *s, int32_t id, struct zr_error *err)
 	for (int32_t n = 0; !rc && n < p->n; n++)
 		rc = run_one(s, p, n);
 	for (int32_t n = 0; !rc && n < p->n; n++)
-		rc = zr_end(s, p, n);
+		rc = zr_leave(s, p, n);
 	s->in_place += p->in_place;
 	s->running = NULL;
 	return rc;

@@ -125,7 +125,7 @@ void zr_low_pending(struct zr_lowering *l); /* what a reduce left for when the d
 /* lower_update.c */
 void zr_low_subgroups(struct zr_lowering *l); /* lists those of the program, makes what they need */
 void zr_low_update(struct zr_lowering *l, const struct zr_pop *op);
-void zr_low_ahead(struct zr_lowering *l); /* beside layers: the first sub-groups of an update in the backward */
+void zr_low_ahead(struct zr_lowering *l, const struct zr_pop *op); /* reads beside a layer */
 void zr_low_partial(struct zr_lowering *l);
 
 void zr_low_whole(struct zr_lowering *l); /* lower_whole.c */

@@ -152,5 +152,5 @@ void zr_low_layer(struct zr_lowering *l, const struct zr_pop *op)
 		if (l->s->plan.unit[use->units[k]].part)
 			call_parts(l, c, use->units[k]);
 	zr_low_pending(l);
-	zr_low_ahead(l);
+	zr_low_ahead(l, op);
 }

@@ -89,10 +89,11 @@ static void make_tables(struct zr_lowering *l)
 
 void zr_low_subgroups(struct zr_lowering *l)
 {
-	int narrow = l->s->types.master != ZR_MASTER_FP32;
-	if (!zr_program_updates(l->record))
+	int narrow = l->s->types.master != ZR_MASTER_FP32, updates = zr_program_updates(l->record);
+	if (updates || (l->p->id == ZR_S_FIRST && zr_program_updates(&l->s->program[ZR_PROG_LAST_MICRO])))
+		l->staging = zr_low_whole_life(l, ZR_R_STAGING, l->s->plan.staging.bytes);
+	if (!updates)
 		return;
-	l->staging = zr_low_whole_life(l, ZR_R_STAGING, l->s->plan.staging.bytes);
 	l->chunk = zr_low_whole_life(l, ZR_R_CHUNK, narrow ? ZR_CHUNK * ZR_BLOCK * 4 : 0);
 	make_tables(l);
 	for (int32_t i = 0; i < l->record->n; i++) {
@@ -136,12 +137,6 @@ void zr_low_secure(struct zr_lowering *l, int32_t number)
 			zr_low_arg(l, kept(l, p, d), ZR_READS);
 }
 
-static uint32_t sources(const struct zr_lowering *l)
-{
-	return ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_GRAD) | ZR_WITH_STATES |
-	       (l->s->types.master != ZR_MASTER_FP32 ? ZR_WITH(ZR_D_LOWP) : 0);
-}
-
 static int counts(const struct zr_lowering *l, const struct zr_subgroup *p)
 {
 	int64_t from, end;
@@ -150,10 +145,11 @@ static int counts(const struct zr_lowering *l, const struct zr_subgroup *p)
 
 static void read_until(struct zr_lowering *l, int32_t last, int partial)
 {
+	uint32_t lowp = l->s->types.master != ZR_MASTER_FP32 ? ZR_WITH(ZR_D_LOWP) : 0;
 	for (; l->subgroup_read <= last; l->subgroup_read++) {
 		const struct zr_subgroup *p = &l->p->subgroup[l->subgroup_read];
 		if (!partial || counts(l, p))
-			zr_low_pass(l, p, sources(l), 0);
+			zr_low_pass(l, p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_GRAD) | ZR_WITH_STATES | lowp, 0);
 	}
 }
 
@@ -169,10 +165,17 @@ static int32_t ahead(const struct zr_lowering *l, int32_t most)
 	return last < most ? (int32_t)last : most;
 }
 
-void zr_low_ahead(struct zr_lowering *l)
+/* In the forward as late as it goes, one per layer: writes of the step before leave the sets. */
+void zr_low_ahead(struct zr_lowering *l, const struct zr_pop *op)
 {
-	if (l->last && l->subgroup_next < l->subgroups)
-		read_until(l, ahead(l, readable(l, l->p->subgroup[l->subgroup_next].unit, 0) - 1), 0);
+	const struct zr_schedule *uses = &l->s->train_uses;
+	int32_t last = l->subgroup_next + l->s->plan.staging.ahead;
+	for (int32_t i = op->use + 1; !l->work_grad.buffer && last >= 0 && i < uses->n && uses->use[i].phase == ZR_FORWARD; i++)
+		last--;
+	if (!l->last || l->subgroup_next == l->subgroups)
+		return;
+	int32_t end = readable(l, l->p->subgroup[l->subgroup_next].unit, 0);
+	read_until(l, last < end ? last : end - 1, 0);
 }
 
 void zr_low_update(struct zr_lowering *l, const struct zr_pop *op)

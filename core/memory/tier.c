@@ -129,6 +129,8 @@ int zr_request(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t
 	*ticket = 0;
 	int rc = write ? v->write(o->it.inst, object, spot.at, memory, bytes, ticket) :
 			 v->read(o->it.inst, object, spot.at, memory, bytes, ticket);
+	if (rc == ZR_EAGAIN && s->n_late && !(rc = zr_settle(s, NULL))) /* it holds no more */
+		return zr_request(s, spot, memory, bytes, write, ticket);
 	return failed(s, spot.region, rc, write ? "write" : "read");
 }
 
@@ -145,6 +147,7 @@ int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t by
 	uint64_t ticket;
 	if (at)
 		return zr_copy(s, write ? at : memory, write ? memory : at, bytes);
-	int rc = zr_request(s, spot, memory, bytes, write, &ticket);
+	int rc = zr_settle(s, NULL);
+	rc = rc ? rc : zr_request(s, spot, memory, bytes, write, &ticket);
 	return rc ? rc : zr_requested(s, spot.region, ticket);
 }

@@ -37,7 +37,7 @@ struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t bloc
 
 int zr_step_subgroup(struct zr_session *s, const struct zr_opt_data *d);
 
-/* partial.c: adds a sub-group's part of the sums over whole parameters; the sums of a step's segments. */
+/* partial.c: adds a sub-group's part of sums over whole parameters; those of a step's segments. */
 int zr_partial_subgroup(struct zr_session *s, const struct zr_opt_data *d);
 int zr_partial_totals(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step);
 

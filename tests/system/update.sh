@@ -49,13 +49,17 @@ like 'block 7 is updated beside the backward of block 5' "$(sed -n '/backward of
 	'optimize +update \(unit h\.7\)'
 is 'the update program has nothing left' "$(sed -n '/^program update/,$p' <<<"$program" | grep -c optimize)" 0
 
-# On disk, what an update takes at once is not written, and its states are read beside the forward.
+# On disk, what an update takes at once is not written, and its states are read beside the forward, when writes of the step
+# before have left the buffers.
 mkdir -p "$scratch/disk"
 program=$(plan --program -o zero.plugin=stage1 -o offload.optimizer.plugin=nvme -o offload.optimizer.path="$scratch/disk" \
 	-o offload.gradient.plugin=nvme -o offload.gradient.path="$scratch/disk" -o train.train_batch_size=1 \
 	-o train.micro_batch_size=1 -o train.gradient_part_size=0 "${early[@]}" | sed -n '/^program last micro/,/^program eval/p')
 is 'no gradient is written that is taken at once' "$(grep -cE ' write .*> (parts of )?gradients' <<<"$program")" 0
-like 'the first states are read before the second layer' "$(sed '/forward of layer h\.0 /q' <<<"$program")" 'store +read .*\(unit ln_f\).*< optimizer state'
+forward=$(sed '/backward of layer/,$d' <<<"$program")
+like 'the first states are read beside the last layers of the forward' "$(sed '1,/forward of layer h\.5 /d' <<<"$forward")" \
+	'store +read .*\(unit ln_f\).*< optimizer state'
+is 'and not before' "$(sed '/forward of layer h\.5 /q' <<<"$forward" | grep -c '< optimizer state')" 0
 
 refused() { # refused NAME PATTERN OPTION...
 	local text code
