@@ -76,8 +76,12 @@ static void stop_all(struct zr_inst *c, const char *why)
 	atomic_store(&c->area->aborted, 2);
 }
 
+/* Waits a second for why: who writes it may have died. */
 static int stopped(struct zr_inst *c)
 {
+	const struct timespec nap = { 0, 1000000 };
+	for (int i = 0; i < 1000 && atomic_load(&c->area->aborted) != 2; i++)
+		nanosleep(&nap, NULL);
 	int written = atomic_load(&c->area->aborted) == 2;
 	return zr_fail(c->h, ZR_EPEER, "%s", written ? c->area->why : "another rank stopped");
 }

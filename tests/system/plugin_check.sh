@@ -137,6 +137,13 @@ spoilt comm 's/&c->op\[++c->done/\&c->op[++c->done, ticket/' outstanding 'wait\(
 spoilt comm 's/mine->doing = \*op;/mine->doing = *op; if (op->kind == ZR_COMM_FENCE) return 0;/' meeting 'wait\(\): .*a fence was over'
 spoilt comm 's/o->dtype == op->dtype && //' differences 'wait\(\): .*with a type other'
 spoilt comm 's/while (c->done < ticket/while (0/' abort 'wait\(\): .*after abort'
+# Who stops may be slow to write why: the others wait for it.
+sed "s/@ID@/broken/; s/snprintf(c->area->why/nanosleep(\&(struct timespec){ 0, 100000000 }, NULL); &/" \
+	"$ZR_SRCDIR/conf/new/comm.c" > slow.c
+"${cc[@]}" -std=gnu11 -w -fvisibility=hidden -shared -fPIC -I"$ZR_SRCDIR/include" \
+	-o broken.so slow.c -lm
+like 'comm: a reason that comes late is waited for' "$("$ZEROTH" plugin check --include abort --timeout 30 ./broken.so)" \
+	'^ok [0-9]* - abort:'
 build brokencomm.c -ldl
 named 'comm: memory of another rank' memory 'mem_peer\(\): rank . of 3: byte . of the memory of rank . is not what' 1 30
 
