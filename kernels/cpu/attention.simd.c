@@ -58,10 +58,7 @@ ZR_INLINE void panels_of(const struct work *w, float *panels, const float *rows,
 		for (int64_t d = 0; d < w->D; d += 4) {
 			float *to = panels + i / PW * w->panel_size + i % PW + d * PW;
 			vf r[4];
-			UNROLL for (int k = 0; k < 4; k++)
-				r[k] = load_parts(rows + (i + k) * stride + d,
-						  stride * (int64_t)sizeof *rows);
-			transpose_parts(r);
+			load_columns(rows + i * stride + d, stride * (int64_t)sizeof *rows, r);
 			UNROLL for (int k = 0; k < 4; k++)
 				vstore_f32(to + k * PW, r[k] * vset(scale));
 		}
@@ -419,10 +416,7 @@ static void load_delta(const struct work *w, int64_t q0, int64_t n, float *delta
 		vf s = vset(0);
 		for (int64_t d = 0; d < w->D; d += 4) {
 			vf r[4];
-			UNROLL for (int k = 0; k < 4; k++)
-				r[k] = load_parts(w->rows + (i + k) * Dp + d,
-						  Dp * (int64_t)sizeof *w->rows);
-			transpose_parts(r);
+			load_columns(w->rows + i * Dp + d, Dp * (int64_t)sizeof *w->rows, r);
 			UNROLL for (int k = 0; k < 4; k++)
 				if (d + k < w->D)
 					s = vfma(vload_f32(at_dot + (d + k) * PW), r[k], s);

@@ -82,10 +82,7 @@ static void transpose(const float *src, int64_t ld, int64_t kc, float *dst, int 
 	int j;
 	for (; k + 4 <= kc; k += 4) {
 		vf r[4];
-		UNROLL
-		for (j = 0; j < 4; j++)
-			r[j] = load_parts(src + j * ld + k, ld * (int64_t)sizeof *src);
-		transpose_parts(r);
+		load_columns(src + k, ld * (int64_t)sizeof *src, r);
 		UNROLL
 		for (j = 0; j < 4; j++)
 			vstore_f32(dst + (k + j) * width, r[j]);

@@ -129,10 +129,7 @@ static void transpose_bf16(const uint16_t *src, int64_t ld, int64_t kc, float *d
 	int j;
 	for (; k + 8 <= kc; k += 8) {
 		vf r[4];
-		UNROLL
-		for (j = 0; j < 4; j++)
-			r[j] = load_parts(src + j * ld + k, ld * (int64_t)sizeof *src);
-		transpose_parts(r);
+		load_columns(src + k, ld * (int64_t)sizeof *src, r);
 		UNROLL
 		for (j = 0; j < 4; j++) {
 			const vi low = vishl(vbits(r[j]), 16),

@@ -16,7 +16,6 @@
 #define AHEAD 8 /* rows of B that are fetched ahead */
 #define GROUPS 2 /* vectors of columns summed side by side: a chain alone waits for itself */
 
-
 static int64_t min(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
@@ -129,10 +128,7 @@ ZR_INLINE vf add_units(vf s, const float *a, const char *b, int64_t bytes, int32
 {
 	vf r[4];
 	int j;
-	UNROLL
-	for (j = 0; j < 4; j++)
-		r[j] = load_parts(b + j * bytes, bytes);
-	transpose_parts(r);
+	load_columns(b, bytes, r);
 	UNROLL
 	for (j = 0; j < 4; j++)
 		if (dtype == ZR_F32 || STEP == 2) {

@@ -48,6 +48,14 @@ ZR_INLINE vf load_parts(const void *rows, int64_t bytes)
 #endif
 }
 
+/* Four units of each of ZR_W rows, `bytes` apart: r[j] gets unit j of all rows. */
+ZR_INLINE void load_columns(const void *rows, int64_t bytes, vf r[4])
+{
+	UNROLL for (int j = 0; j < 4; j++)
+		r[j] = load_parts((const char *)rows + j * bytes, bytes);
+	transpose_parts(r);
+}
+
 /* Each half of the lanes to a place of its own. */
 ZR_INLINE void vstore_halves(float *low, float *high, vf x)
 {
