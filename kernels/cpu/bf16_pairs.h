@@ -15,9 +15,10 @@
  *
  * A matrix product cuts K into blocks of zr_pairs_block() pairs, the last shorter, an odd K filled
  * up with 0. Within a block each element of the result is one chain over ascending pairs that
- * starts at 0; with tiles the block is filled up to whole tiles with 0 and is a chain of tiles. The
- * blocks' sums are added in ascending order, in fp32 with denormals. Everything after the product
- * is as in the other variants. Which bits a NaN has is not said.
+ * starts at 0. The blocks' sums are added in ascending order, in fp32 with denormals. With tiles K is
+ * not cut but filled up to whole tiles with 0, and each element is one chain of tiles over all of it
+ * that starts at 0, or at what is added to. Everything after the product is as in the other
+ * variants. Which bits a NaN has is not said.
  */
 #ifndef ZEROTH_KERNELS_CPU_BF16_PAIRS_H
 #define ZEROTH_KERNELS_CPU_BF16_PAIRS_H
@@ -28,12 +29,11 @@
 
 #define ZR_TILE_PAIRS 16
 
-/* Length of the blocks of so many pairs: even, so that none is short, and of whole tiles. */
-static inline int64_t zr_pairs_block(int64_t pairs, int tiles)
+/* Length of the blocks of so many pairs: even, so that none is short. */
+static inline int64_t zr_pairs_block(int64_t pairs)
 {
-	const int64_t blocks = (pairs + ZR_PAIRS_KC - 1) / ZR_PAIRS_KC,
-		      unit = tiles ? ZR_TILE_PAIRS : 4;
-	return blocks ? ((pairs + blocks - 1) / blocks + unit - 1) / unit * unit : ZR_PAIRS_KC;
+	const int64_t blocks = (pairs + ZR_PAIRS_KC - 1) / ZR_PAIRS_KC;
+	return blocks ? ((pairs + blocks - 1) / blocks + 3) / 4 * 4 : ZR_PAIRS_KC;
 }
 
 /* Whether a product is one of bf16 operands. */

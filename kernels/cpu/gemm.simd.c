@@ -27,11 +27,7 @@
 #define STEP 1
 #endif
 
-#ifdef ZR_TILES
-#define MR 32
-#define NV 2
-#define KC 192
-#elif ZR_W == 16
+#if ZR_W == 16
 #define MR 8 /* 8 x 3 sums, 3 of B, 1 of A: 28 of 32 registers */
 #define KC 192
 #else
@@ -44,9 +40,7 @@
 #define STEPS 1
 #define DIRECT 0
 #endif
-#ifndef NV
 #define NV 3            /* vectors in a row of sums */
-#endif
 #define NR (NV * ZR_W)  /* KC x NR floats fill most of the first-level cache */
 #define MC 256          /* rows of A packed at once: MC x KC floats lie in the second-level cache */
 /* Floats between panels of A: an odd number of cache lines, so that the panels do not share
@@ -147,9 +141,6 @@ ZR_INLINE void ahead_ask(struct ahead *s)
 
 /* ---- the micro-kernel ------------------------------------------------------------ */
 
-#ifdef ZR_TILES
-#include "gemm_tiles.h"
-#else
 ZR_INLINE vf multiply_add(vf x, vf y, vf sum)
 {
 #ifdef ZR_PAIRS
@@ -229,10 +220,6 @@ ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a
 		}
 }
 
-static void tiles_begin(void) {}
-static void tiles_end(void) {}
-#endif
-
 /* n panels of A below each other against a panel of B, into c; meanwhile two things to come are
  * fetched. */
 struct rows {
@@ -261,16 +248,12 @@ ROWS(1, 0)
 ROWS(2, 0)
 ROWS(1, 1)
 ROWS(2, 1)
-#if NV == 3
 ROWS(3, 0)
 ROWS(3, 1)
-#endif
 static rows_fn *const kernels[NV][2] = {
 	{ rows_1_0, rows_1_1 },
 	{ rows_2_0, rows_2_1 },
-#if NV == 3
 	{ rows_3_0, rows_3_1 },
-#endif
 };
 
 /* Rows and columns that do not fill the micro-kernel: by way of a full block of its own. */
@@ -365,11 +348,7 @@ static void block(const struct block *t)
 _Static_assert(KC == ZR_PAIRS_KC, "bf16_pairs.h says how K is cut");
 static int64_t block_length(int64_t pairs)
 {
-#ifdef ZR_TILES
-	return zr_pairs_block(pairs, 1);
-#else
-	return zr_pairs_block(pairs, 0);
-#endif
+	return zr_pairs_block(pairs);
 }
 #else
 /* Length of the blocks of K: even, so that none is short. */
@@ -386,11 +365,8 @@ static void blocks(const struct zr_op_matmul *op, int64_t row0, int64_t rows, in
 {
 	const int64_t depth = (op->k + STEP - 1) / STEP;
 	int64_t kb = block_length(depth), k = 0;
-#ifndef ZR_TILES
 	if (rows == 1 && ZR_SIMD(gemv)(op, row0, col0, cols, kb, c, add))
 		return;
-#endif
-	tiles_begin();
 	do {
 		struct block t = { op, row0, rows, col0, cols, k, min(kb, depth - k),
 				   c,  ldc,  add,  scratch };
@@ -398,62 +374,9 @@ static void blocks(const struct zr_op_matmul *op, int64_t row0, int64_t rows, in
 		add = 1;
 		k += kb;
 	} while (k < depth);
-	tiles_end();
 }
 
-/* ---- a low-rank update ----------------------------------------------------------- */
-
-/* Words of the elements from `element` on, which is that of word[element % 4]. */
-static void draw(const struct zr_rng *rng, uint64_t element, int64_t n, uint32_t *word)
-{
-	for (int64_t k = 0; k < n + 4; k += 4 * ZR_W) {
-		vi w[4];
-		vrng(rng, element / 4 + (uint64_t)k / 4, w);
-		for (int i = 0; i < 4; i++)
-			vistore(word + k + i * ZR_W, w[i]);
-	}
-}
-
-/* to[0..cols) += drop(gain uv), of which the first is `element` */
-static void add_update(const struct zr_op_matmul_low_rank *l, uint64_t element, int64_t cols,
-		       const float *uv, float *to)
-{
-	uint32_t word[UC + 5 * ZR_W];
-	const uint32_t below = zr_drop_below(l->dropout);
-	const float scale = zr_drop_scale(l->dropout);
-	const int drops = l->dropout > 0;
-	if (drops)
-		draw(&l->rng, element, cols + ZR_W, word);
-	for (int64_t j = 0; j < cols; j += ZR_W) {
-		const int n = vlanes(cols - j);
-		vf x = vload_n(uv, j, ZR_F32, n) * vset(l->gain);
-		if (drops)
-			x = vdrop(x, viload(word + element % 4 + j), below, scale);
-		vstore_n(to, j, ZR_F32, vload_n(to, j, ZR_F32, n) + x, n);
-	}
-}
-
-void ZR_SIMD(gemm_low_rank)(const struct zr_op_matmul_low_rank *l, int64_t row0, int64_t rows,
-			    int64_t col0, int64_t cols, float *tile, int64_t ld, void *scratch)
-{
-	const struct zr_op_matmul op = zr_low_rank_product(l);
-#ifdef ZR_PAIRS
-	if (!zr_pairs(&op)) {
-		zr_gemm_low_rank_avx512(l, row0, rows, col0, cols, tile, ld, scratch);
-		return;
-	}
-#endif
-	float *uv = (float *)scratch + UPDATE;
-	for (int64_t i = 0; i < rows; i += MC)
-		for (int64_t j = 0; j < cols; j += UC) {
-			const int64_t m = min(MC, rows - i), n = min(UC, cols - j);
-			const int64_t first = (row0 + i) * op.n + col0 + j;
-			blocks(&op, row0 + i, m, col0 + j, n, uv, UC, 0, scratch);
-			for (int64_t r = 0; r < m; r++)
-				add_update(l, (uint64_t)(first + r * op.n), n, uv + r * UC,
-					   tile + (i + r) * ld + j);
-		}
-}
+#include "gemm_low_rank.h"
 
 /* ---- the tile -------------------------------------------------------------------- */
 

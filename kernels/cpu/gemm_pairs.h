@@ -8,16 +8,6 @@
 #ifndef ZEROTH_KERNELS_CPU_GEMM_PAIRS_H
 #define ZEROTH_KERNELS_CPU_GEMM_PAIRS_H
 
-/* How many pairs a panel has that is to hold kc: with tiles, whole ones. */
-ZR_INLINE int64_t filled(int64_t kc)
-{
-#ifdef ZR_TILES
-	return (kc + ZR_TILE_PAIRS - 1) / ZR_TILE_PAIRS * ZR_TILE_PAIRS;
-#else
-	return kc;
-#endif
-}
-
 /* dst[0 .. (k + 1) / 2) = the pairs of src[0..k) */
 ZR_INLINE void copy_pairs(float *restrict dst, const uint16_t *restrict src, int64_t k)
 {
@@ -60,21 +50,11 @@ ZR_INLINE void interleave_panel(float *restrict dst, const uint16_t *restrict b,
 	}
 }
 
-/* A whose k is not contiguous, in panels: MR pairs for each p, or with tiles rows of KC pairs. */
+/* A whose k is not contiguous, in panels: MR pairs for each p. */
 static void pack_a_columns(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0,
 			   int64_t kc, int64_t k, float *dst)
 {
 	const uint16_t *a = (const uint16_t *)op->a + 2 * k0 * op->lda + row0;
-#ifdef ZR_TILES
-	float part[ZR_TILE_PAIRS][MC + ZR_W];
-	for (int64_t p = 0; p < filled(kc); p += ZR_TILE_PAIRS) {
-		memset(part, 0, sizeof part);
-		for (int64_t i = 0; i < ZR_TILE_PAIRS && p + i < kc; i++, a += 2 * op->lda)
-			interleave_row(part[i], a, 2 * (p + i) + 1 < k ? a + op->lda : NULL, rows);
-		for (int64_t i = 0; i < rows; i += MR)
-			transpose(part[0] + i, MC + ZR_W, MR, dst + i / MR * A_PANEL + p, KC);
-	}
-#else
 	float column[MC + ZR_W];
 	for (int64_t i = rows; i % MR; i++)
 		column[i] = 0;
@@ -84,7 +64,6 @@ static void pack_a_columns(const struct zr_op_matmul *op, int64_t row0, int64_t 
 		for (int64_t i = 0; i < rows; i += MR, to += A_PANEL)
 			memcpy(to, column + i, MR * sizeof *to);
 	}
-#endif
 }
 
 /* Panels of MR rows, A_PANEL pairs apart: MR rows of KC pairs if k is contiguous. Rows past the
@@ -103,8 +82,7 @@ static void pack_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, in
 			const int64_t have = i + r < rows ? kc : 0;
 			if (have)
 				copy_pairs(dst + r * KC, a + (i + r) * op->lda, k);
-			memset(dst + r * KC + have, 0,
-			       (size_t)(filled(kc) - have) * sizeof *dst);
+			memset(dst + r * KC + have, 0, (size_t)(kc - have) * sizeof *dst);
 		}
 }
 
@@ -133,7 +111,6 @@ static void pack_b(const struct zr_op_matmul *op, int64_t k0, int64_t kc, int64_
 		   int64_t cols, int nv, float *dst, float *rows)
 {
 	const int64_t k = min(2 * kc, op->k - 2 * k0);
-	memset(dst + kc * nv * ZR_W, 0, (size_t)((filled(kc) - kc) * nv * ZR_W) * sizeof *dst);
 	if (op->flags & ZR_MM_TRANS_B) {
 		pack_b_columns((const uint16_t *)op->b + col0 * op->ldb + 2 * k0, op->ldb, k, cols,
 			       nv, dst, rows);

@@ -13,11 +13,11 @@ static void pair_of(uint16_t to[2], const uint16_t *from, int64_t i, int64_t rig
 		to[e] = 2 * p + e < k ? from[i * right + (2 * p + e) * down] : 0;
 }
 
+/* sum + that of pairs [p, end) */
 static float chain(const struct zr_op_matmul *op, int tiles, int64_t row, int64_t col, int64_t p,
-		   int64_t end)
+		   int64_t end, float sum)
 {
 	const int ta = !!(op->flags & ZR_MM_TRANS_A), tb = !!(op->flags & ZR_MM_TRANS_B);
-	float sum = 0;
 	while (p < end) {
 		uint16_t a[ZR_TILE_PAIRS][2] = { { 0 } }, b[ZR_TILE_PAIRS][2] = { { 0 } };
 		for (int i = 0; p < end && i < (tiles ? ZR_TILE_PAIRS : 1); i++, p++) {
@@ -33,11 +33,13 @@ static float chain(const struct zr_op_matmul *op, int tiles, int64_t row, int64_
 static float element(const struct zr_op_matmul *op, int tiles, int64_t row, int64_t col, int add,
 		     float start)
 {
-	const int64_t pairs = (op->k + 1) / 2, block = zr_pairs_block(pairs, tiles);
+	const int64_t pairs = (op->k + 1) / 2, block = zr_pairs_block(pairs);
 	int64_t p = 0;
+	if (tiles)
+		return chain(op, tiles, row, col, 0, pairs, add ? start : 0);
 	do {
 		int64_t end = p + block < pairs ? p + block : pairs;
-		float sum = chain(op, tiles, row, col, p, end);
+		float sum = chain(op, tiles, row, col, p, end, 0);
 		start = add ? start + sum : sum;
 		add = 1;
 		p = end;

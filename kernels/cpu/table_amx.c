@@ -10,5 +10,6 @@
 #define zr_attention_bwd_sum_amx zr_attention_bwd_sum_avx512bf16
 #define zr_attention_sums_amx zr_attention_sums_avx512bf16
 #define zr_attention_scratch_amx zr_attention_scratch_avx512bf16
+#define zr_gemm_finish_amx zr_gemm_finish_avx512
 
 const struct zr_cpu_kernels zr_cpu_amx = ZR_CPU_TABLE(avx512, amx);

@@ -108,6 +108,12 @@ static struct product make(uint64_t *seed, const int64_t *mnk, uint32_t flags, i
 	return p;
 }
 
+/* Where a cache line begins: only such a result goes past the caches. */
+static void *on_a_line(char *p)
+{
+	return p + (64 - (uintptr_t)p % 64) % 64;
+}
+
 typedef void tile_fn(const struct zr_op_matmul *, const struct zr_op_matmul_low_rank *, int64_t, int64_t, int64_t,
 		     int64_t, void *);
 
@@ -120,7 +126,7 @@ static void compare(tile_fn *tile, int tiles, struct product *p, uint64_t *seed,
 	for (int twin = 0; twin < 2; twin++) {
 		struct zr_op_matmul op = p->op;
 		struct zr_op_matmul_low_rank low = p->low;
-		op.d = d[twin] = fixture_buffer(m * op.ldd, op.d_dtype);
+		op.d = d[twin] = on_a_line(fixture_buffer(m * op.ldd + 64, op.d_dtype));
 		op.pre = pre[twin] = fixture_buffer(m * op.ldd, op.d_dtype);
 		memcpy(op.d, start, (size_t)size);
 		memcpy(op.pre, start, (size_t)size);
@@ -142,7 +148,10 @@ static void compare(tile_fn *tile, int tiles, struct product *p, uint64_t *seed,
 static void hold_to_twin(tile_fn *tile, int tiles)
 {
 	static const int64_t shapes[][3] = { { 1, 1, 1 }, { 3, 50, 7 }, { 8, 48, 16 }, { 17, 97, 385 },
-					     { 5, 33, 768 }, { 40, 64, 801 }, { 260, 5, 6 }, { 2, 3, 0 } };
+					     { 5, 33, 768 }, { 40, 64, 801 }, { 260, 5, 6 }, { 2, 3, 0 },
+					     /* rows that fill tiles, more of K than is packed at once, and a
+					      * result that goes past the caches */
+					     { 96, 170, 70 }, { 96, 17, 2100 }, { 513, 511, 3 } };
 	static const uint32_t trans[] = { 0, ZR_MM_TRANS_A, ZR_MM_TRANS_B, ZR_MM_TRANS_A | ZR_MM_TRANS_B };
 	void *scratch = aligned_alloc(64, ZR_GEMM_SCRATCH);
 	uint64_t seed = 7;

@@ -85,6 +85,7 @@ static inline void tile_multiply_add(int c, int a, int b)
 
 #define TILE_ZERO(t) memset(tile_at(t), 0, sizeof(struct tile_register))
 #define TILE_LOAD(t, from, stride) tile_load(t, from, stride)
+#define TILE_STREAM(t, from, stride) tile_load(t, from, stride)
 #define TILE_STORE(t, to, stride) tile_store(t, to, stride)
 #define TILE_MULTIPLY_ADD(c, a, b) tile_multiply_add(c, a, b)
 
