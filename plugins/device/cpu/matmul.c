@@ -15,6 +15,7 @@
 #define GRID 8          /* items wanted of a big product, so that few workers end together */
 #define BIG (1ll << 21) /* multiply-adds worth an item of their own */
 #define SHORTEST 256    /* length of the shortest part of a split sum */
+#define LONG 8192       /* a sum that is worth splitting for its operands alone */
 #define ROWS 16         /* of split sums that are added up by one item */
 #define TILE_M 256      /* of the largest tile */
 #define TILE_N 1536
@@ -24,6 +25,7 @@ _Static_assert(ZR_GEMM_SCRATCH + 2 * TILE_M * TILE_N * sizeof(float) <= CPU_SCRA
 struct grid {
 	int64_t tm, tn, tk;    /* size of a tile and length of a part of the sum */
 	int64_t nm, nn, nk;    /* how many */
+	int64_t unit;          /* of tn */
 	int apart;             /* parts of the sum are items of their own */
 };
 
@@ -46,15 +48,15 @@ static int64_t cost_of(const struct grid *g)
 }
 
 /* Tiles of about tm x tn, and K split, into `most` parts, if they are fewer than `want`. */
-static struct grid grid_with(int64_t m, int64_t n, int64_t k, int64_t tm, int64_t tn, int64_t want,
-			     int64_t most)
+static struct grid grid_with(int64_t m, int64_t n, int64_t k, int64_t tm, int64_t tn, int64_t unit,
+			     int64_t want, int64_t most)
 {
-	struct grid g = { .nm = cpu_ceil_div(m, tm), .nn = cpu_ceil_div(n, tn), .nk = 1 };
+	struct grid g = { .unit = unit, .nm = cpu_ceil_div(m, tm), .nn = cpu_ceil_div(n, tn), .nk = 1 };
 	int64_t room = (int64_t)(CPU_SPLIT / sizeof(float)) / m / n;
 	g.nk = cpu_min(cpu_min(cpu_ceil_div(want, g.nm * g.nn), k / SHORTEST), room);
 	g.nk = cpu_min(g.nk > 1 ? g.nk : 1, most);
 	g.tm = even(m, g.nm, 8);
-	g.tn = even(n, g.nn, 48);
+	g.tn = even(n, g.nn, unit);
 	g.tk = even(k, g.nk, 64);
 	g.nm = cpu_ceil_div(m, g.tm);
 	g.nn = cpu_ceil_div(n, g.tn);
@@ -63,7 +65,7 @@ static struct grid grid_with(int64_t m, int64_t n, int64_t k, int64_t tm, int64_
 }
 
 /* The cheapest grid that has enough items, else the one with most. */
-static struct grid grid_of(int64_t m, int64_t n, int64_t k, int each_row)
+static struct grid grid_of(int64_t m, int64_t n, int64_t k, int64_t unit, int each_row, int split)
 {
 	static const int64_t tns[] = { TILE_N, 768, 384, 192, 96, 48 };
 	/* of a few rows it is B that takes the time */
@@ -73,7 +75,7 @@ static struct grid grid_of(int64_t m, int64_t n, int64_t k, int each_row)
 	size_t i, j;
 	for (i = 0; i < LEN(tms); i++)
 		for (j = 0; j < LEN(tns); j++) {
-			g = grid_with(m, n, k, tms[i], tns[j], want, each_row ? 1 : GRID);
+			g = grid_with(m, n, k, tms[i], tns[j], unit, want, split ? GRID : 1);
 			items = cpu_min(g.nm * g.nn * g.nk, want);
 			cost = cost_of(&g);
 			if (items > most || (items == most && cost < least)) {
@@ -98,7 +100,7 @@ static int64_t time_of(const struct grid *g, int64_t k, int64_t workers)
 static struct grid with_tiles(struct grid g, int64_t m, int64_t n, int64_t tm, int64_t tn)
 {
 	g.tm = even(m, cpu_ceil_div(m, tm), 8);
-	g.tn = even(n, cpu_ceil_div(n, tn), 48);
+	g.tn = even(n, cpu_ceil_div(n, tn), g.unit);
 	g.nm = cpu_ceil_div(m, g.tm);
 	g.nn = cpu_ceil_div(n, g.tn);
 	return g;
@@ -238,13 +240,30 @@ static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
 	return rc ? rc : zr_check_gelu(d->h, "matmul", op->activation);
 }
 
+/* Whether the product is one on tile registers: it is cut in columns that fill them, and costs so
+ * much less than what is done once for an item that each worker gets one. */
+static int on_tiles(const struct zr_inst *d, const struct zr_op_matmul *op)
+{
+	return d->isa == ZR_CPU_AMX && op->a_dtype == ZR_BF16 && op->b_dtype == ZR_BF16;
+}
+
+/* Whether K may be split: not where each row is as if it were alone, and on tile registers, for which
+ * a part's sums cost most, only where a long sum has a small result. */
+static int may_split(const struct zr_inst *d, const struct zr_op_matmul *op, int64_t m, int64_t n)
+{
+	const int64_t blocks = cpu_ceil_div(m, 64) * cpu_ceil_div(n, 64);
+	if (op->flags & ZR_MM_EACH_ROW)
+		return 0;
+	return !on_tiles(d, op) || blocks < GRID || op->k > LONG;
+}
+
 /* How many items a product is worth: two for each worker, one of which may be slow. */
 static int64_t takers(const struct zr_inst *d, const struct zr_op_matmul *op)
 {
 	/* of a few rows it is B that takes the time */
 	const int64_t rows = op->flags & ZR_MM_EACH_ROW && op->m < 16 ? 16 : op->m;
 	const int64_t worth = 1 + rows * op->n / 1024 * op->k / (BIG / 1024);
-	return d->workers < 2 ? 1 : cpu_min(2 * d->workers, worth);
+	return d->workers < 2 ? 1 : cpu_min((on_tiles(d, op) ? 1 : 2) * d->workers, worth);
 }
 
 /* Some rows and columns of a product [m, n]. */
@@ -256,7 +275,8 @@ static int run(const struct zr_ops *ops, const struct zr_op_matmul *op,
 	int rc = check(ops->dev, op);
 	if (rc || op->m < 1 || op->n < 1)
 		return rc;
-	job.g = grid_of(m, n, op->k, !!(op->flags & ZR_MM_EACH_ROW));
+	job.g = grid_of(m, n, op->k, on_tiles(ops->dev, op) ? 64 : 48,
+			!!(op->flags & ZR_MM_EACH_ROW), may_split(ops->dev, op, m, n));
 	job.g = cut(job.g, op->m, op->n, op->k, takers(ops->dev, op));
 	tiles = job.g.nm * job.g.nn;
 	if (!job.g.apart) {
