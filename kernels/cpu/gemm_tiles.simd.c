@@ -411,11 +411,11 @@ static void take_sums(const struct tile *t, int64_t col, int64_t n, float *to)
 								    (int)min(n - j, 16)));
 }
 
-/* A large result is written past the caches, which would read it first. */
-static void leave_sums(const struct tile *t, int64_t col, int64_t n, const float *from)
+/* A large result is written past the caches, which would read it first: unless it was read. */
+static void leave_sums(const struct tile *t, int64_t col, int64_t n, int was_read, const float *from)
 {
 	float *to = t->c + col;
-	const int streams = t->op->m * t->op->n >= LARGE && n % 16 == 0 && t->ldc % 16 == 0 &&
+	const int streams = !was_read && t->op->m * t->op->n >= LARGE && n % 16 == 0 && t->ldc % 16 == 0 &&
 			    (uintptr_t)to % 64 == 0;
 	for (int64_t i = 0; i < t->rows; i++, from += GROUP, to += t->ldc)
 		for (int64_t j = 0; j < n; j += 16)
@@ -508,7 +508,7 @@ static void panels(const struct tile *t, const struct depth *d)
 		if (t->finish && d->last)
 			finish_sums(t, col, n, sums);
 		else
-			leave_sums(t, col, n, sums);
+			leave_sums(t, col, n, add, sums);
 	}
 }
 
