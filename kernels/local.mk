@@ -33,6 +33,7 @@ kernel_headers = \
 	%D%/cpu/simd.h \
 	%D%/cpu/simd_avx2.h \
 	%D%/cpu/simd_avx512.h \
+	%D%/cpu/softmax.h \
 	%D%/cpu/sumsq.h \
 	%D%/cpu/table.h \
 	%D%/cpu/transpose_simd.h \

@@ -7,11 +7,12 @@
  *   x[j] = (exp(x[j] - max) / sum - (j == t)) * scale        with backward
  *
  * softmax_part makes the gradient of a few columns alone, from the two numbers that the row left.
+ * softmax_sums and softmax_end find these two from one block of columns after another.
  * softmax_right says whether t is the likeliest: of several largest logits the first one is.
  * The sum runs in eight interleaved lanes, added pairwise at the end: V reaches 50,000 and one
  * chain of fp32 additions would lose digits.
  */
-#include "scalar.h"
+#include "softmax.h"
 
 #define LANES 8
 
@@ -42,6 +43,25 @@ zr_real ZR_SCALAR(softmax_loss)(zr_real *x, int64_t vocabulary, int32_t target, 
 			stats[1] = factor;
 		}
 	}
+	return loss;
+}
+
+void ZR_SCALAR(softmax_sums)(zr_real *x, int64_t n, int add, zr_real *stats)
+{
+	zr_real sum = 0, max = x[0];
+
+	for (int64_t j = 1; j < n; j++)
+		max = x[j] > max || x[j] != x[j] ? x[j] : max;
+	for (int64_t j = 0; j < n; j++)
+		sum += zr_exp(x[j] - max);
+	zr_softmax_join(stats, add, max, sum);
+}
+
+zr_real ZR_SCALAR(softmax_end)(zr_real *stats, zr_real target, zr_real scale)
+{
+	const zr_real loss = stats[0] - target + zr_ln(stats[1]);
+
+	stats[1] = scale / stats[1];
 	return loss;
 }
 

@@ -4,6 +4,7 @@
  * the maximum; exponentials and their sum. The gradient scales in a third. Four vectors of sums.
  */
 #include "simd.h"
+#include "softmax.h"
 
 #define SUMS 4
 
@@ -73,6 +74,12 @@ float ZR_SIMD(softmax_loss)(float *x, int64_t vocabulary, int32_t target, int ba
 		stats[1] = scale / sum;
 	}
 	return loss + zr_ln(sum);
+}
+
+void ZR_SIMD(softmax_sums)(float *x, int64_t n, int add, float *stats)
+{
+	const float max = row_max(x, n);
+	zr_softmax_join(stats, add, max, row_exp(x, n, max, 0));
 }
 
 void ZR_SIMD(softmax_part)(float *x, int64_t n, int64_t target, float scale, const float *stats)

@@ -76,6 +76,8 @@
 	void zr_logit_cap_##SUFFIX(const struct zr_op_logit_cap *, int64_t, int64_t); \
 	void zr_logit_cap_bwd_##SUFFIX(const struct zr_op_logit_cap *, REAL *); \
 	REAL zr_softmax_loss_##SUFFIX(REAL *, int64_t, int32_t, int, REAL, REAL *); \
+	REAL zr_softmax_end_##SUFFIX(REAL *, REAL, REAL); \
+	void zr_softmax_sums_##SUFFIX(REAL *, int64_t, int, REAL *); \
 	void zr_softmax_part_##SUFFIX(REAL *, int64_t, int64_t, REAL, const REAL *); \
 	int zr_softmax_right_##SUFFIX(const REAL *, int64_t, int32_t); \
 	ZR_CPU_PRODUCT_PROTOTYPES(SUFFIX, REAL)
@@ -107,8 +109,8 @@ static inline int64_t zr_position(const int32_t *position, int64_t r, int64_t le
 }
 
 /* Initialiser of struct zr_cpu_kernels, with products and attention of PRODUCT and all else of SUFFIX.
- * Routing and random words of updates are little work: the scalar kernels do them in every
- * variant. */
+ * Routing, random words of updates and the end of a softmax are little work: the scalar kernels do
+ * them in every variant. */
 #define ZR_CPU_TABLE(SUFFIX, PRODUCT) \
 	{ \
 		.name = #PRODUCT, .embedding = zr_embedding_##SUFFIX, \
@@ -139,6 +141,8 @@ static inline int64_t zr_position(const int32_t *position, int64_t r, int64_t le
 		.route_bwd = zr_route_bwd_scalar, \
 		.expert_combine = zr_expert_combine_##SUFFIX, \
 		.expert_weigh = zr_expert_weigh_##SUFFIX, .softmax_loss = zr_softmax_loss_##SUFFIX, \
+		.softmax_sums = zr_softmax_sums_##SUFFIX, \
+		.softmax_end = zr_softmax_end_scalar, \
 		.softmax_part = zr_softmax_part_##SUFFIX, \
 		.softmax_right = zr_softmax_right_##SUFFIX, \
 		.gemm_finish = zr_gemm_finish_##PRODUCT, \

@@ -15,15 +15,14 @@
 /* On this thread, between begin and end; end gives the registers back to the system. */
 static inline void tiles_begin(void)
 {
-	struct {
+	/* static: gcc 12 believes that the instruction reads 8 bytes, and drops what else was
+	 * stored */
+	static const struct {
 		uint8_t palette, start_row, rsv[14];
 		uint16_t bytes[16];
 		uint8_t rows[16];
-	} config = { .palette = 1 };
-	for (int i = 0; i < 8; i++) {
-		config.bytes[i] = 64;
-		config.rows[i] = 16;
-	}
+	} config = { .palette = 1, .bytes = { 64, 64, 64, 64, 64, 64, 64, 64 },
+		     .rows = { 16, 16, 16, 16, 16, 16, 16, 16 } };
 	_tile_loadconfig(&config);
 }
 static inline void tiles_end(void)

@@ -51,7 +51,8 @@ static int64_t cost_of(const struct grid *g)
 static struct grid grid_with(int64_t m, int64_t n, int64_t k, int64_t tm, int64_t tn, int64_t unit,
 			     int64_t want, int64_t most)
 {
-	struct grid g = { .unit = unit, .nm = cpu_ceil_div(m, tm), .nn = cpu_ceil_div(n, tn), .nk = 1 };
+	struct grid g = { .nm = cpu_ceil_div(m, tm), .nn = cpu_ceil_div(n, tn), .nk = 1,
+			  .unit = unit };
 	int64_t room = (int64_t)(CPU_SPLIT / sizeof(float)) / m / n;
 	g.nk = cpu_min(cpu_min(cpu_ceil_div(want, g.nm * g.nn), k / SHORTEST), room);
 	g.nk = cpu_min(g.nk > 1 ? g.nk : 1, most);
@@ -247,8 +248,8 @@ static int on_tiles(const struct zr_inst *d, const struct zr_op_matmul *op)
 	return d->isa == ZR_CPU_AMX && op->a_dtype == ZR_BF16 && op->b_dtype == ZR_BF16;
 }
 
-/* Whether K may be split: not where each row is as if it were alone, and on tile registers, for which
- * a part's sums cost most, only where a long sum has a small result. */
+/* Whether K may be split: not where each row is as if it were alone, and on tile registers, for
+ * which a part's sums cost most, only where a long sum has a small result. */
 static int may_split(const struct zr_inst *d, const struct zr_op_matmul *op, int64_t m, int64_t n)
 {
 	const int64_t blocks = cpu_ceil_div(m, 64) * cpu_ceil_div(n, 64);

@@ -228,6 +228,8 @@ static void plain(const struct dev *d, const char *variant)
 	for (i = 0; i < sizeof shape / sizeof *shape; i++)
 		for (int type = 0; type < 3; type++)
 			compare(d, variant, shape[i][0], shape[i][1], shape[i][2], type, 0);
+	compare(d, variant, 200, 12, 2500, 1, 0); /* on tile registers blocks of the vocabulary */
+	compare(d, variant, 200, 12, 2500, 1, 1);
 }
 
 static void masked(const struct dev *d, const char *variant)
@@ -445,34 +447,41 @@ static void some_rows(const struct dev *d, const struct head *t, int64_t at, int
 }
 
 /* I1: the bits of dw in parts of any size are those of all of it. */
+static void parts_of(const struct dev *d, const int64_t *shape, int32_t dtype, int masked, int adds, const int64_t *part)
+{
+	struct head t = head_new(d, shape[0], shape[1], shape[2], dtype, 1);
+	struct buf stats = buf_new(2 * t.op.rows, ZR_F32, 0), before = buf_copy(&t.dw);
+	if (masked)
+		head_mask(&t);
+	t.op.flags = adds ? ZR_OP_ACCUMULATE : 0;
+	for (int64_t i = 0; adds && i < before.n; i++)
+		((float *)(void *)before.p)[i] = t.op.dw[i] = (float)(i % 13) - 6;
+	t.op.stats = (float *)(void *)stats.p;
+	assert_int_equal(head_run(d, &t), ZR_OK);
+	for (; *part; part++)
+		for (int64_t at = 0; at < t.op.vocabulary; at += *part * (*part > 1 ? 1 : 17)) {
+			int64_t left = t.op.vocabulary - at, rows = *part < left ? *part : left;
+			some_rows(d, &t, at, rows, adds ? &before : NULL);
+		}
+	assert_true(buf_guarded(&stats));
+	buf_free(&stats);
+	buf_free(&before);
+	head_free(&t);
+}
+
 static void parts(const struct dev *d, const char *variant)
 {
 	/* rows, width, vocabulary: one chunk and several, sums along K that are split and not */
 	static const int64_t shape[][3] = { { 1, 8, 5 }, { 65, 9, 256 }, { 150, 16, 513 },
 					    { 1024, 128, 40 }, { 64, 1024, 64 } };
-	static const int64_t part[] = { 1, 7, 64, 256 };
+	static const int64_t part[] = { 1, 7, 64, 256, 0 };
+	/* and the vocabulary in blocks, with tile registers */
+	static const int64_t blocks[] = { 200, 12, 2500 }, of_blocks[] = { 900, 2500, 0 };
 	(void)variant;
-	for (int k = 0; k < 5 * 3 * 2; k++) {
-		const int64_t *n = shape[k % 5];
-		struct head t = head_new(d, n[0], n[1], n[2], types[k % 3], 1);
-		struct buf stats = buf_new(2 * t.op.rows, ZR_F32, 0), before = buf_copy(&t.dw);
-		if (k % 4 == 1)
-			head_mask(&t);
-		t.op.flags = k & 1 ? ZR_OP_ACCUMULATE : 0;
-		for (int64_t i = 0; k & 1 && i < before.n; i++)
-			((float *)(void *)before.p)[i] = t.op.dw[i] = (float)(i % 13) - 6;
-		t.op.stats = (float *)(void *)stats.p;
-		assert_int_equal(head_run(d, &t), ZR_OK);
-		for (int p = 0; p < 4; p++)
-			for (int64_t at = 0; at < t.op.vocabulary; at += part[p] * (p ? 1 : 17)) {
-				int64_t left = t.op.vocabulary - at, rows = part[p] < left ? part[p] : left;
-				some_rows(d, &t, at, rows, k & 1 ? &before : NULL);
-			}
-		assert_true(buf_guarded(&stats));
-		buf_free(&stats);
-		buf_free(&before);
-		head_free(&t);
-	}
+	for (int k = 0; k < 5 * 3 * 2; k++)
+		parts_of(d, shape[k % 5], types[k % 3], k % 4 == 1, k & 1, part);
+	for (int k = 0; k < 4; k++)
+		parts_of(d, blocks, ZR_BF16, k / 2, k & 1, of_blocks);
 }
 
 static void I1_rows_of_dw_have_the_bits_of_all(void **state)

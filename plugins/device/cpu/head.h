@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * head.h - some rows and columns of the logits of a head_loss: what head.c and head_blocks.c share.
+ */
+#ifndef ZR_DEVICE_CPU_HEAD_H
+#define ZR_DEVICE_CPU_HEAD_H
+
+#include "cpu.h"
+
+struct cpu_head {
+	const struct zr_inst *d;
+	const struct zr_op_head_loss *op;
+	int64_t first, rows, rows_per_item;
+	int64_t column, columns; /* of the logits */
+	float *stats, *right;    /* NULL: not wanted */
+	float *logits;
+	int64_t stride;          /* floats between rows of logits */
+	int32_t grad_dtype;      /* of the logits once they are their gradient */
+};
+
+/* Without rows yet, all columns. */
+struct cpu_head cpu_head_first(const struct zr_ops *ops, const struct zr_op_head_loss *o);
+
+/* logits = x w^T */
+int cpu_head_project(const struct zr_ops *ops, const struct cpu_head *c);
+
+/* What the logits add to the stats of their rows, which the first columns begin; the target's logit
+ * goes to its loss. */
+void cpu_head_sums(const struct cpu_head *c);
+/* Losses of all rows, once their stats have all columns; stats are then those of softmax_loss. */
+void cpu_head_losses(const struct cpu_head *c);
+/* Logits become their gradient, by the stats of their rows. */
+void cpu_head_gradient(const struct cpu_head *c);
+
+/* dx [rows, width] = or, fp32, += dlogits w */
+int cpu_head_grad_x(const struct zr_ops *ops, const struct cpu_head *c, void *dx, int32_t dtype,
+		    int add);
+/* dw [columns, width] = or, but for the first rows of a batch, += dlogits^T x */
+int cpu_head_grad_w(const struct zr_ops *ops, const struct cpu_head *c, float *dw);
+
+/* head_loss with gradients, or head_loss_rows, in blocks of columns, if the shape and the
+ * instruction set gain by it: else *done is 0. `work`: floats in o->work. */
+int cpu_head_blocks(const struct zr_ops *ops, const struct zr_op_head_loss *o, int64_t work,
+		    int *done);
+
+#endif
