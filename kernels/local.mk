@@ -14,6 +14,9 @@ kernel_headers = \
 	%D%/cpu/attention_blocks.h \
 	%D%/cpu/attention_pairs.h \
 	%D%/cpu/attention_simd.h \
+	%D%/cpu/attention_tiles.h \
+	%D%/cpu/attention_tiles_simd.h \
+	%D%/cpu/attention_twin.h \
 	%D%/cpu/bf16_pairs.h \
 	%D%/cpu/codes.h \
 	%D%/cpu/elementary.h \
@@ -36,6 +39,7 @@ kernel_headers = \
 	%D%/cpu/softmax.h \
 	%D%/cpu/sumsq.h \
 	%D%/cpu/table.h \
+	%D%/cpu/tile_queue.h \
 	%D%/cpu/transpose_simd.h \
 	%D%/cpu/tiles.h \
 	%D%/cpu/update.h
@@ -104,8 +108,8 @@ EXTRA_DIST += $(kernel_headers)
 %D%/cpu/%.lo: CFLAGS += $(KERNEL_CFLAGS)
 
 noinst_LTLIBRARIES += %D%/libzrkernels.la
-%C%_libzrkernels_la_SOURCES = $(kernel_scalar) %D%/cpu/attention_twin.c \
-	%D%/cpu/gemm_twin.c %D%/cpu/isa.c %D%/cpu/table.c
+%C%_libzrkernels_la_SOURCES = $(kernel_scalar) %D%/cpu/attention_tiles_twin.c \
+	%D%/cpu/attention_twin.c %D%/cpu/gemm_twin.c %D%/cpu/isa.c %D%/cpu/table.c
 %C%_libzrkernels_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags)
 %C%_libzrkernels_la_LIBADD = -lm
 
@@ -142,7 +146,8 @@ noinst_LTLIBRARIES += %D%/libkernels_avx512bf16.la
 
 # The source of amx on tile registers in C: the tests' own.
 check_LTLIBRARIES += %D%/libkernels_amx_emulated.la
-%C%_libkernels_amx_emulated_la_SOURCES = %D%/cpu/gemm_tiles.simd.c
+%C%_libkernels_amx_emulated_la_SOURCES = %D%/cpu/attention_tiles.simd.c \
+	%D%/cpu/attention_tiles_bwd.simd.c %D%/cpu/gemm_tiles.simd.c
 %C%_libkernels_amx_emulated_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=amx_emulated -DZR_PAIRS \
 	-DZR_TILES_EMULATED='"tests/unit/kernels/tiles_emulated.h"'
 %C%_libkernels_amx_emulated_la_CFLAGS = $(%C%_libkernels_avx512_la_CFLAGS)
@@ -153,7 +158,9 @@ if HAVE_AMX
 noinst_LTLIBRARIES += %D%/libkernels_amx.la
 %C%_libzrkernels_la_LIBADD += %D%/libkernels_amx.la
 
-%C%_libkernels_amx_la_SOURCES = %D%/cpu/gemm_tiles.simd.c %D%/cpu/table_amx.c %D%/cpu/tile_sums.c
+%C%_libkernels_amx_la_SOURCES = %D%/cpu/attention_tiles.simd.c \
+	%D%/cpu/attention_tiles_bwd.simd.c %D%/cpu/gemm_tiles.simd.c %D%/cpu/table_amx.c \
+	%D%/cpu/tile_sums.c
 %C%_libkernels_amx_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=amx -DZR_PAIRS
 %C%_libkernels_amx_la_CFLAGS = $(%C%_libkernels_avx512_la_CFLAGS) -mamx-tile -mamx-bf16
 endif

@@ -254,8 +254,8 @@ static inline void mask_panel(const struct work *w, float *s, int64_t q0, int64_
 		}
 }
 
-/* keep[keys, PW] = 0 or 1 / (1 - dropout) */
-static inline void dropout_panel(const struct work *w, int64_t q0, int64_t k0, int64_t keys)
+/* 0 or 1 / (1 - dropout) in words[PW, WORDS], of each query's keys from element 4 on */
+static inline void dropout_words(const struct work *w, int64_t q0, int64_t k0, int64_t keys)
 {
 	uint32_t below = zr_drop_below(w->o->dropout);
 	float scale = zr_drop_scale(w->o->dropout);
@@ -271,6 +271,12 @@ static inline void dropout_panel(const struct work *w, int64_t q0, int64_t k0, i
 				vstore_f32(f + j + c * ZR_W, vdrop(vset(1), word[c], below, scale));
 		}
 	}
+}
+
+/* keep[keys, PW], the same */
+static inline void dropout_panel(const struct work *w, int64_t q0, int64_t k0, int64_t keys)
+{
+	dropout_words(w, q0, k0, keys);
 	transpose(w->keep, PW, w->words + 4, WORDS, PW, UP(keys, 4));
 }
 

@@ -89,7 +89,10 @@ ZR_CPU_PROTOTYPES(f64, double)
 ZR_CPU_PRODUCT_PROTOTYPES(avx512bf16, float)
 ZR_CPU_ATTENTION_PROTOTYPES(avx512bf16, float)
 ZR_CPU_PRODUCT_PROTOTYPES(amx, float)
-ZR_CPU_PRODUCT_PROTOTYPES(amx_emulated, float) /* tile registers in C: for tests */
+ZR_CPU_ATTENTION_PROTOTYPES(amx, float)
+/* tile registers in C: for tests */
+ZR_CPU_PRODUCT_PROTOTYPES(amx_emulated, float)
+ZR_CPU_ATTENTION_PROTOTYPES(amx_emulated, float)
 
 /* Tokens of one document from token t of batch entry b on. */
 static inline int64_t zr_document(const struct zr_op_attention *o, int64_t b, int64_t t)

@@ -28,7 +28,7 @@ static void sum_f64(const struct zr_op_attention_bwd *o, int64_t parts, int64_t 
 }
 
 const struct variant oracle64 = { "f64", zr_attention_f64, backward_f64, sum_f64, zr_attention_sums_f64, zr_attention_scratch_f64 };
-struct variant variants[4];
+struct variant variants[5];
 int n_variants;
 
 static void add_variant(const struct zr_cpu_kernels *k)
@@ -49,6 +49,10 @@ void find_variants(void)
 #ifdef HAVE_AVX512BF16
 	if (isa_runs("avx512bf16"))
 		add_variant(&zr_cpu_avx512bf16);
+#endif
+#ifdef HAVE_AMX
+	if (isa_runs("amx") && !zr_cpu_missing(ZR_CPU_AMX)) /* asks the system for tile registers */
+		add_variant(&zr_cpu_amx);
 #endif
 }
 

@@ -25,7 +25,7 @@ struct variant {
 };
 
 extern const struct variant oracle64; /* the scalar source in double; storage ZR_F64 */
-extern struct variant variants[4];    /* those this machine can run, the scalar one first */
+extern struct variant variants[5];    /* those this machine can run, the scalar one first */
 extern int n_variants;
 void find_variants(void);
 

@@ -43,7 +43,7 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 %C%_t_attention_pairs_SOURCES = %D%/t_attention_pairs.c $(attention_case)
 %C%_t_attention_pairs_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_attention_pairs_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-%C%_t_attention_pairs_LDADD = kernels/libzrkernels.la kernels/libkernels_f64.la $(CMOCKA_LIBS) -lm
+%C%_t_attention_pairs_LDADD = $(pairs_ldadd) kernels/libzrkernels.la kernels/libkernels_f64.la $(CMOCKA_LIBS) -lm
 
 %C%_t_kernels_SOURCES = %D%/t_kernels.c $(kernel_mode)
 %C%_t_kernels_CPPFLAGS = $(kernel_test_cppflags)

@@ -1,26 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_attention_pairs.c - attention of bf16 by sums of pairs has every bit of the same in C, where
- * the processor has them, and the latter agrees with the oracle in double.
+ * t_attention_pairs.c - attention of bf16 by sums of pairs and by tile registers has every bit of the
+ * same in C, where the processor has them, and by tile registers in C on any that has AVX-512; the
+ * twins agree with the oracle in double.
  */
 #include "attention_case.h"
 
-#include "cpu/attention_pairs.h"
+#include "cpu/attention_tiles.h"
 #include "cpu/table.h"
 #include "tests/lib/isa.h"
 
-static const struct variant twin = { "twin",
-				     zr_attention_twin,
-				     zr_attention_bwd_twin,
-				     zr_attention_bwd_sum_scalar,
-				     zr_attention_sums_scalar,
-				     zr_attention_scratch_scalar };
+#define TWIN(name, forward, backward) \
+	{ name, forward, backward, zr_attention_bwd_sum_scalar, zr_attention_sums_scalar, zr_attention_scratch_scalar }
 
-/* The last variant of those that the machine has, if it is the one of pairs. */
-static const struct variant *of_pairs(void)
+static const struct variant pairs_twin = TWIN("twin of pairs", zr_attention_twin, zr_attention_bwd_twin);
+static const struct variant tiles_twin = TWIN("twin of tiles", zr_attention_tiles_twin, zr_attention_bwd_tiles_twin);
+
+/* What this machine can run, each with its twin. */
+static struct held {
+	struct variant v;
+	const struct variant *twin;
+} held[3];
+static int n_held;
+
+static void find_held(void)
 {
-	const struct variant *v = &variants[n_variants - 1];
-	return strcmp(v->name, "avx512bf16") ? NULL : v;
+	for (int i = 0; i < n_variants; i++) {
+		const int tiles = !strcmp(variants[i].name, "amx");
+		if (tiles || !strcmp(variants[i].name, "avx512bf16"))
+			held[n_held++] = (struct held){ variants[i], tiles ? &tiles_twin : &pairs_twin };
+	}
+#ifdef HAVE_AVX512BF16
+	if (isa_runs("avx512"))
+		held[n_held++] = (struct held){ { "amx_emulated", zr_attention_amx_emulated, zr_attention_bwd_amx_emulated,
+						  zr_attention_bwd_sum_amx_emulated, zr_attention_sums_amx_emulated,
+						  zr_attention_scratch_amx_emulated },
+						&tiles_twin };
+#endif
 }
 
 /* A gradient of 0 has either sign. */
@@ -32,7 +48,7 @@ static void drop_signs_of_zeros(struct problem *p)
 			x[i] = 0;
 }
 
-static void compare_bits(const struct variant *v, const int64_t shape[5], int64_t parts, double by,
+static void compare_bits(const struct held *h, const int64_t shape[5], int64_t parts, double by,
 			 const struct options *options)
 {
 	struct problem x = make(shape, ZR_BF16, 5, by), y = make(shape, ZR_BF16, 5, by);
@@ -40,8 +56,8 @@ static void compare_bits(const struct variant *v, const int64_t shape[5], int64_
 	give_options(&x, options);
 	give_options(&y, options);
 	x.parts = y.parts = parts;
-	both(&twin, &x);
-	both(v, &y);
+	both(h->twin, &x);
+	both(&h->v, &y);
 	assert_memory_equal(x.lse, y.lse, (size_t)x.n_lse * x.real);
 	assert_memory_equal(x.out, y.out, (size_t)x.n_out * x.elem);
 	assert_memory_equal(x.delta, y.delta, (size_t)x.n_lse * x.real);
@@ -58,7 +74,8 @@ static void I1_bits_are_those_of_the_twin(void **state)
 	static const int64_t shapes[][5] = {
 		{ 1, 1, 1, 1, 1 },  { 2, 13, 3, 3, 5 },   { 1, 33, 1, 1, 31 }, { 1, 64, 2, 2, 64 },
 		{ 1, 65, 4, 2, 33 }, { 1, 127, 1, 1, 7 },
-		{ 1, 129, 2, 1, 16 }, { 1, 200, 1, 1, 20 },
+		{ 1, 129, 2, 1, 16 }, { 1, 200, 1, 1, 20 }, { 1, 290, 1, 1, 34 },
+		{ 1, 530, 1, 1, 8 },  { 1, 40, 1, 1, 264 },
 	};
 	static const struct options all[] = {
 		{ 0 },
@@ -70,40 +87,40 @@ static void I1_bits_are_those_of_the_twin(void **state)
 		{ .documents = 1, .window = 9, .softcap = 2, .dropout = 0.25f },
 		{ .dropout = 0.1f },
 	};
-	const struct variant *v = of_pairs();
 	(void)state;
-	if (!v)
+	if (!n_held)
 		skip();
-	for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-		for (size_t o = 0; o < sizeof all / sizeof *all; o++)
-			if (s < 6 || (s + o) % 3 == 0)
-				compare_bits(v, shapes[s], 1, 1 + (double)o, &all[o]);
+	for (int v = 0; v < n_held; v++)
+		for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+			for (size_t o = 0; o < sizeof all / sizeof *all; o++)
+				if (s < 6 || (s + o) % 3 == 0)
+					compare_bits(&held[v], shapes[s], 1, 1 + (double)o, &all[o]);
 }
 
 static void I1_parts_of_heads_have_the_bits_of_the_twin(void **state)
 {
 	static const int64_t shape[5] = { 1, 70, 4, 1, 24 };
-	const struct variant *v = of_pairs();
 	(void)state;
-	if (!v)
+	if (!n_held)
 		skip();
-	for (int64_t parts = 1; parts <= 4; parts *= 2)
-		compare_bits(v, shape, parts, 1, &(struct options){ .documents = parts == 2 });
+	for (int v = 0; v < n_held; v++)
+		for (int64_t parts = 1; parts <= 4; parts *= 2)
+			compare_bits(&held[v], shape, parts, 1, &(struct options){ .documents = parts == 2 });
 }
 
 /* Scores so far apart that powers are denormal or 0, and operands that are denormal. */
 static void I1_bits_of_extreme_values_are_those_of_the_twin(void **state)
 {
 	static const int64_t shape[5] = { 1, 70, 1, 1, 16 };
-	const struct variant *v = of_pairs();
 	(void)state;
-	if (!v)
+	if (!n_held)
 		skip();
-	for (double by = 1e-39; by < 1e6; by *= 1e3)
-		compare_bits(v, shape, 1, by, &(struct options){ 0 });
+	for (int v = 0; v < n_held; v++)
+		for (double by = 1e-39; by < 1e6; by *= 1e3)
+			compare_bits(&held[v], shape, 1, by, &(struct options){ 0 });
 }
 
-static void twin_agrees(const int64_t shape[5], const struct options *options)
+static void twin_agrees(const struct variant *twin, const int64_t shape[5], const struct options *options)
 {
 	struct problem want = make(shape, ZR_F64, 7, 1), p = make(shape, ZR_BF16, 7, 1);
 	const int64_t n[2] = { p.n_in, p.n_out };
@@ -115,19 +132,22 @@ static void twin_agrees(const int64_t shape[5], const struct options *options)
 		for (int64_t i = 0; i < n[t]; i++)
 			put(&want, to[t], i, get(&p, from[t], i));
 	both(&oracle64, &want);
-	both(&twin, &p);
-	compare_all(&p, &want, 5e-3, twin.name);
+	both(twin, &p);
+	compare_all(&p, &want, 5e-3, twin->name);
 	drop(&want);
 	drop(&p);
 }
 
-static void the_twin_agrees_with_the_oracle(void **state)
+static void the_twins_agree_with_the_oracle(void **state)
 {
 	static const int64_t shape[5] = { 1, 100, 4, 2, 24 };
+	static const struct variant *const twins[] = { &pairs_twin, &tiles_twin };
 	(void)state;
-	twin_agrees(shape, &(struct options){ 0 });
-	twin_agrees(shape, &(struct options){ .documents = 1, .dropout = 0.25f });
-	twin_agrees(shape, &(struct options){ .window = 24, .softcap = 2 });
+	for (int i = 0; i < 2; i++) {
+		twin_agrees(twins[i], shape, &(struct options){ 0 });
+		twin_agrees(twins[i], shape, &(struct options){ .documents = 1, .dropout = 0.25f });
+		twin_agrees(twins[i], shape, &(struct options){ .window = 24, .softcap = 2 });
+	}
 }
 
 int main(void)
@@ -136,10 +156,11 @@ int main(void)
 		cmocka_unit_test(I1_bits_are_those_of_the_twin),
 		cmocka_unit_test(I1_parts_of_heads_have_the_bits_of_the_twin),
 		cmocka_unit_test(I1_bits_of_extreme_values_are_those_of_the_twin),
-		cmocka_unit_test(the_twin_agrees_with_the_oracle),
+		cmocka_unit_test(the_twins_agree_with_the_oracle),
 	};
 
 	find_variants();
+	find_held();
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
