@@ -20,10 +20,12 @@ kernel_headers = \
 	%D%/cpu/bf16_pairs.h \
 	%D%/cpu/codes.h \
 	%D%/cpu/elementary.h \
+	%D%/cpu/gemm_ahead.h \
 	%D%/cpu/gemm_pack.h \
 	%D%/cpu/gemm_pairs.h \
 	%D%/cpu/gemv.h \
 	%D%/cpu/gemm_low_rank.h \
+	%D%/cpu/gemm_wide.h \
 	%D%/cpu/kept_simd.h \
 	%D%/cpu/lamb.h \
 	%D%/cpu/master.h \

@@ -6,7 +6,7 @@
  * rows; then, for NR columns of B at a time, a panel of B is packed (it now lies in the first-level
  * cache) and meets each panel of A in a micro-kernel that keeps MR x NR sums in registers. Packing
  * widens 16-bit types and resolves transposes, so one micro-kernel serves all types and layouts.
- * With AVX2 it reads fp32 rows of A where they lie if few columns would use them packed.
+ * It reads fp32 rows of A where they lie if few columns would use them packed.
  *
  * An element is, over blocks of K in ascending order, the sum of chains of fused multiply-adds over
  * ascending k. How K is cut depends on K only: where the caller cuts tiles does not matter (I1). A
@@ -29,16 +29,20 @@
 
 #if ZR_W == 16
 #define MR 8 /* 8 x 3 sums, 3 of B, 1 of A: 28 of 32 registers */
+#define STEPS 4 /* elements of K between jumps */
+#define DIRECT INT64_MAX /* columns of a tile for which packing fp32 rows of A does not pay */
+#define DIRECT_COLUMNS 384 /* the same where A is stored by columns */
+#ifdef ZR_PAIRS
 #define KC 192
+#else
+#define KC 256
+#endif
 #else
 #define MR 4 /* 4 x 3 sums, 3 of B, 1 of A: all 16 */
 #define KC 256
 #define STEPS 4 /* elements of K between jumps */
-#define DIRECT 384 /* columns of a tile for which packing fp32 rows of A does not pay */
-#endif
-#ifndef STEPS
-#define STEPS 1
-#define DIRECT 0
+#define DIRECT 384
+#define DIRECT_COLUMNS 0
 #endif
 #define NV 3            /* vectors in a row of sums */
 #define NR (NV * ZR_W)  /* KC x NR floats fill most of the first-level cache */
@@ -91,67 +95,35 @@ static void transpose(const float *src, int64_t ld, int64_t kc, float *dst, int 
 #else
 #include "gemm_pack.h"
 #endif
-
-/* ---- prefetching -----------------------------------------------------------------
- * While the micro-kernel runs, what will be packed next is asked into the caches, some rows before
- * each call. The function that asks is inline: gcc drops calls of a function that does nothing
- * else. */
-
-struct ahead {
-	const char *at;      /* the next row as stored */
-	int64_t ld, bytes;   /* bytes between rows, bytes of a row */
-	int64_t rows, step;  /* rows left, rows at a time */
-};
-
-/* rows x cols elements from element `first` on, in `parts` parts. */
-static struct ahead ahead_of(const void *p, int32_t dtype, int64_t first, int64_t ld, int64_t rows,
-			     int64_t cols, int64_t parts)
-{
-	int64_t size = zr_size(dtype);
-	return (struct ahead){ zr_at(p, first, dtype), ld * size, cols * size, rows,
-			       (rows + parts - 1) / parts };
-}
-
-static struct ahead ahead_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0,
-			    int64_t kc, int64_t parts)
-{
-	k0 *= STEP;
-	kc *= STEP;
-	if (op->flags & ZR_MM_TRANS_A)
-		return ahead_of(op->a, op->a_dtype, k0 * op->lda + row0, op->lda, kc, rows, parts);
-	return ahead_of(op->a, op->a_dtype, row0 * op->lda + k0, op->lda, rows, kc, parts);
-}
-
-static struct ahead ahead_b(const struct zr_op_matmul *op, int64_t col0, int64_t cols, int64_t k0,
-			    int64_t kc, int64_t parts)
-{
-	k0 *= STEP;
-	kc *= STEP;
-	if (op->flags & ZR_MM_TRANS_B)
-		return ahead_of(op->b, op->b_dtype, col0 * op->ldb + k0, op->ldb, cols, kc, parts);
-	return ahead_of(op->b, op->b_dtype, k0 * op->ldb + col0, op->ldb, kc, cols, parts);
-}
-
-ZR_INLINE void ahead_ask(struct ahead *s)
-{
-	for (int64_t n = min(s->step, s->rows); n > 0; n--, s->rows--, s->at += s->ld)
-		for (int64_t i = 0; i < s->bytes; i += 64)
-			__builtin_prefetch(s->at + i, 0, 2);
-}
+#include "gemm_ahead.h"
 
 /* ---- the micro-kernel ------------------------------------------------------------ */
 
+/* n panels of A below each other against a panel of B, into c; meanwhile things to come are
+ * fetched. */
+struct rows {
+	int64_t n, kc;
+	const float *a;
+	int64_t lda;           /* between rows, or columns where A is stored by them */
+	int64_t next_a;        /* from panel to panel */
+	float *b;
+	float *c;
+	int64_t ldc;
+	int add;
+	struct ahead *ask_a, *ask_b; /* asked for some rows at a time */
+	struct ahead **ask;          /* asked for by lines */
+	const float *unpacked; /* the panel of B as stored, to be packed on the way; or NULL */
+	int64_t ldb;
+};
+
+#if ZR_W == 16
+#include "gemm_wide.h"
+#else
 ZR_INLINE vf multiply_add(vf x, vf y, vf sum)
 {
-#ifdef ZR_PAIRS
-	return _mm512_dpbf16_ps(sum, (__m512bh)vbits(x), (__m512bh)vbits(y));
-#elif ZR_W == 8
 	/* as it is written: compilers load y again for each use, and loads are dear */
 	__asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(y));
 	return sum;
-#else
-	return vfma(x, y, sum);
-#endif
 }
 
 /* The sums to come are fetched while the products are summed. */
@@ -178,7 +150,7 @@ ZR_INLINE void add_step(const int nv, const int by_rows, int64_t k, const float 
 		if (!by_rows)
 			x = vset(a[k * MR + i]);
 		else
-			x = vset(DIRECT ? row[i][k] : a[i * KC + k]);
+			x = vset(row[i][k]);
 		UNROLL
 		for (j = 0; j < nv; j++)
 			s[i][j] = multiply_add(x, y[j], s[i][j]);
@@ -201,8 +173,7 @@ ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a
 		for (j = 0; j < nv; j++)
 			s[i][j] = vset(0);
 	}
-	if (ZR_W == 8)
-		ask_sums(nv, c, ldc);
+	ask_sums(nv, c, ldc);
 	for (; k + STEPS <= kc; k += STEPS, b += STEPS * nv * ZR_W)
 		UNROLL
 		for (i = 0; i < STEPS; i++)
@@ -219,21 +190,11 @@ ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a
 			vstore_f32(at, s[i][j]);
 		}
 }
+#endif
 
-/* n panels of A below each other against a panel of B, into c; meanwhile two things to come are
- * fetched. */
-struct rows {
-	int64_t n, kc;
-	const float *a;
-	int64_t lda, next_a; /* from panel to panel */
-	const float *b;
-	float *c;
-	int64_t ldc;
-	int add;
-	struct ahead *ask_a, *ask_b;
-};
 
 typedef void rows_fn(const struct rows *);
+#ifndef ROWS
 #define ROWS(nv, by_rows) \
 	static void rows_##nv##_##by_rows(const struct rows *r) \
 	{ \
@@ -244,6 +205,7 @@ typedef void rows_fn(const struct rows *);
 			      r->c + i * MR * r->ldc, r->ldc, r->add); \
 		} \
 	}
+#endif
 ROWS(1, 0)
 ROWS(2, 0)
 ROWS(1, 1)
@@ -266,6 +228,7 @@ static void edge(rows_fn *fn, const struct rows *of, int64_t rows, int64_t cols,
 	r.c = t;
 	r.ldc = width;
 	r.add = 0;
+	r.unpacked = NULL;
 	fn(&r);
 	for (i = 0; i < rows; i++, c += of->ldc)
 		for (j = 0; j < cols; j++)
@@ -283,64 +246,94 @@ struct block {
 	float *scratch;
 };
 
-/* Rows of A that the micro-kernel reads where they lie: fp32 stored by rows, but for those that do
- * not fill a panel. Rows a multiple of 2 KiB apart would share few sets of the caches. */
+/* Rows of A that the micro-kernel reads where they lie, of fp32: all but those that do not fill a
+ * panel. Rows a multiple of 2 KiB apart would share few sets of the caches; of columns far apart
+ * each would need a page of its own. */
 static int64_t rows_in_place(const struct block *t)
 {
 	const struct zr_op_matmul *op = t->op;
-	const int can = t->cols <= DIRECT && op->a_dtype == ZR_F32 &&
-			!(op->flags & ZR_MM_TRANS_A) && op->lda % 512;
+	const int trans = !!(op->flags & ZR_MM_TRANS_A);
+	const int can = op->a_dtype == ZR_F32 && t->cols <= (trans ? DIRECT_COLUMNS : DIRECT) &&
+			(trans ? op->lda <= 512 : op->lda % 512 != 0);
 	return can ? t->rows / MR * MR : 0;
+}
+
+/* Whether the micro-kernel packs n columns of B when it reads them first. */
+static int packs_on_the_way(const struct block *t, int64_t n)
+{
+	return ZR_W == 16 && STEP == 1 && n == NR && t->rows >= MR && t->op->b_dtype == ZR_F32 &&
+	       !(t->op->flags & ZR_MM_TRANS_B);
 }
 
 /* All rows of the block against the packed panel of B for columns [j, j + n). */
 static void panel(const struct block *t, int64_t j, int64_t n, int nv, struct ahead *ask_a,
-		  struct ahead *ask_b)
+		  struct ahead *ask_b, struct ahead *ask)
 {
 	const struct zr_op_matmul *op = t->op;
 	const int64_t whole = n == nv * ZR_W ? t->rows / MR : 0, in_place = rows_in_place(t);
+	const int trans = !!(op->flags & ZR_MM_TRANS_A);
 	const float *packed = t->scratch + A_BLOCK;
-	rows_fn *fn = kernels[nv - 1][!(op->flags & ZR_MM_TRANS_A)];
-	struct rows r = { whole, t->kc, packed, KC, A_PANEL, t->scratch + B_PANEL,
-			  t->c + j, t->ldc, t->add, ask_a, ask_b };
+	rows_fn *fn = kernels[nv - 1][!trans];
+	struct rows r = { .n = whole, .kc = t->kc, .a = packed, .lda = trans ? MR : KC,
+			  .next_a = A_PANEL, .b = t->scratch + B_PANEL, .c = t->c + j,
+			  .ldc = t->ldc, .add = t->add, .ask_a = ask_a, .ask_b = ask_b,
+			  .ask = &ask, .ldb = op->ldb };
 	if (in_place) {
-		r.a = (const float *)op->a + t->row0 * op->lda + t->k0;
+		r.a = (const float *)op->a +
+		      (trans ? t->k0 * op->lda + t->row0 : t->row0 * op->lda + t->k0);
 		r.lda = op->lda;
-		r.next_a = MR * op->lda;
+		r.next_a = trans ? MR : MR * op->lda;
 	}
+	if (packs_on_the_way(t, n))
+		r.unpacked = (const float *)op->b + t->k0 * op->ldb + t->col0 + j;
 	const float *a = r.a;
 	fn(&r);
 	for (int64_t i = whole * MR; i < t->rows; i += MR) {
 		const int64_t at = i - in_place;
 		r.a = at < 0 ? a + i / MR * r.next_a : packed + at / MR * A_PANEL;
-		r.lda = at < 0 ? op->lda : KC;
+		r.lda = at < 0 ? op->lda : trans ? MR : KC;
 		r.c = t->c + i * t->ldc + j;
 		edge(fn, &r, min(MR, t->rows - i), n, nv * ZR_W);
 	}
+}
+
+/* Columns of the next panel of B, of so many left. The micro-kernel is slow with one vector. */
+static int64_t panel_columns(int64_t left)
+{
+	const int last = NV > 2 && left > NR && left <= NR + ZR_W;
+	return last ? NR - ZR_W : min(NR, left);
 }
 
 static void block(const struct block *t)
 {
 	const struct zr_op_matmul *op = t->op;
 	int64_t calls = (t->rows + MR - 1) / MR, next = t->k0 + t->kc,
-		next_kc = min(t->kc, (op->k + STEP - 1) / STEP - next), j;
+		next_kc = min(t->kc, (op->k + STEP - 1) / STEP - next), j, n;
 	const int64_t in_place = rows_in_place(t);
-	struct ahead a = { 0 }, b = { 0 };
+	struct ahead none = { .at = (const char *)t->scratch, .then = &none }, a = none, b, c;
 	if (next_kc > 0)
 		a = ahead_a(op, t->row0, t->rows, next, next_kc, calls * ((t->cols + NR - 1) / NR));
+	a.then = &none;
 	if (in_place < t->rows)
 		pack_a(op, t->row0 + in_place, t->rows - in_place, t->k0, t->kc,
 		       t->scratch + A_BLOCK);
-	for (j = 0; j < t->cols; j += NR) {
-		int64_t n = min(NR, t->cols - j), left = t->cols - j - n;
+	for (j = 0; j < t->cols; j += n) {
+		n = panel_columns(t->cols - j);
+		int64_t left = t->cols - j - n;
 		int nv = (int)((n + ZR_W - 1) / ZR_W);
+		b = c = none;
 		if (left > 0)
-			b = ahead_b(op, t->col0 + j + n, min(NR, left), t->k0, t->kc, calls);
+			b = ahead_b(op, t->col0 + j + n, panel_columns(left), t->k0, t->kc, calls);
 		else if (next_kc > 0)
-			b = ahead_b(op, t->col0, min(NR, t->cols), next, next_kc, calls);
-		pack_b(op, t->k0, t->kc, t->col0 + j, n, nv, t->scratch + B_PANEL,
-		       t->scratch + B_ROWS);
-		panel(t, j, n, nv, &a, &b);
+			b = ahead_b(op, t->col0, panel_columns(t->cols), next, next_kc, calls);
+		if (b.rows)
+			c = ahead_of(t->c, ZR_F32, left > 0 ? j + n : 0, t->ldc, t->rows, NR, calls);
+		b.then = &c;
+		c.then = a.rows > 0 ? &a : &none;
+		if (!packs_on_the_way(t, n))
+			pack_b(op, t->k0, t->kc, t->col0 + j, n, nv, t->scratch + B_PANEL,
+			       t->scratch + B_ROWS);
+		panel(t, j, n, nv, &a, &b, b.rows ? &b : &none);
 	}
 }
 
