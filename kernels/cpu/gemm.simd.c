@@ -31,7 +31,6 @@
 #define MR 8 /* 8 x 3 sums, 3 of B, 1 of A: 28 of 32 registers */
 #define STEPS 4 /* elements of K between jumps */
 #define DIRECT INT64_MAX /* columns of a tile for which packing fp32 rows of A does not pay */
-#define DIRECT_COLUMNS 384 /* the same where A is stored by columns */
 #ifdef ZR_PAIRS
 #define KC 192
 #else
@@ -42,8 +41,9 @@
 #define KC 256
 #define STEPS 4 /* elements of K between jumps */
 #define DIRECT 384
-#define DIRECT_COLUMNS 0
 #endif
+/* Whether the micro-kernel packs operands of fp32 when it reads them first. */
+#define ON_THE_WAY (ZR_W == 16 && STEP == 1)
 #define NV 3            /* vectors in a row of sums */
 #define NR (NV * ZR_W)  /* KC x NR floats fill most of the first-level cache */
 #define MC 256          /* rows of A packed at once: MC x KC floats lie in the second-level cache */
@@ -112,8 +112,11 @@ struct rows {
 	int add;
 	struct ahead *ask_a, *ask_b; /* asked for some rows at a time */
 	struct ahead **ask;          /* asked for by lines */
-	const float *unpacked; /* the panel of B as stored, to be packed on the way; or NULL */
+	/* what the micro-kernel packs on the way, or NULL: the panel of B as stored, to b; A, stored
+	 * by columns, to packed_a */
+	const float *unpacked;
 	int64_t ldb;
+	float *packed_a;
 };
 
 #if ZR_W == 16
@@ -228,7 +231,7 @@ static void edge(rows_fn *fn, const struct rows *of, int64_t rows, int64_t cols,
 	r.c = t;
 	r.ldc = width;
 	r.add = 0;
-	r.unpacked = NULL;
+	r.unpacked = r.packed_a = NULL;
 	fn(&r);
 	for (i = 0; i < rows; i++, c += of->ldc)
 		for (j = 0; j < cols; j++)
@@ -247,22 +250,31 @@ struct block {
 };
 
 /* Rows of A that the micro-kernel reads where they lie, of fp32: all but those that do not fill a
- * panel. Rows a multiple of 2 KiB apart would share few sets of the caches; of columns far apart
- * each would need a page of its own. */
+ * panel. Rows a multiple of 2 KiB apart would share few sets of the caches. */
 static int64_t rows_in_place(const struct block *t)
 {
 	const struct zr_op_matmul *op = t->op;
-	const int trans = !!(op->flags & ZR_MM_TRANS_A);
-	const int can = op->a_dtype == ZR_F32 && t->cols <= (trans ? DIRECT_COLUMNS : DIRECT) &&
-			(trans ? op->lda <= 512 : op->lda % 512 != 0);
+	const int can = t->cols <= DIRECT && op->a_dtype == ZR_F32 &&
+			!(op->flags & ZR_MM_TRANS_A) && op->lda % 512;
 	return can ? t->rows / MR * MR : 0;
+}
+
+/* Rows of A, stored by columns, that the micro-kernel packs when it reads them for the first panel
+ * of B: all but those that do not fill two panels, which is what pack_a() packs at a time. */
+static int64_t rows_on_the_way(const struct block *t)
+{
+	const struct zr_op_matmul *op = t->op;
+	const int can = ON_THE_WAY && t->cols >= NR && op->a_dtype == ZR_F32 &&
+			op->flags & ZR_MM_TRANS_A;
+	return can ? t->rows / ZR_W * ZR_W : 0;
 }
 
 /* Whether the micro-kernel packs n columns of B when it reads them first. */
 static int packs_on_the_way(const struct block *t, int64_t n)
 {
-	return ZR_W == 16 && STEP == 1 && n == NR && t->rows >= MR && t->op->b_dtype == ZR_F32 &&
-	       !(t->op->flags & ZR_MM_TRANS_B);
+	const struct zr_op_matmul *op = t->op;
+	return ON_THE_WAY && n == NR && t->rows >= MR && op->b_dtype == ZR_F32 &&
+	       !(op->flags & ZR_MM_TRANS_B);
 }
 
 /* All rows of the block against the packed panel of B for columns [j, j + n). */
@@ -279,10 +291,15 @@ static void panel(const struct block *t, int64_t j, int64_t n, int nv, struct ah
 			  .ldc = t->ldc, .add = t->add, .ask_a = ask_a, .ask_b = ask_b,
 			  .ask = &ask, .ldb = op->ldb };
 	if (in_place) {
-		r.a = (const float *)op->a +
-		      (trans ? t->k0 * op->lda + t->row0 : t->row0 * op->lda + t->k0);
+		r.a = (const float *)op->a + t->row0 * op->lda + t->k0;
 		r.lda = op->lda;
-		r.next_a = trans ? MR : MR * op->lda;
+		r.next_a = MR * op->lda;
+	}
+	if (!j && rows_on_the_way(t)) {
+		r.a = (const float *)op->a + t->k0 * op->lda + t->row0;
+		r.lda = op->lda;
+		r.next_a = MR;
+		r.packed_a = t->scratch + A_BLOCK;
 	}
 	if (packs_on_the_way(t, n))
 		r.unpacked = (const float *)op->b + t->k0 * op->ldb + t->col0 + j;
@@ -297,10 +314,10 @@ static void panel(const struct block *t, int64_t j, int64_t n, int nv, struct ah
 	}
 }
 
-/* Columns of the next panel of B, of so many left. The micro-kernel is slow with one vector. */
-static int64_t panel_columns(int64_t left)
+/* Columns of the panel of B from j on, of so many left. The micro-kernel is slow with one vector. */
+static int64_t panel_columns(int64_t left, int64_t j)
 {
-	const int last = NV > 2 && left > NR && left <= NR + ZR_W;
+	const int last = NV > 2 && j && left > NR && left <= NR + ZR_W;
 	return last ? NR - ZR_W : min(NR, left);
 }
 
@@ -309,23 +326,23 @@ static void block(const struct block *t)
 	const struct zr_op_matmul *op = t->op;
 	int64_t calls = (t->rows + MR - 1) / MR, next = t->k0 + t->kc,
 		next_kc = min(t->kc, (op->k + STEP - 1) / STEP - next), j, n;
-	const int64_t in_place = rows_in_place(t);
+	const int64_t in_place = rows_in_place(t), on_the_way = rows_on_the_way(t);
 	struct ahead none = { .at = (const char *)t->scratch, .then = &none }, a = none, b, c;
 	if (next_kc > 0)
 		a = ahead_a(op, t->row0, t->rows, next, next_kc, calls * ((t->cols + NR - 1) / NR));
 	a.then = &none;
-	if (in_place < t->rows)
-		pack_a(op, t->row0 + in_place, t->rows - in_place, t->k0, t->kc,
-		       t->scratch + A_BLOCK);
+	if (in_place + on_the_way < t->rows)
+		pack_a(op, t->row0 + in_place + on_the_way, t->rows - in_place - on_the_way, t->k0,
+		       t->kc, t->scratch + A_BLOCK + on_the_way / MR * A_PANEL);
 	for (j = 0; j < t->cols; j += n) {
-		n = panel_columns(t->cols - j);
+		n = panel_columns(t->cols - j, j);
 		int64_t left = t->cols - j - n;
 		int nv = (int)((n + ZR_W - 1) / ZR_W);
 		b = c = none;
 		if (left > 0)
-			b = ahead_b(op, t->col0 + j + n, panel_columns(left), t->k0, t->kc, calls);
+			b = ahead_b(op, t->col0 + j + n, panel_columns(left, j + n), t->k0, t->kc, calls);
 		else if (next_kc > 0)
-			b = ahead_b(op, t->col0, panel_columns(t->cols), next, next_kc, calls);
+			b = ahead_b(op, t->col0, panel_columns(t->cols, 0), next, next_kc, calls);
 		if (b.rows)
 			c = ahead_of(t->c, ZR_F32, left > 0 ? j + n : 0, t->ldc, t->rows, NR, calls);
 		b.then = &c;

@@ -10,7 +10,7 @@
 #ifndef ZEROTH_KERNELS_CPU_GEMM_WIDE_H
 #define ZEROTH_KERNELS_CPU_GEMM_WIDE_H
 
-#define AHEAD 8 /* rows of B that are asked for while they are packed */
+#define AHEAD 8 /* rows that are asked for while they are packed */
 
 ZR_INLINE vf multiply_add(vf x, vf y, vf sum)
 {
@@ -55,12 +55,21 @@ ZR_INLINE void ask_row(const int nv, const float *p)
 	__builtin_prefetch(p + nv * ZR_W - 1, 0, 3);
 }
 
-/* c[MR][nv * ZR_W] (ldc apart) = or += MR rows of A times a panel of B, whose rows are ldb apart.
- * nv, by_rows and packs are constants. */
-ZR_INLINE void micro(const int nv, const int by_rows, const int packs, const struct rows *r,
-		     const float *a, const float *b, int64_t ldb, float *c)
+/* MR rows of a column of A. */
+ZR_INLINE void pack_column(const float *a, int64_t lda, float *to)
 {
-	const int64_t kc = r->kc, lda = r->lda, ldc = r->ldc;
+	__builtin_prefetch(a + AHEAD * lda, 0, 3);
+	_mm256_storeu_ps(to, _mm256_loadu_ps(a));
+}
+
+/* c[MR][nv * ZR_W] (ldc apart) = or += MR rows of A times a panel of B, whose rows are ldb apart.
+ * A, if it is stored by columns, is copied to `packed`, unless that is NULL. nv, by_rows and packs
+ * are constants, and whether packed is NULL. */
+ZR_INLINE void micro(const int nv, const int by_rows, const int packs, const struct rows *r,
+		     const float *a, int64_t lda, float *packed, const float *b, int64_t ldb,
+		     float *c)
+{
+	const int64_t kc = r->kc, ldc = r->ldc;
 	const int add = r->add;
 	const float *row[MR];
 	float *to = r->b;
@@ -80,11 +89,16 @@ ZR_INLINE void micro(const int nv, const int by_rows, const int packs, const str
 		for (i = 0; i < STEPS; i++, b += ldb, to += nv * ZR_W) {
 			if (packs)
 				ask_row(nv, b + AHEAD * ldb);
+			if (packed)
+				pack_column(a + (k + i) * lda, lda, packed + (k + i) * MR);
 			add_step(nv, by_rows, packs, k + i, a, lda, row, b, to, s);
 		}
 	}
-	for (; k < kc; k++, b += ldb, to += nv * ZR_W)
+	for (; k < kc; k++, b += ldb, to += nv * ZR_W) {
+		if (packed)
+			pack_column(a + k * lda, lda, packed + k * MR);
 		add_step(nv, by_rows, packs, k, a, lda, row, b, to, s);
+	}
 	UNROLL
 	for (i = 0; i < MR; i++, c += ldc) {
 		__asm__("" : "+r"(c)); /* one pointer that walks, instead of one for each row */
@@ -98,16 +112,31 @@ ZR_INLINE void micro(const int nv, const int by_rows, const int packs, const str
 	}
 }
 
-/* The first of the panels of A may have to pack that of B. */
+/* The panels of A from i to n. packs and packs_a are constants. */
+ZR_INLINE void panels(const int nv, const int by_rows, const int packs, const int packs_a,
+		      const struct rows *r, int64_t i, int64_t n)
+{
+	for (; i < n; i++)
+		micro(nv, by_rows, packs, r, r->a + i * r->next_a, r->lda,
+		      packs_a ? r->packed_a + i * A_PANEL : NULL, packs ? r->unpacked : r->b,
+		      packs ? r->ldb : nv * ZR_W, r->c + i * MR * r->ldc);
+}
+
+ZR_INLINE void rows(const int nv, const int by_rows, const int packs_a, const struct rows *r)
+{
+	const int64_t first = nv == NV && r->unpacked;
+	if (first)
+		panels(nv, by_rows, 1, packs_a, r, 0, 1);
+	panels(nv, by_rows, 0, packs_a, r, first, r->n);
+}
+
 #define ROWS(nv, by_rows) \
 	static void rows_##nv##_##by_rows(const struct rows *r) \
 	{ \
-		int64_t i = 0; \
-		if (nv == NV && r->unpacked) \
-			micro(nv, by_rows, 1, r, r->a, r->unpacked, r->ldb, r->c), i++; \
-		for (; i < r->n; i++) \
-			micro(nv, by_rows, 0, r, r->a + i * r->next_a, r->b, nv * ZR_W, \
-			      r->c + i * MR * r->ldc); \
+		if (nv == NV && !by_rows && r->packed_a) \
+			rows(nv, by_rows, 1, r); \
+		else \
+			rows(nv, by_rows, 0, r); \
 	}
 
 #endif

@@ -207,6 +207,7 @@ static void every_mix_of_types_bias_and_gelu_is_right(void **state)
 static void wide(const struct dev *d, const char *variant)
 {
 	static const int64_t many[] = { 300, 1700, 40 }, deep[] = { 40, 60, 9000 };
+	static const int64_t apart[] = { 40, 60, 512 - GAP }; /* rows that share sets of the caches */
 	one(d, variant, many, ZR_MM_GELU, ZR_F32, ZR_F32, ZR_BF16, 1);
 	one(d, variant, many, ZR_MM_TRANS_B, ZR_BF16, ZR_BF16, ZR_F32, 0);
 	one(d, variant, deep, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE, ZR_BF16, ZR_BF16, ZR_F32, 0);
@@ -214,6 +215,7 @@ static void wide(const struct dev *d, const char *variant)
 	one(d, variant, many, ZR_MM_TRANS_A | ZR_MM_GELU, ZR_F16, ZR_F16, ZR_F16, 1);
 	one(d, variant, deep, ZR_MM_TRANS_B, ZR_F16, ZR_F16, ZR_F16, 1);
 	one(d, variant, deep, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE, ZR_F32, ZR_F16, ZR_F32, 0);
+	one(d, variant, apart, 0, ZR_F32, ZR_F32, ZR_F32, 0);
 }
 
 static void grids_of_tiles_and_split_sums_are_right(void **state)
@@ -291,17 +293,20 @@ static void an_empty_sum_is_zero_or_the_bias(void **state)
 /* I1: the bits of a product do not depend on the number of workers. */
 static void i1(const struct dev *unused, const char *variant)
 {
-	static const int64_t big[][3] = { { 256, 300, 768 }, { 70, 2000, 64 }, { 130, 128, 5000 }, { 16, 64, 20000 } };
-	static const uint32_t flags[] = { 0, ZR_MM_TRANS_B | ZR_MM_GELU, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE };
-	struct buf first[4][3];
+	static const int64_t big[][3] = {
+		{ 256, 300, 768 }, { 70, 2000, 64 }, { 130, 128, 5000 }, { 16, 64, 20000 }, { 255, 300, 300 },
+	};
+	static const uint32_t flags[] = { 0, ZR_MM_TRANS_B | ZR_MM_GELU, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE,
+					  ZR_MM_TRANS_A };
+	struct buf first[5][4];
 	int workers, s, f;
 	(void)unused;
 	for (workers = 1; workers <= 3; workers++) {
 		struct dev d;
 		assert_int_equal(dev_open(&d, workers, variant), ZR_OK);
-		for (s = 0; s < 4; s++)
-			for (f = 0; f < 3; f++) {
-				int32_t out = f == 1 ? ZR_BF16 : ZR_F32, in = f == 2 ? ZR_F16 : ZR_F32;
+		for (s = 0; s < 5; s++)
+			for (f = 0; f < 4; f++) {
+				int32_t out = f % 2 ? ZR_BF16 : ZR_F32, in = f == 2 ? ZR_F16 : ZR_F32;
 				struct mm t = mm_new(big[s], flags[f], in, in, out, f != 2);
 				assert_int_equal(d.ops->matmul(d.ops, NULL, &t.op), ZR_OK);
 				if (workers == 1)
@@ -313,8 +318,8 @@ static void i1(const struct dev *unused, const char *variant)
 			}
 		dev_close(&d);
 	}
-	for (s = 0; s < 4; s++)
-		for (f = 0; f < 3; f++)
+	for (s = 0; s < 5; s++)
+		for (f = 0; f < 4; f++)
 			buf_free(&first[s][f]);
 }
 
