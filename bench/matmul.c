@@ -173,6 +173,8 @@ static void pool_start(struct zr_host *h)
 	h->parallel = pool_parallel;
 }
 
+static struct zr_device_info info;
+
 static const struct zr_ops *device(struct zr_host *h, const char *isa, struct zr_inst **inst)
 {
 	const struct zr_desc *desc = test_plugin("device/cpu");
@@ -183,6 +185,8 @@ static const struct zr_ops *device(struct zr_host *h, const char *isa, struct zr
 		exit(1);
 	}
 	free(opts);
+	info.size = sizeof info;
+	v->info(*inst, &info);
 	return v->ops(*inst);
 }
 
@@ -275,10 +279,44 @@ typedef double limit_fn(void); /* does operations on one thread; how many */
 LIMIT(limit_fp32, "avx512f", FP32, 32)
 LIMIT(limit_bf16, "avx512f,avx512bf16", BF16, 64)
 
-/* NULL: this processor has no such instruction, and the share is not known. */
+#if __has_include(<amxbf16intrin.h>)
+__attribute__((target("amx-tile,amx-bf16"))) static double limit_tiles(void)
+{
+	static const struct {
+		uint8_t palette, start_row, reserved[14];
+		uint16_t bytes[16];
+		uint8_t rows[16];
+	} config = { 1, 0, { 0 }, { 64, 64, 64, 64, 64, 64, 64, 64 },
+		     { 16, 16, 16, 16, 16, 16, 16, 16 } };
+	_tile_loadconfig(&config);
+	_tile_zero(0);
+	_tile_zero(1);
+	_tile_zero(2);
+	_tile_zero(3);
+	_tile_zero(4);
+	_tile_zero(5);
+	_tile_zero(6);
+	_tile_zero(7);
+	for (int i = 0; i < ROUNDS / 10; i++) { /* each 16 x 16 sums of 32 products */
+		_tile_dpbf16ps(0, 4, 6);
+		_tile_dpbf16ps(1, 4, 7);
+		_tile_dpbf16ps(2, 5, 6);
+		_tile_dpbf16ps(3, 5, 7);
+	}
+	_tile_release();
+	return 2.0 * 16 * 16 * 32 * 4 * (ROUNDS / 10);
+}
+#else
+#define limit_tiles NULL
+#endif
+
+/* By what the kernels multiply the type with. NULL: this processor has no such instruction, and the
+ * share is not known. */
 static limit_fn *limit_of(int32_t dtype)
 {
-	if (dtype == ZR_BF16 && __builtin_cpu_supports("avx512bf16"))
+	if (dtype == ZR_BF16 && !strncmp(info.variant, "amx", 3))
+		return limit_tiles;
+	if (dtype == ZR_BF16 && !strncmp(info.variant, "avx512bf16", 10))
 		return limit_bf16;
 	return __builtin_cpu_supports("avx512f") ? limit_fp32 : NULL;
 }

@@ -80,18 +80,54 @@ __attribute__((target("avx512f,avx512bf16"))) static double fma_avx512_bf16(void
 	FMA_BODY(__m512, _mm512_setzero_ps(), ADD512_BF16, 2 * 32, FIRST512);
 }
 
-static fma_fn *choose(int bf16)
+/* The tile registers of AMX, whose use the device has asked the system for. */
+#if __has_include(<amxbf16intrin.h>)
+__attribute__((target("amx-tile,amx-bf16"))) static double fma_tiles(void)
+{
+	static const struct {
+		uint8_t palette, start_row, reserved[14];
+		uint16_t bytes[16];
+		uint8_t rows[16];
+	} config = { 1, 0, { 0 }, { 64, 64, 64, 64, 64, 64, 64, 64 },
+		     { 16, 16, 16, 16, 16, 16, 16, 16 } };
+	_tile_loadconfig(&config);
+	_tile_zero(0);
+	_tile_zero(1);
+	_tile_zero(2);
+	_tile_zero(3);
+	_tile_zero(4);
+	_tile_zero(5);
+	_tile_zero(6);
+	_tile_zero(7);
+	for (int i = 0; i < ROUNDS; i++) { /* each 16 x 16 sums of 32 products */
+		_tile_dpbf16ps(0, 4, 6);
+		_tile_dpbf16ps(1, 4, 7);
+		_tile_dpbf16ps(2, 5, 6);
+		_tile_dpbf16ps(3, 5, 7);
+	}
+	_tile_release();
+	return 2.0 * 16 * 16 * 32 * 4 * ROUNDS;
+}
+#else
+#define fma_tiles NULL
+#endif
+
+/* Of bf16: by what the device's kernels, called `variant`, multiply it with, or NULL. */
+static fma_fn *choose(int bf16, const char *variant)
 {
 	const int wide = __builtin_cpu_supports("avx512f");
+	if (bf16 && !strncmp(variant, "amx", 3))
+		return fma_tiles;
 	if (bf16)
-		return wide && __builtin_cpu_supports("avx512bf16") ? fma_avx512_bf16 : NULL;
+		return strncmp(variant, "avx512bf16", 10) ? NULL : fma_avx512_bf16;
 	return wide ? fma_avx512 :
 	       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? fma_avx2 :
 										 fma_plain;
 }
 #else
-static fma_fn *choose(int bf16)
+static fma_fn *choose(int bf16, const char *variant)
 {
+	(void)variant;
 	return bf16 ? NULL : fma_plain;
 }
 #endif
@@ -120,7 +156,7 @@ static int fma_all(void *arg)
 
 double zr_bench_fma(struct zr_bench *b, int bf16)
 {
-	struct fma f = { .b = b, .fn = choose(bf16) };
+	struct fma f = { .b = b, .fn = choose(bf16, b->s->device_info.variant) };
 	const double one = 1;
 	if (!f.fn || !b->s->device_info.host_ops)
 		return 0;
