@@ -14,8 +14,9 @@
 
 #define GRID 8          /* items wanted of a big product, so that few workers end together */
 #define BIG (1ll << 21) /* multiply-adds worth an item of their own */
+#define LONG (1ll << 29) /* multiply-adds of a worker from which on two items share them */
 #define SHORTEST 256    /* length of the shortest part of a split sum */
-#define LONG 8192       /* a sum that is worth splitting for its operands alone */
+#define LONG_SUM 8192   /* one that is worth splitting for its operands alone */
 #define ROWS 16         /* of split sums that are added up by one item */
 #define TILE_M 256      /* of the largest tile */
 #define TILE_N 1536
@@ -107,17 +108,20 @@ static struct grid with_tiles(struct grid g, int64_t m, int64_t n, int64_t tm, i
 	return g;
 }
 
-/* The fastest way to cut m x n for so many workers, K split as g has it. */
+/* The fastest way to cut m x n for so many workers, K split as g has it. Of equal ones that with
+ * the longest rows: parts of a row of D that two workers write are near each other, and processors
+ * fetch more of a row than was asked for. */
 static struct grid cut(struct grid g, int64_t m, int64_t n, int64_t k, int64_t workers)
 {
-	static const int64_t tns[] = { TILE_N, 1152, 768, 576, 384, 288, 192, 144, 96, 48 };
+	static const int64_t tns[] = { TILE_N, 1152, 768, 576, 512, 384, 288,
+				       256,    192,  144, 128, 96,  64,  48 };
 	struct grid best = with_tiles(g, m, n, TILE_M, TILE_N);
 	int64_t least = INT64_MAX, time;
 	for (size_t i = 0; workers > 1 && i < LEN(tms) * LEN(tns); i++) {
 		struct grid t = with_tiles(g, m, n, tms[i / LEN(tns)], tns[i % LEN(tns)]);
 		for (t.apart = 0; t.apart <= (g.nk > 1); t.apart++) {
 			time = time_of(&t, k, workers);
-			if (time < least) {
+			if (time < least || (time == least && t.tn > best.tn)) {
 				best = t;
 				least = time;
 			}
@@ -241,8 +245,7 @@ static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
 	return rc ? rc : zr_check_gelu(d->h, "matmul", op->activation);
 }
 
-/* Whether the product is one on tile registers: it is cut in columns that fill them, and costs so
- * much less than what is done once for an item that each worker gets one. */
+/* Whether the product is one on tile registers: it is cut in columns that fill them. */
 static int on_tiles(const struct zr_inst *d, const struct zr_op_matmul *op)
 {
 	return d->isa == ZR_CPU_AMX && op->a_dtype == ZR_BF16 && op->b_dtype == ZR_BF16;
@@ -255,16 +258,18 @@ static int may_split(const struct zr_inst *d, const struct zr_op_matmul *op, int
 	const int64_t blocks = cpu_ceil_div(m, 64) * cpu_ceil_div(n, 64);
 	if (op->flags & ZR_MM_EACH_ROW)
 		return 0;
-	return !on_tiles(d, op) || blocks < GRID || op->k > LONG;
+	return !on_tiles(d, op) || blocks < GRID || op->k > LONG_SUM;
 }
 
-/* How many items a product is worth: two for each worker, one of which may be slow. */
+/* How many items a product is worth: one for each worker, or two if it takes long, for one of them
+ * may be slow. */
 static int64_t takers(const struct zr_inst *d, const struct zr_op_matmul *op)
 {
 	/* of a few rows it is B that takes the time */
 	const int64_t rows = op->flags & ZR_MM_EACH_ROW && op->m < 16 ? 16 : op->m;
 	const int64_t worth = 1 + rows * op->n / 1024 * op->k / (BIG / 1024);
-	return d->workers < 2 ? 1 : cpu_min((on_tiles(d, op) ? 1 : 2) * d->workers, worth);
+	const int64_t items = worth / d->workers < LONG / BIG ? d->workers : 2 * d->workers;
+	return d->workers < 2 ? 1 : cpu_min(items, worth);
 }
 
 /* Some rows and columns of a product [m, n]. */
@@ -276,8 +281,10 @@ static int run(const struct zr_ops *ops, const struct zr_op_matmul *op,
 	int rc = check(ops->dev, op);
 	if (rc || op->m < 1 || op->n < 1)
 		return rc;
-	job.g = grid_of(m, n, op->k, on_tiles(ops->dev, op) ? 64 : 48,
-			!!(op->flags & ZR_MM_EACH_ROW), may_split(ops->dev, op, m, n));
+	const int tiles_of_64 = on_tiles(ops->dev, op);
+	job.g = grid_of(m, n, op->k, tiles_of_64 ? 64 : 48, !!(op->flags & ZR_MM_EACH_ROW),
+			may_split(ops->dev, op, m, n));
+	job.g.unit = tiles_of_64 ? 64 : 16;
 	job.g = cut(job.g, op->m, op->n, op->k, takers(ops->dev, op));
 	tiles = job.g.nm * job.g.nn;
 	if (!job.g.apart) {
