@@ -6,7 +6,8 @@
  * rows; then, for NR columns of B at a time, a panel of B is packed (it now lies in the first-level
  * cache) and meets each panel of A in a micro-kernel that keeps MR x NR sums in registers. Packing
  * widens 16-bit types and resolves transposes, so one micro-kernel serves all types and layouts.
- * It reads fp32 rows of A where they lie if few columns would use them packed.
+ * It reads fp32 rows of A where they lie if few columns would use them packed. With AVX-512 fp32
+ * that is not transposed is not packed before: the micro-kernel does it when it reads it first.
  *
  * An element is, over blocks of K in ascending order, the sum of chains of fused multiply-adds over
  * ascending k. How K is cut depends on K only: where the caller cuts tiles does not matter (I1). A
@@ -112,8 +113,8 @@ struct rows {
 	int add;
 	struct ahead *ask_a, *ask_b; /* asked for some rows at a time */
 	struct ahead **ask;          /* asked for by lines */
-	/* what the micro-kernel packs on the way, or NULL: the panel of B as stored, to b; A, stored
-	 * by columns, to packed_a */
+	/* The micro-kernel packs what it reads first, unless these are NULL: the panel of B, as it
+	 * is stored, to b, and A, stored by columns, to packed_a. */
 	const float *unpacked;
 	int64_t ldb;
 	float *packed_a;
@@ -314,7 +315,8 @@ static void panel(const struct block *t, int64_t j, int64_t n, int nv, struct ah
 	}
 }
 
-/* Columns of the panel of B from j on, of so many left. The micro-kernel is slow with one vector. */
+/* Columns of the panel of B from j on, of so many left: the last two share them, for the
+ * micro-kernel is slow with one vector. */
 static int64_t panel_columns(int64_t left, int64_t j)
 {
 	const int last = NV > 2 && j && left > NR && left <= NR + ZR_W;
@@ -340,11 +342,13 @@ static void block(const struct block *t)
 		int nv = (int)((n + ZR_W - 1) / ZR_W);
 		b = c = none;
 		if (left > 0)
-			b = ahead_b(op, t->col0 + j + n, panel_columns(left, j + n), t->k0, t->kc, calls);
+			b = ahead_b(op, t->col0 + j + n, panel_columns(left, j + n), t->k0, t->kc,
+				    calls);
 		else if (next_kc > 0)
 			b = ahead_b(op, t->col0, panel_columns(t->cols, 0), next, next_kc, calls);
 		if (b.rows)
-			c = ahead_of(t->c, ZR_F32, left > 0 ? j + n : 0, t->ldc, t->rows, NR, calls);
+			c = ahead_of(t->c, ZR_F32, left > 0 ? j + n : 0, t->ldc, t->rows, NR,
+				     calls);
 		b.then = &c;
 		c.then = a.rows > 0 ? &a : &none;
 		if (!packs_on_the_way(t, n))
