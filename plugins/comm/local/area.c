@@ -197,6 +197,15 @@ static int is_crowded(const struct zr_inst *c)
 	return c->world > CPU_COUNT(&all);
 }
 
+/* Makes the pages of the own lane of the world, which every run uses: else one small operation in
+ * some 30 would wait for the kernel, for longer than for its peer, until the ring had gone round
+ * once. */
+static void touch_lane(struct seat *mine)
+{
+	struct lane *l = &mine->lane[ZR_GROUP_WORLD - ZR_GROUP_NODE];
+	memset(l, 0, sizeof *l);
+}
+
 int zl_join(struct zr_inst *c)
 {
 	lay_out(c);
@@ -207,6 +216,7 @@ int zl_join(struct zr_inst *c)
 	atomic_store(&mine->pid, c->pid);
 	atomic_store(&mine->probe, (uint64_t)(uintptr_t)&c->nonce);
 	sched_getaffinity(0, sizeof mine->cpus, &mine->cpus);
+	touch_lane(mine);
 	join(c, 1);
 	rc = all_joined(c, 1);
 	if (rc)
