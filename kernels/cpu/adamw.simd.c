@@ -73,6 +73,10 @@ ZR_INLINE void sweep(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32
 
 /* ---- moments in 8 bits ----------------------------------------------------------- */
 
+/* Turns of ZR_SOME8 elements between asking for bytes and using them. 16 were a little better for
+ * the kernel alone, and made whole updates slower. */
+#define AHEAD 8
+
 /* Where the elements of ZR_GROUPS8 groups of a block are. */
 struct groups {
 	const float *grad;
@@ -81,14 +85,14 @@ struct groups {
 	uint16_t *m_scale, *v_scale;
 };
 
-/* Asks for the line that element i of an operand begins, four turns from here: the processor itself
+/* Asks for the line that element i of an operand begins, some turns from here: the processor itself
  * sees too late where passes over few elements of many operands go on. Behind the end it does
  * nothing. */
 ZR_INLINE void ahead(const void *p, int i, int bytes)
 {
 	if (i * bytes % 64 == 0)
 		__builtin_prefetch((const char *)((uintptr_t)p +
-						  (size_t)((i + 4 * ZR_SOME8) * bytes)));
+						  (size_t)((i + AHEAD * ZR_SOME8) * bytes)));
 }
 
 ZR_INLINE void ahead_of_kept(const struct vkept *k, int i, int32_t kept)
@@ -120,52 +124,98 @@ ZR_INLINE void moments_of(const struct lanes *f, const struct groups *a, int i, 
 	}
 }
 
-ZR_INLINE void update_groups(const struct lanes *f, const struct groups *a, int32_t kept)
-{
-	float m8[ZR_SOME8], root8[ZR_SOME8];
+/* ZR_SOME8 elements between two passes. */
+struct passing {
+	struct groups a;
+	float m[ZR_SOME8], root[ZR_SOME8]; /* new moments */
 	vi m_most[ZR_GROUPS8], v_most[ZR_GROUPS8];
-	struct groups8 scale = vgroups8(vscales8(a->m_scale));
-	struct groups8 each = vgroups8(vscales8(a->v_scale) / 255);
-	struct groups8 per;
-	v8 m_scale, v_scale;
+	struct groups8 m_scale, each; /* before the passes; each: a 255th of the scale of v */
+	struct groups8 scale, per;    /* of the new moments: of m; per: 255 divided by that of v */
+	v8 m_new, v_new;              /* the new scales */
+};
 
-	for (int g = 0; g < ZR_GROUPS8; g++) {
-		int i = g * ZR_MOMENT8_GROUP;
-		vf m[ZR_V8], root[ZR_V8];
-		vgroup_signed8(m, a->m + i, scale.x[g]);
-		moments_of(f, a, i, m, root, each.x[g], kept);
+ZR_INLINE void take(struct passing *s, const struct groups *a)
+{
+	s->a = *a;
+	s->m_scale = vgroups8(vscales8(a->m_scale));
+	s->each = vgroups8(vscales8(a->v_scale) / 255);
+}
+
+/* First pass, over the group that begins at element i. */
+ZR_INLINE void renew(const struct lanes *f, struct passing *s, int i, int32_t kept)
+{
+	const struct groups *a = &s->a;
+	const int g = i / ZR_MOMENT8_GROUP;
+	vf m[ZR_V8], root[ZR_V8];
+
+	vgroup_signed8(m, a->m + i, s->m_scale.x[g]);
+	moments_of(f, a, i, m, root, s->each.x[g], kept);
 #pragma GCC unroll 4
-		for (int k = 0; k < ZR_V8; k++) {
-			ahead(a->grad, i + k * ZR_W, 4);
-			ahead(a->m, i + k * ZR_W, 1);
-			ahead(a->v, i + k * ZR_W, 1);
-			ahead_of_kept(&a->p, i + k * ZR_W, kept);
-			vstore_f32(m8 + i + k * ZR_W, m[k]);
-			vstore_f32(root8 + i + k * ZR_W, root[k]);
-		}
-		m_most[g] = vmost8(m);
-		v_most[g] = vmost8(root);
+	for (int k = 0; k < ZR_V8; k++) {
+		ahead(a->grad, i + k * ZR_W, 4);
+		ahead(a->m, i + k * ZR_W, 1);
+		ahead(a->v, i + k * ZR_W, 1);
+		ahead_of_kept(&a->p, i + k * ZR_W, kept);
+		vstore_f32(s->m + i + k * ZR_W, m[k]);
+		vstore_f32(s->root + i + k * ZR_W, root[k]);
 	}
-	m_scale = vput_scales8(a->m_scale, m_most);
-	v_scale = vput_scales8(a->v_scale, v_most);
-	scale = vgroups8(m_scale);
-	per = vgroups8(255 / v_scale);
+	s->m_most[g] = vmost8(m);
+	s->v_most[g] = vmost_root8(root);
+}
+
+/* Between the passes. */
+ZR_INLINE void put_scales(struct passing *s)
+{
+	s->m_new = vput_scales8(s->a.m_scale, s->m_most);
+	s->v_new = vput_scales8(s->a.v_scale, s->v_most);
+	s->scale = vgroups8(s->m_new);
+	s->per = vgroups8(255 / s->v_new);
+}
+
+/* Second pass, over 4 vectors from element i on. */
+ZR_INLINE void put(const struct lanes *f, const struct passing *s, int i, int32_t kept)
+{
+	const struct groups *a = &s->a;
+	vf p[4], m[4], root[4];
+
+	vload4(m, s->m + i);
+	vload4(root, s->root + i);
+	vkept_get2(&a->p, i, p, kept);
+	vkept_get2(&a->p, i + 2 * ZR_W, p + 2, kept);
+#pragma GCC unroll 4
+	for (int k = 0; k < 4; k++)
+		p[k] = next(f, p[k], m[k], root[k]);
+	vkept_put2(&a->p, i, p, kept);
+	vkept_put2(&a->p, i + 2 * ZR_W, p + 2, kept);
+	vcode_root8(a->v, root, i, &s->per);
+	vcode_signed8(a->m, m, i, &s->scale);
+}
+
+/* Behind both: codes that differ from what `put` takes for granted. */
+ZR_INLINE void mend(const struct passing *s)
+{
+	if (vsome_largest8(s->v_new))
+		vput_root8(s->a.v, s->root, s->v_new);
+	vclear8(s->a.v, s->v_new);
+	vclear8(s->a.m, s->m_new);
+}
+
+/* The first pass over the elements of one, which then are between both, while the second one over
+ * another's goes on: in the one the units that divide have little to do, in the other these alone
+ * are busy. Either may be NULL. */
+ZR_INLINE void pass(const struct lanes *f, struct passing *first, const struct passing *second,
+		    int32_t kept)
+{
 	for (int i = 0; i < ZR_SOME8; i += 4 * ZR_W) {
-		vf p[4], m[4], root[4];
-		vload4(m, m8 + i);
-		vload4(root, root8 + i);
-		vkept_get2(&a->p, i, p, kept);
-		vkept_get2(&a->p, i + 2 * ZR_W, p + 2, kept);
-#pragma GCC unroll 4
-		for (int k = 0; k < 4; k++)
-			p[k] = next(f, p[k], m[k], root[k]);
-		vkept_put2(&a->p, i, p, kept);
-		vkept_put2(&a->p, i + 2 * ZR_W, p + 2, kept);
-		vcode_root8(a->v, root, i, &per);
-		vcode_signed8(a->m, m, i, &scale);
+		if (second)
+			put(f, second, i, kept);
+		for (int k = i; first && k < i + 4 * ZR_W; k += ZR_MOMENT8_GROUP)
+			renew(f, first, k, kept);
 	}
-	vclear8(a->v, v_scale);
-	vclear8(a->m, m_scale);
+	if (second)
+		mend(second);
+	if (first)
+		put_scales(first);
 }
 
 ZR_INLINE struct groups groups_at(const struct zr_op_adamw *op, int64_t i, int32_t kept)
@@ -186,6 +236,7 @@ ZR_INLINE void update_part(const struct lanes *f, const struct groups *a, int n,
 	uint16_t rem[ZR_SOME8] = { 0 }, m_scale[ZR_GROUPS8] = { 0 }, v_scale[ZR_GROUPS8] = { 0 };
 	uint8_t m[ZR_SOME8] = { 0 }, v[ZR_SOME8] = { 0 };
 	const struct groups whole = { grad, { master, copy, rem }, m, v, m_scale, v_scale };
+	struct passing s;
 
 	memcpy(grad, a->grad, (size_t)n * sizeof *grad);
 	vkept_copy(&whole.p, &a->p, n, kept);
@@ -193,7 +244,9 @@ ZR_INLINE void update_part(const struct lanes *f, const struct groups *a, int n,
 	memcpy(v, a->v, (size_t)n);
 	memcpy(m_scale, a->m_scale, scales);
 	memcpy(v_scale, a->v_scale, scales);
-	update_groups(f, &whole, kept);
+	take(&s, &whole);
+	pass(f, &s, NULL, kept);
+	pass(f, NULL, &s, kept);
 	vkept_copy(&a->p, &whole.p, n, kept);
 	memcpy(a->m, m, (size_t)n);
 	memcpy(a->v, v, (size_t)n);
@@ -204,16 +257,26 @@ ZR_INLINE void update_part(const struct lanes *f, const struct groups *a, int n,
 ZR_INLINE void sweep_groups(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32_t kept)
 {
 	struct lanes f = spread(op);
-	int n;
+	struct passing s[2], *before = NULL; /* what is between its passes */
+	int turn = 0, n;
 
 	for (int64_t i = lo; i < hi; i += n) {
 		struct groups a = groups_at(op, i, kept);
 		n = vsome8(i, hi);
-		if (n == ZR_SOME8)
-			update_groups(&f, &a, kept);
-		else
+		if (n != ZR_SOME8) {
 			update_part(&f, &a, n, kept);
+			continue;
+		}
+		struct passing *now = &s[turn++ % 2];
+		take(now, &a);
+		if (before)
+			pass(&f, now, before, kept);
+		else
+			pass(&f, now, NULL, kept);
+		before = now;
 	}
+	if (before)
+		pass(&f, NULL, before, kept);
 }
 
 /* ---------------------------------------------------------------------------------- */

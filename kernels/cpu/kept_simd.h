@@ -66,6 +66,10 @@ ZR_INLINE void vkept_get2(const struct vkept *k, int64_t i, vf *p, int32_t kept)
 		vjoined8_2((const uint16_t *)k->lowp + i, (const uint8_t *)k->rem + i, p);
 		return;
 	}
+	if (kept == ZR_KEPT_SPLIT16) {
+		vjoined16_2((const uint16_t *)k->lowp + i, (const uint16_t *)k->rem + i, p);
+		return;
+	}
 #endif
 	p[0] = vkept_get(k, i, ZR_W, kept);
 	p[1] = vkept_get(k, i + ZR_W, ZR_W, kept);
@@ -76,6 +80,9 @@ ZR_INLINE void vkept_put2(const struct vkept *k, int64_t i, const vf *p, int32_t
 #if ZR_W == 16
 	if (kept == ZR_KEPT_SPLIT8 &&
 	    vsplit8_2((uint16_t *)k->lowp + i, (uint8_t *)k->rem + i, p))
+		return;
+	if (kept == ZR_KEPT_SPLIT16 &&
+	    vsplit16_2((uint16_t *)k->lowp + i, (uint16_t *)k->rem + i, p))
 		return;
 	if (kept == ZR_BF16 && vstore_bf16_2((uint16_t *)k->lowp + i, p)) {
 		vstore_f32(k->master + i, p[0]);

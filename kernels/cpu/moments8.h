@@ -15,7 +15,8 @@
 #include "scalar.h"
 
 #define ZR_SCALE8_NAN 0x7e00u
-#define ZR_SCALE8_MOST 0x7bffu /* 65504 */
+#define ZR_SCALE8_MOST 0x7bffu /* ZR_SCALE8_LARGEST */
+#define ZR_SCALE8_LARGEST 65504.0f
 
 /* Of the group that element i of `moments` is in; i counts from the start of a block. */
 ZR_INLINE uint8_t *zr_codes8(const void *moments, int64_t i)

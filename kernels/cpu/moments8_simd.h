@@ -73,6 +73,16 @@ ZR_INLINE vi vmost8(const vf *x)
 	return most;
 }
 
+/* The same of roots: none is negative or -0, and only a NaN has a sign. */
+ZR_INLINE vi vmost_root8(const vf *x)
+{
+	vi most = vbits(x[0]);
+#pragma GCC unroll 4
+	for (int k = 1; k < ZR_V8; k++)
+		most = vimax(most, vbits(x[k]));
+	return vbits(vabs(vfrom_bits(most)));
+}
+
 /* ---- first moments ----------------------------------------------------------------- */
 
 /* Of a group. */
@@ -81,7 +91,7 @@ ZR_INLINE void vgroup_signed8(vf *x, const uint8_t *code, float scale)
 #pragma GCC unroll 4
 	for (int k = 0; k < ZR_V8; k++) {
 		vf q = vload_i8(code + k * ZR_W);
-		x[k] = vset(scale) * (q / (vset(254) - vabs(q)));
+		x[k] = vset(scale) * vquotient8(q, vset(254) - vabs(q));
 	}
 }
 
@@ -104,13 +114,14 @@ ZR_INLINE vf vroot8(const uint8_t *code, float each)
 	return vload_u8(code) * vset(each);
 }
 
-/* As vcode_signed8; per: 255 divided by the scales. */
+/* As vcode_signed8; per: 255 divided by the scales. Of roots that are not above twice their scale,
+ * as all are unless the scale is the largest that there is: what is above 255 is cut in storing. */
 ZR_INLINE void vcode_root8(uint8_t *code, const vf *root, int i, const struct groups8 *per)
 {
 	vf y[4];
 #pragma GCC unroll 4
 	for (int k = 0; k < 4; k++)
-		y[k] = vmin(root[k] * vset(per->x[(i + k * ZR_W) / ZR_MOMENT8_GROUP]), vset(255));
+		y[k] = root[k] * vset(per->x[(i + k * ZR_W) / ZR_MOMENT8_GROUP]);
 	vstore_u8(code + i, y, 1);
 }
 
@@ -123,6 +134,13 @@ ZR_INLINE void vclear8(uint8_t *code, v8 scale)
 	for (int g = 0; some != 255 && g < ZR_GROUPS8; g++)
 		if (!(some >> g & 1))
 			memset(code + g * ZR_MOMENT8_GROUP, 0, ZR_MOMENT8_GROUP);
+}
+
+/* Whether one of the scales is the largest that there is. */
+ZR_INLINE int vsome_largest8(v8 scale)
+{
+	v8 largest = _mm256_set1_ps(ZR_SCALE8_LARGEST);
+	return _mm256_movemask_ps(_mm256_cmp_ps(scale, largest, _CMP_GE_OQ));
 }
 
 /* 4 vectors. */
@@ -152,6 +170,9 @@ ZR_INLINE void vput_root8(uint8_t *code, const float *x, v8 scale)
 	for (int i = 0; i < ZR_SOME8; i += 4 * ZR_W) {
 		vf root[4];
 		vload4(root, x + i);
+#pragma GCC unroll 4
+		for (int k = 0; k < 4; k++)
+			root[k] = vmin(root[k], vset(2 * ZR_SCALE8_LARGEST));
 		vcode_root8(code, root, i, &per);
 	}
 	vclear8(code, scale);

@@ -129,6 +129,7 @@ ZR_INLINE void vstore_u8(uint8_t *p, const vf *x, uint8_t least)
 /* ---- arithmetic ------------------------------------------------------------------ */
 
 ZR_INLINE vf vfma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); } /* a b + c */
+ZR_INLINE vf vquotient8(vf a, vf b) { return a / b; } /* of integers of 8 bits */
 ZR_INLINE vf vsqrt(vf x) { return _mm256_sqrt_ps(x); }
 ZR_INLINE vf vmin(vf a, vf b) { return _mm256_min_ps(a, b); } /* a < b ? a : b: a NaN in b stays */
 ZR_INLINE vf vmax(vf a, vf b) { return _mm256_max_ps(a, b); }

@@ -101,6 +101,17 @@ ZR_INLINE void vstore_u8(uint8_t *p, const vf *x, uint8_t least)
 /* ---- arithmetic ------------------------------------------------------------------ */
 
 ZR_INLINE vf vfma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); } /* a b + c */
+/* a / b, the same bits, of integers of 8 bits, b from 126 to 254: codes are not to wait for other
+ * divisions. r is 1 / b but for 2^-23.5 of it, y the quotient but for 2^-22.5, and its remainder is
+ * exact: what is rounded last differs from the quotient by less than 2^-45 of it. A quotient is
+ * 2^-33 of itself or more away from where rounding changes. */
+ZR_INLINE vf vquotient8(vf a, vf b)
+{
+	vf r = _mm512_rcp14_ps(b), y;
+	r = vfma(_mm512_fnmadd_ps(b, r, vset(1)), r, r);
+	y = a * r;
+	return vfma(_mm512_fnmadd_ps(b, y, a), r, y);
+}
 ZR_INLINE vf vsqrt(vf x) { return _mm512_sqrt_ps(x); }
 ZR_INLINE vf vmin(vf a, vf b) { return _mm512_min_ps(a, b); } /* a < b ? a : b: a NaN in b stays */
 ZR_INLINE vf vmax(vf a, vf b) { return _mm512_max_ps(a, b); }
@@ -259,28 +270,48 @@ ZR_INLINE int vstore_bf16_2(uint16_t *p, const vf *x)
 	return 1;
 }
 
-/* zr_master_joined and zr_master_split with 8 bits; split returns 0, and stores nothing, if one is
- * a NaN */
-ZR_INLINE void vjoined8_2(const uint16_t *lowp, const uint8_t *rem, vf *x)
+/* zr_master_joined and zr_master_split; split returns 0, and stores nothing, if one is a NaN */
+ZR_INLINE void vjoined_2(const uint16_t *lowp, vi low, vf *x)
 {
-	vi rem16 = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)rem));
-	vi low = _mm512_slli_epi16(rem16, 8);
 	vi high = _mm512_add_epi16(_mm512_loadu_si512(lowp), _mm512_srai_epi16(low, 15));
-	vi i = _mm512_add_epi32(viset(0x00200000u), _mm512_mullo_epi32(viota(0), viset(0x00010001u)));
+	vi i = _mm512_add_epi32(viset(0x00200000u),
+				_mm512_mullo_epi32(viota(0), viset(0x00010001u)));
 	x[0] = vfrom_bits(_mm512_permutex2var_epi16(low, i, high));
 	i = _mm512_add_epi32(i, viset(0x00100010u));
 	x[1] = vfrom_bits(_mm512_permutex2var_epi16(low, i, high));
 }
+ZR_INLINE void vjoined8_2(const uint16_t *lowp, const uint8_t *rem, vf *x)
+{
+	vi low = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)rem));
+	vjoined_2(lowp, _mm512_slli_epi16(low, 8), x);
+}
+ZR_INLINE void vjoined16_2(const uint16_t *lowp, const uint16_t *rem, vf *x)
+{
+	vjoined_2(lowp, _mm512_loadu_si512(rem), x);
+}
+/* a and b: the bits of both; returns their low halves, the rounded high ones go to lowp */
+ZR_INLINE vi vsplit_2(uint16_t *lowp, vi a, vi b)
+{
+	vi low = vwords2(a, b, 0), high = vwords2(a, b, 1);
+	_mm512_storeu_si512(lowp, _mm512_add_epi16(high, _mm512_srli_epi16(low, 15)));
+	return low;
+}
 ZR_INLINE int vsplit8_2(uint16_t *lowp, uint8_t *rem, const vf *x)
 {
-	vi a = _mm512_add_epi32(vbits(x[0]), viset(0x80));
-	vi b = _mm512_add_epi32(vbits(x[1]), viset(0x80));
-	vi low = vwords2(a, b, 0), high = vwords2(a, b, 1);
+	vi low, half = viset(0x80);
 	if (_mm512_cmp_ps_mask(x[0], x[1], _CMP_UNORD_Q))
 		return 0;
-	_mm512_storeu_si512(lowp, _mm512_add_epi16(high, _mm512_srli_epi16(low, 15)));
+	low = vsplit_2(lowp, _mm512_add_epi32(vbits(x[0]), half),
+		       _mm512_add_epi32(vbits(x[1]), half));
 	_mm256_storeu_si256((__m256i *)(void *)rem,
 			    _mm512_cvtepi16_epi8(_mm512_srli_epi16(low, 8)));
+	return 1;
+}
+ZR_INLINE int vsplit16_2(uint16_t *lowp, uint16_t *rem, const vf *x)
+{
+	if (_mm512_cmp_ps_mask(x[0], x[1], _CMP_UNORD_Q))
+		return 0;
+	_mm512_storeu_si512(rem, vsplit_2(lowp, vbits(x[0]), vbits(x[1])));
 	return 1;
 }
 
