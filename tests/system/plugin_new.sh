@@ -4,7 +4,7 @@
 # zeroth plugin new: what it writes builds by the headers alone, passes its check and trains; nothing is written over.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 [ -n "$ZEROTH" ] || skip_all 'ZEROTH names no program'
-cd "$scratch" || exit 99
+mkdir "$scratch/in" && cd "$scratch/in" || exit 99 # so that .. is nobody else's
 umask 022
 export PKG_CONFIG_PATH=$ZR_BUILDDIR
 mkdir bin
