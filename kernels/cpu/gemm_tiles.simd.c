@@ -412,11 +412,12 @@ static void take_sums(const struct tile *t, int64_t col, int64_t n, float *to)
 }
 
 /* A large result is written past the caches, which would read it first: unless it was read. */
-static void leave_sums(const struct tile *t, int64_t col, int64_t n, int was_read, const float *from)
+static void leave_sums(const struct tile *t, int64_t col, int64_t n, int was_read,
+		       const float *from)
 {
 	float *to = t->c + col;
-	const int streams = !was_read && t->op->m * t->op->n >= LARGE && n % 16 == 0 && t->ldc % 16 == 0 &&
-			    (uintptr_t)to % 64 == 0;
+	const int whole = n % 16 == 0 && t->ldc % 16 == 0 && (uintptr_t)to % 64 == 0;
+	const int streams = whole && !was_read && t->op->m * t->op->n >= LARGE;
 	for (int64_t i = 0; i < t->rows; i++, from += GROUP, to += t->ldc)
 		for (int64_t j = 0; j < n; j += 16)
 			if (streams)

@@ -2,9 +2,9 @@
  *
  * head.c - the output projection fused with softmax cross entropy, in chunks of rows: the fp32
  * logits of a chunk are computed, become their own gradient in place, and are spent on dx and dw
- * before the next chunk overwrites them. The logits of a whole batch never exist. Those under a soft
- * cap are kept for its slope, a row at a time, while they become their gradient. Some rows of dw
- * alone take their columns of the logits once more. Where products of bf16 have instructions of
+ * before the next chunk overwrites them. The logits of a whole batch never exist. Those under a
+ * soft cap are kept for its slope, a row at a time, while they become their gradient. Some rows of
+ * dw alone take their columns of the logits once more. Where products of bf16 have instructions of
  * their own the gradient of the logits is rounded to it, row by row in place. head_blocks.c cuts
  * columns instead.
  */

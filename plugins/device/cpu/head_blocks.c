@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * head_blocks.c - the output projection with softmax cross entropy in blocks of the vocabulary. It
- * takes many rows at a time, so that weights and their gradient pass through memory once for all of
- * them, and not once for each chunk of rows: the logits of a block are computed twice, first for the
- * maximum and the sum of each row, then for the gradient. That pays where products are cheap beside
- * memory: on tile registers. There a sum is one chain, however a product is cut.
+ * takes many rows at a time, so that weights and their gradient pass through memory once for all
+ * of them, and not once for each chunk of rows: the logits of a block are computed twice, first for
+ * the maximum and the sum of each row, then for the gradient. That pays where products are cheap
+ * beside memory: on tile registers. There a sum is one chain, however a product is cut.
  */
 #include "head.h"
 
