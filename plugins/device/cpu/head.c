@@ -275,7 +275,8 @@ int cpu_head_loss_rows(const struct zr_ops *ops, struct zr_stream *s,
 	int done = 0, rc = check(ops->dev, "head_loss_rows", o);
 	(void)s;
 	if (!rc)
-		rc = cpu_head_blocks(ops, o, work_floats(o), &done);
+		rc = cpu_head_blocks(ops, o, work_floats(o), cpu_ceil_div(o->rows, chunk_rows(o)),
+				     &done);
 	if (done)
 		return rc;
 	c.column = o->first_row;
@@ -318,7 +319,8 @@ int cpu_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr
 	int done = 0, rc = check(ops->dev, "head_loss", o);
 	(void)s;
 	if (!rc)
-		rc = cpu_head_blocks(ops, o, work_floats(o), &done);
+		rc = cpu_head_blocks(ops, o, work_floats(o), cpu_ceil_div(o->rows, chunk_rows(o)),
+				     &done);
 	if (!rc && !done)
 		rc = head_loss(ops, o);
 	if (rc)

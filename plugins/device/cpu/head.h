@@ -39,8 +39,9 @@ int cpu_head_grad_x(const struct zr_ops *ops, const struct cpu_head *c, void *dx
 int cpu_head_grad_w(const struct zr_ops *ops, const struct cpu_head *c, float *dw);
 
 /* head_loss with gradients, or head_loss_rows, in blocks of columns, if the shape and the
- * instruction set gain by it: else *done is 0. `work`: floats in o->work. */
+ * instruction set gain by it: else *done is 0. `work`: floats in o->work; `chunks`: of rows that it
+ * would take else. */
 int cpu_head_blocks(const struct zr_ops *ops, const struct zr_op_head_loss *o, int64_t work,
-		    int *done);
+		    int64_t chunks, int *done);
 
 #endif

@@ -11,6 +11,7 @@
 #define ROWS 2048      /* at most */
 #define COLUMNS 8192   /* at most: longer sums of dx might be split */
 #define FEW_COLUMNS 1024
+#define LARGE (1 << 24) /* weights that leave the caches between two chunks of rows */
 #define ITEM_ELEMENTS 16384
 _Static_assert(COLUMNS <= ITEM_ELEMENTS, "an item has a row");
 
@@ -35,6 +36,12 @@ static struct blocks cut(const struct zr_op_head_loss *o, int64_t work)
 	}
 	b.rows = 0;
 	return b;
+}
+
+/* Whether weights pass through memory so often that logits are cheaper computed twice. */
+static int gains(const struct zr_op_head_loss *o, int64_t chunks)
+{
+	return chunks > 2 || (chunks > 1 && o->vocabulary * o->width >= LARGE);
 }
 
 /* dx and dw of the rows. */
@@ -85,13 +92,13 @@ static int store_dx(const struct zr_ops *ops, const struct cpu_head *c, const fl
 }
 
 int cpu_head_blocks(const struct zr_ops *ops, const struct zr_op_head_loss *o, int64_t work,
-		    int *done)
+		    int64_t chunks, int *done)
 {
 	struct cpu_head c = cpu_head_first(ops, o);
 	struct blocks b = cut(o, work);
 	int rc = 0;
 	*done = ops->dev->isa == ZR_CPU_AMX && o->dtype == ZR_BF16 && (o->dx || o->n_rows) &&
-		b.rows > 0 && b.columns < o->vocabulary;
+		b.rows > 0 && b.columns < o->vocabulary && gains(o, chunks);
 	if (!*done)
 		return 0;
 	b.stats = o->work;

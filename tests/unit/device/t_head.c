@@ -228,8 +228,8 @@ static void plain(const struct dev *d, const char *variant)
 	for (i = 0; i < sizeof shape / sizeof *shape; i++)
 		for (int type = 0; type < 3; type++)
 			compare(d, variant, shape[i][0], shape[i][1], shape[i][2], type, 0);
-	compare(d, variant, 200, 12, 2500, 1, 0); /* on tile registers blocks of the vocabulary */
-	compare(d, variant, 200, 12, 2500, 1, 1);
+	compare(d, variant, 1600, 4, 2500, 1, 0); /* on tile registers blocks of the vocabulary */
+	compare(d, variant, 1600, 4, 2500, 1, 1);
 }
 
 static void masked(const struct dev *d, const char *variant)
@@ -476,7 +476,7 @@ static void parts(const struct dev *d, const char *variant)
 					    { 1024, 128, 40 }, { 64, 1024, 64 } };
 	static const int64_t part[] = { 1, 7, 64, 256, 0 };
 	/* and the vocabulary in blocks, with tile registers */
-	static const int64_t blocks[] = { 200, 12, 2500 }, of_blocks[] = { 900, 2500, 0 };
+	static const int64_t blocks[] = { 1600, 4, 2500 }, of_blocks[] = { 900, 2500, 0 };
 	(void)variant;
 	for (int k = 0; k < 5 * 3 * 2; k++)
 		parts_of(d, shape[k % 5], types[k % 3], k % 4 == 1, k & 1, part);
