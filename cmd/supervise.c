@@ -224,11 +224,17 @@ static void pass_on(struct crew *s, int sig)
 			sigqueue(s->child[i].pid, sig, (union sigval){ 0 });
 }
 
+/* Whether a rank has ended because a signal asked it to, perhaps one that came before it could take
+ * signals. */
+static int was_asked(int status)
+{
+	const int sig = WIFEXITED(status) ? 0 : WTERMSIG(status);
+	return sig ? sig == SIGINT || sig == SIGTERM || sig == SIGHUP : WEXITSTATUS(status) == 130;
+}
+
 static int is_failure(struct crew *s, int rank, int status)
 {
-	int sig = WIFEXITED(status) ? 0 : WTERMSIG(status);
-	int asked = sig ? sig == SIGINT || sig == SIGTERM || sig == SIGHUP :
-			  WEXITSTATUS(status) == 130;
+	const int sig = WIFEXITED(status) ? 0 : WTERMSIG(status), asked = was_asked(status);
 	if (s->why[rank].code)
 		return 1;
 	s->early |= asked && s->interrupted && !s->stop_at;
@@ -245,7 +251,7 @@ static void ended(struct crew *s, int rank, int status)
 	c->oom = zr_oom_kills("") > s->ooms;
 	s->running--;
 	drain(s, rank);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 130 && !s->interrupted && !s->stop_at)
+	if (was_asked(status) && !s->interrupted && !s->stop_at)
 		pass_on(s, SIGTERM); /* another process asked this rank to end: all ranks end */
 	if (WIFEXITED(status) && !WEXITSTATUS(status) && !s->ended[rank])
 		zr_err(&s->why[rank], ZR_EINTERNAL,

@@ -119,6 +119,11 @@ kill -TERM "$(children $run | tail -n 1)"
 finish
 is "a signal to one rank before the first step: exit 130" "$code" 130
 ok "a signal to one rank before the first step: no run directory is left" test ! -e r
+HOLD_MORTAL=1 train create -n 2
+until [ -e held.1 ]; do sleep 0.02; done
+kill -TERM "$(children $run | tail -n 1)"
+finish
+is "a signal to a rank that cannot take it yet: exit 130" "$code" 130
 
 # timeout(1) sends what it gets to its child and to the group, perhaps a few steps later.
 start step3 timeout 1000 "$ZEROTH" train -n 2 tiny.ini -o run.dir=r -o run.log_every=1
