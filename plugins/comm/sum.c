@@ -41,11 +41,11 @@ struct sum {
 	int stream;              /* `to` is at a multiple of 16 */
 };
 
-/* pair_: of the 128 bytes at byte i. */
+/* pair_: of the 128 bytes at byte i. Bytes of private memory may lie anywhere. */
 #define SUM(name, T) \
 	typedef T name##_x __attribute__((vector_size(16))); \
-	typedef name##_x name##_at __attribute__((aligned(sizeof(T)), may_alias)); \
-	typedef T name##_one __attribute__((may_alias)); \
+	typedef name##_x name##_at __attribute__((aligned(1), may_alias)); \
+	typedef T name##_one __attribute__((aligned(1), may_alias)); \
 	static inline void pair_##name(const struct sum *s, uint64_t i) \
 	{ \
 		const name##_at *p = (const name##_at *)(s->from[0] + s->at + i); \
