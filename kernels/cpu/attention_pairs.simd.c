@@ -311,7 +311,7 @@ static uint64_t layout(struct pairs *x, const struct zr_op_attention *o, char *b
 
 	w->o = o;
 	w->D = o->head_dim;
-	w->window = o->window ? o->window : o->length;
+	w->window = o->window ? least(o->window, o->length) : o->length;
 	Dp = w->Dp = UP(w->D, NR * ZR_W);
 	w->panel_size = Dp * PW;
 	w->lds = PW;

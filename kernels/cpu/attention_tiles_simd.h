@@ -192,7 +192,7 @@ static inline uint64_t layout(struct tiles *x, const struct zr_op_attention *o, 
 
 	w->o = o;
 	w->D = o->head_dim;
-	w->window = o->window ? o->window : o->length;
+	w->window = o->window ? least(o->window, o->length) : o->length;
 	Dp = w->Dp = UP(w->D, BLOCK);
 	x->half = Dp / 2;
 	x->tq = Dp <= 256 ? 512 : PW;
