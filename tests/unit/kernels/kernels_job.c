@@ -8,7 +8,7 @@
 
 /* Odd ones. */
 static const struct shape shapes[] = { { 1, 1, 1 },      { 3, 7, 15 },      { 13, 97, 64 },
-				       { 131, 33, 129 }, { 67, 160, 4099 }, { 5, 130, 6661 } };
+				       { 131, 33, 129 }, { 67, 160, 4099 }, { 5, 130, 8803 } };
 
 #define SHAPES (int)(sizeof shapes / sizeof *shapes)
 

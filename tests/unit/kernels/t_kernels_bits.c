@@ -379,22 +379,26 @@ static void fold_rounds_the_contribution_once(void **state)
 
 static void fold_can_only_measure(void **state)
 {
+	enum { BLOCKS = 6, LENGTH = (BLOCKS - 1) * ZR_BLOCK + 777 };
 	const struct zr_cpu_kernels *k;
 	uint64_t seed = 5;
 
 	(void)state;
 	EACH_VARIANT(k) {
-		float *acc = fixture_drawn(&seed, 777, ZR_F32, 1), copy[777];
-		double sumsq, sum = 0;
-		uint32_t bad;
-		struct zr_op_fold op = { .comm_dtype = ZR_F32, .n = 777, .g = acc, .acc = acc, .sumsq = &sumsq,
-					 .nonfinite = &bad };
+		float *acc = fixture_drawn(&seed, LENGTH, ZR_F32, 1), copy[LENGTH];
+		double sumsq[BLOCKS], sum[BLOCKS] = { 0 };
+		uint32_t bad[BLOCKS];
+		struct zr_op_fold op = { .comm_dtype = ZR_F32, .n = LENGTH, .g = acc, .acc = acc, .sumsq = sumsq,
+					 .nonfinite = bad };
 		memcpy(copy, acc, sizeof copy);
-		for (int i = 0; i < 777; i++)
-			sum += (double)acc[i] * acc[i]; /* exact: small multiples of 2^-12 */
-		k->fold(&op, 0, 1);
+		for (int i = 0; i < LENGTH; i++)
+			sum[i / ZR_BLOCK] += (double)acc[i] * acc[i]; /* exact: small multiples of 2^-12 */
+		k->fold(&op, 0, BLOCKS);
 		assert_memory_equal(acc, copy, sizeof copy);
-		fixture_near(sumsq, sum, 0);
+		for (int b = 0; b < BLOCKS; b++) {
+			fixture_near(sumsq[b], sum[b], 0);
+			assert_int_equal(bad[b], 0);
+		}
 		fixture_release();
 	}
 }
