@@ -6,7 +6,7 @@
  *
  * Four registers hold 32 x 32 sums, two 32 rows of A and two 32 columns of B, 16 pairs of K each: a
  * word is a pair of neighbours along K. A panel of 32 columns of B is taken in parts of KC pairs,
- * which stay in the first-level cache while all rows meet them. A tile instruction takes 16 cycles:
+ * which stay in the first-level cache while all rows use them. A tile instruction takes 16 cycles:
  * beside those of a step the vector units pack a little of the next part. Rows of A pass by the
  * first-level cache, from where they lie if they fill tiles, else from a copy. What bounds all this
  * is the bandwidth of the second-level cache.
@@ -283,7 +283,7 @@ struct rows {
 	} while (0)
 
 /* All rows against one part of a panel. */
-struct meeting {
+struct pass {
 	int64_t blocks, steps; /* of 32 rows; of 16 pairs, at least one */
 	struct rows rows;      /* of the first block */
 	int64_t next;          /* words from block to block of rows */
@@ -294,7 +294,7 @@ struct meeting {
 };
 
 /* wide and by_columns are constants. */
-ZR_INLINE void meet(const int wide, const int by_columns, const struct meeting *m)
+ZR_INLINE void pass(const int wide, const int by_columns, const struct pass *m)
 {
 	const int64_t steps = m->steps,
 		      units = (m->coming.left + m->blocks * steps - 1) / (m->blocks * steps);
@@ -330,17 +330,17 @@ ZR_INLINE void meet(const int wide, const int by_columns, const struct meeting *
 	*m->ahead = ahead;
 }
 
-typedef void meet_fn(const struct meeting *);
-#define MEET(wide, by_columns) \
-	static void meet_##wide##_##by_columns(const struct meeting *m) \
+typedef void pass_fn(const struct pass *);
+#define PASS(wide, by_columns) \
+	static void pass_##wide##_##by_columns(const struct pass *m) \
 	{ \
-		meet(wide, by_columns, m); \
+		pass(wide, by_columns, m); \
 	}
-MEET(0, 0)
-MEET(0, 1)
-MEET(1, 0)
-MEET(1, 1)
-static meet_fn *const meets[2][2] = { { meet_0_0, meet_0_1 }, { meet_1_0, meet_1_1 } };
+PASS(0, 0)
+PASS(0, 1)
+PASS(1, 0)
+PASS(1, 1)
+static pass_fn *const passes[2][2] = { { pass_0_0, pass_0_1 }, { pass_1_0, pass_1_1 } };
 
 /* ---- a tile of the result -------------------------------------------------------- */
 
@@ -483,7 +483,7 @@ static void panels(const struct tile *t, const struct depth *d)
 	struct part part = part_at(t, d, 0);
 	uint32_t *b = t->scratch + B_PARTS, *other = b + KC * SIDE;
 	struct ahead ahead;
-	struct meeting m = { .blocks = up(t->rows, SIDE) / SIDE, .ahead = &ahead,
+	struct pass m = { .blocks = up(t->rows, SIDE) / SIDE, .ahead = &ahead,
 			     .next = d->in_place ? 16 * t->op->lda : steps * 2 * TILE };
 	struct packing first = packing_of(&part, b);
 	float *sums = (float *)t->scratch + SUMS;
@@ -502,7 +502,7 @@ static void panels(const struct tile *t, const struct depth *d)
 				m.sums = (struct sums){ sums + j, GROUP, add || p > 0 };
 				part = part_at(t, d, ++i);
 				m.coming = packing_of(&part, other);
-				meets[n - j > 16][by_columns](&m);
+				passes[n - j > 16][by_columns](&m);
 				other = b;
 				b = m.coming.to;
 			}
