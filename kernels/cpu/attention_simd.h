@@ -150,6 +150,17 @@ static inline void transpose(float *dst, int64_t ldd, const float *src, int64_t 
 		}
 }
 
+/* The sum of a b of n bf16, in ZR_W sums by index. */
+ZR_INLINE float dot_bf16(const uint16_t *a, const uint16_t *b, int64_t n)
+{
+	vf s = vset(0);
+	for (int64_t d = 0; d < n; d += ZR_W) {
+		const int lanes = vlanes(n - d);
+		s = vfma(vload_n(a, d, ZR_BF16, lanes), vload_n(b, d, ZR_BF16, lanes), s);
+	}
+	return vsum(s);
+}
+
 /* Address of row r of the heads at h, `head` apart, or D. */
 static inline void *at(const struct work *w, const void *p, int64_t stride, int64_t head,
 		       int64_t r, int64_t h)

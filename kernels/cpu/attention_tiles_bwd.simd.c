@@ -202,14 +202,8 @@ static void load_delta(const struct tiles *x, const struct zr_op_attention_bwd *
 	const uint16_t *dout = at_out(w, op->dout, q0), *out = at_out(w, o->out, q0);
 
 	for (int64_t i = 0; i < UP(n, PW); i++) {
-		vf s = vset(0);
-		for (int64_t d = 0; i < n && d < w->D; d += ZR_W) {
-			int lanes = vlanes(w->D - d);
-			int64_t e = i * o->out_stride + d;
-			s = vfma(vload_n(dout, e, ZR_BF16, lanes),
-				 vload_n(out, e, ZR_BF16, lanes), s);
-		}
-		w->sum[i] = vsum(s);
+		const int64_t e = i * o->out_stride;
+		w->sum[i] = i < n ? dot_bf16(dout + e, out + e, w->D) : 0;
 		w->max[i] = i < n ? -(o->lse[row(w, q0 + i)] * ZR_EXP_LOG2E) : -INFINITY;
 	}
 	memcpy(delta + row(w, q0), w->sum, (size_t)n * sizeof *delta);

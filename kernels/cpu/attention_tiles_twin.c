@@ -119,7 +119,7 @@ void zr_attention_tiles_twin(const struct zr_op_attention *o, int64_t lo, int64_
 static void grad(const struct head *x, int64_t i, int64_t j, uint16_t *mp, uint16_t *ds)
 {
 	const struct zr_op_attention *o = x->o;
-	float s, t, p, m, y;
+	float s, p, m, y;
 
 	*mp = *ds = 0;
 	if (!attends(x, i, j))
@@ -128,11 +128,7 @@ static void grad(const struct head *x, int64_t i, int64_t j, uint16_t *mp, uint1
 	p = power_of_2(fminf(0, fmaf(s, unit(o) * ZR_EXP_LOG2E,
 				     -(o->lse[statistic(x, i)] * ZR_EXP_LOG2E))));
 	m = keep(x, i, j);
-	y = p * (m * dot(x, v_row(x, j), out_row(x, x->dout, i)) - x->delta[statistic(x, i)]);
-	if (o->softcap > 0) {
-		t = fmaxf(-1, s * (1 / o->softcap));
-		y *= fmaf(-t, t, 1);
-	}
+	y = gradient_of_score(x, i, s, p, m * dot(x, v_row(x, j), out_row(x, x->dout, i)));
 	*mp = zr_bf16(p * m);
 	*ds = zr_bf16(y);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * attention_twin.h - what the twins of attention in pairs and in tiles share: rows of a head, which
- * of them meet, and single numbers.
+ * queries attend to which keys, and the arithmetic of single numbers.
  */
 #ifndef ZEROTH_KERNELS_CPU_ATTENTION_TWIN_H
 #define ZEROTH_KERNELS_CPU_ATTENTION_TWIN_H
@@ -108,6 +108,16 @@ static inline float delta_of(const struct head *x, int64_t i)
 		for (int l = 0; l < apart; l++)
 			sum[l] += sum[l + apart];
 	return sum[0];
+}
+
+/* dS, not rounded, of a score s with P = p, where dP = dp */
+static inline float gradient_of_score(const struct head *x, int64_t i, float s, float p, float dp)
+{
+	const float y = p * (dp - x->delta[statistic(x, i)]);
+	if (x->o->softcap <= 0)
+		return y;
+	const float t = fmaxf(-1, s * (1 / x->o->softcap));
+	return y * fmaf(-t, t, 1);
 }
 
 /* ---- loops ----------------------------------------------------------------------- */
