@@ -30,7 +30,6 @@
 
 #if ZR_W == 16
 #define MR 8 /* 8 x 3 sums, 3 of B, 1 of A: 28 of 32 registers */
-#define STEPS 4 /* elements of K between jumps */
 #define DIRECT INT64_MAX /* columns of a tile for which packing fp32 rows of A does not pay */
 #ifdef ZR_PAIRS
 #define KC 192
@@ -40,11 +39,11 @@
 #else
 #define MR 4 /* 4 x 3 sums, 3 of B, 1 of A: all 16 */
 #define KC 256
-#define STEPS 4 /* elements of K between jumps */
 #define DIRECT 384
 #endif
 /* Whether the micro-kernel packs operands of fp32 when it reads them first. */
 #define ON_THE_WAY (ZR_W == 16 && STEP == 1)
+#define STEPS 4         /* elements of K between jumps */
 #define NV 3            /* vectors in a row of sums */
 #define NR (NV * ZR_W)  /* KC x NR floats fill most of the first-level cache */
 #define MC 256          /* rows of A packed at once: MC x KC floats lie in the second-level cache */
@@ -182,7 +181,7 @@ ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a
 		UNROLL
 		for (i = 0; i < STEPS; i++)
 			add_step(nv, by_rows, k + i, a, row, b + i * nv * ZR_W, s);
-	for (; STEPS > 1 && k < kc; k++, b += nv * ZR_W)
+	for (; k < kc; k++, b += nv * ZR_W)
 		add_step(nv, by_rows, k, a, row, b, s);
 	UNROLL
 	for (i = 0; i < MR; i++)
@@ -195,7 +194,6 @@ ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a
 		}
 }
 #endif
-
 
 typedef void rows_fn(const struct rows *);
 #ifndef ROWS

@@ -352,7 +352,7 @@ struct tile {
 	int64_t ldc;
 	int add;
 	uint32_t *scratch;
-	const struct zr_op_matmul *finish; /* what becomes of sums when a panel has them, or NULL */
+	int finishes; /* sums are finished once they are complete */
 };
 
 /* Pairs [k0, k0 + kc) of A and B. */
@@ -426,11 +426,12 @@ static void leave_sums(const struct tile *t, int64_t col, int64_t n, int was_rea
 				vstore_f32_n(to + j, vload_f32(from + j), (int)min(n - j, 16));
 }
 
-static void finish_sums(const struct tile *t, int64_t col, int64_t n, const float *sums)
+/* What the operation does to the sums of n columns, ld apart. */
+static void finish_sums(const struct tile *t, int64_t col, int64_t n, const float *sums, int64_t ld)
 {
-	const struct zr_op_matmul *op = t->finish;
+	const struct zr_op_matmul *op = t->op;
 	const int64_t at = t->row0 * op->ldd + t->col0 + col;
-	zr_gemm_finish_avx512(op, sums, GROUP, t->rows, n,
+	zr_gemm_finish_avx512(op, sums, ld, t->rows, n,
 			      op->bias ? zr_at(op->bias, t->col0 + col, op->b_dtype) : NULL,
 			      zr_at(op->d, at, op->d_dtype),
 			      op->pre ? zr_at(op->pre, at, op->d_dtype) : NULL);
@@ -506,15 +507,15 @@ static void panels(const struct tile *t, const struct depth *d)
 				other = b;
 				b = m.coming.to;
 			}
-		if (t->finish && d->last)
-			finish_sums(t, col, n, sums);
+		if (t->finishes && d->last)
+			finish_sums(t, col, n, sums, GROUP);
 		else
 			leave_sums(t, col, n, add, sums);
 	}
 }
 
-/* c (rows x cols, rows <= MC) = or += the product over all of K, which is finished if `finish` is
- * not NULL. */
+/* c (rows x cols, rows <= MC) = or += the product over all of K; with `finishes` D gets what
+ * becomes of it. */
 static void sum_up(const struct tile *t)
 {
 	const struct zr_op_matmul *op = t->op;
@@ -539,7 +540,7 @@ static void sum_up(const struct tile *t)
 static void blocks(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0,
 		   int64_t cols, float *c, int64_t ldc, int add, void *scratch)
 {
-	const struct tile t = { op, row0, rows, col0, cols, c, ldc, add, scratch, NULL };
+	const struct tile t = { op, row0, rows, col0, cols, c, ldc, add, scratch, 0 };
 	sum_up(&t);
 }
 
@@ -550,21 +551,18 @@ static void subtile(const struct zr_op_matmul *op, const struct zr_op_matmul_low
 		    int64_t row0, int64_t rows, int64_t col0, int64_t cols, float *scratch)
 {
 	const int direct = op->d_dtype == ZR_F32;
-	const int finishes = op->bias || op->flags & ZR_MM_GELU || !direct;
+	const int more = op->bias || op->flags & ZR_MM_GELU || !direct;
 	const int64_t at = row0 * op->ldd + col0;
 	const struct tile t = { op, row0, rows, col0, cols,
 				direct ? (float *)op->d + at : scratch + ALL_SUMS,
 				direct ? op->ldd : cols, !!(op->flags & ZR_MM_ACCUMULATE),
-				(uint32_t *)(void *)scratch, finishes && !low ? op : NULL };
+				(uint32_t *)(void *)scratch, more && !low };
 	sum_up(&t);
 	if (!low)
 		return;
 	ZR_SIMD(gemm_low_rank)(low, row0, rows, col0, cols, t.c, t.ldc, scratch);
-	if (finishes)
-		zr_gemm_finish_avx512(op, t.c, t.ldc, rows, cols,
-				      op->bias ? zr_at(op->bias, col0, op->b_dtype) : NULL,
-				      zr_at(op->d, at, op->d_dtype),
-				      op->pre ? zr_at(op->pre, at, op->d_dtype) : NULL);
+	if (more)
+		finish_sums(&t, 0, cols, t.c, t.ldc);
 }
 
 void ZR_SIMD(gemm_tile)(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,
