@@ -44,7 +44,7 @@ is 'keys of the plugin of a configuration' "$(words train c.ini -o optimizer.m)"
 is 'keys of a plugin that -o names' "$(words train c.ini -o optimizer.plugin=lamb -o optimizer.max)" 'optimizer.max_coeff= '
 is 'a key and what it means' "$(zeroth completion words train -o optimizer.eps)" \
 	"$(printf 'optimizer.eps=\t%s' "$(zeroth plugin info --json optimizer/adamw | grep -A 8 '"name": "eps"' | sed -n 's/.*"doc": "\(.*\)",*$/\1/p' | head -n 1)")"
-is 'plugins' "$(words train -o zero.plugin=)" "$(zeroth plugin list | sed -n 's|^zero/\([^ ]*\) .*|zero.plugin=\1|p' | sort | tr '\n' ' ')"
+is 'plugins' "$(words train -o zero.plugin=)" "$(zeroth plugin list | sed -n 's|^zero/\([^ ]*\) .*|zero.plugin=\1|p' | sort -u | tr '\n' ' ')"
 is 'values of a choice' "$(words train -o train.reduction=)" 'train.reduction=local train.reduction=slots '
 is 'yes and no' "$(words train -o checkpoint.async=)" 'checkpoint.async=no checkpoint.async=yes '
 is 'paths' "$(words train -o data.plugin=text -o data.path=no)" 'data.path=notes.txt '

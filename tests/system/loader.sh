@@ -190,8 +190,8 @@ is 'and nothing of one that is not there' "$(ZEROTH_PLUGIN_PATH=$dir/nowhere "$Z
 json=$(ZEROTH_PLUGIN_PATH=$dir/first:$dir "$ZEROTH" plugin list --json)
 if command -v python3 >/dev/null; then
 	is 'list --json says the same' "$(python3 -c 'import json, sys
-for p in json.loads(sys.argv[1]):
-    if p["file"].startswith(sys.argv[2]): print(p["role"], p["id"], p.get("version"), p["shadowed"], "error" in p)' "$json" "$dir")" \
+for p in json.load(sys.stdin):
+    if p["file"].startswith(sys.argv[1]): print(p["role"], p["id"], p.get("version"), p["shadowed"], "error" in p)' "$dir" <<<"$json")" \
 		'scheduler chatter 1.5 False False
 scheduler crash None False True
 scheduler good 1.5 False False

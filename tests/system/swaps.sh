@@ -10,7 +10,7 @@ cd "$scratch" || exit 99
 
 schedulers='constant lr_range_test one_cycle warmup_cosine_lr warmup_decay_lr warmup_lr'
 optimizers='adagrad adam adamw cpu_adam lamb lion muon sgd'
-ids() { "$ZEROTH" plugin list | sed -n "s:^$1/\([a-z_]*\) .*:\1:p" | LC_ALL=C sort | tr '\n' ' '; }
+ids() { "$ZEROTH" plugin list | sed -n "s:^$1/\([a-z_]*\) .*:\1:p" | LC_ALL=C sort -u | tr '\n' ' '; }
 # options ROLE ID: its keys
 options() {
 	[ -e "$1.$2" ] || "$ZEROTH" plugin info "$1/$2" | sed -n 's/^  \([a-z_0-9]*\) = .*/\1/p' > "$1.$2"
