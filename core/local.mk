@@ -11,8 +11,8 @@ core_libcore_la_SOURCES = \
 	core/exact.c core/exact.h \
 	core/log.c core/log.h \
 	core/list.h core/pool.c core/pool.h \
-	core/session_open.c core/session.h core/step.c \
-	core/setup_open.c core/setup.h
+	core/session.c core/session_open.c core/session.h core/step.c core/values.c core/values.h \
+	core/setup.c core/setup_open.c core/setup_start.c core/setup.h
 
 # What files/ needs of it where a plugin links those.
 noinst_LTLIBRARIES += core/libbase.la

@@ -114,10 +114,8 @@ void zr_setup_abort(struct zr_setup *s, const char *why);
 int zr_offloads_start(struct zr_setup *s, struct zr_error *err);
 int zr_offloads_check(const struct zr_setup *s, struct zr_error *err);
 
-/* The tensors of a layer's units in order: how many. */
-int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer);
-
-/* Resolves a section. Creates its instance. */
+/* setup_start.c: threads that this rank computes with. Resolves a section. Creates its instance. */
+int32_t zr_setup_workers(const struct zr_setup *s);
 int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *err);
 int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *section, const char *iface, struct zr_error *err);
 
@@ -153,6 +151,8 @@ static inline int32_t zr_optimizer_of(const struct zr_setup *s, int32_t tensor)
 	return s->param_group[s->group_of[tensor]].optimizer;
 }
 
+/* setup.c */
+int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer); /* of a layer's units in order: how many */
 const struct zr_state *zr_setup_state(const struct zr_setup *s, uint32_t i); /* of the states of all optimizers */
 int zr_sums_locally(const struct zr_setup *s); /* reduction = local, where that differs */
 /* After the last contribution: sums stay where they are added; all meet where they are kept; or they

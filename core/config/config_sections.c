@@ -91,19 +91,6 @@ static int check_name(const struct zr_given *g, struct zr_error *err)
 	return 0;
 }
 
-struct zr_part *zr_part_find(const struct zr_config *cfg, const char *name)
-{
-	for (int i = 0; i < cfg->n; i++)
-		if (!strcmp(cfg->part[i].s.name, name))
-			return &cfg->part[i];
-	return NULL;
-}
-
-const char **zr_part_source(const struct zr_part *p, const struct zr_opt *o)
-{
-	return &p->source[(size_t)((const char *)o - (const char *)p->s.table.opts) / p->s.table.stride];
-}
-
 static void add_part(struct zr_config *cfg, const char *name, const char *role)
 {
 	if (zr_part_find(cfg, name))

@@ -11,7 +11,9 @@ static int run_one(struct zr_session *s, const struct zr_lowered *p, int32_t n)
 	for (int32_t k = i->after; !rc && k < i->after + i->n_after; k++)
 		rc = zr_end(s, p, p->dep[k]);
 	rc = rc ? rc : zr_begin(s, p, n);
-	for (int32_t k = 0; rc == ZR_EAGAIN && k < n; k++) /* comm holds no more: the oldest ends */
+	if (rc == ZR_EAGAIN && s->n_late && !(rc = zr_settle(s, NULL))) /* a store or comm holds no more: the oldest ends */
+		rc = zr_begin(s, p, n);
+	for (int32_t k = 0; rc == ZR_EAGAIN && k < n; k++)
 		if (s->bound[p->id].ticket[k] && !(rc = zr_end(s, p, k)))
 			rc = zr_begin(s, p, n);
 	return rc;

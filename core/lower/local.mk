@@ -3,6 +3,7 @@
 # core/lower: the instructions of a step, what each waits for, and the proof that this suffices.
 core_libcore_la_SOURCES += \
 	%D%/before.c %D%/before.h \
+	%D%/emit.c \
 	%D%/instr.h \
 	%D%/lower.c %D%/lower.h %D%/lower_layer.c %D%/lower_gather.c %D%/lower_reduce.c %D%/lower_update.c %D%/lower_whole.c \
 	%D%/order.c \

@@ -84,7 +84,7 @@ static inline struct zr_operand zr_none(void)
 	return zr_mine(-1, 0, 0);
 }
 
-/* ---- lower.c: instructions ---- */
+/* ---- emit.c: instructions ---- */
 
 /* Begins an instruction; its operands follow. */
 void zr_low_emit(struct zr_lowering *l, struct zr_instr i);
@@ -131,6 +131,10 @@ void zr_low_partial(struct zr_lowering *l);
 void zr_low_whole(struct zr_lowering *l); /* lower_whole.c */
 
 /* Where an activation is during one of its lives. */
+static inline const struct zr_activations *zr_low_activations(const struct zr_lowering *l)
+{
+	return l->record->id == ZR_PROG_EVAL ? &l->s->eval_act : &l->s->train_act;
+}
 struct zr_operand zr_low_activation(struct zr_lowering *l, int32_t life);
 
 /* A sub-group's data, where it is while it is computed; what of it is staged comes there, or

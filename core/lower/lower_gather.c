@@ -191,3 +191,11 @@ void zr_low_fence(struct zr_lowering *l)
 		zr_low_arg(l, others, ZR_WRITES);
 	}
 }
+
+struct zr_operand zr_low_activation(struct zr_lowering *l, int32_t life)
+{
+	struct zr_operand *o = &l->life[life];
+	if (!o->buffer)
+		*o = zr_low_buffer(l, ZR_R_ACT, zr_low_activations(l)->life_bytes[life], zr_activation_align(l->s));
+	return *o;
+}

@@ -5,30 +5,6 @@
  */
 #include "core/lower/lower.h"
 
-struct zr_operand zr_low_gradient(struct zr_lowering *l, int32_t unit)
-{
-	uint64_t bytes = (uint64_t)zr_unit_padded_elements(l->s, unit) * 4;
-	struct zr_operand *o = &l->grad[unit];
-	if (l->s->plan.direct)
-		return zr_of_spot(l->s->plan.unit[unit].grad, bytes);
-	if (!o->buffer)
-		*o = zr_low_buffer(l, ZR_R_GRAD_BUFFER, bytes, 64);
-	return *o;
-}
-
-static const struct zr_activations *activations(const struct zr_lowering *l)
-{
-	return l->record->id == ZR_PROG_EVAL ? &l->s->eval_act : &l->s->train_act;
-}
-
-struct zr_operand zr_low_activation(struct zr_lowering *l, int32_t life)
-{
-	struct zr_operand *o = &l->life[life];
-	if (!o->buffer)
-		*o = zr_low_buffer(l, ZR_R_ACT, activations(l)->life_bytes[life], zr_activation_align(l->s));
-	return *o;
-}
-
 /* A call of a layer. A backward has one more for each part of a gradient that comes in parts. */
 struct layer {
 	const struct zr_use *use;
@@ -81,7 +57,7 @@ static struct zr_operand cache(struct zr_lowering *l, int32_t layer)
 static void layer_activations(struct zr_lowering *l, const struct layer *c)
 {
 	const struct zr_use *use = c->use;
-	const struct zr_use_place *place = &activations(l)->use[c->number];
+	const struct zr_use_place *place = &zr_low_activations(l)->use[c->number];
 	int backward = use->phase == ZR_BACKWARD, again = c->rows > 0;
 	int loss = zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS;
 	int first = backward && loss && !again && (!c->number || use[-1].phase != ZR_BACKWARD);

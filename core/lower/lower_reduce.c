@@ -443,3 +443,14 @@ void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 	}
 	l->op = whose;
 }
+
+struct zr_operand zr_low_gradient(struct zr_lowering *l, int32_t unit)
+{
+	uint64_t bytes = (uint64_t)zr_unit_padded_elements(l->s, unit) * 4;
+	struct zr_operand *o = &l->grad[unit];
+	if (l->s->plan.direct)
+		return zr_of_spot(l->s->plan.unit[unit].grad, bytes);
+	if (!o->buffer)
+		*o = zr_low_buffer(l, ZR_R_GRAD_BUFFER, bytes, 64);
+	return *o;
+}

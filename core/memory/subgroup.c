@@ -76,9 +76,8 @@ int32_t zr_unit_rem_bits(const struct zr_setup *s, int32_t unit)
 	return kept == ZR_MASTER_SPLIT ? 16 : kept == ZR_MASTER_SPLIT24 ? 8 : 0;
 }
 
-/* Between the compute copy, with what it lacks of the master, and masters in x. */
-static int convert(struct zr_session *s, const struct zr_subgroup *p, const struct zr_masters *m,
-		   int64_t n, float *x, int back)
+int zr_master_convert(struct zr_session *s, const struct zr_subgroup *p, const struct zr_masters *m,
+		      int64_t n, float *x, int back)
 {
 	int32_t type = zr_unit_dtype(s->setup, p->unit);
 	int32_t split = zr_unit_rem_bits(s->setup, p->unit);
@@ -111,7 +110,7 @@ int zr_master_get(struct zr_session *s, const struct zr_subgroup *p, const struc
 	struct zr_masters k = part(s->setup, p, m, from);
 	if (zr_unit_master(s->setup, p->unit) == ZR_MASTER_FP32)
 		return zr_copy(s, x, k.master, (uint64_t)(n * ZR_BLOCK) * sizeof *x);
-	return convert(s, p, &k, n, x, 0);
+	return zr_master_convert(s, p, &k, n, x, 0);
 }
 
 /* The generator's place is that of the element in its tensor: no cut changes what is drawn. */
@@ -142,37 +141,7 @@ int zr_master_put(struct zr_session *s, const struct zr_subgroup *p, const struc
 		return round_segments(s, p, &k, from, n, x);
 	if (kept == ZR_MASTER_FP32)
 		rc = zr_copy(s, k.master, x, (uint64_t)(n * ZR_BLOCK) * sizeof *x);
-	return rc || !k.lowp ? rc : convert(s, p, &k, n, x, 1);
-}
-
-int zr_datum_pass(struct zr_session *s, const struct zr_subgroup *p, int d, void *memory, int write)
-{
-	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d);
-	return !zr_subgroup_has(s->setup, p, d) ? 0 :
-		zr_pass(s, zr_datum_spot(s->setup, p, d), memory, bytes, write);
-}
-
-int zr_master_out(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work)
-{
-	int32_t kept = zr_unit_master(s->setup, p->unit);
-	uint16_t *rem = work + p->n * ZR_BLOCK;
-	struct zr_masters m = { s->setup->host_ops, (char *)rem, (char *)work };
-	if (kept == ZR_MASTER_FP32 || zr_unit_dtype(s->setup, p->unit) == ZR_F32)
-		return zr_datum_pass(s, p, kept == ZR_MASTER_FP32 ? ZR_D_MASTER : ZR_D_LOWP, x, 0);
-	int rc = zr_datum_pass(s, p, ZR_D_LOWP, work, 0);
-	rc = rc || kept == ZR_MASTER_NONE ? rc : zr_datum_pass(s, p, ZR_D_MASTER, rem, 0);
-	return rc ? rc : convert(s, p, &m, p->n, x, 0);
-}
-
-int zr_master_in(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work)
-{
-	int wide = zr_unit_dtype(s->setup, p->unit) == ZR_F32;
-	int split = zr_unit_rem_bits(s->setup, p->unit) != 0;
-	uint16_t *rem = work + p->n * ZR_BLOCK;
-	struct zr_masters m = { s->setup->host_ops, (char *)rem, (char *)work };
-	int rc = wide ? 0 : convert(s, p, &m, p->n, x, 1);
-	rc = rc ? rc : zr_datum_pass(s, p, ZR_D_MASTER, split ? (char *)rem : (char *)x, 1);
-	return rc ? rc : zr_datum_pass(s, p, ZR_D_LOWP, wide ? (char *)x : (char *)work, 1);
+	return rc || !k.lowp ? rc : zr_master_convert(s, p, &k, n, x, 1);
 }
 
 uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first, int64_t n, struct zr_seg *out)

@@ -53,13 +53,9 @@ int zr_master_get(struct zr_session *s, const struct zr_subgroup *p, const struc
 int zr_master_put(struct zr_session *s, const struct zr_subgroup *p, const struct zr_masters *m,
 		  int64_t from, int64_t n, float *x);
 
-/* All of the sub-group, wherever it is kept: to x in host memory, and from there, rounded to the
- * nearest. work: room for as many bytes as at x. */
-int zr_master_out(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work);
-int zr_master_in(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work);
-
-/* One kind of its data, if it has any, to host memory or, write, from there. */
-int zr_datum_pass(struct zr_session *s, const struct zr_subgroup *p, int d, void *memory, int write);
+/* n blocks of masters in x and what is kept of them: from there or, back, rounded to the nearest. */
+int zr_master_convert(struct zr_session *s, const struct zr_subgroup *p, const struct zr_masters *m,
+		      int64_t n, float *x, int back);
 
 /* Of a sub-group, counted from its first block, what this rank counts in sums over parameters:
  * others may hold it, too. 0: nothing. */

@@ -129,9 +129,7 @@ int zr_request(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t
 	*ticket = 0;
 	int rc = write ? v->write(o->it.inst, object, spot.at, memory, bytes, ticket) :
 			 v->read(o->it.inst, object, spot.at, memory, bytes, ticket);
-	if (rc == ZR_EAGAIN && s->n_late && !(rc = zr_settle(s, NULL))) /* it holds no more */
-		return zr_request(s, spot, memory, bytes, write, ticket);
-	return failed(s, spot.region, rc, write ? "write" : "read");
+	return rc == ZR_EAGAIN ? rc : failed(s, spot.region, rc, write ? "write" : "read");
 }
 
 int zr_requested(struct zr_session *s, int32_t region, uint64_t ticket)
@@ -139,15 +137,4 @@ int zr_requested(struct zr_session *s, int32_t region, uint64_t ticket)
 	const struct zr_offload *o = store_of(s, region);
 	const struct zr_offload_v1 *v = o->it.vtbl;
 	return ticket ? failed(s, region, v->wait(o->it.inst, ticket), "wait") : 0;
-}
-
-int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t bytes, int write)
-{
-	char *at = zr_addressed(s, spot.region) ? zr_at(s, spot) : NULL;
-	uint64_t ticket;
-	if (at)
-		return zr_copy(s, write ? at : memory, write ? memory : at, bytes);
-	int rc = zr_settle(s, NULL);
-	rc = rc ? rc : zr_request(s, spot, memory, bytes, write, &ticket);
-	return rc ? rc : zr_requested(s, spot.region, ticket);
 }

@@ -23,9 +23,6 @@ int zr_request(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t
 	       uint64_t *ticket);
 int zr_requested(struct zr_session *s, int32_t region, uint64_t ticket);
 
-/* From a spot, wherever it is, to any memory of the host or, write, back; done on return. */
-int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t bytes, int write);
-
 int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes); /* between host and device, done on return */
 
 #endif

@@ -14,44 +14,7 @@
 
 #include "core/pretrained/pretrained.h"
 
-#define IFACE "zr.pretrained/1"
 #define PATIENCE 20 /* s for all plugins to load */
-
-static const struct zr_pretrained_v1 *tables_of(const struct zr_plugin *p)
-{
-	struct zr_error unused = { 0 };
-	return zr_plugin_iface(p, IFACE, &unused);
-}
-
-static int reads(const struct zr_pretrained_v1 *v, const char *type)
-{
-	for (int i = 0; v->types[i]; i++)
-		if (!strcmp(v->types[i], type))
-			return 1;
-	return 0;
-}
-
-static void types_text(const struct zr_pretrained_v1 *v, char *out, size_t size)
-{
-	size_t at = 0;
-	*out = 0;
-	for (int i = 0; v->types[i] && at < size; i++)
-		at += (size_t)snprintf(out + at, size - at, "%s%s", i ? ", " : "", v->types[i]);
-}
-
-int zr_pretrained_tables(const struct zr_model_json *f, const struct zr_plugin *p, const struct zr_pretrained_v1 **out,
-			 struct zr_error *err)
-{
-	const struct zr_pretrained_v1 *v = tables_of(p);
-	char types[256];
-	if (!v || !v->types || !v->presets || !v->prefix || !v->ignored || (v->n_keys && v->key_stride < sizeof(struct zr_config_key)))
-		return zr_err(err, ZR_EINVAL, "%s: plugin %s does not say how to read a model directory (" IFACE ")", f->path, p->desc->id);
-	types_text(v, types, sizeof types);
-	if (!reads(v, f->type))
-		return zr_err(err, ZR_EINVAL, "%s: model_type = %.80s: [model] plugin = %s reads %s", f->path, f->type, p->desc->id, types);
-	*out = v;
-	return 0;
-}
 
 /* In the child, for every model plugin that reads directories a line: "+ID", or "-ID" with the count of what differs and
  * what that is. */
@@ -68,10 +31,10 @@ static int scan_one(void *arg, const char *role, const char *id, const char *pat
 	struct zr_error unused = { 0 };
 	char differences[512];
 	(void)path;
-	if (strcmp(role, "model") || shadowed || zr_plugin_load(role, id, &p, &unused) || !(v = tables_of(p)))
+	if (strcmp(role, "model") || shadowed || zr_plugin_load(role, id, &p, &unused) || !(v = zr_pretrained_of(p)))
 		return unused.code == ZR_ENOMEM ? ENOMEM : unused.code == ZR_EIO ? EIO : 0;
 	int n = zr_pretrained_differences(s->f, v, differences, sizeof differences);
-	fprintf(s->out, "%c%s %d %s\n", reads(v, s->f->type) ? '+' : '-', id, n, differences);
+	fprintf(s->out, "%c%s %d %s\n", zr_pretrained_reads(v, s->f->type) ? '+' : '-', id, n, differences);
 	return 0;
 }
 

@@ -30,9 +30,11 @@ int zr_json_file(const char *path, size_t most, json_t **out, struct zr_error *e
 #define ZR_PLUGIN_ID 64
 int zr_pretrained_find(const struct zr_model_json *f, char id[ZR_PLUGIN_ID], struct zr_error *err);
 
-/* The tables of a plugin that reads it. */
+/* tables.c: those of a plugin, NULL: it reads no directories; whether it reads a model_type; those of one that reads it. */
 struct zr_pretrained_v1;
 struct zr_config_key;
+const struct zr_pretrained_v1 *zr_pretrained_of(const struct zr_plugin *p);
+int zr_pretrained_reads(const struct zr_pretrained_v1 *v, const char *type);
 int zr_pretrained_tables(const struct zr_model_json *f, const struct zr_plugin *p, const struct zr_pretrained_v1 **out,
 			 struct zr_error *err);
 

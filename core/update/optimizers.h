@@ -42,11 +42,16 @@ static inline const struct zr_state *zr_optimizer_state(const struct zr_optimize
 
 #define ZR_STATES_MAX 28 /* state tensors of all optimizers together: with the other data of a sub-group they are bits of 32 */
 
-uint32_t zr_state_bytes(const struct zr_state *st); /* per block */
-/* states.c: whether its states can be kept, and read back from a checkpoint. */
+/* states.c: bytes of one per block; whether its states can be kept, and read back from a checkpoint. */
+uint32_t zr_state_bytes(const struct zr_state *st);
 int zr_states_check(const struct zr_optimizer *o, struct zr_error *err);
-int zr_is_whole(const struct zr_optimizer *o);      /* its tensors are updated as whole matrices */
-uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t); /* work memory for one of them */
+
+/* Its tensors are updated as whole matrices. whole.c: work memory for one of them. */
+static inline int zr_is_whole(const struct zr_optimizer *o)
+{
+	return (zr_optimizer_calls(o)->caps & ZR_OPT_WHOLE) != 0;
+}
+uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t);
 
 /* core/model/freeze.c: gives the tensors that each pattern of a list fits to `take`. The sum of
  * what that returns, or an error: the key has a pattern that fits none. */

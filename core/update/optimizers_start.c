@@ -17,22 +17,6 @@ static const char *id_of(const struct zr_optimizer *o)
 	return o->it.section->plugin->desc->id;
 }
 
-uint32_t zr_state_bytes(const struct zr_state *st)
-{
-	return st->bytes_per_block ? st->bytes_per_block : ZR_BLOCK * (uint32_t)zr_dtype_bytes(st->dtype);
-}
-
-int zr_is_whole(const struct zr_optimizer *o)
-{
-	return (zr_optimizer_calls(o)->caps & ZR_OPT_WHOLE) != 0;
-}
-
-uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t)
-{
-	const struct zr_optimizer_v1 *v = zr_optimizer_calls(o);
-	return ZR_HAS(v, struct zr_optimizer_v1, whole_work) && v->whole_work ? v->whole_work(o->it.inst, t->dims, t->ndim) : 0;
-}
-
 /* ---- which tensor belongs to which group ---- */
 
 /* For the last group so far, if none before it has the tensor. */

@@ -56,3 +56,8 @@ int zr_states_check(const struct zr_optimizer *o, struct zr_error *err)
 	return i == n ? 0 : zr_err(err, ZR_EINVAL, "plugin %s: state %u of %u: %s; mend the "
 				   "plugin's table", path, i + 1, n, why.text);
 }
+
+uint32_t zr_state_bytes(const struct zr_state *st)
+{
+	return st->bytes_per_block ? st->bytes_per_block : ZR_BLOCK * (uint32_t)zr_dtype_bytes(st->dtype);
+}

@@ -27,7 +27,7 @@ struct zr_opt_blocks {
 	char *master, *lowp;
 };
 
-/* Calls fn once for each group that has some of the first `segments` of s->seg, which lie in these
+/* groups.c: calls fn once for each group that has some of the first `segments` of s->seg, which lie in these
  * blocks. */
 typedef int zr_opt_fn(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step);
 int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint64_t segments, zr_opt_fn *fn);

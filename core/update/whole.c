@@ -68,3 +68,9 @@ int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step
 	int rc = zr_optimizer_calls(o)->step_whole(o->it.inst, step);
 	return zr_user_failed(s, &o->it, rc, "step_whole");
 }
+
+uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t)
+{
+	const struct zr_optimizer_v1 *v = zr_optimizer_calls(o);
+	return ZR_HAS(v, struct zr_optimizer_v1, whole_work) && v->whole_work ? v->whole_work(o->it.inst, t->dims, t->ndim) : 0;
+}

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/memory/subgroup.h"
+#include "core/values.h"
 #include "files/checkpoint/checkpoint.h"
 #include "files/pretrained/tensors.h"
 

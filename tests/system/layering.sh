@@ -85,6 +85,17 @@ circles=$(for f in $(sources core); do
 done | awk '$1 != $2' | tsort 2>&1 > /dev/null)
 is 'no files of core include each other in a circle' "$circles" ''
 
+# calls FOLDER: the objects of a folder, a pair a line: one that uses a symbol, and the one that has it.
+calls() {
+	find "$ZR_BUILDDIR/$1" -name '*.o' -print0 | xargs -0 nm -gAP | awk '
+		{ sub(/:$/, "", $1); sub(/\.libs\//, "", $1) }
+		$3 == "U" { uses[$1 " " $2] }
+		$3 != "U" { has[$2] = $1 }
+		END { for (i in uses) if (split(i, u, " ") && u[2] in has && has[u[2]] != u[1]) print u[1], has[u[2]] }'
+}
+ok 'there are calls to look at' test "$(calls core | wc -l)" -gt 300
+is 'no files of core call each other in a circle' "$(calls core | tsort 2>&1 > /dev/null)" ''
+
 engine="core/model core/memory core/program core/lower core/exec core/update"
 lines=$(sources core -maxdepth 1 | cat - <(sources $engine) | xargs cat | wc -l)
 ok "the engine has at most 9470 lines, 8000 are wanted (it has $lines)" test "$lines" -le 9470

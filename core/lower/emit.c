@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * emit.c - see lower.h: instructions, their operands and buffers, one after the other.
+ */
+#include "core/lower/lower.h"
+
+#include "core/program/route.h"
+
+static void *grow(struct zr_lowering *l, void *list, int32_t n, int32_t *cap, size_t size)
+{
+	void *more = zr_list_grow(list, n + 1, cap, size);
+	if (!more)
+		l->rc = zr_err(l->err, ZR_ENOMEM, "out of memory for the instructions of a program");
+	return more ? more : list;
+}
+
+void zr_low_emit(struct zr_lowering *l, struct zr_instr i)
+{
+	struct zr_lowered *p = l->p;
+	p->instr = grow(l, p->instr, p->n, &p->cap, sizeof *p->instr);
+	if (l->rc)
+		return;
+	i.op = l->op;
+	i.unit = l->unit;
+	i.first = p->n_operand;
+	i.flags |= l->updates ? ZR_F_UPDATE : 0;
+	p->instr[p->n++] = i;
+}
+
+struct zr_operand zr_low_buffer(struct zr_lowering *l, int32_t region, uint64_t bytes, uint32_t align)
+{
+	struct zr_operand o = zr_mine(region, 0, bytes);
+	struct zr_lowered *p = l->p;
+	p->buffer = grow(l, p->buffer, p->n_buffer, &p->cap_buffer, sizeof *p->buffer);
+	if (l->rc)
+		return o;
+	p->buffer[p->n_buffer++] = (struct zr_buffer){ .region = region, .first = -1, .last = -1, .align = align, .bytes = bytes };
+	o.buffer = p->n_buffer;
+	return o;
+}
+
+void zr_low_keep(struct zr_lowering *l, const struct zr_operand *o)
+{
+	struct zr_buffer *b = o->buffer ? &l->p->buffer[o->buffer - 1] : NULL;
+	if (!b)
+		return;
+	b->first = b->first < 0 ? l->now : b->first;
+	b->last = b->last > l->now ? b->last : l->now;
+}
+
+struct zr_operand zr_low_whole_life(struct zr_lowering *l, int32_t region, uint64_t bytes)
+{
+	struct zr_operand o = bytes ? zr_low_buffer(l, region, zr_up(bytes, ZR_PAGE), ZR_PAGE) : zr_none();
+	zr_low_keep(l, &o);
+	if (o.buffer)
+		l->p->buffer[o.buffer - 1].last = INT32_MAX;
+	return o;
+}
+
+void zr_low_arg(struct zr_lowering *l, struct zr_operand o, uint32_t access)
+{
+	struct zr_lowered *p = l->p;
+	p->operand = grow(l, p->operand, p->n_operand, &p->cap_operand, sizeof *p->operand);
+	if (l->rc)
+		return;
+	o.access = access;
+	zr_low_keep(l, &o);
+	p->operand[p->n_operand++] = o;
+	p->instr[p->n - 1].n++;
+}
+
+int32_t zr_low_add_subgroup(struct zr_lowering *l, const struct zr_subgroup *subgroup)
+{
+	struct zr_lowered *p = l->p;
+	p->subgroup = grow(l, p->subgroup, p->n_subgroup, &p->cap_subgroup, sizeof *p->subgroup);
+	if (l->rc)
+		return 0;
+	p->subgroup[p->n_subgroup] = *subgroup;
+	return p->n_subgroup++;
+}
+
+void zr_low_host(struct zr_lowering *l, int32_t call)
+{
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_HOST, .queue = ZR_Q_HOST, .number = call });
+}
+
+static int on_disk(const struct zr_lowering *l, const struct zr_operand *o)
+{
+	return l->s->plan.region[o->region].tier == ZR_TIER_DISK;
+}
+
+static int on_device(const struct zr_lowering *l, const struct zr_operand *o)
+{
+	return o->region >= 0 && l->s->plan.region[o->region].store == ZR_STORE_DEVICE;
+}
+
+/* Part k of an operand's equal parts. */
+static struct zr_operand part_of(struct zr_operand o, int64_t k, int64_t parts, uint64_t bytes)
+{
+	return zr_part(o, (uint64_t)k * zr_parts_apart(&o, parts, bytes), bytes);
+}
+
+/* A store takes one part at a time; parts that touch are one. */
+void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_operand to,
+		       int64_t parts, uint64_t bytes, int idle)
+{
+	int read = on_disk(l, &from), write = on_disk(l, &to), disk = read || write;
+	uint64_t all = (uint64_t)parts * bytes;
+	int device = read ? on_device(l, &to) : write && on_device(l, &from);
+	if (from.bytes == all && to.bytes == all) {
+		bytes = all;
+		parts = 1;
+	}
+	if (device && !l->s->device_info.host_access) {
+		struct zr_operand host = zr_low_buffer(l, ZR_R_GRAD_BOUNCE, all, ZR_PAGE);
+		zr_low_move_parts(l, from, host, parts, bytes, idle);
+		zr_low_move_parts(l, host, to, parts, bytes, idle);
+		return;
+	}
+	for (int64_t k = 0; k < (disk ? parts : 1); k++) {
+		zr_low_emit(l, (struct zr_instr){
+			.kind = read ? ZR_I_READ : write ? ZR_I_WRITE : ZR_I_COPY,
+			.queue = disk ? ZR_Q_STORE : ZR_Q_COPY, .flags = idle && !disk ? ZR_F_IDLE : 0,
+			.block = (int64_t)bytes, .blocks = disk ? 1 : parts });
+		zr_low_arg(l, disk ? part_of(from, k, parts, bytes) : from, ZR_READS);
+		zr_low_arg(l, disk ? part_of(to, k, parts, bytes) : to, ZR_WRITES);
+	}
+}
+
+void zr_low_move(struct zr_lowering *l, struct zr_operand from, struct zr_operand to, int idle)
+{
+	zr_low_move_parts(l, from, to, 1, from.bytes, idle);
+}
+
+/* Nobody looks at what other ranks than the root of a broadcast would send. */
+static int sends(const struct zr_lowering *l, const struct zr_instr *i)
+{
+	return i->number != ZR_COMM_BROADCAST || i->root == l->s->process.rank;
+}
+
+static void post(struct zr_lowering *l, struct zr_instr i, const struct zr_exchange *part, int32_t n)
+{
+	i.blocks = n;
+	zr_low_emit(l, i);
+	for (int32_t k = 0; k < n; k++) {
+		zr_low_arg(l, part[k].send, sends(l, &i) ? ZR_READS : 0);
+		zr_low_arg(l, part[k].recv, ZR_WRITES);
+	}
+}
+
+/* How many equal parts a buffer has: of all ranks, or one. */
+static uint64_t parts(int32_t kind, int received, uint64_t ranks)
+{
+	int many = kind == ZR_COMM_ALL_TO_ALL || kind == (received ? ZR_COMM_ALL_GATHER : ZR_COMM_REDUCE_SCATTER);
+	return many ? ranks : 1;
+}
+
+/* Bytes [at, at + n) of each of a buffer's parts. */
+static struct zr_operand of_each(struct zr_operand o, uint64_t parts, uint64_t at, uint64_t n)
+{
+	return zr_part(o, at, (parts - 1) * (o.bytes / parts) + n);
+}
+
+/* Chunk by chunk, each through the same sub-group of host memory. */
+static void through_host(struct zr_lowering *l, struct zr_instr i, const struct zr_exchange *x)
+{
+	uint64_t ranks = (uint64_t)zr_group_ranks(l->s, i.group), size = (uint64_t)zr_dtype_bytes(i.dtype);
+	uint64_t sent = parts(i.number, 0, ranks), received = parts(i.number, 1, ranks), all = x->recv.bytes / received;
+	uint64_t step = ZR_HOST_COMM / ((sent + received) * size) / ZR_BLOCK * ZR_BLOCK * size;
+	step = step ? step : 64 * ZR_BLOCK * size; /* more ranks than it has blocks for */
+	step = all < step ? all : step;
+	struct zr_operand host = zr_low_buffer(l, ZR_R_HOST_COMM, step * (sent + received), 64);
+	l->now++;
+	for (uint64_t at = 0; at < all; at += step) {
+		uint64_t n = all - at < step ? all - at : step;
+		struct zr_exchange part = { zr_part(host, 0, sent * n), zr_part(host, step * sent, received * n) };
+		if (sends(l, &i))
+			zr_low_move_parts(l, of_each(x->send, sent, at, n), part.send,
+					  (int64_t)sent, n, 0);
+		post(l, i, &part, 1);
+		zr_low_move_parts(l, part.recv, of_each(x->recv, received, at, n),
+				  (int64_t)received, n, 0);
+	}
+}
+
+void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32_t dtype, int32_t root, int32_t n)
+{
+	struct zr_instr i = { .kind = ZR_I_COLLECTIVE, .queue = ZR_Q_COMM, .number = kind, .group = group, .dtype = dtype, .root = root };
+	int device = 0;
+	for (int32_t k = 0; k < n; k++)
+		device |= on_device(l, &l->part[k].send) || on_device(l, &l->part[k].recv);
+	if (device && zr_comm_on_host(l->s)) {
+		for (int32_t k = 0; k < n; k++)
+			through_host(l, i, &l->part[k]);
+		return;
+	}
+	i.flags = device ? ZR_F_DEVICE : 0;
+	post(l, i, l->part, n);
+}

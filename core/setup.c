@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * setup.c - what follows from a setup: whole, shares and places of its units.
+ */
+#include "core/setup.h"
+
+int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer)
+{
+	const struct zr_layer *l = zr_layer_at(&s->decl, layer);
+	int32_t n = 0;
+	for (uint32_t i = 0; i < l->n_units; i++)
+		n += s->layout.unit[l->units[i]].count;
+	return n;
+}
+
+const struct zr_state *zr_setup_state(const struct zr_setup *s, uint32_t i)
+{
+	const struct zr_optimizer *o = s->optimizer;
+	while (i >= o->first_state + o->n_states)
+		o++;
+	return zr_optimizer_state(o, i - o->first_state);
+}
+
+int64_t zr_group_ranks(const struct zr_setup *s, int32_t group)
+{
+	return s->mesh.group[group].n;
+}
+
+int32_t zr_machine_ranks(const struct zr_setup *s)
+{
+	return s->ranks.machine_ranks > 0 ? s->ranks.machine_ranks : (int32_t)zr_group_ranks(s, ZR_GROUP_NODE);
+}
+
+struct zr_share zr_unit_share(const struct zr_setup *s, int32_t unit, int32_t group, int32_t rank)
+{
+	/* 32 blocks of any type are whole pages, as comm wants them */
+	uint64_t grain = s->frozen_unit[unit] > 1 ? 32 * (uint64_t)s->process.world : 1;
+	int64_t blocks = s->layout.unit[unit].blocks, padded = (int64_t)zr_up((uint64_t)blocks, grain);
+	struct zr_share share = zr_mesh_share(&s->mesh, group, padded, rank);
+	share.first = share.first < blocks ? share.first : blocks;
+	share.n = blocks - share.first < share.n ? blocks - share.first : share.n;
+	return share;
+}
+
+int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit)
+{
+	return zr_unit_share(s, unit, ZR_GROUP_SELF, s->process.rank).per * ZR_BLOCK;
+}
+
+int zr_unit_apart(const struct zr_setup *s, int32_t unit)
+{
+	return s->groups[unit].param != ZR_GROUP_SELF && s->groups[unit].param != s->groups[unit].state;
+}
+
+int32_t zr_unit_master(const struct zr_setup *s, int32_t unit)
+{
+	return s->frozen_unit[unit] ? ZR_MASTER_NONE : s->types.master;
+}
+
+int zr_offloaded(const struct zr_setup *s, int store)
+{
+	return store >= ZR_STORE_OPTIMIZER && s->offload[store - ZR_STORE_OPTIMIZER].it.section != NULL;
+}
+
+int32_t zr_store_tier(const struct zr_setup *s, int store)
+{
+	if (store < ZR_STORE_OPTIMIZER)
+		return store == ZR_STORE_DEVICE && !s->device_info.unified ? ZR_TIER_DEVICE : ZR_TIER_HOST;
+	return s->offload[store - ZR_STORE_OPTIMIZER].info.direct ? ZR_TIER_HOST : ZR_TIER_DISK;
+}
+
+int zr_unit_offloaded(const struct zr_setup *s, int32_t unit)
+{
+	return zr_offloaded(s, ZR_STORE_PARAM) && s->groups[unit].param != ZR_GROUP_SELF;
+}
+
+int zr_unit_view(const struct zr_setup *s, int32_t unit)
+{
+	int32_t group = s->groups[unit].param;
+	return s->views && group != ZR_GROUP_SELF && zr_group_ranks(s, group) > 1 && !zr_unit_offloaded(s, unit);
+}
+
+int zr_sums_locally(const struct zr_setup *s)
+{
+	return s->train->reduction == ZR_REDUCE_LOCAL && s->process.world > 1 && s->batch.accumulation > 1;
+}
+
+int zr_sums_way(const struct zr_setup *s, int32_t unit)
+{
+	int64_t ranks = zr_group_ranks(s, s->groups[unit].state);
+	int disk = zr_offloaded(s, ZR_STORE_GRADIENT) && zr_store_tier(s, ZR_STORE_GRADIENT) == ZR_TIER_DISK;
+	return ranks == s->process.world ? ZR_SUMS_STAY : ranks == 1 && !disk ? ZR_SUMS_MEET : ZR_SUMS_PASS;
+}
+
+/* Parts are whole rows and whole blocks, and all layers that use the unit must know of them. */
+int64_t zr_unit_part(const struct zr_setup *s, int32_t unit)
+{
+	const struct zr_unit_place *u = &s->layout.unit[unit];
+	const int64_t cols = s->layout.tensor[u->first].decl->dims[1], two = cols & -cols;
+	const int64_t least = cols / (two < ZR_BLOCK ? two : ZR_BLOCK);
+	const int disk = zr_store_tier(s, ZR_STORE_GRADIENT) == ZR_TIER_DISK;
+	uint64_t most = s->train->gradient_part_size;
+	most = most != ZR_AUTO_COUNT ? most : disk ? 8 << 20 : 0;
+	const int64_t n = (int64_t)(most / ZR_BLOCK) / least * least, part = n || !most ? n : least;
+	if (part >= u->blocks || u->count > 1 || s->frozen_unit[unit] || zr_sums_locally(s))
+		return 0;
+	for (uint32_t i = 0; i < s->decl.n_layers; i++) {
+		const struct zr_layer *l = zr_layer_at(&s->decl, (int32_t)i);
+		for (uint32_t k = 0, tensor = 1; k < l->n_units; k++) {
+			if (l->units[k] == unit && s->layer_bytes[i].rows_of != tensor)
+				return 0;
+			tensor += (uint32_t)s->layout.unit[l->units[k]].count;
+		}
+	}
+	return zr_offloaded(s, ZR_STORE_GRADIENT) ? part : 0;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * values.c - see values.h and session.h: everything that comes or goes passes through masters in host memory, so many at a time.
+ */
+#include "core/values.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/exec/exec.h"
+
+struct zr_chunk {
+	float x[ZR_CHUNK * ZR_BLOCK];
+	uint16_t work[2 * ZR_CHUNK * ZR_BLOCK]; /* what is kept of them in 16 bits and below */
+	zr_values_fn *in;
+	zr_masters_fn *out;
+	void *arg;
+};
+
+struct zr_chunk *zr_chunk_new(void)
+{
+	return aligned_alloc(64, zr_up(sizeof(struct zr_chunk), 64));
+}
+
+int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t bytes, int write)
+{
+	char *at = zr_addressed(s, spot.region) ? zr_at(s, spot) : NULL;
+	uint64_t ticket;
+	if (at)
+		return zr_copy(s, write ? at : memory, write ? memory : at, bytes);
+	int rc = zr_settle(s, NULL);
+	rc = rc ? rc : zr_request(s, spot, memory, bytes, write, &ticket);
+	return rc ? rc : zr_requested(s, spot.region, ticket);
+}
+
+int zr_datum_pass(struct zr_session *s, const struct zr_subgroup *p, int d, void *memory, int write)
+{
+	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d);
+	return !zr_subgroup_has(s->setup, p, d) ? 0 :
+		zr_pass(s, zr_datum_spot(s->setup, p, d), memory, bytes, write);
+}
+
+int zr_master_out(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work)
+{
+	int32_t kept = zr_unit_master(s->setup, p->unit);
+	uint16_t *rem = work + p->n * ZR_BLOCK;
+	struct zr_masters m = { s->setup->host_ops, (char *)rem, (char *)work };
+	if (kept == ZR_MASTER_FP32 || zr_unit_dtype(s->setup, p->unit) == ZR_F32)
+		return zr_datum_pass(s, p, kept == ZR_MASTER_FP32 ? ZR_D_MASTER : ZR_D_LOWP, x, 0);
+	int rc = zr_datum_pass(s, p, ZR_D_LOWP, work, 0);
+	rc = rc || kept == ZR_MASTER_NONE ? rc : zr_datum_pass(s, p, ZR_D_MASTER, rem, 0);
+	return rc ? rc : zr_master_convert(s, p, &m, p->n, x, 0);
+}
+
+int zr_master_in(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work)
+{
+	int wide = zr_unit_dtype(s->setup, p->unit) == ZR_F32;
+	int split = zr_unit_rem_bits(s->setup, p->unit) != 0;
+	uint16_t *rem = work + p->n * ZR_BLOCK;
+	struct zr_masters m = { s->setup->host_ops, (char *)rem, (char *)work };
+	int rc = wide ? 0 : zr_master_convert(s, p, &m, p->n, x, 1);
+	rc = rc ? rc : zr_datum_pass(s, p, ZR_D_MASTER, split ? (char *)rem : (char *)x, 1);
+	return rc ? rc : zr_datum_pass(s, p, ZR_D_LOWP, wide ? (char *)x : (char *)work, 1);
+}
+
+/* Calls fn for a rank's share of a unit, chunk by chunk. */
+typedef int chunk_fn(struct zr_session *s, const struct zr_subgroup *p, int32_t rank);
+static int each_chunk(struct zr_session *s, int32_t unit, int32_t rank, chunk_fn *fn)
+{
+	const struct zr_setup *p = s->setup;
+	struct zr_share share = zr_unit_share(p, unit, p->groups[unit].state, rank);
+	struct zr_run all = { .unit = unit, .optimizer = ZR_ANY };
+	int rc = 0;
+	for (int64_t at = 0; !rc && at < share.n; at += ZR_CHUNK) {
+		int64_t n = share.n - at < ZR_CHUNK ? share.n - at : ZR_CHUNK;
+		struct zr_subgroup subgroup = zr_subgroup_in(p, &all, share.first + at, n);
+		rc = fn(s, &subgroup, rank);
+	}
+	return rc;
+}
+
+/* Padding is zero and stays so. */
+static int fill(struct zr_session *s, const struct zr_subgroup *p, int32_t rank)
+{
+	struct zr_chunk *c = s->chunk;
+	uint64_t count = zr_cut_segments(s, p->unit, p->first, p->n, s->seg);
+	int rc = 0;
+	(void)rank;
+	memset(c->x, 0, sizeof c->x);
+	for (const struct zr_seg *g = s->seg; !rc && g < s->seg + count; g++)
+		rc = c->in(c->arg, g->param, g->param_off, g->n, c->x + g->off, s->err);
+	return rc ? rc : zr_master_in(s, p, c->x, c->work);
+}
+
+int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err)
+{
+	int rc = 0;
+	s->err = err;
+	s->chunk->in = fn;
+	s->chunk->arg = arg;
+	for (int32_t u = 0; !rc && u < s->setup->layout.n_units; u++)
+		rc = each_chunk(s, u, s->setup->process.rank, fill);
+	return rc || s->setup->mode == ZR_SETUP_SAMPLE ? rc : zr_run(s, ZR_S_VALUES, err);
+}
+
+int zr_init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err)
+{
+	struct zr_session *s = arg;
+	struct zr_setup *p = s->setup;
+	const struct zr_tensor *decl = p->layout.tensor[i].decl;
+	struct zr_op_init op = {
+		.size = sizeof op, .mean = decl->mean,
+		.std = decl->init == ZR_INIT_CONST ? 0 : decl->std,
+		.flags = decl->init == ZR_INIT_UNIFORM ? ZR_INIT_OP_UNIFORM : 0,
+		.rng = { .seed = (uint64_t)p->train->seed, .step = UINT64_MAX, .slot = (uint32_t)i, .site = UINT32_MAX },
+		.first = first, .n = n, .dst = x };
+	int rc = p->host_ops->init(p->host_ops, NULL, &op);
+	s->err = err;
+	return zr_op_failed(s, p->host_ops, rc, "init");
+}
+
+/* First values of one state of a run. Memory and objects of stores are zero already. */
+static int init_state(struct zr_session *s, const struct zr_run *r, uint32_t i)
+{
+	const struct zr_state *st = zr_setup_state(s->setup, i);
+	const struct zr_section *sec = s->setup->optimizer[r->optimizer].it.section;
+	int rc = 0;
+	if (st->init == 0)
+		return 0;
+	if (st->dtype != ZR_F32)
+		return zr_err(s->err, ZR_EINVAL,
+			      "optimizer %s: state %s starts at %g, which needs the type fp32",
+			      sec->plugin->desc->id, st->name, st->init);
+	for (int64_t k = 0; k < ZR_CHUNK * ZR_BLOCK; k++)
+		s->chunk->x[k] = (float)st->init;
+	for (int64_t at = 0; !rc && at < r->n; at += ZR_CHUNK) {
+		int64_t n = r->n - at < ZR_CHUNK ? r->n - at : ZR_CHUNK;
+		struct zr_subgroup p = zr_subgroup_in(s->setup, r, r->first + at, n);
+		rc = zr_datum_pass(s, &p, ZR_D_STATE + (int)i, s->chunk->x, 1);
+	}
+	return rc;
+}
+
+int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err)
+{
+	const struct zr_setup *p = s->setup;
+	int rc = 0;
+	s->err = err;
+	for (int32_t r = 0; r < p->plan.n_runs; r++) {
+		const struct zr_optimizer *o = &p->optimizer[p->plan.run[r].optimizer];
+		for (uint32_t i = 0; !rc && i < o->n_states; i++)
+			rc = init_state(s, &p->plan.run[r], o->first_state + i);
+	}
+	return rc ? rc : zr_session_fill(s, fn, arg, err);
+}
+
+/* From who holds it to its group. */
+static int send_chunk(struct zr_session *s, const struct zr_subgroup *p, int32_t rank, float *x)
+{
+	int32_t group = s->setup->groups[p->unit].state;
+	int32_t ranks = (int32_t)zr_group_ranks(s->setup, group);
+	zr_ticket ticket;
+	struct zr_comm_seg seg = { .send = x, .recv = x, .count = p->n * ZR_BLOCK };
+	struct zr_comm_op o = { .size = sizeof o, .kind = ZR_COMM_BROADCAST, .group = group,
+				.dtype = ZR_F32, .root = rank % ranks, .n_seg = 1, .seg = &seg,
+				.tag = { .step = s->step + 1, .op = -1, .unit = p->unit } };
+	if (ranks == 1)
+		return 0;
+	int rc = zr_post(s, &o, 0, &ticket);
+	return rc ? rc : zr_complete(s, ticket);
+}
+
+static int hand_out(struct zr_session *s, const struct zr_subgroup *p, int32_t rank)
+{
+	const struct zr_setup *setup = s->setup;
+	struct zr_chunk *c = s->chunk;
+	uint64_t count = c->out ? zr_cut_segments(s, p->unit, p->first, p->n, s->seg) : 0;
+	int rc = rank == setup->process.rank ? zr_master_out(s, p, c->x, c->work) : 0;
+	rc = rc ? rc : send_chunk(s, p, rank, c->x);
+	for (const struct zr_seg *g = s->seg; !rc && g < s->seg + count; g++)
+		rc = c->out(c->arg, &setup->layout.tensor[g->param], g->param_off, g->n,
+			    c->x + g->off);
+	return rc;
+}
+
+int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struct zr_error *err)
+{
+	const struct zr_setup *p = s->setup;
+	int rc = 0;
+	s->err = err;
+	s->chunk->out = fn;
+	s->chunk->arg = arg;
+	for (int32_t u = 0; !rc && u < p->layout.n_units; u++) {
+		const struct zr_axis *a = &p->mesh.group[p->groups[u].state];
+		for (int32_t r = 0; !rc && r < a->n; r++)
+			rc = each_chunk(s, u, p->process.rank - a->rank + r, hand_out);
+	}
+	return rc;
+}
