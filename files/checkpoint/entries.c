@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * entries.c - see manifest.h: which entries a checkpoint has, a function of the layout and the number of ranks.
+ * entries.c - see manifest.h: which entries a checkpoint has, a function of the layout and the
+ * number of ranks, and the files that they are in.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "core/files/file.h"
 #include "core/model/mesh.h"
@@ -120,6 +121,12 @@ struct zr_st_tensor zr_entry_tensor(const struct zr_manifest *m, const struct zr
 		snprintf(name, ZR_ENTRY_NAME, "%s/%s@%lld", m->layout.tensor[e->tensor].decl->name,
 			 e->state < 0 ? "master" : state_of(m, e)->name, (long long)(e->first * ZR_BLOCK));
 	return zr_st_make(name, dtype, 1, &n, e->at);
+}
+
+int zr_ckpt_dir(const char *path)
+{
+	const char *name = strrchr(path, '/');
+	return zr_dir_open(AT_FDCWD, path, strncmp(name ? name + 1 : path, "step-", 5) != 0);
 }
 
 int zr_ckpt_file(const struct zr_manifest *m, const char *dir, int32_t rank, char path[PATH_MAX])

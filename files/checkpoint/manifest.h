@@ -97,7 +97,6 @@ int zr_manifest_same(const struct zr_manifest *m, const char *text, const struct
 int zr_manifest_parse(const char *text, size_t bytes, const char *path, struct zr_manifest *out, struct zr_error *err);
 int zr_manifest_read(const char *dir, struct zr_manifest *out, struct zr_error *err);
 static inline void zr_ckpt_close(int fd) { if (fd >= 0) close(fd); }
-int zr_ckpt_dir(const char *path); /* opened; -1: errno. One that is called step-... is no link. */
 void zr_manifest_free(struct zr_manifest *m); /* read, or described */
 
 /* Whether training can go on from `saved` as `here` says: what must be equal and is not is refused by name. What
@@ -125,6 +124,7 @@ struct zr_st_tensor zr_entry_tensor(const struct zr_manifest *m, const struct zr
 const char *zr_ckpt_file_name(int32_t rank, int32_t world, char name[ZR_CKPT_NAME]);
 const char *zr_hex(uint64_t v, char text[17]); /* 16 digits: hashes as the files have them */
 
+int zr_ckpt_dir(const char *path); /* opened; -1: errno. One that is called step-... is no link. */
 int zr_ckpt_file(const struct zr_manifest *m, const char *dir, int32_t rank, char path[PATH_MAX]); /* opened, -1: errno */
 /* Opens a rank's file and checks that it is the one the manifest means: size, header. */
 int zr_ckpt_open(const struct zr_manifest *m, const char *dir, int32_t rank, struct zr_st *out, struct zr_error *err);

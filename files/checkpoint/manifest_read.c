@@ -3,7 +3,6 @@
  * manifest_read.c - see manifest.h: reading. Nothing in the file is trusted, not even behind a right checksum.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -353,12 +352,6 @@ int zr_manifest_parse(const char *at, size_t bytes, const char *path, struct zr_
 	else
 		*out = m;
 	return rc;
-}
-
-int zr_ckpt_dir(const char *path)
-{
-	const char *name = strrchr(path, '/');
-	return zr_dir_open(AT_FDCWD, path, strncmp(name ? name + 1 : path, "step-", 5) != 0);
 }
 
 int zr_manifest_read(const char *dir, struct zr_manifest *out, struct zr_error *err)
