@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * buf.c - bytes that grow at the end and go at the front; see parts.h.
+ * buf.c - see buf.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -43,4 +43,16 @@ void zr_buf_free(struct zr_buf *b)
 {
 	free(b->p);
 	*b = (struct zr_buf){ 0 };
+}
+
+int zr_ids_room(struct zr_ids *ids, size_t n)
+{
+	if (n <= ids->room)
+		return 0;
+	free(ids->id);
+	for (ids->room = 1024; ids->room < n; ids->room *= 2)
+		;
+	ids->id = malloc(ids->room * sizeof *ids->id);
+	ids->room = ids->id ? ids->room : 0;
+	return ids->id ? 0 : ZR_ENOMEM;
 }

@@ -107,7 +107,8 @@ static size_t next_chunks(struct zr_encoder *e, const char *p, size_t n, size_t 
 	return count;
 }
 
-int zr_chunks_keep(struct zr_encoder *e, const int32_t *ids, size_t count, uint64_t start)
+/* Ids of the chunk that has the text at `start`. */
+static int keep(struct zr_encoder *e, const int32_t *ids, size_t count, uint64_t start)
 {
 	struct zr_chunks *k = e->chunks;
 	for (; start - k->start >= k->at->end; k->at++)
@@ -139,9 +140,9 @@ static int find_ids(struct zr_encoder *e, size_t count)
 		return rc;
 	if (f.token)
 		return ADDED;
-	e->keeping = 1;
+	e->keep = keep;
 	rc = zr_encoder_split(e, to->p, to->n, 1);
-	e->keeping = 0;
+	e->keep = NULL;
 	for (; k->at < k->chunk + count; k->at++)
 		k->at->ids = k->ids.n / sizeof(int32_t);
 	return rc;

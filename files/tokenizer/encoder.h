@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * encoder.h - what encoder.c and chunks.c share: see parts.h.
+ * encoder.h - what the stages of an encoder share: see parts.h.
+ *
+ *   encoder.c: raw text -> encoder_added.c -> chunks.c or encoder_normalize.c -> encoder_added.c
+ *           -> encoder_split.c
  */
 #ifndef ZR_TOKENIZER_ENCODER_H
 #define ZR_TOKENIZER_ENCODER_H
@@ -10,6 +13,13 @@
 #define RAW 0
 #define NORMALIZED 1
 #define OUT 4096 /* ids handed on at a time */
+
+/* Of the functions below those that return int: 0 or a negative code. */
+
+/* start: where the text of these ids starts. */
+typedef int zr_encoder_keep(struct zr_encoder *e, const int32_t *ids, size_t count, uint64_t start);
+/* A stage takes the next n bytes of a section; final: its last ones. */
+typedef int zr_encoder_stage(struct zr_encoder *e, const char *p, size_t n, int final);
 
 struct zr_encoder {
 	const struct zr_tokenizer *t;
@@ -37,7 +47,7 @@ struct zr_encoder {
 	int32_t out[OUT];
 	size_t n_out;
 	struct zr_chunks *chunks; /* NULL: what is between two gaps has no ids of its own */
-	int keeping;            /* ids go to zr_chunks_keep */
+	zr_encoder_keep *keep;  /* takes the ids of words; NULL: they go on */
 	struct zr_marks marks;
 	const char *origin;     /* a byte that went into the section */
 	uint64_t origin_at;     /* which */
@@ -48,23 +58,45 @@ static inline int no_memory(struct zr_encoder *e)
 	return zr_err(e->err, ZR_ENOMEM, "out of memory");
 }
 
-/* Of the functions below those that return int: 0 or a negative code. */
+static inline int zr_encoder_too_long(struct zr_encoder *e)
+{
+	return zr_err(e->err, ZR_EINVAL,
+		      "more than %u MiB of text that the pre-tokenizer does not split",
+		      ZR_TOKENIZER_PIECE >> 20);
+}
+
+/* n bytes of `stage` go to the next one, where there are `held` already. */
+static inline void zr_encoder_pass(struct zr_encoder *e, int stage, size_t n, size_t held,
+				   zr_marks_map *map, const char *p)
+{
+	zr_marks_pass(&e->marks, stage, n, e->marks.at[stage + 1] + held, map, e, p);
+}
+
+/* ---- encoder_split.c ---- */
 
 int zr_encoder_emit(struct zr_encoder *e, const int32_t *ids, size_t n);
-/* The next n bytes of a section's normalized text. */
-int zr_encoder_split(struct zr_encoder *e, const char *p, size_t n, int final);
-/* By steps: p[0..n), which nothing that follows changes. */
-int zr_encoder_normalize(struct zr_encoder *e, const char *p, size_t n, int final);
-/* What is settled of the section, with these. */
-int zr_encoder_by_steps(struct zr_encoder *e, const char *p, size_t n, int final);
+int zr_encoder_flush(struct zr_encoder *e); /* what was emitted goes to the sink */
+zr_model_sink zr_encoder_take; /* the ids of a word, or of a part of one */
+zr_encoder_stage zr_encoder_split; /* normalized text, without added tokens */
+
+/* ---- encoder_added.c ---- */
+
+/* The tokens of added[which]; what is between them goes to `next`. */
+int zr_encoder_extract(struct zr_encoder *e, int which, zr_encoder_stage *next, const char *p,
+		       size_t n, int final);
+
+/* ---- encoder_normalize.c ---- */
+
+zr_encoder_stage zr_encoder_normalized; /* text that is normalized already */
+zr_encoder_stage zr_encoder_spaces;     /* spaces as the normalizer has them */
+zr_encoder_stage zr_encoder_form;       /* form C */
+zr_encoder_stage zr_encoder_normalize;  /* by steps: what nothing that follows changes */
+zr_encoder_stage zr_encoder_by_steps;   /* what is settled of the section, with these */
 
 /* ---- chunks.c ---- */
 
 int zr_chunks_open(struct zr_encoder *e); /* e->chunks, where there are any; ZR_ENOMEM */
 void zr_chunks_close(struct zr_chunks *k); /* NULL is fine */
-/* The next n bytes of a section. */
-int zr_chunks_normalize(struct zr_encoder *e, const char *p, size_t n, int final);
-/* Ids of the chunk that has the text at `start`. */
-int zr_chunks_keep(struct zr_encoder *e, const int32_t *ids, size_t count, uint64_t start);
+zr_encoder_stage zr_chunks_normalize;
 
 #endif

@@ -8,35 +8,6 @@
 
 #include "files/tokenizer/parts.h"
 
-const char *zr_load_type(const json_t *o)
-{
-	const char *type = json_string_value(json_object_get(o, "type"));
-	return type ? type : "";
-}
-
-static const json_t *nth(const json_t *o, const char *list, size_t *i)
-{
-	const json_t *found = NULL, *steps = json_object_get(o, list);
-	if (strcmp(zr_load_type(o), "Sequence"))
-		return !o || json_is_null(o) || (*i)-- ? NULL : o;
-	for (size_t k = 0; !found && k < json_array_size(steps); k++)
-		found = nth(json_array_get(steps, k), list, i);
-	return found;
-}
-
-const json_t *zr_load_step(const json_t *o, const char *list, size_t i)
-{
-	return nth(o, list, &i);
-}
-
-int zr_load_regex(struct zr_load *l, const char *place, const char *pattern, int literal,
-		  struct zr_regex **out)
-{
-	struct zr_error why = { 0 };
-	int rc = zr_regex_compile(pattern, literal, out, &why);
-	return rc ? zr_load_fail(l, rc, place, "%s", why.text) : 0;
-}
-
 /* ---- pre-tokenizer ---- */
 
 static int load_behavior(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s)

@@ -72,18 +72,6 @@ struct zr_memo *zr_model_memo(struct zr_model_work *w)
 	return w->memo;
 }
 
-int zr_ids_room(struct zr_ids *ids, size_t n)
-{
-	if (n <= ids->room)
-		return 0;
-	free(ids->id);
-	for (ids->room = 1024; ids->room < n; ids->room *= 2)
-		;
-	ids->id = malloc(ids->room * sizeof *ids->id);
-	ids->room = ids->id ? ids->room : 0;
-	return ids->id ? 0 : ZR_ENOMEM;
-}
-
 static int64_t encode_wordpiece(struct zr_model_work *w, const char *p, size_t n,
 				const int32_t **ids)
 {

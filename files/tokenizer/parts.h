@@ -2,7 +2,7 @@
  *
  * parts.h - what a tokenizer is made of. Only files/tokenizer/ and its tests include it.
  *
- *   bytes -> utf8.c -> added.c (raw) -> normalizer.c -> added.c (normalized) -> encoder.c splits
+ *   bytes -> utf8.c -> added.c (raw) -> normalizer.c -> added.c (normalized) -> encoder_split.c
  *         -> model.c: bpe.c, unigram.c, wordpiece.c -> ids
  *
  * Each stage hands on what no later byte can change, and holds the rest. A section is the text between two added tokens,
@@ -250,13 +250,6 @@ uint32_t zr_trie_walk(const struct zr_trie *t, const char *p, size_t n); /* from
 
 /* ---- model.c, unigram.c, wordpiece.c ---- */
 
-struct zr_ids {
-	int32_t *id;
-	size_t room;
-};
-/* Room for n ids, of which none is kept; 0 or ZR_ENOMEM. */
-int zr_ids_room(struct zr_ids *ids, size_t n);
-
 /* A place between two characters, and the best way to it. */
 struct zr_unigram_place {
 	double score;
@@ -464,7 +457,7 @@ const struct zr_name *zr_names_find(const struct zr_names *s, const char *p, siz
 /* The id goes with the name from now on; there is room. Returns whether another did before. */
 int zr_names_put(struct zr_names *s, const char *p, size_t n, int64_t id);
 
-/* ---- load.c, load_steps.c ---- */
+/* ---- load.c and its parts ---- */
 
 enum { ZR_TOKEN_OTHER, ZR_TOKEN_MADE, ZR_TOKEN_BYTE };
 
@@ -479,6 +472,7 @@ struct zr_load {
 	int byte_level; /* ByteLevel in the pre-tokenizer so far */
 	int joins_words; /* of SentencePiece: a merge makes a token with a space behind another character */
 };
+/* load_values.c */
 /* Fails with "FILE: place: text". */
 int zr_load_fail(const struct zr_load *l, int code, const char *place, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Fails for a value of another type: "FILE: place: text, found ...". */
@@ -491,22 +485,25 @@ const char *zr_load_type(const json_t *o); /* "": it has none */
 /* The i-th step of a normalizer, pre-tokenizer or decoder, those of sequences one after the other;
  * NULL: behind the last. `list` is what a sequence calls its steps. */
 const json_t *zr_load_step(const json_t *o, const char *list, size_t i);
-/* load_models.c */
-int zr_load_unigram(struct zr_load *l, const json_t *model, const json_t *added);
-int zr_load_wordpiece(struct zr_load *l, const json_t *model, const json_t *added);
+int zr_load_regex(struct zr_load *l, const char *place, const char *pattern, int literal,
+		  struct zr_regex **out);
+/* load_vocabulary.c */
 int zr_load_vocab(struct zr_load *l, const json_t *added);
 int zr_load_room(struct zr_load *l, size_t bytes, const json_t *added);
 /* Room for the names of the vocabulary, and these. */
 int zr_load_names(struct zr_load *l, const json_t *added);
 int zr_load_token(struct zr_load *l, const struct zr_name *name, int *kind);
 int zr_load_unknown(struct zr_load *l, const json_t *v, const char *otherwise);
+/* load_bpe.c, load_models.c */
+int zr_load_bpe(struct zr_load *l, const json_t *model, const json_t *added);
+int zr_load_unigram(struct zr_load *l, const json_t *model, const json_t *added);
+int zr_load_wordpiece(struct zr_load *l, const json_t *model, const json_t *added);
 int zr_load_normalizer(struct zr_load *l, const json_t *o); /* load_normalizer.c */
-int zr_load_regex(struct zr_load *l, const char *place, const char *pattern, int literal,
-		  struct zr_regex **out);
+/* load_steps.c */
 int zr_load_splits(struct zr_load *l, const json_t *o);
 int zr_load_gaps(struct zr_load *l); /* when all else is there */
 int zr_load_template(struct zr_load *l, const json_t *o);
-int zr_load_decoder(struct zr_load *l, const json_t *o); /* decode.c */
+int zr_load_decoder(struct zr_load *l, const json_t *o); /* load_decoder.c */
 int zr_load_added(struct zr_load *l, const json_t *o); /* after the normalizer; load_added.c */
 
 #endif

@@ -20,13 +20,16 @@ struct zr_tokenizer;
 int zr_spaces(const char *p, size_t n, struct zr_buf *out);
 /* Where a byte of p[0..n) is then. */
 size_t zr_spaces_place(const void *unused, const char *p, size_t n, size_t at);
+/* The n bytes of a token to out, which has room for the text; returns its ZR_TOKEN_*. */
+int zr_spaced_token(const struct zr_tokenizer *t, const char *text, char *out, size_t *n);
+int zr_spaced_joins(const char *text); /* of U+2581 behind another character */
+
+/* ---- load_spaces.c ---- */
+
 /* Whether a step of the tokenizer writes spaces so. */
 int zr_load_is_spaced(const json_t *root);
 int zr_load_is_space_step(const json_t *o); /* the normalizer's */
-/* The n bytes of a token to out, which has room for the text; returns its ZR_TOKEN_*. */
-int zr_spaced_token(const struct zr_tokenizer *t, const char *text, char *out, size_t *n);
 /* A Metaspace, the last step. */
 int zr_load_metaspace(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s);
-int zr_spaced_joins(const char *text); /* of U+2581 behind another character */
 
 #endif

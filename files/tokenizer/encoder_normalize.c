@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * encoder_normalize.c - the text of a section as the normalizer changes it.
+ */
+#include "files/tokenizer/encoder.h"
+
+int zr_encoder_normalized(struct zr_encoder *e, const char *p, size_t n, int final)
+{
+	return zr_encoder_extract(e, NORMALIZED, zr_encoder_split, p, n, final);
+}
+
+static int composed(void *arg, const char *p, size_t n)
+{
+	return zr_encoder_normalized(arg, p, n, 0);
+}
+
+int zr_encoder_spaces(struct zr_encoder *e, const char *p, size_t n, int final)
+{
+	struct zr_buf *b = &e->composing;
+	b->n = 0;
+	if (n && !e->normalizing && e->t->prepend && zr_buf_add(b, " ", 1))
+		return no_memory(e);
+	e->normalizing = !final && (n || e->normalizing);
+	zr_encoder_pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n + b->n, zr_spaces_place, p);
+	return zr_spaces(p, n, b) ? no_memory(e) : zr_encoder_normalized(e, b->p, b->n, final);
+}
+
+/* Where a byte of a section's text is when the steps have changed that: at the end of its
+ * character. */
+static size_t place(const void *arg, const char *p, size_t n, size_t at)
+{
+	const struct zr_encoder *e = arg;
+	struct zr_buf out = { 0 };
+	size_t end = at + 1;
+	while (end < n && ((unsigned char)p[end] & 0xc0) == 0x80)
+		end++;
+	int rc = zr_normalize(&e->t->normalizer, e->match, p, end, !e->normalizing, &out, NULL);
+	size_t to = rc || !out.n ? 0 : out.n - 1;
+	zr_buf_free(&out);
+	return to;
+}
+
+int zr_encoder_normalize(struct zr_encoder *e, const char *p, size_t n, int final)
+{
+	const struct zr_normalizer *z = &e->t->normalizer;
+	e->normalized.n = 0;
+	int rc = zr_normalize(z, e->match, p, n, !e->normalizing, &e->normalized, e->err);
+	zr_encoder_pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n, place, p);
+	e->normalizing = !final && (e->normalized.n || e->normalizing);
+	return rc ? rc : zr_encoder_normalized(e, e->normalized.p, e->normalized.n, final);
+}
+
+int zr_encoder_by_steps(struct zr_encoder *e, const char *p, size_t n, int final)
+{
+	struct zr_buf *b = &e->composing;
+	if (zr_buf_add(b, p, n))
+		return no_memory(e);
+	if (!final && b->n < e->enough_to_normalize)
+		return 0;
+	size_t sure = zr_normalize_settled(&e->t->normalizer, b->p, b->n, final);
+	int rc = zr_encoder_normalize(e, b->p, sure, final);
+	zr_buf_drop(b, sure);
+	e->enough_to_normalize = sure ? 0 : 2 * b->n;
+	if (e->enough_to_normalize > ZR_TOKENIZER_PIECE)
+		e->enough_to_normalize = ZR_TOKENIZER_PIECE + 1;
+	return rc ? rc : b->n > ZR_TOKENIZER_PIECE ? zr_encoder_too_long(e) : 0;
+}
+
+int zr_encoder_form(struct zr_encoder *e, const char *p, size_t n, int final)
+{
+	struct zr_buf *b = &e->composing;
+	if (zr_buf_add(b, p, n))
+		return no_memory(e);
+	size_t sure = zr_nfc_settled(b->p, b->n, final);
+	zr_encoder_pass(e, ZR_MARK_NORMALIZER, sure, e->held[NORMALIZED].n, zr_nfc_place, b->p);
+	int rc = zr_form(ZR_FORM_C, b->p, sure, composed, e, e->err);
+	zr_buf_drop(b, sure);
+	if (!rc && final)
+		rc = zr_encoder_normalized(e, "", 0, 1);
+	return rc ? rc : b->n > ZR_TOKENIZER_PIECE ? zr_encoder_too_long(e) : 0;
+}

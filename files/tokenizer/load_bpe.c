@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * load_bpe.c - the model BPE of tokenizer.json and its merges.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "files/tokenizer/parts.h"
+
+/* A vocabulary of bytes has all of them. */
+static int check_bytes(const struct zr_load *l)
+{
+	for (int i = 0; i < 256; i++)
+		if (l->t->byte[i] < 0)
+			return zr_load_fail(l, ZR_ENOTSUP, "model.vocab",
+					    "has no token for byte 0x%02x, "
+					    "as a byte-level vocabulary must",
+					    i);
+	return 0;
+}
+
+/* "a b" or ["a", "b"]: both, one behind the other; the first has *left bytes. */
+static const char *two_of(const char *p, struct zr_buf *both, size_t *left)
+{
+	both->n = 0;
+	if (*p == '[') {
+		p = zr_list_string(p + 1, both);
+		*left = both->n;
+		return zr_list_mark(zr_list_string(zr_list_mark(p, ','), both), ']');
+	}
+	p = zr_list_string(p, both);
+	char *space = p ? memchr(both->p, ' ', both->n) : NULL;
+	if (!space)
+		return NULL;
+	*left = (size_t)(space - both->p);
+	both->n--;
+	memmove(space, space + 1, both->n - *left);
+	return memchr(space, ' ', both->n - *left) ? NULL : p;
+}
+
+static const char *merge_place(size_t i, char place[64])
+{
+	snprintf(place, 64, "model.merges[%zu]", i);
+	return place;
+}
+
+/* A part of merge i; NULL: no token, which is said. */
+static const struct zr_name *part_of(const struct zr_load *l, size_t i, const char *p, size_t n)
+{
+	const struct zr_name *name = zr_names_find(&l->names, p, n);
+	if (!name)
+		zr_load_fail(l, ZR_EINVAL, merge_place(i, (char[64]){ 0 }),
+			     "%.*s is not in the vocabulary", n < 60 ? (int)n : 60, p);
+	return name;
+}
+
+/* *made: what the merge before made; in most files they make one token after the other. */
+static int load_merge(struct zr_load *l, size_t i, struct zr_list *list, struct zr_buf *both,
+		      const struct zr_name **made)
+{
+	size_t left = 0;
+	const char *p = two_of(list->p, both, &left);
+	if (!p)
+		return zr_load_unread(l, merge_place(i, (char[64]){ 0 }),
+				      "\"a b\" or [\"a\", \"b\"]", list->p);
+	list->p = p;
+	const struct zr_name *a = part_of(l, i, both->p, left);
+	const struct zr_name *b = a ? part_of(l, i, both->p + left, both->n - left) : NULL;
+	const struct zr_name *end = l->names.name + l->names.n, *ab = *made ? *made + 1 : NULL;
+	if (!ab || ab == end || ab->n != both->n || memcmp(ab->p, both->p, both->n))
+		ab = b ? part_of(l, i, both->p, both->n) : NULL;
+	if (!b || !ab)
+		return ZR_EINVAL;
+	*made = ab;
+	l->joins_words |= l->t->bpe.characters && zr_spaced_joins(ab->p);
+	zr_merges_put(&l->t->bpe.merges, (uint32_t)a->id, (uint32_t)b->id, (uint32_t)ab->id);
+	return 0;
+}
+
+static int load_merges(struct zr_load *l)
+{
+	struct zr_list list = l->lists.merges;
+	struct zr_buf both = { 0 };
+	const struct zr_name *made = NULL;
+	size_t i = 0;
+	int rc = 0, more;
+	if (!list.text || *list.text != '[')
+		return zr_load_unread(l, "model.merges", "an array", list.text);
+	size_t ids = (size_t)l->t->size, most = zr_merges_most(ids);
+	if (list.entries > most)
+		return zr_load_fail(l, ZR_ENOTSUP, "model.merges", "has %zu merges, more than %zu",
+				    list.entries, most);
+	if (zr_merges_room(&l->t->bpe.merges, list.entries, ids) ||
+	    zr_buf_reserve(&both, list.bytes))
+		rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
+	while (!rc && (more = zr_list_next(&list)))
+		rc = more < 0 ? zr_load_unread(l, "model.merges", "an array", list.text) :
+				load_merge(l, i++, &list, &both, &made);
+	zr_buf_free(&both);
+	int no = rc ? 0 : zr_merges_ready(&l->t->bpe.merges);
+	if (no == ZR_EINVAL)
+		return zr_load_fail(l, no, "model.merges", "has more than 256 of one pair or hash");
+	return no ? zr_err(l->err, ZR_ENOMEM, "out of memory") : rc;
+}
+
+/* What would change the ids and is not here. */
+static int check_bpe(const struct zr_load *l, const json_t *model)
+{
+	static const char *const unset[] = { "dropout", "continuing_subword_prefix",
+					     "end_of_word_suffix" };
+	for (size_t i = 0; i < sizeof unset / sizeof *unset; i++) {
+		const json_t *v = json_object_get(model, unset[i]);
+		char place[64];
+		snprintf(place, sizeof place, "model.%s", unset[i]);
+		int none = !v || json_is_null(v) ||
+			   (json_is_string(v) && !json_string_length(v)) ||
+			   (json_is_real(v) && json_real_value(v) == 0);
+		if (!none)
+			return zr_load_fail(l, ZR_ENOTSUP, place, "is not supported");
+	}
+	return 0;
+}
+
+int zr_load_bpe(struct zr_load *l, const json_t *model, const json_t *added)
+{
+	struct zr_bpe *b = &l->t->bpe;
+	int rc = check_bpe(l, model);
+	rc = rc ? rc : zr_load_flag(l, model, "model", "ignore_merges", 0, &b->ignore_merges);
+	rc = rc ? rc : zr_load_flag(l, model, "model", "fuse_unk", 0, &b->fuse_unknown);
+	rc = rc ? rc : zr_load_vocab(l, added);
+	rc = rc		   ? rc :
+	     b->characters ? zr_load_unknown(l, json_object_get(model, "unk_token"), NULL) :
+			     check_bytes(l);
+	rc = rc ? rc : load_merges(l);
+	int no = !rc && (b->ignore_merges || b->characters) ? zr_bpe_index(l->t) : 0;
+	if (!rc && !no && b->characters && !b->ignore_merges)
+		no = zr_joins_open(l->t, &b->joins);
+	return no ? zr_err(l->err, ZR_ENOMEM, "out of memory") : rc;
+}
