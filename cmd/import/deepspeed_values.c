@@ -13,12 +13,12 @@
 
 static struct zr_setting *find(struct zr_import *im, const char *path)
 {
-	return zr_import_find(im, &zr_deepspeed, path);
+	return zr_import_find(im, im->deepspeed, path);
 }
 
 static int is_on(struct zr_import *im, const char *path)
 {
-	return zr_import_is_on(im, &zr_deepspeed, path);
+	return zr_import_is_on(im, im->deepspeed, path);
 }
 
 static int as_it_is(struct zr_import *im, struct zr_setting *s, const char *to)
@@ -181,7 +181,7 @@ int ds_legacy_offload(struct zr_import *im, struct zr_setting *s, const struct z
 	const int tier = tier_of(k->to);
 	if (json_is_string(s->value) && strcmp(json_string_value(s->value), "cpu"))
 		return zr_import_fate(s, ZR_FATE_REFUSED, "expected true or false");
-	if (!zr_import_is_on(im, &zr_deepspeed, s->path))
+	if (!zr_import_is_on(im, im->deepspeed, s->path))
 		return none(s, "off");
 	return strcmp(device_of(im, tier), "cpu") ? idle(im, s, tier) :
 						    zr_import_put(im, s, k->to, "cpu", NULL);
@@ -298,7 +298,7 @@ int ds_scheduler(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 
 int ds_precision(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
-	if (!zr_import_is_on(im, &zr_deepspeed, s->path))
+	if (!zr_import_is_on(im, im->deepspeed, s->path))
 		return none(s, "off");
 	return zr_import_put(im, s, k->to, *s->path == 'b' ? "bf16" : "fp16", NULL);
 }
@@ -441,7 +441,7 @@ static int finish_batch(struct zr_import *im)
 			       zr_import_fate(s, ZR_FATE_PARTLY, "it is that with `-n %lld`",
 					      all / micro / steps);
 	}
-	if (all || micro || im->source[0].kind != &zr_deepspeed)
+	if (all || micro || im->source[0].kind != im->deepspeed)
 		return 0;
 	return zr_import_change(im, "train.micro_batch_size", "1", "no size was given: choose one");
 }
@@ -451,7 +451,7 @@ int ds_finish(struct zr_import *im)
 	const char *optimizer = zr_import_given(im, "optimizer.plugin");
 	int rc = finish_batch(im);
 	if (!rc && optimizer && !strcmp(optimizer, "lion") &&
-	    !zr_import_given(im, "optimizer.lr") && im->source[0].kind == &zr_deepspeed)
+	    !zr_import_given(im, "optimizer.lr") && im->source[0].kind == im->deepspeed)
 		rc = zr_import_put(im, NULL, "optimizer.lr", "1e-3", "DeepSpeed's default");
 	return rc;
 }

@@ -323,7 +323,7 @@ static int finish_schedule(struct zr_import *im, const struct hf_names *n)
 {
 	const char *plugin = zr_import_given(im, "scheduler.plugin");
 	struct zr_setting *from, *name = zr_import_find(im, n->kind, n->scheduler);
-	const struct zr_import_kind *ds = &zr_deepspeed;
+	const struct zr_import_kind *ds = im->deepspeed;
 	const int theirs = !!zr_import_find(im, ds, "scheduler.type");
 	const long long warmup = warmup_of(im, n, &from);
 	char text[32];

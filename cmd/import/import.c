@@ -141,36 +141,6 @@ static int settle(struct zr_import *im, struct zr_setting *s)
 	return rc;
 }
 
-int zr_import_none(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
-{
-	(void)im;
-	return zr_import_fate(s, ZR_FATE_NONE, "%s", k->text);
-}
-
-/* Whether one of the words is the value's text. */
-static int has_word(const char *words, const char *text)
-{
-	const size_t n = strlen(text);
-	for (const char *at = words; n && (at = strstr(at, text)); at += n)
-		if ((at == words || at[-1] == ' ') && (!at[n] || at[n] == ' '))
-			return 1;
-	return !n;
-}
-
-int zr_import_refuse(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
-{
-	char *text = NULL;
-	int rc = zr_import_text(s->value, &text), off = 0;
-	(void)im;
-	if (!rc)
-		off = json_is_false(s->value) || (k->off && has_word(k->off, text)) ||
-		      (json_is_array(s->value) && !json_array_size(s->value));
-	free(text);
-	return rc  ? rc :
-	       off ? zr_import_fate(s, ZR_FATE_NONE, "off here, too") :
-		     zr_import_fate(s, ZR_FATE_REFUSED, "%s", k->text);
-}
-
 /* DeepSpeed's settings below "deepspeed", or the file that it names, are a source of their own. */
 static int read_second(struct zr_import *im, struct zr_error *err)
 {
@@ -236,6 +206,7 @@ int zr_import_run(struct zr_import *im, struct zr_error *err)
 	const struct zr_plugin *cuda;
 	struct zr_error ignored = { 0 };
 	im->err = err;
+	im->deepspeed = &zr_deepspeed;
 	if (rc)
 		return rc;
 	if (!im->device)
@@ -290,7 +261,8 @@ enum zr_fate zr_import_one(const struct zr_import_kind *kind, const struct zr_im
 			   const char *value, char *text, size_t room)
 {
 	struct zr_error err = { 0 };
-	struct zr_import im = { .file = "", .device = "cuda", .n_sources = 1, .err = &err };
+	struct zr_import im = { .file = "", .device = "cuda", .n_sources = 1, .err = &err,
+				.deepspeed = &zr_deepspeed };
 	/* the key, and what DeepSpeed would need beside it */
 	static const char *const needs[][2] = {
 		{ "zero_optimization.stage", "3" },

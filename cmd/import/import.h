@@ -76,6 +76,7 @@ struct zr_import {
 	const char *model, *data; /* --model, --data, or NULL */
 	const char *device; /* --device: the plugin; NULL: cuda if it can be loaded, else cpu */
 	struct zr_import_source source[2]; /* the file, and DeepSpeed's that it names */
+	const struct zr_import_kind *deepspeed; /* zr_deepspeed, for its maps */
 	int n_sources;
 	struct zr_import_line *lines;
 	int32_t n_lines, room;
@@ -83,7 +84,7 @@ struct zr_import {
 	struct zr_error *err;
 };
 
-/* ---- tree.c: a file as JSON, and the line of every key ---- */
+/* ---- tree.c, read.c, yaml.c: a file as JSON, and the line of every key ---- */
 
 struct zr_tree {
 	json_t *root;
@@ -123,6 +124,11 @@ double zr_import_number(const struct zr_setting *s, double otherwise);
 /* Says what becomes of a setting. Returns 0, or ZR_ENOMEM. */
 int zr_import_fate(struct zr_setting *s, enum zr_fate fate, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* maps that several tables use */
+int zr_import_none(struct zr_import *im, struct zr_setting *s,
+		   const struct zr_import_key *k); /* no effect */
+int zr_import_refuse(struct zr_import *im, struct zr_setting *s,
+		     const struct zr_import_key *k); /* unless off */
 
 /* ---- lines.c ---- */
 
@@ -157,12 +163,6 @@ int zr_import_count(const struct zr_import *im, enum zr_fate fate);
 /* check.c: refuses settings whose lines the options do not take. 0, ZR_ENOMEM, or ZR_EINVAL for
  * what the command line gave. */
 int zr_import_check(struct zr_import *im);
-
-/* maps that several tables use */
-int zr_import_none(struct zr_import *im, struct zr_setting *s,
-		   const struct zr_import_key *k); /* no effect */
-int zr_import_refuse(struct zr_import *im, struct zr_setting *s,
-		     const struct zr_import_key *k); /* unless off */
 
 /* ---- report.c ---- */
 

@@ -176,3 +176,33 @@ int zr_import_fate(struct zr_setting *s, enum zr_fate fate, const char *fmt, ...
 		s->why = NULL;
 	return n < 0 ? ZR_ENOMEM : 0;
 }
+
+int zr_import_none(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	(void)im;
+	return zr_import_fate(s, ZR_FATE_NONE, "%s", k->text);
+}
+
+/* Whether one of the words is the value's text. */
+static int has_word(const char *words, const char *text)
+{
+	const size_t n = strlen(text);
+	for (const char *at = words; n && (at = strstr(at, text)); at += n)
+		if ((at == words || at[-1] == ' ') && (!at[n] || at[n] == ' '))
+			return 1;
+	return !n;
+}
+
+int zr_import_refuse(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	char *text = NULL;
+	int rc = zr_import_text(s->value, &text), off = 0;
+	(void)im;
+	if (!rc)
+		off = json_is_false(s->value) || (k->off && has_word(k->off, text)) ||
+		      (json_is_array(s->value) && !json_array_size(s->value));
+	free(text);
+	return rc  ? rc :
+	       off ? zr_import_fate(s, ZR_FATE_NONE, "off here, too") :
+		     zr_import_fate(s, ZR_FATE_REFUSED, "%s", k->text);
+}

@@ -4,16 +4,12 @@
  * then jansson reads it. A key's line is found by its number: jansson keeps the order of the file.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/import/import.h"
-#include "core/files/file.h"
+#include "core/files/json.h"
 #include "core/list.h"
-
-#define MOST (16 << 20) /* bytes of a configuration */
 
 struct scan {
 	char *text;
@@ -107,31 +103,6 @@ int zr_tree_json(const char *text, size_t bytes, const char *path, struct zr_tre
 			 zr_json_object(s.text, bytes, path, &to->root, err);
 	free(s.text);
 	return rc;
-}
-
-static int is_yaml(const char *path)
-{
-	const char *dot = strrchr(path, '.');
-	return dot && (!strcmp(dot, ".yml") || !strcmp(dot, ".yaml"));
-}
-
-int zr_tree_read(const char *path, struct zr_tree **out, struct zr_error *err)
-{
-	struct zr_tree *t = calloc(1, sizeof *t);
-	char *text = NULL;
-	size_t bytes = 0;
-	int no = t && (t->file = strdup(path)) ? 0 : ENOMEM, rc;
-	no = no ? no : zr_file_text(AT_FDCWD, path, 1, MOST, &text, &bytes);
-	rc = no		   ? zr_file_failed(err, path, "read", no) :
-	     is_yaml(path) ? zr_tree_yaml(text, bytes, path, t, err) :
-			     zr_tree_json(text, bytes, path, t, err);
-	free(text);
-	if (rc) {
-		zr_tree_free(t);
-		return rc;
-	}
-	*out = t;
-	return 0;
 }
 
 void zr_tree_free(struct zr_tree *t)
