@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zeroth/device.h>
+#include <zeroth/elementwise.h>
 
 #include "cmd/check/optimizer.h"
 #include "core/exact.h"
@@ -116,6 +117,26 @@ static void fill_grad(struct zr_bench *b, const struct zr_bench_way *way, int st
 	}
 }
 
+/* ---- the text of an update ------------------------------------------------------- */
+
+static const struct zr_ops *device;
+static const char *functions, *text; /* what it was given last */
+
+static int note(const struct zr_opt_step *s, const struct zr_elementwise *e)
+{
+	functions = e->functions;
+	text = e->text;
+	return device->elementwise(s, e);
+}
+
+/* The host's function for updates of one element, which notes the text; NULL: none. */
+static int (*watch_text(const struct zr_ops *ops))(const struct zr_opt_step *,
+						   const struct zr_elementwise *)
+{
+	device = ops;
+	return ops && ops->elementwise ? note : NULL;
+}
+
 /* ---- one call -------------------------------------------------------------------- */
 
 struct piece {
@@ -195,7 +216,7 @@ static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way
 		.seed = 42,
 		.ops = knows ? ops : NULL,
 		.native = ops ? ops->native : NULL,
-		.elementwise = zr_bench_watch_text(ops),
+		.elementwise = watch_text(ops),
 	};
 	for (uint32_t i = 0; i < b->n_states; i++)
 		p->state[i] = buffer(lend(b, names[i % 4], b->data[i],
@@ -364,6 +385,8 @@ struct zr_bench *zr_bench_run(struct zr_check *c, const struct zr_bench_way *way
 		}
 		update(b, way, step);
 	}
+	b->functions = functions;
+	b->text = text;
 	zr_try_close(&b->it);
 	zr_area_free(c, b->it.opts);
 	zr_area_free(c, b->it.h);

@@ -34,6 +34,8 @@ struct zr_area {
 /* Thread tags, as plugin.h has them. */
 enum { ZR_PURE, ZR_MAIN, ZR_STEP };
 
+struct zr_try;
+
 struct zr_check {
 	struct zr_verdict *verdict;
 	const char *path;          /* of the file, absolute */
@@ -51,6 +53,8 @@ struct zr_check {
 	int output[2];             /* where standard output and error go */
 	uint64_t grown;            /* bytes that structs of the host have behind those of today */
 	uint32_t minor;            /* of the host; less than today's: its structs end earlier */
+	/* what host->get gives: zr_check_offer */
+	const void *(*offer)(struct zr_try *t, const char *iface, struct zr_inst **inst);
 };
 
 struct zr_test {
@@ -66,8 +70,7 @@ void zr_check_fail(struct zr_check *c, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
 void zr_check_skip(struct zr_check *c, const char *why) __attribute__((noreturn));
 void zr_check_pass(struct zr_check *c) __attribute__((noreturn));
-/* Crashes from now on say what the plugin did. */
-void zr_check_catch(struct zr_check *c);
+void zr_check_end(struct zr_check *c, int state) __attribute__((noreturn)); /* its text is there */
 
 /* The function that a failure names from now on. */
 void zr_blame(struct zr_check *c, const char *function);
@@ -78,6 +81,10 @@ void zr_enter(struct zr_check *c, int tag, const char *function);
 int zr_left(struct zr_check *c, int rc);
 #define ZR_CALL(c, tag, function, call) zr_left(c, (zr_enter(c, tag, function), (call)))
 #define ZR_CALL_VOID(c, tag, function, call) (zr_enter(c, tag, function), (call), zr_left(c, 0))
+
+/* ---- crashes.c ---- */
+/* Crashes from now on say what the plugin did. */
+void zr_check_catch(struct zr_check *c);
 
 /* ---- process.c: what of the process a plugin must leave as it is ---- */
 struct zr_process_state {

@@ -87,7 +87,8 @@ static void run_test(const struct request *r, const struct zr_test *t, struct zr
 {
 	struct zr_check c = { .verdict = v, .path = r->path, .given = r->given,
 			      .n_given = r->n_given, .scratch = r->scratch,
-			      .timeout = r->timeout, .minor = ZR_ABI_MINOR };
+			      .timeout = r->timeout, .minor = ZR_ABI_MINOR,
+			      .offer = zr_check_offer };
 	for (int i = 0; i < 2; i++) {
 		c.output[i] = catch_output();
 		dup2(c.output[i], 1 + i);

@@ -99,7 +99,7 @@ static const void *host_get(const struct zr_host *h, const char *iface, struct z
 {
 	struct zr_try *t = h->impl;
 	on_main(t->c, "get");
-	return t->no_run ? NULL : zr_check_offer(t, iface, inst);
+	return t->no_run ? NULL : t->c->offer(t, iface, inst);
 }
 
 void zr_try_host(struct zr_check *c, struct zr_try *t)

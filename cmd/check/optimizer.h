@@ -41,12 +41,11 @@ struct zr_bench {
 	int no_fp16;       /* it says that it does not write such copies */
 	char *lowp, *data[ZR_BENCH_STATES];
 	double total[ZR_BENCH_TENSORS][64]; /* of partial() */
+	/* of its update of one element (zeroth/elementwise.h): constant data; NULL: it has none */
+	const char *functions, *text;
 };
 
 struct zr_bench *zr_bench_run(struct zr_check *c, const struct zr_bench_way *way);
-/* text.c: the host's function for updates of one element, which notes the text; NULL: none. */
-int (*zr_bench_watch_text(const struct zr_ops *ops))(const struct zr_opt_step *,
-						     const struct zr_elementwise *);
 /* Bytes of a block of a state. */
 uint64_t zr_bench_block(const struct zr_state *s);
 /* Fails with the first element that differs; `what` continues "with ... ". */

@@ -18,6 +18,7 @@ static int find_other(struct zr_check *c, const char *role, const char *id,
 	char iface[32];
 	*side = (struct zr_check){ .verdict = c->verdict, .pool = c->pool, .scratch = c->scratch,
 				   .minor = ZR_ABI_MINOR, .given = given, .n_given = n,
+				   .offer = c->offer,
 				   .output = { c->output[0], c->output[1] } };
 	if (zr_plugin_load(role, id, &side->plugin, &err))
 		return 0;

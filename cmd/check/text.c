@@ -5,8 +5,6 @@
  */
 #include <ctype.h>
 #include <string.h>
-#include <zeroth/device.h>
-#include <zeroth/elementwise.h>
 
 #include "cmd/check/optimizer.h"
 
@@ -182,33 +180,16 @@ static void read_text(struct reader *r, const char *at)
 
 /* ---- the text ------------------------------------------------------------------- */
 
-static const struct zr_ops *device;
-static const char *functions, *text; /* constant data of the plugin */
-
-static int note(const struct zr_opt_step *s, const struct zr_elementwise *e)
-{
-	functions = e->functions;
-	text = e->text;
-	return device->elementwise(s, e);
-}
-
-int (*zr_bench_watch_text(const struct zr_ops *ops))(const struct zr_opt_step *,
-						     const struct zr_elementwise *)
-{
-	device = ops;
-	return ops && ops->elementwise ? note : NULL;
-}
-
 void zr_test_text(struct zr_check *c)
 {
 	static struct reader r;
 	const struct zr_bench_way way = { .steps = 1 };
-	zr_bench_run(c, &way);
-	if (!functions || !text)
+	const struct zr_bench *b = zr_bench_run(c, &way);
+	if (!b->functions || !b->text)
 		zr_check_skip(c, "it is not one of zeroth/elementwise.h");
-	read_text(&r, functions);
+	read_text(&r, b->functions);
 	r.stranger.at = NULL;
-	read_text(&r, text);
+	read_text(&r, b->text);
 	if (r.stranger.at)
 		zr_check_fail(c, "its text has the name %.*s, which it does not declare: a device "
 			      "compiles the text alone, without macros, headers and other parts of "
