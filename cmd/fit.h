@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fit.h - whether a plan fits this machine, and numbers of bytes as text.
+ * fit.h - whether a plan fits this machine, what this process takes of it, and numbers of bytes as
+ * text.
  */
 #ifndef ZR_CMD_FIT_H
 #define ZR_CMD_FIT_H
@@ -11,6 +12,8 @@
  * by the one that forked it. main() calls it before anything is allocated: later the ranks would
  * see different numbers, without the memory that they already hold and that zr_plan_need counts. */
 uint64_t zr_memory_at_start(void);
+
+uint64_t zr_process_memory(void); /* resident bytes of this process, no allocation */
 
 /* Bytes that all regions add, and what is kept; bytes that several regions take in turn, counted
  * once too often. */

@@ -18,7 +18,7 @@ cmd_libtrain_la_SOURCES = \
 	cmd/rundir.c cmd/rundir.h \
 	cmd/settings.c cmd/settings.h \
 	cmd/share.c cmd/share.h \
-	cmd/weights.c cmd/weights.h
+	cmd/weights.c cmd/weights.h cmd/weights_files.c
 
 noinst_LTLIBRARIES += cmd/librun.la
 cmd_librun_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
@@ -53,12 +53,15 @@ noinst_LTLIBRARIES += cmd/libcmd.la
 cmd_libcmd_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
 cmd_libcmd_la_SOURCES = \
 	cmd/cmd.h cmd/args.c cmd/commands.c \
-	cmd/config.c cmd/config_diff.c cmd/config_json.c cmd/import/command.c cmd/data.c cmd/eval.c cmd/plugin.c cmd/plugin.h \
+	cmd/config.c cmd/config_diff.c cmd/config_json.c cmd/import/command.c \
+	cmd/data.c cmd/eval.c \
+	cmd/plugin.c cmd/plugin.h cmd/plugin_usage.c \
 	cmd/new_plugin.c cmd/new_plugin.h \
 	cmd/describe.c cmd/schedule.c \
 	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c cmd/samples_file.c cmd/samples_file.h \
 	cmd/plan.c cmd/program.c cmd/program.h \
-	cmd/forms.c cmd/forms.h cmd/tokenize.c cmd/tokenize.h cmd/tokenize_chat.c \
+	cmd/forms.c cmd/forms.h \
+	cmd/tokenize.c cmd/tokenize.h cmd/tokenize_chat.c cmd/tokenize_progress.c \
 	cmd/token_text.c cmd/token_text.h \
 	cmd/draw.c cmd/draw.h cmd/eos.c cmd/eos.h cmd/generate.c cmd/generate.h \
 	cmd/prompts.c cmd/prompts.h cmd/chat.c cmd/chat.h

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/completion/completion.h"
 #include "cmd/crash.h"
 #include "cmd/fit.h"
 #include "cmd/former.h"
@@ -54,6 +55,7 @@ int main(int argc, char **argv)
 	zr_memory_at_start();
 	zr_spelling = zr_import_spelling;
 	zr_renamed_settings = zr_former_settings;
+	zr_complete_commands(zr_commands, zr_n_commands);
 	if (argc < 2) {
 		usage(stderr);
 		return 2;

@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/fit.h"
 #include "cmd/plan_json.h"
-#include "cmd/progress.h"
 #include "cmd/forecast/forecast.h"
 #include "cmd/forecast/source.h"
 #include "core/log.h"

@@ -5,9 +5,7 @@
 #define _GNU_SOURCE
 #include "cmd/progress.h"
 
-#include <fcntl.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -17,21 +15,6 @@
 #include "core/log.h"
 
 #define REDRAW 0.1 /* seconds between redraws of the live line */
-
-uint64_t zr_process_memory(void)
-{
-	char buf[128];
-	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	ssize_t n = read(fd, buf, sizeof buf - 1);
-	close(fd);
-	if (n <= 0)
-		return 0;
-	buf[n] = 0;
-	char *second = strchr(buf, ' ');
-	return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
-}
 
 const char *zr_duration_text(double seconds, char buf[32])
 {

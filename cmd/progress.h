@@ -26,7 +26,6 @@ struct zr_progress {
 	int64_t parts_of;         /* of so many steps */
 };
 
-uint64_t zr_process_memory(void); /* resident bytes of this process, no allocation */
 const char *zr_duration_text(double seconds, char buf[32]);
 
 /* pace lives as long as p. */

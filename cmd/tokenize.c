@@ -5,11 +5,9 @@
  */
 #include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
@@ -65,25 +63,6 @@ struct job {
 	uint64_t all, done; /* bytes of all inputs, of those that are done; all = 0: not known */
 	int tty;
 };
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int sig)
-{
-	interrupted = sig;
-}
-
-int zr_tokenize_stopped(void)
-{
-	return interrupted;
-}
-
-void zr_tokenize_catch(void)
-{
-	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
-}
 
 /* ---- the command line ---- */
 
@@ -158,27 +137,6 @@ static int finish(struct job *j, int keep)
 
 /* ---- progress ---- */
 
-void zr_tokenize_eta(uint64_t at, uint64_t all, double took, char text[80])
-{
-	char eta[32];
-	*text = 0;
-	if (all && at && at <= all)
-		snprintf(text, 80, "  %.0f %%  ETA %s", 100.0 * (double)at / (double)all,
-			 zr_duration_text(took * (double)(all - at) / (double)at, eta));
-}
-
-uint64_t zr_tokenize_bytes(char **in, int n)
-{
-	struct stat st;
-	uint64_t all = 0;
-	for (int i = 0; i < n; i++) {
-		if (!strcmp(in[i], "-") || stat(in[i], &st) || !S_ISREG(st.st_mode))
-			return 0;
-		all += (uint64_t)st.st_size;
-	}
-	return all;
-}
-
 static void show(struct job *j, const struct zr_input *in)
 {
 	double now = zr_now(), took = now - j->start;
@@ -213,7 +171,9 @@ static int put_template(struct job *j, int after)
 
 static int stopped(struct job *j)
 {
-	return interrupted ? zr_err(j->err, ZR_EIO, "interrupted; %s is as it was", j->output) : 0;
+	return zr_tokenize_stopped() ?
+		       zr_err(j->err, ZR_EIO, "interrupted; %s is as it was", j->output) :
+		       0;
 }
 
 static int document(struct job *j, const char *path)
@@ -315,7 +275,7 @@ int zr_cmd_tokenize(int argc, char **argv)
 	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
 		if (!strcmp(argv[i], "--chat"))
 			return zr_tokenize_chat(argc, argv);
-	int rc = parse(argc, argv, &j);
+	int rc = parse(argc, argv, &j), stopped_by;
 	if (rc >= 0)
 		return rc;
 	zr_tokenize_catch();
@@ -323,5 +283,6 @@ int zr_cmd_tokenize(int argc, char **argv)
 	zr_encoder_close(j.encoder);
 	zr_tokenizer_close(j.t);
 	rc = rc ? zr_cmd_failed(&err) : 0;
-	return rc && interrupted ? 128 + interrupted : rc;
+	stopped_by = zr_tokenize_stopped();
+	return rc && stopped_by ? 128 + stopped_by : rc;
 }

@@ -8,10 +8,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "cmd/adapter.h"
 #include "core/files/json.h"
-#include "core/log.h"
-#include "core/pretrained/pretrained.h"
 #include "files/safetensors.h"
 #include "files/pretrained/tensors.h"
 
@@ -130,82 +127,6 @@ int zr_weights_load(struct zr_session *s, const char *path, struct zr_error *err
 	if (!rc)
 		rc = zr_session_fill(s, zr_tensor_files_read, f, err);
 	zr_tensor_files_close(f);
-	return rc;
-}
-
-static int open_model(struct zr_setup *s, const struct zr_model_json *config,
-		      struct zr_tensor_files **f, struct zr_error *err)
-{
-	const struct zr_section *model = s->model.section;
-	const struct zr_pretrained_v1 *v;
-	char unknown[400], named[400];
-	int rc = zr_pretrained_tables(config, model->plugin, &v, err);
-	if (rc)
-		return rc;
-	zr_pretrained_unknown(config, v, unknown, sizeof unknown);
-	if (*unknown && s->process.rank == 0)
-		zr_logf(ZR_LOG_WARN, "model", "%s: %s does not know and leaves alone: %s",
-			config->path, model->plugin->desc->id, unknown);
-	zr_pretrained_named(config, v, model, named, sizeof named);
-	if (*named && s->process.rank == 0)
-		zr_logf(ZR_LOG_INFO, "model", "%s: not followed: %s", config->path, named);
-	return zr_tensor_files_open(model->path, &s->layout, ZR_FILES_MODEL, v->prefix,
-				    v->ignored, f, err);
-}
-
-int zr_weights_files_open(struct zr_setup *s, struct zr_weights_files *out, struct zr_error *err)
-{
-	const struct zr_model_json *config = zr_config_model_json(s->cfg);
-	*out = (struct zr_weights_files){ 0 };
-	int rc = config ? open_model(s, config, &out->model, err) : 0;
-	rc = rc ? rc : zr_adapter_open(s, &out->adapter, err);
-	if (rc)
-		zr_weights_files_close(out);
-	return rc;
-}
-
-void zr_weights_files_close(struct zr_weights_files *f)
-{
-	zr_tensor_files_close(f->model);
-	zr_tensor_files_close(f->adapter);
-	*f = (struct zr_weights_files){ 0 };
-}
-
-int zr_weights_files_have(const struct zr_weights_files *f, int32_t i)
-{
-	return (f->adapter && zr_tensor_files_have(f->adapter, i)) ||
-	       (f->model && zr_tensor_files_have(f->model, i));
-}
-
-int zr_weights_files_read(void *files, int32_t i, int64_t first, int64_t n, float *x,
-			  struct zr_error *err)
-{
-	const struct zr_weights_files *f = files;
-	const int adapter = f->adapter && zr_tensor_files_have(f->adapter, i);
-	return zr_tensor_files_read(adapter ? f->adapter : f->model, i, first, n, x, err);
-}
-
-struct origin {
-	struct zr_session *s;
-	struct zr_weights_files files;
-};
-
-/* What no file has is random. */
-static int first_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
-			struct zr_error *err)
-{
-	struct origin *from = arg;
-	return zr_weights_files_have(&from->files, i) ?
-		       zr_weights_files_read(&from->files, i, first, n, x, err) :
-		       zr_init_values(from->s, i, first, n, x, err);
-}
-
-int zr_weights_begin(struct zr_session *s, struct zr_error *err)
-{
-	struct origin from = { .s = s };
-	int rc = zr_weights_files_open(s->setup, &from.files, err);
-	rc = rc ? rc : zr_session_begin(s, first_values, &from, err);
-	zr_weights_files_close(&from.files);
 	return rc;
 }
 

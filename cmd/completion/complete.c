@@ -16,11 +16,20 @@
 
 #define HELP_MOST 16384
 
+static const struct zr_command *commands;
+static int n_commands;
+
+void zr_complete_commands(const struct zr_command *list, int n)
+{
+	commands = list;
+	n_commands = n;
+}
+
 static const struct zr_command *command_of(const char *name)
 {
-	for (int i = 0; i < zr_n_commands; i++)
-		if (!strcmp(zr_commands[i].name, name))
-			return &zr_commands[i];
+	for (int i = 0; i < n_commands; i++)
+		if (!strcmp(commands[i].name, name))
+			return &commands[i];
 	return NULL;
 }
 
@@ -135,8 +144,8 @@ void zr_complete_words(const char *const *words, int n, FILE *out)
 		in_command(&c, words, n);
 		return;
 	}
-	for (int i = 0; i < zr_n_commands; i++)
-		zr_candidate(&c, zr_commands[i].name, zr_commands[i].summary);
+	for (int i = 0; i < n_commands; i++)
+		zr_candidate(&c, commands[i].name, commands[i].summary);
 	if (*c.begin == '-') {
 		zr_candidate(&c, "--help", "shows the commands");
 		zr_candidate(&c, "--version", "shows the version");

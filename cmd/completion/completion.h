@@ -9,6 +9,11 @@
 #include <stddef.h>
 #include <stdio.h>
 
+struct zr_command;
+
+/* The commands that there are: main gives them, since the one that completes is among them. */
+void zr_complete_commands(const struct zr_command *list, int n);
+
 /* Candidates for the last of the words, which begin behind the name of the program, go to `out`, a
  * line each: the word, and after a tab what it means, if that is known. */
 void zr_complete_words(const char *const *words, int n, FILE *out);

@@ -3,22 +3,9 @@
  * page.c - see report.h: the frame of the page, around its sections.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "cmd/report/html.h"
 #include "cmd/report/report.h"
-
-void zr_report_heading(struct zr_report *r, const char *id, const char *title)
-{
-	fprintf(r->page, "<h2 id=\"%s\">%s</h2>\n", id, title);
-}
-
-void zr_report_missing(struct zr_report *r, const struct zr_run_files *run, const char *what)
-{
-	fputs("<p class=\"card missing\"><b>", r->page);
-	zr_html_text(r->page, run->name);
-	fprintf(r->page, "</b>: %s.</p>\n", what);
-}
 
 static void put_lines(FILE *f, const char *const *line)
 {

@@ -33,7 +33,7 @@ void zr_report_config(struct zr_report *r);
 void zr_report_machine(struct zr_report *r);
 void zr_report_samples(struct zr_report *r);
 
-/* A heading of a section, and a paragraph that says that something is not there. */
+/* section.c: a heading of a section, and a paragraph that says that something is not there. */
 void zr_report_heading(struct zr_report *r, const char *id, const char *title);
 void zr_report_missing(struct zr_report *r, const struct zr_run_files *run, const char *what);
 
