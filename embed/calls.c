@@ -18,28 +18,6 @@
 
 /* ---- commands -------------------------------------------------------------------- */
 
-void rank_answer(struct rank *r, const struct zr_error *err)
-{
-	struct zeroth *e = r->engine;
-	pthread_mutex_lock(&e->lock);
-	r->err = *err;
-	r->busy = 0;
-	pthread_cond_broadcast(&e->answered);
-	pthread_mutex_unlock(&e->lock);
-}
-
-enum command rank_next(struct rank *r)
-{
-	struct zeroth *e = r->engine;
-	pthread_mutex_lock(&e->lock);
-	while (!r->asked)
-		pthread_cond_wait(&e->asked, &e->lock);
-	enum command c = r->asked;
-	r->asked = CMD_NONE;
-	pthread_mutex_unlock(&e->lock);
-	return c;
-}
-
 /* The first failure that is not about another rank, else the first. */
 static const struct zr_error *first_failure(const struct zeroth *e)
 {

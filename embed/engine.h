@@ -107,23 +107,22 @@ struct zeroth {
 	struct zeroth *next;     /* of all engines */
 };
 
-/* The rank that this thread is; NULL: none. */
-extern _Thread_local struct rank *rank_here;
-
 /* engine.c: the text of a failure; returns code. And whether it is not opened yet, else a failure. */
 int engine_fail(struct zeroth *e, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 int engine_is_new(struct zeroth *e, const char *what);
 
-/* calls.c, on the rank's thread: says that the command is done, and waits for the next one. */
+/* handover.c: the rank that this thread is; NULL: none. */
+extern _Thread_local struct rank *rank_here;
+/* On the rank's thread: says that the command is done, and waits for the next one. */
 void rank_answer(struct rank *r, const struct zr_error *err);
 enum command rank_next(struct rank *r);
+/* The parts of a step: called where each may end. They fail where the engine is closed. */
+int rank_take_batch(struct rank *r);
+int rank_forward_done(struct rank *r, double loss);
 
 /* rank.c: the thread's function; arg: a struct rank. */
 void *rank_main(void *arg);
-/* The parts of a step: called where each may end. The first two fail where the engine is closed. */
-int rank_take_batch(struct rank *r);
-int rank_forward_done(struct rank *r, double loss);
 
 /* unused.c: logs which options that were given the library does not act on */
 void rank_say_unused(const struct rank *r);

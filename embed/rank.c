@@ -18,8 +18,6 @@
 #include "cmd/weights.h"
 #include "embed/engine.h"
 
-_Thread_local struct rank *rank_here;
-
 /* ---- open ------------------------------------------------------------------------ */
 
 /* The name of a text is that of a descriptor, which no message should have. */
@@ -141,29 +139,6 @@ static int resume(struct rank *r, struct zr_error *err)
 }
 
 /* ---- steps ----------------------------------------------------------------------- */
-
-int rank_take_batch(struct rank *r)
-{
-	static const struct zr_error none = { 0 };
-	if (!r->fresh) {
-		rank_answer(r, &none); /* of backward */
-		r->ending = rank_next(r) == CMD_END;
-	}
-	r->fresh = 0;
-	r->batch = r->given;
-	return r->ending ? ZR_ESTATE : 0;
-}
-
-int rank_forward_done(struct rank *r, double loss)
-{
-	static const struct zr_error none = { 0 };
-	if (!r->parts)
-		return 0;
-	r->loss = loss;
-	rank_answer(r, &none);
-	r->ending = rank_next(r) == CMD_END;
-	return r->ending ? ZR_ESTATE : 0;
-}
 
 /* All micro-batches are done: what backward did ends here, and the rest is the step's. */
 static void at_boundary(void *arg, const struct zr_lowered *p, int32_t n, int waited)
