@@ -139,12 +139,6 @@ static uint64_t carve_gradients(const struct pass *p, struct carver at, struct b
 	return carver_max(ffn.used, att.used);
 }
 
-/* Whether a branch's gradient is not that of the block's output. */
-static int branches_differ(const struct pass *p)
-{
-	return p->dropout > 0 || p->o->residual_gain > 0 || has(p, AFTER1_W);
-}
-
 /* ln, dln and sum lie where act was: it is used up before they are written. So is datt before
  * dln. Sums are fp32: dln itself where activations are. */
 static uint64_t carve_backward(const struct pass *p, void *base, struct block_work *w)
@@ -192,28 +186,6 @@ int block_forward(const struct pass *p)
 	if (rc)
 		return rc;
 	return p->o->experts ? moe_forward(p, &s, &w) : ffn_forward(p, &s, &w);
-}
-
-int branch_gradient(const struct pass *p, int n, enum block_tensor after, const void *x,
-		    const float *stats, const struct block_work *w, const void **dy)
-{
-	const void *dout = p->o->parallel ? w->dout : p->c->grad;
-	int rc;
-	*dy = branches_differ(p) ? w->dbranch : dout;
-	if (!branches_differ(p))
-		return ZR_OK;
-	rc = residual(p, n, NULL, dout, w->dbranch);
-	return rc || !has(p, after) ? rc :
-				      norm_bwd_in_place(p, p->g->at[after], w->dbranch, x, stats,
-							w->ops);
-}
-
-int input_gradient(const struct pass *p, enum block_tensor before, const void *x,
-		   const float *stats, const struct block_work *w)
-{
-	if (!has(p, before))
-		return add(p, p->c->grad, 1, w->dln, p->c->grad);
-	return norm_bwd(p, p->g->at[before], w->dln, x, stats, w->ops);
 }
 
 int block_backward(const struct pass *p)

@@ -10,6 +10,7 @@
  *   config.c     what config.json says of the model
  *   layers.c     embedding, head, dispatch on the layer
  *   block.c      a block's memory, its forward and backward
+ *   branch.c     the gradients at both ends of a branch of a block
  *   attention.c  the attention branch of a block
  *   ffn.c        its feed-forward branch
  *   moe.c        the same as a mixture of experts
@@ -376,6 +377,11 @@ struct block_work {
 void block_bytes(const struct pass *, struct zr_layer_bytes *out);
 int block_forward(const struct pass *);
 int block_backward(const struct pass *);
+
+/* ---- branch.c ---- */
+
+/* Whether a branch's gradient is not that of the block's output. */
+int branches_differ(const struct pass *);
 /* *dy: the gradient w.r.t. what branch n (1, 2) gives before its norm, dropout and gain; x and
  * stats are those of the norm. */
 int branch_gradient(const struct pass *, int n, enum block_tensor after, const void *x,
