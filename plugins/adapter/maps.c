@@ -15,23 +15,6 @@
 #include <stddef.h>
 #include <string.h>
 
-/* What the model is given as the place of the gradient of an adapted weight: never written. */
-static float nowhere[LORA_TENSORS];
-
-int32_t lora_marked(const void *gradient)
-{
-	const uintptr_t at = (uintptr_t)gradient - (uintptr_t)nowhere;
-	return at < sizeof nowhere ? (int32_t)(at / sizeof *nowhere) : -1;
-}
-
-int32_t lora_use_of(const struct lora_wrapped *w, const void *weight, int32_t from)
-{
-	for (int32_t i = from; i < w->l->n; i++)
-		if (weight == w->c->param[w->l->use[i].weight])
-			return i;
-	return -1;
-}
-
 static uint64_t up(uint64_t n)
 {
 	return (n + 63) / 64 * 64;
@@ -250,7 +233,7 @@ static void wrap(struct zr_inst *inst, const struct zr_layer_call *c, int backwa
 		k->dparam[i] = c->dparam[i];
 	for (int32_t i = 0; i < l->n && backward_; i++)
 		if (c->dparam[l->use[i].a] || c->dparam[l->use[i].a + 1])
-			k->dparam[l->use[i].weight] = nowhere + i;
+			k->dparam[l->use[i].weight] = lora_mark(i);
 	k->c.dparam = k->dparam;
 }
 

@@ -42,8 +42,9 @@ struct lora_wrapped {
 	struct lora_made made[LORA_TENSORS];
 };
 
-/* maps.c: the map whose gradient's place this is, and the first from `from` on that has this
- * weight; -1: none */
+/* places.c: a place for the gradient of a map's weight, which nothing writes to; the map whose
+ * place this is, and the first from `from` on that has this weight; -1: none */
+float *lora_mark(int32_t use);
 int32_t lora_marked(const void *gradient);
 int32_t lora_use_of(const struct lora_wrapped *, const void *weight, int32_t from);
 
