@@ -204,6 +204,17 @@ static inline const struct shared_seg *seg_of(const struct lane *l, const struct
 	return &l->seg[(s->first_seg + (uint64_t)i) % SEGS];
 }
 
+static inline const struct group *node_of(const struct zr_inst *c)
+{
+	return &c->group[ZR_GROUP_NODE];
+}
+
+/* Of the ranges of all ranks of the node. */
+static inline uint64_t region_bytes(const struct zr_inst *c, const struct region *r)
+{
+	return r->stride * (uint64_t)node_of(c)->size;
+}
+
 double zl_now(void);
 
 /* area.c */
@@ -218,10 +229,6 @@ const char *zl_doing(struct zr_inst *c);
 /* "rank 2 (computing after ...)" for each rank of the group whose word is short of `target` */
 void zl_missing_text(struct zr_inst *c, int32_t group, enum word w, uint32_t target, char *out,
 		     size_t room);
-/* Ends everything with the reason that the ranks' operations `p` differ; common: the one of both
- * ranks that all others are like, or -1. */
-int zl_differ(struct zr_inst *c, const struct pend *p, int32_t peer, const char *what,
-	      int32_t common);
 
 /* wait.c */
 /* Records why (the first one stands), wakes everybody. */
@@ -241,6 +248,12 @@ void zl_nap(_Atomic uint32_t *word, uint32_t seen, double seconds);
 void zl_wake(_Atomic uint32_t *word);
 /* fails if a process died, or `awaited` left; -1: none */
 int zl_check_alive(struct zr_inst *c, int32_t awaited);
+
+/* compare.c */
+/* hash of all in which ranks must not differ */
+uint64_t zl_sign(const struct zr_comm_op *op, const struct slot *s);
+/* All have posted p: ends everything, with the reason, if it is not the same operation. */
+int zl_compare(struct zr_inst *c, const struct pend *p);
 
 /* ring.c */
 int zl_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out);
@@ -272,6 +285,8 @@ int zl_stage(struct zr_inst *c, const struct pend *p);
 /* mem.c */
 int zl_mem_alloc(struct zr_inst *c, uint64_t bytes, void **out);
 void zl_mem_free(struct zr_inst *c, void *p);
+
+/* regions.c */
 void *zl_mem_peer(struct zr_inst *c, const void *mine, int32_t group, int32_t rank);
 /* place in the memfd, 0: not in it */
 uint64_t zl_mem_at(const struct zr_inst *c, const void *p, uint64_t bytes);

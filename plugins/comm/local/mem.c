@@ -13,16 +13,6 @@
 
 #define ALIGN (2u << 20) /* a range begins where a huge page may */
 
-static const struct group *node_of(const struct zr_inst *c)
-{
-	return &c->group[ZR_GROUP_NODE];
-}
-
-static uint64_t size_of(const struct zr_inst *c, const struct region *r)
-{
-	return r->stride * (uint64_t)node_of(c)->size;
-}
-
 /* All ranks of the node are here; their byte counts are equal. */
 static int meet(struct zr_inst *c, uint64_t bytes)
 {
@@ -39,13 +29,13 @@ static int meet(struct zr_inst *c, uint64_t bytes)
 
 static int map_file(struct zr_inst *c, struct region *r)
 {
-	void *m = c->area ? mmap(NULL, size_of(c, r), PROT_READ | PROT_WRITE, MAP_SHARED, c->fd,
-				 (off_t)r->at) :
-			    mmap(NULL, size_of(c, r), PROT_READ | PROT_WRITE,
+	void *m = c->area ? mmap(NULL, region_bytes(c, r), PROT_READ | PROT_WRITE, MAP_SHARED,
+				 c->fd, (off_t)r->at) :
+			    mmap(NULL, region_bytes(c, r), PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (m == MAP_FAILED)
 		return zr_fail(c->h, ZR_ENOMEM, "cannot map %llu bytes of shared memory: %s",
-			       (unsigned long long)size_of(c, r), strerror(errno));
+			       (unsigned long long)region_bytes(c, r), strerror(errno));
 	r->base = m;
 	return 0;
 }
@@ -98,7 +88,7 @@ int zl_mem_alloc(struct zr_inst *c, uint64_t bytes, void **out)
 	if (rc)
 		return rc;
 	c->n_regions++;
-	c->region_end += size_of(c, r);
+	c->region_end += region_bytes(c, r);
 	*out = r->base + (uint64_t)node_of(c)->rank * r->stride;
 	return 0;
 }
@@ -113,7 +103,7 @@ static void unmap(struct zr_inst *c, struct region *r)
 				 (off_t)r->stride);
 	if (node_of(c)->size == 1 ||
 	    atomic_fetch_sub(&c->area->seat[first].region[r - c->region].users, 1) == 1)
-		munmap(r->base, size_of(c, r));
+		munmap(r->base, region_bytes(c, r));
 	r->base = NULL;
 }
 
@@ -124,44 +114,4 @@ void zl_mem_free(struct zr_inst *c, void *p)
 		if (r->base && (char *)p == r->base + (uint64_t)node_of(c)->rank * r->stride)
 			unmap(c, r);
 	}
-}
-
-void *zl_mem_peer(struct zr_inst *c, const void *mine, int32_t group, int32_t rank)
-{
-	const struct group *node = node_of(c);
-	if (group < ZR_GROUP_SELF || group > ZR_GROUP_WORLD || rank < 0 ||
-	    rank >= c->group[group].size)
-		return NULL;
-	int32_t there = c->group[group].first + rank - node->first;
-	for (int k = 0; k < c->n_regions; k++) {
-		struct region *r = &c->region[k];
-		uint64_t off = (uint64_t)((uintptr_t)mine - (uintptr_t)r->base) -
-			       (uint64_t)node->rank * r->stride;
-		if (r->base && off < r->stride) /* in the own range */
-			return there >= 0 && there < node->size ?
-				       r->base + (uint64_t)there * r->stride + off :
-				       NULL;
-	}
-	return NULL;
-}
-
-uint64_t zl_mem_at(const struct zr_inst *c, const void *p, uint64_t bytes)
-{
-	for (int k = 0; k < c->n_regions; k++) {
-		const struct region *r = &c->region[k];
-		uint64_t off = (uint64_t)((uintptr_t)p - (uintptr_t)r->base);
-		if (r->base && off < size_of(c, r) && bytes <= size_of(c, r) - off)
-			return r->at + off;
-	}
-	return 0;
-}
-
-char *zl_mem_here(const struct zr_inst *c, uint64_t at)
-{
-	for (int k = 0; k < c->n_regions; k++) {
-		const struct region *r = &c->region[k];
-		if (r->base && at - r->at < size_of(c, r))
-			return r->base + (at - r->at);
-	}
-	return NULL;
 }

@@ -139,24 +139,6 @@ static void say_doing(struct zr_inst *c, const struct zr_comm_op *op)
 	atomic_store_explicit(&d->kind, op->kind | op->group << 8, memory_order_relaxed);
 }
 
-static uint64_t mix(uint64_t hash, int64_t x)
-{
-	hash = (hash ^ (uint64_t)x) * 0x9e3779b97f4a7c15u;
-	return hash ^ hash >> 32;
-}
-
-/* Of all that difference() compares. */
-static uint64_t sign_of(const struct zr_comm_op *op, const struct slot *s)
-{
-	uint64_t hash = (uint64_t)s->tag.step;
-	const int32_t also[] = { s->tag.op, s->tag.unit, s->n_seg, s->kind, s->dtype, s->root };
-	for (size_t i = 0; i < sizeof also / sizeof *also; i++)
-		hash = mix(hash, also[i]);
-	for (int32_t i = 0; i < op->n_seg; i++)
-		hash = mix(hash, op->seg[i].count);
-	return hash;
-}
-
 static void announce(struct zr_inst *c, const struct zr_comm_op *op, struct pend *p,
 		     uint64_t carried)
 {
@@ -174,7 +156,7 @@ static void announce(struct zr_inst *c, const struct zr_comm_op *op, struct pend
 	if (carried)
 		zl_carry(c, op, l, p->seq);
 	struct mark *m = mark_of(l, p->seq);
-	m->sign = sign_of(op, s);
+	m->sign = zl_sign(op, s);
 	atomic_store_explicit(&m->seq, p->seq, memory_order_release);
 	c->payload_head[k] += carried;
 	c->seg_head[k] += (uint64_t)op->n_seg;
@@ -224,56 +206,6 @@ int zl_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 
 /* ---- execution ------------------------------------------------------------------- */
 
-static const char *difference(const struct lane *a, const struct slot *x, const struct lane *b,
-			      const struct slot *y)
-{
-	if (x->kind != y->kind)
-		return "the kind of operation";
-	if (x->tag.step != y->tag.step || x->tag.op != y->tag.op || x->tag.unit != y->tag.unit)
-		return "the place in the program";
-	if (x->root != y->root)
-		return "the root";
-	if (x->dtype != y->dtype)
-		return "the type of elements";
-	if (x->n_seg != y->n_seg)
-		return "the number of segments";
-	for (int32_t i = 0; i < x->n_seg; i++)
-		if (seg_of(a, x, i)->count != seg_of(b, y, i)->count)
-			return "the number of elements";
-	return NULL;
-}
-
-static const char *differ(const struct zr_inst *c, const struct pend *p, int32_t a, int32_t b)
-{
-	const struct lane *l = lane_of(c, p->group, a), *m = lane_of(c, p->group, b);
-	return difference(l, slot_of(l, p->seq), m, slot_of(m, p->seq));
-}
-
-/* Whether all ranks but one call what `rank` calls. */
-static int is_common(const struct zr_inst *c, const struct pend *p, int32_t rank)
-{
-	int32_t size = c->group[p->group].size, others = 0;
-	for (int32_t r = 0; r < size; r++)
-		others += differ(c, p, rank, r) != NULL;
-	return size > 2 && others == 1;
-}
-
-static int compare(struct zr_inst *c, const struct pend *p)
-{
-	const struct group *g = &c->group[p->group];
-	const uint64_t own = mark_of(lane_of(c, p->group, g->rank), p->seq)->sign;
-	for (int32_t r = 0; r < g->size; r++) {
-		const int same = mark_of(lane_of(c, p->group, r), p->seq)->sign == own;
-		const char *what = same ? NULL : differ(c, p, g->rank, r);
-		if (what)
-			return zl_differ(c, p, r, what,
-					 is_common(c, p, g->rank) ? g->rank :
-					 is_common(c, p, r)	  ? r :
-								    -1);
-	}
-	return 0;
-}
-
 static void executed(struct zr_inst *c, struct pend *p)
 {
 	p->stage = 2;
@@ -298,7 +230,7 @@ static int must_stage(struct zr_inst *c, const struct pend *p)
 static int begin(struct zr_inst *c, struct pend *p)
 {
 	const struct slot *s = slot_of(lane_of(c, p->group, c->group[p->group].rank), p->seq);
-	int rc = compare(c, p), moves = moves_data(s->kind) && !s->carries;
+	int rc = zl_compare(c, p), moves = moves_data(s->kind) && !s->carries;
 	int staged = !rc && moves && must_stage(c, p);
 	if (!rc && s->carries)
 		zl_carry_move(c, p);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * text.c - what a rank says of operations and of others when it fails (invariant I5).
+ * text.c - operations, and what other ranks do, as text for those that fail (invariant I5).
  */
 #include "local.h"
 
@@ -67,35 +67,4 @@ void zl_missing_text(struct zr_inst *c, int32_t group, enum word w, uint32_t tar
 	}
 	if (more)
 		comm_say(out, room, " and %d more", more);
-}
-
-/* "all_gather over the world (step 3, op 17, unit 2) of 2 segments, 1024 f32" */
-static void slot_text(const struct lane *l, const struct slot *s, int32_t group, char *out,
-		      size_t room)
-{
-	int64_t total = 0;
-	for (int32_t i = 0; i < s->n_seg; i++)
-		total += seg_of(l, s, i)->count;
-	zl_op_text(s->kind, group, &s->tag, out, room);
-	if (s->kind == ZR_COMM_BROADCAST)
-		comm_say(out, room, " from rank %d", s->root);
-	if (s->n_seg)
-		comm_say(out, room, " of %lld %s in %d segment%s", (long long)total,
-			 comm_dtype_name(s->dtype), s->n_seg, s->n_seg == 1 ? "" : "s");
-}
-
-int zl_differ(struct zr_inst *c, const struct pend *p, int32_t peer, const char *what,
-	      int32_t common)
-{
-	const struct group *g = &c->group[p->group];
-	int32_t low = peer < g->rank ? peer : g->rank, high = peer < g->rank ? g->rank : peer;
-	const struct lane *a = lane_of(c, p->group, low), *b = lane_of(c, p->group, high);
-	char first[300], second[300], others[64] = "";
-	slot_text(a, slot_of(a, p->seq), p->group, first, sizeof first);
-	slot_text(b, slot_of(b, p->seq), p->group, second, sizeof second);
-	if (common >= 0)
-		snprintf(others, sizeof others, "; all others call what rank %d calls",
-			 g->first + common);
-	return zl_stop(c, "ranks differ in %s: rank %d calls %s, rank %d calls %s%s", what,
-		       g->first + low, first, g->first + high, second, others);
 }
