@@ -7,7 +7,6 @@
 #include "nvme.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <string.h>
 #include <xxhash.h>
 #ifdef HAVE_XXH_DISPATCH
@@ -32,17 +31,6 @@ int nv_chunks(struct zr_inst *d)
 		d->free_chunks = &d->chunks[n];
 	}
 	return ZR_OK;
-}
-
-void nv_refuse(struct nv_request *r, const char *format, ...)
-{
-	va_list ap;
-	if (r->code)
-		return;
-	r->code = ZR_EIO;
-	va_start(ap, format);
-	vsnprintf(r->text, sizeof r->text, format, ap);
-	va_end(ap);
 }
 
 /* ---- cutting --------------------------------------------------------------------- */

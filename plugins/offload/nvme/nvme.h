@@ -3,10 +3,10 @@
  * nvme.h - the plugin offload/nvme: every object is a file in a directory of its own, moved by one
  * thread.
  *
- * The caller's thread posts requests (queue.c). The I/O thread cuts them into chunks of at most
- * block_size (chunk.c) and moves these through io_uring, up to queue_depth at once (ring.c), or one
- * by one with pread and pwrite where there is no io_uring (plain.c); what became of every transfer
- * comes back through nv_settle.
+ * The caller's thread posts requests (queue.c). The I/O thread (thread.c) cuts them into chunks of
+ * at most block_size (chunk.c) and moves these through io_uring, up to queue_depth at once (ring.c),
+ * or one by one with pread and pwrite where there is no io_uring (plain.c); what became of every
+ * transfer comes back through nv_settle.
  *
  *   N1 Files are read and written in whole units of `unit` bytes (4096, or more where direct I/O
  *      wants that). What covers a unit in part goes through one bounce buffer, one chunk at a time.
@@ -101,7 +101,7 @@ struct zr_inst {
 	uint32_t made;
 	struct nv_object *objects;
 
-	/* queue.c */
+	/* queue.c, thread.c */
 	pthread_t thread;
 	int running;
 	pthread_mutex_t mutex; /* posted, free_requests, state, code, text, broken */
@@ -144,16 +144,25 @@ static inline struct nv_object *nv_object(uint64_t object)
 /* After a request was moved: fails it if the file is not what it was. */
 void nv_examine(struct zr_inst *d, struct nv_request *r);
 
-/* ---- queue.c: requests and the thread -------------------------------------------- */
+/* ---- thread.c: the I/O thread ---------------------------------------------------- */
 
 void nv_init(struct zr_inst *d); /* before all else */
 int nv_start(struct zr_inst *d);
 void nv_stop(struct zr_inst *d); /* after nv_init, whatever failed since */
+
+/* ---- request.c ------------------------------------------------------------------- */
+
+/* Fails it; the first reason counts. */
+__attribute__((format(printf, 2, 3))) void nv_refuse(struct nv_request *r, const char *format, ...);
+
+/* ---- queue.c: requests ----------------------------------------------------------- */
+
 /* object, off, bytes, mem, write */
 int nv_post(struct zr_inst *d, const struct nv_request *want, uint64_t *ticket);
 int nv_test(struct zr_inst *d, uint64_t ticket);
 int nv_wait(struct zr_inst *d, uint64_t ticket);
 int nv_drain(struct zr_inst *d);
+void nv_wake(struct zr_inst *d); /* the I/O thread */
 /* The I/O thread: */
 int nv_accept(struct zr_inst *d); /* takes posted requests; 1: stop */
 void nv_finish(struct zr_inst *d, struct nv_request *r);
@@ -166,8 +175,6 @@ int nv_chunks(struct zr_inst *d);
 struct nv_chunk *nv_next(struct zr_inst *d); /* to be moved, or NULL: none can be now */
 /* `moved` bytes, or -errno, of the rest of c. 1: c has more to move; 0: c is over. */
 int nv_settle(struct zr_inst *d, struct nv_chunk *c, int moved);
-/* the first reason counts */
-__attribute__((format(printf, 2, 3))) void nv_refuse(struct nv_request *r, const char *format, ...);
 
 /* ---- ring.c, plain.c: how chunks move -------------------------------------------- */
 
