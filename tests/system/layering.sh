@@ -85,16 +85,27 @@ circles=$(for f in $(sources core); do
 done | awk '$1 != $2' | tsort 2>&1 > /dev/null)
 is 'no files of core include each other in a circle' "$circles" ''
 
-# calls FOLDER: the objects of a folder, a pair a line: one that uses a symbol, and the one that has it.
+# calls FIND-ARGUMENTS: of the objects that find finds, a pair a line: one that uses a symbol, and the one that has it.
 calls() {
-	find "$ZR_BUILDDIR/$1" -name '*.o' -print0 | xargs -0 nm -gAP | awk '
+	find "$@" -name '*.o' -print0 | xargs -0r nm -gAP | awk '
 		{ sub(/:$/, "", $1); sub(/\.libs\//, "", $1) }
 		$3 == "U" { uses[$1 " " $2] }
 		$3 != "U" { has[$2] = $1 }
 		END { for (i in uses) if (split(i, u, " ") && u[2] in has && has[u[2]] != u[1]) print u[1], has[u[2]] }'
 }
-ok 'there are calls to look at' test "$(calls core | wc -l)" -gt 300
-is 'no files of core call each other in a circle' "$(calls core | tsort 2>&1 > /dev/null)" ''
+# Of those alone which are in a circle. head.c of device/cpu has parts that head_blocks.c, which it calls, uses.
+in_circle() { calls "$@" | grep -v 'head_blocks\.o' | tsort 2>&1 > /dev/null; }
+
+ok 'there are calls to look at' test "$(calls "$ZR_BUILDDIR/core" | wc -l)" -gt 300
+circles=
+for folder in core files cmd embed plugins/model/decoder; do
+	circles+=$(in_circle "$ZR_BUILDDIR/$folder")
+done
+for plugin in "$ZR_BUILDDIR"/plugins/*/*.la; do
+	id=$(basename "$plugin" .la)
+	circles+=$(in_circle "${plugin%/*}" '(' -path "*/${id}_la-*" -o -path "*/$id/*" ')')
+done
+is 'no files of a folder, or of a plugin, call each other in a circle' "$circles" ''
 
 engine="core/model core/memory core/program core/lower core/exec core/update"
 lines=$(sources core -maxdepth 1 | cat - <(sources $engine) | xargs cat | wc -l)
