@@ -185,6 +185,9 @@ struct zr_cpu_kernels {
  * kernels in C lacks ZR_CPU_OTHER_SUMS. */
 #define ZR_CPU_OTHER_SUMS "products of bf16 that are summed as documented"
 int32_t zr_cpu_best(void);
+/* Of those up to isa. slow_pairs: vdpbf16ps multiplies no more per cycle than FMA of fp32, so that
+ * avx512bf16 gains nothing. */
+int32_t zr_cpu_best_of(int32_t isa, int slow_pairs);
 const char *zr_cpu_missing(int32_t isa);
 const struct zr_cpu_kernels *zr_cpu_variant(int32_t isa);
 

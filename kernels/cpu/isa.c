@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * isa.c - finds the vector instruction sets that this processor has and whose registers this system
- * saves, by CPUID feature bits and XCR0, never by a model name.
+ * saves, by CPUID feature bits and XCR0, never by a model name; and which of them is fastest.
  */
 #include <kernels.h>
 
@@ -173,12 +173,21 @@ const char *zr_cpu_missing(int32_t isa)
 }
 #endif
 
-int32_t zr_cpu_best(void)
+int32_t zr_cpu_best_of(int32_t isa, int slow_pairs)
 {
-	int32_t isa = ZR_CPU_BEST;
-	while (zr_cpu_missing(isa))
+	while (zr_cpu_missing(isa) || (isa == ZR_CPU_AVX512BF16 && slow_pairs))
 		isa--;
 	return isa;
+}
+
+int32_t zr_cpu_best(void)
+{
+	int slow_pairs = 0;
+#ifdef HAVE_X86_64
+	__builtin_cpu_init();
+	slow_pairs = __builtin_cpu_is("intel");
+#endif
+	return zr_cpu_best_of(ZR_CPU_BEST, slow_pairs);
 }
 
 const struct zr_cpu_kernels *zr_cpu_variant(int32_t isa)

@@ -26,7 +26,7 @@ static const struct zr_opt cpu_opts[] = {
 	ZR_OPT_ENUM(
 		struct opts, isa, ZR_O_AUTO | ZR_O_NUMERIC, "auto", isa_choices,
 		"Vector instructions to use; auto takes the widest that processor and system "
-		"support."),
+		"support, but not avx512bf16 on processors of Intel, where avx512 is faster."),
 	ZR_OPT(struct opts, memory, ZR_T_BYTES, ZR_O_AUTO, "auto", 0, MEMORY_MOST, "",
 	       "Plays a device with so much memory of its own per rank; auto is 0: device and host "
 	       "memory are one, without a limit."),
