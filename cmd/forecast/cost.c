@@ -40,12 +40,13 @@ static void *nowhere(uint64_t n)
 	return (void *)(uintptr_t)((n + 1) << 40);
 }
 
-static void point_tensors(const struct costs *c, const struct zr_instr *i, const struct zr_use *use)
+static void point_tensors(const struct costs *c, const struct zr_instr *i)
 {
 	const struct zr_operand *o = &c->p->operand[i->first];
+	const struct zr_layer *l = zr_layer_at(&c->s->decl, i->number);
 	int n = 0;
-	for (uint32_t k = 0; k < use->n_units; k++) {
-		const struct zr_unit_place *u = &c->s->layout.unit[use->units[k]];
+	for (uint32_t k = 0; k < l->n_units; k++) {
+		const struct zr_unit_place *u = &c->s->layout.unit[l->units[k]];
 		const struct zr_operand *grad = &o[6 + 2 * k];
 		for (int32_t t = 0; t < u->count; t++, n++) {
 			c->param[n] = nowhere(64 + 2 * (uint64_t)n);
@@ -60,12 +61,11 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 	struct zr_setup *s = c->s;
 	struct zr_instance *it = zr_model_of(s);
 	const struct zr_model_v1 *model = it->vtbl;
-	const struct zr_use *use = &s->train_uses.use[i->number];
-	const int backward = use->phase == ZR_BACKWARD;
+	const int backward = (i->flags & ZR_F_BACKWARD) != 0;
 	const int documents = zr_has_documents(s->source);
 	struct zr_layer_call call = {
 		.size = sizeof call,
-		.layer = use->layer,
+		.layer = i->number,
 		.training = 1,
 		.dtype = s->types.dtype,
 		.batch = s->batch.micro,
@@ -91,7 +91,7 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 		.weights = documents ? nowhere(11) : NULL,
 		.right_rows = nowhere(12),
 	};
-	point_tensors(c, i, use);
+	point_tensors(c, i);
 	c->tally.seconds = 0;
 	int rc = backward ? model->backward(it->inst, &call) : model->forward(it->inst, &call);
 	*seconds = c->tally.seconds;

@@ -8,12 +8,13 @@
 /* ---- layers ---- */
 
 /* Where the tensors of a layer's units are, and where their gradients go: two operands per unit. */
-static void point_tensors(struct zr_session *s, const struct zr_call *c, const struct zr_use *use)
+static void point_tensors(struct zr_session *s, const struct zr_call *c,
+			  const struct zr_layer *layer)
 {
 	const struct zr_setup *p = s->setup;
 	const int64_t block = (int64_t)zr_dtype_block(p->types.dtype);
-	for (uint32_t i = 0, n = 0; i < use->n_units; i++) {
-		const struct zr_unit_place *u = &p->layout.unit[use->units[i]];
+	for (uint32_t i = 0, n = 0; i < layer->n_units; i++) {
+		const struct zr_unit_place *u = &p->layout.unit[layer->units[i]];
 		char *const *at = &c->at[5 + 2 * i];
 		int later = at[1] && c->o[6 + 2 * i].access & ZR_READS;
 		for (int32_t k = u->first; k < u->first + u->count; k++, n++) {
@@ -47,13 +48,12 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 	struct zr_setup *p = s->setup;
 	struct zr_instance *it = zr_model_of(p);
 	const struct zr_model_v1 *model = it->vtbl;
-	const struct zr_schedule *uses = s->running->id == ZR_S_EVAL ? &p->eval_uses : &p->train_uses;
-	const struct zr_use *use = &uses->use[c->i->number];
+	const struct zr_layer *layer = zr_layer_at(&p->decl, c->i->number);
 	struct zr_layer_call *call = &s->call;
-	int backward = use->phase == ZR_BACKWARD;
-	point_tensors(s, c, use);
-	point_batch(s, c->at[5 + 2 * use->n_units]);
-	call->layer = use->layer;
+	int backward = (c->i->flags & ZR_F_BACKWARD) != 0;
+	point_tensors(s, c, layer);
+	point_batch(s, c->at[5 + 2 * layer->n_units]);
+	call->layer = c->i->number;
 	call->in = c->at[0];
 	call->out = c->at[1];
 	call->saved = c->at[2];
@@ -65,11 +65,14 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 	call->accumulate = s->accumulate;
 	call->first_row = c->i->block;
 	call->n_rows = c->i->blocks;
-	int last = p->mode == ZR_SETUP_SAMPLE && use->layer + 1 == (int32_t)p->decl.n_layers;
 	float *logits = (float *)(void *)call->loss_sum;
-	int rc = backward ? model->backward(it->inst, call) :
-		 last	  ? model->logits(it->inst, call, call->length - 1, logits) :
-			    model->forward(it->inst, call);
+	int rc;
+	if (backward)
+		rc = model->backward(it->inst, call);
+	else if (c->i->flags & ZR_F_LOGITS)
+		rc = model->logits(it->inst, call, call->length - 1, logits);
+	else
+		rc = model->forward(it->inst, call);
 	return zr_user_failed(s, it, rc, "layer");
 }
 

@@ -17,7 +17,7 @@ struct zr_program;
 
 enum zr_instr_kind {
 	ZR_I_HOST,       /* a function of the session on host memory: number is ZR_H_* */
-	ZR_I_LAYER,      /* the model's forward or backward: number is the use */
+	ZR_I_LAYER,      /* the model's forward, or as the flags say: number is the layer */
 	ZR_I_COPY,       /* between memories: from the first operand to the second, in `blocks`
 			  * parts of `block` bytes */
 	ZR_I_READ,       /* from a store: likewise */
@@ -62,6 +62,8 @@ enum zr_queue { ZR_Q_COMPUTE, ZR_Q_HOST, ZR_Q_COPY, ZR_Q_STORE, ZR_Q_COMM, ZR_QU
 #define ZR_F_ON_HOST 8u /* computed by the operations on host memory */
 #define ZR_F_DEVICE 16u /* COLLECTIVE: on device memory */
 #define ZR_F_UPDATE 32u /* part of an update in the backward: its time is counted */
+#define ZR_F_BACKWARD 64u /* LAYER: its backward */
+#define ZR_F_LOGITS 128u /* LAYER: no loss, but the logits of the last row */
 
 /* Access of an operand. */
 #define ZR_READS 1u

@@ -71,6 +71,14 @@ static void layer_activations(struct zr_lowering *l, const struct layer *c)
 	zr_low_arg(l, backward ? l->work_grad : cache(l, use->layer), changes);
 }
 
+/* The loss layer of who samples gives logits. */
+static uint16_t call_flags(const struct zr_lowering *l, const struct zr_use *use)
+{
+	uint32_t loss = zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS;
+	return use->phase == ZR_BACKWARD ? ZR_F_BACKWARD :
+	       loss && l->s->mode == ZR_SETUP_SAMPLE ? ZR_F_LOGITS : 0;
+}
+
 static void call_layer(struct zr_lowering *l, const struct layer *c)
 {
 	const struct zr_plan *p = &l->s->plan;
@@ -78,7 +86,9 @@ static void call_layer(struct zr_lowering *l, const struct layer *c)
 	uint64_t end = p->loss_sum + p->loss_bytes;
 	for (uint32_t k = 0; k < use->n_units; k++)
 		l->part[k].recv = converted(l, use->units[k]);
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE, .number = c->number, .block = c->row, .blocks = c->rows });
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE,
+					  .flags = call_flags(l, use), .number = use->layer,
+					  .block = c->row, .blocks = c->rows });
 	layer_activations(l, c);
 	for (uint32_t k = 0; k < use->n_units; k++)
 		layer_unit(l, c, use->units[k], l->part[k].recv);

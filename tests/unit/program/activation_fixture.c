@@ -281,12 +281,11 @@ static void mark_others(struct walk *w, const struct zr_instr *i)
 /* What a use reads is there before and after it wrote: it must not write over that, nor one result over the other. */
 static void walk_use(struct walk *w, const struct zr_instr *in)
 {
-	const struct zr_schedule *uses = w->p->id == ZR_S_EVAL ? &w->s->eval_uses : &w->s->train_uses;
-	const struct zr_use *use = &uses->use[in->number];
 	const struct zr_operand *o = &w->p->operand[in->first];
-	int32_t i = use->layer;
+	int32_t i = in->number;
 	const struct zr_layer_bytes *b = &w->s->layer_bytes[i];
-	int backward = use->phase == ZR_BACKWARD, loss = i == (int32_t)w->s->decl.n_layers - 1;
+	int backward = (in->flags & ZR_F_BACKWARD) != 0;
+	int loss = i == (int32_t)w->s->decl.n_layers - 1;
 	for (int after = 0; after < 2; after++) {
 		if (i > 0)
 			expect(w, &o[0], w->s->layer_bytes[i - 1].out, OUT_OF + i - 1);

@@ -92,13 +92,13 @@ static void walk_layers(const struct zr_setup *s, const struct zr_lowered *p)
 		if (in->kind != ZR_I_LAYER)
 			continue;
 		const struct zr_operand *o = &p->operand[in->first];
-		const struct zr_use *use =
-			&(p->id == ZR_S_EVAL ? &s->eval_uses : &s->train_uses)->use[in->number];
-		for (uint32_t k = 0; k < use->n_units; k++) {
-			int64_t blocks = s->layout.unit[use->units[k]].blocks, N = s->process.world;
+		const struct zr_layer *layer = zr_layer_at(&s->decl, in->number);
+		for (uint32_t k = 0; k < layer->n_units; k++) {
+			int64_t blocks = s->layout.unit[layer->units[k]].blocks;
+			int64_t N = s->process.world;
 			const struct zr_operand *full = &o[5 + 2 * k], *grad = &o[6 + 2 * k];
 			assert_true(full->whose != ZR_MINE || full->bytes >= (uint64_t)blocks * 2048 * size);
-			if (use->phase == ZR_BACKWARD && grad->region == ZR_R_GRAD_BUFFER)
+			if (in->flags & ZR_F_BACKWARD && grad->region == ZR_R_GRAD_BUFFER)
 				assert_int_equal(grad->bytes, (blocks + N - 1) / N * N * 8192);
 		}
 	}
