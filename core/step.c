@@ -119,8 +119,7 @@ static void name_overflow(const struct zr_session *s, struct zr_step_result *r)
 /* With updates in the backward it is too late to leave the weights as they were. */
 static int refuse_late(struct zr_session *s, const struct zr_step_result *r, struct zr_error *err)
 {
-	s->torn = r->action != ZR_STEP_APPLY &&
-		  zr_program_updates(&s->setup->program[ZR_PROG_LAST_MICRO]);
+	s->torn = r->action != ZR_STEP_APPLY && s->setup->program[ZR_PROG_LAST_MICRO].updates;
 	if (!s->torn)
 		return 0;
 	return zr_err(err, ZR_ENUMERIC, "step %lld: non-finite numbers in %s%s, rank %d, and other units are updated by then "

@@ -136,7 +136,7 @@ static void boundary(struct zr_lowering *l)
 static void update(struct zr_lowering *l)
 {
 	zr_low_subgroups(l);
-	if (!zr_program_updates(&l->s->program[ZR_PROG_LAST_MICRO])) {
+	if (!l->s->program[ZR_PROG_LAST_MICRO].updates) {
 		zr_low_partial(l);
 		zr_low_whole(l);
 	}

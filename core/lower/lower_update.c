@@ -89,8 +89,8 @@ static void make_tables(struct zr_lowering *l)
 
 void zr_low_subgroups(struct zr_lowering *l)
 {
-	int narrow = l->s->types.master != ZR_MASTER_FP32, updates = zr_program_updates(l->record);
-	if (updates || (l->p->id == ZR_S_FIRST && zr_program_updates(&l->s->program[ZR_PROG_LAST_MICRO])))
+	int narrow = l->s->types.master != ZR_MASTER_FP32, updates = l->record->updates;
+	if (updates || (l->p->id == ZR_S_FIRST && l->s->program[ZR_PROG_LAST_MICRO].updates))
 		l->staging = zr_low_whole_life(l, ZR_R_STAGING, l->s->plan.staging.bytes);
 	if (!updates)
 		return;

@@ -124,7 +124,7 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 	pipeline(s, g, copies);
 	g->set_bytes = zr_up(g->set_bytes, ZR_PAGE);
 	g->bytes = g->set_bytes * (uint64_t)g->sets;
-	if (zr_program_updates(backward) && sums) /* which have two buffers of it */
+	if (backward->updates && sums) /* which have two buffers of it */
 		g->bytes = zr_max(g->bytes, 2 * (uint64_t)g->blocks * ZR_BLOCK * 4);
 }
 

@@ -18,14 +18,6 @@ void zr_program_free(struct zr_program *p)
 	memset(p, 0, sizeof *p);
 }
 
-int zr_program_updates(const struct zr_program *p)
-{
-	for (int32_t i = 0; i < p->n; i++)
-		if (p->op[i].kind == ZR_P_UPDATE)
-			return 1;
-	return 0;
-}
-
 uint64_t zr_program_bytes(const struct zr_program *p)
 {
 	uint64_t sum = 0;

@@ -45,6 +45,7 @@ struct zr_program {
 	int32_t n, cap, n_unit, cap_unit;
 	struct zr_pop *op;
 	int32_t *unit;
+	int updates;  /* 1: it updates units: update, or last_micro of some stages */
 	int own_sums; /* 1: sums of gradients begin and end in this program */
 	uint64_t hash;
 };
@@ -56,10 +57,6 @@ void zr_program_free(struct zr_program *p);
 
 /* By ZR_PROG_*, ZR_P_*, and ZR_FORWARD and its kin. */
 extern const char *const zr_program_name[], *const zr_pop_name[], *const zr_phase_name[];
-
-/* Whether a program updates units: the update program, or last_micro where a stage has that done
- * in the backward. The same on all ranks, also on one that owns nothing. */
-int zr_program_updates(const struct zr_program *p);
 
 /* Bytes received from other ranks in one run of the program. */
 uint64_t zr_program_bytes(const struct zr_program *p);

@@ -51,6 +51,7 @@ int zr_rec_emit(struct recorder *r, struct zr_pop op, const int32_t *units, int3
 	for (int32_t i = 0; i < n; i++)
 		p->unit[p->n_unit++] = units[i];
 	p->op[p->n++] = op;
+	p->updates |= op.kind == ZR_P_UPDATE;
 	return 0;
 }
 
