@@ -124,8 +124,8 @@ static void boundary(struct zr_lowering *l)
 	uint64_t n = (uint64_t)l->s->layout.blocks;
 	struct zr_operand squares = zr_mine(ZR_R_HOST, p->sumsq, n * 8), counts = zr_mine(ZR_R_HOST, p->nonfinite, n * 4);
 	if (!l->s->device_info.host_ops && p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE) {
-		zr_low_move(l, zr_mine(ZR_R_MEASURE, p->measure.sumsq, n * 8), squares, 0);
-		zr_low_move(l, zr_mine(ZR_R_MEASURE, p->measure.nonfinite, n * 4), counts, 0);
+		zr_low_move(l, zr_mine(ZR_R_MEASURE, p->sumsq, n * 8), squares, 0);
+		zr_low_move(l, zr_mine(ZR_R_MEASURE, p->nonfinite, n * 4), counts, 0);
 	}
 	zr_low_host(l, ZR_H_MEASURE);
 	zr_low_arg(l, squares, ZR_READS);

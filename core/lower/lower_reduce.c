@@ -76,13 +76,10 @@ static struct zr_operand owned_sum(const struct zr_lowering *l, int32_t u)
 static void measure(struct zr_lowering *l, int32_t unit, int64_t first, int64_t n, int on_host)
 {
 	const struct zr_plan *p = &l->s->plan;
-	int blind = !on_host && !l->s->device_info.host_ops;
 	uint64_t block = (uint64_t)(l->s->layout.unit[unit].block + first);
-	int32_t region = blind ? ZR_R_MEASURE : ZR_R_HOST;
-	uint64_t squares = blind ? p->measure.sumsq : p->sumsq;
-	uint64_t counts = blind ? p->measure.nonfinite : p->nonfinite;
-	zr_low_arg(l, zr_mine(region, squares + block * 8, (uint64_t)n * 8), ZR_WRITES);
-	zr_low_arg(l, zr_mine(region, counts + block * 4, (uint64_t)n * 4), ZR_WRITES);
+	int32_t region = on_host || l->s->device_info.host_ops ? ZR_R_HOST : ZR_R_MEASURE;
+	zr_low_arg(l, zr_mine(region, p->sumsq + block * 8, (uint64_t)n * 8), ZR_WRITES);
+	zr_low_arg(l, zr_mine(region, p->nonfinite + block * 4, (uint64_t)n * 4), ZR_WRITES);
 }
 
 /* Blocks [first, first + n) of contributions into their sum. of: their number and types. */

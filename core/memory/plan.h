@@ -151,10 +151,7 @@ struct zr_plan {
 	 * has documents. Where sampling has the logits is loss_sum; loss_bytes, their size. */
 	uint64_t tokens, targets, starts, positions, weights, loss_rows, right_rows, loss_sum, loss_bytes;
 	uint64_t host_batch;     /* likewise of ZR_R_HOST: tokens to loss_sum again where the host cannot reach the device */
-	uint64_t sumsq, nonfinite, exchange;
-	struct {
-		uint64_t sumsq, nonfinite; /* bytes from the start of ZR_R_MEASURE */
-	} measure;
+	uint64_t sumsq, nonfinite, exchange; /* likewise; the first two of ZR_R_MEASURE, too */
 	struct zr_partial_plan partial;
 	struct zr_whole_plan whole;
 };

@@ -173,21 +173,23 @@ static void choose_ways(const struct zr_setup *s, struct zr_plan *p)
 		      (s->process.world == 1 || p->scatter);
 }
 
-/* Block sums that a device measures which cannot write to host memory. */
-static void size_measure(const struct zr_setup *s, struct zr_plan *p, uint64_t blocks)
+/* Block sums are first, so that a device which cannot write to host memory has them at the same
+ * places of ZR_R_MEASURE. */
+static void place_tables(const struct zr_setup *s, struct zr_plan *p, uint64_t *end)
 {
-	uint64_t *end = &p->region[ZR_R_MEASURE].bytes;
-	if (s->device_info.host_ops || s->mode == ZR_SETUP_SAMPLE ||
-	    p->region[ZR_R_GRAD].store != ZR_STORE_DEVICE)
-		return;
-	p->measure.sumsq = zr_room(end, blocks * 8);
-	p->measure.nonfinite = zr_room(end, blocks * 4);
+	uint64_t blocks = (uint64_t)s->layout.blocks, ranks = (uint64_t)s->process.world;
+	p->sumsq = zr_room(end, blocks * 8);
+	p->nonfinite = zr_room(end, blocks * 4);
+	if (!s->device_info.host_ops && p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE)
+		p->region[ZR_R_MEASURE].bytes = *end;
+	/* what all ranks say, and this one */
+	p->exchange = zr_room(end, sizeof(struct zr_boundary) * (ranks + 1));
+	*end = zr_partial_place(s, &p->partial, *end);
 }
 
-static void place_batch(const struct zr_setup *s, struct zr_plan *p, uint64_t blocks)
+static void place_batch(const struct zr_setup *s, struct zr_plan *p)
 {
-	uint64_t rows = (uint64_t)(s->batch.micro * s->batch.length), at = 0, host = 0;
-	uint64_t ranks = (uint64_t)s->process.world + 1; /* with what this one says */
+	uint64_t rows = (uint64_t)(s->batch.micro * s->batch.length), at = 0;
 	int sample = s->mode == ZR_SETUP_SAMPLE;
 	uint64_t apart = sample ? rows * 4 : 0;
 	for (int32_t i = 0; i < s->n_sources; i++)
@@ -201,14 +203,7 @@ static void place_batch(const struct zr_setup *s, struct zr_plan *p, uint64_t bl
 	p->right_rows = zr_room(&at, rows * 4);
 	p->loss_bytes = sample ? (uint64_t)s->decl.vocabulary * 4 : (1 + s->decl.aux_loss) * 8;
 	p->loss_sum = zr_room(&at, p->loss_bytes);
-	p->host_batch = zr_room(&host, s->device_info.host_access ? 0 : at);
-	if (!sample) {
-		p->sumsq = zr_room(&host, blocks * 8);
-		p->nonfinite = zr_room(&host, blocks * 4);
-		p->exchange = zr_room(&host, sizeof(struct zr_boundary) * ranks);
-		host = zr_partial_place(s, &p->partial, host);
-	}
-	p->region[ZR_R_HOST].bytes = host;
+	p->host_batch = zr_room(&p->region[ZR_R_HOST].bytes, s->device_info.host_access ? 0 : at);
 }
 
 /* Home sums lie where the optimizer runs, unless they have a section of their own. */
@@ -247,7 +242,6 @@ static int allocate_tables(const struct zr_setup *s, struct zr_plan *p, struct z
 static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *err)
 {
 	int train = s->mode != ZR_SETUP_SAMPLE;
-	uint64_t blocks = (uint64_t)s->layout.blocks;
 	for (int32_t u = 0; u < s->layout.n_units; u++)
 		place_unit(s, p, u);
 	int rc = train ? zr_runs_place(s, p, err) : 0;
@@ -258,8 +252,9 @@ static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *
 		p->act_grad_bytes = zr_max(p->act_grad_bytes, train ? s->layer_bytes[i].grad : 0);
 		zr_room(&p->region[ZR_R_CACHE].bytes, s->cached ? s->layer_bytes[i].cache : 0);
 	}
-	place_batch(s, p, blocks);
-	size_measure(s, p, blocks);
+	if (train)
+		place_tables(s, p, &p->region[ZR_R_HOST].bytes);
+	place_batch(s, p);
 	if (train) { /* what is staged travels by way of one set */
 		size_staging(s, p);
 		int few = p->staging.set_bytes && p->staging.blocks < ZR_CHUNK;
