@@ -12,8 +12,8 @@
 
 /* From where to where a hop brings a unit. at: of it in the bounce buffer, in host memory, which is
  * for all shares or for this rank's. */
-static struct zr_exchange leg(const struct zr_lowering *l, const struct zr_pop *op, int32_t u,
-			      const struct zr_route *r, int32_t hop, uint64_t at)
+static struct zr_exchange ends_of(const struct zr_lowering *l, const struct zr_pop *op, int32_t u,
+				  const struct zr_route *r, int32_t hop, uint64_t at)
 {
 	struct zr_operand full = l->gathered[u], bounce = l->bounce[op - l->record->op];
 	uint64_t share = zr_unit_share_bytes(l->s, u), before = (uint64_t)l->s->mesh.group[l->s->groups[u].param].rank * share;
@@ -33,7 +33,7 @@ static void gather_hop(struct zr_lowering *l, const struct zr_pop *op, const str
 	uint64_t at = 0;
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
-		l->part[i] = leg(l, op, u, r, hop, at);
+		l->part[i] = ends_of(l, op, u, r, hop, at);
 		if (hop != ZR_HOP_RANKS)
 			zr_low_move(l, l->part[i].send, l->part[i].recv, 0);
 		at += zr_route_bounce_bytes(l->s, r, u);

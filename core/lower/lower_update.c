@@ -70,7 +70,8 @@ struct zr_instr zr_low_by_update(const struct zr_lowering *l, int32_t kind, int3
 				  .flags = on_device(l) ? 0 : ZR_F_ON_HOST };
 }
 
-static int blind(const struct zr_lowering *l)
+/* Whether the host cannot address what the optimizer reads and writes. */
+static int out_of_reach(const struct zr_lowering *l)
 {
 	return on_device(l) && !l->s->device_info.host_ops;
 }
@@ -81,8 +82,9 @@ static void make_tables(struct zr_lowering *l)
 	const struct zr_partial_plan *p = &l->s->plan.partial;
 	uint64_t scalars = (uint64_t)l->s->n_param_groups * sizeof(struct zr_scalars);
 	uint64_t sums = p->arrived - p->call;
-	l->scalars = zr_low_whole_life(l, ZR_R_WORK, blind(l) ? scalars : 0);
-	l->sums = blind(l) ? zr_low_whole_life(l, ZR_R_WORK, sums) : zr_mine(ZR_R_HOST, p->call, sums);
+	l->scalars = zr_low_whole_life(l, ZR_R_WORK, out_of_reach(l) ? scalars : 0);
+	l->sums = out_of_reach(l) ? zr_low_whole_life(l, ZR_R_WORK, sums) :
+				    zr_mine(ZR_R_HOST, p->call, sums);
 	zr_low_host(l, ZR_H_SCALARS);
 	zr_low_arg(l, l->scalars, ZR_WRITES);
 }

@@ -206,7 +206,7 @@ static void place_batch(const struct zr_setup *s, struct zr_plan *p)
 	p->host_batch = zr_room(&p->region[ZR_R_HOST].bytes, s->device_info.host_access ? 0 : at);
 }
 
-/* Home sums lie where the optimizer runs, unless they have a section of their own. */
+/* Sums lie where the optimizer runs, unless they have a section of their own. */
 static void choose_stores(const struct zr_setup *s, struct zr_plan *p)
 {
 	int offloaded = zr_offloaded(s, ZR_STORE_OPTIMIZER);

@@ -94,10 +94,11 @@ struct zr_stage {
 	int (*drop)(const struct zr_stage *, const int32_t *units, int32_t n);
 	/* Accumulates gradients at their owners. */
 	int (*reduce)(const struct zr_stage *, const int32_t *units, int32_t n);
-	/* Runs the optimizer on sub-groups of `piece` elements; 0: on each unit as a whole. If
+	/* Runs the optimizer on sub-groups of `subgroup` elements; 0: on each unit as a whole. If
 	 * needs_scalars() says 0, it may be called in last_micro, after the reduce of the units and
 	 * the drop of their full copies. */
-	int (*update)(const struct zr_stage *, const int32_t *units, int32_t n, int64_t piece);
+	int (*update)(const struct zr_stage *, const int32_t *units, int32_t n,
+		      int64_t subgroup);
 	/* Sends updated parameters from their owners to the param group. */
 	int (*publish)(const struct zr_stage *, const int32_t *units, int32_t n);
 

@@ -303,8 +303,8 @@ static void walk_use(struct walk *w, const struct zr_instr *in)
 	}
 }
 
-/* Of a move of activations, a leg. */
-static void walk_leg(struct walk *w, const struct zr_instr *in, const struct zr_act_move *m)
+/* Of a move of activations, a hop. */
+static void walk_hop(struct walk *w, const struct zr_instr *in, const struct zr_act_move *m)
 {
 	const struct zr_layer_bytes *b = &w->s->layer_bytes[m->layer];
 	const struct zr_operand *o = &w->p->operand[in->first];
@@ -337,7 +337,7 @@ void walk_program(const struct zr_setup *s, int32_t id)
 		if (in->kind == ZR_I_LAYER)
 			walk_use(&w, in);
 		else if (m)
-			walk_leg(&w, in, m);
+			walk_hop(&w, in, m);
 		else
 			mark_others(&w, in);
 	}

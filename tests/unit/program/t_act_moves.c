@@ -31,7 +31,7 @@ static struct zr_setup *offloaded(const char *option, uint64_t align)
 	return s;
 }
 
-/* "f0 .. >s1 f2 <- .. <o3 .." : > leaves, < returns, / and \ the second legs of them, ) and ( the waits. */
+/* "f0 .. >s1 f2 <- .. <o3 .." : > leaves, < returns, / and \ the second hops of them, ) and ( the waits. */
 static void program_text(const struct zr_setup *s, char *buf)
 {
 	const struct zr_program *p = &s->program[ZR_PROG_MICRO];
@@ -64,7 +64,7 @@ static void moves_run_beside_the_next_use(void **unused)
 	plan_close(s);
 }
 
-/* From a device that only copies reach to disk: host memory lies between, and no leg waits where it was begun. What is back
+/* From a device that only copies reach to disk: host memory lies between, and no hop waits where it was begun. What is back
  * so soon that its way out is not over yet waits for it first. */
 static void each_leg_runs_beside_a_use(void **unused)
 {

@@ -37,7 +37,7 @@ const struct zr_desc *stage(const char *id)
 void resolve(const struct zr_desc *desc, void *opts, const struct fixture_model *m)
 {
 	struct zr_facts facts = { .size = sizeof facts, .world = 4, .workers = 1, .largest_unit = largest(m), .typical_unit = m->typical,
-				  .gather_legs = m->legs };
+				  .gather_legs = m->hops };
 	for (int32_t u = 0; u < m->n_units; u++)
 		facts.parameters += m->elements[u];
 	assert_int_equal(desc->resolve(host, &facts, opts), ZR_OK);

@@ -185,10 +185,10 @@ static int verb_reduce(const struct zr_stage *s, const int32_t *units, int32_t n
 	return verb(s, "reduce", one_reduce, units, n, fixture_of(s)->limits.reduce);
 }
 
-static int verb_update(const struct zr_stage *s, const int32_t *units, int32_t n, int64_t piece)
+static int verb_update(const struct zr_stage *s, const int32_t *units, int32_t n, int64_t subgroup)
 {
-	if (piece < 0)
-		return refuse(fixture_of(s), "negative piece", units[0]);
+	if (subgroup < 0)
+		return refuse(fixture_of(s), "negative sub-group", units[0]);
 	return verb(s, "update", one_update, units, n, INT64_MAX);
 }
 

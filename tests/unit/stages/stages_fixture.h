@@ -16,7 +16,7 @@ struct fixture_model {
 	int32_t n_units, n_layers;
 	int64_t elements[FIXTURE_UNITS];
 	int64_t typical; /* told to options that are `auto`; 0: not known */
-	int32_t legs;    /* likewise, of a gather */
+	int32_t hops;    /* likewise, of a gather */
 	int32_t n[FIXTURE_LAYERS], unit[FIXTURE_LAYERS][FIXTURE_UNITS]; /* units of each layer */
 	uint8_t recompute[FIXTURE_LAYERS];
 };

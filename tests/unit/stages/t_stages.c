@@ -41,14 +41,14 @@ static void every_option_is_documented_and_auto_means_what_its_text_says(void **
 					     "prefetch_bucket_size", "max_live_parameters", "max_reuse_distance",
 					     "persistence_threshold" };
 	struct fixture_model told = gpt2;
-	static const uint64_t one_leg[] = { 20, 20, 100, 1, 0, 0, 20, 140, 200, 8192 }, three[] = { 20, 20, 100, 1, 0, 0, 140, 180, 200, 8192 };
+	static const uint64_t one_hop[] = { 20, 20, 100, 1, 0, 0, 20, 140, 200, 8192 }, three[] = { 20, 20, 100, 1, 0, 0, 140, 180, 200, 8192 };
 	(void)state;
 	told.typical = 20;
 	for (int i = 0; i < 2 * N_STAGES; i++) {
 		const struct zr_desc *desc = stage(stages[i / 2]);
-		const uint64_t *want = i % 2 ? three : one_leg;
+		const uint64_t *want = i % 2 ? three : one_hop;
 		void *opts = test_options(desc);
-		told.legs = i % 2 ? 3 : 1;
+		told.hops = i % 2 ? 3 : 1;
 		assert_int_equal(desc->n_opts, i / 2 < FIRST_SPLIT ? 6 : 10);
 		resolve(desc, opts, &told);
 		for (uint32_t k = 0; k < desc->n_opts; k++) {
