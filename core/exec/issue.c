@@ -66,10 +66,10 @@ int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n)
 static int meets(const struct zr_call *w, const struct zr_call *c)
 {
 	for (int32_t k = 0; k < c->i->n; k++) {
-		const struct zr_operand *o = &c->o[k], *far = &w->o[1];
+		const struct zr_operand *o = &c->o[k], *to = &w->o[1];
 		const char *here = w->at[0], *at = o->access & ZR_WRITES ? c->at[k] : NULL;
-		int there = o->region == far->region && o->at < far->at + far->bytes && far->at < o->at + o->bytes;
-		if (there || (at && at < here + far->bytes && here < at + o->bytes))
+		int there = o->region == to->region && o->at < to->at + to->bytes && to->at < o->at + o->bytes;
+		if (there || (at && at < here + to->bytes && here < at + o->bytes))
 			return 1;
 	}
 	return 0;

@@ -108,18 +108,18 @@ static void call_parts(struct zr_lowering *l, struct layer c, int32_t unit)
 	for (int64_t at = 0, n; at < u->blocks; at += n) {
 		struct zr_operand before = c.part;
 		n = u->blocks - at > m->part ? m->part : m->own.per * l->s->process.world - at;
-		struct zr_operand far = zr_of_spot(m->parts, (uint64_t)n * ZR_BLOCK * 4);
-		far.at += (uint64_t)at * ZR_BLOCK * 4;
-		c.part = zr_low_buffer(l, ZR_R_GRAD_BUFFER, far.bytes, ZR_PAGE);
+		struct zr_operand there = zr_of_spot(m->parts, (uint64_t)n * ZR_BLOCK * 4);
+		there.at += (uint64_t)at * ZR_BLOCK * 4;
+		c.part = zr_low_buffer(l, ZR_R_GRAD_BUFFER, there.bytes, ZR_PAGE);
 		c.row = at * ZR_BLOCK / dims[1];
 		c.rows = n * ZR_BLOCK / dims[1];
 		c.rows = c.rows < dims[0] - c.row ? c.rows : dims[0] - c.row;
 		l->now++;
 		zr_low_keep(l, &before);
 		if (l->s->train_uses.first_grad[unit] != c.number)
-			zr_low_move(l, far, c.part, 0);
+			zr_low_move(l, there, c.part, 0);
 		call_layer(l, &c);
-		zr_low_move(l, c.part, far, 0);
+		zr_low_move(l, c.part, there, 0);
 	}
 }
 

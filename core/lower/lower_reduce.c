@@ -133,7 +133,7 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_exchange
 }
 
 /* Sums on disk pass through two buffers: while one is added to, the other is written and read ahead. */
-static void add_far(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, struct zr_operand sum)
+static void add_on_disk(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, struct zr_operand sum)
 {
 	const uint64_t block = ZR_BLOCK * 4;
 	const int64_t n = l->own.n, per = l->own.per, most = l->s->plan.staging.blocks;
@@ -169,7 +169,7 @@ static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_exchange 
 		l->wide = zr_low_buffer(l, region, (uint64_t)own.per * block, 64);
 	l->p->in_place += s->peers ? (uint64_t)(s->process.world - 1) * bytes : 0;
 	if (s->plan.region[sum.region].tier == ZR_TIER_DISK)
-		add_far(l, u, x, sum);
+		add_on_disk(l, u, x, sum);
 	else
 		add_range(l, u, x, own.first, own.n, sum);
 	const struct zr_operand *used[] = { &sum, &l->wide, s->peers ? &x->send : &x->recv };
