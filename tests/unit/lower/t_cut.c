@@ -2,7 +2,7 @@
  *
  * t_cut.c - programs of real setups, over stages, ranks, tiers, kinds of device memory, activation policies and comms: each is
  * accepted by verify as order made it, and refused without any single one of its dependencies. CUTS=full takes the whole
- * product, else each 199th.
+ * product, else each 797th.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -19,7 +19,7 @@
 #include <cmocka.h> /* last: it defines fail() */
 
 struct count {
-	int64_t setups, refused_setups, with_parts, instructions, dependencies, missed;
+	int64_t setups, refused_setups, of_kind[4], with_parts, instructions, dependencies, missed;
 };
 
 /* One dependency of instruction j less. */
@@ -55,13 +55,13 @@ static void cut_program(const struct zr_setup *s, struct zr_lowered *p, struct c
 }
 
 /* Options that a stage or a device refuses are no setup. */
-static void cut_setup(int world, const char *const *options, struct count *c)
+static int cut_setup(int world, const char *const *options, struct count *c)
 {
 	struct zr_error err;
 	struct zr_setup *s = plan_try(ZR_SETUP_ALONE, world, options, &err);
 	if (!s) {
 		c->refused_setups++;
-		return;
+		return 0;
 	}
 	if (zr_prove_all(s, &err))
 		fail_msg("%d ranks, %s %s %s %s: %s", world, options[0], options[1], options[2], options[3], err.text);
@@ -70,6 +70,7 @@ static void cut_setup(int world, const char *const *options, struct count *c)
 	c->setups++;
 	c->with_parts += s->plan.region[ZR_R_PARTS].bytes > 0;
 	plan_close(s);
+	return 1;
 }
 
 static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1", "zero.plugin=stage2", "zero.plugin=stage3",
@@ -87,7 +88,16 @@ static const char *const optimizers[][2] = { { "optimizer.plugin=adamw", "device
 					     { "optimizer.plugin=lamb", "device.threads=1" },
 					     { "optimizer.m.plugin=muon", "optimizer.m.match=h.*.mlp.*.weight" } };
 static const char *const tiers[] = { NULL, "cpu", "nvme" };
-static const char *const steps[] = { "train.train_batch_size=6", "train.reduction=local" };
+static const char *const sums[] = { "train.reduction=slots", "train.reduction=local" };
+/* Kinds of steps: plain, with updates in the backward, those of one micro-batch, and frozen. */
+#define KINDS 4
+static const char *const steps[KINDS][3] = {
+	{ "train.train_batch_size=6", "device.threads=1", "device.threads=1" },
+	{ "train.train_batch_size=6", "zero.update_in_backward=yes", "train.gradient_clipping=0" },
+	{ "train.gradient_accumulation_steps=1", "zero.update_in_backward=yes",
+	  "train.gradient_clipping=0" },
+	{ "train.train_batch_size=6", "train.freeze=h.0.* wpe*", "device.threads=1" },
+};
 
 static int pick(int *n, int of)
 {
@@ -122,7 +132,7 @@ static void tier(struct options *o, const char *what, const char *plugin)
 	add(o, o->text[o->n_text++]);
 }
 
-#define PRODUCT (6 * 3 * 2 * 4 * 2 * 3 * 3 * 3 * 3 * 2 * 3 * 2)
+#define PRODUCT (6 * 3 * 2 * 4 * 2 * 3 * 3 * 3 * 3 * 2 * 3 * 2 * KINDS)
 
 static void cut_one(int number, struct count *c)
 {
@@ -137,8 +147,7 @@ static void cut_one(int number, struct count *c)
 	add(&o, comms[pick(&k, 2)]);
 	add(&o, optimizers[z][0]);
 	add(&o, optimizers[z][1]);
-	add(&o, steps[0]);
-	add(&o, steps[pick(&k, 2)]);
+	add(&o, sums[pick(&k, 2)]);
 	tier(&o, "optimizer", tiers[pick(&k, 3)]);
 	tier(&o, "gradient", tiers[pick(&k, 3)]);
 	tier(&o, "param", tiers[pick(&k, 3)]);
@@ -148,17 +157,20 @@ static void cut_one(int number, struct count *c)
 	}
 	add(&o, "zero.sub_group_size=8192");
 	add(&o, "model.layers=4");
+	int kind = pick(&k, KINDS);
+	for (int i = 0; i < 3; i++)
+		add(&o, steps[kind][i]);
 	if (stage >= 3)
 		add(&o, "zero.persistence_threshold=0");
 	if (stage == 4)
 		add(&o, "boot.ranks_per_node=1");
-	cut_setup(world, o.o, c);
+	c->of_kind[kind] += cut_setup(world, o.o, c);
 }
 
 static void no_dependency_can_be_left_out(void **unused)
 {
 	const char *all = getenv("CUTS");
-	const int step = all && !strcmp(all, "full") ? 1 : sanitized() ? 499 : 199;
+	const int step = all && !strcmp(all, "full") ? 1 : sanitized() ? 1999 : 797;
 	struct count c = { 0 };
 	(void)unused;
 	for (int i = 0; i < PRODUCT; i += step)
@@ -168,6 +180,8 @@ static void no_dependency_can_be_left_out(void **unused)
 		      (long long)c.refused_setups, (long long)c.instructions, (long long)c.dependencies);
 	assert_int_equal(c.missed, 0);
 	assert_true(c.setups > 10 && c.with_parts > 0 && c.dependencies > 1000);
+	for (int i = 0; i < KINDS; i++)
+		assert_true(c.of_kind[i] > 0);
 }
 
 static int begin(void **unused)
