@@ -17,7 +17,6 @@ int zr_share(struct zr_session *s, const void *mine, void *all, size_t bytes, st
 	memcpy(all, mine, bytes);
 	if (s->setup->process.world == 1)
 		return 0;
-	s->err = err;
-	int rc = zr_post(s, &o, 0, &ticket);
-	return rc ? rc : zr_complete(s, ticket);
+	int rc = zr_post(s, &o, 0, &ticket, err);
+	return rc ? rc : zr_complete(s, ticket, err);
 }

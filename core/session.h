@@ -52,7 +52,6 @@ struct zr_session {
 	int64_t slot;                   /* its number in the global batch */
 	const int32_t *given;           /* tokens of who samples */
 	struct zr_layer_call call;
-	struct zr_error *err;
 	/* called when instruction n has begun, or was waited for; may not allocate; NULL: nobody watches */
 	void (*ran)(void *arg, const struct zr_lowered *p, int32_t n, int waited);
 	void *ran_arg;
@@ -128,10 +127,10 @@ int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struc
 /* Time, places and collectives. */
 double zr_now(void); /* monotonic seconds */
 char *zr_at(const struct zr_session *s, struct zr_spot spot);
-int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const char *op); /* rc 0: it did not */
-int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const char *doing); /* likewise `it`, or the device under it */
-int zr_post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_ticket *ticket); /* device: of memory there */
-int zr_complete(struct zr_session *s, zr_ticket ticket);
-int zr_settle(struct zr_session *s, const struct zr_call *c); /* late writes that c meets end; NULL: all */
+int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const char *op, struct zr_error *err); /* rc 0: it did not */
+int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const char *doing, struct zr_error *err); /* likewise `it`, or the device under it */
+int zr_post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_ticket *ticket, struct zr_error *err); /* device: of memory there */
+int zr_complete(struct zr_session *s, zr_ticket ticket, struct zr_error *err);
+int zr_settle(struct zr_session *s, const struct zr_call *c, struct zr_error *err); /* late writes that c meets end; NULL: all */
 
 #endif

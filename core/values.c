@@ -15,6 +15,7 @@ struct zr_chunk {
 	zr_values_fn *in;
 	zr_masters_fn *out;
 	void *arg;
+	struct zr_error *err; /* of the call that goes on */
 };
 
 struct zr_chunk *zr_chunk_new(void)
@@ -22,45 +23,45 @@ struct zr_chunk *zr_chunk_new(void)
 	return aligned_alloc(64, zr_up(sizeof(struct zr_chunk), 64));
 }
 
-int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t bytes, int write)
+int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t bytes, int write, struct zr_error *err)
 {
 	char *at = zr_addressed(s, spot.region) ? zr_at(s, spot) : NULL;
 	uint64_t ticket;
 	if (at)
-		return zr_copy(s, write ? at : memory, write ? memory : at, bytes);
-	int rc = zr_settle(s, NULL);
-	rc = rc ? rc : zr_request(s, spot, memory, bytes, write, &ticket);
-	return rc ? rc : zr_requested(s, spot.region, ticket);
+		return zr_copy(s, write ? at : memory, write ? memory : at, bytes, err);
+	int rc = zr_settle(s, NULL, err);
+	rc = rc ? rc : zr_request(s, spot, memory, bytes, write, &ticket, err);
+	return rc ? rc : zr_requested(s, spot.region, ticket, err);
 }
 
-int zr_datum_pass(struct zr_session *s, const struct zr_subgroup *p, int d, void *memory, int write)
+int zr_datum_pass(struct zr_session *s, const struct zr_subgroup *p, int d, void *memory, int write, struct zr_error *err)
 {
 	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d);
 	return !zr_subgroup_has(s->setup, p, d) ? 0 :
-		zr_pass(s, zr_datum_spot(s->setup, p, d), memory, bytes, write);
+		zr_pass(s, zr_datum_spot(s->setup, p, d), memory, bytes, write, err);
 }
 
-int zr_master_out(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work)
+int zr_master_out(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work, struct zr_error *err)
 {
 	int32_t kept = zr_unit_master(s->setup, p->unit);
 	uint16_t *rem = work + p->n * ZR_BLOCK;
 	struct zr_masters m = { s->setup->host_ops, (char *)rem, (char *)work };
 	if (kept == ZR_MASTER_FP32 || zr_unit_dtype(s->setup, p->unit) == ZR_F32)
-		return zr_datum_pass(s, p, kept == ZR_MASTER_FP32 ? ZR_D_MASTER : ZR_D_LOWP, x, 0);
-	int rc = zr_datum_pass(s, p, ZR_D_LOWP, work, 0);
-	rc = rc || kept == ZR_MASTER_NONE ? rc : zr_datum_pass(s, p, ZR_D_MASTER, rem, 0);
-	return rc ? rc : zr_master_convert(s, p, &m, p->n, x, 0);
+		return zr_datum_pass(s, p, kept == ZR_MASTER_FP32 ? ZR_D_MASTER : ZR_D_LOWP, x, 0, err);
+	int rc = zr_datum_pass(s, p, ZR_D_LOWP, work, 0, err);
+	rc = rc || kept == ZR_MASTER_NONE ? rc : zr_datum_pass(s, p, ZR_D_MASTER, rem, 0, err);
+	return rc ? rc : zr_master_convert(s, p, &m, p->n, x, 0, err);
 }
 
-int zr_master_in(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work)
+int zr_master_in(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work, struct zr_error *err)
 {
 	int wide = zr_unit_dtype(s->setup, p->unit) == ZR_F32;
 	int split = zr_unit_rem_bits(s->setup, p->unit) != 0;
 	uint16_t *rem = work + p->n * ZR_BLOCK;
 	struct zr_masters m = { s->setup->host_ops, (char *)rem, (char *)work };
-	int rc = wide ? 0 : zr_master_convert(s, p, &m, p->n, x, 1);
-	rc = rc ? rc : zr_datum_pass(s, p, ZR_D_MASTER, split ? (char *)rem : (char *)x, 1);
-	return rc ? rc : zr_datum_pass(s, p, ZR_D_LOWP, wide ? (char *)x : (char *)work, 1);
+	int rc = wide ? 0 : zr_master_convert(s, p, &m, p->n, x, 1, err);
+	rc = rc ? rc : zr_datum_pass(s, p, ZR_D_MASTER, split ? (char *)rem : (char *)x, 1, err);
+	return rc ? rc : zr_datum_pass(s, p, ZR_D_LOWP, wide ? (char *)x : (char *)work, 1, err);
 }
 
 /* Calls fn for a rank's share of a unit, chunk by chunk. */
@@ -88,14 +89,14 @@ static int fill(struct zr_session *s, const struct zr_subgroup *p, int32_t rank)
 	(void)rank;
 	memset(c->x, 0, sizeof c->x);
 	for (const struct zr_seg *g = s->seg; !rc && g < s->seg + count; g++)
-		rc = c->in(c->arg, g->param, g->param_off, g->n, c->x + g->off, s->err);
-	return rc ? rc : zr_master_in(s, p, c->x, c->work);
+		rc = c->in(c->arg, g->param, g->param_off, g->n, c->x + g->off, c->err);
+	return rc ? rc : zr_master_in(s, p, c->x, c->work, c->err);
 }
 
 int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err)
 {
 	int rc = 0;
-	s->err = err;
+	s->chunk->err = err;
 	s->chunk->in = fn;
 	s->chunk->arg = arg;
 	for (int32_t u = 0; !rc && u < s->setup->layout.n_units; u++)
@@ -115,12 +116,11 @@ int zr_init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, str
 		.rng = { .seed = (uint64_t)p->train->seed, .step = UINT64_MAX, .slot = (uint32_t)i, .site = UINT32_MAX },
 		.first = first, .n = n, .dst = x };
 	int rc = p->host_ops->init(p->host_ops, NULL, &op);
-	s->err = err;
-	return zr_op_failed(s, p->host_ops, rc, "init");
+	return zr_op_failed(s, p->host_ops, rc, "init", err);
 }
 
 /* First values of one state of a run. Memory and objects of stores are zero already. */
-static int init_state(struct zr_session *s, const struct zr_run *r, uint32_t i)
+static int init_state(struct zr_session *s, const struct zr_run *r, uint32_t i, struct zr_error *err)
 {
 	const struct zr_state *st = zr_setup_state(s->setup, i);
 	const struct zr_section *sec = s->setup->optimizer[r->optimizer].it.section;
@@ -128,7 +128,7 @@ static int init_state(struct zr_session *s, const struct zr_run *r, uint32_t i)
 	if (st->init == 0)
 		return 0;
 	if (st->dtype != ZR_F32)
-		return zr_err(s->err, ZR_EINVAL,
+		return zr_err(err, ZR_EINVAL,
 			      "optimizer %s: state %s starts at %g, which needs the type fp32",
 			      sec->plugin->desc->id, st->name, st->init);
 	for (int64_t k = 0; k < ZR_CHUNK * ZR_BLOCK; k++)
@@ -136,7 +136,7 @@ static int init_state(struct zr_session *s, const struct zr_run *r, uint32_t i)
 	for (int64_t at = 0; !rc && at < r->n; at += ZR_CHUNK) {
 		int64_t n = r->n - at < ZR_CHUNK ? r->n - at : ZR_CHUNK;
 		struct zr_subgroup p = zr_subgroup_in(s->setup, r, r->first + at, n);
-		rc = zr_datum_pass(s, &p, ZR_D_STATE + (int)i, s->chunk->x, 1);
+		rc = zr_datum_pass(s, &p, ZR_D_STATE + (int)i, s->chunk->x, 1, err);
 	}
 	return rc;
 }
@@ -145,11 +145,10 @@ int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct z
 {
 	const struct zr_setup *p = s->setup;
 	int rc = 0;
-	s->err = err;
 	for (int32_t r = 0; r < p->plan.n_runs; r++) {
 		const struct zr_optimizer *o = &p->optimizer[p->plan.run[r].optimizer];
 		for (uint32_t i = 0; !rc && i < o->n_states; i++)
-			rc = init_state(s, &p->plan.run[r], o->first_state + i);
+			rc = init_state(s, &p->plan.run[r], o->first_state + i, err);
 	}
 	return rc ? rc : zr_session_fill(s, fn, arg, err);
 }
@@ -166,8 +165,8 @@ static int send_chunk(struct zr_session *s, const struct zr_subgroup *p, int32_t
 				.tag = { .step = s->step + 1, .op = -1, .unit = p->unit } };
 	if (ranks == 1)
 		return 0;
-	int rc = zr_post(s, &o, 0, &ticket);
-	return rc ? rc : zr_complete(s, ticket);
+	int rc = zr_post(s, &o, 0, &ticket, s->chunk->err);
+	return rc ? rc : zr_complete(s, ticket, s->chunk->err);
 }
 
 static int hand_out(struct zr_session *s, const struct zr_subgroup *p, int32_t rank)
@@ -175,7 +174,7 @@ static int hand_out(struct zr_session *s, const struct zr_subgroup *p, int32_t r
 	const struct zr_setup *setup = s->setup;
 	struct zr_chunk *c = s->chunk;
 	uint64_t count = c->out ? zr_cut_segments(s, p->unit, p->first, p->n, s->seg) : 0;
-	int rc = rank == setup->process.rank ? zr_master_out(s, p, c->x, c->work) : 0;
+	int rc = rank == setup->process.rank ? zr_master_out(s, p, c->x, c->work, c->err) : 0;
 	rc = rc ? rc : send_chunk(s, p, rank, c->x);
 	for (const struct zr_seg *g = s->seg; !rc && g < s->seg + count; g++)
 		rc = c->out(c->arg, &setup->layout.tensor[g->param], g->param_off, g->n,
@@ -187,7 +186,7 @@ int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struc
 {
 	const struct zr_setup *p = s->setup;
 	int rc = 0;
-	s->err = err;
+	s->chunk->err = err;
 	s->chunk->out = fn;
 	s->chunk->arg = arg;
 	for (int32_t u = 0; !rc && u < p->layout.n_units; u++) {

@@ -64,7 +64,7 @@ static int merge(struct zr_session *s, const struct zr_call *c)
 	struct zr_boundary sum = { .bad_tensor = INT64_MAX, .check = s->boundary.check };
 	for (int r = 0; r < p->world; r++) {
 		if (all[r].check != sum.check)
-			return zr_err(s->err, ZR_EINVAL, "rank %d runs another program than rank %d: "
+			return zr_err(c->err, ZR_EINVAL, "rank %d runs another program than rank %d: "
 				      "its config, model or plugins differ", r, p->rank);
 		add_boundary(&sum, &all[r], r);
 	}
@@ -79,7 +79,7 @@ static int set_scalars(struct zr_session *s, const struct zr_call *c)
 	size_t n = (size_t)p->n_param_groups;
 	for (size_t g = 0; g < n; g++)
 		s->scalars[g] = (struct zr_scalars){ .step = s->applied + 1, .grad_mult = (float)s->grad_mult, .lr = (float)s->lr[g] };
-	return c->at[0] ? zr_copy(s, c->at[0], s->scalars, n * sizeof *s->scalars) : 0;
+	return c->at[0] ? zr_copy(s, c->at[0], s->scalars, n * sizeof *s->scalars, c->err) : 0;
 }
 
 static int clear_sums(struct zr_session *s, const struct zr_call *c)
@@ -113,7 +113,7 @@ static int take_totals(struct zr_session *s, const struct zr_call *c)
 	for (int64_t i = 0; !rc && i < (int64_t)setup->layout.n_tensors * width; i++) {
 		totals[i] = zr_exact_value(&sums[i]);
 		if (isnan(totals[i]))
-			rc = zr_err(s->err, ZR_ENUMERIC, "step %lld: what the optimizer sums over %s is not finite", (long long)s->step + 1,
+			rc = zr_err(c->err, ZR_ENUMERIC, "step %lld: what the optimizer sums over %s is not finite", (long long)s->step + 1,
 				    setup->layout.tensor[i / width].decl->name);
 	}
 	return rc;

@@ -73,7 +73,7 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 		rc = model->logits(it->inst, call, call->length - 1, logits);
 	else
 		rc = model->forward(it->inst, call);
-	return zr_user_failed(s, it, rc, "layer");
+	return zr_user_failed(s, it, rc, "layer", c->err);
 }
 
 /* ---- gradients ---- */
@@ -89,7 +89,7 @@ static int cast(struct zr_session *s, const struct zr_call *c, int32_t type, int
 	const struct zr_ops *ops = ops_of(s, c->i);
 	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = type, .src_dtype = c->i->from,
 				 .n = n, .src = from, .dst = to };
-	return zr_op_failed(s, ops, ops->cast(ops, NULL, &op), "cast");
+	return zr_op_failed(s, ops, ops->cast(ops, NULL, &op), "cast", c->err);
 }
 
 int zr_begin_cast(struct zr_session *s, const struct zr_call *c)
@@ -112,7 +112,7 @@ static int add_tensor(struct zr_session *s, const struct zr_call *c, int32_t num
 		.g = g + (from - lo), .acc = (float *)c->at[1] + (from - lo),
 		.sumsq = measure ? (double *)c->at[3] + block : NULL,
 		.nonfinite = measure ? (uint32_t *)c->at[4] + block : NULL };
-	return zr_op_failed(s, ops, ops->fold(ops, NULL, &op), "fold");
+	return zr_op_failed(s, ops, ops->fold(ops, NULL, &op), "fold", c->err);
 }
 
 static int add_contribution(struct zr_session *s, const struct zr_call *c, int32_t number)
@@ -161,7 +161,7 @@ static struct zr_opt_data data_of(const struct zr_session *s, const struct zr_ca
 				     .kept = { ops_of(s, c->i), c->at[0], c->at[2] },
 				     .grad = c->at[1], .chunk = (float *)c->at[3],
 				     .scalars = (const struct zr_scalars *)c->at[4],
-				     .sums = (double *)c->at[5], .state = c->at + 6 };
+				     .sums = (double *)c->at[5], .state = c->at + 6, .err = c->err };
 }
 
 int zr_begin_update(struct zr_session *s, const struct zr_call *c)
@@ -174,8 +174,8 @@ int zr_begin_master(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_masters m = { ops_of(s, c->i), c->at[1], c->at[2] };
 	float *x = (float *)c->at[0];
-	return c->i->kind == ZR_I_LOAD ? zr_master_get(s, subgroup_of(s, c), &m, 0, c->i->blocks, x) :
-					 zr_master_put(s, subgroup_of(s, c), &m, 0, c->i->blocks, x);
+	return c->i->kind == ZR_I_LOAD ? zr_master_get(s, subgroup_of(s, c), &m, 0, c->i->blocks, x, c->err) :
+					 zr_master_put(s, subgroup_of(s, c), &m, 0, c->i->blocks, x, c->err);
 }
 
 int zr_begin_whole(struct zr_session *s, const struct zr_call *c)
@@ -183,5 +183,5 @@ int zr_begin_whole(struct zr_session *s, const struct zr_call *c)
 	int32_t group = s->setup->group_of[c->i->number];
 	struct zr_opt_step step = zr_opt_step_of(s, group, ops_of(s, c->i),
 						 (const struct zr_scalars *)c->at[2]);
-	return zr_step_whole(s, c->i->number, &step, c->at[0], c->at[1]);
+	return zr_step_whole(s, c->i->number, &step, c->at[0], c->at[1], c->err);
 }

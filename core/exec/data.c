@@ -30,11 +30,11 @@ static int is_wrong(const struct zr_batch *b, const struct zr_model_decl *d, int
 }
 
 static int check_documents(const struct zr_session *s, const struct zr_source *d,
-			   const struct zr_batch *b)
+			   const struct zr_batch *b, struct zr_error *err)
 {
 	for (int64_t r = 0; r < b->sequences * b->length; r++)
 		if (is_wrong(b, &s->setup->decl, r))
-			return zr_err(s->err, ZR_EINVAL, "[%s] %s: token %lld of slot %lld has "
+			return zr_err(err, ZR_EINVAL, "[%s] %s: token %lld of slot %lld has "
 				      "start %d, position %d, token %d, target %d and weight %g, "
 				      "which do not fit together", d->it.section->name,
 				      d->it.section->plugin->desc->id, (long long)r,
@@ -68,8 +68,8 @@ int zr_load_batch(struct zr_session *s, const struct zr_call *c)
 		b.positions = (int32_t *)(at + p->plan.positions);
 		b.weights = (float *)(at + p->plan.weights);
 	}
-	int rc = ZR_ASK(&d->it, data, batch, s->err, &b);
-	rc = rc || !b.starts ? rc : check_documents(s, d, &b);
+	int rc = ZR_ASK(&d->it, data, batch, c->err, &b);
+	rc = rc || !b.starts ? rc : check_documents(s, d, &b, c->err);
 	if (!rc && b.once)
 		leave_out(&b, s->sequences);
 	return rc;

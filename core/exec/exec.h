@@ -16,6 +16,7 @@ struct zr_call {
 	char *const *at;          /* [i->n], NULL: no address, or none is wanted */
 	const struct zr_comm_seg *seg; /* COLLECTIVE: [i->blocks] */
 	uint64_t *ticket;         /* that what goes on beside others gets: not 0 */
+	struct zr_error *err;     /* says why it failed */
 };
 
 /* Begins an instruction, or ends it. */
@@ -42,9 +43,9 @@ int zr_bind(struct zr_session *s, struct zr_error *err);
 void zr_unbind(struct zr_session *s);
 
 /* issue.c: instruction n of the program that runs begins; ends, if it goes on. A failure gets the text of what and where. */
-int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n);
-int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n);
-int zr_leave(struct zr_session *s, const struct zr_lowered *p, int32_t n); /* ends, unless it may be late */
+int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err);
+int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err);
+int zr_leave(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err); /* ends, unless it may be late */
 
 /* run.c: a program from its beginning to the end of all it began but its last writes. */
 int zr_run(struct zr_session *s, int32_t id, struct zr_error *err);

@@ -19,12 +19,12 @@ static zr_call_fn *const end[ZR_I_KINDS] = {
 	[ZR_I_WRITE] = zr_end_request, [ZR_I_COLLECTIVE] = zr_end_collective,
 };
 
-static struct zr_call call_of(const struct zr_session *s, const struct zr_lowered *p, int32_t n)
+static struct zr_call call_of(const struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err)
 {
 	const struct zr_bound *b = &s->bound[p->id];
 	int32_t first = p->instr[n].first;
 	const struct zr_operand *o = p->n_operand ? p->operand + first : NULL;
-	return (struct zr_call){ &p->instr[n], o, b->at + first, b->seg + first, &b->ticket[n] };
+	return (struct zr_call){ &p->instr[n], o, b->at + first, b->seg + first, &b->ticket[n], err };
 }
 
 void zr_running_text(const struct zr_session *s, char *out, size_t size)
@@ -36,19 +36,19 @@ void zr_running_text(const struct zr_session *s, char *out, size_t size)
 }
 
 /* What ran: whoever failed does not know. What another rank fails with says where already. */
-static int failed(struct zr_session *s, int rc)
+static int failed(const struct zr_session *s, int rc, struct zr_error *err)
 {
 	char doing[256];
 	zr_running_text(s, doing, sizeof doing);
 	if (rc != ZR_EPEER)
-		zr_err_add(s->err, "; rank %d, step %lld, %s", s->setup->process.rank,
+		zr_err_add(err, "; rank %d, step %lld, %s", s->setup->process.rank,
 			   (long long)s->step + 1, doing);
 	return rc;
 }
 
-int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n)
+int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err)
 {
-	struct zr_call c = call_of(s, p, n);
+	struct zr_call c = call_of(s, p, n, err);
 	if (!*c.ticket)
 		return 0;
 	s->at = n;
@@ -57,7 +57,7 @@ int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n)
 	*c.ticket = 0;
 	if (!rc && s->ran)
 		s->ran(s->ran_arg, p, n, 1);
-	return rc ? failed(s, rc) : 0;
+	return rc ? failed(s, rc, err) : 0;
 }
 
 /* ---- writes that outlast their program ---- */
@@ -75,7 +75,7 @@ static int meets(const struct zr_call *w, const struct zr_call *c)
 	return 0;
 }
 
-int zr_settle(struct zr_session *s, const struct zr_call *c)
+int zr_settle(struct zr_session *s, const struct zr_call *c, struct zr_error *err)
 {
 	const struct zr_lowered *running = s->running;
 	int32_t n = s->n_late, at = s->at;
@@ -83,11 +83,11 @@ int zr_settle(struct zr_session *s, const struct zr_call *c)
 	s->n_late = 0;
 	for (int32_t k = 0; k < n; k++) {
 		const struct zr_lowered *p = s->running = &s->setup->lowered[s->late[k].program];
-		struct zr_call w = call_of(s, p, s->late[k].instr);
+		struct zr_call w = call_of(s, p, s->late[k].instr, err);
 		if (rc || (c && !meets(&w, c)))
 			s->late[s->n_late++] = s->late[k];
 		else
-			rc = zr_end(s, p, s->late[k].instr);
+			rc = zr_end(s, p, s->late[k].instr, err);
 	}
 	s->running = running;
 	s->at = at;
@@ -95,19 +95,19 @@ int zr_settle(struct zr_session *s, const struct zr_call *c)
 }
 
 /* Only a buffer is written by nothing but instructions. */
-int zr_leave(struct zr_session *s, const struct zr_lowered *p, int32_t n)
+int zr_leave(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err)
 {
-	struct zr_call c = call_of(s, p, n);
+	struct zr_call c = call_of(s, p, n, err);
 	if (c.i->kind != ZR_I_WRITE || !*c.ticket || !c.o[0].buffer || s->n_late == ZR_LATE)
-		return zr_end(s, p, n);
+		return zr_end(s, p, n, err);
 	s->late[s->n_late++] = (struct zr_late){ p->id, n };
 	return 0;
 }
 
-int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n)
+int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err)
 {
-	struct zr_call c = call_of(s, p, n);
-	int rc = zr_settle(s, &c);
+	struct zr_call c = call_of(s, p, n, err);
+	int rc = zr_settle(s, &c, err);
 	if (rc)
 		return rc;
 	s->at = n;
@@ -116,5 +116,5 @@ int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n)
 	rc = begin[c.i->kind](s, &c);
 	if (!rc && s->ran)
 		s->ran(s->ran_arg, p, n, 0);
-	return rc && rc != ZR_EAGAIN ? failed(s, rc) : rc;
+	return rc && rc != ZR_EAGAIN ? failed(s, rc, err) : rc;
 }

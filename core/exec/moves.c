@@ -16,11 +16,11 @@ static int copy_part(struct zr_session *s, const struct zr_call *c, int64_t part
 	int beside = ZR_HAS(dev, struct zr_device_v1, copy_wait) && dev->copy_start && dev->copy_wait;
 	int now = ZR_HAS(dev, struct zr_device_v1, copy_now) && dev->copy_now;
 	if (!beside || s->pageable[c->o[0].region] || s->pageable[c->o[1].region])
-		return zr_copy(s, to, from, bytes);
+		return zr_copy(s, to, from, bytes, c->err);
 	now = now && c->i->flags & ZR_F_IDLE;
 	int rc = now ? dev->copy_now(it, to, from, bytes, c->ticket) :
 		       dev->copy_start(it, to, from, bytes, c->ticket);
-	return zr_instance_failed(&s->setup->device, rc, now ? "copy_now" : "copy_start", s->err);
+	return zr_instance_failed(&s->setup->device, rc, now ? "copy_now" : "copy_start", c->err);
 }
 
 /* One part is under way while the next one begins. */
@@ -32,14 +32,14 @@ int zr_begin_copy(struct zr_session *s, const struct zr_call *c)
 		*c->ticket = 0;
 		rc = copy_part(s, c, k);
 		if (before && !rc)
-			rc = ZR_ASK(&s->setup->device, device, copy_wait, s->err, before);
+			rc = ZR_ASK(&s->setup->device, device, copy_wait, c->err, before);
 	}
 	return rc;
 }
 
 int zr_end_copy(struct zr_session *s, const struct zr_call *c)
 {
-	return ZR_ASK(&s->setup->device, device, copy_wait, s->err, *c->ticket);
+	return ZR_ASK(&s->setup->device, device, copy_wait, c->err, *c->ticket);
 }
 
 /* Which of the two operands the store has. */
@@ -52,12 +52,12 @@ int zr_begin_request(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_operand *o = &c->o[stored(c)];
 	struct zr_spot spot = { .region = o->region, .at = o->at };
-	return zr_request(s, spot, c->at[!stored(c)], o->bytes, stored(c), c->ticket);
+	return zr_request(s, spot, c->at[!stored(c)], o->bytes, stored(c), c->ticket, c->err);
 }
 
 int zr_end_request(struct zr_session *s, const struct zr_call *c)
 {
-	return zr_requested(s, c->o[stored(c)].region, *c->ticket);
+	return zr_requested(s, c->o[stored(c)].region, *c->ticket, c->err);
 }
 
 /* ---- ranks ---- */
@@ -65,7 +65,7 @@ int zr_end_request(struct zr_session *s, const struct zr_call *c)
 /* A comm of device memory alone has another one beside it, for what is in host memory. */
 #define HOST_COMM (1ull << 63) /* marks the tickets of host_comm */
 
-int zr_post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_ticket *ticket)
+int zr_post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_ticket *ticket, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
 	struct zr_instance *comm = !device && p->host_comm.inst ? &p->host_comm : &p->comm;
@@ -73,14 +73,14 @@ int zr_post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_tic
 	int rc = ((const struct zr_comm_v1 *)comm->vtbl)->post(comm->inst, o, ticket);
 	if (comm == &p->host_comm && *ticket)
 		*ticket |= HOST_COMM;
-	return rc == ZR_EAGAIN ? rc : zr_user_failed(s, comm, rc, "post");
+	return rc == ZR_EAGAIN ? rc : zr_user_failed(s, comm, rc, "post", err);
 }
 
-int zr_complete(struct zr_session *s, zr_ticket ticket)
+int zr_complete(struct zr_session *s, zr_ticket ticket, struct zr_error *err)
 {
 	struct zr_instance *comm = ticket & HOST_COMM ? &s->setup->host_comm : &s->setup->comm;
 	int rc = ticket ? ((const struct zr_comm_v1 *)comm->vtbl)->wait(comm->inst, ticket & ~HOST_COMM) : 0;
-	return zr_user_failed(s, comm, rc, "wait");
+	return zr_user_failed(s, comm, rc, "wait", err);
 }
 
 int zr_begin_collective(struct zr_session *s, const struct zr_call *c)
@@ -89,10 +89,10 @@ int zr_begin_collective(struct zr_session *s, const struct zr_call *c)
 	struct zr_comm_op o = { .size = sizeof o, .kind = i->number, .group = i->group, .dtype = i->dtype, .root = i->root,
 				.n_seg = (int32_t)i->blocks, .seg = c->seg,
 				.tag = { .step = s->step + 1, .op = i->op, .unit = i->unit } };
-	return zr_post(s, &o, i->flags & ZR_F_DEVICE, c->ticket);
+	return zr_post(s, &o, i->flags & ZR_F_DEVICE, c->ticket, c->err);
 }
 
 int zr_end_collective(struct zr_session *s, const struct zr_call *c)
 {
-	return zr_complete(s, *c->ticket);
+	return zr_complete(s, *c->ticket, c->err);
 }

@@ -4,18 +4,18 @@
  */
 #include "core/exec/exec.h"
 
-static int run_one(struct zr_session *s, const struct zr_lowered *p, int32_t n)
+static int run_one(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err)
 {
 	const struct zr_instr *i = &p->instr[n];
 	int rc = 0;
 	for (int32_t k = i->after; !rc && k < i->after + i->n_after; k++)
-		rc = zr_end(s, p, p->dep[k]);
-	rc = rc ? rc : zr_begin(s, p, n);
-	if (rc == ZR_EAGAIN && s->n_late && !(rc = zr_settle(s, NULL))) /* a store or comm holds no more: the oldest ends */
-		rc = zr_begin(s, p, n);
+		rc = zr_end(s, p, p->dep[k], err);
+	rc = rc ? rc : zr_begin(s, p, n, err);
+	if (rc == ZR_EAGAIN && s->n_late && !(rc = zr_settle(s, NULL, err))) /* a store or comm holds no more: the oldest ends */
+		rc = zr_begin(s, p, n, err);
 	for (int32_t k = 0; rc == ZR_EAGAIN && k < n; k++)
-		if (s->bound[p->id].ticket[k] && !(rc = zr_end(s, p, k)))
-			rc = zr_begin(s, p, n);
+		if (s->bound[p->id].ticket[k] && !(rc = zr_end(s, p, k, err)))
+			rc = zr_begin(s, p, n, err);
 	return rc;
 }
 
@@ -23,12 +23,11 @@ int zr_run(struct zr_session *s, int32_t id, struct zr_error *err)
 {
 	const struct zr_lowered *p = &s->setup->lowered[id];
 	int rc = 0;
-	s->err = err;
 	s->running = p;
 	for (int32_t n = 0; !rc && n < p->n; n++)
-		rc = run_one(s, p, n);
+		rc = run_one(s, p, n, err);
 	for (int32_t n = 0; !rc && n < p->n; n++)
-		rc = zr_leave(s, p, n);
+		rc = zr_leave(s, p, n, err);
 	s->in_place += p->in_place;
 	s->running = NULL;
 	return rc;

@@ -77,7 +77,7 @@ int32_t zr_unit_rem_bits(const struct zr_setup *s, int32_t unit)
 }
 
 int zr_master_convert(struct zr_session *s, const struct zr_subgroup *p, const struct zr_masters *m,
-		      int64_t n, float *x, int back)
+		      int64_t n, float *x, int back, struct zr_error *err)
 {
 	int32_t type = zr_unit_dtype(s->setup, p->unit);
 	int32_t split = zr_unit_rem_bits(s->setup, p->unit);
@@ -91,7 +91,7 @@ int zr_master_convert(struct zr_session *s, const struct zr_subgroup *p, const s
 	int rc = !split ? m->ops->cast(m->ops, NULL, &cast) :
 		 back ? m->ops->master_split(m->ops, NULL, &op) :
 			m->ops->master_join(m->ops, NULL, &op);
-	return zr_op_failed(s, m->ops, rc, !split ? "cast" : back ? "master_split" : "master_join");
+	return zr_op_failed(s, m->ops, rc, !split ? "cast" : back ? "master_split" : "master_join", err);
 }
 
 /* From block `from` of the sub-group on. */
@@ -105,17 +105,17 @@ static struct zr_masters part(const struct zr_setup *s, const struct zr_subgroup
 }
 
 int zr_master_get(struct zr_session *s, const struct zr_subgroup *p, const struct zr_masters *m,
-		  int64_t from, int64_t n, float *x)
+		  int64_t from, int64_t n, float *x, struct zr_error *err)
 {
 	struct zr_masters k = part(s->setup, p, m, from);
 	if (zr_unit_master(s->setup, p->unit) == ZR_MASTER_FP32)
-		return zr_copy(s, x, k.master, (uint64_t)(n * ZR_BLOCK) * sizeof *x);
-	return zr_master_convert(s, p, &k, n, x, 0);
+		return zr_copy(s, x, k.master, (uint64_t)(n * ZR_BLOCK) * sizeof *x, err);
+	return zr_master_convert(s, p, &k, n, x, 0, err);
 }
 
 /* The generator's place is that of the element in its tensor: no cut changes what is drawn. */
 static int round_segments(struct zr_session *s, const struct zr_subgroup *p,
-			  const struct zr_masters *m, int64_t from, int64_t n, const float *x)
+			  const struct zr_masters *m, int64_t from, int64_t n, const float *x, struct zr_error *err)
 {
 	uint64_t count = zr_cut_segments(s, p->unit, p->first + from, n, s->seg);
 	int rc = 0;
@@ -126,22 +126,22 @@ static int round_segments(struct zr_session *s, const struct zr_subgroup *p,
 			.rng = { .seed = (uint64_t)s->setup->train->seed, .step = (uint64_t)s->step, .slot = (uint32_t)g->param, .site = UINT32_MAX - 1 },
 		};
 		rc = zr_op_failed(s, m->ops, m->ops->round_stochastic(m->ops, NULL, &op),
-				  "round_stochastic");
+				  "round_stochastic", err);
 	}
 	return rc;
 }
 
 int zr_master_put(struct zr_session *s, const struct zr_subgroup *p, const struct zr_masters *m,
-		  int64_t from, int64_t n, float *x)
+		  int64_t from, int64_t n, float *x, struct zr_error *err)
 {
 	struct zr_masters k = part(s->setup, p, m, from);
 	int32_t kept = zr_unit_master(s->setup, p->unit);
 	int rc = 0;
 	if (kept == ZR_MASTER_NONE)
-		return round_segments(s, p, &k, from, n, x);
+		return round_segments(s, p, &k, from, n, x, err);
 	if (kept == ZR_MASTER_FP32)
-		rc = zr_copy(s, k.master, x, (uint64_t)(n * ZR_BLOCK) * sizeof *x);
-	return rc || !k.lowp ? rc : zr_master_convert(s, p, &k, n, x, 1);
+		rc = zr_copy(s, k.master, x, (uint64_t)(n * ZR_BLOCK) * sizeof *x, err);
+	return rc || !k.lowp ? rc : zr_master_convert(s, p, &k, n, x, 1, err);
 }
 
 uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first, int64_t n, struct zr_seg *out)

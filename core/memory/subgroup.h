@@ -49,13 +49,13 @@ int32_t zr_unit_rem_bits(const struct zr_setup *s, int32_t unit);
 /* Blocks [from, from + n) of the sub-group as fp32 in x, which the same operations reach. put keeps
  * what is at x and makes the compute copy, rounded stochastically where that is all there is. */
 int zr_master_get(struct zr_session *s, const struct zr_subgroup *p, const struct zr_masters *m,
-		  int64_t from, int64_t n, float *x);
+		  int64_t from, int64_t n, float *x, struct zr_error *err);
 int zr_master_put(struct zr_session *s, const struct zr_subgroup *p, const struct zr_masters *m,
-		  int64_t from, int64_t n, float *x);
+		  int64_t from, int64_t n, float *x, struct zr_error *err);
 
 /* n blocks of masters in x and what is kept of them: from there or, back, rounded to the nearest. */
 int zr_master_convert(struct zr_session *s, const struct zr_subgroup *p, const struct zr_masters *m,
-		      int64_t n, float *x, int back);
+		      int64_t n, float *x, int back, struct zr_error *err);
 
 /* Of a sub-group, counted from its first block, what this rank counts in sums over parameters:
  * others may hold it, too. 0: nothing. */

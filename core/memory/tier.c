@@ -11,9 +11,9 @@ static struct zr_offload *store_of(const struct zr_session *s, int32_t region)
 	return &s->setup->offload[s->setup->plan.region[region].store - ZR_STORE_OPTIMIZER];
 }
 
-static int failed(const struct zr_session *s, int32_t region, int rc, const char *doing)
+static int failed(const struct zr_session *s, int32_t region, int rc, const char *doing, struct zr_error *err)
 {
-	return zr_instance_failed(&store_of(s, region)->it, rc, doing, s->err);
+	return zr_instance_failed(&store_of(s, region)->it, rc, doing, err);
 }
 
 /* Memory that requests will use: prepared once where the store can. */
@@ -113,15 +113,15 @@ void zr_tier_close(struct zr_session *s)
 	}
 }
 
-int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes)
+int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
-	int rc = ZR_ASK(&p->device, device, copy, s->err, NULL, to, from, bytes);
-	return rc ? rc : ZR_ASK(&p->device, device, sync, s->err, NULL);
+	int rc = ZR_ASK(&p->device, device, copy, err, NULL, to, from, bytes);
+	return rc ? rc : ZR_ASK(&p->device, device, sync, err, NULL);
 }
 
 int zr_request(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t bytes, int write,
-	       uint64_t *ticket)
+	       uint64_t *ticket, struct zr_error *err)
 {
 	const struct zr_offload *o = store_of(s, spot.region);
 	const struct zr_offload_v1 *v = o->it.vtbl;
@@ -129,12 +129,12 @@ int zr_request(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t
 	*ticket = 0;
 	int rc = write ? v->write(o->it.inst, object, spot.at, memory, bytes, ticket) :
 			 v->read(o->it.inst, object, spot.at, memory, bytes, ticket);
-	return rc == ZR_EAGAIN ? rc : failed(s, spot.region, rc, write ? "write" : "read");
+	return rc == ZR_EAGAIN ? rc : failed(s, spot.region, rc, write ? "write" : "read", err);
 }
 
-int zr_requested(struct zr_session *s, int32_t region, uint64_t ticket)
+int zr_requested(struct zr_session *s, int32_t region, uint64_t ticket, struct zr_error *err)
 {
 	const struct zr_offload *o = store_of(s, region);
 	const struct zr_offload_v1 *v = o->it.vtbl;
-	return ticket ? failed(s, region, v->wait(o->it.inst, ticket), "wait") : 0;
+	return ticket ? failed(s, region, v->wait(o->it.inst, ticket), "wait", err) : 0;
 }

@@ -20,9 +20,9 @@ static inline int zr_addressed(const struct zr_session *s, int32_t region)
 /* Asks a store to bring bytes from its object to memory in an arena that the host may address, or,
  * write, back; zr_requested waits for it. */
 int zr_request(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t bytes, int write,
-	       uint64_t *ticket);
-int zr_requested(struct zr_session *s, int32_t region, uint64_t ticket);
+	       uint64_t *ticket, struct zr_error *err);
+int zr_requested(struct zr_session *s, int32_t region, uint64_t ticket, struct zr_error *err);
 
-int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes); /* between host and device, done on return */
+int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes, struct zr_error *err); /* between host and device, done on return */
 
 #endif

@@ -42,11 +42,11 @@ static int call_partial(struct zr_session *s, const struct zr_opt_data *d, struc
 	uint32_t n = zr_optimizer_calls(o)->n_partial;
 	uint64_t bytes = step->n_seg * n * sizeof *out;
 	memset(out, 0, (size_t)bytes);
-	int rc = d->sums == out ? 0 : zr_copy(s, d->sums, out, bytes);
+	int rc = d->sums == out ? 0 : zr_copy(s, d->sums, out, bytes, d->err);
 	if (!rc && (rc = zr_optimizer_calls(o)->partial(o->it.inst, step, d->sums)))
-		return zr_user_failed(s, &o->it, rc, "partial");
+		return zr_user_failed(s, &o->it, rc, "partial", d->err);
 	if (!rc && d->sums != out)
-		rc = zr_copy(s, out, d->sums, bytes);
+		rc = zr_copy(s, out, d->sums, bytes, d->err);
 	for (uint64_t i = 0; !rc && i < step->n_seg; i++)
 		for (uint32_t k = 0; k < n; k++)
 			zr_exact_add(&sums[(uint32_t)ZR_SEG(step, i)->param * p->width + k], out[i * n + k]);
@@ -61,7 +61,7 @@ static int add_blocks(struct zr_session *s, const struct zr_opt_data *d, int64_t
 	uint64_t count = 0;
 	int rc = 0;
 	if (d->chunk)
-		rc = zr_master_get(s, p, &d->kept, at, n, d->chunk);
+		rc = zr_master_get(s, p, &d->kept, at, n, d->chunk, d->err);
 	else
 		b.master = d->kept.master + at * ZR_BLOCK * 4;
 	for (int64_t i = 0; i < n; i++) {
@@ -90,5 +90,5 @@ int zr_partial_totals(struct zr_session *s, const struct zr_opt_data *d, struct 
 		for (uint32_t k = 0; k < n; k++)
 			out[i * n + k] = totals[(uint32_t)ZR_SEG(step, i)->param * p->width + k];
 	step->partials = n ? d->sums : NULL;
-	return n && d->sums != out ? zr_copy(s, d->sums, out, step->n_seg * n * sizeof *out) : 0;
+	return n && d->sums != out ? zr_copy(s, d->sums, out, step->n_seg * n * sizeof *out, d->err) : 0;
 }

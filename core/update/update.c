@@ -14,7 +14,7 @@ static int call_step(struct zr_session *s, const struct zr_opt_data *d, struct z
 	struct zr_optimizer *o = &s->setup->optimizer[d->subgroup->optimizer];
 	int rc = zr_partial_totals(s, d, step);
 	rc = rc ? rc : zr_optimizer_calls(o)->step(o->it.inst, step);
-	return zr_user_failed(s, &o->it, rc, "step");
+	return zr_user_failed(s, &o->it, rc, "step", d->err);
 }
 
 /* Masters that are kept in another format are made, updated and taken apart while they are in
@@ -32,9 +32,9 @@ int zr_step_subgroup(struct zr_session *s, const struct zr_opt_data *d)
 		int64_t n = p->n - at < step ? p->n - at : step;
 		uint64_t segments = zr_cut_segments(s, p->unit, p->first + at, n, s->seg);
 		struct zr_opt_blocks b = { d, at, n, chunk ? (char *)chunk : split ? NULL : k->master, chunk || plain ? NULL : k->lowp };
-		rc = chunk ? zr_master_get(s, p, k, at, n, chunk) : 0;
+		rc = chunk ? zr_master_get(s, p, k, at, n, chunk, d->err) : 0;
 		rc = rc ? rc : zr_opt_each_group(s, &b, segments, call_step);
-		rc = rc || !chunk ? rc : zr_master_put(s, p, k, at, n, chunk);
+		rc = rc || !chunk ? rc : zr_master_put(s, p, k, at, n, chunk, d->err);
 	}
-	return rc || d->chunk || !plain || !k->lowp ? rc : zr_copy(s, k->lowp, k->master, (uint64_t)(p->n * ZR_BLOCK * 4));
+	return rc || d->chunk || !plain || !k->lowp ? rc : zr_copy(s, k->lowp, k->master, (uint64_t)(p->n * ZR_BLOCK * 4), d->err);
 }

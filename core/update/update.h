@@ -17,6 +17,7 @@ struct zr_opt_data {
 	const struct zr_scalars *scalars; /* NULL: those of the session */
 	double *sums;    /* over parameters, of one call; NULL: none */
 	char *const *state; /* of the sub-group's optimizer */
+	struct zr_error *err; /* says why it failed */
 };
 
 /* Blocks [from, from + n) of a sub-group, with their master in fp32, NULL: as it is kept, and,
@@ -47,6 +48,6 @@ int zr_partial_totals(struct zr_session *s, const struct zr_opt_data *d, struct 
 uint32_t zr_whole_kinds(const struct zr_setup *s, int32_t optimizer, int back);
 uint64_t zr_whole_kind_bytes(const struct zr_setup *s, int32_t optimizer, uint32_t kind);
 uint64_t zr_whole_kind_at(const struct zr_setup *s, int32_t optimizer, int64_t blocks, uint32_t kind);
-int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step, char *matrix, char *work);
+int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step, char *matrix, char *work, struct zr_error *err);
 
 #endif

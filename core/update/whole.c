@@ -45,7 +45,7 @@ void zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk)
 }
 
 int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step, char *matrix,
-		  char *work)
+		  char *work, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_place *t = &p->layout.tensor[tensor];
@@ -66,7 +66,7 @@ int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step
 	step->work = work;
 	step->work_bytes = p->plan.whole.work_bytes;
 	int rc = zr_optimizer_calls(o)->step_whole(o->it.inst, step);
-	return zr_user_failed(s, &o->it, rc, "step_whole");
+	return zr_user_failed(s, &o->it, rc, "step_whole", err);
 }
 
 uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t)

@@ -79,12 +79,12 @@ int zr_ckpt_share(struct zr_session *s, const struct zr_ckpt_word *mine, struct 
 void zr_ckpt_say(struct zr_ckpt_word *w, const struct zr_error *e); /* code and text of a failure */
 
 /* entry_data.c: blocks [from, from + n) of an entry as they are in the file: returns where, which may be `out` (room for
- * n blocks of fp32). work: room for as much again, for data that only requests reach. */
-const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *out, void *work, int *rc);
+ * n blocks of fp32); NULL: it failed. work: room for as much again, for data that only requests reach. */
+const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *out, void *work, struct zr_error *err);
 /* The other way round, with padding, zero. */
-int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *data);
-/* So many bytes in any region, as the host reads them: in place, or fetched to buf. */
-const void *zr_spot_get(struct zr_session *s, struct zr_spot spot, uint64_t bytes, void *buf, int *rc);
+int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *data, struct zr_error *err);
+/* So many bytes in any region, as the host reads them: in place, or fetched to buf; NULL: it failed. */
+const void *zr_spot_get(struct zr_session *s, struct zr_spot spot, uint64_t bytes, void *buf, struct zr_error *err);
 int zr_entries_visible(const struct zr_session *s); /* all has an address that the host can read */
 uint64_t zr_entry_offset(const struct zr_session *s, const struct zr_ckpt_entry *e, int64_t blocks); /* bytes of so many of its blocks */
 

@@ -58,19 +58,18 @@ uint64_t zr_entry_offset(const struct zr_session *s, const struct zr_ckpt_entry 
 	return bytes < e->bytes ? bytes : e->bytes;
 }
 
-const void *zr_spot_get(struct zr_session *s, struct zr_spot spot, uint64_t bytes, void *buf, int *rc)
+const void *zr_spot_get(struct zr_session *s, struct zr_spot spot, uint64_t bytes, void *buf, struct zr_error *err)
 {
 	if (visible(s, spot.region))
 		return zr_at(s, spot);
-	*rc = zr_pass(s, spot, buf, bytes, 0);
-	return buf;
+	return zr_pass(s, spot, buf, bytes, 0, err) ? NULL : buf;
 }
 
 /* One kind of a sub-group's data. */
-static const void *raw(struct zr_session *s, const struct zr_subgroup *p, int d, void *buf, int *rc)
+static const void *raw(struct zr_session *s, const struct zr_subgroup *p, int d, void *buf, struct zr_error *err)
 {
 	return zr_spot_get(s, zr_datum_spot(s->setup, p, d), (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d),
-			   buf, rc);
+			   buf, err);
 }
 
 /* As struct zr_op_master says. Not the device's operation: that may run on the training thread only. */
@@ -82,42 +81,44 @@ static void join(const uint16_t *lowp, const void *rem, int32_t bits, int64_t n,
 	}
 }
 
-const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *out, void *work, int *rc)
+const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *out, void *work, struct zr_error *err)
 {
 	struct zr_subgroup p = subgroup_of(s, e, from, n);
 	int32_t kept = zr_unit_master(s->setup, p.unit), type = zr_unit_dtype(s->setup, p.unit);
-	*rc = 0;
 	if (e->state >= 0 || kept == ZR_MASTER_FP32)
-		return raw(s, &p, datum_of(s, e), out, rc);
+		return raw(s, &p, datum_of(s, e), out, err);
 	if (type == ZR_F32) /* frozen: there is only the copy */
-		return raw(s, &p, ZR_D_LOWP, out, rc);
-	const uint16_t *lowp = raw(s, &p, ZR_D_LOWP, work, rc);
-	const void *rem = *rc || kept == ZR_MASTER_NONE ? NULL : raw(s, &p, ZR_D_MASTER, (uint16_t *)work + n * ZR_BLOCK, rc);
-	if (!*rc && type == ZR_F16)
+		return raw(s, &p, ZR_D_LOWP, out, err);
+	const uint16_t *lowp = raw(s, &p, ZR_D_LOWP, work, err);
+	const int whole = kept == ZR_MASTER_NONE;
+	const void *rem = !lowp || whole ? NULL : raw(s, &p, ZR_D_MASTER, (uint16_t *)work + n * ZR_BLOCK, err);
+	if (!lowp || (!rem && !whole))
+		return NULL;
+	if (type == ZR_F16)
 		zr_widen_f16(lowp, n * ZR_BLOCK, out);
-	else if (!*rc)
+	else
 		join(lowp, rem, zr_unit_rem_bits(s->setup, p.unit), n * ZR_BLOCK, out);
 	return out;
 }
 
 /* In chunks, where there is another format to pass through. */
-static int put_masters(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, float *x)
+static int put_masters(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, float *x, struct zr_error *err)
 {
 	int32_t unit = s->setup->layout.tensor[e->tensor].unit;
 	int64_t step = zr_unit_dtype(s->setup, unit) == ZR_F32 ? n : ZR_CHUNK;
 	uint16_t *work = malloc(ZR_CHUNK * ZR_BLOCK * sizeof *x);
-	int rc = work ? 0 : zr_err(s->err, ZR_ENOMEM, "out of memory for a chunk of weights");
+	int rc = work ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for a chunk of weights");
 	for (int64_t at = 0; !rc && at < n; at += step) {
 		struct zr_subgroup p = subgroup_of(s, e, from + at, n - at < step ? n - at : step);
-		rc = zr_master_in(s, &p, x + at * ZR_BLOCK, work);
+		rc = zr_master_in(s, &p, x + at * ZR_BLOCK, work, err);
 	}
 	free(work);
 	return rc;
 }
 
-int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *data)
+int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *data, struct zr_error *err)
 {
 	struct zr_subgroup p = subgroup_of(s, e, from, n);
-	return e->state < 0 ? put_masters(s, e, from, n, data) :
-			      zr_datum_pass(s, &p, datum_of(s, e), data, 1);
+	return e->state < 0 ? put_masters(s, e, from, n, data, err) :
+			      zr_datum_pass(s, &p, datum_of(s, e), data, 1, err);
 }

@@ -33,10 +33,9 @@ int zr_ckpt_share(struct zr_session *s, const struct zr_ckpt_word *mine, struct 
 				.tag = { .step = s->step + 1, .op = -1, .unit = -1 } };
 	zr_ticket ticket;
 	int alone = s->setup->process.world == 1;
-	s->err = err;
 	*words = *mine;
-	int rc = alone ? 0 : zr_post(s, &o, 0, &ticket);
-	rc = rc || alone ? rc : zr_complete(s, ticket);
+	int rc = alone ? 0 : zr_post(s, &o, 0, &ticket, err);
+	rc = rc || alone ? rc : zr_complete(s, ticket, err);
 	*bad = NULL;
 	for (int32_t r = s->setup->process.world - 1; !rc && r >= 0; r--)
 		if (words[r].code)
@@ -95,7 +94,7 @@ static int convert_entry(struct load *l, const struct zr_ckpt_entry *e, int64_t 
 						 st->dtype == ZR_U8 ? 0 : st->dtype, ZR_MEM_HOST };
 		now[e->state] = (struct zr_buf){ to, (uint64_t)(n * ZR_BLOCK), is->dtype, ZR_MEM_HOST };
 		rc = zr_instance_failed(&o->it, v->upgrade(o->it.inst, was->state_version, old, o->n_states, now), "upgrade", err);
-		rc = rc ? rc : zr_entry_put(l->s, e, at, n, to);
+		rc = rc ? rc : zr_entry_put(l->s, e, at, n, to, err);
 	}
 	free(to);
 	return rc;
@@ -110,11 +109,10 @@ static int place_entry(void *arg, const struct zr_ckpt_entry *e, void *data, str
 		return 0;
 	}
 	held_of(l, e, &lo, &hi);
-	l->s->err = err;
 	if (e->state >= 0 && is_other(&l->here.optimizer[l->here.optimizer_of[e->tensor]],
 				      &l->saved.optimizer[l->saved.optimizer_of[e->tensor]], e->state))
 		return convert_entry(l, e, lo, hi, data, err);
-	return zr_entry_put(l->s, e, lo, hi - lo, (char *)data + zr_entry_offset(l->s, e, lo));
+	return zr_entry_put(l->s, e, lo, hi - lo, (char *)data + zr_entry_offset(l->s, e, lo), err);
 }
 
 /* Leaves the entries of which this rank holds something; the losses are everyone's. Returns their number. */

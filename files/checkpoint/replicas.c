@@ -39,7 +39,7 @@ static int32_t twin(const struct zr_ckpt_word *words, int32_t r, int32_t group)
 }
 
 /* The tensor's blocks [at, at + n): its master, or the compute copy. */
-static int add(const struct hashing *h, int32_t tensor, int copy, int64_t at, int64_t n)
+static int add(const struct hashing *h, int32_t tensor, int copy, int64_t at, int64_t n, struct zr_error *err)
 {
 	struct zr_session *s = h->s;
 	const struct zr_setup *p = s->setup;
@@ -48,16 +48,15 @@ static int add(const struct hashing *h, int32_t tensor, int copy, int64_t at, in
 	uint64_t block = copy ? zr_unit_block(p, t->unit) : ZR_BLOCK * 4;
 	struct zr_spot spot = p->plan.unit[t->unit].param;
 	struct zr_share share = zr_unit_share(p, t->unit, p->groups[t->unit].param, p->process.rank);
-	int rc = 0;
 	spot.at += (uint64_t)(t->offset / ZR_BLOCK + at - share.first) * block;
-	const void *data = copy ? zr_spot_get(s, spot, (uint64_t)n * block, h->chunk, &rc) :
-				  zr_entry_get(s, &e, at, n, h->chunk, h->chunk + CHUNK * ZR_BLOCK * 4, &rc);
-	if (!rc)
+	const void *data = copy ? zr_spot_get(s, spot, (uint64_t)n * block, h->chunk, err) :
+				  zr_entry_get(s, &e, at, n, h->chunk, h->chunk + CHUNK * ZR_BLOCK * 4, err);
+	if (data)
 		XXH3_64bits_update(h->hash, data, (uint64_t)n * block);
-	return rc;
+	return data ? 0 : err->code;
 }
 
-static int hash_tensor(const struct hashing *h, int32_t tensor, int copy)
+static int hash_tensor(const struct hashing *h, int32_t tensor, int copy, struct zr_error *err)
 {
 	const struct zr_setup *p = h->s->setup;
 	const struct zr_place *t = &p->layout.tensor[tensor];
@@ -70,7 +69,7 @@ static int hash_tensor(const struct hashing *h, int32_t tensor, int copy)
 	XXH3_64bits_reset(h->hash);
 	zr_intersect(0, t->blocks, &at, &end);
 	for (; !rc && at < end; at += CHUNK)
-		rc = add(h, tensor, copy, at, end - at < CHUNK ? end - at : CHUNK);
+		rc = add(h, tensor, copy, at, end - at < CHUNK ? end - at : CHUNK, err);
 	h->of[2 * tensor + copy] = XXH3_64bits_digest(h->hash);
 	return rc;
 }
@@ -112,11 +111,10 @@ int zr_replicas_compare(struct zr_session *s, struct zr_ckpt_word *words, const 
 		return 0;
 	struct hashing h = { s, XXH3_createState(), malloc(2 * CHUNK * ZR_BLOCK * 4),
 			     calloc(2 * (size_t)tensors + PART, 8) };
-	s->err = &why;
 	if (!h.hash || !h.chunk || !h.of)
 		no = zr_err(&why, ZR_ENOMEM, "out of memory for hashes of what all ranks have");
 	for (int32_t i = 0; !no && i < 2 * tensors; i++)
-		no = hash_tensor(&h, i / 2, i % 2);
+		no = hash_tensor(&h, i / 2, i % 2, &why);
 	if (no)
 		zr_ckpt_say(&mine, &why);
 	int rc = compare(&h, &mine, words, bad, err);

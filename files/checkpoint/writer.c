@@ -90,17 +90,16 @@ typedef int sink(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, uint64
 /* Hands an entry's bytes to fn, from its start to its end. chunk, work: room for CHUNK blocks of fp32. */
 static int each_chunk(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, char *chunk, char *work, sink *fn, void *arg)
 {
-	int no = 0, rc = 0;
+	int no = 0;
 	if (e->tensor < 0)
 		return fn(w, e, 0, w->losses, e->bytes, arg);
-	for (int64_t at = 0; !no && !rc && at < e->blocks; at += CHUNK) {
+	for (int64_t at = 0; !no && at < e->blocks; at += CHUNK) {
 		int64_t n = e->blocks - at < CHUNK ? e->blocks - at : CHUNK;
 		uint64_t from = zr_entry_offset(w->s, e, at), to = zr_entry_offset(w->s, e, at + n);
-		const void *data = zr_entry_get(w->s, e, at, n, chunk, work, &rc);
-		if (!rc)
-			no = fn(w, e, from, data, to - from, arg);
+		const void *data = zr_entry_get(w->s, e, at, n, chunk, work, &w->tier);
+		no = data ? fn(w, e, from, data, to - from, arg) : EIO;
 	}
-	return rc ? EIO : no;
+	return no;
 }
 
 static int to_file(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, uint64_t at, const void *data, uint64_t n, void *arg)
@@ -203,8 +202,6 @@ void zr_writer_run(struct zr_ckpt_writer *w)
 	XXH3_state_t *hash = XXH3_createState();
 	if (!hash)
 		w->failed = ENOMEM;
-	if (!zr_entries_visible(w->s)) /* so this is the training thread */
-		w->s->err = &w->tier;
 	write_entries(w, hash);
 	end_data(w);
 	if (!w->failed)

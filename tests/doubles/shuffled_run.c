@@ -13,6 +13,7 @@
 struct shuffle {
 	struct zr_session *s;
 	const struct zr_lowered *p;
+	struct zr_error *err;
 	int32_t *left;              /* [n] dependencies that are not over */
 	int32_t *next, *first;      /* successors: next[first[i] .. first[i + 1]) */
 	int32_t *queue[ZR_QUEUES];  /* [n] instructions of each queue, in order */
@@ -74,7 +75,7 @@ static int begin(struct shuffle *h, int32_t i)
 {
 	int store = store_of(h, i);
 	if (h->p->instr[i].queue < ZR_Q_IN_ORDER) {
-		int rc = zr_begin(h->s, h->p, i);
+		int rc = zr_begin(h->s, h->p, i, h->err);
 		over(h, i);
 		return rc;
 	}
@@ -83,7 +84,7 @@ static int begin(struct shuffle *h, int32_t i)
 	if (h->late[i])
 		return 0;
 	h->requests[store < 0 ? 0 : store] += store >= 0;
-	return zr_begin(h->s, h->p, i);
+	return zr_begin(h->s, h->p, i, h->err);
 }
 
 static int end(struct shuffle *h, int32_t k)
@@ -93,9 +94,9 @@ static int end(struct shuffle *h, int32_t k)
 	h->going[k] = h->going[--h->n_going];
 	if (!h->late[i])
 		h->requests[store < 0 ? 0 : store] -= store >= 0;
-	int rc = h->late[i] ? zr_begin(h->s, h->p, i) : 0;
+	int rc = h->late[i] ? zr_begin(h->s, h->p, i, h->err) : 0;
 	if (!rc)
-		rc = zr_end(h->s, h->p, i);
+		rc = zr_end(h->s, h->p, i, h->err);
 	over(h, i);
 	return rc;
 }
@@ -159,7 +160,7 @@ static void *table(size_t n, size_t size)
 
 int zr_run(struct zr_session *s, int32_t id, struct zr_error *err)
 {
-	struct shuffle h = { .s = s, .p = &s->setup->lowered[id] };
+	struct shuffle h = { .s = s, .p = &s->setup->lowered[id], .err = err };
 	size_t n = (size_t)h.p->n + 1;
 	int rc = 0;
 	if (!drawn)
@@ -172,7 +173,6 @@ int zr_run(struct zr_session *s, int32_t id, struct zr_error *err)
 	h.late = table(n, 1);
 	for (int q = 0; q < ZR_QUEUES; q++)
 		h.queue[q] = table(n, sizeof *h.queue[q]);
-	s->err = err;
 	s->running = h.p;
 	prepare(&h);
 	while (!rc && h.over < h.p->n)
