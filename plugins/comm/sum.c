@@ -146,11 +146,13 @@ static void stream_sum(int32_t dtype, char *to, const char *const *from, int32_t
 void zl_sum(int32_t dtype, char *const *to, int32_t n_to, const char *const *from, int32_t ranks,
 	    uint64_t bytes, int stream)
 {
+	const uint64_t element = dtype == ZR_F32 ? 4 : 8;
 	_Alignas(64) char acc[CHUNK];
 	struct sum s = { .to = acc, .from = from, .ranks = ranks, .pages = CHUNK / PAGE };
 	for (int32_t k = 0; stream && k < n_to; k++)
 		stream = !is_source(to[k], from, ranks);
-	if (stream && n_to == 1 && bytes >= LEAST) {
+	/* an element across two lines would be cut where the first line ends */
+	if (stream && n_to == 1 && bytes >= LEAST && to_line(to[0]) % element == 0) {
 		stream_sum(dtype, to[0], from, ranks, bytes);
 		return;
 	}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # plugins/comm: ranks as threads and as processes.
-comm_tests = %D%/t_comm %D%/t_comm_fail %D%/t_comm_view
+comm_tests = %D%/t_comm %D%/t_comm_fail %D%/t_comm_view %D%/t_sum
 check_PROGRAMS += $(comm_tests)
 TESTS += $(comm_tests)
 
@@ -18,6 +18,10 @@ comm_fixture = %D%/comm_fixture.c %D%/comm_fixture.h
 %C%_t_comm_view_SOURCES = %D%/t_comm_view.c $(comm_fixture)
 %C%_t_comm_view_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_comm_view_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)
+
+%C%_t_sum_SOURCES = %D%/t_sum.c plugins/comm/sum.c plugins/comm/sum.h
+%C%_t_sum_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_sum_LDADD = $(CMOCKA_LIBS)
 
 # One rank of comm/mpi, for system/mpi.sh.
 if HAVE_MPI
