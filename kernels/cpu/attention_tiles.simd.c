@@ -247,7 +247,8 @@ static void forward_finish(const struct tiles *x, int64_t q0, int64_t skip, int6
 		const vf sum = vload_f32_n(sums, (int)(i - at) + 1);
 		const __m256 low = _mm512_cvtpd_ps(vlogd(vdlow(sum))),
 			     high = _mm512_cvtpd_ps(vlogd(vdhigh(sum)));
-		const vf ln = _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
+		vf ln = _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
+		ln = vselect_less(sum, vset(INFINITY), ln, sum); /* a NaN stays */
 		vstore_f32(w->max + at, vload_f32(w->max + at) * vset(x->unit) + ln);
 		vstore_f32(sums, vset(1) / sum);
 		for (int64_t r = most(at, skip); r <= i; r++) {

@@ -137,7 +137,8 @@ ZR_INLINE zr_real zr_cos(float a) { return (float)zr_cos_turn(zr_turn(a)); }
 ZR_INLINE zr_real zr_sin(float a) { return (float)zr_cos_turn(zr_turn(a) - 0x40000000u); }
 ZR_INLINE zr_real zr_exp(zr_real x) { return zr_expf(x); }
 ZR_INLINE zr_real zr_tanh(zr_real x) { return zr_tanhf(x); }
-ZR_INLINE zr_real zr_ln(zr_real x) { return (float)zr_logd(x); } /* positive normal x */
+/* of a positive normal number; a NaN stays */
+ZR_INLINE zr_real zr_ln(zr_real x) { return x == x ? (float)zr_logd(x) : x; }
 ZR_INLINE zr_real zr_sqrt(zr_real x) { return sqrtf(x); }
 ZR_INLINE zr_real zr_fma(zr_real a, zr_real b, zr_real c) { return fmaf(a, b, c); }
 #endif
