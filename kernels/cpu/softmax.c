@@ -53,7 +53,7 @@ void ZR_SCALAR(softmax_sums)(zr_real *x, int64_t n, int add, zr_real *stats)
 	for (int64_t j = 1; j < n; j++)
 		max = x[j] > max || x[j] != x[j] ? x[j] : max;
 	for (int64_t j = 0; j < n; j++)
-		sum += zr_exp(x[j] - max);
+		sum += zr_exp(x[j] - zr_softmax_base(max));
 	zr_softmax_join(stats, add, max, sum);
 }
 

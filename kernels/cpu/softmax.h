@@ -8,6 +8,13 @@
 
 #include "scalar.h"
 
+/* What the exponentials of a block are relative to: its maximum, or 0 where that is -infinity: they
+ * are 0 then. */
+static inline zr_real zr_softmax_base(zr_real max)
+{
+	return max == -INFINITY ? 0 : max;
+}
+
 /* stats = those of a block, max and sum; with `add` together with those of the blocks before. */
 static inline void zr_softmax_join(zr_real *stats, int add, zr_real max, zr_real sum)
 {

@@ -79,7 +79,7 @@ float ZR_SIMD(softmax_loss)(float *x, int64_t vocabulary, int32_t target, int ba
 void ZR_SIMD(softmax_sums)(float *x, int64_t n, int add, float *stats)
 {
 	const float max = row_max(x, n);
-	zr_softmax_join(stats, add, max, row_exp(x, n, max, 0));
+	zr_softmax_join(stats, add, max, row_exp(x, n, zr_softmax_base(max), 0));
 }
 
 void ZR_SIMD(softmax_part)(float *x, int64_t n, int64_t target, float scale, const float *stats)
