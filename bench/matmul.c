@@ -9,6 +9,7 @@
  *
  *   bench/matmul [workers [isa [milliseconds per shape [part of a shape's name [library]]]]]
  */
+#include "cmd/bench/multiply.h"
 #include "tests/lib/testhost.h"
 
 #include <zeroth/device.h>
@@ -19,9 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
 
 #define TURNS 401
 
@@ -250,88 +248,19 @@ static double run_peer(sgemm_fn sgemm, const struct zr_op_matmul *o, int times)
 
 /* ---- the limit: multiply-adds of registers -------------------------------------- */
 
-#define ROUNDS 1000000 /* a few milliseconds */
-static volatile float sink;
+#define ROUNDS 300000 /* a millisecond, of tiles some */
 
-typedef double limit_fn(void); /* does operations on one thread; how many */
-
-#ifdef __x86_64__
-#define EACH(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) \
-	DO(12) DO(13) DO(14) DO(15) DO(16) DO(17) DO(18) DO(19)
-#define KEEP(k) __asm__ volatile("" : "+v"(s##k));
-#define FP32(k) s##k = _mm512_fmadd_ps(x, x, s##k);
-#define BF16(k) s##k = _mm512_dpbf16_ps(s##k, (__m512bh)_mm512_castps_si512(x), \
-					(__m512bh)_mm512_castps_si512(x));
-#define LIMIT(name, features, DO, each) \
-	__attribute__((target(features))) static double name(void) \
-	{ \
-		__m512 x = _mm512_set1_ps(1), s0 = x, s1 = x, s2 = x, s3 = x, s4 = x, s5 = x, \
-		       s6 = x, s7 = x, s8 = x, s9 = x, s10 = x, s11 = x, s12 = x, s13 = x, \
-		       s14 = x, s15 = x, s16 = x, s17 = x, s18 = x, s19 = x; \
-		__asm__ volatile("" : "+v"(x)); \
-		for (int i = 0; i < ROUNDS; i++) { \
-			EACH(DO) \
-			EACH(KEEP) \
-		} \
-		sink = _mm_cvtss_f32(_mm512_castps512_ps128(s0)); \
-		return (double)(each) * ROUNDS * 20; \
-	}
-LIMIT(limit_fp32, "avx512f", FP32, 32)
-LIMIT(limit_bf16, "avx512f,avx512bf16", BF16, 64)
-
-#if __has_include(<amxbf16intrin.h>)
-__attribute__((target("amx-tile,amx-bf16"))) static double limit_tiles(void)
+/* By what the kernels multiply the type with. */
+static zr_multiply_fn *limit_of(int32_t dtype)
 {
-	static const struct {
-		uint8_t palette, start_row, reserved[14];
-		uint16_t bytes[16];
-		uint8_t rows[16];
-	} config = { 1, 0, { 0 }, { 64, 64, 64, 64, 64, 64, 64, 64 },
-		     { 16, 16, 16, 16, 16, 16, 16, 16 } };
-	_tile_loadconfig(&config);
-	_tile_zero(0);
-	_tile_zero(1);
-	_tile_zero(2);
-	_tile_zero(3);
-	_tile_zero(4);
-	_tile_zero(5);
-	_tile_zero(6);
-	_tile_zero(7);
-	for (int i = 0; i < ROUNDS / 10; i++) { /* each 16 x 16 sums of 32 products */
-		_tile_dpbf16ps(0, 4, 6);
-		_tile_dpbf16ps(1, 4, 7);
-		_tile_dpbf16ps(2, 5, 6);
-		_tile_dpbf16ps(3, 5, 7);
-	}
-	_tile_release();
-	return 2.0 * 16 * 16 * 32 * 4 * (ROUNDS / 10);
+	zr_multiply_fn *own = dtype == ZR_BF16 ? zr_multiply_of(1, info.variant) : NULL;
+	return own ? own : zr_multiply_of(0, info.variant);
 }
-#else
-#define limit_tiles NULL
-#endif
-
-/* By what the kernels multiply the type with. NULL: this processor has no such instruction, and the
- * share is not known. */
-static limit_fn *limit_of(int32_t dtype)
-{
-	if (dtype == ZR_BF16 && !strncmp(info.variant, "amx", 3))
-		return limit_tiles;
-	if (dtype == ZR_BF16 && !strncmp(info.variant, "avx512bf16", 10))
-		return limit_bf16;
-	return __builtin_cpu_supports("avx512f") ? limit_fp32 : NULL;
-}
-#else
-static limit_fn *limit_of(int32_t dtype)
-{
-	(void)dtype;
-	return NULL;
-}
-#endif
 
 static void limit_item(void *arg, int64_t item, int32_t worker)
 {
 	(void)worker;
-	((double *)arg)[item] = limit_of((int32_t)((double *)arg)[item])();
+	((double *)arg)[item] = limit_of((int32_t)((double *)arg)[item])(ROUNDS);
 }
 
 /* Operations per second of all workers at once. */
@@ -376,7 +305,7 @@ static void compare(const struct zr_host *h, const struct zr_ops *own, sgemm_fn 
 	do {
 		t[0] = run(own, &op, times) / times;
 		t[1] = peer ? run_peer(peer, &op, times) / times : t[0];
-		rate = limit_of(s->dtype) ? limit_rate(h, s->dtype) : 0;
+		rate = limit_rate(h, s->dtype);
 		limit = rate > limit ? rate : limit;
 		ratio[n++] = t[1] / t[0];
 		best[0] = t[0] < best[0] ? t[0] : best[0];
@@ -384,8 +313,7 @@ static void compare(const struct zr_host *h, const struct zr_ops *own, sgemm_fn 
 	} while (n < TURNS && now() < end);
 	qsort(ratio, (size_t)n, sizeof *ratio, by_value);
 	printf("%-24s %6lld %6lld %6lld  %7.1f  %5.2f", s->name, (long long)s->m, (long long)s->n,
-	       (long long)s->k, flop / best[0] * 1e-9,
-	       limit > 0 ? flop / best[0] / limit : 0);
+	       (long long)s->k, flop / best[0] * 1e-9, flop / best[0] / limit);
 	if (peer)
 		printf(" %7.1f  %5.2f", flop / best[1] * 1e-9, ratio[n / 2]);
 	printf("\n");
