@@ -232,14 +232,6 @@ static void forward_tile(const struct work *w, int64_t q0)
 
 /* ---- scratch --------------------------------------------------------------------- */
 
-/* The next n floats of scratch, counted from NULL to learn its size. */
-static float *carve(char *base, uint64_t *used, int64_t n)
-{
-	float *p = base ? (float *)(base + *used) : NULL;
-	*used += UP((uint64_t)n * sizeof *p, 64);
-	return p;
-}
-
 /* As many as fit half of a cache of 512 KiB: in each direction, several arrays of [tq, D]. */
 static int64_t queries_of_tile(const struct work *w, int backward)
 {
@@ -252,10 +244,7 @@ static uint64_t layout(struct work *w, const struct zr_op_attention *o, char *ba
 	uint64_t used = 0;
 	int64_t panels;
 
-	w->o = o;
-	w->D = o->head_dim;
-	w->window = o->window ? least(o->window, o->length) : o->length;
-	w->Dp = UP(w->D, NR * ZR_W);
+	begin_layout(w, o);
 	w->tq = queries_of_tile(w, backward);
 	w->ldk = w->Dp + LINE;
 	w->lds = backward ? GROUP * PW : PW;

@@ -294,49 +294,39 @@ static void forward_tile(const struct pairs *x, int64_t q0)
 	forward_finish(x, q0, n);
 }
 
-static void *carve(char *base, uint64_t *used, int64_t bytes)
-{
-	void *p = base ? base + *used : NULL;
-	*used += ((uint64_t)bytes + 63) / 64 * 64;
-	return p;
-}
-
 /* Places of a head's work from base on, which may be NULL; returns the bytes. */
 static uint64_t layout(struct pairs *x, const struct zr_op_attention *o, char *base, int backward)
 {
-	const int64_t f = sizeof(float);
 	struct work *w = &x->w;
 	int64_t Dp, tile;
 	uint64_t used = 0;
 
-	w->o = o;
-	w->D = o->head_dim;
-	w->window = o->window ? least(o->window, o->length) : o->length;
-	Dp = w->Dp = UP(w->D, NR * ZR_W);
+	begin_layout(w, o);
+	Dp = w->Dp;
 	w->panel_size = Dp * PW;
 	w->lds = PW;
-	tile = TQ * Dp * f;
+	tile = TQ * Dp;
 	x->unit = o->softcap > 0 ? 1 : o->scale;
-	x->k = carve(base, &used, KEYS * Dp / 2 * f);
-	x->v = carve(base, &used, KEYS * Dp / 2 * f);
-	x->across = carve(base, &used, KEYS * Dp / 2 * f);
-	x->p2 = carve(base, &used, KEYS / 2 * PW * f);
+	x->k = carve(base, &used, KEYS * Dp / 2);
+	x->v = carve(base, &used, KEYS * Dp / 2);
+	x->across = carve(base, &used, KEYS * Dp / 2);
+	x->p2 = carve(base, &used, KEYS / 2 * PW);
 	x->qt = carve(base, &used, tile / 2);
 	x->raw = carve(base, &used, tile / 2);
-	w->p = carve(base, &used, KEYS * PW * f);
-	w->keep = carve(base, &used, KEYS * PW * f);
-	w->words = carve(base, &used, PW * WORDS * f);
-	w->max = carve(base, &used, TQ * f);
-	w->sum = carve(base, &used, TQ * f);
+	w->p = carve(base, &used, KEYS * PW);
+	w->keep = carve(base, &used, KEYS * PW);
+	w->words = carve(base, &used, PW * WORDS);
+	w->max = carve(base, &used, TQ);
+	w->sum = carve(base, &used, TQ);
 	w->rows = carve(base, &used, tile);
 	w->ot = carve(base, &used, tile);
 	if (backward) {
 		x->dot = carve(base, &used, tile / 2);
 		x->q2 = carve(base, &used, tile / 2);
 		x->do2 = carve(base, &used, tile / 2);
-		x->prow = carve(base, &used, KEYS * TQ / 2 * f);
-		x->dsrow = carve(base, &used, KEYS * TQ / 2 * f);
-		w->ds = carve(base, &used, KEYS * PW * f);
+		x->prow = carve(base, &used, KEYS * TQ / 2);
+		x->dsrow = carve(base, &used, KEYS * TQ / 2);
+		w->ds = carve(base, &used, KEYS * PW);
 	}
 	return used;
 }

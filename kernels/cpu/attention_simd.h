@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention_simd.h - the tiles of attention.simd.c and attention_pairs.simd.c: how they are loaded
- * and stored, a panel's mask and dropout, and the sum of parts.
+ * attention_simd.h - what attention in fp32, in pairs and by tile registers share: the work on a
+ * head and its scratch, how rows are loaded and stored, a panel's mask and dropout, the sum of
+ * parts.
  */
 #ifndef ZEROTH_KERNELS_CPU_ATTENTION_SIMD_H
 #define ZEROTH_KERNELS_CPU_ATTENTION_SIMD_H
@@ -62,6 +63,25 @@ static inline int64_t least(int64_t a, int64_t b)
 static inline int64_t most(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
+}
+
+/* ---- scratch --------------------------------------------------------------------- */
+
+/* The next n words of scratch, of 4 bytes; counted from NULL to learn its size. */
+static inline void *carve(char *base, uint64_t *used, int64_t n)
+{
+	void *p = base ? base + *used : NULL;
+	*used += UP((uint64_t)n * sizeof(float), 64);
+	return p;
+}
+
+/* What the operation says of a head. */
+static inline void begin_layout(struct work *w, const struct zr_op_attention *o)
+{
+	w->o = o;
+	w->D = o->head_dim;
+	w->Dp = UP(w->D, NR * ZR_W);
+	w->window = o->window ? least(o->window, o->length) : o->length;
 }
 
 /* ---- load and store -------------------------------------------------------------- */

@@ -24,6 +24,7 @@
 #define BLOCK ZR_TILES_BLOCK
 #define KEPT 512 /* keys that the forward has packed at once */
 #define GROUP 4  /* panels that the backward adds to dK and dV at once */
+_Static_assert(BLOCK == NR * ZR_W, "rows of a head are of whole blocks");
 
 struct tiles {
 	struct work w;    /* of its scratch p, ds, keep, words, max, sum and ot */
@@ -174,57 +175,47 @@ static inline void cap_scores(const struct tiles *x, float *s, int64_t n)
 		vstore_f32(s + i, vset(cap) * vtanh(vload_f32(s + i) * vset(x->w.o->scale / cap)));
 }
 
-static inline void *carve(char *base, uint64_t *used, int64_t bytes)
-{
-	void *p = base ? base + *used : NULL;
-	*used += ((uint64_t)bytes + 63) / 64 * 64;
-	return p;
-}
-
 /* Places of a head's work from base on, which may be NULL; returns the bytes. */
 static inline uint64_t layout(struct tiles *x, const struct zr_op_attention *o, char *base,
 			      int backward)
 {
-	const int64_t f = sizeof(float);
 	struct work *w = &x->w;
 	int64_t Dp, tile;
 	uint64_t used = 0;
 
-	w->o = o;
-	w->D = o->head_dim;
-	w->window = o->window ? least(o->window, o->length) : o->length;
-	Dp = w->Dp = UP(w->D, BLOCK);
+	begin_layout(w, o);
+	Dp = w->Dp;
 	x->half = Dp / 2;
 	x->tq = Dp <= 256 ? 512 : PW;
 	w->lds = PW;
-	tile = x->tq * Dp * f;
+	tile = x->tq * Dp;
 	x->unit = o->softcap > 0 ? 1 : o->scale;
-	x->raw = carve(base, &used, TK * Dp / 2 * f);
-	x->kt = carve(base, &used, (backward ? TK : KEPT) * Dp / 2 * f);
+	x->raw = carve(base, &used, TK * Dp / 2);
+	x->kt = carve(base, &used, (backward ? TK : KEPT) * Dp / 2);
 	x->q = carve(base, &used, tile / 2);
-	w->p = carve(base, &used, 2 * TK * PW * f);
-	x->queue = carve(base, &used, sizeof *x->queue);
-	w->keep = carve(base, &used, TK * PW * f);
-	w->words = carve(base, &used, PW * WORDS * f);
-	w->max = carve(base, &used, x->tq * f);
+	w->p = carve(base, &used, 2 * TK * PW);
+	x->queue = carve(base, &used, sizeof *x->queue / sizeof(float));
+	w->keep = carve(base, &used, TK * PW);
+	w->words = carve(base, &used, PW * WORDS);
+	w->max = carve(base, &used, x->tq);
 	w->ot = carve(base, &used, tile);
 	if (!backward) {
-		x->v2 = carve(base, &used, KEPT * Dp / 2 * f);
-		x->by = carve(base, &used, PW * f);
-		w->sum = carve(base, &used, x->tq * ZR_W * f);
+		x->v2 = carve(base, &used, KEPT * Dp / 2);
+		x->by = carve(base, &used, PW);
+		w->sum = carve(base, &used, x->tq * ZR_W);
 		return used;
 	}
-	x->k = carve(base, &used, TK * Dp / 2 * f);
-	x->v = carve(base, &used, TK * Dp / 2 * f);
+	x->k = carve(base, &used, TK * Dp / 2);
+	x->v = carve(base, &used, TK * Dp / 2);
 	x->qt = carve(base, &used, tile / 2);
 	x->dot = carve(base, &used, tile / 2);
 	x->q2 = carve(base, &used, tile / 2);
 	x->do2 = carve(base, &used, tile / 2);
-	x->prow = carve(base, &used, GROUP * PW * TK * f);
-	x->dsrow = carve(base, &used, GROUP * PW * TK * f);
-	x->ds2 = carve(base, &used, TK * PW * f);
-	w->ds = carve(base, &used, 2 * TK * PW * f);
-	w->sum = carve(base, &used, x->tq * f);
+	x->prow = carve(base, &used, GROUP * PW * TK);
+	x->dsrow = carve(base, &used, GROUP * PW * TK);
+	x->ds2 = carve(base, &used, TK * PW);
+	w->ds = carve(base, &used, 2 * TK * PW);
+	w->sum = carve(base, &used, x->tq);
 	return used;
 }
 
