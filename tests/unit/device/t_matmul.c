@@ -297,17 +297,19 @@ static void i1(const struct dev *unused, const char *variant)
 		{ 256, 300, 768 }, { 70, 2000, 64 }, { 130, 128, 5000 }, { 16, 64, 20000 }, { 255, 300, 300 },
 	};
 	static const uint32_t flags[] = { 0, ZR_MM_TRANS_B | ZR_MM_GELU, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE,
-					  ZR_MM_TRANS_A };
-	struct buf first[5][4];
+					  ZR_MM_TRANS_A, ZR_MM_TRANS_B, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE };
+	static const int32_t in[] = { ZR_F32, ZR_F32, ZR_F16, ZR_F32, ZR_BF16, ZR_BF16 };
+	static const int32_t out[] = { ZR_F32, ZR_BF16, ZR_F32, ZR_BF16, ZR_BF16, ZR_F32 };
+	struct buf first[5][6];
 	int workers, s, f;
 	(void)unused;
 	for (workers = 1; workers <= 3; workers++) {
 		struct dev d;
 		assert_int_equal(dev_open(&d, workers, variant), ZR_OK);
 		for (s = 0; s < 5; s++)
-			for (f = 0; f < 4; f++) {
-				int32_t out = f % 2 ? ZR_BF16 : ZR_F32, in = f == 2 ? ZR_F16 : ZR_F32;
-				struct mm t = mm_new(big[s], flags[f], in, in, out, f != 2);
+			for (f = 0; f < 6; f++) {
+				const int bias = !(flags[f] & ZR_MM_ACCUMULATE);
+				struct mm t = mm_new(big[s], flags[f], in[f], in[f], out[f], bias);
 				assert_int_equal(d.ops->matmul(d.ops, NULL, &t.op), ZR_OK);
 				if (workers == 1)
 					first[s][f] = buf_copy(&t.d);
@@ -319,7 +321,7 @@ static void i1(const struct dev *unused, const char *variant)
 		dev_close(&d);
 	}
 	for (s = 0; s < 5; s++)
-		for (f = 0; f < 4; f++)
+		for (f = 0; f < 6; f++)
 			buf_free(&first[s][f]);
 }
 
