@@ -120,7 +120,7 @@ finish
 is "a signal to one rank before the first step: exit 130" "$code" 130
 ok "a signal to one rank before the first step: no run directory is left" test ! -e r
 HOLD_MORTAL=1 train create -n 2
-until [ -e held.1 ]; do sleep 0.02; done
+until [ -e held.1 ] || ! kill -0 $run 2>/dev/null; do sleep 0.02; done
 kill -TERM "$(children $run | tail -n 1)"
 finish
 is "a signal to a rank that cannot take it yet: exit 130" "$code" 130
