@@ -399,16 +399,14 @@ static void logits_of_the_whole_batch_never_exist(void **state)
 }
 
 /* I1: threads. */
-static void I1_bits_do_not_depend_on_the_number_of_workers(void **state)
+static void any_workers(const int64_t *shape)
 {
 	struct buf first[3] = { { 0 } };
-	int workers, i;
-	(void)state;
-	for (workers = 1; workers <= 3; workers++) {
+	for (int workers = 1; workers <= 3; workers++) {
 		struct dev d;
 		struct head t;
 		assert_int_equal(dev_open(&d, workers, "auto"), ZR_OK);
-		t = head_new(&d, 200, 40, 3001, ZR_BF16, 1);
+		t = head_new(&d, shape[0], shape[1], shape[2], ZR_BF16, 1);
 		assert_int_equal(head_run(&d, &t), ZR_OK);
 		if (workers == 1) {
 			first[0] = buf_copy(&t.loss);
@@ -421,8 +419,17 @@ static void I1_bits_do_not_depend_on_the_number_of_workers(void **state)
 		head_free(&t);
 		dev_close(&d);
 	}
-	for (i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++)
 		buf_free(&first[i]);
+}
+
+static void I1_bits_do_not_depend_on_the_number_of_workers(void **state)
+{
+	/* with tile registers chunks of rows, and blocks of the vocabulary */
+	static const int64_t shapes[][3] = { { 200, 40, 3001 }, { 1600, 4, 2500 } };
+	(void)state;
+	any_workers(shapes[0]);
+	any_workers(shapes[1]);
 }
 
 /* Rows [at, at + n) of dw alone, into `part` between guards. */
