@@ -16,7 +16,7 @@ static const struct way {
 struct head {
 	struct zr_op_head_loss op;
 	struct buf x, w, loss, dx, dw, stats, right, work;
-	int32_t targets[64];
+	int32_t targets[1600];
 	double sum;
 };
 
@@ -123,6 +123,46 @@ static void loss_gradients_and_the_likeliest_agree_with_pytorch(void **state)
 	on_every_variant(torch);
 }
 
+static void assert_close(const char *variant, const char *way, const struct buf *x, const struct buf *y,
+			 double tolerance)
+{
+	double most = 0, off = 0;
+	for (int64_t i = 0; i < x->n; i++) {
+		const double e = fabs(get(x->p, x->dtype, i) - get(y->p, y->dtype, i));
+		most = fmax(most, fabs(get(y->p, y->dtype, i)));
+		off = e <= off ? off : e;
+	}
+	if (!(off <= tolerance * most))
+		fail_msg("%s, %s: off by %g of %g", variant, way, off, most);
+}
+
+/* So many rows and tokens that tile registers take them in blocks of the vocabulary. */
+static void large(const struct dev *d, const char *variant)
+{
+	const double rounded = rounding_of_logits(variant, ZR_BF16);
+	struct dev scalar;
+	assert_int_equal(dev_open(&scalar, 2, "scalar"), ZR_OK);
+	for (int k = 0; k < 3; k++) {
+		struct head t, want;
+		head_new(&t, d, 1600, 4, 2500, ZR_BF16, &ways[k]);
+		head_new(&want, &scalar, 1600, 4, 2500, ZR_BF16, &ways[k]);
+		assert_int_equal(d->ops->head_loss(d->ops, NULL, &t.op), ZR_OK);
+		assert_int_equal(scalar.ops->head_loss(scalar.ops, NULL, &want.op), ZR_OK);
+		assert_close(variant, ways[k].name, &t.loss, &want.loss, 2e-6);
+		assert_close(variant, ways[k].name, &t.dx, &want.dx, 0x1p-8 + rounded);
+		assert_close(variant, ways[k].name, &t.dw, &want.dw, 5e-6 + rounded);
+		head_free(&t);
+		head_free(&want);
+	}
+	dev_close(&scalar);
+}
+
+static void many_rows_of_many_tokens_agree(void **state)
+{
+	(void)state;
+	on_every_variant(large);
+}
+
 /* What logit_cap makes of the products. */
 static void alone(const struct dev *d, const char *variant)
 {
@@ -216,6 +256,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(loss_gradients_and_the_likeliest_agree_with_pytorch),
+		cmocka_unit_test(many_rows_of_many_tokens_agree),
 		cmocka_unit_test(logits_agree_with_pytorch),
 		cmocka_unit_test(I1_rows_of_dw_have_the_bits_of_all),
 		cmocka_unit_test(I1_bits_do_not_depend_on_the_number_of_workers),
