@@ -319,6 +319,18 @@ static int check_launcher(const struct run *r, struct zr_error *err)
 		       0;
 }
 
+/* A training from the beginning would take the place of a model that no checkpoint has. */
+static int keep_model(const struct run *r, struct zr_error *err)
+{
+	const struct zr_dir_kind has = zr_dir_kind(zr_rundir(r->cfg));
+	return !r->rank0 || (!has.weights && !has.adapters) ? 0 :
+		zr_err(err, ZR_EINVAL,
+		       "run directory %s has the model of a run that ended, and %s no checkpoint to "
+		       "go on from: choose another [run] dir or remove it; [checkpoint] every saves "
+		       "checkpoints",
+		       zr_rundir(r->cfg), r->from);
+}
+
 /* Loads the session from a checkpoint. With `auto` and no checkpoint the training starts at the
  * beginning. */
 static int resume(struct run *r, struct zr_error *err)
@@ -332,10 +344,11 @@ static int resume(struct run *r, struct zr_error *err)
 		return rc;
 	if (strcmp(r->resume, "auto"))
 		return zr_err(err, ZR_EINVAL, "%s: no checkpoint there", r->from);
-	if (r->rank0)
+	rc = keep_model(r, err);
+	if (!rc && r->rank0)
 		zr_logf(ZR_LOG_INFO, "resume",
 			"no checkpoint in %s: training starts from the beginning", r->from);
-	return 0;
+	return rc;
 }
 
 /* Locks the directories that this run writes to. make: makes them; otherwise skips those that do

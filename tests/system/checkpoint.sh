@@ -80,6 +80,13 @@ is "nothing is left to do: the same digest" "$(digest four)" "$(digest one)"
 train five --resume auto -o train.steps=6
 is "--resume auto without a checkpoint trains from the beginning" "$(digest five)" "$(digest whole)"
 like "I7: and says so" "$(cat five.err)" '^zeroth: resume: no checkpoint in five/checkpoints: training starts from the beginning$'
+rm -r five/checkpoints
+before=$(cksum five/*)
+train five --resume auto -o train.steps=7
+is "but not over the model of a run that ended: exit 2" "$?" 2
+like "I7: and says so" "$(cat five.err)" \
+	'^zeroth: run directory five has the model of a run that ended, and five/checkpoints no checkpoint to go on from: choose another'
+is "the run is what it was" "$(cksum five/*)" "$before"
 
 # ---- refused by name ----
 refused() { # refused NAME TEXT OPTION...
