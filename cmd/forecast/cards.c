@@ -7,6 +7,7 @@
  * torchtitan publishes for Llama 3 8B on 8 H100, part of it computed again, lie between the
  * forecasts with and without recomputation.
  */
+#define _GNU_SOURCE
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,7 +63,7 @@ static const struct card {
 static const struct card *find(const char *name)
 {
 	for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
-		const char *at = strstr(name, cards[i].name);
+		const char *at = strcasestr(name, cards[i].name);
 		if (at && !isalnum((unsigned char)at[strlen(cards[i].name)]))
 			return &cards[i];
 	}

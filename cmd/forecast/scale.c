@@ -26,7 +26,7 @@ static void print_row(const struct zr_trial *t, double peak)
 	printf(" %10s %10s %10s %10s", zr_bytes_text(t->device, a), zr_bytes_text(t->host, b),
 	       zr_bytes_text(t->disk, c), zr_bytes_text(t->f.received, d));
 	if (!t->forecast) {
-		putchar('\n');
+		printf(" %9s %9s %10s %9s\n", "-", "-", "-", "-");
 		return;
 	}
 	printf(" %9s %9s %10.4g %9.4g", zr_seconds_text(t->f.queue[ZR_Q_COMM], d),

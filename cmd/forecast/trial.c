@@ -14,6 +14,7 @@
 
 #include "cmd/fit.h"
 #include "cmd/forecast/print.h"
+#include "cmd/traffic.h"
 #include "core/files/json.h"
 #include "core/log.h"
 
@@ -97,6 +98,7 @@ static int measure(struct zr_setup *s, struct zr_rate_source *rates, struct zr_t
 	t->flops = s->decl.flops_per_token * (double)(s->batch.train * s->batch.length);
 	t->sequences = s->batch.train;
 	t->tokens = (double)(s->batch.train * s->batch.length);
+	t->f.received = zr_traffic_received(s); /* known without rates */
 	t->forecast = zr_rate_source_suits(rates, s);
 	return t->forecast ? zr_forecast(s, &rates->rates, &t->f, err) : 0;
 }
@@ -154,8 +156,8 @@ json_t *zr_trial_json(const struct zr_trial *t)
 	zr_json_put(&j, "host_bytes", json_integer((json_int_t)t->host));
 	zr_json_put(&j, "disk_bytes", json_integer((json_int_t)t->disk));
 	zr_json_put(&j, "machine_bytes", json_integer((json_int_t)t->machine));
+	zr_json_put(&j, "received_bytes", json_integer((json_int_t)t->f.received));
 	if (t->forecast) {
-		zr_json_put(&j, "received_bytes", json_integer((json_int_t)t->f.received));
 		zr_json_put(&j, "disk_read_bytes", json_integer((json_int_t)t->f.read));
 		zr_json_put(&j, "disk_written_bytes", json_integer((json_int_t)t->f.written));
 		zr_json_put(&j, "disk_written_bytes_per_day",

@@ -76,6 +76,14 @@ is 'and so does its memory, less logits that are not kept here' \
 		82.4 - 2 * 7.8 < 1.1 * $(field device_bytes <<< "$kept") / g) }")" 1
 many=$(titan --scale 1,64,16384 -o activation.plugin=recompute | grep -o '"device_bytes": [0-9]*' | sort -k2n | uniq | wc -l)
 is 'each number of ranks has its own memory' "$many" 3
+# Bytes from other ranks need no rates. The name of a card may be in any case.
+received() {
+	"$ZEROTH" plan --json --scale 8 "$ZR_SRCDIR/conf/llama3-8b.ini" -o data.path=tokens -o data.format=uint16 \
+		-o zero.plugin=stage3 -o device.separate=yes -o device.memory=80G "$@" | grep -o '"received_bytes": [1-9][0-9]*'
+}
+by_card=$(received --card h100)
+is 'without rates a rank receives as much' "$(received)" "$by_card"
+like 'which is not nothing' "$by_card" '[1-9]'
 like 'a list that is none is refused' "$("$ZEROTH" plan --scale 1,x tiny.ini 2>&1)" 'expected numbers of ranks in'
 like 'comm/planned trains nothing' "$(trained tiny.ini -n 2 -o comm.plugin=planned)" 'planned'
 
