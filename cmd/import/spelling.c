@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cmd/import/import.h"
+#include "core/config/config.h"
 #include "core/config/options.h"
 
 static const struct zr_import_kind *const kinds[] = { &zr_deepspeed, &zr_trainer, &zr_axolotl };
@@ -76,6 +77,28 @@ static int block(const char *section, char *hint, size_t room)
 	return 0;
 }
 
+/* The section of core that has a key of this name, behind a hint that is not one of a likely name;
+ * without any hint, and such a section, the keys of this one. */
+static int of_core(const char *section, const char *key, char *hint, size_t room)
+{
+	const struct zr_core_table *own = NULL, *has = NULL;
+	const struct zr_opt *o;
+	size_t n = strlen(hint);
+	for (const struct zr_core_table *t = zr_core_tables; t->section; t++) {
+		own = strcmp(t->section, section) ? own : t;
+		has = has || !zr_table_find(&t->table, key) ? has : t;
+	}
+	if ((*hint && strncmp(hint, "; `", 3)) || (!has && (*hint || !own)))
+		return 0;
+	n += (size_t)snprintf(hint + n, room - n, "; [%s] has ", has ? has->section : section);
+	if (has)
+		snprintf(hint + n, room - n, "%s", key);
+	for (uint32_t i = 0, first = 1; !has && n < room && (o = zr_table_next(&own->table, 0, &i));
+	     first = 0)
+		n += (size_t)snprintf(hint + n, room - n, "%s%s", first ? "" : ", ", o->name);
+	return 1;
+}
+
 int zr_import_spelling(const char *section, const char *key, const char *value, char *hint,
 		       size_t room)
 {
@@ -87,7 +110,7 @@ int zr_import_spelling(const char *section, const char *key, const char *value, 
 		return 1;
 	}
 	if (!k)
-		return !key && block(section, hint, room);
+		return key ? of_core(section, key, hint, room) : block(section, hint, room);
 	switch (zr_import_one(kind, k, value, line, sizeof line)) {
 	case ZR_FATE_MAPPED:
 	case ZR_FATE_PARTLY:

@@ -227,7 +227,7 @@ static int leave_out(struct zr_part *p, const struct zr_given *g)
 static int unknown_key(const struct zr_part *p, const struct zr_given *g, struct zr_error *err)
 {
 	const char *near = zr_table_nearest(&p->s.table, g->key), *own[] = { own_key(p) ? own_key(p)->name : "", "path" };
-	char hint[256] = "";
+	char hint[512] = "";
 	if (!near && own_key(p))
 		near = zr_nearest(g->key, own, is_model(p) ? 2 : 1);
 	if (near)

@@ -17,7 +17,8 @@ static int distance(const char *a, int n, const char *b, int m)
 		int *now = row[i % 3], *up = row[(i + 2) % 3], *up2 = row[(i + 1) % 3];
 		now[0] = i;
 		for (int j = 1; j <= m; j++) {
-			int one = up[j] < now[j - 1] ? up[j] + 1 : now[j - 1] + 1, swap = up[j - 1] + (a[i - 1] != b[j - 1]);
+			int one = up[j] < now[j - 1] ? up[j] + 1 : now[j - 1] + 1;
+			int swap = up[j - 1] + !!strncasecmp(&a[i - 1], &b[j - 1], 1);
 			now[j] = one < swap ? one : swap;
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && up2[j - 2] + 1 < now[j])
 				now[j] = up2[j - 2] + 1;
@@ -26,7 +27,7 @@ static int distance(const char *a, int n, const char *b, int m)
 	return row[n % 3][m];
 }
 
-/* A third of the letters may be wrong. A word that is a part of one candidate only is near it as well. */
+/* A third of the letters may be wrong, in any case. A word that is a part of one candidate only is near it too. */
 const char *zr_nearest(const char *word, const char *const *candidates, int n)
 {
 	size_t len = strlen(word);

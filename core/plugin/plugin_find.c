@@ -130,19 +130,21 @@ static char *unknown(const struct dirs *d, const char *role, const char *id, str
 {
 	struct list l = list_role(d, role);
 	const char **names = calloc((size_t)l.n + 1, sizeof *names), *near;
-	char where[512] = "";
-	for (int i = 0; names && i < l.n; i++)
+	char where[512] = "", ids[512] = "";
+	for (int i = 0; names && i < l.n; i++) {
 		names[i] = l.v[i].id;
-	near = names ? zr_nearest(id, names, l.n) : NULL;
-	for (int i = 0; i < d->n; i++) {
-		size_t len = strlen(where);
-		snprintf(where + len, sizeof where - len, "%s%s", i ? ":" : "", d->dir[i]);
+		if (!i || strcmp(names[i], names[i - 1]))
+			snprintf(ids + strlen(ids), sizeof ids - strlen(ids), "%s%s", i ? ", " : "", names[i]);
 	}
+	near = names ? zr_nearest(id, names, l.n) : NULL;
+	for (int i = 0; i < d->n; i++)
+		snprintf(where + strlen(where), sizeof where - strlen(where), "%s%s", i ? ":" : "", d->dir[i]);
 	if (near)
 		zr_err(err, ZR_EINVAL, "no %s plugin '%s'; did you mean %s? `zeroth plugin info %s/%s` lists its options",
 		       role, id, near, role, near);
 	else
-		zr_err(err, ZR_EINVAL, "no %s plugin '%s' in %s; see `zeroth plugin list`", role, id, where);
+		zr_err(err, ZR_EINVAL, "no %s plugin '%s' in %s%s%s", role, id, where,
+		       *ids ? ", which has " : "; see `zeroth plugin list`", ids);
 	free(names);
 	free(l.v);
 	return NULL;

@@ -75,6 +75,11 @@ refused 'an option without a section' 2 '-o lr=1: expected section.key=value' -o
 refused 'an option without a value' 2 '-o optimizer.lr: expected section.key=value' -o optimizer.lr
 refused 'a key that no other is like' 2 \
 	'-o optimizer.elephant=1: unknown key; `zeroth plugin info optimizer/adamw` lists the keys' -o optimizer.elephant=1
+refused 'a key of another section' 2 '-o train.log_every=1: unknown key; [run] has log_every' -o train.log_every=1
+refused 'a key of another section than that of a plugin' 2 \
+	'-o optimizer.epochs=1: unknown key; `zeroth plugin info optimizer/adamw` lists the keys; [train] has epochs' -o optimizer.epochs=1
+refused 'a key that no other of a section of core is like' 2 '-o memory.elephant=1: unknown key; [memory] has host, disk' \
+	-o memory.elephant=1
 refused 'a named section of a role that has one' 2 \
 	'-o scheduler.a.plugin=constant: there is one section [scheduler]; only data, monitor, offload, optimizer and eval have named ones, and [device.host] and [comm.host]' \
 	-o scheduler.a.plugin=constant
@@ -119,6 +124,10 @@ write
 options='`zeroth plugin info optimizer/adamw` lists'
 refused 'an unknown plugin' 2 "-o optimizer.plugin=adamww: no optimizer plugin 'adamww'; did you mean adamw? \
 $options its options" -o optimizer.plugin=adamww
+refused 'a plugin in the wrong case' 2 "-o optimizer.plugin=AdamW: no optimizer plugin 'AdamW'; did you mean adamw? \
+$options its options" -o optimizer.plugin=AdamW
+matched 'a plugin that no other is like' 2 "-o zero.plugin=3: no zero plugin '3' in [^ ]*, which has .*, stage1, stage2, stage3" \
+	-o zero.plugin=3
 refused 'a key that is renamed' 2 "-o optimizer.moments=8bit: unknown key; did you mean states?" -o optimizer.moments=8bit
 like 'and there it is' "$("$ZEROTH" plugin info optimizer/adamw)" '^ *one of fp32, bf16, 8bit$'
 refused 'a plugin file that is missing' 2 '-o optimizer.plugin=./no.so: plugin ./no.so: No such file or directory' \

@@ -145,7 +145,7 @@ is 'a relative directory is refused' "$(good plugins:$dir scheduler/good)" \
 is 'a misspelt id gets the nearest' "$(good "$dir" scheduler/godo)" \
 	"zeroth: no scheduler plugin 'godo'; did you mean good? \`zeroth plugin info scheduler/good\` lists its options"
 like 'an id like no other gets the directories' "$(good "$dir" scheduler/elephant)" \
-	"^zeroth: no scheduler plugin 'elephant' in $dir:/.*; see .zeroth plugin list.\$"
+	"^zeroth: no scheduler plugin 'elephant' in $dir:/[^ ]*, which has .*good.*"
 is 'a path is not an id' "$(good "$dir" scheduler/../good)" 'zeroth: plugin scheduler/../good: No such file or directory'
 (cd "$dir" && good / good >"$dir/said")
 is 'the working directory is not searched' "$(cat "$dir/said")" "zeroth: no plugin 'good'; see \`zeroth plugin list\`"
