@@ -272,7 +272,9 @@ is "export: what is there" "$(ls out | tr '\n' ' ')" "config.json model.safetens
 bytes=$(($(grep -o '"parameters": [0-9]*' one/summary.json | tr -dc 0-9) * 4))
 ok "I6: export has the bits of the weights" cmp <(tail -c $bytes out/model.safetensors) <(tail -c $bytes one/model.safetensors)
 like "config.json has numbers" "$(tr -d '\n ' < out/config.json)" \
-	'"architectures":\["GPT2LMHeadModel"\],.*"n_layer":2,.*"tie_word_embeddings":true,"torch_dtype":"float32"'
+	'"architectures":\["GPT2LMHeadModel"\],.*"n_layer":2,.*"tie_word_embeddings":true,.*"torch_dtype":"float32"'
+like "and the dropout of the training: other tools would take another one" "$(tr -d '\n ' < out/config.json)" \
+	'"resid_pdrop":0\.1,"embd_pdrop":0\.1,"attn_pdrop":0\.1,'
 "$ZEROTH" checkpoint export --dtype bf16 one/checkpoints/step-00000002 half > /dev/null
 is "bf16 has half of it" "$(tail -c $((bytes / 2)) half/model.safetensors | wc -c)" $((bytes / 2))
 "$ZEROTH" checkpoint export --shard-bytes 60000 one parts > /dev/null

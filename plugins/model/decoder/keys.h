@@ -35,9 +35,11 @@
 	{ .key = { .name = key_name, .option = to, .def = missing, .null = of_null }, .write = 1 }
 /* accepts() decides. */
 #define KEY_ASK(key_name) { .key = { .name = key_name, .flags = ZR_KEY_ASK } }
-/* The probability of dropout is of training, where the INI decides. */
+/* The probability of dropout: the INI decides. It is written, since another tool trains with the
+ * default of the family where the key is missing. */
 #define KEY_DROPOUT(key_name, missing) \
-	{ .key = { .name = key_name, .option = "dropout", .def = missing, .flags = ZR_KEY_NAMED } }
+	{ .key = { .name = key_name, .option = "dropout", .def = missing, .flags = ZR_KEY_NAMED }, \
+	  .write = 1 }
 
 /* Of a mixture of experts. As transformers trains it: the loss of balance is added where
  * output_router_logits says so. */
