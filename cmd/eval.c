@@ -64,13 +64,13 @@ static int load_config(struct eval *e, struct zr_error *err)
 	const char *from = e->a->operand, *o[2 * ZR_CMD_OVERRIDES + 4];
 	char path[PATH_MAX], model[PATH_MAX + 16], *copy[ZR_CMD_OVERRIDES];
 	int copies = 0;
-	const struct zr_dir_kind kind = zr_dir_kind(from);
-	const int run = kind.run, hf = kind.model, whole = kind.weights, adapters = kind.adapters;
+	struct zr_dir_kind kind = { 0 };
 	struct stat st;
-	int n = 0;
-	if (!run && !hf && !stat(from, &st) && S_ISDIR(st.st_mode))
-		return zr_err(err, ZR_EINVAL, "%s: neither a run, which has config.ini, nor a "
-			      "model's directory, which has config.json", from);
+	const int is_dir = !stat(from, &st) && S_ISDIR(st.st_mode);
+	int n = 0, rc = is_dir ? zr_dir_with_model(from, &kind, err) : 0;
+	const int run = kind.run, hf = kind.model, whole = kind.weights, adapters = kind.adapters;
+	if (rc)
+		return rc;
 	e->is_model = hf;
 	if (hf) {
 		snprintf(model, sizeof model, "model.path=%s", from);
@@ -89,15 +89,11 @@ static int load_config(struct eval *e, struct zr_error *err)
 		    asprintf(&copy[copies], "eval.%s", o[n - 1]) > 0)
 			o[n++] = copy[copies++];
 	}
-	if (run && !whole && !adapters)
-		return zr_err(err, ZR_EINVAL, "%s: the run has no model.safetensors yet: it ends "
-			      "with one; a checkpoint is made a model by `zeroth checkpoint export`",
-			      from);
 	if (whole)
 		zr_dir_has(from, "model.safetensors", e->weights);
 	if (run)
 		zr_dir_has(from, "config.ini", path);
-	int rc = run ? zr_run_config(path, o, n, &e->cfg, err) :
+	rc = run ? zr_run_config(path, o, n, &e->cfg, err) :
 		       zr_config_load(hf ? NULL : from, o, n, &e->cfg, err);
 	while (copies)
 		free(copy[--copies]);

@@ -181,6 +181,23 @@ struct zr_dir_kind zr_dir_kind(const char *dir)
 	};
 }
 
+int zr_dir_with_model(const char *dir, struct zr_dir_kind *out, struct zr_error *err)
+{
+	struct stat st;
+	*out = zr_dir_kind(dir);
+	if (out->model || out->weights || out->adapters)
+		return 0;
+	if (stat(dir, &st))
+		return zr_err(err, errno == ENOENT ? ZR_EINVAL : ZR_EIO, "%s: %s", dir,
+			      strerror(errno));
+	return zr_err(err, ZR_EINVAL,
+		      out->run ? "%s: the run has no model.safetensors yet: it ends with one; a "
+				 "checkpoint is made a model by `zeroth checkpoint export`" :
+				 "%s: neither a run, which has config.ini, nor a model's "
+				 "directory, which has config.json",
+		      dir);
+}
+
 int zr_new_dir_make(const char *dir, const char *tmp, int replace, struct zr_error *err)
 {
 	struct stat st;

@@ -238,8 +238,11 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	char path[PATH_MAX], model[PATH_MAX + 16] = "model.path=", adapter[PATH_MAX + 16];
 	char plugin[80] = "adapter.plugin=";
 	const size_t at = strlen(plugin);
-	const struct zr_dir_kind kind = zr_dir_kind(s->run);
-	int is_model = kind.model, begins = is_model || (kind.adapters && !kind.weights), rc = 0;
+	struct zr_dir_kind kind;
+	int rc = zr_dir_with_model(s->run, &kind, err);
+	int is_model = kind.model, begins = is_model || (kind.adapters && !kind.weights);
+	if (rc)
+		return rc;
 	const char *of = s->adapter ? s->adapter : kind.adapters ? s->run : NULL;
 	int mode = ZR_SETUP_SAMPLE | (s->no_cache ? 0 : ZR_SETUP_CACHED);
 	if (is_model) {

@@ -90,7 +90,7 @@ is "a text that cannot be kept" "$(rm one/samples.txt; mkdir one/samples.txt; "$
 	'zeroth: one/samples.txt: cannot append: Is a directory'
 like "a prompt is continued" "$("$ZEROTH" sample one -n 5 -p 'line 12')" '^line 12'
 like "temperature 0 is greedy whatever the seed" "$("$ZEROTH" sample one -n 9 -t 0 -s 1)" "^$("$ZEROTH" sample one -n 9 -t 0 -s 2)$"
-like "a run that does not exist" "$("$ZEROTH" sample nowhere 2>&1)" 'nowhere/config.ini'
+like "a run that does not exist" "$("$ZEROTH" sample nowhere 2>&1)" '^zeroth: nowhere: No such file or directory'
 
 # Interrupts: after the step, with weights, exit 130; I5: the program ends soon and says so.
 "$ZEROTH" train tiny.ini -o run.dir=int -o train.steps=100000 -o train.eval_every=0 > int.out 2>&1 &

@@ -84,6 +84,10 @@ printf '{"prompt": "a"}\nb\n' > bad.jsonl
 like 'a line that is not JSON' "$(sample run --prompts bad.jsonl)" \
 	'^zeroth: bad\.jsonl:2: not JSON: '
 like 'no prompts' "$(sample run --prompts /dev/null)" '^zeroth: /dev/null: has no prompts$'
+is 'I7 no run' "$(sample nowhere)" 'zeroth: nowhere: No such file or directory'
+mkdir begun
+cp run/config.ini begun
+like 'I7 a run that has no model yet' "$(sample begun)" '^zeroth: begun: the run has no model\.safetensors yet: it ends with one; a'
 like 'no file' "$(sample run --prompts nowhere)" '^zeroth: nowhere: cannot open: No such file'
 is 'two kinds of prompts' "$(sample run --prompts prompts -p x)" \
 	'zeroth sample: --prompt and --prompts: give one of them'
