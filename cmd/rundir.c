@@ -229,6 +229,8 @@ int zr_put_text(const char *path, const char *text, struct zr_error *err)
 	char tmp[PATH_MAX + 8];
 	snprintf(tmp, sizeof tmp, "%s.tmp", path);
 	int no = text ? zr_file_put(AT_FDCWD, tmp, text, strlen(text)) : ENOMEM;
+	if (no && text)
+		unlink(tmp);
 	no = no ? no : zr_take_name(AT_FDCWD, tmp, path);
 	return no ? zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(no)) : 0;
 }

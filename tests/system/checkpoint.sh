@@ -239,6 +239,8 @@ if unshare -rm sh -c "mount -t tmpfs -o size=400k tmpfs '$scratch/empty'" 2>/dev
 	like "I7: what is needed and what there is" "$(cat tight.err)" \
 		'step 3 is not saved: rank 0: empty: a checkpoint needs 0\.[0-9] MiB, the disk has 0\.4 MiB left: make room, lower'
 	is "nothing is left on it" "$(cat left)" ""
+	unshare -rm bash -c "mount -t tmpfs -o size=8k tmpfs empty && \"$ZEROTH\" report -o empty/page.html one; echo \$? \$(ls empty)" > left 2> tight.err
+	is "nor by a report" "$(cat left)" 4
 	unshare -rm bash -c "mount -t tmpfs -o size=100k tmpfs empty && \"$ZEROTH\" checkpoint export one empty/x; echo \$? \$(ls empty)" > left 2> tight.err
 	is "nor for an export" "$(cat left)" 4
 	like "I7: which is not begun" "$(cat tight.err)" '^zeroth: empty/x: the model needs 0\.[0-9] MiB, the disk has 0\.1 MiB left: make room or'
