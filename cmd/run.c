@@ -303,6 +303,9 @@ static void announce(const struct run *r, FILE *out)
 	fprintf(out, "run     %s\n", zr_rundir(r->cfg));
 	if (r->report->resumed >= 0)
 		fprintf(out, "resumed after step %lld\n", (long long)r->report->resumed);
+	if (r->report->resumed >= 0 && (uint64_t)r->report->resumed == s->train->steps)
+		fprintf(out, "nothing is left to train: [train] steps = %lld\n",
+			(long long)r->report->resumed);
 	zr_signals_flush(out);
 }
 

@@ -77,6 +77,7 @@ is "a row that was not finished is none" "$(cut -d, -f1 back/metrics.csv | tr '\
 fresh four
 train four --resume auto -o train.steps=5
 is "nothing is left to do: the same digest" "$(digest four)" "$(digest one)"
+like "I7: and says so" "$(cat four.out)" '^nothing is left to train: \[train\] steps = 5$'
 train five --resume auto -o train.steps=6
 is "--resume auto without a checkpoint trains from the beginning" "$(digest five)" "$(digest whole)"
 like "I7: and says so" "$(cat five.err)" '^zeroth: resume: no checkpoint in five/checkpoints: training starts from the beginning$'
