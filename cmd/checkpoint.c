@@ -93,7 +93,8 @@ static int find(const char *path, struct found *f, struct zr_error *err)
 	if (f->n < 0)
 		return zr_err(err, ZR_EIO, "%s: cannot read the directory: %s", path,
 			      strerror((int)-f->n));
-	return f->n ? 0 : zr_err(err, ZR_EINVAL, "%s: no checkpoint there", path);
+	return f->n ? 0 : zr_err(err, ZR_EINVAL, "%s: no checkpoint there%s", path,
+				 zr_dir_kind(path).run ? "; [checkpoint] every saves some" : "");
 }
 
 static int path_of(const struct found *f, int64_t i, char path[PATH_MAX])

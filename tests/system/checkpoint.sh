@@ -89,6 +89,9 @@ like "I7: and says so" "$(cat five.err)" \
 	'^zeroth: run directory five has the model of a run that ended, and five/checkpoints no checkpoint to go on from: choose another'
 is "the run is what it was" "$(cksum five/*)" "$before"
 
+is "I7: what has no checkpoint, and how to have some" "$("$ZEROTH" checkpoint export five out 2>&1)" \
+	'zeroth: five: no checkpoint there; [checkpoint] every saves some'
+
 # ---- refused by name ----
 refused() { # refused NAME TEXT OPTION...
 	local name=$1 text=$2
