@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
@@ -87,6 +88,31 @@ static int is_foreign(const char *path)
 	return dot && (!strcmp(dot, ".json") || !strcmp(dot, ".yml") || !strcmp(dot, ".yaml"));
 }
 
+/* A directory where an INI is expected: often that of a run, which has one. */
+static int is_directory(const char *path)
+{
+	char ini[PATH_MAX];
+	struct stat st;
+	if (stat(path, &st) || !S_ISDIR(st.st_mode))
+		return 0;
+	fprintf(stderr, "zeroth: %s: Is a directory", path);
+	int n = snprintf(ini, sizeof ini, "%s/config.ini", path);
+	if (n < (int)sizeof ini && !access(ini, F_OK))
+		fprintf(stderr, " of a run, whose configuration is %s\n", ini);
+	else
+		fputs("; name an INI file\n", stderr);
+	return 1;
+}
+
+/* After a message about the command line, which all of the help would push off the screen. */
+static int synopsis(const char *usage)
+{
+	const char *end = strstr(usage, "\n\n");
+	const size_t n = end ? (size_t)(end - usage) : strlen(usage);
+	fprintf(stderr, "%.*s\n--help says more\n", (int)n, usage);
+	return 2;
+}
+
 int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 		 struct zr_cmd_args *out)
 {
@@ -163,8 +189,7 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 			fputs(usage, stdout);
 			return 0;
 		} else {
-			fputs(usage, stderr);
-			return 2;
+			return synopsis(usage);
 		}
 	}
 	out->operand = argv[optind];
@@ -175,6 +200,8 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 			out->operand, out->operand);
 		return 2;
 	}
+	if (operand && argc - optind == 1 && !strcmp(operand, "CONF") && is_directory(out->operand))
+		return 2;
 	if (argc - optind == (operand ? 1 : 0))
 		return -1;
 	if (operand && optind == argc)
@@ -182,8 +209,7 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 	else
 		fprintf(stderr, "zeroth %s: unexpected argument: %s\n", argv[0],
 			argv[operand ? optind + 1 : optind]);
-	fputs(usage, stderr);
-	return 2;
+	return synopsis(usage);
 }
 
 int zr_cmd_failed(const struct zr_error *err)

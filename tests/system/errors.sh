@@ -190,8 +190,10 @@ refused 'auto where it is not taken' 2 "-o train.steps=auto: expected a whole nu
 rm c.ini
 refused 'a missing file' 2 'c.ini: No such file or directory'
 mkdir c.ini
-refused 'a directory' 2 'c.ini: Is a directory'
-rmdir c.ini
+refused 'a directory' 2 'c.ini: Is a directory; name an INI file'
+: >c.ini/config.ini
+refused 'the directory of a run' 2 'c.ini: Is a directory of a run, whose configuration is c.ini/config.ini'
+rm -r c.ini
 # Not random bytes: by chance the first could be that of JSON, which has its own message.
 printf '\377\376\001\200zeroth\n\002\003\n%.0s' {1..100} >c.ini
 matched 'a file that is no text' 2 'c\.ini:[0-9]+: .*'
