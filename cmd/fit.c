@@ -57,7 +57,7 @@ static void advise(const struct zr_setup *s, int tier, int largest, char *buf, s
 		snprintf(
 			buf, n,
 			"lower [train] micro_batch_size (%lld) or sequence_length (%lld), or "
-			"recompute activations",
+			"choose [activation] plugin = recompute",
 			(long long)s->batch.micro, (long long)s->batch.length);
 	else if (on_device && s->process.world > 1 && s->groups[0].state == ZR_GROUP_SELF)
 		snprintf(buf, n,
