@@ -4,6 +4,7 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -55,6 +56,21 @@ static const char usage[] =
 	"\n"
 	"The last line of output is `digest: losses=<16 hex> params=<16 hex>`.\n";
 
+/* A command to be copied to a shell, which takes other names in quotes. */
+static void print_sample(const char *run)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789_./+,:@%=-";
+	if (!run[strspn(run, plain)]) {
+		printf("sample      zeroth sample %s\n", run);
+		return;
+	}
+	fputs("sample      zeroth sample '", stdout);
+	for (; *run; run++)
+		*run == '\'' ? fputs("'\\''", stdout) : putchar(*run);
+	puts("'");
+}
+
 static void print_summary(const struct zr_config *cfg, const struct zr_run_report *r)
 {
 	char took[32], planned[32], peak[32];
@@ -90,7 +106,7 @@ static void print_summary(const struct zr_config *cfg, const struct zr_run_repor
 	printf("written     %s: %s config.ini summary.json%s\n", zr_rundir(cfg),
 	       r->adapters ? "adapter_model.safetensors adapter_config.json" :
 			     "model.safetensors", r->exported ? " model-16bit/" : "");
-	printf("sample      zeroth sample %s\n", zr_rundir(cfg));
+	print_sample(zr_rundir(cfg));
 	printf("digest: losses=%016llx params=%016llx\n", (unsigned long long)r->losses_digest,
 	       (unsigned long long)r->params_digest);
 	fflush(stdout);

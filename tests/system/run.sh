@@ -77,6 +77,9 @@ like "an existing run directory is refused" "$err" 'run directory one exists alr
 "$ZEROTH" train tiny.ini > /dev/null 2>&1
 ok "a run is under runs/ by default" test -f runs/tiny-*/model.safetensors
 
+like "the end has a command that samples" "$out" '^sample      zeroth sample one$'
+like "in quotes where a shell needs them" "$("$ZEROTH" train tiny.ini -o run.dir="a run's" -o train.steps=1 2>&1)" \
+	"^sample      zeroth sample 'a run'\\\\''s'\$"
 text=$("$ZEROTH" sample one -n 50 -s 3 2>err)
 is "sample succeeds" "$?" 0
 is "sample prints as many bytes as asked for" "$(printf '%s' "$text" | wc -c)" 50
