@@ -145,7 +145,6 @@ int zm_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out);
 int zm_second_half(struct zr_inst *c, struct zm_pend *p);
 /* elements of an all_reduce that a rank adds */
 uint64_t zm_part(int64_t count, int32_t ranks);
-int zm_mpi_failed(struct zr_inst *c, int rc, const char *call); /* 0 if rc is success */
 
 /* Whether the next sum of the group may post. */
 static inline int zm_lets_others(const struct zm_pend *p)
@@ -172,9 +171,6 @@ int zm_advance_pieces(struct zr_inst *c, struct zm_pend *p);
 /* wait.c */
 int zm_test(struct zr_inst *c, zr_ticket t);
 int zm_wait(struct zr_inst *c, zr_ticket t);
-int zm_enter(struct zr_inst *c); /* fails if broken or asked to abort */
-double zm_now(void);
-void zm_doze(double waited);     /* sleeps for some part of what was waited already, at most 1 ms */
 
 /* data.c: results, once the data are here */
 /* all_reduce: adds the own part; reduce_scatter: MPI's sums in place */
@@ -186,9 +182,21 @@ void zm_finish_sum(struct zr_inst *c, struct zm_pend *p);
 /* p: what this rank waits for, or NULL */
 int zm_read_notes(struct zr_inst *c, const struct zm_pend *p);
 void zm_tell_waiting(struct zr_inst *c, struct zm_pend *p);
+void zm_goodbye(struct zr_inst *c); /* waits until all are about to leave, or breaks */
+
+/* stop.c */
+#define ZM_LOOK 50e-6 /* seconds of a wait without sleeping */
+double zm_now(void);
+void zm_doze(double waited);     /* sleeps for some part of what was waited already, at most 1 ms */
+int zm_enter(struct zr_inst *c); /* fails if broken or asked to abort */
+int zm_mpi_failed(struct zr_inst *c, int rc, const char *call); /* 0 if rc is success */
 /* breaks, tells all others */
 int zm_stop(struct zr_inst *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void zm_goodbye(struct zr_inst *c); /* waits until all are about to leave, or breaks */
+int zm_break(struct zr_inst *c, const char *why); /* tells nobody */
+/* to all others: c->note, as a NOTE_*; whether the last one has left; waits until it has, 0: it does not */
+void zm_send_note(struct zr_inst *c, int32_t what);
+int zm_note_sent(struct zr_inst *c);
+int zm_push_note(struct zr_inst *c);
 
 /* text.c */
 void zm_op_text(const struct zm_header *op, int32_t group, char *out, size_t room);

@@ -1,83 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * note.c - messages from rank to rank beside the collectives: where a rank waits, why it stopped,
- * that it leaves. They are small, so that sending one does not block; a rank whose last message is
- * not sent yet sends no new one.
+ * note.c - messages from rank to rank beside the collectives: where a rank waits, that it leaves, and
+ * what the others said. They are small, so that sending one does not block; a rank whose last message
+ * is not sent yet sends no new one.
  */
 #include "mpi.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-
-#define PUSH 2.0 /* seconds that a rank which stops gives its message to leave */
-
-static int sent(struct zr_inst *c)
-{
-	int done = 0;
-	return MPI_Testall(c->world, c->note_req, &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS ||
-	       done;
-}
-
-/* To all others; the note being sent must be free. */
-static void send_note(struct zr_inst *c, int32_t what)
-{
-	size_t bytes = what == NOTE_STOPPED ? sizeof c->note : offsetof(struct zm_note, why);
-	c->note.what = what;
-	for (int k = 0; k < GROUPS; k++)
-		c->note.posted[k] = c->group[k].posted;
-	for (int32_t r = 0; r < c->world; r++)
-		if (r != c->rank) /* who has said that it leaves waits for this, too */
-			MPI_Isend(&c->note, (int)bytes, MPI_BYTE, r, 0, c->notes, &c->note_req[r]);
-}
-
-/* Waits until the note being sent has left. 0: it does not. */
-static int push(struct zr_inst *c)
-{
-	double start = zm_now(), waited = 0;
-	while (!sent(c)) {
-		waited = zm_now() - start;
-		if (waited > PUSH)
-			return 0;
-		zm_doze(waited);
-	}
-	return 1;
-}
-
-static int break_with(struct zr_inst *c, const char *why)
-{
-	snprintf(c->why, sizeof c->why, "%s", why);
-	c->broken = 1;
-	MPI_Comm_set_name(MPI_COMM_SELF, BROKEN);
-	return zr_fail(c->h, ZR_EPEER, "%s", c->why);
-}
-
-int zm_stop(struct zr_inst *c, const char *fmt, ...)
-{
-	char why[sizeof c->note.why];
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(why, sizeof why, fmt, ap);
-	va_end(ap);
-	if (c->broken)
-		return zr_fail(c->h, ZR_EPEER, "%s", c->why);
-	if (push(c)) {
-		snprintf(c->note.why, sizeof c->note.why, "%s", why);
-		send_note(c, NOTE_STOPPED);
-		push(c);
-	}
-	return break_with(c, why);
-}
 
 void zm_tell_waiting(struct zr_inst *c, struct zm_pend *p)
 {
-	if (p->told || !sent(c))
+	if (p->told || !zm_note_sent(c))
 		return;
 	p->told = 1;
 	c->note.group = p->group;
 	c->note.seq = p->seq;
 	c->note.at = p->own;
-	send_note(c, NOTE_WAITS);
+	zm_send_note(c, NOTE_WAITS);
 }
 
 static int take(struct zr_inst *c, int32_t rank, const struct zm_note *n)
@@ -86,7 +25,7 @@ static int take(struct zr_inst *c, int32_t rank, const struct zm_note *n)
 	peer->note = *n;
 	peer->left |= n->what == NOTE_LEFT;
 	c->follows |= n->what == NOTE_STOPPED;
-	return n->what == NOTE_STOPPED ? break_with(c, n->why) : 0;
+	return n->what == NOTE_STOPPED ? zm_break(c, n->why) : 0;
 }
 
 /* Somebody has left without posting p. */
@@ -133,16 +72,16 @@ static int all_left(const struct zr_inst *c)
 void zm_goodbye(struct zr_inst *c)
 {
 	double start = zm_now();
-	if (!push(c)) {
-		break_with(c, "a message to another rank does not leave");
+	if (!zm_push_note(c)) {
+		zm_break(c, "a message to another rank does not leave");
 		return;
 	}
-	send_note(c, NOTE_LEFT);
-	while (!c->broken && !(all_left(c) && sent(c))) {
+	zm_send_note(c, NOTE_LEFT);
+	while (!c->broken && !(all_left(c) && zm_note_sent(c))) {
 		double waited = zm_now() - start;
 		zm_doze(waited);
 		if (zm_read_notes(c, NULL) == 0 && waited > c->o->timeout)
-			break_with(c, "timeout: other ranks do not come to the end of the run");
+			zm_break(c, "timeout: other ranks do not come to the end of the run");
 	}
 	c->follows = 0; /* if others stopped now, then because of this one */
 }

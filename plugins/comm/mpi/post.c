@@ -11,16 +11,6 @@
 
 #define CHUNK (1 << 20) /* bytes of which larger segments are made of, for counts are ints */
 
-int zm_mpi_failed(struct zr_inst *c, int rc, const char *call)
-{
-	char text[MPI_MAX_ERROR_STRING] = "";
-	int n;
-	if (rc == MPI_SUCCESS)
-		return 0;
-	MPI_Error_string(rc, text, &n);
-	return zm_stop(c, "rank %d: %s: %s", c->rank, call, text);
-}
-
 /* ---- checks ---------------------------------------------------------------------- */
 
 static int check_segments(struct zr_inst *c, const struct zr_comm_op *op)

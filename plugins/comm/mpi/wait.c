@@ -11,37 +11,10 @@
 #include "mpi.h"
 
 #include <string.h>
-#include <time.h>
 
-#define LOOK 50e-6  /* seconds without sleeping */
-#define PART 0.03   /* of what was waited */
-#define NAP 1e-3    /* the longest sleep */
 /* seconds after which the others are told where this rank waits; at most a quarter of the
  * timeout */
 #define TELL 1.0
-
-double zm_now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-void zm_doze(double waited)
-{
-	double nap = waited * PART < NAP ? waited * PART : NAP;
-	if (waited > LOOK)
-		nanosleep(&(struct timespec){ 0, (long)(nap * 1e9) }, NULL);
-}
-
-int zm_enter(struct zr_inst *c)
-{
-	if (c->broken)
-		return zr_fail(c->h, ZR_EPEER, "%s", c->why);
-	if (atomic_load(&c->abort_state) == 2)
-		return zm_stop(c, "rank %d stopped: %s", c->rank, c->abort_why);
-	return 0;
-}
 
 static const char *difference(const struct zm_header *x, const struct zm_header *y)
 {
@@ -227,7 +200,7 @@ int zm_wait(struct zr_inst *c, zr_ticket t)
 	double start = zm_now(), waited = 0;
 	while ((rc = look(c, p)) == 0) {
 		waited = zm_now() - start;
-		if (waited > LOOK)
+		if (waited > ZM_LOOK)
 			rc = be_patient(c, p, waited);
 		if (rc)
 			return rc;
