@@ -69,7 +69,8 @@ over_hosts() {
 		-x ZEROTH_PLUGIN_PATH -x ZEROTH_DATA_PATH -x ASAN_OPTIONS -wdir "$scratch" "$@"
 }
 
-is "each host has two ranks" "$(over_hosts hostname 2>&1 | sort | uniq -c | xargs)" "2 ${hosts% *} 2 ${hosts#* }"
+# Open MPI may warn of its own children, on a busy machine.
+is "each host has two ranks" "$(over_hosts hostname 2> /dev/null | sort | uniq -c | xargs)" "2 ${hosts% *} 2 ${hosts#* }"
 one=$("$ZEROTH" train tiny.ini -o run.dir=one 2>&1 | tail -n 1)
 like "one process prints a digest" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
 for stage in stage0 stage3 hpz mics; do
