@@ -21,6 +21,7 @@ kernel_headers = \
 	%D%/cpu/codes.h \
 	%D%/cpu/elementary.h \
 	%D%/cpu/gemm_ahead.h \
+	%D%/cpu/gemm_few.h \
 	%D%/cpu/gemm_pack.h \
 	%D%/cpu/gemm_pairs.h \
 	%D%/cpu/gemv.h \
@@ -149,7 +150,7 @@ noinst_LTLIBRARIES += %D%/libkernels_avx512bf16.la
 # The source of amx on tile registers in C: the tests' own.
 check_LTLIBRARIES += %D%/libkernels_amx_emulated.la
 %C%_libkernels_amx_emulated_la_SOURCES = %D%/cpu/attention_tiles.simd.c \
-	%D%/cpu/attention_tiles_bwd.simd.c %D%/cpu/gemm_tiles.simd.c
+	%D%/cpu/attention_tiles_bwd.simd.c %D%/cpu/gemm_few.simd.c %D%/cpu/gemm_tiles.simd.c
 %C%_libkernels_amx_emulated_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=amx_emulated -DZR_PAIRS \
 	-DZR_TILES_EMULATED='"tests/unit/kernels/tiles_emulated.h"'
 %C%_libkernels_amx_emulated_la_CFLAGS = $(%C%_libkernels_avx512_la_CFLAGS)
@@ -161,8 +162,8 @@ noinst_LTLIBRARIES += %D%/libkernels_amx.la
 %C%_libzrkernels_la_LIBADD += %D%/libkernels_amx.la
 
 %C%_libkernels_amx_la_SOURCES = %D%/cpu/attention_tiles.simd.c \
-	%D%/cpu/attention_tiles_bwd.simd.c %D%/cpu/gemm_tiles.simd.c %D%/cpu/table_amx.c \
-	%D%/cpu/tile_sums.c
+	%D%/cpu/attention_tiles_bwd.simd.c %D%/cpu/gemm_few.simd.c %D%/cpu/gemm_tiles.simd.c \
+	%D%/cpu/table_amx.c %D%/cpu/tile_sums.c
 %C%_libkernels_amx_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=amx -DZR_PAIRS
 %C%_libkernels_amx_la_CFLAGS = $(%C%_libkernels_avx512_la_CFLAGS) -mamx-tile -mamx-bf16
 endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * gemm_tiles.simd.c - the product of bf16 operands on the tile registers of AMX; those of other
- * types are left to AVX-512. The order of operations is said in bf16_pairs.h: it does not depend on
- * how K is cut here.
+ * types are left to AVX-512, few rows to gemm_few.simd.c. The order of operations is said in
+ * bf16_pairs.h: it does not depend on how K is cut here.
  *
  * Four registers hold 32 x 32 sums, two 32 rows of A and two 32 columns of B, 16 pairs of K each: a
  * word is a pair of neighbours along K. A panel of 32 columns of B is taken in parts of KC pairs,
@@ -14,6 +14,7 @@
 #include "transpose_simd.h"
 
 #include "bf16_pairs.h"
+#include "gemm_few.h"
 #include "table.h"
 #include "tiles.h"
 
@@ -36,6 +37,7 @@
 #define ALL_SUMS (SUMS + MC * GROUP)
 #define UPDATE (ALL_SUMS + MC * NC)
 _Static_assert((UPDATE + MC * UC) * sizeof(float) <= ZR_GEMM_SCRATCH, "scratch of gemm_tile");
+_Static_assert(ZR_FEW_ROWS * ZR_FEW_K <= SUMS, "room of gemm_few");
 _Static_assert(KC % PAIRS == 0 && DEPTH % PAIRS == 0, "parts of whole tiles");
 
 static int64_t min(int64_t a, int64_t b)
@@ -519,6 +521,13 @@ static void panels(const struct tile *t, const struct depth *d)
 static void sum_up(const struct tile *t)
 {
 	const struct zr_op_matmul *op = t->op;
+	if (t->rows <= ZR_FEW_ROWS) {
+		ZR_SIMD(gemm_few)(op, t->row0, t->rows, t->col0, t->cols, t->c, t->ldc, t->add,
+				  (float *)t->scratch);
+		if (t->finishes)
+			finish_sums(t, 0, t->cols, t->c, t->ldc);
+		return;
+	}
 	const int64_t pairs = up(op->k, 2) / 2, whole = op->k / (2 * PAIRS) * PAIRS;
 	struct depth d = { .kc = 0 };
 	d.in_place = !(op->flags & ZR_MM_TRANS_A) && t->rows % SIDE == 0 && whole;

@@ -183,6 +183,42 @@ static void slow_pairs_are_left_out(void **state)
 	assert_int_equal(zr_cpu_best_of(ZR_CPU_AVX512BF16, 1), ZR_CPU_AVX512);
 }
 
+/* Of few rows, and of values at the edges of what bf16 and fp32 hold, kind by kind. */
+static void hold_few_rows(tile_fn *tile)
+{
+	static const int64_t nk[][2] = { { 300, 77 }, { 31, 64 }, { 1, 33 }, { 129, 32 }, { 37, 2100 } };
+	void *scratch = aligned_alloc(64, ZR_GEMM_SCRATCH);
+	uint64_t seed = 5;
+	assert_non_null(scratch);
+	for (size_t s = 0; s < sizeof nk / sizeof *nk; s++)
+		for (int i = 0; i < 9 * 4 * 5; i++) {
+			const int64_t mnk[] = { 1 + i % 9, nk[s][0], nk[s][1] };
+			struct product p = make(&seed, mnk, (i / 9 % 2 ? ZR_MM_TRANS_B : 0) |
+						(i / 18 % 2 ? ZR_MM_ACCUMULATE : 0), ZR_F32, 0, 0);
+			struct zr_op_matmul op = p.op;
+			uint16_t *a = (uint16_t *)(uintptr_t)op.a, *b = (uint16_t *)(uintptr_t)op.b;
+			const int64_t all = op.m * op.ldd;
+			float *d[2] = { fixture_buffer(all, ZR_F32), fixture_buffer(all, ZR_F32) };
+			for (int64_t e = 0; e < op.m * op.lda; e++)
+				a[e] = operand(&seed, i / 36);
+			for (int64_t e = 0; e < op.ldb * (op.flags & ZR_MM_TRANS_B ? op.n : op.k); e++)
+				b[e] = operand(&seed, i / 36);
+			for (int64_t e = 0; e < all; e++)
+				d[0][e] = d[1][e] = zr_from_bits((uint32_t)operand(&seed, i / 36) << 16);
+			op.d = d[0];
+			tile(&op, NULL, 0, op.m, 0, op.n, scratch);
+			op.d = d[1];
+			zr_gemm_tile_twin(&op, NULL, 1, 0, op.m, 0, op.n);
+			for (int64_t e = 0; e < all; e++)
+				if (!same(d[0][e], d[1][e]))
+					fail_msg("%lld x %lld x %lld, flags %u, values %d: %a, twin %a",
+						 (long long)op.m, (long long)op.n, (long long)op.k, op.flags,
+						 i / 36, (double)d[0][e], (double)d[1][e]);
+			fixture_release();
+		}
+	free(scratch);
+}
+
 static void products_have_the_bits_of_the_twin(void **state)
 {
 	(void)state;
@@ -197,6 +233,7 @@ static void products_on_emulated_tiles_have_the_bits_of_the_twin(void **state)
 	if (!isa_runs("avx512"))
 		skip();
 	hold_to_twin(zr_gemm_tile_amx_emulated, 1);
+	hold_few_rows(zr_gemm_tile_amx_emulated);
 }
 
 static void products_on_tiles_have_the_bits_of_the_twin(void **state)
@@ -205,6 +242,7 @@ static void products_on_tiles_have_the_bits_of_the_twin(void **state)
 #ifdef HAVE_AMX
 	if (!zr_cpu_missing(ZR_CPU_AMX)) {
 		hold_to_twin(zr_gemm_tile_amx, 1);
+		hold_few_rows(zr_gemm_tile_amx);
 		return;
 	}
 #endif
