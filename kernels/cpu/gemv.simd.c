@@ -12,6 +12,7 @@
 #include "transpose_simd.h"
 
 #define KB 384 /* elements of the longest block of K */
+#define DEPTH 4096 /* elements of A that are read at once */
 #define NV (ZR_W == 16 ? 16 : 8) /* vectors of sums in registers */
 #define AHEAD 8 /* rows of B that are fetched ahead */
 #define GROUPS 2 /* vectors of columns summed side by side: a chain alone waits for itself */
@@ -192,23 +193,29 @@ ZR_INLINE void last_dots(const float *a, const void *b, int64_t ld, int64_t kc, 
 	dots(a, rows, KB, kc, 1, s, dtype);
 }
 
-ZR_INLINE void by_columns(const float *a, const void *b, int64_t ld, int64_t kc, int64_t cols,
-			  float *c, int add, int32_t dtype)
+/* Over k elements of K in blocks of kc: all of them for some columns before the next columns, so
+ * that B is read as it lies. */
+ZR_INLINE void by_columns(const float *a, const void *b, int64_t ld, int64_t k, int64_t kc,
+			  int64_t cols, float *c, int add, int32_t dtype)
 {
 	vf s[GROUPS];
-	int64_t j = 0;
-	for (; j + GROUPS * ZR_W <= cols; j += GROUPS * ZR_W) {
-		dots(a, zr_at(b, j * ld, dtype), ld, kc, GROUPS, s, dtype);
-		for (int g = 0; g < GROUPS; g++)
-			put(c + j + g * ZR_W, s[g], ZR_W, add);
-	}
-	for (; j < cols; j += ZR_W) {
-		const int n = vlanes(cols - j);
-		if (n == ZR_W)
-			dots(a, zr_at(b, j * ld, dtype), ld, kc, 1, s, dtype);
-		else
-			last_dots(a, zr_at(b, j * ld, dtype), ld, kc, n, s, dtype);
-		put(c + j, s[0], n, add);
+	int64_t n;
+	for (int64_t j = 0; j < cols; j += n) {
+		n = cols - j >= GROUPS * ZR_W ? GROUPS * ZR_W : vlanes(cols - j);
+		for (int64_t e = 0; e < k || e == 0; e += kc) {
+			const void *from = zr_at(b, j * ld + e, dtype);
+			const int64_t left = min(kc, k - e);
+			const int more = add || e > 0;
+			if (n == GROUPS * ZR_W)
+				dots(a + e / STEP, from, ld, left, GROUPS, s, dtype);
+			else if (n == ZR_W)
+				dots(a + e / STEP, from, ld, left, 1, s, dtype);
+			else
+				last_dots(a + e / STEP, from, ld, left, n, s, dtype);
+			put(c + j, s[0], vlanes(n), more);
+			for (int g = 1; g * ZR_W < n; g++)
+				put(c + j + g * ZR_W, s[g], ZR_W, more);
+		}
 	}
 }
 
@@ -218,25 +225,26 @@ int ZR_SIMD(gemv)(const struct zr_op_matmul *op, int64_t row, int64_t col0, int6
 		  int64_t kb, float *c, int add)
 {
 	const int trans = !!(op->flags & ZR_MM_TRANS_B), bf16 = op->b_dtype == ZR_BF16;
-	float a[KB];
-	int64_t k = 0;
+	const int64_t kc = kb * STEP, most = trans ? DEPTH / kc * kc : kc;
+	float a[DEPTH / STEP];
+	int64_t k0 = 0;
 	if (op->b_dtype == ZR_F16)
 		return 0;
 	do {
-		const int64_t kc = min(kb * STEP, op->k - k);
-		const void *b = zr_at(op->b, trans ? col0 * op->ldb + k : k * op->ldb + col0,
+		const int64_t k = min(most, op->k - k0);
+		const void *b = zr_at(op->b, trans ? col0 * op->ldb + k0 : k0 * op->ldb + col0,
 				      op->b_dtype);
-		load_a(op, row, k, kc, a);
+		load_a(op, row, k0, k, a);
 		if (trans && bf16)
-			by_columns(a, b, op->ldb, kc, cols, c, add, ZR_BF16);
+			by_columns(a, b, op->ldb, k, kc, cols, c, add, ZR_BF16);
 		else if (trans)
-			by_columns(a, b, op->ldb, kc, cols, c, add, ZR_F32);
+			by_columns(a, b, op->ldb, k, kc, cols, c, add, ZR_F32);
 		else if (bf16)
-			by_rows(a, b, op->ldb, kc, cols, c, add, ZR_BF16);
+			by_rows(a, b, op->ldb, k, cols, c, add, ZR_BF16);
 		else
-			by_rows(a, b, op->ldb, kc, cols, c, add, ZR_F32);
+			by_rows(a, b, op->ldb, k, cols, c, add, ZR_F32);
 		add = 1;
-		k += kb * STEP;
-	} while (k < op->k);
+		k0 += most;
+	} while (k0 < op->k);
 	return 1;
 }
