@@ -197,6 +197,9 @@ ZR_INLINE vd vdset(double x) { return _mm256_set1_pd(x); }
 ZR_INLINE vd vdlow(vf x) { return _mm256_cvtps_pd(_mm256_castps256_ps128(x)); }
 ZR_INLINE vd vdhigh(vf x) { return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)); }
 ZR_INLINE void vdstore(double *p, vd x) { _mm256_storeu_pd(p, x); }
+/* as floats, each rounded once */
+ZR_INLINE void vdnarrow(float *p, vd x) { _mm_storeu_ps(p, _mm256_cvtpd_ps(x)); }
+ZR_INLINE vd vdsqrt(vd x) { return _mm256_sqrt_pd(x); }
 
 /* ---- 32-bit integers ------------------------------------------------------------- */
 

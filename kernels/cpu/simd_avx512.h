@@ -164,6 +164,9 @@ ZR_INLINE vd vdset(double x) { return _mm512_set1_pd(x); }
 ZR_INLINE vd vdlow(vf x) { return _mm512_cvtps_pd(_mm512_castps512_ps256(x)); }
 ZR_INLINE vd vdhigh(vf x) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)); }
 ZR_INLINE void vdstore(double *p, vd x) { _mm512_storeu_pd(p, x); }
+/* as floats, each rounded once */
+ZR_INLINE void vdnarrow(float *p, vd x) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(x)); }
+ZR_INLINE vd vdsqrt(vd x) { return _mm512_sqrt_pd(x); }
 
 /* ---- 32-bit integers ------------------------------------------------------------- */
 
