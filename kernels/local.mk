@@ -12,6 +12,7 @@ kernel_headers = \
 	%D%/kernels.h \
 	%D%/cpu/adamw.h \
 	%D%/cpu/attention_blocks.h \
+	%D%/cpu/attention_few.h \
 	%D%/cpu/attention_pairs.h \
 	%D%/cpu/attention_simd.h \
 	%D%/cpu/attention_tiles.h \

@@ -297,6 +297,8 @@ static void forward_tile(struct tiles *x, int64_t q0, int64_t skip)
 	forward_finish(x, q0, skip, n);
 }
 
+#include "attention_few.h"
+
 uint64_t ZR_SIMD(attention_scratch)(const struct zr_op_attention *o, int backward)
 {
 	struct tiles x;
@@ -323,6 +325,9 @@ void ZR_SIMD(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi,
 		w->g = w->h / (o->heads / o->kv_heads);
 		for (w->start = w->T = 0; next_document(w);) {
 			int64_t from = most(0, o->first - w->start), q0 = from / PW * PW;
+			if (w->T - from <= FEW && !(o->dropout > 0))
+				for (; from < w->T; from++)
+					forward_query(&x, from);
 			for (; from < w->T && q0 < w->T; q0 += x.tq)
 				forward_tile(&x, q0, most(0, from - q0));
 		}
