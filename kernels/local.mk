@@ -20,6 +20,7 @@ kernel_headers = \
 	%D%/cpu/attention_twin.h \
 	%D%/cpu/bf16_pairs.h \
 	%D%/cpu/codes.h \
+	%D%/cpu/double_simd.h \
 	%D%/cpu/elementary.h \
 	%D%/cpu/gemm_ahead.h \
 	%D%/cpu/gemm_few.h \

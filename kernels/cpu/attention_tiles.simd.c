@@ -13,6 +13,7 @@
  * Scratch: tiles, whatever T is.
  */
 #include "attention_tiles_simd.h"
+#include "double_simd.h"
 
 /* Scores [PW, TK] of keys that the queries, from q0 on, do not attend to become -infinity. */
 static void mask_rows(const struct work *w, float *s, int64_t q0, int64_t k0, int64_t lo,
@@ -214,22 +215,6 @@ static void forward_keys(const struct tiles *x, int64_t q0, int64_t n)
 		if (shrinks)
 			shrink_panel(x, &now);
 	}
-}
-
-/* bits of zr_logd */
-ZR_INLINE vd vlogd(vd x)
-{
-	const vi u = _mm512_castpd_si512(x);
-	const vi above = _mm512_sub_epi64(u, _mm512_set1_epi64(0x3fe6a09e667f3bcd));
-	const vi e = _mm512_slli_epi64(_mm512_srli_epi64(above, 52), 52);
-	const vd m = _mm512_castsi512_pd(_mm512_sub_epi64(u, e));
-	const vd f = (m - vdset(1)) / (m + vdset(1)), s = f * f;
-	vd p = vdset(1.0 / 17);
-
-	for (int i = 15; i >= 3; i -= 2)
-		p = p * s + vdset(1.0 / i);
-	return _mm512_cvtepi64_pd(_mm512_srai_epi64(e, 52)) * vdset(0x1.62e42fefa39efp-1) +
-	       (vdset(2) * f + vdset(2) * f * (s * p));
 }
 
 /* out and lse of the n queries from q0 on, without the first `skip`. */
