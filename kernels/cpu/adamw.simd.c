@@ -2,13 +2,18 @@
  *
  * adamw.simd.c - adamw.c with vectors, same operations in the same order, same bits. Bound by
  * memory: 16 bytes read and 12 written per element, 12 and 8 with bf16 moments, 10.1 and
- * 6.1 with 8-bit ones; 2 more for a copy of 16 bits. Of a split master 2 to 4 bytes are read and
- * written instead of 4 and 4, and no copy.
+ * 6.1 with 8-bit ones; 2 more for a copy of 16 bits, which would be read, too, where AVX-512 did not
+ * write large ones in bf16 around the caches. Of a split master 2 to 4 bytes are read and written
+ * instead of 4 and 4, and no copy.
  */
 #include "adamw.h"
 #include "kept_simd.h"
 #include "moments8_simd.h"
 #include "table.h"
+
+/* From so many elements on, a copy in bf16 goes around the caches: these would read it first, up to
+ * a tenth of what the update moves, and lose it before the next forward. */
+#define LARGE (1 << 18)
 
 struct lanes {
 	vf grad_mult, l2, keep, b1, b1c, b2, b2c, step, root, eps;
@@ -40,35 +45,46 @@ ZR_INLINE vf next(const struct lanes *f, vf p, vf m, vf root)
 	return p * f->keep - f->step * m / (root * f->root + f->eps);
 }
 
-/* type: of the moments; kept: how masters are */
-ZR_INLINE void update(const struct zr_op_adamw *op, const struct lanes *f, int64_t i, int n,
-		      int32_t type, int32_t kept)
+ZR_INLINE struct vkept masters_of(const struct zr_op_adamw *op)
 {
-	const struct vkept k = { op->master, op->lowp, op->rem };
-	vf p = vkept_get(&k, i, n, kept), g = vload_n(op->grad, i, ZR_F32, n);
-	vf m = vload_n(op->m, i, type, n), v = vload_n(op->v, i, type, n);
-
-	g = gradient(f, p, g);
-	m = first(f, m, g);
-	v = second(f, v, g);
-	p = next(f, p, m, vsqrt(v));
-	vstore_n(op->m, i, type, m, n);
-	vstore_n(op->v, i, type, v, n);
-	vkept_put(&k, i, p, n, kept);
+	return (struct vkept){ op->master, op->lowp, op->rem, op->n >= LARGE };
 }
 
+/* The new p of n elements whose old one is p; type: of the moments */
+ZR_INLINE vf update(const struct zr_op_adamw *op, const struct lanes *f, vf p, int64_t i, int n,
+		    int32_t type)
+{
+	vf g = gradient(f, p, vload_n(op->grad, i, ZR_F32, n));
+	vf m = vload_n(op->m, i, type, n), v = vload_n(op->v, i, type, n);
+
+	m = first(f, m, g);
+	v = second(f, v, g);
+	vstore_n(op->m, i, type, m, n);
+	vstore_n(op->v, i, type, v, n);
+	return next(f, p, m, vsqrt(v));
+}
+
+/* kept: how masters are */
 ZR_INLINE void sweep(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32_t type,
 		     int32_t kept)
 {
+	const struct vkept k = masters_of(op);
 	struct lanes f = spread(op);
 	int64_t i = lo;
+	vf p[2];
 
 	for (; i + 2 * ZR_W <= hi; i += 2 * ZR_W) {
-		update(op, &f, i, ZR_W, type, kept);
-		update(op, &f, i + ZR_W, ZR_W, type, kept);
+		vkept_get2(&k, i, p, kept);
+		p[0] = update(op, &f, p[0], i, ZR_W, type);
+		p[1] = update(op, &f, p[1], i + ZR_W, ZR_W, type);
+		vkept_put2(&k, i, p, kept);
 	}
-	for (; i < hi; i += ZR_W)
-		update(op, &f, i, vlanes(hi - i), type, kept);
+	for (; i < hi; i += ZR_W) {
+		int n = vlanes(hi - i);
+		p[0] = update(op, &f, vkept_get(&k, i, n, kept), i, n, type);
+		vkept_put(&k, i, p[0], n, kept);
+	}
+	vkept_end(&k);
 }
 
 /* ---- moments in 8 bits ----------------------------------------------------------- */
@@ -101,7 +117,7 @@ ZR_INLINE void ahead_of_kept(const struct vkept *k, int i, int32_t kept)
 		ahead(k->master, i, 4);
 	else
 		ahead(k->rem, i, vsplit_bits(kept) / 8);
-	if (kept)
+	if (kept && !k->around)
 		ahead(k->lowp, i, kept == ZR_F32 ? 4 : 2);
 }
 
@@ -218,10 +234,11 @@ ZR_INLINE void pass(const struct lanes *f, struct passing *first, const struct p
 		put_scales(first);
 }
 
-ZR_INLINE struct groups groups_at(const struct zr_op_adamw *op, int64_t i, int32_t kept)
+ZR_INLINE struct groups groups_at(const struct zr_op_adamw *op, const struct vkept *masters,
+				  int64_t i, int32_t kept)
 {
 	return (struct groups){ .grad = op->grad + i,
-				.p = vkept_at(op->master, op->lowp, op->rem, i, kept),
+				.p = vkept_at(masters, i, kept),
 				.m = zr_codes8(op->m, i),
 				.v = zr_codes8(op->v, i),
 				.m_scale = zr_scale8(op->m, i),
@@ -235,7 +252,7 @@ ZR_INLINE void update_part(const struct lanes *f, const struct groups *a, int n,
 	float grad[ZR_SOME8] = { 0 }, master[ZR_SOME8] = { 0 }, copy[ZR_SOME8] = { 0 };
 	uint16_t rem[ZR_SOME8] = { 0 }, m_scale[ZR_GROUPS8] = { 0 }, v_scale[ZR_GROUPS8] = { 0 };
 	uint8_t m[ZR_SOME8] = { 0 }, v[ZR_SOME8] = { 0 };
-	const struct groups whole = { grad, { master, copy, rem }, m, v, m_scale, v_scale };
+	const struct groups whole = { grad, { master, copy, rem, 0 }, m, v, m_scale, v_scale };
 	struct passing s;
 
 	memcpy(grad, a->grad, (size_t)n * sizeof *grad);
@@ -256,12 +273,13 @@ ZR_INLINE void update_part(const struct lanes *f, const struct groups *a, int n,
 
 ZR_INLINE void sweep_groups(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32_t kept)
 {
+	const struct vkept masters = masters_of(op);
 	struct lanes f = spread(op);
 	struct passing s[2], *before = NULL; /* what is between its passes */
 	int turn = 0, n;
 
 	for (int64_t i = lo; i < hi; i += n) {
-		struct groups a = groups_at(op, i, kept);
+		struct groups a = groups_at(op, &masters, i, kept);
 		n = vsome8(i, hi);
 		if (n != ZR_SOME8) {
 			update_part(&f, &a, n, kept);
@@ -277,6 +295,7 @@ ZR_INLINE void sweep_groups(const struct zr_op_adamw *op, int64_t lo, int64_t hi
 	}
 	if (before)
 		pass(&f, NULL, before, kept);
+	vkept_end(&masters);
 }
 
 /* ---------------------------------------------------------------------------------- */

@@ -28,17 +28,27 @@
 struct vkept {
 	float *master;
 	void *lowp, *rem;
+	int around; /* a copy in bf16 goes around the caches */
 };
 
 ZR_INLINE int vsplit_bits(int32_t kept) { return kept < 0 ? -kept : 0; }
 
-/* From element i of an update on. */
-ZR_INLINE struct vkept vkept_at(float *master, void *lowp, void *rem, int64_t i, int32_t kept)
+/* From element i on. */
+ZR_INLINE struct vkept vkept_at(const struct vkept *k, int64_t i, int32_t kept)
 {
 	if (kept < 0)
-		return (struct vkept){ NULL, (uint16_t *)lowp + i,
-				       (uint8_t *)rem + i * vsplit_bits(kept) / 8 };
-	return (struct vkept){ master + i, kept ? zr_at(lowp, i, kept) : NULL, NULL };
+		return (struct vkept){ .lowp = (uint16_t *)k->lowp + i,
+				       .rem = (uint8_t *)k->rem + i * vsplit_bits(kept) / 8 };
+	return (struct vkept){ .master = k->master + i,
+			       .lowp = kept ? zr_at(k->lowp, i, kept) : NULL,
+			       .around = k->around };
+}
+
+/* Behind an update: what went around the caches is ordered by nothing else. */
+ZR_INLINE void vkept_end(const struct vkept *k)
+{
+	if (k->around)
+		_mm_sfence();
 }
 
 ZR_INLINE vf vkept_get(const struct vkept *k, int64_t i, int n, int32_t kept)
@@ -84,7 +94,7 @@ ZR_INLINE void vkept_put2(const struct vkept *k, int64_t i, const vf *p, int32_t
 	if (kept == ZR_KEPT_SPLIT16 &&
 	    vsplit16_2((uint16_t *)k->lowp + i, (uint16_t *)k->rem + i, p))
 		return;
-	if (kept == ZR_BF16 && vstore_bf16_2((uint16_t *)k->lowp + i, p)) {
+	if (kept == ZR_BF16 && vstore_bf16_2((uint16_t *)k->lowp + i, p, k->around)) {
 		vstore_f32(k->master + i, p[0]);
 		vstore_f32(k->master + i + ZR_W, p[1]);
 		return;

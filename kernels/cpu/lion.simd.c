@@ -36,7 +36,7 @@ ZR_INLINE vf next(const struct lanes *f, vf p, vf g, vf *m)
 ZR_INLINE void update(const struct zr_op_lion *op, const struct lanes *f, int64_t i, int32_t kept,
 		      int n)
 {
-	const struct vkept k = { op->master, op->lowp, op->rem };
+	const struct vkept k = { op->master, op->lowp, op->rem, 0 };
 	vf g = vload_n(op->grad, i, ZR_F32, n), m = vload_n(op->m, i, ZR_F32, n);
 	vf p = next(f, vkept_get(&k, i, n, kept), g, &m);
 
@@ -67,8 +67,10 @@ struct groups {
 
 ZR_INLINE struct groups groups_at(const struct zr_op_lion *op, int64_t i, int32_t kept)
 {
-	return (struct groups){ op->grad + i, vkept_at(op->master, op->lowp, op->rem, i, kept),
-				zr_codes8(op->m, i), zr_scale8(op->m, i) };
+	const struct vkept masters = { op->master, op->lowp, op->rem, 0 };
+
+	return (struct groups){ op->grad + i, vkept_at(&masters, i, kept), zr_codes8(op->m, i),
+				zr_scale8(op->m, i) };
 }
 
 /* Of ZR_GROUPS8 groups the scales, and in m8 what the codes are to be made from. */
@@ -105,7 +107,7 @@ ZR_INLINE void update_part(const struct lanes *f, const struct groups *a, int n,
 	uint16_t rem[ZR_SOME8] = { 0 }, m_scale[ZR_GROUPS8] = { 0 };
 	uint8_t m[ZR_SOME8] = { 0 };
 	float m8[ZR_SOME8];
-	const struct groups whole = { grad, { master, copy, rem }, m, m_scale };
+	const struct groups whole = { grad, { master, copy, rem, 0 }, m, m_scale };
 
 	memcpy(grad, a->grad, (size_t)n * sizeof *grad);
 	vkept_copy(&whole.p, &a->p, n, kept);

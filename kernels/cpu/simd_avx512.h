@@ -262,14 +262,18 @@ ZR_INLINE vi vwords2(vi a, vi b, int odd)
 	return _mm512_permutex2var_epi16(a, i, b);
 }
 
-/* bits of zr_bf16; returns 0, and stores nothing, if one is a NaN */
-ZR_INLINE int vstore_bf16_2(uint16_t *p, const vf *x)
+/* bits of zr_bf16; returns 0, and stores nothing, if one is a NaN. around: around the caches, if p
+ * is a whole line. */
+ZR_INLINE int vstore_bf16_2(uint16_t *p, const vf *x, int around)
 {
-	vi half = viset(0x8000);
+	vi half = viset(0x8000), both;
 	if (_mm512_cmp_ps_mask(x[0], x[1], _CMP_UNORD_Q))
 		return 0;
-	_mm512_storeu_si512(p, vwords2(_mm512_add_epi32(vbits(x[0]), half),
-				       _mm512_add_epi32(vbits(x[1]), half), 1));
+	both = vwords2(_mm512_add_epi32(vbits(x[0]), half), _mm512_add_epi32(vbits(x[1]), half), 1);
+	if (around && (uintptr_t)p % 64 == 0)
+		_mm512_stream_si512((void *)p, both);
+	else
+		_mm512_storeu_si512(p, both);
 	return 1;
 }
 
