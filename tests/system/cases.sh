@@ -40,6 +40,38 @@ is 'and not with half of its host memory' "$(planned llama2-13b 32G --memory 128
 is 'all of 8 B: 80 GB' "$(planned llama3-8b 80G)" 0
 is 'and not with moments of fp32' "$(planned llama3-8b 80G -o optimizer.states=fp32)" 3
 
+# Without a card all of it is in the memory of the machine.
+cat > base.ini <<'END'
+[train]
+micro_batch_size = 1
+[model]
+plugin = gpt2
+layers = 24
+width = 2048
+heads = 16
+context = 128
+vocabulary = 50257
+store = nf4
+[adapter]
+plugin = lora
+targets = all-linear
+[data]
+plugin = tokens
+path = tokens
+format = uint16
+[precision]
+plugin = bf16
+[activation]
+plugin = recompute
+END
+# in_memory [argument]...: the exit code of a plan for 1.2 GB of memory
+in_memory() {
+	"$ZEROTH" plan base.ini --memory 1144M --no-compare "$@" > plan 2>&1
+	echo $?
+}
+is 'QLoRA on 1.3 B: 1.2 GB of memory' "$(in_memory)" 0
+is 'and not with the base in bf16' "$(in_memory -o model.store=auto)" 3
+
 # small CASE [argument]...: two steps of a small model with its settings
 small() {
 	trained "$src/conf/$1.ini" -o model.preset= -o "model.path=$golden/llama" -o train.steps=2 \
