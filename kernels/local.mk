@@ -26,6 +26,7 @@ kernel_headers = \
 	%D%/cpu/gemm_few.h \
 	%D%/cpu/gemm_pack.h \
 	%D%/cpu/gemm_pairs.h \
+	%D%/cpu/gemm_tiles_pack.h \
 	%D%/cpu/gemv.h \
 	%D%/cpu/gemm_low_rank.h \
 	%D%/cpu/gemm_wide.h \

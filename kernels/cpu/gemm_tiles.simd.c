@@ -7,9 +7,9 @@
  * Four registers hold 32 x 32 sums, two 32 rows of A and two 32 columns of B, 16 pairs of K each: a
  * word is a pair of neighbours along K. A panel of 32 columns of B is taken in parts of KC pairs,
  * which stay in the first-level cache while all rows use them. A tile instruction takes 16 cycles:
- * beside those of a step the vector units pack a little of the next part. Rows of A pass by the
- * first-level cache, from where they lie if they fill tiles, else from a copy. What bounds all this
- * is the bandwidth of the second-level cache.
+ * beside those of a step the vector units pack a little of the next part and take a little of
+ * complete sums. Packed rows of A pass by the first-level cache: where they lie they would fall on
+ * few of its sets. What bounds all this is the traffic between the caches.
  */
 #include "transpose_simd.h"
 
@@ -19,22 +19,23 @@
 #include "tiles.h"
 
 #define MC 256
-#define KC 192     /* pairs of a part of B: 32 KiB */
-#define DEPTH 1024 /* pairs of A that are packed at once */
+#define KC 192     /* pairs of a part of B: 24 KiB */
+#define DEPTH 768  /* pairs of A that are packed at once */
 #define NC 1536    /* columns of a tile whose sums need a place of their own */
 #define UC 192     /* columns of a low-rank update summed at once */
 #define LARGE (1 << 18) /* elements of a result that goes past the caches */
 #define SIDE 32    /* rows of A and columns of B in a step */
-#define GROUP 128  /* columns whose sums are stored together: rows of many lines */
+#define GROUP 128  /* columns of B that are asked for together: rows of many lines */
 #define PAIRS ZR_TILE_PAIRS
 #define TILE (16 * PAIRS) /* words of a tile */
 
-/* Words in the scratch of a tile: two parts of panels of B, packed A, sums of a group
- * of panels, sums of all, sums of a low-rank update. */
+/* Words in the scratch of a tile: two parts of panels of B, packed A, sums of a panel, complete
+ * sums of a block of 32 rows, sums of all, sums of a low-rank update. */
 #define B_PARTS 0
 #define A_TILES (B_PARTS + 2 * KC * SIDE)
 #define SUMS (A_TILES + MC * DEPTH)
-#define ALL_SUMS (SUMS + MC * GROUP)
+#define COMPLETE (SUMS + MC * SIDE)
+#define ALL_SUMS (COMPLETE + SIDE * SIDE)
 #define UPDATE (ALL_SUMS + MC * NC)
 _Static_assert((UPDATE + MC * UC) * sizeof(float) <= ZR_GEMM_SCRATCH, "scratch of gemm_tile");
 _Static_assert(ZR_FEW_ROWS * ZR_FEW_K <= SUMS, "room of gemm_few");
@@ -57,153 +58,7 @@ static int64_t even(int64_t n, int64_t most)
 	return up((n + parts - 1) / parts, PAIRS);
 }
 
-/* The first n of 32 elements, 0 behind them. */
-ZR_INLINE vi load_elements(const uint16_t *p, int64_t n)
-{
-	if (n >= 2 * PAIRS)
-		return _mm512_loadu_si512(p);
-	return _mm512_maskz_loadu_epi16(n > 0 ? (__mmask32)((1ull << n) - 1) : 0, p);
-}
-
-/* to[p][0..16), rows `ld` words apart, = pair p of 16 rows of 16 pairs */
-ZR_INLINE void transpose_tile(uint32_t rows[16][PAIRS], uint32_t *to, int64_t ld)
-{
-	for (int p = 0; p < PAIRS; p += 4) {
-		vf r[4];
-		load_columns(rows[0] + p, sizeof *rows, r);
-		UNROLL
-		for (int i = 0; i < 4; i++)
-			_mm512_storeu_ps(to + (p + i) * ld, r[i]);
-	}
-}
-
-/* ---- packing A -------------------------------------------------------------------
- * Tiles of 16 rows of 16 pairs in the order in which they are taken: those of 32 rows, `steps`
- * times two, lie one after the other. k elements of each row; 0 where there are none. */
-
-static void pack_a_rows(const uint16_t *a, int64_t ld, int64_t rows, int64_t k, int64_t steps,
-			uint32_t *to)
-{
-	for (int64_t i = 0; i < up(rows, SIDE); i += 16, a += 16 * ld) {
-		uint32_t *at = to + i / SIDE * steps * 2 * TILE + i % SIDE * PAIRS;
-		for (int64_t e = 0; e < k; e += 2 * PAIRS, at += 2 * TILE)
-			for (int64_t r = 0; r < 16; r++)
-				_mm512_store_si512(at + r * PAIRS,
-						   load_elements(a + r * ld + e,
-								 i + r < rows ? k - e : 0));
-	}
-}
-
-/* A tile of A stored by columns, which are ld apart. */
-ZR_INLINE void pack_a_tile(const uint16_t *a, int64_t ld, int64_t rows, int64_t k, uint32_t *to)
-{
-	_Alignas(64) uint32_t pairs[PAIRS][16];
-	if (rows >= 16 && k >= 2 * PAIRS) {
-		UNROLL
-		for (int64_t p = 0; p < PAIRS; p++)
-			_mm512_store_si512(pairs[p], interleave(a + 2 * p * ld,
-								a + (2 * p + 1) * ld, 16));
-	} else {
-		memset(pairs, 0, sizeof pairs);
-		for (int64_t p = 0; rows > 0 && p < PAIRS && 2 * p < k; p++, a += 2 * ld)
-			_mm512_store_si512(pairs[p], interleave(a, 2 * p + 1 < k ? a + ld : NULL,
-								(int)min(rows, 16)));
-	}
-	transpose_tile(pairs, to, PAIRS);
-}
-
-static void pack_a_columns(const uint16_t *a, int64_t ld, int64_t rows, int64_t k, int64_t steps,
-			   uint32_t *to)
-{
-	for (int64_t e = 0; e < k; e += 2 * PAIRS, to += 2 * TILE)
-		for (int64_t i = 0; i < up(rows, SIDE); i += 16)
-			pack_a_tile(a + e * ld + i, ld, rows - i, k - e,
-				    to + i / SIDE * steps * 2 * TILE + i % SIDE * PAIRS);
-}
-
-/* ---- packing B -------------------------------------------------------------------
- * A part of a panel: of each pair 32 columns. */
-
-struct part {
-	const uint16_t *b; /* its first element */
-	int64_t ld, k;     /* elements between rows as stored; elements of K */
-	int64_t cols;
-	int by_columns;    /* K is stored contiguously */
-};
-
-/* Whether a part is packed in units, a few at a time. */
-ZR_INLINE int has_units(const struct part *p)
-{
-	return p->cols == SIDE && p->k % (2 * PAIRS) == 0;
-}
-
-/* Units of a part that are packed, and how many are left: one pair of 32 columns, or where K is
- * contiguous four pairs of 16 columns. */
-struct packing {
-	const uint16_t *from;
-	int64_t ld;
-	uint32_t *to;
-	int64_t left;
-};
-
-/* n units more. by_columns is a constant. */
-ZR_INLINE void pack_units(const int by_columns, struct packing *p, int64_t n)
-{
-	/* quarters of the first and second half side by side, as unpacking takes them */
-	const vi order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
-	const int64_t ld = p->ld;
-	for (; n > 0 && p->left > 0; n--, p->left--)
-		if (by_columns) {
-			const int second = p->left % 2;
-			vf r[4];
-			load_columns(p->from, 2 * ld, r);
-			UNROLL
-			for (int j = 0; j < 4; j++)
-				_mm512_store_ps(p->to + j * SIDE, r[j]);
-			p->from += second ? 8 - 16 * ld : 16 * ld;
-			p->to += second ? 4 * SIDE - 16 : 16;
-		} else {
-			vi x = _mm512_permutexvar_epi64(order, _mm512_loadu_si512(p->from)),
-			   y = _mm512_permutexvar_epi64(order, _mm512_loadu_si512(p->from + ld));
-			_mm512_store_si512(p->to, _mm512_unpacklo_epi16(x, y));
-			_mm512_store_si512(p->to + 16, _mm512_unpackhi_epi16(x, y));
-			p->from += 2 * ld;
-			p->to += SIDE;
-		}
-}
-
-/* Any part. */
-static void pack_part(const struct part *p, uint32_t *to)
-{
-	const int n0 = (int)min(p->cols, 16), n1 = (int)(p->cols - n0);
-	memset(to, 0, (size_t)up(p->k, 2 * PAIRS) / 2 * SIDE * sizeof *to);
-	for (int64_t e = 0; !p->by_columns && e < p->k; e += 2, to += SIDE) {
-		const uint16_t *low = p->b + e * p->ld, *high = e + 1 < p->k ? low + p->ld : NULL;
-		_mm512_store_si512(to, interleave(low, high, n0));
-		if (n1)
-			_mm512_store_si512(to + 16, interleave(low + 16, high ? high + 16 : NULL,
-							       n1));
-	}
-	for (int64_t e = 0; p->by_columns && e < p->k; e += 2 * PAIRS, to += PAIRS * SIDE)
-		for (int64_t j = 0; j < p->cols; j += 16) {
-			_Alignas(64) uint32_t columns[16][PAIRS];
-			for (int64_t i = 0; i < 16; i++)
-				_mm512_store_si512(columns[i],
-						   load_elements(p->b + (j + i) * p->ld + e,
-								 j + i < p->cols ? p->k - e : 0));
-			transpose_tile(columns, to + j, SIDE);
-		}
-}
-
-/* Begins to pack a part; one without units is packed at once. */
-static struct packing packing_of(const struct part *p, uint32_t *to)
-{
-	const int units = has_units(p);
-	if (!units && p->k)
-		pack_part(p, to);
-	return (struct packing){ p->b, p->ld, to,
-				 units ? p->k / (p->by_columns ? 4 : 2) : 0 };
-}
+#include "gemm_tiles_pack.h"
 
 /* ---- prefetching -----------------------------------------------------------------
  * Lines of B that will be packed are asked into the second-level cache, row by row as they are
@@ -228,49 +83,114 @@ ZR_INLINE void ahead_ask(struct ahead *s)
 	}
 }
 
-/* ---- the micro-kernel ------------------------------------------------------------ */
+/* ---- complete sums ---------------------------------------------------------------- */
 
-/* 32 rows against 32 columns. */
-struct sums {
-	float *c;    /* [32][32], ldc apart */
+/* Rows and columns of a product, rows <= MC, whose sums go to c; `add`: they begin as it is. */
+struct tile {
+	const struct zr_op_matmul *op;
+	int64_t row0, rows, col0, cols;
+	float *c;
 	int64_t ldc;
-	int add;     /* they begin as it is, not at 0 */
+	int add;
+	uint32_t *scratch;
+	int finishes; /* sums are finished once they are complete */
 };
 
-/* Register t holds sums of the rows from 16 (t / 2) on and of the columns from 16 (t % 2) on. */
-#define PLACE(s, t) ((s)->c + (t) / 2 * 16 * (s)->ldc + (t) % 2 * 16)
-#define LEAVE(s, t) TILE_STORE(t, PLACE(s, t), (s)->ldc * (int64_t)sizeof(float))
-#define BEGIN(s, t) \
-	do { \
-		if ((s)->add) \
-			TILE_LOAD(t, PLACE(s, t), (s)->ldc * (int64_t)sizeof(float)); \
-		else \
-			TILE_ZERO(t); \
-	} while (0)
-/* The sums before leave a register where the next begin: the stores go on beside products. */
-#define CHANGE(before, s, t) \
+/* Rows of sums as begun with: those of c. */
+static void take_sums(const struct tile *t, int64_t col, int64_t cols, float *to)
+{
+	for (int64_t i = 0; i < t->rows; i++)
+		for (int64_t j = 0; j < cols; j += 16)
+			vstore_f32(to + i * SIDE + j, vload_f32_n(t->c + i * t->ldc + col + j,
+								  (int)min(cols - j, 16)));
+}
+
+/* What is left of a block of 32 rows of complete sums: its rows are taken a few at a time. */
+struct complete {
+	const struct tile *t;
+	float *sums;       /* of its first row, rows of 32 */
+	int64_t row, rows, col, cols;
+	int finishes;      /* D gets what becomes of them, else c gets them */
+	int streams;       /* past the caches */
+};
+
+/* A large result is written past the caches, which would read it first: unless it was read. */
+static int may_stream(const struct tile *t, int64_t cols, int was_read)
+{
+	return !was_read && cols == SIDE && t->ldc % 16 == 0 && (uintptr_t)t->c % 64 == 0 &&
+	       t->op->m * t->op->n >= LARGE;
+}
+
+static void leave_rows(const struct complete *s, int64_t n)
+{
+	const float *from = s->sums;
+	float *to = s->t->c + s->row * s->t->ldc + s->col;
+	for (; n > 0; n--, from += SIDE, to += s->t->ldc)
+		if (s->streams) {
+			_mm512_stream_ps(to, vload_f32(from));
+			_mm512_stream_ps(to + 16, vload_f32(from + 16));
+		} else {
+			vstore_f32_n(to, vload_f32(from), (int)min(s->cols, 16));
+			if (s->cols > 16)
+				vstore_f32_n(to + 16, vload_f32(from + 16), (int)s->cols - 16);
+		}
+}
+
+/* What the operation does to sums, ld apart. */
+static void finish_sums(const struct tile *t, int64_t row, int64_t rows, int64_t col, int64_t cols,
+			const float *sums, int64_t ld)
+{
+	const struct zr_op_matmul *op = t->op;
+	const int64_t at = (t->row0 + row) * op->ldd + t->col0 + col;
+	zr_gemm_finish_avx512(op, sums, ld, rows, cols,
+			      op->bias ? zr_at(op->bias, t->col0 + col, op->b_dtype) : NULL,
+			      zr_at(op->d, at, op->d_dtype),
+			      op->pre ? zr_at(op->pre, at, op->d_dtype) : NULL);
+}
+
+/* n rows more. */
+ZR_INLINE void take_rows(struct complete *s, int64_t n)
+{
+	n = min(n, s->rows);
+	if (n <= 0)
+		return;
+	if (s->finishes)
+		finish_sums(s->t, s->row, n, s->col, s->cols, s->sums, SIDE);
+	else
+		leave_rows(s, n);
+	s->sums += n * SIDE;
+	s->row += n;
+	s->rows -= n;
+}
+
+/* ---- the micro-kernel ------------------------------------------------------------ */
+
+/* Sums of 32 rows and 32 columns lie in rows of 32. Register t holds those of the rows from
+ * 16 (t / 2) on and of the columns from 16 (t % 2) on. */
+#define ROW (SIDE * (int64_t)sizeof(float))
+#define PLACE(c, t) ((c) + (t) / 2 * 16 * SIDE + (t) % 2 * 16)
+#define LEAVE(c, t) TILE_STORE(t, PLACE(c, t), ROW)
+/* The sums before leave a register where the next begin, at 0 unless they are added to c: the
+ * stores go on beside products. */
+#define CHANGE(before, c, add, t) \
 	do { \
 		if (before) \
 			LEAVE(before, t); \
-		BEGIN(s, t); \
+		if (add) \
+			TILE_LOAD(t, PLACE(c, t), ROW); \
+		else \
+			TILE_ZERO(t); \
 	} while (0)
-
-/* Rows of A: the second 16 are `half` words behind the first, those of the next step `step`. */
-struct rows {
-	const uint32_t *a;
-	int64_t bytes; /* from row to row */
-	int64_t half, step;
-};
 
 /* A step: two tiles of A by two of B; FIRST is what a register has to do before. wide is a
  * constant: without it only 16 columns are summed. */
-#define STEP(wide, r, b, FIRST) \
+#define STEP(wide, a, b, FIRST) \
 	do { \
-		TILE_STREAM(4, (r).a, (r).bytes); \
+		TILE_STREAM(4, a, 64); \
 		TILE_LOAD(6, b, 128); \
 		FIRST(0); \
 		TILE_MULTIPLY_ADD(0, 4, 6); \
-		TILE_STREAM(5, (r).a + (r).half, (r).bytes); \
+		TILE_STREAM(5, (a) + TILE, 64); \
 		if (wide) { \
 			TILE_LOAD(7, (b) + 16, 128); \
 			FIRST(1); \
@@ -284,44 +204,80 @@ struct rows {
 		} \
 	} while (0)
 
+/* Lines of D that n rows from `row` on will be written to, asked into the second-level cache: a
+ * store that waits for one holds up those behind it. */
+ZR_INLINE void expect_rows(const struct complete *s, int64_t row, int64_t n)
+{
+	const struct zr_op_matmul *op = s->t->op;
+	const int64_t bytes = op->ldd * zr_size(op->d_dtype);
+	const int64_t at = ((s->t->row0 + row) * op->ldd + s->t->col0 + s->col) *
+			   zr_size(op->d_dtype);
+	for (int64_t i = 0; i < n; i++) {
+		__builtin_prefetch((const char *)op->d + at + i * bytes, 0, 2);
+		if (op->pre)
+			__builtin_prefetch((const char *)op->pre + at + i * bytes, 0, 2);
+	}
+}
+
 /* All rows against one part of a panel. */
 struct pass {
 	int64_t blocks, steps; /* of 32 rows; of 16 pairs, at least one */
-	struct rows rows;      /* of the first block */
-	int64_t next;          /* words from block to block of rows */
+	const uint32_t *a;     /* of the first block */
+	int64_t next;          /* words from block to block */
 	const uint32_t *b;
-	struct sums sums;      /* of the first block */
+	float *sums;           /* of the first block */
+	int add;               /* they begin as they are, not at 0 */
+	int last;              /* they are complete then, and go to `complete` */
+	struct complete panel; /* all of them */
 	struct packing coming; /* is packed meanwhile */
 	struct ahead *ahead;   /* is asked for meanwhile */
+	struct complete *left; /* is taken meanwhile, or by the next pass */
 };
+
+/* The sums of block i of a panel. */
+static struct complete block_of(const struct complete *panel, int64_t i)
+{
+	struct complete s = *panel;
+	s.row = i * SIDE;
+	s.rows = min(SIDE, s.t->rows - s.row);
+	return s;
+}
 
 /* wide and by_columns are constants. */
 ZR_INLINE void pass(const int wide, const int by_columns, const struct pass *m)
 {
 	const int64_t steps = m->steps,
 		      units = (m->coming.left + m->blocks * steps - 1) / (m->blocks * steps);
+	/* the first step stores the sums, which are there after the second */
+	const int64_t each = steps > 2 ? (SIDE + steps - 3) / (steps - 2) : 0;
+	const int64_t ask = steps > 1 ? (SIDE + steps - 2) / (steps - 1) : 0;
+	const int expects = m->last && m->panel.finishes;
 	struct packing coming = m->coming;
 	struct ahead ahead = *m->ahead;
-	struct sums sums = m->sums, last, *before = NULL;
-	struct rows rows = m->rows;
-	for (int64_t i = 0; i < m->blocks; i++) {
-		const uint32_t *b = m->b;
-		rows.a = m->rows.a + i * m->next;
-#define CHANGE_TO_THESE(t) CHANGE(before, &sums, t)
+	struct complete left = *m->left;
+	float *sums = m->sums, *before = NULL, *const complete = m->panel.sums;
+	for (int64_t i = 0; i < m->blocks; i++, sums += SIDE * SIDE) {
+		const uint32_t *a = m->a + i * m->next, *b = m->b;
+#define CHANGE_TO_THESE(t) CHANGE(before, sums, m->add, t)
 #define NOTHING(t) (void)0
-		STEP(wide, rows, b, CHANGE_TO_THESE);
+		STEP(wide, a, b, CHANGE_TO_THESE);
 		pack_units(by_columns, &coming, units);
 		ahead_ask(&ahead);
+		if (m->last && i)
+			left = block_of(&m->panel, i - 1);
 		for (int64_t s = 1; s < steps; s++) {
-			rows.a += rows.step;
+			a += 2 * TILE;
 			b += PAIRS * SIDE;
-			STEP(wide, rows, b, NOTHING);
+			STEP(wide, a, b, NOTHING);
 			pack_units(by_columns, &coming, units);
 			ahead_ask(&ahead);
+			if (expects)
+				expect_rows(&m->panel, i * SIDE + (s - 1) * ask, ask);
+			if (s > 1)
+				take_rows(&left, each);
 		}
-		last = sums;
-		before = &last;
-		sums.c += SIDE * sums.ldc;
+		take_rows(&left, SIDE);
+		before = m->last ? complete : sums;
 	}
 	LEAVE(before, 0);
 	LEAVE(before, 2);
@@ -330,6 +286,7 @@ ZR_INLINE void pass(const int wide, const int by_columns, const struct pass *m)
 		LEAVE(before, 3);
 	}
 	*m->ahead = ahead;
+	*m->left = m->last ? block_of(&m->panel, m->blocks - 1) : left;
 }
 
 typedef void pass_fn(const struct pass *);
@@ -346,21 +303,9 @@ static pass_fn *const passes[2][2] = { { pass_0_0, pass_0_1 }, { pass_1_0, pass_
 
 /* ---- a tile of the result -------------------------------------------------------- */
 
-/* Rows and columns of a product, rows <= MC, whose sums go to c; `add`: they begin as it is. */
-struct tile {
-	const struct zr_op_matmul *op;
-	int64_t row0, rows, col0, cols;
-	float *c;
-	int64_t ldc;
-	int add;
-	uint32_t *scratch;
-	int finishes; /* sums are finished once they are complete */
-};
-
 /* Pairs [k0, k0 + kc) of A and B. */
 struct depth {
 	int64_t k0, kc, part; /* of parts so long */
-	int in_place;         /* A is read where it lies */
 	int last;
 };
 
@@ -404,57 +349,15 @@ static struct part part_at(const struct tile *t, const struct depth *d, int64_t 
 	return p;
 }
 
-/* Sums of n columns from and to their place. */
-static void take_sums(const struct tile *t, int64_t col, int64_t n, float *to)
-{
-	for (int64_t i = 0; i < t->rows; i++)
-		for (int64_t j = 0; j < n; j += 16)
-			vstore_f32(to + i * GROUP + j, vload_f32_n(t->c + i * t->ldc + col + j,
-								    (int)min(n - j, 16)));
-}
-
-/* A large result is written past the caches, which would read it first: unless it was read. */
-static void leave_sums(const struct tile *t, int64_t col, int64_t n, int was_read,
-		       const float *from)
-{
-	float *to = t->c + col;
-	const int whole = n % 16 == 0 && t->ldc % 16 == 0 && (uintptr_t)to % 64 == 0;
-	const int streams = whole && !was_read && t->op->m * t->op->n >= LARGE;
-	for (int64_t i = 0; i < t->rows; i++, from += GROUP, to += t->ldc)
-		for (int64_t j = 0; j < n; j += 16)
-			if (streams)
-				_mm512_stream_ps(to + j, _mm512_load_ps(from + j));
-			else
-				vstore_f32_n(to + j, vload_f32(from + j), (int)min(n - j, 16));
-}
-
-/* What the operation does to the sums of n columns, ld apart. */
-static void finish_sums(const struct tile *t, int64_t col, int64_t n, const float *sums, int64_t ld)
-{
-	const struct zr_op_matmul *op = t->op;
-	const int64_t at = t->row0 * op->ldd + t->col0 + col;
-	zr_gemm_finish_avx512(op, sums, ld, t->rows, n,
-			      op->bias ? zr_at(op->bias, t->col0 + col, op->b_dtype) : NULL,
-			      zr_at(op->d, at, op->d_dtype),
-			      op->pre ? zr_at(op->pre, at, op->d_dtype) : NULL);
-}
-
-static struct rows rows_at(const struct tile *t, const struct depth *d, int64_t part)
-{
-	const struct zr_op_matmul *op = t->op;
-	const int64_t pair = part * d->part;
-	if (d->in_place)
-		return (struct rows){ (const uint32_t *)(const void *)
-				      ((const uint16_t *)op->a + t->row0 * op->lda +
-				       2 * (d->k0 + pair)),
-				      2 * op->lda, 8 * op->lda, PAIRS };
-	return (struct rows){ t->scratch + A_TILES + pair / PAIRS * 2 * TILE, 64, TILE, 2 * TILE };
-}
-
-/* Columns of the group that begins at col: little of B is asked for before the first. */
+/* Columns of the group that begins at col: little of B is asked for before the first, a panel. */
 static int64_t group_at(const struct tile *t, int64_t col)
 {
 	return min(col ? GROUP : SIDE, t->cols - col);
+}
+
+static int begins_group(int64_t col)
+{
+	return !col || (col - SIDE) % GROUP == 0;
 }
 
 /* What of B follows the group of n columns at col. */
@@ -479,6 +382,15 @@ static struct ahead ahead_of(const struct tile *t, const struct depth *d, int64_
 	return s;
 }
 
+/* Where complete sums of n columns go: those of K up to the end of a depth. */
+static struct complete complete_of(const struct tile *t, const struct depth *d, int64_t col,
+				   int64_t n, int was_read)
+{
+	return (struct complete){ .t = t, .sums = (float *)t->scratch + COMPLETE, .col = col,
+				  .cols = n, .finishes = t->finishes && d->last,
+				  .streams = may_stream(t, n, was_read) };
+}
+
 static void panels(const struct tile *t, const struct depth *d)
 {
 	const int64_t parts = parts_of(d), steps = up(d->kc, PAIRS) / PAIRS;
@@ -486,34 +398,34 @@ static void panels(const struct tile *t, const struct depth *d)
 	struct part part = part_at(t, d, 0);
 	uint32_t *b = t->scratch + B_PARTS, *other = b + KC * SIDE;
 	struct ahead ahead;
-	struct pass m = { .blocks = up(t->rows, SIDE) / SIDE, .ahead = &ahead,
-			     .next = d->in_place ? 16 * t->op->lda : steps * 2 * TILE };
+	struct complete left = { .rows = 0 };
+	struct pass m = { .blocks = up(t->rows, SIDE) / SIDE, .ahead = &ahead, .left = &left,
+			  .next = steps * 2 * TILE,
+			  .sums = (float *)t->scratch + SUMS };
 	struct packing first = packing_of(&part, b);
-	float *sums = (float *)t->scratch + SUMS;
 	int64_t i = 0;
 	pack_units(by_columns, &first, first.left);
-	for (int64_t col = 0, n; col < t->cols; col += n) {
-		n = group_at(t, col);
-		ahead = ahead_of(t, d, col, n);
+	for (int64_t col = 0, n; col < t->cols; col += SIDE) {
+		n = min(SIDE, t->cols - col);
+		if (begins_group(col))
+			ahead = ahead_of(t, d, col, group_at(t, col));
 		if (add)
-			take_sums(t, col, n, sums);
-		for (int64_t j = 0; j < n; j += SIDE)
-			for (int64_t p = 0; p < parts; p++) {
-				m.steps = up(part.k, 2 * PAIRS) / (2 * PAIRS);
-				m.rows = rows_at(t, d, p);
-				m.b = b;
-				m.sums = (struct sums){ sums + j, GROUP, add || p > 0 };
-				part = part_at(t, d, ++i);
-				m.coming = packing_of(&part, other);
-				passes[n - j > 16][by_columns](&m);
-				other = b;
-				b = m.coming.to;
-			}
-		if (t->finishes && d->last)
-			finish_sums(t, col, n, sums, GROUP);
-		else
-			leave_sums(t, col, n, add, sums);
+			take_sums(t, col, n, m.sums);
+		m.panel = complete_of(t, d, col, n, add);
+		for (int64_t p = 0; p < parts; p++) {
+			m.steps = up(part.k, 2 * PAIRS) / (2 * PAIRS);
+			m.a = t->scratch + A_TILES + p * d->part / PAIRS * 2 * TILE;
+			m.b = b;
+			m.add = add || p > 0;
+			m.last = p == parts - 1;
+			part = part_at(t, d, ++i);
+			m.coming = packing_of(&part, other);
+			passes[n > 16][by_columns](&m);
+			other = b;
+			b = m.coming.to;
+		}
 	}
+	take_rows(&left, SIDE);
 }
 
 /* c (rows x cols, rows <= MC) = or += the product over all of K; with `finishes` D gets what
@@ -525,23 +437,19 @@ static void sum_up(const struct tile *t)
 		ZR_SIMD(gemm_few)(op, t->row0, t->rows, t->col0, t->cols, t->c, t->ldc, t->add,
 				  (float *)t->scratch);
 		if (t->finishes)
-			finish_sums(t, 0, t->cols, t->c, t->ldc);
+			finish_sums(t, 0, t->rows, 0, t->cols, t->c, t->ldc);
 		return;
 	}
-	const int64_t pairs = up(op->k, 2) / 2, whole = op->k / (2 * PAIRS) * PAIRS;
+	const int64_t pairs = up(op->k, 2) / 2;
 	struct depth d = { .kc = 0 };
-	d.in_place = !(op->flags & ZR_MM_TRANS_A) && t->rows % SIDE == 0 && whole;
 	tiles_begin();
 	do {
-		const int64_t end = d.in_place ? whole : pairs;
-		d.kc = min(even(end, DEPTH), end - d.k0);
+		d.kc = min(even(pairs, DEPTH), pairs - d.k0);
 		d.part = even(d.kc, KC);
 		d.last = d.k0 + d.kc >= pairs;
-		if (!d.in_place)
-			pack_a(t, &d);
+		pack_a(t, &d);
 		panels(t, &d);
 		d.k0 += d.kc;
-		d.in_place = d.in_place && d.k0 < whole;
 	} while (!d.last);
 	tiles_end();
 }
@@ -571,7 +479,7 @@ static void subtile(const struct zr_op_matmul *op, const struct zr_op_matmul_low
 		return;
 	ZR_SIMD(gemm_low_rank)(low, row0, rows, col0, cols, t.c, t.ldc, scratch);
 	if (more)
-		finish_sums(&t, 0, cols, t.c, t.ldc);
+		finish_sums(&t, 0, rows, 0, cols, t.c, t.ldc);
 }
 
 void ZR_SIMD(gemm_tile)(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,
