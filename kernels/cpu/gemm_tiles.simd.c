@@ -20,21 +20,22 @@
 
 #define MC 256
 #define KC 192     /* pairs of a part of B: 24 KiB */
-#define DEPTH 768  /* pairs of A that are packed at once */
+#define DEPTH 1024 /* pairs of A that are packed at once */
 #define NC 1536    /* columns of a tile whose sums need a place of their own */
 #define UC 192     /* columns of a low-rank update summed at once */
 #define LARGE (1 << 18) /* elements of a result that goes past the caches */
 #define SIDE 32    /* rows of A and columns of B in a step */
-#define GROUP 128  /* columns of B that are asked for together: rows of many lines */
+#define GROUP 64   /* columns of B that are packed together at most */
+#define LEAD 32    /* rows of B that are asked for before they are packed */
 #define PAIRS ZR_TILE_PAIRS
 #define TILE (16 * PAIRS) /* words of a tile */
 
-/* Words in the scratch of a tile: two parts of panels of B, packed A, sums of a panel, complete
+/* Words in the scratch of a tile: two parts of groups of B, packed A, sums of a group, complete
  * sums of a block of 32 rows, sums of all, sums of a low-rank update. */
 #define B_PARTS 0
-#define A_TILES (B_PARTS + 2 * KC * SIDE)
+#define A_TILES (B_PARTS + 2 * KC * GROUP)
 #define SUMS (A_TILES + MC * DEPTH)
-#define COMPLETE (SUMS + MC * SIDE)
+#define COMPLETE (SUMS + MC * GROUP)
 #define ALL_SUMS (COMPLETE + SIDE * SIDE)
 #define UPDATE (ALL_SUMS + MC * NC)
 _Static_assert((UPDATE + MC * UC) * sizeof(float) <= ZR_GEMM_SCRATCH, "scratch of gemm_tile");
@@ -59,29 +60,6 @@ static int64_t even(int64_t n, int64_t most)
 }
 
 #include "gemm_tiles_pack.h"
-
-/* ---- prefetching -----------------------------------------------------------------
- * Lines of B that will be packed are asked into the second-level cache, row by row as they are
- * stored: memory gives neighbouring lines several times faster than lone ones. */
-
-struct ahead {
-	const char *row;
-	int64_t bytes; /* from row to row */
-	int64_t lines, line, rows; /* of a row; the next; rows left */
-	int64_t each;  /* lines asked in a step */
-};
-
-ZR_INLINE void ahead_ask(struct ahead *s)
-{
-	for (int64_t n = s->each; n > 0 && s->rows > 0; n--) {
-		__builtin_prefetch(s->row + s->line * 64, 0, 2);
-		if (++s->line == s->lines) {
-			s->line = 0;
-			s->row += s->bytes;
-			s->rows--;
-		}
-	}
-}
 
 /* ---- complete sums ---------------------------------------------------------------- */
 
@@ -227,9 +205,9 @@ struct pass {
 	const uint32_t *b;
 	float *sums;           /* of the first block */
 	int add;               /* they begin as they are, not at 0 */
-	int last;              /* they are complete then, and go to `complete` */
-	struct complete panel; /* all of them */
-	struct packing coming; /* is packed meanwhile */
+	int last;              /* complete ones go to the place of the panel's */
+	struct complete panel; /* complete sums of all rows */
+	struct packing *coming; /* is packed meanwhile */
 	struct ahead *ahead;   /* is asked for meanwhile */
 	struct complete *left; /* is taken meanwhile, or by the next pass */
 };
@@ -246,13 +224,12 @@ static struct complete block_of(const struct complete *panel, int64_t i)
 /* wide and by_columns are constants. */
 ZR_INLINE void pass(const int wide, const int by_columns, const struct pass *m)
 {
-	const int64_t steps = m->steps,
-		      units = (m->coming.left + m->blocks * steps - 1) / (m->blocks * steps);
-	/* the first step stores the sums, which are there after the second */
+	const int64_t steps = m->steps;
+	/* rows in a step: the first one stores the sums, and they are taken from the third on */
 	const int64_t each = steps > 2 ? (SIDE + steps - 3) / (steps - 2) : 0;
 	const int64_t ask = steps > 1 ? (SIDE + steps - 2) / (steps - 1) : 0;
 	const int expects = m->last && m->panel.finishes;
-	struct packing coming = m->coming;
+	struct packing coming = *m->coming;
 	struct ahead ahead = *m->ahead;
 	struct complete left = *m->left;
 	float *sums = m->sums, *before = NULL, *const complete = m->panel.sums;
@@ -261,16 +238,16 @@ ZR_INLINE void pass(const int wide, const int by_columns, const struct pass *m)
 #define CHANGE_TO_THESE(t) CHANGE(before, sums, m->add, t)
 #define NOTHING(t) (void)0
 		STEP(wide, a, b, CHANGE_TO_THESE);
-		pack_units(by_columns, &coming, units);
-		ahead_ask(&ahead);
+		pack_units(by_columns, &coming, coming.each);
+		ahead_ask(&ahead, ahead.each);
 		if (m->last && i)
 			left = block_of(&m->panel, i - 1);
 		for (int64_t s = 1; s < steps; s++) {
 			a += 2 * TILE;
 			b += PAIRS * SIDE;
 			STEP(wide, a, b, NOTHING);
-			pack_units(by_columns, &coming, units);
-			ahead_ask(&ahead);
+			pack_units(by_columns, &coming, coming.each);
+			ahead_ask(&ahead, ahead.each);
 			if (expects)
 				expect_rows(&m->panel, i * SIDE + (s - 1) * ask, ask);
 			if (s > 1)
@@ -285,6 +262,7 @@ ZR_INLINE void pass(const int wide, const int by_columns, const struct pass *m)
 		LEAVE(before, 1);
 		LEAVE(before, 3);
 	}
+	*m->coming = coming;
 	*m->ahead = ahead;
 	*m->left = m->last ? block_of(&m->panel, m->blocks - 1) : left;
 }
@@ -332,54 +310,26 @@ static void pack_a(const struct tile *t, const struct depth *d)
 			    t->rows, k, steps, to);
 }
 
-/* Part i of those that a tile takes one after the other: panel after panel, each in parts of K. */
+/* Columns of a part: of those that are stored contiguously more than one line. */
+static int64_t group_of(const struct tile *t)
+{
+	return t->op->flags & ZR_MM_TRANS_B ? SIDE : GROUP;
+}
+
+/* Part i of those that a tile takes one after the other: group after group, each in parts of K. */
 static struct part part_at(const struct tile *t, const struct depth *d, int64_t i)
 {
 	const struct zr_op_matmul *op = t->op;
-	const int64_t parts = parts_of(d), col = i / parts * SIDE, k0 = i % parts * d->part,
+	const int64_t parts = parts_of(d), col = i / parts * group_of(t), k0 = i % parts * d->part,
 		      k = d->k0 + k0;
 	const int by_columns = !!(op->flags & ZR_MM_TRANS_B);
-	struct part p = { .ld = op->ldb, .by_columns = by_columns };
+	struct part p = { .b = op->b, .ld = op->ldb, .by_columns = by_columns };
 	if (col >= t->cols)
 		return p;
-	p.b = (const uint16_t *)op->b + (by_columns ? (t->col0 + col) * op->ldb + 2 * k :
-						      2 * k * op->ldb + t->col0 + col);
+	p.b += by_columns ? (t->col0 + col) * op->ldb + 2 * k : 2 * k * op->ldb + t->col0 + col;
 	p.k = elements(t, k, min(d->part, d->kc - k0));
-	p.cols = min(SIDE, t->cols - col);
+	p.cols = min(group_of(t), t->cols - col);
 	return p;
-}
-
-/* Columns of the group that begins at col: little of B is asked for before the first, a panel. */
-static int64_t group_at(const struct tile *t, int64_t col)
-{
-	return min(col ? GROUP : SIDE, t->cols - col);
-}
-
-static int begins_group(int64_t col)
-{
-	return !col || (col - SIDE) % GROUP == 0;
-}
-
-/* What of B follows the group of n columns at col. */
-static struct ahead ahead_of(const struct tile *t, const struct depth *d, int64_t col, int64_t n)
-{
-	const struct zr_op_matmul *op = t->op;
-	const int64_t k = elements(t, d->k0, d->kc), next = min(GROUP, t->cols - col - n),
-		      panels = up(n, SIDE) / SIDE, blocks = up(t->rows, SIDE) / SIDE,
-		      steps = panels * blocks * up(d->kc, PAIRS) / PAIRS;
-	const uint16_t *b = op->b;
-	struct ahead s = { .bytes = 2 * op->ldb };
-	if (next <= 0)
-		return s;
-	if (op->flags & ZR_MM_TRANS_B)
-		b += (t->col0 + col + n) * op->ldb + 2 * d->k0;
-	else
-		b += 2 * d->k0 * op->ldb + t->col0 + col + n;
-	s.row = (const char *)b;
-	s.lines = up((op->flags & ZR_MM_TRANS_B ? k : next) * 2, 64) / 64;
-	s.rows = op->flags & ZR_MM_TRANS_B ? next : k;
-	s.each = (s.lines * s.rows + steps - 1) / steps;
-	return s;
 }
 
 /* Where complete sums of n columns go: those of K up to the end of a depth. */
@@ -391,39 +341,58 @@ static struct complete complete_of(const struct tile *t, const struct depth *d, 
 				  .streams = may_stream(t, n, was_read) };
 }
 
-static void panels(const struct tile *t, const struct depth *d)
+/* A and the first part of B, and the first rows of the next are asked for. */
+static void pack_first(const struct tile *t, const struct depth *d, uint32_t *b)
 {
-	const int64_t parts = parts_of(d), steps = up(d->kc, PAIRS) / PAIRS;
+	const struct part part[2] = { part_at(t, d, 0), part_at(t, d, 1) };
+	struct ahead ahead = ahead_of(&part[0], &part[0], 1);
+	ahead_ask(&ahead, ahead.each);
+	ahead = ahead_of(&part[0], &part[1], 1);
+	ahead_ask(&ahead, ahead.each);
+	pack_a(t, d);
+	struct packing first = packing_of(&part[0], b);
+	if (part[0].by_columns)
+		pack_units(1, &first, first.left);
+	else
+		pack_units(0, &first, first.left);
+}
+
+/* All groups of columns. One part is multiplied while the next is packed. */
+static void groups(const struct tile *t, const struct depth *d)
+{
+	const int64_t parts = parts_of(d);
 	const int add = t->add || d->k0 > 0, by_columns = !!(t->op->flags & ZR_MM_TRANS_B);
-	struct part part = part_at(t, d, 0);
-	uint32_t *b = t->scratch + B_PARTS, *other = b + KC * SIDE;
+	uint32_t *b = t->scratch + B_PARTS, *other = b + KC * GROUP, *packed;
+	struct packing coming;
 	struct ahead ahead;
 	struct complete left = { .rows = 0 };
-	struct pass m = { .blocks = up(t->rows, SIDE) / SIDE, .ahead = &ahead, .left = &left,
-			  .next = steps * 2 * TILE,
-			  .sums = (float *)t->scratch + SUMS };
-	struct packing first = packing_of(&part, b);
-	int64_t i = 0;
-	pack_units(by_columns, &first, first.left);
-	for (int64_t col = 0, n; col < t->cols; col += SIDE) {
-		n = min(SIDE, t->cols - col);
-		if (begins_group(col))
-			ahead = ahead_of(t, d, col, group_at(t, col));
-		if (add)
-			take_sums(t, col, n, m.sums);
-		m.panel = complete_of(t, d, col, n, add);
-		for (int64_t p = 0; p < parts; p++) {
-			m.steps = up(part.k, 2 * PAIRS) / (2 * PAIRS);
-			m.a = t->scratch + A_TILES + p * d->part / PAIRS * 2 * TILE;
-			m.b = b;
-			m.add = add || p > 0;
-			m.last = p == parts - 1;
-			part = part_at(t, d, ++i);
-			m.coming = packing_of(&part, other);
+	struct pass m = { .blocks = up(t->rows, SIDE) / SIDE, .coming = &coming, .ahead = &ahead,
+			  .left = &left, .next = up(d->kc, PAIRS) / PAIRS * 2 * TILE };
+	pack_first(t, d, b);
+	for (int64_t i = 0; i / parts * group_of(t) < t->cols; i++) {
+		const struct part part = part_at(t, d, i), next = part_at(t, d, i + 1),
+				  after = part_at(t, d, i + 2);
+		const int64_t p = i % parts, col = i / parts * group_of(t);
+		m.steps = up(part.k, 2 * PAIRS) / (2 * PAIRS);
+		const int64_t steps = up(part.cols, SIDE) / SIDE * m.blocks * m.steps;
+		coming = packing_of(&next, other);
+		coming.each = (coming.left + steps - 1) / steps;
+		ahead = ahead_of(&next, &after, steps);
+		m.a = t->scratch + A_TILES + p * d->part / PAIRS * 2 * TILE;
+		m.b = b;
+		m.add = add || p > 0;
+		m.last = p == parts - 1;
+		m.sums = (float *)t->scratch + SUMS;
+		for (int64_t j = 0; j < part.cols; j += SIDE, m.b += PANEL, m.sums += MC * SIDE) {
+			const int64_t n = min(SIDE, part.cols - j);
+			if (add && !p)
+				take_sums(t, col + j, n, m.sums);
+			m.panel = complete_of(t, d, col + j, n, add);
 			passes[n > 16][by_columns](&m);
-			other = b;
-			b = m.coming.to;
 		}
+		packed = other;
+		other = b;
+		b = packed;
 	}
 	take_rows(&left, SIDE);
 }
@@ -447,8 +416,7 @@ static void sum_up(const struct tile *t)
 		d.kc = min(even(pairs, DEPTH), pairs - d.k0);
 		d.part = even(d.kc, KC);
 		d.last = d.k0 + d.kc >= pairs;
-		pack_a(t, &d);
-		panels(t, &d);
+		groups(t, &d);
 		d.k0 += d.kc;
 	} while (!d.last);
 	tiles_end();

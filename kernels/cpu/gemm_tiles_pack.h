@@ -71,7 +71,9 @@ static void pack_a_columns(const uint16_t *a, int64_t ld, int64_t rows, int64_t 
 }
 
 /* ---- packing B -------------------------------------------------------------------
- * A part of a panel: of each pair 32 columns. */
+ * A part: of each pair up to GROUP columns, in panels of 32 columns that lie PANEL words apart. */
+
+#define PANEL (KC * SIDE)
 
 struct part {
 	const uint16_t *b; /* its first element */
@@ -83,16 +85,19 @@ struct part {
 /* Whether a part is packed in units, a few at a time. */
 ZR_INLINE int has_units(const struct part *p)
 {
-	return p->cols == SIDE && p->k % (2 * PAIRS) == 0;
+	return p->cols % SIDE == 0 && p->k % (2 * PAIRS) == 0;
 }
 
 /* Units of a part that are packed, and how many are left: one pair of 32 columns, or where K is
- * contiguous four pairs of 16 columns. */
+ * contiguous four pairs of 16 columns. They are taken in rows, all panels of a pair or all pairs
+ * of a panel; from the end of a row the next is `from_next` and `to_next` away. */
 struct packing {
 	const uint16_t *from;
 	int64_t ld;
 	uint32_t *to;
-	int64_t left;
+	int64_t left, each; /* each: in a step */
+	int64_t row, at;    /* units of a row, of this one so far */
+	int64_t from_next, to_next;
 };
 
 /* n units more. by_columns is a constant. */
@@ -101,7 +106,7 @@ ZR_INLINE void pack_units(const int by_columns, struct packing *p, int64_t n)
 	/* quarters of the first and second half side by side, as unpacking takes them */
 	const vi order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
 	const int64_t ld = p->ld;
-	for (; n > 0 && p->left > 0; n--, p->left--)
+	for (; n > 0 && p->left > 0; n--, p->left--) {
 		if (by_columns) {
 			const int second = p->left % 2;
 			vf r[4];
@@ -116,13 +121,19 @@ ZR_INLINE void pack_units(const int by_columns, struct packing *p, int64_t n)
 			   y = _mm512_permutexvar_epi64(order, _mm512_loadu_si512(p->from + ld));
 			_mm512_store_si512(p->to, _mm512_unpacklo_epi16(x, y));
 			_mm512_store_si512(p->to + 16, _mm512_unpackhi_epi16(x, y));
-			p->from += 2 * ld;
-			p->to += SIDE;
+			p->from += SIDE;
+			p->to += PANEL;
 		}
+		if (++p->at == p->row) {
+			p->at = 0;
+			p->from += p->from_next;
+			p->to += p->to_next;
+		}
+	}
 }
 
-/* Any part. */
-static void pack_part(const struct part *p, uint32_t *to)
+/* One panel of any part. */
+static void pack_panel(const struct part *p, uint32_t *to)
 {
 	const int n0 = (int)min(p->cols, 16), n1 = (int)(p->cols - n0);
 	memset(to, 0, (size_t)up(p->k, 2 * PAIRS) / 2 * SIDE * sizeof *to);
@@ -147,11 +158,77 @@ static void pack_part(const struct part *p, uint32_t *to)
 /* Begins to pack a part; one without units is packed at once. */
 static struct packing packing_of(const struct part *p, uint32_t *to)
 {
-	const int units = has_units(p);
-	if (!units && p->k)
-		pack_part(p, to);
-	return (struct packing){ p->b, p->ld, to,
-				 units ? p->k / (p->by_columns ? 4 : 2) : 0 };
+	const int64_t panels = p->cols / SIDE;
+	struct packing s = { .from = p->b, .ld = p->ld, .to = to };
+	if (!has_units(p)) {
+		struct part panel = *p;
+		for (int64_t j = 0; j < p->cols; j += SIDE, to += PANEL) {
+			panel.b = p->b + j * (p->by_columns ? p->ld : 1);
+			panel.cols = min(SIDE, p->cols - j);
+			pack_panel(&panel, to);
+		}
+	} else if (p->by_columns) {
+		s.row = p->k / 4;
+		s.left = panels * s.row;
+		s.from_next = SIDE * p->ld - p->k;
+		s.to_next = PANEL - p->k / 2 * SIDE;
+	} else {
+		s.row = panels;
+		s.left = p->k / 2 * panels;
+		s.from_next = 2 * p->ld - panels * SIDE;
+		s.to_next = SIDE - panels * PANEL;
+	}
+	return s;
+}
+
+/* ---- prefetching -----------------------------------------------------------------
+ * Lines of B are asked into the second-level cache LEAD rows before they are packed, row by row as
+ * they are stored: memory gives neighbouring lines several times faster than lone ones. Many rows
+ * ahead would do harm: rows that lie a power of two apart fall on few sets of that cache. */
+
+struct ahead {
+	const char *row;
+	int64_t bytes; /* from row to row */
+	int64_t lines, line, rows; /* of a row; the next; rows left */
+	int64_t each;  /* lines asked in a step */
+	const char *then; /* so many rows from here on are asked for after these */
+	int64_t then_rows;
+};
+
+static int64_t rows_of(const struct part *p)
+{
+	return p->by_columns ? p->cols : p->k;
+}
+
+/* A part but its first rows, and those of the part after it, in so many steps. */
+static struct ahead ahead_of(const struct part *p, const struct part *after, int64_t steps)
+{
+	const int64_t lead = min(LEAD, rows_of(p));
+	struct ahead s = { .row = (const char *)(p->b + p->ld * lead), .bytes = 2 * p->ld,
+			   .rows = rows_of(p) - lead, .then = (const char *)after->b,
+			   .then_rows = min(LEAD, rows_of(after)) };
+	s.lines = up(2 * (p->by_columns ? p->k : p->cols), 64) / 64;
+	s.each = (s.lines * (s.rows + s.then_rows) + steps - 1) / steps;
+	return s;
+}
+
+ZR_INLINE void ahead_ask(struct ahead *s, int64_t n)
+{
+	for (; n > 0; n--) {
+		if (!s->rows) {
+			if (!s->then_rows)
+				return;
+			s->row = s->then;
+			s->rows = s->then_rows;
+			s->then_rows = 0;
+		}
+		__builtin_prefetch(s->row + s->line * 64, 0, 2);
+		if (++s->line == s->lines) {
+			s->line = 0;
+			s->row += s->bytes;
+			s->rows--;
+		}
+	}
 }
 
 #endif

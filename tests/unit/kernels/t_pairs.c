@@ -151,7 +151,9 @@ static void hold_to_twin(tile_fn *tile, int tiles)
 					     { 5, 33, 768 }, { 40, 64, 801 }, { 260, 5, 6 }, { 2, 3, 0 },
 					     /* rows that fill tiles, more of K than is packed at once, and a
 					      * result that goes past the caches */
-					     { 96, 170, 70 }, { 96, 17, 2100 }, { 513, 511, 3 } };
+					     { 96, 170, 70 }, { 96, 17, 2100 }, { 513, 511, 3 },
+					     /* groups of columns, each in parts of K */
+					     { 40, 160, 448 } };
 	static const uint32_t trans[] = { 0, ZR_MM_TRANS_A, ZR_MM_TRANS_B, ZR_MM_TRANS_A | ZR_MM_TRANS_B };
 	void *scratch = aligned_alloc(64, ZR_GEMM_SCRATCH);
 	uint64_t seed = 7;
