@@ -182,18 +182,21 @@ ZR_INLINE void take_rows(struct complete *s, int64_t n)
 		} \
 	} while (0)
 
-/* Lines of D that n rows from `row` on will be written to, asked into the second-level cache: a
- * store that waits for one holds up those behind it. */
+/* Lines of D that n rows from `row` on of this panel and the next will be written to, asked into the
+ * second-level cache: a store that waits for one holds up those behind it. */
 ZR_INLINE void expect_rows(const struct complete *s, int64_t row, int64_t n)
 {
 	const struct zr_op_matmul *op = s->t->op;
-	const int64_t bytes = op->ldd * zr_size(op->d_dtype);
-	const int64_t at = ((s->t->row0 + row) * op->ldd + s->t->col0 + s->col) *
-			   zr_size(op->d_dtype);
-	for (int64_t i = 0; i < n; i++) {
-		__builtin_prefetch((const char *)op->d + at + i * bytes, 0, 2);
-		if (op->pre)
-			__builtin_prefetch((const char *)op->pre + at + i * bytes, 0, 2);
+	const int64_t size = zr_size(op->d_dtype), bytes = op->ldd * size;
+	const int64_t at = ((s->t->row0 + row) * op->ldd + s->t->col0 + s->col) * size;
+	const char *d = (const char *)op->d + at, *pre = (const char *)op->pre + at;
+	for (; n > 0; n--, d += bytes, pre += bytes) {
+		__builtin_prefetch(d, 0, 2);
+		__builtin_prefetch(d + 64, 0, 2);
+		if (op->pre) {
+			__builtin_prefetch(pre, 0, 2);
+			__builtin_prefetch(pre + 64, 0, 2);
+		}
 	}
 }
 
@@ -228,7 +231,7 @@ ZR_INLINE void pass(const int wide, const int by_columns, const struct pass *m)
 	/* rows in a step: the first one stores the sums, and they are taken from the third on */
 	const int64_t each = steps > 2 ? (SIDE + steps - 3) / (steps - 2) : 0;
 	const int64_t ask = steps > 1 ? (SIDE + steps - 2) / (steps - 1) : 0;
-	const int expects = m->last && m->panel.finishes;
+	const int expects = m->last && m->panel.finishes && m->panel.col % (2 * SIDE) == 0;
 	struct packing coming = *m->coming;
 	struct ahead ahead = *m->ahead;
 	struct complete left = *m->left;
