@@ -465,4 +465,5 @@ void ZR_SIMD(gemm_tile)(const struct zr_op_matmul *op, const struct zr_op_matmul
 		for (int64_t j = 0; j < cols; j += nc)
 			subtile(op, low, row0 + i, min(MC, rows - i), col0 + j, min(nc, cols - j),
 				scratch);
+	_mm_sfence(); /* results that went past the caches are there for who is told so */
 }
