@@ -112,6 +112,11 @@ struct zr_stage {
 	/* 1: an update must wait until all gradients are known, because clipping or a loss scale
 	 * depends on them. */
 	int (*needs_scalars)(const struct zr_stage *);
+
+	/* 1: a layer has run when ZR_AT_AFTER comes, and a reduce is over when it returns: one
+	 * rank, whose processor is the device. Nothing then hides behind the next layer. */
+	int32_t synchronous;
+	int32_t rsv;
 };
 
 /* GROWABLE. */

@@ -210,6 +210,7 @@ static int reduce(struct zr_inst *inst, const struct zr_point *p, const struct z
 		inst->arrived = inst->reduced;
 		inst->reduced = inst->complete - inst->grads.n;
 	}
+	inst->arrived = s->synchronous ? inst->reduced : inst->arrived;
 	return rc;
 }
 
@@ -257,11 +258,13 @@ static int end(struct zr_inst *inst, const struct zr_point *p, const struct zr_s
 
 int policy_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s)
 {
+	int rc;
 	switch (p->at) {
 	case ZR_AT_BEGIN:
 		return begin(inst, s);
 	case ZR_AT_GRAD:
-		return reduce(inst, p, s);
+		rc = reduce(inst, p, s);
+		return rc || !s->synchronous ? rc : update_early(inst, p, s, inst->arrived);
 	case ZR_AT_AFTER: /* the device has the next layer to compute meanwhile */
 		return update_early(inst, p, s, inst->arrived);
 	case ZR_AT_END:

@@ -111,7 +111,7 @@ engine="core/model core/memory core/program core/lower core/exec core/update"
 lines=$(sources core -maxdepth 1 | cat - <(sources $engine) | xargs cat | wc -l)
 ok "the engine has at most 9470 lines, 8000 are wanted (it has $lines)" test "$lines" -le 9470
 lines=$(sources core -maxdepth 1 | cat - <(sources $engine core/config core/plugin) | xargs cat | wc -l)
-ok "engine, config and plugins have at most 12279 lines, 10400 are wanted (they have $lines)" test "$lines" -le 12279
+ok "engine, config and plugins have at most 12291 lines, 10400 are wanted (they have $lines)" test "$lines" -le 12291
 lines=$(sources core/exec | xargs cat | wc -l)
 ok "core/exec has at most 1200 lines (it has $lines)" test "$lines" -le 1200
 lines=$(sources core/config | xargs cat | wc -l)

@@ -43,7 +43,13 @@ gradients() { plan "$@" | awk '$2 == "gradients" { print $3 * ($4 == "MiB" ? 102
 later=$(gradients "${late[@]}") sooner=$(gradients "${early[@]}")
 ok "sums of 8 layers are never there together: $sooner KiB instead of $later" awk "BEGIN { exit !($sooner > 0 && $sooner < $later / 2) }"
 
-# An update runs when the layer after its own has been enqueued.
+# An update runs when the layer after its own has been enqueued; at once, where a layer has run when
+# it returns.
+program=$(plan --program -o zero.plugin=stage2 "${early[@]}" |
+	sed -n '/^program last micro/,/^program eval/p')
+like 'one rank on a processor updates block 7 before the backward of block 6' \
+	"$(sed -n '/backward of layer h\.7 /,/backward of layer h\.6 /p' <<<"$program")" \
+	'optimize +update \(unit h\.7\)'
 program=$(plan -n 2 --program -o zero.plugin=stage2 "${early[@]}" | sed -n '/^program last micro/,/^program eval/p')
 like 'block 7 is updated beside the backward of block 5' "$(sed -n '/backward of layer h\.5 /,/backward of layer h\.4 /p' <<<"$program")" \
 	'optimize +update \(unit h\.7\)'

@@ -175,6 +175,27 @@ static void update_in_backward_updates_one_list_behind_the_reduces(void **state)
 	}
 }
 
+/* Where nothing hides behind the next layer, memory of sums and states is free as soon as it goes. */
+static void one_rank_that_computes_on_the_host_updates_at_once(void **state)
+{
+	static const char *const want =
+		"grad 4: reduce 5; update 5; publish 5; grad 5: reduce 4; update 4; publish 4; "
+		"grad 6: reduce 3; update 3; publish 3; grad 7: reduce 2; update 2; publish 2; "
+		"grad 8: reduce 0; reduce 1; update 0; publish 0; update 1; publish 1; ";
+	(void)state;
+	for (int i = 0; i < N_STAGES; i++) {
+		open_run(stages[i], &gpt2, SETS("update_in_backward", "yes", "reduce_bucket_size",
+						"1", "allgather_bucket_size", "1"));
+		run.fixture.local = run.fixture.stage.synchronous = 1;
+		if (fixture_steps(&run.fixture) ||
+		    fixture_program(&run.fixture, ZR_PROG_LAST_MICRO))
+			fail_msg("%s: %s", stages[i], run.fixture.error);
+		if (i < FIRST_SPLIT)
+			assert_string_equal(run.fixture.said, want);
+		close_run();
+	}
+}
+
 static const char *const split[] = { "stage3", "hpz" };
 
 static void prefetch_bucket_size_gathers_ahead_in_the_order_of_uses(void **state)
@@ -322,6 +343,7 @@ int main(void)
 		cmocka_unit_test(allgather_bucket_size_cuts_the_lists_of_parameters),
 		cmocka_unit_test(without_overlap_everything_happens_where_it_is_due),
 		cmocka_unit_test(update_in_backward_updates_one_list_behind_the_reduces),
+		cmocka_unit_test(one_rank_that_computes_on_the_host_updates_at_once),
 		cmocka_unit_test(prefetch_bucket_size_gathers_ahead_in_the_order_of_uses),
 		cmocka_unit_test(what_is_full_already_is_taken_ahead_without_a_gather),
 		cmocka_unit_test(max_live_parameters_bounds_prefetch_and_reuse),
