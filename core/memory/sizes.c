@@ -89,6 +89,17 @@ static uint64_t subgroup_blocks(const struct zr_plan *p, const struct zr_program
 	return (uint64_t)most;
 }
 
+/* With which the disk works between updates in the backward. All ranks choose alike. */
+static int sets_of_layers(const struct zr_setup *s, const struct zr_staging *g)
+{
+	int64_t group = g->blocks * ZR_BLOCK * zr_group_ranks(s, s->state_group);
+	int64_t most[] = { s->layout.blocks * ZR_BLOCK / group / 4, (1 << 30) / (int64_t)g->set_bytes, 64 };
+	int64_t sets = 3 * ((s->typical_unit + group - 1) / group);
+	for (int i = 0; i < 3; i++)
+		sets = sets < most[i] ? sets : most[i];
+	return (int)sets;
+}
+
 /* How many sub-groups are under way: as the slowest store among the optimizer's and the
  * gradient's wishes; `copies` to a device are made while the next sub-group is computed. */
 static void pipeline(const struct zr_setup *s, struct zr_staging *g, int copies)
@@ -102,7 +113,10 @@ static void pipeline(const struct zr_setup *s, struct zr_staging *g, int copies)
 		read |= t->pipeline_read != 0;
 		write |= t->pipeline_write != 0;
 	}
-	g->sets = !g->set_bytes ? 1 : buffers > 1 + read + write ? buffers : 1 + read + write;
+	int least = 1 + read + write;
+	if (!buffers && read && g->set_bytes && zr_program_updates(&s->program[ZR_PROG_LAST_MICRO]))
+		buffers = least + sets_of_layers(s, g);
+	g->sets = !g->set_bytes ? 1 : buffers > least ? buffers : least;
 	g->ahead = read && g->set_bytes ? g->sets - 1 - write : 0;
 }
 
@@ -121,8 +135,8 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 		g->set_bytes = zr_max(g->set_bytes, zr_staged_at(s, &subgroup, g->n_data));
 		copies |= zr_datum_staged(s, unit, ZR_D_LOWP);
 	}
-	pipeline(s, g, copies);
 	g->set_bytes = zr_up(g->set_bytes, ZR_PAGE);
+	pipeline(s, g, copies);
 	g->bytes = g->set_bytes * (uint64_t)g->sets;
 	if (backward->updates && sums) /* which have two buffers of it */
 		g->bytes = zr_max(g->bytes, 2 * (uint64_t)g->blocks * ZR_BLOCK * 4);

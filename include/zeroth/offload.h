@@ -43,7 +43,8 @@ struct zr_tier_info {
 	uint64_t capacity;
 	/* How the user wants core to run the update pipeline over this tier; all 0: the user did
 	 * not say. */
-	/* sub-groups in memory at once, at least 1 + pipeline_read + pipeline_write */
+	/* sub-groups in memory at once, at least 1 + pipeline_read + pipeline_write; 0: core counts
+	 * them */
 	uint32_t buffers;
 	uint32_t pipeline_read; /* 1: read the next sub-group while one is computed */
 	uint32_t pipeline_write; /* 1: write the last sub-group while one is computed */

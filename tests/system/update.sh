@@ -38,7 +38,10 @@ once 'bf16, 3 ranks, all on the host' 3 bf16 fp32 cpu cpu cpu stage3
 once 'fp32, 3 ranks, whole state' 3 fp32 fp32 none none none stage0
 is 'I2, I5: nothing is left on disk' "$(find "$scratch/disk" -mindepth 1)" ''
 
-plan() { "$ZEROTH" plan "$@" "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o model.layers=8 -o zero.reduce_bucket_size=1; }
+plan() {
+	"$ZEROTH" plan "$@" "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" \
+		-o model.layers=${layers:-8} -o zero.reduce_bucket_size=1
+}
 gradients() { plan "$@" | awk '$2 == "gradients" { print $3 * ($4 == "MiB" ? 1024 : 1) }'; }
 later=$(gradients "${late[@]}") sooner=$(gradients "${early[@]}")
 ok "sums of 8 layers are never there together: $sooner KiB instead of $later" awk "BEGIN { exit !($sooner > 0 && $sooner < $later / 2) }"
@@ -60,12 +63,31 @@ is 'the update program has nothing left' "$(sed -n '/^program update/,$p' <<<"$p
 mkdir -p "$scratch/disk"
 program=$(plan --program -o zero.plugin=stage1 -o offload.optimizer.plugin=nvme -o offload.optimizer.path="$scratch/disk" \
 	-o offload.gradient.plugin=nvme -o offload.gradient.path="$scratch/disk" -o train.train_batch_size=1 \
-	-o train.micro_batch_size=1 -o train.gradient_part_size=0 "${early[@]}" | sed -n '/^program last micro/,/^program eval/p')
+	-o train.micro_batch_size=1 -o train.gradient_part_size=0 \
+	-o offload.optimizer.buffer_count=3 "${early[@]}" | sed -n '/^program last micro/,/^program eval/p')
 is 'no gradient is written that is taken at once' "$(grep -cE ' write .*> (parts of )?gradients' <<<"$program")" 0
 forward=$(sed '/backward of layer/,$d' <<<"$program")
 like 'the first states are read beside the last layers of the forward' "$(sed '1,/forward of layer h\.5 /d' <<<"$forward")" \
 	'store +read .*\(unit ln_f\).*< optimizer state'
 is 'and not before' "$(sed '/forward of layer h\.5 /q' <<<"$forward" | grep -c '< optimizer state')" 0
+
+# Buffers of its own choice: those of three layers more, in a quarter of what is updated; not for
+# updates after the backward.
+sets() { # sets OPTION...: their KiB
+	plan -o zero.plugin=stage1 -o offload.optimizer.plugin=nvme \
+		-o offload.optimizer.path="$scratch/disk" "$@" |
+		awk '$2 == "staging" { print $3 * ($4 == "MiB" ? 1024 : 1) }'
+}
+three=$(sets "${early[@]}" -o offload.optimizer.buffer_count=3)
+several() { # several NAME SETS OPTION...
+	local n=$(sets "${@:3}")
+	ok "$1: $2 buffers" awk "BEGIN { n = $n / $three * 3; exit !(n > $2 - .5 && n < $2 + .5) }"
+}
+several 'of a quarter of 8 layers' 5 "${early[@]}"
+layers=16
+several 'of three layers of 16' 6 "${early[@]}"
+several 'after the backward' 3 "${late[@]}"
+several 'as given' 4 "${early[@]}" -o offload.optimizer.buffer_count=4
 
 refused() { # refused NAME PATTERN OPTION...
 	local text code

@@ -14,11 +14,11 @@ static const struct zr_opt nvme_opts[] = {
 	       "requests are cut."),
 	ZR_OPT(struct nv_opts, queue_depth, ZR_T_I64, 0, "32", 1, 4096, "",
 	       "Operations of the disk in flight at most."),
-	ZR_OPT(struct nv_opts, buffer_count, ZR_T_I64, ZR_O_AUTO, "auto", 1, 64, "",
-	       "Sub-group buffers of the update pipeline; auto is 1 + pipeline_read + "
-	       "pipeline_write, the fewest that it needs. With updates in the backward the disk "
-	       "works beside the layers for as long as the buffers last: give it those of three "
-	       "or four layers."),
+	ZR_OPT(struct nv_opts, buffer_count, ZR_T_I64, ZR_O_AUTO, "auto", 0, 64, "",
+	       "Sub-group buffers of the update pipeline, at least 1 + pipeline_read + "
+	       "pipeline_write; auto is 0: these, and with updates in the backward those of three "
+	       "layers more, as long as they take no more than a quarter of what is updated, and "
+	       "1 GiB. There the disk works beside the layers for as long as the buffers last."),
 	ZR_OPT(struct nv_opts, pipeline_read, ZR_T_BOOL, 0, "yes", 0, 0, "",
 	       "Read the next sub-group of an update while one is computed."),
 	ZR_OPT(struct nv_opts, pipeline_write, ZR_T_BOOL, 0, "yes", 0, 0, "",
@@ -41,8 +41,7 @@ static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *
 	struct nv_opts *o = opts;
 	(void)h;
 	(void)facts;
-	if (o->buffer_count == ZR_AUTO_I64)
-		o->buffer_count = least_buffers(o);
+	o->buffer_count = o->buffer_count == ZR_AUTO_I64 ? 0 : o->buffer_count;
 	return ZR_OK;
 }
 
@@ -52,7 +51,7 @@ static int check(const struct zr_host *h, const void *opts)
 	if (o->block_size % NV_UNIT)
 		return zr_fail(h, ZR_EINVAL, "block_size = %llu is not a multiple of %u",
 			       (unsigned long long)o->block_size, NV_UNIT);
-	if (o->buffer_count < least_buffers(o))
+	if (o->buffer_count && o->buffer_count < least_buffers(o))
 		return zr_fail(
 			h, ZR_EINVAL,
 			"buffer_count = %lld: pipeline_read = %s and pipeline_write = %s need "
