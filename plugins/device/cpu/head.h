@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * head.h - some rows and columns of the logits of a head_loss: what head.c and head_blocks.c share.
+ * head.h - a head_loss in parts: head.c cuts rows, head_blocks.c columns too, and head_part.c computes
+ * what belongs to some of both.
  */
 #ifndef ZR_DEVICE_CPU_HEAD_H
 #define ZR_DEVICE_CPU_HEAD_H
@@ -18,8 +19,10 @@ struct cpu_head {
 	int32_t grad_dtype;      /* of the logits once they are their gradient */
 };
 
-/* Without rows yet, all columns. */
-struct cpu_head cpu_head_first(const struct zr_ops *ops, const struct zr_op_head_loss *o);
+/* ---- head_part.c ---- */
+
+/* Losses of all columns of some rows, whose logits then are their gradient. */
+void cpu_head_rows(const struct cpu_head *c);
 
 /* logits = x w^T */
 int cpu_head_project(const struct zr_ops *ops, const struct cpu_head *c);
@@ -38,10 +41,12 @@ int cpu_head_grad_x(const struct zr_ops *ops, const struct cpu_head *c, void *dx
 /* dw [columns, width] = or, but for the first rows of a batch, += dlogits^T x */
 int cpu_head_grad_w(const struct zr_ops *ops, const struct cpu_head *c, float *dw);
 
-/* head_loss with gradients, or head_loss_rows, in blocks of columns, if the shape and the
+/* ---- head_blocks.c ---- */
+
+/* whole: without rows yet, all columns. head_loss with gradients, or head_loss_rows, in blocks of columns, if the shape and the
  * instruction set gain by it: else *done is 0. `work`: floats in o->work; `chunks`: of rows that it
  * would take else. */
-int cpu_head_blocks(const struct zr_ops *ops, const struct zr_op_head_loss *o, int64_t work,
+int cpu_head_blocks(const struct zr_ops *ops, const struct cpu_head *whole, int64_t work,
 		    int64_t chunks, int *done);
 
 #endif

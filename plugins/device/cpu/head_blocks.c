@@ -91,10 +91,11 @@ static int store_dx(const struct zr_ops *ops, const struct cpu_head *c, const fl
 	return plain->cast(plain, NULL, &op);
 }
 
-int cpu_head_blocks(const struct zr_ops *ops, const struct zr_op_head_loss *o, int64_t work,
+int cpu_head_blocks(const struct zr_ops *ops, const struct cpu_head *whole, int64_t work,
 		    int64_t chunks, int *done)
 {
-	struct cpu_head c = cpu_head_first(ops, o);
+	const struct zr_op_head_loss *o = whole->op;
+	struct cpu_head c = *whole;
 	struct blocks b = cut(o, work);
 	int rc = 0;
 	*done = ops->dev->isa == ZR_CPU_AMX && o->dtype == ZR_BF16 && (o->dx || o->n_rows) &&
