@@ -14,7 +14,6 @@
 #include "cmd/export.h"
 #include "cmd/fit.h"
 #include "cmd/lock.h"
-#include "cmd/merge.h"
 #include "cmd/resume.h"
 #include "cmd/rundir.h"
 #include "files/checkpoint/dir.h"
@@ -34,8 +33,9 @@ static const char usage[] =
 	"manifest\n"
 	"          and the sizes of its files\n"
 	"  verify  reads every byte of each checkpoint and compares all checksums\n"
-	"  export  writes the parameters of the checkpoint, or of the latest whole one, as "
-	"directory OUT\n"
+	"  export  writes the parameters of the checkpoint, or of the latest whole one, or of the "
+	"end of a\n"
+	"          run, whichever is later, as directory OUT\n"
 	"          with model.safetensors and config.json, as Hugging Face's tools load them; of a\n"
 	"          run with adapters: these, with adapter_model.safetensors and "
 	"adapter_config.json\n"
@@ -48,8 +48,7 @@ static const char usage[] =
 	"                       what needs several files has model.safetensors.index.json\n"
 	"      --best           exports the one with the lowest loss, which [checkpoint] "
 	"keep_best kept\n"
-	"      --merge          exports the model in which the adapters are merged; of a run that has no\n"
-	"                       checkpoint, that with which it ended\n"
+	"      --merge          exports the model in which the adapters are merged\n"
 	"      --adapter DIR    merges adapters of PEFT into MODEL, a model's directory of Hugging "
 	"Face\n"
 	"  -o, --option section.key=value\n"
@@ -60,8 +59,8 @@ static const char usage[] =
 
 struct args {
 	const char *action, *dir, *out;
-	struct zr_merge_from from;
-	const char *option[ZR_MERGE_OPTIONS];
+	struct zr_export_from from;
+	const char *option[ZR_EXPORT_OPTIONS];
 	int64_t keep;
 	int best;
 	struct zr_export_how how;
@@ -216,15 +215,35 @@ static int choose(const struct args *a, char path[PATH_MAX], struct zr_error *er
 	return rc;
 }
 
+/* The step of a checkpoint by its manifest; -1: it cannot be read. */
+static long long step_of(const char *path)
+{
+	struct zr_manifest m;
+	struct zr_error why = { 0 };
+	if (zr_ckpt_check(path, 0, NULL, NULL, &m, &why))
+		return -1;
+	const long long step = (long long)m.step;
+	zr_manifest_free(&m);
+	return step;
+}
+
+/* A run has a model at its end, which may be later than its last checkpoint, or all that it has. */
 static int export(const struct args *a, struct zr_error *err)
 {
 	char path[PATH_MAX];
 	struct zr_error why = { 0 };
 	if (a->from.adapter)
-		return zr_merge_files(&a->from, a->out, &a->how, err);
+		return zr_export_files(&a->from, a->out, &a->how, err);
+	const struct zr_dir_kind kind = zr_dir_kind(a->dir);
+	const int ended = !a->best && (kind.weights || kind.adapters);
 	int rc = choose(a, path, &why);
-	if (rc && a->how.merge && !a->best && zr_dir_kind(a->dir).adapters)
-		return zr_merge_files(&a->from, a->out, &a->how, err);
+	const long long step = rc || !ended ? -1 : step_of(path);
+	if (ended && (rc || (step >= 0 && step < zr_run_steps(a->dir)))) {
+		int end = zr_export_files(&a->from, a->out, &a->how, err);
+		if (!rc && !end)
+			printf("            the last checkpoint has step %lld: %s\n", step, path);
+		return end;
+	}
 	return rc ? zr_err(err, rc, "%s", why.text) :
 		    zr_export_checkpoint(path, a->out, &a->how, err);
 }
@@ -313,7 +332,7 @@ static int parse(int argc, char **argv, struct args *a)
 		a->best |= c == 'b';
 		a->how.merge |= c == 'm';
 		a->from.adapter = c == 'a' ? optarg : a->from.adapter;
-		if (c == 'o' && a->from.options == ZR_MERGE_OPTIONS)
+		if (c == 'o' && a->from.options == ZR_EXPORT_OPTIONS)
 			return wrong("too many -o");
 		if (c == 'o')
 			a->option[a->from.options++] = optarg;

@@ -427,6 +427,12 @@ int zr_export_done(struct zr_export *x, int rc, struct zr_error *err)
 	return rc ? rc : end;
 }
 
+int zr_export_adapters_type(struct zr_error *err)
+{
+	return zr_err(err, ZR_EINVAL,
+		      "--dtype is for a model: adapters are written in fp32; --merge makes them one");
+}
+
 /* ---- from a session ---- */
 
 static int put_values(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *v)

@@ -41,11 +41,29 @@ int zr_export_close(struct zr_export *x, int keep, int64_t *infinite, struct zr_
 /* The same after `rc`, which it returns unless that is 0, with a warning about such values. */
 int zr_export_done(struct zr_export *x, int rc, struct zr_error *err);
 
+/* Refuses a type for adapters alone. */
+int zr_export_adapters_type(struct zr_error *err);
+
 /* export_checkpoint.c: writes the parameters of the checkpoint at `path` to the new directory
  * `dir`, and a line about it to standard output. If it has adapters: these alone, as PEFT's files,
  * or, with how->merge, the model in which they are merged. */
 int zr_export_checkpoint(const char *path, const char *dir, const struct zr_export_how *how,
 			 struct zr_error *err);
+
+#define ZR_EXPORT_OPTIONS 32 /* most */
+
+/* Files that are exported. */
+struct zr_export_from {
+	const char *model;   /* a directory of Hugging Face, or of a run that ended */
+	const char *adapter; /* a directory of PEFT, which is merged; NULL: model is a run */
+	/* "section.key=value" of how adapter was trained: [model] store, [precision] */
+	const char *const *option;
+	int options;
+};
+
+/* export_files.c: the same of these files. */
+int zr_export_files(const struct zr_export_from *from, const char *dir,
+		    const struct zr_export_how *how, struct zr_error *err);
 
 /* Writes the masters of a session in the type of its compute copies. Collective; rank 0 writes. */
 struct zr_session;

@@ -29,7 +29,7 @@ cmd_librun_la_SOURCES = \
 	cmd/breakdown.c cmd/breakdown.h \
 	cmd/crash.c cmd/crash.h \
 	cmd/declare.c cmd/declare.h \
-	cmd/export.c cmd/export.h cmd/export_checkpoint.c \
+	cmd/export.c cmd/export.h cmd/export_checkpoint.c cmd/export_files.c \
 	cmd/json_text.c cmd/json_text.h \
 	cmd/former.c cmd/former.h \
 	cmd/merge.c cmd/merge.h \

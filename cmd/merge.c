@@ -4,18 +4,10 @@
  */
 #include "cmd/merge.h"
 
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/adapter.h"
-#include "cmd/base.h"
-#include "cmd/declare.h"
-#include "cmd/rundir.h"
-#include "cmd/weights.h"
-#include "files/checkpoint/checkpoint.h"
-#include "files/pretrained/tensors.h"
 
 #define CHUNK (1 << 20) /* values at a time, or a row */
 
@@ -78,124 +70,5 @@ int zr_merge_put(struct zr_setup *s, const struct zr_layout *layout, zr_values_f
 		for (int32_t k = 0; k < w.n; k++)
 			free(w.values[k]);
 	}
-	return rc;
-}
-
-/* ---- from files ----------------------------------------------------------------------------- */
-
-struct files {
-	struct zr_config *cfg;
-	struct zr_setup *setup;
-	struct zr_weights_files weights;
-	struct zr_base base; /* frozen tensors as training had them */
-	int trained;         /* the files have them as they were before that */
-};
-
-static int read_files(void *arg, int32_t i, int64_t first, int64_t n, float *x,
-		      struct zr_error *err)
-{
-	struct files *f = arg;
-	return zr_weights_files_have(&f->weights, i) ?
-		       zr_weights_files_read(&f->weights, i, first, n, x, err) :
-		       zr_err(err, ZR_EINVAL, "tensor %s is in no file",
-			      f->setup->layout.tensor[i].decl->name);
-}
-
-static int read_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
-		       struct zr_error *err)
-{
-	struct files *f = arg;
-	const uint32_t flags = f->setup->layout.tensor[i].flags;
-	return f->trained && flags & ZR_TENSOR_FROZEN ?
-		       zr_base_read(&f->base, i, first, n, x, err) :
-		       read_files(f, i, first, n, x, err);
-}
-
-/* A model's directory with adapters, as a configuration. [data] must have a path, although it is
- * not read. */
-static int load_pair(struct files *f, const struct zr_merge_from *from, struct zr_error *err)
-{
-	char model[PATH_MAX + 16], path[PATH_MAX + 16], id[64], plugin[96];
-	const char *o[ZR_MERGE_OPTIONS + 5] = { model, plugin, path, "data.plugin=tokens",
-						"data.path=none" };
-	int n = 5, rc = zr_adapter_plugin(from->adapter, id, sizeof id, err);
-	snprintf(model, sizeof model, "model.path=%s", from->model);
-	snprintf(path, sizeof path, "adapter.path=%s", from->adapter);
-	snprintf(plugin, sizeof plugin, "adapter.plugin=%s", id);
-	for (int i = 0; i < from->options; i++)
-		o[n++] = from->option[i];
-	f->trained = 1;
-	return rc ? rc : zr_config_load(NULL, o, n, &f->cfg, err);
-}
-
-/* A run that ended: its adapters are beside config.ini, and so is its model, unless that is in
- * [model] path. */
-static int load_run(struct files *f, const char *from, struct zr_error *err)
-{
-	char ini[PATH_MAX], path[PATH_MAX + 16];
-	const int whole = zr_dir_kind(from).weights;
-	const char *const o[] = { path, "model.path=" };
-	zr_dir_has(from, "config.ini", ini);
-	snprintf(path, sizeof path, "adapter.path=%s", from);
-	f->trained = !whole;
-	return zr_run_config(ini, o, whole ? 2 : 1, &f->cfg, err);
-}
-
-static int open_files(struct files *f, const char *from, struct zr_error *err)
-{
-	char path[PATH_MAX];
-	int rc = zr_declare(f->cfg, &f->setup, err);
-	if (!rc && !f->setup->adapter.inst)
-		rc = zr_err(err, ZR_EINVAL, "%s: the run has no adapters", from);
-	rc = rc ? rc : zr_weights_files_open(f->setup, &f->weights, err);
-	if (!rc && !f->weights.model && zr_dir_has(from, "model.safetensors", path))
-		rc = zr_tensor_files_open(path, &f->setup->layout, ZR_FILES_WHOLE, "", "",
-					  &f->weights.model, err);
-	f->base = (struct zr_base){ .layout = rc ? NULL : &f->setup->layout,
-				    .dtype = rc ? 0 : f->setup->types.dtype, .kept = f->setup,
-				    .fn = read_files, .arg = f };
-	return rc ? rc : zr_base_open(&f->base, err);
-}
-
-static int write_model(struct files *f, const char *dir, const struct zr_export_how *how,
-		       struct zr_error *err)
-{
-	struct zr_layout own = f->setup->layout;
-	struct zr_export *x = NULL;
-	json_t *meta = json_object();
-	own.n_tensors = zr_declared_own(&own);
-	zr_describe_model(f->setup, &meta);
-	int rc = meta ? zr_export_open(dir, &own, meta, how, &x, err) :
-			zr_err(err, ZR_ENOMEM, "out of memory");
-	if (!rc) {
-		rc = zr_merge_put(f->setup, &own, read_values, f, x, err);
-		rc = zr_export_done(x, rc, err);
-	}
-	json_decref(meta);
-	return rc;
-}
-
-int zr_merge_files(const struct zr_merge_from *from, const char *dir,
-		   const struct zr_export_how *how, struct zr_error *err)
-{
-	struct files f = { 0 };
-	struct zr_export_how named = *how;
-	int rc = from->adapter ? load_pair(&f, from, err) : load_run(&f, from->model, err);
-	rc = rc ? rc : open_files(&f, from->model, err);
-	if (!rc) {
-		const char *base = f.setup->model.section->path;
-		named.base = base ? base : from->model;
-		named.store = zr_declared_store(f.setup);
-		named.adapter = from->adapter ? from->adapter : from->model;
-		rc = write_model(&f, dir, &named, err);
-	}
-	if (!rc)
-		printf("merged      %s%s%s with %s, to %s\n", named.base,
-		       named.store ? " in " : "", named.store ? named.store : "", named.adapter,
-		       dir);
-	zr_base_close(&f.base);
-	zr_weights_files_close(&f.weights);
-	zr_setup_close(f.setup);
-	zr_config_free(f.cfg);
 	return rc;
 }

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -179,6 +180,16 @@ struct zr_dir_kind zr_dir_kind(const char *dir)
 		.weights = run && zr_dir_has(dir, "model.safetensors", NULL),
 		.adapters = run && zr_dir_has(dir, "adapter_model.safetensors", NULL),
 	};
+}
+
+long long zr_run_steps(const char *run)
+{
+	char path[PATH_MAX];
+	json_t *j = zr_dir_has(run, "summary.json", path) ? json_load_file(path, 0, NULL) : NULL;
+	json_t *steps = json_object_get(j, "steps");
+	long long n = steps ? (long long)json_integer_value(steps) : -1;
+	json_decref(j);
+	return n;
 }
 
 int zr_dir_with_model(const char *dir, struct zr_dir_kind *out, struct zr_error *err)

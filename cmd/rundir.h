@@ -42,6 +42,8 @@ struct zr_dir_kind {
 struct zr_dir_kind zr_dir_kind(const char *dir);
 /* The same of what must have a model that can be used: a run that ended, or a model's directory. */
 int zr_dir_with_model(const char *dir, struct zr_dir_kind *out, struct zr_error *err);
+/* Steps after which a run has what it left at its end, by summary.json; -1: not known. */
+long long zr_run_steps(const char *run);
 /* Whether it has a file, whose path goes to `path`; NULL: not wanted. */
 int zr_dir_has(const char *dir, const char *name, char path[PATH_MAX]);
 

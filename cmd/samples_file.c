@@ -13,25 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/files/json.h"
+#include "cmd/rundir.h"
 
 int zr_kept_begin(struct zr_kept_text *k, struct zr_error *err)
 {
 	*k = (struct zr_kept_text){ .out.utf8 = 1 };
 	k->out.f = open_memstream(&k->text, &k->bytes);
 	return k->out.f ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for the text");
-}
-
-/* Steps of the run; -1 while it has not ended. */
-static long long steps_of(const char *run)
-{
-	char path[PATH_MAX];
-	snprintf(path, sizeof path, "%s/summary.json", run);
-	json_t *j = json_load_file(path, 0, NULL);
-	json_t *steps = json_object_get(j, "steps");
-	long long n = steps ? (long long)json_integer_value(steps) : -1;
-	json_decref(j);
-	return n;
 }
 
 static int append(const char *path, const char *text, size_t n, struct zr_error *err)
@@ -57,7 +45,7 @@ int zr_kept_end(struct zr_kept_text *k, const char *run, const struct zr_draw *d
 {
 	char path[PATH_MAX], step[40] = "", *all = NULL;
 	size_t bytes = 0;
-	long long n = steps_of(run);
+	long long n = zr_run_steps(run);
 	FILE *f = open_memstream(&all, &bytes);
 	int bad = !f || zr_char_end(&k->out);
 	bad |= fclose(k->out.f);

@@ -7,6 +7,7 @@
 . "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 
 cd "$scratch" || exit 99
+newline=$'\n'
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > text
 
 # train RUN OPTION...: output in RUN.out, log in RUN.err
@@ -89,7 +90,7 @@ like "I7: and says so" "$(cat five.err)" \
 	'^zeroth: run directory five has the model of a run that ended, and five/checkpoints no checkpoint to go on from: choose another'
 is "the run is what it was" "$(cksum five/*)" "$before"
 
-is "I7: what has no checkpoint, and how to have some" "$("$ZEROTH" checkpoint export five out 2>&1)" \
+is "I7: what has no checkpoint, and how to have some" "$("$ZEROTH" checkpoint verify five 2>&1)" \
 	'zeroth: five: no checkpoint there; [checkpoint] every saves some'
 
 # ---- refused by name ----
@@ -281,6 +282,16 @@ like "config.json has numbers" "$(tr -d '\n ' < out/config.json)" \
 	'"architectures":\["GPT2LMHeadModel"\],.*"n_layer":2,.*"tie_word_embeddings":true,.*"torch_dtype":"float32"'
 like "and the dropout of the training: other tools would take another one" "$(tr -d '\n ' < out/config.json)" \
 	'"resid_pdrop":0\.1,"embd_pdrop":0\.1,"attn_pdrop":0\.1,'
+is "without a checkpoint, that is the model of the end" "$("$ZEROTH" checkpoint export five end 2>&1)" \
+	"exported    step 6 of five/model.safetensors to end"
+ok "with the bits of the weights" cmp <(tail -c $bytes end/model.safetensors) <(tail -c $bytes five/model.safetensors)
+ok "and the same config.json" cmp end/config.json out/config.json
+is "--merge of it: exit 2" "$("$ZEROTH" checkpoint export --merge five no 2>&1; echo $?)" \
+	"zeroth: five: --merge: there are no adapters in it${newline}2"
+fresh later
+train later --resume auto -o train.steps=6
+is "as it is where it is later" "$("$ZEROTH" checkpoint export later late 2>&1)" \
+	"exported    step 6 of later/model.safetensors to late${newline}            the last checkpoint has step 5: later/checkpoints/step-00000005"
 "$ZEROTH" checkpoint export --dtype bf16 one/checkpoints/step-00000002 half > /dev/null
 is "bf16 has half of it" "$(tail -c $((bytes / 2)) half/model.safetensors | wc -c)" $((bytes / 2))
 "$ZEROTH" checkpoint export --shard-bytes 60000 one parts > /dev/null

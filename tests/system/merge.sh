@@ -65,6 +65,12 @@ for model in gpt2 llama; do
 			"^merged      .*pretrained/$model with step 5 of run/checkpoints/step-00000005"
 		mv run/checkpoints away
 		like "$model, $save: a run is merged" "$(merge run again)" "pretrained/$model with run"
+		rm -rf ended
+		is "$model, $save: and exports its adapters" \
+			"$("$ZEROTH" checkpoint export run ended 2>&1)" \
+			'exported    the adapters of step 5 of run/adapter_model.safetensors to ended'
+		ok "$model, $save: the same" cmp files/adapter_model.safetensors ended/adapter_model.safetensors
+		ok "$model, $save: and their configuration" cmp files/adapter_config.json ended/adapter_config.json
 		mv away run/checkpoints
 		is "$model, $save: to the same values" "$(values merged/model.safetensors | md5sum)" \
 			"$(values again/model.safetensors | md5sum)"
@@ -140,6 +146,12 @@ trained frozen.ini -o model.path="$golden/pretrained/llama" -o model.store=nf4 \
 	-o train.freeze='*_proj.weight' > digest
 like 'without adapters: what was trained is exported' \
 	"$("$ZEROTH" checkpoint export run whole 2>&1)" '^exported    step 5 of run'
+mv run/checkpoints away
+like 'without a checkpoint, too' \
+	"$("$ZEROTH" checkpoint export run ended-whole 2>&1)" '^exported    step 5 of run/model.safetensors'
+is 'the same files' "$(md5sum < ended-whole/config.json) $(ls ended-whole)" "$(md5sum < whole/config.json) $(ls whole)"
+is 'with the same values' "$(values ended-whole/model.safetensors | md5sum)" "$(values whole/model.safetensors | md5sum)"
+rm -rf away
 ok 'with the loss of the run' near "$(loss whole -o precision.plugin=fp32)" "$(loss run)"
 
 # ---- a run of its own model, in which a tensor takes several entries and chunks ----

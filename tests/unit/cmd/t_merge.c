@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/merge.h"
+#include "cmd/export.h"
 #include "core/files/file.h"
 
 #include <cmocka.h> /* last: it defines fail() */
@@ -59,13 +59,13 @@ static void read_tensor(const struct zr_st *st, const char *name, float x[MOST],
 static void merge(const char *model, const char *option, char dir[PATH_MAX],
 		  const struct zr_export_how *how)
 {
-	const struct zr_merge_from from = { .model = golden("pretrained", model),
+	const struct zr_export_from from = { .model = golden("pretrained", model),
 					    .adapter = golden("adapters", model),
 					    .option = &option, .options = option != NULL };
 	struct zr_error err = { 0 };
 	snprintf(dir, PATH_MAX, "%s/%s", scratch, model);
 	zr_remove(AT_FDCWD, dir);
-	if (zr_merge_files(&from, dir, how, &err))
+	if (zr_export_files(&from, dir, how, &err))
 		fail_msg("%s: %s", model, err.text);
 }
 
@@ -137,13 +137,13 @@ static void what_is_no_adapter_is_refused(void **unused)
 	char dir[PATH_MAX];
 	(void)unused;
 	snprintf(dir, sizeof dir, "%s/none", scratch);
-	struct zr_merge_from from = { .model = golden("pretrained", "qwen2"),
+	struct zr_export_from from = { .model = golden("pretrained", "qwen2"),
 				      .adapter = golden("adapters", "none") };
-	assert_int_equal(zr_merge_files(&from, dir, &fp32, &err), ZR_EINVAL);
+	assert_int_equal(zr_export_files(&from, dir, &fp32, &err), ZR_EINVAL);
 	assert_non_null(strstr(err.text, "adapters/none/adapter_config.json"));
 	memset(&err, 0, sizeof err);
 	from.adapter = golden("adapters", "llama");
-	assert_int_equal(zr_merge_files(&from, dir, &fp32, &err), ZR_EINVAL);
+	assert_int_equal(zr_export_files(&from, dir, &fp32, &err), ZR_EINVAL);
 	assert_int_equal(access(dir, F_OK), -1);
 }
 
