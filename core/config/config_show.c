@@ -2,7 +2,9 @@
  *
  * config_show.c - the whole config as INI text, which loads to the same values.
  */
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/config/config_impl.h"
 #include "core/config/ini.h"
@@ -22,15 +24,25 @@ static void write_pair(FILE *out, const char *key, const char *value, const char
 	putc('\n', out);
 }
 
+/* What lies at a relative path, so that it is found from another directory, too. */
+static const char *absolute(const char *path, char room[2 * PATH_MAX])
+{
+	if (!*path || *path == '/' || access(path, F_OK) || !getcwd(room, PATH_MAX))
+		return path;
+	size_t n = strlen(room);
+	return snprintf(room + n, PATH_MAX, "/%s", path) < PATH_MAX ? room : path;
+}
+
 int zr_config_write_ini(const struct zr_config *cfg, FILE *out, int sources)
 {
+	char room[2 * PATH_MAX];
 	for (int i = 0; i < cfg->n; i++) {
 		const struct zr_part *p = &cfg->part[i];
 		fprintf(out, "%s[%s]\n", i ? "\n" : "", p->s.name);
 		if (p->chosen)
 			write_pair(out, "plugin", zr_config_plugin_text(cfg, &p->s), sources ? p->chosen->place : NULL);
 		if (p->s.path)
-			write_pair(out, "path", p->s.path, sources ? cfg->model_place : NULL);
+			write_pair(out, "path", absolute(p->s.path, room), sources ? cfg->model_place : NULL);
 		if (p->own)
 			write_pair(out, p->own->key, p->own->value, sources ? p->own->place : NULL);
 		const struct zr_opt *o;
@@ -41,6 +53,8 @@ int zr_config_write_ini(const struct zr_config *cfg, FILE *out, int sources)
 				continue;
 			if (!text)
 				zr_value_format(o, p->s.opts, value, sizeof value);
+			else if (p->s.role && o->type == ZR_T_PATH)
+				text = absolute(text, room);
 			write_pair(out, o->name, text ? text : value,
 				   sources ? *zr_part_source(p, o) : NULL);
 		}

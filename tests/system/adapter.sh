@@ -45,6 +45,14 @@ for model in gpt2 llama qwen2 mixtral qwen3-moe; do
 	is "$model: twenty losses are PEFT's" "$(near losses "$golden/adapters/$model/losses.txt")" ''
 done
 
+# ---- a base at a relative path ----
+cp -r "$golden/pretrained/llama" base
+trained peft.ini -o model.path=base -o train.steps=2 > digest
+mkdir elsewhere
+is 'a run is sampled from another directory' \
+	"$(cd elsewhere && "$ZEROTH" sample -n 12 -t 0 ../run 2>&1)" \
+	"$("$ZEROTH" sample -n 12 -t 0 run 2>&1)"
+
 # header FILE: its tensors, with types and shapes
 header() {
 	tail -c +9 "$1" | head -c "$(od -An -tu8 -N8 "$1")" | tr '}' '\n' |
