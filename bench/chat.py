@@ -77,7 +77,7 @@ def theirs(tokenizer, path, threads):
 
 def ours(program, tokenizer, path, threads):
 	start = time.time()
-	child = subprocess.Popen([program, "tokenize", "--chat", "-T", tokenizer, "-t", "chatml",
+	child = subprocess.Popen([program, "tokenize", "--chat", "--force", "-T", tokenizer, "-t", "chatml",
 				  "-j", threads, "-o", path + ".tokens", path],
 				 stdout=subprocess.DEVNULL)
 	_, status, use = os.wait4(child.pid, 0)

@@ -35,7 +35,7 @@ def processor():
 
 def ours(tokenizer, path, out):
 	start = processor()
-	subprocess.run([os.environ.get("ZEROTH", "zeroth"), "tokenize", "-T", tokenizer, "--eot",
+	subprocess.run([os.environ.get("ZEROTH", "zeroth"), "tokenize", "--force", "-T", tokenizer, "--eot",
 			"none", "--raw", "-o", out, path], check=True, stdout=subprocess.DEVNULL)
 	return processor() - start
 

@@ -20,6 +20,9 @@ int zr_rundir_make(struct zr_config *cfg, int resuming, int *made, struct zr_err
 /* writes config.ini, with resolved values */
 int zr_rundir_write_config(const struct zr_config *cfg, struct zr_error *err);
 
+/* Refuses to write over a file, unless `force` is set. */
+int zr_keep_file(const char *path, int force, struct zr_error *err);
+
 /* Writes a file under another name, which it then takes. text NULL: memory ran out. */
 int zr_put_text(const char *path, const char *text, struct zr_error *err);
 

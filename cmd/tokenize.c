@@ -14,6 +14,7 @@
 #include "cmd/fit.h"
 #include "files/chat/input.h"
 #include "cmd/progress.h"
+#include "cmd/rundir.h"
 #include "cmd/tokenize.h"
 #include "core/log.h"
 #include "files/tokenizer/tokenizer.h"
@@ -30,8 +31,8 @@ static const char usage[] =
 	"\n"
 	"  -T, --tokenizer FILE  tokenizer.json (BPE, Unigram or WordPiece), or the directory of a "
 	"model that has one\n"
-	"  -o, --output OUT      file to write; one that is there is replaced when the new one is "
-	"whole\n"
+	"  -o, --output OUT      file to write, which must not be there\n"
+	"  -f, --force           replaces one that is there when the new one is whole\n"
 	"      --eot TOKEN       puts the added token TOKEN before each document (default: "
 	"<|endoftext|> if there is one,\n"
 	"                        but not with --add-special); none: nothing\n"
@@ -50,7 +51,7 @@ static const char usage[] =
 struct job {
 	const char *tokenizer, *output, *eot;
 	char **in;
-	int n_in, add_special, raw, apart; /* apart: --documents */
+	int n_in, add_special, raw, force, apart; /* apart: --documents */
 	size_t chunk;       /* --chunk-bytes is for tests: tokens must not depend on it */
 	struct zr_tokenizer *t;
 	struct zr_encoder *encoder;
@@ -80,11 +81,11 @@ static int parse(int argc, char **argv, struct job *j)
 		{ "eot", 1, NULL, 'e' },	 { "add-special", 0, NULL, 'a' },
 		{ "chunk-bytes", 1, NULL, 'c' }, { "help", 0, NULL, 'h' },
 		{ "raw", 0, NULL, 'r' },	 { "documents", 0, NULL, 'd' },
-		{ NULL, 0, NULL, 0 }
+		{ "force", 0, NULL, 'f' },	 { NULL, 0, NULL, 0 }
 	};
 	int c;
 	optind = 1;
-	while ((c = getopt_long(argc, argv, "T:o:h", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "T:o:fh", longs, NULL)) != -1) {
 		if (c == 'T')
 			j->tokenizer = optarg;
 		else if (c == 'o')
@@ -95,6 +96,8 @@ static int parse(int argc, char **argv, struct job *j)
 			j->add_special = 1;
 		else if (c == 'r')
 			j->raw = 1;
+		else if (c == 'f')
+			j->force = 1;
 		else if (c == 'd')
 			j->apart = 1;
 		else if (c == 'c' && atol(optarg) > 0)
@@ -242,7 +245,8 @@ static void report(const struct job *j, int64_t tokens, int bits)
 
 static int work(struct job *j)
 {
-	int rc = zr_tokenizer_open(j->tokenizer, &j->t, j->err);
+	int rc = zr_keep_file(j->output, j->force, j->err);
+	rc = rc ? rc : zr_tokenizer_open(j->tokenizer, &j->t, j->err);
 	int width = !rc && zr_tokenizer_size(j->t) > 65536 ? 4 : 2;
 	rc = rc ? rc : choose_eot(j);
 	rc = rc ? rc : zr_encoder_open(j->t, take, j, &j->encoder, j->err);

@@ -13,6 +13,7 @@
 #include "cmd/fit.h"
 #include "cmd/forms.h"
 #include "cmd/progress.h"
+#include "cmd/rundir.h"
 #include "cmd/tokenize.h"
 #include "core/log.h"
 #include "core/pool.h"
@@ -30,8 +31,8 @@ static const char usage[] =
 	"\n"
 	"  -T, --tokenizer FILE      tokenizer.json, or its directory; tokenizer_config.json is "
 	"looked for beside it\n"
-	"  -o, --output OUT          file to write; one that is there is replaced when the new one "
-	"is whole\n"
+	"  -o, --output OUT          file to write, which must not be there\n"
+	"  -f, --force               replaces one that is there when the new one is whole\n"
 	"  -t, --template NAME       how conversations are written: auto (default: as "
 	"tokenizer_config.json says), or a\n"
 	"                            name such as chatml, llama3, mistral-v3, gemma, phi3, alpaca\n"
@@ -55,7 +56,7 @@ struct job {
 	const char *output;
 	char fields[1024];
 	char **in;
-	int n_in;
+	int n_in, force;
 	struct zr_chat *chat;
 	struct zr_documents *documents;
 	struct zr_error *err;
@@ -78,6 +79,7 @@ static const struct option longs[] = {
 	{ "chat", 0, NULL, CHAT },
 	{ "tokenizer", 1, NULL, 'T' },
 	{ "output", 1, NULL, 'o' },
+	{ "force", 0, NULL, 'f' },
 	{ "train-on", 1, NULL, TRAIN_ON },
 	{ "max-length", 1, NULL, MAX_LENGTH },
 	{ "on-bad", 1, NULL, ON_BAD },
@@ -119,7 +121,7 @@ static int parse(int argc, char **argv, struct job *j)
 	int64_t threads = sysconf(_SC_NPROCESSORS_ONLN);
 	int c;
 	optind = 1;
-	while ((c = getopt_long(argc, argv, "T:o:t:j:h", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "T:o:t:j:fh", longs, NULL)) != -1) {
 		const char **text = c == '?' ? NULL : text_option(j, c);
 		if (text)
 			*text = optarg;
@@ -129,6 +131,8 @@ static int parse(int argc, char **argv, struct job *j)
 			return wrong("--max-length: expected a number of tokens from 1");
 		else if (c == 'j' && number(optarg, 1024, &threads))
 			return wrong("--threads: expected a number from 1 to 1024");
+		else if (c == 'f')
+			j->force = 1;
 		else if (c == 'h')
 			return fputs(usage, stdout), 0;
 		else if (c == '?')
@@ -228,7 +232,8 @@ static void report(const struct job *j)
 
 static int work(struct job *j)
 {
-	int rc = zr_chat_open(&j->o, &j->chat, j->err);
+	int rc = zr_keep_file(j->output, j->force, j->err);
+	rc = rc ? rc : zr_chat_open(&j->o, &j->chat, j->err);
 	rc = rc ? rc : zr_documents_create(j->output, zr_chat_vocabulary(j->chat), 1, &j->documents,
 					   j->err);
 	if (rc)

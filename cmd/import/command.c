@@ -14,7 +14,7 @@
 #include "cmd/rundir.h"
 
 static const char usage[] =
-	"usage: zeroth config import [-o OUT.ini] [--model DIR] [--data FILE]\n"
+	"usage: zeroth config import [-o OUT.ini] [--force] [--model DIR] [--data FILE]\n"
 	"                            [--device cpu|cuda] [--json] FILE\n"
 	"\n"
 	"Writes a configuration of another program as an INI: DeepSpeed's JSON, the training\n"
@@ -26,6 +26,7 @@ static const char usage[] =
 	"for what is not here, is an error that says what to use, and nothing is written.\n"
 	"\n"
 	"  -o, --output OUT.ini  writes there instead of to standard output\n"
+	"  -f, --force           replaces OUT.ini if it is there\n"
 	"      --model DIR       [model] path: a directory of Hugging Face\n"
 	"      --data FILE       [data] path: tokens, or text (.txt, .gz), or conversations "
 	"(.jsonl)\n"
@@ -35,7 +36,7 @@ static const char usage[] =
 
 struct args {
 	const char *output;
-	int json;
+	int json, force;
 };
 
 /* -1: go on. */
@@ -43,14 +44,16 @@ static int parse(int argc, char **argv, struct args *a, struct zr_import *im)
 {
 	static const struct option longs[] = {
 		{ "output", 1, NULL, 'o' }, { "model", 1, NULL, 'm' },	{ "data", 1, NULL, 'd' },
-		{ "json", 0, NULL, 'j' },   { "device", 1, NULL, 'D' }, { "help", 0, NULL, 'h' },
-		{ NULL, 0, NULL, 0 }
+		{ "force", 0, NULL, 'f' },  { "json", 0, NULL, 'j' },	{ "device", 1, NULL, 'D' },
+		{ "help", 0, NULL, 'h' },   { NULL, 0, NULL, 0 }
 	};
 	int c;
 	optind = 1;
-	while ((c = getopt_long(argc, argv, "o:h", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "o:fh", longs, NULL)) != -1) {
 		if (c == 'o')
 			a->output = optarg;
+		else if (c == 'f')
+			a->force = 1;
 		else if (c == 'm')
 			im->model = optarg;
 		else if (c == 'd')
@@ -100,7 +103,8 @@ int zr_cmd_config_import(int argc, char **argv)
 	int rc = parse(argc, argv, &a, &im), bad = 0;
 	if (rc >= 0)
 		return rc;
-	rc = zr_import_run(&im, &err);
+	rc = a.output ? zr_keep_file(a.output, a.force, &err) : 0;
+	rc = rc ? rc : zr_import_run(&im, &err);
 	if (!rc)
 		bad = zr_import_count(&im, ZR_FATE_REFUSED) + zr_import_count(&im, ZR_FATE_UNKNOWN);
 	if (bad) { /* all that stands in the way, not only the first */

@@ -8,7 +8,7 @@ golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden/chat
 cd "$scratch" || exit 99
 cp "$golden/bytes.json" tokenizer.json
 
-chat() { "$ZEROTH" tokenize --chat -T tokenizer.json -o out.tok "$@" >out 2>err; echo "$? $(cat err)"; }
+chat() { "$ZEROTH" tokenize --chat --force -T tokenizer.json -o out.tok "$@" >out 2>err; echo "$? $(cat err)"; }
 # run TEMPLATE TEXT [argument]...: of lines that printf makes
 run() {
 	local template=$1 text=$2

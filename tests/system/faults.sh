@@ -153,7 +153,7 @@ end=$(cd pretrained && "${train[@]}" -o run.dir="$scratch/plain" -o train.steps=
 rm -rf plain
 try pretrained 10 --base pretrained --end "$end" -- "${train[@]}" -- "${resume[@]}" -o train.steps=3
 golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden/tokenizers
-tokenize=("$ZEROTH" tokenize -T "$golden/gpt2.json" -o out.bin text)
+tokenize=("$ZEROTH" tokenize --force -T "$golden/gpt2.json" -o out.bin text)
 if grep -q HAVE_PCRE2 "$ZR_BUILDDIR/config.status"; then
 	try tokenize 6 --base base -- "${tokenize[@]}" -- "${tokenize[@]}"
 fi
@@ -165,7 +165,7 @@ head -n 12 "$golden/../chat/conversations.jsonl" > talk/talk.jsonl
 printf '%s\n' '[data]' 'plugin = chat' 'path = talk.jsonl' 'tokenizer = tokenizer.json' \
 	'template = chatml' 'cache = cache' > talk/data
 sed -e '/^\[data\]/,/^path/d' -e '/^context/r talk/data' base/tiny.ini > talk/tiny.ini
-tokenize=("$ZEROTH" tokenize --chat -T tokenizer.json -t chatml -o out.tok talk.jsonl)
+tokenize=("$ZEROTH" tokenize --chat --force -T tokenizer.json -t chatml -o out.tok talk.jsonl)
 if (cd talk && "${tokenize[@]}" > /dev/null 2>&1); then
 	end=$(cd talk && "${train[@]}" -o run.dir="$scratch/plain" -o train.steps=3 2> /dev/null |
 		tail -n 1)

@@ -14,7 +14,7 @@ cp -r "$src/tests/golden/pretrained/llama" llama
 printf '\001\000%.0s' {1..5000} >train.bin
 mkdir disk
 
-import() { "$ZEROTH" config import "$@" >out 2>err; echo "$? $(cat err)"; }
+import() { "$ZEROTH" config import --force "$@" >out 2>err; echo "$? $(cat err)"; }
 # refused NAME JSON PATTERN
 refused() {
 	printf '%s\n' "$2" >refused.json
@@ -137,6 +137,8 @@ if [ -e axolotl.made ]; then
 fi
 refused 'no JSON' '{ "stage": }' '^2 zeroth: refused\.json:1:.*not JSON'
 like 'no file' "$(import none.json)" '^2 zeroth: none\.json: '
+like 'a file that is there is not replaced' "$("$ZEROTH" config import -o made.ini warmup.json 2>&1; echo $?)" \
+	'^zeroth: made.ini exists already; choose another name, or --force replaces it'
 like '--json without -o' "$(import --json warmup.json)" '^2 zeroth config import: --json needs -o'
 if command -v python3 >/dev/null; then
 	import --json -o made.ini warmup.json >/dev/null

@@ -83,7 +83,7 @@ done
 printf 'one two' >a
 printf 'three' >b
 : >empty
-run() { "$ZEROTH" tokenize -T "$golden/gpt2.json" -o ab.bin "$@" >out 2>err; echo "$? $(cat err)"; }
+run() { "$ZEROTH" tokenize -f -T "$golden/gpt2.json" -o ab.bin "$@" >out 2>err; echo "$? $(cat err)"; }
 is 'documents come after <|endoftext|>' "$(run a empty b)" '0 '
 eot=$(grep -o '"id":[0-9]*,"content":"<|endoftext|>"' "$golden/gpt2.json" | tr -dc 0-9)
 is 'of three documents three' "$(ids ab.bin | grep -cx "$eot")" 3
@@ -112,6 +112,9 @@ is 'nothing is left over' "$(ls ./*.tmp 2>/dev/null)" ''
 cp ab.bin before
 like 'a file that is not there' "$(run a nowhere)" '^2 zeroth: nowhere: No such file or directory$'
 is 'leaves the output as it was' "$(cmp ab.bin before && ls ./*.tmp 2>/dev/null)" ''
+is 'a file that is there is not replaced' "$("$ZEROTH" tokenize -T "$golden/gpt2.json" -o ab.bin b 2>&1; echo $?)" \
+	"zeroth: ab.bin exists already; choose another name, or --force replaces it"$'\n'2
+ok 'and is as it was' cmp ab.bin before
 like 'a directory' "$(run .)" '^4 zeroth: \.: Is a directory$'
 head -c 100 text.gz >short.gz
 like 'a truncated gzip file' "$(run short.gz)" '^2 zeroth: short\.gz: .*(truncated|no zlib)'
