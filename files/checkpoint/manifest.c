@@ -152,17 +152,20 @@ static int same_text(const char *what, const char *here, const char *saved, stru
 	return !strcmp(here, saved) ? 0 : zr_err(err, ZR_EINVAL, "%s was %s, is %s", what, saved, here);
 }
 
+#define ANOTHER_MODEL ": give [model] and [adapter] as they were, which config.ini of its run has, or train " \
+		      "without --resume in another [run] dir"
+
 /* cut: one was written when units had frozen tensors and others. */
 static int same_tensor(const struct zr_place *here, const struct zr_place *saved, int cut, struct zr_error *err)
 {
 	const struct zr_tensor *a = here->decl, *b = saved->decl;
 	int same = a->ndim == b->ndim && (cut || here->unit == saved->unit);
 	if (strcmp(a->name, b->name))
-		return zr_err(err, ZR_EINVAL, "the model has tensor %s where it had %s", a->name, b->name);
+		return zr_err(err, ZR_EINVAL, "the model is another one, with tensor %s where it had %s" ANOTHER_MODEL, a->name, b->name);
 	for (int32_t d = 0; same && d < a->ndim; d++)
 		same = a->dims[d] == b->dims[d];
-	return same ? 0 : zr_err(err, ZR_EINVAL, "tensor %s had another shape: %lld elements, now %lld", a->name, (long long)saved->elements,
-				 (long long)here->elements);
+	return same ? 0 : zr_err(err, ZR_EINVAL, "the model is another one: tensor %s had another shape: %lld elements, now %lld" ANOTHER_MODEL,
+				 a->name, (long long)saved->elements, (long long)here->elements);
 }
 
 /* `adamw8` is adamw with states of another type, unless told otherwise. */
@@ -214,7 +217,9 @@ static int same_frozen(const struct zr_manifest *here, const struct zr_manifest 
 
 static int same_layout(const struct zr_manifest *here, const struct zr_manifest *saved, struct zr_error *err)
 {
-	int rc = same_number("the number of the model's tensors", here->layout.n_tensors, saved->layout.n_tensors, err);
+	int rc = here->layout.n_tensors == saved->layout.n_tensors ? 0 :
+		 zr_err(err, ZR_EINVAL, "the model is another one, of %d tensors where it had %d" ANOTHER_MODEL, here->layout.n_tensors,
+			saved->layout.n_tensors);
 	int cut = here->layout.n_units != saved->layout.n_units;
 	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
 		rc = same_tensor(&here->layout.tensor[i], &saved->layout.tensor[i], cut, err);

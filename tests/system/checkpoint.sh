@@ -105,7 +105,10 @@ refused() { # refused NAME TEXT OPTION...
 at='^zeroth: one/checkpoints/step-00000005: cannot go on from here: '
 refused "another seed" "$at\\[train\\] seed was 1234, is 5\$" -o train.steps=6 -o train.seed=5
 refused "another batch" "${at}the number of micro-batches in a step of all ranks was 4, is 8\$" -o train.steps=6 -o train.train_batch_size=8
-refused "another shape" "${at}tensor wpe.weight had another shape: 1920 elements, now 960\$" -o train.steps=6 -o model.context=20
+refused "another shape" "${at}the model is another one: tensor wpe.weight had another shape: 1920 elements, now 960: give \\[model\\] and" \
+	-o train.steps=6 -o model.context=20
+refused "other layers" "${at}the model is another one, of [0-9]+ tensors where it had [0-9]+: give \\[model\\] and \\[adapter\\] as they were, which config.ini of its run has, or train without --resume in another \\[run\\] dir\$" \
+	-o train.steps=6 -o model.layers=1
 refused "another optimizer" "${at}the optimizer of tensor wte.weight was adamw, is sgd\$" -o train.steps=6 -o optimizer.plugin=sgd
 refused "another type" "${at}the type of \\[precision\\] was F32, is BF16\$" -o train.steps=6 -o precision.plugin=bf16
 refused "a training that is over" "${at}it is at step 5, and \\[train\\] steps = 4\$" -o train.steps=4

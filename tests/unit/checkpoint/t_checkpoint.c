@@ -238,7 +238,9 @@ static void test_what_must_be_equal(void **unused)
 	struct zr_tensor wider = *saved.layout.tensor[1].decl;
 	wider.dims[0] = 8;
 	saved.layout.tensor[1].decl = &wider;
-	refused(&here, &saved, "tensor a.bias had another shape: 8 elements, now 7");
+	refused(&here, &saved, "the model is another one: tensor a.bias had another shape: 8 elements, now 7: "
+		"give [model] and [adapter] as they were, which config.ini of its run has, or train without --resume "
+		"in another [run] dir");
 	ckpt_manifest_free(&here);
 	ckpt_manifest_free(&saved);
 }
