@@ -117,6 +117,19 @@ static int again(struct restarts *r, int i, const struct zr_crew_end *end)
 	return 1;
 }
 
+/* How a training goes on that a death ended, where there is a checkpoint of it. */
+static void advise(const struct restarts *r)
+{
+	const struct zr_beat *b = r->beat;
+	const int64_t step = *b->checkpoints ? zr_ckpt_named(b->checkpoints, "latest") : -1;
+	if (step < 0 || !*b->dir)
+		return;
+	fprintf(stderr, "; -o run.dir=%s --resume auto goes on from step %lld", b->dir,
+		(long long)step);
+	if (!r->a->restarts)
+		fputs(", --restarts N does so by itself", stderr);
+}
+
 int zr_restart_train(struct zr_cmd_args *a,
 		     int (*rank_main)(int rank, void *arg, struct zr_error *why))
 {
@@ -142,7 +155,11 @@ int zr_restart_train(struct zr_cmd_args *a,
 			return 130;
 	}
 	if (*end.text)
-		fprintf(stderr, "zeroth: %s\n", end.text);
+		fprintf(stderr, "zeroth: %s", end.text);
+	if (*end.text && end.died)
+		advise(&r);
+	if (*end.text)
+		putc('\n', stderr);
 	zr_beat_free();
 	return code;
 }

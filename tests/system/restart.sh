@@ -56,6 +56,8 @@ start death die5 -o run.dir=r -n 4 --restarts 3
 start fewer die5 -o run.dir=r -n 4 --restarts 3 --min-ranks 2
 start repeated dies3 -o run.dir=r -n 2 --restarts 2
 wait -n
+start once die5 -o run.dir=r -n 4
+wait -n
 start early die1 -o run.dir=r -n 4 --restarts 1
 wait -n
 start first die0 -n 4 --restarts 1
@@ -114,7 +116,11 @@ like "a batch of 4 ranks with 2" "$restarts" "goes on from step 4 with 2 ranks i
 ended repeated
 is "a rank that dies each time: exit 4" "$code" 4
 is "a rank that dies each time: two restarts" "$(wc -l <<<"$restarts")" 2
-is "a rank that dies each time: the last line" "$last" "zeroth: rank 1 was killed by SIGKILL (Killed)"
+is "a rank that dies each time: the last line" "$last" \
+	"zeroth: rank 1 was killed by SIGKILL (Killed); -o run.dir=r --resume auto goes on from step 2"
+ended once
+is "without --restarts the last line names it" "$code $last" \
+	"4 zeroth: rank 3 was killed by SIGKILL (Killed); -o run.dir=r --resume auto goes on from step 4, --restarts N does so by itself"
 
 # What a rank says itself is not tried again.
 ended refused
