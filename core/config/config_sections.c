@@ -77,6 +77,10 @@ static int check_name(const struct zr_given *g, struct zr_error *err)
 		return zr_given_bad(g, err, "nothing encodes what ranks exchange yet; take the section out");
 	if (!dot && is_eval(g->section))
 		return zr_given_bad(g, err, "a set to evaluate on has a name: [eval.NAME]");
+	if (!strcmp(role, "offload") && !is_store(g->section))
+		return zr_err(err, ZR_EINVAL, "%s: [%s] plugin: nothing lies in a section of this name; "
+			      "there are [offload.optimizer], [offload.gradient], [offload.param] and "
+			      "[offload.activation]", g->place, g->section);
 	if (!dot || !strcmp(g->section, "device.host") || !strcmp(g->section, "comm.host"))
 		return 0;
 	if (!strstr("data monitor offload optimizer", role))
@@ -84,10 +88,6 @@ static int check_name(const struct zr_given *g, struct zr_error *err)
 				    "have named ones, and [device.host] and [comm.host]", role);
 	if (!dot[1] || strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(dot + 1))
 		return zr_given_bad(g, err, "a section's name has letters, digits, _ and -");
-	if (!strcmp(role, "offload") && !is_store(g->section))
-		return zr_err(err, ZR_EINVAL, "%s: [%s] plugin: nothing lies in a section of this name; "
-			      "there are [offload.optimizer], [offload.gradient], [offload.param] and "
-			      "[offload.activation]", g->place, g->section);
 	return 0;
 }
 

@@ -86,6 +86,9 @@ refused 'a named section of a role that has one' 2 \
 refused 'a tier for what there is not' 2 \
 	'-o: [offload.optimiser] plugin: nothing lies in a section of this name; there are [offload.optimizer], [offload.gradient], [offload.param] and [offload.activation]' \
 	-o offload.optimiser.plugin=cpu
+refused 'a tier for nothing' 2 \
+	'-o: [offload] plugin: nothing lies in a section of this name; there are [offload.optimizer], [offload.gradient], [offload.param] and [offload.activation]' \
+	-o offload.plugin=cpu
 write '[optimizer.x]' 'lr = 1'
 refused 'a parameter group without patterns' 2 "c.ini:13: [optimizer.x] match: missing: The tensors of this group, by patterns of \
 their names as in Hugging Face's files, separated by blanks: * stands for any text, dots too, ? for one character, [a-z] for one of these."
