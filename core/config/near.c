@@ -27,21 +27,28 @@ static int distance(const char *a, int n, const char *b, int m)
 	return row[n % 3][m];
 }
 
-/* A third of the letters may be wrong, in any case. A word that is a part of one candidate only is near it too. */
+/* A third of the letters may be wrong, in any case. A word that is a part of one candidate only is near it too; one that
+ * is as near to three is near none. */
 const char *zr_nearest(const char *word, const char *const *candidates, int n)
 {
 	size_t len = strlen(word);
-	const char *near = NULL, *part = NULL;
-	int best = len < 6 ? 2 : (int)len / 3 + 1, parts = 0;
+	const char *near = NULL, *part = NULL, *other = NULL; /* other: as near, and not the same */
+	int best = len < 6 ? 2 : (int)len / 3 + 1, parts = 0, ties = 0;
 	if (len > LONGEST)
 		return NULL;
 	for (int i = 0; i < n; i++) {
 		size_t m = strlen(candidates[i]);
 		int d = m > LONGEST ? best : distance(word, (int)len, candidates[i], (int)m);
-		near = d < best ? candidates[i] : near;
+		if (d < best) {
+			near = other = candidates[i];
+			ties = 0;
+		} else if (near && d == best && strcmp(other, candidates[i])) {
+			other = candidates[i];
+			ties++;
+		}
 		best = d < best ? d : best;
 		if (len >= 4 && strstr(candidates[i], word))
 			part = parts++ ? NULL : candidates[i];
 	}
-	return near ? near : part;
+	return near && ties < 2 ? near : part;
 }

@@ -131,6 +131,8 @@ refused 'a plugin in the wrong case' 2 "-o optimizer.plugin=AdamW: no optimizer 
 $options its options" -o optimizer.plugin=AdamW
 matched 'a plugin that no other is like' 2 "-o zero.plugin=3: no zero plugin '3' in [^ ]*, which has .*, stage1, stage2, stage3" \
 	-o zero.plugin=3
+matched 'a plugin that several are like' 2 "-o zero.plugin=stage4: no zero plugin 'stage4' in [^ ]*, which has .*, stage0, stage1, stage2, stage3" \
+	-o zero.plugin=stage4
 refused 'a key that is renamed' 2 "-o optimizer.moments=8bit: unknown key; did you mean states?" -o optimizer.moments=8bit
 like 'and there it is' "$("$ZEROTH" plugin info optimizer/adamw)" '^ *one of fp32, bf16, 8bit$'
 refused 'a plugin file that is missing' 2 '-o optimizer.plugin=./no.so: plugin ./no.so: No such file or directory' \

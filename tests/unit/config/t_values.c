@@ -279,6 +279,10 @@ static void nearest_is_near(void **unused)
 	assert_null(zr_nearest("elephant", keys, 5));
 	assert_null(zr_nearest("momentum", keys, 5));
 	assert_null(zr_nearest("", keys, 5));
+	static const char *const alike[] = { "stage1", "stage2", "stage2", "stage3" };
+	assert_null(zr_nearest("stage4", alike, 4));
+	assert_string_equal(zr_nearest("stage22", alike, 4), "stage2");
+	assert_string_equal(zr_nearest("stage4", alike, 3), "stage1"); /* the other is in two directories */
 }
 
 static void words_are_separated_by_blanks(void **unused)
