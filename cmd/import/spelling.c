@@ -9,6 +9,7 @@
 #include "cmd/import/import.h"
 #include "core/config/config.h"
 #include "core/config/options.h"
+#include "core/plugin/plugin_file.h"
 
 static const struct zr_import_kind *const kinds[] = { &zr_deepspeed, &zr_trainer, &zr_axolotl };
 #define KINDS (sizeof kinds / sizeof *kinds)
@@ -99,6 +100,28 @@ static int of_core(const char *section, const char *key, char *hint, size_t room
 	return 1;
 }
 
+/* A plugin that a build may go without, and does. */
+static int left_out(const char *role, const char *id, char *hint, size_t room)
+{
+	static const struct {
+		const char *role, *id, *needs;
+	} optional[] = { { "device", "cuda", "CUDA: ./configure --with-cuda" },
+			 { "comm", "nccl", "NCCL: ./configure --with-cuda --with-nccl" },
+			 { "comm", "mpi", "MPI: ./configure --with-mpi" },
+			 { "boot", "mpi", "MPI: ./configure --with-mpi" } };
+	for (size_t i = 0; i < sizeof optional / sizeof *optional; i++) {
+		if (strcmp(optional[i].role, role) || strcmp(optional[i].id, id))
+			continue;
+		struct zr_error unused = { 0 };
+		char *file = zr_plugin_file_find(role, id, &unused);
+		if (!file)
+			snprintf(hint, room, "; this build goes without %s", optional[i].needs);
+		free(file);
+		return !file;
+	}
+	return 0;
+}
+
 int zr_import_spelling(const char *section, const char *key, const char *value, char *hint,
 		       size_t room)
 {
@@ -109,6 +132,8 @@ int zr_import_spelling(const char *section, const char *key, const char *value, 
 		snprintf(hint, room, "; did you mean states?");
 		return 1;
 	}
+	if (key && !strcmp(key, "plugin") && left_out(section, value, hint, room))
+		return 1;
 	if (!k)
 		return key ? of_core(section, key, hint, room) : block(section, hint, room);
 	switch (zr_import_one(kind, k, value, line, sizeof line)) {

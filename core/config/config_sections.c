@@ -173,8 +173,12 @@ static int load_plugin(struct zr_config *cfg, struct zr_part *p, struct zr_error
 			zr_spelling(g->section, g->key, g->value, hint, sizeof hint);
 	if (!p->chosen)
 		return zr_given_bad(p->first, err, "no plugin%s", hint);
-	if (zr_plugin_load(p->s.role, p->chosen->value, &p->s.plugin, &e))
-		return zr_given_bad(p->chosen, err, "%s", e.text);
+	if (zr_plugin_load(p->s.role, p->chosen->value, &p->s.plugin, &e)) {
+		*hint = 0;
+		if (zr_spelling)
+			zr_spelling(p->s.role, "plugin", p->chosen->value, hint, sizeof hint);
+		return zr_given_bad(p->chosen, err, "%s%s", e.text, hint);
+	}
 	p->s.table = zr_table_of(p->s.plugin->desc);
 	return 0;
 }

@@ -212,7 +212,14 @@ fi
 # ---- plugins for GPUs, without a driver ----
 built=${ZR_TEST_PLUGINS:-plugins}
 for id in device/cuda comm/nccl; do
-	[ -e "$built/$id.so" ] || { skip "$id without a driver" 'not built'; continue; }
+	if [ ! -e "$built/$id.so" ]; then
+		role=${id%/*}
+		like "$id that was not built" "$("$ZEROTH" config check "$ZR_SRCDIR/conf/quickstart.ini" \
+			-o "$role.plugin=${id#*/}" 2>&1)" \
+			"no $role plugin '${id#*/}' .*; this build goes without (CUDA|NCCL): \./configure --with-cuda"
+		skip "$id without a driver" 'not built'
+		continue
+	fi
 	[ ! -e /dev/nvidiactl ] || { skip "$id without a driver" 'this machine has one'; continue; }
 	list=$(ZEROTH_PLUGIN_PATH=$built "$ZEROTH" plugin list)
 	is "list survives $id without a driver" $? 0
