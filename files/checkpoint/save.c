@@ -170,11 +170,12 @@ static void note_failure(struct zr_saver *v, int32_t rank, const char *why)
 
 static void note_success(struct zr_saver *v)
 {
-	double seconds = zr_now() - v->start;
+	const double seconds = v->entered - v->start; /* both end at the same time */
 	v->stats.saved++;
 	v->stats.last = v->m.step;
 	v->stats.bytes = zr_ckpt_bytes(&v->m);
 	v->stats.seconds += seconds;
+	v->stats.stall += v->stall;
 	if (is_rank_0(v))
 		zr_logf(ZR_LOG_INFO, "checkpoint", "step %lld saved in %.3f s, of which training waited %.3f s: %.1f MiB in %s/step-%08lld",
 			(long long)v->m.step, seconds, v->stall, (double)v->stats.bytes / 0x1p20, v->dir, (long long)v->m.step);
@@ -182,10 +183,8 @@ static void note_success(struct zr_saver *v)
 
 static void end_save(struct zr_saver *v)
 {
-	count_stall(v);
 	v->phase = IDLE;
 	v->s->before_update = NULL;
-	v->stats.stall += v->stall;
 	zr_manifest_free(&v->m);
 }
 

@@ -216,6 +216,7 @@ for async in no yes; do
 	like "the last line says so" "$(tail -n 1 full.err)" 'trained, but not all is saved: 2 checkpoints failed, the last because: '
 	is "I6: nothing is left of them" "$(ls full/checkpoints)" ""
 	ok "the weights are there" "$ZEROTH" sample full -n 3
+	like "of no save, and none was waited for" "$(tr -d '\n ' < full/summary.json)" '"seconds":0.0,"stall_seconds":0.0'
 	rm -r full
 done
 fresh kept
