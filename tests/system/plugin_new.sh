@@ -27,6 +27,7 @@ for role in $roles; do
 	cd ..
 done
 is 'the monitor wrote a line for each step' "$(cut -d' ' -f1 my_monitor-1/run/my_monitor-1.txt | tr '\n' ' ')" '1 2 3 '
+like 'the README says where pkg-config looks' "$(cat my_data-1/README.md)" 'PKG_CONFIG_PATH=/usr/local/lib/pkgconfig'
 is 'the Makefile has ten lines' "$(wc -l < my_data-1/Makefile)" 10
 digest() { zeroth train "$PWD/text.ini" -o run.dir="run$1" -n "$@" 2> err | tail -n 1; }
 printf '[data]\nplugin = text\npath = %s\n[model]\nplugin = gpt2\nlayers = 2\nheads = 2\nwidth = 32\ncontext = 32
