@@ -58,6 +58,8 @@ struct job {
 	struct zr_token_file *file; /* or */
 	struct zr_documents *documents;
 	struct zr_error *err;
+	const char *bad;    /* the first input with what is no UTF-8, NULL: none; where, and */
+	uint64_t bad_at;
 	int32_t eot_id;     /* -1: none */
 	double start, shown;
 	uint64_t text;      /* bytes of text so far */
@@ -179,8 +181,25 @@ static int stopped(struct job *j)
 		       0;
 }
 
+/* What was read of the input that began behind `begin` bytes, with `bad` places in those before. */
+static void look_at(struct job *j, const char *path, uint64_t begin, uint64_t bad, int has_zero)
+{
+	const uint64_t n = zr_encoder_replaced(j->encoder) - bad;
+	const char *name = strcmp(path, "-") ? path : "standard input";
+	if (n && !j->bad) {
+		j->bad = name;
+		j->bad_at = zr_encoder_replaced_first(j->encoder) - begin;
+	}
+	if (has_zero || n > (j->text - begin) / 20)
+		zr_logf(ZR_LOG_WARN, "tokenize", "%s looks binary, not like text: %s", name,
+			has_zero ? "it has bytes that are zero" :
+				   "more than a byte of 20 is no UTF-8");
+}
+
 static int document(struct job *j, const char *path)
 {
+	const uint64_t begin = j->text, bad = zr_encoder_replaced(j->encoder);
+	int has_zero = 0;
 	struct zr_input *in = NULL;
 	char *buf = malloc(j->chunk);
 	size_t got = 1;
@@ -192,6 +211,7 @@ static int document(struct job *j, const char *path)
 	while (!rc && got) {
 		rc = zr_input_read(in, buf, j->chunk, &got, j->err);
 		j->text += got;
+		has_zero = has_zero || (!rc && memchr(buf, 0, got));
 		rc = rc ? rc : zr_encode(j->encoder, buf, got, j->err);
 		rc = rc ? rc : stopped(j);
 		if (!rc)
@@ -203,8 +223,10 @@ static int document(struct job *j, const char *path)
 		rc = take(j, &j->eot_id, 1);
 	if (!rc && j->apart)
 		rc = zr_documents_end(j->documents, j->err);
-	if (!rc)
+	if (!rc) {
 		j->done += zr_input_at(in);
+		look_at(j, path, begin, bad, has_zero);
+	}
 	zr_input_close(in);
 	free(buf);
 	return rc;
@@ -241,6 +263,7 @@ static void report(const struct job *j, int64_t tokens, int bits)
 			       ", each after ",
 	       j->eot_id < 0 ? "" : j->eot, (long long)tokens, j->raw ? "raw " : "", bits,
 	       tokens ? (double)j->text / (double)tokens : 0, (double)j->text / took * 1e-6);
+	zr_tokenize_vocabulary(zr_tokenizer_size(j->t));
 }
 
 static int work(struct job *j)
@@ -265,10 +288,12 @@ static int work(struct job *j)
 	if (rc)
 		return rc;
 	report(j, tokens, 8 * width);
-	if (zr_encoder_replaced(j->encoder))
+	if (j->bad)
 		zr_logf(ZR_LOG_WARN, "tokenize",
-			"%llu places are not UTF-8 and were read as U+FFFD",
-			(unsigned long long)zr_encoder_replaced(j->encoder));
+			"%llu places are not UTF-8 and were read as U+FFFD, the first behind %llu "
+			"bytes of %s",
+			(unsigned long long)zr_encoder_replaced(j->encoder),
+			(unsigned long long)j->bad_at, j->bad);
 	return 0;
 }
 

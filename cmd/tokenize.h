@@ -14,6 +14,8 @@
 void zr_tokenize_eta(uint64_t at, uint64_t all, double took, char text[80]);
 /* Bytes of all files; 0: one is none, such as standard input. */
 uint64_t zr_tokenize_bytes(char **in, int n);
+/* Says what a model of these tokens needs. */
+void zr_tokenize_vocabulary(int64_t tokens);
 /* The signal that asked to stop, or 0. */
 int zr_tokenize_stopped(void);
 void zr_tokenize_catch(void); /* stops at SIGINT and SIGTERM */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tokenize_progress.c - how far zeroth tokenize is, and whether somebody asked it to stop.
+ * tokenize_progress.c - what zeroth tokenize says: how far it is, what a model of its tokens needs;
+ * and whether somebody asked it to stop.
  */
 #define _GNU_SOURCE
 #include "cmd/tokenize.h"
@@ -38,6 +39,12 @@ void zr_tokenize_eta(uint64_t at, uint64_t all, double took, char text[80])
 	if (all && at && at <= all)
 		snprintf(text, 80, "  %.0f %%  ETA %s", 100.0 * (double)at / (double)all,
 			 zr_duration_text(took * (double)(all - at) / (double)at, eta));
+}
+
+void zr_tokenize_vocabulary(int64_t tokens)
+{
+	printf("vocabulary  %lld tokens: [model] vocabulary = %lld, or more\n", (long long)tokens,
+	       (long long)tokens);
 }
 
 uint64_t zr_tokenize_bytes(char **in, int n)

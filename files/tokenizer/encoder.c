@@ -66,7 +66,7 @@ void zr_encoder_close(struct zr_encoder *e)
 static int decode(struct zr_encoder *e, int final)
 {
 	e->text.n = 0;
-	if (zr_utf8_lossy(&e->raw, final, &e->text, &e->replaced))
+	if (zr_utf8_lossy(&e->raw, final, &e->text, &e->bad))
 		return no_memory(e);
 	return zr_encoder_extract(e, RAW, normalize, e->text.p, e->text.n, final);
 }
@@ -99,5 +99,10 @@ uint64_t zr_encoder_marked(const struct zr_encoder *e, size_t i)
 
 uint64_t zr_encoder_replaced(const struct zr_encoder *e)
 {
-	return e->replaced;
+	return e->bad.places;
+}
+
+uint64_t zr_encoder_replaced_first(const struct zr_encoder *e)
+{
+	return e->bad.first;
 }

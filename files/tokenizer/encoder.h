@@ -43,7 +43,7 @@ struct zr_encoder {
 	int begun;              /* the section has text */
 	int normalizing;        /* it has text for the normalizer */
 	int not_first;          /* it is not the document's first */
-	uint64_t replaced;
+	struct zr_utf8_bad bad;
 	int32_t out[OUT];
 	size_t n_out;
 	struct zr_chunks *chunks; /* NULL: what is between two gaps has no ids of its own */

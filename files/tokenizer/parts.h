@@ -328,8 +328,13 @@ size_t zr_alphabet_count(const char *p, size_t n); /* characters in p[0..n) */
 char *zr_utf8_put(char *to, int32_t c); /* writes a character; returns where it ends */
 size_t zr_utf8_well_formed(const char *p, size_t n); /* how many bytes of p[0..n), from p on */
 
+/* What is no UTF-8 of all bytes so far: how many places, and bytes before the first of them. */
+struct zr_utf8_bad {
+	uint64_t places, first, bytes;
+};
+
 /* Decodes what is complete of `raw`, or with final all, to `out`, and drops it there. */
-int zr_utf8_lossy(struct zr_buf *raw, int final, struct zr_buf *out, uint64_t *replaced);
+int zr_utf8_lossy(struct zr_buf *raw, int final, struct zr_buf *out, struct zr_utf8_bad *bad);
 
 /* ---- added.c ---- */
 

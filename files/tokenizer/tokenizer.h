@@ -80,5 +80,7 @@ const char *zr_decode(struct zr_decoder *d, int32_t id, size_t *n);
 const char *zr_decode_end(struct zr_decoder *d, size_t *n);
 
 uint64_t zr_encoder_replaced(const struct zr_encoder *e); /* U+FFFD that were not in the text */
+/* Bytes of all documents before the first of them. */
+uint64_t zr_encoder_replaced_first(const struct zr_encoder *e);
 
 #endif

@@ -110,7 +110,7 @@ size_t zr_utf8_well_formed(const char *p, size_t n)
 	}
 }
 
-int zr_utf8_lossy(struct zr_buf *raw, int final, struct zr_buf *out, uint64_t *replaced)
+int zr_utf8_lossy(struct zr_buf *raw, int final, struct zr_buf *out, struct zr_utf8_bad *bad)
 {
 	size_t i = 0;
 	int rc = 0;
@@ -120,13 +120,14 @@ int zr_utf8_lossy(struct zr_buf *raw, int final, struct zr_buf *out, uint64_t *r
 		i += good;
 		if (rc || i == raw->n)
 			break;
-		int bad = -zr_utf8_at(raw->p + i, raw->n - i);
-		if (!bad && !final)
+		int part = -zr_utf8_at(raw->p + i, raw->n - i);
+		if (!part && !final)
 			break;
-		i = bad ? i + (size_t)bad : raw->n;
+		bad->first = bad->places++ ? bad->first : bad->bytes + i;
+		i = part ? i + (size_t)part : raw->n;
 		rc = zr_buf_add(out, "\xef\xbf\xbd", 3);
-		++*replaced;
 	}
+	bad->bytes += i;
 	zr_buf_drop(raw, i);
 	return rc;
 }

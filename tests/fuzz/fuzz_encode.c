@@ -73,8 +73,8 @@ static void encode(const struct zr_tokenizer *t, const char *text, size_t n, siz
 static void decode(const struct zr_tokenizer *t, const char *text, size_t n, const struct ids *ids)
 {
 	struct zr_buf raw = { 0 }, want = { 0 }, got = { 0 };
-	uint64_t replaced = 0;
-	fuzz_check(!zr_buf_add(&raw, text, n) && !zr_utf8_lossy(&raw, 1, &want, &replaced));
+	struct zr_utf8_bad bad = { 0 };
+	fuzz_check(!zr_buf_add(&raw, text, n) && !zr_utf8_lossy(&raw, 1, &want, &bad));
 	for (size_t i = 0; i < ids->n; i++) {
 		size_t len;
 		const char *p = zr_tokenizer_bytes(t, ids->id[i], &len);

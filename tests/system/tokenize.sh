@@ -105,7 +105,15 @@ cp ab.bin raw.bin
 run --eot none a >/dev/null
 ok '--raw: the same without a header' cmp raw.bin <(tail -c +1025 ab.bin)
 run "$golden/text" >/dev/null
-like 'what is not UTF-8 is told' "$(cat err)" '^zeroth: warning: tokenize: [0-9]+ places are not UTF-8 and were read as U\+FFFD$'
+like 'what is not UTF-8 is told, and where' "$(cat err)" '^zeroth: warning: tokenize: [0-9]+ places are not UTF-8 and were read as U\+FFFD, the first behind [0-9]+ bytes of .*/text$'
+like 'and what a model needs' "$(cat out)" '^vocabulary  457 tokens: \[model\] vocabulary = 457, or more$'
+printf 'whole' >whole; printf 'four\xe4\xf6' >odd
+run whole odd >/dev/null
+is 'the first place is that of its file' "$(cat err)" \
+	'zeroth: warning: tokenize: odd looks binary, not like text: more than a byte of 20 is no UTF-8
+zeroth: warning: tokenize: 2 places are not UTF-8 and were read as U+FFFD, the first behind 4 bytes of odd'
+printf 'a\0b' | run - >/dev/null
+is 'zeros are binary' "$(cat err)" 'zeroth: warning: tokenize: standard input looks binary, not like text: it has bytes that are zero'
 is 'nothing is left over' "$(ls ./*.tmp 2>/dev/null)" ''
 
 # ---- what goes wrong ----

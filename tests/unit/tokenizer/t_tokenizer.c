@@ -42,16 +42,21 @@ static void test_utf8(void **unused)
 		const char *bytes = cases[i].bytes;
 		for (size_t cut = 0; cut <= strlen(bytes); cut++) {
 			struct zr_buf raw = { 0 }, out = { 0 }, wanted = { 0 };
-			uint64_t replaced = 0, bad = 0;
+			struct zr_utf8_bad is = { 0 };
+			uint64_t bad = 0;
+			const char *first = strchr(cases[i].text, '?');
 			for (const char *p = cases[i].text; *p; p++, bad += p[-1] == '?')
 				assert_int_equal(zr_buf_add(&wanted, *p == '?' ? "\xef\xbf\xbd" : p, *p == '?' ? 3 : 1), 0);
 			assert_int_equal(zr_buf_add(&raw, bytes, cut), 0);
-			assert_int_equal(zr_utf8_lossy(&raw, 0, &out, &replaced), 0);
+			assert_int_equal(zr_utf8_lossy(&raw, 0, &out, &is), 0);
 			assert_int_equal(zr_buf_add(&raw, bytes + cut, strlen(bytes + cut)), 0);
-			assert_int_equal(zr_utf8_lossy(&raw, 1, &out, &replaced), 0);
+			assert_int_equal(zr_utf8_lossy(&raw, 1, &out, &is), 0);
 			assert_int_equal(out.n, wanted.n);
 			assert_memory_equal(out.p, wanted.p, out.n);
-			assert_int_equal(replaced, bad);
+			assert_int_equal(is.places, bad);
+			assert_int_equal(is.bytes, strlen(bytes));
+			if (first)
+				assert_int_equal(is.first, first - cases[i].text);
 			zr_buf_free(&raw);
 			zr_buf_free(&out);
 			zr_buf_free(&wanted);
