@@ -104,8 +104,7 @@ static int is_directory(const char *path)
 	return 1;
 }
 
-/* After a message about the command line, which all of the help would push off the screen. */
-static int synopsis(const char *usage)
+int zr_cmd_synopsis(const char *usage)
 {
 	const char *end = strstr(usage, "\n\n");
 	const size_t n = end ? (size_t)(end - usage) : strlen(usage);
@@ -189,7 +188,7 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 			fputs(usage, stdout);
 			return 0;
 		} else {
-			return synopsis(usage);
+			return zr_cmd_synopsis(usage);
 		}
 	}
 	out->operand = argv[optind];
@@ -209,7 +208,7 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 	else
 		fprintf(stderr, "zeroth %s: unexpected argument: %s\n", argv[0],
 			argv[operand ? optind + 1 : optind]);
-	return synopsis(usage);
+	return zr_cmd_synopsis(usage);
 }
 
 int zr_cmd_failed(const struct zr_error *err)

@@ -304,8 +304,8 @@ static int parse_count(const char *option, const char *text, int64_t *out)
 
 static int wrong(const char *what)
 {
-	fprintf(stderr, "zeroth checkpoint: %s\n%s", what, usage);
-	return 2;
+	fprintf(stderr, "zeroth checkpoint: %s\n", what);
+	return zr_cmd_synopsis(usage);
 }
 
 /* -1 to continue, else the exit code. */
@@ -339,9 +339,7 @@ static int parse(int argc, char **argv, struct args *a)
 		else if (!strchr("bma", c) && !(c == 'd' && !parse_dtype(optarg, &a->how.dtype)) &&
 		    !(c == 'k' && !parse_count("--keep", optarg, &a->keep)) &&
 		    !(c == 's' && !parse_count("--shard-bytes", optarg, &shard))) {
-			if (c == '?')
-				fputs(usage, stderr);
-			return 2;
+			return c == '?' ? zr_cmd_synopsis(usage) : 2;
 		}
 	}
 	a->how.shard_bytes = (uint64_t)shard;

@@ -39,6 +39,10 @@ struct zr_cmd_args {
 int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 		 struct zr_cmd_args *out);
 
+/* After a message about the command line, which all of the help would push off the screen: how the
+ * command is called. Returns 2. */
+int zr_cmd_synopsis(const char *usage);
+
 /* Returns 0 if `ranks` is in [1, most]; otherwise prints these limits and returns 2. */
 int zr_cmd_check_ranks(const char *argv0, int ranks, int most);
 

@@ -14,7 +14,7 @@ static const char usage[] =
 	"usage: zeroth config check [-o section.key=value]... CONF\n"
 	"       zeroth config show [--json] [-o section.key=value]... CONF\n"
 	"       zeroth config diff A B\n"
-	"       zeroth config import [-o OUT.ini] [--model DIR] [--data FILE] [--json] FILE\n"
+	"       zeroth config import [-o OUT.ini] [--force] [--model DIR] [--data FILE] [--json] FILE\n"
 	"\n"
 	"check  reads CONF as `zeroth train` would, with the data and the model it names,\n"
 	"       and prints what it is, or the first error\n"
@@ -52,9 +52,9 @@ int zr_cmd_config(int argc, char **argv)
 	if (!strcmp(verb, "diff"))
 		return zr_cmd_config_diff(argc - 1, argv + 1);
 	if (!known && strcmp(verb, "-h") && strcmp(verb, "--help")) {
-		fprintf(stderr, "zeroth config: expected check, show, diff or import%s%s\n%s",
-			*verb ? ", found " : "", verb, usage);
-		return 2;
+		fprintf(stderr, "zeroth config: expected check, show, diff or import%s%s\n",
+			*verb ? ", found " : "", verb);
+		return zr_cmd_synopsis(usage);
 	}
 	rc = zr_cmd_parse(argc - known, argv + known, usage, "CONF", &a);
 	if (rc >= 0)

@@ -156,10 +156,10 @@ int zr_cmd_config_diff(int argc, char **argv)
 	int c, rc, differ = 0;
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1)
-		return fputs(usage, c == 'h' ? stdout : stderr), c == 'h' ? 0 : 2;
+		return c == 'h' ? fputs(usage, stdout) < 0 : zr_cmd_synopsis(usage);
 	if (argc - optind != 2) {
-		fprintf(stderr, "zeroth config diff: expected two configurations\n%s", usage);
-		return 2;
+		fputs("zeroth config diff: expected two configurations\n", stderr);
+		return zr_cmd_synopsis(usage);
 	}
 	a.name = argv[optind];
 	b.name = argv[optind + 1];

@@ -70,8 +70,7 @@ static int parse(int argc, char **argv, struct show *s)
 		} else if (c == 'o' && s->n_overrides < ZR_CMD_OVERRIDES) {
 			s->overrides[s->n_overrides++] = optarg;
 		} else {
-			fputs(usage, c == 'h' ? stdout : stderr);
-			return c == 'h' ? 0 : 2;
+			return c == 'h' ? fputs(usage, stdout) < 0 : zr_cmd_synopsis(usage);
 		}
 	}
 	s->conf = argv[optind];
@@ -79,8 +78,7 @@ static int parse(int argc, char **argv, struct show *s)
 		return -1;
 	fprintf(stderr, optind == argc ? "zeroth data: CONF is missing\n" :
 					 "zeroth data: unexpected argument: %s\n", argv[argc - 1]);
-	fputs(usage, stderr);
-	return 2;
+	return zr_cmd_synopsis(usage);
 }
 
 /* ---- a sequence ---- */
@@ -276,9 +274,8 @@ int zr_cmd_data(int argc, char **argv)
 	const char *verb = argc > 1 ? argv[1] : "";
 	int known = !strcmp(verb, "show");
 	if (!known && strcmp(verb, "-h") && strcmp(verb, "--help")) {
-		fprintf(stderr, "zeroth data: expected show%s%s\n%s", *verb ? ", found " : "", verb,
-			usage);
-		return 2;
+		fprintf(stderr, "zeroth data: expected show%s%s\n", *verb ? ", found " : "", verb);
+		return zr_cmd_synopsis(usage);
 	}
 	int rc = parse(argc - known, argv + known, &s);
 	if (rc >= 0)

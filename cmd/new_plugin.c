@@ -176,11 +176,11 @@ int zr_cmd_plugin_new(int argc, char **argv)
 		else if (c == 'h')
 			return fputs(zr_plugin_usage, stdout) < 0;
 		else
-			return fputs(zr_plugin_usage, stderr), 2;
+			return zr_cmd_synopsis(zr_plugin_usage);
 	}
 	if (argc - optind != 2) {
-		fprintf(stderr, "zeroth plugin new: expected ROLE and NAME\n%s", zr_plugin_usage);
-		return 2;
+		fputs("zeroth plugin new: expected ROLE and NAME\n", stderr);
+		return zr_cmd_synopsis(zr_plugin_usage);
 	}
 	p.role = argv[optind];
 	p.id = argv[optind + 1];

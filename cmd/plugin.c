@@ -357,9 +357,9 @@ int zr_cmd_plugin(int argc, char **argv)
 	if (!strcmp(verb, "new"))
 		return zr_cmd_plugin_new(argc - 1, argv + 1);
 	if (!known && strcmp(verb, "-h") && strcmp(verb, "--help")) {
-		fprintf(stderr, "zeroth plugin: expected list, info, check or new%s%s\n%s",
-			*verb ? ", found " : "", verb, zr_plugin_usage);
-		return 2;
+		fprintf(stderr, "zeroth plugin: expected list, info, check or new%s%s\n",
+			*verb ? ", found " : "", verb);
+		return zr_cmd_synopsis(zr_plugin_usage);
 	}
 	rc = zr_cmd_parse(argc - known, argv + known, zr_plugin_usage, operand, &a);
 	if (rc >= 0)

@@ -35,16 +35,16 @@ static int parse(int argc, char **argv, const char **output)
 			*output = optarg;
 			continue;
 		}
-		fputs(usage, c == 'h' ? stdout : stderr);
-		return c == 'h' ? 0 : 2;
+		return c == 'h' ? fputs(usage, stdout) < 0 : zr_cmd_synopsis(usage);
 	}
 	const int n = argc - optind;
 	if (n > 0 && n <= ZR_REPORT_RUNS)
 		return -1;
-	if (n)
-		fprintf(stderr, "zeroth report: %d runs: at most %d at once\n", n, ZR_REPORT_RUNS);
-	else
-		fprintf(stderr, "zeroth report: RUN is missing\n%s", usage);
+	if (!n) {
+		fputs("zeroth report: RUN is missing\n", stderr);
+		return zr_cmd_synopsis(usage);
+	}
+	fprintf(stderr, "zeroth report: %d runs: at most %d at once\n", n, ZR_REPORT_RUNS);
 	return 2;
 }
 

@@ -207,10 +207,12 @@ static int parse(int argc, char **argv, struct sampler *s)
 		if (c == 'h')
 			return fputs(usage, stdout), 0;
 		if (take_option(s, c))
-			return 2;
+			return c == '?' ? zr_cmd_synopsis(usage) : 2;
 	}
-	if (optind + 1 != argc)
-		return fputs(usage, stderr), 2;
+	if (optind + 1 != argc) {
+		wrong(optind == argc ? "RUN is missing" : "one RUN at a time");
+		return zr_cmd_synopsis(usage);
+	}
 	s->run = argv[optind];
 	s->eos = s->forms.eos;
 	if (s->eos && (!strcmp(s->eos, "none") || isdigit((unsigned char)*s->eos)))

@@ -71,8 +71,8 @@ struct job {
 
 static int wrong(const char *what)
 {
-	fprintf(stderr, "zeroth tokenize: %s\n%s", what, usage);
-	return 2;
+	fprintf(stderr, "zeroth tokenize: %s\n", what);
+	return zr_cmd_synopsis(usage);
 }
 
 /* -1 to continue, else the exit code. */
@@ -107,7 +107,7 @@ static int parse(int argc, char **argv, struct job *j)
 		else if (c == 'h')
 			return fputs(usage, stdout), 0;
 		else
-			return fputs(usage, stderr), 2;
+			return zr_cmd_synopsis(usage);
 	}
 	j->in = argv + optind;
 	j->n_in = argc - optind;

@@ -67,8 +67,8 @@ struct job {
 
 static int wrong(const char *what)
 {
-	fprintf(stderr, "zeroth tokenize --chat: %s\n%s", what, usage);
-	return 2;
+	fprintf(stderr, "zeroth tokenize --chat: %s\n", what);
+	return zr_cmd_synopsis(usage);
 }
 
 /* ---- the command line ---- */
@@ -136,7 +136,7 @@ static int parse(int argc, char **argv, struct job *j)
 		else if (c == 'h')
 			return fputs(usage, stdout), 0;
 		else if (c == '?')
-			return fputs(usage, stderr), 2;
+			return zr_cmd_synopsis(usage);
 	}
 	j->o.threads = threads < 1 ? 1 : (int)threads;
 	j->o.fields = j->fields;

@@ -182,13 +182,12 @@ int zr_cmd_watch(int argc, char **argv)
 				optarg);
 			return 2;
 		}
-		fputs(usage, c == 'h' ? stdout : stderr);
-		return c == 'h' ? 0 : 2;
+		return c == 'h' ? fputs(usage, stdout) < 0 : zr_cmd_synopsis(usage);
 	}
 	if (argc - optind != 1) {
-		fprintf(stderr, "zeroth watch: %s\n%s",
-			argc == optind ? "RUN is missing" : "one RUN is watched at a time", usage);
-		return 2;
+		fprintf(stderr, "zeroth watch: %s\n",
+			argc == optind ? "RUN is missing" : "one RUN is watched at a time");
+		return zr_cmd_synopsis(usage);
 	}
 	int rc = zr_run_files_open(&run, argv[optind], &err);
 	if (!rc) {

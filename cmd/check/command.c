@@ -313,8 +313,7 @@ static int parse(int argc, char **argv, struct request *r)
 			continue;
 		else if (c != 't' || zr_parse_double(optarg, &r->timeout) ||
 			 !(r->timeout > 0 && r->timeout < 1e6)) {
-			fputs(zr_plugin_usage, stderr);
-			return 2;
+			return zr_cmd_synopsis(zr_plugin_usage);
 		}
 	}
 	if (argc - optind == !r->list) {
@@ -322,12 +321,11 @@ static int parse(int argc, char **argv, struct request *r)
 		return -1;
 	}
 	if (r->list || optind < argc)
-		fprintf(stderr, "zeroth plugin check: unexpected argument: %s\n%s",
-			argv[r->list ? optind : optind + 1], zr_plugin_usage);
+		fprintf(stderr, "zeroth plugin check: unexpected argument: %s\n",
+			argv[r->list ? optind : optind + 1]);
 	else
-		fprintf(stderr, "zeroth plugin check: [ROLE/]ID or PATH is missing\n%s",
-			zr_plugin_usage);
-	return 2;
+		fputs("zeroth plugin check: [ROLE/]ID or PATH is missing\n", stderr);
+	return zr_cmd_synopsis(zr_plugin_usage);
 }
 
 int zr_cmd_plugin_check(int argc, char **argv, zr_plugin_find_fn *find)

@@ -95,7 +95,7 @@ int zr_cmd_completion(int argc, char **argv)
 			fputs(shells[i].script, stdout);
 			return 0;
 		}
-	fprintf(stderr, "zeroth completion: expected bash, zsh or fish%s%s\n%s",
-		*verb ? ", found " : "", verb, usage);
-	return 2;
+	fprintf(stderr, "zeroth completion: expected bash, zsh or fish%s%s\n",
+		*verb ? ", found " : "", verb);
+	return zr_cmd_synopsis(usage);
 }

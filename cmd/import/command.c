@@ -63,17 +63,16 @@ static int parse(int argc, char **argv, struct args *a, struct zr_import *im)
 		else if (c == 'j')
 			a->json = 1;
 		else
-			return fputs(usage, c == 'h' ? stdout : stderr), c == 'h' ? 0 : 2;
+			return c == 'h' ? fputs(usage, stdout) < 0 : zr_cmd_synopsis(usage);
 	}
 	im->file = argv[optind];
 	if (argc - optind == 1 && (!a->json || a->output))
 		return -1;
-	fprintf(stderr, "zeroth config import: %s\n%s",
+	fprintf(stderr, "zeroth config import: %s\n",
 		argc == optind	  ? "FILE is missing" :
 		argc - optind > 1 ? "one FILE at a time" :
-				    "--json needs -o: the INI would be on standard output, too",
-		usage);
-	return 2;
+				    "--json needs -o: the INI would be on standard output, too");
+	return zr_cmd_synopsis(usage);
 }
 
 static int write_ini(const struct zr_import *im, const char *path, struct zr_error *err)

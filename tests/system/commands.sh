@@ -30,6 +30,12 @@ for command in train tokenize sample plan config data plugin schedule checkpoint
 	says "$command --help" 0 "^usage: zeroth ${command%% *}" '' $command --help
 	says "$command with an unknown option" 2 '' '.' $command --elephant
 done
+for command in train tokenize 'tokenize --chat' sample plan eval data report watch checkpoint 'config check' \
+	'config diff' 'config import' 'data show' 'plugin list' 'plugin check' 'plugin new'; do
+	is "$command with an unknown option: the message, not all of the help" \
+		"$("$ZEROTH" $command --elephant 2>&1 | sed -n '1s/.*--elephant.*/elephant/p;$p')" "elephant
+--help says more"
+done
 for command in train sample plan config schedule 'config check' 'config show' 'data show' \
 	'plugin info' 'plugin check' 'plugin new'; do
 	says "$command without its operand" 2 '' '^usage: ' $command
