@@ -125,10 +125,10 @@ refused "what was not" 'tensor model.embed_tokens.weight is frozen and was saved
 head -c 20000 /dev/zero | dd of=dir/model.safetensors bs=1 seek=$(($(wc -c < dir/model.safetensors) - 20000)) conv=notrunc status=none
 refused "I6: a directory that has changed" 'tensor [a-z0-9_.]* is frozen and was left out: in \[model\] path it is not what it was' \
 	--resume part -o checkpoint.save=trainable
-err=$("$ZEROTH" checkpoint export part z 2>&1)
+err=$("$ZEROTH" checkpoint export part/checkpoints z 2>&1)
 is "export: exit 2" "$?" 2
 like "I6: nor is it exported" "$err" 'tensor [a-z0-9_.]*, which the checkpoint leaves out, is not what it was in .*/dir$'
 ok "and nothing is left" test ! -e z -a ! -e z.tmp
 rm -r dir
-like "I7: no directory" "$("$ZEROTH" checkpoint export part z 2>&1)" '/dir: No such file|/dir: no model.safetensors'
+like "I7: no directory" "$("$ZEROTH" checkpoint export part/checkpoints z 2>&1)" '/dir: No such file|/dir: no model.safetensors'
 done_testing
