@@ -430,7 +430,8 @@ int zr_export_done(struct zr_export *x, int rc, struct zr_error *err)
 int zr_export_adapters_type(struct zr_error *err)
 {
 	return zr_err(err, ZR_EINVAL,
-		      "--dtype is for a model: adapters are written in fp32; --merge makes them one");
+		      "--dtype is for a model: adapters are written in fp32; --merge makes them "
+		      "one");
 }
 
 /* ---- from a session ---- */

@@ -177,7 +177,8 @@ json_t *zr_import_json(const struct zr_import *im);
 /* A message about a key that is unknown here, for zr_spelling: what it is called here if another
  * program knows it, as in "; DeepSpeed's steps_per_print is [run] log_every = 5 here". key NULL: of
  * a section. If none knows it, what core has: the section of this key, or the keys of the section.
- * Of a plugin that is not there: what this build goes without. Returns 0, and leaves `hint`, if that has nothing either. */
+ * Of a plugin that is not there: what this build goes without. Returns 0, and leaves `hint`, if
+ * that has nothing either. */
 int zr_import_spelling(const char *section, const char *key, const char *value, char *hint,
 		       size_t room);
 
