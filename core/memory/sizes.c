@@ -114,7 +114,7 @@ static void pipeline(const struct zr_setup *s, struct zr_staging *g, int copies)
 		write |= t->pipeline_write != 0;
 	}
 	int least = 1 + read + write;
-	if (!buffers && read && g->set_bytes && zr_program_updates(&s->program[ZR_PROG_LAST_MICRO]))
+	if (!buffers && read && g->set_bytes && s->program[ZR_PROG_LAST_MICRO].updates)
 		buffers = least + sets_of_layers(s, g);
 	g->sets = !g->set_bytes ? 1 : buffers > least ? buffers : least;
 	g->ahead = read && g->set_bytes ? g->sets - 1 - write : 0;
