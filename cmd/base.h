@@ -12,7 +12,8 @@
 struct zr_base {
 	const struct zr_layout *layout;
 	int32_t dtype;               /* that training computes in */
-	const struct zr_setup *kept; /* knows which tensors are stored, and in what; NULL: none is */
+	/* knows which tensors are stored, and in what; NULL: none is */
+	const struct zr_setup *kept;
 	zr_values_fn *fn;            /* what files hold */
 	void *arg;
 	/* its own */

@@ -18,7 +18,8 @@
 static const char usage[] =
 	"usage: zeroth data show [-n N] [--val] [-T FILE] [-o section.key=value]... CONF\n"
 	"\n"
-	"Prints the first N sequences that `zeroth train` would learn from: each document in lines\n"
+	"Prints the first N sequences that `zeroth train` would learn from: each document in "
+	"lines\n"
 	"of its own, tokens that are no targets dimmed (where this is no terminal, between [- and "
 	"-]).\n"
 	"Then counts: documents, tokens, targets, padding, and what was cut or left out.\n"

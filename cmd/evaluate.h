@@ -12,8 +12,8 @@
 struct zr_eval_set {
 	struct zr_source *from;
 	int64_t batches;   /* micro-batches over all ranks */
-	/* Sequences, each once: the last micro-batch is filled up with rows without a target. 0: all
-	 * sequences of the micro-batches count, and go round where there are fewer. */
+	/* Sequences, each once: the last micro-batch is filled up with rows without a target. 0:
+	 * all sequences of the micro-batches count, and go round where there are fewer. */
 	int64_t sequences;
 };
 

@@ -213,7 +213,8 @@ static json_t *value_of(const char *key, const char *text)
 {
 	json_error_t why;
 	json_t *j = zr_json_load(text, strlen(text), 0, &why);
-	if (errno == ENOMEM || json_is_number(j) || json_is_boolean(j) || json_is_object(j) || json_is_null(j))
+	if (errno == ENOMEM || json_is_number(j) || json_is_boolean(j) || json_is_object(j) ||
+	    json_is_null(j))
 		return j;
 	json_decref(j);
 	return strcmp(key, "architectures") ? json_string(text) : json_pack("[s]", text);

@@ -193,7 +193,8 @@ void zr_metrics_push(struct zr_metrics *m, int64_t step, const struct zr_metric 
 	pthread_mutex_lock(&m->lock);
 	for (int i = 0; i < m->n; i++)
 		if (!m->reader[i].stopped && m->head - m->reader[i].tail == RING)
-			stop(&m->reader[i], step, "slower than the steps, 2048 of which wait for it");
+			stop(&m->reader[i], step,
+			     "slower than the steps, 2048 of which wait for it");
 	struct record *r = &m->ring[m->head % RING];
 	r->step = step;
 	r->n = n < ZR_METRICS_PER_STEP ? n : ZR_METRICS_PER_STEP;

@@ -35,7 +35,8 @@ static const char usage[] =
 	"                                  [run] rates, or this machine's\n"
 	"      --card NAME                 the data sheet of a card, as H100: of so much\n"
 	"                                  memory, beside rates that follow from it\n"
-	"      --compare, --no-compare     with the table of stages and tiers, or without; default:\n"
+	"      --compare, --no-compare     with the table of stages and tiers, or without; "
+	"default:\n"
 	"                                  with it for up to 1000 layers and experts\n"
 	"      --fit                       the fastest of stages, tiers, micro-batches,\n"
 	"                                  recomputation and 8-bit states that fits, as INI\n"
@@ -181,7 +182,8 @@ static int print_as_text(const struct zr_cmd_args *a, struct zr_setup *s, const 
 	if (compares(a, s))
 		return zr_plan_compare(a, rates, &none, err);
 	if (!a->no_compare)
-		printf("\nother stages and tiers: --compare, which takes a while for so many layers\n");
+		printf("\nother stages and tiers: --compare, which takes a while for so many "
+		       "layers\n");
 	return 0;
 }
 

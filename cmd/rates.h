@@ -19,8 +19,8 @@
  *   residual swiglu rotary bias_bwd
  *   and what ends in _bwd, .TYPE
  *   embedding embedding_bwd .TYPE     elements                elements of the output
- *   gelu.TYPE                         elements                elements of a product's result, in the
- *                                                             time that GELU adds to the product
+ *   gelu.TYPE                         elements                elements of a product's result, in
+ *                                                             the time that GELU adds to it
  *   fold.TYPE                         elements                elements added to an fp32 sum
  *   cast.FROM_TO                      elements                elements
  *   adamw.fp32 adamw.8bit             elements                parameters updated, states in fp32 or

@@ -241,7 +241,8 @@ static int loop(struct run *r, struct zr_error *err)
 static uint64_t planned(const struct zr_setup *s)
 {
 	uint64_t sum = 0;
-	for (const struct zr_account_line *l = s->account.line; l < s->account.line + s->account.n; l++)
+	for (const struct zr_account_line *l = s->account.line; l < s->account.line + s->account.n;
+	     l++)
 		sum += l->tier == ZR_TIER_HOST || l->tier == ZR_TIER_DEVICE ? l->peak : 0;
 	return sum;
 }
@@ -327,11 +328,9 @@ static int keep_model(const struct run *r, struct zr_error *err)
 {
 	const struct zr_dir_kind has = zr_dir_kind(zr_rundir(r->cfg));
 	return !r->rank0 || (!has.weights && !has.adapters) ? 0 :
-		zr_err(err, ZR_EINVAL,
-		       "run directory %s has the model of a run that ended, and %s no checkpoint to "
-		       "go on from: choose another [run] dir or remove it; [checkpoint] every saves "
-		       "checkpoints",
-		       zr_rundir(r->cfg), r->from);
+		zr_err(err, ZR_EINVAL, "run directory %s has the model of a run that ended, and %s "
+		       "no checkpoint to go on from: choose another [run] dir or remove it; "
+		       "[checkpoint] every saves checkpoints", zr_rundir(r->cfg), r->from);
 }
 
 /* Loads the session from a checkpoint. With `auto` and no checkpoint the training starts at the
@@ -485,10 +484,13 @@ static int leave_out(struct run *r, struct zr_error *err)
 	if (o->save != ZR_SAVE_TRAINABLE && !r->setup->stored)
 		return 0;
 	if (!any || !zr_config_model_json(r->cfg))
-		return zr_config_blame(r->cfg, section, ZR_EINVAL, err, "%s", r->setup->stored ?
-			"store needs [model] path: checkpoints leave out what is frozen" : any ?
-			"save = trainable needs [model] path: what is left out must be "
-			"somewhere else" : "save = trainable leaves nothing out: there is no [train] freeze");
+		return zr_config_blame(
+			r->cfg, section, ZR_EINVAL, err, "%s",
+			r->setup->stored ?
+				"store needs [model] path: checkpoints leave out what is frozen" :
+			any ? "save = trainable needs [model] path: what is left out must be "
+			      "somewhere else" :
+			      "save = trainable leaves nothing out: there is no [train] freeze");
 	int rc = zr_weights_begin(r->session, err);
 	return rc ? rc : zr_checkpoint_leave_out(r->session, err);
 }

@@ -41,14 +41,15 @@ static int find_best_by(struct zr_run_evals *e, struct zr_error *err)
 	if (!asked || (e->best_by && p->train->eval_every))
 		return 0;
 	if (!p->train->eval_every)
-		return zr_config_blame(p->cfg, "train", ZR_EINVAL, err, "eval_every = 0: patience and "
-				       "[checkpoint] keep_best need evaluations");
+		return zr_config_blame(p->cfg, "train", ZR_EINVAL, err,
+				       "eval_every = 0: patience and [checkpoint] keep_best need "
+				       "evaluations");
 	if (*name)
 		return zr_config_blame(p->cfg, "train", ZR_EINVAL, err, "best_by = %s: there is no "
 				       "[eval.%s]", name, name);
-	return zr_config_blame(p->cfg, "train", ZR_EINVAL, err, "best_by: nothing of [data] is held "
-			       "out that patience or [checkpoint] keep_best could go by: name an "
-			       "[eval.NAME] here");
+	return zr_config_blame(p->cfg, "train", ZR_EINVAL, err, "best_by: nothing of [data] is "
+			       "held out that patience or [checkpoint] keep_best could go by: name "
+			       "an [eval.NAME] here");
 }
 
 int zr_run_evals_open(struct zr_session *s, struct zr_run_evals *out, struct zr_error *err)
@@ -92,7 +93,8 @@ int zr_run_evals_stop(const struct zr_run_evals *e, char *why, size_t size)
 	int64_t patience = (int64_t)e->session->setup->train->patience;
 	if (!patience || !e->best_by || e->best.since < patience)
 		return 0;
-	snprintf(why, size, "%lld evaluation%s without a lower %s loss than %.4f, that of step %lld",
+	snprintf(why, size,
+		 "%lld evaluation%s without a lower %s loss than %.4f, that of step %lld",
 		 (long long)e->best.since, e->best.since == 1 ? "" : "s",
 		 *e->best_by->name ? e->best_by->name : "validation", e->best.loss,
 		 (long long)e->best.step);

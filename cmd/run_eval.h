@@ -11,7 +11,8 @@
 
 struct zr_run_set {
 	const char *name;   /* NAME; "": the held-out part */
-	char key[2][96];    /* of its metrics: loss, accuracy; of the held-out part val_loss and "" */
+	/* of its metrics: loss, accuracy; of the held-out part val_loss and "" */
+	char key[2][96];
 	struct zr_eval_set set;
 	struct zr_eval_result first, last; /* of this process */
 };

@@ -150,7 +150,8 @@ static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 	zr_json_put(&j, "params_digest", hex(r->params_digest));
 	zr_json_put(&j, "interrupted", json_boolean(r->interrupted));
 	if (r->stopped || r->enough)
-		zr_json_put(&j, r->stopped ? "stopped" : "ended_early", zr_json_string(r->stopped_text, "(not UTF-8)"));
+		zr_json_put(&j, r->stopped ? "stopped" : "ended_early",
+			    zr_json_string(r->stopped_text, "(not UTF-8)"));
 	return j;
 }
 

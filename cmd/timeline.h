@@ -35,8 +35,8 @@ void zr_timeline_close(struct zr_timeline *t); /* a zeroed one is fine */
 void zr_timeline_begin(struct zr_timeline *t);
 double zr_timeline_end(struct zr_timeline *t);
 
-/* The sums over steps: of this rank, and of the ranks with the smallest and the largest. Collective,
- * where parts are wanted. [main] */
+/* The sums over steps: of this rank, and of the ranks with the smallest and the largest.
+ * Collective, where parts are wanted. [main] */
 int zr_timeline_ranks(const struct zr_timeline *t, double mine[ZR_PARTS], double min[ZR_PARTS],
 		      double max[ZR_PARTS], struct zr_error *err);
 

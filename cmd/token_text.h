@@ -50,7 +50,8 @@ int zr_token_text_known(const struct zr_token_text *t); /* 0: tokens are numbers
 
 /* The bytes of a token, *n of them; valid until the next call and as long as t. Of a token that has
  * none, no bytes; of one that is a number, its digits and a blank. */
-const char *zr_token_text_bytes(struct zr_token_text *t, int32_t token, size_t *n, char scratch[16]);
+const char *zr_token_text_bytes(struct zr_token_text *t, int32_t token, size_t *n,
+				char scratch[16]);
 
 /* *out: [vocabulary] bytes of the text of each token, to be freed; NULL: not known. */
 int zr_token_lengths(const struct zr_token_source *from, uint16_t **out, struct zr_error *err);

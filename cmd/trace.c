@@ -52,7 +52,8 @@ struct zr_trace {
 	int64_t since_1970;   /* ns, to add to those of zr_now() */
 	struct event *event;
 	int64_t n, room, dropped;
-	int32_t *latest[ZR_LOWERED]; /* [instructions] the event of each in the last run of the program */
+	/* [instructions] the event of each in the last run of the program */
+	int32_t *latest[ZR_LOWERED];
 	int failed;
 	int at;               /* the directory, once there is a trace; -1: none yet */
 	struct file out, in;
@@ -166,9 +167,9 @@ int zr_trace_open(struct zr_session *s, const char *dir, struct zr_trace **out,
 	clock_gettime(CLOCK_REALTIME, &now);
 	t->since_1970 = now.tv_sec * 1000000000ll + now.tv_nsec - (int64_t)(1e9 * zr_now());
 	int rc = parse(t, o->trace) ?
-			 zr_config_blame(s->setup->cfg, "run", ZR_EINVAL, err, "trace = %s: expected "
-					 "at most %d steps and ranges of steps, as 10 20-22",
-					 o->trace, RANGES) :
+			 zr_config_blame(s->setup->cfg, "run", ZR_EINVAL, err,
+					 "trace = %s: expected at most %d steps and ranges of "
+					 "steps, as 10 20-22", o->trace, RANGES) :
 			 0;
 	rc = rc ? rc : take_memory(t, err);
 	rc = rc ? rc : share_dir(t, dir, err);
@@ -200,7 +201,8 @@ void zr_trace_begin(struct zr_trace *t, int64_t step)
 	t->step = step;
 	t->n = t->dropped = 0;
 	for (int id = 0; id < ZR_LOWERED; id++) /* writes of the step before may go on */
-		memset(t->latest[id], 0xff, (size_t)t->session->setup->lowered[id].n * sizeof **t->latest);
+		memset(t->latest[id], 0xff,
+		       (size_t)t->session->setup->lowered[id].n * sizeof **t->latest);
 }
 
 void zr_trace_note(struct zr_trace *t, const struct zr_lowered *p, int32_t n, int waited,
@@ -395,9 +397,9 @@ void zr_trace_end(struct zr_trace *t)
 	if (no)
 		give_up(t, name, no);
 	else if (t->dropped)
-		zr_logf(ZR_LOG_WARN, "trace", "step %lld: %lld instructions are left out, more than "
-			"%d, or more than %d at once", (long long)t->step, (long long)t->dropped,
-			MOST, LANES);
+		zr_logf(ZR_LOG_WARN, "trace", "step %lld: %lld instructions are left out, more "
+			"than %d, or more than %d at once", (long long)t->step,
+			(long long)t->dropped, MOST, LANES);
 }
 
 /* ---- what rank 0 merges ---- */
@@ -412,7 +414,8 @@ static void put_thread(struct file *f, int rank, int tid)
 	int lane = tid / ZR_QUEUES;
 	put(f, "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_sort_index\","
 	    "\"args\":{\"sort_index\":%d}},\n", rank, tid, tid % ZR_QUEUES * LANES + lane);
-	put(f, "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s",
+	put(f,
+	    "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s",
 	    rank, tid, zr_queue_name[tid % ZR_QUEUES]);
 	if (lane)
 		put(f, " %d", lane + 1);
@@ -482,7 +485,8 @@ static int merge(struct zr_trace *t, int64_t step, char name[NAME])
 	snprintf(name, NAME, "step-%06lld.json", (long long)step);
 	snprintf(tmp, sizeof tmp, "%s.tmp", name);
 	int no = make_file(&t->out, t->at, tmp);
-	put(&t->out, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"step\":%lld},\"traceEvents\":[\n",
+	put(&t->out,
+	    "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"step\":%lld},\"traceEvents\":[\n",
 	    (long long)step);
 	for (int r = 0; !no && r < world; r++) {
 		if (open_rank(t, step, r))

@@ -73,7 +73,8 @@ static double round_digits(const struct zr_exact *e)
 	int bits = 0;
 	for (unsigned __int128 h = head; h; h >>= 1)
 		bits++;
-	int drop = bits - 64; /* keep 64 bits, the last one sticky: one rounding by the conversion below */
+	/* keep 64 bits, the last one sticky: one rounding by the conversion below */
+	int drop = bits - 64;
 	uint64_t kept;
 	if (drop > 0) {
 		kept = (uint64_t)(head >> drop);

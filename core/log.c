@@ -30,7 +30,8 @@ static void draw(const char *text)
 {
 	struct winsize w;
 	int known = !ioctl(fileno(live_out), TIOCGWINSZ, &w) && w.ws_col > 1;
-	int columns = known ? w.ws_col - 1 : (int)sizeof live_text; /* a wrapped line could not be erased */
+	/* a wrapped line could not be erased */
+	int columns = known ? w.ws_col - 1 : (int)sizeof live_text;
 	fprintf(live_out, ERASE "%.*s", columns, text);
 	fflush(live_out);
 }
@@ -51,8 +52,8 @@ void zr_logf(int level, const char *topic, const char *fmt, ...)
 	pthread_mutex_lock(&lock);
 	if (live_text[0])
 		draw("");
-	fprintf(stderr, "zeroth: %s%s%s%s\n", names[level < 0 ? 0 : level > 3 ? 3 : level], topic ? topic : "",
-		topic && *topic ? ": " : "", text);
+	fprintf(stderr, "zeroth: %s%s%s%s\n", names[level < 0 ? 0 : level > 3 ? 3 : level],
+		topic ? topic : "", topic && *topic ? ": " : "", text);
 	if (live_text[0])
 		draw(live_text);
 	pthread_mutex_unlock(&lock);

@@ -2,10 +2,11 @@
  *
  * pool.c - fork and join over a fixed set of threads.
  *
- * A job is announced by one 64-bit word: its generation above, the items left to hand out below. A thread
- * takes an item by a compare-and-swap on that word; having one, it may read fn, arg and n, because the
- * caller does not return before every item is done. So a thread that wakes late disturbs nothing, and a small
- * job never waits for a sleeper. Threads and caller look for a while before they sleep on a futex.
+ * A job is announced by one 64-bit word: its generation above, the items left to hand out below. A
+ * thread takes an item by a compare-and-swap on that word; having one, it may read fn, arg and n,
+ * because the caller does not return before every item is done. So a thread that wakes late
+ * disturbs nothing, and a small job never waits for a sleeper. Threads and caller look for a while
+ * before they sleep on a futex.
  */
 #define _GNU_SOURCE
 #include "core/pool.h"
@@ -72,7 +73,8 @@ uint64_t zr_rounding_mode(void)
 	return mode;
 }
 
-/* To the nearest, denormals kept, exceptions masked. Returns whether the thread had another mode. */
+/* To the nearest, denormals kept, exceptions masked. Returns whether the thread had another
+ * mode. */
 static int restore_rounding(void)
 {
 	int same = fegetround() == FE_TONEAREST && zr_rounding_mode() == DEFAULT_MODE;
@@ -81,11 +83,14 @@ static int restore_rounding(void)
 
 int zr_pool_rounding(struct zr_pool *p)
 {
-	return restore_rounding() | (p && atomic_load_explicit(&p->rounding, memory_order_relaxed) && atomic_exchange(&p->rounding, 0));
+	return restore_rounding() |
+	       (p && atomic_load_explicit(&p->rounding, memory_order_relaxed) &&
+		atomic_exchange(&p->rounding, 0));
 }
 
 /* Where items end on their thread does not matter to the next one. */
-static void run_item(struct zr_pool *p, void (*fn)(void *, int64_t, int32_t), void *arg, int64_t item, int32_t worker)
+static void run_item(struct zr_pool *p, void (*fn)(void *, int64_t, int32_t), void *arg,
+		     int64_t item, int32_t worker)
 {
 	fn(arg, item, worker);
 	if (restore_rounding() && p)
@@ -97,7 +102,8 @@ static void work(struct zr_pool *p, int32_t worker)
 {
 	uint_fast64_t job = atomic_load_explicit(&p->job, memory_order_acquire);
 	while (job & 0xffffffffu) {
-		if (!atomic_compare_exchange_weak_explicit(&p->job, &job, job - 1, memory_order_acq_rel,
+		if (!atomic_compare_exchange_weak_explicit(&p->job, &job, job - 1,
+							   memory_order_acq_rel,
 							   memory_order_acquire))
 			continue;
 		int64_t n = p->n;
@@ -206,7 +212,8 @@ static void wait_done(struct zr_pool *p, unsigned n)
 	atomic_store(&p->waiting, 0);
 }
 
-void zr_pool_run(struct zr_pool *p, int64_t n, void (*fn)(void *arg, int64_t item, int32_t worker), void *arg)
+void zr_pool_run(struct zr_pool *p, int64_t n, void (*fn)(void *arg, int64_t item, int32_t worker),
+		 void *arg)
 {
 	if (restore_rounding() && p)
 		atomic_store(&p->rounding, 1);

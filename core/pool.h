@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pool.h - core's threads, the only ones that compute. One pool per process, the caller works too. A job is
- * n items handed out one by one; which thread gets which is left open, so results must not depend on it.
- * Each item starts with round-to-nearest and denormals on (invariant I1).
+ * pool.h - core's threads, the only ones that compute. One pool per process, the caller works too.
+ * A job is n items handed out one by one; which thread gets which is left open, so results must not
+ * depend on it. Each item starts with round-to-nearest and denormals on (invariant I1).
  */
 #ifndef ZR_CORE_POOL_H
 #define ZR_CORE_POOL_H
@@ -14,13 +14,15 @@
 
 struct zr_pool;
 
-int zr_pool_new(int threads, struct zr_pool **out); /* threads >= 1, the caller included; 0 or -errno */
+/* threads >= 1, the caller included; 0 or -errno */
+int zr_pool_new(int threads, struct zr_pool **out);
 void zr_pool_free(struct zr_pool *p);
 int zr_pool_size(const struct zr_pool *p);
-/* Puts back how the processor rounds on this thread; whether something changed it here or, since the
- * last call, in an item. p may be NULL. */
+/* Puts back how the processor rounds on this thread; whether something changed it here or, since
+ * the last call, in an item. p may be NULL. */
 int zr_pool_rounding(struct zr_pool *p);
 uint64_t zr_rounding_mode(void); /* control bits: rounding, exceptions, denormals; 0: not known */
-void zr_pool_run(struct zr_pool *p, int64_t n, void (*fn)(void *arg, int64_t item, int32_t worker), void *arg);
+void zr_pool_run(struct zr_pool *p, int64_t n, void (*fn)(void *arg, int64_t item, int32_t worker),
+		 void *arg);
 
 #endif

@@ -10,14 +10,16 @@ char *zr_at(const struct zr_session *s, struct zr_spot spot)
 }
 
 /* Operations are the device's, or those of the host's beside it. */
-int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const char *op, struct zr_error *err)
+int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const char *op,
+		 struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
 	return zr_instance_failed(ops == p->ops ? &p->device : &p->host_device, rc, op, err);
 }
 
 /* A model, an optimizer or a comm passes on the code of an operation, whose text its device has. */
-int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const char *doing, struct zr_error *err)
+int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const char *doing,
+		   struct zr_error *err)
 {
 	struct zr_instance *device[] = { &s->setup->device, &s->setup->host_device };
 	for (int i = 0; i < 2 && rc; i++)

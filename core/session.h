@@ -34,17 +34,22 @@ struct zr_session {
 	const void **param;             /* scratch: a layer's parameters, their gradients, */
 	float **dparam;
 	uint8_t *accumulate;            /* and which of these have something already */
-	char **view;                    /* [n_units] all shares as comm maps them, NULL: a gather copies */
-	int torn;                       /* a step failed when units had been updated, on all ranks alike: masters are of two steps */
+	/* [n_units] all shares as comm maps them, NULL: a gather copies */
+	char **view;
+	/* a step failed when units had been updated, on all ranks alike: masters are of two
+	 * steps */
+	int torn;
 	struct zr_chunk *chunk;         /* scratch of values on their way in and out */
-	struct zr_seg *seg, *group_seg; /* scratch of an update: a unit's segments, and those of one parameter group */
+	/* scratch of an update: a unit's segments, and those of one parameter group */
+	struct zr_seg *seg, *group_seg;
 	struct zr_buf *state_buf;       /* [n_states] likewise */
 
 	/* the program that runs */
 	const struct zr_lowered *running; /* NULL: none */
 	int32_t at, waiting;            /* instruction that runs now; 1: that is waited for */
 	struct zr_bound bound[ZR_LOWERED];
-	struct zr_late { int32_t program, instr; } late[ZR_LATE]; /* writes that outlast their program */
+	/* writes that outlast their program */
+	struct zr_late { int32_t program, instr; } late[ZR_LATE];
 	int32_t n_late;                 /* of them: what touches their bytes waits for them */
 	struct zr_source *from;         /* of the batch to come; NULL: of who samples */
 	int64_t sequences;              /* of it: those behind have no target; 0: they go round */
@@ -52,7 +57,8 @@ struct zr_session {
 	int64_t slot;                   /* its number in the global batch */
 	const int32_t *given;           /* tokens of who samples */
 	struct zr_layer_call call;
-	/* called when instruction n has begun, or was waited for; may not allocate; NULL: nobody watches */
+	/* called when instruction n has begun, or was waited for; may not allocate; NULL: nobody
+	 * watches */
 	void (*ran)(void *arg, const struct zr_lowered *p, int32_t n, int waited);
 	void *ran_arg;
 
@@ -66,8 +72,10 @@ struct zr_session {
 	uint64_t in_place; /* bytes of other ranks' gradients read where they lie, so far */
 	struct zr_boundary boundary;
 	int other_data;        /* a checkpoint of other data may be gone on from */
-	uint64_t *frozen_hash; /* [n_tensors] of those that are frozen and not saved; owned; NULL: all are saved */
-	void (*before_update)(void *arg, const struct zr_subgroup *p); /* what the update calls before it changes a sub-group; NULL: nothing */
+	/* [n_tensors] of those that are frozen and not saved; owned; NULL: all are saved */
+	uint64_t *frozen_hash;
+	/* what the update calls before it changes a sub-group; NULL: nothing */
+	void (*before_update)(void *arg, const struct zr_subgroup *p);
 	void *before_update_arg;
 };
 
@@ -80,10 +88,12 @@ struct zr_step_result {
 	double next_scale;    /* of the next step */
 	int32_t action;       /* ZR_STEP_* */
 	int32_t bad_rank;     /* of overflow */
-	const char *overflow; /* name of the first tensor with non-finite gradients, or "loss"; NULL: none */
+	/* name of the first tensor with non-finite gradients, or "loss"; NULL: none */
+	const char *overflow;
 	const char *unit;     /* of that tensor; NULL for "loss" */
 	int64_t tokens;
-	uint64_t received;    /* bytes of other ranks' data that this rank took in, copied or read in place */
+	/* bytes of other ranks' data that this rank took in, copied or read in place */
+	uint64_t received;
 	int stop;             /* a signal that some rank caught, 0: none */
 };
 
@@ -92,12 +102,15 @@ void zr_session_close(struct zr_session *s); /* not collective */
 
 /* Masters and what follows from them, from values that fn writes to x: elements [first, first +
  * n) of tensor i, for all that this rank holds, sub-group by sub-group in canonical order. */
-typedef int zr_values_fn(void *arg, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err);
+typedef int zr_values_fn(void *arg, int32_t i, int64_t first, int64_t n, float *x,
+			 struct zr_error *err);
 /* Initial values of tensor i, which depend on (seed, i, element) only. session: a struct
  * zr_session. */
-int zr_init_values(void *session, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err);
+int zr_init_values(void *session, int32_t i, int64_t first, int64_t n, float *x,
+		   struct zr_error *err);
 int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err);
-int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err); /* with the optimizers' states */
+/* with the optimizers' states */
+int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err);
 
 /* stop: a signal this rank caught, which all then learn of in the result. */
 int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, struct zr_error *err);
@@ -110,8 +123,8 @@ struct zr_rows {
 	const int32_t *targets;
 	const float *loss, *right, *weights; /* weights NULL: 1 */
 };
-int zr_session_eval(struct zr_session *s, struct zr_source *from, int64_t sequences, int64_t slot, struct zr_rows *rows,
-		    struct zr_error *err);
+int zr_session_eval(struct zr_session *s, struct zr_source *from, int64_t sequences, int64_t slot,
+		    struct zr_rows *rows, struct zr_error *err);
 
 /* Logits [vocabulary] behind the n tokens, which follow the first `past` ones of those that the
  * cache has; past + n <= sequence length. One rank only. */
@@ -121,16 +134,24 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t past,
 /* Calls fn for all fp32 masters in canonical order, tensor by tensor, sub-group by sub-group:
  * elements [first, first + n) at x, valid during the call. fn may be NULL on a rank that only
  * takes part. */
-typedef int zr_masters_fn(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *x);
+typedef int zr_masters_fn(void *arg, const struct zr_place *t, int64_t first, int64_t n,
+			  const float *x);
 int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struct zr_error *err);
 
 /* Time, places and collectives. */
 double zr_now(void); /* monotonic seconds */
 char *zr_at(const struct zr_session *s, struct zr_spot spot);
-int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const char *op, struct zr_error *err); /* rc 0: it did not */
-int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const char *doing, struct zr_error *err); /* likewise `it`, or the device under it */
-int zr_post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_ticket *ticket, struct zr_error *err); /* device: of memory there */
+/* rc 0: it did not */
+int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const char *op,
+		 struct zr_error *err);
+/* likewise `it`, or the device under it */
+int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const char *doing,
+		   struct zr_error *err);
+/* device: of memory there */
+int zr_post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_ticket *ticket,
+	    struct zr_error *err);
 int zr_complete(struct zr_session *s, zr_ticket ticket, struct zr_error *err);
-int zr_settle(struct zr_session *s, const struct zr_call *c, struct zr_error *err); /* late writes that c meets end; NULL: all */
+/* late writes that c meets end; NULL: all */
+int zr_settle(struct zr_session *s, const struct zr_call *c, struct zr_error *err);
 
 #endif

@@ -4,13 +4,17 @@
  */
 #include "core/setup.h"
 
-int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer)
+size_t zr_most_tensors(const struct zr_setup *s)
 {
-	const struct zr_layer *l = zr_layer_at(&s->decl, layer);
-	int32_t n = 0;
-	for (uint32_t i = 0; i < l->n_units; i++)
-		n += s->layout.unit[l->units[i]].count;
-	return n;
+	size_t most = 0;
+	for (uint32_t i = 0; i < s->decl.n_layers; i++) {
+		const struct zr_layer *l = zr_layer_at(&s->decl, (int32_t)i);
+		size_t n = 0;
+		for (uint32_t k = 0; k < l->n_units; k++)
+			n += (size_t)s->layout.unit[l->units[k]].count;
+		most = n > most ? n : most;
+	}
+	return most;
 }
 
 const struct zr_state *zr_setup_state(const struct zr_setup *s, uint32_t i)
@@ -28,14 +32,16 @@ int64_t zr_group_ranks(const struct zr_setup *s, int32_t group)
 
 int32_t zr_machine_ranks(const struct zr_setup *s)
 {
-	return s->ranks.machine_ranks > 0 ? s->ranks.machine_ranks : (int32_t)zr_group_ranks(s, ZR_GROUP_NODE);
+	return s->ranks.machine_ranks > 0 ? s->ranks.machine_ranks :
+					    (int32_t)zr_group_ranks(s, ZR_GROUP_NODE);
 }
 
 struct zr_share zr_unit_share(const struct zr_setup *s, int32_t unit, int32_t group, int32_t rank)
 {
 	/* 32 blocks of any type are whole pages, as comm wants them */
 	uint64_t grain = s->frozen_unit[unit] > 1 ? 32 * (uint64_t)s->process.world : 1;
-	int64_t blocks = s->layout.unit[unit].blocks, padded = (int64_t)zr_up((uint64_t)blocks, grain);
+	int64_t blocks = s->layout.unit[unit].blocks,
+		padded = (int64_t)zr_up((uint64_t)blocks, grain);
 	struct zr_share share = zr_mesh_share(&s->mesh, group, padded, rank);
 	share.first = share.first < blocks ? share.first : blocks;
 	share.n = blocks - share.first < share.n ? blocks - share.first : share.n;
@@ -49,7 +55,8 @@ int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit)
 
 int zr_unit_apart(const struct zr_setup *s, int32_t unit)
 {
-	return s->groups[unit].param != ZR_GROUP_SELF && s->groups[unit].param != s->groups[unit].state;
+	return s->groups[unit].param != ZR_GROUP_SELF &&
+	       s->groups[unit].param != s->groups[unit].state;
 }
 
 int32_t zr_unit_master(const struct zr_setup *s, int32_t unit)
@@ -59,14 +66,21 @@ int32_t zr_unit_master(const struct zr_setup *s, int32_t unit)
 
 int zr_offloaded(const struct zr_setup *s, int store)
 {
-	return store >= ZR_STORE_OPTIMIZER && s->offload[store - ZR_STORE_OPTIMIZER].it.section != NULL;
+	return store >= ZR_STORE_OPTIMIZER &&
+	       s->offload[store - ZR_STORE_OPTIMIZER].it.section != NULL;
 }
 
 int32_t zr_store_tier(const struct zr_setup *s, int store)
 {
 	if (store < ZR_STORE_OPTIMIZER)
-		return store == ZR_STORE_DEVICE && !s->device_info.unified ? ZR_TIER_DEVICE : ZR_TIER_HOST;
+		return store == ZR_STORE_DEVICE && !s->device_info.unified ? ZR_TIER_DEVICE :
+									     ZR_TIER_HOST;
 	return s->offload[store - ZR_STORE_OPTIMIZER].info.direct ? ZR_TIER_HOST : ZR_TIER_DISK;
+}
+
+int zr_on_disk(const struct zr_setup *s, int store)
+{
+	return zr_offloaded(s, store) && zr_store_tier(s, store) == ZR_TIER_DISK;
 }
 
 int zr_unit_offloaded(const struct zr_setup *s, int32_t unit)
@@ -77,19 +91,22 @@ int zr_unit_offloaded(const struct zr_setup *s, int32_t unit)
 int zr_unit_view(const struct zr_setup *s, int32_t unit)
 {
 	int32_t group = s->groups[unit].param;
-	return s->views && group != ZR_GROUP_SELF && zr_group_ranks(s, group) > 1 && !zr_unit_offloaded(s, unit);
+	return s->views && group != ZR_GROUP_SELF && zr_group_ranks(s, group) > 1 &&
+	       !zr_unit_offloaded(s, unit);
 }
 
 int zr_sums_locally(const struct zr_setup *s)
 {
-	return s->train->reduction == ZR_REDUCE_LOCAL && s->process.world > 1 && s->batch.accumulation > 1;
+	return s->train->reduction == ZR_REDUCE_LOCAL && s->process.world > 1 &&
+	       s->batch.accumulation > 1;
 }
 
 int zr_sums_way(const struct zr_setup *s, int32_t unit)
 {
 	int64_t ranks = zr_group_ranks(s, s->groups[unit].state);
-	int disk = zr_offloaded(s, ZR_STORE_GRADIENT) && zr_store_tier(s, ZR_STORE_GRADIENT) == ZR_TIER_DISK;
-	return ranks == s->process.world ? ZR_SUMS_STAY : ranks == 1 && !disk ? ZR_SUMS_MEET : ZR_SUMS_PASS;
+	if (ranks == s->process.world)
+		return ZR_SUMS_STAY;
+	return ranks == 1 && !zr_on_disk(s, ZR_STORE_GRADIENT) ? ZR_SUMS_MEET : ZR_SUMS_PASS;
 }
 
 /* Parts are whole rows and whole blocks, and all layers that use the unit must know of them. */
@@ -98,7 +115,7 @@ int64_t zr_unit_part(const struct zr_setup *s, int32_t unit)
 	const struct zr_unit_place *u = &s->layout.unit[unit];
 	const int64_t cols = s->layout.tensor[u->first].decl->dims[1], two = cols & -cols;
 	const int64_t least = cols / (two < ZR_BLOCK ? two : ZR_BLOCK);
-	const int disk = zr_store_tier(s, ZR_STORE_GRADIENT) == ZR_TIER_DISK;
+	const int disk = zr_on_disk(s, ZR_STORE_GRADIENT);
 	uint64_t most = s->train->gradient_part_size;
 	most = most != ZR_AUTO_COUNT ? most : disk ? 8 << 20 : 0;
 	const int64_t n = (int64_t)(most / ZR_BLOCK) / least * least, part = n || !most ? n : least;

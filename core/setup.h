@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * setup.h - from a loaded config to everything that can be known before memory is taken: who the ranks are,
- * the instances of all roles, every `auto` resolved, the batch triple, layout, schedules and sizes.
- * `config check`, `plan`, `train` and `sample` all start here. [main] thread.
+ * setup.h - from a loaded config to everything that can be known before memory is taken: who the
+ * ranks are, the instances of all roles, every `auto` resolved, the batch triple, layout, schedules
+ * and sizes. `config check`, `plan`, `train` and `sample` all start here. [main] thread.
  */
 #ifndef ZR_CORE_SETUP_H
 #define ZR_CORE_SETUP_H
@@ -34,10 +34,12 @@
 #include "core/update/optimizers.h"
 
 #define ZR_SETUP_TRAIN 0
-#define ZR_SETUP_SAMPLE 1 /* no data files, no gradients nor optimizer state, one sequence at a time */
+/* no data files, no gradients nor optimizer state, one sequence at a time */
+#define ZR_SETUP_SAMPLE 1
 #define ZR_SETUP_EVAL 3   /* all parameters are frozen, and nothing but evaluation runs */
 #define ZR_SETUP_CACHED 4 /* with it: layers keep what they need of the tokens before */
-#define ZR_SETUP_ALONE 2  /* everything of ZR_SETUP_TRAIN for the first of `world` ranks, without the others: plans */
+/* everything of ZR_SETUP_TRAIN for the first of `world` ranks, without the others: plans */
+#define ZR_SETUP_ALONE 2
 #define ZR_SETUP_NO_DATA 8 /* with ZR_SETUP_ALONE: no data is looked at */
 
 /* [data], or a section [eval.NAME]. */
@@ -60,31 +62,40 @@ struct zr_setup {
 	const struct zr_train_opts *train;
 	struct zr_process process;
 	struct zr_account account;
-	struct zr_instance boot, comm, host_comm, device, model, precision, activation, zero, scheduler;
+	struct zr_instance boot, comm, host_comm, device, model, precision, activation, zero,
+		scheduler;
 	struct zr_instance adapter;     /* in front of the model; none: no inst */
-	struct zr_source *source;       /* [n_sources] [data], and each [eval.NAME]; none when sampling */
+	/* [n_sources] [data], and each [eval.NAME]; none when sampling */
+	struct zr_source *source;
 	int32_t n_sources;
 	struct zr_offload offload[ZR_OFFLOADS]; /* by ZR_STORE_* - ZR_STORE_OPTIMIZER */
 	struct zr_boot_info ranks;
 	struct zr_mesh mesh;
 	struct zr_device_info device_info;
 	const struct zr_ops *ops;
-	struct zr_instance host_device; /* [device.host], for a device whose operations reach its own memory only */
+	/* [device.host], for a device whose operations reach its own memory only */
+	struct zr_instance host_device;
 	const struct zr_ops *host_ops;  /* on host memory: those of the device where it can */
 	struct zr_model_decl decl;
 	struct zr_precision_info types;
 	struct zr_batch_shape batch;
-	uint64_t settings;              /* hash of the options that change results: compared over ranks */
-	uint64_t memory;                /* bytes that this process could still take when it opened the setup */
+	/* hash of the options that change results: compared over ranks */
+	uint64_t settings;
+	/* bytes that this process could still take when it opened the setup */
+	uint64_t memory;
 	struct zr_layout layout;
-	uint8_t *frozen;                /* [n_tensors] 1: a compute copy and nothing else; 2: and that in type `stored` */
+	/* [n_tensors] 1: a compute copy and nothing else; 2: and that in type `stored` */
+	uint8_t *frozen;
 	uint8_t *frozen_unit;           /* [n_units] of all its tensors */
-	int32_t stored;                 /* ZR_NF4, ...; 0: nothing is stored in another type than it is computed in */
-	int64_t largest_unit, typical_unit; /* elements, of what the model declares; decl has parts of it */
+	/* ZR_NF4, ...; 0: nothing is stored in another type than it is computed in */
+	int32_t stored;
+	/* elements, of what the model declares; decl has parts of it */
+	int64_t largest_unit, typical_unit;
 	void *parts;                    /* the units and layers of decl */
 	struct zr_schedule train_uses, eval_uses;
 	struct zr_layer_bytes *layer_bytes; /* [n_layers] */
-	struct zr_act_choice *act;          /* [n_layers] the policy's answers; NULL when sampling */
+	/* [n_layers] the policy's answers; NULL when sampling */
+	struct zr_act_choice *act;
 	struct zr_activations train_act, eval_act;
 	struct zr_optimizer *optimizer; /* [n_optimizers] */
 	int32_t n_optimizers, n_param_groups;
@@ -92,32 +103,38 @@ struct zr_setup {
 	int32_t *group_of;              /* [n_tensors] parameter group of each */
 	uint32_t n_states;              /* of all optimizers */
 	struct zr_groups *groups;       /* [n_units] as the stage declares */
-	int32_t state_group;            /* over which the state of all units is split that is not whole on every rank */
+	/* over which the state of all units is split that is not whole on every rank */
+	int32_t state_group;
 	struct zr_program program[4];   /* by ZR_PROG_* */
 	struct zr_lowered lowered[ZR_LOWERED]; /* what really runs: by ZR_S_* */
 	int two_comms;                  /* one for device memory, host_comm for host memory */
-	int device_comm;                /* comm moves device memory; what is on the host goes through host_comm, if there is one */
+	/* comm moves device memory; what is on the host goes through host_comm, if there is one */
+	int device_comm;
 	int peers;                      /* ranks can read each other's memory in place */
-	int views;                      /* and map the shares of a unit one after the other: its gather moves nothing */
+	/* and map the shares of a unit one after the other: its gather moves nothing */
+	int views;
 	struct zr_plan plan;
 };
 
-/* cfg must outlive the setup and receives resolved values. Whether the plan fits is not judged here. world: only for
- * ZR_SETUP_ALONE. */
-int zr_setup_open(struct zr_config *cfg, int mode, int world, struct zr_setup **out, struct zr_error *err);
+/* cfg must outlive the setup and receives resolved values. Whether the plan fits is not judged
+ * here. world: only for ZR_SETUP_ALONE. */
+int zr_setup_open(struct zr_config *cfg, int mode, int world, struct zr_setup **out,
+		  struct zr_error *err);
 void zr_setup_close(struct zr_setup *s); /* NULL is fine */
 
 /* This rank stops because of `why`: what the others wait for fails with that text. */
 void zr_setup_abort(struct zr_setup *s, const char *why);
 
-/* offload.c: the stores of all sections [offload.X] that have none yet; needs the device. Once there is a stage: whether they could act. */
+/* offload.c: the stores of all sections [offload.X] that have none yet; needs the device. Once
+ * there is a stage: whether they could act. */
 int zr_offloads_start(struct zr_setup *s, struct zr_error *err);
 int zr_offloads_check(const struct zr_setup *s, struct zr_error *err);
 
 /* setup_start.c: threads that this rank computes with. Resolves a section. Creates its instance. */
 int32_t zr_setup_workers(const struct zr_setup *s);
 int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *err);
-int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *section, const char *iface, struct zr_error *err);
+int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *section,
+		   const char *iface, struct zr_error *err);
 
 /* Type of a unit's compute copy where it is kept, and bytes of a block of it. */
 static inline int32_t zr_unit_dtype(const struct zr_setup *s, int32_t unit)
@@ -152,23 +169,31 @@ static inline int32_t zr_optimizer_of(const struct zr_setup *s, int32_t tensor)
 }
 
 /* setup.c */
-int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer); /* of a layer's units in order: how many */
-const struct zr_state *zr_setup_state(const struct zr_setup *s, uint32_t i); /* of the states of all optimizers */
+size_t zr_most_tensors(const struct zr_setup *s); /* that any layer uses */
+/* of the states of all optimizers */
+const struct zr_state *zr_setup_state(const struct zr_setup *s, uint32_t i);
 int zr_sums_locally(const struct zr_setup *s); /* reduction = local, where that differs */
-/* After the last contribution: sums stay where they are added; all meet where they are kept; or they
- * pass through a place where all meet, and each rank keeps its share. */
+/* After the last contribution: sums stay where they are added; all meet where they are kept; or
+ * they pass through a place where all meet, and each rank keeps its share. */
 enum { ZR_SUMS_STAY, ZR_SUMS_MEET, ZR_SUMS_PASS };
 int zr_sums_way(const struct zr_setup *s, int32_t unit);
-int32_t zr_machine_ranks(const struct zr_setup *s); /* that share this machine's processors and memory */
+/* that share this machine's processors and memory */
+int32_t zr_machine_ranks(const struct zr_setup *s);
 int64_t zr_group_ranks(const struct zr_setup *s, int32_t group);
-struct zr_share zr_unit_share(const struct zr_setup *s, int32_t unit, int32_t group, int32_t rank); /* of its blocks */
-int zr_unit_apart(const struct zr_setup *s, int32_t unit);  /* its parameters are split, and its state is split otherwise */
-int32_t zr_unit_master(const struct zr_setup *s, int32_t unit); /* ZR_MASTER_*: what is kept beside its compute copy */
+/* of its blocks */
+struct zr_share zr_unit_share(const struct zr_setup *s, int32_t unit, int32_t group, int32_t rank);
+/* its parameters are split, and its state is split otherwise */
+int zr_unit_apart(const struct zr_setup *s, int32_t unit);
+/* ZR_MASTER_*: what is kept beside its compute copy */
+int32_t zr_unit_master(const struct zr_setup *s, int32_t unit);
 int zr_offloaded(const struct zr_setup *s, int store);      /* whether the section is there */
 int32_t zr_store_tier(const struct zr_setup *s, int store);
+int zr_on_disk(const struct zr_setup *s, int store); /* the section is there, and names a disk */
 int zr_unit_view(const struct zr_setup *s, int32_t unit);   /* its gather is a view */
-int zr_unit_offloaded(const struct zr_setup *s, int32_t unit);    /* its compute copy is in [offload.param]'s store */
+/* its compute copy is in [offload.param]'s store */
+int zr_unit_offloaded(const struct zr_setup *s, int32_t unit);
 int64_t zr_unit_part(const struct zr_setup *s, int32_t unit); /* blocks of a part of its gradient */
-int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit); /* whole, as equal shares of all ranks */
+/* whole, as equal shares of all ranks */
+int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * setup_open.c - see setup.h. One function per role, in the order in which they learn from each other: ranks, then
- * threads and device, then data (its vocabulary), then the model, then the policies.
+ * setup_open.c - see setup.h. One function per role, in the order in which they learn from each
+ * other: ranks, then threads and device, then data (its vocabulary), then the model, then the
+ * policies.
  */
 #include "core/setup.h"
 
@@ -32,17 +33,21 @@ static int size_units(struct zr_setup *s, struct zr_error *err)
 	return 0;
 }
 
-/* What boot would say if `world` ranks were here. Where it can play nodes, it has an option ranks_per_node. */
+/* What boot would say if `world` ranks were here. Where it can play nodes, it has an option
+ * ranks_per_node. */
 static int play_ranks(struct zr_setup *s, int world, struct zr_error *err)
 {
 	const struct zr_opt *opt = zr_table_find(&s->boot.section->table, "ranks_per_node");
-	int given = opt && opt->type == ZR_T_I64 && strcmp(zr_config_source(s->cfg, "boot", "ranks_per_node"), "auto");
+	int given = opt && opt->type == ZR_T_I64 &&
+		    strcmp(zr_config_source(s->cfg, "boot", "ranks_per_node"), "auto");
 	int64_t node = given ? *(int64_t *)((char *)s->boot.section->opts + opt->offset) : world;
 	s->ranks.world = s->ranks.machine_ranks = world;
 	s->ranks.local_world = node > 0 && node < world ? (int32_t)node : world;
 	s->ranks.nodes = world / s->ranks.local_world;
 	return world % s->ranks.local_world == 0 ? 0 :
-		zr_err(err, ZR_EINVAL, "[boot] ranks_per_node = %d: %d ranks do not fill nodes of that size", s->ranks.local_world, world);
+		zr_err(err, ZR_EINVAL,
+		       "[boot] ranks_per_node = %d: %d ranks do not fill nodes of that size",
+		       s->ranks.local_world, world);
 }
 
 static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
@@ -96,8 +101,10 @@ static int start_comm(struct zr_setup *s, struct zr_error *err)
 	const struct zr_comm_v1 *v = rc ? NULL : zr_plugin_iface(sec->plugin, "zr.comm/1", err);
 	if (v)
 		rc = start_host_comm(s, v, err);
-	s->peers = v && v->mem_alloc && v->mem_peer && s->ranks.nodes == 1 && s->device_info.host_access;
-	s->views = s->peers && s->device_info.unified && ZR_HAS(v, struct zr_comm_v1, mem_view) && v->mem_view;
+	s->peers = v && v->mem_alloc && v->mem_peer && s->ranks.nodes == 1 &&
+		   s->device_info.host_access;
+	s->views = s->peers && s->device_info.unified && ZR_HAS(v, struct zr_comm_v1, mem_view) &&
+		   v->mem_view;
 	return rc;
 }
 
@@ -105,10 +112,12 @@ static int start_comm(struct zr_setup *s, struct zr_error *err)
 static int take_ops(const struct zr_instance *it, const struct zr_ops **out, struct zr_error *err)
 {
 	const struct zr_ops *o = *out = ((const struct zr_device_v1 *)it->vtbl)->ops(it->inst);
-	if (ZR_HAS(o, struct zr_ops, round_stochastic) && o->fold && o->cast && o->init && o->master_join && o->master_split && o->round_stochastic)
+	if (ZR_HAS(o, struct zr_ops, round_stochastic) && o->fold && o->cast && o->init &&
+	    o->master_join && o->master_split && o->round_stochastic)
 		return 0;
-	return zr_err(err, ZR_EINVAL, "plugin %s: its operations lack one of fold, cast, init, master_join, master_split, round_stochastic; "
-		      "mend the plugin", it->section->plugin->path);
+	return zr_err(err, ZR_EINVAL, "plugin %s: its operations lack one of fold, cast, init, "
+		      "master_join, master_split, round_stochastic; mend the plugin",
+		      it->section->plugin->path);
 }
 
 /* First values and, with offload, gradients and optimizers need operations on host memory. */
@@ -132,7 +141,8 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 	if (rc)
 		return rc;
 	const struct zr_opt *threads = zr_table_find(&sec->table, "threads");
-	int64_t n = threads && threads->type == ZR_T_I64 ? *(int64_t *)((char *)sec->opts + threads->offset) : zr_setup_workers(s);
+	int64_t n = threads && threads->type == ZR_T_I64 ?
+			  *(int64_t *)((char *)sec->opts + threads->offset) : zr_setup_workers(s);
 	if ((rc = zr_pool_new(n > 1 ? (int)n : 1, &s->process.pool)))
 		return zr_err(err, ZR_ENOMEM, "[device] cannot start %lld threads: %s: too little "
 			      "memory, or too many threads", (long long)n, strerror(-rc));
@@ -148,7 +158,8 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 	return rc || s->device_info.host_ops ? rc : start_host_device(s, err);
 }
 
-static int start_source(struct zr_setup *s, const struct zr_section *sec, int lent, struct zr_error *err)
+static int start_source(struct zr_setup *s, const struct zr_section *sec, int lent,
+			struct zr_error *err)
 {
 	struct zr_source *d = &s->source[s->n_sources];
 	struct zr_instance *it = lent ? &s->process.source[s->process.sources++] : &d->it;
@@ -162,7 +173,8 @@ static int start_source(struct zr_setup *s, const struct zr_section *sec, int le
 	return ZR_ASK(&d->it, data, info, err, &d->info);
 }
 
-/* First those of [data.NAME], for the plugin of [data] to draw from; [data] is the first of the others. */
+/* First those of [data.NAME], for the plugin of [data] to draw from; [data] is the first of the
+ * others. */
 static int start_data(struct zr_setup *s, struct zr_error *err)
 {
 	int n = s->mode == ZR_SETUP_SAMPLE || s->no_data ? 0 : zr_config_count(s->cfg), rc = 0;
@@ -172,14 +184,17 @@ static int start_data(struct zr_setup *s, struct zr_error *err)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the sets of data");
 	for (int i = 0; !rc && i < 2 * n; i++) {
 		const struct zr_section *sec = zr_config_at(s->cfg, i % n);
-		if (sec->role && !strcmp(sec->role, "data") && (i < n) == !strncmp(sec->name, "data.", 5))
+		if (sec->role && !strcmp(sec->role, "data") &&
+		    (i < n) == !strncmp(sec->name, "data.", 5))
 			rc = start_source(s, sec, i < n, err);
 	}
 	for (int i = 0; !rc && i < s->process.sources; i++)
 		if (!s->process.source[i].taken)
-			rc = zr_config_blame(s->cfg, s->process.source[i].section->name, ZR_EINVAL, err,
-					     "plugin: [data] %s does not draw from this section; name it there, choose a plugin "
-					     "that mixes, or take it out", s->source->it.section->plugin->desc->id);
+			rc = zr_config_blame(s->cfg, s->process.source[i].section->name, ZR_EINVAL,
+					     err, "plugin: [data] %s does not draw from this "
+					     "section; name it there, choose a plugin that mixes, "
+					     "or take it out",
+					     s->source->it.section->plugin->desc->id);
 	return rc;
 }
 
@@ -192,11 +207,14 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 		rc = zr_setup_start(s, &s->adapter, "adapter", "zr.model/1", err);
 	if (rc || (rc = ZR_ASK(zr_model_of(s), model, declare, err, &s->decl)))
 		return rc;
-	int64_t length = s->train->sequence_length == ZR_AUTO_COUNT ? s->decl.context : (int64_t)s->train->sequence_length;
+	int64_t length = s->train->sequence_length == ZR_AUTO_COUNT ? s->decl.context :
+				 (int64_t)s->train->sequence_length;
 	if (length > s->decl.context) {
 		const char *where = zr_config_source(s->cfg, "train", "sequence_length");
-		return zr_err(err, ZR_EINVAL, "%s: sequence_length = %lld exceeds the model's context of %lld", where ? where : "[train]",
-			      (long long)length, (long long)s->decl.context);
+		return zr_err(err, ZR_EINVAL,
+			      "%s: sequence_length = %lld exceeds the model's context of %lld",
+			      where ? where : "[train]", (long long)length,
+			      (long long)s->decl.context);
 	}
 	s->batch.length = length;
 	return zr_train_derive(s->cfg, "sequence_length", s->train->sequence_length, length, err);
@@ -215,7 +233,8 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 			return zr_err(err, ZR_EINVAL, "plugin %s: info: dtype is %d and comm_dtype "
 				      "%d; expected ZR_F32, ZR_BF16 or ZR_F16 for each; mend it",
 				      s->precision.section->plugin->path, t->dtype, t->comm_dtype);
-		static const int32_t wire[] = { [ZR_COMM_TYPE_FP32] = ZR_F32, [ZR_COMM_TYPE_BF16] = ZR_BF16,
+		static const int32_t wire[] = { [ZR_COMM_TYPE_FP32] = ZR_F32,
+						[ZR_COMM_TYPE_BF16] = ZR_BF16,
 						[ZR_COMM_TYPE_FP16] = ZR_F16 };
 		if (s->train->communication_data_type != ZR_COMM_TYPE_AUTO)
 			s->types.comm_dtype = wire[s->train->communication_data_type];
@@ -225,8 +244,8 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 	return rc;
 }
 
-/* Why core cannot hold what the stage declares for a unit, or NULL. Each rank saves and counts one part of every unit, so it
- * must hold the same part of all. */
+/* Why core cannot hold what the stage declares for a unit, or NULL. Each rank saves and counts one
+ * part of every unit, so it must hold the same part of all. */
 static const char *wrong_groups(const struct zr_setup *s, const struct zr_groups *g)
 {
 	const int32_t all[] = { g->param, g->grad, g->state };
@@ -234,9 +253,12 @@ static const char *wrong_groups(const struct zr_setup *s, const struct zr_groups
 		if (all[i] < ZR_GROUP_SELF || all[i] > ZR_GROUP_WORLD)
 			return "a group that does not exist; mend the plugin";
 	if ((g->param == ZR_GROUP_NODE || g->state == ZR_GROUP_NODE) && !s->mesh.even)
-		return "nodes have different numbers of ranks: start as many on each, or choose another plugin";
-	if (g->state != ZR_GROUP_SELF && zr_group_ranks(s, g->state) != zr_group_ranks(s, s->state_group))
-		return "state split over another group than that of other units, which core cannot hold; mend the plugin";
+		return "nodes have different numbers of ranks: start as many on each, or choose "
+		       "another plugin";
+	if (g->state != ZR_GROUP_SELF &&
+	    zr_group_ranks(s, g->state) != zr_group_ranks(s, s->state_group))
+		return "state split over another group than that of other units, which core cannot "
+		       "hold; mend the plugin";
 	return NULL;
 }
 
@@ -251,14 +273,17 @@ static int start_stage(struct zr_setup *s, struct zr_error *err)
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for %d units", s->layout.n_units);
 	for (int32_t u = 0; !rc && u < s->layout.n_units; u++) {
 		struct zr_groups *g = &s->groups[u];
-		struct zr_groups_of of = { sizeof of, u, s->layout.n_units, s->process.world, s->layout.unit[u].elements };
+		struct zr_groups_of of = { sizeof of, u, s->layout.n_units, s->process.world,
+					   s->layout.unit[u].elements };
 		if ((rc = ZR_ASK(&s->zero, zero, groups, err, &of, g)))
 			return rc;
 		s->state_group = s->state_group ? s->state_group : g->state;
 		const char *why = wrong_groups(s, g);
 		if (why)
-			rc = zr_err(err, ZR_EINVAL, "[zero] %s: unit %s has parameters of group %d, gradients of %d, state of %d: %s",
-				    s->zero.section->plugin->desc->id, s->layout.unit[u].name, g->param, g->grad, g->state, why);
+			rc = zr_err(err, ZR_EINVAL, "[zero] %s: unit %s has parameters of group "
+				    "%d, gradients of %d, state of %d: %s",
+				    s->zero.section->plugin->desc->id, s->layout.unit[u].name,
+				    g->param, g->grad, g->state, why);
 	}
 	return rc;
 }
@@ -268,8 +293,10 @@ static int size_layers(struct zr_setup *s, struct zr_error *err)
 	s->layer_bytes = calloc(s->decl.n_layers, sizeof *s->layer_bytes);
 	if (!s->layer_bytes)
 		return zr_err(err, ZR_ENOMEM, "out of memory for %u layers", s->decl.n_layers);
-	if (s->batch.micro * s->batch.length > 1 << 28) /* what a model multiplies by this fits 63 bits */
-		return zr_err(err, ZR_EINVAL, "[train] micro_batch_size x sequence_length exceeds %d tokens; lower one", 1 << 28);
+	/* what a model multiplies by this fits 63 bits */
+	if (s->batch.micro * s->batch.length > 1 << 28)
+		return zr_err(err, ZR_EINVAL, "[train] micro_batch_size x sequence_length exceeds "
+			      "%d tokens; lower one", 1 << 28);
 	for (uint32_t i = 0; i < s->decl.n_layers; i++) {
 		struct zr_layer_bytes *b = &s->layer_bytes[i];
 		b->size = sizeof *b;
@@ -277,8 +304,10 @@ static int size_layers(struct zr_setup *s, struct zr_error *err)
 				s->batch.length, s->types.dtype, s->ops, b);
 		if (rc)
 			return rc;
-		if ((b->out | b->saved | b->work_fwd | b->work_bwd | b->grad) >> 46) /* sums over all layers fit, too */
-			return zr_err(err, ZR_EINVAL, "layer %u needs over 64 TiB a micro-batch; lower [train] micro_batch_size", i);
+		/* sums over all layers fit, too */
+		if ((b->out | b->saved | b->work_fwd | b->work_bwd | b->grad) >> 46)
+			return zr_err(err, ZR_EINVAL, "layer %u needs over 64 TiB a micro-batch; "
+				      "lower [train] micro_batch_size", i);
 	}
 	return 0;
 }
@@ -287,10 +316,13 @@ static int check_source(struct zr_setup *s, struct zr_source *d, struct zr_error
 {
 	const struct zr_data_v1 *data = d->it.vtbl;
 	if (d->info.vocabulary > s->decl.vocabulary)
-		return zr_err(err, ZR_EINVAL, "%s has %lld different tokens, but the model's vocabulary is %lld; raise [model] vocabulary",
-			      *d->name ? d->name : "the data", (long long)d->info.vocabulary, (long long)s->decl.vocabulary);
+		return zr_err(err, ZR_EINVAL, "%s has %lld different tokens, but the model's "
+			      "vocabulary is %lld; raise [model] vocabulary",
+			      *d->name ? d->name : "the data", (long long)d->info.vocabulary,
+			      (long long)s->decl.vocabulary);
 	if (zr_has_documents(d) && !(ZR_HAS(data, struct zr_data_v1, targets) && data->targets))
-		return zr_err(err, ZR_EINVAL, "[%s] %s: it has documents, but no function `targets`",
+		return zr_err(err, ZR_EINVAL,
+			      "[%s] %s: it has documents, but no function `targets`",
 			      d->it.section->name, d->it.section->plugin->desc->id);
 	int rc = ZR_ASK(&d->it, data, prepare, err, s->batch.length, s->decl.vocabulary);
 	return rc ? rc : ZR_ASK(&d->it, data, info, err, &d->info);
@@ -302,7 +334,8 @@ static int check_data(struct zr_setup *s, struct zr_error *err)
 	for (int32_t i = 0; !rc && i < s->n_sources; i++)
 		rc = check_source(s, &s->source[i], err);
 	return rc || s->evaluates || s->no_data ? rc :
-		zr_epochs_resolve(s->cfg, s->train, s->source->info.train_sequences, s->batch.train, err);
+		       zr_epochs_resolve(s->cfg, s->train, s->source->info.train_sequences,
+					 s->batch.train, err);
 }
 
 static int record_programs(struct zr_setup *s, struct zr_error *err)
@@ -320,7 +353,8 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 	if (!rc && s->mode != ZR_SETUP_SAMPLE) {
 		rc = zr_activation_ask(s, err);
 		if (!rc)
-			rc = zr_schedule_make(&s->decl, 1, s->frozen_unit, s->act, &s->train_uses, err);
+			rc = zr_schedule_make(&s->decl, 1, s->frozen_unit, s->act, &s->train_uses,
+					      err);
 		rc = rc ? rc : zr_activation_place(s, &s->train_uses, 1, &s->train_act, err);
 	}
 	rc = rc ? rc : zr_schedule_make(&s->decl, 0, NULL, NULL, &s->eval_uses, err);
@@ -367,7 +401,8 @@ void zr_setup_abort(struct zr_setup *s, const char *why)
 		boot->abort(s->boot.inst, why);
 }
 
-int zr_setup_open(struct zr_config *cfg, int mode, int world, struct zr_setup **out, struct zr_error *err)
+int zr_setup_open(struct zr_config *cfg, int mode, int world, struct zr_setup **out,
+		  struct zr_error *err)
 {
 	struct zr_setup *s = calloc(1, sizeof *s);
 	if (!s)
@@ -394,8 +429,9 @@ void zr_setup_close(struct zr_setup *s)
 {
 	if (!s)
 		return;
-	struct zr_instance *all[] = { &s->scheduler, &s->zero, &s->activation, &s->precision, &s->adapter, &s->model,
-				      &s->comm, &s->host_comm, &s->host_device, &s->device, &s->boot };
+	struct zr_instance *all[] = { &s->scheduler, &s->zero, &s->activation, &s->precision,
+				      &s->adapter, &s->model, &s->comm, &s->host_comm,
+				      &s->host_device, &s->device, &s->boot };
 	zr_optimizers_close(s);
 	for (int32_t i = 0; i < s->n_sources; i++)
 		zr_instance_destroy(&s->source[i].it);
@@ -416,8 +452,8 @@ void zr_setup_close(struct zr_setup *s)
 	zr_layout_free(&s->layout);
 	zr_activation_free(&s->train_act);
 	zr_activation_free(&s->eval_act);
-	void *const own[] = { s->source, s->process.source, s->groups, s->frozen, s->frozen_unit, s->parts,
-			      s->layer_bytes, s->act, s };
+	void *const own[] = { s->source, s->process.source, s->groups, s->frozen, s->frozen_unit,
+			      s->parts, s->layer_bytes, s->act, s };
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		free(own[i]);
 }

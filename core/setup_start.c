@@ -13,7 +13,8 @@
 int32_t zr_setup_workers(const struct zr_setup *s)
 {
 	cpu_set_t set;
-	int cores = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set), share = cores / zr_machine_ranks(s);
+	int cores = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set),
+	    share = cores / zr_machine_ranks(s);
 	return s->process.pool ? zr_pool_size(s->process.pool) : share > 1 ? share : 1;
 }
 
@@ -37,8 +38,7 @@ static struct zr_facts facts_of(const struct zr_setup *s)
 		.steps = s->train->epochs > 0 && !s->batch.train ? 0 : (int64_t)s->train->steps,
 		.lr = common_lr(s), .memory = s->memory / (uint64_t)zr_machine_ranks(s),
 		.parameters = s->layout.blocks * ZR_BLOCK, .gather_legs = zr_route_of_split(s).n,
-		.largest_unit = s->largest_unit, .typical_unit = s->typical_unit,
-	};
+		.largest_unit = s->largest_unit, .typical_unit = s->typical_unit };
 }
 
 int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *err)
@@ -50,7 +50,8 @@ int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *e
 	return zr_config_resolve(s->cfg, section, &facts, err);
 }
 
-int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *section, const char *iface, struct zr_error *err)
+int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *section,
+		   const char *iface, struct zr_error *err)
 {
 	const struct zr_section *sec = zr_config_find(s->cfg, section);
 	int rc = zr_setup_resolve(s, section, err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * step.c - one optimizer step: micro-batches, the boundary (loss, norm, non-finite numbers, step or skip, learning
- * rate), the update. Also evaluation and logits, which run the forward program.
+ * step.c - one optimizer step: micro-batches, the boundary (loss, norm, non-finite numbers, step or
+ * skip, learning rate), the update. Also evaluation and logits, which run the forward program.
  *
  * Scaling: a slot's gradient is that of scale * (its token losses / its tokens); the sum over slots
  * times tokens / (targets * scale) is the gradient of the mean loss of all targets of the step, by
@@ -34,7 +34,8 @@ static void prepare(struct zr_session *s, struct zr_source *from, int split, int
 		.size = sizeof s->call, .training = split == ZR_SPLIT_TRAIN,
 		.dtype = p->types.dtype, .batch = p->batch.micro, .length = p->batch.length,
 		.grad_scale = (float)(s->scale.scale / rows),
-		.rng = { .seed = (uint64_t)p->train->seed, .step = (uint64_t)s->step, .slot = (uint32_t)slot },
+		.rng = { .seed = (uint64_t)p->train->seed, .step = (uint64_t)s->step,
+			 .slot = (uint32_t)slot },
 		.ops = p->ops };
 }
 
@@ -63,7 +64,8 @@ static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 	int rc = 0;
 	for (int64_t m = 0; !rc && m < p->batch.accumulation; m++) {
 		prepare(s, p->source, ZR_SPLIT_TRAIN, m * p->process.world + p->process.rank);
-		rc = zr_run(s, m + 1 == p->batch.accumulation ? ZR_S_LAST : m ? ZR_S_MICRO : ZR_S_FIRST, err);
+		int last = m + 1 == p->batch.accumulation;
+		rc = zr_run(s, last ? ZR_S_LAST : m ? ZR_S_MICRO : ZR_S_FIRST, err);
 	}
 	return rc;
 }
@@ -100,7 +102,8 @@ static uint64_t bytes_in(const struct zr_session *s)
 	const struct zr_instance *comm[] = { &s->setup->comm, &s->setup->host_comm };
 	uint64_t sum = s->in_place;
 	for (int i = 0; i < 2; i++)
-		sum += comm[i]->inst ? ((const struct zr_comm_v1 *)comm[i]->vtbl)->bytes_sent(comm[i]->inst) : 0;
+		sum += comm[i]->inst ? ((const struct zr_comm_v1 *)comm[i]->vtbl)
+					       ->bytes_sent(comm[i]->inst) : 0;
 	return sum;
 }
 
@@ -122,9 +125,10 @@ static int refuse_late(struct zr_session *s, const struct zr_step_result *r, str
 	s->torn = r->action != ZR_STEP_APPLY && s->setup->program[ZR_PROG_LAST_MICRO].updates;
 	if (!s->torn)
 		return 0;
-	return zr_err(err, ZR_ENUMERIC, "step %lld: non-finite numbers in %s%s, rank %d, and other units are updated by then "
-		      "(update_in_backward): what is left is the last checkpoint, if there is one", (long long)s->step + 1, r->unit ? "the gradient of " : "the ",
-		      r->overflow, r->bad_rank);
+	return zr_err(err, ZR_ENUMERIC, "step %lld: non-finite numbers in %s%s, rank %d, and other "
+		      "units are updated by then (update_in_backward): what is left is the last "
+		      "checkpoint, if there is one", (long long)s->step + 1,
+		      r->unit ? "the gradient of " : "the ", r->overflow, r->bad_rank);
 }
 
 /* What all gradients together say: norm, loss, whether the step counts. */
@@ -136,13 +140,15 @@ static int meet(struct zr_session *s, struct zr_step_result *r, double mult, dou
 	int rc = zr_run(s, ZR_S_BOUNDARY, err);
 	if (rc)
 		return rc;
-	*r = (struct zr_step_result){ .tokens = p->batch.train * p->batch.length, .scale = s->scale.scale, .lr = s->lr[0],
-				      .stop = (int)b->stop, .bad_rank = (int)b->bad_rank };
+	*r = (struct zr_step_result){ .tokens = p->batch.train * p->batch.length,
+				      .scale = s->scale.scale, .lr = s->lr[0], .stop = (int)b->stop,
+				      .bad_rank = (int)b->bad_rank };
 	r->loss = targets > 0 ? (float)(zr_exact_value(&b->loss) / targets) : 0;
 	r->aux_loss = zr_exact_value(&b->aux_loss) / (double)p->batch.slots;
 	r->grad_norm = sqrt(zr_exact_value(&b->norm)) * mult;
 	name_overflow(s, r);
-	rc = ZR_ASK(&p->precision, precision, next, err, &s->scale, r->overflow != NULL, &r->action);
+	rc = ZR_ASK(&p->precision, precision, next, err, &s->scale, r->overflow != NULL,
+		    &r->action);
 	r->next_scale = s->scale.scale;
 	return rc ? rc : refuse_late(s, r, err);
 }
@@ -154,7 +160,8 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 	uint64_t before = bytes_in(s);
 	clear_boundary(s, stop);
 	int rc = zr_count_targets(s, &targets, err);
-	mult = rc || !(targets > 0) ? 0 : 1 / ((double)p->batch.slots * s->scale.scale) * (tokens / targets);
+	mult = rc || !(targets > 0) ? 0 :
+		       1 / ((double)p->batch.slots * s->scale.scale) * (tokens / targets);
 	s->grad_mult = mult; /* what an update in the backward goes by: nothing is clipped then */
 	rc = rc ? rc : learning_rates(s, err);
 	rc = rc ? rc : run_micro_batches(s, err);
@@ -177,8 +184,8 @@ static const char *host_batch(const struct zr_session *s)
 	return s->bound[ZR_S_EVAL].at[0] - s->setup->plan.tokens;
 }
 
-int zr_session_eval(struct zr_session *s, struct zr_source *from, int64_t sequences, int64_t slot, struct zr_rows *rows,
-		    struct zr_error *err)
+int zr_session_eval(struct zr_session *s, struct zr_source *from, int64_t sequences, int64_t slot,
+		    struct zr_rows *rows, struct zr_error *err)
 {
 	const struct zr_plan *p = &s->setup->plan;
 	const char *at = host_batch(s);
@@ -186,8 +193,10 @@ int zr_session_eval(struct zr_session *s, struct zr_source *from, int64_t sequen
 	prepare(s, from, ZR_SPLIT_VAL, slot);
 	int rc = zr_run(s, ZR_S_EVAL, err);
 	s->sequences = 0;
-	*rows = (struct zr_rows){ s->call.batch * s->call.length, (const int32_t *)(at + p->targets),
-				  (const float *)(at + p->loss_rows), (const float *)(at + p->right_rows),
+	*rows = (struct zr_rows){ s->call.batch * s->call.length,
+				  (const int32_t *)(at + p->targets),
+				  (const float *)(at + p->loss_rows),
+				  (const float *)(at + p->right_rows),
 				  s->call.weights ? (const float *)(at + p->weights) : NULL };
 	return rc;
 }
@@ -198,7 +207,8 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t past,
 	struct zr_setup *p = s->setup;
 	const struct zr_model_v1 *model = zr_model_of(p)->vtbl;
 	if (!ZR_HAS(model, struct zr_model_v1, logits) || !model->logits)
-		return zr_err(err, ZR_ENOTSUP, "model %s cannot sample: it has no logits", p->model.section->plugin->desc->id);
+		return zr_err(err, ZR_ENOTSUP, "model %s cannot sample: it has no logits",
+			      p->model.section->plugin->desc->id);
 	prepare(s, NULL, ZR_SPLIT_VAL, 0);
 	s->given = tokens;
 	s->call.batch = 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * values.c - see values.h and session.h: everything that comes or goes passes through masters in host memory, so many at a time.
+ * values.c - see values.h and session.h: everything that comes or goes passes through masters in
+ * host memory, so many at a time.
  */
 #include "core/values.h"
 
@@ -23,7 +24,8 @@ struct zr_chunk *zr_chunk_new(void)
 	return aligned_alloc(64, zr_up(sizeof(struct zr_chunk), 64));
 }
 
-int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t bytes, int write, struct zr_error *err)
+int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t bytes, int write,
+	    struct zr_error *err)
 {
 	char *at = zr_addressed(s, spot.region) ? zr_at(s, spot) : NULL;
 	uint64_t ticket;
@@ -34,26 +36,30 @@ int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t by
 	return rc ? rc : zr_requested(s, spot.region, ticket, err);
 }
 
-int zr_datum_pass(struct zr_session *s, const struct zr_subgroup *p, int d, void *memory, int write, struct zr_error *err)
+int zr_datum_pass(struct zr_session *s, const struct zr_subgroup *p, int d, void *memory, int write,
+		  struct zr_error *err)
 {
 	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d);
 	return !zr_subgroup_has(s->setup, p, d) ? 0 :
 		zr_pass(s, zr_datum_spot(s->setup, p, d), memory, bytes, write, err);
 }
 
-int zr_master_out(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work, struct zr_error *err)
+int zr_master_out(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work,
+		  struct zr_error *err)
 {
 	int32_t kept = zr_unit_master(s->setup, p->unit);
 	uint16_t *rem = work + p->n * ZR_BLOCK;
 	struct zr_masters m = { s->setup->host_ops, (char *)rem, (char *)work };
 	if (kept == ZR_MASTER_FP32 || zr_unit_dtype(s->setup, p->unit) == ZR_F32)
-		return zr_datum_pass(s, p, kept == ZR_MASTER_FP32 ? ZR_D_MASTER : ZR_D_LOWP, x, 0, err);
+		return zr_datum_pass(s, p, kept == ZR_MASTER_FP32 ? ZR_D_MASTER : ZR_D_LOWP, x, 0,
+				     err);
 	int rc = zr_datum_pass(s, p, ZR_D_LOWP, work, 0, err);
 	rc = rc || kept == ZR_MASTER_NONE ? rc : zr_datum_pass(s, p, ZR_D_MASTER, rem, 0, err);
 	return rc ? rc : zr_master_convert(s, p, &m, p->n, x, 0, err);
 }
 
-int zr_master_in(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work, struct zr_error *err)
+int zr_master_in(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work,
+		 struct zr_error *err)
 {
 	int wide = zr_unit_dtype(s->setup, p->unit) == ZR_F32;
 	int split = zr_unit_rem_bits(s->setup, p->unit) != 0;
@@ -113,14 +119,16 @@ int zr_init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, str
 		.size = sizeof op, .mean = decl->mean,
 		.std = decl->init == ZR_INIT_CONST ? 0 : decl->std,
 		.flags = decl->init == ZR_INIT_UNIFORM ? ZR_INIT_OP_UNIFORM : 0,
-		.rng = { .seed = (uint64_t)p->train->seed, .step = UINT64_MAX, .slot = (uint32_t)i, .site = UINT32_MAX },
+		.rng = { .seed = (uint64_t)p->train->seed, .step = UINT64_MAX, .slot = (uint32_t)i,
+			 .site = UINT32_MAX },
 		.first = first, .n = n, .dst = x };
 	int rc = p->host_ops->init(p->host_ops, NULL, &op);
 	return zr_op_failed(s, p->host_ops, rc, "init", err);
 }
 
 /* First values of one state of a run. Memory and objects of stores are zero already. */
-static int init_state(struct zr_session *s, const struct zr_run *r, uint32_t i, struct zr_error *err)
+static int init_state(struct zr_session *s, const struct zr_run *r, uint32_t i,
+		      struct zr_error *err)
 {
 	const struct zr_state *st = zr_setup_state(s->setup, i);
 	const struct zr_section *sec = s->setup->optimizer[r->optimizer].it.section;

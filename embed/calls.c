@@ -159,8 +159,9 @@ static int more_steps(struct zeroth *e)
 {
 	const struct rank *r = e->rank;
 	const int64_t all = (int64_t)r->setup->train->steps;
-	return r->session->step < all ? 0 : engine_fail(e, ZR_ESTATE, "all %lld steps of [train] steps "
-						 "are done", (long long)all);
+	return r->session->step < all ? 0 : engine_fail(e, ZR_ESTATE,
+							"all %lld steps of [train] steps are done",
+							(long long)all);
 }
 
 int zeroth_step(struct zeroth *e, struct zeroth_result *out)
@@ -178,8 +179,8 @@ int zeroth_step(struct zeroth *e, struct zeroth_result *out)
 		rc = ready(e, "zeroth_step");
 		rc = rc ? rc : more_steps(e);
 		if (!rc && e->model.size && !e->model.load)
-			rc = engine_fail(e, ZR_ESTATE, "zeroth_step: the model has no function load: "
-				  "zeroth_forward and zeroth_backward come first");
+			rc = engine_fail(e, ZR_ESTATE, "zeroth_step: the model has no function "
+					 "load: zeroth_forward and zeroth_backward come first");
 		rc = rc ? rc : ask(e, CMD_STEP);
 	}
 	if (!rc)

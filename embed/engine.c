@@ -194,8 +194,8 @@ int zeroth_set_model(struct zeroth *e, const struct zeroth_model *m)
 		return rc;
 	if (m->size < offsetof(struct zeroth_model, held_out) + sizeof m->held_out ||
 	    !m->layer_size || !m->unit_size || !m->tensor_size)
-		return engine_fail(e, ZR_EINVAL, "zeroth_set_model: size is %u, expected %zu at least, "
-			    "and the sizes of its structs", m->size, sizeof *m);
+		return engine_fail(e, ZR_EINVAL, "zeroth_set_model: size is %u, expected %zu at "
+				   "least, and the sizes of its structs", m->size, sizeof *m);
 	memcpy(&e->model, m, m->size < sizeof *m ? m->size : sizeof *m);
 	return 0;
 }

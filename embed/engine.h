@@ -21,8 +21,20 @@
 #define ZEROTH_MAX_RANKS 64
 
 enum command {
-	CMD_NONE, CMD_OPEN, CMD_STEP, CMD_FORWARD, CMD_BACKWARD, CMD_INFER, CMD_EVALUATE, CMD_RESUME,
-	CMD_SAVE, CMD_WEIGHTS, CMD_GET, CMD_PUT, CMD_DIGEST, CMD_END
+	CMD_NONE,
+	CMD_OPEN,
+	CMD_STEP,
+	CMD_FORWARD,
+	CMD_BACKWARD,
+	CMD_INFER,
+	CMD_EVALUATE,
+	CMD_RESUME,
+	CMD_SAVE,
+	CMD_WEIGHTS,
+	CMD_GET,
+	CMD_PUT,
+	CMD_DIGEST,
+	CMD_END
 };
 
 /* What the ranks of an engine meet by; see boot.c. */
@@ -107,7 +119,8 @@ struct zeroth {
 	struct zeroth *next;     /* of all engines */
 };
 
-/* engine.c: the text of a failure; returns code. And whether it is not opened yet, else a failure. */
+/* engine.c: the text of a failure; returns code. And whether it is not opened yet, else a
+ * failure. */
 int engine_fail(struct zeroth *e, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 int engine_is_new(struct zeroth *e, const char *what);

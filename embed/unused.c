@@ -46,6 +46,7 @@ void rank_say_unused(const struct rank *r)
 				 all[i].section, all[i].key);
 	}
 	if (*list && !r->setup->process.rank)
-		zr_logf(ZR_LOG_WARN, "zeroth", "left to the program, which evaluates, saves and logs "
-			"when it wants to: %s", list);
+		zr_logf(ZR_LOG_WARN, "zeroth",
+			"left to the program, which evaluates, saves and logs when it wants to: %s",
+			list);
 }

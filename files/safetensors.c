@@ -16,9 +16,11 @@
 #include "core/files/file.h"
 #include "core/files/json.h"
 
-struct zr_st_tensor zr_st_make(const char *name, int32_t dtype, int32_t ndim, const int64_t *dims, uint64_t at)
+struct zr_st_tensor zr_st_make(const char *name, int32_t dtype, int32_t ndim, const int64_t *dims,
+			       uint64_t at)
 {
-	struct zr_st_tensor t = { .name = name, .dtype = dtype, .ndim = ndim, .elements = 1, .at = at };
+	struct zr_st_tensor t = { .name = name, .dtype = dtype, .ndim = ndim, .elements = 1,
+				  .at = at };
 	for (int32_t d = 0; d < ndim; d++) {
 		t.dims[d] = dims[d];
 		t.elements *= dims[d];
@@ -37,10 +39,12 @@ static int bad(const struct zr_st *st, struct zr_error *err, const char *name, c
 /* A whole number that is not negative; -1: it is something else. */
 static int64_t count_of(const json_t *j)
 {
-	return json_is_integer(j) && json_integer_value(j) >= 0 ? (int64_t)json_integer_value(j) : -1;
+	return json_is_integer(j) && json_integer_value(j) >= 0 ? (int64_t)json_integer_value(j) :
+								  -1;
 }
 
-static int read_shape(const struct zr_st *st, struct zr_st_tensor *t, const json_t *shape, struct zr_error *err)
+static int read_shape(const struct zr_st *st, struct zr_st_tensor *t, const json_t *shape,
+		      struct zr_error *err)
 {
 	if (!json_is_array(shape) || json_array_size(shape) > ZR_ST_DIMS)
 		return bad(st, err, t->name, "no shape of at most 8 dimensions");
@@ -54,16 +58,20 @@ static int read_shape(const struct zr_st *st, struct zr_st_tensor *t, const json
 	return 0;
 }
 
-static int read_tensor(const struct zr_st *st, struct zr_st_tensor *t, const json_t *e, struct zr_error *err)
+static int read_tensor(const struct zr_st *st, struct zr_st_tensor *t, const json_t *e,
+		       struct zr_error *err)
 {
 	const json_t *offsets = json_object_get(e, "data_offsets");
 	const struct zr_dtype *type = zr_dtype(0, json_string_value(json_object_get(e, "dtype")));
-	int64_t from = count_of(json_array_get(offsets, 0)), to = count_of(json_array_get(offsets, 1)), bytes;
+	int64_t from = count_of(json_array_get(offsets, 0)),
+		to = count_of(json_array_get(offsets, 1)), bytes;
 	if (!type->name)
 		return bad(st, err, t->name, "an unknown dtype");
 	t->dtype = type->id;
-	if (json_array_size(offsets) != 2 || from < 0 || to < from || (uint64_t)to > st->bytes - st->data)
-		return bad(st, err, t->name, "a place outside the file, which may have been cut short");
+	if (json_array_size(offsets) != 2 || from < 0 || to < from ||
+	    (uint64_t)to > st->bytes - st->data)
+		return bad(st, err, t->name,
+			   "a place outside the file, which may have been cut short");
 	int rc = read_shape(st, t, json_object_get(e, "shape"), err);
 	if (rc)
 		return rc;
@@ -77,12 +85,14 @@ static int read_tensor(const struct zr_st *st, struct zr_st_tensor *t, const jso
 static int by_place(const void *a, const void *b)
 {
 	const struct zr_st_tensor *x = a, *y = b;
-	return x->at != y->at ? (x->at < y->at ? -1 : 1) : x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+	return x->at != y->at      ? (x->at < y->at ? -1 : 1) : x->bytes < y->bytes ? -1 :
+				     x->bytes > y->bytes;
 }
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(((const struct zr_st_tensor *)a)->name, ((const struct zr_st_tensor *)b)->name);
+	return strcmp(((const struct zr_st_tensor *)a)->name,
+		      ((const struct zr_st_tensor *)b)->name);
 }
 
 /* Between them the tensors have all of the data. */
@@ -96,8 +106,10 @@ static int check_places(struct zr_st *st, struct zr_error *err)
 		end += st->tensor[i].bytes;
 	}
 	if (end != st->bytes - st->data)
-		return zr_err(err, ZR_EINVAL, "%s: %llu bytes of data, but the header has tensors of %llu", st->path,
-			      (unsigned long long)(st->bytes - st->data), (unsigned long long)end);
+		return zr_err(err, ZR_EINVAL,
+			      "%s: %llu bytes of data, but the header has tensors of %llu",
+			      st->path, (unsigned long long)(st->bytes - st->data),
+			      (unsigned long long)end);
 	qsort(st->tensor, (size_t)st->n, sizeof *st->tensor, by_name);
 	return 0;
 }
@@ -133,7 +145,8 @@ static int read_header(struct zr_st *st, struct zr_error *err)
 		return zr_err(err, ZR_EINVAL, "%s: cut short in its header", st->path);
 	char *text = malloc(sizeof n + n);
 	if (!text)
-		return zr_err(err, ZR_ENOMEM, "%s: out of memory for a header of %llu bytes", st->path, (unsigned long long)n);
+		return zr_err(err, ZR_ENOMEM, "%s: out of memory for a header of %llu bytes",
+			      st->path, (unsigned long long)n);
 	no = zr_read_all_at(st->fd, text, sizeof n + n, 0);
 	int rc = no ? zr_file_failed(err, st->path, "cannot read its header", no) :
 		zr_json_object(text + sizeof n, n, st->path, &st->root, err);
@@ -188,10 +201,12 @@ int zr_st_failed(const struct zr_st *st, const struct zr_st_tensor *t, int no, s
 {
 	if (no == ENODATA)
 		return zr_err(err, ZR_EINVAL, "%s: cut short in tensor %s", st->path, t->name);
-	return zr_err(err, ZR_EIO, "%s: cannot read tensor %s: %s", st->path, t->name, strerror(no));
+	return zr_err(err, ZR_EIO, "%s: cannot read tensor %s: %s", st->path, t->name,
+		      strerror(no));
 }
 
-int zr_st_read(const struct zr_st *st, const struct zr_st_tensor *t, uint64_t from, uint64_t n, void *to, struct zr_error *err)
+int zr_st_read(const struct zr_st *st, const struct zr_st_tensor *t, uint64_t from, uint64_t n,
+	       void *to, struct zr_error *err)
 {
 	int no = zr_read_all_at(st->fd, to, n, st->data + t->at + from);
 	return no ? zr_st_failed(st, t, no, err) : 0;

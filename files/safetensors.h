@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * safetensors.h - files of named tensors: 8 bytes with the length of the header, a JSON header {name: {dtype, shape,
- * data_offsets}, "__metadata__": {text: text}}, the tensors without gaps. Little-endian hosts only, as the format.
- * Messages name file and tensor. [main], but for zr_st_read: [any].
+ * safetensors.h - files of named tensors: 8 bytes with the length of the header, a JSON header
+ * {name: {dtype, shape, data_offsets}, "__metadata__": {text: text}}, the tensors without gaps.
+ * Little-endian hosts only, as the format. Messages name file and tensor. [main], but for
+ * zr_st_read: [any].
  */
 #ifndef ZR_FILES_SAFETENSORS_H
 #define ZR_FILES_SAFETENSORS_H
@@ -24,8 +25,8 @@ struct zr_st_tensor {
 	uint64_t at, bytes; /* at: from the start of the data */
 };
 
-/* A file that is open for reading. Its header was checked: known types, shapes that are as large as their places, no
- * gaps, no overlaps, nothing behind the end. */
+/* A file that is open for reading. Its header was checked: known types, shapes that are as large as
+ * their places, no gaps, no overlaps, nothing behind the end. */
 struct zr_st {
 	char *path;
 	int fd;
@@ -37,7 +38,8 @@ struct zr_st {
 	json_t *root;
 };
 
-int zr_st_open(const char *path, struct zr_st *out, struct zr_error *err); /* on failure there is nothing to close */
+/* on failure there is nothing to close */
+int zr_st_open(const char *path, struct zr_st *out, struct zr_error *err);
 /* The same of what is open already; takes fd, -1 is one that could not be opened, as errno says. */
 int zr_st_open_fd(int fd, const char *path, struct zr_st *out, struct zr_error *err);
 void zr_st_close(struct zr_st *st);
@@ -45,20 +47,24 @@ const struct zr_st_tensor *zr_st_find(const struct zr_st *st, const char *name);
 const char *zr_st_meta(const struct zr_st *st, const char *key);                 /* NULL: absent */
 
 /* Bytes [from, from + n) of a tensor. */
-int zr_st_read(const struct zr_st *st, const struct zr_st_tensor *t, uint64_t from, uint64_t n, void *to, struct zr_error *err);
-/* Says that reading a tensor failed: no is errno, or ENODATA where the file ends. Returns the error. [any] */
-int zr_st_failed(const struct zr_st *st, const struct zr_st_tensor *t, int no, struct zr_error *err);
+int zr_st_read(const struct zr_st *st, const struct zr_st_tensor *t, uint64_t from, uint64_t n,
+	       void *to, struct zr_error *err);
+/* Says that reading a tensor failed: no is errno, or ENODATA where the file ends. Returns the
+ * error. [any] */
+int zr_st_failed(const struct zr_st *st, const struct zr_st_tensor *t, int no,
+		 struct zr_error *err);
 
 /* Makes a tensor of the elements of a shape, behind `at`. */
-struct zr_st_tensor zr_st_make(const char *name, int32_t dtype, int32_t ndim, const int64_t *dims, uint64_t at);
+struct zr_st_tensor zr_st_make(const char *name, int32_t dtype, int32_t ndim, const int64_t *dims,
+			       uint64_t at);
 
-/* The start of a file with these tensors, in the order of their places, up to the data: length and header, padded with
- * blanks to a multiple of 8. meta: an object of texts, or NULL. Texts of equal length make headers of equal length.
- * Returned owned; NULL: out of memory. */
+/* The start of a file with these tensors, in the order of their places, up to the data: length and
+ * header, padded with blanks to a multiple of 8. meta: an object of texts, or NULL. Texts of equal
+ * length make headers of equal length. Returned owned; NULL: out of memory. */
 char *zr_st_header(const struct zr_st_tensor *t, int64_t n, json_t *meta, size_t *bytes);
 
-/* A file that is written from its start to its end. What fails stays in `failed`, and later calls do nothing, so that a
- * rank that cannot write still takes part in what it reads from others. */
+/* A file that is written from its start to its end. What fails stays in `failed`, and later calls
+ * do nothing, so that a rank that cannot write still takes part in what it reads from others. */
 struct zr_st_writer {
 	char *path, *tmp;
 	int fd;
@@ -68,11 +74,11 @@ struct zr_st_writer {
 	struct XXH3_state_s *hash; /* of all that was appended */
 };
 
-int zr_st_create(struct zr_st_writer *w, const char *path, const struct zr_st_tensor *t, int64_t n, json_t *meta,
-		 struct zr_error *err);
+int zr_st_create(struct zr_st_writer *w, const char *path, const struct zr_st_tensor *t, int64_t n,
+		 json_t *meta, struct zr_error *err);
 void zr_st_append(struct zr_st_writer *w, const void *data, size_t bytes);
-/* Reads it back and makes it durable under its name: until then there is only `path`.tmp, which a failure or keep = 0
- * removes. */
+/* Reads it back and makes it durable under its name: until then there is only `path`.tmp, which a
+ * failure or keep = 0 removes. */
 int zr_st_finish(struct zr_st_writer *w, int keep, struct zr_error *err);
 
 #endif

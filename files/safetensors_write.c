@@ -46,10 +46,12 @@ char *zr_st_header(const struct zr_st_tensor *t, int64_t n, json_t *meta, size_t
 }
 
 /* What has the name of the temporary file goes, and nothing is written through it. */
-int zr_st_create(struct zr_st_writer *w, const char *path, const struct zr_st_tensor *t, int64_t n, json_t *meta, struct zr_error *err)
+int zr_st_create(struct zr_st_writer *w, const char *path, const struct zr_st_tensor *t, int64_t n,
+		 json_t *meta, struct zr_error *err)
 {
 	size_t bytes;
-	*w = (struct zr_st_writer){ .path = strdup(path), .fd = -1, .n = n, .hash = XXH3_createState() };
+	*w = (struct zr_st_writer){ .path = strdup(path), .fd = -1, .n = n,
+				    .hash = XXH3_createState() };
 	char *header = zr_st_header(t, n, meta, &bytes);
 	if (!w->path || !w->hash || !header || asprintf(&w->tmp, "%s.tmp", path) < 0) {
 		free(header);

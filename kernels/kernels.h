@@ -142,9 +142,9 @@ struct zr_cpu_kernels {
 	 * (softmax - onehot(target)) * scale in place, and stats, if not NULL, gets two numbers. */
 	float (*softmax_loss)(float *logits, int64_t vocabulary, int32_t target, int backward,
 			      float scale, float *stats);
-	/* What stats say of such a row, block after block: the maximum and the sum of exponentials of
-	 * n logits, with `add` together with those before; at the end the loss, from the target's
-	 * logit, and the same stats as above. */
+	/* What stats say of such a row, block after block: the maximum and the sum of exponentials
+	 * of n logits, with `add` together with those before; at the end the loss, from the
+	 * target's logit, and the same stats as above. */
 	void (*softmax_sums)(float *logits, int64_t n, int add, float *stats);
 	float (*softmax_end)(float *stats, float target, float scale);
 	/* n logits of such a row in place, from its stats: the same bits. target: counted from the

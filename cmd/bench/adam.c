@@ -50,10 +50,10 @@ static int place(struct update *u, int64_t n)
 	zr_bench_empty(b);
 	u->dims[0] = n;
 	u->seg = (struct zr_seg){ .n = n, .ndim = 1, .dims = u->dims, .name = "p" };
-	u->step = (struct zr_opt_step){ .size = sizeof u->step, .seg_stride = sizeof(struct zr_seg), .step = 3, .lr = 1e-4,
-					.grad_mult = 0.5, .opts = u->it->section->opts,
-					.state = u->state, .seg = &u->seg, .n_seg = 1,
-					.ops = b->s->ops };
+	u->step = (struct zr_opt_step){ .size = sizeof u->step, .seg_stride = sizeof(struct zr_seg),
+					.step = 3, .lr = 1e-4, .grad_mult = 0.5,
+					.opts = u->it->section->opts, .state = u->state,
+					.seg = &u->seg, .n_seg = 1, .ops = b->s->ops };
 	u->step.master = buffer(u, n, ZR_F32, 4 * (uint64_t)n);
 	u->step.grad = buffer(u, n, ZR_F32, 4 * (uint64_t)n);
 	const struct zr_state *s = u->vtbl->states(u->it->inst, &n_state);

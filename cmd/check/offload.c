@@ -278,7 +278,8 @@ void zr_test_offload_killed(struct zr_check *c)
 	open_store(c, &s);
 	char *buffer = zr_area(c, "what is read into", BYTES, 4096);
 	for (int i = 0; i < OBJECTS; i++)
-		read_all(&s, i, buffer, 0, "after another process was killed, a new object was made");
+		read_all(&s, i, buffer, 0,
+			 "after another process was killed, a new object was made");
 	close_store(c, &s);
 	if (rmdir(c->scratch))
 		zr_check_fail(c, "files of killed processes stay in the run directory; give them "

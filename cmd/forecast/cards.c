@@ -3,8 +3,8 @@
  * cards.c - see source.h: what the makers' data sheets say, and what training reaches of it. A rate
  * is peak * share: large products 0.50, attention 0.33 forward and 0.25 backward, loss 0.40, memory
  * 0.60, links between cards of a machine 0.75, networks 0.80, copies to the host 0.80. Small
- * products fall off as their size does (`fill`). With these shares the 5,762 tokens/s of a card that
- * torchtitan publishes for Llama 3 8B on 8 H100, part of it computed again, lie between the
+ * products fall off as their size does (`fill`). With these shares the 5,762 tokens/s of a card
+ * that torchtitan publishes for Llama 3 8B on 8 H100, part of it computed again, lie between the
  * forecasts with and without recomputation.
  */
 #define _GNU_SOURCE

@@ -35,8 +35,8 @@ static void print_heads(int forecast)
 	printf("\n%-6s %-24s %10s %10s %10s %10s", "stage", "offload", "device", "host", "disk",
 	       "all ranks");
 	if (forecast)
-		printf(" %10s %11s %9s %9s %10s bound by", "received", "disk a step", "a day", "step",
-		       "tokens/s");
+		printf(" %10s %11s %9s %9s %10s bound by", "received", "disk a step", "a day",
+		       "step", "tokens/s");
 	putchar('\n');
 }
 

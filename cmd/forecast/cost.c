@@ -284,14 +284,10 @@ static double seconds_of(struct costs *c, const struct zr_instr *i)
 
 static int begin(struct costs *c)
 {
-	int32_t most = 1;
-	for (uint32_t l = 0; l < c->s->decl.n_layers; l++) {
-		int32_t n = zr_setup_layer_tensors(c->s, (int32_t)l);
-		most = n > most ? n : most;
-	}
-	c->param = malloc((size_t)most * sizeof *c->param);
-	c->dparam = malloc((size_t)most * sizeof *c->dparam);
-	c->accumulate = malloc((size_t)most);
+	const size_t most = zr_most_tensors(c->s) + 1;
+	c->param = malloc(most * sizeof *c->param);
+	c->dparam = malloc(most * sizeof *c->dparam);
+	c->accumulate = malloc(most);
 	int reads = 0, writes = 0;
 	for (int32_t n = 0; n < c->p->n; n++) {
 		reads |= c->p->instr[n].kind == ZR_I_READ;

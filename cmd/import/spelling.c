@@ -128,7 +128,8 @@ int zr_import_spelling(const char *section, const char *key, const char *value, 
 	const struct zr_import_kind *kind;
 	const struct zr_import_key *k = key ? find(section, key, &kind) : NULL;
 	char line[160];
-	if (key && !strcmp(key, "moments") && !strncmp(section, "optimizer", 9)) { /* before 8 bits */
+	/* before 8 bits */
+	if (key && !strcmp(key, "moments") && !strncmp(section, "optimizer", 9)) {
 		snprintf(hint, room, "; did you mean states?");
 		return 1;
 	}

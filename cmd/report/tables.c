@@ -268,7 +268,8 @@ void zr_report_machine(struct zr_report *r)
 	char a[ZR_NUMBER_ROOM], b[ZR_NUMBER_ROOM], c[ZR_NUMBER_ROOM];
 	zr_report_heading(r, "machine", "Machine");
 	fputs("<div class=\"card wide\"><table "
-	      "class=\"text\"><thead><tr><th>run</th><th>processor</th><th>number</th><th>device</th>"
+	      "class=\"text\"><thead><tr><th>run</th><th>processor</th><th>number</th><th>device</"
+	      "th>"
 	      "<th>instructions</th><th>ranks</th><th>memory available</th><th>memory "
 	      "needed</th></tr>"
 	      "</thead><tbody>",
@@ -331,8 +332,9 @@ void zr_report_samples(struct zr_report *r)
 	for (int i = 0; i < r->n; i++) {
 		const struct zr_run_files *run = &r->run[i];
 		if (!run->samples) {
-			zr_report_missing(r, run,
-					  "no sample was kept (zeroth sample --keep adds to samples.txt)");
+			zr_report_missing(
+				r, run,
+				"no sample was kept (zeroth sample --keep adds to samples.txt)");
 			continue;
 		}
 		fputs("<details class=\"card\" open><summary>", r->page);

@@ -22,14 +22,18 @@ static int derive(const struct zr_config *cfg, int64_t n[ALL], int64_t world, st
 	if (!n[TRAIN])
 		n[TRAIN] = n[MICRO] * n[STEPS] * world;
 	if (!n[to] && n[TRAIN] % (n[from] * world))
-		return zr_err(err, ZR_EINVAL, "%s: train_batch_size = %lld is not a multiple of %s = %lld times %lld rank%s; change one of them",
-			      where, (long long)n[TRAIN], key[from], (long long)n[from], (long long)world, s);
+		return zr_err(err, ZR_EINVAL, "%s: train_batch_size = %lld is not a multiple of %s "
+			      "= %lld times %lld rank%s; change one of them", where,
+			      (long long)n[TRAIN], key[from], (long long)n[from], (long long)world,
+			      s);
 	if (!n[to])
 		n[to] = n[TRAIN] / (n[from] * world);
 	return n[TRAIN] == n[MICRO] * n[STEPS] * world ? 0 :
-		zr_err(err, ZR_EINVAL, "%s: train_batch_size = %lld, but micro_batch_size %lld x gradient_accumulation_steps %lld x %lld "
-		       "rank%s = %lld; drop one of the three to have it derived", where, (long long)n[TRAIN], (long long)n[MICRO],
-		       (long long)n[STEPS], (long long)world, s, (long long)(n[MICRO] * n[STEPS] * world));
+		zr_err(err, ZR_EINVAL, "%s: train_batch_size = %lld, but micro_batch_size %lld x "
+		       "gradient_accumulation_steps %lld x %lld rank%s = %lld; drop one of the "
+		       "three to have it derived", where, (long long)n[TRAIN], (long long)n[MICRO],
+		       (long long)n[STEPS], (long long)world, s,
+		       (long long)(n[MICRO] * n[STEPS] * world));
 }
 
 int zr_train_derive(struct zr_config *cfg, const char *key, uint64_t given, int64_t value,
@@ -58,20 +62,24 @@ int zr_epochs_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int6
 	return zr_train_derive(cfg, "steps", ZR_AUTO_COUNT, (int64_t)steps, err);
 }
 
-int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int world, struct zr_batch_shape *out,
-		     struct zr_error *err)
+int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int world,
+		     struct zr_batch_shape *out, struct zr_error *err)
 {
-	const uint64_t given[ALL] = { t->train_batch_size, t->micro_batch_size, t->gradient_accumulation_steps };
+	const uint64_t given[ALL] = { t->train_batch_size, t->micro_batch_size,
+				      t->gradient_accumulation_steps };
 	int64_t n[ALL];
 	for (int i = 0; i < ALL; i++)
 		n[i] = given[i] == ZR_AUTO_COUNT ? 0 : (int64_t)given[i];
 	if (!n[TRAIN] && !n[MICRO])
-		return zr_err(err, ZR_EINVAL, "[train] needs two of train_batch_size, micro_batch_size and gradient_accumulation_steps "
-			      "(the third is derived); found %s", n[STEPS] ? "only gradient_accumulation_steps" : "none");
+		return zr_err(err, ZR_EINVAL, "[train] needs two of train_batch_size, "
+			      "micro_batch_size and gradient_accumulation_steps (the third is "
+			      "derived); found %s",
+			      n[STEPS] ? "only gradient_accumulation_steps" : "none");
 	if (!n[STEPS] && (!n[TRAIN] || !n[MICRO]))
 		n[STEPS] = 1;
 	int rc = derive(cfg, n, world, err);
-	*out = (struct zr_batch_shape){ n[TRAIN], n[MICRO], n[STEPS], n[STEPS] * world, out->length };
+	*out = (struct zr_batch_shape){ n[TRAIN], n[MICRO], n[STEPS], n[STEPS] * world,
+					out->length };
 	for (int i = 0; !rc && i < ALL; i++)
 		rc = zr_train_derive(cfg, key[i], given[i], n[i], err);
 	return rc;

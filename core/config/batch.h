@@ -16,8 +16,8 @@ struct zr_batch_shape {
 };
 
 /* Resolves the triple, all of *out but length, and writes derived values back to the config. */
-int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int world, struct zr_batch_shape *out,
-		     struct zr_error *err);
+int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int world,
+		     struct zr_batch_shape *out, struct zr_error *err);
 /* The steps of [train] epochs, if that is given. sequences: of an epoch; 0: not known. */
 int zr_epochs_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int64_t sequences,
 		      int64_t per_step, struct zr_error *err);

@@ -3,15 +3,18 @@
  * config.h - the INI file: layers, option tables, values with their sources.
  *
  * Layers, lowest first: an option's own default, the installed defaults.ini, the user's file, -o
- * section.key=value in order. A layer that sets `plugin` of a section to another plugin hides the keys that
- * defaults.ini gives that section. Sections with a plugin: "ROLE" or "ROLE.NAME" (monitor.csv,
- * offload.optimizer). Sections of core: see the tables in options_core.c. [main] thread.
+ * section.key=value in order. A layer that sets `plugin` of a section to another plugin hides the
+ * keys that defaults.ini gives that section. Sections with a plugin: "ROLE" or "ROLE.NAME"
+ * (monitor.csv, offload.optimizer). Sections of core: see the tables in options_core.c. [main]
+ * thread.
  *
- * [model] path names a directory of Hugging Face (core/pretrained/): its config.json is a layer that no other may contradict.
+ * [model] path names a directory of Hugging Face (core/pretrained/): its config.json is a layer
+ * that no other may contradict.
  *
- * Parameter groups: [optimizer.NAME] takes the tensors whose names its `match` fits, [optimizer] the rest. Without
- * `plugin` it has that of [optimizer]. It starts from the values of the first section with the same plugin, if there is
- * one, and may then give only options that have ZR_O_GROUP: the others belong to the one instance of the plugin.
+ * Parameter groups: [optimizer.NAME] takes the tensors whose names its `match` fits, [optimizer]
+ * the rest. Without `plugin` it has that of [optimizer]. It starts from the values of the first
+ * section with the same plugin, if there is one, and may then give only options that have
+ * ZR_O_GROUP: the others belong to the one instance of the plugin.
  */
 #ifndef ZR_CORE_CONFIG_H
 #define ZR_CORE_CONFIG_H
@@ -26,7 +29,8 @@
 #define ZR_COMM_TYPE_FP32 1
 #define ZR_COMM_TYPE_BF16 2
 #define ZR_COMM_TYPE_FP16 3
-#define ZR_REDUCE_SLOTS 0 /* every micro-batch goes to its owner and is added in slot order: bits independent of ranks */
+/* every micro-batch goes to its owner and is added in slot order: bits independent of ranks */
+#define ZR_REDUCE_SLOTS 0
 #define ZR_REDUCE_LOCAL 1 /* each rank sums its micro-batches first: one reduction per step */
 
 /* [train]. Counts that accept `auto` hold ZR_AUTO_COUNT until resolved. */
@@ -83,41 +87,53 @@ struct zr_section {
 	const struct zr_plugin *plugin; /* NULL: a section of core */
 	struct zr_table table;          /* its options */
 	void *opts;                     /* the options struct, filled; owned by the config */
-	const char *match;              /* of a parameter group: its patterns; NULL: another section */
+	/* of a parameter group: its patterns; NULL: another section */
+	const char *match;
 	uint64_t sequences;             /* of a set: how many are evaluated; ZR_AUTO_COUNT: all */
-	const char *path;               /* of the model: the directory that it begins with; NULL: none */
+	/* of the model: the directory that it begins with; NULL: none */
+	const char *path;
 	int32_t store;                  /* of the model: 0: auto, bf16, int8, nf4 */
-	const struct zr_section *like;  /* of a parameter group: the first section with its plugin, unless that is itself */
+	/* of a parameter group: the first section with its plugin, unless that is itself */
+	const struct zr_section *like;
 };
 
 struct zr_config;
 struct zr_model_json;
 
-/* Reads and validates everything that can be validated without other facts: unknown sections and keys (with
- * the nearest valid one), duplicates, types, ranges; loads the plugins named. ini_path may be NULL (defaults
- * and overrides only). On failure *out is untouched. The caller frees with zr_config_free. */
-int zr_config_load(const char *ini_path, const char *const *overrides, int n_overrides, struct zr_config **out,
-		   struct zr_error *err);
+/* Reads and validates everything that can be validated without other facts: unknown sections and
+ * keys (with the nearest valid one), duplicates, types, ranges; loads the plugins named. ini_path
+ * may be NULL (defaults and overrides only). On failure *out is untouched. The caller frees with
+ * zr_config_free. */
+int zr_config_load(const char *ini_path, const char *const *overrides, int n_overrides,
+		   struct zr_config **out, struct zr_error *err);
 void zr_config_free(struct zr_config *cfg);
 
 const char *zr_config_path(const struct zr_config *cfg); /* NULL without a file */
-const struct zr_model_json *zr_config_model_json(const struct zr_config *cfg); /* of [model] path; NULL without one */
+/* of [model] path; NULL without one */
+const struct zr_model_json *zr_config_model_json(const struct zr_config *cfg);
 int zr_config_count(const struct zr_config *cfg);
-const struct zr_section *zr_config_at(const struct zr_config *cfg, int i); /* in the order of zr_roles, core first */
-const struct zr_section *zr_config_find(const struct zr_config *cfg, const char *name); /* NULL: absent */
+/* in the order of zr_roles, core first */
+const struct zr_section *zr_config_at(const struct zr_config *cfg, int i);
+/* NULL: absent */
+const struct zr_section *zr_config_find(const struct zr_config *cfg, const char *name);
 
-/* From now on a section [offload.X] of defaults.ini, and of no other layer, is there. Nothing if it is, or has no plugin. */
+/* From now on a section [offload.X] of defaults.ini, and of no other layer, is there. Nothing if it
+ * is, or has no plugin. */
 int zr_config_demand(struct zr_config *cfg, const char *section, struct zr_error *err);
 
-/* Runs the section's resolve() and check() with `facts`; values that were `auto` are checked against their
- * range again and are shown with source "auto". Errors carry file:line where the section has one. */
-int zr_config_resolve(struct zr_config *cfg, const char *section, const struct zr_facts *facts, struct zr_error *err);
+/* Runs the section's resolve() and check() with `facts`; values that were `auto` are checked
+ * against their range again and are shown with source "auto". Errors carry file:line where the
+ * section has one. */
+int zr_config_resolve(struct zr_config *cfg, const char *section, const struct zr_facts *facts,
+		      struct zr_error *err);
 
-/* Sets one value from text by name, as source "auto" (core's own derived values: batch triple, run.dir). */
-int zr_config_set_auto(struct zr_config *cfg, const char *section, const char *key, const char *text,
-		       struct zr_error *err);
+/* Sets one value from text by name, as source "auto" (core's own derived values: batch triple,
+ * run.dir). */
+int zr_config_set_auto(struct zr_config *cfg, const char *section, const char *key,
+		       const char *text, struct zr_error *err);
 
-/* "file.ini:12" or "-o" or "defaults.ini:3" or "default" or "auto" of a value: for messages. NULL if unknown. */
+/* "file.ini:12" or "-o" or "defaults.ini:3" or "default" or "auto" of a value: for messages. NULL
+ * if unknown. */
 const char *zr_config_source(const struct zr_config *cfg, const char *section, const char *key);
 
 /* Fails with the place of the first given option that the text names, else of the section. */
@@ -127,10 +143,12 @@ int zr_config_blame(const struct zr_config *cfg, const char *section, int code,
 
 /* Every section and value as INI text, sources as comments if `sources`. */
 int zr_config_write_ini(const struct zr_config *cfg, FILE *out, int sources);
-/* The value of `plugin` as it would be given again: a path that was given stays one, from anywhere. */
+/* The value of `plugin` as it would be given again: a path that was given stays one, from
+ * anywhere. */
 const char *zr_config_plugin_text(const struct zr_config *cfg, const struct zr_section *s);
 
-/* Whether the section may give the option: not what [optimizer.NAME] shares with the section that it is like. */
+/* Whether the section may give the option: not what [optimizer.NAME] shares with the section that
+ * it is like. */
 static inline int zr_section_gives(const struct zr_section *s, const struct zr_opt *o)
 {
 	return !s->like || o->flags & ZR_O_GROUP;
@@ -139,17 +157,22 @@ static inline int zr_section_gives(const struct zr_section *s, const struct zr_o
 /* All that begin with "offload.", in the order of enum zr_store, and NULL. */
 extern const char *const zr_offload_sections[];
 
-/* If not NULL: may put what an unknown key, or section without a key, is called here in a message. */
-extern int (*zr_spelling)(const char *section, const char *key, const char *value, char *hint, size_t room);
+/* If not NULL: may put what an unknown key, or section without a key, is called here in a
+ * message. */
+extern int (*zr_spelling)(const char *section, const char *key, const char *value, char *hint,
+			  size_t room);
 
-/* Directory of defaults.ini and conf/: $ZEROTH_DATA_PATH (absolute; ignored when set-user-id) or the installed one. */
+/* Directory of defaults.ini and conf/: $ZEROTH_DATA_PATH (absolute; ignored when set-user-id) or
+ * the installed one. */
 const char *zr_data_dir(void);
 
 /* Tables, for `plugin info`, man pages and tests. */
 struct zr_core_table { const char *section, *doc; struct zr_table table; };
 extern const struct zr_core_table zr_core_tables[]; /* ends with section == NULL */
-extern const struct zr_core_table zr_group_table;   /* core's keys in [optimizer.NAME], offsets in struct zr_section */
+/* core's keys in [optimizer.NAME], offsets in struct zr_section */
+extern const struct zr_core_table zr_group_table;
 extern const struct zr_core_table zr_model_table;   /* and in [model] */
-extern const struct zr_core_table zr_eval_table;    /* and in [eval.NAME], whose plugins are those of data */
+/* and in [eval.NAME], whose plugins are those of data */
+extern const struct zr_core_table zr_eval_table;
 
 #endif

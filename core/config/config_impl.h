@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * config_impl.h - a config from inside, shared by config*.c: what the layers said, and the sections made of it.
+ * config_impl.h - a config from inside, shared by config*.c: what the layers said, and the sections
+ * made of it.
  */
 #ifndef ZR_CORE_CONFIG_IMPL_H
 #define ZR_CORE_CONFIG_IMPL_H
@@ -10,11 +11,12 @@
 
 enum zr_given_layer { ZR_LAYER_DEFAULTS, ZR_LAYER_PRETRAINED, ZR_LAYER_FILE, ZR_LAYER_OVERRIDE };
 
-/* One line of a layer, in the order of the layers; those of config.json come last, where no other line says otherwise.
- * All texts owned. */
+/* One line of a layer, in the order of the layers; those of config.json come last, where no other
+ * line says otherwise. All texts owned. */
 struct zr_given {
 	char *section, *key, *value; /* key NULL: the section's header */
-	char *place;                 /* "conf/x.ini:12", "defaults.ini:3", "-o", "DIR/config.json (n_embd)" */
+	/* "conf/x.ini:12", "defaults.ini:3", "-o", "DIR/config.json (n_embd)" */
+	char *place;
 	enum zr_given_layer layer;
 };
 
@@ -23,8 +25,10 @@ struct zr_part {
 	struct zr_section s;
 	const char **source;            /* [s.table.n], borrowed from zr_given.place or static */
 	const struct zr_given *chosen;  /* the line that set `plugin`; NULL: a section of core */
-	const struct zr_given *own;     /* the line that set core's key, `match` or `sequences`; NULL: none did */
-	const struct zr_given *first;   /* its first line in the highest layer that has one, for messages; or NULL */
+	/* the line that set core's key, `match` or `sequences`; NULL: none did */
+	const struct zr_given *own;
+	/* its first line in the highest layer that has one, for messages; or NULL */
+	const struct zr_given *first;
 	char left_out[512]; /* options for the plugin that -o replaced, and that this one lacks */
 };
 
@@ -40,17 +44,20 @@ struct zr_config {
 	struct zr_part *part;
 	int n;
 	struct zr_text *texts; /* of zr_config_set_auto, pointed to by options */
-	const char *model_path, *model_place; /* of [model]: a directory to begin with, and who says so; NULL: none */
+	/* of [model]: a directory to begin with, and who says so; NULL: none */
+	const char *model_path, *model_place;
 	struct zr_model_json model_json;      /* its config.json */
 };
 
 /* config_layers.c: fills given. */
-int zr_layers_read(struct zr_config *cfg, const char *const *overrides, int n_overrides, struct zr_error *err);
+int zr_layers_read(struct zr_config *cfg, const char *const *overrides, int n_overrides,
+		   struct zr_error *err);
 /* Takes copies. */
-int zr_layers_add(struct zr_config *cfg, enum zr_given_layer layer, const char *section, const char *key, const char *value,
-		  const char *place, struct zr_error *err);
+int zr_layers_add(struct zr_config *cfg, enum zr_given_layer layer, const char *section,
+		  const char *key, const char *value, const char *place, struct zr_error *err);
 /* The last line that gives a key, or NULL. */
-const struct zr_given *zr_given_last(const struct zr_config *cfg, const char *section, const char *key);
+const struct zr_given *zr_given_last(const struct zr_config *cfg, const char *section,
+				     const char *key);
 /* config_pretrained.c: what the directory of [model] path says, as lines. */
 int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err);
 /* config_sections.c: makes the parts. */
@@ -59,6 +66,7 @@ struct zr_part *zr_part_find(const struct zr_config *cfg, const char *name);
 const char **zr_part_source(const struct zr_part *p, const struct zr_opt *o);
 
 /* Fails with "file:line: [section] key = value: text" or "-o section.key=value: text". */
-int zr_given_bad(const struct zr_given *g, struct zr_error *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int zr_given_bad(const struct zr_given *g, struct zr_error *err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * config_layers.c - reads the layers, lowest first, into one list of lines. Nothing is judged here but their
- * form and keys given twice in one file.
+ * config_layers.c - reads the layers, lowest first, into one list of lines. Nothing is judged here
+ * but their form and keys given twice in one file.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -34,29 +34,34 @@ int zr_given_bad(const struct zr_given *g, struct zr_error *err, const char *fmt
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	if (g->layer == ZR_LAYER_OVERRIDE && g->key)
-		return zr_err(err, ZR_EINVAL, "-o %s.%s=%s: %s", g->section, g->key, g->value, text);
+		return zr_err(err, ZR_EINVAL, "-o %s.%s=%s: %s", g->section, g->key, g->value,
+			      text);
 	if (!g->key)
 		return zr_err(err, ZR_EINVAL, "%s: [%s] %s", g->place, g->section, text);
-	return zr_err(err, ZR_EINVAL, "%s: [%s] %s = %s: %s", g->place, g->section, g->key, g->value, text);
+	return zr_err(err, ZR_EINVAL, "%s: [%s] %s = %s: %s", g->place, g->section, g->key,
+		      g->value, text);
 }
 
-const struct zr_given *zr_given_last(const struct zr_config *cfg, const char *section, const char *key)
+const struct zr_given *zr_given_last(const struct zr_config *cfg, const char *section,
+				     const char *key)
 {
 	for (int i = cfg->n_given; i-- > 0;)
-		if (cfg->given[i].key && !strcmp(cfg->given[i].key, key) && !strcmp(cfg->given[i].section, section))
+		if (cfg->given[i].key && !strcmp(cfg->given[i].key, key) &&
+		    !strcmp(cfg->given[i].section, section))
 			return &cfg->given[i];
 	return NULL;
 }
 
-int zr_layers_add(struct zr_config *cfg, enum zr_given_layer layer, const char *section, const char *key, const char *value,
-		  const char *place, struct zr_error *err)
+int zr_layers_add(struct zr_config *cfg, enum zr_given_layer layer, const char *section,
+		  const char *key, const char *value, const char *place, struct zr_error *err)
 {
 	struct zr_given *g = zr_list_grow(cfg->given, cfg->n_given + 1, &cfg->room, sizeof *g);
 	if (!g)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	cfg->given = g;
 	g += cfg->n_given++;
-	*g = (struct zr_given){ .layer = layer, .section = strdup(section), .place = strdup(place) };
+	*g = (struct zr_given){ .layer = layer, .section = strdup(section),
+				.place = strdup(place) };
 	if (key) {
 		g->key = strdup(key);
 		g->value = strdup(value);
@@ -73,8 +78,10 @@ static int line(void *arg, const char *section, const char *key, const char *val
 	snprintf(place, sizeof place, "%s:%d", r->name, number);
 	for (int i = 0; key && i < r->cfg->n_given; i++) {
 		const struct zr_given *g = &r->cfg->given[i];
-		if (g->layer == r->layer && g->key && !strcmp(g->key, key) && !strcmp(g->section, section))
-			return zr_err(r->err, ZR_EINVAL, "%s: [%s] %s: given twice, first at %s", place, section, key, g->place);
+		if (g->layer == r->layer && g->key && !strcmp(g->key, key) &&
+		    !strcmp(g->section, section))
+			return zr_err(r->err, ZR_EINVAL, "%s: [%s] %s: given twice, first at %s",
+				      place, section, key, g->place);
 	}
 	return zr_layers_add(r->cfg, r->layer, section, key, value, place, r->err);
 }
@@ -124,7 +131,8 @@ static int override(struct reader *r, const char *text)
 	return rc;
 }
 
-int zr_layers_read(struct zr_config *cfg, const char *const *overrides, int n_overrides, struct zr_error *err)
+int zr_layers_read(struct zr_config *cfg, const char *const *overrides, int n_overrides,
+		   struct zr_error *err)
 {
 	struct reader r = { cfg, ZR_LAYER_DEFAULTS, "defaults.ini", err };
 	char path[4096];

@@ -9,8 +9,8 @@
 #include "core/config/config_impl.h"
 #include "core/plugin/host.h"
 
-int zr_config_load(const char *ini_path, const char *const *overrides, int n_overrides, struct zr_config **out,
-		   struct zr_error *err)
+int zr_config_load(const char *ini_path, const char *const *overrides, int n_overrides,
+		   struct zr_config **out, struct zr_error *err)
 {
 	struct zr_config *cfg = calloc(1, sizeof *cfg);
 	if (!cfg || (ini_path && !(cfg->path = strdup(ini_path)))) {
@@ -53,7 +53,8 @@ void zr_config_free(struct zr_config *cfg)
 }
 
 /* What was `auto` must now be a value in range. */
-static int check_resolved(const struct zr_config *cfg, struct zr_part *p, const uint8_t *was_auto, struct zr_error *err)
+static int check_resolved(const struct zr_config *cfg, struct zr_part *p, const uint8_t *was_auto,
+			  struct zr_error *err)
 {
 	const struct zr_opt *o;
 	for (uint32_t i = 0; (o = zr_table_next(&p->s.table, 0, &i));) {
@@ -62,18 +63,22 @@ static int check_resolved(const struct zr_config *cfg, struct zr_part *p, const 
 		if (!was_auto[i - 1] || (still && o->flags & ZR_O_STAYS_AUTO))
 			continue;
 		if (still || zr_value_check(o, p->s.opts, &e))
-			return zr_config_blame(cfg, p->s.name, ZR_EINVAL, err, "%s%s%s", o->name,
-					       still ? ": `auto` could not be resolved; give a value" :
-						       " = auto: ", e.text);
+			return zr_config_blame(
+				cfg, p->s.name, ZR_EINVAL, err, "%s%s%s", o->name,
+				still ? ": `auto` could not be resolved; give a value" :
+					" = auto: ",
+				e.text);
 		*zr_part_source(p, o) = "auto";
 	}
 	return 0;
 }
 
-int zr_config_resolve(struct zr_config *cfg, const char *section, const struct zr_facts *facts, struct zr_error *err)
+int zr_config_resolve(struct zr_config *cfg, const char *section, const struct zr_facts *facts,
+		      struct zr_error *err)
 {
 	struct zr_part *p = zr_part_find(cfg, section);
-	struct zr_process process = { .world = facts->world, .local_world = facts->world, .cfg = cfg };
+	struct zr_process process = { .world = facts->world, .local_world = facts->world,
+				      .cfg = cfg };
 	struct zr_instance it;
 	const struct zr_opt *o;
 	int rc = 0;
@@ -87,10 +92,12 @@ int zr_config_resolve(struct zr_config *cfg, const char *section, const struct z
 	zr_host_init(&it, &process, &p->s);
 	it.host.workers = facts->workers;
 	if (p->s.plugin->desc->resolve)
-		rc = zr_instance_failed(&it, p->s.plugin->desc->resolve(&it.host, facts, p->s.opts), "resolve", err);
+		rc = zr_instance_failed(&it, p->s.plugin->desc->resolve(&it.host, facts, p->s.opts),
+					"resolve", err);
 	rc = rc ? rc : check_resolved(cfg, p, was_auto, err);
 	if (!rc && p->s.plugin->desc->check)
-		rc = zr_instance_failed(&it, p->s.plugin->desc->check(&it.host, p->s.opts), "check", err);
+		rc = zr_instance_failed(&it, p->s.plugin->desc->check(&it.host, p->s.opts), "check",
+					err);
 	free(was_auto);
 	return rc;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * config_pretrained.c - the directory of [model] path as lines of [model]: the plugin, unless one is given, and every
- * option that its config.json determines. A line of the user's that says otherwise is an error that names both places.
+ * config_pretrained.c - the directory of [model] path as lines of [model]: the plugin, unless one
+ * is given, and every option that its config.json determines. A line of the user's that says
+ * otherwise is an error that names both places.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,8 @@ struct apply {
 	struct zr_table table;
 };
 
-/* Whether two texts are one value of an option. One that does not parse is left to who applies it. */
+/* Whether two texts are one value of an option. One that does not parse is left to who applies
+ * it. */
 static int same_value(const struct zr_opt *o, const char *x, const char *y)
 {
 	_Alignas(8) char value[2][8 * ZR_LIST_MAX];
@@ -30,7 +32,8 @@ static int same_value(const struct zr_opt *o, const char *x, const char *y)
 	return !strcmp(text[0], text[1]);
 }
 
-static int add_option(void *arg, const struct zr_config_key *k, const char *value, struct zr_error *err)
+static int add_option(void *arg, const struct zr_config_key *k, const char *value,
+		      struct zr_error *err)
 {
 	const struct apply *a = arg;
 	const char *path = a->cfg->model_json.path, *option = k->option, *key = k->name;
@@ -38,11 +41,20 @@ static int add_option(void *arg, const struct zr_config_key *k, const char *valu
 	const struct zr_opt *o = zr_table_find(&a->table, option);
 	char place[4400];
 	if (!o)
-		return zr_err(err, ZR_EINVAL, "%s: %s is to set option %s, which the plugin does not have", path, key, option);
+		return zr_err(err, ZR_EINVAL,
+			      "%s: %s is to set option %s, which the plugin does not have", path,
+			      key, option);
 	if (was && was->layer == ZR_LAYER_PRETRAINED && !same_value(o, was->value, value))
-		return k->flags & ZR_KEY_DEFAULT ? 0 : zr_err(err, ZR_EINVAL, "%s: %s means %s = %s, but %s says %s", path, key, option, value, was->place, was->value);
+		return k->flags & ZR_KEY_DEFAULT ? 0 : zr_err(err, ZR_EINVAL,
+							      "%s: %s means %s = %s, but %s says "
+							      "%s", path, key, option, value,
+							      was->place, was->value);
 	if (was && strcmp(was->value, "auto") && !same_value(o, was->value, value))
-		return k->flags & ZR_KEY_DEFAULT ? 0 : zr_given_bad(was, err, "%s has %s = %s; take the option out, or choose another [model] path", path, key, value);
+		return k->flags & ZR_KEY_DEFAULT ? 0 : zr_given_bad(was, err,
+								    "%s has %s = %s; take the "
+								    "option out, or choose another "
+								    "[model] path", path, key,
+								    value);
 	snprintf(place, sizeof place, "%s (%s)", path, key);
 	return zr_layers_add(a->cfg, ZR_LAYER_PRETRAINED, "model", option, value, place, err);
 }
@@ -58,16 +70,20 @@ static int check_presets(const struct apply *a, const char *presets, struct zr_e
 		const struct zr_given *g = zr_given_last(a->cfg, "model", name);
 		const struct zr_opt *o = zr_table_find(&a->table, name);
 		if (g && o && o->def && !same_value(o, g->value, o->def))
-			return zr_given_bad(g, err, "%s says what the model is; take the option out", a->cfg->model_json.path);
+			return zr_given_bad(g, err,
+					    "%s says what the model is; take the option out",
+					    a->cfg->model_json.path);
 	}
 	return 0;
 }
 
-static int load(struct zr_config *cfg, const struct zr_plugin **p, const char *id, const struct zr_given *by, struct zr_error *err)
+static int load(struct zr_config *cfg, const struct zr_plugin **p, const char *id,
+		const struct zr_given *by, struct zr_error *err)
 {
 	struct zr_error e = { 0 };
 	if (zr_plugin_load("model", id, p, &e))
-		return by ? zr_given_bad(by, err, "%s", e.text) : zr_err(err, ZR_EINVAL, "%s: %s", cfg->model_place, e.text);
+		return by ? zr_given_bad(by, err, "%s", e.text) :
+			    zr_err(err, ZR_EINVAL, "%s: %s", cfg->model_place, e.text);
 	return 0;
 }
 

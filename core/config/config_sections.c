@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * config_sections.c - from lines to sections: known names, their plugins, and every value by its table.
+ * config_sections.c - from lines to sections: known names, their plugins, and every value by its
+ * table.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -9,7 +10,8 @@
 #include "core/config/config_impl.h"
 #include "core/log.h"
 
-int (*zr_spelling)(const char *section, const char *key, const char *value, char *hint, size_t room);
+int (*zr_spelling)(const char *section, const char *key, const char *value, char *hint,
+		   size_t room);
 
 static const struct zr_core_table *core_table(const char *section)
 {
@@ -55,8 +57,8 @@ static int unknown_section(const struct zr_given *g, struct zr_error *err)
 	return zr_err(err, ZR_EINVAL, "%s: unknown section [%s]%s", g->place, g->section, hint);
 }
 
-const char *const zr_offload_sections[] = { "offload.optimizer", "offload.gradient", "offload.param",
-					     "offload.activation", NULL };
+const char *const zr_offload_sections[] = { "offload.optimizer", "offload.gradient",
+					    "offload.param", "offload.activation", NULL };
 
 static int is_store(const char *section)
 {
@@ -74,19 +76,23 @@ static int check_name(const struct zr_given *g, struct zr_error *err)
 	if (!role)
 		return unknown_section(g, err);
 	if (!strcmp(role, "codec"))
-		return zr_given_bad(g, err, "nothing encodes what ranks exchange yet; take the section out");
+		return zr_given_bad(g, err, "nothing encodes what ranks exchange yet; take the "
+				    "section out");
 	if (!dot && is_eval(g->section))
 		return zr_given_bad(g, err, "a set to evaluate on has a name: [eval.NAME]");
 	if (!strcmp(role, "offload") && !is_store(g->section))
-		return zr_err(err, ZR_EINVAL, "%s: [%s] plugin: nothing lies in a section of this name; "
-			      "there are [offload.optimizer], [offload.gradient], [offload.param] and "
-			      "[offload.activation]", g->place, g->section);
+		return zr_err(err, ZR_EINVAL, "%s: [%s] plugin: nothing lies in a section of this "
+			      "name; there are [offload.optimizer], [offload.gradient], "
+			      "[offload.param] and [offload.activation]", g->place, g->section);
 	if (!dot || !strcmp(g->section, "device.host") || !strcmp(g->section, "comm.host"))
 		return 0;
 	if (!strstr("data monitor offload optimizer", role))
-		return zr_given_bad(g, err, "there is one section [%s]; only data, monitor, offload, optimizer and eval "
-				    "have named ones, and [device.host] and [comm.host]", role);
-	if (!dot[1] || strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(dot + 1))
+		return zr_given_bad(g, err, "there is one section [%s]; only data, monitor, "
+				    "offload, optimizer and eval have named ones, and "
+				    "[device.host] and [comm.host]", role);
+	if (!dot[1] ||
+	    strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
+		    strlen(dot + 1))
 		return zr_given_bad(g, err, "a section's name has letters, digits, _ and -");
 	return 0;
 }
@@ -100,11 +106,13 @@ static void add_part(struct zr_config *cfg, const char *name, const char *role)
 	if (!role)
 		p->s.table = core_table(name)->table;
 	for (int i = 0; i < cfg->n_given; i++)
-		if (!strcmp(cfg->given[i].section, name) && (!p->first || cfg->given[i].layer > p->first->layer))
+		if (!strcmp(cfg->given[i].section, name) &&
+		    (!p->first || cfg->given[i].layer > p->first->layer))
 			p->first = &cfg->given[i];
 }
 
-/* Core's own, then role by role, the nameless one first. A store that only the defaults have is there on demand. */
+/* Core's own, then role by role, the nameless one first. A store that only the defaults have is
+ * there on demand. */
 static int list_parts(struct zr_config *cfg, struct zr_error *err)
 {
 	for (int i = 0; i < cfg->n_given; i++)
@@ -119,8 +127,10 @@ static int list_parts(struct zr_config *cfg, struct zr_error *err)
 		for (int named = 0; named <= 1; named++)
 			for (int i = 0; i < cfg->n_given; i++) {
 				const struct zr_given *g = &cfg->given[i];
-				int waits = g->layer == ZR_LAYER_DEFAULTS && !strncmp(g->section, "offload.", 8);
-				if (!waits && role_of(g->section) == zr_roles[r] && !strchr(g->section, '.') == !named)
+				int waits = g->layer == ZR_LAYER_DEFAULTS &&
+					    !strncmp(g->section, "offload.", 8);
+				if (!waits && role_of(g->section) == zr_roles[r] &&
+				    !strchr(g->section, '.') == !named)
 					add_part(cfg, g->section, zr_roles[r]);
 			}
 	return 0;
@@ -130,9 +140,12 @@ static int list_parts(struct zr_config *cfg, struct zr_error *err)
 static int check_required(const struct zr_config *cfg, struct zr_error *err)
 {
 	for (int r = 0; zr_roles[r]; r++)
-		if (!strstr("adapter comm offload codec monitor", zr_roles[r]) && !zr_part_find(cfg, zr_roles[r]))
-			return zr_err(err, ZR_EINVAL, "%s%sno [%s] section: add one with plugin = ID; `zeroth plugin list` shows the IDs",
-				      cfg->path ? cfg->path : "", cfg->path ? ": " : "", zr_roles[r]);
+		if (!strstr("adapter comm offload codec monitor", zr_roles[r]) &&
+		    !zr_part_find(cfg, zr_roles[r]))
+			return zr_err(err, ZR_EINVAL, "%s%sno [%s] section: add one with plugin = "
+				      "ID; `zeroth plugin list` shows the IDs",
+				      cfg->path ? cfg->path : "", cfg->path ? ": " : "",
+				      zr_roles[r]);
 	return 0;
 }
 
@@ -149,7 +162,8 @@ static int is_model(const struct zr_part *p)
 /* Core's key among those of the plugin, NULL: none; that of the model is beside its path. */
 static const struct zr_opt *own_key(const struct zr_part *p)
 {
-	return is_model(p) ? zr_model_table.table.opts + 1 : is_group(p) ? zr_group_table.table.opts :
+	return is_model(p)                     ? zr_model_table.table.opts + 1 :
+	       is_group(p)                     ? zr_group_table.table.opts :
 	       p->s.role && is_eval(p->s.name) ? zr_eval_table.table.opts : NULL;
 }
 
@@ -168,7 +182,8 @@ static int load_plugin(struct zr_config *cfg, struct zr_part *p, struct zr_error
 	struct zr_error e = { 0 };
 	char hint[256] = ": add plugin = ID; `zeroth plugin list` shows the IDs";
 	p->chosen = own || !is_group(p) ? own : zr_part_find(cfg, "optimizer")->chosen;
-	for (struct zr_given *g = cfg->given; !p->chosen && zr_spelling && g < cfg->given + cfg->n_given; g++)
+	for (struct zr_given *g = cfg->given;
+	     !p->chosen && zr_spelling && g < cfg->given + cfg->n_given; g++)
 		if (g->key && !strcmp(g->section, p->s.name))
 			zr_spelling(g->section, g->key, g->value, hint, sizeof hint);
 	if (!p->chosen)
@@ -230,34 +245,41 @@ static int leave_out(struct zr_part *p, const struct zr_given *g)
 
 static int unknown_key(const struct zr_part *p, const struct zr_given *g, struct zr_error *err)
 {
-	const char *near = zr_table_nearest(&p->s.table, g->key), *own[] = { own_key(p) ? own_key(p)->name : "", "path" };
+	const char *near = zr_table_nearest(&p->s.table, g->key),
+		   *own[] = { own_key(p) ? own_key(p)->name : "", "path" };
 	char hint[512] = "";
 	if (!near && own_key(p))
 		near = zr_nearest(g->key, own, is_model(p) ? 2 : 1);
 	if (near)
 		snprintf(hint, sizeof hint, "; did you mean %s?", near);
 	else if (p->s.plugin)
-		snprintf(hint, sizeof hint, "; `zeroth plugin info %s/%s` lists the keys", p->s.role, p->s.plugin->desc->id);
+		snprintf(hint, sizeof hint, "; `zeroth plugin info %s/%s` lists the keys",
+			 p->s.role, p->s.plugin->desc->id);
 	if (zr_spelling)
 		zr_spelling(g->section, g->key, g->value, hint, sizeof hint);
 	if (g->layer == ZR_LAYER_OVERRIDE)
 		return zr_given_bad(g, err, "unknown key%s", hint);
-	return zr_err(err, ZR_EINVAL, "%s: [%s] %s: unknown key%s", g->place, g->section, g->key, hint);
+	return zr_err(err, ZR_EINVAL, "%s: [%s] %s: unknown key%s", g->place, g->section, g->key,
+		      hint);
 }
 
-/* An option that belongs to the plugin's one instance, in a group that shares it: names those that may be here. */
+/* An option that belongs to the plugin's one instance, in a group that shares it: names those that
+ * may be here. */
 static int not_of_groups(const struct zr_part *p, const struct zr_given *g, struct zr_error *err)
 {
 	char list[512] = "";
 	const struct zr_opt *o;
 	size_t len = 0;
 	for (uint32_t i = 0; len < sizeof list && (o = zr_table_next(&p->s.table, ZR_O_GROUP, &i));)
-		len += (size_t)snprintf(list + len, sizeof list - len, len ? ", %s" : "%s", o->name);
-	return zr_given_bad(g, err, "one value serves all groups of %s: give it in [%s]; a group may have its own %s",
-			    p->s.plugin->desc->id, p->s.like->name, *list ? list : "match only");
+		len += (size_t)snprintf(list + len, sizeof list - len, len ? ", %s" : "%s",
+					o->name);
+	return zr_given_bad(g, err, "one value serves all groups of %s: give it in [%s]; a group "
+			    "may have its own %s", p->s.plugin->desc->id, p->s.like->name,
+			    *list ? list : "match only");
 }
 
-static int apply(const struct zr_config *cfg, struct zr_part *p, const struct zr_given *g, struct zr_error *err)
+static int apply(const struct zr_config *cfg, struct zr_part *p, const struct zr_given *g,
+		 struct zr_error *err)
 {
 	struct zr_error e = { 0 };
 	const struct zr_opt *o, *own = own_key(p);
@@ -271,7 +293,8 @@ static int apply(const struct zr_config *cfg, struct zr_part *p, const struct zr
 		p->own = g;
 		if (own->type == ZR_T_GLOBS && !g->value[strspn(g->value, " \t")])
 			return zr_given_bad(g, err, "expected patterns of tensors' names");
-		return zr_value_parse(own, g->value, &p->s, &e) ? zr_given_bad(g, err, "%s", e.text) : 0;
+		return zr_value_parse(own, g->value, &p->s, &e) ?
+			       zr_given_bad(g, err, "%s", e.text) : 0;
 	}
 	o = zr_table_find(&p->s.table, g->key);
 	if (other && (!o || !zr_section_gives(&p->s, o)))
@@ -285,7 +308,8 @@ static int apply(const struct zr_config *cfg, struct zr_part *p, const struct zr
 	if (zr_value_parse(o, g->value, p->s.opts, &e))
 		return zr_given_bad(g, err, "%s", e.text);
 	if (o->flags & ZR_O_DEPRECATED)
-		zr_logf(ZR_LOG_WARN, g->place, "[%s] %s is deprecated: %s", g->section, g->key, o->doc);
+		zr_logf(ZR_LOG_WARN, g->place, "[%s] %s is deprecated: %s", g->section, g->key,
+			o->doc);
 	*zr_part_source(p, o) = g->place;
 	return 0;
 }
@@ -298,7 +322,8 @@ static int make_part(struct zr_config *cfg, struct zr_part *p, struct zr_error *
 	for (int i = 0; !rc && i < cfg->n_given; i++)
 		rc = apply(cfg, p, &cfg->given[i], err);
 	if (!rc && *p->left_out)
-		zr_logf(ZR_LOG_INFO, NULL, "-o %s.plugin=%s: [%s] goes without what it does not have: %s",
+		zr_logf(ZR_LOG_INFO, NULL,
+			"-o %s.plugin=%s: [%s] goes without what it does not have: %s",
 			p->chosen->section, p->chosen->value, p->s.name, p->left_out);
 	if (!rc && is_group(p) && !p->own)
 		return zr_err(err, ZR_EINVAL, "%s: [%s] match: missing: %s", p->first->place,
@@ -309,9 +334,10 @@ static int make_part(struct zr_config *cfg, struct zr_part *p, struct zr_error *
 	}
 	for (uint32_t i = 0; !rc && (o = zr_table_next(&p->s.table, 0, &i));)
 		if (!*zr_part_source(p, o))
-			rc = zr_err(err, ZR_EINVAL, "%s: [%s] %s: missing, plugin %s requires it: %s",
-				    p->first->layer == ZR_LAYER_OVERRIDE ? "-o" : p->first->place, p->s.name, o->name,
-				    p->s.plugin->desc->id, o->doc);
+			rc = zr_err(err, ZR_EINVAL,
+				    "%s: [%s] %s: missing, plugin %s requires it: %s",
+				    p->first->layer == ZR_LAYER_OVERRIDE ? "-o" : p->first->place,
+				    p->s.name, o->name, p->s.plugin->desc->id, o->doc);
 	return rc;
 }
 

@@ -40,9 +40,11 @@ int zr_config_write_ini(const struct zr_config *cfg, FILE *out, int sources)
 		const struct zr_part *p = &cfg->part[i];
 		fprintf(out, "%s[%s]\n", i ? "\n" : "", p->s.name);
 		if (p->chosen)
-			write_pair(out, "plugin", zr_config_plugin_text(cfg, &p->s), sources ? p->chosen->place : NULL);
+			write_pair(out, "plugin", zr_config_plugin_text(cfg, &p->s),
+				   sources ? p->chosen->place : NULL);
 		if (p->s.path)
-			write_pair(out, "path", absolute(p->s.path, room), sources ? cfg->model_place : NULL);
+			write_pair(out, "path", absolute(p->s.path, room),
+				   sources ? cfg->model_place : NULL);
 		if (p->own)
 			write_pair(out, p->own->key, p->own->value, sources ? p->own->place : NULL);
 		const struct zr_opt *o;

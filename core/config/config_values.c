@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * config_values.c - the config as others see it: its sections, who said what, and values that follow.
+ * config_values.c - the config as others see it: its sections, who said what, and values that
+ * follow.
  */
 #define _GNU_SOURCE
 #include "core/config/config.h"
@@ -80,11 +81,12 @@ int zr_config_blame(const struct zr_config *cfg, const char *section, int code,
 		place = p->own->place;
 	if (!place && p->first && p->first->layer != ZR_LAYER_DEFAULTS)
 		place = p->first->place;
-	return zr_err(err, code, "%s%s[%s] %s", place ? place : "", place ? ": " : "", p->s.name, text);
+	return zr_err(err, code, "%s%s[%s] %s", place ? place : "", place ? ": " : "", p->s.name,
+		      text);
 }
 
-int zr_config_set_auto(struct zr_config *cfg, const char *section, const char *key, const char *text,
-		       struct zr_error *err)
+int zr_config_set_auto(struct zr_config *cfg, const char *section, const char *key,
+		       const char *text, struct zr_error *err)
 {
 	struct zr_part *p = zr_part_find(cfg, section);
 	const struct zr_opt *o = p ? zr_table_find(&p->s.table, key) : NULL;
@@ -98,7 +100,8 @@ int zr_config_set_auto(struct zr_config *cfg, const char *section, const char *k
 	t->next = cfg->texts;
 	cfg->texts = t;
 	if (zr_value_parse(o, t->text, p->s.opts, &e))
-		return zr_err(err, ZR_EINVAL, "[%s] %s = %s, derived: %s", section, key, text, e.text);
+		return zr_err(err, ZR_EINVAL, "[%s] %s = %s, derived: %s", section, key, text,
+			      e.text);
 	*zr_part_source(p, o) = "auto";
 	return 0;
 }
@@ -113,5 +116,6 @@ struct zr_part *zr_part_find(const struct zr_config *cfg, const char *name)
 
 const char **zr_part_source(const struct zr_part *p, const struct zr_opt *o)
 {
-	return &p->source[(size_t)((const char *)o - (const char *)p->s.table.opts) / p->s.table.stride];
+	return &p->source[(size_t)((const char *)o - (const char *)p->s.table.opts) /
+			  p->s.table.stride];
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ini.c - on libinih, which splits sections, keys and values. What it would do silently is settled before it
- * sees a line: too long ones (it cuts), names of sections above its 50 bytes (it cuts), sections without
- * keys (it does not report them), indented keys (it takes them for continuations), control characters. Line
- * numbers are counted here, since its callback has none by default.
+ * ini.c - on libinih, which splits sections, keys and values. What it would do silently is settled
+ * before it sees a line: too long ones (it cuts), names of sections above its 50 bytes (it cuts),
+ * sections without keys (it does not report them), indented keys (it takes them for continuations),
+ * control characters. Line numbers are counted here, since its callback has none by default.
  */
 #define _GNU_SOURCE
 #include "core/config/ini.h"
@@ -41,7 +41,8 @@ static int refuse(struct source *s, const char *why)
 	return s->rc = zr_err(s->err, ZR_EINVAL, "%s:%d: %s", s->name, s->line, why);
 }
 
-/* Removes blanks at both ends, and a comment. In quotes, ; is hidden. NULL: the quotes are not closed. */
+/* Removes blanks at both ends, and a comment. In quotes, ; is hidden. NULL: the quotes are not
+ * closed. */
 static char *strip(char *p)
 {
 	int quoted = 0;
@@ -56,7 +57,8 @@ static char *strip(char *p)
 			quoted = !quoted;
 		if (quoted && *c == ';')
 			*c = SEMICOLON;
-		if (!quoted && (*c == ';' || *c == '#') && (c == p || isblank((unsigned char)c[-1])))
+		if (!quoted && (*c == ';' || *c == '#') &&
+		    (c == p || isblank((unsigned char)c[-1])))
 			break;
 	}
 	while (c > p && isblank((unsigned char)c[-1]))
@@ -158,15 +160,19 @@ static int pair(void *arg, const char *section, const char *key, const char *val
 }
 
 int zr_ini_read(const char *path, const char *name,
-		int (*fn)(void *arg, const char *section, const char *key, const char *value, int line), void *arg,
-		struct zr_error *err)
+		int (*fn)(void *arg, const char *section, const char *key, const char *value,
+			  int line),
+		void *arg, struct zr_error *err)
 {
-	struct source s = { .file = fopen(path, "re"), .name = name, .fn = fn, .arg = arg, .err = err };
+	struct source s = { .file = fopen(path, "re"), .name = name, .fn = fn, .arg = arg,
+			    .err = err };
 	int fixed = 0, *limit = &ini_max_line ? &ini_max_line : &fixed, old = *limit, rc;
 	struct stat st;
 	if (!s.file || fstat(fileno(s.file), &st))
 		return zr_err(err, ZR_EINVAL, "%s: %s", name, strerror(errno));
-	if (S_ISBLK(st.st_mode) || (S_ISCHR(st.st_mode) && st.st_rdev != makedev(1, 3) && !isatty(fileno(s.file)))) /* 1, 3: null */
+	/* 1, 3: null */
+	if (S_ISBLK(st.st_mode) ||
+	    (S_ISCHR(st.st_mode) && st.st_rdev != makedev(1, 3) && !isatty(fileno(s.file))))
 		s.rc = zr_err(err, ZR_EINVAL, "%s: a device, which is no text", name);
 	*limit = LONGEST_LINE;
 	rc = ini_parse_stream(next_line, &s, pair, &s);
@@ -181,7 +187,8 @@ int zr_ini_read(const char *path, const char *name,
 void zr_ini_write_value(FILE *out, const char *value)
 {
 	size_t len = strlen(value);
-	int plain = !len || (*value != '"' && !isblank((unsigned char)*value) && !isblank((unsigned char)value[len - 1]));
+	int plain = !len || (*value != '"' && !isblank((unsigned char)*value) &&
+			     !isblank((unsigned char)value[len - 1]));
 	for (const char *c = value; plain && *c; c++)
 		plain = *c != ';' && *c != '#';
 	if (plain) {

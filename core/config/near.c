@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * near.c - "did you mean": distance of Damerau and Levenshtein (insert, delete, replace, swap neighbours).
+ * near.c - "did you mean": distance of Damerau and Levenshtein (insert, delete, replace, swap
+ * neighbours).
  */
 #include <string.h>
 
@@ -20,15 +21,16 @@ static int distance(const char *a, int n, const char *b, int m)
 			int one = up[j] < now[j - 1] ? up[j] + 1 : now[j - 1] + 1;
 			int swap = up[j - 1] + !!strncasecmp(&a[i - 1], &b[j - 1], 1);
 			now[j] = one < swap ? one : swap;
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && up2[j - 2] + 1 < now[j])
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+			    up2[j - 2] + 1 < now[j])
 				now[j] = up2[j - 2] + 1;
 		}
 	}
 	return row[n % 3][m];
 }
 
-/* A third of the letters may be wrong, in any case. A word that is a part of one candidate only is near it too; one that
- * is as near to three is near none. */
+/* A third of the letters may be wrong, in any case. A word that is a part of one candidate only is
+ * near it too; one that is as near to three is near none. */
 const char *zr_nearest(const char *word, const char *const *candidates, int n)
 {
 	size_t len = strlen(word);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * numbers.c - single numbers of option values. Counts up to 2^53 may be written like 5e8; larger ones need all their digits.
+ * numbers.c - single numbers of option values. Counts up to 2^53 may be written like 5e8; larger
+ * ones need all their digits.
  */
 #define _GNU_SOURCE
 #include "core/config/options.h"
@@ -48,8 +49,8 @@ void zr_range_text(const struct zr_opt *o, char *out, size_t size)
 	int low = o->min > ZR_LO, high = o->max < ZR_HI;
 	zr_format_double(o->min, lo, sizeof lo);
 	zr_format_double(o->max, hi, sizeof hi);
-	if (o->type == ZR_T_BOOL || o->type == ZR_T_ENUM || o->type == ZR_T_STR || o->type == ZR_T_PATH ||
-	    o->type == ZR_T_GLOBS || (!low && !high))
+	if (o->type == ZR_T_BOOL || o->type == ZR_T_ENUM || o->type == ZR_T_STR ||
+	    o->type == ZR_T_PATH || o->type == ZR_T_GLOBS || (!low && !high))
 		*out = 0;
 	else if (low && high)
 		snprintf(out, size, "%c%s, %s%c", o->flags & ZR_O_MIN_OPEN ? '(' : '[', lo, hi,
@@ -118,8 +119,8 @@ static int whole(const char *text, uint64_t unit, uint64_t *out)
 	return 0;
 }
 
-static int store_whole(const struct zr_opt *o, int rc, const char *what, const char *text, uint64_t v, uint64_t *out,
-		       struct zr_error *err)
+static int store_whole(const struct zr_opt *o, int rc, const char *what, const char *text,
+		       uint64_t v, uint64_t *out, struct zr_error *err)
 {
 	if (rc == -1)
 		return not_a(what, text, err);
@@ -132,7 +133,8 @@ int zr_parse_count(const struct zr_opt *o, const char *text, uint64_t *out, stru
 {
 	uint64_t v = 0;
 	double negative;
-	if (*text == '-' && !zr_parse_double(text, &negative) && negative == floor(negative) && zr_check_range(o, negative, err))
+	if (*text == '-' && !zr_parse_double(text, &negative) && negative == floor(negative) &&
+	    zr_check_range(o, negative, err))
 		return ZR_EINVAL;
 	int rc = whole(text, 1, &v);
 	return store_whole(o, rc, "a whole number", text, v, out, err);
@@ -182,7 +184,8 @@ int zr_parse_list(const struct zr_opt *o, const char *text, double *out, struct 
 		}
 	}
 	if (n != want)
-		return zr_err(err, ZR_EINVAL, "expected %u numbers, found %u in '%s'", want, n, text);
+		return zr_err(err, ZR_EINVAL, "expected %u numbers, found %u in '%s'", want, n,
+			      text);
 	memcpy(out, v, want * sizeof *v);
 	return 0;
 }

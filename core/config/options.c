@@ -71,13 +71,17 @@ static int check_entry(const struct zr_table *t, const struct zr_opt *o, struct 
 	if (o->type == ZR_T_ENUM && !o->choices)
 		return zr_err(err, ZR_EINVAL, "option %s: no choices", o->name);
 	if (o->width != width_of(o) || (uint64_t)o->offset + o->width > t->size)
-		return zr_err(err, ZR_EINVAL, "option %s: %u bytes at offset %u, expected %u within the %u of its struct", o->name,
-			      o->width, o->offset, width_of(o), t->size);
+		return zr_err(err, ZR_EINVAL, "option %s: %u bytes at offset %u, expected %u "
+			      "within the %u of its struct", o->name, o->width, o->offset,
+			      width_of(o), t->size);
 	if (!o->def)
-		return o->flags & ZR_O_REQUIRED ? 0 : zr_err(err, ZR_EINVAL, "option %s: no default and not required", o->name);
+		return o->flags & ZR_O_REQUIRED ? 0 : zr_err(err, ZR_EINVAL,
+							     "option %s: no default and not "
+							     "required", o->name);
 	at.offset = 0;
 	if (zr_value_parse(&at, o->def, value, &e))
-		return zr_err(err, ZR_EINVAL, "option %s: default '%s': %s", o->name, o->def, e.text);
+		return zr_err(err, ZR_EINVAL, "option %s: default '%s': %s", o->name, o->def,
+			      e.text);
 	return 0;
 }
 
@@ -86,7 +90,9 @@ int zr_table_check(const struct zr_table *t, struct zr_error *err)
 	const struct zr_opt *o;
 	const size_t least = offsetof(struct zr_opt, width) + 4; /* of minor 0 */
 	if (t->n && (!t->opts || t->stride < least))
-		return zr_err(err, ZR_EINVAL, "option table with a stride of %u bytes, expected at least %zu", t->stride, least);
+		return zr_err(err, ZR_EINVAL,
+			      "option table with a stride of %u bytes, expected at least %zu",
+			      t->stride, least);
 	for (uint32_t i = 0; (o = zr_table_next(t, 0, &i));)
 		if (check_entry(t, o, err))
 			return ZR_EINVAL;
@@ -100,7 +106,8 @@ static int is_text(const struct zr_opt *o)
 
 const char *zr_value_text(const struct zr_opt *o, const void *opts)
 {
-	const char *text = is_text(o) ? *(const char *const *)((const char *)opts + o->offset) : NULL;
+	const char *text = is_text(o) ? *(const char *const *)((const char *)opts + o->offset) :
+					NULL;
 	return is_text(o) && !text ? "" : text;
 }
 
@@ -141,8 +148,8 @@ static int parse_enum(const struct zr_opt *o, const char *text, int32_t *out, st
 		snprintf(list + len, sizeof list - len, "%s%s", n ? ", " : "", o->choices[n]);
 	}
 	near = zr_nearest(text, o->choices, n);
-	return zr_err(err, ZR_EINVAL, "'%s' is none of %s%s%s%s", text, list, near ? "; did you mean " : "", near ? near : "",
-		      near ? "?" : "");
+	return zr_err(err, ZR_EINVAL, "'%s' is none of %s%s%s%s", text, list,
+		      near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 static int parse_bool(const char *text, uint8_t *out, struct zr_error *err)
@@ -197,7 +204,8 @@ int zr_value_check(const struct zr_opt *o, const void *opts, struct zr_error *er
 	if (o->type == ZR_T_ENUM)
 		for (int32_t i = 0; i <= *(const int32_t *)at; i++)
 			if (!o->choices[i])
-				return zr_err(err, ZR_EINVAL, "%d is not the number of a choice", *(const int32_t *)at);
+				return zr_err(err, ZR_EINVAL, "%d is not the number of a choice",
+					      *(const int32_t *)at);
 	return rc;
 }
 
@@ -207,7 +215,8 @@ static int format_list(const struct zr_opt *o, const double *v, char *out, size_
 	for (uint32_t i = 0; i < o->width / 8; i++) {
 		char number[40];
 		zr_format_double(v[i], number, sizeof number);
-		len += snprintf(out + len, (size_t)len < size ? size - len : 0, "%s%s", i ? "," : "", number);
+		len += snprintf(out + len, (size_t)len < size ? size - len : 0, "%s%s",
+				i ? "," : "", number);
 	}
 	return len;
 }
@@ -224,6 +233,8 @@ int zr_value_format(const struct zr_opt *o, const void *opts, char *out, size_t 
 		return zr_format_bytes(*(const uint64_t *)at, out, size);
 	if (o->type == ZR_T_F64 || o->type == ZR_T_F64S)
 		return format_list(o, at, out, size);
-	return snprintf(out, size, "%s", o->type == ZR_T_BOOL ? *(const uint8_t *)at ? "yes" : "no" :
-					 o->type == ZR_T_ENUM ? o->choices[*(const int32_t *)at] : zr_value_text(o, opts));
+	return snprintf(out, size, "%s",
+			o->type == ZR_T_BOOL ? *(const uint8_t *)at ? "yes" : "no" :
+			o->type == ZR_T_ENUM ? o->choices[*(const int32_t *)at] :
+					       zr_value_text(o, opts));
 }

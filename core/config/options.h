@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * options.h - values by option table: text to value, value to text, ranges. Texts of errors say what is
- * wrong with the value ("expected a number, found 'abc'"); callers put the place before them. [main] thread.
+ * options.h - values by option table: text to value, value to text, ranges. Texts of errors say
+ * what is wrong with the value ("expected a number, found 'abc'"); callers put the place before
+ * them. [main] thread.
  */
 #ifndef ZR_CORE_OPTIONS_H
 #define ZR_CORE_OPTIONS_H
@@ -20,13 +21,14 @@ struct zr_table zr_table_of(const struct zr_desc *desc);
  * *i moves behind it. */
 const struct zr_opt *zr_table_next(const struct zr_table *t, uint32_t flags, uint32_t *i);
 const struct zr_opt *zr_table_find(const struct zr_table *t, const char *name); /* NULL: none */
-const char *zr_table_nearest(const struct zr_table *t, const char *word);       /* NULL: none near */
+/* NULL: none near */
+const char *zr_table_nearest(const struct zr_table *t, const char *word);
 
 /* Whether a plugin's table can be used at all: types, widths, offsets, defaults that parse. */
 int zr_table_check(const struct zr_table *t, struct zr_error *err);
 
-/* Stores the value of `text` in the options struct. Strings keep pointing at `text`. On failure the struct is
- * untouched. */
+/* Stores the value of `text` in the options struct. Strings keep pointing at `text`. On failure the
+ * struct is untouched. */
 int zr_value_parse(const struct zr_opt *o, const char *text, void *opts, struct zr_error *err);
 /* Range of a value that is in place. A value still `auto` passes. */
 int zr_value_check(const struct zr_opt *o, const void *opts, struct zr_error *err);
@@ -34,7 +36,8 @@ int zr_value_is_auto(const struct zr_opt *o, const void *opts);
 /* The value as text that parses to the same value. Returns its length like snprintf. */
 int zr_value_format(const struct zr_opt *o, const void *opts, char *out, size_t size);
 
-const char *zr_value_text(const struct zr_opt *o, const void *opts); /* NULL: the option is no text */
+/* NULL: the option is no text */
+const char *zr_value_text(const struct zr_opt *o, const void *opts);
 
 /* The next blank separated word of *text, which moves behind it, and its length; NULL: none. */
 const char *zr_next_word(const char **text, size_t *len);
@@ -51,7 +54,8 @@ int zr_parse_f64(const struct zr_opt *o, const char *text, double *out, struct z
 int zr_parse_i64(const struct zr_opt *o, const char *text, int64_t *out, struct zr_error *err);
 int zr_parse_count(const struct zr_opt *o, const char *text, uint64_t *out, struct zr_error *err);
 int zr_parse_bytes(const struct zr_opt *o, const char *text, uint64_t *out, struct zr_error *err);
-int zr_parse_list(const struct zr_opt *o, const char *text, double *out, struct zr_error *err); /* width / 8 of them */
+/* width / 8 of them */
+int zr_parse_list(const struct zr_opt *o, const char *text, double *out, struct zr_error *err);
 int zr_format_double(double v, char *out, size_t size); /* shortest that parses to v */
 int zr_format_bytes(uint64_t v, char *out, size_t size);
 

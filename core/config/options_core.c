@@ -4,84 +4,131 @@
  */
 #include "core/config/config.h"
 
-static const char *const levels[] = { "error", "warn", "info", "debug", NULL }; /* ZR_LOG_* in order */
-static const char *const comm_types[] = { "auto", "fp32", "bf16", "fp16", NULL }; /* ZR_COMM_TYPE_* in order */
+/* ZR_LOG_* in order */
+static const char *const levels[] = { "error", "warn", "info", "debug", NULL };
+/* ZR_COMM_TYPE_* in order */
+static const char *const comm_types[] = { "auto", "fp32", "bf16", "fp16", NULL };
 static const char *const reductions[] = { "slots", "local", NULL };       /* ZR_REDUCE_* in order */
 
 #define MOST (1 << 24) /* two of these times the ranks fit 63 bits */
-#define AUTO_COUNT(f, doc, unit) ZR_OPT(struct zr_train_opts, f, ZR_T_COUNT, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, MOST, unit, doc)
-#define TRAIN(f, T, flags, def, min, unit, doc) ZR_OPT(struct zr_train_opts, f, T, flags, def, min, ZR_HI, unit, doc)
+#define AUTO_COUNT(f, doc, unit)                                                                   \
+	ZR_OPT(struct zr_train_opts, f, ZR_T_COUNT, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, MOST,     \
+	       unit, doc)
+#define TRAIN(f, T, flags, def, min, unit, doc)                                                    \
+	ZR_OPT(struct zr_train_opts, f, T, flags, def, min, ZR_HI, unit, doc)
 
 static const struct zr_opt train[] = {
-	AUTO_COUNT(train_batch_size, "Sequences per optimizer step over all ranks. Of this, micro_batch_size and "
-		   "gradient_accumulation_steps two are given and the third follows.", "sequences"),
+	AUTO_COUNT(train_batch_size,
+		   "Sequences per optimizer step over all ranks. Of this, micro_batch_size and "
+		   "gradient_accumulation_steps two are given and the third follows.",
+		   "sequences"),
 	AUTO_COUNT(micro_batch_size, "Sequences per rank and micro-batch.", "sequences"),
 	AUTO_COUNT(gradient_accumulation_steps, "Micro-batches per rank and optimizer step.", ""),
-	AUTO_COUNT(sequence_length, "Tokens per training sequence; auto is the model's context.", "tokens"),
+	AUTO_COUNT(sequence_length, "Tokens per training sequence; auto is the model's context.",
+		   "tokens"),
 	TRAIN(steps, ZR_T_COUNT, ZR_O_NUMERIC, "1000", 1, "", "Optimizer steps attempted."),
 	ZR_OPT(struct zr_train_opts, epochs, ZR_T_F64, ZR_O_NUMERIC, "0", 0, 1e6, "",
-	       "How often the data is gone through: steps follow from it; 0 is as often as steps say."),
-	TRAIN(eval_every, ZR_T_COUNT, 0, "100", 0, "steps", "Steps between evaluations on the held-out part; 0 is never."),
-	TRAIN(eval_batches, ZR_T_COUNT, 0, "16", 1, "", "Micro-batches per evaluation on the held-out part."),
-	TRAIN(patience, ZR_T_COUNT, 0, "0", 0, "evaluations", "Ends after so many without a lower loss than before; 0 is never."),
+	       "How often the data is gone through: steps follow from it; 0 is as often as steps "
+	       "say."),
+	TRAIN(eval_every, ZR_T_COUNT, 0, "100", 0, "steps",
+	      "Steps between evaluations on the held-out part; 0 is never."),
+	TRAIN(eval_batches, ZR_T_COUNT, 0, "16", 1, "",
+	      "Micro-batches per evaluation on the held-out part."),
+	TRAIN(patience, ZR_T_COUNT, 0, "0", 0, "evaluations",
+	      "Ends after so many without a lower loss than before; 0 is never."),
 	ZR_OPT(struct zr_train_opts, best_by, ZR_T_STR, 0, "", 0, 0, "",
-	       "The NAME of the [eval.NAME] whose loss patience and keep_best go by; empty is the held-out part of [data]."),
-	TRAIN(seed, ZR_T_I64, ZR_O_NUMERIC, "1234", 0, "", "Seed of initial weights, order of data and dropout."),
+	       "The NAME of the [eval.NAME] whose loss patience and keep_best go by; empty is the "
+	       "held-out part of [data]."),
+	TRAIN(seed, ZR_T_I64, ZR_O_NUMERIC, "1234", 0, "",
+	      "Seed of initial weights, order of data and dropout."),
 	ZR_OPT_ENUM(struct zr_train_opts, communication_data_type, ZR_O_NUMERIC, "auto", comm_types,
-		    "What gradients are rounded to before they are summed over ranks; auto is the precision's choice."),
+		    "What gradients are rounded to before they are summed over ranks; auto is the "
+		    "precision's choice."),
 	ZR_OPT_ENUM(struct zr_train_opts, reduction, ZR_O_NUMERIC, "slots", reductions,
-		    "slots: the owner of a block adds every micro-batch's gradient in slot order, so that bits do not depend on "
-		    "the number of ranks; local: each rank sums its micro-batches first and sends once per step."),
-	ZR_OPT(struct zr_train_opts, freeze, ZR_T_GLOBS, ZR_O_NUMERIC, "", 0, 0, "", "Tensors that stay as they are, by "
-	       "patterns like those of a parameter group: they get no gradient, no master and no optimizer state."),
-	TRAIN(gradient_part_size, ZR_T_COUNT, ZR_O_AUTO, "auto", 0, "elements", "With [offload.gradient], larger gradients of "
-	      "embeddings and output projections are computed in parts of this size, which wait there: the same bits, but "
+		    "slots: the owner of a block adds every micro-batch's gradient in slot order, "
+		    "so that bits do not depend on "
+		    "the number of ranks; local: each rank sums its micro-batches first and sends "
+		    "once per step."),
+	ZR_OPT(struct zr_train_opts, freeze, ZR_T_GLOBS, ZR_O_NUMERIC, "", 0, 0, "",
+	       "Tensors that stay as they are, by "
+	       "patterns like those of a parameter group: they get no gradient, no master and no "
+	       "optimizer state."),
+	TRAIN(gradient_part_size, ZR_T_COUNT, ZR_O_AUTO, "auto", 0, "elements",
+	      "With [offload.gradient], larger gradients of "
+	      "embeddings and output projections are computed in parts of this size, which wait "
+	      "there: the same bits, but "
 	      "logits are computed twice. 0 is never; auto is 8388608 on disk, else 0."),
-	TRAIN(gradient_clipping, ZR_T_F64, ZR_O_NUMERIC, "1.0", 0, "", "Largest global L2 norm of the gradient; 0 is off."),
+	TRAIN(gradient_clipping, ZR_T_F64, ZR_O_NUMERIC, "1.0", 0, "",
+	      "Largest global L2 norm of the gradient; 0 is off."),
 };
 
-#define RUN(f, T, def, min, unit, doc) ZR_OPT(struct zr_run_opts, f, T, 0, def, min, ZR_HI, unit, doc)
+#define RUN(f, T, def, min, unit, doc)                                                             \
+	ZR_OPT(struct zr_run_opts, f, T, 0, def, min, ZR_HI, unit, doc)
 
 static const struct zr_opt run[] = {
-	RUN(dir, ZR_T_PATH, "auto", 0, "", "Directory for the files of the run, which must not exist; auto is runs/NAME-DATE-TIME."),
-	RUN(log_every, ZR_T_COUNT, "10", 1, "steps", "Steps between lines of progress where the output is no terminal."),
-	RUN(wall_clock_breakdown, ZR_T_BOOL, "no", 0, "", "The seconds of each step in forward, backward and other parts, as metrics "
-	    "and every log_every steps as a line. A device that computes later is waited for after each of its operations."),
+	RUN(dir, ZR_T_PATH, "auto", 0, "",
+	    "Directory for the files of the run, which must not exist; auto is "
+	    "runs/NAME-DATE-TIME."),
+	RUN(log_every, ZR_T_COUNT, "10", 1, "steps",
+	    "Steps between lines of progress where the output is no terminal."),
+	RUN(wall_clock_breakdown, ZR_T_BOOL, "no", 0, "",
+	    "The seconds of each step in forward, backward and other parts, as metrics "
+	    "and every log_every steps as a line. A device that computes later is waited for after "
+	    "each of its operations."),
 	RUN(rates, ZR_T_PATH, "", 0, "", "File of `zeroth bench` for forecasts; empty: its own."),
-	RUN(trace, ZR_T_STR, "", 0, "", "Steps of which the run directory gets a trace, as 10 20-22: for Perfetto, each instruction of "
-	    "each rank with its times. While these run a device that computes later is waited for after each of its operations."),
+	RUN(trace, ZR_T_STR, "", 0, "",
+	    "Steps of which the run directory gets a trace, as 10 20-22: for Perfetto, each "
+	    "instruction of "
+	    "each rank with its times. While these run a device that computes later is waited for "
+	    "after each of its operations."),
 };
 
 static const char *const saves[] = { "all", "trainable", NULL }; /* ZR_SAVE_* in order */
 
-#define CHECKPOINT(f, T, def, unit, doc) ZR_OPT(struct zr_checkpoint_opts, f, T, 0, def, 0, ZR_HI, unit, doc)
+#define CHECKPOINT(f, T, def, unit, doc)                                                           \
+	ZR_OPT(struct zr_checkpoint_opts, f, T, 0, def, 0, ZR_HI, unit, doc)
 
 static const struct zr_opt checkpoint[] = {
-	CHECKPOINT(dir, ZR_T_PATH, "auto", "", "Directory for checkpoints, one for all ranks; auto is checkpoints/ in the run directory."),
-	CHECKPOINT(every, ZR_T_COUNT, "0", "steps", "Steps between checkpoints, the last step included; 0 is never."),
-	CHECKPOINT(keep, ZR_T_COUNT, "3", "", "Newest checkpoints that are kept once a new one is whole; 0 keeps all."),
-	CHECKPOINT(keep_best, ZR_T_BOOL, "no", "", "An evaluation with the lowest loss so far, by [train] best_by, is saved, and "
+	CHECKPOINT(dir, ZR_T_PATH, "auto", "",
+		   "Directory for checkpoints, one for all ranks; auto is checkpoints/ in the run "
+		   "directory."),
+	CHECKPOINT(every, ZR_T_COUNT, "0", "steps",
+		   "Steps between checkpoints, the last step included; 0 is never."),
+	CHECKPOINT(keep, ZR_T_COUNT, "3", "",
+		   "Newest checkpoints that are kept once a new one is whole; 0 keeps all."),
+	CHECKPOINT(keep_best, ZR_T_BOOL, "no", "",
+		   "An evaluation with the lowest loss so far, by [train] best_by, is saved, and "
 		   "kept until there is a lower one."),
-	CHECKPOINT(async, ZR_T_BOOL, "no", "", "Checkpoints are written while training goes on; what an update would change too early "
+	CHECKPOINT(async, ZR_T_BOOL, "no", "",
+		   "Checkpoints are written while training goes on; what an update would change "
+		   "too early "
 		   "is copied first."),
-	ZR_OPT_ENUM(struct zr_checkpoint_opts, save, ZR_O_AUTO, "auto", saves, "trainable leaves out what is frozen: going on reads it "
-		    "from [model] path, where it must be what it was. auto: trainable with [adapter] and [model] path, else all."),
-	CHECKPOINT(on_signal, ZR_T_BOOL, "yes", "", "A training that a signal or a closed pipe ends leaves a checkpoint of its last step."),
+	ZR_OPT_ENUM(struct zr_checkpoint_opts, save, ZR_O_AUTO, "auto", saves,
+		    "trainable leaves out what is frozen: going on reads it "
+		    "from [model] path, where it must be what it was. auto: trainable with "
+		    "[adapter] and [model] path, else all."),
+	CHECKPOINT(on_signal, ZR_T_BOOL, "yes", "",
+		   "A training that a signal or a closed pipe ends leaves a checkpoint of its last "
+		   "step."),
 };
 
 static const struct zr_opt log_opts[] = {
-	ZR_OPT_ENUM(struct zr_log_opts, level, 0, "info", levels, "What is logged: this level and those before it."),
+	ZR_OPT_ENUM(struct zr_log_opts, level, 0, "info", levels,
+		    "What is logged: this level and those before it."),
 };
 
 static const struct zr_opt memory[] = {
-#define TIER(f, doc) ZR_OPT(struct zr_memory_opts, f, ZR_T_BYTES, ZR_O_AUTO, "auto", 1, ZR_HI, "bytes", doc)
-	TIER(host, "Host memory that each rank may plan with; auto is its share of what the machine has available."),
+#define TIER(f, doc)                                                                               \
+	ZR_OPT(struct zr_memory_opts, f, ZR_T_BYTES, ZR_O_AUTO, "auto", 1, ZR_HI, "bytes", doc)
+	TIER(host, "Host memory that each rank may plan with; auto is its share of what the "
+		   "machine has available."),
 	TIER(disk, "Disk space that each rank may plan with; auto is what the disk has."),
 };
 
 static const struct zr_opt group[] = {
 	ZR_OPT(struct zr_section, match, ZR_T_GLOBS, ZR_O_REQUIRED | ZR_O_NUMERIC, NULL, 0, 0, "",
-	       "The tensors of this group, by patterns of their names as in Hugging Face's files, separated by blanks: "
+	       "The tensors of this group, by patterns of their names as in Hugging Face's files, "
+	       "separated by blanks: "
 	       "* stands for any text, dots too, ? for one character, [a-z] for one of these."),
 };
 
@@ -91,16 +138,20 @@ static const struct zr_opt group[] = {
 const struct zr_core_table zr_core_tables[] = {
 	TABLE("train", "The length and size of the training.", train, struct zr_train_opts),
 	TABLE("memory", "Limits of the tiers beside the device.", memory, struct zr_memory_opts),
-	TABLE("run", "Where a run leaves its files and how often it speaks.", run, struct zr_run_opts),
-	TABLE("checkpoint", "The state of the training, saved so that it can go on.", checkpoint, struct zr_checkpoint_opts),
+	TABLE("run", "Where a run leaves its files and how often it speaks.", run,
+	      struct zr_run_opts),
+	TABLE("checkpoint", "The state of the training, saved so that it can go on.", checkpoint,
+	      struct zr_checkpoint_opts),
 	TABLE("log", "Messages on standard error.", log_opts, struct zr_log_opts),
 	{ 0 },
 };
 
 const struct zr_core_table zr_group_table =
 	TABLE("optimizer.NAME",
-	      "A parameter group: a tensor belongs to the first one, in the order of the file, that has a pattern for it, "
-	      "and to [optimizer] if none has.", group, struct zr_section);
+	      "A parameter group: a tensor belongs to the first one, in the order of the file, "
+	      "that has a pattern for it, "
+	      "and to [optimizer] if none has.",
+	      group, struct zr_section);
 
 static const struct zr_opt eval[] = {
 	ZR_OPT(struct zr_section, sequences, ZR_T_COUNT, ZR_O_AUTO, "auto", 1, ZR_HI, "sequences",
@@ -108,19 +159,26 @@ static const struct zr_opt eval[] = {
 };
 
 const struct zr_core_table zr_eval_table =
-	TABLE("eval.NAME", "A set to evaluate on beside the held-out part of [data], with a plugin for [data] and its options.",
+	TABLE("eval.NAME",
+	      "A set to evaluate on beside the held-out part of [data], with a plugin for [data] "
+	      "and its options.",
 	      eval, struct zr_section);
 
 static const char *const stores[] = { "auto", "bf16", "int8", "nf4", NULL };
 
 static const struct zr_opt model[] = {
-	ZR_OPT(struct zr_section, path, ZR_T_PATH, 0, "", 0, 0, "", "Directory as Hugging Face's save_pretrained leaves it, that the "
-	       "model begins with: its config.json gives plugin and options, which may be left out here and not contradicted; its "
-	       "safetensors give the parameters. Empty is none: parameters begin with random values."),
+	ZR_OPT(struct zr_section, path, ZR_T_PATH, 0, "", 0, 0, "",
+	       "Directory as Hugging Face's save_pretrained leaves it, that the "
+	       "model begins with: its config.json gives plugin and options, which may be left out "
+	       "here and not contradicted; its "
+	       "safetensors give the parameters. Empty is none: parameters begin with random "
+	       "values."),
 	ZR_OPT_ENUM(struct zr_section, store, ZR_O_NUMERIC, "auto", stores,
-		    "What frozen weights of linear maps are kept and moved in, codes with an fp32 scale for each 64 of them, until a layer "
-		    "needs them in what the precision computes in, which auto is. All else of the model stays as it is."),
+		    "What frozen weights of linear maps are kept and moved in, codes with an fp32 "
+		    "scale for each 64 of them, until a layer "
+		    "needs them in what the precision computes in, which auto is. All else of the "
+		    "model stays as it is."),
 };
 
-const struct zr_core_table zr_model_table =
-	TABLE("model", "What every model has beside its plugin's options.", model, struct zr_section);
+const struct zr_core_table zr_model_table = TABLE(
+	"model", "What every model has beside its plugin's options.", model, struct zr_section);

@@ -16,23 +16,30 @@ static char *address(const struct zr_session *s, const struct zr_operand *o)
 		return s->view[o->unit];
 	if (o->whose == ZR_OTHERS)
 		return NULL;
-	return ((const struct zr_comm_v1 *)p->comm.vtbl)->mem_peer(p->comm.inst, mine, ZR_GROUP_WORLD, o->whose);
+	return ((const struct zr_comm_v1 *)p->comm.vtbl)
+		->mem_peer(p->comm.inst, mine, ZR_GROUP_WORLD, o->whose);
 }
 
 /* Elements of one part of an exchange. */
-static int64_t count(const struct zr_setup *s, const struct zr_instr *i, const struct zr_operand *send, const struct zr_operand *recv)
+static int64_t count(const struct zr_setup *s, const struct zr_instr *i,
+		     const struct zr_operand *send, const struct zr_operand *recv)
 {
-	uint64_t ranks = (uint64_t)zr_group_ranks(s, i->group), size = (uint64_t)zr_dtype_bytes(i->dtype);
+	uint64_t ranks = (uint64_t)zr_group_ranks(s, i->group),
+		 size = (uint64_t)zr_dtype_bytes(i->dtype);
 	int many = i->number == ZR_COMM_ALL_TO_ALL || i->number == ZR_COMM_FENCE;
-	uint64_t bytes = many ? send->bytes / ranks : i->number == ZR_COMM_ALL_GATHER ? send->bytes : recv->bytes;
+	uint64_t bytes = many                            ? send->bytes / ranks :
+			 i->number == ZR_COMM_ALL_GATHER ? send->bytes : recv->bytes;
 	return (int64_t)(bytes / size);
 }
 
-static void bind_segments(const struct zr_setup *s, const struct zr_lowered *p, struct zr_bound *b, const struct zr_instr *i)
+static void bind_segments(const struct zr_setup *s, const struct zr_lowered *p, struct zr_bound *b,
+			  const struct zr_instr *i)
 {
 	for (int64_t k = 0; k < i->blocks; k++) {
 		const struct zr_operand *o = p->operand + i->first + 2 * k;
-		b->seg[i->first + k] = (struct zr_comm_seg){ b->at[i->first + 2 * k], b->at[i->first + 2 * k + 1], count(s, i, o, o + 1) };
+		b->seg[i->first + k] = (struct zr_comm_seg){ b->at[i->first + 2 * k],
+							     b->at[i->first + 2 * k + 1],
+							     count(s, i, o, o + 1) };
 	}
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * boundary.h - what ranks tell each other once per step, in one small exchange: loss and norm as exact sums, the first
- * tensor with non-finite gradients, whether one of them was asked to stop. Merged in rank order, the same on all.
+ * boundary.h - what ranks tell each other once per step, in one small exchange: loss and norm as
+ * exact sums, the first tensor with non-finite gradients, whether one of them was asked to stop.
+ * Merged in rank order, the same on all.
  */
 #ifndef ZR_CORE_BOUNDARY_H
 #define ZR_CORE_BOUNDARY_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * calls.c - what the session itself does within a program: losses, the boundary, scalars and sums of an update.
+ * calls.c - what the session itself does within a program: losses, the boundary, scalars and sums
+ * of an update.
  */
 #include <math.h>
 #include <string.h>
@@ -16,7 +17,8 @@ static int add_loss(struct zr_session *s, const struct zr_call *c)
 	return 0;
 }
 
-/* Squares of the gradients in this rank's own blocks, from the last contribution; its first tensor with non-finite ones. */
+/* Squares of the gradients in this rank's own blocks, from the last contribution; its first tensor
+ * with non-finite ones. */
 static int measure(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_setup *p = s->setup;
@@ -64,8 +66,8 @@ static int merge(struct zr_session *s, const struct zr_call *c)
 	struct zr_boundary sum = { .bad_tensor = INT64_MAX, .check = s->boundary.check };
 	for (int r = 0; r < p->world; r++) {
 		if (all[r].check != sum.check)
-			return zr_err(c->err, ZR_EINVAL, "rank %d runs another program than rank %d: "
-				      "its config, model or plugins differ", r, p->rank);
+			return zr_err(c->err, ZR_EINVAL, "rank %d runs another program than rank "
+				      "%d: its config, model or plugins differ", r, p->rank);
 		add_boundary(&sum, &all[r], r);
 	}
 	s->boundary = sum;
@@ -78,7 +80,9 @@ static int set_scalars(struct zr_session *s, const struct zr_call *c)
 	const struct zr_setup *p = s->setup;
 	size_t n = (size_t)p->n_param_groups;
 	for (size_t g = 0; g < n; g++)
-		s->scalars[g] = (struct zr_scalars){ .step = s->applied + 1, .grad_mult = (float)s->grad_mult, .lr = (float)s->lr[g] };
+		s->scalars[g] = (struct zr_scalars){ .step = s->applied + 1,
+						     .grad_mult = (float)s->grad_mult,
+						     .lr = (float)s->lr[g] };
 	return c->at[0] ? zr_copy(s, c->at[0], s->scalars, n * sizeof *s->scalars, c->err) : 0;
 }
 
@@ -113,7 +117,9 @@ static int take_totals(struct zr_session *s, const struct zr_call *c)
 	for (int64_t i = 0; !rc && i < (int64_t)setup->layout.n_tensors * width; i++) {
 		totals[i] = zr_exact_value(&sums[i]);
 		if (isnan(totals[i]))
-			rc = zr_err(c->err, ZR_ENUMERIC, "step %lld: what the optimizer sums over %s is not finite", (long long)s->step + 1,
+			rc = zr_err(c->err, ZR_ENUMERIC,
+				    "step %lld: what the optimizer sums over %s is not finite",
+				    (long long)s->step + 1,
 				    setup->layout.tensor[i / width].decl->name);
 	}
 	return rc;
@@ -122,9 +128,10 @@ static int take_totals(struct zr_session *s, const struct zr_call *c)
 int zr_begin_host(struct zr_session *s, const struct zr_call *c)
 {
 	static zr_call_fn *const call[] = {
-		[ZR_H_BATCH] = zr_load_batch, [ZR_H_GIVEN] = zr_take_given,    [ZR_H_LOSS] = add_loss, [ZR_H_MEASURE] = measure,
-		[ZR_H_SAY] = say,	     [ZR_H_MERGE] = merge,	   [ZR_H_SCALARS] = set_scalars, [ZR_H_CLEAR] = clear_sums,
-		[ZR_H_ADD] = add_sums,	     [ZR_H_TOTALS] = take_totals,
+		[ZR_H_BATCH] = zr_load_batch, [ZR_H_GIVEN] = zr_take_given, [ZR_H_LOSS] = add_loss,
+		[ZR_H_MEASURE] = measure, [ZR_H_SAY] = say, [ZR_H_MERGE] = merge,
+		[ZR_H_SCALARS] = set_scalars, [ZR_H_CLEAR] = clear_sums, [ZR_H_ADD] = add_sums,
+		[ZR_H_TOTALS] = take_totals,
 	};
 	return call[c->i->number](s, c);
 }

@@ -65,14 +65,10 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 	call->accumulate = s->accumulate;
 	call->first_row = c->i->block;
 	call->n_rows = c->i->blocks;
-	float *logits = (float *)(void *)call->loss_sum;
-	int rc;
-	if (backward)
-		rc = model->backward(it->inst, call);
-	else if (c->i->flags & ZR_F_LOGITS)
-		rc = model->logits(it->inst, call, call->length - 1, logits);
-	else
-		rc = model->forward(it->inst, call);
+	float *row = (float *)(void *)call->loss_sum;
+	int rc = backward ? model->backward(it->inst, call) :
+		 c->i->flags & ZR_F_LOGITS ? model->logits(it->inst, call, call->length - 1, row) :
+					     model->forward(it->inst, call);
 	return zr_user_failed(s, it, rc, "layer", c->err);
 }
 
@@ -161,7 +157,8 @@ static struct zr_opt_data data_of(const struct zr_session *s, const struct zr_ca
 				     .kept = { ops_of(s, c->i), c->at[0], c->at[2] },
 				     .grad = c->at[1], .chunk = (float *)c->at[3],
 				     .scalars = (const struct zr_scalars *)c->at[4],
-				     .sums = (double *)c->at[5], .state = c->at + 6, .err = c->err };
+				     .sums = (double *)c->at[5], .state = c->at + 6,
+				     .err = c->err };
 }
 
 int zr_begin_update(struct zr_session *s, const struct zr_call *c)
@@ -174,8 +171,9 @@ int zr_begin_master(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_masters m = { ops_of(s, c->i), c->at[1], c->at[2] };
 	float *x = (float *)c->at[0];
-	return c->i->kind == ZR_I_LOAD ? zr_master_get(s, subgroup_of(s, c), &m, 0, c->i->blocks, x, c->err) :
-					 zr_master_put(s, subgroup_of(s, c), &m, 0, c->i->blocks, x, c->err);
+	return c->i->kind == ZR_I_LOAD ?
+		       zr_master_get(s, subgroup_of(s, c), &m, 0, c->i->blocks, x, c->err) :
+		       zr_master_put(s, subgroup_of(s, c), &m, 0, c->i->blocks, x, c->err);
 }
 
 int zr_begin_whole(struct zr_session *s, const struct zr_call *c)

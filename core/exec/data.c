@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * data.c - what the training learns from, or is evaluated on: micro-batches of the data, and the sum
- * of weights of all targets that a step's loss and gradient are divided by.
+ * data.c - what the training learns from, or is evaluated on: micro-batches of the data, and the
+ * sum of weights of all targets that a step's loss and gradient are divided by.
  */
 #include <math.h>
 #include <string.h>

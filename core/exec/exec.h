@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * exec.h - runs the programs of a step. Instructions are begun in order; before one begins, what it waits for ends. Nothing here
- * decides anything: what happens is in the program, one function per kind of instruction. [step]
+ * exec.h - runs the programs of a step. Instructions are begun in order; before one begins, what it
+ * waits for ends. Nothing here decides anything: what happens is in the program, one function per
+ * kind of instruction. [step]
  */
 #ifndef ZR_CORE_EXEC_H
 #define ZR_CORE_EXEC_H
@@ -42,10 +43,12 @@ int zr_count_targets(struct zr_session *s, double *sum, struct zr_error *err);
 int zr_bind(struct zr_session *s, struct zr_error *err);
 void zr_unbind(struct zr_session *s);
 
-/* issue.c: instruction n of the program that runs begins; ends, if it goes on. A failure gets the text of what and where. */
+/* issue.c: instruction n of the program that runs begins; ends, if it goes on. A failure gets the
+ * text of what and where. */
 int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err);
 int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err);
-int zr_leave(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err); /* ends, unless it may be late */
+/* ends, unless it may be late */
+int zr_leave(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err);
 
 /* run.c: a program from its beginning to the end of all it began but its last writes. */
 int zr_run(struct zr_session *s, int32_t id, struct zr_error *err);

@@ -19,12 +19,14 @@ static zr_call_fn *const end[ZR_I_KINDS] = {
 	[ZR_I_WRITE] = zr_end_request, [ZR_I_COLLECTIVE] = zr_end_collective,
 };
 
-static struct zr_call call_of(const struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err)
+static struct zr_call call_of(const struct zr_session *s, const struct zr_lowered *p, int32_t n,
+			      struct zr_error *err)
 {
 	const struct zr_bound *b = &s->bound[p->id];
 	int32_t first = p->instr[n].first;
 	const struct zr_operand *o = p->n_operand ? p->operand + first : NULL;
-	return (struct zr_call){ &p->instr[n], o, b->at + first, b->seg + first, &b->ticket[n], err };
+	return (struct zr_call){ &p->instr[n], o, b->at + first, b->seg + first, &b->ticket[n],
+				 err };
 }
 
 void zr_running_text(const struct zr_session *s, char *out, size_t size)
@@ -68,7 +70,8 @@ static int meets(const struct zr_call *w, const struct zr_call *c)
 	for (int32_t k = 0; k < c->i->n; k++) {
 		const struct zr_operand *o = &c->o[k], *to = &w->o[1];
 		const char *here = w->at[0], *at = o->access & ZR_WRITES ? c->at[k] : NULL;
-		int there = o->region == to->region && o->at < to->at + to->bytes && to->at < o->at + o->bytes;
+		int there = o->region == to->region && o->at < to->at + to->bytes &&
+			    to->at < o->at + o->bytes;
 		if (there || (at && at < here + to->bytes && here < at + o->bytes))
 			return 1;
 	}

@@ -13,7 +13,8 @@ static int copy_part(struct zr_session *s, const struct zr_call *c, int64_t part
 	const uint64_t bytes = (uint64_t)c->i->block, k = (uint64_t)part;
 	char *from = c->at[0] + k * zr_parts_apart(&c->o[0], c->i->blocks, bytes);
 	char *to = c->at[1] + k * zr_parts_apart(&c->o[1], c->i->blocks, bytes);
-	int beside = ZR_HAS(dev, struct zr_device_v1, copy_wait) && dev->copy_start && dev->copy_wait;
+	int beside = ZR_HAS(dev, struct zr_device_v1, copy_wait) && dev->copy_start &&
+		     dev->copy_wait;
 	int now = ZR_HAS(dev, struct zr_device_v1, copy_now) && dev->copy_now;
 	if (!beside || s->pageable[c->o[0].region] || s->pageable[c->o[1].region])
 		return zr_copy(s, to, from, bytes, c->err);
@@ -65,7 +66,8 @@ int zr_end_request(struct zr_session *s, const struct zr_call *c)
 /* A comm of device memory alone has another one beside it, for what is in host memory. */
 #define HOST_COMM (1ull << 63) /* marks the tickets of host_comm */
 
-int zr_post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_ticket *ticket, struct zr_error *err)
+int zr_post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_ticket *ticket,
+	    struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
 	struct zr_instance *comm = !device && p->host_comm.inst ? &p->host_comm : &p->comm;
@@ -79,15 +81,17 @@ int zr_post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_tic
 int zr_complete(struct zr_session *s, zr_ticket ticket, struct zr_error *err)
 {
 	struct zr_instance *comm = ticket & HOST_COMM ? &s->setup->host_comm : &s->setup->comm;
-	int rc = ticket ? ((const struct zr_comm_v1 *)comm->vtbl)->wait(comm->inst, ticket & ~HOST_COMM) : 0;
+	int rc = ticket ? ((const struct zr_comm_v1 *)comm->vtbl)
+				  ->wait(comm->inst, ticket & ~HOST_COMM) : 0;
 	return zr_user_failed(s, comm, rc, "wait", err);
 }
 
 int zr_begin_collective(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_instr *i = c->i;
-	struct zr_comm_op o = { .size = sizeof o, .kind = i->number, .group = i->group, .dtype = i->dtype, .root = i->root,
-				.n_seg = (int32_t)i->blocks, .seg = c->seg,
+	struct zr_comm_op o = { .size = sizeof o, .kind = i->number, .group = i->group,
+				.dtype = i->dtype, .root = i->root, .n_seg = (int32_t)i->blocks,
+				.seg = c->seg,
 				.tag = { .step = s->step + 1, .op = i->op, .unit = i->unit } };
 	return zr_post(s, &o, i->flags & ZR_F_DEVICE, c->ticket, c->err);
 }

@@ -4,14 +4,16 @@
  */
 #include "core/exec/exec.h"
 
-static int run_one(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err)
+static int run_one(struct zr_session *s, const struct zr_lowered *p, int32_t n,
+		   struct zr_error *err)
 {
 	const struct zr_instr *i = &p->instr[n];
 	int rc = 0;
 	for (int32_t k = i->after; !rc && k < i->after + i->n_after; k++)
 		rc = zr_end(s, p, p->dep[k], err);
 	rc = rc ? rc : zr_begin(s, p, n, err);
-	if (rc == ZR_EAGAIN && s->n_late && !(rc = zr_settle(s, NULL, err))) /* a store or comm holds no more: the oldest ends */
+	/* a store or comm holds no more: the oldest ends */
+	if (rc == ZR_EAGAIN && s->n_late && !(rc = zr_settle(s, NULL, err)))
 		rc = zr_begin(s, p, n, err);
 	for (int32_t k = 0; rc == ZR_EAGAIN && k < n; k++)
 		if (s->bound[p->id].ticket[k] && !(rc = zr_end(s, p, k, err)))

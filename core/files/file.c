@@ -27,7 +27,9 @@ int zr_dir_open(int at, const char *name, int follow)
 /* Without O_NONBLOCK opening a FIFO waits for a writer. */
 int zr_file_open(int at, const char *name, int follow)
 {
-	int fd = openat(at, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW)), no = 0;
+	int fd = openat(at, name,
+			O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW)),
+	    no = 0;
 	struct stat st;
 	if (fd < 0)
 		return -1;
@@ -97,7 +99,8 @@ int zr_file_put(int at, const char *name, const void *data, size_t bytes)
 	char *back = NULL;
 	size_t n;
 	int no = unlinkat(at, name, 0) && errno != ENOENT ? errno : 0;
-	int fd = no ? -1 : openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	int fd = no ? -1 :
+		      openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return no ? no : errno;
 	no = zr_write_all_at(fd, data, bytes, ZR_HERE);
@@ -117,7 +120,8 @@ int zr_file_put(int at, const char *name, const void *data, size_t bytes)
 
 int zr_sync_dir(int at)
 {
-	return fsync(at) && errno != EINVAL ? errno : 0; /* EINVAL: a file system that cannot, and need not */
+	/* EINVAL: a file system that cannot, and need not */
+	return fsync(at) && errno != EINVAL ? errno : 0;
 }
 
 int zr_sync_parent(const char *path)
@@ -139,7 +143,8 @@ int zr_remove(int at, const char *name)
 		return (errno == ENOTDIR || errno == ELOOP) && !unlinkat(at, name, 0) ? 0 : errno;
 	DIR *d = fdopendir(fd);
 	while (d && (errno = 0, e = readdir(d)))
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && unlinkat(fd, e->d_name, 0) && !no)
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
+		    unlinkat(fd, e->d_name, 0) && !no)
 			no = errno;
 	no = no ? no : errno;
 	if (d)
@@ -166,8 +171,11 @@ int zr_take_name(int at, const char *tmp, const char *name)
 
 int zr_file_failed(struct zr_error *err, const char *path, const char *doing, int no)
 {
-	int theirs = no == ENOENT || no == ENOTDIR || no == ELOOP || no == ENXIO || no == EFBIG || no == ENODATA;
-	const char *why = no == ELOOP ? "a symbolic link, and none is followed here: give what it points to" :
-			  no == ENXIO ? "not a regular file" : no == ENODATA ? "cut short" : strerror(no);
-	return zr_err(err, no == ENOMEM ? ZR_ENOMEM : theirs ? ZR_EINVAL : ZR_EIO, "%s: %s%s%s", path, doing, *doing ? ": " : "", why);
+	int theirs = no == ENOENT || no == ENOTDIR || no == ELOOP || no == ENXIO || no == EFBIG ||
+		     no == ENODATA;
+	const char *why =
+		no == ELOOP ? "a symbolic link, and none is followed here: give what it points to" :
+		no == ENXIO ? "not a regular file" : no == ENODATA ? "cut short" : strerror(no);
+	return zr_err(err, no == ENOMEM ? ZR_ENOMEM : theirs ? ZR_EINVAL : ZR_EIO, "%s: %s%s%s",
+		      path, doing, *doing ? ": " : "", why);
 }

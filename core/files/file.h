@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * file.h - files and directories that Zeroth owns. `at` is a descriptor of a directory, or AT_FDCWD. What is written is a
- * new file, and what is removed is what bears the name: nothing is reached through a symbolic link. `follow` is for what a
- * user names. What is read is a regular file: opening anything else fails at once. Functions return 0 or errno unless they
- * say otherwise. [any]
+ * file.h - files and directories that Zeroth owns. `at` is a descriptor of a directory, or
+ * AT_FDCWD. What is written is a new file, and what is removed is what bears the name: nothing is
+ * reached through a symbolic link. `follow` is for what a user names. What is read is a regular
+ * file: opening anything else fails at once. Functions return 0 or errno unless they say otherwise.
+ * [any]
  */
 #ifndef ZR_CORE_FILE_H
 #define ZR_CORE_FILE_H
@@ -20,7 +21,8 @@ int zr_file_open(int at, const char *name, int follow);
 int zr_write_all_at(int fd, const void *data, size_t bytes, uint64_t at);
 int zr_read_all_at(int fd, void *to, size_t bytes, uint64_t at); /* ENODATA: the file ends before */
 
-/* All of a file of at most so many bytes, else EFBIG; *text is owned, and ends with a 0 that is not counted. */
+/* All of a file of at most so many bytes, else EFBIG; *text is owned, and ends with a 0 that is not
+ * counted. */
 int zr_file_text(int at, const char *name, int follow, size_t most, char **text, size_t *bytes);
 /* Writes it to a new file, in place of what bears the name, makes it durable and reads it back. */
 int zr_file_put(int at, const char *name, const void *data, size_t bytes);
@@ -29,7 +31,8 @@ int zr_sync_dir(int at);
 int zr_sync_parent(const char *path); /* the directory that `path` is in */
 /* Removes a file, a link, or a directory of files without directories in it. */
 int zr_remove(int at, const char *name);
-/* Gives `tmp` the name, at once and durably. What has it goes only then; a link goes, what it points to stays. */
+/* Gives `tmp` the name, at once and durably. What has it goes only then; a link goes, what it
+ * points to stays. */
 int zr_take_name(int at, const char *tmp, const char *name);
 
 /* The error of a file that could not be `done`: opened, read, ... */

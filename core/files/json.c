@@ -65,7 +65,8 @@ static void *take(size_t n)
 
 static void give(void *p)
 {
-	if (!now || !now->reserve || (char *)p < now->reserve || (char *)p >= now->reserve + now->size)
+	if (!now || !now->reserve || (char *)p < now->reserve ||
+	    (char *)p >= now->reserve + now->size)
 		give_before(p);
 }
 

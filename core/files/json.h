@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * json.h - JSON that is built whole or not at all: what could not be made is NULL, and so is all that has it. [any]
+ * json.h - JSON that is built whole or not at all: what could not be made is NULL, and so is all
+ * that has it. [any]
  */
 #ifndef ZR_CORE_JSON_H
 #define ZR_CORE_JSON_H
@@ -16,10 +17,11 @@ void zr_json_add(json_t **to, json_t *value);
 json_t *zr_json_string(const char *text, const char *otherwise);
 /* The object that the text of a file is, or an error with file, line and column. */
 int zr_json_object(const char *text, size_t n, const char *path, json_t **to, struct zr_error *err);
-/* Of a text without duplicate keys; flags: 0 or JSON_ALLOW_NUL. NULL: *why says why not, and errno is ENOMEM if that was it:
- * jansson alone would lose a character. */
+/* Of a text without duplicate keys; flags: 0 or JSON_ALLOW_NUL. NULL: *why says why not, and errno
+ * is ENOMEM if that was it: jansson alone would lose a character. */
 json_t *zr_json_load(const char *text, size_t bytes, size_t flags, json_error_t *why);
-/* All of its text, owned, or NULL with errno ENOMEM: jansson alone may lose a key where memory ends. */
+/* All of its text, owned, or NULL with errno ENOMEM: jansson alone may lose a key where memory
+ * ends. */
 char *zr_json_dump(const json_t *j, size_t flags);
 
 #endif

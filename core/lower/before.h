@@ -24,7 +24,8 @@ struct zr_before {
 	int32_t *seen;                /* the last search that came here */
 	int32_t *waited;              /* 1: an instruction that was issued waited for it */
 	int32_t *stack;
-	int32_t collective, run; /* the last one; the first of those on its comm since one on the other */
+	/* the last one; the first of those on its comm since one on the other */
+	int32_t collective, run;
 	int32_t count[ZR_LANES], last[ZR_Q_IN_ORDER], search;
 	uint32_t requests[ZR_OFFLOADS]; /* posted to each store and not waited for */
 };
@@ -39,9 +40,9 @@ void zr_before_leave(struct zr_before *b, int32_t j);
 
 int zr_before(struct zr_before *b, int32_t i, int32_t j); /* i < j */
 
-/* Two comms move on only while somebody waits for them: what a rank waits for on one must not need what
- * another rank has not waited for on the other. So collectives [result, j) of the other comm are over
- * before j is posted; j: there are none, or j is no collective. For each j in turn. */
+/* Two comms move on only while somebody waits for them: what a rank waits for on one must not need
+ * what another rank has not waited for on the other. So collectives [result, j) of the other comm
+ * are over before j is posted; j: there are none, or j is no collective. For each j in turn. */
 int32_t zr_before_switch(struct zr_before *b, int32_t j);
 
 /* The store that i is a request to, as an index of setup.offload. -1: none, or it is waited for. */

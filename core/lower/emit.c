@@ -10,7 +10,8 @@ static void *grow(struct zr_lowering *l, void *list, int32_t n, int32_t *cap, si
 {
 	void *more = zr_list_grow(list, n + 1, cap, size);
 	if (!more)
-		l->rc = zr_err(l->err, ZR_ENOMEM, "out of memory for the instructions of a program");
+		l->rc = zr_err(l->err, ZR_ENOMEM,
+			       "out of memory for the instructions of a program");
 	return more ? more : list;
 }
 
@@ -27,14 +28,16 @@ void zr_low_emit(struct zr_lowering *l, struct zr_instr i)
 	p->instr[p->n++] = i;
 }
 
-struct zr_operand zr_low_buffer(struct zr_lowering *l, int32_t region, uint64_t bytes, uint32_t align)
+struct zr_operand zr_low_buffer(struct zr_lowering *l, int32_t region, uint64_t bytes,
+				uint32_t align)
 {
 	struct zr_operand o = zr_mine(region, 0, bytes);
 	struct zr_lowered *p = l->p;
 	p->buffer = grow(l, p->buffer, p->n_buffer, &p->cap_buffer, sizeof *p->buffer);
 	if (l->rc)
 		return o;
-	p->buffer[p->n_buffer++] = (struct zr_buffer){ .region = region, .first = -1, .last = -1, .align = align, .bytes = bytes };
+	p->buffer[p->n_buffer++] = (struct zr_buffer){ .region = region, .first = -1, .last = -1,
+						       .align = align, .bytes = bytes };
 	o.buffer = p->n_buffer;
 	return o;
 }
@@ -50,7 +53,8 @@ void zr_low_keep(struct zr_lowering *l, const struct zr_operand *o)
 
 struct zr_operand zr_low_whole_life(struct zr_lowering *l, int32_t region, uint64_t bytes)
 {
-	struct zr_operand o = bytes ? zr_low_buffer(l, region, zr_up(bytes, ZR_PAGE), ZR_PAGE) : zr_none();
+	struct zr_operand o = bytes ? zr_low_buffer(l, region, zr_up(bytes, ZR_PAGE), ZR_PAGE) :
+				      zr_none();
 	zr_low_keep(l, &o);
 	if (o.buffer)
 		l->p->buffer[o.buffer - 1].last = INT32_MAX;
@@ -117,11 +121,12 @@ void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_
 		zr_low_move_parts(l, host, to, parts, bytes, idle);
 		return;
 	}
+	struct zr_instr i = { .kind = read ? ZR_I_READ : write ? ZR_I_WRITE : ZR_I_COPY,
+			      .queue = disk ? ZR_Q_STORE : ZR_Q_COPY,
+			      .flags = idle && !disk ? ZR_F_IDLE : 0,
+			      .block = (int64_t)bytes, .blocks = disk ? 1 : parts };
 	for (int64_t k = 0; k < (disk ? parts : 1); k++) {
-		zr_low_emit(l, (struct zr_instr){
-			.kind = read ? ZR_I_READ : write ? ZR_I_WRITE : ZR_I_COPY,
-			.queue = disk ? ZR_Q_STORE : ZR_Q_COPY, .flags = idle && !disk ? ZR_F_IDLE : 0,
-			.block = (int64_t)bytes, .blocks = disk ? 1 : parts });
+		zr_low_emit(l, i);
 		zr_low_arg(l, disk ? part_of(from, k, parts, bytes) : from, ZR_READS);
 		zr_low_arg(l, disk ? part_of(to, k, parts, bytes) : to, ZR_WRITES);
 	}
@@ -138,7 +143,8 @@ static int sends(const struct zr_lowering *l, const struct zr_instr *i)
 	return i->number != ZR_COMM_BROADCAST || i->root == l->s->process.rank;
 }
 
-static void post(struct zr_lowering *l, struct zr_instr i, const struct zr_exchange *part, int32_t n)
+static void post(struct zr_lowering *l, struct zr_instr i, const struct zr_exchange *part,
+		 int32_t n)
 {
 	i.blocks = n;
 	zr_low_emit(l, i);
@@ -151,7 +157,8 @@ static void post(struct zr_lowering *l, struct zr_instr i, const struct zr_excha
 /* How many equal parts a buffer has: of all ranks, or one. */
 static uint64_t parts(int32_t kind, int received, uint64_t ranks)
 {
-	int many = kind == ZR_COMM_ALL_TO_ALL || kind == (received ? ZR_COMM_ALL_GATHER : ZR_COMM_REDUCE_SCATTER);
+	int many = kind == ZR_COMM_ALL_TO_ALL ||
+		   kind == (received ? ZR_COMM_ALL_GATHER : ZR_COMM_REDUCE_SCATTER);
 	return many ? ranks : 1;
 }
 
@@ -164,8 +171,10 @@ static struct zr_operand of_each(struct zr_operand o, uint64_t parts, uint64_t a
 /* Chunk by chunk, each through the same sub-group of host memory. */
 static void through_host(struct zr_lowering *l, struct zr_instr i, const struct zr_exchange *x)
 {
-	uint64_t ranks = (uint64_t)zr_group_ranks(l->s, i.group), size = (uint64_t)zr_dtype_bytes(i.dtype);
-	uint64_t sent = parts(i.number, 0, ranks), received = parts(i.number, 1, ranks), all = x->recv.bytes / received;
+	uint64_t ranks = (uint64_t)zr_group_ranks(l->s, i.group),
+		 size = (uint64_t)zr_dtype_bytes(i.dtype);
+	uint64_t sent = parts(i.number, 0, ranks), received = parts(i.number, 1, ranks),
+		 all = x->recv.bytes / received;
 	uint64_t step = ZR_HOST_COMM / ((sent + received) * size) / ZR_BLOCK * ZR_BLOCK * size;
 	step = step ? step : 64 * ZR_BLOCK * size; /* more ranks than it has blocks for */
 	step = all < step ? all : step;
@@ -173,7 +182,8 @@ static void through_host(struct zr_lowering *l, struct zr_instr i, const struct 
 	l->now++;
 	for (uint64_t at = 0; at < all; at += step) {
 		uint64_t n = all - at < step ? all - at : step;
-		struct zr_exchange part = { zr_part(host, 0, sent * n), zr_part(host, step * sent, received * n) };
+		struct zr_exchange part = { zr_part(host, 0, sent * n),
+					    zr_part(host, step * sent, received * n) };
 		if (sends(l, &i))
 			zr_low_move_parts(l, of_each(x->send, sent, at, n), part.send,
 					  (int64_t)sent, n, 0);
@@ -183,9 +193,11 @@ static void through_host(struct zr_lowering *l, struct zr_instr i, const struct 
 	}
 }
 
-void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32_t dtype, int32_t root, int32_t n)
+void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32_t dtype,
+		       int32_t root, int32_t n)
 {
-	struct zr_instr i = { .kind = ZR_I_COLLECTIVE, .queue = ZR_Q_COMM, .number = kind, .group = group, .dtype = dtype, .root = root };
+	struct zr_instr i = { .kind = ZR_I_COLLECTIVE, .queue = ZR_Q_COMM, .number = kind,
+			      .group = group, .dtype = dtype, .root = root };
 	int device = 0;
 	for (int32_t k = 0; k < n; k++)
 		device |= on_device(l, &l->part[k].send) || on_device(l, &l->part[k].recv);

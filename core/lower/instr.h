@@ -27,7 +27,8 @@ enum zr_instr_kind {
 	ZR_I_ACCUMULATE, /* the first operand's `number` contributions of type `from` into the
 			  * second's sums; third: room for one in fp32; squares and counts per
 			  * block: fourth, fifth */
-	ZR_I_SECURE,     /* a save that is under way takes what is about to change: number is the sub-group */
+	/* a save that is under way takes what is about to change: number is the sub-group */
+	ZR_I_SECURE,
 	ZR_I_OPTIMIZE,   /* the optimizer on a sub-group */
 	ZR_I_PARTIAL,    /* sums over parameters of a sub-group */
 	ZR_I_LOAD,       /* masters of a sub-group in fp32, into the first operand */
@@ -46,7 +47,8 @@ enum zr_host_call {
 	ZR_H_MERGE,   /* and what all say */
 	ZR_H_SCALARS, /* learning rates and factors of an update */
 	ZR_H_CLEAR,   /* sums over parameters begin */
-	ZR_H_ADD,     /* what ranks say of some of them: `block` is the first, `blocks` their number */
+	/* what ranks say of some of them: `block` is the first, `blocks` their number */
+	ZR_H_ADD,
 	ZR_H_TOTALS   /* and what they are */
 };
 
@@ -71,8 +73,10 @@ enum zr_queue { ZR_Q_COMPUTE, ZR_Q_HOST, ZR_Q_COPY, ZR_Q_STORE, ZR_Q_COMM, ZR_QU
 
 /* Whose memory an operand is in. */
 #define ZR_MINE (-1)
-#define ZR_OTHERS (-2) /* the same place of all other ranks: what they wrote is seen after a fence */
-#define ZR_VIEW (-3)   /* the shares of all ranks one after the other, as comm maps them; the others' for the proof */
+/* the same place of all other ranks: what they wrote is seen after a fence */
+#define ZR_OTHERS (-2)
+/* the shares of all ranks one after the other, as comm maps them; the others' for the proof */
+#define ZR_VIEW (-3)
 /* 0 and more: of that rank; of another one than this it counts as ZR_OTHERS */
 
 struct zr_operand {
@@ -80,7 +84,8 @@ struct zr_operand {
 	int32_t whose;
 	uint32_t access;
 	int32_t unit;     /* ZR_VIEW: whose shares */
-	int32_t buffer;   /* number of the buffer that `at` is counted in until it has its place, 0: none */
+	/* number of the buffer that `at` is counted in until it has its place, 0: none */
+	int32_t buffer;
 	int32_t rsv;
 	uint64_t at, bytes;
 };
@@ -105,14 +110,17 @@ struct zr_buffer {
 struct zr_instr {
 	uint8_t kind, queue;
 	uint16_t flags;
-	int32_t op;             /* operation of the recorded program that it is a part of, -1: none */
+	/* operation of the recorded program that it is a part of, -1: none */
+	int32_t op;
 	int32_t unit;           /* for messages, -1: none */
 	int32_t number;         /* see the kinds */
 	int32_t group, root;    /* COLLECTIVE */
 	int32_t dtype, from;    /* element types; ACCUMULATE: what a contribution is rounded to */
 	int32_t first, n;       /* operands: lowered.operand[first .. first + n) */
-	int32_t after, n_after; /* instructions that are over before it starts: lowered.dep[after .. after + n_after) */
-	int64_t block, blocks;  /* of the unit, or of the sub-group; COLLECTIVE: `blocks` exchanges */
+	/* instructions that are over before it starts: lowered.dep[after .. after + n_after) */
+	int32_t after, n_after;
+	/* of the unit, or of the sub-group; COLLECTIVE: `blocks` exchanges */
+	int64_t block, blocks;
 };
 
 struct zr_subgroup;
@@ -170,7 +178,9 @@ int zr_verify(const struct zr_setup *s, const struct zr_lowered *p, struct zr_er
 void zr_lowered_free(struct zr_lowered *p);
 
 /* "gather (unit h.0)" into buf, which it returns; allocates nothing. */
-const struct zr_program *zr_record_of(const struct zr_setup *s, int32_t id); /* that was lowered, NULL: none */
-const char *zr_instr_text(const struct zr_setup *s, const struct zr_lowered *p, int32_t i, char *buf, size_t size);
+/* that was lowered, NULL: none */
+const struct zr_program *zr_record_of(const struct zr_setup *s, int32_t id);
+const char *zr_instr_text(const struct zr_setup *s, const struct zr_lowered *p, int32_t i,
+			  char *buf, size_t size);
 
 #endif

@@ -46,20 +46,21 @@ static void add_loss(struct zr_lowering *l)
 
 /* ---- programs ---- */
 
-typedef void op_fn(struct zr_lowering *, const struct zr_pop *);
-
 static void lower_op(struct zr_lowering *l, const struct zr_pop *op)
 {
-	static op_fn *const begin[] = { /* a drop moves nothing */
-		[ZR_P_LAYER] = zr_low_layer, [ZR_P_GATHER] = zr_low_gather, [ZR_P_REDUCE] = zr_low_reduce, [ZR_P_UPDATE] = zr_low_update,
-		[ZR_P_PUBLISH] = zr_low_publish, [ZR_P_SPILL] = zr_low_next, [ZR_P_FETCH] = zr_low_next, [ZR_P_HOP] = zr_low_next,
+	static zr_low_fn *const begin[] = {
+		/* a drop moves nothing */
+		[ZR_P_LAYER] = zr_low_layer,     [ZR_P_GATHER] = zr_low_gather,
+		[ZR_P_REDUCE] = zr_low_reduce,   [ZR_P_UPDATE] = zr_low_update,
+		[ZR_P_PUBLISH] = zr_low_publish, [ZR_P_SPILL] = zr_low_next,
+		[ZR_P_FETCH] = zr_low_next,      [ZR_P_HOP] = zr_low_next,
 	};
-	static op_fn *const complete[] = {
+	static zr_low_fn *const complete[] = {
 		[ZR_P_GATHER] = zr_low_rest, [ZR_P_SPILL] = zr_low_rest, [ZR_P_FETCH] = zr_low_rest,
 		[ZR_P_REDUCE] = zr_low_reduced, [ZR_P_PUBLISH] = zr_low_published,
 	};
 	const struct zr_pop *target = &l->record->op[op->target];
-	op_fn *lower = op->kind == ZR_P_WAIT ? complete[target->kind] : begin[op->kind];
+	zr_low_fn *lower = op->kind == ZR_P_WAIT ? complete[target->kind] : begin[op->kind];
 	l->now++;
 	if (op->kind == ZR_P_UPDATE || op->kind == ZR_P_PUBLISH) { /* perhaps of what is late */
 		zr_low_pending(l);
@@ -90,7 +91,8 @@ static void make_sums(struct zr_lowering *l)
 	for (int32_t u = 0; u < s->layout.n_units; u++) {
 		uint64_t bytes = (uint64_t)(s->plan.unit[u].held.per * ZR_BLOCK) * 4;
 		if (!s->frozen_unit[u])
-			s->plan.unit[u].grad.buffer = zr_low_buffer(l, ZR_R_GRAD, bytes, align).buffer;
+			s->plan.unit[u].grad.buffer =
+				zr_low_buffer(l, ZR_R_GRAD, bytes, align).buffer;
 	}
 }
 
@@ -110,7 +112,8 @@ static void exchange_boundary(struct zr_lowering *l)
 	uint64_t one = sizeof(struct zr_boundary), all = one * (uint64_t)s->process.world;
 	if (s->process.world == 1)
 		return;
-	l->part[0] = (struct zr_exchange){ zr_mine(ZR_R_HOST, s->plan.exchange + all, one), zr_mine(ZR_R_HOST, s->plan.exchange, all) };
+	l->part[0] = (struct zr_exchange){ zr_mine(ZR_R_HOST, s->plan.exchange + all, one),
+					   zr_mine(ZR_R_HOST, s->plan.exchange, all) };
 	zr_low_host(l, ZR_H_SAY);
 	zr_low_arg(l, l->part[0].send, ZR_WRITES);
 	zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_I64, 0, 1);
@@ -122,7 +125,8 @@ static void boundary(struct zr_lowering *l)
 {
 	const struct zr_plan *p = &l->s->plan;
 	uint64_t n = (uint64_t)l->s->layout.blocks;
-	struct zr_operand squares = zr_mine(ZR_R_HOST, p->sumsq, n * 8), counts = zr_mine(ZR_R_HOST, p->nonfinite, n * 4);
+	struct zr_operand squares = zr_mine(ZR_R_HOST, p->sumsq, n * 8),
+			  counts = zr_mine(ZR_R_HOST, p->nonfinite, n * 4);
 	if (!l->s->device_info.host_ops && p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE) {
 		zr_low_move(l, zr_mine(ZR_R_MEASURE, p->sumsq, n * 8), squares, 0);
 		zr_low_move(l, zr_mine(ZR_R_MEASURE, p->nonfinite, n * 4), counts, 0);
@@ -150,7 +154,8 @@ static void values(struct zr_lowering *l)
 		l->record = &l->s->program[id];
 		for (int32_t i = 0; !l->rc && i < l->record->n; i++) {
 			const struct zr_pop *op = &l->record->op[i];
-			if (l->record->op[op->kind == ZR_P_WAIT ? op->target : i].kind == ZR_P_PUBLISH)
+			if (l->record->op[op->kind == ZR_P_WAIT ? op->target : i].kind ==
+			    ZR_P_PUBLISH)
 				lower_op(l, op);
 		}
 	}
@@ -166,7 +171,7 @@ static void eval(struct zr_lowering *l)
 
 static void lower(struct zr_lowering *l, int32_t id)
 {
-	static void (*const make[ZR_LOWERED])(struct zr_lowering *) = {
+	static zr_low_part_fn *const make[ZR_LOWERED] = {
 		[ZR_S_FIRST] = micro,	  [ZR_S_MICRO] = micro,		 [ZR_S_LAST] = micro,
 		[ZR_S_BOUNDARY] = boundary, [ZR_S_MEET] = exchange_boundary, [ZR_S_UPDATE] = update,
 		[ZR_S_EVAL] = eval,	  [ZR_S_VALUES] = values,
@@ -184,7 +189,8 @@ static int start(struct zr_lowering *l)
 	size_t lives = (size_t)(l->s->train_act.n_lives + l->s->eval_act.n_lives) + 1;
 	for (int i = 0; i < 4; i++) {
 		ops = (size_t)l->s->program[i].n > ops ? (size_t)l->s->program[i].n : ops;
-		listed = (size_t)l->s->program[i].n_unit > listed ? (size_t)l->s->program[i].n_unit : listed;
+		listed = (size_t)l->s->program[i].n_unit > listed ?
+				 (size_t)l->s->program[i].n_unit : listed;
 	}
 	l->hop = calloc(2 * ops, sizeof *l->hop);
 	l->gathered = calloc(2 * units + lives + 2 * ops + 2 * listed, sizeof *l->gathered);
@@ -209,7 +215,8 @@ static uint64_t hash(const struct zr_lowered *p)
 	uint64_t h = 0;
 	for (int32_t i = 0; i < p->n; i++) /* what ranks do together */
 		if (p->instr[i].kind == ZR_I_COLLECTIVE) {
-			const int32_t what[] = { p->instr[i].number, p->instr[i].group, p->instr[i].dtype, p->instr[i].op, p->instr[i].n };
+			const int32_t what[] = { p->instr[i].number, p->instr[i].group,
+						 p->instr[i].dtype, p->instr[i].op, p->instr[i].n };
 			h = XXH3_64bits_withSeed(what, sizeof what, h);
 		}
 	for (int32_t i = 0; i < p->n_buffer; i++) { /* what others may read where it lies */
@@ -222,7 +229,9 @@ static uint64_t hash(const struct zr_lowered *p)
 
 static int lower_one(struct zr_setup *s, int32_t id, struct zr_error *err)
 {
-	struct zr_lowering l = { .s = s, .record = zr_record_of(s, id), .p = &s->lowered[id], .err = err, .op = -1, .unit = -1, .pending = -1 };
+	struct zr_lowering l = { .s = s, .record = zr_record_of(s, id), .p = &s->lowered[id],
+				 .act = id == ZR_S_EVAL ? &s->eval_act : &s->train_act,
+				 .err = err, .op = -1, .unit = -1, .pending = -1 };
 	zr_lowered_free(l.p);
 	l.p->id = id;
 	l.rc = start(&l);
@@ -253,7 +262,9 @@ int zr_lower_all(struct zr_setup *s, struct zr_error *err)
 
 int zr_prove_all(struct zr_setup *s, struct zr_error *err)
 {
-	int rc = s->lowered[ZR_S_EVAL].n ? 0 : zr_err(err, ZR_ENOMEM, "a rank would hold more than 16 TiB: take more ranks");
+	int rc = s->lowered[ZR_S_EVAL].n ? 0 : zr_err(err, ZR_ENOMEM,
+						      "a rank would hold more than 16 TiB: take "
+						      "more ranks");
 	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++) {
 		struct zr_lowered *p = &s->lowered[id];
 		rc = zr_order(s, p, err);

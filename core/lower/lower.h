@@ -19,14 +19,19 @@ struct zr_exchange {
 struct zr_lowering {
 	const struct zr_setup *s;
 	const struct zr_program *record; /* NULL: of none */
+	const struct zr_activations *act;
 	struct zr_lowered *p;
 	struct zr_error *err;
 	int rc;
-	int32_t op, unit;           /* what is lowered now: operation of the record; unit of it, -1: none */
-	int store;                  /* 1: the micro-batch's contributions are the first of the step */
+	/* what is lowered now: operation of the record; unit of it, -1: none */
+	int32_t op, unit;
+	/* 1: the micro-batch's contributions are the first of the step */
+	int store;
 	int last;                   /* 1: and the last */
 	int updates;                /* 1: an update in the backward is lowered */
-	int32_t now;                /* what lives are counted in: grows with each operation, and where one has buffers in turn */
+	/* what lives are counted in: grows with each operation, and where one has buffers in
+	 * turn */
+	int32_t now;
 	struct zr_operand wide;     /* a contribution of 16 bits, in fp32 */
 	struct zr_share own, slice; /* blocks that are added now; slice: of parts */
 	uint64_t cache;             /* bytes of the caches of layers so far */
@@ -39,20 +44,26 @@ struct zr_lowering {
 	struct zr_operand *grad;    /* [n_units] where layers leave its gradient */
 	struct zr_operand *life;    /* [lives] of activations: where each is */
 	struct zr_operand work_grad; /* gradient of the activations */
-	struct zr_operand *bounce; /* [record->n] of an operation: where it passes through host memory */
-	struct zr_operand *source;  /* [record->n] of an operation on its way: what its hop reads until the next one begins */
+	/* [record->n] of an operation: where it passes through host memory */
+	struct zr_operand *bounce;
+	/* [record->n] of an operation on its way: what its hop reads until the next one begins */
+	struct zr_operand *source;
 	struct zr_operand *whole;   /* [record->n_unit] all of a unit that is published */
 	struct zr_exchange *part;   /* [n_units] scratch: the exchanges of a collective */
-	struct zr_exchange *reduce; /* [record->n_unit] what a reduce sends and receives of each of its units */
-	struct zr_operand *from;    /* [record->n_unit] what of it is read until the reduce is waited for */
+	/* [record->n_unit] what a reduce sends and receives of each of its units */
+	struct zr_exchange *reduce;
+	/* [record->n_unit] what of it is read until the reduce is waited for */
+	struct zr_operand *from;
 	int32_t subgroups;             /* of p->subgroup, that the record updates */
-	int32_t subgroup_next, subgroup_read; /* of p->subgroup: next to be computed, next to be read */
+	/* of p->subgroup: next to be computed, next to be read */
+	int32_t subgroup_next, subgroup_read;
 };
 
 /* ---- operands ---- */
 
 /* Lives from the first operation that has it among its operands to the last. align: at least 64. */
-struct zr_operand zr_low_buffer(struct zr_lowering *l, int32_t region, uint64_t bytes, uint32_t align);
+struct zr_operand zr_low_buffer(struct zr_lowering *l, int32_t region, uint64_t bytes,
+				uint32_t align);
 
 /* Lives as long as the program; of no bytes: none. */
 struct zr_operand zr_low_whole_life(struct zr_lowering *l, int32_t region, uint64_t bytes);
@@ -62,7 +73,8 @@ void zr_low_keep(struct zr_lowering *l, const struct zr_operand *o);
 
 static inline struct zr_operand zr_mine(int32_t region, uint64_t at, uint64_t bytes)
 {
-	return (struct zr_operand){ .region = region, .whose = ZR_MINE, .unit = -1, .at = at, .bytes = bytes };
+	return (struct zr_operand){ .region = region, .whose = ZR_MINE, .unit = -1, .at = at,
+				    .bytes = bytes };
 }
 
 static inline struct zr_operand zr_of_spot(struct zr_spot spot, uint64_t bytes)
@@ -103,46 +115,41 @@ void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_
 
 /* A collective over l->part[0 .. n), through host memory where comm cannot reach what it is to
  * move. */
-void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32_t dtype, int32_t root, int32_t n);
+void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32_t dtype,
+		       int32_t root, int32_t n);
 
 /* ---- what operations become ---- */
 
-void zr_low_layer(struct zr_lowering *l, const struct zr_pop *op); /* lower_layer.c */
+typedef void zr_low_fn(struct zr_lowering *l, const struct zr_pop *op);
+typedef void zr_low_part_fn(struct zr_lowering *l); /* beside them */
 
-/* lower_gather.c */
-void zr_low_gather(struct zr_lowering *l, const struct zr_pop *op);
-void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op);
-void zr_low_published(struct zr_lowering *l, const struct zr_pop *op);
-void zr_low_fence(struct zr_lowering *l); /* what was written is seen by those who look at it in place */
-void zr_low_next(struct zr_lowering *l, const struct zr_pop *op); /* its next hop, */
-void zr_low_rest(struct zr_lowering *l, const struct zr_pop *op); /* or all that are left */
+zr_low_fn zr_low_layer; /* lower_layer.c */
 
-/* lower_reduce.c */
-void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op);
-void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op);
-void zr_low_pending(struct zr_lowering *l); /* what a reduce left for when the device is busy again */
+/* lower_gather.c. next, rest: the next hop of a transfer, or all that are left; fence: what was
+ * written is seen by those who look at it in place. */
+zr_low_fn zr_low_gather, zr_low_publish, zr_low_published, zr_low_next, zr_low_rest;
+zr_low_part_fn zr_low_fence;
 
-/* lower_update.c */
-void zr_low_subgroups(struct zr_lowering *l); /* lists those of the program, makes what they need */
-void zr_low_update(struct zr_lowering *l, const struct zr_pop *op);
-void zr_low_ahead(struct zr_lowering *l, const struct zr_pop *op); /* reads beside a layer */
-void zr_low_partial(struct zr_lowering *l);
+/* lower_reduce.c. pending: what a reduce left for when the device is busy again. */
+zr_low_fn zr_low_reduce, zr_low_reduced;
+zr_low_part_fn zr_low_pending;
 
-void zr_low_whole(struct zr_lowering *l); /* lower_whole.c */
+/* lower_update.c, lower_whole.c. ahead: reads beside a layer; subgroups: lists those of the
+ * program, makes what they need. */
+zr_low_fn zr_low_update, zr_low_ahead;
+zr_low_part_fn zr_low_subgroups, zr_low_partial, zr_low_whole;
 
 /* Where an activation is during one of its lives. */
-static inline const struct zr_activations *zr_low_activations(const struct zr_lowering *l)
-{
-	return l->record->id == ZR_PROG_EVAL ? &l->s->eval_act : &l->s->train_act;
-}
 struct zr_operand zr_low_activation(struct zr_lowering *l, int32_t life);
 
 /* A sub-group's data, where it is while it is computed; what of it is staged comes there, or
  * goes back: ZR_WITH(). */
 struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_subgroup *p, int d);
 void zr_low_pass(struct zr_lowering *l, const struct zr_subgroup *p, uint32_t with, int out);
-void zr_low_secure(struct zr_lowering *l, int32_t number); /* a save that is under way may still need what is about to change */
-struct zr_instr zr_low_by_update(const struct zr_lowering *l, int32_t kind, int32_t number); /* computed where masters are */
+/* a save that is under way may still need what is about to change */
+void zr_low_secure(struct zr_lowering *l, int32_t number);
+/* computed where masters are */
+struct zr_instr zr_low_by_update(const struct zr_lowering *l, int32_t kind, int32_t number);
 struct zr_operand zr_low_gradient(struct zr_lowering *l, int32_t unit); /* of this micro-batch */
 int32_t zr_low_add_subgroup(struct zr_lowering *l, const struct zr_subgroup *p); /* its number */
 

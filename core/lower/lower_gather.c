@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * lower_gather.c - parameters and activations between tiers and ranks: gathered copies come before
- * their uses, new values return from their owners, activations leave for another tier and come back.
- * A transfer has several hops (core/program/route.h); the record says when the next one begins. Where
- * comm maps the shares of all ranks one after the other, a gather moves nothing.
+ * their uses, new values return from their owners, activations leave for another tier and come
+ * back. A transfer has several hops (core/program/route.h); the record says when the next one
+ * begins. Where comm maps the shares of all ranks one after the other, a gather moves nothing.
  */
 #include "core/lower/lower.h"
 #include "core/program/route.h"
@@ -16,7 +16,8 @@ static struct zr_exchange ends_of(const struct zr_lowering *l, const struct zr_p
 				  const struct zr_route *r, int32_t hop, uint64_t at)
 {
 	struct zr_operand full = l->gathered[u], bounce = l->bounce[op - l->record->op];
-	uint64_t share = zr_unit_share_bytes(l->s, u), before = (uint64_t)l->s->mesh.group[l->s->groups[u].param].rank * share;
+	uint64_t share = zr_unit_share_bytes(l->s, u),
+		 before = (uint64_t)l->s->mesh.group[l->s->groups[u].param].rank * share;
 	struct zr_operand shard = zr_of_spot(l->s->plan.unit[u].param, share);
 	bounce = zr_part(bounce, at, zr_route_bounce_bytes(l->s, r, u));
 	struct zr_operand meet = r->whole ? bounce : full, own = zr_part(meet, before, share);
@@ -39,17 +40,19 @@ static void gather_hop(struct zr_lowering *l, const struct zr_pop *op, const str
 		at += zr_route_bounce_bytes(l->s, r, u);
 	}
 	l->unit = zr_low_units(l, op)[0];
-	if (hop == ZR_HOP_RANKS)
+	if (hop == ZR_HOP_RANKS) /* of several types: as bytes */
 		zr_low_collective(l, ZR_COMM_ALL_GATHER, l->s->groups[l->unit].param,
-				  l->s->stored ? ZR_U8 : l->s->types.dtype, 0, op->n); /* of several types: as bytes */
+				  l->s->stored ? ZR_U8 : l->s->types.dtype, 0, op->n);
 }
 
 static struct zr_operand gathered_copy(struct zr_lowering *l, int32_t u, int moves)
 {
-	uint64_t share = zr_unit_share_bytes(l->s, u), ranks = (uint64_t)zr_group_ranks(l->s, l->s->groups[u].param);
+	uint64_t share = zr_unit_share_bytes(l->s, u),
+		 ranks = (uint64_t)zr_group_ranks(l->s, l->s->groups[u].param);
 	struct zr_operand o = zr_of_spot(l->s->plan.unit[u].param, share);
 	if (moves)
-		return zr_low_buffer(l, ZR_R_GATHER, ranks * share, l->s->plan.unit[u].offloaded ? ZR_PAGE : 64);
+		return zr_low_buffer(l, ZR_R_GATHER, ranks * share,
+				     l->s->plan.unit[u].offloaded ? ZR_PAGE : 64);
 	if (zr_unit_view(l->s, u)) {
 		o.whose = ZR_VIEW;
 		o.unit = u;
@@ -73,15 +76,18 @@ void zr_low_gather(struct zr_lowering *l, const struct zr_pop *op)
 
 /* ---- activations ---- */
 
-static void move_hop(struct zr_lowering *l, const struct zr_pop *op, const struct zr_route *r, int32_t hop)
+static void move_hop(struct zr_lowering *l, const struct zr_pop *op, const struct zr_route *r,
+		     int32_t hop)
 {
 	const struct zr_act_move *m = &l->s->train_act.move[op->use];
-	struct zr_operand resident = zr_low_activation(l, m->life), offloaded = zr_mine(ZR_R_ACT_OFFLOADED, m->offloaded, m->bytes);
+	struct zr_operand resident = zr_low_activation(l, m->life),
+			  offloaded = zr_mine(ZR_R_ACT_OFFLOADED, m->offloaded, m->bytes);
 	struct zr_operand *bounce = &l->bounce[op - l->record->op];
 	if (r->bounce && !bounce->buffer)
 		*bounce = zr_low_buffer(l, ZR_R_BOUNCE, m->bytes, ZR_PAGE);
 	struct zr_operand memory = r->bounce ? *bounce : resident;
-	struct zr_operand inner = hop == ZR_HOP_COPY ? resident : memory, outer = hop == ZR_HOP_COPY ? memory : offloaded;
+	struct zr_operand inner = hop == ZR_HOP_COPY ? resident : memory,
+			  outer = hop == ZR_HOP_COPY ? memory : offloaded;
 	zr_low_move(l, m->back ? outer : inner, m->back ? inner : outer, 0);
 	l->source[op - l->record->op] = m->back ? outer : inner;
 }
@@ -90,7 +96,8 @@ static void move_hop(struct zr_lowering *l, const struct zr_pop *op, const struc
 
 static struct zr_route route_of(const struct zr_lowering *l, const struct zr_pop *op)
 {
-	return op->kind == ZR_P_GATHER ? zr_route_gather(l->s, zr_low_units(l, op)[0]) : zr_route_move(l->s, op->kind == ZR_P_FETCH);
+	return op->kind == ZR_P_GATHER ? zr_route_gather(l->s, zr_low_units(l, op)[0]) :
+					 zr_route_move(l->s, op->kind == ZR_P_FETCH);
 }
 
 void zr_low_next(struct zr_lowering *l, const struct zr_pop *op)
@@ -133,11 +140,13 @@ static struct zr_operand whole_unit(struct zr_lowering *l, int32_t u)
 		return zr_of_spot(s->plan.unit[u].param, bytes);
 	if (zr_group_ranks(s, s->groups[u].state) == 1 && !s->plan.unit[u].offloaded)
 		return zr_of_spot(s->plan.unit[u].held_copy, bytes);
-	return s->plan.unit[u].offloaded ? zr_low_buffer(l, ZR_R_BOUNCE, bytes, ZR_PAGE) : zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
+	return s->plan.unit[u].offloaded ? zr_low_buffer(l, ZR_R_BOUNCE, bytes, ZR_PAGE) :
+					   zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
 }
 
-/* From those who hold masters to the group that has the parameters. Whole parameters: all-gather in place. Split otherwise: the
- * whole unit is gathered and this rank's share of it kept (zr_low_published). Split alike: the update wrote where it belongs. */
+/* From those who hold masters to the group that has the parameters. Whole parameters: all-gather in
+ * place. Split otherwise: the whole unit is gathered and this rank's share of it kept
+ * (zr_low_published). Split alike: the update wrote where it belongs. */
 void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op)
 {
 	const struct zr_setup *s = l->s;
@@ -147,8 +156,11 @@ void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op)
 		const struct zr_unit_memory *m = &s->plan.unit[u];
 		if (s->groups[u].param == s->groups[u].state)
 			continue;
-		struct zr_operand whole = l->whole[op->first + i] = whole_unit(l, u), values = zr_of_spot(m->held_copy, held_bytes(l, u));
-		struct zr_operand own = zr_part(whole, (uint64_t)s->mesh.group[s->groups[u].state].rank * held_bytes(l, u), held_bytes(l, u));
+		struct zr_operand whole = l->whole[op->first + i] = whole_unit(l, u),
+				  values = zr_of_spot(m->held_copy, held_bytes(l, u));
+		uint64_t bytes = held_bytes(l, u);
+		uint64_t rank = (uint64_t)s->mesh.group[s->groups[u].state].rank;
+		struct zr_operand own = zr_part(whole, rank * bytes, bytes);
 		if (m->offloaded)
 			zr_low_move(l, values, own, 0);
 		if (zr_group_ranks(s, s->groups[u].state) > 1)
@@ -156,7 +168,8 @@ void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op)
 	}
 	l->unit = op->n ? zr_low_units(l, op)[0] : -1;
 	if (n)
-		zr_low_collective(l, ZR_COMM_ALL_GATHER, s->state_group, s->stored ? ZR_U8 : s->types.dtype, 0, n);
+		zr_low_collective(l, ZR_COMM_ALL_GATHER, s->state_group,
+				  s->stored ? ZR_U8 : s->types.dtype, 0, n);
 }
 
 void zr_low_published(struct zr_lowering *l, const struct zr_pop *op)
@@ -168,9 +181,12 @@ void zr_low_published(struct zr_lowering *l, const struct zr_pop *op)
 		if (!zr_unit_apart(s, u))
 			continue;
 		struct zr_operand whole = l->whole[op->first + i];
-		uint64_t at = (uint64_t)s->mesh.group[s->groups[u].param].rank * zr_unit_share_bytes(s, u);
-		uint64_t n = zr_unit_share_bytes(s, u), end = at + n < whole.bytes ? at + n : whole.bytes;
-		n = at < end ? end - at : 0; /* with the padding, or that alone: all ranks wait for it */
+		uint64_t at = (uint64_t)s->mesh.group[s->groups[u].param].rank *
+			      zr_unit_share_bytes(s, u);
+		uint64_t n = zr_unit_share_bytes(s, u),
+			 end = at + n < whole.bytes ? at + n : whole.bytes;
+		/* with the padding, or that alone: all ranks wait for it */
+		n = at < end ? end - at : 0;
 		zr_low_keep(l, &whole);
 		if (n)
 			zr_low_move(l, zr_part(whole, at, n), zr_of_spot(m->param, n), 0);
@@ -183,7 +199,9 @@ void zr_low_fence(struct zr_lowering *l)
 		return;
 	zr_low_collective(l, ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, 0, 0);
 	for (int32_t u = 0; u < l->s->layout.n_units; u++) {
-		struct zr_operand mine = zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u)), others = mine;
+		struct zr_operand mine = zr_of_spot(l->s->plan.unit[u].param,
+						    zr_unit_share_bytes(l->s, u)),
+				  others = mine;
 		others.whose = ZR_OTHERS;
 		if (!zr_unit_view(l->s, u))
 			continue;
@@ -196,6 +214,7 @@ struct zr_operand zr_low_activation(struct zr_lowering *l, int32_t life)
 {
 	struct zr_operand *o = &l->life[life];
 	if (!o->buffer)
-		*o = zr_low_buffer(l, ZR_R_ACT, zr_low_activations(l)->life_bytes[life], zr_activation_align(l->s));
+		*o = zr_low_buffer(l, ZR_R_ACT, l->act->life_bytes[life],
+				   zr_activation_align(l->s));
 	return *o;
 }

@@ -28,7 +28,8 @@ static struct zr_operand converted(struct zr_lowering *l, int32_t unit)
 	if (zr_unit_dtype(s, unit) == s->types.dtype)
 		return from;
 	struct zr_operand to = zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST, .queue = ZR_Q_COMPUTE, .dtype = s->types.dtype, .from = s->stored });
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST, .queue = ZR_Q_COMPUTE,
+					  .dtype = s->types.dtype, .from = s->stored });
 	zr_low_arg(l, from, ZR_READS);
 	zr_low_arg(l, to, ZR_WRITES);
 	zr_low_arg(l, own_share(from), ZR_READS);
@@ -36,7 +37,8 @@ static struct zr_operand converted(struct zr_lowering *l, int32_t unit)
 }
 
 /* Its parameters, and, in the backward, where its gradients go. */
-static void layer_unit(struct zr_lowering *l, const struct layer *c, int32_t unit, struct zr_operand from)
+static void layer_unit(struct zr_lowering *l, const struct layer *c, int32_t unit,
+		       struct zr_operand from)
 {
 	int again = c->rows > 0, parts = l->s->plan.unit[unit].part > 0;
 	int backward = c->use->phase == ZR_BACKWARD && !l->s->frozen_unit[unit] && again == parts;
@@ -57,7 +59,7 @@ static struct zr_operand cache(struct zr_lowering *l, int32_t layer)
 static void layer_activations(struct zr_lowering *l, const struct layer *c)
 {
 	const struct zr_use *use = c->use;
-	const struct zr_use_place *place = &zr_low_activations(l)->use[c->number];
+	const struct zr_use_place *place = &l->act->use[c->number];
 	int backward = use->phase == ZR_BACKWARD, again = c->rows > 0;
 	int loss = zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS;
 	int first = backward && loss && !again && (!c->number || use[-1].phase != ZR_BACKWARD);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lower_reduce.c - gradients: each rank's contribution reaches the unit's owner, which adds them there in rank order, which with
- * ascending micro-batches is slot order. Where ranks can read each other's memory the owner reads them in place, between two
- * fences; elsewhere an all-to-all brings them, or, where each rank sends once per update, comm adds them on their way. From a
- * device that only copies reach they pass through host memory if the sums are there, or the other ranks: such a reduce ends after
- * the next layer was enqueued, so that the device does not wait for the host.
+ * lower_reduce.c - gradients: each rank's contribution reaches the unit's owner, which adds them
+ * there in rank order, which with ascending micro-batches is slot order. Where ranks can read each
+ * other's memory the owner reads them in place, between two fences; elsewhere an all-to-all brings
+ * them, or, where each rank sends once per update, comm adds them on their way. From a device that
+ * only copies reach they pass through host memory if the sums are there, or the other ranks: such a
+ * reduce ends after the next layer was enqueued, so that the device does not wait for the host.
  */
 #include "core/lower/lower.h"
 #include "core/program/route.h"
@@ -87,7 +88,8 @@ static void accumulate(struct zr_lowering *l, int32_t u, struct zr_instr of, str
 		       struct zr_operand sum, int64_t first, int64_t n)
 {
 	unsigned flags = of.flags;
-	int same = from.region == sum.region && from.at == sum.at && from.whose == sum.whose && from.buffer == sum.buffer;
+	int same = from.region == sum.region && from.at == sum.at && from.whose == sum.whose &&
+		   from.buffer == sum.buffer;
 	int host = (flags & ZR_F_ON_HOST) != 0;
 	if (n <= 0 || (same && !(flags & ZR_F_MEASURE)))
 		return;
@@ -104,7 +106,8 @@ static void accumulate(struct zr_lowering *l, int32_t u, struct zr_instr of, str
 }
 
 /* What ranks sent of blocks [first, first + n): rank r's, read where it lies, or that of all. */
-static struct zr_operand contributions_of(const struct zr_lowering *l, const struct zr_exchange *x, int32_t r, int64_t first, int64_t n)
+static struct zr_operand contributions_of(const struct zr_lowering *l, const struct zr_exchange *x,
+					  int32_t r, int64_t first, int64_t n)
 {
 	const struct zr_setup *s = l->s;
 	uint64_t block = zr_dtype_block(contribution_type(l)), bytes = (uint64_t)n * block;
@@ -118,7 +121,8 @@ static struct zr_operand contributions_of(const struct zr_lowering *l, const str
 }
 
 /* All contributions to blocks [first, first + n) of a unit, into their sum. */
-static void add_range(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, int64_t first, int64_t n, struct zr_operand sum)
+static void add_range(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, int64_t first,
+		      int64_t n, struct zr_operand sum)
 {
 	unsigned host = sums_on_host(l) ? ZR_F_ON_HOST : 0;
 	int32_t ranks = contributions(l), last = l->s->peers ? ranks - 1 : 0;
@@ -128,12 +132,15 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_exchange
 		struct zr_operand from = contributions_of(l, x, r, first, n);
 		of.flags = (uint16_t)(host | (stores(l) && r == 0 ? ZR_F_STORE : 0) |
 				      (l->last && r == last ? ZR_F_MEASURE : 0));
-		accumulate(l, u, of, l->s->plan.direct && !l->slice.per ? sum : from, sum, first, n);
+		accumulate(l, u, of, l->s->plan.direct && !l->slice.per ? sum : from, sum, first,
+			   n);
 	}
 }
 
-/* Sums on disk pass through two buffers: while one is added to, the other is written and read ahead. */
-static void add_on_disk(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, struct zr_operand sum)
+/* Sums on disk pass through two buffers: while one is added to, the other is written and read
+ * ahead. */
+static void add_on_disk(struct zr_lowering *l, int32_t u, const struct zr_exchange *x,
+			struct zr_operand sum)
 {
 	const uint64_t block = ZR_BLOCK * 4;
 	const int64_t n = l->own.n, per = l->own.per, most = l->s->plan.staging.blocks;
@@ -141,13 +148,17 @@ static void add_on_disk(struct zr_lowering *l, int32_t u, const struct zr_exchan
 	struct zr_operand pair = l->staging.buffer ? l->staging :
 		zr_low_buffer(l, ZR_R_STAGING, 2 * (uint64_t)step * block, ZR_PAGE);
 	for (int64_t k = 0, b = 0; k < n; k += step, b ^= 1) {
-		int64_t now = n - k < step ? n - k : step, next = n - k - now < step ? n - k - now : step;
-		struct zr_operand here = zr_part(pair, (uint64_t)(b * step) * block, (uint64_t)now * block);
-		struct zr_operand there = zr_part(pair, (uint64_t)((b ^ 1) * step) * block, (uint64_t)next * block);
+		int64_t now = n - k < step ? n - k : step,
+			next = n - k - now < step ? n - k - now : step;
+		struct zr_operand here = zr_part(pair, (uint64_t)(b * step) * block,
+						 (uint64_t)now * block);
+		struct zr_operand there = zr_part(pair, (uint64_t)((b ^ 1) * step) * block,
+						  (uint64_t)next * block);
 		if (k == 0 && !stores(l))
 			zr_low_move(l, zr_part(sum, 0, here.bytes), here, 0);
 		if (next > 0 && !stores(l))
-			zr_low_move(l, zr_part(sum, (uint64_t)(k + now) * block, there.bytes), there, 0);
+			zr_low_move(l, zr_part(sum, (uint64_t)(k + now) * block, there.bytes),
+				    there, 0);
 		add_range(l, u, x, l->own.first + k, now, here);
 		zr_low_move(l, here, zr_part(sum, (uint64_t)k * block, here.bytes), 0);
 	}
@@ -180,7 +191,8 @@ static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_exchange 
 /* ---- what ranks send ---- */
 
 /* In 16 bits, what of it has data. */
-static struct zr_operand narrow(struct zr_lowering *l, struct zr_operand send, uint64_t bytes, int host)
+static struct zr_operand narrow(struct zr_lowering *l, struct zr_operand send, uint64_t bytes,
+				int host)
 {
 	int32_t type = l->s->types.comm_dtype;
 	if (type == ZR_F32)
@@ -201,11 +213,12 @@ static struct zr_operand room_for(struct zr_lowering *l, const struct zr_operand
 	return zr_low_buffer(l, zr_comm_on_host(l->s) ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes, 64);
 }
 
-/* What this rank sends of a unit, in place or rounded, and where it receives. By way of the host both
- * are there, where the gradients begin to go. */
+/* What this rank sends of a unit, in place or rounded, and where it receives. By way of the host
+ * both are there, where the gradients begin to go. */
 static struct zr_exchange fill(struct zr_lowering *l, int32_t u, struct zr_operand *from)
 {
-	struct zr_exchange x = { zr_sums_locally(l->s) ? local_sum(l, u) : zr_low_gradient(l, u), zr_none() };
+	struct zr_exchange x = { zr_sums_locally(l->s) ? local_sum(l, u) : zr_low_gradient(l, u),
+				 zr_none() };
 	if (l->s->peers)
 		return x;
 	*from = x.send = narrow(l, x.send, (uint64_t)l->s->layout.unit[u].elements * 4, 0);
@@ -227,7 +240,8 @@ static void exchange(struct zr_lowering *l, const struct zr_pop *op)
 	zr_low_collective(l, kind, ZR_GROUP_WORLD, l->s->types.comm_dtype, 0, op->n);
 }
 
-/* Contributions may be read where they lie, or, after the second fence, no more. `send`: what others look at is compared. */
+/* Contributions may be read where they lie, or, after the second fence, no more. `send`: what
+ * others look at is compared. */
 static void fence(struct zr_lowering *l, const struct zr_pop *op, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++)
@@ -237,11 +251,13 @@ static void fence(struct zr_lowering *l, const struct zr_pop *op, int32_t n)
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = zr_low_units(l, op)[i];
 		struct zr_operand mine = l->reduce[op->first + i].send, others = mine;
-		struct zr_operand share = zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u));
+		struct zr_operand share = zr_of_spot(l->s->plan.unit[u].param,
+						     zr_unit_share_bytes(l->s, u));
 		others.whose = ZR_OTHERS;
 		zr_low_arg(l, mine, ZR_READS);
 		zr_low_arg(l, others, ZR_WRITES);
-		if (n && zr_unit_view(l->s, u)) /* whoever came here looks at this share no more in this micro-batch */
+		/* whoever came here looks at this share no more in this micro-batch */
+		if (n && zr_unit_view(l->s, u))
 			zr_low_arg(l, share, ZR_READS | ZR_WRITES);
 	}
 }
@@ -254,7 +270,8 @@ static void add_units(struct zr_lowering *l, const struct zr_pop *op)
 		fence(l, op, 0);
 }
 
-/* reduction = local: a micro-batch's gradient joins this rank's own sum, which the last one sends. */
+/* reduction = local: a micro-batch's gradient joins this rank's own sum, which the last one
+ * sends. */
 static void add_locally(struct zr_lowering *l, int32_t u)
 {
 	struct zr_operand sum = local_sum(l, u), from = gradient(l, u);
@@ -273,7 +290,8 @@ static struct zr_exchange all_sums(struct zr_lowering *l, int32_t u)
 	int apart = zr_sums_way(l->s, u) == ZR_SUMS_PASS;
 	struct zr_operand sum = zr_of_spot(m->grad, share), all = zr_of_spot(m->grad, bytes);
 	if (apart)
-		all = zr_low_buffer(l, sums_on_host(l) ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes, ZR_PAGE);
+		all = zr_low_buffer(l, sums_on_host(l) ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes,
+				    ZR_PAGE);
 	struct zr_operand own = zr_part(all, (uint64_t)l->s->process.rank * share, share);
 	if (l->s->plan.region[sum.region].tier != ZR_TIER_DISK)
 		return (struct zr_exchange){ apart ? sum : own, all };
@@ -281,8 +299,9 @@ static struct zr_exchange all_sums(struct zr_lowering *l, int32_t u)
 	return (struct zr_exchange){ own, all };
 }
 
-/* After the last contribution, where who adds gradients is not who holds masters, all sums reach all ranks, and each keeps
- * those of what it holds: also one that holds padding alone, so that all ranks wait at the same place. */
+/* After the last contribution, where who adds gradients is not who holds masters, all sums reach
+ * all ranks, and each keeps those of what it holds: also one that holds padding alone, so that all
+ * ranks wait at the same place. */
 static void share_sums(struct zr_lowering *l, const struct zr_pop *op)
 {
 	int32_t n = 0;
@@ -308,7 +327,8 @@ static void share_sums(struct zr_lowering *l, const struct zr_pop *op)
 	}
 }
 
-/* What was received goes on to another place: what is the sum so far perhaps straight to its own. */
+/* What was received goes on to another place: what is the sum so far perhaps straight to its
+ * own. */
 static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_t region)
 {
 	int straight = l->s->plan.stored_directly && stores(l);
@@ -320,7 +340,8 @@ static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_
 			zr_part(owned_sum(l, u), (uint64_t)skip * ZR_BLOCK * 4, recv->bytes) :
 			zr_low_buffer(l, region, recv->bytes, 64);
 		zr_low_keep(l, recv);
-		zr_low_move(l, *recv, to, 0); /* with the padding, or nothing else: all ranks wait for what they send */
+		/* with the padding, or nothing else: all ranks wait for what they send */
+		zr_low_move(l, *recv, to, 0);
 		if (!alone(l)) /* on its way until zr_low_pending() */
 			l->reduce[op->first + i].send = *recv;
 		*recv = to;
@@ -348,7 +369,8 @@ static void reduce_parts(struct zr_lowering *l, const struct zr_pop *op)
 		l->slice = (struct zr_share){ n, own->first + at, own->n > at ? own->n - at : 0 };
 		l->slice.n = l->slice.n < n ? l->slice.n : n;
 		uint64_t bytes = (uint64_t)n * ZR_BLOCK * 4, all = bytes * (uint64_t)ranks;
-		x->send = zr_low_buffer(l, host ? ZR_R_GRAD_BOUNCE : ZR_R_GRAD_BUFFER, all, ZR_PAGE);
+		x->send = zr_low_buffer(l, host ? ZR_R_GRAD_BOUNCE : ZR_R_GRAD_BUFFER, all,
+					ZR_PAGE);
 		uint64_t last = (uint64_t)((ranks - 1) * own->per) * ZR_BLOCK * 4;
 		struct zr_operand from = zr_of_spot(p->unit[u].parts, last + bytes);
 		from.at += (uint64_t)at * ZR_BLOCK * 4;
@@ -413,7 +435,8 @@ void zr_low_pending(struct zr_lowering *l)
 	l->op = whose;
 }
 
-/* What uses buffers on the device that the next layers or the next reduce will use goes on; the rest is for zr_low_pending. */
+/* What uses buffers on the device that the next layers or the next reduce will use goes on; the
+ * rest is for zr_low_pending. */
 static void leave_device(struct zr_lowering *l, const struct zr_pop *op)
 {
 	zr_low_pending(l);

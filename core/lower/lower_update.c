@@ -11,7 +11,8 @@
 
 static struct zr_operand kept(const struct zr_lowering *l, const struct zr_subgroup *p, int d)
 {
-	return zr_of_spot(zr_datum_spot(l->s, p, d), (uint64_t)p->n * zr_block_bytes(l->s, p->unit, d));
+	return zr_of_spot(zr_datum_spot(l->s, p, d),
+			  (uint64_t)p->n * zr_block_bytes(l->s, p->unit, d));
 }
 
 struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_subgroup *p, int d)
@@ -28,7 +29,8 @@ void zr_low_pass(struct zr_lowering *l, const struct zr_subgroup *p, uint32_t wi
 {
 	l->unit = p->unit;
 	for (int d = 0; d < l->s->plan.staging.n_data; d++) {
-		if (!(with & ZR_WITH(d)) || !zr_subgroup_has(l->s, p, d) || !zr_datum_staged(l->s, p->unit, d))
+		if (!(with & ZR_WITH(d)) || !zr_subgroup_has(l->s, p, d) ||
+		    !zr_datum_staged(l->s, p->unit, d))
 			continue;
 		struct zr_operand here = zr_low_datum(l, p, d), there = kept(l, p, d);
 		zr_low_move(l, out ? here : there, out ? there : here, 1);
@@ -41,7 +43,8 @@ static void list_run(struct zr_lowering *l, const struct zr_run *r, int64_t elem
 	if (zr_is_whole(&l->s->optimizer[r->optimizer]))
 		return;
 	for (int64_t at = 0; at < r->n; at += step) {
-		struct zr_subgroup p = zr_subgroup_in(l->s, r, r->first + at, r->n - at < step ? r->n - at : step);
+		struct zr_subgroup p = zr_subgroup_in(l->s, r, r->first + at,
+						      r->n - at < step ? r->n - at : step);
 		p.set = l->p->n_subgroup % l->s->plan.staging.sets;
 		zr_low_add_subgroup(l, &p);
 	}
@@ -66,8 +69,9 @@ static int on_device(const struct zr_lowering *l)
 
 struct zr_instr zr_low_by_update(const struct zr_lowering *l, int32_t kind, int32_t number)
 {
-	return (struct zr_instr){ .kind = (uint8_t)kind, .queue = on_device(l) ? ZR_Q_COMPUTE : ZR_Q_HOST, .number = number,
-				  .flags = on_device(l) ? 0 : ZR_F_ON_HOST };
+	return (struct zr_instr){ .kind = (uint8_t)kind,
+				  .queue = on_device(l) ? ZR_Q_COMPUTE : ZR_Q_HOST,
+				  .number = number, .flags = on_device(l) ? 0 : ZR_F_ON_HOST };
 }
 
 /* Whether the host cannot address what the optimizer reads and writes. */
@@ -117,7 +121,8 @@ static void subgroup_call(struct zr_lowering *l, int32_t kind, int32_t number)
 	zr_low_emit(l, zr_low_by_update(l, kind, number));
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_MASTER), change);
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_GRAD), ZR_READS);
-	zr_low_arg(l, zr_low_datum(l, p, ZR_D_LOWP), s->types.master == ZR_MASTER_FP32 ? (optimize ? ZR_WRITES : 0) : change);
+	zr_low_arg(l, zr_low_datum(l, p, ZR_D_LOWP),
+		   s->types.master == ZR_MASTER_FP32 ? (optimize ? ZR_WRITES : 0) : change);
 	zr_low_arg(l, l->chunk, ZR_WRITES);
 	zr_low_arg(l, l->scalars, ZR_READS);
 	zr_low_arg(l, l->sums, ZR_WRITES);
@@ -133,7 +138,8 @@ void zr_low_secure(struct zr_lowering *l, int32_t number)
 		return;
 	const struct zr_subgroup *p = &l->p->subgroup[number];
 	l->unit = p->unit;
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_SECURE, .queue = ZR_Q_HOST, .number = number });
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_SECURE, .queue = ZR_Q_HOST,
+					  .number = number });
 	for (int d = 0; d < l->s->plan.staging.n_data; d++)
 		if (d != ZR_D_GRAD && zr_subgroup_has(l->s, p, d) && kept(l, p, d).bytes)
 			zr_low_arg(l, kept(l, p, d), ZR_READS);
@@ -142,23 +148,26 @@ void zr_low_secure(struct zr_lowering *l, int32_t number)
 static int counts(const struct zr_lowering *l, const struct zr_subgroup *p)
 {
 	int64_t from, end;
-	return zr_optimizer_calls(&l->s->optimizer[p->optimizer])->n_partial && zr_counted(l->s, p, &from, &end);
+	return zr_optimizer_calls(&l->s->optimizer[p->optimizer])->n_partial &&
+	       zr_counted(l->s, p, &from, &end);
 }
 
 static void read_until(struct zr_lowering *l, int32_t last, int partial)
 {
-	uint32_t lowp = l->s->types.master != ZR_MASTER_FP32 ? ZR_WITH(ZR_D_LOWP) : 0;
+	uint32_t with = ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_GRAD) | ZR_WITH_STATES;
+	with |= l->s->types.master != ZR_MASTER_FP32 ? ZR_WITH(ZR_D_LOWP) : 0;
 	for (; l->subgroup_read <= last; l->subgroup_read++) {
 		const struct zr_subgroup *p = &l->p->subgroup[l->subgroup_read];
 		if (!partial || counts(l, p))
-			zr_low_pass(l, p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_GRAD) | ZR_WITH_STATES | lowp, 0);
+			zr_low_pass(l, p, with, 0);
 	}
 }
 
 /* In the backward a sub-group can be read ahead if its gradient is not among what is read. */
 static int32_t readable(const struct zr_lowering *l, int32_t unit, int32_t end)
 {
-	return l->record->id == ZR_PROG_UPDATE || !zr_datum_staged(l->s, unit, ZR_D_GRAD) ? l->subgroups : end;
+	return l->record->id == ZR_PROG_UPDATE || !zr_datum_staged(l->s, unit, ZR_D_GRAD) ?
+		       l->subgroups : end;
 }
 
 static int32_t ahead(const struct zr_lowering *l, int32_t most)
@@ -172,7 +181,9 @@ void zr_low_ahead(struct zr_lowering *l, const struct zr_pop *op)
 {
 	const struct zr_schedule *uses = &l->s->train_uses;
 	int32_t last = l->subgroup_next + l->s->plan.staging.ahead;
-	for (int32_t i = op->use + 1; !l->work_grad.buffer && last >= 0 && i < uses->n && uses->use[i].phase == ZR_FORWARD; i++)
+	for (int32_t i = op->use + 1;
+	     !l->work_grad.buffer && last >= 0 && i < uses->n && uses->use[i].phase == ZR_FORWARD;
+	     i++)
 		last--;
 	if (!l->last || l->subgroup_next == l->subgroups)
 		return;
@@ -192,7 +203,8 @@ void zr_low_update(struct zr_lowering *l, const struct zr_pop *op)
 		read_until(l, ahead(l, most), 0);
 		zr_low_secure(l, l->subgroup_next);
 		subgroup_call(l, ZR_I_OPTIMIZE, l->subgroup_next);
-		zr_low_pass(l, &l->p->subgroup[l->subgroup_next], ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP) | ZR_WITH_STATES, 1);
+		zr_low_pass(l, &l->p->subgroup[l->subgroup_next],
+			    ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP) | ZR_WITH_STATES, 1);
 	}
 }
 
@@ -203,10 +215,12 @@ static void exchange_sums(struct zr_lowering *l, int64_t first, int64_t n)
 	const struct zr_partial_plan *p = &l->s->plan.partial;
 	uint64_t one = sizeof(struct zr_exact), bytes = (uint64_t)n * one;
 	struct zr_operand sums = zr_mine(ZR_R_HOST, p->sums + (uint64_t)first * one, bytes);
-	struct zr_operand arrived = zr_mine(ZR_R_HOST, p->arrived, bytes * (uint64_t)l->s->process.world);
+	struct zr_operand arrived = zr_mine(ZR_R_HOST, p->arrived,
+					    bytes * (uint64_t)l->s->process.world);
 	l->part[0] = (struct zr_exchange){ sums, arrived };
 	zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_I64, 0, 1);
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_HOST, .queue = ZR_Q_HOST, .number = ZR_H_ADD, .block = first, .blocks = n });
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_HOST, .queue = ZR_Q_HOST, .number = ZR_H_ADD,
+					  .block = first, .blocks = n });
 	zr_low_arg(l, arrived, ZR_READS);
 	zr_low_arg(l, sums, ZR_WRITES);
 }

@@ -21,7 +21,8 @@ struct chunk {
 static struct chunk matrix(const struct zr_lowering *l, int32_t tensor)
 {
 	const struct zr_place *t = &l->s->layout.tensor[tensor];
-	return (struct chunk){ tensor, zr_optimizer_of(l->s, tensor), t->offset / ZR_BLOCK, t->blocks, 0 };
+	return (struct chunk){ tensor, zr_optimizer_of(l->s, tensor), t->offset / ZR_BLOCK,
+			       t->blocks, 0 };
 }
 
 static struct chunk message(const struct zr_lowering *l, int32_t tensor, int64_t first, int64_t n)
@@ -54,11 +55,13 @@ static void copy(struct zr_lowering *l, const struct chunk *to, const struct chu
 	int64_t lo = from->first, hi = from->first + from->n;
 	zr_intersect(to->first, to->first + to->n, &lo, &hi);
 	for (uint32_t k = 0; k < zr_whole_kinds(l->s, to->optimizer, way == BACK); k++)
-		zr_low_move(l, part(l, from, k, lo - from->first, hi - lo), part(l, to, k, lo - to->first, hi - lo), 0);
+		zr_low_move(l, part(l, from, k, lo - from->first, hi - lo),
+			    part(l, to, k, lo - to->first, hi - lo), 0);
 }
 
 /* Of a chunk's blocks [first, first + n), all of which this rank holds. */
-static struct zr_subgroup subgroup_of(const struct zr_lowering *l, const struct chunk *c, int64_t first, int64_t n)
+static struct zr_subgroup subgroup_of(const struct zr_lowering *l, const struct chunk *c,
+				      int64_t first, int64_t n)
 {
 	const struct zr_plan *p = &l->s->plan;
 	int32_t unit = l->s->layout.tensor[c->tensor].unit;
@@ -71,20 +74,24 @@ static struct zr_subgroup subgroup_of(const struct zr_lowering *l, const struct 
 static int datum(const struct zr_lowering *l, const struct chunk *c, uint32_t kind)
 {
 	const struct zr_optimizer *o = &l->s->optimizer[c->optimizer];
-	return kind == 0 ? ZR_D_MASTER : kind > o->n_states ? ZR_D_GRAD : ZR_D_STATE + (int)(o->first_state + kind - 1);
+	return kind == 0          ? ZR_D_MASTER : kind > o->n_states ? ZR_D_GRAD :
+				    ZR_D_STATE + (int)(o->first_state + kind - 1);
 }
 
 /* Masters pass through fp32. */
-static void master(struct zr_lowering *l, int32_t kind, const struct chunk *c, const struct zr_subgroup *p, int32_t number)
+static void master(struct zr_lowering *l, int32_t kind, const struct chunk *c,
+		   const struct zr_subgroup *p, int32_t number)
 {
 	struct zr_instr i = zr_low_by_update(l, kind, number);
 	int load = kind == ZR_I_LOAD;
 	uint32_t other = load ? ZR_READS : ZR_WRITES;
 	i.blocks = p->n;
 	zr_low_emit(l, i);
-	zr_low_arg(l, part(l, c, 0, p->first - c->first, p->n), load ? ZR_WRITES : ZR_READS | ZR_WRITES);
+	zr_low_arg(l, part(l, c, 0, p->first - c->first, p->n),
+		   load ? ZR_WRITES : ZR_READS | ZR_WRITES);
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_MASTER), other);
-	zr_low_arg(l, zr_low_datum(l, p, ZR_D_LOWP), l->s->types.master == ZR_MASTER_FP32 && load ? 0 : other);
+	zr_low_arg(l, zr_low_datum(l, p, ZR_D_LOWP),
+		   l->s->types.master == ZR_MASTER_FP32 && load ? 0 : other);
 }
 
 /* A chunk from where this rank holds it. */
@@ -111,7 +118,8 @@ static void store(struct zr_lowering *l, const struct chunk *c)
 	zr_low_secure(l, number);
 	master(l, ZR_I_STORE, c, &p, number);
 	for (uint32_t k = 1; k < zr_whole_kinds(l->s, c->optimizer, 1); k++)
-		zr_low_move(l, part(l, c, k, lo - c->first, p.n), zr_low_datum(l, &p, datum(l, c, k)), 0);
+		zr_low_move(l, part(l, c, k, lo - c->first, p.n),
+			    zr_low_datum(l, &p, datum(l, c, k)), 0);
 	zr_low_pass(l, &p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP) | ZR_WITH_STATES, 1);
 }
 
@@ -165,7 +173,8 @@ static void give_back(struct zr_lowering *l, int32_t tensor, int owner)
 	struct chunk all = matrix(l, tensor);
 	int64_t step = l->s->plan.whole.chunk;
 	for (int64_t at = 0; !l->rc && at < all.n; at += step) {
-		struct chunk c = message(l, tensor, all.first + at, all.n - at < step ? all.n - at : step);
+		struct chunk c = message(l, tensor, all.first + at,
+					 all.n - at < step ? all.n - at : step);
 		if (l->s->process.rank == owner)
 			copy(l, &c, &all, BACK);
 		send(l, &c, owner, BACK);
@@ -173,7 +182,8 @@ static void give_back(struct zr_lowering *l, int32_t tensor, int owner)
 	}
 }
 
-static void each(struct zr_lowering *l, int32_t first, int n, void (*fn)(struct zr_lowering *, int32_t, int))
+static void each(struct zr_lowering *l, int32_t first, int n,
+		 void (*fn)(struct zr_lowering *, int32_t, int))
 {
 	for (int i = 0; i < n; i++) {
 		int32_t tensor = l->s->plan.whole.tensor[first + i];

@@ -27,8 +27,6 @@ static void place_always(struct placing *p)
 	for (int i = 0; i < ZR_R_COUNT; i++) {
 		struct zr_region *r = &p->region[i];
 		r->bytes = p->buffers[i] ? 0 : zr_up(r->bytes, ZR_PAGE);
-		if (p->buffers[i])
-			continue;
 		r->room = r->added = r->bytes;
 		r->offset = in_arena(r) ? arena[r->store] : 0;
 		if (in_arena(r))
@@ -82,7 +80,8 @@ static int place_kinds(struct placing *p)
 	return rc;
 }
 
-/* Bytes that regions have in turn count once; what lies between buffers counts for the last region. */
+/* Bytes that regions have in turn count once; what lies between buffers counts for the last
+ * region. */
 static void share(struct placing *p, int store, uint64_t bytes)
 {
 	uint64_t left = bytes;

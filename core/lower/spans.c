@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * spans.c - see spans.h. The spans of all memory are one skip list, sorted by key: the number of a
- * store's object or of an arena, whether it is memory of others, and below these the offset. Nothing
- * ever touches the end of such a range: its last span says what is true of the next range, too.
+ * store's object or of an arena, whether it is memory of others, and below these the offset.
+ * Nothing ever touches the end of such a range: its last span says what is true of the next range,
+ * too.
  */
 #include "core/lower/spans.h"
 
@@ -50,7 +51,8 @@ static int room(struct zr_spans *t)
 	return 0;
 }
 
-/* The span that has the byte `at`. On each level, back: the last one that begins there or before. */
+/* The span that has the byte `at`. On each level, back: the last one that begins there or
+ * before. */
 static int32_t span_at(const struct zr_spans *t, uint64_t at, int32_t *back)
 {
 	int32_t i = 0;
@@ -68,7 +70,8 @@ int zr_spans_found(struct zr_spans *t, uint64_t at, int32_t instr)
 {
 	if (t->n_found && t->found[t->n_found - 1].instr == instr)
 		return 0;
-	struct zr_conflict *list = zr_list_grow(t->found, t->n_found + 1, &t->cap_found, sizeof *list);
+	struct zr_conflict *list = zr_list_grow(t->found, t->n_found + 1, &t->cap_found,
+						sizeof *list);
 	if (!list)
 		return ZR_ENOMEM;
 	t->found = list;
@@ -107,8 +110,8 @@ int zr_spans_find(struct zr_spans *t, const struct zr_operand *o)
 
 /* ---- what an instruction has touched ---- */
 
-/* The span that begins at `at`: splits one, if there is none. There is room. Of the spans one in four
- * is on the second level, too, one in sixteen on the third, and so on. */
+/* The span that begins at `at`: splits one, if there is none. There is room. Of the spans one in
+ * four is on the second level, too, one in sixteen on the third, and so on. */
 static int32_t cut(struct zr_spans *t, uint64_t at)
 {
 	int32_t back[ZR_SPAN_LEVELS], from = span_at(t, at, back), i = t->unused;
@@ -154,7 +157,8 @@ static int was_read(struct zr_spans *t, struct zr_span *v, int32_t instr, int qu
 		v->reader[queue] = instr;
 		return 0;
 	}
-	struct zr_reader *list = zr_list_grow(t->reader, t->n_reader + 1, &t->cap_reader, sizeof *list);
+	struct zr_reader *list = zr_list_grow(t->reader, t->n_reader + 1, &t->cap_reader,
+					      sizeof *list);
 	if (!list)
 		return ZR_ENOMEM;
 	t->reader = list;

@@ -7,26 +7,31 @@
 #include "core/setup.h"
 
 const char *const zr_lowered_name[ZR_LOWERED] = {
-	[ZR_S_FIRST] = "first micro", [ZR_S_MICRO] = "micro",	[ZR_S_LAST] = "last micro", [ZR_S_BOUNDARY] = "boundary",
-	[ZR_S_MEET] = "meet",	      [ZR_S_UPDATE] = "update", [ZR_S_EVAL] = "eval",	    [ZR_S_VALUES] = "values",
+	[ZR_S_FIRST] = "first micro", [ZR_S_MICRO] = "micro",   [ZR_S_LAST] = "last micro",
+	[ZR_S_BOUNDARY] = "boundary", [ZR_S_MEET] = "meet",     [ZR_S_UPDATE] = "update",
+	[ZR_S_EVAL] = "eval",         [ZR_S_VALUES] = "values",
 };
 
 const char *const zr_instr_name[ZR_I_KINDS] = {
-	[ZR_I_HOST] = "call",	    [ZR_I_LAYER] = "layer",	      [ZR_I_COPY] = "copy",	  [ZR_I_READ] = "read",
-	[ZR_I_WRITE] = "write",	    [ZR_I_COLLECTIVE] = "collective", [ZR_I_CAST] = "cast",	  [ZR_I_ACCUMULATE] = "accumulate",
-	[ZR_I_SECURE] = "secure",   [ZR_I_OPTIMIZE] = "optimize",     [ZR_I_PARTIAL] = "partial", [ZR_I_LOAD] = "load",
-	[ZR_I_STORE] = "store",	    [ZR_I_WHOLE] = "whole",
+	[ZR_I_HOST] = "call", [ZR_I_LAYER] = "layer", [ZR_I_COPY] = "copy",
+	[ZR_I_READ] = "read", [ZR_I_WRITE] = "write", [ZR_I_COLLECTIVE] = "collective",
+	[ZR_I_CAST] = "cast", [ZR_I_ACCUMULATE] = "accumulate", [ZR_I_SECURE] = "secure",
+	[ZR_I_OPTIMIZE] = "optimize", [ZR_I_PARTIAL] = "partial", [ZR_I_LOAD] = "load",
+	[ZR_I_STORE] = "store", [ZR_I_WHOLE] = "whole",
 };
 
 const char *const zr_queue_name[ZR_QUEUES] = {
-	[ZR_Q_COMPUTE] = "compute", [ZR_Q_HOST] = "host", [ZR_Q_COPY] = "copy", [ZR_Q_STORE] = "store", [ZR_Q_COMM] = "comm",
+	[ZR_Q_COMPUTE] = "compute", [ZR_Q_HOST] = "host", [ZR_Q_COPY] = "copy",
+	[ZR_Q_STORE] = "store",     [ZR_Q_COMM] = "comm",
 };
 
 const struct zr_program *zr_record_of(const struct zr_setup *s, int32_t id)
 {
 	static const int32_t from[ZR_LOWERED] = {
-		[ZR_S_FIRST] = ZR_PROG_MICRO, [ZR_S_MICRO] = ZR_PROG_MICRO, [ZR_S_LAST] = ZR_PROG_LAST_MICRO, [ZR_S_BOUNDARY] = -1,
-		[ZR_S_MEET] = -1, [ZR_S_UPDATE] = ZR_PROG_UPDATE, [ZR_S_EVAL] = ZR_PROG_EVAL, [ZR_S_VALUES] = ZR_PROG_UPDATE,
+		[ZR_S_FIRST] = ZR_PROG_MICRO, [ZR_S_MICRO] = ZR_PROG_MICRO,
+		[ZR_S_LAST] = ZR_PROG_LAST_MICRO, [ZR_S_BOUNDARY] = -1, [ZR_S_MEET] = -1,
+		[ZR_S_UPDATE] = ZR_PROG_UPDATE, [ZR_S_EVAL] = ZR_PROG_EVAL,
+		[ZR_S_VALUES] = ZR_PROG_UPDATE,
 	};
 	return from[id] < 0 ? NULL : &s->program[from[id]];
 }
@@ -35,7 +40,8 @@ const struct zr_program *zr_record_of(const struct zr_setup *s, int32_t id)
 static const char *part_of(const struct zr_lowered *p, const struct zr_instr *i)
 {
 	static const char *const call[] = {
-		[ZR_H_BATCH] = "batch",	    [ZR_H_GIVEN] = "batch", [ZR_H_LOSS] = "loss", [ZR_H_MEASURE] = "sums of squares",
+		[ZR_H_BATCH] = "batch",     [ZR_H_GIVEN] = "batch",
+		[ZR_H_LOSS] = "loss",       [ZR_H_MEASURE] = "sums of squares",
 		[ZR_H_SCALARS] = "scalars", [ZR_H_TOTALS] = "sums over parameters",
 	};
 	if (i->kind == ZR_I_HOST && call[i->number])
@@ -46,14 +52,17 @@ static const char *part_of(const struct zr_lowered *p, const struct zr_instr *i)
 }
 
 /* The use that an operation runs, or is beside; NULL: another kind. */
-static const struct zr_use *use_of(const struct zr_setup *s, const struct zr_program *p, const struct zr_pop *op)
+static const struct zr_use *use_of(const struct zr_setup *s, const struct zr_program *p,
+				   const struct zr_pop *op)
 {
 	if (op->kind == ZR_P_LAYER)
 		return &(p->id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses)->use[op->use];
-	return op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH ? &s->train_uses.use[s->train_act.move[op->use].use] : NULL;
+	return op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH ?
+		     &s->train_uses.use[s->train_act.move[op->use].use] : NULL;
 }
 
-const char *zr_instr_text(const struct zr_setup *s, const struct zr_lowered *p, int32_t n, char *buf, size_t size)
+const char *zr_instr_text(const struct zr_setup *s, const struct zr_lowered *p, int32_t n,
+			  char *buf, size_t size)
 {
 	const struct zr_program *r = zr_record_of(s, p->id);
 	const struct zr_instr *i = &p->instr[n];
@@ -61,9 +70,13 @@ const char *zr_instr_text(const struct zr_setup *s, const struct zr_lowered *p, 
 	const struct zr_use *use = op ? use_of(s, r, op) : NULL;
 	char layer[96] = "", in[96] = "";
 	if (use)
-		snprintf(layer, sizeof layer, " of layer %s", zr_layer_at(&s->decl, use->layer)->name);
+		snprintf(layer, sizeof layer, " of layer %s",
+			 zr_layer_at(&s->decl, use->layer)->name);
 	if (i->unit >= 0)
 		snprintf(in, sizeof in, " (unit %s)", s->layout.unit[i->unit].name);
-	snprintf(buf, size, "%s%s%s", !op ? part_of(p, i) : op->kind == ZR_P_LAYER ? zr_phase_name[use->phase] : zr_pop_name[op->kind], layer, in);
+	snprintf(buf, size, "%s%s%s",
+		 !op                    ? part_of(p, i) :
+		 op->kind == ZR_P_LAYER ? zr_phase_name[use->phase] : zr_pop_name[op->kind],
+		 layer, in);
 	return buf;
 }

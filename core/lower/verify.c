@@ -71,7 +71,8 @@ static int check_waits(struct proof *v, int32_t i)
 	for (int32_t k = 0; k < in->n_after; k++) {
 		int32_t d = v->p->dep[in->after + k];
 		if (d < 0 || d >= i)
-			return wrong(v, i, "waits for %s, which does not come before it", name(v, d, b));
+			return wrong(v, i, "waits for %s, which does not come before it",
+				     name(v, d, b));
 		zr_before_wait(&v->before, i, d);
 	}
 	zr_before_leave(&v->before, i);
@@ -117,7 +118,8 @@ static int check_buffer(struct proof *v, int32_t j, const struct zr_operand *o)
 		return 0;
 	const struct zr_buffer *b = &v->p->buffer[o->buffer - 1];
 	if (from < b->offset || to > b->offset + b->bytes)
-		return wrong(v, j, "leaves its buffer of %s", v->setup->plan.region[o->region].what);
+		return wrong(v, j, "leaves its buffer of %s",
+			     v->setup->plan.region[o->region].what);
 	if (!transient(v, o) || !o->bytes)
 		return 0;
 	struct written *w = &v->written[o->buffer - 1];
@@ -142,9 +144,10 @@ static int check_touched(struct proof *v, int32_t j, const struct zr_operand *o)
 		if (i < 0 && transient(v, o))
 			return not_written(v, j, at, o);
 		if (i >= 0 && !zr_before(&v->before, i, j))
-			return wrong(v, i, "and %s touch byte %" PRIu64 " of %s%s, one of them writes "
-				     "it, and nothing orders them", name(v, j, b), at,
-				     v->setup->plan.region[o->region].what,
+			return wrong(v, i,
+				     "and %s touch byte %" PRIu64 " of %s%s, one of them writes "
+				     "it, and nothing orders them",
+				     name(v, j, b), at, v->setup->plan.region[o->region].what,
 				     zr_operand_others(v->setup, o) ? " of other ranks" : "");
 	}
 	return rc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * account.h - the ledger: bytes per tier and category, planned and held. What the plan says and what is
- * allocated meet here (invariant I2).
+ * account.h - the ledger: bytes per tier and category, planned and held. What the plan says and
+ * what is allocated meet here (invariant I2).
  */
 #ifndef ZR_CORE_ACCOUNT_H
 #define ZR_CORE_ACCOUNT_H

@@ -15,7 +15,8 @@
 
 static int by_size(const void *a, const void *b)
 {
-	const struct zr_buffer *x = *(struct zr_buffer *const *)a, *y = *(struct zr_buffer *const *)b;
+	const struct zr_buffer *x = *(struct zr_buffer *const *)a,
+			       *y = *(struct zr_buffer *const *)b;
 	if ((x->last == INT32_MAX) != (y->last == INT32_MAX))
 		return x->last == INT32_MAX ? -1 : 1;
 	if (x->bytes != y->bytes)
@@ -81,7 +82,8 @@ static uint64_t first_fit(const struct zr_buffer *x, const struct rows *rows)
 	int32_t i = row_from(rows, at > rows->largest ? at - rows->largest : 0);
 	for (; i < rows->n && rows->row[i].offset < at + x->bytes; i++) {
 		const struct row *r = &rows->row[i];
-		for (int32_t k = alive(r, x->first); k < r->n && r->placed[k].first <= x->last; k++) {
+		for (int32_t k = alive(r, x->first); k < r->n && r->placed[k].first <= x->last;
+		     k++) {
 			uint64_t end = zr_up(r->placed[k].end, x->align);
 			at = end > at ? end : at;
 		}

@@ -25,7 +25,8 @@ static int find_number(const char *path, const char *format, uint64_t *out)
 	return found;
 }
 
-/* What the control group at `dir` leaves of its limit; page cache that it could drop is not counted as used. */
+/* What the control group at `dir` leaves of its limit; page cache that it could drop is not counted
+ * as used. */
 static uint64_t group_left(const char *dir, const char *limit_file, const char *used_file)
 {
 	char path[PATH_MAX];
@@ -42,7 +43,8 @@ static uint64_t group_left(const char *dir, const char *limit_file, const char *
 	return limit > used ? limit - used : 0;
 }
 
-/* The smallest over this process's group and its ancestors, version 2 ("0::/path") and 1 ("N:memory:/path"). */
+/* The smallest over this process's group and its ancestors, version 2 ("0::/path") and 1
+ * ("N:memory:/path"). */
 static uint64_t cgroup_left(void)
 {
 	uint64_t least = UINT64_MAX;
@@ -57,10 +59,13 @@ static uint64_t cgroup_left(void)
 		if (!v2 && !path)
 			continue;
 		char dir[PATH_MAX + 32];
-		snprintf(dir, sizeof dir, "/sys/fs/cgroup%s%s", v2 ? "" : "/memory", v2 ? line + 3 : path + 8);
-		for (size_t root = strlen(v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory"); strlen(dir) >= root;) {
+		snprintf(dir, sizeof dir, "/sys/fs/cgroup%s%s", v2 ? "" : "/memory",
+			 v2 ? line + 3 : path + 8);
+		for (size_t root = strlen(v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
+		     strlen(dir) >= root;) {
 			uint64_t left = v2 ? group_left(dir, "memory.max", "memory.current") :
-					     group_left(dir, "memory.limit_in_bytes", "memory.usage_in_bytes");
+					     group_left(dir, "memory.limit_in_bytes",
+							"memory.usage_in_bytes");
 			if (left < least)
 				least = left;
 			char *slash = strrchr(dir, '/');

@@ -20,7 +20,8 @@ static int start_offload(struct zr_setup *s, int i, struct zr_error *err)
 	if ((rc = ZR_ASK(&o->it, offload, info, err, &o->info)))
 		return rc;
 	if (o->info.direct && !v->map)
-		return zr_err(err, ZR_EINVAL, "plugin %s: zr.offload/1: direct = 1 and no function map; mend the plugin", o->it.section->plugin->path);
+		return zr_err(err, ZR_EINVAL, "plugin %s: zr.offload/1: direct = 1 and no function "
+			      "map; mend the plugin", o->it.section->plugin->path);
 	if (o->info.direct && s->device_info.unified)
 		return zr_config_blame(s->cfg, zr_offload_sections[i], ZR_EINVAL, err,
 				       "plugin: device and host are one memory here, so this moves "
@@ -33,24 +34,30 @@ static int start_offload(struct zr_setup *s, int i, struct zr_error *err)
 /* Sections that could never act are refused, with the stage that gives them something to do. */
 int zr_offloads_check(const struct zr_setup *s, struct zr_error *err)
 {
-	int split = 0, whole = 0, on_disk = zr_offloaded(s, ZR_STORE_GRADIENT) && zr_store_tier(s, ZR_STORE_GRADIENT) == ZR_TIER_DISK;
+	int split = 0, whole = 0, on_disk = zr_on_disk(s, ZR_STORE_GRADIENT);
 	for (int32_t u = 0; u < s->layout.n_units; u++) {
 		split |= s->groups[u].param != ZR_GROUP_SELF;
 		whole |= s->groups[u].state == ZR_GROUP_SELF;
 	}
 	const char *stage = s->zero.section->plugin->desc->id;
 	if (zr_offloaded(s, ZR_STORE_PARAM) && !split)
-		return zr_err(err, ZR_EINVAL, "[offload.param] needs a stage that splits parameters, and %s keeps all of them whole: "
-			      "choose a [zero] plugin of ZeRO stage 3 (or lower its persistence_threshold)", stage);
+		return zr_err(err, ZR_EINVAL, "[offload.param] needs a stage that splits "
+			      "parameters, and %s keeps all of them whole: choose a [zero] plugin "
+			      "of ZeRO stage 3 (or lower its persistence_threshold)", stage);
 	if (on_disk && whole)
-		return zr_err(err, ZR_EINVAL, "[offload.gradient] on disk needs a stage that splits the optimizer's state, and %s keeps it whole: "
-			      "choose a [zero] plugin of ZeRO stage 1, 2 or 3", stage);
-	if (zr_offloaded(s, ZR_STORE_PARAM) && !zr_offloaded(s, ZR_STORE_OPTIMIZER) && s->types.dtype == ZR_F32)
-		return zr_err(err, ZR_EINVAL, "[offload.param] frees nothing in fp32 while the master copy stays on the device: add [offload.optimizer]");
+		return zr_err(err, ZR_EINVAL, "[offload.gradient] on disk needs a stage that "
+			      "splits the optimizer's state, and %s keeps it whole: choose a "
+			      "[zero] plugin of ZeRO stage 1, 2 or 3", stage);
+	if (zr_offloaded(s, ZR_STORE_PARAM) && !zr_offloaded(s, ZR_STORE_OPTIMIZER) &&
+	    s->types.dtype == ZR_F32)
+		return zr_err(err, ZR_EINVAL, "[offload.param] frees nothing in fp32 while the "
+			      "master copy stays on the device: add [offload.optimizer]");
 	if (!s->device_info.host_ops && !zr_offloaded(s, ZR_STORE_OPTIMIZER) &&
 	    (zr_offloaded(s, ZR_STORE_PARAM) || zr_offloaded(s, ZR_STORE_GRADIENT)))
-		return zr_err(err, ZR_EINVAL, "%s: an optimizer on device %s cannot reach it: add [offload.optimizer], so that it runs on the host",
-			      zr_offloaded(s, ZR_STORE_PARAM) ? "[offload.param]" : "[offload.gradient]", s->device_info.name);
+		return zr_err(err, ZR_EINVAL, "[offload.%s]: an optimizer on device %s cannot "
+			      "reach it: add [offload.optimizer], so that it runs on the host",
+			      zr_offloaded(s, ZR_STORE_PARAM) ? "param" : "gradient",
+			      s->device_info.name);
 	return 0;
 }
 

@@ -40,10 +40,10 @@ enum zr_store {
 	R(COMM, "communication") /* what ranks sent, where not read in place, or the sum */ \
 	R(BATCH, "batch") /* tokens and losses */ \
 	R(HOST, "host tables") /* what core reads: losses, block sums, the exchange */ \
-	R(STAGING, "staging") /* sub-groups on their way between tiers; sums on disk to what adds to them */ \
-	R(CHUNK, "staging") /* ZR_CHUNK blocks of masters in fp32, where what updates them can reach */ \
+	R(STAGING, "staging") /* sub-groups between tiers; sums from disk to what adds to them */ \
+	R(CHUNK, "staging") /* ZR_CHUNK blocks of masters in fp32, near what updates them */ \
 	R(MEASURE, "workspace") /* block sums where only the device can write */ \
-	R(GRAD_BOUNCE, "gradients on their way") /* on the host, of a device that copies alone reach */ \
+	R(GRAD_BOUNCE, "gradients on their way") /* on the host, if copies alone reach */ \
 	R(BOUNCE, "transfers") /* what passes through host memory, see core/program/route.h */ \
 	R(HOST_COMM, "communication") /* on its way between such a device and other ranks */ \
 	R(CACHE, "key-value cache") /* what layers keep of the tokens before, when sampling */ \
@@ -56,7 +56,8 @@ struct zr_region {
 	const char *what;
 	uint64_t bytes;
 	uint64_t offset; /* in its arena; the same for all whose places are those of buffers */
-	uint64_t room;   /* bytes from there on among which it has its places: its own, or of all buffers */
+	/* bytes from there on among which it has its places: its own, or of all buffers */
+	uint64_t room;
 	uint64_t added;  /* bytes that it adds to what others take: less where it shares */
 	int32_t store;   /* ZR_STORE_* */
 	int32_t tier;    /* ZR_TIER_* of that store */
@@ -77,9 +78,12 @@ enum { ZR_D_MASTER, ZR_D_GRAD, ZR_D_LOWP, ZR_D_STATE };
 struct zr_unit_memory {
 	struct zr_share own;      /* the blocks whose gradients this rank adds */
 	struct zr_share held;     /* the blocks whose master and state it holds */
-	struct zr_share counted;  /* those of them that it alone saves, and counts in sums over parameters */
+	/* those of them that it alone saves, and counts in sums over parameters */
+	struct zr_share counted;
 	int64_t param_per;        /* blocks per rank of the parameters' group */
-	int offloaded; /* 1: the compute copy is in ZR_R_PARAM_OFFLOADED: a layer needs it gathered, in a group of one too */
+	/* 1: the compute copy is in ZR_R_PARAM_OFFLOADED: a layer needs it gathered, in a group of
+	 * one too */
+	int offloaded;
 	struct zr_spot param;     /* compute copy: whole, or this rank's share of its group */
 	union {                   /* of the held blocks */
 		struct zr_spot datum[ZR_D_STATE]; /* by ZR_D_* */
@@ -120,8 +124,9 @@ struct zr_staging {
 /* Sums over whole parameters: width 0 where no optimizer has any. */
 struct zr_partial_plan {
 	uint32_t width;                       /* sums per tensor: the most of any optimizer */
-	uint64_t sums, totals, call, arrived; /* bytes from the start of ZR_R_HOST: [n_tensors][width] exact, as doubles; those
-					       * of one call; what ranks exchange */
+	/* bytes from the start of ZR_R_HOST: [n_tensors][width] exact, as doubles; those of one
+	 * call; what ranks exchange */
+	uint64_t sums, totals, call, arrived;
 };
 
 /* Tensors that are updated as whole matrices; the w-th of them by rank w modulo their number. */
@@ -137,20 +142,28 @@ struct zr_plan {
 	uint64_t arena[2];       /* bytes of ZR_STORE_DEVICE and ZR_STORE_HOST */
 	uint64_t kept;           /* of host memory that stores allocate for what lies there */
 	struct zr_staging staging;
-	int direct;              /* 1: gradients are written straight into the sums (one slot in all) */
-	int scatter;             /* 1: comm adds what ranks send, by a reduce-scatter, where else core folds what an all-to-all brought */
-	const char *sums;        /* what adds there in an order of its own; NULL: comm in rank order, as core would */
-	int stored_directly;     /* 1: the device stores sums on the host without ZR_R_GRAD_BOUNCE */
+	/* 1: gradients are written straight into the sums (one slot in all) */
+	int direct;
+	/* 1: comm adds what ranks send, by a reduce-scatter, where else core folds what an
+	 * all-to-all brought */
+	int scatter;
+	/* what adds there in an order of its own; NULL: comm in rank order, as core would */
+	const char *sums;
+	/* 1: the device stores sums on the host without ZR_R_GRAD_BOUNCE */
+	int stored_directly;
 	struct zr_unit_memory *unit; /* [n_units] */
-	struct zr_run *run;      /* [n_runs] unit by unit; those of unit u from first_run[u] to first_run[u + 1] */
+	/* [n_runs] unit by unit; those of unit u from first_run[u] to first_run[u + 1] */
+	struct zr_run *run;
 	int32_t n_runs, *first_run;
 	uint64_t *state;         /* [n_states] bytes from the start of ZR_R_STATE */
 	uint32_t *state_bytes;   /* [n_states] bytes per block */
 	uint64_t act_grad_bytes; /* gradient of the activations, which layers hand to each other */
-	/* Bytes from the start of ZR_R_BATCH. Starts, positions and weights are there where the data
-	 * has documents. Where sampling has the logits is loss_sum; loss_bytes, their size. */
-	uint64_t tokens, targets, starts, positions, weights, loss_rows, right_rows, loss_sum, loss_bytes;
-	uint64_t host_batch;     /* likewise of ZR_R_HOST: tokens to loss_sum again where the host cannot reach the device */
+	/* Bytes from the start of ZR_R_BATCH. Starts, positions and weights are there where the
+	 * data has documents. Where sampling has the logits is loss_sum; loss_bytes, their size. */
+	uint64_t tokens, targets, starts, positions, weights, loss_rows, right_rows, loss_sum,
+		loss_bytes;
+	/* likewise of ZR_R_HOST: tokens to loss_sum again where the host cannot reach the device */
+	uint64_t host_batch;
 	uint64_t sumsq, nonfinite, exchange; /* likewise; the first two of ZR_R_MEASURE, too */
 	struct zr_partial_plan partial;
 	struct zr_whole_plan whole;
@@ -165,7 +178,8 @@ int zr_runs_place(const struct zr_setup *s, struct zr_plan *p, struct zr_error *
 /* update/partial.c: takes bytes of ZR_R_HOST from `at` on; returns where they end. */
 uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, uint64_t at);
 
-void zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk); /* update/whole.c */
+/* update/whole.c */
+void zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk);
 
 /* Blocks of a tensor's unit whose master and state a rank holds: n may be 0. */
 struct zr_share zr_rank_holds(const struct zr_setup *s, int32_t tensor, int rank);

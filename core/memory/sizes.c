@@ -81,7 +81,8 @@ static uint64_t subgroup_blocks(const struct zr_plan *p, const struct zr_program
 		const struct zr_pop *op = &prog->op[i];
 		for (int32_t k = 0; op->kind == ZR_P_UPDATE && k < op->n; k++) {
 			int32_t unit = prog->unit[op->first + k];
-			int64_t held = p->unit[unit].held.per, n = (op->subgroup + ZR_BLOCK - 1) / ZR_BLOCK;
+			int64_t held = p->unit[unit].held.per,
+				n = (op->subgroup + ZR_BLOCK - 1) / ZR_BLOCK;
 			n = op->subgroup > 0 && n < held ? n : held;
 			most = n > most ? n : most;
 		}
@@ -93,7 +94,8 @@ static uint64_t subgroup_blocks(const struct zr_plan *p, const struct zr_program
 static int sets_of_layers(const struct zr_setup *s, const struct zr_staging *g)
 {
 	int64_t group = g->blocks * ZR_BLOCK * zr_group_ranks(s, s->state_group);
-	int64_t most[] = { s->layout.blocks * ZR_BLOCK / group / 4, (1 << 30) / (int64_t)g->set_bytes, 64 };
+	int64_t most[] = { s->layout.blocks * ZR_BLOCK / group / 4,
+			   (1 << 30) / (int64_t)g->set_bytes, 64 };
 	int64_t sets = 3 * ((s->typical_unit + group - 1) / group);
 	for (int i = 0; i < 3; i++)
 		sets = sets < most[i] ? sets : most[i];
@@ -126,7 +128,8 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 	int copies = 0, sums = p->region[ZR_R_GRAD].tier == ZR_TIER_DISK;
 	struct zr_staging *g = &p->staging;
 	g->n_data = ZR_D_STATE + (int32_t)s->n_states;
-	g->blocks = (int64_t)zr_max(subgroup_blocks(p, backward), subgroup_blocks(p, &s->program[ZR_PROG_UPDATE]));
+	g->blocks = (int64_t)zr_max(subgroup_blocks(p, backward),
+				    subgroup_blocks(p, &s->program[ZR_PROG_UPDATE]));
 	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
 		int32_t unit = s->layout.tensor[i].unit;
 		struct zr_subgroup subgroup = { .unit = unit, .optimizer = zr_optimizer_of(s, i) };
@@ -153,7 +156,8 @@ static int adds_in_comm(const struct zr_setup *s)
 
 /* What adds in an order of its own in a section's comm, or NULL. needs: what must change before
  * it adds at all, or NULL. */
-static int ask_sums(const struct zr_setup *s, const char *section, const char *needs, const char **sums, struct zr_error *err)
+static int ask_sums(const struct zr_setup *s, const char *section, const char *needs,
+		    const char **sums, struct zr_error *err)
 {
 	const struct zr_section *sec = zr_config_find(s->cfg, section);
 	const struct zr_comm_v1 *v = zr_plugin_iface(sec->plugin, "zr.comm/1", err);
@@ -172,19 +176,24 @@ static int choose_sums(const struct zr_setup *s, struct zr_plan *p, struct zr_er
 	int local = s->train->reduction == ZR_REDUCE_LOCAL;
 	if (s->process.world == 1)
 		return 0;
-	int rc = ask_sums(s, "comm", p->scatter && local ? NULL : "each rank must send one fp32 sum per update: set [train] reduction = local "
-			  "and communication_data_type = fp32", &p->sums, err);
-	return rc || !s->host_comm.inst ? rc : ask_sums(s, "comm.host", "gradients go through [comm]: set its sums", &none, err);
+	const char *why = "each rank must send one fp32 sum per update: set [train] reduction = "
+			  "local and communication_data_type = fp32";
+	int rc = ask_sums(s, "comm", p->scatter && local ? NULL : why, &p->sums, err);
+	if (rc || !s->host_comm.inst)
+		return rc;
+	return ask_sums(s, "comm.host", "gradients go through [comm]: set its sums", &none, err);
 }
 
 /* By which way gradients go. */
 static void choose_ways(const struct zr_setup *s, struct zr_plan *p)
 {
 	int leaves = !s->device_info.host_ops && p->region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
-	p->direct = s->batch.slots == 1 && s->types.comm_dtype == ZR_F32 && p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
+	p->direct = s->batch.slots == 1 && s->types.comm_dtype == ZR_F32 &&
+		    p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
 	p->scatter = s->mode != ZR_SETUP_SAMPLE && adds_in_comm(s);
-	p->stored_directly = leaves && !zr_comm_on_host(s) && s->types.comm_dtype == ZR_F32 && p->region[ZR_R_GRAD].tier != ZR_TIER_DISK &&
-		      (s->process.world == 1 || p->scatter);
+	p->stored_directly = leaves && !zr_comm_on_host(s) && s->types.comm_dtype == ZR_F32 &&
+			     p->region[ZR_R_GRAD].tier != ZR_TIER_DISK &&
+			     (s->process.world == 1 || p->scatter);
 }
 
 /* Block sums are first, so that a device which cannot write to host memory has them at the same
@@ -220,21 +229,32 @@ static void place_batch(const struct zr_setup *s, struct zr_plan *p)
 	p->host_batch = zr_room(&p->region[ZR_R_HOST].bytes, s->device_info.host_access ? 0 : at);
 }
 
+/* That of the section [offload.X], if it is there. */
+static int store_or(const struct zr_setup *s, int store, int other)
+{
+	return zr_offloaded(s, store) ? store : other;
+}
+
 /* Sums lie where the optimizer runs, unless they have a section of their own. */
 static void choose_stores(const struct zr_setup *s, struct zr_plan *p)
 {
 	int offloaded = zr_offloaded(s, ZR_STORE_OPTIMIZER);
-	int state = offloaded ? ZR_STORE_OPTIMIZER : ZR_STORE_DEVICE, host = s->device_info.unified ? ZR_STORE_DEVICE : ZR_STORE_HOST;
+	int state = offloaded ? ZR_STORE_OPTIMIZER : ZR_STORE_DEVICE,
+	    host = s->device_info.unified ? ZR_STORE_DEVICE : ZR_STORE_HOST;
 	p->region[ZR_R_MASTER].store = p->region[ZR_R_STATE].store = state;
-	p->region[ZR_R_GRAD].store = zr_offloaded(s, ZR_STORE_GRADIENT) ? ZR_STORE_GRADIENT : offloaded ? host : ZR_STORE_DEVICE;
+	int sums = offloaded ? host : ZR_STORE_DEVICE;
+	p->region[ZR_R_GRAD].store = store_or(s, ZR_STORE_GRADIENT, sums);
 	p->region[ZR_R_PARTS].store = p->region[ZR_R_GRAD].store;
-	if (s->program[ZR_PROG_LAST_MICRO].own_sums && zr_store_tier(s, p->region[ZR_R_GRAD].store) == ZR_TIER_DISK)
-		p->region[ZR_R_GRAD].store = offloaded ? host : ZR_STORE_DEVICE; /* an update takes them at once */
-	p->region[ZR_R_PARAM_OFFLOADED].store = zr_offloaded(s, ZR_STORE_PARAM) ? ZR_STORE_PARAM : ZR_STORE_DEVICE;
-	p->region[ZR_R_ACT_OFFLOADED].store = zr_offloaded(s, ZR_STORE_ACTIVATION) ? ZR_STORE_ACTIVATION : ZR_STORE_DEVICE;
+	if (s->program[ZR_PROG_LAST_MICRO].own_sums &&
+	    zr_on_disk(s, p->region[ZR_R_GRAD].store))
+		/* an update takes them at once */
+		p->region[ZR_R_GRAD].store = sums;
+	p->region[ZR_R_PARAM_OFFLOADED].store = store_or(s, ZR_STORE_PARAM, ZR_STORE_DEVICE);
+	p->region[ZR_R_ACT_OFFLOADED].store = store_or(s, ZR_STORE_ACTIVATION, ZR_STORE_DEVICE);
 	p->region[ZR_R_HOST].store = p->region[ZR_R_STAGING].store = host;
-	p->region[ZR_R_WHOLE].store = p->region[ZR_R_CHUNK].store = offloaded ? host : ZR_STORE_DEVICE;
-	p->region[ZR_R_GRAD_BOUNCE].store = p->region[ZR_R_HOST_COMM].store = p->region[ZR_R_BOUNCE].store = host;
+	p->region[ZR_R_WHOLE].store = p->region[ZR_R_CHUNK].store = sums;
+	p->region[ZR_R_GRAD_BOUNCE].store = p->region[ZR_R_HOST_COMM].store =
+		p->region[ZR_R_BOUNCE].store = host;
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		p->region[i].tier = zr_store_tier(s, p->region[i].store);
 }
@@ -247,7 +267,8 @@ static int allocate_tables(const struct zr_setup *s, struct zr_plan *p, struct z
 	p->first_run = calloc((size_t)s->layout.n_units + 1, sizeof *p->first_run);
 	p->state = calloc(s->n_states + 1, sizeof *p->state);
 	p->state_bytes = calloc(s->n_states + 1, sizeof *p->state_bytes);
-	if (!p->unit || !p->whole.tensor || !p->run || !p->first_run || !p->state || !p->state_bytes)
+	if (!p->unit || !p->whole.tensor || !p->run || !p->first_run || !p->state ||
+	    !p->state_bytes)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the plan");
 	return 0;
 }
@@ -282,11 +303,10 @@ static int check_parts(const struct zr_setup *s, const struct zr_plan *p, struct
 	int given = s->train->gradient_part_size && s->train->gradient_part_size != ZR_AUTO_COUNT;
 	if (s->mode == ZR_SETUP_SAMPLE || !given || p->region[ZR_R_PARTS].bytes)
 		return 0;
-	return zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
-			       "gradient_part_size: it does nothing here: it is for an embedding or "
-			       "output projection of more elements, needs [offload.gradient] and a "
-			       "device that computes rows of a gradient, and is not for reduction = "
-			       "local; take it out");
+	return zr_config_blame(s->cfg, "train", ZR_EINVAL, err, "gradient_part_size: it does "
+			       "nothing here: it is for an embedding or output projection of more "
+			       "elements, needs [offload.gradient] and a device that computes rows "
+			       "of a gradient, and is not for reduction = local; take it out");
 }
 
 int zr_plan_make(struct zr_setup *s, struct zr_error *err)
@@ -305,7 +325,8 @@ int zr_plan_make(struct zr_setup *s, struct zr_error *err)
 	rc = rc ? rc : zr_lower_all(s, err);
 	for (int i = 0; !rc && i < ZR_R_COUNT; i++)
 		if (p->region[i].store > ZR_STORE_HOST)
-			p->kept += p->region[i].bytes / ZR_PAGE * s->offload[p->region[i].store - ZR_STORE_OPTIMIZER].info.kept;
+			p->kept += p->region[i].bytes / ZR_PAGE *
+				   s->offload[p->region[i].store - ZR_STORE_OPTIMIZER].info.kept;
 	return rc;
 }
 

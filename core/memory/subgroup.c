@@ -6,8 +6,7 @@
 
 uint64_t zr_block_bytes(const struct zr_setup *p, int32_t unit, int d)
 {
-	static const uint64_t master[] = { [ZR_MASTER_FP32] = 4,
-					   [ZR_MASTER_SPLIT] = 2,
+	static const uint64_t master[] = { [ZR_MASTER_FP32] = 4, [ZR_MASTER_SPLIT] = 2,
 					   [ZR_MASTER_SPLIT24] = 1 };
 	return d == ZR_D_MASTER ? ZR_BLOCK * master[p->types.master] :
 	       d == ZR_D_GRAD	? ZR_BLOCK * 4 :
@@ -62,7 +61,8 @@ uint64_t zr_staged_at(const struct zr_setup *s, const struct zr_subgroup *p, int
 	uint64_t at = 0, last = d < s->plan.staging.n_data ? zr_block_bytes(s, p->unit, d) : 0;
 	for (int i = 0; i < d; i++)
 		if (zr_subgroup_has(s, p, i) && zr_datum_staged(s, p->unit, i)) {
-			uint64_t block = zr_block_bytes(s, p->unit, i), room = block % ZR_PAGE ? ZR_PAGE - 1 : 0;
+			uint64_t block = zr_block_bytes(s, p->unit, i),
+				 room = block % ZR_PAGE ? ZR_PAGE - 1 : 0;
 			at += zr_up(block * (uint64_t)s->plan.staging.blocks + room, ZR_PAGE);
 		}
 	return at + (last % ZR_PAGE ? zr_datum_spot(s, p, d).at % ZR_PAGE : 0);
@@ -91,7 +91,8 @@ int zr_master_convert(struct zr_session *s, const struct zr_subgroup *p, const s
 	int rc = !split ? m->ops->cast(m->ops, NULL, &cast) :
 		 back ? m->ops->master_split(m->ops, NULL, &op) :
 			m->ops->master_join(m->ops, NULL, &op);
-	return zr_op_failed(s, m->ops, rc, !split ? "cast" : back ? "master_split" : "master_join", err);
+	return zr_op_failed(s, m->ops, rc, !split ? "cast" : back ? "master_split" : "master_join",
+			    err);
 }
 
 /* From block `from` of the sub-group on. */
@@ -115,7 +116,8 @@ int zr_master_get(struct zr_session *s, const struct zr_subgroup *p, const struc
 
 /* The generator's place is that of the element in its tensor: no cut changes what is drawn. */
 static int round_segments(struct zr_session *s, const struct zr_subgroup *p,
-			  const struct zr_masters *m, int64_t from, int64_t n, const float *x, struct zr_error *err)
+			  const struct zr_masters *m, int64_t from, int64_t n, const float *x,
+			  struct zr_error *err)
 {
 	uint64_t count = zr_cut_segments(s, p->unit, p->first + from, n, s->seg);
 	int rc = 0;
@@ -123,8 +125,8 @@ static int round_segments(struct zr_session *s, const struct zr_subgroup *p,
 		struct zr_op_round_stochastic op = {
 			.size = sizeof op, .n = g->n, .first = g->param_off, .src = x + g->off,
 			.dst = (uint16_t *)m->lowp + g->off,
-			.rng = { .seed = (uint64_t)s->setup->train->seed, .step = (uint64_t)s->step, .slot = (uint32_t)g->param, .site = UINT32_MAX - 1 },
-		};
+			.rng = { .seed = (uint64_t)s->setup->train->seed, .step = (uint64_t)s->step,
+				 .slot = (uint32_t)g->param, .site = UINT32_MAX - 1 } };
 		rc = zr_op_failed(s, m->ops, m->ops->round_stochastic(m->ops, NULL, &op),
 				  "round_stochastic", err);
 	}
@@ -144,7 +146,8 @@ int zr_master_put(struct zr_session *s, const struct zr_subgroup *p, const struc
 	return rc || !k.lowp ? rc : zr_master_convert(s, p, &k, n, x, 1, err);
 }
 
-uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first, int64_t n, struct zr_seg *out)
+uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first, int64_t n,
+			 struct zr_seg *out)
 {
 	const struct zr_layout *l = &s->setup->layout;
 	const struct zr_unit_place *u = &l->unit[unit];
@@ -155,14 +158,18 @@ uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first
 		int64_t from = t->offset, to = from + t->elements;
 		if (!zr_intersect(lo, hi, &from, &to))
 			continue;
-		out[count++] = (struct zr_seg){ .off = from - lo, .n = to - from, .param_off = from - t->offset, .param = i,
-						.ndim = t->decl->ndim, .dims = t->decl->dims, .name = t->decl->name };
+		out[count++] = (struct zr_seg){ .off = from - lo, .n = to - from,
+						.param_off = from - t->offset, .param = i,
+						.ndim = t->decl->ndim, .dims = t->decl->dims,
+						.name = t->decl->name };
 	}
 	return count;
 }
 
-struct zr_subgroup zr_subgroup_in(const struct zr_setup *s, const struct zr_run *r, int64_t first, int64_t n)
+struct zr_subgroup zr_subgroup_in(const struct zr_setup *s, const struct zr_run *r, int64_t first,
+				  int64_t n)
 {
-	return (struct zr_subgroup){ .unit = r->unit, .optimizer = r->optimizer, .first = first, .n = n,
-				  .at = first - s->plan.unit[r->unit].held.first, .state = r->state + first - r->first };
+	return (struct zr_subgroup){ .unit = r->unit, .optimizer = r->optimizer, .first = first,
+				     .n = n, .at = first - s->plan.unit[r->unit].held.first,
+				     .state = r->state + first - r->first };
 }

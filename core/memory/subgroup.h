@@ -53,13 +53,15 @@ int zr_master_get(struct zr_session *s, const struct zr_subgroup *p, const struc
 int zr_master_put(struct zr_session *s, const struct zr_subgroup *p, const struct zr_masters *m,
 		  int64_t from, int64_t n, float *x, struct zr_error *err);
 
-/* n blocks of masters in x and what is kept of them: from there or, back, rounded to the nearest. */
+/* n blocks of masters in x and what is kept of them: from there or, back, rounded to the
+ * nearest. */
 int zr_master_convert(struct zr_session *s, const struct zr_subgroup *p, const struct zr_masters *m,
 		      int64_t n, float *x, int back, struct zr_error *err);
 
 /* Of a sub-group, counted from its first block, what this rank counts in sums over parameters:
  * others may hold it, too. 0: nothing. */
-static inline int zr_counted(const struct zr_setup *s, const struct zr_subgroup *p, int64_t *from, int64_t *end)
+static inline int zr_counted(const struct zr_setup *s, const struct zr_subgroup *p, int64_t *from,
+			     int64_t *end)
 {
 	const struct zr_share *c = &s->plan.unit[p->unit].counted;
 	*from = c->first - p->first;
@@ -68,9 +70,11 @@ static inline int zr_counted(const struct zr_setup *s, const struct zr_subgroup 
 }
 
 /* Segments of blocks [first, first + n) of a unit: its tensors clipped to that range. */
-uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first, int64_t n, struct zr_seg *out);
+uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first, int64_t n,
+			 struct zr_seg *out);
 
 /* A sub-group of blocks [first, first + n) of a run. */
-struct zr_subgroup zr_subgroup_in(const struct zr_setup *s, const struct zr_run *r, int64_t first, int64_t n);
+struct zr_subgroup zr_subgroup_in(const struct zr_setup *s, const struct zr_run *r, int64_t first,
+				  int64_t n);
 
 #endif

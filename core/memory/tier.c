@@ -11,7 +11,8 @@ static struct zr_offload *store_of(const struct zr_session *s, int32_t region)
 	return &s->setup->offload[s->setup->plan.region[region].store - ZR_STORE_OPTIMIZER];
 }
 
-static int failed(const struct zr_session *s, int32_t region, int rc, const char *doing, struct zr_error *err)
+static int failed(const struct zr_session *s, int32_t region, int rc, const char *doing,
+		  struct zr_error *err)
 {
 	return zr_instance_failed(&store_of(s, region)->it, rc, doing, err);
 }
@@ -21,9 +22,11 @@ static int register_memory(struct zr_session *s, struct zr_offload *o, struct zr
 {
 	const struct zr_offload_v1 *v = o->it.vtbl;
 	const struct zr_plan *plan = &s->setup->plan;
-	void *const arena[] = { s->setup->device_info.host_access ? s->arena[ZR_STORE_DEVICE] : NULL, s->arena[ZR_STORE_HOST] };
+	void *device = s->setup->device_info.host_access ? s->arena[ZR_STORE_DEVICE] : NULL;
+	void *const arena[] = { device, s->arena[ZR_STORE_HOST] };
 	int rc = 0;
-	if (!o->it.section || o->info.direct || !ZR_HAS(v, struct zr_offload_v1, buffers) || !v->buffers)
+	if (!o->it.section || o->info.direct || !ZR_HAS(v, struct zr_offload_v1, buffers) ||
+	    !v->buffers)
 		return 0;
 	for (int i = 0; !rc && i < 2; i++)
 		rc = arena[i] ? ZR_ASK(&o->it, offload, buffers, err, arena[i], plan->arena[i]) : 0;
@@ -37,7 +40,8 @@ static int is_copied(const struct zr_session *s, int32_t region)
 		const struct zr_lowered *p = &s->setup->lowered[id];
 		for (int32_t i = 0; i < p->n; i++) {
 			const struct zr_operand *o = &p->operand[p->instr[i].first];
-			if (p->instr[i].kind == ZR_I_COPY && (o[0].region == region || o[1].region == region))
+			if (p->instr[i].kind == ZR_I_COPY &&
+			    (o[0].region == region || o[1].region == region))
 				return 1;
 		}
 	}
@@ -60,22 +64,23 @@ static int pin_object(struct zr_session *s, int32_t region, const char *key, str
 	zr_instance_failed(&p->device, rc, "mem_pin", &why);
 	if (rc != ZR_ENOMEM)
 		return zr_err(err, rc, "%s", why.text);
-	zr_logf(ZR_LOG_WARN, store_of(s, region)->it.section->name, "%s is not pinned, so that its copies will hold up the host: %s", key,
-		why.text);
+	zr_logf(ZR_LOG_WARN, store_of(s, region)->it.section->name,
+		"%s is not pinned, so that its copies will hold up the host: %s", key, why.text);
 	return 0;
 }
 
 static int make_object(struct zr_session *s, int32_t region, struct zr_error *err)
 {
 	static const char *const key[ZR_R_COUNT] = {
-		[ZR_R_PARAM_OFFLOADED] = "param", [ZR_R_MASTER] = "master", [ZR_R_GRAD] = "grad", [ZR_R_STATE] = "state",
-		[ZR_R_ACT_OFFLOADED] = "activation", [ZR_R_PARTS] = "parts",
+		[ZR_R_PARAM_OFFLOADED] = "param", [ZR_R_MASTER] = "master", [ZR_R_GRAD] = "grad",
+		[ZR_R_STATE] = "state", [ZR_R_ACT_OFFLOADED] = "activation", [ZR_R_PARTS] = "parts",
 	};
 	struct zr_setup *p = s->setup;
 	const struct zr_region *r = &p->plan.region[region];
 	struct zr_offload *o = store_of(s, region);
 	const struct zr_offload_v1 *v = o->it.vtbl;
-	int rc = v->make(o->it.inst, key[region] ? key[region] : "data", r->bytes, &s->object[region]);
+	int rc = v->make(o->it.inst, key[region] ? key[region] : "data", r->bytes,
+			 &s->object[region]);
 	if (zr_instance_failed(&o->it, rc, "make", err))
 		return rc;
 	s->made[region] = 1;
@@ -107,7 +112,8 @@ void zr_tier_close(struct zr_session *s)
 		const struct zr_offload_v1 *v = store_of(s, i)->it.vtbl;
 		v->drain(store_of(s, i)->it.inst);
 		if (s->pinned[i])
-			((const struct zr_device_v1 *)p->device.vtbl)->mem_unpin(p->device.inst, s->region[i]);
+			((const struct zr_device_v1 *)p->device.vtbl)
+				->mem_unpin(p->device.inst, s->region[i]);
 		v->discard(store_of(s, i)->it.inst, s->object[i]);
 		zr_account_add(&p->account, r->tier, r->what, -(int64_t)r->bytes);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * activation.h - what becomes of activations between forward and backward: the policy's answers, and
- * the lives that follow from the schedule.
+ * activation.h - what becomes of activations between forward and backward: the policy's answers,
+ * and the lives that follow from the schedule.
  */
 #ifndef ZR_CORE_ACTIVATION_H
 #define ZR_CORE_ACTIVATION_H
@@ -20,8 +20,9 @@ struct zr_use_place {
 	int32_t saved;
 };
 
-/* One way of a buffer to another tier, or back. It leaves when the forward has read it last, beside the use after that, and
- * returns beside the use before its reader; hops between host memory and disk have a use of their own (route.h). */
+/* One way of a buffer to another tier, or back. It leaves when the forward has read it last, beside
+ * the use after that, and returns beside the use before its reader; hops between host memory and
+ * disk have a use of their own (route.h). */
 struct zr_act_move {
 	int32_t use;    /* it is posted after this one if it leaves, before it if it returns */
 	int32_t back;   /* 1: it returns */
@@ -35,7 +36,8 @@ struct zr_act_move {
 struct zr_activations {
 	struct zr_use_place *use; /* [uses] */
 	struct zr_act_move *move; /* [n_moves] in the order in which they are posted */
-	uint64_t *life_bytes;     /* [n_lives] of a buffer from when it is written to when it is read last, or leaves */
+	/* [n_lives] of a buffer from when it is written to when it is read last, or leaves */
+	uint64_t *life_bytes;
 	int32_t n_moves, n_lives;
 	uint64_t offloaded_bytes;
 };
@@ -44,8 +46,8 @@ struct zr_activations {
 int zr_activation_ask(struct zr_setup *s, struct zr_error *err);
 
 /* training: with the moves that s->act asks for. */
-int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses, int training, struct zr_activations *out,
-			struct zr_error *err);
+int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses, int training,
+			struct zr_activations *out, struct zr_error *err);
 uint32_t zr_activation_align(const struct zr_setup *s); /* of a buffer, as what moves it likes it */
 void zr_activation_free(struct zr_activations *a);
 

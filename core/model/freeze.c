@@ -34,7 +34,8 @@ int32_t zr_match_tensors(struct zr_setup *s, const char *section, const char *ke
 		if (!fits)
 			return zr_config_blame(s->cfg, section, ZR_EINVAL, err,
 					       "%s: no tensor has a name like %s; their names are "
-					       "like %s and %s", key, pattern, l->tensor[0].decl->name,
+					       "like %s and %s", key, pattern,
+					       l->tensor[0].decl->name,
 					       l->tensor[last < 2 ? last : 2].decl->name);
 	}
 	return taken;
@@ -67,7 +68,9 @@ static int store(struct zr_setup *s, struct zr_error *err)
 		if (s->frozen[i] && s->layout.tensor[i].decl->map != ZR_MAP_NONE)
 			stored = s->frozen[i] = 2;
 	return !s->stored || stored ? 0 : zr_config_blame(s->cfg, "model", ZR_EINVAL, err,
-		"store: no linear map of the model is frozen: it needs [adapter], or [train] freeze");
+							  "store: no linear map of the model is "
+							  "frozen: it needs [adapter], or [train] "
+							  "freeze");
 }
 
 /* ---- units of one kind ---- */
@@ -107,11 +110,13 @@ static void cut_layer(struct zr_setup *s, struct parts *p, uint32_t i)
 	const struct zr_layer *l = zr_layer_at(&s->decl, (int32_t)i);
 	size_t first = p->listed;
 	for (uint32_t k = 0; k < l->n_units; k++)
-		for (int32_t u = p->first[l->units[k]]; u < p->first[l->units[k] + 1]; u++, p->listed++)
+		for (int32_t u = p->first[l->units[k]]; u < p->first[l->units[k] + 1];
+		     u++, p->listed++)
 			if (p->unit)
 				p->list[p->listed] = u;
 	if (p->unit)
-		p->layer[i] = (struct zr_layer){ l->name, p->list + first, (uint32_t)(p->listed - first), l->flags };
+		p->layer[i] = (struct zr_layer){ l->name, p->list + first,
+						 (uint32_t)(p->listed - first), l->flags };
 }
 
 static void cut(struct zr_setup *s, struct parts *p)

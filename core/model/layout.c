@@ -12,7 +12,8 @@ static const struct zr_unit *unit_at(const struct zr_model_decl *m, uint32_t i)
 	return (const struct zr_unit *)((const char *)m->units + (size_t)i * m->unit_stride);
 }
 
-/* Elements of a shape; 0 if a dimension is not positive or the product is more than what is left. */
+/* Elements of a shape; 0 if a dimension is not positive or the product is more than what is
+ * left. */
 static int64_t elements(const struct zr_tensor *t, int64_t left)
 {
 	int64_t n = 1;
@@ -22,20 +23,23 @@ static int64_t elements(const struct zr_tensor *t, int64_t left)
 	return n;
 }
 
-static int place_unit(const struct zr_model_decl *m, struct zr_layout *l, int32_t i, struct zr_error *err)
+static int place_unit(const struct zr_model_decl *m, struct zr_layout *l, int32_t i,
+		      struct zr_error *err)
 {
 	const struct zr_unit *decl = unit_at(m, (uint32_t)i);
 	struct zr_unit_place *u = &l->unit[i];
-	*u = (struct zr_unit_place){ .name = decl->name, .first = l->n_tensors, .count = (int32_t)decl->n_tensors,
-				     .block = l->blocks };
+	*u = (struct zr_unit_place){ .name = decl->name, .first = l->n_tensors,
+				     .count = (int32_t)decl->n_tensors, .block = l->blocks };
 	for (uint32_t k = 0; k < decl->n_tensors; k++) {
 		struct zr_place *t = &l->tensor[l->n_tensors++];
 		*t = (struct zr_place){ .unit = i, .offset = u->elements, .block = l->blocks };
-		t->decl = (const struct zr_tensor *)((const char *)decl->tensors + (size_t)k * m->tensor_stride);
+		t->decl = (const struct zr_tensor *)((const char *)decl->tensors +
+						     (size_t)k * m->tensor_stride);
 		t->flags = m->tensor_stride < sizeof *t->decl ? 0 : t->decl->flags;
 		t->elements = elements(t->decl, (1LL << 50) - l->parameters);
 		if (!t->elements)
-			return zr_err(err, ZR_EINVAL, "tensor %s has an impossible shape, or the model over 2^50 parameters", t->decl->name);
+			return zr_err(err, ZR_EINVAL, "tensor %s has an impossible shape, or the "
+				      "model over 2^50 parameters", t->decl->name);
 		t->blocks = (t->elements + ZR_BLOCK - 1) / ZR_BLOCK;
 		u->elements += t->blocks * ZR_BLOCK;
 		l->blocks += t->blocks;
@@ -53,7 +57,9 @@ int zr_layout_make(const struct zr_model_decl *m, struct zr_layout *out, struct 
 		tensors += unit_at(m, i)->n_tensors;
 	l.unit = calloc(m->n_units + 1, sizeof *l.unit);
 	l.tensor = calloc(tensors + 1, sizeof *l.tensor);
-	int rc = l.unit && l.tensor ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for the layout of %zu tensors", tensors);
+	int rc = l.unit && l.tensor ? 0 : zr_err(err, ZR_ENOMEM,
+						 "out of memory for the layout of %zu tensors",
+						 tensors);
 	for (int32_t i = 0; !rc && i < l.n_units; i++)
 		rc = place_unit(m, &l, i, err);
 	if (rc)

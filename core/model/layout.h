@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * layout.h - where every tensor lies: units are flat, tensors in declared order, each starting on a block of
- * ZR_BLOCK elements. Who holds which blocks: core/model/mesh.h.
+ * layout.h - where every tensor lies: units are flat, tensors in declared order, each starting on a
+ * block of ZR_BLOCK elements. Who holds which blocks: core/model/mesh.h.
  */
 #ifndef ZR_CORE_LAYOUT_H
 #define ZR_CORE_LAYOUT_H
@@ -15,7 +15,8 @@ struct zr_place {
 	int32_t unit;
 	uint32_t flags;               /* ZR_TENSOR_* */
 	int64_t elements;             /* without padding */
-	int64_t offset;               /* elements from the start of its unit, a multiple of ZR_BLOCK */
+	/* elements from the start of its unit, a multiple of ZR_BLOCK */
+	int64_t offset;
 	int64_t block;                /* number of its first block in the whole model */
 	int64_t blocks;
 };

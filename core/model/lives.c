@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lives.c - see activation.h. A buffer lives from the forward or recompute that writes it to the last use that reads
- * it before it is written again. So what is dropped needs no mark of its own: the schedule writes it a second time, and
- * its first life ends where it was last read.
+ * lives.c - see activation.h. A buffer lives from the forward or recompute that writes it to the
+ * last use that reads it before it is written again. So what is dropped needs no mark of its own:
+ * the schedule writes it a second time, and its first life ends where it was last read.
  */
 #include "core/model/activation.h"
 
@@ -20,14 +20,21 @@ static int offloads(const struct zr_act_choice *c)
 }
 
 /* Why an answer cannot be, or NULL. Parts of 0 bytes are kept by now. */
-static const char *wrong(const struct zr_setup *s, const struct zr_act_choice *c, const struct zr_act_layer *l)
+static const char *wrong(const struct zr_setup *s, const struct zr_act_choice *c,
+			 const struct zr_act_layer *l)
 {
-	if (c->out < ZR_ACT_KEEP || c->out > ZR_ACT_OFFLOAD || c->saved < ZR_ACT_KEEP || c->saved > ZR_ACT_OFFLOAD)
+	if (c->out < ZR_ACT_KEEP || c->out > ZR_ACT_OFFLOAD || c->saved < ZR_ACT_KEEP ||
+	    c->saved > ZR_ACT_OFFLOAD)
 		return "is neither kept nor recomputed nor offloaded";
 	if (offloads(c) && !zr_offloaded(s, ZR_STORE_ACTIVATION))
-		return s->device_info.unified ? "is to wait in another memory, but device and host are one here: add [offload.activation] "
-			"with a plugin for disk and its path, or give the device a memory of its own ([device] memory = ...), or choose "
-			"another [activation] plugin" : "is offloaded, but no section [offload.activation] says where to: add it with a plugin";
+		return s->device_info.unified ?
+			       "is to wait in another memory, but device and host are one here: "
+			       "add [offload.activation] "
+			       "with a plugin for disk and its path, or give the device a memory "
+			       "of its own ([device] memory = ...), or choose "
+			       "another [activation] plugin" :
+			       "is offloaded, but no section [offload.activation] says where to: "
+			       "add it with a plugin";
 	if (l->flags & ZR_LAYER_LOSS && (c->out || c->saved))
 		return "is the loss layer, whose backward is its forward: nothing of it waits";
 	if (c->out == ZR_ACT_RECOMPUTE && l->saved && c->saved != ZR_ACT_RECOMPUTE)
@@ -54,7 +61,8 @@ int zr_activation_ask(struct zr_setup *s, struct zr_error *err)
 	s->act = calloc(n, sizeof *s->act);
 	int rc = l && s->act ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for %u layers", n);
 	for (uint32_t i = 0; !rc && i < n; i++)
-		l[i] = (struct zr_act_layer){ .out = s->layer_bytes[i].out, .saved = s->layer_bytes[i].saved,
+		l[i] = (struct zr_act_layer){ .out = s->layer_bytes[i].out,
+					      .saved = s->layer_bytes[i].saved,
 					      .flags = zr_layer_at(&s->decl, (int32_t)i)->flags };
 	rc = rc ? rc : ZR_ASK(&s->activation, activation, choose, err, l, n, sizeof *l, s->act);
 	for (uint32_t i = 0; !rc && i < n; i++) {
@@ -67,7 +75,8 @@ int zr_activation_ask(struct zr_setup *s, struct zr_error *err)
 	for (uint32_t i = 0; !rc && i < n; i++) {
 		const char *why = wrong(s, &s->act[i], &l[i]);
 		if (why)
-			rc = zr_err(err, ZR_EINVAL, "[activation] %s: layer %s %s", s->activation.section->plugin->desc->id,
+			rc = zr_err(err, ZR_EINVAL, "[activation] %s: layer %s %s",
+				    s->activation.section->plugin->desc->id,
 				    zr_layer_at(&s->decl, (int32_t)i)->name, why);
 	}
 	free(l);
@@ -81,7 +90,8 @@ enum { OUT, SAVED };
 /* One part of a layer as it is now. */
 struct part {
 	int32_t life;   /* -1: not written yet */
-	int32_t leaves; /* 1: it was written by a forward, and the policy has it wait in the other tier */
+	/* 1: it was written by a forward, and the policy has it wait in the other tier */
+	int32_t leaves;
 };
 
 struct lives {
@@ -118,7 +128,8 @@ static void leave(struct lives *l, int32_t layer, int32_t saved, int32_t reader)
 	a->move[a->n_moves++] = m;
 }
 
-static int32_t read(struct lives *l, int32_t layer, int32_t saved, const struct zr_use *use, int32_t number)
+static int32_t read(struct lives *l, int32_t layer, int32_t saved, const struct zr_use *use,
+		    int32_t number)
 {
 	struct part *part = &l->layer[layer][saved];
 	if (part->leaves && use->phase != ZR_FORWARD) {
@@ -130,8 +141,8 @@ static int32_t read(struct lives *l, int32_t layer, int32_t saved, const struct 
 	return part->life;
 }
 
-static int32_t write(struct lives *l, int32_t layer, int32_t saved, uint64_t bytes, const struct zr_use *use, int32_t number,
-		     int32_t choice)
+static int32_t write(struct lives *l, int32_t layer, int32_t saved, uint64_t bytes,
+		     const struct zr_use *use, int32_t number, int32_t choice)
 {
 	l->layer[layer][saved].leaves = use->phase == ZR_FORWARD && choice == ZR_ACT_OFFLOAD;
 	return l->layer[layer][saved].life = begin(l, bytes, number);
@@ -140,16 +151,18 @@ static int32_t write(struct lives *l, int32_t layer, int32_t saved, uint64_t byt
 /* Places are whole multiples of what the other tier likes to move, and so are sizes. */
 uint32_t zr_activation_align(const struct zr_setup *s)
 {
-	uint64_t align = zr_offloaded(s, ZR_STORE_ACTIVATION) ? s->offload[ZR_STORE_ACTIVATION - ZR_STORE_OPTIMIZER].info.align : 0;
+	const struct zr_offload *o = &s->offload[ZR_STORE_ACTIVATION - ZR_STORE_OPTIMIZER];
+	uint64_t align = zr_offloaded(s, ZR_STORE_ACTIVATION) ? o->info.align : 0;
 	return align > 64 ? (uint32_t)zr_up(align, 64) : 64;
 }
 
-static void walk(struct lives *l, const struct zr_setup *s, const struct zr_use *use, int32_t number,
-		 const struct zr_act_choice *act, struct zr_use_place *u)
+static void walk(struct lives *l, const struct zr_setup *s, const struct zr_use *use,
+		 int32_t number, const struct zr_act_choice *act, struct zr_use_place *u)
 {
 	int32_t i = use->layer;
 	uint64_t align = zr_activation_align(s);
-	uint64_t out = zr_up(s->layer_bytes[i].out, align), saved = zr_up(s->layer_bytes[i].saved, align);
+	uint64_t out = zr_up(s->layer_bytes[i].out, align),
+		 saved = zr_up(s->layer_bytes[i].saved, align);
 	int writes = use->phase != ZR_BACKWARD;
 	if (i > 0)
 		u->in = read(l, i - 1, OUT, use, number);
@@ -165,7 +178,8 @@ static int by_time(const void *a, const void *b)
 {
 	const struct zr_act_move *x = a, *y = b;
 	int64_t at = 2 * (int64_t)x->use + !x->back, bt = 2 * (int64_t)y->use + !y->back;
-	return at != bt ? (at > bt) - (at < bt) : x->layer != y->layer ? x->layer - y->layer : x->saved - y->saved;
+	return at != bt             ? (at > bt) - (at < bt) :
+	       x->layer != y->layer ? x->layer - y->layer : x->saved - y->saved;
 }
 
 /* A life for each part that a use writes, and one for each return: of a layer's output and of what
@@ -185,8 +199,8 @@ static int allocate(struct lives *l, size_t layers, size_t uses, struct zr_error
 		zr_err(err, ZR_ENOMEM, "out of memory while planning %zu uses", uses);
 }
 
-int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses, int training, struct zr_activations *out,
-			struct zr_error *err)
+int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses, int training,
+			struct zr_activations *out, struct zr_error *err)
 {
 	struct lives l = { .out = out, .ahead = zr_route_move(s, 1).n - 1 };
 	memset(out, 0, sizeof *out);
@@ -194,8 +208,9 @@ int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses
 	for (int32_t i = 0; !rc && i < uses->n; i++)
 		walk(&l, s, &uses->use[i], i, training ? s->act : NULL, &out->use[i]);
 	if (!rc && training && zr_offloaded(s, ZR_STORE_ACTIVATION) && !out->n_moves)
-		rc = zr_err(err, ZR_EINVAL, "[offload.activation] does nothing: with [activation] %s every activation stays, or returns at "
-			    "once; take the section out", s->activation.section->plugin->desc->id);
+		rc = zr_err(err, ZR_EINVAL, "[offload.activation] does nothing: with [activation] "
+			    "%s every activation stays, or returns at once; take the section out",
+			    s->activation.section->plugin->desc->id);
 	free(l.last);
 	free(l.layer);
 	if (rc)

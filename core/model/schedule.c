@@ -12,14 +12,17 @@ const struct zr_layer *zr_layer_at(const struct zr_model_decl *m, int32_t i)
 	return (const struct zr_layer *)((const char *)m->layers + (size_t)i * m->layer_stride);
 }
 
-static void add_use(struct zr_schedule *s, const struct zr_model_decl *m, int32_t layer, int32_t phase)
+static void add_use(struct zr_schedule *s, const struct zr_model_decl *m, int32_t layer,
+		    int32_t phase)
 {
 	const struct zr_layer *l = zr_layer_at(m, layer);
-	s->use[s->n++] = (struct zr_use){ .size = sizeof(struct zr_use), .layer = layer, .phase = phase,
-					  .n_units = l->n_units, .units = l->units };
+	s->use[s->n++] = (struct zr_use){ .size = sizeof(struct zr_use), .layer = layer,
+					  .phase = phase, .n_units = l->n_units,
+					  .units = l->units };
 }
 
-/* Counted one place too far, then summed: while the uses are listed, the place before is where the next one goes. */
+/* Counted one place too far, then summed: while the uses are listed, the place before is where the
+ * next one goes. */
 static int find_needs(struct zr_schedule *s, uint32_t n_units)
 {
 	size_t n = 0;
@@ -53,7 +56,8 @@ int32_t zr_schedule_next(const struct zr_schedule *s, int32_t unit, int32_t afte
 	return low < end ? s->needed[low] : -1;
 }
 
-/* After its last use, which is a backward, a unit's gradient is complete: units of one use in ascending order. */
+/* After its last use, which is a backward, a unit's gradient is complete: units of one use in
+ * ascending order. */
 static int32_t add_complete(struct zr_schedule *s, int32_t first, int32_t n, int32_t unit)
 {
 	for (; n > first && s->grad_unit[n - 1] > unit; n--)
@@ -85,12 +89,14 @@ enum { OUT = 1, SAVED = 2 };
 
 static uint8_t left(const struct zr_act_choice *act)
 {
-	return (act->out == ZR_ACT_RECOMPUTE ? 0 : OUT) | (act->saved == ZR_ACT_RECOMPUTE ? 0 : SAVED);
+	return (act->out == ZR_ACT_RECOMPUTE ? 0 : OUT) |
+	       (act->saved == ZR_ACT_RECOMPUTE ? 0 : SAVED);
 }
 
-/* What the backward of `layer` needs and what is gone: one forward of a layer brings back both its parts, for the
- * backwards below as well. */
-static void add_recompute(struct zr_schedule *s, const struct zr_model_decl *m, uint8_t *there, int32_t layer)
+/* What the backward of `layer` needs and what is gone: one forward of a layer brings back both its
+ * parts, for the backwards below as well. */
+static void add_recompute(struct zr_schedule *s, const struct zr_model_decl *m, uint8_t *there,
+			  int32_t layer)
 {
 	int32_t top = there[layer] & SAVED ? layer - 1 : layer, from = top;
 	if (there[layer] & SAVED && (layer == 0 || there[layer - 1] & OUT))
@@ -113,8 +119,8 @@ static int32_t lowest(const struct zr_model_decl *m, const uint8_t *frozen)
 	return 0;
 }
 
-static void add_uses(struct zr_schedule *s, const struct zr_model_decl *m, int training, const uint8_t *frozen,
-		     const struct zr_act_choice *act, uint8_t *there)
+static void add_uses(struct zr_schedule *s, const struct zr_model_decl *m, int training,
+		     const uint8_t *frozen, const struct zr_act_choice *act, uint8_t *there)
 {
 	int32_t last = (int32_t)m->n_layers - 1, end = lowest(m, frozen);
 	for (int32_t i = 0; i <= last - training; i++)
@@ -128,13 +134,15 @@ static void add_uses(struct zr_schedule *s, const struct zr_model_decl *m, int t
 	}
 }
 
-int zr_schedule_make(const struct zr_model_decl *m, int training, const uint8_t *frozen, const struct zr_act_choice *act,
-		     struct zr_schedule *out, struct zr_error *err)
+int zr_schedule_make(const struct zr_model_decl *m, int training, const uint8_t *frozen,
+		     const struct zr_act_choice *act, struct zr_schedule *out, struct zr_error *err)
 {
 	struct zr_schedule s = { 0 };
 	int32_t layers = (int32_t)m->n_layers, last = layers - 1;
-	if (layers < 2 || !(zr_layer_at(m, 0)->flags & ZR_LAYER_INPUT) || !(zr_layer_at(m, last)->flags & ZR_LAYER_LOSS))
-		return zr_err(err, ZR_EINVAL, "the model must declare an input layer first and a loss layer last");
+	if (layers < 2 || !(zr_layer_at(m, 0)->flags & ZR_LAYER_INPUT) ||
+	    !(zr_layer_at(m, last)->flags & ZR_LAYER_LOSS))
+		return zr_err(err, ZR_EINVAL,
+			      "the model must declare an input layer first and a loss layer last");
 	uint8_t *there = calloc((size_t)layers, 1);
 	s.use = calloc(3 * (size_t)layers, sizeof *s.use);
 	s.grad_first = calloc(3 * (size_t)layers + 1, sizeof *s.grad_first);
@@ -148,7 +156,8 @@ int zr_schedule_make(const struct zr_model_decl *m, int training, const uint8_t 
 	free(there);
 	if (rc || find_needs(&s, m->n_units)) {
 		zr_schedule_free(&s);
-		return zr_err(err, ZR_ENOMEM, "out of memory for the schedule of %d layers", layers);
+		return zr_err(err, ZR_ENOMEM, "out of memory for the schedule of %d layers",
+			      layers);
 	}
 	find_gradients(&s, frozen);
 	*out = s;

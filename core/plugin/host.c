@@ -42,7 +42,8 @@ static void *host_alloc(const struct zr_host *h, uint64_t bytes, const char *wha
 	uint64_t total = bytes + sizeof(struct header);
 	if (total < bytes)
 		return NULL;
-	struct header *m = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct header *m = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				-1, 0);
 	if (m == MAP_FAILED)
 		return NULL;
 	*m = (struct header){ .bytes = total, .what = what };
@@ -62,8 +63,8 @@ static void host_release(const struct zr_host *h, void *p)
 	munmap(m, m->bytes);
 }
 
-static void host_parallel(const struct zr_host *h, int64_t n, void (*fn)(void *arg, int64_t item, int32_t worker),
-			  void *arg)
+static void host_parallel(const struct zr_host *h, int64_t n,
+			  void (*fn)(void *arg, int64_t item, int32_t worker), void *arg)
 {
 	zr_pool_run(((struct zr_instance *)h->impl)->process->pool, n, fn, arg);
 }
@@ -72,18 +73,21 @@ static const void *host_get(const struct zr_host *h, const char *iface, struct z
 {
 	const struct zr_process *p = ((const struct zr_instance *)h->impl)->process;
 	const int tables = !strcmp(iface, "zr.pretrained/1");
-	struct zr_instance *it = !strcmp(iface, "zr.boot/1") ? p->boot : !strcmp(iface, "zr.device/1") ?
-				 p->device : !strcmp(iface, "zr.model/1") || tables ? p->model : NULL;
+	struct zr_instance *it = !strcmp(iface, "zr.boot/1")            ? p->boot :
+				 !strcmp(iface, "zr.device/1")          ? p->device :
+				 !strcmp(iface, "zr.model/1") || tables ? p->model : NULL;
 	for (int i = 0; i < p->sources && !it && !strncmp(iface, "zr.data/1:", 10); i++)
 		it = strcmp(p->source[i].section->name + 5, iface + 10) ? NULL : &p->source[i];
 	if (!it || !it->inst)
 		return NULL;
 	it->taken = 1;
 	*inst = it->inst;
-	return !tables ? it->vtbl : zr_plugin_iface(it->section->plugin, iface, &(struct zr_error){ 0 });
+	return !tables ? it->vtbl :
+			 zr_plugin_iface(it->section->plugin, iface, &(struct zr_error){ 0 });
 }
 
-void zr_host_init(struct zr_instance *it, struct zr_process *process, const struct zr_section *section)
+void zr_host_init(struct zr_instance *it, struct zr_process *process,
+		  const struct zr_section *section)
 {
 	*it = (struct zr_instance){ .section = section, .process = process };
 	it->host = (struct zr_host){
@@ -100,15 +104,18 @@ void zr_host_init(struct zr_instance *it, struct zr_process *process, const stru
 int zr_instance_failed(struct zr_instance *it, int code, const char *doing, struct zr_error *err)
 {
 	char text[sizeof it->failed.text];
-	if (it->process && zr_pool_rounding(it->process->pool) && !it->warned++) /* NULL: there is none to call */
-		zr_logf(ZR_LOG_WARN, topic(it), "%s of plugin %s, or what it called, changed how the processor rounds or treats denormals, and did "
-			"not put it back: zeroth did", doing, it->section->plugin->desc->id);
+	/* NULL: there is none to call */
+	if (it->process && zr_pool_rounding(it->process->pool) && !it->warned++)
+		zr_logf(ZR_LOG_WARN, topic(it), "%s of plugin %s, or what it called, changed how "
+			"the processor rounds or treats denormals, and did not put it back: zeroth "
+			"did", doing, it->section->plugin->desc->id);
 	if (!code)
 		return 0;
 	for (int i = 0; i < it->process->sources && it->failed.code != code; i++)
 		if (it->process->source[i].failed.code == code) /* passed on */
 			it = &it->process->source[i];
-	if (it->process->model && it->failed.code != code && it->process->model->failed.code == code)
+	if (it->process->model && it->failed.code != code &&
+	    it->process->model->failed.code == code)
 		it = it->process->model;
 	snprintf(text, sizeof text, "%s", it->failed.text);
 	if (!it->failed.code)
@@ -118,8 +125,8 @@ int zr_instance_failed(struct zr_instance *it, int code, const char *doing, stru
 	return zr_err(err, code, "[%s] %s", topic(it), text);
 }
 
-int zr_instance_create(struct zr_instance *it, struct zr_process *process, const struct zr_section *section,
-		       const char *iface, struct zr_error *err)
+int zr_instance_create(struct zr_instance *it, struct zr_process *process,
+		       const struct zr_section *section, const char *iface, struct zr_error *err)
 {
 	zr_host_init(it, process, section);
 	it->vtbl = zr_plugin_iface(section->plugin, iface, err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * host.h - instances of plugins: each gets host services of its own, so that what it logs, allocates and
- * fails with carries its name.
+ * host.h - instances of plugins: each gets host services of its own, so that what it logs,
+ * allocates and fails with carries its name.
  */
 #ifndef ZR_CORE_HOST_H
 #define ZR_CORE_HOST_H
@@ -36,16 +36,20 @@ struct zr_instance {
 	int taken;              /* another plugin asked for it */
 };
 
-/* Fills a host of a section for calls without an instance (resolve, check). `it` must stay where it is. */
-void zr_host_init(struct zr_instance *it, struct zr_process *process, const struct zr_section *section);
+/* Fills a host of a section for calls without an instance (resolve, check). `it` must stay where it
+ * is. */
+void zr_host_init(struct zr_instance *it, struct zr_process *process,
+		  const struct zr_section *section);
 
-/* Creates the section's instance of interface `iface`. Text of a failure goes to err with the section's name. */
-int zr_instance_create(struct zr_instance *it, struct zr_process *process, const struct zr_section *section, const char *iface,
-		       struct zr_error *err);
+/* Creates the section's instance of interface `iface`. Text of a failure goes to err with the
+ * section's name. */
+int zr_instance_create(struct zr_instance *it, struct zr_process *process,
+		       const struct zr_section *section, const char *iface, struct zr_error *err);
 void zr_instance_destroy(struct zr_instance *it); /* may be called on a zeroed one */
 
-/* After a call on `it`, puts back how the processor rounds, with a warning (invariants I1, I7). Turns a failure into err:
- * "[data] text", with its place in the INI when that is to blame. Returns code; 0: it did not fail. */
+/* After a call on `it`, puts back how the processor rounds, with a warning (invariants I1, I7).
+ * Turns a failure into err: "[data] text", with its place in the INI when that is to blame. Returns
+ * code; 0: it did not fail. */
 int zr_instance_failed(struct zr_instance *it, int code, const char *doing, struct zr_error *err);
 /* Calls function fn of the instance. */
 #define ZR_ASK(it, role, fn, err, ...) \

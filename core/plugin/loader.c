@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * loader.c - dlopen and the handshake: everything in the entry and the descriptor is judged as data before a
- * function of the plugin is called.
+ * loader.c - dlopen and the handshake: everything in the entry and the descriptor is judged as data
+ * before a function of the plugin is called.
  */
 #define _GNU_SOURCE
 #include "core/plugin/loader.h"
@@ -36,8 +36,9 @@ static void *open_file(const char *path, struct zr_error *err)
 		zr_err(err, none ? ZR_ENOMEM : ZR_EINVAL, "%s%s", dlerror(),
 		       none ? " (out of memory)" : "");
 	else if (after != before)
-		zr_err(err, ZR_EINVAL, "loading it changed the floating-point mode from 0x%llx to 0x%llx; link it "
-		       "without -ffast-math", (unsigned long long)before, (unsigned long long)after);
+		zr_err(err, ZR_EINVAL, "loading it changed the floating-point mode from 0x%llx to "
+		       "0x%llx; link it without -ffast-math", (unsigned long long)before,
+		       (unsigned long long)after);
 	return after == before ? so : NULL;
 }
 
@@ -49,40 +50,50 @@ static const struct zr_entry *find_entry(void *so, struct zr_error *err)
 	Dl_info info;
 	dlinfo(so, RTLD_DI_LINKMAP, &own);
 	if (!entry)
-		zr_err(err, ZR_EINVAL, "no symbol " SYMBOL "; end its source with ZR_PLUGIN(&descriptor)");
+		zr_err(err, ZR_EINVAL,
+		       "no symbol " SYMBOL "; end its source with ZR_PLUGIN(&descriptor)");
 	else if (dladdr1(entry, &info, (void **)&owner, RTLD_DL_LINKMAP) && own == owner)
 		return entry;
 	else
-		zr_err(err, ZR_EINVAL, SYMBOL " belongs to %s, with which it was linked; link plugins with "
-		       "no other", owner ? owner->l_name : "another object");
+		zr_err(err, ZR_EINVAL,
+		       SYMBOL " belongs to %s, with which it was linked; link plugins with "
+			      "no other",
+		       owner ? owner->l_name : "another object");
 	return NULL;
 }
 
 static int check_entry(const struct zr_entry *e, struct zr_error *err)
 {
 	if (e->magic != ZR_MAGIC)
-		return zr_err(err, ZR_EINVAL, "magic is 0x%08x, expected 0x%08x; it is not a plugin of zeroth",
+		return zr_err(err, ZR_EINVAL,
+			      "magic is 0x%08x, expected 0x%08x; it is not a plugin of zeroth",
 			      e->magic, ZR_MAGIC);
 	if (e->abi_major != ZR_ABI_MAJOR)
-		return zr_err(err, ZR_EINVAL, "abi_major is %u, this zeroth has %d" REBUILD, e->abi_major, ZR_ABI_MAJOR);
+		return zr_err(err, ZR_EINVAL, "abi_major is %u, this zeroth has %d" REBUILD,
+			      e->abi_major, ZR_ABI_MAJOR);
 	if (e->need_minor > ZR_ABI_MINOR)
-		return zr_err(err, ZR_EINVAL, "need_minor is %u, this zeroth has %d" NEWER, e->need_minor, ZR_ABI_MINOR);
+		return zr_err(err, ZR_EINVAL, "need_minor is %u, this zeroth has %d" NEWER,
+			      e->need_minor, ZR_ABI_MINOR);
 	if (!ZR_HAS(e, struct zr_entry, descs) || !e->descs || !e->descs[0])
-		return zr_err(err, ZR_EINVAL, "its entry of %u bytes has no descriptor, expected at least %zu bytes",
-			      e->size, offsetof(struct zr_entry, descs) + sizeof e->descs);
-	return e->flags & ~ZR_ENTRY_DRAFT_OPTIONAL ?
-		zr_err(err, ZR_EINVAL, "its entry's flags are 0x%x, this zeroth knows 0x%x" NEWER, e->flags,
-		       ZR_ENTRY_DRAFT_OPTIONAL) : 0;
+		return zr_err(err, ZR_EINVAL, "its entry of %u bytes has no descriptor, expected "
+			      "at least %zu bytes", e->size,
+			      offsetof(struct zr_entry, descs) + sizeof e->descs);
+	return e->flags & ~ZR_ENTRY_DRAFT_OPTIONAL ? zr_err(err, ZR_EINVAL,
+			      "its entry's flags are 0x%x, this zeroth knows 0x%x" NEWER, e->flags,
+			      ZR_ENTRY_DRAFT_OPTIONAL) :
+		       0;
 }
 
-/* Draft interfaces change with every revision; stable ones can do without what they lend of drafts, if the plugin says so. */
+/* Draft interfaces change with every revision; stable ones can do without what they lend of drafts,
+ * if the plugin says so. */
 static int check_drafts(const struct zr_entry *e, const struct zr_desc *d, struct zr_error *err)
 {
 	const int refuses = e->draft && !(e->flags & ZR_ENTRY_DRAFT_OPTIONAL);
 	for (const struct zr_iface *f = d->ifaces; e->draft != ZR_DRAFT_REVISION && f->id; f++)
 		if (refuses || zr_calls_of(f->id)->draft)
-			return zr_err(err, ZR_EINVAL, "draft is %u, %s%sthis zeroth has %d" REBUILD, e->draft,
-				      refuses ? "" : f->id, refuses ? "" : " of ", ZR_DRAFT_REVISION);
+			return zr_err(err, ZR_EINVAL, "draft is %u, %s%sthis zeroth has %d" REBUILD,
+				      e->draft, refuses ? "" : f->id, refuses ? "" : " of ",
+				      ZR_DRAFT_REVISION);
 	return 0;
 }
 
@@ -90,19 +101,24 @@ static int check_desc(const struct zr_entry *entry, const struct zr_desc *d, str
 {
 	const size_t least = offsetof(struct zr_desc, destroy) + sizeof d->destroy;
 	if (d->size < least)
-		return zr_err(err, ZR_EINVAL, "its descriptor has %u bytes, expected at least %zu", d->size, least);
-	if (!d->role || !d->id || !d->version || !d->license || !d->summary || !d->ifaces || !d->create || !d->destroy)
-		return zr_err(err, ZR_EINVAL, "its descriptor lacks one of role, id, version, license, summary, "
-			      "ifaces, create, destroy");
+		return zr_err(err, ZR_EINVAL, "its descriptor has %u bytes, expected at least %zu",
+			      d->size, least);
+	if (!d->role || !d->id || !d->version || !d->license || !d->summary || !d->ifaces ||
+	    !d->create || !d->destroy)
+		return zr_err(err, ZR_EINVAL, "its descriptor lacks one of role, id, version, "
+			      "license, summary, ifaces, create, destroy");
 	if (d->flags)
-		return zr_err(err, ZR_EINVAL, "its descriptor's flags are 0x%x, this zeroth knows none" NEWER, d->flags);
+		return zr_err(err, ZR_EINVAL,
+			      "its descriptor's flags are 0x%x, this zeroth knows none" NEWER,
+			      d->flags);
 	const struct zr_table t = zr_table_of(d);
 	int rc = zr_table_check(&t, err);
 	return rc ? rc : check_drafts(entry, d, err);
 }
 
 /* The descriptor for role and id; role NULL: the first. */
-static const struct zr_desc *choose(const struct zr_entry *entry, const char *role, const char *id, struct zr_error *err)
+static const struct zr_desc *choose(const struct zr_entry *entry, const char *role, const char *id,
+				    struct zr_error *err)
 {
 	const struct zr_desc *same_role = NULL;
 	for (int i = 0; entry->descs[i]; i++) {
@@ -116,10 +132,12 @@ static const struct zr_desc *choose(const struct zr_entry *entry, const char *ro
 		same_role = same_role ? same_role : d;
 	}
 	if (!same_role)
-		zr_err(err, ZR_EINVAL, "role is %s, expected %s; name it in a section of its role", entry->descs[0]->role, role);
+		zr_err(err, ZR_EINVAL, "role is %s, expected %s; name it in a section of its role",
+		       entry->descs[0]->role, role);
 	else
-		zr_err(err, ZR_EINVAL, "id is %s, the file's name says %s; rename the file to %s.so", same_role->id, id,
-		       same_role->id);
+		zr_err(err, ZR_EINVAL,
+		       "id is %s, the file's name says %s; rename the file to %s.so", same_role->id,
+		       id, same_role->id);
 	return NULL;
 }
 
@@ -132,7 +150,8 @@ static void id_of(const char *id_or_path, char *out, size_t size)
 	snprintf(out, size, "%.*s", (int)len, name);
 }
 
-static const struct zr_plugin *keep(const struct zr_entry *entry, const struct zr_desc *desc, char *path)
+static const struct zr_plugin *keep(const struct zr_entry *entry, const struct zr_desc *desc,
+				    char *path)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	pthread_mutex_lock(&lock);
@@ -150,12 +169,14 @@ static const struct zr_plugin *keep(const struct zr_entry *entry, const struct z
 	return p;
 }
 
-int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plugin **out, struct zr_error *err)
+int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plugin **out,
+		   struct zr_error *err)
 {
 	const struct zr_entry *entry = zr_plugin_inside ? zr_plugin_inside(role, id_or_path) : NULL;
 	const struct zr_desc *desc = NULL;
 	struct zr_error why = { 0 };
-	char id[256], *path = entry ? strdup(id_or_path) : zr_plugin_file_find(role, id_or_path, err);
+	char id[256],
+		*path = entry ? strdup(id_or_path) : zr_plugin_file_find(role, id_or_path, err);
 	void *so;
 	if (!path)
 		return ZR_EINVAL;
@@ -185,11 +206,11 @@ const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, struct zr
 		zr_err(err, ZR_EINVAL, "plugin %s: offers %s, expected %s" REBUILD, p->path,
 		       p->desc->ifaces->id ? p->desc->ifaces->id : "no interface", id);
 	else if (bytes < zr_calls_least(c))
-		zr_err(err, ZR_EINVAL, "plugin %s: %s has %u bytes, expected at least %u" REBUILD, p->path, id, bytes,
-		       zr_calls_least(c));
+		zr_err(err, ZR_EINVAL, "plugin %s: %s has %u bytes, expected at least %u" REBUILD,
+		       p->path, id, bytes, zr_calls_least(c));
 	else if ((lack = zr_calls_lack(c, f->vtbl)))
-		zr_err(err, ZR_EINVAL, "plugin %s: %s: function %s is NULL, and it is not optional; mend the plugin",
-		       p->path, id, lack);
+		zr_err(err, ZR_EINVAL, "plugin %s: %s: function %s is NULL, and it is not "
+		       "optional; mend the plugin", p->path, id, lack);
 	else
 		return f->vtbl;
 	return NULL;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * loader.h - finds, checks and loads plugin files. A bare id resolves to <dir>/<role>/<id>.so in the
- * directories of ZEROTH_PLUGIN_PATH (absolute, colon separated; ignored when set-user-id) and then in the
- * installed directory; anything with a slash is a path. dlopen gets an absolute path and
- * RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE. Every refusal names field, both values, file and remedy.
- * [main] thread. Loaded plugins are kept until the process ends; loading twice gives the same pointer.
+ * loader.h - finds, checks and loads plugin files. A bare id resolves to <dir>/<role>/<id>.so in
+ * the directories of ZEROTH_PLUGIN_PATH (absolute, colon separated; ignored when set-user-id) and
+ * then in the installed directory; anything with a slash is a path. dlopen gets an absolute path
+ * and RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE. Every refusal names field, both values, file and
+ * remedy. [main] thread. Loaded plugins are kept until the process ends; loading twice gives the
+ * same pointer.
  */
 #ifndef ZR_CORE_LOADER_H
 #define ZR_CORE_LOADER_H
@@ -19,18 +20,22 @@ struct zr_plugin {
 };
 extern const struct zr_plugin *zr_plugins; /* all that are loaded */
 
-/* If not NULL: the entry that has a plugin inside the program, which comes before files; NULL: none. */
+/* If not NULL: the entry that has a plugin inside the program, which comes before files; NULL:
+ * none. */
 extern const struct zr_entry *(*zr_plugin_inside)(const char *role, const char *id);
 
-int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plugin **out, struct zr_error *err);
+int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plugin **out,
+		   struct zr_error *err);
 
-/* The vtable of interface `id` ("zr.optimizer/1"), or NULL with a text that names what it offers. One that ends
- * before its required functions is refused, as is one that lacks a function. */
+/* The vtable of interface `id` ("zr.optimizer/1"), or NULL with a text that names what it offers.
+ * One that ends before its required functions is refused, as is one that lacks a function. */
 const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, struct zr_error *err);
 
 /* Every file that a bare id could resolve to, role by role, name by name, without loading any.
  * shadowed: an earlier directory has the same role and id. Stops when fn returns nonzero. */
-int zr_plugin_scan(int (*fn)(void *arg, const char *role, const char *id, const char *path, int shadowed), void *arg);
+int zr_plugin_scan(int (*fn)(void *arg, const char *role, const char *id, const char *path,
+			     int shadowed),
+		   void *arg);
 
 extern const char *const zr_roles[]; /* NULL-terminated */
 
@@ -43,8 +48,10 @@ extern const struct zr_calls {
 	const char *name[16];
 } zr_calls[]; /* ends with id NULL */
 const struct zr_calls *zr_calls_of(const char *id); /* its id is NULL: not known */
-uint32_t zr_calls_least(const struct zr_calls *c); /* bytes of a vtable up to the last function that must be there */
+/* bytes of a vtable up to the last function that must be there */
+uint32_t zr_calls_least(const struct zr_calls *c);
 zr_call *zr_call_at(const struct zr_calls *c, const void *table, int i); /* NULL: absent */
-const char *zr_calls_lack(const struct zr_calls *c, const void *table); /* a function that must be there; NULL: all are */
+/* a function that must be there; NULL: all are */
+const char *zr_calls_lack(const struct zr_calls *c, const void *table);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plugin_file.c - checks of a file that is about to be loaded. Loading is running code: whoever can write the
- * file can act as the user, so files that others can write are refused. A file that ends too early would fail
- * as a crash inside the dynamic linker, so it is refused by name.
+ * plugin_file.c - checks of a file that is about to be loaded. Loading is running code: whoever can
+ * write the file can act as the user, so files that others can write are refused. A file that ends
+ * too early would fail as a crash inside the dynamic linker, so it is refused by name.
  */
 #define _GNU_SOURCE
 #include "core/plugin/plugin_file.h"
@@ -21,13 +21,15 @@ static int check_owner(const char *path, const struct stat *st, struct zr_error 
 	char dir[PATH_MAX];
 	struct stat up;
 	if (st->st_mode & S_IWOTH)
-		return zr_err(err, ZR_EINVAL, "mode is %04o, writable by others; run chmod o-w on it", st->st_mode & 07777);
+		return zr_err(err, ZR_EINVAL,
+			      "mode is %04o, writable by others; run chmod o-w on it",
+			      st->st_mode & 07777);
 	snprintf(dir, sizeof dir, "%s", path);
 	if (stat(dirname(dir), &up))
 		return zr_err(err, ZR_EINVAL, "its directory: %s", strerror(errno));
 	if ((up.st_mode & S_IWOTH) && !(up.st_mode & S_ISVTX))
-		return zr_err(err, ZR_EINVAL, "its directory's mode is %04o, writable by others; run chmod o-w on "
-			      "it", up.st_mode & 07777);
+		return zr_err(err, ZR_EINVAL, "its directory's mode is %04o, writable by others; "
+			      "run chmod o-w on it", up.st_mode & 07777);
 	return 0;
 }
 
@@ -36,7 +38,8 @@ static uint64_t end_of(uint64_t at, uint64_t bytes)
 	return bytes < UINT64_MAX - at ? at + bytes : UINT64_MAX - 1;
 }
 
-/* How many of the n bytes at `at` there are, with errno 0; -1 with another one. No file reaches beyond 2^63. */
+/* How many of the n bytes at `at` there are, with errno 0; -1 with another one. No file reaches
+ * beyond 2^63. */
 static ssize_t read_at(int fd, void *to, size_t n, uint64_t at)
 {
 	size_t have = 0;
@@ -49,7 +52,8 @@ static ssize_t read_at(int fd, void *to, size_t n, uint64_t at)
 	return errno ? -1 : (ssize_t)have;
 }
 
-/* End of what the headers promise, in bytes; UINT64_MAX if the program headers cannot be read, with errno 0 if they end too early. */
+/* End of what the headers promise, in bytes; UINT64_MAX if the program headers cannot be read, with
+ * errno 0 if they end too early. */
 static uint64_t promised(int fd, const ElfW(Ehdr) *h)
 {
 	uint64_t end = end_of(h->e_shoff, (uint64_t)h->e_shnum * h->e_shentsize);
@@ -78,10 +82,11 @@ static int check_elf(int fd, uint64_t size, struct zr_error *err)
 	if (end == UINT64_MAX && errno)
 		return zr_err(err, ZR_EIO, "cannot read its program headers: %s", strerror(errno));
 	if (end == UINT64_MAX)
-		return zr_err(err, ZR_EINVAL, "truncated: %llu bytes end within its program headers; copy or build it "
-			      "again", (unsigned long long)size);
-	return end <= size ? 0 : zr_err(err, ZR_EINVAL, "truncated: it has %llu bytes and its headers promise %llu; copy "
-					"or build it again", (unsigned long long)size, (unsigned long long)end);
+		return zr_err(err, ZR_EINVAL, "truncated: %llu bytes end within its program "
+			      "headers; copy or build it again", (unsigned long long)size);
+	return end <= size ? 0 : zr_err(err, ZR_EINVAL, "truncated: it has %llu bytes and its "
+					"headers promise %llu; copy or build it again",
+					(unsigned long long)size, (unsigned long long)end);
 }
 
 int zr_plugin_file_check(const char *path, struct zr_error *err)

@@ -18,8 +18,9 @@
 
 #define MAX_DIRS 32
 
-const char *const zr_roles[] = { "boot",      "comm",	   "device",	"model", "adapter", "data",  "zero",	  "offload",
-				 "optimizer", "scheduler", "precision", "activation", "codec", "monitor", NULL };
+const char *const zr_roles[] = { "boot", "comm", "device", "model", "adapter", "data", "zero",
+				 "offload", "optimizer", "scheduler", "precision", "activation",
+				 "codec", "monitor", NULL };
 
 const char *zr_trusted_env(const char *name)
 {
@@ -39,15 +40,19 @@ static int list_dirs(struct dirs *d, struct zr_error *err)
 	char *at = d->text, *part;
 	d->n = 0;
 	if (env && strlen(env) >= sizeof d->text)
-		return zr_err(err, ZR_EINVAL, "ZEROTH_PLUGIN_PATH is longer than %zu bytes", sizeof d->text - 1);
+		return zr_err(err, ZR_EINVAL, "ZEROTH_PLUGIN_PATH is longer than %zu bytes",
+			      sizeof d->text - 1);
 	strcpy(d->text, env ? env : "");
 	while ((part = strsep(&at, ":"))) {
 		if (!*part)
 			continue;
 		if (*part != '/')
-			return zr_err(err, ZR_EINVAL, "ZEROTH_PLUGIN_PATH: '%s' is not an absolute path", part);
+			return zr_err(err, ZR_EINVAL,
+				      "ZEROTH_PLUGIN_PATH: '%s' is not an absolute path", part);
 		if (d->n == MAX_DIRS - 1)
-			return zr_err(err, ZR_EINVAL, "ZEROTH_PLUGIN_PATH names more than %d directories", MAX_DIRS - 1);
+			return zr_err(err, ZR_EINVAL,
+				      "ZEROTH_PLUGIN_PATH names more than %d directories",
+				      MAX_DIRS - 1);
 		d->dir[d->n++] = part;
 	}
 	d->dir[d->n++] = ZR_PLUGINDIR;
@@ -90,7 +95,8 @@ static void add_dir(struct list *l, const char *dir, const char *role, int numbe
 		l->v[l->n++].dir = number;
 	}
 	if (errno && errno != ENOENT)
-		zr_logf(ZR_LOG_WARN, NULL, "%s: its plugins cannot be listed: %s", path, strerror(l->no = errno));
+		zr_logf(ZR_LOG_WARN, NULL, "%s: its plugins cannot be listed: %s", path,
+			strerror(l->no = errno));
 	if (d)
 		closedir(d);
 }
@@ -106,7 +112,9 @@ static struct list list_role(const struct dirs *d, const char *role)
 	return l;
 }
 
-int zr_plugin_scan(int (*fn)(void *arg, const char *role, const char *id, const char *path, int shadowed), void *arg)
+int zr_plugin_scan(int (*fn)(void *arg, const char *role, const char *id, const char *path,
+			     int shadowed),
+		   void *arg)
 {
 	struct dirs d;
 	struct zr_error err = { 0 };
@@ -115,11 +123,14 @@ int zr_plugin_scan(int (*fn)(void *arg, const char *role, const char *id, const 
 		zr_logf(ZR_LOG_ERROR, NULL, "%s", err.text);
 	for (int r = 0; !rc && zr_roles[r]; r++) {
 		struct list l = list_role(&d, zr_roles[r]);
-		rc = l.no == EIO || l.no == ENOMEM ? l.no : 0; /* what is missed may be what is looked for */
+		/* what is missed may be what is looked for */
+		rc = l.no == EIO || l.no == ENOMEM ? l.no : 0;
 		for (int i = 0; !rc && i < l.n; i++) {
 			char path[PATH_MAX];
-			snprintf(path, sizeof path, "%s/%s/%s.so", d.dir[l.v[i].dir], zr_roles[r], l.v[i].id);
-			rc = fn(arg, zr_roles[r], l.v[i].id, path, i && !strcmp(l.v[i].id, l.v[i - 1].id));
+			snprintf(path, sizeof path, "%s/%s/%s.so", d.dir[l.v[i].dir], zr_roles[r],
+				 l.v[i].id);
+			rc = fn(arg, zr_roles[r], l.v[i].id, path,
+				i && !strcmp(l.v[i].id, l.v[i - 1].id));
 		}
 		free(l.v);
 	}
@@ -134,14 +145,16 @@ static char *unknown(const struct dirs *d, const char *role, const char *id, str
 	for (int i = 0; names && i < l.n; i++) {
 		names[i] = l.v[i].id;
 		if (!i || strcmp(names[i], names[i - 1]))
-			snprintf(ids + strlen(ids), sizeof ids - strlen(ids), "%s%s", i ? ", " : "", names[i]);
+			snprintf(ids + strlen(ids), sizeof ids - strlen(ids), "%s%s", i ? ", " : "",
+				 names[i]);
 	}
 	near = names ? zr_nearest(id, names, l.n) : NULL;
 	for (int i = 0; i < d->n; i++)
-		snprintf(where + strlen(where), sizeof where - strlen(where), "%s%s", i ? ":" : "", d->dir[i]);
+		snprintf(where + strlen(where), sizeof where - strlen(where), "%s%s", i ? ":" : "",
+			 d->dir[i]);
 	if (near)
-		zr_err(err, ZR_EINVAL, "no %s plugin '%s'; did you mean %s? `zeroth plugin info %s/%s` lists its options",
-		       role, id, near, role, near);
+		zr_err(err, ZR_EINVAL, "no %s plugin '%s'; did you mean %s? `zeroth plugin info "
+		       "%s/%s` lists its options", role, id, near, role, near);
 	else
 		zr_err(err, ZR_EINVAL, "no %s plugin '%s' in %s%s%s", role, id, where,
 		       *ids ? ", which has " : "; see `zeroth plugin list`", ids);
@@ -169,7 +182,9 @@ char *zr_plugin_file_find(const char *role, const char *id, struct zr_error *err
 		if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) && errno == ENOENT)
 			continue;
 		real = realpath(path, NULL);
-		if (!real) /* it is there and broken: going on to the next directory would be a silent fallback */
+		/* it is there and broken: going on to the next directory would be a silent
+		 * fallback */
+		if (!real)
 			zr_err(err, ZR_EINVAL, "plugin %s: %s", path, strerror(errno));
 		return real;
 	}

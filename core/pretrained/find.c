@@ -16,8 +16,8 @@
 
 #define PATIENCE 20 /* s for all plugins to load */
 
-/* In the child, for every model plugin that reads directories a line: "+ID", or "-ID" with the count of what differs and
- * what that is. */
+/* In the child, for every model plugin that reads directories a line: "+ID", or "-ID" with the
+ * count of what differs and what that is. */
 struct scan {
 	FILE *out;
 	const struct zr_model_json *f;
@@ -31,10 +31,12 @@ static int scan_one(void *arg, const char *role, const char *id, const char *pat
 	struct zr_error unused = { 0 };
 	char differences[512];
 	(void)path;
-	if (strcmp(role, "model") || shadowed || zr_plugin_load(role, id, &p, &unused) || !(v = zr_pretrained_of(p)))
+	if (strcmp(role, "model") || shadowed || zr_plugin_load(role, id, &p, &unused) ||
+	    !(v = zr_pretrained_of(p)))
 		return unused.code == ZR_ENOMEM ? ENOMEM : unused.code == ZR_EIO ? EIO : 0;
 	int n = zr_pretrained_differences(s->f, v, differences, sizeof differences);
-	fprintf(s->out, "%c%s %d %s\n", zr_pretrained_reads(v, s->f->type) ? '+' : '-', id, n, differences);
+	fprintf(s->out, "%c%s %d %s\n", zr_pretrained_reads(v, s->f->type) ? '+' : '-', id, n,
+		differences);
 	return 0;
 }
 
@@ -79,8 +81,8 @@ static int scan(const struct zr_model_json *f, char **out, struct zr_error *err)
 	if (!no)
 		return 0;
 	free(*out);
-	return zr_err(err, ZR_EIO, "cannot look for a plugin that reads model_type %.80s (%s): name one by [model] plugin", f->type,
-		      strerror(no));
+	return zr_err(err, ZR_EIO, "cannot look for a plugin that reads model_type %.80s (%s): "
+		      "name one by [model] plugin", f->type, strerror(no));
 }
 
 int zr_pretrained_find(const struct zr_model_json *f, char id[ZR_PLUGIN_ID], struct zr_error *err)
@@ -109,11 +111,13 @@ int zr_pretrained_find(const struct zr_model_json *f, char id[ZR_PLUGIN_ID], str
 	if (named)
 		snprintf(id, ZR_PLUGIN_ID, "%s", f->type);
 	if (!n)
-		rc = zr_err(err, ZR_EINVAL, "%s: model_type = %.80s: no plugin reads it. The nearest is [model] plugin = %s, %s%s", f->path,
-			    f->type, nearest, least ? "which does not compute" : "whose keys are the same", least ? differs : "");
+		rc = zr_err(err, ZR_EINVAL, "%s: model_type = %.80s: no plugin reads it. The "
+			    "nearest is [model] plugin = %s, %s%s", f->path, f->type, nearest,
+			    least ? "which does not compute" : "whose keys are the same",
+			    least ? differs : "");
 	else if (n > 1 && !named)
-		rc = zr_err(err, ZR_EINVAL, "%s: model_type = %.80s: several plugins read it: name one by [model] plugin: %s", f->path,
-			    f->type, fits);
+		rc = zr_err(err, ZR_EINVAL, "%s: model_type = %.80s: several plugins read it: name "
+			    "one by [model] plugin: %s", f->path, f->type, fits);
 	free(text);
 	return rc;
 }

@@ -18,7 +18,8 @@
 
 #define VALUE 4096 /* bytes of a value's text, a list included */
 
-/* Of every model's config. What would change the mathematics must have the one value that does not. */
+/* Of every model's config. What would change the mathematics must have the one value that does
+ * not. */
 static const struct zr_config_key common[] = {
 	{ .name = "is_encoder_decoder", .values = "false" },
 	{ .name = "add_cross_attention", .values = "false" },
@@ -28,15 +29,21 @@ static const struct zr_config_key common[] = {
 };
 
 /* Of its class in general, of generating text and of tasks: training has no use for them. */
-static const char noted[] =
-	" model_type torch_dtype dtype transformers_version _name_or_path architectures use_cache is_decoder bos_token_id eos_token_id"
-	" pad_token_id sep_token_id decoder_start_token_id tokenizer_class prefix task_specific_params problem_type finetuning_task"
-	" id2label label2id num_labels return_dict output_hidden_states output_attentions torchscript use_bfloat16 tf_legacy_loss"
-	" chunk_size_feed_forward tie_encoder_decoder _attn_implementation _attn_implementation_autoset _commit_hash max_length min_length"
-	" do_sample early_stopping num_beams num_beam_groups diversity_penalty temperature top_k top_p typical_p repetition_penalty"
-	" length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids num_return_sequences output_scores"
-	" return_dict_in_generate forced_bos_token_id forced_eos_token_id remove_invalid_values exponential_decay_length_penalty"
-	" suppress_tokens begin_suppress_tokens initializer_range ";
+static const char noted[] = " model_type torch_dtype dtype transformers_version _name_or_path "
+			    "architectures use_cache is_decoder bos_token_id eos_token_id"
+			    " pad_token_id sep_token_id decoder_start_token_id tokenizer_class "
+			    "prefix task_specific_params problem_type finetuning_task"
+			    " id2label label2id num_labels return_dict output_hidden_states "
+			    "output_attentions torchscript use_bfloat16 tf_legacy_loss"
+			    " chunk_size_feed_forward tie_encoder_decoder _attn_implementation "
+			    "_attn_implementation_autoset _commit_hash max_length min_length"
+			    " do_sample early_stopping num_beams num_beam_groups diversity_penalty "
+			    "temperature top_k top_p typical_p repetition_penalty"
+			    " length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size "
+			    "bad_words_ids num_return_sequences output_scores"
+			    " return_dict_in_generate forced_bos_token_id forced_eos_token_id "
+			    "remove_invalid_values exponential_decay_length_penalty"
+			    " suppress_tokens begin_suppress_tokens initializer_range ";
 
 /* ---- the file ---- */
 
@@ -58,8 +65,9 @@ static int refuse_quantised(const struct zr_model_json *f, struct zr_error *err)
 	const char *by = json_string_value(json_object_get(config, "quant_method"));
 	if (!config || json_is_null(config))
 		return 0;
-	return zr_err(err, ZR_EINVAL, "%s: quantization_config: %.80s has quantised its weights: give the directory of the model "
-		      "that they were made from; [model] store = nf4 or int8 keeps its frozen ones in as few bits", f->path,
+	return zr_err(err, ZR_EINVAL, "%s: quantization_config: %.80s has quantised its weights: "
+		      "give the directory of the model that they were made from; [model] store = "
+		      "nf4 or int8 keeps its frozen ones in as few bits", f->path,
 		      by ? by : "another program");
 }
 
@@ -192,8 +200,9 @@ static int use_text(const struct pass *s, const struct zr_config_key *k, const c
 	snprintf(to, sizeof to, "%s", value);
 	if (k->values && !accepted(k->values, value, to)) {
 		list_of(k->values, list, sizeof list);
-		return zr_err(s->err, ZR_EINVAL, "%s: %s = %.160s: [model] plugin = %s can do %s only", s->f->path, k->name, value,
-			      s->p->desc->id, list);
+		return zr_err(s->err, ZR_EINVAL,
+			      "%s: %s = %.160s: [model] plugin = %s can do %s only", s->f->path,
+			      k->name, value, s->p->desc->id, list);
 	}
 	return k->option && (*to || !k->values) ? s->set(s->arg, k, to, s->err) : 0;
 }
@@ -220,7 +229,8 @@ static int use_key(const struct pass *s, const struct zr_config_key *k)
 	return rc;
 }
 
-int zr_pretrained_options(const struct zr_model_json *f, const struct zr_plugin *p, zr_option_fn *set, void *arg, struct zr_error *err)
+int zr_pretrained_options(const struct zr_model_json *f, const struct zr_plugin *p,
+			  zr_option_fn *set, void *arg, struct zr_error *err)
 {
 	struct pass s = { f, p, set, arg, err };
 	const struct zr_pretrained_v1 *v;
@@ -232,7 +242,8 @@ int zr_pretrained_options(const struct zr_model_json *f, const struct zr_plugin 
 	return rc;
 }
 
-int zr_pretrained_accepts(const struct zr_model_json *f, const struct zr_plugin *p, const void *opts, struct zr_error *err)
+int zr_pretrained_accepts(const struct zr_model_json *f, const struct zr_plugin *p,
+			  const void *opts, struct zr_error *err)
 {
 	struct zr_process process = { .world = 1, .local_world = 1 };
 	struct zr_instance it;
@@ -243,12 +254,14 @@ int zr_pretrained_accepts(const struct zr_model_json *f, const struct zr_plugin 
 		const struct zr_config_key *k = key_at(v, i);
 		const json_t *value = lookup(f->root, k->name);
 		char text[VALUE] = "";
-		if (!(k->flags & ZR_KEY_ASK) || !concerns(k, f->type) || !value || json_is_null(value))
+		if (!(k->flags & ZR_KEY_ASK) || !concerns(k, f->type) || !value ||
+		    json_is_null(value))
 			continue;
 		text_of(value, text);
 		rc = v->accepts(&it.host, opts, k->name, text);
 		if (rc)
-			zr_err(err, rc, "%s: %s = %.160s: %s", f->path, k->name, text, it.failed.code ? it.failed.text : "not supported");
+			zr_err(err, rc, "%s: %s = %.160s: %s", f->path, k->name, text,
+			       it.failed.code ? it.failed.text : "not supported");
 	}
 	return rc;
 }
@@ -260,12 +273,14 @@ static int is_known(const struct zr_pretrained_v1 *v, const char *key)
 		if (!strcmp(common[i].name, key))
 			return 1;
 	for (uint32_t i = 0; i < v->n_keys; i++)
-		if (!strncmp(key_at(v, i)->name, key, len) && (!key_at(v, i)->name[len] || key_at(v, i)->name[len] == '.'))
+		if (!strncmp(key_at(v, i)->name, key, len) &&
+		    (!key_at(v, i)->name[len] || key_at(v, i)->name[len] == '.'))
 			return 1;
 	return has_word(noted, key);
 }
 
-void zr_pretrained_unknown(const struct zr_model_json *f, const struct zr_pretrained_v1 *v, char *out, size_t size)
+void zr_pretrained_unknown(const struct zr_model_json *f, const struct zr_pretrained_v1 *v,
+			   char *out, size_t size)
 {
 	const char *key;
 	json_t *value;
@@ -276,7 +291,8 @@ void zr_pretrained_unknown(const struct zr_model_json *f, const struct zr_pretra
 			at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", key);
 }
 
-int zr_pretrained_differences(const struct zr_model_json *f, const struct zr_pretrained_v1 *v, char *out, size_t size)
+int zr_pretrained_differences(const struct zr_model_json *f, const struct zr_pretrained_v1 *v,
+			      char *out, size_t size)
 {
 	char unknown[VALUE], text[VALUE], to[VALUE];
 	size_t at = 0;
@@ -292,7 +308,8 @@ int zr_pretrained_differences(const struct zr_model_json *f, const struct zr_pre
 			continue;
 		n++;
 		if (at < size)
-			at += (size_t)snprintf(out + at, size - at, "%s%s = %.80s", at ? ", " : "", k->name, text);
+			at += (size_t)snprintf(out + at, size - at, "%s%s = %.80s", at ? ", " : "",
+					       k->name, text);
 	}
 	zr_pretrained_unknown(f, v, unknown, sizeof unknown);
 	for (const char *c = unknown; *c; c++)

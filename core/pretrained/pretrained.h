@@ -18,35 +18,43 @@ struct zr_model_json {
 	const char *type; /* its model_type */
 };
 
-int zr_model_json_open(const char *dir, struct zr_model_json *out, struct zr_error *err); /* on failure there is nothing to close */
+/* on failure there is nothing to close */
+int zr_model_json_open(const char *dir, struct zr_model_json *out, struct zr_error *err);
 void zr_model_json_close(struct zr_model_json *f); /* a zeroed one is fine */
 
 /* All of a JSON file of at most so many bytes, which is an object without duplicate keys. */
 int zr_json_file(const char *path, size_t most, json_t **out, struct zr_error *err);
 #define ZR_MODEL_JSON_MAX (64u << 20) /* an index of a million tensors is smaller */
 
-/* find.c: the id of the plugin that reads its model_type: of several the one of the same name. Plugins are loaded in a
- * process of their own. */
+/* find.c: the id of the plugin that reads its model_type: of several the one of the same name.
+ * Plugins are loaded in a process of their own. */
 #define ZR_PLUGIN_ID 64
 int zr_pretrained_find(const struct zr_model_json *f, char id[ZR_PLUGIN_ID], struct zr_error *err);
 
-/* tables.c: those of a plugin, NULL: it reads no directories; whether it reads a model_type; those of one that reads it. */
+/* tables.c: those of a plugin, NULL: it reads no directories; whether it reads a model_type; those
+ * of one that reads it. */
 struct zr_pretrained_v1;
 struct zr_config_key;
 const struct zr_pretrained_v1 *zr_pretrained_of(const struct zr_plugin *p);
 int zr_pretrained_reads(const struct zr_pretrained_v1 *v, const char *type);
-int zr_pretrained_tables(const struct zr_model_json *f, const struct zr_plugin *p, const struct zr_pretrained_v1 **out,
-			 struct zr_error *err);
+int zr_pretrained_tables(const struct zr_model_json *f, const struct zr_plugin *p,
+			 const struct zr_pretrained_v1 **out, struct zr_error *err);
 
-/* Calls set for every option that the file determines, with the key that does it; fails with what the plugin lacks. */
-typedef int zr_option_fn(void *arg, const struct zr_config_key *k, const char *value, struct zr_error *err);
-int zr_pretrained_options(const struct zr_model_json *f, const struct zr_plugin *p, zr_option_fn *set, void *arg, struct zr_error *err);
+/* Calls set for every option that the file determines, with the key that does it; fails with what
+ * the plugin lacks. */
+typedef int zr_option_fn(void *arg, const struct zr_config_key *k, const char *value,
+			 struct zr_error *err);
+int zr_pretrained_options(const struct zr_model_json *f, const struct zr_plugin *p,
+			  zr_option_fn *set, void *arg, struct zr_error *err);
 /* What the plugin says to values that depend on its options. */
-int zr_pretrained_accepts(const struct zr_model_json *f, const struct zr_plugin *p, const void *opts, struct zr_error *err);
+int zr_pretrained_accepts(const struct zr_model_json *f, const struct zr_plugin *p,
+			  const void *opts, struct zr_error *err);
 /* Keys that neither the plugin nor Zeroth knows, "a, b", cut where `size` ends. */
-void zr_pretrained_unknown(const struct zr_model_json *f, const struct zr_pretrained_v1 *v, char *out, size_t size);
+void zr_pretrained_unknown(const struct zr_model_json *f, const struct zr_pretrained_v1 *v,
+			   char *out, size_t size);
 /* These keys, and those whose values it does not compute, "a = 1, b"; returns how many. */
-int zr_pretrained_differences(const struct zr_model_json *f, const struct zr_pretrained_v1 *v, char *out, size_t size);
+int zr_pretrained_differences(const struct zr_model_json *f, const struct zr_pretrained_v1 *v,
+			      char *out, size_t size);
 /* What of the file training does not follow, "KEY = VALUE (here ...), ...", cut at `size`. */
 struct zr_section;
 void zr_pretrained_named(const struct zr_model_json *f, const struct zr_pretrained_v1 *v,

@@ -31,16 +31,22 @@ static void types_text(const struct zr_pretrained_v1 *v, char *out, size_t size)
 		at += (size_t)snprintf(out + at, size - at, "%s%s", i ? ", " : "", v->types[i]);
 }
 
-int zr_pretrained_tables(const struct zr_model_json *f, const struct zr_plugin *p, const struct zr_pretrained_v1 **out,
-			 struct zr_error *err)
+int zr_pretrained_tables(const struct zr_model_json *f, const struct zr_plugin *p,
+			 const struct zr_pretrained_v1 **out, struct zr_error *err)
 {
 	const struct zr_pretrained_v1 *v = zr_pretrained_of(p);
 	char types[256];
-	if (!v || !v->types || !v->presets || !v->prefix || !v->ignored || (v->n_keys && v->key_stride < sizeof(struct zr_config_key)))
-		return zr_err(err, ZR_EINVAL, "%s: plugin %s does not say how to read a model directory (" IFACE ")", f->path, p->desc->id);
+	if (!v || !v->types || !v->presets || !v->prefix || !v->ignored ||
+	    (v->n_keys && v->key_stride < sizeof(struct zr_config_key)))
+		return zr_err(err, ZR_EINVAL,
+			      "%s: plugin %s does not say how to read a model directory (" IFACE
+			      ")",
+			      f->path, p->desc->id);
 	types_text(v, types, sizeof types);
 	if (!zr_pretrained_reads(v, f->type))
-		return zr_err(err, ZR_EINVAL, "%s: model_type = %.80s: [model] plugin = %s reads %s", f->path, f->type, p->desc->id, types);
+		return zr_err(err, ZR_EINVAL,
+			      "%s: model_type = %.80s: [model] plugin = %s reads %s", f->path,
+			      f->type, p->desc->id, types);
 	*out = v;
 	return 0;
 }

@@ -8,7 +8,8 @@
 #include <string.h>
 
 const char *const zr_program_name[] = { "micro", "last_micro", "update", "eval" };
-const char *const zr_pop_name[] = { "layer", "gather", "drop", "reduce", "update", "publish", "wait", "spill", "fetch", "hop" };
+const char *const zr_pop_name[] = { "layer", "gather", "drop", "reduce", "update", "publish",
+				    "wait", "spill", "fetch", "hop" };
 const char *const zr_phase_name[] = { "forward", "recompute", "backward" };
 
 void zr_program_free(struct zr_program *p)
@@ -22,6 +23,7 @@ uint64_t zr_program_bytes(const struct zr_program *p)
 {
 	uint64_t sum = 0;
 	for (int32_t i = 0; i < p->n; i++)
-		sum += p->op[i].kind == ZR_P_SPILL || p->op[i].kind == ZR_P_FETCH ? 0 : p->op[i].bytes;
+		sum += p->op[i].kind == ZR_P_SPILL || p->op[i].kind == ZR_P_FETCH ? 0 :
+										    p->op[i].bytes;
 	return sum;
 }

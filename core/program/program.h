@@ -33,11 +33,16 @@ struct zr_pop {
 	int32_t kind;
 	int32_t use;      /* LAYER; of SPILL and FETCH number of the move in setup.train_act */
 	int32_t first, n; /* units of the list: program.unit[first .. first + n) */
-	int32_t target;   /* WAIT: number of the operation it completes, with all hops that are left; HOP: that it helps on */
-	int32_t once;     /* 1: a PUBLISH of frozen units, or its WAIT: run when they get their values */
-	int32_t hops;     /* GATHER, SPILL, FETCH while it is recorded: 1 and those not begun, 0: it is over */
+	/* WAIT: number of the operation it completes, with all hops that are left; HOP: that it
+	 * helps on */
+	int32_t target;
+	/* 1: a PUBLISH of frozen units, or its WAIT: run when they get their values */
+	int32_t once;
+	/* GATHER, SPILL, FETCH while it is recorded: 1 and those not begun, 0: it is over */
+	int32_t hops;
 	int64_t subgroup;    /* UPDATE: elements per sub-group, 0: whole */
-	uint64_t bytes;   /* that this rank receives from others; of SPILL and FETCH: moved between tiers */
+	/* that this rank receives from others; of SPILL and FETCH: moved between tiers */
+	uint64_t bytes;
 };
 
 struct zr_program {

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * record.c - the recorder: core walks the schedule on nothing, tells the stage each point and writes its verbs down.
+ * record.c - the recorder: core walks the schedule on nothing, tells the stage each point and
+ * writes its verbs down.
  *
- * Waits are inferred. A gather is waited for before the first layer that needs one of its units, or before a drop. At
- * most one reduce is outstanding: it is waited for before the next one is posted, so gradient buffers live for two
- * buckets. Activations on their way to or from another tier are waited for after the use beside which they move.
- * Publishes, and whatever is left, are waited for at the end of the program.
+ * Waits are inferred. A gather is waited for before the first layer that needs one of its units, or
+ * before a drop. At most one reduce is outstanding: it is waited for before the next one is posted,
+ * so gradient buffers live for two buckets. Activations on their way to or from another tier are
+ * waited for after the use beside which they move. Publishes, and whatever is left, are waited for
+ * at the end of the program.
  *
- * What moves in several hops (route.h) takes the next one after each layer, or, if it returns, before it: so every hop
- * has a layer to hide behind, and collectives are posted in the same order on all ranks. A wait takes those that are left.
+ * What moves in several hops (route.h) takes the next one after each layer, or, if it returns,
+ * before it: so every hop has a layer to hide behind, and collectives are posted in the same order
+ * on all ranks. A wait takes those that are left.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +25,8 @@
 static int tell(struct recorder *r, int32_t at, int32_t use, const int32_t *units, int32_t n)
 {
 	const struct zr_zero_v1 *zero = r->setup->zero.vtbl;
-	r->at = (struct zr_point){ .size = sizeof r->at, .program = r->p->id, .at = at, .use = use, .units = units,
-				   .n_units = (uint32_t)n };
+	r->at = (struct zr_point){ .size = sizeof r->at, .program = r->p->id, .at = at, .use = use,
+				   .units = units, .n_units = (uint32_t)n };
 	if (!zero)
 		return 0; /* sampling: everything is whole */
 	int rc = zero->at(r->setup->zero.inst, &r->at, &r->stage);
@@ -38,7 +41,8 @@ static int wait_left(struct recorder *r, const struct zr_act_move *m)
 	int rc = 0;
 	for (int32_t i = r->first; !rc && (i = zr_rec_under_way(r, i)) < r->p->n; i++) {
 		const struct zr_pop *op = &r->p->op[i];
-		if (op->kind == ZR_P_SPILL && r->setup->train_act.move[op->use].offloaded == m->offloaded)
+		if (op->kind == ZR_P_SPILL &&
+		    r->setup->train_act.move[op->use].offloaded == m->offloaded)
 			rc = zr_rec_wait(r, i);
 	}
 	return rc;
@@ -61,8 +65,8 @@ static int post_moves(struct recorder *r, int32_t use, int32_t back)
 	return rc;
 }
 
-/* A use between the moves beside it: what it reads has returned, what the next one reads begins to; what the last one left
- * is gone, what nobody reads for a while begins to. */
+/* A use between the moves beside it: what it reads has returned, what the next one reads begins to;
+ * what the last one left is gone, what nobody reads for a while begins to. */
 static int emit_use(struct recorder *r, int32_t i)
 {
 	int rc = zr_rec_advance(r, ZR_P_FETCH);
@@ -78,7 +82,8 @@ static int record_use(struct recorder *r, int32_t i)
 	const struct zr_use *use = &r->uses->use[i];
 	int rc = tell(r, ZR_AT_BEFORE, i, use->units, (int32_t)use->n_units);
 	for (uint32_t k = 0; !rc && k < use->n_units; k++)
-		rc = r->gathered[use->units[k]] ? zr_rec_wait_gather(r, use->units[k]) : zr_rec_refuse(r, "is needed, but not gathered", use->units[k]);
+		rc = r->gathered[use->units[k]] ? zr_rec_wait_gather(r, use->units[k]) :
+			     zr_rec_refuse(r, "is needed, but not gathered", use->units[k]);
 	rc = rc ? rc : emit_use(r, i);
 	rc = rc ? rc : tell(r, ZR_AT_AFTER, i, use->units, (int32_t)use->n_units);
 	int32_t lo = r->uses->grad_first[i], hi = r->uses->grad_first[i + 1];
@@ -89,16 +94,19 @@ static int record_use(struct recorder *r, int32_t i)
 
 static int check_end(struct recorder *r)
 {
-	int training = r->p->id == ZR_PROG_MICRO || r->p->id == ZR_PROG_LAST_MICRO;
-	for (int32_t u = 0; u < r->stage.n_units; u++) {
-		if (r->setup->groups[u].param != ZR_GROUP_SELF && r->gathered[u])
-			return zr_rec_refuse(r, "is still full at the end of the program: a drop is missing", u);
-		if (training && r->state[u] != REDUCED && !r->setup->frozen_unit[u])
-			return zr_rec_refuse(r, "has a complete gradient that was not reduced by the end of the program", u);
-		if (r->values[u] == UPDATED || (r->p->id == ZR_PROG_UPDATE && r->values[u] == OLD))
-			return zr_rec_refuse(r, r->values[u] == UPDATED ? "is updated but not published" : "is not updated", u);
+	int training = r->p->id == ZR_PROG_MICRO || r->p->id == ZR_PROG_LAST_MICRO, rc = 0;
+	for (int32_t u = 0; !rc && u < r->stage.n_units; u++) {
+		int split = r->setup->groups[u].param != ZR_GROUP_SELF;
+		int reduces = training && !r->setup->frozen_unit[u];
+		int missed = r->p->id == ZR_PROG_UPDATE && r->values[u] == OLD;
+		zr_rec_must(r, &rc, !split || !r->gathered[u], "is still full at the end of the "
+			    "program: a drop is missing", u);
+		zr_rec_must(r, &rc, !reduces || r->state[u] == REDUCED, "has a complete gradient "
+			    "that was not reduced by the end of the program", u);
+		zr_rec_must(r, &rc, r->values[u] != UPDATED, "is updated but not published", u);
+		zr_rec_must(r, &rc, !missed, "is not updated", u);
 	}
-	return 0;
+	return rc;
 }
 
 /* Of what no program before has updated. */
@@ -176,12 +184,13 @@ int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, st
 	static const struct zr_schedule none;
 	struct zr_program p = { .id = id };
 	struct recorder r = { .setup = s, .p = &p, .err = err, .reducing = -1,
-			      .uses = id == ZR_PROG_UPDATE ? &none : id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses };
+			      .uses = id == ZR_PROG_UPDATE ? &none :
+				      id == ZR_PROG_EVAL   ? &s->eval_uses : &s->train_uses };
 	*err = (struct zr_error){ 0 };
 	r.stage = (struct zr_stage){
-		.size = sizeof r.stage, .n_units = s->layout.n_units, .n_uses = r.uses->n, .world = s->process.world, .impl = &r,
-		.synchronous = s->process.world == 1 && s->device_info.unified,
-	};
+		.size = sizeof r.stage, .n_units = s->layout.n_units, .n_uses = r.uses->n,
+		.world = s->process.world, .impl = &r,
+		.synchronous = s->process.world == 1 && s->device_info.unified };
 	zr_rec_offer(&r.stage);
 	int rc = start(&r, s);
 	rc = rc ? rc : walk(&r);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * recorder.h - what record.c, which walks, and verbs.c, which writes down what a stage answers, share.
+ * recorder.h - what record.c, which walks, and verbs.c, which writes down what a stage answers,
+ * share.
  */
 #ifndef ZR_CORE_RECORDER_H
 #define ZR_CORE_RECORDER_H
@@ -20,7 +21,8 @@ struct recorder {
 	int32_t *all;         /* [n_units] their numbers. One allocation for these lists, */
 	int32_t *some;        /* [n_units] scratch of verbs */
 	int32_t *left;        /* [n_units] what the update program is to update */
-	int32_t *gather;      /* [n_units] number of the gather that is not waited for yet, -1: none */
+	/* [n_units] number of the gather that is not waited for yet, -1: none */
+	int32_t *gather;
 	uint8_t *gathered;    /* [n_units] its gathered copy is there, or on its way; one for */
 	uint8_t *state;       /* [n_units] of its gradient; */
 	uint8_t *values;      /* [n_units] */
@@ -33,10 +35,14 @@ struct recorder {
 /* Fills the verbs and the queries of a stage whose impl is the recorder. */
 void zr_rec_offer(struct zr_stage *stage);
 
-int zr_rec_refuse(struct recorder *r, const char *what, int32_t unit); /* with the point and the unit */
+/* with the point and the unit */
+int zr_rec_refuse(struct recorder *r, const char *what, int32_t unit);
+/* refuses what is not right, unless *rc says that something is wrong already */
+void zr_rec_must(struct recorder *r, int *rc, int right, const char *what, int32_t unit);
 int zr_rec_emit(struct recorder *r, struct zr_pop op, const int32_t *units, int32_t n);
 
-/* Waits: for an operation; for what gathers a unit, and for the outstanding reduce, if there is one. */
+/* Waits: for an operation; for what gathers a unit, and for the outstanding reduce, if there is
+ * one. */
 int zr_rec_wait(struct recorder *r, int32_t target);
 int zr_rec_wait_gather(struct recorder *r, int32_t unit);
 int zr_rec_wait_reduce(struct recorder *r);
@@ -44,8 +50,8 @@ int zr_rec_wait_reduce(struct recorder *r);
 /* The next operation under way from operation i on, r->p->n: none. */
 int32_t zr_rec_under_way(struct recorder *r, int32_t i);
 
-/* All operations of a kind that are under way take their next hop. Activations that have none left are waited for; parameters
- * when a layer needs them. */
+/* All operations of a kind that are under way take their next hop. Activations that have none left
+ * are waited for; parameters when a layer needs them. */
 int zr_rec_advance(struct recorder *r, int32_t kind);
 
 #endif

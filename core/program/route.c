@@ -16,11 +16,12 @@ int zr_comm_on_host(const struct zr_setup *s)
 	return s->process.world > 1 && !s->device_info.host_access && !s->device_comm;
 }
 
-/* offloaded: [offload.param] holds shares; ranks: others have shares, too, that are not seen in place. */
+/* offloaded: [offload.param] holds shares; ranks: others have shares, too, that are not seen in
+ * place. */
 static struct zr_route gather(const struct zr_setup *s, int offloaded, int ranks)
 {
 	struct zr_route r = { 0 };
-	int disk = offloaded && zr_store_tier(s, ZR_STORE_PARAM) == ZR_TIER_DISK;
+	int disk = offloaded && zr_on_disk(s, ZR_STORE_PARAM);
 	r.whole = ranks && offloaded && zr_comm_on_host(s);
 	r.bounce = r.whole || (disk && !s->device_info.host_access);
 	/* a collective takes shares from where they lie, if it can address them */
@@ -37,7 +38,8 @@ static struct zr_route gather(const struct zr_setup *s, int offloaded, int ranks
 
 struct zr_route zr_route_gather(const struct zr_setup *s, int32_t unit)
 {
-	return gather(s, zr_unit_offloaded(s, unit), zr_group_ranks(s, s->groups[unit].param) > 1 && !zr_unit_view(s, unit));
+	return gather(s, zr_unit_offloaded(s, unit),
+		      zr_group_ranks(s, s->groups[unit].param) > 1 && !zr_unit_view(s, unit));
 }
 
 struct zr_route zr_route_of_split(const struct zr_setup *s)

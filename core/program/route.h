@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * route.h - how parameters and activations move between tiers, ranks and the device: in hops that begin
- * one after the other, beside the computing. Disk and memory that only copies reach have nothing in common, nor have such memory and ranks that meet on the
- * host: between them lies a bounce buffer in host memory, ZR_R_BOUNCE, for as long as the
- * operation is under way.
+ * route.h - how parameters and activations move between tiers, ranks and the device: in hops that
+ * begin one after the other, beside the computing. Disk and memory that only copies reach have
+ * nothing in common, nor have such memory and ranks that meet on the host: between them lies a
+ * bounce buffer in host memory, ZR_R_BOUNCE, for as long as the operation is under way.
  */
 #ifndef ZR_CORE_ROUTE_H
 #define ZR_CORE_ROUTE_H
@@ -13,10 +13,12 @@
 struct zr_setup;
 
 enum zr_hop {
-	ZR_HOP_READ,  /* from the other tier: into the bounce buffer, or where there is none to the device */
+	/* from the other tier: into the bounce buffer, or where there is none to the device */
+	ZR_HOP_READ,
 	ZR_HOP_WRITE, /* to it, likewise */
 	ZR_HOP_COPY,  /* between bounce buffer and device */
-	ZR_HOP_RANKS  /* all-gather: in the bounce buffer if that is for all shares, else on the device */
+	/* all-gather: in the bounce buffer if that is for all shares, else on the device */
+	ZR_HOP_RANKS
 };
 
 struct zr_route {

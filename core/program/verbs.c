@@ -21,18 +21,27 @@ static const char *stage_name(const struct recorder *r)
 /* "before the forward of h.0 in program micro" into buf, which it returns. */
 static const char *point_text(const struct recorder *r, char *buf, size_t n)
 {
-	static const char *const at[] = { "at the begin", "at the end", "before", "after", "once gradients are complete after", "at the update" };
+	static const char *const at[] = { "at the begin", "at the end", "before", "after",
+					  "once gradients are complete after", "at the update" };
 	const struct zr_use *use = r->at.use < 0 ? NULL : &r->uses->use[r->at.use];
-	snprintf(buf, n, "%s%s%s%s%s in program %s", at[r->at.at], use ? " the " : "", use ? zr_phase_name[use->phase] : "", use ? " of " : "",
-		 use ? zr_layer_at(&r->setup->decl, use->layer)->name : "", zr_program_name[r->p->id]);
+	snprintf(buf, n, "%s%s%s%s%s in program %s", at[r->at.at], use ? " the " : "",
+		 use ? zr_phase_name[use->phase] : "", use ? " of " : "",
+		 use ? zr_layer_at(&r->setup->decl, use->layer)->name : "",
+		 zr_program_name[r->p->id]);
 	return buf;
 }
 
 int zr_rec_refuse(struct recorder *r, const char *what, int32_t unit)
 {
 	char point[160];
-	return zr_err(r->err, ZR_ESTATE, "stage %s, %s: unit %s %s", stage_name(r), point_text(r, point, sizeof point),
-		      r->setup->layout.unit[unit].name, what);
+	return zr_err(r->err, ZR_ESTATE, "stage %s, %s: unit %s %s", stage_name(r),
+		      point_text(r, point, sizeof point), r->setup->layout.unit[unit].name, what);
+}
+
+void zr_rec_must(struct recorder *r, int *rc, int right, const char *what, int32_t unit)
+{
+	if (!*rc && !right)
+		*rc = zr_rec_refuse(r, what, unit);
 }
 
 /* ---- writing down ---- */
@@ -42,7 +51,8 @@ int zr_rec_emit(struct recorder *r, struct zr_pop op, const int32_t *units, int3
 	struct zr_program *p = r->p;
 	struct zr_pop *ops = zr_list_grow(p->op, p->n + 1, &p->cap, sizeof *ops);
 	p->op = ops ? ops : p->op;
-	int32_t *list = ops ? zr_list_grow(p->unit, p->n_unit + n, &p->cap_unit, sizeof *list) : NULL;
+	int32_t all = p->n_unit + n;
+	int32_t *list = ops ? zr_list_grow(p->unit, all, &p->cap_unit, sizeof *list) : NULL;
 	if (!list)
 		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
 	op.first = p->n_unit;
@@ -58,7 +68,8 @@ int zr_rec_emit(struct recorder *r, struct zr_pop op, const int32_t *units, int3
 int zr_rec_wait(struct recorder *r, int32_t target)
 {
 	r->p->op[target].hops = 0;
-	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_WAIT, .target = target, .once = r->p->op[target].once }, NULL, 0);
+	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_WAIT, .target = target,
+					       .once = r->p->op[target].once }, NULL, 0);
 }
 
 int32_t zr_rec_under_way(struct recorder *r, int32_t i)
@@ -110,37 +121,42 @@ static int check_list(struct recorder *r, const char *verb, const int32_t *units
 	char point[160];
 	for (int32_t i = 0; i < n; i++)
 		if (units[i] < 0 || units[i] >= r->stage.n_units)
-			return zr_err(r->err, ZR_ESTATE, "stage %s, %s: %s of unit %d, but there are %d", stage_name(r),
-				      point_text(r, point, sizeof point), verb, units[i], r->stage.n_units);
+			return zr_err(r->err, ZR_ESTATE,
+				      "stage %s, %s: %s of unit %d, but there are %d",
+				      stage_name(r), point_text(r, point, sizeof point), verb,
+				      units[i], r->stage.n_units);
 	return 0;
 }
 
 /* Bytes of a unit's all-gather over a group that this rank receives: everybody else's share. */
 static uint64_t received(const struct zr_setup *s, int32_t unit, int32_t group, uint64_t block)
 {
-	int64_t ranks = zr_group_ranks(s, group), per = zr_unit_share(s, unit, group, s->process.rank).per;
-	return (uint64_t)((ranks - 1) * per) * block;
+	struct zr_share share = zr_unit_share(s, unit, group, s->process.rank);
+	return (uint64_t)((zr_group_ranks(s, group) - 1) * share.per) * block;
 }
+
+#define NOTHING_TO "is whole on every rank: there is nothing to "
 
 static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t n)
 {
 	struct recorder *r = recorder_of(st);
 	struct zr_pop op = { .kind = ZR_P_GATHER };
 	int rc = check_list(r, "gather", units, n);
+	const struct zr_setup *s = r->setup;
 	for (int32_t i = 0; !rc && i < n; i++) {
-		int32_t group = r->setup->groups[units[i]].param;
-		const char *why = group == ZR_GROUP_SELF ? "is whole on every rank: there is nothing to gather" :
-				  r->gathered[units[i]] ? "is gathered twice without a drop" :
-				  group != r->setup->groups[units[0]].param ? "is gathered in one list with units of another group" : NULL;
-		rc = why ? zr_rec_refuse(r, why, units[i]) : 0;
-		r->gathered[units[i]] = 1;
-		r->live += r->setup->layout.unit[units[i]].elements;
-		if (!zr_unit_view(r->setup, units[i]))
-			op.bytes += received(r->setup, units[i], group, zr_unit_block(r->setup, units[i]));
+		int32_t u = units[i], group = s->groups[u].param, first = s->groups[units[0]].param;
+		zr_rec_must(r, &rc, group != ZR_GROUP_SELF, NOTHING_TO "gather", u);
+		zr_rec_must(r, &rc, !r->gathered[u], "is gathered twice without a drop", u);
+		zr_rec_must(r, &rc, group == first, "is gathered in one list with units of another "
+			    "group", u);
+		r->gathered[u] = 1;
+		r->live += s->layout.unit[u].elements;
+		if (!zr_unit_view(s, u))
+			op.bytes += received(s, u, group, zr_unit_block(s, u));
 	}
 	if (rc || !n)
 		return rc;
-	int32_t hops = zr_route_gather(r->setup, units[0]).n;
+	int32_t hops = zr_route_gather(s, units[0]).n;
 	op.hops = hops < 2 ? 0 : hops;
 	for (int32_t i = 0; i < n; i++)
 		r->gather[units[i]] = r->p->n;
@@ -152,11 +168,12 @@ static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
 	struct recorder *r = recorder_of(st);
 	int rc = check_list(r, "drop", units, n);
 	for (int32_t i = 0; !rc && i < n; i++) {
-		const char *why = r->setup->groups[units[i]].param == ZR_GROUP_SELF ? "is whole on every rank: there is nothing to drop" :
-				  !r->gathered[units[i]] ? "is dropped without having been gathered" : NULL;
-		rc = why ? zr_rec_refuse(r, why, units[i]) : zr_rec_wait_gather(r, units[i]);
-		r->gathered[units[i]] = 0;
-		r->live -= r->setup->layout.unit[units[i]].elements;
+		int32_t u = units[i], split = r->setup->groups[u].param != ZR_GROUP_SELF;
+		zr_rec_must(r, &rc, split, NOTHING_TO "drop", u);
+		zr_rec_must(r, &rc, r->gathered[u], "is dropped without having been gathered", u);
+		rc = rc ? rc : zr_rec_wait_gather(r, u);
+		r->gathered[u] = 0;
+		r->live -= r->setup->layout.unit[u].elements;
 	}
 	return rc || !n ? rc : zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_DROP }, units, n);
 }
@@ -176,13 +193,15 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 	if (!rc && (r->p->id == ZR_PROG_UPDATE || r->p->id == ZR_PROG_EVAL) && n)
 		rc = zr_rec_refuse(r, "is reduced in a program without gradients", units[0]);
 	for (int32_t i = 0; !rc && i < n; i++) {
-		if (r->state[units[i]] != COMPLETE)
-			rc = zr_rec_refuse(r, r->state[units[i]] ? "is reduced twice" : "is reduced before its gradient is complete", units[i]);
-		r->state[units[i]] = REDUCED;
+		int32_t u = units[i];
+		zr_rec_must(r, &rc, r->state[u], "is reduced before its gradient is complete", u);
+		zr_rec_must(r, &rc, r->state[u] == COMPLETE, "is reduced twice", u);
+		r->state[u] = REDUCED;
 		if (r->p->id == ZR_PROG_LAST_MICRO || !zr_sums_locally(r->setup))
-			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, zr_dtype_block(type));
-		if (r->p->id == ZR_PROG_LAST_MICRO && zr_sums_way(r->setup, units[i]))
-			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, ZR_BLOCK * 4); /* the sums, to all who hold masters */
+			op.bytes += received(r->setup, u, ZR_GROUP_WORLD, zr_dtype_block(type));
+		/* the sums, to all who hold masters */
+		if (r->p->id == ZR_PROG_LAST_MICRO && zr_sums_way(r->setup, u))
+			op.bytes += received(r->setup, u, ZR_GROUP_WORLD, ZR_BLOCK * 4);
 	}
 	if (!rc && n)
 		rc = zr_rec_wait_reduce(r);
@@ -209,15 +228,19 @@ static int check_early(struct recorder *r, const int32_t *units, int32_t n)
 {
 	char reason[256];
 	if (n && zr_update_waits(r->setup, reason, sizeof reason))
-		return zr_err(r->err, ZR_EINVAL, "[zero] %s: unit %s cannot be updated in the backward: %s, or update_in_backward = no",
-			      stage_name(r), r->setup->layout.unit[units[0]].name, reason);
-	for (int32_t i = 0; i < n; i++) {
-		int copied = r->gathered[units[i]] && r->setup->groups[units[i]].param != ZR_GROUP_SELF;
-		const char *why = r->state[units[i]] != REDUCED ? "is updated before its gradient is reduced" :
-				  copied ? "is updated while a gathered copy of it is there" : NULL;
-		if (why)
-			return zr_rec_refuse(r, why, units[i]);
+		return zr_err(r->err, ZR_EINVAL, "[zero] %s: unit %s cannot be updated in the "
+			      "backward: %s, or update_in_backward = no", stage_name(r),
+			      r->setup->layout.unit[units[0]].name, reason);
+	int rc = 0;
+	for (int32_t i = 0; !rc && i < n; i++) {
+		int32_t u = units[i], split = r->setup->groups[u].param != ZR_GROUP_SELF;
+		zr_rec_must(r, &rc, r->state[u] == REDUCED, "is updated before its gradient is "
+			    "reduced", u);
+		zr_rec_must(r, &rc, !split || !r->gathered[u], "is updated while a gathered copy "
+			    "of it is there", u);
 	}
+	if (rc)
+		return rc;
 	for (int32_t i = 0; i < n && r->reducing >= 0; i++) {
 		const struct zr_pop *op = &r->p->op[r->reducing];
 		for (int32_t k = 0; k < op->n; k++)
@@ -234,15 +257,16 @@ static int verb_update(const struct zr_stage *st, const int32_t *units, int32_t 
 	int early = r->p->id == ZR_PROG_LAST_MICRO;
 	int rc = check_list(r, "update", units, n);
 	for (int32_t i = 0; !rc && i < n; i++) {
-		const char *why = r->p->id != ZR_PROG_UPDATE && !early ? "is updated outside of the update program" :
-				  r->values[units[i]] != OLD ? "is updated twice" : NULL;
-		rc = why ? zr_rec_refuse(r, why, units[i]) : 0;
-		r->values[units[i]] = UPDATED;
+		int32_t u = units[i], now = early || r->p->id == ZR_PROG_UPDATE;
+		zr_rec_must(r, &rc, now, "is updated outside of the update program", u);
+		zr_rec_must(r, &rc, r->values[u] == OLD, "is updated twice", u);
+		r->values[u] = UPDATED;
 	}
 	if (!rc && early)
 		rc = check_early(r, units, n);
 	n = rc ? 0 : some(r, units, n, 0);
-	return rc || !n ? rc : zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_UPDATE, .subgroup = subgroup }, r->some, n);
+	return rc || !n ? rc : zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_UPDATE,
+							       .subgroup = subgroup }, r->some, n);
 }
 
 /* Units that are frozen are published when they have got their values, and then no more. */
@@ -251,12 +275,13 @@ static int publish(struct recorder *r, const int32_t *units, int32_t n, int once
 	struct zr_pop op = { .kind = ZR_P_PUBLISH, .once = once };
 	int rc = 0;
 	for (int32_t i = 0; !rc && i < n; i++) {
-		const struct zr_groups *g = &r->setup->groups[units[i]];
-		if (r->values[units[i]] != UPDATED)
-			rc = zr_rec_refuse(r, r->values[units[i]] == PUBLISHED ? "is published twice" : "is published before its update", units[i]);
-		r->values[units[i]] = PUBLISHED;
+		int32_t u = units[i];
+		const struct zr_groups *g = &r->setup->groups[u];
+		zr_rec_must(r, &rc, r->values[u] != PUBLISHED, "is published twice", u);
+		zr_rec_must(r, &rc, r->values[u] == UPDATED, "is published before its update", u);
+		r->values[u] = PUBLISHED;
 		if (g->param != g->state && !once)
-			op.bytes += received(r->setup, units[i], g->state, zr_unit_block(r->setup, units[i]));
+			op.bytes += received(r->setup, u, g->state, zr_unit_block(r->setup, u));
 	}
 	int32_t number = r->p->n;
 	if (rc || !n || (rc = zr_rec_emit(r, op, units, n)))

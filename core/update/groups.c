@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * groups.c - see update.h: the call of an optimizer for each parameter group that has some of a sub-group.
+ * groups.c - see update.h: the call of an optimizer for each parameter group that has some of a
+ * sub-group.
  */
 #include "core/update/update.h"
 
@@ -8,12 +9,14 @@
 
 struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t blocks, int32_t dtype)
 {
-	int apart = s->setup->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE && !s->setup->device_info.host_access;
-	return (struct zr_buf){ .data = base, .count = base ? (uint64_t)(blocks * ZR_BLOCK) : 0, .dtype = dtype,
-				.mem = apart ? ZR_MEM_DEVICE : ZR_MEM_HOST };
+	int apart = s->setup->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE &&
+		    !s->setup->device_info.host_access;
+	return (struct zr_buf){ .data = base, .count = base ? (uint64_t)(blocks * ZR_BLOCK) : 0,
+				.dtype = dtype, .mem = apart ? ZR_MEM_DEVICE : ZR_MEM_HOST };
 }
 
-struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group, const struct zr_ops *ops, const struct zr_scalars *scalars)
+struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
+				  const struct zr_ops *ops, const struct zr_scalars *scalars)
 {
 	const struct zr_setup *p = s->setup;
 	const struct zr_optimizer *o = &p->optimizer[p->param_group[group].optimizer];
@@ -21,7 +24,8 @@ struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group, con
 	const int knows = e->draft == ZR_DRAFT_REVISION;
 	return (struct zr_opt_step){
 		.size = sizeof(struct zr_opt_step), .n_state = o->n_states, 
-		.seg_stride = e->abi_minor < 4 ? 48 : sizeof(struct zr_seg), /* 48 bytes until it could grow */
+		/* 48 bytes until it could grow */
+		.seg_stride = e->abi_minor < 4 ? 48 : sizeof(struct zr_seg),
 		.step = s->applied + 1, .lr = s->lr[group], .grad_mult = s->grad_mult,
 		.opts = p->param_group[group].section->opts, .state = s->state_buf,
 		.seed = (uint64_t)p->train->seed, .ops = knows ? ops : NULL,
@@ -52,7 +56,8 @@ static void point_states(struct zr_session *s, const struct zr_opt_data *d, int6
 	}
 }
 
-int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint64_t segments, zr_opt_fn *fn)
+int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint64_t segments,
+		      zr_opt_fn *fn)
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_opt_data *d = b->data;
@@ -65,7 +70,8 @@ int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint6
 		o.seg = s->group_seg;
 		o.n_seg = of_group(s, g, segments, o.seg_stride);
 		if (b->lowp)
-			o.lowp = zr_opt_buffer(s, b->lowp, b->n, zr_unit_dtype(p, d->subgroup->unit));
+			o.lowp = zr_opt_buffer(s, b->lowp, b->n,
+					       zr_unit_dtype(p, d->subgroup->unit));
 		o.rem = b->master ? NULL : d->kept.master;
 		o.rem_bits = b->master ? 0 : (uint32_t)zr_unit_rem_bits(p, d->subgroup->unit);
 		if (o.n_seg)

@@ -40,9 +40,12 @@ static inline const struct zr_state *zr_optimizer_state(const struct zr_optimize
 	return (const struct zr_state *)((const char *)o->states + at);
 }
 
-#define ZR_STATES_MAX 28 /* state tensors of all optimizers together: with the other data of a sub-group they are bits of 32 */
+/* state tensors of all optimizers together: with the other data of a sub-group they are bits of
+ * 32 */
+#define ZR_STATES_MAX 28
 
-/* states.c: bytes of one per block; whether its states can be kept, and read back from a checkpoint. */
+/* states.c: bytes of one per block; whether its states can be kept, and read back from a
+ * checkpoint. */
 uint32_t zr_state_bytes(const struct zr_state *st);
 int zr_states_check(const struct zr_optimizer *o, struct zr_error *err);
 

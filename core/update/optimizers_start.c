@@ -42,8 +42,8 @@ static int learning_rate(const struct zr_section *sec, double *lr, struct zr_err
 {
 	const struct zr_opt *o = zr_table_find(&sec->table, "lr");
 	if (!o || o->type != ZR_T_F64)
-		return zr_err(err, ZR_EINVAL, "optimizer %s declares no option lr of type number, which the scheduler drives",
-			      sec->plugin->desc->id);
+		return zr_err(err, ZR_EINVAL, "optimizer %s declares no option lr of type number, "
+			      "which the scheduler drives", sec->plugin->desc->id);
 	*lr = *(const double *)((const char *)sec->opts + o->offset);
 	return 0;
 }
@@ -56,15 +56,21 @@ static int32_t optimizer_of(const struct zr_setup *s, const struct zr_section *s
 	return k;
 }
 
-static int check_memory(const struct zr_setup *s, const struct zr_optimizer *o, struct zr_error *err)
+static int check_memory(const struct zr_setup *s, const struct zr_optimizer *o,
+			struct zr_error *err)
 {
 	int on_device = !zr_offloaded(s, ZR_STORE_OPTIMIZER) && !s->device_info.host_access;
 	if (zr_optimizer_calls(o)->mem_ok & (on_device ? ZR_MEM_DEVICE : ZR_MEM_HOST))
 		return 0;
 	if (on_device)
-		return zr_err(err, ZR_EINVAL, "optimizer %s runs on host memory only: add [offload.optimizer]", id_of(o));
-	return zr_err(err, ZR_EINVAL, "optimizer %s does not run on host memory, where %s keeps the state", id_of(o),
-		      zr_offloaded(s, ZR_STORE_OPTIMIZER) ? "[offload.optimizer]" : s->device_info.name);
+		return zr_err(err, ZR_EINVAL,
+			      "optimizer %s runs on host memory only: add [offload.optimizer]",
+			      id_of(o));
+	return zr_err(err, ZR_EINVAL,
+		      "optimizer %s does not run on host memory, where %s keeps the state",
+		      id_of(o),
+		      zr_offloaded(s, ZR_STORE_OPTIMIZER) ? "[offload.optimizer]" :
+							    s->device_info.name);
 }
 
 static int add_states(struct zr_setup *s, struct zr_optimizer *o, struct zr_error *err)
@@ -72,7 +78,8 @@ static int add_states(struct zr_setup *s, struct zr_optimizer *o, struct zr_erro
 	o->states = zr_optimizer_calls(o)->states(o->it.inst, &o->n_states);
 	o->first_state = s->n_states;
 	if (o->n_states > ZR_STATES_MAX - s->n_states)
-		return zr_err(err, ZR_EINVAL, "the optimizers have %llu state tensors; at most %d together",
+		return zr_err(err, ZR_EINVAL,
+			      "the optimizers have %llu state tensors; at most %d together",
 			      (unsigned long long)s->n_states + o->n_states, ZR_STATES_MAX);
 	s->n_states += o->n_states;
 	return zr_states_check(o, err);
@@ -86,26 +93,36 @@ static int start_instance(struct zr_setup *s, const struct zr_section *sec, stru
 		return rc;
 	const struct zr_optimizer_v1 *v = o->it.vtbl;
 	s->n_optimizers++;
-	const uint32_t caps = ZR_OPT_ELEMENTWISE | ZR_OPT_WHOLE, kinds = ZR_MEM_HOST | ZR_MEM_PINNED | ZR_MEM_DEVICE;
+	const uint32_t caps = ZR_OPT_ELEMENTWISE | ZR_OPT_WHOLE,
+		       kinds = ZR_MEM_HOST | ZR_MEM_PINNED | ZR_MEM_DEVICE;
 	if ((v->caps & ~caps) || (v->mem_ok & ~kinds))
-		return zr_err(err, ZR_EINVAL, "optimizer %s has caps 0x%x and mem_ok 0x%x, this zeroth knows 0x%x and 0x%x; "
-			      "install a newer one", id_of(o), v->caps, v->mem_ok, caps, kinds);
+		return zr_err(err, ZR_EINVAL, "optimizer %s has caps 0x%x and mem_ok 0x%x, this "
+			      "zeroth knows 0x%x and 0x%x; install a newer one", id_of(o), v->caps,
+			      v->mem_ok, caps, kinds);
 	if (!v->caps && !s->process.rank)
-		zr_logf(ZR_LOG_WARN, sec->name, "optimizer %s has caps 0: results may depend on how parameters are cut", id_of(o));
+		zr_logf(ZR_LOG_WARN, sec->name,
+			"optimizer %s has caps 0: results may depend on how parameters are cut",
+			id_of(o));
 	if (v->n_partial && !(ZR_HAS(v, struct zr_optimizer_v1, partial) && v->partial))
-		return zr_err(err, ZR_EINVAL, "optimizer %s declares %u sums over parameters, but no partial()", id_of(o), v->n_partial);
-	if (zr_is_whole(o) && (!ZR_HAS(v, struct zr_optimizer_v1, step_whole) || !v->step_whole || v->n_partial))
-		return zr_err(err, ZR_EINVAL, "optimizer %s takes whole matrices, so it needs step_whole() and no partial sums", id_of(o));
+		return zr_err(err, ZR_EINVAL,
+			      "optimizer %s declares %u sums over parameters, but no partial()",
+			      id_of(o), v->n_partial);
+	if (zr_is_whole(o) &&
+	    (!ZR_HAS(v, struct zr_optimizer_v1, step_whole) || !v->step_whole || v->n_partial))
+		return zr_err(err, ZR_EINVAL, "optimizer %s takes whole matrices, so it needs "
+			      "step_whole() and no partial sums", id_of(o));
 	rc = check_memory(s, o, err);
 	return rc ? rc : add_states(s, o, err);
 }
 
-/* The first section of each plugin makes the instance; the values of the others are resolved and checked all the same. */
+/* The first section of each plugin makes the instance; the values of the others are resolved and
+ * checked all the same. */
 static int add_group(struct zr_setup *s, const struct zr_section *sec, struct zr_error *err)
 {
 	struct zr_param_group *g = &s->param_group[s->n_param_groups];
 	*g = (struct zr_param_group){ .section = sec, .optimizer = optimizer_of(s, sec) };
-	int rc = g->optimizer < s->n_optimizers ? zr_setup_resolve(s, sec->name, err) : start_instance(s, sec, err);
+	int rc = g->optimizer < s->n_optimizers ? zr_setup_resolve(s, sec->name, err) :
+						  start_instance(s, sec, err);
 	rc = rc ? rc : learning_rate(sec, &g->lr, err);
 	s->n_param_groups++;
 	return rc || !sec->match ? rc : claim_all(s, sec, err);
@@ -127,7 +144,8 @@ static int check_shapes(const struct zr_setup *s, struct zr_error *err)
 		const struct zr_tensor *t = s->layout.tensor[i].decl;
 		const struct zr_param_group *g = &s->param_group[s->group_of[i]];
 		const struct zr_optimizer *o = &s->optimizer[g->optimizer];
-		if (s->frozen[i] || !zr_is_whole(o) || (t->ndim == 2 && zr_whole_work(o, t) != ZR_WORK_REFUSED))
+		if (s->frozen[i] || !zr_is_whole(o) ||
+		    (t->ndim == 2 && zr_whole_work(o, t) != ZR_WORK_REFUSED))
 			continue;
 		int match = g->section->match != NULL;
 		return zr_config_blame(s->cfg, g->section->name, ZR_EINVAL, err,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * runs.c - which blocks this rank updates, with which optimizer, and where their states lie: those of one optimizer's
- * tensors one after the other, in canonical order, without what is frozen. A part of the plan.
+ * runs.c - which blocks this rank updates, with which optimizer, and where their states lie: those
+ * of one optimizer's tensors one after the other, in canonical order, without what is frozen. A
+ * part of the plan.
  */
 #include <stdlib.h>
 
@@ -16,7 +17,8 @@ struct zr_share zr_rank_holds(const struct zr_setup *s, int32_t tensor, int rank
 	return share;
 }
 
-/* A tensor's blocks that this rank holds: with the run before them, if that has the same optimizer and ends there. */
+/* A tensor's blocks that this rank holds: with the run before them, if that has the same optimizer
+ * and ends there. */
 static void add_run(const struct zr_setup *s, struct zr_plan *p, int32_t tensor, int64_t *held)
 {
 	const struct zr_place *t = &s->layout.tensor[tensor];
@@ -27,7 +29,8 @@ static void add_run(const struct zr_setup *s, struct zr_plan *p, int32_t tensor,
 		return;
 	r.state = held[r.optimizer];
 	held[r.optimizer] += r.n;
-	if (last && last->unit == r.unit && last->optimizer == r.optimizer && last->first + last->n == r.first)
+	if (last && last->unit == r.unit && last->optimizer == r.optimizer &&
+	    last->first + last->n == r.first)
 		last->n += r.n;
 	else
 		p->run[p->n_runs++] = r;

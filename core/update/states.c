@@ -44,13 +44,15 @@ int zr_states_check(const struct zr_optimizer *o, struct zr_error *err)
 {
 	const char *path = o->it.section->plugin->path;
 	const uint32_t stride = zr_optimizer_calls(o)->state_stride, n = o->n_states;
-	const size_t align = _Alignof(struct zr_state), least = offsetof(struct zr_state, init) + 8; /* of minor 0 */
+	/* of minor 0 */
+	const size_t align = _Alignof(struct zr_state), least = offsetof(struct zr_state, init) + 8;
 	struct zr_error why = { 0 };
 	uint32_t i = 0;
 	if (n && (!o->states || stride < least || stride % align))
 		return zr_err(err, ZR_EINVAL, "plugin %s: a table of %u states at %s with a stride "
-			      "of %u bytes, expected at least %zu, a multiple of %zu; mend the plugin",
-			      path, n, o->states ? "an address" : "NULL", stride, least, align);
+			      "of %u bytes, expected at least %zu, a multiple of %zu; mend the "
+			      "plugin", path, n, o->states ? "an address" : "NULL", stride, least,
+			      align);
 	while (i < n && !check_state(o, i, &why))
 		i++;
 	return i == n ? 0 : zr_err(err, ZR_EINVAL, "plugin %s: state %u of %u: %s; mend the "
@@ -59,5 +61,6 @@ int zr_states_check(const struct zr_optimizer *o, struct zr_error *err)
 
 uint32_t zr_state_bytes(const struct zr_state *st)
 {
-	return st->bytes_per_block ? st->bytes_per_block : ZR_BLOCK * (uint32_t)zr_dtype_bytes(st->dtype);
+	return st->bytes_per_block ? st->bytes_per_block :
+				     ZR_BLOCK * (uint32_t)zr_dtype_bytes(st->dtype);
 }

@@ -25,16 +25,20 @@ int zr_step_subgroup(struct zr_session *s, const struct zr_opt_data *d)
 	const struct zr_masters *k = &d->kept;
 	const struct zr_optimizer_v1 *v = zr_optimizer_calls(&s->setup->optimizer[p->optimizer]);
 	int plain = zr_unit_dtype(s->setup, p->unit) == ZR_F32, rc = 0;
-	int split = ZR_HAS(v, struct zr_optimizer_v1, split_masters) && v->split_masters && zr_unit_rem_bits(s->setup, p->unit);
+	int split = ZR_HAS(v, struct zr_optimizer_v1, split_masters) && v->split_masters &&
+		    zr_unit_rem_bits(s->setup, p->unit);
 	float *chunk = split ? NULL : d->chunk;
 	int64_t step = chunk ? ZR_CHUNK : p->n;
 	for (int64_t at = 0; !rc && at < p->n; at += step) {
 		int64_t n = p->n - at < step ? p->n - at : step;
 		uint64_t segments = zr_cut_segments(s, p->unit, p->first + at, n, s->seg);
-		struct zr_opt_blocks b = { d, at, n, chunk ? (char *)chunk : split ? NULL : k->master, chunk || plain ? NULL : k->lowp };
+		struct zr_opt_blocks b = { d, at, n,
+					   chunk ? (char *)chunk : split ? NULL : k->master,
+					   chunk || plain ? NULL : k->lowp };
 		rc = chunk ? zr_master_get(s, p, k, at, n, chunk, d->err) : 0;
 		rc = rc ? rc : zr_opt_each_group(s, &b, segments, call_step);
 		rc = rc || !chunk ? rc : zr_master_put(s, p, k, at, n, chunk, d->err);
 	}
-	return rc || d->chunk || !plain || !k->lowp ? rc : zr_copy(s, k->lowp, k->master, (uint64_t)(p->n * ZR_BLOCK * 4), d->err);
+	return rc || d->chunk || !plain || !k->lowp ? rc :
+		       zr_copy(s, k->lowp, k->master, (uint64_t)(p->n * ZR_BLOCK * 4), d->err);
 }

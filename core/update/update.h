@@ -28,12 +28,14 @@ struct zr_opt_blocks {
 	char *master, *lowp;
 };
 
-/* groups.c: calls fn once for each group that has some of the first `segments` of s->seg, which lie in these
- * blocks. */
+/* groups.c: calls fn once for each group that has some of the first `segments` of s->seg, which lie
+ * in these blocks. */
 typedef int zr_opt_fn(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step);
-int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint64_t segments, zr_opt_fn *fn);
+int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint64_t segments,
+		      zr_opt_fn *fn);
 /* Of a group, without data. */
-struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group, const struct zr_ops *ops, const struct zr_scalars *scalars);
+struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
+				  const struct zr_ops *ops, const struct zr_scalars *scalars);
 struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t blocks, int32_t dtype);
 
 int zr_step_subgroup(struct zr_session *s, const struct zr_opt_data *d);
@@ -47,7 +49,9 @@ int zr_partial_totals(struct zr_session *s, const struct zr_opt_data *d, struct 
  * where a kind begins in `blocks` blocks, or, of one more, where all end. */
 uint32_t zr_whole_kinds(const struct zr_setup *s, int32_t optimizer, int back);
 uint64_t zr_whole_kind_bytes(const struct zr_setup *s, int32_t optimizer, uint32_t kind);
-uint64_t zr_whole_kind_at(const struct zr_setup *s, int32_t optimizer, int64_t blocks, uint32_t kind);
-int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step, char *matrix, char *work, struct zr_error *err);
+uint64_t zr_whole_kind_at(const struct zr_setup *s, int32_t optimizer, int64_t blocks,
+			  uint32_t kind);
+int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step, char *matrix,
+		  char *work, struct zr_error *err);
 
 #endif

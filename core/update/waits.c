@@ -1,39 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * waits.c - whether an update needs more than its own gradient. What all gradients together decide comes too late for an
- * update in the backward: how far they are clipped, whether their step counts, sums over whole parameters.
+ * waits.c - whether an update needs more than its own gradient. What all gradients together decide
+ * comes too late for an update in the backward: how far they are clipped, whether their step
+ * counts, sums over whole parameters.
  */
 #include <stdio.h>
 
 #include "core/setup.h"
 
-/* A state machine that may answer otherwise than to end the run has a loss scale, or says so at its first step. */
+/* A state machine that may answer otherwise than to end the run has a loss scale, or says so at its
+ * first step. */
 static int may_skip(const struct zr_setup *s)
 {
 	const struct zr_precision_v1 *precision = s->precision.vtbl;
 	struct zr_scale scale;
 	int32_t action;
-	return precision->start(s->precision.inst, &scale) || precision->next(s->precision.inst, &scale, 1, &action) ||
-	       action != ZR_STEP_STOP;
+	return precision->start(s->precision.inst, &scale) ||
+	       precision->next(s->precision.inst, &scale, 1, &action) || action != ZR_STEP_STOP;
 }
 
 int zr_update_waits(const struct zr_setup *s, char *why, size_t size)
 {
 	if (s->train->gradient_clipping > 0)
-		return snprintf(why, size, "[train] gradient_clipping needs the norm of all gradients first: set it to 0");
+		return snprintf(why, size, "[train] gradient_clipping needs the norm of all "
+				"gradients first: set it to 0");
 	if (s->types.scaled)
-		return snprintf(why, size, "the loss scale of [precision] %s needs to know first whether any gradient overflows: choose another "
-				"plugin", s->precision.section->plugin->desc->id);
+		return snprintf(why, size, "the loss scale of [precision] %s needs to know first "
+				"whether any gradient overflows: choose another plugin",
+				s->precision.section->plugin->desc->id);
 	if (may_skip(s))
-		return snprintf(why, size, "[precision] would skip a step with non-finite gradients, and has to see all of them first: set "
-				"on_nonfinite = stop");
+		return snprintf(why, size, "[precision] would skip a step with non-finite "
+				"gradients, and has to see all of them first: set on_nonfinite = "
+				"stop");
 	for (int32_t i = 0; i < s->n_optimizers; i++) {
 		const struct zr_optimizer *o = &s->optimizer[i];
 		const struct zr_section *section = o->it.section;
 		if (zr_is_whole(o))
-			return snprintf(why, size, "[%s] %s takes whole matrices: choose another plugin", section->name, section->plugin->desc->id);
+			return snprintf(why, size,
+					"[%s] %s takes whole matrices: choose another plugin",
+					section->name, section->plugin->desc->id);
 		if (zr_optimizer_calls(o)->n_partial)
-			return snprintf(why, size, "[%s] %s needs sums over whole parameters first: choose another plugin", section->name,
+			return snprintf(why, size, "[%s] %s needs sums over whole parameters "
+					"first: choose another plugin", section->name,
 					section->plugin->desc->id);
 	}
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * whole.c - optimizers of whole matrices: what of them comes together at an owner, the memory it takes, and the call.
+ * whole.c - optimizers of whole matrices: what of them comes together at an owner, the memory it
+ * takes, and the call.
  */
 #include "core/update/update.h"
 
@@ -12,7 +13,8 @@ uint32_t zr_whole_kinds(const struct zr_setup *s, int32_t k, int back)
 uint64_t zr_whole_kind_bytes(const struct zr_setup *s, int32_t k, uint32_t kind)
 {
 	const struct zr_optimizer *o = &s->optimizer[k];
-	return kind == 0 || kind > o->n_states ? ZR_BLOCK * 4 : zr_state_bytes(zr_setup_state(s, o->first_state + kind - 1));
+	return kind == 0 || kind > o->n_states ? ZR_BLOCK * 4 :
+		       zr_state_bytes(zr_setup_state(s, o->first_state + kind - 1));
 }
 
 uint64_t zr_whole_kind_at(const struct zr_setup *s, int32_t k, int64_t blocks, uint32_t kind)
@@ -72,5 +74,6 @@ int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step
 uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t)
 {
 	const struct zr_optimizer_v1 *v = zr_optimizer_calls(o);
-	return ZR_HAS(v, struct zr_optimizer_v1, whole_work) && v->whole_work ? v->whole_work(o->it.inst, t->dims, t->ndim) : 0;
+	return ZR_HAS(v, struct zr_optimizer_v1, whole_work) && v->whole_work ?
+		       v->whole_work(o->it.inst, t->dims, t->ndim) : 0;
 }

@@ -199,7 +199,8 @@ static int add_message(struct reading *r, const json_t *v, int share)
 		return wrong(r, "fields", "message %zu: expected an object, found %s", r->c->n + 1,
 			     type_of(v));
 	const json_t *role = json_object_get(v, role_name), *content = get(r, v, field);
-	const json_t *calls = json_object_get(v, "tool_calls"), *weight = json_object_get(v, "weight");
+	const json_t *calls = json_object_get(v, "tool_calls"),
+		     *weight = json_object_get(v, "weight");
 	if (json_array_size(calls) || json_object_size(calls))
 		return wrong(r, "fields", "message %zu: tool_calls are not supported",
 			     r->c->n + 1);
@@ -214,7 +215,8 @@ static int add_message(struct reading *r, const json_t *v, int share)
 	else if (!json_is_string(content))
 		rc = wrong(r, "fields", "message %zu: %s: expected a text, found %s", r->c->n + 1,
 			   text_name, type_of(content));
-	int ignored = json_is_false(weight) || (json_is_number(weight) && json_number_value(weight) == 0);
+	int ignored = json_is_false(weight) ||
+		      (json_is_number(weight) && json_number_value(weight) == 0);
 	return rc ? rc : add(r, is_role, content, ignored);
 }
 
@@ -316,7 +318,8 @@ static int add_system(struct reading *r, const char *otherwise)
 {
 	struct zr_conversation *c = r->c;
 	const json_t *v = get(r, r->record, ZR_FIELD_SYSTEM);
-	if (c->plain || !c->n || c->m[0].role == ZR_CHAT_SYSTEM || (!json_is_string(v) && !otherwise))
+	if (c->plain || !c->n || c->m[0].role == ZR_CHAT_SYSTEM ||
+	    (!json_is_string(v) && !otherwise))
 		return 0;
 	r->completion = 0;
 	int rc = add(r, ZR_CHAT_SYSTEM, v, 0);

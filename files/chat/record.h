@@ -38,7 +38,8 @@ struct zr_conversation {
 };
 
 /* Reads a line of n bytes. The messages are valid until the next call. system: for records without,
- * must outlive the messages; NULL: none. What is wrong goes to err, and a word for it to *reason. */
+ * must outlive the messages; NULL: none. What is wrong goes to err, and a word for it to
+ * *reason. */
 int zr_conversation_read(struct zr_conversation *c, const char *p, size_t n,
 			 const struct zr_chat_fields *f, const char *system, const char **reason,
 			 struct zr_error *err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * template.c - see template.h: the templates that are known, and the Jinja texts that they render
- * like, by the hash of those, without a line end behind them: tests/golden/make_chat.py --hash. That
- * script compares all of these texts where it makes the golden files, and reads this list.
+ * like, by the hash of those, without a line end behind them: tests/golden/make_chat.py --hash.
+ * That script compares all of these texts where it makes the golden files, and reads this list.
  */
 #include "files/chat/template.h"
 

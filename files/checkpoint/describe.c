@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * describe.c - a session as a manifest: what a checkpoint of it will say, and what one that it goes on from must say.
+ * describe.c - a session as a manifest: what a checkpoint of it will say, and what one that it goes
+ * on from must say.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,8 +19,8 @@ static void set(json_t **to, const char *section, const char *key, const char *t
 	zr_json_put(to, name, zr_json_string(text, "(not UTF-8)"));
 }
 
-/* Number of ranks and length of the training may change; the batch, what is kept of a parameter and how gradients are
- * summed are compared by their meaning. */
+/* Number of ranks and length of the training may change; the batch, what is kept of a parameter and
+ * how gradients are summed are compared by their meaning. */
 static int is_free(const char *section, const char *key)
 {
 	static const char all[] = " train.steps train.epochs train.train_batch_size "
@@ -46,10 +47,12 @@ static void add_settings(json_t **to, const struct zr_section *s)
 	}
 }
 
-/* What does not change results says nothing here, plugins of these roles included; devices say it by their variants. */
+/* What does not change results says nothing here, plugins of these roles included; devices say it
+ * by their variants. */
 static int matters(const struct zr_section *s)
 {
-	static const char *const roles[] = { "boot", "comm", "device", "zero", "offload", "activation", "monitor", NULL };
+	static const char *const roles[] = { "boot", "comm", "device", "zero", "offload",
+					     "activation", "monitor", NULL };
 	for (int i = 0; s->role && roles[i]; i++)
 		if (!strcmp(s->role, roles[i]))
 			return 0;
@@ -65,8 +68,10 @@ void zr_describe_model(const struct zr_setup *p, json_t **meta)
 	struct zr_error unused = { 0 };
 	if (!from || zr_pretrained_tables(from, p->model.section->plugin, &v, &unused))
 		return;
-	char *text = zr_json_dump(from->root, JSON_COMPACT), *dir = realpath(p->model.section->path, NULL);
-	json_t *path = dir ? zr_json_string(dir, NULL) : NULL; /* one that is not UTF-8 has no JSON */
+	char *text = zr_json_dump(from->root, JSON_COMPACT),
+	     *dir = realpath(p->model.section->path, NULL);
+	/* one that is not UTF-8 has no JSON */
+	json_t *path = dir ? zr_json_string(dir, NULL) : NULL;
 	zr_json_put(meta, ZR_META_CONFIG, json_string(text));
 	zr_json_put(meta, ZR_META_PREFIX, json_string(v->prefix));
 	if (path || errno == ENOMEM)
@@ -82,9 +87,11 @@ static void describe_sums(const struct zr_setup *p, json_t **to)
 	const struct zr_device_info *d = &p->device_info;
 	char text[320];
 	int n = snprintf(text, sizeof text, "%s (%s)", d->name, d->variant);
-	if (p->host_device.inst && !((const struct zr_device_v1 *)p->host_device.vtbl)->info(p->host_device.inst, &host) &&
+	if (p->host_device.inst &&
+	    !((const struct zr_device_v1 *)p->host_device.vtbl)->info(p->host_device.inst, &host) &&
 	    (strcmp(host.name, d->name) || strcmp(host.variant, d->variant)))
-		snprintf(text + n, sizeof text - (size_t)n, ", host %s (%s)", host.name, host.variant);
+		snprintf(text + n, sizeof text - (size_t)n, ", host %s (%s)", host.name,
+			 host.variant);
 	set(to, "device", "variant", text);
 	if (p->plan.sums)
 		set(to, "comm", "sums", p->plan.sums);
@@ -143,7 +150,8 @@ static char *config_text(const struct zr_config *cfg)
 	return bad ? NULL : text;
 }
 
-static int describe_optimizer(const struct zr_optimizer *o, struct zr_ckpt_optimizer *out, struct zr_error *err)
+static int describe_optimizer(const struct zr_optimizer *o, struct zr_ckpt_optimizer *out,
+			      struct zr_error *err)
 {
 	const struct zr_optimizer_v1 *v = o->it.vtbl;
 	out->id = o->it.section->plugin->desc->id;
@@ -154,14 +162,18 @@ static int describe_optimizer(const struct zr_optimizer *o, struct zr_ckpt_optim
 	if (!out->state)
 		return zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
 	for (uint32_t i = 0; i < o->n_states; i++) {
-		const struct zr_state *st = (const struct zr_state *)((const char *)o->states + (size_t)i * v->state_stride);
-		out->state[i] = (struct zr_ckpt_state){ .name = st->name, .dtype = st->bytes_per_block ? ZR_U8 : st->dtype,
+		const struct zr_state *st = (const struct zr_state *)((const char *)o->states +
+								      (size_t)i * v->state_stride);
+		out->state[i] = (struct zr_ckpt_state){ .name = st->name,
+							.dtype = st->bytes_per_block ? ZR_U8 :
+										       st->dtype,
 							.block_bytes = st->bytes_per_block };
 	}
 	return 0;
 }
 
-static int describe_optimizers(const struct zr_setup *p, struct zr_manifest *m, struct zr_error *err)
+static int describe_optimizers(const struct zr_setup *p, struct zr_manifest *m,
+			       struct zr_error *err)
 {
 	int rc = 0;
 	m->optimizer = calloc((size_t)p->n_optimizers + 1, sizeof *m->optimizer);
@@ -174,7 +186,8 @@ static int describe_optimizers(const struct zr_setup *p, struct zr_manifest *m, 
 		rc = describe_optimizer(&p->optimizer[k], &m->optimizer[k], err);
 	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
 		m->optimizer_of[i] = zr_optimizer_of(p, i);
-		const int kept = m->source && !(p->layout.tensor[i].flags & ZR_TENSOR_ADDED); /* in [model] path */
+		/* in [model] path */
+		const int kept = m->source && !(p->layout.tensor[i].flags & ZR_TENSOR_ADDED);
 		m->frozen[i] = !p->frozen[i] ? 0 : kept ? ZR_FROZEN_LEFT_OUT : ZR_FROZEN_SAVED;
 	}
 	return rc;
@@ -184,14 +197,18 @@ int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, str
 {
 	const struct zr_setup *p = s->setup;
 	struct zr_manifest m = {
-		.step = s->step, .applied = s->applied, .best = ZR_BEST_NONE, .seed = p->train->seed, .world = p->process.world,
-		.entry_blocks = ZR_CKPT_ENTRY_BLOCKS, .scale = s->scale,
-		.micro = p->batch.micro, .slots = p->batch.slots, .length = p->batch.length,
-		.model = p->model.section->plugin->desc->id, .data = p->source->it.section->plugin->desc->id,
+		.step = s->step, .applied = s->applied, .best = ZR_BEST_NONE,
+		.seed = p->train->seed, .world = p->process.world,
+		.entry_blocks = ZR_CKPT_ENTRY_BLOCKS, .scale = s->scale, .micro = p->batch.micro,
+		.slots = p->batch.slots, .length = p->batch.length,
+		.model = p->model.section->plugin->desc->id,
+		.data = p->source->it.section->plugin->desc->id,
 		.dtype = zr_dtype(p->types.dtype, NULL)->name,
-		.master_bits = p->types.master == ZR_MASTER_NONE ? 16 : p->types.master == ZR_MASTER_SPLIT24 ? 24 : 32,
+		.master_bits = p->types.master == ZR_MASTER_NONE    ? 16 :
+			       p->types.master == ZR_MASTER_SPLIT24 ? 24 : 32,
 		.layout = p->layout, .source = s->frozen_hash, .other_data = s->other_data,
-		.settings = json_object(), .plugins = json_object(), .meta = json_object(), .config = config_text(p->cfg),
+		.settings = json_object(), .plugins = json_object(), .meta = json_object(),
+		.config = config_text(p->cfg),
 	};
 	int rc = describe_optimizers(p, &m, err);
 	rc = rc ? rc : describe_data(&s->setup->source->it, &m.settings, err);

@@ -126,11 +126,13 @@ int zr_ckpt_remove(const char *dir, int64_t step, struct zr_error *err)
 	return no ? zr_err(err, ZR_EIO, "%s/%s: cannot remove: %s", dir, from, strerror(no)) : 0;
 }
 
-int zr_ckpt_prune(const char *dir, int64_t step, int64_t keep, int64_t *removed, struct zr_error *err)
+int zr_ckpt_prune(const char *dir, int64_t step, int64_t keep, int64_t *removed,
+		  struct zr_error *err)
 {
 	int64_t n, whole = 0, *steps = zr_ckpt_steps(dir, 0, &n), best = zr_ckpt_named(dir, "best");
 	char path[PATH_MAX];
-	int rc = n < 0 ? zr_err(err, ZR_EIO, "%s: cannot read the directory: %s", dir, strerror((int)-n)) : 0;
+	int rc = n < 0 ? zr_err(err, ZR_EIO, "%s: cannot read the directory: %s", dir,
+				strerror((int)-n)) : 0;
 	for (int64_t i = n - 1; !rc && keep > 0 && i >= 0; i--) {
 		struct zr_error why = { 0 };
 		if (steps[i] > step || zr_ckpt_path(dir, steps[i], 0, path, NULL))
@@ -155,7 +157,8 @@ int64_t zr_ckpt_clear(const char *dir)
 	char name[ZR_CKPT_NAME];
 	for (int64_t i = 0; at >= 0 && i < n; i++) {
 		step_name(steps[i], 1, name);
-		int fd = zr_dir_open(at, name, 0), other = fd < 0 && (errno == ENOTDIR || errno == ELOOP);
+		int fd = zr_dir_open(at, name, 0),
+		    other = fd < 0 && (errno == ENOTDIR || errno == ELOOP);
 		if ((other || (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))) && !zr_remove(at, name))
 			removed++;
 		zr_ckpt_close(fd);
@@ -184,7 +187,8 @@ static int make_dir(const char *dir)
 	if (mkdir(path, 0777))
 		return errno == EEXIST ? 0 : errno;
 	int no = zr_sync_parent(path);
-	for (char *p; !no && (p = strrchr(path, '/')) && p > path; zr_sync_parent(path)) /* as far up as this user may */
+	/* as far up as this user may */
+	for (char *p; !no && (p = strrchr(path, '/')) && p > path; zr_sync_parent(path))
 		*p = 0;
 	return no;
 }
@@ -200,24 +204,28 @@ int zr_ckpt_begin(const char *dir, int64_t step, int *lock, struct zr_error *err
 		return zr_err(err, ZR_EIO, "%s: cannot make the directory: %s", dir, strerror(no));
 	zr_ckpt_clear(dir);
 	int at = zr_dir_open(AT_FDCWD, dir, 1);
-	no = at < 0 || mkdirat(at, name, 0777) || (*lock = zr_dir_open(at, name, 0)) < 0 ? errno : 0;
+	no = at < 0 || mkdirat(at, name, 0777) || (*lock = zr_dir_open(at, name, 0)) < 0 ? errno :
+											   0;
 	zr_ckpt_close(at);
 	if (no)
-		return zr_err(err, ZR_EIO, "%s: cannot make the directory: %s%s", path, strerror(no),
-			      no == EEXIST ? ": another process writes it" : "");
+		return zr_err(err, ZR_EIO, "%s: cannot make the directory: %s%s", path,
+			      strerror(no), no == EEXIST ? ": another process writes it" : "");
 	flock(*lock, LOCK_EX | LOCK_NB);
 	return 0;
 }
 
-/* The manifest, durable, and as it reads back; with it all files are there, and as large as it says. */
-static int write_manifest(int at, const char *tmp, const struct zr_manifest *m, struct zr_error *err)
+/* The manifest, durable, and as it reads back; with it all files are there, and as large as it
+ * says. */
+static int write_manifest(int at, const char *tmp, const struct zr_manifest *m,
+			  struct zr_error *err)
 {
 	struct zr_manifest back;
 	char *text = zr_manifest_text(m);
 	int no = text ? zr_file_put(at, "manifest.json", text, strlen(text)) : ENOMEM;
 	if (!no)
 		no = zr_sync_dir(at);
-	int rc = no ? zr_err(err, ZR_EIO, "%s/manifest.json: cannot write: %s", tmp, strerror(no)) : zr_ckpt_check(tmp, 0, NULL, NULL, &back, err);
+	int rc = no ? zr_err(err, ZR_EIO, "%s/manifest.json: cannot write: %s", tmp, strerror(no)) :
+		      zr_ckpt_check(tmp, 0, NULL, NULL, &back, err);
 	if (!rc) {
 		rc = zr_manifest_same(m, text, &back, err);
 		zr_manifest_free(&back);
@@ -237,9 +245,10 @@ static int set_name(int at, const char *name, int64_t step)
 	return no ? no : zr_sync_dir(at);
 }
 
-/* A checkpoint of the same step may be there: one that was damaged, or of a training that was left. It goes only when
- * the new one has its name. */
-int zr_ckpt_commit(const char *dir, const struct zr_manifest *m, int keep_best, struct zr_error *err)
+/* A checkpoint of the same step may be there: one that was damaged, or of a training that was left.
+ * It goes only when the new one has its name. */
+int zr_ckpt_commit(const char *dir, const struct zr_manifest *m, int keep_best,
+		   struct zr_error *err)
 {
 	char path[PATH_MAX], tmp[ZR_CKPT_NAME], name[ZR_CKPT_NAME], best[ZR_CKPT_NAME];
 	int rc = zr_ckpt_path(dir, m->step, 1, path, err);
@@ -251,7 +260,8 @@ int zr_ckpt_commit(const char *dir, const struct zr_manifest *m, int keep_best, 
 	rc = at < 0 ? zr_file_failed(err, path, "", errno) : write_manifest(at, path, m, err);
 	int no = rc ? 0 : zr_take_name(top, tmp, name);
 	if (no)
-		rc = zr_err(err, ZR_EIO, "%s/%s: cannot give it its name: %s", dir, name, strerror(no));
+		rc = zr_err(err, ZR_EIO, "%s/%s: cannot give it its name: %s", dir, name,
+			    strerror(no));
 	step_name(m->best.step, 0, best);
 	no = rc ? 0 : set_name(top, "latest", m->step);
 	if (!rc && !no && keep_best && !faccessat(top, best, F_OK, 0))
@@ -292,13 +302,15 @@ static int count_entry(void *arg, const struct zr_ckpt_entry *e, void *data, str
 	return 0;
 }
 
-static int check_entries(struct check *c, const struct zr_st *file, int32_t rank, struct zr_error *err)
+static int check_entries(struct check *c, const struct zr_st *file, int32_t rank,
+			 struct zr_error *err)
 {
 	int64_t n;
 	struct zr_ckpt_entry *e = zr_entries(c->m, rank, &n);
 	int rc = e ? 0 : zr_err(err, ZR_ENOMEM, "%s: out of memory", c->path);
 	if (!rc && file->n != n)
-		rc = zr_err(err, ZR_EINVAL, "%s: %lld tensors, but the manifest declares %lld", file->path, (long long)file->n, (long long)n);
+		rc = zr_err(err, ZR_EINVAL, "%s: %lld tensors, but the manifest declares %lld",
+			    file->path, (long long)file->n, (long long)n);
 	rc = rc ? rc : zr_reader_run(c->reader, c->m, file, e, n, count_entry, c, err);
 	free(e);
 	return rc;
@@ -313,18 +325,20 @@ static int check_size(const struct check *c, int32_t rank, struct zr_error *err)
 	if (no)
 		return zr_file_failed(err, path, "", no);
 	return (uint64_t)st.st_size == c->m->file[rank].bytes ? 0 :
-		zr_err(err, ZR_EINVAL, "%s: %lld bytes, but the manifest says %llu", path, (long long)st.st_size,
-		       (unsigned long long)c->m->file[rank].bytes);
+		zr_err(err, ZR_EINVAL, "%s: %lld bytes, but the manifest says %llu", path,
+		       (long long)st.st_size, (unsigned long long)c->m->file[rank].bytes);
 }
 
-int zr_ckpt_check(const char *path, int every_byte, zr_ckpt_progress *progress, void *arg, struct zr_manifest *m, struct zr_error *err)
+int zr_ckpt_check(const char *path, int every_byte, zr_ckpt_progress *progress, void *arg,
+		  struct zr_manifest *m, struct zr_error *err)
 {
 	struct zr_manifest mine;
 	struct zr_st file;
 	int rc = zr_manifest_read(path, &mine, err);
 	if (rc)
 		return rc;
-	struct check c = { .m = &mine, .path = path, .progress = progress, .arg = arg, .all = zr_ckpt_bytes(&mine) };
+	struct check c = { .m = &mine, .path = path, .progress = progress, .arg = arg,
+			   .all = zr_ckpt_bytes(&mine) };
 	if (every_byte && !(c.reader = zr_reader_new(0)))
 		rc = zr_err(err, ZR_ENOMEM, "%s: out of memory", path);
 	for (int32_t r = 0; !rc && r < mine.world; r++) {

@@ -38,7 +38,8 @@ uint64_t zr_ckpt_state_bytes(const struct zr_ckpt_state *st, int64_t blocks, int
 				    (uint64_t)(elements * zr_dtype_bytes(st->dtype));
 }
 
-static const struct zr_ckpt_state *state_of(const struct zr_manifest *m, const struct zr_ckpt_entry *e)
+static const struct zr_ckpt_state *state_of(const struct zr_manifest *m,
+					    const struct zr_ckpt_entry *e)
 {
 	return &m->optimizer[m->optimizer_of[e->tensor]].state[e->state];
 }
@@ -63,9 +64,11 @@ static void add(const struct zr_manifest *m, struct list *l, struct zr_ckpt_entr
 	l->n++;
 }
 
-/* Blocks [first, end) of a tensor: all kinds of data of one stretch, then the next, so that what an update changes
- * together lies together. Stretches start at multiples of their length, whatever the number of ranks. */
-static void add_tensor(const struct zr_manifest *m, struct list *l, int32_t tensor, int64_t first, int64_t end)
+/* Blocks [first, end) of a tensor: all kinds of data of one stretch, then the next, so that what an
+ * update changes together lies together. Stretches start at multiples of their length, whatever the
+ * number of ranks. */
+static void add_tensor(const struct zr_manifest *m, struct list *l, int32_t tensor, int64_t first,
+		       int64_t end)
 {
 	const struct zr_place *t = &m->layout.tensor[tensor];
 	int frozen = zr_manifest_frozen(m, tensor);
@@ -75,7 +78,8 @@ static void add_tensor(const struct zr_manifest *m, struct list *l, int32_t tens
 		struct zr_ckpt_entry e = { .tensor = tensor, .first = first };
 		next = next < end ? next : end;
 		e.blocks = next - first;
-		e.elements = (next * ZR_BLOCK < t->elements ? next * ZR_BLOCK : t->elements) - first * ZR_BLOCK;
+		e.elements = (next * ZR_BLOCK < t->elements ? next * ZR_BLOCK : t->elements) -
+			     first * ZR_BLOCK;
 		for (e.state = -1; e.state < states; e.state++)
 			add(m, l, e);
 		first = next;
@@ -111,7 +115,8 @@ struct zr_ckpt_entry *zr_entries(const struct zr_manifest *m, int32_t rank, int6
 	return l.at;
 }
 
-struct zr_st_tensor zr_entry_tensor(const struct zr_manifest *m, const struct zr_ckpt_entry *e, char name[ZR_ENTRY_NAME])
+struct zr_st_tensor zr_entry_tensor(const struct zr_manifest *m, const struct zr_ckpt_entry *e,
+				    char name[ZR_ENTRY_NAME])
 {
 	int32_t dtype = e->tensor < 0 || e->state < 0 ? ZR_F32 : state_of(m, e)->dtype;
 	int64_t n = dtype == ZR_U8 ? (int64_t)e->bytes : e->elements;
@@ -119,7 +124,8 @@ struct zr_st_tensor zr_entry_tensor(const struct zr_manifest *m, const struct zr
 		snprintf(name, ZR_ENTRY_NAME, ZR_CKPT_LOSSES);
 	else
 		snprintf(name, ZR_ENTRY_NAME, "%s/%s@%lld", m->layout.tensor[e->tensor].decl->name,
-			 e->state < 0 ? "master" : state_of(m, e)->name, (long long)(e->first * ZR_BLOCK));
+			 e->state < 0 ? "master" : state_of(m, e)->name,
+			 (long long)(e->first * ZR_BLOCK));
 	return zr_st_make(name, dtype, 1, &n, e->at);
 }
 
@@ -139,7 +145,8 @@ int zr_ckpt_file(const struct zr_manifest *m, const char *dir, int32_t rank, cha
 	return fd;
 }
 
-int zr_ckpt_open(const struct zr_manifest *m, const char *dir, int32_t rank, struct zr_st *out, struct zr_error *err)
+int zr_ckpt_open(const struct zr_manifest *m, const char *dir, int32_t rank, struct zr_st *out,
+		 struct zr_error *err)
 {
 	char path[PATH_MAX];
 	struct zr_st st;
@@ -147,10 +154,12 @@ int zr_ckpt_open(const struct zr_manifest *m, const char *dir, int32_t rank, str
 	if (rc)
 		return rc;
 	if (st.bytes != m->file[rank].bytes)
-		rc = zr_err(err, ZR_EINVAL, "%s: %llu bytes, but the manifest says %llu", path, (unsigned long long)st.bytes,
-			    (unsigned long long)m->file[rank].bytes);
+		rc = zr_err(err, ZR_EINVAL, "%s: %llu bytes, but the manifest says %llu", path,
+			    (unsigned long long)st.bytes, (unsigned long long)m->file[rank].bytes);
 	else if (st.hash != m->file[rank].header)
-		rc = zr_err(err, ZR_EINVAL, "%s: its header is damaged: another checksum than the manifest says", path);
+		rc = zr_err(err, ZR_EINVAL,
+			    "%s: its header is damaged: another checksum than the manifest says",
+			    path);
 	if (rc)
 		zr_st_close(&st);
 	else
@@ -158,13 +167,14 @@ int zr_ckpt_open(const struct zr_manifest *m, const char *dir, int32_t rank, str
 	return rc;
 }
 
-int zr_ckpt_find(const struct zr_manifest *m, const struct zr_st *file, const struct zr_ckpt_entry *e, struct zr_ckpt_found *out,
-		 struct zr_error *err)
+int zr_ckpt_find(const struct zr_manifest *m, const struct zr_st *file,
+		 const struct zr_ckpt_entry *e, struct zr_ckpt_found *out, struct zr_error *err)
 {
 	struct zr_st_tensor want = zr_entry_tensor(m, e, out->name);
 	const struct zr_st_tensor *t = zr_st_find(file, out->name);
 	const char *hash = zr_st_meta(file, out->name);
-	if (!t || t->dtype != want.dtype || t->elements != want.elements || t->at != want.at || !hash)
+	if (!t || t->dtype != want.dtype || t->elements != want.elements || t->at != want.at ||
+	    !hash)
 		return zr_err(err, ZR_EINVAL, "%s: tensor %s: %s", file->path, out->name,
 			      t ? "not as the manifest declares it" : "missing");
 	out->tensor = t;
@@ -172,9 +182,12 @@ int zr_ckpt_find(const struct zr_manifest *m, const struct zr_st *file, const st
 	return 0;
 }
 
-int zr_ckpt_same(const struct zr_st *file, const struct zr_ckpt_found *f, uint64_t hash, struct zr_error *err)
+int zr_ckpt_same(const struct zr_st *file, const struct zr_ckpt_found *f, uint64_t hash,
+		 struct zr_error *err)
 {
 	char hex[17];
-	return !strcmp(zr_hex(hash, hex), f->hash) ? 0 : zr_err(err, ZR_EINVAL, "%s: tensor %s is damaged: checksum %s, written as %s",
+	return !strcmp(zr_hex(hash, hex), f->hash) ? 0 : zr_err(err, ZR_EINVAL,
+								"%s: tensor %s is damaged: "
+								"checksum %s, written as %s",
 								file->path, f->name, hex, f->hash);
 }

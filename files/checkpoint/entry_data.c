@@ -12,17 +12,20 @@
 static int visible(const struct zr_session *s, int32_t region)
 {
 	const struct zr_setup *p = s->setup;
-	return zr_addressed(s, region) && (p->plan.region[region].store != ZR_STORE_DEVICE || p->device_info.host_access);
+	return zr_addressed(s, region) &&
+	       (p->plan.region[region].store != ZR_STORE_DEVICE || p->device_info.host_access);
 }
 
-/* Blocks [from, from + n) of an entry as a sub-group of its unit; this rank holds them, so there is a run that has them,
- * unless nothing updates them. */
-static struct zr_subgroup subgroup_of(const struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n)
+/* Blocks [from, from + n) of an entry as a sub-group of its unit; this rank holds them, so there is
+ * a run that has them, unless nothing updates them. */
+static struct zr_subgroup subgroup_of(const struct zr_session *s, const struct zr_ckpt_entry *e,
+				      int64_t from, int64_t n)
 {
 	const struct zr_plan *plan = &s->setup->plan;
 	const struct zr_place *t = &s->setup->layout.tensor[e->tensor];
 	int64_t first = t->offset / ZR_BLOCK + e->first + from;
-	const struct zr_run *r = &plan->run[plan->first_run[t->unit]], none = { .unit = t->unit, .optimizer = ZR_ANY, .first = first };
+	const struct zr_run *r = &plan->run[plan->first_run[t->unit]],
+			    none = { .unit = t->unit, .optimizer = ZR_ANY, .first = first };
 	if (s->setup->frozen[e->tensor])
 		return zr_subgroup_in(s->setup, &none, first, n);
 	while (first >= r->first + r->n)
@@ -45,8 +48,10 @@ int zr_entries_visible(const struct zr_session *s)
 	for (int32_t u = 0; all && u < p->layout.n_units; u++) {
 		struct zr_subgroup subgroup = { .unit = u, .optimizer = ZR_ANY };
 		int32_t kept = zr_unit_master(p, u);
-		all = (kept == ZR_MASTER_NONE || visible(s, zr_datum_spot(p, &subgroup, ZR_D_MASTER).region)) &&
-		      (kept == ZR_MASTER_FP32 || visible(s, zr_datum_spot(p, &subgroup, ZR_D_LOWP).region));
+		all = (kept == ZR_MASTER_NONE ||
+		       visible(s, zr_datum_spot(p, &subgroup, ZR_D_MASTER).region)) &&
+		      (kept == ZR_MASTER_FP32 ||
+		       visible(s, zr_datum_spot(p, &subgroup, ZR_D_LOWP).region));
 	}
 	return all;
 }
@@ -58,7 +63,8 @@ uint64_t zr_entry_offset(const struct zr_session *s, const struct zr_ckpt_entry 
 	return bytes < e->bytes ? bytes : e->bytes;
 }
 
-const void *zr_spot_get(struct zr_session *s, struct zr_spot spot, uint64_t bytes, void *buf, struct zr_error *err)
+const void *zr_spot_get(struct zr_session *s, struct zr_spot spot, uint64_t bytes, void *buf,
+			struct zr_error *err)
 {
 	if (visible(s, spot.region))
 		return zr_at(s, spot);
@@ -66,22 +72,26 @@ const void *zr_spot_get(struct zr_session *s, struct zr_spot spot, uint64_t byte
 }
 
 /* One kind of a sub-group's data. */
-static const void *raw(struct zr_session *s, const struct zr_subgroup *p, int d, void *buf, struct zr_error *err)
+static const void *raw(struct zr_session *s, const struct zr_subgroup *p, int d, void *buf,
+		       struct zr_error *err)
 {
-	return zr_spot_get(s, zr_datum_spot(s->setup, p, d), (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d),
-			   buf, err);
+	return zr_spot_get(s, zr_datum_spot(s->setup, p, d),
+			   (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d), buf, err);
 }
 
-/* As struct zr_op_master says. Not the device's operation: that may run on the training thread only. */
+/* As struct zr_op_master says. Not the device's operation: that may run on the training thread
+ * only. */
 static void join(const uint16_t *lowp, const void *rem, int32_t bits, int64_t n, uint32_t *out)
 {
 	for (int64_t i = 0; i < n; i++) {
-		uint32_t low = bits == 8 ? (uint32_t)((const uint8_t *)rem)[i] << 8 : bits ? ((const uint16_t *)rem)[i] : 0;
+		uint32_t low = bits == 8 ? (uint32_t)((const uint8_t *)rem)[i] << 8 :
+			       bits      ? ((const uint16_t *)rem)[i] : 0;
 		out[i] = (lowp[i] - (low >> 15)) << 16 | low;
 	}
 }
 
-const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *out, void *work, struct zr_error *err)
+const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from,
+			 int64_t n, void *out, void *work, struct zr_error *err)
 {
 	struct zr_subgroup p = subgroup_of(s, e, from, n);
 	int32_t kept = zr_unit_master(s->setup, p.unit), type = zr_unit_dtype(s->setup, p.unit);
@@ -91,7 +101,8 @@ const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, in
 		return raw(s, &p, ZR_D_LOWP, out, err);
 	const uint16_t *lowp = raw(s, &p, ZR_D_LOWP, work, err);
 	const int whole = kept == ZR_MASTER_NONE;
-	const void *rem = !lowp || whole ? NULL : raw(s, &p, ZR_D_MASTER, (uint16_t *)work + n * ZR_BLOCK, err);
+	const void *rem = !lowp || whole ? NULL :
+				  raw(s, &p, ZR_D_MASTER, (uint16_t *)work + n * ZR_BLOCK, err);
 	if (!lowp || (!rem && !whole))
 		return NULL;
 	if (type == ZR_F16)
@@ -102,7 +113,8 @@ const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, in
 }
 
 /* In chunks, where there is another format to pass through. */
-static int put_masters(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, float *x, struct zr_error *err)
+static int put_masters(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n,
+		       float *x, struct zr_error *err)
 {
 	int32_t unit = s->setup->layout.tensor[e->tensor].unit;
 	int64_t step = zr_unit_dtype(s->setup, unit) == ZR_F32 ? n : ZR_CHUNK;
@@ -116,7 +128,8 @@ static int put_masters(struct zr_session *s, const struct zr_ckpt_entry *e, int6
 	return rc;
 }
 
-int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *data, struct zr_error *err)
+int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n,
+		 void *data, struct zr_error *err)
 {
 	struct zr_subgroup p = subgroup_of(s, e, from, n);
 	return e->state < 0 ? put_masters(s, e, from, n, data, err) :

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * load.c - see checkpoint.h: a checkpoint of any world, stage and tier into a session of any other. Each rank opens the
- * files that have something it holds, reads the entries whole that overlap that, and checks them before it looks inside.
+ * load.c - see checkpoint.h: a checkpoint of any world, stage and tier into a session of any other.
+ * Each rank opens the files that have something it holds, reads the entries whole that overlap
+ * that, and checks them before it looks inside.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -24,12 +25,13 @@ void zr_ckpt_say(struct zr_ckpt_word *w, const struct zr_error *e)
 	snprintf(w->text, sizeof w->text, "%.990s", e->text);
 }
 
-int zr_ckpt_share(struct zr_session *s, const struct zr_ckpt_word *mine, struct zr_ckpt_word *words, const struct zr_ckpt_word **bad,
-		  struct zr_error *err)
+int zr_ckpt_share(struct zr_session *s, const struct zr_ckpt_word *mine, struct zr_ckpt_word *words,
+		  const struct zr_ckpt_word **bad, struct zr_error *err)
 {
-	struct zr_comm_seg seg = { .send = mine, .recv = words, .count = sizeof *mine / sizeof(int64_t) };
-	struct zr_comm_op o = { .size = sizeof o, .kind = ZR_COMM_ALL_GATHER, .group = ZR_GROUP_WORLD,
-				.dtype = ZR_I64, .n_seg = 1, .seg = &seg,
+	struct zr_comm_seg seg = { .send = mine, .recv = words,
+				   .count = sizeof *mine / sizeof(int64_t) };
+	struct zr_comm_op o = { .size = sizeof o, .kind = ZR_COMM_ALL_GATHER,
+				.group = ZR_GROUP_WORLD, .dtype = ZR_I64, .n_seg = 1, .seg = &seg,
 				.tag = { .step = s->step + 1, .op = -1, .unit = -1 } };
 	zr_ticket ticket;
 	int alone = s->setup->process.world == 1;
@@ -66,14 +68,17 @@ static void held_of(const struct load *l, const struct zr_ckpt_entry *e, int64_t
 	zr_intersect(0, e->blocks, lo, hi);
 }
 
-static int is_other(const struct zr_ckpt_optimizer *here, const struct zr_ckpt_optimizer *saved, int32_t i)
+static int is_other(const struct zr_ckpt_optimizer *here, const struct zr_ckpt_optimizer *saved,
+		    int32_t i)
 {
-	return here->state_version != saved->state_version || here->state[i].dtype != saved->state[i].dtype ||
+	return here->state_version != saved->state_version ||
+	       here->state[i].dtype != saved->state[i].dtype ||
 	       here->state[i].block_bytes != saved->state[i].block_bytes;
 }
 
 /* Blocks [from, end) of an entry whose state was of another version or type. */
-static int convert_entry(struct load *l, const struct zr_ckpt_entry *e, int64_t from, int64_t end, char *data, struct zr_error *err)
+static int convert_entry(struct load *l, const struct zr_ckpt_entry *e, int64_t from, int64_t end,
+			 char *data, struct zr_error *err)
 {
 	const struct zr_ckpt_optimizer *was = &l->saved.optimizer[l->saved.optimizer_of[e->tensor]];
 	const struct zr_ckpt_state *st = &was->state[e->state];
@@ -85,15 +90,22 @@ static int convert_entry(struct load *l, const struct zr_ckpt_entry *e, int64_t 
 	char *to = malloc(ZR_CHUNK * (size_t)zr_state_bytes(is));
 	int rc = to ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for states of another type");
 	if (!(l->told & bit) && l->s->setup->process.rank == 0)
-		zr_logf(ZR_LOG_WARN, "resume", "state %s of optimizer %s was kept in %s and is converted to %s", is->name, was->id,
-			zr_dtype(st->dtype, NULL)->name, zr_dtype(is->dtype ? is->dtype : ZR_U8, NULL)->name);
+		zr_logf(ZR_LOG_WARN, "resume",
+			"state %s of optimizer %s was kept in %s and is converted to %s", is->name,
+			was->id, zr_dtype(st->dtype, NULL)->name,
+			zr_dtype(is->dtype ? is->dtype : ZR_U8, NULL)->name);
 	l->told |= bit;
 	for (int64_t at = from; !rc && at < end; at += ZR_CHUNK) {
 		int64_t n = end - at < ZR_CHUNK ? end - at : ZR_CHUNK;
-		old[e->state] = (struct zr_buf){ data + zr_ckpt_state_bytes(st, at, at * ZR_BLOCK), (uint64_t)(n * ZR_BLOCK),
+		old[e->state] = (struct zr_buf){ data + zr_ckpt_state_bytes(st, at, at * ZR_BLOCK),
+						 (uint64_t)(n * ZR_BLOCK),
 						 st->dtype == ZR_U8 ? 0 : st->dtype, ZR_MEM_HOST };
-		now[e->state] = (struct zr_buf){ to, (uint64_t)(n * ZR_BLOCK), is->dtype, ZR_MEM_HOST };
-		rc = zr_instance_failed(&o->it, v->upgrade(o->it.inst, was->state_version, old, o->n_states, now), "upgrade", err);
+		now[e->state] = (struct zr_buf){ to, (uint64_t)(n * ZR_BLOCK), is->dtype,
+						 ZR_MEM_HOST };
+		rc = zr_instance_failed(&o->it,
+					v->upgrade(o->it.inst, was->state_version, old, o->n_states,
+						   now),
+					"upgrade", err);
 		rc = rc ? rc : zr_entry_put(l->s, e, at, n, to, err);
 	}
 	free(to);
@@ -109,13 +121,15 @@ static int place_entry(void *arg, const struct zr_ckpt_entry *e, void *data, str
 		return 0;
 	}
 	held_of(l, e, &lo, &hi);
-	if (e->state >= 0 && is_other(&l->here.optimizer[l->here.optimizer_of[e->tensor]],
-				      &l->saved.optimizer[l->saved.optimizer_of[e->tensor]], e->state))
+	if (e->state >= 0 &&
+	    is_other(&l->here.optimizer[l->here.optimizer_of[e->tensor]],
+		     &l->saved.optimizer[l->saved.optimizer_of[e->tensor]], e->state))
 		return convert_entry(l, e, lo, hi, data, err);
 	return zr_entry_put(l->s, e, lo, hi - lo, (char *)data + zr_entry_offset(l->s, e, lo), err);
 }
 
-/* Leaves the entries of which this rank holds something; the losses are everyone's. Returns their number. */
+/* Leaves the entries of which this rank holds something; the losses are everyone's. Returns their
+ * number. */
 static int64_t keep_needed(const struct load *l, struct zr_ckpt_entry *e, int64_t n)
 {
 	int64_t lo = 0, hi = 1, kept = 0;
@@ -136,7 +150,8 @@ static int load_file(struct load *l, int32_t rank, struct zr_error *err)
 	if (rc)
 		return rc;
 	struct zr_ckpt_entry *e = zr_entries(&l->saved, rank, &n);
-	rc = e ? zr_reader_run(l->reader, &l->saved, &file, e, keep_needed(l, e, n), place_entry, l, err) :
+	rc = e ? zr_reader_run(l->reader, &l->saved, &file, e, keep_needed(l, e, n), place_entry, l,
+			       err) :
 		 zr_err(err, ZR_ENOMEM, "out of memory for the entries of a file");
 	free(e);
 	zr_st_close(&file);
@@ -146,10 +161,12 @@ static int load_file(struct load *l, int32_t rank, struct zr_error *err)
 /* Whether a rank's file has anything that this rank holds. */
 static int concerns(const struct load *l, int32_t rank)
 {
-	if (l->saved.layout.n_units != l->here.layout.n_units) /* it was written when a unit could be frozen in part */
+	/* it was written when a unit could be frozen in part */
+	if (l->saved.layout.n_units != l->here.layout.n_units)
 		return 1;
 	for (int32_t u = 0; u < l->here.layout.n_units; u++) {
-		struct zr_share in = zr_share_of(l->saved.layout.unit[u].blocks, l->saved.world, rank);
+		struct zr_share in = zr_share_of(l->saved.layout.unit[u].blocks, l->saved.world,
+						 rank);
 		int64_t from = l->s->setup->plan.unit[u].held.first;
 		int64_t end = from + l->s->setup->plan.unit[u].held.n;
 		if (zr_intersect(in.first, in.first + in.n, &from, &end))
@@ -158,7 +175,8 @@ static int concerns(const struct load *l, int32_t rank)
 	return rank == 0; /* it has the losses */
 }
 
-/* What this rank needs of a checkpoint. *refused: it may be whole, but training cannot go on from it. */
+/* What this rank needs of a checkpoint. *refused: it may be whole, but training cannot go on from
+ * it. */
 static int load_here(struct load *l, int *refused, struct zr_error *err)
 {
 	const struct zr_train_opts *t = l->s->setup->train;
@@ -171,7 +189,8 @@ static int load_here(struct load *l, int *refused, struct zr_error *err)
 		zr_renamed_settings(l->saved.settings, l->here.settings);
 	rc = zr_manifest_accepts(&l->here, &l->saved, 0, &why);
 	if (!rc && l->saved.step > (int64_t)t->steps)
-		rc = zr_err(&why, ZR_EINVAL, "it is at step %lld, and [train] steps = %lld", (long long)l->saved.step, (long long)t->steps);
+		rc = zr_err(&why, ZR_EINVAL, "it is at step %lld, and [train] steps = %lld",
+			    (long long)l->saved.step, (long long)t->steps);
 	if (rc) {
 		*refused = 1;
 		return zr_err(err, rc, "%s: cannot go on from here: %s", l->path, why.text);
@@ -196,7 +215,8 @@ static int take_over(struct load *l, struct zr_error *err)
 }
 
 /* Loads l->path on all ranks. *bad: the word of the first that could not. */
-static int load_one(struct load *l, int *refused, const struct zr_ckpt_word **bad, struct zr_error *err)
+static int load_one(struct load *l, int *refused, const struct zr_ckpt_word **bad,
+		    struct zr_error *err)
 {
 	struct zr_ckpt_word mine = { 0 };
 	struct zr_error why = { 0 };
@@ -215,8 +235,8 @@ static int load_one(struct load *l, int *refused, const struct zr_ckpt_word **ba
 
 /* ---- which one ---- */
 
-/* The candidates in a directory, from the one that `latest` names down, then later ones: those belong to a training that
- * was left for an earlier checkpoint. Rank 0's view counts. */
+/* The candidates in a directory, from the one that `latest` names down, then later ones: those
+ * belong to a training that was left for an earlier checkpoint. Rank 0's view counts. */
 static int64_t candidate(const int64_t *steps, int64_t n, int64_t latest, int64_t i)
 {
 	int64_t before = 0;
@@ -233,7 +253,9 @@ static int agree(struct load *l, int64_t step, int64_t *agreed, struct zr_error 
 	const struct zr_ckpt_word *bad;
 	int rc = zr_ckpt_share(l->s, &mine, l->words, &bad, err);
 	*agreed = l->words[0].done;
-	return rc || *agreed >= -1 ? rc : zr_err(err, ZR_EIO, "%s: rank 0 cannot read the directory: %s", l->path, strerror((int)(-1 - *agreed)));
+	return rc || *agreed >= -1 ? rc : zr_err(err, ZR_EIO,
+						 "%s: rank 0 cannot read the directory: %s",
+						 l->path, strerror((int)(-1 - *agreed)));
 }
 
 static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr_error *err)
@@ -244,7 +266,8 @@ static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr
 	struct zr_ckpt_word last = { 0 };
 	snprintf(l->path, sizeof l->path, "%s", dir);
 	if (n > 0 && candidate(steps, n, latest, 0) != latest && l->s->setup->process.rank == 0)
-		zr_logf(ZR_LOG_WARN, "resume", "%s/latest names no checkpoint: the newest whole one is taken", dir);
+		zr_logf(ZR_LOG_WARN, "resume",
+			"%s/latest names no checkpoint: the newest whole one is taken", dir);
 	for (int64_t i = 0; !rc; i++) {
 		rc = agree(l, candidate(steps, n, latest, i), step, err);
 		if (rc || *step < 0)
@@ -257,11 +280,14 @@ static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr
 		if (refused)
 			rc = zr_err(err, (int)last.code, "%s", last.text);
 		else if (l->s->setup->process.rank == 0)
-			zr_logf(ZR_LOG_WARN, "resume", "%s is not whole and is passed over: %s", l->path, bad->text);
+			zr_logf(ZR_LOG_WARN, "resume", "%s is not whole and is passed over: %s",
+				l->path, bad->text);
 	}
 	free(steps);
 	if (!rc && *step < 0 && last.code)
-		rc = zr_err(err, ZR_EINVAL, "%s: none of its checkpoints is whole; the last reason: %s", dir, last.text);
+		rc = zr_err(err, ZR_EINVAL,
+			    "%s: none of its checkpoints is whole; the last reason: %s", dir,
+			    last.text);
 	return rc;
 }
 
@@ -284,19 +310,21 @@ static int held_by_all(const struct zr_session *s)
 	return all && zr_group_ranks(s->setup, ZR_GROUP_NODE) > 1;
 }
 
-int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, struct zr_best *best, int64_t *step,
-		       struct zr_error *err)
+int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, struct zr_best *best,
+		       int64_t *step, struct zr_error *err)
 {
 	struct load l = { .s = s, .losses = losses, .best = best };
 	char file[PATH_MAX + 16];
 	int rc = zr_describe_session(s, &l.here, err);
 	l.reader = zr_reader_new(held_by_all(s));
-	if (!rc && (!l.reader || !(l.words = calloc((size_t)s->setup->process.world, sizeof *l.words))))
+	if (!rc &&
+	    (!l.reader || !(l.words = calloc((size_t)s->setup->process.world, sizeof *l.words))))
 		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	*step = -1;
 	snprintf(file, sizeof file, "%s/manifest.json", path);
 	if (!rc)
-		rc = access(file, F_OK) ? load_newest(&l, path, step, err) : load_exactly(&l, path, step, err);
+		rc = access(file, F_OK) ? load_newest(&l, path, step, err) :
+					  load_exactly(&l, path, step, err);
 	free(l.words);
 	zr_reader_free(l.reader);
 	zr_manifest_free(&l.here);

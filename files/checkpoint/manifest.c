@@ -32,12 +32,15 @@ static json_t *optimizers(const struct zr_manifest *m)
 {
 	json_t *list = json_array();
 	for (int32_t k = 0; k < m->n_optimizers; k++)
-		zr_json_add(&list, json_pack("{s:s, s:I, s:o}", "id", m->optimizer[k].id, "state_version",
-						      (json_int_t)m->optimizer[k].state_version, "states", states(&m->optimizer[k])));
+		zr_json_add(&list,
+			    json_pack("{s:s, s:I, s:o}", "id", m->optimizer[k].id, "state_version",
+				      (json_int_t)m->optimizer[k].state_version, "states",
+				      states(&m->optimizer[k])));
 	return list;
 }
 
-static const char *const frozen_text[] = { [ZR_FROZEN_SAVED] = "saved", [ZR_FROZEN_LEFT_OUT] = "left out" };
+static const char *const frozen_text[] = { [ZR_FROZEN_SAVED] = "saved",
+					   [ZR_FROZEN_LEFT_OUT] = "left out" };
 
 static json_t *tensors(const struct zr_manifest *m, const struct zr_unit_place *u)
 {
@@ -48,9 +51,11 @@ static json_t *tensors(const struct zr_manifest *m, const struct zr_unit_place *
 		json_t *shape = json_array();
 		for (int32_t d = 0; d < t->ndim; d++)
 			zr_json_add(&shape, json_integer(t->dims[d]));
-		json_t *j = json_pack("{s:s, s:o, s:i}", "name", t->name, "shape", shape, "optimizer", m->optimizer_of[i]);
+		json_t *j = json_pack("{s:s, s:o, s:i}", "name", t->name, "shape", shape,
+				      "optimizer", m->optimizer_of[i]);
 		if (zr_manifest_frozen(m, i))
-			zr_json_put(&j, "frozen", json_string(frozen_text[zr_manifest_frozen(m, i)]));
+			zr_json_put(&j, "frozen",
+				    json_string(frozen_text[zr_manifest_frozen(m, i)]));
 		if (zr_manifest_frozen(m, i) == ZR_FROZEN_LEFT_OUT)
 			zr_json_put(&j, "source_xxh3", json_string(zr_hex(m->source[i], hex)));
 		zr_json_add(&list, j);
@@ -62,7 +67,8 @@ static json_t *units(const struct zr_manifest *m)
 {
 	json_t *list = json_array();
 	for (int32_t u = 0; u < m->layout.n_units; u++)
-		zr_json_add(&list, json_pack("{s:s, s:o}", "name", m->layout.unit[u].name, "tensors", tensors(m, &m->layout.unit[u])));
+		zr_json_add(&list, json_pack("{s:s, s:o}", "name", m->layout.unit[u].name,
+					     "tensors", tensors(m, &m->layout.unit[u])));
 	return list;
 }
 
@@ -71,8 +77,10 @@ static json_t *files(const struct zr_manifest *m)
 	json_t *list = json_array();
 	for (int32_t r = 0; r < m->world; r++) {
 		char name[ZR_CKPT_NAME], hex[17];
-		zr_json_add(&list, json_pack("{s:s, s:I, s:s}", "name", zr_ckpt_file_name(r, m->world, name), "bytes",
-						      (json_int_t)m->file[r].bytes, "header_xxh3", zr_hex(m->file[r].header, hex)));
+		zr_json_add(&list, json_pack("{s:s, s:I, s:s}", "name",
+					     zr_ckpt_file_name(r, m->world, name), "bytes",
+					     (json_int_t)m->file[r].bytes, "header_xxh3",
+					     zr_hex(m->file[r].header, hex)));
 	}
 	return list;
 }
@@ -82,8 +90,9 @@ static json_t *scale(const struct zr_scale *s)
 {
 	char text[40];
 	snprintf(text, sizeof text, "%a", s->scale);
-	return json_pack("{s:s, s:I, s:I, s:I}", "scale", text, "step", (json_int_t)s->step, "last_overflow",
-			 (json_int_t)s->last_overflow, "hysteresis", (json_int_t)s->hysteresis);
+	return json_pack("{s:s, s:I, s:I, s:I}", "scale", text, "step", (json_int_t)s->step,
+			 "last_overflow", (json_int_t)s->last_overflow, "hysteresis",
+			 (json_int_t)s->hysteresis);
 }
 
 static json_t *text_of(const char *text)
@@ -96,15 +105,20 @@ char *zr_manifest_text(const struct zr_manifest *m)
 	int frozen = 0;
 	for (int32_t i = 0; i < m->layout.n_tensors; i++)
 		frozen |= zr_manifest_frozen(m, i);
-	json_t *root = json_pack("{s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:I}", "format", "zeroth checkpoint", "version", frozen ? ZR_CKPT_VERSION : 1,
-				 "step", (json_int_t)m->step, "applied", (json_int_t)m->applied, "seed", (json_int_t)m->seed, "world",
-				 m->world, "block_elements", ZR_BLOCK, "entry_blocks", (json_int_t)m->entry_blocks);
+	json_t *root = json_pack("{s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:I}", "format",
+				 "zeroth checkpoint", "version", frozen ? ZR_CKPT_VERSION : 1,
+				 "step", (json_int_t)m->step, "applied", (json_int_t)m->applied,
+				 "seed", (json_int_t)m->seed, "world", m->world, "block_elements",
+				 ZR_BLOCK, "entry_blocks", (json_int_t)m->entry_blocks);
 	char *body, *out = NULL, hex[17];
 	zr_json_put(&root, "loss_scale", scale(&m->scale));
 	if (m->best.step >= 0)
-		zr_json_put(&root, "best", json_sprintf("%a %" PRId64 " %" PRId64, m->best.loss, m->best.step, m->best.since));
-	zr_json_put(&root, "batch", json_pack("{s:I, s:I, s:I}", "micro_batch_size", (json_int_t)m->micro, "slots",
-						     (json_int_t)m->slots, "sequence_length", (json_int_t)m->length));
+		zr_json_put(&root, "best",
+			    json_sprintf("%a %" PRId64 " %" PRId64, m->best.loss, m->best.step,
+					 m->best.since));
+	zr_json_put(&root, "batch",
+		    json_pack("{s:I, s:I, s:I}", "micro_batch_size", (json_int_t)m->micro, "slots",
+			      (json_int_t)m->slots, "sequence_length", (json_int_t)m->length));
 	zr_json_put(&root, "model", text_of(m->model));
 	zr_json_put(&root, "data", text_of(m->data));
 	zr_json_put(&root, "dtype", text_of(m->dtype));
@@ -129,13 +143,15 @@ char *zr_manifest_text(const struct zr_manifest *m)
 	return out;
 }
 
-int zr_manifest_same(const struct zr_manifest *m, const char *text, const struct zr_manifest *back, struct zr_error *err)
+int zr_manifest_same(const struct zr_manifest *m, const char *text, const struct zr_manifest *back,
+		     struct zr_error *err)
 {
 	char *again = zr_manifest_text(back);
-	int same = again && !strcmp(again, text) && json_equal(m->settings, back->settings) && json_equal(m->plugins, back->plugins) &&
-		   json_equal(m->meta, back->meta);
+	int same = again && !strcmp(again, text) && json_equal(m->settings, back->settings) &&
+		   json_equal(m->plugins, back->plugins) && json_equal(m->meta, back->meta);
 	int rc = !again ? zr_err(err, ZR_ENOMEM, "out of memory for a manifest") :
-		 !same ? zr_err(err, ZR_EIO, "the manifest does not read back as it was written") : 0;
+		 !same  ? zr_err(err, ZR_EIO, "the manifest does not read back as it was written") :
+			  0;
 	free(again);
 	return rc ? rc : zr_manifest_accepts(m, back, 0, err);
 }
@@ -144,28 +160,37 @@ int zr_manifest_same(const struct zr_manifest *m, const char *text, const struct
 
 static int same_number(const char *what, int64_t here, int64_t saved, struct zr_error *err)
 {
-	return here == saved ? 0 : zr_err(err, ZR_EINVAL, "%s was %lld, is %lld", what, (long long)saved, (long long)here);
+	return here == saved ? 0 : zr_err(err, ZR_EINVAL, "%s was %lld, is %lld", what,
+					  (long long)saved, (long long)here);
 }
 
 static int same_text(const char *what, const char *here, const char *saved, struct zr_error *err)
 {
-	return !strcmp(here, saved) ? 0 : zr_err(err, ZR_EINVAL, "%s was %s, is %s", what, saved, here);
+	return !strcmp(here, saved) ? 0 : zr_err(err, ZR_EINVAL, "%s was %s, is %s", what, saved,
+						 here);
 }
 
-#define ANOTHER_MODEL ": give [model] and [adapter] as they were, which config.ini of its run has, or train " \
-		      "without --resume in another [run] dir"
+#define ANOTHER_MODEL                                                                              \
+	": give [model] and [adapter] as they were, which config.ini of its run has, or train "    \
+	"without --resume in another [run] dir"
 
 /* cut: one was written when units had frozen tensors and others. */
-static int same_tensor(const struct zr_place *here, const struct zr_place *saved, int cut, struct zr_error *err)
+static int same_tensor(const struct zr_place *here, const struct zr_place *saved, int cut,
+		       struct zr_error *err)
 {
 	const struct zr_tensor *a = here->decl, *b = saved->decl;
 	int same = a->ndim == b->ndim && (cut || here->unit == saved->unit);
 	if (strcmp(a->name, b->name))
-		return zr_err(err, ZR_EINVAL, "the model is another one, with tensor %s where it had %s" ANOTHER_MODEL, a->name, b->name);
+		return zr_err(
+			err, ZR_EINVAL,
+			"the model is another one, with tensor %s where it had %s" ANOTHER_MODEL,
+			a->name, b->name);
 	for (int32_t d = 0; same && d < a->ndim; d++)
 		same = a->dims[d] == b->dims[d];
-	return same ? 0 : zr_err(err, ZR_EINVAL, "the model is another one: tensor %s had another shape: %lld elements, now %lld" ANOTHER_MODEL,
-				 a->name, (long long)saved->elements, (long long)here->elements);
+	return same ? 0 : zr_err(err, ZR_EINVAL,
+			     "the model is another one: tensor %s had another shape: %lld "
+			     "elements, now %lld" ANOTHER_MODEL,
+			     a->name, (long long)saved->elements, (long long)here->elements);
 }
 
 /* `adamw8` is adamw with states of another type, unless told otherwise. */
@@ -176,57 +201,74 @@ static int same_id(const char *a, const char *b)
 }
 
 /* The same plugin with the same states, of versions and types that it reads. */
-static int same_optimizer(const struct zr_ckpt_optimizer *here, const struct zr_ckpt_optimizer *saved, const char *tensor,
+static int same_optimizer(const struct zr_ckpt_optimizer *here,
+			  const struct zr_ckpt_optimizer *saved, const char *tensor,
 			  struct zr_error *err)
 {
 	if (!same_id(here->id, saved->id))
-		return zr_err(err, ZR_EINVAL, "the optimizer of tensor %s was %s, is %s", tensor, saved->id, here->id);
+		return zr_err(err, ZR_EINVAL, "the optimizer of tensor %s was %s, is %s", tensor,
+			      saved->id, here->id);
 	if (here->state_version != saved->state_version && !here->converts)
-		return zr_err(err, ZR_EINVAL, "the state of optimizer %s was of version %u, is of version %u", here->id, saved->state_version,
-			      here->state_version);
+		return zr_err(err, ZR_EINVAL,
+			      "the state of optimizer %s was of version %u, is of version %u",
+			      here->id, saved->state_version, here->state_version);
 	if (here->n_states != saved->n_states)
-		return zr_err(err, ZR_EINVAL, "optimizer %s had %d state tensors, has %d", here->id, saved->n_states, here->n_states);
+		return zr_err(err, ZR_EINVAL, "optimizer %s had %d state tensors, has %d", here->id,
+			      saved->n_states, here->n_states);
 	for (int32_t i = 0; i < here->n_states; i++) {
 		const struct zr_ckpt_state *a = &here->state[i], *b = &saved->state[i];
 		int other = a->dtype != b->dtype || a->block_bytes != b->block_bytes;
 		if (strcmp(a->name, b->name) || (other && !here->converts))
-			return zr_err(err, ZR_EINVAL, "state %d of optimizer %s was %s in %s, is %s in %s", i, here->id, b->name,
-				      zr_dtype(b->dtype, NULL)->name, a->name, zr_dtype(a->dtype, NULL)->name);
+			return zr_err(err, ZR_EINVAL,
+				      "state %d of optimizer %s was %s in %s, is %s in %s", i,
+				      here->id, b->name, zr_dtype(b->dtype, NULL)->name, a->name,
+				      zr_dtype(a->dtype, NULL)->name);
 	}
 	return 0;
 }
 
 /* What is left out here is where the model began, and must be what it was then. */
-static int same_frozen(const struct zr_manifest *here, const struct zr_manifest *saved, int32_t i, int cut, struct zr_error *err)
+static int same_frozen(const struct zr_manifest *here, const struct zr_manifest *saved, int32_t i,
+		       int cut, struct zr_error *err)
 {
 	const char *name = here->layout.tensor[i].decl->name;
 	int now = zr_manifest_frozen(here, i), was = zr_manifest_frozen(saved, i);
 	if (!now != !was)
-		return zr_err(err, ZR_EINVAL, "tensor %s was %s, is %s: give [train] freeze as it was, or begin with what `zeroth checkpoint export` "
-			      "makes", name, was ? "frozen" : "trained", now ? "frozen" : "trained");
+		return zr_err(err, ZR_EINVAL, "tensor %s was %s, is %s: give [train] freeze as it "
+			      "was, or begin with what `zeroth checkpoint export` makes", name,
+			      was ? "frozen" : "trained", now ? "frozen" : "trained");
 	if (was == ZR_FROZEN_SAVED && now == ZR_FROZEN_LEFT_OUT)
-		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was saved: go on with [checkpoint] save = all", name);
+		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was saved: go on with "
+			      "[checkpoint] save = all", name);
 	if (was == ZR_FROZEN_LEFT_OUT && now != ZR_FROZEN_LEFT_OUT)
-		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was left out: it needs [checkpoint] save = trainable and the [model] path "
-			      "that it is in", name);
+		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was left out: it needs "
+			      "[checkpoint] save = trainable and the [model] path that it is in",
+			      name);
 	if (was == ZR_FROZEN_LEFT_OUT && here->source[i] != saved->source[i])
-		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was left out: in [model] path it is not what it was, or [model] store is another%s", name,
-			      cut ? ", or an older zeroth saved this, with 32 bits of it: begin with what `zeroth checkpoint export` makes" : "");
+		return zr_err(err, ZR_EINVAL,
+			      "tensor %s is frozen and was left out: in [model] path it is not "
+			      "what it was, or [model] store is another%s",
+			      name,
+			      cut ? ", or an older zeroth saved this, with 32 bits of it: begin "
+				    "with what `zeroth checkpoint export` makes" : "");
 	return 0;
 }
 
-static int same_layout(const struct zr_manifest *here, const struct zr_manifest *saved, struct zr_error *err)
+static int same_layout(const struct zr_manifest *here, const struct zr_manifest *saved,
+		       struct zr_error *err)
 {
 	int rc = here->layout.n_tensors == saved->layout.n_tensors ? 0 :
-		 zr_err(err, ZR_EINVAL, "the model is another one, of %d tensors where it had %d" ANOTHER_MODEL, here->layout.n_tensors,
-			saved->layout.n_tensors);
+		 zr_err(err, ZR_EINVAL,
+			"the model is another one, of %d tensors where it had %d" ANOTHER_MODEL,
+			here->layout.n_tensors, saved->layout.n_tensors);
 	int cut = here->layout.n_units != saved->layout.n_units;
 	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
 		rc = same_tensor(&here->layout.tensor[i], &saved->layout.tensor[i], cut, err);
 	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
 		rc = same_frozen(here, saved, i, cut, err);
 	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
-		rc = same_optimizer(&here->optimizer[here->optimizer_of[i]], &saved->optimizer[saved->optimizer_of[i]],
+		rc = same_optimizer(&here->optimizer[here->optimizer_of[i]],
+				    &saved->optimizer[saved->optimizer_of[i]],
 				    here->layout.tensor[i].decl->name, err);
 	return rc;
 }
@@ -266,7 +308,8 @@ static int same_settings(const struct zr_manifest *here, const struct zr_manifes
 		return zr_err(err, ZR_EINVAL, "the data is another: %s was %s, is %s: give what it "
 			      "was, or go on with --other-data", strchr(key, '.') + 1, was, is);
 	if (log)
-		zr_logf(ZR_LOG_WARN, "resume", "%s was %s, is %s: from here on results are not those of an uninterrupted run", key, was, is);
+		zr_logf(ZR_LOG_WARN, "resume", "%s was %s, is %s: from here on results are not "
+			"those of an uninterrupted run", key, was, is);
 	return 0;
 }
 
@@ -277,7 +320,8 @@ static int all_settings(const struct zr_manifest *here, const struct zr_manifest
 	json_t *value;
 	int rc = 0;
 	if (log && has_data(here) && !has_data(saved))
-		zr_logf(ZR_LOG_INFO, "resume", "the checkpoint has no hash of its data: not compared");
+		zr_logf(ZR_LOG_INFO, "resume",
+			"the checkpoint has no hash of its data: not compared");
 	for (int k = 0; k < 2; k++)
 		json_object_foreach((k ? saved : here)->settings, key, value)
 			if (!rc && (!k || !json_object_get(here->settings, key)))
@@ -285,20 +329,25 @@ static int all_settings(const struct zr_manifest *here, const struct zr_manifest
 	return rc;
 }
 
-int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest *saved, int log, struct zr_error *err)
+int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest *saved, int log,
+			struct zr_error *err)
 {
 	int rc = same_text("[model] plugin", here->model, saved->model, err);
 	rc = rc ? rc : same_layout(here, saved, err);
 	rc = rc ? rc : same_number("[train] seed", here->seed, saved->seed, err);
 	rc = rc ? rc : same_number("[train] micro_batch_size", here->micro, saved->micro, err);
-	rc = rc ? rc : same_number("the number of micro-batches in a step of all ranks", here->slots, saved->slots, err);
+	rc = rc ? rc :
+		  same_number("the number of micro-batches in a step of all ranks", here->slots,
+			      saved->slots, err);
 	rc = rc ? rc : same_number("[train] sequence_length", here->length, saved->length, err);
 	rc = rc ? rc : same_text("[data] plugin", here->data, saved->data, err);
 	rc = rc ? rc : same_text("the type of [precision]", here->dtype, saved->dtype, err);
 	if (!rc && (here->master_bits == 16 || saved->master_bits == 16))
-		rc = same_number("the number of bits that [precision] keeps of a parameter", here->master_bits, saved->master_bits, err);
+		rc = same_number("the number of bits that [precision] keeps of a parameter",
+				 here->master_bits, saved->master_bits, err);
 	if (!rc && log && here->master_bits != saved->master_bits)
-		zr_logf(ZR_LOG_WARN, "resume", "masters had %d bits, have %d: from here on results are not those of an uninterrupted run",
-			saved->master_bits, here->master_bits);
+		zr_logf(ZR_LOG_WARN, "resume", "masters had %d bits, have %d: from here on results "
+			"are not those of an uninterrupted run", saved->master_bits,
+			here->master_bits);
 	return rc ? rc : all_settings(here, saved, log, err);
 }

@@ -2,14 +2,16 @@
  *
  * manifest.h - what a checkpoint says of itself, and which entries its files have. [main]
  *
- * A checkpoint is a directory with manifest.json and one safetensors file per rank that wrote it. Each has one of as many
- * equal parts of all units as there are ranks (core/model/mesh.h), so all stages and tiers write the same files. An entry is a stretch
- * of one tensor's master or optimizer state, cut at blocks, without padding, of at most entry_blocks blocks:
- * "h.0.ln_1.weight/exp_avg@0" is one dimension of elements, the last number that of the first. Masters are fp32. The
- * __metadata__ of a file has the XXH3-64 of each entry under its name; the manifest has that of each file's header, and
- * its own: so every byte is covered.
+ * A checkpoint is a directory with manifest.json and one safetensors file per rank that wrote it.
+ * Each has one of as many equal parts of all units as there are ranks (core/model/mesh.h), so all
+ * stages and tiers write the same files. An entry is a stretch of one tensor's master or optimizer
+ * state, cut at blocks, without padding, of at most entry_blocks blocks:
+ * "h.0.ln_1.weight/exp_avg@0" is one dimension of elements, the last number that of the first.
+ * Masters are fp32. The __metadata__ of a file has the XXH3-64 of each entry under its name; the
+ * manifest has that of each file's header, and its own: so every byte is covered.
  *
- * The cursor of the data is the step, and so is that of the random numbers: both are functions of (seed, step, slot).
+ * The cursor of the data is the step, and so is that of the random numbers: both are functions of
+ * (seed, step, slot).
  */
 #ifndef ZR_FILES_MANIFEST_H
 #define ZR_FILES_MANIFEST_H
@@ -21,7 +23,8 @@
 #include "core/model/layout.h"
 #include "files/safetensors.h"
 
-#define ZR_CKPT_VERSION 2         /* of the format; older ones are read. Without frozen tensors version 1 is written. */
+/* of the format; older ones are read. Without frozen tensors version 1 is written. */
+#define ZR_CKPT_VERSION 2
 #define ZR_CKPT_ENTRY_BLOCKS 2048 /* 4 Mi elements */
 #define ZR_META_CONFIG "zeroth.config.json" /* in meta: config.json of [model] path, as text */
 #define ZR_META_PATH "zeroth.path"          /* and the directory, absolute */
@@ -44,13 +47,15 @@ struct zr_ckpt_optimizer {
 };
 
 #define ZR_FROZEN_SAVED 1    /* it has no states */
-#define ZR_FROZEN_LEFT_OUT 2 /* nor entries: its values are in the directory that the model began with */
+/* nor entries: its values are in the directory that the model began with */
+#define ZR_FROZEN_LEFT_OUT 2
 
 struct zr_ckpt_file {
 	uint64_t bytes, header; /* XXH3-64 of all before the data */
 };
 
-/* The lowest loss of all evaluations, the step after which, -1: there was none; evaluations since then. */
+/* The lowest loss of all evaluations, the step after which, -1: there was none; evaluations since
+ * then. */
 struct zr_best { double loss; int64_t step, since; };
 #define ZR_BEST_NONE ((struct zr_best){ 0, -1, 0 })
 
@@ -65,12 +70,15 @@ struct zr_manifest {
 	int64_t micro, slots, length; /* the batch */
 	const char *model, *data;     /* ids of the plugins */
 	const char *dtype;            /* of the compute copies, as safetensors has it */
-	int32_t master_bits;          /* 32 or 24, in fp32, or 16: the compute copies are all there is */
-	struct zr_layout layout;      /* of names and shapes, units as the session cuts them; the rest is not known */
+	/* 32 or 24, in fp32, or 16: the compute copies are all there is */
+	int32_t master_bits;
+	/* of names and shapes, units as the session cuts them; the rest is not known */
+	struct zr_layout layout;
 	struct zr_ckpt_optimizer *optimizer;
 	int32_t *optimizer_of;        /* [n_tensors] */
 	uint8_t *frozen;              /* [n_tensors] ZR_FROZEN_*; NULL: none is */
-	uint64_t *source;             /* [n_tensors] of ZR_FROZEN_LEFT_OUT: XXH3-64 of its values in fp32 */
+	/* [n_tensors] of ZR_FROZEN_LEFT_OUT: XXH3-64 of its values in fp32 */
+	uint64_t *source;
 	struct zr_ckpt_file *file;    /* [world]; NULL: not known yet */
 	json_t *settings;             /* {"optimizer.lr": "0.001"}: what changes results */
 	int other_data;               /* of a training that goes on: its data may be another */
@@ -91,17 +99,21 @@ int zr_manifest_frozen(const struct zr_manifest *m, int32_t tensor); /* ZR_FROZE
 char *zr_manifest_text(const struct zr_manifest *m);
 
 /* Whether one that was read is `m`, and its text the one that was written. */
-int zr_manifest_same(const struct zr_manifest *m, const char *text, const struct zr_manifest *back, struct zr_error *err);
+int zr_manifest_same(const struct zr_manifest *m, const char *text, const struct zr_manifest *back,
+		     struct zr_error *err);
 
-/* path: for messages. A damaged one, or one of a newer version, is an error. On failure there is nothing to free. */
-int zr_manifest_parse(const char *text, size_t bytes, const char *path, struct zr_manifest *out, struct zr_error *err);
+/* path: for messages. A damaged one, or one of a newer version, is an error. On failure there is
+ * nothing to free. */
+int zr_manifest_parse(const char *text, size_t bytes, const char *path, struct zr_manifest *out,
+		      struct zr_error *err);
 int zr_manifest_read(const char *dir, struct zr_manifest *out, struct zr_error *err);
 static inline void zr_ckpt_close(int fd) { if (fd >= 0) close(fd); }
 void zr_manifest_free(struct zr_manifest *m); /* read, or described */
 
-/* Whether training can go on from `saved` as `here` says: what must be equal and is not is refused by name. What
- * changes the results from here on is logged, if `log`. */
-int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest *saved, int log, struct zr_error *err);
+/* Whether training can go on from `saved` as `here` says: what must be equal and is not is refused
+ * by name. What changes the results from here on is logged, if `log`. */
+int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest *saved, int log,
+			struct zr_error *err);
 
 /* ---- entries ---- */
 
@@ -114,30 +126,36 @@ struct zr_ckpt_entry {
 };
 
 uint64_t zr_ckpt_state_bytes(const struct zr_ckpt_state *st, int64_t blocks, int64_t elements);
-/* All entries of a rank's file, in order: unit by unit, tensor by tensor. Returned owned; NULL: out of memory. */
+/* All entries of a rank's file, in order: unit by unit, tensor by tensor. Returned owned; NULL: out
+ * of memory. */
 struct zr_ckpt_entry *zr_entries(const struct zr_manifest *m, int32_t rank, int64_t *n);
 /* The entry as a tensor, its name written to `name`; elements of ZR_U8 are bytes. */
 #define ZR_ENTRY_NAME 512
-struct zr_st_tensor zr_entry_tensor(const struct zr_manifest *m, const struct zr_ckpt_entry *e, char name[ZR_ENTRY_NAME]);
+struct zr_st_tensor zr_entry_tensor(const struct zr_manifest *m, const struct zr_ckpt_entry *e,
+				    char name[ZR_ENTRY_NAME]);
 
 #define ZR_CKPT_NAME 64
 const char *zr_ckpt_file_name(int32_t rank, int32_t world, char name[ZR_CKPT_NAME]);
 const char *zr_hex(uint64_t v, char text[17]); /* 16 digits: hashes as the files have them */
 
 int zr_ckpt_dir(const char *path); /* opened; -1: errno. One that is called step-... is no link. */
-int zr_ckpt_file(const struct zr_manifest *m, const char *dir, int32_t rank, char path[PATH_MAX]); /* opened, -1: errno */
+/* opened, -1: errno */
+int zr_ckpt_file(const struct zr_manifest *m, const char *dir, int32_t rank, char path[PATH_MAX]);
 /* Opens a rank's file and checks that it is the one the manifest means: size, header. */
-int zr_ckpt_open(const struct zr_manifest *m, const char *dir, int32_t rank, struct zr_st *out, struct zr_error *err);
+int zr_ckpt_open(const struct zr_manifest *m, const char *dir, int32_t rank, struct zr_st *out,
+		 struct zr_error *err);
 
-/* The tensor of an entry in its file, and the hash it was written with, as text; it is as the manifest declares it. Texts
- * belong to the file. [any] */
+/* The tensor of an entry in its file, and the hash it was written with, as text; it is as the
+ * manifest declares it. Texts belong to the file. [any] */
 struct zr_ckpt_found {
 	const struct zr_st_tensor *tensor;
 	const char *hash;
 	char name[ZR_ENTRY_NAME];
 };
-int zr_ckpt_find(const struct zr_manifest *m, const struct zr_st *file, const struct zr_ckpt_entry *e, struct zr_ckpt_found *out,
+int zr_ckpt_find(const struct zr_manifest *m, const struct zr_st *file,
+		 const struct zr_ckpt_entry *e, struct zr_ckpt_found *out, struct zr_error *err);
+/* or it is damaged */
+int zr_ckpt_same(const struct zr_st *file, const struct zr_ckpt_found *f, uint64_t hash,
 		 struct zr_error *err);
-int zr_ckpt_same(const struct zr_st *file, const struct zr_ckpt_found *f, uint64_t hash, struct zr_error *err); /* or it is damaged */
 
 #endif

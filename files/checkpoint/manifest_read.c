@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * manifest_read.c - see manifest.h: reading. Nothing in the file is trusted, not even behind a right checksum.
+ * manifest_read.c - see manifest.h: reading. Nothing in the file is trusted, not even behind a
+ * right checksum.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +18,8 @@
 #define HASH_LINE "{\"xxh3\": \"0123456789abcdef\",\n"
 #define MOST_BYTES (1u << 30)
 #define MOST_RANKS (1 << 20)
-#define MOST_ELEMENTS (INT64_C(1) << 50) /* of a model, with padding: what is counted in bytes stays far from 2^63 */
+/* of a model, with padding: what is counted in bytes stays far from 2^63 */
+#define MOST_ELEMENTS (INT64_C(1) << 50)
 #define MOST_STEPS (INT64_C(1) << 48)
 
 struct reader {
@@ -31,7 +33,8 @@ static int bad(const struct reader *r, const char *what)
 	return zr_err(r->err, ZR_EINVAL, "%s: the manifest has no valid %s", r->path, what);
 }
 
-static int number(const struct reader *r, const json_t *from, const char *key, int64_t most, int64_t *out)
+static int number(const struct reader *r, const json_t *from, const char *key, int64_t most,
+		  int64_t *out)
 {
 	const json_t *j = json_object_get(from, key);
 	if (!json_is_integer(j) || json_integer_value(j) < 0 || json_integer_value(j) > most)
@@ -99,7 +102,8 @@ static int read_files(const struct reader *r)
 		return bad(r, "files");
 	uint64_t sum = 0, parameters = 0;
 	for (int32_t i = 0; i < r->m->layout.n_tensors; i++)
-		parameters += r->m->frozen[i] == ZR_FROZEN_LEFT_OUT ? 0 : (uint64_t)r->m->layout.tensor[i].elements;
+		parameters += r->m->frozen[i] == ZR_FROZEN_LEFT_OUT ? 0 :
+				      (uint64_t)r->m->layout.tensor[i].elements;
 	for (int32_t i = 0; i < r->m->world; i++) {
 		const json_t *j = json_array_get(list, (size_t)i);
 		const char *is, *header;
@@ -107,7 +111,8 @@ static int read_files(const struct reader *r)
 		int rc = text(r, j, "name", &is);
 		rc = rc ? rc : number(r, j, "bytes", INT64_MAX / MOST_RANKS, &bytes);
 		rc = rc ? rc : text(r, j, "header_xxh3", &header);
-		if (rc || strcmp(is, zr_ckpt_file_name(i, r->m->world, name)) || hash_of(header, &r->m->file[i].header))
+		if (rc || strcmp(is, zr_ckpt_file_name(i, r->m->world, name)) ||
+		    hash_of(header, &r->m->file[i].header))
 			return rc ? rc : bad(r, "files");
 		r->m->file[i].bytes = (uint64_t)bytes;
 		sum += (uint64_t)bytes;
@@ -174,7 +179,8 @@ static int read_optimizers(const struct reader *r)
 
 /* ---- units and tensors ---- */
 
-static int read_shape(const struct reader *r, const json_t *shape, struct zr_tensor *t, int64_t *left)
+static int read_shape(const struct reader *r, const json_t *shape, struct zr_tensor *t,
+		      int64_t *left)
 {
 	int64_t n = 1;
 	if (!json_is_array(shape) || json_array_size(shape) > sizeof t->dims / sizeof *t->dims)
@@ -250,12 +256,14 @@ static int read_units(const struct reader *r)
 		return zr_err(r->err, ZR_ENOMEM, "%s: out of memory", r->path);
 	for (size_t u = 0; !rc && u < units; u++) {
 		const json_t *j = json_array_get(list, u), *t = json_object_get(j, "tensors");
-		m->units[u] = (struct zr_unit){ .tensors = m->tensors + i, .n_tensors = (uint32_t)json_array_size(t) };
+		m->units[u] = (struct zr_unit){ .tensors = m->tensors + i,
+						.n_tensors = (uint32_t)json_array_size(t) };
 		rc = text(r, j, "name", &m->units[u].name);
 		for (size_t k = 0; !rc && k < m->units[u].n_tensors; k++)
 			rc = read_tensor(r, json_array_get(t, k), i++, &left);
 	}
-	struct zr_model_decl decl = { .size = sizeof decl, .n_units = (uint32_t)units, .unit_stride = sizeof *m->units,
+	struct zr_model_decl decl = { .size = sizeof decl, .n_units = (uint32_t)units,
+				      .unit_stride = sizeof *m->units,
 				      .tensor_stride = sizeof *m->tensors, .units = m->units };
 	return rc ? rc : zr_layout_make(&decl, &m->layout, r->err);
 }
@@ -265,7 +273,8 @@ static int read_units(const struct reader *r)
 static int read_numbers(const struct reader *r)
 {
 	struct zr_manifest *m = r->m;
-	const json_t *batch = json_object_get(m->root, "batch"), *seed = json_object_get(m->root, "seed");
+	const json_t *batch = json_object_get(m->root, "batch"),
+		     *seed = json_object_get(m->root, "seed");
 	int64_t world, block, bits;
 	int rc = number(r, m->root, "step", MOST_STEPS, &m->step);
 	rc = rc ? rc : number(r, m->root, "applied", m->step, &m->applied);
@@ -279,7 +288,8 @@ static int read_numbers(const struct reader *r)
 	if (rc)
 		return rc;
 	if (!world || block != ZR_BLOCK || !m->entry_blocks || !json_is_integer(seed))
-		return bad(r, !world ? "world" : block != ZR_BLOCK ? "block_elements" : !m->entry_blocks ? "entry_blocks" : "seed");
+		return bad(r, !world            ? "world" : block != ZR_BLOCK ? "block_elements" :
+			      !m->entry_blocks  ? "entry_blocks" : "seed");
 	m->seed = json_integer_value(seed);
 	m->world = (int32_t)world;
 	m->master_bits = (int32_t)bits;
@@ -323,27 +333,32 @@ static int read_fields(const struct reader *r)
 
 static int check_version(const struct reader *r)
 {
-	const json_t *format = json_object_get(r->m->root, "format"), *version = json_object_get(r->m->root, "version");
-	if (!json_is_string(format) || strcmp(json_string_value(format), "zeroth checkpoint") || !json_is_integer(version) ||
-	    json_integer_value(version) < 1)
+	const json_t *format = json_object_get(r->m->root, "format"),
+		     *version = json_object_get(r->m->root, "version");
+	if (!json_is_string(format) || strcmp(json_string_value(format), "zeroth checkpoint") ||
+	    !json_is_integer(version) || json_integer_value(version) < 1)
 		return zr_err(r->err, ZR_EINVAL, "%s: not the manifest of a checkpoint", r->path);
 	if (json_integer_value(version) > ZR_CKPT_VERSION)
-		return zr_err(r->err, ZR_ENOTSUP, "%s: format version %lld; this zeroth reads versions up to %d: use a newer one", r->path,
+		return zr_err(r->err, ZR_ENOTSUP, "%s: format version %lld; this zeroth reads "
+			      "versions up to %d: use a newer one", r->path,
 			      (long long)json_integer_value(version), ZR_CKPT_VERSION);
 	return 0;
 }
 
-int zr_manifest_parse(const char *at, size_t bytes, const char *path, struct zr_manifest *out, struct zr_error *err)
+int zr_manifest_parse(const char *at, size_t bytes, const char *path, struct zr_manifest *out,
+		      struct zr_error *err)
 {
 	const size_t first = sizeof HASH_LINE - 1;
 	struct zr_manifest m = { 0 };
 	struct reader r = { path, &m, err };
 	char hex[17] = "";
 	uint64_t hash;
-	if (bytes > first && !memcmp(at, HASH_LINE, 10) && !memcmp(at + 26, &HASH_LINE[26], first - 26))
+	if (bytes > first && !memcmp(at, HASH_LINE, 10) &&
+	    !memcmp(at + 26, &HASH_LINE[26], first - 26))
 		memcpy(hex, at + 10, 16);
 	if (hash_of(hex, &hash) || hash != XXH3_64bits(at + first, bytes - first))
-		return zr_err(err, ZR_EINVAL, "%s: the manifest is damaged: its checksum does not fit", path);
+		return zr_err(err, ZR_EINVAL,
+			      "%s: the manifest is damaged: its checksum does not fit", path);
 	int rc = zr_json_object(at, bytes, path, &m.root, err);
 	rc = rc ? rc : check_version(&r);
 	rc = rc ? rc : read_fields(&r);
@@ -379,8 +394,8 @@ void zr_manifest_free(struct zr_manifest *m)
 		json_decref(described[i]);
 	if (m->root)
 		zr_layout_free(&m->layout);
-	void *const own[] = { m->optimizer, m->optimizer_of, m->frozen, m->root ? m->source : NULL, m->file, m->units, m->tensors,
-			      m->root ? NULL : (char *)m->config };
+	void *const own[] = { m->optimizer, m->optimizer_of, m->frozen, m->root ? m->source : NULL,
+			      m->file, m->units, m->tensors, m->root ? NULL : (char *)m->config };
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		free(own[i]);
 	json_decref(m->root);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reader.c - see reader.h. Entries that follow each other in the file are a batch, as many as a slot has room for. A
- * thread takes the next batch, reads it window by window, and hashes what it copies from the window to the slot: with
- * several of them the disk has a request while one hashes. The caller gets the batches in their order, from the slots in turn.
+ * reader.c - see reader.h. Entries that follow each other in the file are a batch, as many as a
+ * slot has room for. A thread takes the next batch, reads it window by window, and hashes what it
+ * copies from the window to the slot: with several of them the disk has a request while one hashes.
+ * The caller gets the batches in their order, from the slots in turn.
  */
 #define _GNU_SOURCE
 #include "files/checkpoint/reader.h"
@@ -84,7 +85,8 @@ static int fill(struct thread *t, uint64_t at, uint64_t end)
 	want = end - t->at < ZR_READER_WINDOW ? end - t->at : ZR_READER_WINDOW;
 	ask = (want + ALIGN - 1) / ALIGN * ALIGN;
 	for (t->bytes = 0; t->bytes < want;) {
-		ssize_t n = pread(t->r->file->fd, t->window + t->bytes, ask - t->bytes, (off_t)(t->at + t->bytes));
+		ssize_t n = pread(t->r->file->fd, t->window + t->bytes, ask - t->bytes,
+				  (off_t)(t->at + t->bytes));
 		if (n > 0) {
 			t->bytes += (uint64_t)n;
 		} else if (n < 0 && errno == EINVAL && !t->refused) {
@@ -115,7 +117,8 @@ static uint64_t room_of(const struct zr_ckpt_entry *e)
 }
 
 /* end: of the batch in the file. */
-static int read_entry(struct thread *t, const struct zr_ckpt_entry *e, uint64_t end, char *to, struct zr_error *err)
+static int read_entry(struct thread *t, const struct zr_ckpt_entry *e, uint64_t end, char *to,
+		      struct zr_error *err)
 {
 	const struct zr_st *file = t->r->file;
 	struct zr_ckpt_found f;
@@ -150,7 +153,8 @@ static int read_batch(struct thread *t, struct slot *s)
 	}
 	if (!s->buf) {
 		s->room = 0;
-		return zr_err(&s->err, ZR_ENOMEM, "out of memory for an entry of %llu bytes", (unsigned long long)e->bytes);
+		return zr_err(&s->err, ZR_ENOMEM, "out of memory for an entry of %llu bytes",
+			      (unsigned long long)e->bytes);
 	}
 	t->bytes = 0;
 	for (char *to = s->buf; !rc && e <= last; to += room_of(e++))
@@ -173,8 +177,8 @@ static struct slot *take(struct zr_reader *r)
 		s->err = (struct zr_error){ 0 };
 		do
 			s->bytes += room_of(e++);
-		while (e < r->e + r->n && e->at == e[-1].at + e[-1].bytes && s->bytes < ZR_READER_SLOT &&
-		       room_of(e) <= ZR_READER_SLOT - s->bytes);
+		while (e < r->e + r->n && e->at == e[-1].at + e[-1].bytes &&
+		       s->bytes < ZR_READER_SLOT && room_of(e) <= ZR_READER_SLOT - s->bytes);
 		s->end = r->next = e - r->e;
 	}
 	pthread_mutex_unlock(&r->lock);
@@ -203,7 +207,8 @@ static int start_threads(struct zr_reader *r, int *no)
 	int n = 0;
 	sigfillset(&all); /* signals are the control thread's */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	while (n < ZR_READER_THREADS && !(*no = pthread_create(&r->thread[n].id, NULL, thread_main, &r->thread[n])))
+	while (n < ZR_READER_THREADS &&
+	       !(*no = pthread_create(&r->thread[n].id, NULL, thread_main, &r->thread[n])))
 		n++;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return n;
@@ -240,7 +245,8 @@ static void give_back(struct zr_reader *r, struct slot *s)
 	pthread_mutex_unlock(&r->lock);
 }
 
-static void begin(struct zr_reader *r, const struct zr_manifest *m, const struct zr_st *file, const struct zr_ckpt_entry *e, int64_t n)
+static void begin(struct zr_reader *r, const struct zr_manifest *m, const struct zr_st *file,
+		  const struct zr_ckpt_entry *e, int64_t n)
 {
 	r->m = m, r->file = file, r->e = e, r->n = n;
 	r->next = r->taken = r->given = 0;
@@ -252,8 +258,9 @@ static void begin(struct zr_reader *r, const struct zr_manifest *m, const struct
 	set_direct(file->fd, !r->cached && !is_cached(file));
 }
 
-int zr_reader_run(struct zr_reader *r, const struct zr_manifest *m, const struct zr_st *file, const struct zr_ckpt_entry *e, int64_t n,
-		  zr_reader_fn *fn, void *arg, struct zr_error *err)
+int zr_reader_run(struct zr_reader *r, const struct zr_manifest *m, const struct zr_st *file,
+		  const struct zr_ckpt_entry *e, int64_t n, zr_reader_fn *fn, void *arg,
+		  struct zr_error *err)
 {
 	begin(r, m, file, e, n);
 	int no, threads = start_threads(r, &no);
@@ -282,7 +289,8 @@ struct zr_reader *zr_reader_new(int cached)
 	pthread_cond_init(&r->changed, NULL);
 	for (int i = 0; i < ZR_READER_THREADS; i++) {
 		struct thread *t = &r->thread[i];
-		*t = (struct thread){ .r = r, .hash = XXH3_createState(), .window = memory(ZR_READER_WINDOW) };
+		*t = (struct thread){ .r = r, .hash = XXH3_createState(),
+				      .window = memory(ZR_READER_WINDOW) };
 		bad |= !t->hash || !t->window;
 	}
 	if (bad)

@@ -19,7 +19,8 @@ struct hashing {
 	struct zr_session *s;
 	XXH3_state_t *hash;
 	char *chunk; /* of fp32, twice */
-	uint64_t *of; /* [2 * n_tensors] of master and copy that are here; 0: no other rank has it */
+	/* [2 * n_tensors] of master and copy that are here; 0: no other rank has it */
+	uint64_t *of;
 };
 
 /* Over which group a tensor's master, or its copy, is split; each such group has all of it. */
@@ -39,18 +40,22 @@ static int32_t twin(const struct zr_ckpt_word *words, int32_t r, int32_t group)
 }
 
 /* The tensor's blocks [at, at + n): its master, or the compute copy. */
-static int add(const struct hashing *h, int32_t tensor, int copy, int64_t at, int64_t n, struct zr_error *err)
+static int add(const struct hashing *h, int32_t tensor, int copy, int64_t at, int64_t n,
+	       struct zr_error *err)
 {
 	struct zr_session *s = h->s;
 	const struct zr_setup *p = s->setup;
 	const struct zr_place *t = &p->layout.tensor[tensor];
-	struct zr_ckpt_entry e = { .tensor = tensor, .state = -1, .blocks = t->blocks, .elements = t->elements };
+	struct zr_ckpt_entry e = { .tensor = tensor, .state = -1, .blocks = t->blocks,
+				   .elements = t->elements };
 	uint64_t block = copy ? zr_unit_block(p, t->unit) : ZR_BLOCK * 4;
 	struct zr_spot spot = p->plan.unit[t->unit].param;
-	struct zr_share share = zr_unit_share(p, t->unit, p->groups[t->unit].param, p->process.rank);
+	struct zr_share share = zr_unit_share(p, t->unit, p->groups[t->unit].param,
+					      p->process.rank);
 	spot.at += (uint64_t)(t->offset / ZR_BLOCK + at - share.first) * block;
 	const void *data = copy ? zr_spot_get(s, spot, (uint64_t)n * block, h->chunk, err) :
-				  zr_entry_get(s, &e, at, n, h->chunk, h->chunk + CHUNK * ZR_BLOCK * 4, err);
+				  zr_entry_get(s, &e, at, n, h->chunk,
+					       h->chunk + CHUNK * ZR_BLOCK * 4, err);
 	if (data)
 		XXH3_64bits_update(h->hash, data, (uint64_t)n * block);
 	return data ? 0 : err->code;
@@ -63,8 +68,10 @@ static int hash_tensor(const struct hashing *h, int32_t tensor, int copy, struct
 	int32_t group = group_of(p, tensor, copy);
 	struct zr_share share = zr_unit_share(p, t->unit, group, p->process.rank);
 	int64_t at = share.first - t->offset / ZR_BLOCK, end = at + share.n;
-	int rc = 0, same = copy && group == group_of(p, tensor, 0) && !zr_has_datum(p, t->unit, ZR_D_LOWP);
-	if (same || zr_group_ranks(p, group) == p->process.world || (!copy && p->frozen[tensor] > 1))
+	int rc = 0,
+	    same = copy && group == group_of(p, tensor, 0) && !zr_has_datum(p, t->unit, ZR_D_LOWP);
+	if (same || zr_group_ranks(p, group) == p->process.world ||
+	    (!copy && p->frozen[tensor] > 1))
 		return 0;
 	XXH3_64bits_reset(h->hash);
 	zr_intersect(0, t->blocks, &at, &end);
@@ -90,17 +97,19 @@ static int compare(const struct hashing *h, struct zr_ckpt_word *mine, struct zr
 		for (int32_t r = 1; r < p->process.world; r++) {
 			int32_t k = twin(words, r, group_of(p, i / 2, i % 2));
 			if (memcmp(words[r].text + at * 8, words[k].text + at * 8, 8))
-				return zr_err(err, ZR_EIO,
-					"step %lld: tensor %s (unit %s) of rank %d is not that of "
-					"rank %d: ranks have drifted apart, so this step is not "
-					"saved; go on from an earlier checkpoint with --resume",
-					(long long)h->s->step, t->decl->name, p->layout.unit[t->unit].name, r, k);
+				return zr_err(err, ZR_EIO, "step %lld: tensor %s (unit %s) of rank "
+					      "%d is not that of rank %d: ranks have drifted "
+					      "apart, so this step is not saved; go on from an "
+					      "earlier checkpoint with --resume",
+					      (long long)h->s->step, t->decl->name,
+					      p->layout.unit[t->unit].name, r, k);
 		}
 	}
 	return 0;
 }
 
-int zr_replicas_compare(struct zr_session *s, struct zr_ckpt_word *words, const struct zr_ckpt_word **bad, struct zr_error *err)
+int zr_replicas_compare(struct zr_session *s, struct zr_ckpt_word *words,
+			const struct zr_ckpt_word **bad, struct zr_error *err)
 {
 	const struct zr_axis *node = &s->setup->mesh.group[ZR_GROUP_NODE];
 	struct zr_ckpt_word mine = { .done = (int64_t)node->rank << 32 | node->n };
@@ -126,7 +135,8 @@ int zr_replicas_compare(struct zr_session *s, struct zr_ckpt_word *words, const 
 
 /* ---- tensors that are left out ---- */
 
-static int hash_values(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *x)
+static int hash_values(void *arg, const struct zr_place *t, int64_t first, int64_t n,
+		       const float *x)
 {
 	struct hashing *h = arg;
 	int64_t i = t - h->s->setup->layout.tensor;
@@ -144,7 +154,8 @@ int zr_checkpoint_leave_out(struct zr_session *s, struct zr_error *err)
 {
 	struct hashing h = { .s = s, .hash = XXH3_createState() };
 	s->frozen_hash = calloc((size_t)s->setup->layout.n_tensors + 1, sizeof *s->frozen_hash);
-	int rc = s->frozen_hash && h.hash ? zr_session_masters(s, hash_values, &h, err) : zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc = s->frozen_hash && h.hash ? zr_session_masters(s, hash_values, &h, err) :
+					    zr_err(err, ZR_ENOMEM, "out of memory");
 	XXH3_freeState(h.hash);
 	return rc;
 }

@@ -4,10 +4,11 @@
  *
  *   begin    rank 0 checks the space and makes the directory; then every rank opens its file
  *   WRITE    the files are written and read back, by a thread or by this one
- *   COMMIT   rank 0 writes the manifest, reads it back, gives the directory its name and prunes, or removes it if a rank
- *            failed
+ *   COMMIT   rank 0 writes the manifest, reads it back, gives the directory its name and prunes, or
+ *            removes it if a rank failed
  *
- * The words that ranks exchange at the end of WRITE and COMMIT say whether all are done, and what failed.
+ * The words that ranks exchange at the end of WRITE and COMMIT say whether all are done, and what
+ * failed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -93,7 +94,8 @@ static void start_job(struct zr_saver *v, int phase)
 	v->ended = 0;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	v->running = v->overlap && (phase == WRITE || is_rank_0(v)) && !pthread_create(&v->thread, NULL, thread_main, v);
+	v->running = v->overlap && (phase == WRITE || is_rank_0(v)) &&
+		     !pthread_create(&v->thread, NULL, thread_main, v);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!v->running)
 		do_job(v);
@@ -148,8 +150,9 @@ static int check_space(const struct zr_saver *v, struct zr_error *err)
 		return zr_err(err, ZR_EIO, "%s: %s", v->dir, strerror(errno));
 	have = (uint64_t)fs.f_bavail * fs.f_frsize;
 	return need <= have ? 0 :
-		zr_err(err, ZR_EIO, "%s: a checkpoint needs %.1f MiB, the disk has %.1f MiB left: make room, lower [checkpoint] keep or choose "
-		       "another dir", v->dir, (double)need / 0x1p20, (double)have / 0x1p20);
+		zr_err(err, ZR_EIO, "%s: a checkpoint needs %.1f MiB, the disk has %.1f MiB left: "
+		       "make room, lower [checkpoint] keep or choose another dir", v->dir,
+		       (double)need / 0x1p20, (double)have / 0x1p20);
 }
 
 /* Training has waited since it came here. */
@@ -165,7 +168,9 @@ static void note_failure(struct zr_saver *v, int32_t rank, const char *why)
 	v->stats.failed++;
 	snprintf(v->stats.why, sizeof v->stats.why, "%.*s", (int)sizeof v->stats.why - 1, why);
 	if (is_rank_0(v))
-		zr_logf(ZR_LOG_ERROR, "checkpoint", "step %lld is not saved: rank %d: %s; training goes on", (long long)v->m.step, rank, why);
+		zr_logf(ZR_LOG_ERROR, "checkpoint",
+			"step %lld is not saved: rank %d: %s; training goes on",
+			(long long)v->m.step, rank, why);
 }
 
 static void note_success(struct zr_saver *v)
@@ -177,8 +182,9 @@ static void note_success(struct zr_saver *v)
 	v->stats.seconds += seconds;
 	v->stats.stall += v->stall;
 	if (is_rank_0(v))
-		zr_logf(ZR_LOG_INFO, "checkpoint", "step %lld saved in %.3f s, of which training waited %.3f s: %.1f MiB in %s/step-%08lld",
-			(long long)v->m.step, seconds, v->stall, (double)v->stats.bytes / 0x1p20, v->dir, (long long)v->m.step);
+		zr_logf(ZR_LOG_INFO, "checkpoint", "step %lld saved in %.3f s, of which training "
+			"waited %.3f s: %.1f MiB in %s/step-%08lld", (long long)v->m.step, seconds,
+			v->stall, (double)v->stats.bytes / 0x1p20, v->dir, (long long)v->m.step);
 }
 
 static void end_save(struct zr_saver *v)
@@ -193,8 +199,9 @@ static void end_write(struct zr_saver *v, const struct zr_ckpt_word *bad)
 {
 	v->whole = !bad;
 	for (int32_t r = 0; r < v->m.world; r++)
-		v->m.file[zr_ckpt_part(v->s, r)] = (struct zr_ckpt_file){ (uint64_t)v->words[r].bytes,
-									  (uint64_t)v->words[r].hash };
+		v->m.file[zr_ckpt_part(v->s, r)] = (struct zr_ckpt_file){
+			(uint64_t)v->words[r].bytes, (uint64_t)v->words[r].hash
+		};
 	if (bad)
 		note_failure(v, (int32_t)(bad - v->words), bad->text);
 	v->s->before_update = NULL;
@@ -285,7 +292,8 @@ static void begin_write(struct zr_saver *v, const float *losses)
 	zr_ckpt_say(&v->mine, &err);
 }
 
-int zr_saver_save(struct zr_saver *v, const float *losses, const struct zr_best *best, struct zr_error *err)
+int zr_saver_save(struct zr_saver *v, const float *losses, const struct zr_best *best,
+		  struct zr_error *err)
 {
 	struct zr_ckpt_word mine = { 0 };
 	const struct zr_ckpt_word *bad;
@@ -336,7 +344,8 @@ static int share_path(struct zr_saver *v, const char *dir, struct zr_error *err)
 	return rc;
 }
 
-int zr_saver_open(struct zr_session *s, const char *dir, const struct zr_checkpoint_opts *o, struct zr_saver **out, struct zr_error *err)
+int zr_saver_open(struct zr_session *s, const char *dir, const struct zr_checkpoint_opts *o,
+		  struct zr_saver **out, struct zr_error *err)
 {
 	struct zr_saver *v = calloc(1, sizeof *v);
 	if (!v || !(v->words = calloc((size_t)s->setup->process.world, sizeof *v->words))) {
@@ -355,7 +364,8 @@ int zr_saver_open(struct zr_session *s, const char *dir, const struct zr_checkpo
 		return rc;
 	}
 	if (o->async && !v->overlap && is_rank_0(v))
-		zr_logf(ZR_LOG_INFO, "checkpoint", "async = yes: saves wait all the same, because state lies where the host cannot address it");
+		zr_logf(ZR_LOG_INFO, "checkpoint", "async = yes: saves wait all the same, because "
+			"state lies where the host cannot address it");
 	*out = v;
 	return 0;
 }

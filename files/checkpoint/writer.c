@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * writer.c - see writer.h. An entry is TODO, BUSY while a thread reads it from the session, then DONE: its values are on
- * their way to the file, and may change in the session. The training thread that is about to change a TODO entry copies
- * it, if it may, and makes it COPIED: the writer then takes it from the copy. Else the writer does it next.
+ * writer.c - see writer.h. An entry is TODO, BUSY while a thread reads it from the session, then
+ * DONE: its values are on their way to the file, and may change in the session. The training thread
+ * that is about to change a TODO entry copies it, if it may, and makes it COPIED: the writer then
+ * takes it from the copy. Else the writer does it next.
  */
 #define _GNU_SOURCE
 #include "files/checkpoint/writer.h"
@@ -57,7 +58,8 @@ struct zr_ckpt_writer {
 static char *make_header(const struct zr_ckpt_writer *w, size_t *bytes)
 {
 	struct zr_st_tensor *t = malloc(((size_t)w->n + 1) * sizeof *t);
-	char(*name)[ZR_ENTRY_NAME] = malloc(((size_t)w->n + 1) * sizeof *name), hex[17], *out = NULL;
+	char(*name)[ZR_ENTRY_NAME] = malloc(((size_t)w->n + 1) * sizeof *name), hex[17],
+	*out = NULL;
 	json_t *meta = json_pack("{s:s}", "format", "zeroth checkpoint");
 	for (int64_t i = 0; t && name && meta && i < w->n; i++) {
 		t[i] = zr_entry_tensor(w->m, &w->entry[i], name[i]);
@@ -85,10 +87,13 @@ static int write_header(struct zr_ckpt_writer *w)
 
 /* ---- entries ---- */
 
-typedef int sink(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, uint64_t at, const void *data, uint64_t n, void *arg);
+typedef int sink(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, uint64_t at,
+		 const void *data, uint64_t n, void *arg);
 
-/* Hands an entry's bytes to fn, from its start to its end. chunk, work: room for CHUNK blocks of fp32. */
-static int each_chunk(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, char *chunk, char *work, sink *fn, void *arg)
+/* Hands an entry's bytes to fn, from its start to its end. chunk, work: room for CHUNK blocks of
+ * fp32. */
+static int each_chunk(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, char *chunk,
+		      char *work, sink *fn, void *arg)
 {
 	int no = 0;
 	if (e->tensor < 0)
@@ -102,12 +107,14 @@ static int each_chunk(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, c
 	return no;
 }
 
-static int to_file(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, uint64_t at, const void *data, uint64_t n, void *arg)
+static int to_file(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, uint64_t at,
+		   const void *data, uint64_t n, void *arg)
 {
 	return zr_direct_write(w->out, data, n, w->header + e->at + at, arg);
 }
 
-static int to_copy(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, uint64_t at, const void *data, uint64_t n, void *arg)
+static int to_copy(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, uint64_t at,
+		   const void *data, uint64_t n, void *arg)
 {
 	(void)w, (void)e;
 	memcpy((char *)arg + at, data, n);
@@ -118,7 +125,8 @@ static int write_entry(struct zr_ckpt_writer *w, int64_t i, const char *copy, XX
 {
 	const struct zr_ckpt_entry *e = &w->entry[i];
 	XXH3_64bits_reset(hash);
-	int no = copy ? to_file(w, e, 0, copy, e->bytes, hash) : each_chunk(w, e, w->chunk, w->work, to_file, hash);
+	int no = copy ? to_file(w, e, 0, copy, e->bytes, hash) :
+			each_chunk(w, e, w->chunk, w->work, to_file, hash);
 	w->hash[i] = XXH3_64bits_digest(hash);
 	return no;
 }
@@ -141,7 +149,8 @@ static void end_data(struct zr_ckpt_writer *w)
 	zr_err(&w->why, ZR_EIO, "%s: tensor %s", w->path, name);
 }
 
-/* Takes the next entry that is to be written, wanted ones first; -1: none is left. One that is BUSY is being copied. */
+/* Takes the next entry that is to be written, wanted ones first; -1: none is left. One that is BUSY
+ * is being copied. */
 static int64_t take(struct zr_ckpt_writer *w, int64_t *next, char **copy)
 {
 	for (;;) {
@@ -180,7 +189,8 @@ static void write_entries(struct zr_ckpt_writer *w, XXH3_state_t *hash)
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* By the way that going on takes: the file by its name, its header, and the hashes that the data was found to have. */
+/* By the way that going on takes: the file by its name, its header, and the hashes that the data
+ * was found to have. */
 static void read_header(struct zr_ckpt_writer *w)
 {
 	int32_t part = zr_ckpt_part(w->s, w->s->setup->process.rank);
@@ -253,7 +263,8 @@ static void copy_entry(struct zr_ckpt_writer *w, int64_t i)
 	w->state[i] = BUSY;
 	w->copied += e->bytes;
 	pthread_mutex_unlock(&w->lock);
-	int no = copy && work ? each_chunk(w, e, work, work + CHUNK * ZR_BLOCK * 4, to_copy, copy) : ENOMEM;
+	int no = copy && work ? each_chunk(w, e, work, work + CHUNK * ZR_BLOCK * 4, to_copy, copy) :
+				ENOMEM;
 	free(work);
 	pthread_mutex_lock(&w->lock);
 	if (no)
@@ -315,7 +326,8 @@ static void release(struct zr_ckpt_writer *w)
 		free(own[i]);
 }
 
-/* Space is taken at once where the file system can: what does not fit is known before anything is written. */
+/* Space is taken at once where the file system can: what does not fit is known before anything is
+ * written. */
 static int open_file(struct zr_ckpt_writer *w)
 {
 	char *header = make_header(w, &w->header), name[ZR_CKPT_NAME];
@@ -328,24 +340,27 @@ static int open_file(struct zr_ckpt_writer *w)
 	if (snprintf(w->path, sizeof w->path, "%s/%s", w->dir, name) >= (int)sizeof w->path)
 		return ENAMETOOLONG;
 	int at = zr_ckpt_dir(w->dir);
-	w->fd = at < 0 ? -1 : openat(at, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	w->fd = at < 0 ? -1 :
+			 openat(at, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	int no = w->fd < 0 ? errno : 0;
 	w->direct = no ? -1 : openat(at, name, O_RDWR | O_DIRECT | O_NOFOLLOW | O_CLOEXEC);
 	zr_ckpt_close(at);
-	if (!no && fallocate(w->fd, 0, 0, (off_t)w->bytes) && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR)
+	if (!no && fallocate(w->fd, 0, 0, (off_t)w->bytes) && errno != EOPNOTSUPP &&
+	    errno != ENOSYS && errno != EINTR)
 		no = errno;
 	if (!no && !(w->out = zr_direct_open(w->fd, w->direct, w->bytes)))
 		no = ENOMEM;
 	return no;
 }
 
-int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char *dir, const float *losses,
-		   struct zr_ckpt_writer **out, struct zr_error *err)
+int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char *dir,
+		   const float *losses, struct zr_ckpt_writer **out, struct zr_error *err)
 {
 	struct zr_ckpt_writer *w = calloc(1, sizeof *w);
 	if (!w)
 		return zr_err(err, ZR_ENOMEM, "%s: out of memory", dir);
-	*w = (struct zr_ckpt_writer){ .s = s, .m = m, .dir = dir, .losses = losses, .fd = -1, .direct = -1, .wanted = -1 };
+	*w = (struct zr_ckpt_writer){ .s = s, .m = m, .dir = dir, .losses = losses, .fd = -1,
+				      .direct = -1, .wanted = -1 };
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);
 	w->entry = zr_entries(m, zr_ckpt_part(s, s->setup->process.rank), &w->n);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * direct.c - see direct.h. A window has consecutive bytes of the file. The units that they fill go by O_DIRECT, what is left
- * of the first and of the last one by the page cache: so no unit is written both ways.
+ * direct.c - see direct.h. A window has consecutive bytes of the file. The units that they fill go
+ * by O_DIRECT, what is left of the first and of the last one by the page cache: so no unit is
+ * written both ways.
  */
 #define _GNU_SOURCE
 #include "files/direct/direct.h"
@@ -31,7 +32,8 @@ struct window {
 struct zr_direct {
 	int fd, direct;
 	size_t room;  /* of a window */
-	char *memory; /* of the windows, and of what is read back by each thread and by the caller */
+	/* of the windows, and of what is read back by each thread and by the caller */
+	char *memory;
 	struct window window[ZR_DIRECT_WINDOWS];
 	struct window *filling;
 	int threads;
@@ -60,8 +62,10 @@ static int move(const struct window *w, char *mem, size_t from, size_t end, int 
 {
 	int no = 0;
 	for (size_t done; !no && from < end; from += done) {
-		no = step(direct ? w->d->direct : w->d->fd, mem + from, end - from, w->at + from, write, &done);
-		if (no == EINVAL && direct) /* the file system wants more of it than is known here */
+		no = step(direct ? w->d->direct : w->d->fd, mem + from, end - from, w->at + from,
+			  write, &done);
+		/* the file system wants more of it than is known here */
+		if (no == EINVAL && direct)
 			no = direct = 0;
 	}
 	return no;
@@ -139,7 +143,8 @@ static void start_threads(struct zr_direct *d)
 	sigset_t all, old;
 	sigfillset(&all); /* signals are the control thread's */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	while (d->threads < ZR_DIRECT_THREADS && !pthread_create(&d->thread[d->threads], NULL, thread_main, d))
+	while (d->threads < ZR_DIRECT_THREADS &&
+	       !pthread_create(&d->thread[d->threads], NULL, thread_main, d))
 		d->threads++;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
@@ -154,7 +159,8 @@ struct zr_direct *zr_direct_open(int fd, int direct, uint64_t bytes)
 		return NULL;
 	*d = (struct zr_direct){ .fd = fd, .direct = direct, .bad = UINT64_MAX };
 	d->room = room < ZR_DIRECT_WINDOW ? (size_t)room : ZR_DIRECT_WINDOW;
-	size_t all = ((ZR_DIRECT_WINDOWS + ZR_DIRECT_THREADS + 1) * d->room + HUGE - 1) / HUGE * HUGE;
+	size_t all = ((ZR_DIRECT_WINDOWS + ZR_DIRECT_THREADS + 1) * d->room + HUGE - 1) / HUGE *
+		     HUGE;
 	d->memory = aligned_alloc(HUGE, all);
 	if (!d->memory) {
 		free(d);
@@ -197,7 +203,8 @@ static struct window *next_window(struct zr_direct *d, uint64_t at)
 	return w;
 }
 
-int zr_direct_write(struct zr_direct *d, const void *data, size_t bytes, uint64_t at, struct XXH3_state_s *hash)
+int zr_direct_write(struct zr_direct *d, const void *data, size_t bytes, uint64_t at,
+		    struct XXH3_state_s *hash)
 {
 	for (size_t done = 0, n; done < bytes; done += n) {
 		struct window *w = d->filling;

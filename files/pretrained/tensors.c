@@ -39,9 +39,11 @@ struct zr_tensor_files {
 
 static int add_file(struct zr_tensor_files *f, const char *path, struct zr_error *err)
 {
-	struct zr_st *more = f->n < MOST_FILES ? realloc(f->file, ((size_t)f->n + 1) * sizeof *more) : NULL;
+	struct zr_st *more = f->n < MOST_FILES ?
+				     realloc(f->file, ((size_t)f->n + 1) * sizeof *more) : NULL;
 	if (!more)
-		return zr_err(err, ZR_EINVAL, "%s: more than %d files, or no memory for them", f->path, MOST_FILES);
+		return zr_err(err, ZR_EINVAL, "%s: more than %d files, or no memory for them",
+			      f->path, MOST_FILES);
 	f->file = more;
 	int rc = zr_st_open(path, &f->file[f->n], err);
 	f->n += !rc;
@@ -71,7 +73,9 @@ static int open_shards(struct zr_tensor_files *f, const char *dir, struct zr_err
 		if (rc)
 			break;
 		if (!base || !*base || strchr(base, '/') || *base == '.') {
-			rc = zr_err(err, ZR_EINVAL, "%s: tensor %.200s: expected the name of a file beside it", f->path, name);
+			rc = zr_err(err, ZR_EINVAL,
+				    "%s: tensor %.200s: expected the name of a file beside it",
+				    f->path, name);
 			break;
 		}
 		if (asprintf(&path, "%s/%s", dir, base) < 0) {
@@ -82,7 +86,8 @@ static int open_shards(struct zr_tensor_files *f, const char *dir, struct zr_err
 		if (i == f->n)
 			rc = add_file(f, path, err);
 		if (!rc && !zr_st_find(&f->file[i], name))
-			rc = zr_err(err, ZR_EINVAL, "%s: tensor %.200s is not in %s", f->path, name, base);
+			rc = zr_err(err, ZR_EINVAL, "%s: tensor %.200s is not in %s", f->path, name,
+				    base);
 		free(path);
 	}
 	json_decref(root);
@@ -93,20 +98,26 @@ static int open_shards(struct zr_tensor_files *f, const char *dir, struct zr_err
 static int is_there(const char *dir, const char *name)
 {
 	char *path;
-	int there = asprintf(&path, "%s/%s", dir, name) >= 0 && (!access(path, F_OK) || errno != ENOENT);
+	int there = asprintf(&path, "%s/%s", dir, name) >= 0 &&
+		    (!access(path, F_OK) || errno != ENOENT);
 	free(path);
 	return there;
 }
 
 static int open_dir(struct zr_tensor_files *f, const char *dir, struct zr_error *err)
 {
-	int one = is_there(dir, "model.safetensors"), many = is_there(dir, "model.safetensors.index.json");
-	if (!one && !many && (is_there(dir, "pytorch_model.bin") || is_there(dir, "pytorch_model.bin.index.json")))
-		return zr_err(err, ZR_EINVAL, "%s: pytorch_model.bin can hold programs and is not read; this converts it: python3 -c "
-			      "\"from transformers import AutoModelForCausalLM as M; M.from_pretrained('%s').save_pretrained('%s')\"",
-			      dir, dir, dir);
+	int one = is_there(dir, "model.safetensors"),
+	    many = is_there(dir, "model.safetensors.index.json");
+	if (!one && !many &&
+	    (is_there(dir, "pytorch_model.bin") || is_there(dir, "pytorch_model.bin.index.json")))
+		return zr_err(err, ZR_EINVAL, "%s: pytorch_model.bin can hold programs and is not "
+			      "read; this converts it: python3 -c \"from transformers import "
+			      "AutoModelForCausalLM as M; "
+			      "M.from_pretrained('%s').save_pretrained('%s')\"", dir, dir, dir);
 	if (!one && !many)
-		return zr_err(err, ZR_EINVAL, "%s: no model.safetensors there, nor model.safetensors.index.json", dir);
+		return zr_err(err, ZR_EINVAL,
+			      "%s: no model.safetensors there, nor model.safetensors.index.json",
+			      dir);
 	if (asprintf(&f->path, "%s/model.safetensors%s", dir, one ? "" : ".index.json") < 0) {
 		f->path = NULL;
 		return zr_err(err, ZR_ENOMEM, "out of memory");
@@ -120,24 +131,29 @@ static const char *dims_text(int32_t ndim, const int64_t *dims, char out[NAME])
 {
 	size_t at = (size_t)snprintf(out, NAME, "[");
 	for (int32_t d = 0; d < ndim && at < NAME; d++)
-		at += (size_t)snprintf(out + at, NAME - at, "%s%lld", d ? ", " : "", (long long)dims[d]);
+		at += (size_t)snprintf(out + at, NAME - at, "%s%lld", d ? ", " : "",
+				       (long long)dims[d]);
 	if (at < NAME)
 		snprintf(out + at, NAME - at, "]");
 	return out;
 }
 
-static int check_tensor(const struct zr_st *st, const struct zr_st_tensor *t, const struct zr_tensor *want, struct zr_error *err)
+static int check_tensor(const struct zr_st *st, const struct zr_st_tensor *t,
+			const struct zr_tensor *want, struct zr_error *err)
 {
 	char has[NAME], wants[NAME];
 	const struct zr_dtype *type = zr_dtype(t->dtype, NULL);
 	if (!type->trains)
-		return zr_err(err, ZR_EINVAL, "%s: tensor %s has type %s, expected F32, BF16 or F16", st->path, t->name,
-			      type->name ? type->name : "of another kind");
+		return zr_err(err, ZR_EINVAL,
+			      "%s: tensor %s has type %s, expected F32, BF16 or F16", st->path,
+			      t->name, type->name ? type->name : "of another kind");
 	int same = t->ndim == want->ndim;
 	for (int32_t d = 0; same && d < t->ndim; d++)
 		same = t->dims[d] == want->dims[d];
-	return same ? 0 : zr_err(err, ZR_EINVAL, "%s: tensor %s has shape %s, but the model's config makes it %s", st->path, t->name,
-				 dims_text(t->ndim, t->dims, has), dims_text(want->ndim, want->dims, wants));
+	return same ? 0 : zr_err(err, ZR_EINVAL,
+				 "%s: tensor %s has shape %s, but the model's config makes it %s",
+				 st->path, t->name, dims_text(t->ndim, t->dims, has),
+				 dims_text(want->ndim, want->dims, wants));
 }
 
 /* A tensor in any file, under its name or with the prefix. */
@@ -150,9 +166,11 @@ static int find_tensor(struct zr_tensor_files *f, int32_t i, struct zr_error *er
 	at->file = -1;
 	for (int32_t k = 0; k < f->n; k++)
 		for (int with = 0; with <= (*f->prefix != 0); with++) {
-			const struct zr_st_tensor *t = zr_st_find(&f->file[k], with ? longer : want->name);
+			const struct zr_st_tensor *t = zr_st_find(&f->file[k],
+								  with ? longer : want->name);
 			if (t && at->file >= 0)
-				return zr_err(err, ZR_EINVAL, "%s: tensor %s is there again: %s in %s is the same one", f->file[k].path, t->name,
+				return zr_err(err, ZR_EINVAL, "%s: tensor %s is there again: %s in "
+					      "%s is the same one", f->file[k].path, t->name,
 					      at->tensor->name, f->file[at->file].path);
 			if (t)
 				*at = (struct found){ k, t };
@@ -182,7 +200,8 @@ static int fits(const char *patterns, const char *name)
 
 static int by_address(const void *a, const void *b)
 {
-	const struct zr_st_tensor *x = *(const struct zr_st_tensor *const *)a, *y = *(const struct zr_st_tensor *const *)b;
+	const struct zr_st_tensor *x = *(const struct zr_st_tensor *const *)a,
+				  *y = *(const struct zr_st_tensor *const *)b;
 	return x < y ? -1 : x > y;
 }
 
@@ -200,10 +219,13 @@ static int check_others(const struct zr_tensor_files *f, struct zr_error *err)
 	for (int32_t k = 0; !rc && k < f->n; k++)
 		for (int64_t j = 0; !rc && j < f->file[k].n; j++) {
 			const struct zr_st_tensor *t = &f->file[k].tensor[j];
-			const char *name = strncmp(t->name, f->prefix, prefix) ? t->name : t->name + prefix;
-			if (!bsearch(&t, used, (size_t)n, sizeof *used, by_address) && !fits(f->ignored, name))
-				rc = zr_err(err, ZR_EINVAL, "%s: tensor %s is none of the model's: its config.json is of another model, or of a "
-					    "variant that is not read", f->file[k].path, t->name);
+			const char *name = strncmp(t->name, f->prefix, prefix) ? t->name :
+										 t->name + prefix;
+			if (!bsearch(&t, used, (size_t)n, sizeof *used, by_address) &&
+			    !fits(f->ignored, name))
+				rc = zr_err(err, ZR_EINVAL, "%s: tensor %s is none of the model's: "
+					    "its config.json is of another model, or of a variant "
+					    "that is not read", f->file[k].path, t->name);
 		}
 	free(used);
 	return rc;
@@ -285,7 +307,8 @@ void zr_widen_f16(const uint16_t *from, int64_t n, float *to)
 		to[i] = from_f16(from[i]);
 }
 
-/* n values of 16 bits at the end of x, to all of x: the one that is written last lies where the last one is read. */
+/* n values of 16 bits at the end of x, to all of x: the one that is written last lies where the
+ * last one is read. */
 static void widen(float *x, int64_t n, int32_t dtype)
 {
 	for (int64_t i = 0; i < n; i++) {
@@ -300,18 +323,22 @@ int zr_tensor_files_have(const struct zr_tensor_files *f, int32_t i)
 	return f->found[i].file >= 0;
 }
 
-int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err)
+int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float *x,
+			 struct zr_error *err)
 {
 	const struct zr_tensor_files *f = files;
 	const struct found *at = &f->found[i];
 	int64_t size = zr_dtype_bytes(at->tensor->dtype);
 	char *to = (char *)x + (4 - size) * n;
-	int rc = zr_st_read(&f->file[at->file], at->tensor, (uint64_t)(first * size), (uint64_t)(n * size), to, err);
+	int rc = zr_st_read(&f->file[at->file], at->tensor, (uint64_t)(first * size),
+			    (uint64_t)(n * size), to, err);
 	if (!rc && size == 2)
 		widen(x, n, at->tensor->dtype);
 	for (int64_t k = 0; !rc && k < n; k++)
 		if (!isfinite(x[k]))
-			rc = zr_err(err, ZR_EINVAL, "%s: tensor %s: element %lld is %g: nothing can be learned from such weights; begin with others",
-				    f->file[at->file].path, at->tensor->name, (long long)(first + k), (double)x[k]);
+			rc = zr_err(err, ZR_EINVAL, "%s: tensor %s: element %lld is %g: nothing "
+				    "can be learned from such weights; begin with others",
+				    f->file[at->file].path, at->tensor->name,
+				    (long long)(first + k), (double)x[k]);
 	return rc;
 }

@@ -19,15 +19,15 @@ struct zr_tensor_files;
 enum { ZR_FILES_WHOLE, ZR_FILES_MODEL, ZR_FILES_ADAPTER };
 
 /* The files at a path, a directory or one file, with the tensors of a layout: each is there once,
- * under its name or with the prefix before it, in its shape and in fp32, bf16 or fp16. Others must fit
- * `ignored`. Only headers are read. */
+ * under its name or with the prefix before it, in its shape and in fp32, bf16 or fp16. Others must
+ * fit `ignored`. Only headers are read. */
 int zr_tensor_files_open(const char *path, const struct zr_layout *layout, int which,
 			 const char *prefix, const char *ignored, struct zr_tensor_files **out,
 			 struct zr_error *err);
 void zr_tensor_files_close(struct zr_tensor_files *f); /* NULL is fine */
 int zr_tensor_files_have(const struct zr_tensor_files *f, int32_t i); /* tensor i */
-/* Elements [first, first + n) of tensor i in fp32. files: a struct zr_tensor_files. What a file lost
- * since it was opened is an error: it is read, not mapped. */
+/* Elements [first, first + n) of tensor i in fp32. files: a struct zr_tensor_files. What a file
+ * lost since it was opened is an error: it is read, not mapped. */
 int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float *x,
 			 struct zr_error *err);
 

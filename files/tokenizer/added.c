@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * added.c - added tokens in text; see parts.h. Of those that start at the first place the longest one counts.
+ * added.c - added tokens in text; see parts.h. Of those that start at the first place the longest
+ * one counts.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -22,7 +22,8 @@ static int normalize(struct zr_encoder *e, const char *p, size_t n, int final)
 	return zr_encoder_normalized(e, p, n, final);
 }
 
-int zr_encoder_open(const struct zr_tokenizer *t, zr_token_sink *sink, void *arg, struct zr_encoder **out, struct zr_error *err)
+int zr_encoder_open(const struct zr_tokenizer *t, zr_token_sink *sink, void *arg,
+		    struct zr_encoder **out, struct zr_error *err)
 {
 	struct zr_encoder *e = calloc(1, sizeof *e);
 	if (e)

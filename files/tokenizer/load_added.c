@@ -18,7 +18,8 @@ static int claim(struct zr_load *l, const char *place, const char *content, int6
 		return zr_load_fail(l, ZR_EINVAL, place, "%.60s has id %lld, and also %d",
 				    content, (long long)id, known->id);
 	if (!known && t->token[id].p)
-		return zr_load_fail(l, ZR_EINVAL, place, "%.60s has the id %lld of %.60s", content, (long long)id, t->token[id].p);
+		return zr_load_fail(l, ZR_EINVAL, place, "%.60s has the id %lld of %.60s", content,
+				    (long long)id, t->token[id].p);
 	if (!known) {
 		zr_names_put(&l->names, content, n, id);
 		t->token[id] = (struct zr_token){ .p = t->text.p + t->text.n, .n = (uint32_t)n };
@@ -34,7 +35,8 @@ static int append(void *arg, const char *p, size_t n)
 }
 
 /* The content as it is looked for, owned by the token. */
-static int wanted_text(struct zr_load *l, struct zr_added_token *a, const char *content, int normalized)
+static int wanted_text(struct zr_load *l, struct zr_added_token *a, const char *content,
+		       int normalized)
 {
 	const struct zr_tokenizer *t = l->t;
 	struct zr_match *match = NULL;

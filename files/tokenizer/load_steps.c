@@ -14,8 +14,11 @@ static int load_behavior(struct zr_load *l, const json_t *o, const char *place, 
 {
 	const char *behavior = json_string_value(json_object_get(o, "behavior"));
 	static const char *const names[] = {
-		[ZR_SPLIT_ISOLATED] = "Isolated", [ZR_SPLIT_REMOVED] = "Removed", [ZR_SPLIT_CONTIGUOUS] = "Contiguous",
-		[ZR_SPLIT_WITH_PREVIOUS] = "MergedWithPrevious", [ZR_SPLIT_WITH_NEXT] = "MergedWithNext",
+		[ZR_SPLIT_ISOLATED] = "Isolated",
+		[ZR_SPLIT_REMOVED] = "Removed",
+		[ZR_SPLIT_CONTIGUOUS] = "Contiguous",
+		[ZR_SPLIT_WITH_PREVIOUS] = "MergedWithPrevious",
+		[ZR_SPLIT_WITH_NEXT] = "MergedWithNext",
 	};
 	int known = sizeof names / sizeof *names;
 	while (s->behavior < known && strcmp(behavior ? behavior : "", names[s->behavior]))
@@ -236,8 +239,10 @@ static int put_ids(struct zr_load *l, int after, const json_t *ids)
 	for (size_t i = 0; i < count; i++) {
 		const json_t *id = json_array_get(ids, i);
 		size_t bytes;
-		if (!json_is_integer(id) || !zr_tokenizer_bytes(l->t, json_integer_value(id), &bytes))
-			return zr_load_found(l, "post_processor.special_tokens", "the id of a token", id);
+		if (!json_is_integer(id) ||
+		    !zr_tokenizer_bytes(l->t, json_integer_value(id), &bytes))
+			return zr_load_found(l, "post_processor.special_tokens",
+					     "the id of a token", id);
 		more[(*n)++] = (int32_t)json_integer_value(id);
 	}
 	return count ? 0 : zr_load_found(l, "post_processor.special_tokens", "ids", ids);
@@ -251,15 +256,19 @@ static int template(struct zr_load *l, const json_t *o)
 	int texts = 0, rc = 0;
 	for (size_t i = 0; !rc && i < json_array_size(single); i++) {
 		v = json_array_get(single, i);
-		const char *name = json_string_value(json_object_get(json_object_get(v, "SpecialToken"), "id"));
+		const char *name = json_string_value(
+			json_object_get(json_object_get(v, "SpecialToken"), "id"));
 		if (name)
-			rc = put_ids(l, texts, json_object_get(json_object_get(special, name), "ids"));
+			rc = put_ids(l, texts,
+				     json_object_get(json_object_get(special, name), "ids"));
 		else if (json_object_get(v, "Sequence") && !texts)
 			texts = 1;
 		else
-			rc = zr_load_found(l, "post_processor.single", "special tokens around one text", v);
+			rc = zr_load_found(l, "post_processor.single",
+					   "special tokens around one text", v);
 	}
-	return rc || texts ? rc : zr_load_found(l, "post_processor.single", "a list with one text", single);
+	return rc || texts ? rc :
+		       zr_load_found(l, "post_processor.single", "a list with one text", single);
 }
 
 /* BERT's and RoBERTa's: ["[CLS]", 101] before, ["[SEP]", 102] after. */

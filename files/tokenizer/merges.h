@@ -29,8 +29,8 @@ size_t zr_merges_most(size_t ids);
 int zr_merges_room(struct zr_merges *m, size_t n, size_t ids); /* 0 or ZR_ENOMEM */
 /* The next one; its rank is how many came before. */
 void zr_merges_put(struct zr_merges *m, uint32_t left, uint32_t right, uint32_t id);
-/* When all are put. 0, ZR_ENOMEM, or ZR_EINVAL: more than 256 of one pair, or pairs that were chosen
- * so that their hashes are the same. */
+/* When all are put. 0, ZR_ENOMEM, or ZR_EINVAL: more than 256 of one pair, or pairs that were
+ * chosen so that their hashes are the same. */
 int zr_merges_ready(struct zr_merges *m);
 void zr_merges_free(struct zr_merges *m);
 

@@ -5,8 +5,8 @@
  *   bytes -> utf8.c -> added.c (raw) -> normalizer.c -> added.c (normalized) -> encoder_split.c
  *         -> model.c: bpe.c, unigram.c, wordpiece.c -> ids
  *
- * Each stage hands on what no later byte can change, and holds the rest. A section is the text between two added tokens,
- * its end as final as that of the document. */
+ * Each stage hands on what no later byte can change, and holds the rest. A section is the text
+ * between two added tokens, its end as final as that of the document. */
 #ifndef ZR_TOKENIZER_PARTS_H
 #define ZR_TOKENIZER_PARTS_H
 
@@ -40,7 +40,8 @@ struct zr_added_token {
 
 /* Added tokens that are looked for at the same place: in raw text, or in normalized text. */
 struct zr_added {
-	struct zr_added_token *token; /* those with the same first byte together, the longest first */
+	/* those with the same first byte together, the longest first */
+	struct zr_added_token *token;
 	int32_t n, of[257];           /* token[of[b] .. of[b + 1]) start with byte b */
 	unsigned char first[256];     /* the bytes that tokens start with */
 	int n_first;
@@ -50,7 +51,8 @@ struct zr_added {
 	struct zr_regex *word;        /* a character of words; NULL: no token is a single word */
 };
 
-enum { ZR_SPLIT_ISOLATED, ZR_SPLIT_REMOVED, ZR_SPLIT_CONTIGUOUS, ZR_SPLIT_WITH_PREVIOUS, ZR_SPLIT_WITH_NEXT };
+enum { ZR_SPLIT_ISOLATED, ZR_SPLIT_REMOVED, ZR_SPLIT_CONTIGUOUS, ZR_SPLIT_WITH_PREVIOUS,
+       ZR_SPLIT_WITH_NEXT };
 
 /* One step of the pre-tokenizer. */
 struct zr_split {
@@ -88,7 +90,8 @@ struct zr_normalizer {
 
 struct zr_bpe {
 	struct zr_merges merges;
-	int32_t *whole;         /* [whole_mask + 1] ids by their bytes, -1: empty; NULL: not asked for */
+	/* [whole_mask + 1] ids by their bytes, -1: empty; NULL: not asked for */
+	int32_t *whole;
 	size_t whole_mask;
 	int ignore_merges;      /* a word that is a token is that token */
 	int characters;         /* merges begin with characters, not with bytes */
@@ -196,8 +199,8 @@ int64_t zr_bpe_encode(struct zr_bpe_work *w, const char *p, size_t n, const int3
 int zr_joins_open(const struct zr_tokenizer *t, struct zr_joins **out);
 void zr_joins_close(struct zr_joins *j); /* NULL is fine */
 #define ZR_JOINS_IDS 24
-/* How many bytes of a word p[0..n), n > 0, come before a place that no merge crosses. *count: how many
- * tokens they are, if they are characters that nothing joins; 0: that is not known here. */
+/* How many bytes of a word p[0..n), n > 0, come before a place that no merge crosses. *count: how
+ * many tokens they are, if they are characters that nothing joins; 0: that is not known here. */
 size_t zr_joins_part(const struct zr_joins *j, const char *p, size_t n, int32_t ids[ZR_JOINS_IDS],
 		     int *count);
 
@@ -342,8 +345,8 @@ struct zr_found {
 	const struct zr_added_token *token; /* NULL: none up to `start` */
 	size_t start, stop;
 };
-/* The first token in p[from..n). What is before `start` is settled; without final, a token or what is beside it may go on
- * behind n. in_word: before p there is a character of a word. */
+/* The first token in p[from..n). What is before `start` is settled; without final, a token or what
+ * is beside it may go on behind n. in_word: before p there is a character of a word. */
 void zr_added_find(const struct zr_added *a, struct zr_match *m, const char *p, size_t n,
 		   size_t from, int final, int in_word, struct zr_found *out);
 /* Whether p[0..n) ends in one, n > 0. */
@@ -357,7 +360,8 @@ enum { ZR_FORM_C, ZR_FORM_D, ZR_FORM_KC, ZR_FORM_KD };
 typedef int zr_form_put(void *arg, const char *p, size_t n);
 int zr_form(int form, const char *p, size_t n, zr_form_put *put, void *arg, struct zr_error *err);
 int zr_unicode_there(struct zr_error *err); /* 0, or ZR_ENOTSUP where this build cannot */
-/* Bytes of p[0..n) that are settled: with final all, else up to a character that combines with nothing before it. */
+/* Bytes of p[0..n) that are settled: with final all, else up to a character that combines with
+ * nothing before it. */
 size_t zr_nfc_settled(const char *p, size_t n, int final);
 /* Where a byte of p[0..n) is when that is normalized: its character, or the one that it became a
  * part of. */
@@ -475,17 +479,21 @@ struct zr_load {
 	struct zr_names names; /* of the vocabulary, in the end also those of added tokens */
 	struct zr_error *err;
 	int byte_level; /* ByteLevel in the pre-tokenizer so far */
-	int joins_words; /* of SentencePiece: a merge makes a token with a space behind another character */
+	/* of SentencePiece: a merge makes a token with a space behind another character */
+	int joins_words;
 };
 /* load_values.c */
 /* Fails with "FILE: place: text". */
-int zr_load_fail(const struct zr_load *l, int code, const char *place, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+int zr_load_fail(const struct zr_load *l, int code, const char *place, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 /* Fails for a value of another type: "FILE: place: text, found ...". */
-int zr_load_found(const struct zr_load *l, const char *place, const char *wanted, const json_t *found);
+int zr_load_found(const struct zr_load *l, const char *place, const char *wanted,
+		  const json_t *found);
 /* The same of what stands in the file's text; NULL: nothing. Or the file is no JSON at all. */
 int zr_load_unread(const struct zr_load *l, const char *place, const char *wanted,
 		   const char *found);
-int zr_load_flag(const struct zr_load *l, const json_t *o, const char *place, const char *key, int otherwise, int *out);
+int zr_load_flag(const struct zr_load *l, const json_t *o, const char *place, const char *key,
+		 int otherwise, int *out);
 const char *zr_load_type(const json_t *o); /* "": it has none */
 /* The i-th step of a normalizer, pre-tokenizer or decoder, those of sequences one after the other;
  * NULL: behind the last. `list` is what a sequence calls its steps. */

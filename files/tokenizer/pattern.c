@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pattern.c - a pattern of Oniguruma's Ruby syntax as one of PCRE2's with PCRE2_UTF | PCRE2_UCP. What differs:
+ * pattern.c - a pattern of Oniguruma's Ruby syntax as one of PCRE2's with PCRE2_UTF | PCRE2_UCP.
+ * What differs:
  *
  *   \s      PCRE2 adds U+180E: written out as the characters of White_Space
  *   \d      the same as \p{Nd}
- *   \v \h   one vertical tab, a hexadecimal digit; classes in PCRE2: refused, like all escapes that are not listed here
+ *   \v \h   one vertical tab, a hexadecimal digit; classes in PCRE2: refused, like all escapes that
+ *           are not listed here
  *   \w \b   Oniguruma knows more letters: refused
- *   \p{..}  general categories are the same, as far as the versions of Unicode are; scripts and other properties: refused
+ *   \p{..}  general categories are the same, as far as the versions of Unicode are; scripts and
+ *           other properties: refused
  *   {2}+    possessive in PCRE2 only: refused
  *   [a[b]]  a set in a set, in Oniguruma only: both as one, but a negated one is refused
  *   [a&&b]  what is in both, in Oniguruma only: refused
@@ -21,7 +24,9 @@
 
 #include "files/tokenizer/parts.h"
 
-#define WHITE "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define WHITE                                                                                      \
+	"\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}"         \
+	"\\x{202f}\\x{205f}\\x{3000}"
 
 struct scan {
 	const char *pattern, *p; /* where we are */
@@ -32,7 +37,8 @@ struct scan {
 
 static int refuse(const struct scan *s, size_t n, const char *why)
 {
-	return zr_err(s->err, ZR_ENOTSUP, "%.*s at byte %zu of the pattern: %s", (int)n, s->p, (size_t)(s->p - s->pattern) + 1, why);
+	return zr_err(s->err, ZR_ENOTSUP, "%.*s at byte %zu of the pattern: %s", (int)n, s->p,
+		      (size_t)(s->p - s->pattern) + 1, why);
 }
 
 static int put(struct scan *s, const char *text, size_t n)
@@ -65,7 +71,9 @@ static int property(struct scan *s)
 	size_t n = strcspn(q, "}");
 	int known = *q && strchr(major, *q) && (n == 1 || (n == 2 && q[1] >= 'a' && q[1] <= 'z'));
 	size_t all = (size_t)(q - s->p) + n + (q[n] == '}');
-	return known && q[n] ? copy(s, all) : refuse(s, all, "of the properties only general categories are supported, like \\p{L}");
+	return known && q[n] ? copy(s, all) : refuse(s, all,
+				      "of the properties only general categories are supported, "
+				      "like \\p{L}");
 }
 
 static int escape(struct scan *s)
@@ -81,9 +89,11 @@ static int escape(struct scan *s)
 		return instead(s, 2, "\\p{Nd}");
 	if (c == 'v')
 		return instead(s, 2, "\\x{b}");
-	if ((c && strchr("rntf", c)) || (c < 0x80 && strchr("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~ ", c) && c))
+	if ((c && strchr("rntf", c)) ||
+	    (c < 0x80 && strchr("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~ ", c) && c))
 		return copy(s, 2);
-	return refuse(s, c ? 2 : 1, c ? "this escape is not supported here" : "an escape without a character");
+	return refuse(s, c ? 2 : 1,
+		      c ? "this escape is not supported here" : "an escape without a character");
 }
 
 static int group(struct scan *s)
@@ -94,7 +104,8 @@ static int group(struct scan *s)
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
 		if (!strncmp(s->p, known[i], strlen(known[i])))
 			return copy(s, strlen(known[i]));
-	return refuse(s, strnlen(s->p, 4), "of the groups only (?: (?= (?! (?> and (?i: are supported");
+	return refuse(s, strnlen(s->p, 4),
+		      "of the groups only (?: (?= (?! (?> and (?i: are supported");
 }
 
 /* An interval with what follows it. */

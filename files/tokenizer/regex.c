@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * regex.c - see regex.h. Text whose end is not known is matched with PCRE2_PARTIAL_HARD: a match that looked behind the end
- * counts as none, so that what is found does not depend on where text was cut.
+ * regex.c - see regex.h. Text whose end is not known is matched with PCRE2_PARTIAL_HARD: a match
+ * that looked behind the end counts as none, so that what is found does not depend on where text
+ * was cut.
  */
 #include "files/tokenizer/regex.h"
 
@@ -33,7 +34,8 @@ static int fail(struct zr_error *err, int code, const char *what)
 {
 	PCRE2_UCHAR text[128] = "";
 	pcre2_get_error_message(code, text, sizeof text);
-	return zr_err(err, code == PCRE2_ERROR_NOMEMORY ? ZR_ENOMEM : ZR_EINVAL, "%s: %s", what, (const char *)text);
+	return zr_err(err, code == PCRE2_ERROR_NOMEMORY ? ZR_ENOMEM : ZR_EINVAL, "%s: %s", what,
+		      (const char *)text);
 }
 
 static int check(const struct zr_regex *re, struct zr_error *err)
@@ -200,7 +202,8 @@ int zr_regex_find(const struct zr_regex *re, struct zr_match *m, const char *p, 
 int zr_regex_compile(const char *pattern, int literal, struct zr_regex **out, struct zr_error *err)
 {
 	(void)pattern, (void)literal, (void)out;
-	return zr_err(err, ZR_ENOTSUP, "needs PCRE2, which this build lacks: install libpcre2-dev, configure and build again");
+	return zr_err(err, ZR_ENOTSUP, "needs PCRE2, which this build lacks: install libpcre2-dev, "
+		      "configure and build again");
 }
 
 void zr_regex_free(struct zr_regex *re)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * regex.h - the regular expressions of pre-tokenizers, which are written for Oniguruma and run by PCRE2. pattern.c lets pass
- * what means the same in both, and writes out what does not; the rest is refused by name.
+ * regex.h - the regular expressions of pre-tokenizers, which are written for Oniguruma and run by
+ * PCRE2. pattern.c lets pass what means the same in both, and writes out what does not; the rest is
+ * refused by name.
  */
 #ifndef ZR_TOKENIZER_REGEX_H
 #define ZR_TOKENIZER_REGEX_H
@@ -13,7 +14,8 @@
 struct zr_regex;
 struct zr_match; /* what one thread needs to find with any of them */
 
-/* ZR_ENOTSUP: what the pattern uses is not here, or this build has no PCRE2. literal: the pattern is plain text. */
+/* ZR_ENOTSUP: what the pattern uses is not here, or this build has no PCRE2. literal: the pattern
+ * is plain text. */
 int zr_regex_compile(const char *pattern, int literal, struct zr_regex **out, struct zr_error *err);
 void zr_regex_free(struct zr_regex *re); /* NULL is fine */
 int zr_regex_words(const struct zr_regex *re); /* which of words.c's patterns it is, ZR_WORDS_* */
@@ -27,7 +29,8 @@ void zr_match_close(struct zr_match *m); /* NULL is fine */
 #define ZR_REGEX_FOUND 1 /* *start and *stop */
 #define ZR_REGEX_MORE 2  /* what is behind n decides; what is before *start is in no match */
 
-/* The first match in p[at..n), well-formed UTF-8. partial: text may go on behind n. Else a negative code. */
+/* The first match in p[at..n), well-formed UTF-8. partial: text may go on behind n. Else a negative
+ * code. */
 int zr_regex_find(const struct zr_regex *re, struct zr_match *m, const char *p, size_t n, size_t at,
 		  int partial, size_t *start, size_t *stop, struct zr_error *err);
 

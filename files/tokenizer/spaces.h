@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * spaces.h - tokenizers that write a space as a character of its own: normalizer, Metaspace and decoder. Only
- * files/tokenizer/ includes it.
+ * spaces.h - tokenizers that write a space as a character of its own: normalizer, Metaspace and
+ * decoder. Only files/tokenizer/ includes it.
  */
 #ifndef ZR_TOKENIZER_SPACES_H
 #define ZR_TOKENIZER_SPACES_H

@@ -5,8 +5,8 @@
  * Unigram as of T5, ALBERT and XLM-R; WordPiece as of BERT. The ids are those of the `tokenizers`
  * library; what a file asks for beyond what is here is refused by name.
  *
- * Text comes in pieces of any size, of which the ids do not depend: what the next byte could change is held back. One
- * thread per encoder; they may share a tokenizer.
+ * Text comes in pieces of any size, of which the ids do not depend: what the next byte could change
+ * is held back. One thread per encoder; they may share a tokenizer.
  */
 #ifndef ZR_TOKENIZER_H
 #define ZR_TOKENIZER_H
@@ -16,7 +16,8 @@
 
 #include "core/error.h"
 
-#define ZR_TOKENIZER_PIECE (16u << 20) /* bytes that one piece of text between two splits may have */
+/* bytes that one piece of text between two splits may have */
+#define ZR_TOKENIZER_PIECE (16u << 20)
 
 struct zr_tokenizer;
 struct zr_encoder;
@@ -33,23 +34,28 @@ int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_err
 void zr_tokenizer_close(struct zr_tokenizer *t); /* NULL is fine */
 
 int64_t zr_tokenizer_size(const struct zr_tokenizer *t); /* one more than the largest id */
-int32_t zr_tokenizer_added(const struct zr_tokenizer *t, const char *content); /* id of an added token, or -1 */
-/* The bytes that a token stands for; NULL: there is no such token. *n: their number. Valid as long as t. */
+/* id of an added token, or -1 */
+int32_t zr_tokenizer_added(const struct zr_tokenizer *t, const char *content);
+/* The bytes that a token stands for; NULL: there is no such token. *n: their number. Valid as long
+ * as t. */
 const char *zr_tokenizer_bytes(const struct zr_tokenizer *t, int64_t id, size_t *n);
 
-/* The ids that the post-processor puts before (after = 0) or after a document; returns their number. ZR_ENOTSUP where it
- * is none that we know. The ids are borrowed. */
-int zr_tokenizer_template(const struct zr_tokenizer *t, int after, const int32_t **ids, struct zr_error *err);
+/* The ids that the post-processor puts before (after = 0) or after a document; returns their
+ * number. ZR_ENOTSUP where it is none that we know. The ids are borrowed. */
+int zr_tokenizer_template(const struct zr_tokenizer *t, int after, const int32_t **ids,
+			  struct zr_error *err);
 
 /* Takes n ids; 0 or a negative code that ends the encoding. */
 typedef int zr_token_sink(void *arg, const int32_t *ids, size_t n);
 
 /* t is borrowed until zr_encoder_close. */
-int zr_encoder_open(const struct zr_tokenizer *t, zr_token_sink *sink, void *arg, struct zr_encoder **out, struct zr_error *err);
+int zr_encoder_open(const struct zr_tokenizer *t, zr_token_sink *sink, void *arg,
+		    struct zr_encoder **out, struct zr_error *err);
 void zr_encoder_close(struct zr_encoder *e); /* NULL is fine */
 
-/* The next n bytes of a document. Bytes that are not UTF-8 are read as U+FFFD, one for each longest part that could have
- * been the start of a character, as Python's errors='replace' has it. After a failure only zr_encoder_close. */
+/* The next n bytes of a document. Bytes that are not UTF-8 are read as U+FFFD, one for each longest
+ * part that could have been the start of a character, as Python's errors='replace' has it. After a
+ * failure only zr_encoder_close. */
 int zr_encode(struct zr_encoder *e, const void *bytes, size_t n, struct zr_error *err);
 /* The document ends: the rest goes to the sink, and the next byte begins another. */
 int zr_encode_end(struct zr_encoder *e, struct zr_error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * utf8.c - bytes to characters; see parts.h. Well-formed is what Unicode's table 3-7 lists; of the rest each maximal
- * subpart becomes one U+FFFD.
+ * utf8.c - bytes to characters; see parts.h. Well-formed is what Unicode's table 3-7 lists; of the
+ * rest each maximal subpart becomes one U+FFFD.
  */
 #include <string.h>
 
@@ -14,7 +14,8 @@ int zr_utf8_at(const char *p, size_t n)
 	if (c < 0x80)
 		return 1;
 	int len = c < 0xc2 || c > 0xf4 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-	unsigned low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80, high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+	unsigned low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80,
+		 high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
 	if (!len)
 		return -1;
 	for (int i = 1; i < len; i++, low = 0x80, high = 0xbf) {

@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the well-formed character at p; 0: the n bytes are only the start of one; -k: the first k are none. */
+/* Bytes of the well-formed character at p; 0: the n bytes are only the start of one; -k: the first
+ * k are none. */
 int zr_utf8_at(const char *p, size_t n);
 int32_t zr_utf8_value(const char *p); /* of a well-formed character */
 /* The well-formed character at p, and its bytes. */

@@ -97,7 +97,8 @@ static size_t gpt2(const struct text *t, size_t at)
 		return white(t, at);
 	if (c >= 0x80)
 		return UNDECIDED;
-	return settled(t, run(t, from, is_letter(c) ? is_letter : is_digit(c) ? is_digit : is_mark));
+	return settled(t, run(t, from,
+			      is_letter(c) ? is_letter : is_digit(c)  ? is_digit : is_mark));
 }
 
 static size_t digits(const struct text *t, size_t at, size_t most)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * zeroth/adapter.h - STABLE. Role "adapter": trains little beside a model that is frozen. An adapter
- * has interface "zr.model/1" (zeroth/model.h) and stands in front of the model, which it gets by
- * host->get("zr.model/1"), as "zr.pretrained/1" if that has it: its declaration is the model's with
- * tensors of its own behind the model's, which have ZR_TENSOR_ADDED, while what it does not train
- * has ZR_TENSOR_FROZEN; its calls lead to the model's. Interface "zr.adapter/1", optional beside it:
- * how the adapters are written and read as files of Hugging Face's PEFT. This header is stable;
- * "zr.model/1" is a draft, so an adapter still loads only into hosts of its draft revision.
+ * zeroth/adapter.h - STABLE. Role "adapter": trains little beside a model that is frozen. An
+ * adapter has interface "zr.model/1" (zeroth/model.h) and stands in front of the model, which it
+ * gets by host->get("zr.model/1"), as "zr.pretrained/1" if that has it: its declaration is the
+ * model's with tensors of its own behind the model's, which have ZR_TENSOR_ADDED, while what it
+ * does not train has ZR_TENSOR_FROZEN; its calls lead to the model's. Interface "zr.adapter/1",
+ * optional beside it: how the adapters are written and read as files of Hugging Face's PEFT. This
+ * header is stable; "zr.model/1" is a draft, so an adapter still loads only into hosts of its draft
+ * revision.
  */
 #ifndef ZEROTH_ADAPTER_H
 #define ZEROTH_ADAPTER_H
@@ -42,8 +43,8 @@ struct zr_adapter_v1 {
 	/* (optional) [main] The text of adapter_config.json, for a base model that `base` names;
 	 * owned by the instance. NULL: there is no memory. */
 	const char *(*config)(struct zr_inst *, const char *base);
-	/* (optional) [main] The options that path() decided, whatever the INI says: key, value, ...,
-	 * NULL; owned by the instance. */
+	/* (optional) [main] The options that path() decided, whatever the INI says: key, value,
+	 * ..., NULL; owned by the instance. */
 	const char *const *(*options)(struct zr_inst *);
 	/* (optional, both) [main] The model with what the adapter learned. merge_with() answers
 	 * which of the added tensors merge() needs for `tensor`, by their numbers in the canonical

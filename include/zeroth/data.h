@@ -52,7 +52,8 @@ struct zr_batch {
 	 * ZR_NO_TARGET then */
 	int32_t *starts;           /* where in its sequence the token's document starts */
 	int32_t *positions;        /* of the token in its document, below the model's context */
-	float *weights;            /* of the target, finite and not negative; 0 where there is none */
+	/* of the target, finite and not negative; 0 where there is none */
+	float *weights;
 	/* ZR_SPLIT_VAL: 0: sequences go round; 1: they do not, and may end early: rows behind the
 	 * last token have ZR_NO_TARGET, whatever info() says, and any token */
 	int32_t once, rsv;

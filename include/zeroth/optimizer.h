@@ -48,10 +48,10 @@ struct zr_state {
 	const char *name;
 	/* of each element: ZR_F32, ZR_BF16 or ZR_F16; 0 if bytes_per_block is given */
 	int32_t dtype;
-	/* instead of dtype: the plugin's own form, of so many bytes (at most 1 MiB) for the ZR_BLOCK
-	 * elements of a block, the padding of a tensor's last block included. In a sub-group the
-	 * block that has element i starts at i / ZR_BLOCK * bytes_per_block of the state's data,
-	 * whose zr_buf has dtype 0 and counts elements. It begins as zeros. */
+	/* instead of dtype: the plugin's own form, of so many bytes (at most 1 MiB) for the
+	 * ZR_BLOCK elements of a block, the padding of a tensor's last block included. In a
+	 * sub-group the block that has element i starts at i / ZR_BLOCK * bytes_per_block of the
+	 * state's data, whose zr_buf has dtype 0 and counts elements. It begins as zeros. */
 	uint32_t bytes_per_block;
 	double init;              /* first value of every element */
 };
@@ -78,7 +78,8 @@ struct zr_native {
 	uint32_t api;   /* ZR_NATIVE_* */
 	int32_t device; /* its number in that API; the host has made it the current one */
 	int32_t rsv;
-	void *stream;   /* work in it comes after that which filled the buffers; do not wait for it */
+	/* work in it comes after that which filled the buffers; do not wait for it */
+	void *stream;
 };
 
 /* One sub-group to update. GROWABLE. Every pointer is borrowed for the call. */

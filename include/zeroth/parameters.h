@@ -63,7 +63,8 @@ struct zr_op_fold {
  * of a group.
  *
  * A master may be split: where rem is not NULL, master is, and the operands lowp (bf16), rem and
- * rem_bits are those of struct zr_op_master, joined before the update and split after it. GROWABLE. */
+ * rem_bits are those of struct zr_op_master, joined before the update and split after it.
+ * GROWABLE. */
 #define ZR_MOMENT8_GROUP 32
 #define ZR_MOMENT8_BYTES (ZR_BLOCK + ZR_BLOCK / ZR_MOMENT8_GROUP * 2)
 struct zr_op_adamw {

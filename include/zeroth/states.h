@@ -98,7 +98,8 @@ static inline int zr_elementwise_upgrade(const struct zr_elementwise_inst *inst,
 			for (uint64_t k = 0; now[j].dtype && k < ZR_STATE8_GROUP; k++) {
 				/* bf16: half away from zero; a NaN stays one */
 				const uint32_t u = zr_bits_of(x[k]) + (x[k] == x[k] ? 0x8000u : 0);
-				const uint16_t h = (uint16_t)((x[k] == x[k] ? u : u | 0x400000u) >> 16);
+				const uint16_t h = (uint16_t)((x[k] == x[k] ? u : u | 0x400000u) >>
+							      16);
 				if (now[j].dtype == ZR_F32)
 					((float *)now[j].data)[i + k] = x[k];
 				else

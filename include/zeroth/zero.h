@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * zeroth/zero.h - STABLE. Role "zero", interface "zr.zero/1": a ZeRO stage is a policy. It says over
- * which group each unit's parameters, gradients and optimizer state are split. At each point of the
- * step it calls verbs with lists of units: gather, drop, reduce, update, publish. It gets no
+ * zeroth/zero.h - STABLE. Role "zero", interface "zr.zero/1": a ZeRO stage is a policy. It says
+ * over which group each unit's parameters, gradients and optimizer state are split. At each point
+ * of the step it calls verbs with lists of units: gather, drop, reduce, update, publish. It gets no
  * pointer to data and sends no message.
  */
 #ifndef ZEROTH_ZERO_H

@@ -104,8 +104,8 @@ struct zeroth_call {
 	void *saved;           /* [S * saved bytes] from its forward to its backward */
 	void *work;            /* [S * work bytes] during the call */
 	/* [tensors of its units, in order] parameters, and in backward their fp32 gradients, sums
-	 * over the samples: stored where accumulate is 0, else added. dparam and accumulate are NULL
-	 * in forward, dparam[i] where the gradient is not wanted. */
+	 * over the samples: stored where accumulate is 0, else added. dparam and accumulate are
+	 * NULL in forward, dparam[i] where the gradient is not wanted. */
 	const void *const *param;
 	float *const *dparam;
 	const uint8_t *accumulate;

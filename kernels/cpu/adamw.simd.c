@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * adamw.simd.c - adamw.c with vectors, same operations in the same order, same bits. Bound by
- * memory: 16 bytes read and 12 written per element, 12 and 8 with bf16 moments, 10.1 and
- * 6.1 with 8-bit ones; 2 more for a copy of 16 bits, which would be read, too, where AVX-512 did not
- * write large ones in bf16 around the caches. Of a split master 2 to 4 bytes are read and written
- * instead of 4 and 4, and no copy.
+ * memory: 16 bytes read and 12 written per element, 12 and 8 with bf16 moments, 10.1 and 6.1 with
+ * 8-bit ones; 2 more for a copy of 16 bits, which would be read, too, where AVX-512 did not write
+ * large ones in bf16 around the caches. Of a split master 2 to 4 bytes are read and written instead
+ * of 4 and 4, and no copy.
  */
 #include "adamw.h"
 #include "kept_simd.h"

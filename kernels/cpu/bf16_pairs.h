@@ -15,9 +15,9 @@
  *
  * A matrix product cuts K into blocks of zr_pairs_block() pairs, the last shorter, an odd K filled
  * up with 0. Within a block each element of the result is one chain over ascending pairs that
- * starts at 0. The blocks' sums are added in ascending order, in fp32 with denormals. With tiles K is
- * not cut but filled up to whole tiles with 0, and each element is one chain of tiles over all of it
- * that starts at 0, or at what is added to. Everything after the product is as in the other
+ * starts at 0. The blocks' sums are added in ascending order, in fp32 with denormals. With tiles K
+ * is not cut but filled up to whole tiles with 0, and each element is one chain of tiles over all
+ * of it that starts at 0, or at what is added to. Everything after the product is as in the other
  * variants. Which bits a NaN has is not said.
  */
 #ifndef ZEROTH_KERNELS_CPU_BF16_PAIRS_H

@@ -63,9 +63,9 @@ ZR_INLINE void fold_blocks(const struct zr_op_fold *op, int64_t b, int32_t dtype
 	UNROLL for (int t = 0; t < TURNS; t++)
 		s[t] = (struct measure){ vchains_zero(), 0 };
 	for (int64_t i = b * ZR_BLOCK; i < (b + 1) * ZR_BLOCK; i += ZR_CHAINS)
-		UNROLL for (int t = 0; t < TURNS; t++)
-			UNROLL for (int part = 0; part < ZR_PARTS; part++)
-				add(op, &s[t], i + t * ZR_BLOCK + part * ZR_W, part, ZR_W, dtype, stores);
+		UNROLL for (int t = 0; t < TURNS; t++) UNROLL for (int part = 0; part < ZR_PARTS;
+								   part++)
+			add(op, &s[t], i + t * ZR_BLOCK + part * ZR_W, part, ZR_W, dtype, stores);
 	for (int t = 0; op->sumsq && t < TURNS; t++) {
 		op->sumsq[b + t] = vchains_meet(&s[t].squares);
 		op->nonfinite[b + t] = s[t].bad;

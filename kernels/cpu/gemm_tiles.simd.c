@@ -182,8 +182,8 @@ ZR_INLINE void take_rows(struct complete *s, int64_t n)
 		} \
 	} while (0)
 
-/* Lines of D that n rows from `row` on of this panel and the next will be written to, asked into the
- * second-level cache: a store that waits for one holds up those behind it. */
+/* Lines of D that n rows from `row` on of this panel and the next will be written to, asked into
+ * the second-level cache: a store that waits for one holds up those behind it. */
 ZR_INLINE void expect_rows(const struct complete *s, int64_t row, int64_t n)
 {
 	const struct zr_op_matmul *op = s->t->op;

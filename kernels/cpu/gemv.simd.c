@@ -5,8 +5,8 @@
  *
  * Where B is stored by rows of K, a vector is of some columns of a row, and as many columns as the
  * registers hold sums are summed over a block of K. Where B is stored by columns, four vectors at a
- * time are transposed, which are then of some columns as well. With ZR_PAIRS both operands are bf16,
- * multiplied in pairs; then kb counts pairs.
+ * time are transposed, which are then of some columns as well. With ZR_PAIRS both operands are
+ * bf16, multiplied in pairs; then kb counts pairs.
  */
 #include "gemv.h"
 #include "transpose_simd.h"
@@ -38,7 +38,8 @@ static void load_a(const struct zr_op_matmul *op, int64_t row, int64_t k0, int64
 }
 
 /* n columns of B, stored by rows, at element k of so many. */
-ZR_INLINE vf load_b(const void *b, int64_t ld, int64_t k, int64_t of, int64_t j, int n, int32_t dtype)
+ZR_INLINE vf load_b(const void *b, int64_t ld, int64_t k, int64_t of, int64_t j, int n,
+		    int32_t dtype)
 {
 	const uint16_t *low = (const uint16_t *)b + k * ld + j;
 	(void)dtype;
@@ -61,7 +62,8 @@ static void load_a(const struct zr_op_matmul *op, int64_t row, int64_t k0, int64
 			      op->a_dtype);
 }
 
-ZR_INLINE vf load_b(const void *b, int64_t ld, int64_t k, int64_t of, int64_t j, int n, int32_t dtype)
+ZR_INLINE vf load_b(const void *b, int64_t ld, int64_t k, int64_t of, int64_t j, int n,
+		    int32_t dtype)
 {
 	(void)of;
 	return vload_n(b, k * ld + j, dtype, n);
@@ -168,12 +170,13 @@ ZR_INLINE void dots(const float *a, const void *b, int64_t ld, int64_t kc, const
 		/* a cache line of each row that follows, four rows at a time */
 		for (int i = 0; i < groups * ZR_W / 4; i++) {
 			int64_t r = k / step % 4 * (groups * ZR_W / 4) + i + groups * ZR_W;
-			__builtin_prefetch(zr_at(b, r * ld + k / (4 * step) * (4 * step), dtype), 0, 2);
+			__builtin_prefetch(zr_at(b, r * ld + k / (4 * step) * (4 * step), dtype), 0,
+					   2);
 		}
 		UNROLL
 		for (g = 0; g < groups; g++)
-			s[g] = add_units(s[g], a + k / STEP, zr_at(b, g * ZR_W * ld + k, dtype), bytes,
-					 dtype);
+			s[g] = add_units(s[g], a + k / STEP, zr_at(b, g * ZR_W * ld + k, dtype),
+					 bytes, dtype);
 	}
 	for (; k < kc; k += STEP)
 		for (g = 0; g < groups; g++)

@@ -4,8 +4,8 @@
  * and of a scale per group of ZR_MOMENT8_GROUP elements. The arithmetic is that of FlashOptim
  * (arXiv 2602.23349), but for three things: a scale that would be 0 or infinite in fp16 is the
  * smallest or largest that is not; codes are relative to the scale that is stored, not to the
- * number that was rounded to it; and a root has a code of at least 1, as m / eps would be a step out
- * of all proportion.
+ * number that was rounded to it; and a root has a code of at least 1, as m / eps would be a step
+ * out of all proportion.
  *
  * A group in which something is not finite has the scale NaN: all of it reads as NaN.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * residual.c - out = a + dropout(gain b) over n elements, scalar; a may be absent. Which elements are
- * kept is a function of the generator's key and the element's index alone (invariant I1).
+ * residual.c - out = a + dropout(gain b) over n elements, scalar; a may be absent. Which elements
+ * are kept is a function of the generator's key and the element's index alone (invariant I1).
  */
 #include "scalar.h"
 #include "table.h"

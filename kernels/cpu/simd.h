@@ -135,7 +135,7 @@ ZR_INLINE void vexp_small(vf *x, int n)
 	vf whole[8], r[8], q[8];
 
 	UNROLLED(i, 8, n)
-		whole[i] = (x[i] * vset(ZR_EXP_LOG2E) + vset(ZR_ROUND_MAGIC)) - vset(ZR_ROUND_MAGIC);
+	whole[i] = (x[i] * vset(ZR_EXP_LOG2E) + vset(ZR_ROUND_MAGIC)) - vset(ZR_ROUND_MAGIC);
 	UNROLLED(i, 8, n)
 		r[i] = vfma(whole[i], vset(-ZR_EXP_LN2_HI), x[i]);
 	UNROLLED(i, 8, n)

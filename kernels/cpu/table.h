@@ -111,45 +111,44 @@ static inline int64_t zr_position(const int32_t *position, int64_t r, int64_t le
 	return position ? position[r] : r % length;
 }
 
-/* Initialiser of struct zr_cpu_kernels, with products and attention of PRODUCT and all else of SUFFIX.
- * Routing, random words of updates and the end of a softmax are little work: the scalar kernels do
- * them in every variant. */
-#define ZR_CPU_TABLE(SUFFIX, PRODUCT) \
-	{ \
-		.name = #PRODUCT, .embedding = zr_embedding_##SUFFIX, \
-		.embedding_bwd = zr_embedding_bwd_##SUFFIX, .layernorm = zr_layernorm_##SUFFIX, \
-		.layernorm_bwd = zr_layernorm_bwd_##SUFFIX, \
-		.layernorm_bwd_sum = zr_layernorm_bwd_sum_##SUFFIX, \
-		.rmsnorm = zr_rmsnorm_##SUFFIX, .rmsnorm_bwd = zr_rmsnorm_bwd_##SUFFIX, \
-		.rmsnorm_bwd_sum = zr_rmsnorm_bwd_sum_##SUFFIX, .rotary = zr_rotary_##SUFFIX, \
-		.attention = zr_attention_##PRODUCT, .attention_bwd = zr_attention_bwd_##PRODUCT, \
-		.attention_bwd_sum = zr_attention_bwd_sum_##PRODUCT, \
-		.attention_sums = zr_attention_sums_##PRODUCT, \
-		.attention_scratch = zr_attention_scratch_##PRODUCT, \
-		.gelu_bwd = zr_gelu_bwd_##SUFFIX, .swiglu = zr_swiglu_##SUFFIX, \
-		.swiglu_bwd = zr_swiglu_bwd_##SUFFIX, .residual = zr_residual_##SUFFIX, \
-		.cast = zr_cast_##SUFFIX, .encode = zr_encode_##SUFFIX, \
-		.decode = zr_decode_##SUFFIX, .init = zr_init_##SUFFIX, .adamw = zr_adamw_##SUFFIX, \
-		.sgd = zr_sgd_##SUFFIX, .lion = zr_lion_##SUFFIX, .adagrad = zr_adagrad_##SUFFIX, \
-		.lamb = zr_lamb_##SUFFIX, .lamb_norms = zr_lamb_norms_##SUFFIX, \
-		.muon_momentum = zr_muon_momentum_##SUFFIX, \
-		.muon_normalize = zr_muon_normalize_##SUFFIX, \
-		.muon_factor = zr_muon_factor_##SUFFIX, .muon_update = zr_muon_update_##SUFFIX, \
-		.master_join = zr_master_join_##SUFFIX, .master_split = zr_master_split_##SUFFIX, \
-		.round_stochastic = zr_round_stochastic_##SUFFIX, .fold = zr_fold_##SUFFIX, \
-		.state8_get = zr_state8_get_##SUFFIX, .state8_put = zr_state8_put_##SUFFIX, \
-		.random_words = zr_random_words_scalar, \
-		.bias_bwd = zr_bias_bwd_##SUFFIX, .logit_cap = zr_logit_cap_##SUFFIX, \
-		.logit_cap_bwd = zr_logit_cap_bwd_##SUFFIX, .route = zr_route_scalar, \
-		.route_bwd = zr_route_bwd_scalar, \
-		.expert_combine = zr_expert_combine_##SUFFIX, \
-		.expert_weigh = zr_expert_weigh_##SUFFIX, .softmax_loss = zr_softmax_loss_##SUFFIX, \
-		.softmax_sums = zr_softmax_sums_##SUFFIX, \
-		.softmax_end = zr_softmax_end_scalar, \
-		.softmax_part = zr_softmax_part_##SUFFIX, \
-		.softmax_right = zr_softmax_right_##SUFFIX, \
-		.gemm_finish = zr_gemm_finish_##PRODUCT, \
-		.gemm_low_rank = zr_gemm_low_rank_##PRODUCT, .gemm_tile = zr_gemm_tile_##PRODUCT, \
+/* Initialiser of struct zr_cpu_kernels, with products and attention of PRODUCT and all else of
+ * SUFFIX. Routing, random words of updates and the end of a softmax are little work: the scalar
+ * kernels do them in every variant. */
+#define ZR_CPU_TABLE(SUFFIX, PRODUCT)                                                              \
+	{                                                                                          \
+		.name = #PRODUCT, .embedding = zr_embedding_##SUFFIX,                              \
+		.embedding_bwd = zr_embedding_bwd_##SUFFIX, .layernorm = zr_layernorm_##SUFFIX,    \
+		.layernorm_bwd = zr_layernorm_bwd_##SUFFIX,                                        \
+		.layernorm_bwd_sum = zr_layernorm_bwd_sum_##SUFFIX,                                \
+		.rmsnorm = zr_rmsnorm_##SUFFIX, .rmsnorm_bwd = zr_rmsnorm_bwd_##SUFFIX,            \
+		.rmsnorm_bwd_sum = zr_rmsnorm_bwd_sum_##SUFFIX, .rotary = zr_rotary_##SUFFIX,      \
+		.attention = zr_attention_##PRODUCT, .attention_bwd = zr_attention_bwd_##PRODUCT,  \
+		.attention_bwd_sum = zr_attention_bwd_sum_##PRODUCT,                               \
+		.attention_sums = zr_attention_sums_##PRODUCT,                                     \
+		.attention_scratch = zr_attention_scratch_##PRODUCT,                               \
+		.gelu_bwd = zr_gelu_bwd_##SUFFIX, .swiglu = zr_swiglu_##SUFFIX,                    \
+		.swiglu_bwd = zr_swiglu_bwd_##SUFFIX, .residual = zr_residual_##SUFFIX,            \
+		.cast = zr_cast_##SUFFIX, .encode = zr_encode_##SUFFIX,                            \
+		.decode = zr_decode_##SUFFIX, .init = zr_init_##SUFFIX,                            \
+		.adamw = zr_adamw_##SUFFIX, .sgd = zr_sgd_##SUFFIX, .lion = zr_lion_##SUFFIX,      \
+		.adagrad = zr_adagrad_##SUFFIX, .lamb = zr_lamb_##SUFFIX,                          \
+		.lamb_norms = zr_lamb_norms_##SUFFIX, .muon_momentum = zr_muon_momentum_##SUFFIX,  \
+		.muon_normalize = zr_muon_normalize_##SUFFIX,                                      \
+		.muon_factor = zr_muon_factor_##SUFFIX, .muon_update = zr_muon_update_##SUFFIX,    \
+		.master_join = zr_master_join_##SUFFIX, .master_split = zr_master_split_##SUFFIX,  \
+		.round_stochastic = zr_round_stochastic_##SUFFIX, .fold = zr_fold_##SUFFIX,        \
+		.state8_get = zr_state8_get_##SUFFIX, .state8_put = zr_state8_put_##SUFFIX,        \
+		.random_words = zr_random_words_scalar, .bias_bwd = zr_bias_bwd_##SUFFIX,          \
+		.logit_cap = zr_logit_cap_##SUFFIX, .logit_cap_bwd = zr_logit_cap_bwd_##SUFFIX,    \
+		.route = zr_route_scalar, .route_bwd = zr_route_bwd_scalar,                        \
+		.expert_combine = zr_expert_combine_##SUFFIX,                                      \
+		.expert_weigh = zr_expert_weigh_##SUFFIX,                                          \
+		.softmax_loss = zr_softmax_loss_##SUFFIX,                                          \
+		.softmax_sums = zr_softmax_sums_##SUFFIX, .softmax_end = zr_softmax_end_scalar,    \
+		.softmax_part = zr_softmax_part_##SUFFIX,                                          \
+		.softmax_right = zr_softmax_right_##SUFFIX,                                        \
+		.gemm_finish = zr_gemm_finish_##PRODUCT,                                           \
+		.gemm_low_rank = zr_gemm_low_rank_##PRODUCT, .gemm_tile = zr_gemm_tile_##PRODUCT,  \
 	}
 
 #endif

@@ -73,7 +73,8 @@ ZR_INLINE void vstore_halves(float *low, float *high, vf x)
 ZR_INLINE vi interleave(const uint16_t *low, const uint16_t *high, int n)
 {
 	const vi order = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40,
-					  8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+					  8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32,
+					  0);
 	vh x = n == ZR_W ? vhload(low) : vhload_n(low, n), y = _mm256_setzero_si256();
 	if (high)
 		y = n == ZR_W ? vhload(high) : vhload_n(high, n);

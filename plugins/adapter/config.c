@@ -89,8 +89,9 @@ static int read_pattern(const struct zr_host *h, const char *name, const json_t 
 		char number[40];
 		snprintf(number, sizeof number, ":%.17g", json_number_value(v));
 		if (!json_is_number(v) || add_word(text, module, number))
-			return zr_fail(h, ZR_ENOTSUP, "%s: %s: %.80s: expected a name and a number; "
-				       "regular expressions are not read", name, key, module);
+			return zr_fail(h, ZR_ENOTSUP, "%s: %s: %.80s: expected a name and a "
+				       "number; regular expressions are not read", name, key,
+				       module);
 	}
 	return ZR_OK;
 }

@@ -221,7 +221,8 @@ static int check_tied(const struct zr_inst *inst)
 	for (int32_t m = 0; m < inst->maps; m++)
 		if (layers_of(inst, inst->map[m].unit) != 1)
 			return zr_fail(inst->h, ZR_ENOTSUP, "targets: %s is used by %d layers",
-				       inst->map[m].weight->name, layers_of(inst, inst->map[m].unit));
+				       inst->map[m].weight->name,
+				       layers_of(inst, inst->map[m].unit));
 	for (uint32_t u = 0; u < inst->decl.n_units; u++)
 		for (uint32_t i = 0; i < unit_of(inst, u)->n_tensors; i++)
 			if (*kept++ && layers_of(inst, (int32_t)u) != 1)
@@ -339,11 +340,11 @@ static int check_given(const struct zr_host *h, const struct lora_opts *given,
 		       const struct lora_opts *file)
 {
 	if (given->r != DEFAULT_R && given->r != file->r)
-		return zr_fail(h, ZR_EINVAL, "r = %lld: adapter_config.json in path says %lld; take "
-			       "the option out", (long long)given->r, (long long)file->r);
+		return zr_fail(h, ZR_EINVAL, "r = %lld: adapter_config.json in path says %lld; "
+			       "take the option out", (long long)given->r, (long long)file->r);
 	if (given->alpha != DEFAULT_ALPHA && given->alpha != file->alpha)
-		return zr_fail(h, ZR_EINVAL, "alpha = %g: adapter_config.json in path says %g; take "
-			       "the option out", given->alpha, file->alpha);
+		return zr_fail(h, ZR_EINVAL, "alpha = %g: adapter_config.json in path says %g; "
+			       "take the option out", given->alpha, file->alpha);
 	if (given->rslora && !file->rslora)
 		return zr_fail(h, ZR_EINVAL, "rslora = yes: adapter_config.json in path says no; "
 			       "take the option out");

@@ -7,8 +7,8 @@
  *   backward:  dx = dy W^T + drop'(s (dy B) A)
  *
  * and of the product that is W's gradient, which the model makes of x and dy, since it is given a
- * place for it, dA = s (dy B)^T x' and dB = s dy^T (x' A^T). No product has the size of W. x' A^T is
- * kept from the forward, dy B for the second of the two products of dy.
+ * place for it, dA = s (dy B)^T x' and dB = s dy^T (x' A^T). No product has the size of W. x' A^T
+ * is kept from the forward, dy B for the second of the two products of dy.
  */
 #include "maps.h"
 

@@ -57,8 +57,9 @@ static int pattern_value(struct zr_inst *inst, const char *key, const char *list
 		colon = strrchr(word, ':');
 		double v = colon ? strtod(colon + 1, &end) : 0;
 		if (!colon || colon == word || end == colon + 1 || *end || !(v > 0) || v > 1e6)
-			return zr_fail(inst->h, ZR_EINVAL, "%s: '%s': expected MODULE:NUMBER with a "
-				       "number above 0", key, word);
+			return zr_fail(inst->h, ZR_EINVAL,
+				       "%s: '%s': expected MODULE:NUMBER with a number above 0",
+				       key, word);
 		*colon = 0;
 		if (is_called(module, word)) {
 			*value = v;
@@ -83,9 +84,9 @@ static int add_map(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit
 			      .number = (uint32_t)inst->maps,
 			      .tensor = inst->map[inst->maps].tensor };
 	if (m.r < 1 || m.r > m.in || m.r > m.out)
-		return zr_fail(inst->h, ZR_EINVAL, "r = %lld: %s is a map from %lld to %lld elements: "
-			       "give a rank of at least 1 that is not larger", (long long)m.r, module,
-			       (long long)m.in, (long long)m.out);
+		return zr_fail(inst->h, ZR_EINVAL, "r = %lld: %s is a map from %lld to %lld "
+			       "elements: give a rank of at least 1 that is not larger",
+			       (long long)m.r, module, (long long)m.in, (long long)m.out);
 	m.scale = (float)(alpha / (o->rslora ? sqrt((double)m.r) : (double)m.r));
 	inst->map[inst->maps++] = m;
 	return ZR_OK;
@@ -102,8 +103,8 @@ static const struct zr_tensor *tensor_at(const struct zr_model_decl *d, const st
 	return (const void *)((const char *)u->tensors + (size_t)i * d->tensor_stride);
 }
 
-/* Whether the expression fits the module's name, or that with the prefix of the model's files, which
- * is its name in PEFT. */
+/* Whether the expression fits the module's name, or that with the prefix of the model's files,
+ * which is its name in PEFT. */
 static int fits(const struct zr_inst *inst, const char *module, int *meant)
 {
 	char whole[2 * LORA_NAME];
@@ -121,8 +122,9 @@ static int look_at(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit
 	char module[LORA_NAME];
 	int rc = ZR_OK, meant = is_map;
 	if (strlen(t->name) + 16 > LORA_NAME)
-		return zr_fail(inst->h, ZR_ENOTSUP, "a tensor has a name of over %d letters: %.60s...",
-			       LORA_NAME - 16, t->name);
+		return zr_fail(inst->h, ZR_ENOTSUP,
+			       "a tensor has a name of over %d letters: %.60s...", LORA_NAME - 16,
+			       t->name);
 	if (!module_of(t->name, module))
 		return ZR_OK;
 	*kept = (uint8_t)is_listed(o->modules_to_save, module);
@@ -134,8 +136,9 @@ static int look_at(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit
 	if (rc || strcmp(dot, ".weight") || !meant)
 		return rc;
 	if (!is_map)
-		return zr_fail(inst->h, ZR_EINVAL, "targets: %s is no linear map that can be adapted; "
-			       "what is to be trained as it is goes to modules_to_save", module);
+		return zr_fail(inst->h, ZR_EINVAL, "targets: %s is no linear map that can be "
+			       "adapted; what is to be trained as it is goes to modules_to_save",
+			       module);
 	if (*kept)
 		return zr_fail(inst->h, ZR_EINVAL, "modules_to_save: %s has an adapter: name it in "
 			       "one of the two", module);
@@ -180,8 +183,9 @@ int lora_find(struct zr_inst *inst, uint8_t *kept)
 		}
 	}
 	if (!rc && !inst->maps)
-		rc = zr_fail(inst->h, ZR_EINVAL, inst->regex ?
-			     "targets: no linear map of the model has a name that is fit as a whole" :
-			     "targets: no linear map of the model is named");
+		rc = zr_fail(inst->h, ZR_EINVAL,
+			     inst->regex ? "targets: no linear map of the model has a name that is "
+					   "fit as a whole" :
+					   "targets: no linear map of the model is named");
 	return rc;
 }

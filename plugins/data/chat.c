@@ -66,7 +66,8 @@ static const struct zr_opt options[] = {
 struct zr_inst {
 	const struct zr_host *h;
 	const struct chat_opts *o;
-	struct files files[2]; /* ZR_SPLIT_*; as they were given; the first: with the tokens' hash */
+	/* ZR_SPLIT_*; as they were given; the first: with the tokens' hash */
+	struct files files[2];
 	int hashed;
 	char *name[2];         /* of the tokens */
 	struct mapped m[2];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * content.c - see content.h. What is refused must be what it looks like: text in any encoding without
- * zero bytes passes, and so do programs and pages in which braces stand first.
+ * content.c - see content.h. What is refused must be what it looks like: text in any encoding
+ * without zero bytes passes, and so do programs and pages in which braces stand first.
  */
 #include "content.h"
 
@@ -55,8 +55,8 @@ static int is_json(const uint8_t *p, int64_t n)
 
 static int refuse(const struct zr_host *h, const char *name, const char *is, const char *use)
 {
-	return zr_fail(h, ZR_EINVAL, "%s: is %s, not text: %s; content = any learns its bytes", name,
-		       is, use);
+	return zr_fail(h, ZR_EINVAL, "%s: is %s, not text: %s; content = any learns its bytes",
+		       name, is, use);
 }
 
 int content_check(const struct zr_host *h, const char *name, const uint8_t *p, int64_t n)

@@ -58,9 +58,10 @@ struct documents_part {
 	struct packing packing; /* freed by the owner */
 };
 
-/* Which of the documents d[ZR_SPLIT_*] are learned, in part[ZR_SPLIT_TRAIN], and which evaluate: the
- * share held_out of what is learned where d[ZR_SPLIT_VAL] has none of its own, or, with evaluates,
- * all of them, of which none is learned. Fails if a part that is wanted is empty. [main] */
+/* Which of the documents d[ZR_SPLIT_*] are learned, in part[ZR_SPLIT_TRAIN], and which evaluate:
+ * the share held_out of what is learned where d[ZR_SPLIT_VAL] has none of its own, or, with
+ * evaluates, all of them, of which none is learned. Fails if a part that is wanted is empty.
+ * [main] */
 int documents_divide(const struct zr_host *h, const struct documents d[2], double held_out,
 		     int evaluates, int shuffled, struct documents_part part[2]);
 /* packing: PACKING_*. [main] */
@@ -70,8 +71,8 @@ int documents_pack(const struct zr_host *h, struct documents_part *part, int pac
 int documents_batch(const struct zr_host *h, const struct documents_part *part,
 		    const struct zr_batch *b);
 double documents_targets(const struct documents_part *part, const struct zr_batch *b);
-/* The i-th number that `zeroth data show` prints, as zr_data_v1.count() tells it; none of a part that
- * is not there. */
+/* The i-th number that `zeroth data show` prints, as zr_data_v1.count() tells it; none of a part
+ * that is not there. */
 void documents_tell(const struct documents_part *part, uint32_t i, struct zr_data_count *out);
 
 #endif

@@ -6,9 +6,9 @@
  * sequences, and within it they are spread evenly (the set that is furthest behind is next). The
  * seed chooses where in the period the run begins. So sequence g of the run, counted over all steps
  * and slots, is at = first + g of an endless row of periods: one of set[at % period], whose own
- * number of it is what earlier periods had of that set, and of[at % period], less what it had before
- * `first`. Nothing is kept between calls. Evaluation goes through the sets that hold something out
- * in the same way, from the start of the period.
+ * number of it is what earlier periods had of that set, and of[at % period], less what it had
+ * before `first`. Nothing is kept between calls. Evaluation goes through the sets that hold
+ * something out in the same way, from the start of the period.
  */
 #include <zeroth/data.h>
 

@@ -217,8 +217,8 @@ static int text_info(struct zr_inst *inst, struct zr_data_info *info)
 	info->vocabulary = 256;
 	info->train_tokens = inst->n[ZR_SPLIT_TRAIN];
 	info->val_tokens = inst->n[ZR_SPLIT_VAL];
-	files_describe(&inst->files[inst->o->evaluates], "bytes", info->train_tokens, info->val_tokens,
-		       info->describe, sizeof info->describe);
+	files_describe(&inst->files[inst->o->evaluates], "bytes", info->train_tokens,
+		       info->val_tokens, info->describe, sizeof info->describe);
 	if (ZR_HAS(info, struct zr_data_info, val_sequences)) {
 		info->train_sequences = inst->w[ZR_SPLIT_TRAIN].n;
 		info->val_sequences = windows_once(&inst->w[ZR_SPLIT_VAL]);

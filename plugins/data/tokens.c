@@ -144,8 +144,8 @@ static int open_file(struct zr_inst *inst, int32_t split, int i)
 	found = documents_found(m->m.base, m->m.bytes);
 	inst->has_documents = first ? found : inst->has_documents;
 	if (found && inst->o->format != FORMAT_AUTO)
-		return zr_fail(inst->h, ZR_EINVAL, "%s: is a file with documents: set format = auto",
-			       f->name);
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "%s: is a file with documents: set format = auto", f->name);
 	if (found != inst->has_documents)
 		return zr_fail(inst->h, ZR_EINVAL, "%s: has %s documents, %s has%s: give files of "
 			       "one kind", f->name, found ? "its" : "no",

@@ -78,7 +78,8 @@ int64_t windows_start(const struct windows *w, uint64_t seed, int64_t g)
 	int64_t i = g % w->n;
 	if (!w->shuffled)
 		return i * w->length;
-	return (int64_t)(mix(key) % (uint64_t)w->phases) + windows_permute(i, w->n, key) * w->length;
+	return (int64_t)(mix(key) % (uint64_t)w->phases) +
+	       windows_permute(i, w->n, key) * w->length;
 }
 
 /* The window behind the last whole one: what is behind the last token is no target. */

@@ -28,8 +28,10 @@ static const struct zr_opt options[] = {
 	ZR_OPT(struct csv_opts, path, ZR_T_STR, 0, "metrics.csv", 0, 0, "",
 	       "File to append to, relative to the run directory."),
 	ZR_OPT(struct csv_opts, columns, ZR_T_STR, 0, "auto", 0, 0, "",
-	       "Metrics to write after the step, separated by blanks. auto is those of the file, or of a "
-	       "new one loss val_loss lr grad_norm loss_scale tokens_per_s memory step_seconds elapsed "
+	       "Metrics to write after the step, separated by blanks. auto is those of the file, "
+	       "or of a "
+	       "new one loss val_loss lr grad_norm loss_scale tokens_per_s memory step_seconds "
+	       "elapsed "
 	       "tokens epoch skipped."),
 };
 

@@ -31,8 +31,8 @@ void line_number(struct line *l, double v);
 int line_end(struct line *l);   /* ends the line and writes it */
 int line_flush(struct line *l); /* what was written is on the disk */
 
-/* Leaves one row of each step up to `last`, the last of several, and none of later steps; the number
- * of a row's step follows `head`. Lines of something else stay. [main] */
+/* Leaves one row of each step up to `last`, the last of several, and none of later steps; the
+ * number of a row's step follows `head`. Lines of something else stay. [main] */
 int line_cut(struct line *l, const char *head, int64_t last);
 
 /* Reads the file's first line, without its end, into l->text; "" if the file is empty. */

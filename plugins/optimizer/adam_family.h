@@ -37,11 +37,11 @@ extern const char *const adam_types[];
 	       "Divide the averages by what their start at zero left out."), \
 	/* not per group: it decides the type of the state */ \
 	ZR_OPT_ENUM(struct adam_opts, states, ZR_O_NUMERIC, type, adam_types, \
-		    "Type in which both averages are kept, with 4 bytes each in fp32. bf16 takes 4 " \
-		    "bytes less per parameter and rounds to nearest, so that with betas above " \
-		    "0.998 an average of squares rises but never falls. 8bit takes 5.9 bytes less: " \
-		    "codes of 8 bits and a scale per 32 elements, with which, for betas above " \
-		    "0.999, the same holds.")
+		    "Type in which both averages are kept, with 4 bytes each in fp32. bf16 takes " \
+		    "4 bytes less per parameter and rounds to nearest, so that with betas above " \
+		    "0.998 an average of squares rises but never falls. 8bit takes 5.9 bytes " \
+		    "less: codes of 8 bits and a scale per 32 elements, with which, for betas " \
+		    "above 0.999, the same holds.")
 
 struct zr_inst {
 	const struct zr_host *h;

@@ -102,7 +102,8 @@ static int device_lacks_lamb(const struct zr_inst *inst, const struct zr_ops *op
 static uint64_t run_end(const struct zr_opt_step *s, uint64_t i)
 {
 	for (i++; i < s->n_seg; i++)
-		if (ZR_SEG(s, i - 1)->n != ZR_BLOCK || ZR_SEG(s, i)->off != ZR_SEG(s, i - 1)->off + ZR_BLOCK)
+		if (ZR_SEG(s, i - 1)->n != ZR_BLOCK ||
+		    ZR_SEG(s, i)->off != ZR_SEG(s, i - 1)->off + ZR_BLOCK)
 			break;
 	return i;
 }
@@ -120,7 +121,8 @@ static int lamb_partial(struct zr_inst *inst, const struct zr_opt_step *s, doubl
 	for (i = 0; i < s->n_seg && !rc; i = end) {
 		struct zr_op_lamb op;
 		end = run_end(s, i);
-		op = op_on(s, ZR_SEG(s, i)->off, (int64_t)(end - i - 1) * ZR_BLOCK + ZR_SEG(s, end - 1)->n);
+		op = op_on(s, ZR_SEG(s, i)->off,
+			   (int64_t)(end - i - 1) * ZR_BLOCK + ZR_SEG(s, end - 1)->n);
 		op.block_norms = out + i * N_NORMS;
 		rc = s->ops->lamb_norms(s->ops, s->stream, &op);
 	}

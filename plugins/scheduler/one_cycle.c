@@ -97,7 +97,8 @@ static int cycle_value(struct zr_inst *inst, const struct zr_sched_point *at, do
 {
 	const struct cycle_opts *o = inst->o;
 	int64_t after = at->step - (o->cycle_first_step_size + o->cycle_second_step_size);
-	double max = pure_rate(o->cycle_max_lr, at->base), min = pure_rate(o->cycle_min_lr, max / 10);
+	double max = pure_rate(o->cycle_max_lr, at->base),
+	       min = pure_rate(o->cycle_min_lr, max / 10);
 	if (after <= 0)
 		*lr = min + (max - min) * share(o, at->step);
 	else if (o->decay_step_size == 0)

@@ -107,25 +107,48 @@ for plugin in "$ZR_BUILDDIR"/plugins/*/*.la; do
 done
 is 'no files of a folder, or of a plugin, call each other in a circle' "$circles" ''
 
+# code FILE...: their lines, without blank ones and those of comments alone.
+code() {
+	cat "$@" | awk '
+		{
+			text = $0 "\n"
+			line = ""
+			while (text != "") {
+				if (inside) {
+					at = index(text, "*/")
+					inside = !at
+					text = at ? substr(text, at + 2) : ""
+				} else {
+					at = index(text, "/*")
+					line = line (at ? substr(text, 1, at - 1) : text)
+					inside = at > 0
+					text = at ? substr(text, at + 2) : ""
+				}
+			}
+			n += line ~ /[^ \t\n]/
+		}
+		END { print n + 0 }'
+}
+is 'lines of code are counted' "$(printf '/* a\n\n * b */\nint x; /* c */\n\t/* d */ int y;\n\n' | code -)" 2
+# no_more NAME MOST FILE...
+no_more() {
+	local lines=$(code "${@:3}")
+	ok "$1: at most $2 lines of code (there are $lines)" test "$lines" -le "$2"
+}
 engine="core/model core/memory core/program core/lower core/exec core/update"
-lines=$(sources core -maxdepth 1 | cat - <(sources $engine) | xargs cat | wc -l)
-ok "the engine has at most 9470 lines, 8000 are wanted (it has $lines)" test "$lines" -le 9470
-lines=$(sources core -maxdepth 1 | cat - <(sources $engine core/config core/plugin) | xargs cat | wc -l)
-ok "engine, config and plugins have at most 12291 lines, 10400 are wanted (they have $lines)" test "$lines" -le 12291
-lines=$(sources core/exec | xargs cat | wc -l)
-ok "core/exec has at most 1200 lines (it has $lines)" test "$lines" -le 1200
-lines=$(sources core/config | xargs cat | wc -l)
-ok "core/config has at most 2110 lines (it has $lines)" test "$lines" -le 2110
-lines=$(sources core/plugin | xargs cat | wc -l)
-ok "core/plugin has at most 890 lines (it has $lines)" test "$lines" -le 890
-lines=$(sources files/checkpoint | xargs cat | wc -l)
-ok "files/checkpoint has at most 3420 lines (it has $lines)" test "$lines" -le 3420
-lines=$(sources files/direct | xargs cat | wc -l)
-ok "files/direct has at most 280 lines (it has $lines)" test "$lines" -le 280
-lines=$(sources core/files files/*.[ch] | xargs cat | wc -l)
-ok "core/files and files have at most 815 lines (they have $lines)" test "$lines" -le 815
-lines=$(sources core/pretrained files/pretrained | xargs cat | wc -l)
-ok "both pretrained have at most 1000 lines (they have $lines)" test "$lines" -le 1000
+no_more 'the engine' 8000 $(sources core -maxdepth 1) $(sources $engine)
+no_more 'the executor' 1200 $(sources core/exec)
+no_more 'the engine with config' 10400 $(sources core -maxdepth 1) $(sources $engine core/config)
+no_more 'who loads plugins' 710 $(sources core/plugin)
+no_more 'checkpoints' 3040 $(sources files/checkpoint)
+no_more 'direct I/O' 220 $(sources files/direct)
+no_more 'files and JSON' 680 $(sources core/files files/*.[ch])
+no_more 'models of others' 820 $(sources core/pretrained files/pretrained)
+
+wide=$(for f in $(sources include core files cmd embed plugins kernels); do
+	expand "$f" | awk -v f="$f" 'length > 100 { print f ":" FNR }'
+done)
+is 'no line of C has more than 100 columns' "$wide" ''
 upward=$(sources core | xargs grep -HnE '"files/' /dev/null)
 is 'core does not know of formats on disk' "$upward" ''
 

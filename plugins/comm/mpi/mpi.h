@@ -193,7 +193,8 @@ int zm_mpi_failed(struct zr_inst *c, int rc, const char *call); /* 0 if rc is su
 /* breaks, tells all others */
 int zm_stop(struct zr_inst *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int zm_break(struct zr_inst *c, const char *why); /* tells nobody */
-/* to all others: c->note, as a NOTE_*; whether the last one has left; waits until it has, 0: it does not */
+/* to all others: c->note, as a NOTE_*; whether the last one has left; waits until it has, 0: it
+ * does not */
 void zm_send_note(struct zr_inst *c, int32_t what);
 int zm_note_sent(struct zr_inst *c);
 int zm_push_note(struct zr_inst *c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * note.c - messages from rank to rank beside the collectives: where a rank waits, that it leaves, and
- * what the others said. They are small, so that sending one does not block; a rank whose last message
- * is not sent yet sends no new one.
+ * note.c - messages from rank to rank beside the collectives: where a rank waits, that it leaves,
+ * and what the others said. They are small, so that sending one does not block; a rank whose last
+ * message is not sent yet sends no new one.
  */
 #include "mpi.h"
 

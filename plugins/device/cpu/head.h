@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * head.h - a head_loss in parts: head.c cuts rows, head_blocks.c columns too, and head_part.c computes
- * what belongs to some of both.
+ * head.h - a head_loss in parts: head.c cuts rows, head_blocks.c columns too, and head_part.c
+ * computes what belongs to some of both.
  */
 #ifndef ZR_DEVICE_CPU_HEAD_H
 #define ZR_DEVICE_CPU_HEAD_H
@@ -43,9 +43,9 @@ int cpu_head_grad_w(const struct zr_ops *ops, const struct cpu_head *c, float *d
 
 /* ---- head_blocks.c ---- */
 
-/* whole: without rows yet, all columns. head_loss with gradients, or head_loss_rows, in blocks of columns, if the shape and the
- * instruction set gain by it: else *done is 0. `work`: floats in o->work; `chunks`: of rows that it
- * would take else. */
+/* whole: without rows yet, all columns. head_loss with gradients, or head_loss_rows, in blocks of
+ * columns, if the shape and the instruction set gain by it: else *done is 0. `work`: floats in
+ * o->work; `chunks`: of rows that it would take else. */
 int cpu_head_blocks(const struct zr_ops *ops, const struct cpu_head *whole, int64_t work,
 		    int64_t chunks, int *done);
 

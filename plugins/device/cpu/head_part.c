@@ -2,8 +2,8 @@
  *
  * head_part.c - see head.h: products, losses and gradients of some rows and columns of the logits.
  * Those under a soft cap are kept for its slope, a row at a time, while they become their gradient.
- * Where products of bf16 have instructions of their own the gradient of the logits is rounded to it,
- * row by row in place.
+ * Where products of bf16 have instructions of their own the gradient of the logits is rounded to
+ * it, row by row in place.
  */
 #include "head.h"
 

@@ -92,8 +92,10 @@ static int op_cast(const struct zr_ops *ops, struct zr_stream *s, const struct z
 			     (long long)o->n);
 	if (rc)
 		return rc;
-	return launched(ops->dev, in ? zr_cuda_encode(o, stream) :
-				  out ? zr_cuda_decode(o, stream) : zr_cuda_cast(o, stream), "cast");
+	return launched(ops->dev,
+			in  ? zr_cuda_encode(o, stream) : out ? zr_cuda_decode(o, stream) :
+			      zr_cuda_cast(o, stream),
+			"cast");
 }
 
 /* ---- sums over rows -------------------------------------------------------------- */

@@ -115,11 +115,19 @@ static int multiply(const struct pass *p, const struct routing *r, enum expert_t
 		    int64_t from, int64_t to, const void *x, void *y, int32_t dtype, int add)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_matmul_grouped op = {
-		.size = sizeof op, .flags = (back ? 0 : ZR_MM_TRANS_B) | (add ? ZR_MM_ACCUMULATE : 0),
-		.a_dtype = c->dtype, .b_dtype = c->dtype, .d_dtype = dtype, .rows = places(p),
-		.experts = p->o->experts, .n = to, .k = from, .offsets = r->offsets, .a = x, .d = y
-	};
+	struct zr_op_matmul_grouped op = { .size = sizeof op,
+					   .flags = (back ? 0 : ZR_MM_TRANS_B) |
+						    (add ? ZR_MM_ACCUMULATE : 0),
+					   .a_dtype = c->dtype,
+					   .b_dtype = c->dtype,
+					   .d_dtype = dtype,
+					   .rows = places(p),
+					   .experts = p->o->experts,
+					   .n = to,
+					   .k = from,
+					   .offsets = r->offsets,
+					   .a = x,
+					   .d = y };
 	for (int64_t e = 0; e < p->o->experts; e++)
 		op.b[e] = c->param[parameter(p, e, t)];
 	return c->ops->matmul_grouped(c->ops, c->stream, &op);

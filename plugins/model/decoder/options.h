@@ -110,21 +110,30 @@
 	OPT_REAL(score_width, otherwise, "Attention's scores are divided by its root.")
 
 /* A mixture of experts. */
-#define OPTS_EXPERTS \
-	OPT_COUNT(experts, ZR_EXPERTS, "", "Experts of each block; auto: the preset's."), \
-	OPT_COUNT(experts_per_token, ZR_EXPERTS, "", \
-		  "How many of them, the likeliest ones, a token goes to; auto: the preset's."), \
-	ZR_OPT(struct decoder_opts, router_aux_loss_coef, ZR_T_F64, ZR_O_NUMERIC, "0", 0, 1e6, "", \
-	       "Weight of the load balancing loss: experts times the sum over experts of the " \
-	       "tokens' share that goes there times the mean probability, each over all blocks " \
-	       "of a micro-batch. It is added to what is learned, and shown as aux_loss. Where the " \
-	       "INI does not give it, that of config.json counts if output_router_logits is true."), \
-	ZR_OPT(struct decoder_opts, router_z_loss_coef, ZR_T_F64, ZR_O_NUMERIC, "0", 0, 1e6, "", \
-	       "Likewise of the mean square of the log of the sum of exponentials of a token's " \
-	       "router logits; aux_loss is the sum of both.")
-#define OPT_NORM_TOPK_PROB(otherwise) \
-	OPT_YES_NO(norm_topk_prob, "Whether the weights of a token's experts are divided by their " \
-				   "sum; auto: the preset's, else " otherwise ".")
+#define OPTS_EXPERTS                                                                               \
+	OPT_COUNT(experts, ZR_EXPERTS, "", "Experts of each block; auto: the preset's."),          \
+		OPT_COUNT(experts_per_token, ZR_EXPERTS, "",                                       \
+			  "How many of them, the likeliest ones, a token goes to; auto: the "      \
+			  "preset's."),                                                            \
+		ZR_OPT(struct decoder_opts, router_aux_loss_coef, ZR_T_F64, ZR_O_NUMERIC, "0", 0,  \
+		       1e6, "",                                                                    \
+		       "Weight of the load balancing loss: experts times the sum over experts of " \
+		       "the "                                                                      \
+		       "tokens' share that goes there times the mean probability, each over all "  \
+		       "blocks "                                                                   \
+		       "of a micro-batch. It is added to what is learned, and shown as aux_loss. " \
+		       "Where the "                                                                \
+		       "INI does not give it, that of config.json counts if output_router_logits " \
+		       "is true."),                                                                \
+		ZR_OPT(struct decoder_opts, router_z_loss_coef, ZR_T_F64, ZR_O_NUMERIC, "0", 0,    \
+		       1e6, "",                                                                    \
+		       "Likewise of the mean square of the log of the sum of exponentials of a "   \
+		       "token's "                                                                  \
+		       "router logits; aux_loss is the sum of both.")
+#define OPT_NORM_TOPK_PROB(otherwise)                                                              \
+	OPT_YES_NO(norm_topk_prob,                                                                 \
+		   "Whether the weights of a token's experts are divided by their "                \
+		   "sum; auto: the preset's, else " otherwise ".")
 
 /* Stretched rotary positions: six options more. */
 #define OPTS_ROPE_SCALING \

@@ -4,9 +4,9 @@
  * thread.
  *
  * The caller's thread posts requests (queue.c). The I/O thread (thread.c) cuts them into chunks of
- * at most block_size (chunk.c) and moves these through io_uring, up to queue_depth at once (ring.c),
- * or one by one with pread and pwrite where there is no io_uring (plain.c); what became of every
- * transfer comes back through nv_settle.
+ * at most block_size (chunk.c) and moves these through io_uring, up to queue_depth at once
+ * (ring.c), or one by one with pread and pwrite where there is no io_uring (plain.c); what became
+ * of every transfer comes back through nv_settle.
  *
  *   N1 Files are read and written in whole units of `unit` bytes (4096, or more where direct I/O
  *      wants that). What covers a unit in part goes through one bounce buffer, one chunk at a time.

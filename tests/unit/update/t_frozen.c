@@ -241,6 +241,15 @@ static void gradients_of_frozen_tensors_do_not_travel(void **unused)
 	plan_close(s);
 }
 
+static int32_t tensors_of(const struct zr_setup *s, int32_t layer)
+{
+	const struct zr_layer *l = zr_layer_at(&s->decl, layer);
+	int32_t n = 0;
+	for (uint32_t i = 0; i < l->n_units; i++)
+		n += s->layout.unit[l->units[i]].count;
+	return n;
+}
+
 /* The model's tensors in their order, whatever is cut. */
 static void parts_keep_order_and_numbers(void **unused)
 {
@@ -258,7 +267,7 @@ static void parts_keep_order_and_numbers(void **unused)
 	assert_string_equal(s->layout.unit[2].name, "h.0/1");
 	assert_string_equal(s->layout.unit[3].name, "h.0/2");
 	for (uint32_t l = 0; l < s->decl.n_layers; l++)
-		assert_int_equal(zr_setup_layer_tensors(s, (int32_t)l), zr_setup_layer_tensors(all, (int32_t)l));
+		assert_int_equal(tensors_of(s, (int32_t)l), tensors_of(all, (int32_t)l));
 	plan_close(s);
 	plan_close(all);
 }
