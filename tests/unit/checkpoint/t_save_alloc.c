@@ -123,8 +123,10 @@ static ssize_t watch_write(void *cookie, const char *buf, size_t n)
 
 static void train(const char *const *extra)
 {
+	char data[PATH_MAX + 32]; /* from the root: a checkpoint has it so, whatever the directory */
+	snprintf(data, sizeof data, "data.path=%s/text", scratch);
 	const char *o[24] = { "model.plugin=gpt2", "model.layers=1", "model.heads=2", "model.width=16", "model.context=16",
-			      "data.plugin=text", "data.path=../text", "run.dir=run", "train.micro_batch_size=2", "train.steps=8",
+			      "data.plugin=text", data, "run.dir=run", "train.micro_batch_size=2", "train.steps=8",
 			      "run.log_every=1", "device.threads=1", "checkpoint.every=4", "checkpoint.keep=1" };
 	int n = 14;
 	struct zr_config *cfg;
