@@ -195,6 +195,12 @@ static int begin(struct zr_inst *inst, const struct zr_stage *s)
 	return ZR_OK;
 }
 
+/* Nothing hides behind the next layer; hosts of before do not say so. */
+static int at_once(const struct zr_stage *s)
+{
+	return ZR_HAS(s, struct zr_stage, synchronous) && s->synchronous;
+}
+
 static int reduce(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s)
 {
 	uint32_t i;
@@ -210,7 +216,7 @@ static int reduce(struct zr_inst *inst, const struct zr_point *p, const struct z
 		inst->arrived = inst->reduced;
 		inst->reduced = inst->complete - inst->grads.n;
 	}
-	inst->arrived = s->synchronous ? inst->reduced : inst->arrived;
+	inst->arrived = at_once(s) ? inst->reduced : inst->arrived;
 	return rc;
 }
 
@@ -264,7 +270,7 @@ int policy_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_st
 		return begin(inst, s);
 	case ZR_AT_GRAD:
 		rc = reduce(inst, p, s);
-		return rc || !s->synchronous ? rc : update_early(inst, p, s, inst->arrived);
+		return rc || !at_once(s) ? rc : update_early(inst, p, s, inst->arrived);
 	case ZR_AT_AFTER: /* the device has the next layer to compute meanwhile */
 		return update_early(inst, p, s, inst->arrived);
 	case ZR_AT_END:
