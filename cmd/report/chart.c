@@ -120,10 +120,10 @@ static void write_path(const struct zr_curve *c, const struct points *p, const s
 		c->run);
 	for (int64_t i = 0; i < p->n; i++) {
 		const double x = place_x(r, p->x[i]);
-		if (c->kind == ZR_CURVE_MARKS)
-			fprintf(f, p->y[i] > 0 ? "M%.1f 1000V940" : "", x);
-		else
+		if (c->kind != ZR_CURVE_MARKS)
 			fprintf(f, "%c%.1f %.1f", i ? 'L' : 'M', x, place_y(r, p->y[i]));
+		else if (p->y[i] > 0)
+			fprintf(f, "M%.1f 1000V940", x);
 	}
 	if (p->n == 1 && c->kind != ZR_CURVE_MARKS)
 		fputs("h0", f); /* a dot */
