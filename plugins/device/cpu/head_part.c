@@ -88,71 +88,80 @@ static float row_loss(const struct cpu_head *c, int64_t r, int32_t worker)
 	return weight * loss;
 }
 
-static void loss_item(void *arg, int64_t item, int32_t worker)
+/* ---- all rows, on all workers ---- */
+
+typedef void row_fn(const struct cpu_head *c, int64_t r, int32_t worker);
+
+struct rows {
+	const struct cpu_head *c;
+	row_fn *fn;
+};
+
+static void rows_item(void *arg, int64_t item, int32_t worker)
 {
-	const struct cpu_head *c = arg;
-	const struct zr_op_head_loss *o = c->op;
-	int64_t lo = item * c->rows_per_item, hi = cpu_min(lo + c->rows_per_item, c->rows), r;
-	for (r = lo; r < hi; r++)
-		o->loss[c->first + r] = row_loss(c, r, worker);
+	const struct rows *j = arg;
+	const int64_t lo = item * j->c->rows_per_item;
+	const int64_t hi = cpu_min(lo + j->c->rows_per_item, j->c->rows);
+	for (int64_t r = lo; r < hi; r++)
+		j->fn(j->c, r, worker);
+}
+
+static void each_row(const struct cpu_head *c, row_fn *fn)
+{
+	struct rows job = { c, fn };
+	cpu_parallel(c->d, cpu_ceil_div(c->rows, c->rows_per_item), rows_item, &job);
+}
+
+static void loss_of_row(const struct cpu_head *c, int64_t r, int32_t worker)
+{
+	c->op->loss[c->first + r] = row_loss(c, r, worker);
 }
 
 void cpu_head_rows(const struct cpu_head *c)
 {
-	struct cpu_head job = *c;
-	cpu_parallel(c->d, cpu_ceil_div(c->rows, c->rows_per_item), loss_item, &job);
+	each_row(c, loss_of_row);
 }
 
 /* The gradient of some columns of logits. */
-static void part_item(void *arg, int64_t item, int32_t worker)
+static void gradient_of_row(const struct cpu_head *c, int64_t r, int32_t worker)
 {
-	const struct cpu_head *c = arg;
 	const struct zr_op_head_loss *o = c->op;
-	int64_t lo = item * c->rows_per_item, hi = cpu_min(lo + c->rows_per_item, c->rows), r;
-	for (r = lo; r < hi; r++) {
-		float *logits = c->logits + r * c->stride;
-		int64_t at = c->first + r;
-		struct cap cap = cap_of(c, logits, c->columns, worker);
-		if (o->targets[at] < 0) {
-			memset(logits, 0, (size_t)c->columns * sizeof *logits);
-			continue;
-		}
-		cap_logits(c, &cap, 1);
-		c->d->k->softmax_part(logits, c->columns, o->targets[at] - c->column,
-				      o->scale * weight_of(o, at), c->stats + 2 * at);
-		cap_gradient(c, &cap, logits);
-		store_gradient(c, logits);
+	float *logits = c->logits + r * c->stride;
+	int64_t at = c->first + r;
+	struct cap cap = cap_of(c, logits, c->columns, worker);
+	if (o->targets[at] < 0) {
+		memset(logits, 0, (size_t)c->columns * sizeof *logits);
+		return;
 	}
+	cap_logits(c, &cap, 1);
+	c->d->k->softmax_part(logits, c->columns, o->targets[at] - c->column,
+			      o->scale * weight_of(o, at), c->stats + 2 * at);
+	cap_gradient(c, &cap, logits);
+	store_gradient(c, logits);
 }
 
 void cpu_head_gradient(const struct cpu_head *c)
 {
-	struct cpu_head job = *c;
-	cpu_parallel(c->d, cpu_ceil_div(c->rows, c->rows_per_item), part_item, &job);
+	each_row(c, gradient_of_row);
 }
 
-static void sums_item(void *arg, int64_t item, int32_t worker)
+static void sums_of_row(const struct cpu_head *c, int64_t r, int32_t worker)
 {
-	const struct cpu_head *c = arg;
 	const struct zr_op_head_loss *o = c->op;
-	int64_t lo = item * c->rows_per_item, hi = cpu_min(lo + c->rows_per_item, c->rows), r;
-	for (r = lo; r < hi; r++) {
-		float *logits = c->logits + r * c->stride;
-		const int64_t at = c->first + r, target = o->targets[at] - c->column;
-		struct cap cap = cap_of(c, logits, c->columns, worker);
-		if (o->targets[at] < 0)
-			continue;
-		cap_logits(c, &cap, 0);
-		c->d->k->softmax_sums(logits, c->columns, c->column > 0, c->stats + 2 * at);
-		if (target >= 0 && target < c->columns)
-			o->loss[at] = logits[target];
-	}
+	float *logits = c->logits + r * c->stride;
+	const int64_t at = c->first + r, target = o->targets[at] - c->column;
+	struct cap cap = cap_of(c, logits, c->columns, worker);
+	if (o->targets[at] < 0)
+		return;
+	cap_logits(c, &cap, 0);
+	c->d->k->softmax_sums(logits, c->columns, c->column > 0, c->stats + 2 * at);
+	if (target >= 0 && target < c->columns)
+		o->loss[at] = logits[target];
 }
 
 void cpu_head_sums(const struct cpu_head *c)
 {
-	struct cpu_head job = *c;
-	cpu_parallel(c->d, cpu_ceil_div(c->rows, c->rows_per_item), sums_item, &job);
+	each_row(c, sums_of_row);
 }
 
 void cpu_head_losses(const struct cpu_head *c)
