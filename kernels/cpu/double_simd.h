@@ -28,14 +28,7 @@ ZR_INLINE vd vlogd(vd x)
 {
 	const vq u = (vq)x, e = (u - 0x3fe6a09e667f3bcdu) >> 52;
 	const vd m = (vd)(u - (e << 52)), f = (m - 1.0) / (m + 1.0), s = f * f;
-	vd p = vdset(1.0 / 17);
-	p = p * s + 1.0 / 15;
-	p = p * s + 1.0 / 13;
-	p = p * s + 1.0 / 11;
-	p = p * s + 1.0 / 9;
-	p = p * s + 1.0 / 7;
-	p = p * s + 1.0 / 5;
-	p = p * s + 1.0 / 3;
+	const vd p = ZR_LOG_SERIES(vdset(1.0 / 17), s);
 	return signed_to_double(e, 12) * 0x1.62e42fefa39efp-1 + (2.0 * f + 2.0 * f * (s * p));
 }
 
@@ -45,14 +38,7 @@ ZR_INLINE vd vcos_turn(vq w)
 	const vq t = w + 0x40000000u, far = -((t ^ t << 1) >> 31 & 1);
 	const vd x = signed_to_double((t ^ far) + (far & 0x80000001u), 32) * 0x1.921fb54442d18p-30,
 		 s = x * x;
-	vd p = vdset(1.0 / 355687428096000.0);
-	p = p * s - 1.0 / 1307674368000.0;
-	p = p * s + 1.0 / 6227020800.0;
-	p = p * s - 1.0 / 39916800.0;
-	p = p * s + 1.0 / 362880.0;
-	p = p * s - 1.0 / 5040.0;
-	p = p * s + 1.0 / 120.0;
-	p = p * s - 1.0 / 6.0;
+	const vd p = ZR_SINE_SERIES(vdset(1.0 / 355687428096000.0), s);
 	return x + x * (s * p);
 }
 

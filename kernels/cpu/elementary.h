@@ -67,6 +67,16 @@ ZR_INLINE float zr_tanhf(float x)
 	return t / (t + 2);
 }
 
+/* The series of the two functions below, of a double or of a vector of them, as double_simd.h has:
+ * first is the coefficient of the highest power, in that type. */
+#define ZR_LOG_SERIES(first, s) \
+	((((((((first) * (s) + 1.0 / 15) * (s) + 1.0 / 13) * (s) + 1.0 / 11) * (s) + 1.0 / 9) * \
+	    (s) + 1.0 / 7) * (s) + 1.0 / 5) * (s) + 1.0 / 3)
+#define ZR_SINE_SERIES(first, s) \
+	((((((((first) * (s) - 1.0 / 1307674368000.0) * (s) + 1.0 / 6227020800.0) * (s) - \
+	     1.0 / 39916800.0) * (s) + 1.0 / 362880.0) * (s) - 1.0 / 5040.0) * (s) + \
+	   1.0 / 120.0) * (s) - 1.0 / 6.0)
+
 /* Natural logarithm of a positive normal number; relative error < 1e-14. No fma: the bits are the
  * same wherever it is compiled. */
 ZR_INLINE double zr_logd(double x)
@@ -82,14 +92,7 @@ ZR_INLINE double zr_logd(double x)
 	memcpy(&m, &u, sizeof m);
 	f = (m - 1) / (m + 1);
 	s = f * f;
-	p = 1.0 / 17;
-	p = p * s + 1.0 / 15;
-	p = p * s + 1.0 / 13;
-	p = p * s + 1.0 / 11;
-	p = p * s + 1.0 / 9;
-	p = p * s + 1.0 / 7;
-	p = p * s + 1.0 / 5;
-	p = p * s + 1.0 / 3;
+	p = ZR_LOG_SERIES(1.0 / 17, s);
 	return (double)(int32_t)(e >> 52) * 0x1.62e42fefa39efp-1 + (2 * f + 2 * f * (s * p));
 }
 
@@ -105,14 +108,7 @@ ZR_INLINE double zr_cos_turn(uint32_t w)
 	t = (int32_t)(((uint32_t)t ^ (uint32_t)far) + ((uint32_t)far & 0x80000001u));
 	x = (double)t * 0x1.921fb54442d18p-30; /* pi / 2^31 */
 	s = x * x;
-	p = 1.0 / 355687428096000.0;
-	p = p * s - 1.0 / 1307674368000.0;
-	p = p * s + 1.0 / 6227020800.0;
-	p = p * s - 1.0 / 39916800.0;
-	p = p * s + 1.0 / 362880.0;
-	p = p * s - 1.0 / 5040.0;
-	p = p * s + 1.0 / 120.0;
-	p = p * s - 1.0 / 6.0;
+	p = ZR_SINE_SERIES(1.0 / 355687428096000.0, s);
 	return x + x * (s * p);
 }
 
