@@ -12,49 +12,49 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+enum leaf { LEAF1, LEAF7, LEAF7_1, XCR0, LEAVES }; /* of CPUID, LEAF7_1: subleaf 1 of leaf 7 */
+
 struct feature {
 	const char *name;
-	int32_t isa;   /* the lowest instruction set that needs it */
-	uint32_t leaf; /* CPUID leaf 1 or 7, subleaf 0; LEAF7_1; XCR0 */
-	int reg;       /* 0 eax, 1 ebx, 2 ecx, 3 edx */
+	int32_t isa; /* the lowest instruction set that needs it */
+	enum leaf leaf;
+	int reg;     /* 0 eax, 1 ebx, 2 ecx, 3 edx */
 	uint32_t bits;
 };
 
-#define XCR0 0xffffffffu
-#define LEAF7_1 0xfffffffeu /* leaf 7, subleaf 1 */
+#define OSXSAVE (1u << 27) /* in ecx of LEAF1: without it there is no XCR0 */
 
-/* OSXSAVE comes first: XCR0 exists only with it. */
 static const struct feature features[] = {
-	{ "osxsave", ZR_CPU_AVX2, 1, 2, 1u << 27 },
-	{ "avx", ZR_CPU_AVX2, 1, 2, 1u << 28 },
+	{ "osxsave", ZR_CPU_AVX2, LEAF1, 2, OSXSAVE },
+	{ "avx", ZR_CPU_AVX2, LEAF1, 2, 1u << 28 },
 	{ "ymm state saved by the system", ZR_CPU_AVX2, XCR0, 0, 0x6 },
-	{ "fma", ZR_CPU_AVX2, 1, 2, 1u << 12 },
-	{ "f16c", ZR_CPU_AVX2, 1, 2, 1u << 29 },
-	{ "avx2", ZR_CPU_AVX2, 7, 1, 1u << 5 },
-	{ "bmi2", ZR_CPU_AVX2, 7, 1, 1u << 8 },
-	{ "avx512f", ZR_CPU_AVX512, 7, 1, 1u << 16 },
+	{ "fma", ZR_CPU_AVX2, LEAF1, 2, 1u << 12 },
+	{ "f16c", ZR_CPU_AVX2, LEAF1, 2, 1u << 29 },
+	{ "avx2", ZR_CPU_AVX2, LEAF7, 1, 1u << 5 },
+	{ "bmi2", ZR_CPU_AVX2, LEAF7, 1, 1u << 8 },
+	{ "avx512f", ZR_CPU_AVX512, LEAF7, 1, 1u << 16 },
 	{ "zmm state saved by the system", ZR_CPU_AVX512, XCR0, 0, 0xe6 },
-	{ "avx512dq", ZR_CPU_AVX512, 7, 1, 1u << 17 },
-	{ "avx512bw", ZR_CPU_AVX512, 7, 1, 1u << 30 },
-	{ "avx512vl", ZR_CPU_AVX512, 7, 1, 1u << 31 },
+	{ "avx512dq", ZR_CPU_AVX512, LEAF7, 1, 1u << 17 },
+	{ "avx512bw", ZR_CPU_AVX512, LEAF7, 1, 1u << 30 },
+	{ "avx512vl", ZR_CPU_AVX512, LEAF7, 1, 1u << 31 },
 	{ "avx512_bf16", ZR_CPU_AVX512BF16, LEAF7_1, 0, 1u << 5 },
-	{ "amx_tile", ZR_CPU_AMX, 7, 3, 1u << 24 },
-	{ "amx_bf16", ZR_CPU_AMX, 7, 3, 1u << 22 },
+	{ "amx_tile", ZR_CPU_AMX, LEAF7, 3, 1u << 24 },
+	{ "amx_bf16", ZR_CPU_AMX, LEAF7, 3, 1u << 22 },
 	{ "tile state saved by the system", ZR_CPU_AMX, XCR0, 0, 0x60000 },
 };
 
-static int has(const struct feature *f)
+/* Each leaf once: a virtual machine stops for every CPUID. What is missing is 0. */
+static void read_leaves(uint32_t r[LEAVES][4])
 {
-	uint32_t r[4] = { 0, 0, 0, 0 };
-	if (f->leaf == XCR0) {
-		uint32_t high;
-		__asm__ volatile("xgetbv" : "=a"(r[0]), "=d"(high) : "c"(0));
-		(void)high;
-	} else if (!__get_cpuid_count(f->leaf == LEAF7_1 ? 7 : f->leaf, f->leaf == LEAF7_1, &r[0],
-				      &r[1], &r[2], &r[3])) {
-		return 0;
-	}
-	return (r[f->reg] & f->bits) == f->bits;
+	static const struct { uint32_t leaf, subleaf; } ask[] = { { 1, 0 }, { 7, 0 }, { 7, 1 } };
+	const uint32_t most = __get_cpuid_max(0, NULL);
+	memset(r, 0, LEAVES * sizeof *r);
+	for (int i = LEAF1; i <= LEAF7_1; i++)
+		if (ask[i].leaf <= most)
+			__cpuid_count(ask[i].leaf, ask[i].subleaf, r[i][0], r[i][1], r[i][2],
+				      r[i][3]);
+	if (r[LEAF1][2] & OSXSAVE)
+		__asm__ volatile("xgetbv" : "=a"(r[XCR0][0]), "=d"(r[XCR0][3]) : "c"(0));
 }
 
 #ifdef HAVE_AVX512BF16
@@ -159,10 +159,11 @@ static const char *of_tiles(int32_t isa)
 
 const char *zr_cpu_missing(int32_t isa)
 {
-	size_t i;
-	for (i = 0; i < sizeof features / sizeof *features; i++)
-		if (features[i].isa <= isa && !has(&features[i]))
-			return features[i].name;
+	uint32_t r[LEAVES][4];
+	read_leaves(r);
+	for (const struct feature *f = features; f < features + sizeof features / sizeof *f; f++)
+		if (f->isa <= isa && (r[f->leaf][f->reg] & f->bits) != f->bits)
+			return f->name;
 	const char *missing = of_pairs(isa);
 	return missing ? missing : of_tiles(isa);
 }
