@@ -4,13 +4,17 @@
  */
 #include "cmd/plan_json.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cmd/fit.h"
 #include "cmd/forecast/print.h"
 #include "cmd/json_text.h"
 #include "cmd/rundir.h"
+#include "core/files/file.h"
 #include "core/files/json.h"
 
 int zr_plan_uses(const struct zr_setup *s, int32_t phase)
@@ -100,8 +104,10 @@ int zr_plan_write(const struct zr_setup *s, const struct zr_forecast *f, const c
 	if (f->seconds > 0)
 		zr_json_put(&j, "forecast", zr_forecast_json(s, f, by));
 	char *text = zr_json_text(j, JSON_INDENT(2));
-	int rc = zr_put_text(zr_rundir_file(s->cfg, "plan.json", path, sizeof path), text, err);
+	zr_rundir_file(s->cfg, "plan.json", path, sizeof path);
+	/* the first step waits for no disk here: `zeroth plan` says the same of config.ini */
+	int no = text ? zr_file_new(AT_FDCWD, path, text, strlen(text), 0) : ENOMEM;
 	free(text);
 	json_decref(j);
-	return rc;
+	return no ? zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(no)) : 0;
 }

@@ -94,22 +94,26 @@ int zr_file_text(int at, const char *name, int follow, size_t most, char **text,
 	return no;
 }
 
+int zr_file_new(int at, const char *name, const void *data, size_t bytes, int durably)
+{
+	int fd, no = unlinkat(at, name, 0) && errno != ENOENT ? errno : 0;
+	if (no)
+		return no;
+	fd = openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return errno;
+	no = zr_write_all_at(fd, data, bytes, ZR_HERE);
+	if (!no && durably && fsync(fd))
+		no = errno;
+	return close(fd) && !no ? errno : no;
+}
+
 int zr_file_put(int at, const char *name, const void *data, size_t bytes)
 {
 	char *back = NULL;
 	size_t n;
-	int no = unlinkat(at, name, 0) && errno != ENOENT ? errno : 0;
-	int fd = no ? -1 :
-		      openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-	if (fd < 0)
-		return no ? no : errno;
-	no = zr_write_all_at(fd, data, bytes, ZR_HERE);
-	if (!no && fsync(fd))
-		no = errno;
-	if (close(fd) && !no)
-		no = errno;
-	if (!no)
-		no = zr_file_text(at, name, 0, bytes, &back, &n);
+	int no = zr_file_new(at, name, data, bytes, 1);
+	no = no ? no : zr_file_text(at, name, 0, bytes, &back, &n);
 	if (!no && (n != bytes || memcmp(back, data, n)))
 		no = EIO;
 	free(back);

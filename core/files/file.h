@@ -24,7 +24,9 @@ int zr_read_all_at(int fd, void *to, size_t bytes, uint64_t at); /* ENODATA: the
 /* All of a file of at most so many bytes, else EFBIG; *text is owned, and ends with a 0 that is not
  * counted. */
 int zr_file_text(int at, const char *name, int follow, size_t most, char **text, size_t *bytes);
-/* Writes it to a new file, in place of what bears the name, makes it durable and reads it back. */
+/* Writes it to a new file, in place of what bears the name; durably: waits for the disk. */
+int zr_file_new(int at, const char *name, const void *data, size_t bytes, int durably);
+/* Does so durably, and reads it back. */
 int zr_file_put(int at, const char *name, const void *data, size_t bytes);
 
 int zr_sync_dir(int at);

@@ -28,6 +28,8 @@ train=("$ZEROTH" train -o model.plugin=gpt2 -o model.layers=1 -o model.heads=1 -
 	-o data.path=text -o train.train_batch_size=2 -o train.micro_batch_size=1 -o train.eval_every=0 -o device.threads=1
 	-o checkpoint.every=1 -o checkpoint.keep=2 /dev/null)
 recorded 'saves' 9 "${train[@]}" -o run.dir=new/one -o train.steps=4
+ok 'the plan, which can be made again, is written' grep -q $'\twrite\t.*/plan\.json' log
+is 'and the first step waits for no disk because of it' "$(grep -c $'\tsync\t.*/plan\.json' log)" 0
 recorded 'saves beside the training, two ranks' 9 "${train[@]}" -n 2 -o run.dir=two -o train.steps=4 -o checkpoint.async=yes \
 	-o zero.plugin=stage2
 truncate -s 1000 new/one/checkpoints/step-00000004/rank-00000-of-00001.safetensors
