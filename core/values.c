@@ -93,7 +93,7 @@ static int fill(struct zr_session *s, const struct zr_subgroup *p, int32_t rank)
 	uint64_t count = zr_cut_segments(s, p->unit, p->first, p->n, s->seg);
 	int rc = 0;
 	(void)rank;
-	memset(c->x, 0, sizeof c->x);
+	memset(c->x, 0, (size_t)p->n * ZR_BLOCK * sizeof *c->x);
 	for (const struct zr_seg *g = s->seg; !rc && g < s->seg + count; g++)
 		rc = c->in(c->arg, g->param, g->param_off, g->n, c->x + g->off, c->err);
 	return rc ? rc : zr_master_in(s, p, c->x, c->work, c->err);
