@@ -184,9 +184,12 @@ static void compare_kind(int kind, float *a, float *b, float *c, float *d, int64
 	static const char *const names[KINDS] = { "all_reduce", "reduce_scatter", "all_gather" };
 	for (int i = -2; i < rounds; i++) { /* two to warm up */
 		int k = i < 0 ? 0 : i;
-		ms[0][k] = timed(by_mpi, kind, c, d, n);
-		ms[1][k] = timed(by_zeroth, kind, a, b, n);
-		ms[2][k] = timed(by_zeroth, kind, c, d, n);
+		/* to and fro, so that nobody always comes after one with the same buffers */
+		for (int j = 0; j < 3; j++) {
+			int who = i % 2 ? j : 2 - j;
+			ms[who][k] = who == 1 ? timed(by_zeroth, kind, a, b, n) :
+						timed(who ? by_zeroth : by_mpi, kind, c, d, n);
+		}
 	}
 	double shared = ratio(ms[0], ms[1]), private = ratio(ms[0], ms[2]);
 	double m = median(ms[0]), s = median(ms[1]), p = median(ms[2]);
