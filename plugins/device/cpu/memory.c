@@ -16,8 +16,6 @@
 
 /* cut at huge pages: two threads that touch one first would both clear it */
 #define COPY_CUT (2 << 20)
-/* an allocation up to this size is touched at once: that of a small model, whose start counts */
-#define TOUCHED (256 << 20)
 #define SPREAD 4 /* addresses per byte of the limit: allocations of any order of sizes find a gap */
 
 /* An allocation in a separate arena: [at, end) in whole pages, and a page after it that stays
@@ -86,8 +84,7 @@ static int map(struct zr_inst *d, void *at, uint64_t bytes, void **out)
 			       (unsigned long long)bytes, strerror(errno));
 	madvise(p, bytes, MADV_HUGEPAGE); /* an update sweeps over gigabytes */
 	struct cpu_copy all = { .dst = p, .bytes = (int64_t)bytes };
-	if (bytes <= TOUCHED)
-		cpu_parallel(d, cpu_ceil_div(all.bytes, COPY_CUT), touch_item, &all);
+	cpu_parallel(d, cpu_ceil_div(all.bytes, COPY_CUT), touch_item, &all);
 	*out = p;
 	return ZR_OK;
 }
