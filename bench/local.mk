@@ -16,7 +16,8 @@ check_LTLIBRARIES += %D%/ew_adamw.la %D%/ew_sgd.la
 %C%_ew_sgd_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_ew_sgd_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
 EXTRA_DIST += %D%/results/run.txt %D%/results/elementwise.txt %D%/results/disk.txt %D%/matmul_torch.py
-EXTRA_DIST += %D%/start.sh %D%/sample_peer.py %D%/results/sample.txt %D%/results/start.txt %D%/results/collectives.txt
+EXTRA_DIST += %D%/start.sh %D%/sample_peer.py %D%/results/sample.txt %D%/results/start.txt %D%/results/collectives.txt \
+	%D%/results/growth.txt
 check_PROGRAMS += %D%/matmul
 %C%_matmul_SOURCES = %D%/matmul.c cmd/bench/multiply.c cmd/bench/multiply.h
 %C%_matmul_CFLAGS = $(AM_CFLAGS)
