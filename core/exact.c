@@ -70,19 +70,8 @@ static double round_digits(const struct zr_exact *e)
 	int sticky = 0;
 	for (int i = top - 3; i >= 0; i--)
 		sticky |= e->limb[i] != 0;
-	int bits = 0;
-	for (unsigned __int128 h = head; h; h >>= 1)
-		bits++;
-	/* keep 64 bits, the last one sticky: one rounding by the conversion below */
-	int drop = bits - 64;
-	uint64_t kept;
-	if (drop > 0) {
-		kept = (uint64_t)(head >> drop);
-		sticky |= (head & (((unsigned __int128)1 << drop) - 1)) != 0;
-	} else {
-		kept = (uint64_t)(head << -drop);
-	}
-	return ldexp((double)(kept | (uint64_t)sticky), 32 * (top - 2) + drop - BIAS);
+	/* the conversion rounds once: what is below the top digits cannot be but the last bit */
+	return ldexp((double)(head | (unsigned)sticky), 32 * (top - 2) - BIAS);
 }
 
 double zr_exact_value(struct zr_exact *e)
