@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/files/file.h"
+
 static int check_owner(const char *path, const struct stat *st, struct zr_error *err)
 {
 	char dir[PATH_MAX];
@@ -38,52 +40,40 @@ static uint64_t end_of(uint64_t at, uint64_t bytes)
 	return bytes < UINT64_MAX - at ? at + bytes : UINT64_MAX - 1;
 }
 
-/* How many of the n bytes at `at` there are, with errno 0; -1 with another one. No file reaches
- * beyond 2^63. */
-static ssize_t read_at(int fd, void *to, size_t n, uint64_t at)
+/* Finds the end of what the headers promise, in bytes. 0 or errno, ENODATA if the program headers
+ * end too early. */
+static int find_end(int fd, const ElfW(Ehdr) *h, uint64_t *end)
 {
-	size_t have = 0;
-	ssize_t r = 1;
-	while (have < n && r && (r > 0 || errno == EINTR)) {
-		r = pread(fd, (char *)to + have, n - have, (off_t)(at + have));
-		have += r > 0 ? (size_t)r : 0;
-	}
-	errno = r < 0 && errno != EINVAL ? errno : 0;
-	return errno ? -1 : (ssize_t)have;
-}
-
-/* End of what the headers promise, in bytes; UINT64_MAX if the program headers cannot be read, with
- * errno 0 if they end too early. */
-static uint64_t promised(int fd, const ElfW(Ehdr) *h)
-{
-	uint64_t end = end_of(h->e_shoff, (uint64_t)h->e_shnum * h->e_shentsize);
+	*end = end_of(h->e_shoff, (uint64_t)h->e_shnum * h->e_shentsize);
 	for (int i = 0; i < h->e_phnum; i++) {
 		ElfW(Phdr) p;
-		uint64_t at = h->e_phoff + (uint64_t)i * sizeof p;
-		if (read_at(fd, &p, sizeof p, at) != sizeof p)
-			return UINT64_MAX;
+		int no = zr_read_all_at(fd, &p, sizeof p, h->e_phoff + (uint64_t)i * sizeof p);
+		if (no)
+			return no == EINVAL ? ENODATA : no; /* no file reaches beyond 2^63 */
 		uint64_t last = p.p_type == PT_LOAD ? end_of(p.p_offset, p.p_filesz) : 0;
-		end = last > end ? last : end;
+		*end = last > *end ? last : *end;
 	}
-	return end;
+	return 0;
 }
 
 static int check_elf(int fd, uint64_t size, struct zr_error *err)
 {
 	ElfW(Ehdr) h = { 0 };
-	ssize_t n = read_at(fd, &h, sizeof h, 0);
-	if (n < 0)
-		return zr_err(err, ZR_EIO, "cannot read it: %s", strerror(errno));
+	size_t n = size < sizeof h ? size : sizeof h;
+	uint64_t end = sizeof h;
+	int no = zr_read_all_at(fd, &h, n, 0);
+	if (no)
+		return zr_err(err, ZR_EIO, "cannot read it: %s", strerror(no));
 	if (n < SELFMAG || memcmp(h.e_ident, ELFMAG, SELFMAG))
 		return zr_err(err, ZR_EINVAL, "not an ELF file; a plugin is a shared object");
 	if (n == sizeof h && h.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32))
 		return 0; /* dlopen says it best */
-	uint64_t end = n == sizeof h ? promised(fd, &h) : sizeof h;
-	if (end == UINT64_MAX && errno)
-		return zr_err(err, ZR_EIO, "cannot read its program headers: %s", strerror(errno));
-	if (end == UINT64_MAX)
+	no = n == sizeof h ? find_end(fd, &h, &end) : 0;
+	if (no == ENODATA)
 		return zr_err(err, ZR_EINVAL, "truncated: %llu bytes end within its program "
 			      "headers; copy or build it again", (unsigned long long)size);
+	if (no)
+		return zr_err(err, ZR_EIO, "cannot read its program headers: %s", strerror(no));
 	return end <= size ? 0 : zr_err(err, ZR_EINVAL, "truncated: it has %llu bytes and its "
 					"headers promise %llu; copy or build it again",
 					(unsigned long long)size, (unsigned long long)end);
@@ -92,11 +82,10 @@ static int check_elf(int fd, uint64_t size, struct zr_error *err)
 int zr_plugin_file_check(const char *path, struct zr_error *err)
 {
 	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0;
+	int fd = zr_file_open(AT_FDCWD, path, 1), rc = 0;
 	if (fd < 0 || fstat(fd, &st))
-		rc = zr_err(err, ZR_EINVAL, "%s", strerror(errno));
-	else if (!S_ISREG(st.st_mode))
-		rc = zr_err(err, ZR_EINVAL, "not a regular file");
+		rc = zr_err(err, ZR_EINVAL, "%s", errno == ENXIO ? "not a regular file" :
+								   strerror(errno));
 	rc = rc ? rc : check_owner(path, &st, err);
 	rc = rc ? rc : check_elf(fd, (uint64_t)st.st_size, err);
 	if (fd >= 0)
