@@ -99,45 +99,37 @@ int zr_parse_i64(const struct zr_opt *o, const char *text, int64_t *out, struct 
 	return zr_check_range(o, (double)v, err) ? ZR_EINVAL : (*out = v, 0);
 }
 
-/* 0, -1: not a whole number, -2: too large. */
-static int whole(const char *text, uint64_t unit, uint64_t *out)
+/* So many units. text: all that was given, for messages. */
+static int parse_whole(const struct zr_opt *o, const char *number, uint64_t unit, const char *what,
+		       const char *text, uint64_t *out, struct zr_error *err)
 {
 	double v;
-	if (*text && strspn(text, "0123456789") == strlen(text)) {
+	uint64_t n;
+	int digits = *number && strspn(number, "0123456789") == strlen(number);
+	if (digits) {
 		errno = 0;
-		*out = strtoull(text, NULL, 10);
-		return errno || *out >= ZR_AUTO_COUNT / unit ? -2 : (*out *= unit, 0);
+		n = strtoull(number, NULL, 10);
+		if (errno || n >= ZR_AUTO_COUNT / unit)
+			return zr_err(err, ZR_EINVAL, "%s is too large", text);
+		n *= unit;
+	} else {
+		if (zr_parse_double(number, &v) || v * (double)unit != floor(v * (double)unit))
+			return not_a(what, text, err);
+		v *= (double)unit;
+		if (zr_check_range(o, v, err))
+			return ZR_EINVAL;
+		if (v < 0)
+			return not_a(what, text, err);
+		if (v > EXACT)
+			return zr_err(err, ZR_EINVAL, "%s is too large", text);
+		n = (uint64_t)v;
 	}
-	if (zr_parse_double(text, &v))
-		return -1;
-	v *= (double)unit;
-	if (v < 0 || v != floor(v))
-		return -1;
-	if (v > EXACT)
-		return -2;
-	*out = (uint64_t)v;
-	return 0;
-}
-
-static int store_whole(const struct zr_opt *o, int rc, const char *what, const char *text,
-		       uint64_t v, uint64_t *out, struct zr_error *err)
-{
-	if (rc == -1)
-		return not_a(what, text, err);
-	if (rc == -2)
-		return zr_err(err, ZR_EINVAL, "%s is too large", text);
-	return zr_check_range(o, (double)v, err) ? ZR_EINVAL : (*out = v, 0);
+	return zr_check_range(o, (double)n, err) ? ZR_EINVAL : (*out = n, 0);
 }
 
 int zr_parse_count(const struct zr_opt *o, const char *text, uint64_t *out, struct zr_error *err)
 {
-	uint64_t v = 0;
-	double negative;
-	if (*text == '-' && !zr_parse_double(text, &negative) && negative == floor(negative) &&
-	    zr_check_range(o, negative, err))
-		return ZR_EINVAL;
-	int rc = whole(text, 1, &v);
-	return store_whole(o, rc, "a whole number", text, v, out, err);
+	return parse_whole(o, text, 1, "a whole number", text, out, err);
 }
 
 int zr_parse_bytes(const struct zr_opt *o, const char *text, uint64_t *out, struct zr_error *err)
@@ -146,14 +138,13 @@ int zr_parse_bytes(const struct zr_opt *o, const char *text, uint64_t *out, stru
 	char number[64];
 	size_t len = strlen(text);
 	const char *suffix = len ? strchr(suffixes, text[len - 1]) : NULL;
-	uint64_t v = 0;
 	if (len >= sizeof number)
 		return not_a("bytes like 512M or 2G", text, err);
 	memcpy(number, text, len + 1);
 	if (suffix)
 		number[len - 1] = 0;
-	int rc = whole(number, suffix ? 1ull << 10 * (suffix - suffixes + 1) : 1, &v);
-	return store_whole(o, rc, "bytes like 512M or 2G", text, v, out, err);
+	return parse_whole(o, number, suffix ? 1ull << 10 * (suffix - suffixes + 1) : 1,
+			   "bytes like 512M or 2G", text, out, err);
 }
 
 int zr_format_bytes(uint64_t v, char *out, size_t size)
