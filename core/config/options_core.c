@@ -46,18 +46,15 @@ static const struct zr_opt train[] = {
 		    "precision's choice."),
 	ZR_OPT_ENUM(struct zr_train_opts, reduction, ZR_O_NUMERIC, "slots", reductions,
 		    "slots: the owner of a block adds every micro-batch's gradient in slot order, "
-		    "so that bits do not depend on "
-		    "the number of ranks; local: each rank sums its micro-batches first and sends "
-		    "once per step."),
+		    "so that bits do not depend on the number of ranks; local: each rank sums its "
+		    "micro-batches first and sends once per step."),
 	ZR_OPT(struct zr_train_opts, freeze, ZR_T_GLOBS, ZR_O_NUMERIC, "", 0, 0, "",
-	       "Tensors that stay as they are, by "
-	       "patterns like those of a parameter group: they get no gradient, no master and no "
-	       "optimizer state."),
+	       "Tensors that stay as they are, by patterns like those of a parameter group: they "
+	       "get no gradient, no master and no optimizer state."),
 	TRAIN(gradient_part_size, ZR_T_COUNT, ZR_O_AUTO, "auto", 0, "elements",
-	      "With [offload.gradient], larger gradients of "
-	      "embeddings and output projections are computed in parts of this size, which wait "
-	      "there: the same bits, but "
-	      "logits are computed twice. 0 is never; auto is 8388608 on disk, else 0."),
+	      "With [offload.gradient], larger gradients of embeddings and output projections are "
+	      "computed in parts of this size, which wait there: the same bits, but logits are "
+	      "computed twice. 0 is never; auto is 8388608 on disk, else 0."),
 	TRAIN(gradient_clipping, ZR_T_F64, ZR_O_NUMERIC, "1.0", 0, "",
 	      "Largest global L2 norm of the gradient; 0 is off."),
 };
@@ -78,9 +75,8 @@ static const struct zr_opt run[] = {
 	RUN(rates, ZR_T_PATH, "", 0, "", "File of `zeroth bench` for forecasts; empty: its own."),
 	RUN(trace, ZR_T_STR, "", 0, "",
 	    "Steps of which the run directory gets a trace, as 10 20-22: for Perfetto, each "
-	    "instruction of "
-	    "each rank with its times. While these run a device that computes later is waited for "
-	    "after each of its operations."),
+	    "instruction of each rank with its times. While these run a device that computes later "
+	    "is waited for after each of its operations."),
 };
 
 static const char *const saves[] = { "all", "trainable", NULL }; /* ZR_SAVE_* in order */
@@ -101,8 +97,7 @@ static const struct zr_opt checkpoint[] = {
 		   "kept until there is a lower one."),
 	CHECKPOINT(async, ZR_T_BOOL, "no", "",
 		   "Checkpoints are written while training goes on; what an update would change "
-		   "too early "
-		   "is copied first."),
+		   "too early is copied first."),
 	ZR_OPT_ENUM(struct zr_checkpoint_opts, save, ZR_O_AUTO, "auto", saves,
 		    "trainable leaves out what is frozen: going on reads it "
 		    "from [model] path, where it must be what it was. auto: trainable with "
@@ -149,8 +144,7 @@ const struct zr_core_table zr_core_tables[] = {
 const struct zr_core_table zr_group_table =
 	TABLE("optimizer.NAME",
 	      "A parameter group: a tensor belongs to the first one, in the order of the file, "
-	      "that has a pattern for it, "
-	      "and to [optimizer] if none has.",
+	      "that has a pattern for it, and to [optimizer] if none has.",
 	      group, struct zr_section);
 
 static const struct zr_opt eval[] = {
@@ -168,16 +162,14 @@ static const char *const stores[] = { "auto", "bf16", "int8", "nf4", NULL };
 
 static const struct zr_opt model[] = {
 	ZR_OPT(struct zr_section, path, ZR_T_PATH, 0, "", 0, 0, "",
-	       "Directory as Hugging Face's save_pretrained leaves it, that the "
-	       "model begins with: its config.json gives plugin and options, which may be left out "
-	       "here and not contradicted; its "
-	       "safetensors give the parameters. Empty is none: parameters begin with random "
-	       "values."),
+	       "Directory as Hugging Face's save_pretrained leaves it, that the model begins with: "
+	       "its config.json gives plugin and options, which may be left out here and not "
+	       "contradicted; its safetensors give the parameters. Empty is none: parameters begin "
+	       "with random values."),
 	ZR_OPT_ENUM(struct zr_section, store, ZR_O_NUMERIC, "auto", stores,
 		    "What frozen weights of linear maps are kept and moved in, codes with an fp32 "
-		    "scale for each 64 of them, until a layer "
-		    "needs them in what the precision computes in, which auto is. All else of the "
-		    "model stays as it is."),
+		    "scale for each 64 of them, until a layer needs them in what the precision "
+		    "computes in, which auto is. All else of the model stays as it is."),
 };
 
 const struct zr_core_table zr_model_table = TABLE(

@@ -29,10 +29,9 @@ static const char *wrong(const struct zr_setup *s, const struct zr_act_choice *c
 	if (offloads(c) && !zr_offloaded(s, ZR_STORE_ACTIVATION))
 		return s->device_info.unified ?
 			       "is to wait in another memory, but device and host are one here: "
-			       "add [offload.activation] "
-			       "with a plugin for disk and its path, or give the device a memory "
-			       "of its own ([device] memory = ...), or choose "
-			       "another [activation] plugin" :
+			       "add [offload.activation] with a plugin for disk and its path, or "
+			       "give the device a memory of its own ([device] memory = ...), or "
+			       "choose another [activation] plugin" :
 			       "is offloaded, but no section [offload.activation] says where to: "
 			       "add it with a plugin";
 	if (l->flags & ZR_LAYER_LOSS && (c->out || c->saved))
