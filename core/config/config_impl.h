@@ -9,11 +9,15 @@
 #include "core/config/config.h"
 #include "core/pretrained/pretrained.h"
 
-enum zr_given_layer { ZR_LAYER_DEFAULTS, ZR_LAYER_PRETRAINED, ZR_LAYER_FILE, ZR_LAYER_OVERRIDE };
+enum zr_given_layer {
+	ZR_LAYER_DEFAULTS, ZR_LAYER_PRETRAINED, ZR_LAYER_FILE, ZR_LAYER_OVERRIDE,
+	ZR_LAYER_AUTO /* what core derives; of no part */
+};
 
-/* One line of a layer, in the order of the layers; those of config.json come last, where no other
- * line says otherwise. All texts owned. */
+/* One line of a layer, in the order of the layers; those of config.json come behind, where no other
+ * line says otherwise. All texts owned; options point to them. */
 struct zr_given {
+	struct zr_given *next;
 	char *section, *key, *value; /* key NULL: the section's header */
 	/* "conf/x.ini:12", "defaults.ini:3", "-o", "DIR/config.json (n_embd)" */
 	char *place;
@@ -32,18 +36,12 @@ struct zr_part {
 	char left_out[512]; /* options for the plugin that -o replaced, and that this one lacks */
 };
 
-struct zr_text {
-	struct zr_text *next;
-	char text[];
-};
-
 struct zr_config {
 	char *path;
-	struct zr_given *given;
-	int n_given, room;
+	struct zr_given *given, *last;
+	int n_given;
 	struct zr_part *part;
 	int n;
-	struct zr_text *texts; /* of zr_config_set_auto, pointed to by options */
 	/* of [model]: a directory to begin with, and who says so; NULL: none */
 	const char *model_path, *model_place;
 	struct zr_model_json model_json;      /* its config.json */
@@ -55,9 +53,9 @@ int zr_layers_read(struct zr_config *cfg, const char *const *overrides, int n_ov
 /* Takes copies. */
 int zr_layers_add(struct zr_config *cfg, enum zr_given_layer layer, const char *section,
 		  const char *key, const char *value, const char *place, struct zr_error *err);
-/* The last line that gives a key, or NULL. */
-const struct zr_given *zr_given_last(const struct zr_config *cfg, const char *section,
-				     const char *key);
+/* The last line of a layer up to `most` that gives a key, or NULL. */
+struct zr_given *zr_given_last(const struct zr_config *cfg, enum zr_given_layer most,
+			       const char *section, const char *key);
 /* config_pretrained.c: what the directory of [model] path says, as lines. */
 int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err);
 /* config_sections.c: makes the parts. */

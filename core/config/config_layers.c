@@ -10,7 +10,6 @@
 
 #include "core/config/config_impl.h"
 #include "core/config/ini.h"
-#include "core/list.h"
 #include "core/plugin/plugin_file.h"
 
 struct reader {
@@ -42,26 +41,29 @@ int zr_given_bad(const struct zr_given *g, struct zr_error *err, const char *fmt
 		      g->value, text);
 }
 
-const struct zr_given *zr_given_last(const struct zr_config *cfg, const char *section,
-				     const char *key)
+struct zr_given *zr_given_last(const struct zr_config *cfg, enum zr_given_layer most,
+			       const char *section, const char *key)
 {
-	for (int i = cfg->n_given; i-- > 0;)
-		if (cfg->given[i].key && !strcmp(cfg->given[i].key, key) &&
-		    !strcmp(cfg->given[i].section, section))
-			return &cfg->given[i];
-	return NULL;
+	struct zr_given *last = NULL;
+	for (struct zr_given *g = cfg->given; g; g = g->next)
+		if (g->layer <= most && g->key && !strcmp(g->key, key) &&
+		    !strcmp(g->section, section))
+			last = g;
+	return last;
 }
 
 int zr_layers_add(struct zr_config *cfg, enum zr_given_layer layer, const char *section,
 		  const char *key, const char *value, const char *place, struct zr_error *err)
 {
-	struct zr_given *g = zr_list_grow(cfg->given, cfg->n_given + 1, &cfg->room, sizeof *g);
+	struct zr_given *g = calloc(1, sizeof *g);
 	if (!g)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
-	cfg->given = g;
-	g += cfg->n_given++;
-	*g = (struct zr_given){ .layer = layer, .section = strdup(section),
-				.place = strdup(place) };
+	*(cfg->last ? &cfg->last->next : &cfg->given) = g;
+	cfg->last = g;
+	cfg->n_given++;
+	g->layer = layer;
+	g->section = strdup(section);
+	g->place = strdup(place);
 	if (key) {
 		g->key = strdup(key);
 		g->value = strdup(value);
@@ -76,23 +78,20 @@ static int line(void *arg, const char *section, const char *key, const char *val
 	struct reader *r = arg;
 	char place[4200];
 	snprintf(place, sizeof place, "%s:%d", r->name, number);
-	for (int i = 0; key && i < r->cfg->n_given; i++) {
-		const struct zr_given *g = &r->cfg->given[i];
-		if (g->layer == r->layer && g->key && !strcmp(g->key, key) &&
-		    !strcmp(g->section, section))
-			return zr_err(r->err, ZR_EINVAL, "%s: [%s] %s: given twice, first at %s",
-				      place, section, key, g->place);
-	}
+	const struct zr_given *g = key ? zr_given_last(r->cfg, r->layer, section, key) : NULL;
+	if (g && g->layer == r->layer)
+		return zr_err(r->err, ZR_EINVAL, "%s: [%s] %s: given twice, first at %s", place,
+			      section, key, g->place);
 	return zr_layers_add(r->cfg, r->layer, section, key, value, place, r->err);
 }
 
 /* -o section.key= takes back what gives the key. Where nothing does it stays, to be checked. */
 static int unset(struct reader *r, const char *section, const char *key)
 {
-	const struct zr_given *last;
+	struct zr_given *g;
 	int any = !strcmp(key, "plugin");
-	while ((last = zr_given_last(r->cfg, section, key)) && last->layer > ZR_LAYER_DEFAULTS) {
-		struct zr_given *g = &r->cfg->given[last - r->cfg->given];
+	while ((g = zr_given_last(r->cfg, r->layer, section, key)) &&
+	       g->layer > ZR_LAYER_DEFAULTS) {
 		free(g->key);
 		g->key = NULL;
 		any = 1;

@@ -35,19 +35,16 @@ void zr_config_free(struct zr_config *cfg)
 		free(cfg->part[i].s.opts);
 		free(cfg->part[i].source);
 	}
-	for (int i = 0; i < cfg->n_given; i++) {
-		free(cfg->given[i].section);
-		free(cfg->given[i].key);
-		free(cfg->given[i].value);
-		free(cfg->given[i].place);
-	}
-	for (struct zr_text *t = cfg->texts, *next; t; t = next) {
-		next = t->next;
-		free(t);
+	for (struct zr_given *g = cfg->given, *next; g; g = next) {
+		next = g->next;
+		free(g->section);
+		free(g->key);
+		free(g->value);
+		free(g->place);
+		free(g);
 	}
 	zr_model_json_close(&cfg->model_json);
 	free(cfg->part);
-	free(cfg->given);
 	free(cfg->path);
 	free(cfg);
 }

@@ -16,6 +16,11 @@ struct apply {
 	struct zr_table table;
 };
 
+static const struct zr_given *last_of(const struct zr_config *cfg, const char *key)
+{
+	return zr_given_last(cfg, ZR_LAYER_AUTO, "model", key);
+}
+
 /* Whether two texts are one value of an option. One that does not parse is left to who applies
  * it. */
 static int same_value(const struct zr_opt *o, const char *x, const char *y)
@@ -37,24 +42,22 @@ static int add_option(void *arg, const struct zr_config_key *k, const char *valu
 {
 	const struct apply *a = arg;
 	const char *path = a->cfg->model_json.path, *option = k->option, *key = k->name;
-	const struct zr_given *was = zr_given_last(a->cfg, "model", option);
+	const struct zr_given *was = last_of(a->cfg, option);
 	const struct zr_opt *o = zr_table_find(&a->table, option);
 	char place[4400];
 	if (!o)
 		return zr_err(err, ZR_EINVAL,
 			      "%s: %s is to set option %s, which the plugin does not have", path,
 			      key, option);
-	if (was && was->layer == ZR_LAYER_PRETRAINED && !same_value(o, was->value, value))
-		return k->flags & ZR_KEY_DEFAULT ? 0 : zr_err(err, ZR_EINVAL,
-							      "%s: %s means %s = %s, but %s says "
-							      "%s", path, key, option, value,
-							      was->place, was->value);
-	if (was && strcmp(was->value, "auto") && !same_value(o, was->value, value))
-		return k->flags & ZR_KEY_DEFAULT ? 0 : zr_given_bad(was, err,
-								    "%s has %s = %s; take the "
-								    "option out, or choose another "
-								    "[model] path", path, key,
-								    value);
+	const int differs = was && strcmp(was->value, "auto") && !same_value(o, was->value, value);
+	if (differs && k->flags & ZR_KEY_DEFAULT)
+		return 0;
+	if (differs && was->layer == ZR_LAYER_PRETRAINED)
+		return zr_err(err, ZR_EINVAL, "%s: %s means %s = %s, but %s says %s", path, key,
+			      option, value, was->place, was->value);
+	if (differs)
+		return zr_given_bad(was, err, "%s has %s = %s; take the option out, or choose "
+				    "another [model] path", path, key, value);
 	snprintf(place, sizeof place, "%s (%s)", path, key);
 	return zr_layers_add(a->cfg, ZR_LAYER_PRETRAINED, "model", option, value, place, err);
 }
@@ -67,7 +70,7 @@ static int check_presets(const struct apply *a, const char *presets, struct zr_e
 	size_t n;
 	while ((word = zr_next_word(&presets, &n))) {
 		snprintf(name, sizeof name, "%.*s", (int)n, word);
-		const struct zr_given *g = zr_given_last(a->cfg, "model", name);
+		const struct zr_given *g = last_of(a->cfg, name);
 		const struct zr_opt *o = zr_table_find(&a->table, name);
 		if (g && o && o->def && !same_value(o, g->value, o->def))
 			return zr_given_bad(g, err,
@@ -77,53 +80,38 @@ static int check_presets(const struct apply *a, const char *presets, struct zr_e
 	return 0;
 }
 
-static int load(struct zr_config *cfg, const struct zr_plugin **p, const char *id,
-		const struct zr_given *by, struct zr_error *err)
-{
-	struct zr_error e = { 0 };
-	if (zr_plugin_load("model", id, p, &e))
-		return by ? zr_given_bad(by, err, "%s", e.text) :
-			    zr_err(err, ZR_EINVAL, "%s: %s", cfg->model_place, e.text);
-	return 0;
-}
-
+/* The plugin that reads the config.json. */
 static int find_plugin(struct zr_config *cfg, const struct zr_plugin **p, struct zr_error *err)
 {
-	const struct zr_given *chosen = zr_given_last(cfg, "model", "plugin");
+	struct zr_error e = { 0 };
 	char id[ZR_PLUGIN_ID], place[4400];
-	if (chosen)
-		return load(cfg, p, chosen->value, chosen, err);
 	int rc = zr_pretrained_find(&cfg->model_json, id, err);
-	rc = rc ? rc : load(cfg, p, id, NULL, err);
+	if (!rc && zr_plugin_load("model", id, p, &e))
+		rc = zr_err(err, ZR_EINVAL, "%s: %s", cfg->model_place, e.text);
 	snprintf(place, sizeof place, "%s (model_type)", cfg->model_json.path);
 	return rc ? rc : zr_layers_add(cfg, ZR_LAYER_PRETRAINED, "model", "plugin", id, place, err);
 }
 
-/* Whether `path` is an option of the plugin itself, which keeps it. */
-static int is_its_own(const struct zr_given *chosen)
-{
-	const struct zr_plugin *p;
-	struct zr_error unused = { 0 };
-	if (!chosen || zr_plugin_load("model", chosen->value, &p, &unused))
-		return 0;
-	struct zr_table t = zr_table_of(p->desc);
-	return zr_table_find(&t, "path") != NULL;
-}
-
 int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err)
 {
-	const struct zr_given *path = zr_given_last(cfg, "model", "path");
+	const struct zr_given *path = last_of(cfg, "path"), *chosen = last_of(cfg, "plugin");
 	const struct zr_pretrained_v1 *v;
-	const struct zr_plugin *p;
+	const struct zr_plugin *p = NULL;
 	struct apply a = { .cfg = cfg };
 	struct zr_error e = { 0 };
-	if (!path || !*path->value || is_its_own(zr_given_last(cfg, "model", "plugin")))
+	if (!path || !*path->value)
 		return 0;
-	cfg->model_path = path->value; /* texts stay where they are, lines do not */
+	if (chosen && zr_plugin_load("model", chosen->value, &p, &e))
+		return zr_given_bad(chosen, err, "%s", e.text);
+	if (p)
+		a.table = zr_table_of(p->desc);
+	if (zr_table_find(&a.table, "path"))
+		return 0; /* an option of the plugin itself, which keeps it */
+	cfg->model_path = path->value;
 	cfg->model_place = path->place;
 	if (zr_model_json_open(path->value, &cfg->model_json, &e))
 		return zr_given_bad(path, err, "%s", e.text);
-	int rc = find_plugin(cfg, &p, err);
+	int rc = p ? 0 : find_plugin(cfg, &p, err);
 	rc = rc ? rc : zr_pretrained_tables(&cfg->model_json, p, &v, err);
 	if (rc)
 		return rc;

@@ -105,18 +105,17 @@ static void add_part(struct zr_config *cfg, const char *name, const char *role)
 	p->s = (struct zr_section){ .name = name, .role = role, .sequences = ZR_AUTO_COUNT };
 	if (!role)
 		p->s.table = core_table(name)->table;
-	for (int i = 0; i < cfg->n_given; i++)
-		if (!strcmp(cfg->given[i].section, name) &&
-		    (!p->first || cfg->given[i].layer > p->first->layer))
-			p->first = &cfg->given[i];
+	for (const struct zr_given *g = cfg->given; g; g = g->next)
+		if (!strcmp(g->section, name) && (!p->first || g->layer > p->first->layer))
+			p->first = g;
 }
 
 /* Core's own, then role by role, the nameless one first. A store that only the defaults have is
  * there on demand. */
 static int list_parts(struct zr_config *cfg, struct zr_error *err)
 {
-	for (int i = 0; i < cfg->n_given; i++)
-		if (check_name(&cfg->given[i], err))
+	for (const struct zr_given *g = cfg->given; g; g = g->next)
+		if (check_name(g, err))
 			return ZR_EINVAL;
 	cfg->part = calloc((size_t)cfg->n_given + 8, sizeof *cfg->part);
 	if (!cfg->part)
@@ -125,8 +124,7 @@ static int list_parts(struct zr_config *cfg, struct zr_error *err)
 		add_part(cfg, t->section, NULL);
 	for (int r = 0; zr_roles[r]; r++)
 		for (int named = 0; named <= 1; named++)
-			for (int i = 0; i < cfg->n_given; i++) {
-				const struct zr_given *g = &cfg->given[i];
+			for (const struct zr_given *g = cfg->given; g; g = g->next) {
 				int waits = g->layer == ZR_LAYER_DEFAULTS &&
 					    !strncmp(g->section, "offload.", 8);
 				if (!waits && role_of(g->section) == zr_roles[r] &&
@@ -178,12 +176,11 @@ static const struct zr_part *first_with(const struct zr_config *cfg, const struc
 
 static int load_plugin(struct zr_config *cfg, struct zr_part *p, struct zr_error *err)
 {
-	const struct zr_given *own = zr_given_last(cfg, p->s.name, "plugin");
+	const struct zr_given *own = zr_given_last(cfg, ZR_LAYER_AUTO, p->s.name, "plugin");
 	struct zr_error e = { 0 };
 	char hint[256] = ": add plugin = ID; `zeroth plugin list` shows the IDs";
 	p->chosen = own || !is_group(p) ? own : zr_part_find(cfg, "optimizer")->chosen;
-	for (struct zr_given *g = cfg->given;
-	     !p->chosen && zr_spelling && g < cfg->given + cfg->n_given; g++)
+	for (const struct zr_given *g = cfg->given; !p->chosen && zr_spelling && g; g = g->next)
 		if (g->key && !strcmp(g->section, p->s.name))
 			zr_spelling(g->section, g->key, g->value, hint, sizeof hint);
 	if (!p->chosen)
@@ -223,16 +220,12 @@ static int make_values(const struct zr_config *cfg, struct zr_part *p, struct zr
 /* Whether a line was written for the plugin that a layer below the chosen one's names. */
 static int is_others(const struct zr_config *cfg, const struct zr_part *p, const struct zr_given *g)
 {
-	const char *id = NULL;
-	if (!p->chosen || g->layer >= p->chosen->layer)
+	const struct zr_given *c = p->chosen, *below;
+	if (!c || g->layer >= c->layer)
 		return 0;
-	for (int i = 0; i < cfg->n_given; i++) {
-		const struct zr_given *d = &cfg->given[i];
-		if (d->layer <= g->layer && d->key && !strcmp(d->key, "plugin") &&
-		    !strcmp(d->section, p->chosen->section))
-			id = d->value;
-	}
-	return id && strcmp(id, p->chosen->value) && strcmp(id, p->s.plugin->desc->id);
+	below = zr_given_last(cfg, g->layer, c->section, "plugin");
+	return below && strcmp(below->value, c->value) &&
+	       strcmp(below->value, p->s.plugin->desc->id);
 }
 
 /* What the plugin of -o does not have of the options that the file gives to another one. */
@@ -319,8 +312,8 @@ static int make_part(struct zr_config *cfg, struct zr_part *p, struct zr_error *
 	const struct zr_opt *o;
 	int rc = p->s.role ? load_plugin(cfg, p, err) : 0;
 	rc = rc ? rc : make_values(cfg, p, err);
-	for (int i = 0; !rc && i < cfg->n_given; i++)
-		rc = apply(cfg, p, &cfg->given[i], err);
+	for (const struct zr_given *g = cfg->given; !rc && g; g = g->next)
+		rc = apply(cfg, p, g, err);
 	if (!rc && *p->left_out)
 		zr_logf(ZR_LOG_INFO, NULL,
 			"-o %s.plugin=%s: [%s] goes without what it does not have: %s",
@@ -352,7 +345,7 @@ int zr_sections_make(struct zr_config *cfg, struct zr_error *err)
 
 int zr_config_demand(struct zr_config *cfg, const char *section, struct zr_error *err)
 {
-	const struct zr_given *g = zr_given_last(cfg, section, "plugin");
+	const struct zr_given *g = zr_given_last(cfg, ZR_LAYER_AUTO, section, "plugin");
 	if (!g || zr_part_find(cfg, section))
 		return 0;
 	add_part(cfg, g->section, role_of(g->section));

@@ -74,9 +74,9 @@ int zr_config_blame(const struct zr_config *cfg, const char *section, int code,
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	for (uint32_t i = 0; !place && (o = zr_table_next(&p->s.table, 0, &i));)
-		for (int j = 0; !place && j < cfg->n_given; j++)
-			if (*zr_part_source(p, o) == cfg->given[j].place && has_word(text, o->name))
-				place = cfg->given[j].place;
+		for (const struct zr_given *g = cfg->given; !place && g; g = g->next)
+			if (*zr_part_source(p, o) == g->place && has_word(text, o->name))
+				place = g->place;
 	if (!place && p->own && has_word(text, p->own->key))
 		place = p->own->place;
 	if (!place && p->first && p->first->layer != ZR_LAYER_DEFAULTS)
@@ -93,13 +93,10 @@ int zr_config_set_auto(struct zr_config *cfg, const char *section, const char *k
 	struct zr_error e = { 0 };
 	if (!o)
 		return zr_err(err, ZR_EINTERNAL, "no option %s.%s to set", section, key);
-	struct zr_text *t = malloc(sizeof *t + strlen(text) + 1);
-	if (!t)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
-	strcpy(t->text, text);
-	t->next = cfg->texts;
-	cfg->texts = t;
-	if (zr_value_parse(o, t->text, p->s.opts, &e))
+	int rc = zr_layers_add(cfg, ZR_LAYER_AUTO, section, key, text, "auto", err);
+	if (rc)
+		return rc;
+	if (zr_value_parse(o, cfg->last->value, p->s.opts, &e))
 		return zr_err(err, ZR_EINVAL, "[%s] %s = %s, derived: %s", section, key, text,
 			      e.text);
 	*zr_part_source(p, o) = "auto";
