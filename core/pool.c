@@ -203,12 +203,8 @@ static void wait_done(struct zr_pool *p, unsigned n)
 		relax();
 	}
 	atomic_store(&p->waiting, 1);
-	for (;;) {
-		unsigned done = atomic_load(&p->done);
-		if (done == n)
-			break;
+	for (unsigned done; (done = atomic_load(&p->done)) != n;)
 		futex_wait(&p->done, done);
-	}
 	atomic_store(&p->waiting, 0);
 }
 

@@ -10,11 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct zr_device_v1 *device(const struct zr_setup *p)
-{
-	return p->device.vtbl;
-}
-
 static void count_arena(struct zr_setup *p, int store, int taken)
 {
 	for (const struct zr_region *r = p->plan.region; r < p->plan.region + ZR_R_COUNT; r++)
@@ -49,14 +44,15 @@ static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 static void give_arena(struct zr_session *s, int store)
 {
 	struct zr_setup *p = s->setup;
+	const struct zr_device_v1 *device = p->device.vtbl;
 	if (!s->arena[store])
 		return;
 	count_arena(p, store, -1);
 	if (p->peers && store == ZR_STORE_DEVICE)
 		((const struct zr_comm_v1 *)p->comm.vtbl)->mem_free(p->comm.inst, s->arena[store]);
 	else
-		device(p)->mem_free(p->device.inst, s->arena[store], p->plan.arena[store],
-				    store == ZR_STORE_DEVICE ? ZR_MEM_DEVICE : ZR_MEM_PINNED);
+		device->mem_free(p->device.inst, s->arena[store], p->plan.arena[store],
+				 store == ZR_STORE_DEVICE ? ZR_MEM_DEVICE : ZR_MEM_PINNED);
 }
 
 static int make_tables(struct zr_session *s, struct zr_error *err)

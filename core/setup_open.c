@@ -222,26 +222,19 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 
 static int start_policies(struct zr_setup *s, struct zr_error *err)
 {
+	struct zr_precision_info *t = &s->types;
+	t->size = sizeof *t;
+	t->master = ZR_MASTER_FP32;
 	int rc = zr_setup_start(s, &s->precision, "precision", "zr.precision/1", err);
-	if (!rc) {
-		s->types.size = sizeof s->types;
-		s->types.master = ZR_MASTER_FP32;
-		if ((rc = ZR_ASK(&s->precision, precision, info, err, &s->types)))
-			return rc;
-		const struct zr_precision_info *t = &s->types;
-		if (!zr_dtype(t->dtype, NULL)->trains || !zr_dtype(t->comm_dtype, NULL)->trains)
-			return zr_err(err, ZR_EINVAL, "plugin %s: info: dtype is %d and comm_dtype "
-				      "%d; expected ZR_F32, ZR_BF16 or ZR_F16 for each; mend it",
-				      s->precision.section->plugin->path, t->dtype, t->comm_dtype);
-		static const int32_t wire[] = { [ZR_COMM_TYPE_FP32] = ZR_F32,
-						[ZR_COMM_TYPE_BF16] = ZR_BF16,
-						[ZR_COMM_TYPE_FP16] = ZR_F16 };
-		if (s->train->communication_data_type != ZR_COMM_TYPE_AUTO)
-			s->types.comm_dtype = wire[s->train->communication_data_type];
-	}
-	if (!rc)
-		rc = zr_setup_start(s, &s->activation, "activation", "zr.activation/1", err);
-	return rc;
+	if (rc || (rc = ZR_ASK(&s->precision, precision, info, err, t)))
+		return rc;
+	if (!zr_dtype(t->dtype, NULL)->trains || !zr_dtype(t->comm_dtype, NULL)->trains)
+		return zr_err(err, ZR_EINVAL, "plugin %s: info: dtype is %d and comm_dtype %d; "
+			      "expected ZR_F32, ZR_BF16 or ZR_F16 for each; mend it",
+			      s->precision.section->plugin->path, t->dtype, t->comm_dtype);
+	if (s->train->communication_data_type)
+		t->comm_dtype = s->train->communication_data_type;
+	return zr_setup_start(s, &s->activation, "activation", "zr.activation/1", err);
 }
 
 /* Why core cannot hold what the stage declares for a unit, or NULL. Each rank saves and counts one

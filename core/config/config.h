@@ -24,14 +24,9 @@
 #include "core/config/options.h"
 #include "core/plugin/loader.h"
 
-/* In the order of their names. */
-#define ZR_COMM_TYPE_AUTO 0 /* the precision's */
-#define ZR_COMM_TYPE_FP32 1
-#define ZR_COMM_TYPE_BF16 2
-#define ZR_COMM_TYPE_FP16 3
-/* every micro-batch goes to its owner and is added in slot order: bits independent of ranks */
-#define ZR_REDUCE_SLOTS 0
-#define ZR_REDUCE_LOCAL 1 /* each rank sums its micro-batches first: one reduction per step */
+/* Every micro-batch goes to its owner and is added in slot order: bits independent of ranks. Or
+ * each rank sums its micro-batches first: one reduction per step. */
+enum { ZR_REDUCE_SLOTS, ZR_REDUCE_LOCAL };
 
 /* [train]. Counts that accept `auto` hold ZR_AUTO_COUNT until resolved. */
 struct zr_train_opts {
@@ -47,7 +42,7 @@ struct zr_train_opts {
 	const char *best_by;                  /* NAME of [eval.NAME]; "": held out */
 	int64_t seed;
 	double gradient_clipping;             /* global L2 norm; 0: off */
-	int32_t communication_data_type;      /* ZR_COMM_TYPE_* */
+	int32_t communication_data_type;      /* ZR_F32, ...; 0: the precision's */
 	int32_t reduction;                    /* ZR_REDUCE_* */
 	const char *freeze;                   /* patterns of tensors that stay as they are */
 	uint64_t gradient_part_size;          /* elements; 0: never in parts */
@@ -64,8 +59,8 @@ struct zr_run_opts {
 	const char *trace, *rates; /* steps: "10 20-22"; a file of `zeroth bench`; "": none */
 };
 
-#define ZR_SAVE_ALL 0
-#define ZR_SAVE_TRAINABLE 1 /* frozen tensors stay in the directory of [model] path */
+/* trainable: frozen tensors stay in the directory of [model] path */
+enum { ZR_SAVE_ALL, ZR_SAVE_TRAINABLE };
 
 /* [checkpoint] */
 struct zr_checkpoint_opts {

@@ -6,8 +6,8 @@
 
 /* ZR_LOG_* in order */
 static const char *const levels[] = { "error", "warn", "info", "debug", NULL };
-/* ZR_COMM_TYPE_* in order */
-static const char *const comm_types[] = { "auto", "fp32", "bf16", "fp16", NULL };
+static const char *const comm_types[] = { "auto", [ZR_F32] = "fp32", [ZR_BF16] = "bf16",
+					  [ZR_F16] = "fp16", NULL };
 static const char *const reductions[] = { "slots", "local", NULL };       /* ZR_REDUCE_* in order */
 
 #define MOST (1 << 24) /* two of these times the ranks fit 63 bits */

@@ -57,9 +57,8 @@ int zr_layout_make(const struct zr_model_decl *m, struct zr_layout *out, struct 
 		tensors += unit_at(m, i)->n_tensors;
 	l.unit = calloc(m->n_units + 1, sizeof *l.unit);
 	l.tensor = calloc(tensors + 1, sizeof *l.tensor);
-	int rc = l.unit && l.tensor ? 0 : zr_err(err, ZR_ENOMEM,
-						 "out of memory for the layout of %zu tensors",
-						 tensors);
+	int rc = l.unit && l.tensor ? 0 :
+		zr_err(err, ZR_ENOMEM, "out of memory for the layout of %zu tensors", tensors);
 	for (int32_t i = 0; !rc && i < l.n_units; i++)
 		rc = place_unit(m, &l, i, err);
 	if (rc)

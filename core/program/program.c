@@ -23,7 +23,7 @@ uint64_t zr_program_bytes(const struct zr_program *p)
 {
 	uint64_t sum = 0;
 	for (int32_t i = 0; i < p->n; i++)
-		sum += p->op[i].kind == ZR_P_SPILL || p->op[i].kind == ZR_P_FETCH ? 0 :
-										    p->op[i].bytes;
+		if (p->op[i].kind != ZR_P_SPILL && p->op[i].kind != ZR_P_FETCH)
+			sum += p->op[i].bytes;
 	return sum;
 }
