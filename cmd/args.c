@@ -57,7 +57,7 @@ static int parse_memory(const char *argv0, const char *option, const char *text,
 		.name = "bytes", .type = ZR_T_BYTES, .min = 1, .max = ZR_HI
 	};
 	struct zr_error e = { 0 };
-	if (!zr_parse_bytes(&o, text, out, &e))
+	if (!zr_number_parse(&o, text, out, &e))
 		return 0;
 	fprintf(stderr, "zeroth %s: %s %s: %s\n", argv0, option, text, e.text);
 	return -1;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * numbers.c - single numbers of option values. Counts up to 2^53 may be written like 5e8; larger
+ * numbers.c - option values that are numbers. Counts up to 2^53 may be written like 5e8; larger
  * ones need all their digits.
  */
 #define _GNU_SOURCE
 #include "core/config/options.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
@@ -61,7 +62,7 @@ void zr_range_text(const struct zr_opt *o, char *out, size_t size)
 		snprintf(out, size, "%s %s", o->flags & ZR_O_MAX_OPEN ? "<" : "<=", hi);
 }
 
-int zr_check_range(const struct zr_opt *o, double v, struct zr_error *err)
+static int check_range(const struct zr_opt *o, double v, struct zr_error *err)
 {
 	char range[96], value[40];
 	int low = o->flags & ZR_O_MIN_OPEN ? v > o->min : v >= o->min;
@@ -78,15 +79,15 @@ static int not_a(const char *what, const char *text, struct zr_error *err)
 	return zr_err(err, ZR_EINVAL, "expected %s, found '%s'", what, text);
 }
 
-int zr_parse_f64(const struct zr_opt *o, const char *text, double *out, struct zr_error *err)
+static int parse_f64(const struct zr_opt *o, const char *text, double *out, struct zr_error *err)
 {
 	double v;
 	if (zr_parse_double(text, &v))
 		return not_a("a number", text, err);
-	return zr_check_range(o, v, err) ? ZR_EINVAL : (*out = v, 0);
+	return check_range(o, v, err) ? ZR_EINVAL : (*out = v, 0);
 }
 
-int zr_parse_i64(const struct zr_opt *o, const char *text, int64_t *out, struct zr_error *err)
+static int parse_i64(const struct zr_opt *o, const char *text, int64_t *out, struct zr_error *err)
 {
 	const char *digits = text + (*text == '-' || *text == '+');
 	long long v;
@@ -96,7 +97,7 @@ int zr_parse_i64(const struct zr_opt *o, const char *text, int64_t *out, struct 
 	v = strtoll(text, NULL, 10);
 	if (errno || v == ZR_AUTO_I64)
 		return zr_err(err, ZR_EINVAL, "%s does not fit 64 bits", text);
-	return zr_check_range(o, (double)v, err) ? ZR_EINVAL : (*out = v, 0);
+	return check_range(o, (double)v, err) ? ZR_EINVAL : (*out = v, 0);
 }
 
 /* So many units. text: all that was given, for messages. */
@@ -116,7 +117,7 @@ static int parse_whole(const struct zr_opt *o, const char *number, uint64_t unit
 		if (zr_parse_double(number, &v) || v * (double)unit != floor(v * (double)unit))
 			return not_a(what, text, err);
 		v *= (double)unit;
-		if (zr_check_range(o, v, err))
+		if (check_range(o, v, err))
 			return ZR_EINVAL;
 		if (v < 0)
 			return not_a(what, text, err);
@@ -124,15 +125,11 @@ static int parse_whole(const struct zr_opt *o, const char *number, uint64_t unit
 			return zr_err(err, ZR_EINVAL, "%s is too large", text);
 		n = (uint64_t)v;
 	}
-	return zr_check_range(o, (double)n, err) ? ZR_EINVAL : (*out = n, 0);
+	return check_range(o, (double)n, err) ? ZR_EINVAL : (*out = n, 0);
 }
 
-int zr_parse_count(const struct zr_opt *o, const char *text, uint64_t *out, struct zr_error *err)
-{
-	return parse_whole(o, text, 1, "a whole number", text, out, err);
-}
-
-int zr_parse_bytes(const struct zr_opt *o, const char *text, uint64_t *out, struct zr_error *err)
+static int parse_bytes(const struct zr_opt *o, const char *text, uint64_t *out,
+		       struct zr_error *err)
 {
 	static const char suffixes[] = "KMGT";
 	char number[64];
@@ -147,7 +144,7 @@ int zr_parse_bytes(const struct zr_opt *o, const char *text, uint64_t *out, stru
 			   "bytes like 512M or 2G", text, out, err);
 }
 
-int zr_format_bytes(uint64_t v, char *out, size_t size)
+static int format_bytes(uint64_t v, char *out, size_t size)
 {
 	int k = 0;
 	while (v && v % 1024 == 0 && k < 4) {
@@ -157,7 +154,7 @@ int zr_format_bytes(uint64_t v, char *out, size_t size)
 	return snprintf(out, size, "%llu%.1s", (unsigned long long)v, &"\0KMGT"[k]);
 }
 
-int zr_parse_list(const struct zr_opt *o, const char *text, double *out, struct zr_error *err)
+static int parse_list(const struct zr_opt *o, const char *text, double *out, struct zr_error *err)
 {
 	double v[ZR_LIST_MAX];
 	uint32_t n = 0, want = o->width / 8;
@@ -165,7 +162,7 @@ int zr_parse_list(const struct zr_opt *o, const char *text, double *out, struct 
 		char number[64];
 		size_t len = strcspn(p, ", \t");
 		snprintf(number, sizeof number, "%.*s", (int)len, p);
-		if (n < want && zr_parse_f64(o, number, &v[n], err))
+		if (n < want && parse_f64(o, number, &v[n], err))
 			return ZR_EINVAL;
 		p += len + strspn(p + len, " \t");
 		if (*p == ',') {
@@ -179,4 +176,42 @@ int zr_parse_list(const struct zr_opt *o, const char *text, double *out, struct 
 			      text);
 	memcpy(out, v, want * sizeof *v);
 	return 0;
+}
+
+int zr_number_parse(const struct zr_opt *o, const char *text, void *at, struct zr_error *err)
+{
+	return o->type == ZR_T_I64   ? parse_i64(o, text, at, err) :
+	       o->type == ZR_T_COUNT ? parse_whole(o, text, 1, "a whole number", text, at, err) :
+	       o->type == ZR_T_BYTES ? parse_bytes(o, text, at, err) :
+	       o->type == ZR_T_F64S  ? parse_list(o, text, at, err) : parse_f64(o, text, at, err);
+}
+
+int zr_number_check(const struct zr_opt *o, const void *at, struct zr_error *err)
+{
+	int rc = 0;
+	if (o->type == ZR_T_I64)
+		return check_range(o, (double)*(const int64_t *)at, err);
+	if (o->type == ZR_T_COUNT || o->type == ZR_T_BYTES)
+		return check_range(o, (double)*(const uint64_t *)at, err);
+	for (uint32_t i = 0; !rc && i < o->width / 8; i++)
+		rc = check_range(o, ((const double *)at)[i], err);
+	return rc;
+}
+
+int zr_number_format(const struct zr_opt *o, const void *at, char *out, size_t size)
+{
+	int len = 0;
+	if (o->type == ZR_T_I64)
+		return snprintf(out, size, "%" PRId64, *(const int64_t *)at);
+	if (o->type == ZR_T_COUNT)
+		return snprintf(out, size, "%" PRIu64, *(const uint64_t *)at);
+	if (o->type == ZR_T_BYTES)
+		return format_bytes(*(const uint64_t *)at, out, size);
+	for (uint32_t i = 0; i < o->width / 8; i++) {
+		char number[40];
+		zr_format_double(((const double *)at)[i], number, sizeof number);
+		len += snprintf(out + len, (size_t)len < size ? size - len : 0, "%s%s",
+				i ? "," : "", number);
+	}
+	return len;
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * options.c - option tables and texts of values; numbers.c does the arithmetic of single values.
+ * options.c - option tables and texts of values; see numbers.c for those that are numbers.
  */
 #include "core/config/options.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -163,17 +162,6 @@ static int parse_bool(const char *text, uint8_t *out, struct zr_error *err)
 	return zr_err(err, ZR_EINVAL, "expected yes or no, found '%s'", text);
 }
 
-static int parse_at(const struct zr_opt *o, const char *text, void *at, struct zr_error *err)
-{
-	return o->type == ZR_T_BOOL  ? parse_bool(text, at, err) :
-	       o->type == ZR_T_ENUM  ? parse_enum(o, text, at, err) :
-	       o->type == ZR_T_I64   ? zr_parse_i64(o, text, at, err) :
-	       o->type == ZR_T_COUNT ? zr_parse_count(o, text, at, err) :
-	       o->type == ZR_T_BYTES ? zr_parse_bytes(o, text, at, err) :
-	       o->type == ZR_T_F64S  ? zr_parse_list(o, text, at, err) :
-				       zr_parse_f64(o, text, at, err);
-}
-
 int zr_value_parse(const struct zr_opt *o, const char *text, void *opts, struct zr_error *err)
 {
 	void *at = (char *)opts + o->offset;
@@ -181,60 +169,36 @@ int zr_value_parse(const struct zr_opt *o, const char *text, void *opts, struct 
 		*(const char **)at = text;
 		return 0;
 	}
-	if (!strcmp(text, "auto") && (o->flags & ZR_O_AUTO) && o->type != ZR_T_BOOL) {
+	if (o->type == ZR_T_BOOL)
+		return parse_bool(text, at, err);
+	if (!strcmp(text, "auto") && o->flags & ZR_O_AUTO) {
 		store_auto(o, at);
 		return 0;
 	}
-	return parse_at(o, text, at, err);
+	return o->type == ZR_T_ENUM ? parse_enum(o, text, at, err) :
+				      zr_number_parse(o, text, at, err);
 }
 
 int zr_value_check(const struct zr_opt *o, const void *opts, struct zr_error *err)
 {
 	const void *at = (const char *)opts + o->offset;
-	int rc = 0;
-	if (zr_value_is_auto(o, opts))
+	if (is_text(o) || o->type == ZR_T_BOOL || zr_value_is_auto(o, opts))
 		return 0;
-	if (o->type == ZR_T_I64)
-		return zr_check_range(o, (double)*(const int64_t *)at, err);
-	if (o->type == ZR_T_COUNT || o->type == ZR_T_BYTES)
-		return zr_check_range(o, (double)*(const uint64_t *)at, err);
-	if (o->type == ZR_T_F64 || o->type == ZR_T_F64S)
-		for (uint32_t i = 0; !rc && i < o->width / 8; i++)
-			rc = zr_check_range(o, ((const double *)at)[i], err);
-	if (o->type == ZR_T_ENUM)
-		for (int32_t i = 0; i <= *(const int32_t *)at; i++)
-			if (!o->choices[i])
-				return zr_err(err, ZR_EINVAL, "%d is not the number of a choice",
-					      *(const int32_t *)at);
-	return rc;
-}
-
-static int format_list(const struct zr_opt *o, const double *v, char *out, size_t size)
-{
-	int len = 0;
-	for (uint32_t i = 0; i < o->width / 8; i++) {
-		char number[40];
-		zr_format_double(v[i], number, sizeof number);
-		len += snprintf(out + len, (size_t)len < size ? size - len : 0, "%s%s",
-				i ? "," : "", number);
-	}
-	return len;
+	if (o->type != ZR_T_ENUM)
+		return zr_number_check(o, at, err);
+	for (int32_t i = 0; i <= *(const int32_t *)at; i++)
+		if (!o->choices[i])
+			return zr_err(err, ZR_EINVAL, "%d is not the number of a choice",
+				      *(const int32_t *)at);
+	return 0;
 }
 
 int zr_value_format(const struct zr_opt *o, const void *opts, char *out, size_t size)
 {
 	const void *at = (const char *)opts + o->offset;
-	if (zr_value_is_auto(o, opts))
-		return snprintf(out, size, "auto");
-	if (o->type == ZR_T_I64 || o->type == ZR_T_COUNT)
-		return o->type == ZR_T_I64 ? snprintf(out, size, "%" PRId64, *(const int64_t *)at) :
-					     snprintf(out, size, "%" PRIu64, *(const uint64_t *)at);
-	if (o->type == ZR_T_BYTES)
-		return zr_format_bytes(*(const uint64_t *)at, out, size);
-	if (o->type == ZR_T_F64 || o->type == ZR_T_F64S)
-		return format_list(o, at, out, size);
-	return snprintf(out, size, "%s",
-			o->type == ZR_T_BOOL ? *(const uint8_t *)at ? "yes" : "no" :
-			o->type == ZR_T_ENUM ? o->choices[*(const int32_t *)at] :
-					       zr_value_text(o, opts));
+	const char *text = zr_value_is_auto(o, opts) ? "auto" :
+			   o->type == ZR_T_BOOL      ? *(const uint8_t *)at ? "yes" : "no" :
+			   o->type == ZR_T_ENUM      ? o->choices[*(const int32_t *)at] :
+						       zr_value_text(o, opts);
+	return text ? snprintf(out, size, "%s", text) : zr_number_format(o, at, out, size);
 }

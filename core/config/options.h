@@ -45,18 +45,14 @@ const char *zr_next_word(const char **text, size_t *len);
 /* near.c: the nearest candidate to `word` by edit distance, NULL if none is near. */
 const char *zr_nearest(const char *word, const char *const *candidates, int n);
 
-/* numbers.c: single numbers. The whole text must parse, in any locale, and be in range. */
+/* numbers.c: values that are numbers, or lists of them, at `at`. The whole text must parse, in any
+ * locale, and be in range. */
 #define ZR_LIST_MAX 16 /* numbers in a list */
+int zr_number_parse(const struct zr_opt *o, const char *text, void *at, struct zr_error *err);
+int zr_number_check(const struct zr_opt *o, const void *at, struct zr_error *err);
+int zr_number_format(const struct zr_opt *o, const void *at, char *out, size_t size);
 void zr_range_text(const struct zr_opt *o, char *out, size_t size); /* "[0, 1)", ">= 0", "" */
-int zr_check_range(const struct zr_opt *o, double v, struct zr_error *err);
 int zr_parse_double(const char *text, double *out); /* 0 or -1 */
-int zr_parse_f64(const struct zr_opt *o, const char *text, double *out, struct zr_error *err);
-int zr_parse_i64(const struct zr_opt *o, const char *text, int64_t *out, struct zr_error *err);
-int zr_parse_count(const struct zr_opt *o, const char *text, uint64_t *out, struct zr_error *err);
-int zr_parse_bytes(const struct zr_opt *o, const char *text, uint64_t *out, struct zr_error *err);
-/* width / 8 of them */
-int zr_parse_list(const struct zr_opt *o, const char *text, double *out, struct zr_error *err);
 int zr_format_double(double v, char *out, size_t size); /* shortest that parses to v */
-int zr_format_bytes(uint64_t v, char *out, size_t size);
 
 #endif
