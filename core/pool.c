@@ -31,16 +31,9 @@
 
 #define SPINS 4000 /* about 50 microseconds: longer than the gaps between operations of a step */
 
-struct thread {
-	struct zr_pool *pool;
-	pthread_t id;
-	int32_t worker;
-};
-
 struct zr_pool {
 	int threads;
-	struct thread *thread; /* threads - 1 of them, workers 1.. */
-	void (*fn)(void *, int64_t, int32_t);
+	zr_pool_fn *fn;
 	void *arg;
 	int64_t n;
 	_Alignas(64) atomic_uint_fast64_t job; /* generation << 32 | items left */
@@ -50,6 +43,8 @@ struct zr_pool {
 	atomic_uint sleepers;
 	atomic_uint stop;
 	atomic_uint rounding; /* some item changed it */
+	atomic_int workers;   /* numbers that are taken; 0 is the caller's */
+	pthread_t thread[];   /* [threads - 1] */
 };
 
 static void futex_wait(atomic_uint *word, unsigned value)
@@ -89,8 +84,7 @@ int zr_pool_rounding(struct zr_pool *p)
 }
 
 /* Where items end on their thread does not matter to the next one. */
-static void run_item(struct zr_pool *p, void (*fn)(void *, int64_t, int32_t), void *arg,
-		     int64_t item, int32_t worker)
+static void run_item(struct zr_pool *p, zr_pool_fn *fn, void *arg, int64_t item, int32_t worker)
 {
 	fn(arg, item, worker);
 	if (restore_rounding() && p)
@@ -128,8 +122,8 @@ static int look_for_work(struct zr_pool *p)
 
 static void *thread_main(void *arg)
 {
-	struct thread *t = arg;
-	struct zr_pool *p = t->pool;
+	struct zr_pool *p = arg;
+	const int32_t worker = 1 + atomic_fetch_add(&p->workers, 1);
 	restore_rounding();
 	while (!atomic_load(&p->stop)) {
 		if (!look_for_work(p)) {
@@ -139,34 +133,27 @@ static void *thread_main(void *arg)
 				futex_wait(&p->bell, bell);
 			atomic_fetch_sub(&p->sleepers, 1);
 		}
-		work(p, t->worker);
+		work(p, worker);
 	}
 	return NULL;
 }
 
 int zr_pool_new(int threads, struct zr_pool **out)
 {
-	struct zr_pool *p = aligned_alloc(64, (sizeof *p + 63) / 64 * 64);
+	size_t bytes = sizeof(struct zr_pool) + (size_t)threads * sizeof(pthread_t);
+	struct zr_pool *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
 	if (!p)
 		return -ENOMEM;
 	*p = (struct zr_pool){ .threads = 1 };
-	p->thread = calloc((size_t)threads, sizeof *p->thread);
-	if (!p->thread) {
-		free(p);
-		return -ENOMEM;
-	}
 	restore_rounding();
 	sigset_t all, old; /* signals are the control thread's */
 	sigfillset(&all);
 	sigdelset(&all, ZR_SIGNAL_STACKS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int rc = 0;
-	for (int i = 1; i < threads && !rc; i++) {
-		struct thread *t = &p->thread[i - 1];
-		*t = (struct thread){ .pool = p, .worker = i };
-		rc = pthread_create(&t->id, NULL, thread_main, t);
-		if (!rc)
-			p->threads++;
+	while (p->threads < threads && !rc) {
+		rc = pthread_create(&p->thread[p->threads - 1], NULL, thread_main, p);
+		p->threads += !rc;
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc) {
@@ -185,8 +172,7 @@ void zr_pool_free(struct zr_pool *p)
 	atomic_fetch_add(&p->bell, 1);
 	futex_wake(&p->bell);
 	for (int i = 1; i < p->threads; i++)
-		pthread_join(p->thread[i - 1].id, NULL);
-	free(p->thread);
+		pthread_join(p->thread[i - 1], NULL);
 	free(p);
 }
 
@@ -208,8 +194,7 @@ static void wait_done(struct zr_pool *p, unsigned n)
 	atomic_store(&p->waiting, 0);
 }
 
-void zr_pool_run(struct zr_pool *p, int64_t n, void (*fn)(void *arg, int64_t item, int32_t worker),
-		 void *arg)
+void zr_pool_run(struct zr_pool *p, int64_t n, zr_pool_fn *fn, void *arg)
 {
 	if (restore_rounding() && p)
 		atomic_store(&p->rounding, 1);

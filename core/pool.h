@@ -13,6 +13,7 @@
 #define ZR_SIGNAL_STACKS (SIGRTMAX - 1) /* shows the stack of a thread: its threads take this one */
 
 struct zr_pool;
+typedef void zr_pool_fn(void *arg, int64_t item, int32_t worker);
 
 /* threads >= 1, the caller included; 0 or -errno */
 int zr_pool_new(int threads, struct zr_pool **out);
@@ -22,7 +23,6 @@ int zr_pool_size(const struct zr_pool *p);
  * the last call, in an item. p may be NULL. */
 int zr_pool_rounding(struct zr_pool *p);
 uint64_t zr_rounding_mode(void); /* control bits: rounding, exceptions, denormals; 0: not known */
-void zr_pool_run(struct zr_pool *p, int64_t n, void (*fn)(void *arg, int64_t item, int32_t worker),
-		 void *arg);
+void zr_pool_run(struct zr_pool *p, int64_t n, zr_pool_fn *fn, void *arg);
 
 #endif
