@@ -209,13 +209,10 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 		return rc;
 	int64_t length = s->train->sequence_length == ZR_AUTO_COUNT ? s->decl.context :
 				 (int64_t)s->train->sequence_length;
-	if (length > s->decl.context) {
-		const char *where = zr_config_source(s->cfg, "train", "sequence_length");
-		return zr_err(err, ZR_EINVAL,
-			      "%s: sequence_length = %lld exceeds the model's context of %lld",
-			      where ? where : "[train]", (long long)length,
-			      (long long)s->decl.context);
-	}
+	if (length > s->decl.context)
+		return zr_config_blame(s->cfg, "train", ZR_EINVAL, err, "sequence_length = %lld "
+				       "exceeds the model's context of %lld", (long long)length,
+				       (long long)s->decl.context);
 	s->batch.length = length;
 	return zr_train_derive(s->cfg, "sequence_length", s->train->sequence_length, length, err);
 }
@@ -331,19 +328,11 @@ static int check_data(struct zr_setup *s, struct zr_error *err)
 					 s->batch.train, err);
 }
 
-static int record_programs(struct zr_setup *s, struct zr_error *err)
-{
-	int rc = 0;
-	for (int32_t id = 0; !rc && id < 4; id++)
-		if (s->mode != ZR_SETUP_SAMPLE || id == ZR_PROG_EVAL)
-			rc = zr_program_record(s, id, &s->program[id], err);
-	return rc;
-}
-
 static int make_tables(struct zr_setup *s, struct zr_error *err)
 {
+	const int trains = s->mode != ZR_SETUP_SAMPLE;
 	int rc = size_layers(s, err);
-	if (!rc && s->mode != ZR_SETUP_SAMPLE) {
+	if (!rc && trains) {
 		rc = zr_activation_ask(s, err);
 		if (!rc)
 			rc = zr_schedule_make(&s->decl, 1, s->frozen_unit, s->act, &s->train_uses,
@@ -352,9 +341,10 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 	}
 	rc = rc ? rc : zr_schedule_make(&s->decl, 0, NULL, NULL, &s->eval_uses, err);
 	rc = rc ? rc : zr_activation_place(s, &s->eval_uses, 0, &s->eval_act, err);
-	rc = rc ? rc : record_programs(s, err);
-	rc = rc ? rc : zr_plan_make(s, err);
-	return rc;
+	for (int32_t id = 0; !rc && id < 4; id++)
+		if (trains || id == ZR_PROG_EVAL)
+			rc = zr_program_record(s, id, &s->program[id], err);
+	return rc ? rc : zr_plan_make(s, err);
 }
 
 static int open_all(struct zr_setup *s, int world, struct zr_error *err)

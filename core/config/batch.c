@@ -17,23 +17,22 @@ static const char *const key[ALL] = { "train_batch_size", "micro_batch_size",
 static int derive(const struct zr_config *cfg, int64_t n[ALL], int64_t world, struct zr_error *err)
 {
 	int from = n[MICRO] ? MICRO : STEPS, to = from == MICRO ? STEPS : MICRO;
-	const char *s = world == 1 ? "" : "s", *where = zr_config_source(cfg, "train", key[TRAIN]);
-	where = where ? where : "[train]";
+	const char *s = world == 1 ? "" : "s";
 	if (!n[TRAIN])
 		n[TRAIN] = n[MICRO] * n[STEPS] * world;
 	if (!n[to] && n[TRAIN] % (n[from] * world))
-		return zr_err(err, ZR_EINVAL, "%s: train_batch_size = %lld is not a multiple of %s "
-			      "= %lld times %lld rank%s; change one of them", where,
-			      (long long)n[TRAIN], key[from], (long long)n[from], (long long)world,
-			      s);
+		return zr_config_blame(cfg, "train", ZR_EINVAL, err, "train_batch_size = %lld is "
+				       "not a multiple of %s = %lld times %lld rank%s; change one "
+				       "of them", (long long)n[TRAIN], key[from],
+				       (long long)n[from], (long long)world, s);
 	if (!n[to])
 		n[to] = n[TRAIN] / (n[from] * world);
 	return n[TRAIN] == n[MICRO] * n[STEPS] * world ? 0 :
-		zr_err(err, ZR_EINVAL, "%s: train_batch_size = %lld, but micro_batch_size %lld x "
-		       "gradient_accumulation_steps %lld x %lld rank%s = %lld; drop one of the "
-		       "three to have it derived", where, (long long)n[TRAIN], (long long)n[MICRO],
-		       (long long)n[STEPS], (long long)world, s,
-		       (long long)(n[MICRO] * n[STEPS] * world));
+		zr_config_blame(cfg, "train", ZR_EINVAL, err, "train_batch_size = %lld, but "
+				"micro_batch_size %lld x gradient_accumulation_steps %lld x %lld "
+				"rank%s = %lld; drop one of the three to have it derived",
+				(long long)n[TRAIN], (long long)n[MICRO], (long long)n[STEPS],
+				(long long)world, s, (long long)(n[MICRO] * n[STEPS] * world));
 }
 
 int zr_train_derive(struct zr_config *cfg, const char *key, uint64_t given, int64_t value,

@@ -42,7 +42,7 @@ is 'it says which options are left to the program' \
 	"$(./embed_train 1 tiny.ini train.eval_every=3 checkpoint.every=2 checkpoint.on_signal=no 2>&1 | sed -n 1p)" \
 	'log: zeroth: left to the program, which evaluates, saves and logs when it wants to: [train] eval_every, [checkpoint] every'
 like 'ranks that do not fit are one text' "$(./embed_train 3 tiny.ini 2>&1)" \
-	'^embed_train: [^ ]*tiny.ini:2: train_batch_size = 4 is not a multiple'
+	'^embed_train: [^ ]*tiny.ini:2: \[train\] train_batch_size = 4 is not a multiple'
 
 
 # ---- what a program brings ----

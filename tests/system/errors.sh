@@ -215,13 +215,13 @@ write
 sed -i 's/heads = 2/heads = 3/' c.ini
 refused 'heads that do not divide the width' 2 'c.ini:7: [model] heads = 3 does not divide width = 8'
 write
-refused 'a batch triple that does not multiply out' 2 '-o: train_batch_size = 7, but micro_batch_size 2 x gradient_accumulation_steps 2 x 1 rank = 4; drop one of the three to have it derived' \
+refused 'a batch triple that does not multiply out' 2 '-o: [train] train_batch_size = 7, but micro_batch_size 2 x gradient_accumulation_steps 2 x 1 rank = 4; drop one of the three to have it derived' \
 	-o train.train_batch_size=7 -o train.gradient_accumulation_steps=2
 refused 'a batch of which too little is given' 2 '[train] needs two of train_batch_size, micro_batch_size and gradient_accumulation_steps (the third is derived); found none' \
 	-o train.micro_batch_size=auto
 refused 'a batch that no number holds' 2 '-o train.gradient_accumulation_steps=4611686018427387904: 4.611686018427388e+18 is out of range [1, 16777216]' \
 	-o train.gradient_accumulation_steps=4611686018427387904
-refused 'a sequence longer than the context' 2 "-o: sequence_length = 17 exceeds the model's context of 16" -o train.sequence_length=17
+refused 'a sequence longer than the context' 2 "-o: [train] sequence_length = 17 exceeds the model's context of 16" -o train.sequence_length=17
 refused 'bytes and a smaller vocabulary' 2 "the data has 256 different tokens, but the model's vocabulary is 97; raise [model] vocabulary" \
 	-o model.vocabulary=97
 {
