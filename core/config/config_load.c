@@ -60,11 +60,9 @@ static int check_resolved(const struct zr_config *cfg, struct zr_part *p, const 
 		if (!was_auto[i - 1] || (still && o->flags & ZR_O_STAYS_AUTO))
 			continue;
 		if (still || zr_value_check(o, p->s.opts, &e))
-			return zr_config_blame(
-				cfg, p->s.name, ZR_EINVAL, err, "%s%s%s", o->name,
-				still ? ": `auto` could not be resolved; give a value" :
-					" = auto: ",
-				e.text);
+			return zr_config_blame(cfg, p->s.name, ZR_EINVAL, err, "%s%s%s", o->name,
+					       still ? ": `auto` could not be resolved; give a "
+						       "value" : " = auto: ", e.text);
 		*zr_part_source(p, o) = "auto";
 	}
 	return 0;

@@ -25,16 +25,13 @@ static const struct zr_given *last_of(const struct zr_config *cfg, const char *k
  * it. */
 static int same_value(const struct zr_opt *o, const char *x, const char *y)
 {
-	_Alignas(8) char value[2][8 * ZR_LIST_MAX];
-	char text[2][640];
+	_Alignas(8) char value[2][8 * ZR_LIST_MAX] = { { 0 } };
 	struct zr_opt at = *o;
 	struct zr_error unused = { 0 };
 	at.offset = 0;
 	if (zr_value_parse(&at, x, value[0], &unused) || zr_value_parse(&at, y, value[1], &unused))
 		return 1;
-	zr_value_format(&at, value[0], text[0], sizeof text[0]);
-	zr_value_format(&at, value[1], text[1], sizeof text[1]);
-	return !strcmp(text[0], text[1]);
+	return zr_value_text(&at, value[0]) ? !strcmp(x, y) : !memcmp(value[0], value[1], o->width);
 }
 
 static int add_option(void *arg, const struct zr_config_key *k, const char *value,

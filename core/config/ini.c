@@ -30,7 +30,7 @@ struct source {
 	int line;
 	char *text;       /* the line read last; owned */
 	size_t room;
-	int (*fn)(void *, const char *, const char *, const char *, int);
+	zr_ini_fn *fn;
 	void *arg;
 	int rc;
 	struct zr_error *err;
@@ -159,10 +159,8 @@ static int pair(void *arg, const char *section, const char *key, const char *val
 	return !s->rc;
 }
 
-int zr_ini_read(const char *path, const char *name,
-		int (*fn)(void *arg, const char *section, const char *key, const char *value,
-			  int line),
-		void *arg, struct zr_error *err)
+int zr_ini_read(const char *path, const char *name, zr_ini_fn *fn, void *arg,
+		struct zr_error *err)
 {
 	struct source s = { .file = fopen(path, "re"), .name = name, .fn = fn, .arg = arg,
 			    .err = err };
@@ -187,11 +185,8 @@ int zr_ini_read(const char *path, const char *name,
 void zr_ini_write_value(FILE *out, const char *value)
 {
 	size_t len = strlen(value);
-	int plain = !len || (*value != '"' && !isblank((unsigned char)*value) &&
-			     !isblank((unsigned char)value[len - 1]));
-	for (const char *c = value; plain && *c; c++)
-		plain = *c != ';' && *c != '#';
-	if (plain) {
+	if (!strpbrk(value, ";#") && *value != '"' && !isblank((unsigned char)*value) &&
+	    (!len || !isblank((unsigned char)value[len - 1]))) {
 		fputs(value, out);
 		return;
 	}

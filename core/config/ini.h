@@ -9,14 +9,14 @@
 
 #include "core/error.h"
 
+typedef int zr_ini_fn(void *arg, const char *section, const char *key, const char *value, int line);
+
 /* Calls fn for every [section] (key and value NULL) and every key = value, in order; the texts are
  * valid for the call. Stops when fn returns nonzero and returns that. Lines that are neither, that
  * are too long, or that hold control characters fail with "name:line: text"; `name` is the file as
  * messages call it. */
-int zr_ini_read(const char *path, const char *name,
-		int (*fn)(void *arg, const char *section, const char *key, const char *value,
-			  int line),
-		void *arg, struct zr_error *err);
+int zr_ini_read(const char *path, const char *name, zr_ini_fn *fn, void *arg,
+		struct zr_error *err);
 
 /* Writes a value so that it reads back as it is: in quotes where it must be. */
 void zr_ini_write_value(FILE *out, const char *value);

@@ -245,9 +245,8 @@ static void choose_stores(const struct zr_setup *s, struct zr_plan *p)
 	int sums = offloaded ? host : ZR_STORE_DEVICE;
 	p->region[ZR_R_GRAD].store = store_or(s, ZR_STORE_GRADIENT, sums);
 	p->region[ZR_R_PARTS].store = p->region[ZR_R_GRAD].store;
-	if (s->program[ZR_PROG_LAST_MICRO].own_sums &&
-	    zr_on_disk(s, p->region[ZR_R_GRAD].store))
-		/* an update takes them at once */
+	/* an update takes them at once */
+	if (s->program[ZR_PROG_LAST_MICRO].own_sums && zr_on_disk(s, p->region[ZR_R_GRAD].store))
 		p->region[ZR_R_GRAD].store = sums;
 	p->region[ZR_R_PARAM_OFFLOADED].store = store_or(s, ZR_STORE_PARAM, ZR_STORE_DEVICE);
 	p->region[ZR_R_ACT_OFFLOADED].store = store_or(s, ZR_STORE_ACTIVATION, ZR_STORE_DEVICE);

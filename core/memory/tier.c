@@ -79,8 +79,7 @@ static int make_object(struct zr_session *s, int32_t region, struct zr_error *er
 	const struct zr_region *r = &p->plan.region[region];
 	struct zr_offload *o = store_of(s, region);
 	const struct zr_offload_v1 *v = o->it.vtbl;
-	int rc = v->make(o->it.inst, key[region] ? key[region] : "data", r->bytes,
-			 &s->object[region]);
+	int rc = v->make(o->it.inst, key[region], r->bytes, &s->object[region]);
 	if (zr_instance_failed(&o->it, rc, "make", err))
 		return rc;
 	s->made[region] = 1;

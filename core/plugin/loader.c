@@ -55,10 +55,8 @@ static const struct zr_entry *find_entry(void *so, struct zr_error *err)
 	else if (dladdr1(entry, &info, (void **)&owner, RTLD_DL_LINKMAP) && own == owner)
 		return entry;
 	else
-		zr_err(err, ZR_EINVAL,
-		       SYMBOL " belongs to %s, with which it was linked; link plugins with "
-			      "no other",
-		       owner ? owner->l_name : "another object");
+		zr_err(err, ZR_EINVAL, SYMBOL " belongs to %s, with which it was linked; link "
+		       "plugins with no other", owner ? owner->l_name : "another object");
 	return NULL;
 }
 
@@ -78,10 +76,10 @@ static int check_entry(const struct zr_entry *e, struct zr_error *err)
 		return zr_err(err, ZR_EINVAL, "its entry of %u bytes has no descriptor, expected "
 			      "at least %zu bytes", e->size,
 			      offsetof(struct zr_entry, descs) + sizeof e->descs);
-	return e->flags & ~ZR_ENTRY_DRAFT_OPTIONAL ? zr_err(err, ZR_EINVAL,
-			      "its entry's flags are 0x%x, this zeroth knows 0x%x" NEWER, e->flags,
-			      ZR_ENTRY_DRAFT_OPTIONAL) :
-		       0;
+	if (e->flags & ~ZR_ENTRY_DRAFT_OPTIONAL)
+		return zr_err(err, ZR_EINVAL, "its entry's flags are 0x%x, this zeroth knows 0x%x"
+			      NEWER, e->flags, ZR_ENTRY_DRAFT_OPTIONAL);
+	return 0;
 }
 
 /* Draft interfaces change with every revision; stable ones can do without what they lend of drafts,

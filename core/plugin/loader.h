@@ -33,9 +33,8 @@ const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, struct zr
 
 /* Every file that a bare id could resolve to, role by role, name by name, without loading any.
  * shadowed: an earlier directory has the same role and id. Stops when fn returns nonzero. */
-int zr_plugin_scan(int (*fn)(void *arg, const char *role, const char *id, const char *path,
-			     int shadowed),
-		   void *arg);
+typedef int zr_scan_fn(void *arg, const char *role, const char *id, const char *path, int shadowed);
+int zr_plugin_scan(zr_scan_fn *fn, void *arg);
 
 extern const char *const zr_roles[]; /* NULL-terminated */
 

@@ -112,9 +112,7 @@ static struct list list_role(const struct dirs *d, const char *role)
 	return l;
 }
 
-int zr_plugin_scan(int (*fn)(void *arg, const char *role, const char *id, const char *path,
-			     int shadowed),
-		   void *arg)
+int zr_plugin_scan(zr_scan_fn *fn, void *arg)
 {
 	struct dirs d;
 	struct zr_error err = { 0 };
