@@ -138,8 +138,7 @@ no_more() {
 engine="core/model core/memory core/program core/lower core/exec core/update"
 no_more 'the engine' 8000 $(sources core -maxdepth 1) $(sources $engine)
 no_more 'the executor' 1200 $(sources core/exec)
-no_more 'the engine with config' 10400 $(sources core -maxdepth 1) $(sources $engine core/config)
-no_more 'the engine, config and plugins, of which 10400 are wanted' 10554 \
+no_more 'the engine with config and who loads plugins' 10400 \
 	$(sources core -maxdepth 1) $(sources $engine core/config core/plugin)
 no_more 'who loads plugins' 710 $(sources core/plugin)
 no_more 'checkpoints' 3040 $(sources files/checkpoint)
