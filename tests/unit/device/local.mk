@@ -14,7 +14,7 @@ TESTS += $(device_tests)
 %C%_t_cap_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_cap_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
-%C%_t_device_SOURCES = %D%/t_device.c $(testdevice_h) $(isa_h)
+%C%_t_device_SOURCES = %D%/t_device.c %D%/device_ops.h $(testdevice_h) $(isa_h)
 %C%_t_device_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_device_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
@@ -25,7 +25,7 @@ elementwise_texts = %D%/elementwise_adamw.c %D%/elementwise_both.c %D%/elementwi
 %C%_t_elementwise_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_elementwise_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
-%C%_t_experts_SOURCES = %D%/t_experts.c $(testdevice_h)
+%C%_t_experts_SOURCES = %D%/t_experts.c %D%/mixture.h $(testdevice_h)
 %C%_t_experts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_experts_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
@@ -53,7 +53,7 @@ elementwise_texts = %D%/elementwise_adamw.c %D%/elementwise_both.c %D%/elementwi
 %C%_t_separate_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_separate_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
-%C%_t_twin_SOURCES = %D%/t_twin.c %D%/twin.h %D%/twin_experts.h $(testdevice_h)
+%C%_t_twin_SOURCES = %D%/t_twin.c %D%/twin.h %D%/twin_attention.h %D%/twin_experts.h $(testdevice_h)
 %C%_t_twin_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_twin_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 

@@ -20,17 +20,11 @@
 static struct zr_setup setup;
 static struct zr_lowered program;
 
+/* Before each test, and after the last. */
 static int fresh(void **unused)
 {
 	(void)unused;
 	fixture_setup(&setup, 1 << 20, 0);
-	fixture_free(&program);
-	return 0;
-}
-
-static int gone(void **unused)
-{
-	(void)unused;
 	fixture_free(&program);
 	return 0;
 }
@@ -595,5 +589,5 @@ int main(void)
 		cmocka_unit_test_setup(thousand_layers, fresh),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return cmocka_run_group_tests(tests, NULL, gone);
+	return cmocka_run_group_tests(tests, NULL, fresh);
 }
