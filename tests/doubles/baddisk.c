@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * baddisk.c - to be preloaded: a disk that fails or is slow. Counted are transfers of at least 4096 bytes, those of pread and pwrite
- * and those of io_uring.
+ * baddisk.c - to be preloaded: a disk that fails or is slow. Counted are transfers of at least 4096
+ * bytes, those of pread and pwrite and those of io_uring.
  *   ZR_BADDISK_EIO=N     the Nth that ends, and all after it, end with EIO
- *   ZR_BADDISK_SHORT=N   the Nth that begins moves 4096 bytes only; one of more than 8192 moves those, and says 4196
+ *   ZR_BADDISK_SHORT=N   the Nth that begins moves 4096 bytes only; one of more than 8192 moves
+ *                        those, and says 4196
  *   ZR_BADDISK_SYNC=N    an fsync takes N seconds longer
  */
 #define _GNU_SOURCE
@@ -89,7 +90,9 @@ VISIBLE int io_uring_submit_and_wait(struct io_uring *ring, unsigned n)
 	unsigned head;
 	int rc;
 	if (!next)
-		next = (int (*)(struct io_uring *, unsigned))dlsym(dlopen("liburing.so.2", RTLD_NOW), "io_uring_submit_and_wait");
+		next = (int (*)(struct io_uring *, unsigned))dlsym(dlopen("liburing.so.2",
+									  RTLD_NOW),
+								   "io_uring_submit_and_wait");
 	for (unsigned i = ring->sq.sqe_head; i != ring->sq.sqe_tail; i++) {
 		struct io_uring_sqe *s = &ring->sq.sqes[i & *ring->sq.kring_mask];
 		s->len = (unsigned)begin(s->len);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * badoptimizer.c - an optimizer that is right but for what its environment asks for; tests/system/contract.sh builds and runs it.
+ * badoptimizer.c - an optimizer that is right but for what its environment asks for;
+ * tests/system/contract.sh builds and runs it.
  *   BAD_STATES  what is wrong with its table of states: see bad_states() below
  *   BAD_NULL    the function of its interface that is NULL
- *   BAD_DOES    what it does: see misbehave() below; BAD_IN where: create, states, step (the default), destroy;
- *               BAD_STEP at which update (3) and BAD_RANK on which rank (0)
+ *   BAD_DOES    what it does: see misbehave() below; BAD_IN where: create, states, step (the
+ *               default), destroy; BAD_STEP at which update (3) and BAD_RANK on which rank (0)
  */
 #include <zeroth/optimizer.h>
 
@@ -21,7 +22,8 @@ struct opts {
 };
 
 static const struct zr_opt options[] = {
-	ZR_OPT(struct opts, lr, ZR_T_F64, ZR_O_SCHED | ZR_O_NUMERIC, "1e-3", 0, ZR_HI, "", "Learning rate."),
+	ZR_OPT(struct opts, lr, ZR_T_F64, ZR_O_SCHED | ZR_O_NUMERIC, "1e-3", 0, ZR_HI, "",
+	       "Learning rate."),
 };
 
 struct zr_inst {
@@ -139,7 +141,8 @@ static void at(const struct zr_inst *inst, const char *where)
 		return;
 	if (!strcmp(what, "overflow"))
 		overflow(NULL);
-	else if (!strncmp(what, "thread ", 7) && !pthread_create(&t, NULL, in_thread, (void *)(what + 7)))
+	else if (!strncmp(what, "thread ", 7) &&
+		 !pthread_create(&t, NULL, in_thread, (void *)(what + 7)))
 		pthread_join(t, NULL);
 	else
 		misbehave(what);
@@ -182,8 +185,10 @@ static void destroy(struct zr_inst *inst)
 	free(inst);
 }
 
-static struct zr_optimizer_v1 vtbl = { .size = sizeof vtbl, .caps = ZR_OPT_ELEMENTWISE, .mem_ok = ZR_MEM_HOST, .state_version = 1,
-				       .state_stride = sizeof(struct zr_state), .states = asked_states, .step = step };
+static struct zr_optimizer_v1 vtbl = { .size = sizeof vtbl, .caps = ZR_OPT_ELEMENTWISE,
+				       .mem_ok = ZR_MEM_HOST, .state_version = 1,
+				       .state_stride = sizeof(struct zr_state),
+				       .states = asked_states, .step = step };
 
 __attribute__((constructor)) static void damage(void)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * badplugin.c - a scheduler of which every part can be made wrong by a macro, for tests/system/loader.sh and t_loader.
- * Without one it is right: its rate is the option `rate` at every step.
+ * badplugin.c - a scheduler of which every part can be made wrong by a macro, for
+ * tests/system/loader.sh and t_loader. Without one it is right: its rate is the option `rate` at
+ * every step.
  */
 #include <zeroth/scheduler.h>
 
@@ -69,7 +70,8 @@ struct opts {
 };
 
 static const struct zr_opt options[] = {
-	{ "rate", DEFAULT, "Learning rate at every step.", "", NULL, 0, 1, TYPE, OPT_BITS, SHIFT, sizeof(double) },
+	{ "rate", DEFAULT, "Learning rate at every step.", "", NULL, 0, 1, TYPE, OPT_BITS, SHIFT,
+	  sizeof(double) },
 };
 
 struct zr_inst {
@@ -159,7 +161,8 @@ static const struct zr_desc *const descs[] = {
 	NULL
 };
 ZR_EXTERN __attribute__((visibility("default"))) const struct zr_entry zr_plugin_entry_v1;
-const struct zr_entry zr_plugin_entry_v1 = { MAGIC, ENTRY_SIZE, MAJOR, ZR_ABI_MINOR, NEED, 0, DRAFT, ENTRY_BITS, __VERSION__, descs };
+const struct zr_entry zr_plugin_entry_v1 = { MAGIC, ENTRY_SIZE, MAJOR, ZR_ABI_MINOR, NEED, 0, DRAFT,
+					     ENTRY_BITS, __VERSION__, descs };
 #else
 const struct zr_desc *const unused_desc = &desc;
 #endif

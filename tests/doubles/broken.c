@@ -45,7 +45,8 @@ static const struct zr_opt options[] = {
 	ZR_OPT(struct opts, lr, ZR_T_F64, ZR_O_SCHED | ZR_O_NUMERIC, "1e-2", 0, ZR_HI, "",
 	       "Learning rate."),
 	{ "momentum", "0.9", TEXT, "", NULL, 0, 1, ZR_T_F64, ZR_O_NUMERIC, PLACE_OF_MOMENTUM, 8 },
-	ZR_OPT(struct opts, period, ZR_T_I64, PERIOD_FLAGS, PERIOD, 0, 10, "steps", "Does nothing."),
+	ZR_OPT(struct opts, period, ZR_T_I64, PERIOD_FLAGS, PERIOD, 0, 10, "steps",
+	       "Does nothing."),
 };
 
 struct zr_inst {

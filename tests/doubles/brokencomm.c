@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * brokencomm.c - comm/local that shows memory of another rank than it was asked for; built and run by
- * tests/system/plugin_check.sh.
+ * brokencomm.c - comm/local that shows memory of another rank than it was asked for; built and run
+ * by tests/system/plugin_check.sh.
  */
 #include <zeroth/comm.h>
 

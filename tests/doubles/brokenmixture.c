@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * brokenmixture.c - model/mixtral with a wrong gradient of its routers, for tests/system/plugin_check.sh: $BROKEN is
- * what they lack, the gradient by way of the `weights` or that of the `balance` loss.
+ * brokenmixture.c - model/mixtral with a wrong gradient of its routers, for
+ * tests/system/plugin_check.sh: $BROKEN is what they lack, the gradient by way of the `weights` or
+ * that of the `balance` loss.
  */
 #include <string.h>
 #include <zeroth/device.h>
@@ -14,7 +15,8 @@ WRAP(model, "model/mixtral.so", "broken")
 
 static const struct zr_ops *ops;
 
-static int route_bwd(const struct zr_ops *o, struct zr_stream *stream, const struct zr_op_route_bwd *op)
+static int route_bwd(const struct zr_ops *o, struct zr_stream *stream,
+		     const struct zr_op_route_bwd *op)
 {
 	static float none[4096];
 	struct zr_op_route_bwd without = *op;

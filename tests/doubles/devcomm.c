@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * devcomm.c - a comm of device memory alone, as one between GPUs, for devices that are played: comm/local behind copies of
- * the device. What it sends it copies when it is posted, what it receives when it is waited for. Built and run by
- * tests/system/offload.sh. It fails when a segment is on the host.
+ * devcomm.c - a comm of device memory alone, as one between GPUs, for devices that are played:
+ * comm/local behind copies of the device. What it sends it copies when it is posted, what it
+ * receives when it is waited for. Built and run by tests/system/offload.sh. It fails when a segment
+ * is on the host.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +68,8 @@ static const void *inner_get(const struct zr_host *h, const char *iface, struct 
 
 static int64_t ranks_of(const struct zr_comm_op *op)
 {
-	return op->group == ZR_GROUP_WORLD ? host->world : op->group == ZR_GROUP_NODE ? host->local_world : 1;
+	return op->group == ZR_GROUP_WORLD ? host->world :
+	       op->group == ZR_GROUP_NODE  ? host->local_world : 1;
 }
 
 static uint64_t width(int32_t dtype)
@@ -76,7 +78,8 @@ static uint64_t width(int32_t dtype)
 	       dtype == ZR_BF16 || dtype == ZR_F16 ? 2 : 8;
 }
 
-/* Host code cannot look at device memory: an address that a copy from does not change is the host's. */
+/* Host code cannot look at device memory: an address that a copy from does not change is the
+ * host's. */
 static int on_host(const void *p)
 {
 	char line[256];
@@ -85,7 +88,8 @@ static int on_host(const void *p)
 	while (maps && fgets(line, sizeof line, maps)) {
 		unsigned long lo, hi;
 		char mode[5];
-		if (sscanf(line, "%lx-%lx %4s", &lo, &hi, mode) == 3 && (unsigned long)p >= lo && (unsigned long)p < hi)
+		if (sscanf(line, "%lx-%lx %4s", &lo, &hi, mode) == 3 && (unsigned long)p >= lo &&
+		    (unsigned long)p < hi)
 			readable = mode[0] == 'r';
 	}
 	fclose(maps);
@@ -96,7 +100,9 @@ static int post(struct zr_inst *inst, const struct zr_comm_op *op, zr_ticket *ou
 {
 	struct zr_comm_op o = *op;
 	struct pending *p = pending;
-	int64_t ranks = ranks_of(op), parts = op->kind == ZR_COMM_ALL_TO_ALL || op->kind == ZR_COMM_REDUCE_SCATTER ? ranks : 1;
+	int64_t ranks = ranks_of(op),
+		parts = op->kind == ZR_COMM_ALL_TO_ALL || op->kind == ZR_COMM_REDUCE_SCATTER ?
+				ranks : 1;
 	int rc = 0;
 	while (p < pending + PENDING && p->used)
 		p++;
@@ -107,13 +113,16 @@ static int post(struct zr_inst *inst, const struct zr_comm_op *op, zr_ticket *ou
 	p->n = op->n_seg;
 	p->received = op->kind == ZR_COMM_ALL_GATHER || op->kind == ZR_COMM_ALL_TO_ALL ? ranks : 1;
 	for (int i = 0; !rc && i < op->n_seg; i++) {
-		uint64_t part = (uint64_t)op->seg[i].count * width(op->dtype), sent = part * (uint64_t)parts;
+		uint64_t part = (uint64_t)op->seg[i].count * width(op->dtype),
+			 sent = part * (uint64_t)parts;
 		if (on_host(op->seg[i].send) || on_host(op->seg[i].recv))
 			return zr_fail(host, ZR_EINVAL, "devcomm: segment %d is on the host", i);
 		p->seg[i] = op->seg[i];
 		p->bytes[i] = part * (uint64_t)p->received;
-		p->mirror[i] = (struct zr_comm_seg){ malloc(sent + 1), malloc(p->bytes[i] + 1), op->seg[i].count };
-		rc = dev->copy(dev_inst, NULL, (void *)(uintptr_t)p->mirror[i].send, op->seg[i].send, sent);
+		p->mirror[i] = (struct zr_comm_seg){ malloc(sent + 1), malloc(p->bytes[i] + 1),
+						     op->seg[i].count };
+		rc = dev->copy(dev_inst, NULL, (void *)(uintptr_t)p->mirror[i].send,
+			       op->seg[i].send, sent);
 	}
 	o.seg = p->mirror;
 	if (!rc)
@@ -128,7 +137,8 @@ static int wait(struct zr_inst *inst, zr_ticket ticket)
 	int rc = p->ticket ? real_vtbl->wait(inst, p->ticket) : 0;
 	for (int i = 0; i < p->n; i++) {
 		if (!rc)
-			rc = dev->copy(dev_inst, NULL, p->seg[i].recv, p->mirror[i].recv, p->bytes[i]);
+			rc = dev->copy(dev_inst, NULL, p->seg[i].recv, p->mirror[i].recv,
+				       p->bytes[i]);
 		free((void *)(uintptr_t)p->mirror[i].send);
 		free(p->mirror[i].recv);
 	}
@@ -159,7 +169,8 @@ __attribute__((constructor)) static void wrap(void)
 	real = wrapped("comm/local.so");
 	real_vtbl = real->ifaces[0].vtbl;
 	desc = *real;
-	vtbl = (struct zr_comm_v1){ .size = sizeof vtbl, .mem = ZR_MEM_DEVICE, .post = post, .test = test, .wait = wait, .abort = real_vtbl->abort,
+	vtbl = (struct zr_comm_v1){ .size = sizeof vtbl, .mem = ZR_MEM_DEVICE, .post = post,
+				    .test = test, .wait = wait, .abort = real_vtbl->abort,
 				    .bytes_sent = real_vtbl->bytes_sent };
 	desc.id = "devcomm";
 	desc.ifaces = ifaces;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * drift.c - optimizer/sgd with one defect, built and run by tests/system/drift.sh: rank 1 moves the first parameter of the piece
- * whose name is in DRIFT in step 3 alone, by one unit in its last place.
+ * drift.c - optimizer/sgd with one defect, built and run by tests/system/drift.sh: rank 1 moves the
+ * first parameter of the piece whose name is in DRIFT in step 3 alone, by one unit in its last
+ * place.
  */
 #include <stdlib.h>
 #include <string.h>

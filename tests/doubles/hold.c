@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hold.c - data/text that stops where HOLD says (in the environment) until the file $HOLD_DIR/go is there: in `create`, or in
- * the batch of a number of training steps before it (`step3`), or in the first batch of an evaluation after such a step
- * (`eval3`). It makes the file $HOLD_DIR/held.RANK when it stops. Rank 1 fails in its first batch with `fail1`, a while after
- * it was made with `refuse1`. With HOLD_MORTAL rank 1 dies of SIGTERM.
+ * hold.c - data/text that stops where HOLD says (in the environment) until the file $HOLD_DIR/go is
+ * there: in `create`, or in the batch of a number of training steps before it (`step3`), or in the
+ * first batch of an evaluation after such a step (`eval3`). It makes the file $HOLD_DIR/held.RANK
+ * when it stops. Rank 1 fails in its first batch with `fail1`, a while after it was made with
+ * `refuse1`. With HOLD_MORTAL rank 1 dies of SIGTERM.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

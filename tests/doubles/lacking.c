@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lacking.c - the plugin $LACKING (boot/local, device/cpu, offload/cpu) without something that only its answers show to be
- * needed: put and get with several ranks, an operation that core calls, the addresses of objects; or a model/ without a
- * backward that works. Run by tests/system/contract.sh.
+ * lacking.c - the plugin $LACKING (boot/local, device/cpu, offload/cpu) without something that only
+ * its answers show to be needed: put and get with several ranks, an operation that core calls, the
+ * addresses of objects; or a model/ without a backward that works. Run by tests/system/contract.sh.
  */
 #include <string.h>
 #include <zeroth/boot.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * latedevice.c - device/cpu with an operation that takes its time on one rank: built and run by tests/system/late.sh.
+ * latedevice.c - device/cpu with an operation that takes its time on one rank: built and run by
+ * tests/system/late.sh.
  *   LATE="OPERATION RANK MILLISECONDS"  of fold, adamw, embedding_bwd
  */
 #include <string.h>
@@ -22,16 +23,18 @@ static void wait_a_little(const char *operation)
 	char name[64];
 	int rank, ms;
 	const char *text = getenv("LATE");
-	if (text && sscanf(text, "%63s %d %d", name, &rank, &ms) == 3 && !strcmp(name, operation) && host->rank == rank)
+	if (text && sscanf(text, "%63s %d %d", name, &rank, &ms) == 3 && !strcmp(name, operation) &&
+	    host->rank == rank)
 		usleep((unsigned)ms * 1000);
 }
 
-#define LATE(slot)                                                                                  \
-	static int slot(const struct zr_ops *o, struct zr_stream *s, const struct zr_op_##slot *op) \
-	{                                                                                           \
-		const struct zr_ops *real_ops = o == &late[0].ops ? late[0].real : late[1].real;    \
-		wait_a_little(#slot);                                                               \
-		return real_ops->slot(real_ops, s, op);                                             \
+#define LATE(slot)                                                                                 \
+	static int slot(const struct zr_ops *o, struct zr_stream *s,                               \
+			const struct zr_op_##slot *op)                                             \
+	{                                                                                          \
+		const struct zr_ops *real_ops = o == &late[0].ops ? late[0].real : late[1].real;   \
+		wait_a_little(#slot);                                                              \
+		return real_ops->slot(real_ops, s, op);                                            \
 	}
 
 LATE(fold)

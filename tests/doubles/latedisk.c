@@ -44,8 +44,8 @@ struct zr_inst {
 static int info(struct zr_inst *s, struct zr_tier_info *i)
 {
 	*i = (struct zr_tier_info){ .size = i->size, .mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED,
-				    .max_inflight = (uint32_t)s->o->max,
-				    .align = 1, .capacity = UINT64_MAX, .buffers = (uint32_t)s->o->buffer_count,
+				    .max_inflight = (uint32_t)s->o->max, .align = 1,
+				    .capacity = UINT64_MAX, .buffers = (uint32_t)s->o->buffer_count,
 				    .pipeline_read = 1, .pipeline_write = 1 };
 	return ZR_OK;
 }
@@ -70,7 +70,8 @@ static int discard(struct zr_inst *s, uint64_t object)
 
 static int overlap(const struct request *a, const struct request *b)
 {
-	int disk = a->object == b->object && a->off < b->off + b->bytes && b->off < a->off + a->bytes;
+	int disk = a->object == b->object && a->off < b->off + b->bytes &&
+		   b->off < a->off + a->bytes;
 	int memory = a->mem < b->mem + b->bytes && b->mem < a->mem + a->bytes;
 	return (disk && (a->copy || b->copy)) || (memory && !(a->copy && b->copy));
 }
@@ -115,7 +116,8 @@ static int write_object(struct zr_inst *s, uint64_t object, uint64_t off, const 
 			uint64_t bytes, uint64_t *ticket)
 {
 	return post(s, (struct request){ .object = (struct object *)(uintptr_t)object, .off = off,
-					 .bytes = bytes, .mem = (char *)(uintptr_t)src }, 1, ticket);
+					 .bytes = bytes,
+					 .mem = (char *)(uintptr_t)src }, 1, ticket);
 }
 
 static int test(struct zr_inst *s, uint64_t ticket)
@@ -173,7 +175,8 @@ static void destroy(struct zr_inst *s)
 	FILE *say = getenv("LATEDISK_SAY") ? fopen(getenv("LATEDISK_SAY"), "a") : NULL;
 	drain(s);
 	if (say) {
-		fprintf(say, "%llu %llu\n", (unsigned long long)s->writes, (unsigned long long)s->left);
+		fprintf(say, "%llu %llu\n", (unsigned long long)s->writes,
+			(unsigned long long)s->left);
 		fclose(say);
 	}
 	free(s);
@@ -186,10 +189,16 @@ static const struct zr_offload_v1 vtbl = { .size = sizeof vtbl, .info = info, .m
 static const struct zr_iface ifaces[] = { { "zr.offload/1", &vtbl }, { NULL, NULL } };
 
 static const struct zr_desc desc = {
-	.size = sizeof desc, .role = "offload", .id = "latedisk", .version = "0", .license = "Apache-2.0",
-	.summary = "Requests happen when they are waited for.", .ifaces = ifaces,
-	.opts = opts, .n_opts = sizeof opts / sizeof *opts, .opt_stride = sizeof *opts,
-	.opts_size = sizeof(struct opts), .create = create, .destroy = destroy,
+	.size = sizeof desc,
+	.role = "offload",
+	.id = "latedisk",
+	.version = "0",
+	.license = "Apache-2.0",
+	.summary = "Requests happen when they are waited for.",
+	.ifaces = ifaces, .opts = opts,
+	.n_opts = sizeof opts / sizeof *opts,
+	.opt_stride = sizeof *opts, .opts_size = sizeof(struct opts), .create = create,
+	.destroy = destroy,
 };
 
 ZR_PLUGIN(&desc);

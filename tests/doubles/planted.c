@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * planted.c - comm/local with one defect, built and run by tests/system/ranks.sh and
- * drift.sh: from step 3 on rank 2 does what PLANTED says (in the environment): posts another `kind`,
- * `tag`, `type` or `count` than the others, `fail`s alone, or takes `memory` without end. `share`:
- * rank 3 changes the first number of what it gives its node in step 3 by one unit in its last place.
- * `sums`: rank 3 changes a bit of each unit's sums that it gets in step 3, in the middle.
+ * drift.sh: from step 3 on rank 2 does what PLANTED says (in the environment): posts another
+ * `kind`, `tag`, `type` or `count` than the others, `fail`s alone, or takes `memory` without end.
+ * `share`: rank 3 changes the first number of what it gives its node in step 3 by one unit in its
+ * last place. `sums`: rank 3 changes a bit of each unit's sums that it gets in step 3, in the
+ * middle.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rounding.c - an optimizer (p -= lr * grad) that is right but for how it leaves the processor; tests/system/rounding.sh builds and
- * runs it. CHANGE_IN: resolve, create, step or item, where it changes that; CHANGE_TO: up, down, zero (how it rounds) or
- * denormals (which are then taken for 0).
+ * rounding.c - an optimizer (p -= lr * grad) that is right but for how it leaves the processor;
+ * tests/system/rounding.sh builds and runs it. CHANGE_IN: resolve, create, step or item, where it
+ * changes that; CHANGE_TO: up, down, zero (how it rounds) or denormals (which are then taken for
+ * 0).
  */
 #include <zeroth/optimizer.h>
 
@@ -18,7 +19,8 @@ struct opts {
 };
 
 static const struct zr_opt options[] = {
-	ZR_OPT(struct opts, lr, ZR_T_F64, ZR_O_SCHED | ZR_O_NUMERIC, "1e-2", 0, ZR_HI, "", "Learning rate."),
+	ZR_OPT(struct opts, lr, ZR_T_F64, ZR_O_SCHED | ZR_O_NUMERIC, "1e-2", 0, ZR_HI, "",
+	       "Learning rate."),
 };
 
 struct zr_inst {
@@ -35,7 +37,8 @@ static void change(const char *where)
 	const char *in = getenv("CHANGE_IN"), *to = getenv("CHANGE_TO");
 	if (!in || !to || strcmp(in, where))
 		return;
-	fesetround(!strcmp(to, "up") ? FE_UPWARD : !strcmp(to, "down") ? FE_DOWNWARD : !strcmp(to, "zero") ? FE_TOWARDZERO : FE_TONEAREST);
+	fesetround(!strcmp(to, "up")   ? FE_UPWARD : !strcmp(to, "down") ? FE_DOWNWARD :
+		   !strcmp(to, "zero") ? FE_TOWARDZERO : FE_TONEAREST);
 #ifdef __x86_64__
 	if (!strcmp(to, "denormals"))
 		_mm_setcsr(_mm_getcsr() | 0x8040);
@@ -59,7 +62,8 @@ static int step(struct zr_inst *inst, const struct zr_opt_step *s)
 {
 	for (uint64_t i = 0; i < s->n_seg; i++) {
 		struct job job = { s, ZR_SEG(s, i) };
-		inst->h->parallel(inst->h, (ZR_SEG(s, i)->n + ZR_BLOCK - 1) / ZR_BLOCK, update_item, &job);
+		inst->h->parallel(inst->h, (ZR_SEG(s, i)->n + ZR_BLOCK - 1) / ZR_BLOCK, update_item,
+				  &job);
 	}
 	change("step");
 	return ZR_OK;
@@ -95,15 +99,24 @@ static void destroy(struct zr_inst *inst)
 	free(inst);
 }
 
-static const struct zr_optimizer_v1 optimizer = { .size = sizeof optimizer, .caps = ZR_OPT_ELEMENTWISE, .mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED,
-						    .state_version = 1, .state_stride = sizeof(struct zr_state), .states = states,
-						    .step = step };
+static const struct zr_optimizer_v1 optimizer = { .size = sizeof optimizer,
+						  .caps = ZR_OPT_ELEMENTWISE,
+						  .mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED,
+						  .state_version = 1,
+						  .state_stride = sizeof(struct zr_state),
+						  .states = states, .step = step };
 static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &optimizer }, { NULL, NULL } };
 
 static const struct zr_desc desc = {
-	.size = sizeof desc, .role = "optimizer", .id = "rounding", .version = "1", .license = "Apache-2.0",
+	.size = sizeof desc,
+	.role = "optimizer",
+	.id = "rounding",
+	.version = "1",
+	.license = "Apache-2.0",
 	.summary = "Changes how the processor rounds.",
-	.opts = options, .n_opts = sizeof options / sizeof *options, .opt_stride = sizeof *options, .opts_size = sizeof(struct opts),
-	.ifaces = ifaces, .resolve = resolve, .create = create, .destroy = destroy,
+	.opts = options,
+	.n_opts = sizeof options / sizeof *options,
+	.opt_stride = sizeof *options, .opts_size = sizeof(struct opts), .ifaces = ifaces,
+	.resolve = resolve, .create = create, .destroy = destroy,
 };
 ZR_PLUGIN(&desc);

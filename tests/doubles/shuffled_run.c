@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * shuffled_run.c - zr_run in another order, for the program `shuffled`, which is zeroth otherwise: any instruction whose
- * dependencies are over may be the next one, but for the order of its queue where that has one; what goes on beside others
- * ends early or late, and half of the copies and requests do not even begin before they end. Whatever the dependencies of a
- * program leave open happens, so a missing one changes bits. SHUFFLE=SEED chooses the order, of each rank its own.
+ * shuffled_run.c - zr_run in another order, for the program `shuffled`, which is zeroth otherwise:
+ * any instruction whose dependencies are over may be the next one, but for the order of its queue
+ * where that has one; what goes on beside others ends early or late, and half of the copies and
+ * requests do not even begin before they end. Whatever the dependencies of a program leave open
+ * happens, so a missing one changes bits. SHUFFLE=SEED chooses the order, of each rank its own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -164,7 +165,9 @@ int zr_run(struct zr_session *s, int32_t id, struct zr_error *err)
 	size_t n = (size_t)h.p->n + 1;
 	int rc = 0;
 	if (!drawn)
-		drawn = (uint64_t)atoll(getenv("SHUFFLE") ? getenv("SHUFFLE") : "1") * 0x9e3779b97f4a7c15u + (uint64_t)s->setup->process.rank + 1;
+		drawn = (uint64_t)atoll(getenv("SHUFFLE") ? getenv("SHUFFLE") : "1") *
+				0x9e3779b97f4a7c15u +
+			(uint64_t)s->setup->process.rank + 1;
 	h.left = table(n, sizeof *h.left);
 	h.first = table(n + 1, sizeof *h.first);
 	h.next = table((size_t)h.p->n_dep, sizeof *h.next);
@@ -179,7 +182,8 @@ int zr_run(struct zr_session *s, int32_t id, struct zr_error *err)
 		rc = do_one(&h);
 	s->in_place += h.p->in_place;
 	s->running = NULL;
-	void *all[] = { h.left, h.first, h.next, h.ready, h.going, h.late, h.queue[0], h.queue[1], h.queue[2], h.queue[3], h.queue[4] };
+	void *all[] = { h.left, h.first, h.next, h.ready, h.going, h.late, h.queue[0], h.queue[1],
+			h.queue[2], h.queue[3], h.queue[4] };
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		free(all[i]);
 	return rc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * slowread.c - to be preloaded: what a file system may do to small reads, those of at most 64 bytes by pread.
+ * slowread.c - to be preloaded: what a file system may do to small reads, those of at most 64 bytes
+ * by pread.
  *   ZR_SLOWREAD=eintr  every second one is interrupted by a signal
  *   ZR_SLOWREAD=short  each gives 3 bytes at most
  *   ZR_SLOWREAD=eio N  the Nth fails

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * threads.c - a boot plugin for ranks that are threads of one process, for t_threads: options say who a rank is, and
- * keys and values are in a table of the process, apart for each `run`.
+ * threads.c - a boot plugin for ranks that are threads of one process, for t_threads: options say
+ * who a rank is, and keys and values are in a table of the process, apart for each `run`.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -32,9 +32,12 @@ static int64_t stopped; /* the last run that was */
 
 static int threads_info(struct zr_inst *b, struct zr_boot_info *info)
 {
-	int32_t rank = (int32_t)b->o->rank, world = (int32_t)b->o->world, node = (int32_t)b->o->ranks_per_node;
-	*info = (struct zr_boot_info){ .size = info->size, .rank = rank, .world = world, .local_rank = rank % node,
-				       .local_world = node, .node = rank / node, .nodes = world / node, .machine_ranks = world };
+	int32_t rank = (int32_t)b->o->rank, world = (int32_t)b->o->world,
+		node = (int32_t)b->o->ranks_per_node;
+	*info = (struct zr_boot_info){ .size = info->size, .rank = rank, .world = world,
+				       .local_rank = rank % node, .local_world = node,
+				       .node = rank / node, .nodes = world / node,
+				       .machine_ranks = world };
 	return 0;
 }
 
@@ -63,7 +66,8 @@ static const struct value *find(int64_t run, const char *key)
 	return NULL;
 }
 
-static int threads_get(struct zr_inst *b, const char *key, void *data, uint64_t bytes, double timeout)
+static int threads_get(struct zr_inst *b, const char *key, void *data, uint64_t bytes,
+		       double timeout)
 {
 	const struct value *v;
 	struct timespec end;
@@ -76,7 +80,8 @@ static int threads_get(struct zr_inst *b, const char *key, void *data, uint64_t 
 	if (v)
 		memcpy(data, v->data, bytes);
 	pthread_mutex_unlock(&lock);
-	return v ? 0 : zr_fail(b->h, ZR_EPEER, rc ? "timeout: no key %s" : "no key %s: another rank stopped", key);
+	return v ? 0 : zr_fail(b->h, ZR_EPEER,
+			       rc ? "timeout: no key %s" : "no key %s: another rank stopped", key);
 }
 
 static void threads_abort(struct zr_inst *b, const char *why)
@@ -103,15 +108,18 @@ static void threads_destroy(struct zr_inst *b)
 	free(b);
 }
 
-static const struct zr_boot_v1 vtbl = { .size = sizeof vtbl, .info = threads_info, .put = threads_put, .get = threads_get,
+static const struct zr_boot_v1 vtbl = { .size = sizeof vtbl, .info = threads_info,
+					.put = threads_put, .get = threads_get,
 					.abort = threads_abort };
 static const struct zr_iface ifaces[] = { { "zr.boot/1", &vtbl }, { NULL, NULL } };
 
 static const struct zr_opt opts[] = {
 	ZR_OPT(struct threads_opts, rank, ZR_T_I64, 0, "0", 0, 255, "", "This rank."),
 	ZR_OPT(struct threads_opts, world, ZR_T_I64, 0, "1", 1, 256, "", "Ranks in all."),
-	ZR_OPT(struct threads_opts, ranks_per_node, ZR_T_I64, 0, "1", 1, 256, "", "Ranks of a node."),
-	ZR_OPT(struct threads_opts, run, ZR_T_I64, 0, "1", 1, ZR_HI, "", "Which training of the process."),
+	ZR_OPT(struct threads_opts, ranks_per_node, ZR_T_I64, 0, "1", 1, 256, "",
+	       "Ranks of a node."),
+	ZR_OPT(struct threads_opts, run, ZR_T_I64, 0, "1", 1, ZR_HI, "",
+	       "Which training of the process."),
 };
 
 static const struct zr_desc desc = {

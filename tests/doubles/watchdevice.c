@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * watchdevice.c - device/cpu, watched: built and run by tests/system/watched.sh and tests/system/pinned.sh. Two instances can be, [device]
- * and [device.host]. In the environment,
- *   WATCH_FAIL="OPERATION N"  the Nth call of the operation fails, and every later one, in a device's own words; of mem_pin for
- *                             want of memory; of pinned_twice, which is mem_pin, too, as what is pinned already does
- *   WATCH_COUNT=FILE          lines "OPERATION calls beside" to FILE.rank at the end: how many calls, and how many of them
- *                             while a copy from the device to the host was under way; of mem_pin how many copies were started
- *                             from and to what it pinned
+ * watchdevice.c - device/cpu, watched: built and run by tests/system/watched.sh and
+ * tests/system/pinned.sh. Two instances can be, [device] and [device.host]. In the environment,
+ *   WATCH_FAIL="OPERATION N"  the Nth call of the operation fails, and every later one, in a
+ *                             device's own words; of mem_pin for want of memory; of pinned_twice,
+ *                             which is mem_pin, too, as what is pinned already does
+ *   WATCH_COUNT=FILE          lines "OPERATION calls beside" to FILE.rank at the end: how many
+ *                             calls, and how many of them while a copy from the device to the host
+ *                             was under way; of mem_pin how many copies were started from and to
+ *                             what it pinned
  *   WATCH_OLD=1               the table of a device that has no optional function
  */
 #include <stdio.h>
@@ -31,8 +33,10 @@ static int under_way;
 
 /* ---- operations ---- */
 
-enum { MATMUL, ATTENTION_BWD, LAYERNORM_BWD, EMBEDDING_BWD, HEAD_LOSS, FOLD, ADAMW, COPY_NOW, MEM_PIN, PINNED_TWICE, OPERATIONS };
-static const char *const name[OPERATIONS] = { "matmul", "attention_bwd", "layernorm_bwd", "embedding_bwd", "head_loss", "fold", "adamw",
+enum { MATMUL, ATTENTION_BWD, LAYERNORM_BWD, EMBEDDING_BWD, HEAD_LOSS, FOLD, ADAMW, COPY_NOW,
+       MEM_PIN, PINNED_TWICE, OPERATIONS };
+static const char *const name[OPERATIONS] = { "matmul", "attention_bwd", "layernorm_bwd",
+					      "embedding_bwd", "head_loss", "fold", "adamw",
 					      "copy_now", "mem_pin", "pinned_twice" };
 static long calls[OPERATIONS], beside[OPERATIONS];
 
@@ -47,12 +51,13 @@ static int begin(int op)
 	return zr_fail(host, ZR_EIO, "%s: the device caught fire (error 451)", name[op]);
 }
 
-#define WATCHED(slot, number)                                                                                       \
-	static int slot(const struct zr_ops *o, struct zr_stream *s, const struct zr_op_##slot *op)                 \
-	{                                                                                                           \
-		int rc = begin(number);                                                                             \
-		const struct zr_ops *real_ops = ((const struct watched *)o)->real;                                  \
-		return rc ? rc : real_ops->slot(real_ops, s, op);                                                   \
+#define WATCHED(slot, number)                                                                      \
+	static int slot(const struct zr_ops *o, struct zr_stream *s,                               \
+			const struct zr_op_##slot *op)                                             \
+	{                                                                                          \
+		int rc = begin(number);                                                            \
+		const struct zr_ops *real_ops = ((const struct watched *)o)->real;                 \
+		return rc ? rc : real_ops->slot(real_ops, s, op);                                  \
 	}
 
 WATCHED(matmul, MATMUL)
@@ -116,7 +121,8 @@ static int started(int rc, void *dst, const void *src, const uint64_t *ticket)
 	return rc;
 }
 
-static int copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket)
+static int copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes,
+		      uint64_t *ticket)
 {
 	return started(real_vtbl->copy_start(d, dst, src, bytes, ticket), dst, src, ticket);
 }
@@ -139,7 +145,8 @@ static int copy_wait(struct zr_inst *d, uint64_t ticket)
 static int mem_pin(struct zr_inst *d, void *p, uint64_t bytes)
 {
 	if (begin(MEM_PIN))
-		return zr_fail(host, ZR_ENOMEM, "the device pins no %llu bytes (error 452)", (unsigned long long)bytes);
+		return zr_fail(host, ZR_ENOMEM, "the device pins no %llu bytes (error 452)",
+			       (unsigned long long)bytes);
 	if (begin(PINNED_TWICE))
 		real_vtbl->mem_pin(d, p, bytes);
 	lent[calls[MEM_PIN] % 8] = p;

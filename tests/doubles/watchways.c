@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * watchways.c - device/cpu, offload/nvme and comm/local in one plugin that watches whether what is moved has the time of a
- * layer: built and run by tests/system/ways.sh. In the environment,
- *   WATCH_WAYS=FILE  lines "TRANSFER ended beside" to FILE.rank at the end: how many were waited for, and how many of them after
- *                    a layer had run since they were posted. Transfers: reads and writes of parameters and activations, copies
- *                    in to the device and out of it, all-gathers of units
+ * watchways.c - device/cpu, offload/nvme and comm/local in one plugin that watches whether what is
+ * moved has the time of a layer: built and run by tests/system/ways.sh. In the environment,
+ *   WATCH_WAYS=FILE  lines "TRANSFER ended beside" to FILE.rank at the end: how many were waited
+ *                    for, and how many of them after a layer had run since they were posted.
+ *                    Transfers: reads and writes of parameters and activations, copies in to the
+ *                        device and out of it, all-gathers of units
  *   WATCH_ROOM=N     reads of parameters under way at most
  *   WATCH_FAIL=N     the Nth read of parameters that is waited for fails, and every later one
  */
@@ -30,7 +31,8 @@ static const struct zr_host *host, *store_host;
 /* ---- what is under way ---- */
 
 enum { PARAM, ACTIVATION, OUT_PARAM, OUT_ACTIVATION, COPY_IN, COPY_OUT, GATHER, TRANSFERS };
-static const char *const name[TRANSFERS] = { "read_param", "read_act", "write_param", "write_act", "copy_in", "copy_out", "gather" };
+static const char *const name[TRANSFERS] = { "read_param", "read_act", "write_param", "write_act",
+					     "copy_in", "copy_out", "gather" };
 static long ended[TRANSFERS], beside[TRANSFERS], layers;
 
 static struct transfer {
@@ -69,12 +71,13 @@ static const struct zr_ops *real_ops;
 static const char *arena;
 static uint64_t arena_bytes;
 
-#define LAYER(slot)                                                                                                 \
-	static int slot(const struct zr_ops *o, struct zr_stream *s, const struct zr_op_##slot *op)                 \
-	{                                                                                                           \
-		(void)o;                                                                                            \
-		layers++;                                                                                           \
-		return real_ops->slot(real_ops, s, op);                                                             \
+#define LAYER(slot)                                                                                \
+	static int slot(const struct zr_ops *o, struct zr_stream *s,                               \
+			const struct zr_op_##slot *op)                                             \
+	{                                                                                          \
+		(void)o;                                                                           \
+		layers++;                                                                          \
+		return real_ops->slot(real_ops, s, op);                                            \
 	}
 
 LAYER(embedding)
@@ -110,7 +113,8 @@ static int is_device(const void *p)
 	return (uintptr_t)p - (uintptr_t)arena < arena_bytes;
 }
 
-static int copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket)
+static int copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes,
+		      uint64_t *ticket)
 {
 	int rc = dev->copy_start(d, dst, src, bytes, ticket);
 	if (!rc && is_device(dst) != is_device(src))
@@ -147,17 +151,19 @@ static int make(struct zr_inst *d, const char *key, uint64_t bytes, uint64_t *ob
 	return rc;
 }
 
-static int read_object(struct zr_inst *d, uint64_t object, uint64_t off, void *dst, uint64_t bytes, uint64_t *ticket)
+static int read_object(struct zr_inst *d, uint64_t object, uint64_t off, void *dst, uint64_t bytes,
+		       uint64_t *ticket)
 {
-	int rc = getenv("WATCH_ROOM") && object == param && reading == atol(getenv("WATCH_ROOM")) ? ZR_EAGAIN :
-			 disk->read(d, object, off, dst, bytes, ticket);
+	int rc = getenv("WATCH_ROOM") && object == param && reading == atol(getenv("WATCH_ROOM")) ?
+			 ZR_EAGAIN : disk->read(d, object, off, dst, bytes, ticket);
 	reading += !rc && object == param;
 	if (!rc && (object == param || object == activation))
 		posted(d, *ticket, object == param ? PARAM : ACTIVATION);
 	return rc;
 }
 
-static int write_object(struct zr_inst *d, uint64_t object, uint64_t off, const void *src, uint64_t bytes, uint64_t *ticket)
+static int write_object(struct zr_inst *d, uint64_t object, uint64_t off, const void *src,
+			uint64_t bytes, uint64_t *ticket)
 {
 	int rc = disk->write(d, object, off, src, bytes, ticket);
 	if (!rc && (object == param || object == activation))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * wrapped.h - for plugins of tests that are another plugin but for something: the one that they wrap.
+ * wrapped.h - for plugins of tests that are another plugin but for something: the one that they
+ * wrap.
  */
 #ifndef ZR_TESTS_WRAPPED_H
 #define ZR_TESTS_WRAPPED_H
@@ -22,9 +23,9 @@ static inline const struct zr_desc *wrapped(const char *file)
 	return entry->descs[0];
 }
 
-/* What a plugin has that wraps one other of a role: descriptions and tables, its own and the real ones.
- * It defines create, which sets host, and a constructor that calls wrap and then replaces what it does
- * itself. */
+/* What a plugin has that wraps one other of a role: descriptions and tables, its own and the real
+ * ones. It defines create, which sets host, and a constructor that calls wrap and then replaces
+ * what it does itself. */
 #define WRAP(role, file, name)                                                                  \
 	static struct zr_desc desc;                                                             \
 	static struct zr_##role##_v1 vtbl;                                                      \
@@ -45,7 +46,8 @@ static inline const struct zr_desc *wrapped(const char *file)
 	}
 
 /* n lines "NAME first second" to $VARIABLE.RANK, if the variable is set. */
-static inline void write_counts(const char *variable, int rank, int n, const char *const *name, const long *first, const long *second)
+static inline void write_counts(const char *variable, int rank, int n, const char *const *name,
+				const long *first, const long *second)
 {
 	char path[4096];
 	const char *file = getenv(variable);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * inside.c - plugins compiled into a program: the optimizer of signsgd.c as it is, a ZeRO stage that
- * splits everything in each node and keeps a copy per node (hybrid sharding, HSDP), and a monitor.
- * Another engine of other settings trains in the same process, in turns with the first.
+ * inside.c - plugins compiled into a program: the optimizer of signsgd.c as it is, a ZeRO stage
+ * that splits everything in each node and keeps a copy per node (hybrid sharding, HSDP), and a
+ * monitor. Another engine of other settings trains in the same process, in turns with the first.
  *
  *   cc $(pkg-config --cflags zeroth) -Dzr_plugin_entry_v1=signsgd_entry -c signsgd.c
  *   cc $(pkg-config --cflags zeroth) inside.c signsgd.o $(pkg-config --libs zeroth)
@@ -16,7 +16,7 @@
 
 extern const struct zr_entry signsgd_entry;
 
-/* ---- the stage ------------------------------------------------------------------- */
+/* ---- the stage ---- */
 
 static int hsdp_groups(struct zr_inst *inst, const struct zr_groups_of *of, struct zr_groups *out)
 {
@@ -43,7 +43,7 @@ static int hsdp_at(struct zr_inst *inst, const struct zr_point *p, const struct 
 	return ZR_OK;
 }
 
-/* ---- the monitor, which knows the program's variables ------------------------------ */
+/* ---- the monitor, which knows the program's variables ---- */
 
 static double lowest = 1e30;
 
@@ -56,7 +56,7 @@ static int lowest_metrics(struct zr_inst *inst, int64_t step, const struct zr_me
 	return ZR_OK;
 }
 
-/* ---- both ------------------------------------------------------------------------ */
+/* ---- both ---- */
 
 static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
@@ -86,7 +86,7 @@ static const struct zr_desc lowest_desc = {
 };
 ZR_PLUGIN(&hsdp, &lowest_desc);
 
-/* ---- two engines ----------------------------------------------------------------- */
+/* ---- two engines ---- */
 
 static int failed(struct zeroth *e)
 {

@@ -18,9 +18,10 @@ struct signsgd_opts {
 
 /* One table: the INI's keys, their ranges and defaults, and what `zeroth plugin info` prints. */
 static const struct zr_opt options[] = {
-	ZR_OPT(struct signsgd_opts, lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_GROUP | ZR_O_SCHED, "3e-4", 0, ZR_HI, "",
-	       "Learning rate: how far every parameter moves per step."),
-	ZR_OPT(struct signsgd_opts, weight_decay, ZR_T_F64, ZR_O_NUMERIC | ZR_O_GROUP, "0", 0, ZR_HI, "",
+	ZR_OPT(struct signsgd_opts, lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_GROUP | ZR_O_SCHED, "3e-4", 0,
+	       ZR_HI, "", "Learning rate: how far every parameter moves per step."),
+	ZR_OPT(struct signsgd_opts, weight_decay, ZR_T_F64, ZR_O_NUMERIC | ZR_O_GROUP, "0", 0,
+	       ZR_HI, "",
 	       "Share of each parameter, times the learning rate, that a step takes away."),
 };
 
@@ -48,7 +49,8 @@ static void update_item(void *arg, int64_t item, int32_t worker)
 	const struct job *j = arg;
 	const struct zr_opt_step *s = j->s;
 	const struct signsgd_opts *o = s->opts;
-	const float *grad = s->grad.data, lr = (float)s->lr, decay = (float)(s->lr * o->weight_decay);
+	const float *grad = s->grad.data, lr = (float)s->lr,
+		    decay = (float)(s->lr * o->weight_decay);
 	float *p = s->master.data;
 	int64_t i = j->seg->off + item * ITEM, end = i + ITEM, last = j->seg->off + j->seg->n;
 	(void)worker;

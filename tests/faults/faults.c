@@ -29,8 +29,10 @@ static const char *const call_name[] = FAULT_NAMES;
 static const struct {
 	const char *name;
 	int value;
-} errors[] = { { "ENOMEM", ENOMEM }, { "EIO", EIO },	   { "ENOSPC", ENOSPC }, { "EINTR", EINTR },   { "EAGAIN", EAGAIN },
-	       { "EACCES", EACCES }, { "EMFILE", EMFILE }, { "ENOSYS", ENOSYS }, { "EDQUOT", EDQUOT }, { "ENOENT", ENOENT } };
+} errors[] = { { "ENOMEM", ENOMEM }, { "EIO", EIO },       { "ENOSPC", ENOSPC },
+	       { "EINTR", EINTR },   { "EAGAIN", EAGAIN }, { "EACCES", EACCES },
+	       { "EMFILE", EMFILE }, { "ENOSYS", ENOSYS }, { "EDQUOT", EDQUOT },
+	       { "ENOENT", ENOENT } };
 
 static struct {
 	int ready;
@@ -69,8 +71,8 @@ static void refuse(const char *word)
 static void take_kind(const char *v, const char *word)
 {
 	set.error = find_error(v);
-	set.kind = set.error ? FAULT_FAIL : !strcmp(v, "short") ? FAULT_SHORT : !strcmp(v, "flip") ? FAULT_FLIP :
-		   !strcmp(v, "slow") ? FAULT_SLOW : FAULT_NONE;
+	set.kind = set.error           ? FAULT_FAIL : !strcmp(v, "short") ? FAULT_SHORT :
+		   !strcmp(v, "flip")  ? FAULT_FLIP : !strcmp(v, "slow")  ? FAULT_SLOW : FAULT_NONE;
 	if (set.kind == FAULT_NONE)
 		refuse(word);
 }
@@ -111,7 +113,8 @@ static void map_counts(const char *file)
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, file, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 	if (fd < 0 || syscall(SYS_ftruncate, fd, sizeof *set.counts))
 		refuse(file);
-	void *m = (void *)syscall(SYS_mmap, NULL, sizeof *set.counts, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *m = (void *)syscall(SYS_mmap, NULL, sizeof *set.counts, PROT_READ | PROT_WRITE,
+				  MAP_SHARED, fd, 0);
 	syscall(SYS_close, fd);
 	if (m != MAP_FAILED)
 		set.counts = m;
@@ -143,7 +146,8 @@ __attribute__((constructor)) static void begin(void)
 		map_counts(v);
 	v = getenv("ZR_FAULT_LOG");
 	if (v)
-		set.log = (int)syscall(SYS_openat, AT_FDCWD, v, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+		set.log = (int)syscall(SYS_openat, AT_FDCWD, v,
+				       O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 	pthread_atfork(NULL, NULL, forked);
 	fault_busy--;
 	set.ready = 1;
@@ -167,11 +171,13 @@ static int run_program(int argc, char **argv, char **env)
 	return program(argc, argv, env);
 }
 
-/* What runs behind main is not the program's: the counters of `make coverage` crash without memory. */
-VISIBLE int __libc_start_main(main_fn *main, int argc, char **argv, void (*init)(void), void (*fini)(void),
-			      void (*loader)(void), void *stack)
+/* What runs behind main is not the program's: the counters of `make coverage` crash without
+ * memory. */
+VISIBLE int __libc_start_main(main_fn *main, int argc, char **argv, void (*init)(void),
+			      void (*fini)(void), void (*loader)(void), void *stack)
 {
-	int (*next)(main_fn *, int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
+	int (*next)(main_fn *, int, char **, void (*)(void), void (*)(void), void (*)(void),
+		    void *);
 	program = main;
 	*(void **)&next = fault_next("__libc_start_main");
 	return next(run_program, argc, argv, init, fini, loader, stack);
@@ -201,12 +207,14 @@ static void count(enum fault_call call, int p, int64_t n)
 static void note(enum fault_call call, const char *path)
 {
 	if (set.counts && !set.counts->fired++)
-		snprintf(set.counts->where, sizeof set.counts->where, "%s %s", call_name[call], path ? path : "");
+		snprintf(set.counts->where, sizeof set.counts->where, "%s %s", call_name[call],
+			 path ? path : "");
 }
 
 static void slow_down(void)
 {
-	struct timespec t = { (time_t)set.slow, (long)((set.slow - (double)(time_t)set.slow) * 1e9) };
+	struct timespec t = { (time_t)set.slow,
+			      (long)((set.slow - (double)(time_t)set.slow) * 1e9) };
 	nanosleep(&t, NULL);
 }
 
@@ -229,7 +237,8 @@ enum fault_kind fault_point(enum fault_call call, const char *path)
 	}
 	if (set.counts)
 		count(call, p, n);
-	if ((int)call != set.call || (set.process != ANY && set.process != p) || (set.later ? n < set.n : n != set.n)) {
+	if ((int)call != set.call || (set.process != ANY && set.process != p) ||
+	    (set.later ? n < set.n : n != set.n)) {
 		errno = old;
 		return FAULT_NONE;
 	}
@@ -244,7 +253,8 @@ enum fault_kind fault_point(enum fault_call call, const char *path)
 
 static int is_outside(const char *path)
 {
-	return *path != '/' || !strncmp(path, "/proc/", 6) || !strncmp(path, "/sys/", 5) || !strncmp(path, "/memfd:", 7) ||
+	return *path != '/' || !strncmp(path, "/proc/", 6) || !strncmp(path, "/sys/", 5) ||
+	       !strncmp(path, "/memfd:", 7) ||
 	       (!strncmp(path, "/dev/", 5) && strncmp(path, "/dev/shm/", 9));
 }
 
@@ -307,7 +317,8 @@ void fault_flip(void *data, size_t bytes)
 
 void *fault_flipped(const void *data, size_t bytes)
 {
-	void *copy = (void *)syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *copy = (void *)syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (copy == MAP_FAILED)
 		refuse("flip");
 	memcpy(copy, data, bytes);

@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * faults.h - a library that tests preload: it counts calls of the C library and lets a chosen one fail.
+ * faults.h - a library that tests preload: it counts calls of the C library and lets a chosen one
+ * fail.
  *
- *   ZR_FAULT="call=write n=3 kind=EIO"   the third write fails with EIO. Further words, each optional:
+ *   ZR_FAULT="call=write n=3 kind=EIO"   the third write fails with EIO. Further words, each
+ *                                        optional:
  *       and=later      so do all that follow
- *       process=1      in rank 1 alone; process=main: in the process that starts ranks, and what it forks before they
- *                      are ranks. Without it, in each process, each with counts of its own.
+ *       process=1      in rank 1 alone; process=main: in the process that starts ranks, and what it
+ *                      forks before they are ranks. Without it, in each process, each with counts
+ *                      of its own.
  *       path=manifest  only calls on files with this text in their path are counted
  *       slow=0.2       seconds that kind=slow takes
- *   kind: the name of an error; `short`: half of the bytes; `slow`: 0.05 s later; `flip`: one bit is another one
+ *   kind: the name of an error; `short`: half of the bytes; `slow`: 0.05 s later; `flip`: one bit
+ *       is another one
  *   ZR_FAULT_COUNTS=FILE  the numbers of calls go there, as a struct fault_counts
- *   ZR_FAULT_LOG=FILE     a line per call that changes a file or a directory, in order; see record.c
+ *   ZR_FAULT_LOG=FILE     a line per call that changes a file or a directory, in order; see
+ *                         record.c
  *   ZR_FAULT_NO_RING=1    there is no io_uring
  *
- * Counted are calls on regular files and directories outside of /proc, /sys and /dev, by descriptors above 2. Streams of
- * fopen are made of the same reads and writes. What runs behind main is left alone.
+ * Counted are calls on regular files and directories outside of /proc, /sys and /dev, by
+ * descriptors above 2. Streams of fopen are made of the same reads and writes. What runs behind
+ * main is left alone.
  */
 #ifndef ZR_FAULTS_H
 #define ZR_FAULTS_H
@@ -47,10 +53,11 @@ enum fault_call {
 	FAULT_CALLS
 };
 
-#define FAULT_NAMES                                                                                                    \
-	{                                                                                                              \
-		"alloc", "mmap", "open", "read", "write", "sync", "range", "rename", "mkdir", "space", "truncate",     \
-		"close", "unlink", "list", "stat", "lock", "thread", "fork", "setup", "ring"                           \
+#define FAULT_NAMES                                                                                \
+	{                                                                                          \
+		"alloc", "mmap", "open", "read", "write", "sync", "range", "rename", "mkdir",      \
+			"space", "truncate", "close", "unlink", "list", "stat", "lock", "thread",  \
+			"fork", "setup", "ring"                                                    \
 	}
 
 enum fault_kind { FAULT_NONE, FAULT_FAIL, FAULT_SHORT, FAULT_FLIP, FAULT_SLOW };
@@ -58,14 +65,16 @@ enum fault_kind { FAULT_NONE, FAULT_FAIL, FAULT_SHORT, FAULT_FLIP, FAULT_SLOW };
 #define FAULT_PROCESSES 9 /* main, ranks 0 to 7 */
 
 struct fault_counts {
-	_Atomic int64_t calls[FAULT_PROCESSES][FAULT_CALLS]; /* the most that a process of this name reached */
+	/* the most that a process of this name reached */
+	_Atomic int64_t calls[FAULT_PROCESSES][FAULT_CALLS];
 	_Atomic int64_t fired;
 	char where[512]; /* the first call that was not what it should have been */
 };
 
 /* The rest is between the files of the library. */
 
-/* Counts a call; path: of what it works on, may be NULL. FAULT_FAIL: errno is set, the call must not be made. */
+/* Counts a call; path: of what it works on, may be NULL. FAULT_FAIL: errno is set, the call must
+ * not be made. */
 enum fault_kind fault_point(enum fault_call call, const char *path);
 int fault_error(void);
 

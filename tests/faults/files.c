@@ -18,12 +18,14 @@
 /* One transfer, of the bytes at `at` or, for -1, from where the file stands. */
 static long move_in(int fd, void *mem, size_t bytes, off_t at)
 {
-	return at < 0 ? syscall(SYS_read, fd, mem, bytes) : syscall(SYS_pread64, fd, mem, bytes, at);
+	return at < 0 ? syscall(SYS_read, fd, mem, bytes) :
+			syscall(SYS_pread64, fd, mem, bytes, at);
 }
 
 static long move_out(int fd, const void *mem, size_t bytes, off_t at)
 {
-	return at < 0 ? syscall(SYS_write, fd, mem, bytes) : syscall(SYS_pwrite64, fd, mem, bytes, at);
+	return at < 0 ? syscall(SYS_write, fd, mem, bytes) :
+			syscall(SYS_pwrite64, fd, mem, bytes, at);
 }
 
 static long do_read(int fd, void *mem, size_t bytes, off_t at)
@@ -45,7 +47,8 @@ static long do_write(int fd, const void *mem, size_t bytes, off_t at)
 	const char *path = fault_fd_path(fd, buf, sizeof buf);
 	enum fault_kind kind = path ? fault_point(FAULT_WRITE, path) : FAULT_NONE;
 	void *copy = kind == FAULT_FLIP && bytes ? fault_flipped(mem, bytes) : NULL;
-	long n = kind == FAULT_FAIL ? -1 : move_out(fd, copy ? copy : mem, kind == FAULT_SHORT ? fault_half(bytes) : bytes, at);
+	long n = kind == FAULT_FAIL ? -1 : move_out(fd, copy ? copy : mem,
+					       kind == FAULT_SHORT ? fault_half(bytes) : bytes, at);
 	if (copy)
 		fault_drop(copy, bytes);
 	if (path && fault_records())
@@ -152,7 +155,8 @@ VISIBLE int ftruncate(int fd, off_t n)
 {
 	char buf[PATH_MAX];
 	const char *path;
-	int rc = simple(FAULT_TRUNCATE, fd, &path, buf, sizeof buf) ? -1 : (int)syscall(SYS_ftruncate, fd, n);
+	int rc = simple(FAULT_TRUNCATE, fd, &path, buf, sizeof buf) ? -1 :
+		       (int)syscall(SYS_ftruncate, fd, n);
 	if (path && fault_records())
 		fault_record("write\t%s\t%d", path, rc);
 	return rc;
@@ -181,7 +185,8 @@ VISIBLE int flock(int fd, int how)
 {
 	char buf[PATH_MAX];
 	const char *path;
-	return simple(FAULT_LOCK, fd, &path, buf, sizeof buf) ? -1 : (int)syscall(SYS_flock, fd, how);
+	return simple(FAULT_LOCK, fd, &path, buf, sizeof buf) ? -1 :
+								(int)syscall(SYS_flock, fd, how);
 }
 
 VISIBLE int fstat(int fd, struct stat *st)

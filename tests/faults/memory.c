@@ -55,15 +55,19 @@ VISIBLE void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t off)
 	static void *(*next)(void *, size_t, int, int, int, off_t);
 	if (!next)
 		next = (void *(*)(void *, size_t, int, int, int, off_t))fault_next("mmap");
-	return fault_point(FAULT_MMAP, NULL) == FAULT_FAIL ? MAP_FAILED : next(at, n, prot, flags, fd, off);
+	return fault_point(FAULT_MMAP, NULL) == FAULT_FAIL ? MAP_FAILED :
+							     next(at, n, prot, flags, fd, off);
 }
 
-VISIBLE int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+VISIBLE int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *),
+			   void *arg)
 {
 	static int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 	if (!next)
-		next = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))fault_next("pthread_create");
-	return fault_point(FAULT_THREAD, NULL) == FAULT_FAIL ? fault_error() : next(thread, attr, fn, arg);
+		next = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
+				void *))fault_next("pthread_create");
+	return fault_point(FAULT_THREAD, NULL) == FAULT_FAIL ? fault_error() :
+							       next(thread, attr, fn, arg);
 }
 
 VISIBLE pid_t fork(void)

@@ -67,7 +67,8 @@ VISIBLE int openat64(int dir, const char *path, int flags, ...) __attribute__((a
 VISIBLE int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
 {
 	char a[2 * PATH_MAX], b[2 * PATH_MAX];
-	const char *x = fault_at_path(from_dir, from, a, sizeof a), *y = fault_at_path(to_dir, to, b, sizeof b);
+	const char *x = fault_at_path(from_dir, from, a, sizeof a),
+		   *y = fault_at_path(to_dir, to, b, sizeof b);
 	int bad = fails(FAULT_RENAME, y), no = errno;
 	const char *what = flags & RENAME_EXCHANGE ? "exchange" : "rename";
 	if (x && y && fault_records())
@@ -133,7 +134,8 @@ VISIBLE DIR *opendir(const char *path)
 	char buf[2 * PATH_MAX];
 	if (!next)
 		next = (DIR * (*)(const char *)) fault_next("opendir");
-	return fails(FAULT_LIST, fault_at_path(AT_FDCWD, path, buf, sizeof buf)) ? NULL : next(path);
+	return fails(FAULT_LIST, fault_at_path(AT_FDCWD, path, buf, sizeof buf)) ? NULL :
+										   next(path);
 }
 
 VISIBLE DIR *fdopendir(int fd)
@@ -162,7 +164,8 @@ VISIBLE int fstatat(int dir, const char *path, struct stat *st, int flags)
 	char buf[2 * PATH_MAX];
 	if (!next)
 		next = (int (*)(int, const char *, struct stat *, int))fault_next("fstatat");
-	return fails(FAULT_STAT, fault_at_path(dir, path, buf, sizeof buf)) ? -1 : next(dir, path, st, flags);
+	return fails(FAULT_STAT, fault_at_path(dir, path, buf, sizeof buf)) ? -1 :
+		     next(dir, path, st, flags);
 }
 
 VISIBLE int stat(const char *path, struct stat *st)
@@ -181,7 +184,8 @@ VISIBLE int statvfs(const char *path, struct statvfs *fs)
 	char buf[2 * PATH_MAX];
 	if (!next)
 		next = (int (*)(const char *, struct statvfs *))fault_next("statvfs");
-	return fails(FAULT_STAT, fault_at_path(AT_FDCWD, path, buf, sizeof buf)) ? -1 : next(path, fs);
+	return fails(FAULT_STAT, fault_at_path(AT_FDCWD, path, buf, sizeof buf)) ? -1 :
+										   next(path, fs);
 }
 
 VISIBLE int faccessat(int dir, const char *path, int mode, int flags)
@@ -190,7 +194,8 @@ VISIBLE int faccessat(int dir, const char *path, int mode, int flags)
 	char buf[2 * PATH_MAX];
 	if (!next)
 		next = (int (*)(int, const char *, int, int))fault_next("faccessat");
-	return fails(FAULT_STAT, fault_at_path(dir, path, buf, sizeof buf)) ? -1 : next(dir, path, mode, flags);
+	return fails(FAULT_STAT, fault_at_path(dir, path, buf, sizeof buf)) ? -1 :
+		     next(dir, path, mode, flags);
 }
 
 VISIBLE int access(const char *path, int mode)

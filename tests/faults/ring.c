@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ring.c - see faults.h: io_uring. What liburing has inline reads the rings directly, so that a completion cannot be
- * caught on its way. Its request can: it becomes one that moves nothing and ends at once, and its completion then gets
- * the result that was chosen.
+ * ring.c - see faults.h: io_uring. What liburing has inline reads the rings directly, so that a
+ * completion cannot be caught on its way. Its request can: it becomes one that moves nothing and
+ * ends at once, and its completion then gets the result that was chosen.
  */
 #define _GNU_SOURCE
 #include "tests/faults/faults.h"
@@ -86,7 +86,8 @@ VISIBLE int io_uring_submit_and_wait(struct io_uring *ring, unsigned n)
 	struct io_uring_cqe *e;
 	unsigned head;
 	if (!next)
-		next = (int (*)(struct io_uring *, unsigned))of_liburing("io_uring_submit_and_wait");
+		next = (int (*)(struct io_uring *, unsigned))of_liburing(
+			"io_uring_submit_and_wait");
 	for (unsigned i = ring->sq.sqe_head; i != ring->sq.sqe_tail; i++)
 		examine(&ring->sq.sqes[i & *ring->sq.kring_mask]);
 	int rc = next(ring, n);
@@ -102,28 +103,35 @@ VISIBLE int io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigne
 {
 	static int (*next)(unsigned, struct io_uring *, unsigned);
 	if (!next)
-		next = (int (*)(unsigned, struct io_uring *, unsigned))of_liburing("io_uring_queue_init");
+		next = (int (*)(unsigned, struct io_uring *, unsigned))of_liburing(
+			"io_uring_queue_init");
 	if (getenv("ZR_FAULT_NO_RING"))
 		return -ENOSYS;
-	return fault_point(FAULT_SETUP, "io_uring_queue_init") == FAULT_FAIL ? -fault_error() : next(entries, ring, flags);
+	return fault_point(FAULT_SETUP, "io_uring_queue_init") == FAULT_FAIL ? -fault_error() :
+		     next(entries, ring, flags);
 }
 
 VISIBLE int io_uring_register_buffers_sparse(struct io_uring *ring, unsigned n)
 {
 	static int (*next)(struct io_uring *, unsigned);
 	if (!next)
-		next = (int (*)(struct io_uring *, unsigned))of_liburing("io_uring_register_buffers_sparse");
-	return fault_point(FAULT_SETUP, "io_uring_register_buffers_sparse") == FAULT_FAIL ? -fault_error() : next(ring, n);
+		next = (int (*)(struct io_uring *, unsigned))of_liburing(
+			"io_uring_register_buffers_sparse");
+	return fault_point(FAULT_SETUP, "io_uring_register_buffers_sparse") == FAULT_FAIL ?
+		     -fault_error() : next(ring, n);
 }
 
-VISIBLE int io_uring_register_buffers_update_tag(struct io_uring *ring, unsigned at, const struct iovec *v, const __u64 *tags, unsigned n)
+VISIBLE int io_uring_register_buffers_update_tag(struct io_uring *ring, unsigned at,
+						 const struct iovec *v, const __u64 *tags,
+						 unsigned n)
 {
-	static int (*next)(struct io_uring *, unsigned, const struct iovec *, const __u64 *, unsigned);
+	static int (*next)(struct io_uring *, unsigned, const struct iovec *, const __u64 *,
+			   unsigned);
 	if (!next)
-		next = (int (*)(struct io_uring *, unsigned, const struct iovec *, const __u64 *, unsigned))
-			of_liburing("io_uring_register_buffers_update_tag");
-	return fault_point(FAULT_SETUP, "io_uring_register_buffers_update_tag") == FAULT_FAIL ? -fault_error() :
-	       next(ring, at, v, tags, n);
+		next = (int (*)(struct io_uring *, unsigned, const struct iovec *, const __u64 *,
+				unsigned))of_liburing("io_uring_register_buffers_update_tag");
+	return fault_point(FAULT_SETUP, "io_uring_register_buffers_update_tag") == FAULT_FAIL ?
+		     -fault_error() : next(ring, at, v, tags, n);
 }
 #else
 extern int fault_without_io_uring; /* a file has a declaration */

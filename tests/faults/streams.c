@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * streams.c - see faults.h: fopen whose reads and writes are ours; those inside the C library cannot be interposed.
+ * streams.c - see faults.h: fopen whose reads and writes are ours; those inside the C library
+ * cannot be interposed.
  */
 #define _GNU_SOURCE
 #include "tests/faults/faults.h"
@@ -68,7 +69,8 @@ static int end(void *cookie)
 
 static int flags_of(const char *mode)
 {
-	int both = strchr(mode, '+') != NULL, flags = both ? O_RDWR : *mode == 'r' ? O_RDONLY : O_WRONLY;
+	int both = strchr(mode, '+') != NULL, flags = both         ? O_RDWR :
+						      *mode == 'r' ? O_RDONLY : O_WRONLY;
 	flags |= *mode == 'w' ? O_CREAT | O_TRUNC : *mode == 'a' ? O_CREAT | O_APPEND : 0;
 	return flags | (strchr(mode, 'e') ? O_CLOEXEC : 0) | (strchr(mode, 'x') ? O_EXCL : 0);
 }

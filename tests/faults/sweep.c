@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sweep.c - runs a command once for each call that it can be made to see fail, and judges how each run ends.
+ * sweep.c - runs a command once for each call that it can be made to see fail, and judges how each
+ * run ends.
  *
  *   sweep OPTION... -- COMMAND... -- GO-ON...
  *
- * COMMAND runs in WORK, a fresh copy of BASE each time. Without a fault it must succeed; what it prints last and the files
- * that it leaves are what every run with a fault is compared with. A run ends right if it succeeds with the same last
- * line and files; it stops clean if it fails in time, its last line names the cause, and GO-ON, without a fault, goes on
- * from what is left to END, from no earlier a step than what was saved. Anything else is listed. GO-ON runs once for
- * each state that is left.
+ * COMMAND runs in WORK, a fresh copy of BASE each time. Without a fault it must succeed; what it
+ * prints last and the files that it leaves are what every run with a fault is compared with. A run
+ * ends right if it succeeds with the same last line and files; it stops clean if it fails in time,
+ * its last line names the cause, and GO-ON, without a fault, goes on from what is left to END, from
+ * no earlier a step than what was saved. Anything else is listed. GO-ON runs once for each state
+ * that is left.
  *
- * Each run gives a line as it ends: "point", name, call, "right", "clean" or "else", and for the last what it was: the fault,
- * where it struck, what is wrong. So what was tried is known also of a sweep that is cut.
+ * Each run gives a line as it ends: "point", name, call, "right", "clean" or "else", and for the
+ * last what it was: the fault, where it struck, what is wrong. So what was tried is known also of a
+ * sweep that is cut.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -38,15 +41,42 @@ static const struct {
 	const char *kind;
 	int later;
 } ways[] = {
-	{ FAULT_ALLOC, "ENOMEM", 0 },  { FAULT_ALLOC, "ENOMEM", 1 },	{ FAULT_MMAP, "ENOMEM", 0 },   { FAULT_OPEN, "EIO", 0 },
-	{ FAULT_OPEN, "EMFILE", 0 },   { FAULT_READ, "EIO", 0 },	{ FAULT_READ, "EINTR", 0 },    { FAULT_READ, "short", 0 },
-	{ FAULT_WRITE, "EIO", 0 },     { FAULT_WRITE, "ENOSPC", 0 },	{ FAULT_WRITE, "ENOSPC", 1 },  { FAULT_WRITE, "EINTR", 0 },
-	{ FAULT_WRITE, "short", 0 },   { FAULT_SYNC, "EIO", 0 },	{ FAULT_SYNC, "slow", 0 },     { FAULT_RANGE, "EIO", 0 },
-	{ FAULT_RENAME, "EIO", 0 },    { FAULT_MKDIR, "ENOSPC", 0 },	{ FAULT_SPACE, "ENOSPC", 0 },  { FAULT_SPACE, "EINTR", 0 },
-	{ FAULT_TRUNCATE, "EIO", 0 },  { FAULT_CLOSE, "EIO", 0 },	{ FAULT_UNLINK, "EIO", 0 },    { FAULT_LIST, "EIO", 0 },
-	{ FAULT_STAT, "EIO", 0 },      { FAULT_LOCK, "EIO", 0 },	{ FAULT_THREAD, "EAGAIN", 0 }, { FAULT_FORK, "EAGAIN", 0 },
-	{ FAULT_SETUP, "ENOSYS", 0 },  { FAULT_SETUP, "ENOMEM", 0 },	{ FAULT_RING, "EIO", 0 },      { FAULT_RING, "EINTR", 0 },
-	{ FAULT_RING, "EAGAIN", 0 },   { FAULT_RING, "short", 0 },	{ FAULT_RING, "slow", 0 },     { FAULT_READ, "flip", 0 },
+	{ FAULT_ALLOC, "ENOMEM", 0 },
+	{ FAULT_ALLOC, "ENOMEM", 1 },
+	{ FAULT_MMAP, "ENOMEM", 0 },
+	{ FAULT_OPEN, "EIO", 0 },
+	{ FAULT_OPEN, "EMFILE", 0 },
+	{ FAULT_READ, "EIO", 0 },
+	{ FAULT_READ, "EINTR", 0 },
+	{ FAULT_READ, "short", 0 },
+	{ FAULT_WRITE, "EIO", 0 },
+	{ FAULT_WRITE, "ENOSPC", 0 },
+	{ FAULT_WRITE, "ENOSPC", 1 },
+	{ FAULT_WRITE, "EINTR", 0 },
+	{ FAULT_WRITE, "short", 0 },
+	{ FAULT_SYNC, "EIO", 0 },
+	{ FAULT_SYNC, "slow", 0 },
+	{ FAULT_RANGE, "EIO", 0 },
+	{ FAULT_RENAME, "EIO", 0 },
+	{ FAULT_MKDIR, "ENOSPC", 0 },
+	{ FAULT_SPACE, "ENOSPC", 0 },
+	{ FAULT_SPACE, "EINTR", 0 },
+	{ FAULT_TRUNCATE, "EIO", 0 },
+	{ FAULT_CLOSE, "EIO", 0 },
+	{ FAULT_UNLINK, "EIO", 0 },
+	{ FAULT_LIST, "EIO", 0 },
+	{ FAULT_STAT, "EIO", 0 },
+	{ FAULT_LOCK, "EIO", 0 },
+	{ FAULT_THREAD, "EAGAIN", 0 },
+	{ FAULT_FORK, "EAGAIN", 0 },
+	{ FAULT_SETUP, "ENOSYS", 0 },
+	{ FAULT_SETUP, "ENOMEM", 0 },
+	{ FAULT_RING, "EIO", 0 },
+	{ FAULT_RING, "EINTR", 0 },
+	{ FAULT_RING, "EAGAIN", 0 },
+	{ FAULT_RING, "short", 0 },
+	{ FAULT_RING, "slow", 0 },
+	{ FAULT_READ, "flip", 0 },
 	{ FAULT_WRITE, "flip", 0 },    { FAULT_RING, "flip", 0 },
 };
 #define WAYS (sizeof ways / sizeof *ways)
@@ -74,7 +104,8 @@ static struct {
 
 static int run(char **argv, const char *out, const char *errors, const char *fault, int preload)
 {
-	struct job j = { s.work, argv, out, errors, preload ? s.library : NULL, fault, preload ? s.counts : NULL, LIMIT };
+	struct job j = { s.work, argv, out, errors, preload ? s.library : NULL, fault,
+			 preload ? s.counts : NULL, LIMIT };
 	return job_run(&j);
 }
 
@@ -144,7 +175,8 @@ static void go_on(long from, char *why, size_t size)
 	else if (s.end && strcmp(line, s.end))
 		snprintf(why, size, "going on gives %.100s", line);
 	else if (from >= 0 && resumed_after(s.go_out) < from)
-		snprintf(why, size, "going on begins after step %ld, and %ld was saved", resumed_after(s.go_out), from);
+		snprintf(why, size, "going on begins after step %ld, and %ld was saved",
+			 resumed_after(s.go_out), from);
 	free(line);
 	free(last);
 }
@@ -173,8 +205,9 @@ static const char *cause_text(size_t way)
 {
 	static const struct {
 		const char *kind, *text;
-	} texts[] = { { "ENOMEM", "emory" }, { "EIO", "Input/output error" }, { "ENOSPC", "No space left" },
-		      { "EMFILE", "Too many open files" }, { "EINTR", "Interrupted" }, { "EAGAIN", "temporarily unavailable" },
+	} texts[] = { { "ENOMEM", "emory" },          { "EIO", "Input/output error" },
+		      { "ENOSPC", "No space left" },  { "EMFILE", "Too many open files" },
+		      { "EINTR", "Interrupted" },     { "EAGAIN", "temporarily unavailable" },
 		      { "ENOSYS", "not implemented" } };
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		if (!strcmp(texts[i].kind, ways[way].kind))
@@ -188,7 +221,8 @@ static int names_cause(const char *line, size_t way, const char *where)
 	if (strncmp(line, "zeroth", strlen("zeroth")))
 		return 0;
 	return text ? strstr(line, text) != NULL :
-		      strstr(line, "damaged") || strstr(line, "checksum") || (file && strstr(line, file + 1));
+		      strstr(line, "damaged") || strstr(line, "checksum") ||
+			       (file && strstr(line, file + 1));
 }
 
 /* The log has a warning with the cause that begins with this text. */
@@ -197,9 +231,11 @@ static int is_warned(size_t way, const char *begin)
 	char *log = tree_text(s.err), *line, *rest;
 	const char *text = cause_text(way);
 	int warned = 0;
-	for (line = strtok_r(log, "\n", &rest); line && !warned; line = strtok_r(NULL, "\n", &rest)) {
+	for (line = strtok_r(log, "\n", &rest); line && !warned;
+	     line = strtok_r(NULL, "\n", &rest)) {
 		char *at = strstr(line, begin);
-		warned = at && (text ? strstr(at, text) != NULL : strstr(at, "damaged") || strstr(at, "checksum"));
+		warned = at && (text ? strstr(at, text) != NULL :
+				       strstr(at, "damaged") || strstr(at, "checksum"));
 	}
 	free(log);
 	return warned;
@@ -212,18 +248,20 @@ static int is_whole(void)
 	return !run(verify, s.go_out, s.go_err, NULL, 0);
 }
 
-/* Text of a difference that is not accounted for. If what is left is whole and can be gone on from, there may be what the
- * next save removes, X.tmp, a .lock, and what a warning names may differ: a monitor that stopped, a checkpoint that was passed
- * over or kept, what a tier could not remove. */
+/* Text of a difference that is not accounted for. If what is left is whole and can be gone on from,
+ * there may be what the next save removes, X.tmp, a .lock, and what a warning names may differ: a
+ * monitor that stopped, a checkpoint that was passed over or kept, what a tier could not remove. */
 static void differs(size_t way, char *path, size_t size)
 {
 	char *tree = tree_list(s.work), other[200];
 	static const char *const left[] = { ".tmp ", ".tmp/", ".lock ", NULL };
 	static const char *const monitors[] = { ".tmp ", ".tmp/", ".lock ", "metrics.jsonl", NULL };
-	static const char *const passed[] = { ".lock ", "metrics.jsonl", "/checkpoints/", "zeroth-offload", NULL };
+	static const char *const passed[] = { ".lock ", "metrics.jsonl", "/checkpoints/",
+					      "zeroth-offload", NULL };
 	tree_difference(tree, s.tree, NULL, path, size);
 	if (*path) {
-		tree_difference(tree, s.tree, is_warned(way, "warning: monitor.") ? monitors : left, other, sizeof other);
+		tree_difference(tree, s.tree, is_warned(way, "warning: monitor.") ? monitors : left,
+				other, sizeof other);
 		if (*other && is_warned(way, "warning: "))
 			tree_difference(tree, s.tree, passed, other, sizeof other);
 		if (!*other && is_whole() && !*gone_on())
@@ -251,7 +289,8 @@ static int is_same_line(const char *a, const char *b)
 static enum verdict judge_success(size_t way, char *why, size_t size)
 {
 	char *line = last_line(s.out), path[200];
-	enum verdict v = is_same_line(line, s.line) ? RIGHT : cause_text(way) && strstr(line, cause_text(way)) ? CLEAN : ELSE;
+	enum verdict v = is_same_line(line, s.line)                       ? RIGHT :
+			 cause_text(way) && strstr(line, cause_text(way)) ? CLEAN : ELSE;
 	differs(way, path, sizeof path);
 	if (v == ELSE)
 		snprintf(why, size, "succeeds with another last line: %.200s", line);
@@ -289,9 +328,10 @@ static enum verdict judge(int code, size_t way, const char *where, char *why, si
 
 static void fault_text(char *out, size_t size, size_t way, int process, long n)
 {
-	int at = snprintf(out, size, "call=%s n=%ld kind=%s%s process=", call_name[ways[way].call], n, ways[way].kind,
-			  ways[way].later ? " and=later" : "");
-	at += process < 0 ? snprintf(out + at, size - (size_t)at, "main") : snprintf(out + at, size - (size_t)at, "%d", process);
+	int at = snprintf(out, size, "call=%s n=%ld kind=%s%s process=", call_name[ways[way].call],
+			  n, ways[way].kind, ways[way].later ? " and=later" : "");
+	at += process < 0 ? snprintf(out + at, size - (size_t)at, "main") :
+			    snprintf(out + at, size - (size_t)at, "%d", process);
 	if (!strcmp(ways[way].kind, "flip"))
 		snprintf(out + at, size - (size_t)at, " path=%s", s.flips);
 }
@@ -351,7 +391,8 @@ static void try_all(int allocations)
 			total += (ways[w].call == FAULT_ALLOC) == allocations ? points[w][p] : 0;
 	double share = budget < total ? (double)budget / (double)total : 1;
 	for (size_t w = 0; w < WAYS; w++)
-		for (int p = 0; (ways[w].call == FAULT_ALLOC) == allocations && p < FAULT_PROCESSES; p++)
+		for (int p = 0; (ways[w].call == FAULT_ALLOC) == allocations && p < FAULT_PROCESSES;
+		     p++)
 			for (long n = 1; n <= points[w][p]; n++, at++)
 				if ((long)((double)(at + 1) * share) > (long)((double)at * share))
 					try_point(w, p - 1, n);
@@ -381,10 +422,11 @@ static void learn(void)
 
 static void take_options(int argc, char **argv)
 {
-	static const struct option options[] = { { "library", 1, 0, 'l' }, { "name", 1, 0, 'n' },   { "base", 1, 0, 'b' },
-						 { "work", 1, 0, 'w' },	   { "end", 1, 0, 'e' },    { "calls", 1, 0, 'c' },
-						 { "flips", 1, 0, 'f' },   { "budget", 1, 0, 'm' }, { "from", 1, 0, 's' },
-						 { 0, 0, 0, 0 } };
+	static const struct option options[] = { { "library", 1, 0, 'l' }, { "name", 1, 0, 'n' },
+						 { "base", 1, 0, 'b' },    { "work", 1, 0, 'w' },
+						 { "end", 1, 0, 'e' },     { "calls", 1, 0, 'c' },
+						 { "flips", 1, 0, 'f' },   { "budget", 1, 0, 'm' },
+						 { "from", 1, 0, 's' },    { 0, 0, 0, 0 } };
 	s.from = -1;
 	for (int c; (c = getopt_long(argc, argv, "+", options, NULL)) >= 0;)
 		switch (c) {
@@ -406,7 +448,8 @@ static void take_options(int argc, char **argv)
 			s.go = argv + i + 1;
 		}
 	if (!s.library || !s.name || !s.base || !s.work || !*s.command || !s.go || !*s.go)
-		errx(99, "--library, --name, --base, --work, a command and one to go on are needed");
+		errx(99,
+		     "--library, --name, --base, --work, a command and one to go on are needed");
 }
 
 int main(int argc, char **argv)

@@ -31,7 +31,8 @@ static void each(const char *dir, visit *fn, void *arg)
 	for (int i = 0; i < n; i++) {
 		char path[PATH_MAX];
 		struct stat st;
-		if (snprintf(path, sizeof path, "%s/%s", dir, e[i]->d_name) < (int)sizeof path && !lstat(path, &st))
+		if (snprintf(path, sizeof path, "%s/%s", dir, e[i]->d_name) < (int)sizeof path &&
+		    !lstat(path, &st))
 			fn(path, e[i]->d_name, &st, arg);
 		free(e[i]);
 	}
@@ -145,8 +146,10 @@ struct list {
 static void list_one(const char *path, const char *name, const struct stat *st, void *arg)
 {
 	struct list *l = arg;
-	int timed = !strcmp(name, "metrics.jsonl") || !strcmp(name, "summary.json") || !strcmp(name, "plan.json");
-	fprintf(l->out, "%s %c %llx\n", path + l->skip, S_ISDIR(st->st_mode) ? 'd' : S_ISREG(st->st_mode) ? 'f' : '?',
+	int timed = !strcmp(name, "metrics.jsonl") || !strcmp(name, "summary.json") ||
+		    !strcmp(name, "plan.json");
+	fprintf(l->out, "%s %c %llx\n", path + l->skip,
+		S_ISDIR(st->st_mode) ? 'd' : S_ISREG(st->st_mode) ? 'f' : '?',
 		S_ISREG(st->st_mode) ? (unsigned long long)hash_file(path, timed) : 0);
 	if (S_ISDIR(st->st_mode))
 		each(path, list_one, l);
@@ -180,7 +183,8 @@ static int is_excepted(const char *line, const char *end, const char *const *exc
 	return 0;
 }
 
-static int missing(const char *a, const char *b, const char *const *except, char sign, char *out, size_t size)
+static int missing(const char *a, const char *b, const char *const *except, char sign, char *out,
+		   size_t size)
 {
 	for (const char *end; (end = strchr(a, '\n')); a = end + 1)
 		if (!is_excepted(a, end, except) && !has_line(b, a, (size_t)(end - a) + 1)) {
@@ -190,7 +194,8 @@ static int missing(const char *a, const char *b, const char *const *except, char
 	return 0;
 }
 
-void tree_difference(const char *a, const char *b, const char *const *except, char *out, size_t size)
+void tree_difference(const char *a, const char *b, const char *const *except, char *out,
+		     size_t size)
 {
 	*out = 0;
 	if (!missing(b, a, except, '-', out, size))

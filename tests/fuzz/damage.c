@@ -20,7 +20,8 @@ uint32_t fuzz_draw(uint32_t n)
 	return (uint32_t)((state >> 33) % n);
 }
 
-static size_t put_in(char *text, size_t n, size_t room, size_t at, size_t cut, const char *with, size_t len)
+static size_t put_in(char *text, size_t n, size_t room, size_t at, size_t cut, const char *with,
+		     size_t len)
 {
 	if (at > n)
 		at = n;
@@ -36,19 +37,24 @@ static size_t put_in(char *text, size_t n, size_t room, size_t at, size_t cut, c
 /* A number or a text elsewhere in the file, from its start to its end. */
 static size_t token(const char *text, size_t n, size_t *len)
 {
-	static const char inside[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.+-@/ ";
+	static const char inside[] =
+		"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.+-@/ ";
 	size_t at = fuzz_draw((uint32_t)n), start = at;
 	while (start > 0 && text[start] && strchr(inside, text[start]))
 		start--;
-	for (*len = 0, start++; start + *len < n && text[start + *len] && strchr(inside, text[start + *len]); ++*len)
+	for (*len = 0, start++;
+	     start + *len < n && text[start + *len] && strchr(inside, text[start + *len]); ++*len)
 		;
 	return start;
 }
 
 size_t fuzz_damage(char *text, size_t n, size_t room)
 {
-	static const char *const strange[] = { "-1", "0", "9223372036854775807", "18446744073709551616", "1e308", "null", "true", "[]", "{}",
-					       "\"\"", "4294967296", "1048577", "\"F64\"", "\"U8\"", "[1,[2]]", "-9223372036854775808" };
+	static const char *const strange[] = { "-1", "0", "9223372036854775807",
+					       "18446744073709551616", "1e308", "null", "true",
+					       "[]", "{}", "\"\"", "4294967296", "1048577",
+					       "\"F64\"", "\"U8\"", "[1,[2]]",
+					       "-9223372036854775808" };
 	char copy[256];
 	size_t at, len, other;
 	if (n < 2)
@@ -64,7 +70,8 @@ size_t fuzz_damage(char *text, size_t n, size_t room)
 		len = fuzz_draw(sizeof copy);
 		len = len > n - at ? n - at : len;
 		memcpy(copy, text + at, len);
-		return put_in(text, n, room, fuzz_draw((uint32_t)n), fuzz_draw(2) ? len : 0, copy, len);
+		return put_in(text, n, room, fuzz_draw((uint32_t)n), fuzz_draw(2) ? len : 0, copy,
+			      len);
 	case 3:
 		at = token(text, n, &len);
 		other = fuzz_draw(sizeof strange / sizeof *strange);

@@ -39,7 +39,8 @@ const char *fuzz_dir(void)
 	const char *tmp = getenv("TMPDIR");
 	if (*dir)
 		return dir;
-	snprintf(dir, sizeof dir, "%s/zeroth-fuzz-XXXXXX", tmp && *tmp ? tmp : access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+	snprintf(dir, sizeof dir, "%s/zeroth-fuzz-XXXXXX",
+		 tmp && *tmp ? tmp : access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
 	fuzz_check(mkdtemp(dir));
 	atexit(remove_dir);
 	return dir;

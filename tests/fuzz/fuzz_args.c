@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuzz_args.c - command lines: the options that most commands share, and what -o says over the lowest layer of the
- * configuration. An input is one argument a line; its first line says which of the options a command takes.
+ * fuzz_args.c - command lines: the options that most commands share, and what -o says over the
+ * lowest layer of the configuration. An input is one argument a line; its first line says which of
+ * the options a command takes.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -63,7 +64,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int argc = split(text, argv);
 	forget_arguments();
 	if (argc) {
-		int rc = zr_cmd_parse(argc, argv, argv[0], strchr(argv[0], '!') ? NULL : "CONF", &a);
+		int rc = zr_cmd_parse(argc, argv, argv[0], strchr(argv[0], '!') ? NULL : "CONF",
+				      &a);
 		fuzz_check(rc == -1 || rc == 0 || rc == 2);
 		fuzz_check(a.n_overrides >= 0 && a.n_overrides <= ZR_CMD_OVERRIDES);
 		if (rc == -1)

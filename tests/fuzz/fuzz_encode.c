@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuzz_encode.c - any bytes through good tokenizers. Where a text is cut changes nothing, and where neither normalization
- * nor added tokens change it the ids stand for the text. The last byte of an input says which tokenizer and where to cut.
+ * fuzz_encode.c - any bytes through good tokenizers. Where a text is cut changes nothing, and where
+ * neither normalization nor added tokens change it the ids stand for the text. The last byte of an
+ * input says which tokenizer and where to cut.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +55,8 @@ static int keep(void *arg, const int32_t *ids, size_t n)
 }
 
 /* Encodes text in pieces of `step` bytes. */
-static void encode(const struct zr_tokenizer *t, const char *text, size_t n, size_t step, struct ids *out)
+static void encode(const struct zr_tokenizer *t, const char *text, size_t n, size_t step,
+		   struct ids *out)
 {
 	struct zr_encoder *e;
 	struct zr_error err = { 0 };

@@ -43,7 +43,8 @@ static void add_tensors(const char *path)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	static const char *const shards[] = { "model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",
+	static const char *const shards[] = { "model-00001-of-00003.safetensors",
+					      "model-00002-of-00003.safetensors",
 					      "model-00003-of-00003.safetensors" };
 	char name[128];
 	(void)argc, (void)argv;
@@ -55,8 +56,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 		add_tensors(fuzz_file(shards[i], text, size));
 		free(text);
 	}
-	struct zr_model_decl decl = { .size = sizeof decl, .n_units = 1, .unit_stride = sizeof unit, .tensor_stride = sizeof *tensors,
-				      .units = &unit };
+	struct zr_model_decl decl = { .size = sizeof decl, .n_units = 1, .unit_stride = sizeof unit,
+				      .tensor_stride = sizeof *tensors, .units = &unit };
 	fuzz_check(!zr_layout_make(&decl, &layout, NULL));
 	atexit(cleanup);
 	return 0;
@@ -68,7 +69,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct zr_tensor_files *f;
 	struct zr_error err = { 0 };
 	fuzz_file("model.safetensors.index.json", data, size);
-	if (zr_tensor_files_open(fuzz_dir(), &layout, ZR_FILES_WHOLE, "", "lm_head.weight", &f, &err))
+	if (zr_tensor_files_open(fuzz_dir(), &layout, ZR_FILES_WHOLE, "", "lm_head.weight", &f,
+				 &err))
 		return fuzz_refused(&err);
 	for (int32_t i = 0; i < layout.n_tensors; i++)
 		fuzz_check(!zr_tensor_files_read(f, i, 0, layout.tensor[i].elements, x, &err));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuzz_ini.c - INI files as configurations, with all plugins of the build. What is accepted is written as `config show` does,
- * and read again: the same configuration.
+ * fuzz_ini.c - INI files as configurations, with all plugins of the build. What is accepted is
+ * written as `config show` does, and read again: the same configuration.
  */
 #include <stdio.h>
 #include <stdlib.h>

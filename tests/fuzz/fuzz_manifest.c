@@ -34,7 +34,9 @@ static void use(const struct zr_manifest *m)
 		fuzz_refused(&err);
 	zr_ckpt_bytes(m);
 	if (m->layout.parameters > 10000000)
-		return; /* its files would be as large: zr_ckpt_open refuses those that are not there first */
+		/* its files would be as large: zr_ckpt_open refuses those that are not there
+		 * first */
+		return;
 	for (int32_t r = 0; r < m->world && r < 4; r++) {
 		struct zr_ckpt_entry *e = zr_entries(m, r, &n);
 		fuzz_check(e);

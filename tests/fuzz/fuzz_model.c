@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuzz_model.c - config.json of a model, as the plugins read it that know Hugging Face's directories.
+ * fuzz_model.c - config.json of a model, as the plugins read it that know Hugging Face's
+ * directories.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +25,13 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 /* What a setup does with the model's section. */
 static void use(struct zr_config *cfg)
 {
-	struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1, .vocabulary = 61 };
+	struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1,
+				  .vocabulary = 61 };
 	const struct zr_pretrained_v1 *v;
 	struct zr_error err = { 0 };
 	char unknown[64];
-	fuzz_check(!zr_pretrained_tables(zr_config_model_json(cfg), zr_config_find(cfg, "model")->plugin, &v, &err));
+	fuzz_check(!zr_pretrained_tables(zr_config_model_json(cfg),
+					 zr_config_find(cfg, "model")->plugin, &v, &err));
 	zr_pretrained_unknown(zr_config_model_json(cfg), v, unknown, sizeof unknown);
 	if (zr_config_resolve(cfg, "model", &facts, &err))
 		fuzz_refused(&err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuzz_plugin.c - plugin files as they are looked at before any of their code runs. What passes has all that its headers
- * promise, so that the dynamic linker does not fall behind its end.
+ * fuzz_plugin.c - plugin files as they are looked at before any of their code runs. What passes has
+ * all that its headers promise, so that the dynamic linker does not fall behind its end.
  */
 #include <link.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuzz_safetensors.c - files of tensors: by themselves, as the file of a rank of a checkpoint, and as a model's weights.
+ * fuzz_safetensors.c - files of tensors: by themselves, as the file of a rank of a checkpoint, and
+ * as a model's weights.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +20,17 @@ static const struct zr_tensor tensors[] = {
 };
 static const struct zr_unit units[] = { { .name = "a", .tensors = tensors, .n_tensors = 2 } };
 static struct zr_ckpt_state states[] = { { "exp_avg", ZR_BF16, 0 }, { "scales", ZR_U8, 3 } };
-static struct zr_ckpt_optimizer optimizers[] = { { "adam", 1, 2, states, 0 }, { "sgd", 4, 0, states, 0 } };
+static struct zr_ckpt_optimizer optimizers[] = { { "adam", 1, 2, states, 0 },
+						 { "sgd", 4, 0, states, 0 } };
 static int32_t optimizer_of[] = { 0, 1 };
 static struct zr_ckpt_file file;
 static struct zr_manifest manifest = {
-	.step = 5, .applied = 3, .world = 1, .n_optimizers = 2, .entry_blocks = 2, .optimizer = optimizers, .optimizer_of = optimizer_of,
-	.model = "gpt2", .data = "text", .dtype = "BF16", .master_bits = 32, .file = &file,
+	.step = 5, .applied = 3, .world = 1, .n_optimizers = 2, .entry_blocks = 2,
+	.optimizer = optimizers, .optimizer_of = optimizer_of,
+	.model = "gpt2",
+	.data = "text",
+	.dtype = "BF16",
+	.master_bits = 32, .file = &file,
 };
 
 static void cleanup(void)
@@ -34,8 +40,10 @@ static void cleanup(void)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	static const struct zr_model_decl decl = { .size = sizeof decl, .n_units = 1, .unit_stride = sizeof *units,
-						   .tensor_stride = sizeof *tensors, .units = units };
+	static const struct zr_model_decl decl = { .size = sizeof decl, .n_units = 1,
+						   .unit_stride = sizeof *units,
+						   .tensor_stride = sizeof *tensors,
+						   .units = units };
 	(void)argc, (void)argv;
 	fuzz_quiet();
 	fuzz_check(!zr_layout_make(&decl, &manifest.layout, NULL));
@@ -85,12 +93,14 @@ static void as_weights(const char *path)
 	static float x[MOST / 4];
 	struct zr_tensor_files *f;
 	struct zr_error err = { 0 };
-	if (zr_tensor_files_open(path, &manifest.layout, ZR_FILES_WHOLE, "transformer.", "lm_head.weight *.mask", &f, &err)) {
+	if (zr_tensor_files_open(path, &manifest.layout, ZR_FILES_WHOLE, "transformer.",
+				 "lm_head.weight *.mask", &f, &err)) {
 		fuzz_refused(&err);
 		return;
 	}
 	for (int32_t i = 0; i < manifest.layout.n_tensors; i++)
-		fuzz_check(!zr_tensor_files_read(f, i, 0, manifest.layout.tensor[i].elements, x, &err));
+		fuzz_check(!zr_tensor_files_read(f, i, 0, manifest.layout.tensor[i].elements, x,
+						 &err));
 	zr_tensor_files_close(f);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuzz_text.c - text and .gz: by data/text, and as `zeroth tokenize` reads them. Both see the same bytes.
+ * fuzz_text.c - text and .gz: by data/text, and as `zeroth tokenize` reads them. Both see the same
+ * bytes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -52,8 +53,9 @@ static int64_t by_plugin(const char *path, const char *content)
 	} else {
 		fuzz_check(!v->info(inst, &info));
 		for (int64_t step = 0; !rc && step < 2; step++) {
-			struct zr_batch b = { .size = sizeof b, .seed = 5, .step = step, .slots = 1, .sequences = 2, .length = LENGTH,
-					      .inputs = inputs, .targets = targets };
+			struct zr_batch b = { .size = sizeof b, .seed = 5, .step = step, .slots = 1,
+					      .sequences = 2, .length = LENGTH, .inputs = inputs,
+					      .targets = targets };
 			rc = step ? 0 : v->prepare(inst, LENGTH, 256);
 			fuzz_check(rc || !v->batch(inst, &b));
 			for (int i = 0; !rc && i < 2 * LENGTH; i++)
@@ -102,8 +104,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned seed)
 {
 	static uint8_t plain[65536];
-	z_stream z = { .next_in = data, .avail_in = (unsigned)size, .next_out = plain, .avail_out = sizeof plain / 2 };
-	if (seed % 2 || size < 18 || room < 18 || data[0] != 0x1f || inflateInit2(&z, 15 + 16) != Z_OK)
+	z_stream z = { .next_in = data, .avail_in = (unsigned)size, .next_out = plain,
+		       .avail_out = sizeof plain / 2 };
+	if (seed % 2 || size < 18 || room < 18 || data[0] != 0x1f ||
+	    inflateInit2(&z, 15 + 16) != Z_OK)
 		return LLVMFuzzerMutate(data, size, room);
 	int code = inflate(&z, Z_FINISH);
 	size_t n = z.total_out;
@@ -111,8 +115,10 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
 	if (code != Z_STREAM_END)
 		return LLVMFuzzerMutate(data, size, room);
 	n = LLVMFuzzerMutate(plain, n, sizeof plain);
-	z = (z_stream){ .next_in = plain, .avail_in = (unsigned)n, .next_out = data, .avail_out = (unsigned)room };
-	fuzz_check(deflateInit2(&z, (int)(seed / 2 % 10), Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+	z = (z_stream){ .next_in = plain, .avail_in = (unsigned)n, .next_out = data,
+			.avail_out = (unsigned)room };
+	fuzz_check(deflateInit2(&z, (int)(seed / 2 % 10), Z_DEFLATED, 15 + 16, 8,
+				Z_DEFAULT_STRATEGY) == Z_OK);
 	deflate(&z, Z_FINISH);
 	n = z.total_out;
 	deflateEnd(&z);

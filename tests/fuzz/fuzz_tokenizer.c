@@ -26,7 +26,8 @@ static int check_ids(void *arg, const int32_t *ids, size_t n)
 /* What everyone does with a tokenizer that was read. */
 static void use(const struct zr_tokenizer *t)
 {
-	static const char text[] = "It's the 1st\n\n  of 1234 <|begin_of_text|> x<mask> \xe4\xba\xba \xff\t\r\n ''''LL";
+	static const char text[] = "It's the 1st\n\n  of 1234 <|begin_of_text|> x<mask> "
+				   "\xe4\xba\xba \xff\t\r\n ''''LL";
 	struct zr_error err = { 0 };
 	struct zr_encoder *e;
 	int64_t size = zr_tokenizer_size(t);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * replay.c - runs a target without libFuzzer: every file that it is given, then -runs=N inputs made of them by random damage,
- * or as many as -max_total_time=SECONDS allows. The damage is a function of -seed=N and of the input's number. An input that
- * ends the process or takes over a minute is left as crash-PROGRAM.
+ * replay.c - runs a target without libFuzzer: every file that it is given, then -runs=N inputs made
+ * of them by random damage, or as many as -max_total_time=SECONDS allows. The damage is a function
+ * of -seed=N and of the input's number. An input that ends the process or takes over a minute is
+ * left as crash-PROGRAM.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -65,7 +66,8 @@ static void died(int number)
 
 static void run(const uint8_t *data, size_t size)
 {
-	uint8_t *exact = malloc(size ? size : 1); /* so that a sanitizer sees what reads behind it */
+	/* so that a sanitizer sees what reads behind it */
+	uint8_t *exact = malloc(size ? size : 1);
 	fuzz_check(exact);
 	memcpy(exact, data, size);
 	current = exact;
@@ -131,7 +133,9 @@ static void run_damaged(uint64_t seed, long i)
 	size_t n = s->size;
 	memcpy(data, s->data, n);
 	for (uint32_t k = fuzz_draw(4); k != UINT32_MAX; k--)
-		n = LLVMFuzzerCustomMutator ? LLVMFuzzerCustomMutator(data, n, ROOM, fuzz_draw(1u << 30)) : LLVMFuzzerMutate(data, n, ROOM);
+		n = LLVMFuzzerCustomMutator ?
+			    LLVMFuzzerCustomMutator(data, n, ROOM, fuzz_draw(1u << 30)) :
+			    LLVMFuzzerMutate(data, n, ROOM);
 	run(data, n);
 }
 
@@ -164,6 +168,7 @@ int main(int argc, char **argv)
 	for (int k = 0; k < n_samples; k++)
 		free(samples[k].data);
 	free(samples);
-	dprintf(STDOUT_FILENO, "%d files, %ld damaged inputs, %llu of both usable\n", n_samples, i, (unsigned long long)fuzz_usable);
+	dprintf(STDOUT_FILENO, "%d files, %ld damaged inputs, %llu of both usable\n", n_samples, i,
+		(unsigned long long)fuzz_usable);
 	return 0;
 }

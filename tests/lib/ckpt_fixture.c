@@ -23,28 +23,40 @@ static const struct zr_unit units[] = {
 	{ .name = "a", .tensors = tensors, .n_tensors = 2 },
 	{ .name = "b", .tensors = tensors + 2, .n_tensors = 2 },
 };
-static struct zr_ckpt_state adam[] = { { "exp_avg", ZR_F32, 0 }, { "exp_avg_sq", ZR_BF16, 0 }, { "scales", ZR_U8, 33 } };
-static struct zr_ckpt_optimizer optimizers[] = { { "adam", 1, 3, adam, 0 }, { "sgd", 4, 0, adam, 0 } };
+static struct zr_ckpt_state adam[] = { { "exp_avg", ZR_F32, 0 },
+				       { "exp_avg_sq", ZR_BF16, 0 },
+				       { "scales", ZR_U8, 33 } };
+static struct zr_ckpt_optimizer optimizers[] = { { "adam", 1, 3, adam, 0 },
+						 { "sgd", 4, 0, adam, 0 } };
 static int32_t optimizer_of[] = { 0, 1, 0, 1 };
 
 void ckpt_manifest(struct zr_manifest *m, int32_t world)
 {
-	struct zr_model_decl decl = { .size = sizeof decl, .n_units = 2, .unit_stride = sizeof *units,
+	struct zr_model_decl decl = { .size = sizeof decl, .n_units = 2,
+				      .unit_stride = sizeof *units,
 				      .tensor_stride = sizeof *tensors, .units = units };
 	*m = (struct zr_manifest){
-		.step = 50, .applied = 3, .seed = -7, .world = world, .n_optimizers = 2, .entry_blocks = 2,
-		.scale = { .scale = 0x1.23456789abcdfp-3, .step = 50, .last_overflow = -1, .hysteresis = 2 },
-		.micro = 4, .slots = 8, .length = 1024, .model = "gpt2", .data = "text", .dtype = "BF16", .master_bits = 32,
-		.optimizer = optimizers, .optimizer_of = optimizer_of,
-		.settings = json_pack("{s:s, s:s}", "optimizer.lr", "0.001", "train.reduction", "slots"),
-		.plugins = json_pack("{s:s}", "model", "gpt2 1"), .meta = json_pack("{s:s}", "n_layer", "2"),
+		.step = 50, .applied = 3, .seed = -7, .world = world, .n_optimizers = 2,
+		.entry_blocks = 2,
+		.scale = { .scale = 0x1.23456789abcdfp-3, .step = 50, .last_overflow = -1,
+			   .hysteresis = 2 },
+		.micro = 4, .slots = 8, .length = 1024,
+		.model = "gpt2",
+		.data = "text",
+		.dtype = "BF16",
+		.master_bits = 32, .optimizer = optimizers, .optimizer_of = optimizer_of,
+		.settings = json_pack("{s:s, s:s}", "optimizer.lr", "0.001", "train.reduction",
+				      "slots"),
+		.plugins = json_pack("{s:s}", "model", "gpt2 1"),
+		.meta = json_pack("{s:s}", "n_layer", "2"),
 		.config = "[train]\nsteps = 100\n",
 	};
 	assert_int_equal(zr_layout_make(&decl, &m->layout, NULL), 0);
 	m->file = calloc((size_t)world, sizeof *m->file);
 	assert_non_null(m->file);
 	for (int32_t r = 0; r < world; r++)
-		m->file[r] = (struct zr_ckpt_file){ 100000 + (uint64_t)r, UINT64_C(0xfedcba9876543210) + (uint64_t)r };
+		m->file[r] = (struct zr_ckpt_file){ 100000 + (uint64_t)r,
+						    UINT64_C(0xfedcba9876543210) + (uint64_t)r };
 }
 
 void ckpt_manifest_free(struct zr_manifest *m)
@@ -68,7 +80,8 @@ void ckpt_sign(char *text, size_t bytes)
 static void fill(const struct zr_ckpt_entry *e, unsigned char *data)
 {
 	for (uint64_t i = 0; i < e->bytes; i++)
-		data[i] = (unsigned char)((uint64_t)(e->tensor * 31 + e->state * 7 + 50) + (uint64_t)e->first * 13 + i * 3);
+		data[i] = (unsigned char)((uint64_t)(e->tensor * 31 + e->state * 7 + 50) +
+					  (uint64_t)e->first * 13 + i * 3);
 }
 
 static int write_rank(const char *tmp, struct zr_manifest *m, int32_t rank, struct zr_error *err)
@@ -86,7 +99,8 @@ static int write_rank(const char *tmp, struct zr_manifest *m, int32_t rank, stru
 		t[i] = zr_entry_tensor(m, &e[i], names[i]);
 		assert_true(t[i].bytes == e[i].bytes && e[i].bytes < sizeof data[i]);
 		fill(&e[i], data[i]);
-		json_object_set_new(meta, names[i], json_string(zr_hex(XXH3_64bits(data[i], e[i].bytes), hex)));
+		json_object_set_new(meta, names[i],
+				    json_string(zr_hex(XXH3_64bits(data[i], e[i].bytes), hex)));
 	}
 	snprintf(path, sizeof path, "%s/%s", tmp, zr_ckpt_file_name(rank, m->world, file));
 	int rc = zr_st_create(&w, path, t, n, meta, err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ckpt_fixture.h - a manifest made by hand, for tests of the format: two units, four tensors, two optimizers.
+ * ckpt_fixture.h - a manifest made by hand, for tests of the format: two units, four tensors, two
+ * optimizers.
  */
 #ifndef ZR_TESTS_CKPT_FIXTURE_H
 #define ZR_TESTS_CKPT_FIXTURE_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * isa.h - whether this processor runs a variant of the kernels, asked by other means than device/cpu does.
+ * isa.h - whether this processor runs a variant of the kernels, asked by other means than
+ * device/cpu does.
  */
 #ifndef ZR_TESTS_ISA_H
 #define ZR_TESTS_ISA_H
@@ -35,10 +36,12 @@ static inline int isa_runs(const char *name)
 #ifdef __x86_64__
 	__builtin_cpu_init();
 	if (!strcmp(name, "avx2"))
-		return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && isa_has_f16c();
+		return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+		       isa_has_f16c();
 	if (!strcmp(name, "avx512"))
-		return isa_runs("avx2") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-		       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+		return isa_runs("avx2") && __builtin_cpu_supports("avx512f") &&
+		       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+		       __builtin_cpu_supports("avx512vl");
 	if (!strcmp(name, "amx"))
 		return isa_runs("avx512bf16") && isa_has_tiles();
 	if (!strcmp(name, "avx512bf16"))

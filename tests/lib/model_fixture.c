@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * model_fixture.c - see model_fixture.h. Every buffer is an allocation of its own, so that a sanitizer sees an access
- * beyond the bytes declared, and is filled with NaN before each run, so that nothing is read before it is
- * written. On separate memory each buffer has a twin there: it goes in before a call and comes back after it.
+ * model_fixture.c - see model_fixture.h. Every buffer is an allocation of its own, so that a
+ * sanitizer sees an access beyond the bytes declared, and is filled with NaN before each run, so
+ * that nothing is read before it is written. On separate memory each buffer has a twin there: it
+ * goes in before a call and comes back after it.
  */
 #include "model_fixture.h"
 #include "testdevice.h"
@@ -39,7 +40,8 @@ static void lend(struct fixture *r, void *host, uint64_t bytes)
 	if (r->n_twins++ == sizeof r->twin / sizeof *r->twin)
 		abort();
 	*t = (struct fixture_twin){ .host = host, .bytes = bytes };
-	must(r, r->dev_v->mem_alloc(r->dev, bytes + 1, ZR_MEM_DEVICE, (void **)&t->device), "mem_alloc");
+	must(r, r->dev_v->mem_alloc(r->dev, bytes + 1, ZR_MEM_DEVICE, (void **)&t->device),
+	     "mem_alloc");
 }
 
 /* What the model gets for an address in a lent buffer. */
@@ -60,14 +62,20 @@ static void bring(struct fixture *r)
 {
 	int i;
 	for (i = 0; i < r->n_twins; i++)
-		must(r, r->dev_v->copy(r->dev, NULL, r->twin[i].device, r->twin[i].host, r->twin[i].bytes), "copy");
+		must(r,
+		     r->dev_v->copy(r->dev, NULL, r->twin[i].device, r->twin[i].host,
+				    r->twin[i].bytes),
+		     "copy");
 }
 
 static void fetch(struct fixture *r)
 {
 	int i;
 	for (i = 0; i < r->n_twins; i++)
-		must(r, r->dev_v->copy(r->dev, NULL, r->twin[i].host, r->twin[i].device, r->twin[i].bytes), "copy");
+		must(r,
+		     r->dev_v->copy(r->dev, NULL, r->twin[i].host, r->twin[i].device,
+				    r->twin[i].bytes),
+		     "copy");
 }
 
 static uint64_t element(int32_t dtype)
@@ -88,8 +96,10 @@ void fixture_tokens(struct fixture *r, uint64_t stream)
 {
 	int64_t i, n = r->s.batch * r->s.length;
 	for (i = 0; i < n; i++) {
-		r->tokens[i] = (int32_t)((fixture_hash(stream, (uint64_t)i) >> 33) % (uint64_t)r->d.vocabulary);
-		r->targets[i] = (int32_t)((fixture_hash(stream + 1, (uint64_t)i) >> 33) % (uint64_t)r->d.vocabulary);
+		r->tokens[i] = (int32_t)((fixture_hash(stream, (uint64_t)i) >> 33) %
+					 (uint64_t)r->d.vocabulary);
+		r->targets[i] = (int32_t)((fixture_hash(stream + 1, (uint64_t)i) >> 33) %
+					  (uint64_t)r->d.vocabulary);
 	}
 }
 
@@ -164,8 +174,9 @@ static void list_tensors(struct fixture *r)
 	r->start = room((uint64_t)r->n_tensors * sizeof *r->start);
 	for (u = 0; u < r->d.n_units; u++)
 		for (i = 0; i < unit_at(r, (int32_t)u)->n_tensors; i++, t++) {
-			r->tensor[t] = (const void *)((const char *)unit_at(r, (int32_t)u)->tensors +
-						      (size_t)i * r->d.tensor_stride);
+			r->tensor[t] =
+				(const void *)((const char *)unit_at(r, (int32_t)u)->tensors +
+					       (size_t)i * r->d.tensor_stride);
 			r->numel[t] = 1;
 			for (k = 0; k < r->tensor[t]->ndim; k++)
 				r->numel[t] *= r->tensor[t]->dims[k];
@@ -190,7 +201,10 @@ static void make_buffers(struct fixture *r)
 	r->saved_bytes = room(r->d.n_layers * sizeof *r->saved_bytes);
 	for (l = 0; l < r->d.n_layers; l++) {
 		struct zr_layer_bytes b;
-		must(r, r->v->bytes(r->model, (int32_t)l, r->s.batch, r->s.length, r->s.dtype, r->ops, &b), "bytes");
+		must(r,
+		     r->v->bytes(r->model, (int32_t)l, r->s.batch, r->s.length, r->s.dtype, r->ops,
+				 &b),
+		     "bytes");
 		r->out[l] = room(r->out_bytes[l] = b.out);
 		r->saved[l] = room(r->saved_bytes[l] = b.saved);
 		r->work_bytes = b.work_fwd > r->work_bytes ? b.work_fwd : r->work_bytes;
@@ -232,8 +246,8 @@ static void lend_buffers(struct fixture *r)
 
 static void set_options(struct fixture *r)
 {
-	static const char *const tiny[] = { "layers", "2", "heads", "3", "width", "24", "context", "16",
-					    "vocabulary", "97", NULL };
+	static const char *const tiny[] = { "layers", "2", "heads", "3", "width", "24", "context",
+					    "16", "vocabulary", "97", NULL };
 	const char *const *o;
 	r->opts = test_options(r->desc);
 	for (o = tiny; *o; o += 2)
@@ -360,12 +374,15 @@ static struct zr_layer_call call_of(struct fixture *r, uint32_t l, int training,
 			t->dparam[k] = lent(r, r->gradient + r->start[n]);
 		}
 	return (struct zr_layer_call){
-		.size = sizeof(struct zr_layer_call), .layer = (int32_t)l, .training = training, .dtype = r->s.dtype,
-		.batch = r->s.batch, .length = r->s.length, .tokens = lent(r, r->tokens), .targets = lent(r, r->targets),
-		.in = l ? lent(r, r->out[l - 1]) : NULL, .out = lent(r, r->out[l]), .saved = lent(r, r->saved[l]),
-		.work = lent(r, r->work), .grad = lent(r, r->grad), .param = t->param, .dparam = t->dparam,
-		.accumulate = t->accumulate, .loss_rows = lent(r, r->loss_rows), .loss_sum = lent(r, r->loss_sum),
-		.grad_scale = r->scale / (float)(r->s.batch * r->s.length), .rng = r->rng, .ops = r->ops,
+		.size = sizeof(struct zr_layer_call), .layer = (int32_t)l, .training = training,
+		.dtype = r->s.dtype, .batch = r->s.batch, .length = r->s.length,
+		.tokens = lent(r, r->tokens), .targets = lent(r, r->targets),
+		.in = l ? lent(r, r->out[l - 1]) : NULL, .out = lent(r, r->out[l]),
+		.saved = lent(r, r->saved[l]), .work = lent(r, r->work), .grad = lent(r, r->grad),
+		.param = t->param, .dparam = t->dparam, .accumulate = t->accumulate,
+		.loss_rows = lent(r, r->loss_rows), .loss_sum = lent(r, r->loss_sum),
+		.grad_scale = r->scale / (float)(r->s.batch * r->s.length),
+		.rng = r->rng, .ops = r->ops,
 		.starts = r->documents ? lent(r, r->starts) : NULL,
 		.positions = r->documents ? lent(r, r->positions) : NULL,
 		.weights = r->documents ? lent(r, r->weights) : NULL,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * model_fixture.h - runs a model on a device as core would, for tests: buffers of exactly the declared sizes,
- * parameters and tokens by a hash that tests/golden/make_gpt2.py and make_llama.py compute too.
+ * model_fixture.h - runs a model on a device as core would, for tests: buffers of exactly the
+ * declared sizes, parameters and tokens by a hash that tests/golden/make_gpt2.py and make_llama.py
+ * compute too.
  *
  * A failing call prints its text and aborts.
  */
@@ -19,7 +20,8 @@ struct fixture_setup {
 	int32_t dtype;
 	int64_t batch, length;
 	const char *options[25];
-	const char *adapter[9]; /* options of adapter/lora in front of it, as above; none: no adapter */
+	/* options of adapter/lora in front of it, as above; none: no adapter */
+	const char *adapter[9];
 	int separate; /* the model's pointers are to memory that only operations can touch */
 };
 
@@ -43,9 +45,11 @@ struct fixture {
 	struct zr_model_decl d;
 	int n_tensors;
 	const struct zr_tensor **tensor; /* [n_tensors] canonical order */
-	int64_t *numel, *start;          /* elements of each, and where it starts in value and gradient */
+	/* elements of each, and where it starts in value and gradient */
+	int64_t *numel, *start;
 	int64_t total;                   /* elements of all */
-	float *value;                    /* [total] parameters in fp32; fixture_load() after changing them */
+	/* [total] parameters in fp32; fixture_load() after changing them */
+	float *value;
 	float *gradient;                 /* [total] */
 	void **param;                    /* [n_tensors] in dtype */
 	void **out, **saved;             /* [n_layers] */
@@ -68,14 +72,16 @@ void fixture_free(struct fixture *r);
 
 uint64_t fixture_hash(uint64_t stream, uint64_t element);
 void fixture_load(struct fixture *r); /* value -> param */
-void fixture_tokens(struct fixture *r, uint64_t stream); /* inputs by `stream`, targets by stream + 1; at first 1000 */
+/* inputs by `stream`, targets by stream + 1; at first 1000 */
+void fixture_tokens(struct fixture *r, uint64_t stream);
 
 /* Cuts each sequence into documents of 5, 1 and 7 tokens, in turn, of which the second sequence
- * begins with the second. Every third row has no target, the others a weight of 0, 1/2, 1 or 3/2. */
+ * begins with the second. Every third row has no target, the others a weight of 0, 1/2, 1 or
+ * 3/2. */
 void fixture_documents(struct fixture *r);
 
-/* Mean loss by forward of all layers and backward of the last (training, with what the model adds to
- * it) or its forward (evaluation). */
+/* Mean loss by forward of all layers and backward of the last (training, with what the model adds
+ * to it) or its forward (evaluation). */
 double fixture_loss(struct fixture *r, int training);
 /* The same and all gradients of the mean; stored, or with `add` added to r->gradient. */
 double fixture_step(struct fixture *r, int add);

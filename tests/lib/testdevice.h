@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * testdevice.h - a device under test, its variants, and typed memory with guards around it. ZR_TEST_DEVICE=ID names
- * another than device/cpu: it has one variant, and memory that operations and copies alone can touch.
+ * testdevice.h - a device under test, its variants, and typed memory with guards around it.
+ * ZR_TEST_DEVICE=ID names another than device/cpu: it has one variant, and memory that operations
+ * and copies alone can touch.
  */
 #ifndef ZR_TESTDEVICE_H
 #define ZR_TESTDEVICE_H
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- devices -------------------------------------------------------------------------------------- */
+/* ---- devices ---- */
 
 struct dev {
 	struct zr_host *h;
@@ -42,15 +43,18 @@ static inline int dev_set(struct dev *d, const char *isa, const char *memory, co
 {
 	if (!dev_is_cpu() && strcmp(isa, "auto") && strcmp(isa, "scalar"))
 		return ZR_ENOTSUP;
-	if (dev_is_cpu() && (test_set(d->desc, d->opts, "isa", isa) || test_set(d->desc, d->opts, "separate", separate)))
+	if (dev_is_cpu() && (test_set(d->desc, d->opts, "isa", isa) ||
+			     test_set(d->desc, d->opts, "separate", separate)))
 		abort();
 	if (test_set(d->desc, d->opts, "memory", memory))
 		abort();
 	return 0;
 }
 
-/* The code of create or of what came before it; close it either way. memory: the option, and whether it is separate. */
-static inline int dev_open_memory(struct dev *d, int workers, const char *isa, const char *memory, const char *separate)
+/* The code of create or of what came before it; close it either way. memory: the option, and
+ * whether it is separate. */
+static inline int dev_open_memory(struct dev *d, int workers, const char *isa, const char *memory,
+				  const char *separate)
 {
 	char name[64];
 	int rc;
@@ -91,7 +95,7 @@ static inline int dev_open_variant(struct dev *d, int workers, int i)
 	return dev_open(d, workers, dev_isas[i]);
 }
 
-/* ---- values --------------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 static inline double rnd(uint64_t *seed) /* [-1, 1) */
 {
@@ -133,8 +137,9 @@ static inline void put(void *p, int32_t dtype, int64_t i, double x)
 		((uint16_t *)p)[i] = dtype == ZR_F16 ? half_of((float)x) : to_bf16(x);
 }
 
-/* ---- memory with guards ----------------------------------------------------------------------------
- * n elements of NaN between two guards; 64-byte aligned, or one element off it. */
+/* ---- memory with guards
+ * ---------------------------------------------------------------------------- n elements of NaN
+ * between two guards; 64-byte aligned, or one element off it. */
 #define GUARD 256
 
 struct buf {

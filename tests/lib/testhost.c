@@ -140,7 +140,8 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-static void host_parallel(const struct zr_host *h, int64_t n, void (*fn)(void *, int64_t, int32_t), void *arg)
+static void host_parallel(const struct zr_host *h, int64_t n, void (*fn)(void *, int64_t, int32_t),
+			  void *arg)
 {
 	struct test_host *t = own(h);
 	pthread_mutex_lock(&t->lock);
@@ -165,9 +166,10 @@ struct zr_host *test_host(int workers)
 	int i;
 	if (!t || workers < 1 || workers > 65)
 		abort();
-	t->h = (struct zr_host){ .size = sizeof t->h, .abi_minor = ZR_ABI_MINOR, .impl = t, .world = 1,
-				 .local_world = 1, .workers = workers, .log = host_log, .fail = host_fail,
-				 .alloc = host_alloc, .release = host_release, .parallel = host_parallel };
+	t->h = (struct zr_host){ .size = sizeof t->h, .abi_minor = ZR_ABI_MINOR, .impl = t,
+				 .world = 1, .local_world = 1, .workers = workers, .log = host_log,
+				 .fail = host_fail, .alloc = host_alloc, .release = host_release,
+				 .parallel = host_parallel };
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->start, NULL);
 	pthread_cond_init(&t->done, NULL);
@@ -194,7 +196,8 @@ void test_host_free(struct zr_host *h)
 	for (i = 0; i < t->n_threads; i++)
 		pthread_join(t->thread[i], NULL);
 	if (t->blocks) {
-		fprintf(stderr, "testhost: %llu bytes were not released\n", (unsigned long long)t->bytes);
+		fprintf(stderr, "testhost: %llu bytes were not released\n",
+			(unsigned long long)t->bytes);
 		abort();
 	}
 	pthread_cond_destroy(&t->start);

@@ -23,7 +23,8 @@ const char *test_log(const struct zr_host *h);       /* text of the last log(), 
 void test_clear(struct zr_host *h);                  /* forgets failures and logs */
 uint64_t test_bytes(const struct zr_host *h);        /* bytes allocated now */
 int64_t test_allocs(const struct zr_host *h);        /* calls of alloc() so far */
-void test_refuse(struct zr_host *h, int64_t nth);    /* the nth alloc() from now fails; 0: none does */
+/* the nth alloc() from now fails; 0: none does */
+void test_refuse(struct zr_host *h, int64_t nth);
 
 /* The first descriptor of "role/id": $ZR_TEST_PLUGINS/role/id.so, or in the build directory
  * ./plugins/role/.libs/id.so. Loaded once, never unloaded. */
@@ -41,6 +42,7 @@ void *test_options(const struct zr_desc *desc);
 int test_set(const struct zr_desc *desc, void *opts, const char *name, const char *text);
 /* resolve (with the host's world and workers as the only facts), check, create: as core would.
  * The code of the first that fails. */
-int test_create(const struct zr_host *h, const struct zr_desc *desc, void *opts, struct zr_inst **out);
+int test_create(const struct zr_host *h, const struct zr_desc *desc, void *opts,
+		struct zr_inst **out);
 
 #endif

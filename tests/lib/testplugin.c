@@ -26,7 +26,8 @@ const struct zr_desc *const *test_plugin_all(const char *name)
 	if (dir && *dir)
 		snprintf(path, sizeof path, "%s/%s.so", dir, name);
 	else
-		snprintf(path, sizeof path, "./plugins/%.*s/.libs/%s.so", (int)(slash - name), name, slash + 1);
+		snprintf(path, sizeof path, "./plugins/%.*s/.libs/%s.so", (int)(slash - name), name,
+			 slash + 1);
 	so = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	if (!so)
 		broken(dlerror(), name);
@@ -57,7 +58,8 @@ static const struct zr_opt *find(const struct zr_desc *desc, const char *name)
 {
 	uint32_t i;
 	for (i = 0; i < desc->n_opts; i++) {
-		const struct zr_opt *o = (const void *)((const char *)desc->opts + (size_t)i * desc->opt_stride);
+		const struct zr_opt *o = (const void *)((const char *)desc->opts +
+							(size_t)i * desc->opt_stride);
 		if (!strcmp(o->name, name))
 			return o;
 	}
@@ -133,7 +135,9 @@ static int set_list(const struct zr_opt *o, double *at, const char *text)
 
 static int set_word(const struct zr_opt *o, void *at, const char *text)
 {
-	static const char *const yes[] = { "yes", "true", "on", "1" }, *const no[] = { "no", "false", "off", "0" };
+	static const char *const yes[] = { "yes", "true", "on", "1" }, *const no[] = { "no",
+										       "false",
+										       "off", "0" };
 	int32_t i;
 	if (o->type == ZR_T_ENUM) {
 		for (i = 0; o->choices[i]; i++)
@@ -184,7 +188,8 @@ void *test_options(const struct zr_desc *desc)
 	if (!opts)
 		abort();
 	for (i = 0; i < desc->n_opts; i++) {
-		const struct zr_opt *o = (const void *)((const char *)desc->opts + (size_t)i * desc->opt_stride);
+		const struct zr_opt *o = (const void *)((const char *)desc->opts +
+							(size_t)i * desc->opt_stride);
 		if (o->def && set(o, opts, o->def))
 			broken("its own default is refused", o->name);
 	}
@@ -196,9 +201,11 @@ int test_set(const struct zr_desc *desc, void *opts, const char *name, const cha
 	return set(find(desc, name), opts, text);
 }
 
-int test_create(const struct zr_host *h, const struct zr_desc *desc, void *opts, struct zr_inst **out)
+int test_create(const struct zr_host *h, const struct zr_desc *desc, void *opts,
+		struct zr_inst **out)
 {
-	struct zr_facts facts = { .size = sizeof facts, .world = h->world, .workers = h->workers, .lr = NAN };
+	struct zr_facts facts = { .size = sizeof facts, .world = h->world, .workers = h->workers,
+				  .lr = NAN };
 	int rc = 0;
 	if (desc->resolve)
 		rc = desc->resolve(h, &facts, opts);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * t_chat.c - conversations as the chat templates of models write them: ids and masks equal those of
- * apply_chat_template of Hugging Face's transformers (tests/golden/make_chat.py), with any number of
- * threads.
+ * apply_chat_template of Hugging Face's transformers (tests/golden/make_chat.py), with any number
+ * of threads.
  */
 #include <setjmp.h>
 #include <stdarg.h>

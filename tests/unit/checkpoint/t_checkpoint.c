@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_checkpoint.c - the files of a checkpoint: entries, manifest, safetensors, directory (I6). Every byte is covered by
- * some checksum: each is flipped once, or a sample of them (test_every_byte).
+ * t_checkpoint.c - the files of a checkpoint: entries, manifest, safetensors, directory (I6). Every
+ * byte is covered by some checksum: each is flipped once, or a sample of them (test_every_byte).
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -43,7 +43,8 @@ static int remove_scratch(void **unused)
 
 /* ---- entries ---- */
 
-/* The entries of all ranks have every element of every tensor and state once, and each file is without gaps. */
+/* The entries of all ranks have every element of every tensor and state once, and each file is
+ * without gaps. */
 static void check_cover(int32_t world, int64_t entry_blocks)
 {
 	static uint8_t seen[4][4][8 * ZR_BLOCK];
@@ -64,7 +65,8 @@ static void check_cover(int32_t world, int64_t entry_blocks)
 				continue;
 			}
 			/* cut at the same places for every number of ranks */
-			assert_int_equal(e[i].first / entry_blocks, (e[i].first + e[i].blocks - 1) / entry_blocks);
+			assert_int_equal(e[i].first / entry_blocks,
+					 (e[i].first + e[i].blocks - 1) / entry_blocks);
 			for (int64_t k = 0; k < e[i].elements; k++)
 				seen[e[i].tensor][e[i].state + 1][e[i].first * ZR_BLOCK + k]++;
 		}
@@ -73,8 +75,10 @@ static void check_cover(int32_t world, int64_t entry_blocks)
 	for (int t = 0; t < 4; t++)
 		for (int st = 0; st < 4; st++)
 			for (int64_t k = 0; k < 8 * ZR_BLOCK; k++)
-				assert_int_equal(seen[t][st][k],
-						 k < m.layout.tensor[t].elements && st <= m.optimizer[m.optimizer_of[t]].n_states);
+				assert_int_equal(
+					seen[t][st][k],
+					k < m.layout.tensor[t].elements &&
+						st <= m.optimizer[m.optimizer_of[t]].n_states);
 	ckpt_manifest_free(&m);
 }
 
@@ -97,7 +101,8 @@ static void test_names(void **unused)
 	struct zr_st_tensor t = zr_entry_tensor(&m, &e[5], name);
 	assert_string_equal(name, "a.weight/exp_avg@4096");
 	assert_int_equal(t.elements, 4096);
-	t = zr_entry_tensor(&m, &e[8], name); /* the last stretch of 9000 elements, without padding */
+	/* the last stretch of 9000 elements, without padding */
+	t = zr_entry_tensor(&m, &e[8], name);
 	assert_string_equal(name, "a.weight/master@8192");
 	assert_int_equal(t.elements, 9000 - 8192);
 	t = zr_entry_tensor(&m, &e[11], name);
@@ -168,13 +173,16 @@ static void test_newer_version(void **unused)
 	char *text = zr_manifest_text(&m), *at = strstr(text, "\"version\": 1");
 	at[11] = '3';
 	ckpt_sign(text, strlen(text));
-	assert_int_equal(zr_manifest_parse(text, strlen(text), "dir/manifest.json", &back, &err), ZR_ENOTSUP);
-	assert_string_equal(err.text, "dir/manifest.json: format version 3; this zeroth reads versions up to 2: use a newer one");
+	assert_int_equal(zr_manifest_parse(text, strlen(text), "dir/manifest.json", &back, &err),
+			 ZR_ENOTSUP);
+	assert_string_equal(err.text, "dir/manifest.json: format version 3; this zeroth reads "
+			    "versions up to 2: use a newer one");
 	free(text);
 	ckpt_manifest_free(&m);
 }
 
-static void refused(const struct zr_manifest *here, const struct zr_manifest *saved, const char *why)
+static void refused(const struct zr_manifest *here, const struct zr_manifest *saved,
+		    const char *why)
 {
 	struct zr_error err = { 0 };
 	assert_int_equal(zr_manifest_accepts(here, saved, 0, &err), ZR_EINVAL);
@@ -184,8 +192,11 @@ static void refused(const struct zr_manifest *here, const struct zr_manifest *sa
 static void test_what_must_be_equal(void **unused)
 {
 	struct zr_manifest here, saved;
-	struct zr_ckpt_state moved[] = { { "exp_avg", ZR_BF16, 0 }, { "exp_avg_sq", ZR_BF16, 0 }, { "scales", ZR_U8, 33 } };
-	struct zr_ckpt_optimizer other[] = { { "adam", 1, 3, moved, 0 }, { "sgd", 4, 0, moved, 0 } };
+	struct zr_ckpt_state moved[] = { { "exp_avg", ZR_BF16, 0 },
+					 { "exp_avg_sq", ZR_BF16, 0 },
+					 { "scales", ZR_U8, 33 } };
+	struct zr_ckpt_optimizer other[] = { { "adam", 1, 3, moved, 0 },
+					     { "sgd", 4, 0, moved, 0 } };
 	int32_t other_of[] = { 1, 1, 0, 1 };
 	(void)unused;
 	ckpt_manifest(&here, 1);
@@ -194,10 +205,12 @@ static void test_what_must_be_equal(void **unused)
 	/* its data, of which an older zeroth says nothing */
 	json_object_set_new(here.settings, "data.file 1", json_string("9 bytes, xxh3 0 in a"));
 	assert_int_equal(zr_manifest_accepts(&here, &saved, 0, NULL), 0);
-	json_object_set_new(saved.settings, "data.file 1", json_string("9 bytes, xxh3 0 in b in c"));
+	json_object_set_new(saved.settings, "data.file 1",
+			    json_string("9 bytes, xxh3 0 in b in c"));
 	assert_int_equal(zr_manifest_accepts(&here, &saved, 0, NULL), 0);
 	json_object_set_new(saved.settings, "data.file 2", json_string("8 bytes, xxh3 1"));
-	refused(&here, &saved, "the data is another: file 2 was 8 bytes, xxh3 1, is not there: give "
+	refused(&here, &saved,
+		"the data is another: file 2 was 8 bytes, xxh3 1, is not there: give "
 		"what it was, or go on with --other-data");
 	here.other_data = 1;
 	assert_int_equal(zr_manifest_accepts(&here, &saved, 0, NULL), 0);
@@ -219,7 +232,8 @@ static void test_what_must_be_equal(void **unused)
 	refused(&here, &saved, "the type of [precision] was BF16, is F32");
 	here.dtype = saved.dtype;
 	here.master_bits = 16;
-	refused(&here, &saved, "the number of bits that [precision] keeps of a parameter was 32, is 16");
+	refused(&here, &saved,
+		"the number of bits that [precision] keeps of a parameter was 32, is 16");
 	here.master_bits = 32;
 	here.optimizer_of = other_of;
 	refused(&here, &saved, "the optimizer of tensor a.weight was adam, is sgd");
@@ -238,8 +252,10 @@ static void test_what_must_be_equal(void **unused)
 	struct zr_tensor wider = *saved.layout.tensor[1].decl;
 	wider.dims[0] = 8;
 	saved.layout.tensor[1].decl = &wider;
-	refused(&here, &saved, "the model is another one: tensor a.bias had another shape: 8 elements, now 7: "
-		"give [model] and [adapter] as they were, which config.ini of its run has, or train without --resume "
+	refused(&here, &saved,
+		"the model is another one: tensor a.bias had another shape: 8 elements, now 7: "
+		"give [model] and [adapter] as they were, which config.ini of its run has, or "
+		"train without --resume "
 		"in another [run] dir");
 	ckpt_manifest_free(&here);
 	ckpt_manifest_free(&saved);
@@ -263,7 +279,8 @@ static void test_every_byte(void **unused)
 	struct zr_manifest m;
 	struct zr_error err = { 0 };
 	struct stat st;
-	static const char *const files[] = { "manifest.json", "rank-00000-of-00002.safetensors", "rank-00001-of-00002.safetensors" };
+	static const char *const files[] = { "manifest.json", "rank-00000-of-00002.safetensors",
+					     "rank-00001-of-00002.safetensors" };
 	long apart = sanitized() ? 8 : 1; /* to map a reader's 70 MiB takes long there */
 	char path[256];
 	(void)unused;
@@ -313,7 +330,8 @@ static void test_damage_is_named(void **unused)
 	assert_non_null(t);
 	long at = (long)(st.data + t->at) + 5;
 	zr_st_close(&st);
-	damage_is_named("rank-00001-of-00002.safetensors", at, "tensor b.weight/exp_avg_sq@6144 is damaged: checksum ");
+	damage_is_named("rank-00001-of-00002.safetensors", at,
+			"tensor b.weight/exp_avg_sq@6144 is damaged: checksum ");
 	damage_is_named("rank-00001-of-00002.safetensors", 200, "its header");
 }
 
@@ -419,7 +437,9 @@ static void test_latest_is_checked(void **unused)
 	char path[256];
 	(void)unused;
 	snprintf(path, sizeof path, "%s/latest", dir);
-	for (const char *const *bad = (const char *const[]){ "", "step-80\n", "step-00000080x", "../step-00000080\n", NULL }; *bad; bad++) {
+	for (const char *const *bad = (const char *const[]){ "", "step-80\n", "step-00000080x",
+							     "../step-00000080\n", NULL };
+	     *bad; bad++) {
 		FILE *f = fopen(path, "w");
 		fputs(*bad, f);
 		fclose(f);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files written past the page cache: whatever the order, the sizes and what the file system allows, what is in the file is
- * what was written; what reads back as something else, or cannot be written, is said. pread and pwrite are this file's own.
+ * Files written past the page cache: whatever the order, the sizes and what the file system allows,
+ * what is in the file is what was written; what reads back as something else, or cannot be written,
+ * is said. pread and pwrite are this file's own.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -40,7 +41,8 @@ ssize_t pwrite(int f, const void *from, size_t n, off_t at)
 		errno = EINVAL;
 		return -1;
 	}
-	return syscall(SYS_pwrite64, f, from, n > 3 * 4096 ? 2 * 4096 : n, at); /* not all at once */
+	/* not all at once */
+	return syscall(SYS_pwrite64, f, from, n > 3 * 4096 ? 2 * 4096 : n, at);
 }
 
 static int start(void **state)
@@ -71,8 +73,10 @@ static char *random_bytes(size_t n)
 	return p;
 }
 
-/* Writes `bytes` behind `skip` bytes, in steps; from the middle on first, if so. The result of the close. */
-static int write_all(const char *data, size_t skip, size_t bytes, size_t step, int middle_first, uint64_t *bad)
+/* Writes `bytes` behind `skip` bytes, in steps; from the middle on first, if so. The result of the
+ * close. */
+static int write_all(const char *data, size_t skip, size_t bytes, size_t step, int middle_first,
+		     uint64_t *bad)
 {
 	struct zr_direct *d = zr_direct_open(fd, direct, skip + bytes);
 	XXH3_state_t *hash = XXH3_createState();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_reader.c - reading many entries ahead: from the disk and from the page cache, all and some of them, with a file system
- * that refuses O_DIRECT and one that reads less than it was asked for; what is damaged, cut short or not wanted any more.
+ * t_reader.c - reading many entries ahead: from the disk and from the page cache, all and some of
+ * them, with a file system that refuses O_DIRECT and one that reads less than it was asked for;
+ * what is damaged, cut short or not wanted any more.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -44,7 +45,8 @@ ssize_t pread(int fd, void *mem, size_t bytes, off_t at)
 	return (ssize_t)syscall(SYS_pread64, fd, mem, bytes, at);
 }
 
-/* ---- a file: entries of 2, 4 and 8 MB, which are several requests, and among them very small ones ---- */
+/* ---- a file: entries of 2, 4 and 8 MB, which are several requests, and among them very small ones
+ * ---- */
 
 static const struct zr_tensor tensors[] = {
 	{ .name = "a.weight", .dims = { 2000, 4001 }, .ndim = 2 },
@@ -64,7 +66,8 @@ static struct zr_st file;
 
 static int make_file(void **unused)
 {
-	struct zr_model_decl decl = { .size = sizeof decl, .n_units = 2, .unit_stride = sizeof *units,
+	struct zr_model_decl decl = { .size = sizeof decl, .n_units = 2,
+				      .unit_stride = sizeof *units,
 				      .tensor_stride = sizeof *tensors, .units = units };
 	struct zr_st_writer w;
 	json_t *meta = json_object();
@@ -86,7 +89,9 @@ static int make_file(void **unused)
 		values[i] = malloc(entry[i].bytes);
 		for (uint64_t k = 0; k < entry[i].bytes; k++)
 			values[i][k] = (unsigned char)((uint64_t)i * 29 + k * 7 + (k >> 11));
-		json_object_set_new(meta, name[i], json_string(zr_hex(XXH3_64bits(values[i], entry[i].bytes), hex)));
+		json_object_set_new(meta, name[i],
+				    json_string(
+					    zr_hex(XXH3_64bits(values[i], entry[i].bytes), hex)));
 	}
 	assert_int_equal(zr_st_create(&w, path, t, n_entries, meta, NULL), 0);
 	for (int64_t i = 0; i < n_entries; i++)
@@ -158,7 +163,8 @@ static int look(void *arg, const struct zr_ckpt_entry *e, void *data, struct zr_
 	return 0;
 }
 
-static int64_t all_of(struct zr_reader *r, const struct zr_ckpt_entry *e, int64_t n, int64_t stop_at, int want, struct zr_error *err)
+static int64_t all_of(struct zr_reader *r, const struct zr_ckpt_entry *e, int64_t n,
+		      int64_t stop_at, int want, struct zr_error *err)
 {
 	struct seen s = { .next = e, .stop_at = stop_at, .caller = pthread_self() };
 	assert_int_equal(zr_reader_run(r, &m, &file, e, n, look, &s, err), want);
@@ -274,7 +280,9 @@ static void test_cut_short(void **unused)
 	(void)unused;
 	for (int i = 0; i < 2; i++) {
 		struct zr_error err = { 0 };
-		assert_int_equal(truncate(path, (off_t)(file.data + (i ? entry[0].bytes / 2 : entry[n_entries - 1].at))), 0);
+		assert_int_equal(truncate(path, (off_t)(file.data + (i ? entry[0].bytes / 2 :
+									 entry[n_entries - 1].at))),
+				 0);
 		leave_cache();
 		assert_true(all_of(r, entry, n_entries, -1, ZR_EINVAL, &err) < n_entries);
 		if (!strstr(err.text, "cut short in tensor "))
@@ -287,8 +295,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_file, close_file)
 	const struct CMUnitTest tests[] = {
-		TEST(test_disk), TEST(test_page_cache), TEST(test_refused), TEST(test_short_reads), TEST(test_some),
-		TEST(test_failing_caller), TEST(test_damage), TEST(test_cut_short),
+		TEST(test_disk),        TEST(test_page_cache), TEST(test_refused),
+		TEST(test_short_reads), TEST(test_some),       TEST(test_failing_caller),
+		TEST(test_damage),      TEST(test_cut_short),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, make_file, remove_file);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_save_alloc.c - I6 where memory ends: a training saves twice and keeps one checkpoint, and one allocation fails, the
- * n-th after the first save. Whatever has a name then is to the byte what it is without that; where the second checkpoint
- * is not there, the first still is, and the run says that something is not saved. The same of an export. `make check` tries
- * some n, ZR_SWEEP=full all, ZR_SWEEP=N that one.
+ * t_save_alloc.c - I6 where memory ends: a training saves twice and keeps one checkpoint, and one
+ * allocation fails, the n-th after the first save. Whatever has a name then is to the byte what it
+ * is without that; where the second checkpoint is not there, the first still is, and the run says
+ * that something is not saved. The same of an export. `make check` tries some n, ZR_SWEEP=full all,
+ * ZR_SWEEP=N that one.
  *
  * malloc and its family are this program's own, as in t_run.c.
  */
@@ -105,8 +106,8 @@ static int soon(const char *path)
 	return !access(path, F_OK);
 }
 
-/* Counting begins when step 7 of 8 is shown and the save of step 4 is over: one that goes on beside the steps has time
- * for its files before step 6, and for their name before step 7. */
+/* Counting begins when step 7 of 8 is shown and the save of step 4 is over: one that goes on beside
+ * the steps has time for its files before step 6, and for their name before step 7. */
 static ssize_t watch_write(void *cookie, const char *buf, size_t n)
 {
 	(void)cookie;
@@ -123,11 +124,14 @@ static ssize_t watch_write(void *cookie, const char *buf, size_t n)
 
 static void train(const char *const *extra)
 {
-	char data[PATH_MAX + 32]; /* from the root: a checkpoint has it so, whatever the directory */
+	/* from the root: a checkpoint has it so, whatever the directory */
+	char data[PATH_MAX + 32];
 	snprintf(data, sizeof data, "data.path=%s/text", scratch);
-	const char *o[24] = { "model.plugin=gpt2", "model.layers=1", "model.heads=2", "model.width=16", "model.context=16",
-			      "data.plugin=text", data, "run.dir=run", "train.micro_batch_size=2", "train.steps=8",
-			      "run.log_every=1", "device.threads=1", "checkpoint.every=4", "checkpoint.keep=1" };
+	const char *o[24] = { "model.plugin=gpt2", "model.layers=1", "model.heads=2",
+			      "model.width=16", "model.context=16", "data.plugin=text", data,
+			      "run.dir=run", "train.micro_batch_size=2", "train.steps=8",
+			      "run.log_every=1", "device.threads=1", "checkpoint.every=4",
+			      "checkpoint.keep=1" };
 	int n = 14;
 	struct zr_config *cfg;
 	struct zr_run_report rep = { 0 };
@@ -213,7 +217,8 @@ static int is_there(const char *path)
 static int same(const char *a, const char *b)
 {
 	char command[2 * PATH_MAX + 64];
-	snprintf(command, sizeof command, "cd '%s' && diff -rq '%s' '%s' > diff.out 2>&1", scratch, a, b);
+	snprintf(command, sizeof command, "cd '%s' && diff -rq '%s' '%s' > diff.out 2>&1", scratch,
+		 a, b);
 	return !system(command);
 }
 
@@ -222,11 +227,13 @@ static int same_keys(const char *a, const char *b)
 {
 	size_t n, m;
 	char *x = text_of(a, &n), *y = text_of(b, &m);
-	json_t *got = x ? json_loadb(x, n, 0, NULL) : NULL, *want = y ? json_loadb(y, m, 0, NULL) : NULL, *v;
+	json_t *got = x ? json_loadb(x, n, 0, NULL) : NULL,
+	       *want = y ? json_loadb(y, m, 0, NULL) : NULL, *v;
 	const char *key;
 	int ok = got && want;
 	json_object_foreach(want, key, v)
-		ok &= json_object_get(got, key) && json_object_size(json_object_get(got, key)) == json_object_size(v);
+		ok &= json_object_get(got, key) &&
+		      json_object_size(json_object_get(got, key)) == json_object_size(v);
 	json_decref(got);
 	json_decref(want);
 	free(x);
@@ -236,9 +243,11 @@ static int same_keys(const char *a, const char *b)
 
 static const char *wrong_after_training(void)
 {
-	int second = is_there("try/run/checkpoints/step-00000008"), first = is_there("try/run/checkpoints/step-00000004");
+	int second = is_there("try/run/checkpoints/step-00000008"),
+	    first = is_there("try/run/checkpoints/step-00000004");
 	size_t n;
-	if (second && !same("try/run/checkpoints/step-00000008", "want/run/checkpoints/step-00000008"))
+	if (second &&
+	    !same("try/run/checkpoints/step-00000008", "want/run/checkpoints/step-00000008"))
 		return "the second checkpoint is not what it must be";
 	if (first && !same("try/run/checkpoints/step-00000004", "want/first"))
 		return "the first checkpoint is not what it was";
@@ -255,7 +264,8 @@ static const char *wrong_after_training(void)
 		return "it says that it saved what it did not";
 	if (!out->rc && !out->saves.failed && last != '8')
 		return "nothing says that a checkpoint is missing";
-	if (is_there("try/run/model.safetensors") && !same("try/run/model.safetensors", "want/run/model.safetensors"))
+	if (is_there("try/run/model.safetensors") &&
+	    !same("try/run/model.safetensors", "want/run/model.safetensors"))
 		return "the weights are not what they must be";
 	if (!out->rc && !is_there("try/run/model.safetensors"))
 		return "nothing says that the weights are missing";
@@ -297,7 +307,8 @@ static void sweep(job *fn, const char *const *extra, const char *(*wrong)(void),
 		done++;
 		const char *what = wrong();
 		if (what && bad++ < 20)
-			print_message("# allocation %ld of %ld: %s (%d %s)\n", n, all, what, out->rc, out->text);
+			print_message("# allocation %ld of %ld: %s (%d %s)\n", n, all, what,
+				      out->rc, out->text);
 	}
 	print_message("# %ld allocations failed of %ld, %ld with a wrong result\n", done, all, bad);
 	assert_int_equal(bad, 0);
@@ -328,7 +339,8 @@ static int begin(void **unused)
 	char path[PATH_MAX];
 	(void)unused;
 	setenv("OPENBLAS_NUM_THREADS", "1", 1); /* its threads do not outlive a fork */
-	snprintf(scratch, sizeof scratch, "%s/zeroth-alloc-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+	snprintf(scratch, sizeof scratch, "%s/zeroth-alloc-XXXXXX",
+		 getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
 	out = mmap(NULL, sizeof *out, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (out == MAP_FAILED || !mkdtemp(scratch))
 		return -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_doctor.c - what `zeroth doctor` makes of facts: a machine that is fine has no findings, and each
- * problem alone has one, of its weight, with what mends it.
+ * t_doctor.c - what `zeroth doctor` makes of facts: a machine that is fine has no findings, and
+ * each problem alone has one, of its weight, with what mends it.
  */
 #include <errno.h>
 #include <setjmp.h>

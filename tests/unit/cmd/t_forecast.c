@@ -115,8 +115,10 @@ static void test_asked(void **state)
 	zr_tally_open(&t, &none, &r, 1, 1);
 	for (int again = 0; again < 2; again++)
 		for (int n = 1; n < 2000; n++) {
-			assert_float_equal(zr_tally_seconds(&t, n, "copy", 1, n, 1, 1), n / 4.0, 1e-9);
-			assert_float_equal(zr_tally_seconds(&t, n, "fold.fp32", 1, n, 1, 1), n / 2.0, 1e-9);
+			assert_float_equal(zr_tally_seconds(&t, n, "copy", 1, n, 1, 1), n / 4.0,
+					   1e-9);
+			assert_float_equal(zr_tally_seconds(&t, n, "fold.fp32", 1, n, 1, 1),
+					   n / 2.0, 1e-9);
 			assert_float_equal(zr_tally_seconds(&t, n, "none", 1, n, 1, 1), 0, 0);
 		}
 	zr_rates_free(&r);

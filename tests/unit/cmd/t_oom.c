@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_oom.c - which file says how many processes were killed for memory: control groups of both versions, in containers
- * and outside, played by files in a directory.
+ * t_oom.c - which file says how many processes were killed for memory: control groups of both
+ * versions, in containers and outside, played by files in a directory.
  */
 #define _GNU_SOURCE
 #include <stdarg.h>
@@ -70,7 +70,8 @@ static void version_1_counts_in_the_group_of_its_controller(void **state)
 {
 	(void)state;
 	put("proc/vmstat", MACHINE);
-	put("proc/self/cgroup", "8:cpu,cpuacct:/elsewhere\n4:memory:/jobs/3\n1:name=systemd:/init.scope\n");
+	put("proc/self/cgroup",
+	    "8:cpu,cpuacct:/elsewhere\n4:memory:/jobs/3\n1:name=systemd:/init.scope\n");
 	put("sys/fs/cgroup/memory/elsewhere/memory.oom_control", "oom_kill 40\n");
 	put("sys/fs/cgroup/memory/jobs/3/memory.oom_control", V1);
 	assert_int_equal(zr_oom_kills(root), 7);

@@ -101,7 +101,8 @@ static void of_other_ranks(void **unused)
 
 static void reads_what_it_wrote(void **unused)
 {
-	struct zr_rates r = { .processors = 2, .memory = 1ull << 40, .cpu = "A ; B", .disk = "/x y" },
+	struct zr_rates r = { .processors = 2, .memory = 1ull << 40, .cpu = "A ; B",
+			      .disk = "/x y" },
 			back = { 0 };
 	struct zr_error err = { 0 };
 	const double m[] = { 16, 64, 1024 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_run.c - whole runs in one process: I2 (the plan is the allocation), I3 (no allocation after the first step), I6
- * (weights are whole), and what an interruption leaves behind.
+ * t_run.c - whole runs in one process: I2 (the plan is the allocation), I3 (no allocation after the
+ * first step), I6 (weights are whole), and what an interruption leaves behind.
  *
- * malloc and its family, and mmap, are this program's own: they count and pass on. Core, plugins and libraries all
- * call them.
+ * malloc and its family, and mmap, are this program's own: they count and pass on. Core, plugins
+ * and libraries all call them.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -108,7 +108,8 @@ static int runs;
 
 /* What run.c prints arrives here, line by line. */
 struct watch {
-	int count_after_first; /* start counting allocations once step 1 was shown, stop at the last step */
+	/* start counting allocations once step 1 was shown, stop at the last step */
+	int count_after_first;
 	int interrupt_at;      /* raise SIGINT when this step is shown */
 	int total;
 };
@@ -131,12 +132,15 @@ static ssize_t watch_write(void *cookie, const char *buf, size_t n)
 	return (ssize_t)n;
 }
 
-static int train(struct watch *w, const char *const *extra, struct zr_run_report *rep, struct zr_error *err)
+static int train(struct watch *w, const char *const *extra, struct zr_run_report *rep,
+		 struct zr_error *err)
 {
 	static char data_opt[PATH_MAX + 16], run_opt[PATH_MAX + 16];
-	const char *o[40] = { "model.plugin=gpt2", "model.layers=2", "model.heads=2", "model.width=32", "model.context=32",
-			      "data.plugin=text", data_opt, run_opt, "train.micro_batch_size=2", "train.steps=6",
-			      "train.eval_every=2", "train.eval_batches=2", "run.log_every=1", "device.threads=2" };
+	const char *o[40] = { "model.plugin=gpt2", "model.layers=2", "model.heads=2",
+			      "model.width=32", "model.context=32", "data.plugin=text", data_opt,
+			      run_opt, "train.micro_batch_size=2", "train.steps=6",
+			      "train.eval_every=2", "train.eval_batches=2", "run.log_every=1",
+			      "device.threads=2" };
 	int n = 14;
 	struct zr_config *cfg;
 	snprintf(run_path, sizeof run_path, "%s/run%d", scratch, runs++);
@@ -211,8 +215,10 @@ static void I3_no_allocation_after_the_first_step(void **unused)
 static void I3_no_allocation_in_bf16_with_accumulation(void **unused)
 {
 	(void)unused;
-	static const char *const extra[] = { "precision.plugin=bf16", "train.gradient_accumulation_steps=3", "model.dropout=0.1",
-					     "monitor.table.plugin=csv", NULL };
+	static const char *const extra[] = { "precision.plugin=bf16",
+					     "train.gradient_accumulation_steps=3",
+					     "model.dropout=0.1", "monitor.table.plugin=csv",
+					     NULL };
 	no_allocation(extra);
 }
 
@@ -220,15 +226,17 @@ static void I3_no_allocation_in_bf16_with_accumulation(void **unused)
 static void I3_no_allocation_in_fp16_that_overflows(void **unused)
 {
 	(void)unused;
-	static const char *const extra[] = { "precision.plugin=fp16", "precision.initial_scale_power=60", "monitor.table.plugin=csv",
-					     NULL };
+	static const char *const extra[] = { "precision.plugin=fp16",
+					     "precision.initial_scale_power=60",
+					     "monitor.table.plugin=csv", NULL };
 	no_allocation(extra);
 }
 
 static void I3_no_allocation_while_steps_are_traced(void **unused)
 {
 	(void)unused;
-	static const char *const extra[] = { "run.trace=2-6", "run.wall_clock_breakdown=yes", NULL };
+	static const char *const extra[] = { "run.trace=2-6", "run.wall_clock_breakdown=yes",
+					     NULL };
 	no_allocation(extra);
 }
 
@@ -241,8 +249,8 @@ static struct two {
 	char text[2][1024];
 } *two;
 
-/* Rank 1 prints nothing: each counts by what rank 0 has shown. When that is step k, rank 1 has left the boundary of step
- * k behind and not that of k + 2: counting ends before the last two steps. */
+/* Rank 1 prints nothing: each counts by what rank 0 has shown. When that is step k, rank 1 has left
+ * the boundary of step k behind and not that of k + 2: counting ends before the last two steps. */
 static int train_rank(int rank, void *arg)
 {
 	struct watch w = { 0 };
@@ -259,7 +267,8 @@ static int train_rank(int rank, void *arg)
 	Dl_info who = { 0 };
 	if (allocator && dladdr(allocator, &who))
 		snprintf(two->text[rank], sizeof *two->text, "%s + %#lx, in %s", who.dli_fname,
-			 (unsigned long)((char *)allocator - (char *)who.dli_fbase), who.dli_sname ? who.dli_sname : "?");
+			 (unsigned long)((char *)allocator - (char *)who.dli_fbase),
+			 who.dli_sname ? who.dli_sname : "?");
 #endif
 	return 0;
 }
@@ -271,7 +280,8 @@ static void train_two(const char *const *extra)
 	atomic_store(&allocations, 0);
 #endif
 	assert_int_equal(ranks_fork(2, train_rank, (void *)extra), 0);
-	snprintf(run_path, sizeof run_path, "%s/run%d", scratch, runs++); /* as the children called it */
+	/* as the children called it */
+	snprintf(run_path, sizeof run_path, "%s/run%d", scratch, runs++);
 	for (int r = 0; r < 2; r++)
 		if (two->rc[r])
 			fail_msg("rank %d: %s", r, two->text[r]);
@@ -284,15 +294,19 @@ static void I3_no_allocation_with_two_ranks(void **unused)
 #ifdef SANITIZED
 	skip();
 #else
-	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1", "zero.plugin=stage3", "zero.plugin=hpz", "zero.plugin=mics" };
+	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1",
+					      "zero.plugin=stage3", "zero.plugin=hpz",
+					      "zero.plugin=mics" };
 	for (int i = 0; i < 10; i++) {
-		const char *const extra[] = { stages[i % 5], "train.gradient_accumulation_steps=2", "train.steps=8",
-					      "zero.reduce_bucket_size=1", i % 2 ? "run.trace=2-8" : "run.trace=",
+		const char *const extra[] = { stages[i % 5], "train.gradient_accumulation_steps=2",
+					      "train.steps=8", "zero.reduce_bucket_size=1",
+					      i % 2 ? "run.trace=2-8" : "run.trace=",
 					      i < 5 ? NULL : "boot.ranks_per_node=1", NULL };
 		train_two(extra);
 		for (int r = 0; r < 2; r++)
 			if (two->allocated[r])
-				fail_msg("%s: rank %d allocated %ld times: %s", extra[0], r, two->allocated[r], two->text[r]);
+				fail_msg("%s: rank %d allocated %ld times: %s", extra[0], r,
+					 two->allocated[r], two->text[r]);
 	}
 #endif
 }
@@ -308,36 +322,48 @@ static void ledger_equals_plan(int lines_at_least)
 			json_int_t planned = json_integer_value(json_object_get(line, "planned"));
 			if (planned != json_integer_value(json_object_get(line, "peak")))
 				fail_msg("%s: planned %lld, peak %lld", what, (long long)planned,
-					 (long long)json_integer_value(json_object_get(line, "peak")));
+					 (long long)json_integer_value(
+						 json_object_get(line, "peak")));
 			lines += planned > 0;
 		}
 	assert_true(lines >= lines_at_least);
 	json_decref(j);
 }
 
-/* What the programs say that rank 0 receives in a step is what it took in: no share of the first rank is padding. */
+/* What the programs say that rank 0 receives in a step is what it took in: no share of the first
+ * rank is padding. */
 static void received_equals_plan(void)
 {
-	json_t *j = json_load_file(in_run("summary.json"), 0, NULL), *r = json_object_get(j, "received_bytes_per_step");
-	json_int_t planned = json_integer_value(json_object_get(r, "planned")), measured = json_integer_value(json_object_get(r, "measured"));
+	json_t *j = json_load_file(in_run("summary.json"), 0, NULL),
+	       *r = json_object_get(j, "received_bytes_per_step");
+	json_int_t planned = json_integer_value(json_object_get(r, "planned")),
+		   measured = json_integer_value(json_object_get(r, "measured"));
 	assert_true(planned > 0);
 	if (measured != planned)
-		fail_msg("planned %lld bytes received, measured %lld", (long long)planned, (long long)measured);
+		fail_msg("planned %lld bytes received, measured %lld", (long long)planned,
+			 (long long)measured);
 	json_decref(j);
 }
 
 static void I2_the_plan_is_the_allocation_with_two_ranks(void **unused)
 {
 	(void)unused;
-	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1", "zero.plugin=stage2", "zero.plugin=stage3",
+	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1",
+					      "zero.plugin=stage2", "zero.plugin=stage3",
 					      "zero.plugin=hpz", "zero.plugin=mics" };
-	static const char *const precisions[] = { "precision.plugin=fp32", "precision.plugin=bf16", "precision.plugin=fp16" };
+	static const char *const precisions[] = { "precision.plugin=fp32", "precision.plugin=bf16",
+						  "precision.plugin=fp16" };
 	for (int i = 0; i < 24; i += sanitized() ? 5 : 1) {
-		const char *const extra[] = { stages[i % 6], "train.steps=8", "train.gradient_accumulation_steps=2",
+		const char *const extra[] = { stages[i % 6],
+					      "train.steps=8",
+					      "train.gradient_accumulation_steps=2",
 					      precisions[i / 6 % 3],
-					      i % 3 ? "train.reduction=slots" : "train.reduction=local",
-					      i % 4 ? "train.communication_data_type=auto" : "train.communication_data_type=bf16",
-					      i < 12 ? NULL : "boot.ranks_per_node=1", NULL };
+					      i % 3 ? "train.reduction=slots" :
+						      "train.reduction=local",
+					      i % 4 ? "train.communication_data_type=auto" :
+						      "train.communication_data_type=bf16",
+					      i < 12 ? NULL : "boot.ranks_per_node=1",
+					      NULL };
 		train_two(extra);
 		ledger_equals_plan(8);
 		received_equals_plan();
@@ -368,7 +394,8 @@ static void I2_the_plan_is_the_allocation(void **unused)
 	struct watch w = { 0 };
 	struct zr_run_report rep;
 	struct zr_error err = { 0 };
-	static const char *const extra[] = { "model.width=256", "model.layers=6", "model.context=256", "train.steps=2", NULL };
+	static const char *const extra[] = { "model.width=256", "model.layers=6",
+					     "model.context=256", "train.steps=2", NULL };
 	if (train(&w, extra, &rep, &err))
 		fail_msg("%s", err.text);
 	json_t *j = json_load_file(in_run("summary.json"), 0, NULL), *tier, *line;
@@ -453,9 +480,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_counter_counts),
-		cmocka_unit_test(I3_no_allocation_with_two_ranks), /* before there are threads to fork */
+		/* before there are threads to fork */
+		cmocka_unit_test(I3_no_allocation_with_two_ranks),
 		cmocka_unit_test(I2_the_plan_is_the_allocation_with_two_ranks),
-		cmocka_unit_test(I2_the_plan_is_the_allocation), /* first: the peak is that of the process */
+		/* first: the peak is that of the process */
+		cmocka_unit_test(I2_the_plan_is_the_allocation),
 		cmocka_unit_test(I3_no_allocation_after_the_first_step),
 		cmocka_unit_test(I3_no_allocation_in_bf16_with_accumulation),
 		cmocka_unit_test(I3_no_allocation_in_fp16_that_overflows),

@@ -16,7 +16,7 @@
 
 #include <cmocka.h> /* last: it defines fail() */
 
-/* ---- the likeliest tokens -------------------------------------------------------- */
+/* ---- the likeliest tokens ---- */
 
 static const float *sort_by;
 
@@ -82,7 +82,7 @@ static void a_draw_keeps_to_top_k_and_top_p(void **unused)
 	assert_int_equal(zr_draw(&how, x, 4, 0, best), 1);
 }
 
-/* ---- stop strings ---------------------------------------------------------------- */
+/* ---- stop strings ---- */
 
 struct heard {
 	char text[256];
@@ -163,7 +163,7 @@ static void what_cannot_be_a_stop_string_is_not_held_back(void **unused)
 	assert_string_equal(h.text, "a sta");
 }
 
-/* ---- the cache ------------------------------------------------------------------- */
+/* ---- the cache ---- */
 
 #define T 96
 

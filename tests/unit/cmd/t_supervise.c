@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_supervise.c - I5: what the supervisor of local ranks prints and returns, however its ranks end, and that none
- * is left. The supervisor runs in a process of its own; its output goes to memfds.
+ * t_supervise.c - I5: what the supervisor of local ranks prints and returns, however its ranks end,
+ * and that none is left. The supervisor runs in a process of its own; its output goes to memfds.
  */
 #define _GNU_SOURCE
 #include <stdarg.h>
@@ -49,7 +49,8 @@ static void slurp(int fd, char *text, size_t room)
 	close(fd);
 }
 
-/* Supervises n ranks; sends `sig` to the supervisor once all have said they are ready. Returns wait's status. */
+/* Supervises n ranks; sends `sig` to the supervisor once all have said they are ready. Returns
+ * wait's status. */
 static int supervised(int n, int (*rank_main)(int, void *, struct zr_error *), int sig)
 {
 	int o = memfd_create("out", MFD_CLOEXEC), e = memfd_create("err", MFD_CLOEXEC), status;
@@ -120,7 +121,8 @@ static char state_of(pid_t pid)
 static void assert_nobody_left(int n)
 {
 	for (int r = 0; r < n; r++)
-		for (int i = 0; atomic_load(&shared->pid[r]) && !kill(atomic_load(&shared->pid[r]), 0); i++) {
+		for (int i = 0;
+		     atomic_load(&shared->pid[r]) && !kill(atomic_load(&shared->pid[r]), 0); i++) {
 			if (state_of(atomic_load(&shared->pid[r])) == 'Z')
 				break;
 			assert_true(i < 400);
@@ -128,7 +130,7 @@ static void assert_nobody_left(int n)
 		}
 }
 
-/* ---- ---------------------------------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 static int talk(int rank, void *arg, struct zr_error *why)
 {
@@ -139,8 +141,8 @@ static int talk(int rank, void *arg, struct zr_error *why)
 	await_all(3);
 	printf("out of %d\n", rank);
 	snprintf(fd, sizeof fd, "%s", getenv("ZEROTH_LOCAL_FD"));
-	fprintf(stderr, "%s of %s%s\nlast", getenv("ZEROTH_LOCAL_RANK"), getenv("ZEROTH_LOCAL_WORLD"),
-		ftruncate(atoi(fd), 1000) ? " no memory" : "");
+	fprintf(stderr, "%s of %s%s\nlast", getenv("ZEROTH_LOCAL_RANK"),
+		getenv("ZEROTH_LOCAL_WORLD"), ftruncate(atoi(fd), 1000) ? " no memory" : "");
 	return 0;
 }
 
@@ -285,7 +287,8 @@ static int cause_last(int rank, void *arg, struct zr_error *why)
 	here(rank);
 	await_all(4);
 	if (rank != 2)
-		return zr_exit_code(zr_err(why, ZR_EPEER, "[comm] rank 2 stopped: the disk is full"));
+		return zr_exit_code(zr_err(why, ZR_EPEER,
+					   "[comm] rank 2 stopped: the disk is full"));
 	doze(300);
 	return zr_exit_code(zr_err(why, ZR_EIO, "the disk is full"));
 }
@@ -311,12 +314,14 @@ static void what_all_ranks_say_is_printed_once(void **state)
 {
 	(void)state;
 	assert_int_equal(code_of(4, all_alike, 0), 2);
-	assert_string_equal(err, "zeroth: rank 0 failed with code 2: x.ini:3: heads = 3 does not divide width = 8\n");
+	assert_string_equal(err, "zeroth: rank 0 failed with code 2: x.ini:3: heads = 3 does not "
+			    "divide width = 8\n");
 }
 
 static int some_differ(int rank, void *arg, struct zr_error *why)
 {
-	static const char *const text[] = { "ranks differ", "no file a", "no file b", "no file a", "no file b", "ranks differ" };
+	static const char *const text[] = { "ranks differ", "no file a", "no file b", "no file a",
+					    "no file b", "ranks differ" };
 	(void)arg;
 	signal(SIGTERM, SIG_IGN);
 	here(rank);
@@ -431,7 +436,8 @@ int main(void)
 		cmocka_unit_test(ranks_die_with_their_supervisor),
 		cmocka_unit_test(another_launcher_is_noticed),
 	};
-	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	if (shared == MAP_FAILED)
 		return 99;
 	cmocka_set_message_output(CM_OUTPUT_TAP);

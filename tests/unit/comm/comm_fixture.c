@@ -74,8 +74,9 @@ const char *fixture_failure(void)
 void fixture_say(struct rank *r, const char *file, int line, const char *what, const char *why)
 {
 	if (atomic_fetch_add(&table->failures, 1) == 0)
-		snprintf(table->text, sizeof table->text, "rank %d of %d %s: %s:%d: %s (%s)", r->rank, r->world,
-			 r->fixture->as == THREADS ? "threads" : "processes", file, line, what, why);
+		snprintf(table->text, sizeof table->text, "rank %d of %d %s: %s:%d: %s (%s)",
+			 r->rank, r->world, r->fixture->as == THREADS ? "threads" : "processes",
+			 file, line, what, why);
 }
 
 void fixture_meet(int n)
@@ -97,8 +98,9 @@ static void *rank_main(void *arg)
 	int per_node = g->per_node ? g->per_node : g->world;
 	const struct zr_desc *desc = test_plugin(g->plugin);
 	void *opts = test_options(desc);
-	struct rank r = { .h = test_host(g->workers ? g->workers : 1), .v = test_iface(desc, "zr.comm/1"), .rank = j->rank,
-			  .world = g->world, .per_node = per_node, .fixture = g };
+	struct rank r = { .h = test_host(g->workers ? g->workers : 1),
+			  .v = test_iface(desc, "zr.comm/1"), .rank = j->rank, .world = g->world,
+			  .per_node = per_node, .fixture = g };
 	r.h->rank = j->rank;
 	r.h->world = g->world;
 	r.h->local_rank = j->rank % per_node;
@@ -146,8 +148,10 @@ static void run_processes(struct job *jobs, int n, int dead)
 	for (int i = 0; i < n; i++) {
 		while (waitpid(pid[i], &status, 0) < 0 && errno == EINTR)
 			;
-		if (i != dead && (!WIFEXITED(status) || WEXITSTATUS(status)) && atomic_fetch_add(&table->failures, 1) == 0)
-			snprintf(table->text, sizeof table->text, "rank %d of %d processes ended with status %#x", i, n, status);
+		if (i != dead && (!WIFEXITED(status) || WEXITSTATUS(status)) &&
+		    atomic_fetch_add(&table->failures, 1) == 0)
+			snprintf(table->text, sizeof table->text,
+				 "rank %d of %d processes ended with status %#x", i, n, status);
 	}
 }
 
@@ -155,7 +159,8 @@ int fixture_run(const struct fixture *fixture, void (*fn)(struct rank *), int de
 {
 	struct job jobs[64];
 	if (!table)
-		table = mmap(NULL, sizeof *table, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		table = mmap(NULL, sizeof *table, PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (table == MAP_FAILED)
 		abort();
 	memset(table, 0, sizeof *table);
@@ -175,8 +180,9 @@ int fixture_run(const struct fixture *fixture, void (*fn)(struct rank *), int de
 struct zr_comm_op fixture_op(int kind, int group, int dtype, const struct zr_comm_seg *seg,
 			     int n_seg)
 {
-	return (struct zr_comm_op){ .size = sizeof(struct zr_comm_op), .kind = kind, .group = group, .dtype = dtype,
-				    .n_seg = n_seg, .seg = seg, .tag = { 1, kind, -1 } };
+	return (struct zr_comm_op){ .size = sizeof(struct zr_comm_op), .kind = kind, .group = group,
+				    .dtype = dtype, .n_seg = n_seg, .seg = seg,
+				    .tag = { 1, kind, -1 } };
 }
 
 int fixture_do(struct rank *r, const struct zr_comm_op *op)
@@ -195,7 +201,8 @@ int fixture_barrier(struct rank *r, int64_t step, int32_t op)
 
 uint64_t fixture_esz(int dtype)
 {
-	return dtype == ZR_U8 ? 1 : dtype == ZR_BF16 || dtype == ZR_F16 ? 2 : dtype == ZR_F32 || dtype == ZR_I32 ? 4 : 8;
+	return dtype == ZR_U8                      ? 1 : dtype == ZR_BF16 || dtype == ZR_F16 ? 2 :
+	       dtype == ZR_F32 || dtype == ZR_I32  ? 4 : 8;
 }
 
 static uint64_t mix(uint64_t x)
@@ -211,8 +218,10 @@ void fixture_fill(void *at, int dtype, int rank, int s, int64_t first, int64_t n
 {
 	for (int64_t k = 0; k < n; k++) {
 		int64_t i = first + k;
-		uint64_t bits = mix((uint64_t)i * 1000003u + (uint64_t)rank * 97u + (uint64_t)s + 1);
-		double scale = (double)((uint64_t)1 << (bits & 31)), x = ((double)(bits >> 40) - 8388608.0) * scale;
+		uint64_t bits = mix((uint64_t)i * 1000003u + (uint64_t)rank * 97u + (uint64_t)s +
+				    1);
+		double scale = (double)((uint64_t)1 << (bits & 31)),
+		       x = ((double)(bits >> 40) - 8388608.0) * scale;
 		if (i % 7 == 0)
 			x = -0.0;
 		if (dtype == ZR_F32)

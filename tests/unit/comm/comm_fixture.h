@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * comm_fixture.h - several ranks of a comm plugin in one test: as threads of this process, or as processes of their own,
- * with a boot that is a table in shared memory. A rank says what went wrong through CHECK; the test fails with the
- * first such text once all ranks have ended.
+ * comm_fixture.h - several ranks of a comm plugin in one test: as threads of this process, or as
+ * processes of their own, with a boot that is a table in shared memory. A rank says what went wrong
+ * through CHECK; the test fails with the first such text once all ranks have ended.
  */
 #ifndef ZR_COMM_FIXTURE_H
 #define ZR_COMM_FIXTURE_H
@@ -30,8 +30,8 @@ struct rank {
 	const struct fixture *fixture;
 };
 
-/* Runs fn on every rank. Returns 0, or the number of ranks that failed; `dead` (-1: none) may die by a signal. A run
- * of more than a minute is killed and failed. */
+/* Runs fn on every rank. Returns 0, or the number of ranks that failed; `dead` (-1: none) may die
+ * by a signal. A run of more than a minute is killed and failed. */
 int fixture_run(const struct fixture *fixture, void (*fn)(struct rank *r), int dead);
 const char *fixture_failure(void); /* text of the first failure of the last run */
 
@@ -51,7 +51,8 @@ struct zr_comm_op fixture_op(int kind, int group, int dtype, const struct zr_com
 int fixture_do(struct rank *r, const struct zr_comm_op *op);
 int fixture_barrier(struct rank *r, int64_t step, int32_t op);
 
-/* Element i of segment s on rank r of a made-up tensor: small integers and awkward floats, a -0 every 7. */
+/* Element i of segment s on rank r of a made-up tensor: small integers and awkward floats, a -0
+ * every 7. */
 void fixture_fill(void *at, int dtype, int rank, int s, int64_t first, int64_t n);
 uint64_t fixture_esz(int dtype);
 

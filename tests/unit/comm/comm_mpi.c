@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * comm_mpi.c - one rank of comm/mpi under mpirun; mpi.sh runs several. `kinds` compares every kind of operation with a
- * reference on each rank and ends with 0 if all agree. The others are ways to fail: each rank prints the reason it got. A third
- * argument is the value of the option sums.
+ * comm_mpi.c - one rank of comm/mpi under mpirun; mpi.sh runs several. `kinds` compares every kind
+ * of operation with a reference on each rank and ends with 0 if all agree. The others are ways to
+ * fail: each rank prints the reason it got. A third argument is the value of the option sums.
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -29,7 +29,7 @@ static void expect(struct rank *r, int good, const char *what)
 	bad |= !good;
 }
 
-/* ---- kinds --------------------------------------------------------------------------------------------------- */
+/* ---- kinds ---- */
 
 struct spec {
 	int kind, group, dtype, in_place;
@@ -37,7 +37,8 @@ struct spec {
 
 static int wide(int kind, int sent)
 {
-	return kind == ZR_COMM_ALL_TO_ALL || kind == (sent ? ZR_COMM_REDUCE_SCATTER : ZR_COMM_ALL_GATHER);
+	return kind == ZR_COMM_ALL_TO_ALL ||
+	       kind == (sent ? ZR_COMM_REDUCE_SCATTER : ZR_COMM_ALL_GATHER);
 }
 
 static void add(int dtype, void *acc, const void *x, int64_t n)
@@ -53,7 +54,8 @@ static void add(int dtype, void *acc, const void *x, int64_t n)
 }
 
 /* What the segment must hold after the operation, in want; x is room for count elements. */
-static void reference(const struct spec *s, int i, int64_t count, int n, int first, int me, char *want, char *x)
+static void reference(const struct spec *s, int i, int64_t count, int n, int first, int me,
+		      char *want, char *x)
 {
 	uint64_t bytes = (uint64_t)count * fixture_esz(s->dtype);
 	for (int k = 0; k < n; k++) {
@@ -67,20 +69,25 @@ static void reference(const struct spec *s, int i, int64_t count, int n, int fir
 	}
 }
 
-/* In whichever order R numbers are added, the sum is less than (R - 1) half units in the last place of the sum of their sizes
- * away from the exact one. */
-static int is_near(const struct spec *s, int i, int64_t count, int n, int first, int me, const char *want, const char *got, char *x)
+/* In whichever order R numbers are added, the sum is less than (R - 1) half units in the last place
+ * of the sum of their sizes away from the exact one. */
+static int is_near(const struct spec *s, int i, int64_t count, int n, int first, int me,
+		   const char *want, const char *got, char *x)
 {
-	double half = s->dtype == ZR_F32 ? 0x1p-24 : 0x1p-53, *sizes = calloc((size_t)count + 1, sizeof *sizes);
+	double half = s->dtype == ZR_F32 ? 0x1p-24 : 0x1p-53,
+	       *sizes = calloc((size_t)count + 1, sizeof *sizes);
 	int near = 1;
 	for (int k = 0; k < n; k++) {
 		fixture_fill(x, s->dtype, first + k, i, me * count, count);
 		for (int64_t j = 0; j < count; j++)
-			sizes[j] += fabs(s->dtype == ZR_F32 ? (double)((float *)x)[j] : ((double *)x)[j]);
+			sizes[j] += fabs(s->dtype == ZR_F32 ? (double)((float *)x)[j] :
+							      ((double *)x)[j]);
 	}
 	for (int64_t j = 0; j < count; j++) {
-		double a = s->dtype == ZR_F32 ? (double)((const float *)want)[j] : ((const double *)want)[j];
-		double b = s->dtype == ZR_F32 ? (double)((const float *)got)[j] : ((const double *)got)[j];
+		double a = s->dtype == ZR_F32 ? (double)((const float *)want)[j] :
+						((const double *)want)[j];
+		double b = s->dtype == ZR_F32 ? (double)((const float *)got)[j] :
+						((const double *)got)[j];
 		near &= fabs(a - b) <= 2 * (n - 1) * half * sizes[j];
 	}
 	free(sizes);
@@ -102,19 +109,24 @@ static uint64_t must_receive(int kind, int64_t c, int n, int me, uint64_t esz)
 static void one_kind(struct rank *r, const struct spec *s)
 {
 	static const int64_t counts[SEGMENTS] = { 5, 0, 40009, 1 };
-	int n = s->group == ZR_GROUP_NODE ? r->per_node : r->world, first = s->group == ZR_GROUP_NODE ? r->rank / n * n : 0;
+	int n = s->group == ZR_GROUP_NODE ? r->per_node : r->world,
+	    first = s->group == ZR_GROUP_NODE ? r->rank / n * n : 0;
 	int me = r->rank - first;
 	struct zr_comm_seg seg[SEGMENTS];
 	char *memory[SEGMENTS];
 	uint64_t esz = fixture_esz(s->dtype), before = r->v->bytes_sent(r->c), want_bytes = 0;
 	for (int i = 0; i < SEGMENTS; i++) {
-		uint64_t all = (uint64_t)counts[i] * esz * (uint64_t)n, own = (uint64_t)counts[i] * esz * (uint64_t)me;
+		uint64_t all = (uint64_t)counts[i] * esz * (uint64_t)n,
+			 own = (uint64_t)counts[i] * esz * (uint64_t)me;
 		char *p = memory[i] = malloc(2 * all + 64), *q = p + all + esz;
 		if (s->in_place)
 			q = p;
-		seg[i] = (struct zr_comm_seg){ s->in_place && s->kind == ZR_COMM_ALL_GATHER ? p + own : p,
-					       s->in_place && s->kind == ZR_COMM_REDUCE_SCATTER ? p + own : q, counts[i] };
-		fixture_fill((void *)(uintptr_t)seg[i].send, s->dtype, r->rank, i, 0, counts[i] * (wide(s->kind, 1) ? n : 1));
+		seg[i] = (struct zr_comm_seg){
+			s->in_place && s->kind == ZR_COMM_ALL_GATHER ? p + own : p,
+			s->in_place && s->kind == ZR_COMM_REDUCE_SCATTER ? p + own : q, counts[i]
+		};
+		fixture_fill((void *)(uintptr_t)seg[i].send, s->dtype, r->rank, i, 0,
+			     counts[i] * (wide(s->kind, 1) ? n : 1));
 		want_bytes += must_receive(s->kind, counts[i], n, me, esz);
 	}
 	struct zr_comm_op op = fixture_op(s->kind, s->group, s->dtype, seg, SEGMENTS);
@@ -126,9 +138,13 @@ static void one_kind(struct rank *r, const struct spec *s)
 		char *want = calloc(1, bytes * (uint64_t)n + 8), *x = malloc(bytes + 8);
 		reference(s, i, counts[i], n, first, me, want, x);
 		if (mpi_adds && s->kind == ZR_COMM_REDUCE_SCATTER && s->dtype != ZR_I64)
-			expect(r, is_near(s, i, counts[i], n, first, me, want, seg[i].recv, x), "a sum by MPI");
+			expect(r, is_near(s, i, counts[i], n, first, me, want, seg[i].recv, x),
+			       "a sum by MPI");
 		else
-			expect(r, !memcmp(want, seg[i].recv, bytes * (wide(s->kind, 0) ? (uint64_t)n : 1)), "a result");
+			expect(r,
+			       !memcmp(want, seg[i].recv,
+				       bytes * (wide(s->kind, 0) ? (uint64_t)n : 1)),
+			       "a result");
 		free(want);
 		free(x);
 		free(memory[i]);
@@ -142,13 +158,16 @@ static void kinds(struct rank *r)
 		for (int kind = ZR_COMM_ALL_GATHER; kind <= ZR_COMM_ALL_TO_ALL; kind++)
 			for (int d = 0; d < 3; d++)
 				for (int at = 0; at <= (kind <= ZR_COMM_ALL_REDUCE); at++) {
-					int adds = kind == ZR_COMM_REDUCE_SCATTER || kind == ZR_COMM_ALL_REDUCE;
-					struct spec s = { kind, group, adds ? sums[d] : moves[d], at };
+					int adds = kind == ZR_COMM_REDUCE_SCATTER ||
+						   kind == ZR_COMM_ALL_REDUCE;
+					struct spec s = { kind, group, adds ? sums[d] : moves[d],
+							  at };
 					one_kind(r, &s);
 				}
 }
 
-/* All tickets at once, waited for in another order on odd ranks; the sums need a second exchange each. */
+/* All tickets at once, waited for in another order on odd ranks; the sums need a second exchange
+ * each. */
 static void many(struct rank *r)
 {
 	enum { N = 64 };
@@ -159,7 +178,8 @@ static void many(struct rank *r)
 	for (int i = 0; i < N; i++) {
 		in[i] = r->rank * 1000 + i;
 		seg[i] = (struct zr_comm_seg){ &in[i], &out[i], 1 };
-		op = fixture_op(ZR_COMM_ALL_REDUCE, i % 3 == 1 ? ZR_GROUP_NODE : ZR_GROUP_WORLD, ZR_I64, &seg[i], 1);
+		op = fixture_op(ZR_COMM_ALL_REDUCE, i % 3 == 1 ? ZR_GROUP_NODE : ZR_GROUP_WORLD,
+				ZR_I64, &seg[i], 1);
 		op.tag.op = i;
 		expect(r, r->v->post(r->c, &op, &t[i]) == 0, "post");
 	}
@@ -180,31 +200,39 @@ static void many(struct rank *r)
 	expect(r, r->v->post(r->c, &op, &t[0]) == ZR_EINVAL, "overlapping buffers are refused");
 }
 
-/* Reduce_scatters of many pieces, over both groups, beside an all_reduce; waited for in another order on odd ranks. */
+/* Reduce_scatters of many pieces, over both groups, beside an all_reduce; waited for in another
+ * order on odd ranks. */
 static void pieces(struct rank *r)
 {
 	enum { N = 5, COUNT = 700001 };
 	struct zr_comm_seg seg[N][3];
 	zr_ticket t[N];
 	for (int i = 0; i < N; i++) {
-		struct zr_comm_op op = fixture_op(i == 2 ? ZR_COMM_ALL_REDUCE : ZR_COMM_REDUCE_SCATTER, i == 1 ? ZR_GROUP_NODE : ZR_GROUP_WORLD, ZR_F32,
-					      seg[i], 3);
+		struct zr_comm_op op = fixture_op(i == 2 ? ZR_COMM_ALL_REDUCE :
+							   ZR_COMM_REDUCE_SCATTER,
+						  i == 1 ? ZR_GROUP_NODE : ZR_GROUP_WORLD, ZR_F32,
+						  seg[i], 3);
 		int n = i == 1 ? r->per_node : r->world;
 		op.tag.op = i;
 		for (int k = 0; k < 3; k++) { /* the second one is empty */
 			int64_t count = k == 1 ? 0 : i == 2 ? 5 : COUNT + k * 20000;
-			seg[i][k] = (struct zr_comm_seg){ malloc((size_t)(n * count) * 4 + 4), malloc((size_t)count * 4 + 4), count };
-			fixture_fill((void *)(uintptr_t)seg[i][k].send, ZR_F32, r->rank, i * 3 + k, 0, i == 2 ? count : n * count);
+			seg[i][k] = (struct zr_comm_seg){ malloc((size_t)(n * count) * 4 + 4),
+							  malloc((size_t)count * 4 + 4), count };
+			fixture_fill((void *)(uintptr_t)seg[i][k].send, ZR_F32, r->rank, i * 3 + k,
+				     0, i == 2 ? count : n * count);
 		}
 		expect(r, r->v->post(r->c, &op, &t[i]) == 0, "post");
 	}
 	for (int k = 0; k < N; k++) {
-		int i = r->rank & 1 ? k : N - 1 - k, n = i == 1 ? r->per_node : r->world, first = i == 1 ? r->rank / n * n : 0;
-		struct spec s = { i == 2 ? ZR_COMM_ALL_REDUCE : ZR_COMM_REDUCE_SCATTER, 0, ZR_F32, 0 };
+		int i = r->rank & 1 ? k : N - 1 - k, n = i == 1 ? r->per_node : r->world,
+		    first = i == 1 ? r->rank / n * n : 0;
+		struct spec s = { i == 2 ? ZR_COMM_ALL_REDUCE : ZR_COMM_REDUCE_SCATTER, 0, ZR_F32,
+				  0 };
 		expect(r, r->v->wait(r->c, t[i]) == 0, "wait");
 		for (int j = 0; j < 3; j++) {
 			const struct zr_comm_seg *g = &seg[i][j];
-			char *want = calloc((size_t)g->count + 1, 4), *x = malloc((size_t)g->count * 4 + 4);
+			char *want = calloc((size_t)g->count + 1, 4),
+			     *x = malloc((size_t)g->count * 4 + 4);
 			reference(&s, i * 3 + j, g->count, n, first, r->rank - first, want, x);
 			expect(r, !memcmp(want, g->recv, (size_t)g->count * 4), "a sum of pieces");
 			free(want);
@@ -222,11 +250,13 @@ static void values(struct rank *r)
 	memset(big, 'a' + r->rank, sizeof big);
 	snprintf(key, sizeof key, "big %d", r->rank);
 	expect(r, boot_v->put(boot, key, big, sizeof big) == 0, "put");
-	expect(r, boot_v->put(boot, key, big, sizeof big) == ZR_ESTATE, "put of a key that is there");
+	expect(r, boot_v->put(boot, key, big, sizeof big) == ZR_ESTATE,
+	       "put of a key that is there");
 	expect(r, boot_v->fence(boot, 30) == 0, "fence");
 	for (int k = 0; k < r->world; k++) {
 		snprintf(key, sizeof key, "big %d", k);
-		expect(r, boot_v->get(boot, key, got, sizeof got, 0) == 0 && got[4095] == 'a' + k, "get after a fence");
+		expect(r, boot_v->get(boot, key, got, sizeof got, 0) == 0 && got[4095] == 'a' + k,
+		       "get after a fence");
 	}
 	expect(r, boot_v->get(boot, "nothing", got, 1, 0.05) == ZR_EPEER, "get of nothing");
 	expect(r, boot_v->fence(boot, 30) == 0, "fence");
@@ -241,7 +271,7 @@ static void all_kinds(struct rank *r)
 	values(r);
 }
 
-/* ---- failures ------------------------------------------------------------------------------------------------ */
+/* ---- failures ---- */
 
 static void differ(struct rank *r)
 {
@@ -277,7 +307,7 @@ static void leave(struct rank *r)
 		bad = fixture_barrier(r, 1, 7) != ZR_EPEER;
 }
 
-/* ---- --------------------------------------------------------------------------------------------------------- */
+/* ---- main ---- */
 
 static int up(struct rank *r, const char *per_node, const char *sums)
 {
@@ -288,7 +318,8 @@ static int up(struct rank *r, const char *per_node, const char *sums)
 	comm_desc = test_plugin("comm/mpi");
 	comm_opts = test_options(comm_desc);
 	r->h = test_host(1);
-	if (test_set(boot_desc, boot_opts, "ranks_per_node", per_node) || test_set(comm_desc, comm_opts, "timeout", "2") ||
+	if (test_set(boot_desc, boot_opts, "ranks_per_node", per_node) ||
+	    test_set(comm_desc, comm_opts, "timeout", "2") ||
 	    test_set(comm_desc, comm_opts, "sums", sums))
 		return -1;
 	if (test_create(r->h, boot_desc, boot_opts, &boot) || boot_v->info(boot, &info))
@@ -306,19 +337,25 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*fn)(struct rank *);
-	} tests[] = { { "kinds", all_kinds }, { "differ", differ }, { "late", late }, { "stop", stop }, { "leave", leave } };
+	} tests[] = { { "kinds", all_kinds },
+		      { "differ", differ },
+		      { "late", late },
+		      { "stop", stop },
+		      { "leave", leave } };
 	struct rank r = { 0 };
 	const char *reason;
 	mpi_adds = argc == 4 && !strcmp(argv[3], "mpi");
 	if (argc < 3 || up(&r, argv[2], argc == 4 ? argv[3] : "ordered")) {
-		fprintf(stderr, "%s\n", r.h ? test_error(r.h) : "usage: comm_mpi TEST RANKS_PER_NODE [SUMS]");
+		fprintf(stderr, "%s\n",
+			r.h ? test_error(r.h) : "usage: comm_mpi TEST RANKS_PER_NODE [SUMS]");
 		return 2;
 	}
 	for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
 		if (!strcmp(tests[i].name, argv[1]))
 			tests[i].fn(&r);
 	reason = test_error(r.h);
-	printf("rank %d: %s: %s\n", r.rank, bad ? "bad" : "good", strcmp(argv[1], "kinds") ? reason : "");
+	printf("rank %d: %s: %s\n", r.rank, bad ? "bad" : "good",
+	       strcmp(argv[1], "kinds") ? reason : "");
 	fflush(stdout);
 	comm_desc->destroy(r.c);
 	boot_desc->destroy(boot);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_comm.c - comm/local against a reference: every kind, over the world and over nodes, in and out of place, in
- * memory of every sort. How it fails is in t_comm_fail.c.
+ * t_comm.c - comm/local against a reference: every kind, over the world and over nodes, in and out
+ * of place, in memory of every sort. How it fails is in t_comm_fail.c.
  */
 #define _GNU_SOURCE
 #include <stdarg.h>
@@ -38,7 +38,7 @@ static void everywhere(struct fixture fixture, void (*fn)(struct rank *))
 		}
 }
 
-/* ---- every kind against the reference ------------------------------------------------------------------------ */
+/* ---- every kind against the reference ---- */
 
 struct buffers {
 	char *memory; /* all of them */
@@ -60,12 +60,14 @@ static int group_size(const struct rank *r, int group)
 
 static int group_first(const struct rank *r, int group)
 {
-	return group == ZR_GROUP_SELF ? r->rank : group == ZR_GROUP_NODE ? r->rank / r->per_node * r->per_node : 0;
+	return group == ZR_GROUP_SELF ? r->rank :
+	       group == ZR_GROUP_NODE ? r->rank / r->per_node * r->per_node : 0;
 }
 
 static int64_t many(const struct spec *s, int ranks, int sent)
 {
-	int wide = s->kind == ZR_COMM_ALL_TO_ALL || s->kind == (sent ? ZR_COMM_REDUCE_SCATTER : ZR_COMM_ALL_GATHER);
+	int wide = s->kind == ZR_COMM_ALL_TO_ALL ||
+		   s->kind == (sent ? ZR_COMM_REDUCE_SCATTER : ZR_COMM_ALL_GATHER);
 	return wide ? ranks : 1;
 }
 
@@ -87,7 +89,8 @@ static void lay(struct rank *r, const struct spec *s, struct buffers *b)
 	memset(b->memory, 0xa5, total);
 	uint64_t at = esz; /* not aligned to anything better than elements */
 	for (int i = 0; i < s->n; i++) {
-		uint64_t send = (uint64_t)(s->count[i] * many(s, n, 1)) * esz, recv = (uint64_t)(s->count[i] * many(s, n, 0)) * esz;
+		uint64_t send = (uint64_t)(s->count[i] * many(s, n, 1)) * esz,
+			 recv = (uint64_t)(s->count[i] * many(s, n, 0)) * esz;
 		char *p = b->memory + at, *q = p + send;
 		uint64_t own = (uint64_t)s->count[i] * (uint64_t)me * esz;
 		if (s->in_place && s->kind == ZR_COMM_ALL_GATHER)
@@ -134,7 +137,8 @@ static void expect(struct rank *r, const struct spec *s, int i, char *want)
 	if (!x)
 		abort();
 	for (int k = 0; k < n; k++) {
-		int64_t from = s->kind == ZR_COMM_REDUCE_SCATTER || s->kind == ZR_COMM_ALL_TO_ALL ? me * count : 0;
+		int64_t from = s->kind == ZR_COMM_REDUCE_SCATTER || s->kind == ZR_COMM_ALL_TO_ALL ?
+				       me * count : 0;
 		fixture_fill(x, s->dtype, first + k, i, from, count);
 		if (s->kind == ZR_COMM_ALL_GATHER || s->kind == ZR_COMM_ALL_TO_ALL)
 			memcpy(want + (uint64_t)k * bytes, x, bytes);
@@ -151,7 +155,8 @@ static uint64_t must_read(struct rank *r, const struct spec *s)
 {
 	int64_t n = group_size(r, s->group), me = r->rank - group_first(r, s->group), sum = 0;
 	for (int i = 0; i < s->n; i++) {
-		int64_t c = s->count[i], part = ((c + n - 1) / n + 15) / 16 * 16, left = c - me * part;
+		int64_t c = s->count[i], part = ((c + n - 1) / n + 15) / 16 * 16,
+			left = c - me * part;
 		left = left < 0 ? 0 : left < part ? left : part;
 		if (s->kind == ZR_COMM_ALL_REDUCE)
 			sum += (n - 1) * left + c - left;
@@ -195,10 +200,14 @@ static void kinds(struct rank *r, int group, int shared)
 	static const int sums[] = { ZR_F32, ZR_F64, ZR_I64 }, moves[] = { ZR_U8, ZR_BF16, ZR_F32 };
 	for (int kind = ZR_COMM_ALL_GATHER; kind <= ZR_COMM_ALL_TO_ALL; kind++)
 		for (int d = 0; d < 3; d++)
-			for (int in_place = 0; in_place <= (kind <= ZR_COMM_ALL_REDUCE); in_place++) {
-				int adds = kind == ZR_COMM_REDUCE_SCATTER || kind == ZR_COMM_ALL_REDUCE;
-				struct spec s = { .kind = kind, .group = group, .dtype = adds ? sums[d] : moves[d],
-						  .in_place = in_place, .shared = shared, .count = counts, .n = SEGMENTS };
+			for (int in_place = 0; in_place <= (kind <= ZR_COMM_ALL_REDUCE);
+			     in_place++) {
+				int adds = kind == ZR_COMM_REDUCE_SCATTER ||
+					   kind == ZR_COMM_ALL_REDUCE;
+				struct spec s = { .kind = kind, .group = group,
+						  .dtype = adds ? sums[d] : moves[d],
+						  .in_place = in_place, .shared = shared,
+						  .count = counts, .n = SEGMENTS };
 				s.root = group_size(r, group) - 1;
 				check_spec(r, &s);
 			}
@@ -259,8 +268,9 @@ static void large(struct rank *r)
 	for (int kind = ZR_COMM_ALL_GATHER; kind <= ZR_COMM_ALL_TO_ALL; kind++)
 		for (int in_place = 0; in_place <= (kind <= ZR_COMM_ALL_REDUCE); in_place++)
 			for (int shared = 0; shared < 2; shared++) {
-				struct spec s = { .kind = kind, .group = ZR_GROUP_WORLD, .dtype = ZR_F32,
-						  .in_place = in_place, .shared = shared, .count = big, .n = 3 };
+				struct spec s = { .kind = kind, .group = ZR_GROUP_WORLD,
+						  .dtype = ZR_F32, .in_place = in_place,
+						  .shared = shared, .count = big, .n = 3 };
 				check_spec(r, &s);
 			}
 }
@@ -273,7 +283,7 @@ static void large_operations_use_all_workers(void **state)
 		run(&fixture, large);
 }
 
-/* ---- order of sums ------------------------------------------------------------------------------------------- */
+/* ---- order of sums ---- */
 
 static void ordered(struct rank *r)
 {
@@ -297,7 +307,7 @@ static void sums_run_in_rank_order(void **state)
 			run(&fixture, ordered);
 }
 
-/* ---- many at once -------------------------------------------------------------------------------------------- */
+/* ---- many at once ---- */
 
 static void outstanding(struct rank *r)
 {
@@ -309,7 +319,9 @@ static void outstanding(struct rank *r)
 		int node = i % 3 == 1;
 		in[i] = r->rank * 100 + i;
 		seg[i] = (struct zr_comm_seg){ &in[i], out[i], 1 };
-		struct zr_comm_op op = fixture_op(ZR_COMM_ALL_GATHER, node ? ZR_GROUP_NODE : ZR_GROUP_WORLD, ZR_I64, &seg[i], 1);
+		struct zr_comm_op op = fixture_op(ZR_COMM_ALL_GATHER,
+						  node ? ZR_GROUP_NODE : ZR_GROUP_WORLD, ZR_I64,
+						  &seg[i], 1);
 		op.tag.op = i;
 		CHECK(r, r->v->post(r->c, &op, &t[i]) == 0);
 	}
@@ -317,7 +329,8 @@ static void outstanding(struct rank *r)
 	CHECK(r, r->v->post(r->c, &op, &full) == ZR_EAGAIN);
 	for (int k = 0; k < N; k++) {
 		int i = r->rank & 1 ? k : N - 1 - k; /* ranks may wait in different orders */
-		int node = i % 3 == 1, n = node ? r->per_node : r->world, first = node ? r->rank / r->per_node * r->per_node : 0;
+		int node = i % 3 == 1, n = node ? r->per_node : r->world,
+		    first = node ? r->rank / r->per_node * r->per_node : 0;
 		CHECK(r, r->v->wait(r->c, t[i]) == 0);
 		for (int j = 0; j < n; j++)
 			CHECK(r, out[i][j] == (first + j) * 100 + i);
@@ -397,7 +410,8 @@ static void unhurried(struct rank *r)
 	for (int i = 0; i < N; i++) {
 		memset(in[i], r->rank * N + i, BYTES);
 		seg[i] = (struct zr_comm_seg){ in[i], out[i], BYTES };
-		struct zr_comm_op op = fixture_op(ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_U8, &seg[i], 1);
+		struct zr_comm_op op = fixture_op(ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_U8,
+						  &seg[i], 1);
 		op.tag.op = i + 1;
 		if (i == N - 1) {
 			if (r->rank == 1)
@@ -424,7 +438,8 @@ static void a_rank_that_has_not_executed_keeps_its_data(void **state)
 	run(&fixture, unhurried);
 }
 
-/* Four such lists fill the ring to the last segment: one more would overwrite what a peer has yet to read. */
+/* Four such lists fill the ring to the last segment: one more would overwrite what a peer has yet
+ * to read. */
 static void filled(struct rank *r)
 {
 	static struct zr_comm_seg none[4096];
@@ -454,15 +469,18 @@ static void segments_fill_the_ring_to_the_last(void **state)
 		run(&fixture, filled);
 }
 
-/* A program that all ranks derive from the same numbers: kinds, groups, sizes and waits in any order. */
+/* A program that all ranks derive from the same numbers: kinds, groups, sizes and waits in any
+ * order. */
 static void random_program(struct rank *r)
 {
 	unsigned seed = 7, pace = (unsigned)r->rank + 1;
 	for (int step = 0; step < 60; step++) {
 		int64_t count = rand_r(&seed) % 3000;
-		int pick = rand_r(&seed) % 5, group = rand_r(&seed) % 2 ? ZR_GROUP_WORLD : ZR_GROUP_NODE;
+		int pick = rand_r(&seed) % 5,
+		    group = rand_r(&seed) % 2 ? ZR_GROUP_WORLD : ZR_GROUP_NODE;
 		int at = rand_r(&seed) % 2;
-		struct spec s = { .kind = pick + 1, .group = group, .dtype = ZR_F32, .in_place = at && pick < 3, .count = &count, .n = 1 };
+		struct spec s = { .kind = pick + 1, .group = group, .dtype = ZR_F32,
+				  .in_place = at && pick < 3, .count = &count, .n = 1 };
 		if (rand_r(&pace) % 4 == 0)
 			nanosleep(&(struct timespec){ 0, rand_r(&pace) % 300000 }, NULL);
 		check_spec(r, &s);
@@ -471,13 +489,14 @@ static void random_program(struct rank *r)
 
 static void random_programs_agree(void **state)
 {
-	struct fixture fixture = { .plugin = "comm/local", .world = 4, .per_node = 2, .workers = 2 };
+	struct fixture fixture = { .plugin = "comm/local", .world = 4, .per_node = 2,
+				   .workers = 2 };
 	(void)state;
 	for (fixture.as = THREADS; fixture.as <= PROCESSES; fixture.as++)
 		run(&fixture, random_program);
 }
 
-/* ---- shared memory ------------------------------------------------------------------------------------------- */
+/* ---- shared memory ---- */
 
 static void peers(struct rank *r)
 {
@@ -496,7 +515,8 @@ static void peers(struct rank *r)
 		CHECK(r, fixture_do(r, &op) == 0);
 		for (int k = 0; k < r->per_node; k++) {
 			const float *theirs = r->v->mem_peer(r->c, mine + 5, ZR_GROUP_NODE, k);
-			CHECK(r, theirs && theirs[0] == (float)((first + k) * 1000 + round) && theirs[N - 6] == theirs[0]);
+			CHECK(r, theirs && theirs[0] == (float)((first + k) * 1000 + round) &&
+					 theirs[N - 6] == theirs[0]);
 		}
 		CHECK(r, fixture_do(r, &op) == 0);
 	}
@@ -505,7 +525,8 @@ static void peers(struct rank *r)
 	CHECK(r, r->v->mem_peer(r->c, mine, ZR_GROUP_WORLD, r->rank) == m);
 	CHECK(r, r->v->mem_peer(r->c, &r, ZR_GROUP_NODE, me) == NULL);
 	int other = (r->rank + r->per_node) % r->world; /* of another node, if there is one */
-	CHECK(r, (r->v->mem_peer(r->c, mine, ZR_GROUP_WORLD, other) == NULL) == (r->per_node < r->world));
+	CHECK(r, (r->v->mem_peer(r->c, mine, ZR_GROUP_WORLD, other) == NULL) ==
+			 (r->per_node < r->world));
 	CHECK(r, r->v->bytes_sent(r->c) == 0);
 	r->v->mem_free(r->c, m);
 	CHECK(r, r->v->mem_peer(r->c, second, ZR_GROUP_NODE, 0) != NULL);

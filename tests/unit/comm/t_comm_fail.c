@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_comm_fail.c - I5: how comm/local ends when ranks differ, hang, die, leave or give up: soon, everywhere, and with
- * a text that names the rank and what it was doing.
+ * t_comm_fail.c - I5: how comm/local ends when ranks differ, hang, die, leave or give up: soon,
+ * everywhere, and with a text that names the rank and what it was doing.
  */
 #define _GNU_SOURCE
 #include <stdarg.h>
@@ -36,10 +36,11 @@ static int says(struct rank *r, const char *text)
 	return strstr(test_error(r->h), text) != NULL;
 }
 
-/* ---- ranks that differ --------------------------------------------------------------------------------------- */
+/* ---- ranks that differ ---- */
 
 /* All ranks post a good operation; rank 2 changes it by `spoil`. */
-static void differ(struct rank *r, void (*spoil)(struct zr_comm_op *), const char *what, const char *good, const char *bad)
+static void differ(struct rank *r, void (*spoil)(struct zr_comm_op *), const char *what,
+		   const char *good, const char *bad)
 {
 	float in[64] = { 0 }, out[64];
 	struct zr_comm_seg seg[2] = { { in, out, 4 }, { in + 16, out + 16, 3 } };
@@ -57,7 +58,8 @@ static void differ(struct rank *r, void (*spoil)(struct zr_comm_op *), const cha
 	CHECK(r, fixture_do(r, &op) == ZR_EPEER); /* for good */
 }
 
-static const char good[] = "calls all_reduce over the world (step 3, op 17, unit 2) of 7 f32 in 2 segments";
+static const char good[] =
+	"calls all_reduce over the world (step 3, op 17, unit 2) of 7 f32 in 2 segments";
 
 static void other_kind(struct zr_comm_op *op)
 {
@@ -67,7 +69,8 @@ static void other_kind(struct zr_comm_op *op)
 static void differ_kind(struct rank *r)
 {
 	differ(r, other_kind, "differ in the kind of operation", good,
-	       "rank 2 calls all_gather over the world (step 3, op 17, unit 2) of 7 f32 in 2 segments");
+	       "rank 2 calls all_gather over the world (step 3, op 17, unit 2) of 7 f32 in 2 "
+	       "segments");
 }
 
 static void other_count(struct zr_comm_op *op)
@@ -78,7 +81,8 @@ static void other_count(struct zr_comm_op *op)
 static void differ_count(struct rank *r)
 {
 	differ(r, other_count, "differ in the number of elements", good,
-	       "rank 2 calls all_reduce over the world (step 3, op 17, unit 2) of 9 f32 in 2 segments");
+	       "rank 2 calls all_reduce over the world (step 3, op 17, unit 2) of 9 f32 in 2 "
+	       "segments");
 }
 
 static void other_tag(struct zr_comm_op *op)
@@ -100,7 +104,8 @@ static void other_type(struct zr_comm_op *op)
 
 static void differ_type(struct rank *r)
 {
-	differ(r, other_type, "differ in the type of elements", good, "rank 2 calls all_reduce over the world (step 3, op 17, unit 2) of 7 i64");
+	differ(r, other_type, "differ in the type of elements", good,
+	       "rank 2 calls all_reduce over the world (step 3, op 17, unit 2) of 7 i64");
 }
 
 static void other_length(struct zr_comm_op *op)
@@ -120,7 +125,8 @@ static void differ_root(struct rank *r)
 	struct zr_comm_op op = fixture_op(ZR_COMM_BROADCAST, ZR_GROUP_WORLD, ZR_I64, &seg, 1);
 	op.root = r->rank == 2;
 	CHECK(r, fixture_do(r, &op) == ZR_EPEER);
-	CHECK(r, says(r, "differ in the root") && says(r, "from rank 0 of") && says(r, "from rank 1 of"));
+	CHECK(r, says(r, "differ in the root") && says(r, "from rank 0 of") &&
+			 says(r, "from rank 1 of"));
 }
 
 /* Two against two: nobody is the odd one. */
@@ -139,14 +145,15 @@ static void differ_memory(struct rank *r)
 
 static void differing_operations_name_both_ranks(void **state)
 {
-	static void (*const all[])(struct rank *) = { differ_kind, differ_count, differ_tag,	differ_type,
-						      differ_length, differ_root, differ_memory, differ_in_halves };
+	static void (*const all[])(struct rank *) = { differ_kind, differ_count, differ_tag,
+						      differ_type, differ_length, differ_root,
+						      differ_memory, differ_in_halves };
 	(void)state;
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		run((struct fixture){ .world = 4 }, all[i], -1);
 }
 
-/* ---- ranks that do not come ---------------------------------------------------------------------------------- */
+/* ---- ranks that do not come ---- */
 
 static void late(struct rank *r)
 {
@@ -193,7 +200,7 @@ static void a_timeout_names_every_missing_rank(void **state)
 	run(fixture, elsewhere, -1);
 }
 
-/* ---- ranks that are gone ------------------------------------------------------------------------------------- */
+/* ---- ranks that are gone ---- */
 
 static void dying(struct rank *r)
 {
@@ -203,7 +210,8 @@ static void dying(struct rank *r)
 		raise(SIGKILL);
 	CHECK(r, fixture_barrier(r, 5, 3) == ZR_EPEER);
 	CHECK(r, now() - start < 5);
-	CHECK(r, says(r, "rank 1 (pid ") && says(r, ") died after barrier over the world (step 5, op 2)"));
+	CHECK(r, says(r, "rank 1 (pid ") &&
+			 says(r, ") died after barrier over the world (step 5, op 2)"));
 }
 
 static void a_killed_rank_is_noticed_before_its_parent_reaps_it(void **state)
@@ -240,18 +248,20 @@ static void leaving(struct rank *r)
 {
 	CHECK(r, fixture_barrier(r, 5, 2) == 0);
 	if (r->rank != 1)
-		CHECK(r, fixture_barrier(r, 5, 3) == ZR_EPEER && says(r, "rank 1 has left; barrier over the world (step 5, op 3)"));
+		CHECK(r, fixture_barrier(r, 5, 3) == ZR_EPEER &&
+				 says(r, "rank 1 has left; barrier over the world (step 5, op 3)"));
 }
 
 static void a_rank_that_left_is_not_waited_for(void **state)
 {
 	struct fixture fixture = { .world = 3 };
 	(void)state;
-	fixture.option[0][0] = "timeout", fixture.option[0][1] = "10"; /* who waits says so before the fixture ends it */
+	/* who waits says so before the fixture ends it */
+	fixture.option[0][0] = "timeout", fixture.option[0][1] = "10";
 	run(fixture, leaving, -1);
 }
 
-/* ---- giving up ----------------------------------------------------------------------------------------------- */
+/* ---- giving up ---- */
 
 static void giving_up(struct rank *r)
 {
@@ -280,7 +290,7 @@ static void an_abort_ends_what_is_pending_everywhere(void **state)
 	run((struct fixture){ .world = 4 }, giving_up, -1);
 }
 
-/* ---- wrong calls --------------------------------------------------------------------------------------------- */
+/* ---- wrong calls ---- */
 
 static void refused(struct rank *r, struct zr_comm_op op, const char *why)
 {
@@ -293,7 +303,8 @@ static void refused(struct rank *r, struct zr_comm_op op, const char *why)
 static void wrong(struct rank *r)
 {
 	float x[64] = { 0 };
-	struct zr_comm_seg seg = { x, x + 32, 4 }, bad = { x, x + 1, 4 }, negative = { x, x + 32, -1 };
+	struct zr_comm_seg seg = { x, x + 32, 4 }, bad = { x, x + 1, 4 },
+			   negative = { x, x + 32, -1 };
 	struct zr_comm_op op = fixture_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_F32, &seg, 1), o;
 	o = op, o.kind = 8;
 	refused(r, o, "unknown kind of operation 8");
@@ -308,7 +319,8 @@ static void wrong(struct rank *r)
 	o = op, o.seg = &negative;
 	refused(r, o, "segment 0 of all_reduce has -1 elements");
 	for (int kind = ZR_COMM_ALL_GATHER; kind <= ZR_COMM_ALL_TO_ALL; kind++) {
-		bad.recv = kind == ZR_COMM_REDUCE_SCATTER ? x + 3 - 2 * r->rank : kind == ZR_COMM_ALL_TO_ALL ? x : x + 1;
+		bad.recv = kind == ZR_COMM_REDUCE_SCATTER ? x + 3 - 2 * r->rank :
+			   kind == ZR_COMM_ALL_TO_ALL     ? x : x + 1;
 		o = fixture_op(kind, ZR_GROUP_WORLD, ZR_F32, &bad, 1), o.root = r->rank;
 		refused(r, o, "would overwrite what peers read");
 	}
@@ -331,7 +343,8 @@ static void without_a_boot_ranks_cannot_meet(void **state)
 	(void)state;
 	h->world = h->local_world = 2;
 	assert_int_equal(test_create(h, desc, opts, &c), ZR_ENOTSUP);
-	assert_string_equal(test_error(h), "boot offers no key-value area through which 2 ranks could meet");
+	assert_string_equal(test_error(h),
+			    "boot offers no key-value area through which 2 ranks could meet");
 	h->rank = 2;
 	assert_int_equal(test_create(h, desc, opts, &c), ZR_EINVAL);
 	test_host_free(h);

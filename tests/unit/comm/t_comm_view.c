@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_comm_view.c - comm/local's views: the same place of every rank as one piece of read-only memory.
+ * t_comm_view.c - comm/local's views: the same place of every rank as one piece of read-only
+ * memory.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -44,14 +45,17 @@ static void meet_in(struct rank *r, int group, void *mine, int64_t count)
 	CHECK(r, fixture_do(r, &op) == 0);
 }
 
-/* The view of a group over `words` from mine[first]: what every rank of it has written in this round. */
-static void check_view(struct rank *r, const float *view, int group, int64_t first, int64_t words, int round)
+/* The view of a group over `words` from mine[first]: what every rank of it has written in this
+ * round. */
+static void check_view(struct rank *r, const float *view, int group, int64_t first, int64_t words,
+		       int round)
 {
 	int ranks = group == ZR_GROUP_NODE ? r->per_node : r->world;
 	int from = group == ZR_GROUP_NODE ? r->rank / r->per_node * r->per_node : 0;
 	for (int k = 0; view && k < ranks; k++)
 		for (int64_t i = 0; i < words; i++)
-			if (view[k * words + i] != (float)((from + k) * 100 + round * 1000) + (float)(first + i)) {
+			if (view[k * words + i] !=
+			    (float)((from + k) * 100 + round * 1000) + (float)(first + i)) {
 				CHECK(r, !"the view shows what the rank wrote");
 				return;
 			}
@@ -66,8 +70,10 @@ static void views(struct rank *r)
 	if (!mine)
 		return;
 	CHECK(r, r->v->mem_view(r->c, mine, (uint64_t)n * sizeof(float), ZR_GROUP_NODE, &all) == 0);
-	CHECK(r, r->v->mem_view(r->c, mine + 3 * words, 2 * page_bytes(), ZR_GROUP_NODE, &part) == 0);
-	CHECK(r, r->v->mem_view(r->c, mine + words, page_bytes(), ZR_GROUP_SELF, &self) == 0 && self == mine + words);
+	CHECK(r,
+	      r->v->mem_view(r->c, mine + 3 * words, 2 * page_bytes(), ZR_GROUP_NODE, &part) == 0);
+	CHECK(r, r->v->mem_view(r->c, mine + words, page_bytes(), ZR_GROUP_SELF, &self) == 0 &&
+			 self == mine + words);
 	int rc = r->v->mem_view(r->c, mine, page_bytes(), ZR_GROUP_WORLD, &world);
 	CHECK(r, rc == (r->per_node < r->world ? ZR_ENOTSUP : 0));
 	CHECK(r, r->per_node > 1 || (all == mine && part == mine + 3 * words));
@@ -116,7 +122,8 @@ static void write_to_view(struct rank *r)
 		*(volatile char *)view = 1;
 		_exit(0);
 	}
-	CHECK(r, pid > 0 && waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+	CHECK(r, pid > 0 && waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) &&
+			 WTERMSIG(status) == SIGSEGV);
 }
 
 static void views_are_read_only(void **state)
@@ -140,7 +147,8 @@ static int maps_of_views(void)
 	return maps("memfd:zeroth") + maps(" ---p ");
 }
 
-/* Views until the system refuses one; those that were made stay good, and all go with the memory. */
+/* Views until the system refuses one; those that were made stay good, and all go with the
+ * memory. */
 static void use_up_maps(struct rank *r)
 {
 	void *m = NULL, *first = NULL, *view;
@@ -154,7 +162,8 @@ static void use_up_maps(struct rank *r)
 	}
 	CHECK(r, r->rank != 1 || (rc == ZR_ENOMEM && n > 1));
 	CHECK(r, r->rank != 1 || strstr(test_error(r->h), "of vm.max_map_count = "));
-	CHECK(r, !first || (((float *)first)[0] == 1 && *(float *)((char *)first + page_bytes()) == 2));
+	CHECK(r, !first || (((float *)first)[0] == 1 &&
+			    *(float *)((char *)first + page_bytes()) == 2));
 	meet_in(r, ZR_GROUP_WORLD, m, 1); /* whoever frees its memory empties its part of views */
 	r->v->mem_free(r->c, m);
 	CHECK(r, maps_of_views() == before);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_config.c - layers, sections, sources, `auto`, and what is shown. Configurations name the plugins of the build tree.
+ * t_config.c - layers, sections, sources, `auto`, and what is shown. Configurations name the
+ * plugins of the build tree.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -109,10 +110,13 @@ static void a_config_needs_no_file(void **unused)
 
 static void sections_come_in_the_order_of_roles(void **unused)
 {
-	static const char *const want[] = { "train",	 "memory", "run",	      "checkpoint", "log",	   "boot",	 "comm", "comm.host",
-					    "device",	 "device.host", "model", "data",       "zero", "optimizer", "scheduler", "precision",
-					    "activation", "monitor.jsonl", "monitor.z", "monitor.a" };
-	struct zr_config *cfg = load("[monitor.z]\nplugin=csv\n[monitor.a]\nplugin=csv\n" BASE, NULL, 0);
+	static const char *const want[] = { "train", "memory", "run", "checkpoint", "log", "boot",
+					    "comm", "comm.host", "device", "device.host", "model",
+					    "data", "zero", "optimizer", "scheduler", "precision",
+					    "activation", "monitor.jsonl", "monitor.z",
+					    "monitor.a" };
+	struct zr_config *cfg = load("[monitor.z]\nplugin=csv\n[monitor.a]\nplugin=csv\n" BASE,
+				     NULL, 0);
 	(void)unused;
 	assert_int_equal(zr_config_count(cfg), sizeof want / sizeof *want);
 	for (int i = 0; i < zr_config_count(cfg); i++)
@@ -133,8 +137,10 @@ static void a_dotted_section_is_split_at_the_last_dot(void **unused)
 
 static void core_sections_hold_their_structs(void **unused)
 {
-	struct zr_config *cfg = load(BASE "[train]\nsteps = 5e3\nmicro_batch_size=4\ngradient_clipping=0\nseed=0\n[log]\nlevel = debug\n",
-				     NULL, 0);
+	struct zr_config *cfg = load(
+		BASE "[train]\nsteps = "
+		     "5e3\nmicro_batch_size=4\ngradient_clipping=0\nseed=0\n[log]\nlevel = debug\n",
+		NULL, 0);
 	const struct zr_train_opts *t = zr_config_find(cfg, "train")->opts;
 	(void)unused;
 	assert_int_equal(t->steps, 5000);
@@ -143,15 +149,18 @@ static void core_sections_hold_their_structs(void **unused)
 	assert_int_equal(t->eval_every, 100);
 	assert_true(t->gradient_clipping == 0);
 	assert_int_equal(t->seed, 0);
-	assert_int_equal(((const struct zr_log_opts *)zr_config_find(cfg, "log")->opts)->level, ZR_LOG_DEBUG);
-	assert_string_equal(((const struct zr_run_opts *)zr_config_find(cfg, "run")->opts)->dir, "auto");
+	assert_int_equal(((const struct zr_log_opts *)zr_config_find(cfg, "log")->opts)->level,
+			 ZR_LOG_DEBUG);
+	assert_string_equal(((const struct zr_run_opts *)zr_config_find(cfg, "run")->opts)->dir,
+			    "auto");
 	zr_config_free(cfg);
 }
 
 /* With defaults.ini of our own: the keys it gives a plugin go when the plugin does. */
 static void another_plugin_hides_the_keys_of_the_defaults(void **unused)
 {
-	char dir[64] = "/tmp/zeroth-test.XXXXXX", file[96], *old = strdup(getenv("ZEROTH_DATA_PATH"));
+	char dir[64] = "/tmp/zeroth-test.XXXXXX", file[96],
+	     *old = strdup(getenv("ZEROTH_DATA_PATH"));
 	const char *o[] = { "optimizer.plugin=sgd" };
 	struct zr_config *cfg;
 	FILE *f;
@@ -159,8 +168,10 @@ static void another_plugin_hides_the_keys_of_the_defaults(void **unused)
 	assert_non_null(mkdtemp(dir));
 	snprintf(file, sizeof file, "%s/defaults.ini", dir);
 	f = fopen(file, "w");
-	fputs("[boot]\nplugin=local\n[device]\nplugin=cpu\n[zero]\nplugin=stage0\n[scheduler]\nplugin=constant\n"
-	      "[precision]\nplugin=fp32\n[activation]\nplugin=keep\n[optimizer]\nplugin=adamw\nbetas=0.5,0.5\nlr=0.75\n",
+	fputs("[boot]\nplugin=local\n[device]\nplugin=cpu\n[zero]\nplugin=stage0\n[scheduler]"
+	      "\nplugin=constant\n"
+	      "[precision]\nplugin=fp32\n[activation]\nplugin=keep\n[optimizer]\nplugin="
+	      "adamw\nbetas=0.5,0.5\nlr=0.75\n",
 	      f);
 	fclose(f);
 	setenv("ZEROTH_DATA_PATH", dir, 1);
@@ -186,7 +197,8 @@ static void another_plugin_hides_the_keys_of_the_defaults(void **unused)
 static void auto_is_resolved_by_the_plugin_and_shown_so(void **unused)
 {
 	struct zr_config *cfg = load(BASE "[scheduler]\nplugin = warmup_lr\n", NULL, 0);
-	struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1, .lr = 0.25, .steps = 10 };
+	struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1, .lr = 0.25,
+				  .steps = 10 };
 	struct zr_error err = { 0 };
 	(void)unused;
 	assert_true(isnan(number(cfg, "scheduler", "warmup_max_lr")));
@@ -199,13 +211,16 @@ static void auto_is_resolved_by_the_plugin_and_shown_so(void **unused)
 
 static void auto_that_stays_is_an_error(void **unused)
 {
-	struct zr_config *cfg = load(BASE "[scheduler]\nplugin = warmup_cosine_lr\ntotal_num_steps = auto\n", NULL, 0);
+	struct zr_config *cfg = load(
+		BASE "[scheduler]\nplugin = warmup_cosine_lr\ntotal_num_steps = auto\n", NULL, 0);
 	struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1, .lr = NAN };
 	struct zr_error err = { 0 };
 	char want[256];
 	(void)unused;
 	assert_int_equal(zr_config_resolve(cfg, "scheduler", &facts, &err), ZR_EINVAL);
-	snprintf(want, sizeof want, "%s:8: [scheduler] total_num_steps: `auto` could not be resolved; give a value", path);
+	snprintf(want, sizeof want,
+		 "%s:8: [scheduler] total_num_steps: `auto` could not be resolved; give a value",
+		 path);
 	assert_string_equal(err.text, want);
 	zr_config_free(cfg);
 }
@@ -225,7 +240,8 @@ static void auto_stays_where_the_option_says_so(void **unused)
 
 static void a_rule_between_options_names_the_line(void **unused)
 {
-	struct zr_config *cfg = load("[data]\nplugin = text\npath = x\n[model]\nplugin = gpt2\nlayers = 1\nwidth = 10\nheads = 3\n"
+	struct zr_config *cfg = load("[data]\nplugin = text\npath = x\n[model]\nplugin = "
+				     "gpt2\nlayers = 1\nwidth = 10\nheads = 3\n"
 				     "context = 8\nvocabulary = 97\n",
 				     NULL, 0);
 	struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1 };
@@ -246,10 +262,13 @@ static void core_sets_what_it_derives(void **unused)
 	struct zr_error err = { 0 };
 	(void)unused;
 	assert_int_equal(zr_config_set_auto(cfg, "train", "train_batch_size", "32", &err), 0);
-	assert_int_equal(((const struct zr_train_opts *)zr_config_find(cfg, "train")->opts)->train_batch_size, 32);
+	assert_int_equal(((const struct zr_train_opts *)zr_config_find(cfg, "train")->opts)
+				 ->train_batch_size,
+			 32);
 	assert_string_equal(source(cfg, "train", "train_batch_size"), "auto");
 	assert_int_equal(zr_config_set_auto(cfg, "run", "dir", "runs/a", &err), 0);
-	assert_string_equal(((const struct zr_run_opts *)zr_config_find(cfg, "run")->opts)->dir, "runs/a");
+	assert_string_equal(((const struct zr_run_opts *)zr_config_find(cfg, "run")->opts)->dir,
+			    "runs/a");
 	assert_int_equal(zr_config_set_auto(cfg, "train", "steps", "0", &err), ZR_EINVAL);
 	assert_string_equal(err.text, "[train] steps = 0, derived: 0 is out of range >= 1");
 	zr_config_free(cfg);
@@ -269,8 +288,11 @@ static char *shown(const struct zr_config *cfg, int sources)
 
 static void what_is_shown_loads_to_the_same_values(void **unused)
 {
-	const char *o[] = { "data.path=  a ; b # \"c\" \\d/*.txt ", "data.val_path=#", "optimizer.lr=0.1", "optimizer.eps=1.2345678901234567e-9",
-			    "optimizer.betas=0.30000000000000004, 0.1", "train.steps=5e8", "run.dir=\"x\"" };
+	const char *o[] = { "data.path=  a ; b # \"c\" \\d/*.txt ",
+			    "data.val_path=#", "optimizer.lr=0.1",
+			    "optimizer.eps=1.2345678901234567e-9",
+			    "optimizer.betas=0.30000000000000004, 0.1", "train.steps=5e8",
+			    "run.dir=\"x\"" };
 	struct zr_config *cfg = load(BASE "[monitor.c]\nplugin = csv\n", o, 7);
 	char *first = shown(cfg, 1), *plain = shown(cfg, 0), *second;
 	(void)unused;
@@ -281,7 +303,8 @@ static void what_is_shown_loads_to_the_same_values(void **unused)
 	assert_string_equal(text(cfg, "data", "val_path"), "#");
 	assert_true(number(cfg, "optimizer", "eps") == 1.2345678901234567e-9);
 	assert_true(number(cfg, "optimizer", "betas") == 0.30000000000000004);
-	assert_string_equal(((const struct zr_run_opts *)zr_config_find(cfg, "run")->opts)->dir, "\"x\"");
+	assert_string_equal(((const struct zr_run_opts *)zr_config_find(cfg, "run")->opts)->dir,
+			    "\"x\"");
 	second = shown(cfg, 0);
 	assert_string_equal(second, plain);
 	free(first);
@@ -310,10 +333,14 @@ static void what_is_shown_names_the_layer(void **unused)
 static void a_group_starts_from_the_section_with_its_plugin(void **unused)
 {
 	const char *o[] = { "optimizer.late.match=c", "optimizer.a.eps=0.5" };
-	struct zr_config *cfg = load(BASE "[optimizer.a]\nmatch = *.bias  *ln_*\nweight_decay = 0\n[optimizer]\nlr = 0.25\nweight_decay = 1\n"
-					  "[optimizer.b]\nplugin = sgd\nmatch = b\nmomentum = 0.5\nlr = 2\n[optimizer.c]\nmatch = d\n"
-					  "plugin = sgd\nlr = 3\n", o, 2);
-	const struct zr_section *base = zr_config_find(cfg, "optimizer"), *b = zr_config_find(cfg, "optimizer.b");
+	struct zr_config *cfg = load(BASE "[optimizer.a]\nmatch = *.bias  *ln_*\nweight_decay = "
+					  "0\n[optimizer]\nlr = 0.25\nweight_decay = 1\n"
+					  "[optimizer.b]\nplugin = sgd\nmatch = b\nmomentum = "
+					  "0.5\nlr = 2\n[optimizer.c]\nmatch = d\n"
+					  "plugin = sgd\nlr = 3\n",
+				     o, 2);
+	const struct zr_section *base = zr_config_find(cfg, "optimizer"),
+				*b = zr_config_find(cfg, "optimizer.b");
 	(void)unused;
 	assert_string_equal(zr_config_find(cfg, "optimizer.a")->match, "*.bias  *ln_*");
 	assert_ptr_equal(zr_config_find(cfg, "optimizer.a")->like, base);
@@ -321,9 +348,12 @@ static void a_group_starts_from_the_section_with_its_plugin(void **unused)
 	assert_ptr_equal(zr_config_find(cfg, "optimizer.c")->like, b);
 	assert_null(b->like);
 	assert_null(base->match);
-	assert_true(number(cfg, "optimizer.a", "lr") == 0.25 && number(cfg, "optimizer.a", "weight_decay") == 0);
-	assert_true(number(cfg, "optimizer.a", "eps") == 0.5 && number(cfg, "optimizer", "eps") == 1e-8);
-	assert_true(number(cfg, "optimizer.c", "momentum") == 0.5 && number(cfg, "optimizer.c", "lr") == 3);
+	assert_true(number(cfg, "optimizer.a", "lr") == 0.25 &&
+		    number(cfg, "optimizer.a", "weight_decay") == 0);
+	assert_true(number(cfg, "optimizer.a", "eps") == 0.5 &&
+		    number(cfg, "optimizer", "eps") == 1e-8);
+	assert_true(number(cfg, "optimizer.c", "momentum") == 0.5 &&
+		    number(cfg, "optimizer.c", "lr") == 3);
 	assert_true(number(cfg, "optimizer.b", "weight_decay") == 0);
 	assert_string_equal(source(cfg, "optimizer.a", "lr"), "F:10");
 	assert_string_equal(source(cfg, "optimizer.a", "match"), "F:7");
@@ -333,8 +363,11 @@ static void a_group_starts_from_the_section_with_its_plugin(void **unused)
 
 static void groups_that_are_shown_load_to_the_same_values(void **unused)
 {
-	struct zr_config *cfg = load(BASE "[optimizer]\nlr = 0.25\n[optimizer.b]\nplugin = sgd\nmatch = b ?\nmomentum = 0.5\n"
-					  "[optimizer.c]\nmatch = d\nplugin = sgd\nlr = 3\n", NULL, 0);
+	struct zr_config *cfg = load(
+		BASE
+		"[optimizer]\nlr = 0.25\n[optimizer.b]\nplugin = sgd\nmatch = b ?\nmomentum = 0.5\n"
+		"[optimizer.c]\nmatch = d\nplugin = sgd\nlr = 3\n",
+		NULL, 0);
 	char *t = shown(cfg, 0), *again;
 	(void)unused;
 	assert_non_null(strstr(t, "[optimizer.b]\nplugin = sgd\nmatch = b ?\n"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_loader.c - the loader as core uses it; loader.sh has the texts of refusals. Plugins are variants of
- * badplugin.c, compiled with $CC into a directory of their own.
+ * t_loader.c - the loader as core uses it; loader.sh has the texts of refusals. Plugins are
+ * variants of badplugin.c, compiled with $CC into a directory of their own.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -35,8 +35,8 @@ static void build(const char *name, const char *macros)
 {
 	const char *cc = getenv("CC"), *src = getenv("ZR_SRCDIR");
 	src = src ? src : ".";
-	run("%s -std=gnu11 -w -shared -fPIC -I%s/include %s -o %s/%s %s/tests/doubles/badplugin.c", cc && *cc ? cc : "cc", src, macros, dir,
-	    name, src);
+	run("%s -std=gnu11 -w -shared -fPIC -I%s/include %s -o %s/%s %s/tests/doubles/badplugin.c",
+	    cc && *cc ? cc : "cc", src, macros, dir, name, src);
 }
 
 static int setup(void **unused)
@@ -123,14 +123,14 @@ static void interfaces_are_found_by_id_and_size(void **unused)
 	assert_non_null(v);
 	assert_non_null(v->value);
 	assert_null(zr_plugin_iface(p, "zr.scheduler/2", &err));
-	snprintf(text, sizeof text, "plugin %s: offers zr.scheduler/1, expected zr.scheduler/2; rebuild it with this zeroth's headers",
-		 p->path);
+	snprintf(text, sizeof text, "plugin %s: offers zr.scheduler/1, expected zr.scheduler/2; "
+		 "rebuild it with this zeroth's headers", p->path);
 	assert_string_equal(err.text, text);
 	err.code = 0;
 	assert_int_equal(zr_plugin_load("scheduler", "short", &p, &err), 0);
 	assert_null(zr_plugin_iface(p, "zr.scheduler/1", &err));
-	snprintf(text, sizeof text, "plugin %s: zr.scheduler/1 has 4 bytes, expected at least %zu; rebuild it with this zeroth's headers",
-		 p->path, sizeof *v);
+	snprintf(text, sizeof text, "plugin %s: zr.scheduler/1 has 4 bytes, expected at least %zu; "
+		 "rebuild it with this zeroth's headers", p->path, sizeof *v);
 	assert_string_equal(err.text, text);
 }
 
@@ -170,7 +170,8 @@ static void a_function_that_must_be_there_is_missed_by_name(void **unused)
 				continue;
 			assert_null(taken);
 			assert_int_equal(err.code, ZR_EINVAL);
-			snprintf(text, sizeof text, "plugin /bad.so: %s: function %s is NULL, and it is not optional; mend the plugin", c->id,
+			snprintf(text, sizeof text, "plugin /bad.so: %s: function %s is NULL, and "
+				 "it is not optional; mend the plugin", c->id,
 				 c->name[i] + (*c->name[i] == '+'));
 			assert_string_equal(err.text, text);
 			required++;
@@ -191,7 +192,8 @@ static int see(void *arg, const char *role, const char *id, const char *path, in
 	size_t len = strlen(s->text);
 	if (strncmp(path, dir, strlen(dir)))
 		return 0; /* installed ones */
-	snprintf(s->text + len, sizeof s->text - len, "%s/%s%s ", role, id, shadowed ? "(shadowed)" : "");
+	snprintf(s->text + len, sizeof s->text - len, "%s/%s%s ", role, id,
+		 shadowed ? "(shadowed)" : "");
 	return ++s->n == s->stop_at ? 17 : 0;
 }
 
@@ -201,7 +203,8 @@ static void a_scan_shows_every_file_and_the_shadowed(void **unused)
 	(void)unused;
 	search("a", "b");
 	assert_int_equal(zr_plugin_scan(see, &s), 0);
-	assert_string_equal(s.text, "scheduler/alpha scheduler/fp scheduler/good scheduler/good(shadowed) scheduler/short ");
+	assert_string_equal(s.text, "scheduler/alpha scheduler/fp scheduler/good "
+			    "scheduler/good(shadowed) scheduler/short ");
 }
 
 static void a_scan_stops_when_told(void **unused)

@@ -41,7 +41,8 @@ static int note(void *arg, const char *section, const char *key, const char *v, 
 {
 	struct line *l = arg;
 	size_t len = strlen(l->all);
-	snprintf(l->all + len, sizeof l->all - len, "%d:%s.%s=%s|", number_, section, key ? key : "", v ? v : "");
+	snprintf(l->all + len, sizeof l->all - len, "%d:%s.%s=%s|", number_, section,
+		 key ? key : "", v ? v : "");
 	return 0;
 }
 
@@ -59,7 +60,7 @@ static const char *lines(const char *t)
 static void lines_are_numbered_and_trimmed(void **unused)
 {
 	(void)unused;
-	assert_string_equal(lines("; c\n\n[a]\r\nk=v\r\n  deep  =  x y  \n# c\n[b.c] ; c\nlast = 1"),
+	assert_string_equal(lines("; c\n\n[a]\r\nk=v\r\n deep = x y \n# c\n[b.c] ; c\nlast = 1"),
 			    "3:a.=|4:a.k=v|5:a.deep=x y|7:b.c.=|8:b.c.last=1|");
 	assert_string_equal(lines("\xef\xbb\xbf[a]\nk = v\n"), "1:a.=|2:a.k=v|");
 	assert_string_equal(lines(""), "");
@@ -68,15 +69,18 @@ static void lines_are_numbered_and_trimmed(void **unused)
 static void comments_begin_after_a_blank(void **unused)
 {
 	(void)unused;
-	assert_string_equal(lines("[a]\nk = 1 ; c\nl = a;b#c # d\nm = ; c\nn=\to\t#\n"), "1:a.=|2:a.k=1|3:a.l=a;b#c|4:a.m=|5:a.n=o|");
+	assert_string_equal(lines("[a]\nk = 1 ; c\nl = a;b#c # d\nm = ; c\nn=\to\t#\n"),
+			    "1:a.=|2:a.k=1|3:a.l=a;b#c|4:a.m=|5:a.n=o|");
 }
 
 static void quotes_keep_what_is_in_them(void **unused)
 {
 	(void)unused;
-	assert_string_equal(lines("[a]\nk = \"  a ; b # c \" ; d\nl = \"say \\\"x\\\" \\\\ ;\"\nm = a\"b\"\nn = \"\"\n"),
+	assert_string_equal(lines("[a]\nk = \"  a ; b # c \" ; d\nl = \"say \\\"x\\\" \\\\ ;\"\nm "
+				  "= a\"b\"\nn = \"\"\n"),
 			    "1:a.=|2:a.k=  a ; b # c |3:a.l=say \"x\" \\ ;|4:a.m=a\"b\"|5:a.n=|");
-	assert_string_equal(lines("[a]\nk = \"open ; b\n"), "F:2: a value whose quotes are not closed");
+	assert_string_equal(lines("[a]\nk = \"open ; b\n"),
+			    "F:2: a value whose quotes are not closed");
 	assert_string_equal(lines("[a]\nk = \"a\" b\n"), "F:2: text after the closing quote");
 }
 
@@ -89,9 +93,11 @@ static void lines_that_are_nothing_are_refused(void **unused)
 	assert_string_equal(lines("[a]\n= v\n"), "F:2: expected `key = value` or `[section]`");
 	assert_string_equal(lines("\n[a\n"), "F:2: a section without its ]");
 	assert_string_equal(lines("k = v\n"), "F:1: a key before the first [section]");
-	assert_string_equal(lines("[a]\nk = \x01\n"), "F:2: a control character; this is not a text file");
-	assert_string_equal(lines("[aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa]\n"),
-			    "F:1: the section's name is too long");
+	assert_string_equal(lines("[a]\nk = \x01\n"),
+			    "F:2: a control character; this is not a text file");
+	assert_string_equal(
+		lines("[aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa]\n"),
+		"F:1: the section's name is too long");
 	memset(longest + strlen(longest), 'x', 5000);
 	assert_string_equal(lines(longest), "F:2: the line is too long");
 }
@@ -100,7 +106,8 @@ static void lines_that_are_nothing_are_refused(void **unused)
 static void indented_keys_are_keys(void **unused)
 {
 	(void)unused;
-	assert_string_equal(lines("[a]\nk = 1\n    l = 2\n\tm = 3\n"), "1:a.=|2:a.k=1|3:a.l=2|4:a.m=3|");
+	assert_string_equal(lines("[a]\nk = 1\n l = 2\n\tm = 3\n"),
+			    "1:a.=|2:a.k=1|3:a.l=2|4:a.m=3|");
 }
 
 /* ---- values ---- */
@@ -126,7 +133,8 @@ static const struct zr_opt all[] = {
 	ZR_OPT_ENUM(struct all, e, 0, "red", choices, "d"),
 	ZR_OPT(struct all, s, ZR_T_STR, 0, "", 0, 0, "", "d"),
 };
-static const struct zr_table table = { all, sizeof all / sizeof *all, sizeof *all, sizeof(struct all) };
+static const struct zr_table table = { all, sizeof all / sizeof *all, sizeof *all,
+				       sizeof(struct all) };
 
 /* What name = text becomes when written again, or the error. */
 static const char *again(const char *name, const char *t)
@@ -164,7 +172,8 @@ static void numbers_are_whole_texts_in_range(void **unused)
 	assert_string_equal(again("i", "1e2"), "expected a whole number, found '1e2'");
 	assert_string_equal(again("i", "1.0"), "expected a whole number, found '1.0'");
 	assert_string_equal(again("i", "1001"), "1001 is out of range [-10, 1000]");
-	assert_string_equal(again("i", "99999999999999999999"), "99999999999999999999 does not fit 64 bits");
+	assert_string_equal(again("i", "99999999999999999999"),
+			    "99999999999999999999 does not fit 64 bits");
 }
 
 static void counts_and_bytes_may_be_written_short(void **unused)
@@ -173,7 +182,8 @@ static void counts_and_bytes_may_be_written_short(void **unused)
 	assert_string_equal(again("count", "5e8"), "500000000");
 	assert_string_equal(again("count", "1.5e1"), "15");
 	assert_string_equal(again("count", "18446744073709551614"), "18446744073709551614");
-	assert_string_equal(again("count", "18446744073709551615"), "18446744073709551615 is too large");
+	assert_string_equal(again("count", "18446744073709551615"),
+			    "18446744073709551615 is too large");
 	assert_string_equal(again("count", "1.5"), "expected a whole number, found '1.5'");
 	assert_string_equal(again("count", "1e17"), "1e17 is too large");
 	assert_string_equal(again("count", "0"), "0 is out of range >= 1");
@@ -200,7 +210,8 @@ static void lists_have_their_length(void **unused)
 	assert_string_equal(again("list", "1,2,3,4"), "expected 3 numbers, found 4 in '1,2,3,4'");
 	assert_string_equal(again("list", ""), "expected 3 numbers, found 0 in ''");
 	assert_string_equal(again("list", "1,,3"), "expected a number, found ''");
-	assert_string_equal(again("list", "1,2,"), "expected a number after the last comma, found '1,2,'");
+	assert_string_equal(again("list", "1,2,"),
+			    "expected a number after the last comma, found '1,2,'");
 	assert_string_equal(again("list", "1,2,0"), "0 is out of range > 0");
 	assert_string_equal(again("list", "1,nan,2"), "expected a number, found 'nan'");
 	assert_string_equal(again("list", "auto"), "expected a number, found 'auto'");
@@ -208,7 +219,9 @@ static void lists_have_their_length(void **unused)
 
 static void words_are_from_their_list(void **unused)
 {
-	static const char *const yes[] = { "yes", "true", "on", "1" }, *const no[] = { "no", "false", "off", "0" };
+	static const char *const yes[] = { "yes", "true", "on", "1" }, *const no[] = { "no",
+										       "false",
+										       "off", "0" };
 	(void)unused;
 	for (int i = 0; i < 4; i++) {
 		assert_string_equal(again("b", yes[i]), "yes");
@@ -216,7 +229,8 @@ static void words_are_from_their_list(void **unused)
 	}
 	assert_string_equal(again("b", "maybe"), "expected yes or no, found 'maybe'");
 	assert_string_equal(again("e", "blue"), "blue");
-	assert_string_equal(again("e", "grene"), "'grene' is none of red, green, blue; did you mean green?");
+	assert_string_equal(again("e", "grene"),
+			    "'grene' is none of red, green, blue; did you mean green?");
 	assert_string_equal(again("e", "auto"), "'auto' is none of red, green, blue");
 }
 
@@ -225,7 +239,8 @@ static void a_refused_value_changes_nothing(void **unused)
 	struct all v = { .list = { 7, 8, 9 }, .f = 0.25 };
 	struct zr_error err = { 0 };
 	(void)unused;
-	assert_int_equal(zr_value_parse(zr_table_find(&table, "list"), "1,2,-3", &v, &err), ZR_EINVAL);
+	assert_int_equal(zr_value_parse(zr_table_find(&table, "list"), "1,2,-3", &v, &err),
+			 ZR_EINVAL);
 	assert_true(v.list[0] == 7 && v.list[1] == 8 && v.list[2] == 9);
 	assert_int_equal(zr_value_parse(zr_table_find(&table, "f"), "2", &v, &err), ZR_EINVAL);
 	assert_true(v.f == 0.25);
@@ -252,7 +267,8 @@ static void numbers_read_back_to_the_same_bits(void **unused)
 
 static void no_locale_changes_a_number(void **unused)
 {
-	static const char *const commas[] = { "de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "nl_NL.UTF-8" };
+	static const char *const commas[] = { "de_DE.UTF-8", "fr_FR.UTF-8", "de_DE",
+					      "nl_NL.UTF-8" };
 	char t[40];
 	int found = 0;
 	(void)unused;
@@ -264,12 +280,14 @@ static void no_locale_changes_a_number(void **unused)
 	assert_string_equal(again("f", "0,5"), "expected a number, found '0,5'");
 	setlocale(LC_ALL, "C");
 	if (!found)
-		print_message("# no locale with decimal commas is installed: the C locale was tested\n");
+		print_message("# no locale with decimal commas is installed: the C locale was "
+			      "tested\n");
 }
 
 static void nearest_is_near(void **unused)
 {
-	static const char *const keys[] = { "gradient_clipping", "train_batch_size", "lr", "steps", "seed" };
+	static const char *const keys[] = { "gradient_clipping", "train_batch_size", "lr", "steps",
+					    "seed" };
 	(void)unused;
 	assert_string_equal(zr_nearest("gradient_clipp1ng", keys, 5), "gradient_clipping");
 	assert_string_equal(zr_nearest("lrr", keys, 5), "lr");
@@ -282,7 +300,8 @@ static void nearest_is_near(void **unused)
 	static const char *const alike[] = { "stage1", "stage2", "stage2", "stage3" };
 	assert_null(zr_nearest("stage4", alike, 4));
 	assert_string_equal(zr_nearest("stage22", alike, 4), "stage2");
-	assert_string_equal(zr_nearest("stage4", alike, 3), "stage1"); /* the other is in two directories */
+	/* the other is in two directories */
+	assert_string_equal(zr_nearest("stage4", alike, 3), "stage1");
 }
 
 static void words_are_separated_by_blanks(void **unused)

@@ -22,14 +22,17 @@ static const struct zr_tensor mid_t[] = { { .name = "mid.a", .dims = { 2048, 1, 
 					  { .name = "mid.b", .dims = { 3, 1000, 1, 1 }, .ndim = 2 },
 					  { .name = "mid.c", .dims = { 1, 1, 1, 1 }, .ndim = 1 } };
 static const struct zr_tensor end_t[] = { { .name = "end", .dims = { 4096, 1, 1, 1 }, .ndim = 1 } };
-static const struct zr_unit units[] = { { "tied", tied_t, 1, 0 }, { "mid", mid_t, 3, 0 }, { "end", end_t, 1, 0 } };
+static const struct zr_unit units[] = { { "tied", tied_t, 1, 0 },
+					{ "mid", mid_t, 3, 0 },
+					{ "end", end_t, 1, 0 } };
 static const int32_t in_units[] = { 0 }, mid_units[] = { 1 }, out_units[] = { 2, 0 };
 static const struct zr_layer layers[] = { { "in", in_units, 1, ZR_LAYER_INPUT },
 					  { "mid", mid_units, 1, 0 },
 					  { "out", out_units, 2, ZR_LAYER_LOSS } };
 static const struct zr_model_decl model = {
 	.size = sizeof model, .n_units = 3, .n_layers = 3, .unit_stride = sizeof units[0],
-	.layer_stride = sizeof layers[0], .tensor_stride = sizeof tied_t[0], .units = units, .layers = layers,
+	.layer_stride = sizeof layers[0], .tensor_stride = sizeof tied_t[0], .units = units,
+	.layers = layers,
 };
 
 static void tensors_start_on_blocks(void **unused)
@@ -106,8 +109,10 @@ static void groups_cover_every_block_once(void **unused)
 /* Three ranks on nodes of two and one: at least one node's ranks see it. */
 static void nodes_of_two_sizes(void **unused)
 {
-	struct zr_boot_info one = { .rank = 1, .world = 3, .local_rank = 1, .local_world = 2, .nodes = 2 };
-	struct zr_boot_info two = { .rank = 2, .world = 3, .local_world = 1, .node = 1, .nodes = 2 };
+	struct zr_boot_info one = { .rank = 1, .world = 3, .local_rank = 1, .local_world = 2,
+				    .nodes = 2 };
+	struct zr_boot_info two = { .rank = 2, .world = 3, .local_world = 1, .node = 1,
+				    .nodes = 2 };
 	struct zr_mesh a = zr_mesh_of(&one), b = zr_mesh_of(&two);
 	(void)unused;
 	assert_true(!a.even && !b.even);
@@ -181,7 +186,8 @@ static void buffers_that_live_together_do_not_overlap(void **unused)
 		uint64_t total, sum = 0;
 		for (int i = 0; i < 40; i++) {
 			x = x * 1664525u + 1013904223u;
-			l[i] = (struct zr_buffer){ .bytes = x >> 20, .first = (int)(x % 30), .last = (int)(x % 30 + (x >> 8) % 10) };
+			l[i] = (struct zr_buffer){ .bytes = x >> 20, .first = (int)(x % 30),
+						   .last = (int)(x % 30 + (x >> 8) % 10) };
 			sum += (l[i].bytes + 63) / 64 * 64;
 		}
 		assert_int_equal(assign(l, 40, &total, &err), 0);
@@ -191,7 +197,8 @@ static void buffers_that_live_together_do_not_overlap(void **unused)
 			assert_true(l[i].offset + l[i].bytes <= total);
 			for (int j = 0; j < i; j++)
 				if (l[i].first <= l[j].last && l[j].first <= l[i].last)
-					assert_true(l[i].offset + l[i].bytes <= l[j].offset || l[j].offset + l[j].bytes <= l[i].offset);
+					assert_true(l[i].offset + l[i].bytes <= l[j].offset ||
+						    l[j].offset + l[j].bytes <= l[i].offset);
 		}
 	}
 }
@@ -205,8 +212,9 @@ static int together(const struct zr_buffer *x, const struct zr_buffer *y)
 static int is_free(const struct zr_buffer *l, int n, int x, uint64_t at)
 {
 	for (int i = 0; i < n; i++)
-		if ((l[i].bytes > l[x].bytes || (l[i].bytes == l[x].bytes && i < x)) && together(&l[i], &l[x]) &&
-		    at < l[i].offset + l[i].bytes && l[i].offset < at + l[x].bytes)
+		if ((l[i].bytes > l[x].bytes || (l[i].bytes == l[x].bytes && i < x)) &&
+		    together(&l[i], &l[x]) && at < l[i].offset + l[i].bytes &&
+		    l[i].offset < at + l[x].bytes)
 			return 0;
 	return 1;
 }
@@ -222,7 +230,8 @@ static void buffers_lie_as_low_as_they_can(void **unused)
 		uint64_t total;
 		for (int i = 0; i < 60; i++) {
 			x = x * 1664525u + 1013904223u;
-			l[i] = (struct zr_buffer){ .bytes = 64 + (x >> 30) * 64, .first = (int)((x >> 8) % 90) };
+			l[i] = (struct zr_buffer){ .bytes = 64 + (x >> 30) * 64,
+						   .first = (int)((x >> 8) % 90) };
 			l[i].last = l[i].first + (int)((x >> 16) % (round % 2 ? 4 : 40));
 			if (round % 5 == 2 && i % 2) { /* from a layer's forward to its backward */
 				l[i].first = i;

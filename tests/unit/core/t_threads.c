@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_threads.c - whole trainings with ranks as threads of one process, each with a session, a pool and plugins' instances
- * of its own: nothing in core or a plugin belongs to the process alone. Under the thread sanitizer this is the test that
- * no rank touches another's memory without saying so; everywhere it is one more of I1.
+ * t_threads.c - whole trainings with ranks as threads of one process, each with a session, a pool
+ * and plugins' instances of its own: nothing in core or a plugin belongs to the process alone.
+ * Under the thread sanitizer this is the test that no rank touches another's memory without saying
+ * so; everywhere it is one more of I1.
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -82,10 +83,11 @@ static void *rank_main(void *arg)
 static void load(struct rank *r, int rank, int world, int node, int run, const char *const *extra)
 {
 	char boot[PATH_MAX], data[PATH_MAX], number[4][48];
-	const char *o[40] = { "model.plugin=gpt2", "model.layers=2", "model.heads=2", "model.width=32", "model.context=32",
-			      "model.dropout=0.1", "data.plugin=text", data, boot, number[0], number[1], number[2], number[3],
-			      "comm.plugin=local", "train.train_batch_size=12", "train.micro_batch_size=1", "train.steps=3",
-			      "device.threads=2" };
+	const char *o[40] = { "model.plugin=gpt2", "model.layers=2", "model.heads=2",
+			      "model.width=32", "model.context=32", "model.dropout=0.1",
+			      "data.plugin=text", data, boot, number[0], number[1], number[2],
+			      number[3], "comm.plugin=local", "train.train_batch_size=12",
+			      "train.micro_batch_size=1", "train.steps=3", "device.threads=2" };
 	int n = 18;
 	snprintf(boot, sizeof boot, "boot.plugin=%s/tests/doubles/.libs/threads.so",
 		 getenv("ZR_BUILDDIR"));
@@ -124,15 +126,18 @@ static uint64_t train(int world, int node, const char *const *extra)
 
 static void I1_every_stage_with_ranks_as_threads(void **state)
 {
-	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1", "zero.plugin=stage2",
-					      "zero.plugin=stage3", "zero.plugin=hpz", "zero.plugin=mics" };
-	static const char *const precisions[] = { "precision.plugin=fp32", "precision.plugin=bf16" };
+	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1",
+					      "zero.plugin=stage2", "zero.plugin=stage3",
+					      "zero.plugin=hpz", "zero.plugin=mics" };
+	static const char *const precisions[] = { "precision.plugin=fp32",
+						  "precision.plugin=bf16" };
 	(void)state;
 	for (int p = 0; p < 2; p++) {
 		const char *const alone[] = { precisions[p], NULL };
 		uint64_t want = train(1, 1, alone);
 		for (int i = 0; i < 6; i++) {
-			const char *other = i % 2 ? "zero.reduce_bucket_size=1" : "activation.plugin=recompute";
+			const char *other = i % 2 ? "zero.reduce_bucket_size=1" :
+						    "activation.plugin=recompute";
 			const char *const extra[] = { stages[i], precisions[p], other, NULL };
 			assert_true(train(3, 3, extra) == want);
 			assert_true(train(4, 2, extra) == want);

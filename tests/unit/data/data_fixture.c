@@ -34,7 +34,7 @@ int data_teardown(void **state)
 	return rmdir(dir);
 }
 
-/* ---- files --------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 char *in_dir(const char *name)
 {
@@ -82,7 +82,7 @@ void write_text(const char *name, int n, int (*fn)(int))
 	free(bytes);
 }
 
-/* ---- instances ----------------------------------------------------------------------------------- */
+/* ---- instances ---- */
 
 int data_open(struct data *d, const char *plugin, const char *const *options)
 {
@@ -122,11 +122,12 @@ void data_prepared(struct data *d, const char *plugin, const char *const *option
 
 int32_t inputs[MAX_BATCH], targets[MAX_BATCH];
 
-struct zr_batch request(int32_t split, int64_t step, int64_t slot, int64_t slots, int64_t sequences, int64_t length)
+struct zr_batch request(int32_t split, int64_t step, int64_t slot, int64_t slots, int64_t sequences,
+			int64_t length)
 {
-	struct zr_batch b = { .size = sizeof b, .split = split, .seed = 1234, .step = step, .slot = slot,
-			      .slots = slots, .sequences = sequences, .length = length, .inputs = inputs,
-			      .targets = targets };
+	struct zr_batch b = { .size = sizeof b, .split = split, .seed = 1234, .step = step,
+			      .slot = slot, .slots = slots, .sequences = sequences,
+			      .length = length, .inputs = inputs, .targets = targets };
 	assert_true(sequences * length <= MAX_BATCH);
 	return b;
 }

@@ -15,7 +15,7 @@
 static int32_t starts[ROWS], positions[ROWS];
 static float weights[ROWS];
 
-/* ---- files ---------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 /* A header, and three arrays behind it. */
 static void write_parts(const char *name, const char *header, const uint16_t *tokens, int n,
@@ -63,7 +63,7 @@ static void write_documents(const char *name, int first, int documents, const in
 	write_parts(name, header_of(n, documents), tokens, n, learned, offsets, documents);
 }
 
-/* ---- batches -------------------------------------------------------------------------------- */
+/* ---- batches ---- */
 
 static void get_documents(struct data *d, struct zr_batch *b)
 {
@@ -171,8 +171,8 @@ static void sequences_depend_on_step_slot_and_row_only_I1(void **state)
 
 static void files_of_a_pattern_are_joined(void **state)
 {
-	const char *const o[] = { "path", in_dir("join-*"), "order", "sequential", "packing", "none",
-				  NULL };
+	const char *const o[] = { "path", in_dir("join-*"), "order", "sequential", "packing",
+				  "none", NULL };
 	static const int lengths[] = { 3, 4, 5 };
 	struct zr_batch b = request(ZR_SPLIT_TRAIN, 0, 0, 1, 4, LENGTH);
 	struct zr_data_count c = { .size = sizeof c };
@@ -194,7 +194,7 @@ static void files_of_a_pattern_are_joined(void **state)
 	data_close(&d);
 }
 
-/* ---- validation ----------------------------------------------------------------------------- */
+/* ---- validation ---- */
 
 static void whole_documents_are_held_out(void **state)
 {
@@ -224,8 +224,8 @@ static void whole_documents_are_held_out(void **state)
 
 static void the_end_of_a_stream_is_held_out(void **state)
 {
-	const char *const o[] = { "path", in_dir("raw"), "format", "uint32", "split", "0.3", "order",
-				  "sequential", NULL };
+	const char *const o[] = { "path", in_dir("raw"), "format", "uint32", "split", "0.3",
+				  "order", "sequential", NULL };
 	struct zr_batch b = request(ZR_SPLIT_VAL, 0, 0, 1, 1, 7);
 	struct data d;
 	(void)state;
@@ -252,7 +252,7 @@ static void the_end_of_a_stream_is_held_out(void **state)
 	data_close(&d);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------ */
+/* ---- what is refused ---- */
 
 static void refused(const char *const *options, const char *text)
 {
@@ -300,13 +300,17 @@ static void damaged_files_are_refused_by_name_I7(void **state)
 	damaged("\"documents\"", "\"documenty\"", "/bad: has no tensor documents");
 	damaged("U16", "U32", "/bad: tensor tokens of 6 elements lies at bytes 0 to 12 of 42");
 	damaged("U16", "F16", "/bad: tensor tokens is no list of numbers U8, U16, U32 or I64");
-	damaged("\"U8\",\"shape\":[6]", "\"U8\",\"shape\":[2,3]", "/bad: tensor learned is no list");
+	damaged("\"U8\",\"shape\":[6]", "\"U8\",\"shape\":[2,3]",
+		"/bad: tensor learned is no list");
 	damaged("\"U8\",\"shape\":[6],\"data_offsets\":[12,18]",
 		"\"U8\",\"shape\":[5],\"data_offsets\":[12,17]",
 		"/bad: 6 tokens, of which 5 are said to be learned or not, and 3 offsets");
-	damaged("[18,42]", "[18,50]", "/bad: tensor documents of 3 elements lies at bytes 18 to 50");
-	damaged("[18,42]", "[-6,18]", "/bad: tensor documents of 3 elements lies at bytes -6 to 18");
-	damaged("{\"__", "[\"__", "/bad: has no header of llm.c"); /* no longer one of safetensors */
+	damaged("[18,42]", "[18,50]",
+		"/bad: tensor documents of 3 elements lies at bytes 18 to 50");
+	damaged("[18,42]", "[-6,18]",
+		"/bad: tensor documents of 3 elements lies at bytes -6 to 18");
+	/* no longer one of safetensors */
+	damaged("{\"__", "[\"__", "/bad: has no header of llm.c");
 	damaged("\"U16\"", "\"U16", "/bad: the header is no JSON: ");
 	bad_offsets(0, 7, 6, "/bad: document 0 ends at token 7; it begins at 0, and there are 6");
 	bad_offsets(0, 0, 6, "/bad: document 0 ends at token 0; it begins at 0, and there are 6");
@@ -345,7 +349,8 @@ static void documents_without_a_target_are_refused(void **state)
 	write_documents("ones", 0, 3, ones);
 	assert_int_equal(data_open(&d, "data/tokens", o), ZR_OK);
 	assert_int_equal(d.v->prepare(d.inst, LENGTH, 9000), ZR_EINVAL);
-	assert_non_null(strstr(test_error(host), "/ones: training has no target among 3 documents"));
+	assert_non_null(
+		strstr(test_error(host), "/ones: training has no target among 3 documents"));
 	data_close(&d);
 }
 

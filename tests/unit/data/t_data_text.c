@@ -24,7 +24,8 @@ static int noise(int i)
 }
 
 /* Counts the tokens of a whole epoch of a split by value. */
-static void count_values(struct data *d, int32_t split, int64_t windows, int64_t length, int count[256])
+static void count_values(struct data *d, int32_t split, int64_t windows, int64_t length,
+			 int count[256])
 {
 	int64_t i, g;
 	memset(count, 0, 256 * sizeof *count);
@@ -82,7 +83,8 @@ static void chunks_are_counted_over_the_concatenated_text(void **state)
 	int count[256];
 	struct data d;
 	(void)state;
-	write_text("text-1", 10 * 4096 + 96, chunk_of);  /* chunk 19 starts in the second file's ninth, */
+	/* chunk 19 starts in the second file's ninth, */
+	write_text("text-1", 10 * 4096 + 96, chunk_of);
 	write_text("text-2", 12 * 4096 - 96, chunk_of); /* 96 bytes before its end */
 	data_prepared(&d, "data/text", o, 63);
 	assert_int_equal(info_of(&d).val_tokens, 4096);
@@ -94,7 +96,8 @@ static void chunks_are_counted_over_the_concatenated_text(void **state)
 
 static void val_path_leaves_all_of_path_for_training(void **state)
 {
-	const char *const o[] = { ANY, "path", in_dir("text"), "val_path", in_dir("valtext"), NULL };
+	const char *const o[] = { ANY, "path", in_dir("text"), "val_path", in_dir("valtext"),
+				  NULL };
 	struct data d;
 	(void)state;
 	write_text("text", 45 * 4096, chunk_of);
@@ -108,7 +111,8 @@ static void val_path_leaves_all_of_path_for_training(void **state)
 static void short_or_empty_text_is_refused(void **state)
 {
 	const char *const o[] = { ANY, "path", in_dir("text"), NULL };
-	const char *const val[] = { ANY, "path", in_dir("text"), "val_path", in_dir("valtext"), NULL };
+	const char *const val[] = { ANY, "path", in_dir("text"), "val_path", in_dir("valtext"),
+				    NULL };
 	struct data d;
 	(void)state;
 	write_text("text", 0, noise);
@@ -118,11 +122,14 @@ static void short_or_empty_text_is_refused(void **state)
 	write_text("valtext", 50, noise);
 	assert_int_equal(data_open(&d, "data/text", val), ZR_OK);
 	assert_int_equal(d.v->prepare(d.inst, 100, 256), ZR_EINVAL);
-	assert_non_null(strstr(test_error(host), "/text: 100 bytes to train on, one sequence needs 101"));
+	assert_non_null(
+		strstr(test_error(host), "/text: 100 bytes to train on, one sequence needs 101"));
 	assert_int_equal(d.v->prepare(d.inst, 64, 256), ZR_EINVAL);
-	assert_non_null(strstr(test_error(host), "50 bytes for validation, one sequence needs 65: set val_path"));
+	assert_non_null(strstr(test_error(host),
+			       "50 bytes for validation, one sequence needs 65: set val_path"));
 	assert_int_equal(d.v->prepare(d.inst, 32, 97), ZR_EINVAL);
-	assert_string_equal(test_error(host), "bytes need a model with a vocabulary of at least 256, this one has 97");
+	assert_string_equal(test_error(host), "bytes need a model with a vocabulary of at least "
+			    "256, this one has 97");
 	data_close(&d);
 }
 
@@ -158,7 +165,8 @@ static const struct begin begins[] = {
 	BEGIN("PAR1", "a Parquet file"),
 	BEGIN("\xff\xfeh\0e\0", "UTF-16"),
 	BEGIN("some words\0and more", "binary (byte 10 is zero), not text: use [data]"),
-	BEGIN("{\"text\": \"a\"}\n{\"text\": \"b\"}\n", "JSON, not text: if it is conversations, use"),
+	BEGIN("{\"text\": \"a\"}\n{\"text\": \"b\"}\n",
+	      "JSON, not text: if it is conversations, use"),
 	BEGIN("\xef\xbb\xbf\r\n[\n { \"a\\\"b\" :", "JSON"),
 	BEGIN("{\"text\"", NULL),
 	BEGIN("{\n\tint x = 1;\n}\n", NULL),
@@ -265,7 +273,8 @@ static void compressed_text_is_the_same_text(void **state)
 	assert_int_equal(info_of(&a).train_tokens, info_of(&b).train_tokens);
 	assert_int_equal(info_of(&a).val_tokens, info_of(&b).val_tokens);
 	for (step = 0; step < 50; step++) {
-		struct zr_batch r = request(step % 2 ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN, step, 0, 1, 1, 64);
+		struct zr_batch r = request(step % 2 ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN, step, 0, 1, 1,
+					    64);
 		get(&a, &r);
 		memcpy(want, targets, sizeof want);
 		get(&b, &r);
@@ -275,13 +284,15 @@ static void compressed_text_is_the_same_text(void **state)
 	data_close(&b);
 }
 
-/* 64 MiB of zeros are 64 KiB: they are counted before memory is taken, and no further than the limit. */
+/* 64 MiB of zeros are 64 KiB: they are counted before memory is taken, and no further than the
+ * limit. */
 static void what_expands_beyond_the_limit_is_refused_I7(void **state)
 {
 	const char *const o[] = { ANY, "path", in_dir("zeros.gz"), "max_bytes", "1M", NULL };
-	const char *const as_large[] = { ANY, "path", in_dir("zeros.gz"), "max_bytes", "64M", NULL };
-	const char *const both[] = { ANY, "path", in_dir("zeros.gz"), "val_path", in_dir("zeros.gz"),
-				     "max_bytes", "64M", NULL };
+	const char *const as_large[] = { ANY, "path", in_dir("zeros.gz"), "max_bytes", "64M",
+					 NULL };
+	const char *const both[] = { ANY, "path", in_dir("zeros.gz"), "val_path",
+				     in_dir("zeros.gz"), "max_bytes", "64M", NULL };
 	static const char zeros[1 << 20];
 	struct data d;
 	gzFile f;
@@ -295,7 +306,8 @@ static void what_expands_beyond_the_limit_is_refused_I7(void **state)
 	assert_int_equal(gzclose(f), Z_OK);
 	test_refuse(host, 1); /* what asks for memory ends with another code */
 	assert_int_equal(data_open(&d, "data/text", o), ZR_EINVAL);
-	assert_non_null(strstr(test_error(host), "/zeros.gz: with it the text has more than 1048576 bytes, which is max_bytes; raise that"));
+	assert_non_null(strstr(test_error(host), "/zeros.gz: with it the text has more than "
+						 "1048576 bytes, which is max_bytes; raise that"));
 	assert_int_equal(data_open(&d, "data/text", both), ZR_EINVAL);
 	assert_non_null(strstr(test_error(host), "more than 67108864 bytes"));
 	test_refuse(host, 0);
@@ -333,7 +345,8 @@ static void without_zlib_a_gz_is_refused_with_what_to_install_I7(void **state)
 	(void)state;
 	write_file("text.gz", "\037\213\010\000compressed", 14);
 	assert_int_equal(data_open(&d, "data/text", o), ZR_ENOTSUP);
-	assert_non_null(strstr(test_error(host), "/text.gz: is compressed and this build has no zlib"));
+	assert_non_null(
+		strstr(test_error(host), "/text.gz: is compressed and this build has no zlib"));
 	assert_non_null(strstr(test_error(host), "install zlib1g-dev"));
 }
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_data_tokens.c - data/tokens: the order of sequences, which data/text shares, and which files are
- * refused. Files hold their own positions as tokens, so that a window tells where it came from.
+ * t_data_tokens.c - data/tokens: the order of sequences, which data/text shares, and which files
+ * are refused. Files hold their own positions as tokens, so that a window tells where it came from.
  */
 #include "data_fixture.h"
 
@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* First token of sequence g of the run, of a stream of positions; the window must go on from there. */
+/* First token of sequence g of the run, of a stream of positions; the window must go on from
+ * there. */
 static int32_t window(struct data *d, uint64_t seed, int64_t g, int64_t length)
 {
 	struct zr_batch b = request(ZR_SPLIT_TRAIN, g, 0, 1, 1, length);
@@ -23,7 +24,7 @@ static int32_t window(struct data *d, uint64_t seed, int64_t g, int64_t length)
 	return inputs[0];
 }
 
-/* ---- the order of sequences ---------------------------------------------------------------------- */
+/* ---- the order of sequences ---- */
 
 static void an_epoch_visits_every_window_once(void **state)
 {
@@ -67,11 +68,14 @@ static void epochs_and_seeds_differ_in_order_and_phase(void **state)
 	data_close(&d);
 }
 
-/* A checkpoint names a step only; what these give must never change. From an independent calculation. */
+/* A checkpoint names a step only; what these give must never change. From an independent
+ * calculation. */
 static void the_order_is_pinned(void **state)
 {
 	static const int32_t want[] = { 695, 303, 961, 114, 604, 632, 359, 471 };
-	static const int32_t later[][2] = { { 141, 149 }, { 142, 338 }, { 281, 954 }, { 282, 321 }, { 100000, 637 } };
+	static const int32_t later[][2] = {
+		{ 141, 149 }, { 142, 338 }, { 281, 954 }, { 282, 321 }, { 100000, 637 }
+	};
 	const char *const o[] = { "path", in_dir("u32"), "format", "uint32", NULL };
 	struct data d;
 	int i;
@@ -111,7 +115,8 @@ static void sequences_depend_on_step_slot_and_row_only_I1(void **state)
 
 static void sequential_order_starts_at_the_start(void **state)
 {
-	const char *const o[] = { "path", in_dir("u32"), "format", "uint32", "order", "sequential", NULL };
+	const char *const o[] = { "path", in_dir("u32"), "format", "uint32", "order", "sequential",
+				  NULL };
 	struct data d;
 	int g;
 	(void)state;
@@ -124,7 +129,8 @@ static void sequential_order_starts_at_the_start(void **state)
 
 static void validation_runs_in_order_and_wraps(void **state)
 {
-	const char *const o[] = { "path", in_dir("u32"), "val_path", in_dir("val"), "format", "uint32", NULL };
+	const char *const o[] = { "path", in_dir("u32"), "val_path", in_dir("val"), "format",
+				  "uint32", NULL };
 	struct zr_batch b;
 	struct data d;
 	int64_t slot;
@@ -143,7 +149,7 @@ static void validation_runs_in_order_and_wraps(void **state)
 	data_close(&d);
 }
 
-/* ---- token files --------------------------------------------------------------------------------- */
+/* ---- token files ---- */
 
 static void llmc_headers_of_both_widths_are_read(void **state)
 {
@@ -202,9 +208,11 @@ static void files_that_are_not_what_they_say_are_refused_I7(void **state)
 	refused(u16, "/bad: has llm.c's header of uint16 tokens: set format = auto");
 	write_tokens("bad", 0, 80, 2, -1);
 	refused(plain, "set format = uint16 or uint32 if it holds raw tokens");
-	refused(llmc, "/bad: has no header of llm.c (magic 20240520 version 1, or 20240801 version 7)");
+	refused(llmc,
+		"/bad: has no header of llm.c (magic 20240520 version 1, or 20240801 version 7)");
 	write_file("bad", "12345", 5);
-	refused(u16, "/bad: 5 bytes are not a multiple of 2, the size of a token in format = uint16");
+	refused(u16,
+		"/bad: 5 bytes are not a multiple of 2, the size of a token in format = uint16");
 	refused(u32, "/bad: 5 bytes are not a multiple of 4");
 	write_file("bad", "", 0);
 	refused(u16, "/bad: is empty");
@@ -215,7 +223,8 @@ static void missing_files_are_refused_by_name(void **state)
 	const char *const missing[] = { "path", in_dir("nothing"), NULL };
 	const char *const pattern[] = { "path", in_dir("no*such"), NULL };
 	const char *const folder[] = { "path", dir, NULL };
-	const char *const val[] = { "path", in_dir("raw"), "format", "uint16", "val_path", in_dir("nothing"), NULL };
+	const char *const val[] = { "path", in_dir("raw"), "format", "uint16", "val_path",
+				    in_dir("nothing"), NULL };
 	(void)state;
 	write_tokens("raw", 0, 500, 2, -1);
 	refused(missing, "path = ");
@@ -227,7 +236,8 @@ static void missing_files_are_refused_by_name(void **state)
 
 static void files_of_a_pattern_are_one_stream_in_order_of_names(void **state)
 {
-	const char *const o[] = { "path", in_dir("part-*"), "format", "uint32", "order", "sequential", NULL };
+	const char *const o[] = { "path", in_dir("part-*"), "format", "uint32", "order",
+				  "sequential", NULL };
 	struct data d;
 	int g;
 	(void)state;
@@ -256,7 +266,8 @@ static void a_name_with_pattern_characters_is_found(void **state)
 static void a_token_outside_the_vocabulary_names_file_and_position_I7(void **state)
 {
 	enum { FAR = 2000003 };
-	const char *const o[] = { "path", in_dir("voc-*"), "format", "uint32", "order", "sequential", NULL };
+	const char *const o[] = { "path", in_dir("voc-*"), "format", "uint32", "order",
+				  "sequential", NULL };
 	struct zr_batch b = request(ZR_SPLIT_TRAIN, (9 + FAR) / 7, 0, 1, 1, 7);
 	uint32_t *tokens = calloc(FAR + 20, sizeof *tokens);
 	struct data d;
@@ -269,7 +280,9 @@ static void a_token_outside_the_vocabulary_names_file_and_position_I7(void **sta
 	assert_int_equal(data_open(&d, "data/tokens", o), ZR_OK);
 	assert_int_equal(d.v->prepare(d.inst, 7, 93), ZR_OK);
 	assert_int_equal(d.v->batch(d.inst, &b), ZR_EINVAL);
-	assert_non_null(strstr(test_error(host), "/voc-2: token 93 at position 2000003 is not below the vocabulary of 93"));
+	assert_non_null(
+		strstr(test_error(host),
+		       "/voc-2: token 93 at position 2000003 is not below the vocabulary of 93"));
 	b.step -= 2;
 	assert_int_equal(d.v->batch(d.inst, &b), ZR_OK);
 	data_close(&d);
@@ -277,7 +290,8 @@ static void a_token_outside_the_vocabulary_names_file_and_position_I7(void **sta
 
 static void a_stream_shorter_than_a_window_is_refused(void **state)
 {
-	const char *const o[] = { "path", in_dir("u32"), "val_path", in_dir("val"), "format", "uint32", NULL };
+	const char *const o[] = { "path", in_dir("u32"), "val_path", in_dir("val"), "format",
+				  "uint32", NULL };
 	struct data d;
 	(void)state;
 	write_tokens("u32", 0, 64, 4, -1);

@@ -32,7 +32,8 @@ static inline double rounding_of_logits(const char *variant, int32_t dtype)
 }
 
 /* Compares with a line of golden/head.txt. */
-static inline void golden(const char *variant, const char *name, const struct buf *got, double tolerance)
+static inline void golden(const char *variant, const char *name, const struct buf *got,
+			  double tolerance)
 {
 	const char *src = getenv("ZR_SRCDIR");
 	char path[4096], word[64];
@@ -48,7 +49,8 @@ static inline void golden(const char *variant, const char *name, const struct bu
 			assert_int_equal(n, got->n);
 		for (i = 0; i < n; i++) {
 			assert_int_equal(fscanf(f, "%lf", &want), 1);
-			if (here && !(fabs(get(got->p, got->dtype, i) - want) <= tolerance * (1 + fabs(want))))
+			if (here && !(fabs(get(got->p, got->dtype, i) - want) <=
+				      tolerance * (1 + fabs(want))))
 				fail_msg("%s: %s[%d] is %.9g, not %.9g", variant, name, (int)i,
 					 get(got->p, got->dtype, i), want);
 		}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_attention_long.c - device/cpu's attention where the sums of one head's dk and dv are larger than a worker's scratch.
+ * t_attention_long.c - device/cpu's attention where the sums of one head's dk and dv are larger
+ * than a worker's scratch.
  */
 #include "tests/lib/testdevice.h"
 
@@ -14,13 +15,19 @@ static void must(const struct dev *d, int rc)
 		fail_msg("%s", test_error(d->h));
 }
 
-/* The probabilities of a query sum to 1, so the sums of dv and of dout over all positions are the same. */
+/* The probabilities of a query sum to 1, so the sums of dv and of dout over all positions are the
+ * same. */
 static void attention_takes_sequences_of_any_length(void **state)
 {
 	enum { LONG = 4200, D = 256, ALL = LONG * D };
-	struct zr_op_attention_bwd ab = { .size = sizeof ab, .fwd = { .size = sizeof ab.fwd, .dtype = ZR_F32, .batch = 1,
-					  .length = LONG, .heads = 1, .kv_heads = 1, .head_dim = D, .q_stride = D, .k_stride = D,
-					  .v_stride = D, .out_stride = D, .scale = 0.0625f } };
+	struct zr_op_attention_bwd ab = { .size = sizeof ab, .fwd = { .size = sizeof ab.fwd,
+								      .dtype = ZR_F32, .batch = 1,
+								      .length = LONG, .heads = 1,
+								      .kv_heads = 1, .head_dim = D,
+								      .q_stride = D, .k_stride = D,
+								      .v_stride = D,
+								      .out_stride = D,
+								      .scale = 0.0625f } };
 	float *x = malloc((size_t)(8 * ALL + LONG) * sizeof *x);
 	uint64_t seed = 8;
 	struct zr_device_info info = { .size = sizeof info };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_cap.c - logits that are scaled and under a soft cap, in the head and alone: PyTorch's values, the
- * likeliest token, and the same bits for rows of dw and for any number of workers.
+ * t_cap.c - logits that are scaled and under a soft cap, in the head and alone: PyTorch's values,
+ * the likeliest token, and the same bits for rows of dw and for any number of workers.
  */
 #include "golden.h"
 
@@ -47,7 +47,8 @@ static void head_new(struct head *t, const struct dev *d, int64_t rows, int64_t 
 
 static void head_free(struct head *t)
 {
-	struct buf *all[] = { &t->x, &t->w, &t->loss, &t->dx, &t->dw, &t->stats, &t->right, &t->work };
+	struct buf *all[] = { &t->x, &t->w, &t->loss, &t->dx, &t->dw, &t->stats, &t->right,
+			      &t->work };
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		assert_true(buf_guarded(all[i]));
 		buf_free(all[i]);
@@ -123,8 +124,8 @@ static void loss_gradients_and_the_likeliest_agree_with_pytorch(void **state)
 	on_every_variant(torch);
 }
 
-static void assert_close(const char *variant, const char *way, const struct buf *x, const struct buf *y,
-			 double tolerance)
+static void assert_close(const char *variant, const char *way, const struct buf *x,
+			 const struct buf *y, double tolerance)
 {
 	double most = 0, off = 0;
 	for (int64_t i = 0; i < x->n; i++) {
@@ -172,8 +173,9 @@ static void alone(const struct dev *d, const char *variant)
 			   y = buf_new(7 * 13, ZR_F32, 1);
 		struct zr_op_matmul product = { .size = sizeof product, .flags = ZR_MM_TRANS_B,
 						.a_dtype = ZR_F32, .b_dtype = ZR_F32,
-						.d_dtype = ZR_F32, .m = 7, .n = 13, .k = 6, .lda = 6,
-						.ldb = 6, .ldd = 13, .a = x.p, .b = w.p, .d = y.p };
+						.d_dtype = ZR_F32, .m = 7, .n = 13, .k = 6,
+						.lda = 6, .ldb = 6, .ldd = 13, .a = x.p, .b = w.p,
+						.d = y.p };
 		struct zr_op_logit_cap cap = { .size = sizeof cap, .n = 7 * 13,
 					       .gain = ways[k].gain, .softcap = ways[k].softcap,
 					       .x = F(y) };
@@ -231,7 +233,8 @@ static void I1_bits_do_not_depend_on_the_number_of_workers(void **state)
 	(void)state;
 	for (int workers = 1; workers <= 3; workers++) {
 		struct buf many = buf_random(40003, ZR_F32, 5, 9);
-		struct zr_op_logit_cap cap = { .size = sizeof cap, .n = 40003, .softcap = 2, .x = F(many) };
+		struct zr_op_logit_cap cap = { .size = sizeof cap, .n = 40003, .softcap = 2,
+					       .x = F(many) };
 		struct dev d;
 		struct head t;
 		assert_int_equal(dev_open(&d, workers, "auto"), ZR_OK);

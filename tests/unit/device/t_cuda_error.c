@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_cuda_error.c - what device/cuda says of CUDA's errors: rank, GPU, what was done, CUDA's own words; and of what a kernel
- * left behind, that another operation may have failed. And what a process lacks for CUDA. Needs the toolkit, no GPU.
+ * t_cuda_error.c - what device/cuda says of CUDA's errors: rank, GPU, what was done, CUDA's own
+ * words; and of what a kernel left behind, that another operation may have failed. And what a
+ * process lacks for CUDA. Needs the toolkit, no GPU.
  */
 #include "cuda_missing.h"
 #include "plugins/device/cuda/cuda.h"
@@ -28,8 +29,10 @@ static void own_errors_name_the_call(void **state)
 	(void)state;
 	open_inst(&d, "fold");
 	assert_int_equal(cuda_result(&d, cudaSuccess, "matmul"), ZR_OK);
-	assert_int_equal(cuda_result(&d, cudaErrorMemoryAllocation, "allocating device memory"), ZR_ENOMEM);
-	assert_string_equal(test_error(d.h), "rank 0, GPU 3, allocating device memory: out of memory (cudaErrorMemoryAllocation)");
+	assert_int_equal(cuda_result(&d, cudaErrorMemoryAllocation, "allocating device memory"),
+			 ZR_ENOMEM);
+	assert_string_equal(test_error(d.h), "rank 0, GPU 3, allocating device memory: out of "
+			    "memory (cudaErrorMemoryAllocation)");
 	assert_int_equal(cuda_result(&d, cudaErrorInvalidConfiguration, "matmul"), ZR_EIO);
 	assert_null(strstr(test_error(d.h), "earlier"));
 	test_host_free((struct zr_host *)(uintptr_t)d.h);
@@ -37,8 +40,10 @@ static void own_errors_name_the_call(void **state)
 
 static void late_errors_may_come_from_another(void **state)
 {
-	static const cudaError_t late[] = { cudaErrorIllegalAddress, cudaErrorLaunchFailure, cudaErrorMisalignedAddress, cudaErrorAssert,
-					    cudaErrorLaunchTimeout, cudaErrorECCUncorrectable, cudaErrorHardwareStackError };
+	static const cudaError_t late[] = { cudaErrorIllegalAddress, cudaErrorLaunchFailure,
+					    cudaErrorMisalignedAddress, cudaErrorAssert,
+					    cudaErrorLaunchTimeout, cudaErrorECCUncorrectable,
+					    cudaErrorHardwareStackError };
 	struct zr_inst d;
 	(void)state;
 	open_inst(&d, "attention_bwd");
@@ -47,7 +52,8 @@ static void late_errors_may_come_from_another(void **state)
 		assert_int_equal(cuda_result(&d, late[i], "waiting for a copy"), ZR_EIO);
 		assert_non_null(strstr(test_error(d.h), cudaGetErrorString(late[i])));
 		assert_non_null(strstr(test_error(d.h), "rank 0, GPU 3, waiting for a copy: "));
-		assert_non_null(strstr(test_error(d.h), "may come from an earlier operation or copy (enqueued last: attention_bwd): run "
+		assert_non_null(strstr(test_error(d.h), "may come from an earlier operation or "
+							"copy (enqueued last: attention_bwd): run "
 							"with CUDA_LAUNCH_BLOCKING=1"));
 	}
 	setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
@@ -68,7 +74,8 @@ static void cublas_speaks_for_itself(void **state)
 	test_host_free((struct zr_host *)(uintptr_t)d.h);
 }
 
-/* Only what CUDA itself calls insufficient is: a driver may know less than the runtime and still do. */
+/* Only what CUDA itself calls insufficient is: a driver may know less than the runtime and still
+ * do. */
 static void what_is_missing_is_told_apart(void **state)
 {
 	static const struct {
@@ -78,16 +85,21 @@ static void what_is_missing_is_told_apart(void **state)
 	} of[] = {
 		{ cudaSuccess, 2, 13000, 13010, NULL },
 		{ cudaErrorInsufficientDriver, 0, 0, 13000, "no NVIDIA driver on this machine" },
-		{ cudaErrorInsufficientDriver, 0, 12080, 13000, "the NVIDIA driver knows CUDA 12.8, this was built with 13.0; install a newer" },
-		{ cudaErrorNoDevice, 0, 12080, 13000, "no GPU that CUDA can use (no CUDA-capable device is detected)" },
-		{ cudaErrorSystemNotReady, 0, 13000, 13000, "no GPU that CUDA can use (system not yet initialized)" },
+		{ cudaErrorInsufficientDriver, 0, 12080, 13000,
+		  "the NVIDIA driver knows CUDA 12.8, this was built with 13.0; install a newer" },
+		{ cudaErrorNoDevice, 0, 12080, 13000,
+		  "no GPU that CUDA can use (no CUDA-capable device is detected)" },
+		{ cudaErrorSystemNotReady, 0, 13000, 13000,
+		  "no GPU that CUDA can use (system not yet initialized)" },
 		{ cudaSuccess, 0, 13000, 13000, "no GPU that CUDA can use (it counts 0)" },
 	};
 	char text[256];
 	(void)state;
 	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
 		*text = 0;
-		assert_int_equal(cuda_missing_text(of[i].e, of[i].count, of[i].driver, of[i].runtime, text, sizeof text), of[i].text ? -1 : 0);
+		assert_int_equal(cuda_missing_text(of[i].e, of[i].count, of[i].driver,
+						   of[i].runtime, text, sizeof text),
+				 of[i].text ? -1 : 0);
 		if (of[i].text)
 			assert_non_null(strstr(text, of[i].text));
 	}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_device.c - device/cpu as a plugin, or the device that ZR_TEST_DEVICE names: its options and their refusals, memory,
- * copies, and that every operation has the same bits for any number of workers (I1) and allocates nothing (I3). All that
- * touches device memory runs over each kind of it; t_separate.c tests what sets the kinds apart.
+ * t_device.c - device/cpu as a plugin, or the device that ZR_TEST_DEVICE names: its options and
+ * their refusals, memory, copies, and that every operation has the same bits for any number of
+ * workers (I1) and allocates nothing (I3). All that touches device memory runs over each kind of
+ * it; t_separate.c tests what sets the kinds apart.
  */
 #include "tests/lib/isa.h"
 #include "tests/lib/testdevice.h"
@@ -13,7 +14,7 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 
-/* ---- options ---------------------------------------------------------------------------------------- */
+/* ---- options ---- */
 
 static void isa_is_what_was_asked_or_a_refusal_that_names_a_feature(void **state)
 {
@@ -29,7 +30,8 @@ static void isa_is_what_was_asked_or_a_refusal_that_names_a_feature(void **state
 			assert_non_null(strstr(test_error(d.h), dev_isas[i]));
 		} else {
 			assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
-			assert_int_equal(strncmp(info.variant, dev_isas[i], strlen(dev_isas[i])), 0);
+			assert_int_equal(strncmp(info.variant, dev_isas[i], strlen(dev_isas[i])),
+					 0);
 			assert_true(isa_runs(dev_isas[i]));
 		}
 		dev_close(&d);
@@ -51,18 +53,24 @@ static void auto_takes_the_widest_and_shares_processors(void **state)
 	first = d.opts;
 	for (int32_t share = 0; share < 4; share++) {
 		first->threads = ZR_AUTO_I64;
-		assert_int_equal(d.desc->resolve(d.h, &(struct zr_facts){ .size = sizeof(struct zr_facts), .workers = share }, d.opts), ZR_OK);
+		assert_int_equal(d.desc->resolve(d.h,
+						 &(struct zr_facts){
+							 .size = sizeof(struct zr_facts),
+							 .workers = share },
+						 d.opts),
+				 ZR_OK);
 		assert_int_equal(first->threads, share ? share : 1);
 	}
 	dev_close(&d);
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 struct kind {
 	const char *memory, *separate;
 };
-static struct kind unified = { "auto", "no" }, limited = { "128M", "no" }, separate = { "128M", "yes" };
+static struct kind unified = { "auto", "no" }, limited = { "128M", "no" },
+		   separate = { "128M", "yes" };
 
 static int open_kind(struct dev *d, int workers, const char *isa, void **state)
 {
@@ -100,7 +108,8 @@ static void create_reports_its_scratch_and_returns_all_when_refused(void **state
 	calls = test_allocs(d.h);
 	held = test_bytes(d.h);
 	assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
-	assert_true(info.scratch > 0 && (info.scratch <= held || !dev_is_cpu())); /* others hold it in memory of their own */
+	/* others hold it in memory of their own */
+	assert_true(info.scratch > 0 && (info.scratch <= held || !dev_is_cpu()));
 	assert_int_equal(info.unified, *state == &unified);
 	assert_int_equal(info.host_access, *state != &separate);
 	assert_int_equal(info.host_ops, *state != &separate);
@@ -152,14 +161,17 @@ static void memory_is_aligned_zeroed_and_copied(void **state)
 
 static void there_and_back(const struct dev *d, char *host, uint64_t bytes)
 {
-	int (*const start[])(struct zr_inst *, void *, const void *, uint64_t, uint64_t *) = { d->v->copy_start, d->v->copy_now };
+	int (*const start[])(struct zr_inst *, void *, const void *, uint64_t,
+			     uint64_t *) = { d->v->copy_start, d->v->copy_now };
 	void *there = take(d, bytes);
 	uint64_t ticket;
 	for (int i = 0; i < 4; i++) {
 		memset(host, i % 2 ? 55 : 33 + i, bytes);
-		must(d, start[i / 2](d->inst, i % 2 ? host : there, i % 2 ? there : host, bytes, &ticket));
+		must(d, start[i / 2](d->inst, i % 2 ? host : there, i % 2 ? there : host, bytes,
+				     &ticket));
 		must(d, d->v->copy_wait(d->inst, ticket));
-		assert_true(i % 2 == 0 || (host[0] == 32 + i && !memcmp(host, host + 1, bytes - 1)));
+		assert_true(i % 2 == 0 ||
+			    (host[0] == 32 + i && !memcmp(host, host + 1, bytes - 1)));
 	}
 	d->v->mem_free(d->inst, there, bytes, ZR_MEM_DEVICE);
 }
@@ -172,10 +184,12 @@ static void memory_of_others_is_pinned_once_and_given_back(void **state)
 	struct dev d;
 	assert_int_equal(open_kind(&d, 3, "auto", state), ZR_OK);
 	for (int round = 0; round < 2; round++) {
-		struct zr_op_init op = { .size = sizeof op, .n = 16, .mean = 3, .dst = take(&d, page) };
+		struct zr_op_init op = { .size = sizeof op, .n = 16, .mean = 3,
+					 .dst = take(&d, page) };
 		must(&d, d.v->mem_pin(d.inst, host, bytes));
 		there_and_back(&d, host + page, bytes - page);
-		assert_true(d.v->mem_pin(d.inst, host, bytes) < 0 && d.v->mem_pin(d.inst, host + page, page) < 0);
+		assert_true(d.v->mem_pin(d.inst, host, bytes) < 0 &&
+			    d.v->mem_pin(d.inst, host + page, page) < 0);
 		must(&d, d.ops->init(d.ops, NULL, &op));
 		move(&d, host, op.dst, 16 * sizeof(float));
 		assert_true(((float *)(void *)host)[15] == 3);
@@ -219,13 +233,19 @@ static void I1_every_operation_has_the_same_bits_for_any_number_of_workers(void 
 		for (t = 0; t < 3; t++)
 			for (workers = 1; workers <= 3; workers++) {
 				struct dev d;
-				/* the first in memory of the host: bits do not depend on the kind either */
-				if (!open_kind(&d, workers, dev_isas[isa], workers == 1 && dev_is_cpu() ? &(void *){ &unified } : state)) {
+				/* the first in memory of the host: bits do not depend on the kind
+				 * either */
+				if (!open_kind(&d, workers, dev_isas[isa],
+					       workers == 1 && dev_is_cpu() ?
+						       &(void *){ &unified } :
+						       state)) {
 					results(&d, dtypes[t], workers == 1 ? first : now);
 					for (i = 0; workers > 1 && i < SLOTS; i++)
-						if (memcmp(slot(first, (int)i), slot(now, (int)i), SLOT * sizeof(float)))
-							fail_msg("%s: operand %d differs with %d workers", dev_isas[isa],
-								 (int)i, workers);
+						if (memcmp(slot(first, (int)i), slot(now, (int)i),
+							   SLOT * sizeof(float)))
+							fail_msg("%s: operand %d differs with %d "
+								 "workers", dev_isas[isa], (int)i,
+								 workers);
 				}
 				dev_close(&d);
 			}
@@ -259,7 +279,8 @@ static void all_types(const struct dev *d, float *x, const float *host)
 	must(d, d->v->sync(d->inst, NULL));
 }
 
-/* Of device/cpu stronger than I3 asks: not even in the first step. What the library of another takes is its own. */
+/* Of device/cpu stronger than I3 asks: not even in the first step. What the library of another
+ * takes is its own. */
 static void I3_operations_allocate_nothing(void **state)
 {
 	float *host = malloc(BYTES);
@@ -268,7 +289,8 @@ static void I3_operations_allocate_nothing(void **state)
 	fill(host, ZR_F32);
 	assert_int_equal(open_kind(&d, 3, "auto", state), ZR_OK);
 	float *x = take(&d, BYTES);
-	d.h->parallel(d.h, 1, nothing, NULL); /* the threads have started, and freed what started them */
+	/* the threads have started, and freed what started them */
+	d.h->parallel(d.h, 1, nothing, NULL);
 	mapped(); /* what it keeps of its first reading counts as taken */
 	long pages = mapped();
 	int64_t calls = test_allocs(d.h);
@@ -286,16 +308,19 @@ static void every_operation_is_there_and_unknown_types_are_refused(void **state)
 {
 	struct dev d;
 	const char *at;
-	struct zr_op_cast c = { .size = sizeof c, .dst_dtype = ZR_F64, .src_dtype = ZR_F32, .n = 1 };
+	struct zr_op_cast c = { .size = sizeof c, .dst_dtype = ZR_F64, .src_dtype = ZR_F32,
+				.n = 1 };
 	struct zr_op_gelu_bwd g = { .size = sizeof g, .dtype = ZR_F64, .n = 1 };
 	struct zr_op_adamw m = { .size = sizeof m, .moment_dtype = ZR_F16, .n = 1 };
-	struct zr_op_attention a = { .size = sizeof a, .dtype = ZR_F32, .batch = 1, .length = 4, .heads = 3,
-				     .kv_heads = 2, .head_dim = 8 };
-	struct zr_op_rotary r = { .size = sizeof r, .dtype = ZR_F32, .batch = 1, .length = 4, .heads = 3 };
+	struct zr_op_attention a = { .size = sizeof a, .dtype = ZR_F32, .batch = 1, .length = 4,
+				     .heads = 3, .kv_heads = 2, .head_dim = 8 };
+	struct zr_op_rotary r = { .size = sizeof r, .dtype = ZR_F32, .batch = 1, .length = 4,
+				  .heads = 3 };
 	int i;
 	assert_int_equal(open_kind(&d, 1, "auto", state), ZR_OK);
 	assert_int_equal(d.ops->size, sizeof *d.ops);
-	for (at = (const char *)&d.ops->matmul; at < (const char *)(d.ops + 1); at += sizeof(void *))
+	for (at = (const char *)&d.ops->matmul; at < (const char *)(d.ops + 1);
+	     at += sizeof(void *))
 		assert_non_null(*(void *const *)(const void *)at);
 	assert_int_equal(d.ops->cast(d.ops, NULL, &c), ZR_ENOTSUP);
 	c.dst_dtype = ZR_NF4;
@@ -341,5 +366,6 @@ int main(void)
 		OVER(separate, every_operation_is_there_and_unknown_types_are_refused),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return dev_is_cpu() ? cmocka_run_group_tests(tests, NULL, NULL) : cmocka_run_group_tests(of_any, NULL, NULL);
+	return dev_is_cpu() ? cmocka_run_group_tests(tests, NULL, NULL) :
+			      cmocka_run_group_tests(of_any, NULL, NULL);
 }

@@ -89,13 +89,12 @@ static int elementwise(const struct dev *d, const struct text *t, struct data *x
 	c.e.name = "text";
 	for (uint32_t j = 0; j < c.e.n_state; j++)
 		c.state[j] = buf(&x->state[j], type);
-	c.s = (struct zr_opt_step){ .size = sizeof c.s, .seg_stride = sizeof(struct zr_seg), .n_state = c.e.n_state, .step = STEP,
-				    .lr = (double)scalars.lr,
+	c.s = (struct zr_opt_step){ .size = sizeof c.s, .seg_stride = sizeof(struct zr_seg),
+				    .n_state = c.e.n_state, .step = STEP, .lr = (double)scalars.lr,
 				    .grad_mult = (double)scalars.grad_mult,
-				    .master = buf(x->master, ZR_F32),
-				    .grad = buf(x->grad, ZR_F32), .state = c.state, .seg = &c.seg,
-				    .n_seg = 1, .partials = totals, .seed = SEED,
-				    .native = d->ops->native };
+				    .master = buf(x->master, ZR_F32), .grad = buf(x->grad, ZR_F32),
+				    .state = c.state, .seg = &c.seg, .n_seg = 1, .partials = totals,
+				    .seed = SEED, .native = d->ops->native };
 	if (lowp)
 		c.s.lowp = buf(x->lowp, lowp);
 	return d->ops->elementwise(&c.s, &c.e);
@@ -226,8 +225,9 @@ static void sums_and_random_words_come_together(void **state)
 			b = a;
 			for (int i = 0; i < ZR_BLOCK; i++)
 				want += (double)a.master[i];
-			assert_int_equal(elementwise(&d, &text_both, &b, ZR_F32, 0, 0, ZR_BLOCK, NULL,
-						     got), 0);
+			assert_int_equal(elementwise(&d, &text_both, &b, ZR_F32, 0, 0, ZR_BLOCK,
+						     NULL, got),
+					 0);
 			assert_true(fabs(got[0] - want) < 1e-9 * fabs(want));
 			assert_memory_equal(&a, &b, sizeof a);
 			assert_int_equal(elementwise(&d, &text_random, &a, ZR_F32, 0, 0, MOST, NULL,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_experts.c - a mixture of experts, from the logits to all gradients, on device/cpu with every instruction set: against
- * transformers (golden/make_experts.py), against sums in double, and bit for bit where the header promises bits.
+ * t_experts.c - a mixture of experts, from the logits to all gradients, on device/cpu with every
+ * instruction set: against transformers (golden/make_experts.py), against sums in double, and bit
+ * for bit where the header promises bits.
  */
 #include "tests/lib/testdevice.h"
 
@@ -25,9 +26,10 @@ static void on_every_variant(void (*fn)(const struct dev *, const char *))
 	assert_true(ran >= 1);
 }
 
-/* ---- transformers ------------------------------------------------------------------------------------ */
+/* ---- transformers ---- */
 
-static void golden(const char *variant, const char *block, const char *part, const float *got, int64_t n)
+static void golden(const char *variant, const char *block, const char *part, const float *got,
+		   int64_t n)
 {
 	const char *src = getenv("srcdir");
 	char path[4096], name[64], word[64];
@@ -45,7 +47,8 @@ static void golden(const char *variant, const char *block, const char *part, con
 		for (int64_t i = 0; i < count; i++) {
 			assert_int_equal(fscanf(f, "%lf", &want), 1);
 			if (found && !(fabs((double)got[i] - want) <= 2e-6 * (1 + fabs(want))))
-				fail_msg("%s: %s[%lld] is %.9g, not %.9g", variant, name, (long long)i, (double)got[i], want);
+				fail_msg("%s: %s[%lld] is %.9g, not %.9g", variant, name,
+					 (long long)i, (double)got[i], want);
 		}
 	}
 	assert_true(found);
@@ -79,7 +82,7 @@ static void blocks_are_those_of_transformers(void **state)
 	on_every_variant(blocks);
 }
 
-/* ---- routing ------------------------------------------------------------------------------------------ */
+/* ---- routing ---- */
 
 /* ids are the largest, lowest first among equals; the sorting is a stable one. */
 static void check_routing(const struct mix *m)
@@ -102,7 +105,9 @@ static void check_routing(const struct mix *m)
 static void ties(const struct dev *d, const char *variant)
 {
 	struct mix m = mix_new(4, 6, 3, 1, 1, ZR_F32);
-	static const float logits[4][6] = { { 2, 2, 2, 2, 2, 2 }, { 0, 1, 0, 1, 0, 0 }, { -1e9f, -1e9f, 5, -1e9f, -1e9f, -1e9f },
+	static const float logits[4][6] = { { 2, 2, 2, 2, 2, 2 },
+					    { 0, 1, 0, 1, 0, 0 },
+					    { -1e9f, -1e9f, 5, -1e9f, -1e9f, -1e9f },
 					    { 1, NAN, 3, 2, NAN, -INFINITY } };
 	static const int32_t want[4][3] = { { 0, 1, 2 }, { 1, 3, 0 }, { 2, 0, 1 }, { 2, 3, 0 } };
 	(void)variant;
@@ -113,7 +118,8 @@ static void ties(const struct dev *d, const char *variant)
 		check_routing(&m);
 		assert_memory_equal(m.ids.p, want, 3 * sizeof *want);
 		for (int j = 0; j < 3; j++)
-			assert_true(fabs((double)F(m.weights)[j] - (normalise ? 1 / 3.0 : 1 / 6.0)) < 1e-7);
+			assert_true(fabs((double)F(m.weights)[j] -
+					 (normalise ? 1 / 3.0 : 1 / 6.0)) < 1e-7);
 		assert_true(F(m.weights)[6] == 1 && F(m.weights)[7] == 0);
 		assert_true(isnan(F(m.lse)[3]) && isnan(F(m.weights)[9]));
 	}
@@ -126,22 +132,26 @@ static void ties_go_to_the_lowest_and_not_a_number_stays(void **state)
 	on_every_variant(ties);
 }
 
-/* ---- sums in double ------------------------------------------------------------------------------------ */
+/* ---- sums in double ---- */
 
 static double at(const struct buf *b, int64_t i)
 {
 	return get(b->p, b->dtype, i);
 }
 
-static void near(const char *variant, const char *what, const struct mix *m, double got, double want, double size)
+static void near(const char *variant, const char *what, const struct mix *m, double got,
+		 double want, double size)
 {
 	double step = m->dtype == ZR_F32 ? 0x1p-20 : m->dtype == ZR_BF16 ? 0x1p-6 : 0x1p-9;
 	if (!(fabs(got - want) <= step * (size + 1e-2)))
-		fail_msg("%s: type %d, %lld rows, %lld of %lld experts, width %lld: %s is %.9g, not %.9g (of %.9g)", variant, m->dtype,
-			 (long long)m->rows, (long long)m->k, (long long)m->experts, (long long)m->width, what, got, want, size);
+		fail_msg("%s: type %d, %lld rows, %lld of %lld experts, width %lld: %s is %.9g, "
+			 "not %.9g (of %.9g)", variant, m->dtype, (long long)m->rows,
+			 (long long)m->k, (long long)m->experts, (long long)m->width, what, got,
+			 want, size);
 }
 
-/* Each product of the forward and each gradient of a weight, from the operands as they were stored. */
+/* Each product of the forward and each gradient of a weight, from the operands as they were
+ * stored. */
 static void check_products(const char *variant, const struct mix *m)
 {
 	for (int64_t e = 0; e < m->experts; e++) {
@@ -150,23 +160,27 @@ static void check_products(const char *variant, const struct mix *m)
 			for (int32_t s = lo; s < hi; s++) {
 				double sum = 0, size = 0;
 				for (int64_t c = 0; c < m->width; c++) {
-					double x = at(&m->xs, s * m->width + c) * at(&m->wg, (e * m->ffn + f) * m->width + c);
+					double x = at(&m->xs, s * m->width + c) *
+						   at(&m->wg, (e * m->ffn + f) * m->width + c);
 					sum += x;
 					size += fabs(x);
 				}
-				near(variant, "a number of hg", m, at(&m->hg, s * m->ffn + f), sum, size);
+				near(variant, "a number of hg", m, at(&m->hg, s * m->ffn + f), sum,
+				     size);
 			}
 		}
 		for (int64_t i = 0; i < m->ffn * m->width; i++) {
 			double sum = 0, size = 0;
 			for (int32_t s = lo; s < hi; s++) {
-				double x = at(&m->dys, s * m->width + i / m->ffn) * at(&m->act, s * m->ffn + i % m->ffn);
+				double x = at(&m->dys, s * m->width + i / m->ffn) *
+					   at(&m->act, s * m->ffn + i % m->ffn);
 				sum += x;
 				size += fabs(x);
 			}
 			if (lo == hi)
 				assert_true(F(m->dwd)[e * m->ffn * m->width + i] == 0);
-			near(variant, "dwd", m, (double)F(m->dwd)[e * m->ffn * m->width + i], sum, size);
+			near(variant, "dwd", m, (double)F(m->dwd)[e * m->ffn * m->width + i], sum,
+			     size);
 		}
 	}
 }
@@ -177,7 +191,8 @@ static void check_combined(const char *variant, const struct mix *m)
 		int64_t r = i / m->width, c = i % m->width;
 		double sum = 0, size = 0;
 		for (int64_t j = r * m->k; j < (r + 1) * m->k; j++) {
-			double x = (double)F(m->weights)[j] * at(&m->y, I(m->where)[j] * m->width + c);
+			double x = (double)F(m->weights)[j] *
+				   at(&m->y, I(m->where)[j] * m->width + c);
 			sum += x;
 			size += fabs(x);
 			assert_true(at(&m->xs, I(m->where)[j] * m->width + c) == at(&m->x, i));
@@ -186,7 +201,8 @@ static void check_combined(const char *variant, const struct mix *m)
 	}
 }
 
-/* logits such that experts are chosen by `which`: 0: as the router says, 1: always the same ones, 2: only the last ones */
+/* logits such that experts are chosen by `which`: 0: as the router says, 1: always the same ones,
+ * 2: only the last ones */
 static void choose(struct mix *m, int which)
 {
 	for (int64_t i = 0; which && i < m->rows * m->experts; i++)
@@ -195,13 +211,15 @@ static void choose(struct mix *m, int which)
 
 static void shapes(const struct dev *d, const char *variant)
 {
-	static const struct { int64_t rows, experts, k, width, ffn; } shape[] = {
-		{ 1, 1, 1, 1, 1 },	{ 1, 7, 3, 5, 2 },	{ 33, 4, 4, 17, 9 },   { 300, 3, 1, 21, 50 },
-		{ 70, 16, 2, 48, 33 }, { 13, 256, 8, 7, 3 },	{ 2, 256, 256, 3, 4 }, { 41, 6, 2, 64, 400 } };
+	static const struct { int64_t rows, experts, k, width, ffn;
+	} shape[] = { { 1, 1, 1, 1, 1 },     { 1, 7, 3, 5, 2 },     { 33, 4, 4, 17, 9 },
+		      { 300, 3, 1, 21, 50 }, { 70, 16, 2, 48, 33 }, { 13, 256, 8, 7, 3 },
+		      { 2, 256, 256, 3, 4 }, { 41, 6, 2, 64, 400 } };
 	static const int32_t types[] = { ZR_F32, ZR_BF16, ZR_F16 };
 	for (size_t i = 0; i < 3 * 3 * sizeof shape / sizeof *shape; i++) {
 		const int s = (int)(i / 9);
-		struct mix m = mix_new(shape[s].rows, shape[s].experts, shape[s].k, shape[s].width, shape[s].ffn, types[i % 3]);
+		struct mix m = mix_new(shape[s].rows, shape[s].experts, shape[s].k, shape[s].width,
+				       shape[s].ffn, types[i % 3]);
 		score(d, &m);
 		choose(&m, (int)(i / 3 % 3));
 		forward(d, &m);
@@ -209,7 +227,8 @@ static void shapes(const struct dev *d, const char *variant)
 		check_combined(variant, &m);
 		struct buf hg = buf_copy(&m.hg);
 		backward(d, &m);
-		memcpy(m.hg.p, hg.p, (size_t)hg.n * width_of(hg.dtype)); /* where its gradient went */
+		/* where its gradient went */
+		memcpy(m.hg.p, hg.p, (size_t)hg.n * width_of(hg.dtype));
 		check_products(variant, &m);
 		buf_free(&hg);
 		mix_free(&m);
@@ -222,7 +241,7 @@ static void any_shape_and_crowd_is_right(void **state)
 	on_every_variant(shapes);
 }
 
-/* ---- the same bits ------------------------------------------------------------------------------------- */
+/* ---- the same bits ---- */
 
 static void run_all(const struct dev *d, struct mix *m)
 {
@@ -292,11 +311,14 @@ static void a_token_gets_what_it_gets_alone(void **state)
 }
 
 /* dw of some of the tokens, those of whole chunks, the places of the others left out. */
-static void gradient_of(const struct dev *d, const struct mix *m, int64_t lo, int64_t hi, uint32_t flags, struct buf *dw)
+static void gradient_of(const struct dev *d, const struct mix *m, int64_t lo, int64_t hi,
+			uint32_t flags, struct buf *dw)
 {
-	struct zr_op_matmul_grouped_dw op = { .size = sizeof op, .flags = flags, .dtype = m->dtype, .experts = m->experts,
-					      .m = m->ffn, .n = m->width, .k = m->k };
-	struct buf order = buf_new(m->order.n, ZR_F32, 0), offsets = buf_new(m->experts + 1, ZR_F32, 0);
+	struct zr_op_matmul_grouped_dw op = { .size = sizeof op, .flags = flags, .dtype = m->dtype,
+					      .experts = m->experts, .m = m->ffn, .n = m->width,
+					      .k = m->k };
+	struct buf order = buf_new(m->order.n, ZR_F32, 0),
+		   offsets = buf_new(m->experts + 1, ZR_F32, 0);
 	struct buf dy = buf_new(m->hg.n, m->dtype, 0), x = buf_new(m->xs.n, m->dtype, 0);
 	size_t size = width_of(m->dtype);
 	int32_t n = 0;
@@ -307,8 +329,10 @@ static void gradient_of(const struct dev *d, const struct mix *m, int64_t lo, in
 			if (token < lo || token >= hi)
 				continue;
 			I(order)[n] = I(m->order)[s];
-			memcpy(dy.p + (size_t)(n * m->ffn) * size, m->hg.p + (size_t)(s * m->ffn) * size, (size_t)m->ffn * size);
-			memcpy(x.p + (size_t)(n * m->width) * size, m->xs.p + (size_t)(s * m->width) * size, (size_t)m->width * size);
+			memcpy(dy.p + (size_t)(n * m->ffn) * size,
+			       m->hg.p + (size_t)(s * m->ffn) * size, (size_t)m->ffn * size);
+			memcpy(x.p + (size_t)(n * m->width) * size,
+			       m->xs.p + (size_t)(s * m->width) * size, (size_t)m->width * size);
 			n++;
 		}
 		op.dw[e] = F(*dw) + e * m->ffn * m->width;
@@ -326,17 +350,19 @@ static void gradient_of(const struct dev *d, const struct mix *m, int64_t lo, in
 	buf_free(&x);
 }
 
-/* Two chunks and a bit: at once, chunk by chunk onto what is there, and each alone from zero and then added. Expert 2 has
- * tokens of the second chunk only, expert 3 none. */
+/* Two chunks and a bit: at once, chunk by chunk onto what is there, and each alone from zero and
+ * then added. Expert 2 has tokens of the second chunk only, expert 3 none. */
 static void chunks(const struct dev *d, const char *variant)
 {
 	enum { C = ZR_EXPERT_CHUNK, ROWS = 2 * C + 5 };
 	struct mix m = mix_new(ROWS, 4, 1, 9, 5, ZR_F32);
-	struct buf added = buf_new(m.dwg.n, ZR_F32, 0), sum = buf_new(m.dwg.n, ZR_F32, 0), part = buf_new(m.dwg.n, ZR_F32, 0);
+	struct buf added = buf_new(m.dwg.n, ZR_F32, 0), sum = buf_new(m.dwg.n, ZR_F32, 0),
+		   part = buf_new(m.dwg.n, ZR_F32, 0);
 	(void)variant;
 	for (int64_t r = 0; r < ROWS; r++)
 		for (int64_t e = 0; e < 4; e++)
-			F(m.logits)[r * 4 + e] = (float)(e == (r / C == 1 && r % 3 == 0 ? 2 : r % 2));
+			F(m.logits)
+			[r * 4 + e] = (float)(e == (r / C == 1 && r % 3 == 0 ? 2 : r % 2));
 	forward(d, &m);
 	gradient(d, &m, m.ffn, m.width, &m.hg, &m.xs, &m.dwg);
 	for (int64_t lo = 0; lo < ROWS; lo += C) {
@@ -346,7 +372,8 @@ static void chunks(const struct dev *d, const char *variant)
 			F(sum)[i] += F(part)[i];
 	}
 	assert_memory_equal(m.dwg.p, added.p, (size_t)added.n * sizeof(float));
-	for (int64_t i = 0; i < sum.n; i++) /* 0 is added where nothing is: all but the sign of a zero stays */
+	/* 0 is added where nothing is: all but the sign of a zero stays */
+	for (int64_t i = 0; i < sum.n; i++)
 		assert_true(F(sum)[i] == F(m.dwg)[i]);
 	assert_true(F(m.dwg)[3 * m.ffn * m.width] == 0 && F(m.dwg)[2 * m.ffn * m.width] != 0);
 	buf_free(&added);
@@ -361,14 +388,15 @@ static void gradients_are_folded_by_chunks_of_tokens(void **state)
 	on_every_variant(chunks);
 }
 
-/* ---- refusals ------------------------------------------------------------------------------------------ */
+/* ---- refusals ---- */
 
 static void what_cannot_be_is_refused_with_a_text(void **state)
 {
 	struct dev d;
 	struct zr_op_route op = { .size = sizeof op, .rows = 1, .experts = 4, .k = 5 };
-	struct zr_op_matmul_grouped mm = { .size = sizeof mm, .flags = ZR_MM_ACCUMULATE, .a_dtype = ZR_F32, .b_dtype = ZR_F32,
-					   .d_dtype = ZR_BF16, .rows = 1, .experts = 1, .n = 1, .k = 1 };
+	struct zr_op_matmul_grouped mm = { .size = sizeof mm, .flags = ZR_MM_ACCUMULATE,
+					   .a_dtype = ZR_F32, .b_dtype = ZR_F32, .d_dtype = ZR_BF16,
+					   .rows = 1, .experts = 1, .n = 1, .k = 1 };
 	(void)state;
 	assert_int_equal(dev_open(&d, 1, "auto"), ZR_OK);
 	assert_int_equal(d.ops->route(d.ops, NULL, &op), ZR_EINVAL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_head.c - the output projection fused with softmax cross entropy: against PyTorch's float64, against
- * a plain softmax in double and its finite differences, over shapes that need several chunks.
+ * t_head.c - the output projection fused with softmax cross entropy: against PyTorch's float64,
+ * against a plain softmax in double and its finite differences, over shapes that need several
+ * chunks.
  */
 #include "golden.h"
 
@@ -13,12 +14,12 @@ struct head {
 	double sum;
 };
 
-static struct head head_new(const struct dev *d, int64_t rows, int64_t width, int64_t vocabulary, int32_t dtype,
-			    double scale)
+static struct head head_new(const struct dev *d, int64_t rows, int64_t width, int64_t vocabulary,
+			    int32_t dtype, double scale)
 {
 	struct head t = {
-		.op = { .size = sizeof t.op, .dtype = dtype, .scale = 0.125f, .rows = rows, .width = width,
-			.vocabulary = vocabulary },
+		.op = { .size = sizeof t.op, .dtype = dtype, .scale = 0.125f, .rows = rows,
+			.width = width, .vocabulary = vocabulary },
 		.x = buf_random(rows * width, dtype, 1, scale),
 		.w = buf_random(vocabulary * width, dtype, 2, 1),
 		.loss = buf_new(rows, ZR_F32, 0),
@@ -51,7 +52,8 @@ static int head_run(const struct dev *d, struct head *t)
 
 static void head_free(struct head *t)
 {
-	assert_true(buf_guarded(&t->loss) && buf_guarded(&t->dx) && buf_guarded(&t->dw) && buf_guarded(&t->work));
+	assert_true(buf_guarded(&t->loss) && buf_guarded(&t->dx) && buf_guarded(&t->dw) &&
+		    buf_guarded(&t->work));
 	buf_free(&t->x);
 	buf_free(&t->w);
 	buf_free(&t->loss);
@@ -87,7 +89,7 @@ static void on_every_variant(void (*fn)(const struct dev *, const char *))
 	assert_true(ran >= 1);
 }
 
-/* ---- golden values -------------------------------------------------------------------------------- */
+/* ---- golden values ---- */
 
 static const int32_t types[] = { ZR_F32, ZR_BF16, ZR_F16 };
 static const double rounding[] = { 0, 0x1p-8, 0x1p-11 }; /* of a stored number, relative */
@@ -106,7 +108,8 @@ static void torch_head(const struct dev *d, const char *variant)
 		t.op.scale = 0.25f;
 		assert_int_equal(head_run(d, &t), ZR_OK);
 		golden(variant, "head.loss", &t.loss, 1e-6);
-		golden(variant, "head.dx", &t.dx, rounding[i] + rounding_of_logits(variant, types[i]) + 1e-6);
+		golden(variant, "head.dx", &t.dx,
+		       rounding[i] + rounding_of_logits(variant, types[i]) + 1e-6);
 		golden(variant, "head.dw", &t.dw, rounding_of_logits(variant, types[i]) + 1e-6);
 		head_free(&t);
 	}
@@ -120,11 +123,13 @@ static void loss_and_gradients_agree_with_pytorch(void **state)
 
 static void torch_matmul(const struct dev *d, const char *variant)
 {
-	struct buf a = buf_new(45, ZR_F32, 0), b = buf_new(171, ZR_F32, 0), bias = buf_new(19, ZR_F32, 0);
+	struct buf a = buf_new(45, ZR_F32, 0), b = buf_new(171, ZR_F32, 0),
+		   bias = buf_new(19, ZR_F32, 0);
 	struct buf pre = buf_new(95, ZR_F32, 0), out = buf_new(95, ZR_F32, 0);
-	struct zr_op_matmul op = { .size = sizeof op, .flags = ZR_MM_GELU, .a_dtype = ZR_F32, .b_dtype = ZR_F32,
-				   .d_dtype = ZR_F32, .m = 5, .n = 19, .k = 9, .lda = 9, .ldb = 19, .ldd = 19,
-				   .a = a.p, .b = b.p, .d = out.p, .bias = bias.p, .pre = pre.p };
+	struct zr_op_matmul op = { .size = sizeof op, .flags = ZR_MM_GELU, .a_dtype = ZR_F32,
+				   .b_dtype = ZR_F32, .d_dtype = ZR_F32, .m = 5, .n = 19, .k = 9,
+				   .lda = 9, .ldb = 19, .ldd = 19, .a = a.p, .b = b.p, .d = out.p,
+				   .bias = bias.p, .pre = pre.p };
 	uint64_t state = 6;
 	int i;
 	drawn(&a, &state);
@@ -148,7 +153,7 @@ static void product_bias_and_gelu_agree_with_pytorch(void **state)
 	on_every_variant(torch_matmul);
 }
 
-/* ---- the plain softmax in double -------------------------------------------------------------------- */
+/* ---- the plain softmax in double ---- */
 
 /* Loss of row r; p, if not NULL, receives the gradient of the logits. */
 static double plain_row(const struct head *t, int64_t r, double *p)
@@ -160,7 +165,8 @@ static double plain_row(const struct head *t, int64_t r, double *p)
 	int64_t v, c;
 	for (v = 0; v < o->vocabulary; v++) {
 		for (c = 0; c < o->width; c++)
-			z[v] += get(o->x, o->dtype, r * o->width + c) * get(o->w, o->dtype, v * o->width + c);
+			z[v] += get(o->x, o->dtype, r * o->width + c) *
+				get(o->w, o->dtype, v * o->width + c);
 		max = z[v] > max ? z[v] : max;
 	}
 	for (v = 0; v < o->vocabulary; v++)
@@ -186,14 +192,15 @@ static double off_by(const struct buf *got, const double *want)
 	return diff / most;
 }
 
-static void compare(const struct dev *d, const char *variant, int64_t rows, int64_t width, int64_t vocabulary,
-		    int type, int masked)
+static void compare(const struct dev *d, const char *variant, int64_t rows, int64_t width,
+		    int64_t vocabulary, int type, int masked)
 {
 	int32_t dtype = types[type];
 	double rounded = rounding_of_logits(variant, dtype);
 	struct head t = head_new(d, rows, width, vocabulary, dtype, 1);
 	double *dx = calloc((size_t)t.dx.n, sizeof *dx), *dw = calloc((size_t)t.dw.n, sizeof *dw);
-	double *p = calloc((size_t)vocabulary, sizeof *p), *loss = calloc((size_t)rows, sizeof *loss), sum = 0;
+	double *p = calloc((size_t)vocabulary, sizeof *p),
+	       *loss = calloc((size_t)rows, sizeof *loss), sum = 0;
 	int64_t r, v, c;
 	if (masked)
 		head_mask(&t);
@@ -208,9 +215,9 @@ static void compare(const struct dev *d, const char *variant, int64_t rows, int6
 	assert_int_equal(head_run(d, &t), ZR_OK);
 	if (!(off_by(&t.loss, loss) < 2e-6 && off_by(&t.dx, dx) < rounding[type] + rounded + 5e-6 &&
 	      off_by(&t.dw, dw) < rounded + 5e-6))
-		fail_msg("%s %lld x %lld x %lld type %d: loss off by %g, dx %g, dw %g", variant, (long long)rows,
-			 (long long)width, (long long)vocabulary, dtype, off_by(&t.loss, loss), off_by(&t.dx, dx),
-			 off_by(&t.dw, dw));
+		fail_msg("%s %lld x %lld x %lld type %d: loss off by %g, dx %g, dw %g", variant,
+			 (long long)rows, (long long)width, (long long)vocabulary, dtype,
+			 off_by(&t.loss, loss), off_by(&t.dx, dx), off_by(&t.dw, dw));
 	for (r = 0; r < rows; r++)
 		sum += get(t.loss.p, ZR_F32, r);
 	assert_true(t.sum == sum); /* fp64, in row order */
@@ -223,7 +230,9 @@ static void compare(const struct dev *d, const char *variant, int64_t rows, int6
 
 static void plain(const struct dev *d, const char *variant)
 {
-	static const int64_t shape[][3] = { { 1, 8, 5 }, { 7, 24, 97 }, { 65, 9, 256 }, { 150, 16, 513 } };
+	static const int64_t shape[][3] = {
+		{ 1, 8, 5 }, { 7, 24, 97 }, { 65, 9, 256 }, { 150, 16, 513 }
+	};
 	size_t i;
 	for (i = 0; i < sizeof shape / sizeof *shape; i++)
 		for (int type = 0; type < 3; type++)
@@ -296,8 +305,8 @@ static void differences(const struct dev *d, const char *variant)
 			*at = was;
 			slope *= (double)t.op.scale;
 			if (fabs(slope - get(g->p, ZR_F32, e)) > 2e-4 * (1 + fabs(slope)))
-				fail_msg("%s: %s[%d] is %g, difference quotient %g", variant, i ? "dw" : "dx", (int)e,
-					 get(g->p, ZR_F32, e), slope);
+				fail_msg("%s: %s[%d] is %g, difference quotient %g", variant,
+					 i ? "dw" : "dx", (int)e, get(g->p, ZR_F32, e), slope);
 		}
 	}
 	head_free(&t);
@@ -309,7 +318,7 @@ static void gradients_are_finite_differences_of_the_loss(void **state)
 	on_every_variant(differences);
 }
 
-/* ---- the rest of the contract ----------------------------------------------------------------------- */
+/* ---- the rest of the contract ---- */
 
 static void loss_only(const struct dev *d, const char *variant)
 {
@@ -344,7 +353,8 @@ static void accumulate(const struct dev *d, const char *variant)
 	for (i = 0; i < once.n; i++) {
 		double g = get(once.p, ZR_F32, i);
 		if (!(fabs(get(t.dw.p, ZR_F32, i) - 2 * g) <= 1e-5 * (0.1 + fabs(g))))
-			fail_msg("%s: dw[%d] is %g after %g twice", variant, (int)i, get(t.dw.p, ZR_F32, i), g);
+			fail_msg("%s: dw[%d] is %g after %g twice", variant, (int)i,
+				 get(t.dw.p, ZR_F32, i), g);
 	}
 	buf_free(&once);
 	head_free(&t);
@@ -388,9 +398,11 @@ static void logits_of_the_whole_batch_never_exist(void **state)
 	assert_int_equal(dev_open(&d, 1, "auto"), ZR_OK);
 	for (i = 0; i < 5; i++)
 		for (j = 0; j < 2; j++) {
-			struct zr_op_head_loss op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows[i], .width = 64,
+			struct zr_op_head_loss op = { .size = sizeof op, .dtype = ZR_BF16,
+						      .rows = rows[i], .width = 64,
 						      .vocabulary = vocabulary[j] };
-			uint64_t work = d.ops->head_loss_work(d.ops, &op), row = (uint64_t)vocabulary[j] * 4;
+			uint64_t work = d.ops->head_loss_work(d.ops, &op),
+				 row = (uint64_t)vocabulary[j] * 4;
 			assert_true(work <= 33u << 20);
 			assert_true(work <= ((uint64_t)rows[i] / 2 + 1) * (row + 64));
 			assert_true(work >= 32 * row);
@@ -454,7 +466,8 @@ static void some_rows(const struct dev *d, const struct head *t, int64_t at, int
 }
 
 /* I1: the bits of dw in parts of any size are those of all of it. */
-static void parts_of(const struct dev *d, const int64_t *shape, int32_t dtype, int masked, int adds, const int64_t *part)
+static void parts_of(const struct dev *d, const int64_t *shape, int32_t dtype, int masked, int adds,
+		     const int64_t *part)
 {
 	struct head t = head_new(d, shape[0], shape[1], shape[2], dtype, 1);
 	struct buf stats = buf_new(2 * t.op.rows, ZR_F32, 0), before = buf_copy(&t.dw);
@@ -539,7 +552,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(loss_and_gradients_agree_with_pytorch),
 		cmocka_unit_test(product_bias_and_gelu_agree_with_pytorch),
-		cmocka_unit_test(rows_without_a_target_and_weights_are_those_of_the_softmax_in_double),
+		cmocka_unit_test(
+			rows_without_a_target_and_weights_are_those_of_the_softmax_in_double),
 		cmocka_unit_test(a_row_without_a_target_leaves_the_others_alone),
 		cmocka_unit_test(any_number_of_chunks_is_the_softmax_in_double),
 		cmocka_unit_test(gradients_are_finite_differences_of_the_loss),

@@ -71,7 +71,7 @@ static void on_every_variant(void (*fn)(const struct dev *, const char *))
 	}
 }
 
-/* ---- in double precision -------------------------------------------------------------------- */
+/* ---- in double precision ---- */
 
 static double gelu(double x, int32_t activation)
 {
@@ -132,8 +132,8 @@ static void verify(const struct low *t, const struct buf *before, const char *va
 			if (o->flags & ZR_MM_GELU)
 				want = gelu(want, o->activation);
 			if (!ok || !close_to(got, want, 1.2 * size, k, o->d_dtype))
-				fail_msg("%s: m %d n %d k %d r %d flags %x %x types %d %d: (%d, %d) "
-					 "is %.9g, not %.9g", variant, (int)o->m, (int)o->n,
+				fail_msg("%s: m %d n %d k %d r %d flags %x %x types %d %d: (%d, "
+					 "%d) is %.9g, not %.9g", variant, (int)o->m, (int)o->n,
 					 (int)o->k, (int)t->op.r, o->flags, t->op.flags, o->a_dtype,
 					 o->d_dtype, (int)i, (int)j, got, want);
 		}
@@ -188,7 +188,7 @@ static void any_shape_rank_and_type_is_right(void **state)
 	on_every_variant(shapes_and_types);
 }
 
-/* ---- bits ----------------------------------------------------------------------------------- */
+/* ---- bits ---- */
 
 /* D = A B, then D += drop(gain U V), of which every row is summed alone. */
 static void separately(const struct dev *d, const struct low *t, float *uv)

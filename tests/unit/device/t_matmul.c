@@ -19,8 +19,18 @@ struct mm {
 };
 
 static const int64_t shapes[][3] = {
-	{ 1, 1, 1 },    { 1, 7, 3 },     { 3, 1, 5 },      { 5, 17, 31 },   { 8, 48, 192 },   { 9, 49, 193 },
-	{ 13, 97, 64 }, { 33, 50, 257 }, { 64, 130, 400 }, { 67, 24, 515 }, { 129, 33, 129 }, { 3, 3, 4500 },
+	{ 1, 1, 1 },
+	{ 1, 7, 3 },
+	{ 3, 1, 5 },
+	{ 5, 17, 31 },
+	{ 8, 48, 192 },
+	{ 9, 49, 193 },
+	{ 13, 97, 64 },
+	{ 33, 50, 257 },
+	{ 64, 130, 400 },
+	{ 67, 24, 515 },
+	{ 129, 33, 129 },
+	{ 3, 3, 4500 },
 };
 #define N_SHAPES (sizeof shapes / sizeof *shapes)
 
@@ -35,8 +45,8 @@ static struct buf matrix(int64_t rows, int64_t cols, int32_t dtype, uint64_t see
 	return m;
 }
 
-static struct mm mm_new(const int64_t *shape, uint32_t flags, int32_t a_dtype, int32_t b_dtype, int32_t d_dtype,
-			int bias)
+static struct mm mm_new(const int64_t *shape, uint32_t flags, int32_t a_dtype, int32_t b_dtype,
+			int32_t d_dtype, int bias)
 {
 	int64_t m = shape[0], n = shape[1], k = shape[2], i, j;
 	int ta = !!(flags & ZR_MM_TRANS_A), tb = !!(flags & ZR_MM_TRANS_B);
@@ -46,7 +56,8 @@ static struct mm mm_new(const int64_t *shape, uint32_t flags, int32_t a_dtype, i
 			.ldb = (tb ? k : n) + GAP, .ldd = n + GAP },
 		.a = matrix(ta ? k : m, ta ? m : k, a_dtype, 11),
 		.b = matrix(tb ? n : k, tb ? k : n, b_dtype, 22),
-		.d = flags & ZR_MM_ACCUMULATE ? matrix(m, n, d_dtype, 33) : buf_new(m * (n + GAP), d_dtype, 1),
+		.d = flags & ZR_MM_ACCUMULATE ? matrix(m, n, d_dtype, 33) :
+						buf_new(m * (n + GAP), d_dtype, 1),
 		.bias = buf_random(n, b_dtype, 44, 1),
 		.pre = buf_new(m * (n + GAP), d_dtype, 0),
 		.start = calloc((size_t)(m * n), sizeof(double)),
@@ -89,8 +100,10 @@ static double product(const struct mm *t, int64_t i, int64_t j, double *size)
 		sum += get(o->bias, o->b_dtype, j);
 	*size = fabs(sum) + 1e-3;
 	for (k = 0; k < o->k; k++) {
-		x = get(o->a, o->a_dtype, o->flags & ZR_MM_TRANS_A ? k * o->lda + i : i * o->lda + k) *
-		    get(o->b, o->b_dtype, o->flags & ZR_MM_TRANS_B ? j * o->ldb + k : k * o->ldb + j);
+		x = get(o->a, o->a_dtype,
+			o->flags & ZR_MM_TRANS_A ? k * o->lda + i : i * o->lda + k) *
+		    get(o->b, o->b_dtype,
+			o->flags & ZR_MM_TRANS_B ? j * o->ldb + k : k * o->ldb + j);
 		sum += x;
 		*size += fabs(x);
 	}
@@ -114,17 +127,21 @@ static void verify(const struct mm *t, const char *variant)
 	int64_t i, j;
 	for (i = 0; i < o->m; i++) {
 		for (j = 0; j < o->n; j++) {
-			double size, want = product(t, i, j, &size), got = get(o->d, o->d_dtype, i * o->ldd + j);
+			double size, want = product(t, i, j, &size),
+				     got = get(o->d, o->d_dtype, i * o->ldd + j);
 			int ok = 1;
 			if (o->flags & ZR_MM_GELU) {
-				ok = close_to(get(o->pre, o->d_dtype, i * o->ldd + j), want, size, o->k, o->d_dtype);
+				ok = close_to(get(o->pre, o->d_dtype, i * o->ldd + j), want, size,
+					      o->k, o->d_dtype);
 				want = gelu(want, o->activation);
 				size *= 1.2;
 			}
 			if (!ok || !close_to(got, want, size, o->k, o->d_dtype))
-				fail_msg("%s m %lld n %lld k %lld flags %x types %d %d %d: (%lld, %lld) is %.9g, not %.9g",
-					 variant, (long long)o->m, (long long)o->n, (long long)o->k, o->flags,
-					 o->a_dtype, o->b_dtype, o->d_dtype, (long long)i, (long long)j, got, want);
+				fail_msg("%s m %lld n %lld k %lld flags %x types %d %d %d: (%lld, "
+					 "%lld) is %.9g, not %.9g", variant, (long long)o->m,
+					 (long long)o->n, (long long)o->k, o->flags, o->a_dtype,
+					 o->b_dtype, o->d_dtype, (long long)i, (long long)j, got,
+					 want);
 		}
 		for (j = o->n; j < o->ldd && o->flags & ZR_MM_GELU; j++)
 			assert_true(isnan(get(o->pre, o->d_dtype, i * o->ldd + j)));
@@ -134,8 +151,8 @@ static void verify(const struct mm *t, const char *variant)
 	assert_true(buf_guarded(&t->d) && buf_guarded(&t->pre));
 }
 
-static void one(const struct dev *d, const char *variant, const int64_t *shape, uint32_t flags, int32_t a, int32_t b,
-		int32_t out, int bias)
+static void one(const struct dev *d, const char *variant, const int64_t *shape, uint32_t flags,
+		int32_t a, int32_t b, int32_t out, int bias)
 {
 	struct mm t = mm_new(shape, flags, a, b, out, bias);
 	/* every form of GELU on some type of result */
@@ -161,18 +178,20 @@ static void on_every_variant(void (*fn)(const struct dev *, const char *))
 	assert_true(ran >= 1);
 }
 
-/* ---- tests ---------------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 static void transposes(const struct dev *d, const char *variant)
 {
-	static const uint32_t trans[] = { 0, ZR_MM_TRANS_A, ZR_MM_TRANS_B, ZR_MM_TRANS_A | ZR_MM_TRANS_B };
+	static const uint32_t trans[] = { 0, ZR_MM_TRANS_A, ZR_MM_TRANS_B,
+					  ZR_MM_TRANS_A | ZR_MM_TRANS_B };
 	size_t s, i;
 	for (s = 0; s < N_SHAPES; s++)
 		for (i = 0; i < 4; i++) {
 			if (sanitized() && i != s % 4)
 				continue;
 			one(d, variant, shapes[s], trans[i], ZR_F32, ZR_F32, ZR_F32, 0);
-			one(d, variant, shapes[s], trans[i] | ZR_MM_ACCUMULATE, ZR_F32, ZR_F32, ZR_F32, 0);
+			one(d, variant, shapes[s], trans[i] | ZR_MM_ACCUMULATE, ZR_F32, ZR_F32,
+			    ZR_F32, 0);
 		}
 }
 
@@ -207,7 +226,8 @@ static void every_mix_of_types_bias_and_gelu_is_right(void **state)
 static void wide(const struct dev *d, const char *variant)
 {
 	static const int64_t many[] = { 300, 1700, 40 }, deep[] = { 40, 60, 9000 };
-	static const int64_t apart[] = { 40, 60, 512 - GAP }; /* rows that share sets of the caches */
+	/* rows that share sets of the caches */
+	static const int64_t apart[] = { 40, 60, 512 - GAP };
 	one(d, variant, many, ZR_MM_GELU, ZR_F32, ZR_F32, ZR_BF16, 1);
 	one(d, variant, many, ZR_MM_TRANS_B, ZR_BF16, ZR_BF16, ZR_F32, 0);
 	one(d, variant, deep, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE, ZR_BF16, ZR_BF16, ZR_F32, 0);
@@ -246,24 +266,33 @@ static void a_nan_spoils_its_row_and_column_only(void **state)
 	on_every_variant(nan_stays);
 }
 
-/* Ties between two bf16 values: 1 + 2^-8 is half way from 1 to 1 + 2^-7. Of fp16 and what its range ends at. */
+/* Ties between two bf16 values: 1 + 2^-8 is half way from 1 to 1 + 2^-7. Of fp16 and what its range
+ * ends at. */
 static void ties(const struct dev *d, const char *variant)
 {
 	static const struct {
 		int32_t dtype;
 		double x, rounded;
-	} tie[] = { { ZR_BF16, 1 + 0x1p-8, 1 + 0x1p-7 }, { ZR_BF16, 1 + 0x3p-8, 1 + 0x1p-6 },
-		    { ZR_BF16, -1 - 0x1p-8, -1 - 0x1p-7 }, { ZR_BF16, 1 + 0x1.fep-9, 1 },
-		    { ZR_BF16, 0x1.ffp+3, 16 }, { ZR_BF16, -0x1p-133, -0x1p-133 },
-		    { ZR_F16, 1 + 0x1p-11, 1 }, { ZR_F16, -1 - 0x3p-11, -1 - 0x1p-9 }, { ZR_F16, 65519, 65504 },
-		    { ZR_F16, -65520, -INFINITY }, { ZR_F16, 0x1p-24, 0x1p-24 }, { ZR_F16, 0x1p-25, 0 } };
+	} tie[] = { { ZR_BF16, 1 + 0x1p-8, 1 + 0x1p-7 },
+		    { ZR_BF16, 1 + 0x3p-8, 1 + 0x1p-6 },
+		    { ZR_BF16, -1 - 0x1p-8, -1 - 0x1p-7 },
+		    { ZR_BF16, 1 + 0x1.fep-9, 1 },
+		    { ZR_BF16, 0x1.ffp+3, 16 },
+		    { ZR_BF16, -0x1p-133, -0x1p-133 },
+		    { ZR_F16, 1 + 0x1p-11, 1 },
+		    { ZR_F16, -1 - 0x3p-11, -1 - 0x1p-9 },
+		    { ZR_F16, 65519, 65504 },
+		    { ZR_F16, -65520, -INFINITY },
+		    { ZR_F16, 0x1p-24, 0x1p-24 },
+		    { ZR_F16, 0x1p-25, 0 } };
 	size_t i;
 	for (i = 0; i < sizeof tie / sizeof *tie; i++) {
 		float a = (float)tie[i].x, one_ = 1;
 		uint16_t out[2] = { 0 };
 		struct zr_op_matmul op = { .size = sizeof op, .a_dtype = ZR_F32, .b_dtype = ZR_F32,
-					   .d_dtype = tie[i].dtype, .m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1,
-					   .ldd = 1, .a = &a, .b = &one_, .d = out };
+					   .d_dtype = tie[i].dtype, .m = 1, .n = 1, .k = 1,
+					   .lda = 1, .ldb = 1, .ldd = 1, .a = &a, .b = &one_,
+					   .d = out };
 		assert_int_equal(d->ops->matmul(d->ops, NULL, &op), ZR_OK);
 		if (get(out, tie[i].dtype, 0) != tie[i].rounded)
 			fail_msg("%s: %a became %a", variant, tie[i].x, get(out, tie[i].dtype, 0));
@@ -294,10 +323,15 @@ static void an_empty_sum_is_zero_or_the_bias(void **state)
 static void i1(const struct dev *unused, const char *variant)
 {
 	static const int64_t big[][3] = {
-		{ 256, 300, 768 }, { 70, 2000, 64 }, { 130, 128, 5000 }, { 16, 64, 20000 }, { 255, 300, 300 },
+		{ 256, 300, 768 },
+		{ 70, 2000, 64 },
+		{ 130, 128, 5000 },
+		{ 16, 64, 20000 },
+		{ 255, 300, 300 },
 	};
-	static const uint32_t flags[] = { 0, ZR_MM_TRANS_B | ZR_MM_GELU, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE,
-					  ZR_MM_TRANS_A, ZR_MM_TRANS_B, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE };
+	static const uint32_t flags[] = { 0, ZR_MM_TRANS_B | ZR_MM_GELU,
+					  ZR_MM_TRANS_A | ZR_MM_ACCUMULATE, ZR_MM_TRANS_A,
+					  ZR_MM_TRANS_B, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE };
 	static const int32_t in[] = { ZR_F32, ZR_F32, ZR_F16, ZR_F32, ZR_BF16, ZR_BF16 };
 	static const int32_t out[] = { ZR_F32, ZR_BF16, ZR_F32, ZR_BF16, ZR_BF16, ZR_F32 };
 	struct buf first[5][6];
@@ -314,8 +348,8 @@ static void i1(const struct dev *unused, const char *variant)
 				if (workers == 1)
 					first[s][f] = buf_copy(&t.d);
 				else if (!buf_same(&first[s][f], &t.d))
-					fail_msg("%s: shape %d flags %x differ with %d workers", variant, s, flags[f],
-						 workers);
+					fail_msg("%s: shape %d flags %x differ with %d workers",
+						 variant, s, flags[f], workers);
 				mm_free(&t);
 			}
 		dev_close(&d);
@@ -353,8 +387,9 @@ static void row_alone(const struct dev *d, const char *variant, const struct mm 
 
 static void rows_alone(const struct dev *d, const char *variant)
 {
-	static const int64_t shape[][3] = { { 3, 1, 1 }, { 2, 33, 3 }, { 5, 17, 31 }, { 4, 97, 193 },
-					    { 3, 371, 257 }, { 2, 130, 772 }, { 3, 16, 4499 } };
+	static const int64_t shape[][3] = { { 3, 1, 1 },    { 2, 33, 3 },    { 5, 17, 31 },
+					    { 4, 97, 193 }, { 3, 371, 257 }, { 2, 130, 772 },
+					    { 3, 16, 4499 } };
 	static const int32_t type[] = { ZR_F32, ZR_BF16, ZR_F16 };
 	static const uint32_t more[] = { 0, ZR_MM_GELU, ZR_MM_ACCUMULATE };
 	for (size_t s = 0; s < sizeof shape / sizeof *shape; s++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_refused.c - arguments that an operation cannot mean: a device refuses them with a text that says
- * which, and touches nothing.
+ * t_refused.c - arguments that an operation cannot mean: a device refuses them with a text that
+ * says which, and touches nothing.
  */
 #include "tests/lib/testdevice.h"
 

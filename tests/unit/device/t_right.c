@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_right.c - which targets are the likeliest token, as an evaluation of the head says: against PyTorch's
- * argmax, and with as many equal logits as there can be, over all positions of a vector.
+ * t_right.c - which targets are the likeliest token, as an evaluation of the head says: against
+ * PyTorch's argmax, and with as many equal logits as there can be, over all positions of a vector.
  */
 #include "tests/lib/testdevice.h"
 
@@ -80,7 +80,7 @@ static void on_every_variant(void (*fn)(const struct dev *, int32_t))
 	assert_true(ran >= 1);
 }
 
-/* ---- golden values -------------------------------------------------------------------------------- */
+/* ---- golden values ---- */
 
 static void drawn(const struct buf *b, uint64_t *state)
 {
@@ -120,7 +120,7 @@ static void targets_are_right_where_pytorch_says_so(void **state)
 	on_every_variant(torch);
 }
 
-/* ---- ties ----------------------------------------------------------------------------------------- */
+/* ---- ties ---- */
 
 /* Logits are 0, 1 or 2. */
 static int logit(int64_t row, int64_t token)
@@ -161,7 +161,7 @@ static void of_equal_logits_the_first_is_the_likeliest(void **state)
 	on_every_variant(ties);
 }
 
-/* ---- what it leaves alone --------------------------------------------------------------------------- */
+/* ---- what it leaves alone ---- */
 
 static void apart(const struct dev *d, int32_t dtype)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_separate.c - a played device: its options, its limit, and that nothing but operations and copies can touch a
- * separate memory, so that a model or an optimizer that works there never does.
+ * t_separate.c - a played device: its options, its limit, and that nothing but operations and
+ * copies can touch a separate memory, so that a model or an optimizer that works there never does.
  */
 #include "tests/lib/model_fixture.h"
 #include "tests/lib/testdevice.h"
@@ -49,7 +49,7 @@ static void move(void *dst, const void *src, uint64_t bytes)
 	assert_int_equal(d.v->copy(d.inst, NULL, dst, src, bytes), ZR_OK);
 }
 
-/* ---- the limit -------------------------------------------------------------------------------------- */
+/* ---- the limit ---- */
 
 static void separate_needs_a_memory(void **state)
 {
@@ -69,10 +69,12 @@ static void limit_is_hard_whatever_the_kind(void **state)
 		assert_int_equal(dev_open_memory(&d, 1, "auto", "100001", separate[i]), ZR_OK);
 		a = take(60000);
 		assert_int_equal(d.v->mem_alloc(d.inst, 40002, ZR_MEM_DEVICE, &none), ZR_EFIT);
-		assert_non_null(strstr(test_error(d.h), "40002 bytes of device memory do not fit: of memory = 100001 bytes 60000 are"));
+		assert_non_null(strstr(test_error(d.h), "40002 bytes of device memory do not fit: "
+							"of memory = 100001 bytes 60000 are"));
 		b = take(40001);
 		assert_int_equal(d.v->mem_alloc(d.inst, 1, ZR_MEM_DEVICE, &none), ZR_EFIT);
-		assert_int_equal(d.v->mem_alloc(d.inst, (uint64_t)-1, ZR_MEM_DEVICE, &none), ZR_EFIT);
+		assert_int_equal(d.v->mem_alloc(d.inst, (uint64_t)-1, ZR_MEM_DEVICE, &none),
+				 ZR_EFIT);
 		assert_null(none);
 		assert_int_equal(d.v->mem_alloc(d.inst, 1 << 20, ZR_MEM_HOST, &none), ZR_OK);
 		d.v->mem_free(d.inst, none, 1 << 20, ZR_MEM_HOST);
@@ -89,8 +91,8 @@ static void limit_is_hard_whatever_the_kind(void **state)
 	}
 }
 
-/* Allocations of random sizes come and go under a limit that they reach again and again; each comes zeroed and keeps
- * its bytes. */
+/* Allocations of random sizes come and go under a limit that they reach again and again; each comes
+ * zeroed and keeps its bytes. */
 static void freed_memory_is_lent_again_and_zeroed(void **state)
 {
 	enum { N = 48, MOST = 90000 };
@@ -113,7 +115,9 @@ static void freed_memory_is_lent_again_and_zeroed(void **state)
 		}
 		bytes[i] = 1 + (uint64_t)((rnd(&seed) + 1) / 2 * (MOST - 1));
 		if (bytes[i] > (1 << 20) - used) {
-			assert_int_equal(d.v->mem_alloc(d.inst, bytes[i], ZR_MEM_DEVICE, (void **)&p[i]), ZR_EFIT);
+			assert_int_equal(d.v->mem_alloc(d.inst, bytes[i], ZR_MEM_DEVICE,
+							(void **)&p[i]),
+					 ZR_EFIT);
 			refused++;
 			continue;
 		}
@@ -128,7 +132,7 @@ static void freed_memory_is_lent_again_and_zeroed(void **state)
 	dev_close(&d);
 }
 
-/* ---- faults ----------------------------------------------------------------------------------------- */
+/* ---- faults ---- */
 
 enum access { READ, WRITE, READ_END, COPY_BEYOND };
 
@@ -184,14 +188,17 @@ static void operations_refuse_host_memory(void **state)
 {
 	float host[100], *dev;
 	struct zr_device_info info = { .size = sizeof info };
-	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = ZR_F32, .n = 100, .src = host };
+	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = ZR_F32,
+				 .n = 100, .src = host };
 	(void)state;
 	open_separate("1M");
 	assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
 	assert_false(info.host_ops || info.host_access || info.unified);
 	op.dst = dev = take(sizeof host);
 	assert_int_equal(d.ops->cast(d.ops, NULL, &op), ZR_EINVAL);
-	assert_non_null(strstr(test_error(d.h), "operation cast: pointer 1 of AT(src), AT(dst) is not to memory of this device"));
+	assert_non_null(strstr(
+		test_error(d.h),
+		"operation cast: pointer 1 of AT(src), AT(dst) is not to memory of this device"));
 	op.dst = host;
 	op.src = dev;
 	assert_int_equal(d.ops->cast(d.ops, NULL, &op), ZR_EINVAL);
@@ -228,7 +235,9 @@ static void late_copies_happen_when_they_are_waited_for(void **state)
 	host = take_pinned(sizeof back);
 	for (i = 0; i < N; i++) {
 		host[i] = 1;
-		assert_int_equal(d.v->copy_start(d.inst, dev + i, host + i, sizeof *host, &ticket[i]), ZR_OK);
+		assert_int_equal(d.v->copy_start(d.inst, dev + i, host + i, sizeof *host,
+						 &ticket[i]),
+				 ZR_OK);
 		host[i] = 2;
 		late += ticket[i] != 0;
 	}
@@ -260,8 +269,12 @@ static void said(const char *text)
 static void copies_beside_refuse_what_is_not_pinned(void **state)
 {
 	enum { BYTES = 4 * 4096 };
-	const char *not = "neither memory of this device nor pinned, as one range: take ZR_MEM_PINNED, or call mem_pin";
-	char *dev, *host = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *own;
+	const char *not = "neither memory of this device nor pinned, as one range: take "
+			  "ZR_MEM_PINNED, or call mem_pin";
+	char *dev,
+		*host = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			     -1, 0),
+		*own;
 	uint64_t ticket;
 	(void)state;
 	open_separate("1M");
@@ -273,7 +286,8 @@ static void copies_beside_refuse_what_is_not_pinned(void **state)
 	assert_int_equal(d.v->mem_pin(d.inst, host, BYTES), ZR_OK);
 	assert_int_equal(d.v->copy_start(d.inst, host + 1, dev, BYTES - 1, &ticket), ZR_OK);
 	refused(d.v->copy_start(d.inst, host + 1, dev, BYTES, &ticket), not);
-	assert_int_equal(d.v->mem_pin(d.inst, host + BYTES, BYTES), ZR_OK); /* side by side they are two */
+	/* side by side they are two */
+	assert_int_equal(d.v->mem_pin(d.inst, host + BYTES, BYTES), ZR_OK);
 	refused(d.v->copy_start(d.inst, dev, host + BYTES - 1, 2, &ticket), not);
 	d.v->mem_unpin(d.inst, host + BYTES);
 	d.v->mem_unpin(d.inst, host);
@@ -288,7 +302,8 @@ static void copies_beside_refuse_what_is_not_pinned(void **state)
 static void pinning_out_of_order_is_refused_or_said(void **state)
 {
 	enum { BYTES = 4 * 4096 };
-	char *host = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *host = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			  0);
 	(void)state;
 	open_separate("1M");
 	munmap(host + BYTES, BYTES);
@@ -296,7 +311,8 @@ static void pinning_out_of_order_is_refused_or_said(void **state)
 	refused(d.v->mem_pin(d.inst, host + 64, 64), "a range starts a page");
 	refused(d.v->mem_pin(d.inst, host, 0), "is not empty");
 	assert_int_equal(d.v->mem_pin(d.inst, host, 4096 + 1), ZR_OK);
-	refused(d.v->mem_pin(d.inst, host + 4096, 4096), "some are pinned already, among 4097 bytes");
+	refused(d.v->mem_pin(d.inst, host + 4096, 4096),
+		"some are pinned already, among 4097 bytes");
 	assert_int_equal(d.v->mem_pin(d.inst, host + 2 * 4096, 2 * 4096), ZR_OK);
 	refused(d.v->mem_pin(d.inst, host, BYTES), "some are pinned already");
 	d.v->mem_unpin(d.inst, host + 4096);
@@ -333,7 +349,7 @@ static void late_copies_need_what_is_still_pinned(void **state)
 	dev_close(&d);
 }
 
-/* ---- models and optimizers -------------------------------------------------------------------------- */
+/* ---- models and optimizers ---- */
 
 static void same_floats(const char *what, const float *a, const float *b, int64_t n)
 {
@@ -348,7 +364,8 @@ static void gpt2_touches_nothing_itself_I1(void **state)
 	int i;
 	(void)state;
 	for (i = 0; i < 2; i++) {
-		struct fixture_setup s = { .workers = 2, .dtype = dtypes[i], .batch = 2, .length = 13, .options = { "dropout", "0.2" } };
+		struct fixture_setup s = { .workers = 2, .dtype = dtypes[i], .batch = 2,
+					   .length = 13, .options = { "dropout", "0.2" } };
 		struct fixture *a = fixture_new(s), *b;
 		s.separate = 1;
 		b = fixture_new(s);
@@ -387,8 +404,8 @@ static const struct {
 };
 
 /* Three updates of a piece, which lies at p. */
-static void update(const struct zr_desc *desc, struct zr_inst *inst, const void *opts, const struct dev *on, struct piece *p,
-		   uint32_t mem)
+static void update(const struct zr_desc *desc, struct zr_inst *inst, const void *opts,
+		   const struct dev *on, struct piece *p, uint32_t mem)
 {
 	static const int64_t dims[] = { SIZE };
 	const struct zr_optimizer_v1 *v = test_iface(desc, "zr.optimizer/1");
@@ -396,10 +413,12 @@ static void update(const struct zr_desc *desc, struct zr_inst *inst, const void 
 	const struct zr_state *state = v->states(inst, &n);
 	struct zr_seg seg = { .n = SIZE, .ndim = 1, .dims = dims, .name = "a" };
 	struct zr_buf states[2];
-	struct zr_opt_step step = { .size = sizeof step, .seg_stride = sizeof(struct zr_seg), .n_state = n, .lr = 0.01, .grad_mult = 0.5, .opts = opts, .state = states,
-				    .seg = &seg, .n_seg = 1, .ops = on->ops, .master = buf(p->x[0], ZR_F32, mem),
-				    .grad = buf(p->x[1], ZR_F32, mem), .lowp = buf(p->lowp, ZR_BF16, mem),
-				    .scalars = &p->scalars };
+	struct zr_opt_step step = { .size = sizeof step, .seg_stride = sizeof(struct zr_seg),
+				    .n_state = n, .lr = 0.01, .grad_mult = 0.5, .opts = opts,
+				    .state = states, .seg = &seg, .n_seg = 1, .ops = on->ops,
+				    .master = buf(p->x[0], ZR_F32, mem),
+				    .grad = buf(p->x[1], ZR_F32, mem),
+				    .lowp = buf(p->lowp, ZR_BF16, mem), .scalars = &p->scalars };
 	assert_true(v->mem_ok & mem && n <= 2);
 	for (i = 0; i < n; i++)
 		states[i] = buf(p->x[2 + i], state[i].dtype, mem);

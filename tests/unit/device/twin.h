@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * twin.h - two devices with the same memory, the scalar kernels' and the one under test: an operation runs on the same operands
- * on either, and all that memory holds after it is compared. Differences are said and counted.
+ * twin.h - two devices with the same memory, the scalar kernels' and the one under test: an
+ * operation runs on the same operands on either, and all that memory holds after it is compared.
+ * Differences are said and counted.
  */
 #ifndef ZR_TESTS_TWIN_H
 #define ZR_TESTS_TWIN_H
@@ -15,13 +16,15 @@
 #define ROOM (24ull << 20) /* bytes of device memory, each */
 #define MOST 18
 
-/* ---- two devices with the same memory ----------------------------------------------------------------- */
+/* ---- two devices with the same memory ---- */
 
 struct operand {
 	uint64_t at;
 	int64_t n;
 	int32_t dtype;
-	double units; /* that results may be apart, of the last place of the largest; 0: none; below: any (scratch) */
+	/* that results may be apart, of the last place of the largest; 0: none; below: any
+	 * (scratch) */
+	double units;
 };
 
 static struct side {
@@ -95,7 +98,8 @@ static void begin(uint64_t which)
 	seed = which + 1;
 }
 
-/* An operand of random numbers times scale, of poison if that is 0; `off` elements past 256 bytes. Its number. */
+/* An operand of random numbers times scale, of poison if that is 0; `off` elements past 256 bytes.
+ * Its number. */
 static int operand(int64_t n, int32_t dtype, double scale, int off, double units)
 {
 	struct operand *o = &operands[count];
@@ -165,7 +169,8 @@ static void all_agreed(void)
 static void compare(const char *what, int number, int32_t dtype, int variant)
 {
 	const struct operand *o = &operands[number];
-	const double step = o->dtype == ZR_BF16 ? 0x1p-8 : o->dtype == ZR_F16 ? 0x1p-11 : o->dtype == ZR_F64 ? 0x1p-52 : 0x1p-23;
+	const double step = o->dtype == ZR_BF16 ? 0x1p-8 : o->dtype == ZR_F16  ? 0x1p-11 :
+			    o->dtype == ZR_F64  ? 0x1p-52 : 0x1p-23;
 	size_t width = width_of(o->dtype);
 	double most = 0;
 	if (o->units < 0)
@@ -174,11 +179,13 @@ static void compare(const char *what, int number, int32_t dtype, int variant)
 		most = fmax(most, fabs(value(&scalar, o, i)));
 	for (int64_t i = 0; i < o->n; i++) {
 		double x = value(&scalar, o, i), y = value(&tested, o, i);
-		int same = !memcmp(scalar.image + o->at + (size_t)i * width, tested.image + o->at + (size_t)i * width, width);
+		int same = !memcmp(scalar.image + o->at + (size_t)i * width,
+				   tested.image + o->at + (size_t)i * width, width);
 		if (same || fabs(x - y) <= o->units * step * most)
 			continue;
-		differ("%s, type %d, variant %d: operand %d, element %lld of %lld is %.9g, should be %.9g; largest %g", what, dtype, variant,
-		       number, (long long)i, (long long)o->n, y, x, most);
+		differ("%s, type %d, variant %d: operand %d, element %lld of %lld is %.9g, should "
+		       "be %.9g; largest %g",
+		       what, dtype, variant, number, (long long)i, (long long)o->n, y, x, most);
 		return;
 	}
 }
@@ -192,7 +199,8 @@ static void twins(const char *what, op_fn *op, int32_t dtype, int variant)
 	for (int i = 0; i <= count; i++) {
 		uint64_t to = i < count ? operands[i].at : ROOM;
 		if (memcmp(start + from, tested.image + from, to - from))
-			differ("%s, type %d, variant %d: written beside operand %d", what, dtype, variant, i);
+			differ("%s, type %d, variant %d: written beside operand %d", what, dtype,
+			       variant, i);
 		if (i == count)
 			break;
 		compare(what, i, dtype, variant);

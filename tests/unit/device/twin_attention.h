@@ -9,13 +9,20 @@ static struct zr_op_attention attention_of(const struct side *s, int32_t dtype, 
 {
 	int64_t w = arg[4], row = (arg[2] + 2 * arg[3]) * w + arg[5];
 	size_t size = width_of(dtype);
-	return (struct zr_op_attention){ .size = sizeof(struct zr_op_attention), .dtype = dtype, .batch = arg[0], .length = arg[1],
-					 .heads = arg[2], .kv_heads = arg[3], .head_dim = w, .q_stride = row, .k_stride = row,
-					 .v_stride = row, .out_stride = arg[2] * w + arg[5], .scale = 1 / sqrtf((float)w),
-					 .dropout = variant & 1 ? 0.2f : 0, .rng = { 1, 2, 3, 4 }, .q = at(s, 0),
+	return (struct zr_op_attention){ .size = sizeof(struct zr_op_attention), .dtype = dtype,
+					 .batch = arg[0], .length = arg[1], .heads = arg[2],
+					 .kv_heads = arg[3], .head_dim = w, .q_stride = row,
+					 .k_stride = row, .v_stride = row,
+					 .out_stride = arg[2] * w + arg[5],
+					 .scale = 1 / sqrtf((float)w),
+					 .dropout = variant & 1 ? 0.2f : 0,
+					 .rng = { 1, 2, 3, 4 },
+					 .q = at(s, 0),
 					 .k = (char *)at(s, 0) + (size_t)(arg[2] * w) * size,
-					 .v = (char *)at(s, 0) + (size_t)((arg[2] + arg[3]) * w) * size, .out = at(s, 1),
-					 .lse = f32(s, 2), .window = variant & 2 ? 20 : 0,
+					 .v = (char *)at(s, 0) +
+					      (size_t)((arg[2] + arg[3]) * w) * size,
+					 .out = at(s, 1), .lse = f32(s, 2),
+					 .window = variant & 2 ? 20 : 0,
 					 .softcap = variant & 2 ? 0.5f : 0 };
 }
 
@@ -27,8 +34,8 @@ static int attention(const struct side *s, int32_t dtype, int variant)
 
 static int attention_bwd(const struct side *s, int32_t dtype, int variant)
 {
-	struct zr_op_attention_bwd op = { .size = sizeof op, .fwd = attention_of(s, dtype, variant), .dout = at(s, 3), .dq = at(s, 4),
-					  .work = at(s, 5) };
+	struct zr_op_attention_bwd op = { .size = sizeof op, .fwd = attention_of(s, dtype, variant),
+					  .dout = at(s, 3), .dq = at(s, 4), .work = at(s, 5) };
 	int rc = s->d.ops->attention(OPS, &op.fwd);
 	op.dk = (char *)op.dq + ((const char *)op.fwd.k - (const char *)op.fwd.q);
 	op.dv = (char *)op.dq + ((const char *)op.fwd.v - (const char *)op.fwd.q);
@@ -38,23 +45,31 @@ static int attention_bwd(const struct side *s, int32_t dtype, int variant)
 /* Floats of its work that suffice on both. */
 static int64_t attention_work(int32_t dtype, int variant)
 {
-	struct zr_op_attention_bwd op = { .size = sizeof op, .fwd = attention_of(&scalar, dtype, variant) };
-	uint64_t a = scalar.d.ops->attention_bwd_work(scalar.d.ops, &op), b = tested.d.ops->attention_bwd_work(tested.d.ops, &op);
+	struct zr_op_attention_bwd op = { .size = sizeof op,
+					  .fwd = attention_of(&scalar, dtype, variant) };
+	uint64_t a = scalar.d.ops->attention_bwd_work(scalar.d.ops, &op),
+		 b = tested.d.ops->attention_bwd_work(tested.d.ops, &op);
 	return (int64_t)((a > b ? a : b) / sizeof(float));
 }
 
-/* Rows are `pad` elements longer than what they hold. variant: 1 dropout, 2 a window and a soft cap */
-static void attention_case(op_fn *op, const char *name, int32_t batch, int32_t length, int32_t heads, int32_t kv_heads, int32_t width, int32_t pad, int32_t dtype,
-			   int variant)
+/* Rows are `pad` elements longer than what they hold. variant: 1 dropout, 2 a window and a soft
+ * cap */
+static void attention_case(op_fn *op, const char *name, int32_t batch, int32_t length,
+			   int32_t heads, int32_t kv_heads, int32_t width, int32_t pad,
+			   int32_t dtype, int variant)
 {
 	const int32_t set[] = { batch, length, heads, kv_heads, width, pad };
-	const double coarse = dtype == ZR_F32 ? 64 : 8; /* probabilities and their gradients are rounded too */
-	int64_t rows = (int64_t)batch * length, in = (heads + 2 * kv_heads) * width + pad, out = heads * width + pad;
+	/* probabilities and their gradients are rounded too */
+	const double coarse = dtype == ZR_F32 ? 64 : 8;
+	int64_t rows = (int64_t)batch * length, in = (heads + 2 * kv_heads) * width + pad,
+		out = heads * width + pad;
 	memcpy(arg, set, sizeof set);
 	begin((uint64_t)length);
 	operand(rows * in, dtype, 1, pad % 8 != 0, 0);
 	operand(rows * out, dtype, 1, 0, coarse);
-	operand((int64_t)batch * heads * length, ZR_F32, 0, 0, dtype == ZR_BF16 && multiplies_pairs() ? 0x1p14 : 256); /* sums of rounded ones */
+	/* sums of rounded ones */
+	operand((int64_t)batch * heads * length, ZR_F32, 0, 0,
+		dtype == ZR_BF16 && multiplies_pairs() ? 0x1p14 : 256);
 	operand(rows * out, dtype, 1, pad % 8 != 0, 0);
 	operand(rows * in, dtype, 1, 0, coarse);
 	operand(attention_work(dtype, variant), ZR_F32, 1, 0, -1);

@@ -18,7 +18,7 @@
 
 #define WIDE 8
 
-/* ---- the model: thrice y = relu(A x + b), and loss = (mean of A y + b - t)^2 --------- */
+/* ---- the model: thrice y = relu(A x + b), and loss = (mean of A y + b - t)^2 ---- */
 
 struct sample { float x[WIDE], t; };
 
@@ -115,14 +115,15 @@ static const struct zeroth_model model = {
 	.arg = rooms, .load = load, .held_out = 10,
 };
 
-/* ---- engines ----------------------------------------------------------------------- */
+/* ---- engines ---- */
 
 #define OK(call) do { if (call) fail_msg("%s: %s", #call, zeroth_error(e)); } while (0)
 
 static struct zeroth *make(int ranks, const char *stage, const char *more)
 {
-	static const char text[] = "[train]\ntrain_batch_size = 16\nmicro_batch_size = 2\nsteps = 6\n"
-				   "[optimizer]\nlr = 0.05\n[checkpoint]\ndir = saved\n";
+	static const char text[] =
+		"[train]\ntrain_batch_size = 16\nmicro_batch_size = 2\nsteps = 6\n"
+		"[optimizer]\nlr = 0.05\n[checkpoint]\ndir = saved\n";
 	char option[64];
 	struct zeroth *e = zeroth_new();
 	snprintf(option, sizeof option, "zero.plugin=%s", stage);
@@ -164,7 +165,7 @@ static uint64_t reference(void)
 	return digest;
 }
 
-/* ---- tests --------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 static void test_ranks_and_stages(void **state)
 {

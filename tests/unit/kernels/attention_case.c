@@ -14,27 +14,31 @@
 
 int64_t attention_pad = 3;
 
-/* ---- variants ----------------------------------------------------------------------------------- */
+/* ---- variants ---- */
 
-static void backward_f64(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi, void *scratch, float *delta,
-			 float *sums)
+static void backward_f64(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi,
+			 void *scratch, float *delta, float *sums)
 {
-	zr_attention_bwd_f64(o, parts, lo, hi, scratch, (double *)(void *)delta, (double *)(void *)sums);
+	zr_attention_bwd_f64(o, parts, lo, hi, scratch, (double *)(void *)delta,
+			     (double *)(void *)sums);
 }
 
-static void sum_f64(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi, float *sums)
+static void sum_f64(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi,
+		    float *sums)
 {
 	zr_attention_bwd_sum_f64(o, parts, lo, hi, (double *)(void *)sums);
 }
 
-const struct variant oracle64 = { "f64", zr_attention_f64, backward_f64, sum_f64, zr_attention_sums_f64, zr_attention_scratch_f64 };
+const struct variant oracle64 = { "f64", zr_attention_f64, backward_f64, sum_f64,
+				  zr_attention_sums_f64, zr_attention_scratch_f64 };
 struct variant variants[5];
 int n_variants;
 
 static void add_variant(const struct zr_cpu_kernels *k)
 {
-	variants[n_variants++] = (struct variant){ k->name, k->attention, k->attention_bwd, k->attention_bwd_sum,
-						    k->attention_sums, k->attention_scratch };
+	variants[n_variants++] = (struct variant){ k->name, k->attention, k->attention_bwd,
+						   k->attention_bwd_sum, k->attention_sums,
+						   k->attention_scratch };
 }
 
 void find_variants(void)
@@ -56,7 +60,7 @@ void find_variants(void)
 #endif
 }
 
-/* ---- problems ----------------------------------------------------------------------------------- */
+/* ---- problems ---- */
 
 double get(const struct problem *p, const void *base, int64_t i)
 {
@@ -94,8 +98,8 @@ static double draw(uint64_t *x)
 }
 
 /* Tokens' elements [first, first + width) of a tensor are drawn, times `by`. */
-static void fill(const struct problem *p, void *base, int64_t stride, int64_t first, int64_t width, uint64_t *x,
-		 double by)
+static void fill(const struct problem *p, void *base, int64_t stride, int64_t first, int64_t width,
+		 uint64_t *x, double by)
 {
 	for (int64_t r = 0; r < p->B * p->T; r++)
 		for (int64_t i = 0; i < width; i++)
@@ -254,13 +258,17 @@ void assert_rows_alone(const struct variant *v, struct problem *p, int64_t first
 void backward(const struct variant *v, struct problem *p, int64_t cut)
 {
 	int64_t all = p->B * p->G * p->parts, heads = cut / p->parts;
-	size_t bytes = v->scratch(&p->op.fwd, 1), sums_bytes = (size_t)v->sums(&p->op.fwd) * p->real;
+	size_t bytes = v->scratch(&p->op.fwd, 1),
+	       sums_bytes = (size_t)v->sums(&p->op.fwd) * p->real;
 	char *scratch = poisoned(bytes), *sums = poisoned((size_t)all * sums_bytes);
-	char *sums_cut = sums + (size_t)cut * sums_bytes, *sums_heads = sums + (size_t)(heads * p->parts) * sums_bytes;
+	char *sums_cut = sums + (size_t)cut * sums_bytes,
+	     *sums_heads = sums + (size_t)(heads * p->parts) * sums_bytes;
 
 	memset(p->dqkv, 0xff, (size_t)p->n_in * p->elem);
-	v->backward(&p->op, p->parts, cut, all, scratch, (float *)(void *)p->delta, (float *)(void *)sums_cut);
-	v->backward(&p->op, p->parts, 0, cut, scratch, (float *)(void *)p->delta, (float *)(void *)sums);
+	v->backward(&p->op, p->parts, cut, all, scratch, (float *)(void *)p->delta,
+		    (float *)(void *)sums_cut);
+	v->backward(&p->op, p->parts, 0, cut, scratch, (float *)(void *)p->delta,
+		    (float *)(void *)sums);
 	v->sum(&p->op, p->parts, heads, p->B * p->G, (float *)(void *)sums_heads);
 	v->sum(&p->op, p->parts, 0, heads, (float *)(void *)sums);
 	check_padding(p, p->dqkv, p->n_in, p->in_stride);
@@ -347,7 +355,8 @@ void assert_wide_windows(const struct variant *v, struct problem *p)
 void assert_window_forgets(const struct variant *v, int32_t dtype, int64_t head_dim)
 {
 	enum { ALL = 161, GONE = 128, UNREAD = 64, WINDOW = 16 };
-	const int64_t shape[5] = { 1, ALL, 1, 1, head_dim }, tail[5] = { 1, ALL - GONE, 1, 1, head_dim };
+	const int64_t shape[5] = { 1, ALL, 1, 1, head_dim }, tail[5] = { 1, ALL - GONE, 1, 1,
+									 head_dim };
 	struct problem p = make(shape, dtype, 3, 1), t = make(tail, dtype, 3, 1);
 	size_t in = (size_t)p.in_stride * p.elem, out = (size_t)p.out_stride * p.elem;
 	size_t from = WINDOW - 1, n = ALL - GONE - from;
@@ -366,7 +375,7 @@ void assert_window_forgets(const struct variant *v, int32_t dtype, int64_t head_
 	drop(&t);
 }
 
-/* ---- comparisons -------------------------------------------------------------------------------- */
+/* ---- comparisons ---- */
 
 void measure(struct distance *d, double x, double y)
 {
@@ -374,32 +383,36 @@ void measure(struct distance *d, double x, double y)
 	d->norm += y * y;
 }
 
-void assert_close(const struct distance *d, double tolerance, const struct problem *p, const char *variant,
-		  const char *what)
+void assert_close(const struct distance *d, double tolerance, const struct problem *p,
+		  const char *variant, const char *what)
 {
 	double rel = sqrt(d->diff) / (sqrt(d->norm) + 1e-30);
 
 	/* T = 1: gradients of q and k are zero but for rounding */
 	if (rel <= tolerance || sqrt(d->diff) <= tolerance)
 		return;
-	fail_msg("%s: %s off by %g (B %d T %d heads %d/%d dim %d dtype %d dropout %g)", variant, what, rel, (int)p->B,
-		 (int)p->T, (int)p->H, (int)p->G, (int)p->D, (int)p->dtype, (double)p->op.fwd.dropout);
+	fail_msg("%s: %s off by %g (B %d T %d heads %d/%d dim %d dtype %d dropout %g)", variant,
+		 what, rel, (int)p->B, (int)p->T, (int)p->H, (int)p->G, (int)p->D, (int)p->dtype,
+		 (double)p->op.fwd.dropout);
 }
 
-/* One tensor of x against the same of y, which may have another dtype: elements [first, first + width)
- * of each token. */
-static void compare(const struct problem *x, const char *xb, const struct problem *y, const char *yb, int64_t stride,
-		    int64_t first, int64_t width, double tolerance, const char *variant, const char *what)
+/* One tensor of x against the same of y, which may have another dtype: elements [first, first +
+ * width) of each token. */
+static void compare(const struct problem *x, const char *xb, const struct problem *y,
+		    const char *yb, int64_t stride, int64_t first, int64_t width, double tolerance,
+		    const char *variant, const char *what)
 {
 	struct distance d = { 0, 0 };
 
 	for (int64_t r = 0; r < x->B * x->T; r++)
 		for (int64_t i = 0; i < width; i++)
-			measure(&d, get(x, xb, r * stride + first + i), get(y, yb, r * stride + first + i));
+			measure(&d, get(x, xb, r * stride + first + i),
+				get(y, yb, r * stride + first + i));
 	assert_close(&d, tolerance, x, variant, what);
 }
 
-void compare_all(const struct problem *x, const struct problem *y, double tolerance, const char *variant)
+void compare_all(const struct problem *x, const struct problem *y, double tolerance,
+		 const char *variant)
 {
 	struct distance d = { 0, 0 };
 	int64_t q = x->H * x->D, k = x->G * x->D;
@@ -414,8 +427,16 @@ void compare_all(const struct problem *x, const struct problem *y, double tolera
 }
 
 const int64_t attention_shapes[N_ATTENTION_SHAPES][5] = {
-	{ 1, 1, 1, 1, 1 },   { 2, 13, 3, 3, 5 },   { 1, 31, 2, 1, 16 },   { 1, 33, 1, 1, 31 }, { 1, 64, 2, 2, 64 },
-	{ 1, 65, 3, 1, 32 }, { 2, 70, 4, 2, 8 },   { 1, 127, 1, 1, 7 },   { 1, 128, 1, 1, 17 }, { 1, 129, 2, 1, 33 },
+	{ 1, 1, 1, 1, 1 },
+	{ 2, 13, 3, 3, 5 },
+	{ 1, 31, 2, 1, 16 },
+	{ 1, 33, 1, 1, 31 },
+	{ 1, 64, 2, 2, 64 },
+	{ 1, 65, 3, 1, 32 },
+	{ 2, 70, 4, 2, 8 },
+	{ 1, 127, 1, 1, 7 },
+	{ 1, 128, 1, 1, 17 },
+	{ 1, 129, 2, 1, 33 },
 	{ 1, 193, 1, 1, 96 }, { 1, 260, 1, 1, 20 }, { 1, 65, 1, 1, 128 }, { 1, 40, 1, 1, 200 },
 };
 
@@ -429,7 +450,8 @@ static void as_stored(struct problem *p, void *base, int64_t n, int32_t dtype)
 	}
 }
 
-void assert_variants_agree(int64_t parts, int32_t dtype, const struct options *options, double tolerance)
+void assert_variants_agree(int64_t parts, int32_t dtype, const struct options *options,
+			   double tolerance)
 {
 	for (size_t s = 0; s < N_ATTENTION_SHAPES; s++) {
 		if (attention_shapes[s][2] / attention_shapes[s][3] % parts)

@@ -17,9 +17,10 @@
 struct variant {
 	const char *name;
 	void (*forward)(const struct zr_op_attention *, int64_t lo, int64_t hi, void *scratch);
-	void (*backward)(const struct zr_op_attention_bwd *, int64_t parts, int64_t lo, int64_t hi, void *scratch, float *delta,
-			 float *sums);
-	void (*sum)(const struct zr_op_attention_bwd *, int64_t parts, int64_t lo, int64_t hi, float *sums);
+	void (*backward)(const struct zr_op_attention_bwd *, int64_t parts, int64_t lo, int64_t hi,
+			 void *scratch, float *delta, float *sums);
+	void (*sum)(const struct zr_op_attention_bwd *, int64_t parts, int64_t lo, int64_t hi,
+		    float *sums);
 	int64_t (*sums)(const struct zr_op_attention *);
 	uint64_t (*scratch)(const struct zr_op_attention *, int backward);
 };
@@ -33,9 +34,11 @@ void find_variants(void);
 struct problem {
 	struct zr_op_attention_bwd op;
 	int64_t B, T, H, G, D; /* batch, length, heads, key-value heads, head_dim */
-	int64_t parts;         /* of the heads that share a key-value head, in the backward; 1 at first */
+	/* of the heads that share a key-value head, in the backward; 1 at first */
+	int64_t parts;
 	int32_t dtype;
-	int64_t in_stride, out_stride, n_in, n_out, n_lse; /* elements, padding between rows included */
+	/* elements, padding between rows included */
+	int64_t in_stride, out_stride, n_in, n_out, n_lse;
 	char *qkv, *out, *dout, *dqkv, *lse, *delta;       /* owned */
 	int32_t *starts;                                   /* owned; NULL: one document */
 	size_t elem, real;                                 /* bytes of an element and of lse */
@@ -75,13 +78,15 @@ void assert_rows_alone(const struct variant *v, struct problem *p, int64_t first
  * behind each head, as where the heads of each are together. */
 void assert_heads_apart(const struct variant *v, struct problem *p);
 
-/* B, T, heads, kv_heads, head_dim; around every tile, panel, vector and block of the vector kernels */
+/* B, T, heads, kv_heads, head_dim; around every tile, panel, vector and block of the vector
+ * kernels */
 #define N_ATTENTION_SHAPES 14
 extern const int64_t attention_shapes[N_ATTENTION_SHAPES][5];
 
-/* Every variant agrees with the oracle on these shapes; `parts` as in struct problem, of shapes that have
- * so many. */
-void assert_variants_agree(int64_t parts, int32_t dtype, const struct options *options, double tolerance);
+/* Every variant agrees with the oracle on these shapes; `parts` as in struct problem, of shapes
+ * that have so many. */
+void assert_variants_agree(int64_t parts, int32_t dtype, const struct options *options,
+			   double tolerance);
 
 /* A window of the length or more gives the bits of no window. */
 void assert_wide_windows(const struct variant *v, struct problem *p);
@@ -95,9 +100,10 @@ struct distance {
 	double diff, norm;
 };
 void measure(struct distance *d, double x, double y);
-void assert_close(const struct distance *d, double tolerance, const struct problem *p, const char *variant,
-		  const char *what);
+void assert_close(const struct distance *d, double tolerance, const struct problem *p,
+		  const char *variant, const char *what);
 /* out, lse, dq, dk, dv of x against those of y. */
-void compare_all(const struct problem *x, const struct problem *y, double tolerance, const char *variant);
+void compare_all(const struct problem *x, const struct problem *y, double tolerance,
+		 const char *variant);
 
 #endif

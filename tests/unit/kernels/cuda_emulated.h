@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cuda_emulated.h - the part of CUDA that kernels/cuda/ is written in, on the host: so their indices, tiles, barriers
- * and exchanges between threads are tested where there is no GPU. CUDA blocks run one after the other, the threads of
- * one as coroutines that take turns at barriers. Shared memory is poisoned before each block, and where an asynchronous
- * copy goes until its thread waits for it; a warp runs as far ahead of the others as barriers let it. Past the end of
- * dynamic shared memory there is nothing. A block whose threads wait for each other forever aborts.
+ * cuda_emulated.h - the part of CUDA that kernels/cuda/ is written in, on the host: so their
+ * indices, tiles, barriers and exchanges between threads are tested where there is no GPU. CUDA
+ * blocks run one after the other, the threads of one as coroutines that take turns at barriers.
+ * Shared memory is poisoned before each block, and where an asynchronous copy goes until its thread
+ * waits for it; a warp runs as far ahead of the others as barriers let it. Past the end of dynamic
+ * shared memory there is nothing. A block whose threads wait for each other forever aborts.
  *
- * With the thread sanitizer the coroutines are threads to it, ordered by __syncthreads() and __syncwarp() alone, as on a GPU: it
- * reports every access to shared or global memory that no barrier orders, whichever order they ran in. A shuffle orders
- * nothing. What remains unseen: races between CUDA blocks, speed, most limits of hardware.
+ * With the thread sanitizer the coroutines are threads to it, ordered by __syncthreads() and
+ * __syncwarp() alone, as on a GPU: it reports every access to shared or global memory that no
+ * barrier orders, whichever order they ran in. A shuffle orders nothing. What remains unseen: races
+ * between CUDA blocks, speed, most limits of hardware.
  */
 #ifndef ZR_TESTS_CUDA_EMULATED_H
 #define ZR_TESTS_CUDA_EMULATED_H
@@ -38,7 +40,8 @@ enum { cudaSuccess, cudaMemcpyDefault = 4 };
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
 extern "C" inline const char *__tsan_default_options() { return "halt_on_error=1"; }
-#ifdef __clang__ /* whose no_sanitize leaves notes of entry and exit, and a coroutine ends without exit */
+/* whose no_sanitize leaves notes of entry and exit, and a coroutine ends without exit */
+#ifdef __clang__
 #define ZR_UNSEEN __attribute__((disable_sanitizer_instrumentation, noinline))
 #else
 #define ZR_UNSEEN __attribute__((no_sanitize("thread"), noinline))
@@ -70,7 +73,8 @@ inline dim3 threadIdx(0), blockIdx(0), blockDim(1), gridDim(1);
 namespace emulated {
 
 /* DYNAMIC: what compute capability 8.0, the least, lends a block. */
-enum { LANES = 32, MOST = 1024, STACK = 256 << 10, DYNAMIC = 163 << 10, PAGE = 1 << 16, GRID_YZ = 65535 };
+enum { LANES = 32, MOST = 1024, STACK = 256 << 10, DYNAMIC = 163 << 10, PAGE = 1 << 16,
+       GRID_YZ = 65535 };
 
 /* Of a warp or of a block. */
 struct barrier {
@@ -143,18 +147,22 @@ inline bool moved;
 inline barrier warp[MOST / LANES], block;
 typedef uint32_t words[12];
 inline words slot[2][MOST / LANES][LANES]; /* what the lanes of a warp show each other, by turns */
-inline unsigned char *room, *dynamic; /* of dynamic shared memory, and the launch's own at the end of it */
+/* of dynamic shared memory, and the launch's own at the end of it */
+inline unsigned char *room, *dynamic;
 inline size_t dynamic_bytes;
 inline void (*body)(void *);
 inline void *body_arg;
 
-/* ---- what the thread sanitizer is told -------------------------------------------------------------- */
+/* ---- what the thread sanitizer is told ---- */
 
 #ifdef __SANITIZE_THREAD__
 inline void tell(char *place) { __tsan_release(place); }
 inline void hear(char *place) { __tsan_acquire(place); }
 
-ZR_UNSEEN inline void go_to(void *thread) { __tsan_switch_to_fiber(thread, __tsan_switch_to_fiber_no_sync); }
+ZR_UNSEEN inline void go_to(void *thread)
+{
+	__tsan_switch_to_fiber(thread, __tsan_switch_to_fiber_no_sync);
+}
 
 ZR_UNSEEN inline void *new_thread() { return __tsan_create_fiber(0); }
 
@@ -167,7 +175,7 @@ inline void *new_thread() { return &scheduler; }
 inline void *this_thread() { return &scheduler; }
 #endif
 
-/* ---- threads ---------------------------------------------------------------------------------------- */
+/* ---- threads ---- */
 
 ZR_UNSEEN inline void rest()
 {
@@ -224,7 +232,10 @@ ZR_UNSEEN inline void run_thread()
 inline void poison_static() {}
 #else
 extern "C" char __start_zr_shared[] __attribute__((weak)), __stop_zr_shared[] __attribute__((weak));
-inline void poison_static() { memset(__start_zr_shared, 0xff, (size_t)(__stop_zr_shared - __start_zr_shared)); }
+inline void poison_static()
+{
+	memset(__start_zr_shared, 0xff, (size_t)(__stop_zr_shared - __start_zr_shared));
+}
 #endif
 
 ZR_UNSEEN inline void start_thread(int i)
@@ -232,7 +243,8 @@ ZR_UNSEEN inline void start_thread(int i)
 	coroutine *f = &fiber[i];
 	f->done = false;
 	f->thread = f->thread ? f->thread : new_thread();
-	f->index = dim3((unsigned)i % blockDim.x, (unsigned)i / blockDim.x % blockDim.y, (unsigned)i / blockDim.x / blockDim.y);
+	f->index = dim3((unsigned)i % blockDim.x, (unsigned)i / blockDim.x % blockDim.y,
+			(unsigned)i / blockDim.x / blockDim.y);
 	f->waits_for = NULL;
 	begin_at(&f->at, stacks + (size_t)i * STACK, STACK, run_thread);
 }
@@ -279,9 +291,11 @@ ZR_UNSEEN inline void run_block(int threads)
 	while (block.members > 0) {
 		bool any_moved = false;
 		for (int first = 0; first < threads; first += LANES)
-			any_moved |= run_warp(first, first + LANES < threads ? first + LANES : threads);
+			any_moved |= run_warp(first,
+					      first + LANES < threads ? first + LANES : threads);
 		if (!any_moved) {
-			fprintf(stderr, "block (%u, %u): its threads wait for each other forever\n", blockIdx.x, blockIdx.y);
+			fprintf(stderr, "block (%u, %u): its threads wait for each other forever\n",
+				blockIdx.x, blockIdx.y);
 			abort();
 		}
 	}
@@ -293,7 +307,8 @@ template <class F> void call(void *f) { (*(F *)f)(); }
 ZR_UNSEEN inline void copy_later(void *to, const void *from, size_t n)
 {
 	if (n_copies[now] == COPIES) {
-		fprintf(stderr, "a thread has started %d copies that it did not wait for\n", COPIES);
+		fprintf(stderr, "a thread has started %d copies that it did not wait for\n",
+			COPIES);
 		abort();
 	}
 	memset(to, 0xff, n);
@@ -337,8 +352,10 @@ template <class T> T from_lane(T x, int lane)
 ZR_UNSEEN inline void make_room(size_t shared)
 {
 	if (!room) {
-		room = (unsigned char *)mmap(NULL, DYNAMIC + 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (room == MAP_FAILED || mprotect(room + (DYNAMIC + PAGE - 1) / PAGE * PAGE, PAGE, PROT_NONE))
+		room = (unsigned char *)mmap(NULL, DYNAMIC + 2 * PAGE, PROT_READ | PROT_WRITE,
+					     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (room == MAP_FAILED ||
+		    mprotect(room + (DYNAMIC + PAGE - 1) / PAGE * PAGE, PAGE, PROT_NONE))
 			abort();
 		stacks = (char *)malloc((size_t)MOST * STACK);
 		scheduler_thread = this_thread();
@@ -356,13 +373,15 @@ ZR_UNSEEN inline void run_grid(dim3 grid, dim3 threads)
 	blockDim = threads;
 	for (blockIdx.z = grid.z; blockIdx.z-- > 0;)
 		for (blockIdx.y = grid.y; blockIdx.y-- > 0;)
-			for (blockIdx.x = grid.x; blockIdx.x-- > 0;) /* whoever hopes for ascending order is found out */
+			/* whoever hopes for ascending order is found out */
+			for (blockIdx.x = grid.x; blockIdx.x-- > 0;)
 				run_block(n);
 }
 
 } // namespace emulated
 
-template <class F> cudaError_t emulated_launch(F f, dim3 grid, dim3 threads, size_t shared, cudaStream_t)
+template <class F>
+cudaError_t emulated_launch(F f, dim3 grid, dim3 threads, size_t shared, cudaStream_t)
 {
 	if (shared > emulated::DYNAMIC)
 		abort();
@@ -374,7 +393,7 @@ template <class F> cudaError_t emulated_launch(F f, dim3 grid, dim3 threads, siz
 	return cudaSuccess;
 }
 
-/* ---- what kernels call ------------------------------------------------------------------------------ */
+/* ---- what kernels call ---- */
 
 static inline void __syncthreads() { emulated::meet(&emulated::block); }
 static inline void __syncwarp() { emulated::meet(emulated::own_warp()); }

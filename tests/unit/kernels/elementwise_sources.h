@@ -47,8 +47,10 @@ static inline struct captured source_load(const struct source *s)
 		const struct zr_desc *desc = test_plugin(s->plugin);
 		const struct zr_optimizer_v1 *v = test_iface(desc, "zr.optimizer/1");
 		void *opts = test_options(desc);
-		const struct zr_opt_step step = { .size = sizeof step, .seg_stride = sizeof(struct zr_seg), .step = SOURCE_STEP,
-						  .lr = SOURCE_LR, .opts = opts, .work = &c,
+		const struct zr_opt_step step = { .size = sizeof step,
+						  .seg_stride = sizeof(struct zr_seg),
+						  .step = SOURCE_STEP, .lr = SOURCE_LR,
+						  .opts = opts, .work = &c,
 						  .elementwise = capture };
 		struct zr_inst *inst;
 		if (test_create(h, desc, opts, &inst) || v->step(inst, &step))

@@ -42,8 +42,10 @@ void *fixture_buffer(int64_t n, int32_t dtype)
 	static uint16_t count;
 
 	assert_non_null(b);
-	/* a NaN, and in bf16 and fp32 a signalling one: arithmetic that passes it on makes it quiet */
-	*b = (struct buffer){ .next = buffers, .bytes = bytes, .poison = (uint16_t)(0x7f80 | (count++ % 63 + 1)) };
+	/* a NaN, and in bf16 and fp32 a signalling one: arithmetic that passes it on makes it
+	 * quiet */
+	*b = (struct buffer){ .next = buffers, .bytes = bytes,
+			      .poison = (uint16_t)(0x7f80 | (count++ % 63 + 1)) };
 	for (size_t i = 0; i < bytes + 2 * GUARD; i += sizeof b->poison)
 		memcpy(b->memory + i, &b->poison, sizeof b->poison);
 	buffers = b;
@@ -58,7 +60,8 @@ void fixture_release(void)
 		struct buffer *b = buffers;
 		for (size_t i = 0; i < GUARD; i += sizeof b->poison)
 			broken += memcmp(b->memory + i, &b->poison, sizeof b->poison) ||
-				  memcmp(b->memory + GUARD + b->bytes + i, &b->poison, sizeof b->poison);
+				  memcmp(b->memory + GUARD + b->bytes + i, &b->poison,
+					 sizeof b->poison);
 		buffers = b->next;
 		free(b);
 	}
@@ -129,7 +132,8 @@ static FILE *find_golden(const char *name, int64_t n)
 	return NULL;
 }
 
-void fixture_golden(const char *what, const char *name, const void *p, int64_t n, int32_t dtype, double tolerance)
+void fixture_golden(const char *what, const char *name, const void *p, int64_t n, int32_t dtype,
+		    double tolerance)
 {
 	FILE *f = find_golden(name, n);
 
@@ -137,7 +141,8 @@ void fixture_golden(const char *what, const char *name, const void *p, int64_t n
 		double golden = NAN, x = fixture_get(p, i, dtype);
 		assert_int_equal(fscanf(f, "%lf", &golden), 1);
 		if (!(fabs(x - golden) <= tolerance * (1 + fabs(golden)))) /* a NaN fails */
-			fail_msg("%s: %s[%lld] is %.10g, golden %.10g", what, name, (long long)i, x, golden);
+			fail_msg("%s: %s[%lld] is %.10g, golden %.10g", what, name, (long long)i, x,
+				 golden);
 	}
 	fclose(f);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kernels_fixture.h - what the tests of the row and element kernels share: the variants this machine can
- * run, guarded buffers of any dtype, drawn inputs, golden values.
+ * kernels_fixture.h - what the tests of the row and element kernels share: the variants this
+ * machine can run, guarded buffers of any dtype, drawn inputs, golden values.
  */
 #ifndef ZEROTH_TESTS_KERNELS_FIXTURE_H
 #define ZEROTH_TESTS_KERNELS_FIXTURE_H
@@ -20,8 +20,8 @@ const struct zr_cpu_kernels *fixture_kernels(int i);
 /* Whether this CPU runs it. */
 int fixture_runs(const struct zr_cpu_kernels *k);
 
-/* n elements of poison (NaN if read) between guards of the same, another one for each buffer. Freed,
- * and the guards checked, by fixture_release(). */
+/* n elements of poison (NaN if read) between guards of the same, another one for each buffer.
+ * Freed, and the guards checked, by fixture_release(). */
 void *fixture_buffer(int64_t n, int32_t dtype);
 void fixture_release(void);
 
@@ -37,8 +37,9 @@ void *fixture_drawn(uint64_t *state, int64_t n, int32_t dtype, double scale);
 /* Fails the test unless |a - b| <= tolerance. */
 void fixture_near(double a, double b, double tolerance);
 
-/* Compares n elements with a line of golden/kernels.txt; |difference| <= tolerance * (1 + |golden|).
- * Fails the test with `what`, the name and the first bad index. */
-void fixture_golden(const char *what, const char *name, const void *p, int64_t n, int32_t dtype, double tolerance);
+/* Compares n elements with a line of golden/kernels.txt; |difference| <= tolerance * (1 +
+ * |golden|). Fails the test with `what`, the name and the first bad index. */
+void fixture_golden(const char *what, const char *name, const void *p, int64_t n, int32_t dtype,
+		    double tolerance);
 
 #endif

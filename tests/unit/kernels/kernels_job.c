@@ -54,9 +54,10 @@ const int32_t *draw_tokens(int64_t n, int32_t vocabulary)
 	return t;
 }
 
-/* ---- the tests -------------------------------------------------------------------------------- */
+/* ---- the tests ---- */
 
-static struct job make(const struct kernel *kernel, const struct shape *s, int32_t dtype, int variation)
+static struct job make(const struct kernel *kernel, const struct shape *s, int32_t dtype,
+		       int variation)
 {
 	struct job j = { .span = s->n, .grain = 64 };
 
@@ -66,7 +67,8 @@ static struct job make(const struct kernel *kernel, const struct shape *s, int32
 }
 
 /* Runs the job in pieces of `grains` grains, the last piece first. */
-static void run_cut(const struct kernel *kernel, const struct zr_cpu_kernels *k, struct job *j, int64_t grains)
+static void run_cut(const struct kernel *kernel, const struct zr_cpu_kernels *k, struct job *j,
+		    int64_t grains)
 {
 	int64_t piece = grains * j->grain, pieces = (j->span + piece - 1) / piece;
 
@@ -80,12 +82,14 @@ static void compare(const struct job *got, const struct job *want, double tolera
 		int32_t dtype = want->out[o].dtype;
 		int64_t n = want->out[o].n;
 		if (tolerance == 0) {
-			assert_memory_equal(got->out[o].p, want->out[o].p, (size_t)(n * fixture_size(dtype)));
+			assert_memory_equal(got->out[o].p, want->out[o].p,
+					    (size_t)(n * fixture_size(dtype)));
 			continue;
 		}
 		for (int64_t i = 0; i < n; i++) {
 			double w = fixture_get(want->out[o].p, i, dtype);
-			double t = dtype == ZR_BF16 ? 0x1p-7 : dtype == ZR_F16 ? 0x1p-10 : tolerance;
+			double t = dtype == ZR_BF16 ? 0x1p-7 : dtype == ZR_F16  ? 0x1p-10 :
+						      tolerance;
 			fixture_near(fixture_get(got->out[o].p, i, dtype), w,
 				     t * (1 + (w < 0 ? -w : w)));
 		}
@@ -99,7 +103,8 @@ struct state {
 };
 
 /* check(state, shape, dtype, variation) for all of them */
-static void for_all(const struct state *s, void (*check)(const struct state *, const struct shape *, int32_t, int))
+static void for_all(const struct state *s,
+		    void (*check)(const struct state *, const struct shape *, int32_t, int))
 {
 	if (!fixture_runs(s->k))
 		skip();
@@ -111,7 +116,8 @@ static void for_all(const struct state *s, void (*check)(const struct state *, c
 			}
 }
 
-static void check_cuts(const struct state *s, const struct shape *shape, int32_t dtype, int variation)
+static void check_cuts(const struct state *s, const struct shape *shape, int32_t dtype,
+		       int variation)
 {
 	struct job whole = make(s->kernel, shape, dtype, variation);
 
@@ -123,9 +129,11 @@ static void check_cuts(const struct state *s, const struct shape *shape, int32_t
 	}
 }
 
-static void check_oracle(const struct state *s, const struct shape *shape, int32_t dtype, int variation)
+static void check_oracle(const struct state *s, const struct shape *shape, int32_t dtype,
+			 int variation)
 {
-	struct job oracle = make(s->kernel, shape, dtype, variation), j = make(s->kernel, shape, dtype, variation);
+	struct job oracle = make(s->kernel, shape, dtype, variation),
+		   j = make(s->kernel, shape, dtype, variation);
 
 	s->kernel->run(&zr_cpu_scalar, &oracle, 0, oracle.span);
 	s->kernel->run(s->k, &j, 0, j.span);
@@ -144,7 +152,8 @@ static void test_oracle(void **state)
 
 int job_main(const char *name, const struct kernel *kernels, int n_kernels)
 {
-	struct state *states = calloc((size_t)(6 * n_kernels), sizeof *states); /* two tests of three variants */
+	/* two tests of three variants */
+	struct state *states = calloc((size_t)(6 * n_kernels), sizeof *states);
 	struct CMUnitTest *tests = calloc((size_t)(6 * n_kernels), sizeof *tests);
 	const struct zr_cpu_kernels *k;
 	int n = 0, rc;
@@ -157,11 +166,15 @@ int job_main(const char *name, const struct kernel *kernels, int n_kernels)
 			for (int cuts = k == &zr_cpu_scalar; cuts <= 1; cuts++) {
 				struct state *s = states + n;
 				*s = (struct state){ .k = k, .kernel = kernels + op };
-				snprintf(s->name, sizeof s->name, "%s %s %s", k->name, kernels[op].name,
+				snprintf(s->name, sizeof s->name, "%s %s %s", k->name,
+					 kernels[op].name,
 					 cuts ? "has the same bits however it is cut (I1)" :
-					 kernels[op].tolerance > 0 ? "agrees with the oracle" : "has the oracle's bits");
-				tests[n++] = (struct CMUnitTest){ .name = s->name, .initial_state = s,
-								  .test_func = cuts ? test_cuts : test_oracle };
+					 kernels[op].tolerance > 0 ? "agrees with the oracle" :
+								     "has the oracle's bits");
+				tests[n++] = (struct CMUnitTest){ .name = s->name,
+								  .initial_state = s,
+								  .test_func = cuts ? test_cuts :
+										      test_oracle };
 			}
 	rc = _cmocka_run_group_tests(name, tests, (size_t)n, NULL, NULL);
 	free(states);

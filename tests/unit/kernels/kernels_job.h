@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kernels_job.h - invariant I1 inside a kernel: no result depends on where its range was cut, in any variant; and every
- * vector variant agrees with the scalar oracle, in most operations bit for bit, over odd sizes, with poisoned outputs
- * between guards. A test is a table of kernels, which job_main() runs.
+ * kernels_job.h - invariant I1 inside a kernel: no result depends on where its range was cut, in
+ * any variant; and every vector variant agrees with the scalar oracle, in most operations bit for
+ * bit, over odd sizes, with poisoned outputs between guards. A test is a table of kernels, which
+ * job_main() runs.
  */
 #ifndef ZEROTH_TESTS_KERNELS_JOB_H
 #define ZEROTH_TESTS_KERNELS_JOB_H
@@ -66,7 +67,8 @@ struct kernel {
 	double tolerance; /* against the oracle, relative to 1 + |value|; 0: the same bits */
 };
 
-/* Numbers with full mantissas, so that a changed order of additions shows: the same for every job of the same arguments. */
+/* Numbers with full mantissas, so that a changed order of additions shows: the same for every job
+ * of the same arguments. */
 void *noise(int64_t n, int32_t dtype);
 /* The same for a buffer that the operation writes or, with fresh, only writes. */
 void *output(struct job *j, int64_t n, int32_t dtype, int fresh);

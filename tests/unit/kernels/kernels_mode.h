@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kernels_mode.h - tests that run for every variant with every storage type, and for the oracle in double.
+ * kernels_mode.h - tests that run for every variant with every storage type, and for the oracle in
+ * double.
  */
 #ifndef ZEROTH_TESTS_KERNELS_MODE_H
 #define ZEROTH_TESTS_KERNELS_MODE_H
@@ -47,14 +48,17 @@ static inline int mode_fill(struct mode *m)
 		const char *name;
 		int32_t dtype;
 		double tolerance;
-	} types[] = { { "f32", ZR_F32, 3e-6 }, { "bf16", ZR_BF16, 0x1p-8 }, { "f16", ZR_F16, 0x1p-11 } };
+	} types[] = { { "f32", ZR_F32, 3e-6 },
+		      { "bf16", ZR_BF16, 0x1p-8 },
+		      { "f16", ZR_F16, 0x1p-11 } };
 	const struct zr_cpu_kernels *k;
 	int n = 0;
 
 	m[n++] = (struct mode){ NULL, ZR_F64, ZR_F64, 1e-9, 1e-9, "f64" };
 	for (int i = 0; (k = fixture_kernels(i)); i++)
 		for (int t = 0; t < 3; t++) {
-			m[n] = (struct mode){ k, types[t].dtype, ZR_F32, types[t].tolerance, 3e-6, "" };
+			m[n] = (struct mode){ k, types[t].dtype, ZR_F32, types[t].tolerance, 3e-6,
+					      "" };
 			snprintf(m[n].name, sizeof m[n].name, "%s %s", k->name, types[t].name);
 			n++;
 		}
@@ -77,7 +81,9 @@ static inline int mode_main(const char *group, const struct mode_test *wanted, i
 			if (m->k && m->dtype != ZR_F32 && wanted[t].reals_only)
 				continue;
 			snprintf(names[n], sizeof names[n], "%s: %s", m->name, wanted[t].name);
-			tests[n] = (struct CMUnitTest){ .name = names[n], .test_func = wanted[t].run, .initial_state = m };
+			tests[n] = (struct CMUnitTest){ .name = names[n],
+							.test_func = wanted[t].run,
+							.initial_state = m };
 			n++;
 		}
 	rc = _cmocka_run_group_tests(group, tests, (size_t)n, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_activations.c - the activations that an operation can be asked for, and gates in rows with gaps:
- * PyTorch's values in every variant; the normal distribution over all exponents.
+ * t_activations.c - the activations that an operation can be asked for, and gates in rows with
+ * gaps: PyTorch's values in every variant; the normal distribution over all exponents.
  */
 #include "kernels_mode.h"
 
@@ -70,7 +70,8 @@ static void expect_rows(const struct mode *m, const char *name, const void *apar
 	void *dense = fixture_buffer(ROWS * WIDTH, m->dtype);
 
 	for (int i = 0; i < ROWS * WIDTH; i++)
-		fixture_set(dense, i, m->dtype, fixture_get(apart, i / WIDTH * STRIDE + i % WIDTH, m->dtype));
+		fixture_set(dense, i, m->dtype,
+			    fixture_get(apart, i / WIDTH * STRIDE + i % WIDTH, m->dtype));
 	fixture_golden(m->name, name, dense, ROWS * WIDTH, m->dtype, m->tolerance);
 }
 
@@ -127,8 +128,8 @@ static void glu_golden(void **state)
 	run_glu(*state, ZR_ACT_GELU_ERF, "glu_gelu_erf");
 }
 
-/* x Phi(x) and its derivative for fp32 of all exponents and signs, against libm; the vector variants
- * have the scalar bits, of NaN and infinities, too. */
+/* x Phi(x) and its derivative for fp32 of all exponents and signs, against libm; the vector
+ * variants have the scalar bits, of NaN and infinities, too. */
 static void gelu_erf_holds_for_every_exponent(void **state)
 {
 	const struct mode *m = *state;

@@ -13,7 +13,7 @@
 
 #include "cpu/scalar.h"
 
-/* ---- PyTorch ------------------------------------------------------------------------------------ */
+/* ---- PyTorch ---- */
 
 static FILE *open_golden(void)
 {
@@ -29,8 +29,8 @@ static FILE *open_golden(void)
 }
 
 /* Reads an array of the file and compares: `tokens` says whether base is a tensor or lse. */
-static void check_golden(FILE *f, const char *what, const struct problem *p, const char *base, int64_t stride,
-			 int64_t first, int64_t width, const char *variant)
+static void check_golden(FILE *f, const char *what, const struct problem *p, const char *base,
+			 int64_t stride, int64_t first, int64_t width, const char *variant)
 {
 	struct distance d = { 0, 0 };
 	char name[16];
@@ -42,7 +42,9 @@ static void check_golden(FILE *f, const char *what, const struct problem *p, con
 	for (int64_t i = 0; i < count; i++) {
 		double y;
 		assert_int_equal(fscanf(f, "%lf", &y), 1);
-		measure(&d, base ? get(p, base, i / width * stride + first + i % width) : get_lse(p, i), y);
+		measure(&d,
+			base ? get(p, base, i / width * stride + first + i % width) : get_lse(p, i),
+			y);
 	}
 	assert_close(&d, p->dtype == ZR_F64 ? 1e-7 : 2e-6, p, variant, what);
 }
@@ -55,8 +57,8 @@ static int next_case(FILE *f, int32_t dtype, uint64_t seed, struct problem *p)
 	double value;
 	int n;
 
-	if (fscanf(f, " case %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64, &shape[0], &shape[1],
-		   &shape[2], &shape[3], &shape[4]) != 5)
+	if (fscanf(f, " case %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64, &shape[0],
+		   &shape[1], &shape[2], &shape[3], &shape[4]) != 5)
 		return 0;
 	*p = make(shape, dtype, seed, 1);
 	assert_non_null(fgets(line, sizeof line, f));
@@ -100,7 +102,7 @@ static void agrees_with_pytorch(void **state)
 		golden(&variants[i], ZR_F32);
 }
 
-/* ---- finite differences ------------------------------------------------------------------------- */
+/* ---- finite differences ---- */
 
 /* sum of dout * out */
 static double objective(struct problem *p)
@@ -123,7 +125,8 @@ static void differences(const struct options *options)
 	give_options(&p, options);
 	both(&oracle64, &p);
 	for (int64_t r = 0; r < p.B * p.T; r++)
-		for (int64_t i = r * p.in_stride; i < r * p.in_stride + (p.H + 2 * p.G) * p.D; i++) {
+		for (int64_t i = r * p.in_stride; i < r * p.in_stride + (p.H + 2 * p.G) * p.D;
+		     i++) {
 			double x = get(&p, p.qkv, i), up, down;
 			put(&p, p.qkv, i, x + h);
 			up = objective(&p);
@@ -151,10 +154,11 @@ static void gradients_are_finite_differences_under_dropout(void **state)
 {
 	(void)state;
 	differences(&(struct options){ .dropout = 0.3f });
-	differences(&(struct options){ .dropout = 0.3f, .documents = 1, .window = 3, .softcap = 0.5f });
+	differences(&(struct options){ .dropout = 0.3f, .documents = 1, .window = 3,
+				       .softcap = 0.5f });
 }
 
-/* ---- variants against the oracle ----------------------------------------------------------------- */
+/* ---- variants against the oracle ---- */
 
 static void against_oracle(int32_t dtype, float dropout, double tolerance)
 {
@@ -181,8 +185,8 @@ static void variants_agree_in_fp32_under_dropout(void **state)
 	against_oracle(ZR_F32, 0.25f, 2e-6);
 }
 
-/* Results are rounded to 8 bits, an error of up to 2^-9 and 2^-9/sqrt(3) on average; delta takes the
- * rounded out. In pairs m P is rounded to 8 bits too. */
+/* Results are rounded to 8 bits, an error of up to 2^-9 and 2^-9/sqrt(3) on average; delta takes
+ * the rounded out. In pairs m P is rounded to 8 bits too. */
 static void variants_agree_in_bf16(void **state)
 {
 	(void)state;
@@ -201,7 +205,8 @@ static void variants_agree_in_fp16(void **state)
 static void variants_agree_on_documents(void **state)
 {
 	(void)state;
-	assert_variants_agree(1, ZR_F32, &(struct options){ .dropout = 0.25f, .documents = 1 }, 2e-6);
+	assert_variants_agree(1, ZR_F32, &(struct options){ .dropout = 0.25f,
+							    .documents = 1 }, 2e-6);
 	assert_variants_agree(2, ZR_BF16, &(struct options){ .documents = 1 }, 4e-3);
 }
 
@@ -214,15 +219,18 @@ static void rounded_once(int32_t dtype)
 {
 	for (size_t s = 0; s < N_ATTENTION_SHAPES; s++)
 		for (int v = 0; v < n_variants && !in_pairs(&variants[v], dtype); v++) {
-			struct problem p = make(attention_shapes[s], dtype, s, 1), f = make(attention_shapes[s], ZR_F32, s, 1);
+			struct problem p = make(attention_shapes[s], dtype, s, 1),
+				       f = make(attention_shapes[s], ZR_F32, s, 1);
 			for (int64_t i = 0; i < p.n_in; i++)
 				put(&f, f.qkv, i, get(&p, p.qkv, i));
 			forward(&variants[v], &p, 0);
 			forward(&variants[v], &f, 0);
 			for (int64_t r = 0; r < p.B * p.T; r++)
-				for (int64_t i = r * p.out_stride; i < r * p.out_stride + p.H * p.D; i++) {
+				for (int64_t i = r * p.out_stride; i < r * p.out_stride + p.H * p.D;
+				     i++) {
 					float x = ((float *)(void *)f.out)[i];
-					assert_int_equal(((uint16_t *)(void *)p.out)[i], dtype == ZR_BF16 ? zr_bf16(x) : zr_f16(x));
+					assert_int_equal(((uint16_t *)(void *)p.out)[i],
+							 dtype == ZR_BF16 ? zr_bf16(x) : zr_f16(x));
 				}
 			assert_memory_equal(p.lse, f.lse, (size_t)p.n_lse * p.real);
 			drop(&p);
@@ -242,8 +250,10 @@ static void last_queries_have_the_bits_of_all(void **state)
 	(void)state;
 	for (size_t s = 0; s < N_ATTENTION_SHAPES; s++)
 		for (int v = 0; v < n_variants; v++) {
-			int64_t T = attention_shapes[s][1], firsts[] = { T - 1, T / 3, T > 30 ? 29 : 0 };
-			struct problem p = make(attention_shapes[s], s % 3 == 2 ? ZR_BF16 : ZR_F32, s, 1);
+			int64_t T = attention_shapes[s][1], firsts[] = { T - 1, T / 3,
+									 T > 30 ? 29 : 0 };
+			struct problem p = make(attention_shapes[s], s % 3 == 2 ? ZR_BF16 : ZR_F32,
+						s, 1);
 			if (s % 4 == 3)
 				give_documents(&p);
 			if (s % 2)
@@ -255,7 +265,7 @@ static void last_queries_have_the_bits_of_all(void **state)
 		}
 }
 
-/* ---- properties --------------------------------------------------------------------------------- */
+/* ---- properties ---- */
 
 static void I1_bits_do_not_depend_on_the_cut(void **state)
 {
@@ -294,20 +304,23 @@ static void future_tokens_change_no_bit_of_the_past(void **state)
 			forward(&variants[v], &b, 0);
 			assert_memory_equal(a.out, b.out, (size_t)(t * a.out_stride) * a.elem);
 			assert_memory_equal(a.lse, b.lse, (size_t)t * a.real);
-			assert_memory_not_equal(a.out, b.out, (size_t)((t + 1) * a.out_stride) * a.elem);
+			assert_memory_not_equal(a.out, b.out,
+						(size_t)((t + 1) * a.out_stride) * a.elem);
 			drop(&a);
 			drop(&b);
 		}
 }
 
 /* Tokens of base from one problem to another, a row of `stride` elements each. */
-static void copy_tokens(char *to, const char *from, int64_t start, int64_t n, int64_t stride, size_t elem)
+static void copy_tokens(char *to, const char *from, int64_t start, int64_t n, int64_t stride,
+			size_t elem)
 {
 	memcpy(to, from + (size_t)(start * stride) * elem, (size_t)(n * stride) * elem);
 }
 
 /* Tokens [start, end) of a problem that was computed are one document. */
-static void check_alone(const struct variant *v, const struct problem *p, int64_t b, int64_t start, int64_t end)
+static void check_alone(const struct variant *v, const struct problem *p, int64_t b, int64_t start,
+			int64_t end)
 {
 	int64_t shape[5] = { 1, end - start, p->H, p->G, p->D }, first = b * p->T + start;
 	struct problem one = make(shape, p->dtype, 1, 1);
@@ -318,8 +331,10 @@ static void check_alone(const struct variant *v, const struct problem *p, int64_
 	copy_tokens(one.qkv, p->qkv, first, end - start, p->in_stride, p->elem);
 	copy_tokens(one.dout, p->dout, first, end - start, p->out_stride, p->elem);
 	both(v, &one);
-	assert_memory_equal(one.out, p->out + (size_t)(first * p->out_stride) * p->elem, (size_t)one.n_out * one.elem);
-	assert_memory_equal(one.dqkv, p->dqkv + (size_t)(first * p->in_stride) * p->elem, (size_t)one.n_in * one.elem);
+	assert_memory_equal(one.out, p->out + (size_t)(first * p->out_stride) * p->elem,
+			    (size_t)one.n_out * one.elem);
+	assert_memory_equal(one.dqkv, p->dqkv + (size_t)(first * p->in_stride) * p->elem,
+			    (size_t)one.n_in * one.elem);
 	for (int64_t h = 0; h < p->H; h++)
 		assert_memory_equal(one.lse + (size_t)(h * one.T) * one.real,
 				    p->lse + (size_t)((b * p->H + h) * p->T + start) * p->real,
@@ -343,22 +358,23 @@ static void a_document_gets_the_bits_that_it_gets_alone(void **state)
 			for (int64_t i = 0, end; i < p.B * p.T; i = end) {
 				for (end = i + 1; end % p.T && p.starts[end] == p.starts[i];)
 					end++;
-				check_alone(&variants[v], &p, i / p.T, i % p.T, (end - 1) % p.T + 1);
+				check_alone(&variants[v], &p, i / p.T, i % p.T,
+					    (end - 1) % p.T + 1);
 			}
 			drop(&p);
 		}
 }
 
-static void assert_finite(const struct problem *p, const char *base, int64_t n, int64_t stride, int64_t width,
-			  double limit)
+static void assert_finite(const struct problem *p, const char *base, int64_t n, int64_t stride,
+			  int64_t width, double limit)
 {
 	for (int64_t i = 0; i < n; i++)
 		if (i % stride < width && !(fabs(get(p, base, i)) <= limit))
 			fail_msg("element %d is %g", (int)i, get(p, base, i));
 }
 
-/* Inputs of 1e5 make scores of 1e10, where an ulp is 1024 and exp(1024) infinite: P must not pass 1 even
- * if lse is an ulp too small. */
+/* Inputs of 1e5 make scores of 1e10, where an ulp is 1024 and exp(1024) infinite: P must not pass 1
+ * even if lse is an ulp too small. */
 static void large_scores_stay_finite(void **state)
 {
 	static const int64_t shape[5] = { 1, 150, 2, 1, 40 };
@@ -391,7 +407,8 @@ static void a_nan_is_not_lost(void **state)
 			put(&p, p.qkv, 40 * p.in_stride + tensor * 24 + 23, NAN);
 			both(&variants[v], &p);
 			assert_true(isnan(get(&p, p.out, 40 * p.out_stride + 23)));
-			assert_true(isnan(get(&p, p.dqkv, 40 * p.in_stride + (tensor == 1 ? 0 : 24))));
+			assert_true(
+				isnan(get(&p, p.dqkv, 40 * p.in_stride + (tensor == 1 ? 0 : 24))));
 			drop(&p);
 		}
 }
@@ -400,7 +417,8 @@ static void scratch_does_not_grow_with_length(void **state)
 {
 	(void)state;
 	for (int v = 0; v < n_variants; v++) {
-		struct zr_op_attention o = { .length = 1, .heads = 1, .kv_heads = 1, .head_dim = 64 };
+		struct zr_op_attention o = { .length = 1, .heads = 1, .kv_heads = 1,
+					     .head_dim = 64 };
 		uint64_t small = variants[v].scratch(&o, 0), backward = variants[v].scratch(&o, 1);
 		o.length = 1 << 20;
 		o.batch = 64;
@@ -409,12 +427,14 @@ static void scratch_does_not_grow_with_length(void **state)
 	}
 }
 
-/* ---- dropout ------------------------------------------------------------------------------------ */
+/* ---- dropout ---- */
 
 /* With q = 0 and v_j the unit vector j, out_ij = m_ij / (i + 1). */
 static void dropout_mask_is_that_of_the_stream(void **state)
 {
-	static const int64_t cases[][5] = { { 2, 37, 3, 3, 37 }, { 1, 96, 2, 2, 96 }, { 1, 130, 1, 1, 130 } };
+	static const int64_t cases[][5] = { { 2, 37, 3, 3, 37 },
+					    { 1, 96, 2, 2, 96 },
+					    { 1, 130, 1, 1, 130 } };
 	(void)state;
 
 	for (int v = 0; v < n_variants * 3; v++) {
@@ -423,15 +443,17 @@ static void dropout_mask_is_that_of_the_stream(void **state)
 
 		p.op.fwd.dropout = 0.4f;
 		for (int64_t r = 0; r < p.B * T * p.H; r++)
-			put(&p, p.qkv, r / p.H * p.in_stride + (2 * p.H + r % p.H) * D + r / p.H % T, 1);
+			put(&p, p.qkv,
+			    r / p.H * p.in_stride + (2 * p.H + r % p.H) * D + r / p.H % T, 1);
 		forward(&variants[v / 3], &p, 0);
 		for (int64_t n = 0; n < p.B * p.H * T * T; n++) {
 			int64_t j = n % T, i = n / T % T, h = n / T / T % p.H, b = n / T / T / p.H;
 			double x = get(&p, p.out, (b * T + i) * p.out_stride + h * D + j);
 			int kept = zr_rng_word(&p.op.fwd.rng, (uint64_t)n) >= zr_drop_below(0.4f);
-			if (fabs(x * (double)(i + 1) - (j <= i && kept ? 1 / (1 - (double)0.4f) : 0)) > 1e-5)
-				fail_msg("%s: b %d h %d i %d j %d: %g", variants[v / 3].name, (int)b, (int)h, (int)i,
-					 (int)j, x);
+			if (fabs(x * (double)(i + 1) -
+				 (j <= i && kept ? 1 / (1 - (double)0.4f) : 0)) > 1e-5)
+				fail_msg("%s: b %d h %d i %d j %d: %g", variants[v / 3].name,
+					 (int)b, (int)h, (int)i, (int)j, x);
 		}
 		drop(&p);
 	}
@@ -452,7 +474,8 @@ static void dropout_preserves_the_mean(void **state)
 		forward(&variants[v], &p, 0);
 		for (int64_t r = 0; r < p.B * p.T; r++)
 			for (int64_t h = 0; h < p.H; h++)
-				sum += get(&p, p.out, r * p.out_stride + h) / (double)(p.B * p.T * p.H);
+				sum += get(&p, p.out, r * p.out_stride + h) /
+				       (double)(p.B * p.T * p.H);
 		assert_true(fabs(sum - 1) < 0.02); /* five standard deviations */
 		drop(&p);
 	}
@@ -462,7 +485,8 @@ static void no_dropout_ignores_the_generator(void **state)
 {
 	(void)state;
 	for (int v = 0; v < n_variants; v++) {
-		struct problem a = make(attention_shapes[6], ZR_F32, 1, 1), b = make(attention_shapes[6], ZR_F32, 1, 1);
+		struct problem a = make(attention_shapes[6], ZR_F32, 1, 1),
+			       b = make(attention_shapes[6], ZR_F32, 1, 1);
 		b.op.fwd.rng = (struct zr_rng){ 0, 0, 0, 0 };
 		both(&variants[v], &a);
 		both(&variants[v], &b);

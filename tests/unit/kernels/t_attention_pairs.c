@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_attention_pairs.c - attention of bf16 by sums of pairs and by tile registers has every bit of the
- * same in C, where the processor has them, and by tile registers in C on any that has AVX-512; the
- * twins agree with the oracle in double.
+ * t_attention_pairs.c - attention of bf16 by sums of pairs and by tile registers has every bit of
+ * the same in C, where the processor has them, and by tile registers in C on any that has AVX-512;
+ * the twins agree with the oracle in double.
  */
 #include "attention_case.h"
 
@@ -11,10 +11,13 @@
 #include "tests/lib/isa.h"
 
 #define TWIN(name, forward, backward) \
-	{ name, forward, backward, zr_attention_bwd_sum_scalar, zr_attention_sums_scalar, zr_attention_scratch_scalar }
+	{ name, forward, backward, zr_attention_bwd_sum_scalar, zr_attention_sums_scalar, \
+	  zr_attention_scratch_scalar }
 
-static const struct variant pairs_twin = TWIN("twin of pairs", zr_attention_twin, zr_attention_bwd_twin);
-static const struct variant tiles_twin = TWIN("twin of tiles", zr_attention_tiles_twin, zr_attention_bwd_tiles_twin);
+static const struct variant pairs_twin =
+	TWIN("twin of pairs", zr_attention_twin, zr_attention_bwd_twin);
+static const struct variant tiles_twin =
+	TWIN("twin of tiles", zr_attention_tiles_twin, zr_attention_bwd_tiles_twin);
 
 /* What this machine can run, each with its twin. */
 static struct held {
@@ -28,12 +31,15 @@ static void find_held(void)
 	for (int i = 0; i < n_variants; i++) {
 		const int tiles = !strcmp(variants[i].name, "amx");
 		if (tiles || !strcmp(variants[i].name, "avx512bf16"))
-			held[n_held++] = (struct held){ variants[i], tiles ? &tiles_twin : &pairs_twin };
+			held[n_held++] = (struct held){ variants[i],
+							tiles ? &tiles_twin : &pairs_twin };
 	}
 #ifdef HAVE_AVX512BF16
 	if (isa_runs("avx512"))
-		held[n_held++] = (struct held){ { "amx_emulated", zr_attention_amx_emulated, zr_attention_bwd_amx_emulated,
-						  zr_attention_bwd_sum_amx_emulated, zr_attention_sums_amx_emulated,
+		held[n_held++] = (struct held){ { "amx_emulated", zr_attention_amx_emulated,
+						  zr_attention_bwd_amx_emulated,
+						  zr_attention_bwd_sum_amx_emulated,
+						  zr_attention_sums_amx_emulated,
 						  zr_attention_scratch_amx_emulated },
 						&tiles_twin };
 #endif
@@ -96,7 +102,8 @@ static void I1_bits_are_those_of_the_twin(void **state)
 		for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
 			for (size_t o = 0; o < sizeof all / sizeof *all; o++)
 				if (s < 6 || (s + o) % 3 == 0)
-					compare_bits(&held[v], shapes[s], 1, 1 + (double)o, &all[o]);
+					compare_bits(&held[v], shapes[s], 1, 1 + (double)o,
+						     &all[o]);
 }
 
 static void I1_parts_of_heads_have_the_bits_of_the_twin(void **state)
@@ -107,7 +114,8 @@ static void I1_parts_of_heads_have_the_bits_of_the_twin(void **state)
 		skip();
 	for (int v = 0; v < n_held; v++)
 		for (int64_t parts = 1; parts <= 4; parts *= 2)
-			compare_bits(&held[v], shape, parts, 1, &(struct options){ .documents = parts == 2 });
+			compare_bits(&held[v], shape, parts, 1,
+				     &(struct options){ .documents = parts == 2 });
 }
 
 /* Scores so far apart that powers are denormal or 0, and operands that are denormal. */
@@ -122,7 +130,8 @@ static void I1_bits_of_extreme_values_are_those_of_the_twin(void **state)
 			compare_bits(&held[v], shape, 1, by, &(struct options){ 0 });
 }
 
-static void twin_agrees(const struct variant *twin, const int64_t shape[5], const struct options *options)
+static void twin_agrees(const struct variant *twin, const int64_t shape[5],
+			const struct options *options)
 {
 	struct problem want = make(shape, ZR_F64, 7, 1), p = make(shape, ZR_BF16, 7, 1);
 	const int64_t n[2] = { p.n_in, p.n_out };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_cuda_attention.c - attention's CUDA kernels, run by the host (cuda_emulated.h), against the scalar kernel: heads of
- * every width, lengths beside the tiles', shared key-value heads, dropout, poisoned results, padding left alone.
+ * t_cuda_attention.c - attention's CUDA kernels, run by the host (cuda_emulated.h), against the
+ * scalar kernel: heads of every width, lengths beside the tiles', shared key-value heads, dropout,
+ * poisoned results, padding left alone.
  */
 #include "attention_case.h"
 #include "tests/lib/sanitize.h"
@@ -18,8 +19,8 @@ static void forward_fma(const struct zr_op_attention *o, int64_t lo, int64_t hi,
 		assert_int_equal(zr_cuda_attention(o, NULL), cudaSuccess);
 }
 
-static void backward_fma(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi, void *scratch, float *delta,
-			 float *sums)
+static void backward_fma(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi,
+			 void *scratch, float *delta, float *sums)
 {
 	struct zr_op_attention_bwd op = *o;
 	(void)parts, (void)scratch, (void)sums;
@@ -38,8 +39,8 @@ static void forward_mma(const struct zr_op_attention *o, int64_t lo, int64_t hi,
 		assert_int_equal(zr_cuda_attention_mma(o, NULL), cudaSuccess);
 }
 
-static void backward_mma(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi, void *scratch, float *delta,
-			 float *sums)
+static void backward_mma(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi,
+			 void *scratch, float *delta, float *sums)
 {
 	struct zr_op_attention_bwd op = *o;
 	(void)parts, (void)scratch, (void)sums;
@@ -51,7 +52,8 @@ static void backward_mma(const struct zr_op_attention_bwd *o, int64_t parts, int
 	assert_int_equal(zr_cuda_attention_mma_bwd(&op, NULL), cudaSuccess);
 }
 
-static void no_sum(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi, float *sums)
+static void no_sum(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi,
+		   float *sums)
 {
 	(void)o, (void)parts, (void)lo, (void)hi, (void)sums;
 }
@@ -68,16 +70,21 @@ static uint64_t no_scratch(const struct zr_op_attention *o, int backward)
 	return 64;
 }
 
-static const struct variant fma_kernels = { "fma", forward_fma, backward_fma, no_sum, no_sums, no_scratch };
-static const struct variant mma_kernels = { "mma", forward_mma, backward_mma, no_sum, no_sums, no_scratch };
+static const struct variant fma_kernels = { "fma", forward_fma, backward_fma, no_sum, no_sums,
+					    no_scratch };
+static const struct variant mma_kernels = { "mma", forward_mma, backward_mma, no_sum, no_sums,
+					    no_scratch };
 
-/* Of relative norms: results are rounded to the type once, here and there; on tensor cores what enters products too. */
+/* Of relative norms: results are rounded to the type once, here and there; on tensor cores what
+ * enters products too. */
 static double tolerance(const struct variant *v, int32_t dtype)
 {
-	return (v->forward == forward_mma ? 2 : 1) * (dtype == ZR_F32 ? 2e-6 : dtype == ZR_BF16 ? 3e-3 : 4e-4);
+	return (v->forward == forward_mma ? 2 : 1) * (dtype == ZR_F32  ? 2e-6 :
+						      dtype == ZR_BF16 ? 3e-3 : 4e-4);
 }
 
-static void agree_with(const struct variant *v, const int64_t shape[5], int32_t dtype, const struct options *options)
+static void agree_with(const struct variant *v, const int64_t shape[5], int32_t dtype,
+		       const struct options *options)
 {
 	struct problem x = make(shape, dtype, 5, 1), y = make(shape, dtype, 5, 1);
 	give_options(&x, options);
@@ -96,8 +103,9 @@ static void agree(const struct variant *v, const int64_t shape[5], int32_t dtype
 
 static void any_width_agrees_with_the_scalar_kernel(void **state)
 {
-	static const int64_t shapes[][5] = { { 1, 1, 1, 1, 1 },   { 2, 33, 2, 1, 18 },  { 1, 32, 4, 2, 64 },
-					     { 1, 70, 2, 2, 80 }, { 1, 35, 2, 1, 130 }, { 2, 5, 3, 3, 256 } };
+	static const int64_t shapes[][5] = { { 1, 1, 1, 1, 1 },    { 2, 33, 2, 1, 18 },
+					     { 1, 32, 4, 2, 64 },  { 1, 70, 2, 2, 80 },
+					     { 1, 35, 2, 1, 130 }, { 2, 5, 3, 3, 256 } };
 	static const int32_t dtypes[] = { ZR_F32, ZR_BF16, ZR_F16 };
 	(void)state;
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
@@ -108,8 +116,9 @@ static void any_width_agrees_with_the_scalar_kernel(void **state)
 
 static void tensor_cores_agree_with_the_scalar_kernel(void **state)
 {
-	static const int64_t shapes[][5] = { { 1, 1, 1, 1, 64 },   { 2, 33, 2, 1, 80 },  { 1, 64, 4, 2, 64 },
-					     { 1, 131, 2, 2, 96 }, { 1, 70, 2, 1, 128 }, { 1, 97, 3, 3, 64 },
+	static const int64_t shapes[][5] = { { 1, 1, 1, 1, 64 },   { 2, 33, 2, 1, 80 },
+					     { 1, 64, 4, 2, 64 },  { 1, 131, 2, 2, 96 },
+					     { 1, 70, 2, 1, 128 }, { 1, 97, 3, 3, 64 },
 					     { 1, 261, 1, 1, 64 } };
 	int one = sanitized(); /* type for each shape: both lie alike */
 	(void)state;
@@ -125,7 +134,9 @@ static void tensor_cores_agree_with_the_scalar_kernel(void **state)
 
 static void documents_agree_with_the_scalar_kernel(void **state)
 {
-	static const int64_t shapes[][5] = { { 2, 70, 2, 1, 64 }, { 1, 131, 2, 2, 96 }, { 1, 261, 1, 1, 128 } };
+	static const int64_t shapes[][5] = { { 2, 70, 2, 1, 64 },
+					     { 1, 131, 2, 2, 96 },
+					     { 1, 261, 1, 1, 128 } };
 	(void)state;
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
 		agree_with(&fma_kernels, shapes[i], ZR_F32,
@@ -153,14 +164,16 @@ static void windows_agree_with_the_scalar_kernel(void **state)
 		attention_pad = 3;
 	}
 	attention_pad = 8;
-	agree_with(&mma_kernels, shapes[0], ZR_BF16, &(struct options){ .window = 20, .documents = 1 });
+	agree_with(&mma_kernels, shapes[0], ZR_BF16, &(struct options){ .window = 20,
+									.documents = 1 });
 	attention_pad = 3;
 }
 
 static void soft_caps_agree_with_the_scalar_kernel(void **state)
 {
 	static const int64_t shape[5] = { 1, 70, 2, 1, 64 }, single[5] = { 40, 1, 2, 1, 1 };
-	const struct options caps[] = { { .softcap = 0.75f }, { .softcap = 30, .window = 33, .dropout = 0.2f } };
+	const struct options caps[] = { { .softcap = 0.75f }, { .softcap = 30, .window = 33,
+								.dropout = 0.2f } };
 	struct problem x, y;
 	(void)state;
 	for (int i = 0; i < 2; i++) {

@@ -65,12 +65,13 @@ static void call_cpu(const struct dev *d, const struct source *s, const struct c
 	struct zr_buf state[ZR_ELEMENTWISE_STATES];
 	struct zr_seg seg[BLOCKS];
 	int64_t dims[1] = { n };
-	struct zr_opt_step step = { .size = sizeof step, .seg_stride = sizeof(struct zr_seg), .n_state = e.n_state,
-				    .step = SOURCE_STEP, .lr = SOURCE_LR, .grad_mult = MULT,
+	struct zr_opt_step step = { .size = sizeof step, .seg_stride = sizeof(struct zr_seg),
+				    .n_state = e.n_state, .step = SOURCE_STEP, .lr = SOURCE_LR,
+				    .grad_mult = MULT,
 				    .master = { cpu.master, MOST, ZR_F32, ZR_MEM_HOST },
-				    .grad = { cpu.grad, MOST, ZR_F32, ZR_MEM_HOST },
-				    .state = state, .seg = seg, .n_seg = 1, .partials = totals,
-				    .seed = SEED, .native = d->ops->native };
+				    .grad = { cpu.grad, MOST, ZR_F32, ZR_MEM_HOST }, .state = state,
+				    .seg = seg, .n_seg = 1, .partials = totals, .seed = SEED,
+				    .native = d->ops->native };
 	e.k = c->k;
 	e.sums = measure ? &cpu.sums[0][0] : NULL;
 	for (uint32_t j = 0; j < e.n_state; j++)

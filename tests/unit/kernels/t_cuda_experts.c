@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_cuda_experts.c - the CUDA kernels of a mixture of experts, run by the host (cuda_emulated.h), against device/cpu with
- * scalar kernels: bits but for products. Poisoned results, guards, operands on and off the alignment of tensor cores.
+ * t_cuda_experts.c - the CUDA kernels of a mixture of experts, run by the host (cuda_emulated.h),
+ * against device/cpu with scalar kernels: bits but for products. Poisoned results, guards, operands
+ * on and off the alignment of tensor cores.
  */
 #include "tests/lib/testdevice.h"
 
@@ -35,23 +36,26 @@ static void same(const char *what, struct buf *r)
 {
 	assert_true(buf_guarded(&r[1]));
 	for (int64_t i = 0; i < r->n; i++)
-		if (memcmp(r[0].p + (size_t)i * width_of(r->dtype), r[1].p + (size_t)i * width_of(r->dtype), width_of(r->dtype)))
-			fail_msg("%s, type %d: element %lld is %a, should be %a", what, r->dtype, (long long)i,
-				 get(r[1].p, r->dtype, i), get(r[0].p, r->dtype, i));
+		if (memcmp(r[0].p + (size_t)i * width_of(r->dtype),
+			   r[1].p + (size_t)i * width_of(r->dtype), width_of(r->dtype)))
+			fail_msg("%s, type %d: element %lld is %a, should be %a", what, r->dtype,
+				 (long long)i, get(r[1].p, r->dtype, i), get(r[0].p, r->dtype, i));
 	buf_free(&r[0]);
 	buf_free(&r[1]);
 }
 
 static void close_enough(const char *what, struct buf *r, double units)
 {
-	double step = r->dtype == ZR_F32 ? 0x1p-23 : r->dtype == ZR_BF16 ? 0x1p-8 : 0x1p-11, most = 1e-6;
+	double step = r->dtype == ZR_F32  ? 0x1p-23 : r->dtype == ZR_BF16 ? 0x1p-8 : 0x1p-11,
+	       most = 1e-6;
 	assert_true(buf_guarded(&r[1]));
 	for (int64_t i = 0; i < r->n; i++)
 		most = fmax(most, fabs(get(r[0].p, r->dtype, i)));
 	for (int64_t i = 0; i < r->n; i++)
-		if (!(fabs(get(r[0].p, r->dtype, i) - get(r[1].p, r->dtype, i)) <= units * step * most))
-			fail_msg("%s, type %d: element %lld is %g, should be %g", what, r->dtype, (long long)i,
-				 get(r[1].p, r->dtype, i), get(r[0].p, r->dtype, i));
+		if (!(fabs(get(r[0].p, r->dtype, i) - get(r[1].p, r->dtype, i)) <=
+		      units * step * most))
+			fail_msg("%s, type %d: element %lld is %g, should be %g", what, r->dtype,
+				 (long long)i, get(r[1].p, r->dtype, i), get(r[0].p, r->dtype, i));
 	buf_free(&r[0]);
 	buf_free(&r[1]);
 }
@@ -63,11 +67,12 @@ static void two(struct buf *r, int64_t n, int32_t dtype, double scale, int off)
 	memcpy(r[1].p, r[0].p, (size_t)n * width_of(dtype));
 }
 
-/* ---- routing ------------------------------------------------------------------------------------------ */
+/* ---- routing ---- */
 
 static void route_case(int64_t rows, int64_t experts, int64_t k, uint32_t flags, double spread)
 {
-	struct buf logits[2], lse[2], ids[2], weights[2], offsets[2], order[2], where[2], dlogits[2];
+	struct buf logits[2], lse[2], ids[2], weights[2], offsets[2], order[2], where[2],
+		dlogits[2];
 	struct buf dweights = buf_random(rows * k, ZR_F32, 8, 1);
 	double sums[2][2 * ZR_EXPERTS + 1], before[2 * ZR_EXPERTS + 1], loss[2];
 	float share[2][ZR_EXPERTS];
@@ -84,17 +89,23 @@ static void route_case(int64_t rows, int64_t experts, int64_t k, uint32_t flags,
 	for (int64_t i = 0; i < 2 * experts + 1; i++)
 		before[i] = (double)i / 3;
 	for (int i = 0; i < 2; i++) {
-		struct zr_op_router_losses sum = { .size = sizeof sum, .tokens = 2 * rows, .experts = experts,
-						   .balance = 0.5f, .z = 0.25f, .sums = sums[i], .share = share[i],
+		struct zr_op_router_losses sum = { .size = sizeof sum, .tokens = 2 * rows,
+						   .experts = experts, .balance = 0.5f, .z = 0.25f,
+						   .sums = sums[i], .share = share[i],
 						   .loss = &loss[i] };
-		struct zr_op_route op = { .size = sizeof op, .flags = flags, .rows = rows, .experts = experts, .k = k,
-					  .logits = F(logits[i]), .lse = F(lse[i]), .ids = I(ids[i]), .weights = F(weights[i]),
-					  .offsets = I(offsets[i]), .order = I(order[i]), .where = I(where[i]),
+		struct zr_op_route op = { .size = sizeof op, .flags = flags, .rows = rows,
+					  .experts = experts, .k = k, .logits = F(logits[i]),
+					  .lse = F(lse[i]), .ids = I(ids[i]),
+					  .weights = F(weights[i]), .offsets = I(offsets[i]),
+					  .order = I(order[i]), .where = I(where[i]),
 					  .before = flags ? before : NULL, .sums = sums[i] };
-		struct zr_op_route_bwd bwd = { .size = sizeof bwd, .flags = flags, .rows = rows, .experts = experts, .k = k,
-					       .balance = flags ? 0.5f : 0, .z = 0.25f, .p = F(logits[i]), .lse = F(lse[i]),
-					       .ids = I(ids[i]), .weights = F(weights[i]), .share = share[i],
-					       .dweights = F(dweights), .dlogits = F(dlogits[i]) };
+		struct zr_op_route_bwd bwd = { .size = sizeof bwd, .flags = flags, .rows = rows,
+					       .experts = experts, .k = k,
+					       .balance = flags ? 0.5f : 0, .z = 0.25f,
+					       .p = F(logits[i]), .lse = F(lse[i]),
+					       .ids = I(ids[i]), .weights = F(weights[i]),
+					       .share = share[i], .dweights = F(dweights),
+					       .dlogits = F(dlogits[i]) };
 		if (i) {
 			DONE(zr_cuda_route(&op, NULL));
 			DONE(zr_cuda_router_losses(&sum, NULL));
@@ -128,7 +139,7 @@ static void routing_has_the_bits_of_the_scalar_kernels(void **state)
 	route_case(600, 3, 1, 0, 100);
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 /* order: a permutation that mixes; where its inverse */
 static void permute(int64_t n, struct buf *order, struct buf *where)
@@ -144,8 +155,10 @@ static void permute(int64_t n, struct buf *order, struct buf *where)
 
 static void rows_case(int64_t rows, int64_t k, int64_t width, int32_t t, int off)
 {
-	struct buf order, where, x = buf_random(rows * width, t, 1, 1), y = buf_random(rows * k * width, t, 2, 1);
-	struct buf weights = buf_random(rows * k, ZR_F32, 3, 1), out[2], sum[2], plain[2], act[2], dact[2], dweights[2];
+	struct buf order, where, x = buf_random(rows * width, t, 1, 1),
+				 y = buf_random(rows * k * width, t, 2, 1);
+	struct buf weights = buf_random(rows * k, ZR_F32, 3, 1), out[2], sum[2], plain[2], act[2],
+		   dact[2], dweights[2];
 	permute(rows * k, &order, &where);
 	two(out, rows * k * width, t, 0, off);
 	two(sum, rows * width, t, 0, off);
@@ -154,15 +167,18 @@ static void rows_case(int64_t rows, int64_t k, int64_t width, int32_t t, int off
 	two(dact, rows * k * width, t, 2, off);
 	two(dweights, rows * k, ZR_F32, 0, off);
 	for (int i = 0; i < 2; i++) {
-		struct zr_op_expert_rows r = { .size = sizeof r, .dtype = t, .rows = rows, .k = k, .width = width,
-					       .order = I(order), .x = x.p, .out = out[i].p };
-		struct zr_op_expert_combine c = { .size = sizeof c, .dtype = t, .out_dtype = t, .rows = rows, .k = k,
-						  .width = width, .where = I(where), .weights = F(weights), .y = y.p,
-						  .out = sum[i].p };
+		struct zr_op_expert_rows r = { .size = sizeof r, .dtype = t, .rows = rows, .k = k,
+					       .width = width, .order = I(order), .x = x.p,
+					       .out = out[i].p };
+		struct zr_op_expert_combine c = { .size = sizeof c, .dtype = t, .out_dtype = t,
+						  .rows = rows, .k = k, .width = width,
+						  .where = I(where), .weights = F(weights),
+						  .y = y.p, .out = sum[i].p };
 		struct zr_op_expert_combine p = c;
-		struct zr_op_expert_weigh w = { .size = sizeof w, .dtype = t, .places = rows * k, .width = width,
-						.order = I(order), .weights = F(weights), .x = act[i].p, .dy = dact[i].p,
-						.dweights = F(dweights[i]) };
+		struct zr_op_expert_weigh w = { .size = sizeof w, .dtype = t, .places = rows * k,
+						.width = width, .order = I(order),
+						.weights = F(weights), .x = act[i].p,
+						.dy = dact[i].p, .dweights = F(dweights[i]) };
 		p.out_dtype = ZR_F32;
 		p.weights = NULL;
 		p.out = plain[i].p;
@@ -201,25 +217,31 @@ static void rows_have_the_bits_of_the_scalar_kernels(void **state)
 	}
 }
 
-/* ---- products ------------------------------------------------------------------------------------------- */
+/* ---- products ---- */
 
 struct crowd {
 	int64_t experts;
 	int32_t offsets[6];
 };
 static const struct crowd crowds[] = {
-	{ 1, { 0, 65 } }, { 5, { 0, 0, 1, 1, 67, 67 } }, { 3, { 3, 70, 70, 75 } } /* rows 0..2 are nobody's */
+	/* rows 0..2 are nobody's */
+	{ 1, { 0, 65 } }, { 5, { 0, 0, 1, 1, 67, 67 } }, { 3, { 3, 70, 70, 75 } }
 };
 
-static void product_case(const struct crowd *c, int64_t n, int64_t k, uint32_t flags, int32_t t, int32_t td, int off)
+static void product_case(const struct crowd *c, int64_t n, int64_t k, uint32_t flags, int32_t t,
+			 int32_t td, int off)
 {
 	int64_t rows = c->offsets[c->experts];
-	struct buf a = buf_random(rows * k + 1, t, 1, 1), b = buf_random(c->experts * n * k + 1, t, 2, 1), r[2];
+	struct buf a = buf_random(rows * k + 1, t, 1, 1),
+		   b = buf_random(c->experts * n * k + 1, t, 2, 1), r[2];
 	two(r, rows * n, td, 1, 0);
 	for (int i = 0; i < 2; i++) {
-		struct zr_op_matmul_grouped op = { .size = sizeof op, .flags = flags, .a_dtype = t, .b_dtype = t, .d_dtype = td,
-						   .rows = rows, .experts = c->experts, .n = n, .k = k, .offsets = c->offsets,
-						   .a = a.p + (off ? width_of(t) : 0), .d = r[i].p };
+		struct zr_op_matmul_grouped op = { .size = sizeof op, .flags = flags, .a_dtype = t,
+						   .b_dtype = t, .d_dtype = td, .rows = rows,
+						   .experts = c->experts, .n = n, .k = k,
+						   .offsets = c->offsets,
+						   .a = a.p + (off ? width_of(t) : 0),
+						   .d = r[i].p };
 		for (int64_t e = 0; e < c->experts; e++)
 			op.b[e] = b.p + (size_t)(e * n * k) * width_of(t);
 		if (i)
@@ -247,17 +269,20 @@ static void products_are_close(void **state)
 }
 
 /* Places of two of each token; `order` ascends in each expert, by `step`. */
-static void gradient_case(const struct crowd *c, int64_t m, int64_t n, uint32_t flags, int32_t t, int32_t step)
+static void gradient_case(const struct crowd *c, int64_t m, int64_t n, uint32_t flags, int32_t t,
+			  int32_t step)
 {
 	int64_t rows = c->offsets[c->experts];
-	struct buf dy = buf_random(rows * m, t, 1, 1), x = buf_random(rows * n, t, 2, 1), order = buf_new(rows, ZR_F32, 0), r[2];
+	struct buf dy = buf_random(rows * m, t, 1, 1), x = buf_random(rows * n, t, 2, 1),
+		   order = buf_new(rows, ZR_F32, 0), r[2];
 	for (int64_t e = 0; e < c->experts; e++)
 		for (int32_t s = c->offsets[e]; s < c->offsets[e + 1]; s++)
 			I(order)[s] = (s - c->offsets[e]) * step;
 	two(r, c->experts * m * n, ZR_F32, 1, 1);
 	for (int i = 0; i < 2; i++) {
-		struct zr_op_matmul_grouped_dw op = { .size = sizeof op, .flags = flags, .dtype = t, .rows = rows,
-						      .experts = c->experts, .m = m, .n = n, .k = 2, .offsets = c->offsets,
+		struct zr_op_matmul_grouped_dw op = { .size = sizeof op, .flags = flags, .dtype = t,
+						      .rows = rows, .experts = c->experts, .m = m,
+						      .n = n, .k = 2, .offsets = c->offsets,
 						      .order = I(order), .dy = dy.p, .x = x.p };
 		for (int64_t e = 0; e < c->experts; e++)
 			op.dw[e] = e == 3 ? NULL : F(r[i]) + e * m * n;
@@ -298,9 +323,13 @@ static void whole_numbers_are_exact(void **state)
 	for (uint32_t trans = 0; trans < 2; trans++) {
 		two(r, 67 * 40, ZR_F32, 0, 0);
 		for (int i = 0; i < 2; i++) {
-			struct zr_op_matmul_grouped op = { .size = sizeof op, .flags = trans ? ZR_MM_TRANS_B : 0, .a_dtype = ZR_BF16,
-							   .b_dtype = ZR_BF16, .d_dtype = ZR_F32, .rows = 67, .experts = 5,
-							   .n = 40, .k = 32, .offsets = c->offsets, .a = a.p, .d = r[i].p };
+			struct zr_op_matmul_grouped op = { .size = sizeof op,
+							   .flags = trans ? ZR_MM_TRANS_B : 0,
+							   .a_dtype = ZR_BF16, .b_dtype = ZR_BF16,
+							   .d_dtype = ZR_F32, .rows = 67,
+							   .experts = 5, .n = 40, .k = 32,
+							   .offsets = c->offsets, .a = a.p,
+							   .d = r[i].p };
 			for (int64_t e = 0; e < 5; e++)
 				op.b[e] = b.p + (size_t)(e * 40 * 32) * 2;
 			if (i)

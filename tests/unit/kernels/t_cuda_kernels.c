@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_cuda_kernels.c - the CUDA kernels, run by the host (cuda_emulated.h), against the scalar kernels: bits where the
- * header promises bits, else closeness. Odd lengths, operands off their alignment, poisoned results, guards around all.
+ * t_cuda_kernels.c - the CUDA kernels, run by the host (cuda_emulated.h), against the scalar
+ * kernels: bits where the header promises bits, else closeness. Odd lengths, operands off their
+ * alignment, poisoned results, guards around all.
  */
 #include "tests/lib/testdevice.h"
 
@@ -11,7 +12,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-/* ---- twins ------------------------------------------------------------------------------------------ */
+/* ---- twins ---- */
 
 #define MOST 10
 
@@ -43,19 +44,23 @@ static struct buf draw(const struct operand *o, int64_t n, int32_t dtype, int of
 	return b;
 }
 
-static void compare(const char *what, const struct buf *a, const struct buf *b, int which, int64_t n)
+static void compare(const char *what, const struct buf *a, const struct buf *b, int which,
+		    int64_t n)
 {
 	if (!buf_guarded(b))
 		fail_msg("%s of %lld: operand %d was written outside", what, (long long)n, which);
 	for (int64_t i = 0; i < a->n; i++)
-		if (memcmp(a->p + (size_t)i * width_of(a->dtype), b->p + (size_t)i * width_of(a->dtype), width_of(a->dtype)))
-			fail_msg("%s of %lld, type %d, trial %d: element %lld of operand %d is %a, should be %a", what, (long long)n,
-				 a->dtype, trial, (long long)i, which, a->dtype == ZR_F64 ? 0 : get(b->p, b->dtype, i),
+		if (memcmp(a->p + (size_t)i * width_of(a->dtype),
+			   b->p + (size_t)i * width_of(a->dtype), width_of(a->dtype)))
+			fail_msg("%s of %lld, type %d, trial %d: element %lld of operand %d is %a, "
+				 "should be %a", what, (long long)n, a->dtype, trial, (long long)i,
+				 which, a->dtype == ZR_F64 ? 0 : get(b->p, b->dtype, i),
 				 a->dtype == ZR_F64 ? 0 : get(a->p, a->dtype, i));
 }
 
 /* run on the same operands by either; all of them have the same bits after it. */
-static void same_bits_of(const char *what, run_fn *run, const struct operand *o, int count, int64_t n, int32_t dtype)
+static void same_bits_of(const char *what, run_fn *run, const struct operand *o, int count,
+			 int64_t n, int32_t dtype)
 {
 	struct buf a[MOST], b[MOST];
 	for (int i = 0; i < count; i++) {
@@ -93,11 +98,12 @@ static int64_t blocks_of(int64_t n)
 	return (n + ZR_BLOCK - 1) / ZR_BLOCK;
 }
 
-/* ---- elements --------------------------------------------------------------------------------------- */
+/* ---- elements ---- */
 
 static void run_gelu_bwd(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_gelu_bwd op = { .size = sizeof op, .dtype = dtype, .n = n, .dy = b[0].p, .pre = b[1].p, .dx = b[2].p,
+	struct zr_op_gelu_bwd op = { .size = sizeof op, .dtype = dtype, .n = n, .dy = b[0].p,
+				     .pre = b[1].p, .dx = b[2].p,
 				     .activation = trial & 2 ? ZR_ACT_GELU_ERF : 0,
 				     .act = trial & 1 ? b[3].p : NULL };
 	BY(gelu_bwd, op, n);
@@ -125,9 +131,12 @@ static void run_gelu(struct buf *b, int64_t n, int32_t dtype, int device)
 
 static void run_swiglu(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_swiglu op = { .size = sizeof op, .dtype = dtype, .n = n, .gate = b[0].p, .up = b[1].p, .out = b[2].p };
-	struct zr_op_swiglu_bwd back = { .size = sizeof back, .dtype = dtype, .n = n, .dy = b[3].p, .gate = b[0].p, .up = b[1].p,
-					 .dgate = b[4].p, .dup = trial & 2 ? b[1].p : b[5].p, .act = trial & 1 ? b[6].p : NULL };
+	struct zr_op_swiglu op = { .size = sizeof op, .dtype = dtype, .n = n, .gate = b[0].p,
+				   .up = b[1].p, .out = b[2].p };
+	struct zr_op_swiglu_bwd back = { .size = sizeof back, .dtype = dtype, .n = n, .dy = b[3].p,
+					 .gate = b[0].p, .up = b[1].p, .dgate = b[4].p,
+					 .dup = trial & 2 ? b[1].p : b[5].p,
+					 .act = trial & 1 ? b[6].p : NULL };
 	op.activation = back.activation = trial;
 	BY(swiglu, op, n);
 	BY(swiglu_bwd, back, n);
@@ -153,15 +162,18 @@ static void run_glu_in_rows(struct buf *b, int64_t n, int32_t dtype, int device)
 static void run_logit_cap(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	struct zr_op_logit_cap op = { .size = sizeof op, .n = n, .gain = trial & 1 ? 1.3f : 0,
-				      .softcap = trial & 2 ? 0.8f : 0, .x = (float *)(void *)b[0].p };
+				      .softcap = trial & 2 ? 0.8f : 0,
+				      .x = (float *)(void *)b[0].p };
 	(void)dtype;
 	BY(logit_cap, op, n);
 }
 
 static void run_rotary(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_rotary op = { .size = sizeof op, .flags = trial & 1 ? ZR_ROTARY_BACK : 0, .dtype = dtype, .batch = 2, .length = n / 70,
-				   .heads = 3, .head_dim = 10, .stride = 35, .x = b[0].p, .out = trial & 2 ? b[0].p : b[2].p };
+	struct zr_op_rotary op = { .size = sizeof op, .flags = trial & 1 ? ZR_ROTARY_BACK : 0,
+				   .dtype = dtype, .batch = 2, .length = n / 70, .heads = 3,
+				   .head_dim = 10, .stride = 35, .x = b[0].p,
+				   .out = trial & 2 ? b[0].p : b[2].p };
 	int32_t *position = calloc((size_t)(op.batch * op.length) + 1, sizeof *position);
 	for (int64_t r = 0; r < op.batch * op.length; r++)
 		position[r] = (int32_t)(r * 5 % 11);
@@ -179,7 +191,8 @@ static void run_rotary(struct buf *b, int64_t n, int32_t dtype, int device)
 
 static void run_residual(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_residual op = { .size = sizeof op, .dtype = dtype, .dropout = trial & 1 ? 0.3f : 0, .n = n, .rng = { 5, 6, 7, 8 },
+	struct zr_op_residual op = { .size = sizeof op, .dtype = dtype,
+				     .dropout = trial & 1 ? 0.3f : 0, .n = n, .rng = { 5, 6, 7, 8 },
 				     .a = trial & 2 ? b[0].p : NULL, .b = b[1].p, .out = b[2].p,
 				     .gain = trial & 2 ? 1.7f : 0 };
 	BY(residual, op, n);
@@ -188,8 +201,8 @@ static void run_residual(struct buf *b, int64_t n, int32_t dtype, int device)
 static void run_cast(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	static const int32_t to[] = { ZR_F32, ZR_BF16, ZR_F16, ZR_F32 };
-	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = to[trial], .src_dtype = dtype, .n = n, .src = b[0].p,
-				 .dst = b[to[trial] == ZR_F32 ? 1 : 2].p };
+	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = to[trial], .src_dtype = dtype,
+				 .n = n, .src = b[0].p, .dst = b[to[trial] == ZR_F32 ? 1 : 2].p };
 	BY(cast, op, n);
 }
 
@@ -198,18 +211,20 @@ static void run_codes(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	int32_t type = trial & 1 ? ZR_NF4 : ZR_INT8;
 	int64_t blocks = n / ZR_BLOCK;
-	struct zr_op_cast in = { .size = sizeof in, .dst_dtype = type, .src_dtype = ZR_F32, .n = blocks * ZR_BLOCK,
-				 .src = b[0].p, .dst = b[1].p };
-	struct zr_op_cast out = { .size = sizeof out, .dst_dtype = dtype, .src_dtype = type, .n = blocks * ZR_BLOCK,
-				  .src = b[1].p, .dst = b[2].p };
+	struct zr_op_cast in = { .size = sizeof in, .dst_dtype = type, .src_dtype = ZR_F32,
+				 .n = blocks * ZR_BLOCK, .src = b[0].p, .dst = b[1].p };
+	struct zr_op_cast out = { .size = sizeof out, .dst_dtype = dtype, .src_dtype = type,
+				  .n = blocks * ZR_BLOCK, .src = b[1].p, .dst = b[2].p };
 	BY(encode, in, blocks);
 	BY(decode, out, blocks);
 }
 
 static void run_init(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_init op = { .size = sizeof op, .n = n, .first = trial ? 12345 : (1ll << 33) + 2, .mean = 1, .std = trial == 2 ? 0 : 2,
-				 .rng = { 9, 10, 11, 12 }, .dst = (float *)(void *)b[0].p,
+	struct zr_op_init op = { .size = sizeof op, .n = n,
+				 .first = trial ? 12345 : (1ll << 33) + 2, .mean = 1,
+				 .std = trial == 2 ? 0 : 2, .rng = { 9, 10, 11, 12 },
+				 .dst = (float *)(void *)b[0].p,
 				 .flags = trial == 1 ? ZR_INIT_OP_UNIFORM : 0 };
 	(void)dtype;
 	BY(init, op, n);
@@ -217,8 +232,9 @@ static void run_init(struct buf *b, int64_t n, int32_t dtype, int device)
 
 static void run_master(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_master op = { .size = sizeof op, .n = n, .master = (float *)(void *)b[0].p, .lowp = (uint16_t *)(void *)b[1].p,
-				   .rem = b[2].p, .rem_bits = trial & 1 ? 8 : 16 };
+	struct zr_op_master op = { .size = sizeof op, .n = n, .master = (float *)(void *)b[0].p,
+				   .lowp = (uint16_t *)(void *)b[1].p, .rem = b[2].p,
+				   .rem_bits = trial & 1 ? 8 : 16 };
 	(void)dtype;
 	BY(master_split, op, n);
 	op.master = (float *)(void *)b[3].p;
@@ -227,8 +243,10 @@ static void run_master(struct buf *b, int64_t n, int32_t dtype, int device)
 
 static void run_round_stochastic(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_round_stochastic op = { .size = sizeof op, .n = n, .first = 4096 + trial, .rng = { 9, 10, 11, 12 },
-					     .src = (float *)(void *)b[0].p, .dst = (uint16_t *)(void *)b[1].p };
+	struct zr_op_round_stochastic op = { .size = sizeof op, .n = n, .first = 4096 + trial,
+					     .rng = { 9, 10, 11, 12 },
+					     .src = (float *)(void *)b[0].p,
+					     .dst = (uint16_t *)(void *)b[1].p };
 	(void)dtype;
 	BY(round_stochastic, op, n);
 }
@@ -236,7 +254,8 @@ static void run_round_stochastic(struct buf *b, int64_t n, int32_t dtype, int de
 static void run_muon_factor(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	int64_t side = (int64_t)sqrt((double)n);
-	struct zr_op_muon_factor op = { .size = sizeof op, .n = side, .a = 3, .b = -4, .c = 2, .gram = (float *)(void *)b[0].p,
+	struct zr_op_muon_factor op = { .size = sizeof op, .n = side, .a = 3, .b = -4, .c = 2,
+					.gram = (float *)(void *)b[0].p,
 					.square = (float *)(void *)b[1].p };
 	(void)dtype;
 	BY(muon_factor, op, side);
@@ -245,10 +264,13 @@ static void run_muon_factor(struct buf *b, int64_t n, int32_t dtype, int device)
 static void elements_have_the_bits_of_the_scalar_kernels(void **state)
 {
 	static const struct operand four[] = { { 0, 0, 4 }, { 0, 0, 4 }, { 0, 0, 0 }, { 0, 0, 0 } };
-	static const struct operand seven[] = { { 0, 0, 9 }, { 0, 0, 4 }, { 0, 0, 0 }, { 0, 0, 2 }, { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 } };
+	static const struct operand seven[] = { { 0, 0, 9 }, { 0, 0, 4 }, { 0, 0, 0 }, { 0, 0, 2 },
+						{ 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 } };
 	static const struct operand casts[] = { { 0, 0, 9 }, { ZR_F32, 0, 0 }, { ZR_F16, 0, 0 } };
 	static const struct operand codes[] = { { ZR_F32, 0, 9 }, { ZR_F32, 0, 0 }, { 0, 0, 0 } };
-	static const struct operand wide[] = { { ZR_F32, 0, 1 }, { ZR_BF16, 0, 0 }, { ZR_BF16, 0, 0 }, { ZR_F32, 0, 0 } };
+	static const struct operand wide[] = {
+		{ ZR_F32, 0, 1 }, { ZR_BF16, 0, 0 }, { ZR_BF16, 0, 0 }, { ZR_F32, 0, 0 }
+	};
 	static const struct operand two[] = { { ZR_F32, 0, 1 }, { ZR_F32, 0, 1 } };
 	static const struct operand pair[] = { { 0, 0, 4 }, { 0, 0, 1 } };
 	(void)state;
@@ -267,15 +289,17 @@ static void elements_have_the_bits_of_the_scalar_kernels(void **state)
 	same_bits("logit_cap", run_logit_cap, two, 1);
 }
 
-/* ---- updates ---------------------------------------------------------------------------------------- */
+/* ---- updates ---- */
 
 #define F(i) ((float *)(void *)b[i].p)
 
 static void run_adamw(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_adamw op = { .size = sizeof op, .lowp_dtype = dtype, .l2 = trial == 1, .bias_correction = trial != 2, .n = n,
-				  .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1, .scalars = &scalars[trial & 1],
-				  .grad = F(0), .master = F(1), .m = F(2), .v = F(3), .lowp = trial == 3 ? NULL : b[6].p };
+	struct zr_op_adamw op = { .size = sizeof op, .lowp_dtype = dtype, .l2 = trial == 1,
+				  .bias_correction = trial != 2, .n = n, .beta1 = 0.9,
+				  .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1,
+				  .scalars = &scalars[trial & 1], .grad = F(0), .master = F(1),
+				  .m = F(2), .v = F(3), .lowp = trial == 3 ? NULL : b[6].p };
 	BY(adamw, op, n);
 	op.m = b[4].p;
 	op.v = b[5].p;
@@ -292,16 +316,18 @@ static void run_adamw(struct buf *b, int64_t n, int32_t dtype, int device)
 
 static void run_sgd(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_sgd op = { .size = sizeof op, .lowp_dtype = dtype, .nesterov = trial == 1, .n = n, .momentum = 0.9,
-				.dampening = 0.1, .weight_decay = 0.1, .scalars = &scalars[trial & 1], .grad = F(0), .master = F(1),
+	struct zr_op_sgd op = { .size = sizeof op, .lowp_dtype = dtype, .nesterov = trial == 1,
+				.n = n, .momentum = 0.9, .dampening = 0.1, .weight_decay = 0.1,
+				.scalars = &scalars[trial & 1], .grad = F(0), .master = F(1),
 				.buf = trial == 2 ? NULL : F(2), .lowp = b[6].p };
 	BY(sgd, op, n);
 }
 
 static void run_lion(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_lion op = { .size = sizeof op, .lowp_dtype = dtype, .n = n, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1,
-				 .scalars = &scalars[trial & 1], .grad = F(0), .master = F(1), .m = F(2), .lowp = b[6].p };
+	struct zr_op_lion op = { .size = sizeof op, .lowp_dtype = dtype, .n = n, .beta1 = 0.9,
+				 .beta2 = 0.99, .weight_decay = 0.1, .scalars = &scalars[trial & 1],
+				 .grad = F(0), .master = F(1), .m = F(2), .lowp = b[6].p };
 	BY(lion, op, n);
 	op.m = b[7].p;
 	op.moment_dtype = ZR_U8;
@@ -311,17 +337,21 @@ static void run_lion(struct buf *b, int64_t n, int32_t dtype, int device)
 
 static void run_adagrad(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_adagrad op = { .size = sizeof op, .lowp_dtype = dtype, .n = n, .lr_decay = 0.1, .eps = 1e-10, .weight_decay = 0.1,
-				    .scalars = &scalars[trial & 1], .grad = F(0), .master = F(1), .sum = F(3), .lowp = b[6].p };
+	struct zr_op_adagrad op = { .size = sizeof op, .lowp_dtype = dtype, .n = n, .lr_decay = 0.1,
+				    .eps = 1e-10, .weight_decay = 0.1,
+				    .scalars = &scalars[trial & 1], .grad = F(0), .master = F(1),
+				    .sum = F(3), .lowp = b[6].p };
 	BY(adagrad, op, n);
 }
 
 static void run_lamb(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	double norms[3 * 2];
-	struct zr_op_lamb op = { .size = sizeof op, .lowp_dtype = dtype, .bias_correction = trial != 2, .n = n, .beta1 = 0.9,
-				 .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1, .max_coeff = 10, .scalars = &scalars[trial & 1],
-				 .grad = F(0), .master = F(1), .m = F(2), .v = F(3), .lowp = b[6].p, .block_norms = norms,
+	struct zr_op_lamb op = { .size = sizeof op, .lowp_dtype = dtype,
+				 .bias_correction = trial != 2, .n = n, .beta1 = 0.9, .beta2 = 0.99,
+				 .eps = 1e-8, .weight_decay = 0.1, .max_coeff = 10,
+				 .scalars = &scalars[trial & 1], .grad = F(0), .master = F(1),
+				 .m = F(2), .v = F(3), .lowp = b[6].p, .block_norms = norms,
 				 .norms = norms };
 	BY(lamb_norms, op, blocks_of(n));
 	memcpy(b[7].p, norms, 8); /* a sum differs in its bits where the order did */
@@ -332,9 +362,11 @@ static void run_lamb(struct buf *b, int64_t n, int32_t dtype, int device)
 static void run_muon(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	double sumsq[MANY], sum = 0;
-	struct zr_op_muon op = { .size = sizeof op, .lowp_dtype = dtype, .nesterov = trial & 1, .n = n, .momentum = 0.9,
-				 .weight_decay = 0.1, .eps = 1e-7, .ratio = 2, .scalars = &scalars[trial & 1], .grad = F(0),
-				 .master = F(1), .buf = F(2), .x = F(3), .sumsq = sumsq, .lowp = b[6].p };
+	struct zr_op_muon op = { .size = sizeof op, .lowp_dtype = dtype, .nesterov = trial & 1,
+				 .n = n, .momentum = 0.9, .weight_decay = 0.1, .eps = 1e-7,
+				 .ratio = 2, .scalars = &scalars[trial & 1], .grad = F(0),
+				 .master = F(1), .buf = F(2), .x = F(3), .sumsq = sumsq,
+				 .lowp = b[6].p };
 	BY(muon_momentum, op, blocks_of(n));
 	for (int64_t i = 0; i < blocks_of(n); i++)
 		sum += sumsq[i];
@@ -342,18 +374,26 @@ static void run_muon(struct buf *b, int64_t n, int32_t dtype, int device)
 	if (device)
 		assert_int_equal(zr_cuda_muon_normalize(&op, NULL), cudaSuccess);
 	else
-		zr_cpu_scalar.muon_normalize(&op, (float)(1 / (sqrt(sum) > op.eps ? sqrt(sum) : op.eps)), 0, n);
+		zr_cpu_scalar.muon_normalize(&op,
+					     (float)(1 / (sqrt(sum) > op.eps ? sqrt(sum) : op.eps)),
+					     0, n);
 	BY(muon_update, op, n);
 }
 
 static void updates_have_the_bits_of_the_scalar_kernels(void **state)
 {
-	static const struct operand o[] = { { ZR_F32, 0, 1 }, { ZR_F32, 0, 1 }, { ZR_F32, 0, 1 }, { ZR_F32, 1, 1 }, { ZR_BF16, 0, 1 },
-					    { ZR_BF16, 1, 1 }, { 0, 0, 0 } };
-	static const struct operand sums[] = { { ZR_F32, 0, 1 }, { ZR_F32, 0, 1 }, { ZR_F32, 0, 1 }, { ZR_F32, 1, 1 }, { ZR_BF16, 0, 1 },
-					       { ZR_BF16, 1, 1 }, { 0, 0, 0 }, { ZR_F64, 0, 0 }, { ZR_F64, 0, 0 } };
-	static const struct operand in_8_bits[] = { { ZR_F32, 0, 1 }, { ZR_F32, 0, 1 }, { ZR_F32, 0, 1 }, { ZR_F32, 1, 1 },
-						    { ZR_BF16, 0, 1 }, { ZR_BF16, 1, 1 }, { 0, 0, 0 }, { ZR_U8, 0, 0 },
+	static const struct operand o[] = { { ZR_F32, 0, 1 }, { ZR_F32, 0, 1 },  { ZR_F32, 0, 1 },
+					    { ZR_F32, 1, 1 }, { ZR_BF16, 0, 1 }, { ZR_BF16, 1, 1 },
+					    { 0, 0, 0 } };
+	static const struct operand sums[] = { { ZR_F32, 0, 1 },  { ZR_F32, 0, 1 },
+					       { ZR_F32, 0, 1 },  { ZR_F32, 1, 1 },
+					       { ZR_BF16, 0, 1 }, { ZR_BF16, 1, 1 },
+					       { 0, 0, 0 },       { ZR_F64, 0, 0 },
+					       { ZR_F64, 0, 0 } };
+	static const struct operand in_8_bits[] = { { ZR_F32, 0, 1 },  { ZR_F32, 0, 1 },
+						    { ZR_F32, 0, 1 },  { ZR_F32, 1, 1 },
+						    { ZR_BF16, 0, 1 }, { ZR_BF16, 1, 1 },
+						    { 0, 0, 0 },       { ZR_U8, 0, 0 },
 						    { ZR_U8, 0, 0 } };
 	(void)state;
 	same_bits("adamw", run_adamw, in_8_bits, 9);
@@ -366,14 +406,15 @@ static void updates_have_the_bits_of_the_scalar_kernels(void **state)
 	same_bits_of("muon", run_muon, sums, 8, MANY * ZR_BLOCK - 5, ZR_BF16);
 }
 
-/* ---- fold ------------------------------------------------------------------------------------------- */
+/* ---- fold ---- */
 
 static void run_fold(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	double sumsq[MANY] = { 0 };
 	uint32_t bad[MANY] = { 0 };
-	struct zr_op_fold op = { .size = sizeof op, .flags = trial & 1 ? ZR_OP_ACCUMULATE : 0, .comm_dtype = dtype, .n = n, .g = F(0),
-				 .acc = F(1), .sumsq = trial & 2 ? sumsq : NULL, .nonfinite = bad };
+	struct zr_op_fold op = { .size = sizeof op, .flags = trial & 1 ? ZR_OP_ACCUMULATE : 0,
+				 .comm_dtype = dtype, .n = n, .g = F(0), .acc = F(1),
+				 .sumsq = trial & 2 ? sumsq : NULL, .nonfinite = bad };
 	F(0)[n / 2] = trial == 3 ? INFINITY : -0.0f;
 	BY(fold, op, blocks_of(n));
 	memcpy(b[2].p, sumsq, 8);
@@ -382,7 +423,9 @@ static void run_fold(struct buf *b, int64_t n, int32_t dtype, int device)
 
 static void fold_has_the_bits_of_the_scalar_kernel(void **state)
 {
-	static const struct operand o[] = { { ZR_F32, 0, 1 }, { ZR_F32, 0, 1 }, { ZR_F64, 0, 0 }, { ZR_F32, 0, 0 } };
+	static const struct operand o[] = {
+		{ ZR_F32, 0, 1 }, { ZR_F32, 0, 1 }, { ZR_F64, 0, 0 }, { ZR_F32, 0, 0 }
+	};
 	(void)state;
 	same_bits("fold", run_fold, o, 4);
 	trial = 3;

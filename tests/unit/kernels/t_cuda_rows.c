@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_cuda_rows.c - the CUDA kernels over rows and matrices, run by the host (cuda_emulated.h), against the scalar
- * kernels: bits where the header promises bits, else closeness. Poisoned results, guards, operands off their alignment.
+ * t_cuda_rows.c - the CUDA kernels over rows and matrices, run by the host (cuda_emulated.h),
+ * against the scalar kernels: bits where the header promises bits, else closeness. Poisoned
+ * results, guards, operands off their alignment.
  */
 #include "tests/lib/testdevice.h"
 #include "tests/lib/sanitize.h"
@@ -21,7 +22,8 @@ static double step_of(int32_t dtype) /* a unit in the last place of numbers near
 	return dtype == ZR_F32 ? 0x1p-23 : dtype == ZR_BF16 ? 0x1p-8 : 0x1p-11;
 }
 
-/* |a - b| <= units of the last place, of the largest in size: sums have errors of their addends'. */
+/* |a - b| <= units of the last place, of the largest in size: sums have errors of their
+ * addends'. */
 static void close(const char *what, const struct buf *a, const struct buf *b, double units)
 {
 	double most = 1e-6;
@@ -32,8 +34,8 @@ static void close(const char *what, const struct buf *a, const struct buf *b, do
 	for (int64_t i = 0; i < a->n; i++) {
 		double x = get(a->p, a->dtype, i), y = get(b->p, b->dtype, i);
 		if (!(fabs(x - y) <= units * step_of(a->dtype) * most))
-			fail_msg("%s, type %d: element %lld of %lld is %g, should be %g (largest %g)", what, a->dtype, (long long)i,
-				 (long long)a->n, y, x, most);
+			fail_msg("%s, type %d: element %lld of %lld is %g, should be %g (largest "
+				 "%g)", what, a->dtype, (long long)i, (long long)a->n, y, x, most);
 	}
 }
 
@@ -42,9 +44,10 @@ static void equal(const char *what, const struct buf *a, const struct buf *b)
 	if (!buf_guarded(b))
 		fail_msg("%s: written outside", what);
 	for (int64_t i = 0; i < a->n; i++)
-		if (memcmp(a->p + (size_t)i * width_of(a->dtype), b->p + (size_t)i * width_of(a->dtype), width_of(a->dtype)))
-			fail_msg("%s, type %d: element %lld is %a, should be %a", what, a->dtype, (long long)i, get(b->p, b->dtype, i),
-				 get(a->p, a->dtype, i));
+		if (memcmp(a->p + (size_t)i * width_of(a->dtype),
+			   b->p + (size_t)i * width_of(a->dtype), width_of(a->dtype)))
+			fail_msg("%s, type %d: element %lld is %a, should be %a", what, a->dtype,
+				 (long long)i, get(b->p, b->dtype, i), get(a->p, a->dtype, i));
 }
 
 /* Two results with the same start, the second off its alignment. */
@@ -68,7 +71,7 @@ static void free_two(struct buf *r)
 
 #define F(b) ((float *)(void *)(b).p)
 
-/* ---- embedding -------------------------------------------------------------------------------------- */
+/* ---- embedding ---- */
 
 /* With exactly the room that it wants. */
 static void embed_back(const struct zr_op_embedding_bwd *b)
@@ -94,17 +97,22 @@ static void embeddings_have_the_bits_of_the_scalar_kernels(void **state)
 	for (int k = 0; k < 12; k++) {
 		int64_t c = widths[k / 3];
 		int32_t t = dtypes[k % 3];
-		struct buf wte = buf_random(V * c, t, 1, 1), wpe = buf_random(P * c, t, 2, 1), dout = buf_random(B * T * c, t, 3, 1);
+		struct buf wte = buf_random(V * c, t, 1, 1), wpe = buf_random(P * c, t, 2, 1),
+			   dout = buf_random(B * T * c, t, 3, 1);
 		struct buf out[2], dwte[2], dwpe[2];
 		two(out, B * T * c, t, 0);
 		two(dwte, V * c, ZR_F32, 1);
 		two(dwpe, P * c, ZR_F32, 1);
-		struct zr_op_embedding e = { .size = sizeof e, .dtype = t, .batch = B, .length = T, .width = c, .vocabulary = V,
-					     .positions = P, .tokens = tokens, .wte = wte.p, .wpe = k == 4 ? NULL : wpe.p, .out = out[0].p,
+		struct zr_op_embedding e = { .size = sizeof e, .dtype = t, .batch = B, .length = T,
+					     .width = c, .vocabulary = V, .positions = P,
+					     .tokens = tokens, .wte = wte.p,
+					     .wpe = k == 4 ? NULL : wpe.p, .out = out[0].p,
 					     .position = k % 2 ? position : NULL };
-		struct zr_op_embedding_bwd b = { .size = sizeof b, .flags = (uint32_t)k % 4, .dtype = t, .batch = B, .length = T,
-						 .width = c, .vocabulary = V, .positions = P, .tokens = tokens, .dout = dout.p,
-						 .dwte = F(dwte[0]), .dwpe = k == 4 ? NULL : F(dwpe[0]),
+		struct zr_op_embedding_bwd b = { .size = sizeof b, .flags = (uint32_t)k % 4,
+						 .dtype = t, .batch = B, .length = T, .width = c,
+						 .vocabulary = V, .positions = P, .tokens = tokens,
+						 .dout = dout.p, .dwte = F(dwte[0]),
+						 .dwpe = k == 4 ? NULL : F(dwpe[0]),
 						 .position = k % 2 ? position : NULL };
 		zr_cpu_scalar.embedding(&e, 0, B * T);
 		zr_cpu_scalar.embedding_bwd(&b, 0, c);
@@ -125,7 +133,8 @@ static void embeddings_have_the_bits_of_the_scalar_kernels(void **state)
 	}
 }
 
-/* More tokens than threads give places, and one of them in more rows than a list that is put in order; then in all rows. */
+/* More tokens than threads give places, and one of them in more rows than a list that is put in
+ * order; then in all rows. */
 static void long_lists_of_rows_are_added_in_order(void **state)
 {
 	enum { B = 4, T = 1100, V = 1100, C = 5 };
@@ -137,8 +146,10 @@ static void long_lists_of_rows_are_added_in_order(void **state)
 		for (int i = 0; i < B * T; i++)
 			tokens[i] = k || i % 2 ? V - 1 : (int32_t)((rnd(&seed) + 1) / 2 * V);
 		two(dwte, V * C, ZR_F32, 1);
-		struct zr_op_embedding_bwd b = { .size = sizeof b, .dtype = ZR_BF16, .batch = B, .length = T, .width = C, .vocabulary = V,
-						 .positions = T, .tokens = tokens, .dout = dout.p, .dwte = F(dwte[0]) };
+		struct zr_op_embedding_bwd b = { .size = sizeof b, .dtype = ZR_BF16, .batch = B,
+						 .length = T, .width = C, .vocabulary = V,
+						 .positions = T, .tokens = tokens, .dout = dout.p,
+						 .dwte = F(dwte[0]) };
 		zr_cpu_scalar.embedding_bwd(&b, 0, C);
 		b.dwte = F(dwte[1]);
 		embed_back(&b);
@@ -157,24 +168,29 @@ static void bias_bwd_has_the_bits_of_the_scalar_kernel(void **state)
 		int64_t rows = shapes[k / 6][0], c = shapes[k / 6][1];
 		struct buf dy = buf_random(rows * c, dtypes[k % 3], 5, 1), db[2];
 		two(db, c, ZR_F32, 1);
-		struct zr_op_bias_bwd op = { .size = sizeof op, .flags = k & 1 ? ZR_OP_ACCUMULATE : 0, .dtype = dtypes[k % 3],
-					     .rows = rows, .width = c, .dy = dy.p, .db = F(db[0]) };
+		struct zr_op_bias_bwd op = { .size = sizeof op,
+					     .flags = k & 1 ? ZR_OP_ACCUMULATE : 0,
+					     .dtype = dtypes[k % 3], .rows = rows, .width = c,
+					     .dy = dy.p, .db = F(db[0]) };
 		zr_cpu_scalar.bias_bwd(&op, 0, c);
 		op.db = F(db[1]);
-		DONE(zr_cuda_bias_bwd(&op, part, k % 4 < 2 ? 3 * 1000 : 3 * 130, NULL)); /* the second cuts the columns */
+		/* the second cuts the columns */
+		DONE(zr_cuda_bias_bwd(&op, part, k % 4 < 2 ? 3 * 1000 : 3 * 130, NULL));
 		equal("bias_bwd", &db[0], &db[1]);
 		free_two(db);
 		buf_free(&dy);
 	}
 }
 
-/* ---- layer norm ------------------------------------------------------------------------------------- */
+/* ---- layer norm ---- */
 
 /* without: 1 beta and its gradient, 2 that of gamma */
 static void norm_case(int64_t rows, int64_t c, int32_t t, int add, int without)
 {
-	struct buf x = buf_random(rows * c, t, 1, 2), gamma = buf_random(c, t, 2, 1), beta = buf_random(c, t, 3, 1);
-	struct buf dy = buf_random(rows * c, t, 4, 1), y[2], mean[2], rstd[2], dx[2], dg[2], db[2], work[2];
+	struct buf x = buf_random(rows * c, t, 1, 2), gamma = buf_random(c, t, 2, 1),
+		   beta = buf_random(c, t, 3, 1);
+	struct buf dy = buf_random(rows * c, t, 4, 1), y[2], mean[2], rstd[2], dx[2], dg[2], db[2],
+		   work[2];
 	two(y, rows * c, t, 0);
 	two(mean, rows, ZR_F32, 0);
 	two(rstd, rows, ZR_F32, 0);
@@ -183,10 +199,14 @@ static void norm_case(int64_t rows, int64_t c, int32_t t, int add, int without)
 	two(db, c, ZR_F32, 1);
 	two(work, (rows + ZR_LN_TILE - 1) / ZR_LN_TILE * 2 * c, ZR_F32, 0);
 	for (int k = 0; k < 2; k++) {
-		struct zr_op_layernorm op = { .size = sizeof op, .dtype = t, .rows = rows, .width = c, .eps = 1e-5f, .x = x.p,
-					      .gamma = gamma.p, .beta = without & 1 ? NULL : beta.p, .y = y[k].p, .mean = F(mean[k]), .rstd = F(rstd[k]) };
-		struct zr_op_layernorm_bwd b = { .size = sizeof b, .flags = add ? ZR_OP_ACCUMULATE : 0, .dtype = t, .rows = rows,
-						 .width = c, .dy = dy.p, .x = x.p, .gamma = gamma.p, .mean = F(mean[0]),
+		struct zr_op_layernorm op = { .size = sizeof op, .dtype = t, .rows = rows,
+					      .width = c, .eps = 1e-5f, .x = x.p, .gamma = gamma.p,
+					      .beta = without & 1 ? NULL : beta.p, .y = y[k].p,
+					      .mean = F(mean[k]), .rstd = F(rstd[k]) };
+		struct zr_op_layernorm_bwd b = { .size = sizeof b,
+						 .flags = add ? ZR_OP_ACCUMULATE : 0, .dtype = t,
+						 .rows = rows, .width = c, .dy = dy.p, .x = x.p,
+						 .gamma = gamma.p, .mean = F(mean[0]),
 						 .rstd = F(rstd[0]), .dx = dx[k].p,
 						 .dgamma = without & 2 ? NULL : F(dg[k]),
 						 .dbeta = without & 1 ? NULL : F(db[k]),
@@ -198,10 +218,13 @@ static void norm_case(int64_t rows, int64_t c, int32_t t, int add, int without)
 		}
 		zr_cpu_scalar.layernorm(&op, 0, rows);
 		for (int64_t lo = 0; lo < rows; lo += ZR_LN_TILE)
-			zr_cpu_scalar.layernorm_bwd(&b, lo, lo + ZR_LN_TILE < rows ? lo + ZR_LN_TILE : rows,
-						    without == 3 ? NULL : F(work[0]) + lo / ZR_LN_TILE * 2 * c);
+			zr_cpu_scalar.layernorm_bwd(&b, lo,
+						    lo + ZR_LN_TILE < rows ? lo + ZR_LN_TILE : rows,
+						    without == 3 ? NULL :
+							    F(work[0]) + lo / ZR_LN_TILE * 2 * c);
 		if (without < 3)
-			zr_cpu_scalar.layernorm_bwd_sum(&b, F(work[0]), (rows + ZR_LN_TILE - 1) / ZR_LN_TILE, 0, c);
+			zr_cpu_scalar.layernorm_bwd_sum(&b, F(work[0]),
+							(rows + ZR_LN_TILE - 1) / ZR_LN_TILE, 0, c);
 	}
 	close("layernorm", &y[0], &y[1], t == ZR_F32 ? 16 : 1);
 	close("layernorm: mean", &mean[0], &mean[1], 16);
@@ -229,7 +252,8 @@ static void rms_case(int64_t rows, int64_t c, int32_t t, int add, int ways)
 	const int64_t per = ways & 2 ? 2 : 0, gap = per ? per * c + c % 8 : 0;
 	const int64_t n = per ? (rows + 1) / 2 * gap : rows * c;
 	const uint32_t plus = ways & 1 ? ZR_RMSNORM_PLUS_ONE : 0;
-	struct buf x = buf_random(n, t, 1, 2), gamma = buf_random(c, t, 2, 1), dy = buf_random(n, t, 4, 1);
+	struct buf x = buf_random(n, t, 1, 2), gamma = buf_random(c, t, 2, 1),
+		   dy = buf_random(n, t, 4, 1);
 	struct buf y[2], rstd[2], dx[2], dg[2], work[2];
 	two(y, n, t, per ? 1 : 0);
 	two(rstd, rows, ZR_F32, 0);
@@ -237,16 +261,19 @@ static void rms_case(int64_t rows, int64_t c, int32_t t, int add, int ways)
 	two(dg, c, ZR_F32, 1);
 	two(work, (rows + ZR_LN_TILE - 1) / ZR_LN_TILE * c, ZR_F32, 0);
 	for (int k = 0; k < 2; k++) {
-		struct zr_op_rmsnorm op = { .size = sizeof op, .flags = plus, .dtype = t, .rows = rows, .width = c,
-					    .eps = 1e-5f, .x = x.p, .gamma = ways & 8 ? NULL : gamma.p, .y = y[k].p,
-					    .rstd = F(rstd[k]), .per_row = per, .x_stride = gap, .y_stride = gap };
+		struct zr_op_rmsnorm op = { .size = sizeof op, .flags = plus, .dtype = t,
+					    .rows = rows, .width = c, .eps = 1e-5f, .x = x.p,
+					    .gamma = ways & 8 ? NULL : gamma.p, .y = y[k].p,
+					    .rstd = F(rstd[k]), .per_row = per, .x_stride = gap,
+					    .y_stride = gap };
 		struct zr_op_rmsnorm_bwd b = { .size = sizeof b,
 					       .flags = plus | (add ? ZR_OP_ACCUMULATE : 0) |
 							(ways & 4 ? ZR_RMSNORM_STORE : 0),
-					       .dtype = t, .rows = rows, .width = c, .dy = dy.p, .x = x.p,
-					       .gamma = op.gamma, .rstd = F(rstd[0]), .dx = dx[k].p,
-					       .dgamma = ways & 8 ? NULL : F(dg[k]), .work = work[k].p,
-					       .per_row = per, .dy_stride = gap, .x_stride = gap,
+					       .dtype = t, .rows = rows, .width = c, .dy = dy.p,
+					       .x = x.p, .gamma = op.gamma, .rstd = F(rstd[0]),
+					       .dx = dx[k].p, .dgamma = ways & 8 ? NULL : F(dg[k]),
+					       .work = work[k].p, .per_row = per, .dy_stride = gap,
+					       .x_stride = gap,
 					       .dx_stride = gap };
 		if (k) {
 			DONE(zr_cuda_rmsnorm(&op, NULL));
@@ -255,10 +282,13 @@ static void rms_case(int64_t rows, int64_t c, int32_t t, int add, int ways)
 		}
 		zr_cpu_scalar.rmsnorm(&op, 0, rows);
 		for (int64_t lo = 0; lo < rows; lo += ZR_LN_TILE)
-			zr_cpu_scalar.rmsnorm_bwd(&b, lo, lo + ZR_LN_TILE < rows ? lo + ZR_LN_TILE : rows,
-						  ways & 8 ? NULL : F(work[0]) + lo / ZR_LN_TILE * c);
+			zr_cpu_scalar.rmsnorm_bwd(&b, lo,
+						  lo + ZR_LN_TILE < rows ? lo + ZR_LN_TILE : rows,
+						  ways & 8 ? NULL :
+							     F(work[0]) + lo / ZR_LN_TILE * c);
 		if (b.dgamma)
-			zr_cpu_scalar.rmsnorm_bwd_sum(&b, F(work[0]), (rows + ZR_LN_TILE - 1) / ZR_LN_TILE, 0, c);
+			zr_cpu_scalar.rmsnorm_bwd_sum(&b, F(work[0]),
+						      (rows + ZR_LN_TILE - 1) / ZR_LN_TILE, 0, c);
 	}
 	close("rmsnorm", &y[0], &y[1], t == ZR_F32 ? 16 : 1);
 	close("rmsnorm: rstd", &rstd[0], &rstd[1], 16);
@@ -292,7 +322,7 @@ static void norms_are_close(void **state)
 	}
 }
 
-/* ---- the head ---------------------------------------------------------------------------------------- */
+/* ---- the head ---- */
 
 /* cap: logits are scaled by 0.75 and under a soft cap of it, unless it is 0 */
 static void softmax_case(int64_t v, int32_t t, int backward, float cap)
@@ -314,8 +344,10 @@ static void softmax_case(int64_t v, int32_t t, int backward, float cap)
 	two(loss, ROWS, ZR_F32, 0);
 	two(grad, ROWS * (v + 1), t, 0.5);
 	for (int r = 0; r < ROWS; r++) {
-		F(right[0])[r] = targets[r] >= 0 && zr_cpu_scalar.softmax_right(F(copy) + r * ld, v, targets[r]) ?
-			weights[r] : 0;
+		F(right[0])
+		[r] = targets[r] >= 0 &&
+				      zr_cpu_scalar.softmax_right(F(copy) + r * ld, v, targets[r]) ?
+			      weights[r] : 0;
 		F(loss[0])[r] = targets[r] < 0 ? 0 : weights[r] * zr_cpu_scalar.softmax_loss(
 			F(copy) + r * ld, v, targets[r], backward, 0.25f * weights[r], NULL);
 		way.x = F(capped) + r * ld;
@@ -323,11 +355,13 @@ static void softmax_case(int64_t v, int32_t t, int backward, float cap)
 		if (backward && cap > 0)
 			zr_cpu_scalar.logit_cap_bwd(&way, F(copy) + r * ld);
 		for (int64_t j = 0; backward && j < v; j++)
-			put(grad[0].p, t, r * (v + 1) + j, targets[r] < 0 ? 0 : (double)F(copy)[r * ld + j]);
+			put(grad[0].p, t, r * (v + 1) + j,
+			    targets[r] < 0 ? 0 : (double)F(copy)[r * ld + j]);
 	}
-	struct zr_cuda_softmax op = { .rows = ROWS, .vocabulary = v, .ld = ld, .ldd = v + 1, .dtype = t, .scale = 0.25f,
-				      .gain = cap > 0 ? 0.75f : 1, .softcap = cap,
-				      .logits = F(logits), .targets = targets, .weights = weights, .loss = F(loss[1]),
+	struct zr_cuda_softmax op = { .rows = ROWS, .vocabulary = v, .ld = ld, .ldd = v + 1,
+				      .dtype = t, .scale = 0.25f, .gain = cap > 0 ? 0.75f : 1,
+				      .softcap = cap, .logits = F(logits), .targets = targets,
+				      .weights = weights, .loss = F(loss[1]),
 				      .grad = backward ? grad[1].p : NULL, .right = F(right[1]) };
 	DONE(zr_cuda_softmax_loss(&op, NULL));
 	assert_true(buf_same(&right[0], &right[1]));
@@ -356,21 +390,27 @@ static void softmax_is_close_and_the_sum_of_losses_exact(void **state)
 	assert_memory_equal(&sum, &got, sizeof sum);
 }
 
-/* ---- matrix products --------------------------------------------------------------------------------- */
+/* ---- matrix products ---- */
 
-static void matmul_case(int64_t m, int64_t n, int64_t k, uint32_t flags, int32_t ta, int32_t tb, int32_t td, int extras)
+static void matmul_case(int64_t m, int64_t n, int64_t k, uint32_t flags, int32_t ta, int32_t tb,
+			int32_t td, int extras)
 {
 	static char scratch[ZR_GEMM_SCRATCH] __attribute__((aligned(64)));
-	int64_t lda = (flags & ZR_MM_TRANS_A ? m : k) + 1, ldb = (flags & ZR_MM_TRANS_B ? k : n) + 2, ldd = n + 3;
-	struct buf a = buf_random((flags & ZR_MM_TRANS_A ? k : m) * lda, ta, 1, 1), b = buf_random((flags & ZR_MM_TRANS_B ? n : k) * ldb, tb, 2, 1);
+	int64_t lda = (flags & ZR_MM_TRANS_A ? m : k) + 1,
+		ldb = (flags & ZR_MM_TRANS_B ? k : n) + 2, ldd = n + 3;
+	struct buf a = buf_random((flags & ZR_MM_TRANS_A ? k : m) * lda, ta, 1, 1),
+		   b = buf_random((flags & ZR_MM_TRANS_B ? n : k) * ldb, tb, 2, 1);
 	struct buf bias = buf_random(n, tb, 3, 1), d[2], pre[2];
 	two(d, m * ldd, td, 1);
 	two(pre, m * ldd, td, 1);
 	for (int i = 0; i < 2; i++) {
-		struct zr_op_matmul op = { .size = sizeof op, .flags = flags, .a_dtype = ta, .b_dtype = tb, .d_dtype = td, .m = m, .n = n,
-					   .k = k, .lda = lda, .ldb = ldb, .ldd = ldd, .a = a.p, .b = b.p, .d = d[i].p,
-					   .bias = extras ? bias.p : NULL, .pre = extras ? pre[i].p : NULL,
-					   .activation = flags & ZR_MM_TRANS_A ? ZR_ACT_GELU_ERF : 0 };
+		struct zr_op_matmul op = { .size = sizeof op, .flags = flags, .a_dtype = ta,
+					   .b_dtype = tb, .d_dtype = td, .m = m, .n = n, .k = k,
+					   .lda = lda, .ldb = ldb, .ldd = ldd, .a = a.p, .b = b.p,
+					   .d = d[i].p, .bias = extras ? bias.p : NULL,
+					   .pre = extras ? pre[i].p : NULL,
+					   .activation = flags & ZR_MM_TRANS_A ? ZR_ACT_GELU_ERF :
+										 0 };
 		if (i)
 			DONE(zr_cuda_matmul(&op, NULL));
 		else
@@ -397,14 +437,16 @@ static void own_matrix_products_are_close(void **state)
 	for (uint32_t trans = 0; trans < 4; trans += step()) {
 		matmul_case(70, 67, 33, trans, ZR_F32, ZR_F32, ZR_F32, 0);
 		matmul_case(65, 130, 16, trans | ZR_MM_GELU, ZR_BF16, ZR_BF16, ZR_BF16, 1);
-		matmul_case(65, 130, 16, trans | ZR_MM_GELU | ZR_MM_ACCUMULATE, ZR_BF16, ZR_BF16, ZR_BF16, 1);
+		matmul_case(65, 130, 16, trans | ZR_MM_GELU | ZR_MM_ACCUMULATE, ZR_BF16, ZR_BF16,
+			    ZR_BF16, 1);
 		matmul_case(3, 5, 100, trans | ZR_MM_ACCUMULATE, ZR_F32, ZR_F16, ZR_F32, 0);
 		matmul_case(1, 1, 1, trans, ZR_F16, ZR_BF16, ZR_F16, 1);
 	}
 }
 
 /* The update alone, beside one of zeros or of what D held. */
-static void update_case(int64_t m, int64_t n, int64_t r, uint32_t flags, uint32_t low_flags, int32_t t, int32_t td, float dropout)
+static void update_case(int64_t m, int64_t n, int64_t r, uint32_t flags, uint32_t low_flags,
+			int32_t t, int32_t td, float dropout)
 {
 	static char scratch[ZR_GEMM_SCRATCH] __attribute__((aligned(64)));
 	struct buf u = buf_random(m * r, t, 1, 1), v = buf_random(r * n, t, 2, 1), d[2];
@@ -412,10 +454,12 @@ static void update_case(int64_t m, int64_t n, int64_t r, uint32_t flags, uint32_
 	assert_non_null(sum);
 	two(d, m * n, td, 1);
 	for (int i = 0; i < 2; i++) {
-		struct zr_op_matmul_low_rank op = { .size = sizeof op, .flags = low_flags, .r = r, .gain = 0.6f, .dropout = dropout,
+		struct zr_op_matmul_low_rank op = { .size = sizeof op, .flags = low_flags, .r = r,
+						    .gain = 0.6f, .dropout = dropout,
 						    .rng = { 1, 2, 3, 4 }, .u = u.p, .v = v.p };
-		op.product = (struct zr_op_matmul){ .size = sizeof op.product, .flags = flags, .a_dtype = t, .b_dtype = t,
-						    .d_dtype = td, .m = m, .n = n, .ldd = n, .d = d[i].p };
+		op.product = (struct zr_op_matmul){ .size = sizeof op.product, .flags = flags,
+						    .a_dtype = t, .b_dtype = t, .d_dtype = td,
+						    .m = m, .n = n, .ldd = n, .d = d[i].p };
 		if (i) {
 			DONE(zr_cuda_low_rank_update(&op, NULL));
 			continue;
@@ -437,7 +481,8 @@ static void low_rank_updates_are_close(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 8; i += step()) {
-		const uint32_t add = i & 1 ? ZR_MM_ACCUMULATE : 0, trans = i & 2 ? ZR_LR_TRANS_V : 0;
+		const uint32_t add = i & 1 ? ZR_MM_ACCUMULATE : 0,
+			       trans = i & 2 ? ZR_LR_TRANS_V : 0;
 		const float dropout = i & 4 ? 0.3f : 0;
 		update_case(70, 67, 16, add, trans, ZR_F32, ZR_F32, dropout);
 		update_case(65, 130, 3, 0, trans, ZR_BF16, ZR_BF16, dropout);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_kernels.c - the formulas of the row and element kernels: every variant, and the oracle in double,
- * against PyTorch's float64 values.
+ * t_kernels.c - the formulas of the row and element kernels: every variant, and the oracle in
+ * double, against PyTorch's float64 values.
  */
 #include "kernels_mode.h"
 
-/* ---- golden values ---------------------------------------------------------------------------- */
+/* ---- golden values ---- */
 
 static const int32_t tokens[10] = { 3, 0, 3, 10, 7, 7, 3, 1, 1, 0 };
 
@@ -14,10 +14,10 @@ static void embedding_golden(void **state)
 	const struct mode *m = *state;
 	uint64_t x = 1;
 	need(m);
-	struct zr_op_embedding op = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19, .vocabulary = 11,
-				      .positions = 6, .tokens = tokens };
-	struct zr_op_embedding_bwd bwd = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19, .vocabulary = 11,
-					   .positions = 6, .tokens = tokens };
+	struct zr_op_embedding op = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19,
+				      .vocabulary = 11, .positions = 6, .tokens = tokens };
+	struct zr_op_embedding_bwd bwd = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19,
+					   .vocabulary = 11, .positions = 6, .tokens = tokens };
 
 	op.wte = fixture_drawn(&x, 11 * 19, m->dtype, 1);
 	op.wpe = fixture_drawn(&x, 6 * 19, m->dtype, 1);
@@ -75,9 +75,10 @@ static void embedding_without_positions(void **state)
 	const struct mode *m = *state;
 	uint64_t x = 1;
 	need(m);
-	struct zr_op_embedding op = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19, .vocabulary = 11, .tokens = tokens };
-	struct zr_op_embedding_bwd bwd = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19, .vocabulary = 11,
-					   .tokens = tokens };
+	struct zr_op_embedding op = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19,
+				      .vocabulary = 11, .tokens = tokens };
+	struct zr_op_embedding_bwd bwd = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19,
+					   .vocabulary = 11, .tokens = tokens };
 
 	op.wte = fixture_drawn(&x, 11 * 19, m->dtype, 1);
 	op.out = fixture_buffer(10 * 19, m->dtype);
@@ -88,7 +89,8 @@ static void embedding_without_positions(void **state)
 	CALL(m, embedding_bwd, &bwd, 0, 19);
 	for (int r = 0; r < 10; r++)
 		for (int c = 0; c < 19; c++)
-			fixture_near(fixture_get(op.out, r * 19 + c, m->dtype), fixture_get(op.wte, tokens[r] * 19 + c, m->dtype), 0);
+			fixture_near(fixture_get(op.out, r * 19 + c, m->dtype),
+				     fixture_get(op.wte, tokens[r] * 19 + c, m->dtype), 0);
 	fixture_golden(m->name, "embedding.dwte", bwd.dwte, 209, m->real, m->exact);
 	fixture_release();
 }
@@ -101,11 +103,13 @@ static void positions_may_be_given(void **state)
 	uint64_t x = 1;
 	int32_t same[10] = { 0 };
 	need(m);
-	struct zr_op_embedding op = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19, .vocabulary = 11, .positions = 6,
-				      .tokens = same };
-	struct zr_op_embedding_bwd bwd = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19, .vocabulary = 11,
-					   .positions = 6, .tokens = same, .position = position };
-	struct zr_op_rotary turn = { .dtype = m->dtype, .batch = 2, .length = 5, .heads = 1, .head_dim = 18, .stride = 19 };
+	struct zr_op_embedding op = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19,
+				      .vocabulary = 11, .positions = 6, .tokens = same };
+	struct zr_op_embedding_bwd bwd = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19,
+					   .vocabulary = 11, .positions = 6, .tokens = same,
+					   .position = position };
+	struct zr_op_rotary turn = { .dtype = m->dtype, .batch = 2, .length = 5, .heads = 1,
+				     .head_dim = 18, .stride = 19 };
 	size_t row = 19 * (size_t)fixture_size(m->dtype);
 	void *given = fixture_buffer(190, m->dtype), *turned = fixture_buffer(190, m->dtype);
 
@@ -130,8 +134,10 @@ static void positions_may_be_given(void **state)
 	CALL(m, embedding, &op, 0, 10);
 	CALL(m, rotary, &turn, 0, 10);
 	for (size_t r = 0; r < 10; r++) {
-		assert_memory_equal((char *)given + r * row, (char *)plain + (size_t)position[r] * row, row);
-		assert_memory_equal((char *)turned + r * row, (char *)plainly + (size_t)position[r] * row, row);
+		assert_memory_equal((char *)given + r * row,
+				    (char *)plain + (size_t)position[r] * row, row);
+		assert_memory_equal((char *)turned + r * row,
+				    (char *)plainly + (size_t)position[r] * row, row);
 	}
 	bwd.dout = fixture_drawn(&x, 190, m->dtype, 1);
 	bwd.dwpe = fixture_buffer(6 * 19, m->real);
@@ -140,7 +146,8 @@ static void positions_may_be_given(void **state)
 		for (int64_t c = 0; c < 19; c++) {
 			double sum = 0;
 			for (int64_t r = 0; r < 10; r++)
-				sum += position[r] == p ? fixture_get(bwd.dout, r * 19 + c, m->dtype) : 0;
+				sum += position[r] == p ?
+					       fixture_get(bwd.dout, r * 19 + c, m->dtype) : 0;
 			fixture_near(fixture_get(bwd.dwpe, p * 19 + c, m->real), sum, 1e-6);
 		}
 	fixture_release();
@@ -177,7 +184,8 @@ static void rotary_golden(void **state)
 	const struct mode *m = *state;
 	uint64_t x = 6;
 	need(m);
-	struct zr_op_rotary op = { .dtype = m->dtype, .batch = 2, .length = 5, .heads = 2, .head_dim = 22, .stride = 44 };
+	struct zr_op_rotary op = { .dtype = m->dtype, .batch = 2, .length = 5, .heads = 2,
+				   .head_dim = 22, .stride = 44 };
 	struct zr_op_rotary bwd;
 
 	for (int i = 0; i < 11; i++)
@@ -200,22 +208,26 @@ static void rotary_leaves_what_lies_between_rows(void **state)
 	const struct mode *m = *state;
 	uint64_t x = 6, again = 6;
 	need(m);
-	struct zr_op_rotary op = { .dtype = m->dtype, .batch = 1, .length = 9, .heads = 2, .head_dim = 10, .stride = 33,
+	struct zr_op_rotary op = { .dtype = m->dtype, .batch = 1, .length = 9, .heads = 2,
+				   .head_dim = 10, .stride = 33,
 				   .frequency = { 1, 0.7f, 0.5f, 0.3f, 0.1f } }, tight = op;
-	void *before = fixture_drawn(&x, 9 * 33, m->dtype, 1), *after = fixture_drawn(&again, 9 * 33, m->dtype, 1);
+	void *before = fixture_drawn(&x, 9 * 33, m->dtype, 1),
+	     *after = fixture_drawn(&again, 9 * 33, m->dtype, 1);
 	size_t element = (size_t)fixture_size(m->dtype);
 
 	tight.stride = 20;
 	tight.x = tight.out = fixture_buffer(9 * 20, m->dtype);
 	for (size_t r = 0; r < 9; r++)
-		memcpy((char *)tight.out + r * 20 * element, (char *)before + r * 33 * element, 20 * element);
+		memcpy((char *)tight.out + r * 20 * element, (char *)before + r * 33 * element,
+		       20 * element);
 	op.x = op.out = after;
 	CALL(m, rotary, &op, 0, 9);
 	CALL(m, rotary, &tight, 0, 9);
 	for (size_t r = 0; r < 9; r++) {
-		assert_memory_equal((char *)after + r * 33 * element, (char *)tight.out + r * 20 * element, 20 * element);
-		assert_memory_equal((char *)after + (r * 33 + 20) * element, (char *)before + (r * 33 + 20) * element,
-				    13 * element);
+		assert_memory_equal((char *)after + r * 33 * element,
+				    (char *)tight.out + r * 20 * element, 20 * element);
+		assert_memory_equal((char *)after + (r * 33 + 20) * element,
+				    (char *)before + (r * 33 + 20) * element, 13 * element);
 	}
 	fixture_release();
 }
@@ -320,9 +332,10 @@ static void residual_adds(void **state)
 	fixture_release();
 }
 
-/* ---- trajectories of the optimizers ----------------------------------------------------------- */
+/* ---- trajectories of the optimizers ---- */
 
-static void compare(const struct mode *m, const char *run, int step, const char *what, const void *p)
+static void compare(const struct mode *m, const char *run, int step, const char *what,
+		    const void *p)
 {
 	char name[64];
 
@@ -335,8 +348,9 @@ static void compare(const struct mode *m, const char *run, int step, const char 
 static void adam_run(const struct mode *m, const char *run, uint8_t l2)
 {
 	struct zr_scalars scalars = { .grad_mult = 0.5f, .lr = 0x1p-7f };
-	struct zr_op_adamw op = { .l2 = l2, .bias_correction = 1, .n = 7, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
-				  .weight_decay = 0.1, .scalars = &scalars };
+	struct zr_op_adamw op = { .l2 = l2, .bias_correction = 1, .n = 7, .beta1 = 0.9,
+				  .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
+				  .scalars = &scalars };
 	uint64_t x = 4;
 
 	op.master = fixture_drawn(&x, 7, m->real, 1);
@@ -352,7 +366,8 @@ static void adam_run(const struct mode *m, const char *run, uint8_t l2)
 		compare(m, run, (int)scalars.step, "exp_avg_sq", op.v);
 	}
 	for (int i = 0; i < 7; i++)
-		fixture_near(fixture_get(op.lowp, i, m->dtype), fixture_get(op.master, i, m->real), 2 * m->tolerance);
+		fixture_near(fixture_get(op.lowp, i, m->dtype), fixture_get(op.master, i, m->real),
+			     2 * m->tolerance);
 	fixture_release();
 }
 
@@ -374,7 +389,8 @@ static void adamw_uncorrected(void **state)
 	const struct mode *m = *state;
 	need(m);
 	struct zr_scalars scalars = { .step = 1, .grad_mult = 1, .lr = 0.125f };
-	struct zr_op_adamw op = { .n = 1, .beta1 = 0.5, .beta2 = 0.75, .eps = 0, .scalars = &scalars };
+	struct zr_op_adamw op = { .n = 1, .beta1 = 0.5, .beta2 = 0.75, .eps = 0,
+				  .scalars = &scalars };
 
 	fixture_set(op.master = fixture_buffer(1, m->real), 0, m->real, 1);
 	fixture_set(op.m = fixture_buffer(1, m->real), 0, m->real, 0);
@@ -388,11 +404,12 @@ static void adamw_uncorrected(void **state)
 	fixture_release();
 }
 
-static void sgd_run(const struct mode *m, const char *run, double momentum, double damping, double wd, uint8_t nesterov)
+static void sgd_run(const struct mode *m, const char *run, double momentum, double damping,
+		    double wd, uint8_t nesterov)
 {
 	struct zr_scalars scalars = { .grad_mult = 0.5f, .lr = 0x1p-7f };
-	struct zr_op_sgd op = { .nesterov = nesterov, .n = 7, .momentum = momentum, .dampening = damping,
-				.weight_decay = wd, .scalars = &scalars };
+	struct zr_op_sgd op = { .nesterov = nesterov, .n = 7, .momentum = momentum,
+				.dampening = damping, .weight_decay = wd, .scalars = &scalars };
 	uint64_t x = 4;
 
 	op.master = fixture_drawn(&x, 7, m->real, 1);
@@ -422,7 +439,8 @@ static void lion_trajectory(void **state)
 {
 	const struct mode *m = *state;
 	struct zr_scalars scalars = { .grad_mult = 0.5f, .lr = 0x1p-7f };
-	struct zr_op_lion op = { .n = 7, .beta1 = 0.9, .beta2 = 0.98, .weight_decay = 0.1, .scalars = &scalars };
+	struct zr_op_lion op = { .n = 7, .beta1 = 0.9, .beta2 = 0.98, .weight_decay = 0.1,
+				 .scalars = &scalars };
 	uint64_t x = 4;
 	need(m);
 
@@ -441,7 +459,8 @@ static void adagrad_trajectory(void **state)
 {
 	const struct mode *m = *state;
 	struct zr_scalars scalars = { .grad_mult = 0.5f, .lr = 0x1p-7f };
-	struct zr_op_adagrad op = { .n = 7, .lr_decay = 0.01, .eps = 1e-10, .weight_decay = 0.1, .scalars = &scalars };
+	struct zr_op_adagrad op = { .n = 7, .lr_decay = 0.01, .eps = 1e-10, .weight_decay = 0.1,
+				    .scalars = &scalars };
 	uint64_t x = 4;
 	need(m);
 
@@ -463,8 +482,9 @@ static void adamw_with_bf16_moments(void **state)
 {
 	const struct mode *m = *state;
 	struct zr_scalars scalars = { .step = 3, .grad_mult = 0.5f, .lr = 0x1p-7f };
-	struct zr_op_adamw op = { .bias_correction = 1, .n = 97, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
-				  .weight_decay = 0.1, .scalars = &scalars }, narrow = op;
+	struct zr_op_adamw op = { .bias_correction = 1, .n = 97, .beta1 = 0.9, .beta2 = 0.95,
+				  .eps = 1e-8, .weight_decay = 0.1,
+				  .scalars = &scalars }, narrow = op;
 	uint64_t x = 9, again = 9;
 	need(m);
 
@@ -477,7 +497,8 @@ static void adamw_with_bf16_moments(void **state)
 	narrow.m = fixture_buffer(97, ZR_BF16);
 	narrow.v = fixture_buffer(97, ZR_BF16);
 	for (int i = 0; i < 97; i++) {
-		double first = fixture_draw(&x), second = fabs(fixture_draw(&x)); /* exact in bf16 */
+		/* exact in bf16 */
+		double first = fixture_draw(&x), second = fabs(fixture_draw(&x));
 		fixture_set(op.m, i, m->real, first);
 		fixture_set(narrow.m, i, ZR_BF16, first);
 		fixture_set(op.v, i, m->real, second);
@@ -487,13 +508,15 @@ static void adamw_with_bf16_moments(void **state)
 	CALL(m, adamw, &narrow, 0, 97);
 	assert_memory_equal(op.master, narrow.master, (size_t)(97 * fixture_size(m->real)));
 	for (int i = 0; i < 97; i++) {
-		assert_int_equal(((uint16_t *)narrow.m)[i], zr_bf16((float)fixture_get(op.m, i, m->real)));
-		assert_int_equal(((uint16_t *)narrow.v)[i], zr_bf16((float)fixture_get(op.v, i, m->real)));
+		assert_int_equal(((uint16_t *)narrow.m)[i],
+				 zr_bf16((float)fixture_get(op.m, i, m->real)));
+		assert_int_equal(((uint16_t *)narrow.v)[i],
+				 zr_bf16((float)fixture_get(op.v, i, m->real)));
 	}
 	fixture_release();
 }
 
-/* ---- every test for every mode ---------------------------------------------------------------- */
+/* ---- every test for every mode ---- */
 
 static const struct mode_test tests[] = {
 	{ "embedding and its gradient agree with torch", embedding_golden, 0 },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_kernels_bits.c - what the kernels promise about single numbers: random words and what is made of
- * them, non-finite values, minus zero, and the accuracy of our own functions. Each runs
+ * t_kernels_bits.c - what the kernels promise about single numbers: random words and what is made
+ * of them, non-finite values, minus zero, and the accuracy of our own functions. Each runs
  * in every variant of this machine.
  */
 #include "cpu/scalar.h"
@@ -13,7 +13,7 @@
 /* for every variant k that runs here */
 #define EACH_VARIANT(k) for (int v_ = 0; (k = fixture_kernels(v_)); v_++) if (fixture_runs(k))
 
-/* ---- random words ----------------------------------------------------------------------------- */
+/* ---- random words ---- */
 
 /* The known answers that Salmon et al. publish with their generators. */
 static void philox_gives_the_known_answers(void **state)
@@ -43,8 +43,8 @@ static void philox_gives_the_known_answers(void **state)
 static void stream_is_keyed_as_documented(void **state)
 {
 	static const uint32_t word[4] = { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 };
-	struct zr_rng g = { .seed = 0x299f31d0a4093822u ^ 0x1111222233334444u, .step = 0x1111222233334444u,
-			    .slot = 0x13198a2e, .site = 0x03707344 };
+	struct zr_rng g = { .seed = 0x299f31d0a4093822u ^ 0x1111222233334444u,
+			    .step = 0x1111222233334444u, .slot = 0x13198a2e, .site = 0x03707344 };
 	uint32_t block[4];
 
 	(void)state;
@@ -73,9 +73,9 @@ static void dropout_keeps_its_share(void **state)
 	(void)state;
 	EACH_VARIANT(k) {
 		for (int r = 0; r < 3; r++) {
-			struct zr_op_residual op = { .dtype = ZR_F32, .dropout = rates[r], .n = N, .rng = { 1, 2, 3, 4 },
-						     .b = ones(), .out = fixture_buffer(N,
-											ZR_F32) };
+			struct zr_op_residual op = { .dtype = ZR_F32, .dropout = rates[r], .n = N,
+						     .rng = { 1, 2, 3, 4 }, .b = ones(),
+						     .out = fixture_buffer(N, ZR_F32) };
 			double p = rates[r], kept = 0;
 			k->residual(&op, 0, N);
 			for (int i = 0; i < N; i++) {
@@ -92,13 +92,14 @@ static void dropout_keeps_its_share(void **state)
 /* Seed, step, slot and site each choose another pattern; the same four give the same one. */
 static void dropout_is_a_function_of_its_key(void **state)
 {
-	static const struct zr_rng keys[] = { { 1, 2, 3, 4 }, { 1, 2, 3, 4 }, { 9, 2, 3, 4 }, { 1, 9, 3, 4 },
-					      { 1, 2, 9, 4 }, { 1, 2, 3, 9 } };
+	static const struct zr_rng keys[] = { { 1, 2, 3, 4 }, { 1, 2, 3, 4 }, { 9, 2, 3, 4 },
+					      { 1, 9, 3, 4 }, { 1, 2, 9, 4 }, { 1, 2, 3, 9 } };
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
 	EACH_VARIANT(k) {
-		struct zr_op_residual op = { .dtype = ZR_F32, .dropout = 0.5f, .n = N, .b = ones() };
+		struct zr_op_residual op = { .dtype = ZR_F32, .dropout = 0.5f, .n = N,
+					     .b = ones() };
 		float *out[6];
 		for (int i = 0; i < 6; i++) {
 			op.rng = keys[i];
@@ -181,14 +182,16 @@ static void init_depends_on_the_element_alone(void **state)
 
 	(void)state;
 	EACH_VARIANT(k) {
-		struct zr_op_init all = { .n = 1000, .std = 1, .rng = { 7, 0, 0, 1 }, .dst = fixture_buffer(1000, ZR_F32) };
+		struct zr_op_init all = { .n = 1000, .std = 1, .rng = { 7, 0, 0, 1 },
+					  .dst = fixture_buffer(1000, ZR_F32) };
 		struct zr_op_init some = all;
 		k->init(&all, 0, 1000);
 		for (some.first = 1; some.first < 300; some.first += 37) {
 			some.n = 1000 - some.first;
 			some.dst = fixture_buffer(some.n, ZR_F32);
 			k->init(&some, 0, some.n);
-			assert_memory_equal(some.dst, all.dst + some.first, (size_t)some.n * sizeof(float));
+			assert_memory_equal(some.dst, all.dst + some.first,
+					    (size_t)some.n * sizeof(float));
 		}
 		fixture_release();
 	}
@@ -217,14 +220,16 @@ static float *filled(float x)
 	return p;
 }
 
-/* Only the two neighbours, the farther in magnitude with the probability of the part that is cut. */
+/* Only the two neighbours, the farther in magnitude with the probability of the part that is
+ * cut. */
 static void stochastic_rounding_has_no_bias(void **state)
 {
 	static const struct {
 		float x, below, above;
 	} cases[] = {
 		{ 0x1.01p0f, 0x1p0f, 0x1.02p0f },         { -0x1.008p0f, -0x1p0f, -0x1.02p0f },
-		{ 0x1.ffcp5f, 0x1.fep5f, 0x1p6f },        { 0x1.8p-134f, 0, 0x1p-133f }, /* carries; subnormal */
+		/* carries; subnormal */
+		{ 0x1.ffcp5f, 0x1.fep5f, 0x1p6f },        { 0x1.8p-134f, 0, 0x1p-133f },
 		{ 0x1.fffffep127f, 0x1.fep127f, INFINITY }, { 0x1.00002p0f, 0x1p0f, 0x1.02p0f },
 	};
 	const struct zr_cpu_kernels *k;
@@ -232,7 +237,8 @@ static void stochastic_rounding_has_no_bias(void **state)
 	(void)state;
 	EACH_VARIANT(k) {
 		for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-			struct zr_op_round_stochastic op = { .n = N, .rng = { 1, 2, 3, 4 }, .src = filled(cases[c].x),
+			struct zr_op_round_stochastic op = { .n = N, .rng = { 1, 2, 3, 4 },
+							     .src = filled(cases[c].x),
 							     .dst = fixture_buffer(N, ZR_BF16) };
 			double p = (zr_bits(cases[c].x) & 0xffff) / 65536.0, up = 0;
 			k->round_stochastic(&op, 0, N);
@@ -249,13 +255,15 @@ static void stochastic_rounding_has_no_bias(void **state)
 
 static void stochastic_rounding_leaves_what_bf16_holds(void **state)
 {
-	static const float exact[] = { 0, -0.0f, 1, -0x1.fep-3f, 0x1.fep127f, INFINITY, -INFINITY, 0x1p-133f };
+	static const float exact[] = { 0, -0.0f, 1, -0x1.fep-3f, 0x1.fep127f, INFINITY, -INFINITY,
+				       0x1p-133f };
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
 	EACH_VARIANT(k) {
 		for (size_t c = 0; c < sizeof exact / sizeof *exact; c++) {
-			struct zr_op_round_stochastic op = { .n = N, .rng = { 1, 2, 3, 4 }, .src = filled(exact[c]),
+			struct zr_op_round_stochastic op = { .n = N, .rng = { 1, 2, 3, 4 },
+							     .src = filled(exact[c]),
 							     .dst = fixture_buffer(N, ZR_BF16) };
 			k->round_stochastic(&op, 0, N);
 			for (int i = 0; i < N; i++)
@@ -276,7 +284,8 @@ static void stochastic_rounding_depends_on_the_element_alone(void **state)
 
 	(void)state;
 	EACH_VARIANT(k) {
-		struct zr_op_round_stochastic all = { .n = N, .rng = { 7, 8, 9, 1 }, .src = filled(0x1.01p0f),
+		struct zr_op_round_stochastic all = { .n = N, .rng = { 7, 8, 9, 1 },
+						      .src = filled(0x1.01p0f),
 						      .dst = fixture_buffer(N, ZR_BF16) }, some =
 								      all;
 		k->round_stochastic(&all, 0, N);
@@ -290,7 +299,7 @@ static void stochastic_rounding_depends_on_the_element_alone(void **state)
 	}
 }
 
-/* ---- fold ------------------------------------------------------------------------------------- */
+/* ---- fold ---- */
 
 static void fold_stores_minus_zero(void **state)
 {
@@ -321,8 +330,8 @@ static void fold_counts_what_is_not_finite(void **state)
 		float *g = fixture_buffer(LENGTH, ZR_F32), *acc = fixture_buffer(LENGTH, ZR_F32);
 		double *sumsq = fixture_buffer(2, ZR_F64);
 		uint32_t *bad = fixture_buffer(2, ZR_F32);
-		struct zr_op_fold op = { .comm_dtype = ZR_F32, .n = LENGTH, .g = g, .acc = acc, .sumsq = sumsq,
-					 .nonfinite = bad };
+		struct zr_op_fold op = { .comm_dtype = ZR_F32, .n = LENGTH, .g = g, .acc = acc,
+					 .sumsq = sumsq, .nonfinite = bad };
 		for (int i = 0; i < LENGTH; i++)
 			g[i] = i % 2 ? 3 : -2;
 		k->fold(&op, 0, 2);
@@ -333,7 +342,8 @@ static void fold_counts_what_is_not_finite(void **state)
 		g[6] = -INFINITY;
 		g[ZR_BLOCK - 1] = INFINITY;
 		g[LENGTH - 1] = zr_from_bits(0xff800001u); /* a signalling NaN in the tail */
-		g[9] = 0x1.fffffep+127f;                    /* finite, and its square, too, in fp64 */
+		/* finite, and its square, too, in fp64 */
+		g[9] = 0x1.fffffep+127f;
 		k->fold(&op, 0, 2);
 		assert_true(bad[0] == 3 && bad[1] == 1);
 		assert_false(isfinite(sumsq[0]) || isfinite(sumsq[1]));
@@ -351,10 +361,12 @@ static void fold_counts_what_overflows_fp16(void **state)
 		float g[5] = { 65519, 65520, -1e38f, 1e-38f, -65504 }, acc[5];
 		double sumsq;
 		uint32_t bad;
-		struct zr_op_fold op = { .comm_dtype = ZR_F16, .n = 5, .g = g, .acc = acc, .sumsq = &sumsq, .nonfinite = &bad };
+		struct zr_op_fold op = { .comm_dtype = ZR_F16, .n = 5, .g = g, .acc = acc,
+					 .sumsq = &sumsq, .nonfinite = &bad };
 		k->fold(&op, 0, 1);
 		assert_int_equal(bad, 2);
-		assert_true(acc[0] == 65504 && acc[1] == INFINITY && acc[2] == -INFINITY && acc[3] == 0 && acc[4] == -65504);
+		assert_true(acc[0] == 65504 && acc[1] == INFINITY && acc[2] == -INFINITY &&
+			    acc[3] == 0 && acc[4] == -65504);
 	}
 }
 
@@ -366,7 +378,8 @@ static void fold_rounds_the_contribution_once(void **state)
 	(void)state;
 	EACH_VARIANT(k) {
 		float g[1] = { 0x1.01p0f }, acc[1] = { 0x1p-20f }; /* 1 + 2^-8 is a tie */
-		struct zr_op_fold op = { .flags = ZR_OP_ACCUMULATE, .comm_dtype = ZR_BF16, .n = 1, .g = g, .acc = acc };
+		struct zr_op_fold op = { .flags = ZR_OP_ACCUMULATE, .comm_dtype = ZR_BF16, .n = 1,
+					 .g = g, .acc = acc };
 		k->fold(&op, 0, 1);
 		fixture_near(acc[0], 0x1.02p0 + 0x1p-20, 0);
 		op.comm_dtype = ZR_F16;
@@ -388,11 +401,12 @@ static void fold_can_only_measure(void **state)
 		float *acc = fixture_drawn(&seed, LENGTH, ZR_F32, 1), copy[LENGTH];
 		double sumsq[BLOCKS], sum[BLOCKS] = { 0 };
 		uint32_t bad[BLOCKS];
-		struct zr_op_fold op = { .comm_dtype = ZR_F32, .n = LENGTH, .g = acc, .acc = acc, .sumsq = sumsq,
-					 .nonfinite = bad };
+		struct zr_op_fold op = { .comm_dtype = ZR_F32, .n = LENGTH, .g = acc, .acc = acc,
+					 .sumsq = sumsq, .nonfinite = bad };
 		memcpy(copy, acc, sizeof copy);
 		for (int i = 0; i < LENGTH; i++)
-			sum[i / ZR_BLOCK] += (double)acc[i] * acc[i]; /* exact: small multiples of 2^-12 */
+			/* exact: small multiples of 2^-12 */
+			sum[i / ZR_BLOCK] += (double)acc[i] * acc[i];
 		k->fold(&op, 0, BLOCKS);
 		assert_memory_equal(acc, copy, sizeof copy);
 		for (int b = 0; b < BLOCKS; b++) {
@@ -403,7 +417,7 @@ static void fold_can_only_measure(void **state)
 	}
 }
 
-/* ---- our own functions ------------------------------------------------------------------------ */
+/* ---- our own functions ---- */
 
 static void exp_is_within_one_ulp(void **state)
 {
@@ -414,7 +428,8 @@ static void exp_is_within_one_ulp(void **state)
 		fixture_near(zr_expf(x), want, want * 0x1p-23);
 	}
 	assert_true(zr_expf(0) == 1 && zr_expf(-0.0f) == 1);
-	assert_true(zr_expf(-INFINITY) == 0 && zr_expf(-88) == 0 && isinf(zr_expf(89)) && isinf(zr_expf(INFINITY)));
+	assert_true(zr_expf(-INFINITY) == 0 && zr_expf(-88) == 0 && isinf(zr_expf(89)) &&
+		    isinf(zr_expf(INFINITY)));
 	assert_true(isnan(zr_expf(NAN)));
 }
 
@@ -426,7 +441,8 @@ static void log_and_cos_are_accurate(void **state)
 	for (double x = 0.7; x < 1.5; x += 0.0037) /* relative to the small result, too */
 		fixture_near(zr_logd(x), log(x), 1e-14 * fabs(log(x)));
 	for (uint64_t w = 0; w < 1ull << 32; w += 0x12345)
-		fixture_near(zr_cos_turn((uint32_t)w), cos(2 * M_PI * ((double)w / 4294967296.0)), 1e-12);
+		fixture_near(zr_cos_turn((uint32_t)w), cos(2 * M_PI * ((double)w / 4294967296.0)),
+			     1e-12);
 	assert_true(zr_cos_turn(0x40000000) == 0 && zr_cos_turn(0xc0000000) == 0);
 }
 
@@ -446,7 +462,8 @@ static void gelu_is_accurate_and_calm_in_its_tails(void **state)
 	assert_true(isnan(zr_gelu(NAN)) && isnan(zr_gelu_grad(NAN)));
 }
 
-/* Angles of the last positions of long contexts, where a fast frequency makes hundreds of thousands of turns. */
+/* Angles of the last positions of long contexts, where a fast frequency makes hundreds of thousands
+ * of turns. */
 static void sine_and_cosine_hold_for_long_sequences(void **state)
 {
 	(void)state;

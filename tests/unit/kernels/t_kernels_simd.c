@@ -9,12 +9,14 @@
 static void make_embedding(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	(void)variation;
-	j->op.embedding = (struct zr_op_embedding){ .dtype = dtype, .batch = 2, .length = s->rows, .width = s->width,
-						    .vocabulary = 5, .positions = s->rows + 1,
+	j->op.embedding = (struct zr_op_embedding){ .dtype = dtype, .batch = 2, .length = s->rows,
+						    .width = s->width, .vocabulary = 5,
+						    .positions = s->rows + 1,
 						    .tokens = draw_tokens(2 * s->rows, 5),
 						    .wte = noise(5 * s->width, dtype),
 						    .wpe = noise((s->rows + 1) * s->width, dtype),
-						    .out = output(j, 2 * s->rows * s->width, dtype, 1) };
+						    .out = output(j, 2 * s->rows * s->width, dtype,
+								  1) };
 	j->span = 2 * s->rows;
 	j->grain = 1;
 }
@@ -22,21 +24,25 @@ static void make_embedding(struct job *j, const struct shape *s, int32_t dtype, 
 static void make_embedding_bwd(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	j->op.embedding_bwd = (struct zr_op_embedding_bwd){
-		.flags = variation ? ZR_OP_ACCUMULATE_WTE : ZR_OP_ACCUMULATE_WPE, .dtype = dtype, .batch = 2,
-		.length = s->rows, .width = s->width, .vocabulary = 5, .positions = s->rows + 1,
-		.tokens = draw_tokens(2 * s->rows, 5), .dout = noise(2 * s->rows * s->width, dtype),
+		.flags = variation ? ZR_OP_ACCUMULATE_WTE : ZR_OP_ACCUMULATE_WPE, .dtype = dtype,
+		.batch = 2, .length = s->rows, .width = s->width, .vocabulary = 5,
+		.positions = s->rows + 1, .tokens = draw_tokens(2 * s->rows, 5),
+		.dout = noise(2 * s->rows * s->width, dtype),
 		.dwte = output(j, 5 * s->width, ZR_F32, !variation),
-		.dwpe = output(j, (s->rows + 1) * s->width, ZR_F32, variation) };
+		.dwpe = output(j, (s->rows + 1) * s->width, ZR_F32, variation)
+	};
 	j->span = s->width;
 	j->grain = 1;
 }
 
 static void make_layernorm(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
-	j->op.layernorm = (struct zr_op_layernorm){ .dtype = dtype, .rows = s->rows, .width = s->width, .eps = 1e-5f,
+	j->op.layernorm = (struct zr_op_layernorm){ .dtype = dtype, .rows = s->rows,
+						    .width = s->width, .eps = 1e-5f,
 						    .x = noise(s->rows * s->width, dtype),
 						    .gamma = noise(s->width, dtype),
-						    .beta = variation ? NULL : noise(s->width, dtype),
+						    .beta = variation ? NULL :
+									noise(s->width, dtype),
 						    .y = output(j, s->rows * s->width, dtype, 1),
 						    .mean = output(j, s->rows, ZR_F32, 1),
 						    .rstd = output(j, s->rows, ZR_F32, 1) };
@@ -47,13 +53,13 @@ static void make_layernorm(struct job *j, const struct shape *s, int32_t dtype, 
 static void make_layernorm_bwd(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	(void)variation;
-	j->op.layernorm_bwd = (struct zr_op_layernorm_bwd){ .dtype = dtype, .rows = s->rows, .width = s->width,
-							    .dy = noise(s->rows * s->width, dtype),
-							    .x = noise(s->rows * s->width, dtype),
-							    .gamma = noise(s->width, dtype),
-							    .mean = noise(s->rows, ZR_F32),
-							    .rstd = absolute(noise(s->rows, ZR_F32), s->rows, ZR_F32),
-							    .dx = output(j, s->rows * s->width, dtype, 0) };
+	j->op.layernorm_bwd = (struct zr_op_layernorm_bwd){
+		.dtype = dtype, .rows = s->rows, .width = s->width,
+		.dy = noise(s->rows * s->width, dtype), .x = noise(s->rows * s->width, dtype),
+		.gamma = noise(s->width, dtype), .mean = noise(s->rows, ZR_F32),
+		.rstd = absolute(noise(s->rows, ZR_F32), s->rows, ZR_F32),
+		.dx = output(j, s->rows * s->width, dtype, 0)
+	};
 	j->span = (s->rows + ZR_LN_TILE - 1) / ZR_LN_TILE;
 	j->grain = 1;
 	j->part = output(j, j->span * 2 * s->width, ZR_F32, 1);
@@ -62,10 +68,11 @@ static void make_layernorm_bwd(struct job *j, const struct shape *s, int32_t dty
 static void make_layernorm_sum(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	(void)dtype;
-	j->op.layernorm_bwd = (struct zr_op_layernorm_bwd){ .flags = variation ? ZR_OP_ACCUMULATE : 0, .rows = s->rows,
-							    .width = s->width,
-							    .dgamma = output(j, s->width, ZR_F32, !variation),
-							    .dbeta = output(j, s->width, ZR_F32, !variation) };
+	j->op.layernorm_bwd = (struct zr_op_layernorm_bwd){
+		.flags = variation ? ZR_OP_ACCUMULATE : 0, .rows = s->rows, .width = s->width,
+		.dgamma = output(j, s->width, ZR_F32, !variation),
+		.dbeta = output(j, s->width, ZR_F32, !variation)
+	};
 	j->part = noise(PARTS * 2 * s->width, ZR_F32);
 	j->span = s->width;
 	j->grain = 1;
@@ -112,8 +119,10 @@ static void make_rmsnorm_bwd(struct job *j, const struct shape *s, int32_t dtype
 static void make_rmsnorm_sum(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	(void)dtype;
-	j->op.rmsnorm_bwd = (struct zr_op_rmsnorm_bwd){ .flags = variation ? ZR_OP_ACCUMULATE : 0, .rows = s->rows,
-							.width = s->width, .dgamma = output(j, s->width, ZR_F32, !variation) };
+	j->op.rmsnorm_bwd = (struct zr_op_rmsnorm_bwd){ .flags = variation ? ZR_OP_ACCUMULATE : 0,
+							.rows = s->rows, .width = s->width,
+							.dgamma = output(j, s->width, ZR_F32,
+									 !variation) };
 	j->part = noise(PARTS * s->width, ZR_F32);
 	j->span = s->width;
 	j->grain = 1;
@@ -127,10 +136,12 @@ static void make_rotary(struct job *j, const struct shape *s, int32_t dtype, int
 	int64_t head = variation < 2 ? 0 : dim + 7;
 	int64_t stride = 3 * (head ? head : dim) + (variation & 1 ? 0 : 5);
 
-	j->op.rotary = (struct zr_op_rotary){ .flags = variation & 1 ? ZR_ROTARY_BACK : 0, .dtype = dtype, .batch = 2,
+	j->op.rotary = (struct zr_op_rotary){ .flags = variation & 1 ? ZR_ROTARY_BACK : 0,
+					      .dtype = dtype, .batch = 2,
 					      .rotary_dim = variation < 2 ? 0 : (dim + 3) / 4 * 2,
 					      .head_stride = head, .gain = variation < 2 ? 0 : 1.3f,
-					      .length = s->rows, .heads = 3, .head_dim = dim, .stride = stride };
+					      .length = s->rows, .heads = 3, .head_dim = dim,
+					      .stride = stride };
 	j->op.rotary.out = output(j, 2 * s->rows * stride, dtype, 0);
 	j->op.rotary.x = variation & 1 ? j->op.rotary.out : noise(2 * s->rows * stride, dtype);
 	for (int64_t i = 0; i < dim / 2; i++)
@@ -151,7 +162,8 @@ static void make_swiglu(struct job *j, const struct shape *s, int32_t dtype, int
 					      .stride = stride };
 	j->span = n;
 	for (int64_t i = 0; i < room; i++) /* both tails, too */
-		zr_put((void *)(uintptr_t)j->op.swiglu.gate, i, dtype, 60 * zr_get(j->op.swiglu.gate, i, dtype));
+		zr_put((void *)(uintptr_t)j->op.swiglu.gate, i, dtype,
+		       60 * zr_get(j->op.swiglu.gate, i, dtype));
 }
 
 static void make_swiglu_bwd(struct job *j, const struct shape *s, int32_t dtype, int variation)
@@ -172,25 +184,31 @@ static void make_gelu_bwd(struct job *j, const struct shape *s, int32_t dtype, i
 	j->op.gelu_bwd = (struct zr_op_gelu_bwd){ .dtype = dtype,
 						  .activation = variation & 2 ? ZR_ACT_GELU_ERF : 0,
 						  .n = s->n, .dy = noise(s->n, dtype),
-						  .pre = noise(s->n, dtype), .dx = output(j, s->n, dtype, 1),
-						  .act = variation & 1 ? output(j, s->n, dtype, 1) : NULL };
+						  .pre = noise(s->n, dtype),
+						  .dx = output(j, s->n, dtype, 1),
+						  .act = variation & 1 ? output(j, s->n, dtype, 1) :
+									 NULL };
 	for (int64_t i = 0; i < s->n; i++) /* both tails, too */
-		zr_put((void *)(uintptr_t)j->op.gelu_bwd.pre, i, dtype, 6 * zr_get(j->op.gelu_bwd.pre, i, dtype));
+		zr_put((void *)(uintptr_t)j->op.gelu_bwd.pre, i, dtype,
+		       6 * zr_get(j->op.gelu_bwd.pre, i, dtype));
 }
 
 static void make_residual(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
-	j->op.residual = (struct zr_op_residual){ .dtype = dtype, .dropout = variation < 2 ? 0.3f : 0, .n = s->n,
+	j->op.residual = (struct zr_op_residual){ .dtype = dtype,
+						  .dropout = variation < 2 ? 0.3f : 0, .n = s->n,
 						  .gain = variation % 2 ? 1.7f : 0,
 						  .rng = { 0x123456789abcdef0u, 77, 5, 17 },
 						  .a = variation & 1 ? noise(s->n, dtype) : NULL,
-						  .b = noise(s->n, dtype), .out = output(j, s->n, dtype, 1) };
+						  .b = noise(s->n, dtype),
+						  .out = output(j, s->n, dtype, 1) };
 }
 
 static void make_bias_bwd(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
-	j->op.bias_bwd = (struct zr_op_bias_bwd){ .flags = variation ? ZR_OP_ACCUMULATE : 0, .dtype = dtype,
-						  .rows = s->rows, .width = s->width,
+	j->op.bias_bwd = (struct zr_op_bias_bwd){ .flags = variation ? ZR_OP_ACCUMULATE : 0,
+						  .dtype = dtype, .rows = s->rows,
+						  .width = s->width,
 						  .dy = noise(s->rows * s->width, dtype),
 						  .db = output(j, s->width, ZR_F32, !variation) };
 	j->span = s->width;
@@ -219,10 +237,11 @@ static void run_logit_cap(const struct zr_cpu_kernels *k, struct job *j, int64_t
 	k->logit_cap_bwd(&op, j->part + lo);
 }
 
-#define RUN(name)                                                                                          \
-	static void run_##name(const struct zr_cpu_kernels *k, struct job *j, int64_t lo, int64_t hi)      \
-	{                                                                                                  \
-		k->name(&j->op.name, lo, hi);                                                              \
+#define RUN(name)                                                                                  \
+	static void run_##name(const struct zr_cpu_kernels *k, struct job *j, int64_t lo,          \
+			       int64_t hi)                                                         \
+	{                                                                                          \
+		k->name(&j->op.name, lo, hi);                                                      \
 	}
 RUN(embedding)
 RUN(embedding_bwd)
@@ -243,7 +262,8 @@ static void run_layernorm_bwd(const struct zr_cpu_kernels *k, struct job *j, int
 	const struct zr_op_layernorm_bwd *op = &j->op.layernorm_bwd;
 
 	for (int64_t t = lo; t < hi; t++) {
-		int64_t from = t * ZR_LN_TILE, to = from + ZR_LN_TILE < op->rows ? from + ZR_LN_TILE : op->rows;
+		int64_t from = t * ZR_LN_TILE,
+			to = from + ZR_LN_TILE < op->rows ? from + ZR_LN_TILE : op->rows;
 		k->layernorm_bwd(op, from, to, j->part + t * 2 * op->width);
 	}
 }
@@ -258,7 +278,8 @@ static void run_rmsnorm_bwd(const struct zr_cpu_kernels *k, struct job *j, int64
 	const struct zr_op_rmsnorm_bwd *op = &j->op.rmsnorm_bwd;
 
 	for (int64_t t = lo; t < hi; t++) {
-		int64_t from = t * ZR_LN_TILE, to = from + ZR_LN_TILE < op->rows ? from + ZR_LN_TILE : op->rows;
+		int64_t from = t * ZR_LN_TILE,
+			to = from + ZR_LN_TILE < op->rows ? from + ZR_LN_TILE : op->rows;
 		k->rmsnorm_bwd(op, from, to, j->part + t * op->width);
 	}
 }
@@ -280,10 +301,12 @@ static const int32_t *mixed(int64_t n)
 static void make_combine(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	j->op.expert_combine = (struct zr_op_expert_combine){
-		.dtype = dtype, .out_dtype = variation ? ZR_F32 : dtype, .rows = s->rows, .k = 3, .width = s->width,
-		.where = mixed(3 * s->rows), .weights = variation ? NULL : noise(3 * s->rows, ZR_F32),
+		.dtype = dtype, .out_dtype = variation ? ZR_F32 : dtype, .rows = s->rows, .k = 3,
+		.width = s->width, .where = mixed(3 * s->rows),
+		.weights = variation ? NULL : noise(3 * s->rows, ZR_F32),
 		.y = noise(3 * s->rows * s->width, dtype),
-		.out = output(j, s->rows * s->width, variation ? ZR_F32 : dtype, 1) };
+		.out = output(j, s->rows * s->width, variation ? ZR_F32 : dtype, 1)
+	};
 	j->span = s->rows;
 	j->grain = 1;
 }
@@ -291,11 +314,12 @@ static void make_combine(struct job *j, const struct shape *s, int32_t dtype, in
 static void make_weigh(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	(void)variation;
-	j->op.expert_weigh = (struct zr_op_expert_weigh){ .dtype = dtype, .places = s->rows, .width = s->width,
-							  .order = mixed(s->rows), .weights = noise(s->rows, ZR_F32),
-							  .x = output(j, s->rows * s->width, dtype, 0),
-							  .dy = output(j, s->rows * s->width, dtype, 0),
-							  .dweights = output(j, s->rows, ZR_F32, 1) };
+	j->op.expert_weigh = (struct zr_op_expert_weigh){
+		.dtype = dtype, .places = s->rows, .width = s->width, .order = mixed(s->rows),
+		.weights = noise(s->rows, ZR_F32), .x = output(j, s->rows * s->width, dtype, 0),
+		.dy = output(j, s->rows * s->width, dtype, 0),
+		.dweights = output(j, s->rows, ZR_F32, 1)
+	};
 	j->span = s->rows;
 	j->grain = 1;
 }

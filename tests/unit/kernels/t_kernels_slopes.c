@@ -48,7 +48,8 @@ static void layernorm_bwd_is_the_slope_of_layernorm(void **state)
 {
 	enum { R = 3, C = 7 };
 	uint64_t x = 11;
-	struct layernorm_case c = { .op = { .dtype = ZR_F64, .rows = R, .width = C, .eps = 1e-3f } };
+	struct layernorm_case c = { .op = { .dtype = ZR_F64, .rows = R, .width = C,
+					    .eps = 1e-3f } };
 	struct zr_op_layernorm_bwd bwd = { .dtype = ZR_F64, .rows = R, .width = C };
 	double part[2 * C], dgamma[C], dbeta[C], dx[R * C] = { 0 };
 	double *in = fixture_drawn(&x, R * C, ZR_F64, 1), *gamma = fixture_drawn(&x, C, ZR_F64, 1);
@@ -93,7 +94,8 @@ static void check_rmsnorm(uint32_t flags)
 {
 	enum { R = 3, C = 7 };
 	uint64_t x = 15;
-	struct rmsnorm_case c = { .op = { .flags = flags, .dtype = ZR_F64, .rows = R, .width = C, .eps = 1e-3f } };
+	struct rmsnorm_case c = { .op = { .flags = flags, .dtype = ZR_F64, .rows = R, .width = C,
+					  .eps = 1e-3f } };
 	struct zr_op_rmsnorm_bwd bwd = { .flags = flags, .dtype = ZR_F64, .rows = R, .width = C };
 	double part[C], dgamma[C], dx[R * C] = { 0 };
 	double *in = fixture_drawn(&x, R * C, ZR_F64, 1), *gamma = fixture_drawn(&x, C, ZR_F64, 1);
@@ -137,7 +139,8 @@ static double rotary_loss(void *arg)
 static void rotary_back_is_the_slope_of_rotary(void **state)
 {
 	uint64_t x = 16;
-	struct rotary_case c = { .op = { .dtype = ZR_F64, .batch = 1, .length = 4, .heads = 2, .head_dim = 6, .stride = 12,
+	struct rotary_case c = { .op = { .dtype = ZR_F64, .batch = 1, .length = 4, .heads = 2,
+					 .head_dim = 6, .stride = 12,
 					 .frequency = { 1, 0.4f, 0.1f } } };
 	double *in = fixture_drawn(&x, 4 * 12, ZR_F64, 1), dx[4 * 12];
 
@@ -201,10 +204,10 @@ static void embedding_bwd_is_the_slope_of_embedding(void **state)
 {
 	enum { C = 3, V = 11, P = 6 };
 	uint64_t x = 12;
-	struct embedding_case c = { .op = { .dtype = ZR_F64, .batch = 2, .length = 5, .width = C, .vocabulary = V,
-					    .positions = P, .tokens = tokens } };
-	struct zr_op_embedding_bwd bwd = { .dtype = ZR_F64, .batch = 2, .length = 5, .width = C, .vocabulary = V,
-					   .positions = P, .tokens = tokens };
+	struct embedding_case c = { .op = { .dtype = ZR_F64, .batch = 2, .length = 5, .width = C,
+					    .vocabulary = V, .positions = P, .tokens = tokens } };
+	struct zr_op_embedding_bwd bwd = { .dtype = ZR_F64, .batch = 2, .length = 5, .width = C,
+					   .vocabulary = V, .positions = P, .tokens = tokens };
 	double dwte[V * C], dwpe[P * C];
 	double *wte = fixture_drawn(&x, V * C, ZR_F64, 1), *wpe = fixture_drawn(&x, P * C, ZR_F64,
 										1);
@@ -258,7 +261,8 @@ static void dropout_is_its_own_slope(void **state)
 {
 	enum { N = 70 };
 	uint64_t x = 13;
-	struct residual_case c = { .op = { .dtype = ZR_F64, .dropout = 0.3f, .n = N, .rng = { 5, 6, 7, 8 } } };
+	struct residual_case c = { .op = { .dtype = ZR_F64, .dropout = 0.3f, .n = N,
+					   .rng = { 5, 6, 7, 8 } } };
 	struct zr_op_residual bwd = c.op;
 	double *b = fixture_drawn(&x, N, ZR_F64, 1), db[N];
 
@@ -293,7 +297,8 @@ static void bias_bwd_is_the_slope_of_a_bias(void **state)
 	double db[5];
 	struct bias_case c = { .dy = fixture_drawn(&x, 4 * 5, ZR_F64, 1), .bias = { 1, 2, 3, 4,
 										   5 } };
-	struct zr_op_bias_bwd op = { .dtype = ZR_F64, .rows = 4, .width = 5, .dy = c.dy, .db = (float *)(void *)db };
+	struct zr_op_bias_bwd op = { .dtype = ZR_F64, .rows = 4, .width = 5, .dy = c.dy,
+				     .db = (float *)(void *)db };
 
 	(void)state;
 	zr_bias_bwd_f64(&op, 0, 5);
@@ -319,7 +324,8 @@ static double route_loss(void *arg)
 	zr_route_f64(&c->op, 0, TOKENS);
 	for (int e = 0; e < EXPERTS; e++)
 		for (int r = 0; r < TOKENS; r++)
-			loss += 0.75 * EXPERTS * (c->count[e] / TOKENS) * (c->p[r * EXPERTS + e] / TOKENS);
+			loss += 0.75 * EXPERTS * (c->count[e] / TOKENS) *
+				(c->p[r * EXPERTS + e] / TOKENS);
 	for (int r = 0; r < TOKENS; r++)
 		loss += 0.5 * lse[r] * lse[r] / TOKENS;
 	return loss + dot(zr_reals(c->op.weights), c->dweights, TOKENS * CHOSEN);
@@ -333,8 +339,10 @@ static void route_bwd_is_the_slope_of_route_and_its_losses(void **state)
 		double lse[TOKENS], weights[TOKENS * CHOSEN], dlogits[TOKENS * EXPERTS];
 		double share[EXPERTS];
 		int32_t ids[TOKENS * CHOSEN];
-		struct route_case c = { .op = { .flags = flags, .rows = TOKENS, .experts = EXPERTS, .k = CHOSEN, .ids = ids,
-						.lse = (float *)(void *)lse, .weights = (float *)(void *)weights } };
+		struct route_case c = { .op = { .flags = flags, .rows = TOKENS, .experts = EXPERTS,
+						.k = CHOSEN, .ids = ids,
+						.lse = (float *)(void *)lse,
+						.weights = (float *)(void *)weights } };
 		c.op.logits = (float *)(void *)c.p;
 		c.logits = fixture_drawn(&x, TOKENS * EXPERTS, ZR_F64, 1);
 		c.dweights = fixture_drawn(&x, TOKENS * CHOSEN, ZR_F64, 1);
@@ -345,9 +353,12 @@ static void route_bwd_is_the_slope_of_route_and_its_losses(void **state)
 			c.count[ids[i]]++;
 		for (int e = 0; e < EXPERTS; e++)
 			share[e] = c.count[e] / TOKENS;
-		struct zr_op_route_bwd bwd = { .flags = flags, .rows = TOKENS, .experts = EXPERTS, .k = CHOSEN, .balance = 0.75f,
-					       .z = 0.5f, .p = c.op.logits, .lse = c.op.lse, .ids = ids, .weights = c.op.weights,
-					       .share = (float *)(void *)share, .dweights = (const float *)(const void *)c.dweights,
+		struct zr_op_route_bwd bwd = { .flags = flags, .rows = TOKENS, .experts = EXPERTS,
+					       .k = CHOSEN, .balance = 0.75f, .z = 0.5f,
+					       .p = c.op.logits, .lse = c.op.lse, .ids = ids,
+					       .weights = c.op.weights,
+					       .share = (float *)(void *)share,
+					       .dweights = (const float *)(const void *)c.dweights,
 					       .dlogits = (float *)(void *)dlogits };
 		zr_route_bwd_f64(&bwd, 0, TOKENS);
 		for (int i = 0; i < TOKENS * EXPERTS; i++)
@@ -373,10 +384,13 @@ static void expert_weigh_is_the_slope_of_expert_combine(void **state)
 {
 	static const int32_t order[6] = { 3, 0, 4, 1, 5, 2 }, where[6] = { 1, 3, 5, 0, 2, 4 };
 	uint64_t x = 18;
-	struct combine_case c = { .op = { .dtype = ZR_F64, .out_dtype = ZR_F64, .rows = 3, .k = 2, .width = 19, .where = where } };
-	double *y = fixture_drawn(&x, 6 * 19, ZR_F64, 1), *weights = fixture_drawn(&x, 6, ZR_F64, 1), dy[6 * 19], kept[6 * 19], dweights[6];
-	struct zr_op_expert_weigh bwd = { .dtype = ZR_F64, .places = 6, .width = 19, .order = order, .x = kept, .dy = dy,
-					  .weights = (float *)(void *)weights, .dweights = (float *)(void *)dweights };
+	struct combine_case c = { .op = { .dtype = ZR_F64, .out_dtype = ZR_F64, .rows = 3, .k = 2,
+					  .width = 19, .where = where } };
+	double *y = fixture_drawn(&x, 6 * 19, ZR_F64, 1),
+	       *weights = fixture_drawn(&x, 6, ZR_F64, 1), dy[6 * 19], kept[6 * 19], dweights[6];
+	struct zr_op_expert_weigh bwd = { .dtype = ZR_F64, .places = 6, .width = 19, .order = order,
+					  .x = kept, .dy = dy, .weights = (float *)(void *)weights,
+					  .dweights = (float *)(void *)dweights };
 
 	(void)state;
 	c.op.y = y;

@@ -71,7 +71,8 @@ static void codes_stand_for_what_they_do_in_flashoptim(void **state)
 			*zr_scale8(block, i) = zr_f16(0.75f);
 		}
 		for (int i = 0; i < 256; i++) {
-			zr_get8(block, i / ZR_MOMENT8_GROUP * ZR_MOMENT8_GROUP, ZR_MOMENT8_GROUP, root, x);
+			zr_get8(block, i / ZR_MOMENT8_GROUP * ZR_MOMENT8_GROUP, ZR_MOMENT8_GROUP,
+				root, x);
 			fixture_near(x[i % ZR_MOMENT8_GROUP], golden[i], 1e-6 * fabs(golden[i]));
 		}
 	}
@@ -82,7 +83,8 @@ static void codes_stand_for_what_they_do_in_flashoptim(void **state)
  * means than division. */
 static void every_code_is_read_alike(void **state)
 {
-	static const float scales[] = { 0x1p-24f, 0.75f, 1, 1.0009765625f, 3.1415926f, ZR_SCALE8_LARGEST };
+	static const float scales[] = { 0x1p-24f, 0.75f, 1, 1.0009765625f, 3.1415926f,
+					ZR_SCALE8_LARGEST };
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
@@ -158,9 +160,10 @@ static void fifty_updates_follow_flashoptim(void **state)
 	EACH_VARIANT(k) {
 		struct zr_scalars scalars = { .grad_mult = 1, .lr = 0x1p-7f };
 		float *p = fixture_buffer(N, ZR_F32), *g = fixture_buffer(N, ZR_F32);
-		struct zr_op_adamw op = { .bias_correction = 1, .n = N, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
-					  .weight_decay = 0.1, .scalars = &scalars, .moment_dtype = ZR_U8,
-					  .master = p, .grad = g, .m = moments(), .v = moments() };
+		struct zr_op_adamw op = { .bias_correction = 1, .n = N, .beta1 = 0.9, .beta2 = 0.95,
+					  .eps = 1e-8, .weight_decay = 0.1, .scalars = &scalars,
+					  .moment_dtype = ZR_U8, .master = p, .grad = g,
+					  .m = moments(), .v = moments() };
 		uint64_t x = 5;
 
 		for (int i = 0; i < N; i++)
@@ -182,8 +185,9 @@ static void one_update(const struct zr_cpu_kernels *k, const float *g, void *m, 
 {
 	const struct zr_scalars scalars = { .step = 1, .grad_mult = 1, .lr = 0x1p-7f };
 	float *grad = fixture_buffer(64, ZR_F32), *master = fixture_buffer(64, ZR_F32);
-	struct zr_op_adamw op = { .n = 64, .beta1 = 0.5, .beta2 = 0.75, .eps = 1e-8, .scalars = &scalars,
-				  .moment_dtype = ZR_U8, .master = master, .grad = grad, .m = m, .v = v };
+	struct zr_op_adamw op = { .n = 64, .beta1 = 0.5, .beta2 = 0.75, .eps = 1e-8,
+				  .scalars = &scalars, .moment_dtype = ZR_U8, .master = master,
+				  .grad = grad, .m = m, .v = v };
 
 	memset(m, 0, ZR_MOMENT8_BYTES);
 	memset(v, 0, ZR_MOMENT8_BYTES);
@@ -252,8 +256,9 @@ static void scales_neither_vanish_nor_overflow(void **state)
 			one_update(k, g, m, v);
 			assert_int_equal(*zr_scale8(m, 0), scale);
 			assert_int_equal(*zr_scale8(v, 0), scale);
-			assert_true(s >= 2 ? *zr_codes8(v, 1) == 255 && (int8_t)*zr_codes8(m, 1) == -127 :
-					     *zr_codes8(v, 1) >= 1 && (int8_t)*zr_codes8(m, 1) <= 0);
+			assert_true(s >= 2 ? *zr_codes8(v, 1) == 255 &&
+						    (int8_t)*zr_codes8(m, 1) == -127 :
+					    *zr_codes8(v, 1) >= 1 && (int8_t)*zr_codes8(m, 1) <= 0);
 			fixture_release();
 		}
 }
@@ -274,7 +279,8 @@ static void a_small_root_is_not_rounded_to_zero(void **state)
 	}
 }
 
-/* Half a code: of a number x of its scale, (1 + x)^2 / 4 of 1/127, at most twice that of 1/127 / 2. */
+/* Half a code: of a number x of its scale, (1 + x)^2 / 4 of 1/127, at most twice that of 1/127 /
+ * 2. */
 static void what_is_read_is_near_what_was_put(void **state)
 {
 	void *block = moments();
@@ -282,7 +288,8 @@ static void what_is_read_is_near_what_was_put(void **state)
 
 	(void)state;
 	for (int t = 0; t < 1000; t++) {
-		float x[ZR_MOMENT8_GROUP], y[ZR_MOMENT8_GROUP], size = ldexpf(1, t % 24 - 12), scale;
+		float x[ZR_MOMENT8_GROUP], y[ZR_MOMENT8_GROUP], size = ldexpf(1, t % 24 - 12),
+								scale;
 		int n = 1 + t % ZR_MOMENT8_GROUP;
 		for (int root = 0; root <= 1; root++) {
 			for (int i = 0; i < n; i++)
@@ -311,10 +318,12 @@ struct split {
 
 static struct split drawn_split(int32_t bits, int32_t moments)
 {
-	struct split s = { fixture_buffer(N, ZR_F32), fixture_buffer(N, ZR_F32), fixture_buffer(N, ZR_BF16), fixture_buffer(N, ZR_BF16),
-			   fixture_buffer(2 * ZR_BLOCK, ZR_F32), fixture_buffer(2 * ZR_BLOCK,
-										ZR_F32) };
-	struct zr_op_master op = { .n = N, .master = s.master, .lowp = s.lowp, .rem = s.rem, .rem_bits = bits };
+	struct split s = { fixture_buffer(N, ZR_F32), fixture_buffer(N, ZR_F32),
+			   fixture_buffer(N, ZR_BF16), fixture_buffer(N, ZR_BF16),
+			   fixture_buffer(2 * ZR_BLOCK, ZR_F32),
+			   fixture_buffer(2 * ZR_BLOCK, ZR_F32) };
+	struct zr_op_master op = { .n = N, .master = s.master, .lowp = s.lowp, .rem = s.rem,
+				   .rem_bits = bits };
 	uint64_t x = 3;
 
 	memset(s.rem, 0, N * sizeof(uint16_t));
@@ -333,15 +342,18 @@ static struct split drawn_split(int32_t bits, int32_t moments)
 	return s;
 }
 
-static void update_split(const struct zr_cpu_kernels *k, const struct split *s, int lion, int32_t moments, int32_t bits,
-			 int joined)
+static void update_split(const struct zr_cpu_kernels *k, const struct split *s, int lion,
+			 int32_t moments, int32_t bits, int joined)
 {
 	const struct zr_scalars scalars = { .step = 3, .grad_mult = 0.5f, .lr = 0x1p-7f };
-	struct zr_op_master split = { .n = N, .master = s->master, .lowp = s->lowp, .rem = s->rem, .rem_bits = bits };
-	struct zr_op_adamw a = { .bias_correction = 1, .n = N, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
-				 .scalars = &scalars, .moment_dtype = moments, .grad = s->grad, .m = s->m, .v = s->v };
-	struct zr_op_lion l = { .n = N, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1, .scalars = &scalars,
-				.moment_dtype = moments, .grad = s->grad, .m = s->m };
+	struct zr_op_master split = { .n = N, .master = s->master, .lowp = s->lowp, .rem = s->rem,
+				      .rem_bits = bits };
+	struct zr_op_adamw a = { .bias_correction = 1, .n = N, .beta1 = 0.9, .beta2 = 0.95,
+				 .eps = 1e-8, .weight_decay = 0.1, .scalars = &scalars,
+				 .moment_dtype = moments, .grad = s->grad, .m = s->m, .v = s->v };
+	struct zr_op_lion l = { .n = N, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1,
+				.scalars = &scalars, .moment_dtype = moments, .grad = s->grad,
+				.m = s->m };
 
 	if (joined) {
 		a.master = l.master = s->master;
@@ -368,7 +380,8 @@ static void a_split_master_is_joined_updated_and_split(void **state)
 	EACH_VARIANT(k) {
 		for (int i = 0; i < 8; i++) {
 			int32_t bits = i & 1 ? 16 : 8, moments = types[i >> 1 & 1];
-			struct split whole = drawn_split(bits, moments), parts = drawn_split(bits, moments);
+			struct split whole = drawn_split(bits, moments),
+				     parts = drawn_split(bits, moments);
 			update_split(k, &whole, i >> 2, moments, bits, 0);
 			update_split(k, &parts, i >> 2, moments, bits, 1);
 			assert_memory_equal(whole.lowp, parts.lowp, N * sizeof *whole.lowp);

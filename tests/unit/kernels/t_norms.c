@@ -102,7 +102,8 @@ static void no_beta_golden(void **state)
 	for (int wanted = 0; wanted < 2; wanted++) {
 		uint64_t x = 12;
 		void *part = wanted ? fixture_buffer(2 * C, m->real) : NULL;
-		struct zr_op_layernorm op = { .dtype = m->dtype, .rows = ROWS, .width = C, .eps = 1e-5f };
+		struct zr_op_layernorm op = { .dtype = m->dtype, .rows = ROWS, .width = C,
+					      .eps = 1e-5f };
 		struct zr_op_layernorm_bwd bwd = { .dtype = m->dtype, .rows = ROWS, .width = C };
 
 		bwd.x = op.x = fixture_drawn(&x, N, m->dtype, 1);

@@ -19,10 +19,12 @@ static uint32_t draw32(uint64_t *state)
 	return (uint32_t)(*state >> 32);
 }
 
-/* Any bits; values near 1; products near the least; near the largest; zeros, denormals, infinities */
+/* Any bits; values near 1; products near the least; near the largest; zeros, denormals,
+ * infinities */
 static uint16_t operand(uint64_t *state, int kind)
 {
-	static const uint16_t odd[] = { 0, 0x8000, 1, 0x8001, 0x7f, 0x80, 0x3f80, 0xbf80, 0x7f80, 0xff80, 0x7fc0 };
+	static const uint16_t odd[] = { 0, 0x8000, 1, 0x8001, 0x7f, 0x80, 0x3f80, 0xbf80, 0x7f80,
+					0xff80, 0x7fc0 };
 	const uint32_t x = draw32(state), low = x & 0x807f, e = x >> 16;
 	switch (kind) {
 	case 0:
@@ -64,8 +66,9 @@ static void the_processor_sums_pairs_as_written_down(void **state)
 		zr_pair_sums_avx512bf16(sum, a, b);
 		for (int i = 0; i < 16; i++)
 			if (!same(sum[i], zr_pair_sum(was[i], a + 2 * i, b + 2 * i)))
-				fail_msg("%a + (%x, %x) (%x, %x): %a, written down %a", (double)was[i], a[2 * i],
-					 a[2 * i + 1], b[2 * i], b[2 * i + 1], (double)sum[i],
+				fail_msg("%a + (%x, %x) (%x, %x): %a, written down %a",
+					 (double)was[i], a[2 * i], a[2 * i + 1], b[2 * i],
+					 b[2 * i + 1], (double)sum[i],
 					 (double)zr_pair_sum(was[i], a + 2 * i, b + 2 * i));
 	}
 }
@@ -73,14 +76,15 @@ static void the_processor_sums_pairs_as_written_down(void **state)
 static void the_order_of_a_pair_and_denormals_matter(void **state)
 {
 	/* 2^30 + 1 and 2^-140: the odd product comes first, and what is denormal is 0 */
-	const uint16_t a[2] = { 0x3f80, 0x4e80 }, b[2] = { 0x3f80, 0xbf80 }, tiny[2] = { 0x0001, 0 }, none[2] = { 0, 0 };
+	const uint16_t a[2] = { 0x3f80, 0x4e80 }, b[2] = { 0x3f80, 0xbf80 },
+		       tiny[2] = { 0x0001, 0 }, none[2] = { 0, 0 };
 	(void)state;
 	assert_true(zr_pair_sum(0x1p30f, a, b) == 1);
 	assert_true(zr_pair_sum(0, tiny, a) == 0);
 	assert_true(zr_pair_sum(0x1p-130f, none, a) == 0);
 }
 
-/* ---- products -------------------------------------------------------------------- */
+/* ---- products ---- */
 
 struct product {
 	struct zr_op_matmul op;
@@ -88,20 +92,23 @@ struct product {
 	int with_low;
 };
 
-static struct product make(uint64_t *seed, const int64_t *mnk, uint32_t flags, int32_t d_dtype, int bias, int low)
+static struct product make(uint64_t *seed, const int64_t *mnk, uint32_t flags, int32_t d_dtype,
+			   int bias, int low)
 {
 	const int64_t m = mnk[0], n = mnk[1], k = mnk[2];
 	struct product p = { .with_low = low };
 	p.op = (struct zr_op_matmul){
-		.size = sizeof p.op, .flags = flags, .a_dtype = ZR_BF16, .b_dtype = ZR_BF16, .d_dtype = d_dtype,
-		.m = m, .n = n, .k = k, .lda = (flags & ZR_MM_TRANS_A ? m : k) + (int64_t)(*seed % 3),
-		.ldb = (flags & ZR_MM_TRANS_B ? k : n) + (int64_t)(*seed / 3 % 3), .ldd = n + 1,
+		.size = sizeof p.op, .flags = flags, .a_dtype = ZR_BF16, .b_dtype = ZR_BF16,
+		.d_dtype = d_dtype, .m = m, .n = n, .k = k,
+		.lda = (flags & ZR_MM_TRANS_A ? m : k) + (int64_t)(*seed % 3),
+		.ldb = (flags & ZR_MM_TRANS_B ? k : n) + (int64_t)(*seed / 3 % 3),
+		.ldd = n + 1,
 	};
 	p.op.a = fixture_drawn(seed, p.op.lda * (flags & ZR_MM_TRANS_A ? k : m), ZR_BF16, 1);
 	p.op.b = fixture_drawn(seed, p.op.ldb * (flags & ZR_MM_TRANS_B ? n : k), ZR_BF16, 0x1p-3);
 	p.op.bias = bias ? fixture_drawn(seed, n, ZR_BF16, 1) : NULL;
-	p.low = (struct zr_op_matmul_low_rank){ .size = sizeof p.low, .r = 5, .gain = 0.5f, .product = p.op,
-						.dropout = low > 1 ? 0.25f : 0,
+	p.low = (struct zr_op_matmul_low_rank){ .size = sizeof p.low, .r = 5, .gain = 0.5f,
+						.product = p.op, .dropout = low > 1 ? 0.25f : 0,
 						.flags = low > 1 ? ZR_LR_TRANS_V : 0 };
 	p.low.u = fixture_drawn(seed, m * 5, ZR_BF16, 1);
 	p.low.v = fixture_drawn(seed, n * 5, ZR_BF16, 1);
@@ -114,8 +121,8 @@ static void *on_a_line(char *p)
 	return p + (64 - (uintptr_t)p % 64) % 64;
 }
 
-typedef void tile_fn(const struct zr_op_matmul *, const struct zr_op_matmul_low_rank *, int64_t, int64_t, int64_t,
-		     int64_t, void *);
+typedef void tile_fn(const struct zr_op_matmul *, const struct zr_op_matmul_low_rank *, int64_t,
+		     int64_t, int64_t, int64_t, void *);
 
 /* The whole product in three tiles, against the twin. */
 static void compare(tile_fn *tile, int tiles, struct product *p, uint64_t *seed, void *scratch)
@@ -141,33 +148,49 @@ static void compare(tile_fn *tile, int tiles, struct product *p, uint64_t *seed,
 		tile(&op, l, row, m - row, col, n - col, scratch);
 	}
 	if (memcmp(d[0], d[1], (size_t)size) || memcmp(pre[0], pre[1], (size_t)size))
-		fail_msg("tiles %d: %lld x %lld x %lld, flags %u, result %d, low rank %d: other bits", tiles,
-			 (long long)m, (long long)n, (long long)p->op.k, p->op.flags, p->op.d_dtype, p->with_low);
+		fail_msg("tiles %d: %lld x %lld x %lld, flags %u, result %d, low rank %d: other "
+			 "bits", tiles, (long long)m, (long long)n, (long long)p->op.k, p->op.flags,
+			 p->op.d_dtype, p->with_low);
 }
 
 static void hold_to_twin(tile_fn *tile, int tiles)
 {
-	static const int64_t shapes[][3] = { { 1, 1, 1 }, { 3, 50, 7 }, { 8, 48, 16 }, { 17, 97, 385 },
-					     { 5, 33, 768 }, { 40, 64, 801 }, { 260, 5, 6 }, { 2, 3, 0 },
-					     /* rows that fill tiles, more of K than is packed at once, and a
+	static const int64_t shapes[][3] = {
+		{ 1, 1, 1 },
+		{ 3, 50, 7 },
+		{ 8, 48, 16 },
+		{ 17, 97, 385 },
+		{ 5, 33, 768 },
+		{ 40, 64, 801 },
+		{ 260, 5, 6 },
+		{ 2, 3, 0 },
+		/* rows that fill tiles, more of K than is packed at once, and a
 					      * result that goes past the caches */
-					     { 96, 170, 70 }, { 96, 17, 2100 }, { 513, 511, 3 },
-					     /* groups of columns, each in parts of K */
-					     { 40, 160, 448 } };
-	static const uint32_t trans[] = { 0, ZR_MM_TRANS_A, ZR_MM_TRANS_B, ZR_MM_TRANS_A | ZR_MM_TRANS_B };
+		{ 96, 170, 70 },
+		{ 96, 17, 2100 },
+		{ 513, 511, 3 },
+		/* groups of columns, each in parts of K */
+		{ 40, 160, 448 }
+	};
+	static const uint32_t trans[] = { 0, ZR_MM_TRANS_A, ZR_MM_TRANS_B,
+					  ZR_MM_TRANS_A | ZR_MM_TRANS_B };
 	void *scratch = aligned_alloc(64, ZR_GEMM_SCRATCH);
 	uint64_t seed = 7;
 	assert_non_null(scratch);
 	for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
 		for (int t = 0; t < 4; t++) {
-			static const struct { uint32_t flags; int32_t d; int bias, low; } kinds[] = {
-				{ 0, ZR_F32, 0, 0 }, { ZR_MM_ACCUMULATE, ZR_F32, 0, 0 }, { 0, ZR_BF16, 1, 1 },
-				{ ZR_MM_GELU, ZR_BF16, 1, 0 }, { ZR_MM_GELU, ZR_F32, 1, 2 },
-				{ ZR_MM_ACCUMULATE, ZR_F32, 0, 2 },
+			static const struct {
+				uint32_t flags;
+				int32_t d;
+				int bias, low;
+			} kinds[] = {
+				{ 0, ZR_F32, 0, 0 },          { ZR_MM_ACCUMULATE, ZR_F32, 0, 0 },
+				{ 0, ZR_BF16, 1, 1 },         { ZR_MM_GELU, ZR_BF16, 1, 0 },
+				{ ZR_MM_GELU, ZR_F32, 1, 2 }, { ZR_MM_ACCUMULATE, ZR_F32, 0, 2 },
 			};
 			for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-				struct product p = make(&seed, shapes[s], trans[t] | kinds[i].flags, kinds[i].d,
-							kinds[i].bias, kinds[i].low);
+				struct product p = make(&seed, shapes[s], trans[t] | kinds[i].flags,
+							kinds[i].d, kinds[i].bias, kinds[i].low);
 				compare(tile, tiles, &p, &seed, scratch);
 				fixture_release();
 			}
@@ -175,7 +198,8 @@ static void hold_to_twin(tile_fn *tile, int tiles)
 	free(scratch);
 }
 
-/* On processors of Intel vdpbf16ps has half the rate of a multiply-add: widened numbers are faster. */
+/* On processors of Intel vdpbf16ps has half the rate of a multiply-add: widened numbers are
+ * faster. */
 static void slow_pairs_are_left_out(void **state)
 {
 	(void)state;
@@ -188,7 +212,9 @@ static void slow_pairs_are_left_out(void **state)
 /* Of few rows, and of values at the edges of what bf16 and fp32 hold, kind by kind. */
 static void hold_few_rows(tile_fn *tile)
 {
-	static const int64_t nk[][2] = { { 300, 77 }, { 31, 64 }, { 1, 33 }, { 129, 32 }, { 37, 2100 } };
+	static const int64_t nk[][2] = {
+		{ 300, 77 }, { 31, 64 }, { 1, 33 }, { 129, 32 }, { 37, 2100 }
+	};
 	void *scratch = aligned_alloc(64, ZR_GEMM_SCRATCH);
 	uint64_t seed = 5;
 	assert_non_null(scratch);
@@ -203,19 +229,22 @@ static void hold_few_rows(tile_fn *tile)
 			float *d[2] = { fixture_buffer(all, ZR_F32), fixture_buffer(all, ZR_F32) };
 			for (int64_t e = 0; e < op.m * op.lda; e++)
 				a[e] = operand(&seed, i / 36);
-			for (int64_t e = 0; e < op.ldb * (op.flags & ZR_MM_TRANS_B ? op.n : op.k); e++)
+			for (int64_t e = 0; e < op.ldb * (op.flags & ZR_MM_TRANS_B ? op.n : op.k);
+			     e++)
 				b[e] = operand(&seed, i / 36);
 			for (int64_t e = 0; e < all; e++)
-				d[0][e] = d[1][e] = zr_from_bits((uint32_t)operand(&seed, i / 36) << 16);
+				d[0][e] = d[1][e] = zr_from_bits((uint32_t)operand(&seed, i / 36)
+								 << 16);
 			op.d = d[0];
 			tile(&op, NULL, 0, op.m, 0, op.n, scratch);
 			op.d = d[1];
 			zr_gemm_tile_twin(&op, NULL, 1, 0, op.m, 0, op.n);
 			for (int64_t e = 0; e < all; e++)
 				if (!same(d[0][e], d[1][e]))
-					fail_msg("%lld x %lld x %lld, flags %u, values %d: %a, twin %a",
-						 (long long)op.m, (long long)op.n, (long long)op.k, op.flags,
-						 i / 36, (double)d[0][e], (double)d[1][e]);
+					fail_msg("%lld x %lld x %lld, flags %u, values %d: %a, "
+						 "twin %a", (long long)op.m, (long long)op.n,
+						 (long long)op.k, op.flags, i / 36, (double)d[0][e],
+						 (double)d[1][e]);
 			fixture_release();
 		}
 	free(scratch);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tiles_emulated.h - the tile registers of AMX in C, after the operations of Intel's Software Developer's Manual,
- * volume 2: LDTILECFG, TILELOADD, TILESTORED, TILEZERO, TDPBF16PS. A register that was not configured cannot be used.
+ * tiles_emulated.h - the tile registers of AMX in C, after the operations of Intel's Software
+ * Developer's Manual, volume 2: LDTILECFG, TILELOADD, TILESTORED, TILEZERO, TDPBF16PS. A register
+ * that was not configured cannot be used.
  */
 #ifndef ZR_TESTS_TILES_EMULATED_H
 #define ZR_TESTS_TILES_EMULATED_H
@@ -72,8 +73,9 @@ static inline void tile_multiply_add(int c, int a, int b)
 		float sums[2 * TILE_ROWS] = { 0 }, dest[TILE_ROWS];
 		for (int k = 0; k < TILE_BYTES / 4; k++)
 			for (int n = 0; n < 2 * TILE_ROWS; n++)
-				sums[n] = tile_no_denormal(fmaf(tile_bf16(tile_at(a)->row[m], 2 * k + n % 2),
-								tile_bf16(tile_at(b)->row[k], n), sums[n]));
+				sums[n] = tile_no_denormal(
+					fmaf(tile_bf16(tile_at(a)->row[m], 2 * k + n % 2),
+					     tile_bf16(tile_at(b)->row[k], n), sums[n]));
 		memcpy(dest, tile_at(c)->row[m], sizeof dest);
 		for (int n = 0; n < TILE_ROWS; n++) {
 			float pair = tile_no_denormal(sums[2 * n] + sums[2 * n + 1]);

@@ -14,8 +14,8 @@
 void fixture_setup(struct zr_setup *s, uint64_t bytes, uint32_t inflight);
 
 int32_t fixture_add(struct zr_lowered *p, int kind, int queue);
-void fixture_touch(struct zr_lowered *p, uint32_t access, int32_t region, int32_t whose, uint64_t at,
-	       uint64_t bytes);
+void fixture_touch(struct zr_lowered *p, uint32_t access, int32_t region, int32_t whose,
+		   uint64_t at, uint64_t bytes);
 void fixture_depend(struct zr_lowered *p, int32_t on); /* of the instruction added last */
 void fixture_free(struct zr_lowered *p);
 
@@ -54,7 +54,7 @@ struct fixture_run {
 struct fixture_run fixture_in_order(const struct zr_setup *s, const struct zr_lowered *p);
 /* Of the instructions that may start or end a random one does. Until `first` is over what it needs
  * goes first, and `last` is put off as long as possible; both -1: none. */
-struct fixture_run fixture_shuffled(const struct zr_setup *s, const struct zr_lowered *p, uint64_t seed,
-			    int32_t last, int32_t first);
+struct fixture_run fixture_shuffled(const struct zr_setup *s, const struct zr_lowered *p,
+				    uint64_t seed, int32_t last, int32_t first);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_cut.c - programs of real setups, over stages, ranks, tiers, kinds of device memory, activation policies and comms: each is
- * accepted by verify as order made it, and refused without any single one of its dependencies. CUTS=full takes the whole
- * product, else each 797th.
+ * t_cut.c - programs of real setups, over stages, ranks, tiers, kinds of device memory, activation
+ * policies and comms: each is accepted by verify as order made it, and refused without any single
+ * one of its dependencies. CUTS=full takes the whole product, else each 797th.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -46,9 +46,11 @@ static void cut_program(const struct zr_setup *s, struct zr_lowered *p, struct c
 			if (!accepts_without(s, p, j, k))
 				continue;
 			if (!c->missed++)
-				print_message("# program %s: %s (%d) without %s (%d)\n", zr_lowered_name[p->id],
+				print_message("# program %s: %s (%d) without %s (%d)\n",
+					      zr_lowered_name[p->id],
 					      zr_instr_text(s, p, j, a, sizeof a), j,
-					      zr_instr_text(s, p, p->dep[p->instr[j].after + k], b, sizeof b),
+					      zr_instr_text(s, p, p->dep[p->instr[j].after + k], b,
+							    sizeof b),
 					      p->dep[p->instr[j].after + k]);
 		}
 	c->instructions += p->n;
@@ -64,7 +66,8 @@ static int cut_setup(int world, const char *const *options, struct count *c)
 		return 0;
 	}
 	if (zr_prove_all(s, &err))
-		fail_msg("%d ranks, %s %s %s %s: %s", world, options[0], options[1], options[2], options[3], err.text);
+		fail_msg("%d ranks, %s %s %s %s: %s", world, options[0], options[1], options[2],
+			 options[3], err.text);
 	for (int id = 0; id < ZR_LOWERED; id++)
 		cut_program(s, &s->lowered[id], c);
 	c->setups++;
@@ -73,8 +76,9 @@ static int cut_setup(int world, const char *const *options, struct count *c)
 	return 1;
 }
 
-static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1", "zero.plugin=stage2", "zero.plugin=stage3",
-				      "zero.plugin=hpz",    "zero.plugin=mics" };
+static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1",
+				      "zero.plugin=stage2", "zero.plugin=stage3", "zero.plugin=hpz",
+				      "zero.plugin=mics" };
 static const char *const memories[][2] = { { "device.threads=1", "device.threads=1" },
 					   { "device.memory=64M", "device.threads=1" },
 					   { "device.memory=64M", "device.separate=yes" } };
@@ -86,7 +90,8 @@ static const char *const policies[][2] = { { "activation.plugin=keep", NULL },
 static const char *const comms[] = { "comm.plugin=local", "comm.plugin=mpi" };
 static const char *const optimizers[][2] = { { "optimizer.plugin=adamw", "device.threads=1" },
 					     { "optimizer.plugin=lamb", "device.threads=1" },
-					     { "optimizer.m.plugin=muon", "optimizer.m.match=h.*.mlp.*.weight" } };
+					     { "optimizer.m.plugin=muon",
+					       "optimizer.m.match=h.*.mlp.*.weight" } };
 static const char *const tiers[] = { NULL, "cpu", "nvme" };
 static const char *const sums[] = { "train.reduction=slots", "train.reduction=local" };
 /* Kinds of steps: plain, with updates in the backward, those of one micro-batch, and frozen. */
@@ -137,7 +142,8 @@ static void tier(struct options *o, const char *what, const char *plugin)
 static void cut_one(int number, struct count *c)
 {
 	struct options o = { 0 };
-	int k = number, world = 1 + pick(&k, 3), m = pick(&k, 3), a = pick(&k, 4), z = pick(&k, 3), stage = pick(&k, 6);
+	int k = number, world = 1 + pick(&k, 3), m = pick(&k, 3), a = pick(&k, 4), z = pick(&k, 3),
+	    stage = pick(&k, 6);
 	add(&o, stages[stage]);
 	add(&o, memories[m][0]);
 	add(&o, memories[m][1]);
@@ -175,9 +181,10 @@ static void no_dependency_can_be_left_out(void **unused)
 	(void)unused;
 	for (int i = 0; i < PRODUCT; i += step)
 		cut_one(i, &c);
-	print_message("# %lld setups, %lld with gradients in parts (%lld options refused): %lld instructions, "
-		      "%lld dependencies, all needed\n", (long long)c.setups, (long long)c.with_parts,
-		      (long long)c.refused_setups, (long long)c.instructions, (long long)c.dependencies);
+	print_message("# %lld setups, %lld with gradients in parts (%lld options refused): %lld "
+		      "instructions, %lld dependencies, all needed\n", (long long)c.setups,
+		      (long long)c.with_parts, (long long)c.refused_setups,
+		      (long long)c.instructions, (long long)c.dependencies);
 	assert_int_equal(c.missed, 0);
 	assert_true(c.setups > 10 && c.with_parts > 0 && c.dependencies > 1000);
 	for (int i = 0; i < KINDS; i++)

@@ -297,7 +297,8 @@ static void refuses_unwritten(void **unused)
 /* What another buffer left in its bytes does not count. */
 static void refuses_what_a_buffer_did_not_write(void **unused)
 {
-	struct zr_buffer buffer[2] = { { ZR_R_WORK, 0, 1, 64, 16, 64 }, { ZR_R_ACT, 0, 1, 64, 16, 64 } };
+	struct zr_buffer buffer[2] = { { ZR_R_WORK, 0, 1, 64, 16, 64 },
+				       { ZR_R_ACT, 0, 1, 64, 16, 64 } };
 	(void)unused;
 	one(ZR_Q_COMPUTE, W, ZR_R_WORK, 64, 16);
 	one(ZR_Q_COMPUTE, R, ZR_R_WORK, 64, 8);
@@ -519,18 +520,22 @@ static void layer(uint64_t l, int parts, int backward)
 	for (int k = 0; k < parts; k++) {
 		uint64_t part = (uint64_t)k * size;
 		two(ZR_I_READ, ZR_Q_STORE, ZR_R_STATE, at + part, ZR_R_BOUNCE, set + part, size);
-		two(ZR_I_COLLECTIVE, ZR_Q_COMM, ZR_R_BOUNCE, set + part, ZR_R_HOST_COMM, set + part, size);
-		two(ZR_I_COPY, ZR_Q_COPY, ZR_R_HOST_COMM, set + part, ZR_R_GATHER, set + part, size);
+		two(ZR_I_COLLECTIVE, ZR_Q_COMM, ZR_R_BOUNCE, set + part, ZR_R_HOST_COMM, set + part,
+		    size);
+		two(ZR_I_COPY, ZR_Q_COPY, ZR_R_HOST_COMM, set + part, ZR_R_GATHER, set + part,
+		    size);
 	}
 	if (backward)
-		two(ZR_I_READ, ZR_Q_STORE, ZR_R_ACT_OFFLOADED, l * 4096, ZR_R_ACT, l % 4 * 4096, 4096);
+		two(ZR_I_READ, ZR_Q_STORE, ZR_R_ACT_OFFLOADED, l * 4096, ZR_R_ACT, l % 4 * 4096,
+		    4096);
 	fixture_add(&program, ZR_I_LAYER, ZR_Q_COMPUTE);
 	fixture_touch(&program, R, ZR_R_GATHER, ZR_MINE, set, whole);
 	fixture_touch(&program, backward ? R : W, ZR_R_ACT, ZR_MINE, l % 4 * 4096, 4096);
 	if (backward)
 		fixture_touch(&program, W, ZR_R_GRAD_BUFFER, ZR_MINE, set, whole);
 	else
-		two(ZR_I_WRITE, ZR_Q_STORE, ZR_R_ACT, l % 4 * 4096, ZR_R_ACT_OFFLOADED, l * 4096, 4096);
+		two(ZR_I_WRITE, ZR_Q_STORE, ZR_R_ACT, l % 4 * 4096, ZR_R_ACT_OFFLOADED, l * 4096,
+		    4096);
 	for (int k = 0; backward && k < parts; k++) {
 		uint64_t part = (uint64_t)k * size;
 		two(ZR_I_COLLECTIVE, ZR_Q_COMM, ZR_R_GRAD_BUFFER, set + part, ZR_R_COMM, set + part,

@@ -86,7 +86,8 @@ static void many_spans(void **unused)
 	assert_true(fixture_waits(&program, N + 4, N + 3));
 }
 
-/* Processor time for ordering and verifying n writes, each to a lower address than all before it. */
+/* Processor time for ordering and verifying n writes, each to a lower address than all before
+ * it. */
 static double descending(int n)
 {
 	fixture_free(&program);
@@ -109,7 +110,8 @@ static void grows_linearly(void **unused)
 		many = t < many ? t : many;
 	}
 	printf("# 4000 writes: %.4f s, 64000: %.4f s\n", few, many);
-	assert_true(many < 120 * few); /* a map that moves all spans behind a new one: 256 or more */
+	/* a map that moves all spans behind a new one: 256 or more */
+	assert_true(many < 120 * few);
 }
 
 int main(void)

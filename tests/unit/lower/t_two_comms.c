@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_two_comms.c - where device memory has a comm of its own, a collective on one comm waits for those
- * under way on the other: each moves on only while somebody waits for it.
+ * t_two_comms.c - where device memory has a comm of its own, a collective on one comm waits for
+ * those under way on the other: each moves on only while somebody waits for it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +51,8 @@ static void the_other_comm_is_waited_for(void **unused)
 	six_collectives(1);
 	assert_int_equal(program.n_dep, 5);
 	assert_true(fixture_waits(&program, 2, 0) && fixture_waits(&program, 2, 1));
-	assert_true(fixture_waits(&program, 5, 2) && fixture_waits(&program, 5, 3) && fixture_waits(&program, 5, 4));
+	assert_true(fixture_waits(&program, 5, 2) && fixture_waits(&program, 5, 3) &&
+		    fixture_waits(&program, 5, 4));
 	fixture_free(&program);
 }
 

@@ -78,7 +78,9 @@ static void compare_case_with_golden(struct fixture_setup s, float scale, double
 	assert_near("loss", distance(r->loss_rows, g->loss, B * T), limit);
 	for (t = 0; t < r->n_tensors; t++)
 		assert_near(r->tensor[t]->name,
-			    distance(r->gradient + r->start[t], g->gradient + r->start[t], r->numel[t]), limit);
+			    distance(r->gradient + r->start[t], g->gradient + r->start[t],
+				     r->numel[t]),
+			    limit);
 	fixture_loss(r, 0);
 	fixture_logits(r, B * T - 1, logits);
 	assert_near("logits", distance(logits, g->logits, V), limit);
@@ -116,8 +118,9 @@ static void bf16_stays_close_to_pytorch(void **state)
 	compare_with_golden(s, 1, 3e-2);
 }
 
-/* Eight times nearer than bf16 with its three bits more, and only if no gradient of an activation is so small that it
- * has fewer: they are about 1e-3 here, which a loss scale moves away from the subnormals below 6e-5. */
+/* Eight times nearer than bf16 with its three bits more, and only if no gradient of an activation
+ * is so small that it has fewer: they are about 1e-3 here, which a loss scale moves away from the
+ * subnormals below 6e-5. */
 static void fp16_with_a_loss_scale_is_eight_times_closer(void **state)
 {
 	struct fixture_setup s = tiny;
@@ -126,7 +129,8 @@ static void fp16_with_a_loss_scale_is_eight_times_closer(void **state)
 	compare_with_golden(s, 1024, 3e-2 / 8);
 }
 
-/* A scale past the range of fp16 shows in the gradients, in every tensor that is behind an activation's. */
+/* A scale past the range of fp16 shows in the gradients, in every tensor that is behind an
+ * activation's. */
 static void too_large_a_loss_scale_overflows_fp16(void **state)
 {
 	struct fixture_setup s = tiny;
@@ -193,7 +197,8 @@ static void accumulating_adds_to_what_is_there(void **state)
 	fixture_step(r, 1);
 	for (t = 0; t < r->n_tensors; t++)
 		assert_near(r->tensor[t]->name,
-			    distance(r->gradient + r->start[t], sum + r->start[t], r->numel[t]), 1e-6);
+			    distance(r->gradient + r->start[t], sum + r->start[t], r->numel[t]),
+			    1e-6);
 	free(sum);
 	fixture_free(r);
 }
@@ -229,7 +234,8 @@ static void I1_same_bits_for_any_number_of_workers(void **state)
 {
 	/* Large enough for several tiles of everything. */
 	struct fixture_setup s = { .dtype = ZR_F32, .batch = 3, .length = 100,
-			       .options = { "width", "96", "context", "100", "vocabulary", "1009", NULL } };
+			       .options = { "width", "96", "context", "100", "vocabulary", "1009",
+					    NULL } };
 	(void)state;
 	same_bits_for_one_and_two_workers(s);
 	s.dtype = ZR_BF16;
@@ -279,14 +285,16 @@ static const struct zr_ops *spied;
 static uint32_t sites[16];
 static int n_sites;
 
-static int spy_residual(const struct zr_ops *ops, struct zr_stream *stream, const struct zr_op_residual *op)
+static int spy_residual(const struct zr_ops *ops, struct zr_stream *stream,
+			const struct zr_op_residual *op)
 {
 	sites[n_sites++] = op->rng.site;
 	(void)ops;
 	return spied->residual(spied, stream, op);
 }
 
-static int spy_attention(const struct zr_ops *ops, struct zr_stream *stream, const struct zr_op_attention *op)
+static int spy_attention(const struct zr_ops *ops, struct zr_stream *stream,
+			 const struct zr_op_attention *op)
 {
 	sites[n_sites++] = op->rng.site;
 	(void)ops;
@@ -314,13 +322,14 @@ static void every_layer_and_branch_drops_at_a_site_of_its_own(void **state)
 	fixture_free(r);
 }
 
-/* Each site (embedding, attention, both branches) must drop in the backward what it dropped in the forward:
- * per tensor, so that every path from the loss is looked at. */
+/* Each site (embedding, attention, both branches) must drop in the backward what it dropped in the
+ * forward: per tensor, so that every path from the loss is looked at. */
 static void gradient_with_dropout_agrees_with_finite_differences(void **state)
 {
 	struct fixture *r = fixture_with_dropout("0.3");
 	size_t bytes = (size_t)r->total * sizeof(float);
-	float *at = malloc(bytes), *gradient = malloc(bytes); /* fixture_loss() overwrites the head's */
+	/* fixture_loss() overwrites the head's */
+	float *at = malloc(bytes), *gradient = malloc(bytes);
 	int t, direction;
 	(void)state;
 	assert_true(at && gradient);
@@ -334,7 +343,8 @@ static void gradient_with_dropout_agrees_with_finite_differences(void **state)
 			double want = fixture_difference(r, d, lo, hi, at, 1e-3);
 			double got = fixture_along(gradient, d, lo, hi);
 			if (!(fabs(got - want) <= 5e-3 * fabs(want) + 5e-4))
-				fail_msg("%s: gradient %.6g, finite difference %.6g", r->tensor[t]->name, got, want);
+				fail_msg("%s: gradient %.6g, finite difference %.6g",
+					 r->tensor[t]->name, got, want);
 		}
 	free(at);
 	free(gradient);

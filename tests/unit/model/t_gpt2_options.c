@@ -44,7 +44,9 @@ static void presets_have_the_published_sizes(void **state)
 	static const struct {
 		const char *size;
 		int64_t parameters, layers;
-	} want[] = { { "124m", 124439808, 12 }, { "355m", 354823168, 24 }, { "774m", 774030080, 36 },
+	} want[] = { { "124m", 124439808, 12 },
+		     { "355m", 354823168, 24 },
+		     { "774m", 774030080, 36 },
 		     { "1558m", 1557611200, 48 } };
 	struct zr_model_decl d;
 	double std = 0;
@@ -68,11 +70,14 @@ static void tensors_carry_hugging_faces_names_and_shapes(void **state)
 	} want[] = {
 		{ "wte.weight", 97, 24, 0, 0.02 },         { "wpe.weight", 16, 24, 0, 0.02 },
 		{ "h.0.ln_1.weight", 24, 1, 1, 0 },        { "h.0.ln_1.bias", 24, 1, 0, 0 },
-		{ "h.0.attn.c_attn.weight", 24, 72, 0, 0.02 }, { "h.0.attn.c_attn.bias", 72, 1, 0, 0 },
-		{ "h.0.attn.c_proj.weight", 24, 24, 0, 0.01 }, { "h.0.attn.c_proj.bias", 24, 1, 0, 0 },
+		{ "h.0.attn.c_attn.weight", 24, 72, 0, 0.02 },
+		{ "h.0.attn.c_attn.bias", 72, 1, 0, 0 },
+		{ "h.0.attn.c_proj.weight", 24, 24, 0, 0.01 },
+		{ "h.0.attn.c_proj.bias", 24, 1, 0, 0 },
 		{ "h.0.ln_2.weight", 24, 1, 1, 0 },        { "h.0.ln_2.bias", 24, 1, 0, 0 },
 		{ "h.0.mlp.c_fc.weight", 24, 96, 0, 0.02 },    { "h.0.mlp.c_fc.bias", 96, 1, 0, 0 },
-		{ "h.0.mlp.c_proj.weight", 96, 24, 0, 0.01 },  { "h.0.mlp.c_proj.bias", 24, 1, 0, 0 },
+		{ "h.0.mlp.c_proj.weight", 96, 24, 0, 0.01 },
+		{ "h.0.mlp.c_proj.bias", 24, 1, 0, 0 },
 	};
 	struct fixture *r = fixture_new(tiny);
 	int i;
@@ -81,7 +86,8 @@ static void tensors_carry_hugging_faces_names_and_shapes(void **state)
 		assert_string_equal(r->tensor[i]->name, want[i].name);
 		assert_int_equal(r->tensor[i]->dims[0], want[i].rows);
 		assert_int_equal(r->tensor[i]->dims[1], want[i].cols);
-		assert_true(r->tensor[i]->mean == want[i].mean && fabs(r->tensor[i]->std - want[i].std) < 1e-15);
+		assert_true(r->tensor[i]->mean == want[i].mean &&
+			    fabs(r->tensor[i]->std - want[i].std) < 1e-15);
 	}
 	assert_int_equal(r->n_tensors, 28);
 	assert_string_equal(r->tensor[14]->name, "h.1.ln_1.weight");
@@ -110,22 +116,26 @@ static void I7_options_that_cannot_be_are_refused_with_their_names(void **state)
 {
 	static const char *const heads[] = { "size", "124m", "heads", "5", NULL };
 	static const char *const nothing[] = { "layers", "2", "heads", "2", NULL };
-	static const char *const vocabulary[] = { "layers", "2", "heads", "2", "width", "8", "context", "8", NULL };
+	static const char *const vocabulary[] = { "layers", "2", "heads", "2", "width", "8",
+						  "context", "8", NULL };
 	static const char *const override[] = { "size", "124m", "heads", "6", "width", "96", NULL };
 	struct zr_host *h = test_host(1);
 	(void)state;
 	assert_string_equal(refusal(h, heads), "heads = 5 does not divide width = 768");
 	assert_string_equal(refusal(h, nothing), "width is not set: give it, or choose a size");
-	assert_string_equal(refusal(h, vocabulary), "vocabulary is not set: give it, or choose a size");
+	assert_string_equal(refusal(h, vocabulary),
+			    "vocabulary is not set: give it, or choose a size");
 	assert_string_equal(refusal(h, override), "");
 	test_host_free(h);
 }
 
 static void values_out_of_range_are_the_tables(void **state)
 {
-	static const char *const bad[][2] = { { "size", "125m" },     { "layers", "0" },     { "heads", "-1" },
-					      { "width", "0" },       { "context", "0" },    { "vocabulary", "1" },
-					      { "dropout", "1" },     { "dropout", "-0.1" }, { "init_std", "-1" } };
+	static const char *const bad[][2] = { { "size", "125m" },  { "layers", "0" },
+					      { "heads", "-1" },   { "width", "0" },
+					      { "context", "0" },  { "vocabulary", "1" },
+					      { "dropout", "1" },  { "dropout", "-0.1" },
+					      { "init_std", "-1" } };
 	const struct zr_desc *desc = test_plugin("model/gpt2");
 	void *opts = test_options(desc);
 	unsigned i;
@@ -169,7 +179,8 @@ static void longer_sequences_than_the_context_are_refused(void **state)
 	struct zr_layer_bytes b;
 	(void)state;
 	assert_int_equal(r->v->bytes(r->model, 1, 2, 17, ZR_F32, r->ops, &b), ZR_EINVAL);
-	assert_string_equal(test_error(r->host), "sequences of 17 tokens are longer than context = 16");
+	assert_string_equal(test_error(r->host),
+			    "sequences of 17 tokens are longer than context = 16");
 	fixture_free(r);
 }
 

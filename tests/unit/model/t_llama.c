@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_llama.c - model/llama on device/cpu: loss, logits and every gradient against Hugging Face's transformers in float64
- * (golden/make_llama.py), for each way in which configurations differ.
+ * t_llama.c - model/llama on device/cpu: loss, logits and every gradient against Hugging Face's
+ * transformers in float64 (golden/make_llama.py), for each way in which configurations differ.
  */
 #include "tests/lib/model_fixture.h"
 
@@ -17,7 +17,8 @@
 #define V 61
 
 #define SHAPE "vocabulary", "61", "width", "16", "ffn_width", "20"
-#define LLAMA { .model = "model/llama", .workers = 1, .dtype = ZR_F32, .batch = B, .length = T, .options = { SHAPE
+#define LLAMA { .model = "model/llama", .workers = 1, .dtype = ZR_F32, .batch = B, .length = T, \
+		.options = { SHAPE
 #define END } }
 
 /* As the table of the same names in golden/make_llama.py, and in its order. */
@@ -26,17 +27,19 @@ static const struct {
 	struct fixture_setup setup;
 } cases[] = {
 	{ "mha", LLAMA, "heads", "4", END },
-	{ "gqa-linear", LLAMA, "heads", "4", "kv_heads", "2", "rope_scaling", "linear", "rope_factor", "4", END },
-	{ "mqa-tied-llama3", LLAMA, "heads", "2", "kv_heads", "1", "tied", "yes", "rope_theta", "100", "rope_scaling", "llama3",
-	  "rope_factor", "8", "rope_original_context", "64", END },
-	{ "mha-tied-yarn", LLAMA, "heads", "2", "tied", "yes", "rope_theta", "100", "rope_scaling", "yarn", "rope_factor", "4",
-	  "rope_beta_fast", "4", "rope_beta_slow", "0.25", END },
+	{ "gqa-linear", LLAMA, "heads", "4", "kv_heads", "2", "rope_scaling", "linear",
+	  "rope_factor", "4", END },
+	{ "mqa-tied-llama3", LLAMA, "heads", "2", "kv_heads", "1", "tied", "yes", "rope_theta",
+	  "100", "rope_scaling", "llama3", "rope_factor", "8", "rope_original_context", "64", END },
+	{ "mha-tied-yarn", LLAMA, "heads", "2", "tied", "yes", "rope_theta", "100", "rope_scaling",
+	  "yarn", "rope_factor", "4", "rope_beta_fast", "4", "rope_beta_slow", "0.25", END },
 	{ "head-dim", LLAMA, "heads", "3", "head_dim", "10", END },
-	{ "qwen2", LLAMA, "heads", "4", "kv_heads", "2", "tied", "yes", "qkv_bias", "yes", "norm_eps", "1e-6", "rope_theta", "1e6",
-	  END },
-	{ "gqa-linear", LLAMA, "heads", "4", "kv_heads", "2", "rope_scaling", "linear", "rope_factor", "4", END },
-	{ "qwen2", LLAMA, "heads", "4", "kv_heads", "2", "tied", "yes", "qkv_bias", "yes", "norm_eps", "1e-6", "rope_theta", "1e6",
-	  END },
+	{ "qwen2", LLAMA, "heads", "4", "kv_heads", "2", "tied", "yes", "qkv_bias", "yes",
+	  "norm_eps", "1e-6", "rope_theta", "1e6", END },
+	{ "gqa-linear", LLAMA, "heads", "4", "kv_heads", "2", "rope_scaling", "linear",
+	  "rope_factor", "4", END },
+	{ "qwen2", LLAMA, "heads", "4", "kv_heads", "2", "tied", "yes", "qkv_bias", "yes",
+	  "norm_eps", "1e-6", "rope_theta", "1e6", END },
 };
 #define CASES (sizeof cases / sizeof *cases)
 #define PLAIN (CASES - 2) /* the others are cut into documents */
@@ -72,7 +75,8 @@ static double distance(FILE *f, const float *a, int64_t n)
 static void assert_near(const char *name, const char *what, double distance, double limit)
 {
 	if (!(distance <= limit))
-		fail_msg("%s: %s: relative norm of the difference %.3g > %.3g", name, what, distance, limit);
+		fail_msg("%s: %s: relative norm of the difference %.3g > %.3g", name, what,
+			 distance, limit);
 }
 
 /* A batch of the same two sequences `times` over has the same mean loss and gradients. */
@@ -84,7 +88,8 @@ static void repeat(struct fixture *r, int times)
 	}
 }
 
-static void compare_with_golden(FILE *f, size_t at, int32_t dtype, int times, float scale, double limit)
+static void compare_with_golden(FILE *f, size_t at, int32_t dtype, int times, float scale,
+				double limit)
 {
 	struct fixture_setup s = cases[at].setup;
 	struct fixture *r;
@@ -105,7 +110,8 @@ static void compare_with_golden(FILE *f, size_t at, int32_t dtype, int times, fl
 	assert_near(cases[at].name, "loss", distance(f, r->loss_rows, B * T), limit);
 	assert_near(cases[at].name, "logits", distance(f, logits, V), limit);
 	for (t = 0; t < r->n_tensors; t++)
-		assert_near(cases[at].name, r->tensor[t]->name, distance(f, r->gradient + r->start[t], r->numel[t]), limit);
+		assert_near(cases[at].name, r->tensor[t]->name,
+			    distance(f, r->gradient + r->start[t], r->numel[t]), limit);
 	fixture_free(r);
 }
 
@@ -204,8 +210,8 @@ static void I1_same_bits_for_any_number_of_workers(void **state)
 {
 	/* Large enough for several tiles of everything. */
 	struct fixture_setup s = { .model = "model/llama", .workers = 1, .batch = 3, .length = 100,
-			       .options = { "width", "96", "heads", "6", "kv_heads", "2", "context", "100", "vocabulary", "1009",
-					    "qkv_bias", "yes" } };
+			       .options = { "width", "96", "heads", "6", "kv_heads", "2", "context",
+					    "100", "vocabulary", "1009", "qkv_bias", "yes" } };
 	(void)state;
 	for (s.dtype = ZR_F32; s.dtype <= ZR_F16; s.dtype++) {
 		struct fixture_setup two = s;

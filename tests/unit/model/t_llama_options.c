@@ -72,11 +72,16 @@ static void presets_have_the_published_sizes(void **state)
 		const char *preset;
 		int64_t parameters, layers, vocabulary, context;
 	} want[] = {
-		{ "tinyllama-1.1b", 1100048384, 22, 32000, 2048 },  { "llama2-7b", 6738415616, 32, 32000, 4096 },
-		{ "llama2-13b", 13015864320, 40, 32000, 4096 },     { "llama3-8b", 8030261248, 32, 128256, 8192 },
-		{ "llama3.1-8b", 8030261248, 32, 128256, 131072 },  { "llama3.2-1b", 1235814400, 16, 128256, 131072 },
-		{ "llama3.2-3b", 3212749824, 28, 128256, 131072 },  { "qwen2-0.5b", 494032768, 24, 151936, 131072 },
-		{ "qwen2-1.5b", 1543714304, 28, 151936, 131072 },   { "qwen2-7b", 7615616512, 28, 152064, 131072 },
+		{ "tinyllama-1.1b", 1100048384, 22, 32000, 2048 },
+		{ "llama2-7b", 6738415616, 32, 32000, 4096 },
+		{ "llama2-13b", 13015864320, 40, 32000, 4096 },
+		{ "llama3-8b", 8030261248, 32, 128256, 8192 },
+		{ "llama3.1-8b", 8030261248, 32, 128256, 131072 },
+		{ "llama3.2-1b", 1235814400, 16, 128256, 131072 },
+		{ "llama3.2-3b", 3212749824, 28, 128256, 131072 },
+		{ "qwen2-0.5b", 494032768, 24, 151936, 131072 },
+		{ "qwen2-1.5b", 1543714304, 28, 151936, 131072 },
+		{ "qwen2-7b", 7615616512, 28, 152064, 131072 },
 	};
 	size_t i;
 	(void)state;
@@ -86,7 +91,8 @@ static void presets_have_the_published_sizes(void **state)
 		uint32_t u, t;
 		for (u = 0; u < m.d.n_units; u++)
 			for (t = 0; t < m.d.units[u].n_tensors; t++)
-				sum += m.d.units[u].tensors[t].dims[0] * m.d.units[u].tensors[t].dims[1];
+				sum += m.d.units[u].tensors[t].dims[0] *
+				       m.d.units[u].tensors[t].dims[1];
 		assert_int_equal(sum, want[i].parameters);
 		assert_int_equal(m.d.n_layers, want[i].layers + 2);
 		assert_int_equal(m.d.vocabulary, want[i].vocabulary);
@@ -97,8 +103,8 @@ static void presets_have_the_published_sizes(void **state)
 
 static void what_is_given_beside_a_preset_overrides_it(void **state)
 {
-	struct model m = DECLARE("preset", "llama3.2-1b", "layers", "1", "vocabulary", "300", "tied", "no", "rope_scaling",
-				 "default");
+	struct model m = DECLARE("preset", "llama3.2-1b", "layers", "1", "vocabulary", "300",
+				 "tied", "no", "rope_scaling", "default");
 	(void)state;
 	assert_int_equal(m.d.n_layers, 3);
 	assert_int_equal(m.d.vocabulary, 300);
@@ -117,12 +123,18 @@ static void tensors_carry_hugging_faces_names_and_shapes(void **state)
 		int64_t rows, cols;
 		double mean, std;
 	} want[] = {
-		{ "input_layernorm.weight", 16, 1, 1, 0 },         { "self_attn.q_proj.weight", 24, 16, 0, 0.02 },
-		{ "self_attn.k_proj.weight", 12, 16, 0, 0.02 },    { "self_attn.v_proj.weight", 12, 16, 0, 0.02 },
-		{ "self_attn.o_proj.weight", 16, 24, 0, 0.01 },    { "post_attention_layernorm.weight", 16, 1, 1, 0 },
-		{ "mlp.gate_proj.weight", 64, 16, 0, 0.02 },       { "mlp.up_proj.weight", 64, 16, 0, 0.02 },
-		{ "mlp.down_proj.weight", 16, 64, 0, 0.01 },       { "self_attn.q_proj.bias", 24, 1, 0, 0 },
-		{ "self_attn.k_proj.bias", 12, 1, 0, 0 },          { "self_attn.v_proj.bias", 12, 1, 0, 0 },
+		{ "input_layernorm.weight", 16, 1, 1, 0 },
+		{ "self_attn.q_proj.weight", 24, 16, 0, 0.02 },
+		{ "self_attn.k_proj.weight", 12, 16, 0, 0.02 },
+		{ "self_attn.v_proj.weight", 12, 16, 0, 0.02 },
+		{ "self_attn.o_proj.weight", 16, 24, 0, 0.01 },
+		{ "post_attention_layernorm.weight", 16, 1, 1, 0 },
+		{ "mlp.gate_proj.weight", 64, 16, 0, 0.02 },
+		{ "mlp.up_proj.weight", 64, 16, 0, 0.02 },
+		{ "mlp.down_proj.weight", 16, 64, 0, 0.01 },
+		{ "self_attn.q_proj.bias", 24, 1, 0, 0 },
+		{ "self_attn.k_proj.bias", 12, 1, 0, 0 },
+		{ "self_attn.v_proj.bias", 12, 1, 0, 0 },
 	};
 	struct model m = DECLARE(SMALL, "kv_heads", "2", "head_dim", "6", "qkv_bias", "yes");
 	char name[64];
@@ -172,7 +184,8 @@ static void operations_are_counted(void **state)
 
 static void config_json_gets_the_keys_of_its_family(void **state)
 {
-	struct model llama = DECLARE(SMALL), qwen = DECLARE(SMALL, "qkv_bias", "yes", "kv_heads", "1", "norm_eps", "1e-6");
+	struct model llama = DECLARE(SMALL),
+		     qwen = DECLARE(SMALL, "qkv_bias", "yes", "kv_heads", "1", "norm_eps", "1e-6");
 	(void)state;
 	assert_meta(&llama, "model_type", "llama");
 	assert_meta(&llama, "architectures", "LlamaForCausalLM");
@@ -196,16 +209,19 @@ static void config_json_gets_the_scaling_rule(void **state)
 {
 	struct model llama3 = DECLARE("preset", "llama3.1-8b");
 	struct model linear = DECLARE(SMALL, "rope_scaling", "linear", "rope_factor", "2.5");
-	struct model yarn = DECLARE(SMALL, "rope_scaling", "yarn", "rope_factor", "4", "rope_attention", "1.5",
-				    "rope_original_context", "8");
+	struct model yarn = DECLARE(SMALL, "rope_scaling", "yarn", "rope_factor", "4",
+				    "rope_attention", "1.5", "rope_original_context", "8");
 	(void)state;
 	assert_meta(&llama3, "rope_theta", "500000.0");
-	assert_meta(&llama3, "rope_scaling", "{\"rope_type\": \"llama3\", \"factor\": 8.0, "
-					     "\"original_max_position_embeddings\": 8192, "
-					     "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0}");
+	assert_meta(&llama3, "rope_scaling",
+		    "{\"rope_type\": \"llama3\", \"factor\": 8.0, "
+		    "\"original_max_position_embeddings\": 8192, "
+		    "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0}");
 	assert_meta(&linear, "rope_scaling", "{\"rope_type\": \"linear\", \"factor\": 2.5}");
-	assert_meta(&yarn, "rope_scaling", "{\"rope_type\": \"yarn\", \"factor\": 4.0, \"original_max_position_embeddings\": 8, "
-					   "\"beta_fast\": 32.0, \"beta_slow\": 1.0, \"attention_factor\": 1.5}");
+	assert_meta(&yarn, "rope_scaling",
+		    "{\"rope_type\": \"yarn\", \"factor\": 4.0, "
+		    "\"original_max_position_embeddings\": 8, "
+		    "\"beta_fast\": 32.0, \"beta_slow\": 1.0, \"attention_factor\": 1.5}");
 	done(&llama3);
 	done(&linear);
 	done(&yarn);
@@ -223,26 +239,32 @@ static void assert_refused(struct model m, const char *text)
 static void I7_options_that_cannot_be_are_refused_with_their_names(void **state)
 {
 	(void)state;
-	assert_refused(DECLARE("layers", "2", "heads", "2"), "width is not set: give it, or choose a preset");
+	assert_refused(DECLARE("layers", "2", "heads", "2"),
+		       "width is not set: give it, or choose a preset");
 	assert_refused(DECLARE("layers", "2", "heads", "2", "width", "8", "context", "8"),
 		       "vocabulary is not set: give it, or choose a preset");
 	assert_refused(DECLARE("preset", "llama3-8b", "heads", "5"),
 		       "heads = 5 does not divide width = 4096: give head_dim, or other heads");
-	assert_refused(DECLARE("preset", "llama3-8b", "kv_heads", "5"), "kv_heads = 5 does not divide heads = 32");
+	assert_refused(DECLARE("preset", "llama3-8b", "kv_heads", "5"),
+		       "kv_heads = 5 does not divide heads = 32");
 	assert_refused(DECLARE(SMALL, "head_dim", "5"),
 		       "head_dim = 5: rotary positions need an even number of at most 256");
 	assert_refused(DECLARE(SMALL, "heads", "1", "width", "258"),
 		       "head_dim = 258: rotary positions need an even number of at most 256");
-	assert_refused(DECLARE(SMALL, "rope_scaling", "yarn"), "rope_factor is not set: rope_scaling = yarn needs it");
-	assert_refused(DECLARE("preset", "llama3.1-8b", "rope_low_freq", "4"), "rope_low_freq = 4 is not below rope_high_freq = 4");
+	assert_refused(DECLARE(SMALL, "rope_scaling", "yarn"),
+		       "rope_factor is not set: rope_scaling = yarn needs it");
+	assert_refused(DECLARE("preset", "llama3.1-8b", "rope_low_freq", "4"),
+		       "rope_low_freq = 4 is not below rope_high_freq = 4");
 }
 
 static void values_out_of_range_are_the_tables(void **state)
 {
-	static const char *const bad[][2] = { { "preset", "llama4" },   { "layers", "0" },          { "kv_heads", "0" },
-					      { "head_dim", "257" },    { "vocabulary", "1" },      { "norm_eps", "0" },
-					      { "rope_theta", "1" },    { "rope_scaling", "ntk" },  { "rope_factor", "0.5" },
-					      { "tied", "maybe" },      { "init_std", "-1" },       { "rope_low_freq", "0" } };
+	static const char *const bad[][2] = { { "preset", "llama4" },   { "layers", "0" },
+					      { "kv_heads", "0" },      { "head_dim", "257" },
+					      { "vocabulary", "1" },    { "norm_eps", "0" },
+					      { "rope_theta", "1" },    { "rope_scaling", "ntk" },
+					      { "rope_factor", "0.5" }, { "tied", "maybe" },
+					      { "init_std", "-1" },     { "rope_low_freq", "0" } };
 	const struct zr_desc *desc = test_plugin("model/llama");
 	void *opts = test_options(desc);
 	unsigned i;
@@ -275,13 +297,15 @@ static void vocabulary_comes_from_the_data_unless_given(void **state)
 
 static void a_layer_that_cannot_run_is_refused_with_the_reason(void **state)
 {
-	struct fixture *r = fixture_new((struct fixture_setup){ .model = "model/llama", .workers = 1, .dtype = ZR_F32, .batch = 2,
-						    .length = 13 });
+	struct fixture *r = fixture_new((struct fixture_setup){ .model = "model/llama",
+								.workers = 1, .dtype = ZR_F32,
+								.batch = 2, .length = 13 });
 	struct zr_ops ops = *r->ops;
 	struct zr_layer_bytes b;
 	(void)state;
 	assert_int_equal(r->v->bytes(r->model, 1, 2, 17, ZR_F32, r->ops, &b), ZR_EINVAL);
-	assert_string_equal(test_error(r->host), "sequences of 17 tokens are longer than context = 16");
+	assert_string_equal(test_error(r->host),
+			    "sequences of 17 tokens are longer than context = 16");
 	ops.rotary = NULL;
 	assert_int_equal(r->v->bytes(r->model, 1, 2, 13, ZR_F32, &ops, &b), ZR_ENOTSUP);
 	assert_string_equal(test_error(r->host), "the device has no operation rotary");

@@ -42,7 +42,7 @@ int offload_teardown(void **state)
 	return rmdir(disk);
 }
 
-/* ---- stores ---------------------------------------------------------------------------------------- */
+/* ---- stores ---- */
 
 int store_try(struct store *s, const char *plugin, const char *at, const char *const *options)
 {
@@ -77,7 +77,7 @@ void store_close(struct store *s)
 	free(s->opts);
 }
 
-/* ---- requests -------------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 uint64_t store_make(struct store *s, const char *key, uint64_t bytes)
 {
@@ -87,10 +87,12 @@ uint64_t store_make(struct store *s, const char *key, uint64_t bytes)
 	return object;
 }
 
-uint64_t store_post(struct store *s, int write, uint64_t object, uint64_t off, void *mem, uint64_t bytes)
+uint64_t store_post(struct store *s, int write, uint64_t object, uint64_t off, void *mem,
+		    uint64_t bytes)
 {
 	uint64_t ticket = 0;
-	if (write ? s->v->write(s->inst, object, off, mem, bytes, &ticket) : s->v->read(s->inst, object, off, mem, bytes, &ticket))
+	if (write ? s->v->write(s->inst, object, off, mem, bytes, &ticket) :
+		    s->v->read(s->inst, object, off, mem, bytes, &ticket))
 		fail_msg("%s", test_error(host));
 	return ticket;
 }
@@ -116,7 +118,7 @@ int store_reads(struct store *s, uint64_t object, uint64_t off, void *mem, uint6
 	return s->v->wait(s->inst, store_post(s, 0, object, off, mem, bytes));
 }
 
-/* ---- directories ----------------------------------------------------------------------------------- */
+/* ---- directories ---- */
 
 int dirs_in(const char *at, char *first, size_t room)
 {
@@ -148,7 +150,7 @@ void file_of(const char *key, char *path, size_t room)
 	assert_true(*path);
 }
 
-/* ---- numbers --------------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 uint32_t draw(uint32_t n)
 {

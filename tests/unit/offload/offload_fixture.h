@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * offload_fixture.h - stores under test: a scratch directory as the disk, instances with options, requests that must
- * succeed, and the files that an instance made. Whatever must succeed fails the running test with the plugin's text.
+ * offload_fixture.h - stores under test: a scratch directory as the disk, instances with options,
+ * requests that must succeed, and the files that an instance made. Whatever must succeed fails the
+ * running test with the plugin's text.
  */
 #ifndef ZR_TESTS_OFFLOAD_FIXTURE_H
 #define ZR_TESTS_OFFLOAD_FIXTURE_H
@@ -34,17 +35,22 @@ struct store {
 	void *opts;
 };
 
-/* options: name, text, ..., NULL; nvme's path is `at`. The code of create; nothing to close if it is not 0. */
+/* options: name, text, ..., NULL; nvme's path is `at`. The code of create; nothing to close if it
+ * is not 0. */
 int store_try(struct store *s, const char *plugin, const char *at, const char *const *options);
-void store_open(struct store *s, const char *plugin, const char *const *options); /* in `disk`; must succeed */
+/* in `disk`; must succeed */
+void store_open(struct store *s, const char *plugin, const char *const *options);
 void store_close(struct store *s);
 
 uint64_t store_make(struct store *s, const char *key, uint64_t bytes);
-uint64_t store_post(struct store *s, int write, uint64_t object, uint64_t off, void *mem, uint64_t bytes); /* the ticket */
+/* the ticket */
+uint64_t store_post(struct store *s, int write, uint64_t object, uint64_t off, void *mem,
+		    uint64_t bytes);
 void store_wait(struct store *s, uint64_t ticket);
 void store_write(struct store *s, uint64_t object, uint64_t off, const void *mem, uint64_t bytes);
 void store_read(struct store *s, uint64_t object, uint64_t off, void *mem, uint64_t bytes);
-int store_reads(struct store *s, uint64_t object, uint64_t off, void *mem, uint64_t bytes); /* the code of wait */
+/* the code of wait */
+int store_reads(struct store *s, uint64_t object, uint64_t off, void *mem, uint64_t bytes);
 
 /* The directories that instances made in `at`: how many; the first one's path, or "". */
 int dirs_in(const char *at, char *first, size_t room);

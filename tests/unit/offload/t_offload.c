@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_offload.c - what every store of the role offload promises, on offload/cpu and offload/nvme: bytes come back as they
- * were written, wherever they lie and however many requests are on their way. The tests of nvme run a second time
- * without io_uring, which the process forbids itself in between.
+ * t_offload.c - what every store of the role offload promises, on offload/cpu and offload/nvme:
+ * bytes come back as they were written, wherever they lie and however many requests are on their
+ * way. The tests of nvme run a second time without io_uring, which the process forbids itself in
+ * between.
  */
 #define _GNU_SOURCE
 #include "offload_fixture.h"
@@ -53,7 +54,7 @@ static void with_each(void (*fn)(struct store *))
 	}
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 #define OBJECTS 4
 static const uint64_t sizes[OBJECTS] = { 1, 4095, 8192, 200001 };
@@ -80,16 +81,21 @@ struct part {
 	int write;
 };
 
-/* Cuts objects into neighbours with odd ends, some of them whole pages, each with memory of its own in the arena. */
+/* Cuts objects into neighbours with odd ends, some of them whole pages, each with memory of its own
+ * in the arena. */
 static int cut_parts(struct model *m, struct part *p, int max)
 {
 	char *mem = arena;
 	int n = 0;
 	for (int i = 0; i < OBJECTS; i++)
 		for (uint64_t off = 0; off < m[i].bytes && n < max; n++) {
-			uint64_t left = m[i].bytes - off, step = draw(3) ? 1 + draw(30000) : 4096 * (1 + draw(5)) - off % 4096;
-			mem += draw(2) ? (4096 - (uintptr_t)mem % 4096 + off % 4096) % 4096 : draw(64);
-			p[n] = (struct part){ .m = &m[i], .off = off, .mem = mem, .write = (int)draw(2) };
+			uint64_t left = m[i].bytes - off,
+				 step = draw(3) ? 1 + draw(30000) :
+						  4096 * (1 + draw(5)) - off % 4096;
+			mem += draw(2) ? (4096 - (uintptr_t)mem % 4096 + off % 4096) % 4096 :
+					 draw(64);
+			p[n] = (struct part){ .m = &m[i], .off = off, .mem = mem,
+					      .write = (int)draw(2) };
 			p[n].bytes = step < left ? step : left;
 			off += p[n].bytes;
 			mem += p[n].bytes;
@@ -107,7 +113,8 @@ static void post_parts(struct store *s, struct part *p, int n)
 		} else {
 			memset(p[i].mem, 0x55, p[i].bytes);
 		}
-		p[i].ticket = store_post(s, p[i].write, p[i].m->object, p[i].off, p[i].mem, p[i].bytes);
+		p[i].ticket = store_post(s, p[i].write, p[i].m->object, p[i].off, p[i].mem,
+					 p[i].bytes);
 	}
 }
 
@@ -148,7 +155,8 @@ static void registered(struct store *s)
 {
 	if (s->v->buffers) {
 		assert_int_equal(s->v->buffers(s->inst, arena, ARENA / 4), ZR_OK);
-		assert_int_equal(s->v->buffers(s->inst, arena + ARENA / 4 + 4096, ARENA / 8), ZR_OK);
+		assert_int_equal(s->v->buffers(s->inst, arena + ARENA / 4 + 4096, ARENA / 8),
+				 ZR_OK);
 	}
 	random_requests(s); /* inside both, across their ends and outside */
 }
@@ -204,7 +212,7 @@ static void map_gives_the_memory_itself(void **state)
 	with_each(copies_of_the_same_object);
 }
 
-/* ---- tickets --------------------------------------------------------------------------------------- */
+/* ---- tickets ---- */
 
 static void in_flight(struct store *s)
 {
@@ -306,7 +314,7 @@ static void requests_allocate_nothing_I3(void **state)
 	with_each(counted);
 }
 
-/* ---- instances ------------------------------------------------------------------------------------- */
+/* ---- instances ---- */
 
 static void instances_share_nothing(void **state)
 {
@@ -332,7 +340,8 @@ static void instances_share_nothing(void **state)
 
 static void the_pipeline_is_told(void **state)
 {
-	const char *const one[] = { "pipeline_write", "no", NULL }, *const many[] = { "buffer_count", "5", NULL };
+	const char *const one[] = { "pipeline_write", "no", NULL };
+	const char *const many[] = { "buffer_count", "5", NULL };
 	struct store s;
 	(void)state;
 	store_open(&s, "offload/nvme", NULL);
@@ -357,7 +366,8 @@ static void the_pipeline_is_told(void **state)
 
 static void options_that_contradict_are_refused(void **state)
 {
-	const char *const few[] = { "buffer_count", "2", NULL }, *const odd[] = { "block_size", "5000", NULL };
+	const char *const few[] = { "buffer_count", "2", NULL };
+	const char *const odd[] = { "block_size", "5000", NULL };
 	const char *const dead[] = { "pin_max", "1G", NULL };
 	struct store s;
 	(void)state;
@@ -420,7 +430,7 @@ static void refused_memory_leaves_nothing(void **state)
 	assert_int_equal(dirs_in(disk, first, sizeof first), 0);
 }
 
-/* ---- without io_uring ------------------------------------------------------------------------------ */
+/* ---- without io_uring ---- */
 
 /* As a container would: the system call fails with EPERM from here on. */
 static void io_uring_is_forbidden(void **state)
@@ -442,13 +452,11 @@ static void io_uring_is_forbidden(void **state)
 	store_close(&s);
 }
 
-#define TESTS_OF(suffix)                                                                                                           \
-	{ "bytes_come_back" suffix, bytes_come_back, NULL, NULL, NULL },                                                           \
-	{ "registered_buffers_change_nothing" suffix, registered_buffers_change_nothing, NULL, NULL, NULL },                       \
-	{ "unwritten_bytes_are_zeros" suffix, unwritten_bytes_are_zeros, NULL, NULL, NULL },                                       \
-	{ "one_more_is_told_to_come_again" suffix, one_more_is_told_to_come_again, NULL, NULL, NULL },                             \
-	{ "misuse_is_said" suffix, misuse_is_said, NULL, NULL, NULL },                                                             \
-	{ "drain_ends_all_tickets" suffix, drain_ends_all_tickets, NULL, NULL, NULL }
+#define NAMED(test, suffix) { #test suffix, test, NULL, NULL, NULL }
+#define TESTS_OF(suffix) \
+	NAMED(bytes_come_back, suffix), NAMED(registered_buffers_change_nothing, suffix), \
+	NAMED(unwritten_bytes_are_zeros, suffix), NAMED(one_more_is_told_to_come_again, suffix), \
+	NAMED(misuse_is_said, suffix), NAMED(drain_ends_all_tickets, suffix)
 
 int main(void)
 {

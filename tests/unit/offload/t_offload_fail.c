@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_offload_fail.c - how offload/nvme ends when the disk does not keep what it was given: full, cut, removed, damaged,
- * failing, or in use by others. Each end names the file and what is wrong with it; none gives wrong bytes.
+ * t_offload_fail.c - how offload/nvme ends when the disk does not keep what it was given: full,
+ * cut, removed, damaged, failing, or in use by others. Each end names the file and what is wrong
+ * with it; none gives wrong bytes.
  */
 #define _GNU_SOURCE
 #include "offload_fixture.h"
@@ -54,7 +55,7 @@ static uint64_t written(struct store *s, const char *const *options)
 	return a;
 }
 
-/* ---- files that change under us ---------------------------------------------------------------------- */
+/* ---- files that change under us ---- */
 
 static void a_cut_file_is_an_error(void **state)
 {
@@ -82,7 +83,8 @@ static void a_write_does_not_heal_a_cut_file(void **state)
 	(void)state;
 	file_of("exp_avg", path, sizeof path);
 	assert_int_equal(truncate(path, 0), 0);
-	assert_int_equal(s.v->wait(s.inst, store_post(&s, 1, a, 50000, mem, BYTES - 50000)), ZR_EIO);
+	assert_int_equal(s.v->wait(s.inst, store_post(&s, 1, a, 50000, mem, BYTES - 50000)),
+			 ZR_EIO);
 	says("changed its size");
 	assert_int_equal(store_reads(&s, a, 8192, mem, 4096), ZR_EIO);
 	store_close(&s);
@@ -137,15 +139,19 @@ static void I7_a_flipped_bit_is_an_error_by_default(void **state)
 		says(path);
 		says("are not what was written there (checksum)");
 		assert_int_equal(store_reads(&s, a, from + 7, mem, 100), ZR_EIO);
-		if (from + 4096 <= BYTES) /* of the last, short unit, nobody owns the rest: it is written whole */
-			assert_int_equal(s.v->wait(s.inst, store_post(&s, 1, a, from + 7, mem, 100)), ZR_EIO);
+		/* of the last, short unit, nobody owns the rest: it is written whole */
+		if (from + 4096 <= BYTES)
+			assert_int_equal(s.v->wait(s.inst,
+						   store_post(&s, 1, a, from + 7, mem, 100)),
+					 ZR_EIO);
 		flip_in("exp_avg", at[i]);
 		store_read(&s, a, 0, mem, BYTES);
 		store_close(&s);
 	}
 }
 
-/* What was written last is what counts: an older state of the file is an error, a part of a unit that was written is not. */
+/* What was written last is what counts: an older state of the file is an error, a part of a unit
+ * that was written is not. */
 static void I7_a_write_that_is_lost_is_an_error(void **state)
 {
 	char path[600], old[4096];
@@ -212,9 +218,10 @@ static void other_requests_outlive_a_failed_one(void **state)
 	store_close(&s);
 }
 
-/* ---- other runs in the same place -------------------------------------------------------------------- */
+/* ---- other runs in the same place ---- */
 
-/* A process that has an instance with data, and dies or lives on. Its pid; its instance is there. */
+/* A process that has an instance with data, and dies or lives on. Its pid; its instance is
+ * there. */
 static pid_t another_run(int dies)
 {
 	int ready[2];
@@ -291,7 +298,7 @@ static void directories_of_others_are_left_alone(void **state)
 	assert_int_equal(unlink(note) || unlink(data) || rmdir(odd) || rmdir(same), 0);
 }
 
-/* ---- places and space -------------------------------------------------------------------------------- */
+/* ---- places and space ---- */
 
 static void places_that_do_not_serve_are_refused(void **state)
 {
@@ -339,13 +346,15 @@ static void more_than_the_disk_has_is_refused(void **state)
 	store_close(&s);
 }
 
-/* In a child, with a file system of its own mounted at `disk`. 0: fn's assertions held; 77: cannot mount here. */
+/* In a child, with a file system of its own mounted at `disk`. 0: fn's assertions held; 77: cannot
+ * mount here. */
 static void with_mount(const char *type, const char *data, void (*fn)(void))
 {
 	int status;
 	pid_t pid = fork();
 	if (!pid) {
-		if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) || mount("none", disk, type, 0, data))
+		if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		    mount("none", disk, type, 0, data))
 			_exit(77);
 		fn();
 		_exit(0);
@@ -373,9 +382,12 @@ static void full_disk(void)
 	must(s.info.capacity <= 8 << 20, "capacity");
 	must(s.v->make(s.inst, "master", 5 << 20, &a) == ZR_OK, "the first fits");
 	must(s.v->make(s.inst, "exp_avg", 5 << 20, &b) == ZR_EFIT, "the second does not");
-	must(strstr(test_error(host), "exp_avg needs 5246976 bytes and 3") != NULL, "says how much");
-	must(s.v->wait(s.inst, store_post(&s, 1, a, 0, mem, 1 << 20)) == ZR_OK, "what was reserved stays usable");
-	must(s.v->discard(s.inst, a) == ZR_OK && s.v->make(s.inst, "exp_avg", 5 << 20, &b) == ZR_OK, "space comes back");
+	must(strstr(test_error(host), "exp_avg needs 5246976 bytes and 3") != NULL,
+	     "says how much");
+	must(s.v->wait(s.inst, store_post(&s, 1, a, 0, mem, 1 << 20)) == ZR_OK,
+	     "what was reserved stays usable");
+	must(s.v->discard(s.inst, a) == ZR_OK && s.v->make(s.inst, "exp_avg", 5 << 20, &b) == ZR_OK,
+	     "space comes back");
 	store_close(&s);
 }
 
@@ -391,12 +403,17 @@ static void buffered(void)
 	struct store s;
 	uint64_t a, ticket;
 	must(store_try(&s, "offload/nvme", disk, summed) == ZR_OK, "create");
-	must(strstr(logged, "no direct I/O (Invalid argument)") != NULL, "says that it is buffered");
+	must(strstr(logged, "no direct I/O (Invalid argument)") != NULL,
+	     "says that it is buffered");
 	must(s.v->make(s.inst, "master", BYTES, &a) == ZR_OK, "make");
 	must(strstr(logged, "cannot reserve space") != NULL, "says that nothing is reserved");
 	fill(mem, BYTES, 3);
-	must(s.v->write(s.inst, a, 0, mem, BYTES, &ticket) == ZR_OK && s.v->wait(s.inst, ticket) == ZR_OK, "write");
-	must(s.v->read(s.inst, a, 1, mem + 200001, BYTES - 1, &ticket) == ZR_OK && s.v->wait(s.inst, ticket) == ZR_OK, "read");
+	must(s.v->write(s.inst, a, 0, mem, BYTES, &ticket) == ZR_OK &&
+		     s.v->wait(s.inst, ticket) == ZR_OK,
+	     "write");
+	must(s.v->read(s.inst, a, 1, mem + 200001, BYTES - 1, &ticket) == ZR_OK &&
+		     s.v->wait(s.inst, ticket) == ZR_OK,
+	     "read");
 	must(!memcmp(mem + 200001, mem + 1, BYTES - 1), "the same bytes");
 	store_close(&s);
 }
@@ -407,9 +424,10 @@ static void without_direct_io_it_says_so_and_works(void **state)
 	with_mount("ramfs", NULL, buffered);
 }
 
-/* ---- a disk that fails ------------------------------------------------------------------------------- */
+/* ---- a disk that fails ---- */
 
-/* The program once more, with the library that spoils transfers preloaded, for one of the two parts below. */
+/* The program once more, with the library that spoils transfers preloaded, for one of the two parts
+ * below. */
 static void with_bad_disk(const char *part, const char *variable, const char *value)
 {
 	const char *build = getenv("ZR_BUILDDIR");
@@ -441,9 +459,14 @@ static void part_error(void)
 	must(s.v->wait(s.inst, store_post(&s, 1, a, 8192, mem, 8192)) == ZR_OK, "write");
 	must(store_reads(&s, a, 8192, mem, 8192) == ZR_OK, "read");
 	must(store_reads(&s, a, 8192, mem, 8192) == ZR_EIO, "read that fails");
-	must(strstr(test_error(host), "exp_avg.obj: reading 8192 bytes at offset 8192: Input/output error") != NULL, "says what");
-	must(s.v->wait(s.inst, store_post(&s, 1, a, 8192, mem, 8192)) == ZR_EIO, "write that fails");
-	must(strstr(test_error(host), "writing 8192 bytes at offset 8192: Input/output error") != NULL, "says what");
+	must(strstr(test_error(host),
+		    "exp_avg.obj: reading 8192 bytes at offset 8192: Input/output error") != NULL,
+	     "says what");
+	must(s.v->wait(s.inst, store_post(&s, 1, a, 8192, mem, 8192)) == ZR_EIO,
+	     "write that fails");
+	must(strstr(test_error(host), "writing 8192 bytes at offset 8192: Input/output error") !=
+		     NULL,
+	     "says what");
 	store_close(&s);
 }
 

@@ -8,11 +8,21 @@
 #include "core/exact.h"
 #include "optim_fixture.h"
 
-const struct optim_shape optim_golden[OPTIM_PARAMS] = { { { 3 * ZR_BLOCK + 3 }, 1 }, { { 37, 29 }, 2 }, { { 5 }, 1 } };
-const struct optim_shape optim_matrices[OPTIM_PARAMS] = { { { 37, 29 }, 2 }, { { 29, 71 }, 2 }, { { 5, 1 }, 2 } };
-const struct optim_shape optim_larger_matrices[OPTIM_PARAMS] = { { { 40, 20 }, 2 }, { { 29, 71 }, 2 }, { { 64, 33 }, 2 } };
-const struct optim_shape optim_large_matrices[OPTIM_PARAMS] = { { { 301, 127 }, 2 }, { { 131, 257 }, 2 }, { { 1, 7 }, 2 } };
-const struct optim_shape optim_large[OPTIM_PARAMS] = { { { 70001 }, 1 }, { { 131, 257 }, 2 }, { { 7 }, 1 } };
+const struct optim_shape optim_golden[OPTIM_PARAMS] = { { { 3 * ZR_BLOCK + 3 }, 1 },
+							{ { 37, 29 }, 2 },
+							{ { 5 }, 1 } };
+const struct optim_shape optim_matrices[OPTIM_PARAMS] = { { { 37, 29 }, 2 },
+							  { { 29, 71 }, 2 },
+							  { { 5, 1 }, 2 } };
+const struct optim_shape optim_larger_matrices[OPTIM_PARAMS] = { { { 40, 20 }, 2 },
+								 { { 29, 71 }, 2 },
+								 { { 64, 33 }, 2 } };
+const struct optim_shape optim_large_matrices[OPTIM_PARAMS] = { { { 301, 127 }, 2 },
+								{ { 131, 257 }, 2 },
+								{ { 1, 7 }, 2 } };
+const struct optim_shape optim_large[OPTIM_PARAMS] = { { { 70001 }, 1 },
+						       { { 131, 257 }, 2 },
+						       { { 7 }, 1 } };
 
 #define SEGMENTS 64 /* of a piece, cut to blocks */
 #define PARTIALS 2  /* sums per parameter at most */
@@ -44,7 +54,8 @@ int64_t optim_place(const struct optim *o, int64_t i)
 int64_t optim_state_bytes(const struct optim *o, uint32_t i)
 {
 	const struct zr_state *st = &o->state[i];
-	return st->bytes_per_block ? st->bytes_per_block : st->dtype == ZR_BF16 ? 2 * ZR_BLOCK : 4 * ZR_BLOCK;
+	return st->bytes_per_block  ? st->bytes_per_block : st->dtype == ZR_BF16 ? 2 * ZR_BLOCK :
+				      4 * ZR_BLOCK;
 }
 
 static void *buffer(const struct optim *o, int64_t block_bytes)
@@ -98,8 +109,8 @@ static void first_values(struct optim *o)
 	}
 }
 
-void optim_open(struct optim *o, const char *plugin, const char *const *options, const struct optim_shape *shape,
-		int workers)
+void optim_open(struct optim *o, const char *plugin, const char *const *options,
+		const struct optim_shape *shape, int workers)
 {
 	const struct zr_state *declared;
 	uint32_t s;
@@ -109,7 +120,8 @@ void optim_open(struct optim *o, const char *plugin, const char *const *options,
 	o->shape = shape;
 	o->lowp_dtype = ZR_BF16;
 	for (p = 0; p < OPTIM_PARAMS; p++)
-		o->block[p + 1] = o->block[p] + (optim_elements(&shape[p]) + ZR_BLOCK - 1) / ZR_BLOCK;
+		o->block[p + 1] = o->block[p] +
+				  (optim_elements(&shape[p]) + ZR_BLOCK - 1) / ZR_BLOCK;
 	o->desc = test_plugin(plugin);
 	o->v = test_iface(o->desc, "zr.optimizer/1");
 	o->opts = test_options(o->desc);
@@ -125,18 +137,23 @@ void optim_open(struct optim *o, const char *plugin, const char *const *options,
 		assert_true(o->state[s].init == 0 || o->state[s].dtype == ZR_F32);
 		o->state_data[s] = buffer(o, optim_state_bytes(o, s));
 		if (own_form(&o->state[s]))
-			memset(o->state_data[s], 0, (size_t)(o->block[OPTIM_PARAMS] * optim_state_bytes(o, s)));
+			memset(o->state_data[s], 0,
+			       (size_t)(o->block[OPTIM_PARAMS] * optim_state_bytes(o, s)));
 	}
-	for (p = 0; p < OPTIM_PARAMS && ZR_HAS(o->v, struct zr_optimizer_v1, whole_work) && o->v->whole_work; p++) {
+	for (p = 0; p < OPTIM_PARAMS && ZR_HAS(o->v, struct zr_optimizer_v1, whole_work) &&
+		    o->v->whole_work;
+	     p++) {
 		uint64_t bytes = o->v->whole_work(o->inst, shape[p].dims, shape[p].ndim);
-		o->work_bytes = bytes != ZR_WORK_REFUSED && bytes > o->work_bytes ? bytes : o->work_bytes;
+		o->work_bytes = bytes != ZR_WORK_REFUSED && bytes > o->work_bytes ? bytes :
+										    o->work_bytes;
 	}
 	o->work = aligned_alloc(64, (o->work_bytes + 64) / 64 * 64);
 	o->draw = 1;
 	first_values(o);
 	o->step = (struct zr_opt_step){ .size = sizeof o->step, .seg_stride = sizeof(struct zr_seg),
-				       .n_state = o->n_state, .opts = o->opts, .ops = o->ops,
-				       .native = o->ops->native, .elementwise = o->ops->elementwise };
+					.n_state = o->n_state, .opts = o->opts, .ops = o->ops,
+					.native = o->ops->native,
+					.elementwise = o->ops->elementwise };
 }
 
 void optim_close(struct optim *o)
@@ -160,7 +177,8 @@ void optim_draw(struct optim *o, int t)
 	int64_t i, at;
 	for (i = 0; (at = optim_place(o, i)) >= 0; i++)
 		o->grad[at] = 8 * draw(&o->draw);
-	scalars = (struct zr_scalars){ .step = t, .grad_mult = 0.125f, .lr = 1.0f / (float)(64 << t % 3) };
+	scalars = (struct zr_scalars){ .step = t, .grad_mult = 0.125f,
+				       .lr = 1.0f / (float)(64 << t % 3) };
 	o->step.step = t;
 	o->step.grad_mult = scalars.grad_mult;
 	o->step.lr = scalars.lr;
@@ -169,8 +187,8 @@ void optim_draw(struct optim *o, int t)
 
 static struct zr_buf buf(void *p, int64_t first, int64_t blocks, int64_t block_bytes, int32_t dtype)
 {
-	return (struct zr_buf){ p ? (char *)p + first * block_bytes : NULL, (uint64_t)(blocks * ZR_BLOCK), dtype,
-				ZR_MEM_HOST };
+	return (struct zr_buf){ p ? (char *)p + first * block_bytes : NULL,
+				(uint64_t)(blocks * ZR_BLOCK), dtype, ZR_MEM_HOST };
 }
 
 /* Parameters clipped to blocks [first, first + blocks); segments of at most `most` elements. */
@@ -181,13 +199,17 @@ static uint64_t cut(const struct optim *o, int64_t first, int64_t blocks, int64_
 	uint64_t n = 0;
 	int p;
 	for (p = 0; p < OPTIM_PARAMS; p++) {
-		int64_t start = o->block[p] * ZR_BLOCK, stop = start + optim_elements(&o->shape[p]), at;
+		int64_t start = o->block[p] * ZR_BLOCK, stop = start + optim_elements(&o->shape[p]),
+			at;
 		stop = stop < end ? stop : end;
 		for (at = start > base ? start : base; at < stop; at += most) {
 			assert_true(n < SEGMENTS);
-			segments[n++] = (struct zr_seg){ .off = at - base, .n = stop - at < most ? stop - at : most,
-							 .param_off = at - start, .param = p, .ndim = o->shape[p].ndim,
-							 .dims = o->shape[p].dims, .name = names[p] };
+			segments[n++] = (struct zr_seg){ .off = at - base,
+							 .n = stop - at < most ? stop - at : most,
+							 .param_off = at - start, .param = p,
+							 .ndim = o->shape[p].ndim,
+							 .dims = o->shape[p].dims,
+							 .name = names[p] };
 		}
 	}
 	return n;
@@ -198,7 +220,8 @@ static void aim(struct optim *o, int64_t first, int64_t blocks, int64_t most, st
 {
 	uint32_t s;
 	for (s = 0; s < o->n_state; s++)
-		state[s] = buf(o->state_data[s], first, blocks, optim_state_bytes(o, s), o->state[s].dtype);
+		state[s] = buf(o->state_data[s], first, blocks, optim_state_bytes(o, s),
+			       o->state[s].dtype);
 	o->step.master = buf(o->master, first, blocks, 4 * ZR_BLOCK, ZR_F32);
 	o->step.grad = buf(o->grad, first, blocks, 4 * ZR_BLOCK, ZR_F32);
 	o->step.lowp = buf(o->lowp, first, blocks, 2 * ZR_BLOCK, o->lowp_dtype);
@@ -247,7 +270,11 @@ static int apply_pieces(struct optim *o, int64_t most, uint64_t seed, struct pas
 	int64_t end = o->block[OPTIM_PARAMS];
 	int rc = ZR_OK;
 	while (end > 0 && !rc) {
-		int64_t n = most ? 1 + (int64_t)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % most : end;
+		int64_t n = most ? 1 + (int64_t)((seed = seed * 6364136223846793005u +
+							 1442695040888963407u) >>
+						 33) %
+						    most :
+				   end;
 		n = n < end ? n : end;
 		end -= n;
 		rc = apply_piece(o, end, n, pass);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * optim_fixture.h - an optimizer under test on device/cpu, its parameters on blocks as core lays them out, and updates of
- * them cut as core might cut them.
+ * optim_fixture.h - an optimizer under test on device/cpu, its parameters on blocks as core lays
+ * them out, and updates of them cut as core might cut them.
  */
 #ifndef ZR_TESTS_OPTIM_FIXTURE_H
 #define ZR_TESTS_OPTIM_FIXTURE_H
@@ -51,21 +51,24 @@ struct optim {
 	struct zr_opt_step step; /* of the last call; ops, opts and n_state act on the next */
 };
 
-/* `options`: name, text, ..., NULL. `workers` threads. Parameters are drawn, states have their first values. */
-void optim_open(struct optim *o, const char *plugin, const char *const *options, const struct optim_shape *shape,
-		int workers);
+/* `options`: name, text, ..., NULL. `workers` threads. Parameters are drawn, states have their
+ * first values. */
+void optim_open(struct optim *o, const char *plugin, const char *const *options,
+		const struct optim_shape *shape, int workers);
 void optim_close(struct optim *o);
 
 int64_t optim_elements(const struct optim_shape *s);
-/* Element i of all parameters, one after the other, as an index into the buffers; -1 past the last. */
+/* Element i of all parameters, one after the other, as an index into the buffers; -1 past the
+ * last. */
 int64_t optim_place(const struct optim *o, int64_t i);
 /* Bytes of a block of a state. */
 int64_t optim_state_bytes(const struct optim *o, uint32_t i);
 
 /* Draws the gradients of update t (1-based), 8 times too large, and sets the step's scalars. */
 void optim_draw(struct optim *o, int t);
-/* The update in pieces of 1 to `most` blocks that `seed` chooses, the last piece first; 0: one piece. With partial(), that
- * first; with ZR_OPT_WHOLE whole parameters, whatever `most`. The code of the first call that fails. */
+/* The update in pieces of 1 to `most` blocks that `seed` chooses, the last piece first; 0: one
+ * piece. With partial(), that first; with ZR_OPT_WHOLE whole parameters, whatever `most`. The code
+ * of the first call that fails. */
 int optim_apply(struct optim *o, int64_t most, uint64_t seed);
 /* Both; must succeed. */
 void optim_update(struct optim *o, int t, int64_t most);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_optim.c - what optimizers compute, through their plugins on device/cpu: 50 updates of each against
- * golden/optim.txt (torch.optim in float64, or the published algorithm), and what their options do.
+ * t_optim.c - what optimizers compute, through their plugins on device/cpu: 50 updates of each
+ * against golden/optim.txt (torch.optim in float64, or the published algorithm), and what their
+ * options do.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 static struct optim o;
 static const char *const none[] = { NULL };
 
-/* ---- trajectories ------------------------------------------------------------------------------------ */
+/* ---- trajectories ---- */
 
 static FILE *golden(void)
 {
@@ -35,12 +36,14 @@ static void compare(const char *name, int t, char *line)
 	for (i = 0; (at = optim_place(&o, i)) >= 0; i += STEP) {
 		double want = strtod(line, &line), is = o.master[at];
 		if (!(fabs(is - want) <= 2e-6 * (1 + fabs(want))))
-			fail_msg("%s update %d element %d: %.9g, wanted %.9g", name, t, (int)i, is, want);
+			fail_msg("%s update %d element %d: %.9g, wanted %.9g", name, t, (int)i, is,
+				 want);
 	}
 	assert_true(*line == '\n');
 }
 
-static void follows_on(const struct optim_shape *shape, const char *name, const char *plugin, const char *const *options)
+static void follows_on(const struct optim_shape *shape, const char *name, const char *plugin,
+		       const char *const *options)
 {
 	char line[4096], got[32];
 	int t = 0, want, used, seen = 0;
@@ -68,9 +71,10 @@ static void follows(const char *name, const char *plugin, const char *const *opt
 static void adam_and_adamw_follow_torch(void **state)
 {
 	static const char *const decoupled[] = { "betas", "0.9,0.95", "weight_decay", "0.1", NULL };
-	static const char *const l2[] = { "betas", "0.8,0.99", "eps", "1e-6", "weight_decay", "0.1", NULL };
-	static const char *const mode[] = { "betas", "0.8,0.99", "eps", "1e-6", "weight_decay", "0.1", "adamw_mode", "no",
-					    NULL };
+	static const char *const l2[] = { "betas", "0.8,0.99", "eps", "1e-6", "weight_decay", "0.1",
+					  NULL };
+	static const char *const mode[] = { "betas", "0.8,0.99", "eps", "1e-6", "weight_decay",
+					    "0.1", "adamw_mode", "no", NULL };
 	(void)state;
 	follows("adamw", "optimizer/adamw", decoupled);
 	follows("adam", "optimizer/adam", l2);
@@ -81,7 +85,8 @@ static void adam_and_adamw_follow_torch(void **state)
 static void sgd_follows_torch(void **state)
 {
 	static const char *const decay[] = { "weight_decay", "0.1", NULL };
-	static const char *const momentum[] = { "momentum", "0.9", "dampening", "0.25", "weight_decay", "0.05", NULL };
+	static const char *const momentum[] = { "momentum", "0.9", "dampening", "0.25",
+						"weight_decay", "0.05", NULL };
 	static const char *const nesterov[] = { "momentum", "0.8", "nesterov", "yes", NULL };
 	(void)state;
 	follows("sgd", "optimizer/sgd", none);
@@ -111,8 +116,8 @@ static void examples_follow_others(void **state)
 {
 	static const char *const lion[] = { "betas", "0.9,0.98", "weight_decay", "0.1", NULL };
 	static const char *const mix[] = { "alpha", "2", NULL };
-	static const char *const mix_all[] = { "betas", "0.8,0.98,0.995", "alpha", "3", "warmup", "20", "eps", "1e-6",
-					       "weight_decay", "0.1", NULL };
+	static const char *const mix_all[] = { "betas", "0.8,0.98,0.995", "alpha", "3", "warmup",
+					       "20", "eps", "1e-6", "weight_decay", "0.1", NULL };
 	static const char *const signum[] = { "momentum", "0.8", NULL };
 	(void)state;
 	follows("lion", EXAMPLES "lion", lion);
@@ -124,8 +129,9 @@ static void examples_follow_others(void **state)
 
 static void lamb_follows_its_paper(void **state)
 {
-	static const char *const all[] = { "betas", "0.8,0.99", "eps", "1e-6", "weight_decay", "0.1", "min_coeff", "1.25",
-					   "max_coeff", "3", "bias_correction", "no", NULL };
+	static const char *const all[] = { "betas", "0.8,0.99", "eps", "1e-6", "weight_decay",
+					   "0.1", "min_coeff", "1.25", "max_coeff", "3",
+					   "bias_correction", "no", NULL };
 	(void)state;
 	follows("lamb", "optimizer/lamb", none);
 	follows("lamb-all", "optimizer/lamb", all);
@@ -133,26 +139,29 @@ static void lamb_follows_its_paper(void **state)
 
 static void muon_follows_its_author(void **state)
 {
-	static const char *const all[] = { "momentum", "0.8", "nesterov", "no", "weight_decay", "0.1", "ns_steps", "3",
-					   "adjust_lr_fn", "match_rms_adamw", NULL };
+	static const char *const all[] = { "momentum", "0.8", "nesterov", "no", "weight_decay",
+					   "0.1", "ns_steps", "3", "adjust_lr_fn",
+					   "match_rms_adamw", NULL };
 	(void)state;
 	follows_on(optim_matrices, "muon", "optimizer/muon", none);
 	follows_on(optim_matrices, "muon-all", "optimizer/muon", all);
 }
 
-/* ---- sums over parameters, whole parameters ------------------------------------------------------------ */
+/* ---- sums over parameters, whole parameters ---- */
 
 static void lamb_moves_a_parameter_of_zeros_by_its_direction(void **state)
 {
 	int i;
 	(void)state;
 	optim_open(&o, "optimizer/lamb", none, optim_golden, 1);
-	memset(o.master + optim_place(&o, optim_elements(&optim_golden[0])), 0, ZR_BLOCK * sizeof *o.master);
+	memset(o.master + optim_place(&o, optim_elements(&optim_golden[0])), 0,
+	       ZR_BLOCK * sizeof *o.master);
 	optim_update(&o, 1, 1);
 	for (i = 0; i < 37 * 29; i++) {
 		int64_t at = optim_place(&o, optim_elements(&optim_golden[0]) + i);
 		double sign = o.grad[at] > 0 ? 1 : o.grad[at] < 0 ? -1 : 0;
-		assert_true(fabs(o.master[at] + o.step.lr * sign) < 1e-6); /* the first step of Adam */
+		/* the first step of Adam */
+		assert_true(fabs(o.master[at] + o.step.lr * sign) < 1e-6);
 	}
 	optim_close(&o);
 }
@@ -160,7 +169,9 @@ static void lamb_moves_a_parameter_of_zeros_by_its_direction(void **state)
 /* Memory that a call must leave alone, or that an earlier cut left behind. */
 static void lamb_sums_blocks_and_changes_nothing(void **state)
 {
-	struct zr_seg seg[3] = { { .n = ZR_BLOCK }, { .off = ZR_BLOCK, .n = ZR_BLOCK }, { .off = 2 * ZR_BLOCK, .n = 5 } };
+	struct zr_seg seg[3] = { { .n = ZR_BLOCK },
+				 { .off = ZR_BLOCK, .n = ZR_BLOCK },
+				 { .off = 2 * ZR_BLOCK, .n = 5 } };
 	double out[3][2], alone[2], p;
 	float *before;
 	int i, k;
@@ -172,7 +183,8 @@ static void lamb_sums_blocks_and_changes_nothing(void **state)
 	memcpy(before, o.master, 3 * ZR_BLOCK * sizeof *before);
 	o.step.master.data = o.master;
 	o.step.grad.data = o.grad;
-	o.step.state = (struct zr_buf[]){ { .data = o.state_data[0] }, { .data = o.state_data[1] } };
+	o.step.state = (struct zr_buf[]){ { .data = o.state_data[0] },
+					  { .data = o.state_data[1] } };
 	o.step.seg = seg;
 	o.step.n_seg = 3;
 	assert_int_equal(o.v->partial(o.inst, &o.step, &out[0][0]), ZR_OK);
@@ -189,7 +201,8 @@ static void lamb_sums_blocks_and_changes_nothing(void **state)
 	seg[0].n++;
 	o.step.seg = &seg[0];
 	assert_int_equal(o.v->partial(o.inst, &o.step, alone), ZR_EINVAL);
-	assert_string_equal(test_error(o.h), "partial: a segment of 2049 elements is longer than a block of 2048");
+	assert_string_equal(test_error(o.h),
+			    "partial: a segment of 2049 elements is longer than a block of 2048");
 	o.step.partials = NULL;
 	assert_int_equal(o.v->step(o.inst, &o.step), ZR_ESTATE);
 	free(before);
@@ -210,8 +223,9 @@ static void lamb_refuses_limits_the_wrong_way_round(void **state)
 	test_host_free(host);
 }
 
-/* Without momentum a step is the gradient's nearest matrix with orthogonal rows or columns, but for singular values
- * that the coefficients leave in 0.68 .. 1.14: so their squares sum to about the lesser side. */
+/* Without momentum a step is the gradient's nearest matrix with orthogonal rows or columns, but for
+ * singular values that the coefficients leave in 0.68 .. 1.14: so their squares sum to about the
+ * lesser side. */
 static void a_step_of_muon_is_nearly_orthogonal(void **state)
 {
 	static const char *const options[] = { "momentum", "0", "ns_steps", "10", NULL };
@@ -224,7 +238,8 @@ static void a_step_of_muon_is_nearly_orthogonal(void **state)
 	memcpy(before, o.master, (size_t)(o.block[OPTIM_PARAMS] * ZR_BLOCK) * sizeof *before);
 	optim_update(&o, 1, 0);
 	for (p = 0; p < OPTIM_PARAMS; p++) {
-		double rows = (double)o.shape[p].dims[0], cols = (double)o.shape[p].dims[1], sum = 0;
+		double rows = (double)o.shape[p].dims[0], cols = (double)o.shape[p].dims[1],
+		       sum = 0;
 		double least = rows < cols ? rows : cols, ratio = rows > cols ? rows / cols : 1;
 		int64_t i, at = o.block[p] * ZR_BLOCK;
 		for (i = at; i < at + optim_elements(&o.shape[p]); i++)
@@ -242,7 +257,8 @@ static void muon_refuses_what_is_no_whole_matrix(void **state)
 	assert_true(o.v->whole_work(o.inst, optim_golden[0].dims, 1) == ZR_WORK_REFUSED);
 	optim_draw(&o, 1);
 	assert_int_equal(optim_apply(&o, 0, 0), ZR_EINVAL);
-	assert_string_equal(test_error(o.h), "a is not a whole matrix; give it to another optimizer in a group");
+	assert_string_equal(test_error(o.h),
+			    "a is not a whole matrix; give it to another optimizer in a group");
 	assert_int_equal(o.v->step(o.inst, &o.step), ZR_ENOTSUP);
 	optim_close(&o);
 	optim_open(&o, "optimizer/muon", none, optim_matrices, 1);
@@ -253,7 +269,7 @@ static void muon_refuses_what_is_no_whole_matrix(void **state)
 	optim_close(&o);
 }
 
-/* ---- options ----------------------------------------------------------------------------------------- */
+/* ---- options ---- */
 
 static void without_bias_correction_the_first_step_is_as_the_formula_says(void **state)
 {
@@ -267,7 +283,9 @@ static void without_bias_correction_the_first_step_is_as_the_formula_says(void *
 		before = o.master[7];
 		optim_update(&o, 1, 0);
 		g = o.grad[7] / 8;
-		assert_true(fabs(o.master[7] - (before - o.step.lr * (0.1 * g) / (sqrt(0.001 * g * g) + 1e-8))) < 1e-6);
+		assert_true(fabs(o.master[7] -
+				 (before - o.step.lr * (0.1 * g) / (sqrt(0.001 * g * g) + 1e-8))) <
+			    1e-6);
 		optim_close(&o);
 	}
 }
@@ -281,7 +299,8 @@ static void moments_in_bf16_follow_those_in_fp32(void **state)
 	int t;
 	(void)state;
 	optim_open(&o, "optimizer/adamw", options, optim_golden, 1);
-	optim_open(&wide, "optimizer/adamw", (const char *const[]){ "betas", "0.9,0.95", NULL }, optim_golden, 1);
+	optim_open(&wide, "optimizer/adamw", (const char *const[]){ "betas", "0.9,0.95",
+								    NULL }, optim_golden, 1);
 	assert_int_equal(o.state[0].dtype, ZR_BF16);
 	assert_int_equal(o.state[1].dtype, ZR_BF16);
 	for (t = 1; t <= 50; t++) {
@@ -297,17 +316,21 @@ static void moments_in_bf16_follow_those_in_fp32(void **state)
 	optim_close(&o);
 }
 
-/* What a checkpoint has, in each type from each. From 8 bits to more and back nothing changes. What plugins that are
- * built outside of this tree have from zeroth/states.h gives the codes of ours. */
+/* What a checkpoint has, in each type from each. From 8 bits to more and back nothing changes. What
+ * plugins that are built outside of this tree have from zeroth/states.h gives the codes of ours. */
 static void states_are_converted(void **state)
 {
 	enum { BLOCKS = 2, N = BLOCKS * ZR_BLOCK, BYTES = BLOCKS * ZR_MOMENT8_BYTES };
 	static float wide[2][N], back[N];
 	static uint16_t narrow[N], ours[2][N];
-	static uint8_t codes[BYTES] __attribute__((aligned(2))), again[BYTES] __attribute__((aligned(2)));
+	static uint8_t codes[BYTES] __attribute__((aligned(2))),
+		again[BYTES] __attribute__((aligned(2)));
 	static uint8_t first[2][BYTES];
 	static const struct { const char *plugin; uint32_t root; } of[] = {
-		{ "optimizer/adamw", 1 }, { "optimizer/adam", 1 }, { "optimizer/cpu_adam", 1 }, { "optimizer/lion", 9 },
+		{ "optimizer/adamw", 1 },
+		{ "optimizer/adam", 1 },
+		{ "optimizer/cpu_adam", 1 },
+		{ "optimizer/lion", 9 },
 		{ EXAMPLES "lion", 9 }, { EXAMPLES "ademamix", 2 },
 	};
 	(void)state;
@@ -320,7 +343,8 @@ static void states_are_converted(void **state)
 		optim_open(&o, of[p].plugin, none, optim_golden, 1);
 		assert_non_null(o.v->upgrade);
 		for (uint32_t s = 0; s < o.n_state; s++) {
-			struct zr_buf a[3] = { { 0 } }, b[3] = { { 0 } }, c[3] = { { 0 } }, d[3] = { { 0 } }, e[3] = { { 0 } };
+			struct zr_buf a[3] = { { 0 } }, b[3] = { { 0 } }, c[3] = { { 0 } },
+				      d[3] = { { 0 } }, e[3] = { { 0 } };
 			const int root = s == of[p].root;
 			double most = 0, off = 0;
 			a[s] = (struct zr_buf){ wide[root], N, ZR_F32, ZR_MEM_HOST };
@@ -340,7 +364,8 @@ static void states_are_converted(void **state)
 			assert_memory_equal(codes, first[root], BYTES);
 			assert_memory_equal(narrow, ours[root], sizeof narrow);
 			for (int i = 11 * 32; i < N; i++) {
-				double x = root ? sqrt(wide[1][i]) : wide[0][i], y = root ? sqrt(back[i]) : back[i];
+				double x = root ? sqrt(wide[1][i]) : wide[0][i],
+				       y = root ? sqrt(back[i]) : back[i];
 				most = fmax(most, fabs(x));
 				off = fmax(off, fabs(x - y));
 			}
@@ -354,7 +379,8 @@ static void states_are_converted(void **state)
 
 static void a_group_brings_its_own_options(void **state)
 {
-	static const char *const plugins[] = { "adamw", "adam", "cpu_adam", "sgd", "lion", "adagrad", "lamb" };
+	static const char *const plugins[] = { "adamw", "adam", "cpu_adam", "sgd", "lion",
+					       "adagrad", "lamb" };
 	static const char *const decay[] = { "weight_decay", "0.5", NULL };
 	size_t i;
 	(void)state;
@@ -398,10 +424,13 @@ static void state_is_what_the_options_need(void **state)
 
 static void a_device_without_the_operation_is_refused_by_name(void **state)
 {
-	static const char *const plugins[] = { "adamw", "adam", "sgd", "lion", "adagrad", "lamb", "muon" };
-	static const char *const ops[] = { "adamw operation", "adamw operation", "sgd operation", "lion operation",
-					   "adagrad operation", "lamb operations", "muon operations" };
-	const struct zr_ops bare = { .size = sizeof bare }, old = { .size = offsetof(struct zr_ops, adamw) };
+	static const char *const plugins[] = { "adamw", "adam", "sgd", "lion", "adagrad", "lamb",
+					       "muon" };
+	static const char *const ops[] = { "adamw operation", "adamw operation", "sgd operation",
+					   "lion operation", "adagrad operation", "lamb operations",
+					   "muon operations" };
+	const struct zr_ops bare = { .size = sizeof bare },
+			    old = { .size = offsetof(struct zr_ops, adamw) };
 	const struct zr_ops *given[] = { &bare, &old, NULL };
 	size_t i, k;
 	(void)state;
@@ -468,7 +497,8 @@ static void sgd_refuses_options_that_cannot_act_together_I7(void **state)
 	(void)state;
 	test_set(desc, opts, "nesterov", "yes");
 	assert_int_equal(desc->check(host, opts), ZR_EINVAL);
-	assert_string_equal(test_error(host), "nesterov = yes needs momentum > 0 and dampening = 0, got 0 and 0");
+	assert_string_equal(test_error(host),
+			    "nesterov = yes needs momentum > 0 and dampening = 0, got 0 and 0");
 	test_set(desc, opts, "momentum", "0.9");
 	assert_int_equal(desc->check(host, opts), ZR_OK);
 	test_set(desc, opts, "dampening", "0.5");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_optim_bits.c - invariant I1 of an update: no bit depends on how its data is cut, on threads, nor, for the
- * processor's own Adam, on who computes it. And what an update may not touch.
+ * t_optim_bits.c - invariant I1 of an update: no bit depends on how its data is cut, on threads,
+ * nor, for the processor's own Adam, on who computes it. And what an update may not touch.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,8 @@ static int whole_only(const struct run *r)
 static void open_with_copy(struct optim *o, const struct run *r, int workers)
 {
 	size_t n, i;
-	optim_open(o, r->plugin, r->options, whole_only(r) ? optim_large_matrices : optim_large, workers);
+	optim_open(o, r->plugin, r->options, whole_only(r) ? optim_large_matrices : optim_large,
+		   workers);
 	n = (size_t)(o->block[OPTIM_PARAMS] * ZR_BLOCK);
 	o->lowp = malloc(n * sizeof *o->lowp);
 	assert_non_null(o->lowp);
@@ -158,9 +159,11 @@ static void gradients_are_only_read(void **state)
 	optim_close(&o);
 }
 
-static void cpu_adam_has_the_bits_of(const char *plugin, const char *mode, const char *moments, const char *correction)
+static void cpu_adam_has_the_bits_of(const char *plugin, const char *mode, const char *moments,
+				     const char *correction)
 {
-	struct run r = { "", plugin, { "weight_decay", "0.1", "states", moments, "bias_correction", correction, NULL } };
+	struct run r = { "", plugin, { "weight_decay", "0.1", "states", moments, "bias_correction",
+				       correction, NULL } };
 	static struct optim device, cpu;
 	int t;
 	train(&device, &r, 2, 0);
@@ -176,12 +179,15 @@ static void cpu_adam_has_the_bits_of(const char *plugin, const char *mode, const
 
 static void cpu_adam_has_the_bits_of_the_device(void **state)
 {
-	static const char *const moments[] = { "fp32", "bf16", "8bit" }, *const correction[] = { "yes", "no" };
+	static const char *const moments[] = { "fp32", "bf16", "8bit" }, *const correction[] = {
+		"yes", "no"
+	};
 	int i, k;
 	(void)state;
 	for (i = 0; i < 3; i++)
 		for (k = 0; k < 2; k++) {
-			cpu_adam_has_the_bits_of("optimizer/adamw", "yes", moments[i], correction[k]);
+			cpu_adam_has_the_bits_of("optimizer/adamw", "yes", moments[i],
+						 correction[k]);
 			cpu_adam_has_the_bits_of("optimizer/adam", "no", moments[i], correction[k]);
 		}
 }
@@ -192,7 +198,8 @@ int main(void)
 		const char *name;
 		CMUnitTestFunction test;
 	} all[] = {
-		{ "any cut and any threads give the same bits (I1)", any_cut_and_any_threads_give_the_same_bits_I1 },
+		{ "any cut and any threads give the same bits (I1)",
+		  any_cut_and_any_threads_give_the_same_bits_I1 },
 		{ "padding is never touched", padding_is_never_touched },
 		{ "the copy is the master, rounded to its type", the_copy_is_the_master_rounded },
 		{ "gradients are only read", gradients_are_only_read },
@@ -204,8 +211,10 @@ int main(void)
 	for (r = 0; r < RUNS; r++)
 		for (i = 0; i < ALL; i++, n++) {
 			snprintf(names[n], sizeof names[n], "%s: %s", runs[r].name, all[i].name);
-			tests[n] = (struct CMUnitTest){ .name = names[n], .test_func = all[i].test,
-							.initial_state = (void *)(uintptr_t)&runs[r] };
+			tests[n] = (struct CMUnitTest){
+				.name = names[n], .test_func = all[i].test,
+				.initial_state = (void *)(uintptr_t)&runs[r]
+			};
 		}
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(cpu_adam_has_the_bits_of_the_device);
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_boot.c - boot/local: one rank alone, and ranks as processes around a memfd, as under the supervisor.
+ * t_boot.c - boot/local: one rank alone, and ranks as processes around a memfd, as under the
+ * supervisor.
  */
 #define _GNU_SOURCE
 #include <stdarg.h>
@@ -28,10 +29,11 @@ struct seat {
 
 static char *failure; /* shared */
 
-#define CHECK(s, cond)                                                                                            \
-	do {                                                                                                      \
-		if (!(cond) && !*failure)                                                                         \
-			snprintf(failure, 1024, "rank %d: line %d: %s (%s)", (s)->rank, __LINE__, #cond, test_error((s)->h)); \
+#define CHECK(s, cond) \
+	do { \
+		if (!(cond) && !*failure) \
+			snprintf(failure, 1024, "rank %d: line %d: %s (%s)", (s)->rank, __LINE__, \
+				 #cond, test_error((s)->h)); \
 	} while (0)
 
 static void set_number(const char *name, int v)
@@ -79,7 +81,7 @@ static void ranks(const char *per_node, void (*fn)(struct seat *))
 		fail_msg("%s", failure);
 }
 
-/* ---- --------------------------------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 static void alone_it_is_rank_0_of_1(void **state)
 {
@@ -91,10 +93,12 @@ static void alone_it_is_rank_0_of_1(void **state)
 	struct zr_boot_info info = { .size = sizeof info };
 	int x = 1;
 	(void)state;
-	assert_int_equal(test_set(desc, opts, "ranks_per_node", "2"), 0); /* the same file serves any world */
+	/* the same file serves any world */
+	assert_int_equal(test_set(desc, opts, "ranks_per_node", "2"), 0);
 	assert_int_equal(test_create(h, desc, opts, &b), 0);
 	assert_int_equal(v->info(b, &info), 0);
-	assert_true(info.rank == 0 && info.world == 1 && info.local_rank == 0 && info.local_world == 1 && info.nodes == 1);
+	assert_true(info.rank == 0 && info.world == 1 && info.local_rank == 0 &&
+		    info.local_world == 1 && info.nodes == 1);
 	assert_int_equal(v->put(b, "k", &x, sizeof x), ZR_ENOTSUP);
 	assert_int_equal(v->get(b, "k", &x, sizeof x, 1), ZR_ENOTSUP);
 	assert_int_equal(v->fence(b, 1), 0);
@@ -111,7 +115,8 @@ static void know_themselves(struct seat *s)
 {
 	struct zr_boot_info i = { .size = sizeof i };
 	CHECK(s, s->b && s->v->info(s->b, &i) == 0);
-	CHECK(s, i.rank == s->rank && i.world == RANKS && i.local_rank == s->rank && i.local_world == RANKS);
+	CHECK(s, i.rank == s->rank && i.world == RANKS && i.local_rank == s->rank &&
+			 i.local_world == RANKS);
 	CHECK(s, i.node == 0 && i.nodes == 1);
 }
 
@@ -119,13 +124,15 @@ static void know_nodes(struct seat *s)
 {
 	struct zr_boot_info i = { .size = sizeof i };
 	CHECK(s, s->b && s->v->info(s->b, &i) == 0);
-	CHECK(s, i.rank == s->rank && i.world == RANKS && i.local_rank == s->rank % 2 && i.local_world == 2);
+	CHECK(s, i.rank == s->rank && i.world == RANKS && i.local_rank == s->rank % 2 &&
+			 i.local_world == 2);
 	CHECK(s, i.node == s->rank / 2 && i.nodes == 2);
 }
 
 static void refuse_nodes(struct seat *s)
 {
-	CHECK(s, !s->b && !strcmp(test_error(s->h), "ranks_per_node = 3: 4 ranks do not fill nodes of that size"));
+	CHECK(s, !s->b && !strcmp(test_error(s->h),
+				  "ranks_per_node = 3: 4 ranks do not fill nodes of that size"));
 }
 
 static void ranks_know_their_place(void **state)
@@ -149,7 +156,8 @@ static void exchange(struct seat *s)
 			CHECK(s, s->v->fence(s->b, 20) == 0);
 		for (int r = 0; r < RANKS; r++) {
 			snprintf(key, sizeof key, "rank%d.%d", r, round);
-			CHECK(s, s->v->get(s->b, key, &got, sizeof got, round == 1 ? 0 : 20) == 0); /* after a fence all is there */
+			/* after a fence all is there */
+			CHECK(s, s->v->get(s->b, key, &got, sizeof got, round == 1 ? 0 : 20) == 0);
 			CHECK(s, got == r * 10 + round);
 		}
 	}

@@ -54,7 +54,8 @@ struct monitor {
 	void *opts;
 };
 
-static int open_monitor(struct monitor *m, const char *plugin, const char *path, const char *columns)
+static int open_monitor(struct monitor *m, const char *plugin, const char *path,
+			const char *columns)
 {
 	test_clear(host);
 	m->desc = test_plugin(plugin);
@@ -76,14 +77,17 @@ static void close_monitor(struct monitor *m)
 static void csv_has_a_header_and_empty_fields_for_what_was_not_measured(void **state)
 {
 	const struct zr_metric first[] = { { "lr", 3e-4 }, { "loss", 5.5 } };
-	const struct zr_metric second[] = { { "loss", 2.25 }, { "val_loss", 1.875 }, { "lr", 1e-3 } };
+	const struct zr_metric second[] = { { "loss", 2.25 },
+					    { "val_loss", 1.875 },
+					    { "lr", 1e-3 } };
 	struct monitor m;
 	(void)state;
 	assert_int_equal(open_monitor(&m, "monitor/csv", "a.csv", "loss val_loss lr"), ZR_OK);
 	assert_int_equal(m.v->metrics(m.inst, 1, first, 2), ZR_OK);
 	assert_int_equal(m.v->metrics(m.inst, 2, second, 3), ZR_OK);
 	assert_int_equal(m.v->metrics(m.inst, 3, NULL, 0), ZR_OK);
-	assert_string_equal(content("a.csv"), "step,loss,val_loss,lr\n1,5.5,,0.0003\n2,2.25,1.875,0.001\n3,,,\n");
+	assert_string_equal(content("a.csv"),
+			    "step,loss,val_loss,lr\n1,5.5,,0.0003\n2,2.25,1.875,0.001\n3,,,\n");
 	assert_int_equal(m.v->flush(m.inst), ZR_OK);
 	close_monitor(&m);
 }
@@ -196,14 +200,16 @@ static void jsonl_of_a_resumed_run_has_every_step_once(void **state)
 
 static void jsonl_writes_one_object_per_line(void **state)
 {
-	const struct zr_metric x[] = { { "loss", 3.25 }, { "tokens_per_s", 12345 }, { "memory", 2147483648.0 } };
+	const struct zr_metric x[] = { { "loss", 3.25 },
+				       { "tokens_per_s", 12345 },
+				       { "memory", 2147483648.0 } };
 	struct monitor m;
 	(void)state;
 	assert_int_equal(open_monitor(&m, "monitor/jsonl", "a.jsonl", NULL), ZR_OK);
 	assert_int_equal(m.v->metrics(m.inst, 7, x, 3), ZR_OK);
 	assert_int_equal(m.v->metrics(m.inst, 8, NULL, 0), ZR_OK);
-	assert_string_equal(content("a.jsonl"),
-			    "{\"step\":7,\"loss\":3.25,\"tokens_per_s\":12345,\"memory\":2147483648}\n{\"step\":8}\n");
+	assert_string_equal(content("a.jsonl"), "{\"step\":7,\"loss\":3.25,\"tokens_per_s\":12345,"
+						"\"memory\":2147483648}\n{\"step\":8}\n");
 	assert_int_equal(m.v->flush(m.inst), ZR_OK);
 	close_monitor(&m);
 }
@@ -215,13 +221,15 @@ static void jsonl_has_null_where_json_has_no_number(void **state)
 	(void)state;
 	assert_int_equal(open_monitor(&m, "monitor/jsonl", "nan.jsonl", NULL), ZR_OK);
 	assert_int_equal(m.v->metrics(m.inst, 1, x, 3), ZR_OK);
-	assert_string_equal(content("nan.jsonl"), "{\"step\":1,\"a\":null,\"b\":null,\"c\":null}\n");
+	assert_string_equal(content("nan.jsonl"),
+			    "{\"step\":1,\"a\":null,\"b\":null,\"c\":null}\n");
 	close_monitor(&m);
 }
 
 static void numbers_read_back_as_the_same_double(void **state)
 {
-	static const double v[] = { 0.1, 1.0 / 3, 5e-324, DBL_MAX, -2.5e-7, 1e15, 123456789.125, 0x1.fffffep-3, 1e22, -0.0 };
+	static const double v[] = { 0.1, 1.0 / 3, 5e-324, DBL_MAX, -2.5e-7, 1e15, 123456789.125,
+				    0x1.fffffep-3, 1e22, -0.0 };
 	const uint32_t n = sizeof v / sizeof *v;
 	struct zr_metric x[sizeof v / sizeof *v];
 	struct monitor m;
@@ -275,7 +283,8 @@ static void failures_name_the_file_and_the_cause(void **state)
 	struct monitor m;
 	(void)state;
 	assert_int_equal(open_monitor(&m, "monitor/jsonl", "no/such/dir/x", NULL), ZR_EINVAL);
-	assert_non_null(strstr(test_error(host), "no/such/dir/x: cannot open: No such file or directory"));
+	assert_non_null(
+		strstr(test_error(host), "no/such/dir/x: cannot open: No such file or directory"));
 	free(m.opts);
 	assert_int_equal(open_monitor(&m, "monitor/jsonl", "/dev/full", NULL), ZR_OK);
 	assert_int_equal(m.v->metrics(m.inst, 1, NULL, 0), ZR_EIO);
@@ -317,8 +326,9 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	static const char *const made[] = { "a.csv", "b.csv", "c.csv", "d.csv", "a.jsonl", "nan.jsonl", "numbers.jsonl",
-					    "torn.jsonl", "blob", "cut.csv", "cut.jsonl" };
+	static const char *const made[] = { "a.csv", "b.csv", "c.csv", "d.csv", "a.jsonl",
+					    "nan.jsonl", "numbers.jsonl", "torn.jsonl", "blob",
+					    "cut.csv", "cut.jsonl" };
 	size_t i;
 	(void)state;
 	for (i = 0; i < sizeof made / sizeof *made; i++)

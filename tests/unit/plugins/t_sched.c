@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_sched.c - schedulers: constant; the others against golden/warmup.txt and golden/schedules.txt, which their
- * formulas made, and against what their options promise.
+ * t_sched.c - schedulers: constant; the others against golden/warmup.txt and golden/schedules.txt,
+ * which their formulas made, and against what their options promise.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -20,7 +20,8 @@ static struct zr_host *host;
 static double value(const struct zr_desc *desc, struct zr_inst *inst, int64_t step, double base)
 {
 	const struct zr_scheduler_v1 *v = test_iface(desc, "zr.scheduler/1");
-	struct zr_sched_point at = { .size = sizeof at, .step = step, .total_steps = 100, .base = base };
+	struct zr_sched_point at = { .size = sizeof at, .step = step, .total_steps = 100,
+				     .base = base };
 	double lr = -1;
 	assert_int_equal(v->value(inst, &at, &lr), ZR_OK);
 	return lr;
@@ -57,7 +58,8 @@ static void warmup_has_deepspeeds_values(void **state)
 	long long before;
 	int lines = 0;
 	(void)state;
-	while (fscanf(f, "%15s %31s %31s %31s %lld %31s", type, steps, low, high, &before, want) == 6) {
+	while (fscanf(f, "%15s %31s %31s %31s %lld %31s", type, steps, low, high, &before, want) ==
+	       6) {
 		void *opts = test_options(desc);
 		struct zr_inst *inst;
 		assert_int_equal(test_set(desc, opts, "warmup_type", type), 0);
@@ -67,7 +69,8 @@ static void warmup_has_deepspeeds_values(void **state)
 		assert_int_equal(test_create(host, desc, opts, &inst), ZR_OK);
 		snprintf(got, sizeof got, "%.9g", value(desc, inst, before, 7));
 		if (strcmp(got, want))
-			fail_msg("%s %s %s %s: update %lld: %s, wanted %s", type, steps, low, high, before, got, want);
+			fail_msg("%s %s %s %s: update %lld: %s, wanted %s", type, steps, low, high,
+				 before, got, want);
 		desc->destroy(inst);
 		free(opts);
 		lines++;
@@ -153,7 +156,8 @@ static void deepspeeds_schedules_over_5000_updates(void **state)
 /* total_num_steps = auto is the length of the run, as a fact or, without it, as the point says. */
 static void auto_total_is_the_length_of_the_run(void **state)
 {
-	static const char *const names[] = { "scheduler/warmup_decay_lr", "scheduler/warmup_cosine_lr" };
+	static const char *const names[] = { "scheduler/warmup_decay_lr",
+					     "scheduler/warmup_cosine_lr" };
 	(void)state;
 	for (int i = 0; i < 4; i++) {
 		const struct zr_desc *desc = test_plugin(names[i / 2]);
@@ -172,8 +176,9 @@ static void auto_total_is_the_length_of_the_run(void **state)
 	}
 }
 
-/* Without an option that says otherwise no schedule rises above the optimizer's lr, and each reaches
- * it: whether the lr was known while resolving, or only the group's own when it is asked. */
+/* Without an option that says otherwise no schedule rises above the optimizer's lr, and each
+ * reaches it: whether the lr was known while resolving, or only the group's own when it is
+ * asked. */
 static void the_top_is_the_optimizers_lr(void **state)
 {
 	static const char *const names[] = { "scheduler/constant", "scheduler/warmup_lr",
@@ -215,8 +220,9 @@ static void a_range_test_starts_at_the_optimizers_lr(void **state)
 
 static void ending_inside_the_warmup_is_said(void **state)
 {
-	static const char *const cases[] = { "case warmup_decay_lr 1 total_num_steps=9 warmup_num_steps=10",
-					     "case warmup_cosine_lr 1 total_num_steps=9 warmup_num_steps=10" };
+	static const char *const cases[] = { "case warmup_decay_lr 1 total_num_steps=9 "
+					     "warmup_num_steps=10", "case warmup_cosine_lr 1 "
+					     "total_num_steps=9 warmup_num_steps=10" };
 	struct schedule s;
 	(void)state;
 	for (int i = 0; i < 2; i++) {
@@ -247,12 +253,14 @@ static void a_decay_after_the_cycle_needs_rate_and_interval(void **state)
 	test_clear(host);
 }
 
-/* Every rate of a cycle lies between its ends, the second half mirrors the first, and `auto` makes it do so. */
+/* Every rate of a cycle lies between its ends, the second half mirrors the first, and `auto` makes
+ * it do so. */
 static void a_cycle_is_symmetric_by_default(void **state)
 {
 	struct schedule s;
 	(void)state;
-	open_schedule(&s, "case one_cycle 7 cycle_min_lr=1e-4 cycle_max_lr=1e-2 cycle_first_step_size=640 cycle_first_stair_count=5");
+	open_schedule(&s, "case one_cycle 7 cycle_min_lr=1e-4 cycle_max_lr=1e-2 "
+			  "cycle_first_step_size=640 cycle_first_stair_count=5");
 	assert_true(value(s.desc, s.inst, 640, 7) == 1e-2);
 	for (int64_t k = 0; k <= 1280; k++) {
 		double lr = value(s.desc, s.inst, k, 7);

@@ -60,7 +60,8 @@ static void activation_keep_keeps_every_layer(void **state)
 	desc->destroy(inst);
 }
 
-/* Answers of a policy for an input layer, 5 blocks and a loss layer, as "out/saved" by first letters. */
+/* Answers of a policy for an input layer, 5 blocks and a loss layer, as "out/saved" by first
+ * letters. */
 static void expect_answers(const char *plugin, const char *const *options, const char *want)
 {
 	const struct zr_desc *desc = test_plugin(plugin);
@@ -72,20 +73,23 @@ static void expect_answers(const char *plugin, const char *const *options, const
 	void *opts = test_options(desc);
 	int i;
 	for (i = 0; i < 7; i++)
-		layers[i] = (struct zr_act_layer){ .out = i < 6 ? 64 : 0, .saved = i && i < 6 ? 640 : 0 };
+		layers[i] = (struct zr_act_layer){ .out = i < 6 ? 64 : 0,
+						   .saved = i && i < 6 ? 640 : 0 };
 	for (; *options; options += 2)
 		assert_int_equal(test_set(desc, opts, options[0], options[1]), 0);
-	if (test_create(host, desc, opts, &inst) || v->choose(inst, layers, 7, sizeof *layers, choice))
+	if (test_create(host, desc, opts, &inst) ||
+	    v->choose(inst, layers, 7, sizeof *layers, choice))
 		fail_msg("%s", test_error(host));
 	for (i = 0; i < 7; i++)
-		snprintf(got + strlen(got), sizeof got - strlen(got), "%s%c/%c", i ? " " : "", "kro"[choice[i].out],
-			 "kro"[choice[i].saved]);
+		snprintf(got + strlen(got), sizeof got - strlen(got), "%s%c/%c", i ? " " : "",
+			 "kro"[choice[i].out], "kro"[choice[i].saved]);
 	assert_string_equal(got, want);
 	desc->destroy(inst);
 	free(opts);
 }
 
-#define ANSWERS(plugin, want, ...) expect_answers(plugin, (const char *const[]){ __VA_ARGS__ NULL }, want)
+#define ANSWERS(plugin, want, ...)                                                                 \
+	expect_answers(plugin, (const char *const[]){ __VA_ARGS__ NULL }, want)
 #define O(name, value) name, value,
 
 static void activation_recompute_and_offload_keep_the_last(void **state)
@@ -95,8 +99,10 @@ static void activation_recompute_and_offload_keep_the_last(void **state)
 	ANSWERS("activation/offload", "o/o o/o k/k k/k k/k k/k k/k", O("keep", "4"));
 	ANSWERS("activation/recompute", "k/k k/r k/r k/r k/r k/k k/k");
 	ANSWERS("activation/recompute", "k/k k/r r/r k/r k/k k/k k/k", O("every", "2"));
-	ANSWERS("activation/recompute", "o/k o/r r/r o/r k/k k/k k/k", O("every", "2") O("outputs", "offload"));
-	ANSWERS("activation/recompute", "k/k k/r k/r k/k k/k k/k k/k", O("max_bytes", "2304")); /* 3 * 64 + 3 * 704 */
+	ANSWERS("activation/recompute", "o/k o/r r/r o/r k/k k/k k/k",
+		O("every", "2") O("outputs", "offload"));
+	/* 3 * 64 + 3 * 704 */
+	ANSWERS("activation/recompute", "k/k k/r k/r k/k k/k k/k k/k", O("max_bytes", "2304"));
 }
 
 /* Steps 0 and 1, the second with a non-finite gradient, which must lead to `action`. */

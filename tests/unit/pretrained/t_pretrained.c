@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_pretrained.c - directories that transformers wrote (golden/make_pretrained.py): a configuration with nothing but
- * [model] path gives the loss, the logits and every gradient of theirs, and the export of what was read has the same
- * bytes.
+ * t_pretrained.c - directories that transformers wrote (golden/make_pretrained.py): a configuration
+ * with nothing but [model] path gives the loss, the logits and every gradient of theirs, and the
+ * export of what was read has the same bytes.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -32,13 +32,19 @@
 /* A golden directory; the precision whose types are those of its files. */
 static const struct golden {
 	const char *name, *precision;
-} goldens[] = { { "gpt2", "fp32" }, { "gpt2-bf16", "bf16" }, { "gpt2-shards", "fp16" }, { "llama", "fp32" },
-	       { "llama-tied", "bf16" }, { "llama-yarn", "fp32" }, { "llama-dynamic", "fp32" }, { "qwen2", "fp16" },
-	       { "gpt2-untied", "fp32" }, { "llama-bias", "fp32" }, { "mistral", "fp32" }, { "qwen3", "fp32" }, { "gemma", "fp32" },
-	       { "gemma3", "fp32" }, { "phi3", "fp32" }, { "phi3-long", "fp32" }, { "olmo2", "fp32" }, { "smollm3", "fp32" },
-	       { "gpt-neox", "fp32" }, { "gpt-neox-serial", "fp32" }, { "starcoder2", "fp32" },
-	       { "gemma2", "fp32" }, { "granite", "fp32" },
-	       { "mixtral", "fp32" }, { "qwen3-moe", "fp32" }, { "olmoe", "fp32" } };
+} goldens[] = { { "gpt2", "fp32" },          { "gpt2-bf16", "bf16" },
+		{ "gpt2-shards", "fp16" },   { "llama", "fp32" },
+		{ "llama-tied", "bf16" },    { "llama-yarn", "fp32" },
+		{ "llama-dynamic", "fp32" }, { "qwen2", "fp16" },
+		{ "gpt2-untied", "fp32" },   { "llama-bias", "fp32" },
+		{ "mistral", "fp32" },       { "qwen3", "fp32" },
+		{ "gemma", "fp32" },         { "gemma3", "fp32" },
+		{ "phi3", "fp32" },          { "phi3-long", "fp32" },
+		{ "olmo2", "fp32" },         { "smollm3", "fp32" },
+		{ "gpt-neox", "fp32" },      { "gpt-neox-serial", "fp32" },
+		{ "starcoder2", "fp32" },    { "gemma2", "fp32" },
+		{ "granite", "fp32" },       { "mixtral", "fp32" },
+		{ "qwen3-moe", "fp32" },     { "olmoe", "fp32" } };
 
 static const char *golden_path(const char *name)
 {
@@ -57,8 +63,9 @@ struct run {
 };
 
 /* more: two options */
-static struct run begin_with(const char *name, int mode, const char *const *more, const char *optimizer, const char *lr,
-			     const char *decay, const char *betas)
+static struct run begin_with(const char *name, int mode, const char *const *more,
+			     const char *optimizer, const char *lr, const char *decay,
+			     const char *betas)
 {
 	char option[3][PATH_MAX + 32];
 	struct zr_error err = { 0 };
@@ -66,9 +73,12 @@ static struct run begin_with(const char *name, int mode, const char *const *more
 	snprintf(option[0], sizeof *option, "model.path=%s", golden_path(name));
 	snprintf(option[1], sizeof *option, "data.path=%s", golden_path("tokens.bin"));
 	snprintf(option[2], sizeof *option, "train.sequence_length=%d", LENGTH);
-	const char *options[] = { option[0], option[1], option[2], more[0], more[1], "data.plugin=tokens", "data.format=uint16",
-				  "data.order=sequential", "train.micro_batch_size=2", "train.gradient_accumulation_steps=1", "train.gradient_clipping=0",
-				  optimizer, lr, decay, betas, "train.eval_every=0", "device.threads=1" };
+	const char *options[] = { option[0], option[1], option[2], more[0], more[1],
+				  "data.plugin=tokens", "data.format=uint16",
+				  "data.order=sequential", "train.micro_batch_size=2",
+				  "train.gradient_accumulation_steps=1",
+				  "train.gradient_clipping=0", optimizer, lr, decay, betas,
+				  "train.eval_every=0", "device.threads=1" };
 	int rc = zr_config_load(NULL, options, sizeof options / sizeof *options, &r.cfg, &err);
 	if (!rc)
 		rc = zr_setup_open(r.cfg, mode, 1, &r.setup, &err);
@@ -84,8 +94,8 @@ static struct run begin_with(const char *name, int mode, const char *const *more
 static struct run begin(const char *name, int mode, const char *precision)
 {
 	const char *more[] = { precision, "train.seed=1" };
-	return begin_with(name, mode, more, "optimizer.plugin=sgd", "optimizer.lr=0", "optimizer.weight_decay=0",
-			  "optimizer.momentum=0");
+	return begin_with(name, mode, more, "optimizer.plugin=sgd", "optimizer.lr=0",
+			  "optimizer.weight_decay=0", "optimizer.momentum=0");
 }
 
 static void end(struct run r)
@@ -116,7 +126,8 @@ static const float *expected(const struct zr_st *st, const char *kind, const cha
 	return NULL;
 }
 
-static void assert_near(const char *model, const char *what, const float *a, const float *b, int64_t n)
+static void assert_near(const char *model, const char *what, const float *a, const float *b,
+			int64_t n)
 {
 	double diff = 0, norm = 0;
 	for (int64_t i = 0; i < n; i++) {
@@ -124,7 +135,8 @@ static void assert_near(const char *model, const char *what, const float *a, con
 		norm += (double)b[i] * b[i];
 	}
 	if (!(sqrt(diff) <= LIMIT * sqrt(norm)))
-		fail_msg("%s: %s: relative norm of the difference %.3g > %g", model, what, sqrt(diff / norm), LIMIT);
+		fail_msg("%s: %s: relative norm of the difference %.3g > %g", model, what,
+			 sqrt(diff / norm), LIMIT);
 }
 
 static struct zr_st open_expected(const char *name)
@@ -139,13 +151,15 @@ static struct zr_st open_expected(const char *name)
 }
 
 static const char *const fp32[] = { "precision.plugin=fp32", "train.seed=1" };
-static const char *const routers[] = { "model.router_aux_loss_coef=0.5", "model.router_z_loss_coef=0.125" };
+static const char *const routers[] = { "model.router_aux_loss_coef=0.5",
+				       "model.router_z_loss_coef=0.125" };
 
 /* kind: what stands before the names of gradients */
 static void compare_step(const char *name, const char *const *more, const char *kind)
 {
-	struct run r = begin_with(name, ZR_SETUP_TRAIN, more, "optimizer.plugin=sgd", "optimizer.lr=0",
-				  "optimizer.weight_decay=0", "optimizer.momentum=0");
+	struct run r = begin_with(name, ZR_SETUP_TRAIN, more, "optimizer.plugin=sgd",
+				  "optimizer.lr=0", "optimizer.weight_decay=0",
+				  "optimizer.momentum=0");
 	struct zr_st st = open_expected(name);
 	struct zr_step_result result;
 	struct zr_error err = { 0 };
@@ -155,10 +169,14 @@ static void compare_step(const char *name, const char *const *more, const char *
 	assert_near(name, "loss", &result.loss, expected(&st, "loss", "", 1), 1);
 	if (more == routers)
 		assert_near(name, "aux_loss", &aux, expected(&st, "aux.loss", "", 1), 1);
-	for (int32_t i = 0; i < r.setup->layout.n_tensors; i++) { /* one micro-batch: sums are gradients of the mean */
+	/* one micro-batch: sums are gradients of the mean */
+	for (int32_t i = 0; i < r.setup->layout.n_tensors; i++) {
 		const struct zr_place *t = &r.setup->layout.tensor[i];
-		const float *sum = (const float *)zr_at(r.session, r.setup->plan.unit[t->unit].grad) + t->offset;
-		assert_near(name, t->decl->name, sum, expected(&st, kind, t->decl->name, t->elements), t->elements);
+		const float *sum = (const float *)zr_at(r.session,
+							r.setup->plan.unit[t->unit].grad) +
+				   t->offset;
+		assert_near(name, t->decl->name, sum,
+			    expected(&st, kind, t->decl->name, t->elements), t->elements);
 	}
 	zr_st_close(&st);
 	end(r);
@@ -170,14 +188,16 @@ static void compare_losses(const char *name, const char *const *more, const char
 	struct zr_st st = open_expected(name);
 	struct zr_error err = { 0 };
 	struct run r = begin_with(name, ZR_SETUP_TRAIN, more, "optimizer.plugin=adamw",
-				  "optimizer.lr=1e-3", "optimizer.weight_decay=0.1", "optimizer.betas=0.9, 0.999");
+				  "optimizer.lr=1e-3", "optimizer.weight_decay=0.1",
+				  "optimizer.betas=0.9, 0.999");
 	const float *want = expected(&st, losses, "", STEPS);
 	for (int64_t step = 0; step < STEPS; step++) {
 		struct zr_step_result result;
 		if (zr_session_step(r.session, 0, &result, &err))
 			fail_msg("%s: %s", name, err.text);
 		if (!(fabs(result.loss / want[step] - 1) <= LOSS_LIMIT))
-			fail_msg("%s: loss of step %d is %.8g, not %.8g", name, (int)step + 1, result.loss, want[step]);
+			fail_msg("%s: loss of step %d is %.8g, not %.8g", name, (int)step + 1,
+				 result.loss, want[step]);
 	}
 	zr_st_close(&st);
 	end(r);
@@ -237,18 +257,22 @@ static uint64_t bytes_of(const char *dir, const char *name, char *out)
 		char path[PATH_MAX];
 		struct zr_error err = { 0 };
 		struct zr_st st;
-		if (!strstr(e->d_name, ".safetensors") || strstr(e->d_name, ".json") || strstr(e->d_name, "expect"))
+		if (!strstr(e->d_name, ".safetensors") || strstr(e->d_name, ".json") ||
+		    strstr(e->d_name, "expect"))
 			continue;
 		snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
 		assert_int_equal(zr_st_open(path, &st, &err), 0);
 		for (int64_t i = 0; i < st.n; i++) {
 			size_t long_by = strlen(st.tensor[i].name) - strlen(name);
-			if (strlen(st.tensor[i].name) < strlen(name) || strcmp(st.tensor[i].name + long_by, name))
+			if (strlen(st.tensor[i].name) < strlen(name) ||
+			    strcmp(st.tensor[i].name + long_by, name))
 				continue;
 			if (long_by && strncmp(st.tensor[i].name, "transformer.", long_by))
 				continue;
 			assert_true(st.tensor[i].bytes <= MOST);
-			assert_int_equal(zr_st_read(&st, &st.tensor[i], 0, st.tensor[i].bytes, out, &err), 0);
+			assert_int_equal(zr_st_read(&st, &st.tensor[i], 0, st.tensor[i].bytes, out,
+						    &err),
+					 0);
 			found = st.tensor[i].bytes;
 		}
 		zr_st_close(&st);
@@ -324,14 +348,16 @@ static void every_fp16_is_widened_exactly(void **unused)
 	for (uint32_t bits = 0; bits < 65536; bits++) {
 		uint16_t h = (uint16_t)bits;
 		int exponent = h >> 10 & 31;
-		double m = exponent ? 1024 + (h & 1023) : h & 1023, want = ldexp(m, (exponent ? exponent : 1) - 25);
+		double m = exponent ? 1024 + (h & 1023) : h & 1023,
+		       want = ldexp(m, (exponent ? exponent : 1) - 25);
 		float x;
 		zr_widen_f16(&h, 1, &x);
 		if (exponent == 31) {
 			assert_true(h & 1023 ? isnan(x) : isinf(x));
 			continue;
 		}
-		assert_true((double)x == (h & 0x8000 ? -want : want) && !signbit(x) == !(h & 0x8000));
+		assert_true((double)x == (h & 0x8000 ? -want : want) &&
+			    !signbit(x) == !(h & 0x8000));
 		float again = zr_export_rounded(ZR_F16, x);
 		assert_memory_equal(&again, &x, sizeof x);
 	}

@@ -58,8 +58,8 @@ void plant_any(uint32_t seed)
 	}
 }
 
-static int planted_choose(struct zr_inst *inst, const struct zr_act_layer *layers, uint32_t n, uint32_t stride,
-			  struct zr_act_choice *choice)
+static int planted_choose(struct zr_inst *inst, const struct zr_act_layer *layers, uint32_t n,
+			  uint32_t stride, struct zr_act_choice *choice)
 {
 	(void)inst, (void)layers, (void)stride;
 	memcpy(choice, planted, n * sizeof *choice);
@@ -68,7 +68,8 @@ static int planted_choose(struct zr_inst *inst, const struct zr_act_layer *layer
 
 int ask_again(struct zr_setup *s, struct zr_error *err)
 {
-	static const struct zr_activation_v1 policy = { .size = sizeof policy, .choose = planted_choose };
+	static const struct zr_activation_v1 policy = { .size = sizeof policy,
+							.choose = planted_choose };
 	const void *real = s->activation.vtbl;
 	free(s->act);
 	zr_schedule_free(&s->train_uses);
@@ -92,7 +93,8 @@ void schedule_text(const struct zr_schedule *uses, char *buf)
 {
 	*buf = 0;
 	for (int32_t i = 0; i < uses->n; i++)
-		buf += sprintf(buf, "%s%c%d", i ? " " : "", "frb"[uses->use[i].phase], uses->use[i].layer);
+		buf += sprintf(buf, "%s%c%d", i ? " " : "", "frb"[uses->use[i].phase],
+			       uses -> use[i].layer);
 }
 
 /* ---- the store ---- */
@@ -130,10 +132,12 @@ static int store_discard(struct zr_inst *inst, uint64_t object)
 	return 0;
 }
 
-static int post(uint64_t object, uint64_t off, char *memory, const char *source, uint64_t bytes, uint64_t *ticket)
+static int post(uint64_t object, uint64_t off, char *memory, const char *source, uint64_t bytes,
+		uint64_t *ticket)
 {
 	assert_int_equal(object, 7);
-	assert_true(off + bytes <= store.bytes && off % store.align == 0 && bytes % store.align == 0);
+	assert_true(off + bytes <= store.bytes && off % store.align == 0 &&
+		    bytes % store.align == 0);
 	for (int i = 0; i < REQUESTS; i++) {
 		if (store.request[i].used)
 			continue;
@@ -148,14 +152,16 @@ static int post(uint64_t object, uint64_t off, char *memory, const char *source,
 	return ZR_EAGAIN;
 }
 
-static int store_read(struct zr_inst *inst, uint64_t object, uint64_t off, void *dst, uint64_t bytes, uint64_t *ticket)
+static int store_read(struct zr_inst *inst, uint64_t object, uint64_t off, void *dst,
+		      uint64_t bytes, uint64_t *ticket)
 {
 	(void)inst;
 	memset(dst, 0xff, bytes); /* NaN */
 	return post(object, off, dst, NULL, bytes, ticket);
 }
 
-static int store_write(struct zr_inst *inst, uint64_t object, uint64_t off, const void *src, uint64_t bytes, uint64_t *ticket)
+static int store_write(struct zr_inst *inst, uint64_t object, uint64_t off, const void *src,
+		       uint64_t bytes, uint64_t *ticket)
 {
 	(void)inst;
 	return post(object, off, NULL, src, bytes, ticket);
@@ -188,8 +194,9 @@ static int store_drain(struct zr_inst *inst)
 
 void plant_store(struct zr_setup *s, uint64_t align)
 {
-	static const struct zr_offload_v1 vtbl = { .size = offsetof(struct zr_offload_v1, buffers), .make = store_make,
-						   .discard = store_discard, .read = store_read, .write = store_write,
+	static const struct zr_offload_v1 vtbl = { .size = offsetof(struct zr_offload_v1, buffers),
+						   .make = store_make, .discard = store_discard,
+						   .read = store_read, .write = store_write,
 						   .wait = store_wait, .drain = store_drain };
 	struct zr_offload *o = &s->offload[ZR_STORE_ACTIVATION - ZR_STORE_OPTIMIZER];
 	store.moved = 0;
@@ -198,7 +205,8 @@ void plant_store(struct zr_setup *s, uint64_t align)
 	o->it.section = s->activation.section; /* any: its name is in messages */
 	o->it.vtbl = &vtbl;
 	o->it.process = &s->process;
-	o->info = (struct zr_tier_info){ .size = sizeof o->info, .mem_ok = ZR_MEM_HOST, .max_inflight = REQUESTS, .align = align };
+	o->info = (struct zr_tier_info){ .size = sizeof o->info, .mem_ok = ZR_MEM_HOST,
+					 .max_inflight = REQUESTS, .align = align };
 }
 
 int store_outstanding(void)
@@ -223,7 +231,8 @@ void store_fail(int64_t nth)
 
 #define SLOT 64u
 
-enum { NOTHING = 0, OUT_OF = 1000, SAVED_OF = 2000, OTHER = 3000 }; /* plus the layer: who wrote a slot */
+/* plus the layer: who wrote a slot */
+enum { NOTHING = 0, OUT_OF = 1000, SAVED_OF = 2000, OTHER = 3000 };
 
 struct memory {
 	int *slot;
@@ -246,7 +255,8 @@ static struct memory *memory_of(struct walk *w, const struct zr_operand *o, uint
 		return NULL;
 	const struct zr_region *r = &w->s->plan.region[o->region];
 	*at = r->offset + o->at;
-	return r->store <= ZR_STORE_HOST ? &w->memory[r->store] : o->region == ZR_R_ACT_OFFLOADED ? &w->memory[FAR] : NULL;
+	return r->store <= ZR_STORE_HOST       ? &w->memory[r->store] :
+	       o->region == ZR_R_ACT_OFFLOADED ? &w->memory[FAR] : NULL;
 }
 
 static void mark(struct walk *w, const struct zr_operand *o, int who)
@@ -264,10 +274,12 @@ static void expect(struct walk *w, const struct zr_operand *o, uint64_t bytes, i
 {
 	uint64_t at = 0;
 	struct memory *m = memory_of(w, o, &at);
-	assert_true(!bytes || (m && bytes <= o->bytes && at % SLOT == 0 && at + o->bytes <= m->bytes));
+	assert_true(!bytes ||
+		    (m && bytes <= o->bytes && at % SLOT == 0 && at + o->bytes <= m->bytes));
 	for (uint64_t i = at / SLOT; bytes && i < (at + bytes + SLOT - 1) / SLOT; i++)
 		if (m->slot[i] != who)
-			fail_msg("at %llu: %d, not %d", (unsigned long long)(i * SLOT), m->slot[i], who);
+			fail_msg("at %llu: %d, not %d", (unsigned long long)(i * SLOT), m->slot[i],
+				 who);
 }
 
 /* What it writes that is no activation. */
@@ -278,7 +290,8 @@ static void mark_others(struct walk *w, const struct zr_instr *i)
 			mark(w, &w->p->operand[k], OTHER);
 }
 
-/* What a use reads is there before and after it wrote: it must not write over that, nor one result over the other. */
+/* What a use reads is there before and after it wrote: it must not write over that, nor one result
+ * over the other. */
 static void walk_use(struct walk *w, const struct zr_instr *in)
 {
 	const struct zr_operand *o = &w->p->operand[in->first];
@@ -318,7 +331,8 @@ static const struct zr_act_move *move_of(const struct walk *w, const struct zr_i
 {
 	const struct zr_program *r = zr_record_of(w->s, w->p->id);
 	const struct zr_pop *op = r && in->op >= 0 ? &r->op[in->op] : NULL;
-	return op && (op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH) ? &w->s->train_act.move[op->use] : NULL;
+	return op && (op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH) ?
+		     &w->s->train_act.move[op->use] : NULL;
 }
 
 void walk_program(const struct zr_setup *s, int32_t id)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_activation.c - activation policies that keep and recompute: what they answer, the schedules and places that follow,
- * bytes against formulas (I2), and the same bits whatever is dropped (I1).
+ * t_activation.c - activation policies that keep and recompute: what they answer, the schedules and
+ * places that follow, bytes against formulas (I2), and the same bits whatever is dropped (I1).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,8 @@
 
 #include <cmocka.h> /* last: it defines fail() */
 
-/* Every 7th of what plant() takes: 7 and 3 have no common divisor, so all choices of each layer meet. */
+/* Every 7th of what plant() takes: 7 and 3 have no common divisor, so all choices of each layer
+ * meet. */
 enum { CHOICES = 2187, STEP = 7 };
 
 /* ---- schedules ---- */
@@ -33,13 +34,15 @@ static void each_segment_runs_again_before_its_backward(void **unused)
 {
 	(void)unused;
 	expect_schedule("activation.plugin=keep", "f0 f1 f2 f3 f4 f5 f6 b7 b6 b5 b4 b3 b2 b1 b0");
-	expect_schedule("activation.plugin=recompute", "f0 f1 f2 f3 f4 f5 f6 b7 b6 r5 b5 r4 b4 r3 b3 r2 b2 r1 b1 b0");
+	expect_schedule("activation.plugin=recompute",
+			"f0 f1 f2 f3 f4 f5 f6 b7 b6 r5 b5 r4 b4 r3 b3 r2 b2 r1 b1 b0");
 }
 
 static void segments_are_counted_from_the_last(void **unused)
 {
 	(void)unused;
-	static const char *const o[] = { SIX, "activation.plugin=recompute", "activation.every=4", NULL };
+	static const char *const o[] = { SIX, "activation.plugin=recompute", "activation.every=4",
+					 NULL };
 	char got[256];
 	struct zr_setup *s = plan_open(1, o);
 	schedule_text(&s->train_uses, got);
@@ -60,7 +63,8 @@ static void expect_planted(int choice, const char *want)
 	plan_close(s);
 }
 
-enum { R1 = 3, R2 = 9, R3 = 27, R5 = 243, R6 = 729 }; /* block n keeps its output only; twice that: nothing */
+/* block n keeps its output only; twice that: nothing */
+enum { R1 = 3, R2 = 9, R3 = 27, R5 = 243, R6 = 729 };
 
 static void what_is_gone_runs_again_once(void **unused)
 {
@@ -70,7 +74,8 @@ static void what_is_gone_runs_again_once(void **unused)
 	expect_planted(2 * R6, "f0 f1 f2 f3 f4 f5 f6 b7 r6 b6 b5 b4 b3 b2 b1 b0");
 	/* a block that keeps all over one that keeps nothing: only the lower one runs again */
 	expect_planted(2 * R5, "f0 f1 f2 f3 f4 f5 f6 b7 r5 b6 b5 b4 b3 b2 b1 b0");
-	expect_planted(2 * R2 + 2 * R1 + R3, "f0 f1 f2 f3 f4 f5 f6 b7 b6 b5 b4 r1 r2 r3 b3 b2 b1 b0");
+	expect_planted(2 * R2 + 2 * R1 + R3,
+		       "f0 f1 f2 f3 f4 f5 f6 b7 b6 b5 b4 r1 r2 r3 b3 b2 b1 b0");
 	expect_planted(2, "f0 f1 f2 f3 f4 f5 f6 b7 b6 b5 b4 b3 b2 r0 b1 b0");
 	expect_planted(2186, "f0 f1 f2 f3 f4 f5 f6 b7 r0 r1 r2 r3 r4 r5 r6 b6 b5 b4 b3 b2 b1 b0");
 }
@@ -91,7 +96,8 @@ static void activations_are_where_they_are_read(void **unused)
 			fail_msg("choice %d: %s", i, err.text);
 		walk_program(s, ZR_S_LAST);
 		for (int32_t k = 0; k < s->train_uses.n; k++)
-			ran[s->train_uses.use[k].layer] += s->train_uses.use[k].phase == ZR_RECOMPUTE;
+			ran[s->train_uses.use[k].layer] += s->train_uses.use[k].phase ==
+							   ZR_RECOMPUTE;
 		for (int k = 0; k < LAYERS; k++)
 			assert_true(ran[k] <= 1);
 	}
@@ -100,7 +106,8 @@ static void activations_are_where_they_are_read(void **unused)
 
 /* ---- bytes ---- */
 
-static struct zr_setup *try_recompute(int layers, const char *precision, const char *key, uint64_t value, struct zr_error *err)
+static struct zr_setup *try_recompute(int layers, const char *precision, const char *key,
+				      uint64_t value, struct zr_error *err)
 {
 	char text[3][48];
 	const char *o[] = { text[0], "activation.plugin=recompute", text[1], text[2], NULL };
@@ -119,14 +126,16 @@ static struct zr_setup *recompute(const char *precision, const char *key, uint64
 	return s;
 }
 
-/* At the end of forward: outputs of the embedding and of one layer per segment, everything of the last k layers. */
+/* At the end of forward: outputs of the embedding and of one layer per segment, everything of the
+ * last k layers. */
 static void I2_segments_take_what_the_formula_says(void **unused)
 {
 	(void)unused;
 	for (int i = 0; i < 2 * (L - 1); i++) {
 		unsigned k = (unsigned)i / 2 + 1;
 		struct zr_setup *s = recompute(i & 1 ? "bf16" : "fp32", "every", k);
-		uint64_t out = up(s->layer_bytes[1].out, 64), saved = up(s->layer_bytes[1].saved, 64);
+		uint64_t out = up(s->layer_bytes[1].out, 64),
+			 saved = up(s->layer_bytes[1].saved, 64);
 		uint64_t want = (1 + (L - k + k - 1) / k) * out + k * (out + saved);
 		assert_int_equal(s->plan.region[ZR_R_ACT].bytes, want);
 		plan_close(s);
@@ -137,12 +146,13 @@ static void I2_segments_take_what_the_formula_says(void **unused)
 	plan_close(s);
 }
 
-/* Peak with the last m layers kept, the others in segments of k: at the end of forward, or while the last of those
- * segments is there again. */
+/* Peak with the last m layers kept, the others in segments of k: at the end of forward, or while
+ * the last of those segments is there again. */
 static uint64_t peak(unsigned m, unsigned k, uint64_t out, uint64_t saved)
 {
 	unsigned segments = (L - m + k - 1) / k, run = k < L - m ? k : L - m;
-	uint64_t forward = (1 + segments) * out + m * (out + saved), again = segments * out + run * (out + saved);
+	uint64_t forward = (1 + segments) * out + m * (out + saved),
+		 again = segments * out + run * (out + saved);
 	return forward > again ? forward : again;
 }
 
@@ -150,7 +160,8 @@ static void max_bytes_keeps_as_many_layers_as_fit(void **unused)
 {
 	(void)unused;
 	struct zr_setup *s = six(NULL);
-	uint64_t out = up(s->layer_bytes[1].out, 64), saved = up(s->layer_bytes[1].saved, 64), least = peak(1, 1, out, saved);
+	uint64_t out = up(s->layer_bytes[1].out, 64), saved = up(s->layer_bytes[1].saved, 64),
+		 least = peak(1, 1, out, saved);
 	plan_close(s);
 	for (uint64_t limit = least; limit < least + 7 * saved; limit += saved / 3) {
 		unsigned fits = 0, again = 0;
@@ -198,7 +209,8 @@ static void refused(const char *const *options, const char *text)
 		fail_msg("refused with: %s; wanted: %s", err.text, text);
 }
 
-#define REFUSED(text, ...) refused((const char *const[]){ "activation.plugin=recompute", __VA_ARGS__, NULL }, text)
+#define REFUSED(text, ...) \
+	refused((const char *const[]){ "activation.plugin=recompute", __VA_ARGS__, NULL }, text)
 
 static void options_that_cannot_act_are_refused(void **unused)
 {
@@ -234,12 +246,15 @@ static void answers_that_cannot_be_are_refused(void **unused)
 	refuse_planted("layer h.3 is neither");
 	plant(0);
 	planted[4].saved = ZR_ACT_OFFLOAD;
-	refuse_planted("layer h.3 is to wait in another memory, but device and host are one here: add [offload.activation] with a "
-		       "plugin for disk and its path, or give the device a memory of its own ([device] memory = ...), or choose "
+	refuse_planted("layer h.3 is to wait in another memory, but device and host are one here: "
+		       "add [offload.activation] with a "
+		       "plugin for disk and its path, or give the device a memory of its own "
+		       "([device] memory = ...), or choose "
 		       "another [activation] plugin");
 }
 
-/* Nothing of the loss layer waits, so its answers change nothing; those for parts of 0 bytes neither. */
+/* Nothing of the loss layer waits, so its answers change nothing; those for parts of 0 bytes
+ * neither. */
 static void parts_of_no_bytes_are_kept(void **unused)
 {
 	(void)unused;
@@ -258,14 +273,16 @@ static void parts_of_no_bytes_are_kept(void **unused)
 static void I1_whatever_is_dropped(void **unused)
 {
 	(void)unused;
-	static const int choice[] = { 0, 2186, 2, 2 * R5, 2 * R6 + R5, 2 * R1 + 2 * R2 + R3, R1 + 2 * R3 + 2 * R6, 1000 };
+	static const int choice[] = { 0, 2186, 2, 2 * R5, 2 * R6 + R5, 2 * R1 + 2 * R2 + R3,
+				      R1 + 2 * R3 + 2 * R6, 1000 };
 	static const char *const precision[] = { "precision.plugin=fp32", "precision.plugin=bf16" };
 	for (int p = 0; p < 2; p++) {
 		struct bits want = train_bits((struct training){ .option = { precision[p] } });
 		assert_true(want.loss[0] > 1 && want.norm[1] > 0 && want.loss[0] != want.loss[1]);
 		for (size_t i = 0; i < sizeof choice / sizeof *choice; i++) {
 			plant(choice[i]);
-			struct bits got = train_bits((struct training){ .option = { precision[p] }, .planted = 1 });
+			struct bits got = train_bits((struct training){ .option = { precision[p] },
+									.planted = 1 });
 			assert_memory_equal(&got, &want, sizeof want);
 		}
 	}

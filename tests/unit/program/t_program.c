@@ -36,8 +36,10 @@ static void check_disjoint(const struct interval *v, int n, uint64_t bytes)
 	for (int i = 0; i < n; i++) {
 		assert_true(v[i].at % 64 == 0 && v[i].at + v[i].bytes <= bytes);
 		for (int k = 0; k < i; k++)
-			if (v[i].bytes && v[k].bytes && v[i].first <= v[k].last && v[k].first <= v[i].last)
-				assert_true(v[i].at + v[i].bytes <= v[k].at || v[k].at + v[k].bytes <= v[i].at);
+			if (v[i].bytes && v[k].bytes && v[i].first <= v[k].last &&
+			    v[k].first <= v[i].last)
+				assert_true(v[i].at + v[i].bytes <= v[k].at ||
+					    v[k].at + v[k].bytes <= v[i].at);
 	}
 }
 
@@ -97,7 +99,8 @@ static void walk_layers(const struct zr_setup *s, const struct zr_lowered *p)
 			int64_t blocks = s->layout.unit[layer->units[k]].blocks;
 			int64_t N = s->process.world;
 			const struct zr_operand *full = &o[5 + 2 * k], *grad = &o[6 + 2 * k];
-			assert_true(full->whose != ZR_MINE || full->bytes >= (uint64_t)blocks * 2048 * size);
+			assert_true(full->whose != ZR_MINE ||
+				    full->bytes >= (uint64_t)blocks * 2048 * size);
 			if (in->flags & ZR_F_BACKWARD && grad->region == ZR_R_GRAD_BUFFER)
 				assert_int_equal(grad->bytes, (blocks + N - 1) / N * N * 8192);
 		}
@@ -125,7 +128,8 @@ static void walk_slots(const struct zr_setup *s, const struct zr_lowered *p)
 
 /* ---- operations ---- */
 
-/* No layer runs before its units are there; at most one reduce is under way; everything posted is waited for. */
+/* No layer runs before its units are there; at most one reduce is under way; everything posted is
+ * waited for. */
 static void walk_order(const struct zr_setup *s, const struct zr_program *p)
 {
 	int there[UNITS], reducing = 0;
@@ -138,7 +142,8 @@ static void walk_order(const struct zr_setup *s, const struct zr_program *p)
 		reducing += op->kind == ZR_P_REDUCE;
 		assert_true(reducing <= 1);
 		reducing -= op->kind == ZR_P_WAIT && target->kind == ZR_P_REDUCE;
-		for (int32_t k = 0; op->kind == ZR_P_WAIT && target->kind == ZR_P_GATHER && k < target->n; k++)
+		for (int32_t k = 0;
+		     op->kind == ZR_P_WAIT && target->kind == ZR_P_GATHER && k < target->n; k++)
 			there[p->unit[target->first + k]] = 1;
 		for (int32_t k = 0; op->kind == ZR_P_DROP && k < op->n; k++)
 			there[p->unit[op->first + k]]--;
@@ -152,7 +157,8 @@ static void walk_order(const struct zr_setup *s, const struct zr_program *p)
 static void walk_update(const struct zr_program *p)
 {
 	for (int32_t u = 0; u < UNITS; u++) {
-		int32_t update = first_after(p, 0, ZR_P_UPDATE, u), publish = first_after(p, 0, ZR_P_PUBLISH, u);
+		int32_t update = first_after(p, 0, ZR_P_UPDATE, u),
+			publish = first_after(p, 0, ZR_P_PUBLISH, u);
 		assert_true(update < publish && publish < p->n);
 		assert_int_equal(first_after(p, update + 1, ZR_P_UPDATE, u), p->n);
 		assert_int_equal(first_after(p, publish + 1, ZR_P_PUBLISH, u), p->n);
@@ -174,21 +180,27 @@ static void walk_case(int world, const char *const *options)
 
 static void waits_are_where_they_must_be_and_buffers_do_not_overlap(void **unused)
 {
-	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1", "zero.plugin=stage2", "zero.plugin=stage3",
+	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1",
+					      "zero.plugin=stage2", "zero.plugin=stage3",
 					      "zero.plugin=hpz", "zero.plugin=mics" };
 	static const char *const lists[] = { "1", "6000", "60000", "1e9" };
 	static const char *const limits[] = { "0", "2048", "50000", "70000", "1e9" };
 	char text[6][48];
 	(void)unused;
 	for (int i = 0; i < 6 * 4 * 5 * 4; i++) {
-		const char *o[12] = { "model.layers=2", "train.gradient_accumulation_steps=2", stages[i % 6], i % 7 < 4 ? RECOMPUTE : KEEP };
+		const char *o[12] = { "model.layers=2", "train.gradient_accumulation_steps=2",
+				      stages[i % 6], i % 7 < 4 ? RECOMPUTE : KEEP };
 		int list = i / 6 % 4, limit = i / 24 % 5, more = i / 120, n = 4;
 		snprintf(text[0], sizeof *text, "zero.reduce_bucket_size=%s", lists[list]);
-		snprintf(text[1], sizeof *text, "zero.allgather_bucket_size=%s", lists[(list + more) % 4]);
+		snprintf(text[1], sizeof *text, "zero.allgather_bucket_size=%s",
+			 lists[(list + more) % 4]);
 		snprintf(text[2], sizeof *text, "zero.prefetch_bucket_size=%s", limits[limit]);
-		snprintf(text[3], sizeof *text, "zero.max_live_parameters=%s", limits[(limit + more) % 5]);
-		snprintf(text[4], sizeof *text, "zero.max_reuse_distance=%s", limits[(limit + 2 * more) % 5]);
-		snprintf(text[5], sizeof *text, "zero.persistence_threshold=%s", more & 1 ? "0" : "3000");
+		snprintf(text[3], sizeof *text, "zero.max_live_parameters=%s",
+			 limits[(limit + more) % 5]);
+		snprintf(text[4], sizeof *text, "zero.max_reuse_distance=%s",
+			 limits[(limit + 2 * more) % 5]);
+		snprintf(text[5], sizeof *text, "zero.persistence_threshold=%s",
+			 more & 1 ? "0" : "3000");
 		for (int k = 0; k < (i % 6 < 3 ? 2 : 6); k++)
 			o[n++] = text[k];
 		o[n] = more & 2 ? "boot.ranks_per_node=2" : NULL;
@@ -202,12 +214,20 @@ static void what_passes_through_host_memory_has_its_own_place_there(void **unuse
 	char text[2][48];
 	(void)unused;
 	for (int i = 0; i < 2 * 2 * 2 * 4; i++) {
-		const char *o[] = { "model.layers=2", "device.memory=1G", "device.separate=yes", "offload.optimizer.plugin=cpu",
-				    "zero.persistence_threshold=0", "zero.max_live_parameters=1e9", i & 1 ? "zero.plugin=hpz" : "zero.plugin=stage3",
-				    i & 2 ? "precision.plugin=bf16" : "precision.plugin=fp32", text[0], text[1],
-				    i & 4 ? "offload.param.plugin=cpu" : "offload.param.plugin=nvme", i & 4 ? NULL : "offload.param.path=/tmp", NULL };
+		const char *o[] = { "model.layers=2", "device.memory=1G",
+				    "device.separate=yes", "offload.optimizer.plugin=cpu",
+				    "zero.persistence_threshold=0", "zero.max_live_parameters=1e9",
+				    i & 1 ? "zero.plugin=hpz" : "zero.plugin=stage3",
+				    i & 2 ? "precision.plugin=bf16" : "precision.plugin=fp32",
+				    text[0],
+				    text[1],
+				    i & 4 ? "offload.param.plugin=cpu" :
+					    "offload.param.plugin=nvme",
+				    i & 4 ? NULL : "offload.param.path=/tmp",
+				    NULL };
 		snprintf(text[0], sizeof *text, "zero.prefetch_bucket_size=%s", ahead[i / 8]);
-		snprintf(text[1], sizeof *text, "zero.allgather_bucket_size=%s", ahead[(i / 8 + 1) % 4 + !((i / 8 + 1) % 4)]);
+		snprintf(text[1], sizeof *text, "zero.allgather_bucket_size=%s",
+			 ahead[(i / 8 + 1) % 4 + !((i / 8 + 1) % 4)]);
 		for (int world = 1; world <= 3; world++) {
 			struct zr_setup *s = plan_open(world, o);
 			for (int id = 0; id < 4; id++)
@@ -222,7 +242,8 @@ static void what_passes_through_host_memory_has_its_own_place_there(void **unuse
 
 static uint64_t hash_of(const char *option, int id)
 {
-	const char *o[] = { "zero.plugin=stage3", "train.gradient_accumulation_steps=2", "device.memory=1G", option, NULL };
+	const char *o[] = { "zero.plugin=stage3", "train.gradient_accumulation_steps=2",
+			    "device.memory=1G", option, NULL };
 	struct zr_setup *s = plan_open(4, o);
 	uint64_t h = s->program[id].hash;
 	plan_close(s);
@@ -231,17 +252,22 @@ static uint64_t hash_of(const char *option, int id)
 
 static void the_hash_is_of_the_program(void **unused)
 {
-	static const char *const micro[] = { "zero.reduce_bucket_size=1", "zero.prefetch_bucket_size=0", "zero.max_reuse_distance=0",
-					     "zero.overlap_comm=no", "zero.persistence_threshold=0", "precision.plugin=bf16",
-					     RECOMPUTE, "model.layers=3", "model.width=96", "boot.ranks_per_node=2" };
+	static const char *const micro[] = { "zero.reduce_bucket_size=1",
+					     "zero.prefetch_bucket_size=0",
+					     "zero.max_reuse_distance=0", "zero.overlap_comm=no",
+					     "zero.persistence_threshold=0",
+					     "precision.plugin=bf16", RECOMPUTE, "model.layers=3",
+					     "model.width=96", "boot.ranks_per_node=2" };
 	(void)unused;
 	for (int id = 0; id < 4; id++)
 		assert_true(hash_of(NULL, id) == hash_of(NULL, id));
 	for (size_t i = 0; i + 1 < sizeof micro / sizeof *micro; i++)
 		if (hash_of(NULL, ZR_PROG_MICRO) == hash_of(micro[i], ZR_PROG_MICRO))
 			fail_msg("%s changes nothing", micro[i]);
-	assert_true(hash_of(NULL, ZR_PROG_UPDATE) != hash_of("zero.allgather_bucket_size=1e9", ZR_PROG_UPDATE));
-	assert_true(hash_of(NULL, ZR_PROG_EVAL) != hash_of("zero.prefetch_bucket_size=0", ZR_PROG_EVAL));
+	assert_true(hash_of(NULL, ZR_PROG_UPDATE) !=
+		    hash_of("zero.allgather_bucket_size=1e9", ZR_PROG_UPDATE));
+	assert_true(hash_of(NULL, ZR_PROG_EVAL) !=
+		    hash_of("zero.prefetch_bucket_size=0", ZR_PROG_EVAL));
 }
 
 int main(void)

@@ -12,7 +12,8 @@
 #define FIRST_SPLIT 3 /* the stages from here on split parameters */
 extern const char *const stages[N_STAGES];
 
-/* Units wte, wpe, three blocks, ln_f. Uses: 0 embed, 1-3 blocks forward; 4 head, 5-7 blocks, 8 embed backward. */
+/* Units wte, wpe, three blocks, ln_f. Uses: 0 embed, 1-3 blocks forward; 4 head, 5-7 blocks, 8
+ * embed backward. */
 extern const struct fixture_model gpt2;
 
 extern struct zr_host *host;
@@ -35,7 +36,8 @@ void resolve(const struct zr_desc *desc, void *opts, const struct fixture_model 
 /* Opens `run`: a stage on a model; sets: name, text, ..., NULL. */
 void open_run(const char *id, const struct fixture_model *m, const char *const *sets);
 void close_run(void);
-/* What a stage says during one program on gpt2, after whole steps without a fault. Valid until the next run. */
+/* What a stage says during one program on gpt2, after whole steps without a fault. Valid until the
+ * next run. */
 const char *answers(const char *id, int32_t program, const char *const *sets);
 
 int make_host(void **state);

@@ -14,8 +14,8 @@ static struct fixture *fixture_of(const struct zr_stage *s)
 static int refuse(struct fixture *r, const char *what, int32_t unit)
 {
 	if (!r->error[0])
-		snprintf(r->error, sizeof r->error, "%s: unit %d, program %d, point %d, use %d", what, unit, r->point.program,
-			 r->point.at, r->point.use);
+		snprintf(r->error, sizeof r->error, "%s: unit %d, program %d, point %d, use %d",
+			 what, unit, r->point.program, r->point.at, r->point.use);
 	return ZR_ESTATE;
 }
 
@@ -23,7 +23,8 @@ static int64_t live(const struct fixture *r)
 {
 	int64_t sum = 0;
 	for (int32_t u = 0; u < r->model->n_units; u++)
-		sum += r->full[u] && r->groups[u].param != ZR_GROUP_SELF ? r->model->elements[u] : 0;
+		sum += r->full[u] && r->groups[u].param != ZR_GROUP_SELF ? r->model->elements[u] :
+									   0;
 	return sum;
 }
 
@@ -60,7 +61,8 @@ static void say(struct fixture *r, const char *verb, const int32_t *units, int32
 		refuse(r, "the answers are longer than the fixture can note", -1);
 }
 
-/* Rules of every list: units exist, are no more than promised and, where parameters move, of one group. */
+/* Rules of every list: units exist, are no more than promised and, where parameters move, of one
+ * group. */
 static int check_list(struct fixture *r, const int32_t *units, int32_t n, int64_t most,
 		      int one_group)
 {
@@ -88,7 +90,8 @@ static int one_gather(struct fixture *r, int32_t u)
 	r->ahead[u] = !is_used(r, u);
 	for (int32_t i = 0; i < r->model->n_units; i++) {
 		ahead += r->ahead[i] ? r->model->elements[i] : 0;
-		need += is_used(r, i) && r->groups[i].param != ZR_GROUP_SELF ? r->model->elements[i] : 0;
+		need += is_used(r, i) && r->groups[i].param != ZR_GROUP_SELF ?
+				r->model->elements[i] : 0;
 	}
 	if (ahead > r->limits.ahead)
 		return refuse(r, "too much ahead", u);
@@ -111,7 +114,10 @@ static int one_drop(struct fixture *r, int32_t u)
 static int one_reduce(struct fixture *r, int32_t u)
 {
 	if (r->done[u] != 1 || r->point.program > ZR_PROG_LAST_MICRO)
-		return refuse(r, r->done[u] == 2 ? "reduced twice" : "reduced before its gradient is complete", u);
+		return refuse(r,
+			      r->done[u] == 2 ? "reduced twice" :
+						"reduced before its gradient is complete",
+			      u);
 	r->done[u] = 2;
 	return ZR_OK;
 }
@@ -147,13 +153,15 @@ static int one_publish(struct fixture *r, int32_t u)
 		return ZR_OK;
 	}
 	if (r->point.program != ZR_PROG_UPDATE || r->done[u] != 1)
-		return refuse(r, r->done[u] == 2 ? "published twice" : "published before its update", u);
+		return refuse(r,
+			      r->done[u] == 2 ? "published twice" : "published before its update",
+			      u);
 	r->done[u] = 2;
 	return ZR_OK;
 }
 
-static int verb(const struct zr_stage *s, const char *name, int (*one)(struct fixture *, int32_t), const int32_t *units, int32_t n,
-		int64_t most)
+static int verb(const struct zr_stage *s, const char *name, int (*one)(struct fixture *, int32_t),
+		const int32_t *units, int32_t n, int64_t most)
 {
 	struct fixture *r = fixture_of(s);
 	enum fixture_fault fault = r->calls++ == r->fault_call ? r->fault : FIXTURE_HONEST;
@@ -230,7 +238,8 @@ static int ask_scalars(const struct zr_stage *s)
 
 /* ---- the walk ---- */
 
-void fixture_open(struct fixture *r, const struct fixture_model *m, const struct zr_zero_v1 *zero, struct zr_inst *inst)
+void fixture_open(struct fixture *r, const struct fixture_model *m, const struct zr_zero_v1 *zero,
+		  struct zr_inst *inst)
 {
 	memset(r, 0, sizeof *r);
 	r->model = m;
@@ -239,9 +248,10 @@ void fixture_open(struct fixture *r, const struct fixture_model *m, const struct
 	r->limits = (struct fixture_limits){ INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX,
 					    INT64_MAX };
 	r->stage = (struct zr_stage){
-		.size = sizeof r->stage, .n_units = m->n_units, .world = 4, .impl = r, .gather = verb_gather,
-		.drop = verb_drop, .reduce = verb_reduce, .update = verb_update, .publish = verb_publish,
-		.elements = ask_elements, .use = ask_use, .next_use = ask_next_use, .live_elements = ask_live,
+		.size = sizeof r->stage, .n_units = m->n_units, .world = 4, .impl = r,
+		.gather = verb_gather, .drop = verb_drop, .reduce = verb_reduce,
+		.update = verb_update, .publish = verb_publish, .elements = ask_elements,
+		.use = ask_use, .next_use = ask_next_use, .live_elements = ask_live,
 		.needs_scalars = ask_scalars,
 	};
 	for (int32_t u = 0; u < m->n_units; u++) {
@@ -253,8 +263,10 @@ void fixture_open(struct fixture *r, const struct fixture_model *m, const struct
 
 static void add_use(struct fixture *r, int32_t layer, int32_t phase)
 {
-	r->use[r->stage.n_uses++] = (struct zr_use){ .size = sizeof(struct zr_use), .layer = layer, .phase = phase,
-						     .n_units = (uint32_t)r->model->n[layer], .units = r->model->unit[layer] };
+	r->use[r->stage.n_uses++] = (struct zr_use){ .size = sizeof(struct zr_use), .layer = layer,
+						     .phase = phase,
+						     .n_units = (uint32_t)r->model->n[layer],
+						     .units = r->model->unit[layer] };
 }
 
 static void make_uses(struct fixture *r, int32_t program)
@@ -273,7 +285,8 @@ static void make_uses(struct fixture *r, int32_t program)
 static int tell(struct fixture *r, int32_t at, int32_t use, const int32_t *units, int32_t n)
 {
 	int rc;
-	r->point = (struct zr_point){ .size = sizeof r->point, .program = r->point.program, .at = at, .use = use, .units = units,
+	r->point = (struct zr_point){ .size = sizeof r->point, .program = r->point.program,
+				      .at = at, .use = use, .units = units,
 				      .n_units = (uint32_t)n };
 	rc = r->zero->at(r->inst, &r->point, &r->stage);
 	return rc ? rc : r->error[0] ? ZR_ESTATE : ZR_OK;
@@ -305,7 +318,8 @@ static int walk_use(struct fixture *r, int32_t i)
 	int rc;
 	for (uint32_t k = 0; k < use->n_units; k++) {
 		r->ahead[use->units[k]] = 0;
-		need += r->groups[use->units[k]].param != ZR_GROUP_SELF ? r->model->elements[use->units[k]] : 0;
+		need += r->groups[use->units[k]].param != ZR_GROUP_SELF ?
+				r->model->elements[use->units[k]] : 0;
 	}
 	r->peak_need = need > r->peak_need ? need : r->peak_need;
 	rc = tell(r, ZR_AT_BEFORE, i, use->units, (int32_t)use->n_units);
@@ -317,15 +331,19 @@ static int walk_use(struct fixture *r, int32_t i)
 	return rc ? rc : tell_gradients(r, i);
 }
 
-/* Whatever is full over the end of a program that computes must be so over the end of each of them. */
+/* Whatever is full over the end of a program that computes must be so over the end of each of
+ * them. */
 static int check_end(struct fixture *r)
 {
 	int32_t program = r->point.program;
 	for (int32_t u = 0; u < r->model->n_units; u++) {
 		if (program == ZR_PROG_UPDATE && r->done[u] != 2 && !r->early[u])
-			return refuse(r, r->done[u] ? "updated but not published" : "not updated", u);
+			return refuse(r, r->done[u] ? "updated but not published" : "not updated",
+				      u);
 		if (program <= ZR_PROG_LAST_MICRO && r->done[u] != 2 && r->done[u] != 4)
-			return refuse(r, r->done[u] == 3 ? "updated but not published" : "not reduced", u);
+			return refuse(r,
+				      r->done[u] == 3 ? "updated but not published" : "not reduced",
+				      u);
 		if (program != ZR_PROG_UPDATE && r->ended && r->resident[u] != r->full[u])
 			return refuse(r, "resident over one end and not over another", u);
 	}
@@ -366,7 +384,8 @@ int fixture_program(struct fixture *r, int32_t program)
 
 int fixture_steps(struct fixture *r)
 {
-	static const int32_t step[] = { ZR_PROG_MICRO, ZR_PROG_LAST_MICRO, ZR_PROG_UPDATE, ZR_PROG_EVAL };
+	static const int32_t step[] = { ZR_PROG_MICRO, ZR_PROG_LAST_MICRO, ZR_PROG_UPDATE,
+					ZR_PROG_EVAL };
 	int rc = r->error[0] ? ZR_ESTATE : ZR_OK;
 	for (int i = 0; i < 8 && !rc; i++)
 		rc = fixture_program(r, step[i % 4]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stages_fixture.h - core as a stage sees it: walks a model's schedule, asks the stage at every point, and refuses
- * what core refuses. One rank is enough: a stage answers the same on all. Nothing moves and nothing is computed.
+ * stages_fixture.h - core as a stage sees it: walks a model's schedule, asks the stage at every
+ * point, and refuses what core refuses. One rank is enough: a stage answers the same on all.
+ * Nothing moves and nothing is computed.
  */
 #ifndef ZR_STAGES_FIXTURE_H
 #define ZR_STAGES_FIXTURE_H
@@ -29,8 +30,9 @@ struct fixture_limits {
 	int64_t waiting; /* complete gradients, not reduced when a GRAD point is answered */
 };
 
-/* Falsifies the verb call number `call` on its way to the fixture. */
-enum fixture_fault { FIXTURE_HONEST, FIXTURE_OMIT, FIXTURE_TWICE, FIXTURE_SHORT /* without its last unit */, FIXTURE_FAIL /* returns ZR_ENOMEM */ };
+/* Falsifies the verb call number `call` on its way to the fixture. SHORT: without its last unit;
+ * FAIL: returns ZR_ENOMEM. */
+enum fixture_fault { FIXTURE_HONEST, FIXTURE_OMIT, FIXTURE_TWICE, FIXTURE_SHORT, FIXTURE_FAIL };
 
 struct fixture {
 	const struct fixture_model *model;
@@ -42,7 +44,8 @@ struct fixture {
 	int local; /* no update needs scalars */
 
 	char error[256];   /* the first thing refused, "" if nothing was */
-	char said[1 << 14]; /* of the current program: "before 0: gather 0 1; after 0: drop 0 1; " */
+	/* of the current program: "before 0: gather 0 1; after 0: drop 0 1; " */
+	char said[1 << 14];
 	int64_t peak_live, peak_need;
 
 	/* the fixture's own */
@@ -52,17 +55,21 @@ struct fixture {
 	struct zr_point point;
 	int32_t told_at, told_use; /* point that the end of `said` speaks of */
 	uint8_t full[FIXTURE_UNITS], ahead[FIXTURE_UNITS];
-	uint8_t done[FIXTURE_UNITS]; /* gradient: 1 complete, 2 reduced, 3 updated, 4 published; in UPDATE: 1 updated, 2 published */
+	/* gradient: 1 complete, 2 reduced, 3 updated, 4 published; in UPDATE: 1 updated, 2
+	 * published */
+	uint8_t done[FIXTURE_UNITS];
 	uint8_t early[FIXTURE_UNITS]; /* published in LAST_MICRO */
 	uint8_t resident[FIXTURE_UNITS];
 	int ended; /* programs that fixed `resident` */
 };
 
 /* Asks for the groups of all units; limits start as none. */
-void fixture_open(struct fixture *r, const struct fixture_model *m, const struct zr_zero_v1 *zero, struct zr_inst *inst);
+void fixture_open(struct fixture *r, const struct fixture_model *m, const struct zr_zero_v1 *zero,
+		  struct zr_inst *inst);
 /* One program. 0, or the code at which the stage or the fixture stopped. */
 int fixture_program(struct fixture *r, int32_t program);
-/* Two micro-batches, update, evaluation, and a second such step, so that what a program left behind shows. */
+/* Two micro-batches, update, evaluation, and a second such step, so that what a program left behind
+ * shows. */
 int fixture_steps(struct fixture *r);
 
 #endif

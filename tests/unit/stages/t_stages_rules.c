@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_stages_rules.c - the ZeRO stages against the rules of core and the limits in their options, on random models
- * with random values; and the fixture against stages with planted defects: it must catch them all.
+ * t_stages_rules.c - the ZeRO stages against the rules of core and the limits in their options, on
+ * random models with random values; and the fixture against stages with planted defects: it must
+ * catch them all.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,18 +52,23 @@ static struct fixture_model random_model(void)
 }
 
 /* One random value of each option; *value is what it comes to, in the order of the table. */
-static void random_options(const struct fixture_model *m, int split_parameters, const char **sets, char text[7][32], int64_t *value)
+static void random_options(const struct fixture_model *m, int split_parameters, const char **sets,
+			   char text[7][32], int64_t *value)
 {
-	static const char *const name[] = { "reduce_bucket_size", "allgather_bucket_size", "overlap_comm", "prefetch_bucket_size",
-					    "max_live_parameters", "max_reuse_distance", "persistence_threshold" };
+	static const char *const name[] = { "reduce_bucket_size", "allgather_bucket_size",
+					    "overlap_comm", "prefetch_bucket_size",
+					    "max_live_parameters", "max_reuse_distance",
+					    "persistence_threshold" };
 	int64_t big = largest(m), automatic[] = { big, big, 1, big, 4 * big, 2 * big, 8192 };
 	int overlap = roll(3) > 0;
 	for (int k = 0; k < (split_parameters ? 7 : 3); k++) {
 		int64_t pick = k == 2 ? overlap : k == 3 && !overlap ? 4 : roll(5);
 		if (k == 6 && pick == 4)
 			pick = roll(4); /* auto leaves nothing split here */
-		value[k] = k == 2 ? overlap : pick == 0 ? k < 2 : pick == 1 ? 1000000000000000000 : pick < 4 ? 1 + roll(2 * big) :
-			   k == 3 && !overlap ? 0 : automatic[k];
+		value[k] = k == 2             ? overlap : pick == 0          ? k < 2 :
+			   pick == 1          ? 1000000000000000000 :
+			   pick < 4           ? 1 + roll(2 * big) : k == 3 && !overlap ? 0 :
+						automatic[k];
 		snprintf(text[k], 32, "%lld", (long long)value[k]);
 		*sets++ = name[k];
 		*sets++ = k != 2 && pick == 4 ? "auto" : text[k];
@@ -74,7 +80,8 @@ static void fail_with(const char *id, const char *const *sets, const char *what)
 {
 	char line[512] = "";
 	for (; *sets; sets += 2)
-		snprintf(line + strlen(line), sizeof line - strlen(line), " %s = %s", sets[0], sets[1]);
+		snprintf(line + strlen(line), sizeof line - strlen(line), " %s = %s", sets[0],
+			 sets[1]);
 	fail_msg("%s:%s: %s: %s", id, line, what, run.fixture.error);
 }
 
@@ -86,8 +93,9 @@ static void try_stage(const char *id, const struct fixture_model *m, int split_p
 	int64_t allocs;
 	random_options(m, split_parameters, sets, text, v);
 	open_run(id, m, sets);
-	run.fixture.limits = (struct fixture_limits){ .reduce = v[0], .gather = v[1], .ahead = v[3], .live = v[4],
-					      .waiting = v[2] ? v[0] - 1 : 0 };
+	run.fixture.limits = (struct fixture_limits){ .reduce = v[0], .gather = v[1], .ahead = v[3],
+						      .live = v[4],
+						      .waiting = v[2] ? v[0] - 1 : 0 };
 	if (fixture_steps(&run.fixture))
 		fail_with(id, sets, "refused");
 	for (int32_t u = 0; u < m->n_units; u++)
@@ -113,8 +121,10 @@ static void every_stage_keeps_the_rules_and_its_limits(void **state)
 
 static void the_same_programs_are_recorded_again_after_other_ones(void **state)
 {
-	static const int32_t programs[] = { ZR_PROG_MICRO, ZR_PROG_LAST_MICRO, ZR_PROG_UPDATE, ZR_PROG_EVAL };
-	static const char *const sets[] = { "persistence_threshold", "1", "reduce_bucket_size", "41", NULL };
+	static const int32_t programs[] = { ZR_PROG_MICRO, ZR_PROG_LAST_MICRO, ZR_PROG_UPDATE,
+					    ZR_PROG_EVAL };
+	static const char *const sets[] = { "persistence_threshold", "1", "reduce_bucket_size",
+					    "41", NULL };
 	static char first[4][sizeof run.fixture.said];
 	(void)state;
 	for (int twice = 0; twice < 2; twice++) {
@@ -137,7 +147,9 @@ static void the_fixture_catches_every_omitted_doubled_or_shortened_verb(void **s
 {
 	(void)state;
 	for (int i = 0; i < N_STAGES; i++) {
-		const char *const *sets = i < FIRST_SPLIT ? NULL : SETS("persistence_threshold", "1", "allgather_bucket_size", "110");
+		const char *const *sets = i < FIRST_SPLIT ? NULL :
+							    SETS("persistence_threshold", "1",
+								 "allgather_bucket_size", "110");
 		int64_t calls;
 		open_run(stages[i], &gpt2, sets);
 		assert_int_equal(fixture_steps(&run.fixture), ZR_OK);
@@ -149,21 +161,24 @@ static void the_fixture_catches_every_omitted_doubled_or_shortened_verb(void **s
 				run.fixture.fault = (enum fixture_fault)fault;
 				run.fixture.fault_call = call;
 				if (!fixture_steps(&run.fixture) || !run.fixture.error[0])
-					fail_msg("%s: fault %d of call %lld passed", stages[i], fault, (long long)call);
+					fail_msg("%s: fault %d of call %lld passed", stages[i],
+						 fault, (long long)call);
 				close_run();
 			}
 	}
 }
 
-enum defect { SOUND, NO_DROP, DROP_AT_BEFORE, GATHER_WHOLE, REDUCE_AT_AFTER, NO_REDUCE, PUBLISH_FIRST, UPDATE_AT_BEGIN,
-	      KEEP_IN_MICRO, N_DEFECTS };
+enum defect { SOUND, NO_DROP, DROP_AT_BEFORE, GATHER_WHOLE, REDUCE_AT_AFTER, NO_REDUCE,
+	      PUBLISH_FIRST, UPDATE_AT_BEGIN, KEEP_IN_MICRO, N_DEFECTS };
 static enum defect defect;
 
 /* The plainest stage 3 with one planted defect. */
-static int planted_groups(struct zr_inst *inst, const struct zr_groups_of *of, struct zr_groups *out)
+static int planted_groups(struct zr_inst *inst, const struct zr_groups_of *of,
+			  struct zr_groups *out)
 {
 	(void)inst, (void)of;
-	*out = (struct zr_groups){ defect == GATHER_WHOLE ? ZR_GROUP_SELF : ZR_GROUP_WORLD, ZR_GROUP_WORLD, ZR_GROUP_WORLD };
+	*out = (struct zr_groups){ defect == GATHER_WHOLE ? ZR_GROUP_SELF : ZR_GROUP_WORLD,
+				   ZR_GROUP_WORLD, ZR_GROUP_WORLD };
 	return ZR_OK;
 }
 
@@ -181,14 +196,16 @@ static int planted_at(struct zr_inst *inst, const struct zr_point *p, const stru
 	(void)inst;
 	switch (p->at) {
 	case ZR_AT_BEGIN:
-		return defect == UPDATE_AT_BEGIN && p->program == ZR_PROG_UPDATE ? s->update(s, p->units, n, 0) : ZR_OK;
+		return defect == UPDATE_AT_BEGIN && p->program == ZR_PROG_UPDATE ?
+			       s->update(s, p->units, n, 0) : ZR_OK;
 	case ZR_AT_BEFORE:
 		rc = s->gather(s, p->units, n);
 		return rc || defect != DROP_AT_BEFORE ? rc : s->drop(s, p->units, n);
 	case ZR_AT_AFTER:
 		if (defect == REDUCE_AT_AFTER && s->use(s, p->use)->phase == ZR_BACKWARD)
 			return s->reduce(s, p->units, n);
-		if (defect == KEEP_IN_MICRO && p->program == ZR_PROG_LAST_MICRO && p->use == s->n_uses - 1)
+		if (defect == KEEP_IN_MICRO && p->program == ZR_PROG_LAST_MICRO &&
+		    p->use == s->n_uses - 1)
 			return ZR_OK;
 		return defect == NO_DROP ? ZR_OK : s->drop(s, p->units, n);
 	case ZR_AT_GRAD:
@@ -201,11 +218,14 @@ static int planted_at(struct zr_inst *inst, const struct zr_point *p, const stru
 
 static void the_fixture_names_planted_defects(void **state)
 {
-	static const struct zr_zero_v1 zero = { .size = sizeof zero, .groups = planted_groups, .at = planted_at };
+	static const struct zr_zero_v1 zero = { .size = sizeof zero, .groups = planted_groups,
+						.at = planted_at };
 	static const char *const said[N_DEFECTS] = {
-		"", "gather of what is full", "used but not full", "gather of what is already whole",
-		"reduced before its gradient is complete", "not reduced", "published before its update",
-		"update before the scalars are agreed", "resident over one end and not over another",
+		"", "gather of what is full",
+		"used but not full", "gather of what is already whole",
+		"reduced before its gradient is complete", "not reduced",
+		"published before its update", "update before the scalars are agreed",
+		"resident over one end and not over another",
 	};
 	(void)state;
 	for (defect = SOUND; defect < N_DEFECTS; defect++) {
@@ -218,13 +238,18 @@ static void the_fixture_names_planted_defects(void **state)
 
 static void the_fixture_names_broken_limits(void **state)
 {
-	static const struct fixture_limits none = { INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };
-	static const char *const said[] = { "too much full", "too much ahead", "list longer than its bucket",
-					    "list longer than its bucket", "too many gradients wait" };
+	static const struct fixture_limits none = { INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX,
+						    INT64_MAX };
+	static const char *const said[] = { "too much full", "too much ahead",
+					    "list longer than its bucket",
+					    "list longer than its bucket",
+					    "too many gradients wait" };
 	(void)state;
 	for (int i = 0; i < 5; i++) {
-		open_run("stage3", &gpt2, SETS("persistence_threshold", "1", "reduce_bucket_size", "41", "allgather_bucket_size", "110",
-					       "prefetch_bucket_size", "20", "max_live_parameters", "130"));
+		open_run("stage3", &gpt2,
+			 SETS("persistence_threshold", "1", "reduce_bucket_size", "41",
+			      "allgather_bucket_size", "110", "prefetch_bucket_size", "20",
+			      "max_live_parameters", "130"));
 		run.fixture.limits = none;
 		((int64_t *)&run.fixture.limits)[i] = (int64_t[]){ 129, 19, 40, 109, 20 }[i];
 		assert_int_equal(fixture_steps(&run.fixture), ZR_ESTATE);

@@ -216,9 +216,20 @@ static void encode_pieces(const struct zr_tokenizer *t, const char *text, size_t
 static size_t random_chunk(char *to)
 {
 	static const char *const parts[] = {
-		"the", "The", "Quick", "ing", ",", ".", "''", "-", "7", "\u00e9", "e\u0301", "\u4eba",
-		"\u4e2d", "\u3000", "\u00a0", "\x01", "\x1c", "\u200b", "\ufffd", "\u0130", "<|a|>b",
-		"caf\u00e9!", "\u212bngstrom", "<|endoftext|>", "\u0410\u0411", "\U0001f600", "\xc2\x85",
+		"the", "The",
+		"Quick", "ing",
+		",", ".",
+		"''", "-",
+		"7", "\u00e9",
+		"e\u0301", "\u4eba",
+		"\u4e2d", "\u3000",
+		"\u00a0", "\x01",
+		"\x1c", "\u200b",
+		"\ufffd", "\u0130",
+		"<|a|>b", "caf\u00e9!",
+		"\u212bngstrom", "<|endoftext|>",
+		"\u0410\u0411", "\U0001f600",
+		"\xc2\x85",
 		"\u0301",
 	};
 	size_t n = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_tokenizer.c - parts of files/tokenizer that the golden files of tokenize.sh do not reach: broken bytes at every cut, which
- * patterns pass, long pieces. (Damaged files: tests/fuzz/fuzz_tokenizer.c.)
+ * t_tokenizer.c - parts of files/tokenizer that the golden files of tokenize.sh do not reach:
+ * broken bytes at every cut, which patterns pass, long pieces. (Damaged files:
+ * tests/fuzz/fuzz_tokenizer.c.)
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -24,7 +25,8 @@
 
 static void test_utf8(void **unused)
 {
-	static const struct { const char *bytes, *text; } cases[] = { /* as Python decodes with errors='replace' */
+	/* as Python decodes with errors='replace' */
+	static const struct { const char *bytes, *text; } cases[] = {
 		{ "plain", "plain" },
 		{ "\xc3\xa4\xe4\xba\xba\xf0\x9f\x98\x80", "\xc3\xa4\xe4\xba\xba\xf0\x9f\x98\x80" },
 		{ "\xff", "?" },
@@ -46,7 +48,9 @@ static void test_utf8(void **unused)
 			uint64_t bad = 0;
 			const char *first = strchr(cases[i].text, '?');
 			for (const char *p = cases[i].text; *p; p++, bad += p[-1] == '?')
-				assert_int_equal(zr_buf_add(&wanted, *p == '?' ? "\xef\xbf\xbd" : p, *p == '?' ? 3 : 1), 0);
+				assert_int_equal(zr_buf_add(&wanted, *p == '?' ? "\xef\xbf\xbd" : p,
+							    *p == '?' ? 3 : 1),
+						 0);
 			assert_int_equal(zr_buf_add(&raw, bytes, cut), 0);
 			assert_int_equal(zr_utf8_lossy(&raw, 0, &out, &is), 0);
 			assert_int_equal(zr_buf_add(&raw, bytes + cut, strlen(bytes + cut)), 0);
@@ -66,12 +70,14 @@ static void test_utf8(void **unused)
 
 static void test_patterns(void **unused)
 {
-	static const char *const same[] = { "a|b*+c?+", "(?i:'s|'T)", "\\p{L}\\P{Nd}\\p{^Lu}{1,3}", "[^\\r\\n\\p{L}]", "(?=x)(?!y)(?>z)(?:w)",
-					    "a.b", "\\(\\[\\." };
-	static const char *const refused[] = { "\\w", "\\bx", "\\h", "\\p{Han}", "\\p{L", "\\pL", "a{2}+",
-					       "[a[^b]]", "[a[]]", "[a-[b]]", "[[:alpha:]]", "[a[b]",
-					       "[a&&b]", "^a", "(?<=a)b",
-					       "(?i)a", "(*ACCEPT)", "[\\S]", "a\\", "[]a]", "[a", "x{,3}", "\\1" };
+	static const char *const same[] = { "a|b*+c?+", "(?i:'s|'T)", "\\p{L}\\P{Nd}\\p{^Lu}{1,3}",
+					    "[^\\r\\n\\p{L}]", "(?=x)(?!y)(?>z)(?:w)", "a.b",
+					    "\\(\\[\\." };
+	static const char *const refused[] = { "\\w", "\\bx", "\\h", "\\p{Han}", "\\p{L", "\\pL",
+					       "a{2}+", "[a[^b]]", "[a[]]", "[a-[b]]",
+					       "[[:alpha:]]", "[a[b]", "[a&&b]", "^a", "(?<=a)b",
+					       "(?i)a", "(*ACCEPT)", "[\\S]", "a\\", "[]a]", "[a",
+					       "x{,3}", "\\1" };
 	struct zr_error err = { 0 };
 	char *text;
 	(void)unused;
@@ -105,7 +111,8 @@ static size_t n_good;
 static int load(const char *name)
 {
 	char path[4096];
-	snprintf(path, sizeof path, "%s/tests/golden/tokenizers/%s.json", getenv("ZR_SRCDIR") ? getenv("ZR_SRCDIR") : ".", name);
+	snprintf(path, sizeof path, "%s/tests/golden/tokenizers/%s.json",
+		 getenv("ZR_SRCDIR") ? getenv("ZR_SRCDIR") : ".", name);
 	FILE *f = fopen(path, "r");
 	if (!f)
 		return -1;
@@ -172,7 +179,8 @@ static void test_long(void **unused)
 	assert_int_equal(zr_encoder_open(t, count, &c, &e, &err), 0);
 	assert_int_equal(zr_encode(e, text, n - 1, &err), 0);
 	assert_int_equal(zr_encode(e, text, 1, &err), ZR_EINVAL);
-	assert_string_equal(err.text, "more than 16 MiB of text that the pre-tokenizer does not split");
+	assert_string_equal(err.text,
+			    "more than 16 MiB of text that the pre-tokenizer does not split");
 	zr_encoder_close(e);
 
 	/* A long one in small pieces; and much white space, of which only the end decides. */

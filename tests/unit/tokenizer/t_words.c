@@ -66,7 +66,8 @@ static void check(int words, const struct zr_regex *re, char *text, size_t n, in
 {
 	size_t end = zr_words_end(words, text, n, 0, 0), open = zr_words_end(words, text, n, 0, 1);
 	if (end && end != plain(re, text, n))
-		fail_msg("pattern %d of \"%s\": %zu, not %zu", words, text, end, plain(re, text, n));
+		fail_msg("pattern %d of \"%s\": %zu, not %zu", words, text, end,
+			 plain(re, text, n));
 	if (ascii && n > 2)
 		assert_int_not_equal(end, 0);
 	for (size_t i = 0; open && i < PARTS; i++) {
@@ -160,7 +161,8 @@ static void test_classes(void **unused)
 		for (int i = 0; i < 20000; i++) {
 			size_t n = make(text, i % 3 ? PARTS : ASCII);
 			for (size_t more = draw(3); more--;)
-				n += (size_t)sprintf(text + n, "%s%s", rare[draw(sizeof rare / sizeof *rare)],
+				n += (size_t)sprintf(text + n, "%s%s",
+						     rare[draw(sizeof rare / sizeof *rare)],
 						     parts[draw(PARTS)]);
 			check_all(re, other, text, n, i % 2);
 		}

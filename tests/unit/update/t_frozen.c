@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_frozen.c - [train] freeze: after a step what is frozen has the bits that it began with, and the rest those of a step in
- * which nothing is; what is frozen takes no memory that it does not need.
+ * t_frozen.c - [train] freeze: after a step what is frozen has the bits that it began with, and the
+ * rest those of a step in which nothing is; what is frozen takes no memory that it does not need.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +33,8 @@ static int keep(void *arg, const struct zr_place *t, int64_t first, int64_t n, c
 }
 
 /* The weights after `steps` steps. *setup: of the first call, the others' are closed. */
-static float **train(struct zr_setup **setup, int steps, const char *freeze, const char *const *more)
+static float **train(struct zr_setup **setup, int steps, const char *freeze,
+		     const char *const *more)
 {
 	char pattern[200];
 	const char *options[16] = { "train.gradient_clipping=0", pattern };
@@ -81,14 +82,16 @@ static int same(const struct zr_setup *s, int32_t i, float *const *a, float *con
 static void one_step(const char *freeze, const char *const *more)
 {
 	struct zr_setup *s = NULL;
-	float **x = train(&s, 1, freeze, more), **start = train(&s, 0, freeze, more), **free_ = train(&s, 1, "", more);
+	float **x = train(&s, 1, freeze, more), **start = train(&s, 0, freeze, more),
+	      **free_ = train(&s, 1, "", more);
 	int frozen = 0, trained = 0;
 	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
 		const char *name = s->layout.tensor[i].decl->name;
 		if (same(s, i, start, free_))
 			fail_msg("%s does not move at all", name);
 		if (!same(s, i, x, s->frozen[i] ? start : free_))
-			fail_msg("%s, %s: %s has other bits", freeze, more[0] ? more[0] : "fp32", name);
+			fail_msg("%s, %s: %s has other bits", freeze, more[0] ? more[0] : "fp32",
+				 name);
 		frozen += s->frozen[i];
 		trained += !s->frozen[i];
 	}
@@ -100,7 +103,8 @@ static void one_step(const char *freeze, const char *const *more)
 }
 
 /* The embedding that the head shares, the lowest layers, all but the last, and parts of units. */
-static const char *const patterns[] = { "wte.weight", "wte.weight wpe.weight", "w* h.0.*", "w* h.*", "h.1.* ln_f.*", "*.bias",
+static const char *const patterns[] = { "wte.weight", "wte.weight wpe.weight", "w* h.0.*", "w* h.*",
+					"h.1.* ln_f.*", "*.bias",
 					"*ln_?.weight wpe.weight h.0.attn.c_attn.weight" };
 
 static void in_every_precision(void **unused)
@@ -110,7 +114,8 @@ static void in_every_precision(void **unused)
 		one_step(patterns[i], OPTIONS(NULL));
 		one_step(patterns[i], OPTIONS("precision.plugin=bf16"));
 		one_step(patterns[i], OPTIONS("precision.plugin=bf16", "precision.master=split"));
-		one_step(patterns[i], OPTIONS("precision.plugin=fp16", "precision.loss_scale=1024"));
+		one_step(patterns[i],
+			 OPTIONS("precision.plugin=fp16", "precision.loss_scale=1024"));
 	}
 }
 
@@ -118,8 +123,11 @@ static void with_accumulation_recompute_and_groups(void **unused)
 {
 	(void)unused;
 	for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
-		one_step(patterns[i], OPTIONS("train.gradient_accumulation_steps=3", "activation.plugin=recompute", "zero.plugin=stage3",
-					      "optimizer.m.match=h.*.c_*.weight", "optimizer.m.plugin=sgd", "optimizer.m.momentum=0.9"));
+		one_step(patterns[i],
+			 OPTIONS("train.gradient_accumulation_steps=3",
+				 "activation.plugin=recompute", "zero.plugin=stage3",
+				 "optimizer.m.match=h.*.c_*.weight", "optimizer.m.plugin=sgd",
+				 "optimizer.m.momentum=0.9"));
 	one_step("h.0.*", OPTIONS("optimizer.m.match=h.*.c_*.weight", "optimizer.m.plugin=muon"));
 	one_step("h.0.* *.bias", OPTIONS("optimizer.plugin=lamb"));
 }
@@ -154,15 +162,19 @@ static void a_frozen_unit_takes_its_copy_only(void **unused)
 	assert_int_equal(region(s, ZR_R_PARAM), region(all, ZR_R_PARAM));
 	plan_close(s);
 	s = plan_open(1, OPTIONS("train.freeze=h.0.*"));
-	assert_int_equal(region(s, ZR_R_PARAM), 4 * block); /* in fp32 the others' copies are their masters */
+	/* in fp32 the others' copies are their masters */
+	assert_int_equal(region(s, ZR_R_PARAM), 4 * block);
 	plan_close(s);
 	plan_close(all);
 }
 
 static void gradients_of_frozen_units_have_no_buffer(void **unused)
 {
-	struct zr_setup *all = plan_open(1, OPTIONS("train.gradient_accumulation_steps=2", "zero.reduce_bucket_size=1e9"));
-	struct zr_setup *s = plan_open(1, OPTIONS("train.gradient_accumulation_steps=2", "zero.reduce_bucket_size=1e9", "train.freeze=w* h.0.*"));
+	struct zr_setup *all = plan_open(1, OPTIONS("train.gradient_accumulation_steps=2",
+						    "zero.reduce_bucket_size=1e9"));
+	struct zr_setup *s = plan_open(1, OPTIONS("train.gradient_accumulation_steps=2",
+						  "zero.reduce_bucket_size=1e9",
+						  "train.freeze=w* h.0.*"));
 	(void)unused;
 	uint64_t left = 0;
 	for (int32_t u = 0; u < s->layout.n_units; u++)
@@ -175,8 +187,11 @@ static void gradients_of_frozen_units_have_no_buffer(void **unused)
 
 static void backward_ends_at_the_lowest_layer_that_is_trained(void **unused)
 {
-	static const struct { const char *freeze; int layers; } cases[] = { { "", 4 }, { "wpe.weight", 4 }, { "w*", 3 }, { "w* h.0.*", 2 },
-									    { "w* h.*", 1 }, { "*.bias", 4 } };
+	static const struct {
+		const char *freeze;
+		int layers;
+	} cases[] = { { "", 4 },         { "wpe.weight", 4 }, { "w*", 3 },
+		      { "w* h.0.*", 2 }, { "w* h.*", 1 },     { "*.bias", 4 } };
 	(void)unused;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char option[64];
@@ -187,32 +202,47 @@ static void backward_ends_at_the_lowest_layer_that_is_trained(void **unused)
 	}
 }
 
-/* Of a tensor in a unit with others, too, nothing is there but the compute copy; the parts of a unit differ from it by less
- * than a block for each rank. */
+/* Of a tensor in a unit with others, too, nothing is there but the compute copy; the parts of a
+ * unit differ from it by less than a block for each rank. */
 static void a_frozen_tensor_takes_its_copy_only(void **unused)
 {
-	static const struct { int region, bytes; } gone[] = { { ZR_R_MASTER, 4 }, { ZR_R_GRAD, 4 }, { ZR_R_LOCAL, 4 }, { ZR_R_STATE, 8 },
-							      { ZR_R_PARAM, 0 } };
+	static const struct {
+		int region, bytes;
+	} gone[] = { { ZR_R_MASTER, 4 },
+		     { ZR_R_GRAD, 4 },
+		     { ZR_R_LOCAL, 4 },
+		     { ZR_R_STATE, 8 },
+		     { ZR_R_PARAM, 0 } };
 	static const int worlds[] = { 1, 2, 4 };
 	(void)unused;
 	for (int w = 0; w < 3; w++)
 		for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
 			char freeze[100];
 			snprintf(freeze, sizeof freeze, "train.freeze=%s", patterns[i]);
-			const char *const stage = worlds[w] == 1 ? "zero.plugin=stage0" : "zero.plugin=stage2";
-			struct zr_setup *all = plan_open(worlds[w], OPTIONS("precision.plugin=bf16", "train.reduction=local", stage, TWICE));
-			struct zr_setup *s = plan_open(worlds[w], OPTIONS("precision.plugin=bf16", "train.reduction=local", stage, TWICE, freeze));
+			const char *const stage = worlds[w] == 1 ? "zero.plugin=stage0" :
+								   "zero.plugin=stage2";
+			struct zr_setup *all = plan_open(worlds[w], OPTIONS("precision.plugin=bf16",
+									    "train.reduction=local",
+									    stage, TWICE));
+			struct zr_setup *s = plan_open(worlds[w], OPTIONS("precision.plugin=bf16",
+									  "train.reduction=local",
+									  stage, TWICE, freeze));
 			int64_t blocks = 0, parts = s->layout.n_units;
 			for (int32_t t = 0; t < s->layout.n_tensors; t++)
 				blocks += s->frozen[t] ? s->layout.tensor[t].blocks : 0;
 			for (int k = 0; k < 5; k++) {
-				int64_t split = gone[k].region == ZR_R_LOCAL || gone[k].region == ZR_R_PARAM ? 1 : worlds[w];
-				int64_t less = (int64_t)(region(all, gone[k].region) - region(s, gone[k].region));
-				int64_t want = blocks * ZR_BLOCK * gone[k].bytes / split, slack = parts * ZR_BLOCK * 8 * (worlds[w] - 1);
+				int64_t split = gone[k].region == ZR_R_LOCAL ||
+								gone[k].region == ZR_R_PARAM ? 1 :
+							worlds[w];
+				int64_t less = (int64_t)(region(all, gone[k].region) -
+							 region(s, gone[k].region));
+				int64_t want = blocks * ZR_BLOCK * gone[k].bytes / split,
+					slack = parts * ZR_BLOCK * 8 * (worlds[w] - 1);
 				if (gone[k].region == ZR_R_LOCAL && worlds[w] == 1)
 					want = 0;
 				if (less < want - slack || less > want + slack)
-					fail_msg("%s, %d ranks, region %d: %lld bytes less, not %lld", patterns[i], worlds[w], gone[k].region,
+					fail_msg("%s, %d ranks, region %d: %lld bytes less, not "
+						 "%lld", patterns[i], worlds[w], gone[k].region,
 						 (long long)less, (long long)want);
 			}
 			plan_close(s);
@@ -225,17 +255,20 @@ static uint64_t reduced(const struct zr_setup *s)
 {
 	uint64_t n = 0;
 	for (int32_t i = 0; i < s->program[ZR_PROG_LAST_MICRO].n; i++)
-		n += s->program[ZR_PROG_LAST_MICRO].op[i].kind == ZR_P_REDUCE ? s->program[ZR_PROG_LAST_MICRO].op[i].bytes : 0;
+		n += s->program[ZR_PROG_LAST_MICRO].op[i].kind == ZR_P_REDUCE ?
+			     s->program[ZR_PROG_LAST_MICRO].op[i].bytes : 0;
 	return n;
 }
 
 static void gradients_of_frozen_tensors_do_not_travel(void **unused)
 {
-	struct zr_setup *s = plan_open(2, OPTIONS("train.freeze=*.c_*.weight", "zero.plugin=stage3"));
+	struct zr_setup *s = plan_open(2,
+				       OPTIONS("train.freeze=*.c_*.weight", "zero.plugin=stage3"));
 	uint64_t most = 0;
 	(void)unused;
 	for (int32_t i = 0; i < s->layout.n_tensors; i++) /* half of it, from one other rank */
-		most += s->frozen[i] ? 0 : (uint64_t)(s->layout.tensor[i].blocks + 1) / 2 * ZR_BLOCK * 4;
+		most += s->frozen[i] ? 0 :
+				(uint64_t)(s->layout.tensor[i].blocks + 1) / 2 * ZR_BLOCK * 4;
 	assert_true(reduced(s) > 0);
 	assert_true(reduced(s) <= most);
 	plan_close(s);
@@ -253,13 +286,15 @@ static int32_t tensors_of(const struct zr_setup *s, int32_t layer)
 /* The model's tensors in their order, whatever is cut. */
 static void parts_keep_order_and_numbers(void **unused)
 {
-	struct zr_setup *all = plan_open(1, OPTIONS(NULL)), *s = plan_open(1, OPTIONS("train.freeze=*.bias wte.weight"));
+	struct zr_setup *all = plan_open(1, OPTIONS(NULL)),
+			*s = plan_open(1, OPTIONS("train.freeze=*.bias wte.weight"));
 	(void)unused;
 	assert_int_equal(s->layout.n_tensors, all->layout.n_tensors);
 	assert_int_equal(s->largest_unit, all->largest_unit);
 	assert_int_equal(s->typical_unit, all->typical_unit);
 	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
-		assert_string_equal(s->layout.tensor[i].decl->name, all->layout.tensor[i].decl->name);
+		assert_string_equal(s->layout.tensor[i].decl->name,
+				    all->layout.tensor[i].decl->name);
 		assert_int_equal(s->layout.tensor[i].block, all->layout.tensor[i].block);
 		assert_int_equal(s->frozen_unit[s->layout.tensor[i].unit], s->frozen[i]);
 	}
@@ -288,7 +323,8 @@ static void I7_patterns_that_cannot_be_meant(void **unused)
 	(void)unused;
 	refused("-o: [train] freeze: no tensor has a name like h.7.*; their names are like "
 		"wte.weight and h.0.ln_1.weight", "train.freeze=w* h.7.*");
-	refused("-o: [train] freeze: all tensors are frozen: nothing is left to train", "train.freeze=*");
+	refused("-o: [train] freeze: all tensors are frozen: nothing is left to train",
+		"train.freeze=*");
 }
 
 int main(void)

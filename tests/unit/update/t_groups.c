@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_groups.c - parameter groups: who owns which tensor, what their states take, and what a step does. After one step
- * from the same weights a tensor depends on its own group's optimizer and options alone; so it must have, to the bit,
- * what a run without groups gives it that has these options for all.
+ * t_groups.c - parameter groups: who owns which tensor, what their states take, and what a step
+ * does. After one step from the same weights a tensor depends on its own group's optimizer and
+ * options alone; so it must have, to the bit, what a run without groups gives it that has these
+ * options for all.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +37,8 @@ static const char *group_of(const struct zr_setup *s, const char *name)
 
 static void the_first_group_with_a_pattern_has_the_tensor(void **unused)
 {
-	struct zr_setup *s = plan_open(1, OPTIONS("optimizer.b.match=*.bias  h.1.*", "optimizer.a.match=*ln_?.weight h.*.c_proj.*"));
+	struct zr_setup *s = plan_open(1, OPTIONS("optimizer.b.match=*.bias  h.1.*",
+						  "optimizer.a.match=*ln_?.weight h.*.c_proj.*"));
 	(void)unused;
 	assert_string_equal(group_of(s, "h.0.ln_1.bias"), "optimizer.b");
 	assert_string_equal(group_of(s, "h.0.attn.c_proj.bias"), "optimizer.b");
@@ -64,16 +66,19 @@ static void refused(const char *text, const char *const *options)
 static void a_pattern_without_a_tensor_is_refused(void **unused)
 {
 	(void)unused;
-	refused("-o: [optimizer.x] match: no tensor has a name like *.biass; their names are like wte.weight and h.0.ln_1.weight",
+	refused("-o: [optimizer.x] match: no tensor has a name like *.biass; their names are like "
+		"wte.weight and h.0.ln_1.weight",
 		OPTIONS("optimizer.x.match=*.bias *.biass"));
-	refused("-o: [optimizer.y] match: groups before this one have all of its tensors; take it out or put it before them",
+	refused("-o: [optimizer.y] match: groups before this one have all of its tensors; take it "
+		"out or put it before them",
 		OPTIONS("optimizer.x.match=*.bias", "optimizer.y.match=ln_f.bias h.?.ln_?.bias"));
 }
 
 static void the_rules_of_a_plugin_hold_for_each_group(void **unused)
 {
 	(void)unused;
-	refused("-o: [optimizer.x] nesterov = yes needs momentum > 0 and dampening = 0, got 0 and 0",
+	refused("-o: [optimizer.x] nesterov = yes needs momentum > 0 and dampening = 0, got 0 and "
+		"0",
 		OPTIONS("optimizer.plugin=sgd", "optimizer.x.match=*", "optimizer.x.nesterov=yes"));
 }
 
@@ -89,7 +94,8 @@ static void states_are_there_for_the_tensors_of_their_optimizer_only(void **unus
 {
 	const int64_t matrices = blocks_of(48 * 144) + blocks_of(48 * 48) + 2 * blocks_of(48 * 192);
 	const int64_t others = blocks_of(256 * 48) + blocks_of(40 * 48) + 2 + 2 * 8;
-	struct zr_setup *s = plan_open(1, OPTIONS("optimizer.m.match=h.*.c_*.weight", "optimizer.m.plugin=sgd",
+	struct zr_setup *s = plan_open(1, OPTIONS("optimizer.m.match=h.*.c_*.weight",
+						  "optimizer.m.plugin=sgd",
 						  "optimizer.m.momentum=0.9"));
 	(void)unused;
 	assert_int_equal(s->n_states, 3);
@@ -101,11 +107,15 @@ static void states_are_there_for_the_tensors_of_their_optimizer_only(void **unus
 	plan_close(s);
 }
 
-/* Every rank plans the same bytes, whatever it holds: memory that ranks read in each other has equal arenas. */
+/* Every rank plans the same bytes, whatever it holds: memory that ranks read in each other has
+ * equal arenas. */
 static void ranks_plan_alike(void **unused)
 {
-	struct zr_setup *s = plan_open(3, OPTIONS("zero.plugin=stage3", "zero.persistence_threshold=0", "optimizer.m.match=wte.weight",
-						  "optimizer.m.plugin=sgd", "optimizer.m.momentum=0.9"));
+	struct zr_setup *s = plan_open(3,
+				       OPTIONS("zero.plugin=stage3", "zero.persistence_threshold=0",
+					       "optimizer.m.match=wte.weight",
+					       "optimizer.m.plugin=sgd",
+					       "optimizer.m.momentum=0.9"));
 	int64_t wte = blocks_of(256 * 48), most = 0;
 	(void)unused;
 	for (int r = 0; r < 3; r++) {
@@ -177,18 +187,20 @@ static int same(const struct zr_setup *s, int32_t i, float *const *a, float *con
 	return !memcmp(a[i], b[i], (size_t)s->layout.tensor[i].elements * sizeof **a);
 }
 
-/* After one step with `mixed`, tensors of [optimizer] are as in a run with `base` alone, those of its group as with
- * `group` alone. */
+/* After one step with `mixed`, tensors of [optimizer] are as in a run with `base` alone, those of
+ * its group as with `group` alone. */
 static void one_step(const char *const *mixed, const char *const *base, const char *const *group)
 {
 	struct zr_setup *s = NULL, *other = NULL;
-	float **x = train(&s, 1, NULL, mixed), **b = train(&other, 1, NULL, base), **g = train(&other, 1, NULL, group);
+	float **x = train(&s, 1, NULL, mixed), **b = train(&other, 1, NULL, base),
+	      **g = train(&other, 1, NULL, group);
 	int differ[2] = { 0 };
 	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
 		const char *name = s->layout.tensor[i].decl->name;
 		differ[s->group_of[i] != 0] += !same(s, i, b, g);
 		if (!same(s, i, x, s->group_of[i] ? g : b))
-			fail_msg("%s of %s differs", name, s->param_group[s->group_of[i]].section->name);
+			fail_msg("%s of %s differs", name,
+				 s->param_group[s->group_of[i]].section->name);
 	}
 	assert_true(differ[0] > 0 && differ[1] > 0); /* or nothing was compared */
 	release(s, x);
@@ -202,22 +214,27 @@ static void one_step(const char *const *mixed, const char *const *base, const ch
 static void weight_decay_of_a_group_is_its_own(void **unused)
 {
 	(void)unused;
-	one_step(OPTIONS("optimizer.lr=0.1", "optimizer.weight_decay=0.5", "optimizer.n.match=*.bias *ln_*", "optimizer.n.weight_decay=0"),
-		 OPTIONS("optimizer.lr=0.1", "optimizer.weight_decay=0.5"), OPTIONS("optimizer.lr=0.1"));
+	one_step(OPTIONS("optimizer.lr=0.1", "optimizer.weight_decay=0.5",
+			 "optimizer.n.match=*.bias *ln_*", "optimizer.n.weight_decay=0"),
+		 OPTIONS("optimizer.lr=0.1", "optimizer.weight_decay=0.5"),
+		 OPTIONS("optimizer.lr=0.1"));
 }
 
 static void the_learning_rate_of_a_group_is_its_own(void **unused)
 {
 	(void)unused;
-	one_step(OPTIONS("precision.plugin=bf16", "optimizer.lr=0.01", "optimizer.n.match=h.* wpe*", "optimizer.n.lr=0.02"),
-		 OPTIONS("precision.plugin=bf16", "optimizer.lr=0.01"), OPTIONS("precision.plugin=bf16", "optimizer.lr=0.02"));
+	one_step(OPTIONS("precision.plugin=bf16", "optimizer.lr=0.01", "optimizer.n.match=h.* wpe*",
+			 "optimizer.n.lr=0.02"),
+		 OPTIONS("precision.plugin=bf16", "optimizer.lr=0.01"),
+		 OPTIONS("precision.plugin=bf16", "optimizer.lr=0.02"));
 }
 
 static void groups_may_have_other_plugins(void **unused)
 {
 	(void)unused;
-	one_step(OPTIONS("zero.sub_group_size=2048", "optimizer.lr=0.01", "optimizer.n.match=*c_fc* ln_f.* h.1.ln_1.bias",
-			 "optimizer.n.plugin=sgd", "optimizer.n.lr=0.5", "optimizer.n.momentum=0.9"),
+	one_step(OPTIONS("zero.sub_group_size=2048", "optimizer.lr=0.01",
+			 "optimizer.n.match=*c_fc* ln_f.* h.1.ln_1.bias", "optimizer.n.plugin=sgd",
+			 "optimizer.n.lr=0.5", "optimizer.n.momentum=0.9"),
 		 OPTIONS("optimizer.lr=0.01"), OPTIONS("optimizer.plugin=sgd", "optimizer.lr=0.5"));
 }
 
@@ -226,8 +243,10 @@ static void the_schedule_starts_from_the_groups_rate(void **unused)
 {
 	struct zr_setup *s = NULL;
 	double lr[2];
-	float **x = train(&s, 3, lr, OPTIONS("optimizer.lr=0.25", "optimizer.n.match=*.bias", "optimizer.n.lr=0.5",
-					     "scheduler.plugin=warmup_lr", "scheduler.warmup_num_steps=2", "scheduler.warmup_type=linear"));
+	float **x = train(&s, 3, lr,
+			  OPTIONS("optimizer.lr=0.25", "optimizer.n.match=*.bias",
+				  "optimizer.n.lr=0.5", "scheduler.plugin=warmup_lr",
+				  "scheduler.warmup_num_steps=2", "scheduler.warmup_type=linear"));
 	(void)unused;
 	assert_true(lr[0] == 0.125);
 	assert_true(lr[1] == 0.25);
