@@ -18,7 +18,9 @@
 #include "table.h"
 #include "tiles.h"
 
-#define MC 256
+#define MC 256     /* rows that are always taken at once, if there are so many */
+#define MOST 1024  /* that are, if all of their packed elements fit into ROOM */
+#define ROOM (192 * 1024) /* words: less than half of the second-level cache */
 #define KC 192     /* pairs of a part of B: 24 KiB */
 #define DEPTH 1024 /* pairs of A that are packed at once */
 #define NC 1536    /* columns of a tile whose sums need a place of their own */
@@ -35,7 +37,7 @@
 #define B_PARTS 0
 #define A_TILES (B_PARTS + 2 * KC * GROUP)
 #define SUMS (A_TILES + MC * DEPTH)
-#define COMPLETE (SUMS + MC * GROUP)
+#define COMPLETE (SUMS + MOST * GROUP)
 #define ALL_SUMS (COMPLETE + SIDE * SIDE)
 #define UPDATE (ALL_SUMS + MC * NC)
 _Static_assert((UPDATE + MC * UC) * sizeof(float) <= ZR_GEMM_SCRATCH, "scratch of gemm_tile");
@@ -47,23 +49,28 @@ static int64_t min(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
+static int64_t max(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
 static int64_t up(int64_t x, int64_t unit)
 {
 	return (x + unit - 1) / unit * unit;
 }
 
-/* n cut into nearly equal parts of whole tiles, none longer than `most`: their length. */
-static int64_t even(int64_t n, int64_t most)
+/* n cut into nearly equal parts of whole units, none longer than `most`: their length. */
+static int64_t even(int64_t n, int64_t most, int64_t unit)
 {
 	const int64_t parts = (n + most - 1) / most;
-	return up((n + parts - 1) / parts, PAIRS);
+	return up((n + parts - 1) / parts, unit);
 }
 
 #include "gemm_tiles_pack.h"
 
 /* ---- complete sums ---------------------------------------------------------------- */
 
-/* Rows and columns of a product, rows <= MC, whose sums go to c; `add`: they begin as it is. */
+/* Rows and columns of a product, rows <= MOST, whose sums go to c; `add`: they begin as it is. */
 struct tile {
 	const struct zr_op_matmul *op;
 	int64_t row0, rows, col0, cols;
@@ -92,7 +99,8 @@ struct complete {
 	int streams;       /* past the caches */
 };
 
-/* A large result is written past the caches, which would read it first: unless it was read. */
+/* A large result is written past the caches, which would read it first: unless it was read. (Sums
+ * of a first depth are read again.) */
 static int may_stream(const struct tile *t, int64_t cols, int was_read)
 {
 	return !was_read && cols == SIDE && t->ldc % 16 == 0 && (uintptr_t)t->c % 64 == 0 &&
@@ -341,7 +349,7 @@ static struct complete complete_of(const struct tile *t, const struct depth *d, 
 {
 	return (struct complete){ .t = t, .sums = (float *)t->scratch + COMPLETE, .col = col,
 				  .cols = n, .finishes = t->finishes && d->last,
-				  .streams = may_stream(t, n, was_read) };
+				  .streams = d->last && may_stream(t, n, was_read) };
 }
 
 /* A and the first part of B, and the first rows of the next are asked for. */
@@ -386,7 +394,7 @@ static void groups(const struct tile *t, const struct depth *d)
 		m.add = add || p > 0;
 		m.last = p == parts - 1;
 		m.sums = (float *)t->scratch + SUMS;
-		for (int64_t j = 0; j < part.cols; j += SIDE, m.b += PANEL, m.sums += MC * SIDE) {
+		for (int64_t j = 0; j < part.cols; j += SIDE, m.b += PANEL, m.sums += MOST * SIDE) {
 			const int64_t n = min(SIDE, part.cols - j);
 			if (add && !p)
 				take_sums(t, col + j, n, m.sums);
@@ -400,7 +408,7 @@ static void groups(const struct tile *t, const struct depth *d)
 	take_rows(&left, SIDE);
 }
 
-/* c (rows x cols, rows <= MC) = or += the product over all of K; with `finishes` D gets what
+/* c (rows x cols, rows <= MOST) = or += the product over all of K; with `finishes` D gets what
  * becomes of it. */
 static void sum_up(const struct tile *t)
 {
@@ -412,12 +420,12 @@ static void sum_up(const struct tile *t)
 			finish_sums(t, 0, t->rows, 0, t->cols, t->c, t->ldc);
 		return;
 	}
-	const int64_t pairs = up(op->k, 2) / 2;
+	const int64_t pairs = up(op->k, 2) / 2, most = MC * DEPTH / up(max(t->rows, MC), SIDE);
 	struct depth d = { .kc = 0 };
 	tiles_begin();
 	do {
-		d.kc = min(even(pairs, DEPTH), pairs - d.k0);
-		d.part = even(d.kc, KC);
+		d.kc = min(even(pairs, most, PAIRS), pairs - d.k0);
+		d.part = even(d.kc, KC, PAIRS);
 		d.last = d.k0 + d.kc >= pairs;
 		groups(t, &d);
 		d.k0 += d.kc;
@@ -434,7 +442,17 @@ static void blocks(const struct zr_op_matmul *op, int64_t row0, int64_t rows, in
 
 #include "gemm_low_rank.h"
 
-/* At most MC rows, and at most NC columns if the sums are not D itself. */
+/* How many rows are taken at once: the more, the fewer times B is read and packed. More than MC if
+ * all of K fits: then no sums but complete ones are stored. */
+static int64_t rows_at_once(const struct zr_op_matmul *op, int64_t rows, int keep_sums)
+{
+	const int64_t most = ROOM / (up(op->k, 2 * PAIRS) / 2) / SIDE * SIDE;
+	if (keep_sums || rows <= MC || most <= MC || op->k > 4 * KC)
+		return MC;
+	return even(rows, min(most, MOST), SIDE);
+}
+
+/* At most NC columns if the sums are not D itself. */
 static void subtile(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,
 		    int64_t row0, int64_t rows, int64_t col0, int64_t cols, float *scratch)
 {
@@ -461,9 +479,10 @@ void ZR_SIMD(gemm_tile)(const struct zr_op_matmul *op, const struct zr_op_matmul
 		zr_gemm_tile_avx512(op, low, row0, rows, col0, cols, scratch);
 		return;
 	}
-	for (int64_t i = 0; i < rows; i += MC)
+	const int64_t mc = rows_at_once(op, rows, low != NULL);
+	for (int64_t i = 0; i < rows; i += mc)
 		for (int64_t j = 0; j < cols; j += nc)
-			subtile(op, low, row0 + i, min(MC, rows - i), col0 + j, min(nc, cols - j),
+			subtile(op, low, row0 + i, min(mc, rows - i), col0 + j, min(nc, cols - j),
 				scratch);
 	_mm_sfence(); /* results that went past the caches are there for who is told so */
 }

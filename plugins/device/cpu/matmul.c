@@ -20,6 +20,7 @@
 #define ROWS 16         /* of split sums that are added up by one item */
 #define TILE_M 256      /* of the largest tile */
 #define TILE_N 1536
+#define TALL_K 768      /* of products that gain from more rows */
 _Static_assert(ZR_GEMM_SCRATCH + 2 * TILE_M * TILE_N * sizeof(float) <= CPU_SCRATCH,
 	       "two tiles of sums beside the scratch of gemm_tile");
 
@@ -110,14 +111,18 @@ static struct grid with_tiles(struct grid g, int64_t m, int64_t n, int64_t tm, i
 
 /* The fastest way to cut m x n for so many workers, K split as g has it. Of equal ones that with
  * the longest rows: parts of a row of D that two workers write are near each other, and processors
- * fetch more of a row than was asked for. */
-static struct grid cut(struct grid g, int64_t m, int64_t n, int64_t k, int64_t workers)
+ * fetch more of a row than was asked for. tall: the kernel gains from more than TILE_M rows. */
+static struct grid cut(struct grid g, int64_t m, int64_t n, int64_t k, int64_t workers,
+		       int tall)
 {
+	static const int64_t tms[] = { 1024, 512, TILE_M, 128, 64, 32 };
 	static const int64_t tns[] = { TILE_N, 1152, 768, 576, 512, 384, 288,
 				       256,    192,  144, 128, 96,  64,  48 };
-	struct grid best = with_tiles(g, m, n, TILE_M, TILE_N);
+	/* sums of a tile are kept where K is split */
+	const size_t first = tall && g.nk == 1 ? 0 : 2;
+	struct grid best = with_tiles(g, m, n, tms[first], TILE_N);
 	int64_t least = INT64_MAX, time;
-	for (size_t i = 0; workers > 1 && i < LEN(tms) * LEN(tns); i++) {
+	for (size_t i = first * LEN(tns); workers > 1 && i < LEN(tms) * LEN(tns); i++) {
 		struct grid t = with_tiles(g, m, n, tms[i / LEN(tns)], tns[i % LEN(tns)]);
 		for (t.apart = 0; t.apart <= (g.nk > 1); t.apart++) {
 			time = time_of(&t, k, workers);
@@ -285,7 +290,8 @@ static int run(const struct zr_ops *ops, const struct zr_op_matmul *op,
 	job.g = grid_of(m, n, op->k, tiles_of_64 ? 64 : 48, !!(op->flags & ZR_MM_EACH_ROW),
 			may_split(ops->dev, op, m, n));
 	job.g.unit = tiles_of_64 ? 64 : 16;
-	job.g = cut(job.g, op->m, op->n, op->k, takers(ops->dev, op));
+	job.g = cut(job.g, op->m, op->n, op->k, takers(ops->dev, op),
+		    tiles_of_64 && op->k <= TALL_K && !(op->flags & ZR_MM_GELU));
 	tiles = job.g.nm * job.g.nn;
 	if (!job.g.apart) {
 		cpu_parallel(ops->dev, tiles, job.g.nk > 1 ? parts_item : tile_item, &job);

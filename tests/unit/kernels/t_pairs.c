@@ -165,12 +165,15 @@ static void hold_to_twin(tile_fn *tile, int tiles)
 		{ 260, 5, 6 },
 		{ 2, 3, 0 },
 		/* rows that fill tiles, more of K than is packed at once, and a
-					      * result that goes past the caches */
+		 * result that goes past the caches */
 		{ 96, 170, 70 },
 		{ 96, 17, 2100 },
 		{ 513, 511, 3 },
 		/* groups of columns, each in parts of K */
-		{ 40, 160, 448 }
+		{ 40, 160, 448 },
+		/* more rows at once, and more than that */
+		{ 700, 40, 450 },
+		{ 1060, 35, 40 }
 	};
 	static const uint32_t trans[] = { 0, ZR_MM_TRANS_A, ZR_MM_TRANS_B,
 					  ZR_MM_TRANS_A | ZR_MM_TRANS_B };
