@@ -66,7 +66,6 @@ static void open_store(void)
 		stop("mmap");
 	madvise(mem, POSTED * PIECE, MADV_HUGEPAGE);
 	memset(mem, 1, POSTED * PIECE);
-	store->buffers(inst, mem, POSTED * PIECE);
 	if (*test_log(host))
 		fprintf(stderr, "disk: %s\n", test_log(host));
 }

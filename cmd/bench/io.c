@@ -176,11 +176,9 @@ static int run(struct zr_bench *b)
 	d.memory = m;
 	memset(m, 1, POSTED * LARGEST);
 	const struct zr_offload_v1 *v = d.it->vtbl;
-	if (ZR_HAS(v, struct zr_offload_v1, buffers) && v->buffers)
-		rc = ZR_ASK(d.it, offload, buffers, b->err, m, POSTED * LARGEST);
 	if (!b->rank && b->job->ranks == 1)
 		limits(b, limit);
-	rc = rc ? rc : requests(&d, limit);
+	rc = requests(&d, limit);
 	zr_instance_failed(d.it, v->drain(d.it->inst), "drain", NULL);
 	ZR_ASK(d.it, offload, discard, NULL, d.object);
 	zr_setup_close(b->s); /* the store lets go of the memory */

@@ -10,7 +10,7 @@
 #include "cmd/fit.h"
 #include "doctor.h"
 
-#define LOCKED_LEAST (64ull << 20)  /* bytes of buffers that io_uring and GPUs pin */
+#define LOCKED_LEAST (64ull << 20)  /* bytes of buffers that GPUs pin */
 #define SHM_LEAST (64ull << 20)     /* that MPI and NCCL take between a few ranks */
 #define MEMORY_LEAST (512ull << 20) /* that the smallest runs take with their ranks */
 #define FREE_LEAST (64ull << 20)    /* for the weights and metrics of a small run */
@@ -81,8 +81,8 @@ static void judge_limits(const struct zr_machine *m, struct zr_findings *out)
 			   zr_bytes_text(m->file_size, a)),
 		     "ulimit -f unlimited");
 	if (!m->may_lock && m->locked < LOCKED_LEAST)
-		mend(found(out, ZR_SLOWS, "locked memory is limited to %s: buffers of disks and "
-			   "GPUs cannot be pinned, which makes transfers slower",
+		mend(found(out, ZR_SLOWS, "locked memory is limited to %s: buffers of GPUs "
+			   "cannot be pinned, which makes transfers slower",
 			   zr_bytes_text(m->locked, a)),
 		     "ulimit -l unlimited (for all: memlock in /etc/security/limits.conf; docker "
 		     "run --ulimit memlock=-1)");

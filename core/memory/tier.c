@@ -17,22 +17,6 @@ static int failed(const struct zr_session *s, int32_t region, int rc, const char
 	return zr_instance_failed(&store_of(s, region)->it, rc, doing, err);
 }
 
-/* Memory that requests will use: prepared once where the store can. */
-static int register_memory(struct zr_session *s, struct zr_offload *o, struct zr_error *err)
-{
-	const struct zr_offload_v1 *v = o->it.vtbl;
-	const struct zr_plan *plan = &s->setup->plan;
-	void *device = s->setup->device_info.host_access ? s->arena[ZR_STORE_DEVICE] : NULL;
-	void *const arena[] = { device, s->arena[ZR_STORE_HOST] };
-	int rc = 0;
-	if (!o->it.section || o->info.direct || !ZR_HAS(v, struct zr_offload_v1, buffers) ||
-	    !v->buffers)
-		return 0;
-	for (int i = 0; !rc && i < 2; i++)
-		rc = arena[i] ? ZR_ASK(&o->it, offload, buffers, err, arena[i], plan->arena[i]) : 0;
-	return rc;
-}
-
 /* Whether an instruction copies from or to an object. */
 static int is_copied(const struct zr_session *s, int32_t region)
 {
@@ -93,8 +77,6 @@ int zr_tier_open(struct zr_session *s, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
 	int rc = 0;
-	for (int i = 0; !rc && i < ZR_OFFLOADS; i++)
-		rc = register_memory(s, &p->offload[i], err);
 	for (int i = 0; !rc && i < ZR_R_COUNT; i++)
 		if (p->plan.region[i].store >= ZR_STORE_OPTIMIZER && p->plan.region[i].bytes)
 			rc = make_object(s, i, err);

@@ -24,7 +24,7 @@ const struct zr_calls zr_calls[] = {
 				 "?targets", "?count" } },
 	{ FROM(0, zero, groups), { "groups", "at" } },
 	{ FROM(1, offload, info), { "info", "make", "discard", "read", "write", "?map", "test",
-				    "wait", "drain", "?buffers" } },
+				    "wait", "drain" } },
 	{ FROM(0, optimizer, states), { "states", "step", "?partial", "?step_whole", "?upgrade",
 					"?whole_work" } },
 	{ FROM(0, scheduler, value), { "value" } },

@@ -85,13 +85,6 @@ struct zr_offload_v1 {
 	 * that nobody waited for. It serves an orderly end after an error. destroy does the same by
 	 * itself. */
 	int (*drain)(struct zr_inst *);
-
-	/* (optional) [main] Says that requests will use memory in [base, base + bytes), which stays
-	 * mapped until destroy, so that a store can register it once instead of with every request.
-	 * Called while no request is outstanding, once per range; ranges do not overlap. The store
-	 * logs a line if it cannot register a range, and then uses it as any other memory: the call
-	 * fails only if it is used wrongly. */
-	int (*buffers)(struct zr_inst *, void *base, uint64_t bytes);
 };
 
 #ifdef __cplusplus

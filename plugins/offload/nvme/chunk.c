@@ -63,15 +63,6 @@ static uint64_t cut_at(const struct zr_inst *d, const struct nv_request *r, uint
 	return end - lo >= d->unit ? down(end, d->unit) : end;
 }
 
-static int range_of(const struct zr_inst *d, const struct nv_chunk *c)
-{
-	for (int i = 0; i < d->ranges; i++)
-		if (c->mem >= d->range[i].base &&
-		    (uint64_t)(c->mem - d->range[i].base) + c->bytes <= d->range[i].bytes)
-			return i;
-	return -1;
-}
-
 static void sign(struct zr_inst *d, const struct nv_chunk *c)
 {
 	uint64_t *sum = c->request->object->sum;
@@ -110,7 +101,6 @@ static struct nv_chunk *cut(struct zr_inst *d, struct nv_request *r)
 				.write = r->write, .partial = partial,
 				.mem = partial ? d->bounce : mem };
 	c->bytes = (uint32_t)(up(hi, d->unit) - c->at);
-	c->range = range_of(d, c);
 	r->cut = hi - r->off;
 	r->open++;
 	if (r->write)

@@ -141,7 +141,7 @@ static int write_object(struct zr_inst *d, uint64_t object, uint64_t off, const 
 static const struct zr_offload_v1 vtbl = { .size = sizeof vtbl, .info = info, .make = nv_make,
 					   .discard = nv_discard, .read = read_object,
 					   .write = write_object, .test = nv_test, .wait = nv_wait,
-					   .drain = nv_drain, .buffers = nv_ring_buffers };
+					   .drain = nv_drain };
 static const struct zr_iface ifaces[] = { { "zr.offload/1", &vtbl }, { NULL, NULL } };
 
 static const struct zr_desc desc = {

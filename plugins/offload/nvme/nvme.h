@@ -28,7 +28,6 @@
 
 #define NV_UNIT 4096u
 #define NV_INFLIGHT 128 /* requests */
-#define NV_RANGES 256   /* registered buffers */
 #define NV_LOCK "lock"  /* the locked file */
 #define NV_DATA ".obj"  /* files of objects end like this */
 
@@ -79,13 +78,7 @@ struct nv_chunk {
 	uint32_t bytes, done;
 	int write;   /* this pass; a partial write reads first */
 	int partial; /* mem is the bounce buffer */
-	int range;   /* registered buffer that holds mem, or -1 */
 	char *mem;
-};
-
-struct nv_range {
-	char *base;
-	uint64_t bytes;
 };
 
 struct zr_inst {
@@ -121,8 +114,6 @@ struct zr_inst {
 
 	/* ring.c */
 	struct nv_ring *ring; /* NULL: no io_uring */
-	struct nv_range range[NV_RANGES];
-	int ranges;
 };
 
 /* ---- dir.c: the directory of this instance --------------------------------------- */
@@ -182,7 +173,6 @@ int nv_settle(struct zr_inst *d, struct nv_chunk *c, int moved);
 const char *nv_ring_open(struct zr_inst *d, char *room, size_t size);
 void nv_ring_close(struct zr_inst *d);
 void nv_ring_run(struct zr_inst *d);
-int nv_ring_buffers(struct zr_inst *d, void *base, uint64_t bytes);
 void nv_plain_run(struct zr_inst *d);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * ring.c - chunks through io_uring. A read of the eventfd is always among them, so that a post
- * wakes the thread.
+ * wakes the thread. Buffers are not registered: of a registered buffer kernels hand the disk every
+ * 4096 bytes apart, and cut an operation that has more of these than the disk takes at once; of
+ * other memory a huge page is handed over whole.
  */
 #include "nvme.h"
 
@@ -10,11 +12,8 @@
 #include <liburing.h>
 #include <string.h>
 
-#define RANGE_MAX (1ull << 30) /* of one registered buffer, by the kernel */
-
 struct nv_ring {
 	struct io_uring u;
-	int sparse;     /* 0, or why buffers cannot be registered: -errno */
 	uint64_t posts; /* what the eventfd counted */
 };
 
@@ -27,7 +26,6 @@ const char *nv_ring_open(struct zr_inst *d, char *room, size_t size)
 		snprintf(room, size, "%s", strerror(-rc));
 		return room;
 	}
-	ring->sparse = io_uring_register_buffers_sparse(&ring->u, NV_RANGES);
 	d->ring = ring;
 	return NULL;
 }
@@ -40,36 +38,6 @@ void nv_ring_close(struct zr_inst *d)
 	d->h->release(d->h, d->ring);
 }
 
-static int add_range(struct zr_inst *d, char *base, uint64_t bytes)
-{
-	struct iovec v = { base, bytes };
-	__u64 tag = 0;
-	int rc = d->ring->sparse;
-	if (!rc && d->ranges == NV_RANGES)
-		rc = -ENOSPC;
-	if (!rc)
-		rc = io_uring_register_buffers_update_tag(&d->ring->u, (unsigned)d->ranges, &v,
-							  &tag, 1);
-	if (rc >= 0)
-		d->range[d->ranges++] = (struct nv_range){ base, bytes };
-	return rc;
-}
-
-int nv_ring_buffers(struct zr_inst *d, void *base, uint64_t bytes)
-{
-	int rc = 0;
-	for (uint64_t at = 0; d->ring && at < bytes && rc >= 0; at += RANGE_MAX)
-		rc = add_range(d, (char *)base + at,
-			       bytes - at < RANGE_MAX ? bytes - at : RANGE_MAX);
-	if (rc < 0)
-		zr_log(d->h, ZR_LOG_WARN,
-		       "%s: cannot register %llu bytes of buffers (%s%s): every request maps its "
-		       "own pages",
-		       d->o->path, (unsigned long long)bytes, strerror(-rc),
-		       rc == -ENOMEM ? "; ulimit -l limits them" : "");
-	return ZR_OK;
-}
-
 /* ---- the I/O thread -------------------------------------------------------------- */
 
 /* There is room: the ring has an entry for every chunk and one for the eventfd. */
@@ -80,11 +48,7 @@ static void submit(struct zr_inst *d, struct nv_chunk *c)
 	uint64_t at = c->at + c->done;
 	char *mem = c->mem + c->done;
 	uint32_t bytes = c->bytes - c->done;
-	if (c->range >= 0 && c->write)
-		io_uring_prep_write_fixed(s, fd, mem, bytes, at, c->range);
-	else if (c->range >= 0)
-		io_uring_prep_read_fixed(s, fd, mem, bytes, at, c->range);
-	else if (c->write)
+	if (c->write)
 		io_uring_prep_write(s, fd, mem, bytes, at);
 	else
 		io_uring_prep_read(s, fd, mem, bytes, at);
@@ -147,13 +111,5 @@ void nv_ring_close(struct zr_inst *d)
 void nv_ring_run(struct zr_inst *d)
 {
 	(void)d;
-}
-
-int nv_ring_buffers(struct zr_inst *d, void *base, uint64_t bytes)
-{
-	(void)d;
-	(void)base;
-	(void)bytes;
-	return ZR_OK;
 }
 #endif

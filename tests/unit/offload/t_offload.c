@@ -151,22 +151,6 @@ static void bytes_come_back(void **state)
 	with_each(random_requests);
 }
 
-static void registered(struct store *s)
-{
-	if (s->v->buffers) {
-		assert_int_equal(s->v->buffers(s->inst, arena, ARENA / 4), ZR_OK);
-		assert_int_equal(s->v->buffers(s->inst, arena + ARENA / 4 + 4096, ARENA / 8),
-				 ZR_OK);
-	}
-	random_requests(s); /* inside both, across their ends and outside */
-}
-
-static void registered_buffers_change_nothing(void **state)
-{
-	(void)state;
-	with_each(registered);
-}
-
 static void unwritten(struct store *s)
 {
 	uint64_t a = store_make(s, "a", 100000), b = store_make(s, "a", 5000);
@@ -454,7 +438,7 @@ static void io_uring_is_forbidden(void **state)
 
 #define NAMED(test, suffix) { #test suffix, test, NULL, NULL, NULL }
 #define TESTS_OF(suffix) \
-	NAMED(bytes_come_back, suffix), NAMED(registered_buffers_change_nothing, suffix), \
+	NAMED(bytes_come_back, suffix), \
 	NAMED(unwritten_bytes_are_zeros, suffix), NAMED(one_more_is_told_to_come_again, suffix), \
 	NAMED(misuse_is_said, suffix), NAMED(drain_ends_all_tickets, suffix)
 

@@ -194,7 +194,7 @@ static int store_drain(struct zr_inst *inst)
 
 void plant_store(struct zr_setup *s, uint64_t align)
 {
-	static const struct zr_offload_v1 vtbl = { .size = offsetof(struct zr_offload_v1, buffers),
+	static const struct zr_offload_v1 vtbl = { .size = sizeof vtbl,
 						   .make = store_make, .discard = store_discard,
 						   .read = store_read, .write = store_write,
 						   .wait = store_wait, .drain = store_drain };
