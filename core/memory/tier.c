@@ -11,12 +11,6 @@ static struct zr_offload *store_of(const struct zr_session *s, int32_t region)
 	return &s->setup->offload[s->setup->plan.region[region].store - ZR_STORE_OPTIMIZER];
 }
 
-static int failed(const struct zr_session *s, int32_t region, int rc, const char *doing,
-		  struct zr_error *err)
-{
-	return zr_instance_failed(&store_of(s, region)->it, rc, doing, err);
-}
-
 /* Whether an instruction copies from or to an object. */
 static int is_copied(const struct zr_session *s, int32_t region)
 {
@@ -110,18 +104,16 @@ int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes, st
 int zr_request(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t bytes, int write,
 	       uint64_t *ticket, struct zr_error *err)
 {
-	const struct zr_offload *o = store_of(s, spot.region);
+	struct zr_offload *o = store_of(s, spot.region);
 	const struct zr_offload_v1 *v = o->it.vtbl;
 	uint64_t object = s->object[spot.region];
 	*ticket = 0;
 	int rc = write ? v->write(o->it.inst, object, spot.at, memory, bytes, ticket) :
 			 v->read(o->it.inst, object, spot.at, memory, bytes, ticket);
-	return rc == ZR_EAGAIN ? rc : failed(s, spot.region, rc, write ? "write" : "read", err);
+	return rc == ZR_EAGAIN ? rc : zr_instance_failed(&o->it, rc, write ? "write" : "read", err);
 }
 
 int zr_requested(struct zr_session *s, int32_t region, uint64_t ticket, struct zr_error *err)
 {
-	const struct zr_offload *o = store_of(s, region);
-	const struct zr_offload_v1 *v = o->it.vtbl;
-	return ticket ? failed(s, region, v->wait(o->it.inst, ticket), "wait", err) : 0;
+	return ticket ? ZR_ASK(&store_of(s, region)->it, offload, wait, err, ticket) : 0;
 }
