@@ -65,26 +65,29 @@ static void listen_for_posts(struct zr_inst *d)
 static void reap(struct zr_inst *d)
 {
 	struct io_uring_cqe *e;
-	while (!io_uring_peek_cqe(&d->ring->u, &e)) {
-		struct nv_chunk *c = io_uring_cqe_get_data(e);
-		int moved = e->res;
-		io_uring_cqe_seen(&d->ring->u, e);
-		if (!c)
-			listen_for_posts(d);
-		else if (nv_settle(d, c, moved))
-			submit(d, c);
-	}
+	if (io_uring_peek_cqe(&d->ring->u, &e))
+		return;
+	struct nv_chunk *c = io_uring_cqe_get_data(e);
+	int moved = e->res;
+	io_uring_cqe_seen(&d->ring->u, e);
+	if (!c)
+		listen_for_posts(d);
+	else if (nv_settle(d, c, moved))
+		submit(d, c);
 }
 
+/* One chunk at a time is checked, and another one begins at once: while many are checked, the disk
+ * would run out of them. */
 void nv_ring_run(struct zr_inst *d)
 {
 	struct nv_chunk *c;
-	int rc = 0;
 	listen_for_posts(d);
 	while (!nv_accept(d)) {
-		while ((c = nv_next(d)))
+		while ((c = nv_next(d))) {
 			submit(d, c);
-		rc = io_uring_submit_and_wait(&d->ring->u, 1);
+			io_uring_submit(&d->ring->u); /* or below, if it fails */
+		}
+		int rc = io_uring_submit_and_wait(&d->ring->u, 1);
 		if (rc < 0 && rc != -EINTR && rc != -EAGAIN && rc != -EBUSY) {
 			nv_break(d, "io_uring", -rc);
 			return;
