@@ -43,8 +43,8 @@ int zr_count_targets(struct zr_session *s, double *sum, struct zr_error *err);
 int zr_bind(struct zr_session *s, struct zr_error *err);
 void zr_unbind(struct zr_session *s);
 
-/* issue.c: instruction n of the program that runs begins; ends, if it goes on. A failure gets the
- * text of what and where. */
+/* issue.c: instruction n of the program that runs begins, when what it waits for ended; ends, if it
+ * goes on. A failure gets the text of what and where. */
 int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err);
 int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err);
 /* ends, unless it may be late */

@@ -48,6 +48,31 @@ static int failed(const struct zr_session *s, int rc, struct zr_error *err)
 	return rc;
 }
 
+/* Whether the store of a write begins a later read when the write is over, so that nobody waits
+ * before the read is posted. */
+static int in_order(const struct zr_session *s, const struct zr_call *w, const struct zr_call *c)
+{
+	if (w->i->kind != ZR_I_WRITE || c->i->kind != ZR_I_READ)
+		return 0;
+	int store = s->setup->plan.region[w->o[1].region].store;
+	return store == s->setup->plan.region[c->o[0].region].store &&
+	       s->setup->offload[store - ZR_STORE_OPTIMIZER].info.in_order;
+}
+
+/* What instruction n waits for ends: all but writes that its store has it wait for; or, since it is
+ * over, these. */
+static int end_before(struct zr_session *s, const struct zr_lowered *p, int32_t n, int over,
+		      struct zr_error *err)
+{
+	struct zr_call c = call_of(s, p, n, err);
+	int rc = 0;
+	for (int32_t k = c.i->after; !rc && k < c.i->after + c.i->n_after; k++) {
+		struct zr_call w = call_of(s, p, p->dep[k], err);
+		rc = in_order(s, &w, &c) == over ? zr_end(s, p, p->dep[k], err) : 0;
+	}
+	return rc;
+}
+
 int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err)
 {
 	struct zr_call c = call_of(s, p, n, err);
@@ -59,15 +84,15 @@ int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct z
 	*c.ticket = 0;
 	if (!rc && s->ran)
 		s->ran(s->ran_arg, p, n, 1);
-	return rc ? failed(s, rc, err) : 0;
+	return rc ? failed(s, rc, err) : end_before(s, p, n, 1, err);
 }
 
 /* ---- writes that outlast their program ---- */
 
-/* Whether c writes what a late write reads, or touches what it writes. */
-static int meets(const struct zr_call *w, const struct zr_call *c)
+/* Whether c waits for a late write: it writes what that reads, or touches what it writes. */
+static int meets(const struct zr_session *s, const struct zr_call *w, const struct zr_call *c)
 {
-	for (int32_t k = 0; k < c->i->n; k++) {
+	for (int32_t k = 0; k < c->i->n && !in_order(s, w, c); k++) {
 		const struct zr_operand *o = &c->o[k], *to = &w->o[1];
 		const char *here = w->at[0], *at = o->access & ZR_WRITES ? c->at[k] : NULL;
 		int there = o->region == to->region && o->at < to->at + to->bytes &&
@@ -87,7 +112,7 @@ int zr_settle(struct zr_session *s, const struct zr_call *c, struct zr_error *er
 	for (int32_t k = 0; k < n; k++) {
 		const struct zr_lowered *p = s->running = &s->setup->lowered[s->late[k].program];
 		struct zr_call w = call_of(s, p, s->late[k].instr, err);
-		if (rc || (c && !meets(&w, c)))
+		if (rc || (c && !meets(s, &w, c)))
 			s->late[s->n_late++] = s->late[k];
 		else
 			rc = zr_end(s, p, s->late[k].instr, err);
@@ -110,7 +135,8 @@ int zr_leave(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct
 int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err)
 {
 	struct zr_call c = call_of(s, p, n, err);
-	int rc = zr_settle(s, &c, err);
+	int rc = end_before(s, p, n, 0, err);
+	rc = rc ? rc : zr_settle(s, &c, err);
 	if (rc)
 		return rc;
 	s->at = n;

@@ -7,11 +7,7 @@
 static int run_one(struct zr_session *s, const struct zr_lowered *p, int32_t n,
 		   struct zr_error *err)
 {
-	const struct zr_instr *i = &p->instr[n];
-	int rc = 0;
-	for (int32_t k = i->after; !rc && k < i->after + i->n_after; k++)
-		rc = zr_end(s, p, p->dep[k], err);
-	rc = rc ? rc : zr_begin(s, p, n, err);
+	int rc = zr_begin(s, p, n, err);
 	/* a store or comm holds no more: the oldest ends */
 	if (rc == ZR_EAGAIN && s->n_late && !(rc = zr_settle(s, NULL, err)))
 		rc = zr_begin(s, p, n, err);

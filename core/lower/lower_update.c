@@ -176,14 +176,15 @@ static int32_t ahead(const struct zr_lowering *l, int32_t most)
 	return last < most ? (int32_t)last : most;
 }
 
-/* In the forward as late as it goes, one per layer: writes of the step before leave the sets. */
+/* In the forward as late as it goes, one per layer: writes of the step before leave the sets. Where
+ * reads need not wait for that, all at once. */
 void zr_low_ahead(struct zr_lowering *l, const struct zr_pop *op)
 {
 	const struct zr_schedule *uses = &l->s->train_uses;
-	int32_t last = l->subgroup_next + l->s->plan.staging.ahead;
-	for (int32_t i = op->use + 1;
-	     !l->work_grad.buffer && last >= 0 && i < uses->n && uses->use[i].phase == ZR_FORWARD;
-	     i++)
+	const struct zr_staging *g = &l->s->plan.staging;
+	int32_t last = l->subgroup_next + g->ahead, i = op->use + 1;
+	int late = g->ahead + 1 < g->sets && !l->work_grad.buffer;
+	for (; late && last >= 0 && i < uses->n && uses->use[i].phase == ZR_FORWARD; i++)
 		last--;
 	if (!l->last || l->subgroup_next == l->subgroups)
 		return;

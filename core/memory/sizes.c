@@ -106,7 +106,7 @@ static int sets_of_layers(const struct zr_setup *s, const struct zr_staging *g)
  * gradient's wishes; `copies` to a device are made while the next sub-group is computed. */
 static void pipeline(const struct zr_setup *s, struct zr_staging *g, int copies)
 {
-	int buffers = 0, read = 0, write = copies;
+	int buffers = 0, read = 0, write = copies, waits = copies; /* reads, for the last write */
 	for (int i = 0; i < ZR_OFFLOADS; i++) {
 		const struct zr_tier_info *t = &s->offload[i].info;
 		if (!s->offload[i].it.section || t->direct)
@@ -114,12 +114,13 @@ static void pipeline(const struct zr_setup *s, struct zr_staging *g, int copies)
 		buffers = t->buffers > (uint32_t)buffers ? (int)t->buffers : buffers;
 		read |= t->pipeline_read != 0;
 		write |= t->pipeline_write != 0;
+		waits |= t->pipeline_write && !t->in_order;
 	}
 	int least = 1 + read + write;
 	if (!buffers && read && g->set_bytes && s->program[ZR_PROG_LAST_MICRO].updates)
 		buffers = least + sets_of_layers(s, g);
 	g->sets = !g->set_bytes ? 1 : buffers > least ? buffers : least;
-	g->ahead = read && g->set_bytes ? g->sets - 1 - write : 0;
+	g->ahead = read && g->set_bytes ? g->sets - 1 - waits : 0;
 }
 
 static void size_staging(const struct zr_setup *s, struct zr_plan *p)

@@ -11,11 +11,11 @@
  *
  * read and write post a request and return at once; the request proceeds without further calls.
  * Requests may complete in any order: if two overlap and one of them writes, wait for the first
- * before posting the second. The buffer belongs to the caller. Until the ticket was waited for, the
- * caller keeps it and does not change it, and does not look at the buffer of a read. When wait
- * returned 0, the transfer is complete. wait reports a short or failed transfer, and wrong data if
- * the store can detect them, with the place and the offset in the text. After a failure the other
- * requests proceed and can be waited for.
+ * before posting the second, unless the store does (zr_tier_info.in_order). The buffer belongs to
+ * the caller. Until the ticket was waited for, the caller keeps it and does not change it, and does
+ * not look at the buffer of a read. When wait returned 0, the transfer is complete. wait reports a
+ * short or failed transfer, and wrong data if the store can detect them, with the place and the
+ * offset in the text. After a failure the other requests proceed and can be waited for.
  */
 #ifndef ZEROTH_OFFLOAD_H
 #define ZEROTH_OFFLOAD_H
@@ -51,6 +51,9 @@ struct zr_tier_info {
 	/* Bytes of host memory that the store allocates for each 4096 bytes of an object, for
 	 * checksums for example. */
 	uint32_t kept;
+	/* 1: of requests that overlap, in the object or in memory, the later one begins when the
+	 * earlier one is over */
+	uint32_t in_order;
 };
 
 /* GROWABLE. */

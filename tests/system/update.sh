@@ -4,6 +4,7 @@
 # Updates in the backward, [zero] update_in_backward: I1, the bits of updates after it, over stages, ranks, tiers,
 # activations, pieces and buffers; what they save; when they cannot be.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 . "$ZR_SRCDIR/tests/lib/pairwise.sh"
 . "$ZR_SRCDIR/tests/lib/tiers.sh"
 
@@ -58,16 +59,23 @@ like 'block 7 is updated beside the backward of block 5' "$(sed -n '/backward of
 	'optimize +update \(unit h\.7\)'
 is 'the update program has nothing left' "$(sed -n '/^program update/,$p' <<<"$program" | grep -c optimize)" 0
 
-# On disk, what an update takes at once is not written, and its states are read beside the forward, when writes of the step
-# before have left the buffers.
+# On disk, what an update takes at once is not written, and its states are read beside the forward: from its begin on, behind
+# writes of the step before, or, where the store does not see to that, when these have left the buffers.
 mkdir -p "$scratch/disk"
-program=$(plan --program -o zero.plugin=stage1 -o offload.optimizer.plugin=nvme -o offload.optimizer.path="$scratch/disk" \
-	-o offload.gradient.plugin=nvme -o offload.gradient.path="$scratch/disk" -o train.train_batch_size=1 \
-	-o train.micro_batch_size=1 -o train.gradient_part_size=0 \
-	-o offload.optimizer.buffer_count=3 "${early[@]}" | sed -n '/^program last micro/,/^program eval/p')
+build latedisk
+stored() { # stored OPTION...: the program of a micro-batch
+	plan --program -o zero.plugin=stage1 -o train.train_batch_size=1 -o train.micro_batch_size=1 \
+		-o train.gradient_part_size=0 -o offload.optimizer.buffer_count=3 "${early[@]}" "$@" |
+		sed -n '/^program last micro/,/^program eval/p'
+}
+program=$(stored -o offload.optimizer.plugin=nvme -o offload.optimizer.path="$scratch/disk" \
+	-o offload.gradient.plugin=nvme -o offload.gradient.path="$scratch/disk")
 is 'no gradient is written that is taken at once' "$(grep -cE ' write .*> (parts of )?gradients' <<<"$program")" 0
+like 'the first states are read from the first layer on' "$(sed '/forward of layer h\.0 /,$d' <<<"$program")" \
+	'store +read .*\(unit ln_f\).*< optimizer state'
+program=$(stored -o offload.optimizer.plugin="$scratch/latedisk.so" -o offload.gradient.plugin="$scratch/latedisk.so")
 forward=$(sed '/backward of layer/,$d' <<<"$program")
-like 'the first states are read beside the last layers of the forward' "$(sed '1,/forward of layer h\.5 /d' <<<"$forward")" \
+like 'or beside the last layers of the forward' "$(sed '1,/forward of layer h\.5 /d' <<<"$forward")" \
 	'store +read .*\(unit ln_f\).*< optimizer state'
 is 'and not before' "$(sed '/forward of layer h\.5 /q' <<<"$forward" | grep -c '< optimizer state')" 0
 

@@ -57,8 +57,8 @@ ways 'disk, ranks meet on the device' fp32 'read_param 2 copy_in 4' $blind $spli
 ways 'disk, into memory that the host reaches' bf16 'read_param 2 gather 2' $split $state $(disk param) $two
 ways 'host' fp32 'copy_in 3' $blind $split $state -o offload.param.plugin=cpu
 ways 'host, ranks meet on the host' bf16 'gather 1 copy_in 4' $blind $split $state -o offload.param.plugin=cpu $two
-# Two return so soon that their writes are waited for first.
-ways 'activations on disk' fp32 'write_act 2 read_act 0 copy_out 1.5 copy_in 1' $blind -o activation.plugin=offload \
+# Two return so soon that their reads are posted behind their writes.
+ways 'activations on disk' fp32 'write_act 0 read_act 0 copy_out 1.5 copy_in 1' $blind -o activation.plugin=offload \
 	-o activation.keep=1 $(disk activation)
 
 # A store that takes few requests at a time, and everything wanted at once.

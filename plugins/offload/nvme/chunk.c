@@ -2,7 +2,7 @@
  *
  * chunk.c - splits requests into chunks that direct I/O can move (N1), and notes the result of
  * each. Reads and writes take turns, so that a disk that can do both at once does so; each kind
- * goes in the order of its requests.
+ * goes in the order of its requests, and none before an earlier one of the same bytes is over.
  */
 #include "nvme.h"
 
@@ -118,6 +118,24 @@ static struct nv_request *pop(struct zr_inst *d, int side)
 	return r;
 }
 
+static int meet(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
+{
+	return a < b + b_bytes && b < a + a_bytes;
+}
+
+/* Whether r overlaps an earlier request that goes on. */
+static int too_early(const struct zr_inst *d, const struct nv_request *r)
+{
+	for (const struct nv_request *e = d->request; e < d->request + NV_INFLIGHT; e++) {
+		int earlier = (e->queued || e->open) && e->number < r->number;
+		int object = e->object == r->object && meet(e->off, e->bytes, r->off, r->bytes);
+		int memory = meet((uintptr_t)e->mem, e->bytes, (uintptr_t)r->mem, r->bytes);
+		if (earlier && (object || memory))
+			return 1;
+	}
+	return 0;
+}
+
 static struct nv_chunk *next_of(struct zr_inst *d, int side)
 {
 	struct nv_chunk *c;
@@ -126,7 +144,7 @@ static struct nv_chunk *next_of(struct zr_inst *d, int side)
 		if (!r->open)
 			nv_finish(d, r);
 	}
-	if (!d->queue[side])
+	if (!d->queue[side] || (!d->queue[side]->cut && too_early(d, d->queue[side])))
 		return NULL;
 	c = cut(d, d->queue[side]);
 	if (c && c->request->cut == c->request->bytes)

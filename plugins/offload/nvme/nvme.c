@@ -100,7 +100,7 @@ static int info(struct zr_inst *d, struct zr_tier_info *i)
 {
 	*i = (struct zr_tier_info){
 		.size = i->size, .mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED, .max_inflight = NV_INFLIGHT,
-		.align = d->unit, .capacity = nv_free_bytes(d),
+		.in_order = 1, .align = d->unit, .capacity = nv_free_bytes(d),
 		.buffers = (uint32_t)d->o->buffer_count, .pipeline_read = d->o->pipeline_read,
 		.pipeline_write = d->o->pipeline_write,
 		.kept = d->o->checksums ? (uint32_t)(sizeof(uint64_t) * NV_UNIT / d->unit) : 0

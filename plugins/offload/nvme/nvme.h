@@ -60,6 +60,7 @@ struct nv_request {
 	uint64_t round;          /* tells tickets of one slot apart */
 
 	/* of the I/O thread until done */
+	uint64_t number; /* counts requests */
 	uint64_t cut; /* bytes that became chunks */
 	int queued;   /* in a queue of the I/O thread */
 	int open;     /* chunks in flight */
@@ -106,6 +107,7 @@ struct zr_inst {
 
 	/* chunk.c: of the I/O thread */
 	struct nv_request *queue[2], **queue_end[2]; /* reads, writes */
+	uint64_t accepted;
 	int turn;
 	struct nv_chunk *chunks, *free_chunks;
 	char *bounce;

@@ -151,6 +151,7 @@ int nv_accept(struct zr_inst *d)
 		next = r->next;
 		r->next = NULL;
 		r->queued = 1;
+		r->number = d->accepted++;
 		*d->queue_end[side] = r;
 		d->queue_end[side] = &r->next;
 	}

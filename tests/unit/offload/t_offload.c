@@ -151,6 +151,37 @@ static void bytes_come_back(void **state)
 	with_each(random_requests);
 }
 
+/* The write of one object, a read of what it writes, and a read of the other one into the memory
+ * that it is written from. */
+static void same_bytes(struct store *s)
+{
+	const uint64_t n = 250000, half = ARENA / 2;
+	uint64_t object[] = { store_make(s, "a", n), store_make(s, "b", n) }, ticket[3];
+	char *truth[] = { calloc(1, n), calloc(1, n) };
+	for (int round = 0; s->info.in_order && round < 40; round++) {
+		int at = round % 2;
+		char *mem = arena + draw(2) * (4096 + draw(64));
+		char *copy = arena + half + draw(2) * draw(5000);
+		fill(truth[at], n, (uint32_t)round);
+		memcpy(mem, truth[at], n);
+		ticket[0] = store_post(s, 1, object[at], 0, mem, n);
+		ticket[1] = store_post(s, 0, object[at], 0, copy, n);
+		ticket[2] = store_post(s, 0, object[!at], 0, mem, n);
+		for (int i = 2; i >= 0; i--)
+			store_wait(s, ticket[i]);
+		assert_memory_equal(copy, truth[at], n);
+		assert_memory_equal(mem, truth[!at], n);
+	}
+	free(truth[0]);
+	free(truth[1]);
+}
+
+static void requests_of_the_same_bytes_take_turns(void **state)
+{
+	(void)state;
+	with_each(same_bytes);
+}
+
 static void unwritten(struct store *s)
 {
 	uint64_t a = store_make(s, "a", 100000), b = store_make(s, "a", 5000);
@@ -438,7 +469,7 @@ static void io_uring_is_forbidden(void **state)
 
 #define NAMED(test, suffix) { #test suffix, test, NULL, NULL, NULL }
 #define TESTS_OF(suffix) \
-	NAMED(bytes_come_back, suffix), \
+	NAMED(bytes_come_back, suffix), NAMED(requests_of_the_same_bytes_take_turns, suffix), \
 	NAMED(unwritten_bytes_are_zeros, suffix), NAMED(one_more_is_told_to_come_again, suffix), \
 	NAMED(misuse_is_said, suffix), NAMED(drain_ends_all_tickets, suffix)
 
