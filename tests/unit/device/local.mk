@@ -33,11 +33,11 @@ elementwise_texts = %D%/elementwise_adamw.c %D%/elementwise_both.c %D%/elementwi
 %C%_t_head_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_head_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
-%C%_t_low_rank_SOURCES = %D%/t_low_rank.c $(testdevice_h)
+%C%_t_low_rank_SOURCES = %D%/t_low_rank.c %D%/product_in_double.h $(testdevice_h)
 %C%_t_low_rank_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_low_rank_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
-%C%_t_matmul_SOURCES = %D%/t_matmul.c $(testdevice_h)
+%C%_t_matmul_SOURCES = %D%/t_matmul.c %D%/product_in_double.h $(testdevice_h)
 %C%_t_matmul_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_matmul_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 

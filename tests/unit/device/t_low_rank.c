@@ -4,7 +4,7 @@
  * double precision over ranks, shapes, layouts, types, biases and GELU; the bits of the separate
  * operations in fp32, with and without dropout; and the same bits over workers and rows.
  */
-#include "tests/lib/testdevice.h"
+#include "product_in_double.h"
 #include "tests/lib/sanitize.h"
 
 #include <setjmp.h>
@@ -59,96 +59,75 @@ static void low_free(struct low *t)
 		buf_free(all[i]);
 }
 
-static void on_every_variant(void (*fn)(const struct dev *, const char *))
-{
-	for (int i = 0; i < DEV_VARIANTS; i++) {
-		struct dev d;
-		if (!dev_open_variant(&d, 2, i))
-			fn(&d, dev_isas[i]);
-		else
-			assert_true(i > 0);
-		dev_close(&d);
-	}
-}
+/* ---- in double precision -------------------------------------------------------------------- */
 
-/* ---- in double precision ---- */
-
-static double gelu(double x, int32_t activation)
-{
-	if (activation == ZR_ACT_GELU_ERF)
-		return x * erfc(-x * M_SQRT1_2) / 2;
-	return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-}
-
-/* Element (i, j) before GELU, without dropout; `start`: what D held. */
-static double expected(const struct low *t, double start, int64_t i, int64_t j, double *size)
+/* What D shall be, before GELU and without dropout, and the sums of magnitudes; `start`: what D held. */
+static void expect(const struct low *t, const struct buf *start, double *want, double *size)
 {
 	const struct zr_op_matmul *o = &t->op.product;
+	const int64_t mnk[] = { o->m, o->n, o->k }, mnr[] = { o->m, o->n, t->op.r };
 	const int tb = (o->flags & ZR_MM_TRANS_B) != 0, tv = (t->op.flags & ZR_LR_TRANS_V) != 0;
-	const double gain = (double)t->op.gain;
-	double sum = (o->flags & ZR_MM_ACCUMULATE ? start : 0) +
-		     (o->bias ? get(o->bias, o->b_dtype, j) : 0);
-	*size = fabs(sum) + 1e-3;
-	for (int64_t k = 0; k < o->k; k++) {
-		double x = get(o->a, o->a_dtype, i * o->lda + k) *
-			   get(o->b, o->b_dtype, tb ? j * o->ldb + k : k * o->ldb + j);
-		sum += x;
-		*size += fabs(x);
+	const struct factor a = { o->a, o->a_dtype, o->lda, 0 }, b = { o->b, o->b_dtype, o->ldb, tb };
+	const struct factor u = { t->op.u, o->a_dtype, t->op.r, 0 };
+	const struct factor v = { t->op.v, o->b_dtype, tv ? t->op.r : o->n, tv };
+	for (int64_t i = 0; i < o->m * o->n; i++) {
+		const int64_t at = i / o->n * o->ldd + i % o->n;
+		want[i] = (o->flags & ZR_MM_ACCUMULATE ? get(start->p, o->d_dtype, at) : 0) +
+			  (o->bias ? get(o->bias, o->b_dtype, i % o->n) : 0);
+		size[i] = fabs(want[i]) + 1e-3;
 	}
-	for (int64_t k = 0; k < t->op.r; k++) {
-		double x = gain * get(t->op.u, o->a_dtype, i * t->op.r + k) *
-			   get(t->op.v, o->b_dtype, tv ? j * t->op.r + k : k * o->n + j);
-		sum += x;
-		*size += fabs(x);
-	}
-	return sum;
+	add_product(want, size, mnk, 1, &a, &b);
+	add_product(want, size, mnr, (double)t->op.gain, &u, &v);
 }
 
-/* fp32 rounding of sums of length k, and one rounding to the type that is stored. */
-static int close_to(double got, double want, double size, int64_t k, int32_t dtype)
-{
-	double tol = size * 0x1p-24 * (4 + sqrt((double)k));
-	if (dtype == ZR_BF16)
-		tol += fabs(want) * 0x1.02p-8;
-	if (dtype == ZR_F16)
-		tol += fabs(want) * 0x1.02p-11 + 0x1p-25;
-	return fabs(got - want) <= tol;
-}
-
-static void verify(const struct low *t, const struct buf *before, const char *variant)
+static void verify(const struct low *t, const double *sums, const double *sizes, const char *isa)
 {
 	const struct zr_op_matmul *o = &t->op.product;
 	for (int64_t i = 0; i < o->m; i++)
 		for (int64_t j = 0; j < o->ldd; j++) {
 			const int64_t at = i * o->ldd + j, k = o->k + t->op.r;
-			double size, got = get(o->d, o->d_dtype, at), want;
+			double got = get(o->d, o->d_dtype, at), want, size;
 			if (j >= o->n) {
 				assert_true(isnan(got));
 				continue;
 			}
-			want = expected(t, get(before->p, o->d_dtype, at), i, j, &size);
-			int ok = !o->pre ||
-				 close_to(get(o->pre, o->d_dtype, at), want, size, k, o->d_dtype);
+			want = sums[i * o->n + j];
+			size = sizes[i * o->n + j];
+			int ok = !o->pre || product_close(get(o->pre, o->d_dtype, at), want, size, k,
+							  o->d_dtype);
 			if (o->flags & ZR_MM_GELU)
-				want = gelu(want, o->activation);
-			if (!ok || !close_to(got, want, 1.2 * size, k, o->d_dtype))
-				fail_msg("%s: m %d n %d k %d r %d flags %x %x types %d %d: (%d, "
-					 "%d) is %.9g, not %.9g", variant, (int)o->m, (int)o->n,
-					 (int)o->k, (int)t->op.r, o->flags, t->op.flags, o->a_dtype,
+				want = product_gelu(want, o->activation);
+			if (!ok || !product_close(got, want, 1.2 * size, k, o->d_dtype))
+				fail_msg("%s: m %d n %d k %d r %d flags %x %x types %d %d: (%d, %d) "
+					 "is %.9g, not %.9g", isa, (int)o->m, (int)o->n, (int)o->k,
+					 (int)t->op.r, o->flags, t->op.flags, o->a_dtype,
 					 o->d_dtype, (int)i, (int)j, got, want);
 		}
 	assert_true(buf_guarded(&t->d) && buf_guarded(&t->pre));
 }
 
-static void one(const struct dev *d, const char *variant, const int64_t *shape, uint32_t flags,
-		uint32_t low_flags, int32_t dtype, int32_t to, int bias)
+/* One product in every instruction set. */
+static void one(const int64_t *shape, uint32_t flags, uint32_t low_flags, int32_t dtype, int32_t to,
+		int bias)
 {
 	struct low t = low_new(shape, flags, low_flags, dtype, to, bias, 0);
-	struct buf before = buf_copy(&t.d);
+	const struct buf d = buf_copy(&t.d), pre = buf_copy(&t.pre);
+	const size_t bytes = (size_t)d.n * width_of(to), n = (size_t)(shape[0] * shape[1]);
+	double *want = malloc(2 * n * sizeof *want);
+	assert_non_null(want);
 	t.op.product.activation = flags & ZR_MM_TRANS_B ? ZR_ACT_GELU_ERF : 0;
-	assert_int_equal(d->ops->matmul_low_rank(d->ops, NULL, &t.op), ZR_OK);
-	verify(&t, &before, variant);
-	buf_free(&before);
+	expect(&t, &d, want, want + n);
+	for (int i = 0; i < DEV_VARIANTS; i++) {
+		if (!has_variant[i])
+			continue;
+		memcpy(t.d.p, d.p, bytes);
+		memcpy(t.pre.p, pre.p, bytes);
+		assert_int_equal(variant[i].ops->matmul_low_rank(variant[i].ops, NULL, &t.op), ZR_OK);
+		verify(&t, want, want + n, dev_isas[i]);
+	}
+	free(want);
+	free(d.room);
+	free(pre.room);
 	low_free(&t);
 }
 
@@ -165,27 +144,22 @@ static int step(int otherwise)
 	return sanitized() ? otherwise : 1;
 }
 
-static void shapes_and_types(const struct dev *d, const char *variant)
+static void any_shape_rank_and_type_is_right(void **state)
 {
 	static const int32_t type[] = { ZR_F32, ZR_BF16, ZR_F16 };
 	static const int64_t wide[] = { 300, 1700, 40, 16 };
+	(void)state;
 	for (int s = 0; s < SHAPES; s++)
 		for (int i = s % step(5); i < 12; i += step(5)) {
 			const uint32_t b = i & 1 ? ZR_MM_TRANS_B : 0, v = i & 2 ? ZR_LR_TRANS_V : 0;
 			const int32_t t = type[i / 4];
-			one(d, variant, shapes[s], b, v, t, t, 1);
-			one(d, variant, shapes[s], b | ZR_MM_GELU, v, t, t, i & 1);
-			one(d, variant, shapes[s], b, v, t, ZR_F32, 0);
-			one(d, variant, shapes[s], b | ZR_MM_ACCUMULATE, v, t, ZR_F32, 0);
+			one(shapes[s], b, v, t, t, 1);
+			one(shapes[s], b | ZR_MM_GELU, v, t, t, i & 1);
+			one(shapes[s], b, v, t, ZR_F32, 0);
+			one(shapes[s], b | ZR_MM_ACCUMULATE, v, t, ZR_F32, 0);
 		}
-	one(d, variant, wide, ZR_MM_GELU, ZR_LR_TRANS_V, ZR_F32, ZR_BF16, 1);
-	one(d, variant, wide, ZR_MM_TRANS_B, 0, ZR_BF16, ZR_BF16, 0);
-}
-
-static void any_shape_rank_and_type_is_right(void **state)
-{
-	(void)state;
-	on_every_variant(shapes_and_types);
+	one(wide, ZR_MM_GELU, ZR_LR_TRANS_V, ZR_F32, ZR_BF16, 1);
+	one(wide, ZR_MM_TRANS_B, 0, ZR_BF16, ZR_BF16, 0);
 }
 
 /* ---- bits ---- */
@@ -211,7 +185,7 @@ static void separately(const struct dev *d, const struct low *t, float *uv)
 			((float *)o->d)[i * o->ldd + j] += uv[i * o->n + j];
 }
 
-static void parts(const struct dev *d, const char *variant)
+static void parts(const struct dev *d, const char *isa)
 {
 	for (int i = 0; i < 2 * SHAPES; i += step(3)) {
 		const int64_t *shape = shapes[i / 2];
@@ -223,7 +197,7 @@ static void parts(const struct dev *d, const char *variant)
 		separately(d, &x, uv);
 		assert_int_equal(d->ops->matmul_low_rank(d->ops, NULL, &y.op), ZR_OK);
 		if (!buf_same(&x.d, &y.d))
-			fail_msg("%s: shape %d, dropout %g", variant, i / 2, (double)dropout);
+			fail_msg("%s: shape %d, dropout %g", isa, i / 2, (double)dropout);
 		free(uv);
 		low_free(&x);
 		low_free(&y);
@@ -266,7 +240,7 @@ static void I1_bits_do_not_depend_on_the_number_of_workers(void **state)
 }
 
 /* Rows that are asked for as such have the bits that they have among others. */
-static void rows_alone(const struct dev *d, const char *variant)
+static void rows_alone(const struct dev *d, const char *isa)
 {
 	static const int64_t shape[] = { 21, 70, 3000, 8 };
 	struct low t = low_new(shape, ZR_MM_EACH_ROW | ZR_MM_GELU, ZR_LR_TRANS_V, ZR_F32, ZR_F32, 1,
@@ -285,7 +259,7 @@ static void rows_alone(const struct dev *d, const char *variant)
 		assert_int_equal(d->ops->matmul_low_rank(d->ops, NULL, &t.op), ZR_OK);
 	}
 	if (!buf_same(&whole, &t.d))
-		fail_msg("%s", variant);
+		fail_msg("%s", isa);
 	buf_free(&whole);
 	low_free(&t);
 }
@@ -305,5 +279,6 @@ int main(void)
 		cmocka_unit_test(I1_rows_alone_have_the_bits_of_all),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return cmocka_run_group_tests_name("low-rank updates", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("low-rank updates", tests, open_variants,
+					   close_variants);
 }

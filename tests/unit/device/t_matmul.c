@@ -3,8 +3,8 @@
  * t_matmul.c - matrix products of device/cpu against a product in double precision, for every
  * instruction set, over shapes, transposes, types and epilogues.
  */
+#include "product_in_double.h"
 #include "tests/lib/sanitize.h"
-#include "tests/lib/testdevice.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -83,65 +83,38 @@ static void mm_free(struct mm *t)
 	free(t->start);
 }
 
-static double gelu(double x, int32_t activation)
-{
-	if (activation == ZR_ACT_GELU_ERF)
-		return x * erfc(-x * M_SQRT1_2) / 2;
-	return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-}
-
-/* The sum of element (i, j), and of its magnitudes. */
-static double product(const struct mm *t, int64_t i, int64_t j, double *size)
+/* What D shall be, before GELU, and the sums of magnitudes. */
+static void in_double(const struct mm *t, double *want, double *size)
 {
 	const struct zr_op_matmul *o = &t->op;
-	double sum = t->start[i * o->n + j], x;
-	int64_t k;
-	if (o->bias)
-		sum += get(o->bias, o->b_dtype, j);
-	*size = fabs(sum) + 1e-3;
-	for (k = 0; k < o->k; k++) {
-		x = get(o->a, o->a_dtype,
-			o->flags & ZR_MM_TRANS_A ? k * o->lda + i : i * o->lda + k) *
-		    get(o->b, o->b_dtype,
-			o->flags & ZR_MM_TRANS_B ? j * o->ldb + k : k * o->ldb + j);
-		sum += x;
-		*size += fabs(x);
+	const int64_t mnk[] = { o->m, o->n, o->k };
+	const struct factor a = { o->a, o->a_dtype, o->lda, !!(o->flags & ZR_MM_TRANS_A) };
+	const struct factor b = { o->b, o->b_dtype, o->ldb, !!(o->flags & ZR_MM_TRANS_B) };
+	for (int64_t i = 0; i < o->m * o->n; i++) {
+		want[i] = t->start[i] + (o->bias ? get(o->bias, o->b_dtype, i % o->n) : 0);
+		size[i] = fabs(want[i]) + 1e-3;
 	}
-	return sum;
+	add_product(want, size, mnk, 1, &a, &b);
 }
 
-/* fp32 rounding of sums of length k, then of the storage. */
-static int close_to(double got, double want, double size, int64_t k, int32_t dtype)
-{
-	double tol = size * 0x1p-24 * (4 + sqrt((double)k));
-	if (dtype == ZR_BF16)
-		tol += fabs(want) * 0x1.02p-8;
-	if (dtype == ZR_F16)
-		tol += fabs(want) * 0x1.02p-11 + 0x1p-25;
-	return fabs(got - want) <= tol;
-}
-
-static void verify(const struct mm *t, const char *variant)
+static void verify(const struct mm *t, const double *sums, const double *sizes, const char *isa)
 {
 	const struct zr_op_matmul *o = &t->op;
 	int64_t i, j;
 	for (i = 0; i < o->m; i++) {
 		for (j = 0; j < o->n; j++) {
-			double size, want = product(t, i, j, &size),
-				     got = get(o->d, o->d_dtype, i * o->ldd + j);
+			double size = sizes[i * o->n + j], want = sums[i * o->n + j];
+			double got = get(o->d, o->d_dtype, i * o->ldd + j);
 			int ok = 1;
 			if (o->flags & ZR_MM_GELU) {
-				ok = close_to(get(o->pre, o->d_dtype, i * o->ldd + j), want, size,
-					      o->k, o->d_dtype);
-				want = gelu(want, o->activation);
+				ok = product_close(get(o->pre, o->d_dtype, i * o->ldd + j), want, size, o->k, o->d_dtype);
+				want = product_gelu(want, o->activation);
 				size *= 1.2;
 			}
-			if (!ok || !close_to(got, want, size, o->k, o->d_dtype))
-				fail_msg("%s m %lld n %lld k %lld flags %x types %d %d %d: (%lld, "
-					 "%lld) is %.9g, not %.9g", variant, (long long)o->m,
-					 (long long)o->n, (long long)o->k, o->flags, o->a_dtype,
-					 o->b_dtype, o->d_dtype, (long long)i, (long long)j, got,
-					 want);
+			if (!ok || !product_close(got, want, size, o->k, o->d_dtype))
+				fail_msg("%s m %lld n %lld k %lld flags %x types %d %d %d: (%lld, %lld) is %.9g, not %.9g",
+					 isa, (long long)o->m, (long long)o->n, (long long)o->k, o->flags,
+					 o->a_dtype, o->b_dtype, o->d_dtype, (long long)i, (long long)j, got, want);
 		}
 		for (j = o->n; j < o->ldd && o->flags & ZR_MM_GELU; j++)
 			assert_true(isnan(get(o->pre, o->d_dtype, i * o->ldd + j)));
@@ -151,101 +124,84 @@ static void verify(const struct mm *t, const char *variant)
 	assert_true(buf_guarded(&t->d) && buf_guarded(&t->pre));
 }
 
-static void one(const struct dev *d, const char *variant, const int64_t *shape, uint32_t flags,
-		int32_t a, int32_t b, int32_t out, int bias)
+/* One product in every instruction set. */
+static void one(const int64_t *shape, uint32_t flags, int32_t a, int32_t b, int32_t out, int bias)
 {
 	struct mm t = mm_new(shape, flags, a, b, out, bias);
+	const struct buf d = buf_copy(&t.d), pre = buf_copy(&t.pre);
+	const size_t bytes = (size_t)d.n * width_of(out), n = (size_t)(t.op.m * t.op.n);
+	double *want = malloc(2 * n * sizeof *want);
+	assert_non_null(want);
+	in_double(&t, want, want + n);
 	/* every form of GELU on some type of result */
 	t.op.activation = flags & ZR_MM_GELU ? (a + out) % 3 + 1 : 0;
 	if (t.op.activation == ZR_ACT_SILU)
 		t.op.activation = 0;
-	assert_int_equal(d->ops->matmul(d->ops, NULL, &t.op), ZR_OK);
-	verify(&t, variant);
-	mm_free(&t);
-}
-
-static void on_every_variant(void (*fn)(const struct dev *, const char *))
-{
-	int i, ran = 0;
-	for (i = 0; i < DEV_VARIANTS; i++) {
-		struct dev d;
-		if (!dev_open_variant(&d, 2, i)) {
-			fn(&d, dev_isas[i]);
-			ran++;
-		}
-		dev_close(&d);
+	for (int i = 0; i < DEV_VARIANTS; i++) {
+		if (!has_variant[i])
+			continue;
+		memcpy(t.d.p, d.p, bytes);
+		memcpy(t.pre.p, pre.p, bytes);
+		assert_int_equal(variant[i].ops->matmul(variant[i].ops, NULL, &t.op), ZR_OK);
+		verify(&t, want, want + n, dev_isas[i]);
 	}
-	assert_true(ran >= 1);
+	free(want);
+	free(d.room);
+	free(pre.room);
+	mm_free(&t);
 }
 
 /* ---- tests ---- */
 
-static void transposes(const struct dev *d, const char *variant)
+static void any_shape_and_transpose_is_the_product_in_double(void **state)
 {
 	static const uint32_t trans[] = { 0, ZR_MM_TRANS_A, ZR_MM_TRANS_B,
 					  ZR_MM_TRANS_A | ZR_MM_TRANS_B };
 	size_t s, i;
+	(void)state;
 	for (s = 0; s < N_SHAPES; s++)
 		for (i = 0; i < 4; i++) {
 			if (sanitized() && i != s % 4)
 				continue;
-			one(d, variant, shapes[s], trans[i], ZR_F32, ZR_F32, ZR_F32, 0);
-			one(d, variant, shapes[s], trans[i] | ZR_MM_ACCUMULATE, ZR_F32, ZR_F32,
-			    ZR_F32, 0);
+			one(shapes[s], trans[i], ZR_F32, ZR_F32, ZR_F32, 0);
+			one(shapes[s], trans[i] | ZR_MM_ACCUMULATE, ZR_F32, ZR_F32, ZR_F32, 0);
 		}
-}
-
-static void any_shape_and_transpose_is_the_product_in_double(void **state)
-{
-	(void)state;
-	on_every_variant(transposes);
-}
-
-static void types(const struct dev *d, const char *variant)
-{
-	static const int64_t shape[] = { 21, 70, 270 };
-	static const int32_t type[] = { ZR_F32, ZR_BF16, ZR_F16 };
-	int i;
-	for (i = 0; i < 27 * 4; i += sanitized() ? 7 : 1) {
-		uint32_t trans = (i & 1 ? ZR_MM_TRANS_A : 0) | (i & 2 ? ZR_MM_TRANS_B : 0);
-		int32_t a = type[i / 4 % 3], b = type[i / 12 % 3], out = type[i / 36];
-		one(d, variant, shape, trans, a, b, out, 0);
-		one(d, variant, shape, trans, a, b, out, 1);
-		one(d, variant, shape, trans | ZR_MM_GELU, a, b, out, 1);
-		if (out == ZR_F32)
-			one(d, variant, shape, trans | ZR_MM_ACCUMULATE, a, b, out, 0);
-	}
 }
 
 static void every_mix_of_types_bias_and_gelu_is_right(void **state)
 {
+	static const int64_t shape[] = { 21, 70, 270 };
+	static const int32_t type[] = { ZR_F32, ZR_BF16, ZR_F16 };
+	int i;
 	(void)state;
-	on_every_variant(types);
-}
-
-static void wide(const struct dev *d, const char *variant)
-{
-	static const int64_t many[] = { 300, 1700, 40 }, deep[] = { 40, 60, 9000 };
-	/* rows that share sets of the caches */
-	static const int64_t apart[] = { 40, 60, 512 - GAP };
-	one(d, variant, many, ZR_MM_GELU, ZR_F32, ZR_F32, ZR_BF16, 1);
-	one(d, variant, many, ZR_MM_TRANS_B, ZR_BF16, ZR_BF16, ZR_F32, 0);
-	one(d, variant, deep, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE, ZR_BF16, ZR_BF16, ZR_F32, 0);
-	one(d, variant, deep, ZR_MM_GELU, ZR_F32, ZR_BF16, ZR_BF16, 1);
-	one(d, variant, many, ZR_MM_TRANS_A | ZR_MM_GELU, ZR_F16, ZR_F16, ZR_F16, 1);
-	one(d, variant, deep, ZR_MM_TRANS_B, ZR_F16, ZR_F16, ZR_F16, 1);
-	one(d, variant, deep, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE, ZR_F32, ZR_F16, ZR_F32, 0);
-	one(d, variant, apart, 0, ZR_F32, ZR_F32, ZR_F32, 0);
+	for (i = 0; i < 27 * 4; i += sanitized() ? 7 : 1) {
+		uint32_t trans = (i & 1 ? ZR_MM_TRANS_A : 0) | (i & 2 ? ZR_MM_TRANS_B : 0);
+		int32_t a = type[i / 4 % 3], b = type[i / 12 % 3], out = type[i / 36];
+		one(shape, trans, a, b, out, 0);
+		one(shape, trans, a, b, out, 1);
+		one(shape, trans | ZR_MM_GELU, a, b, out, 1);
+		if (out == ZR_F32)
+			one(shape, trans | ZR_MM_ACCUMULATE, a, b, out, 0);
+	}
 }
 
 static void grids_of_tiles_and_split_sums_are_right(void **state)
 {
+	static const int64_t many[] = { 300, 1700, 40 }, deep[] = { 40, 60, 9000 };
+	static const int64_t apart[] = { 40, 60, 512 - GAP }; /* rows that share sets of the caches */
 	(void)state;
-	on_every_variant(wide);
+	one(many, ZR_MM_GELU, ZR_F32, ZR_F32, ZR_BF16, 1);
+	one(many, ZR_MM_TRANS_B, ZR_BF16, ZR_BF16, ZR_F32, 0);
+	one(deep, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE, ZR_BF16, ZR_BF16, ZR_F32, 0);
+	one(deep, ZR_MM_GELU, ZR_F32, ZR_BF16, ZR_BF16, 1);
+	one(many, ZR_MM_TRANS_A | ZR_MM_GELU, ZR_F16, ZR_F16, ZR_F16, 1);
+	one(deep, ZR_MM_TRANS_B, ZR_F16, ZR_F16, ZR_F16, 1);
+	one(deep, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE, ZR_F32, ZR_F16, ZR_F32, 0);
+	one(apart, 0, ZR_F32, ZR_F32, ZR_F32, 0);
 }
 
 /* One NaN in A spoils its row, one in B its column, and no other element. */
-static void nan_stays(const struct dev *d, const char *variant)
+static void nan_stays(const struct dev *d, const char *isa)
 {
 	static const int64_t shape[] = { 19, 53, 37 };
 	struct mm t = mm_new(shape, ZR_MM_TRANS_B, ZR_F32, ZR_F32, ZR_F32, 0);
@@ -256,7 +212,7 @@ static void nan_stays(const struct dev *d, const char *variant)
 	for (i = 0; i < shape[0]; i++)
 		for (j = 0; j < shape[1]; j++)
 			if (isnan(get(t.d.p, ZR_F32, i * t.op.ldd + j)) != (i == 17 || j == 52))
-				fail_msg("%s: (%d, %d)", variant, (int)i, (int)j);
+				fail_msg("%s: (%d, %d)", isa, (int)i, (int)j);
 	mm_free(&t);
 }
 
@@ -266,9 +222,8 @@ static void a_nan_spoils_its_row_and_column_only(void **state)
 	on_every_variant(nan_stays);
 }
 
-/* Ties between two bf16 values: 1 + 2^-8 is half way from 1 to 1 + 2^-7. Of fp16 and what its range
- * ends at. */
-static void ties(const struct dev *d, const char *variant)
+/* Ties between two bf16 values: 1 + 2^-8 is half way from 1 to 1 + 2^-7. Of fp16 and what its range ends at. */
+static void ties(const struct dev *d, const char *isa)
 {
 	static const struct {
 		int32_t dtype;
@@ -295,7 +250,7 @@ static void ties(const struct dev *d, const char *variant)
 					   .d = out };
 		assert_int_equal(d->ops->matmul(d->ops, NULL, &op), ZR_OK);
 		if (get(out, tie[i].dtype, 0) != tie[i].rounded)
-			fail_msg("%s: %a became %a", variant, tie[i].x, get(out, tie[i].dtype, 0));
+			fail_msg("%s: %a became %a", isa, tie[i].x, get(out, tie[i].dtype, 0));
 	}
 }
 
@@ -305,22 +260,17 @@ static void results_of_16_bits_round_as_their_type_does(void **state)
 	on_every_variant(ties);
 }
 
-static void empty(const struct dev *d, const char *variant)
-{
-	static const int64_t no_k[] = { 3, 5, 0 };
-	one(d, variant, no_k, 0, ZR_F32, ZR_F32, ZR_F32, 0);
-	one(d, variant, no_k, ZR_MM_ACCUMULATE, ZR_F32, ZR_F32, ZR_F32, 0);
-	one(d, variant, no_k, 0, ZR_F32, ZR_F32, ZR_BF16, 1);
-}
-
 static void an_empty_sum_is_zero_or_the_bias(void **state)
 {
+	static const int64_t no_k[] = { 3, 5, 0 };
 	(void)state;
-	on_every_variant(empty);
+	one(no_k, 0, ZR_F32, ZR_F32, ZR_F32, 0);
+	one(no_k, ZR_MM_ACCUMULATE, ZR_F32, ZR_F32, ZR_F32, 0);
+	one(no_k, 0, ZR_F32, ZR_F32, ZR_BF16, 1);
 }
 
 /* I1: the bits of a product do not depend on the number of workers. */
-static void i1(const struct dev *unused, const char *variant)
+static void i1(const struct dev *unused, const char *isa)
 {
 	static const int64_t big[][3] = {
 		{ 256, 300, 768 },
@@ -339,7 +289,7 @@ static void i1(const struct dev *unused, const char *variant)
 	(void)unused;
 	for (workers = 1; workers <= 3; workers++) {
 		struct dev d;
-		assert_int_equal(dev_open(&d, workers, variant), ZR_OK);
+		assert_int_equal(dev_open(&d, workers, isa), ZR_OK);
 		for (s = 0; s < 5; s++)
 			for (f = 0; f < 6; f++) {
 				const int bias = !(flags[f] & ZR_MM_ACCUMULATE);
@@ -348,8 +298,8 @@ static void i1(const struct dev *unused, const char *variant)
 				if (workers == 1)
 					first[s][f] = buf_copy(&t.d);
 				else if (!buf_same(&first[s][f], &t.d))
-					fail_msg("%s: shape %d flags %x differ with %d workers",
-						 variant, s, flags[f], workers);
+					fail_msg("%s: shape %d flags %x differ with %d workers", isa, s, flags[f],
+						 workers);
 				mm_free(&t);
 			}
 		dev_close(&d);
@@ -366,7 +316,7 @@ static void I1_bits_do_not_depend_on_the_number_of_workers(void **state)
 }
 
 /* Row i of the product t, computed alone: a product of one row, which goes its own way. */
-static void row_alone(const struct dev *d, const char *variant, const struct mm *t, int64_t i)
+static void row_alone(const struct dev *d, const char *isa, const struct mm *t, int64_t i)
 {
 	struct mm row = *t;
 	const int64_t n = t->op.n, at = t->op.flags & ZR_MM_TRANS_A ? i : i * t->op.lda;
@@ -380,12 +330,12 @@ static void row_alone(const struct dev *d, const char *variant, const struct mm 
 	row.op.pre = NULL;
 	assert_int_equal(d->ops->matmul(d->ops, NULL, &row.op), ZR_OK);
 	if (memcmp(out.p, (char *)t->op.d + (size_t)(i * t->op.ldd) * (bytes / (size_t)n), bytes))
-		fail_msg("%s: row %d of [%d, %d, %d] flags %x differs alone", variant, (int)i,
+		fail_msg("%s: row %d of [%d, %d, %d] flags %x differs alone", isa, (int)i,
 			 (int)t->op.m, (int)n, (int)t->op.k, t->op.flags);
 	buf_free(&out);
 }
 
-static void rows_alone(const struct dev *d, const char *variant)
+static void rows_alone(const struct dev *d, const char *isa)
 {
 	static const int64_t shape[][3] = { { 3, 1, 1 },    { 2, 33, 3 },    { 5, 17, 31 },
 					    { 4, 97, 193 }, { 3, 371, 257 }, { 2, 130, 772 },
@@ -402,7 +352,7 @@ static void rows_alone(const struct dev *d, const char *variant)
 			struct mm t = mm_new(shape[s], flags, in, in, out, f % 3 != 2);
 			assert_int_equal(d->ops->matmul(d->ops, NULL, &t.op), ZR_OK);
 			for (int64_t i = 0; i < t.op.m; i++)
-				row_alone(d, variant, &t, i);
+				row_alone(d, isa, &t, i);
 			mm_free(&t);
 		}
 }
@@ -445,5 +395,5 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_is_refused_with_a_text),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, open_variants, close_variants);
 }
