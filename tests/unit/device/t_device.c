@@ -205,14 +205,13 @@ static void memory_of_others_is_pinned_once_and_given_back(void **state)
 
 #include "device_ops.h"
 
-/* All operations once on the same operands in device memory; what they left there. */
-static void results(const struct dev *d, int32_t dtype, float *out)
+/* All operations once on operands in device memory; what they left there. */
+static void results(const struct dev *d, int32_t dtype, const float *operands, float *out)
 {
 	float *x = take(d, BYTES);
 	double sum = 0;
 	int64_t i;
-	fill(out, dtype);
-	move(d, x, out, BYTES);
+	move(d, x, operands, BYTES);
 	every_op(d, x, dtype);
 	move(d, out, x, BYTES);
 	assert_memory_equal(slot(out, 56), slot(out, 31), N * sizeof(float));
@@ -222,33 +221,34 @@ static void results(const struct dev *d, int32_t dtype, float *out)
 	d->v->mem_free(d->inst, x, BYTES, ZR_MEM_DEVICE);
 }
 
+static void same_operands(const float *want, const float *got, const char *isa, int workers)
+{
+	for (size_t i = 0; i < SLOTS; i++)
+		if (memcmp(want + i * SLOT, got + i * SLOT, SLOT * sizeof(float)))
+			fail_msg("%s: operand %d differs with %d workers", isa, (int)i, workers);
+}
+
 static void I1_every_operation_has_the_same_bits_for_any_number_of_workers(void **state)
 {
 	static const int32_t dtypes[] = { ZR_F32, ZR_BF16, ZR_F16 };
-	float *first = malloc(BYTES), *now = malloc(BYTES);
-	int isa, t, workers;
-	size_t i;
-	assert_true(first && now);
-	for (isa = 0; isa < DEV_VARIANTS; isa++)
-		for (t = 0; t < 3; t++)
-			for (workers = 1; workers <= 3; workers++) {
-				struct dev d;
-				/* the first in memory of the host: bits do not depend on the kind
-				 * either */
-				if (!open_kind(&d, workers, dev_isas[isa],
-					       workers == 1 && dev_is_cpu() ?
-						       &(void *){ &unified } :
-						       state)) {
-					results(&d, dtypes[t], workers == 1 ? first : now);
-					for (i = 0; workers > 1 && i < SLOTS; i++)
-						if (memcmp(slot(first, (int)i), slot(now, (int)i),
-							   SLOT * sizeof(float)))
-							fail_msg("%s: operand %d differs with %d "
-								 "workers", dev_isas[isa], (int)i,
-								 workers);
-				}
-				dev_close(&d);
+	float *operands = malloc(BYTES), *first = malloc(BYTES), *now = malloc(BYTES);
+	void *in_host = &unified; /* the first runs there: bits do not depend on the kind either */
+	assert_true(operands && first && now);
+	for (int t = 0; t < 3; t++) {
+		fill(operands, dtypes[t]);
+		for (int i = 0; i < DEV_VARIANTS * 3; i++) {
+			const char *isa = dev_isas[i / 3];
+			const int workers = 1 + i % 3;
+			void **kind = workers == 1 && dev_is_cpu() ? &in_host : state;
+			struct dev d;
+			if (!open_kind(&d, workers, isa, kind)) {
+				results(&d, dtypes[t], operands, workers == 1 ? first : now);
+				same_operands(first, workers == 1 ? first : now, isa, workers);
 			}
+			dev_close(&d);
+		}
+	}
+	free(operands);
 	free(first);
 	free(now);
 }

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #define ROOM (24ull << 20) /* bytes of device memory, each */
+#define BESIDE (256ull << 10) /* bytes past the last operand that are looked at as well */
 #define MOST 18
 
 /* ---- two devices with the same memory ---- */
@@ -78,7 +79,10 @@ static int open_both(void **state)
 	free(id);
 	open_side(&tested, dev_open_memory(&tested.d, 2, "auto", "128M", "yes"));
 	start = malloc(ROOM);
-	return start ? 0 : -1;
+	if (!start)
+		return -1;
+	memset(start, 0xa5, ROOM);
+	return 0;
 }
 
 static int close_both(void **state)
@@ -92,7 +96,7 @@ static int close_both(void **state)
 
 static void begin(uint64_t which)
 {
-	memset(start, 0xa5, ROOM);
+	memset(start, 0xa5, end);
 	count = 0;
 	end = 256;
 	seed = which + 1;
@@ -105,7 +109,7 @@ static int operand(int64_t n, int32_t dtype, double scale, int off, double units
 	struct operand *o = &operands[count];
 	*o = (struct operand){ end + (uint64_t)off * width_of(dtype), n, dtype, units };
 	end = (o->at + (uint64_t)n * width_of(dtype) + 511) / 256 * 256;
-	assert_true(end <= ROOM && count < MOST);
+	assert_true(end + BESIDE <= ROOM && count < MOST);
 	memset(start + o->at, 0xff, (size_t)n * width_of(dtype));
 	for (int64_t i = 0; scale != 0 && i < n; i++)
 		put(start + o->at, dtype, i, rnd(&seed) * scale);
@@ -126,9 +130,9 @@ typedef int op_fn(const struct side *s, int32_t dtype, int variant);
 
 static void run(struct side *s, op_fn *op, int32_t dtype, int variant)
 {
-	must(&s->d, s->d.v->copy(s->d.inst, NULL, s->memory, start, ROOM));
+	must(&s->d, s->d.v->copy(s->d.inst, NULL, s->memory, start, end + BESIDE));
 	must(&s->d, op(s, dtype, variant));
-	must(&s->d, s->d.v->copy(s->d.inst, NULL, s->image, s->memory, ROOM));
+	must(&s->d, s->d.v->copy(s->d.inst, NULL, s->image, s->memory, end + BESIDE));
 	must(&s->d, s->d.v->sync(s->d.inst, NULL));
 }
 
@@ -197,7 +201,7 @@ static void twins(const char *what, op_fn *op, int32_t dtype, int variant)
 	run(&scalar, op, dtype, variant);
 	run(&tested, op, dtype, variant);
 	for (int i = 0; i <= count; i++) {
-		uint64_t to = i < count ? operands[i].at : ROOM;
+		uint64_t to = i < count ? operands[i].at : end + BESIDE;
 		if (memcmp(start + from, tested.image + from, to - from))
 			differ("%s, type %d, variant %d: written beside operand %d", what, dtype,
 			       variant, i);
