@@ -138,30 +138,37 @@ static void assert_close(const char *variant, const char *way, const struct buf 
 }
 
 /* So many rows and tokens that tile registers take them in blocks of the vocabulary. */
-static void large(const struct dev *d, const char *variant)
+static void agrees(const struct dev *d, const char *variant, const struct way *way,
+		   const struct head *want)
 {
 	const double rounded = rounding_of_logits(variant, ZR_BF16);
-	struct dev scalar;
-	assert_int_equal(dev_open(&scalar, 2, "scalar"), ZR_OK);
-	for (int k = 0; k < 3; k++) {
-		struct head t, want;
-		head_new(&t, d, 1600, 4, 2500, ZR_BF16, &ways[k]);
-		head_new(&want, &scalar, 1600, 4, 2500, ZR_BF16, &ways[k]);
-		assert_int_equal(d->ops->head_loss(d->ops, NULL, &t.op), ZR_OK);
-		assert_int_equal(scalar.ops->head_loss(scalar.ops, NULL, &want.op), ZR_OK);
-		assert_close(variant, ways[k].name, &t.loss, &want.loss, 2e-6);
-		assert_close(variant, ways[k].name, &t.dx, &want.dx, 0x1p-8 + rounded);
-		assert_close(variant, ways[k].name, &t.dw, &want.dw, 5e-6 + rounded);
-		head_free(&t);
-		head_free(&want);
-	}
-	dev_close(&scalar);
+	struct head t;
+	head_new(&t, d, 1600, 4, 2500, ZR_BF16, way);
+	assert_int_equal(d->ops->head_loss(d->ops, NULL, &t.op), ZR_OK);
+	assert_close(variant, way->name, &t.loss, &want->loss, 2e-6);
+	assert_close(variant, way->name, &t.dx, &want->dx, 0x1p-8 + rounded);
+	assert_close(variant, way->name, &t.dw, &want->dw, 5e-6 + rounded);
+	head_free(&t);
 }
 
 static void many_rows_of_many_tokens_agree(void **state)
 {
+	struct dev scalar;
 	(void)state;
-	on_every_variant(large);
+	assert_int_equal(dev_open(&scalar, 2, "scalar"), ZR_OK);
+	for (int k = 0; k < 3; k++) {
+		struct head want;
+		head_new(&want, &scalar, 1600, 4, 2500, ZR_BF16, &ways[k]);
+		assert_int_equal(scalar.ops->head_loss(scalar.ops, NULL, &want.op), ZR_OK);
+		for (int i = 1; i < DEV_VARIANTS; i++) {
+			struct dev d;
+			if (!dev_open_variant(&d, 2, i))
+				agrees(&d, dev_isas[i], &ways[k], &want);
+			dev_close(&d);
+		}
+		head_free(&want);
+	}
+	dev_close(&scalar);
 }
 
 /* What logit_cap makes of the products. */
