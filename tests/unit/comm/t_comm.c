@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/lib/sanitize.h"
 #include "comm_fixture.h"
 
 #define SEGMENTS 5
@@ -268,9 +269,10 @@ static void large(struct rank *r)
 	for (int kind = ZR_COMM_ALL_GATHER; kind <= ZR_COMM_ALL_TO_ALL; kind++)
 		for (int in_place = 0; in_place <= (kind <= ZR_COMM_ALL_REDUCE); in_place++)
 			for (int shared = 0; shared < 2; shared++) {
-				struct spec s = { .kind = kind, .group = ZR_GROUP_WORLD,
-						  .dtype = ZR_F32, .in_place = in_place,
-						  .shared = shared, .count = big, .n = 3 };
+				if (sanitized() && (kind + in_place + shared) % 2)
+					continue;
+				struct spec s = { .kind = kind, .group = ZR_GROUP_WORLD, .dtype = ZR_F32,
+						  .in_place = in_place, .shared = shared, .count = big, .n = 3 };
 				check_spec(r, &s);
 			}
 }

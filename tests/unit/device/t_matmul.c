@@ -284,7 +284,7 @@ static void i1(const struct dev *unused, const char *isa)
 					  ZR_MM_TRANS_B, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE };
 	static const int32_t in[] = { ZR_F32, ZR_F32, ZR_F16, ZR_F32, ZR_BF16, ZR_BF16 };
 	static const int32_t out[] = { ZR_F32, ZR_BF16, ZR_F32, ZR_BF16, ZR_BF16, ZR_F32 };
-	struct buf first[5][6];
+	struct buf first[5][6] = { 0 };
 	int workers, s, f;
 	(void)unused;
 	for (workers = 1; workers <= 3; workers++) {
@@ -292,6 +292,8 @@ static void i1(const struct dev *unused, const char *isa)
 		assert_int_equal(dev_open(&d, workers, isa), ZR_OK);
 		for (s = 0; s < 5; s++)
 			for (f = 0; f < 6; f++) {
+				if (sanitized() && (s + f) % 3)
+					continue;
 				const int bias = !(flags[f] & ZR_MM_ACCUMULATE);
 				struct mm t = mm_new(big[s], flags[f], in[f], in[f], out[f], bias);
 				assert_int_equal(d.ops->matmul(d.ops, NULL, &t.op), ZR_OK);

@@ -11,6 +11,7 @@
 
 #include "kernels_fixture.h"
 #include "tests/lib/isa.h"
+#include "tests/lib/sanitize.h"
 
 #ifdef HAVE_AVX512BF16
 static uint32_t draw32(uint64_t *state)
@@ -181,6 +182,8 @@ static void hold_to_twin(tile_fn *tile, int tiles)
 				/* of large results each kind in one layout: what is done with
 				 * a result knows nothing of the operands' */
 				if (shapes[s][0] * shapes[s][1] > 100000 && (int)i % 4 != t)
+					continue;
+				if (sanitized() && ((int)i + t + (int)s) % 3)
 					continue;
 				struct product p = make(&seed, shapes[s], trans[t] | kinds[i].flags, kinds[i].d,
 							kinds[i].bias, kinds[i].low);
