@@ -31,16 +31,21 @@ static inline uint16_t half_of(double x)
 	if (isinf(x))
 		return sign | 0x7c00;
 	memcpy(&bits, &x, sizeof bits);
-	e = (int)(bits >> 52 & 2047) - 1022; /* |x| = m 2^e, 1/2 <= m < 1, but for subnormal doubles */
-	e = e < -13 ? -13 : e; /* a unit of the last place is 2^(e-11), subnormals have the smallest's */
-	units = rint(fabs(x) * power_of_two(11 - e)); /* 1024 to 2048, less if subnormal; 2048 carries into the exponent */
+	/* |x| = m 2^e, 1/2 <= m < 1, but for subnormal doubles */
+	e = (int)(bits >> 52 & 2047) - 1022;
+	/* a unit of the last place is 2^(e-11), subnormals have the smallest's */
+	e = e < -13 ? -13 : e;
+	/* 1024 to 2048, less if subnormal; 2048 carries into the exponent */
+	units = rint(fabs(x) * power_of_two(11 - e));
 	return (uint16_t)(sign | (e > 16 ? 0x7c00 : (e + 14) * 1024 + (int)units - 1024));
 }
 
 static inline double half_value(uint16_t h)
 {
 	int e = h >> 10 & 31, m = h & 1023;
-	double x = e == 31 ? (m ? NAN : INFINITY) : e ? (1024 + m) * power_of_two(e - 25) : m * 0x1p-24;
+	double x = e == 31 ? (m ? NAN : INFINITY) :
+		   e	   ? (1024 + m) * power_of_two(e - 25) :
+			     m * 0x1p-24;
 	return h & 0x8000 ? -x : x;
 }
 

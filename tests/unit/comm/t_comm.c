@@ -271,8 +271,9 @@ static void large(struct rank *r)
 			for (int shared = 0; shared < 2; shared++) {
 				if (sanitized() && (kind + in_place + shared) % 2)
 					continue;
-				struct spec s = { .kind = kind, .group = ZR_GROUP_WORLD, .dtype = ZR_F32,
-						  .in_place = in_place, .shared = shared, .count = big, .n = 3 };
+				struct spec s = { .kind = kind, .group = ZR_GROUP_WORLD,
+						  .dtype = ZR_F32, .in_place = in_place,
+						  .shared = shared, .count = big, .n = 3 };
 				check_spec(r, &s);
 			}
 }

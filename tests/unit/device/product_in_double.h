@@ -63,7 +63,7 @@ static inline double product_gelu(double x, int32_t activation)
 	return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-/* ---- all instruction sets ------------------------------------------------------------------- */
+/* ---- all instruction sets ---- */
 
 /* Those that this processor has, opened; dev_isas names them. */
 static struct dev variant[DEV_VARIANTS];

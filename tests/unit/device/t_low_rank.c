@@ -59,15 +59,17 @@ static void low_free(struct low *t)
 		buf_free(all[i]);
 }
 
-/* ---- in double precision -------------------------------------------------------------------- */
+/* ---- in double precision ---- */
 
-/* What D shall be, before GELU and without dropout, and the sums of magnitudes; `start`: what D held. */
+/* What D shall be, before GELU and without dropout, and the sums of magnitudes; `start`: what D
+ * held. */
 static void expect(const struct low *t, const struct buf *start, double *want, double *size)
 {
 	const struct zr_op_matmul *o = &t->op.product;
 	const int64_t mnk[] = { o->m, o->n, o->k }, mnr[] = { o->m, o->n, t->op.r };
 	const int tb = (o->flags & ZR_MM_TRANS_B) != 0, tv = (t->op.flags & ZR_LR_TRANS_V) != 0;
-	const struct factor a = { o->a, o->a_dtype, o->lda, 0 }, b = { o->b, o->b_dtype, o->ldb, tb };
+	const struct factor a = { o->a, o->a_dtype, o->lda, 0 }, b = { o->b, o->b_dtype, o->ldb,
+								       tb };
 	const struct factor u = { t->op.u, o->a_dtype, t->op.r, 0 };
 	const struct factor v = { t->op.v, o->b_dtype, tv ? t->op.r : o->n, tv };
 	for (int64_t i = 0; i < o->m * o->n; i++) {
@@ -93,14 +95,14 @@ static void verify(const struct low *t, const double *sums, const double *sizes,
 			}
 			want = sums[i * o->n + j];
 			size = sizes[i * o->n + j];
-			int ok = !o->pre || product_close(get(o->pre, o->d_dtype, at), want, size, k,
-							  o->d_dtype);
+			int ok = !o->pre || product_close(get(o->pre, o->d_dtype, at), want, size,
+							  k, o->d_dtype);
 			if (o->flags & ZR_MM_GELU)
 				want = product_gelu(want, o->activation);
 			if (!ok || !product_close(got, want, 1.2 * size, k, o->d_dtype))
-				fail_msg("%s: m %d n %d k %d r %d flags %x %x types %d %d: (%d, %d) "
-					 "is %.9g, not %.9g", isa, (int)o->m, (int)o->n, (int)o->k,
-					 (int)t->op.r, o->flags, t->op.flags, o->a_dtype,
+				fail_msg("%s: m %d n %d k %d r %d flags %x %x types %d %d: (%d, "
+					 "%d) is %.9g, not %.9g", isa, (int)o->m, (int)o->n,
+					 (int)o->k, (int)t->op.r, o->flags, t->op.flags, o->a_dtype,
 					 o->d_dtype, (int)i, (int)j, got, want);
 		}
 	assert_true(buf_guarded(&t->d) && buf_guarded(&t->pre));
@@ -122,7 +124,8 @@ static void one(const int64_t *shape, uint32_t flags, uint32_t low_flags, int32_
 			continue;
 		memcpy(t.d.p, d.p, bytes);
 		memcpy(t.pre.p, pre.p, bytes);
-		assert_int_equal(variant[i].ops->matmul_low_rank(variant[i].ops, NULL, &t.op), ZR_OK);
+		assert_int_equal(variant[i].ops->matmul_low_rank(variant[i].ops, NULL, &t.op),
+				 ZR_OK);
 		verify(&t, want, want + n, dev_isas[i]);
 	}
 	free(want);

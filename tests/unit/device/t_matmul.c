@@ -107,14 +107,17 @@ static void verify(const struct mm *t, const double *sums, const double *sizes, 
 			double got = get(o->d, o->d_dtype, i * o->ldd + j);
 			int ok = 1;
 			if (o->flags & ZR_MM_GELU) {
-				ok = product_close(get(o->pre, o->d_dtype, i * o->ldd + j), want, size, o->k, o->d_dtype);
+				ok = product_close(get(o->pre, o->d_dtype, i * o->ldd + j), want,
+						   size, o->k, o->d_dtype);
 				want = product_gelu(want, o->activation);
 				size *= 1.2;
 			}
 			if (!ok || !product_close(got, want, size, o->k, o->d_dtype))
-				fail_msg("%s m %lld n %lld k %lld flags %x types %d %d %d: (%lld, %lld) is %.9g, not %.9g",
-					 isa, (long long)o->m, (long long)o->n, (long long)o->k, o->flags,
-					 o->a_dtype, o->b_dtype, o->d_dtype, (long long)i, (long long)j, got, want);
+				fail_msg("%s m %lld n %lld k %lld flags %x types %d %d %d: (%lld, "
+					 "%lld) is %.9g, not %.9g", isa, (long long)o->m,
+					 (long long)o->n, (long long)o->k, o->flags, o->a_dtype,
+					 o->b_dtype, o->d_dtype, (long long)i, (long long)j, got,
+					 want);
 		}
 		for (j = o->n; j < o->ldd && o->flags & ZR_MM_GELU; j++)
 			assert_true(isnan(get(o->pre, o->d_dtype, i * o->ldd + j)));
@@ -188,7 +191,8 @@ static void every_mix_of_types_bias_and_gelu_is_right(void **state)
 static void grids_of_tiles_and_split_sums_are_right(void **state)
 {
 	static const int64_t many[] = { 300, 1700, 40 }, deep[] = { 40, 60, 9000 };
-	static const int64_t apart[] = { 40, 60, 512 - GAP }; /* rows that share sets of the caches */
+	/* rows that share sets of the caches */
+	static const int64_t apart[] = { 40, 60, 512 - GAP };
 	(void)state;
 	one(many, ZR_MM_GELU, ZR_F32, ZR_F32, ZR_BF16, 1);
 	one(many, ZR_MM_TRANS_B, ZR_BF16, ZR_BF16, ZR_F32, 0);
@@ -222,7 +226,8 @@ static void a_nan_spoils_its_row_and_column_only(void **state)
 	on_every_variant(nan_stays);
 }
 
-/* Ties between two bf16 values: 1 + 2^-8 is half way from 1 to 1 + 2^-7. Of fp16 and what its range ends at. */
+/* Ties between two bf16 values: 1 + 2^-8 is half way from 1 to 1 + 2^-7. Of fp16 and what its range
+ * ends at. */
 static void ties(const struct dev *d, const char *isa)
 {
 	static const struct {
@@ -300,8 +305,8 @@ static void i1(const struct dev *unused, const char *isa)
 				if (workers == 1)
 					first[s][f] = buf_copy(&t.d);
 				else if (!buf_same(&first[s][f], &t.d))
-					fail_msg("%s: shape %d flags %x differ with %d workers", isa, s, flags[f],
-						 workers);
+					fail_msg("%s: shape %d flags %x differ with %d workers",
+						 isa, s, flags[f], workers);
 				mm_free(&t);
 			}
 		dev_close(&d);

@@ -156,14 +156,28 @@ static void compare(tile_fn *tile, int tiles, struct product *p, uint64_t *seed,
 
 static void hold_to_twin(tile_fn *tile, int tiles)
 {
-	static const int64_t shapes[][3] = { { 1, 1, 1 }, { 3, 50, 7 }, { 8, 48, 16 }, { 17, 97, 385 },
-					     { 5, 33, 768 }, { 40, 64, 801 }, { 260, 5, 6 }, { 2, 3, 0 },
-					     /* rows that fill tiles, more of K than is packed at once, and a
-					      * result that goes past the caches */
-					     { 96, 170, 70 }, { 40, 17, 2100 }, { 513, 511, 3 },
-					     /* groups of columns, each in parts of K */
-					     { 20, 160, 448 } };
-	static const uint32_t trans[] = { 0, ZR_MM_TRANS_A, ZR_MM_TRANS_B, ZR_MM_TRANS_A | ZR_MM_TRANS_B };
+	static const int64_t shapes[][3] = {
+		{ 1, 1, 1 },
+		{ 3, 50, 7 },
+		{ 8, 48, 16 },
+		{ 17, 97, 385 },
+		{ 5, 33, 768 },
+		{ 40, 64, 801 },
+		{ 260, 5, 6 },
+		{ 2, 3, 0 },
+		/* rows that fill tiles, more of K than is packed at once, and a
+		 * result that goes past the caches */
+		{ 96, 170, 70 },
+		{ 40, 17, 2100 },
+		{ 513, 511, 3 },
+		/* groups of columns, each in parts of K */
+		{ 20, 160, 448 },
+		/* more rows at once, and more than that */
+		{ 540, 20, 450 },
+		{ 1060, 35, 40 }
+	};
+	static const uint32_t trans[] = { 0, ZR_MM_TRANS_A, ZR_MM_TRANS_B,
+					  ZR_MM_TRANS_A | ZR_MM_TRANS_B };
 	void *scratch = aligned_alloc(64, ZR_GEMM_SCRATCH);
 	uint64_t seed = 7;
 	assert_non_null(scratch);
@@ -185,8 +199,8 @@ static void hold_to_twin(tile_fn *tile, int tiles)
 					continue;
 				if (sanitized() && ((int)i + t + (int)s) % 3)
 					continue;
-				struct product p = make(&seed, shapes[s], trans[t] | kinds[i].flags, kinds[i].d,
-							kinds[i].bias, kinds[i].low);
+				struct product p = make(&seed, shapes[s], trans[t] | kinds[i].flags,
+							kinds[i].d, kinds[i].bias, kinds[i].low);
 				compare(tile, tiles, &p, &seed, scratch);
 				fixture_release();
 			}
@@ -208,7 +222,9 @@ static void slow_pairs_are_left_out(void **state)
 /* Of few rows, and of values at the edges of what bf16 and fp32 hold, kind by kind. */
 static void hold_few_rows(tile_fn *tile)
 {
-	static const int64_t nk[][2] = { { 300, 77 }, { 31, 64 }, { 1, 33 }, { 129, 32 }, { 18, 2100 } };
+	static const int64_t nk[][2] = {
+		{ 300, 77 }, { 31, 64 }, { 1, 33 }, { 129, 32 }, { 18, 2100 }
+	};
 	void *scratch = aligned_alloc(64, ZR_GEMM_SCRATCH);
 	uint64_t seed = 5;
 	assert_non_null(scratch);
