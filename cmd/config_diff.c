@@ -39,13 +39,11 @@ struct side {
 static int add(struct side *to, const char *section, const char *key, const char *text,
 	       const char *source)
 {
-	struct value *grown = zr_list_grow(to->value, to->n + 1, &to->room, sizeof *grown);
-	if (!grown)
+	if (zr_list_room(&to->value, to->n + 1, &to->room, sizeof *to->value))
 		return ZR_ENOMEM;
-	to->value = grown;
-	grown[to->n] = (struct value){ strdup(section), strdup(key), strdup(text),
-				       strdup(source ? source : "default") };
-	const struct value *v = &grown[to->n++];
+	struct value *v = &to->value[to->n++];
+	*v = (struct value){ strdup(section), strdup(key), strdup(text),
+			     strdup(source ? source : "default") };
 	return v->section && v->key && v->text && v->source ? 0 : ZR_ENOMEM;
 }
 

@@ -13,10 +13,6 @@ int zr_share(struct zr_session *s, const void *mine, void *all, size_t bytes, st
 	struct zr_comm_op o = { .size = sizeof o, .kind = ZR_COMM_ALL_GATHER,
 				.group = ZR_GROUP_WORLD, .dtype = ZR_I64, .n_seg = 1, .seg = &seg,
 				.tag = { .step = s->step + 1, .op = -1, .unit = -1 } };
-	zr_ticket ticket;
 	memcpy(all, mine, bytes);
-	if (s->setup->process.world == 1)
-		return 0;
-	int rc = zr_post(s, &o, 0, &ticket, err);
-	return rc ? rc : zr_complete(s, ticket, err);
+	return s->setup->process.world == 1 ? 0 : zr_exchange(s, &o, err);
 }

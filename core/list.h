@@ -7,16 +7,23 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* realloc for at least `need` elements. NULL: no memory, and nothing changed. */
-static inline void *zr_list_grow(void *list, int32_t need, int32_t *cap, size_t size)
+#include <zeroth/plugin.h>
+
+/* Makes *(T **)list one of at least `need` elements. ZR_ENOMEM: nothing changed. */
+static inline int zr_list_room(void *list, int32_t need, int32_t *cap, size_t size)
 {
-	if (list && need <= *cap)
-		return list;
+	void *at;
+	memcpy(&at, list, sizeof at);
+	if (at && need <= *cap)
+		return 0;
 	int32_t more = need > 32 ? 2 * need : 64;
-	void *grown = realloc(list, (size_t)more * size);
-	*cap = grown ? more : *cap;
-	return grown;
+	if (!(at = realloc(at, (size_t)more * size)))
+		return ZR_ENOMEM;
+	memcpy(list, &at, sizeof at);
+	*cap = more;
+	return 0;
 }
 
 #endif

@@ -9,6 +9,11 @@ char *zr_at(const struct zr_session *s, struct zr_spot spot)
 	return s->region[spot.region] + spot.at;
 }
 
+void *zr_host_table(const struct zr_session *s, uint64_t at)
+{
+	return s->region[ZR_R_HOST] + at;
+}
+
 /* Operations are the device's, or those of the host's beside it. */
 int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const char *op,
 		 struct zr_error *err)

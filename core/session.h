@@ -141,16 +141,15 @@ int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struc
 /* Time, places and collectives. */
 double zr_now(void); /* monotonic seconds */
 char *zr_at(const struct zr_session *s, struct zr_spot spot);
+void *zr_host_table(const struct zr_session *s, uint64_t at); /* bytes from there in ZR_R_HOST */
 /* rc 0: it did not */
 int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const char *op,
 		 struct zr_error *err);
 /* likewise `it`, or the device under it */
 int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const char *doing,
 		   struct zr_error *err);
-/* device: of memory there */
-int zr_post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_ticket *ticket,
-	    struct zr_error *err);
-int zr_complete(struct zr_session *s, zr_ticket ticket, struct zr_error *err);
+/* of host memory, between instructions; done on return */
+int zr_exchange(struct zr_session *s, const struct zr_comm_op *o, struct zr_error *err);
 /* late writes that c meets end; NULL: all */
 int zr_settle(struct zr_session *s, const struct zr_call *c, struct zr_error *err);
 

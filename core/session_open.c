@@ -60,10 +60,9 @@ static int make_tables(struct zr_session *s, struct zr_error *err)
 	const struct zr_setup *p = s->setup;
 	size_t segs = (size_t)p->layout.n_tensors + ZR_CHUNK;
 	size_t groups = (size_t)p->n_param_groups + 1;
-	size_t most = zr_most_tensors(p);
-	s->param = calloc(most + 1, sizeof *s->param);
-	s->dparam = calloc(most + 1, sizeof *s->dparam);
-	s->accumulate = calloc(most + 1, 1);
+	s->param = calloc(p->most_tensors + 1, sizeof *s->param);
+	s->dparam = calloc(p->most_tensors + 1, sizeof *s->dparam);
+	s->accumulate = calloc(p->most_tensors + 1, 1);
 	s->view = calloc((size_t)p->layout.n_units + 1, sizeof *s->view);
 	s->seg = calloc(segs, sizeof *s->seg);
 	s->group_seg = calloc(segs, sizeof *s->group_seg);

@@ -4,19 +4,6 @@
  */
 #include "core/setup.h"
 
-size_t zr_most_tensors(const struct zr_setup *s)
-{
-	size_t most = 0;
-	for (uint32_t i = 0; i < s->decl.n_layers; i++) {
-		const struct zr_layer *l = zr_layer_at(&s->decl, (int32_t)i);
-		size_t n = 0;
-		for (uint32_t k = 0; k < l->n_units; k++)
-			n += (size_t)s->layout.unit[l->units[k]].count;
-		most = n > most ? n : most;
-	}
-	return most;
-}
-
 const struct zr_state *zr_setup_state(const struct zr_setup *s, uint32_t i)
 {
 	const struct zr_optimizer *o = s->optimizer;

@@ -92,6 +92,7 @@ struct zr_setup {
 	/* elements, of what the model declares; decl has parts of it */
 	int64_t largest_unit, typical_unit;
 	void *parts;                    /* the units and layers of decl */
+	size_t most_tensors;            /* that any layer uses */
 	struct zr_schedule train_uses, eval_uses;
 	struct zr_layer_bytes *layer_bytes; /* [n_layers] */
 	/* [n_layers] the policy's answers; NULL when sampling */
@@ -164,7 +165,6 @@ static inline int32_t zr_optimizer_of(const struct zr_setup *s, int32_t tensor)
 }
 
 /* setup.c */
-size_t zr_most_tensors(const struct zr_setup *s); /* that any layer uses */
 /* of the states of all optimizers */
 const struct zr_state *zr_setup_state(const struct zr_setup *s, uint32_t i);
 int zr_sums_locally(const struct zr_setup *s); /* reduction = local, where that differs */

@@ -166,15 +166,11 @@ static int send_chunk(struct zr_session *s, const struct zr_subgroup *p, int32_t
 {
 	int32_t group = s->setup->groups[p->unit].state;
 	int32_t ranks = (int32_t)zr_group_ranks(s->setup, group);
-	zr_ticket ticket;
 	struct zr_comm_seg seg = { .send = x, .recv = x, .count = p->n * ZR_BLOCK };
 	struct zr_comm_op o = { .size = sizeof o, .kind = ZR_COMM_BROADCAST, .group = group,
 				.dtype = ZR_F32, .root = rank % ranks, .n_seg = 1, .seg = &seg,
 				.tag = { .step = s->step + 1, .op = -1, .unit = p->unit } };
-	if (ranks == 1)
-		return 0;
-	int rc = zr_post(s, &o, 0, &ticket, s->chunk->err);
-	return rc ? rc : zr_complete(s, ticket, s->chunk->err);
+	return ranks == 1 ? 0 : zr_exchange(s, &o, s->chunk->err);
 }
 
 static int hand_out(struct zr_session *s, const struct zr_subgroup *p, int32_t rank)

@@ -284,7 +284,7 @@ static double seconds_of(struct costs *c, const struct zr_instr *i)
 
 static int begin(struct costs *c)
 {
-	const size_t most = zr_most_tensors(c->s) + 1;
+	const size_t most = c->s->most_tensors + 1;
 	c->param = malloc(most * sizeof *c->param);
 	c->dparam = malloc(most * sizeof *c->dparam);
 	c->accumulate = malloc(most);

@@ -60,11 +60,8 @@ void zr_import_drop(struct zr_import *im, const char *to)
 
 static int add(struct zr_import *im, struct zr_import_line *line)
 {
-	struct zr_import_line *grown =
-		zr_list_grow(im->lines, im->n_lines + 1, &im->room, sizeof *grown);
-	if (grown)
-		im->lines = grown;
-	if (!grown || !line->section || !line->key || !line->value || !line->note) {
+	if (zr_list_room(&im->lines, im->n_lines + 1, &im->room, sizeof *im->lines) ||
+	    !line->section || !line->key || !line->value || !line->note) {
 		free_line(line);
 		return zr_err(im->err, ZR_ENOMEM, "out of memory");
 	}

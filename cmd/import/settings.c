@@ -22,11 +22,8 @@ struct walk {
 static int add(struct walk *w, const char *path, const json_t *value, int line)
 {
 	struct zr_import_source *to = w->to;
-	struct zr_setting *grown = zr_list_grow(to->settings, to->n + 1, &to->room, sizeof *grown);
 	char *copy = strdup(path);
-	if (grown)
-		to->settings = grown;
-	if (!grown || !copy) {
+	if (!copy || zr_list_room(&to->settings, to->n + 1, &to->room, sizeof *to->settings)) {
 		free(copy);
 		return ZR_ENOMEM;
 	}

@@ -51,10 +51,8 @@ static size_t string_end(const struct scan *s)
 
 int zr_tree_add_line(struct zr_tree *t, int line)
 {
-	int *grown = zr_list_grow(t->line, t->n + 1, &t->room, sizeof *grown);
-	if (!grown)
+	if (zr_list_room(&t->line, t->n + 1, &t->room, sizeof *t->line))
 		return ZR_ENOMEM;
-	t->line = grown;
 	t->line[t->n++] = line;
 	return 0;
 }

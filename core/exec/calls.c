@@ -86,13 +86,6 @@ static int set_scalars(struct zr_session *s, const struct zr_call *c)
 	return c->at[0] ? zr_copy(s, c->at[0], s->scalars, n * sizeof *s->scalars, c->err) : 0;
 }
 
-static int clear_sums(struct zr_session *s, const struct zr_call *c)
-{
-	(void)s;
-	memset(c->at[0], 0, (size_t)c->o[0].bytes);
-	return 0;
-}
-
 /* What all ranks say of a few sums over parameters, merged in rank order. */
 static int add_sums(struct zr_session *s, const struct zr_call *c)
 {
@@ -116,6 +109,7 @@ static int take_totals(struct zr_session *s, const struct zr_call *c)
 	int rc = 0;
 	for (int64_t i = 0; !rc && i < (int64_t)setup->layout.n_tensors * width; i++) {
 		totals[i] = zr_exact_value(&sums[i]);
+		sums[i] = (struct zr_exact){ 0 }; /* they begin again */
 		if (isnan(totals[i]))
 			rc = zr_err(c->err, ZR_ENUMERIC,
 				    "step %lld: what the optimizer sums over %s is not finite",
@@ -130,8 +124,7 @@ int zr_begin_host(struct zr_session *s, const struct zr_call *c)
 	static zr_call_fn *const call[] = {
 		[ZR_H_BATCH] = zr_load_batch, [ZR_H_GIVEN] = zr_take_given, [ZR_H_LOSS] = add_loss,
 		[ZR_H_MEASURE] = measure, [ZR_H_SAY] = say, [ZR_H_MERGE] = merge,
-		[ZR_H_SCALARS] = set_scalars, [ZR_H_CLEAR] = clear_sums, [ZR_H_ADD] = add_sums,
-		[ZR_H_TOTALS] = take_totals,
+		[ZR_H_SCALARS] = set_scalars, [ZR_H_ADD] = add_sums, [ZR_H_TOTALS] = take_totals,
 	};
 	return call[c->i->number](s, c);
 }

@@ -64,26 +64,34 @@ int zr_end_request(struct zr_session *s, const struct zr_call *c)
 /* ---- ranks ---- */
 
 /* A comm of device memory alone has another one beside it, for what is in host memory. */
-#define HOST_COMM (1ull << 63) /* marks the tickets of host_comm */
-
-int zr_post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_ticket *ticket,
-	    struct zr_error *err)
+static struct zr_instance *comm_of(const struct zr_session *s, int device)
 {
 	struct zr_setup *p = s->setup;
-	struct zr_instance *comm = !device && p->host_comm.inst ? &p->host_comm : &p->comm;
+	return !device && p->host_comm.inst ? &p->host_comm : &p->comm;
+}
+
+static int post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_ticket *ticket,
+		struct zr_error *err)
+{
+	struct zr_instance *comm = comm_of(s, device);
+	const struct zr_comm_v1 *v = comm->vtbl;
 	*ticket = 0;
-	int rc = ((const struct zr_comm_v1 *)comm->vtbl)->post(comm->inst, o, ticket);
-	if (comm == &p->host_comm && *ticket)
-		*ticket |= HOST_COMM;
+	int rc = v->post(comm->inst, o, ticket);
 	return rc == ZR_EAGAIN ? rc : zr_user_failed(s, comm, rc, "post", err);
 }
 
-int zr_complete(struct zr_session *s, zr_ticket ticket, struct zr_error *err)
+static int complete(struct zr_session *s, int device, zr_ticket ticket, struct zr_error *err)
 {
-	struct zr_instance *comm = ticket & HOST_COMM ? &s->setup->host_comm : &s->setup->comm;
-	int rc = ticket ? ((const struct zr_comm_v1 *)comm->vtbl)
-				  ->wait(comm->inst, ticket & ~HOST_COMM) : 0;
-	return zr_user_failed(s, comm, rc, "wait", err);
+	struct zr_instance *comm = comm_of(s, device);
+	const struct zr_comm_v1 *v = comm->vtbl;
+	return ticket ? zr_user_failed(s, comm, v->wait(comm->inst, ticket), "wait", err) : 0;
+}
+
+int zr_exchange(struct zr_session *s, const struct zr_comm_op *o, struct zr_error *err)
+{
+	zr_ticket ticket;
+	int rc = post(s, o, 0, &ticket, err);
+	return rc ? rc : complete(s, 0, ticket, err);
 }
 
 int zr_begin_collective(struct zr_session *s, const struct zr_call *c)
@@ -93,10 +101,10 @@ int zr_begin_collective(struct zr_session *s, const struct zr_call *c)
 				.dtype = i->dtype, .root = i->root, .n_seg = (int32_t)i->blocks,
 				.seg = c->seg,
 				.tag = { .step = s->step + 1, .op = i->op, .unit = i->unit } };
-	return zr_post(s, &o, i->flags & ZR_F_DEVICE, c->ticket, c->err);
+	return post(s, &o, i->flags & ZR_F_DEVICE, c->ticket, c->err);
 }
 
 int zr_end_collective(struct zr_session *s, const struct zr_call *c)
 {
-	return zr_complete(s, *c->ticket, c->err);
+	return complete(s, c->i->flags & ZR_F_DEVICE, *c->ticket, c->err);
 }

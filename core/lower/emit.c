@@ -4,22 +4,19 @@
  */
 #include "core/lower/lower.h"
 
-#include "core/program/route.h"
-
-static void *grow(struct zr_lowering *l, void *list, int32_t n, int32_t *cap, size_t size)
+/* Whether there is room for one more. */
+static int grows(struct zr_lowering *l, void *list, int32_t n, int32_t *cap, size_t size)
 {
-	void *more = zr_list_grow(list, n + 1, cap, size);
-	if (!more)
+	if (zr_list_room(list, n + 1, cap, size))
 		l->rc = zr_err(l->err, ZR_ENOMEM,
 			       "out of memory for the instructions of a program");
-	return more ? more : list;
+	return !l->rc;
 }
 
 void zr_low_emit(struct zr_lowering *l, struct zr_instr i)
 {
 	struct zr_lowered *p = l->p;
-	p->instr = grow(l, p->instr, p->n, &p->cap, sizeof *p->instr);
-	if (l->rc)
+	if (!grows(l, &p->instr, p->n, &p->cap, sizeof *p->instr))
 		return;
 	i.op = l->op;
 	i.unit = l->unit;
@@ -33,8 +30,7 @@ struct zr_operand zr_low_buffer(struct zr_lowering *l, int32_t region, uint64_t 
 {
 	struct zr_operand o = zr_mine(region, 0, bytes);
 	struct zr_lowered *p = l->p;
-	p->buffer = grow(l, p->buffer, p->n_buffer, &p->cap_buffer, sizeof *p->buffer);
-	if (l->rc)
+	if (!grows(l, &p->buffer, p->n_buffer, &p->cap_buffer, sizeof *p->buffer))
 		return o;
 	p->buffer[p->n_buffer++] = (struct zr_buffer){ .region = region, .first = -1, .last = -1,
 						       .align = align, .bytes = bytes };
@@ -64,8 +60,7 @@ struct zr_operand zr_low_whole_life(struct zr_lowering *l, int32_t region, uint6
 void zr_low_arg(struct zr_lowering *l, struct zr_operand o, uint32_t access)
 {
 	struct zr_lowered *p = l->p;
-	p->operand = grow(l, p->operand, p->n_operand, &p->cap_operand, sizeof *p->operand);
-	if (l->rc)
+	if (!grows(l, &p->operand, p->n_operand, &p->cap_operand, sizeof *p->operand))
 		return;
 	o.access = access;
 	zr_low_keep(l, &o);
@@ -73,11 +68,17 @@ void zr_low_arg(struct zr_lowering *l, struct zr_operand o, uint32_t access)
 	p->instr[p->n - 1].n++;
 }
 
+void zr_low_seen(struct zr_lowering *l, struct zr_operand mine)
+{
+	zr_low_arg(l, mine, ZR_READS);
+	mine.whose = ZR_OTHERS;
+	zr_low_arg(l, mine, ZR_WRITES);
+}
+
 int32_t zr_low_add_subgroup(struct zr_lowering *l, const struct zr_subgroup *subgroup)
 {
 	struct zr_lowered *p = l->p;
-	p->subgroup = grow(l, p->subgroup, p->n_subgroup, &p->cap_subgroup, sizeof *p->subgroup);
-	if (l->rc)
+	if (!grows(l, &p->subgroup, p->n_subgroup, &p->cap_subgroup, sizeof *p->subgroup))
 		return 0;
 	p->subgroup[p->n_subgroup] = *subgroup;
 	return p->n_subgroup++;
@@ -208,4 +209,19 @@ void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32
 	}
 	i.flags = device ? ZR_F_DEVICE : 0;
 	post(l, i, l->part, n);
+}
+
+void zr_low_merge(struct zr_lowering *l, struct zr_operand mine, uint64_t at, int32_t call,
+		  int64_t n)
+{
+	uint64_t ranks = (uint64_t)l->s->process.world;
+	struct zr_operand all = zr_mine(ZR_R_HOST, at, mine.bytes * ranks);
+	if (ranks == 1)
+		return;
+	l->part[0] = (struct zr_exchange){ mine, all };
+	zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_I64, 0, 1);
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_HOST, .queue = ZR_Q_HOST, .number = call,
+					  .blocks = n });
+	zr_low_arg(l, all, ZR_READS);
+	zr_low_arg(l, mine, ZR_READS | ZR_WRITES);
 }

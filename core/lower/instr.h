@@ -46,10 +46,8 @@ enum zr_host_call {
 	ZR_H_SAY,     /* what this rank says at the boundary */
 	ZR_H_MERGE,   /* and what all say */
 	ZR_H_SCALARS, /* learning rates and factors of an update */
-	ZR_H_CLEAR,   /* sums over parameters begin */
-	/* what ranks say of some of them: `block` is the first, `blocks` their number */
-	ZR_H_ADD,
-	ZR_H_TOTALS   /* and what they are */
+	ZR_H_ADD,     /* what all ranks say of `blocks` sums over parameters */
+	ZR_H_TOTALS   /* what these are, and they begin again */
 };
 
 /* COMPUTE and HOST run in order, one instruction after the other. The others run beside them, in

@@ -9,7 +9,6 @@
 #include <xxhash.h>
 
 #include "core/exec/boundary.h"
-#include "core/program/route.h"
 
 /* ---- the batch ---- */
 
@@ -112,13 +111,10 @@ static void exchange_boundary(struct zr_lowering *l)
 	uint64_t one = sizeof(struct zr_boundary), all = one * (uint64_t)s->process.world;
 	if (s->process.world == 1)
 		return;
-	l->part[0] = (struct zr_exchange){ zr_mine(ZR_R_HOST, s->plan.exchange + all, one),
-					   zr_mine(ZR_R_HOST, s->plan.exchange, all) };
+	struct zr_operand said = zr_mine(ZR_R_HOST, s->plan.exchange + all, one);
 	zr_low_host(l, ZR_H_SAY);
-	zr_low_arg(l, l->part[0].send, ZR_WRITES);
-	zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_I64, 0, 1);
-	zr_low_host(l, ZR_H_MERGE);
-	zr_low_arg(l, l->part[0].recv, ZR_READS);
+	zr_low_arg(l, said, ZR_WRITES);
+	zr_low_merge(l, said, s->plan.exchange, ZR_H_MERGE, 1);
 }
 
 static void boundary(struct zr_lowering *l)
@@ -206,7 +202,7 @@ static int start(struct zr_lowering *l)
 	l->from = l->whole + listed;
 	l->reduce = l->part + units;
 	for (int32_t u = 0; u < l->s->layout.n_units; u++)
-		l->gathered[u] = zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u));
+		l->gathered[u] = zr_low_share(l, u);
 	return 0;
 }
 

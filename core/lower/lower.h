@@ -9,6 +9,7 @@
 
 #include "core/lower/instr.h"
 #include "core/memory/subgroup.h"
+#include "core/program/route.h"
 #include "core/setup.h"
 
 /* What a collective moves for one unit. */
@@ -117,6 +118,20 @@ void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_
  * move. */
 void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32_t dtype,
 		       int32_t root, int32_t n);
+
+/* What this rank holds of a unit's parameters. */
+static inline struct zr_operand zr_low_share(const struct zr_lowering *l, int32_t unit)
+{
+	return zr_of_spot(l->s->plan.unit[unit].param, zr_unit_share_bytes(l->s, unit));
+}
+
+/* Of a fence: what all ranks wrote at one place is seen by all. */
+void zr_low_seen(struct zr_lowering *l, struct zr_operand mine);
+
+/* Something in host memory of all ranks comes together and is merged into `mine` by a call of the
+ * session: n elements. */
+void zr_low_merge(struct zr_lowering *l, struct zr_operand mine, uint64_t all, int32_t call,
+		  int64_t n);
 
 /* ---- what operations become ---- */
 

@@ -6,7 +6,6 @@
  * begins. Where comm maps the shares of all ranks one after the other, a gather moves nothing.
  */
 #include "core/lower/lower.h"
-#include "core/program/route.h"
 
 /* ---- gathers ---- */
 
@@ -18,7 +17,7 @@ static struct zr_exchange ends_of(const struct zr_lowering *l, const struct zr_p
 	struct zr_operand full = l->gathered[u], bounce = l->bounce[op - l->record->op];
 	uint64_t share = zr_unit_share_bytes(l->s, u),
 		 before = (uint64_t)l->s->mesh.group[l->s->groups[u].param].rank * share;
-	struct zr_operand shard = zr_of_spot(l->s->plan.unit[u].param, share);
+	struct zr_operand shard = zr_low_share(l, u);
 	bounce = zr_part(bounce, at, zr_route_bounce_bytes(l->s, r, u));
 	struct zr_operand meet = r->whole ? bounce : full, own = zr_part(meet, before, share);
 	if (hop == ZR_HOP_READ)
@@ -47,11 +46,10 @@ static void gather_hop(struct zr_lowering *l, const struct zr_pop *op, const str
 
 static struct zr_operand gathered_copy(struct zr_lowering *l, int32_t u, int moves)
 {
-	uint64_t share = zr_unit_share_bytes(l->s, u),
-		 ranks = (uint64_t)zr_group_ranks(l->s, l->s->groups[u].param);
-	struct zr_operand o = zr_of_spot(l->s->plan.unit[u].param, share);
+	uint64_t ranks = (uint64_t)zr_group_ranks(l->s, l->s->groups[u].param);
+	struct zr_operand o = zr_low_share(l, u);
 	if (moves)
-		return zr_low_buffer(l, ZR_R_GATHER, ranks * share,
+		return zr_low_buffer(l, ZR_R_GATHER, ranks * o.bytes,
 				     l->s->plan.unit[u].offloaded ? ZR_PAGE : 64);
 	if (zr_unit_view(l->s, u)) {
 		o.whose = ZR_VIEW;
@@ -181,9 +179,8 @@ void zr_low_published(struct zr_lowering *l, const struct zr_pop *op)
 		if (!zr_unit_apart(s, u))
 			continue;
 		struct zr_operand whole = l->whole[op->first + i];
-		uint64_t at = (uint64_t)s->mesh.group[s->groups[u].param].rank *
-			      zr_unit_share_bytes(s, u);
 		uint64_t n = zr_unit_share_bytes(s, u),
+			 at = (uint64_t)s->mesh.group[s->groups[u].param].rank * n,
 			 end = at + n < whole.bytes ? at + n : whole.bytes;
 		/* with the padding, or that alone: all ranks wait for it */
 		n = at < end ? end - at : 0;
@@ -198,16 +195,9 @@ void zr_low_fence(struct zr_lowering *l)
 	if (!l->s->views)
 		return;
 	zr_low_collective(l, ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, 0, 0);
-	for (int32_t u = 0; u < l->s->layout.n_units; u++) {
-		struct zr_operand mine = zr_of_spot(l->s->plan.unit[u].param,
-						    zr_unit_share_bytes(l->s, u)),
-				  others = mine;
-		others.whose = ZR_OTHERS;
-		if (!zr_unit_view(l->s, u))
-			continue;
-		zr_low_arg(l, mine, ZR_READS);
-		zr_low_arg(l, others, ZR_WRITES);
-	}
+	for (int32_t u = 0; u < l->s->layout.n_units; u++)
+		if (zr_unit_view(l->s, u))
+			zr_low_seen(l, zr_low_share(l, u));
 }
 
 struct zr_operand zr_low_activation(struct zr_lowering *l, int32_t life)

@@ -8,7 +8,6 @@
  * reduce ends after the next layer was enqueued, so that the device does not wait for the host.
  */
 #include "core/lower/lower.h"
-#include "core/program/route.h"
 
 static int alone(const struct zr_lowering *l)
 {
@@ -250,15 +249,10 @@ static void fence(struct zr_lowering *l, const struct zr_pop *op, int32_t n)
 	zr_low_collective(l, ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, 0, n);
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = zr_low_units(l, op)[i];
-		struct zr_operand mine = l->reduce[op->first + i].send, others = mine;
-		struct zr_operand share = zr_of_spot(l->s->plan.unit[u].param,
-						     zr_unit_share_bytes(l->s, u));
-		others.whose = ZR_OTHERS;
-		zr_low_arg(l, mine, ZR_READS);
-		zr_low_arg(l, others, ZR_WRITES);
+		zr_low_seen(l, l->reduce[op->first + i].send);
 		/* whoever came here looks at this share no more in this micro-batch */
 		if (n && zr_unit_view(l->s, u))
-			zr_low_arg(l, share, ZR_READS | ZR_WRITES);
+			zr_low_arg(l, zr_low_share(l, u), ZR_READS | ZR_WRITES);
 	}
 }
 

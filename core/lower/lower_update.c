@@ -211,30 +211,14 @@ void zr_low_update(struct zr_lowering *l, const struct zr_pop *op)
 
 /* ---- sums over whole parameters ---- */
 
-static void exchange_sums(struct zr_lowering *l, int64_t first, int64_t n)
-{
-	const struct zr_partial_plan *p = &l->s->plan.partial;
-	uint64_t one = sizeof(struct zr_exact), bytes = (uint64_t)n * one;
-	struct zr_operand sums = zr_mine(ZR_R_HOST, p->sums + (uint64_t)first * one, bytes);
-	struct zr_operand arrived = zr_mine(ZR_R_HOST, p->arrived,
-					    bytes * (uint64_t)l->s->process.world);
-	l->part[0] = (struct zr_exchange){ sums, arrived };
-	zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_I64, 0, 1);
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_HOST, .queue = ZR_Q_HOST, .number = ZR_H_ADD,
-					  .block = first, .blocks = n });
-	zr_low_arg(l, arrived, ZR_READS);
-	zr_low_arg(l, sums, ZR_WRITES);
-}
-
 void zr_low_partial(struct zr_lowering *l)
 {
 	const struct zr_partial_plan *p = &l->s->plan.partial;
 	int64_t n = (int64_t)l->s->layout.n_tensors * p->width;
-	struct zr_operand sums = zr_mine(ZR_R_HOST, p->sums, (uint64_t)n * sizeof(struct zr_exact));
+	const uint64_t one = sizeof(struct zr_exact);
+	struct zr_operand sums = zr_mine(ZR_R_HOST, p->sums, (uint64_t)n * one);
 	if (!n)
 		return;
-	zr_low_host(l, ZR_H_CLEAR);
-	zr_low_arg(l, sums, ZR_WRITES);
 	for (; !l->rc && l->subgroup_next < l->subgroups; l->subgroup_next++) {
 		const struct zr_subgroup *subgroup = &l->p->subgroup[l->subgroup_next];
 		read_until(l, ahead(l, l->subgroups - 1), 1);
@@ -245,9 +229,12 @@ void zr_low_partial(struct zr_lowering *l)
 	}
 	l->subgroup_next = l->subgroup_read = 0;
 	l->unit = -1;
-	for (int64_t i = 0; l->s->process.world > 1 && i < n; i += ZR_SUMS_AT_ONCE)
-		exchange_sums(l, i, n - i < ZR_SUMS_AT_ONCE ? n - i : ZR_SUMS_AT_ONCE);
+	for (int64_t i = 0, some; i < n; i += some) {
+		some = n - i < ZR_SUMS_AT_ONCE ? n - i : ZR_SUMS_AT_ONCE;
+		zr_low_merge(l, zr_part(sums, (uint64_t)i * one, (uint64_t)some * one), p->arrived,
+			     ZR_H_ADD, some);
+	}
 	zr_low_host(l, ZR_H_TOTALS);
-	zr_low_arg(l, sums, ZR_READS);
+	zr_low_arg(l, sums, ZR_READS | ZR_WRITES);
 	zr_low_arg(l, zr_mine(ZR_R_HOST, p->totals, p->call - p->totals), ZR_WRITES);
 }

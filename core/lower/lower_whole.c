@@ -27,11 +27,8 @@ static struct chunk matrix(const struct zr_lowering *l, int32_t tensor)
 
 static struct chunk message(const struct zr_lowering *l, int32_t tensor, int64_t first, int64_t n)
 {
-	struct chunk c = matrix(l, tensor);
-	c.first = first;
-	c.n = n;
-	c.at = l->s->plan.whole.message;
-	return c;
+	return (struct chunk){ tensor, zr_optimizer_of(l->s, tensor), first, n,
+			       l->s->plan.whole.message };
 }
 
 /* Blocks [from, from + n) of a chunk's data of one kind. */

@@ -37,10 +37,8 @@ static int limit(struct order *o, int32_t j)
 static int depend(struct order *o, int32_t j, int32_t i)
 {
 	struct zr_lowered *p = o->p;
-	int32_t *dep = zr_list_grow(p->dep, p->n_dep + 1, &p->cap_dep, sizeof *dep);
-	if (!dep)
+	if (zr_list_room(&p->dep, p->n_dep + 1, &p->cap_dep, sizeof *p->dep))
 		return ZR_ENOMEM;
-	p->dep = dep;
 	p->dep[p->n_dep++] = i;
 	p->instr[j].n_after++;
 	zr_before_wait(&o->before, j, i);

@@ -42,13 +42,10 @@ static uint64_t start_of(const struct zr_spans *t, const struct zr_operand *o)
 /* Room for two more spans. At first there is one, which nobody has touched. */
 static int room(struct zr_spans *t)
 {
-	struct zr_span *list = zr_list_grow(t->span, t->n_span + 3, &t->cap_span, sizeof *list);
-	if (!list)
-		return ZR_ENOMEM;
-	t->span = list;
-	if (!t->n_span)
-		list[t->n_span++] = (struct zr_span){ 0, -1, { -1, -1 }, -1, { 0 } };
-	return 0;
+	int rc = zr_list_room(&t->span, t->n_span + 3, &t->cap_span, sizeof *t->span);
+	if (!rc && !t->n_span)
+		t->span[t->n_span++] = (struct zr_span){ 0, -1, { -1, -1 }, -1, { 0 } };
+	return rc;
 }
 
 /* The span that has the byte `at`. On each level, back: the last one that begins there or
@@ -70,13 +67,10 @@ int zr_spans_found(struct zr_spans *t, uint64_t at, int32_t instr)
 {
 	if (t->n_found && t->found[t->n_found - 1].instr == instr)
 		return 0;
-	struct zr_conflict *list = zr_list_grow(t->found, t->n_found + 1, &t->cap_found,
-						sizeof *list);
-	if (!list)
-		return ZR_ENOMEM;
-	t->found = list;
-	t->found[t->n_found++] = (struct zr_conflict){ at, instr };
-	return 0;
+	int rc = zr_list_room(&t->found, t->n_found + 1, &t->cap_found, sizeof *t->found);
+	if (!rc)
+		t->found[t->n_found++] = (struct zr_conflict){ at, instr };
+	return rc;
 }
 
 static int find_in(struct zr_spans *t, const struct zr_span *v, const struct zr_operand *o)
@@ -157,11 +151,8 @@ static int was_read(struct zr_spans *t, struct zr_span *v, int32_t instr, int qu
 		v->reader[queue] = instr;
 		return 0;
 	}
-	struct zr_reader *list = zr_list_grow(t->reader, t->n_reader + 1, &t->cap_reader,
-					      sizeof *list);
-	if (!list)
+	if (zr_list_room(&t->reader, t->n_reader + 1, &t->cap_reader, sizeof *t->reader))
 		return ZR_ENOMEM;
-	t->reader = list;
 	t->reader[t->n_reader] = (struct zr_reader){ instr, v->others };
 	v->others = t->n_reader++;
 	return 0;

@@ -30,11 +30,8 @@ struct written {
 static const char *name(const struct proof *v, int32_t i, char *buf)
 {
 	char text[NAME - 32];
-	if (i < 0 || i >= v->p->n)
-		snprintf(buf, NAME, "instruction %d, which does not exist", i);
-	else
-		snprintf(buf, NAME, "%s (instruction %d)",
-			 zr_instr_text(v->setup, v->p, i, text, sizeof text), i);
+	snprintf(buf, NAME, "%s (instruction %d)",
+		 zr_instr_text(v->setup, v->p, i, text, sizeof text), i);
 	return buf;
 }
 
@@ -66,13 +63,11 @@ static int check_operand(struct proof *v, int32_t i, const struct zr_operand *o)
 static int check_waits(struct proof *v, int32_t i)
 {
 	const struct zr_instr *in = &v->p->instr[i];
-	char b[NAME];
 	zr_before_enter(&v->before, i);
 	for (int32_t k = 0; k < in->n_after; k++) {
 		int32_t d = v->p->dep[in->after + k];
 		if (d < 0 || d >= i)
-			return wrong(v, i, "waits for %s, which does not come before it",
-				     name(v, d, b));
+			return wrong(v, i, "waits for %d, which does not come before it", d);
 		zr_before_wait(&v->before, i, d);
 	}
 	zr_before_leave(&v->before, i);

@@ -91,36 +91,34 @@ static uint64_t first_fit(const struct zr_buffer *x, const struct rows *rows)
 	return at;
 }
 
-/* The list with room for one more at `at`; NULL: no memory. */
-static void *insert(void *list, int32_t at, int32_t *n, int32_t *cap, size_t size)
+/* Room for one more at `at` of *(T **)list. */
+static int insert(void *list, int32_t at, int32_t *n, int32_t *cap, size_t size)
 {
-	char *more = zr_list_grow(list, *n + 1, cap, size);
-	if (more)
-		memmove(more + (size_t)(at + 1) * size, more + (size_t)at * size,
-			(size_t)(*n - at) * size);
-	*n += more != NULL;
-	return more;
+	char *first;
+	if (zr_list_room(list, *n + 1, cap, size))
+		return ZR_ENOMEM;
+	memcpy(&first, list, sizeof first);
+	first += (size_t)at * size;
+	memmove(first + size, first, (size_t)((*n)++ - at) * size);
+	return 0;
 }
 
 static int place(struct rows *rows, const struct zr_buffer *x, uint64_t end)
 {
-	void *more;
 	int32_t i = row_from(rows, x->offset), span = rows->points;
 	rows->largest = zr_max(rows->largest, end - x->offset);
 	for (int32_t k = (x->first + span - 1) / span; k < SPANS && x->last / span >= k + 1; k++)
 		if (rows->filled[k] >= x->offset)
 			rows->filled[k] = zr_max(rows->filled[k], end);
 	if (i == rows->n || rows->row[i].offset > x->offset) {
-		if (!(more = insert(rows->row, i, &rows->n, &rows->cap, sizeof *rows->row)))
+		if (insert(&rows->row, i, &rows->n, &rows->cap, sizeof *rows->row))
 			return ZR_ENOMEM;
-		rows->row = more;
 		rows->row[i] = (struct row){ .offset = x->offset };
 	}
 	struct row *r = &rows->row[i];
 	int32_t k = alive(r, x->last);
-	if (!(more = insert(r->placed, k, &r->n, &r->cap, sizeof *r->placed)))
+	if (insert(&r->placed, k, &r->n, &r->cap, sizeof *r->placed))
 		return ZR_ENOMEM;
-	r->placed = more;
 	r->placed[k] = (struct placed){ end, x->first, x->last };
 	return 0;
 }

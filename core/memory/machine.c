@@ -61,17 +61,13 @@ static uint64_t cgroup_left(void)
 		char dir[PATH_MAX + 32];
 		snprintf(dir, sizeof dir, "/sys/fs/cgroup%s%s", v2 ? "" : "/memory",
 			 v2 ? line + 3 : path + 8);
-		for (size_t root = strlen(v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
-		     strlen(dir) >= root;) {
+		const size_t root = strlen("/sys/fs/cgroup") + (v2 ? 0 : strlen("/memory"));
+		for (char *end = dir + strlen(dir); end >= dir + root; end = strrchr(dir, '/')) {
+			*end = 0;
 			uint64_t left = v2 ? group_left(dir, "memory.max", "memory.current") :
 					     group_left(dir, "memory.limit_in_bytes",
 							"memory.usage_in_bytes");
-			if (left < least)
-				least = left;
-			char *slash = strrchr(dir, '/');
-			if (strlen(dir) == root || !slash)
-				break;
-			*slash = 0;
+			least = left < least ? left : least;
 		}
 	}
 	fclose(f);

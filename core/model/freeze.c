@@ -108,12 +108,15 @@ static void cut_unit(struct zr_setup *s, struct parts *p, const struct zr_unit_p
 static void cut_layer(struct zr_setup *s, struct parts *p, uint32_t i)
 {
 	const struct zr_layer *l = zr_layer_at(&s->decl, (int32_t)i);
-	size_t first = p->listed;
-	for (uint32_t k = 0; k < l->n_units; k++)
+	size_t first = p->listed, tensors = 0;
+	for (uint32_t k = 0; k < l->n_units; k++) {
+		tensors += (size_t)s->layout.unit[l->units[k]].count;
 		for (int32_t u = p->first[l->units[k]]; u < p->first[l->units[k] + 1];
 		     u++, p->listed++)
 			if (p->unit)
 				p->list[p->listed] = u;
+	}
+	s->most_tensors = tensors > s->most_tensors ? tensors : s->most_tensors;
 	if (p->unit)
 		p->layer[i] = (struct zr_layer){ l->name, p->list + first,
 						 (uint32_t)(p->listed - first), l->flags };

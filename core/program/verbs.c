@@ -49,15 +49,11 @@ void zr_rec_must(struct recorder *r, int *rc, int right, const char *what, int32
 int zr_rec_emit(struct recorder *r, struct zr_pop op, const int32_t *units, int32_t n)
 {
 	struct zr_program *p = r->p;
-	struct zr_pop *ops = zr_list_grow(p->op, p->n + 1, &p->cap, sizeof *ops);
-	p->op = ops ? ops : p->op;
-	int32_t all = p->n_unit + n;
-	int32_t *list = ops ? zr_list_grow(p->unit, all, &p->cap_unit, sizeof *list) : NULL;
-	if (!list)
+	if (zr_list_room(&p->op, p->n + 1, &p->cap, sizeof *p->op) ||
+	    zr_list_room(&p->unit, p->n_unit + n, &p->cap_unit, sizeof *p->unit))
 		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
 	op.first = p->n_unit;
 	op.n = n;
-	p->unit = list;
 	for (int32_t i = 0; i < n; i++)
 		p->unit[p->n_unit++] = units[i];
 	p->op[p->n++] = op;

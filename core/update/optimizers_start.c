@@ -62,15 +62,13 @@ static int check_memory(const struct zr_setup *s, const struct zr_optimizer *o,
 	int on_device = !zr_offloaded(s, ZR_STORE_OPTIMIZER) && !s->device_info.host_access;
 	if (zr_optimizer_calls(o)->mem_ok & (on_device ? ZR_MEM_DEVICE : ZR_MEM_HOST))
 		return 0;
-	if (on_device)
-		return zr_err(err, ZR_EINVAL,
-			      "optimizer %s runs on host memory only: add [offload.optimizer]",
-			      id_of(o));
-	return zr_err(err, ZR_EINVAL,
-		      "optimizer %s does not run on host memory, where %s keeps the state",
-		      id_of(o),
-		      zr_offloaded(s, ZR_STORE_OPTIMIZER) ? "[offload.optimizer]" :
-							    s->device_info.name);
+	return on_device ?
+		zr_err(err, ZR_EINVAL,
+		       "optimizer %s runs on host memory only: add [offload.optimizer]", id_of(o)) :
+		zr_err(err, ZR_EINVAL,
+		       "optimizer %s does not run on host memory, where %s keeps the state",
+		       id_of(o), zr_offloaded(s, ZR_STORE_OPTIMIZER) ? "[offload.optimizer]" :
+								       s->device_info.name);
 }
 
 static int add_states(struct zr_setup *s, struct zr_optimizer *o, struct zr_error *err)

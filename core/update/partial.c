@@ -29,17 +29,12 @@ uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, u
 	return at + (ranks > 1 ? ranks * ZR_SUMS_AT_ONCE * sizeof(struct zr_exact) : 0);
 }
 
-static void *table(const struct zr_session *s, uint64_t at)
-{
-	return s->region[ZR_R_HOST] + at;
-}
-
 static int call_partial(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step)
 {
 	const struct zr_partial_plan *p = &s->setup->plan.partial;
 	struct zr_optimizer *o = &s->setup->optimizer[d->subgroup->optimizer];
-	struct zr_exact *sums = table(s, p->sums);
-	double *out = table(s, p->call);
+	struct zr_exact *sums = zr_host_table(s, p->sums);
+	double *out = zr_host_table(s, p->call);
 	uint32_t n = zr_optimizer_calls(o)->n_partial;
 	uint64_t bytes = step->n_seg * n * sizeof *out;
 	memset(out, 0, (size_t)bytes);
@@ -85,8 +80,8 @@ int zr_partial_subgroup(struct zr_session *s, const struct zr_opt_data *d)
 int zr_partial_totals(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step)
 {
 	const struct zr_partial_plan *p = &s->setup->plan.partial;
-	const double *totals = table(s, p->totals);
-	double *out = table(s, p->call);
+	const double *totals = zr_host_table(s, p->totals);
+	double *out = zr_host_table(s, p->call);
 	uint32_t n = zr_optimizer_calls(&s->setup->optimizer[d->subgroup->optimizer])->n_partial;
 	for (uint64_t i = 0; i < step->n_seg; i++)
 		for (uint32_t k = 0; k < n; k++)

@@ -33,11 +33,8 @@ int zr_ckpt_share(struct zr_session *s, const struct zr_ckpt_word *mine, struct 
 	struct zr_comm_op o = { .size = sizeof o, .kind = ZR_COMM_ALL_GATHER,
 				.group = ZR_GROUP_WORLD, .dtype = ZR_I64, .n_seg = 1, .seg = &seg,
 				.tag = { .step = s->step + 1, .op = -1, .unit = -1 } };
-	zr_ticket ticket;
-	int alone = s->setup->process.world == 1;
 	*words = *mine;
-	int rc = alone ? 0 : zr_post(s, &o, 0, &ticket, err);
-	rc = rc || alone ? rc : zr_complete(s, ticket, err);
+	int rc = s->setup->process.world == 1 ? 0 : zr_exchange(s, &o, err);
 	*bad = NULL;
 	for (int32_t r = s->setup->process.world - 1; !rc && r >= 0; r--)
 		if (words[r].code)

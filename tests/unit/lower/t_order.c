@@ -321,7 +321,7 @@ static void refuses_strange(void **unused)
 	one(ZR_Q_COPY, W, ZR_R_MASTER, (1 << 20) - 8, 8);
 	assert_int_equal(zr_verify(&setup, &program, NULL), 0);
 	fixture_depend(&program, 1);
-	REFUSED("#1 (instruction 1) waits for #1 (instruction 1)");
+	REFUSED("#1 (instruction 1) waits for 1, which does not come before it");
 	program.dep[0] = 2;
 	REFUSED("#1 (instruction 1) waits for");
 	program.dep[0] = -1;
