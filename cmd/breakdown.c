@@ -25,12 +25,12 @@ const char *const zr_part_metric[ZR_PARTS] = {
 static enum zr_part part_of_call(int32_t call)
 {
 	switch (call) {
+	case ZR_H_BEGIN:
 	case ZR_H_BATCH:
 	case ZR_H_GIVEN:
 		return ZR_PART_DATA;
 	case ZR_H_LOSS:
 	case ZR_H_MEASURE:
-	case ZR_H_SAY:
 	case ZR_H_MERGE:
 		return ZR_PART_BOUNDARY;
 	default:

@@ -48,10 +48,11 @@ static void add_rows(struct zr_exact sum[SUMS], const struct zr_rows *rows, cons
 /* Of all ranks, by way of the two sums that they exchange after a step. */
 static int meet(struct zr_session *s, struct zr_exact *a, struct zr_exact *b, struct zr_error *err)
 {
-	s->boundary = (struct zr_boundary){ .loss = *a, .norm = *b, .bad_tensor = INT64_MAX };
+	struct zr_boundary *sums = &s->decided->boundary;
+	*sums = (struct zr_boundary){ .loss = *a, .norm = *b, .bad_tensor = INT64_MAX };
 	int rc = zr_run(s, ZR_S_MEET, err);
-	*a = s->boundary.loss;
-	*b = s->boundary.norm;
+	*a = sums->loss;
+	*b = sums->norm;
 	return rc;
 }
 

@@ -66,11 +66,12 @@ struct zr_session {
 	int64_t step;    /* attempted */
 	int64_t applied; /* updates done: what the scheduler and the optimizer count */
 	struct zr_scale scale;
-	double *lr;        /* [n_param_groups] of the update to come */
-	struct zr_scalars *scalars; /* [n_param_groups] likewise */
-	double grad_mult;
 	uint64_t in_place; /* bytes of other ranks' gradients read where they lie, so far */
-	struct zr_boundary boundary;
+	/* in ZR_R_HOST, see struct zr_plan */
+	struct zr_decided *decided;
+	struct zr_scalars *scalars;
+	int stop;                      /* a signal that this rank caught, 0: none */
+	struct zr_step_result *result; /* of the step that runs */
 	int other_data;        /* a checkpoint of other data may be gone on from */
 	/* [n_tensors] of those that are frozen and not saved; owned; NULL: all are saved */
 	uint64_t *frozen_hash;

@@ -59,19 +59,18 @@ static int make_tables(struct zr_session *s, struct zr_error *err)
 {
 	const struct zr_setup *p = s->setup;
 	size_t segs = (size_t)p->layout.n_tensors + ZR_CHUNK;
-	size_t groups = (size_t)p->n_param_groups + 1;
 	s->param = calloc(p->most_tensors + 1, sizeof *s->param);
 	s->dparam = calloc(p->most_tensors + 1, sizeof *s->dparam);
 	s->accumulate = calloc(p->most_tensors + 1, 1);
 	s->view = calloc((size_t)p->layout.n_units + 1, sizeof *s->view);
 	s->seg = calloc(segs, sizeof *s->seg);
 	s->group_seg = calloc(segs, sizeof *s->group_seg);
-	s->lr = calloc(groups, sizeof *s->lr);
-	s->scalars = calloc(groups, sizeof *s->scalars);
+	s->decided = zr_host_table(s, p->plan.decided);
+	s->scalars = zr_host_table(s, p->plan.scalars);
 	s->state_buf = calloc(p->n_states + 1, sizeof *s->state_buf);
 	s->chunk = zr_chunk_new();
-	if (s->param && s->dparam && s->accumulate && s->view && s->seg && s->group_seg && s->lr &&
-	    s->scalars && s->state_buf && s->chunk)
+	if (s->param && s->dparam && s->accumulate && s->view && s->seg && s->group_seg &&
+	    s->state_buf && s->chunk)
 		return 0;
 	return zr_err(err, ZR_ENOMEM, "out of memory for the session's tables");
 }
@@ -123,7 +122,7 @@ void zr_session_close(struct zr_session *s)
 	give_arena(s, ZR_STORE_DEVICE);
 	zr_unbind(s);
 	void *const table[] = { s->param, s->dparam, s->accumulate, s->view, s->seg, s->group_seg,
-				s->lr, s->scalars, s->state_buf, s->chunk, s->frozen_hash, s };
+				s->state_buf, s->chunk, s->frozen_hash, s };
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
 		free(table[i]);
 }

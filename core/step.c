@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * step.c - one optimizer step: micro-batches, the boundary (loss, norm, non-finite numbers, step or
- * skip, learning rate), the update. Also evaluation and logits, which run the forward program.
- *
- * Scaling: a slot's gradient is that of scale * (its token losses / its tokens); the sum over slots
- * times tokens / (targets * scale) is the gradient of the mean loss of all targets of the step, by
- * their weights. All factors are known before the step.
+ * step.c - which programs run: those of micro-batches, the boundary, the update unless the boundary
+ * decides to skip it. Also evaluation and logits, which run the forward program.
  */
 #define _GNU_SOURCE
-#include <math.h>
 #include <string.h>
 #include <time.h>
 
@@ -39,25 +34,6 @@ static void prepare(struct zr_session *s, struct zr_source *from, int split, int
 		.ops = p->ops };
 }
 
-/* All programs and settings in one number, which every rank must agree on. */
-static int64_t programs_hash(const struct zr_setup *p)
-{
-	uint64_t h = p->settings;
-	for (int i = 0; i < 4; i++)
-		h = h * 31 + p->program[i].hash;
-	for (int i = 0; i < ZR_LOWERED; i++)
-		h = h * 31 + p->lowered[i].hash;
-	return (int64_t)h;
-}
-
-static void clear_boundary(struct zr_session *s, int stop)
-{
-	memset(&s->boundary, 0, sizeof s->boundary);
-	s->boundary.bad_tensor = INT64_MAX;
-	s->boundary.stop = stop;
-	s->boundary.check = programs_hash(s->setup);
-}
-
 static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 {
 	const struct zr_setup *p = s->setup;
@@ -70,33 +46,6 @@ static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 	return rc;
 }
 
-static int learning_rates(struct zr_session *s, struct zr_error *err)
-{
-	struct zr_setup *p = s->setup;
-	for (int32_t group = 0; group < p->n_param_groups; group++) {
-		double *lr = &s->lr[group];
-		struct zr_sched_point at = { .size = sizeof at, .group = group, .step = s->applied,
-					     .total_steps = (int64_t)p->train->steps,
-					     .base = p->param_group[group].lr };
-		int rc = ZR_ASK(&p->scheduler, scheduler, value, err, &at, lr);
-		if (rc)
-			return rc;
-		if (!isfinite(*lr) || *lr < 0)
-			return zr_err(err, ZR_EINVAL, "[scheduler] %s answers %g for step %lld; a "
-				      "learning rate is finite and not negative",
-				      p->scheduler.section->plugin->desc->id, *lr,
-				      (long long)s->applied);
-	}
-	return 0;
-}
-
-/* The factor that turns the stored sum into the mean gradient, clipped to the global norm. */
-static double clip(double mult, double norm, double limit)
-{
-	double ratio = limit > 0 ? (norm + 1e-6) / limit : 0;
-	return ratio > 1 ? mult / ratio : mult;
-}
-
 static uint64_t bytes_in(const struct zr_session *s)
 {
 	const struct zr_instance *comm[] = { &s->setup->comm, &s->setup->host_comm };
@@ -105,18 +54,6 @@ static uint64_t bytes_in(const struct zr_session *s)
 		sum += comm[i]->inst ? ((const struct zr_comm_v1 *)comm[i]->vtbl)
 					       ->bytes_sent(comm[i]->inst) : 0;
 	return sum;
-}
-
-static void name_overflow(const struct zr_session *s, struct zr_step_result *r)
-{
-	const struct zr_layout *layout = &s->setup->layout;
-	if (s->boundary.bad_tensor != INT64_MAX) {
-		const struct zr_place *t = &layout->tensor[s->boundary.bad_tensor];
-		r->overflow = t->decl->name;
-		r->unit = layout->unit[t->unit].name;
-	} else if (!isfinite(r->loss)) {
-		r->overflow = "loss";
-	}
 }
 
 /* With updates in the backward it is too late to leave the weights as they were. */
@@ -131,48 +68,16 @@ static int refuse_late(struct zr_session *s, const struct zr_step_result *r, str
 		      r->unit ? "the gradient of " : "the ", r->overflow, r->bad_rank);
 }
 
-/* What all gradients together say: norm, loss, whether the step counts. */
-static int meet(struct zr_session *s, struct zr_step_result *r, double mult, double targets,
-		struct zr_error *err)
-{
-	struct zr_setup *p = s->setup;
-	struct zr_boundary *b = &s->boundary;
-	int rc = zr_run(s, ZR_S_BOUNDARY, err);
-	if (rc)
-		return rc;
-	*r = (struct zr_step_result){ .tokens = p->batch.train * p->batch.length,
-				      .scale = s->scale.scale, .lr = s->lr[0], .stop = (int)b->stop,
-				      .bad_rank = (int)b->bad_rank };
-	r->loss = targets > 0 ? (float)(zr_exact_value(&b->loss) / targets) : 0;
-	r->aux_loss = zr_exact_value(&b->aux_loss) / (double)p->batch.slots;
-	r->grad_norm = sqrt(zr_exact_value(&b->norm)) * mult;
-	name_overflow(s, r);
-	rc = ZR_ASK(&p->precision, precision, next, err, &s->scale, r->overflow != NULL,
-		    &r->action);
-	r->next_scale = s->scale.scale;
-	return rc ? rc : refuse_late(s, r, err);
-}
-
 int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, struct zr_error *err)
 {
-	const struct zr_setup *p = s->setup;
-	double tokens = (double)(p->batch.train * p->batch.length), targets, mult;
 	uint64_t before = bytes_in(s);
-	clear_boundary(s, stop);
-	int rc = zr_count_targets(s, &targets, err);
-	mult = rc || !(targets > 0) ? 0 :
-		       1 / ((double)p->batch.slots * s->scale.scale) * (tokens / targets);
-	s->grad_mult = mult; /* what an update in the backward goes by: nothing is clipped then */
-	rc = rc ? rc : learning_rates(s, err);
-	rc = rc ? rc : run_micro_batches(s, err);
-	rc = rc ? rc : meet(s, r, mult, targets, err);
-	if (rc)
-		return rc;
-	s->grad_mult = clip(mult, r->grad_norm, p->train->gradient_clipping);
-	if (r->action == ZR_STEP_APPLY) {
+	s->stop = stop;
+	s->result = r;
+	int rc = run_micro_batches(s, err);
+	rc = rc ? rc : zr_run(s, ZR_S_BOUNDARY, err);
+	rc = rc ? rc : refuse_late(s, r, err);
+	if (!rc && r->action == ZR_STEP_APPLY)
 		rc = zr_run(s, ZR_S_UPDATE, err);
-		s->applied += !rc;
-	}
 	s->step += !rc;
 	r->received = bytes_in(s) - before;
 	return rc;

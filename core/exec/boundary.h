@@ -2,7 +2,7 @@
  *
  * boundary.h - what ranks tell each other once per step, in one small exchange: loss and norm as
  * exact sums, the first tensor with non-finite gradients, whether one of them was asked to stop.
- * Merged in rank order, the same on all.
+ * Merged in rank order, the same on all. And what follows from it for the update.
  */
 #ifndef ZR_CORE_BOUNDARY_H
 #define ZR_CORE_BOUNDARY_H
@@ -18,6 +18,15 @@ struct zr_boundary {
 	int64_t bad_rank;      /* of it */
 	int64_t stop;          /* signal number, 0: none */
 	int64_t check;         /* anything that must be equal on all ranks */
+};
+
+/* What a step is decided by, and goes by. */
+struct zr_decided {
+	struct zr_boundary boundary; /* what this rank says, and after the exchange all */
+	double targets;   /* sum of the weights of all targets of the step */
+	double grad_mult; /* makes the mean gradient, clipped, from what was summed */
+	int64_t update;   /* number of the update to come, from 1 on */
+	double lr[];      /* [n_param_groups] of it */
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * calls.c - what the session itself does within a program: losses, the boundary, scalars and sums
- * of an update.
+ * calls.c - what the session itself does within a program: losses, the boundary, sums over
+ * parameters.
  */
 #include <math.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 static int add_loss(struct zr_session *s, const struct zr_call *c)
 {
 	const double *loss = (const double *)c->at[0];
-	zr_exact_add(&s->boundary.loss, loss[0]);
-	zr_exact_add(&s->boundary.aux_loss, s->setup->decl.aux_loss ? loss[1] : 0);
+	zr_exact_add(&s->decided->boundary.loss, loss[0]);
+	zr_exact_add(&s->decided->boundary.aux_loss, s->setup->decl.aux_loss ? loss[1] : 0);
 	return 0;
 }
 
@@ -31,17 +31,11 @@ static int measure(struct zr_session *s, const struct zr_call *c)
 		int64_t b = t->block, end = b + t->blocks;
 		zr_intersect(lo, p->frozen_unit[t->unit] ? lo : lo + m->own.n, &b, &end);
 		for (; b < end; b++) {
-			if (bad[b] && s->boundary.bad_tensor == INT64_MAX)
-				s->boundary.bad_tensor = i;
-			zr_exact_add(&s->boundary.norm, sumsq[b]);
+			if (bad[b] && s->decided->boundary.bad_tensor == INT64_MAX)
+				s->decided->boundary.bad_tensor = i;
+			zr_exact_add(&s->decided->boundary.norm, sumsq[b]);
 		}
 	}
-	return 0;
-}
-
-static int say(struct zr_session *s, const struct zr_call *c)
-{
-	memcpy(c->at[0], &s->boundary, sizeof s->boundary);
 	return 0;
 }
 
@@ -63,27 +57,15 @@ static int merge(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_process *p = &s->setup->process;
 	const struct zr_boundary *all = (const struct zr_boundary *)c->at[0];
-	struct zr_boundary sum = { .bad_tensor = INT64_MAX, .check = s->boundary.check };
+	struct zr_boundary sum = { .bad_tensor = INT64_MAX, .check = s->decided->boundary.check };
 	for (int r = 0; r < p->world; r++) {
 		if (all[r].check != sum.check)
 			return zr_err(c->err, ZR_EINVAL, "rank %d runs another program than rank "
 				      "%d: its config, model or plugins differ", r, p->rank);
 		add_boundary(&sum, &all[r], r);
 	}
-	s->boundary = sum;
+	s->decided->boundary = sum;
 	return 0;
-}
-
-/* Those of all groups; the operand is where operations read them if not in the session. */
-static int set_scalars(struct zr_session *s, const struct zr_call *c)
-{
-	const struct zr_setup *p = s->setup;
-	size_t n = (size_t)p->n_param_groups;
-	for (size_t g = 0; g < n; g++)
-		s->scalars[g] = (struct zr_scalars){ .step = s->applied + 1,
-						     .grad_mult = (float)s->grad_mult,
-						     .lr = (float)s->lr[g] };
-	return c->at[0] ? zr_copy(s, c->at[0], s->scalars, n * sizeof *s->scalars, c->err) : 0;
 }
 
 /* What all ranks say of a few sums over parameters, merged in rank order. */
@@ -122,9 +104,10 @@ static int take_totals(struct zr_session *s, const struct zr_call *c)
 int zr_begin_host(struct zr_session *s, const struct zr_call *c)
 {
 	static zr_call_fn *const call[] = {
+		[ZR_H_BEGIN] = zr_begin_step, [ZR_H_RATES] = zr_ask_rates,
 		[ZR_H_BATCH] = zr_load_batch, [ZR_H_GIVEN] = zr_take_given, [ZR_H_LOSS] = add_loss,
-		[ZR_H_MEASURE] = measure, [ZR_H_SAY] = say, [ZR_H_MERGE] = merge,
-		[ZR_H_SCALARS] = set_scalars, [ZR_H_ADD] = add_sums, [ZR_H_TOTALS] = take_totals,
+		[ZR_H_MEASURE] = measure, [ZR_H_MERGE] = merge, [ZR_H_DECIDE] = zr_decide,
+		[ZR_H_ADD] = add_sums, [ZR_H_TOTALS] = take_totals,
 	};
 	return call[c->i->number](s, c);
 }

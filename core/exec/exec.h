@@ -34,6 +34,9 @@ zr_call_fn zr_begin_master, zr_begin_whole;
 /* calls.c */
 zr_call_fn zr_begin_host;
 
+/* decide.c: what a step is decided by, and goes by. */
+zr_call_fn zr_begin_step, zr_ask_rates, zr_decide;
+
 /* data.c: the micro-batch that the session is at. zr_count_targets: the sum of all weights of the
  * step, the same on all ranks. */
 zr_call_fn zr_load_batch, zr_take_given;

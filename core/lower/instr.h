@@ -39,13 +39,14 @@ enum zr_instr_kind {
 
 /* Functions of the session. */
 enum zr_host_call {
+	ZR_H_BEGIN,   /* nothing is summed yet; the step's targets are counted */
+	ZR_H_RATES,   /* the scheduler says learning rates */
 	ZR_H_BATCH,   /* tokens of the micro-batch, */
 	ZR_H_GIVEN,   /* or those of who samples */
 	ZR_H_LOSS,    /* adds its loss */
 	ZR_H_MEASURE, /* squares and non-finite numbers of the blocks that this rank owns */
-	ZR_H_SAY,     /* what this rank says at the boundary */
-	ZR_H_MERGE,   /* and what all say */
-	ZR_H_SCALARS, /* learning rates and factors of an update */
+	ZR_H_MERGE,   /* what all ranks say at the boundary */
+	ZR_H_DECIDE,  /* loss, norm, whether the step counts, how far it is clipped */
 	ZR_H_ADD,     /* what all ranks say of `blocks` sums over parameters */
 	ZR_H_TOTALS   /* what these are, and they begin again */
 };

@@ -36,11 +36,28 @@ static void fetch_loss(struct zr_lowering *l, uint64_t at) /* and all behind it 
 		zr_low_move(l, zr_part(l->batch, at, bytes), host_batch(l, at, bytes), 0);
 }
 
+/* What this rank says at the boundary, and afterwards all. */
+static struct zr_operand said(const struct zr_lowering *l)
+{
+	return zr_mine(ZR_R_HOST, l->s->plan.decided, sizeof(struct zr_boundary));
+}
+
+/* Calls what decides, by what was said among others. */
+static void decide(struct zr_lowering *l, int32_t call)
+{
+	const struct zr_plan *p = &l->s->plan;
+	uint64_t scalars = (uint64_t)l->s->n_param_groups * sizeof(struct zr_scalars);
+	zr_low_host(l, call);
+	zr_low_arg(l, zr_mine(ZR_R_HOST, p->decided, p->scalars + scalars - p->decided),
+		   ZR_READS | ZR_WRITES);
+}
+
 static void add_loss(struct zr_lowering *l)
 {
 	fetch_loss(l, l->s->plan.loss_sum);
 	zr_low_host(l, ZR_H_LOSS);
 	zr_low_arg(l, host_batch(l, l->s->plan.loss_sum, l->s->plan.loss_bytes), ZR_READS);
+	zr_low_arg(l, said(l), ZR_READS | ZR_WRITES);
 }
 
 /* ---- programs ---- */
@@ -99,6 +116,10 @@ static void micro(struct zr_lowering *l)
 {
 	if (l->last && l->record->own_sums)
 		make_sums(l);
+	if (l->store) {
+		decide(l, ZR_H_BEGIN);
+		decide(l, ZR_H_RATES);
+	}
 	load_batch(l);
 	zr_low_subgroups(l);
 	lower_ops(l);
@@ -107,14 +128,7 @@ static void micro(struct zr_lowering *l)
 
 static void exchange_boundary(struct zr_lowering *l)
 {
-	const struct zr_setup *s = l->s;
-	uint64_t one = sizeof(struct zr_boundary), all = one * (uint64_t)s->process.world;
-	if (s->process.world == 1)
-		return;
-	struct zr_operand said = zr_mine(ZR_R_HOST, s->plan.exchange + all, one);
-	zr_low_host(l, ZR_H_SAY);
-	zr_low_arg(l, said, ZR_WRITES);
-	zr_low_merge(l, said, s->plan.exchange, ZR_H_MERGE, 1);
+	zr_low_merge(l, said(l), l->s->plan.exchange, ZR_H_MERGE, 1);
 }
 
 static void boundary(struct zr_lowering *l)
@@ -130,7 +144,9 @@ static void boundary(struct zr_lowering *l)
 	zr_low_host(l, ZR_H_MEASURE);
 	zr_low_arg(l, squares, ZR_READS);
 	zr_low_arg(l, counts, ZR_READS);
+	zr_low_arg(l, said(l), ZR_READS | ZR_WRITES);
 	exchange_boundary(l);
+	decide(l, ZR_H_DECIDE);
 }
 
 static void update(struct zr_lowering *l)

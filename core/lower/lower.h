@@ -40,7 +40,7 @@ struct zr_lowering {
 	int32_t *hop;               /* [record->n] that an operation is at */
 	int32_t *end;               /* [record->n] of an update: of its sub-groups */
 	struct zr_operand batch, staging, chunk, matrix; /* buffers: of ZR_R_BATCH and so on */
-	struct zr_operand scalars, sums; /* of an update; scalars: none if that of the session */
+	struct zr_operand scalars, sums; /* of an update */
 	struct zr_operand *gathered; /* [n_units] the gathered copy of each */
 	struct zr_operand *grad;    /* [n_units] where layers leave its gradient */
 	struct zr_operand *life;    /* [lives] of activations: where each is */

@@ -84,13 +84,15 @@ static int out_of_reach(const struct zr_lowering *l)
 static void make_tables(struct zr_lowering *l)
 {
 	const struct zr_partial_plan *p = &l->s->plan.partial;
-	uint64_t scalars = (uint64_t)l->s->n_param_groups * sizeof(struct zr_scalars);
-	uint64_t sums = p->arrived - p->call;
-	l->scalars = zr_low_whole_life(l, ZR_R_WORK, out_of_reach(l) ? scalars : 0);
-	l->sums = out_of_reach(l) ? zr_low_whole_life(l, ZR_R_WORK, sums) :
-				    zr_mine(ZR_R_HOST, p->call, sums);
-	zr_low_host(l, ZR_H_SCALARS);
-	zr_low_arg(l, l->scalars, ZR_WRITES);
+	uint64_t bytes = (uint64_t)l->s->n_param_groups * sizeof(struct zr_scalars);
+	struct zr_operand scalars = zr_mine(ZR_R_HOST, l->s->plan.scalars, bytes);
+	l->scalars = scalars;
+	l->sums = zr_mine(ZR_R_HOST, p->call, p->arrived - p->call);
+	if (!out_of_reach(l))
+		return;
+	l->scalars = zr_part(zr_low_whole_life(l, ZR_R_WORK, bytes), 0, bytes);
+	l->sums = zr_low_whole_life(l, ZR_R_WORK, l->sums.bytes);
+	zr_low_move(l, scalars, l->scalars, 0);
 }
 
 void zr_low_subgroups(struct zr_lowering *l)

@@ -40,9 +40,10 @@ const struct zr_program *zr_record_of(const struct zr_setup *s, int32_t id)
 static const char *part_of(const struct zr_lowered *p, const struct zr_instr *i)
 {
 	static const char *const call[] = {
+		[ZR_H_BEGIN] = "targets",   [ZR_H_RATES] = "learning rates",
 		[ZR_H_BATCH] = "batch",     [ZR_H_GIVEN] = "batch",
 		[ZR_H_LOSS] = "loss",       [ZR_H_MEASURE] = "sums of squares",
-		[ZR_H_SCALARS] = "scalars", [ZR_H_TOTALS] = "sums over parameters",
+		[ZR_H_DECIDE] = "decision", [ZR_H_TOTALS] = "sums over parameters",
 	};
 	if (i->kind == ZR_I_HOST && call[i->number])
 		return call[i->number];

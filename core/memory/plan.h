@@ -164,7 +164,10 @@ struct zr_plan {
 		loss_bytes;
 	/* likewise of ZR_R_HOST: tokens to loss_sum again where the host cannot reach the device */
 	uint64_t host_batch;
-	uint64_t sumsq, nonfinite, exchange; /* likewise; the first two of ZR_R_MEASURE, too */
+	uint64_t sumsq, nonfinite; /* likewise, and of ZR_R_MEASURE */
+	/* likewise: a struct zr_boundary of each rank; a struct zr_decided; a struct zr_scalars for
+	 * each parameter group */
+	uint64_t exchange, decided, scalars;
 	struct zr_partial_plan partial;
 	struct zr_whole_plan whole;
 };

@@ -202,12 +202,14 @@ static void choose_ways(const struct zr_setup *s, struct zr_plan *p)
 static void place_tables(const struct zr_setup *s, struct zr_plan *p, uint64_t *end)
 {
 	uint64_t blocks = (uint64_t)s->layout.blocks, ranks = (uint64_t)s->process.world;
+	uint64_t groups = (uint64_t)s->n_param_groups;
 	p->sumsq = zr_room(end, blocks * 8);
 	p->nonfinite = zr_room(end, blocks * 4);
 	if (!s->device_info.host_ops && p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE)
 		p->region[ZR_R_MEASURE].bytes = *end;
-	/* what all ranks say, and this one */
-	p->exchange = zr_room(end, sizeof(struct zr_boundary) * (ranks + 1));
+	p->exchange = zr_room(end, sizeof(struct zr_boundary) * ranks);
+	p->decided = zr_room(end, sizeof(struct zr_decided) + groups * sizeof(double));
+	p->scalars = zr_room(end, groups * sizeof(struct zr_scalars));
 	*end = zr_partial_place(s, &p->partial, *end);
 }
 

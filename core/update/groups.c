@@ -26,10 +26,11 @@ struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
 		.size = sizeof(struct zr_opt_step), .n_state = o->n_states, 
 		/* 48 bytes until it could grow */
 		.seg_stride = e->abi_minor < 4 ? 48 : sizeof(struct zr_seg),
-		.step = s->applied + 1, .lr = s->lr[group], .grad_mult = s->grad_mult,
+		.step = s->decided->update, .lr = s->decided->lr[group],
+		.grad_mult = s->decided->grad_mult,
 		.opts = p->param_group[group].section->opts, .state = s->state_buf,
 		.seed = (uint64_t)p->train->seed, .ops = knows ? ops : NULL,
-		.scalars = knows ? (scalars ? scalars : s->scalars) + group : NULL,
+		.scalars = knows ? scalars + group : NULL,
 		.native = ops->native, .elementwise = ops->elementwise,
 	};
 }

@@ -14,7 +14,7 @@ struct zr_opt_data {
 	struct zr_masters kept;
 	char *grad;
 	float *chunk;    /* ZR_CHUNK blocks, where masters are kept in another format */
-	const struct zr_scalars *scalars; /* NULL: those of the session */
+	const struct zr_scalars *scalars; /* [n_param_groups] where operations read them */
 	double *sums;    /* over parameters, of one call; NULL: none */
 	char *const *state; /* of the sub-group's optimizer */
 	struct zr_error *err; /* says why it failed */

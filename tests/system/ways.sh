@@ -49,7 +49,7 @@ ways() {
 }
 
 # Late are, of each program, wte and wpe, which the first layer needs; after their reads those of h.0 have a layer, its next leg
-# has none; and so on. The batch's tokens come, and losses and squares go, beside none.
+# has none; and so on. The batch's tokens and the scalars of an update come, and losses and squares go, beside none.
 ways 'disk' fp32 'read_param 2 copy_in 4' $blind $split $state $(disk param)
 ways 'disk, ranks meet on the host' bf16 'read_param 2 gather 2 copy_in 5' $blind $split $state $(disk param) $two
 ways 'disk, ranks meet on the device' fp32 'read_param 2 copy_in 4' $blind $split $state $(disk param) -n 2 \
@@ -58,7 +58,7 @@ ways 'disk, into memory that the host reaches' bf16 'read_param 2 gather 2' $spl
 ways 'host' fp32 'copy_in 3' $blind $split $state -o offload.param.plugin=cpu
 ways 'host, ranks meet on the host' bf16 'gather 1 copy_in 4' $blind $split $state -o offload.param.plugin=cpu $two
 # Two return so soon that their reads are posted behind their writes.
-ways 'activations on disk' fp32 'write_act 0 read_act 0 copy_out 1.5 copy_in 1' $blind -o activation.plugin=offload \
+ways 'activations on disk' fp32 'write_act 0 read_act 0 copy_out 1.5 copy_in 1.25' $blind -o activation.plugin=offload \
 	-o activation.keep=1 $(disk activation)
 
 # A store that takes few requests at a time, and everything wanted at once.

@@ -20,6 +20,7 @@
 
 struct count {
 	int64_t setups, refused_setups, of_kind[4], with_parts, instructions, dependencies, missed;
+	int64_t decided; /* updates after what was decided */
 };
 
 /* One dependency of instruction j less. */
@@ -35,6 +36,41 @@ static int accepts_without(const struct zr_setup *s, struct zr_lowered *p, int32
 	memmove(dep + k + 1, dep + k, (size_t)(i->n_after - k - 1) * sizeof *dep);
 	dep[k] = cut;
 	return accepts;
+}
+
+/* Whether instruction j comes after i, because it or what it comes after waits for it or is behind
+ * it in its queue. */
+static int comes_after(const struct zr_lowered *p, int32_t j, int32_t i)
+{
+	uint8_t *after = calloc((size_t)p->n + 1, 1);
+	assert_non_null(after);
+	after[i] = 1;
+	for (int32_t k = i + 1; k <= j; k++) {
+		const struct zr_instr *in = &p->instr[k];
+		for (int32_t n = 0; n < in->n_after; n++)
+			after[k] |= after[p->dep[in->after + n]];
+		for (int32_t n = i; n < k && in->queue < ZR_Q_IN_ORDER; n++)
+			after[k] |= after[n] && p->instr[n].queue == in->queue;
+	}
+	int is = after[j];
+	free(after);
+	return is;
+}
+
+/* What updates goes by what was decided: it comes after what wrote its scalars in this program. */
+static void check_decided(const struct zr_lowered *p, struct count *c)
+{
+	int32_t rates = -1;
+	for (int32_t j = 0; j < p->n; j++) {
+		if (p->instr[j].kind == ZR_I_HOST && p->instr[j].number == ZR_H_RATES)
+			rates = j;
+		if (p->instr[j].kind != ZR_I_OPTIMIZE && p->instr[j].kind != ZR_I_PARTIAL)
+			continue;
+		const struct zr_operand *scalars = &p->operand[p->instr[j].first + 4];
+		assert_true(scalars->region >= 0 && scalars->bytes && scalars->access == ZR_READS);
+		assert_true(rates < 0 || comes_after(p, j, rates));
+		c->decided += rates >= 0;
+	}
 }
 
 static void cut_program(const struct zr_setup *s, struct zr_lowered *p, struct count *c)
@@ -68,8 +104,10 @@ static int cut_setup(int world, const char *const *options, struct count *c)
 	if (zr_prove_all(s, &err))
 		fail_msg("%d ranks, %s %s %s %s: %s", world, options[0], options[1], options[2],
 			 options[3], err.text);
-	for (int id = 0; id < ZR_LOWERED; id++)
+	for (int id = 0; id < ZR_LOWERED; id++) {
 		cut_program(s, &s->lowered[id], c);
+		check_decided(&s->lowered[id], c);
+	}
 	c->setups++;
 	c->with_parts += s->plan.region[ZR_R_PARTS].bytes > 0;
 	plan_close(s);
@@ -182,11 +220,12 @@ static void no_dependency_can_be_left_out(void **unused)
 	for (int i = 0; i < PRODUCT; i += step)
 		cut_one(i, &c);
 	print_message("# %lld setups, %lld with gradients in parts (%lld options refused): %lld "
-		      "instructions, %lld dependencies, all needed\n", (long long)c.setups,
-		      (long long)c.with_parts, (long long)c.refused_setups,
-		      (long long)c.instructions, (long long)c.dependencies);
+		      "instructions, %lld dependencies, all needed; %lld updates after what was "
+		      "decided\n", (long long)c.setups, (long long)c.with_parts,
+		      (long long)c.refused_setups, (long long)c.instructions,
+		      (long long)c.dependencies, (long long)c.decided);
 	assert_int_equal(c.missed, 0);
-	assert_true(c.setups > 10 && c.with_parts > 0 && c.dependencies > 1000);
+	assert_true(c.setups > 10 && c.with_parts > 0 && c.dependencies > 1000 && c.decided > 0);
 	for (int i = 0; i < KINDS; i++)
 		assert_true(c.of_kind[i] > 0);
 }

@@ -166,7 +166,7 @@ static float **train(struct zr_setup **setup, int steps, double *lr, const char 
 	if (rc)
 		fail_msg("%s", err.text);
 	if (lr)
-		memcpy(lr, session->lr, (size_t)s->n_param_groups * sizeof *lr);
+		memcpy(lr, session->decided->lr, (size_t)s->n_param_groups * sizeof *lr);
 	zr_session_close(session);
 	if (*setup)
 		plan_close(s);

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * decide.c - what a step decides: how many targets it has and at which learning rates it updates,
+ * before anything is computed; its loss and norm, whether it counts and how far it is clipped, once
+ * all ranks have met; and what the update is told of that.
+ *
+ * Scaling: a slot's gradient is that of scale * (its token losses / its tokens); the sum over slots
+ * times tokens / (targets * scale) is the gradient of the mean loss of all targets of the step, by
+ * their weights. An update in the backward goes by this: nothing is clipped then.
+ */
+#include <math.h>
+
+#include "core/exec/exec.h"
+
+/* All programs and settings in one number, which every rank must agree on. */
+static int64_t programs_hash(const struct zr_setup *p)
+{
+	uint64_t h = p->settings;
+	for (int i = 0; i < 4; i++)
+		h = h * 31 + p->program[i].hash;
+	for (int i = 0; i < ZR_LOWERED; i++)
+		h = h * 31 + p->lowered[i].hash;
+	return (int64_t)h;
+}
+
+int zr_begin_step(struct zr_session *s, const struct zr_call *c)
+{
+	const struct zr_setup *p = s->setup;
+	double tokens = (double)(p->batch.train * p->batch.length), slots = (double)p->batch.slots;
+	struct zr_decided *d = s->decided;
+	d->boundary = (struct zr_boundary){ .bad_tensor = INT64_MAX, .stop = s->stop,
+					    .check = programs_hash(p) };
+	int rc = zr_count_targets(s, &d->targets, c->err);
+	d->grad_mult = rc || !(d->targets > 0) ? 0 :
+			       1 / (slots * s->scale.scale) * (tokens / d->targets);
+	return rc;
+}
+
+/* Of all groups. */
+static void set_scalars(struct zr_session *s)
+{
+	const struct zr_decided *d = s->decided;
+	for (int32_t g = 0; g < s->setup->n_param_groups; g++)
+		s->scalars[g] = (struct zr_scalars){ .step = d->update, .lr = (float)d->lr[g],
+						     .grad_mult = (float)d->grad_mult };
+}
+
+int zr_ask_rates(struct zr_session *s, const struct zr_call *c)
+{
+	struct zr_setup *p = s->setup;
+	for (int32_t group = 0; group < p->n_param_groups; group++) {
+		double *lr = &s->decided->lr[group];
+		struct zr_sched_point at = { .size = sizeof at, .group = group, .step = s->applied,
+					     .total_steps = (int64_t)p->train->steps,
+					     .base = p->param_group[group].lr };
+		int rc = ZR_ASK(&p->scheduler, scheduler, value, c->err, &at, lr);
+		if (rc)
+			return rc;
+		if (!isfinite(*lr) || *lr < 0)
+			return zr_err(c->err, ZR_EINVAL, "[scheduler] %s answers %g for step %lld; "
+				      "a learning rate is finite and not negative",
+				      p->scheduler.section->plugin->desc->id, *lr,
+				      (long long)s->applied);
+	}
+	s->decided->update = s->applied + 1;
+	set_scalars(s);
+	return 0;
+}
+
+/* The factor that turns the stored sum into the mean gradient, clipped to the global norm. */
+static double clip(double mult, double norm, double limit)
+{
+	double ratio = limit > 0 ? (norm + 1e-6) / limit : 0;
+	return ratio > 1 ? mult / ratio : mult;
+}
+
+static void name_overflow(const struct zr_layout *l, int64_t bad, struct zr_step_result *r)
+{
+	const struct zr_place *t = bad == INT64_MAX ? NULL : &l->tensor[bad];
+	r->overflow = t ? t->decl->name : isfinite(r->loss) ? NULL : "loss";
+	r->unit = t ? l->unit[t->unit].name : NULL;
+}
+
+/* The same on all ranks. The update that it counts comes next. */
+int zr_decide(struct zr_session *s, const struct zr_call *c)
+{
+	struct zr_setup *p = s->setup;
+	struct zr_decided *d = s->decided;
+	struct zr_boundary *b = &d->boundary;
+	struct zr_step_result *r = s->result;
+	*r = (struct zr_step_result){ .tokens = p->batch.train * p->batch.length,
+				      .scale = s->scale.scale, .lr = d->lr[0], .stop = (int)b->stop,
+				      .bad_rank = (int)b->bad_rank };
+	r->loss = d->targets > 0 ? (float)(zr_exact_value(&b->loss) / d->targets) : 0;
+	r->aux_loss = zr_exact_value(&b->aux_loss) / (double)p->batch.slots;
+	r->grad_norm = sqrt(zr_exact_value(&b->norm)) * d->grad_mult;
+	name_overflow(&p->layout, b->bad_tensor, r);
+	int rc = ZR_ASK(&p->precision, precision, next, c->err, &s->scale, r->overflow != NULL,
+			&r->action);
+	r->next_scale = s->scale.scale;
+	d->grad_mult = clip(d->grad_mult, r->grad_norm, p->train->gradient_clipping);
+	set_scalars(s);
+	s->applied += !rc && r->action == ZR_STEP_APPLY;
+	return rc;
+}
