@@ -143,6 +143,11 @@ static inline int32_t zr_unit_dtype(const struct zr_setup *s, int32_t unit)
 	return s->frozen_unit[unit] > 1 ? s->stored : s->types.dtype;
 }
 
+static inline uint64_t zr_dtype_block(int32_t id)
+{
+	return id == ZR_NF4 ? 1152 : id == ZR_INT8 ? 2176 : ZR_BLOCK * (uint64_t)zr_dtype_bytes(id);
+}
+
 static inline uint64_t zr_unit_block(const struct zr_setup *s, int32_t unit)
 {
 	return zr_dtype_block(zr_unit_dtype(s, unit));

@@ -21,10 +21,4 @@ static inline int zr_dtype_bytes(int32_t id)
 	return zr_dtype(id, NULL)->bytes;
 }
 
-/* Bytes of a block of ZR_BLOCK elements. */
-static inline uint64_t zr_dtype_block(int32_t id)
-{
-	return id == ZR_NF4 ? 1152 : id == ZR_INT8 ? 2176 : ZR_BLOCK * (uint64_t)zr_dtype_bytes(id);
-}
-
 #endif
