@@ -26,11 +26,11 @@ static int by_size(const void *a, const void *b)
 
 /* What has its offset. */
 struct placed {
-	uint64_t end;
-	int32_t first, last;
+	uint64_t last, end; /* its last point of time; where its bytes end */
+	int32_t first;
 };
 
-/* All that lie at one offset: they live one after the other, and are sorted by time. */
+/* All that lie at one offset: they live one after the other, and are sorted by `last`. */
 struct row {
 	uint64_t offset;
 	struct placed *placed;
@@ -45,27 +45,14 @@ struct rows {
 	int32_t points;         /* of a span */
 };
 
-/* The first in a row that does not end before `point`. */
-static int32_t alive(const struct row *r, int32_t point)
+/* Number of the first of n elements whose key is not below `least`; n: there is none. The key is
+ * the uint64_t that an element begins with, and they are sorted by it. */
+static int32_t find(const void *list, int32_t n, size_t size, uint64_t least)
 {
-	int32_t from = 0, n = r->n;
+	int32_t from = 0;
 	while (from < n) {
 		int32_t middle = from + (n - from) / 2;
-		if (r->placed[middle].last < point)
-			from = middle + 1;
-		else
-			n = middle;
-	}
-	return from;
-}
-
-/* The first row that does not begin below `offset`. */
-static int32_t row_from(const struct rows *rows, uint64_t offset)
-{
-	int32_t from = 0, n = rows->n;
-	while (from < n) {
-		int32_t middle = from + (n - from) / 2;
-		if (rows->row[middle].offset < offset)
+		if (*(const uint64_t *)((const char *)list + (size_t)middle * size) < least)
 			from = middle + 1;
 		else
 			n = middle;
@@ -79,14 +66,13 @@ static uint64_t first_fit(const struct zr_buffer *x, const struct rows *rows)
 	uint64_t at = 0;
 	for (int32_t k = x->first / rows->points; k < SPANS && k <= x->last / rows->points; k++)
 		at = zr_max(at, zr_up(rows->filled[k], x->align));
-	int32_t i = row_from(rows, at > rows->largest ? at - rows->largest : 0);
+	int32_t i = find(rows->row, rows->n, sizeof *rows->row,
+			 at > rows->largest ? at - rows->largest : 0);
 	for (; i < rows->n && rows->row[i].offset < at + x->bytes; i++) {
 		const struct row *r = &rows->row[i];
-		for (int32_t k = alive(r, x->first); k < r->n && r->placed[k].first <= x->last;
-		     k++) {
-			uint64_t end = zr_up(r->placed[k].end, x->align);
-			at = end > at ? end : at;
-		}
+		int32_t k = find(r->placed, r->n, sizeof *r->placed, (uint64_t)x->first);
+		for (; k < r->n && r->placed[k].first <= x->last; k++)
+			at = zr_max(at, zr_up(r->placed[k].end, x->align));
 	}
 	return at;
 }
@@ -105,7 +91,7 @@ static int insert(void *list, int32_t at, int32_t *n, int32_t *cap, size_t size)
 
 static int place(struct rows *rows, const struct zr_buffer *x, uint64_t end)
 {
-	int32_t i = row_from(rows, x->offset), span = rows->points;
+	int32_t i = find(rows->row, rows->n, sizeof *rows->row, x->offset), span = rows->points;
 	rows->largest = zr_max(rows->largest, end - x->offset);
 	for (int32_t k = (x->first + span - 1) / span; k < SPANS && x->last / span >= k + 1; k++)
 		if (rows->filled[k] >= x->offset)
@@ -116,10 +102,10 @@ static int place(struct rows *rows, const struct zr_buffer *x, uint64_t end)
 		rows->row[i] = (struct row){ .offset = x->offset };
 	}
 	struct row *r = &rows->row[i];
-	int32_t k = alive(r, x->last);
+	int32_t k = find(r->placed, r->n, sizeof *r->placed, (uint64_t)x->last);
 	if (insert(&r->placed, k, &r->n, &r->cap, sizeof *r->placed))
 		return ZR_ENOMEM;
-	r->placed[k] = (struct placed){ end, x->first, x->last };
+	r->placed[k] = (struct placed){ (uint64_t)x->last, end, x->first };
 	return 0;
 }
 
@@ -142,7 +128,7 @@ int zr_lifetime_assign(struct zr_buffer **list, int n, uint64_t *total, struct z
 		x->offset = first <= last ? zr_up(*total, x->align) : first_fit(x, &rows);
 		uint64_t end = zr_up(x->offset + x->bytes, ALIGN);
 		rc = x->bytes ? place(&rows, x, end) : 0;
-		*total = end > *total ? end : *total;
+		*total = zr_max(*total, end);
 	}
 	for (int32_t i = 0; i < rows.n; i++)
 		free(rows.row[i].placed);
