@@ -10,12 +10,13 @@
 
 #include "core/memory/plan.h"
 
-/* The number in the first line of a file that has the format. */
-static int find_number(const char *path, const char *format, uint64_t *out)
+/* The number in the first line of a file in `dir` that has the format. */
+static int find_number(const char *dir, const char *file, const char *format, uint64_t *out)
 {
-	char line[128];
+	char path[PATH_MAX + 64], line[128];
 	unsigned long long v;
 	int found = 0;
+	snprintf(path, sizeof path, "%s/%s", dir, file);
 	FILE *f = fopen(path, "re");
 	while (f && !found && fgets(line, sizeof line, f))
 		found = sscanf(line, format, &v) == 1; /* cgroup's "max" is no number: no limit */
@@ -29,16 +30,11 @@ static int find_number(const char *path, const char *format, uint64_t *out)
  * as used. */
 static uint64_t group_left(const char *dir, const char *limit_file, const char *used_file)
 {
-	char path[PATH_MAX];
-	uint64_t limit, used = 0, cache = 0;
-	snprintf(path, sizeof path, "%s/%s", dir, limit_file);
-	if (!find_number(path, "%llu", &limit))
+	uint64_t limit = 0, used = 0, cache = 0;
+	if (!find_number(dir, limit_file, "%llu", &limit) ||
+	    !find_number(dir, used_file, "%llu", &used))
 		return UINT64_MAX;
-	snprintf(path, sizeof path, "%s/%s", dir, used_file);
-	if (!find_number(path, "%llu", &used))
-		return UINT64_MAX;
-	snprintf(path, sizeof path, "%s/memory.stat", dir);
-	find_number(path, "inactive_file %llu", &cache);
+	find_number(dir, "memory.stat", "inactive_file %llu", &cache);
 	used -= cache < used ? cache : used;
 	return limit > used ? limit - used : 0;
 }
@@ -58,16 +54,16 @@ static uint64_t cgroup_left(void)
 		char *path = strstr(line, ":memory:");
 		if (!v2 && !path)
 			continue;
-		char dir[PATH_MAX + 32];
+		char dir[PATH_MAX + 32]; /* absolute: there is a slash to cut it at */
 		snprintf(dir, sizeof dir, "/sys/fs/cgroup%s%s", v2 ? "" : "/memory",
 			 v2 ? line + 3 : path + 8);
-		const size_t root = strlen("/sys/fs/cgroup") + (v2 ? 0 : strlen("/memory"));
-		for (char *end = dir + strlen(dir); end >= dir + root; end = strrchr(dir, '/')) {
-			*end = 0;
+		for (size_t root = strlen(v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
+		     strlen(dir) >= root; *strrchr(dir, '/') = 0) {
 			uint64_t left = v2 ? group_left(dir, "memory.max", "memory.current") :
 					     group_left(dir, "memory.limit_in_bytes",
 							"memory.usage_in_bytes");
-			least = left < least ? left : least;
+			if (left < least)
+				least = left;
 		}
 	}
 	fclose(f);
@@ -78,7 +74,7 @@ uint64_t zr_memory_available(void)
 {
 	uint64_t have = UINT64_MAX / 1024, group = cgroup_left();
 	struct rlimit lim;
-	find_number("/proc/meminfo", "MemAvailable: %llu kB", &have);
+	find_number("/proc", "meminfo", "MemAvailable: %llu kB", &have);
 	have *= 1024;
 	if (group < have)
 		have = group;
