@@ -127,35 +127,32 @@ static char *next_line(char *out, int size, void *arg)
 	return out;
 }
 
-/* In place: quotes off, escapes and hidden semicolons back. */
+/* In place: quotes off, escapes and hidden semicolons back. Returns whether something follows the
+ * closing quote. */
 static int unquote(char *v)
 {
-	char *to = v;
 	int quoted = *v == '"';
-	for (char *c = v + quoted; *c; c++) {
-		if (quoted && *c == '"')
-			return *to = 0, c[1] ? -1 : 0;
+	char *to = v, *c = v + quoted;
+	for (; *c && !(quoted && *c == '"'); c++) {
 		if (quoted && *c == '\\' && (c[1] == '"' || c[1] == '\\'))
 			c++;
 		*to++ = *c == SEMICOLON ? ';' : *c;
 	}
 	*to = 0;
-	return 0;
+	return *c && c[1];
 }
 
 static int pair(void *arg, const char *section, const char *key, const char *value)
 {
 	struct source *s = arg;
+	char v[LONGEST_LINE];
 	if (s->rc || (!*section && refuse(s, "a key before the first [section]")))
 		return 0;
-	char *v = strdup(value);
-	if (!v)
-		s->rc = zr_err(s->err, ZR_ENOMEM, "out of memory");
-	else if (unquote(v))
+	snprintf(v, sizeof v, "%s", value);
+	if (unquote(v))
 		refuse(s, "text after the closing quote");
 	else
 		s->rc = s->fn(s->arg, section, key, v, s->line);
-	free(v);
 	return !s->rc;
 }
 
