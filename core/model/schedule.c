@@ -58,12 +58,11 @@ int32_t zr_schedule_next(const struct zr_schedule *s, int32_t unit, int32_t afte
 
 /* After its last use, which is a backward, a unit's gradient is complete: units of one use in
  * ascending order. */
-static int32_t add_complete(struct zr_schedule *s, int32_t first, int32_t n, int32_t unit)
+static void add_complete(struct zr_schedule *s, int32_t first, int32_t n, int32_t unit)
 {
 	for (; n > first && s->grad_unit[n - 1] > unit; n--)
 		s->grad_unit[n] = s->grad_unit[n - 1];
 	s->grad_unit[n] = unit;
-	return 1;
 }
 
 static void find_gradients(struct zr_schedule *s, const uint8_t *frozen)
@@ -78,7 +77,7 @@ static void find_gradients(struct zr_schedule *s, const uint8_t *frozen)
 			if (s->first_grad[u] < 0)
 				s->first_grad[u] = i;
 			if (zr_schedule_next(s, u, i) < 0)
-				n += add_complete(s, s->grad_first[i], n, u);
+				add_complete(s, s->grad_first[i], n++, u);
 		}
 	}
 	s->grad_first[s->n] = n;
