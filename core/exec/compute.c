@@ -150,20 +150,14 @@ int zr_begin_secure(struct zr_session *s, const struct zr_call *c)
 	return 0;
 }
 
-/* The operands of an update: master, gradient, copy, chunk, scalars, sums of one call, states. */
-static struct zr_opt_data data_of(const struct zr_session *s, const struct zr_call *c)
-{
-	return (struct zr_opt_data){ .subgroup = subgroup_of(s, c),
-				     .kept = { ops_of(s, c->i), c->at[0], c->at[2] },
-				     .grad = c->at[1], .chunk = (float *)c->at[3],
-				     .scalars = (const struct zr_scalars *)c->at[4],
-				     .sums = (double *)c->at[5], .state = c->at + 6,
-				     .err = c->err };
-}
-
+/* Its operands: master, gradient, copy, chunk, scalars, sums of one call, states. */
 int zr_begin_update(struct zr_session *s, const struct zr_call *c)
 {
-	struct zr_opt_data d = data_of(s, c);
+	struct zr_opt_data d = { .subgroup = subgroup_of(s, c),
+				 .kept = { ops_of(s, c->i), c->at[0], c->at[2] },
+				 .grad = c->at[1], .chunk = (float *)c->at[3],
+				 .scalars = (const struct zr_scalars *)c->at[4],
+				 .sums = (double *)c->at[5], .state = c->at + 6, .err = c->err };
 	return c->i->kind == ZR_I_OPTIMIZE ? zr_step_subgroup(s, &d) : zr_partial_subgroup(s, &d);
 }
 
@@ -171,9 +165,8 @@ int zr_begin_master(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_masters m = { ops_of(s, c->i), c->at[1], c->at[2] };
 	float *x = (float *)c->at[0];
-	return c->i->kind == ZR_I_LOAD ?
-		       zr_master_get(s, subgroup_of(s, c), &m, 0, c->i->blocks, x, c->err) :
-		       zr_master_put(s, subgroup_of(s, c), &m, 0, c->i->blocks, x, c->err);
+	return (c->i->kind == ZR_I_LOAD ? zr_master_get : zr_master_put)
+		(s, subgroup_of(s, c), &m, 0, c->i->blocks, x, c->err);
 }
 
 int zr_begin_whole(struct zr_session *s, const struct zr_call *c)

@@ -200,9 +200,8 @@ static int start(struct zr_lowering *l)
 	size_t units = (size_t)l->s->layout.n_units + 1, ops = 1, listed = 1;
 	size_t lives = (size_t)(l->s->train_act.n_lives + l->s->eval_act.n_lives) + 1;
 	for (int i = 0; i < 4; i++) {
-		ops = (size_t)l->s->program[i].n > ops ? (size_t)l->s->program[i].n : ops;
-		listed = (size_t)l->s->program[i].n_unit > listed ?
-				 (size_t)l->s->program[i].n_unit : listed;
+		ops = zr_max(ops, (size_t)l->s->program[i].n);
+		listed = zr_max(listed, (size_t)l->s->program[i].n_unit);
 	}
 	l->hop = calloc(2 * ops, sizeof *l->hop);
 	l->gathered = calloc(2 * units + lives + 2 * ops + 2 * listed, sizeof *l->gathered);

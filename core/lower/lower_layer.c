@@ -9,6 +9,7 @@
 struct layer {
 	const struct zr_use *use;
 	int32_t number;
+	uint32_t loss; /* 0: no loss layer */
 	struct zr_operand work, part; /* part: of no region in the first call */
 	int64_t row, rows;
 };
@@ -61,8 +62,7 @@ static void layer_activations(struct zr_lowering *l, const struct layer *c)
 	const struct zr_use *use = c->use;
 	const struct zr_use_place *place = &l->act->use[c->number];
 	int backward = use->phase == ZR_BACKWARD, again = c->rows > 0;
-	int loss = zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS;
-	int first = backward && loss && !again && (!c->number || use[-1].phase != ZR_BACKWARD);
+	int first = backward && c->loss && !again && (!c->number || use[-1].phase != ZR_BACKWARD);
 	uint32_t changes = first ? ZR_WRITES : ZR_READS | ZR_WRITES;
 	if (backward && !l->work_grad.buffer)
 		l->work_grad = zr_low_buffer(l, ZR_R_WORK, l->s->plan.act_grad_bytes, 64);
@@ -73,14 +73,6 @@ static void layer_activations(struct zr_lowering *l, const struct layer *c)
 	zr_low_arg(l, backward ? l->work_grad : cache(l, use->layer), changes);
 }
 
-/* The loss layer of who samples gives logits. */
-static uint16_t call_flags(const struct zr_lowering *l, const struct zr_use *use)
-{
-	uint32_t loss = zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS;
-	return use->phase == ZR_BACKWARD ? ZR_F_BACKWARD :
-	       loss && l->s->mode == ZR_SETUP_SAMPLE ? ZR_F_LOGITS : 0;
-}
-
 static void call_layer(struct zr_lowering *l, const struct layer *c)
 {
 	const struct zr_plan *p = &l->s->plan;
@@ -89,13 +81,14 @@ static void call_layer(struct zr_lowering *l, const struct layer *c)
 	for (uint32_t k = 0; k < use->n_units; k++)
 		l->part[k].recv = converted(l, use->units[k]);
 	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE,
-					  .flags = call_flags(l, use), .number = use->layer,
-					  .block = c->row, .blocks = c->rows });
+			.flags = use->phase == ZR_BACKWARD ? ZR_F_BACKWARD :
+				 c->loss && l->s->mode == ZR_SETUP_SAMPLE ? ZR_F_LOGITS : 0,
+			.number = use->layer, .block = c->row, .blocks = c->rows });
 	layer_activations(l, c);
 	for (uint32_t k = 0; k < use->n_units; k++)
 		layer_unit(l, c, use->units[k], l->part[k].recv);
 	zr_low_arg(l, zr_part(l->batch, p->tokens, p->loss_rows - p->tokens), ZR_READS);
-	if (zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS)
+	if (c->loss)
 		zr_low_arg(l, zr_part(l->batch, p->loss_rows, end - p->loss_rows), ZR_WRITES);
 	for (uint32_t k = 0; k < use->n_units; k++)
 		zr_low_arg(l, own_share(l->part[k].recv), ZR_READS);
@@ -131,9 +124,10 @@ void zr_low_layer(struct zr_lowering *l, const struct zr_pop *op)
 	const struct zr_use *use = &(eval ? &l->s->eval_uses : &l->s->train_uses)->use[op->use];
 	const struct zr_layer_bytes *b = &l->s->layer_bytes[use->layer];
 	int backward = use->phase == ZR_BACKWARD;
-	int loss = zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS;
+	uint32_t loss = zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS;
 	uint64_t work = backward || (loss && b->work_bwd > b->work_fwd) ? b->work_bwd : b->work_fwd;
-	struct layer c = { use, op->use, zr_low_buffer(l, ZR_R_WORK, work, 64), zr_none(), 0, 0 };
+	struct layer c = { use, op->use, loss, zr_low_buffer(l, ZR_R_WORK, work, 64), zr_none(),
+			   0, 0 };
 	l->unit = use->n_units ? use->units[0] : -1;
 	call_layer(l, &c);
 	for (uint32_t k = 0; backward && k < use->n_units; k++)

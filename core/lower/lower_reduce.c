@@ -142,24 +142,22 @@ static void add_on_disk(struct zr_lowering *l, int32_t u, const struct zr_exchan
 			struct zr_operand sum)
 {
 	const uint64_t block = ZR_BLOCK * 4;
-	const int64_t n = l->own.n, per = l->own.per, most = l->s->plan.staging.blocks;
-	const int64_t step = per < most ? per : most;
+	const int64_t most = l->s->plan.staging.blocks, per = l->own.per;
+	const uint64_t step = (uint64_t)(per < most ? per : most) * block;
 	struct zr_operand pair = l->staging.buffer ? l->staging :
-		zr_low_buffer(l, ZR_R_STAGING, 2 * (uint64_t)step * block, ZR_PAGE);
-	for (int64_t k = 0, b = 0; k < n; k += step, b ^= 1) {
-		int64_t now = n - k < step ? n - k : step,
-			next = n - k - now < step ? n - k - now : step;
-		struct zr_operand here = zr_part(pair, (uint64_t)(b * step) * block,
-						 (uint64_t)now * block);
-		struct zr_operand there = zr_part(pair, (uint64_t)((b ^ 1) * step) * block,
-						  (uint64_t)next * block);
-		if (k == 0 && !stores(l))
-			zr_low_move(l, zr_part(sum, 0, here.bytes), here, 0);
+		zr_low_buffer(l, ZR_R_STAGING, 2 * step, ZR_PAGE);
+	for (uint64_t at = 0, b = 0; at < sum.bytes; at += step, b = step - b) {
+		uint64_t now = sum.bytes - at < step ? sum.bytes - at : step;
+		uint64_t left = sum.bytes - at - now, next = left < step ? left : step;
+		struct zr_operand here = zr_part(pair, b, now);
+		if (at == 0 && !stores(l))
+			zr_low_move(l, zr_part(sum, 0, now), here, 0);
 		if (next > 0 && !stores(l))
-			zr_low_move(l, zr_part(sum, (uint64_t)(k + now) * block, there.bytes),
-				    there, 0);
-		add_range(l, u, x, l->own.first + k, now, here);
-		zr_low_move(l, here, zr_part(sum, (uint64_t)k * block, here.bytes), 0);
+			zr_low_move(l, zr_part(sum, at + now, next), zr_part(pair, step - b, next),
+				    0);
+		add_range(l, u, x, l->own.first + (int64_t)(at / block), (int64_t)(now / block),
+			  here);
+		zr_low_move(l, here, zr_part(sum, at, now), 0);
 	}
 	zr_low_keep(l, &pair);
 }
@@ -429,18 +427,8 @@ void zr_low_pending(struct zr_lowering *l)
 	l->op = whose;
 }
 
-/* What uses buffers on the device that the next layers or the next reduce will use goes on; the
- * rest is for zr_low_pending. */
-static void leave_device(struct zr_lowering *l, const struct zr_pop *op)
-{
-	zr_low_pending(l);
-	l->pending = (int32_t)(op - l->record->op);
-	if (!alone(l) && !zr_comm_on_host(l->s))
-		move_received(l, op, ZR_R_GRAD_BOUNCE);
-	else if (!alone(l))
-		exchange(l, op);
-}
-
+/* From a device that only copies reach: what uses its buffers that the next layers or the next
+ * reduce will use goes on; the rest is for zr_low_pending. */
 void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 {
 	int32_t whose = l->op;
@@ -449,11 +437,16 @@ void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 	l->op = (int32_t)(op - l->record->op);
 	for (int32_t i = 0; i < op->n; i++)
 		zr_low_keep(l, &l->from[op->first + i]);
-	if (by_host(l)) {
-		leave_device(l, op);
-	} else {
+	if (!by_host(l)) {
 		add_units(l, op);
 		share_sums(l, op);
+	} else {
+		zr_low_pending(l);
+		l->pending = (int32_t)(op - l->record->op);
+		if (!alone(l) && !zr_comm_on_host(l->s))
+			move_received(l, op, ZR_R_GRAD_BOUNCE);
+		else if (!alone(l))
+			exchange(l, op);
 	}
 	l->op = whose;
 }

@@ -74,12 +74,6 @@ struct zr_instr zr_low_by_update(const struct zr_lowering *l, int32_t kind, int3
 				  .number = number, .flags = on_device(l) ? 0 : ZR_F_ON_HOST };
 }
 
-/* Whether the host cannot address what the optimizer reads and writes. */
-static int out_of_reach(const struct zr_lowering *l)
-{
-	return on_device(l) && !l->s->device_info.host_ops;
-}
-
 /* Scalars and the sums of one call, where operations read and write them. */
 static void make_tables(struct zr_lowering *l)
 {
@@ -88,7 +82,7 @@ static void make_tables(struct zr_lowering *l)
 	struct zr_operand scalars = zr_mine(ZR_R_HOST, l->s->plan.scalars, bytes);
 	l->scalars = scalars;
 	l->sums = zr_mine(ZR_R_HOST, p->call, p->arrived - p->call);
-	if (!out_of_reach(l))
+	if (!on_device(l) || l->s->device_info.host_ops) /* the host can address them */
 		return;
 	l->scalars = zr_part(zr_low_whole_life(l, ZR_R_WORK, bytes), 0, bytes);
 	l->sums = zr_low_whole_life(l, ZR_R_WORK, l->sums.bytes);
