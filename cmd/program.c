@@ -41,7 +41,9 @@ static void print_operand(const struct zr_setup *s, const struct zr_operand *o)
 		       (unsigned long long)o->at, whose(o, buf, sizeof buf));
 }
 
-static void print_instruction(const struct zr_setup *s, const struct zr_lowered *p, int32_t n)
+/* wait: the next of the waits for late writes, which are in the order of instructions. */
+static void print_instruction(const struct zr_setup *s, const struct zr_lowered *p, int32_t n,
+			      int32_t *wait)
 {
 	const struct zr_instr *i = &p->instr[n];
 	uint64_t bytes = moved(p, i);
@@ -54,7 +56,12 @@ static void print_instruction(const struct zr_setup *s, const struct zr_lowered 
 		print_operand(s, &p->operand[i->first + k]);
 	for (int32_t k = 0; k < i->n_after; k++)
 		printf("%s%d", k ? " " : "  after ", p->dep[i->after + k]);
-	putchar('\n');
+	for (; *wait < p->n_wait && p->wait[*wait].instr == n; ++*wait) {
+		int32_t late = p->wait[*wait].late;
+		printf("  after late %d of %s", late / ZR_LOWERED,
+		       zr_lowered_name[late % ZR_LOWERED]);
+	}
+	puts(i->flags & ZR_F_LATE ? "  late" : "");
 }
 
 /* How much of a program is for each queue. */
@@ -86,30 +93,40 @@ static json_t *operand_json(const struct zr_setup *s, const struct zr_operand *o
 			 *of ? of + 4 : "this rank");
 }
 
-static json_t *instruction_json(const struct zr_setup *s, const struct zr_lowered *p, int32_t n)
+static json_t *instruction_json(const struct zr_setup *s, const struct zr_lowered *p, int32_t n,
+				int32_t *wait)
 {
 	const struct zr_instr *i = &p->instr[n];
-	json_t *operands = json_array(), *after = json_array(), *j = json_object();
+	json_t *operands = json_array(), *after = json_array(), *late = json_array(),
+	       *j = json_object();
 	char text[256];
 	for (int32_t k = 0; k < i->n; k++)
 		if (p->operand[i->first + k].region >= 0 && p->operand[i->first + k].access)
 			zr_json_add(&operands, operand_json(s, &p->operand[i->first + k]));
 	for (int32_t k = 0; k < i->n_after; k++)
 		zr_json_add(&after, json_integer(p->dep[i->after + k]));
+	for (; *wait < p->n_wait && p->wait[*wait].instr == n; ++*wait) {
+		int32_t number = p->wait[*wait].late;
+		zr_json_add(&late, json_pack("{s:s, s:i}", "program",
+					     zr_lowered_name[number % ZR_LOWERED], "instruction",
+					     number / ZR_LOWERED));
+	}
 	zr_json_put(&j, "queue", json_string(zr_queue_name[i->queue]));
 	zr_json_put(&j, "kind", json_string(zr_instr_name[i->kind]));
 	zr_json_put(&j, "part_of", json_string(zr_instr_text(s, p, n, text, sizeof text)));
 	zr_json_put(&j, "bytes", json_integer((json_int_t)moved(p, i)));
 	zr_json_put(&j, "operands", operands);
 	zr_json_put(&j, "after", after);
+	zr_json_put(&j, "after_late", late);
+	zr_json_put(&j, "late", json_boolean((i->flags & ZR_F_LATE) != 0));
 	return j;
 }
 
 static json_t *program_json(const struct zr_setup *s, const struct zr_lowered *p)
 {
 	json_t *list = json_array(), *j = json_object();
-	for (int32_t n = 0; n < p->n; n++)
-		zr_json_add(&list, instruction_json(s, p, n));
+	for (int32_t n = 0, wait = 0; n < p->n; n++)
+		zr_json_add(&list, instruction_json(s, p, n, &wait));
 	zr_json_put(&j, "name", json_string(zr_lowered_name[p->id]));
 	zr_json_put(&j, "instructions", list);
 	return j;
@@ -136,8 +153,8 @@ int zr_programs_print(struct zr_setup *s, int json, struct zr_error *err)
 		const struct zr_lowered *p = &s->lowered[id];
 		if (p->n)
 			print_queues(p);
-		for (int32_t n = 0; n < p->n; n++)
-			print_instruction(s, p, n);
+		for (int32_t n = 0, wait = 0; n < p->n; n++)
+			print_instruction(s, p, n, &wait);
 	}
 	return 0;
 }

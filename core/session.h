@@ -12,7 +12,6 @@
 
 struct zr_subgroup;
 struct zr_chunk;
-struct zr_call;
 
 /* Addresses of a program's operands, and what its collectives exchange. */
 struct zr_bound {
@@ -20,8 +19,6 @@ struct zr_bound {
 	struct zr_comm_seg *seg; /* [n_operand] from the first operand of each collective on */
 	uint64_t *ticket;        /* [n] of each instruction that goes on, 0: nothing */
 };
-
-#define ZR_LATE 256
 
 struct zr_session {
 	struct zr_setup *setup;
@@ -48,9 +45,7 @@ struct zr_session {
 	const struct zr_lowered *running; /* NULL: none */
 	int32_t at, waiting;            /* instruction that runs now; 1: that is waited for */
 	struct zr_bound bound[ZR_LOWERED];
-	/* writes that outlast their program */
-	struct zr_late { int32_t program, instr; } late[ZR_LATE];
-	int32_t n_late;                 /* of them: what touches their bytes waits for them */
+	int late;                       /* 1: writes of programs that are over may go on */
 	struct zr_source *from;         /* of the batch to come; NULL: of who samples */
 	int64_t sequences;              /* of it: those behind have no target; 0: they go round */
 	int32_t split;                  /* ZR_SPLIT_* of it */
@@ -151,7 +146,7 @@ int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const c
 		   struct zr_error *err);
 /* of host memory, between instructions; done on return */
 int zr_exchange(struct zr_session *s, const struct zr_comm_op *o, struct zr_error *err);
-/* late writes that c meets end; NULL: all */
-int zr_settle(struct zr_session *s, const struct zr_call *c, struct zr_error *err);
+/* late writes end */
+int zr_settle(struct zr_session *s, struct zr_error *err);
 
 #endif

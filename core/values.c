@@ -31,7 +31,7 @@ int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t by
 	uint64_t ticket;
 	if (at)
 		return zr_copy(s, write ? at : memory, write ? memory : at, bytes, err);
-	int rc = zr_settle(s, NULL, err);
+	int rc = zr_settle(s, err);
 	rc = rc ? rc : zr_request(s, spot, memory, bytes, write, &ticket, err);
 	return rc ? rc : zr_requested(s, spot.region, ticket, err);
 }

@@ -50,10 +50,10 @@ void zr_unbind(struct zr_session *s);
  * goes on. A failure gets the text of what and where. */
 int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err);
 int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err);
-/* ends, unless it may be late */
-int zr_leave(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err);
+/* a late write, by the number that waits have */
+int zr_end_late(struct zr_session *s, int32_t late, struct zr_error *err);
 
-/* run.c: a program from its beginning to the end of all it began but its last writes. */
+/* run.c: a program from its beginning to the end of all it began but late writes. */
 int zr_run(struct zr_session *s, int32_t id, struct zr_error *err);
 
 /* What runs now, for people; allocates nothing. */

@@ -48,28 +48,13 @@ static int failed(const struct zr_session *s, int rc, struct zr_error *err)
 	return rc;
 }
 
-/* Whether the store of a write begins a later read when the write is over, so that nobody waits
- * before the read is posted. */
-static int in_order(const struct zr_session *s, const struct zr_call *w, const struct zr_call *c)
+/* Of what instruction n waits for, those in [from, to) end. */
+static int end_some(struct zr_session *s, const struct zr_lowered *p, int32_t n, int32_t from,
+		    int32_t to, struct zr_error *err)
 {
-	if (w->i->kind != ZR_I_WRITE || c->i->kind != ZR_I_READ)
-		return 0;
-	int store = s->setup->plan.region[w->o[1].region].store;
-	return store == s->setup->plan.region[c->o[0].region].store &&
-	       s->setup->offload[store - ZR_STORE_OPTIMIZER].info.in_order;
-}
-
-/* What instruction n waits for ends: all but writes that its store has it wait for; or, since it is
- * over, these. */
-static int end_before(struct zr_session *s, const struct zr_lowered *p, int32_t n, int over,
-		      struct zr_error *err)
-{
-	struct zr_call c = call_of(s, p, n, err);
 	int rc = 0;
-	for (int32_t k = c.i->after; !rc && k < c.i->after + c.i->n_after; k++) {
-		struct zr_call w = call_of(s, p, p->dep[k], err);
-		rc = in_order(s, &w, &c) == over ? zr_end(s, p, p->dep[k], err) : 0;
-	}
+	for (int32_t k = from; !rc && k < to; k++)
+		rc = zr_end(s, p, p->dep[p->instr[n].after + k], err);
 	return rc;
 }
 
@@ -84,59 +69,34 @@ int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct z
 	*c.ticket = 0;
 	if (!rc && s->ran)
 		s->ran(s->ran_arg, p, n, 1);
-	return rc ? failed(s, rc, err) : end_before(s, p, n, 1, err);
+	rc = rc ? failed(s, rc, err) : 0;
+	return rc ? rc : end_some(s, p, n, c.i->n_after - c.i->n_behind, c.i->n_after, err);
 }
 
-/* ---- writes that outlast their program ---- */
-
-/* Whether c waits for a late write: it writes what that reads, or touches what it writes. */
-static int meets(const struct zr_session *s, const struct zr_call *w, const struct zr_call *c)
-{
-	for (int32_t k = 0; k < c->i->n && !in_order(s, w, c); k++) {
-		const struct zr_operand *o = &c->o[k], *to = &w->o[1];
-		const char *here = w->at[0], *at = o->access & ZR_WRITES ? c->at[k] : NULL;
-		int there = o->region == to->region && o->at < to->at + to->bytes &&
-			    to->at < o->at + o->bytes;
-		if (there || (at && at < here + to->bytes && here < at + o->bytes))
-			return 1;
-	}
-	return 0;
-}
-
-int zr_settle(struct zr_session *s, const struct zr_call *c, struct zr_error *err)
+int zr_end_late(struct zr_session *s, int32_t late, struct zr_error *err)
 {
 	const struct zr_lowered *running = s->running;
-	int32_t n = s->n_late, at = s->at;
-	int rc = 0;
-	s->n_late = 0;
-	for (int32_t k = 0; k < n; k++) {
-		const struct zr_lowered *p = s->running = &s->setup->lowered[s->late[k].program];
-		struct zr_call w = call_of(s, p, s->late[k].instr, err);
-		if (rc || (c && !meets(s, &w, c)))
-			s->late[s->n_late++] = s->late[k];
-		else
-			rc = zr_end(s, p, s->late[k].instr, err);
-	}
+	s->running = &s->setup->lowered[late % ZR_LOWERED];
+	int rc = zr_end(s, s->running, late / ZR_LOWERED, err);
 	s->running = running;
-	s->at = at;
 	return rc;
 }
 
-/* Only a buffer is written by nothing but instructions. */
-int zr_leave(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err)
+int zr_settle(struct zr_session *s, struct zr_error *err)
 {
-	struct zr_call c = call_of(s, p, n, err);
-	if (c.i->kind != ZR_I_WRITE || !*c.ticket || !c.o[0].buffer || s->n_late == ZR_LATE)
-		return zr_end(s, p, n, err);
-	s->late[s->n_late++] = (struct zr_late){ p->id, n };
-	return 0;
+	int rc = 0;
+	for (int32_t id = 0; s->late && id < ZR_LOWERED; id++)
+		for (int32_t n = 0; !rc && n < s->setup->lowered[id].n; n++)
+			if (s->setup->lowered[id].instr[n].flags & ZR_F_LATE)
+				rc = zr_end_late(s, n * ZR_LOWERED + id, err);
+	s->late = 0;
+	return rc;
 }
 
 int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err)
 {
 	struct zr_call c = call_of(s, p, n, err);
-	int rc = end_before(s, p, n, 0, err);
-	rc = rc ? rc : zr_settle(s, &c, err);
+	int rc = end_some(s, p, n, 0, c.i->n_after - c.i->n_behind, err);
 	if (rc)
 		return rc;
 	s->at = n;

@@ -9,7 +9,7 @@ static int run_one(struct zr_session *s, const struct zr_lowered *p, int32_t n,
 {
 	int rc = zr_begin(s, p, n, err);
 	/* a store or comm holds no more: the oldest ends */
-	if (rc == ZR_EAGAIN && s->n_late && !(rc = zr_settle(s, NULL, err)))
+	if (rc == ZR_EAGAIN && !(rc = zr_settle(s, err)))
 		rc = zr_begin(s, p, n, err);
 	for (int32_t k = 0; rc == ZR_EAGAIN && k < n; k++)
 		if (s->bound[p->id].ticket[k] && !(rc = zr_end(s, p, k, err)))
@@ -20,12 +20,19 @@ static int run_one(struct zr_session *s, const struct zr_lowered *p, int32_t n,
 int zr_run(struct zr_session *s, int32_t id, struct zr_error *err)
 {
 	const struct zr_lowered *p = &s->setup->lowered[id];
+	int32_t wait = 0;
 	int rc = 0;
 	s->running = p;
+	for (int32_t n = 0; !rc && n < p->n; n++) {
+		for (; !rc && wait < p->n_wait && p->wait[wait].instr == n; wait++)
+			rc = zr_end_late(s, p->wait[wait].late, err);
+		rc = rc ? rc : run_one(s, p, n, err);
+	}
 	for (int32_t n = 0; !rc && n < p->n; n++)
-		rc = run_one(s, p, n, err);
-	for (int32_t n = 0; !rc && n < p->n; n++)
-		rc = zr_leave(s, p, n, err);
+		if (p->instr[n].flags & ZR_F_LATE)
+			s->late = 1;
+		else
+			rc = zr_end(s, p, n, err);
 	s->in_place += p->in_place;
 	s->running = NULL;
 	return rc;

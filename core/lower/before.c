@@ -35,11 +35,6 @@ void zr_before_free(struct zr_before *b)
 	free(b->lane);
 }
 
-static int in_order(const struct zr_before *b, int32_t i)
-{
-	return b->p->instr[i].queue < ZR_Q_IN_ORDER;
-}
-
 int32_t zr_before_switch(struct zr_before *b, int32_t j)
 {
 	const struct zr_instr *in = b->p->instr;
@@ -53,15 +48,20 @@ int32_t zr_before_switch(struct zr_before *b, int32_t j)
 	return first;
 }
 
+int zr_store_of(const struct zr_setup *s, const struct zr_lowered *p, int32_t i)
+{
+	const struct zr_instr *in = &p->instr[i];
+	int at = in->kind == ZR_I_WRITE;
+	if ((in->kind != ZR_I_READ && in->kind != ZR_I_WRITE) || in->n <= at)
+		return -1;
+	int32_t region = p->operand[in->first + at].region;
+	int store = region < 0 ? -1 : s->plan.region[region].store;
+	return store < ZR_STORE_OPTIMIZER ? -1 : store - ZR_STORE_OPTIMIZER;
+}
+
 int zr_before_request(const struct zr_before *b, int32_t i)
 {
-	const struct zr_instr *in = &b->p->instr[i];
-	int at = in->kind == ZR_I_WRITE;
-	if (b->waited[i] || (in->kind != ZR_I_READ && in->kind != ZR_I_WRITE) || in->n <= at)
-		return -1;
-	int32_t region = b->p->operand[in->first + at].region;
-	int store = region < 0 ? -1 : b->setup->plan.region[region].store;
-	return store < ZR_STORE_OPTIMIZER ? -1 : store - ZR_STORE_OPTIMIZER;
+	return b->waited[i] ? -1 : zr_store_of(b->setup, b->p, i);
 }
 
 void zr_before_enter(struct zr_before *b, int32_t j)
@@ -91,7 +91,7 @@ void zr_before_leave(struct zr_before *b, int32_t j)
 
 static int32_t visit(struct zr_before *b, int32_t *mark, int32_t value, int32_t d, int32_t n)
 {
-	if (in_order(b, d) || mark[d] <= value)
+	if (b->p->instr[d].queue < ZR_Q_IN_ORDER || mark[d] <= value)
 		return n;
 	mark[d] = value;
 	b->stack[n] = d;
@@ -134,7 +134,7 @@ int zr_before(struct zr_before *b, int32_t i, int32_t j)
 	for (int q = 0; q < ZR_Q_IN_ORDER; q++)
 		if (b->next[q][i] <= b->over[j][q])
 			return 1;
-	if (in_order(b, j))
+	if (in->queue < ZR_Q_IN_ORDER)
 		return 0;
 	b->search--;
 	for (int32_t k = 0; k < in->n_after && b->seen[i] != b->search; k++)

@@ -124,7 +124,8 @@ void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_
 	}
 	struct zr_instr i = { .kind = read ? ZR_I_READ : write ? ZR_I_WRITE : ZR_I_COPY,
 			      .queue = disk ? ZR_Q_STORE : ZR_Q_COPY,
-			      .flags = idle && !disk ? ZR_F_IDLE : 0,
+			      .flags = write && from.buffer ? ZR_F_LATE :
+				       idle && !disk ? ZR_F_IDLE : 0,
 			      .block = (int64_t)bytes, .blocks = disk ? 1 : parts };
 	for (int64_t k = 0; k < (disk ? parts : 1); k++) {
 		zr_low_emit(l, i);

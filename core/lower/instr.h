@@ -65,6 +65,9 @@ enum zr_queue { ZR_Q_COMPUTE, ZR_Q_HOST, ZR_Q_COPY, ZR_Q_STORE, ZR_Q_COMM, ZR_QU
 #define ZR_F_UPDATE 32u /* part of an update in the backward: its time is counted */
 #define ZR_F_BACKWARD 64u /* LAYER: its backward */
 #define ZR_F_LOGITS 128u /* LAYER: no loss, but the logits of the last row */
+/* WRITE: of a buffer, which nothing but instructions writes. If none of its program waits for it,
+ * it goes on when that is over; of a program that is ordered this says so. */
+#define ZR_F_LATE 256u
 
 /* Access of an operand. */
 #define ZR_READS 1u
@@ -116,10 +119,17 @@ struct zr_instr {
 	int32_t group, root;    /* COLLECTIVE */
 	int32_t dtype, from;    /* element types; ACCUMULATE: what a contribution is rounded to */
 	int32_t first, n;       /* operands: lowered.operand[first .. first + n) */
-	/* instructions that are over before it starts: lowered.dep[after .. after + n_after) */
-	int32_t after, n_after;
+	/* instructions that are over before it starts: lowered.dep[after .. after + n_after); the
+	 * last ones are writes that the store of this read sees to, and are ended after it */
+	int32_t after, n_after, n_behind;
 	/* of the unit, or of the sub-group; COLLECTIVE: `blocks` exchanges */
 	int64_t block, blocks;
+};
+
+/* Before an instruction starts, a late write is over: instruction late / ZR_LOWERED of program
+ * late % ZR_LOWERED. */
+struct zr_late_wait {
+	int32_t instr, late;
 };
 
 struct zr_subgroup;
@@ -127,7 +137,8 @@ struct zr_subgroup;
 struct zr_lowered {
 	int32_t id;      /* ZR_S_* */
 	int32_t n, cap, n_operand, cap_operand, n_dep, cap_dep;
-	int32_t n_buffer, cap_buffer;
+	int32_t n_buffer, cap_buffer, n_wait, cap_wait;
+	struct zr_late_wait *wait; /* instruction by instruction */
 	struct zr_buffer *buffer; /* number 1 is the first */
 	struct zr_instr *instr;
 	struct zr_operand *operand;
@@ -164,14 +175,24 @@ int zr_prove_all(struct zr_setup *s, struct zr_error *err);
 int zr_place_all(struct zr_setup *s, struct zr_error *err);
 
 /* order.c: fills dep: what each instruction waits for, which follows from the bytes that it and
- * those before it read and write. Nothing that others imply is added. Where a store takes so
- * many requests at a time, the next one waits for the oldest. */
+ * those before it read and write; what is waited for is not late. Nothing that others imply is
+ * added. Where a store takes so many requests at a time, the next one waits for the oldest. */
 int zr_order(const struct zr_setup *s, struct zr_lowered *p, struct zr_error *err);
+
+/* order.c: whether i of p is a write, and j of q a read that its store begins when the write is
+ * over: it is posted without a wait. */
+int zr_kept_behind(const struct zr_setup *s, const struct zr_lowered *p, int32_t i,
+		   const struct zr_lowered *q, int32_t j);
+
+/* late.c: fills wait: what of a program waits for the late writes of all programs, which are
+ * ordered. */
+int zr_late_waits(const struct zr_setup *s, struct zr_lowered *p, struct zr_error *err);
 
 /* verify.c: refuses a program, naming both instructions, in which an instruction reads or writes
  * bytes that another one writes while nothing orders them; reads bytes that do not outlive a
- * program before they are written; waits for itself or a later one; or has more requests under
- * way than a store takes. Linear in operands and dependencies, but for the depth of lists. */
+ * program before they are written; touches bytes of a late write and does not wait for it; waits
+ * for itself or a later one; or has more requests under way than a store takes. Linear in operands
+ * and dependencies, but for the depth of lists. */
 int zr_verify(const struct zr_setup *s, const struct zr_lowered *p, struct zr_error *err);
 
 void zr_lowered_free(struct zr_lowered *p);

@@ -276,10 +276,11 @@ int zr_prove_all(struct zr_setup *s, struct zr_error *err)
 	int rc = s->lowered[ZR_S_EVAL].n ? 0 : zr_err(err, ZR_ENOMEM,
 						      "a rank would hold more than 16 TiB: take "
 						      "more ranks");
+	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++)
+		rc = zr_order(s, &s->lowered[id], err);
 	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++) {
-		struct zr_lowered *p = &s->lowered[id];
-		rc = zr_order(s, p, err);
-		rc = rc ? rc : zr_verify(s, p, err);
+		rc = zr_late_waits(s, &s->lowered[id], err);
+		rc = rc ? rc : zr_verify(s, &s->lowered[id], err);
 	}
 	return rc;
 }
@@ -289,6 +290,7 @@ void zr_lowered_free(struct zr_lowered *p)
 	free(p->instr);
 	free(p->operand);
 	free(p->dep);
+	free(p->wait);
 	free(p->buffer);
 	free(p->subgroup);
 	memset(p, 0, sizeof *p);

@@ -34,13 +34,28 @@ static int limit(struct order *o, int32_t j)
 	return zr_spans_found(t, 0, o->oldest[store]);
 }
 
+int zr_kept_behind(const struct zr_setup *s, const struct zr_lowered *p, int32_t i,
+		   const struct zr_lowered *q, int32_t j)
+{
+	int store = zr_store_of(s, q, j);
+	return store >= 0 && s->offload[store].info.in_order && q->instr[j].kind == ZR_I_READ &&
+	       p->instr[i].kind == ZR_I_WRITE && zr_store_of(s, p, i) == store;
+}
+
+/* Those that it is kept behind come last. */
 static int depend(struct order *o, int32_t j, int32_t i)
 {
 	struct zr_lowered *p = o->p;
+	struct zr_instr *in = &p->instr[j];
 	if (zr_list_room(&p->dep, p->n_dep + 1, &p->cap_dep, sizeof *p->dep))
 		return ZR_ENOMEM;
-	p->dep[p->n_dep++] = i;
-	p->instr[j].n_after++;
+	int behind = zr_kept_behind(o->spans.setup, p, i, p, j);
+	int32_t *end = &p->dep[p->n_dep++], *at = behind ? end : end - in->n_behind;
+	*end = *at;
+	*at = i;
+	in->n_behind += behind;
+	in->n_after++;
+	p->instr[i].flags &= (uint16_t)~ZR_F_LATE;
 	zr_before_wait(&o->before, j, i);
 	return 0;
 }
@@ -58,7 +73,7 @@ static int visit(struct order *o, int32_t j)
 	struct zr_spans *t = &o->spans;
 	int rc = 0;
 	in->after = o->p->n_dep;
-	in->n_after = t->n_found = 0;
+	in->n_after = in->n_behind = t->n_found = 0;
 	for (int32_t k = 0; !rc && k < in->n; k++)
 		rc = zr_spans_find(t, &o->p->operand[in->first + k]);
 	for (int32_t i = zr_before_switch(&o->before, j); !rc && i < j; i++)

@@ -158,8 +158,10 @@ static int was_read(struct zr_spans *t, struct zr_span *v, int32_t instr, int qu
 	return 0;
 }
 
-static int add(struct zr_spans *t, const struct zr_operand *o, int32_t instr, int queue)
+int zr_spans_touch(struct zr_spans *t, const struct zr_operand *o, int32_t instr, int queue)
 {
+	if (!touches(o))
+		return 0;
 	if (room(t))
 		return ZR_ENOMEM;
 	uint64_t start = start_of(t, o), end = start + o->bytes;
@@ -178,8 +180,7 @@ int zr_spans_add(struct zr_spans *t, const struct zr_lowered *p, int32_t i)
 	const struct zr_instr *in = &p->instr[i];
 	int rc = 0;
 	for (int32_t k = 0; !rc && k < in->n; k++)
-		if (touches(&p->operand[in->first + k]))
-			rc = add(t, &p->operand[in->first + k], i, in->queue);
+		rc = zr_spans_touch(t, &p->operand[in->first + k], i, in->queue);
 	return rc;
 }
 

@@ -50,6 +50,7 @@ struct zr_spans {
 int zr_spans_find(struct zr_spans *t, const struct zr_operand *o);
 int zr_spans_found(struct zr_spans *t, uint64_t at, int32_t instr);
 int zr_spans_add(struct zr_spans *t, const struct zr_lowered *p, int32_t i);
+int zr_spans_touch(struct zr_spans *t, const struct zr_operand *o, int32_t instr, int queue);
 void zr_spans_free(struct zr_spans *t);
 
 /* Where the region of an operand begins in its arena; 0: it is an object of a store. */

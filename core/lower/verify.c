@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/lower/before.h"
 #include "core/lower/spans.h"
@@ -60,20 +61,6 @@ static int check_operand(struct proof *v, int32_t i, const struct zr_operand *o)
 		     PRIu64, o->bytes, o->at, r->what, r->room);
 }
 
-static int check_waits(struct proof *v, int32_t i)
-{
-	const struct zr_instr *in = &v->p->instr[i];
-	zr_before_enter(&v->before, i);
-	for (int32_t k = 0; k < in->n_after; k++) {
-		int32_t d = v->p->dep[in->after + k];
-		if (d < 0 || d >= i)
-			return wrong(v, i, "waits for %d, which does not come before it", d);
-		zr_before_wait(&v->before, i, d);
-	}
-	zr_before_leave(&v->before, i);
-	return 0;
-}
-
 static int check_instr(struct proof *v, int32_t i)
 {
 	const struct zr_lowered *p = v->p;
@@ -82,11 +69,21 @@ static int check_instr(struct proof *v, int32_t i)
 	if (in->queue >= ZR_QUEUES || (in->kind == ZR_I_COLLECTIVE && in->queue != ZR_Q_COMM))
 		return wrong(v, i, "is in queue %d, which does not run it", in->queue);
 	if (in->first < 0 || in->n < 0 || in->n > p->n_operand - in->first || in->after < 0 ||
-	    in->n_after < 0 || in->n_after > p->n_dep - in->after)
+	    in->n_behind < 0 || in->n_behind > in->n_after || in->n_after > p->n_dep - in->after)
 		return wrong(v, i, "has operands or dependencies that do not exist");
 	for (int32_t k = 0; !rc && k < in->n; k++)
 		rc = check_operand(v, i, &p->operand[in->first + k]);
-	return rc ? rc : check_waits(v, i);
+	zr_before_enter(&v->before, i);
+	for (int32_t k = 0; !rc && k < in->n_after; k++) {
+		int32_t d = p->dep[in->after + k];
+		if (d < 0 || d >= i)
+			return wrong(v, i, "waits for %d, which does not come before it", d);
+		if (k >= in->n_after - in->n_behind && !zr_kept_behind(v->setup, p, d, p, i))
+			return wrong(v, i, "is posted before %d is over, and no store waits", d);
+		zr_before_wait(&v->before, i, d);
+	}
+	zr_before_leave(&v->before, i);
+	return rc;
 }
 
 /* ---- what it touches and posts ---- */
@@ -162,6 +159,23 @@ static int check_requests(struct proof *v, int32_t j)
 		     "time: nothing waits for %s", most, name(v, i, b));
 }
 
+/* All waits for late writes that there have to be, in their order. */
+static int check_late(struct proof *v)
+{
+	struct zr_lowered q = *v->p;
+	q.wait = NULL;
+	q.cap_wait = 0;
+	int rc = zr_late_waits(v->setup, &q, v->err);
+	for (int32_t k = 0; !rc && k < q.n_wait; k++) {
+		int32_t late = q.wait[k].late;
+		if (k >= v->p->n_wait || memcmp(&v->p->wait[k], &q.wait[k], sizeof *q.wait))
+			rc = wrong(v, q.wait[k].instr, "does not wait for late write %d of "
+				   "program %d", late / ZR_LOWERED, late % ZR_LOWERED);
+	}
+	free(q.wait);
+	return rc;
+}
+
 static int check_comms(struct proof *v, int32_t j)
 {
 	char b[NAME];
@@ -191,6 +205,7 @@ int zr_verify(const struct zr_setup *s, const struct zr_lowered *p, struct zr_er
 	rc = rc || v.written ? rc : ZR_ENOMEM;
 	for (int32_t i = 0; !rc && i < p->n; i++)
 		rc = check(&v, i);
+	rc = rc ? rc : check_late(&v);
 	zr_spans_free(&v.spans);
 	zr_before_free(&v.before);
 	free(v.written);

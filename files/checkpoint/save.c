@@ -298,7 +298,7 @@ int zr_saver_save(struct zr_saver *v, const float *losses, const struct zr_best 
 	struct zr_ckpt_word mine = { 0 };
 	const struct zr_ckpt_word *bad;
 	struct zr_error why = { 0 };
-	int rc = zr_settle(v->s, NULL, err); /* what failed there is not this save's */
+	int rc = zr_settle(v->s, err); /* what failed there is not this save's */
 	rc = rc ? rc : zr_saver_finish(v, err);
 	if (rc)
 		return rc;

@@ -4,7 +4,8 @@
  * any instruction whose dependencies are over may be the next one, but for the order of its queue
  * where that has one; what goes on beside others ends early or late, and half of the copies and
  * requests do not even begin before they end. Whatever the dependencies of a program leave open
- * happens, so a missing one changes bits. SHUFFLE=SEED chooses the order, of each rank its own.
+ * happens, so a missing one changes bits. Half of the late writes go on when their program is over.
+ * SHUFFLE=SEED chooses the order, of each rank its own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -72,11 +73,26 @@ static int begins_late(struct shuffle *h, int32_t i)
 	return store >= 0 && h->requests[store] >= h->s->setup->offload[store].info.max_inflight;
 }
 
+/* Late writes that it waits for are over. */
+static int begin_now(struct shuffle *h, int32_t i)
+{
+	const struct zr_lowered *p = h->p;
+	int rc = 0;
+	for (int32_t k = 0; !rc && k < p->n_wait; k++)
+		if (p->wait[k].instr == i)
+			rc = zr_end_late(h->s, p->wait[k].late, h->err);
+	rc = rc ? rc : zr_begin(h->s, p, i, h->err);
+	if (rc == ZR_EAGAIN && !(rc = zr_settle(h->s, h->err)))
+		rc = zr_begin(h->s, p, i, h->err);
+	return rc;
+}
+
 static int begin(struct shuffle *h, int32_t i)
 {
 	int store = store_of(h, i);
-	if (h->p->instr[i].queue < ZR_Q_IN_ORDER) {
-		int rc = zr_begin(h->s, h->p, i, h->err);
+	if (h->p->instr[i].queue < ZR_Q_IN_ORDER || (h->p->instr[i].flags & ZR_F_LATE && draw(2))) {
+		int rc = begin_now(h, i);
+		h->s->late |= h->p->instr[i].flags & ZR_F_LATE;
 		over(h, i);
 		return rc;
 	}
@@ -85,7 +101,7 @@ static int begin(struct shuffle *h, int32_t i)
 	if (h->late[i])
 		return 0;
 	h->requests[store < 0 ? 0 : store] += store >= 0;
-	return zr_begin(h->s, h->p, i, h->err);
+	return begin_now(h, i);
 }
 
 static int end(struct shuffle *h, int32_t k)
@@ -95,7 +111,7 @@ static int end(struct shuffle *h, int32_t k)
 	h->going[k] = h->going[--h->n_going];
 	if (!h->late[i])
 		h->requests[store < 0 ? 0 : store] -= store >= 0;
-	int rc = h->late[i] ? zr_begin(h->s, h->p, i, h->err) : 0;
+	int rc = h->late[i] ? begin_now(h, i) : 0;
 	if (!rc)
 		rc = zr_end(h->s, h->p, i, h->err);
 	over(h, i);

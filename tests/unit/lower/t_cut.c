@@ -20,6 +20,7 @@
 
 struct count {
 	int64_t setups, refused_setups, of_kind[4], with_parts, instructions, dependencies, missed;
+	int64_t waits, behind; /* for late writes; for writes that a store keeps reads behind */
 	int64_t decided; /* updates after what was decided */
 };
 
@@ -29,13 +30,32 @@ static int accepts_without(const struct zr_setup *s, struct zr_lowered *p, int32
 	struct zr_instr *i = &p->instr[j];
 	int32_t *dep = &p->dep[i->after], cut = dep[k];
 	struct zr_error err = { 0 };
+	int32_t behind = k >= i->n_after - i->n_behind;
 	memmove(dep + k, dep + k + 1, (size_t)(i->n_after - k - 1) * sizeof *dep);
 	i->n_after--;
+	i->n_behind -= behind;
 	int accepts = !zr_verify(s, p, &err);
 	i->n_after++;
+	i->n_behind += behind;
 	memmove(dep + k + 1, dep + k, (size_t)(i->n_after - k - 1) * sizeof *dep);
 	dep[k] = cut;
 	return accepts;
+}
+
+/* One wait for a late write less. */
+static void cut_waits(const struct zr_setup *s, struct zr_lowered *p, struct count *c)
+{
+	struct zr_error err = { 0 };
+	for (int32_t k = 0; k < p->n_wait; k++) {
+		struct zr_late_wait wait = p->wait[k], *at = p->wait + k;
+		size_t behind = (size_t)(--p->n_wait - k) * sizeof wait;
+		memmove(at, at + 1, behind);
+		c->missed += !zr_verify(s, p, &err);
+		memmove(at + 1, at, behind);
+		*at = wait;
+		p->n_wait++;
+	}
+	c->waits += p->n_wait;
 }
 
 /* Whether instruction j comes after i, because it or what it comes after waits for it or is behind
@@ -73,6 +93,21 @@ static void check_decided(const struct zr_lowered *p, struct count *c)
 	}
 }
 
+/* Only a read may begin before what it waits for is over, where its store sees to it. */
+static void behind_more(const struct zr_setup *s, struct zr_lowered *p, struct count *c)
+{
+	struct zr_error err = { 0 };
+	for (int32_t j = 0; j < p->n; j++) {
+		struct zr_instr *i = &p->instr[j];
+		c->behind += i->n_behind;
+		if (i->n_behind == i->n_after)
+			continue;
+		i->n_behind++;
+		c->missed += !zr_verify(s, p, &err);
+		i->n_behind--;
+	}
+}
+
 static void cut_program(const struct zr_setup *s, struct zr_lowered *p, struct count *c)
 {
 	char a[256], b[256];
@@ -106,6 +141,8 @@ static int cut_setup(int world, const char *const *options, struct count *c)
 			 options[3], err.text);
 	for (int id = 0; id < ZR_LOWERED; id++) {
 		cut_program(s, &s->lowered[id], c);
+		cut_waits(s, &s->lowered[id], c);
+		behind_more(s, &s->lowered[id], c);
 		check_decided(&s->lowered[id], c);
 	}
 	c->setups++;
@@ -220,12 +257,14 @@ static void no_dependency_can_be_left_out(void **unused)
 	for (int i = 0; i < PRODUCT; i += step)
 		cut_one(i, &c);
 	print_message("# %lld setups, %lld with gradients in parts (%lld options refused): %lld "
-		      "instructions, %lld dependencies, all needed; %lld updates after what was "
-		      "decided\n", (long long)c.setups, (long long)c.with_parts,
-		      (long long)c.refused_setups, (long long)c.instructions,
-		      (long long)c.dependencies, (long long)c.decided);
+		      "instructions, %lld dependencies and %lld waits for late writes, all needed; "
+		      "%lld updates after what was decided; %lld reads kept behind a write\n",
+		      (long long)c.setups, (long long)c.with_parts, (long long)c.refused_setups,
+		      (long long)c.instructions, (long long)c.dependencies, (long long)c.waits,
+		      (long long)c.decided, (long long)c.behind);
 	assert_int_equal(c.missed, 0);
-	assert_true(c.setups > 10 && c.with_parts > 0 && c.dependencies > 1000 && c.decided > 0);
+	assert_true(c.setups > 10 && c.with_parts > 0 && c.dependencies > 1000 && c.waits > 10 &&
+		    c.behind > 0 && c.decided > 0);
 	for (int i = 0; i < KINDS; i++)
 		assert_true(c.of_kind[i] > 0);
 }
