@@ -5,7 +5,8 @@
  * where that has one; what goes on beside others ends early or late, and half of the copies and
  * requests do not even begin before they end. Whatever the dependencies of a program leave open
  * happens, so a missing one changes bits. Half of the late writes go on when their program is over.
- * SHUFFLE=SEED chooses the order, of each rank its own.
+ * SHUFFLE=SEED chooses the order, of each rank its own. CUT=PROGRAM:NUMBER leaves one dependency
+ * out, to see that it does: what was waited for comes last.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ struct shuffle {
 	uint8_t *late;              /* [n] 1: begins when it ends */
 	uint32_t requests[ZR_OFFLOADS];
 	int32_t over;
+	int32_t cut, last; /* a dependency that is left out, its instruction comes last; or -1 */
 };
 
 static uint64_t drawn;
@@ -125,14 +127,21 @@ static int do_one(struct shuffle *h)
 	for (int q = 0; q < ZR_QUEUES; q++)
 		if (has_order(q) && h->head[q] < h->n_queue[q] && !h->left[h->queue[q][h->head[q]]])
 			can[n++] = q;
-	uint32_t choice = draw((uint32_t)(n + h->n_ready + h->n_going));
-	if (choice < (uint32_t)n)
-		return begin(h, h->queue[can[choice]][h->head[can[choice]]++]);
-	choice -= (uint32_t)n;
-	if (choice >= (uint32_t)h->n_ready)
-		return end(h, (int32_t)choice - h->n_ready);
-	int32_t i = h->ready[choice];
-	h->ready[choice] = h->ready[--h->n_ready];
+	const int32_t all = n + h->n_ready + h->n_going;
+	int32_t choice = (int32_t)draw((uint32_t)all), i = -1;
+	for (int k = 0; k < all; k++, choice = (choice + 1) % all) {
+		i = choice < n ? h->queue[can[choice]][h->head[can[choice]]] :
+		    choice < n + h->n_ready ? h->ready[choice - n] :
+					      h->going[choice - n - h->n_ready];
+		if (i != h->last)
+			break;
+	}
+	if (choice >= n + h->n_ready)
+		return end(h, choice - n - h->n_ready);
+	if (choice < n)
+		h->head[can[choice]]++;
+	else
+		h->ready[choice - n] = h->ready[--h->n_ready];
 	return begin(h, i);
 }
 
@@ -140,26 +149,34 @@ static void count_successors(struct shuffle *h)
 {
 	const struct zr_lowered *p = h->p;
 	for (int32_t k = 0; k < p->n_dep; k++)
-		h->first[p->dep[k] + 1]++;
+		h->first[p->dep[k] + 1] += k != h->cut;
 	for (int32_t i = 0; i < p->n; i++)
 		h->first[i + 1] += h->first[i];
 	int32_t *at = malloc(((size_t)p->n + 1) * sizeof *at);
 	if (!at)
 		abort();
 	memcpy(at, h->first, (size_t)p->n * sizeof *at);
-	for (int32_t j = 0; j < p->n; j++)
-		for (int32_t k = 0; k < p->instr[j].n_after; k++)
-			h->next[at[p->dep[p->instr[j].after + k]]++] = j;
+	for (int32_t j = 0; j < p->n; j++) {
+		const struct zr_instr *in = &p->instr[j];
+		h->left[j] = in->n_after;
+		for (int32_t k = in->after; k < in->after + in->n_after; k++)
+			if (k == h->cut)
+				h->left[j]--;
+			else
+				h->next[at[p->dep[k]]++] = j;
+	}
 	free(at);
 }
 
 static void prepare(struct shuffle *h)
 {
 	const struct zr_lowered *p = h->p;
+	const char *cut = getenv("CUT"), *number = cut ? strchr(cut, ':') : NULL;
+	h->cut = number && atoi(cut) == p->id ? atoi(number + 1) : -1;
+	h->last = h->cut < 0 ? -1 : p->dep[h->cut];
 	count_successors(h);
 	for (int32_t i = 0; i < p->n; i++) {
 		int q = p->instr[i].queue;
-		h->left[i] = p->instr[i].n_after;
 		if (has_order(q))
 			h->queue[q][h->n_queue[q]++] = i;
 		else if (!h->left[i])
