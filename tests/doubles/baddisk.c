@@ -83,23 +83,57 @@ VISIBLE int fsync(int fd)
 #include <liburing.h>
 
 /* liburing came with the plugin, so it is not next in the search order. */
-VISIBLE int io_uring_submit_and_wait(struct io_uring *ring, unsigned n)
+static void *of_liburing(const char *name)
 {
-	static int (*next)(struct io_uring *, unsigned);
-	struct io_uring_cqe *e;
-	unsigned head;
-	int rc;
-	if (!next)
-		next = (int (*)(struct io_uring *, unsigned))dlsym(dlopen("liburing.so.2",
-									  RTLD_NOW),
-								   "io_uring_submit_and_wait");
+	return dlsym(dlopen("liburing.so.2", RTLD_NOW), name);
+}
+
+static void begin_all(struct io_uring *ring)
+{
 	for (unsigned i = ring->sq.sqe_head; i != ring->sq.sqe_tail; i++) {
 		struct io_uring_sqe *s = &ring->sq.sqes[i & *ring->sq.kring_mask];
 		s->len = (unsigned)begin(s->len);
 	}
-	rc = next(ring, n);
-	io_uring_for_each_cqe(ring, head, e)
+}
+
+/* What ended stays in the ring until it is taken: it is counted once. */
+static void end_all(struct io_uring *ring)
+{
+	static struct io_uring *of;
+	static unsigned counted;
+	struct io_uring_cqe *e;
+	unsigned head;
+	if (of != ring)
+		counted = *ring->cq.khead;
+	of = ring;
+	io_uring_for_each_cqe(ring, head, e) {
+		if ((int)(head - counted) < 0)
+			continue;
 		e->res = (int)end(e->res);
+		counted = head + 1;
+	}
+}
+
+VISIBLE int io_uring_submit(struct io_uring *ring)
+{
+	static int (*next)(struct io_uring *);
+	if (!next)
+		next = (int (*)(struct io_uring *))of_liburing("io_uring_submit");
+	begin_all(ring);
+	int rc = next(ring);
+	end_all(ring);
+	return rc;
+}
+
+VISIBLE int io_uring_submit_and_wait(struct io_uring *ring, unsigned n)
+{
+	static int (*next)(struct io_uring *, unsigned);
+	if (!next)
+		next = (int (*)(struct io_uring *, unsigned))of_liburing(
+			"io_uring_submit_and_wait");
+	begin_all(ring);
+	int rc = next(ring, n);
+	end_all(ring);
 	return rc;
 }
 #endif
