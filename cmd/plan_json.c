@@ -105,7 +105,7 @@ int zr_plan_write(const struct zr_setup *s, const struct zr_forecast *f, const c
 		zr_json_put(&j, "forecast", zr_forecast_json(s, f, by));
 	char *text = zr_json_text(j, JSON_INDENT(2));
 	zr_rundir_file(s->cfg, "plan.json", path, sizeof path);
-	/* the first step waits for no disk here: `zeroth plan` says the same of config.ini */
+	/* not durable: `zeroth plan` can make it again, and the first step need not wait */
 	int no = text ? zr_file_new(AT_FDCWD, path, text, strlen(text), 0) : ENOMEM;
 	free(text);
 	json_decref(j);

@@ -47,6 +47,7 @@ static inline struct zr_op_matmul zr_low_rank_product(const struct zr_op_matmul_
 
 #define ZR_LN_TILE 64     /* rows per partial of layernorm_bwd and rmsnorm_bwd */
 #define ZR_GEMM_SCRATCH (4u << 20) /* bytes of scratch that gemm_tile may use, per worker */
+#define ZR_GEMM_TALL_K 768 /* up to this K gemm_tile on tile registers is faster with more rows */
 
 struct zr_cpu_kernels {
 	const char *name; /* "scalar", "avx2", "avx512", "avx512bf16", "amx" */

@@ -2,7 +2,8 @@
  *
  * boundary.h - what ranks tell each other once per step, in one small exchange: loss and norm as
  * exact sums, the first tensor with non-finite gradients, whether one of them was asked to stop.
- * Merged in rank order, the same on all. And what follows from it for the update.
+ * Merged in rank order, the same on all. The decision of the step, which follows from it, is here
+ * as well.
  */
 #ifndef ZR_CORE_BOUNDARY_H
 #define ZR_CORE_BOUNDARY_H
@@ -20,7 +21,7 @@ struct zr_boundary {
 	int64_t check;         /* anything that must be equal on all ranks */
 };
 
-/* What a step is decided by, and goes by. */
+/* What a step decides: from this its update takes its scalars. */
 struct zr_decided {
 	struct zr_boundary boundary; /* what this rank says, and after the exchange all */
 	double targets;   /* sum of the weights of all targets of the step */

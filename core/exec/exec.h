@@ -34,7 +34,7 @@ zr_call_fn zr_begin_master, zr_begin_whole;
 /* calls.c */
 zr_call_fn zr_begin_host;
 
-/* decide.c: what a step is decided by, and goes by. */
+/* decide.c: targets and learning rates before a step; its decision after the boundary. */
 zr_call_fn zr_begin_step, zr_ask_rates, zr_decide;
 
 /* data.c: the micro-batch that the session is at. zr_count_targets: the sum of all weights of the

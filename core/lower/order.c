@@ -42,7 +42,7 @@ int zr_kept_behind(const struct zr_setup *s, const struct zr_lowered *p, int32_t
 	       p->instr[i].kind == ZR_I_WRITE && zr_store_of(s, p, i) == store;
 }
 
-/* Those that it is kept behind come last. */
+/* Writes that the store keeps j behind come last in its list. */
 static int depend(struct order *o, int32_t j, int32_t i)
 {
 	struct zr_lowered *p = o->p;

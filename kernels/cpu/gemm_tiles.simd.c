@@ -99,8 +99,7 @@ struct complete {
 	int streams;       /* past the caches */
 };
 
-/* A large result is written past the caches, which would read it first: unless it was read. (Sums
- * of a first depth are read again.) */
+/* A large result is written past the caches, which would read it first: unless it was read. */
 static int may_stream(const struct tile *t, int64_t cols, int was_read)
 {
 	return !was_read && cols == SIDE && t->ldc % 16 == 0 && (uintptr_t)t->c % 64 == 0 &&
@@ -349,6 +348,7 @@ static struct complete complete_of(const struct tile *t, const struct depth *d, 
 {
 	return (struct complete){ .t = t, .sums = (float *)t->scratch + COMPLETE, .col = col,
 				  .cols = n, .finishes = t->finishes && d->last,
+				  /* sums of a part of K are read again */
 				  .streams = d->last && may_stream(t, n, was_read) };
 }
 
@@ -447,7 +447,7 @@ static void blocks(const struct zr_op_matmul *op, int64_t row0, int64_t rows, in
 static int64_t rows_at_once(const struct zr_op_matmul *op, int64_t rows, int keep_sums)
 {
 	const int64_t most = ROOM / (up(op->k, 2 * PAIRS) / 2) / SIDE * SIDE;
-	if (keep_sums || rows <= MC || most <= MC || op->k > 4 * KC)
+	if (keep_sums || rows <= MC || most <= MC || op->k > ZR_GEMM_TALL_K)
 		return MC;
 	return even(rows, min(most, MOST), SIDE);
 }

@@ -20,7 +20,6 @@
 #define ROWS 16         /* of split sums that are added up by one item */
 #define TILE_M 256      /* of the largest tile */
 #define TILE_N 1536
-#define TALL_K 768      /* of products that gain from more rows */
 _Static_assert(ZR_GEMM_SCRATCH + 2 * TILE_M * TILE_N * sizeof(float) <= CPU_SCRATCH,
 	       "two tiles of sums beside the scratch of gemm_tile");
 
@@ -291,7 +290,7 @@ static int run(const struct zr_ops *ops, const struct zr_op_matmul *op,
 			may_split(ops->dev, op, m, n));
 	job.g.unit = tiles_of_64 ? 64 : 16;
 	job.g = cut(job.g, op->m, op->n, op->k, takers(ops->dev, op),
-		    tiles_of_64 && op->k <= TALL_K && !(op->flags & ZR_MM_GELU));
+		    tiles_of_64 && op->k <= ZR_GEMM_TALL_K && !(op->flags & ZR_MM_GELU));
 	tiles = job.g.nm * job.g.nn;
 	if (!job.g.apart) {
 		cpu_parallel(ops->dev, tiles, job.g.nk > 1 ? parts_item : tile_item, &job);
