@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define GOODBYE 5.0 /* seconds that a rank that failed gives the others to come to their end, too */
 #define PATIENT 10.0 /* seconds between the lines of one that did not */
@@ -21,19 +20,6 @@ struct mpi_opts {
 struct place {
 	int node, local; /* lowest MPI rank of the node, rank on the node */
 };
-
-double zb_now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-void zb_doze(double waited)
-{
-	double nap = waited * 0.03 < 1e-3 ? waited * 0.03 : 1e-3;
-	nanosleep(&(struct timespec){ 0, (long)(nap * 1e9) }, NULL);
-}
 
 static int mpi_info(struct zr_inst *b, struct zr_boot_info *info)
 {

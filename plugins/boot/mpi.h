@@ -57,10 +57,9 @@ struct zr_inst {
 	uint64_t *wanted;  /* [world] scratch of a fence */
 };
 
+/* mpi_value.c */
 double zb_now(void);
 void zb_doze(double waited); /* sleeps for some part of what was waited already, at most 1 ms */
-
-/* mpi_value.c */
 int zb_put(struct zr_inst *b, const char *key, const void *value, uint64_t bytes);
 int zb_get(struct zr_inst *b, const char *key, void *value, uint64_t bytes, double timeout);
 int zb_fence(struct zr_inst *b, double timeout);
