@@ -142,25 +142,16 @@ ZR_INLINE void moments_of(const struct lanes *f, const struct groups *a, int i, 
 
 /* ZR_SOME8 elements between two passes. */
 struct passing {
-	struct groups a;
 	float m[ZR_SOME8], root[ZR_SOME8]; /* new moments */
 	vi m_most[ZR_GROUPS8], v_most[ZR_GROUPS8];
 	struct groups8 m_scale, each; /* before the passes; each: a 255th of the scale of v */
 	struct groups8 scale, per;    /* of the new moments: of m; per: 255 divided by that of v */
-	v8 m_new, v_new;              /* the new scales */
 };
 
-ZR_INLINE void take(struct passing *s, const struct groups *a)
-{
-	s->a = *a;
-	s->m_scale = vgroups8(vscales8(a->m_scale));
-	s->each = vgroups8(vscales8(a->v_scale) / 255);
-}
-
 /* First pass, over the group that begins at element i. */
-ZR_INLINE void renew(const struct lanes *f, struct passing *s, int i, int32_t kept)
+ZR_INLINE void renew(const struct lanes *f, const struct groups *a, struct passing *s, int i,
+		     int32_t kept)
 {
-	const struct groups *a = &s->a;
 	const int g = i / ZR_MOMENT8_GROUP;
 	vf m[ZR_V8], root[ZR_V8];
 
@@ -179,19 +170,10 @@ ZR_INLINE void renew(const struct lanes *f, struct passing *s, int i, int32_t ke
 	s->v_most[g] = vmost_root8(root);
 }
 
-/* Between the passes. */
-ZR_INLINE void put_scales(struct passing *s)
-{
-	s->m_new = vput_scales8(s->a.m_scale, s->m_most);
-	s->v_new = vput_scales8(s->a.v_scale, s->v_most);
-	s->scale = vgroups8(s->m_new);
-	s->per = vgroups8(255 / s->v_new);
-}
-
 /* Second pass, over 4 vectors from element i on. */
-ZR_INLINE void put(const struct lanes *f, const struct passing *s, int i, int32_t kept)
+ZR_INLINE void put(const struct lanes *f, const struct groups *a, const struct passing *s, int i,
+		   int32_t kept)
 {
-	const struct groups *a = &s->a;
 	vf p[4], m[4], root[4];
 
 	vload4(m, s->m + i);
@@ -207,31 +189,27 @@ ZR_INLINE void put(const struct lanes *f, const struct passing *s, int i, int32_
 	vcode_signed8(a->m, m, i, &s->scale);
 }
 
-/* Behind both: codes that differ from what `put` takes for granted. */
-ZR_INLINE void mend(const struct passing *s)
+/* Both passes. a is a copy that nothing else points to: its pointers stay in registers. */
+ZR_INLINE void passes(const struct lanes *f, const struct groups a, int32_t kept)
 {
-	if (vsome_largest8(s->v_new))
-		vput_root8(s->a.v, s->root, s->v_new);
-	vclear8(s->a.v, s->v_new);
-	vclear8(s->a.m, s->m_new);
-}
+	struct passing s;
+	v8 m_scale, v_scale;
 
-/* The first pass over the elements of one, which then are between both, while the second one over
- * another's goes on: in the one the units that divide have little to do, in the other these alone
- * are busy. Either may be NULL. */
-ZR_INLINE void pass(const struct lanes *f, struct passing *first, const struct passing *second,
-		    int32_t kept)
-{
-	for (int i = 0; i < ZR_SOME8; i += 4 * ZR_W) {
-		if (second)
-			put(f, second, i, kept);
-		for (int k = i; first && k < i + 4 * ZR_W; k += ZR_MOMENT8_GROUP)
-			renew(f, first, k, kept);
-	}
-	if (second)
-		mend(second);
-	if (first)
-		put_scales(first);
+	s.m_scale = vgroups8(vscales8(a.m_scale));
+	s.each = vgroups8(vscales8(a.v_scale) / 255);
+#pragma GCC unroll 2
+	for (int i = 0; i < ZR_SOME8; i += ZR_MOMENT8_GROUP)
+		renew(f, &a, &s, i, kept);
+	m_scale = vput_scales8(a.m_scale, s.m_most);
+	v_scale = vput_scales8(a.v_scale, s.v_most);
+	s.scale = vgroups8(m_scale);
+	s.per = vgroups8(255 / v_scale);
+	for (int i = 0; i < ZR_SOME8; i += 4 * ZR_W)
+		put(f, &a, &s, i, kept);
+	if (vsome_largest8(v_scale)) /* not what `put` takes for granted */
+		vput_root8(a.v, s.root, v_scale);
+	vclear8(a.v, v_scale);
+	vclear8(a.m, m_scale);
 }
 
 ZR_INLINE struct groups groups_at(const struct zr_op_adamw *op, const struct vkept *masters,
@@ -253,7 +231,6 @@ ZR_INLINE void update_part(const struct lanes *f, const struct groups *a, int n,
 	uint16_t rem[ZR_SOME8] = { 0 }, m_scale[ZR_GROUPS8] = { 0 }, v_scale[ZR_GROUPS8] = { 0 };
 	uint8_t m[ZR_SOME8] = { 0 }, v[ZR_SOME8] = { 0 };
 	const struct groups whole = { grad, { master, copy, rem, 0 }, m, v, m_scale, v_scale };
-	struct passing s;
 
 	memcpy(grad, a->grad, (size_t)n * sizeof *grad);
 	vkept_copy(&whole.p, &a->p, n, kept);
@@ -261,9 +238,7 @@ ZR_INLINE void update_part(const struct lanes *f, const struct groups *a, int n,
 	memcpy(v, a->v, (size_t)n);
 	memcpy(m_scale, a->m_scale, scales);
 	memcpy(v_scale, a->v_scale, scales);
-	take(&s, &whole);
-	pass(f, &s, NULL, kept);
-	pass(f, NULL, &s, kept);
+	passes(f, whole, kept);
 	vkept_copy(&a->p, &whole.p, n, kept);
 	memcpy(a->m, m, (size_t)n);
 	memcpy(a->v, v, (size_t)n);
@@ -275,26 +250,16 @@ ZR_INLINE void sweep_groups(const struct zr_op_adamw *op, int64_t lo, int64_t hi
 {
 	const struct vkept masters = masters_of(op);
 	struct lanes f = spread(op);
-	struct passing s[2], *before = NULL; /* what is between its passes */
-	int turn = 0, n;
+	int n;
 
 	for (int64_t i = lo; i < hi; i += n) {
 		struct groups a = groups_at(op, &masters, i, kept);
 		n = vsome8(i, hi);
-		if (n != ZR_SOME8) {
-			update_part(&f, &a, n, kept);
-			continue;
-		}
-		struct passing *now = &s[turn++ % 2];
-		take(now, &a);
-		if (before)
-			pass(&f, now, before, kept);
+		if (n == ZR_SOME8)
+			passes(&f, a, kept);
 		else
-			pass(&f, now, NULL, kept);
-		before = now;
+			update_part(&f, &a, n, kept);
 	}
-	if (before)
-		pass(&f, NULL, before, kept);
 	vkept_end(&masters);
 }
 

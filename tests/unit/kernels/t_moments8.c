@@ -106,6 +106,35 @@ static void every_code_is_read_alike(void **state)
 			}
 }
 
+/* The same codes in every variant of numbers in the middle of two of them, and a few bits away: a
+ * quotient that is only nearly right would be rounded to the other. */
+static void numbers_between_codes_are_put_alike(void **state)
+{
+	static const float scales[] = { 0x1p-24f, 0x1p-20f, 0.75f, 1.0009765625f, 3.140625f,
+					ZR_SCALE8_LARGEST };
+	const struct zr_cpu_kernels *k;
+
+	(void)state;
+	EACH_VARIANT(k)
+		for (size_t s = 0; s < sizeof scales / sizeof *scales; s++)
+			for (int bits = -40; bits <= 40; bits++) {
+				void *block = moments();
+				float *x = fixture_buffer(256, ZR_F32);
+				for (int i = 0; i < 256; i++) {
+					float middle = (float)(i - 128 + (i % 3 == 0)) / 2;
+					float m = scales[s] * middle / (254 - fabsf(middle));
+					x[i] = zr_from_bits(zr_bits(m) + (uint32_t)bits);
+					if (m == 0 || i % ZR_MOMENT8_GROUP == 0)
+						x[i] = scales[s];
+				}
+				k->state8_put(block, 0, x, 0, 256);
+				for (int i = 0; i < 256; i++)
+					assert_int_equal((int8_t)*zr_codes8(block, i),
+							 zr_signed8_code(x[i], scales[s]));
+				fixture_release();
+			}
+}
+
 /* Codes differ where a number lies near the border of two: theirs are relative to what the scale is
  * rounded from. What differs goes on to the next update. */
 static void follows_codes(int step, const char *which, const void *block)
@@ -398,6 +427,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(codes_stand_for_what_they_do_in_flashoptim),
 		cmocka_unit_test(every_code_is_read_alike),
+		cmocka_unit_test(numbers_between_codes_are_put_alike),
 		cmocka_unit_test(fifty_updates_follow_flashoptim),
 		cmocka_unit_test(zeros_are_kept),
 		cmocka_unit_test(what_is_not_finite_is_nan_for_its_group),
