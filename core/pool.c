@@ -2,11 +2,11 @@
  *
  * pool.c - fork and join over a fixed set of threads.
  *
- * A job is announced by one 64-bit word: its generation above, the items left to hand out below. A
- * thread takes an item by a compare-and-swap on that word; having one, it may read fn, arg and n,
- * because the caller does not return before every item is done. So a thread that wakes late
- * disturbs nothing, and a small job never waits for a sleeper. Threads and caller look for a while
- * before they sleep on a futex.
+ * Each thread has a share of a job's items, which follow each other, and takes from the shares of
+ * others when its own is empty. Operations cut the same rows alike, so a thread mostly gets those
+ * that it has in its cache. Who takes an item may read fn, arg and n, because the caller does not
+ * return before every item is done. So a thread that wakes late disturbs nothing, and a small job
+ * never waits for a sleeper. Threads and caller look for a while before they sleep on a futex.
  */
 #define _GNU_SOURCE
 #include "core/pool.h"
@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -36,15 +37,17 @@ struct zr_pool {
 	zr_pool_fn *fn;
 	void *arg;
 	int64_t n;
-	_Alignas(64) atomic_uint_fast64_t job; /* generation << 32 | items left */
-	_Alignas(64) atomic_uint done;         /* items finished; futex of the caller */
-	atomic_uint waiting;                   /* the caller sleeps on `done` */
-	_Alignas(64) atomic_uint bell;         /* futex of the threads */
+	_Alignas(64) atomic_uint done; /* items finished; futex of the caller */
+	atomic_uint waiting;           /* the caller sleeps on `done` */
+	_Alignas(64) atomic_uint job;  /* its number, another one to stop; futex of the threads */
 	atomic_uint sleepers;
 	atomic_uint stop;
 	atomic_uint rounding; /* some item changed it */
 	atomic_int workers;   /* numbers that are taken; 0 is the caller's */
-	pthread_t thread[];   /* [threads - 1] */
+	struct {
+		pthread_t thread;         /* of 0, the caller, none */
+		atomic_int_fast64_t left; /* items of its share; below 0: others came too late */
+	} worker[];                       /* [threads] */
 };
 
 static void futex_wait(atomic_uint *word, unsigned value)
@@ -91,33 +94,27 @@ static void run_item(struct zr_pool *p, zr_pool_fn *fn, void *arg, int64_t item,
 		atomic_store(&p->rounding, 1);
 }
 
-/* Takes and runs items until none is left. */
-static void work(struct zr_pool *p, int32_t worker)
+static int64_t share_end(const struct zr_pool *p, int32_t of)
 {
-	uint_fast64_t job = atomic_load_explicit(&p->job, memory_order_acquire);
-	while (job & 0xffffffffu) {
-		if (!atomic_compare_exchange_weak_explicit(&p->job, &job, job - 1,
-							   memory_order_acq_rel,
-							   memory_order_acquire))
-			continue;
-		int64_t n = p->n;
-		run_item(p, p->fn, p->arg, n - (int64_t)(job & 0xffffffffu), worker);
-		if (atomic_fetch_add(&p->done, 1) + 1 == (unsigned)n && atomic_load(&p->waiting))
+	return p->n * (of + 1) / p->threads;
+}
+
+/* Takes and runs items of a share until none is left. */
+static void empty(struct zr_pool *p, int32_t of, int32_t worker)
+{
+	atomic_int_fast64_t *share = &p->worker[of].left;
+	for (int64_t left; atomic_load(share) > 0 && (left = atomic_fetch_sub(share, 1)) > 0;) {
+		const unsigned n = (unsigned)p->n;
+		run_item(p, p->fn, p->arg, share_end(p, of) - left, worker);
+		if (atomic_fetch_add(&p->done, 1) + 1 == n && atomic_load(&p->waiting))
 			futex_wake(&p->done);
-		job = atomic_load_explicit(&p->job, memory_order_acquire);
 	}
 }
 
-static int look_for_work(struct zr_pool *p)
+static void work(struct zr_pool *p, int32_t worker)
 {
-	for (int i = 0; i < SPINS; i++) {
-		if (atomic_load_explicit(&p->job, memory_order_acquire) & 0xffffffffu)
-			return 1;
-		if (atomic_load_explicit(&p->stop, memory_order_relaxed))
-			return 1;
-		relax();
-	}
-	return 0;
+	for (int32_t i = 0; i < p->threads; i++)
+		empty(p, (worker + i) % p->threads, worker);
 }
 
 static void *thread_main(void *arg)
@@ -125,14 +122,15 @@ static void *thread_main(void *arg)
 	struct zr_pool *p = arg;
 	const int32_t worker = 1 + atomic_fetch_add(&p->workers, 1);
 	restore_rounding();
-	while (!atomic_load(&p->stop)) {
-		if (!look_for_work(p)) {
-			unsigned bell = atomic_load(&p->bell);
+	for (unsigned seen = 0; !atomic_load(&p->stop);) {
+		for (int i = 0; i < SPINS && atomic_load(&p->job) == seen; i++)
+			relax();
+		if (atomic_load(&p->job) == seen) {
 			atomic_fetch_add(&p->sleepers, 1);
-			if (!(atomic_load(&p->job) & 0xffffffffu) && !atomic_load(&p->stop))
-				futex_wait(&p->bell, bell);
+			futex_wait(&p->job, seen);
 			atomic_fetch_sub(&p->sleepers, 1);
 		}
+		seen = atomic_load(&p->job);
 		work(p, worker);
 	}
 	return NULL;
@@ -140,11 +138,12 @@ static void *thread_main(void *arg)
 
 int zr_pool_new(int threads, struct zr_pool **out)
 {
-	size_t bytes = sizeof(struct zr_pool) + (size_t)threads * sizeof(pthread_t);
-	struct zr_pool *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
-	if (!p)
+	struct zr_pool *p;
+	size_t bytes = (sizeof *p + (size_t)threads * sizeof *p->worker + 63) / 64 * 64;
+	if (!(p = aligned_alloc(64, bytes)))
 		return -ENOMEM;
-	*p = (struct zr_pool){ .threads = 1 };
+	memset(p, 0, bytes);
+	p->threads = 1;
 	restore_rounding();
 	sigset_t all, old; /* signals are the control thread's */
 	sigfillset(&all);
@@ -152,7 +151,7 @@ int zr_pool_new(int threads, struct zr_pool **out)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int rc = 0;
 	while (p->threads < threads && !rc) {
-		rc = pthread_create(&p->thread[p->threads - 1], NULL, thread_main, p);
+		rc = pthread_create(&p->worker[p->threads].thread, NULL, thread_main, p);
 		p->threads += !rc;
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -169,10 +168,10 @@ void zr_pool_free(struct zr_pool *p)
 	if (!p)
 		return;
 	atomic_store(&p->stop, 1);
-	atomic_fetch_add(&p->bell, 1);
-	futex_wake(&p->bell);
+	atomic_fetch_add(&p->job, 1);
+	futex_wake(&p->job);
 	for (int i = 1; i < p->threads; i++)
-		pthread_join(p->thread[i - 1], NULL);
+		pthread_join(p->worker[i].thread, NULL);
 	free(p);
 }
 
@@ -183,11 +182,10 @@ int zr_pool_size(const struct zr_pool *p)
 
 static void wait_done(struct zr_pool *p, unsigned n)
 {
-	for (int i = 0; i < SPINS; i++) {
-		if (atomic_load(&p->done) == n)
-			return;
+	for (int i = 0; i < SPINS && atomic_load(&p->done) != n; i++)
 		relax();
-	}
+	if (atomic_load(&p->done) == n)
+		return;
 	atomic_store(&p->waiting, 1);
 	for (unsigned done; (done = atomic_load(&p->done)) != n;)
 		futex_wait(&p->done, done);
@@ -207,12 +205,11 @@ void zr_pool_run(struct zr_pool *p, int64_t n, zr_pool_fn *fn, void *arg)
 	p->arg = arg;
 	p->n = n;
 	atomic_store(&p->done, 0);
-	uint_fast64_t generation = (atomic_load(&p->job) >> 32) + 1;
-	atomic_store(&p->job, generation << 32 | (uint_fast64_t)n);
-	if (atomic_load(&p->sleepers)) {
-		atomic_fetch_add(&p->bell, 1);
-		futex_wake(&p->bell);
-	}
+	for (int32_t i = 0; i < p->threads; i++)
+		atomic_store(&p->worker[i].left, share_end(p, i) - share_end(p, i - 1));
+	atomic_fetch_add(&p->job, 1);
+	if (atomic_load(&p->sleepers))
+		futex_wake(&p->job);
 	work(p, 0);
 	wait_done(p, (unsigned)n);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * pool.h - core's threads, the only ones that compute. One pool per process, the caller works too.
- * A job is n items handed out one by one; which thread gets which is left open, so results must not
- * depend on it. Each item starts with round-to-nearest and denormals on (invariant I1).
+ * A job is n items handed out one by one. A thread begins with those of its share, but which gets
+ * which is left open, so results must not depend on it. Each item starts with round-to-nearest and
+ * denormals on (invariant I1).
  */
 #ifndef ZR_CORE_POOL_H
 #define ZR_CORE_POOL_H

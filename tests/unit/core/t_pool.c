@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_pool.c - the pool hands out every item once, whatever its size and the gaps between jobs.
+ * t_pool.c - the pool hands out every item once, whatever its size and the gaps between jobs, and
+ * each thread begins with its own share.
  */
+#define _GNU_SOURCE
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -83,6 +86,41 @@ static void every_item_once_5(void **unused)
 	check_sizes(5);
 }
 
+#define THREADS 3
+#define SHARE 4
+
+struct shares {
+	pthread_barrier_t all_began;
+	atomic_int began[THREADS]; /* by thread: whether it has an item */
+	int64_t first[THREADS];
+};
+
+/* The first item of each thread ends when all have one. */
+static void note_first(void *arg, int64_t item, int32_t worker)
+{
+	struct shares *s = arg;
+	if (atomic_exchange(&s->began[worker], 1))
+		return;
+	s->first[worker] = item;
+	pthread_barrier_wait(&s->all_began);
+}
+
+static void each_begins_with_its_share(void **unused)
+{
+	(void)unused;
+	for (int round = 0; round < 20; round++) { /* a thread of an earlier job may come late */
+		struct zr_pool *p;
+		struct shares s = { .first = { 0 } };
+		assert_int_equal(zr_pool_new(THREADS, &p), 0);
+		pthread_barrier_init(&s.all_began, NULL, THREADS);
+		zr_pool_run(p, THREADS * SHARE, note_first, &s);
+		for (int w = 0; w < THREADS; w++)
+			assert_int_equal(s.first[w], w * SHARE);
+		pthread_barrier_destroy(&s.all_began);
+		zr_pool_free(p);
+	}
+}
+
 static void no_pool_runs_on_the_caller(void **unused)
 {
 	(void)unused;
@@ -98,6 +136,7 @@ int main(void)
 		cmocka_unit_test(every_item_once_1),
 		cmocka_unit_test(every_item_once_2),
 		cmocka_unit_test(every_item_once_5),
+		cmocka_unit_test(each_begins_with_its_share),
 		cmocka_unit_test(no_pool_runs_on_the_caller),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
