@@ -8,11 +8,11 @@
 ZR_INLINE void lanes(const struct zr_op_gelu_bwd *op, int64_t i, int32_t dtype, int n)
 {
 	const int32_t gelu = zr_gelu_of(op->activation);
-	vf pre = vload_n(op->pre, i, dtype, n);
+	vf grad, act = vactivation_and_grad(vload_n(op->pre, i, dtype, n), gelu, &grad);
 
 	if (op->act)
-		vstore_n(op->act, i, dtype, vactivation(pre, gelu), n);
-	vstore_n(op->dx, i, dtype, vload_n(op->dy, i, dtype, n) * vactivation_grad(pre, gelu), n);
+		vstore_n(op->act, i, dtype, act, n);
+	vstore_n(op->dx, i, dtype, vload_n(op->dy, i, dtype, n) * grad, n);
 }
 
 ZR_INLINE void body(const struct zr_op_gelu_bwd *op, int64_t lo, int64_t hi, int32_t dtype)

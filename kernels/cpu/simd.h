@@ -176,12 +176,16 @@ ZR_INLINE vf vgelu(vf x)
 	return x / (vset(1) + vgelu_exp(x));
 }
 
-ZR_INLINE vf vgelu_grad(vf x)
+/* Most have one exponential for both. */
+ZR_INLINE vf vgelu_and_grad(vf x, vf *grad)
 {
 	vf c = vmax(vset(-ZR_GELU_END), vmin(vset(ZR_GELU_END), x));
 	vf e = vgelu_exp(c), s = vset(1) / (vset(1) + e);
 	vf du = vset((float)ZR_GELU_2C) * vfma(c * vset((float)(3 * ZR_GELU_A)), c, vset(1));
-	return vfma(c * du, e * s * s, s);
+	*grad = vfma(c * du, e * s * s, s);
+	if (!vall_equal(c, x))
+		return vgelu(x);
+	return x / (vset(1) + e);
 }
 
 /* Formulas and bits of zr_silu, zr_silu_grad. */
@@ -190,11 +194,14 @@ ZR_INLINE vf vsilu(vf x)
 	return x / (vset(1) + vexp(vset(-1) * x));
 }
 
-ZR_INLINE vf vsilu_grad(vf x)
+ZR_INLINE vf vsilu_and_grad(vf x, vf *grad)
 {
 	vf c = vmax(vset(-ZR_SILU_END), vmin(vset(ZR_SILU_END), x));
 	vf e = vexp(vset(-1) * c), s = vset(1) / (vset(1) + e);
-	return vfma(c * s, e * s, s);
+	*grad = vfma(c * s, e * s, s);
+	if (!vall_equal(c, x))
+		return vsilu(x);
+	return x / (vset(1) + e);
 }
 
 /* Formulas and bits of zr_bell, zr_cdf_limit, zr_cdf, zr_gelu_erf, zr_gelu_erf_grad. */
@@ -232,10 +239,11 @@ ZR_INLINE vf vgelu_erf(vf x)
 	return x * vcdf(c, vbell(c));
 }
 
-ZR_INLINE vf vgelu_erf_grad(vf x)
+ZR_INLINE vf vgelu_erf_and_grad(vf x, vf *grad)
 {
-	vf c = vcdf_limit(x), bell = vbell(c);
-	return vfma(c * vset((float)ZR_BELL_SCALE), bell, vcdf(c, bell));
+	vf c = vcdf_limit(x), bell = vbell(c), cdf = vcdf(c, bell);
+	*grad = vfma(c * vset((float)ZR_BELL_SCALE), bell, cdf);
+	return x * cdf;
 }
 
 ZR_INLINE vf vactivation(vf x, int32_t activation)
@@ -245,11 +253,12 @@ ZR_INLINE vf vactivation(vf x, int32_t activation)
 	return activation == ZR_ACT_GELU_ERF ? vgelu_erf(x) : vsilu(x);
 }
 
-ZR_INLINE vf vactivation_grad(vf x, int32_t activation)
+ZR_INLINE vf vactivation_and_grad(vf x, int32_t activation, vf *grad)
 {
 	if (activation == ZR_ACT_GELU_TANH)
-		return vgelu_grad(x);
-	return activation == ZR_ACT_GELU_ERF ? vgelu_erf_grad(x) : vsilu_grad(x);
+		return vgelu_and_grad(x, grad);
+	return activation == ZR_ACT_GELU_ERF ? vgelu_erf_and_grad(x, grad) :
+					       vsilu_and_grad(x, grad);
 }
 
 /* Words of elements [4*block, 4*block + 4*ZR_W) of the stream, in order: vector k holds elements

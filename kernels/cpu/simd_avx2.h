@@ -170,6 +170,11 @@ ZR_INLINE vf vselect_less(vf a, vf b, vf x, vf other)
 	return _mm256_blendv_ps(other, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
 
+ZR_INLINE int vall_equal(vf a, vf b)
+{
+	return !_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_NEQ_UQ));
+}
+
 /* x in the first n lanes, `other` in the rest */
 ZR_INLINE vf vfirst(vf x, int n, vf other)
 {

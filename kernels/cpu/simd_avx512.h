@@ -138,6 +138,8 @@ ZR_INLINE vf vselect_less(vf a, vf b, vf x, vf other)
 	return _mm512_mask_mov_ps(other, _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), x);
 }
 
+ZR_INLINE int vall_equal(vf a, vf b) { return !_mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ); }
+
 /* x in the first n lanes, `other` in the rest */
 ZR_INLINE vf vfirst(vf x, int n, vf other) { return _mm512_mask_mov_ps(other, vmask(n), x); }
 

@@ -38,11 +38,11 @@ ZR_INLINE void backward_lanes(const struct zr_op_swiglu_bwd *op, int64_t i, int6
 {
 	vf gate = vload_n(op->gate, i + gap, dtype, n), up = vload_n(op->up, i + gap, dtype, n),
 	   dy = vload_n(op->dy, i, dtype, n);
-	vf y = vactivation(gate, f);
+	vf grad, y = vactivation_and_grad(gate, f, &grad);
 
 	if (op->act)
 		vstore_n(op->act, i, dtype, y * up, n);
-	vstore_n(op->dgate, i + gap, dtype, dy * up * vactivation_grad(gate, f), n);
+	vstore_n(op->dgate, i + gap, dtype, dy * up * grad, n);
 	vstore_n(op->dup, i + gap, dtype, dy * y, n);
 }
 
