@@ -27,6 +27,7 @@ cmd_librun_la_SOURCES = \
 	cmd/base.c cmd/base.h \
 	cmd/beat.c cmd/beat.h \
 	cmd/breakdown.c cmd/breakdown.h \
+	cmd/config_ini.c cmd/config_ini.h \
 	cmd/crash.c cmd/crash.h \
 	cmd/declare.c cmd/declare.h \
 	cmd/export.c cmd/export.h cmd/export_checkpoint.c cmd/export_files.c \

@@ -14,6 +14,7 @@
 #include <xxhash.h>
 
 #include "cmd/beat.h"
+#include "cmd/config_ini.h"
 #include "cmd/crash.h"
 #include "cmd/export.h"
 #include "cmd/fit.h"
@@ -57,6 +58,7 @@ struct run {
 	 * is elsewhere. */
 	int made, made_checkpoints;
 	struct zr_locks locks;
+	struct zr_config_ini *config_ini; /* being written; NULL: it is there */
 	int64_t first; /* steps that came before this process started, */
 	double elapsed; /* and their seconds */
 	int stop;  /* the signal that some rank caught */
@@ -140,6 +142,8 @@ static int one_step(struct run *r, struct zr_error *err)
 		return rc;
 	int64_t step = r->session->step;
 	double took = zr_timeline_end(&r->timeline);
+	if ((rc = zr_config_ini_end(&r->config_ini, err)))
+		return rc;
 	r->report->step_seconds += took;
 	zr_pace_step(&r->pace, step, took);
 	beat();
@@ -376,6 +380,7 @@ static int take_locks(struct run *r, int make, struct zr_error *err)
 static void leave_dirs(struct run *r, int failed)
 {
 	char dir[PATH_MAX];
+	zr_config_ini_end(&r->config_ini, NULL);
 	zr_metrics_close(r->metrics);
 	r->metrics = NULL;
 	zr_locks_release(&r->locks);
@@ -411,7 +416,7 @@ static int open_run(struct run *r, FILE *out, struct zr_error *err)
 		r->elapsed = zr_pace_elapsed_before(
 			zr_rundir_file(r->cfg, "metrics.jsonl", path, sizeof path));
 	if (!rc)
-		rc = zr_rundir_write_config(r->cfg, err);
+		rc = zr_config_ini_begin(r->cfg, &r->config_ini, err);
 	if (!rc)
 		announce(r, out);
 	return rc;
@@ -560,6 +565,7 @@ int zr_run_train(struct zr_config *cfg, const struct zr_run_how *how, FILE *out,
 			zr_progress_begin(&r.progress, out, r.setup, &r.pace, o->log_every);
 		rc = rc ? rc : loop(&r, err);
 	}
+	rc = rc ? rc : zr_config_ini_end(&r.config_ini, err);
 	if (!rc)
 		rc = save_weights(&r, err);
 	if (!rc)

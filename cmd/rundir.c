@@ -254,16 +254,23 @@ int zr_put_text(const char *path, const char *text, struct zr_error *err)
 	return no ? zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(no)) : 0;
 }
 
-int zr_rundir_write_config(const struct zr_config *cfg, struct zr_error *err)
+char *zr_rundir_config_text(const struct zr_config *cfg)
 {
-	char path[PATH_MAX], *text = NULL;
+	char *text = NULL;
 	size_t bytes = 0;
 	FILE *f = open_memstream(&text, &bytes);
 	int bad = !f || zr_config_write_ini(cfg, f, 1);
 	/* when memory runs out, fclose may succeed without a text */
 	bad |= f && fclose(f);
-	int rc = zr_put_text(zr_rundir_file(cfg, "config.ini", path, sizeof path),
-			     bad ? NULL : text, err);
+	if (bad)
+		free(text);
+	return bad ? NULL : text;
+}
+
+int zr_rundir_write_config(const struct zr_config *cfg, struct zr_error *err)
+{
+	char path[PATH_MAX], *text = zr_rundir_config_text(cfg);
+	int rc = zr_put_text(zr_rundir_file(cfg, "config.ini", path, sizeof path), text, err);
 	free(text);
 	return rc;
 }

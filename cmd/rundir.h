@@ -17,7 +17,8 @@ int zr_rundir_check(struct zr_config *cfg, int resuming, struct zr_error *err);
 /* Makes it. A directory that was made meanwhile is refused unless the run is `resuming`. *made: see
  * below. */
 int zr_rundir_make(struct zr_config *cfg, int resuming, int *made, struct zr_error *err);
-/* writes config.ini, with resolved values */
+/* The text of config.ini, with resolved values, owned; NULL: memory ran out. And writes it. */
+char *zr_rundir_config_text(const struct zr_config *cfg);
 int zr_rundir_write_config(const struct zr_config *cfg, struct zr_error *err);
 
 /* Refuses to write over a file, unless `force` is set. */

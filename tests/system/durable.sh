@@ -30,6 +30,15 @@ train=("$ZEROTH" train -o model.plugin=gpt2 -o model.layers=1 -o model.heads=1 -
 recorded 'saves' 9 "${train[@]}" -o run.dir=new/one -o train.steps=4
 ok 'the plan, which can be made again, is written' grep -q $'\twrite\t.*/plan\.json' log
 is 'and the first step waits for no disk because of it' "$(grep -c $'\tsync\t.*/plan\.json' log)" 0
+is 'config.ini, written beside the first step, is on disk before a checkpoint begins' "$(awk -F '\t' '
+	$2 == "rename" && $4 ~ /config\.ini$/ { named = 1 }
+	$2 == "sync" && named && $3 ~ /new\/one$/ { lasts = 1 }
+	$2 == "mkdir" && /checkpoints\/step/ { print lasts + 0; exit }' log)" 1
+out=$(LD_PRELOAD="$ZR_BUILDDIR/tests/faults/.libs/libfaults.so" ZR_FAULT='call=sync n=1 kind=EIO' \
+	"${train[@]}" -o run.dir=three -o train.steps=4 2>&1)
+is 'a config.ini that does not get there ends the run' "$? ${out##*$'\n'}" \
+	'4 zeroth: three/config.ini: cannot write: Input/output error'
+ok 'before it saves anything' test ! -e three/checkpoints
 recorded 'saves beside the training, two ranks' 9 "${train[@]}" -n 2 -o run.dir=two -o train.steps=4 -o checkpoint.async=yes \
 	-o zero.plugin=stage2
 truncate -s 1000 new/one/checkpoints/step-00000004/rank-00000-of-00001.safetensors
