@@ -2,7 +2,7 @@
  *
  * bytes.c - reading plain and gzip files. Without zlib a gzip file is refused. Its stream is
  * followed here, member by member: zlib's gzread passes some files that are cut short as whole
- * ones.
+ * ones. Where libdeflate is, it expands a small file of one member, which most are.
  */
 #define _GNU_SOURCE
 #include "bytes.h"
@@ -72,10 +72,69 @@ static int expand(struct source *s, z_stream *z, int *inside, bytes_sink *sink, 
 	return rc;
 }
 
+#ifdef HAVE_LIBDEFLATE
+
+#include <libdeflate.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#define SMALL (16 << 20) /* bytes, compressed and expanded, of a file that is expanded at once */
+
+/* What one member is that fills the file, as its last bytes say how long, or NULL: several members,
+ * a large one, a damaged one. */
+static uint8_t *only_member(const uint8_t *in, size_t n, size_t *bytes)
+{
+	struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
+	const uint8_t *end = in + n;
+	size_t most = n < 18 ? 0 : end[-4] | (size_t)end[-3] << 8 | (size_t)end[-2] << 16 |
+					   (size_t)end[-1] << 24;
+	uint8_t *out = d && most && most <= SMALL ? malloc(most) : NULL;
+	size_t used = 0;
+	if (out && (libdeflate_gzip_decompress_ex(d, in, n, out, most, &used, bytes) ||
+		    used < n)) {
+		free(out);
+		out = NULL;
+	}
+	libdeflate_free_decompressor(d);
+	return out;
+}
+
+/* A small file of one member: at once, in a third of zlib's time. *done: it was such a file. */
+static int small(struct source *s, bytes_sink *sink, void *arg, int *done)
+{
+	struct stat st;
+	uint8_t *in = NULL, *out = NULL;
+	size_t at = 0, n = 0;
+	int rc = ZR_OK;
+	if (!fstat(s->fd, &st) && S_ISREG(st.st_mode) && st.st_size <= SMALL)
+		in = malloc((size_t)st.st_size + 1);
+	if (in && pread(s->fd, in, (size_t)st.st_size + 1, 0) == st.st_size)
+		out = only_member(in, (size_t)st.st_size, &n);
+	*done = out != NULL;
+	for (; out && !rc && at < n; at += PIECE)
+		rc = sink(arg, out + at, (int64_t)(n - at < PIECE ? n - at : PIECE));
+	free(out);
+	free(in);
+	return rc;
+}
+
+#else
+
+static int small(struct source *s, bytes_sink *sink, void *arg, int *done)
+{
+	(void)s, (void)sink, (void)arg;
+	*done = 0;
+	return ZR_OK;
+}
+
+#endif
+
 static int compressed(struct source *s, bytes_sink *sink, void *arg)
 {
 	z_stream z = { 0 };
-	int rc = ZR_OK, inside = 1;
+	int done, inside = 1, rc = small(s, sink, arg, &done);
+	if (rc || done)
+		return rc;
 	if (inflateInit2(&z, 15 + 16) != Z_OK)
 		return zr_fail(s->h, ZR_ENOMEM, "%s: no memory", s->name);
 	while (!rc && s->n) {
