@@ -9,10 +9,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-#define PIECE 65536 /* bytes per call of sink */
+#define PIECE 65536     /* bytes per call of sink */
+#define LARGE (2 << 20) /* bytes of a large page */
 
 struct source {
 	const struct zr_host *h;
@@ -75,7 +78,6 @@ static int expand(struct source *s, z_stream *z, int *inside, bytes_sink *sink, 
 #ifdef HAVE_LIBDEFLATE
 
 #include <libdeflate.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #define SMALL (16 << 20) /* bytes, compressed and expanded, of a file that is expanded at once */
@@ -88,7 +90,7 @@ static uint8_t *only_member(const uint8_t *in, size_t n, size_t *bytes)
 	const uint8_t *end = in + n;
 	size_t most = n < 18 ? 0 : end[-4] | (size_t)end[-3] << 8 | (size_t)end[-2] << 16 |
 					   (size_t)end[-1] << 24;
-	uint8_t *out = d && most && most <= SMALL ? malloc(most) : NULL;
+	uint8_t *out = d && most && most <= SMALL ? bytes_room(most) : NULL;
 	size_t used = 0;
 	if (out && (libdeflate_gzip_decompress_ex(d, in, n, out, most, &used, bytes) ||
 		    used < n)) {
@@ -160,6 +162,15 @@ static int compressed(struct source *s, bytes_sink *sink, void *arg)
 }
 
 #endif
+
+void *bytes_room(size_t bytes)
+{
+	const size_t whole = (bytes + LARGE - 1) / LARGE * LARGE;
+	void *room = aligned_alloc(LARGE, whole);
+	if (room)
+		madvise(room, whole, MADV_HUGEPAGE);
+	return room;
+}
 
 int bytes_read(const struct zr_host *h, const char *name, bytes_sink *sink, void *arg)
 {

@@ -14,4 +14,8 @@ typedef int bytes_sink(void *arg, const uint8_t *p, int64_t n);
  * [main] */
 int bytes_read(const struct zr_host *h, const char *name, bytes_sink *sink, void *arg);
 
+/* Room for so many bytes, for free(): pages come as they are written, large ones if there are,
+ * which takes a third of the time. NULL: no memory. */
+void *bytes_room(size_t bytes);
+
 #endif

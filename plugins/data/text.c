@@ -190,7 +190,7 @@ static int load(struct zr_inst *inst)
 {
 	int64_t *n = inst->n;
 	int32_t split;
-	inst->kept = malloc(KEPT); /* pages come as they are written */
+	inst->kept = bytes_room(KEPT);
 	int rc = count_files(inst, ZR_SPLIT_TRAIN);
 	if (!rc)
 		rc = count_files(inst, ZR_SPLIT_VAL);
