@@ -39,7 +39,8 @@ static int32_t twin(const struct zr_ckpt_word *words, int32_t r, int32_t group)
 	return k;
 }
 
-/* The tensor's blocks [at, at + n): its master, or the compute copy. */
+/* The tensor's blocks [at, at + n): its master, or the compute copy. Behind the last element of
+ * what an update writes is what was in the buffers that it passed through. */
 static int add(const struct hashing *h, int32_t tensor, int copy, int64_t at, int64_t n,
 	       struct zr_error *err)
 {
@@ -56,8 +57,12 @@ static int add(const struct hashing *h, int32_t tensor, int copy, int64_t at, in
 	const void *data = copy ? zr_spot_get(s, spot, (uint64_t)n * block, h->chunk, err) :
 				  zr_entry_get(s, &e, at, n, h->chunk,
 					       h->chunk + CHUNK * ZR_BLOCK * 4, err);
+	int64_t left = t->elements - at * ZR_BLOCK;
+	uint64_t bytes = (uint64_t)n * block;
+	if (!p->frozen[tensor] && left < n * ZR_BLOCK)
+		bytes = (uint64_t)left * (block / ZR_BLOCK);
 	if (data)
-		XXH3_64bits_update(h->hash, data, (uint64_t)n * block);
+		XXH3_64bits_update(h->hash, data, bytes);
 	return data ? 0 : err->code;
 }
 
