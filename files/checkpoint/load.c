@@ -139,37 +139,22 @@ static int64_t keep_needed(const struct load *l, struct zr_ckpt_entry *e, int64_
 	return kept;
 }
 
+/* A rank's file, if it has anything that this rank holds. */
 static int load_file(struct load *l, int32_t rank, struct zr_error *err)
 {
 	struct zr_st file;
 	int64_t n;
-	int rc = zr_ckpt_open(&l->saved, l->path, rank, &file, err);
-	if (rc)
-		return rc;
 	struct zr_ckpt_entry *e = zr_entries(&l->saved, rank, &n);
-	rc = e ? zr_reader_run(l->reader, &l->saved, &file, e, keep_needed(l, e, n), place_entry, l,
-			       err) :
-		 zr_err(err, ZR_ENOMEM, "out of memory for the entries of a file");
-	free(e);
-	zr_st_close(&file);
-	return rc;
-}
-
-/* Whether a rank's file has anything that this rank holds. */
-static int concerns(const struct load *l, int32_t rank)
-{
-	/* it was written when a unit could be frozen in part */
-	if (l->saved.layout.n_units != l->here.layout.n_units)
-		return 1;
-	for (int32_t u = 0; u < l->here.layout.n_units; u++) {
-		struct zr_share in = zr_share_of(l->saved.layout.unit[u].blocks, l->saved.world,
-						 rank);
-		int64_t from = l->s->setup->plan.unit[u].held.first;
-		int64_t end = from + l->s->setup->plan.unit[u].held.n;
-		if (zr_intersect(in.first, in.first + in.n, &from, &end))
-			return 1;
+	int rc = e ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for the entries of a file");
+	if (!rc && (n = keep_needed(l, e, n))) {
+		rc = zr_ckpt_open(&l->saved, l->path, rank, &file, err);
+		if (!rc) {
+			rc = zr_reader_run(l->reader, &l->saved, &file, e, n, place_entry, l, err);
+			zr_st_close(&file);
+		}
 	}
-	return rank == 0; /* it has the losses */
+	free(e);
+	return rc;
 }
 
 /* What this rank needs of a checkpoint. *refused: it may be whole, but training cannot go on from
@@ -193,8 +178,7 @@ static int load_here(struct load *l, int *refused, struct zr_error *err)
 		return zr_err(err, rc, "%s: cannot go on from here: %s", l->path, why.text);
 	}
 	for (int32_t r = 0; !rc && r < l->saved.world; r++)
-		if (concerns(l, r))
-			rc = load_file(l, r, err);
+		rc = load_file(l, r, err);
 	*refused = rc == ZR_ENOMEM || rc == ZR_ENOTSUP; /* the checkpoint may be whole */
 	return rc;
 }
