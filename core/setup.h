@@ -104,8 +104,6 @@ struct zr_setup {
 	int32_t *group_of;              /* [n_tensors] parameter group of each */
 	uint32_t n_states;              /* of all optimizers */
 	struct zr_groups *groups;       /* [n_units] as the stage declares */
-	/* over which the state of all units is split that is not whole on every rank */
-	int32_t state_group;
 	struct zr_program program[4];   /* by ZR_PROG_* */
 	struct zr_lowered lowered[ZR_LOWERED]; /* what really runs: by ZR_S_* */
 	int two_comms;                  /* one for device memory, host_comm for host memory */

@@ -234,8 +234,7 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 	return zr_setup_start(s, &s->activation, "activation", "zr.activation/1", err);
 }
 
-/* Why core cannot hold what the stage declares for a unit, or NULL. Each rank saves and counts one
- * part of every unit, so it must hold the same part of all. */
+/* Why core cannot hold what the stage declares for a unit, or NULL. */
 static const char *wrong_groups(const struct zr_setup *s, const struct zr_groups *g)
 {
 	const int32_t all[] = { g->param, g->grad, g->state };
@@ -245,10 +244,6 @@ static const char *wrong_groups(const struct zr_setup *s, const struct zr_groups
 	if ((g->param == ZR_GROUP_NODE || g->state == ZR_GROUP_NODE) && !s->mesh.even)
 		return "nodes have different numbers of ranks: start as many on each, or choose "
 		       "another plugin";
-	if (g->state != ZR_GROUP_SELF &&
-	    zr_group_ranks(s, g->state) != zr_group_ranks(s, s->state_group))
-		return "state split over another group than that of other units, which core cannot "
-		       "hold; mend the plugin";
 	return NULL;
 }
 
@@ -267,7 +262,6 @@ static int start_stage(struct zr_setup *s, struct zr_error *err)
 					   s->layout.unit[u].elements };
 		if ((rc = ZR_ASK(&s->zero, zero, groups, err, &of, g)))
 			return rc;
-		s->state_group = s->state_group ? s->state_group : g->state;
 		const char *why = wrong_groups(s, g);
 		if (why)
 			rc = zr_err(err, ZR_EINVAL, "[zero] %s: unit %s has parameters of group "

@@ -142,32 +142,38 @@ static struct zr_operand whole_unit(struct zr_lowering *l, int32_t u)
 					   zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
 }
 
-/* From those who hold masters to the group that has the parameters. Whole parameters: all-gather in
- * place. Split otherwise: the whole unit is gathered and this rank's share of it kept
+/* From a group that holds masters to those that have the parameters. Whole parameters: all-gather
+ * in place. Split otherwise: the whole unit is gathered and this rank's share of it kept
  * (zr_low_published). Split alike: the update wrote where it belongs. */
-void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op)
+static void publish_from(struct zr_lowering *l, const struct zr_pop *op, int32_t group)
 {
 	const struct zr_setup *s = l->s;
+	const struct zr_axis *a = &s->mesh.group[group];
 	int32_t n = 0;
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		const struct zr_unit_memory *m = &s->plan.unit[u];
-		if (s->groups[u].param == s->groups[u].state)
+		if (s->groups[u].state != group || s->groups[u].param == group)
 			continue;
-		struct zr_operand whole = l->whole[op->first + i] = whole_unit(l, u),
-				  values = zr_of_spot(m->held_copy, held_bytes(l, u));
 		uint64_t bytes = held_bytes(l, u);
-		uint64_t rank = (uint64_t)s->mesh.group[s->groups[u].state].rank;
-		struct zr_operand own = zr_part(whole, rank * bytes, bytes);
+		struct zr_operand whole = l->whole[op->first + i] = whole_unit(l, u),
+				  values = zr_of_spot(m->held_copy, bytes),
+				  own = zr_part(whole, (uint64_t)a->rank * bytes, bytes);
 		if (m->offloaded)
 			zr_low_move(l, values, own, 0);
-		if (zr_group_ranks(s, s->groups[u].state) > 1)
-			l->part[n++] = (struct zr_exchange){ m->offloaded ? own : values, whole };
+		l->part[n++] = (struct zr_exchange){ m->offloaded ? own : values, whole };
 	}
-	l->unit = op->n ? zr_low_units(l, op)[0] : -1;
-	if (n)
-		zr_low_collective(l, ZR_COMM_ALL_GATHER, s->state_group,
+	l->unit = zr_low_units(l, op)[0];
+	if (n && a->n > 1)
+		zr_low_collective(l, ZR_COMM_ALL_GATHER, group,
 				  s->stored ? ZR_U8 : s->types.dtype, 0, n);
+}
+
+/* Over each group its own units of a list, by one collective. */
+void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op)
+{
+	for (int32_t group = ZR_GROUP_SELF; group <= ZR_GROUP_WORLD; group++)
+		publish_from(l, op, group);
 }
 
 void zr_low_published(struct zr_lowering *l, const struct zr_pop *op)

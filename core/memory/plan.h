@@ -111,6 +111,7 @@ struct zr_run {
 /* Sets of buffers for sub-groups whose data is out of reach of what updates it. */
 struct zr_staging {
 	int64_t blocks;    /* a sub-group has at most */
+	uint64_t ranks;    /* over which any unit's state is split, at most */
 	int32_t sets;
 	int32_t ahead;     /* sub-groups read before their turn */
 	int32_t n_data;    /* kinds */

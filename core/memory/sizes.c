@@ -58,7 +58,8 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 	int32_t world = s->process.world, rank = s->process.rank;
 	m->own = zr_share_of(u->blocks, world, rank);
 	m->held = zr_unit_share(s, unit, g->state, rank);
-	m->counted = zr_share_of(u->blocks, world, zr_mesh_part(&s->mesh, s->state_group, rank));
+	int32_t part = zr_rank_part(s->mesh.group[g->state].n, world, rank);
+	m->counted = zr_share_of(u->blocks, world, part);
 	m->param_per = zr_unit_share(s, unit, g->param, rank).per;
 	m->offloaded = zr_unit_offloaded(s, unit);
 	place_values(s, p, unit);
@@ -93,7 +94,7 @@ static uint64_t subgroup_blocks(const struct zr_plan *p, const struct zr_program
 /* With which the disk works between updates in the backward. All ranks choose alike. */
 static int sets_of_layers(const struct zr_setup *s, const struct zr_staging *g)
 {
-	int64_t group = g->blocks * ZR_BLOCK * zr_group_ranks(s, s->state_group);
+	int64_t group = g->blocks * ZR_BLOCK * (int64_t)g->ranks;
 	int64_t most[] = { s->layout.blocks * ZR_BLOCK / group / 4,
 			   (1 << 30) / (int64_t)g->set_bytes, 64 };
 	int64_t sets = 3 * ((s->typical_unit + group - 1) / group);
@@ -137,6 +138,7 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 		if (s->frozen[i])
 			continue;
 		g->set_bytes = zr_max(g->set_bytes, zr_staged_at(s, &subgroup, g->n_data));
+		g->ranks = zr_max(g->ranks, (uint64_t)s->mesh.group[s->groups[unit].state].n);
 		copies |= zr_datum_staged(s, unit, ZR_D_LOWP);
 	}
 	g->set_bytes = zr_up(g->set_bytes, ZR_PAGE);

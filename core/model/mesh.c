@@ -31,8 +31,7 @@ struct zr_share zr_mesh_share(const struct zr_mesh *m, int32_t group, int64_t bl
 	return cut(blocks, zr_share_of(blocks, world, 0).per * (world / n), rank % n);
 }
 
-int32_t zr_mesh_part(const struct zr_mesh *m, int32_t group, int32_t rank)
+int32_t zr_rank_part(int32_t ranks, int32_t world, int32_t rank)
 {
-	int32_t n = m->group[group].n;
-	return rank % n * (m->group[ZR_GROUP_WORLD].n / n) + rank / n;
+	return rank % ranks * (world / ranks) + rank / ranks;
 }

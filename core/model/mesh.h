@@ -29,8 +29,8 @@ struct zr_share zr_share_of(int64_t blocks, int64_t shares, int64_t number);
 /* What a rank has of a unit that is split over a group. */
 struct zr_share zr_mesh_share(const struct zr_mesh *m, int32_t group, int64_t blocks, int32_t rank);
 
-/* The part for which a rank answers where a group splits a unit: one of its own share, and of no
- * other rank's. */
-int32_t zr_mesh_part(const struct zr_mesh *m, int32_t group, int32_t rank);
+/* Of `world` equal parts of a unit that is split over groups of so many ranks, the one for which a
+ * rank answers: one of its own share, and of no other rank's. */
+int32_t zr_rank_part(int32_t ranks, int32_t world, int32_t rank);
 
 #endif

@@ -67,13 +67,6 @@ void zr_describe_model(const struct zr_setup *p, json_t **meta);
 
 /* ---- inside ---- */
 
-/* Which of all parts of each unit a rank writes: one that it holds, and that no other rank
- * writes. */
-static inline int32_t zr_ckpt_part(const struct zr_session *s, int32_t rank)
-{
-	return zr_mesh_part(&s->setup->mesh, s->setup->state_group, rank);
-}
-
 /* describe.c: a manifest of the session; what it points to lives as long as the session, or until
  * it is freed. */
 int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, struct zr_error *err);

@@ -179,13 +179,16 @@ static int describe_optimizers(const struct zr_setup *p, struct zr_manifest *m,
 	m->optimizer = calloc((size_t)p->n_optimizers + 1, sizeof *m->optimizer);
 	m->optimizer_of = calloc((size_t)p->layout.n_tensors + 1, sizeof *m->optimizer_of);
 	m->frozen = calloc((size_t)p->layout.n_tensors + 1, sizeof *m->frozen);
-	if (!m->optimizer || !m->optimizer_of || !m->frozen)
+	m->ranks = calloc((size_t)p->layout.n_tensors + 1, sizeof *m->ranks);
+	if (!m->optimizer || !m->optimizer_of || !m->frozen || !m->ranks)
 		return zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
 	m->n_optimizers = p->n_optimizers;
 	for (int32_t k = 0; !rc && k < p->n_optimizers; k++)
 		rc = describe_optimizer(&p->optimizer[k], &m->optimizer[k], err);
 	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
 		m->optimizer_of[i] = zr_optimizer_of(p, i);
+		int32_t ranks = p->mesh.group[p->groups[p->layout.tensor[i].unit].state].n;
+		m->ranks[i] = ranks > 1 && ranks < m->world ? ranks : 0;
 		/* in [model] path */
 		const int kept = m->source && !(p->layout.tensor[i].flags & ZR_TENSOR_ADDED);
 		m->frozen[i] = !p->frozen[i] ? 0 : kept ? ZR_FROZEN_LEFT_OUT : ZR_FROZEN_SAVED;

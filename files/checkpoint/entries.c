@@ -86,19 +86,17 @@ static void add_tensor(const struct zr_manifest *m, struct list *l, int32_t tens
 	}
 }
 
-static void add_all(const struct zr_manifest *m, struct list *l, int32_t part)
+static void add_all(const struct zr_manifest *m, struct list *l, int32_t rank)
 {
-	for (int32_t u = 0; u < m->layout.n_units; u++) {
-		const struct zr_unit_place *unit = &m->layout.unit[u];
-		struct zr_share share = zr_share_of(unit->blocks, m->world, part);
-		for (int32_t i = unit->first; i < unit->first + unit->count; i++) {
-			const struct zr_place *t = &m->layout.tensor[i];
-			int64_t first = share.first - t->offset / ZR_BLOCK, end = first + share.n;
-			if (zr_intersect(0, t->blocks, &first, &end))
-				add_tensor(m, l, i, first, end);
-		}
+	for (int32_t i = 0; i < m->layout.n_tensors; i++) {
+		const struct zr_place *t = &m->layout.tensor[i];
+		int32_t part = zr_rank_part(m->ranks[i] ? m->ranks[i] : m->world, m->world, rank);
+		struct zr_share share = zr_share_of(m->layout.unit[t->unit].blocks, m->world, part);
+		int64_t first = share.first - t->offset / ZR_BLOCK, end = first + share.n;
+		if (zr_intersect(0, t->blocks, &first, &end))
+			add_tensor(m, l, i, first, end);
 	}
-	if (part == 0)
+	if (rank == 0)
 		add(m, l, (struct zr_ckpt_entry){ .tensor = -1, .state = -1, .elements = m->step });
 }
 

@@ -53,6 +53,8 @@ static json_t *tensors(const struct zr_manifest *m, const struct zr_unit_place *
 			zr_json_add(&shape, json_integer(t->dims[d]));
 		json_t *j = json_pack("{s:s, s:o, s:i}", "name", t->name, "shape", shape,
 				      "optimizer", m->optimizer_of[i]);
+		if (m->ranks[i])
+			zr_json_put(&j, "ranks", json_integer(m->ranks[i]));
 		if (zr_manifest_frozen(m, i))
 			zr_json_put(&j, "frozen",
 				    json_string(frozen_text[zr_manifest_frozen(m, i)]));
@@ -102,11 +104,11 @@ static json_t *text_of(const char *text)
 
 char *zr_manifest_text(const struct zr_manifest *m)
 {
-	int frozen = 0;
+	int version = 1;
 	for (int32_t i = 0; i < m->layout.n_tensors; i++)
-		frozen |= zr_manifest_frozen(m, i);
+		version = m->ranks[i] ? 3 : zr_manifest_frozen(m, i) && version < 2 ? 2 : version;
 	json_t *root = json_pack("{s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:I}", "format",
-				 "zeroth checkpoint", "version", frozen ? ZR_CKPT_VERSION : 1,
+				 "zeroth checkpoint", "version", version,
 				 "step", (json_int_t)m->step, "applied", (json_int_t)m->applied,
 				 "seed", (json_int_t)m->seed, "world", m->world, "block_elements",
 				 ZR_BLOCK, "entry_blocks", (json_int_t)m->entry_blocks);

@@ -3,12 +3,13 @@
  * manifest.h - what a checkpoint says of itself, and which entries its files have. [main]
  *
  * A checkpoint is a directory with manifest.json and one safetensors file per rank that wrote it.
- * Each has one of as many equal parts of all units as there are ranks (core/model/mesh.h), so all
- * stages and tiers write the same files. An entry is a stretch of one tensor's master or optimizer
- * state, cut at blocks, without padding, of at most entry_blocks blocks:
- * "h.0.ln_1.weight/exp_avg@0" is one dimension of elements, the last number that of the first.
- * Masters are fp32. The __metadata__ of a file has the XXH3-64 of each entry under its name; the
- * manifest has that of each file's header, and its own: so every byte is covered.
+ * Each has one of as many equal parts of each unit as there are ranks: the one with the rank's
+ * number or, of a unit whose state was split over fewer ranks, one that it held (zr_rank_part in
+ * core/model/mesh.h). An entry is a stretch of one tensor's master or optimizer state, cut at
+ * blocks, without padding, of at most entry_blocks blocks: "h.0.ln_1.weight/exp_avg@0" is one
+ * dimension of elements, the last number that of the first. Masters are fp32. The __metadata__ of a
+ * file has the XXH3-64 of each entry under its name; the manifest has that of each file's header,
+ * and its own: so every byte is covered.
  *
  * The cursor of the data is the step, and so is that of the random numbers: both are functions of
  * (seed, step, slot).
@@ -23,8 +24,9 @@
 #include "core/model/layout.h"
 #include "files/safetensors.h"
 
-/* of the format; older ones are read. Without frozen tensors version 1 is written. */
-#define ZR_CKPT_VERSION 2
+/* of the format; older ones are read. Version 2 is written with frozen tensors, 3 with units whose
+ * state was split over some of the ranks; else 1. */
+#define ZR_CKPT_VERSION 3
 #define ZR_CKPT_ENTRY_BLOCKS 2048 /* 4 Mi elements */
 #define ZR_META_CONFIG "zeroth.config.json" /* in meta: config.json of [model] path, as text */
 #define ZR_META_PATH "zeroth.path"          /* and the directory, absolute */
@@ -76,6 +78,8 @@ struct zr_manifest {
 	struct zr_layout layout;
 	struct zr_ckpt_optimizer *optimizer;
 	int32_t *optimizer_of;        /* [n_tensors] */
+	/* [n_tensors] over so many ranks its unit's state was split; 0: over all, or it was not */
+	int32_t *ranks;
 	uint8_t *frozen;              /* [n_tensors] ZR_FROZEN_*; NULL: none is */
 	/* [n_tensors] of ZR_FROZEN_LEFT_OUT: XXH3-64 of its values in fp32 */
 	uint64_t *source;

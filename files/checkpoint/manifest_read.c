@@ -216,7 +216,7 @@ static int read_frozen(const struct reader *r, const json_t *j, int32_t i)
 static int read_tensor(const struct reader *r, const json_t *j, int32_t i, int64_t *left)
 {
 	struct zr_tensor *t = &r->m->tensors[i];
-	int64_t optimizer;
+	int64_t optimizer, ranks = 0;
 	int rc = text(r, j, "name", &t->name);
 	if (!rc && strlen(t->name) > ZR_ENTRY_NAME / 2)
 		rc = bad(r, "name");
@@ -224,7 +224,12 @@ static int read_tensor(const struct reader *r, const json_t *j, int32_t i, int64
 	if (rc)
 		return rc;
 	r->m->optimizer_of[i] = (int32_t)optimizer;
-	rc = read_frozen(r, j, i);
+	if (json_object_get(j, "ranks")) /* of version 3 */
+		rc = number(r, j, "ranks", r->m->world, &ranks);
+	if (!rc && ranks && r->m->world % ranks)
+		rc = bad(r, "ranks");
+	r->m->ranks[i] = (int32_t)ranks;
+	rc = rc ? rc : read_frozen(r, j, i);
 	return rc ? rc : read_shape(r, json_object_get(j, "shape"), t, left);
 }
 
@@ -252,7 +257,8 @@ static int read_units(const struct reader *r)
 	m->optimizer_of = calloc(tensors, sizeof *m->optimizer_of);
 	m->frozen = calloc(tensors, sizeof *m->frozen);
 	m->source = calloc(tensors, sizeof *m->source);
-	if (!m->units || !m->tensors || !m->optimizer_of || !m->frozen || !m->source)
+	m->ranks = calloc(tensors, sizeof *m->ranks);
+	if (!m->units || !m->tensors || !m->optimizer_of || !m->frozen || !m->source || !m->ranks)
 		return zr_err(r->err, ZR_ENOMEM, "%s: out of memory", r->path);
 	for (size_t u = 0; !rc && u < units; u++) {
 		const json_t *j = json_array_get(list, u), *t = json_object_get(j, "tensors");
@@ -319,7 +325,7 @@ static int read_texts(const struct reader *r)
 	return rc;
 }
 
-/* The fields of version 1, and of version 2: what is frozen. */
+/* The fields of version 1, of 2: what is frozen, and of 3: the ranks of a tensor. */
 static int read_fields(const struct reader *r)
 {
 	int rc = read_numbers(r);
@@ -394,8 +400,9 @@ void zr_manifest_free(struct zr_manifest *m)
 		json_decref(described[i]);
 	if (m->root)
 		zr_layout_free(&m->layout);
-	void *const own[] = { m->optimizer, m->optimizer_of, m->frozen, m->root ? m->source : NULL,
-			      m->file, m->units, m->tensors, m->root ? NULL : (char *)m->config };
+	void *const own[] = { m->optimizer, m->optimizer_of, m->ranks, m->frozen,
+			      m->root ? m->source : NULL, m->file, m->units, m->tensors,
+			      m->root ? NULL : (char *)m->config };
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		free(own[i]);
 	json_decref(m->root);

@@ -199,9 +199,8 @@ static void end_write(struct zr_saver *v, const struct zr_ckpt_word *bad)
 {
 	v->whole = !bad;
 	for (int32_t r = 0; r < v->m.world; r++)
-		v->m.file[zr_ckpt_part(v->s, r)] = (struct zr_ckpt_file){
-			(uint64_t)v->words[r].bytes, (uint64_t)v->words[r].hash
-		};
+		v->m.file[r] = (struct zr_ckpt_file){ (uint64_t)v->words[r].bytes,
+						      (uint64_t)v->words[r].hash };
 	if (bad)
 		note_failure(v, (int32_t)(bad - v->words), bad->text);
 	v->s->before_update = NULL;

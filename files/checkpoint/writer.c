@@ -193,11 +193,11 @@ static void write_entries(struct zr_ckpt_writer *w, XXH3_state_t *hash)
  * was found to have. */
 static void read_header(struct zr_ckpt_writer *w)
 {
-	int32_t part = zr_ckpt_part(w->s, w->s->setup->process.rank);
+	int32_t rank = w->s->setup->process.rank;
 	struct zr_ckpt_found f;
 	struct zr_st file;
-	w->m->file[part] = (struct zr_ckpt_file){ w->bytes, w->header_hash };
-	int rc = zr_ckpt_open(w->m, w->dir, part, &file, &w->why);
+	w->m->file[rank] = (struct zr_ckpt_file){ w->bytes, w->header_hash };
+	int rc = zr_ckpt_open(w->m, w->dir, rank, &file, &w->why);
 	if (rc)
 		return;
 	for (int64_t i = 0; !rc && i < w->n; i++) {
@@ -336,7 +336,7 @@ static int open_file(struct zr_ckpt_writer *w)
 		return ENOMEM;
 	free(header);
 	w->bytes = w->header + (last ? last->at + last->bytes : 0);
-	zr_ckpt_file_name(zr_ckpt_part(w->s, w->s->setup->process.rank), w->m->world, name);
+	zr_ckpt_file_name(w->s->setup->process.rank, w->m->world, name);
 	if (snprintf(w->path, sizeof w->path, "%s/%s", w->dir, name) >= (int)sizeof w->path)
 		return ENAMETOOLONG;
 	int at = zr_ckpt_dir(w->dir);
@@ -363,7 +363,7 @@ int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char
 				      .direct = -1, .wanted = -1 };
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);
-	w->entry = zr_entries(m, zr_ckpt_part(s, s->setup->process.rank), &w->n);
+	w->entry = zr_entries(m, s->setup->process.rank, &w->n);
 	int no = !w->entry || allocate(w) ? ENOMEM : open_file(w);
 	if (no) {
 		zr_err(err, ZR_EIO, "%s: cannot write: %s", *w->path ? w->path : dir, strerror(no));

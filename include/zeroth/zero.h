@@ -122,8 +122,8 @@ struct zr_stage {
 /* GROWABLE. */
 struct zr_zero_v1 {
 	uint32_t size, rsv;
-	/* [pure], but always called with an instance, since the answer may depend on options. All
-	 * units whose state is split have it split over the same group. */
+	/* [pure], but always called with an instance, since the answer may depend on options. Each
+	 * unit may be split over other groups than the next. */
 	int (*groups)(struct zr_inst *, const struct zr_groups_of *, struct zr_groups *out);
 	/* [main] Calls verbs. What it does depends only on this program's points so far; the stage
 	 * forgets them when the program ends. */

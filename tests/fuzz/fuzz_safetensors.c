@@ -22,11 +22,11 @@ static const struct zr_unit units[] = { { .name = "a", .tensors = tensors, .n_te
 static struct zr_ckpt_state states[] = { { "exp_avg", ZR_BF16, 0 }, { "scales", ZR_U8, 3 } };
 static struct zr_ckpt_optimizer optimizers[] = { { "adam", 1, 2, states, 0 },
 						 { "sgd", 4, 0, states, 0 } };
-static int32_t optimizer_of[] = { 0, 1 };
+static int32_t optimizer_of[] = { 0, 1 }, of_all[2];
 static struct zr_ckpt_file file;
 static struct zr_manifest manifest = {
 	.step = 5, .applied = 3, .world = 1, .n_optimizers = 2, .entry_blocks = 2,
-	.optimizer = optimizers, .optimizer_of = optimizer_of,
+	.optimizer = optimizers, .optimizer_of = optimizer_of, .ranks = of_all,
 	.model = "gpt2",
 	.data = "text",
 	.dtype = "BF16",

@@ -28,7 +28,7 @@ static struct zr_ckpt_state adam[] = { { "exp_avg", ZR_F32, 0 },
 				       { "scales", ZR_U8, 33 } };
 static struct zr_ckpt_optimizer optimizers[] = { { "adam", 1, 3, adam, 0 },
 						 { "sgd", 4, 0, adam, 0 } };
-static int32_t optimizer_of[] = { 0, 1, 0, 1 };
+static int32_t optimizer_of[] = { 0, 1, 0, 1 }, of_all[4];
 
 void ckpt_manifest(struct zr_manifest *m, int32_t world)
 {
@@ -45,6 +45,7 @@ void ckpt_manifest(struct zr_manifest *m, int32_t world)
 		.data = "text",
 		.dtype = "BF16",
 		.master_bits = 32, .optimizer = optimizers, .optimizer_of = optimizer_of,
+		.ranks = of_all,
 		.settings = json_pack("{s:s, s:s}", "optimizer.lr", "0.001", "train.reduction",
 				      "slots"),
 		.plugins = json_pack("{s:s}", "model", "gpt2 1"),

@@ -44,13 +44,15 @@ static int remove_scratch(void **unused)
 /* ---- entries ---- */
 
 /* The entries of all ranks have every element of every tensor and state once, and each file is
- * without gaps. */
-static void check_cover(int32_t world, int64_t entry_blocks)
+ * without gaps. The first unit's state is split over so many ranks, that of the other over all. */
+static void check_cover(int32_t world, int32_t ranks, int64_t entry_blocks)
 {
+	int32_t split[] = { ranks, ranks, 0, 0 };
 	static uint8_t seen[4][4][8 * ZR_BLOCK];
 	struct zr_manifest m;
 	ckpt_manifest(&m, world);
 	m.entry_blocks = entry_blocks;
+	m.ranks = split;
 	memset(seen, 0, sizeof seen);
 	for (int32_t r = 0; r < world; r++) {
 		int64_t n;
@@ -86,8 +88,9 @@ static void test_cover(void **unused)
 {
 	(void)unused;
 	for (int32_t world = 1; world <= 9; world++)
-		for (int64_t blocks = 1; blocks <= 6; blocks++)
-			check_cover(world, blocks);
+		for (int32_t ranks = 1; ranks <= world; ranks++)
+			for (int64_t blocks = 1; world % ranks == 0 && blocks <= 6; blocks++)
+				check_cover(world, ranks, blocks);
 }
 
 static void test_names(void **unused)
@@ -144,6 +147,31 @@ static void test_manifest_round_trip(void **unused)
 	ckpt_manifest_free(&m);
 }
 
+/* Over how many ranks states were split is said where it was not over all. */
+static void test_manifest_ranks(void **unused)
+{
+	int32_t split[] = { 2, 2, 0, 0 };
+	struct zr_manifest m, back;
+	struct zr_error err = { 0 };
+	(void)unused;
+	ckpt_manifest(&m, 4);
+	m.ranks = split;
+	char *text = zr_manifest_text(&m);
+	assert_non_null(strstr(text, "\"version\": 3"));
+	assert_int_equal(zr_manifest_parse(text, strlen(text), "m", &back, &err), 0);
+	assert_memory_equal(back.ranks, split, sizeof split);
+	zr_manifest_free(&back);
+	free(text);
+	for (split[1] = 3; split[1] < 6; split[1] += 2) { /* 3 does not divide 4, and 5 is more */
+		text = zr_manifest_text(&m);
+		assert_int_equal(zr_manifest_parse(text, strlen(text), "m", &back, &err),
+				 ZR_EINVAL);
+		assert_string_equal(err.text, "m: the manifest has no valid ranks");
+		free(text);
+	}
+	ckpt_manifest_free(&m);
+}
+
 /* Any byte, any bit. */
 static void test_manifest_flips(void **unused)
 {
@@ -171,12 +199,12 @@ static void test_newer_version(void **unused)
 	(void)unused;
 	ckpt_manifest(&m, 1);
 	char *text = zr_manifest_text(&m), *at = strstr(text, "\"version\": 1");
-	at[11] = '3';
+	at[11] = '4';
 	ckpt_sign(text, strlen(text));
 	assert_int_equal(zr_manifest_parse(text, strlen(text), "dir/manifest.json", &back, &err),
 			 ZR_ENOTSUP);
-	assert_string_equal(err.text, "dir/manifest.json: format version 3; this zeroth reads "
-			    "versions up to 2: use a newer one");
+	assert_string_equal(err.text, "dir/manifest.json: format version 4; this zeroth reads "
+			    "versions up to 3: use a newer one");
 	free(text);
 	ckpt_manifest_free(&m);
 }
@@ -475,6 +503,7 @@ int main(void)
 		cmocka_unit_test(test_cover),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_manifest_round_trip),
+		cmocka_unit_test(test_manifest_ranks),
 		cmocka_unit_test(test_manifest_flips),
 		cmocka_unit_test(test_newer_version),
 		cmocka_unit_test(test_what_must_be_equal),

@@ -84,13 +84,14 @@ static void check_group(int32_t world, int32_t node, int32_t group, int64_t bloc
 		struct zr_mesh other = mesh_of((r + 1) % world, world, node);
 		struct zr_share s = zr_mesh_share(&m, group, blocks, r);
 		struct zr_share same = zr_mesh_share(&other, group, blocks, r);
-		struct zr_share part = zr_share_of(blocks, world, zr_mesh_part(&m, group, r));
-		assert_true(m.even && s.per * m.group[group].n >= blocks);
+		int32_t n = m.group[group].n;
+		struct zr_share part = zr_share_of(blocks, world, zr_rank_part(n, world, r));
+		assert_true(m.even && s.per * n >= blocks);
 		assert_true(s.first == same.first && s.n == same.n && s.per == same.per);
 		if (part.n)
 			assert_true(part.first >= s.first && part.first + part.n <= s.first + s.n);
 		counted += part.n;
-		held += r / m.group[group].n ? 0 : s.n;
+		held += r / n ? 0 : s.n;
 	}
 	assert_true(held == blocks && counted == blocks);
 }
