@@ -64,6 +64,26 @@ ZR_INLINE vf update(const struct zr_op_adamw *op, const struct lanes *f, vf p, i
 	return next(f, p, m, vsqrt(v));
 }
 
+#define ASK 1024 /* bytes between what is asked for and what is used */
+
+/* Asks for the lines of 2 * ZR_W elements that come later. */
+ZR_INLINE void ask(const void *p, int64_t i, int bytes)
+{
+	const char *at = (const char *)((uintptr_t)p + (size_t)(i * bytes) + ASK);
+	for (int b = 0; b < 2 * ZR_W * bytes; b += 64)
+		__builtin_prefetch(at + b, 0, 3);
+}
+
+/* Processors read ahead by themselves, but less than memory could give. */
+ZR_INLINE void ask_operands(const struct zr_op_adamw *op, int64_t i, int32_t type, int32_t kept)
+{
+	ask(op->grad, i, 4);
+	ask(op->m, i, type == ZR_F32 ? 4 : 2);
+	ask(op->v, i, type == ZR_F32 ? 4 : 2);
+	if (!vsplit_bits(kept))
+		ask(op->master, i, 4);
+}
+
 /* kept: how masters are */
 ZR_INLINE void sweep(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32_t type,
 		     int32_t kept)
@@ -74,6 +94,7 @@ ZR_INLINE void sweep(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32
 	vf p[2];
 
 	for (; i + 2 * ZR_W <= hi; i += 2 * ZR_W) {
+		ask_operands(op, i, type, kept);
 		vkept_get2(&k, i, p, kept);
 		p[0] = update(op, &f, p[0], i, ZR_W, type);
 		p[1] = update(op, &f, p[1], i + ZR_W, ZR_W, type);
