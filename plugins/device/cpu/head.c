@@ -2,7 +2,7 @@
  *
  * head.c - the output projection fused with softmax cross entropy, in chunks of rows: the fp32
  * logits of a chunk are computed, become their own gradient in place, and are spent on dx and dw
- * before the next chunk overwrites them. The logits of a whole batch never exist. Some rows of dw
+ * before the next chunk overwrites them. The logits of a large batch never exist. Some rows of dw
  * alone take their columns of the logits once more. head_blocks.c cuts columns instead.
  */
 #include "head.h"
@@ -34,15 +34,21 @@ static int64_t chunk_rows(const struct zr_op_head_loss *o)
 	return cpu_ceil_div(o->rows, cpu_ceil_div(o->rows, rows));
 }
 
-static int64_t work_floats(const struct zr_op_head_loss *o)
+static int64_t chunks_of(const struct zr_op_head_loss *o)
 {
-	return chunk_rows(o) * stride_of(o);
+	return cpu_ceil_div(o->rows, chunk_rows(o));
+}
+
+static int64_t work_floats(const struct zr_ops *ops, const struct zr_op_head_loss *o)
+{
+	const int64_t rows = chunk_rows(o) * stride_of(o),
+		      blocks = cpu_head_blocks_work(ops, o, chunks_of(o));
+	return rows > blocks ? rows : blocks;
 }
 
 uint64_t cpu_head_loss_work(const struct zr_ops *ops, const struct zr_op_head_loss *o)
 {
-	(void)ops;
-	return (uint64_t)work_floats(o) * sizeof(float);
+	return (uint64_t)work_floats(ops, o) * sizeof(float);
 }
 
 /* Without rows yet, all columns. */
@@ -79,7 +85,7 @@ int cpu_head_loss_rows(const struct zr_ops *ops, struct zr_stream *s,
 		return rc;
 	struct cpu_head c = whole(ops, o);
 	const int64_t most = chunk_rows(o);
-	rc = cpu_head_blocks(ops, &c, work_floats(o), cpu_ceil_div(o->rows, most), &done);
+	rc = cpu_head_blocks(ops, &c, work_floats(ops, o), chunks_of(o), &done);
 	if (done)
 		return rc;
 	c.column = o->first_row;
@@ -124,7 +130,7 @@ int cpu_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr
 	if (rc)
 		return rc;
 	const struct cpu_head c = whole(ops, o);
-	rc = cpu_head_blocks(ops, &c, work_floats(o), cpu_ceil_div(o->rows, chunk_rows(o)), &done);
+	rc = cpu_head_blocks(ops, &c, work_floats(ops, o), chunks_of(o), &done);
 	if (!rc && !done)
 		rc = head_loss(ops, c);
 	if (rc)

@@ -16,6 +16,7 @@ struct cpu_head {
 	float *stats, *right;    /* NULL: not wanted */
 	float *logits;
 	int64_t stride;          /* floats between rows of logits */
+	int capped;              /* logits are as after logit_cap */
 	int32_t grad_dtype;      /* of the logits once they are their gradient */
 };
 
@@ -43,9 +44,13 @@ int cpu_head_grad_w(const struct zr_ops *ops, const struct cpu_head *c, float *d
 
 /* ---- head_blocks.c ---- */
 
+/* Floats of work that blocks of columns gain from; 0: the shape or the instruction set do not gain
+ * by blocks. `chunks`: of rows that head_loss would take else. */
+int64_t cpu_head_blocks_work(const struct zr_ops *ops, const struct zr_op_head_loss *o,
+			     int64_t chunks);
+
 /* whole: without rows yet, all columns. head_loss with gradients, or head_loss_rows, in blocks of
- * columns, if the shape and the instruction set gain by it: else *done is 0. `work`: floats in
- * o->work; `chunks`: of rows that it would take else. */
+ * columns, if there is gain in it: else *done is 0. `work`: floats in o->work. */
 int cpu_head_blocks(const struct zr_ops *ops, const struct cpu_head *whole, int64_t work,
 		    int64_t chunks, int *done);
 

@@ -34,7 +34,8 @@ static void cap_logits(const struct cpu_head *c, struct cap *cap, int backward)
 {
 	if (!cap->wanted)
 		return;
-	c->d->k->logit_cap(&cap->op, 0, cap->op.n);
+	if (!c->capped)
+		c->d->k->logit_cap(&cap->op, 0, cap->op.n);
 	if (backward && cap->op.softcap > 0)
 		cap->op.x = memcpy(cap->kept, cap->op.x, (size_t)cap->op.n * sizeof(float));
 }
