@@ -47,7 +47,17 @@ static inline struct zr_op_matmul zr_low_rank_product(const struct zr_op_matmul_
 
 #define ZR_LN_TILE 64     /* rows per partial of layernorm_bwd and rmsnorm_bwd */
 #define ZR_GEMM_SCRATCH (4u << 20) /* bytes of scratch that gemm_tile may use, per worker */
-#define ZR_GEMM_TALL_K 768 /* up to this K gemm_tile on tile registers is faster with more rows */
+
+/* Rows that gemm_tile on tile registers takes at once, if there are so many: the more, the fewer
+ * times B is read and packed. More than 256 if K is so short that packed rows fill less than half
+ * of a second-level cache: then no sums but complete ones are stored. */
+static inline int64_t zr_gemm_rows_at_once(int64_t k)
+{
+	const int64_t words = 192 * 1024, row = (k + 31) / 32 * 16;
+	if (k > 768)
+		return 256;
+	return row * 1024 <= words ? 1024 : words / row / 32 * 32;
+}
 
 struct zr_cpu_kernels {
 	const char *name; /* "scalar", "avx2", "avx512", "avx512bf16", "amx" */

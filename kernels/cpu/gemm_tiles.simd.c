@@ -19,8 +19,7 @@
 #include "tiles.h"
 
 #define MC 256     /* rows that are always taken at once, if there are so many */
-#define MOST 1024  /* that are, if all of their packed elements fit into ROOM */
-#define ROOM (192 * 1024) /* words: less than half of the second-level cache */
+#define MOST 1024  /* zr_gemm_rows_at_once() at most */
 #define KC 192     /* pairs of a part of B: 24 KiB */
 #define DEPTH 1024 /* pairs of A that are packed at once */
 #define NC 1536    /* columns of a tile whose sums need a place of their own */
@@ -442,17 +441,7 @@ static void blocks(const struct zr_op_matmul *op, int64_t row0, int64_t rows, in
 
 #include "gemm_low_rank.h"
 
-/* How many rows are taken at once: the more, the fewer times B is read and packed. More than MC if
- * all of K fits: then no sums but complete ones are stored. */
-static int64_t rows_at_once(const struct zr_op_matmul *op, int64_t rows, int keep_sums)
-{
-	const int64_t most = ROOM / (up(op->k, 2 * PAIRS) / 2) / SIDE * SIDE;
-	if (keep_sums || rows <= MC || most <= MC || op->k > ZR_GEMM_TALL_K)
-		return MC;
-	return even(rows, min(most, MOST), SIDE);
-}
-
-/* At most NC columns if the sums are not D itself. */
+/* cols_at_once() at most. */
 static void subtile(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,
 		    int64_t row0, int64_t rows, int64_t col0, int64_t cols, float *scratch)
 {
@@ -471,18 +460,28 @@ static void subtile(const struct zr_op_matmul *op, const struct zr_op_matmul_low
 		finish_sums(&t, 0, rows, 0, cols, t.c, t.ldc);
 }
 
+/* All of so many columns if no sums are kept but in D: those of one depth are complete at once. */
+static int64_t cols_at_once(const struct zr_op_matmul *op, int keep_sums, int64_t rows,
+			    int64_t cols)
+{
+	if (op->d_dtype == ZR_F32 || (!keep_sums && op->k <= 2 * DEPTH && rows > ZR_FEW_ROWS))
+		return cols;
+	return min(cols, NC);
+}
+
 void ZR_SIMD(gemm_tile)(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,
 			int64_t row0, int64_t rows, int64_t col0, int64_t cols, void *scratch)
 {
-	const int64_t nc = op->d_dtype == ZR_F32 ? cols : NC;
 	if (!zr_pairs(op) || !op->k) {
 		zr_gemm_tile_avx512(op, low, row0, rows, col0, cols, scratch);
 		return;
 	}
-	const int64_t mc = rows_at_once(op, rows, low != NULL);
-	for (int64_t i = 0; i < rows; i += mc)
+	const int64_t most = low ? MC : zr_gemm_rows_at_once(op->k);
+	const int64_t mc = even(max(rows, 1), most, SIDE);
+	for (int64_t i = 0; i < rows; i += mc) {
+		const int64_t m = min(mc, rows - i), nc = cols_at_once(op, low != NULL, m, cols);
 		for (int64_t j = 0; j < cols; j += nc)
-			subtile(op, low, row0 + i, min(mc, rows - i), col0 + j, min(nc, cols - j),
-				scratch);
+			subtile(op, low, row0 + i, m, col0 + j, min(nc, cols - j), scratch);
+	}
 	_mm_sfence(); /* results that went past the caches are there for who is told so */
 }

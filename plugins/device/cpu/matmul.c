@@ -90,12 +90,12 @@ static struct grid grid_of(int64_t m, int64_t n, int64_t k, int64_t unit, int ea
 }
 
 /* What the busiest of so many workers does, in thousandths of multiply-adds. */
-static int64_t time_of(const struct grid *g, int64_t k, int64_t workers)
+static int64_t time_of(const struct grid *g, int64_t k, int64_t workers, int64_t at_once)
 {
 	const int64_t items = g->nm * g->nn * (g->apart ? g->nk : 1);
 	const int64_t add = g->nk > 1 ? (g->apart ? 35000 : 8000) / g->tk : 0;
 	return cpu_ceil_div(items, workers) * g->tm * g->tn * (g->apart ? g->tk : k) *
-	       (1000 + 9600 / g->tm + 9600 / g->tn + add);
+	       (1000 + 9600 / cpu_min(g->tm, at_once) + 9600 / g->tn + add);
 }
 
 /* g with tiles of about tm x tn. */
@@ -110,21 +110,25 @@ static struct grid with_tiles(struct grid g, int64_t m, int64_t n, int64_t tm, i
 
 /* The fastest way to cut m x n for so many workers, K split as g has it. Of equal ones that with
  * the longest rows: parts of a row of D that two workers write are near each other, and processors
- * fetch more of a row than was asked for. tall: the kernel gains from more than TILE_M rows. */
+ * fetch more of a row than was asked for. at_once: rows for which the kernel packs B once, or 0:
+ * tiles are TILE_M x TILE_N at most. */
 static struct grid cut(struct grid g, int64_t m, int64_t n, int64_t k, int64_t workers,
-		       int tall)
+		       int64_t at_once)
 {
 	static const int64_t tms[] = { 1024, 512, TILE_M, 128, 64, 32 };
-	static const int64_t tns[] = { TILE_N, 1152, 768, 576, 512, 384, 288,
-				       256,    192,  144, 128, 96,  64,  48 };
+	static const int64_t tns[] = { INT32_MAX, TILE_N, 1152, 768, 576, 512, 384, 288,
+				       256,	  192,	  144,	128, 96,  64,  48 };
 	/* sums of a tile are kept where K is split */
-	const size_t first = tall && g.nk == 1 ? 0 : 2;
-	struct grid best = with_tiles(g, m, n, tms[first], TILE_N);
+	const int large = at_once && g.nk == 1;
+	const size_t row = at_once > TILE_M && large ? 0 : 2, col = large ? 0 : 1;
+	struct grid best = with_tiles(g, m, n, tms[row], tns[col]);
 	int64_t least = INT64_MAX, time;
-	for (size_t i = first * LEN(tns); workers > 1 && i < LEN(tms) * LEN(tns); i++) {
+	for (size_t i = row * LEN(tns); workers > 1 && i < LEN(tms) * LEN(tns); i++) {
 		struct grid t = with_tiles(g, m, n, tms[i / LEN(tns)], tns[i % LEN(tns)]);
+		if (i % LEN(tns) < col)
+			continue;
 		for (t.apart = 0; t.apart <= (g.nk > 1); t.apart++) {
-			time = time_of(&t, k, workers);
+			time = time_of(&t, k, workers, large ? at_once : TILE_M);
 			if (time < least || (time == least && t.tn > best.tn)) {
 				best = t;
 				least = time;
@@ -265,14 +269,21 @@ static int may_split(const struct zr_inst *d, const struct zr_op_matmul *op, int
 	return !on_tiles(d, op) || blocks < GRID || op->k > LONG_SUM;
 }
 
+/* Rows for which the kernel of tile registers packs B once. Beside a GELU there is no gain. */
+static int64_t rows_at_once(const struct zr_op_matmul *op)
+{
+	return op->flags & ZR_MM_GELU ? TILE_M : zr_gemm_rows_at_once(op->k);
+}
+
 /* How many items a product is worth: one for each worker, or two if it takes long, for one of them
- * may be slow. */
+ * may be slow. On tile registers these would cost more: A is packed for each. */
 static int64_t takers(const struct zr_inst *d, const struct zr_op_matmul *op)
 {
 	/* of a few rows it is B that takes the time */
 	const int64_t rows = op->flags & ZR_MM_EACH_ROW && op->m < 16 ? 16 : op->m;
 	const int64_t worth = 1 + rows * op->n / 1024 * op->k / (BIG / 1024);
-	const int64_t items = worth / d->workers < LONG / BIG ? d->workers : 2 * d->workers;
+	const int two = worth / d->workers >= LONG / BIG && !on_tiles(d, op);
+	const int64_t items = two ? 2 * d->workers : d->workers;
 	return d->workers < 2 ? 1 : cpu_min(items, worth);
 }
 
@@ -290,7 +301,7 @@ static int run(const struct zr_ops *ops, const struct zr_op_matmul *op,
 			may_split(ops->dev, op, m, n));
 	job.g.unit = tiles_of_64 ? 64 : 16;
 	job.g = cut(job.g, op->m, op->n, op->k, takers(ops->dev, op),
-		    tiles_of_64 && op->k <= ZR_GEMM_TALL_K && !(op->flags & ZR_MM_GELU));
+		    tiles_of_64 && !low ? rows_at_once(op) : 0);
 	tiles = job.g.nm * job.g.nn;
 	if (!job.g.apart) {
 		cpu_parallel(ops->dev, tiles, job.g.nk > 1 ? parts_item : tile_item, &job);

@@ -174,7 +174,10 @@ static void hold_to_twin(tile_fn *tile, int tiles)
 		{ 20, 160, 448 },
 		/* more rows at once, and more than that */
 		{ 540, 20, 450 },
-		{ 1060, 35, 40 }
+		{ 1060, 35, 40 },
+		/* more columns at once than sums are kept of */
+		{ 33, 1600, 18 },
+		{ 8, 1600, 18 }
 	};
 	static const uint32_t trans[] = { 0, ZR_MM_TRANS_A, ZR_MM_TRANS_B,
 					  ZR_MM_TRANS_A | ZR_MM_TRANS_B };
