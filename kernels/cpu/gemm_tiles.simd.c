@@ -21,7 +21,7 @@
 #define MC 256     /* rows that are always taken at once, if there are so many */
 #define MOST 1024  /* zr_gemm_rows_at_once() at most */
 #define KC 192     /* pairs of a part of B: 24 KiB */
-#define DEPTH 1024 /* pairs of A that are packed at once */
+#define DEPTH 1024 /* pairs of A that are packed at once at most */
 #define NC 1536    /* columns of a tile whose sums need a place of their own */
 #define UC 192     /* columns of a low-rank update summed at once */
 #define LARGE (1 << 18) /* elements of a result that goes past the caches */
@@ -419,7 +419,9 @@ static void sum_up(const struct tile *t)
 			finish_sums(t, 0, t->rows, 0, t->cols, t->c, t->ldc);
 		return;
 	}
-	const int64_t pairs = up(op->k, 2) / 2, most = MC * DEPTH / up(max(t->rows, MC), SIDE);
+	const int64_t pairs = up(op->k, 2) / 2, room = MC * DEPTH / up(max(t->rows, MC), SIDE);
+	/* where sums are kept anyway, packed A leaves them more of the second-level cache */
+	const int64_t most = pairs > room ? room / 4 * 3 : room;
 	struct depth d = { .kc = 0 };
 	tiles_begin();
 	do {
