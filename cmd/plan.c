@@ -47,7 +47,8 @@ static const char usage[] =
 	"      --json                      machine-readable\n"
 	"      --program                   what runs in a step, one line per instruction:\n"
 	"                                  its queue, what it reads (<) and writes (>),\n"
-	"                                  what it waits for\n"
+	"                                  what it waits for, and what its disk keeps\n"
+	"                                  it behind\n"
 	"  -h, --help                      shows this\n";
 
 /* Counts also the host memory that plugins hold, by the account. Scratch in device memory is not

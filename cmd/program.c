@@ -41,23 +41,48 @@ static void print_operand(const struct zr_setup *s, const struct zr_operand *o)
 		       (unsigned long long)o->at, whose(o, buf, sizeof buf));
 }
 
-/* wait: the next of the waits for late writes, which are in the order of instructions. */
-static void print_instruction(const struct zr_setup *s, const struct zr_lowered *p, int32_t n,
-			      int32_t *wait)
+/* One instruction, and the late writes that it waits for. */
+struct line {
+	const struct zr_lowered *p;
+	int32_t n, wait, n_wait;
+};
+
+#define FIRST_LINE(program) { .p = (program), .n = -1 }
+
+/* Goes on to the next instruction, 0: there is none. Waits are in the order of instructions. */
+static int next_line(struct line *l)
 {
-	const struct zr_instr *i = &p->instr[n];
-	uint64_t bytes = moved(p, i);
+	const struct zr_lowered *p = l->p;
+	l->n++;
+	l->wait += l->n_wait;
+	l->n_wait = 0;
+	while (l->wait + l->n_wait < p->n_wait && p->wait[l->wait + l->n_wait].instr == l->n)
+		l->n_wait++;
+	return l->n < p->n;
+}
+
+static void print_numbers(const char *what, const int32_t *number, int32_t n)
+{
+	for (int32_t k = 0; k < n; k++)
+		printf("%s%d", k ? " " : what, number[k]);
+}
+
+static void print_line(const struct zr_setup *s, const struct line *l)
+{
+	const struct zr_instr *i = &l->p->instr[l->n];
+	const int32_t *dep = l->p->dep + i->after, n_over = i->n_after - i->n_behind;
+	uint64_t bytes = moved(l->p, i);
 	char text[256], size[32];
-	printf("%6d  %-7s  %-10s  %s", n, zr_queue_name[i->queue], zr_instr_name[i->kind],
-	       zr_instr_text(s, p, n, text, sizeof text));
+	printf("%6d  %-7s  %-10s  %s", l->n, zr_queue_name[i->queue], zr_instr_name[i->kind],
+	       zr_instr_text(s, l->p, l->n, text, sizeof text));
 	if (bytes)
 		printf("  %s", zr_bytes_text(bytes, size));
 	for (int32_t k = 0; k < i->n; k++)
-		print_operand(s, &p->operand[i->first + k]);
-	for (int32_t k = 0; k < i->n_after; k++)
-		printf("%s%d", k ? " " : "  after ", p->dep[i->after + k]);
-	for (; *wait < p->n_wait && p->wait[*wait].instr == n; ++*wait) {
-		int32_t late = p->wait[*wait].late;
+		print_operand(s, &l->p->operand[i->first + k]);
+	print_numbers("  after ", dep, n_over);
+	print_numbers("  behind ", dep + n_over, i->n_behind);
+	for (int32_t k = l->wait; k < l->wait + l->n_wait; k++) {
+		int32_t late = l->p->wait[k].late;
 		printf("  after late %d of %s", late / ZR_LOWERED,
 		       zr_lowered_name[late % ZR_LOWERED]);
 	}
@@ -93,30 +118,37 @@ static json_t *operand_json(const struct zr_setup *s, const struct zr_operand *o
 			 *of ? of + 4 : "this rank");
 }
 
-static json_t *instruction_json(const struct zr_setup *s, const struct zr_lowered *p, int32_t n,
-				int32_t *wait)
+static json_t *numbers_json(const int32_t *number, int32_t n)
 {
-	const struct zr_instr *i = &p->instr[n];
-	json_t *operands = json_array(), *after = json_array(), *late = json_array(),
-	       *j = json_object();
+	json_t *list = json_array();
+	for (int32_t k = 0; k < n; k++)
+		zr_json_add(&list, json_integer(number[k]));
+	return list;
+}
+
+static json_t *line_json(const struct zr_setup *s, const struct line *l)
+{
+	const struct zr_lowered *p = l->p;
+	const struct zr_instr *i = &p->instr[l->n];
+	const int32_t *dep = p->dep + i->after, n_over = i->n_after - i->n_behind;
+	json_t *operands = json_array(), *late = json_array(), *j = json_object();
 	char text[256];
 	for (int32_t k = 0; k < i->n; k++)
 		if (p->operand[i->first + k].region >= 0 && p->operand[i->first + k].access)
 			zr_json_add(&operands, operand_json(s, &p->operand[i->first + k]));
-	for (int32_t k = 0; k < i->n_after; k++)
-		zr_json_add(&after, json_integer(p->dep[i->after + k]));
-	for (; *wait < p->n_wait && p->wait[*wait].instr == n; ++*wait) {
-		int32_t number = p->wait[*wait].late;
+	for (int32_t k = l->wait; k < l->wait + l->n_wait; k++) {
+		int32_t number = p->wait[k].late;
 		zr_json_add(&late, json_pack("{s:s, s:i}", "program",
 					     zr_lowered_name[number % ZR_LOWERED], "instruction",
 					     number / ZR_LOWERED));
 	}
 	zr_json_put(&j, "queue", json_string(zr_queue_name[i->queue]));
 	zr_json_put(&j, "kind", json_string(zr_instr_name[i->kind]));
-	zr_json_put(&j, "part_of", json_string(zr_instr_text(s, p, n, text, sizeof text)));
+	zr_json_put(&j, "part_of", json_string(zr_instr_text(s, p, l->n, text, sizeof text)));
 	zr_json_put(&j, "bytes", json_integer((json_int_t)moved(p, i)));
 	zr_json_put(&j, "operands", operands);
-	zr_json_put(&j, "after", after);
+	zr_json_put(&j, "after", numbers_json(dep, n_over));
+	zr_json_put(&j, "behind", numbers_json(dep + n_over, i->n_behind));
 	zr_json_put(&j, "after_late", late);
 	zr_json_put(&j, "late", json_boolean((i->flags & ZR_F_LATE) != 0));
 	return j;
@@ -125,8 +157,8 @@ static json_t *instruction_json(const struct zr_setup *s, const struct zr_lowere
 static json_t *program_json(const struct zr_setup *s, const struct zr_lowered *p)
 {
 	json_t *list = json_array(), *j = json_object();
-	for (int32_t n = 0, wait = 0; n < p->n; n++)
-		zr_json_add(&list, instruction_json(s, p, n, &wait));
+	for (struct line l = FIRST_LINE(p); next_line(&l);)
+		zr_json_add(&list, line_json(s, &l));
 	zr_json_put(&j, "name", json_string(zr_lowered_name[p->id]));
 	zr_json_put(&j, "instructions", list);
 	return j;
@@ -153,8 +185,8 @@ int zr_programs_print(struct zr_setup *s, int json, struct zr_error *err)
 		const struct zr_lowered *p = &s->lowered[id];
 		if (p->n)
 			print_queues(p);
-		for (int32_t n = 0, wait = 0; n < p->n; n++)
-			print_instruction(s, p, n, &wait);
+		for (struct line l = FIRST_LINE(p); next_line(&l);)
+			print_line(s, &l);
 	}
 	return 0;
 }

@@ -68,11 +68,36 @@ stored() { # stored OPTION...: the program of a micro-batch
 		-o train.gradient_part_size=0 -o offload.optimizer.buffer_count=3 "${early[@]}" "$@" |
 		sed -n '/^program last micro/,/^program eval/p'
 }
-program=$(stored -o offload.optimizer.plugin=nvme -o offload.optimizer.path="$scratch/disk" \
+disks=(-o offload.optimizer.plugin=nvme -o offload.optimizer.path="$scratch/disk"
 	-o offload.gradient.plugin=nvme -o offload.gradient.path="$scratch/disk")
+program=$(stored "${disks[@]}")
 is 'no gradient is written that is taken at once' "$(grep -cE ' write .*> (parts of )?gradients' <<<"$program")" 0
 like 'the first states are read from the first layer on' "$(sed '/forward of layer h\.0 /,$d' <<<"$program")" \
 	'store +read .*\(unit ln_f\).*< optimizer state'
+is 'reads end with the writes that the store keeps them behind' "$(awk '{
+	kind[$1] = $2 " " $3
+	for (k = 1; k <= NF; k++)
+		if ($k == "behind")
+			while ($++k ~ /^[0-9]+$/)
+				print $2, $3, "behind", kind[$k]
+}' <<<"$program" | sort -u)" 'store read behind store write'
+if command -v python3 >/dev/null; then
+	sums=("${disks[@]}" -o zero.plugin=stage2 -o train.train_batch_size=2)
+	is 'plan --program --json: waits as in the text' "$(plan --json --program "${sums[@]}" | python3 -c '
+import json, sys
+for p in json.load(sys.stdin)["programs"]:
+	for n, i in enumerate(p["instructions"]):
+		waits = [" ".join(map(str, [w] + i[w])) for w in ("after", "behind") if i[w]]
+		late = ["after late %(instruction)d of %(program)s" % w for w in i["after_late"]]
+		print(n, *waits, *late, *["late"] * i["late"], sep="  ")')" \
+		"$(plan --program "${sums[@]}" | awk -F '  +' '/^ / {
+			printf "%s", $2
+			for (k = 3; k <= NF; k++)
+				if ($k ~ /^(after|behind|late)( late)?( [0-9]|$)/)
+					printf "  %s", $k
+			print ""
+		}')"
+fi
 program=$(stored -o offload.optimizer.plugin="$scratch/latedisk.so" -o offload.gradient.plugin="$scratch/latedisk.so")
 forward=$(sed '/backward of layer/,$d' <<<"$program")
 like 'or beside the last layers of the forward' "$(sed '1,/forward of layer h\.5 /d' <<<"$forward")" \
