@@ -3,10 +3,11 @@
  * shuffled_run.c - zr_run in another order, for the program `shuffled`, which is zeroth otherwise:
  * any instruction whose dependencies are over may be the next one, but for the order of its queue
  * where that has one; what goes on beside others ends early or late, and half of the copies and
- * requests do not even begin before they end. Whatever the dependencies of a program leave open
- * happens, so a missing one changes bits. Half of the late writes go on when their program is over.
- * SHUFFLE=SEED chooses the order, of each rank its own. CUT=PROGRAM:NUMBER leaves one dependency
- * out, to see that it does: what was waited for comes last.
+ * requests do not even begin before they end. A read that its store keeps behind writes may begin
+ * once these have. Whatever the dependencies of a program leave open happens, so a missing one
+ * changes bits. Half of the late writes go on when their program is over. SHUFFLE=SEED chooses the
+ * order, of each rank its own. CUT=PROGRAM:NUMBER leaves one dependency out, to see that it does:
+ * what was waited for comes last.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@ struct shuffle {
 	const struct zr_lowered *p;
 	struct zr_error *err;
 	int32_t *left;              /* [n] dependencies that are not over */
-	int32_t *next, *first;      /* successors: next[first[i] .. first[i + 1]) */
+	/* successors: next[first[i] .. first[i + 1]), ~j: a read that its store keeps behind i */
+	int32_t *next, *first;
 	int32_t *queue[ZR_QUEUES];  /* [n] instructions of each queue, in order */
 	int32_t n_queue[ZR_QUEUES], head[ZR_QUEUES];
 	int32_t *ready, n_ready;    /* of queues without an order */
@@ -44,14 +46,21 @@ static int has_order(int queue)
 	return queue < ZR_Q_IN_ORDER || queue == ZR_Q_COMM;
 }
 
+/* Instruction i has begun, or it is over: for these of its successors. */
+static void release(struct shuffle *h, int32_t i, int begun)
+{
+	for (int32_t k = h->first[i]; k < h->first[i + 1]; k++) {
+		int32_t j = h->next[k] < 0 ? ~h->next[k] : h->next[k];
+		if ((h->next[k] < 0) == begun && !--h->left[j] &&
+		    !has_order(h->p->instr[j].queue))
+			h->ready[h->n_ready++] = j;
+	}
+}
+
 static void over(struct shuffle *h, int32_t i)
 {
 	h->over++;
-	for (int32_t k = h->first[i]; k < h->first[i + 1]; k++) {
-		int32_t j = h->next[k];
-		if (!--h->left[j] && !has_order(h->p->instr[j].queue))
-			h->ready[h->n_ready++] = j;
-	}
+	release(h, i, 0);
 }
 
 /* The store that an instruction is a request to, -1: none. */
@@ -86,6 +95,7 @@ static int begin_now(struct shuffle *h, int32_t i)
 	rc = rc ? rc : zr_begin(h->s, p, i, h->err);
 	if (rc == ZR_EAGAIN && !(rc = zr_settle(h->s, h->err)))
 		rc = zr_begin(h->s, p, i, h->err);
+	release(h, i, 1);
 	return rc;
 }
 
@@ -158,12 +168,13 @@ static void count_successors(struct shuffle *h)
 	memcpy(at, h->first, (size_t)p->n * sizeof *at);
 	for (int32_t j = 0; j < p->n; j++) {
 		const struct zr_instr *in = &p->instr[j];
+		const int32_t behind = in->after + in->n_after - in->n_behind;
 		h->left[j] = in->n_after;
 		for (int32_t k = in->after; k < in->after + in->n_after; k++)
 			if (k == h->cut)
 				h->left[j]--;
 			else
-				h->next[at[p->dep[k]]++] = j;
+				h->next[at[p->dep[k]]++] = k < behind ? j : ~j;
 	}
 	free(at);
 }
