@@ -6,14 +6,14 @@ for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn 
 mkdir "$scratch/disk"
 
 # Prints "precision master optimizer gradient parameters stage world activation pieces buffers threads" for each run. The
-# last three are combined with all others only for the pairwise choice.
+# last three are combined with all others only for the pairwise choice. WORLDS: numbers of ranks.
 product() {
-	awk -v full="$MATRIX" 'BEGIN {
+	awk -v full="$MATRIX" -v worlds="${WORLDS:-1 2 3}" 'BEGIN {
 		split("fp32/fp32 bf16/fp32 bf16/split fp16/fp32", formats); split("none cpu nvme", tiers)
-		split("stage0 stage1 stage2 stage3 hpz mics", stages); split("1 2 3", worlds); split("keep recompute offload", acts)
+		split("stage0 stage1 stage2 stage3 hpz mics", stages); n = split(worlds, world); split("keep recompute offload", acts)
 		split("tiny auto", pieces); split("auto 5", buffers)
 		for (f = 1; f <= 4; f++) for (o = 1; o <= 3; o++) for (g = 1; g <= 3; g++) for (p = 1; p <= 3; p++)
-		for (z = 1; z <= 6; z++) for (w = 1; w <= 3; w++) for (a = 1; a <= 3; a++) {
+		for (z = 1; z <= 6; z++) for (w = 1; w <= n; w++) for (a = 1; a <= 3; a++) {
 			if (p > 1 && z < 4) continue                 # only stages that split parameters offload them
 			if (p > 1 && o == 1 && f == 1) continue      # in fp32 the master would stay behind
 			if (g == 3 && z == 1) continue               # whole sums on disk
@@ -21,7 +21,7 @@ product() {
 			turn++
 			for (i = 0; i < 8; i++) {
 				if (full == "full" ? i != turn % 8 : (turn * 5 + i * 3) % 29 > 0) continue
-				print precision, tiers[o], tiers[g], tiers[p], stages[z], z == 6 && w == 3 ? 6 : worlds[w], acts[a], pieces[1 + i % 2],
+				print precision, tiers[o], tiers[g], tiers[p], stages[z], z == 6 && w == 3 ? 6 : world[w], acts[a], pieces[1 + i % 2],
 					buffers[1 + int(i / 2) % 2], 1 + int(i / 4)
 			}
 		}
@@ -49,7 +49,7 @@ digest() {
 	[ "$act" != recompute ] || options+=" -o activation.every=$threads"
 	[ "$pieces" != tiny ] || options+=" -o zero.sub_group_size=5000"
 	[ "$optimizer$buffers" != nvme5 ] || options+=" -o offload.optimizer.buffer_count=5"
-	[ "$stage$world" != mics6 ] || options+=" -o boot.ranks_per_node=2"
+	case $stage$world in mics[46] | hpz4) options+=" -o boot.ranks_per_node=2" ;; esac
 	case $stage in stage3 | hpz | mics) options+=" -o zero.persistence_threshold=0" ;; esac
 	shift 11
 	rm -rf "${scratch:?}/run"

@@ -3,34 +3,48 @@
 #
 # I1, same bits in any order: what a program leaves open may happen in every way. The program `shuffled` (shuffled_run.c) runs
 # trainings over tiers, stages, ranks and kinds of memory in orders drawn at random. `make check-shuffled SHUFFLES=N` runs N
-# of them, from number SHUFFLE on, and says how far it is.
+# of them, from number SHUFFLE on, also on four ranks; with MATRIX=full over the whole product. It says how far it is, and at
+# the end how many runs of each stage and number of ranks gave how many digests; SHUFFLE_LOG=FILE: of each run.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 . "$ZR_SRCDIR/tests/lib/pairwise.sh"
 . "$ZR_SRCDIR/tests/lib/tiers.sh"
 
 zeroth=$ZEROTH
+steps=()
+log=${SHUFFLE_LOG:-$scratch/log}
+[ -z "$SHUFFLES" ] || WORLDS='1 2 3 4' steps=(-o train.train_batch_size=12 -o train.steps=2)
 declare -A want
 for p in fp32 bf16 fp16; do
-	want[$p]=$(digest $p fp32 none none none stage0 1 keep auto auto 1)
+	want[$p]=$(digest $p fp32 none none none stage0 1 keep auto auto 1 "${steps[@]}")
 	like "$p: in the order of the program" "${want[$p]}" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
 done
 
-# The pairwise choice again and again, each time with other orders.
+# The choice again and again, each time with other orders.
+choice() { if [ "$MATRIX" = full ]; then sort -R --random-source="$scratch/text"; else pairwise; fi; }
 export SHUFFLE=${SHUFFLE:-0}
 most=24
 [ -z "$ZR_SANITIZE" ] || most=10
 runs=0 wrong=0 first=
 ZEROTH=$ZR_BUILDDIR/tests/doubles/shuffled
-mapfile -t cases < <(product | pairwise)
+mapfile -t cases < <(product | choice)
 while [ "$runs" -lt "${SHUFFLES:-$most}" ]; do
 	read -r p m o g q z w rest <<<"${cases[$((runs % ${#cases[@]}))]}"
 	SHUFFLE=$((SHUFFLE + 1)) runs=$((runs + 1))
-	got=$(digest "$p" "$m" "$o" "$g" "$q" "$z" "$w" $rest)
+	got=$(digest "$p" "$m" "$o" "$g" "$q" "$z" "$w" $rest "${steps[@]}")
+	echo "$SHUFFLE $p $m $o $g $q $z $w $rest ${got//$'\n'/; }" >> "$log"
 	[ "$got" = "${want[$p]}" ] || { wrong=$((wrong + 1)); first=${first:-"SHUFFLE=$SHUFFLE $p $m $o $g $q $z $w $rest: $got"}; }
 	[ $((runs % 500)) -ne 0 ] || note "$runs runs, $wrong with other bits"
 done
 is "I1 $runs runs in other orders: so many have other bits" "$wrong" 0
 [ -z "$first" ] || note "$first"
+[ -z "$SHUFFLES" ] || note "$(awk '{
+	kind = $7 ", ranks: " $8 ", " $2
+	runs[kind]++
+	digests[kind] += !seen[kind, $14 $15]++
+} END {
+	for (kind in runs)
+		print kind ": " runs[kind] " runs, digests: " digests[kind]
+}' "$log" | sort)"
 
 # The other kinds of ranks, optimizers and models.
 orders() { # orders NAME OPTION...: the digest of zeroth, and of two orders
