@@ -68,43 +68,57 @@ words=' local text tokens fp32 bf16 fp16 recompute offload '
 ids=$(find plugins -name local.mk | xargs grep -hoE '[a-z0-9_]+\.la' | sed 's/\.la$//' | sort -u)
 ok 'there are plugins to look for' test -n "$ids"
 named=
+mapfile -t files < <(sources core files/*.[ch] files/checkpoint files/direct files/pretrained)
 for id in $ids; do
 	literal="\"([^\"]*[^\"a-z0-9_])?$id([^\"a-z0-9_][^\"]*)?\""
 	case $plain in *" $id "*) literal="\"([^\"]*[/=])?$id(\\.so)?\"" ;; esac
 	case $words in *" $id "*) literal="\"[^\"]*([/=]$id|$id\\.so)\"" ;; esac
-	named+=$(sources core files/*.[ch] files/checkpoint files/direct files/pretrained |
-		xargs grep -HnE "$literal" /dev/null |
+	named+=$(grep -HnE "$literal" "${files[@]}" |
 		grep -vE "^[^:]*:[0-9]*:[[:space:]]*(/\*|\*|//)")
 done
 if [ -z "$named" ]; then pass 'I4: core names no plugin'; else fail 'I4: core names no plugin' "$named"; fi
 
 # and the files of core itself
 # A file and its header count as one. tsort names what is in a circle.
-circles=$(for f in $(sources core); do
-	grep -o '#include "core/[^"]*\.h"' "$f" | sed "s|.*\"\(.*\)\.h\"|${f%.[ch]} \1|"
-done | awk '$1 != $2' | tsort 2>&1 > /dev/null)
+circles=$(sources core | xargs grep -o '#include "core/[^"]*\.h"' /dev/null |
+	sed 's|\.[ch]:.*"\(.*\)\.h"| \1|' | awk '$1 != $2' | tsort 2>&1 > /dev/null)
 is 'no files of core include each other in a circle' "$circles" ''
 
-# calls FIND-ARGUMENTS: of the objects that find finds, a pair a line: one that uses a symbol, and the one that has it.
+# calls FOLDER...: of the objects below them a pair a line: one that uses a symbol, and the one of its folder, or of its
+# plugin, that has it.
 calls() {
-	find "$@" -name '*.o' -print0 | xargs -0r nm -gAP | awk '
+	(cd "$ZR_BUILDDIR" && find "$@" -name '*.o' -print0 | xargs -0r nm -gAP) | awk '
+		# a plugin of one file, or of a folder; else the first folder
+		function parts_of(object, to) {
+			if (!(split(object, path, "/") > 2 && path[1] == "plugins")) {
+				to[1] = path[1]
+				return 1
+			}
+			to[1] = path[3] == "decoder" ? path[3] : path[2] "/" path[3]
+			to[2] = object
+			sub(/.*\//, "", to[2])
+			sub(/_la-.*/, "", to[2])
+			to[2] = path[2] "/" to[2]
+			return 1 + (to[1] != to[2])
+		}
 		{ sub(/:$/, "", $1); sub(/\.libs\//, "", $1) }
-		$3 == "U" { uses[$1 " " $2] }
-		$3 != "U" { has[$2] = $1 }
-		END { for (i in uses) if (split(i, u, " ") && u[2] in has && has[u[2]] != u[1]) print u[1], has[u[2]] }'
+		$1 != object { object = $1; n = parts_of(object, part) }
+		{
+			for (i = 1; i <= n; i++)
+				if ($3 == "U") uses[part[i] " " object " " $2]
+				else has[part[i] " " $2] = object
+		}
+		END {
+			for (i in uses) {
+				split(i, u, " ")
+				at = u[1] " " u[3]
+				if (at in has && has[at] != u[2]) print u[2], has[at]
+			}
+		}'
 }
-# Of those alone which are in a circle.
-in_circle() { calls "$@" | tsort 2>&1 > /dev/null; }
 
-ok 'there are calls to look at' test "$(calls "$ZR_BUILDDIR/core" | wc -l)" -gt 300
-circles=
-for folder in core files cmd embed plugins/model/decoder; do
-	circles+=$(in_circle "$ZR_BUILDDIR/$folder")
-done
-for plugin in "$ZR_BUILDDIR"/plugins/*/*.la; do
-	id=$(basename "$plugin" .la)
-	circles+=$(in_circle "${plugin%/*}" '(' -path "*/${id}_la-*" -o -path "*/$id/*" ')')
-done
+ok 'there are calls to look at' test "$(calls core | wc -l)" -gt 300
+circles=$(calls core files cmd embed plugins | tsort 2>&1 > /dev/null)
 is 'no files of a folder, or of a plugin, call each other in a circle' "$circles" ''
 
 # code FILE...: their lines, without blank ones and those of comments alone.
@@ -146,9 +160,14 @@ no_more 'direct I/O' 220 $(sources files/direct)
 no_more 'files and JSON' 680 $(sources core/files files/*.[ch])
 no_more 'models of others' 820 $(sources core/pretrained files/pretrained)
 
-wide=$(for f in $(sources include core files cmd embed plugins kernels tests | grep -v ^tests/golden/); do
-	expand "$f" | awk -v f="$f" 'length > 100 { print f ":" FNR }'
-done)
+wide=$(sources include core files cmd embed plugins kernels tests | grep -v ^tests/golden/ | xargs awk '
+	length * 8 > 100 {
+		columns = 0
+		n = split($0, part, "\t")
+		for (i = 1; i < n; i++)
+			columns += length(part[i]) + 8 - length(part[i]) % 8
+		if (columns + length(part[n]) > 100) print FILENAME ":" FNR
+	}')
 is 'no line of C has more than 100 columns' "$wide" ''
 upward=$(sources core | xargs grep -HnE '"files/' /dev/null)
 is 'core does not know of formats on disk' "$upward" ''
@@ -157,9 +176,10 @@ long=$(sources include core files cmd embed plugins kernels tests | xargs wc -l 
 	awk '$2 != "total" && $1 > 600')
 is 'no file has more than 600 lines' "$long" ''
 
-unlicensed=$(sources include core files cmd embed plugins kernels tests bench | while read -r f; do
-	head -n 3 "$f" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$f"
-done)
+unlicensed=$(sources include core files cmd embed plugins kernels tests bench | xargs awk '
+	FNR == 1 { bare[FILENAME] }
+	FNR <= 3 && /SPDX-License-Identifier: Apache-2\.0/ { delete bare[FILENAME] }
+	END { for (file in bare) print file }')
 is 'every source file states its license' "$unlicensed" ''
 
 done_testing
