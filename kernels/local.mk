@@ -114,8 +114,7 @@ EXTRA_DIST += $(kernel_headers)
 %D%/cpu/%.lo: CFLAGS += $(KERNEL_CFLAGS)
 
 noinst_LTLIBRARIES += %D%/libzrkernels.la
-%C%_libzrkernels_la_SOURCES = $(kernel_scalar) %D%/cpu/attention_tiles_twin.c \
-	%D%/cpu/attention_twin.c %D%/cpu/gemm_twin.c %D%/cpu/isa.c %D%/cpu/table.c
+%C%_libzrkernels_la_SOURCES = $(kernel_scalar) %D%/cpu/isa.c %D%/cpu/table.c
 %C%_libzrkernels_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags)
 %C%_libzrkernels_la_LIBADD = -lm
 
@@ -133,7 +132,9 @@ noinst_LTLIBRARIES += %D%/libkernels_avx2.la %D%/libkernels_avx512.la
 %C%_libkernels_avx2_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx2
 %C%_libkernels_avx2_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c
 
-%C%_libkernels_avx512_la_SOURCES = $(kernel_simd)
+# The twins of kernels of bf16, for tests: with instructions for their multiply-adds.
+%C%_libkernels_avx512_la_SOURCES = $(kernel_simd) %D%/cpu/attention_tiles_twin.c \
+	%D%/cpu/attention_twin.c %D%/cpu/gemm_twin.c
 %C%_libkernels_avx512_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx512
 %C%_libkernels_avx512_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq \
 	-mavx512vl -mprefer-vector-width=512

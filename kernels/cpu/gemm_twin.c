@@ -18,11 +18,12 @@ static float chain(const struct zr_op_matmul *op, int tiles, int64_t row, int64_
 		   int64_t end, float sum)
 {
 	const int ta = !!(op->flags & ZR_MM_TRANS_A), tb = !!(op->flags & ZR_MM_TRANS_B);
-	while (p < end) {
-		uint16_t a[ZR_TILE_PAIRS][2] = { { 0 } }, b[ZR_TILE_PAIRS][2] = { { 0 } };
-		for (int i = 0; p < end && i < (tiles ? ZR_TILE_PAIRS : 1); i++, p++) {
-			pair_of(a[i], op->a, row, ta ? 1 : op->lda, p, ta ? op->lda : 1, op->k);
-			pair_of(b[i], op->b, col, tb ? op->ldb : 1, p, tb ? 1 : op->ldb, op->k);
+	const int64_t at_once = tiles ? ZR_TILE_PAIRS : 1;
+	uint16_t a[ZR_TILE_PAIRS][2], b[ZR_TILE_PAIRS][2];
+	for (; p < end; p += at_once) {
+		for (int64_t i = 0; i < at_once; i++) {
+			pair_of(a[i], op->a, row, ta ? 1 : op->lda, p + i, ta ? op->lda : 1, op->k);
+			pair_of(b[i], op->b, col, tb ? op->ldb : 1, p + i, tb ? 1 : op->ldb, op->k);
 		}
 		sum = tiles ? zr_tile_sum(sum, a, b) : zr_pair_sum(sum, a[0], b[0]);
 	}
