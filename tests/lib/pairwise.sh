@@ -10,26 +10,28 @@ pairwise() {
 		n++
 		for (i = 1; i < NF; i++)
 			for (k = i + 1; k <= NF; k++) {
-				pair[n, ++pairs[n]] = i " " $i " " k " " $k
-				all += !(pair[n, pairs[n]] in known)
-				known[pair[n, pairs[n]]]
+				pair = i " " $i " " k " " $k
+				if (!(pair in number)) number[pair] = ++all
+				pair = number[pair]
+				has[n, ++pairs[n]] = pair
+				held_by[pair, ++holders[pair]] = n
 			}
+		fresh[n] = pairs[n]
 		line[n] = $0
 	}
 	END {
 		for (;;) {
 			best = 0
-			for (i = 1; i <= n; i++) {
-				fresh = 0
-				for (k = 1; k <= pairs[i]; k++)
-					fresh += !(pair[i, k] in seen)
-				if (fresh > best) { best = fresh; choice = i }
-			}
+			for (i = 1; i <= n; i++)
+				if (fresh[i] > best) best = fresh[choice = i]
 			if (!best || (share && got >= share * all))
 				exit
 			got += best
-			for (k = 1; k <= pairs[choice]; k++)
-				seen[pair[choice, k]]
+			for (k = 1; k <= pairs[choice]; k++) {
+				pair = has[choice, k]
+				for (; holders[pair]; holders[pair]--)
+					fresh[held_by[pair, holders[pair]]]--
+			}
 			print line[choice]
 		}
 	}'
