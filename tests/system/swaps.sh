@@ -11,10 +11,10 @@ cd "$scratch" || exit 99
 schedulers='constant lr_range_test one_cycle warmup_cosine_lr warmup_decay_lr warmup_lr'
 optimizers='adagrad adam adamw cpu_adam lamb lion muon sgd'
 ids() { "$ZEROTH" plugin list | sed -n "s:^$1/\([a-z_]*\) .*:\1:p" | LC_ALL=C sort -u | tr '\n' ' '; }
-# options ROLE ID: its keys
+# options ROLE ID: the file of its keys
 options() {
 	[ -e "$1.$2" ] || "$ZEROTH" plugin info "$1/$2" | sed -n 's/^  \([a-z_0-9]*\) = .*/\1/p' > "$1.$2"
-	cat "$1.$2"
+	echo "$1.$2"
 }
 
 is 'the schedulers' "$(ids scheduler)" "$schedulers "
@@ -46,19 +46,16 @@ seq 1 20000 > text
 
 # lacks ROLE FROM TO: which options of FROM.ini the plugin TO does not have, as the line says it
 lacks() {
-	grep -n ' = ' "$2.ini" | sed "1,/:plugin = $2\$/d" | sed 's/ = .*//' | while IFS=: read -r line key; do
-		options "$1" "$3" | grep -qx "$key" || printf ', %s (%s.ini:%s)' "$key" "$2" "$line"
-	done | sed 's/^, //'
+	local keys
+	keys=$(options "$1" "$3")
+	awk -v from="$2" -v keys="$keys" 'FILENAME == keys { has[$1]; next }
+		behind && / = / && !($1 in has) { printf "%s%s (%s.ini:%d)", n++ ? ", " : "", $1, from, FNR }
+		$0 == "plugin = " from { behind = 1 }' "$keys" "$2.ini"
 }
 
-# by_hand ROLE FROM TO: FROM.ini as it would be written for TO
+# by_hand FROM TO LACKED: FROM.ini as it would be written for TO
 by_hand() {
-	while read -r line; do
-		case $line in
-		"plugin = $2") echo "plugin = $3" ;;
-		*) echo "$line" ;;
-		esac
-	done < "$2.ini" | grep -vxE "($(lacks "$@" | sed 's/ ([^)]*)//g; s/, /|/g')) = .*"
+	sed "s/^plugin = $1\$/plugin = $2/" "$1.ini" | grep -vxE "($(sed 's/ ([^)]*)//g; s/, /|/g' <<< "$3")) = .*"
 }
 
 # pair FROM TO ID...: whether to swap them: any two, under sanitizers neighbours of the list
@@ -76,7 +73,7 @@ swapped() {
 	lacked=$(lacks "$role" "$from" "$to")
 	[ -z "$lacked" ] ||
 		want="zeroth: -o $role.plugin=$to: [$role] goes without what it does not have: $lacked"
-	by_hand "$role" "$from" "$to" > hand.ini
+	by_hand "$from" "$to" "$lacked" > hand.ini
 	rm -rf run
 	"$ZEROTH" "$@" hand.ini > hand 2> /dev/null
 	is "$role: $to by hand" "$?" 0
