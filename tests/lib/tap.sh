@@ -3,7 +3,8 @@
 # TAP for shell tests. A test sources this, calls the functions below and ends with done_testing.
 #   ok NAME COMMAND...      passes when the command succeeds; its output is shown when it fails
 #   is NAME GOT WANTED      passes when both texts are equal
-#   like NAME TEXT PATTERN  passes when an extended regular expression matches a line of the text
+#   like NAME TEXT PATTERN  passes when an extended regular expression matches a line of the text,
+#                           one of several lines: when each of these does
 #   pass NAME, fail NAME [WHY], skip NAME WHY, skip_all WHY
 #   one_in N                yes, and under sanitizers, where a run takes several times as long and
 #                           some of many like cases show as much, to each Nth call alone
@@ -63,8 +64,21 @@ is() {
 wanted: $3"; fi
 }
 
+# matches TEXT PATTERN: bash itself sees whether one line does. To grep a pattern of several lines would be that many, any of
+# which may match; here each has to.
+matches() {
+	local one
+	if [[ $1$2 != *$'\n'* ]]; then
+		[[ $1 =~ $2 ]]
+		return
+	fi
+	while IFS= read -r one; do
+		grep -Eq -e "$one" <<< "$1" || return
+	done <<< "$2"
+}
+
 like() {
-	if printf '%s\n' "$2" | grep -Eq -e "$3"; then pass "$1"; else fail "$1" "got:            $2
+	if matches "$2" "$3"; then pass "$1"; else fail "$1" "got:            $2
 wanted a match: $3"; fi
 }
 
