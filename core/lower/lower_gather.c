@@ -163,7 +163,7 @@ static void publish_from(struct zr_lowering *l, const struct zr_pop *op, int32_t
 			zr_low_move(l, values, own, 0);
 		l->part[n++] = (struct zr_exchange){ m->offloaded ? own : values, whole };
 	}
-	l->unit = zr_low_units(l, op)[0];
+	l->unit = op->n ? zr_low_units(l, op)[0] : -1;
 	if (n && a->n > 1)
 		zr_low_collective(l, ZR_COMM_ALL_GATHER, group,
 				  s->stored ? ZR_U8 : s->types.dtype, 0, n);
