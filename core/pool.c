@@ -129,6 +129,7 @@ static void *thread_main(void *arg)
 			atomic_fetch_add(&p->sleepers, 1);
 			futex_wait(&p->job, seen);
 			atomic_fetch_sub(&p->sleepers, 1);
+			continue;
 		}
 		seen = atomic_load(&p->job);
 		work(p, worker);
