@@ -55,7 +55,8 @@ ZR_INLINE void fold_block(const struct zr_op_fold *op, int64_t b, int32_t dtype)
 #define TURNS 4
 #define ASK 1024 /* bytes between what is asked for and what is used */
 
-ZR_INLINE void ask_behind(const float *g)
+/* Asks for the line of an element that comes later. */
+ZR_INLINE void ask(const float *g)
 {
 	__builtin_prefetch((const void *)((uintptr_t)g + ASK), 0, 2);
 }
@@ -70,7 +71,7 @@ ZR_INLINE void fold_blocks(const struct zr_op_fold *op, int64_t b, int32_t dtype
 		s[t] = (struct measure){ vchains_zero(), 0 };
 	for (int64_t i = b * ZR_BLOCK; i < (b + 1) * ZR_BLOCK; i += ZR_CHAINS) {
 		UNROLL for (int t = 0; t < TURNS; t++)
-			ask_behind(op->g + i + t * ZR_BLOCK);
+			ask(op->g + i + t * ZR_BLOCK);
 		UNROLL for (int t = 0; t < TURNS; t++) UNROLL for (int part = 0; part < ZR_PARTS;
 								   part++)
 			add(op, &s[t], i + t * ZR_BLOCK + part * ZR_W, part, ZR_W, dtype, stores);
