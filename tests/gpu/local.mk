@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What proves device/cuda and comm/nccl on a machine with a GPU; system/gpu.sh tries it without one.
-EXTRA_DIST += %D%/run %D%/build.sh %D%/proof.sh %D%/speed.sh %D%/peer.py %D%/bundle.sh
+EXTRA_DIST += %D%/run %D%/build.sh %D%/proof.sh %D%/features.sh %D%/speed.sh %D%/peer.py %D%/bundle.sh
 
 gpu-bundle: all tests/unit/device/t_device tests/unit/device/t_twin bench/device
 	bash $(abs_srcdir)/%D%/bundle.sh zeroth-gpu-bundle.tar.gz

@@ -9,10 +9,11 @@
 #   peer.py speed KIND KEY=N...                 trains as fast as it can; "N" on stdin is N steps, answered with tokens/s
 #   peer.py limits                              rates of this GPU: products, copies, AdamW
 #
-# KIND is gpt2 or llama; keys: layers heads kv_heads width ffn vocabulary length batch micro steps. TYPE: fp32 bf16 fp16.
+# KIND is gpt2 or llama; keys: layers heads kv_heads width ffn vocabulary length batch micro steps, and rate, AdamW's lr in
+# millionths. TYPE: fp32 bf16 fp16.
 #
 # steps: SGD is a run of one step with lr = RATE and nothing else, so that its weights tell the gradient of every tensor; ADAM
-# one of `steps` steps of AdamW (lr 1e-3, betas 0.9 0.95, weight_decay 0.1, clipping at 1). Both take sequences in order. The
+# one of `steps` steps of AdamW (betas 0.9 0.95, weight_decay 0.1, clipping at 1). Both take sequences in order. The
 # reference is fp32. What bf16 and fp16 may be off is what PyTorch's autocast is off, with some room. Prints lines of
 # name, pass or fail, value, unit and remark between tabs.
 import contextlib
@@ -324,7 +325,7 @@ def gradient(where, kind, o, small):
 def descend(where, kind, o, small):
     """Losses and norms of the gradient of each step of AdamW."""
     model = fresh(where, kind, o)
-    adam = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1)
+    adam = torch.optim.AdamW(model.parameters(), lr=o["rate"] * 1e-6, betas=(0.9, 0.95), weight_decay=0.1)
     for tokens, targets in batches(where, o):
         adam.zero_grad(set_to_none=True)
         loss = backward(model, tokens, targets, o, small)
@@ -458,7 +459,7 @@ def limits():
 # ---- arguments -----------------------------------------------------------------------------------------------
 
 def keys(words):
-    o = {"layers": 2, "heads": 2, "width": 64, "vocabulary": 256, "length": 64, "batch": 2, "steps": 10}
+    o = {"layers": 2, "heads": 2, "width": 64, "vocabulary": 256, "length": 64, "batch": 2, "steps": 10, "rate": 1000}
     o.update((k, int(v)) for k, v in (w.split("=") for w in words))
     o.setdefault("kv_heads", o["heads"])
     o.setdefault("ffn", (8 * o["width"] // 3 + 63) // 64 * 64)

@@ -25,9 +25,10 @@ tap() {
 kernels() {
 	local test
 	for test in $(sed -n '/^int main/,$p' tests/unit/device/t_twin.c | grep -o 'TEST([a-z_0-9A-Z]*)' | sed 's/TEST(\(.*\))/\1/'); do
-		tap t_twin 150 "$work/bin/t_twin" "$test"
+		beside tap t_twin 150 "$work/bin/t_twin" "$test"
 	done
-	tap t_device 120 "$work/bin/t_device"
+	beside tap t_device 120 "$work/bin/t_device"
+	wait
 }
 
 # ---- trainings ----
@@ -79,9 +80,11 @@ cpu_beside_device() { # cpu_beside_device MODEL PRECISION OPTION...
 
 # with_peer NAME KIND SIZES PRECISIONS: gradients, losses and norms beside PyTorch's, from the same weights and tokens.
 with_peer() {
-	local name=$1 kind=$2 sizes=$3 p dir=$work/run/model-${1//[^a-zA-Z0-9]/_} o batch micro steps log got
+	local name=$1 kind=$2 sizes=$3 p rate dir=$work/run/model-${1//[^a-zA-Z0-9]/_} o batch micro steps log got
 	batch=$(sed 's/.*batch=\([0-9]*\).*/\1/' <<<"$sizes") micro=$(sed 's/.*micro=\([0-9]*\).*/\1/' <<<"$sizes")
 	steps=$(sed 's/.*steps=\([0-9]*\).*/\1/' <<<"$sizes")
+	rate=$(sed 's/.*rate=\([0-9]*\).*/\1e-6/' <<<"$sizes")
+	local sgd=peer-sgd-${dir##*/} adam=peer-adam-${dir##*/}
 	log=$work/log/$phase-peer-${dir##*/}.log
 	rm -rf "$dir"
 	enough "$name" 30 || return
@@ -94,15 +97,15 @@ with_peer() {
 		o=("$dir/peer.ini" -o model.path="$dir" -o data.path="$dir/tokens.bin" -o train.eval_every=0 -o train.train_batch_size="$batch"
 			-o train.micro_batch_size="$micro" -o precision.plugin="$p" "${on_device[@]}")
 		[ "$p" != fp16 ] || o+=(-o precision.loss_scale=256)
-		got=$(train peer-sgd "${o[@]}" -o optimizer.plugin=sgd -o optimizer.lr=65536 -o train.steps=1 -o train.gradient_clipping=0
-			train peer-adam "${o[@]}" -o optimizer.plugin=adamw -o optimizer.lr=1e-3 -o 'optimizer.betas=0.9, 0.95' \
+		got=$(train "$sgd" "${o[@]}" -o optimizer.plugin=sgd -o optimizer.lr=65536 -o train.steps=1 -o train.gradient_clipping=0
+			train "$adam" "${o[@]}" -o optimizer.plugin=adamw -o optimizer.lr="$rate" -o 'optimizer.betas=0.9, 0.95' \
 				-o optimizer.weight_decay=0.1 -o train.steps="$steps")
 		if grep -q '^exit' <<<"$got"; then
 			result "$name $p beside PyTorch" fail '' '' "does not train: $got"
 			continue
 		fi
 		# shellcheck disable=SC2086
-		guard 120 "$python" tests/gpu/peer.py steps "$dir" "$p" "$work/run/peer-sgd" "$work/run/peer-adam" $sizes >"$log" 2>&1
+		guard 120 "$python" tests/gpu/peer.py steps "$dir" "$p" "$work/run/$sgd" "$work/run/$adam" $sizes >"$log" 2>&1
 		if grep -q $'\tpass\t\|\tfail\t' "$log"; then
 			while IFS=$'\t' read -r what good value unit remark; do
 				result "$name $p beside PyTorch: $what" "$good" "$value" "$unit" "$remark"
@@ -111,7 +114,7 @@ with_peer() {
 			result "$name $p beside PyTorch" fail '' '' "$(tail -n 1 "$log")"
 		fi
 	done
-	rm -rf "$dir" "$work/run/peer-sgd" "$work/run/peer-adam"
+	rm -rf "$dir" "$work/run/$sgd" "$work/run/$adam"
 }
 
 steps() {
@@ -123,13 +126,14 @@ steps() {
 	done
 	wait
 	find_python || { result PyTorch skip '' '' 'python3 has no torch'; return; }
-	with_peer 'GPT-2, small' gpt2 'layers=2 heads=2 width=64 vocabulary=300 length=64 batch=4 micro=2 steps=10' 'fp32 bf16 fp16'
-	with_peer 'Llama, small' llama 'layers=2 heads=4 kv_heads=2 width=64 vocabulary=300 length=64 batch=4 micro=2 steps=10' \
+	beside with_peer 'GPT-2, small' gpt2 'layers=2 heads=2 width=64 vocabulary=300 length=64 batch=4 micro=2 steps=10 rate=1000' 'fp32 bf16 fp16'
+	beside with_peer 'Llama, small' llama 'layers=2 heads=4 kv_heads=2 width=64 vocabulary=300 length=64 batch=4 micro=2 steps=10 rate=1000' \
 		'fp32 bf16 fp16'
-	[ "$device" != cpu ] || return
-	with_peer 'GPT-2 124M' gpt2 'layers=12 heads=12 width=768 vocabulary=50257 length=1024 batch=8 micro=4 steps=5' 'fp32 bf16 fp16'
-	with_peer 'Llama 7B, 2 layers' llama \
-		'layers=2 heads=32 width=4096 ffn=11008 vocabulary=32000 length=1024 batch=4 micro=2 steps=5' 'fp32 bf16'
+	[ "$device" != cpu ] || { wait; return; }
+	beside with_peer 'GPT-2 124M' gpt2 'layers=12 heads=12 width=768 vocabulary=50257 length=1024 batch=8 micro=4 steps=5 rate=100' 'fp32 bf16 fp16'
+	beside with_peer 'Llama 7B, 2 layers' llama \
+		'layers=2 heads=32 width=4096 ffn=11008 vocabulary=32000 length=1024 batch=4 micro=2 steps=5 rate=100' 'fp32 bf16'
+	wait
 }
 
 # ---- I1 ----
