@@ -4,6 +4,8 @@
  * unit", each the median of several batches. Sizes are large where the device has memory for them,
  * so that launches and caches count for nothing. Products of a model: forward, gradient of the
  * input and of the weight, as its plugin asks for them, in its numbers.
+ *
+ *   bench/device [NAME...]   only those whose names begin so
  */
 #include <zeroth/device.h>
 
@@ -18,6 +20,16 @@ static struct zr_device_info info = { .size = sizeof info };
 static int big;
 static char *room; /* of the device */
 static char *host;
+
+static char **wanted; /* names; none: all */
+
+static int wants(const char *name)
+{
+	for (char **w = wanted; *w; w++)
+		if (!strncmp(name, *w, strlen(*w)))
+			return 1;
+	return !*wanted;
+}
 
 static void must(int rc)
 {
@@ -66,6 +78,8 @@ static double time_of(int (*op)(void))
 
 static void rate(const char *name, int (*op)(void), double work, const char *unit)
 {
+	if (!wants(name))
+		return;
 	printf("%s %.4g %s\n", name, work / time_of(op), unit);
 	fflush(stdout);
 }
@@ -133,6 +147,8 @@ static void model_products(const struct model *a)
 {
 	const int64_t part_of = big ? 1 : 16; /* on a small device everything is smaller */
 	double work = 0, seconds_of_all = 0;
+	if (!wants(a->name))
+		return;
 	for (int i = 0; i < 5 && a->w[i].count; i++) {
 		const int head = a->w[i].count == 1;
 		const int64_t rows = (head ? a->chunk : a->rows) / part_of,
@@ -233,6 +249,8 @@ static void attention_options(void)
 {
 	batch = big ? 8 : 1;
 	n_heads = big ? 12 : 1;
+	if (!wants("attention_options"))
+		return;
 	for (length = 4096; length <= 8192; length *= 2) {
 		const int64_t part = length == 4096 ? length / 8 : length / 2;
 		ratio("attention_window", attention, part, 0);
@@ -460,11 +478,12 @@ static void fill(uint64_t bytes)
 		must(d.v->copy(d.inst, NULL, room + at, host, part));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct zr_scalars s = { 3, 0.5f, 1e-3f };
 	uint64_t bytes, pinned;
 	int threads = getenv("THREADS") ? atoi(getenv("THREADS")) : 1;
+	wanted = argv + (argc > 0);
 	must(dev_open(&d, threads, "auto"));
 	must(d.v->info(d.inst, &info));
 	big = !dev_is_cpu() && info.memory > 8ull << 30;

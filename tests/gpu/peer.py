@@ -429,21 +429,34 @@ def speed(kind, o):
 
 # ---- limits --------------------------------------------------------------------------------------------------
 
-def median_ms(f, n=5):
-    times = []
-    for i in range(n + 2):
+def median_ms(f):
+    """Of 5 batches of at least a twentieth of a second, as bench/device has them."""
+    times, n = [], 1
+    while len(times) < 6:
         a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         a.record()
-        f()
+        for _ in range(n):
+            f()
         b.record()
         torch.cuda.synchronize()
-        times.append(a.elapsed_time(b))
-    return sorted(times[2:])[n // 2]
+        if a.elapsed_time(b) > 50:
+            times.append(a.elapsed_time(b) / n)
+        else:
+            n *= 2
+    return sorted(times[1:])[2]
 
 
 def limits():
     a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     print(f"torch_matmul_square {2e-9 * 8192**3 / median_ms(lambda: a @ b):.4g} TFLOP/s")
+    q, k, v = (torch.randn(32, 12, 1024, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+    work = 2e-9 * 768 * 32 * 1024**2
+    print(f"torch_attention {work / median_ms(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)):.4g} TFLOP/s")
+    y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    dy = torch.randn_like(y)
+    backward = lambda: torch.autograd.grad(y, (q, k, v), dy, retain_graph=True)
+    print(f"torch_attention_bwd {2.5 * work / median_ms(backward):.4g} TFLOP/s")
+    del q, k, v, y, dy
     x, y = torch.randn(1 << 30, device="cuda"), torch.empty(1 << 30, device="cuda")
     print(f"torch_copy_on_device {8e-6 * x.numel() / median_ms(lambda: y.copy_(x)):.4g} GB/s")
     host = torch.empty(1 << 28, pin_memory=True)
