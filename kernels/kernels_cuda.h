@@ -73,9 +73,10 @@ cudaError_t zr_cuda_bias_bwd(const struct zr_op_bias_bwd *, float *part, int64_t
 			     cudaStream_t);
 
 /* head.cu: rows of logits, `ld` floats apart: loss[r], and into `grad`, of dtype and ldd elements
- * apart, the gradient (softmax - onehot) * scale, if it is not NULL; right: as zr_op_head_loss */
+ * apart, the gradient (softmax - onehot) * scale, if it is not NULL, and zeros behind it up to
+ * column `filled`; right: as zr_op_head_loss */
 struct zr_cuda_softmax {
-	int64_t rows, vocabulary, ld, ldd;
+	int64_t rows, vocabulary, ld, ldd, filled;
 	int32_t dtype;
 	float scale;
 	float gain, softcap; /* of the logits before: gain 1 and softcap 0 for none */

@@ -3,11 +3,16 @@
  * head.c - the output projection fused with softmax cross entropy, in chunks of rows: fp32 logits
  * of a chunk, their gradient in the type of the operands beside them, both products with it. The
  * logits of a whole batch never exist.
+ *
+ * Products with an odd side are several times slower (6 times for GPT-2's head on an H200): where
+ * the vocabulary is no multiple of LINE, w is copied with rows of zeros behind it, logits and
+ * gradients have as many more columns, and the gradients there are 0.
  */
 #include "cuda.h"
 
 #define CHUNK_BYTES (1ll << 30) /* of logits and their gradient */
 #define CHUNK_MIN 64
+#define CHUNK_STEP 128 /* rows of chunks are multiples of, where there are several */
 #define LINE 64 /* elements: rows of logits start on this multiple, which cuBLASLt's kernels want */
 
 static int64_t min64(int64_t a, int64_t b)
@@ -31,17 +36,39 @@ static int64_t chunk_rows(const struct zr_op_head_loss *o)
 	int64_t fit = CHUNK_BYTES / (stride_of(o) * (4 + size_of(o->dtype)));
 	int64_t rows = min64(fit > CHUNK_MIN ? fit : CHUNK_MIN, o->rows > 0 ? o->rows : 1),
 		chunks = (o->rows + rows - 1) / rows;
-	return chunks > 1 ? (o->rows + chunks - 1) / chunks : rows;
+	rows = chunks > 1 ? (o->rows + chunks - 1) / chunks : rows;
+	return chunks > 1 && rows + CHUNK_STEP <= fit ?
+		       (rows + CHUNK_STEP - 1) / CHUNK_STEP * CHUNK_STEP :
+		       rows;
+}
+
+/* Whether w gets rows of zeros: not for a few rows, which cost less than the copy. */
+static int is_padded(const struct zr_op_head_loss *o)
+{
+	return stride_of(o) != o->vocabulary && o->rows >= CHUNK_MIN;
+}
+
+static int64_t columns_of(const struct zr_op_head_loss *o)
+{
+	return is_padded(o) ? stride_of(o) : o->vocabulary;
+}
+
+/* Of logits and their gradient. */
+static int64_t chunk_bytes(const struct zr_op_head_loss *o)
+{
+	return chunk_rows(o) * stride_of(o) * (4 + size_of(o->dtype));
 }
 
 uint64_t cuda_head_loss_work(const struct zr_ops *ops, const struct zr_op_head_loss *o)
 {
+	int64_t padded = is_padded(o) ? stride_of(o) * o->width * size_of(o->dtype) : 0;
 	(void)ops;
-	return (uint64_t)(chunk_rows(o) * stride_of(o) * (4 + size_of(o->dtype)));
+	return (uint64_t)(chunk_bytes(o) + padded);
 }
 
 struct chunk {
 	const struct zr_op_head_loss *op;
+	const void *w; /* the op's or its padded copy */
 	int64_t first, rows;
 	float *logits, *right; /* right: NULL: not wanted */
 	void *grad; /* of them, in op->dtype */
@@ -58,8 +85,8 @@ static int project(const struct zr_ops *ops, struct zr_stream *s, const struct c
 	const struct zr_op_head_loss *o = c->op;
 	struct zr_op_matmul mm = {
 		.size = sizeof mm, .flags = ZR_MM_TRANS_B, .a_dtype = o->dtype, .b_dtype = o->dtype,
-		.d_dtype = ZR_F32, .m = c->rows, .n = o->vocabulary, .k = o->width, .a = x_of(c),
-		.lda = o->width, .b = o->w, .ldb = o->width, .d = c->logits, .ldd = stride_of(o),
+		.d_dtype = ZR_F32, .m = c->rows, .n = columns_of(o), .k = o->width, .a = x_of(c),
+		.lda = o->width, .b = c->w, .ldb = o->width, .d = c->logits, .ldd = stride_of(o),
 	};
 	return cuda_matmul(ops, s, &mm);
 }
@@ -70,28 +97,37 @@ static int grad_x(const struct zr_ops *ops, struct zr_stream *s, const struct ch
 	const struct zr_op_head_loss *o = c->op;
 	struct zr_op_matmul mm = {
 		.size = sizeof mm, .a_dtype = o->dtype, .b_dtype = o->dtype, .d_dtype = o->dtype,
-		.m = c->rows, .n = o->width, .k = o->vocabulary,
+		.m = c->rows, .n = o->width, .k = columns_of(o),
 		.a = c->grad, .lda = stride_of(o),
-		.b = o->w, .ldb = o->width,
+		.b = c->w, .ldb = o->width,
 		.d = (char *)o->dx + c->first * o->width * size_of(o->dtype), .ldd = o->width,
 	};
 	return cuda_matmul(ops, s, &mm);
 }
 
-/* dw = or += dlogits^T x */
-static int grad_w(const struct zr_ops *ops, struct zr_stream *s, const struct chunk *c)
+/* dw = or += dlogits^T x, of rows [first, first + n) of dw */
+static int grad_rows(const struct zr_ops *ops, struct zr_stream *s, const struct chunk *c,
+		     int64_t first, int64_t n)
 {
 	const struct zr_op_head_loss *o = c->op;
 	int add = c->first > 0 || o->flags & ZR_OP_ACCUMULATE;
 	struct zr_op_matmul mm = {
 		.size = sizeof mm, .flags = ZR_MM_TRANS_A | (add ? ZR_MM_ACCUMULATE : 0),
 		.a_dtype = o->dtype, .b_dtype = o->dtype, .d_dtype = ZR_F32,
-		.m = o->vocabulary, .n = o->width, .k = c->rows,
-		.a = c->grad, .lda = stride_of(o),
+		.m = n, .n = o->width, .k = c->rows,
+		.a = (const char *)c->grad + first * size_of(o->dtype), .lda = stride_of(o),
 		.b = x_of(c), .ldb = o->width,
-		.d = o->dw, .ldd = o->width,
+		.d = o->dw + first * o->width, .ldd = o->width,
 	};
 	return cuda_matmul(ops, s, &mm);
+}
+
+/* Rows that fill no eight are a product of their own. */
+static int grad_w(const struct zr_ops *ops, struct zr_stream *s, const struct chunk *c)
+{
+	const int64_t rows = c->op->vocabulary, whole = rows / 8 * 8;
+	int rc = grad_rows(ops, s, c, 0, whole);
+	return rc ? rc : grad_rows(ops, s, c, whole, rows - whole);
 }
 
 static int run_chunk(const struct zr_ops *ops, struct zr_stream *s, const struct chunk *c)
@@ -101,6 +137,7 @@ static int run_chunk(const struct zr_ops *ops, struct zr_stream *s, const struct
 					   .vocabulary = o->vocabulary,
 					   .ld = stride_of(o),
 					   .ldd = stride_of(o),
+					   .filled = columns_of(o),
 					   .dtype = o->dtype,
 					   .scale = o->scale,
 					   .gain = o->logit_gain != 0 ? o->logit_gain : 1,
@@ -121,14 +158,35 @@ static int run_chunk(const struct zr_ops *ops, struct zr_stream *s, const struct
 	return rc || !o->dw ? rc : grad_w(ops, s, c);
 }
 
+/* w and rows of zeros behind it, in the work. */
+static int pad(const struct zr_ops *ops, struct zr_stream *s, struct chunk *c)
+{
+	const struct zr_op_head_loss *o = c->op;
+	const size_t row = (size_t)(o->width * size_of(o->dtype)),
+		     all = (size_t)o->vocabulary * row;
+	char *to = (char *)o->work + chunk_bytes(o);
+	if (!is_padded(o))
+		return ZR_OK;
+	c->w = to;
+	int rc = cuda_copy(ops->dev, s, to, o->w, all);
+	return rc ? rc :
+		    cuda_result(ops->dev,
+				cudaMemsetAsync(to + all, 0,
+						(size_t)(stride_of(o) - o->vocabulary) * row,
+						cuda_stream(ops->dev, s)),
+				"head_loss: zeros");
+}
+
 int cuda_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_head_loss *o)
 {
 	int64_t most = chunk_rows(o);
-	struct chunk c = { .op = o, .logits = o->work,
+	struct chunk c = { .op = o, .w = o->w, .logits = o->work,
 			   .grad = (float *)o->work + most * stride_of(o) };
 	if (ZR_HAS(o, struct zr_op_head_loss, right) && !o->dx)
 		c.right = o->right;
 	int rc = zr_check_head(ops->dev->h, "head_loss", o);
+	if (!rc)
+		rc = pad(ops, s, &c);
 	for (; !rc && c.first < o->rows; c.first += most) {
 		c.rows = min64(most, o->rows - c.first);
 		rc = run_chunk(ops, s, &c);

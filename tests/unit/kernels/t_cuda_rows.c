@@ -359,10 +359,13 @@ static void softmax_case(int64_t v, int32_t t, int backward, float cap)
 		for (int64_t j = 0; backward && j < v; j++)
 			put(grad[0].p, t, r * (v + 1) + j,
 			    targets[r] < 0 ? 0 : (double)F(copy)[r * ld + j]);
+		if (backward && v > 500)
+			put(grad[0].p, t, r * (v + 1) + v, 0);
 	}
 	struct zr_cuda_softmax op = { .rows = ROWS, .vocabulary = v, .ld = ld, .ldd = v + 1,
-				      .dtype = t, .scale = 0.25f, .gain = cap > 0 ? 0.75f : 1,
-				      .softcap = cap, .logits = F(logits), .targets = targets,
+				      .filled = v > 500 ? v + 1 : 0, .dtype = t, .scale = 0.25f,
+				      .gain = cap > 0 ? 0.75f : 1, .softcap = cap,
+				      .logits = F(logits), .targets = targets,
 				      .weights = weights, .loss = F(loss[1]),
 				      .grad = backward ? grad[1].p : NULL, .right = F(right[1]) };
 	DONE(zr_cuda_softmax_loss(&op, NULL));
