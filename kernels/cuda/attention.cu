@@ -270,27 +270,38 @@ static __global__ void __launch_bounds__(THREADS, 1)
 	store_row((T *)op.dv + row_of(o, as_v(o, op.dv), b, j, g), dv, 1, part, width);
 }
 
-/* delta = dout . out: a warp takes a row. */
-#define DELTA_WARPS 4
+/* delta = dout . out: eight threads take a row, WIDE elements each at a time; the heads of a token
+ * follow each other. */
+#define DELTA_SHARE 8
 
-template <class T>
-static __global__ void __launch_bounds__(DELTA_WARPS *ZR_WARP)
+template <class T, int WIDE> struct alignas(WIDE * sizeof(T)) wide {
+	T x[WIDE];
+};
+
+template <class T, int WIDE>
+static __global__ void __launch_bounds__(ZR_THREADS)
 	delta_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
 {
 	const struct zr_op_attention &o = op.fwd;
-	const int64_t n = (int64_t)blockIdx.x * DELTA_WARPS + threadIdx.y, t = n % o.length,
-		      h = n / o.length % o.heads;
+	const int64_t n = ((int64_t)blockIdx.x * ZR_THREADS + threadIdx.x) / DELTA_SHARE,
+		      h = n % o.heads, t = n / o.heads % o.length, b = n / o.heads / o.length;
+	const bool inside = b < o.batch;
+	const int64_t at = inside ? row_of(o, as_out(o, o.out), b, t, h) : 0;
+	const int part = (int)threadIdx.x % DELTA_SHARE;
 	float sum = 0;
 
-	if (n >= o.batch * o.heads * o.length) /* a whole warp */
-		return;
-	const int64_t at = row_of(o, as_out(o, o.out), n / o.length / o.heads, t, h);
-	for (int64_t d = threadIdx.x; d < o.head_dim; d += ZR_WARP)
-		sum = fmaf(zr_widen(((const T *)op.dout)[at + d]),
-			   zr_widen(((const T *)o.out)[at + d]), sum);
-	sum = zr_warp_sum(sum);
-	if (threadIdx.x == 0)
-		((float *)op.work)[n] = sum;
+	for (int64_t d = part * WIDE; inside && d < o.head_dim; d += DELTA_SHARE * WIDE) {
+		const wide<T, WIDE> x = *(const wide<T, WIDE> *)((const T *)op.dout + at + d),
+				    y = *(const wide<T, WIDE> *)((const T *)o.out + at + d);
+#pragma unroll
+		for (int k = 0; k < WIDE; k++)
+			sum = fmaf(zr_widen(x.x[k]), zr_widen(y.x[k]), sum);
+	}
+#pragma unroll
+	for (int mask = DELTA_SHARE / 2; mask > 0; mask /= 2)
+		sum += __shfl_xor_sync(ZR_FULL_WARP, sum, mask, ZR_WARP);
+	if (inside && part == 0)
+		((float *)op.work)[(b * o.heads + h) * o.length + t] = sum;
 }
 
 /* ---- launches -------------------------------------------------------------------- */
@@ -345,9 +356,14 @@ cudaError_t zr_cuda_attention_bwd(const struct zr_op_attention_bwd *op, cudaStre
 template <class T>
 static cudaError_t launch_delta(const struct zr_op_attention_bwd *op, cudaStream_t s)
 {
-	int64_t rows = op->fwd.batch * op->fwd.heads * op->fwd.length;
-	return zr_launch(delta_kernel<T>, dim3((unsigned)zr_ceil_div(rows, DELTA_WARPS)),
-			 dim3(ZR_WARP, DELTA_WARPS), 0, s, *op);
+	constexpr int WIDE = 16 / sizeof(T);
+	const struct zr_op_attention *o = &op->fwd;
+	const int whole = o->head_dim % WIDE == 0 && o->out_stride % WIDE == 0 &&
+			  (uintptr_t)op->dout % 16 == 0 && (uintptr_t)o->out % 16 == 0;
+	const int64_t threads = o->batch * o->heads * o->length * DELTA_SHARE;
+	return zr_launch(whole ? delta_kernel<T, WIDE> : delta_kernel<T, 1>,
+			 dim3((unsigned)zr_ceil_div(threads, ZR_THREADS)), dim3(ZR_THREADS), 0, s,
+			 *op);
 }
 
 cudaError_t zr_cuda_attention_delta(const struct zr_op_attention_bwd *op, cudaStream_t s)
