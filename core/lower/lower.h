@@ -158,9 +158,9 @@ zr_low_part_fn zr_low_subgroups, zr_low_partial, zr_low_whole;
 struct zr_operand zr_low_activation(struct zr_lowering *l, int32_t life);
 
 /* A sub-group's data, where it is while it is computed; what of it is staged comes there, or
- * goes back: ZR_WITH(). */
+ * goes back. */
 struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_subgroup *p, int d);
-void zr_low_pass(struct zr_lowering *l, const struct zr_subgroup *p, uint32_t with, int out);
+void zr_low_pass(struct zr_lowering *l, const struct zr_subgroup *p, int out);
 /* a save that is under way may still need what is about to change */
 void zr_low_secure(struct zr_lowering *l, int32_t number);
 /* computed where masters are */

@@ -25,15 +25,15 @@ struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_subg
 	return zr_part(l->staging, at + zr_staged_at(l->s, p, d), kept(l, p, d).bytes);
 }
 
-void zr_low_pass(struct zr_lowering *l, const struct zr_subgroup *p, uint32_t with, int out)
+/* An update changes no gradient, and reads no copy of masters in fp32. */
+void zr_low_pass(struct zr_lowering *l, const struct zr_subgroup *p, int out)
 {
+	int unread = l->s->types.master == ZR_MASTER_FP32 ? ZR_D_LOWP : -1;
 	l->unit = p->unit;
 	for (int d = 0; d < l->s->plan.staging.n_data; d++) {
-		if (!(with & ZR_WITH(d)) || !zr_subgroup_has(l->s, p, d) ||
-		    !zr_datum_staged(l->s, p->unit, d))
-			continue;
 		struct zr_operand here = zr_low_datum(l, p, d), there = kept(l, p, d);
-		zr_low_move(l, out ? here : there, out ? there : here, 1);
+		if (here.region == ZR_R_STAGING && d != (out ? ZR_D_GRAD : unread))
+			zr_low_move(l, out ? here : there, out ? there : here, 1);
 	}
 }
 
@@ -150,12 +150,10 @@ static int counts(const struct zr_lowering *l, const struct zr_subgroup *p)
 
 static void read_until(struct zr_lowering *l, int32_t last, int partial)
 {
-	uint32_t with = ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_GRAD) | ZR_WITH_STATES;
-	with |= l->s->types.master != ZR_MASTER_FP32 ? ZR_WITH(ZR_D_LOWP) : 0;
 	for (; l->subgroup_read <= last; l->subgroup_read++) {
 		const struct zr_subgroup *p = &l->p->subgroup[l->subgroup_read];
 		if (!partial || counts(l, p))
-			zr_low_pass(l, p, with, 0);
+			zr_low_pass(l, p, 0);
 	}
 }
 
@@ -200,8 +198,7 @@ void zr_low_update(struct zr_lowering *l, const struct zr_pop *op)
 		read_until(l, ahead(l, most), 0);
 		zr_low_secure(l, l->subgroup_next);
 		subgroup_call(l, ZR_I_OPTIMIZE, l->subgroup_next);
-		zr_low_pass(l, &l->p->subgroup[l->subgroup_next],
-			    ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP) | ZR_WITH_STATES, 1);
+		zr_low_pass(l, &l->p->subgroup[l->subgroup_next], 1);
 	}
 }
 

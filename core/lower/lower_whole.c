@@ -94,10 +94,9 @@ static void master(struct zr_lowering *l, int32_t kind, const struct chunk *c,
 /* A chunk from where this rank holds it. */
 static void load(struct zr_lowering *l, const struct chunk *c)
 {
-	uint32_t lowp = l->s->types.master != ZR_MASTER_FP32 ? ZR_WITH(ZR_D_LOWP) : 0;
 	struct zr_subgroup p = subgroup_of(l, c, c->first, c->n);
 	int32_t number = zr_low_add_subgroup(l, &p);
-	zr_low_pass(l, &p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_GRAD) | ZR_WITH_STATES | lowp, 0);
+	zr_low_pass(l, &p, 0);
 	master(l, ZR_I_LOAD, c, &p, number);
 	for (uint32_t k = 1; k < zr_whole_kinds(l->s, c->optimizer, 0); k++)
 		zr_low_move(l, zr_low_datum(l, &p, datum(l, c, k)), part(l, c, k, 0, c->n), 0);
@@ -117,7 +116,7 @@ static void store(struct zr_lowering *l, const struct chunk *c)
 	for (uint32_t k = 1; k < zr_whole_kinds(l->s, c->optimizer, 1); k++)
 		zr_low_move(l, part(l, c, k, lo - c->first, p.n),
 			    zr_low_datum(l, &p, datum(l, c, k)), 0);
-	zr_low_pass(l, &p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP) | ZR_WITH_STATES, 1);
+	zr_low_pass(l, &p, 1);
 }
 
 static void send(struct zr_lowering *l, const struct chunk *c, int root, int way)

@@ -18,10 +18,6 @@ struct zr_subgroup {
 };
 #define ZR_ANY (-1)
 
-/* Kinds of data as bits. */
-#define ZR_WITH(d) (1u << (d))
-#define ZR_WITH_STATES (~0u << ZR_D_STATE)
-
 /* Whether a unit has this kind of data at all: a compute copy apart from its master, a master. */
 int zr_has_datum(const struct zr_setup *s, int32_t unit, int d);
 
