@@ -106,9 +106,7 @@ static double streamed(struct costs *c, const struct zr_instr *i, const char *na
 	const double cold = n > COLD ? n : COLD;
 	char full[ZR_RATE_NAME];
 	snprintf(full, sizeof full, "host.%s", name);
-	double s = i->flags & ZR_F_ON_HOST || i->queue == ZR_Q_HOST
-			   ? zr_tally_seconds(&c->tally, n, full, 1, cold, 1, 1)
-			   : 0;
+	double s = i->queue == ZR_Q_HOST ? zr_tally_seconds(&c->tally, n, full, 1, cold, 1, 1) : 0;
 	return s > 0 ? s : zr_tally_seconds(&c->tally, n, name, 1, cold, 1, 1);
 }
 

@@ -76,7 +76,7 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 
 static const struct zr_ops *ops_of(const struct zr_session *s, const struct zr_instr *i)
 {
-	return i->flags & ZR_F_ON_HOST ? s->setup->host_ops : s->setup->ops;
+	return i->queue == ZR_Q_HOST ? s->setup->host_ops : s->setup->ops;
 }
 
 static int cast(struct zr_session *s, const struct zr_call *c, int32_t type, int64_t n, char *from,

@@ -51,8 +51,8 @@ enum zr_host_call {
 	ZR_H_TOTALS   /* what these are, and they begin again */
 };
 
-/* COMPUTE and HOST run in order, one instruction after the other. The others run beside them, in
- * any order; COMM is posted in order. */
+/* COMPUTE and HOST run in order, one instruction after the other: by the operations of the device,
+ * or by those on host memory. The others run beside them, in any order; COMM is posted in order. */
 enum zr_queue { ZR_Q_COMPUTE, ZR_Q_HOST, ZR_Q_COPY, ZR_Q_STORE, ZR_Q_COMM, ZR_QUEUES };
 #define ZR_Q_IN_ORDER 2 /* queues before this one */
 
@@ -60,7 +60,6 @@ enum zr_queue { ZR_Q_COMPUTE, ZR_Q_HOST, ZR_Q_COPY, ZR_Q_STORE, ZR_Q_COMM, ZR_QU
 #define ZR_F_IDLE 1u    /* COPY: nothing enqueued on the device uses the memory */
 #define ZR_F_STORE 2u   /* ACCUMULATE: the first contribution becomes the sum */
 #define ZR_F_MEASURE 4u /* ACCUMULATE: the last one is the last of all */
-#define ZR_F_ON_HOST 8u /* computed by the operations on host memory */
 #define ZR_F_DEVICE 16u /* COLLECTIVE: on device memory */
 #define ZR_F_UPDATE 32u /* part of an update in the backward: its time is counted */
 #define ZR_F_BACKWARD 64u /* LAYER: its backward */

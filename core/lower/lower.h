@@ -99,6 +99,12 @@ static inline struct zr_operand zr_none(void)
 
 /* ---- emit.c: instructions ---- */
 
+/* Who computes on what is in a region. */
+static inline uint8_t zr_low_queue(const struct zr_lowering *l, int region)
+{
+	return l->s->plan.region[region].store == ZR_STORE_DEVICE ? ZR_Q_COMPUTE : ZR_Q_HOST;
+}
+
 /* Begins an instruction; its operands follow. */
 void zr_low_emit(struct zr_lowering *l, struct zr_instr i);
 void zr_low_arg(struct zr_lowering *l, struct zr_operand o, uint32_t access);

@@ -89,11 +89,9 @@ static void accumulate(struct zr_lowering *l, int32_t u, struct zr_instr of, str
 	unsigned flags = of.flags;
 	int same = from.region == sum.region && from.at == sum.at && from.whose == sum.whose &&
 		   from.buffer == sum.buffer;
-	int host = (flags & ZR_F_ON_HOST) != 0;
 	if (n <= 0 || (same && !(flags & ZR_F_MEASURE)))
 		return;
 	of.kind = ZR_I_ACCUMULATE;
-	of.queue = host ? ZR_Q_HOST : ZR_Q_COMPUTE;
 	of.block = first;
 	of.blocks = n;
 	zr_low_emit(l, of);
@@ -101,7 +99,7 @@ static void accumulate(struct zr_lowering *l, int32_t u, struct zr_instr of, str
 	zr_low_arg(l, sum, flags & ZR_F_STORE && !same ? ZR_WRITES : ZR_READS | ZR_WRITES);
 	zr_low_arg(l, of.from == ZR_F32 ? zr_none() : zr_part(l->wide, 0, sum.bytes), ZR_WRITES);
 	if (flags & ZR_F_MEASURE)
-		measure(l, u, first, n, host);
+		measure(l, u, first, n, of.queue == ZR_Q_HOST);
 }
 
 /* What ranks sent of blocks [first, first + n): rank r's, read where it lies, or that of all. */
@@ -123,13 +121,13 @@ static struct zr_operand contributions_of(const struct zr_lowering *l, const str
 static void add_range(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, int64_t first,
 		      int64_t n, struct zr_operand sum)
 {
-	unsigned host = sums_on_host(l) ? ZR_F_ON_HOST : 0;
 	int32_t ranks = contributions(l), last = l->s->peers ? ranks - 1 : 0;
 	struct zr_instr of = { .dtype = l->s->types.comm_dtype, .from = contribution_type(l),
-			       .number = last ? 1 : ranks };
+			       .number = last ? 1 : ranks,
+			       .queue = zr_low_queue(l, ZR_R_GRAD) };
 	for (int32_t r = 0; r <= last && n > 0; r++) {
 		struct zr_operand from = contributions_of(l, x, r, first, n);
-		of.flags = (uint16_t)(host | (stores(l) && r == 0 ? ZR_F_STORE : 0) |
+		of.flags = (uint16_t)((stores(l) && r == 0 ? ZR_F_STORE : 0) |
 				      (l->last && r == last ? ZR_F_MEASURE : 0));
 		accumulate(l, u, of, l->s->plan.direct && !l->slice.per ? sum : from, sum, first,
 			   n);
@@ -198,7 +196,7 @@ static struct zr_operand narrow(struct zr_lowering *l, struct zr_operand send, u
 	struct zr_operand to = zr_low_buffer(l, host ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, size, 64);
 	zr_low_emit(l, (struct zr_instr){
 		.kind = ZR_I_CAST, .queue = host ? ZR_Q_HOST : ZR_Q_COMPUTE, .dtype = type,
-		.from = ZR_F32, .flags = host ? ZR_F_ON_HOST : 0 });
+		.from = ZR_F32 });
 	zr_low_arg(l, zr_part(send, 0, bytes), ZR_READS);
 	zr_low_arg(l, to, ZR_WRITES);
 	return to;

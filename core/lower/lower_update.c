@@ -70,8 +70,7 @@ static int on_device(const struct zr_lowering *l)
 struct zr_instr zr_low_by_update(const struct zr_lowering *l, int32_t kind, int32_t number)
 {
 	return (struct zr_instr){ .kind = (uint8_t)kind,
-				  .queue = on_device(l) ? ZR_Q_COMPUTE : ZR_Q_HOST,
-				  .number = number, .flags = on_device(l) ? 0 : ZR_F_ON_HOST };
+				  .queue = zr_low_queue(l, ZR_R_MASTER), .number = number };
 }
 
 /* Scalars and the sums of one call, where operations read and write them. */
