@@ -39,8 +39,10 @@ struct zr_lowering {
 	int32_t pending;            /* a reduce with sums to come, -1: none */
 	int32_t *hop;               /* [record->n] that an operation is at */
 	int32_t *end;               /* [record->n] of an update: of its sub-groups */
-	struct zr_operand batch, staging, chunk, matrix; /* buffers: of ZR_R_BATCH and so on */
+	struct zr_operand batch, staging, chunk; /* buffers: of ZR_R_BATCH and so on */
 	struct zr_operand scalars, sums; /* of an update */
+	/* of whole matrices: one and its work memory, a part of one on its way, scalars */
+	struct zr_operand matrix, message, whole_scalars;
 	struct zr_operand *gathered; /* [n_units] the gathered copy of each */
 	struct zr_operand *grad;    /* [n_units] where layers leave its gradient */
 	struct zr_operand *life;    /* [lives] of activations: where each is */
@@ -169,8 +171,8 @@ struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_subg
 void zr_low_pass(struct zr_lowering *l, const struct zr_subgroup *p, int out);
 /* a save that is under way may still need what is about to change */
 void zr_low_secure(struct zr_lowering *l, int32_t number);
-/* computed where masters are */
-struct zr_instr zr_low_by_update(const struct zr_lowering *l, int32_t kind, int32_t number);
+/* scalars of all groups, where who computes on a region reads them */
+struct zr_operand zr_low_scalars(struct zr_lowering *l, int region);
 struct zr_operand zr_low_gradient(struct zr_lowering *l, int32_t unit); /* of this micro-batch */
 int32_t zr_low_add_subgroup(struct zr_lowering *l, const struct zr_subgroup *p); /* its number */
 

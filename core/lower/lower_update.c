@@ -62,41 +62,35 @@ static void list_op(struct zr_lowering *l, const struct zr_pop *op)
 
 /* ---- the optimizer ---- */
 
-static int on_device(const struct zr_lowering *l)
+/* A table of the host, or room for it where who computes on a region reads it. */
+static struct zr_operand table(struct zr_lowering *l, int region, uint64_t at, uint64_t bytes)
 {
-	return l->s->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE;
+	int apart = zr_low_queue(l, region) == ZR_Q_COMPUTE && !l->s->device_info.host_ops;
+	struct zr_operand host = zr_mine(ZR_R_HOST, at, bytes);
+	return apart ? zr_part(zr_low_whole_life(l, ZR_R_WORK, bytes), 0, bytes) : host;
 }
 
-struct zr_instr zr_low_by_update(const struct zr_lowering *l, int32_t kind, int32_t number)
+struct zr_operand zr_low_scalars(struct zr_lowering *l, int region)
 {
-	return (struct zr_instr){ .kind = (uint8_t)kind,
-				  .queue = zr_low_queue(l, ZR_R_MASTER), .number = number };
-}
-
-/* Scalars and the sums of one call, where operations read and write them. */
-static void make_tables(struct zr_lowering *l)
-{
-	const struct zr_partial_plan *p = &l->s->plan.partial;
 	uint64_t bytes = (uint64_t)l->s->n_param_groups * sizeof(struct zr_scalars);
-	struct zr_operand scalars = zr_mine(ZR_R_HOST, l->s->plan.scalars, bytes);
-	l->scalars = scalars;
-	l->sums = zr_mine(ZR_R_HOST, p->call, p->arrived - p->call);
-	if (!on_device(l) || l->s->device_info.host_ops) /* the host can address them */
-		return;
-	l->scalars = zr_part(zr_low_whole_life(l, ZR_R_WORK, bytes), 0, bytes);
-	l->sums = zr_low_whole_life(l, ZR_R_WORK, l->sums.bytes);
-	zr_low_move(l, scalars, l->scalars, 0);
+	struct zr_operand host = zr_mine(ZR_R_HOST, l->s->plan.scalars, bytes),
+			  near = table(l, region, host.at, bytes);
+	if (near.buffer)
+		zr_low_move(l, host, near, 0);
+	return near;
 }
 
 void zr_low_subgroups(struct zr_lowering *l)
 {
+	const struct zr_partial_plan *sums = &l->s->plan.partial;
 	int narrow = l->s->types.master != ZR_MASTER_FP32, updates = l->record->updates;
 	if (updates || (l->p->id == ZR_S_FIRST && l->s->program[ZR_PROG_LAST_MICRO].updates))
 		l->staging = zr_low_whole_life(l, ZR_R_STAGING, l->s->plan.staging.bytes);
 	if (!updates)
 		return;
 	l->chunk = zr_low_whole_life(l, ZR_R_CHUNK, narrow ? ZR_CHUNK * ZR_BLOCK * 4 : 0);
-	make_tables(l);
+	l->scalars = zr_low_scalars(l, ZR_R_MASTER);
+	l->sums = table(l, ZR_R_MASTER, sums->call, sums->arrived - sums->call); /* of one call */
 	for (int32_t i = 0; i < l->record->n; i++) {
 		if (l->record->op[i].kind != ZR_P_UPDATE)
 			continue;
@@ -113,7 +107,8 @@ static void subgroup_call(struct zr_lowering *l, int32_t kind, int32_t number)
 	int optimize = kind == ZR_I_OPTIMIZE;
 	uint32_t change = optimize ? ZR_READS | ZR_WRITES : ZR_READS;
 	l->unit = p->unit;
-	zr_low_emit(l, zr_low_by_update(l, kind, number));
+	zr_low_emit(l, (struct zr_instr){ .kind = (uint8_t)kind, .number = number,
+					  .queue = zr_low_queue(l, ZR_R_MASTER) });
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_MASTER), change);
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_GRAD), ZR_READS);
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_LOWP),

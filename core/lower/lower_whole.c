@@ -3,32 +3,36 @@
  * lower_whole.c - optimizers of whole matrices: a tensor's master, states and gradient come
  * together at an owner, which is the same for every stage, are updated there and go back to who
  * holds them. As many tensors at a time as there are ranks, so that all owners compute at once.
- * They travel in chunks, so that no rank needs room for more than one.
+ * They travel in chunks, so that no rank needs room for more than one. A device with
+ * a memory of its own computes them there, wherever masters are kept: its products have other bits
+ * than those of the host.
  */
 #include "core/lower/lower.h"
 #include "core/update/update.h"
 
 enum { TO_OWNER, BACK };
 
-/* Blocks [first, first + n) of a tensor's unit, together at `at` of the buffer: the master, then
- * each state, then the gradient. */
+/* Blocks [first, first + n) of a tensor's unit, together in a buffer: the master, then each state,
+ * then the gradient. */
 struct chunk {
+	struct zr_operand buffer;
 	int32_t tensor, optimizer;
 	int64_t first, n;
-	uint64_t at;
 };
 
 static struct chunk matrix(const struct zr_lowering *l, int32_t tensor)
 {
 	const struct zr_place *t = &l->s->layout.tensor[tensor];
-	return (struct chunk){ tensor, zr_optimizer_of(l->s, tensor), t->offset / ZR_BLOCK,
-			       t->blocks, 0 };
+	return (struct chunk){ l->matrix, tensor, zr_optimizer_of(l->s, tensor),
+			       t->offset / ZR_BLOCK, t->blocks };
 }
 
-static struct chunk message(const struct zr_lowering *l, int32_t tensor, int64_t first, int64_t n)
+/* As many blocks from `first` on as travel at a time, but none from `end` on. */
+static struct chunk message(const struct zr_lowering *l, int32_t tensor, int64_t first,
+			    int64_t end)
 {
-	return (struct chunk){ tensor, zr_optimizer_of(l->s, tensor), first, n,
-			       l->s->plan.whole.message };
+	int64_t most = l->s->plan.whole.chunk, n = end - first < most ? end - first : most;
+	return (struct chunk){ l->message, tensor, zr_optimizer_of(l->s, tensor), first, n };
 }
 
 /* Blocks [from, from + n) of a chunk's data of one kind. */
@@ -36,14 +40,14 @@ static struct zr_operand part(const struct zr_lowering *l, const struct chunk *c
 			      int64_t from, int64_t n)
 {
 	uint64_t bytes = zr_whole_kind_bytes(l->s, c->optimizer, kind);
-	uint64_t at = c->at + zr_whole_kind_at(l->s, c->optimizer, c->n, kind);
-	return zr_part(l->matrix, at + (uint64_t)from * bytes, (uint64_t)n * bytes);
+	uint64_t at = zr_whole_kind_at(l->s, c->optimizer, c->n, kind);
+	return zr_part(c->buffer, at + (uint64_t)from * bytes, (uint64_t)n * bytes);
 }
 
 static struct zr_operand all_of(const struct zr_lowering *l, const struct chunk *c, int way)
 {
 	uint32_t kinds = zr_whole_kinds(l->s, c->optimizer, way == BACK);
-	return zr_part(l->matrix, c->at, zr_whole_kind_at(l->s, c->optimizer, c->n, kinds));
+	return zr_part(c->buffer, 0, zr_whole_kind_at(l->s, c->optimizer, c->n, kinds));
 }
 
 /* The blocks that both have, from one to the other. */
@@ -79,11 +83,10 @@ static int datum(const struct zr_lowering *l, const struct chunk *c, uint32_t ki
 static void master(struct zr_lowering *l, int32_t kind, const struct chunk *c,
 		   const struct zr_subgroup *p, int32_t number)
 {
-	struct zr_instr i = zr_low_by_update(l, kind, number);
 	int load = kind == ZR_I_LOAD;
 	uint32_t other = load ? ZR_READS : ZR_WRITES;
-	i.blocks = p->n;
-	zr_low_emit(l, i);
+	zr_low_emit(l, (struct zr_instr){ .kind = (uint8_t)kind, .number = number, .blocks = p->n,
+					  .queue = zr_low_queue(l, ZR_R_MASTER) });
 	zr_low_arg(l, part(l, c, 0, p->first - c->first, p->n),
 		   load ? ZR_WRITES : ZR_READS | ZR_WRITES);
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_MASTER), other);
@@ -124,18 +127,18 @@ static void send(struct zr_lowering *l, const struct chunk *c, int root, int way
 	l->part[0] = (struct zr_exchange){ all_of(l, c, way), all_of(l, c, way) };
 	if (l->s->process.world > 1)
 		zr_low_collective(l, ZR_COMM_BROADCAST, ZR_GROUP_WORLD, ZR_F32, root, 1);
+	zr_low_keep(l, &l->matrix); /* also on a rank that owns none */
 }
 
 /* What rank `from` holds of a tensor, to its owner. */
 static void bring_part(struct zr_lowering *l, int32_t tensor, int from, int owner)
 {
 	int me = l->s->process.rank;
-	int64_t step = l->s->plan.whole.chunk;
-	struct chunk all = matrix(l, tensor);
+	struct chunk all = matrix(l, tensor), c;
 	struct zr_share held = zr_rank_holds(l->s, tensor, from);
-	for (int64_t at = 0; !l->rc && at < held.n; at += step) {
-		int64_t n = held.n - at < step ? held.n - at : step;
-		struct chunk c = message(l, tensor, held.first + at, n);
+	int64_t end = held.first + held.n;
+	for (int64_t at = held.first; !l->rc && at < end; at += c.n) {
+		c = message(l, tensor, at, end);
 		if (me == from)
 			load(l, &c);
 		if (from != owner)
@@ -156,21 +159,21 @@ static void bring(struct zr_lowering *l, int32_t tensor, int owner)
 
 static void update(struct zr_lowering *l, int32_t tensor)
 {
+	const struct zr_whole_plan *p = &l->s->plan.whole;
 	struct chunk all = matrix(l, tensor);
-	zr_low_emit(l, zr_low_by_update(l, ZR_I_WHOLE, tensor));
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_WHOLE, .number = tensor,
+					  .queue = zr_low_queue(l, ZR_R_WHOLE) });
 	zr_low_arg(l, all_of(l, &all, TO_OWNER), ZR_READS | ZR_WRITES);
-	zr_low_arg(l, zr_part(l->matrix, l->s->plan.whole.work, l->s->plan.whole.work_bytes),
-		   ZR_WRITES);
-	zr_low_arg(l, l->scalars, ZR_READS);
+	zr_low_arg(l, zr_part(l->matrix, p->work, p->work_bytes), ZR_WRITES);
+	zr_low_arg(l, l->whole_scalars, ZR_READS);
 }
 
 static void give_back(struct zr_lowering *l, int32_t tensor, int owner)
 {
-	struct chunk all = matrix(l, tensor);
-	int64_t step = l->s->plan.whole.chunk;
-	for (int64_t at = 0; !l->rc && at < all.n; at += step) {
-		struct chunk c = message(l, tensor, all.first + at,
-					 all.n - at < step ? all.n - at : step);
+	struct chunk all = matrix(l, tensor), c;
+	int64_t end = all.first + all.n;
+	for (int64_t at = all.first; !l->rc && at < end; at += c.n) {
+		c = message(l, tensor, at, end);
 		if (l->s->process.rank == owner)
 			copy(l, &c, &all, BACK);
 		send(l, &c, owner, BACK);
@@ -192,11 +195,15 @@ void zr_low_whole(struct zr_lowering *l)
 {
 	const struct zr_whole_plan *p = &l->s->plan.whole;
 	int world = l->s->process.world, rank = l->s->process.rank;
-	if (p->n)
-		l->matrix = zr_low_buffer(l, ZR_R_WHOLE, zr_up(p->bytes, ZR_PAGE), ZR_PAGE);
+	if (!p->n)
+		return;
+	l->matrix = zr_low_buffer(l, ZR_R_WHOLE, p->work + p->work_bytes, 64);
+	l->message = zr_low_buffer(l, ZR_R_CHUNK, p->message, 64);
+	l->whole_scalars = zr_low_scalars(l, ZR_R_WHOLE);
 	for (int32_t first = 0; !l->rc && first < p->n; first += world) {
 		int n = p->n - first < world ? p->n - first : world;
-		zr_low_keep(l, &l->matrix); /* also on a rank that owns none */
+		zr_low_keep(l, &l->matrix);
+		zr_low_keep(l, &l->message);
 		each(l, first, n, bring);
 		if (rank < n)
 			update(l, p->tensor[first + rank]);

@@ -41,13 +41,13 @@ enum zr_store {
 	R(BATCH, "batch") /* tokens and losses */ \
 	R(HOST, "host tables") /* what core reads: losses, block sums, the exchange */ \
 	R(STAGING, "staging") /* sub-groups between tiers; sums from disk to what adds to them */ \
-	R(CHUNK, "staging") /* ZR_CHUNK blocks of masters in fp32, near what updates them */ \
+	R(CHUNK, "staging") /* near masters: some blocks in fp32, parts of matrices on the way */ \
 	R(MEASURE, "workspace") /* block sums where only the device can write */ \
 	R(GRAD_BOUNCE, "gradients on their way") /* on the host, if copies alone reach */ \
 	R(BOUNCE, "transfers") /* what passes through host memory, see core/program/route.h */ \
 	R(HOST_COMM, "communication") /* on its way between such a device and other ranks */ \
 	R(CACHE, "key-value cache") /* what layers keep of the tokens before, when sampling */ \
-	R(WHOLE, "whole matrices") /* a matrix, its work memory, a chunk on its way */
+	R(WHOLE, "whole matrices") /* a matrix, its work memory */
 
 #define ZR_REGION_ID(id, what) ZR_R_##id,
 enum zr_region_id { ZR_REGIONS(ZR_REGION_ID) ZR_R_COUNT };
@@ -133,9 +133,10 @@ struct zr_partial_plan {
 /* Tensors that are updated as whole matrices; the w-th of them by rank w modulo their number. */
 struct zr_whole_plan {
 	int32_t *tensor, n;
-	int64_t chunk;          /* blocks that travel at a time */
-	uint64_t work, message; /* bytes from the start of the buffer, where the matrix is */
-	uint64_t work_bytes, bytes; /* bytes: of all of it, if there is a tensor */
+	int64_t chunk;       /* blocks that travel at a time */
+	uint64_t message;    /* bytes of them, at most */
+	uint64_t work;       /* bytes from the start of the buffer, where the matrix is */
+	uint64_t work_bytes;
 };
 
 struct zr_plan {

@@ -240,6 +240,16 @@ static int store_or(const struct zr_setup *s, int store, int other)
 	return zr_offloaded(s, store) ? store : other;
 }
 
+/* Whole matrices: on a device that does not reach the host, if all optimizers of them can be
+ * there. */
+static int store_whole(const struct zr_setup *s, int sums)
+{
+	int device = !s->device_info.host_ops;
+	for (const struct zr_optimizer *o = s->optimizer; o < s->optimizer + s->n_optimizers; o++)
+		device &= !zr_is_whole(o) || (zr_optimizer_calls(o)->mem_ok & ZR_MEM_DEVICE);
+	return device ? ZR_STORE_DEVICE : sums;
+}
+
 /* Sums lie where the optimizer runs, unless they have a section of their own. */
 static void choose_stores(const struct zr_setup *s, struct zr_plan *p)
 {
@@ -256,7 +266,8 @@ static void choose_stores(const struct zr_setup *s, struct zr_plan *p)
 	p->region[ZR_R_PARAM_OFFLOADED].store = store_or(s, ZR_STORE_PARAM, ZR_STORE_DEVICE);
 	p->region[ZR_R_ACT_OFFLOADED].store = store_or(s, ZR_STORE_ACTIVATION, ZR_STORE_DEVICE);
 	p->region[ZR_R_HOST].store = p->region[ZR_R_STAGING].store = host;
-	p->region[ZR_R_WHOLE].store = p->region[ZR_R_CHUNK].store = sums;
+	p->region[ZR_R_CHUNK].store = sums;
+	p->region[ZR_R_WHOLE].store = store_whole(s, sums);
 	p->region[ZR_R_GRAD_BOUNCE].store = p->region[ZR_R_HOST_COMM].store =
 		p->region[ZR_R_BOUNCE].store = host;
 	for (int i = 0; i < ZR_R_COUNT; i++)

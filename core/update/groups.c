@@ -9,7 +9,8 @@
 
 struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t blocks, int32_t dtype)
 {
-	int apart = s->setup->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE &&
+	uint64_t in_arena = (uintptr_t)base - (uintptr_t)s->arena[ZR_STORE_DEVICE];
+	int apart = in_arena < s->setup->plan.arena[ZR_STORE_DEVICE] &&
 		    !s->setup->device_info.host_access;
 	return (struct zr_buf){ .data = base, .count = base ? (uint64_t)(blocks * ZR_BLOCK) : 0,
 				.dtype = dtype, .mem = apart ? ZR_MEM_DEVICE : ZR_MEM_HOST };

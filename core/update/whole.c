@@ -29,7 +29,6 @@ uint64_t zr_whole_kind_at(const struct zr_setup *s, int32_t k, int64_t blocks, u
 
 void zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk)
 {
-	uint64_t message = 0;
 	p->chunk = chunk;
 	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
 		int32_t k = zr_optimizer_of(s, i);
@@ -38,12 +37,10 @@ void zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk)
 		const struct zr_place *t = &s->layout.tensor[i];
 		uint32_t kinds = zr_whole_kinds(s, k, 0);
 		p->work = zr_max(p->work, zr_whole_kind_at(s, k, t->blocks, kinds));
-		message = zr_max(message, zr_whole_kind_at(s, k, chunk, kinds));
+		p->message = zr_max(p->message, zr_whole_kind_at(s, k, chunk, kinds));
 		p->work_bytes = zr_max(p->work_bytes, zr_whole_work(&s->optimizer[k], t->decl));
 		p->tensor[p->n++] = i;
 	}
-	p->message = p->work + zr_up(p->work_bytes, 64);
-	p->bytes = p->message + message;
 }
 
 int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step, char *matrix,

@@ -160,7 +160,8 @@ struct zr_optimizer_v1 {
 	 * with the totals. partial() changes neither state nor master. */
 	int (*partial)(struct zr_inst *, const struct zr_opt_step *, double *out);
 	/* (optional) [step] With ZR_OPT_WHOLE: updates one segment, which is a whole parameter
-	 * without gaps. */
+	 * without gaps. A device with a memory of its own has it there, wherever the state is kept,
+	 * if mem_ok has ZR_MEM_DEVICE. */
 	int (*step_whole)(struct zr_inst *, const struct zr_opt_step *);
 	/* (optional) [main] Converts what a checkpoint has of the states, written by version `from`
 	 * or in other types, into those of states(). Host memory, whole blocks; one state per call:

@@ -52,6 +52,17 @@ for optimizer in lamb muon; do
 	one_in 2 && is "I1 $optimizer, bf16: the master in two halves, beside a separate device" "$(digest $optimizer 2 "$@" "${split[@]}" \
 		-o precision.master=split -o device.memory=32M -o device.separate=yes -o offload.optimizer.plugin=cpu)" "$one"
 done
+# Products of the device have other bits than those of the host: whole matrices are computed by the device, wherever state lies.
+apart=(-o device.memory=32M -o device.separate=yes -o device.isa=scalar)
+for precision in fp32 bf16; do
+	set -- "${apart[@]}" -o precision.plugin=$precision
+	one=$(digest muon 1 "$@")
+	like "muon, $precision: trains on a device of other products" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
+	one_in 2 && is "I1 muon, $precision: state on the host" "$(digest muon 1 "$@" -o offload.optimizer.plugin=cpu)" "$one"
+	one_in 2 && is "I1 muon, $precision: state on the host, split over 3 ranks, late copies" "$(digest muon 3 "$@" "${split[@]}" \
+		-o offload.optimizer.plugin=cpu -o device.late_copies=yes)" "$one"
+	one_in 2 && is "I1 muon, $precision: state on disk, 2 ranks, in pieces" "$(digest muon 2 "$@" "${split[@]}" "${disk[@]}" "${pieces[@]}")" "$one"
+done
 one=$(digest muon 1)
 other=$(digest muon 1 -o optimizer.no_decay.weight_decay=0.1)
 ok 'a group without decay changes bits' test "$one" != "$other"

@@ -477,7 +477,7 @@ static void a_whole_matrix_and_what_is_published_are_there_in_turn(void **unused
 	uint64_t whole = 0, published = 0, end = 0;
 	(void)unused;
 	for (const struct zr_buffer *b = p->buffer; b < p->buffer + p->n_buffer; b++) {
-		whole += b->region == ZR_R_WHOLE ? b->bytes : 0;
+		whole += b->region == ZR_R_WHOLE || b->region == ZR_R_CHUNK ? b->bytes : 0;
 		published += b->region == ZR_R_GATHER ? b->bytes : 0;
 		end = b->offset + b->bytes > end ? b->offset + b->bytes : end;
 	}
