@@ -68,12 +68,17 @@ ZR_DEVICE uint64_t element(const struct zr_op_attention &o, int64_t b, int64_t h
 	return ((uint64_t)(b * o.heads + h) * n + (uint64_t)i) * n + (uint64_t)j;
 }
 
-/* The first key that query i attends to: of its document and window. It never falls as i grows. */
-ZR_DEVICE int first_key(const struct zr_op_attention &o, int64_t b, int64_t i)
+/* The first key that query i attends to: of its window and its document, which starts so. */
+ZR_DEVICE int first_since(const struct zr_op_attention &o, int start, int64_t i)
 {
-	const int start = o.starts && i < o.length ? o.starts[b * o.length + i] : 0;
 	const int64_t oldest = o.window ? i - o.window + 1 : 0;
 	return oldest > start ? (int)oldest : start;
+}
+
+/* The same, with the start looked up. It never falls as i grows to the last query. */
+ZR_DEVICE int first_key(const struct zr_op_attention &o, int64_t b, int64_t i)
+{
+	return first_since(o, o.starts && i < o.length ? o.starts[b * o.length + i] : 0, i);
 }
 
 /* Of rows of which some have not seen a key yet: their largest score is -infinity, to which there

@@ -13,8 +13,8 @@
  * zr_load_rows and zr_load_transposed bring pieces from shared memory, four 8x8 matrices at a time:
  * lane l knows where row l % 8 of matrix l / 8 is, 16 bytes. Of each it gets the numbers (g, 2t)
  * and the one right of it; transposed (2t, g) and the one below. zr_copy16 starts to copy 16 bytes
- * from global memory to shared memory, or zeros if it is not `inside`; zr_copied waits for all that
- * this thread has started, and a barrier then shows them to the others.
+ * from global memory to shared memory, or zeros if it is not `inside`, zr_copy4 four; zr_copied waits
+ * for all that this thread has started, and a barrier then shows them to the others.
  */
 #ifndef ZEROTH_KERNELS_CUDA_MMA_H
 #define ZEROTH_KERNELS_CUDA_MMA_H
@@ -108,9 +108,19 @@ ZR_DEVICE void zr_copy16(void *shared, const void *global, bool inside)
 	emulated::copy_later(shared, inside ? global : NULL, 16);
 }
 
+ZR_DEVICE void zr_copy4(void *shared, const void *global, bool inside)
+{
+	emulated::copy_later(shared, inside ? global : NULL, 4);
+}
+
 ZR_DEVICE void zr_copied()
 {
 	emulated::copy_now();
+}
+
+ZR_DEVICE float zr_smaller(float a, float b)
+{
+	return b < a || b != b ? b : a;
 }
 
 ZR_DEVICE float zr_exp2(float x)
@@ -141,8 +151,7 @@ ZR_DEVICE uint32_t zr_pair(float low, float high, f16)
 
 ZR_DEVICE void zr_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, bf16)
 {
-	asm volatile(
-		"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+	asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
 		"{%8,%9}, {%0,%1,%2,%3};"
 		: "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
 		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -150,8 +159,7 @@ ZR_DEVICE void zr_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32
 
 ZR_DEVICE void zr_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, f16)
 {
-	asm volatile(
-		"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+	asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
 		"{%8,%9}, {%0,%1,%2,%3};"
 		: "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
 		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -180,9 +188,26 @@ ZR_DEVICE void zr_copy16(void *shared, const void *global, bool inside)
 		     : "memory");
 }
 
+ZR_DEVICE void zr_copy4(void *shared, const void *global, bool inside)
+{
+	uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
+	asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+		     :
+		     : "r"(to), "l"(global), "r"(inside ? 4 : 0)
+		     : "memory");
+}
+
 ZR_DEVICE void zr_copied()
 {
 	asm volatile("cp.async.wait_all;" : : : "memory");
+}
+
+/* The smaller; a NaN stays. */
+ZR_DEVICE float zr_smaller(float a, float b)
+{
+	float y;
+	asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+	return y;
 }
 
 /* 2^x, of 2 units in the last place; the same on every device of this kind. */

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attention_mma_bwd.cu - gradients of causal attention on tensor cores, what attention_mma.cu is to
+ * the forward. Two kernels compute scores and their gradients, each in the order that its results
+ * are added in: dq_kernel walks the keys of its queries, dkv_kernel the queries of its keys.
+ * Gradients of scores are rounded to 16 bits where they enter a product, like probabilities.
+ */
+#include "attention_mma.h"
+
+#define STEP 32 /* keys or queries that a warp takes at once */
+
+/* Of a tile that is loaded together: several steps, where shared memory holds two blocks of it. */
+template <int D> ZR_INLINE constexpr int tile_rows()
+{
+	return D < 128 ? 2 * STEP : STEP;
+}
+
+/* Sixteens of rows that a warp takes, as in the forward. */
+template <int D, bool DROP> ZR_INLINE constexpr int sixteens()
+{
+	return D == 64 && !DROP ? 2 : 1;
+}
+
+/* What the forward and delta left of a query; lse is in units of log2. */
+struct left {
+	float lse, delta;
+};
+
+/* s, of soft_cap or -infinity, becomes m_ij P_ij and dp becomes dS_ij. */
+template <bool CAPPED, bool DROP>
+ZR_DEVICE void grad_score(float scale, float m, const left &x, float *s, float *dp)
+{
+	/* rounding must not let P grow beyond 1 */
+	const float p = zr_exp2(zr_smaller(fmaf(*s, scale, -x.lse), 0));
+	const float slope = CAPPED ? fmaxf(fmaf(-*s, *s, 1), 0) : 1;
+	*s = DROP ? m * p : p;
+	*dp = p * ((DROP ? m * *dp : *dp) - x.delta);
+	if (CAPPED)
+		*dp *= slope;
+}
+
+/* For all of M times 16 rows; of(r, n, e) is what is left of the query of number e of column block
+ * n of 16 rows r. */
+template <bool CAPPED, bool DROP, int N, int M, class F>
+ZR_DEVICE void grad_scores(float (&s)[M][N][4], float (&dp)[M][N][4], float scale, float m,
+			   uint32_t bits, const F &of)
+{
+#pragma unroll
+	for (int n = 0; n < N; n++)
+#pragma unroll
+		for (int r = 0; r < M; r++)
+#pragma unroll
+			for (int e = 0; e < 4; e++)
+				grad_score<CAPPED, DROP>(
+					scale, !DROP || bits >> (4 * n + e) & 1 ? m : 0,
+					of(r, n, e), &s[r][n][e], &dp[r][n][e]);
+}
+
+template <class T, int D, bool DROP>
+static __global__ void __launch_bounds__(THREADS, 2)
+	dq_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
+{
+	ZR_DYNAMIC_SHARED(room);
+	constexpr int M = sixteens<D, DROP>(), BLOCK = ROWS * M, KEYS = tile_rows<D>();
+	const struct zr_op_attention &o = op.fwd;
+	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
+		  t = (int)threadIdx.x % 4;
+	const unsigned b = blockIdx.y / (unsigned)o.heads, h = blockIdx.y % (unsigned)o.heads,
+		       kv = h / ((unsigned)o.heads / (unsigned)o.kv_heads);
+	const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * BLOCK, mine = i0 + warp * 16 * M;
+	const int length = (int)o.length, end = i0 + BLOCK < length ? i0 + BLOCK : length;
+	const float scale = score_unit(o), m = DROP ? zr_drop_scale(o.dropout) : 1;
+	const int from = first_key(o, b, i0) / KEYS * KEYS;
+	/* as in the forward */
+	const int last = mine + 16 * M < length ? mine + 16 * M - 1 : length - 1;
+	const int seen = first_key(o, b, mine), seen_by_all = first_key(o, b, last);
+	rows16<D, true> q[M], dout[M];
+	float acc[M][D / 8][4] = { { { 0 } } };
+	left rows[M][2];
+	carrier<D> queries, douts, keys, values;
+
+#pragma unroll
+	for (int r = 0; r < M; r++)
+#pragma unroll
+		for (int half = 0; half < 2; half++) {
+			const int row = mine + r * 16 + g + 8 * half;
+			const int64_t n = lse_of(o, b, h, row);
+			rows[r][half] =
+				row < length ?
+					left{ o.lse[n] * LOG2E, ((const float *)op.work)[n] } :
+					left{ INFINITY, 0 };
+		}
+	queries.start(as_q(o, o.q), row_of(o, as_q(o, o.q), b, i0, h));
+	douts.start(as_out(o, op.dout), row_of(o, as_out(o, op.dout), b, i0, h));
+	keys.start(as_k(o, o.k), row_of(o, as_k(o, o.k), b, from, kv));
+	values.start(as_v(o, o.v), row_of(o, as_v(o, o.v), b, from, kv));
+	queries.template bring<BLOCK>(tile_at<D>(room, 0), length - i0);
+	douts.template bring<BLOCK>(tile_at<D>(room, BLOCK), length - i0);
+	keys.template bring<KEYS>(tile_at<D>(room, 2 * BLOCK), length - from);
+	values.template bring<KEYS>(tile_at<D>(room, 2 * BLOCK + KEYS), length - from);
+	for (int j0 = from, at = 2 * BLOCK, other = 2 * BLOCK + 2 * KEYS; j0 < end; j0 += KEYS) {
+		zr_copied();
+		/* this tile is here, and nobody reads the one before it any more */
+		__syncthreads();
+		if (j0 == from)
+#pragma unroll
+			for (int r = 0; r < M; r++) {
+				q[r].start(tile_at<D>(room, 0), (warp * M + r) * 16);
+				dout[r].start(tile_at<D>(room, BLOCK), (warp * M + r) * 16);
+			}
+		if (j0 + KEYS < end) {
+			keys.template bring<KEYS>(tile_at<D>(room, other), length - j0 - KEYS);
+			values.template bring<KEYS>(tile_at<D>(room, other + KEYS),
+						    length - j0 - KEYS);
+		}
+#pragma unroll 1
+		for (int part = 0; part < KEYS; part += STEP) {
+			const tile<D> k = tile_at<D>(room, at + part),
+				      v = tile_at<D>(room, at + KEYS + part);
+			const int j = j0 + part;
+			float s[M][STEP / 8][4] = { { { 0 } } }, dp[M][STEP / 8][4] = { { { 0 } } };
+			uint32_t bits = 0;
+			/* a whole warp: no query of it sees any of these keys */
+			if (j >= mine + 16 * M || j + STEP <= seen)
+				continue;
+			add_scores<T>(s, q, k);
+			soft_cap(o, s);
+			if (j + STEP > mine + 1 || j < seen_by_all)
+				mask_keys(o, b, mine + g, j + 2 * t, s);
+			add_scores<T>(dp, dout, v);
+			if constexpr (DROP)
+				bits = kept<STEP / 8>(o, element(o, b, h, mine + g, j + 2 * t),
+						      (uint64_t)o.length, 1);
+			const auto of = [&](int r, int, int e) { return rows[r][e / 2]; };
+			if (o.softcap > 0)
+				grad_scores<true, DROP>(s, dp, scale, m, bits, of);
+			else
+				grad_scores<false, DROP>(s, dp, scale, m, bits, of);
+			add_rows<T, D>(acc, dp, k);
+		}
+		other = at;
+		at = 4 * BLOCK + 2 * KEYS - at;
+	}
+#pragma unroll
+	for (int r = 0; r < M; r++)
+#pragma unroll
+		for (int half = 0; half < 2; half++) {
+			const int row = mine + r * 16 + g + 8 * half;
+			if (row < length)
+				store_row<T, D>((T *)op.dq + row_of(o, as_q(o, op.dq), b, row, h),
+						acc[r], half, o.scale);
+		}
+}
+
+/* What a tile's queries have beside q and dout, as dkv_kernel reads it from shared memory; zeros
+ * past the last query, whose q and dout are 0 too. */
+template <int N> struct facts {
+	float lse[N], delta[N];
+	int start[N]; /* if documents have starts */
+	/* first_key of query i of a tile that starts at i0. */
+	ZR_MEMBER int first(const struct zr_op_attention &o, int i0, int i) const
+	{
+		return first_since(o, o.starts ? start[i - i0] : 0, i);
+	}
+};
+
+template <int N>
+ZR_DEVICE void bring_facts(const struct zr_op_attention_bwd &op, facts<N> &to, unsigned b,
+			   unsigned h, int i0)
+{
+	const struct zr_op_attention &o = op.fwd;
+	const int at = (int)threadIdx.x, i = i0 + at;
+	const int64_t n = lse_of(o, b, h, i);
+	const bool inside = i < o.length;
+	if (at >= N)
+		return;
+	zr_copy4(&to.lse[at], o.lse + n, inside);
+	zr_copy4(&to.delta[at], (const float *)op.work + n, inside);
+	if (o.starts)
+		zr_copy4(&to.start[at], o.starts + b * o.length + i, inside);
+}
+
+/* The end of a walk in tiles of n queries, from query j0 on until none of a tile sees keys
+ * [j0, j0 + block). */
+ZR_DEVICE int end_of_walk(const struct zr_op_attention &o, int64_t b, int j0, int block, int n)
+{
+	int i = j0;
+	if (!o.starts && !o.window)
+		return j0 + ((int)o.length - j0 + n - 1) / n * n;
+	while (i < o.length && first_key(o, b, i) < j0 + block)
+		i += n;
+	return i;
+}
+
+/* A row is a key: scores are transposed. The queries of all heads that read it. */
+template <class T, int D, bool DROP>
+static __global__ void __launch_bounds__(THREADS, 2)
+	dkv_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
+{
+	ZR_DYNAMIC_SHARED(room);
+	constexpr int M = sixteens<D, DROP>(), BLOCK = ROWS * M, QUERIES = tile_rows<D>();
+	constexpr bool HELD = M == 1 && D < 96; /* else registers are short */
+	__shared__ facts<QUERIES> of_tile[2];
+	const struct zr_op_attention &o = op.fwd;
+	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
+		  t = (int)threadIdx.x % 4;
+	const unsigned heads = (unsigned)o.kv_heads, b = blockIdx.y / heads,
+		       kv = blockIdx.y % heads;
+	const int share = (int)((unsigned)o.heads / heads), end_h = ((int)kv + 1) * share;
+	const int j0 = (int)blockIdx.x * BLOCK, mine = j0 + warp * 16 * M, length = (int)o.length;
+	const int end = end_of_walk(o, b, j0, BLOCK, QUERIES);
+	const float scale = score_unit(o), m = DROP ? zr_drop_scale(o.dropout) : 1;
+	rows16<D, HELD> k[M], v[M];
+	float dk[M][D / 8][4] = { { { 0 } } }, dv[M][D / 8][4] = { { { 0 } } };
+	carrier<D> queries, douts;
+
+	const auto bring = [&](int stage, int h, int i0) {
+		const tile<D> to = tile_at<D>(room, 2 * BLOCK + stage * 2 * QUERIES);
+		if (i0 == j0) {
+			queries.start(as_q(o, o.q), row_of(o, as_q(o, o.q), b, j0, h));
+			douts.start(as_out(o, op.dout), row_of(o, as_out(o, op.dout), b, j0, h));
+		}
+		queries.template bring<QUERIES>(to, length - i0);
+		douts.template bring<QUERIES>(to.from(QUERIES), length - i0);
+		bring_facts(op, of_tile[stage], b, (unsigned)h, i0);
+	};
+
+	queries.start(as_k(o, o.k), row_of(o, as_k(o, o.k), b, j0, kv));
+	douts.start(as_v(o, o.v), row_of(o, as_v(o, o.v), b, j0, kv));
+	queries.template bring<BLOCK>(tile_at<D>(room, 0), length - j0);
+	douts.template bring<BLOCK>(tile_at<D>(room, BLOCK), length - j0);
+	bring(0, (int)kv * share, j0);
+	for (int h = (int)kv * share, i0 = j0, stage = 0; h < end_h; stage ^= 1) {
+		const tile<D> tiles = tile_at<D>(room, 2 * BLOCK + stage * 2 * QUERIES);
+		const facts<QUERIES> &now = of_tile[stage];
+		const int next = i0 + QUERIES < end ? i0 + QUERIES : j0,
+			  next_h = next == j0 ? h + 1 : h;
+		zr_copied();
+		/* these queries are here, and nobody reads those before them any more */
+		__syncthreads();
+		if (i0 == j0 && h == (int)kv * share)
+#pragma unroll
+			for (int r = 0; r < M; r++) {
+				k[r].start(tile_at<D>(room, 0), (warp * M + r) * 16);
+				v[r].start(tile_at<D>(room, BLOCK), (warp * M + r) * 16);
+			}
+		if (next_h < end_h)
+			bring(stage ^ 1, next_h, next);
+#pragma unroll 1
+		for (int part = 0; part < QUERIES; part += STEP) {
+			const tile<D> q = tiles.from(part), dout = tiles.from(QUERIES + part);
+			const int i = i0 + part, last = (i + STEP < length ? i + STEP : length) - 1;
+			float s[M][STEP / 8][4] = { { { 0 } } }, dp[M][STEP / 8][4] = { { { 0 } } };
+			uint32_t bits = 0;
+			/* a whole warp: no query of these sees any of its keys */
+			if (i >= length || last < mine ||
+			    now.first(o, i0, i) >= mine + 16 * M)
+				continue;
+			add_scores<T>(s, k, q);
+			soft_cap(o, s);
+			if (i < mine + 16 * M - 1 || now.first(o, i0, last) > mine)
+				mask(s, [&](int r, int c, int e) {
+					const int query = i + c * 8 + 2 * t + e % 2,
+						  key = mine + r * 16 + g + e / 2 * 8;
+					return key <= query && key >= now.first(o, i0, query);
+				});
+			add_scores<T>(dp, v, dout);
+			if constexpr (DROP)
+				bits = kept<STEP / 8>(o, element(o, b, h, i + 2 * t, mine + g), 1,
+						      (uint64_t)o.length);
+			const auto of = [&](int, int c, int e) {
+				const int at = part + c * 8 + 2 * t + e % 2;
+				return left{ now.lse[at] * LOG2E, now.delta[at] };
+			};
+			if (o.softcap > 0)
+				grad_scores<true, DROP>(s, dp, scale, m, bits, of);
+			else
+				grad_scores<false, DROP>(s, dp, scale, m, bits, of);
+			add_rows<T, D>(dv, s, dout);
+			add_rows<T, D>(dk, dp, q);
+		}
+		h = next_h;
+		i0 = next;
+	}
+#pragma unroll
+	for (int r = 0; r < M; r++)
+#pragma unroll
+		for (int half = 0; half < 2; half++) {
+			const int row = mine + r * 16 + g + 8 * half;
+			if (row >= length)
+				continue;
+			store_row<T, D>((T *)op.dk + row_of(o, as_k(o, op.dk), b, row, kv), dk[r],
+					half, o.scale);
+			store_row<T, D>((T *)op.dv + row_of(o, as_v(o, op.dv), b, row, kv), dv[r],
+					half, 1);
+		}
+}
+
+template <class T, int D, bool DROP>
+static cudaError_t backward_drop(const struct zr_op_attention_bwd *op, cudaStream_t s)
+{
+	constexpr int rows = ROWS * sixteens<D, DROP>();
+	constexpr size_t shared = (2 * rows + 4 * tile_rows<D>()) * tile<D>::STRIDE * 2;
+	const struct zr_op_attention *o = &op->fwd;
+	cudaError_t e = zr_launch(dq_kernel<T, D, DROP>, attention_grid(o, o->heads, rows),
+				  dim3(THREADS), shared, s, *op);
+	return e != cudaSuccess ?
+		       e :
+		       zr_launch(dkv_kernel<T, D, DROP>, attention_grid(o, o->kv_heads, rows),
+				 dim3(THREADS), shared, s, *op);
+}
+
+template <class T, int D>
+static cudaError_t backward(const struct zr_op_attention_bwd *op, cudaStream_t s)
+{
+	return op->fwd.dropout > 0 ? backward_drop<T, D, true>(op, s) :
+				     backward_drop<T, D, false>(op, s);
+}
+
+int zr_cuda_attention_mma_takes_bwd(const struct zr_op_attention_bwd *op)
+{
+	const struct zr_op_attention *o = &op->fwd;
+	return zr_cuda_attention_mma_takes(o) && attention_pieces(op->dout, o->out_stride, 0) &&
+	       attention_pieces(op->dq, o->q_stride, o->q_head) &&
+	       attention_pieces(op->dk, o->k_stride, o->k_head) &&
+	       attention_pieces(op->dv, o->v_stride, o->v_head);
+}
+
+cudaError_t zr_cuda_attention_mma_bwd(const struct zr_op_attention_bwd *op, cudaStream_t s)
+{
+	return op->fwd.dtype == ZR_BF16 ? BY_WIDTH(op->fwd.head_dim, backward, bf16, op, s) :
+					  BY_WIDTH(op->fwd.head_dim, backward, f16, op, s);
+}
