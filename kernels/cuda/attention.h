@@ -69,16 +69,17 @@ ZR_DEVICE uint64_t element(const struct zr_op_attention &o, int64_t b, int64_t h
 }
 
 /* The first key that query i attends to: of its window and its document, which starts so. */
-ZR_DEVICE int first_since(const struct zr_op_attention &o, int start, int64_t i)
+ZR_DEVICE int first_since(const struct zr_op_attention &o, int start, int i)
 {
-	const int64_t oldest = o.window ? i - o.window + 1 : 0;
-	return oldest > start ? (int)oldest : start;
+	const int window = (int)(o.window && o.window < o.length ? o.window : o.length);
+	const int oldest = i - window + 1;
+	return oldest > start ? oldest : start;
 }
 
 /* The same, with the start looked up. It never falls as i grows to the last query. */
 ZR_DEVICE int first_key(const struct zr_op_attention &o, int64_t b, int64_t i)
 {
-	return first_since(o, o.starts && i < o.length ? o.starts[b * o.length + i] : 0, i);
+	return first_since(o, o.starts && i < o.length ? o.starts[b * o.length + i] : 0, (int)i);
 }
 
 /* Of rows of which some have not seen a key yet: their largest score is -infinity, to which there

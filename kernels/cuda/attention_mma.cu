@@ -109,14 +109,14 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const tile<D> q = tile_at<D>(room, 0);
 	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
 		  t = (int)threadIdx.x % 4;
-	const unsigned b = blockIdx.y / (unsigned)o.heads, h = blockIdx.y % (unsigned)o.heads,
-		       kv = h / ((unsigned)o.heads / (unsigned)o.kv_heads);
+	const int heads = (int)o.heads, b = (int)blockIdx.y / heads, h = (int)blockIdx.y % heads,
+		  kv = h / (heads / (int)o.kv_heads);
 	/* the longest walks start first */
 	const int i0 = (o.first / BLOCK + (int)(gridDim.x - 1 - blockIdx.x)) * BLOCK,
 		  mine = i0 + warp * 16 * M;
 	const int length = (int)o.length, end = i0 + BLOCK < length ? i0 + BLOCK : length;
 	const float scale = score_unit(o), m = DROP ? zr_drop_scale(o.dropout) : 1;
-	rows16<D, !DROP> a[M] = {};
+	rows16<D, !DROP> a[M];
 	const int from = first_key(o, b, i0) / KEYS * KEYS;
 	/* no query of this warp sees a key before `seen`, and all see those from `seen_by_all` on,
 	 * but later ones */
@@ -126,8 +126,10 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	carrier<D> queries, keys, values;
 
 #pragma unroll
-	for (int r = 0; r < M; r++)
+	for (int r = 0; r < M; r++) {
 		x.base[r][0] = x.base[r][1] = -INFINITY;
+		a[r].place(q, (warp * M + r) * 16);
+	}
 	queries.start(as_q(o, o.q), query_of(o, as_q(o, o.q), b, i0, h));
 	keys.start(as_k(o, o.k), row_of(o, as_k(o, o.k), b, from, kv));
 	values.start(as_v(o, o.v), row_of(o, as_v(o, o.v), b, from, kv));
@@ -144,7 +146,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		if (j0 == from)
 #pragma unroll
 			for (int r = 0; r < M; r++)
-				a[r].start(q, (warp * M + r) * 16);
+				a[r].hold();
 		if (j0 + KEYS < end) {
 			keys.template bring<KEYS>(tile_at<D>(room, other), length - j0 - KEYS);
 			values.template bring<KEYS>(tile_at<D>(room, other + KEYS),

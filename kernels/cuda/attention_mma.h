@@ -39,19 +39,22 @@ template <int D> ZR_DEVICE tile<D> tile_at(unsigned char *room, int rows_before)
 	return tile<D>{ (uint16_t *)(void *)room }.from(rows_before);
 }
 
-/* 16 rows of a tile as A, in registers, or brought each time. */
+/* 16 rows of a tile as A, in registers once the tile is there, or brought each time. */
 template <int D, bool HELD> struct rows16 {
-	uint32_t a[HELD ? D / 16 : 1][4];
 	tile<D> from;
 	int row;
-	ZR_MEMBER void start(tile<D> t, int r)
+	uint32_t a[HELD ? D / 16 : 1][4];
+	ZR_MEMBER void place(tile<D> t, int r)
 	{
 		from = t;
 		row = r;
+	}
+	ZR_MEMBER void hold()
+	{
 		if constexpr (HELD) {
 #pragma unroll
 			for (int k = 0; k < D / 16; k++)
-				t.as_a(a[k], r, k);
+				from.as_a(a[k], row, k);
 		}
 	}
 	ZR_MEMBER void get(uint32_t (&x)[4], int k) const
@@ -157,11 +160,10 @@ ZR_DEVICE void add_rows(float (&acc)[M][D / 8][4], const float (&p)[M][N][4], ti
 template <class T, int D>
 ZR_DEVICE void store_row(T *to, const float (&acc)[D / 8][4], int half, float by)
 {
-	const int t = (int)threadIdx.x % 4;
+	uint32_t *x = (uint32_t *)(void *)to + threadIdx.x % 4;
 #pragma unroll
 	for (int n = 0; n < D / 8; n++)
-		*(uint32_t *)(void *)&to[n * 8 + 2 * t] = zr_pair(
-			acc[n][2 * half] * by, acc[n][2 * half + 1] * by, T());
+		x[n * 4] = zr_pair(acc[n][2 * half] * by, acc[n][2 * half + 1] * by, T());
 }
 
 /* ---- scores ---------------------------------------------------------------------- */
@@ -170,9 +172,9 @@ ZR_DEVICE void store_row(T *to, const float (&acc)[D / 8][4], int half, float by
 template <int N, int M, class F> ZR_DEVICE void mask(float (&s)[M][N][4], const F &seen)
 {
 #pragma unroll
-	for (int r = 0; r < M; r++)
+	for (int n = 0; n < N; n++)
 #pragma unroll
-		for (int n = 0; n < N; n++)
+		for (int r = 0; r < M; r++)
 #pragma unroll
 			for (int e = 0; e < 4; e++)
 				s[r][n][e] = seen(r, n, e) ? s[r][n][e] : -INFINITY;
@@ -192,7 +194,7 @@ ZR_DEVICE void mask_keys(const struct zr_op_attention &o, int64_t b, int i, int 
 			first[r][half] = first_key(o, b, i + r * 16 + half * 8) - j;
 	mask(s, [&](int r, int n, int e) {
 		const int key = n * 8 + e % 2;
-		return key <= i - j + r * 16 + e / 2 * 8 && key >= first[r][e / 2];
+		return (key <= i - j + r * 16 + e / 2 * 8) & (key >= first[r][e / 2]);
 	});
 }
 

@@ -26,6 +26,27 @@ struct left {
 	float lse, delta;
 };
 
+/* The same of N queries in shared memory, as it was left. */
+template <int N> struct lefts {
+	float lse[N], delta[N];
+	ZR_MEMBER left of(int at) const { return left{ lse[at] * LOG2E, delta[at] }; }
+	/* Starts to bring it for queries from i0 on; zeros past the last, whose q and dout are 0
+	 * too. */
+	ZR_MEMBER void bring(const struct zr_op_attention_bwd &op, int64_t b, int64_t h, int i0)
+	{
+		const struct zr_op_attention &o = op.fwd;
+		const int64_t n = lse_of(o, b, h, i0);
+#pragma unroll
+		for (int k = 0; k < 2 * N; k += THREADS) {
+			const int at = k + (int)threadIdx.x;
+			const float *from = (at < N ? o.lse : (const float *)op.work) + n;
+			if (2 * N % THREADS == 0 || at < 2 * N)
+				zr_copy4(at < N ? &lse[at] : &delta[at - N], from + at % N,
+					 i0 + at % N < (int)o.length);
+		}
+	}
+};
+
 /* s, of soft_cap or -infinity, becomes m_ij P_ij and dp becomes dS_ij. */
 template <bool CAPPED, bool DROP>
 ZR_DEVICE void grad_score(float scale, float m, const left &x, float *s, float *dp)
@@ -62,11 +83,12 @@ static __global__ void __launch_bounds__(THREADS, 2)
 {
 	ZR_DYNAMIC_SHARED(room);
 	constexpr int M = sixteens<D, DROP>(), BLOCK = ROWS * M, KEYS = tile_rows<D>();
+	__shared__ lefts<BLOCK> rows;
 	const struct zr_op_attention &o = op.fwd;
 	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
 		  t = (int)threadIdx.x % 4;
-	const unsigned b = blockIdx.y / (unsigned)o.heads, h = blockIdx.y % (unsigned)o.heads,
-		       kv = h / ((unsigned)o.heads / (unsigned)o.kv_heads);
+	const int heads = (int)o.heads, b = (int)blockIdx.y / heads, h = (int)blockIdx.y % heads,
+		  kv = h / (heads / (int)o.kv_heads);
 	const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * BLOCK, mine = i0 + warp * 16 * M;
 	const int length = (int)o.length, end = i0 + BLOCK < length ? i0 + BLOCK : length;
 	const float scale = score_unit(o), m = DROP ? zr_drop_scale(o.dropout) : 1;
@@ -76,28 +98,26 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const int seen = first_key(o, b, mine), seen_by_all = first_key(o, b, last);
 	rows16<D, true> q[M], dout[M];
 	float acc[M][D / 8][4] = { { { 0 } } };
-	left rows[M][2];
-	carrier<D> queries, douts, keys, values;
+	carrier<D> pieces;
 
+	const auto bring = [&](int at, int j) {
+		pieces.start(as_k(o, o.k), row_of(o, as_k(o, o.k), b, j, kv));
+		pieces.template bring<KEYS>(tile_at<D>(room, at), length - j);
+		pieces.start(as_v(o, o.v), row_of(o, as_v(o, o.v), b, j, kv));
+		pieces.template bring<KEYS>(tile_at<D>(room, at + KEYS), length - j);
+	};
+
+	rows.bring(op, b, h, i0);
+	pieces.start(as_q(o, o.q), row_of(o, as_q(o, o.q), b, i0, h));
+	pieces.template bring<BLOCK>(tile_at<D>(room, 0), length - i0);
+	pieces.start(as_out(o, op.dout), row_of(o, as_out(o, op.dout), b, i0, h));
+	pieces.template bring<BLOCK>(tile_at<D>(room, BLOCK), length - i0);
+	bring(2 * BLOCK, from);
 #pragma unroll
-	for (int r = 0; r < M; r++)
-#pragma unroll
-		for (int half = 0; half < 2; half++) {
-			const int row = mine + r * 16 + g + 8 * half;
-			const int64_t n = lse_of(o, b, h, row);
-			rows[r][half] =
-				row < length ?
-					left{ o.lse[n] * LOG2E, ((const float *)op.work)[n] } :
-					left{ INFINITY, 0 };
-		}
-	queries.start(as_q(o, o.q), row_of(o, as_q(o, o.q), b, i0, h));
-	douts.start(as_out(o, op.dout), row_of(o, as_out(o, op.dout), b, i0, h));
-	keys.start(as_k(o, o.k), row_of(o, as_k(o, o.k), b, from, kv));
-	values.start(as_v(o, o.v), row_of(o, as_v(o, o.v), b, from, kv));
-	queries.template bring<BLOCK>(tile_at<D>(room, 0), length - i0);
-	douts.template bring<BLOCK>(tile_at<D>(room, BLOCK), length - i0);
-	keys.template bring<KEYS>(tile_at<D>(room, 2 * BLOCK), length - from);
-	values.template bring<KEYS>(tile_at<D>(room, 2 * BLOCK + KEYS), length - from);
+	for (int r = 0; r < M; r++) {
+		q[r].place(tile_at<D>(room, 0), (warp * M + r) * 16);
+		dout[r].place(tile_at<D>(room, BLOCK), (warp * M + r) * 16);
+	}
 	for (int j0 = from, at = 2 * BLOCK, other = 2 * BLOCK + 2 * KEYS; j0 < end; j0 += KEYS) {
 		zr_copied();
 		/* this tile is here, and nobody reads the one before it any more */
@@ -105,15 +125,12 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		if (j0 == from)
 #pragma unroll
 			for (int r = 0; r < M; r++) {
-				q[r].start(tile_at<D>(room, 0), (warp * M + r) * 16);
-				dout[r].start(tile_at<D>(room, BLOCK), (warp * M + r) * 16);
+				q[r].hold();
+				dout[r].hold();
 			}
-		if (j0 + KEYS < end) {
-			keys.template bring<KEYS>(tile_at<D>(room, other), length - j0 - KEYS);
-			values.template bring<KEYS>(tile_at<D>(room, other + KEYS),
-						    length - j0 - KEYS);
-		}
-#pragma unroll 1
+		if (j0 + KEYS < end)
+			bring(other, j0 + KEYS);
+#pragma unroll
 		for (int part = 0; part < KEYS; part += STEP) {
 			const tile<D> k = tile_at<D>(room, at + part),
 				      v = tile_at<D>(room, at + KEYS + part);
@@ -131,7 +148,9 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			if constexpr (DROP)
 				bits = kept<STEP / 8>(o, element(o, b, h, mine + g, j + 2 * t),
 						      (uint64_t)o.length, 1);
-			const auto of = [&](int r, int, int e) { return rows[r][e / 2]; };
+			const auto of = [&](int r, int, int e) {
+				return rows.of(warp * 16 * M + r * 16 + g + e / 2 * 8);
+			};
 			if (o.softcap > 0)
 				grad_scores<true, DROP>(s, dp, scale, m, bits, of);
 			else
@@ -150,34 +169,6 @@ static __global__ void __launch_bounds__(THREADS, 2)
 				store_row<T, D>((T *)op.dq + row_of(o, as_q(o, op.dq), b, row, h),
 						acc[r], half, o.scale);
 		}
-}
-
-/* What a tile's queries have beside q and dout, as dkv_kernel reads it from shared memory; zeros
- * past the last query, whose q and dout are 0 too. */
-template <int N> struct facts {
-	float lse[N], delta[N];
-	int start[N]; /* if documents have starts */
-	/* first_key of query i of a tile that starts at i0. */
-	ZR_MEMBER int first(const struct zr_op_attention &o, int i0, int i) const
-	{
-		return first_since(o, o.starts ? start[i - i0] : 0, i);
-	}
-};
-
-template <int N>
-ZR_DEVICE void bring_facts(const struct zr_op_attention_bwd &op, facts<N> &to, unsigned b,
-			   unsigned h, int i0)
-{
-	const struct zr_op_attention &o = op.fwd;
-	const int at = (int)threadIdx.x, i = i0 + at;
-	const int64_t n = lse_of(o, b, h, i);
-	const bool inside = i < o.length;
-	if (at >= N)
-		return;
-	zr_copy4(&to.lse[at], o.lse + n, inside);
-	zr_copy4(&to.delta[at], (const float *)op.work + n, inside);
-	if (o.starts)
-		zr_copy4(&to.start[at], o.starts + b * o.length + i, inside);
 }
 
 /* The end of a walk in tiles of n queries, from query j0 on until none of a tile sees keys
@@ -200,49 +191,62 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	ZR_DYNAMIC_SHARED(room);
 	constexpr int M = sixteens<D, DROP>(), BLOCK = ROWS * M, QUERIES = tile_rows<D>();
 	constexpr bool HELD = M == 1 && D < 96; /* else registers are short */
-	__shared__ facts<QUERIES> of_tile[2];
+	__shared__ lefts<QUERIES> of_tile[2];
+	__shared__ int starts[2][QUERIES]; /* of the queries' documents */
 	const struct zr_op_attention &o = op.fwd;
 	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
 		  t = (int)threadIdx.x % 4;
-	const unsigned heads = (unsigned)o.kv_heads, b = blockIdx.y / heads,
-		       kv = blockIdx.y % heads;
-	const int share = (int)((unsigned)o.heads / heads), end_h = ((int)kv + 1) * share;
+	const int kv_heads = (int)o.kv_heads, share = (int)o.heads / kv_heads,
+		  b = (int)blockIdx.y / kv_heads, kv = (int)blockIdx.y % kv_heads;
+	const int first_h = kv * share, end_h = first_h + share;
 	const int j0 = (int)blockIdx.x * BLOCK, mine = j0 + warp * 16 * M, length = (int)o.length;
 	const int end = end_of_walk(o, b, j0, BLOCK, QUERIES);
 	const float scale = score_unit(o), m = DROP ? zr_drop_scale(o.dropout) : 1;
 	rows16<D, HELD> k[M], v[M];
 	float dk[M][D / 8][4] = { { { 0 } } }, dv[M][D / 8][4] = { { { 0 } } };
-	carrier<D> queries, douts;
+	carrier<D> pieces;
 
 	const auto bring = [&](int stage, int h, int i0) {
 		const tile<D> to = tile_at<D>(room, 2 * BLOCK + stage * 2 * QUERIES);
-		if (i0 == j0) {
-			queries.start(as_q(o, o.q), row_of(o, as_q(o, o.q), b, j0, h));
-			douts.start(as_out(o, op.dout), row_of(o, as_out(o, op.dout), b, j0, h));
-		}
-		queries.template bring<QUERIES>(to, length - i0);
-		douts.template bring<QUERIES>(to.from(QUERIES), length - i0);
-		bring_facts(op, of_tile[stage], b, (unsigned)h, i0);
+		pieces.start(as_q(o, o.q), row_of(o, as_q(o, o.q), b, i0, h));
+		pieces.template bring<QUERIES>(to, length - i0);
+		pieces.start(as_out(o, op.dout), row_of(o, as_out(o, op.dout), b, i0, h));
+		pieces.template bring<QUERIES>(to.from(QUERIES), length - i0);
+		of_tile[stage].bring(op, b, h, i0);
+		if (o.starts && (int)threadIdx.x < QUERIES)
+			zr_copy4(&starts[stage][threadIdx.x],
+				 o.starts + b * o.length + i0 + threadIdx.x,
+				 i0 + (int)threadIdx.x < length);
 	};
 
-	queries.start(as_k(o, o.k), row_of(o, as_k(o, o.k), b, j0, kv));
-	douts.start(as_v(o, o.v), row_of(o, as_v(o, o.v), b, j0, kv));
-	queries.template bring<BLOCK>(tile_at<D>(room, 0), length - j0);
-	douts.template bring<BLOCK>(tile_at<D>(room, BLOCK), length - j0);
-	bring(0, (int)kv * share, j0);
-	for (int h = (int)kv * share, i0 = j0, stage = 0; h < end_h; stage ^= 1) {
+	pieces.start(as_k(o, o.k), row_of(o, as_k(o, o.k), b, j0, kv));
+	pieces.template bring<BLOCK>(tile_at<D>(room, 0), length - j0);
+	pieces.start(as_v(o, o.v), row_of(o, as_v(o, o.v), b, j0, kv));
+	pieces.template bring<BLOCK>(tile_at<D>(room, BLOCK), length - j0);
+	if (!o.starts && (int)threadIdx.x < QUERIES)
+		starts[0][threadIdx.x] = starts[1][threadIdx.x] = 0;
+	bring(0, first_h, j0);
+#pragma unroll
+	for (int r = 0; r < M; r++) {
+		k[r].place(tile_at<D>(room, 0), (warp * M + r) * 16);
+		v[r].place(tile_at<D>(room, BLOCK), (warp * M + r) * 16);
+	}
+	for (int h = first_h, i0 = j0, stage = 0; h < end_h; stage ^= 1) {
 		const tile<D> tiles = tile_at<D>(room, 2 * BLOCK + stage * 2 * QUERIES);
-		const facts<QUERIES> &now = of_tile[stage];
+		const lefts<QUERIES> &now = of_tile[stage];
+		const auto first = [&](int i) {
+			return first_since(o, starts[stage][i - i0], i);
+		};
 		const int next = i0 + QUERIES < end ? i0 + QUERIES : j0,
 			  next_h = next == j0 ? h + 1 : h;
 		zr_copied();
 		/* these queries are here, and nobody reads those before them any more */
 		__syncthreads();
-		if (i0 == j0 && h == (int)kv * share)
+		if (HELD && i0 == j0 && h == first_h)
 #pragma unroll
 			for (int r = 0; r < M; r++) {
-				k[r].start(tile_at<D>(room, 0), (warp * M + r) * 16);
-				v[r].start(tile_at<D>(room, BLOCK), (warp * M + r) * 16);
+				k[r].hold();
+				v[r].hold();
 			}
 		if (next_h < end_h)
 			bring(stage ^ 1, next_h, next);
@@ -254,23 +258,22 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			uint32_t bits = 0;
 			/* a whole warp: no query of these sees any of its keys */
 			if (i >= length || last < mine ||
-			    now.first(o, i0, i) >= mine + 16 * M)
+			    first(i) >= mine + 16 * M)
 				continue;
 			add_scores<T>(s, k, q);
 			soft_cap(o, s);
-			if (i < mine + 16 * M - 1 || now.first(o, i0, last) > mine)
+			if (i < mine + 16 * M - 1 || first(last) > mine)
 				mask(s, [&](int r, int c, int e) {
 					const int query = i + c * 8 + 2 * t + e % 2,
 						  key = mine + r * 16 + g + e / 2 * 8;
-					return key <= query && key >= now.first(o, i0, query);
+					return (key <= query) & (key >= first(query));
 				});
 			add_scores<T>(dp, v, dout);
 			if constexpr (DROP)
 				bits = kept<STEP / 8>(o, element(o, b, h, i + 2 * t, mine + g), 1,
 						      (uint64_t)o.length);
 			const auto of = [&](int, int c, int e) {
-				const int at = part + c * 8 + 2 * t + e % 2;
-				return left{ now.lse[at] * LOG2E, now.delta[at] };
+				return now.of(part + c * 8 + 2 * t + e % 2);
 			};
 			if (o.softcap > 0)
 				grad_scores<true, DROP>(s, dp, scale, m, bits, of);

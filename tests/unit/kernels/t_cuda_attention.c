@@ -169,6 +169,79 @@ static void windows_agree_with_the_scalar_kernel(void **state)
 	attention_pad = 3;
 }
 
+/* Walks of several tiles on tensor cores, of which some are seen whole, and some in part for
+ * documents, windows or both. */
+static void tiles_seen_in_part_agree_with_the_scalar_kernel(void **state)
+{
+	static const int64_t shapes[][5] = { { 2, 261, 2, 1, 64 },
+					     { 1, 230, 2, 1, 80 },
+					     { 1, 230, 1, 1, 96 },
+					     { 1, 230, 2, 2, 128 } };
+	static const struct options masks[] = {
+		{ .documents = 1 },
+		{ .window = 100 },
+		{ .window = 150, .documents = 1 },
+		{ .window = 90, .softcap = 2 },
+		{ .window = 100, .dropout = 0.2f },
+		{ .documents = 1, .softcap = 2, .dropout = 0.2f },
+	};
+	const size_t n_masks = sanitized() ? 3 : sizeof masks / sizeof *masks;
+	(void)state;
+	attention_pad = 8;
+	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+		for (size_t k = i ? i - 1 : 0; k < n_masks; k += i ? 3 : 1)
+			agree_with(&mma_kernels, shapes[i], (i + k) % 2 ? ZR_F16 : ZR_BF16,
+				   &masks[k]);
+	attention_pad = 3;
+}
+
+/* Keys that grow along the sequence, or shrink: the largest scores grow by more than a base may be
+ * exceeded by, and by less. */
+static void growing_scores_agree_with_the_scalar_kernel(void **state)
+{
+	static const int64_t shape[5] = { 1, 261, 2, 1, 64 };
+	(void)state;
+	attention_pad = 8;
+	for (int shrink = 0; shrink < 2; shrink++) {
+		struct problem x = make(shape, ZR_BF16, 5, 1), y = make(shape, ZR_BF16, 5, 1);
+		for (int64_t t = 0; t < x.T; t++)
+			for (int64_t d = 0; d < x.D; d++) {
+				const int64_t at = t * x.in_stride + x.H * x.D + d;
+				const double by = 0.05 * (double)(shrink ? x.T - t : t);
+				put(&x, x.qkv, at, get(&x, x.qkv, at) * by);
+				put(&y, y.qkv, at, get(&y, y.qkv, at) * by);
+			}
+		both(&mma_kernels, &x);
+		both(&variants[0], &y);
+		/* sharp scores: their gradients are differences of what is nearly equal */
+		compare_all(&x, &y, 2 * tolerance(&mma_kernels, ZR_BF16), "mma");
+		drop(&x);
+		drop(&y);
+	}
+	attention_pad = 3;
+}
+
+static void tensor_cores_keep_nan(void **state)
+{
+	static const int64_t shape[5] = { 1, 140, 1, 1, 64 };
+	struct problem p;
+	(void)state;
+	attention_pad = 8;
+	p = make(shape, ZR_BF16, 5, 1);
+	put(&p, p.qkv, 70 * p.in_stride + 64, (double)NAN); /* an element of key 70 */
+	both(&mma_kernels, &p);
+	for (int64_t t = 0; t < p.T; t++) {
+		assert_int_equal(isnan(get(&p, p.out, t * p.out_stride)) != 0, t >= 70);
+		assert_int_equal(isnan(get_lse(&p, t)) != 0, t >= 70);
+		assert_true(isnan(get(&p, p.dqkv, t * p.in_stride)) || t < 70); /* dq */
+		/* dk and dv: of keys that those queries see */
+		assert_true(isnan(get(&p, p.dqkv, t * p.in_stride + 64)));
+		assert_true(isnan(get(&p, p.dqkv, t * p.in_stride + 128)));
+	}
+	drop(&p);
+	attention_pad = 3;
+}
+
 static void soft_caps_agree_with_the_scalar_kernel(void **state)
 {
 	static const int64_t shape[5] = { 1, 70, 2, 1, 64 }, single[5] = { 40, 1, 2, 1, 1 };
@@ -264,6 +337,10 @@ static void tensor_cores_refuse_what_they_cannot_take(void **state)
 	p.op.fwd.k = (const char *)p.op.fwd.k + 2;
 	assert_false(zr_cuda_attention_mma_takes(&p.op.fwd));
 	drop(&p);
+	p = make(good, ZR_BF16, 1, 1);
+	p.op.fwd.scale = -p.op.fwd.scale; /* the largest score is not that of the largest product */
+	assert_false(zr_cuda_attention_mma_takes(&p.op.fwd));
+	drop(&p);
 	p = make(good, ZR_F32, 1, 1);
 	q = make(odd, ZR_BF16, 1, 1);
 	assert_false(zr_cuda_attention_mma_takes(&p.op.fwd));
@@ -280,6 +357,9 @@ int main(void)
 		cmocka_unit_test(tensor_cores_agree_with_the_scalar_kernel),
 		cmocka_unit_test(documents_agree_with_the_scalar_kernel),
 		cmocka_unit_test(windows_agree_with_the_scalar_kernel),
+		cmocka_unit_test(tiles_seen_in_part_agree_with_the_scalar_kernel),
+		cmocka_unit_test(growing_scores_agree_with_the_scalar_kernel),
+		cmocka_unit_test(tensor_cores_keep_nan),
 		cmocka_unit_test(soft_caps_agree_with_the_scalar_kernel),
 		cmocka_unit_test(a_window_of_all_has_the_bits_of_none),
 		cmocka_unit_test(what_no_window_reaches_is_not_read),
