@@ -36,8 +36,6 @@ done | tee "$work/table"
 
 # Kernels that may spill, each a part of its name, bytes of stores at most, and why.
 may='dkv_kernel<float,64> 400 heads wider than 128 in fp32
-dkv_kernel<f16,64,false> 4 one register on sm_90, outside of the loops
-dkv_kernel<bf16,64,false> 4 likewise
 matmul_kernel 4 one register on sm_90'
 awk -v may="$may" 'BEGIN { n = split(may, line, "\n"); for (i = 1; i <= n; i++) { split(line[i], w, " "); part[i] = w[1]; most[i] = w[2] } }
 	$5 + 0 > 0 {

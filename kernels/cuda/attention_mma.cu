@@ -15,13 +15,6 @@
  * be rescaled, and what enters products stays below 2^8. */
 #define ABOVE_BASE 8
 
-/* Sixteens of queries that a warp takes: registers hold the results of so many, if there is no
- * generator beside them. */
-template <int D, bool DROP> ZR_INLINE constexpr int sixteens()
-{
-	return D == 64 && !DROP ? 2 : 1;
-}
-
 /* The largest over the four lanes that share a row; NaN is left to the sum. */
 ZR_DEVICE float row_max(float x)
 {
@@ -82,7 +75,7 @@ ZR_DEVICE void raise_bases(results<D, M> &x, const float (&s)[M][KEYS / 8][4], f
 
 /* Scores become probabilities above the bases. With dropout, those that `bits` keep are multiplied
  * by m, and the others are 0. */
-template <int D, int M, bool DROP>
+template <bool PLAIN, int D, int M>
 ZR_DEVICE void soften(results<D, M> &x, float (&s)[M][KEYS / 8][4], float scale, float m,
 		      const uint32_t (&bits)[M])
 {
@@ -96,16 +89,18 @@ ZR_DEVICE void soften(results<D, M> &x, float (&s)[M][KEYS / 8][4], float scale,
 				const float base = seen_or_0(x.base[r][e / 2]);
 				const float p = zr_exp2(fmaf(s[r][n][e], scale, -base));
 				x.sum[r][e / 2] += p;
-				s[r][n][e] = !DROP ? p : bits[r] >> (4 * n + e) & 1 ? p * m : 0;
+				s[r][n][e] = PLAIN				    ? p :
+					     bits[r] >> (4 * n + e) & 1 ? p * m :
+									  0;
 			}
 }
 
-template <class T, int D, bool DROP>
+template <class T, int D, bool PLAIN>
 static __global__ void __launch_bounds__(THREADS, 2)
 	forward_kernel(const __grid_constant__ struct zr_op_attention o)
 {
 	ZR_DYNAMIC_SHARED(room);
-	constexpr int M = sixteens<D, DROP>(), BLOCK = ROWS * M;
+	constexpr int M = sixteens<D, PLAIN>(), BLOCK = ROWS * M;
 	const tile<D> q = tile_at<D>(room, 0);
 	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
 		  t = (int)threadIdx.x % 4;
@@ -115,8 +110,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const int i0 = (o.first / BLOCK + (int)(gridDim.x - 1 - blockIdx.x)) * BLOCK,
 		  mine = i0 + warp * 16 * M;
 	const int length = (int)o.length, end = i0 + BLOCK < length ? i0 + BLOCK : length;
-	const float scale = score_unit(o), m = DROP ? zr_drop_scale(o.dropout) : 1;
-	rows16<D, !DROP> a[M];
+	const float scale = score_unit(o), m = PLAIN ? 1 : keep_scale(o);
+	rows16<D, PLAIN> a[M];
 	const int from = first_key(o, b, i0) / KEYS * KEYS;
 	/* no query of this warp sees a key before `seen`, and all see those from `seen_by_all` on,
 	 * but later ones */
@@ -158,13 +153,14 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		if (j0 >= mine + 16 * M || j0 + KEYS <= seen)
 			continue;
 		add_scores<T>(s, a, k);
-		soft_cap(o, s);
+		if constexpr (!PLAIN)
+			soft_cap(o, s);
 		if (j0 + KEYS > mine + 1 || j0 < seen_by_all)
 			mask_keys(o, b, mine + g, j0 + 2 * t, s);
-		if constexpr (DROP)
+		if constexpr (!PLAIN)
 			bits[0] = kept<KEYS / 8>(o, element(o, b, h, mine + g, j0 + 2 * t),
 						 (uint64_t)o.length, 1);
-		soften<D, M, DROP>(x, s, scale, m, bits);
+		soften<PLAIN>(x, s, scale, m, bits);
 		add_rows<T, D>(x.acc, s, v);
 	}
 #pragma unroll
@@ -183,18 +179,18 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		}
 }
 
-template <class T, int D, bool DROP>
-static cudaError_t forward_drop(const struct zr_op_attention *o, cudaStream_t s)
+template <class T, int D, bool PLAIN>
+static cudaError_t launch(const struct zr_op_attention *o, cudaStream_t s)
 {
-	constexpr int rows = ROWS * sixteens<D, DROP>();
-	return zr_launch(forward_kernel<T, D, DROP>, attention_grid(o, o->heads, rows),
+	constexpr int rows = ROWS * sixteens<D, PLAIN>();
+	return zr_launch(forward_kernel<T, D, PLAIN>, attention_grid(o, o->heads, rows),
 			 dim3(THREADS), (rows + 4 * KEYS) * tile<D>::STRIDE * 2, s, *o);
 }
 
 template <class T, int D>
 static cudaError_t forward(const struct zr_op_attention *o, cudaStream_t s)
 {
-	return o->dropout > 0 ? forward_drop<T, D, true>(o, s) : forward_drop<T, D, false>(o, s);
+	return attention_is_plain(o) ? launch<T, D, true>(o, s) : launch<T, D, false>(o, s);
 }
 
 int zr_cuda_attention_mma_takes(const struct zr_op_attention *o)

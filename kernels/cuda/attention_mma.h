@@ -16,6 +16,13 @@
 #define LOG2E 1.44269504f
 #define LN2 0.693147181f
 
+/* Kernels come PLAIN, without soft cap and dropout, and otherwise. Sixteens of rows that a warp
+ * takes: registers hold the results of so many, if there is no generator beside them. */
+template <int D, bool PLAIN> ZR_INLINE constexpr int sixteens()
+{
+	return D == 64 && PLAIN ? 2 : 1;
+}
+
 /* ---- tiles ----------------------------------------------------------------------- */
 
 /* A tile's rows are 8 elements longer than a head: the rows that a warp reads together then lie in
@@ -206,6 +213,8 @@ ZR_DEVICE uint32_t kept(const struct zr_op_attention &o, uint64_t at, uint64_t r
 {
 	const uint32_t below = zr_drop_below(o.dropout);
 	uint32_t bits = 0;
+	if (o.dropout <= 0)
+		return 0xffffffffu;
 #pragma unroll 1
 	for (int k = 0; k < 4 * N; k++) {
 		uint64_t e = at + (uint64_t)(k / 2 % 2 * 8) * row +
@@ -213,6 +222,11 @@ ZR_DEVICE uint32_t kept(const struct zr_op_attention &o, uint64_t at, uint64_t r
 		bits |= (uint32_t)(zr_rng_word(&o.rng, e) >= below) << k;
 	}
 	return bits;
+}
+
+ZR_DEVICE float keep_scale(const struct zr_op_attention &o)
+{
+	return o.dropout > 0 ? zr_drop_scale(o.dropout) : 1;
 }
 
 /* Scores under a soft cap, in units of the cap: tanh of so many of what add_scores has left, of an
@@ -244,6 +258,11 @@ static inline dim3 attention_grid(const struct zr_op_attention *o, int64_t heads
 {
 	return dim3((unsigned)(zr_ceil_div(o->length, rows) - o->first / rows),
 		    (unsigned)(o->batch * heads));
+}
+
+static inline int attention_is_plain(const struct zr_op_attention *o)
+{
+	return o->dropout <= 0 && o->softcap <= 0;
 }
 
 /* Whether rows of heads are whole pieces of 16 bytes. */

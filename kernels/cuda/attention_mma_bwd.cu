@@ -15,12 +15,6 @@ template <int D> ZR_INLINE constexpr int tile_rows()
 	return D < 128 ? 2 * STEP : STEP;
 }
 
-/* Sixteens of rows that a warp takes, as in the forward. */
-template <int D, bool DROP> ZR_INLINE constexpr int sixteens()
-{
-	return D == 64 && !DROP ? 2 : 1;
-}
-
 /* What the forward and delta left of a query; lse is in units of log2. */
 struct left {
 	float lse, delta;
@@ -47,42 +41,41 @@ template <int N> struct lefts {
 	}
 };
 
-/* s, of soft_cap or -infinity, becomes m_ij P_ij and dp becomes dS_ij. */
-template <bool CAPPED, bool DROP>
-ZR_DEVICE void grad_score(float scale, float m, const left &x, float *s, float *dp)
-{
-	/* rounding must not let P grow beyond 1 */
-	const float p = zr_exp2(zr_smaller(fmaf(*s, scale, -x.lse), 0));
-	const float slope = CAPPED ? fmaxf(fmaf(-*s, *s, 1), 0) : 1;
-	*s = DROP ? m * p : p;
-	*dp = p * ((DROP ? m * *dp : *dp) - x.delta);
-	if (CAPPED)
-		*dp *= slope;
-}
-
-/* For all of M times 16 rows; of(r, n, e) is what is left of the query of number e of column block
- * n of 16 rows r. */
-template <bool CAPPED, bool DROP, int N, int M, class F>
-ZR_DEVICE void grad_scores(float (&s)[M][N][4], float (&dp)[M][N][4], float scale, float m,
-			   uint32_t bits, const F &of)
+/* Of M times 16 rows, s, of soft_cap or -infinity, becomes m_ij P_ij and dp becomes dS_ij. of(r, n,
+ * e) is what is left of the query of number e of column block n of 16 rows r. With dropout, m_ij is
+ * m for numbers that `bits` keep, and 0 for others. */
+template <bool PLAIN, int N, int M, class F>
+ZR_DEVICE void grad_scores(const struct zr_op_attention &o, float (&s)[M][N][4],
+			   float (&dp)[M][N][4], float scale, float m, uint32_t bits, const F &of)
 {
 #pragma unroll
 	for (int n = 0; n < N; n++)
 #pragma unroll
 		for (int r = 0; r < M; r++)
 #pragma unroll
-			for (int e = 0; e < 4; e++)
-				grad_score<CAPPED, DROP>(
-					scale, !DROP || bits >> (4 * n + e) & 1 ? m : 0,
-					of(r, n, e), &s[r][n][e], &dp[r][n][e]);
+			for (int e = 0; e < 4; e++) {
+				float &x = s[r][n][e], &y = dp[r][n][e];
+				const left q = of(r, n, e);
+				/* rounding must not let P grow beyond 1 */
+				const float p = zr_exp2(zr_smaller(fmaf(x, scale, -q.lse), 0));
+				if (PLAIN) {
+					x = p;
+					y = p * (y - q.delta);
+					continue;
+				}
+				const float slope = o.softcap > 0 ? fmaxf(fmaf(-x, x, 1), 0) : 1;
+				const float keep = bits >> (4 * n + e) & 1 ? m : 0;
+				x = keep * p;
+				y = p * (keep * y - q.delta) * slope;
+			}
 }
 
-template <class T, int D, bool DROP>
+template <class T, int D, bool PLAIN>
 static __global__ void __launch_bounds__(THREADS, 2)
 	dq_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
 {
 	ZR_DYNAMIC_SHARED(room);
-	constexpr int M = sixteens<D, DROP>(), BLOCK = ROWS * M, KEYS = tile_rows<D>();
+	constexpr int M = sixteens<D, PLAIN>(), BLOCK = ROWS * M, KEYS = tile_rows<D>();
 	__shared__ lefts<BLOCK> rows;
 	const struct zr_op_attention &o = op.fwd;
 	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
@@ -91,7 +84,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		  kv = h / (heads / (int)o.kv_heads);
 	const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * BLOCK, mine = i0 + warp * 16 * M;
 	const int length = (int)o.length, end = i0 + BLOCK < length ? i0 + BLOCK : length;
-	const float scale = score_unit(o), m = DROP ? zr_drop_scale(o.dropout) : 1;
+	const float scale = score_unit(o), m = PLAIN ? 1 : keep_scale(o);
 	const int from = first_key(o, b, i0) / KEYS * KEYS;
 	/* as in the forward */
 	const int last = mine + 16 * M < length ? mine + 16 * M - 1 : length - 1;
@@ -141,20 +134,18 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			if (j >= mine + 16 * M || j + STEP <= seen)
 				continue;
 			add_scores<T>(s, q, k);
-			soft_cap(o, s);
+			if constexpr (!PLAIN)
+				soft_cap(o, s);
 			if (j + STEP > mine + 1 || j < seen_by_all)
 				mask_keys(o, b, mine + g, j + 2 * t, s);
 			add_scores<T>(dp, dout, v);
-			if constexpr (DROP)
+			if constexpr (!PLAIN)
 				bits = kept<STEP / 8>(o, element(o, b, h, mine + g, j + 2 * t),
 						      (uint64_t)o.length, 1);
 			const auto of = [&](int r, int, int e) {
 				return rows.of(warp * 16 * M + r * 16 + g + e / 2 * 8);
 			};
-			if (o.softcap > 0)
-				grad_scores<true, DROP>(s, dp, scale, m, bits, of);
-			else
-				grad_scores<false, DROP>(s, dp, scale, m, bits, of);
+			grad_scores<PLAIN>(o, s, dp, scale, m, bits, of);
 			add_rows<T, D>(acc, dp, k);
 		}
 		other = at;
@@ -184,12 +175,12 @@ ZR_DEVICE int end_of_walk(const struct zr_op_attention &o, int64_t b, int j0, in
 }
 
 /* A row is a key: scores are transposed. The queries of all heads that read it. */
-template <class T, int D, bool DROP>
+template <class T, int D, bool PLAIN>
 static __global__ void __launch_bounds__(THREADS, 2)
 	dkv_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
 {
 	ZR_DYNAMIC_SHARED(room);
-	constexpr int M = sixteens<D, DROP>(), BLOCK = ROWS * M, QUERIES = tile_rows<D>();
+	constexpr int M = sixteens<D, PLAIN>(), BLOCK = ROWS * M, QUERIES = tile_rows<D>();
 	constexpr bool HELD = M == 1 && D < 96; /* else registers are short */
 	__shared__ lefts<QUERIES> of_tile[2];
 	__shared__ int starts[2][QUERIES]; /* of the queries' documents */
@@ -201,7 +192,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const int first_h = kv * share, end_h = first_h + share;
 	const int j0 = (int)blockIdx.x * BLOCK, mine = j0 + warp * 16 * M, length = (int)o.length;
 	const int end = end_of_walk(o, b, j0, BLOCK, QUERIES);
-	const float scale = score_unit(o), m = DROP ? zr_drop_scale(o.dropout) : 1;
+	const float scale = score_unit(o), m = PLAIN ? 1 : keep_scale(o);
 	rows16<D, HELD> k[M], v[M];
 	float dk[M][D / 8][4] = { { { 0 } } }, dv[M][D / 8][4] = { { { 0 } } };
 	carrier<D> pieces;
@@ -261,7 +252,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			    first(i) >= mine + 16 * M)
 				continue;
 			add_scores<T>(s, k, q);
-			soft_cap(o, s);
+			if constexpr (!PLAIN)
+				soft_cap(o, s);
 			if (i < mine + 16 * M - 1 || first(last) > mine)
 				mask(s, [&](int r, int c, int e) {
 					const int query = i + c * 8 + 2 * t + e % 2,
@@ -269,16 +261,13 @@ static __global__ void __launch_bounds__(THREADS, 2)
 					return (key <= query) & (key >= first(query));
 				});
 			add_scores<T>(dp, v, dout);
-			if constexpr (DROP)
+			if constexpr (!PLAIN)
 				bits = kept<STEP / 8>(o, element(o, b, h, i + 2 * t, mine + g), 1,
 						      (uint64_t)o.length);
 			const auto of = [&](int, int c, int e) {
 				return now.of(part + c * 8 + 2 * t + e % 2);
 			};
-			if (o.softcap > 0)
-				grad_scores<true, DROP>(s, dp, scale, m, bits, of);
-			else
-				grad_scores<false, DROP>(s, dp, scale, m, bits, of);
+			grad_scores<PLAIN>(o, s, dp, scale, m, bits, of);
 			add_rows<T, D>(dv, s, dout);
 			add_rows<T, D>(dk, dp, q);
 		}
@@ -299,25 +288,25 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		}
 }
 
-template <class T, int D, bool DROP>
-static cudaError_t backward_drop(const struct zr_op_attention_bwd *op, cudaStream_t s)
+template <class T, int D, bool PLAIN>
+static cudaError_t launch(const struct zr_op_attention_bwd *op, cudaStream_t s)
 {
-	constexpr int rows = ROWS * sixteens<D, DROP>();
+	constexpr int rows = ROWS * sixteens<D, PLAIN>();
 	constexpr size_t shared = (2 * rows + 4 * tile_rows<D>()) * tile<D>::STRIDE * 2;
 	const struct zr_op_attention *o = &op->fwd;
-	cudaError_t e = zr_launch(dq_kernel<T, D, DROP>, attention_grid(o, o->heads, rows),
+	cudaError_t e = zr_launch(dq_kernel<T, D, PLAIN>, attention_grid(o, o->heads, rows),
 				  dim3(THREADS), shared, s, *op);
 	return e != cudaSuccess ?
 		       e :
-		       zr_launch(dkv_kernel<T, D, DROP>, attention_grid(o, o->kv_heads, rows),
+		       zr_launch(dkv_kernel<T, D, PLAIN>, attention_grid(o, o->kv_heads, rows),
 				 dim3(THREADS), shared, s, *op);
 }
 
 template <class T, int D>
 static cudaError_t backward(const struct zr_op_attention_bwd *op, cudaStream_t s)
 {
-	return op->fwd.dropout > 0 ? backward_drop<T, D, true>(op, s) :
-				     backward_drop<T, D, false>(op, s);
+	return attention_is_plain(&op->fwd) ? launch<T, D, true>(op, s) :
+					      launch<T, D, false>(op, s);
 }
 
 int zr_cuda_attention_mma_takes_bwd(const struct zr_op_attention_bwd *op)
