@@ -104,8 +104,9 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const tile<D> q = tile_at<D>(room, 0);
 	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
 		  t = (int)threadIdx.x % 4;
-	const int heads = (int)o.heads, b = (int)blockIdx.y / heads, h = (int)blockIdx.y % heads,
-		  kv = h / (heads / (int)o.kv_heads);
+	const unsigned heads = (unsigned)o.heads;
+	const int b = (int)(blockIdx.y / heads), h = (int)(blockIdx.y % heads),
+		  kv = (int)((unsigned)h * (unsigned)o.kv_heads / heads);
 	/* the longest walks start first */
 	const int i0 = (o.first / BLOCK + (int)(gridDim.x - 1 - blockIdx.x)) * BLOCK,
 		  mine = i0 + warp * 16 * M;
@@ -172,10 +173,10 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			if (row >= length || row < o.first)
 				continue;
 			store_row<T, D>((T *)o.out + query_of(o, as_out(o, o.out), b, row, h),
-					x.acc[r], half, 1 / all);
+					x.acc[r], half, zr_reciprocal(all));
 			if (t == 0)
 				o.lse[lse_of(o, b, h, row)] =
-					fmaf(seen_or_0(x.base[r][half]), LN2, zr_ln(all));
+					(seen_or_0(x.base[r][half]) + zr_log2(all)) * LN2;
 		}
 }
 

@@ -80,8 +80,9 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const struct zr_op_attention &o = op.fwd;
 	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
 		  t = (int)threadIdx.x % 4;
-	const int heads = (int)o.heads, b = (int)blockIdx.y / heads, h = (int)blockIdx.y % heads,
-		  kv = h / (heads / (int)o.kv_heads);
+	const unsigned heads = (unsigned)o.heads;
+	const int b = (int)(blockIdx.y / heads), h = (int)(blockIdx.y % heads),
+		  kv = (int)((unsigned)h * (unsigned)o.kv_heads / heads);
 	const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * BLOCK, mine = i0 + warp * 16 * M;
 	const int length = (int)o.length, end = i0 + BLOCK < length ? i0 + BLOCK : length;
 	const float scale = score_unit(o), m = PLAIN ? 1 : keep_scale(o);
@@ -91,21 +92,17 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const int seen = first_key(o, b, mine), seen_by_all = first_key(o, b, last);
 	rows16<D, true> q[M], dout[M];
 	float acc[M][D / 8][4] = { { { 0 } } };
-	carrier<D> pieces;
-
-	const auto bring = [&](int at, int j) {
-		pieces.start(as_k(o, o.k), row_of(o, as_k(o, o.k), b, j, kv));
-		pieces.template bring<KEYS>(tile_at<D>(room, at), length - j);
-		pieces.start(as_v(o, o.v), row_of(o, as_v(o, o.v), b, j, kv));
-		pieces.template bring<KEYS>(tile_at<D>(room, at + KEYS), length - j);
-	};
+	carrier<D> pieces, keys, values;
 
 	rows.bring(op, b, h, i0);
 	pieces.start(as_q(o, o.q), row_of(o, as_q(o, o.q), b, i0, h));
 	pieces.template bring<BLOCK>(tile_at<D>(room, 0), length - i0);
 	pieces.start(as_out(o, op.dout), row_of(o, as_out(o, op.dout), b, i0, h));
 	pieces.template bring<BLOCK>(tile_at<D>(room, BLOCK), length - i0);
-	bring(2 * BLOCK, from);
+	keys.start(as_k(o, o.k), row_of(o, as_k(o, o.k), b, from, kv));
+	values.start(as_v(o, o.v), row_of(o, as_v(o, o.v), b, from, kv));
+	keys.template bring<KEYS>(tile_at<D>(room, 2 * BLOCK), length - from);
+	values.template bring<KEYS>(tile_at<D>(room, 2 * BLOCK + KEYS), length - from);
 #pragma unroll
 	for (int r = 0; r < M; r++) {
 		q[r].place(tile_at<D>(room, 0), (warp * M + r) * 16);
@@ -121,9 +118,12 @@ static __global__ void __launch_bounds__(THREADS, 2)
 				q[r].hold();
 				dout[r].hold();
 			}
-		if (j0 + KEYS < end)
-			bring(other, j0 + KEYS);
-#pragma unroll
+		if (j0 + KEYS < end) {
+			keys.template bring<KEYS>(tile_at<D>(room, other), length - j0 - KEYS);
+			values.template bring<KEYS>(tile_at<D>(room, other + KEYS),
+						    length - j0 - KEYS);
+		}
+#pragma unroll 1
 		for (int part = 0; part < KEYS; part += STEP) {
 			const tile<D> k = tile_at<D>(room, at + part),
 				      v = tile_at<D>(room, at + KEYS + part);
@@ -187,8 +187,9 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const struct zr_op_attention &o = op.fwd;
 	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
 		  t = (int)threadIdx.x % 4;
-	const int kv_heads = (int)o.kv_heads, share = (int)o.heads / kv_heads,
-		  b = (int)blockIdx.y / kv_heads, kv = (int)blockIdx.y % kv_heads;
+	const unsigned heads = (unsigned)o.kv_heads;
+	const int share = (int)((unsigned)o.heads / heads), b = (int)(blockIdx.y / heads),
+		  kv = (int)(blockIdx.y % heads);
 	const int first_h = kv * share, end_h = first_h + share;
 	const int j0 = (int)blockIdx.x * BLOCK, mine = j0 + warp * 16 * M, length = (int)o.length;
 	const int end = end_of_walk(o, b, j0, BLOCK, QUERIES);

@@ -128,6 +128,11 @@ ZR_DEVICE float zr_exp2(float x)
 	return exp2f(x);
 }
 
+ZR_DEVICE float zr_log2(float x)
+{
+	return log2f(x);
+}
+
 ZR_DEVICE float zr_reciprocal(float x)
 {
 	return 1 / x;
@@ -215,6 +220,15 @@ ZR_DEVICE float zr_exp2(float x)
 {
 	float y;
 	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+	return y;
+}
+
+/* The logarithm to base 2, of an absolute error of 2^-22 or 2 units in the last place; the same on
+ * every device of this kind. */
+ZR_DEVICE float zr_log2(float x)
+{
+	float y;
+	asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
 	return y;
 }
 
