@@ -126,8 +126,8 @@ cudaError_t zr_cuda_attention(const struct zr_op_attention *, cudaStream_t);
 cudaError_t zr_cuda_attention_bwd(const struct zr_op_attention_bwd *, cudaStream_t);
 cudaError_t zr_cuda_attention_delta(const struct zr_op_attention_bwd *, cudaStream_t);
 
-/* attention_mma.cu: bf16 and fp16 with heads of width 64, 80, 96 and 128 on tensor cores, rows of
- * 16 bytes aligned */
+/* attention_mma.cu, attention_mma_bwd.cu: bf16 and fp16 with heads of width 64, 80, 96 and 128 on
+ * tensor cores, rows of 16 bytes aligned, scale > 0 */
 int zr_cuda_attention_mma_takes(const struct zr_op_attention *);
 int zr_cuda_attention_mma_takes_bwd(const struct zr_op_attention_bwd *);
 cudaError_t zr_cuda_attention_mma(const struct zr_op_attention *, cudaStream_t);

@@ -9,11 +9,22 @@
  */
 #include "attention_mma.h"
 
-#define KEYS 64 /* of a tile */
 /* A row's probabilities are 2^(score - base), scores in units of log2. The base is a score that
  * was once the largest, and moves only if one exceeds it by more than this: results seldom have to
  * be rescaled, and what enters products stays below 2^8. */
 #define ABOVE_BASE 8
+
+/* Sixteens of queries that a warp takes, and keys of a tile: registers hold so many results and
+ * scores, if there is no generator beside them. */
+template <bool PLAIN> ZR_INLINE constexpr int sixteens()
+{
+	return PLAIN ? 2 : 1;
+}
+
+template <int D> ZR_INLINE constexpr int tile_keys()
+{
+	return D < 128 ? 64 : 32;
+}
 
 /* The largest over the four lanes that share a row; NaN is left to the sum. */
 ZR_DEVICE float row_max(float x)
@@ -35,8 +46,8 @@ template <int D, int M> struct results {
 };
 
 /* Moves the bases of rows of which a score is far above. */
-template <int D, int M>
-ZR_DEVICE void raise_bases(results<D, M> &x, const float (&s)[M][KEYS / 8][4], float scale)
+template <int D, int M, int N>
+ZR_DEVICE void raise_bases(results<D, M> &x, const float (&s)[M][N][4], float scale)
 {
 	float next[M][2];
 	bool any = false;
@@ -46,7 +57,7 @@ ZR_DEVICE void raise_bases(results<D, M> &x, const float (&s)[M][KEYS / 8][4], f
 		for (int half = 0; half < 2; half++) {
 			float most = s[r][0][2 * half];
 #pragma unroll
-			for (int n = 0; n < KEYS / 8; n++)
+			for (int n = 0; n < N; n++)
 #pragma unroll
 				for (int e = 2 * half; e < 2 * half + 2; e++)
 					most = fmaxf(most, s[r][n][e]);
@@ -75,15 +86,15 @@ ZR_DEVICE void raise_bases(results<D, M> &x, const float (&s)[M][KEYS / 8][4], f
 
 /* Scores become probabilities above the bases. With dropout, those that `bits` keep are multiplied
  * by m, and the others are 0. */
-template <bool PLAIN, int D, int M>
-ZR_DEVICE void soften(results<D, M> &x, float (&s)[M][KEYS / 8][4], float scale, float m,
+template <bool PLAIN, int D, int M, int N>
+ZR_DEVICE void soften(results<D, M> &x, float (&s)[M][N][4], float scale, float m,
 		      const uint32_t (&bits)[M])
 {
 	raise_bases(x, s, scale);
 #pragma unroll
 	for (int r = 0; r < M; r++)
 #pragma unroll
-		for (int n = 0; n < KEYS / 8; n++)
+		for (int n = 0; n < N; n++)
 #pragma unroll
 			for (int e = 0; e < 4; e++) {
 				const float base = seen_or_0(x.base[r][e / 2]);
@@ -100,7 +111,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	forward_kernel(const __grid_constant__ struct zr_op_attention o)
 {
 	ZR_DYNAMIC_SHARED(room);
-	constexpr int M = sixteens<D, PLAIN>(), BLOCK = ROWS * M;
+	constexpr int M = sixteens<PLAIN>(), BLOCK = ROWS * M, KEYS = tile_keys<D>();
 	const tile<D> q = tile_at<D>(room, 0);
 	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
 		  t = (int)threadIdx.x % 4;
@@ -112,7 +123,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		  mine = i0 + warp * 16 * M;
 	const int length = (int)o.length, end = i0 + BLOCK < length ? i0 + BLOCK : length;
 	const float scale = score_unit(o), m = PLAIN ? 1 : keep_scale(o);
-	rows16<D, PLAIN> a[M];
+	rows16<D, PLAIN && D == 64> a[M];
 	const int from = first_key(o, b, i0) / KEYS * KEYS;
 	/* no query of this warp sees a key before `seen`, and all see those from `seen_by_all` on,
 	 * but later ones */
@@ -183,9 +194,9 @@ static __global__ void __launch_bounds__(THREADS, 2)
 template <class T, int D, bool PLAIN>
 static cudaError_t launch(const struct zr_op_attention *o, cudaStream_t s)
 {
-	constexpr int rows = ROWS * sixteens<D, PLAIN>();
+	constexpr int rows = ROWS * sixteens<PLAIN>();
 	return zr_launch(forward_kernel<T, D, PLAIN>, attention_grid(o, o->heads, rows),
-			 dim3(THREADS), (rows + 4 * KEYS) * tile<D>::STRIDE * 2, s, *o);
+			 dim3(THREADS), (rows + 4 * tile_keys<D>()) * tile<D>::STRIDE * 2, s, *o);
 }
 
 template <class T, int D>

@@ -16,13 +16,6 @@
 #define LOG2E 1.44269504f
 #define LN2 0.693147181f
 
-/* Kernels come PLAIN, without soft cap and dropout, and otherwise. Sixteens of rows that a warp
- * takes: registers hold the results of so many, if there is no generator beside them. */
-template <int D, bool PLAIN> ZR_INLINE constexpr int sixteens()
-{
-	return D == 64 && PLAIN ? 2 : 1;
-}
-
 /* ---- tiles ----------------------------------------------------------------------- */
 
 /* A tile's rows are 8 elements longer than a head: the rows that a warp reads together then lie in
@@ -260,6 +253,7 @@ static inline dim3 attention_grid(const struct zr_op_attention *o, int64_t heads
 		    (unsigned)(o->batch * heads));
 }
 
+/* Kernels come PLAIN, without soft cap and dropout, and otherwise. */
 static inline int attention_is_plain(const struct zr_op_attention *o)
 {
 	return o->dropout <= 0 && o->softcap <= 0;

@@ -15,6 +15,12 @@ template <int D> ZR_INLINE constexpr int tile_rows()
 	return D < 128 ? 2 * STEP : STEP;
 }
 
+/* Sixteens of rows that a warp takes: registers hold the results of so many. */
+template <int D, bool PLAIN> ZR_INLINE constexpr int sixteens()
+{
+	return D == 64 && PLAIN ? 2 : 1;
+}
+
 /* What the forward and delta left of a query; lse is in units of log2. */
 struct left {
 	float lse, delta;

@@ -13,8 +13,8 @@
  * zr_load_rows and zr_load_transposed bring pieces from shared memory, four 8x8 matrices at a time:
  * lane l knows where row l % 8 of matrix l / 8 is, 16 bytes. Of each it gets the numbers (g, 2t)
  * and the one right of it; transposed (2t, g) and the one below. zr_copy16 starts to copy 16 bytes
- * from global memory to shared memory, or zeros if it is not `inside`, zr_copy4 four; zr_copied waits
- * for all that this thread has started, and a barrier then shows them to the others.
+ * from global memory to shared memory, or zeros if it is not `inside`, and zr_copy4 four; zr_copied
+ * waits for all that this thread has started, and a barrier then shows them to the others.
  */
 #ifndef ZEROTH_KERNELS_CUDA_MMA_H
 #define ZEROTH_KERNELS_CUDA_MMA_H
