@@ -4,7 +4,7 @@
  * thread computes four elements at a time. Memory bandwidth limits them. They use the functions of
  * the scalar kernels and so have the same bits.
  */
-#include "kernel.h"
+#include "slopes.h"
 
 #include "../cpu/master.h"
 
@@ -12,29 +12,40 @@ struct nothing {};
 
 /* ---- gelu_bwd -------------------------------------------------------------------- */
 
-template <class T> struct gelu_bwd {
+template <class T, int32_t ACTIVATION> struct gelu_bwd {
 	struct zr_op_gelu_bwd op;
+	struct operands {
+		zr_quad pre, dy;
+	};
 	ZR_MEMBER nothing factors() const { return nothing(); }
-	ZR_MEMBER void quad(nothing, zr_place at) const
+	ZR_MEMBER operands load(zr_place at) const
 	{
-		const int32_t gelu = zr_gelu_of(op.activation);
-		zr_quad pre = zr_load<T>(op.pre, at), dy = zr_load<T>(op.dy, at), act;
-		for (int k = 0; k < 4; k++) {
-			act.x[k] = zr_activation(pre.x[k], gelu);
-			dy.x[k] = dy.x[k] * zr_activation_grad(pre.x[k], gelu);
-		}
+		return operands{ zr_load<T>(op.pre, at), zr_load<T>(op.dy, at) };
+	}
+	ZR_MEMBER void finish(nothing, zr_place at, const operands &x) const
+	{
+		zr_quad act, dx;
+		slopes_of<ACTIVATION>(x.pre, &act, &dx);
+		for (int k = 0; k < 4; k++)
+			dx.x[k] = x.dy.x[k] * dx.x[k];
 		if (op.act)
 			zr_store<T>(op.act, at, act);
-		zr_store<T>(op.dx, at, dy);
+		zr_store<T>(op.dx, at, dx);
 	}
 };
+
+template <class T, int32_t ACTIVATION>
+static cudaError_t sweep_gelu_bwd(const struct zr_op_gelu_bwd *op, int whole, cudaStream_t s)
+{
+	return zr_sweep_ahead(gelu_bwd<T, ACTIVATION>{ *op }, op->n, whole, s);
+}
 
 template <class T>
 static cudaError_t launch_gelu_bwd(const struct zr_op_gelu_bwd *op, cudaStream_t s)
 {
 	int whole = zr_quads(op->pre, sizeof(T)) && zr_quads(op->dy, sizeof(T)) &&
 		    zr_quads(op->dx, sizeof(T)) && zr_quads(op->act, sizeof(T));
-	return zr_sweep(gelu_bwd<T>{ *op }, op->n, whole, s);
+	return ZR_BY_ACTIVATION(zr_gelu_of(op->activation), sweep_gelu_bwd, T, op, whole, s);
 }
 
 cudaError_t zr_cuda_gelu_bwd(const struct zr_op_gelu_bwd *op, cudaStream_t s)
@@ -111,24 +122,39 @@ static inline int64_t glu_sweep(int64_t n, int64_t width)
 	return width ? n / width * ((width + 3) / 4 * 4) : n;
 }
 
-template <class T> struct swiglu {
+template <class T, int32_t ACTIVATION> struct swiglu {
 	struct zr_op_swiglu op;
+	struct operands {
+		glu_place p;
+		zr_quad gate, up;
+	};
 	ZR_MEMBER nothing factors() const { return nothing(); }
-	ZR_MEMBER void quad(nothing, zr_place at) const
+	ZR_MEMBER operands load(zr_place at) const
 	{
 		const glu_place p = glu_place_of(at, op.width, op.stride);
-		zr_quad gate = zr_load<T>(op.gate, p.apart), up = zr_load<T>(op.up, p.apart);
+		return operands{ p, zr_load<T>(op.gate, p.apart), zr_load<T>(op.up, p.apart) };
+	}
+	ZR_MEMBER void finish(nothing, zr_place, const operands &x) const
+	{
+		zr_quad y, unused;
+		slopes_of<ACTIVATION>(x.gate, &y, &unused);
 		for (int k = 0; k < 4; k++)
-			gate.x[k] = zr_activation(gate.x[k], op.activation) * up.x[k];
-		zr_store<T>(op.out, p.dense, gate);
+			y.x[k] = y.x[k] * x.up.x[k];
+		zr_store<T>(op.out, x.p.dense, y);
 	}
 };
+
+template <class T, int32_t ACTIVATION>
+static cudaError_t sweep_swiglu(const struct zr_op_swiglu *op, int whole, cudaStream_t s)
+{
+	return zr_sweep_ahead(swiglu<T, ACTIVATION>{ *op }, glu_sweep(op->n, op->width), whole, s);
+}
 
 template <class T> static cudaError_t launch_swiglu(const struct zr_op_swiglu *op, cudaStream_t s)
 {
 	int whole = zr_quads(op->gate, sizeof(T)) && zr_quads(op->up, sizeof(T)) &&
 		    zr_quads(op->out, sizeof(T)) && op->width % 4 == 0 && op->stride % 4 == 0;
-	return zr_sweep(swiglu<T>{ *op }, glu_sweep(op->n, op->width), whole, s);
+	return ZR_BY_ACTIVATION(op->activation, sweep_swiglu, T, op, whole, s);
 }
 
 cudaError_t zr_cuda_swiglu(const struct zr_op_swiglu *op, cudaStream_t s)
@@ -136,27 +162,41 @@ cudaError_t zr_cuda_swiglu(const struct zr_op_swiglu *op, cudaStream_t s)
 	return ZR_BY_TYPE(op->dtype, launch_swiglu, op, s);
 }
 
-template <class T> struct swiglu_bwd {
+template <class T, int32_t ACTIVATION> struct swiglu_bwd {
 	struct zr_op_swiglu_bwd op;
+	struct operands {
+		glu_place p;
+		zr_quad gate, up, dy;
+	};
 	ZR_MEMBER nothing factors() const { return nothing(); }
-	ZR_MEMBER void quad(nothing, zr_place at) const
+	ZR_MEMBER operands load(zr_place at) const
 	{
 		const glu_place p = glu_place_of(at, op.width, op.stride);
-		zr_quad gate = zr_load<T>(op.gate, p.apart), up = zr_load<T>(op.up, p.apart),
-			dy = zr_load<T>(op.dy, p.dense), dgate, dup, act;
+		return operands{ p, zr_load<T>(op.gate, p.apart), zr_load<T>(op.up, p.apart),
+				 zr_load<T>(op.dy, p.dense) };
+	}
+	ZR_MEMBER void finish(nothing, zr_place, const operands &x) const
+	{
+		zr_quad y, slope, dgate, dup, act;
+		slopes_of<ACTIVATION>(x.gate, &y, &slope);
 		for (int k = 0; k < 4; k++) {
-			float f = zr_activation(gate.x[k], op.activation);
-			act.x[k] = f * up.x[k];
-			dgate.x[k] = dy.x[k] * up.x[k] *
-				     zr_activation_grad(gate.x[k], op.activation);
-			dup.x[k] = dy.x[k] * f;
+			act.x[k] = y.x[k] * x.up.x[k];
+			dgate.x[k] = x.dy.x[k] * x.up.x[k] * slope.x[k];
+			dup.x[k] = x.dy.x[k] * y.x[k];
 		}
 		if (op.act)
-			zr_store<T>(op.act, p.dense, act);
-		zr_store<T>(op.dgate, p.apart, dgate);
-		zr_store<T>(op.dup, p.apart, dup);
+			zr_store<T>(op.act, x.p.dense, act);
+		zr_store<T>(op.dgate, x.p.apart, dgate);
+		zr_store<T>(op.dup, x.p.apart, dup);
 	}
 };
+
+template <class T, int32_t ACTIVATION>
+static cudaError_t sweep_swiglu_bwd(const struct zr_op_swiglu_bwd *op, int whole, cudaStream_t s)
+{
+	return zr_sweep_ahead(swiglu_bwd<T, ACTIVATION>{ *op }, glu_sweep(op->n, op->width), whole,
+			      s);
+}
 
 template <class T>
 static cudaError_t launch_swiglu_bwd(const struct zr_op_swiglu_bwd *op, cudaStream_t s)
@@ -165,7 +205,7 @@ static cudaError_t launch_swiglu_bwd(const struct zr_op_swiglu_bwd *op, cudaStre
 		    zr_quads(op->dy, sizeof(T)) && zr_quads(op->dgate, sizeof(T)) &&
 		    zr_quads(op->dup, sizeof(T)) && zr_quads(op->act, sizeof(T)) &&
 		    op->width % 4 == 0 && op->stride % 4 == 0;
-	return zr_sweep(swiglu_bwd<T>{ *op }, glu_sweep(op->n, op->width), whole, s);
+	return ZR_BY_ACTIVATION(op->activation, sweep_swiglu_bwd, T, op, whole, s);
 }
 
 cudaError_t zr_cuda_swiglu_bwd(const struct zr_op_swiglu_bwd *op, cudaStream_t s)
@@ -182,14 +222,19 @@ struct drop {
 
 template <class T> struct residual {
 	struct zr_op_residual op;
-	ZR_MEMBER drop factors() const
+	drop how;
+	ZR_MEMBER drop factors() const { return how; }
+	struct operands {
+		zr_quad a, b;
+	};
+	ZR_MEMBER operands load(zr_place at) const
 	{
-		return drop{ zr_drop_below(op.dropout), zr_drop_scale(op.dropout),
-			     op.gain != 0 ? op.gain : 1 };
+		const zr_quad b = zr_load<T>(op.b, at);
+		return operands{ op.a ? zr_load<T>(op.a, at) : zr_quad{}, b };
 	}
-	ZR_MEMBER void quad(drop d, zr_place at) const
+	ZR_MEMBER void finish(drop d, zr_place at, const operands &x) const
 	{
-		zr_quad b = zr_load<T>(op.b, at);
+		zr_quad b = x.b;
 		uint32_t word[4];
 		for (int k = 0; k < 4; k++)
 			b.x[k] *= d.gain;
@@ -199,11 +244,8 @@ template <class T> struct residual {
 			for (int k = 0; k < 4; k++)
 				b.x[k] = word[k] >= d.below ? b.x[k] * d.scale : 0;
 		}
-		if (op.a) {
-			zr_quad a = zr_load<T>(op.a, at);
-			for (int k = 0; k < 4; k++)
-				b.x[k] = a.x[k] + b.x[k];
-		}
+		for (int k = 0; k < 4 && op.a; k++)
+			b.x[k] = x.a.x[k] + b.x[k];
 		zr_store<T>(op.out, at, b);
 	}
 };
@@ -213,7 +255,9 @@ static cudaError_t launch_residual(const struct zr_op_residual *op, cudaStream_t
 {
 	int whole = zr_quads(op->a, sizeof(T)) && zr_quads(op->b, sizeof(T)) &&
 		    zr_quads(op->out, sizeof(T));
-	return zr_sweep(residual<T>{ *op }, op->n, whole, s);
+	const drop how = { zr_drop_below(op->dropout), zr_drop_scale(op->dropout),
+			   op->gain != 0 ? op->gain : 1 };
+	return zr_sweep_ahead(residual<T>{ *op, how }, op->n, whole, s);
 }
 
 cudaError_t zr_cuda_residual(const struct zr_op_residual *op, cudaStream_t s)

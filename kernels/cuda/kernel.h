@@ -102,6 +102,42 @@ template <class F> static cudaError_t zr_sweep(const F &f, int64_t n, int whole,
 			 dim3(ZR_THREADS), 0, s, f, n, whole);
 }
 
+/* f.finish(f.factors(), place, f.load(place)) for every four of n elements. A thread loads AHEAD
+ * fours before it computes the first: so much is under way that computing hides the wait for memory.
+ * Each block of threads does one part. */
+template <class F, int AHEAD>
+static __global__ void __launch_bounds__(ZR_THREADS)
+	zr_ahead_kernel(const __grid_constant__ F f, int64_t n, int whole)
+{
+	const auto k = f.factors();
+	const int64_t part = 4 * ZR_THREADS * AHEAD, from = (int64_t)blockIdx.x * part;
+	decltype(f.load(zr_place{})) x[AHEAD];
+
+	if (whole && n - from >= part) {
+#pragma unroll
+		for (int j = 0; j < AHEAD; j++)
+			x[j] = f.load(zr_place{ from + 4 * (j * ZR_THREADS + threadIdx.x), 4, 1 });
+#pragma unroll
+		for (int j = 0; j < AHEAD; j++)
+			f.finish(k, zr_place{ from + 4 * (j * ZR_THREADS + threadIdx.x), 4, 1 },
+				 x[j]);
+		return;
+	}
+	for (int64_t i = from + 4 * threadIdx.x; i < n && i < from + part; i += 4 * ZR_THREADS) {
+		int m = n - i < 4 ? (int)(n - i) : 4;
+		zr_place at = { i, m, whole && m == 4 };
+		f.finish(k, at, f.load(at));
+	}
+}
+
+template <class F, int AHEAD = 2>
+static cudaError_t zr_sweep_ahead(const F &f, int64_t n, int whole, cudaStream_t s)
+{
+	return zr_launch(zr_ahead_kernel<F, AHEAD>,
+			 dim3((unsigned)zr_ceil_div(n, 4 * ZR_THREADS * AHEAD)), dim3(ZR_THREADS),
+			 0, s, f, n, whole);
+}
+
 /* ---- a warp ---------------------------------------------------------------------- */
 
 /* A butterfly: every lane gets the same sum. */

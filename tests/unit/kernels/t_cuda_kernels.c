@@ -289,6 +289,45 @@ static void elements_have_the_bits_of_the_scalar_kernels(void **state)
 	same_bits("logit_cap", run_logit_cap, two, 1);
 }
 
+/* Every number of 16 bits, and so infinities and all limits of formulas. */
+static void activations_of_every_number_have_the_bits_of_the_scalar_kernels(void **state)
+{
+	enum { N = 65536 };
+	static uint16_t pre[N], one[N], got[2][5][N];
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		const int32_t dtype = i % 2 ? ZR_BF16 : ZR_F16, activation = 1 + i / 2;
+		for (int k = 0; k < N; k++) {
+			pre[k] = (uint16_t)k;
+			put(one, dtype, k, 1);
+		}
+		for (int device = 0; device < 2; device++) {
+			void *dx = got[device][0], *act = got[device][1];
+			struct zr_op_gelu_bwd op = { .size = sizeof op, .dtype = dtype, .n = N,
+						     .activation = activation, .dy = one,
+						     .pre = pre, .dx = dx, .act = act };
+			struct zr_op_swiglu glu = { .size = sizeof glu, .dtype = dtype, .n = N,
+						    .activation = activation, .gate = pre,
+						    .up = one, .out = got[device][2] };
+			struct zr_op_swiglu_bwd back = { .size = sizeof back, .dtype = dtype,
+							 .activation = activation, .n = N,
+							 .dy = one, .gate = pre, .up = one,
+							 .dgate = got[device][3],
+							 .dup = got[device][4] };
+			BY(gelu_bwd, op, N);
+			BY(swiglu, glu, N);
+			BY(swiglu_bwd, back, N);
+		}
+		for (int k = 0; k < 5 * N; k++) {
+			const double a = get(got[0], dtype, k), b = get(got[1], dtype, k);
+			if (memcmp(got[0][0] + k, got[1][0] + k, 2) && !(isnan(a) && isnan(b)))
+				fail_msg("type %d, activation %d: result %d of %a is %a, should "
+					 "be %a", dtype, activation, k / N, get(pre, dtype, k % N),
+					 b, a);
+		}
+	}
+}
+
 /* ---- updates ---- */
 
 #define F(i) ((float *)(void *)b[i].p)
@@ -436,6 +475,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(elements_have_the_bits_of_the_scalar_kernels),
+		cmocka_unit_test(
+			activations_of_every_number_have_the_bits_of_the_scalar_kernels),
 		cmocka_unit_test(updates_have_the_bits_of_the_scalar_kernels),
 		cmocka_unit_test(fold_has_the_bits_of_the_scalar_kernel),
 	};
