@@ -169,6 +169,10 @@ ZR_INLINE zr_real zr_gelu_grad(zr_real x)
 	return zr_fma(x * du, e * s * s, s);
 }
 
+#ifndef ZR_RECIPROCAL /* of numbers from 1 to 2^126 */
+#define ZR_RECIPROCAL(d) (1 / (d))
+#endif
+
 /* The distribution function Phi of the normal distribution. For x <= 0 it is
  *   exp(-x^2/2) F(v) / (t + 3),  t = |x|, v = (t - 3) / (t + 3),
  * F a minimax polynomial of relative error 2e-8 for t <= ZR_CDF_END; for x > 0 it is 1 - Phi(-x).
@@ -207,7 +211,7 @@ ZR_INLINE zr_real zr_cdf(zr_real x, zr_real bell)
 	(void)bell;
 	return erfc(x * -0.7071067811865476) / 2;
 #else
-	float t = fabsf(x), w = 1 / (t + 3), v = (t - 3) * w, f;
+	float t = fabsf(x), w = ZR_RECIPROCAL(t + 3), v = (t - 3) * w, f;
 
 	f = fmaf(ZR_CDF_F9, v, ZR_CDF_F8);
 	f = fmaf(f, v, ZR_CDF_F7);

@@ -12,6 +12,7 @@
 #include "../cpu/update.h"
 
 #define BLOCKS_AT_ONCE 16 /* by the threads of a CUDA block */
+#define AHEAD 16 /* elements that a thread loads before it computes the first: memory is far away */
 
 struct sums {
 	double a, b;
@@ -28,7 +29,8 @@ ZR_DEVICE void meet(sums *s)
 	}
 }
 
-/* f.element(factors, i, &sums) for each of n elements, f.block(b, sums) after those of block b. */
+/* f.element(factors, i, f.load(i), &sums) for each of n elements, f.block(b, sums) after those of
+ * block b. */
 template <class F>
 static __global__ void __launch_bounds__(ZR_CHAINS *BLOCKS_AT_ONCE, 4)
 	blocks_kernel(const __grid_constant__ F f, int64_t n)
@@ -42,9 +44,18 @@ static __global__ void __launch_bounds__(ZR_CHAINS *BLOCKS_AT_ONCE, 4)
 		int64_t b = at + threadIdx.y, from = b * ZR_BLOCK,
 			to = from + ZR_BLOCK < n ? from + ZR_BLOCK : n;
 		sums s = { 0, 0, 0 };
-#pragma unroll 8
-		for (int64_t i = from + threadIdx.x; i < to; i += ZR_CHAINS)
-			f.element(k, i, &s);
+		int64_t i = from + threadIdx.x;
+		for (; i + (AHEAD - 1) * ZR_CHAINS < to; i += AHEAD * ZR_CHAINS) {
+			decltype(f.load(i)) x[AHEAD];
+#pragma unroll
+			for (int j = 0; j < AHEAD; j++)
+				x[j] = f.load(i + j * ZR_CHAINS);
+#pragma unroll
+			for (int j = 0; j < AHEAD; j++)
+				f.element(k, i + j * ZR_CHAINS, x[j], &s);
+		}
+		for (; i < to; i += ZR_CHAINS)
+			f.element(k, i, f.load(i), &s);
 		meet(&s);
 		if (threadIdx.x == 0 && b < blocks)
 			f.block(b, s);
@@ -66,13 +77,20 @@ struct nothing {};
 template <class T> struct fold {
 	struct zr_op_fold op;
 	ZR_MEMBER nothing factors() const { return nothing(); }
-	ZR_MEMBER void element(nothing, int64_t i, sums *s) const
+	struct operands {
+		float g, acc;
+	};
+	ZR_MEMBER operands load(int64_t i) const
+	{
+		return operands{ op.g[i], op.flags & ZR_OP_ACCUMULATE ? op.acc[i] : 0 };
+	}
+	ZR_MEMBER void element(nothing, int64_t i, const operands &of, sums *s) const
 	{
 		T narrow;
-		zr_narrow(op.g[i], &narrow);
+		zr_narrow(of.g, &narrow);
 		float x = zr_widen(narrow);
 		if (op.flags & ZR_OP_ACCUMULATE)
-			x = op.acc[i] + x;
+			x = of.acc + x;
 		op.acc[i] = x;
 		s->a += (double)x * (double)x;
 		s->bad += !isfinite(x);
@@ -101,10 +119,16 @@ cudaError_t zr_cuda_fold(const struct zr_op_fold *op, cudaStream_t s)
 struct lamb_norms {
 	struct zr_op_lamb op;
 	ZR_MEMBER struct lamb_factors factors() const { return lamb_factors(&op); }
-	ZR_MEMBER void element(const struct lamb_factors &f, int64_t i, sums *s) const
+	struct operands {
+		float m, v, p, g;
+	};
+	ZR_MEMBER operands load(int64_t i) const
 	{
-		float m = op.m[i], v = op.v[i], p = op.master[i],
-		      r = lamb_direction(&f, p, op.grad[i], &m, &v);
+		return operands{ op.m[i], op.v[i], op.master[i], op.grad[i] };
+	}
+	ZR_MEMBER void element(const struct lamb_factors &f, int64_t, operands x, sums *s) const
+	{
+		float p = x.p, r = lamb_direction(&f, p, x.g, &x.m, &x.v);
 		s->a += (double)p * (double)p;
 		s->b += (double)r * (double)r;
 	}
@@ -125,10 +149,14 @@ cudaError_t zr_cuda_lamb_norms(const struct zr_op_lamb *op, cudaStream_t s)
 struct muon_momentum {
 	struct zr_op_muon op;
 	ZR_MEMBER struct muon_factors factors() const { return muon_factors(&op); }
-	ZR_MEMBER void element(const struct muon_factors &f, int64_t i, sums *s) const
+	struct operands {
+		float buf, g;
+	};
+	ZR_MEMBER operands load(int64_t i) const { return operands{ op.buf[i], op.grad[i] }; }
+	ZR_MEMBER void element(const struct muon_factors &f, int64_t i, operands of, sums *s) const
 	{
-		float buf = op.buf[i], x = muon_average(&f, op.grad[i], &buf);
-		op.buf[i] = buf;
+		float x = muon_average(&f, of.g, &of.buf);
+		op.buf[i] = of.buf;
 		op.x[i] = x;
 		s->a += (double)x * (double)x;
 	}

@@ -7,23 +7,50 @@
 
 /* ---- bias_bwd -------------------------------------------------------------------- */
 
-template <class T>
-static __global__ void __launch_bounds__(ZR_THREADS)
-	bias_part_kernel(const __grid_constant__ struct zr_op_bias_bwd op, float *part,
-			 int64_t first, int64_t columns)
-{
-	const int64_t c = (int64_t)blockIdx.x * ZR_THREADS + threadIdx.x,
-		      from = (int64_t)blockIdx.y * TILE;
-	const int64_t to = from + TILE < op.rows ? from + TILE : op.rows;
-	const T *dy = (const T *)op.dy + first;
-	float sum = 0;
+#define BIAS_THREADS 64 /* of four columns each */
+#define BIAS_ROWS 16    /* that a thread loads before it adds the first */
 
-	if (c >= columns)
+/* Sums over rows that are `width` elements apart. */
+template <class T, int AHEAD>
+ZR_DEVICE zr_quad add_rows(const void *dy, zr_place at, int rows, int64_t width)
+{
+	zr_quad sum = { { 0, 0, 0, 0 } };
+	int r = 0;
+	for (; r + AHEAD <= rows; r += AHEAD) {
+		zr_quad row[AHEAD];
+#pragma unroll
+		for (int k = 0; k < AHEAD; k++, at.i += width)
+			row[k] = zr_load<T>(dy, at);
+#pragma unroll
+		for (int k = 0; k < 4 * AHEAD; k++)
+			sum.x[k % 4] += row[k / 4].x[k % 4];
+	}
+	for (; r < rows; r++, at.i += width) {
+		const zr_quad row = zr_load<T>(dy, at);
+		for (int k = 0; k < 4; k++)
+			sum.x[k] += row.x[k];
+	}
+	return sum;
+}
+
+template <class T>
+static __global__ void __launch_bounds__(BIAS_THREADS)
+	bias_part_kernel(const __grid_constant__ struct zr_op_bias_bwd op, float *part,
+			 int64_t first, int64_t columns, int whole)
+{
+	const int64_t c = 4 * ((int64_t)blockIdx.x * BIAS_THREADS + threadIdx.x),
+		      from = (int64_t)blockIdx.y * TILE, at = from * op.width + first + c;
+	const int n = columns - c < 4 ? (int)(columns - c) : 4;
+	const int rows = op.rows - from < TILE ? (int)(op.rows - from) : TILE;
+
+	if (n <= 0)
 		return;
-#pragma unroll 8
-	for (int64_t r = from; r < to; r++)
-		sum += zr_widen(dy[r * op.width + c]);
-	part[blockIdx.y * columns + c] = sum;
+	const zr_quad sum =
+		whole && n == 4 ?
+			add_rows<T, BIAS_ROWS>(op.dy, zr_place{ at, 4, 1 }, rows, op.width) :
+			add_rows<T, 1>(op.dy, zr_place{ at, n, 0 }, rows, op.width);
+	for (int k = 0; k < n; k++)
+		part[blockIdx.y * columns + c + k] = sum.x[k];
 }
 
 /* As many columns at a time as there is room for. */
@@ -31,12 +58,15 @@ template <class T>
 static cudaError_t launch_bias_bwd(const struct zr_op_bias_bwd *op, float *part, int64_t room,
 				   cudaStream_t s)
 {
-	int64_t tiles = zr_ceil_div(op->rows, TILE), most = room / tiles;
+	const int64_t tiles = zr_ceil_div(op->rows, TILE), fit = room / tiles,
+		      most = fit >= 4 ? fit / 4 * 4 : fit;
+	const int whole = op->width % 4 == 0 && most % 4 == 0 && zr_quads(op->dy, sizeof(T));
 	cudaError_t e = cudaSuccess;
 	for (int64_t first = 0; e == cudaSuccess && first < op->width; first += most) {
 		int64_t columns = op->width - first < most ? op->width - first : most;
-		e = zr_launch(bias_part_kernel<T>, columns_by(columns, tiles), dim3(ZR_THREADS), 0,
-			      s, *op, part, first, columns);
+		dim3 grid((unsigned)zr_ceil_div(columns, 4 * BIAS_THREADS), (unsigned)tiles);
+		e = zr_launch(bias_part_kernel<T>, grid, dim3(BIAS_THREADS), 0, s, *op, part,
+			      first, columns, whole);
 		if (e == cudaSuccess)
 			e = sum_parts(part, columns, tiles, op->db + first, columns, op->flags, s);
 	}

@@ -10,6 +10,10 @@
 
 struct nothing {};
 
+/* Converting f16 takes registers that loads ahead would need. */
+template <class T> static constexpr bool CONVERTS_LONG = false;
+template <> constexpr bool CONVERTS_LONG<f16> = true;
+
 /* ---- gelu_bwd -------------------------------------------------------------------- */
 
 template <class T, int32_t ACTIVATION> struct gelu_bwd {
@@ -194,8 +198,9 @@ template <class T, int32_t ACTIVATION> struct swiglu_bwd {
 template <class T, int32_t ACTIVATION>
 static cudaError_t sweep_swiglu_bwd(const struct zr_op_swiglu_bwd *op, int whole, cudaStream_t s)
 {
-	return zr_sweep_ahead(swiglu_bwd<T, ACTIVATION>{ *op }, glu_sweep(op->n, op->width), whole,
-			      s);
+	typedef swiglu_bwd<T, ACTIVATION> how;
+	enum { AHEAD = ACTIVATION == ZR_ACT_GELU_ERF ? 1 : 2 }; /* as registers allow */
+	return zr_sweep_ahead<how, AHEAD>(how{ *op }, glu_sweep(op->n, op->width), whole, s);
 }
 
 template <class T>
@@ -257,7 +262,8 @@ static cudaError_t launch_residual(const struct zr_op_residual *op, cudaStream_t
 		    zr_quads(op->out, sizeof(T));
 	const drop how = { zr_drop_below(op->dropout), zr_drop_scale(op->dropout),
 			   op->gain != 0 ? op->gain : 1 };
-	return zr_sweep_ahead(residual<T>{ *op, how }, op->n, whole, s);
+	enum { AHEAD = CONVERTS_LONG<T> ? 1 : 2 };
+	return zr_sweep_ahead<residual<T>, AHEAD>(residual<T>{ *op, how }, op->n, whole, s);
 }
 
 cudaError_t zr_cuda_residual(const struct zr_op_residual *op, cudaStream_t s)

@@ -24,6 +24,21 @@
 #define ZR_INLINE static __host__ __device__ __forceinline__
 #define ZR_DEVICE static __device__ __forceinline__
 #define ZR_MEMBER __device__ __forceinline__ /* of a class */
+
+/* 1 / d, 1 <= d < 2^126 or NaN: what the compiler makes of a division, without the branch for
+ * other d. */
+ZR_INLINE float zr_inverse(float d)
+{
+#ifdef __CUDA_ARCH__
+	float r;
+	asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(d));
+	return fmaf(r, -fmaf(d, r, -1), r);
+#else
+	return 1 / d;
+#endif
+}
+
+#define ZR_RECIPROCAL zr_inverse
 #include "../cpu/scalar.h"
 #include <kernels_cuda.h>
 

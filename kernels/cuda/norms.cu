@@ -7,6 +7,11 @@
 
 #define ROW_WARPS 4 /* rows of a CUDA block */
 
+static dim3 columns_by(int64_t columns, int64_t tiles)
+{
+	return dim3((unsigned)zr_ceil_div(columns, ZR_THREADS), (unsigned)tiles);
+}
+
 /* ---- layer norm ------------------------------------------------------------------ */
 
 template <class T>

@@ -13,20 +13,7 @@ struct slope {
 	float y, dy;
 };
 
-/* 1 / d, 1 <= d < 2^126 or NaN: what the compiler makes of a division, without the branch for
- * other d. */
-ZR_DEVICE float reciprocal(float d)
-{
-#ifdef ZR_CUDA_EMULATED
-	return 1 / d;
-#else
-	float r;
-	asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(d));
-	return fmaf(r, -fmaf(d, r, -1), r);
-#endif
-}
-
-/* x / d of s = reciprocal(d), |x| < 2^100 and the quotient no subnormal unless d is 2. This too is
+/* x / d of s = zr_inverse(d), |x| < 2^100 and the quotient no subnormal unless d is 2. This too is
  * the compiler's division without its branch; -0 stays -0. */
 ZR_DEVICE float quotient(float x, float d, float s)
 {
@@ -45,11 +32,12 @@ ZR_DEVICE float exp_within(float x)
 
 ZR_DEVICE float limited(float x, float end)
 {
-	return x > end ? end : x < -end ? -end : x;
+	x = x > end ? end : x;
+	return x < -end ? -end : x;
 }
 
-/* GELU's tanh form and SiLU are y = x s, s = 1 / (1 + e). Their derivatives are those of x limited.
- * Above the limit y is x; below it y is not right. */
+/* GELU's tanh form and SiLU are y = x s, s = 1 / (1 + e). Their derivatives are those of x limited;
+ * y is that too, and not right beyond the limits. */
 template <int32_t ACTIVATION> ZR_DEVICE slope slope_of(float x)
 {
 	float c, e, s, times;
@@ -63,42 +51,42 @@ template <int32_t ACTIVATION> ZR_DEVICE slope slope_of(float x)
 	if constexpr (ACTIVATION == ZR_ACT_GELU_TANH) {
 		c = limited(x, ZR_GELU_END);
 		e = exp_within(c * (float)-ZR_GELU_2C * fmaf(c * (float)ZR_GELU_A, c, 1));
-		s = reciprocal(1 + e);
+		s = zr_inverse(1 + e);
 		times = c * ((float)ZR_GELU_2C * fmaf(c * (float)(3 * ZR_GELU_A), c, 1));
 	} else {
 		c = limited(x, ZR_SILU_END);
 		e = exp_within(-c);
-		s = reciprocal(1 + e);
+		s = zr_inverse(1 + e);
 		times = c * s;
 	}
-	return slope{ x > c ? x : quotient(c, 1 + e, s),
+	return slope{ quotient(c, 1 + e, s),
 		      fmaf(times, ACTIVATION == ZR_ACT_SILU ? e * s : e * s * s, s) };
 }
 
-/* y below the limit, where e is up to infinity and 1 + e is e: first divided by less. */
-template <int32_t ACTIVATION> ZR_DEVICE float small_of(float x)
+/* y beyond the limits. Above 1 + e is 1. Below it is e, which is up to infinity: it is divided by
+ * less first. */
+template <int32_t ACTIVATION> ZR_DEVICE float beyond(float x)
 {
 	const float e = ACTIVATION == ZR_ACT_SILU ? zr_exp(-x) : zr_gelu_exp(x), d = e * 0x1p-64f;
-	return isinf(e) ? x * 0 : quotient(x, d, reciprocal(d)) * 0x1p-64f;
+	const float y = isinf(e) ? x * 0 : quotient(x, d, zr_inverse(d)) * 0x1p-64f;
+	return x > 0 ? x : y;
 }
 
 /* Of four elements, y in y and the derivative in dy. */
 template <int32_t ACTIVATION> ZR_DEVICE void slopes_of(const zr_quad &x, zr_quad *y, zr_quad *dy)
 {
 	const float end = ACTIVATION == ZR_ACT_SILU ? ZR_SILU_END : ZR_GELU_END;
-	int below = 0;
+	int far = 0;
 
 	for (int k = 0; k < 4; k++) {
 		const slope s = slope_of<ACTIVATION>(x.x[k]);
 		y->x[k] = s.y;
 		dy->x[k] = s.dy;
-		below |= x.x[k] < -end;
+		far |= ACTIVATION != ZR_ACT_GELU_ERF && fabsf(x.x[k]) > end;
 	}
-	if (ACTIVATION == ZR_ACT_GELU_ERF || !below)
-		return;
-	for (int k = 0; k < 4; k++)
-		if (x.x[k] < -end)
-			y->x[k] = small_of<ACTIVATION>(x.x[k]);
+	for (int k = 0; k < 4 && far; k++)
+		if (fabsf(x.x[k]) > end)
+			y->x[k] = beyond<ACTIVATION>(x.x[k]);
 }
 
 /* fn<T, ACTIVATION>(...) of one of the three. */
