@@ -118,8 +118,8 @@ template <class F> static cudaError_t zr_sweep(const F &f, int64_t n, int whole,
 }
 
 /* f.finish(f.factors(), place, f.load(place)) for every four of n elements. A thread loads AHEAD
- * fours before it computes the first: so much is under way that computing hides the wait for memory.
- * Each block of threads does one part. */
+ * fours before it computes the first, so that much is under way in memory. Each block of threads
+ * does one part. */
 template <class F, int AHEAD>
 static __global__ void __launch_bounds__(ZR_THREADS)
 	zr_ahead_kernel(const __grid_constant__ F f, int64_t n, int whole)

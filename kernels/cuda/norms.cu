@@ -7,6 +7,220 @@
 
 #define ROW_WARPS 4 /* rows of a CUDA block */
 
+/* Columns c.. of the row that starts at element `at`. */
+ZR_DEVICE zr_place row_place(int64_t at, int64_t c, int64_t width, int whole)
+{
+	return zr_place{ at + c, width - c < 4 ? (int)(width - c) : 4, whole };
+}
+
+/* What xh is multiplied by. */
+template <class T> ZR_DEVICE zr_quad rmsnorm_factor(const void *gamma, zr_place col, uint32_t flags)
+{
+	if (!gamma)
+		return zr_quad{ { 1, 1, 1, 1 } };
+	zr_quad f = zr_load<T>(gamma, col);
+	for (int k = 0; k < 4 && flags & ZR_RMSNORM_PLUS_ONE; k++)
+		f.x[k] = 1 + f.x[k];
+	return f;
+}
+
+/* ---- both gradients at once ------------------------------------------------------ */
+
+/* A CUDA block does a tile of rows and so reads x and dy once. A thread has Q fours of columns of
+ * every row, which are blockDim.x fours apart, and adds their gradients of gamma and beta, rows
+ * ascending. It has ROWS rows at a time: sums over a row are those of a thread, columns
+ * ascending, then of a warp as a butterfly, then of warps ascending. */
+struct norm_bwd {
+	const void *x, *dy, *gamma;
+	const float *mean, *rstd; /* mean: of layer norm alone */
+	void *dx;
+	float *part; /* or NULL */
+	int64_t rows, width;
+	uint32_t flags; /* of RMSNorm */
+};
+
+/* What xh is multiplied by, of a thread's part of gamma. */
+template <bool RMS, class T>
+ZR_DEVICE zr_quad norm_factor(const zr_packed<T> &gamma, const norm_bwd &op)
+{
+	zr_quad f = zr_unpacked(gamma);
+	for (int j = 0; j < 4 && RMS; j++)
+		f.x[j] = !op.gamma ? 1 : op.flags & ZR_RMSNORM_PLUS_ONE ? 1 + f.x[j] : f.x[j];
+	return f;
+}
+
+#define NORM_THREADS 512 /* at most, and half of it where a thread has one four */
+#define NORM_WIDEST (4 * 2 * NORM_THREADS)
+
+template <class T, int Q> struct norm_rows {
+	enum { ROWS = 2 }; /* as registers allow */
+	zr_packed<T> x[ROWS][Q], dy[ROWS][Q], dx[ROWS][Q];
+	float mean[ROWS], rstd[ROWS];
+};
+
+/* Elements from i on, `left` of their row. */
+template <class T>
+ZR_DEVICE zr_packed<T> packed_of(const void *p, int64_t i, int64_t left, int whole)
+{
+	zr_packed<T> v;
+	if (whole)
+		return *(const zr_packed<T> *)(const void *)((const T *)p + i);
+	zr_pack(zr_load<T>(p, zr_place{ i, left < 4 ? (int)left : 4, 0 }), &v);
+	return v;
+}
+
+/* The thread's part of rows from r on; beyond `end` and the row's end it is 0. */
+template <class T, int Q>
+ZR_DEVICE void load_rows(norm_rows<T, Q> *to, const norm_bwd &op, int64_t r, int64_t end, int whole)
+{
+	const bool add = !(op.flags & ZR_RMSNORM_STORE);
+#pragma unroll
+	for (int k = 0; k < norm_rows<T, Q>::ROWS; k++) {
+		const bool there = r + k < end;
+		to->mean[k] = there && op.mean ? op.mean[r + k] : 0;
+		to->rstd[k] = there ? op.rstd[r + k] : 0;
+#pragma unroll
+		for (int q = 0; q < Q; q++) {
+			const int64_t c = 4 * ((int64_t)q * blockDim.x + threadIdx.x),
+				      i = (r + k) * op.width + c;
+			to->x[k][q] = to->dy[k][q] = to->dx[k][q] = zr_packed<T>{};
+			if (!there || c >= op.width)
+				continue;
+			to->x[k][q] = packed_of<T>(op.x, i, op.width - c, whole);
+			to->dy[k][q] = packed_of<T>(op.dy, i, op.width - c, whole);
+			if (add)
+				to->dx[k][q] = packed_of<T>(op.dx, i, op.width - c, whole);
+		}
+	}
+}
+
+template <class T, int Q, bool RMS>
+static __global__ void __launch_bounds__(NORM_THREADS / 2 * Q, Q > 1 ? 1 : 3)
+	norm_bwd_kernel(const __grid_constant__ norm_bwd op, int whole)
+{
+	enum { ROWS = norm_rows<T, Q>::ROWS, SUMS = RMS ? ROWS : 2 * ROWS };
+	__shared__ struct {
+		alignas(SUMS % 4 ? 8 : 16) float of[SUMS];
+	} sums[2][NORM_THREADS / ZR_WARP];
+	const int64_t from = (int64_t)blockIdx.x * TILE;
+	const int64_t end = from + TILE < op.rows ? from + TILE : op.rows;
+	const int warps = (int)blockDim.x / ZR_WARP;
+	const float share = 1 / (float)op.width;
+	constexpr bool EARLY = Q > 1 && sizeof(T) == 2;
+	zr_packed<T> gamma[Q];
+	zr_quad dgamma[Q] = {}, dbeta[Q] = {};
+	norm_rows<T, Q> now, next;
+	int turn = 0;
+
+	for (int q = 0; q < Q; q++) {
+		const int64_t c = 4 * ((int64_t)q * blockDim.x + threadIdx.x);
+		gamma[q] = c < op.width && op.gamma ?
+				   packed_of<T>(op.gamma, c, op.width - c, 0) :
+				   zr_packed<T>{};
+	}
+	if (EARLY)
+		load_rows(&next, op, from, end, whole);
+	for (int64_t r = from; r < end; r += ROWS, turn ^= 1) {
+		float sum[SUMS] = {};
+		if (EARLY) {
+			now = next;
+			load_rows(&next, op, r + ROWS, end, whole);
+		} else {
+			load_rows(&now, op, r, end, whole);
+		}
+#pragma unroll
+		for (int k = 0; k < ROWS; k++) {
+#pragma unroll
+			for (int q = 0; q < Q; q++) {
+				const zr_quad x = zr_unpacked(now.x[k][q]),
+					      dy = zr_unpacked(now.dy[k][q]),
+					      f = norm_factor<RMS>(gamma[q], op);
+				for (int j = 0; j < 4; j++) {
+					float n = dy.x[j] * f.x[j],
+					      xh = (x.x[j] - now.mean[k]) * now.rstd[k];
+					sum[k] = fmaf(n, xh, sum[k]);
+					if (!RMS)
+						sum[SUMS - ROWS + k] += n;
+				}
+			}
+		}
+#pragma unroll
+		for (int i = 0; i < SUMS; i++) {
+			sum[i] = zr_warp_sum(sum[i]);
+			if (threadIdx.x % ZR_WARP == 0)
+				sums[turn][threadIdx.x / ZR_WARP].of[i] = sum[i];
+		}
+		__syncthreads();
+#pragma unroll
+		for (int i = 0; i < SUMS; i++)
+			sum[i] = sums[turn][0].of[i];
+		for (int w = 1; w < warps; w++)
+#pragma unroll
+			for (int i = 0; i < SUMS; i++)
+				sum[i] += sums[turn][w].of[i];
+#pragma unroll
+		for (int i = 0; i < SUMS; i++)
+			sum[i] *= share;
+#pragma unroll
+		for (int k = 0; k < ROWS; k++) {
+			if (r + k >= end)
+				break;
+#pragma unroll
+			for (int q = 0; q < Q; q++) {
+				const int64_t c = 4 * ((int64_t)q * blockDim.x + threadIdx.x);
+				const zr_place at =
+					row_place((r + k) * op.width, c, op.width, whole);
+				const zr_quad x = zr_unpacked(now.x[k][q]),
+					      dy = zr_unpacked(now.dy[k][q]),
+					      f = norm_factor<RMS>(gamma[q], op);
+				zr_quad dx = zr_unpacked(now.dx[k][q]);
+				for (int j = 0; j < 4; j++) {
+					float n = dy.x[j] * f.x[j],
+					      xh = (x.x[j] - now.mean[k]) * now.rstd[k];
+					if (!RMS)
+						n -= sum[SUMS - ROWS + k];
+					n = now.rstd[k] * (n - xh * sum[k]);
+					dx.x[j] = op.flags & ZR_RMSNORM_STORE ? n : dx.x[j] + n;
+					dgamma[q].x[j] += dy.x[j] * xh;
+					dbeta[q].x[j] += dy.x[j];
+				}
+				if (c < op.width)
+					zr_store<T>(op.dx, at, dx);
+			}
+		}
+	}
+	float *part = op.part + (RMS ? 1 : 2) * blockIdx.x * op.width;
+	for (int q = 0; q < Q && op.part; q++) {
+		const int64_t c = 4 * ((int64_t)q * blockDim.x + threadIdx.x);
+		if (c >= op.width)
+			continue;
+		zr_store<float>(part, row_place(0, c, op.width, 0), dgamma[q]);
+		if (!RMS)
+			zr_store<float>(part + op.width, row_place(0, c, op.width, 0), dbeta[q]);
+	}
+}
+
+template <class T, int Q, bool RMS>
+static cudaError_t launch_norm_bwd(const norm_bwd &op, int whole, cudaStream_t s)
+{
+	const int64_t threads = zr_ceil_div(op.width, 4 * Q * ZR_WARP) * ZR_WARP;
+	return zr_launch(norm_bwd_kernel<T, Q, RMS>, dim3((unsigned)zr_ceil_div(op.rows, TILE)),
+			 dim3((unsigned)threads), 0, s, op, whole);
+}
+
+template <class T, bool RMS>
+static cudaError_t norm_bwd_by_width(const norm_bwd &op, cudaStream_t s)
+{
+	const int whole = op.width % 4 == 0 && zr_quads(op.x, sizeof(T)) &&
+			  zr_quads(op.dy, sizeof(T)) && zr_quads(op.dx, sizeof(T));
+	return op.width <= 2 * NORM_THREADS ? launch_norm_bwd<T, 1, RMS>(op, whole, s) :
+					      launch_norm_bwd<T, 2, RMS>(op, whole, s);
+}
+
+/* Converting f16 takes more registers than there are. */
+template <class T> static constexpr bool AT_ONCE = true;
+template <> constexpr bool AT_ONCE<f16> = false;
+
 static dim3 columns_by(int64_t columns, int64_t tiles)
 {
 	return dim3((unsigned)zr_ceil_div(columns, ZR_THREADS), (unsigned)tiles);
@@ -138,15 +352,22 @@ template <class T>
 static cudaError_t launch_layernorm_bwd(const struct zr_op_layernorm_bwd *op, cudaStream_t s)
 {
 	int64_t tiles = zr_ceil_div(op->rows, TILE);
-	const float *part = (const float *)op->work;
+	float *part = op->dgamma || op->dbeta ? (float *)op->work : NULL;
 	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) &&
 		    zr_quads(op->dy, sizeof(T)) && zr_quads(op->gamma, sizeof(T)) &&
 		    zr_quads(op->dx, sizeof(T));
+	const bool at_once = AT_ONCE<T> && op->width <= NORM_WIDEST;
 	cudaError_t e = cudaSuccess;
-	if (op->dgamma || op->dbeta)
+	if constexpr (AT_ONCE<T>) {
+		const norm_bwd both = { op->x,	op->dy, op->gamma, op->mean,	op->rstd,
+					op->dx, part,	op->rows,  op->width, 0 };
+		if (at_once)
+			e = norm_bwd_by_width<T, false>(both, s);
+	}
+	if (part && !at_once)
 		e = zr_launch(layernorm_part_kernel<T>, columns_by(op->width, tiles),
 			      dim3(ZR_THREADS), 0, s, *op);
-	if (e == cudaSuccess)
+	if (e == cudaSuccess && !at_once)
 		e = zr_launch(layernorm_dx_kernel<T>,
 			      dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)),
 			      dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
@@ -164,23 +385,6 @@ cudaError_t zr_cuda_layernorm_bwd(const struct zr_op_layernorm_bwd *op, cudaStre
 }
 
 /* ---- RMSNorm --------------------------------------------------------------------- */
-
-/* What xh is multiplied by. */
-template <class T> ZR_DEVICE zr_quad rmsnorm_factor(const void *gamma, zr_place col, uint32_t flags)
-{
-	if (!gamma)
-		return zr_quad{ { 1, 1, 1, 1 } };
-	zr_quad f = zr_load<T>(gamma, col);
-	for (int k = 0; k < 4 && flags & ZR_RMSNORM_PLUS_ONE; k++)
-		f.x[k] = 1 + f.x[k];
-	return f;
-}
-
-/* Columns c.. of the row that starts at element `at`. */
-ZR_DEVICE zr_place row_place(int64_t at, int64_t c, int64_t width, int whole)
-{
-	return zr_place{ at + c, width - c < 4 ? (int)(width - c) : 4, whole };
-}
 
 template <class T>
 static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP)
@@ -293,30 +497,36 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 	((float *)op.work)[blockIdx.x * op.width + c] = gamma;
 }
 
-template <class T>
-static cudaError_t rmsnorm_dgamma(const struct zr_op_rmsnorm_bwd *op, cudaStream_t s)
-{
-	int64_t tiles = zr_ceil_div(op->rows, TILE);
-	dim3 grid((unsigned)tiles, (unsigned)zr_ceil_div(op->width, ZR_THREADS));
-	cudaError_t e = zr_launch(rmsnorm_part_kernel<T>, grid, dim3(ZR_THREADS), 0, s, *op);
-	return e != cudaSuccess ? e :
-				  sum_parts((const float *)op->work, op->width, tiles, op->dgamma,
-					    op->width, op->flags, s);
-}
-
-/* dx may be dy: dgamma comes first. */
+/* dx may be dy: in kernels of their own dgamma comes first. */
 template <class T>
 static cudaError_t launch_rmsnorm_bwd(const struct zr_op_rmsnorm_bwd *op, cudaStream_t s)
 {
+	const int64_t tiles = zr_ceil_div(op->rows, TILE);
 	int whole = op->width % 4 == 0 && op->x_stride % 4 == 0 && op->dy_stride % 4 == 0 &&
 		    op->dx_stride % 4 == 0 && zr_quads(op->x, sizeof(T)) &&
 		    zr_quads(op->dy, sizeof(T)) && zr_quads(op->gamma, sizeof(T)) &&
 		    zr_quads(op->dx, sizeof(T));
-	cudaError_t e = op->dgamma ? rmsnorm_dgamma<T>(op, s) : cudaSuccess;
-	return e != cudaSuccess ? e :
-				  zr_launch(rmsnorm_dx_kernel<T>,
-					    dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)),
-					    dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
+	float *part = op->dgamma ? (float *)op->work : NULL;
+	const bool at_once = AT_ONCE<T> && op->width >= 4 * ZR_WARP && op->width <= NORM_WIDEST &&
+			     !op->x_stride && !op->dy_stride && !op->dx_stride;
+	dim3 grid((unsigned)tiles, (unsigned)zr_ceil_div(op->width, ZR_THREADS));
+	cudaError_t e = cudaSuccess;
+
+	if constexpr (AT_ONCE<T>) {
+		const norm_bwd both = { op->x,	op->dy, op->gamma, NULL,	op->rstd,
+					op->dx, part,	op->rows,  op->width, op->flags };
+		if (at_once)
+			e = norm_bwd_by_width<T, true>(both, s);
+	}
+	if (part && !at_once)
+		e = zr_launch(rmsnorm_part_kernel<T>, grid, dim3(ZR_THREADS), 0, s, *op);
+	if (e == cudaSuccess && !at_once)
+		e = zr_launch(rmsnorm_dx_kernel<T>,
+			      dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)),
+			      dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
+	if (e == cudaSuccess && part)
+		e = sum_parts(part, op->width, tiles, op->dgamma, op->width, op->flags, s);
+	return e;
 }
 
 cudaError_t zr_cuda_rmsnorm_bwd(const struct zr_op_rmsnorm_bwd *op, cudaStream_t s)
