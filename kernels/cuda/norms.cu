@@ -226,48 +226,100 @@ static dim3 columns_by(int64_t columns, int64_t tiles)
 	return dim3((unsigned)zr_ceil_div(columns, ZR_THREADS), (unsigned)tiles);
 }
 
+/* ---- a row in a warp ------------------------------------------------------------- */
+
+/* A lane's fours of a row, a warp's fours apart. Up to KEPT are read once and kept; with KEPT 0
+ * there may be any number, and each is read when it is asked for. */
+template <class T, int KEPT> struct lane_row {
+	/* CUDA blocks that must fit at once, which limits registers */
+	enum { BLOCKS = KEPT * sizeof(T) > 16 ? 4 : 8 };
+	const void *p;
+	int64_t at, width;
+	int whole;
+	zr_packed<T> kept[KEPT ? KEPT : 1];
+
+	ZR_MEMBER int64_t column(int j) const { return 4 * ((int64_t)j * ZR_WARP + threadIdx.x); }
+
+	ZR_MEMBER void load()
+	{
+#pragma unroll
+		for (int j = 0; j < KEPT; j++)
+			if (column(j) < width)
+				kept[j] = packed_of<T>(p, at + column(j), width - column(j), whole);
+	}
+
+	ZR_MEMBER zr_quad four(int j) const
+	{
+		return KEPT ? zr_unpacked(kept[j]) :
+			      zr_load<T>(p, row_place(at, column(j), width, whole));
+	}
+
+	/* f(four, its column, how many there are) of each. */
+	template <class F> ZR_MEMBER void each(F f) const
+	{
+#pragma unroll(KEPT ? KEPT : 1)
+		for (int j = 0; KEPT ? j < KEPT : column(j) < width; j++) {
+			const int64_t c = column(j);
+			if (!KEPT || c < width)
+				f(four(j), c, width - c < 4 ? (int)(width - c) : 4);
+		}
+	}
+};
+
+/* fn<T, KEPT>(...) of as many as a width needs, or of 0: up to 8, of bf16 up to WIDE, as registers
+ * allow. */
+#define BY_WIDTH(T, WIDE, width, fn, ...) \
+	((width) <= 4 * ZR_WARP * 8		      ? fn<T, 8>(__VA_ARGS__) : \
+	 (width) <= 4 * ZR_WARP * MOST_KEPT<T, WIDE>  ? fn<T, MOST_KEPT<T, WIDE>>(__VA_ARGS__) : \
+							fn<T, 0>(__VA_ARGS__))
+
+template <class T, int WIDE> static constexpr int MOST_KEPT = 8;
+template <int WIDE> constexpr int MOST_KEPT<bf16, WIDE> = WIDE;
+
 /* ---- layer norm ------------------------------------------------------------------ */
 
-template <class T>
-static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP, 8)
+template <class T, int KEPT>
+static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP, (lane_row<T, KEPT>::BLOCKS))
 	layernorm_kernel(const __grid_constant__ struct zr_op_layernorm op, int whole)
 {
-	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width,
-		      at = r * width;
-	const int first = 4 * (int)threadIdx.x;
+	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width;
 	float sum = 0, squares = 0;
 
 	if (r >= op.rows) /* a whole warp */
 		return;
-	for (int64_t c = first; c < width; c += 4 * ZR_WARP) {
-		zr_quad x = zr_load<T>(
-			op.x, zr_place{ at + c, width - c < 4 ? (int)(width - c) : 4, whole });
+	lane_row<T, KEPT> row = { op.x, r * width, width, whole, {} };
+	row.load();
+	row.each([&](const zr_quad &x, int64_t, int) {
 		sum += (x.x[0] + x.x[1]) + (x.x[2] + x.x[3]);
-	}
+	});
 	const float mean = zr_warp_sum(sum) / (float)width;
-	for (int64_t c = first; c < width; c += 4 * ZR_WARP) {
-		int n = width - c < 4 ? (int)(width - c) : 4;
-		zr_quad x = zr_load<T>(op.x, zr_place{ at + c, n, whole });
+	row.each([&](const zr_quad &x, int64_t, int n) {
 #pragma unroll
 		for (int k = 0; k < 4; k++)
 			squares = k < n ? fmaf(x.x[k] - mean, x.x[k] - mean, squares) : squares;
-	}
+	});
 	const float rstd = 1 / sqrtf(zr_warp_sum(squares) / (float)width + op.eps);
-	for (int64_t c = first; c < width; c += 4 * ZR_WARP) {
-		int n = width - c < 4 ? (int)(width - c) : 4;
-		zr_quad x = zr_load<T>(op.x, zr_place{ at + c, n, whole });
-		zr_quad gamma = zr_load<T>(op.gamma, zr_place{ c, n, whole }),
-			beta = { { 0, 0, 0, 0 } };
+	row.each([&](const zr_quad &x, int64_t c, int n) {
+		const zr_quad gamma = zr_load<T>(op.gamma, zr_place{ c, n, whole });
+		zr_quad beta = { { 0, 0, 0, 0 } }, y;
 		if (op.beta)
 			beta = zr_load<T>(op.beta, zr_place{ c, n, whole });
 		for (int k = 0; k < 4; k++)
-			x.x[k] = fmaf((x.x[k] - mean) * rstd, gamma.x[k], beta.x[k]);
-		zr_store<T>(op.y, zr_place{ at + c, n, whole }, x);
-	}
+			y.x[k] = fmaf((x.x[k] - mean) * rstd, gamma.x[k], beta.x[k]);
+		zr_store<T>(op.y, zr_place{ row.at + c, n, whole }, y);
+	});
 	if (threadIdx.x == 0) {
 		op.mean[r] = mean;
 		op.rstd[r] = rstd;
 	}
+}
+
+template <class T, int KEPT>
+static cudaError_t launch_layernorm_kept(const struct zr_op_layernorm *op, int whole,
+					 cudaStream_t s)
+{
+	return zr_launch(layernorm_kernel<T, KEPT>,
+			 dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)), dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
 }
 
 template <class T>
@@ -276,8 +328,7 @@ static cudaError_t launch_layernorm(const struct zr_op_layernorm *op, cudaStream
 	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) &&
 		    zr_quads(op->y, sizeof(T)) && zr_quads(op->gamma, sizeof(T)) &&
 		    zr_quads(op->beta, sizeof(T));
-	return zr_launch(layernorm_kernel<T>, dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)),
-			 dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
+	return BY_WIDTH(T, 16, op->width, launch_layernorm_kept, op, whole, s);
 }
 
 cudaError_t zr_cuda_layernorm(const struct zr_op_layernorm *op, cudaStream_t s)
@@ -386,32 +437,39 @@ cudaError_t zr_cuda_layernorm_bwd(const struct zr_op_layernorm_bwd *op, cudaStre
 
 /* ---- RMSNorm --------------------------------------------------------------------- */
 
-template <class T>
-static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP)
+template <class T, int KEPT>
+static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP, (lane_row<T, KEPT>::BLOCKS))
 	rmsnorm_kernel(const __grid_constant__ struct zr_op_rmsnorm op, int whole)
 {
 	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width;
-	const int64_t at = zr_row_at(r, width, op.per_row, op.x_stride),
-		      to = zr_row_at(r, width, op.per_row, op.y_stride);
+	const int64_t to = zr_row_at(r, width, op.per_row, op.y_stride);
 	float squares = 0;
 
 	if (r >= op.rows) /* a whole warp */
 		return;
-	for (int64_t c = 4 * threadIdx.x; c < width; c += 4 * ZR_WARP) {
-		zr_quad x = zr_load<T>(op.x, row_place(at, c, width, whole));
+	lane_row<T, KEPT> row = { op.x, zr_row_at(r, width, op.per_row, op.x_stride), width, whole,
+				  {} };
+	row.load();
+	row.each([&](const zr_quad &x, int64_t, int) { /* beyond the row x is 0 */
 		for (int k = 0; k < 4; k++)
 			squares = fmaf(x.x[k], x.x[k], squares);
-	}
+	});
 	const float rstd = 1 / sqrtf(zr_warp_sum(squares) / (float)width + op.eps);
-	for (int64_t c = 4 * threadIdx.x; c < width; c += 4 * ZR_WARP) {
-		zr_quad x = zr_load<T>(op.x, row_place(at, c, width, whole)),
-			f = rmsnorm_factor<T>(op.gamma, row_place(0, c, width, whole), op.flags);
+	row.each([&](zr_quad x, int64_t c, int n) {
+		const zr_quad f = rmsnorm_factor<T>(op.gamma, zr_place{ c, n, whole }, op.flags);
 		for (int k = 0; k < 4; k++)
 			x.x[k] = x.x[k] * rstd * f.x[k];
-		zr_store<T>(op.y, row_place(to, c, width, whole), x);
-	}
+		zr_store<T>(op.y, zr_place{ to + c, n, whole }, x);
+	});
 	if (threadIdx.x == 0)
 		op.rstd[r] = rstd;
+}
+
+template <class T, int KEPT>
+static cudaError_t launch_rmsnorm_kept(const struct zr_op_rmsnorm *op, int whole, cudaStream_t s)
+{
+	return zr_launch(rmsnorm_kernel<T, KEPT>,
+			 dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)), dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
 }
 
 template <class T> static cudaError_t launch_rmsnorm(const struct zr_op_rmsnorm *op, cudaStream_t s)
@@ -419,8 +477,7 @@ template <class T> static cudaError_t launch_rmsnorm(const struct zr_op_rmsnorm 
 	int whole = op->width % 4 == 0 && op->x_stride % 4 == 0 && op->y_stride % 4 == 0 &&
 		    zr_quads(op->x, sizeof(T)) && zr_quads(op->y, sizeof(T)) &&
 		    zr_quads(op->gamma, sizeof(T));
-	return zr_launch(rmsnorm_kernel<T>, dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)),
-			 dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
+	return BY_WIDTH(T, 32, op->width, launch_rmsnorm_kept, op, whole, s);
 }
 
 cudaError_t zr_cuda_rmsnorm(const struct zr_op_rmsnorm *op, cudaStream_t s)

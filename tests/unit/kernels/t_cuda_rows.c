@@ -316,6 +316,8 @@ static void norms_are_close(void **state)
 		norm_case(6, 768, dtypes[t], 1, 2);
 		norm_case(67, 64, dtypes[t], 0, 3);
 		norm_case(66, 1028, dtypes[t], 1, 0);
+		norm_case(3, 2052, dtypes[t], 0, 3);
+		rms_case(3, 4096, dtypes[t], 0, 1);
 		rms_case(66, 1028, dtypes[t], 0, 0);
 		rms_case(3, 1600, dtypes[t], 1, 1 | 4);
 		rms_case(1, 5, dtypes[t], 0, 0);
