@@ -319,7 +319,8 @@ static cudaError_t launch_layernorm_kept(const struct zr_op_layernorm *op, int w
 					 cudaStream_t s)
 {
 	return zr_launch(layernorm_kernel<T, KEPT>,
-			 dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)), dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
+			 dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)),
+			 dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
 }
 
 template <class T>
@@ -469,7 +470,8 @@ template <class T, int KEPT>
 static cudaError_t launch_rmsnorm_kept(const struct zr_op_rmsnorm *op, int whole, cudaStream_t s)
 {
 	return zr_launch(rmsnorm_kernel<T, KEPT>,
-			 dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)), dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
+			 dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)),
+			 dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
 }
 
 template <class T> static cudaError_t launch_rmsnorm(const struct zr_op_rmsnorm *op, cudaStream_t s)

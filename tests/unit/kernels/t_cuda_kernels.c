@@ -171,8 +171,8 @@ static void run_logit_cap(struct buf *b, int64_t n, int32_t dtype, int device)
 static void run_rotary(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	struct zr_op_rotary op = { .size = sizeof op, .flags = trial & 1 ? ZR_ROTARY_BACK : 0,
-				   .dtype = dtype, .batch = 2, .length = n / 70, .heads = 3,
-				   .head_dim = 10, .stride = 35, .x = b[0].p,
+				   .dtype = dtype, .batch = 2, .length = n / 280, .heads = 11,
+				   .head_dim = 10, .stride = 135, .x = b[0].p,
 				   .out = trial & 2 ? b[0].p : b[2].p };
 	int32_t *position = calloc((size_t)(op.batch * op.length) + 1, sizeof *position);
 	for (int64_t r = 0; r < op.batch * op.length; r++)
