@@ -12,7 +12,7 @@
 #include "../cpu/update.h"
 
 #define BLOCKS_AT_ONCE 16 /* by the threads of a CUDA block */
-#define AHEAD 16 /* elements that a thread loads before it computes the first: memory is far away */
+#define WORDS_AHEAD 32 /* that a thread loads before it computes the first: memory is far away */
 
 struct sums {
 	double a, b;
@@ -44,6 +44,7 @@ static __global__ void __launch_bounds__(ZR_CHAINS *BLOCKS_AT_ONCE, 4)
 		int64_t b = at + threadIdx.y, from = b * ZR_BLOCK,
 			to = from + ZR_BLOCK < n ? from + ZR_BLOCK : n;
 		sums s = { 0, 0, 0 };
+		enum { AHEAD = WORDS_AHEAD * 4 / sizeof(f.load(from)) };
 		int64_t i = from + threadIdx.x;
 		for (; i + (AHEAD - 1) * ZR_CHAINS < to; i += AHEAD * ZR_CHAINS) {
 			decltype(f.load(i)) x[AHEAD];

@@ -65,10 +65,8 @@ ZR_DEVICE void zr_pack(const zr_quad &q, zr_packed<bf16> *v)
 {
 	uint32_t u[4];
 	for (int k = 0; k < 4; k++) /* zr_bf16() */
-		u[k] = zr_bits(q.x[k]) + 0x8000u;
-	if (q.x[0] != q.x[0] || q.x[1] != q.x[1] || q.x[2] != q.x[2] || q.x[3] != q.x[3])
-		for (int k = 0; k < 4; k++)
-			u[k] = (uint32_t)zr_bf16(q.x[k]) << 16;
+		u[k] = q.x[k] != q.x[k] ? zr_bits(q.x[k]) | 0x00400000u :
+					  zr_bits(q.x[k]) + 0x8000u;
 	for (int k = 0; k < 2; k++)
 		v->w[k] = u[2 * k] >> 16 | (u[2 * k + 1] & 0xffff0000u);
 }
