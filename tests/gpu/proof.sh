@@ -80,7 +80,7 @@ cpu_beside_device() { # cpu_beside_device MODEL PRECISION OPTION...
 
 # with_peer NAME KIND SIZES PRECISIONS: gradients, losses and norms beside PyTorch's, from the same weights and tokens.
 with_peer() {
-	local name=$1 kind=$2 sizes=$3 p rate dir=$work/run/model-${1//[^a-zA-Z0-9]/_} o batch micro steps log got
+	local name=$1 kind=$2 sizes=$3 p rate code dir=$work/run/model-${1//[^a-zA-Z0-9]/_} o batch micro steps log got
 	batch=$(sed 's/.*batch=\([0-9]*\).*/\1/' <<<"$sizes") micro=$(sed 's/.*micro=\([0-9]*\).*/\1/' <<<"$sizes")
 	steps=$(sed 's/.*steps=\([0-9]*\).*/\1/' <<<"$sizes")
 	rate=$(sed 's/.*rate=\([0-9]*\).*/\1e-6/' <<<"$sizes")
@@ -106,12 +106,13 @@ with_peer() {
 		fi
 		# shellcheck disable=SC2086
 		guard 120 "$python" tests/gpu/peer.py steps "$dir" "$p" "$work/run/$sgd" "$work/run/$adam" $sizes >"$log" 2>&1
+		code=$?
 		if grep -q $'\tpass\t\|\tfail\t' "$log"; then
 			while IFS=$'\t' read -r what good value unit remark; do
 				result "$name $p beside PyTorch: $what" "$good" "$value" "$unit" "$remark"
 			done < <(grep $'\tpass\t\|\tfail\t' "$log")
 		else
-			result "$name $p beside PyTorch" fail '' '' "$(tail -n 1 "$log")"
+			result "$name $p beside PyTorch" "$(verdict $code)" $code code "$(tail -n 1 "$log")"
 		fi
 	done
 	rm -rf "$dir" "$work/run/$sgd" "$work/run/$adam"

@@ -151,7 +151,9 @@ limits() {
 	grep -q '^copy_from_device ' "$log" || result operations fail '' '' "$(tail -n 1 "$log")"
 	if [ "$device" = cuda ] && find_python; then
 		log=$work/log/limits-peer.log
-		guard 100 "$python" tests/gpu/peer.py limits >"$log" 2>&1 || result 'PyTorch' fail '' '' "$(tail -n 1 "$log")"
+		guard 100 "$python" tests/gpu/peer.py limits >"$log" 2>&1
+		of=$?
+		[ $of = 0 ] || result 'PyTorch' "$(verdict $of)" $of code "$(tail -n 1 "$log")"
 		while read -r name value unit; do
 			result "$name" pass "$value" "$unit"
 		done < <(grep -E '^torch_[a-z_]+ [0-9.e+]+ [A-Z]+/s$' "$log")
