@@ -53,7 +53,7 @@ extern "C" inline const char *__tsan_default_options() { return "halt_on_error=1
 #define __global__
 #define __device__
 #define __host__
-#define __forceinline__ inline
+#define __forceinline__ inline __attribute__((unused))
 #ifdef __SANITIZE_ADDRESS__ /* it guards arrays of no section only */
 #define __shared__ static
 #else

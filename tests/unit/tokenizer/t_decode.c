@@ -109,8 +109,8 @@ static void test_unknown(void **unused)
 	static const char *const decoders[] = {
 		"{\"type\":\"CTC\"}", "{\"type\":\"WordPiece\"}",
 		"{\"type\":\"Strip\",\"content\":\" \"}",
-		"{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteLevel\"},"
-		"{\"type\":\"Fuse\"}]}",
+		("{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteLevel\"},"
+		 "{\"type\":\"Fuse\"}]}"),
 	};
 	(void)unused;
 	for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++) {
