@@ -227,6 +227,8 @@ static double busy(void)
 static void ratio(const char *name, int (*op)(void), int64_t window_, float softcap_)
 {
 	double least[2] = { 1e30, 1e30 };
+	if (!wants(name))
+		return;
 	for (int i = 0; i < 14; i++) {
 		window = i % 2 ? window_ : 0;
 		softcap = i % 2 ? softcap_ : 0;
@@ -249,8 +251,6 @@ static void attention_options(void)
 {
 	batch = big ? 8 : 1;
 	n_heads = big ? 12 : 1;
-	if (!wants("attention_options"))
-		return;
 	for (length = 4096; length <= 8192; length *= 2) {
 		const int64_t part = length == 4096 ? length / 8 : length / 2;
 		ratio("attention_window", attention, part, 0);
