@@ -73,8 +73,6 @@ template <class F> static cudaError_t each_block(const F &f, int64_t n, cudaStre
 
 /* ---- fold ------------------------------------------------------------------------ */
 
-struct nothing {};
-
 template <class T> struct fold {
 	struct zr_op_fold op;
 	ZR_MEMBER nothing factors() const { return nothing(); }

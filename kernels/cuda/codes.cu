@@ -6,8 +6,6 @@
 
 #include "../cpu/codes.h"
 
-struct nothing {};
-
 /* ---- out of them: four elements at a time ------------------------------------------ */
 
 template <class To> struct decode {

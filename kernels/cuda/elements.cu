@@ -8,8 +8,6 @@
 
 #include "../cpu/master.h"
 
-struct nothing {};
-
 /* Converting f16 takes registers that loads ahead would need. */
 template <class T> static constexpr bool CONVERTS_LONG = false;
 template <> constexpr bool CONVERTS_LONG<f16> = true;
@@ -488,24 +486,24 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 			sine = -sine;
 		int64_t at = r * op.stride + i, left = op.heads;
 		while (left > 0) {
-			const int n = left < HEADS_AHEAD ? 1 : HEADS_AHEAD;
+			const int some = left < HEADS_AHEAD ? 1 : HEADS_AHEAD;
 			T a[HEADS_AHEAD], b[HEADS_AHEAD];
 #pragma unroll
 			for (int h = 0; h < HEADS_AHEAD; h++)
-				if (h < n) {
+				if (h < some) {
 					a[h] = x[at + h * head];
 					b[h] = x[at + h * head + half];
 				}
 #pragma unroll
 			for (int h = 0; h < HEADS_AHEAD; h++)
-				if (h < n) {
+				if (h < some) {
 					const float p = zr_widen(a[h]), q = zr_widen(b[h]);
 					T *to = out + at + h * head;
 					zr_narrow(fmaf(p, cosine, -(q * sine)), to);
 					zr_narrow(fmaf(q, cosine, p * sine), to + half);
 				}
-			left -= n;
-			at += n * head;
+			left -= some;
+			at += some * head;
 		}
 	}
 }

@@ -95,6 +95,8 @@ static cudaError_t zr_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t
 #endif
 }
 
+struct nothing {}; /* factors of operations that have none */
+
 /* f.quad(f.factors(), place) for every four of n elements. */
 template <class F>
 static __global__ void __launch_bounds__(ZR_THREADS)
