@@ -3,9 +3,9 @@
  * lower_whole.c - optimizers of whole matrices: a tensor's master, states and gradient come
  * together at an owner, which is the same for every stage, are updated there and go back to who
  * holds them. As many tensors at a time as there are ranks, so that all owners compute at once.
- * They travel in chunks, so that no rank needs room for more than one. A device with
- * a memory of its own computes them there, wherever masters are kept: its products have other bits
- * than those of the host.
+ * They travel in chunks, so that no rank needs room for more than one. A device with a memory of
+ * its own computes them there, wherever masters are kept: its products have other bits than those
+ * of the host.
  */
 #include "core/lower/lower.h"
 #include "core/update/update.h"

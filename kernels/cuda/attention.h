@@ -68,7 +68,8 @@ ZR_DEVICE uint64_t element(const struct zr_op_attention &o, int64_t b, int64_t h
 	return ((uint64_t)(b * o.heads + h) * n + (uint64_t)i) * n + (uint64_t)j;
 }
 
-/* The first key that query i attends to: of its window and its document, which starts so. */
+/* The first key that query i attends to: of its window and its document, which begins at key
+ * `start`. */
 ZR_DEVICE int first_since(const struct zr_op_attention &o, int start, int i)
 {
 	const int window = (int)(o.window && o.window < o.length ? o.window : o.length);

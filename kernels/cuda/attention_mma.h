@@ -156,7 +156,7 @@ ZR_DEVICE void add_rows(float (&acc)[M][D / 8][4], const float (&p)[M][N][4], ti
 	}
 }
 
-/* Row `half` of this lane (0: g, 1: g + 8) of 16 rows to token t, a multiple of 4 bytes. */
+/* Row `half` of this lane (0: g, 1: g + 8) of 16 rows, times `by`. `to`: a multiple of 4 bytes. */
 template <class T, int D>
 ZR_DEVICE void store_row(T *to, const float (&acc)[D / 8][4], int half, float by)
 {

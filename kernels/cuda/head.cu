@@ -127,7 +127,7 @@ ZR_DEVICE void add_some(const struct zr_cuda_softmax &op, const float *x, int64_
 	to->max = max;
 }
 
-/* Without the target's share: of `last` columns, and zeros up to column `end`. */
+/* Gradients of `last` columns as if none were the target's, and zeros up to column `end`. */
 template <class T, int CAPPED, bool FULL>
 ZR_DEVICE void store_some(const struct zr_cuda_softmax &op, const float *x, T *grad, int64_t j,
 			  int64_t last, int64_t end, int whole, float all, float factor)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * norms.cu - layer norm and RMSNorm and their gradients. A warp computes a row; the gradients of
- * gamma and beta are sums over rows (parts.h).
+ * norms.cu - layer norm and RMSNorm and their gradients. A warp computes a row, or a CUDA block the
+ * gradients of a tile of rows; the gradients of gamma and beta are sums over rows (parts.h).
  */
 #include "parts.h"
 
@@ -24,7 +24,7 @@ template <class T> ZR_DEVICE zr_quad rmsnorm_factor(const void *gamma, zr_place 
 	return f;
 }
 
-/* ---- both gradients at once ------------------------------------------------------ */
+/* ---- all gradients at once ------------------------------------------------------- */
 
 /* A CUDA block does a tile of rows and so reads x and dy once. A thread has Q fours of columns of
  * every row, which are blockDim.x fours apart, and adds their gradients of gamma and beta, rows
