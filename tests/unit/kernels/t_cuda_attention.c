@@ -173,10 +173,10 @@ static void windows_agree_with_the_scalar_kernel(void **state)
  * documents, windows or both. */
 static void tiles_seen_in_part_agree_with_the_scalar_kernel(void **state)
 {
-	static const int64_t shapes[][5] = { { 2, 261, 2, 1, 64 },
-					     { 1, 230, 2, 1, 80 },
+	static const int64_t shapes[][5] = { { 1, 261, 2, 1, 64 },
+					     { 1, 230, 1, 1, 80 },
 					     { 1, 230, 1, 1, 96 },
-					     { 1, 230, 2, 2, 128 } };
+					     { 1, 230, 1, 1, 128 } };
 	static const struct options masks[] = {
 		{ .documents = 1 },
 		{ .window = 100 },
