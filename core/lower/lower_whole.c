@@ -199,7 +199,8 @@ void zr_low_whole(struct zr_lowering *l)
 		return;
 	l->matrix = zr_low_buffer(l, ZR_R_WHOLE, p->work + p->work_bytes, 64);
 	l->message = zr_low_buffer(l, ZR_R_CHUNK, p->message, 64);
-	l->whole_scalars = zr_low_scalars(l, ZR_R_WHOLE);
+	l->whole_scalars = zr_low_queue(l, ZR_R_WHOLE) == zr_low_queue(l, ZR_R_MASTER) ?
+				   l->scalars : zr_low_scalars(l, ZR_R_WHOLE);
 	for (int32_t first = 0; !l->rc && first < p->n; first += world) {
 		int n = p->n - first < world ? p->n - first : world;
 		zr_low_keep(l, &l->matrix);
