@@ -3,23 +3,13 @@
 # features.sh - part of tests/gpu/run: the phase `features`, what models, adapters, stores and optimizers add to the operations:
 # trainings of tiny models beside device/cpu's and PEFT's losses, and I1 over ranks and tiers.
 
-# The last digest of two trainings on the GPU.
-alike() { # alike NAME RUN WANT ARGUMENT...
-	local name=$1 run=$2 want=$3
-	shift 3
-	enough "$name" 5 || return
-	same "$name" "$(train "$run" "$@")" "$want"
-}
-
-# One training on both devices, and the second on the GPU once more, split: on two ranks in stage 3, all of it on the host.
+# A training on both devices, and on the GPU once more, split: on two ranks in stage 3, all of it on the host.
 both() { # both NAME RUN LIMIT ARGUMENT...
-	local name=$1 run=$2 limit=$3 want
+	local name=$1 run=$2 limit=$3 digest
 	shift 3
 	enough "$name" 10 || return
-	train "$run-cpu" "$@" -o device.plugin=cpu -o device.threads=1 >/dev/null
-	want=$(train "$run" "$@" "${on_device[@]}")
-	near "$name beside device/cpu" "$run" "$run-cpu" "$limit"
-	alike "$name on two ranks, on the host" "$run-2" "$want" "$@" "${on_device[@]}" -n 2 -o zero.plugin=stage3 \
+	cpu_beside_device "$name beside device/cpu" "$run" "$limit" "$@"
+	expects "$name on two ranks, on the host" "$digest" "$run-2" "$@" "${on_device[@]}" -n 2 -o zero.plugin=stage3 \
 		-o zero.persistence_threshold=0 -o offload.optimizer.plugin=cpu -o offload.param.plugin=cpu
 }
 
@@ -42,26 +32,7 @@ author() { # author SOURCE: prints the path of its plugin
 
 features() {
 	local golden=$root/tests/golden model store p o so want conf=$work/run/features.ini few
-	cat >"$conf" <<-INI
-		[data]
-		plugin = tokens
-		path = $golden/pretrained/tokens.bin
-		format = uint16
-		order = sequential
-		[train]
-		sequence_length = 13
-		steps = 20
-		train_batch_size = 2
-		micro_batch_size = 1
-		eval_every = 0
-		gradient_clipping = 0
-		[optimizer]
-		plugin = adamw
-		lr = 1e-2
-		betas = 0.9, 0.999
-		eps = 1e-8
-		weight_decay = 0.01
-	INI
+	peft_ini >"$conf"
 	for model in "$golden"/pretrained/*/; do
 		model=$(basename "$model")
 		for p in fp32 bf16; do
@@ -94,7 +65,7 @@ features() {
 	wait
 	for p in fp32 bf16; do
 		want=$(train "f-own-$p" "${few[@]}" -o precision.plugin=$p "${on_device[@]}" -o optimizer.weight_decay=0.1)
-		so=$(author bench/ew_adamw.c) && alike "an author's adamw has adamw's bits, $p" "f-author-$p" "$want" "${few[@]}" \
+		so=$(author bench/ew_adamw.c) && expects "an author's adamw has adamw's bits, $p" "$want" "f-author-$p" "${few[@]}" \
 			-o precision.plugin=$p "${on_device[@]}" -o optimizer.weight_decay=0.1 -o optimizer.plugin="$so"
 	done
 	for o in lion signum ademamix; do

@@ -67,15 +67,21 @@ near() {
 	fi
 }
 
-cpu_beside_device() { # cpu_beside_device MODEL PRECISION OPTION...
-	local m=$1 p=$2 limit
+# A training on both devices; sets `digest` to that of the GPU.
+cpu_beside_device() { # cpu_beside_device NAME RUN LIMIT ARGUMENT...
+	local name=$1 run=$2 limit=$3
+	shift 3
+	train "$run-cpu" "$@" -o device.plugin=cpu -o device.threads=1 >/dev/null
+	digest=$(train "$run" "$@" "${on_device[@]}")
+	near "$name" "$run" "$run-cpu" "$limit"
+}
+
+small_steps() { # small_steps MODEL PRECISION OPTION...
+	local m=$1 p=$2
 	shift 2
-	limit=$([ "$p" = fp32 ] && echo 2e-3 || echo 5e-2)
-	set -- conf/quickstart.ini -o data.path="$text" -o train.steps=20 -o train.micro_batch_size=2 -o train.train_batch_size=4 \
+	cpu_beside_device "$m $p: 20 losses beside device/cpu" "steps-$m-$p" "$([ "$p" = fp32 ] && echo 2e-3 || echo 5e-2)" \
+		conf/quickstart.ini -o data.path="$text" -o train.steps=20 -o train.micro_batch_size=2 -o train.train_batch_size=4 \
 		-o train.eval_every=0 -o optimizer.lr=1e-3 -o precision.plugin="$p" "$@"
-	train "cpu-$m-$p" "$@" -o device.plugin=cpu >/dev/null
-	train "gpu-$m-$p" "$@" "${on_device[@]}" >/dev/null
-	near "$m $p: 20 losses beside device/cpu" "gpu-$m-$p" "cpu-$m-$p" "$limit"
 }
 
 # with_peer NAME KIND SIZES PRECISIONS: gradients, losses and norms beside PyTorch's, from the same weights and tokens.
@@ -121,8 +127,8 @@ with_peer() {
 steps() {
 	local p
 	for p in fp32 bf16 fp16; do
-		beside cpu_beside_device gpt2 $p -o model.layers=2 -o model.heads=2 -o model.width=128 -o model.context=130
-		beside cpu_beside_device llama $p -o model.plugin=llama -o model.layers=2 -o model.heads=2 -o model.width=128 \
+		beside small_steps gpt2 $p -o model.layers=2 -o model.heads=2 -o model.width=128 -o model.context=130
+		beside small_steps llama $p -o model.plugin=llama -o model.layers=2 -o model.heads=2 -o model.width=128 \
 			-o model.context=130 -o model.kv_heads=1 -o model.tied=yes
 	done
 	wait

@@ -33,6 +33,30 @@ build() {
 	chmod 755 "$out"
 }
 
+# peft_ini: the training whose losses PEFT's are in golden/adapters, without [adapter]; $golden is tests/golden.
+peft_ini() {
+	cat <<-INI
+		[data]
+		plugin = tokens
+		path = $golden/pretrained/tokens.bin
+		format = uint16
+		order = sequential
+		[train]
+		sequence_length = 13
+		steps = 20
+		train_batch_size = 2
+		micro_batch_size = 1
+		eval_every = 0
+		gradient_clipping = 0
+		[optimizer]
+		plugin = adamw
+		lr = 1e-2
+		betas = 0.9, 0.999
+		eps = 1e-8
+		weight_decay = 0.01
+	INI
+}
+
 # trained CONF [argument]...: the digest, else the last line of the log; output in out, log in log
 trained() {
 	rm -rf run

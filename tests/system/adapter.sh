@@ -10,28 +10,7 @@ golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden
 cd "$scratch" || exit 99
 
 # ---- PEFT as the oracle ----
-cat > peft.ini <<END
-[data]
-plugin = tokens
-path = $golden/pretrained/tokens.bin
-format = uint16
-order = sequential
-[train]
-sequence_length = 13
-steps = 20
-train_batch_size = 2
-micro_batch_size = 1
-eval_every = 0
-gradient_clipping = 0
-[optimizer]
-plugin = adamw
-lr = 1e-2
-betas = 0.9, 0.999
-eps = 1e-8
-weight_decay = 0.01
-[adapter]
-plugin = lora
-END
+{ peft_ini; printf '[adapter]\nplugin = lora\n'; } > peft.ini
 # near FILE FILE: the largest difference between the numbers in two files; none: more than 2e-6
 near() {
 	paste "$1" "$2" | awk '{ d = $1 - $2; d = d < 0 ? -d : d; most = d > most ? d : most }

@@ -9,32 +9,9 @@
 golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden
 cd "$scratch" || exit 99
 
-cat > base.ini <<END
-[data]
-plugin = tokens
-path = $golden/pretrained/tokens.bin
-format = uint16
-order = sequential
-[model]
-store = nf4
-[train]
-sequence_length = 13
-steps = 20
-train_batch_size = 2
-micro_batch_size = 1
-eval_every = 0
-gradient_clipping = 0
-[optimizer]
-plugin = adamw
-lr = 1e-2
-betas = 0.9, 0.999
-eps = 1e-8
-weight_decay = 0.01
-[adapter]
-plugin = lora
-END
+{ peft_ini; printf '[model]\nstore = nf4\n'; } > plain.ini
+{ cat plain.ini; printf '[adapter]\nplugin = lora\n'; } > base.ini
 
-sed '/adapter/,$d' base.ini > plain.ini
 
 # ---- PEFT and bitsandbytes as the oracle ----
 # near FILE FILE: the largest difference between the numbers in two files; none: more than 2e-6
