@@ -8,10 +8,6 @@
 
 #include "../cpu/master.h"
 
-/* Converting f16 takes registers that loads ahead would need. */
-template <class T> static constexpr bool CONVERTS_LONG = false;
-template <> constexpr bool CONVERTS_LONG<f16> = true;
-
 /* ---- gelu_bwd -------------------------------------------------------------------- */
 
 template <class T, int32_t ACTIVATION> struct gelu_bwd {
@@ -260,7 +256,7 @@ static cudaError_t launch_residual(const struct zr_op_residual *op, cudaStream_t
 		    zr_quads(op->out, sizeof(T));
 	const drop how = { zr_drop_below(op->dropout), zr_drop_scale(op->dropout),
 			   op->gain != 0 ? op->gain : 1 };
-	enum { AHEAD = CONVERTS_LONG<T> ? 1 : 2 };
+	enum { AHEAD = zr_converts_long<T> ? 1 : 2 };
 	return zr_sweep_ahead<residual<T>, AHEAD>(residual<T>{ *op, how }, op->n, whole, s);
 }
 

@@ -217,10 +217,6 @@ static cudaError_t norm_bwd_by_width(const norm_bwd &op, cudaStream_t s)
 					      launch_norm_bwd<T, 2, RMS>(op, whole, s);
 }
 
-/* Converting f16 takes more registers than there are. */
-template <class T> static constexpr bool AT_ONCE = true;
-template <> constexpr bool AT_ONCE<f16> = false;
-
 static dim3 columns_by(int64_t columns, int64_t tiles)
 {
 	return dim3((unsigned)zr_ceil_div(columns, ZR_THREADS), (unsigned)tiles);
@@ -408,9 +404,9 @@ static cudaError_t launch_layernorm_bwd(const struct zr_op_layernorm_bwd *op, cu
 	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) &&
 		    zr_quads(op->dy, sizeof(T)) && zr_quads(op->gamma, sizeof(T)) &&
 		    zr_quads(op->dx, sizeof(T));
-	const bool at_once = AT_ONCE<T> && op->width <= NORM_WIDEST;
+	const bool at_once = !zr_converts_long<T> && op->width <= NORM_WIDEST;
 	cudaError_t e = cudaSuccess;
-	if constexpr (AT_ONCE<T>) {
+	if constexpr (!zr_converts_long<T>) {
 		const norm_bwd both = { op->x,	op->dy, op->gamma, op->mean,	op->rstd,
 					op->dx, part,	op->rows,  op->width, 0 };
 		if (at_once)
@@ -566,12 +562,13 @@ static cudaError_t launch_rmsnorm_bwd(const struct zr_op_rmsnorm_bwd *op, cudaSt
 		    zr_quads(op->dy, sizeof(T)) && zr_quads(op->gamma, sizeof(T)) &&
 		    zr_quads(op->dx, sizeof(T));
 	float *part = op->dgamma ? (float *)op->work : NULL;
-	const bool at_once = AT_ONCE<T> && op->width >= 4 * ZR_WARP && op->width <= NORM_WIDEST &&
-			     !op->x_stride && !op->dy_stride && !op->dx_stride;
+	const bool at_once = !zr_converts_long<T> && op->width >= 4 * ZR_WARP &&
+			     op->width <= NORM_WIDEST && !op->x_stride && !op->dy_stride &&
+			     !op->dx_stride;
 	dim3 grid((unsigned)tiles, (unsigned)zr_ceil_div(op->width, ZR_THREADS));
 	cudaError_t e = cudaSuccess;
 
-	if constexpr (AT_ONCE<T>) {
+	if constexpr (!zr_converts_long<T>) {
 		const norm_bwd both = { op->x,	op->dy, op->gamma, NULL,	op->rstd,
 					op->dx, part,	op->rows,  op->width, op->flags };
 		if (at_once)

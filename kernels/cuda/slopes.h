@@ -38,7 +38,7 @@ ZR_DEVICE float limited(float x, float end)
 
 /* GELU's tanh form and SiLU are y = x s, s = 1 / (1 + e). Their derivatives are those of x limited;
  * y is that too, and not right beyond the limits. */
-template <int32_t ACTIVATION> ZR_DEVICE slope slope_of(float x)
+template <int32_t ACTIVATION> ZR_DEVICE slope value_and_slope(float x)
 {
 	float c, e, s, times;
 
@@ -79,7 +79,7 @@ template <int32_t ACTIVATION> ZR_DEVICE void slopes_of(const zr_quad &x, zr_quad
 	int far = 0;
 
 	for (int k = 0; k < 4; k++) {
-		const slope s = slope_of<ACTIVATION>(x.x[k]);
+		const slope s = value_and_slope<ACTIVATION>(x.x[k]);
 		y->x[k] = s.y;
 		dy->x[k] = s.dy;
 		far |= ACTIVATION != ZR_ACT_GELU_ERF && fabsf(x.x[k]) > end;
