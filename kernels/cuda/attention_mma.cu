@@ -115,9 +115,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const tile<D> q = tile_at<D>(room, 0);
 	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
 		  t = (int)threadIdx.x % 4;
-	const unsigned heads = (unsigned)o.heads;
-	const int b = (int)(blockIdx.y / heads), h = (int)(blockIdx.y % heads),
-		  kv = (int)((unsigned)h * (unsigned)o.kv_heads / heads);
+	const auto [b, h, kv] = head_of_block(o);
 	/* the longest walks start first */
 	const int i0 = (o.first / BLOCK + (int)(gridDim.x - 1 - blockIdx.x)) * BLOCK,
 		  mine = i0 + warp * 16 * M;
@@ -125,10 +123,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const float scale = score_unit(o), m = PLAIN ? 1 : keep_scale(o);
 	rows16<D, PLAIN && D == 64> a[M];
 	const int from = first_key(o, b, i0) / KEYS * KEYS;
-	/* no query of this warp sees a key before `seen`, and all see those from `seen_by_all` on,
-	 * but later ones */
-	const int last = mine + 16 * M < length ? mine + 16 * M - 1 : length - 1;
-	const int seen = first_key(o, b, mine), seen_by_all = first_key(o, b, last);
+	const seen_keys seen = keys_seen(o, b, mine, 16 * M);
 	results<D, M> x = {};
 	carrier<D> queries, keys, values;
 
@@ -162,12 +157,12 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		other = at;
 		at = 2 * BLOCK + 2 * KEYS - at;
 		/* a whole warp: these keys come after its queries, or before its first one's */
-		if (j0 >= mine + 16 * M || j0 + KEYS <= seen)
+		if (j0 >= mine + 16 * M || j0 + KEYS <= seen.any)
 			continue;
 		add_scores<T>(s, a, k);
 		if constexpr (!PLAIN)
 			soft_cap(o, s);
-		if (j0 + KEYS > mine + 1 || j0 < seen_by_all)
+		if (j0 + KEYS > mine + 1 || j0 < seen.all)
 			mask_keys(o, b, mine + g, j0 + 2 * t, s);
 		if constexpr (!PLAIN)
 			bits[0] = kept<KEYS / 8>(o, element(o, b, h, mine + g, j0 + 2 * t),

@@ -16,6 +16,32 @@
 #define LOG2E 1.44269504f
 #define LN2 0.693147181f
 
+/* ---- who does what ---------------------------------------------------------------- */
+
+/* What a CUDA block computes by the grid's second side: a head of a batch entry, and the head of
+ * keys that it reads. */
+struct block_head {
+	int b, h, kv;
+};
+
+ZR_DEVICE block_head head_of_block(const struct zr_op_attention &o)
+{
+	const unsigned heads = (unsigned)o.heads, b = blockIdx.y / heads, h = blockIdx.y % heads;
+	return block_head{ (int)b, (int)h, (int)(h * (unsigned)o.kv_heads / heads) };
+}
+
+/* Keys of n queries from i on: none sees one before `any`, and all see those from `all` on, but
+ * later ones than themselves. */
+struct seen_keys {
+	int any, all;
+};
+
+ZR_DEVICE seen_keys keys_seen(const struct zr_op_attention &o, int64_t b, int i, int n)
+{
+	const int length = (int)o.length, last = (i + n < length ? i + n : length) - 1;
+	return seen_keys{ first_key(o, b, i), first_key(o, b, last) };
+}
+
 /* ---- tiles ----------------------------------------------------------------------- */
 
 /* A tile's rows are 8 elements longer than a head: the rows that a warp reads together then lie in

@@ -86,16 +86,12 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const struct zr_op_attention &o = op.fwd;
 	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
 		  t = (int)threadIdx.x % 4;
-	const unsigned heads = (unsigned)o.heads;
-	const int b = (int)(blockIdx.y / heads), h = (int)(blockIdx.y % heads),
-		  kv = (int)((unsigned)h * (unsigned)o.kv_heads / heads);
+	const auto [b, h, kv] = head_of_block(o);
 	const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * BLOCK, mine = i0 + warp * 16 * M;
 	const int length = (int)o.length, end = i0 + BLOCK < length ? i0 + BLOCK : length;
 	const float scale = score_unit(o), m = PLAIN ? 1 : keep_scale(o);
 	const int from = first_key(o, b, i0) / KEYS * KEYS;
-	/* as in the forward */
-	const int last = mine + 16 * M < length ? mine + 16 * M - 1 : length - 1;
-	const int seen = first_key(o, b, mine), seen_by_all = first_key(o, b, last);
+	const seen_keys seen = keys_seen(o, b, mine, 16 * M);
 	rows16<D, true> q[M], dout[M];
 	float acc[M][D / 8][4] = { { { 0 } } };
 	carrier<D> pieces, keys, values;
@@ -137,12 +133,12 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			float s[M][STEP / 8][4] = { { { 0 } } }, dp[M][STEP / 8][4] = { { { 0 } } };
 			uint32_t bits = 0;
 			/* a whole warp: no query of it sees any of these keys */
-			if (j >= mine + 16 * M || j + STEP <= seen)
+			if (j >= mine + 16 * M || j + STEP <= seen.any)
 				continue;
 			add_scores<T>(s, q, k);
 			if constexpr (!PLAIN)
 				soft_cap(o, s);
-			if (j + STEP > mine + 1 || j < seen_by_all)
+			if (j + STEP > mine + 1 || j < seen.all)
 				mask_keys(o, b, mine + g, j + 2 * t, s);
 			add_scores<T>(dp, dout, v);
 			if constexpr (!PLAIN)
