@@ -35,8 +35,7 @@ for target in $targets; do
 done | tee "$work/table"
 
 # Kernels that may spill, each a part of its name, bytes of stores at most, and why.
-may='dkv_kernel<float,64> 400 heads wider than 128 in fp32
-sweep8<adamw,float> 8 two registers on sm_80'
+may='dkv_kernel<float,64> 400 heads wider than 128 in fp32'
 awk -v may="$may" 'BEGIN { n = split(may, line, "\n"); for (i = 1; i <= n; i++) { split(line[i], w, " "); part[i] = w[1]; most[i] = w[2] } }
 	$5 + 0 > 0 {
 		ok = 0

@@ -11,6 +11,8 @@ kernel_headers = \
 	%D%/elementwise.h \
 	%D%/kernels.h \
 	%D%/cpu/adamw.h \
+	%D%/cpu/adamw8.h \
+	%D%/cpu/adamw8_simd.h \
 	%D%/cpu/attention_blocks.h \
 	%D%/cpu/attention_few.h \
 	%D%/cpu/attention_pairs.h \
@@ -81,6 +83,7 @@ kernel_scalar = \
 kernel_simd = \
 	%D%/cpu/adagrad.simd.c \
 	%D%/cpu/adamw.simd.c \
+	%D%/cpu/adamw8.simd.c \
 	%D%/cpu/attention.simd.c \
 	%D%/cpu/bias_bwd.simd.c \
 	%D%/cpu/cast.simd.c \

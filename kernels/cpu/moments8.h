@@ -67,9 +67,10 @@ ZR_INLINE float zr_signed8(int q, float scale)
 	return scale * ((float)q / (float)(254 - (q < 0 ? -q : q)));
 }
 
+ZR_INLINE int zr_signed8_rounded(float q) { return zr_nearest8(zr_between8(-127, q, 127)); }
 ZR_INLINE int zr_signed8_code(float m, float scale)
 {
-	return zr_nearest8(zr_between8(-127, 254 * (m / (scale + (m < 0 ? -m : m))), 127));
+	return zr_signed8_rounded(254 * (m / (scale + (m < 0 ? -m : m))));
 }
 
 /* The root of v and its code: q = 255 * root / scale. */

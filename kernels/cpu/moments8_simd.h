@@ -95,17 +95,6 @@ ZR_INLINE void vgroup_signed8(vf *x, const uint8_t *code, float scale)
 	}
 }
 
-/* Codes of 4 vectors of elements from i on, with the scales of groups. */
-ZR_INLINE void vcode_signed8(uint8_t *code, const vf *m, int i, const struct groups8 *s)
-{
-	vf y[4];
-#pragma GCC unroll 4
-	for (int k = 0; k < 4; k++)
-		y[k] = vset(254) *
-		       (m[k] / (vset(s->x[(i + k * ZR_W) / ZR_MOMENT8_GROUP]) + vabs(m[k])));
-	vstore_i8(code + i, y, -127);
-}
-
 /* ---- roots of second moments ------------------------------------------------------- */
 
 /* A vector of roots of second moments; `each` is a 255th of the group's scale. */
@@ -114,8 +103,9 @@ ZR_INLINE vf vroot8(const uint8_t *code, float each)
 	return vload_u8(code) * vset(each);
 }
 
-/* As vcode_signed8; per: 255 divided by the scales. Of roots that are not above twice their scale,
- * as all are unless the scale is the largest that there is: what is above 255 is cut in storing. */
+/* Codes of 4 vectors of roots from i on; per: 255 divided by the scales of groups. Of roots that
+ * are not above twice their scale, as all are unless the scale is the largest that there is: what
+ * is above 255 is cut in storing. */
 ZR_INLINE void vcode_root8(uint8_t *code, const vf *root, int i, const struct groups8 *per)
 {
 	vf y[4];
@@ -134,6 +124,13 @@ ZR_INLINE void vclear8(uint8_t *code, v8 scale)
 	for (int g = 0; some != 255 && g < ZR_GROUPS8; g++)
 		if (!(some >> g & 1))
 			memset(code + g * ZR_MOMENT8_GROUP, 0, ZR_MOMENT8_GROUP);
+}
+
+/* 254 where a scale is 0, whose 254th is to divide. */
+ZR_INLINE v8 vdivisors8(v8 scale)
+{
+	v8 zero = _mm256_cmp_ps(scale, _mm256_setzero_ps(), _CMP_EQ_OQ);
+	return _mm256_blendv_ps(scale, _mm256_set1_ps(254), zero);
 }
 
 /* Whether one of the scales is the largest that there is. */
@@ -156,9 +153,14 @@ ZR_INLINE void vput_signed8(uint8_t *code, const float *x, v8 scale)
 	struct groups8 s = vgroups8(scale);
 
 	for (int i = 0; i < ZR_SOME8; i += 4 * ZR_W) {
-		vf m[4];
+		vf m[4], scale;
 		vload4(m, x + i);
-		vcode_signed8(code, m, i, &s);
+#pragma GCC unroll 4
+		for (int k = 0; k < 4; k++) {
+			scale = vset(s.x[(i + k * ZR_W) / ZR_MOMENT8_GROUP]);
+			m[k] = vset(254) * (m[k] / (scale + vabs(m[k])));
+		}
+		vstore_i8(code + i, m, -127);
 	}
 	vclear8(code, scale);
 }

@@ -21,14 +21,19 @@ ZR_DEVICE uint32_t zr_group_max(uint32_t x)
 	return x;
 }
 
+/* Four codes, of elements of which the first is there. */
+ZR_DEVICE zr_packed<uint8_t> zr_load_codes8(const void *state, zr_place at)
+{
+	return *(const zr_packed<uint8_t> *)(const void *)zr_codes8(state, at.i);
+}
+
 /* What is beyond n is 0. */
 ZR_DEVICE zr_quad zr_load8(const void *state, zr_place at, int root)
 {
 	zr_quad q = {};
 	if (!at.n)
 		return q;
-	const zr_packed<uint8_t> code =
-		*(const zr_packed<uint8_t> *)(const void *)zr_codes8(state, at.i);
+	const zr_packed<uint8_t> code = zr_load_codes8(state, at);
 	const float scale = zr_from_f16(*zr_scale8(state, at.i));
 	for (int k = 0; k < 4; k++) {
 		float y = root ? zr_root8(code.x[k], scale) :
@@ -38,22 +43,29 @@ ZR_DEVICE zr_quad zr_load8(const void *state, zr_place at, int root)
 	return q;
 }
 
-/* All threads of a warp are here, and have read the scales. */
-ZR_DEVICE void zr_store8(void *state, zr_place at, zr_quad q, int root)
+/* The scale of the group whose new elements are q, in all of its threads; the first one keeps it.
+ * All threads of a warp are here, and have read the old scales. */
+ZR_DEVICE float zr_new_scale8(void *state, zr_place at, const zr_quad &q)
 {
 	uint32_t most = 0;
-	for (int k = 0; k < at.n; k++) {
-		q.x[k] = root ? zr_sqrt(q.x[k]) : q.x[k];
+	for (int k = 0; k < at.n; k++)
 		most = zr_most8(most, q.x[k]);
-	}
 	const uint16_t h = zr_scale8_of(zr_group_max(most));
-	const float scale = zr_from_f16(h);
+	if (at.n && at.i % ZR_MOMENT8_GROUP == 0)
+		*zr_scale8(state, at.i) = h;
+	return zr_from_f16(h);
+}
+
+/* As zr_new_scale8. */
+ZR_DEVICE void zr_store8(void *state, zr_place at, zr_quad q, int root)
+{
+	for (int k = 0; k < at.n; k++)
+		q.x[k] = root ? zr_sqrt(q.x[k]) : q.x[k];
+	const float scale = zr_new_scale8(state, at, q);
 	for (int k = 0; k < at.n; k++)
 		zr_codes8(state, at.i)[k] = !(scale > 0) ? 0 :
 					    root ? (uint8_t)zr_root8_code(q.x[k], scale) :
 						   (uint8_t)zr_signed8_code(q.x[k], scale);
-	if (at.n && at.i % ZR_MOMENT8_GROUP == 0)
-		*zr_scale8(state, at.i) = h;
 }
 
 #endif

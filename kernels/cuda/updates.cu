@@ -7,7 +7,7 @@
  */
 #include "kernel.h"
 
-#include "../cpu/adamw.h"
+#include "../cpu/adamw8.h"
 #include "../cpu/lamb.h"
 #include "../cpu/master.h"
 #include "../cpu/update.h"
@@ -134,15 +134,16 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 	}
 }
 
-template <class L, class U>
-static cudaError_t launch8(const U &u, const float *grad, void *a, void *b, cudaStream_t s)
+/* L: the type of the copy */
+template <class L, class O, class F>
+static cudaError_t launch_groups(const O &op, const F &f, cudaStream_t s)
 {
-	const int whole = zr_quads(grad, 4) && zr_quads(u.op.master, 4) &&
-			  zr_quads(u.op.lowp, sizeof(L));
-	const int64_t blocks = zr_ceil_div(u.op.n, 4 * ZR_THREADS);
-	return zr_launch(groups_kernel<sweep8<U, L>>,
+	const int whole = zr_quads(op.grad, 4) && zr_quads(op.master, 4) &&
+			  zr_quads(op.lowp, sizeof(L));
+	const int64_t blocks = zr_ceil_div(op.n, 4 * ZR_THREADS);
+	return zr_launch(groups_kernel<F>,
 			 dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)),
-			 dim3(ZR_THREADS), 0, s, sweep8<U, L>{ u, grad, { a, b } }, u.op.n, whole);
+			 dim3(ZR_THREADS), 0, s, f, op.n, whole);
 }
 
 /* ---- adamw ----------------------------------------------------------------------- */
@@ -158,10 +159,53 @@ struct adamw {
 	}
 };
 
+/* As sweep8, in the operations of adamw8.h. */
+template <class L> struct adamw8 {
+	struct zr_op_adamw op;
+	ZR_MEMBER struct adamw8_factors factors() const { return adamw8_factors(&op); }
+
+	ZR_MEMBER void moments(const struct adamw8_factors &f, zr_place at, const zr_quad &p,
+			       zr_quad *m, zr_quad *root) const
+	{
+		const zr_quad g = zr_load<float>(op.grad, at);
+		const zr_packed<uint8_t> m_code = zr_load_codes8(op.m, at),
+					 v_code = zr_load_codes8(op.v, at);
+		const float scale[2] = { zr_from_f16(*zr_scale8(op.m, at.i)),
+					 zr_from_f16(*zr_scale8(op.v, at.i)) };
+		for (int k = 0; k < at.n; k++) {
+			const int old[2] = { (int8_t)m_code.x[k], v_code.x[k] };
+			adamw8_moments(&f, op.l2, p.x[k], g.x[k], old, scale, &m->x[k],
+				       &root->x[k]);
+		}
+	}
+
+	ZR_MEMBER void quad(const struct adamw8_factors &f, zr_place at) const
+	{
+		zr_quad p = {}, m = {}, root = {};
+		if (at.n) {
+			p = load_masters(op, at);
+			moments(f, at, p, &m, &root);
+		}
+		__syncwarp(); /* scales were read */
+		const float scale[2] = { zr_new_scale8(op.m, at, m),
+					 zr_new_scale8(op.v, at, root) };
+		for (int k = 0; k < at.n; k++) {
+			float q;
+			p.x[k] = adamw8_next(&f, p.x[k], m.x[k], root.x[k], scale[0], &q);
+			zr_codes8(op.m, at.i)[k] =
+				adamw8_coded(scale) ? (uint8_t)zr_signed8_rounded(q) : 0;
+			zr_codes8(op.v, at.i)[k] =
+				scale[1] > 0 ? (uint8_t)zr_root8_code(root.x[k], scale[1]) : 0;
+		}
+		if (at.n)
+			store_masters<L>(op, at, p);
+	}
+};
+
 template <class L> static cudaError_t launch_adamw(const struct zr_op_adamw *op, cudaStream_t s)
 {
 	if (op->moment_dtype == ZR_U8)
-		return launch8<L>(adamw{ *op }, op->grad, op->m, op->v, s);
+		return launch_groups<L>(*op, adamw8<L>{ *op }, s);
 	return op->moment_dtype == ZR_BF16 ?
 		       launch<L, bf16>(adamw{ *op }, op->grad, op->m, op->v, s) :
 		       launch<L>(adamw{ *op }, op->grad, op->m, op->v, s);
@@ -206,10 +250,15 @@ struct lion {
 	}
 };
 
+template <class L> static cudaError_t launch_lion8(const struct zr_op_lion *op, cudaStream_t s)
+{
+	return launch_groups<L>(*op, sweep8<lion, L>{ lion{ *op }, op->grad, { op->m, NULL } }, s);
+}
+
 cudaError_t zr_cuda_lion(const struct zr_op_lion *op, cudaStream_t s)
 {
 	if (op->moment_dtype == ZR_U8)
-		return ZR_BY_TYPE(op->lowp_dtype, launch8, lion{ *op }, op->grad, op->m, NULL, s);
+		return ZR_BY_TYPE(op->lowp_dtype, launch_lion8, op, s);
 	return ZR_BY_TYPE(op->lowp_dtype, launch, lion{ *op }, op->grad, op->m, NULL, s);
 }
 

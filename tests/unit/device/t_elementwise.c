@@ -119,13 +119,36 @@ static const int64_t sizes[] = { 1, 31, 33, 1024, 2047, 2049, MOST - 3 };
 
 static struct data a, b;
 
+static int apart(const uint8_t *x, const uint8_t *y, int is_signed)
+{
+	return abs(is_signed ? (int8_t)*x - (int8_t)*y : *x - *y);
+}
+
+/* Of n elements a and b, whose states have 8 bits: masters differ by their rounding, codes by what
+ * that can change. Behind these elements nothing differs. */
+static void differ_by_rounding(int64_t n)
+{
+	for (int64_t i = 0; i < MOST; i++) {
+		double p = (double)a.master[i], more = fabs((double)b.master[i] - p);
+		assert_true(more <= (i < n ? 1e-6 * (1 + fabs(p)) : 0));
+		for (int j = 0; j < 2; j++) {
+			int64_t at = i / ZR_BLOCK * ZR_STATE8_BYTES + i % ZR_BLOCK;
+			assert_true(apart(a.state[j].codes + at, b.state[j].codes + at, j == 0) <=
+				    (i < n));
+		}
+	}
+}
+
 static void check_adamw(const struct dev *d, int32_t type, int32_t lowp, int64_t n)
 {
 	draw(&a, d, type, 2, 2);
 	b = a;
 	assert_int_equal(adamw(d, &a, type, lowp, n), 0);
 	assert_int_equal(elementwise(d, &text_adamw, &b, type, lowp, 0, n, NULL, NULL), 0);
-	assert_memory_equal(&a, &b, sizeof a);
+	if (type)
+		assert_memory_equal(&a, &b, sizeof a);
+	else /* the operation divides in another order */
+		differ_by_rounding(n);
 }
 
 static void adamw_has_the_bits_of_the_operation(void **state)
