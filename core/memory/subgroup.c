@@ -8,7 +8,7 @@ uint64_t zr_block_bytes(const struct zr_setup *p, int32_t unit, int d)
 {
 	static const uint64_t master[] = { [ZR_MASTER_FP32] = 4, [ZR_MASTER_SPLIT] = 2,
 					   [ZR_MASTER_SPLIT24] = 1 };
-	return d == ZR_D_MASTER ? ZR_BLOCK * master[p->types.master] :
+	return d == ZR_D_MASTER ? ZR_BLOCK * master[zr_unit_master(p, unit)] :
 	       d == ZR_D_GRAD	? ZR_BLOCK * 4 :
 	       d == ZR_D_LOWP	? zr_unit_block(p, unit) : p->plan.state_bytes[d - ZR_D_STATE];
 }
