@@ -23,14 +23,12 @@ static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 	struct zr_setup *p = s->setup;
 	uint64_t bytes = p->plan.arena[store];
 	void *base = NULL;
-	int rc = 0;
 	if (!bytes)
 		return 0;
-	if (p->peers && store == ZR_STORE_DEVICE)
-		rc = ZR_ASK(&p->comm, comm, mem_alloc, err, bytes, &base);
-	else
-		rc = ZR_ASK(&p->device, device, mem_alloc, err, bytes,
-			    store == ZR_STORE_DEVICE ? ZR_MEM_DEVICE : ZR_MEM_PINNED, &base);
+	int rc = p->peers && store == ZR_STORE_DEVICE ?
+			 ZR_ASK(&p->comm, comm, mem_alloc, err, bytes, &base) :
+			 ZR_ASK(&p->device, device, mem_alloc, err, bytes,
+				store == ZR_STORE_DEVICE ? ZR_MEM_DEVICE : ZR_MEM_PINNED, &base);
 	if (rc)
 		return rc;
 	s->arena[store] = base;

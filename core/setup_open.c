@@ -221,7 +221,6 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 {
 	struct zr_precision_info *t = &s->types;
 	t->size = sizeof *t;
-	t->master = ZR_MASTER_FP32;
 	int rc = zr_setup_start(s, &s->precision, "precision", "zr.precision/1", err);
 	if (rc || (rc = ZR_ASK(&s->precision, precision, info, err, t)))
 		return rc;
@@ -328,9 +327,8 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 	int rc = size_layers(s, err);
 	if (!rc && trains) {
 		rc = zr_activation_ask(s, err);
-		if (!rc)
-			rc = zr_schedule_make(&s->decl, 1, s->frozen_unit, s->act, &s->train_uses,
-					      err);
+		rc = rc ? rc : zr_schedule_make(&s->decl, 1, s->frozen_unit, s->act,
+						&s->train_uses, err);
 		rc = rc ? rc : zr_activation_place(s, &s->train_uses, 1, &s->train_act, err);
 	}
 	rc = rc ? rc : zr_schedule_make(&s->decl, 0, NULL, NULL, &s->eval_uses, err);

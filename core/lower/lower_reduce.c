@@ -123,8 +123,7 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_exchange
 {
 	int32_t ranks = contributions(l), last = l->s->peers ? ranks - 1 : 0;
 	struct zr_instr of = { .dtype = l->s->types.comm_dtype, .from = contribution_type(l),
-			       .number = last ? 1 : ranks,
-			       .queue = zr_low_queue(l, ZR_R_GRAD) };
+			       .number = last ? 1 : ranks, .queue = zr_low_queue(l, ZR_R_GRAD) };
 	for (int32_t r = 0; r <= last && n > 0; r++) {
 		struct zr_operand from = contributions_of(l, x, r, first, n);
 		of.flags = (uint16_t)((stores(l) && r == 0 ? ZR_F_STORE : 0) |

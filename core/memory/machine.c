@@ -62,8 +62,7 @@ static uint64_t cgroup_left(void)
 			uint64_t left = v2 ? group_left(dir, "memory.max", "memory.current") :
 					     group_left(dir, "memory.limit_in_bytes",
 							"memory.usage_in_bytes");
-			if (left < least)
-				least = left;
+			least = left < least ? left : least;
 		}
 	}
 	fclose(f);
@@ -75,9 +74,7 @@ uint64_t zr_memory_available(void)
 	uint64_t have = UINT64_MAX / 1024, group = cgroup_left();
 	struct rlimit lim;
 	find_number("/proc", "meminfo", "MemAvailable: %llu kB", &have);
-	have *= 1024;
-	if (group < have)
-		have = group;
+	have = have * 1024 < group ? have * 1024 : group;
 	if (!getrlimit(RLIMIT_AS, &lim) && lim.rlim_cur != RLIM_INFINITY && lim.rlim_cur < have)
 		have = lim.rlim_cur;
 	return have;
