@@ -45,15 +45,16 @@ pair() { # pair NAME ARGUMENTS...: the last of them, `--` before, for the 8-bit 
 	awk -v n="$name" -v a="$wide" -v b="$narrow" 'BEGIN { printf "%-16s %9.3f %9.3f %6.2f\n", n, a, b, a / b }' | tee -a "$work/pairs"
 }
 
+fp32=(-o precision.master=fp32)
 disk=(-o offload.optimizer.plugin=nvme -o offload.optimizer.path="$work")
 printf '%-16s %9s %9s %6s\n' 'optimizer data' fp32 8bit ratio
 for _ in $(seq "$rounds"); do
-	pair memory --
+	pair memory "${fp32[@]}" --
 	pair memory-split -o precision.master=split --
-	pair memory-split24 -- -o precision.master=split24
-	pair disk "${disk[@]}" --
+	pair memory-split24 "${fp32[@]}" -- -o precision.master=split24
+	pair disk "${disk[@]}" "${fp32[@]}" --
 	pair disk-split "${disk[@]}" -o precision.master=split --
-	pair disk-split24 "${disk[@]}" -- -o precision.master=split24
+	pair disk-split24 "${disk[@]}" "${fp32[@]}" -- -o precision.master=split24
 done
 for name in memory memory-split memory-split24 disk disk-split disk-split24; do
 	awk -v n=$name '$1 == n { print $4 }' "$work/pairs" | sort -n | awk -v n=$name '{ v[NR] = $1 }

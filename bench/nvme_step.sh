@@ -39,7 +39,7 @@ update() {
 		-o model.vocabulary=256 -o data.plugin=text -o data.path="$work/text" \
 		-o train.micro_batch_size=1 \
 		-o train.gradient_accumulation_steps=1 -o train.steps=4 -o train.eval_every=0 \
-		-o precision.plugin=bf16 \
+		-o precision.plugin=bf16 -o precision.master=fp32 \
 		-o zero.plugin=stage3 -o device.threads="$threads" \
 		-o run.dir="$work/run" "$@" "$work/empty.ini" 2>&1 | tail -n 1 >"$work/digest"
 	[ -e "$work/run/summary.json" ] || { cat "$work/digest" >&2; kill $$; }

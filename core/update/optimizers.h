@@ -54,6 +54,12 @@ static inline int zr_is_whole(const struct zr_optimizer *o)
 {
 	return (zr_optimizer_calls(o)->caps & ZR_OPT_WHOLE) != 0;
 }
+/* It updates split masters as they are kept. */
+static inline int zr_takes_split(const struct zr_optimizer *o)
+{
+	const struct zr_optimizer_v1 *v = zr_optimizer_calls(o);
+	return ZR_HAS(v, struct zr_optimizer_v1, split_masters) && v->split_masters;
+}
 uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t);
 
 /* core/model/freeze.c: gives the tensors that each pattern of a list fits to `take`. The sum of

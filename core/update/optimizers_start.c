@@ -109,6 +109,8 @@ static int start_instance(struct zr_setup *s, const struct zr_section *sec, stru
 	    (!ZR_HAS(v, struct zr_optimizer_v1, step_whole) || !v->step_whole || v->n_partial))
 		return zr_err(err, ZR_EINVAL, "optimizer %s takes whole matrices, so it needs "
 			      "step_whole() and no partial sums", id_of(o));
+	if (s->types.master == ZR_MASTER_AUTO && !zr_takes_split(o))
+		s->types.master = ZR_MASTER_FP32;
 	rc = check_memory(s, o, err);
 	return rc ? rc : add_states(s, o, err);
 }
@@ -164,6 +166,8 @@ int zr_optimizers_start(struct zr_setup *s, struct zr_error *err)
 		if (sec->role && !strcmp(sec->role, "optimizer"))
 			rc = add_group(s, sec, err);
 	}
+	if (s->types.master == ZR_MASTER_AUTO) /* and all optimizers take that */
+		s->types.master = ZR_MASTER_SPLIT;
 	return rc ? rc : check_shapes(s, err);
 }
 

@@ -23,9 +23,8 @@ int zr_step_subgroup(struct zr_session *s, const struct zr_opt_data *d)
 {
 	const struct zr_subgroup *p = d->subgroup;
 	const struct zr_masters *k = &d->kept;
-	const struct zr_optimizer_v1 *v = zr_optimizer_calls(&s->setup->optimizer[p->optimizer]);
 	int plain = zr_unit_dtype(s->setup, p->unit) == ZR_F32, rc = 0;
-	int split = ZR_HAS(v, struct zr_optimizer_v1, split_masters) && v->split_masters &&
+	int split = zr_takes_split(&s->setup->optimizer[p->optimizer]) &&
 		    zr_unit_rem_bits(s->setup, p->unit);
 	float *chunk = split ? NULL : d->chunk;
 	int64_t step = chunk ? ZR_CHUNK : p->n;

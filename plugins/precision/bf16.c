@@ -9,14 +9,16 @@ struct bf16_opts {
 	int32_t master;
 };
 
-static const char *const masters[] = { "fp32", "split", "none", "split24", NULL }; /* ZR_MASTER_* */
+static const char *const masters[] = { "fp32", "split", "none", "split24", "auto",
+				      NULL }; /* ZR_MASTER_* */
 
 static const struct zr_opt options[] = {
 	UNSCALED_ON_NONFINITE,
 	ZR_OPT_ENUM(
-		struct bf16_opts, master, ZR_O_NUMERIC, "fp32", masters,
+		struct bf16_opts, master, ZR_O_NUMERIC, "auto", masters,
 		"fp32: a master copy of each parameter in fp32; split: the same bits as the bf16 "
-		"copy and the 16 bits it lacks, 4 bytes a parameter instead of 6; none: only the "
+		"copy and the 16 bits it lacks, 4 bytes a parameter instead of 6; auto: split, or "
+		"fp32 where an optimizer does not take masters that are split; none: only the "
 		"bf16 copy, rounded stochastically after each update; split24: the bf16 copy and 8 "
 		"bits more, 3 bytes: what an update changes by less than a 2^-17th of a parameter "
 		"is lost, so not for the lowest learning rates."),
@@ -46,7 +48,8 @@ static const struct zr_desc desc = {
 	.version = "1",
 	.license = "Apache-2.0",
 	.summary =
-		"Parameters and activations in bf16, master copies in fp32 unless told otherwise.",
+		"Parameters and activations in bf16, masters with the bits of fp32 unless told "
+		"otherwise.",
 	.ifaces = ifaces,
 	.opts = options,
 	.n_opts = sizeof options / sizeof *options,

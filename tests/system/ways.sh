@@ -20,7 +20,7 @@ train() {
 		-o train.train_batch_size=4 -o train.steps=2 -o model.layers=6 -o device.threads=1 "$@" 2>&1
 }
 watched=(-o device.plugin="$scratch/watchways.so" -o device.memory=32M -o device.late_copies=yes)
-blind="-o device.separate=yes"
+blind="-o device.separate=yes" wide="-o precision.master=fp32"
 split="-o zero.plugin=stage3 -o zero.persistence_threshold=0"
 state="-o offload.optimizer.plugin=cpu"
 disk() { echo "-o offload.$1.plugin=$scratch/watchways.so -o offload.$1.path=$scratch/disk"; }
@@ -51,10 +51,10 @@ ways() {
 # Late are, of each program, wte and wpe, which the first layer needs; after their reads those of h.0 have a layer, its next leg
 # has none; and so on. The batch's tokens and the scalars of an update come, and losses and squares go, beside none.
 ways 'disk' fp32 'read_param 2 copy_in 4' $blind $split $state $(disk param)
-ways 'disk, ranks meet on the host' bf16 'read_param 2 gather 2 copy_in 5' $blind $split $state $(disk param) $two
+ways 'disk, ranks meet on the host' bf16 'read_param 2 gather 2 copy_in 5' $blind $split $state $(disk param) $two $wide
 ways 'disk, ranks meet on the device' fp32 'read_param 2 copy_in 4' $blind $split $state $(disk param) -n 2 \
 	-o comm.plugin="$scratch/devcomm.so"
-ways 'disk, into memory that the host reaches' bf16 'read_param 2 gather 2' $split $state $(disk param) $two
+ways 'disk, into memory that the host reaches' bf16 'read_param 2 gather 2' $split $state $(disk param) $two $wide
 ways 'host' fp32 'copy_in 3' $blind $split $state -o offload.param.plugin=cpu
 ways 'host, ranks meet on the host' bf16 'gather 1 copy_in 4' $blind $split $state -o offload.param.plugin=cpu $two
 # Two return so soon that their reads are posted behind their writes.

@@ -5,11 +5,11 @@
  *
  * B(u) blocks of unit u, N ranks, L ranks per node. A unit split over R ranks takes R equal shares
  * of ceil(B/R) blocks: that padding, at most R - 1 blocks a unit, is the first difference to ZeRO's
- * own formulas. The others: sums of gradients are fp32 and not 2 bytes; in fp32 the master is also
- * the compute copy; stages 1 and 2 hold and move the same, because gradients are folded at their
- * home, slot by slot; each micro-batch costs a reduction; stage 0 gathers fp32 sums after the last
- * of them; and the tied wte is gathered once more than other units, ln_f once less, because forward
- * and backward of the head are one.
+ * own formulas. The others: sums of gradients are fp32 and not 2 bytes; beside bf16 the master is
+ * the 2 bytes that it lacks, and not 4; in fp32 it is also the compute copy; stages 1 and 2 hold
+ * and move the same, because gradients are folded at their home, slot by slot; each micro-batch
+ * costs a reduction; stage 0 gathers fp32 sums after the last of them; and the tied wte is gathered
+ * once more than other units, ln_f once less, because forward and backward of the head are one.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -171,7 +171,7 @@ static void expect_parameters(const struct a_case *c, uint64_t *want)
 	want[ZR_R_GRAD] = held;
 	/* AdamW: two moments of the blocks there are */
 	want[ZR_R_STATE] = 2 * state_blocks(c) * 2048 * 4;
-	want[ZR_R_MASTER] = held;
+	want[ZR_R_MASTER] = c->size == 4 ? held : held / 2; /* beside bf16 the rest of it */
 	switch (c->stage) {
 	case STAGE0: /* in fp32 the master is the compute copy */
 		want[ZR_R_PARAM] = c->size == 4 ? 0 : whole / 2;
@@ -179,7 +179,7 @@ static void expect_parameters(const struct a_case *c, uint64_t *want)
 	case STAGE1:
 	case STAGE2: /* in fp32 the master is this rank's part of the compute copy */
 		want[ZR_R_PARAM] = c->size == 4 ? whole : whole / 2;
-		want[ZR_R_MASTER] = c->size == 4 ? 0 : mine;
+		want[ZR_R_MASTER] = c->size == 4 ? 0 : mine / 2;
 		break;
 	case STAGE3:
 	case MICS:
@@ -339,10 +339,33 @@ static void small_units_stay_whole(void **unused)
 	struct zr_setup *s = plan_open(4, o);
 	uint64_t want = share(WTE, 4, 2) + full(WPE, 4, 2) + 2 * share(H0, 4, 2) + full(LN_F, 4, 2);
 	assert_int_equal(s->plan.region[ZR_R_PARAM].bytes, want);
-	assert_int_equal(s->plan.region[ZR_R_MASTER].bytes, sum(share, 4, 4));
+	assert_int_equal(s->plan.region[ZR_R_MASTER].bytes, sum(share, 4, 2));
 	assert_int_equal(zr_program_bytes(&s->program[ZR_PROG_UPDATE]),
 			 others(WPE, 4, 2) + others(LN_F, 4, 2));
 	plan_close(s);
+}
+
+/* What bf16 lacks of fp32, unless an optimizer does not take that. */
+static void masters_are_split_where_all_optimizers_take_them(void **unused)
+{
+	static const struct {
+		const char *optimizer, *group, *match;
+		int bytes;
+	} cases[] = { { "optimizer.plugin=adamw", NULL, NULL, 2 },
+		      { "optimizer.plugin=lion", NULL, NULL, 2 },
+		      { "optimizer.plugin=sgd", NULL, NULL, 4 },
+		      { "optimizer.plugin=adamw", "optimizer.few.plugin=sgd",
+			"optimizer.few.match=ln_f.*", 4 },
+		      { "optimizer.plugin=adamw", "optimizer.few.plugin=lion",
+			"optimizer.few.match=ln_f.*", 2 } };
+	(void)unused;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const char *const o[] = { "precision.plugin=bf16", cases[i].optimizer,
+					  cases[i].group, cases[i].match, NULL };
+		struct zr_setup *s = plan_open(1, o);
+		assert_int_equal(s->plan.region[ZR_R_MASTER].bytes, sum(full, 1, cases[i].bytes));
+		plan_close(s);
+	}
 }
 
 /* tests/system/matrix.sh relies on these. */
@@ -382,11 +405,10 @@ static void the_model_has_every_case_of_padding(void **unused)
 static void print_held(int stage, int N)
 {
 	const double zero[] = { 16, 4 + 12.0 / N, 2 + 14.0 / N, 16.0 / N, 2.0 / 2 + 14.0 / N };
-	const double ours[] = { 18, 2 + 16.0 / N, 2 + 16.0 / N, 18.0 / N, 2.0 / 2 + 18.0 / N };
-	static const char *const why[] = { "+2: sums are fp32",
-					   "-2+4/N: folded at home; sums are fp32",
-					   "+2/N: sums are fp32", "+2/N: sums are fp32",
-					   "+4/N: sums are fp32; home copy beside the node's" };
+	/* sums are fp32, 2 bytes more, and masters what bf16 lacks of fp32, 2 bytes less */
+	const double ours[] = { 16, 2 + 14.0 / N, 2 + 14.0 / N, 16.0 / N, 2.0 / 2 + 16.0 / N };
+	static const char *const why[] = { "the same", "-2+2/N: folded at home", "the same",
+					   "the same", "+2/N: home copy beside the node's" };
 	struct a_case c = { stage, N, stage == HPZ ? 2 : N, 2, TINY, 1, 0, 0, 0 };
 	struct zr_setup *s = open_case(&c);
 	const struct zr_region *r = s->plan.region;
@@ -494,6 +516,7 @@ int main(void)
 		cmocka_unit_test(bytes_received_follow_the_formulas),
 		cmocka_unit_test(the_rest_is_the_same_for_all_stages),
 		cmocka_unit_test(small_units_stay_whole),
+		cmocka_unit_test(masters_are_split_where_all_optimizers_take_them),
 		cmocka_unit_test(formulas_of_ZeRO_differ_by_what_is_explained),
 		cmocka_unit_test(arenas_have_one_place_for_what_is_needed_in_turn),
 		cmocka_unit_test(a_whole_matrix_and_what_is_published_are_there_in_turn),

@@ -100,7 +100,7 @@ static void I2_split_experts_take_shares_and_one_block_is_gathered(void **unused
 	for (int N = 2; N <= 6; N += 2) {
 		struct zr_setup *s = open_case("stage3", N, "train.seed=1");
 		expect(s, N, ZR_R_PARAM, shares(N, 2));
-		expect(s, N, ZR_R_MASTER, shares(N, 4));
+		expect(s, N, ZR_R_MASTER, shares(N, 2));
 		expect(s, N, ZR_R_GRAD, shares(N, 4));
 		expect(s, N, ZR_R_GATHER, block_and_experts(N, 2));
 		plan_close(s);
