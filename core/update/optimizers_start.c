@@ -166,8 +166,11 @@ int zr_optimizers_start(struct zr_setup *s, struct zr_error *err)
 		if (sec->role && !strcmp(sec->role, "optimizer"))
 			rc = add_group(s, sec, err);
 	}
-	if (s->types.master == ZR_MASTER_AUTO) /* and all optimizers take that */
-		s->types.master = ZR_MASTER_SPLIT;
+	/* an update in host memory would need the copies that a device has */
+	int back = zr_store_tier(s, ZR_STORE_OPTIMIZER) == ZR_TIER_HOST &&
+		   zr_store_tier(s, ZR_STORE_PARAM) != ZR_TIER_HOST;
+	if (s->types.master == ZR_MASTER_AUTO)
+		s->types.master = back ? ZR_MASTER_FP32 : ZR_MASTER_SPLIT;
 	return rc ? rc : check_shapes(s, err);
 }
 

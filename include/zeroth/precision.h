@@ -30,7 +30,8 @@ extern "C" {
 #define ZR_MASTER_NONE 2
 /* As the bf16 compute copy and 8 bits more: rounded to 24 bits after each update, in 3 bytes. */
 #define ZR_MASTER_SPLIT24 3
-/* Split where all optimizers update such masters as they are kept, else in fp32: the same bits. */
+/* Since minor 4: split where all optimizers update such masters as they are kept, and where their
+ * copies are, else in fp32: the same bits. */
 #define ZR_MASTER_AUTO 4
 
 /* GROWABLE; filled by info(). */

@@ -18,7 +18,8 @@ static const struct zr_opt options[] = {
 		struct bf16_opts, master, ZR_O_NUMERIC, "auto", masters,
 		"fp32: a master copy of each parameter in fp32; split: the same bits as the bf16 "
 		"copy and the 16 bits it lacks, 4 bytes a parameter instead of 6; auto: split, or "
-		"fp32 where an optimizer does not take masters that are split; none: only the "
+		"fp32 where that is faster: if an optimizer does not take masters that are split, "
+		"or works in host memory on parameters that are not there; none: only the "
 		"bf16 copy, rounded stochastically after each update; split24: the bf16 copy and 8 "
 		"bits more, 3 bytes: what an update changes by less than a 2^-17th of a parameter "
 		"is lost, so not for the lowest learning rates."),
@@ -58,4 +59,4 @@ static const struct zr_desc desc = {
 	.create = unscaled_create,
 	.destroy = unscaled_destroy,
 };
-ZR_PLUGIN(&desc);
+ZR_PLUGIN_NEED(4, &desc); /* ZR_MASTER_AUTO */
