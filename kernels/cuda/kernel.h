@@ -52,8 +52,8 @@ ZR_INLINE float zr_inverse(float d)
 #include "storage.h"
 
 /* Converting f16 takes the registers of what is loaded ahead of it. */
-template <class T> static constexpr bool zr_converts_long = false;
-template <> constexpr bool zr_converts_long<f16> = true;
+template <class T> inline constexpr bool zr_converts_long = false;
+template <> inline constexpr bool zr_converts_long<f16> = true;
 
 /* Calls fn<T>(...) for the storage type `dtype`. */
 #define ZR_BY_TYPE(dtype, fn, ...) \
