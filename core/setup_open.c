@@ -207,14 +207,13 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 		rc = zr_setup_start(s, &s->adapter, "adapter", "zr.model/1", err);
 	if (rc || (rc = ZR_ASK(zr_model_of(s), model, declare, err, &s->decl)))
 		return rc;
-	int64_t length = s->train->sequence_length == ZR_AUTO_COUNT ? s->decl.context :
-				 (int64_t)s->train->sequence_length;
-	if (length > s->decl.context)
+	uint64_t given = s->train->sequence_length;
+	s->batch.length = given == ZR_AUTO_COUNT ? s->decl.context : (int64_t)given;
+	if (s->batch.length > s->decl.context)
 		return zr_config_blame(s->cfg, "train", ZR_EINVAL, err, "sequence_length = %lld "
-				       "exceeds the model's context of %lld", (long long)length,
-				       (long long)s->decl.context);
-	s->batch.length = length;
-	return zr_train_derive(s->cfg, "sequence_length", s->train->sequence_length, length, err);
+				       "exceeds the model's context of %lld",
+				       (long long)s->batch.length, (long long)s->decl.context);
+	return zr_train_derive(s->cfg, "sequence_length", given, s->batch.length, err);
 }
 
 static int start_policies(struct zr_setup *s, struct zr_error *err)
@@ -224,10 +223,12 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 	int rc = zr_setup_start(s, &s->precision, "precision", "zr.precision/1", err);
 	if (rc || (rc = ZR_ASK(&s->precision, precision, info, err, t)))
 		return rc;
-	if (!zr_dtype(t->dtype, NULL)->trains || !zr_dtype(t->comm_dtype, NULL)->trains)
-		return zr_err(err, ZR_EINVAL, "plugin %s: info: dtype is %d and comm_dtype %d; "
-			      "expected ZR_F32, ZR_BF16 or ZR_F16 for each; mend it",
-			      s->precision.section->plugin->path, t->dtype, t->comm_dtype);
+	if (!zr_dtype(t->dtype, NULL)->trains || !zr_dtype(t->comm_dtype, NULL)->trains ||
+	    (uint32_t)t->master > ZR_MASTER_AUTO)
+		return zr_err(err, ZR_EINVAL, "plugin %s: info: dtype is %d, comm_dtype %d, master "
+			      "%d; expected ZR_F32, ZR_BF16 or ZR_F16 for both and one of "
+			      "ZR_MASTER_*; mend it", s->precision.section->plugin->path, t->dtype,
+			      t->comm_dtype, t->master);
 	if (s->train->communication_data_type)
 		t->comm_dtype = s->train->communication_data_type;
 	return zr_setup_start(s, &s->activation, "activation", "zr.activation/1", err);

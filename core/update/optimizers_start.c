@@ -111,8 +111,7 @@ static int start_instance(struct zr_setup *s, const struct zr_section *sec, stru
 			      "step_whole() and no partial sums", id_of(o));
 	if (s->types.master == ZR_MASTER_AUTO && !zr_takes_split(o))
 		s->types.master = ZR_MASTER_FP32;
-	rc = check_memory(s, o, err);
-	return rc ? rc : add_states(s, o, err);
+	return (rc = check_memory(s, o, err)) ? rc : add_states(s, o, err);
 }
 
 /* The first section of each plugin makes the instance; the values of the others are resolved and

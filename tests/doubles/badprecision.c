@@ -6,12 +6,13 @@
 #include <zeroth/precision.h>
 
 struct opts {
-	int64_t dtype, comm_dtype;
+	int64_t dtype, comm_dtype, master;
 };
 
 static const struct zr_opt options[] = {
 	ZR_OPT(struct opts, dtype, ZR_T_I64, 0, "1", ZR_LO, ZR_HI, "", "Of parameters."),
 	ZR_OPT(struct opts, comm_dtype, ZR_T_I64, 0, "1", ZR_LO, ZR_HI, "", "Of the wire."),
+	ZR_OPT(struct opts, master, ZR_T_I64, 0, "0", ZR_LO, ZR_HI, "", "How masters are kept."),
 };
 
 struct zr_inst {
@@ -22,6 +23,7 @@ static int info(struct zr_inst *inst, struct zr_precision_info *out)
 {
 	out->dtype = (int32_t)inst->o->dtype;
 	out->comm_dtype = (int32_t)inst->o->comm_dtype;
+	out->master = (int32_t)inst->o->master;
 	return ZR_OK;
 }
 
@@ -62,7 +64,7 @@ static const struct zr_iface ifaces[] = { { "zr.precision/1", &vtbl }, { NULL, N
 static const struct zr_desc desc = {
 	.size = sizeof desc, .role = "precision", .id = "badprecision", .version = "1",
 	.license = "Apache-2.0", .summary = "For tests.", .ifaces = ifaces, .opts = options,
-	.n_opts = 2, .opt_stride = sizeof *options, .opts_size = sizeof(struct opts),
+	.n_opts = 3, .opt_stride = sizeof *options, .opts_size = sizeof(struct opts),
 	.create = create, .destroy = destroy,
 };
 ZR_PLUGIN(&desc);

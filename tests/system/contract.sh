@@ -56,16 +56,17 @@ is 'states: more than can be' "$said" '2 zeroth: the optimizers have 4294967295 
 
 # ---- types of the precision: of one that is unknown nobody knows the bytes ----
 "${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o badprecision.so "$ZR_SRCDIR/tests/doubles/badprecision.c"
-typed() { # dtype comm_dtype
+typed() { # dtype comm_dtype master
 	train -o optimizer.plugin=sgd -o checkpoint.every=0 -o precision.plugin="$scratch/badprecision.so" \
-		-o precision.dtype="$1" -o precision.comm_dtype="$2"
+		-o precision.dtype="$1" -o precision.comm_dtype="$2" -o precision.master="$3"
 }
-typed 1 1
+typed 1 1 0
 like 'types: what is known trains' "$said" '^0 '
-for types in '0 1' '77 1' '4 1' '1 7' '1 -1' '2 77'; do
+for types in '0 1 0' '77 1 0' '4 1 0' '1 7 0' '1 -1 0' '2 77 0' '2 1 5' '2 1 -1'; do
 	typed $types
-	is "I7: types $types are refused" "$said" "2 zeroth: plugin $scratch/badprecision.so: info: dtype is ${types% *} and \
-comm_dtype ${types#* }; expected ZR_F32, ZR_BF16 or ZR_F16 for each; mend it"
+	set -- $types
+	is "I7: types $types are refused" "$said" "2 zeroth: plugin $scratch/badprecision.so: info: dtype is $1, comm_dtype $2, \
+master $3; expected ZR_F32, ZR_BF16 or ZR_F16 for both and one of ZR_MASTER_*; mend it"
 done
 
 # ---- functions that are NULL ----
