@@ -15,7 +15,7 @@ static void in_group(const struct adamw8_factors *f, const struct zr_op_adamw *o
 	uint8_t *code[2];
 	float scale[2];
 	uint32_t most[2] = { 0, 0 };
-	zr_real m[ZR_MOMENT8_GROUP], root[ZR_MOMENT8_GROUP], q;
+	zr_real m[ZR_MOMENT8_GROUP], root[ZR_MOMENT8_GROUP];
 
 	for (int j = 0; j < 2; j++) {
 		code[j] = zr_codes8(state[j], i);
@@ -33,10 +33,11 @@ static void in_group(const struct adamw8_factors *f, const struct zr_op_adamw *o
 		scale[j] = zr_from_f16(zr_scale8_of(most[j]));
 	}
 	for (int k = 0; k < n; k++) {
+		uint8_t new_code[2];
 		zr_real old = zr_kept_get(p, i + k);
-		zr_kept_put(p, i + k, adamw8_next(f, old, m[k], root[k], scale[0], &q));
-		code[0][k] = adamw8_coded(scale) ? (uint8_t)zr_signed8_rounded((float)q) : 0;
-		code[1][k] = scale[1] > 0 ? (uint8_t)zr_root8_code((float)root[k], scale[1]) : 0;
+		zr_kept_put(p, i + k, adamw8_next(f, old, m[k], root[k], scale, new_code));
+		code[0][k] = new_code[0];
+		code[1][k] = new_code[1];
 	}
 }
 

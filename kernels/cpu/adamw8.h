@@ -49,31 +49,29 @@ ZR_INLINE struct adamw8_factors adamw8_factors(const struct zr_op_adamw *op)
 ZR_INLINE void adamw8_moments(const struct adamw8_factors *f, int l2, zr_real p, zr_real g,
 			      const int code[2], const float scale[2], zr_real *m, zr_real *root)
 {
-	const zr_real q = (zr_real)code[0], x = (zr_real)code[1] * (scale[1] * f->root_each);
+	const zr_real x = (zr_real)code[1] * (scale[1] * f->root_each);
 
 	if (l2)
 		g = g * f->f.grad_mult + p * f->f.l2;
-	*m = zr_fma(q / (254 - (q < 0 ? -q : q)), f->f.b1 * scale[0], g * f->m_grad);
+	*m = zr_fma(zr_signed8(code[0], 1), f->f.b1 * scale[0], g * f->m_grad);
 	*root = zr_sqrt(zr_fma(x, x, g * f->root_grad * (g * f->root_grad)));
 }
 
-/* The new p; scale: the new one of m, whose code is *code, rounded. */
+/* The new p, and the codes of m and of the root under their new scales. */
 ZR_INLINE zr_real adamw8_next(const struct adamw8_factors *f, zr_real p, zr_real m, zr_real root,
-			      float scale, zr_real *code)
+			      const float scale[2], uint8_t code[2])
 {
-	const zr_real part = scale == 0 ? 1 : scale / 254;
+	const zr_real part = scale[0] == 0 ? 1 : scale[0] / 254;
 	const zr_real d = zr_fma(root, f->f.root, f->f.eps);
 	const zr_real e = zr_fma(m < 0 ? -m : m, ADAMW8_254TH, part);
 	const zr_real q = m / (d * e);
 
-	*code = q * d;
+	code[0] = code[1] = 0;
+	if (scale[0] > 0 && scale[1] == scale[1])
+		code[0] = (uint8_t)zr_signed8_rounded((float)(q * d));
+	if (scale[1] > 0)
+		code[1] = (uint8_t)zr_root8_code((float)root, scale[1]);
 	return zr_fma(-f->f.step, q * e, p * f->f.keep);
-}
-
-/* Whether codes of m are not all 0, by the new scales of m and of the root. */
-ZR_INLINE int adamw8_coded(const float scale[2])
-{
-	return scale[0] > 0 && scale[1] == scale[1];
 }
 
 #endif

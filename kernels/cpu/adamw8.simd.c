@@ -68,6 +68,7 @@ ZR_INLINE void renew(const struct lanes *f, const struct groups *a, struct passi
 	const int g = i / ZR_MOMENT8_GROUP;
 	vf p[ZR_V8] = { vset(0) }, m[ZR_V8], root[ZR_V8];
 
+	vgroup_signed8(m, a->m + i, 1);
 	if (f->add_l2)
 #pragma GCC unroll 2
 		for (int k = 0; k < ZR_V8; k += 2)
@@ -75,13 +76,11 @@ ZR_INLINE void renew(const struct lanes *f, const struct groups *a, struct passi
 #pragma GCC unroll 4
 	for (int k = 0; k < ZR_V8; k++) {
 		const int at = i + k * ZR_W;
-		vf grad = vload_f32(a->grad + at), y;
-		vf q = vload_i8(a->m + at), x = vroot8(a->v + at, s->each.x[g]);
+		vf grad = vload_f32(a->grad + at), x = vroot8(a->v + at, s->each.x[g]), y;
 		if (f->add_l2)
 			grad = grad * f->mult + p[k] * f->l2;
 		y = grad * f->root_grad;
-		m[k] = vfma(vquotient8(q, vset(254) - vabs(q)), vset(s->m_scale.x[g]),
-			    grad * f->m_grad);
+		m[k] = vfma(m[k], vset(s->m_scale.x[g]), grad * f->m_grad);
 		root[k] = vsqrt(vfma(x, x, y * y));
 		ahead(a->grad, at, 4);
 		ahead(a->m, at, 1);

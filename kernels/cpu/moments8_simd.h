@@ -126,7 +126,7 @@ ZR_INLINE void vclear8(uint8_t *code, v8 scale)
 			memset(code + g * ZR_MOMENT8_GROUP, 0, ZR_MOMENT8_GROUP);
 }
 
-/* 254 where a scale is 0, whose 254th is to divide. */
+/* The scales, and 254 in place of 0: a 254th of each is added to what divides. */
 ZR_INLINE v8 vdivisors8(v8 scale)
 {
 	v8 zero = _mm256_cmp_ps(scale, _mm256_setzero_ps(), _CMP_EQ_OQ);
@@ -153,12 +153,12 @@ ZR_INLINE void vput_signed8(uint8_t *code, const float *x, v8 scale)
 	struct groups8 s = vgroups8(scale);
 
 	for (int i = 0; i < ZR_SOME8; i += 4 * ZR_W) {
-		vf m[4], scale;
+		vf m[4];
 		vload4(m, x + i);
 #pragma GCC unroll 4
 		for (int k = 0; k < 4; k++) {
-			scale = vset(s.x[(i + k * ZR_W) / ZR_MOMENT8_GROUP]);
-			m[k] = vset(254) * (m[k] / (scale + vabs(m[k])));
+			vf largest = vset(s.x[(i + k * ZR_W) / ZR_MOMENT8_GROUP]);
+			m[k] = vset(254) * (m[k] / (largest + vabs(m[k])));
 		}
 		vstore_i8(code + i, m, -127);
 	}

@@ -190,12 +190,10 @@ template <class L> struct adamw8 {
 		const float scale[2] = { zr_new_scale8(op.m, at, m),
 					 zr_new_scale8(op.v, at, root) };
 		for (int k = 0; k < at.n; k++) {
-			float q;
-			p.x[k] = adamw8_next(&f, p.x[k], m.x[k], root.x[k], scale[0], &q);
-			zr_codes8(op.m, at.i)[k] =
-				adamw8_coded(scale) ? (uint8_t)zr_signed8_rounded(q) : 0;
-			zr_codes8(op.v, at.i)[k] =
-				scale[1] > 0 ? (uint8_t)zr_root8_code(root.x[k], scale[1]) : 0;
+			uint8_t code[2];
+			p.x[k] = adamw8_next(&f, p.x[k], m.x[k], root.x[k], scale, code);
+			zr_codes8(op.m, at.i)[k] = code[0];
+			zr_codes8(op.v, at.i)[k] = code[1];
 		}
 		if (at.n)
 			store_masters<L>(op, at, p);
