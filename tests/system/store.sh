@@ -12,7 +12,6 @@ cd "$scratch" || exit 99
 { peft_ini; printf '[model]\nstore = nf4\n'; } > plain.ini
 { cat plain.ini; printf '[adapter]\nplugin = lora\n'; } > base.ini
 
-
 # ---- PEFT and bitsandbytes as the oracle ----
 # near FILE FILE: the largest difference between the numbers in two files; none: more than 2e-6
 near() {

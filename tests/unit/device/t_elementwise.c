@@ -124,19 +124,38 @@ static int apart(const uint8_t *x, const uint8_t *y, int is_signed)
 	return abs(is_signed ? (int8_t)*x - (int8_t)*y : *x - *y);
 }
 
-/* Of n elements a and b, whose states have 8 bits: masters differ by their rounding, codes by what
- * that can change. Behind these elements nothing differs. */
-static void differ_by_rounding(int64_t n)
+/* Of element i of a and b, in the states j: in fp16. */
+static uint16_t scale_of(const struct data *x, int j, int64_t i)
 {
+	uint16_t scale;
+	memcpy(&scale, x->state[j].codes + i / ZR_BLOCK * ZR_STATE8_BYTES + ZR_BLOCK +
+			       i % ZR_BLOCK / 32 * 2, 2);
+	return scale;
+}
+
+/* Of n elements a and b, whose states have 8 bits: masters differ by their rounding, copies, codes
+ * and scales by what that can change. Behind these elements nothing differs. */
+static void differ_by_rounding(int32_t lowp, int64_t n)
+{
+	const uint16_t *half[2] = { (const uint16_t *)a.lowp, (const uint16_t *)b.lowp };
 	for (int64_t i = 0; i < MOST; i++) {
-		double p = (double)a.master[i], more = fabs((double)b.master[i] - p);
-		assert_true(more <= (i < n ? 1e-6 * (1 + fabs(p)) : 0));
+		double p = (double)a.master[i], off = fabs((double)b.master[i] - p);
+		assert_true(off <= (i < n ? 1e-6 * (1 + fabs(p)) : 0));
 		for (int j = 0; j < 2; j++) {
 			int64_t at = i / ZR_BLOCK * ZR_STATE8_BYTES + i % ZR_BLOCK;
 			assert_true(apart(a.state[j].codes + at, b.state[j].codes + at, j == 0) <=
 				    (i < n));
+			assert_true(abs(scale_of(&a, j, i) - scale_of(&b, j, i)) <=
+				    (i / 32 * 32 < n));
 		}
+		if (lowp == ZR_F32 && i < n)
+			assert_memory_equal(b.lowp + i, b.master + i, sizeof *b.lowp);
+		else if (lowp && lowp != ZR_F32)
+			assert_true(abs(half[0][i] - half[1][i]) <= (i < n));
+		else
+			assert_int_equal(a.lowp[i], b.lowp[i]);
 	}
+	assert_memory_equal(a.grad, b.grad, sizeof a.grad);
 }
 
 static void check_adamw(const struct dev *d, int32_t type, int32_t lowp, int64_t n)
@@ -148,7 +167,7 @@ static void check_adamw(const struct dev *d, int32_t type, int32_t lowp, int64_t
 	if (type)
 		assert_memory_equal(&a, &b, sizeof a);
 	else /* the operation divides in another order */
-		differ_by_rounding(n);
+		differ_by_rounding(lowp, n);
 }
 
 static void adamw_has_the_bits_of_the_operation(void **state)
