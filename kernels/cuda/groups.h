@@ -48,8 +48,9 @@ ZR_DEVICE zr_quad zr_load8(const void *state, zr_place at, int root)
 ZR_DEVICE float zr_new_scale8(void *state, zr_place at, const zr_quad &q)
 {
 	uint32_t most = 0;
-	for (int k = 0; k < at.n; k++)
-		most = zr_most8(most, q.x[k]);
+#pragma unroll
+	for (int k = 0; k < 4; k++) /* no bound that varies: q stays in registers */
+		most = k < at.n ? zr_most8(most, q.x[k]) : most;
 	const uint16_t h = zr_scale8_of(zr_group_max(most));
 	if (at.n && at.i % ZR_MOMENT8_GROUP == 0)
 		*zr_scale8(state, at.i) = h;

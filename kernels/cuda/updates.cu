@@ -172,7 +172,8 @@ template <class L> struct adamw8 {
 					 v_code = zr_load_codes8(op.v, at);
 		const float scale[2] = { zr_from_f16(*zr_scale8(op.m, at.i)),
 					 zr_from_f16(*zr_scale8(op.v, at.i)) };
-		for (int k = 0; k < at.n; k++) {
+#pragma unroll
+		for (int k = 0; k < 4; k++) {
 			const int old[2] = { (int8_t)m_code.x[k], v_code.x[k] };
 			adamw8_moments(&f, op.l2, p.x[k], g.x[k], old, scale, &m->x[k],
 				       &root->x[k]);
@@ -189,11 +190,14 @@ template <class L> struct adamw8 {
 		__syncwarp(); /* scales were read */
 		const float scale[2] = { zr_new_scale8(op.m, at, m),
 					 zr_new_scale8(op.v, at, root) };
-		for (int k = 0; k < at.n; k++) {
+#pragma unroll
+		for (int k = 0; k < 4; k++) {
 			uint8_t code[2];
 			p.x[k] = adamw8_next(&f, p.x[k], m.x[k], root.x[k], scale, code);
-			zr_codes8(op.m, at.i)[k] = code[0];
-			zr_codes8(op.v, at.i)[k] = code[1];
+			if (k < at.n) {
+				zr_codes8(op.m, at.i)[k] = code[0];
+				zr_codes8(op.v, at.i)[k] = code[1];
+			}
 		}
 		if (at.n)
 			store_masters<L>(op, at, p);
