@@ -102,7 +102,8 @@ void zr_test_groups(struct zr_check *c)
 	for (int32_t unit = 0; unit < 40; unit++) {
 		struct zr_groups g = { -1, -1, -1 }, again = { -1, -1, -1 };
 		const struct zr_groups_of of = { .size = sizeof of, .unit = unit, .n_units = 40,
-						 .world = 4, .elements = sizes[unit % 4] };
+						 .world = 4, .elements = sizes[unit % 4],
+						 .name = "h.0" };
 		const struct zr_groups_of *lent = zr_lend(c, "struct zr_groups_of", &of, sizeof of,
 							  sizeof of);
 		zr_must(&t, ZR_CALL(c, ZR_PURE, "groups", v->groups(t.inst, lent, &g)));

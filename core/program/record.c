@@ -187,11 +187,7 @@ int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, st
 			      .uses = id == ZR_PROG_UPDATE ? &none :
 				      id == ZR_PROG_EVAL   ? &s->eval_uses : &s->train_uses };
 	*err = (struct zr_error){ 0 };
-	r.stage = (struct zr_stage){
-		.size = sizeof r.stage, .n_units = s->layout.n_units, .n_uses = r.uses->n,
-		.world = s->process.world, .impl = &r,
-		.synchronous = s->process.world == 1 && s->device_info.unified };
-	zr_rec_offer(&r.stage);
+	zr_rec_offer(&r);
 	int rc = start(&r, s);
 	rc = rc ? rc : walk(&r);
 	if (!rc) {

@@ -32,8 +32,8 @@ struct recorder {
 	int32_t first;        /* operations before it are not under way */
 };
 
-/* Fills the verbs and the queries of a stage whose impl is the recorder. */
-void zr_rec_offer(struct zr_stage *stage);
+/* Fills r->stage: facts, verbs and queries. */
+void zr_rec_offer(struct recorder *r);
 
 /* with the point and the unit */
 int zr_rec_refuse(struct recorder *r, const char *what, int32_t unit);

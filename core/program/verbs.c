@@ -300,6 +300,11 @@ static int64_t ask_elements(const struct zr_stage *st, int32_t unit)
 	return recorder_of(st)->setup->layout.unit[unit].elements;
 }
 
+static const char *ask_name(const struct zr_stage *st, int32_t unit)
+{
+	return recorder_of(st)->setup->layout.unit[unit].name;
+}
+
 static const struct zr_use *ask_use(const struct zr_stage *st, int32_t use)
 {
 	return use >= 0 && use < st->n_uses ? &recorder_of(st)->uses->use[use] : NULL;
@@ -321,16 +326,15 @@ static int ask_scalars(const struct zr_stage *st)
 	return zr_update_waits(recorder_of(st)->setup, reason, sizeof reason) != 0;
 }
 
-void zr_rec_offer(struct zr_stage *stage)
+void zr_rec_offer(struct recorder *r)
 {
-	stage->gather = verb_gather;
-	stage->drop = verb_drop;
-	stage->reduce = verb_reduce;
-	stage->update = verb_update;
-	stage->publish = verb_publish;
-	stage->elements = ask_elements;
-	stage->use = ask_use;
-	stage->next_use = ask_next_use;
-	stage->live_elements = ask_live;
-	stage->needs_scalars = ask_scalars;
+	const struct zr_setup *s = r->setup;
+	r->stage = (struct zr_stage){
+		.size = sizeof r->stage, .n_units = s->layout.n_units, .n_uses = r->uses->n,
+		.world = s->process.world, .impl = r,
+		.synchronous = s->process.world == 1 && s->device_info.unified,
+		.gather = verb_gather, .drop = verb_drop, .reduce = verb_reduce,
+		.update = verb_update, .publish = verb_publish, .elements = ask_elements,
+		.use = ask_use, .next_use = ask_next_use, .live_elements = ask_live,
+		.needs_scalars = ask_scalars, .name = ask_name };
 }

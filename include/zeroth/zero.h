@@ -34,6 +34,7 @@ struct zr_groups_of {
 	int32_t unit, n_units; /* its number, and how many there are */
 	int32_t world;         /* ranks of the training */
 	int64_t elements;      /* of the unit, padding included */
+	const char *name;      /* of the unit, the host's own; since minor 4 */
 };
 
 /* programs */
@@ -117,6 +118,9 @@ struct zr_stage {
 	 * rank, whose processor is the device. Nothing then hides behind the next layer. */
 	int32_t synchronous;
 	int32_t rsv;
+
+	/* Since minor 4. What `zeroth plan --program` calls the unit; the host's own. */
+	const char *(*name)(const struct zr_stage *, int32_t unit);
 };
 
 /* GROWABLE. */

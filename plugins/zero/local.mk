@@ -3,7 +3,7 @@ zeroplugindir = $(plugindir)/zero
 zeroplugin_LTLIBRARIES = \
 	%D%/stage0.la %D%/stage1.la %D%/stage2.la %D%/stage3.la %D%/hpz.la %D%/mics.la
 
-zero_whole = %D%/policy.c %D%/policy.h
+zero_whole = %D%/persistent.c %D%/policy.c %D%/policy.h
 zero_split = $(zero_whole) %D%/split.c
 
 %C%_stage0_la_SOURCES = %D%/stage0.c $(zero_whole)

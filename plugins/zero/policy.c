@@ -52,6 +52,10 @@ const struct zr_opt policy_options[POLICY_SPLIT_OPTS] = {
 	COUNT(persistence_threshold, 0,
 	      "Units of at most this many elements are not split and never gathered; auto is 8192, "
 	      "four blocks."),
+	ZR_OPT(struct policy_opts, persistent, ZR_T_GLOBS, 0, "", 0, 0, "",
+	       "More units that are not split and never gathered, by patterns of their names as "
+	       "`zeroth plan --program` prints them: model.embed_tokens* lm_head* beside a base "
+	       "in codes, whose blocks are the smaller part of what is gathered."),
 };
 
 static void settle(uint64_t *option, uint64_t value)
@@ -113,16 +117,17 @@ void policy_destroy(struct zr_inst *inst)
 	free(inst);
 }
 
-static int is_small(const struct zr_inst *inst, int64_t elements)
+static int stays_whole(const struct zr_inst *inst, int64_t elements, const char *name)
 {
-	return (uint64_t)elements <= inst->o->persistence_threshold;
+	return (uint64_t)elements <= inst->o->persistence_threshold ||
+	       persistent_names(inst->o->persistent, name);
 }
 
-int policy_groups(const struct zr_inst *inst, int64_t elements, struct zr_groups of,
-		  struct zr_groups *out)
+int policy_groups(const struct zr_inst *inst, const struct zr_groups_of *unit,
+		  struct zr_groups of, struct zr_groups *out)
 {
 	*out = of;
-	if (is_small(inst, elements))
+	if (stays_whole(inst, unit->elements, unit->name))
 		out->param = ZR_GROUP_SELF;
 	return ZR_OK;
 }
@@ -183,10 +188,11 @@ static int begin(struct zr_inst *inst, const struct zr_stage *s)
 {
 	int32_t u;
 	int rc = make_arrays(inst, s->n_units);
+	rc = rc ? rc : persistent_check(inst->h, inst->o->persistent, s);
 	if (rc)
 		return rc;
 	for (u = 0; u < s->n_units; u++)
-		inst->whole[u] = (uint8_t)is_small(inst, s->elements(s, u));
+		inst->whole[u] = (uint8_t)stays_whole(inst, s->elements(s, u), s->name(s, u));
 	memset(inst->full, 0, (size_t)s->n_units);
 	memset(inst->ahead, 0, (size_t)s->n_units);
 	inst->elements_ahead = 0;

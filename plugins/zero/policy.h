@@ -17,12 +17,13 @@ struct policy_opts {
 		persistence_threshold;
 	uint8_t overlap_comm, update_in_backward;
 	uint8_t gather_16bit_weights_on_model_save; /* the host's: it looks it up by name */
+	const char *persistent; /* patterns of names; of stages that split parameters, else NULL */
 };
 
 /* The table of struct policy_opts; stages whose parameters stay whole offer only its first
  * entries. */
 #define POLICY_WHOLE_OPTS 6
-#define POLICY_SPLIT_OPTS 10
+#define POLICY_SPLIT_OPTS 11
 extern const struct zr_opt policy_options[POLICY_SPLIT_OPTS];
 
 /* Units that wait to go through one verb together: one list, one collective. */
@@ -52,7 +53,7 @@ struct zr_inst {
 	 * that their reduce was waited for; were updated */
 	int32_t complete, reduced, arrived, updated;
 	struct bucket list;    /* closed before an answer ends */
-	uint8_t *whole;        /* per unit: too small to be worth gathering */
+	uint8_t *whole;        /* per unit: not split */
 	uint8_t *full;         /* gathered and not dropped */
 	uint8_t *ahead;        /* full for a later use than the current one */
 	int64_t elements_ahead;
@@ -63,9 +64,14 @@ int policy_check(const struct zr_host *h, const void *opts);
 int policy_create(const struct zr_host *h, const void *opts, struct zr_inst **out);
 void policy_destroy(struct zr_inst *inst);
 
-/* The groups of a stage; a unit that is too small to be worth gathering stays whole. */
-int policy_groups(const struct zr_inst *inst, int64_t elements, struct zr_groups of,
-		  struct zr_groups *out);
+/* The groups of a stage; a unit that is small or persistent stays whole. */
+int policy_groups(const struct zr_inst *inst, const struct zr_groups_of *unit,
+		  struct zr_groups of, struct zr_groups *out);
+
+/* Whether one of the patterns fits the name; patterns may be NULL. */
+int persistent_names(const char *patterns, const char *name);
+/* Fails with a text if one of the patterns fits no unit (I7). */
+int persistent_check(const struct zr_host *h, const char *patterns, const struct zr_stage *s);
 
 int policy_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s);
 int split_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s);
@@ -76,7 +82,7 @@ int split_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_sta
 	static int stage_groups(struct zr_inst *inst, const struct zr_groups_of *of, \
 				struct zr_groups *out) \
 	{ \
-		return policy_groups(inst, of->elements, (struct zr_groups){ __VA_ARGS__ }, out); \
+		return policy_groups(inst, of, (struct zr_groups){ __VA_ARGS__ }, out); \
 	} \
 	static const struct zr_zero_v1 vtbl = { .size = sizeof vtbl, \
 						.groups = stage_groups, \
@@ -99,6 +105,6 @@ int split_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_sta
 		.create = policy_create, \
 		.destroy = policy_destroy, \
 	}; \
-	ZR_PLUGIN(&desc)
+	ZR_PLUGIN_NEED(4, &desc) /* names of units */
 
 #endif

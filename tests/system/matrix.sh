@@ -65,7 +65,8 @@ sizes() {
 	echo "-o zero.reduce_bucket_size=$n -o zero.allgather_bucket_size=$n"
 	case $stage in stage3 | hpz | mics)
 		echo "-o zero.prefetch_bucket_size=$ahead -o zero.max_live_parameters=$ahead -o zero.max_reuse_distance=$ahead"
-		echo "-o zero.persistence_threshold=0" ;;
+		echo "-o zero.persistence_threshold=0"
+		[ "$bucket" = tiny ] || echo "-o zero.persistent=wte" ;;
 	esac
 }
 

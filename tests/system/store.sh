@@ -42,10 +42,16 @@ ways() {
 		-o comm.host.plugin=local
 	same 'everything on disk, recomputed' -n 2 -o zero.plugin=stage3 "${disk[@]}" \
 		-o activation.plugin=recompute
+	same 'embeddings whole' -n 2 -o zero.plugin=stage3 -o zero.persistence_threshold=0 \
+		-o zero.persistent="$embedding"
 	same 'shares in the node' -n 4 -o zero.plugin=hpz
 	same 'stage1' -n 2 -o zero.plugin=stage1
 }
 for model in gpt2 llama; do
+	case $model in
+	gpt2) embedding='wte*' ;;
+	llama) embedding='model.embed* lm_*' ;;
+	esac
 	for type in fp32 bf16 fp16; do
 		for store in nf4 int8; do
 			common=(-o "model.path=$golden/pretrained/$model"
@@ -86,6 +92,46 @@ is 'without adapters: [train] freeze' \
 		-o train.freeze='*_proj.weight' -n 2 -o zero.plugin=stage3)" \
 	"$(trained plain.ini -o "model.path=$golden/pretrained/llama" \
 		-o train.freeze='*_proj.weight')"
+
+# ---- what is gathered ----
+# KiB that stage 3 gathers in a micro-batch of a Llama of 1.3 billion parameters: gathered OPTION...
+cat > 1.3b.ini <<-END
+	[train]
+	micro_batch_size = 1
+	[model]
+	plugin = llama
+	layers = 24
+	heads = 16
+	width = 2048
+	context = 2048
+	vocabulary = 32000
+	[adapter]
+	plugin = lora
+	targets = all-linear
+	[precision]
+	plugin = bf16
+	[zero]
+	plugin = stage3
+	[device]
+	separate = yes
+	memory = 8G
+	[data]
+	plugin = text
+	path = text
+END
+gathered() {
+	"$ZEROTH" plan --program -n 2 1.3b.ini "$@" | awk '
+		/^program/ { counts = /last micro/ }
+		counts && /collective  gather/ {
+			for (i = 1; $(i + 1) !~ /^[KMG]iB$/; i++) continue
+			sum += $i * ($(i + 1) == "KiB" ? 1 : $(i + 1) == "MiB" ? 1024 : 1048576)
+		}
+		END { print int(sum) }'
+}
+all=$(gathered)
+codes=$(gathered -o model.store=nf4 -o 'zero.persistent=model.embed* lm_*')
+ok "NF4 gathers at most 0.30 of the bytes of bf16 ($codes of $all KiB)" \
+	test "$((100 * codes))" -le "$((30 * all))" -a "$codes" -gt 1000000
 
 # ---- what a run leaves ----
 want=$(trained base.ini "${common[@]}" -n 2 -o zero.plugin=stage3 -o checkpoint.every=10)

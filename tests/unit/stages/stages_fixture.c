@@ -207,6 +207,17 @@ static int verb_publish(const struct zr_stage *s, const int32_t *units, int32_t 
 
 /* ---- queries ---- */
 
+/* of the unit of each number, for any model */
+static const char *const names[FIXTURE_UNITS] = { "u0", "u1", "u2",  "u3",  "u4",  "u5",
+						  "u6", "u7", "u8",  "u9",  "u10", "u11",
+						  "u12", "u13", "u14", "u15" };
+
+static const char *ask_name(const struct zr_stage *s, int32_t unit)
+{
+	(void)s;
+	return names[unit];
+}
+
 static int64_t ask_elements(const struct zr_stage *s, int32_t unit)
 {
 	return fixture_of(s)->model->elements[unit];
@@ -252,10 +263,11 @@ void fixture_open(struct fixture *r, const struct fixture_model *m, const struct
 		.gather = verb_gather, .drop = verb_drop, .reduce = verb_reduce,
 		.update = verb_update, .publish = verb_publish, .elements = ask_elements,
 		.use = ask_use, .next_use = ask_next_use, .live_elements = ask_live,
-		.needs_scalars = ask_scalars,
+		.needs_scalars = ask_scalars, .name = ask_name,
 	};
 	for (int32_t u = 0; u < m->n_units; u++) {
-		struct zr_groups_of of = { sizeof of, u, m->n_units, 4, m->elements[u] };
+		struct zr_groups_of of = { sizeof of, u, m->n_units, 4, m->elements[u],
+					   names[u] };
 		if (zero->groups(inst, &of, &r->groups[u]))
 			refuse(r, "groups failed", u);
 	}

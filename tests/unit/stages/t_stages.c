@@ -45,7 +45,8 @@ static void every_option_is_documented_and_auto_means_what_its_text_says(void **
 					     "sub_group_size", "overlap_comm", "update_in_backward",
 					     "gather_16bit_weights_on_model_save",
 					     "prefetch_bucket_size", "max_live_parameters",
-					     "max_reuse_distance", "persistence_threshold" };
+					     "max_reuse_distance", "persistence_threshold",
+					     "persistent" };
 	struct fixture_model told = gpt2;
 	static const uint64_t one_hop[] = { 20, 20, 100, 1, 0, 0, 20, 140, 200, 8192 },
 			      three[] = { 20, 20, 100, 1, 0, 0, 140, 180, 200, 8192 };
@@ -56,15 +57,19 @@ static void every_option_is_documented_and_auto_means_what_its_text_says(void **
 		const uint64_t *want = i % 2 ? three : one_hop;
 		void *opts = test_options(desc);
 		told.hops = i % 2 ? 3 : 1;
-		assert_int_equal(desc->n_opts, i / 2 < FIRST_SPLIT ? 6 : 10);
+		assert_int_equal(desc->n_opts, i / 2 < FIRST_SPLIT ? 6 : 11);
 		resolve(desc, opts, &told);
 		for (uint32_t k = 0; k < desc->n_opts; k++) {
 			const struct zr_opt *o = &desc->opts[k];
 			const char *at = (const char *)opts + o->offset;
 			assert_string_equal(o->name, names[k]);
 			assert_true(strlen(o->doc) > 40 && o->doc[strlen(o->doc) - 1] == '.');
-			assert_true(want[k] == (o->type == ZR_T_BOOL ? *(const uint8_t *)at :
-								       *(const uint64_t *)at));
+			if (o->type == ZR_T_GLOBS)
+				assert_string_equal(*(const char *const *)at, "");
+			else
+				assert_true(want[k] == (o->type == ZR_T_BOOL ?
+								*(const uint8_t *)at :
+								*(const uint64_t *)at));
 			if (o->flags & ZR_O_AUTO)
 				assert_non_null(strstr(o->doc, "; auto is "));
 		}
@@ -333,6 +338,28 @@ static void persistence_threshold_leaves_small_units_whole(void **state)
 		       "publish 0 1 2 3 4; publish 5; "));
 }
 
+static void persistent_units_stay_whole(void **state)
+{
+	(void)state;
+	assert_string_equal(answers("stage3", ZR_PROG_EVAL,
+				    SETS("persistence_threshold", "1", "persistent", "u0  u[123]",
+					 "prefetch_bucket_size", "0")),
+			    "before 3: gather 4; after 3: drop 4; ");
+	assert_string_equal(answers("stage3", ZR_PROG_EVAL,
+				    SETS("persistence_threshold", "1", "persistent", "u*")),
+			    "");
+}
+
+static void I7_a_pattern_that_fits_no_unit(void **state)
+{
+	(void)state;
+	open_run("stage3", &gpt2, SETS("persistence_threshold", "1", "persistent", "u1 wpe"));
+	assert_int_equal(fixture_program(&run.fixture, ZR_PROG_EVAL), ZR_EINVAL);
+	assert_string_equal(test_error(host),
+			    "persistent: 'wpe' fits no unit; they are called like u0, u1 and u5");
+	close_run();
+}
+
 /* ---- failures ---- */
 
 /* Opens a stage and makes its verb call number `call` fail, -1: none. The code at which two steps
@@ -414,6 +441,8 @@ int main(void)
 		cmocka_unit_test(max_live_parameters_bounds_prefetch_and_reuse),
 		cmocka_unit_test(max_reuse_distance_keeps_what_is_used_again_soon),
 		cmocka_unit_test(persistence_threshold_leaves_small_units_whole),
+		cmocka_unit_test(persistent_units_stay_whole),
+		cmocka_unit_test(I7_a_pattern_that_fits_no_unit),
 		cmocka_unit_test(a_failing_verb_ends_the_answer_and_the_next_program_starts_afresh),
 		cmocka_unit_test(refused_memory_fails_the_begin_with_a_text),
 		cmocka_unit_test(one_instance_records_models_of_any_size),
