@@ -5,13 +5,13 @@
  *   ZR_BADDISK_EIO=N     the Nth that ends, and all after it, end with EIO
  *   ZR_BADDISK_SHORT=N   the Nth that begins moves 4096 bytes only; one of more than 8192 moves
  *                        those, and says 4196
- *   ZR_BADDISK_SYNC=N    an fsync takes N seconds longer
+ *   ZR_BADDISK_SYNC=N    an fsync of a file of more than 16384 bytes takes N seconds longer
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/types.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PAGE 4096
@@ -75,7 +75,9 @@ VISIBLE int fsync(int fd)
 	static int (*next)(int);
 	if (!next)
 		next = (int (*)(int))dlsym(RTLD_NEXT, "fsync");
-	sleep((unsigned)setting("ZR_BADDISK_SYNC"));
+	struct stat s;
+	if (!fstat(fd, &s) && S_ISREG(s.st_mode) && s.st_size > 4 * PAGE)
+		sleep((unsigned)setting("ZR_BADDISK_SYNC"));
 	return next(fd);
 }
 

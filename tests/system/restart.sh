@@ -86,7 +86,7 @@ wait
 
 # Hangs: as the other ranks notice them, and as the watchdog does.
 start hang hang3 -o run.dir=r -n 2 --restarts 1 -o comm.timeout=2
-start stall hang3 -o run.dir=r -n 2 --restarts 9 --watchdog 6
+start stall hang3 -o run.dir=r -n 2 --restarts 9 --watchdog 3
 start onward die3 -o run.dir=r -n 4 --restarts 1 --resume ../other/r
 wait
 
@@ -132,7 +132,7 @@ ended infinite
 is "non-finite numbers are not tried again" "$code $restarts" "5 "
 
 same hang "a hang" '1 of 1: rank 0 failed with code 4: .*timeout: .*; goes on from step 2 with 2 ranks in 1 s'
-same stall "a stall" '[0-9] of 9: no rank got on for 6 s: their stacks are above; goes on from step 2 with 2 ranks in 1 s'
+same stall "a stall" '[0-9] of 9: no rank got on for 3 s: their stacks are above; goes on from step 2 with 2 ranks in 1 s'
 for rank in 0 1; do
 	like "a stall: the stack of rank $rank" "$(cat stall/err)" "^rank $rank: zeroth: thread [0-9]+ is at\$"
 done
