@@ -40,7 +40,10 @@ static void prefix_of(const struct zr_setup *s, char *out, size_t room)
 	struct zr_error unused = { 0 };
 	const struct zr_pretrained_v1 *v =
 		zr_plugin_iface(s->model.section->plugin, "zr.pretrained/1", &unused);
-	snprintf(out, room, PEFT "%s", v && v->prefix ? v->prefix : "");
+	const char *prefix = v && v->prefix ? v->prefix : "";
+	/* files may have it themselves: those of GPT-2 beside a head of its own */
+	int has = !strncmp(s->layout.tensor[0].decl->name, prefix, strlen(prefix));
+	snprintf(out, room, PEFT "%s", has ? "" : prefix);
 }
 
 int zr_adapter_open(struct zr_setup *s, struct zr_tensor_files **out, struct zr_error *err)

@@ -2,7 +2,8 @@
  *
  * targets.c - which linear maps get an adapter, and of which rank. Names are compared as PEFT does:
  * a word names a module whose whole name it is, or whose name ends with it behind a dot; * and ?
- * stand for letters. A module's name is that of its weight without ".weight".
+ * stand for letters. A module's name is that of its weight without ".weight", with what PyTorch has
+ * before it and the model's files may leave out ("transformer." of GPT-2).
  */
 #include "lora.h"
 
@@ -11,12 +12,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the module is called `word`. */
-static int is_called(const char *module, const char *word)
+#define WHOLE (2 * LORA_NAME)
+
+/* The module's name in PyTorch. */
+static const char *whole_name(const struct zr_inst *inst, const char *module, char whole[WHOLE])
 {
-	char behind[LORA_NAME + 2];
+	const int has = !strncmp(module, inst->prefix, strlen(inst->prefix));
+	snprintf(whole, WHOLE, "%s%s", has ? "" : inst->prefix, module);
+	return whole;
+}
+
+/* Whether the module is called `word`. */
+static int is_called(const struct zr_inst *inst, const char *module, const char *word)
+{
+	char behind[LORA_NAME + 2], whole[WHOLE];
 	snprintf(behind, sizeof behind, "*.%s", word);
-	return !fnmatch(word, module, 0) || !fnmatch(behind, module, 0);
+	whole_name(inst, module, whole);
+	return !fnmatch(word, whole, 0) || !fnmatch(behind, whole, 0);
 }
 
 static int module_of(const char *tensor, char module[LORA_NAME])
@@ -39,30 +51,39 @@ static int next_word(const char **text, char word[LORA_NAME])
 	return n > 0;
 }
 
-static int is_listed(const char *list, const char *module)
+static int is_listed(const struct zr_inst *inst, const char *list, const char *module)
 {
 	char word[LORA_NAME];
 	while (next_word(&list, word))
-		if (is_called(module, word))
+		if (is_called(inst, module, word))
 			return 1;
 	return 0;
 }
 
-/* The value of the first word MODULE:VALUE of a list that names the module, else `otherwise`. */
+/* The number of MODULE:NUMBER, and the word without it. */
+static int cut_number(struct zr_inst *inst, const char *key, char *word, double *number)
+{
+	char *colon = strrchr(word, ':'), *end;
+	const double v = *number = colon ? strtod(colon + 1, &end) : 0;
+	if (!colon || colon == word || end == colon + 1 || *end || !(v > 0) || v > 1e6)
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "%s: '%s': expected MODULE:NUMBER with a number above 0", key, word);
+	*colon = 0;
+	return ZR_OK;
+}
+
+/* The number of the first word of a list that names the module; none does: *value stays. */
 static int pattern_value(struct zr_inst *inst, const char *key, const char *list,
 			 const char *module, double *value)
 {
-	char word[LORA_NAME], *colon, *end;
+	char word[LORA_NAME];
+	double number;
 	while (next_word(&list, word)) {
-		colon = strrchr(word, ':');
-		double v = colon ? strtod(colon + 1, &end) : 0;
-		if (!colon || colon == word || end == colon + 1 || *end || !(v > 0) || v > 1e6)
-			return zr_fail(inst->h, ZR_EINVAL,
-				       "%s: '%s': expected MODULE:NUMBER with a number above 0",
-				       key, word);
-		*colon = 0;
-		if (is_called(module, word)) {
-			*value = v;
+		int rc = cut_number(inst, key, word, &number);
+		if (rc)
+			return rc;
+		if (is_called(inst, module, word)) {
+			*value = number;
 			return ZR_OK;
 		}
 	}
@@ -103,16 +124,14 @@ static const struct zr_tensor *tensor_at(const struct zr_model_decl *d, const st
 	return (const void *)((const char *)u->tensors + (size_t)i * d->tensor_stride);
 }
 
-/* Whether the expression fits the module's name, or that with the prefix of the model's files,
- * which is its name in PEFT. */
+/* Whether the expression fits the module's name, in the model's files or in PyTorch. */
 static int fits(const struct zr_inst *inst, const char *module, int *meant)
 {
-	char whole[2 * LORA_NAME];
+	char whole[WHOLE];
 	int rc = lora_regex_fits(inst->h, inst->regex, module, meant);
-	if (rc || *meant || !*inst->prefix)
+	if (rc || *meant)
 		return rc;
-	snprintf(whole, sizeof whole, "%s%s", inst->prefix, module);
-	return lora_regex_fits(inst->h, inst->regex, whole, meant);
+	return lora_regex_fits(inst->h, inst->regex, whole_name(inst, module, whole), meant);
 }
 
 static int look_at(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit, uint8_t *kept)
@@ -127,11 +146,11 @@ static int look_at(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit
 			       t->name);
 	if (!module_of(t->name, module))
 		return ZR_OK;
-	*kept = (uint8_t)is_listed(o->modules_to_save, module);
+	*kept = (uint8_t)is_listed(inst, o->modules_to_save, module);
 	if (inst->regex)
 		rc = fits(inst, module, &meant);
 	else if (strcmp(o->targets, "all-linear"))
-		meant = is_listed(o->targets, module);
+		meant = is_listed(inst, o->targets, module);
 	const char *dot = strrchr(t->name, '.');
 	if (rc || strcmp(dot, ".weight") || !meant)
 		return rc;
@@ -155,10 +174,31 @@ static int check_words(struct zr_inst *inst, const char *key, const char *list, 
 		for (uint32_t u = 0; u < d->n_units && !found; u++)
 			for (uint32_t i = 0; i < unit_at(d, u)->n_tensors && !found; i++)
 				found = module_of(tensor_at(d, unit_at(d, u), i)->name, module) &&
-					is_called(module, word);
+					is_called(inst, module, word);
 		if (!found)
 			return zr_fail(inst->h, ZR_EINVAL, "%s: the model has no module called %s",
 				       key, word);
+	}
+	return ZR_OK;
+}
+
+/* Likewise every MODULE of a pattern something that has an adapter. Files may say more: PEFT does
+ * not mind. */
+static int check_pattern(struct zr_inst *inst, const char *key, const char *list)
+{
+	char word[LORA_NAME], module[LORA_NAME];
+	double number;
+	while (!*inst->o.path && next_word(&list, word)) {
+		int found = 0, rc = cut_number(inst, key, word, &number);
+		if (rc)
+			return rc;
+		for (int32_t i = 0; i < inst->maps && !found; i++)
+			found = module_of(inst->map[i].weight->name, module) &&
+				is_called(inst, module, word);
+		if (!found)
+			return zr_fail(inst->h, ZR_EINVAL,
+				       "%s: no module that gets an adapter is called %s", key,
+				       word);
 	}
 	return ZR_OK;
 }
@@ -187,5 +227,6 @@ int lora_find(struct zr_inst *inst, uint8_t *kept)
 			     inst->regex ? "targets: no linear map of the model has a name that is "
 					   "fit as a whole" :
 					   "targets: no linear map of the model is named");
-	return rc;
+	rc = rc ? rc : check_pattern(inst, "rank_pattern", inst->o.rank_pattern);
+	return rc ? rc : check_pattern(inst, "alpha_pattern", inst->o.alpha_pattern);
 }

@@ -9,14 +9,14 @@
 # merge_and_unload makes of the adapters, in float64 and rounded once; merged_nf4.safetensors with
 # that base. The steps see the two sequences of tokens.bin, each time.
 # PEFT 0.13, transformers 4.45, PyTorch 2.15 and bitsandbytes 0.50 wrote gpt2, llama and qwen2; PEFT
-# 0.17, transformers 4.57, PyTorch 2.4 and bitsandbytes 0.50 the mixtures of experts.
+# 0.17, transformers 4.57, PyTorch 2.4 and bitsandbytes 0.50 the mixtures of experts; PEFT 0.21,
+# transformers 4.57 and PyTorch 2.4 those of PLAIN, which have no nf4.txt.
 import os
 import shutil
 import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # bases are looked for there otherwise
 
-import bitsandbytes.functional as quantised
 import numpy
 import torch
 import torch.nn.functional as F
@@ -41,7 +41,16 @@ CASES = {
 				    rank_pattern={"w2": 2})),
 	"qwen3-moe": ("qwen3-moe", dict(r=2, lora_alpha=3,
 					target_modules=["gate_proj", "down_proj"])),
+	# names with what is before them in PyTorch, as this PEFT writes those of all-linear
+	"gpt2-names": ("gpt2", dict(r=4, lora_alpha=8, target_modules="all-linear",
+				    fan_in_fan_out=True,
+				    rank_pattern={"transformer.h.0.attn.c_attn": 2},
+				    alpha_pattern={"transformer.h.1.mlp.c_fc": 14},
+				    modules_to_save=["transformer.ln_f"])),
+	"gpt2-untied": ("gpt2-untied", dict(r=2, lora_alpha=3, target_modules=["c_attn", "c_fc"],
+					    fan_in_fan_out=True, modules_to_save=["lm_head"])),
 }
+PLAIN = "gpt2-names", "gpt2-untied"
 
 
 def tokens():
@@ -65,7 +74,8 @@ def merge(root, name, file, nf4):
 	model = PeftModel.from_pretrained(model, where, autocast_adapter_dtype=False).double()
 	merged = model.merge_and_unload().state_dict()
 	tied = "lm_head.weight" if model.config.tie_word_embeddings else None
-	save_file({k.removeprefix("transformer."): v.float().contiguous()
+	before = "transformer." if tied else ""
+	save_file({k.removeprefix(before): v.float().contiguous()
 		   for k, v in merged.items() if k != tied}, os.path.join(where, file))
 
 
@@ -86,6 +96,8 @@ def make(root, name):
 	train(model, os.path.join(where, "losses.txt"))
 	save_file({k: v.float().contiguous() for k, v in get_peft_model_state_dict(model).items()},
 		  os.path.join(where, "after.safetensors"))
+	if name in PLAIN:
+		return
 	model = AutoModelForCausalLM.from_pretrained(os.path.join(BASE, base),
 						     torch_dtype=torch.float32)
 	quantise(model)
@@ -94,6 +106,7 @@ def make(root, name):
 
 
 def quantise(model):
+	import bitsandbytes.functional as quantised
 	for key, p in model.named_parameters():
 		module = key.split(".")[-2]
 		if p.dim() == 2 and module not in ("wte", "wpe", "embed_tokens", "lm_head", "gate"):

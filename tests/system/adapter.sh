@@ -16,8 +16,8 @@ near() {
 	paste "$1" "$2" | awk '{ d = $1 - $2; d = d < 0 ? -d : d; most = d > most ? d : most }
 		END { if (NR != 20 || !(most <= 2e-6)) print NR " lines, " most }'
 }
-for model in gpt2 llama qwen2 mixtral qwen3-moe; do
-	trained peft.ini -o model.path="$golden/pretrained/$model" \
+for model in gpt2 gpt2-names gpt2-untied llama qwen2 mixtral qwen3-moe; do
+	trained peft.ini -o model.path="$golden/pretrained/${model%-names}" \
 		-o adapter.path="$golden/adapters/$model" > digest
 	like "$model: it trains" "$(cat digest)" '^digest'
 	grep -o '"loss":[^,]*' run/metrics.jsonl | cut -d : -f 2 > losses
@@ -37,9 +37,10 @@ header() {
 	tail -c +9 "$1" | head -c "$(od -An -tu8 -N8 "$1")" | tr '}' '\n' |
 		grep -oE '"base[^]]*\]' | sort
 }
-for model in gpt2 llama mixtral qwen2; do
+for model in gpt2 gpt2-names gpt2-untied llama mixtral qwen2; do
 	adapters=$golden/adapters/$model
-	trained peft.ini -o model.path="$golden/pretrained/$model" -o adapter.path="$adapters" > digest
+	base=$golden/pretrained/${model%-names}
+	trained peft.ini -o model.path="$base" -o adapter.path="$adapters" > digest
 	is "$model: what is left has PEFT's names, types and shapes" \
 		"$(header run/adapter_model.safetensors)" "$(header "$adapters/after.safetensors")"
 	is "$model: the model is not written again" "$(find run -name 'model*')" ''
@@ -49,14 +50,14 @@ for model in gpt2 llama mixtral qwen2; do
 	tuned=(--no-cache -n 12 -t 0)
 	is "$model: the run samples as the model with its adapters" \
 		"$("$ZEROTH" sample "${tuned[@]}" run 2>&1)" \
-		"$("$ZEROTH" sample "${tuned[@]}" --adapter run "$golden/pretrained/$model" 2>&1)"
+		"$("$ZEROTH" sample "${tuned[@]}" --adapter run "$base" 2>&1)"
 	rm -rf left theirs
 	mv run left
 	mkdir theirs
 	cp "$adapters/adapter_config.json" theirs
 	cp "$adapters/after.safetensors" theirs/adapter_model.safetensors
 	for from in left theirs; do
-		trained peft.ini -o model.path="$golden/pretrained/$model" -o adapter.path=$from > digest
+		trained peft.ini -o model.path="$base" -o adapter.path=$from > digest
 		grep -o '"loss":[^,]*' run/metrics.jsonl | cut -d : -f 2 > losses.$from
 	done
 	is "$model: and goes on as what PEFT left does" "$(near losses.left losses.theirs)" ''
@@ -212,6 +213,13 @@ refused 'a rank that is too large' 'r = 17: h.0.attn.c_attn is a map from 16 to 
 	-o adapter.r=17
 refused 'a pattern without a number' "rank_pattern: 'c_fc': expected MODULE:NUMBER" \
 	-o adapter.rank_pattern=c_fc
+refused 'a second pattern without a number' "rank_pattern: 'c_fc': expected MODULE:NUMBER" \
+	-o adapter.rank_pattern='c_attn:4 c_fc' -o adapter.targets=c_attn
+refused 'a pattern of nothing' 'alpha_pattern: no module that gets an adapter is called q_proj' \
+	-o adapter.alpha_pattern=q_proj:9
+refused 'a pattern of what gets no adapter' \
+	'rank_pattern: no module that gets an adapter is called c_fc' \
+	-o adapter.rank_pattern='c_attn:4 c_fc:2' -o adapter.targets=c_attn
 refused 'a tied embedding' 'modules_to_save: unit wte is tied, 2 layers use it' \
 	-o adapter.modules_to_save=wte
 refused 'a head that is the embedding' 'modules_to_save: the model has no module called lm_head' \
@@ -230,6 +238,8 @@ refused 'a rank that the file does not have' 'r = 16: adapter_config.json in pat
 refused 'DoRA' 'bad/adapter_config.json: use_dora is not supported' -o adapter.path=bad
 sed -i -e 's/"use_dora": true/"use_dora": false/' -e 's/"r": 4/"r": 5/' bad/adapter_config.json
 refused 'another rank than the tensors have' 'lora_A.weight has shape \[4, 16\]' -o adapter.path=bad
-sed -i -e 's/"r": 5/"r": 4/' -e 's/"c_fc"/"c_(fc|x)"/' bad/adapter_config.json
+sed -i -e 's/"r": 5/"r": 4/' bad/adapter_config.json
+cp "$golden/adapters/gpt2/adapter_config.json" bad
+sed -i 's/"c_fc"/"c_(fc|x)"/' bad/adapter_config.json
 refused 'a regular expression' 'target_modules: expected a list of names' -o adapter.path=bad
 done_testing

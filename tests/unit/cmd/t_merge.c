@@ -59,7 +59,8 @@ static void read_tensor(const struct zr_st *st, const char *name, float x[MOST],
 static void merge(const char *model, const char *option, char dir[PATH_MAX],
 		  const struct zr_export_how *how)
 {
-	const struct zr_export_from from = { .model = golden("pretrained", model),
+	const char *base = strcmp(model, "gpt2-names") ? model : "gpt2";
+	const struct zr_export_from from = { .model = golden("pretrained", base),
 					    .adapter = golden("adapters", model),
 					    .option = &option, .options = option != NULL };
 	struct zr_error err = { 0 };
@@ -104,6 +105,8 @@ static void merges_as_peft(void **unused)
 {
 	(void)unused;
 	compare("gpt2", NULL, "merged.safetensors");
+	compare("gpt2-names", NULL, "merged.safetensors");
+	compare("gpt2-untied", NULL, "merged.safetensors");
 	compare("llama", NULL, "merged.safetensors");
 	compare("qwen2", NULL, "merged.safetensors");
 	compare("mixtral", NULL, "merged.safetensors");
@@ -155,10 +158,11 @@ static int set_up(void **unused)
 
 static int clean_up(void **unused)
 {
-	static const char *const made[] = { "gpt2", "llama", "qwen2", "mixtral", "qwen3-moe" };
+	static const char *const made[] = { "gpt2", "gpt2-names", "gpt2-untied", "llama", "qwen2",
+					    "mixtral", "qwen3-moe" };
 	char dir[PATH_MAX];
 	(void)unused;
-	for (int i = 0; i < 5; i++) {
+	for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
 		snprintf(dir, sizeof dir, "%s/%s", scratch, made[i]);
 		zr_remove(AT_FDCWD, dir);
 	}
