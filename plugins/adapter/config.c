@@ -22,13 +22,30 @@ static json_t *load(const struct zr_host *h, const char *dir, char *name, size_t
 	return root;
 }
 
+/* Adapters that began as a part of the base, which changed with them: they are the difference to
+ * that, not to the base. */
+static int refuse_init(const struct zr_host *h, const char *name, const json_t *root)
+{
+	static const char *const fine[] = { "gaussian", "orthogonal", "eva" }; /* B A begins as 0 */
+	const char *how = json_string_value(json_object_get(root, "init_lora_weights"));
+	for (size_t i = 0; how && i < sizeof fine / sizeof *fine; i++)
+		if (!strcmp(how, fine[i]))
+			return ZR_OK;
+	return !how ? ZR_OK :
+		      zr_fail(h, ZR_ENOTSUP, "%s: init_lora_weights = %.40s: such adapters change "
+			      "their base; PEFT's save_pretrained makes those of it that do not, "
+			      "with path_initial_model_for_weight_conversion", name, how);
+}
+
 /* What changes what is learned and is not done here. */
 static int refuse(const struct zr_host *h, const char *name, const json_t *root)
 {
-	static const char *const keys[] = { "use_dora", "lora_bias", "layer_replication",
-					    "layers_to_transform", "layers_pattern",
-					    "exclude_modules", "trainable_token_indices",
-					    "target_parameters", NULL };
+	static const char *const keys[] = {
+		"use_dora", "lora_bias", "layer_replication", "layers_to_transform",
+		"layers_pattern", "exclude_modules", "trainable_token_indices",
+		"target_parameters", "alora_invocation_tokens", "arrow_config", "use_bdlora",
+		"use_qalora", "kasa_config", "monteclora_config", "velora_config", NULL
+	};
 	const char *type = json_string_value(json_object_get(root, "peft_type"));
 	const char *bias = json_string_value(json_object_get(root, "bias"));
 	if (!type || strcmp(type, "LORA"))
@@ -43,7 +60,7 @@ static int refuse(const struct zr_host *h, const char *name, const json_t *root)
 		if (v && !json_is_null(v) && !json_is_false(v) && !empty)
 			return zr_fail(h, ZR_ENOTSUP, "%s: %s is not supported", name, keys[i]);
 	}
-	return ZR_OK;
+	return refuse_init(h, name, root);
 }
 
 static int add_word(char text[TEXT], const char *word, const char *behind)

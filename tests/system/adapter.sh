@@ -239,6 +239,22 @@ refused 'DoRA' 'bad/adapter_config.json: use_dora is not supported' -o adapter.p
 sed -i -e 's/"use_dora": true/"use_dora": false/' -e 's/"r": 4/"r": 5/' bad/adapter_config.json
 refused 'another rank than the tensors have' 'lora_A.weight has shape \[4, 16\]' -o adapter.path=bad
 sed -i -e 's/"r": 5/"r": 4/' bad/adapter_config.json
+for init in pissa pissa_niter_4 olora corda loftq lora_ga; do
+	sed "s/\"init_lora_weights\": true/\"init_lora_weights\": \"$init\"/" \
+		"$golden/adapters/gpt2/adapter_config.json" > bad/adapter_config.json
+	refused "adapters that changed their base: $init" \
+		"init_lora_weights = $init: such adapters change their base; PEFT's save_pretrained" \
+		-o adapter.path=bad
+done
+for key in alora_invocation_tokens arrow_config use_bdlora kasa_config monteclora_config; do
+	sed "s/\"$key\": null/\"$key\": [1]/" \
+		"$golden/adapters/gpt2-names/adapter_config.json" > bad/adapter_config.json
+	refused "another product: $key" "$key is not supported" -o adapter.path=bad
+done
+sed 's/"init_lora_weights": true/"init_lora_weights": "gaussian"/' \
+	"$golden/adapters/gpt2/adapter_config.json" > bad/adapter_config.json
+like 'adapters that began otherwise are read' \
+	"$(trained peft.ini -o model.path="$golden/pretrained/gpt2" -o adapter.path=bad)" '^digest'
 cp "$golden/adapters/gpt2/adapter_config.json" bad
 sed -i 's/"c_fc"/"c_(fc|x)"/' bad/adapter_config.json
 refused 'a regular expression' 'target_modules: expected a list of names' -o adapter.path=bad
