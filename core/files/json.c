@@ -92,13 +92,11 @@ json_t *zr_json_load(const char *text, size_t bytes, size_t flags, json_error_t 
 	const size_t size = SPARE + (bytes / 4 + 1) * 16;
 	struct reading r = { .at = text, .end = text + bytes, .left = size, .size = size,
 			     .reserve = malloc(size) };
-	json_t *j = NULL;
 	pthread_once(&once, watch);
 	r.failed = !r.reserve;
 	now = &r;
-	if (!r.failed)
-		j = json_load_callback(next, &r, flags | JSON_REJECT_DUPLICATES | JSON_DECODE_ANY,
-				       why);
+	flags |= JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
+	json_t *j = r.failed ? NULL : json_load_callback(next, &r, flags, why);
 	keep(&j, r.failed);
 	if (r.failed)
 		snprintf(why->text, sizeof why->text, "out of memory");
@@ -112,6 +110,9 @@ int zr_json_object(const char *text, size_t n, const char *path, json_t **to, st
 {
 	json_error_t at;
 	json_t *j = zr_json_load(text, n, 0, &at);
+	/* transformers writes 1e30 as an integer for what has no limit */
+	if (!j && !errno && json_error_code(&at) == json_error_numeric_overflow)
+		j = zr_json_load(text, n, JSON_DECODE_INT_AS_REAL, &at);
 	if (json_is_object(j))
 		return *to = j, 0;
 	int rc = j ? zr_err(err, ZR_EINVAL, "%s: not a JSON object", path) :

@@ -146,6 +146,8 @@ like 'which is said' "$(cat out)" ', template none: 1 of 1 records'
 rm chat_template.jinja
 printf '{"chat_template":[{"name":"tool_use","template":"x"},{"name":"default","template":"%s"}],"eos_token":"</s>"}' "$known" >tokenizer_config.json
 is 'auto: the default of several' "$(chat in.jsonl) $(data)" "0  $wanted"
+sed -i 's/^{/{"model_max_length":1000000000000000019884624838656,/' tokenizer_config.json
+is 'a length without a limit, as transformers writes it' "$(chat in.jsonl) $(data)" "0  $wanted"
 is 'another last token' "$(chat --eos '<|end|>' in.jsonl; data | grep -c "${wanted%% *}")" "0 
 0"
 like 'forms without content' "$(chat --user-form x --assistant-form y in.jsonl)" '^2 zeroth: --user-form and --assistant-form: both are needed, with \{content\} in each'
