@@ -100,13 +100,13 @@ static int become_rank(struct crew *s, int rank, int err, pid_t parent)
 	       set_number("ZEROTH_LOCAL_FD", s->area);
 }
 
-/* A full disk or a closed pipe must not look like success. */
-static int flushed(int code)
+/* A full disk or a closed pipe must not look like success, nor like a death. */
+static int flushed(int code, struct zr_error *why)
 {
 	if (!fflush(stdout) && !ferror(stdout))
 		return code;
-	fprintf(stderr, "zeroth: standard output: %s\n", strerror(errno));
-	return code ? code : 4;
+	return code ? code : zr_exit_code(zr_err(why, ZR_EIO, "standard output: %s",
+						 strerror(errno)));
 }
 
 static int start(struct crew *s, int rank, int (*rank_main)(int, void *, struct zr_error *),
@@ -125,7 +125,7 @@ static int start(struct crew *s, int rank, int (*rank_main)(int, void *, struct 
 		zr_crash_watch(&s->why[rank]);
 		if (lost)
 			zr_err(&why, ZR_ENOMEM, "out of memory at the start of a rank");
-		int code = lost ? 4 : flushed(rank_main(rank, arg, &why));
+		int code = lost ? 4 : flushed(rank_main(rank, arg, &why), &why);
 		zr_crash_unwatch();
 		s->why[rank] = why;
 		s->ended[rank] = 1;

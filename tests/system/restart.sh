@@ -138,6 +138,17 @@ for rank in 0 1; do
 done
 like "a stall: where the one is that stalls" "$(cat stall/err)" '^rank 1: .*hold\.so'
 
+# What a rank printed and nobody could take is no death.
+if [ -w /dev/full ]; then
+	mkdir full
+	(cd full && HOLD=none HOLD_DIR=$PWD timeout 60 "$ZEROTH" train ../tiny.ini -o run.dir=r -n 2 --restarts 2 > /dev/full 2> err)
+	is "a full disk behind standard output: exit 4" "$?" 4
+	is "a full disk behind standard output: the last line" "$(tail -n 1 full/err)" "zeroth: rank 0 failed with code 4: standard output: No space left on device"
+	is "a full disk behind standard output is not tried again" "$(grep -c 'zeroth: restart' full/err)" 0
+else
+	skip "a full disk behind standard output" 'no /dev/full'
+fi
+
 is "--min-ranks needs --restarts" "$("$ZEROTH" train -n 2 --min-ranks 1 tiny.ini 2>&1)" "zeroth train: --min-ranks 1: is for --restarts"
 is "--min-ranks is no more than -n" "$("$ZEROTH" train -n 2 --restarts 1 --min-ranks 3 tiny.ini 2>&1)" \
 	"zeroth train: --min-ranks 3: expected a number of ranks in [1, 2]"
