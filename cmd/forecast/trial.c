@@ -134,8 +134,10 @@ int zr_trial_run(const struct zr_cmd_args *a, struct zr_rate_source *rates, stru
 	rc = rc ? rc : zr_plan_open(cfg, t->ranks, &s, &e);
 	rc = rc ? rc : measure(s, rates, t, &e);
 	t->refused = rc != 0;
+	const int copied = !strncmp(e.text, ini, strlen(ini)); /* the user knows its original */
 	if (rc)
-		snprintf(t->why, sizeof t->why, "%.*s", (int)sizeof t->why - 1, e.text);
+		snprintf(t->why, sizeof t->why, "%s%.*s", copied ? a->operand : "",
+			 (int)sizeof t->why - 1, e.text + (copied ? strlen(ini) : 0));
 	zr_setup_close(s);
 	zr_config_free(cfg);
 	zr_log_taker = taker;

@@ -117,6 +117,10 @@ fit --device 20K > fits
 is 'nothing fits 20 KiB: exit code' "$?" 3
 like 'adapters were tried' "$(cat fits)" '^with LoRA on a base in 4 bits'
 like 'as JSON' "$(fit --device 900K --json)" '"options": \['
+sed 's/^train_batch_size.*/train_batch_size = 7/' tiny.ini > odd.ini
+like 'a search names the file that the user knows' \
+	"$("$ZEROTH" plan --fit odd.ini -n 2 --card H100 2>&1)" \
+	'^zeroth: odd.ini:[0-9]+: \[train\] train_batch_size = 7 is not a multiple'
 like 'without rates there is nothing to search by' "$("$ZEROTH" plan --fit tiny.ini 2>&1)" 'fit: no rates: '
 
 # A file of rates for this device: of a processor that does everything at the same pace.
