@@ -101,7 +101,8 @@ static int leave_out(struct zr_chat *c, struct item *k, int reason, int64_t line
 	int mistake = reason != ZR_CHAT_LONG && reason != ZR_CHAT_NO_TARGET;
 	if (mistake && !c->s.skip)
 		return zr_err(&k->err, ZR_EINVAL,
-			      "%s:%lld: %s (on_bad = skip leaves such lines out)", c->path,
+			      "%s:%lld: %s (on_bad = skip, or --on-bad skip, leaves such lines "
+			      "out)", c->path,
 			      (long long)line, why->text);
 	if (k->notes < SHOWN)
 		snprintf(k->note[k->notes++], sizeof *k->note, "%.200s:%lld: left out: %.300s",
@@ -324,6 +325,8 @@ int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct z
 	c->o = *o;
 	c->encoder = calloc((size_t)o->threads, sizeof *c->encoder);
 	int rc = c->encoder ? 0 : no_memory(err);
+	if (!rc && !*o->tokenizer)
+		rc = zr_err(err, ZR_EINVAL, "tokenizer: names no file");
 	rc = rc ? rc : zr_tokenizer_find(o->tokenizer, c->file, err);
 	c->o.tokenizer = c->file;
 	rc = rc ? rc : zr_tokenizer_open(c->file, &c->tokenizer, err);

@@ -102,7 +102,7 @@ is 'and counted' "$(count dropped) $(count 'dropped.too_long')" '1 1'
 bad() {
 	local name=$1 line=$2 pattern=$3 reason=$4 template=${template:-chatml}
 	shift 4
-	like "$name" "$(run "$template" "$hi$line$hi" "$@")" "^(2 )?zeroth: in.jsonl:2: $pattern \(on_bad = skip leaves such lines out\)$"
+	like "$name" "$(run "$template" "$hi$line$hi" "$@")" "^(2 )?zeroth: in.jsonl:2: $pattern \(on_bad = skip, or --on-bad skip, leaves such lines out\)$"
 	run "$template" "$hi$line$hi" --on-bad skip "$@" >/dev/null
 	is "$name: skip" "$(count records) $(count dropped) $(count "dropped.$reason") $(grep -c '^dropped' out)" '3 1 1 1'
 }
@@ -133,6 +133,7 @@ is 'leaves nothing behind' "$(ls ./*.tmp* 2>/dev/null)" ''
 
 # ---- templates ----
 like 'an unknown name' "$(run jinja "$hi")" '^2 zeroth: template jinja: expected auto, or one of chatml, .*, or none with --user-form'
+like 'a tokenizer without a name' "$("$ZEROTH" tokenize --chat -T '' -t chatml -o chat.tok in.jsonl 2>&1)" '^zeroth: tokenizer: names no file$'
 like 'auto without a configuration' "$(chat in.jsonl)" '^2 zeroth: tokenizer_config.json: has no chat_template: name one of chatml, '
 printf '{"chat_template":"{{ messages }}","eos_token":{"content":"</s>"}}' >tokenizer_config.json
 like 'auto: one that is not known' "$(chat in.jsonl)" \
