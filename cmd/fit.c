@@ -100,15 +100,18 @@ static int refuse(const struct zr_setup *s, int tier, int played, uint64_t need,
 		    (largest < 0 || r[i].bytes > r[largest].bytes))
 			largest = i;
 	advise(s, tier, largest, what, sizeof what);
+	const struct zr_memory_opts *limit = zr_config_find(s->cfg, "memory")->opts;
+	const char *given = tier == ZR_TIER_HOST && have == limit->host ? " by [memory] host" :
+			    tier == ZR_TIER_DISK && have == limit->disk ? " by [memory] disk" : "";
 	return zr_err(err, ZR_EFIT,
-		      "does not fit: needs %s of %s%s (largest: %s %s), %s available; %s",
+		      "does not fit: needs %s of %s%s (largest: %s %s), %s available%s; %s%s",
 		      zr_bytes_text(need, needed),
 		      tier == ZR_TIER_DEVICE ? "device memory" :
 		      tier == ZR_TIER_DISK   ? "disk space" :
 					       "memory",
 		      s->process.world > 1 && tier == ZR_TIER_HOST ? " for all ranks here" : "",
 		      r[largest].what, zr_bytes_text(r[largest].bytes, part),
-		      zr_bytes_text(have, free_), what);
+		      zr_bytes_text(have, free_), given, *given ? "raise that, or " : "", what);
 }
 
 uint64_t zr_memory_at_start(void)

@@ -241,8 +241,10 @@ refused 'a micro-batch of too many tokens' 2 '[train] micro_batch_size x sequenc
 refused 'a layer of too many bytes' 2 'layer 0 needs over 64 TiB a micro-batch; lower [train] micro_batch_size' \
 	"${wide[@]}" -o train.micro_batch_size=4096
 matched 'a model of too many parameters' 2 'tensor h\.85\.attn\.c_proj\.weight has an impossible shape, or the model over 2\^50 parameters' -o model.width=1048576 -o model.layers=10000
-matched 'activations of more than there is' 3 'does not fit: needs .* of memory \(largest: .*; lower \[train\] micro_batch_size \(64\) or sequence_length \(16\), or choose \[activation\] plugin = recompute' \
+matched 'activations of more than there is' 3 'does not fit: needs .* of memory \(largest: .*; raise that, or lower \[train\] micro_batch_size \(64\) or sequence_length \(16\), or choose \[activation\] plugin = recompute' \
 	-o train.micro_batch_size=64 -o memory.host=100K
+matched 'less than the user allows' 3 'does not fit: .* 100\.0 KiB available by \[memory\] host; raise that, or add \[offload\.optimizer\] .*' \
+	-o memory.host=100K
 many=$(ulimit -t 15 && "$ZEROTH" plan c.ini -o model.layers=10000 -o train.micro_batch_size=1 --memory 1T 2>&1)
 like 'ten thousand layers are planned in 15 seconds of a processor' "$many" '^fits: '
 many=$(ulimit -t 8 && "$ZEROTH" plan c.ini -o model.layers=2000 -o activation.plugin=recompute -o activation.max_bytes=2M \
