@@ -136,13 +136,16 @@ static int too_early(const struct zr_inst *d, const struct nv_request *r)
 	return 0;
 }
 
-static struct nv_chunk *next_of(struct zr_inst *d, int side)
+/* *finished: a request has ended, for which one on the other side may have waited. */
+static struct nv_chunk *next_of(struct zr_inst *d, int side, int *finished)
 {
 	struct nv_chunk *c;
 	while (d->queue[side] && d->queue[side]->code) { /* failed: the rest is not tried */
 		struct nv_request *r = pop(d, side);
-		if (!r->open)
+		if (!r->open) {
 			nv_finish(d, r);
+			*finished = 1;
+		}
 	}
 	if (!d->queue[side] || (!d->queue[side]->cut && too_early(d, d->queue[side])))
 		return NULL;
@@ -154,13 +157,14 @@ static struct nv_chunk *next_of(struct zr_inst *d, int side)
 
 struct nv_chunk *nv_next(struct zr_inst *d)
 {
+	int finished = 0;
 	for (int i = 0; i < 2 && d->free_chunks; i++) {
-		struct nv_chunk *c = next_of(d, d->turn);
+		struct nv_chunk *c = next_of(d, d->turn, &finished);
 		d->turn = !d->turn;
 		if (c)
 			return c;
 	}
-	return NULL;
+	return finished ? nv_next(d) : NULL;
 }
 
 /* ---- settling -------------------------------------------------------------------- */

@@ -426,7 +426,7 @@ static void without_direct_io_it_says_so_and_works(void **state)
 
 /* ---- a disk that fails ---- */
 
-/* The program once more, with the library that spoils transfers preloaded, for one of the two parts
+/* The program once more, with the library that spoils transfers preloaded, for one of the parts
  * below. */
 static void with_bad_disk(const char *part, const char *variable, const char *value)
 {
@@ -484,6 +484,22 @@ static void part_short(void)
 	store_close(&s);
 }
 
+/* A read behind a write of the same bytes whose first block fails. */
+static void part_behind(void)
+{
+	static const char *const narrow[] = { "queue_depth", "1", "block_size", "4096", NULL };
+	struct store s;
+	uint64_t a, write, read;
+	alarm(60);
+	must(store_try(&s, "offload/nvme", disk, narrow) == ZR_OK, "create");
+	a = store_make(&s, "exp_avg", 64 * 4096);
+	write = store_post(&s, 1, a, 0, mem, 64 * 4096);
+	read = store_post(&s, 0, a, 0, mem + 65 * 4096, 64 * 4096);
+	must(s.v->wait(s.inst, read) == ZR_EIO, "read");
+	must(s.v->wait(s.inst, write) == ZR_EIO, "write");
+	store_close(&s);
+}
+
 static void a_failing_disk_is_an_error_with_its_place(void **state)
 {
 	(void)state;
@@ -497,6 +513,13 @@ static void short_transfers_are_continued(void **state)
 	with_bad_disk("short", "ZR_BADDISK_SHORT", "3");
 }
 
+static void what_waits_for_a_failed_request_goes_on(void **state)
+{
+	(void)state;
+	with_bad_disk("behind", "ZR_BADDISK_EIO", "1");
+	with_bad_disk("behind", "ZR_BADDISK_EIO", "3");
+}
+
 static int run_part(const char *part, const char *at)
 {
 	mem = aligned_alloc(4096, 1 << 20);
@@ -506,6 +529,8 @@ static int run_part(const char *part, const char *at)
 	strcpy(disk, at);
 	if (!strcmp(part, "error"))
 		part_error();
+	else if (!strcmp(part, "behind"))
+		part_behind();
 	else
 		part_short();
 	test_host_free(host);
@@ -533,6 +558,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(without_direct_io_it_says_so_and_works),
 		cmocka_unit_test(a_failing_disk_is_an_error_with_its_place),
 		cmocka_unit_test(short_transfers_are_continued),
+		cmocka_unit_test(what_waits_for_a_failed_request_goes_on),
 	};
 	if (argc == 3)
 		return run_part(argv[1], argv[2]);
