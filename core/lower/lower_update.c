@@ -39,7 +39,7 @@ void zr_low_pass(struct zr_lowering *l, const struct zr_subgroup *p, int out)
 
 static void list_run(struct zr_lowering *l, const struct zr_run *r, int64_t elements)
 {
-	int64_t step = elements > 0 ? (elements + ZR_BLOCK - 1) / ZR_BLOCK : r->n;
+	int64_t step = elements > 0 ? 1 + (elements - 1) / ZR_BLOCK : r->n;
 	if (zr_is_whole(&l->s->optimizer[r->optimizer]))
 		return;
 	for (int64_t at = 0; at < r->n; at += step) {

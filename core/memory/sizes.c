@@ -83,7 +83,7 @@ static uint64_t subgroup_blocks(const struct zr_plan *p, const struct zr_program
 		for (int32_t k = 0; op->kind == ZR_P_UPDATE && k < op->n; k++) {
 			int32_t unit = prog->unit[op->first + k];
 			int64_t held = p->unit[unit].held.per,
-				n = (op->subgroup + ZR_BLOCK - 1) / ZR_BLOCK;
+				n = 1 + (op->subgroup - 1) / ZR_BLOCK;
 			n = op->subgroup > 0 && n < held ? n : held;
 			most = n > most ? n : most;
 		}

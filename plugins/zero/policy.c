@@ -237,7 +237,7 @@ static int publish(struct zr_inst *inst, const struct zr_stage *s, int32_t unit)
 static int update(struct zr_inst *inst, const struct zr_stage *s, const int32_t *units, int32_t n)
 {
 	int64_t piece = inst->o->sub_group_size < INT64_MAX ? (int64_t)inst->o->sub_group_size :
-							      INT64_MAX - ZR_BLOCK;
+							      INT64_MAX;
 	int32_t i;
 	int rc = ZR_OK;
 	bucket_open(&inst->list, s->publish, inst->o->allgather_bucket_size);

@@ -61,6 +61,7 @@ sizes() {
 	local stage=$1 overlap=$2 bucket=$3 n=1e9 ahead=1e9
 	[ "$bucket" != auto ] || return
 	[ "$bucket" != tiny ] || n=1 ahead=0
+	[ "$bucket" != huge ] || echo "-o zero.sub_group_size=9223372036854775000"
 	[ "$overlap" = yes ] || ahead=0
 	echo "-o zero.reduce_bucket_size=$n -o zero.allgather_bucket_size=$n"
 	case $stage in stage3 | hpz | mics)
