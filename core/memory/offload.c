@@ -41,7 +41,7 @@ int zr_offloads_check(const struct zr_setup *s, struct zr_error *err)
 	if (zr_offloaded(s, ZR_STORE_PARAM) && !split)
 		return zr_err(err, ZR_EINVAL, "[offload.param] needs a stage that splits "
 			      "parameters, and %s keeps all of them whole: choose a [zero] plugin "
-			      "of ZeRO stage 3 (or lower its persistence_threshold)", stage);
+			      "of ZeRO stage 3 (or leave less of it persistent)", stage);
 	if (on_disk && whole)
 		return zr_err(err, ZR_EINVAL, "[offload.gradient] on disk needs a stage that "
 			      "splits the optimizer's state, and %s keeps it whole: choose a "

@@ -152,7 +152,8 @@ int bucket_close(struct bucket *b, const struct zr_stage *s)
 int bucket_add(struct bucket *b, const struct zr_stage *s, int32_t unit)
 {
 	int64_t elements = s->elements(s, unit);
-	int rc = b->n && elements > b->limit - b->elements ? bucket_close(b, s) : ZR_OK;
+	int full = b->n == LIST_UNITS || elements > b->limit - b->elements;
+	int rc = b->n && full ? bucket_close(b, s) : ZR_OK;
 	if (rc)
 		return rc;
 	b->unit[b->n++] = unit;

@@ -26,6 +26,10 @@ struct policy_opts {
 #define POLICY_SPLIT_OPTS 11
 extern const struct zr_opt policy_options[POLICY_SPLIT_OPTS];
 
+/* Units of a list at most, as of a mixture of many small experts: each is a segment of a
+ * collective, of which comm/local takes 4096. */
+#define LIST_UNITS 1024
+
 /* Units that wait to go through one verb together: one list, one collective. */
 struct bucket {
 	int (*verb)(const struct zr_stage *, const int32_t *, int32_t);

@@ -113,6 +113,14 @@ train again -o model.path=out -o precision.plugin=bf16 -o optimizer.lr=0 -o opti
 is "and read again" "$(digest again | grep -o 'params=.*')" "$(digest kept4 | grep -o 'params=.*')"
 "$ZEROTH" plan a.ini "${new[@]}" -o model.experts=4 -o model.experts_per_token=2 > plan.out 2>&1
 is "it is planned" "$?" 0
+# 4372 units: more than a collective of comm/local takes.
+for bucket in auto 5e8; do
+	train "units-$bucket" -n 2 "${new[@]}" -o model.layers=17 -o model.heads=1 -o model.kv_heads=1 -o model.width=8 \
+		-o model.ffn_width=8 -o model.experts=256 -o model.experts_per_token=1 -o train.steps=1 -o zero.plugin=stage2 \
+		-o zero.reduce_bucket_size=$bucket -o zero.allgather_bucket_size=$bucket
+done
+like "thousands of units in one bucket" "$(digest units-5e8)" '^digest: losses='
+is "I1: thousands of units in one bucket" "$(digest units-5e8)" "$(digest units-auto)"
 like "I7: more experts of a token than there are" "$("$ZEROTH" config check a.ini "${new[@]}" -o model.experts=2 \
 	-o model.experts_per_token=3 2>&1)" 'experts_per_token = 3 is more than experts = 2'
 like "I7: no experts" "$("$ZEROTH" config check a.ini "${new[@]}" 2>&1)" 'experts is not set: give it, or choose a preset'
