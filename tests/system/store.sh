@@ -132,6 +132,9 @@ all=$(gathered)
 codes=$(gathered -o model.store=nf4 -o 'zero.persistent=model.embed* lm_*')
 ok "NF4 gathers at most 0.30 of the bytes of bf16 ($codes of $all KiB)" \
 	test "$((100 * codes))" -le "$((30 * all))" -a "$codes" -gt 1000000
+all=$(gathered -o 'zero.persistent=model.embed* lm_*')
+ok "also where both keep embeddings whole ($codes of $all KiB)" \
+	test "$((100 * codes))" -le "$((30 * all))"
 
 # ---- what a run leaves ----
 want=$(trained base.ini "${common[@]}" -n 2 -o zero.plugin=stage3 -o checkpoint.every=10)
