@@ -8,7 +8,8 @@
 static const struct zr_opt nvme_opts[] = {
 	ZR_OPT(struct nv_opts, path, ZR_T_PATH, ZR_O_REQUIRED, NULL, 0, 0, "",
 	       "Directory on the disk that holds the data; each rank makes one of its own in it "
-	       "and removes it at the end."),
+	       "and removes it at the end. That of a run that died, or was ended before its first "
+	       "step, is removed by the next one that has this path."),
 	ZR_OPT(struct nv_opts, block_size, ZR_T_BYTES, 0, "1M", 4096, 1 << 30, "bytes",
 	       "Bytes that one operation of the disk moves at most, a multiple of 4096; larger "
 	       "requests are cut."),
