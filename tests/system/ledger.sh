@@ -13,15 +13,21 @@ RANDOM=${LEDGER_SEED:-5}
 one_of() { local a=("$@"); choice=${a[RANDOM % $#]}; }
 
 choose() {
-	local r stage
+	local r stage type optimizer
 	one_of 0 1 2 3; stage=$choice
 	one_of 1 1 2 3; r=$choice
 	set -- -n "$r" -o zero.plugin=stage$stage -o device.threads=1 -o train.steps=2 -o train.eval_every=1
 	one_of 2 3 4; set -- "$@" -o train.gradient_accumulation_steps=$((choice - 1))
 	one_of 16 24 48; set -- "$@" -o model.heads=2 -o model.width="$choice"
 	one_of 2 3 5; set -- "$@" -o model.layers="$choice"
-	one_of fp32 bf16 fp16; set -- "$@" -o precision.plugin="$choice"
-	one_of adamw sgd lion lamb adagrad; set -- "$@" -o optimizer.plugin="$choice" -o optimizer.lr=1e-3
+	one_of fp32 bf16 fp16; type=$choice; set -- "$@" -o precision.plugin="$type"
+	one_of adamw sgd lion lamb adagrad; optimizer=$choice
+	set -- "$@" -o optimizer.plugin="$optimizer" -o optimizer.lr=1e-3
+	if [[ $optimizer = adamw || $optimizer = lion ]]; then
+		one_of fp32 8bit; set -- "$@" -o optimizer.states="$choice"
+		one_of split split24; [ $type != bf16 ] || set -- "$@" -o precision.master="$choice"
+	fi
+	one_of none none lora; [ "$choice" = none ] || set -- "$@" -o adapter.plugin=lora -o adapter.r=3
 	one_of none recompute; [ "$choice" = none ] || set -- "$@" -o activation.plugin=recompute
 	one_of none cpu nvme
 	if [ "$choice" != none ]; then
