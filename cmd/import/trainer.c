@@ -158,6 +158,7 @@ static const struct zr_import_key keys[] = {
 	NONE("eval_on_start", METRIC),
 	NONE("eval_do_concat_batches", METRIC),
 	NONE("eval_use_gather_object", METRIC),
+	NONE("use_legacy_prediction_loop", METRIC),
 	NONE("eval_accumulation_steps", METRIC),
 	NONE("include_for_metrics", METRIC),
 	NONE("include_inputs_for_metrics", METRIC),
