@@ -146,7 +146,7 @@ static const struct zr_import_key keys[] = {
 
 	/* training */
 	COPY("gradient_clipping", "train.gradient_clipping"),
-	MADE("steps_per_print", "run.log_every", ds_once),
+	MADE("steps_per_print", "run.log_every", ds_steps_per_print),
 	COPY("wall_clock_breakdown", "run.wall_clock_breakdown"),
 	NONE("memory_breakdown", "`zeroth plan` shows memory by tier and category"),
 	NONE("dump_state", "`zeroth config show` prints every value"),

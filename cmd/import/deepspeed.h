@@ -37,7 +37,7 @@ DS_MAP(csv);
 DS_MAP(csv_path);
 DS_MAP(tensorboard);
 DS_MAP(path); /* as it is, unless empty */
-DS_MAP(once); /* as it is, but null and 0 are never */
+DS_MAP(steps_per_print); /* as it is, but null and 0 are never */
 
 /* What follows from several keys. */
 int ds_finish(struct zr_import *im);

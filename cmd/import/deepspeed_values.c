@@ -419,8 +419,10 @@ int ds_path(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 	return zr_import_is(s->value, "") ? none(s, "empty") : as_it_is(im, s, k->to);
 }
 
-int ds_once(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+int ds_steps_per_print(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
+	if (im->source[0].kind != im->deepspeed)
+		return none(s, "logging_steps says it: transformers turns this off");
 	return zr_import_number(s, 1) >= 1 ? as_it_is(im, s, k->to) : none(s, "off");
 }
 

@@ -109,6 +109,10 @@ without "a warm-up beside DeepSpeed's" \
 	'{ "max_steps": 9, "warmup_steps": 3, "deepspeed": { "scheduler":
  { "type": "WarmupLR", "params": { "warmup_num_steps": 4 } } } }' \
 	'warmup_steps: DeepSpeed.s configuration says how long$'
+without "DeepSpeed's interval of messages beside that of transformers" \
+	'{ "max_steps": 9, "logging_steps": 10, "deepspeed": { "steps_per_print": 2000 } }' \
+	'steps_per_print: logging_steps says it: transformers turns this off$'
+is 'the latter counts' "$(grep ^log_every out)" 'log_every = 10 ; logging_steps, line 1'
 without 'betas that the optimizer lacks' '{ "max_steps": 9, "optim": "sgd", "adam_beta1": 0.8 }' \
 	'adam_beta1: the optimizer has none$'
 without 'a sub-block that is off' '{ "zero_optimization": { "stage": 2,
