@@ -240,7 +240,7 @@ static const struct zr_import_key keys[] = {
 	WITH("adam_beta1", NULL, hf_beside, "[optimizer] betas"),
 	WITH("adam_beta2", NULL, hf_beside, "[optimizer] betas"),
 	WITH("adam_epsilon", "optimizer.eps", hf_epsilon, "optimizer"),
-	COPY("max_grad_norm", "train.gradient_clipping"),
+	MADE("max_grad_norm", "train.gradient_clipping", hf_clipping),
 	MADE("lr_scheduler", "scheduler.plugin", hf_scheduler),
 	COPY("lr_scheduler_kwargs.min_lr_rate", "scheduler.cos_min_ratio"),
 	STOP("lr_scheduler_kwargs.*", "", "give the schedule's options in [scheduler]"),

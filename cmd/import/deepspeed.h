@@ -39,7 +39,7 @@ DS_MAP(tensorboard);
 DS_MAP(path); /* as it is, unless empty */
 DS_MAP(steps_per_print); /* as it is, but null and 0 are never */
 
-/* What follows from several keys. */
+/* deepspeed_defaults.c: what follows from several keys, and from those that are missing. */
 int ds_finish(struct zr_import *im);
 
 #endif

@@ -425,35 +425,3 @@ int ds_steps_per_print(struct zr_import *im, struct zr_setting *s, const struct 
 		return none(s, "logging_steps says it: transformers turns this off");
 	return zr_import_number(s, 1) >= 1 ? as_it_is(im, s, k->to) : none(s, "off");
 }
-
-/* Of the three sizes of a batch, two are enough; with all of them the number of ranks would be
- * fixed. */
-static int finish_batch(struct zr_import *im)
-{
-	const long long all = zr_import_given_count(im, "train.train_batch_size");
-	const long long micro = zr_import_given_count(im, "train.micro_batch_size");
-	const long long steps = zr_import_given_count(im, "train.gradient_accumulation_steps");
-	struct zr_setting *s = find(im, "train_batch_size");
-	if (s && all && micro && steps) {
-		zr_import_drop(im, "train.train_batch_size");
-		return all % (micro * steps) ?
-			       zr_import_fate(
-				       s, ZR_FATE_REFUSED,
-				       "no multiple of the other two; drop one of the three") :
-			       zr_import_fate(s, ZR_FATE_PARTLY, "it is that with `-n %lld`",
-					      all / micro / steps);
-	}
-	if (all || micro || im->source[0].kind != im->deepspeed)
-		return 0;
-	return zr_import_change(im, "train.micro_batch_size", "1", "no size was given: choose one");
-}
-
-int ds_finish(struct zr_import *im)
-{
-	const char *optimizer = zr_import_given(im, "optimizer.plugin");
-	int rc = finish_batch(im);
-	if (!rc && optimizer && !strcmp(optimizer, "lion") &&
-	    !zr_import_given(im, "optimizer.lr") && im->source[0].kind == im->deepspeed)
-		rc = zr_import_put(im, NULL, "optimizer.lr", "1e-3", "DeepSpeed's default");
-	return rc;
-}

@@ -114,6 +114,14 @@ int hf_weight_decay(struct zr_import *im, struct zr_setting *s, const struct zr_
 							     "an [optimizer.NAME] gives them 0");
 }
 
+int hf_clipping(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	if (im->n_sources > 1 && !zr_import_find(im, im->deepspeed, "gradient_clipping"))
+		return none(s, "DeepSpeed clips, by its default: give it \"gradient_clipping\": "
+			       "\"auto\"");
+	return as_it_is(im, s, k->to);
+}
+
 int hf_epochs(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	if (zr_import_number(beside(im, s, "max_steps"), -1) > 0)

@@ -27,7 +27,8 @@ HF_MAP(scheduler);
 HF_MAP(beside);	 /* a part of another line */
 HF_MAP(epsilon); /* of Adam only */
 HF_MAP(weight_decay);
-HF_MAP(epochs); /* unless max_steps is given */
+HF_MAP(clipping); /* unless DeepSpeed clips by its own default */
+HF_MAP(epochs);	  /* unless max_steps is given */
 HF_MAP(max_steps);
 HF_MAP(precision); /* bf16 and fp16 */
 HF_MAP(tf32);

@@ -23,7 +23,7 @@ static const struct zr_import_key keys[] = {
 	MADE("max_steps", "train.steps", hf_max_steps),
 	COPY("max_seq_length", "train.sequence_length"),
 	COPY("max_length", "train.sequence_length"),
-	COPY("max_grad_norm", "train.gradient_clipping"),
+	MADE("max_grad_norm", "train.gradient_clipping", hf_clipping),
 	COPY("seed", "train.seed"),
 	NONE("data_seed", "[train] seed is that of the data, too"),
 	NONE("auto_find_batch_size",

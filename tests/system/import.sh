@@ -113,6 +113,19 @@ without "DeepSpeed's interval of messages beside that of transformers" \
 	'{ "max_steps": 9, "logging_steps": 10, "deepspeed": { "steps_per_print": 2000 } }' \
 	'steps_per_print: logging_steps says it: transformers turns this off$'
 is 'the latter counts' "$(grep ^log_every out)" 'log_every = 10 ; logging_steps, line 1'
+without "a norm that does not reach DeepSpeed" \
+	'{ "max_steps": 9, "max_grad_norm": 0.5, "deepspeed": { "train_batch_size": "auto" } }' \
+	'max_grad_norm: DeepSpeed clips, by its default: give it "gradient_clipping": "auto"$'
+clips="gradient_clipping = 1 ; DeepSpeed's default since 0.19.3; 0 (off) before"
+is 'which clips nevertheless' "$(grep ^gradient_clipping out)" "$clips"
+printf '{ "train_batch_size": 8 }' >bare.json
+import bare.json >/dev/null
+is 'and so it does where no arguments are' "$(grep ^gradient_clipping out)" "$clips"
+printf '%s\n' '{ "max_steps": 9, "max_grad_norm": 0.5,
+ "deepspeed": { "gradient_clipping": "auto" } }' >auto.json
+import auto.json >/dev/null
+is 'a norm that reaches DeepSpeed' "$(grep ^gradient_clipping out)" \
+	'gradient_clipping = 0.5 ; max_grad_norm, line 1'
 without 'betas that the optimizer lacks' '{ "max_steps": 9, "optim": "sgd", "adam_beta1": 0.8 }' \
 	'adam_beta1: the optimizer has none$'
 without 'a sub-block that is off' '{ "zero_optimization": { "stage": 2,
