@@ -230,7 +230,7 @@ static const struct zr_import_key keys[] = {
 	STOP("optim_args", "", "give the optimizer's options in [optimizer]"),
 	STOP("optim_args.*", "", "give the optimizer's options in [optimizer]"),
 	STOP("optim_target_modules", "", "give groups as [optimizer.NAME] match"),
-	COPY("learning_rate", "optimizer.lr"),
+	MADE("learning_rate", "optimizer.lr", hf_learning_rate),
 	STOP("embedding_lr", "", "give [optimizer.NAME] match and lr"),
 	STOP("embedding_lr_scale", "", "give [optimizer.NAME] match and lr"),
 	STOP("lr_groups", "", "give [optimizer.NAME] match and lr"),

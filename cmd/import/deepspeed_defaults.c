@@ -43,13 +43,60 @@ static int finish_batch(struct zr_import *im)
 	return zr_import_change(im, "train.micro_batch_size", "1", "no size was given: choose one");
 }
 
+/* Training arguments reach a parameter by "auto" only, so that beside them all of DeepSpeed's
+ * defaults need a line. */
+static int has_arguments(const struct zr_import *im)
+{
+	return im->source[0].kind != im->deepspeed;
+}
+
+static int finish_optimizer(struct zr_import *im)
+{
+	const char *plugin = zr_import_given(im, "optimizer.plugin");
+	int rc = 0;
+	if (!plugin || !find(im, "optimizer.type"))
+		return 0;
+	const int lion = !strcmp(plugin, "lion");
+	const int l2 = !!zr_import_given(im, "optimizer.adamw_mode");
+	const int adamw = !strcmp(plugin, "adamw") || (!strcmp(plugin, "cpu_adam") && !l2);
+	if (lion || has_arguments(im))
+		rc = put_missing(im, "optimizer.params.lr", "optimizer.lr",
+				 strcmp(plugin, "adagrad") ? "0.001" : "0.01", DEFAULT);
+	if (!rc && lion)
+		rc = put_missing(im, "optimizer.params.betas", "optimizer.betas", "0.9, 0.999",
+				 DEFAULT);
+	if (!rc && adamw && zr_import_is_on(im, im->deepspeed, "optimizer.params.torch_adam"))
+		rc = put_missing(im, "optimizer.params.weight_decay", "optimizer.weight_decay",
+				 "0.01", "the default of torch's AdamW");
+	return rc;
+}
+
+static int finish_scheduler(struct zr_import *im)
+{
+	const char *plugin = zr_import_given(im, "scheduler.plugin");
+	int rc = 0;
+	if (!plugin || !find(im, "scheduler.type"))
+		return 0;
+	if (!strcmp(plugin, "warmup_lr"))
+		rc = put_missing(im, "scheduler.params.warmup_max_lr", "scheduler.warmup_max_lr",
+				 "auto", DEFAULT " since 0.17.2; 0.001 before");
+	if (!strcmp(plugin, "warmup_decay_lr"))
+		rc = put_missing(im, "scheduler.params.warmup_max_lr", "scheduler.warmup_max_lr",
+				 "0.001", DEFAULT);
+	if (!strcmp(plugin, "lr_range_test"))
+		rc = put_missing(im, "scheduler.params.lr_range_test_min_lr",
+				 "scheduler.lr_range_test_min_lr", "0.001", DEFAULT);
+	if (!rc && !strncmp(plugin, "warmup", 6) && has_arguments(im))
+		rc = put_missing(im, "scheduler.params.warmup_num_steps",
+				 "scheduler.warmup_num_steps", "1000", DEFAULT);
+	return rc;
+}
+
 int ds_finish(struct zr_import *im)
 {
-	const char *optimizer = zr_import_given(im, "optimizer.plugin");
 	int rc = finish_batch(im);
-	if (!rc && optimizer && !strcmp(optimizer, "lion") &&
-	    !zr_import_given(im, "optimizer.lr") && im->source[0].kind == im->deepspeed)
-		rc = zr_import_put(im, NULL, "optimizer.lr", "1e-3", DEFAULT);
+	rc = rc ? rc : finish_optimizer(im);
+	rc = rc ? rc : finish_scheduler(im);
 	return rc ? rc :
 		    put_missing(im, "gradient_clipping", "train.gradient_clipping", "1",
 				DEFAULT " since 0.19.3; 0 (off) before");

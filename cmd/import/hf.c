@@ -38,6 +38,16 @@ static const char *word(const struct zr_setting *s)
 	return s && json_is_string(s->value) ? json_string_value(s->value) : "";
 }
 
+/* Whether DeepSpeed's configuration has an optimizer, but this parameter of it is missing:
+ * transformers fills in "auto" only, so that DeepSpeed's default counts. */
+static int is_left_out(struct zr_import *im, const char *parameter)
+{
+	return zr_import_find(im, im->deepspeed, "optimizer.type") &&
+	       !zr_import_find(im, im->deepspeed, parameter);
+}
+
+static const char left_out[] = "DeepSpeed's default counts: give its optimizer \"auto\"";
+
 int hf_optimizer(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	static const struct {
@@ -98,9 +108,22 @@ static const char *plugin_of(const struct zr_import *im)
 	return plugin ? plugin : "adamw";
 }
 
+int hf_learning_rate(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	const struct zr_setting *max =
+		zr_import_find(im, im->deepspeed, "scheduler.params.warmup_max_lr");
+	if (!is_left_out(im, "optimizer.params.lr"))
+		return as_it_is(im, s, k->to);
+	return max && zr_import_is(max->value, "auto") ?
+		       as_it_is(im, s, "scheduler.warmup_max_lr") :
+		       none(s, left_out);
+}
+
 int hf_epsilon(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	const struct zr_setting *name = beside(im, s, k->text);
+	if (is_left_out(im, "optimizer.params.eps"))
+		return none(s, left_out);
 	if (strstr(word(name), "lion") || strstr(word(name), "sgd"))
 		return none(s, "the optimizer has none");
 	return as_it_is(im, s, k->to);
@@ -108,6 +131,8 @@ int hf_epsilon(struct zr_import *im, struct zr_setting *s, const struct zr_impor
 
 int hf_weight_decay(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
+	if (is_left_out(im, "optimizer.params.weight_decay"))
+		return none(s, left_out);
 	int rc = as_it_is(im, s, k->to);
 	return rc || zr_import_number(s, 0) == 0 ? rc :
 						   partly(s, "biases and norms decay, too, unless "
@@ -370,10 +395,13 @@ static int finish_betas(struct zr_import *im, const struct hf_names *n)
 	const char *plugin = plugin_of(im);
 	char text[64];
 	const int given = !!zr_import_given(im, "optimizer.betas");
-	const char *why = given ? "DeepSpeed's configuration says them" : "the optimizer has none";
+	const int missing = is_left_out(im, "optimizer.params.betas");
+	const char *why = missing ? left_out :
+			  given	  ? "DeepSpeed's configuration says them" :
+				    "the optimizer has none";
 	if (!one && !two)
 		return 0;
-	if (given || !strstr("adamw cpu_adam lion lamb", plugin)) {
+	if (missing || given || !strstr("adamw cpu_adam lion lamb", plugin)) {
 		int rc = one ? none(one, why) : 0;
 		return rc || !two ? rc : none(two, why);
 	}

@@ -25,6 +25,7 @@ struct hf_names {
 HF_MAP(optimizer);
 HF_MAP(scheduler);
 HF_MAP(beside);	 /* a part of another line */
+HF_MAP(learning_rate);
 HF_MAP(epsilon); /* of Adam only */
 HF_MAP(weight_decay);
 HF_MAP(clipping); /* unless DeepSpeed clips by its own default */

@@ -34,7 +34,7 @@ static const struct zr_import_key keys[] = {
 	STOP("neftune_noise_alpha", "0", "embeddings get no noise; take it out"),
 
 	/* optimizer and schedule */
-	COPY("learning_rate", "optimizer.lr"),
+	MADE("learning_rate", "optimizer.lr", hf_learning_rate),
 	MADE("optim", "optimizer.plugin", hf_optimizer),
 	STOP("adafactor", "no", "use optim = adamw_8bit"),
 	STOP("optim_args", "", "give the optimizer's options in [optimizer]"),

@@ -126,6 +126,38 @@ printf '%s\n' '{ "max_steps": 9, "max_grad_norm": 0.5,
 import auto.json >/dev/null
 is 'a norm that reaches DeepSpeed' "$(grep ^gradient_clipping out)" \
 	'gradient_clipping = 0.5 ; max_grad_norm, line 1'
+# has NAME JSON LINE...: imported, and the INI has these lines, comments aside
+has() {
+	local name=$1 line
+	printf '%s\n' "$2" >has.json
+	shift 2
+	ok "$name" "$ZEROTH" config import --force -o has.ini --device cuda has.json
+	for line; do
+		like "$name: $line" "$(sed 's/ ;.*//' has.ini)" "^$line\$"
+	done
+}
+schedule() { printf '{ "scheduler": { "type": "%s", "params": { "total_num_steps": 9 } } }' $1; }
+has "WarmupLR's default" "$(schedule WarmupLR | sed 's/"total_num_steps": 9//')" \
+	'warmup_max_lr = auto'
+has "WarmupDecayLR's default" "$(schedule WarmupDecayLR)" 'warmup_max_lr = 0\.001'
+has "LRRangeTest's default" '{ "scheduler": { "type": "LRRangeTest" } }' \
+	'lr_range_test_min_lr = 0\.001'
+has "Lion's defaults" '{ "optimizer": { "type": "Lion" } }' 'lr = 0\.001' 'betas = 0\.9, 0\.999'
+has "torch's AdamW" '{ "optimizer": { "type": "Adam", "params": { "torch_adam": true } } }' \
+	'weight_decay = 0\.01'
+arguments='"max_steps": 9, "learning_rate": 1e-5, "weight_decay": 0.2, "adam_beta1": 0.8,
+ "adam_epsilon": 1e-6, "warmup_steps": 3'
+has "DeepSpeed's defaults beside arguments" "{ $arguments, \"deepspeed\": {
+ \"optimizer\": { \"type\": \"AdamW\" }, \"scheduler\": { \"type\": \"WarmupLR\" } } }" \
+	'lr = 0\.001' 'warmup_num_steps = 1000'
+is 'nothing else counts there' "$(grep -cE '^(weight_decay|betas|eps) ' has.ini)" 0
+has 'arguments where DeepSpeed has auto' "{ $arguments, \"deepspeed\": { \"optimizer\":
+ { \"type\": \"AdamW\", \"params\": { \"lr\": \"auto\", \"betas\": \"auto\", \"eps\": \"auto\",
+ \"weight_decay\": \"auto\" } } } }" 'lr = 1e-05' 'betas = 0\.8, 0\.999' 'eps = 1e-06' \
+	'weight_decay = 0\.2'
+has 'auto of the schedule alone' "{ $arguments, \"deepspeed\": { \"optimizer\":
+ { \"type\": \"AdamW\" }, \"scheduler\": { \"type\": \"WarmupLR\", \"params\":
+ { \"warmup_max_lr\": \"auto\" } } } }" 'warmup_max_lr = 1e-05'
 without 'betas that the optimizer lacks' '{ "max_steps": 9, "optim": "sgd", "adam_beta1": 0.8 }' \
 	'adam_beta1: the optimizer has none$'
 without 'a sub-block that is off' '{ "zero_optimization": { "stage": 2,
