@@ -71,6 +71,21 @@ static int finish_optimizer(struct zr_import *im)
 	return rc;
 }
 
+/* OneCycle moves the first beta against the learning rate and makes the second one 0.99, unless
+ * cycle_momentum is false or the optimizer has no betas. A missing one is refused as true is. */
+static int finish_momentum(struct zr_import *im)
+{
+	const char *optimizer = zr_import_given(im, "optimizer.plugin");
+	struct zr_setting *s = find(im, "scheduler.params.cycle_momentum");
+	const int betas = !optimizer || !strstr("adagrad sgd", optimizer);
+	if (!betas)
+		return s ? zr_import_fate(s, ZR_FATE_NONE, "the optimizer has no betas") : 0;
+	return s ? 0 :
+		   zr_import_fate(find(im, "scheduler.type"), ZR_FATE_REFUSED,
+				  "OneCycle moves betas by default, and here they stay as they "
+				  "are; set cycle_momentum to false");
+}
+
 static int finish_scheduler(struct zr_import *im)
 {
 	const char *plugin = zr_import_given(im, "scheduler.plugin");
@@ -86,6 +101,8 @@ static int finish_scheduler(struct zr_import *im)
 	if (!strcmp(plugin, "lr_range_test"))
 		rc = put_missing(im, "scheduler.params.lr_range_test_min_lr",
 				 "scheduler.lr_range_test_min_lr", "0.001", DEFAULT);
+	if (!strcmp(plugin, "one_cycle"))
+		rc = finish_momentum(im);
 	if (!rc && !strncmp(plugin, "warmup", 6) && has_arguments(im))
 		rc = put_missing(im, "scheduler.params.warmup_num_steps",
 				 "scheduler.warmup_num_steps", "1000", DEFAULT);

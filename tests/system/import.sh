@@ -81,6 +81,11 @@ refused 'two names for one thing' '{ "fp16": { "enabled": true }, "bf16": { "ena
 refused 'a disk without a path' \
 	'{ "zero_optimization": { "stage": 3, "offload_param": { "device": "nvme" } } }' \
 	'device: give nvme_path beside it: a directory$'
+cycle='"type": "OneCycle", "params": { "cycle_min_lr": 1e-5, "cycle_max_lr": 1e-3'
+refused 'betas that move' "{ \"scheduler\": { $cycle, \"cycle_momentum\": true } } }" \
+	'scheduler\.params\.cycle_momentum: betas stay as they are; set it to false$'
+refused 'betas that move by default' "{ \"scheduler\": { $cycle } } }" \
+	'scheduler\.type: OneCycle moves betas by default, .*; set cycle_momentum to false$'
 refused 'all of them at once' '{ "gradient_cliping": 1,
  "sparse_attention": { "mode": "fixed" } }' ':2: sparse_attention\.mode: DeepSpeed has removed it'
 refused 'two files that differ' '{ "per_device_train_batch_size": 2,
@@ -160,6 +165,12 @@ has 'auto of the schedule alone' "{ $arguments, \"deepspeed\": { \"optimizer\":
  { \"warmup_max_lr\": \"auto\" } } } }" 'warmup_max_lr = 1e-05'
 without 'betas that the optimizer lacks' '{ "max_steps": 9, "optim": "sgd", "adam_beta1": 0.8 }' \
 	'adam_beta1: the optimizer has none$'
+for momentum in '' ', "cycle_momentum": true' ', "cycle_momentum": false'; do
+	printf '%s\n' "{ \"optimizer\": { \"type\": \"SGD\" }, \"scheduler\": { $cycle$momentum } } }" \
+		>cycle.json
+	like "OneCycle without betas to move$momentum" "$(import cycle.json; cat out)" \
+		'^plugin = one_cycle ; scheduler.type, line 1$'
+done
 without 'a sub-block that is off' '{ "zero_optimization": { "stage": 2,
  "offload_optimizer": { "device": "none", "pin_memory": true } } }' ':2: .*pin_memory: '
 printf '{ "zero_optimization": { "stage": 1 } }' >ds.json
