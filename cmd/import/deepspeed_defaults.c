@@ -5,6 +5,7 @@
  */
 #include "cmd/import/deepspeed.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define DEFAULT "DeepSpeed's default"
@@ -109,11 +110,52 @@ static int finish_scheduler(struct zr_import *im)
 	return rc;
 }
 
+/* With bf16 stages 1 and 2 leave out steps that are not finite, unless told otherwise. */
+static int finish_bf16(struct zr_import *im, const char *stage)
+{
+	if (!strstr("stage1 stage2", stage) || find(im, "bf16.check_overflow"))
+		return 0;
+	return put_missing(im, "bf16.check_grad_overflow", "precision.on_nonfinite", "skip",
+			   DEFAULT);
+}
+
+/* With fp16 steps that overflow are left out, but in stages 1 to 3 a dynamic scale at its floor
+ * ends the run. In stage 0 each overflow makes a dynamic scale smaller. */
+static int finish_fp16(struct zr_import *im, const char *stage)
+{
+	const char *scale = zr_import_given(im, "precision.loss_scale");
+	const int dynamic = !scale || !(strtod(scale, NULL) > 0), none = !strcmp(stage, "stage0");
+	struct zr_setting *hysteresis = find(im, "fp16.hysteresis");
+	int rc = 0;
+	if (!dynamic || none)
+		rc = zr_import_put(im, NULL, "precision.on_nonfinite", "skip",
+				   "DeepSpeed leaves the step out and goes on");
+	if (rc || !dynamic || !none)
+		return rc;
+	if (hysteresis)
+		rc = zr_import_fate(hysteresis, ZR_FATE_NONE, "stage 0 of DeepSpeed has none");
+	return rc ? rc :
+		    zr_import_change(im, "precision.hysteresis", "1",
+				     "as in stage 0 of DeepSpeed");
+}
+
+static int finish_precision(struct zr_import *im)
+{
+	const char *plugin = zr_import_given(im, "precision.plugin");
+	const char *stage = zr_import_given(im, "zero.plugin");
+	if (!stage)
+		stage = "stage0";
+	if (plugin && !strcmp(plugin, "bf16"))
+		return finish_bf16(im, stage);
+	return plugin && !strcmp(plugin, "fp16") ? finish_fp16(im, stage) : 0;
+}
+
 int ds_finish(struct zr_import *im)
 {
 	int rc = finish_batch(im);
 	rc = rc ? rc : finish_optimizer(im);
 	rc = rc ? rc : finish_scheduler(im);
+	rc = rc ? rc : finish_precision(im);
 	return rc ? rc :
 		    put_missing(im, "gradient_clipping", "train.gradient_clipping", "1",
 				DEFAULT " since 0.19.3; 0 (off) before");

@@ -150,6 +150,16 @@ has "LRRangeTest's default" '{ "scheduler": { "type": "LRRangeTest" } }' \
 has "Lion's defaults" '{ "optimizer": { "type": "Lion" } }' 'lr = 0\.001' 'betas = 0\.9, 0\.999'
 has "torch's AdamW" '{ "optimizer": { "type": "Adam", "params": { "torch_adam": true } } }' \
 	'weight_decay = 0\.01'
+fp16='"fp16": { "enabled": true, "loss_scale"'
+stage='"zero_optimization": { "stage"'
+has 'a fixed scale' "{ $fp16: 128 }, $stage: 1 } }" 'on_nonfinite = skip'
+has 'a dynamic scale' "{ $fp16: 0, \"hysteresis\": 3 }, $stage: 1 } }" 'hysteresis = 3'
+is 'at its floor the run ends' "$(grep -c on_nonfinite has.ini)" 0
+has 'a dynamic scale of stage 0' "{ $fp16: 0, \"hysteresis\": 3 } }" 'on_nonfinite = skip' \
+	'hysteresis = 1'
+has 'bf16 in stage 2' "{ \"bf16\": { \"enabled\": true }, $stage: 2 } }" 'on_nonfinite = skip'
+has 'bf16 in stage 3' "{ \"bf16\": { \"enabled\": true }, $stage: 3 } }" 'plugin = bf16'
+is 'where nothing looks for it' "$(grep -c on_nonfinite has.ini)" 0
 arguments='"max_steps": 9, "learning_rate": 1e-5, "weight_decay": 0.2, "adam_beta1": 0.8,
  "adam_epsilon": 1e-6, "warmup_steps": 3'
 has "DeepSpeed's defaults beside arguments" "{ $arguments, \"deepspeed\": {
