@@ -138,6 +138,8 @@ int zr_token_lengths(const struct zr_token_source *from, uint16_t **out, struct 
 	if (!rc && zr_token_text_known(&text)) {
 		*out = calloc((size_t)from->vocabulary + 1, sizeof **out);
 		for (int64_t i = 0; *out && i < from->vocabulary && i < text.tokens; i++) {
+			if (text.tokenizer && zr_tokenizer_special(text.tokenizer, i))
+				continue;
 			zr_token_text_bytes(&text, (int32_t)i, &bytes, scratch);
 			(*out)[i] = (uint16_t)(bytes < UINT16_MAX ? bytes : UINT16_MAX);
 		}

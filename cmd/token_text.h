@@ -53,7 +53,8 @@ int zr_token_text_known(const struct zr_token_text *t); /* 0: tokens are numbers
 const char *zr_token_text_bytes(struct zr_token_text *t, int32_t token, size_t *n,
 				char scratch[16]);
 
-/* *out: [vocabulary] bytes of the text of each token, to be freed; NULL: not known. */
+/* *out: [vocabulary] bytes of the text of each token, to be freed; NULL: not known. Special tokens
+ * have none: their names are not in the text. */
 int zr_token_lengths(const struct zr_token_source *from, uint16_t **out, struct zr_error *err);
 
 /* The same with regard to the tokens before it, as the tokenizer decodes them: some have no space

@@ -81,8 +81,11 @@ static int load_one(struct zr_load *l, const json_t *o, const char *place)
 	rc = rc ? rc : zr_load_flag(l, o, place, "special", 0, &special);
 	rc = rc ? rc : zr_load_flag(l, o, place, "normalized", !special, &normalized);
 	rc = rc ? rc : claim(l, place, content, a.id);
-	if (rc || !*content) /* one without text is never found */
+	if (rc)
 		return rc;
+	l->t->token[a.id].special = special != 0;
+	if (!*content) /* one without text is never found */
+		return 0;
 	struct zr_added *all = &l->t->added[normalized];
 	rc = wanted_text(l, &a, content, normalized);
 	if (!rc && !a.len) { /* nor one of which nothing is left */

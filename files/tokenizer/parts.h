@@ -27,7 +27,8 @@
 struct zr_token {
 	const char *p; /* the bytes it stands for; NULL: no such id */
 	uint32_t n;
-	uint32_t made;  /* whether it is of the vocabulary, and of bytes only: BPE can make it */
+	uint16_t made;  /* whether it is of the vocabulary, and of bytes only: BPE can make it */
+	uint16_t special;
 };
 
 struct zr_added_token {

@@ -20,6 +20,11 @@ const char *zr_tokenizer_bytes(const struct zr_tokenizer *t, int64_t id, size_t 
 	return t->token[id].p;
 }
 
+int zr_tokenizer_special(const struct zr_tokenizer *t, int64_t id)
+{
+	return id >= 0 && id < t->size && t->token[id].special;
+}
+
 int32_t zr_tokenizer_added(const struct zr_tokenizer *t, const char *content)
 {
 	for (int k = 0; k < 2; k++)

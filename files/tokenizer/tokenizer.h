@@ -39,6 +39,9 @@ int32_t zr_tokenizer_added(const struct zr_tokenizer *t, const char *content);
 /* The bytes that a token stands for; NULL: there is no such token. *n: their number. Valid as long
  * as t. */
 const char *zr_tokenizer_bytes(const struct zr_tokenizer *t, int64_t id, size_t *n);
+/* Whether a token marks a place, as the end of a text or a turn of a chat: it stands for no text,
+ * and the bytes above are its name. */
+int zr_tokenizer_special(const struct zr_tokenizer *t, int64_t id);
 
 /* The ids that the post-processor puts before (after = 0) or after a document; returns their
  * number. ZR_ENOTSUP where it is none that we know. The ids are borrowed. */

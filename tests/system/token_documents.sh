@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# zeroth tokenize --documents writes a file of safetensors that says where documents begin.
+# zeroth tokenize --documents writes a file of safetensors that says where documents begin; and
+# the bytes of its text, which bits per byte are of.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden/tokenizers
 cd "$scratch" || exit 99
@@ -46,4 +47,41 @@ is 'leaves the output as it was' "$(cmp ab.tok before && ls ./*.tmp* 2>/dev/null
 (trap '' XFSZ; ulimit -f 9; "$ZEROTH" tokenize -T "$golden/gpt2.json" --documents -o full.tok "$golden/text" >/dev/null 2>err)
 like 'a full disk' "$? $(cat err)" '^4 zeroth: full.tok.tmp: cannot write: File too large'
 is 'leaves nothing' "$(ls full* 2>/dev/null)" ''
+
+# ---- bits per byte ----
+# Of documents of 7 bytes; a document's first token, of one byte, is no target, and <|endoftext|> has no bytes.
+mkdir short
+for i in $(seq 10 49); do printf '\nrun %d' "$i" >"short/$i"; done
+"$ZEROTH" tokenize --force -T "$golden/gpt2.json" --documents -o short.tok short/* >/dev/null
+cat >tiny.ini <<-INI
+	[train]
+	steps = 2
+	train_batch_size = 2
+	micro_batch_size = 2
+	sequence_length = 32
+	eval_every = 2
+	[model]
+	plugin = gpt2
+	layers = 1
+	heads = 2
+	width = 32
+	context = 32
+	vocabulary = $((size + 1))
+	[data]
+	plugin = tokens
+	path = short.tok
+	split = 0.3
+INI
+"$ZEROTH" train tiny.ini -o run.dir=first -o checkpoint.every=2 >/dev/null 2>&1
+"$ZEROTH" checkpoint export first hf >/dev/null 2>&1
+cp "$golden/gpt2.json" hf/tokenizer.json
+"$ZEROTH" eval --json hf -o data.plugin=tokens -o data.path=short.tok >eval.json 2>err
+value() { grep -oE "\"$1\": *[0-9.]+" | sed 's/.*[: ]//'; }
+is 'special tokens are no bytes of text' "$(awk -v l="$(value loss <eval.json)" -v n="$(value targets <eval.json)" \
+	-v b="$(value bits_per_byte <eval.json)" 'BEGIN { printf "%.2f", b ? l * n / log(2) / b : 0 }')" $((40 * 6)).00
+"$ZEROTH" train tiny.ini -o run.dir=next -o model.path=hf >/dev/null 2>&1
+cp "$golden/gpt2.json" next/tokenizer.json
+trained=$(tail -n 1 next/metrics.jsonl | grep -o '"val_bits_per_byte":[0-9.]\{7\}' | cut -d: -f2)
+is 'as training has it' "${trained:-nothing}" \
+	"$("$ZEROTH" eval --json next 2>err | value bits_per_byte | cut -c1-7)"
 done_testing

@@ -349,7 +349,7 @@ static void test_merged_bytes(void **unused)
 {
 	struct zr_merges merges = { 0 };
 	struct zr_token token[4] = {
-		{ "a", 1, 1 }, { "b", 1, 1 }, { "\n", 1, 0 }, { "b\n", 2, 1 }
+		{ "a", 1, 1, 0 }, { "b", 1, 1, 0 }, { "\n", 1, 0, 0 }, { "b\n", 2, 1, 0 }
 	};
 	int32_t *character = malloc(ZR_BMP * sizeof *character), id[ZR_JOINS_IDS];
 	struct zr_tokenizer t = { .token = token, .size = 4, .unknown = -1 };
@@ -386,7 +386,8 @@ static void test_merged_bytes(void **unused)
 static void test_single_characters(void **unused)
 {
 	struct zr_token token[5] = {
-		{ "<unk>", 5, 1 }, { "a", 1, 1 }, { "b", 1, 1 }, { "ab", 2, 1 }, { "a<unk>", 6, 1 }
+		{ "<unk>", 5, 1, 0 }, { "a", 1, 1, 0 }, { "b", 1, 1, 0 }, { "ab", 2, 1, 0 },
+		{ "a<unk>", 6, 1, 0 }
 	};
 	static const struct {
 		int fuse, byte, merged;
