@@ -92,13 +92,14 @@ static void write_numbers(const struct zr_screen *s, const struct zr_run_files *
 	const double all = planned ? strtod(planned, NULL) : 0;
 	const double step = rows->n ? rows->value[0][rows->n - 1] : 0;
 	const double each = recent(rows, "step_seconds");
+	const double *loss = rows->n ? zr_rows_find(rows, "loss") : NULL;
 	char line[512] = "", text[64], n[ZR_NUMBER_ROOM];
 	snprintf(text, sizeof text, "%s", zr_number(step, n));
 	if (all > 0)
 		snprintf(text + strlen(text), sizeof text - strlen(text), " of %s (%.0f%%)",
 			 zr_number(all, n), 100 * step / all);
 	add(s, line, sizeof line, "step", text);
-	add(s, line, sizeof line, "loss", zr_number(recent(rows, "loss"), n));
+	add(s, line, sizeof line, "loss", zr_number(loss ? loss[rows->n - 1] : NAN, n));
 	add(s, line, sizeof line, "val", zr_number(last_of(rows, "val_loss"), n));
 	add(s, line, sizeof line, "tokens/s", zr_number(recent(rows, "tokens_per_s"), n));
 	if (all > step)

@@ -87,6 +87,8 @@ LC_ALL=C watch run >out 2>err
 is 'watch: exit code, messages' "$? $(cat err)" '0 '
 like 'watch: how the run ended' "$(head -n 1 out)" '^run  finished$'
 like 'watch: where it stands' "$(sed -n 2p out)" '^step 12 of 12 \(100%\)  loss [0-9.]+'
+is 'watch: the loss is that of the step' "$(sed -n '2s/.*  loss \([0-9.]*\) .*/\1/p' out)" \
+	"$(printf %.4g "$(tail -n 1 run/metrics.jsonl | sed 's/.*"loss":\([0-9.]*\).*/\1/')")"
 like 'watch: curves' "$(cat out)" 'loss  [0-9.]+.*tokens/s'
 is 'watch: no line is longer than the terminal' "$(awk 'length > 100' out)" ''
 is 'watch: no codes of a terminal in a file' "$(grep -c $'\033' out)" 0
