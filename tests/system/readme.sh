@@ -17,7 +17,8 @@ mkdir bin
 cat >bin/zeroth <<END
 #!/bin/sh
 case \$1 in train | plan | data)
-	set -- "\$@" -o data.path=text -o model.layers=1 -o model.width=16 -o model.context=16 -o train.steps=2 \\
+	case "\$*" in *train.bin*) ;; *) set -- "\$@" -o data.path=text ;; esac
+	set -- "\$@" -o model.layers=1 -o model.width=16 -o model.context=16 -o train.steps=2 \\
 		-o train.eval_batches=1 ;;
 esac
 exec "$ZEROTH" "\$@"
