@@ -8,6 +8,7 @@
 
 #include "cmd/adapter.h"
 #include "cmd/cmd.h"
+#include "cmd/trace.h"
 #include "core/setup.h"
 
 static const char usage[] =
@@ -61,8 +62,8 @@ int zr_cmd_config(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
-	if (!rc)
-		rc = zr_setup_open(cfg, ZR_SETUP_ALONE, 1, &s, &err);
+	rc = rc ? rc : zr_trace_check(cfg, &err);
+	rc = rc ? rc : zr_setup_open(cfg, ZR_SETUP_ALONE, 1, &s, &err);
 	rc = rc ? rc : zr_adapter_settle(s, &err);
 	if (!rc && !strcmp(verb, "check"))
 		print_ok(cfg);

@@ -15,6 +15,7 @@
 #include "cmd/json_text.h"
 #include "cmd/plan_json.h"
 #include "cmd/program.h"
+#include "cmd/trace.h"
 #include "core/files/json.h"
 #include "core/setup.h"
 
@@ -248,6 +249,7 @@ int zr_cmd_plan(int argc, char **argv)
 	if (a.card)
 		be_card(&a, memory, sizeof memory);
 	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
+	rc = rc ? rc : zr_trace_check(cfg, &err);
 	rc = rc ? rc : zr_rate_source_open(a.rates, a.card, cfg, &rates, &err);
 	if (!rc && !a.json && !a.program && zr_data_absent(cfg))
 		printf(ZR_DATA_ABSENT "\n", zr_data_absent(cfg));

@@ -43,11 +43,15 @@ struct file {
 	char buf[ROOM];
 };
 
+struct steps {
+	struct { int64_t first, last; } range[RANGES];
+	int n;
+};
+
 struct zr_trace {
 	struct zr_session *session;
 	char dir[PATH_MAX];
-	struct { int64_t first, last; } range[RANGES];
-	int ranges;
+	struct steps steps;
 	int64_t step, merged; /* that is traced; up to which all are merged */
 	int64_t since_1970;   /* ns, to add to those of zr_now() */
 	struct event *event;
@@ -73,25 +77,42 @@ static int64_t number(const char **p)
 	return n;
 }
 
-static int parse(struct zr_trace *t, const char *text)
+static int parse(struct steps *s, const char *text)
 {
 	const char *word;
 	size_t len;
 	while ((word = zr_next_word(&text, &len))) {
 		const char *p = word;
 		int64_t first = number(&p), last = *p == '-' ? (p++, number(&p)) : first;
-		if (t->ranges == RANGES || first < 1 || last < first || p != word + len)
+		if (s->n == RANGES || first < 1 || last < first || p != word + len)
 			return -1;
-		t->range[t->ranges].first = first;
-		t->range[t->ranges++].last = last;
+		s->range[s->n].first = first;
+		s->range[s->n++].last = last;
 	}
 	return 0;
 }
 
+static int read_steps(const struct zr_config *cfg, struct steps *out, struct zr_error *err)
+{
+	const struct zr_run_opts *o = zr_config_find(cfg, "run")->opts;
+	*out = (struct steps){ 0 };
+	return parse(out, o->trace) ?
+		       zr_config_blame(cfg, "run", ZR_EINVAL, err,
+				       "trace = %s: expected at most %d steps and ranges of "
+				       "steps, as 10 20-22", o->trace, RANGES) :
+		       0;
+}
+
+int zr_trace_check(const struct zr_config *cfg, struct zr_error *err)
+{
+	struct steps unused;
+	return read_steps(cfg, &unused, err);
+}
+
 int zr_trace_wants(const struct zr_trace *t, int64_t step)
 {
-	for (int i = 0; i < t->ranges; i++)
-		if (step >= t->range[i].first && step <= t->range[i].last)
+	for (int i = 0; i < t->steps.n; i++)
+		if (step >= t->steps.range[i].first && step <= t->steps.range[i].last)
 			return !t->failed;
 	return 0;
 }
@@ -151,27 +172,22 @@ static void remove_old(const struct zr_trace *t)
 int zr_trace_open(struct zr_session *s, const char *dir, struct zr_trace **out,
 		  struct zr_error *err)
 {
-	const struct zr_run_opts *o = zr_config_find(s->setup->cfg, "run")->opts;
-	const char *text = o->trace;
-	size_t len;
+	struct steps steps;
 	struct timespec now;
+	int rc = read_steps(s->setup->cfg, &steps, err);
 	*out = NULL;
-	if (!zr_next_word(&text, &len))
-		return 0;
+	if (rc || !steps.n)
+		return rc;
 	struct zr_trace *t = calloc(1, sizeof *t);
 	if (!t)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	t->session = s;
+	t->steps = steps;
 	t->merged = s->step;
 	t->out.fd = t->in.fd = t->at = -1;
 	clock_gettime(CLOCK_REALTIME, &now);
 	t->since_1970 = now.tv_sec * 1000000000ll + now.tv_nsec - (int64_t)(1e9 * zr_now());
-	int rc = parse(t, o->trace) ?
-			 zr_config_blame(s->setup->cfg, "run", ZR_EINVAL, err,
-					 "trace = %s: expected at most %d steps and ranges of "
-					 "steps, as 10 20-22", o->trace, RANGES) :
-			 0;
-	rc = rc ? rc : take_memory(t, err);
+	rc = take_memory(t, err);
 	rc = rc ? rc : share_dir(t, dir, err);
 	if (!rc && s->setup->process.rank == 0)
 		remove_old(t);

@@ -15,7 +15,10 @@
 
 struct zr_trace;
 
-/* [run] trace: "10 20-22". *out is NULL where it names no step. Collective: dir, the run directory,
+/* Whether [run] trace can be read: "10 20-22". [any] */
+int zr_trace_check(const struct zr_config *cfg, struct zr_error *err);
+
+/* *out is NULL where it names no step. Collective: dir, the run directory,
  * is that of rank 0. */
 int zr_trace_open(struct zr_session *s, const char *dir, struct zr_trace **out,
 		  struct zr_error *err);

@@ -158,6 +158,9 @@ is 'I1: a device that is waited for after each operation' "$(trained tiny.ini "$
 for text in 0 1,2 3-2 x 4- 1-2-3 99999999999999999999; do
 	is "trace = $text" "$(trained tiny.ini -o run.trace="$text")" \
 		"zeroth: -o: [run] trace = $text: expected at most 64 steps and ranges of steps, as 10 20-22"
+	for verb in 'config check' plan; do
+		is "trace = $text: $verb says the same" "$("$ZEROTH" $verb tiny.ini -o run.trace="$text" 2>&1)" "$(tail -n 1 log)"
+	done
 done
 
 # ---- a run that goes on ----
