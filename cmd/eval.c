@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cmd/base_check.h"
 #include "cmd/beat.h"
 #include "cmd/cmd.h"
 #include "cmd/crash.h"
@@ -52,6 +53,7 @@ struct eval {
 	struct zr_setup *setup;
 	struct zr_session *session;
 	char weights[PATH_MAX]; /* "": those that the model begins with */
+	int adapted;            /* the model is that of [model] path with the run's adapters */
 	int is_model;           /* all of its [data] is evaluated, as [eval.data] */
 	uint16_t *bytes;        /* of the text of each token; NULL: not known */
 	double drawn;           /* when the line of progress was drawn */
@@ -73,6 +75,7 @@ static int load_config(struct eval *e, struct zr_error *err)
 	if (rc)
 		return rc;
 	e->is_model = hf;
+	e->adapted = run && adapters && !whole;
 	if (hf) {
 		snprintf(model, sizeof model, "model.path=%s", from);
 		o[n++] = model;
@@ -125,8 +128,9 @@ static int open_model(struct eval *e, struct zr_error *err)
 	zr_crash_session(e->session);
 	if (rc)
 		return rc;
-	return *e->weights ? zr_weights_load(e->session, e->weights, err) :
-			     zr_weights_begin(e->session, err);
+	rc = *e->weights ? zr_weights_load(e->session, e->weights, err) :
+			   zr_weights_begin(e->session, err);
+	return rc || !e->adapted ? rc : zr_base_check(e->session, e->a->operand, err);
 }
 
 /* Bits per byte are left out where nothing knows the text of tokens. */

@@ -25,6 +25,7 @@ cmd_librun_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 cmd_librun_la_LIBADD = cmd/libtrain.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 cmd_librun_la_SOURCES = \
 	cmd/base.c cmd/base.h \
+	cmd/base_check.c cmd/base_check.h \
 	cmd/beat.c cmd/beat.h \
 	cmd/breakdown.c cmd/breakdown.h \
 	cmd/config_ini.c cmd/config_ini.h \

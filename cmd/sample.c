@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cmd/adapter.h"
+#include "cmd/base_check.h"
 #include "cmd/chat.h"
 #include "cmd/cmd.h"
 #include "cmd/declare.h"
@@ -237,16 +238,18 @@ static int parse(int argc, char **argv, struct sampler *s)
 
 /* ---- the model ---- */
 
-/* begins: the weights are those that a training would begin with. */
-static int open_weights(struct sampler *s, int begins, struct zr_error *err)
+/* begins: the weights are those that a training would begin with; adapted: with the run's adapters.
+ */
+static int open_weights(struct sampler *s, int begins, int adapted, struct zr_error *err)
 {
 	char path[PATH_MAX];
 	int rc = zr_session_open(s->setup, &s->g.session, err);
 	snprintf(path, sizeof path, "%s/model.safetensors", s->run);
 	if (rc)
 		return rc;
-	return begins ? zr_weights_begin(s->g.session, err) :
-			zr_weights_load(s->g.session, path, err);
+	rc = begins ? zr_weights_begin(s->g.session, err) :
+		      zr_weights_load(s->g.session, path, err);
+	return rc || !adapted ? rc : zr_base_check(s->g.session, s->run, err);
 }
 
 static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *err)
@@ -287,7 +290,7 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 			zr_run_config(path, s->overrides, s->n_overrides, cfg, err);
 	rc = rc ? rc : zr_setup_open(*cfg, mode, 1, &s->setup, err);
 	rc = rc ? rc : zr_plan_check(s->setup, 0, err);
-	rc = rc ? rc : open_weights(s, begins, err);
+	rc = rc ? rc : open_weights(s, begins, begins && !is_model, err);
 	if (rc)
 		return rc;
 	zr_forms_of_run(&s->forms, *cfg);

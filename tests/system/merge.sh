@@ -115,6 +115,19 @@ refused 'a base that was changed' 'which the checkpoint leaves out, is not what 
 like 'a base that was changed, on resuming' \
 	"$(trained peft.ini -o checkpoint.save=trainable -o model.path=base --resume was)" \
 	'tensor .* is frozen and was left out: in \[model\] path it is not what it was'
+evaluated() { # RUN [OPTION]...: the last line
+	"$ZEROTH" eval "$1" -o data.val_path="$golden/pretrained/tokens.bin" "${@:2}" 2>&1 | tail -n 1
+}
+changed='which the checkpoint leaves out, is not what it was in .*base$'
+like 'a base that was changed, on evaluating' "$(evaluated was)" "$changed"
+like 'and on two ranks' "$(evaluated was -n 2 -o zero.plugin=stage3)" "$changed"
+like 'a base that was changed, on sampling' "$("$ZEROTH" sample -n 1 was 2>&1 | tail -n 1)" "$changed"
+like 'of another type it is said that it is not known' \
+	"$("$ZEROTH" sample -n 1 was -o precision.plugin=bf16 2>&1)" 'base is what it was is not looked at: '
+like 'the base elsewhere' "$(evaluated was -o model.path="$golden/pretrained/llama")" '^  digest'
+mv was/checkpoints away
+like 'without a checkpoint nothing is known of it' "$(evaluated was)" '^  digest'
+rm -rf away
 
 # ---- a base in codes of 4 and 8 bits ----
 for case in gpt2-nf4-fp32 llama-int8-fp32 llama-nf4-bf16; do
@@ -124,6 +137,8 @@ for case in gpt2-nf4-fp32 llama-int8-fp32 llama-nf4-bf16; do
 		-o precision.plugin="$type" > digest
 	like "$case: a checkpoint is merged onto what was trained" "$(merge run merged)" \
 		"^merged      .*pretrained/$model in $store with step 5 of run/"
+	like "$case: the base is known again on evaluating" "$(evaluated run)" '^  digest'
+	ok "$case: and on sampling" "$ZEROTH" sample -n 1 run
 	mv run/checkpoints away
 	like "$case: a run is, too" "$(merge run again)" "pretrained/$model in $store with run"
 	rm -rf away
