@@ -160,11 +160,21 @@ int hf_max_steps(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 					     none(s, "off: epochs say how long");
 }
 
+/* Without DeepSpeed fp16 has the loss scale of torch's GradScaler: it begins at 2^16, too. */
+static int put_grad_scaler(struct zr_import *im)
+{
+	static const char note[] = "as torch's GradScaler";
+	int rc = zr_import_put(im, NULL, "precision.loss_scale_window", "2000", note);
+	rc = rc ? rc : zr_import_put(im, NULL, "precision.hysteresis", "1", note);
+	return rc ? rc : zr_import_put(im, NULL, "precision.on_nonfinite", "skip", note);
+}
+
 int hf_precision(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	if (!zr_import_is_on(im, s->from->kind, s->path))
 		return none(s, "off");
-	return zr_import_put(im, s, k->to, k->text, NULL);
+	int rc = zr_import_put(im, s, k->to, k->text, NULL);
+	return rc || strcmp(k->text, "fp16") || im->n_sources > 1 ? rc : put_grad_scaler(im);
 }
 
 int hf_tf32(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)

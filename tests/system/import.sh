@@ -153,6 +153,8 @@ has "torch's AdamW" '{ "optimizer": { "type": "Adam", "params": { "torch_adam": 
 fp16='"fp16": { "enabled": true, "loss_scale"'
 stage='"zero_optimization": { "stage"'
 has 'a fixed scale' "{ $fp16: 128 }, $stage: 1 } }" 'on_nonfinite = skip'
+has "torch's GradScaler" '{ "per_device_train_batch_size": 2, "learning_rate": 1e-4, "fp16": true }' \
+	'plugin = fp16' 'loss_scale_window = 2000' 'hysteresis = 1' 'on_nonfinite = skip'
 has 'a dynamic scale' "{ $fp16: 0, \"hysteresis\": 3 }, $stage: 1 } }" 'hysteresis = 3'
 is 'at its floor the run ends' "$(grep -c on_nonfinite has.ini)" 0
 has 'a dynamic scale of stage 0' "{ $fp16: 0, \"hysteresis\": 3 } }" 'on_nonfinite = skip' \
