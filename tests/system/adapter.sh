@@ -16,12 +16,35 @@ near() {
 	paste "$1" "$2" | awk '{ d = $1 - $2; d = d < 0 ? -d : d; most = d > most ? d : most }
 		END { if (NR != 20 || !(most <= 2e-6)) print NR " lines, " most }'
 }
+# The adapters of FILE beside those of another: the largest difference, in the largest element of
+# its tensor, if it is over 5e-5.
+cat > differ.py <<END
+import json, struct, sys
+def read(path):
+    data = open(path, 'rb').read()
+    at = 8 + struct.unpack('<Q', data[:8])[0]
+    for name, t in json.loads(data[8:at]).items():
+        if name != '__metadata__':
+            lo, hi = t['data_offsets']
+            yield name, struct.unpack('<%df' % ((hi - lo) // 4), data[at + lo:at + hi])
+ours, theirs = dict(read(sys.argv[1])), dict(read(sys.argv[2]))
+worst = max(abs(x - y) / max(map(abs, b)) for name, b in theirs.items()
+            for x, y in zip(ours[name], b))
+if not worst <= 5e-5:
+    print(worst)
+END
 for model in gpt2 gpt2-names gpt2-untied llama qwen2 mixtral qwen3-moe; do
 	trained peft.ini -o model.path="$golden/pretrained/${model%-names}" \
 		-o adapter.path="$golden/adapters/$model" > digest
 	like "$model: it trains" "$(cat digest)" '^digest'
 	grep -o '"loss":[^,]*' run/metrics.jsonl | cut -d : -f 2 > losses
 	is "$model: twenty losses are PEFT's" "$(near losses "$golden/adapters/$model/losses.txt")" ''
+	if command -v python3 > python; then
+		is "$model: and so are the adapters behind them" "$(python3 differ.py \
+			run/adapter_model.safetensors "$golden/adapters/$model/after.safetensors" 2>&1)" ''
+	else
+		skip "$model: and so are the adapters behind them" 'python3 reads them'
+	fi
 done
 
 # ---- a base at a relative path ----
