@@ -30,7 +30,7 @@ static void *put(void *arg)
 int zr_config_ini_begin(const struct zr_config *cfg, struct zr_config_ini **out,
 			struct zr_error *err)
 {
-	sigset_t all, old; /* signals are handled by the control thread */
+	sigset_t old;
 	struct zr_config_ini *f = calloc(1, sizeof *f);
 	if (f)
 		f->text = zr_rundir_config_text(cfg);
@@ -39,9 +39,7 @@ int zr_config_ini_begin(const struct zr_config *cfg, struct zr_config_ini **out,
 		return zr_err(err, ZR_ENOMEM, "out of memory for config.ini");
 	}
 	zr_rundir_file(cfg, "config.ini", f->path, sizeof f->path);
-	sigfillset(&all);
-	sigdelset(&all, ZR_SIGNAL_STACKS);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	zr_pool_mask(&old);
 	f->running = !pthread_create(&f->thread, NULL, put, f);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	*out = f;

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "core/log.h"
+#include "core/pool.h"
 
 #define RING 2048  /* steps that a monitor may be behind */
 #define MONITORS 8
@@ -151,11 +152,9 @@ static int create_monitors(struct zr_metrics *m, struct zr_setup *setup, int64_t
 
 static int start_threads(struct zr_metrics *m, struct zr_error *err)
 {
-	sigset_t all, old; /* signals are handled by the control thread */
+	sigset_t old;
 	int no = 0;
-	sigfillset(&all);
-	sigdelset(&all, ZR_SIGNAL_STACKS);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	zr_pool_mask(&old);
 	for (int i = 0; i < m->n && !no; i++) {
 		struct reader *r = &m->reader[i];
 		no = pthread_create(&r->thread, NULL, thread_main, r);

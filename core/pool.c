@@ -137,6 +137,16 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
+void zr_pool_mask(sigset_t *before)
+{
+	const int own[] = { ZR_SIGNAL_STACKS, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
+	sigset_t set;
+	sigfillset(&set);
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		sigdelset(&set, own[i]);
+	pthread_sigmask(SIG_SETMASK, &set, before);
+}
+
 int zr_pool_new(int threads, struct zr_pool **out)
 {
 	struct zr_pool *p;
@@ -146,10 +156,8 @@ int zr_pool_new(int threads, struct zr_pool **out)
 	memset(p, 0, bytes);
 	p->threads = 1;
 	restore_rounding();
-	sigset_t all, old; /* signals are the control thread's */
-	sigfillset(&all);
-	sigdelset(&all, ZR_SIGNAL_STACKS);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	sigset_t old;
+	zr_pool_mask(&old);
 	int rc = 0;
 	while (p->threads < threads && !rc) {
 		rc = pthread_create(&p->worker[p->threads].thread, NULL, thread_main, p);

@@ -11,7 +11,12 @@
 #include <signal.h>
 #include <stdint.h>
 
-#define ZR_SIGNAL_STACKS (SIGRTMAX - 1) /* shows the stack of a thread: its threads take this one */
+#define ZR_SIGNAL_STACKS (SIGRTMAX - 1) /* shows the stack of a thread */
+
+/* Before a thread of ours is made: the caller's mask, and with it that of the new one, leaves all
+ * signals to the control thread but those of its own crash and ZR_SIGNAL_STACKS. The mask before
+ * is to be restored. [any] */
+void zr_pool_mask(sigset_t *before);
 
 struct zr_pool;
 typedef void zr_pool_fn(void *arg, int64_t item, int32_t worker);

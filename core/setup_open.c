@@ -259,8 +259,7 @@ static int start_stage(struct zr_setup *s, struct zr_error *err)
 	for (int32_t u = 0; !rc && u < s->layout.n_units; u++) {
 		struct zr_groups *g = &s->groups[u];
 		struct zr_groups_of of = { sizeof of, u, s->layout.n_units, s->process.world,
-					   s->layout.unit[u].elements,
-					   s->layout.unit[u].name };
+					   s->layout.unit[u].elements, s->layout.unit[u].name };
 		if ((rc = ZR_ASK(&s->zero, zero, groups, err, &of, g)))
 			return rc;
 		const char *why = wrong_groups(s, g);

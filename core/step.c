@@ -30,8 +30,7 @@ static void prepare(struct zr_session *s, struct zr_source *from, int split, int
 		.dtype = p->types.dtype, .batch = p->batch.micro, .length = p->batch.length,
 		.grad_scale = (float)(s->scale.scale / rows),
 		.rng = { .seed = (uint64_t)p->train->seed, .step = (uint64_t)s->step,
-			 .slot = (uint32_t)slot },
-		.ops = p->ops };
+			 .slot = (uint32_t)slot }, .ops = p->ops };
 }
 
 static int run_micro_batches(struct zr_session *s, struct zr_error *err)

@@ -120,8 +120,7 @@ int zr_init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, str
 		.std = decl->init == ZR_INIT_CONST ? 0 : decl->std,
 		.flags = decl->init == ZR_INIT_UNIFORM ? ZR_INIT_OP_UNIFORM : 0,
 		.rng = { .seed = (uint64_t)p->train->seed, .step = UINT64_MAX, .slot = (uint32_t)i,
-			 .site = UINT32_MAX },
-		.first = first, .n = n, .dst = x };
+			 .site = UINT32_MAX }, .first = first, .n = n, .dst = x };
 	int rc = p->host_ops->init(p->host_ops, NULL, &op);
 	return zr_op_failed(s, p->host_ops, rc, "init", err);
 }

@@ -156,8 +156,7 @@ static int pair(void *arg, const char *section, const char *key, const char *val
 	return !s->rc;
 }
 
-int zr_ini_read(const char *path, const char *name, zr_ini_fn *fn, void *arg,
-		struct zr_error *err)
+int zr_ini_read(const char *path, const char *name, zr_ini_fn *fn, void *arg, struct zr_error *err)
 {
 	struct source s = { .file = fopen(path, "re"), .name = name, .fn = fn, .arg = arg,
 			    .err = err };

@@ -15,8 +15,7 @@ typedef int zr_ini_fn(void *arg, const char *section, const char *key, const cha
  * valid for the call. Stops when fn returns nonzero and returns that. Lines that are neither, that
  * are too long, or that hold control characters fail with "name:line: text"; `name` is the file as
  * messages call it. */
-int zr_ini_read(const char *path, const char *name, zr_ini_fn *fn, void *arg,
-		struct zr_error *err);
+int zr_ini_read(const char *path, const char *name, zr_ini_fn *fn, void *arg, struct zr_error *err);
 
 /* Writes a value so that it reads back as it is: in quotes where it must be. */
 void zr_ini_write_value(FILE *out, const char *value);

@@ -28,8 +28,7 @@ static struct chunk matrix(const struct zr_lowering *l, int32_t tensor)
 }
 
 /* As many blocks from `first` on as travel at a time, but none from `end` on. */
-static struct chunk message(const struct zr_lowering *l, int32_t tensor, int64_t first,
-			    int64_t end)
+static struct chunk message(const struct zr_lowering *l, int32_t tensor, int64_t first, int64_t end)
 {
 	int64_t most = l->s->plan.whole.chunk, n = end - first < most ? end - first : most;
 	return (struct chunk){ l->message, tensor, zr_optimizer_of(l->s, tensor), first, n };

@@ -331,10 +331,9 @@ void zr_rec_offer(struct recorder *r)
 	const struct zr_setup *s = r->setup;
 	r->stage = (struct zr_stage){
 		.size = sizeof r->stage, .n_units = s->layout.n_units, .n_uses = r->uses->n,
-		.world = s->process.world, .impl = r,
 		.synchronous = s->process.world == 1 && s->device_info.unified,
-		.gather = verb_gather, .drop = verb_drop, .reduce = verb_reduce,
-		.update = verb_update, .publish = verb_publish, .elements = ask_elements,
-		.use = ask_use, .next_use = ask_next_use, .live_elements = ask_live,
-		.needs_scalars = ask_scalars, .name = ask_name };
+		.world = s->process.world, .impl = r, .gather = verb_gather, .drop = verb_drop,
+		.reduce = verb_reduce, .update = verb_update, .publish = verb_publish,
+		.elements = ask_elements, .use = ask_use, .next_use = ask_next_use,
+		.live_elements = ask_live, .needs_scalars = ask_scalars, .name = ask_name };
 }

@@ -19,6 +19,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "core/pool.h"
+
 #define ALIGN 4096 /* of requests past the page cache */
 #define HUGE ((size_t)2 << 20)
 #define SAMPLES 16
@@ -203,10 +205,9 @@ static void *thread_main(void *arg)
 /* Their number; *no: why there are no more. */
 static int start_threads(struct zr_reader *r, int *no)
 {
-	sigset_t all, old;
+	sigset_t old;
 	int n = 0;
-	sigfillset(&all); /* signals are the control thread's */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	zr_pool_mask(&old);
 	while (n < ZR_READER_THREADS &&
 	       !(*no = pthread_create(&r->thread[n].id, NULL, thread_main, &r->thread[n])))
 		n++;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "core/pool.h"
 #include "files/checkpoint/writer.h"
 
 enum { IDLE, WRITE, COMMIT };
@@ -88,12 +89,11 @@ static void *thread_main(void *arg)
 
 static void start_job(struct zr_saver *v, int phase)
 {
-	sigset_t all, old; /* signals are the control thread's */
+	sigset_t old;
 	v->phase = phase;
 	v->mine = (struct zr_ckpt_word){ 0 };
 	v->ended = 0;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	zr_pool_mask(&old);
 	v->running = v->overlap && (phase == WRITE || is_rank_0(v)) &&
 		     !pthread_create(&v->thread, NULL, thread_main, v);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -16,6 +16,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "core/pool.h"
+
 #define UNIT 4096 /* of addresses, lengths and places in files */
 #define HUGE ((size_t)2 << 20)
 #define PARTS 16 /* a small file is written in so many windows */
@@ -140,9 +142,8 @@ static void *thread_main(void *arg)
 
 static void start_threads(struct zr_direct *d)
 {
-	sigset_t all, old;
-	sigfillset(&all); /* signals are the control thread's */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	sigset_t old;
+	zr_pool_mask(&old);
 	while (d->threads < ZR_DIRECT_THREADS &&
 	       !pthread_create(&d->thread[d->threads], NULL, thread_main, d))
 		d->threads++;

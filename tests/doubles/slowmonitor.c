@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * slowmonitor.c - a monitor that takes so many milliseconds for each step: SLOWMONITOR=10.
+ * slowmonitor.c - a monitor that takes so many milliseconds for each step: SLOWMONITOR=10; or
+ * crashes: SLOWMONITOR=crash.
  */
 #define _GNU_SOURCE
 #include <zeroth/monitor.h>
 
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 struct zr_inst {
 	struct timespec takes;
+	int crashes;
 };
 
 static int take(struct zr_inst *inst, int64_t step, const struct zr_metric *m, uint32_t n)
 {
 	(void)step, (void)m, (void)n;
+	if (inst->crashes)
+		raise(SIGSEGV);
 	nanosleep(&inst->takes, NULL);
 	return ZR_OK;
 }
@@ -27,6 +33,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	*out = malloc(sizeof **out);
 	if (!*out)
 		return ZR_ENOMEM;
+	(*out)->crashes = text && !strcmp(text, "crash");
 	(*out)->takes = (struct timespec){ ms / 1000, ms % 1000 * 1000000 };
 	return ZR_OK;
 }

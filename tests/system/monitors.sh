@@ -34,4 +34,13 @@ is 'a checkpoint waits for it, but not for ever' "$(run 1000000 -o train.steps=6
 	tail -n 1)" 6
 is 'and says so' "$(grep warning log)" 'zeroth: warning: monitor.slow: stopped at step 1: it takes more than 5 s for what it has been given'
 is 'what it has' "$(ls run/checkpoints | tr '\n' ' ')" 'latest step-00000002 step-00000004 step-00000006 '
+
+# It has a thread of its own, which is the one that crashes.
+if [ -n "$ZR_SANITIZE" ]; then
+	skip 'I5: one that crashes is named' 'the sanitizer has the signal'
+else
+	run crash -o train.steps=3 > crashed
+	like 'I5: one that crashes is named' "$(tail -n 1 log)" \
+		'^zeroth: killed by SIGSEGV \(Segmentation fault\) in metrics\(\) of plugin monitor/slow, '
+fi
 done_testing

@@ -60,8 +60,11 @@ static void *watch(void *arg)
 /* Signals are for the threads of core. */
 int nn_watch_start(struct zr_inst *c)
 {
+	static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT }; /* of a crash */
 	sigset_t all, before;
 	sigfillset(&all);
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		sigdelset(&all, own[i]);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	c->watched = !pthread_create(&c->watch, NULL, watch, c);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -24,9 +24,12 @@ static void *run(void *arg)
 /* Signals are for the training thread. */
 static int start_thread(struct zr_inst *d)
 {
+	static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT }; /* of a crash */
 	sigset_t all, before;
 	int rc;
 	sigfillset(&all);
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		sigdelset(&all, own[i]);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&d->thread, NULL, run, d);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
