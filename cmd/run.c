@@ -318,7 +318,13 @@ static void announce(const struct run *r, FILE *out)
  * in the same run directory. */
 static int check_launcher(const struct run *r, struct zr_error *err)
 {
-	const char *other = r->setup->process.world == 1 ? zr_other_launcher() : NULL;
+	const int32_t world = r->setup->process.world;
+	const char *other = world == 1 ? zr_other_launcher() : NULL;
+	const char *ours = getenv("ZEROTH_LOCAL_WORLD"); /* what -n has started */
+	if (ours && atoi(ours) > 1 && atoi(ours) != world)
+		return zr_err(err, ZR_EINVAL, "-n %d started %d ranks, but [boot] found %d: leave "
+			      "out -n, or choose plugin = local for [boot]", atoi(ours), atoi(ours),
+			      world);
 	return other ? zr_err(err, ZR_EINVAL,
 			      "a launcher started several ranks (%s), but [boot] found only one: "
 			      "choose a plugin for "

@@ -100,6 +100,14 @@ complain() {
 }
 complain "boot/env: several ranks need a directory" 'zeroth: .*\[boot\] 2 ranks need `directory`' RANK=0 WORLD_SIZE=2
 complain "boot/env: a rank outside the world" 'RANK=2, WORLD_SIZE=2: ranks are numbered from 0' RANK=2 WORLD_SIZE=2
+like "torchrun's ranks, which boot/local does not know" \
+	"$(RANK=1 WORLD_SIZE=2 timeout 60 "$ZEROTH" train tiny.ini -o run.dir=never 2>&1)" \
+	'a launcher started several ranks \(WORLD_SIZE=2\), but \[boot\] found only one'
+like "a world without a rank is none" "$(WORLD_SIZE=2 digest --)" '^digest: '
+like "ranks of -n, which boot/env does not know" \
+	"$(timeout 60 "$ZEROTH" train -n 2 tiny.ini -o run.dir=never -o boot.plugin=env 2>&1)" \
+	'-n 2 started 2 ranks, but \[boot\] found 1: leave out -n, or choose plugin = local'
+ok "and nothing is left of it" test ! -e never
 complain "boot/env: not a number" 'RANK=x is not a number' RANK=x WORLD_SIZE=2
 complain "boot/env: a rank without a world" 'RANK is set, but not WORLD_SIZE' RANK=0
 complain "boot/env: a place on the node that cannot be" 'rank 0 of 2 cannot be rank 1 of 2 of a node' \
