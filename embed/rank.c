@@ -220,23 +220,63 @@ static int evaluate(struct rank *r, struct zr_error *err)
 
 /* ---- files ----------------------------------------------------------------------- */
 
+/* What one rank could not do, all ranks return, so that none waits for another in what follows, and
+ * the engine goes on. Only where they cannot tell each other, the failure ends it. */
+static int agree(struct rank *r, const struct zr_error *mine, struct zr_error *err)
+{
+	const struct zr_ckpt_word *bad = NULL;
+	struct zr_ckpt_word word = { 0 };
+	struct zr_ckpt_word *words = calloc((size_t)r->setup->process.world, sizeof *words);
+	if (!words)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	if (mine->code)
+		zr_ckpt_say(&word, mine);
+	int rc = zr_ckpt_share(r->session, &word, words, &bad, err);
+	r->harmless = !rc && bad;
+	if (r->harmless)
+		rc = zr_err(err, (int)bad->code, "%s", bad->text);
+	free(words);
+	return rc;
+}
+
+/* Releases those that were added after the first n. */
+static void release_after(struct zr_locks *l, int n)
+{
+	struct zr_locks late = { .n = l->n - n };
+	memcpy(late.held, l->held + n, (size_t)late.n * sizeof *late.held);
+	l->n = n;
+	zr_locks_release(&late);
+}
+
+/* The first rank of all finds the directory, and makes and locks it if it is not the run's. */
+static int find_checkpoints(struct rank *r, int is_own, char dir[PATH_MAX], struct zr_error *err)
+{
+	const int locks = r->locks.n;
+	int made = 0;
+	int rc = zr_checkpoint_dir(r->cfg, dir, err);
+	rc = rc || r->resumed ? rc : zr_checkpoint_dir_check(r->cfg, err);
+	if (rc || !is_own)
+		return rc;
+	rc = zr_dir_make(dir, &made, err);
+	if (!rc && (rc = zr_locks_add_checkpoints(&r->locks, dir, err))) {
+		release_after(&r->locks, locks);
+		zr_dir_unmake(dir, made, 0);
+	}
+	return rc;
+}
+
 static int open_saver(struct rank *r, struct zr_error *err)
 {
 	const struct zr_checkpoint_opts *o = zr_config_find(r->cfg, "checkpoint")->opts;
-	const int first = r->setup->process.rank == 0;
+	const int is_own = strcmp(o->dir, "auto") != 0;
+	struct zr_error why = { 0 };
 	char dir[PATH_MAX] = "";
-	int made, rc = 0;
-	r->harmless = !strcmp(o->dir, "auto") && !strcmp(zr_rundir(r->cfg), "auto");
+	r->harmless = !is_own && !strcmp(zr_rundir(r->cfg), "auto");
 	if (r->harmless)
 		return zr_err(err, ZR_EINVAL, "zeroth_save: give [checkpoint] dir or [run] dir");
-	if (first) {
-		rc = zr_checkpoint_dir(r->cfg, dir, err);
-		rc = rc || r->resumed ? rc : zr_checkpoint_dir_check(r->cfg, err);
-	}
-	if (!rc && first && strcmp(o->dir, "auto")) {
-		rc = zr_dir_make(dir, &made, err);
-		rc = rc ? rc : zr_locks_add_checkpoints(&r->locks, dir, err);
-	}
+	if (r->setup->process.rank == 0)
+		find_checkpoints(r, is_own, dir, &why);
+	int rc = agree(r, &why, err);
 	return rc ? rc : zr_saver_open(r->session, dir, o, &r->saver, err);
 }
 
@@ -256,6 +296,30 @@ static int save(struct rank *r, struct zr_error *err)
 		return rc;
 	r->harmless = 1;
 	return zr_err(err, ZR_EIO, "%s", *now->why ? now->why : "the checkpoint cannot be written");
+}
+
+/* Whether the file alone failed, after its rank had taken part in all that ranks read from each
+ * other: zr_st_finish() begins these texts with its name, or that of its temporary file. Memory may
+ * have ended before. */
+static int is_of_file(const struct zr_error *why, const char *file)
+{
+	const size_t n = strlen(file);
+	if (why->code == ZR_ENOMEM || strncmp(why->text, file, n))
+		return 0;
+	return !strncmp(why->text + n, ": ", 2) || !strncmp(why->text + n, ".tmp: ", 6);
+}
+
+static int save_weights(struct rank *r, struct zr_error *err)
+{
+	const char *file = r->engine->name;
+	struct zr_error why = { 0 };
+	int rc = begin(r, err);
+	if (rc)
+		return rc;
+	rc = zr_weights_save(r->session, file, &why);
+	if (rc && !is_of_file(&why, file))
+		return zr_err(err, rc, "%s", why.text);
+	return agree(r, &why, err);
 }
 
 struct visit {
@@ -307,7 +371,6 @@ static int digest(struct rank *r, struct zr_error *err)
 
 static int run(struct rank *r, enum command c, struct zr_error *err)
 {
-	int rc;
 	switch (c) {
 	case CMD_OPEN:
 		return open_all(r, err);
@@ -324,8 +387,7 @@ static int run(struct rank *r, enum command c, struct zr_error *err)
 	case CMD_SAVE:
 		return save(r, err);
 	case CMD_WEIGHTS:
-		rc = begin(r, err);
-		return rc ? rc : zr_weights_save(r->session, r->engine->name, err);
+		return save_weights(r, err);
 	case CMD_GET:
 	case CMD_PUT:
 		return visit(r, c == CMD_PUT, err);

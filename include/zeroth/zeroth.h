@@ -13,8 +13,10 @@
  *
  * Failures: functions return 0 or a negative ZR_E* of <zeroth/plugin.h>, and zeroth_error() then
  * gives the text. What fails between ranks, in opening, resuming or a step, ends the engine: later
- * calls return the same failure until it is closed. Nothing here exits, catches signals or prints;
- * what `zeroth train` would print as a warning goes to zeroth_set_log(), or nowhere.
+ * calls return the same failure until it is closed. So does what the first call after these fails
+ * to begin with: parameters, monitors and the directory of [run]. Nothing here exits, catches
+ * signals or prints; what `zeroth train` would print as a warning goes to zeroth_set_log(), or
+ * nowhere.
  *
  * What is written: the files that zeroth_save() and zeroth_save_weights() name, and what the
  * configuration asks for, as stores on disk or monitors. Where [run] dir is given, that is the
@@ -215,11 +217,13 @@ ZEROTH_API int zeroth_evaluate(struct zeroth *, const char *name, struct zeroth_
 /* ---- what comes out -------------------------------------------------------------- */
 
 /* Saves a checkpoint, between steps, in the directory of [checkpoint] or [run]; `zeroth train
- * --resume` and zeroth_resume() go on from it. Returns when it is whole, and a failure that leaves
- * the engine usable if it cannot be written. */
+ * --resume` and zeroth_resume() go on from it. Returns when it is whole. If it cannot be written,
+ * all ranks return the same failure, and the engine goes on as if the call had not been made; but
+ * no memory, ranks that have drifted apart, or that cannot reach each other, end it. */
 ZEROTH_API int zeroth_save(struct zeroth *);
 
-/* The parameters in fp32 as a safetensors file. */
+/* The parameters in fp32 as a safetensors file, which is whole or not there; fails as
+ * zeroth_save(). */
 ZEROTH_API int zeroth_save_weights(struct zeroth *, const char *file);
 
 /* GROWABLE. */

@@ -322,6 +322,50 @@ static void test_failures(void **state)
 	zeroth_close(NULL);
 }
 
+static void write_file(const char *path)
+{
+	FILE *f = fopen(path, "w");
+	assert_true(f && !fclose(f));
+}
+
+/* What cannot be written ends nothing and changes no bit, and can be written when the way is free.
+ * A file in place of a directory stops root, too. */
+static void test_failed_saves(void **state)
+{
+	(void)state;
+	for (int ranks = 1; ranks <= 2; ranks++) {
+		struct zeroth *e = make(ranks, "stage3", "checkpoint.dir=blocked/checkpoints");
+		struct zeroth *other;
+		write_file("blocked");
+		steps(e, 2);
+		assert_int_equal(zeroth_save(e), ZR_EINVAL);
+		assert_non_null(strstr(zeroth_error(e), "cannot make dir = blocked/checkpoints"));
+		assert_int_equal(zeroth_save_weights(e, "blocked/model"), ZR_EIO);
+		assert_non_null(strstr(zeroth_error(e), "blocked/model: cannot write"));
+		steps(e, 1);
+		assert_string_equal(zeroth_error(e), "");
+		assert_int_equal(unlink("blocked"), 0);
+		other = make(1, "stage0", "checkpoint.dir=blocked/checkpoints");
+		steps(other, 1);
+		OK(zeroth_save(other)); /* and keeps the directory locked */
+		assert_int_equal(zeroth_save(e), ZR_EINVAL);
+		assert_non_null(strstr(zeroth_error(e), "has checkpoints already"));
+		assert_int_equal(system("cd blocked/checkpoints && rm -r step-* latest"), 0);
+		write_file("blocked/config.ini"); /* as in a run, which is then locked, too */
+		assert_int_equal(zeroth_save(e), ZR_EINVAL);
+		assert_non_null(strstr(zeroth_error(e), "is writing there"));
+		assert_int_not_equal(access("blocked/.lock", F_OK), 0);
+		zeroth_close(other);
+		assert_int_equal(system("rm -r blocked"), 0);
+		steps(e, 1);
+		OK(zeroth_save(e));
+		OK(zeroth_save_weights(e, "blocked/model"));
+		steps(e, 2);
+		assert_true(end(e) == reference());
+		assert_int_equal(system("rm -r blocked"), 0);
+	}
+}
+
 /* An engine may be closed wherever a step is. */
 static void test_closed_within(void **state)
 {
@@ -379,7 +423,8 @@ int main(void)
 		cmocka_unit_test(test_ranks_and_stages), cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_save_and_resume),	 cmocka_unit_test(test_evaluate),
 		cmocka_unit_test(test_values),		 cmocka_unit_test(test_failures),
-		cmocka_unit_test(test_closed_within),	 cmocka_unit_test(test_log),
+		cmocka_unit_test(test_failed_saves),	 cmocka_unit_test(test_closed_within),
+		cmocka_unit_test(test_log),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("embed", tests, setup, teardown);
