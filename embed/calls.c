@@ -30,6 +30,20 @@ static const struct zr_error *first_failure(const struct zeroth *e)
 	return found;
 }
 
+/* Ends the engine with the failure that zeroth_error() has now, which later calls return. */
+static int end_with(struct zeroth *e, int code)
+{
+	e->broken = code;
+	memcpy(e->cause, e->error, sizeof e->cause);
+	return code;
+}
+
+/* Returns the failure that ended the engine, whatever failed since; 0: none did. */
+static int failed_before(struct zeroth *e)
+{
+	return e->broken ? engine_fail(e, e->broken, "%s", e->cause) : 0;
+}
+
 /* Has all ranks do it, and waits for them. */
 static int ask(struct zeroth *e, enum command c)
 {
@@ -50,15 +64,16 @@ static int ask(struct zeroth *e, enum command c)
 	pthread_mutex_unlock(&e->lock);
 	if (!err)
 		return 0;
-	e->broken = harmless ? 0 : err->code;
-	return engine_fail(e, err->code, "%s", err->text);
+	engine_fail(e, err->code, "%s", err->text);
+	return harmless ? err->code : end_with(e, err->code);
 }
 
 /* Whether a call may come now: the engine is open and well, and no step is in parts. */
 static int ready(struct zeroth *e, const char *what)
 {
-	if (e->broken)
-		return e->broken; /* its text is there */
+	int rc = failed_before(e);
+	if (rc)
+		return rc;
 	*e->error = 0;
 	if (!e->open)
 		return engine_fail(e, ZR_ESTATE, "%s comes after zeroth_open", what);
@@ -85,8 +100,8 @@ static int start_threads(struct zeroth *e)
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
-	return no ? engine_fail(e, e->broken = ZR_ENOMEM, "cannot start %d threads: %s", e->n,
-			 strerror(no)) : 0;
+	return no ? end_with(e, engine_fail(e, ZR_ENOMEM, "cannot start %d threads: %s", e->n,
+					    strerror(no))) : 0;
 }
 
 /* A file without a name holds the text. */
@@ -109,7 +124,7 @@ int zeroth_open(struct zeroth *e)
 	e->rank = calloc((size_t)e->n, sizeof *e->rank);
 	e->meeting = e->n > 1 ? meeting_new(e->n) : NULL;
 	if (!e->rank || (e->n > 1 && !e->meeting))
-		return engine_fail(e, e->broken = ZR_ENOMEM, "out of memory");
+		return end_with(e, engine_fail(e, ZR_ENOMEM, "out of memory"));
 	e->memory = zr_memory_available();
 	rc = start_threads(e);
 	rc = rc ? rc : ask(e, CMD_OPEN);
@@ -207,10 +222,10 @@ static int run_batches(struct zeroth *e, enum command c, const void *const *batc
 int zeroth_forward(struct zeroth *e, const void *const *batch, double *loss)
 {
 	const int goes_on = e->at == BACKWARDED;
-	int rc = e->broken;
+	int rc = failed_before(e);
 	if (!rc && goes_on && e->micro == e->rank->setup->batch.accumulation)
 		rc = ready(e, "zeroth_forward");
-	else if (!goes_on)
+	else if (!rc && !goes_on)
 		rc = ready(e, "zeroth_forward");
 	if (!rc && !e->model.size)
 		rc = engine_fail(e, ZR_ESTATE, "zeroth_forward is for a model of zeroth_set_model");
@@ -223,12 +238,13 @@ int zeroth_forward(struct zeroth *e, const void *const *batch, double *loss)
 
 int zeroth_backward(struct zeroth *e)
 {
-	if (e->broken)
-		return e->broken;
+	int rc = failed_before(e);
+	if (rc)
+		return rc;
 	*e->error = 0;
 	if (e->at != FORWARDED)
 		return engine_fail(e, ZR_ESTATE, "zeroth_backward comes after zeroth_forward");
-	int rc = ask(e, CMD_BACKWARD);
+	rc = ask(e, CMD_BACKWARD);
 	if (!rc)
 		e->at = BACKWARDED;
 	e->micro += !rc;

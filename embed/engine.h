@@ -97,6 +97,7 @@ struct zeroth {
 	enum { BETWEEN, FORWARDED, BACKWARDED } at; /* of a step in parts */
 	int64_t micro;           /* micro-batches of it so far */
 	char error[sizeof(((struct zr_error *)0)->text)];
+	char cause[sizeof(((struct zr_error *)0)->text)]; /* text of the failure that ended it */
 
 	/* arguments and results of the command that runs */
 	const void *const *batches;

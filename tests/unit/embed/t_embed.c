@@ -301,12 +301,20 @@ static void test_values(void **state)
 static void test_failures(void **state)
 {
 	struct zeroth *e = make(2, "stage2", NULL), *other = make(2, "stage2", NULL);
+	struct zeroth_tensor_info info = { .size = sizeof info };
 	(void)state;
 	fail_layer = 0;
 	assert_int_equal(zeroth_step(other, NULL), ZR_EIO);
 	fail_layer = -1;
 	assert_non_null(strstr(zeroth_error(other), "backward of layer first failed"));
-	assert_int_equal(zeroth_save(other), ZR_EIO);
+	for (int i = 0; i < 4; i++) { /* later calls return it, whatever else fails between */
+		assert_int_equal(zeroth_tensor(other, 9999, &info), ZR_EINVAL);
+		assert_string_equal(zeroth_error(other), "there are 4 tensors");
+		assert_int_equal(i == 0 ? zeroth_save(other) : i == 1 ? zeroth_step(other, NULL) :
+				 i == 2 ? zeroth_forward(other, NULL, NULL) :
+					  zeroth_backward(other), ZR_EIO);
+		assert_non_null(strstr(zeroth_error(other), "backward of layer first failed"));
+	}
 	zeroth_close(other);
 	steps(e, 6);
 	assert_int_equal(zeroth_step(e, NULL), ZR_ESTATE);
