@@ -12,6 +12,7 @@
 
 #include "core/files/file.h"
 #include "core/memory/account.h"
+#include "core/pool.h"
 #include "embed/engine.h"
 
 #define STACK (8 << 20) /* bytes, as the main thread's */
@@ -86,12 +87,11 @@ static int ready(struct zeroth *e, const char *what)
 static int start_threads(struct zeroth *e)
 {
 	pthread_attr_t attr;
-	sigset_t all, old; /* signals are the program's */
+	sigset_t old; /* signals are the program's, but for those of a crash */
 	int no = 0;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	zr_pool_mask(&old);
 	for (int i = 0; i < e->n && !no; i++) {
 		e->rank[i].engine = e;
 		e->rank[i].number = i;

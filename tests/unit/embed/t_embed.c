@@ -4,7 +4,9 @@
  * stages, recomputation, saving and parts of a step change no bit, and calls in a wrong order say
  * so.
  */
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -81,9 +83,15 @@ static int body(const struct zeroth_call *c, int back)
 static int forward(const struct zeroth_call *c) { return body(c, 0); }
 static int backward(const struct zeroth_call *c) { return body(c, 1); }
 
+/* a thread of the engine takes a signal of the program, or not that of its own crash */
+static _Atomic int wrong_mask;
+
 static int load(void *arg, int32_t rank, int training, int64_t step, int64_t slot, int64_t samples,
 		const void **batch)
 {
+	sigset_t blocked;
+	pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+	wrong_mask |= sigismember(&blocked, SIGSEGV) || !sigismember(&blocked, SIGTERM);
 	struct sample (*room)[4] = arg;
 	assert_true(samples <= 4);
 	for (int64_t i = 0; i < samples; i++)
@@ -182,6 +190,16 @@ static void test_ranks_and_stages(void **state)
 }
 
 /* Two ranks, four micro-batches each: the same samples as load() would give. */
+static void test_signals_are_the_programs(void **state)
+{
+	(void)state;
+	wrong_mask = 0;
+	struct zeroth *e = make(2, "stage1", NULL);
+	steps(e, 1);
+	end(e);
+	assert_int_equal(wrong_mask, 0);
+}
+
 static void test_parts(void **state)
 {
 	static struct sample sample[2][2];
@@ -433,6 +451,7 @@ int main(void)
 		cmocka_unit_test(test_values),		 cmocka_unit_test(test_failures),
 		cmocka_unit_test(test_failed_saves),	 cmocka_unit_test(test_closed_within),
 		cmocka_unit_test(test_log),
+		cmocka_unit_test(test_signals_are_the_programs),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("embed", tests, setup, teardown);
