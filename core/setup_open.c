@@ -44,8 +44,7 @@ static int play_ranks(struct zr_setup *s, int world, struct zr_error *err)
 	s->ranks.world = s->ranks.machine_ranks = world;
 	s->ranks.local_world = node > 0 && node < world ? (int32_t)node : world;
 	s->ranks.nodes = world / s->ranks.local_world;
-	return world % s->ranks.local_world == 0 ? 0 :
-		zr_err(err, ZR_EINVAL,
+	return world % s->ranks.local_world == 0 ? 0 : zr_err(err, ZR_EINVAL,
 		       "[boot] ranks_per_node = %d: %d ranks do not fill nodes of that size",
 		       s->ranks.local_world, world);
 }

@@ -141,8 +141,7 @@ const struct zr_core_table zr_core_tables[] = {
 	{ 0 },
 };
 
-const struct zr_core_table zr_group_table =
-	TABLE("optimizer.NAME",
+const struct zr_core_table zr_group_table = TABLE("optimizer.NAME",
 	      "A parameter group: a tensor belongs to the first one, in the order of the file, "
 	      "that has a pattern for it, and to [optimizer] if none has.",
 	      group, struct zr_section);
@@ -152,8 +151,7 @@ static const struct zr_opt eval[] = {
 	       "Sequences per evaluation, from the first one on; auto is all, once."),
 };
 
-const struct zr_core_table zr_eval_table =
-	TABLE("eval.NAME",
+const struct zr_core_table zr_eval_table = TABLE("eval.NAME",
 	      "A set to evaluate on beside the held-out part of [data], with a plugin for [data] "
 	      "and its options.",
 	      eval, struct zr_section);

@@ -21,25 +21,29 @@ static struct zr_batch request(const struct zr_session *s, int32_t split, int64_
 /* Whether a value of row r is out of its range: kernels use these as indices. */
 static int is_wrong(const struct zr_batch *b, const struct zr_model_decl *d, int64_t r)
 {
-	int64_t t = r % b->length, start = b->starts[r];
+	int none = d->vocabulary && (b->inputs[r] < 0 || b->inputs[r] >= d->vocabulary ||
+		   b->targets[r] < ZR_NO_TARGET || b->targets[r] >= d->vocabulary);
+	int64_t t = r % b->length, start = b->starts ? b->starts[r] : t;
 	int fits = start == t || (t && start >= 0 && start == b->starts[r - 1]);
-	return !fits || b->positions[r] < 0 || b->positions[r] >= d->context || b->inputs[r] < 0 ||
-	       b->inputs[r] >= d->vocabulary || b->targets[r] < ZR_NO_TARGET ||
-	       b->targets[r] >= d->vocabulary || !(b->weights[r] >= 0 && isfinite(b->weights[r])) ||
-	       (b->targets[r] < 0 && b->weights[r] > 0);
+	return none || !fits || (b->starts && (b->positions[r] < 0 ||
+	       b->positions[r] >= d->context || !(b->weights[r] >= 0 && isfinite(b->weights[r])) ||
+	       (b->targets[r] < 0 && b->weights[r] > 0)));
 }
 
-static int check_documents(const struct zr_session *s, const struct zr_source *d,
-			   const struct zr_batch *b, struct zr_error *err)
+static int check_rows(const struct zr_session *s, const struct zr_source *d,
+		      const struct zr_batch *b, struct zr_error *err)
 {
 	for (int64_t r = 0; r < b->sequences * b->length; r++)
 		if (is_wrong(b, &s->setup->decl, r))
 			return zr_err(err, ZR_EINVAL, "[%s] %s: token %lld of slot %lld has "
-				      "start %d, position %d, token %d, target %d and weight %g, "
-				      "which do not fit together", d->it.section->name,
+				      "start %d, position %d, token %d, target %d of %lld and "
+				      "weight %g, which do not fit together", d->it.section->name,
 				      d->it.section->plugin->desc->id, (long long)r,
-				      (long long)b->slot, b->starts[r], b->positions[r],
-				      b->inputs[r], b->targets[r], (double)b->weights[r]);
+				      (long long)b->slot, b->starts ? b->starts[r] : 0,
+				      b->starts ? b->positions[r] : (int)(r % b->length),
+				      b->inputs[r], b->targets[r],
+				      (long long)s->setup->decl.vocabulary,
+				      b->starts ? (double)b->weights[r] : 1);
 	return 0;
 }
 
@@ -69,7 +73,7 @@ int zr_load_batch(struct zr_session *s, const struct zr_call *c)
 		b.weights = (float *)(at + p->plan.weights);
 	}
 	int rc = ZR_ASK(&d->it, data, batch, c->err, &b);
-	rc = rc || !b.starts ? rc : check_documents(s, d, &b, c->err);
+	rc = rc ? rc : check_rows(s, d, &b, c->err);
 	if (!rc && b.once)
 		leave_out(&b, s->sequences);
 	return rc;

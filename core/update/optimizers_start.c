@@ -62,8 +62,7 @@ static int check_memory(const struct zr_setup *s, const struct zr_optimizer *o,
 	int on_device = !zr_offloaded(s, ZR_STORE_OPTIMIZER) && !s->device_info.host_access;
 	if (zr_optimizer_calls(o)->mem_ok & (on_device ? ZR_MEM_DEVICE : ZR_MEM_HOST))
 		return 0;
-	return on_device ?
-		zr_err(err, ZR_EINVAL,
+	return on_device ? zr_err(err, ZR_EINVAL,
 		       "optimizer %s runs on host memory only: add [offload.optimizer]", id_of(o)) :
 		zr_err(err, ZR_EINVAL,
 		       "optimizer %s does not run on host memory, where %s keeps the state",

@@ -4,7 +4,8 @@
  * there: in `create`, or in the batch of a number of training steps before it (`step3`), or in the
  * first batch of an evaluation after such a step (`eval3`). It makes the file $HOLD_DIR/held.RANK
  * when it stops. Rank 1 fails in its first batch with `fail1`, a while after it was made with
- * `refuse1`. With HOLD_MORTAL rank 1 dies of SIGTERM.
+ * `refuse1`; with `high` a batch has a token that no model has. With HOLD_MORTAL rank 1 dies of
+ * SIGTERM.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -79,7 +80,10 @@ static int batch(struct zr_inst *inst, const struct zr_batch *b)
 		end();
 	if (rank == 1 && is("fail1"))
 		return zr_fail(host, ZR_EINVAL, "rank 1 has another opinion");
-	return real_vtbl->batch(inst, b);
+	int rc = real_vtbl->batch(inst, b);
+	if (!rc && is("high"))
+		b->inputs[1] = 1 << 30;
+	return rc;
 }
 
 static int prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary)

@@ -53,7 +53,7 @@ unset MASKED
 for defect in start falls position target weight; do
 	DEFECT=$defect train gpt2.ini > last
 	like "I7 a wrong $defect is refused" "$(cat last)" \
-		'\[data\] documents: token [0-9]+ of slot [0-9]+ has start -?[0-9]+, position [0-9]+, token [0-9]+, target -?[0-9]+ and weight [-0-9.]+, which do not fit together'
+		'\[data\] documents: token [0-9]+ of slot [0-9]+ has start -?[0-9]+, position [0-9]+, token [0-9]+, target -?[0-9]+ of [0-9]+ and weight [-0-9.]+, which do not fit together'
 done
 like 'I7 documents without their number of targets are refused' "$(DEFECT=targets train gpt2.ini)" \
 	'\[data\] documents: it has documents, but no function `targets`'

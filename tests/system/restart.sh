@@ -72,6 +72,8 @@ start batch die5 -o run.dir=r -n 4 --restarts 1 --min-ranks 1 "${auto[@]}"
 wait -n
 start refused fail1 -o run.dir=r -n 2 --restarts 3
 wait -n
+start high high -o run.dir=r -n 2 --restarts 3
+wait -n
 start wrong none -o run.dir=r -n 2 --restarts 3 -o model.heads=3
 wait -n
 start infinite none -o run.dir=r --restarts 3 -o optimizer.plugin=sgd -o optimizer.lr=1e30 -o scheduler.plugin=constant \
@@ -126,6 +128,10 @@ is "without --restarts the last line names it" "$code $last" \
 ended refused
 is "a refusal: exit 2" "$code" 2
 is "a refusal is not tried again" "$restarts" ""
+ended high
+is "I7: a token that the model does not have: exit 2" "$code $restarts" "2 "
+like "I7: a token that the model does not have" "$last" \
+	'\[data\] hold: token 1 of slot [0-9]+ has start 0, position 1, token 1073741824, target [0-9]+ of [0-9]+ and weight 1, which'
 ended wrong
 is "a wrong configuration is not tried again" "$code $restarts" "2 "
 ended infinite
