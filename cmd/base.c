@@ -103,6 +103,14 @@ int zr_base_read(void *base, int32_t tensor, int64_t first, int64_t n, float *x,
 	return rc;
 }
 
+int zr_base_changed(const char *checkpoint, const char *tensor, const char *base,
+		    struct zr_error *err)
+{
+	return zr_err(err, ZR_EINVAL,
+		      "%s: tensor %s, which the checkpoint leaves out, is not what it was in %s",
+		      checkpoint, tensor, base);
+}
+
 uint64_t zr_base_hash(const struct zr_base *b)
 {
 	return XXH3_64bits_digest(b->hash);

@@ -31,5 +31,8 @@ zr_values_fn zr_base_read; /* arg: a struct zr_base */
 /* XXH3-64 of what was kept of the tensor, in fp32, once its last element was read: as checkpoints
  * have it. */
 uint64_t zr_base_hash(const struct zr_base *b);
+/* ZR_EINVAL: that is not the hash that the checkpoint has of a tensor that it leaves out. */
+int zr_base_changed(const char *checkpoint, const char *tensor, const char *base,
+		    struct zr_error *err);
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "cmd/base.h"
 #include "cmd/resume.h"
 #include "cmd/share.h"
 #include "core/files/dtype.h"
@@ -102,9 +103,7 @@ static int compare(struct zr_session *s, const struct zr_manifest *m, const char
 			  zr_err(err, ZR_ENOMEM, "out of memory");
 	XXH3_freeState(c.hash);
 	if (!rc && c.changed)
-		rc = zr_err(err, ZR_EINVAL,
-			    "%s: tensor %s, which the checkpoint leaves out, is not what it was in "
-			    "%s", path, c.changed, s->setup->model.section->path);
+		rc = zr_base_changed(path, c.changed, s->setup->model.section->path, err);
 	return rc;
 }
 

@@ -131,10 +131,8 @@ static int read_left_out(struct source *s, int32_t tensor, int64_t first, int64_
 	if (rc || first + n < s->m.layout.tensor[tensor].elements ||
 	    zr_base_hash(&s->base) == s->m.source[tensor])
 		return rc;
-	return zr_err(err, ZR_EINVAL,
-		      "%s: tensor %s, which the checkpoint leaves out, is not what it was in %s",
-		      s->path, s->m.layout.tensor[tensor].decl->name,
-		      json_string_value(json_object_get(s->m.meta, ZR_META_PATH)));
+	return zr_base_changed(s->path, s->m.layout.tensor[tensor].decl->name,
+			       json_string_value(json_object_get(s->m.meta, ZR_META_PATH)), err);
 }
 
 /* All of an entry to s->buf. */
