@@ -25,14 +25,24 @@ is 'and not with the base in bf16' "$(planned llama3-8b-qlora 12G -o model.store
 is 'QLoRA on 70 B: two of 24 GB' "$(planned llama3-70b-qlora 23G -n 2)" 0
 is 'and not one' "$(planned llama3-70b-qlora 24G)" 3
 
-# received STORE: bytes of a step of 70 B from the other rank, with the base kept so
+# received STORE [argument]...: bytes of a step of 70 B from the other rank, with the base kept so
 received() {
 	"$ZEROTH" plan "$src/conf/llama3-70b-qlora.ini" -n 2 -o data.path=tokens -o data.format=uint16 \
 		-o device.separate=yes -o device.memory=200G --memory 1T --card H100 --no-compare --json \
-		-o "model.store=$1" | sed -nE 's/^ *"received_bytes": ([0-9]+).*/\1/p'
+		-o "model.store=$1" "${@:2}" | sed -nE 's/^ *"received_bytes": ([0-9]+).*/\1/p'
 }
 nf4=$(received nf4) bf16=$(received auto)
 ok "a base in 4 bits moves at most 0.30 of the bytes ($nf4 of $bf16)" test $((nf4 * 100)) -le $((bf16 * 30))
+
+# Of 1.3 B embeddings and head are a larger part.
+few=(-o model.layers=24 -o model.heads=16 -o model.kv_heads=16 -o model.width=2048
+	-o model.ffn_width=5504 -o model.vocabulary=32000)
+whole=(-o 'zero.persistent=model.embed* lm_*')
+nf4=$(received nf4 "${few[@]}" "${whole[@]}") bf16=$(received auto "${few[@]}")
+ok "so does one of 1.3 B with whole embeddings ($nf4 of $bf16)" \
+	test $((nf4 * 100)) -le $((bf16 * 30)) -a "$nf4" -gt 1000000000
+bf16=$(received auto "${few[@]}" "${whole[@]}")
+ok "also beside bf16 with whole embeddings ($nf4 of $bf16)" test $((nf4 * 100)) -le $((bf16 * 30))
 
 is 'QLoRA on a mixture of 30 B: 40 GB' "$(planned qwen3-30b-a3b-qlora 40G)" 0
 is 'and not with the base in bf16' "$(planned qwen3-30b-a3b-qlora 40G -o model.store=auto)" 3

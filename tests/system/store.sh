@@ -93,49 +93,6 @@ is 'without adapters: [train] freeze' \
 	"$(trained plain.ini -o "model.path=$golden/pretrained/llama" \
 		-o train.freeze='*_proj.weight')"
 
-# ---- what is gathered ----
-# KiB that stage 3 gathers in a micro-batch of a Llama of 1.3 billion parameters: gathered OPTION...
-cat > 1.3b.ini <<-END
-	[train]
-	micro_batch_size = 1
-	[model]
-	plugin = llama
-	layers = 24
-	heads = 16
-	width = 2048
-	context = 2048
-	vocabulary = 32000
-	[adapter]
-	plugin = lora
-	targets = all-linear
-	[precision]
-	plugin = bf16
-	[zero]
-	plugin = stage3
-	[device]
-	separate = yes
-	memory = 8G
-	[data]
-	plugin = text
-	path = text
-END
-gathered() {
-	"$ZEROTH" plan --program -n 2 1.3b.ini "$@" | awk '
-		/^program/ { counts = /last micro/ }
-		counts && /collective  gather/ {
-			for (i = 1; $(i + 1) !~ /^[KMG]iB$/; i++) continue
-			sum += $i * ($(i + 1) == "KiB" ? 1 : $(i + 1) == "MiB" ? 1024 : 1048576)
-		}
-		END { print int(sum) }'
-}
-all=$(gathered)
-codes=$(gathered -o model.store=nf4 -o 'zero.persistent=model.embed* lm_*')
-ok "NF4 gathers at most 0.30 of the bytes of bf16 ($codes of $all KiB)" \
-	test "$((100 * codes))" -le "$((30 * all))" -a "$codes" -gt 1000000
-all=$(gathered -o 'zero.persistent=model.embed* lm_*')
-ok "also where both keep embeddings whole ($codes of $all KiB)" \
-	test "$((100 * codes))" -le "$((30 * all))"
-
 # ---- what a run leaves ----
 want=$(trained base.ini "${common[@]}" -n 2 -o zero.plugin=stage3 -o checkpoint.every=10)
 mv run/checkpoints/step-00000010 half
