@@ -21,11 +21,11 @@ static struct zr_batch request(const struct zr_session *s, int32_t split, int64_
 /* Whether a value of row r is out of its range: kernels use these as indices. */
 static int is_wrong(const struct zr_batch *b, const struct zr_model_decl *d, int64_t r)
 {
-	int none = d->vocabulary && (b->inputs[r] < 0 || b->inputs[r] >= d->vocabulary ||
-		   b->targets[r] < ZR_NO_TARGET || b->targets[r] >= d->vocabulary);
+	int unknown = d->vocabulary && (b->inputs[r] < 0 || b->inputs[r] >= d->vocabulary ||
+		      b->targets[r] < ZR_NO_TARGET || b->targets[r] >= d->vocabulary);
 	int64_t t = r % b->length, start = b->starts ? b->starts[r] : t;
 	int fits = start == t || (t && start >= 0 && start == b->starts[r - 1]);
-	return none || !fits || (b->starts && (b->positions[r] < 0 ||
+	return unknown || !fits || (b->starts && (b->positions[r] < 0 ||
 	       b->positions[r] >= d->context || !(b->weights[r] >= 0 && isfinite(b->weights[r])) ||
 	       (b->targets[r] < 0 && b->weights[r] > 0)));
 }

@@ -102,8 +102,7 @@ static int leave_out(struct zr_chat *c, struct item *k, int reason, int64_t line
 	if (mistake && !c->s.skip)
 		return zr_err(&k->err, ZR_EINVAL,
 			      "%s:%lld: %s (on_bad = skip, or --on-bad skip, leaves such lines "
-			      "out)", c->path,
-			      (long long)line, why->text);
+			      "out)", c->path, (long long)line, why->text);
 	if (k->notes < SHOWN)
 		snprintf(k->note[k->notes++], sizeof *k->note, "%.200s:%lld: left out: %.300s",
 			 c->path, (long long)line, why->text);
