@@ -7,6 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of the held-out part [train] eval_batches are enough, in turn: whether that is less than all. */
+static int is_part(const struct zr_setup *p, const struct zr_data_info *held_out)
+{
+	int64_t all = ZR_HAS(held_out, struct zr_data_info, val_sequences) ?
+			      held_out->val_sequences : 0;
+	int64_t batches = (all + p->batch.micro - 1) / p->batch.micro;
+	return all <= 0 || (int64_t)p->train->eval_batches < batches;
+}
+
 static int add_set(struct zr_run_evals *e, struct zr_source *from, struct zr_error *err)
 {
 	const struct zr_setup *p = e->session->setup;
@@ -24,8 +33,10 @@ static int add_set(struct zr_run_evals *e, struct zr_source *from, struct zr_err
 	if (!held_out)
 		snprintf(r->key[1], sizeof r->key[1], "eval.%s.accuracy", r->name);
 	e->n++;
-	return held_out ? 0 : zr_eval_once(p, from, want == ZR_AUTO_COUNT ? 0 : (int64_t)want,
-					   &r->set, err);
+	if (held_out && is_part(p, &from->info))
+		return 0;
+	return zr_eval_once(p, from, held_out || want == ZR_AUTO_COUNT ? 0 : (int64_t)want, &r->set,
+			    err);
 }
 
 /* The set that patience and keep_best go by. */

@@ -33,7 +33,7 @@ static const struct zr_opt train[] = {
 	TRAIN(eval_every, ZR_T_COUNT, 0, "100", 0, "steps",
 	      "Steps between evaluations on the held-out part; 0 is never."),
 	TRAIN(eval_batches, ZR_T_COUNT, 0, "16", 1, "",
-	      "Micro-batches per evaluation on the held-out part."),
+	      "Micro-batches per evaluation on the held-out part, at most all of it."),
 	TRAIN(patience, ZR_T_COUNT, 0, "0", 0, "evaluations",
 	      "Ends after so many without a lower loss than before; 0 is never."),
 	ZR_OPT(struct zr_train_opts, best_by, ZR_T_STR, 0, "", 0, 0, "",

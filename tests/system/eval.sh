@@ -45,6 +45,10 @@ is 'I1 sets change nothing that is learned' "$(tail -n 1 out)" "$learned"
 is 'eval of the run has the loss that its training had' \
 	"$(value run '"loss":[0-9.]*' | cut -c 1-16 | tail -n +2 | tr '\n' ' ')" \
 	"$(tail -n 1 run/metrics.jsonl | grep -oE '"eval[.a-z]*loss":[0-9.]*' | sed 's/.*"loss"//; s/.*:/"loss":/' | cut -c 1-16 | tr '\n' ' ')"
+train tiny.ini -o run.dir=all -o train.eval_batches=9999
+is 'more batches than are held out are all of them, once' \
+	"$(tail -n 1 all/metrics.jsonl | grep -oE '"val_loss":[0-9.]{12}' | cut -d : -f 2)" \
+	"$(value all '"loss":[0-9.]*' | head -n 1 | cut -c 8-19)"
 
 # ---- one digest ----
 want=$(evaluate run)
