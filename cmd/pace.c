@@ -70,7 +70,7 @@ static double product_of(const struct zr_rates *r, const struct zr_setup *s)
 	return best;
 }
 
-int zr_pace_forecast(struct zr_pace *p, struct zr_setup *s, struct zr_error *err)
+int zr_pace_forecast(struct zr_pace *p, struct zr_setup *s, json_t *plan, struct zr_error *err)
 {
 	struct zr_rate_source r;
 	struct zr_forecast f = { 0 };
@@ -86,7 +86,7 @@ int zr_pace_forecast(struct zr_pace *p, struct zr_setup *s, struct zr_error *err
 	if (rc)
 		zr_logf(ZR_LOG_WARN, "train", "how fast this machine is, is not known: %s",
 			unknown.text);
-	rc = zr_plan_write(s, &f, r.by, err);
+	rc = zr_plan_write(s, plan, &f, r.by, err);
 	zr_rate_source_close(&r);
 	return rc;
 }

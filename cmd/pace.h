@@ -6,6 +6,8 @@
 #ifndef ZR_CMD_PACE_H
 #define ZR_CMD_PACE_H
 
+#include <jansson.h>
+
 #include "core/session.h"
 
 #define ZR_PACE_METRICS 11 /* most of them */
@@ -37,8 +39,9 @@ struct zr_pace {
 /* elapsed: seconds of the run that this one continues. [main] */
 void zr_pace_begin(struct zr_pace *p, const struct zr_setup *s, double elapsed);
 /* What the machine can do, by a file of `zeroth bench`, if there is one that was measured on this
- * device, and what a step takes by it: plan.json of the run directory says so, too. [main] */
-int zr_pace_forecast(struct zr_pace *p, struct zr_setup *s, struct zr_error *err);
+ * device, and what a step takes by it: plan.json of the run directory, which has `plan`, says so,
+ * too. [main] */
+int zr_pace_forecast(struct zr_pace *p, struct zr_setup *s, json_t *plan, struct zr_error *err);
 void zr_pace_step(struct zr_pace *p, int64_t step, double seconds);
 double zr_pace_elapsed(const struct zr_pace *p); /* seconds */
 

@@ -96,11 +96,11 @@ json_t *zr_plan_json(const struct zr_setup *s, uint64_t have, int fits)
 	return j;
 }
 
-int zr_plan_write(const struct zr_setup *s, const struct zr_forecast *f, const char *by,
-		  struct zr_error *err)
+int zr_plan_write(const struct zr_setup *s, json_t *plan, const struct zr_forecast *f,
+		  const char *by, struct zr_error *err)
 {
 	char path[PATH_MAX];
-	json_t *j = zr_plan_json(s, zr_memory_at_start(), 1);
+	json_t *j = json_incref(plan);
 	if (f->seconds > 0)
 		zr_json_put(&j, "forecast", zr_forecast_json(s, f, by));
 	char *text = zr_json_text(j, JSON_INDENT(2));

@@ -25,8 +25,9 @@ int32_t zr_plan_tensors(const struct zr_setup *s, int32_t group, int64_t *elemen
 /* have: bytes of memory that the machine has. The caller owns the result; NULL: out of memory. */
 json_t *zr_plan_json(const struct zr_setup *s, uint64_t have, int fits);
 
-/* Writes plan.json to the run directory. f: of a step, by what `by` names; seconds 0: none. */
-int zr_plan_write(const struct zr_setup *s, const struct zr_forecast *f, const char *by,
-		  struct zr_error *err);
+/* Writes *plan, of zr_plan_json() before memory was taken, to plan.json of the run directory; NULL:
+ * no memory. f: of a step, by what `by` names, is added; seconds 0: none. */
+int zr_plan_write(const struct zr_setup *s, json_t *plan, const struct zr_forecast *f,
+		  const char *by, struct zr_error *err);
 
 #endif

@@ -22,6 +22,7 @@
 #include "cmd/lock.h"
 #include "cmd/metrics.h"
 #include "cmd/pace.h"
+#include "cmd/plan_json.h"
 #include "cmd/progress.h"
 #include "cmd/resume.h"
 #include "cmd/run_eval.h"
@@ -46,6 +47,7 @@ struct run {
 	struct zr_run_evals evals;
 	struct zr_progress progress;
 	struct zr_timeline timeline;
+	json_t *plan; /* of rank 0, for plan.json */
 	struct zr_pace pace;
 	const char *resume; /* what --resume says, or NULL */
 	char from[PATH_MAX]; /* the checkpoint that this is */
@@ -518,6 +520,8 @@ static int prepare(struct run *r, const struct zr_run_how *how, FILE *out, struc
 	rc = rc ? rc : check_export(r, err);
 	rc = rc ? rc : zr_plan_check(r->setup, 0, err);
 	r->rank0 = !rc && r->setup->process.rank == 0;
+	if (r->rank0) /* before memory is taken, which then is in the same account */
+		r->plan = zr_plan_json(r->setup, zr_memory_at_start(), 1);
 	if (!rc && !(r->losses = calloc(r->setup->train->steps, sizeof *r->losses)))
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for the losses of %llu steps",
 			    (unsigned long long)r->setup->train->steps);
@@ -566,7 +570,7 @@ int zr_run_train(struct zr_config *cfg, const struct zr_run_how *how, FILE *out,
 		const struct zr_run_opts *o = zr_config_find(cfg, "run")->opts;
 		zr_pace_begin(&r.pace, r.setup, r.elapsed);
 		if (r.rank0)
-			rc = zr_pace_forecast(&r.pace, r.setup, err);
+			rc = zr_pace_forecast(&r.pace, r.setup, r.plan, err);
 		if (r.rank0)
 			zr_progress_begin(&r.progress, out, r.setup, &r.pace, o->log_every);
 		rc = rc ? rc : loop(&r, err);
@@ -588,6 +592,7 @@ int zr_run_train(struct zr_config *cfg, const struct zr_run_how *how, FILE *out,
 	zr_timeline_close(&r.timeline);
 	zr_session_close(r.session);
 	zr_setup_close(r.setup);
+	json_decref(r.plan);
 	free(r.bytes);
 	free(r.losses);
 	return rc;
