@@ -33,7 +33,8 @@ int zr_chart_has_points(const struct zr_chart *c)
 {
 	for (int i = 0; i < c->n; i++)
 		for (int64_t k = 0; k < c->curve[i].n; k++)
-			if (isfinite(c->curve[i].y[k]))
+			if (c->curve[i].kind == ZR_CURVE_MARKS ? c->curve[i].y[k] > 0 :
+								 isfinite(c->curve[i].y[k]))
 				return 1;
 	return 0;
 }
@@ -88,6 +89,9 @@ static void find_range(const struct zr_chart *c, const struct points *p, struct 
 		r->y1 *= 1.2;
 	} else {
 		double pad = r->y1 > r->y0 ? 0.04 * (r->y1 - r->y0) : fabs(r->y1) * 0.1 + 1e-12;
+		/* a few pages more or less are no change, and have no digits */
+		if (c->unit == ZR_CHART_BYTES)
+			pad = fmax(pad, 0.05 * r->y1);
 		/* what is near 0 starts there */
 		int from_zero = r->y0 >= 0 && r->y0 < 0.3 * r->y1;
 		r->y0 = from_zero ? 0 : r->y0 - pad;

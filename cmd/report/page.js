@@ -61,7 +61,8 @@ const scale = (chart) => {
 	if (!(y1 >= y0)) { y0 = 0; y1 = 1; }
 	if (chart.log && y0 > 0) { y0 /= 1.2; y1 *= 1.2; }
 	else {
-		const pad = y1 > y0 ? 0.04 * (y1 - y0) : Math.abs(y1) * 0.1 + 1e-12;
+		let pad = y1 > y0 ? 0.04 * (y1 - y0) : Math.abs(y1) * 0.1 + 1e-12;
+		if (chart.unit === 1) pad = Math.max(pad, 0.05 * y1);
 		y0 = y0 >= 0 && y0 < 0.3 * y1 ? 0 : y0 - pad;
 		y1 += pad;
 	}

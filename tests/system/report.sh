@@ -22,6 +22,14 @@ done
 like 'the machine has its processors' "$page" \
 	"<td>$(getconf _NPROCESSORS_ONLN)</td><td>cpu</td>"
 like 'what is missing is said' "$page" 'no sample was kept'
+like 'a chart without a point is not drawn' "$page" '>Loss scale</b>: no loss scale was recorded'
+cp -r run pages
+awk '{ sub(/"memory":[^,]*/, "\"memory\":" 52592640 + 4096 * (NR > 1)); sub(/"host_bytes":[^,}]*/, "\"host_bytes\":52592640"); print }' \
+	run/metrics.jsonl > pages/metrics.jsonl
+"$ZEROTH" report pages > out
+ticks=$(sed -n 's/.*id="held".*class="ys"[^>]*>\(.*\)class="xs".*/\1/p' pages/report.html | grep -o '>[0-9.]* MiB<')
+like 'memory has ticks' "$ticks" 'MiB'
+is 'each with a text of its own, where memory grows by a page' "$(uniq -d <<<"$ticks")" ''
 is 'nothing of the page comes from elsewhere' "$(grep -oE '(src|href)="[^#d][^"]*"|https?://[^"]*' run/report.html |
 	grep -v '^http://www.w3.org/2000/svg')" ''
 if command -v python3 >/dev/null; then
