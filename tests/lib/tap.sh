@@ -9,6 +9,7 @@
 #   one_in N                yes, and under sanitizers, where a run takes several times as long and
 #                           some of many like cases show as much, to each Nth call alone
 #   children PID            its processes, one a line, ascending: bare machines have no ps
+#   running PID...          those that have not ended, one a line; a zombie has
 # $scratch is an empty directory, removed at the end. What a sanitizer reports of any process fails
 # the test, also where nobody reads what that process prints.
 
@@ -83,6 +84,14 @@ wanted a match: $3"; fi
 }
 
 children() { grep -ls "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status | tr -dc '0-9\n' | sort -n; }
+
+# Who lost its parent may stay a zombie for seconds, until init looks; kill -0 finds it there.
+running() {
+	local process
+	for process; do
+		! grep -qs '^State:[[:space:]]*[^XZ[:space:]]' "/proc/$process/task/"*/status || echo "$process"
+	done
+}
 
 # Prints what sanitizers reported, the first lines of each.
 reported() {

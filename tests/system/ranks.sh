@@ -62,12 +62,7 @@ once() {
 	is "$1 is said once" "$(wc -l <<<"$err")" 1
 }
 
-left() {
-	local p
-	for p in "${rank[@]}"; do
-		kill -0 "$p" 2>/dev/null && echo "$p"
-	done
-}
+left() { running "${rank[@]}"; }
 
 start 4
 kill -9 "${rank[2]}"

@@ -80,8 +80,7 @@ for ranks in '' '-n 2'; do
 	kill -TERM -$run
 	finish
 	ok "a later second signal ends at once, $name: exit $code" test "$code" = 143 -o "$code" = 130
-	left=$(for p in $ranks_of; do kill -0 "$p" 2>/dev/null && echo "$p"; done)
-	is "a later second signal, $name: nobody is left" "$left" ""
+	is "a later second signal, $name: nobody is left" "$(running $ranks_of)" ""
 	ok "a later second signal, $name: no summary" test ! -e r/summary.json
 
 	if command -v nohup >/dev/null; then

@@ -54,7 +54,7 @@ for ranks in '' '-n 2'; do
 	ok "export reads on ${ranks:-alone}" "$ZEROTH" checkpoint export one "out$ranks"
 	kill -KILL $pid $(children $pid)
 	wait $pid 2>/dev/null
-	for p in $writer; do while kill -0 "$p" 2>/dev/null; do sleep 0.02; done; done
+	while [ -n "$(running $writer)" ]; do sleep 0.02; done
 	out=$("$ZEROTH" train $ranks tiny.ini -o run.dir=one --resume auto 2>&1)
 	is "I6: a crash leaves no lock behind ${ranks:-alone}: exit 0" "$?" 0
 	like "and it is gone on from ${ranks:-alone}" "$out" "^resumed after step 3\$"
