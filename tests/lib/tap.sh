@@ -8,6 +8,9 @@
 #   pass NAME, fail NAME [WHY], skip NAME WHY, skip_all WHY
 #   one_in N                yes, and under sanitizers, where a run takes several times as long and
 #                           some of many like cases show as much, to each Nth call alone
+#   beside COMMAND...       calls it in a subshell and an empty directory while the test goes on: for
+#                           what waits more than it computes. At most 4 at a time; what they pass
+#                           and fail counts at the end of the test
 #   children PID            its processes, one a line, ascending: bare machines have no ps
 #   running PID...          those that have not ended, one a line; a zombie has
 # $scratch is an empty directory, removed at the end. What a sanitizer reports of any process fails
@@ -83,6 +86,31 @@ like() {
 wanted a match: $3"; fi
 }
 
+besides=() # process and directory of each
+beside() {
+	beside_dir=$scratch/beside.${#besides[@]}
+	while [ "$(jobs -rp | wc -l)" -ge 4 ]; do wait -n; done
+	mkdir "$beside_dir" || exit 99
+	(
+		cd "$beside_dir" && tap_count=0 && "$@"
+		echo "1..$tap_count"
+	) > "$beside_dir.tap" &
+	besides+=("$! $beside_dir")
+}
+
+# Waits for what runs beside; its tests take the next numbers.
+join_besides() {
+	local one tap
+	for one in "${besides[@]}"; do
+		tap=${one#* }.tap
+		wait "${one%% *}"
+		awk -v n="$tap_count" '/^(not )?ok [0-9]/ { sub(/[0-9]+/, ++n) } !/^1\.\.[0-9]/' "$tap"
+		tap_count=$((tap_count + $(grep -cE '^(not )?ok [0-9]' "$tap")))
+		[[ $(tail -n 1 "$tap") = 1..[1-9]* ]] ||
+			fail "what runs beside comes to its end" "$(tail -n 3 "$tap")"
+	done
+}
+
 children() { grep -ls "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status | tr -dc '0-9\n' | sort -n; }
 
 # Who lost its parent may stay a zombie for seconds, until init looks; kill -0 finds it there.
@@ -100,6 +128,7 @@ reported() {
 }
 
 done_testing() {
+	join_besides
 	[ -z "$reports" ] || is 'no sanitizer reports anything' "$(reported)" ''
 	echo "1..$tap_count"
 }
