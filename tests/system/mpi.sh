@@ -19,7 +19,7 @@ width = 32
 context = 32
 [data]
 plugin = text
-path = text
+path = $scratch/text
 [device]
 threads = 1
 INI
@@ -30,7 +30,7 @@ train() {
 	local words=()
 	while [ "$1" != -- ]; do words+=("$1"); shift; done
 	shift
-	"${words[@]}" "$ZEROTH" train tiny.ini -o run.dir="$run" "$@"
+	"${words[@]}" "$ZEROTH" train "$scratch/tiny.ini" -o run.dir="$run" "$@"
 }
 digest() { run=$(mktemp -u run.XXXXXX); train "$@" 2> err | tail -n 1; }
 
@@ -126,28 +126,67 @@ if [ -n "$why" ]; then
 	done_testing
 	exit
 fi
-mpi() { timeout 120 "$mpirun" -n "$@"; }
+# Beside others: where they share a directory for their sessions, one removes it as another makes its own below.
+mpi() { TMPDIR=$PWD timeout 120 "$mpirun" -n "$@"; }
 
+# Rank 0 writes the weights for longer than a rank that failed would wait for the others.
+slow_writer() {
+	local slow=(env LD_PRELOAD="$ZR_BUILDDIR/tests/doubles/.libs/baddisk.so" ZR_BADDISK_SYNC=6)
+	local one_rank=("$ZEROTH" train ../tiny.ini -o run.dir=run -o boot.plugin=mpi -o comm.plugin=local)
+	out=$(mpi 1 "${slow[@]}" "${one_rank[@]}" : -n 1 "${one_rank[@]}" 2> err)
+	code=$?
+	is "ranks that are done wait for one that writes" "$code $(tail -n 1 <<<"$out")" "0 $one"
+	[ $code = 0 ] || note "$(cat err)"
+}
+if [[ $ZR_SANITIZE = *address* ]]; then
+	skip "ranks that are done wait for one that writes" "a library cannot be preloaded before that of the address sanitizer"
+else
+	beside slow_writer
+fi
+
+unit() { mpi "$1" "$ZR_BUILDDIR/tests/unit/comm/comm_mpi" "${@:2}" 2>&1; }
+# fails NAME WAY PATTERN: what 3 ranks say that fail in a way of comm_mpi's
+fails() { like "$1" "$(unit 3 "$2" 3)" "$3"; }
+op7='barrier over the world \(step 1, op 7\)'
+beside fails "I5: a timeout names the missing rank and where it was seen" late \
+	"rank [02]: good: timeout: $op7 of rank [02] waited [0-9.]+ s for rank 1 \\(last seen in barrier over the world \\(step 1, op 0\\)\\)\$"
+beside fails "I5: nobody waits for a rank that has left" leave "rank [02]: good: rank 1 has left; $op7 waits for it"
+beside fails "I5: differing operations are named with both ranks" differ 'rank [0-2]: good: ranks differ in the number of elements: rank [01] calls all_reduce over the world \(step 1, op 3\) of [56] f32 in 1 segment, rank [12] calls all_reduce .* of [56] f32 in 1 segment; all others call what rank [02] calls'
+aborts() { is "$1" "$(unit 3 stop 3 | grep -c 'good: rank 1 stopped: no disk$')" 3; }
+beside aborts "I5: an abort ends all ranks with its reason"
+# good NAME RANKS RANKS_PER_NODE [SUMS]
+good() {
+	out=$(unit "$2" kinds "${@:3}")
+	is "$1" "$(grep -c 'rank [0-3]: good' <<<"$out")" "$2"
+	[ "$(grep -c good <<<"$out")" = "$2" ] || note "$out"
+}
+beside good "every kind over nodes and the world; 64 tickets; boot's values" 4 2
+beside good "the same with 3 ranks on one node" 3 3
+beside good "the same with sums by MPI, as near as sums of 4 can be" 4 2 mpi
+
+# same NAME DIGEST WORD...: a training with that digest
+same() { is "$1" "$(digest "${@:3}")" "$2"; }
 for stage in stage0 stage1 stage2 stage3; do
 	for n in 2 3; do
-		is "I1: comm/mpi, $n ranks, $stage" "$(digest mpi $n -- -o boot.plugin=mpi -o comm.plugin=mpi -o zero.plugin=$stage)" "$one"
+		beside same "I1: comm/mpi, $n ranks, $stage" "$one" mpi $n -- -o boot.plugin=mpi -o comm.plugin=mpi -o zero.plugin=$stage
 	done
 done
-is "I1: comm/mpi, 4 ranks on 2 played nodes, hpz" \
-	"$(digest mpi 4 -- -o boot.plugin=mpi -o boot.ranks_per_node=2 -o comm.plugin=mpi -o zero.plugin=hpz)" "$one"
+beside same "I1: comm/mpi, 4 ranks on 2 played nodes, hpz" "$one" \
+	mpi 4 -- -o boot.plugin=mpi -o boot.ranks_per_node=2 -o comm.plugin=mpi -o zero.plugin=hpz
 # Summed on each rank first. Where ranks share memory a home folds; through MPI comm adds.
 local=(-o train.reduction=local)
 for n in 2 3; do
 	one_local=$(digest -- -n $n "${local[@]}")
 	for stage in stage0 stage2 stage3; do
-		is "I1: comm/mpi adds for $n ranks, $stage" \
-			"$(digest mpi $n -- "${local[@]}" -o boot.plugin=mpi -o comm.plugin=mpi -o zero.plugin=$stage)" "$one_local"
+		beside same "I1: comm/mpi adds for $n ranks, $stage" "$one_local" \
+			mpi $n -- "${local[@]}" -o boot.plugin=mpi -o comm.plugin=mpi -o zero.plugin=$stage
 	done
 done
 # Sums of two have one result in any order; of four MPI may find another.
 sums=("${local[@]}" -o boot.plugin=mpi -o comm.plugin=mpi -o zero.plugin=stage2 -o optimizer.plugin=sgd)
 value() { tr -d '\n' < "$run/summary.json" | sed -n "s/.*\"$1\": \"\{0,1\}\([^\",]*\).*/\1/p"; }
-is "sums = mpi: two ranks as in order" "$(digest mpi 2 -- "${sums[@]}" -o comm.sums=mpi)" "$(digest mpi 2 -- "${sums[@]}")"
+in_order() { same "sums = mpi: two ranks as in order" "$(digest mpi 2 -- "${sums[@]}")" mpi 2 -- "${sums[@]}" -o comm.sums=mpi; }
+beside in_order
 for how in ordered mpi; do
 	run=run.$how
 	out=$(train mpi 4 -- "${sums[@]}" -o comm.sums=$how)
@@ -169,53 +208,25 @@ for no in train.reduction=slots train.communication_data_type=bf16; do
 	like "I7: sums = mpi with $no is refused" "$(timeout 60 "$ZEROTH" plan -n 2 tiny.ini "${sums[@]}" -o boot.plugin=local -o comm.sums=mpi \
 		-o $no 2>&1)" '\[comm\] sums: .* would add nothing: .*set \[train\] reduction = local and communication_data_type = fp32, or sums = ordered$'
 done
-is "I1: boot/mpi with comm/local" "$(digest mpi 2 -- -o boot.plugin=mpi -o zero.plugin=stage1)" "$one"
-is "I1: boot/env with comm/mpi" \
-	"$(digest mpi 2 -- -o boot.plugin=env -o boot.directory=meet -o comm.plugin=mpi -o zero.plugin=stage3)" "$one"
-
-# Rank 0 writes the weights for longer than a rank that failed would wait for the others.
-if [[ $ZR_SANITIZE = *address* ]]; then
-	skip "ranks that are done wait for one that writes" "a library cannot be preloaded before that of the address sanitizer"
-else
-	run=$(mktemp -u run.XXXXXX)
-	slow=(env LD_PRELOAD="$ZR_BUILDDIR/tests/doubles/.libs/baddisk.so" ZR_BADDISK_SYNC=7 "$ZEROTH" train tiny.ini -o run.dir="$run")
-	mpi=(-o boot.plugin=mpi -o comm.plugin=local)
-	out=$(timeout 120 "$mpirun" -n 1 "${slow[@]}" "${mpi[@]}" : -n 1 "$ZEROTH" train tiny.ini -o run.dir="$run" "${mpi[@]}" 2>err)
-	code=$?
-	is "ranks that are done wait for one that writes" "$code $(tail -n 1 <<<"$out")" "0 $one"
-	[ $code = 0 ] || note "$(cat err)"
-fi
-
-unit() { mpi "$1" "$ZR_BUILDDIR/tests/unit/comm/comm_mpi" "${@:2}" 2>&1; }
-out=$(unit 4 kinds 2)
-is "every kind over nodes and the world; 64 tickets; boot's values" "$(grep -c 'rank [0-3]: good' <<<"$out")" 4
-[ "$(grep -c good <<<"$out")" = 4 ] || note "$out"
-is "the same with 3 ranks on one node" "$(unit 3 kinds 3 | grep -c 'rank [0-2]: good')" 3
-is "the same with sums by MPI, as near as sums of 4 can be" "$(unit 4 kinds 2 mpi | grep -c 'rank [0-3]: good')" 4
-
-op7='barrier over the world \(step 1, op 7\)'
-out=$(unit 3 differ 3)
-like "I5: differing operations are named with both ranks" "$out" 'rank [0-2]: good: ranks differ in the number of elements: rank [01] calls all_reduce over the world \(step 1, op 3\) of [56] f32 in 1 segment, rank [12] calls all_reduce .* of [56] f32 in 1 segment; all others call what rank [02] calls'
-out=$(unit 3 late 3)
-like "I5: a timeout names the missing rank and where it was seen" "$out" \
-	"rank [02]: good: timeout: $op7 of rank [02] waited [0-9.]+ s for rank 1 \\(last seen in barrier over the world \\(step 1, op 0\\)\\)\$"
-out=$(unit 3 stop 3)
-is "I5: an abort ends all ranks with its reason" "$(grep -c 'good: rank 1 stopped: no disk$' <<<"$out")" 3
-out=$(unit 3 leave 3)
-like "I5: nobody waits for a rank that has left" "$out" "rank [02]: good: rank 1 has left; $op7 waits for it"
+beside same "I1: boot/mpi with comm/local" "$one" mpi 2 -- -o boot.plugin=mpi -o zero.plugin=stage1
+beside same "I1: boot/env with comm/mpi" "$one" \
+	mpi 2 -- -o boot.plugin=env -o boot.directory=. -o comm.plugin=mpi -o zero.plugin=stage3
 
 complain() {
 	run=$(mktemp -u run.XXXXXX)
 	out=$(train mpi "$2" -- "${@:4}" 2>&1)
 	like "$1" "$out" "$3"
 }
-complain "a launcher that [boot] does not know" 2 'zeroth: a launcher started several ranks \(.*=2\), but \[boot\] found only one' -o comm.plugin=mpi
-complain "nodes that do not fit" 3 'zeroth: .*\[boot\] ranks_per_node = 2: 3 ranks do not fill nodes of that size' -o boot.plugin=mpi -o boot.ranks_per_node=2
-mkdir run.taken
-out=$(timeout 60 "$mpirun" -n 3 "$ZEROTH" train tiny.ini -o run.dir=run.taken -o boot.plugin=mpi -o comm.plugin=mpi 2>&1)
-code=$?
-like "I5: a rank that fails alone says why, and all end" "$out" 'run directory run.taken exists already'
-ok "and the launcher does not call that a success" test "$code" != 0 -a "$code" != 124
+beside complain "a launcher that [boot] does not know" 2 'zeroth: a launcher started several ranks \(.*=2\), but \[boot\] found only one' -o comm.plugin=mpi
+beside complain "nodes that do not fit" 3 'zeroth: .*\[boot\] ranks_per_node = 2: 3 ranks do not fill nodes of that size' -o boot.plugin=mpi -o boot.ranks_per_node=2
+one_fails() {
+	mkdir taken
+	out=$(mpi 3 "$ZEROTH" train ../tiny.ini -o run.dir=taken -o boot.plugin=mpi -o comm.plugin=mpi 2>&1)
+	code=$?
+	like "I5: a rank that fails alone says why, and all end" "$out" 'run directory taken exists already'
+	ok "and the launcher does not call that a success" test "$code" != 0 -a "$code" != 124
+}
+beside one_fails
 rm -rf meet
 mkdir meet
 like "processes that MPI does not know" "$(env_ranks 2 -o comm.plugin=mpi)" '\[comm\] MPI has 1 process, boot says 2 ranks: start them'

@@ -287,7 +287,7 @@ static void late(struct rank *r)
 {
 	fixture_barrier(r, 1, 0);
 	if (r->rank == 1)
-		sleep(3);
+		sleep(4);
 	else
 		bad = fixture_barrier(r, 1, 7) != ZR_EPEER;
 }
@@ -309,7 +309,7 @@ static void leave(struct rank *r)
 
 /* ---- main ---- */
 
-static int up(struct rank *r, const char *per_node, const char *sums)
+static int up(struct rank *r, const char *per_node, const char *timeout, const char *sums)
 {
 	struct zr_boot_info info = { .size = sizeof info };
 	boot_desc = test_plugin("boot/mpi");
@@ -319,7 +319,7 @@ static int up(struct rank *r, const char *per_node, const char *sums)
 	comm_opts = test_options(comm_desc);
 	r->h = test_host(1);
 	if (test_set(boot_desc, boot_opts, "ranks_per_node", per_node) ||
-	    test_set(comm_desc, comm_opts, "timeout", "2") ||
+	    test_set(comm_desc, comm_opts, "timeout", timeout) ||
 	    test_set(comm_desc, comm_opts, "sums", sums))
 		return -1;
 	if (test_create(r->h, boot_desc, boot_opts, &boot) || boot_v->info(boot, &info))
@@ -345,7 +345,8 @@ int main(int argc, char **argv)
 	struct rank r = { 0 };
 	const char *reason;
 	mpi_adds = argc == 4 && !strcmp(argv[3], "mpi");
-	if (argc < 3 || up(&r, argv[2], argc == 4 ? argv[3] : "ordered")) {
+	if (argc < 3 || up(&r, argv[2], strcmp(argv[1], "late") ? "60" : "2",
+			    argc == 4 ? argv[3] : "ordered")) {
 		fprintf(stderr, "%s\n",
 			r.h ? test_error(r.h) : "usage: comm_mpi TEST RANKS_PER_NODE [SUMS]");
 		return 2;
