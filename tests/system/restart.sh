@@ -42,33 +42,44 @@ same() {
 	like "$2: a line says so" "$restarts" "^zeroth: restart $3\$"
 }
 
-# While it waits for the next attempt, or trains, it can be ended: below.
+# Hangs: as the watchdog notices them, and as the other ranks do. These take longest.
+start stall hang3 -o run.dir=r -n 2 --restarts 9 --watchdog 2
+start hang hang3 -o run.dir=r -n 2 --restarts 1 -o comm.timeout=2
+start other none -o run.dir=r -n 2 -o train.steps=3 -o checkpoint.every=3
+other=$!
+
+# While it waits for the next attempt it can be ended.
 mkdir ended
 (
 	cd ended || exit 99
 	HOLD=dies0 HOLD_DIR=$PWD exec "$ZEROTH" train ../tiny.ini -o run.dir=r -n 2 --restarts 100 > out 2> err
 ) &
 ended=$!
+until grep -q '^zeroth: restart 1 ' ended/err || ! kill -0 $ended; do sleep 0.02; done 2>/dev/null
+kill -TERM $ended
+timeout 60 tail --pid=$ended -s 0.02 -f /dev/null || kill -KILL $ended
+wait $ended
+is "a signal between two attempts: exit 130" "$?" 130
 
 auto=(-o train.train_batch_size=auto -o train.gradient_accumulation_steps=2)
-start plain none -o run.dir=r -n 4
-start death die5 -o run.dir=r -n 4 --restarts 3
-start fewer die5 -o run.dir=r -n 4 --restarts 3 --min-ranks 2
+start first die0 -n 4 --restarts 1
 start repeated dies3 -o run.dir=r -n 2 --restarts 2
-wait -n
-start once die5 -o run.dir=r -n 4
+start fewer die5 -o run.dir=r -n 4 --restarts 3 --min-ranks 2
+wait $other
+start onward die3 -o run.dir=r -n 4 --restarts 1 --resume ../other/r
+start death die5 -o run.dir=r -n 4 --restarts 3
 wait -n
 start early die1 -o run.dir=r -n 4 --restarts 1
 wait -n
-start first die0 -n 4 --restarts 1
-wait -n
 start one die3 -o run.dir=r -o checkpoint.every=1 -o checkpoint.async=yes -o zero.plugin=stage3 --restarts 1
 wait -n
-start other none -o run.dir=r -n 2 -o train.steps=3 -o checkpoint.every=3
+start batch die5 -o run.dir=r -n 4 --restarts 1 --min-ranks 1 "${auto[@]}"
+wait -n
+start plain none -o run.dir=r -n 4
+wait -n
+start once die5 -o run.dir=r -n 4
 wait -n
 start plain8 none -o run.dir=r -n 4 "${auto[@]}"
-wait -n
-start batch die5 -o run.dir=r -n 4 --restarts 1 --min-ranks 1 "${auto[@]}"
 wait -n
 start refused fail1 -o run.dir=r -n 2 --restarts 3
 wait -n
@@ -78,18 +89,6 @@ start wrong none -o run.dir=r -n 2 --restarts 3 -o model.heads=3
 wait -n
 start infinite none -o run.dir=r --restarts 3 -o optimizer.plugin=sgd -o optimizer.lr=1e30 -o scheduler.plugin=constant \
 	-o train.gradient_clipping=0
-
-until grep -q '^zeroth: restart 3 ' ended/err || ! kill -0 $ended; do sleep 0.02; done 2>/dev/null
-kill -TERM $ended
-timeout 60 tail --pid=$ended -s 0.02 -f /dev/null || kill -KILL $ended
-wait $ended
-is "a signal between two attempts: exit 130" "$?" 130
-wait
-
-# Hangs: as the other ranks notice them, and as the watchdog does.
-start hang hang3 -o run.dir=r -n 2 --restarts 1 -o comm.timeout=2
-start stall hang3 -o run.dir=r -n 2 --restarts 9 --watchdog 3
-start onward die3 -o run.dir=r -n 4 --restarts 1 --resume ../other/r
 wait
 
 ended plain
@@ -138,7 +137,7 @@ ended infinite
 is "non-finite numbers are not tried again" "$code $restarts" "5 "
 
 same hang "a hang" '1 of 1: rank 0 failed with code 4: .*timeout: .*; goes on from step 2 with 2 ranks in 1 s'
-same stall "a stall" '[0-9] of 9: no rank got on for 3 s: their stacks are above; goes on from step 2 with 2 ranks in 1 s'
+same stall "a stall" '[0-9] of 9: no rank got on for 2 s: their stacks are above; goes on from step 2 with 2 ranks in 1 s'
 for rank in 0 1; do
 	like "a stall: the stack of rank $rank" "$(cat stall/err)" "^rank $rank: zeroth: thread [0-9]+ is at\$"
 done
