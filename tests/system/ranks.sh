@@ -35,12 +35,12 @@ start() {
 	shift
 	rm -rf r
 	: > out
-	"${under[@]}" "$ZEROTH" train -n "$n" tiny.ini -o run.dir=r -o run.log_every=1 "$@" > out 2> err &
+	"${under[@]}" "$ZEROTH" train -n "$n" "$scratch/tiny.ini" -o run.dir=r -o run.log_every=1 "$@" > out 2> err &
 	run=$!
-	for _ in $(seq 1 600); do
+	for _ in $(seq 1 1500); do
 		grep -q '^step [0-9]' out && break
 		kill -0 $run 2>/dev/null || break
-		sleep 0.05
+		sleep 0.02
 	done
 	# Forked in order: ascending, as long as process numbers have not wrapped around.
 	rank=($(children $run))
@@ -48,7 +48,7 @@ start() {
 
 # finish SECONDS: waits for the end, kills what hangs; sets $code and $last.
 finish() {
-	timeout "$1" tail --pid=$run -s 0.05 -f /dev/null || kill -9 $run
+	timeout "$1" tail --pid=$run -s 0.02 -f /dev/null || kill -9 $run
 	wait $run 2>/dev/null
 	code=$?
 	last=$(tail -n 1 err)
@@ -71,13 +71,16 @@ is "kill -9 of a rank: exit 4" "$code" 4
 is "kill -9 of a rank is the last line" "$last" "zeroth: rank 2 was killed by SIGKILL (Killed)"
 is "no rank is left" "$(left)" ""
 
-start 4 -o comm.timeout=1
-kill -STOP "${rank[1]}"
-finish 30
-is "a stopped rank: exit 4" "$code" 4
-like "a stopped rank is named, and what it was doing" "$last" \
-	'^zeroth: rank [023] failed with code 4: .*timeout: [a-z_]+ over the world \(step [0-9]+, op -?[0-9]+.*\) of rank [023] waited [0-9.]+ s for .*rank 1 \('
-is "no stopped rank is left" "$(left)" ""
+stopped() {
+	start 4 -o comm.timeout=1
+	kill -STOP "${rank[1]}"
+	finish 30
+	is "a stopped rank: exit 4" "$code" 4
+	like "a stopped rank is named, and what it was doing" "$last" \
+		'^zeroth: rank [023] failed with code 4: .*timeout: [a-z_]+ over the world \(step [0-9]+, op -?[0-9]+.*\) of rank [023] waited [0-9.]+ s for .*rank 1 \('
+	is "no stopped rank is left" "$(left)" ""
+}
+beside stopped
 
 start 3
 kill -INT $run
@@ -98,7 +101,7 @@ done
 start 3
 kill -9 $run
 wait $run 2>/dev/null
-for _ in $(seq 1 100); do [ -z "$(left)" ] && break; sleep 0.05; done
+for _ in $(seq 1 500); do [ -z "$(left)" ] && break; sleep 0.02; done
 is "ranks die with their supervisor" "$(left)" ""
 
 bad=
