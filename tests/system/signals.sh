@@ -8,7 +8,7 @@
 cd "$scratch" || exit 99
 command -v setsid >/dev/null || skip_all 'no setsid(1)'
 
-tiny ./hold.so 2 4 1000000 <<INI
+tiny "$scratch/hold.so" 2 4 1000000 <<INI
 [train]
 eval_every = 2
 eval_batches = 2
@@ -16,13 +16,12 @@ eval_batches = 2
 on_signal = yes
 INI
 build hold
-export HOLD_DIR=$scratch
 
 # start WHERE COMMAND...: in the background, in a session of its own; waits until rank 0 stops at
 # WHERE. Sets $run. Under nohup the tests themselves ignore SIGHUP, and a training would, too.
 start() {
 	rm -rf r go held.* out
-	HOLD=$1 setsid env --default-signal=HUP "${@:2}" > out 2> err &
+	HOLD=$1 HOLD_DIR=$PWD setsid env --default-signal=HUP "${@:2}" > out 2> err &
 	run=$!
 	until [ -e held.0 ]; do
 		kill -0 $run 2>/dev/null || break
@@ -30,7 +29,7 @@ start() {
 	done
 }
 train() { # WHERE [ARGUMENT]...: a training
-	start "$1" "$ZEROTH" train tiny.ini -o run.dir=r -o run.log_every=1 "${@:2}"
+	start "$1" "$ZEROTH" train "$scratch/tiny.ini" -o run.dir=r -o run.log_every=1 "${@:2}"
 }
 # Waits for the end, kills what hangs; sets $code.
 finish() {
@@ -48,6 +47,22 @@ ended() {
 	is "$1: the step is saved" "$(cat r/checkpoints/latest 2>&1)" "step-$(printf %08d $step)"
 }
 
+# A second signal after the moment ends all at once, though the step never ends.
+later_second() {
+	local name=${1:-alone} ranks_of
+	train step3 $1
+	ranks_of=$(children $run)
+	kill -TERM -$run
+	sleep 2.5
+	kill -TERM -$run
+	finish
+	ok "a later second signal ends at once, $name: exit $code" test "$code" = 143 -o "$code" = 130
+	is "a later second signal, $name: nobody is left" "$(running $ranks_of)" ""
+	ok "a later second signal, $name: no summary" test ! -e r/summary.json
+}
+
+beside later_second
+beside later_second '-n 2'
 for ranks in '' '-n 2'; do
 	name=${ranks:-alone}
 	for sig in TERM INT HUP; do
@@ -71,17 +86,6 @@ for ranks in '' '-n 2'; do
 	is "a signal before the first step, $name: one line" "$(sed 's/^rank 0: //' err)" \
 		"zeroth: SIGTERM before the first step: nothing is saved"
 	ok "a signal before the first step, $name: no run directory is left" test ! -e r
-
-	# A second signal after the moment ends all at once, though the step never ends.
-	train step3 $ranks
-	ranks_of=$(children $run)
-	kill -TERM -$run
-	sleep 2.5
-	kill -TERM -$run
-	finish
-	ok "a later second signal ends at once, $name: exit $code" test "$code" = 143 -o "$code" = 130
-	is "a later second signal, $name: nobody is left" "$(running $ranks_of)" ""
-	ok "a later second signal, $name: no summary" test ! -e r/summary.json
 
 	if command -v nohup >/dev/null; then
 		start step3 nohup "$ZEROTH" train tiny.ini -o run.dir=r -o train.steps=5 $ranks
