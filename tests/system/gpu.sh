@@ -9,14 +9,33 @@
 for program in ldd objdump strip timeout; do
 	command -v $program >/dev/null || skip_all "no $program"
 done
+gpu() { bash "$ZR_SRCDIR/tests/gpu/run" "$@" 2>&1; }
+export ZR_GPU_DEVICE=cpu
+unset ZEROTH_PLUGIN_PATH ZEROTH_DATA_PATH ZR_TEST_PLUGINS OUT
+
+# A phase of tests that pass, fail, hang and die.
+bad_tests() {
+	export ZR_GPU_WORK=$PWD
+	mkdir bin
+	ln -s "$(type -P true)" bin/zeroth
+	printf '#!/bin/sh\ncase $1 in n*) sleep 100 ;; c*) echo "# columns, type 1"; echo "not ok 1 - $1" ;; *) echo "ok 1 - $1" ;; esac\n' >bin/t_twin
+	printf '#!/bin/sh\necho ok 1 - one\nkill -9 $$\n' >bin/t_device
+	chmod +x bin/t_*
+	table=$(ZR_GPU_PHASE=6 gpu kernels)
+	is "a failure is the exit code" "$?" 1
+	like "what passes" "$table" 'pass t_twin: elements'
+	like "what differs" "$table" 'fail t_twin: columns.*1 differences'
+	like "what hangs is ended" "$table" 'fail t_twin norms.*ended after 0 tests'
+	like "what dies between its tests" "$table" '(fail t_device *: 137 code \(ended after 1|skip t_device)'
+}
+beside bad_tests
+
 bash "$ZR_SRCDIR/tests/gpu/bundle.sh" "$scratch/bundle.tar.gz" >"$scratch/bundle.out" 2>&1
 is "a bundle" "$?" 0
 like "it says what it needs" "$(cat "$scratch/bundle.out")" 'bytes, for GLIBC_2\.[0-9]+ or later$'
 cd "$scratch" || exit 99
-export ZR_GPU_DEVICE=cpu ZR_GPU_WORK=$scratch/work OUT=$scratch/out
-unset ZEROTH_PLUGIN_PATH ZEROTH_DATA_PATH ZR_TEST_PLUGINS
+export ZR_GPU_WORK=$scratch/work OUT=$scratch/out
 mkdir out
-gpu() { bash "$ZR_SRCDIR/tests/gpu/run" "$@" 2>&1; }
 
 like "without a bundle" "$(gpu nccl)" 'no bundle in .*give the archive'
 like "an unknown phase" "$(gpu -b bundle.tar.gz nothing)" 'no phase nothing: build kernels '
@@ -31,13 +50,4 @@ like "nor of the stay" "$(ZR_GPU_STAY=0 gpu nccl)" 'skip one rank.* s are left o
 mkdir fresh
 ZR_GPU_WORK=$scratch/fresh gpu -b bundle.tar.gz -b out/state.tar.gz report >/dev/null
 is "results travel to another machine" "$(grep -c '^nccl *skip' fresh/gpu.txt)" "$(grep -c '^nccl *skip' work/gpu.txt)"
-
-printf '#!/bin/sh\ncase $1 in n*) sleep 100 ;; c*) echo "# columns, type 1"; echo "not ok 1 - $1" ;; *) echo "ok 1 - $1" ;; esac\n' >work/bin/t_twin
-printf '#!/bin/sh\necho ok 1 - one\nkill -9 $$\n' >work/bin/t_device
-table=$(ZR_GPU_PHASE=6 gpu kernels)
-is "a failure is the exit code" "$?" 1
-like "what passes" "$table" 'pass t_twin: elements'
-like "what differs" "$table" 'fail t_twin: columns.*1 differences'
-like "what hangs is ended" "$table" 'fail t_twin norms.*ended after 0 tests'
-like "what dies between its tests" "$table" '(fail t_device *: 137 code \(ended after 1|skip t_device)'
 done_testing
