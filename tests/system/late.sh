@@ -8,9 +8,10 @@
 
 for i in $(seq 1 400); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
 build latedevice late
+cd "$scratch" || exit 99
 
 train() { # train RUN OPTION...: its digest
-	local dir=$scratch/$1
+	local dir=$1
 	shift
 	rm -rf "$dir"
 	"$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o run.dir="$dir" -o train.eval_every=0 \
@@ -29,12 +30,12 @@ late() { # late "OPERATION RANK MS" NAME OPTION...
 }
 split="-o zero.plugin=stage3 -o zero.persistence_threshold=0"
 for rank in 0 1; do
-	late "fold $rank 3" "stage1, 2 ranks, rank" -n 2 -o zero.plugin=stage1 -o zero.reduce_bucket_size=1
-	late "fold $rank 3" "stage3, 2 ranks, rank" -n 2 $split -o zero.reduce_bucket_size=1
-	late "adamw $rank 5" "stage1, 2 ranks, rank" -n 2 -o zero.plugin=stage1
-	late "adamw $rank 5" "stage3, 2 ranks, rank" -n 2 $split
+	beside late "fold $rank 3" "stage1, 2 ranks, rank" -n 2 -o zero.plugin=stage1 -o zero.reduce_bucket_size=1
+	beside late "fold $rank 3" "stage3, 2 ranks, rank" -n 2 $split -o zero.reduce_bucket_size=1
+	beside late "adamw $rank 5" "stage1, 2 ranks, rank" -n 2 -o zero.plugin=stage1
+	beside late "adamw $rank 5" "stage3, 2 ranks, rank" -n 2 $split
 done
-late "embedding_bwd 3 20" "stage3, 4 ranks, rank" -n 4 $split
+beside late "embedding_bwd 3 20" "stage3, 4 ranks, rank" -n 4 $split
 
 # ---- a late checkpoint ----
 
@@ -49,16 +50,16 @@ disk() { # disk NAME OPTION...
 	shift
 	want=$(train whole -o train.steps=8 "$@")
 	LD_PRELOAD=$ZR_BUILDDIR/tests/faults/.libs/libfaults.so ZR_FAULT='call=write n=1 and=later kind=slow slow=0.004 path=rank-0' \
-		train slow -o train.steps=8 -o checkpoint.every=3 -o checkpoint.async=yes -o checkpoint.keep=0 "$@" > "$scratch/digest"
-	is "I1: $name: a training that does not wait for its checkpoints" "$(cat "$scratch/digest")" "$want"
-	is "I6: $name: they are whole" "$("$ZEROTH" checkpoint verify "$scratch/slow" | grep -c '  whole, ')" 3
+		train slow -o train.steps=8 -o checkpoint.every=3 -o checkpoint.async=yes -o checkpoint.keep=0 "$@" > digest
+	is "I1: $name: a training that does not wait for its checkpoints" "$(cat digest)" "$want"
+	is "I6: $name: they are whole" "$("$ZEROTH" checkpoint verify slow | grep -c '  whole, ')" 3
 	for step in 3 6; do
-		is "I6: $name: on from step $step" "$(train on --resume "$scratch/slow/checkpoints/step-0000000$step" -o train.steps=8 "$@")" "$want"
+		is "I6: $name: on from step $step" "$(train on --resume "slow/checkpoints/step-0000000$step" -o train.steps=8 "$@")" "$want"
 	done
 }
-disk "a slow disk"
-disk "a slow disk, small pieces" -o zero.sub_group_size=2048 -n 2 -o zero.plugin=stage1
-disk "a slow disk, lamb" -o optimizer.plugin=lamb
-disk "a slow disk, whole matrices" -o optimizer.matrices.match='h.*.attn.*.weight h.*.mlp.*.weight' -o optimizer.matrices.plugin=muon
-disk "a slow disk, a master in two parts" -o precision.plugin=bf16 -o precision.master=split -n 2 -o zero.plugin=stage3
+beside disk "a slow disk"
+beside disk "a slow disk, small pieces" -o zero.sub_group_size=2048 -n 2 -o zero.plugin=stage1
+beside disk "a slow disk, lamb" -o optimizer.plugin=lamb
+beside disk "a slow disk, whole matrices" -o optimizer.matrices.match='h.*.attn.*.weight h.*.mlp.*.weight' -o optimizer.matrices.plugin=muon
+beside disk "a slow disk, a master in two parts" -o precision.plugin=bf16 -o precision.master=split -n 2 -o zero.plugin=stage3
 done_testing
