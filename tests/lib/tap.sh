@@ -86,9 +86,10 @@ like() {
 wanted a match: $3"; fi
 }
 
+beside_count=0
 besides=() # process and directory of each
 beside() {
-	beside_dir=$scratch/beside.${#besides[@]}
+	beside_dir=$scratch/beside.$((beside_count++))
 	while [ "$(jobs -rp | wc -l)" -ge 4 ]; do wait -n; done
 	mkdir "$beside_dir" || exit 99
 	(
@@ -98,7 +99,7 @@ beside() {
 	besides+=("$! $beside_dir")
 }
 
-# Waits for what runs beside; its tests take the next numbers.
+# Waits for what runs beside; its tests take the next numbers. done_testing does so, too.
 join_besides() {
 	local one tap
 	for one in "${besides[@]}"; do
@@ -106,9 +107,10 @@ join_besides() {
 		wait "${one%% *}"
 		awk -v n="$tap_count" '/^(not )?ok [0-9]/ { sub(/[0-9]+/, ++n) } !/^1\.\.[0-9]/' "$tap"
 		tap_count=$((tap_count + $(grep -cE '^(not )?ok [0-9]' "$tap")))
-		[[ $(tail -n 1 "$tap") = 1..[1-9]* ]] ||
+		[[ $(tail -n 1 "$tap") = 1..[0-9]* ]] ||
 			fail "what runs beside comes to its end" "$(tail -n 3 "$tap")"
 	done
+	besides=()
 }
 
 children() { grep -ls "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status | tr -dc '0-9\n' | sort -n; }

@@ -57,16 +57,17 @@ try() {
 	local name=$1 budget=$2 before
 	shift 2
 	case " ${CASES-$name} " in *" $name "*) ;; *) return ;; esac
+	cd "$scratch" || exit 99
 	[ "$FAULTS" = full ] && budget=${BUDGET-2000} || set -- --calls "$slice" "$@"
 	before=$(wc -l < "$results")
 	if ! "$ZR_BUILDDIR/tests/faults/sweep" --library "$faults" --name "$name" \
-		--work "$scratch/work" \
-		--budget "$budget" "$@" >> "$results" 2> problem; then
-		fail "$name: cannot be tried" "$(cat problem)"
+		--work "$scratch/work.$name" \
+		--budget "$budget" "$@" >> "$results" 2> "problem.$name"; then
+		fail "$name: cannot be tried" "$(cat "problem.$name")"
 		return
 	fi
 	is "I5, I6, I7: $name: the right digest or a clean stop" \
-		"$(tail -n +"$((before + 1))" "$results" | awk -F '\t' '$4 == "else"' | cut -f3,5-)" ''
+		"$(tail -n +"$((before + 1))" "$results" | awk -F '\t' -v name="$name" '$2 == name && $4 == "else"' | cut -f3,5-)" ''
 }
 
 # table: what was tried, by case and by call
@@ -89,10 +90,23 @@ three=$(digest 3) four=$(digest 4)
 : >> "$results"
 trap 'table; exit 1' INT TERM
 
+# ---- starting ----
+start() {
+	local n short= out
+	for n in $(seq 1 8); do
+		rm -rf run
+		out=$(ZR_FAULT="call=alloc kind=ENOMEM n=$n process=1" LD_PRELOAD=$faults "$ZEROTH" train ../base/tiny.ini \
+			-o data.path=../base/text -n 2 -o checkpoint.every=0 2>&1 > /dev/null) ||
+			[[ ${out##*$'\n'} = *emory* ]] || short+="$n: ${out##*$'\n'}"$'\n'
+	done
+	is 'I5: a rank for whose start memory is too short' "$short" ''
+}
+beside start
+
 # ---- saving ----
 try one 20 --base base --end "$three" -- "${train[@]}" -o checkpoint.keep=1 -- "${resume[@]}" -o train.steps=3
 try async 10 --base base --end "$three" -- "${train[@]}" -o checkpoint.async=yes -- "${resume[@]}" -o train.steps=3
-try two 20 --base base --end "$three" -- "${train[@]}" -n 2 -o zero.plugin=stage2 -- "${resume[@]}" -o train.steps=3
+beside try two 20 --base base --end "$three" -- "${train[@]}" -n 2 -o zero.plugin=stage2 -- "${resume[@]}" -o train.steps=3
 try two-async 10 --base base --end "$three" -- "${train[@]}" -n 2 -o zero.plugin=stage3 -o checkpoint.async=yes \
 	-- "${resume[@]}" -o train.steps=3
 sixteen=(-o precision.plugin=bf16 -o zero.gather_16bit_weights_on_model_save=yes)
@@ -127,13 +141,13 @@ export ZR_FAULT_NO_RING=1
 try disk-plain 10 --base disk --end "$three" --flips zeroth-offload -- "${train[@]}" "${tiers[@]}" -- "${resume[@]}" \
 	-o train.steps=3
 unset ZR_FAULT_NO_RING
-try disk-two 10 --base disk --end "$three" --flips zeroth-offload -- "${train[@]}" -n 2 "${tiers[@]}" -- "${resume[@]}" -o train.steps=3
+beside try disk-two 10 --base disk --end "$three" --flips zeroth-offload -- "${train[@]}" -n 2 "${tiers[@]}" -- "${resume[@]}" -o train.steps=3
 
 # ---- going on ----
 cp -r base saved
 (cd saved && "${train[@]}" > /dev/null 2>&1)
 try resume 20 --base saved --from 2 --end "$four" --flips /step- -- "${resume[@]}" -o train.steps=3 -- "${resume[@]}" -o train.steps=4
-try resume-two 10 --base saved --from 2 --end "$four" --flips /step- -- "${resume[@]}" -n 2 -o zero.plugin=stage2 \
+beside try resume-two 10 --base saved --from 2 --end "$four" --flips /step- -- "${resume[@]}" -n 2 -o zero.plugin=stage2 \
 	-o train.steps=3 -- "${resume[@]}" -o train.steps=4
 cp -r saved torn
 truncate -s 1000 torn/run/checkpoints/step-00000002/rank-00000-of-00001.safetensors
@@ -240,15 +254,6 @@ for n in $(seq 1 130) 800 1100; do
 done
 is 'I6: a configuration for which memory is too short' "$short" ''
 
-short=
-for n in $(seq 1 8); do
-	rm -rf ranks
-	out=$(cd base && ZR_FAULT="call=alloc kind=ENOMEM n=$n process=1" LD_PRELOAD=$faults \
-		"${train[@]}" -n 2 -o run.dir=../ranks -o checkpoint.every=0 2>&1 > /dev/null) ||
-		[[ ${out##*$'\n'} = *emory* ]] || short+="$n: ${out##*$'\n'}"$'\n'
-done
-is 'I5: a rank for whose start memory is too short' "$short" ''
-
 # Each of these allocations may be one that jansson does not look at: a line lost a letter then, or
 # was no JSON.
 # read_whole NAME FIRST COMMAND...: some of 1300 allocations of a command, from FIRST on
@@ -313,5 +318,6 @@ short_of_memory 40 "$ZEROTH" plan --memory 1T --program tiny.ini
 short_of_memory 60 "$ZEROTH" plugin info scheduler/warmup_lr
 ZEROTH_PLUGIN_PATH=$scratch/one short_of_memory 60 "$ZEROTH" plugin list
 
+join_besides
 table
 done_testing
