@@ -108,15 +108,21 @@ loss=$("$ZEROTH" eval --json top -o data.plugin=text -o data.path=book --sequenc
 is 'what is exported has the lowest loss' "$loss" "$(grep -A 1 '"best"' early/summary.json | grep -oE '"loss": [0-9.]{6}')"
 like 'I7 no best one' "$("$ZEROTH" checkpoint export --best saved none 2>&1)" 'no checkpoint is called the best: train with'
 
-# Killed as soon as there is a best checkpoint and a later one; again, from a stop after a step.
-"$ZEROTH" train "${early[@]}" -o run.dir=killed > out 2> log &
-pid=$!
-for _ in $(seq 600); do
-	[ ! -e killed/checkpoints/latest ] || [ "$(cat killed/checkpoints/latest 2>&1)" '<' step-00000004 ] || break
-	sleep 0.02
+# Killed as soon as there is a best checkpoint and a later one; again, from a stop after a step. One that is killed with
+# its last checkpoint would have nothing left to do, nor to prune: once more then.
+ended=$(ls early/checkpoints | tail -n 1)
+for _ in $(seq 20); do
+	rm -rf killed
+	"$ZEROTH" train "${early[@]}" -o run.dir=killed > out 2> log &
+	pid=$!
+	for _ in $(seq 2400); do
+		[ ! -e killed/checkpoints/latest ] || [ "$(cat killed/checkpoints/latest 2>&1)" '<' step-00000004 ] || break
+		sleep 0.005
+	done
+	kill -KILL $pid
+	wait $pid 2> /dev/null
+	[ -e "killed/checkpoints/$ended" ] || break
 done
-kill -KILL $pid
-wait $pid 2> /dev/null
 rm -rf killed/checkpoints/*.tmp
 train "${early[@]}" -o run.dir=killed --resume auto
 is 'I6 after a kill the count goes on where it was' "$(last killed)" "$want"
