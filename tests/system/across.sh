@@ -9,11 +9,12 @@
 . "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
-mkdir "$scratch/disk"
 build latedisk
+cd "$scratch" || exit 99
+mkdir disk
 
 train() { # train RUN OPTION...: its last line
-	local dir=$scratch/$1
+	local dir=$1
 	shift
 	"$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" \
 		-o run.dir="$dir" -o model.layers=3 -o train.steps=4 \
@@ -73,19 +74,21 @@ failing 'or the training' -o train.steps=2
 
 # I6: killed while writes of a step go on in the next one.
 far=(-o train.train_batch_size=1 -o train.eval_every=0 "${early[@]}"
-	-o offload.optimizer.plugin=nvme -o offload.optimizer.path="$scratch/disk"
+	-o offload.optimizer.plugin=nvme -o offload.optimizer.path=disk
 	-o run.log_every=1 -o checkpoint.every=1 -o train.steps=40)
 want=$(train whole "${far[@]}")
 like 'I6: a run that is not killed' "$want" '^digest: '
-for i in 1 2 3; do
-	rm -rf "$scratch/killed"
+killed() { # killed STEP
+	mkdir disk
 	"$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" \
-		-o run.dir="$scratch/killed" -o model.layers=3 -o train.gradient_clipping=0 -o device.threads=1 "${far[@]}" > "$scratch/out" 2>&1 &
+		-o run.dir=killed -o model.layers=3 -o train.gradient_clipping=0 -o device.threads=1 "${far[@]}" > out 2>&1 &
 	pid=$!
-	for _ in $(seq 1000); do grep -q "^step $((3 * i))[/ ]" "$scratch/out" && break; sleep 0.01; done
+	for _ in $(seq 1000); do grep -q "^step $1[/ ]" out && break; sleep 0.01; done
 	kill -KILL $pid $(children $pid) 2>/dev/null
 	wait $pid 2>/dev/null
-	is "I6: killed after step $((3 * i)) and gone on from its last checkpoint" "$(train killed --resume auto "${far[@]}")" "$want"
-done
-is 'and nothing is left on disk' "$(find "$scratch/disk" -mindepth 1)" ''
+	is "I6: killed after step $1 and gone on from its last checkpoint" "$(train killed --resume auto "${far[@]}")" "$want"
+}
+for i in 3 6 9; do beside killed $i; done
+join_besides
+is 'and nothing is left on disk' "$(find disk ./*/disk -mindepth 1)" ''
 done_testing
