@@ -129,7 +129,7 @@ if [ -z "$ZR_SANITIZE" ]; then # they say it themselves
 		ends "I5: a crash in $BAD_IN" "139 zeroth: killed by SIGSEGV (Segmentation fault) in $BAD_IN() of $place"
 	done
 	BAD_IN=step BAD_RANK=1
-	ends 'I5: a crash of one of two ranks' \
+	beside ends 'I5: a crash of one of two ranks' \
 		"4 zeroth: rank 1 was killed by SIGSEGV (Segmentation fault) in step() of $place; rank 1, $update" -n 2
 	BAD_DOES='thread write' BAD_RANK=0
 	ends 'I5: a crash in a thread of the plugin' "139 zeroth: killed by SIGSEGV (Segmentation fault) in $place; rank 0, $update"
@@ -141,7 +141,7 @@ fi
 for case in 'exit:exit(0)' 'exit 7:exit(7)' '_exit:_exit(0)' '_Exit:_exit(0)' 'quick_exit:quick_exit()'; do
 	IFS=: read -r BAD_DOES call <<< "$case"
 	ends "I7: $BAD_DOES in a step" "4 zeroth: $call ended the process in step() of $place; rank 0, $update"
-	BAD_RANK=1 ends "I7: $BAD_DOES in a step of one of two ranks" \
+	BAD_RANK=1 beside ends "I7: $BAD_DOES in a step of one of two ranks" \
 		"4 zeroth: rank 1 failed with code 4: $call ended the process in step() of $place; rank 1, $update" -n 2
 done
 BAD_DOES=exit
