@@ -4,6 +4,7 @@
 # A short slice of fuzzing: for every target all of its corpus and some hundred inputs made of it, the same each time.
 # `make fuzz` is the long one.
 . "${ZR_SRCDIR:-.}/tests/lib/tap.sh"
+memory_scratch
 cd "$scratch" || exit 99
 export TMPDIR=$scratch
 

@@ -13,6 +13,8 @@
 #                           and fail counts at the end of the test
 #   children PID            its processes, one a line, ascending: bare machines have no ps
 #   running PID...          those that have not ended, one a line; a zombie has
+#   memory_scratch          from here on $scratch is another directory, in memory if there is room: for
+#                           tests that a disk would only slow down
 # $scratch is an empty directory, removed at the end. What a sanitizer reports of any process fails
 # the test, also where nobody reads what that process prints.
 
@@ -29,6 +31,12 @@ fi
 trap 'rm -rf "$scratch" ${reports:+"$reports"}' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
+
+memory_scratch() {
+	[ -w /dev/shm ] && [ -z "$TMPDIR" ] || return 0
+	rm -rf "$scratch"
+	scratch=$(mktemp -d /dev/shm/zeroth-test.XXXXXX) || exit 99
+}
 
 like_cases=0
 one_in() { [ -z "$ZR_SANITIZE" ] || [ $((like_cases++ % $1)) = 0 ]; }

@@ -9,11 +9,7 @@
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 [ -z "$ZR_SANITIZE" ] || skip_all 'sanitizers have an allocator of their own'
 
-# In memory, where there is room: a sync of a disk takes longer than the training.
-if [ -w /dev/shm ] && [ -z "$TMPDIR" ]; then
-	rm -rf "$scratch"
-	scratch=$(mktemp -d /dev/shm/zeroth-test.XXXXXX) || exit 99
-fi
+memory_scratch # a sync of a disk takes longer than the training
 results=$(realpath -m -- "${RESULTS-$scratch/results}")
 cd "$scratch" || exit 99
 faults=$ZR_BUILDDIR/tests/faults/.libs/libfaults.so
