@@ -112,6 +112,22 @@ static int shown_elsewhere(const char *name)
 	return 0;
 }
 
+/* eval.NAME.loss, of an [eval.NAME]. */
+static int is_eval_loss(const char *name)
+{
+	size_t n = strlen(name);
+	return !strncmp(name, "eval.", 5) && n > 10 && !strcmp(name + n - 5, ".loss");
+}
+
+/* Whether a run before this one has the metric, too. */
+static int seen_before(const struct zr_report *r, int run, const char *name)
+{
+	for (int k = 0; k < run; k++)
+		if (zr_rows_find(&r->run[k].metrics.rows, name))
+			return 1;
+	return 0;
+}
+
 /* Labels live as long as the chart; one run needs no name in front. */
 static const char *label(const struct zr_report *r, int run, const char *metric, char (*room)[160],
 			 int *used)
@@ -165,11 +181,10 @@ static int write_known(struct zr_report *r, const struct known *k, char (*room)[
 	int used = 0, evals = 1;
 	for (int m = 0; m < 5 && k->metric[m]; m++)
 		add_metric(r, &c, k->metric[m], k->noisy, m, room, &used);
-	if (!strcmp(k->id, "loss")) /* also those of [eval.NAME] */
-		for (int col = 0; col < r->run[0].metrics.rows.columns; col++) {
-			const char *name = r->run[0].metrics.rows.name[col];
-			size_t n = strlen(name);
-			if (n > 5 && !strcmp(name + n - 5, "_loss") && strcmp(name, "val_loss"))
+	for (int i = 0; i < r->n && !strcmp(k->id, "loss"); i++)
+		for (int col = 0; col < r->run[i].metrics.rows.columns; col++) {
+			const char *name = r->run[i].metrics.rows.name[col];
+			if (is_eval_loss(name) && !seen_before(r, i, name))
 				add_metric(r, &c, name, 0, ++evals, room, &used);
 		}
 	if (!strcmp(k->id, "scale"))
@@ -206,12 +221,6 @@ static int write_other(struct zr_report *r, const char *name, int n, char (*room
 	return zr_chart_has_points(&c) ? zr_chart_write(&c, r->page, r->data, !r->charts++) : 0;
 }
 
-static int is_eval_loss(const char *name)
-{
-	size_t n = strlen(name);
-	return n > 5 && !strcmp(name + n - 5, "_loss");
-}
-
 int zr_report_curves(struct zr_report *r)
 {
 	char(*room)[160] = malloc(ZR_CHART_CURVES * sizeof *room);
@@ -223,10 +232,8 @@ int zr_report_curves(struct zr_report *r)
 	for (int i = 0; i < r->n && !rc; i++)
 		for (int c = 0; c < r->run[i].metrics.rows.columns && !rc && others < 24; c++) {
 			const char *name = r->run[i].metrics.rows.name[c];
-			int seen = shown_elsewhere(name) || is_eval_loss(name);
-			for (int k = 0; k < i && !seen; k++)
-				seen = zr_rows_find(&r->run[k].metrics.rows, name) != NULL;
-			if (!seen)
+			if (!shown_elsewhere(name) && !is_eval_loss(name) &&
+			    !seen_before(r, i, name))
 				rc = write_other(r, name, others++, room);
 		}
 	fputs("</div>\n", r->page);

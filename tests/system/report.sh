@@ -30,6 +30,21 @@ awk '{ sub(/"memory":[^,]*/, "\"memory\":" 52592640 + 4096 * (NR > 1)); sub(/"ho
 ticks=$(sed -n 's/.*id="held".*class="ys"[^>]*>\(.*\)class="xs".*/\1/p' pages/report.html | grep -o '>[0-9.]* MiB<')
 like 'memory has ticks' "$ticks" 'MiB'
 is 'each with a text of its own, where memory grows by a page' "$(uniq -d <<<"$ticks")" ''
+# rows MADE ROW...: the run again, with other rows
+rows() {
+	cp -r run "$1"
+	printf '%s\n' "${@:2}" > "$1/metrics.jsonl"
+	"$ZEROTH" report "$1" > out
+}
+legend() { sed -n 's/.*id="'"$2"'".*class="legend">\(.*\)<\/ul>.*/\1/p' "$1" | grep -o '</i>[^<]*' | cut -c 5- | tr '\n' ' '; }
+fact() { sed -n "s/.*<dt>$2<\/dt><dd>\([^<]*\)<.*/\1/p" "$1/report.html"; }
+rows sets '{"step":12,"loss":5,"aux_loss":0.04,"val_loss":5,"eval.a.loss":4,"eval.b.loss":3}'
+is 'losses of [eval.NAME] are beside that of validation' "$(legend sets/report.html loss)" 'loss val_loss eval.a.loss eval.b.loss '
+is 'that of routers is elsewhere' "$(legend sets/report.html other0)" 'aux_loss '
+"$ZEROTH" report -o two.html run sets > out
+is 'also where the first run has none' "$(legend two.html loss | grep -o 'sets: eval.[ab].loss' | tr '\n' ' ')" \
+	'sets: eval.a.loss sets: eval.b.loss '
+is 'nor those of routers' "$(legend two.html other0)" 'sets: aux_loss '
 is 'nothing of the page comes from elsewhere' "$(grep -oE '(src|href)="[^#d][^"]*"|https?://[^"]*' run/report.html |
 	grep -v '^http://www.w3.org/2000/svg')" ''
 if command -v python3 >/dev/null; then
