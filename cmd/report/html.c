@@ -75,7 +75,7 @@ char *zr_number(double v, char text[ZR_NUMBER_ROOM])
 	if (isnan(v))
 		return strcpy(text, "-");
 	if (isinf(v))
-		return strcpy(text, v > 0 ? "infinite" : "-infinite");
+		return strcpy(text, "not finite");
 	if (a >= 1e15 || (a && a < 1e-4)) {
 		snprintf(text, ZR_NUMBER_ROOM, "%.3g", v);
 		return text;

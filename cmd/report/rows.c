@@ -16,6 +16,15 @@ const double *zr_rows_find(const struct zr_rows *r, const char *name)
 	return NULL;
 }
 
+double zr_rows_last(const struct zr_rows *r, const char *name)
+{
+	const double *y = zr_rows_find(r, name);
+	for (int64_t i = r->n; y && i-- > 0;)
+		if (!isnan(y[i]))
+			return y[i];
+	return NAN;
+}
+
 void zr_rows_free(struct zr_rows *r)
 {
 	for (int c = 0; c < r->columns; c++)
@@ -70,7 +79,7 @@ static void keep(struct zr_rows *r)
 {
 	const double *step = r->value[0];
 	int64_t to = r->n;
-	if (!(step[r->n] >= 0)) { /* also NaN */
+	if (!(step[r->n] >= 0) || isinf(step[r->n])) { /* also NaN */
 		r->bad++;
 		return;
 	}
@@ -89,7 +98,8 @@ static long double ten_to(int n)
 	return n < 20 ? small[n] : powl(10, n);
 }
 
-/* The number that [*p, end) begins with; *p goes behind it, or stays where there is none. */
+/* The number that [*p, end) begins with; *p goes behind it, or stays where there is none. What is
+ * no number, as null, is infinite. */
 static double number(const char **p, const char *end)
 {
 	const char *s = *p;
@@ -119,7 +129,7 @@ static double number(const char **p, const char *end)
 			const size_t n = strlen(word[i]);
 			if ((size_t)(end - s) >= n && !memcmp(s, word[i], n)) {
 				*p = s + n;
-				return i < 2 ? NAN : negative ? -INFINITY : INFINITY;
+				return negative ? -INFINITY : INFINITY;
 			}
 		}
 		return NAN;

@@ -21,12 +21,14 @@ struct zr_rows {
 	int64_t n, room;
 	int columns;
 	char name[ZR_ROWS_COLUMNS][ZR_ROWS_NAME];
-	double *value[ZR_ROWS_COLUMNS]; /* [n]; NaN: not measured */
+	double *value[ZR_ROWS_COLUMNS]; /* [n]; NaN: not measured; infinite: it was not finite */
 	int64_t bad;			/* lines that are no row */
 };
 
 /* The column of this name, or NULL. */
 const double *zr_rows_find(const struct zr_rows *r, const char *name);
+/* The last value that was measured; infinite: it was not finite; NaN: there is none. */
+double zr_rows_last(const struct zr_rows *r, const char *name);
 
 /* One line without its end. In csv the first line names the columns. 0, or -1 without memory. */
 int zr_rows_json(struct zr_rows *r, const char *line, size_t bytes);

@@ -34,15 +34,6 @@ static void put_text(const struct zr_screen *s, const char *text, int used, FILE
 		}
 }
 
-static double last_of(const struct zr_rows *rows, const char *name)
-{
-	const double *y = zr_rows_find(rows, name);
-	for (int64_t i = rows->n; y && i-- > 0;)
-		if (!isnan(y[i]))
-			return y[i];
-	return NAN;
-}
-
 /* The mean of the last values; NaN: there are none. */
 static double recent(const struct zr_rows *rows, const char *name)
 {
@@ -92,23 +83,22 @@ static void write_numbers(const struct zr_screen *s, const struct zr_run_files *
 	const double all = planned ? strtod(planned, NULL) : 0;
 	const double step = rows->n ? rows->value[0][rows->n - 1] : 0;
 	const double each = recent(rows, "step_seconds");
-	const double *loss = rows->n ? zr_rows_find(rows, "loss") : NULL;
 	char line[512] = "", text[64], n[ZR_NUMBER_ROOM];
 	snprintf(text, sizeof text, "%s", zr_number(step, n));
 	if (all > 0)
 		snprintf(text + strlen(text), sizeof text - strlen(text), " of %s (%.0f%%)",
 			 zr_number(all, n), 100 * step / all);
 	add(s, line, sizeof line, "step", text);
-	add(s, line, sizeof line, "loss", zr_number(loss ? loss[rows->n - 1] : NAN, n));
-	add(s, line, sizeof line, "val", zr_number(last_of(rows, "val_loss"), n));
+	add(s, line, sizeof line, "loss", zr_number(zr_rows_last(rows, "loss"), n));
+	add(s, line, sizeof line, "val", zr_number(zr_rows_last(rows, "val_loss"), n));
 	add(s, line, sizeof line, "tokens/s", zr_number(recent(rows, "tokens_per_s"), n));
 	if (all > step)
 		add(s, line, sizeof line, "left", zr_number_seconds(each * (all - step), n));
-	add(s, line, sizeof line, "time", zr_number_seconds(last_of(rows, "elapsed"), n));
+	add(s, line, sizeof line, "time", zr_number_seconds(zr_rows_last(rows, "elapsed"), n));
 	double possible = recent(rows, "possible");
 	snprintf(text, sizeof text, "%.0f%%", 100 * possible);
 	add(s, line, sizeof line, "of possible", isnan(possible) ? "-" : text);
-	add(s, line, sizeof line, "memory", zr_number_bytes(last_of(rows, "memory"), n));
+	add(s, line, sizeof line, "memory", zr_number_bytes(zr_rows_last(rows, "memory"), n));
 	fprintf(f, "%s%s", line, s->end);
 }
 

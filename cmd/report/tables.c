@@ -10,15 +10,6 @@
 #include "cmd/report/html.h"
 #include "cmd/report/report.h"
 
-static double last_of(const struct zr_rows *rows, const char *name)
-{
-	const double *y = zr_rows_find(rows, name);
-	for (int64_t i = rows->n; y && i-- > 0;)
-		if (!isnan(y[i]))
-			return y[i];
-	return NAN;
-}
-
 static double best_of(const struct zr_rows *rows, const char *name, int64_t *at)
 {
 	const double *y = zr_rows_find(rows, name);
@@ -42,7 +33,7 @@ static void fact(FILE *f, const char *name, const char *value)
 
 static double first_known(double a, double b)
 {
-	return isfinite(a) ? a : b;
+	return isnan(a) ? b : a;
 }
 
 static void write_facts(const struct zr_run_files *run, FILE *f)
@@ -61,23 +52,25 @@ static void write_facts(const struct zr_run_files *run, FILE *f)
 	} else {
 		fact(f, "steps", zr_number(step, a));
 	}
-	fact(f, "last loss", zr_number(last_of(rows, "loss"), a));
+	fact(f, "last loss", zr_number(zr_rows_last(rows, "loss"), a));
 	if (!isnan(best)) {
 		snprintf(text, sizeof text, "%s <small>at step %.0f</small>", zr_number(best, a),
 			 rows->value[0][at]);
 		fact(f, "best validation loss", text);
 	}
 	fact(f, "tokens",
-	     zr_number(first_known(zr_run_summary(run, "total_tokens"), last_of(rows, "tokens")),
+	     zr_number(first_known(zr_run_summary(run, "total_tokens"),
+				   zr_rows_last(rows, "tokens")),
 		       a));
 	fact(f, "tokens per second",
-	     zr_number(first_known(zr_run_summary(run, "tokens_per_s"), last_of(rows, "tokens_per_"
-										      "s")),
+	     zr_number(first_known(zr_run_summary(run, "tokens_per_s"),
+				   zr_rows_last(rows, "tokens_per_s")),
 		       a));
 	fact(f, "time",
-	     zr_number_seconds(
-		     first_known(last_of(rows, "elapsed"), zr_run_summary(run, "seconds")), a));
-	double possible = last_of(rows, "possible");
+	     zr_number_seconds(first_known(zr_rows_last(rows, "elapsed"),
+					   zr_run_summary(run, "seconds")),
+			       a));
+	double possible = zr_rows_last(rows, "possible");
 	if (isfinite(possible)) {
 		snprintf(text, sizeof text, "%.0f%%", 100 * possible);
 		fact(f, "of what is possible", text);
@@ -135,10 +128,10 @@ static void write_row(const struct zr_rows *rows, int c, FILE *f)
 	int64_t n = 0;
 	char t[5][ZR_NUMBER_ROOM];
 	for (int64_t i = 0; i < rows->n; i++) {
+		last = isnan(y[i]) ? last : y[i];
 		if (!isfinite(y[i]))
 			continue;
 		first = n ? first : y[i];
-		last = y[i];
 		low = fmin(low, y[i]);
 		high = fmax(high, y[i]);
 		sum += y[i];

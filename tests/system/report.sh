@@ -45,6 +45,11 @@ is 'that of routers is elsewhere' "$(legend sets/report.html other0)" 'aux_loss 
 is 'also where the first run has none' "$(legend two.html loss | grep -o 'sets: eval.[ab].loss' | tr '\n' ' ')" \
 	'sets: eval.a.loss sets: eval.b.loss '
 is 'nor those of routers' "$(legend two.html other0)" 'sets: aux_loss '
+# what is not finite is null there
+rows diverged '{"step":11,"loss":5.5,"val_loss":5.5}' '{"step":12,"loss":null,"val_loss":null}'
+is 'the last loss of a run that diverged is not the last finite one' "$(fact diverged 'last loss')" 'not finite'
+like 'nor in its numbers' "$(cat diverged/report.html)" '<th scope="row">loss</th><td>5.5</td><td>not finite</td><td>5.5</td>'
+like 'nor in the terminal' "$(COLUMNS=100 LC_ALL=C "$ZEROTH" watch diverged | sed -n 2p)" 'loss not finite  val not finite'
 is 'nothing of the page comes from elsewhere' "$(grep -oE '(src|href)="[^#d][^"]*"|https?://[^"]*' run/report.html |
 	grep -v '^http://www.w3.org/2000/svg')" ''
 if command -v python3 >/dev/null; then
