@@ -25,6 +25,19 @@ double zr_rows_last(const struct zr_rows *r, const char *name)
 	return NAN;
 }
 
+double zr_rows_rate(const struct zr_rows *r, const char *name, int64_t most)
+{
+	const double *y = zr_rows_find(r, name);
+	double sum = 0;
+	int64_t n = 0;
+	for (int64_t i = r->n; y && i-- > 0 && n < most;)
+		if (isfinite(y[i]) && y[i] > 0) {
+			sum += 1 / y[i];
+			n++;
+		}
+	return n ? (double)n / sum : NAN;
+}
+
 void zr_rows_free(struct zr_rows *r)
 {
 	for (int c = 0; c < r->columns; c++)

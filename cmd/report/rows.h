@@ -29,6 +29,9 @@ struct zr_rows {
 const double *zr_rows_find(const struct zr_rows *r, const char *name);
 /* The last value that was measured; infinite: it was not finite; NaN: there is none. */
 double zr_rows_last(const struct zr_rows *r, const char *name);
+/* Of the last `most` values, each a rate of one step: that of these steps together, which all do as
+ * much, so that the slow ones count for more. NaN: there are none. */
+double zr_rows_rate(const struct zr_rows *r, const char *name, int64_t most);
 
 /* One line without its end. In csv the first line names the columns. 0, or -1 without memory. */
 int zr_rows_json(struct zr_rows *r, const char *line, size_t bytes);

@@ -91,11 +91,12 @@ static void write_numbers(const struct zr_screen *s, const struct zr_run_files *
 	add(s, line, sizeof line, "step", text);
 	add(s, line, sizeof line, "loss", zr_number(zr_rows_last(rows, "loss"), n));
 	add(s, line, sizeof line, "val", zr_number(zr_rows_last(rows, "val_loss"), n));
-	add(s, line, sizeof line, "tokens/s", zr_number(recent(rows, "tokens_per_s"), n));
-	if (all > step)
+	add(s, line, sizeof line, "tokens/s",
+	    zr_number(zr_rows_rate(rows, "tokens_per_s", RECENT), n));
+	if (all > step && !zr_run_ended(run))
 		add(s, line, sizeof line, "left", zr_number_seconds(each * (all - step), n));
 	add(s, line, sizeof line, "time", zr_number_seconds(zr_rows_last(rows, "elapsed"), n));
-	double possible = recent(rows, "possible");
+	double possible = zr_rows_rate(rows, "possible", RECENT);
 	snprintf(text, sizeof text, "%.0f%%", 100 * possible);
 	add(s, line, sizeof line, "of possible", isnan(possible) ? "-" : text);
 	add(s, line, sizeof line, "memory", zr_number_bytes(zr_rows_last(rows, "memory"), n));

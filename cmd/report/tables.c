@@ -31,9 +31,20 @@ static void fact(FILE *f, const char *name, const char *value)
 	fprintf(f, "<div><dt>%s</dt><dd>%s</dd></div>", name, value);
 }
 
-static double first_known(double a, double b)
+/* Of the summary, unless the run went on since: then, or without one, what the rows have. */
+static double counted(const struct zr_run_files *run, const char *key, double rows)
 {
-	return isnan(a) ? b : a;
+	double v = zr_run_ended(run) ? zr_run_summary(run, key) : NAN;
+	return isfinite(v) ? v : rows;
+}
+
+static double steps_skipped(const struct zr_rows *rows)
+{
+	const double *y = zr_rows_find(rows, "skipped");
+	double sum = y ? 0 : NAN;
+	for (int64_t i = 0; y && i < rows->n; i++)
+		sum += y[i] == 1;
+	return sum;
 }
 
 static void write_facts(const struct zr_run_files *run, FILE *f)
@@ -58,24 +69,18 @@ static void write_facts(const struct zr_run_files *run, FILE *f)
 			 rows->value[0][at]);
 		fact(f, "best validation loss", text);
 	}
-	fact(f, "tokens",
-	     zr_number(first_known(zr_run_summary(run, "total_tokens"),
-				   zr_rows_last(rows, "tokens")),
-		       a));
+	fact(f, "tokens", zr_number(counted(run, "total_tokens", zr_rows_last(rows, "tokens")), a));
 	fact(f, "tokens per second",
-	     zr_number(first_known(zr_run_summary(run, "tokens_per_s"),
-				   zr_rows_last(rows, "tokens_per_s")),
+	     zr_number(counted(run, "tokens_per_s", zr_rows_rate(rows, "tokens_per_s", rows->n)),
 		       a));
-	fact(f, "time",
-	     zr_number_seconds(first_known(zr_rows_last(rows, "elapsed"),
-					   zr_run_summary(run, "seconds")),
-			       a));
-	double possible = zr_rows_last(rows, "possible");
+	double time = zr_rows_last(rows, "elapsed");
+	fact(f, "time", zr_number_seconds(isnan(time) ? zr_run_summary(run, "seconds") : time, a));
+	double possible = zr_rows_rate(rows, "possible", rows->n);
 	if (isfinite(possible)) {
 		snprintf(text, sizeof text, "%.0f%%", 100 * possible);
 		fact(f, "of what is possible", text);
 	}
-	fact(f, "skipped steps", zr_number(zr_run_summary(run, "skipped"), a));
+	fact(f, "skipped steps", zr_number(counted(run, "skipped", steps_skipped(rows)), a));
 }
 
 void zr_report_overview(struct zr_report *r)

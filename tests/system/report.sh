@@ -50,6 +50,18 @@ rows diverged '{"step":11,"loss":5.5,"val_loss":5.5}' '{"step":12,"loss":null,"v
 is 'the last loss of a run that diverged is not the last finite one' "$(fact diverged 'last loss')" 'not finite'
 like 'nor in its numbers' "$(cat diverged/report.html)" '<th scope="row">loss</th><td>5.5</td><td>not finite</td><td>5.5</td>'
 like 'nor in the terminal' "$(COLUMNS=100 LC_ALL=C "$ZEROTH" watch diverged | sed -n 2p)" 'loss not finite  val not finite'
+# ten times as fast for a step: 11 s for two steps
+rows rates '{"step":11,"tokens_per_s":100,"step_seconds":10,"possible":0.05}' '{"step":12,"tokens_per_s":1000,"step_seconds":1,"possible":0.5}'
+sed -i '/"tokens_per_s"/d' rates/summary.json
+"$ZEROTH" report rates > out
+is 'tokens per second are those of all steps together' "$(fact rates 'tokens per second'), $(fact rates 'of what is possible')" '181.8, 9%'
+like 'in the terminal, too' "$(COLUMNS=100 LC_ALL=C "$ZEROTH" watch rates | sed -n 2p)" 'tokens/s 181.8 .* of possible 9%'
+# what of a summary is older than the last row
+rows longer '{"step":23,"tokens":9000,"tokens_per_s":500,"skipped":1}' '{"step":24,"tokens":9999,"tokens_per_s":500,"skipped":1}'
+is 'a run that went on has the tokens of its rows' \
+	"$(fact longer tokens), $(fact longer 'tokens per second'), $(fact longer 'skipped steps')" '9,999, 500, 2'
+rows early '{"step":3,"tokens_per_s":100,"step_seconds":10}'
+is 'nothing is left of a run that ended before its last step' "$(COLUMNS=100 LC_ALL=C "$ZEROTH" watch early | grep -o ' left ')" ''
 is 'nothing of the page comes from elsewhere' "$(grep -oE '(src|href)="[^#d][^"]*"|https?://[^"]*' run/report.html |
 	grep -v '^http://www.w3.org/2000/svg')" ''
 if command -v python3 >/dev/null; then
