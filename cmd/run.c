@@ -268,6 +268,8 @@ static int finish_report(struct run *r, struct zr_error *err)
 	rep->total_tokens = rep->steps * r->setup->batch.train * r->setup->batch.length;
 	rep->tokens_per_s = rep->step_seconds > 0 ? (double)rep->tokens / rep->step_seconds : 0;
 	rep->evals = r->evals.times;
+	rep->eval_from = r->evals.from;
+	rep->eval_at = r->evals.at;
 	rep->n_sets = r->evals.n;
 	memcpy(rep->set, r->evals.set, sizeof rep->set);
 	rep->best = r->evals.best_by ? r->evals.best : ZR_BEST_NONE;
@@ -576,10 +578,8 @@ int zr_run_train(struct zr_config *cfg, const struct zr_run_how *how, FILE *out,
 		rc = rc ? rc : loop(&r, err);
 	}
 	rc = rc ? rc : zr_config_ini_end(&r.config_ini, err);
-	if (!rc)
-		rc = save_weights(&r, err);
-	if (!rc)
-		rc = finish_report(&r, err);
+	rc = rc ? rc : save_weights(&r, err);
+	rc = rc ? rc : finish_report(&r, err);
 	if (!rc && r.timeline.trace)
 		zr_trace_merge(r.timeline.trace, r.session->step);
 	if (!rc && r.rank0)

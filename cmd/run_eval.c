@@ -92,6 +92,9 @@ int zr_run_evals(struct zr_run_evals *e, int64_t step, const struct zr_eval_how 
 		if (!e->times)
 			r->first = r->last;
 	}
+	if (!e->times)
+		e->from = step;
+	e->at = step;
 	e->times += !rc;
 	e->improved = 0;
 	if (!rc && step > 0 && e->best_by)

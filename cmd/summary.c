@@ -70,7 +70,8 @@ static void put_evals(json_t **to, const struct zr_run_report *r)
 	for (int i = 0; r->evals && i < r->n_sets; i++) {
 		const struct zr_run_set *e = &r->set[i];
 		json_t *j = *e->name ? json_object() : NULL;
-		put_real(j ? &j : to, j ? "first_loss" : "first_val_loss", e->first.loss);
+		if (!r->eval_from) /* else what came first is in an earlier summary */
+			put_real(j ? &j : to, j ? "first_loss" : "first_val_loss", e->first.loss);
 		put_real(j ? &j : to, j ? "last_loss" : "last_val_loss", e->last.loss);
 		put_real(j ? &j : to, j ? "last_accuracy" : "last_val_accuracy", e->last.accuracy);
 		if (j)
@@ -78,6 +79,8 @@ static void put_evals(json_t **to, const struct zr_run_report *r)
 	}
 	put_real(&best, "loss", r->best.loss);
 	zr_json_put(&best, "step", json_integer((json_int_t)r->best.step));
+	if (r->evals && r->n_sets)
+		zr_json_put(to, "evaluated_after_step", json_integer((json_int_t)r->eval_at));
 	if (json_object_size(sets))
 		zr_json_put(to, "evals", sets);
 	else

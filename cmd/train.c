@@ -71,6 +71,21 @@ static void print_sample(const char *run)
 	puts("'");
 }
 
+/* Of a run that goes on, only the last losses: the first ones came before this process. */
+static void print_evals(const struct zr_run_report *r)
+{
+	for (int i = 0; r->evals && i < r->n_sets; i++) {
+		const struct zr_run_set *e = &r->set[i];
+		printf("%-11s ", *e->name ? e->name : "validation");
+		if (!r->eval_from && r->evals > 1)
+			printf("%.4f -> ", e->first.loss);
+		printf("%.4f", e->last.loss);
+		if (r->eval_at != r->steps)
+			printf(" after step %lld", (long long)r->eval_at);
+		putchar('\n');
+	}
+}
+
 static void print_summary(const struct zr_config *cfg, const struct zr_run_report *r)
 {
 	char took[32], planned[32], peak[32];
@@ -91,9 +106,7 @@ static void print_summary(const struct zr_config *cfg, const struct zr_run_repor
 		       r->skipped == 1 ? "" : "s");
 	if (r->steps)
 		printf("loss        %.4f -> %.4f\n", (double)r->first_loss, (double)r->last_loss);
-	for (int i = 0; r->evals && i < r->n_sets; i++)
-		printf("%-11s %.4f -> %.4f\n", *r->set[i].name ? r->set[i].name : "validation",
-		       r->set[i].first.loss, r->set[i].last.loss);
+	print_evals(r);
 	if (r->best.step >= 0)
 		printf("best        %.4f after step %lld\n", r->best.loss, (long long)r->best.step);
 	if (r->enough)

@@ -45,6 +45,15 @@ is 'I1 sets change nothing that is learned' "$(tail -n 1 out)" "$learned"
 is 'eval of the run has the loss that its training had' \
 	"$(value run '"loss":[0-9.]*' | cut -c 1-16 | tail -n +2 | tr '\n' ' ')" \
 	"$(tail -n 1 run/metrics.jsonl | grep -oE '"eval[.a-z]*loss":[0-9.]*' | sed 's/.*"loss"//; s/.*:/"loss":/' | cut -c 1-16 | tr '\n' ' ')"
+train tiny.ini -o run.dir=late -o train.eval_every=9 -o checkpoint.every=3
+first=$(sed -n 's/^validation  \([0-9.]*\) -> [0-9.]*$/\1/p' out)
+learned_to=$(sed -n 's/^validation  .* -> //p' out)
+train tiny.ini -o run.dir=late -o train.eval_every=9 -o train.steps=4 --resume late/checkpoints/step-00000003
+is 'what goes on has no first loss of what it has not evaluated' "$(grep '^validation' out), $(grep -c first_val_loss late/summary.json)" \
+	"validation  $learned_to, 0"
+train tiny.ini -o run.dir=spoilt -o train.eval_every=9 -o optimizer.lr=1e30
+is 'a loss from before the end says from when it is' "$(grep '^validation' out)" "validation  $first after step 0"
+like 'in the summary, too' "$(tr -d ' \n' < spoilt/summary.json)" '"evaluated_after_step":0,'
 train tiny.ini -o run.dir=all -o train.eval_batches=9999
 is 'more batches than are held out are all of them, once' \
 	"$(tail -n 1 all/metrics.jsonl | grep -oE '"val_loss":[0-9.]{12}' | cut -d : -f 2)" \
