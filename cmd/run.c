@@ -259,7 +259,7 @@ static int finish_report(struct run *r, struct zr_error *err)
 	struct rusage u;
 	rep->interrupted = r->stop;
 	rep->steps = r->session->step;
-	rep->skipped = rep->steps - r->session->applied;
+	rep->skipped = rep->steps - r->session->applied - !!rep->stopped; /* which ended it */
 	rep->first_loss = rep->steps ? r->losses[0] : 0;
 	rep->last_loss = rep->steps ? r->losses[rep->steps - 1] : 0;
 	rep->checkpoints = *zr_saver_stats(r->saver);

@@ -54,6 +54,7 @@ is 'what goes on has no first loss of what it has not evaluated' "$(grep '^valid
 train tiny.ini -o run.dir=spoilt -o train.eval_every=9 -o optimizer.lr=1e30
 is 'a loss from before the end says from when it is' "$(grep '^validation' out)" "validation  $first after step 0"
 like 'in the summary, too' "$(tr -d ' \n' < spoilt/summary.json)" '"evaluated_after_step":0,'
+is 'the step that ended the run is not one that was skipped' "$(grep -c '^skipped' out) $(grep -o '"skipped": [0-9]*' spoilt/summary.json)" '0 "skipped": 0'
 train tiny.ini -o run.dir=all -o train.eval_batches=9999
 is 'more batches than are held out are all of them, once' \
 	"$(tail -n 1 all/metrics.jsonl | grep -oE '"val_loss":[0-9.]{12}' | cut -d : -f 2)" \
