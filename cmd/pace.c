@@ -72,14 +72,21 @@ static double product_of(const struct zr_rates *r, const struct zr_setup *s)
 
 int zr_pace_forecast(struct zr_pace *p, struct zr_setup *s, json_t *plan, struct zr_error *err)
 {
+	static const struct zr_rates none;
 	struct zr_rate_source r;
 	struct zr_forecast f = { 0 };
 	struct zr_error unknown = { 0 };
 	int rc = zr_rate_source_open(NULL, NULL, s->cfg, &r, &unknown);
-	if (!rc && zr_rate_source_suits(&r, s)) {
+	const int suits = !rc && zr_rate_source_suits(&r, s);
+	if (suits || (!rc && p->nominal > 0))
+		rc = zr_forecast(s, suits ? &r.rates : &none, &f, &unknown);
+	/* at the length that is trained, without gradients of what is frozen; a model that computes
+	 * without the operations of the device has only its own count */
+	if (!rc && f.flops > 0)
+		p->flops = (f.flops - f.again) * s->process.world;
+	f.seconds = rc || !suits ? 0 : f.seconds;
+	if (suits) {
 		p->product = product_of(&r.rates, s) * s->process.world;
-		rc = zr_forecast(s, &r.rates, &f, &unknown);
-		f.seconds = rc ? 0 : f.seconds;
 		p->forecast = f.seconds;
 		p->binding = rc ? NULL : zr_queue_name[f.binding];
 	}

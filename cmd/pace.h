@@ -16,8 +16,7 @@ struct zr_pace {
 	/* known from the start; 0: not known */
 	int64_t step_tokens, step_sequences; /* of all ranks */
 	int64_t epoch_sequences;
-	double flops;          /* of a step and all ranks, by the model's own count, without what is
-				* computed again */
+	double flops;          /* of a step and all ranks, without what is computed again */
 	double nominal;        /* per second of all ranks, as the maker of the device says */
 	double product;        /* and as products of matrices were measured to reach */
 	double forecast;       /* seconds of a step, and what it is bound by */

@@ -299,15 +299,21 @@ int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const st
 		      double *cost, double *beside, struct zr_forecast *f, struct zr_error *err)
 {
 	struct costs c = { .s = s, .p = p, .f = f };
-	int rc = begin(&c) ? 0 : zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc = begin(&c) ? 0 : zr_err(err, ZR_ENOMEM, "out of memory"), backward = 0;
 	const int card = !*rates->device; /* one rank each */
 	zr_tally_open(&c.tally, s->ops, rates, card ? 1 : zr_machine_ranks(s),
 		      card || !s->process.pool ? 1 : zr_pool_size(s->process.pool));
 	for (int32_t n = 0; !rc && n < p->n; n++) {
-		if (p->instr[n].kind == ZR_I_LAYER)
+		if (p->instr[n].kind == ZR_I_LAYER) {
+			const double before = c.tally.flops;
 			rc = layer(&c, &p->instr[n], &cost[n], err);
-		else
+			backward |= p->instr[n].flags & ZR_F_BACKWARD;
+			/* a forward between backwards is one more */
+			if (backward && !(p->instr[n].flags & ZR_F_BACKWARD))
+				f->again += c.tally.flops - before;
+		} else {
 			cost[n] = seconds_of(&c, &p->instr[n]);
+		}
 		cost[n] += DISPATCH;
 		beside[n] = p->instr[n].queue == ZR_Q_STORE ? checksums(&c, &p->instr[n]) : 0;
 		f->queue[p->instr[n].queue] += cost[n];

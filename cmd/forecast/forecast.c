@@ -32,6 +32,7 @@ static void add(struct zr_forecast *to, const struct zr_forecast *f, double time
 	for (int q = 0; q < ZR_QUEUES; q++)
 		to->queue[q] += times * f->queue[q];
 	to->flops += times * f->flops;
+	to->again += times * f->again;
 	to->guessed += times * f->guessed;
 	to->read += (uint64_t)times * f->read;
 	to->written += (uint64_t)times * f->written;

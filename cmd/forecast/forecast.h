@@ -20,6 +20,7 @@ struct zr_forecast {
 	double program[ZR_LOWERED]; /* that each takes in it, all its runs together */
 	double critical;	    /* if no queue had to wait for anything but dependencies */
 	double flops;		    /* of products and attention of this rank in a step */
+	double again;		    /* of these, those of what is computed again */
 	double guessed; /* seconds in `queue` by bytes alone: no rate was measured */
 	uint64_t received;	    /* bytes from other ranks in a step */
 	uint64_t read, written;	    /* bytes of stores on disk */

@@ -33,7 +33,7 @@ static void print_row(const struct zr_trial *t, double peak)
 	       zr_seconds_text(t->f.seconds, e), t->tokens / t->f.seconds,
 	       t->tokens / t->f.seconds / t->ranks);
 	if (peak > 0)
-		printf(" %4.0f %%", 100 * t->flops / t->ranks / t->f.seconds / peak);
+		printf(" %4.0f %%", 100 * (t->f.flops - t->f.again) / t->f.seconds / peak);
 	printf(" %s\n", zr_queue_name[t->f.binding]);
 }
 

@@ -95,7 +95,6 @@ static int measure(struct zr_setup *s, struct zr_rate_source *rates, struct zr_t
 	t->disk = zr_plan_tier(&s->plan, ZR_TIER_DISK);
 	t->machine = zr_plan_need(s);
 	t->separate = !s->device_info.unified;
-	t->flops = s->decl.flops_per_token * (double)(s->batch.train * s->batch.length);
 	t->sequences = s->batch.train;
 	t->tokens = (double)(s->batch.train * s->batch.length);
 	t->f.received = zr_traffic_received(s); /* known without rates */

@@ -33,7 +33,6 @@ struct zr_trial {
 	int separate;		     /* the device has a memory of its own */
 	int forecast;		     /* 1: f is known */
 	double tokens;		     /* of a step */
-	double flops; /* of a step and all ranks, by the model, without what is computed again */
 	int64_t sequences;
 	struct zr_forecast f;
 };

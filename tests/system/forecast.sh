@@ -152,4 +152,21 @@ sed 's/= 1e9/= 1e8/' measured.ini > slow.ini
 is '--rates wins over it' \
 	"$(awk "BEGIN { print ($("$ZEROTH" plan -n 2 --rates slow.ini --json tiny.ini -o zero.plugin=stage2 \
 		-o run.rates=measured.ini | field seconds) > 5 * $(field seconds <<< "$plan")) }")" 1
+
+# MFU counts what is computed, once: at the length that is trained, without gradients of frozen weights.
+counted() {
+	trained tiny.ini -o run.rates=measured.ini -o device.threads=1 "$@" > /dev/null
+	tail -n 1 run/metrics.jsonl | sed -E 's/.*"step_seconds":([^,]*),.*"mfu_product":([^,}]*).*/\1 \2/' |
+		awk -v ranks="$(field world < run/summary.json)" '{ printf "%.6g", $1 * $2 * ranks * 1e9 }'
+}
+forecast() { "$ZEROTH" plan --json --no-compare tiny.ini -o run.rates=measured.ini "$@" | field flops | awk '{ printf "%.6g", $1 }'; }
+all=$(forecast)
+like 'the forecast has operations' "$all" '^[1-9]'
+is 'a run counts as many' "$(counted)" "$all"
+is 'also of two ranks' "$(counted -n 2)" "$all"
+is 'none twice where activations are computed again' "$(counted -o activation.plugin=recompute)" "$all"
+for change in train.sequence_length=8 'train.freeze=h.0.*'; do
+	is "as many with $change" "$(counted -o "$change")" "$(forecast -o "$change")"
+	ok 'which are fewer' awk "BEGIN { exit !($(forecast -o "$change") < 0.95 * $all) }"
+done
 done_testing
