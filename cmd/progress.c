@@ -58,6 +58,12 @@ static double rate(const struct zr_pace *p)
 	return p->smooth > 0 ? (double)p->step_tokens / p->smooth : 0;
 }
 
+/* What makes of a part of a limit that the last step reached that of the steps of rate(). */
+static double recent(const struct zr_pace *p)
+{
+	return p->smooth > 0 ? p->seconds / p->smooth : 1;
+}
+
 #define LINE 512
 
 /* How close to the machine's limits: "  mfu 41 %  of products 63 %  of possible 87 % (store)". */
@@ -66,13 +72,14 @@ static void limits_text(const struct zr_pace *p, char *out, size_t size)
 	int n = 0;
 	*out = 0;
 	if (isfinite(p->mfu))
-		n += snprintf(out + n, size - (size_t)n, "  mfu %.0f %%", 100 * p->mfu);
+		n += snprintf(out + n, size - (size_t)n, "  mfu %.0f %%",
+			      100 * p->mfu * recent(p));
 	if (isfinite(p->mfu_product))
 		n += snprintf(out + n, size - (size_t)n, "  of products %.0f %%",
-			      100 * p->mfu_product);
+			      100 * p->mfu_product * recent(p));
 	if (isfinite(p->possible))
 		snprintf(out + n, size - (size_t)n, "  of possible %.0f %% (%s)",
-			 100 * p->possible, p->binding ? p->binding : "?");
+			 100 * p->possible * recent(p), p->binding ? p->binding : "?");
 }
 
 static void compose(const struct zr_progress *p, char line[LINE], int64_t step,
@@ -110,7 +117,7 @@ static void compose_narrow(const struct zr_progress *p, char line[LINE], int64_t
 {
 	const struct zr_pace *pace = p->pace;
 	char speed[32], mem[32], eta[32], val[32] = "", scale[32] = "";
-	double of = isfinite(pace->possible) ? pace->possible : pace->mfu;
+	double of = (isfinite(pace->possible) ? pace->possible : pace->mfu) * recent(pace);
 	if (p->have_val)
 		snprintf(val, sizeof val, " val %.3f", p->val_loss);
 	if (p->scaled)

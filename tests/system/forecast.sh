@@ -169,4 +169,12 @@ for change in train.sequence_length=8 'train.freeze=h.0.*'; do
 	is "as many with $change" "$(counted -o "$change")" "$(forecast -o "$change")"
 	ok 'which are fewer' awk "BEGIN { exit !($(forecast -o "$change") < 0.95 * $all) }"
 done
+
+# A line speaks of the same steps with all its numbers.
+trained tiny.ini -o run.rates=measured.ini -o train.steps=30 -o run.log_every=1 > /dev/null
+seconds=$(field seconds < run/plan.json)
+is 'tokens per second of a line are the part of what is possible that it has' "$(sed -nE \
+	's/^step .* ([0-9.]+k?) tok\/s .* of possible ([0-9]+) %.*/\1 \2/p' out | awk -v s="$seconds" '{
+		rate = $1 ~ /k/ ? 1000 * $1 : $1 + 0; part = 100 * rate * s / 128; off += (part - $2) ^ 2 > (0.02 * part + 1) ^ 2
+	} END { print NR, off + 0 }')" '30 0'
 done_testing
