@@ -84,7 +84,7 @@ static void read_tier(const struct zr_run_files *run, int at, struct tier *t)
 static void write_bar(const struct tier *t, int measured, double most, FILE *f)
 {
 	char text[ZR_NUMBER_ROOM];
-	double at = 0, sum = measured ? t->peak : t->planned;
+	double at = 0, sum = measured ? t->peak : t->planned - t->shared;
 	fprintf(f,
 		"<div class=\"bar\"><span>%s</span><svg viewBox=\"0 0 1000 10\" "
 		"preserveAspectRatio=\"none\" role=\"img\"><title>%s: %s</title>",
@@ -124,7 +124,7 @@ static void write_tier(const struct tier *t, const char *name, FILE *f)
 	if (t->shared > 0)
 		fprintf(f,
 			"<p class=\"note\">%s of what is planned are the same bytes at other "
-			"times.</p>",
+			"times: the bar has them, its sum does not.</p>",
 			zr_number_bytes(t->shared, a));
 	fputs("<details><summary>numbers</summary><div class=\"wide\"><table><thead><tr>"
 	      "<th>category</th><th>planned</th><th>held at its peak</th></tr></thead><tbody>",

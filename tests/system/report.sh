@@ -62,6 +62,10 @@ is 'a run that went on has the tokens of its rows' \
 	"$(fact longer tokens), $(fact longer 'tokens per second'), $(fact longer 'skipped steps')" '9,999, 500, 2'
 rows early '{"step":3,"tokens_per_s":100,"step_seconds":10}'
 is 'nothing is left of a run that ended before its last step' "$(COLUMNS=100 LC_ALL=C "$ZEROTH" watch early | grep -o ' left ')" ''
+rows shared '{"step":12,"loss":5}'
+echo '{"planned":{"host":{"activations":3000,"batch":1000}},"shared":{"host":1000},"total":{"host":3000},"held_by_plugins":{"data":96}}' > shared/plan.json
+"$ZEROTH" report shared > out
+like 'what is planned has the sum of the plan' "$(cat shared/report.html)" '<title>planned: 3\.02 KiB</title>.*</svg><b>3\.02 KiB</b>'
 is 'nothing of the page comes from elsewhere' "$(grep -oE '(src|href)="[^#d][^"]*"|https?://[^"]*' run/report.html |
 	grep -v '^http://www.w3.org/2000/svg')" ''
 if command -v python3 >/dev/null; then
