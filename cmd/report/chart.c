@@ -120,8 +120,9 @@ static const char *kind_name(enum zr_curve_kind kind)
 static void write_path(const struct zr_curve *c, const struct points *p, const struct range *r,
 		       FILE *f)
 {
-	fprintf(f, "<path class=\"%s r%d\" data-run=\"%d\" d=\"", kind_name(c->kind), c->colour % 8,
-		c->run);
+	const int alone = p->n == 1 && c->kind != ZR_CURVE_MARKS;
+	fprintf(f, "<path class=\"%s%s r%d\" data-run=\"%d\" d=\"", kind_name(c->kind),
+		alone ? " alone" : "", c->colour % 8, c->run);
 	for (int64_t i = 0; i < p->n; i++) {
 		const double x = place_x(r, p->x[i]);
 		if (c->kind != ZR_CURVE_MARKS)
@@ -129,7 +130,7 @@ static void write_path(const struct zr_curve *c, const struct points *p, const s
 		else if (p->y[i] > 0)
 			fprintf(f, "M%.1f 1000V940", x);
 	}
-	if (p->n == 1 && c->kind != ZR_CURVE_MARKS)
+	if (alone)
 		fputs("h0", f); /* a dot */
 	fputs("\"/>", f);
 }

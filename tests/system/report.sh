@@ -66,6 +66,7 @@ rows shared '{"step":12,"loss":5}'
 echo '{"planned":{"host":{"activations":3000,"batch":1000}},"shared":{"host":1000},"total":{"host":3000},"held_by_plugins":{"data":96}}' > shared/plan.json
 "$ZEROTH" report shared > out
 like 'what is planned has the sum of the plan' "$(cat shared/report.html)" '<title>planned: 3\.02 KiB</title>.*</svg><b>3\.02 KiB</b>'
+like 'a point that is alone is a dot' "$(cat shared/report.html)" '<path class="line alone r0" data-run="0" d="M500\.0 [0-9.]*h0"/>'
 is 'nothing of the page comes from elsewhere' "$(grep -oE '(src|href)="[^#d][^"]*"|https?://[^"]*' run/report.html |
 	grep -v '^http://www.w3.org/2000/svg')" ''
 if command -v python3 >/dev/null; then
