@@ -37,6 +37,9 @@ void zr_progress_begin(struct zr_progress *p, FILE *out, const struct zr_setup *
 				   .every = every ? (int64_t)every : 1,
 				   .pace = pace,
 				   .scaled = s->types.scaled };
+	const struct zr_checkpoint_opts *save = zr_config_find(s->cfg, "checkpoint")->opts;
+	p->pause[ZR_PAUSE_EVAL].every = (int64_t)s->train->eval_every;
+	p->pause[ZR_PAUSE_SAVE].every = (int64_t)save->every;
 	p->last = zr_now();
 }
 
@@ -62,6 +65,17 @@ static double rate(const struct zr_pace *p)
 static double recent(const struct zr_pace *p)
 {
 	return p->smooth > 0 ? p->seconds / p->smooth : 1;
+}
+
+/* Seconds that are left, with what comes after this step. */
+static double left(const struct zr_progress *p, int64_t step)
+{
+	double sum = p->ema * (double)(p->total - step);
+	for (const struct zr_pause *q = p->pause; q < p->pause + ZR_PAUSES; q++)
+		if (q->every > 0)
+			sum += q->seconds * (double)(p->total / q->every - (step - 1) / q->every +
+						     (p->total % q->every != 0));
+	return sum;
 }
 
 #define LINE 512
@@ -108,7 +122,7 @@ static void compose(const struct zr_progress *p, char line[LINE], int64_t step,
 		 scale, count_text(rate(pace), speed), limits, tiers,
 		 count_text((double)pace->tokens, tokens), epoch,
 		 zr_duration_text(zr_pace_elapsed(pace), past),
-		 zr_duration_text(p->ema * (double)(p->total - step), eta));
+		 zr_duration_text(left(p, step), eta));
 }
 
 /* The same in 80 columns: instead of the memory of the first tier, how close to the limit. */
@@ -130,7 +144,7 @@ static void compose_narrow(const struct zr_progress *p, char line[LINE], int64_t
 	snprintf(line, LINE, "%lld/%lld loss %.3f%s lr %.1e |g| %.3g%s %s/s %s ETA %s",
 		 (long long)step, (long long)p->total, (double)r->loss, val, r->lr, r->grad_norm,
 		 scale, count_text(rate(pace), speed), mem,
-		 zr_duration_text(p->ema * (double)(p->total - step), eta));
+		 zr_duration_text(left(p, step), eta));
 }
 
 static void draw(const struct zr_progress *p, char line[LINE], int64_t step,
@@ -214,7 +228,13 @@ void zr_progress_eval(struct zr_progress *p, int64_t step, const char *name,
 		fprintf(p->out, "  after %s\n", at);
 	}
 	zr_signals_flush(p->out);
-	p->last = zr_now(); /* an evaluation is not part of a step's time */
+}
+
+void zr_progress_pause(struct zr_progress *p, int which)
+{
+	double now = zr_now();
+	p->pause[which].seconds = now - p->last;
+	p->last = now; /* it is not part of a step's time */
 }
 
 void zr_progress_end(struct zr_progress *p)

@@ -12,12 +12,21 @@
 #include "cmd/pace.h"
 #include "cmd/timeline.h"
 
+/* What steps wait for: evaluations, checkpoints. */
+enum { ZR_PAUSE_EVAL, ZR_PAUSE_SAVE, ZR_PAUSES };
+
+struct zr_pause {
+	int64_t every;  /* steps, and after the last one; 0: never */
+	double seconds; /* of the last time; 0: there was none */
+};
+
 struct zr_progress {
 	FILE *out;
 	int tty;
 	int64_t total, every;     /* steps; steps between plain lines */
 	const struct zr_pace *pace;
 	double last, ema;         /* seconds; ema of one step's time and what follows it */
+	struct zr_pause pause[ZR_PAUSES];
 	double last_drawn;
 	double val_loss;
 	int have_val;
@@ -38,6 +47,8 @@ void zr_progress_round(struct zr_progress *p, int64_t done, int64_t all); /* of 
 /* name: of the set, "": the held-out part. */
 void zr_progress_eval(struct zr_progress *p, int64_t step, const char *name,
 		      const struct zr_eval_result *r);
+/* One of them is over, that began when the last step ended. */
+void zr_progress_pause(struct zr_progress *p, int which);
 void zr_progress_end(struct zr_progress *p);
 
 #endif

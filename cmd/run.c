@@ -84,6 +84,7 @@ static int evaluate(struct run *r, int64_t step, struct zr_error *err)
 {
 	const struct zr_eval_how how = { .tick = note_round, .arg = r, .bytes = r->bytes };
 	int rc = zr_run_evals(&r->evals, step, &how, err);
+	zr_progress_pause(&r->progress, ZR_PAUSE_EVAL);
 	for (int i = 0; !rc && r->rank0 && i < r->evals.n; i++) {
 		const struct zr_run_set *e = &r->evals.set[i];
 		zr_progress_eval(&r->progress, step, e->name, &e->last);
@@ -201,7 +202,7 @@ static int checkpoint(struct run *r, struct zr_error *err)
 	int rc = zr_saver_save(r->saver, r->losses, &r->evals.best, err);
 	beat();
 	note_saved(r);
-	r->progress.last = zr_now(); /* a checkpoint is not part of a step's time */
+	zr_progress_pause(&r->progress, ZR_PAUSE_SAVE);
 	return rc;
 }
 

@@ -57,6 +57,13 @@ ok "tokens per second leave evaluations out: $speed" awk -v n="$(value tokens)" 
 like "and the end says the same" "$(cat slow.out)" \
 	"^trained 4 steps, 0\.00 M tokens in [0-9]+s \($(value tokens_per_s | awk '{ printf "%.0f", $1 }') tokens/s in its steps\)$"
 
+# A run that ends itself after its first line: what is left has 100 evaluations.
+"$ZEROTH" train tiny.ini -o run.dir=left -o model.width=192 -o train.steps=100 -o train.eval_every=1 -o train.eval_batches=64 \
+	-o optimizer.lr=1e30 > left.out 2>&1
+ok 'the time that is left has evaluations' awk -v step="$(sed -n '1s/.*"step_seconds":\([^,]*\).*/\1/p' left/metrics.jsonl)" '
+	/^step 1\/100 / { sub(/.*ETA /, ""); n = split($0, t, /[ms]/); eta = n > 2 ? 60 * t[1] + t[2] : t[1] }
+	END { print eta " s left, a step takes " step " s"; exit !(eta > 5 * 100 * step) }' left.out
+
 if command -v script >/dev/null && script -qec true /dev/null >/dev/null 2>&1; then
 	tty=$(script -qec "stty cols 80; '$ZEROTH' train tiny.ini -o run.dir=tty" /dev/null </dev/null | tr '\r' '\n' | sed 's/\x1b\[[0-9;]*[A-Za-z]//g')
 	like "on a terminal of 80 columns the live line is whole" "$tty" \
