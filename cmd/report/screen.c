@@ -48,6 +48,15 @@ static double recent(const struct zr_rows *rows, const char *name)
 	return n ? sum / n : NAN;
 }
 
+/* Seconds from step to step, with what comes between, as evaluations; NaN: not known. */
+static double pace(const struct zr_rows *rows)
+{
+	const double *at = zr_rows_find(rows, "elapsed"), *step = rows->value[0];
+	const int64_t last = rows->n - 1;
+	return at && last > 0 ? (at[last] - at[0]) / (step[last] - step[0]) :
+				recent(rows, "step_seconds");
+}
+
 /* How the run stands. */
 static void state_text(const struct zr_run_files *run, char *text, size_t size)
 {
@@ -82,7 +91,6 @@ static void write_numbers(const struct zr_screen *s, const struct zr_run_files *
 	const char *planned = zr_run_value(run, "train", "steps");
 	const double all = planned ? strtod(planned, NULL) : 0;
 	const double step = rows->n ? rows->value[0][rows->n - 1] : 0;
-	const double each = recent(rows, "step_seconds");
 	char line[512] = "", text[64], n[ZR_NUMBER_ROOM];
 	snprintf(text, sizeof text, "%s", zr_number(step, n));
 	if (all > 0)
@@ -94,7 +102,7 @@ static void write_numbers(const struct zr_screen *s, const struct zr_run_files *
 	add(s, line, sizeof line, "tokens/s",
 	    zr_number(zr_rows_rate(rows, "tokens_per_s", RECENT), n));
 	if (all > step && !zr_run_ended(run))
-		add(s, line, sizeof line, "left", zr_number_seconds(each * (all - step), n));
+		add(s, line, sizeof line, "left", zr_number_seconds(pace(rows) * (all - step), n));
 	add(s, line, sizeof line, "time", zr_number_seconds(zr_rows_last(rows, "elapsed"), n));
 	double possible = zr_rows_rate(rows, "possible", RECENT);
 	snprintf(text, sizeof text, "%.0f%%", 100 * possible);

@@ -67,6 +67,9 @@ echo '{"planned":{"host":{"activations":3000,"batch":1000}},"shared":{"host":100
 "$ZEROTH" report shared > out
 like 'what is planned has the sum of the plan' "$(cat shared/report.html)" '<title>planned: 3\.02 KiB</title>.*</svg><b>3\.02 KiB</b>'
 like 'a point that is alone is a dot' "$(cat shared/report.html)" '<path class="line alone r0" data-run="0" d="M500\.0 [0-9.]*h0"/>'
+rows halfway '{"step":1,"step_seconds":1,"elapsed":1}' '{"step":2,"step_seconds":1,"elapsed":11}'
+rm halfway/summary.json
+like 'what is left has evaluations' "$(COLUMNS=100 LC_ALL=C "$ZEROTH" watch halfway | sed -n 2p)" 'left 100 s '
 is 'nothing of the page comes from elsewhere' "$(grep -oE '(src|href)="[^#d][^"]*"|https?://[^"]*' run/report.html |
 	grep -v '^http://www.w3.org/2000/svg')" ''
 if command -v python3 >/dev/null; then
