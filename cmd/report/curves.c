@@ -187,6 +187,8 @@ static int write_known(struct zr_report *r, const struct known *k, char (*room)[
 			if (is_eval_loss(name) && !seen_before(r, i, name))
 				add_metric(r, &c, name, 0, ++evals, room, &used);
 		}
+	if (!strcmp(k->id, "scale") && !zr_chart_has_points(&c))
+		c.title = "Skipped steps"; /* of what has no scale */
 	if (!strcmp(k->id, "scale"))
 		for (int i = 0; i < r->n; i++) {
 			const struct zr_rows *rows = &r->run[i].metrics.rows;
