@@ -219,7 +219,8 @@ static void write_figure(const struct zr_chart *c, const struct points *p, const
 	zr_html_text(f, c->title);
 	fputs(" <small>", f);
 	zr_html_text(f, c->unit_text);
-	fputs(r->log ? ", logarithmic</small>" : "</small>", f);
+	fputs(r->log && *c->unit_text ? ", " : "", f);
+	fputs(r->log ? "logarithmic</small>" : "</small>", f);
 	fputs("<button type=\"button\" class=\"reset\" hidden>show all</button></figcaption>"
 	      "<ul class=\"legend\">",
 	      f);

@@ -70,6 +70,8 @@ like 'a point that is alone is a dot' "$(cat shared/report.html)" '<path class="
 rows halfway '{"step":1,"step_seconds":1,"elapsed":1}' '{"step":2,"step_seconds":1,"elapsed":11}'
 rm halfway/summary.json
 like 'what is left has evaluations' "$(COLUMNS=100 LC_ALL=C "$ZEROTH" watch halfway | sed -n 2p)" 'left 100 s '
+rows steep '{"step":11,"lr":1e-9}' '{"step":12,"lr":1}'
+like 'a chart without a unit is logarithmic' "$(grep -o 'id="lr"><figcaption>.*small>' steep/report.html)" '<small>logarithmic</small>'
 rows skips '{"step":11,"loss":5,"skipped":1}' '{"step":12,"loss":5,"skipped":0}'
 like 'what was skipped without a loss scale has no chart of it' "$(grep -o 'id="scale"><figcaption>[^<]*' skips/report.html)" 'Skipped steps'
 is 'nothing of the page comes from elsewhere' "$(grep -oE '(src|href)="[^#d][^"]*"|https?://[^"]*' run/report.html |
