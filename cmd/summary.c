@@ -120,7 +120,8 @@ static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 			      (json_int_t)r->tokens);
 	put_real(&j, "seconds", r->seconds);
 	put_real(&j, "step_seconds", r->step_seconds);
-	put_real(&j, "tokens_per_s", r->tokens_per_s);
+	if (r->process_steps)
+		put_real(&j, "tokens_per_s", r->tokens_per_s);
 	put_real(&j, "first_loss", (double)r->first_loss);
 	put_real(&j, "last_loss", (double)r->last_loss);
 	zr_json_put(&j, "parameters", json_integer((json_int_t)r->parameters));

@@ -89,10 +89,13 @@ static void print_evals(const struct zr_run_report *r)
 static void print_summary(const struct zr_config *cfg, const struct zr_run_report *r)
 {
 	char took[32], planned[32], peak[32];
-	printf("\n%s %lld step%s, %.2f M tokens in %s (%.0f tokens/s in its steps)\n",
+	printf("\n%s %lld step%s, %.2f M tokens in %s",
 	       r->interrupted ? "interrupted after" : "trained", (long long)r->process_steps,
 	       r->process_steps == 1 ? "" : "s", (double)r->tokens / 1e6,
-	       zr_duration_text(r->seconds, took), r->tokens_per_s);
+	       zr_duration_text(r->seconds, took));
+	if (r->process_steps)
+		printf(" (%.0f tokens/s in its steps)", r->tokens_per_s);
+	putchar('\n');
 	if (r->resumed >= 0)
 		printf("resumed     after step %lld; in all %lld steps, %.2f M tokens\n",
 		       (long long)r->resumed, (long long)r->steps, (double)r->total_tokens / 1e6);

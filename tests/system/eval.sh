@@ -51,6 +51,8 @@ learned_to=$(sed -n 's/^validation  .* -> //p' out)
 train tiny.ini -o run.dir=late -o train.eval_every=9 -o train.steps=4 --resume late/checkpoints/step-00000003
 is 'what goes on has no first loss of what it has not evaluated' "$(grep '^validation' out), $(grep -c first_val_loss late/summary.json)" \
 	"validation  $learned_to, 0"
+train tiny.ini -o run.dir=late -o train.eval_every=9 --resume auto
+is 'what has no step left has no speed' "$(grep '^trained' out), $(grep -c tokens_per_s late/summary.json)" 'trained 0 steps, 0.00 M tokens in 0s, 0'
 train tiny.ini -o run.dir=spoilt -o train.eval_every=9 -o optimizer.lr=1e30
 is 'a loss from before the end says from when it is' "$(grep '^validation' out)" "validation  $first after step 0"
 like 'in the summary, too' "$(tr -d ' \n' < spoilt/summary.json)" '"evaluated_after_step":0,'
