@@ -308,8 +308,8 @@ static void announce(const struct run *r, FILE *out)
 	fprintf(out, "batch   %lld sequences of %lld tokens = %lld micro-batch%s of %lld\n",
 		(long long)s->batch.train, (long long)s->batch.length, (long long)s->batch.slots,
 		s->batch.slots == 1 ? "" : "es", (long long)s->batch.micro);
-	fprintf(out, "memory  %s planned, %s available\n", zr_bytes_text(planned(s), a),
-		zr_bytes_text(zr_memory_at_start(), b));
+	fprintf(out, "memory  %s planned%s, %s available\n", zr_bytes_text(planned(s), a),
+		s->process.world > 1 ? " per rank" : "", zr_bytes_text(zr_memory_at_start(), b));
 	fprintf(out, "run     %s\n", zr_rundir(r->cfg));
 	if (r->report->resumed >= 0)
 		fprintf(out, "resumed after step %lld\n", (long long)r->report->resumed);

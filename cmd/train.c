@@ -114,8 +114,9 @@ static void print_summary(const struct zr_config *cfg, const struct zr_run_repor
 		printf("best        %.4f after step %lld\n", r->best.loss, (long long)r->best.step);
 	if (r->enough)
 		printf("ended early %s\n", r->stopped_text);
-	printf("memory      %s planned, %s peak of the process\n",
-	       zr_bytes_text(r->planned, planned), zr_bytes_text(r->process_peak, peak));
+	printf("memory      %s planned%s, %s peak of %s\n", zr_bytes_text(r->planned, planned),
+	       r->world > 1 ? " per rank" : "", zr_bytes_text(r->process_peak, peak),
+	       r->world > 1 ? "rank 0" : "the process");
 	if (r->world > 1)
 		printf("received    %s per step and rank (planned %s)\n",
 		       zr_bytes_text(r->received, peak), zr_bytes_text(r->received_plan, planned));

@@ -57,6 +57,10 @@ ok "tokens per second leave evaluations out: $speed" awk -v n="$(value tokens)" 
 like "and the end says the same" "$(cat slow.out)" \
 	"^trained 4 steps, 0\.00 M tokens in [0-9]+s \($(value tokens_per_s | awk '{ printf "%.0f", $1 }') tokens/s in its steps\)$"
 
+"$ZEROTH" train -n 2 tiny.ini -o run.dir=ranks > ranks.out 2>&1
+is 'memory is said to be that of a rank' "$(sed -n 's/.* planned \(per rank,\).* \(available\)$/\1 \2/p; s/.* planned \(per rank,\).* \(peak of rank 0\)$/\1 \2/p' ranks.out | tr '\n' ' ')" \
+	'per rank, available per rank, peak of rank 0 '
+
 # A run that ends itself after its first line: what is left has 100 evaluations.
 "$ZEROTH" train tiny.ini -o run.dir=left -o model.width=192 -o train.steps=100 -o train.eval_every=1 -o train.eval_batches=64 \
 	-o optimizer.lr=1e30 > left.out 2>&1
