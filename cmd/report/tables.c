@@ -126,6 +126,13 @@ void zr_report_overview(struct zr_report *r)
 
 /* ---- numbers ---- */
 
+/* Of rates of steps the mean is that of all steps together, as in the overview. */
+static int is_rate(const char *name)
+{
+	return !strcmp(name, "tokens_per_s") || !strcmp(name, "possible") ||
+	       !strncmp(name, "mfu", 3);
+}
+
 static void write_row(const struct zr_rows *rows, int c, FILE *f)
 {
 	const double *y = rows->value[c];
@@ -142,11 +149,13 @@ static void write_row(const struct zr_rows *rows, int c, FILE *f)
 		sum += y[i];
 		n++;
 	}
+	const double mean = is_rate(rows->name[c]) ? zr_rows_rate(rows, rows->name[c], rows->n) :
+			    n			   ? sum / (double)n : NAN;
 	fputs("<tr><th scope=\"row\">", f);
 	zr_html_text(f, rows->name[c]);
 	fprintf(f, "</th><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%lld</td></tr>",
 		zr_number(first, t[0]), zr_number(last, t[1]), zr_number(low, t[2]),
-		zr_number(high, t[3]), zr_number(n ? sum / (double)n : NAN, t[4]), (long long)n);
+		zr_number(high, t[3]), zr_number(mean, t[4]), (long long)n);
 }
 
 void zr_report_numbers(struct zr_report *r)

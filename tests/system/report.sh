@@ -55,6 +55,7 @@ rows rates '{"step":11,"tokens_per_s":100,"step_seconds":10,"possible":0.05}' '{
 sed -i '/"tokens_per_s"/d' rates/summary.json
 "$ZEROTH" report rates > out
 is 'tokens per second are those of all steps together' "$(fact rates 'tokens per second'), $(fact rates 'of what is possible')" '181.8, 9%'
+like 'among the numbers, too' "$(cat rates/report.html)" '<th scope="row">tokens_per_s</th>(<td>[0-9,]+</td>){4}<td>181\.8</td><td>2</td>'
 like 'in the terminal, too' "$(COLUMNS=100 LC_ALL=C "$ZEROTH" watch rates | sed -n 2p)" 'tokens/s 181.8 .* of possible 9%'
 # what of a summary is older than the last row
 rows longer '{"step":23,"tokens":9000,"tokens_per_s":500,"skipped":1}' '{"step":24,"tokens":9999,"tokens_per_s":500,"skipped":1}'
