@@ -190,7 +190,7 @@ static void write_data(const struct zr_chart *c, const struct points *p, const s
 		zr_html_json(f, c->curve[i].label);
 		fputs(",\"x\":[", f);
 		for (int64_t k = 0; k < p[i].n; k++)
-			fprintf(f, "%s%.7g", k ? "," : "", p[i].x[k]);
+			fprintf(f, "%s%.12g", k ? "," : "", p[i].x[k]);
 		fputs("],\"y\":[", f);
 		for (int64_t k = 0; k < p[i].n; k++) {
 			if (k)

@@ -71,6 +71,8 @@ like 'a point that is alone is a dot' "$(cat shared/report.html)" '<path class="
 rows halfway '{"step":1,"step_seconds":1,"elapsed":1}' '{"step":2,"step_seconds":1,"elapsed":11}'
 rm halfway/summary.json
 like 'what is left has evaluations' "$(COLUMNS=100 LC_ALL=C "$ZEROTH" watch halfway | sed -n 2p)" 'left 100 s '
+rows far '{"step":12345678,"loss":5}' '{"step":12345679,"loss":4}'
+like 'a step has all its digits in the data' "$(cat far/report.html)" '"x":\[12345678,12345679\]'
 rows steep '{"step":11,"lr":1e-9}' '{"step":12,"lr":1}'
 like 'a chart without a unit is logarithmic' "$(grep -o 'id="lr"><figcaption>.*small>' steep/report.html)" '<small>logarithmic</small>'
 rows skips '{"step":11,"loss":5,"skipped":1}' '{"step":12,"loss":5,"skipped":0}'
