@@ -18,6 +18,7 @@ static const char usage[] =
 	"usage: zeroth schedule [-n N] [-o section.key=value]... CONF\n"
 	"\n"
 	"Prints `step,lr` for each of the first N updates, as the scheduler of CONF gives it.\n"
+	"step counts the updates before: 0 is that of step 1 of a training.\n"
 	"\n"
 	"  -n, --steps N                   default: [train] steps; with epochs, these are N\n"
 	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
