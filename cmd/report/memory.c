@@ -53,12 +53,17 @@ static double bytes(const json_t *j)
 	return json_is_number(j) ? json_number_value(j) : 0;
 }
 
+/* What the run held; NULL: it is not known, or of an earlier process, whose plan was another. */
+static json_t *held_of(const struct zr_run_files *run)
+{
+	return zr_run_ended(run) ? json_object_get(run->summary, "memory") : NULL;
+}
+
 static void read_tier(const struct zr_run_files *run, int at, struct tier *t)
 {
 	json_t *planned = json_object_get(json_object_get(run->plan, "planned"), tier_name[at]);
 	json_t *held = json_object_get(run->plan, "held_by_plugins");
-	json_t *ledger = json_object_get(json_object_get(run->summary, "memory"), tier_name[at]),
-	       *v;
+	json_t *ledger = json_object_get(held_of(run), tier_name[at]), *v;
 	const char *name;
 	memset(t, 0, sizeof *t);
 	t->shared = bytes(json_object_get(json_object_get(run->plan, "shared"), tier_name[at]));
@@ -147,8 +152,9 @@ void zr_report_memory(struct zr_report *r)
 	fputs("<div class=\"grid2\">", r->page);
 	for (int i = 0; i < r->n; i++) {
 		const struct zr_run_files *run = &r->run[i];
-		double peak = zr_run_summary(run, "process_peak_bytes");
-		if (!run->plan && !json_object_get(run->summary, "memory")) {
+		json_t *held = held_of(run);
+		double peak = held ? zr_run_summary(run, "process_peak_bytes") : NAN;
+		if (!run->plan && !held) {
 			zr_report_missing(r, run,
 					  "neither plan.json nor summary.json, which have the "
 					  "bytes by category");
@@ -166,7 +172,7 @@ void zr_report_memory(struct zr_report *r)
 			      "summary.json."
 			      "</p>",
 			      r->page);
-		if (!json_object_get(run->summary, "memory"))
+		if (!held)
 			fputs("<p class=\"note\">What was held is not known before the run ends."
 			      "</p>",
 			      r->page);

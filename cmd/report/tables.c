@@ -283,10 +283,10 @@ void zr_report_machine(struct zr_report *r)
 	      r->page);
 	for (int i = 0; i < r->n; i++) {
 		const struct zr_run_files *run = &r->run[i];
-		const char *device = json_string_value(json_object_get(run->summary, "device"));
-		const char *variant = json_string_value(json_object_get(run->summary, "device_"
-										      "variant"));
-		const char *cpu = json_string_value(json_object_get(run->summary, "processor"));
+		const json_t *of = zr_run_ended(run) ? run->summary : NULL;
+		const char *device = json_string_value(json_object_get(of, "device"));
+		const char *variant = json_string_value(json_object_get(of, "device_variant"));
+		const char *cpu = json_string_value(json_object_get(of, "processor"));
 		const char *configured = zr_run_value(run, "device", "plugin");
 		json_t *have = json_object_get(run->plan, "available");
 		json_t *need = json_object_get(run->plan, "needed");
@@ -295,18 +295,18 @@ void zr_report_machine(struct zr_report *r)
 		fputs("</th><td>", r->page);
 		zr_html_text(r->page, cpu ? cpu : "-");
 		fprintf(r->page, "</td><td>%s</td><td>",
-			zr_number(zr_run_summary(run, "processors"), a));
+			zr_number(of ? zr_run_summary(run, "processors") : NAN, a));
 		zr_html_text(r->page, device ? device : configured ? configured : "-");
 		fputs("</td><td>", r->page);
 		zr_html_text(r->page, variant ? variant : "-");
 		fprintf(r->page, "</td><td>%s</td><td>%s</td><td>%s</td></tr>",
-			zr_number(zr_run_summary(run, "world"), a),
+			zr_number(of ? zr_run_summary(run, "world") : NAN, a),
 			have ? zr_number_bytes(json_number_value(have), b) : "-",
 			need ? zr_number_bytes(json_number_value(need), c) : "-");
 	}
 	fputs("</tbody></table></div>\n", r->page);
 	for (int i = 0; i < r->n; i++)
-		if (!r->run[i].summary)
+		if (!zr_run_ended(&r->run[i]))
 			zr_report_missing(r, &r->run[i],
 					  "device and ranks stand in summary.json, which is "
 					  "written "

@@ -61,6 +61,8 @@ like 'in the terminal, too' "$(COLUMNS=100 LC_ALL=C "$ZEROTH" watch rates | sed 
 rows longer '{"step":23,"tokens":9000,"tokens_per_s":500,"skipped":1}' '{"step":24,"tokens":9999,"tokens_per_s":500,"skipped":1}'
 is 'a run that went on has the tokens of its rows' \
 	"$(fact longer tokens), $(fact longer 'tokens per second'), $(fact longer 'skipped steps')" '9,999, 500, 2'
+like 'but not the memory and machine of the process before' "$(grep -E 'not known before the run ends|stand in summary' longer/report.html)" \
+	$'What was held is not known\ndevice and ranks stand in summary'
 rows early '{"step":3,"tokens_per_s":100,"step_seconds":10}'
 is 'nothing is left of a run that ended before its last step' "$(COLUMNS=100 LC_ALL=C "$ZEROTH" watch early | grep -o ' left ')" ''
 rows shared '{"step":12,"loss":5}'
