@@ -77,6 +77,7 @@ rows far '{"step":12345678,"loss":5}' '{"step":12345679,"loss":4}'
 like 'a step has all its digits in the data' "$(cat far/report.html)" '"x":\[12345678,12345679\]'
 rows steep '{"step":11,"lr":1e-9}' '{"step":12,"lr":1}'
 like 'a chart without a unit is logarithmic' "$(grep -o 'id="lr"><figcaption>.*small>' steep/report.html)" '<small>logarithmic</small>'
+is 'a chart names what it has' "$(grep -o 'id="bits"><figcaption>[^<]*' run/report.html)" 'id="bits"><figcaption>Validation in bits per byte '
 rows skips '{"step":11,"loss":5,"skipped":1}' '{"step":12,"loss":5,"skipped":0}'
 like 'what was skipped without a loss scale has no chart of it' "$(grep -o 'id="scale"><figcaption>[^<]*' skips/report.html)" 'Skipped steps'
 is 'nothing of the page comes from elsewhere' "$(grep -oE '(src|href)="[^#d][^"]*"|https?://[^"]*' run/report.html |
