@@ -8,7 +8,8 @@
  * and slots, is at = first + g of an endless row of periods: one of set[at % period], whose own
  * number of it is what earlier periods had of that set, and of[at % period], less what it had
  * before `first`. Nothing is kept between calls. Evaluation goes through the sets that hold
- * something out in the same way, from the start of the period.
+ * something out in the same way, from the start of the period; where sequences do not go round, in
+ * shares of what they hold out, so that one period has each once.
  */
 #include <zeroth/data.h>
 
@@ -21,6 +22,7 @@
 #define SETS 64
 #define EXACT 1000000 /* weights have six digits behind the point */
 #define PERIOD (1 << 21)
+#define ONCE 2 /* beside ZR_SPLIT_*: the order of all that is held out, each sequence once */
 
 struct mix_opts {
 	const char *weights;
@@ -54,7 +56,7 @@ struct zr_inst {
 	const struct zr_host *h;
 	struct set set[SETS];
 	int n;
-	struct order order[2]; /* ZR_SPLIT_* */
+	struct order order[3]; /* ZR_SPLIT_*, ONCE */
 	int documents;         /* of one set at least */
 	int64_t length;
 	char counted[128];     /* the name of the last count */
@@ -101,19 +103,22 @@ static int add_sets(struct zr_inst *inst, const char *text)
 
 /* ---- the order ------------------------------------------------------------------------------- */
 
-static int64_t tokens_of(const struct set *s, int split)
+static int64_t share_of(const struct set *s, int which)
 {
-	return split == ZR_SPLIT_VAL ? s->info.val_tokens : s->info.train_tokens;
+	return which == ONCE	     ? s->info.val_sequences :
+	       which == ZR_SPLIT_VAL ? (s->info.val_tokens ? s->weight : 0) :
+	       s->info.train_tokens  ? s->weight :
+				       0;
 }
 
 /* The shares in lowest terms. */
-static void share_out(struct zr_inst *inst, int split)
+static void share_out(struct zr_inst *inst, int which)
 {
-	struct order *o = &inst->order[split];
+	struct order *o = &inst->order[which];
 	int64_t divisor = 0, a, b, t;
 	int i;
 	for (i = 0; i < inst->n; i++) {
-		o->share[i] = tokens_of(&inst->set[i], split) ? inst->set[i].weight : 0;
+		o->share[i] = share_of(&inst->set[i], which);
 		for (a = divisor, b = o->share[i]; b; t = a % b, a = b, b = t)
 			;
 		divisor = a;
@@ -122,14 +127,14 @@ static void share_out(struct zr_inst *inst, int split)
 		o->period += o->share[i] /= divisor;
 }
 
-static int make_order(struct zr_inst *inst, int split)
+static int make_order(struct zr_inst *inst, int which)
 {
-	struct order *o = &inst->order[split];
+	struct order *o = &inst->order[which];
 	int64_t behind[SETS] = { 0 }, had[SETS] = { 0 };
-	share_out(inst, split);
+	share_out(inst, which);
 	if (!o->period)
 		return ZR_OK;
-	if (o->period > PERIOD)
+	if (o->period > PERIOD && which != ONCE)
 		return zr_fail(inst->h, ZR_EINVAL, "weights: their shares are exact after %lld "
 			       "sequences, %d are allowed: give rounder ones",
 			       (long long)o->period, PERIOD);
@@ -151,6 +156,13 @@ static int make_order(struct zr_inst *inst, int split)
 	return ZR_OK;
 }
 
+static void free_order(struct order *o)
+{
+	free(o->set);
+	free(o->of);
+	*o = (struct order){ 0 };
+}
+
 /* Where in a period a run of this seed begins. */
 static void begin(struct order *o, uint64_t seed)
 {
@@ -168,8 +180,8 @@ static void begin(struct order *o, uint64_t seed)
 static const struct set *find(struct zr_inst *inst, const struct zr_batch *b, int64_t g,
 			      struct zr_batch *one)
 {
-	const int val = b->split == ZR_SPLIT_VAL;
-	struct order *o = &inst->order[val];
+	const int val = b->split == ZR_SPLIT_VAL, once = ZR_HAS(b, struct zr_batch, once) && b->once;
+	struct order *o = &inst->order[once && inst->order[ONCE].period ? ONCE : val];
 	if (!val)
 		begin(o, b->seed);
 	const int64_t at = o->first + g, i = at % o->period;
@@ -177,7 +189,7 @@ static const struct set *find(struct zr_inst *inst, const struct zr_batch *b, in
 	const int64_t number = at / o->period * o->share[k] + o->of[i] - o->before[k];
 	*one = (struct zr_batch){ .size = sizeof *one, .split = b->split, .seed = b->seed,
 				  .step = val ? 0 : number, .slot = val ? number : 0, .slots = 1,
-				  .sequences = 1, .length = b->length };
+				  .sequences = 1, .length = b->length, .once = once };
 	return &inst->set[k];
 }
 
@@ -196,10 +208,24 @@ static int ask(struct zr_inst *inst)
 	return rc;
 }
 
+/* 0: a set does not tell how many it has. */
+static int64_t sequences_of(const struct zr_inst *inst, int split)
+{
+	int64_t sum = 0;
+	for (int i = 0; i < inst->n; i++) {
+		const struct zr_data_info *one = &inst->set[i].info;
+		const int val = split == ZR_SPLIT_VAL;
+		int64_t n = val ? one->val_sequences : one->train_sequences;
+		if (!n && (val ? one->val_tokens : one->train_tokens))
+			return 0;
+		sum += n;
+	}
+	return sum;
+}
+
 static int mix_info(struct zr_inst *inst, struct zr_data_info *info)
 {
 	int rc = ask(inst), told = ZR_HAS(info, struct zr_data_info, val_sequences);
-	int64_t sequences[2] = { 0, 0 };
 	size_t at = 0;
 	info->flags |= inst->documents ? ZR_DATA_DOCUMENTS : 0;
 	info->vocabulary = info->train_tokens = info->val_tokens = 0;
@@ -209,16 +235,14 @@ static int mix_info(struct zr_inst *inst, struct zr_data_info *info)
 			info->vocabulary = one->vocabulary;
 		info->train_tokens += one->train_tokens;
 		info->val_tokens += one->val_tokens;
-		sequences[0] += one->train_sequences;
-		sequences[1] += one->val_sequences;
 		if (at < sizeof info->describe)
 			at += (size_t)snprintf(info->describe + at, sizeof info->describe - at,
 					       "%s%s %.3g", i ? ", " : "", inst->set[i].name,
 					       (double)inst->set[i].weight / EXACT);
 	}
 	if (told) {
-		info->train_sequences = sequences[0];
-		info->val_sequences = sequences[1];
+		info->train_sequences = sequences_of(inst, ZR_SPLIT_TRAIN);
+		info->val_sequences = sequences_of(inst, ZR_SPLIT_VAL);
 	}
 	return rc;
 }
@@ -229,7 +253,9 @@ static int mix_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary)
 	for (int i = 0; i < inst->n && !rc; i++)
 		rc = inst->set[i].v->prepare(inst->set[i].inst, length, vocabulary);
 	inst->length = length;
-	return rc;
+	rc = rc ? rc : ask(inst); /* now they tell how many sequences they have */
+	free_order(&inst->order[ONCE]);
+	return rc || !sequences_of(inst, ZR_SPLIT_VAL) ? rc : make_order(inst, ONCE);
 }
 
 /* Of a set whose sequences are one document each. */
@@ -238,7 +264,7 @@ static void fill_in(const struct zr_batch *b, int64_t first)
 	for (int64_t t = 0; t < b->length; t++) {
 		b->starts[first + t] = 0;
 		b->positions[first + t] = (int32_t)t;
-		b->weights[first + t] = 1;
+		b->weights[first + t] = b->targets[first + t] >= 0;
 	}
 }
 
@@ -329,10 +355,8 @@ static int mix_count(struct zr_inst *inst, int32_t split, uint32_t i, struct zr_
 
 static void mix_destroy(struct zr_inst *inst)
 {
-	for (int i = 0; i < 2; i++) {
-		free(inst->order[i].set);
-		free(inst->order[i].of);
-	}
+	for (int i = 0; i <= ONCE; i++)
+		free_order(&inst->order[i]);
 	free(inst);
 }
 

@@ -70,6 +70,20 @@ is 'I1 of one set: documents that leave room' \
 like 'data of a set is that of the run' \
 	"$(cp LARGE small; train --resume part -o train.steps=5)" 'the data is another'
 
+# ---- all that is held out, once ----
+head -c 5001 small > seen
+head -c 2043 small > known
+trained gpt2.ini "${mix[@]}" -o data.s.val_path=seen -o data.l.val_path=known -o train.eval_batches=9999 > out
+# sums SET...: targets and loss of some sets of the last evaluation together
+sums() { tr -d '\n' < sets | grep -oE "\"($1)\": [^}]*" | sed 's/.*"targets": \([0-9]*\), *"loss": \([0-9.]*\).*/\1 \2/' |
+	awk '{ n += $1; nats += $1 * $2 } END { printf "%d %.9f\n", n, n ? nats / n : 0 }'; }
+"$ZEROTH" eval --json run -o eval.a.plugin=text -o eval.a.path=seen -o eval.b.plugin=text -o eval.b.path=known > sets 2> log
+is 'each sequence of each set is evaluated once' "$(sums 'held out')" "$(sums 'a|b')"
+like 'all of them' "$(sums 'held out')" '^7042 '
+is 'also in a training' "$(tail -n 1 run/metrics.jsonl | grep -oE '"val_loss":[0-9.]{10}')" \
+	"\"val_loss\":$(sums 'held out' | cut -d ' ' -f 2 | cut -c 1-10)"
+like 'and beside documents' "$(train -o train.steps=1 -o train.eval_batches=9999 -o data.s.val_path=known -o data.d.val_path=words)" '^digest: '
+
 # ---- what is refused ----
 refused() { # NAME PATTERN OPTION...
 	like "I7 $1" "$(timeout 60 "$ZEROTH" config check gpt2.ini "${@:3}" 2>&1)" "$2"
