@@ -136,7 +136,7 @@ int zr_report_breakdown(struct zr_report *r)
 		}
 		fputs("<figure class=\"card\"><figcaption>Time of a step by part <small>", r->page);
 		zr_html_text(r->page, r->run[i].name);
-		fputs("</small></figcaption>", r->page);
+		fputs(", rank 0</small></figcaption>", r->page);
 		write_areas(a, r->page);
 		write_table(a, r->page);
 		fputs("</figure>\n", r->page);

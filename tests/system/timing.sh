@@ -53,6 +53,8 @@ is 'the parts of each step add up to it' "$(parts run)" '6 forward backward redu
 is 'as often as other lines' "$(grep -cE '^step [1246]  [0-9.e-]+ s:  forward [0-9.]+ %  .*backward [0-9.]+ %' out)" 4
 is 'two ranks' "$(trained tiny.ini -n 2 -o zero.plugin=stage1 "${on[@]}"; parts run)" "$plain
 6 forward backward reduce optimizer publish boundary data"
+"$ZEROTH" report run > out
+like 'the report says whose they are' "$(cat run/report.html)" '>Time of a step by part <small>run, rank 0<'
 is 'two ranks, all on disk' "$(trained tiny.ini -n 2 -o zero.plugin=stage3 -o zero.persistence_threshold=0 "${disk[@]}" "${on[@]}"
 	parts run)" "$plain
 6 forward backward reduce gather_wait read_wait optimizer write_wait boundary data"
