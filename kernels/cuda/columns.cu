@@ -84,7 +84,7 @@ cudaError_t zr_cuda_bias_bwd(const struct zr_op_bias_bwd *op, float *part, int64
 /* First it lists the rows of each token: it counts them, reserves places and writes them there.
  * Only integers are added atomically, and the rows of a list are sorted before they are added, so
  * that results depend only on the tokens. */
-#define LISTERS 1024 /* threads that give places */
+#define LISTERS ZR_MOST_THREADS /* that give places */
 /* rows of a list that are put in order; of more all tokens are searched, which are few lists
  * then */
 #define LISTED 2048

@@ -9,7 +9,7 @@
 #include "kernel.h"
 #include "mma.h"
 
-#define THREADS 1024
+#define THREADS ZR_MOST_THREADS
 #define WARPS (THREADS / ZR_WARP)
 #define QUADS 5
 #define STEP ((int64_t)QUADS * 4 * THREADS) /* elements that a block takes at a time */

@@ -45,6 +45,9 @@ ZR_INLINE float zr_inverse(float d)
 #define ZR_WARP 32
 #define ZR_FULL_WARP 0xffffffffu
 #define ZR_THREADS 256     /* of a block, where nothing else is said */
+#ifndef ZR_MOST_THREADS
+#define ZR_MOST_THREADS 1024 /* that a block may have */
+#endif
 #ifndef ZR_MOST_BLOCKS
 #define ZR_MOST_BLOCKS 2048 /* of a sweep: fills any device several times, then each thread loops */
 #endif

@@ -61,7 +61,8 @@ extern "C" inline const char *__tsan_default_options() { return "halt_on_error=1
 #endif
 #define __grid_constant__
 #define __launch_bounds__(...)
-#define ZR_MOST_BLOCKS 2 /* the loops of sweeps go round */
+#define ZR_MOST_BLOCKS 2    /* the loops of sweeps go round */
+#define ZR_MOST_THREADS 256 /* the time of a barrier grows with their square */
 #define ZR_DYNAMIC_SHARED(name) unsigned char *name = emulated::dynamic
 
 struct dim3 {
