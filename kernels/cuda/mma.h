@@ -45,49 +45,56 @@ ZR_DEVICE uint32_t zr_pair(float low, float high, f16)
 	return zr_f16(low) | (uint32_t)zr_f16(high) << 16;
 }
 
+/* By value, as what an unseen function gets the address of is watched. */
+struct zr_four {
+	float x[4];
+};
+
 /* Of what the lanes show, the numbers in the order of their registers. */
-ZR_UNSEEN inline void zr_multiply(float (&d)[4], const emulated::words *all)
+template <class T>
+ZR_UNSEEN zr_four zr_multiply(zr_four d, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+			      uint32_t b0, uint32_t b1, T type)
 {
 	const int lane = emulated::now % ZR_WARP, g = lane / 4, t = lane % 4;
-	for (int i = 0; i < 4; i++) {
-		int row = g + i / 2 * 8, col = 2 * t + i % 2;
-		for (int k = 0; k < 16; k++) {
-			const uint32_t *a = all[row % 8 * 4 + k % 8 / 2],
-				       *b = all[col * 4 + k % 8 / 2];
-			float x, y;
-			memcpy(&x, &a[2 * (row / 8 + k / 8 * 2) + k % 2], sizeof x);
-			memcpy(&y, &b[2 * (4 + k / 8) + k % 2], sizeof y);
-			d[i] += x * y;
-		}
+	const uint32_t pair[6] = { a0, a1, a2, a3, b0, b1 };
+	uint32_t mine[12];
+	for (int i = 0; i < 12; i++)
+		mine[i] = zr_bits(zr_half_of(pair[i / 2], i % 2, type));
+	const emulated::words *all = emulated::show(mine, 12);
+	for (int k = 0; k < 16; k++) {
+		const uint32_t *a = all[g * 4 + k % 8 / 2] + k / 8 * 4 + k % 2,
+			       *b = all[t * 8 + k % 8 / 2] + 8 + k / 8 * 2 + k % 2,
+			       *right = b + 4 * (sizeof *all / sizeof *b);
+		float row[2], col[2];
+		memcpy(&row[0], a, sizeof *row);
+		memcpy(&row[1], a + 2, sizeof *row);
+		memcpy(&col[0], b, sizeof *col);
+		memcpy(&col[1], right, sizeof *col);
+		for (int i = 0; i < 4; i++)
+			d.x[i] += row[i / 2] * col[i % 2];
 	}
+	return d;
 }
 
 template <class T>
 ZR_DEVICE void zr_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, T type)
 {
-	const uint32_t pair[6] = { a[0], a[1], a[2], a[3], b0, b1 };
-	uint32_t mine[12];
-	for (int i = 0; i < 12; i++)
-		mine[i] = zr_bits(zr_half_of(pair[i / 2], i % 2, type));
-	zr_multiply(d, emulated::show(mine, 12));
-}
-
-ZR_UNSEEN inline const uint16_t *zr_shown(const emulated::words &address)
-{
-	return (const uint16_t *)(uintptr_t)((uint64_t)address[1] << 32 | address[0]);
+	const zr_four sum = zr_multiply(zr_four{ { d[0], d[1], d[2], d[3] } }, a[0], a[1], a[2],
+					a[3], b0, b1, type);
+	for (int i = 0; i < 4; i++)
+		d[i] = sum.x[i];
 }
 
 ZR_DEVICE void zr_load_four(uint32_t (&r)[4], const void *row, int transposed)
 {
-	const uint64_t at = (uint64_t)(uintptr_t)row;
-	const uint32_t mine[2] = { (uint32_t)at, (uint32_t)(at >> 32) };
 	const int lane = emulated::now % ZR_WARP, g = lane / 4, t = lane % 4;
-	const emulated::words *all = emulated::show(mine, 2);
+	const emulated::words *all = emulated::show_two((uint64_t)(uintptr_t)row);
 	for (int m = 0; m < 4; m++) {
 		r[m] = 0;
 		for (int half = 0; half < 2; half++) {
 			const int from_lane = m * 8 + (transposed ? 2 * t + half : g);
-			const uint16_t *from = zr_shown(all[from_lane]);
+			const uint16_t *from =
+				(const uint16_t *)(uintptr_t)emulated::shown_two(all[from_lane]);
 			r[m] |= (uint32_t)from[transposed ? g : 2 * t + half] << 16 * half;
 		}
 	}

@@ -142,8 +142,9 @@ cuda_test_libs = $(emulated_objects) kernels/libzrkernels.la tests/lib/libtestho
 $(emulated_objects): %D%/cuda_emulated.h $(cuda_headers) $(kernel_headers)
 $(emulated_objects): %D%/cuda_%.o: kernels/cuda/%.cu
 	@$(MKDIR_P) $(@D)
-	$(AM_V_GEN)$(CXX) -x c++ -std=c++20 -O2 -Wall -Wextra -Wno-unknown-pragmas \
-		-ffp-contract=off -fno-exceptions -fno-rtti -fno-threadsafe-statics $(RACE_CFLAGS) \
+	$(AM_V_GEN)$(CXX) -x c++ -std=c++20 -O1 -Wall -Wextra -Wno-unknown-pragmas \
+		-Wno-uninitialized -ffp-contract=off -fno-exceptions -fno-rtti \
+		-fno-threadsafe-statics $(RACE_CFLAGS) \
 		$(emulated_flags) -c -o $@ $<
 
 %C%_t_cuda_attention_SOURCES = %D%/t_cuda_attention.c $(attention_case)
@@ -163,8 +164,9 @@ CLEANFILES += %D%/emulated.cc %D%/emulated.o
 	$(AM_V_GEN)ZR_TEST_PLUGINS=$(abs_top_builddir)/plugins %D%/elementwise_emulated$(EXEEXT) >$@
 
 %D%/emulated.o: %D%/emulated.cc %D%/cuda_emulated.h
-	$(AM_V_GEN)$(CXX) -x c++ -std=c++20 -O2 -Wall -Wextra -Wno-unknown-pragmas \
-		-ffp-contract=off -fno-exceptions -fno-rtti -fno-threadsafe-statics $(RACE_CFLAGS) \
+	$(AM_V_GEN)$(CXX) -x c++ -std=c++20 -O1 -Wall -Wextra -Wno-unknown-pragmas \
+		-Wno-uninitialized -ffp-contract=off -fno-exceptions -fno-rtti \
+		-fno-threadsafe-statics $(RACE_CFLAGS) \
 		$(AM_CPPFLAGS) -c -o $@ $<
 
 %C%_t_cuda_elementwise_SOURCES = %D%/t_cuda_elementwise.c $(elementwise_test) $(testdevice_h)
