@@ -58,26 +58,29 @@ static inline float zr_flushed_fma(float a, float b, float sum)
 	return x;
 }
 
-/* A lane of vdpbf16ps: sum + a[1] b[1], then + a[0] b[0]. a and b hold bf16. */
+/* sum + a b of bf16 */
+static inline float zr_plus_product(float sum, uint16_t a, uint16_t b)
+{
+	return zr_flushed_fma(zr_no_denormal(zr_from_bf16(a)), zr_no_denormal(zr_from_bf16(b)),
+			      sum);
+}
+
+/* A lane of vdpbf16ps: sum + a[1] b[1], then + a[0] b[0]. */
 static inline float zr_pair_sum(float sum, const uint16_t a[2], const uint16_t b[2])
 {
-	sum = zr_no_denormal(sum);
-	for (int i = 1; i >= 0; i--)
-		sum = zr_flushed_fma(zr_no_denormal(zr_from_bf16(a[i])),
-				     zr_no_denormal(zr_from_bf16(b[i])), sum);
-	return sum;
+	return zr_plus_product(zr_plus_product(zr_no_denormal(sum), a[1], b[1]), a[0], b[0]);
 }
 
 /* An element of tdpbf16ps: row a and column b have 16 pairs each. */
 static inline float zr_tile_sum(float sum, uint16_t a[ZR_TILE_PAIRS][2],
 				uint16_t b[ZR_TILE_PAIRS][2])
 {
-	float part[2] = { 0, 0 };
-	for (int p = 0; p < ZR_TILE_PAIRS; p++)
-		for (int i = 0; i < 2; i++)
-			part[i] = zr_flushed_fma(zr_no_denormal(zr_from_bf16(a[p][i])),
-						 zr_no_denormal(zr_from_bf16(b[p][i])), part[i]);
-	return zr_flushed_fma(1, zr_flushed_fma(1, part[0], part[1]), zr_no_denormal(sum));
+	float even = 0, odd = 0;
+	for (int p = 0; p < ZR_TILE_PAIRS; p++) {
+		even = zr_plus_product(even, a[p][0], b[p][0]);
+		odd = zr_plus_product(odd, a[p][1], b[p][1]);
+	}
+	return zr_flushed_fma(1, zr_flushed_fma(1, even, odd), zr_no_denormal(sum));
 }
 
 /* sum[0..16) of 16 lanes, a and b 2 bf16 each, by the processor's vdpbf16ps */

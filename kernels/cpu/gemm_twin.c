@@ -5,12 +5,14 @@
 #include "bf16_pairs.h"
 #include "table.h"
 
-/* Pair p of row or column i: its elements are `down` apart, those of the next i `right`. */
-static void pair_of(uint16_t to[2], const uint16_t *from, int64_t i, int64_t right, int64_t p,
-		    int64_t down, int64_t k)
+/* n elements that are `step` apart, of which `left` are there. */
+static void take(uint16_t *to, const uint16_t *from, int64_t step, int64_t n, int64_t left)
 {
-	for (int64_t e = 0; e < 2; e++)
-		to[e] = 2 * p + e < k ? from[i * right + (2 * p + e) * down] : 0;
+	const int64_t there = n < left ? n : left;
+	for (int64_t e = 0; e < there; e++)
+		to[e] = from[e * step];
+	for (int64_t e = there; e < n; e++)
+		to[e] = 0;
 }
 
 /* sum + that of pairs [p, end) */
@@ -19,12 +21,13 @@ static float chain(const struct zr_op_matmul *op, int tiles, int64_t row, int64_
 {
 	const int ta = !!(op->flags & ZR_MM_TRANS_A), tb = !!(op->flags & ZR_MM_TRANS_B);
 	const int64_t at_once = tiles ? ZR_TILE_PAIRS : 1;
+	const int64_t right = ta ? op->lda : 1, down = tb ? 1 : op->ldb;
+	const uint16_t *from_a = (const uint16_t *)op->a + row * (ta ? 1 : op->lda),
+		       *from_b = (const uint16_t *)op->b + col * (tb ? op->ldb : 1);
 	uint16_t a[ZR_TILE_PAIRS][2], b[ZR_TILE_PAIRS][2];
 	for (; p < end; p += at_once) {
-		for (int64_t i = 0; i < at_once; i++) {
-			pair_of(a[i], op->a, row, ta ? 1 : op->lda, p + i, ta ? op->lda : 1, op->k);
-			pair_of(b[i], op->b, col, tb ? op->ldb : 1, p + i, tb ? 1 : op->ldb, op->k);
-		}
+		take(a[0], from_a + 2 * p * right, right, 2 * at_once, op->k - 2 * p);
+		take(b[0], from_b + 2 * p * down, down, 2 * at_once, op->k - 2 * p);
 		sum = tiles ? zr_tile_sum(sum, a, b) : zr_pair_sum(sum, a[0], b[0]);
 	}
 	return sum;

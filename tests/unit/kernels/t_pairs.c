@@ -184,7 +184,9 @@ static void hold_to_twin(tile_fn *tile, int tiles)
 	void *scratch = aligned_alloc(64, ZR_GEMM_SCRATCH);
 	uint64_t seed = 7;
 	assert_non_null(scratch);
-	for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+	for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+		const int64_t results = shapes[s][0] * shapes[s][1];
+		const int large = results > 100000 || results * shapes[s][2] > 3000000;
 		for (int t = 0; t < 4; t++) {
 			static const struct {
 				uint32_t flags;
@@ -198,7 +200,7 @@ static void hold_to_twin(tile_fn *tile, int tiles)
 			for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
 				/* of large results each kind in one layout: what is done with
 				 * a result knows nothing of the operands' */
-				if (shapes[s][0] * shapes[s][1] > 100000 && (int)i % 4 != t)
+				if (large && (int)i % 4 != t)
 					continue;
 				if (sanitized() && ((int)i + t + (int)s) % 3)
 					continue;
@@ -208,6 +210,7 @@ static void hold_to_twin(tile_fn *tile, int tiles)
 				fixture_release();
 			}
 		}
+	}
 	free(scratch);
 }
 

@@ -69,13 +69,20 @@ static inline float tile_bf16(const unsigned char *row, int n)
 /* Even and odd elements have sums of their own, from 0; their sum is added to the destination. */
 static inline void tile_multiply_add(int c, int a, int b)
 {
+	const struct tile_register *left = tile_at(a), *right = tile_at(b);
+	float in_b[TILE_ROWS][2 * TILE_ROWS];
+	for (int k = 0; k < TILE_ROWS; k++)
+		for (int n = 0; n < 2 * TILE_ROWS; n++)
+			in_b[k][n] = tile_bf16(right->row[k], n);
 	for (int m = 0; m < TILE_ROWS; m++) {
 		float sums[2 * TILE_ROWS] = { 0 }, dest[TILE_ROWS];
-		for (int k = 0; k < TILE_BYTES / 4; k++)
+		for (int k = 0; k < TILE_BYTES / 4; k++) {
+			const float pair[2] = { tile_bf16(left->row[m], 2 * k),
+						tile_bf16(left->row[m], 2 * k + 1) };
 			for (int n = 0; n < 2 * TILE_ROWS; n++)
 				sums[n] = tile_no_denormal(
-					fmaf(tile_bf16(tile_at(a)->row[m], 2 * k + n % 2),
-					     tile_bf16(tile_at(b)->row[k], n), sums[n]));
+					fmaf(pair[n % 2], in_b[k][n], sums[n]));
+		}
 		memcpy(dest, tile_at(c)->row[m], sizeof dest);
 		for (int n = 0; n < TILE_ROWS; n++) {
 			float pair = tile_no_denormal(sums[2 * n] + sums[2 * n + 1]);
