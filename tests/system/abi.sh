@@ -111,9 +111,13 @@ fi
 mkdir host
 sed "s|^srcdir='.*'|srcdir='$src'|" "$build/config.status" > host/config.status
 # What libtool does for a program, which takes as long as the compiler: an object is compiled as
-# make says, a library is a list of what it consists of.
+# make says, a library is a list of what it consists of. What no training calls is left out.
+: > empty.c
 cat > lists <<'LISTS'
 while [[ $1 != --mode=* ]]; do shift; done
+if [[ ${*: -1} =~ cmd/(bench|check|doctor)/|files/(chat|tokenizer)/ ]]; then
+	set -- "${@:1:$#-1}" "${0%lists}empty.c"
+fi
 [ "$1" = --mode=link ] || exec "${@:2}"
 shift
 command=() objects=() libraries=()
@@ -135,7 +139,8 @@ esac
 LISTS
 # All is compiled once: no rule of other objects is wanted, which config.status would make one by one.
 (cd host && bash ./config.status Makefile && sed -i '/# am--include-marker$/d' Makefile && make -j2 zeroth LIBTOOL="bash $scratch/lists" \
-	AM_CPPFLAGS="-I$scratch/grown -I$src" CFLAGS='-O0 -w' CXXFLAGS='-O0 -w') > host.log 2>&1
+	AM_CPPFLAGS="-I$scratch/grown -I$src" CFLAGS='-O0 -w -fno-pie' CXXFLAGS='-O0 -w -fno-pie' \
+	LDFLAGS='-no-pie -Wl,--unresolved-symbols=ignore-all') > host.log 2>&1
 ok 'a host whose structs have grown is built' test -x host/zeroth
 [ -x host/zeroth ] || note "$(tail -n 5 host.log)"
 like 'it has a later minor' "$(host/zeroth --version)" 'ABI 1\.99'
