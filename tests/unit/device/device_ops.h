@@ -15,7 +15,7 @@
 #define ROWS (B * T)
 #define N (9 * ZR_BLOCK + 100)
 #define SLOTS 92
-#define SLOT 65536 /* floats; every operand fits one */
+#define SLOT 46080 /* floats; every operand fits one */
 #define BYTES ((uint64_t)SLOTS * SLOT * sizeof(float))
 
 static float *slot(float *all, int i)
