@@ -180,7 +180,8 @@ static void begin(struct order *o, uint64_t seed)
 static const struct set *find(struct zr_inst *inst, const struct zr_batch *b, int64_t g,
 			      struct zr_batch *one)
 {
-	const int val = b->split == ZR_SPLIT_VAL, once = ZR_HAS(b, struct zr_batch, once) && b->once;
+	const int val = b->split == ZR_SPLIT_VAL;
+	const int once = ZR_HAS(b, struct zr_batch, once) && b->once;
 	struct order *o = &inst->order[once && inst->order[ONCE].period ? ONCE : val];
 	if (!val)
 		begin(o, b->seed);

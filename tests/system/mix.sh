@@ -82,7 +82,9 @@ is 'each sequence of each set is evaluated once' "$(sums 'held out')" "$(sums 'a
 like 'all of them' "$(sums 'held out')" '^7042 '
 is 'also in a training' "$(tail -n 1 run/metrics.jsonl | grep -oE '"val_loss":[0-9.]{10}')" \
 	"\"val_loss\":$(sums 'held out' | cut -d ' ' -f 2 | cut -c 1-10)"
-like 'and beside documents' "$(train -o train.steps=1 -o train.eval_batches=9999 -o data.s.val_path=known -o data.d.val_path=words)" '^digest: '
+head -c 1001 small > few
+"$ZEROTH" tokenize --documents --tokenizer "$gpt2" --eot none -o few.tok few 2> log
+like 'and beside documents' "$(train -o train.steps=1 -o train.eval_batches=9999 -o data.s.val_path=few -o data.d.val_path=few.tok)" '^digest: '
 
 # ---- what is refused ----
 refused() { # NAME PATTERN OPTION...

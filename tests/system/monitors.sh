@@ -23,6 +23,14 @@ run() {
 	wc -l < run/metrics.jsonl
 }
 
+checkpoint() {
+	SLOWMONITOR=1000000 trained ../tiny.ini "${slow[@]}" -o data.path="$scratch/text" -o train.steps=6 -o checkpoint.every=2 > digest
+	is 'a checkpoint waits for it, but not for ever' "$(wc -l < run/metrics.jsonl)" 6
+	is 'and says so' "$(grep warning log)" 'zeroth: warning: monitor.slow: stopped at step 1: it takes more than 5 s for what it has been given'
+	is 'what it has' "$(ls run/checkpoints | tr '\n' ' ')" 'latest step-00000002 step-00000004 step-00000006 '
+}
+beside checkpoint
+
 plain=$(run 0)
 like 'a monitor that is fast enough' "$plain" '^2500$'
 is 'and nothing to say' "$(cat log)" ''
@@ -30,10 +38,6 @@ is 'one that never returns' "$(SECONDS=0; run 1000000; ((SECONDS < 60)) || echo 
 like 'is stopped with a warning' "$(cat log)" \
 	'^zeroth: warning: monitor\.slow: stopped at step 20[0-9][0-9]: slower than the steps, 2048 of which wait for it$'
 is 'once' "$(wc -l < log)" 1
-is 'a checkpoint waits for it, but not for ever' "$(run 1000000 -o train.steps=6 -o checkpoint.every=2 |
-	tail -n 1)" 6
-is 'and says so' "$(grep warning log)" 'zeroth: warning: monitor.slow: stopped at step 1: it takes more than 5 s for what it has been given'
-is 'what it has' "$(ls run/checkpoints | tr '\n' ' ')" 'latest step-00000002 step-00000004 step-00000006 '
 
 # It has a thread of its own, which is the one that crashes.
 if [ -n "$ZR_SANITIZE" ]; then
