@@ -54,6 +54,14 @@ static void stop(struct reader *r, int64_t step, const char *why)
 		why);
 }
 
+/* Why metrics() or flush() failed. */
+static const char *why(struct reader *r, const char *function, int rc)
+{
+	struct zr_error *e = &r->monitor.failed;
+	zr_err(e, rc, "%s() failed with code %d and no text", function, rc);
+	return e->text;
+}
+
 static void deliver(struct reader *r)
 {
 	const struct zr_monitor_v1 *v = r->monitor.vtbl;
@@ -61,7 +69,7 @@ static void deliver(struct reader *r)
 	int rc = v->metrics(r->monitor.inst, at->step, at->metric, at->n);
 	pthread_mutex_lock(&r->of->lock);
 	if (rc && !r->stopped)
-		stop(r, at->step, r->monitor.failed.text);
+		stop(r, at->step, why(r, "metrics", rc));
 	r->tail++;
 	pthread_cond_broadcast(&r->of->changed);
 	pthread_mutex_unlock(&r->of->lock);
@@ -70,8 +78,10 @@ static void deliver(struct reader *r)
 static void flush(struct reader *r)
 {
 	const struct zr_monitor_v1 *v = r->monitor.vtbl;
-	if (ZR_HAS(v, struct zr_monitor_v1, flush) && v->flush && v->flush(r->monitor.inst))
-		zr_logf(ZR_LOG_WARN, r->monitor.section->name, "%s", r->monitor.failed.text);
+	const int has = ZR_HAS(v, struct zr_monitor_v1, flush) && v->flush;
+	const int rc = has ? v->flush(r->monitor.inst) : 0;
+	if (rc)
+		zr_logf(ZR_LOG_WARN, r->monitor.section->name, "%s", why(r, "flush", rc));
 }
 
 static void *thread_main(void *arg)
