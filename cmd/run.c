@@ -106,8 +106,10 @@ static void overflow_text(const struct zr_step_result *s, char *out, size_t size
 	if (s->unit)
 		snprintf(out, size, "non-finite numbers in the gradient of %s (unit %s), rank %d",
 			 s->overflow, s->unit, s->bad_rank);
-	else
+	else if (s->overflow)
 		snprintf(out, size, "the %s is not finite", s->overflow);
+	else
+		snprintf(out, size, "[precision] asks for that, and all numbers are finite");
 }
 
 /* A step that was not applied is skipped with a warning, or ends the training. */
@@ -330,12 +332,9 @@ static int check_launcher(const struct run *r, struct zr_error *err)
 		return zr_err(err, ZR_EINVAL, "-n %d started %d ranks, but [boot] found %d: leave "
 			      "out -n, or choose plugin = local for [boot]", atoi(ours), atoi(ours),
 			      world);
-	return other ? zr_err(err, ZR_EINVAL,
-			      "a launcher started several ranks (%s), but [boot] found only one: "
-			      "choose a plugin for "
-			      "[boot] that knows this launcher",
-			      other) :
-		       0;
+	return !other ? 0 :
+	       zr_err(err, ZR_EINVAL, "a launcher started several ranks (%s), but [boot] found "
+		      "only one: choose a plugin for [boot] that knows this launcher", other);
 }
 
 /* A training from the beginning would take the place of a model that no checkpoint has. */

@@ -6,6 +6,16 @@
 
 #include "core/exec/boundary.h"
 
+/* Bytes that others send to this rank in one run of the program. */
+static uint64_t program_bytes(const struct zr_program *p)
+{
+	uint64_t sum = 0;
+	for (int32_t i = 0; i < p->n; i++)
+		if (p->op[i].kind != ZR_P_SPILL && p->op[i].kind != ZR_P_FETCH)
+			sum += p->op[i].bytes;
+	return sum;
+}
+
 /* Bytes that others send to this rank in an update. */
 static uint64_t update_bytes(const struct zr_setup *s)
 {
@@ -27,9 +37,9 @@ static uint64_t update_bytes(const struct zr_setup *s)
 
 uint64_t zr_traffic_received(const struct zr_setup *s)
 {
-	uint64_t micro = zr_program_bytes(&s->program[ZR_PROG_MICRO]) *
+	uint64_t micro = program_bytes(&s->program[ZR_PROG_MICRO]) *
 			 (uint64_t)(s->batch.accumulation - 1);
 	uint64_t exchange = (uint64_t)(s->process.world - 1) * sizeof(struct zr_boundary);
-	return micro + zr_program_bytes(&s->program[ZR_PROG_LAST_MICRO]) + update_bytes(s) +
+	return micro + program_bytes(&s->program[ZR_PROG_LAST_MICRO]) + update_bytes(s) +
 	       exchange;
 }

@@ -223,11 +223,12 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 	if (rc || (rc = ZR_ASK(&s->precision, precision, info, err, t)))
 		return rc;
 	if (!zr_dtype(t->dtype, NULL)->trains || !zr_dtype(t->comm_dtype, NULL)->trains ||
-	    (uint32_t)t->master > ZR_MASTER_AUTO)
+	    (uint32_t)t->master > (t->dtype == ZR_BF16 ? ZR_MASTER_AUTO : ZR_MASTER_FP32))
 		return zr_err(err, ZR_EINVAL, "plugin %s: info: dtype is %d, comm_dtype %d, master "
-			      "%d; expected ZR_F32, ZR_BF16 or ZR_F16 for both and one of "
-			      "ZR_MASTER_*; mend it", s->precision.section->plugin->path, t->dtype,
-			      t->comm_dtype, t->master);
+			      "%d; expected ZR_F32, ZR_BF16 or ZR_F16 for both and one of ZR_"
+			      "MASTER_*, FP32 where dtype is not ZR_BF16; mend it",
+			      s->precision.section->plugin->path, t->dtype, t->comm_dtype,
+			      t->master);
 	if (s->train->communication_data_type)
 		t->comm_dtype = s->train->communication_data_type;
 	return zr_setup_start(s, &s->activation, "activation", "zr.activation/1", err);
@@ -236,10 +237,9 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 /* Why core cannot hold what the stage declares for a unit, or NULL. */
 static const char *wrong_groups(const struct zr_setup *s, const struct zr_groups *g)
 {
-	const int32_t all[] = { g->param, g->grad, g->state };
-	for (int i = 0; i < 3; i++)
-		if (all[i] < ZR_GROUP_SELF || all[i] > ZR_GROUP_WORLD)
-			return "a group that does not exist; mend the plugin";
+	const uint32_t most = ZR_GROUP_WORLD;
+	if ((uint32_t)g->param > most || (uint32_t)g->grad > most || (uint32_t)g->state > most)
+		return "a group that does not exist; mend the plugin";
 	if ((g->param == ZR_GROUP_NODE || g->state == ZR_GROUP_NODE) && !s->mesh.even)
 		return "nodes have different numbers of ranks: start as many on each, or choose "
 		       "another plugin";
@@ -303,10 +303,13 @@ static int check_source(struct zr_setup *s, struct zr_source *d, struct zr_error
 			      "vocabulary is %lld; raise [model] vocabulary",
 			      *d->name ? d->name : "the data", (long long)d->info.vocabulary,
 			      (long long)s->decl.vocabulary);
-	if (zr_has_documents(d) && !(ZR_HAS(data, struct zr_data_v1, targets) && data->targets))
-		return zr_err(err, ZR_EINVAL,
-			      "[%s] %s: it has documents, but no function `targets`",
-			      d->it.section->name, d->it.section->plugin->desc->id);
+	int lacks = zr_has_documents(d) &&
+		    !(ZR_HAS(data, struct zr_data_v1, targets) && data->targets);
+	if (lacks || d->info.flags & ~ZR_DATA_DOCUMENTS)
+		return zr_err(err, ZR_EINVAL, "[%s] %s: it has %s", d->it.section->name,
+			      d->it.section->plugin->desc->id,
+			      lacks ? "documents, but no function `targets`" :
+				      "flags that this zeroth does not know; install a newer one");
 	int rc = ZR_ASK(&d->it, data, prepare, err, s->batch.length, s->decl.vocabulary);
 	return rc ? rc : ZR_ASK(&d->it, data, info, err, &d->info);
 }

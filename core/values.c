@@ -130,14 +130,9 @@ static int init_state(struct zr_session *s, const struct zr_run *r, uint32_t i,
 		      struct zr_error *err)
 {
 	const struct zr_state *st = zr_setup_state(s->setup, i);
-	const struct zr_section *sec = s->setup->optimizer[r->optimizer].it.section;
 	int rc = 0;
 	if (st->init == 0)
 		return 0;
-	if (st->dtype != ZR_F32)
-		return zr_err(err, ZR_EINVAL,
-			      "optimizer %s: state %s starts at %g, which needs the type fp32",
-			      sec->plugin->desc->id, st->name, st->init);
 	for (int64_t k = 0; k < ZR_CHUNK * ZR_BLOCK; k++)
 		s->chunk->x[k] = (float)st->init;
 	for (int64_t at = 0; !rc && at < r->n; at += ZR_CHUNK) {

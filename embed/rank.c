@@ -176,6 +176,10 @@ static int step(struct rank *r, int parts, struct zr_error *err)
 	r->evaluated = 0;
 	if (r->result.action != ZR_STEP_STOP)
 		return 0;
+	if (!r->result.overflow)
+		return zr_err(err, ZR_ENUMERIC, "step %lld: [precision] ends the training, and all "
+			      "numbers are finite; the parameters are those before this step",
+			      (long long)r->session->step);
 	return zr_err(err, ZR_ENUMERIC, "step %lld: non-finite numbers in %s%s%s, rank %d; the "
 		      "parameters are those before this step", (long long)r->session->step,
 		      r->result.unit ? "the gradient of " : "the ", r->result.overflow,

@@ -69,7 +69,7 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 	int rc = backward ? model->backward(it->inst, call) :
 		 c->i->flags & ZR_F_LOGITS ? model->logits(it->inst, call, call->length - 1, row) :
 					     model->forward(it->inst, call);
-	return zr_user_failed(s, it, rc, "layer", c->err);
+	return zr_user_failed(s, it, rc, backward ? "backward" : "forward", c->err);
 }
 
 /* ---- gradients ---- */

@@ -53,6 +53,7 @@ int zr_ask_rates(struct zr_session *s, const struct zr_call *c)
 		struct zr_sched_point at = { .size = sizeof at, .group = group, .step = s->applied,
 					     .total_steps = (int64_t)p->train->steps,
 					     .base = p->param_group[group].lr };
+		*lr = NAN; /* what value() leaves is no rate */
 		int rc = ZR_ASK(&p->scheduler, scheduler, value, c->err, &at, lr);
 		if (rc)
 			return rc;
@@ -98,6 +99,11 @@ int zr_decide(struct zr_session *s, const struct zr_call *c)
 	int rc = ZR_ASK(&p->precision, precision, next, c->err, &s->scale, r->overflow != NULL,
 			&r->action);
 	r->next_scale = s->scale.scale;
+	if (!rc && !((uint32_t)r->action <= ZR_STEP_STOP && r->scale > 0 && r->scale < INFINITY &&
+		     r->next_scale > 0 && r->next_scale < INFINITY))
+		rc = zr_err(c->err, ZR_EINVAL, "[precision] %s answers action %d and loss scale %g "
+			"after %g; expected one of ZR_STEP_* and finite scales above 0",
+			p->precision.section->plugin->desc->id, r->action, r->next_scale, r->scale);
 	d->grad_mult = clip(d->grad_mult, r->grad_norm, p->train->gradient_clipping);
 	set_scalars(s);
 	s->applied += !rc && r->action == ZR_STEP_APPLY;

@@ -103,7 +103,6 @@ void zr_host_init(struct zr_instance *it, struct zr_process *process,
 
 int zr_instance_failed(struct zr_instance *it, int code, const char *doing, struct zr_error *err)
 {
-	char text[sizeof it->failed.text];
 	/* NULL: there is none to call */
 	if (it->process && zr_pool_rounding(it->process->pool) && !it->warned++)
 		zr_logf(ZR_LOG_WARN, topic(it), "%s of plugin %s, or what it called, changed how "
@@ -117,12 +116,13 @@ int zr_instance_failed(struct zr_instance *it, int code, const char *doing, stru
 	if (it->process->model && it->failed.code != code &&
 	    it->process->model->failed.code == code)
 		it = it->process->model;
-	snprintf(text, sizeof text, "%s", it->failed.text);
 	if (!it->failed.code)
-		snprintf(text, sizeof text, "%s failed with code %d and no text", doing, code);
+		snprintf(it->failed.text, sizeof it->failed.text,
+			 "%s failed with code %d and no text", doing, code);
 	if (it->process->cfg && (code == ZR_EINVAL || code == ZR_ENOTSUP))
-		return zr_config_blame(it->process->cfg, topic(it), code, err, "%s", text);
-	return zr_err(err, code, "[%s] %s", topic(it), text);
+		return zr_config_blame(it->process->cfg, topic(it), code, err, "%s",
+				       it->failed.text);
+	return zr_err(err, code, "[%s] %s", topic(it), it->failed.text);
 }
 
 int zr_instance_create(struct zr_instance *it, struct zr_process *process,

@@ -18,12 +18,3 @@ void zr_program_free(struct zr_program *p)
 	free(p->unit);
 	memset(p, 0, sizeof *p);
 }
-
-uint64_t zr_program_bytes(const struct zr_program *p)
-{
-	uint64_t sum = 0;
-	for (int32_t i = 0; i < p->n; i++)
-		if (p->op[i].kind != ZR_P_SPILL && p->op[i].kind != ZR_P_FETCH)
-			sum += p->op[i].bytes;
-	return sum;
-}

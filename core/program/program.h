@@ -63,7 +63,4 @@ void zr_program_free(struct zr_program *p);
 /* By ZR_PROG_*, ZR_P_*, and ZR_FORWARD and its kin. */
 extern const char *const zr_program_name[], *const zr_pop_name[], *const zr_phase_name[];
 
-/* Bytes received from other ranks in one run of the program. */
-uint64_t zr_program_bytes(const struct zr_program *p);
-
 #endif

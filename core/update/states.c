@@ -35,9 +35,9 @@ static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error
 	if (st->bytes_per_block > MOST_BYTES)
 		return zr_err(err, ZR_EINVAL, "\"%s\" has %u bytes per block, at most %d can be",
 			      st->name, st->bytes_per_block, MOST_BYTES);
-	return isfinite(st->init) ? 0 :
-		zr_err(err, ZR_EINVAL, "\"%s\" begins with %g, which is no number", st->name,
-		       st->init);
+	return isfinite(st->init) && (st->init == 0 || st->dtype == ZR_F32) ? 0 :
+		zr_err(err, ZR_EINVAL, "\"%s\" begins with %g, expected 0 or, of type ZR_F32, a "
+		       "number", st->name, st->init);
 }
 
 int zr_states_check(const struct zr_optimizer *o, struct zr_error *err)

@@ -53,7 +53,7 @@ struct zr_state {
 	 * sub-group the block that has element i starts at i / ZR_BLOCK * bytes_per_block of the
 	 * state's data, whose zr_buf has dtype 0 and counts elements. It begins as zeros. */
 	uint32_t bytes_per_block;
-	double init;              /* first value of every element */
+	double init;              /* first value of every element; 0 where dtype is not ZR_F32 */
 };
 
 /* The part of one parameter that is in a sub-group. It starts on a block of ZR_BLOCK elements.

@@ -45,7 +45,7 @@ struct zr_precision_info {
 
 /* All that the state machine remembers. Checkpoints save it. FROZEN. */
 struct zr_scale {
-	double scale;
+	double scale;          /* finite, above 0 */
 	int64_t step;          /* steps seen */
 	int64_t last_overflow; /* step of the last overflow, -1: none */
 	int64_t hysteresis;    /* overflows left before the scale falls */

@@ -82,6 +82,8 @@ static const struct zr_state *states(struct zr_inst *inst, uint32_t *n)
 		table[1] = (struct zr_state){ "second", 0, 1u << 31, 0 };
 	if (!strcmp(bad, "infinite"))
 		table[1].init = INFINITY;
+	if (!strcmp(bad, "bf16 from 1"))
+		table[1] = (struct zr_state){ "second", ZR_BF16, 0, 1 };
 	return strcmp(bad, "none") ? table : NULL;
 }
 

@@ -19,8 +19,9 @@ struct zr_inst {
 
 static int info(struct zr_inst *inst, struct zr_data_info *i)
 {
+	const char *defect = getenv("DEFECT");
 	(void)inst;
-	i->flags = ZR_DATA_DOCUMENTS;
+	i->flags = ZR_DATA_DOCUMENTS | (defect && !strcmp(defect, "flags") ? 0x80 : 0);
 	i->vocabulary = TOKENS;
 	i->train_tokens = i->val_tokens = 1 << 20;
 	snprintf(i->describe, sizeof i->describe, "documents");
@@ -120,6 +121,8 @@ static int targets(struct zr_inst *inst, const struct zr_batch *b, double *sum)
 	for (int64_t slot = first; slot < end; slot++)
 		for (int64_t s = 0; s < b->sequences; s++)
 			*sum += write(&none, slot, s);
+	if (getenv("DEFECT") && !strcmp(getenv("DEFECT"), "sum"))
+		*sum /= 0;
 	return ZR_OK;
 }
 

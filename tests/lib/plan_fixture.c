@@ -78,3 +78,12 @@ int32_t first_after(const struct zr_program *p, int32_t from, int32_t kind, int3
 				return i;
 	return p->n;
 }
+
+uint64_t program_bytes(const struct zr_program *p)
+{
+	uint64_t sum = 0;
+	for (int32_t i = 0; i < p->n; i++)
+		if (p->op[i].kind != ZR_P_SPILL && p->op[i].kind != ZR_P_FETCH)
+			sum += p->op[i].bytes;
+	return sum;
+}

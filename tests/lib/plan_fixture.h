@@ -23,4 +23,7 @@ void plan_close(struct zr_setup *s);
 /* From operation `from` on the first of the kind that has the unit in its list; p->n: none. */
 int32_t first_after(const struct zr_program *p, int32_t from, int32_t kind, int32_t unit);
 
+/* Bytes received from other ranks in one run of the program. */
+uint64_t program_bytes(const struct zr_program *p);
+
 #endif

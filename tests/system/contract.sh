@@ -48,7 +48,8 @@ refused fp64 "state 2 of 2: \"second\" has type 4 and 0 bytes per block; $type$m
 refused 'bytes without a block' "state 2 of 2: \"second\" has type 7 and 0 bytes per block; $type$mend"
 refused both "state 2 of 2: \"second\" has type 1 and 2048 bytes per block; $type$mend"
 refused 'large blocks' "state 2 of 2: \"second\" has 2147483648 bytes per block, at most 1048576 can be$mend"
-refused infinite "state 2 of 2: \"second\" begins with inf, which is no number$mend"
+refused infinite "state 2 of 2: \"second\" begins with inf, expected 0 or, of type ZR_F32, a number$mend"
+refused 'bf16 from 1' "state 2 of 2: \"second\" begins with 1, expected 0 or, of type ZR_F32, a number$mend"
 BAD_STATES=many train
 is 'states: many' "$said" '2 zeroth: the optimizers have 64 state tensors; at most 28 together'
 BAD_STATES='more than can be' train
@@ -62,11 +63,59 @@ typed() { # dtype comm_dtype master
 }
 typed 1 1 0
 like 'types: what is known trains' "$said" '^0 '
-for types in '0 1 0' '77 1 0' '4 1 0' '1 7 0' '1 -1 0' '2 77 0' '2 1 5' '2 1 -1'; do
+like 'types: and masters of bf16' "$(typed 2 1 2; echo "$said")" '^0 '
+for types in '0 1 0' '77 1 0' '4 1 0' '1 7 0' '1 -1 0' '2 77 0' '2 1 5' '2 1 -1' '1 1 1' '1 1 2' '1 1 4' '3 1 1' '3 1 2'; do
 	typed $types
 	set -- $types
 	is "I7: types $types are refused" "$said" "2 zeroth: plugin $scratch/badprecision.so: info: dtype is $1, comm_dtype $2, \
-master $3; expected ZR_F32, ZR_BF16 or ZR_F16 for both and one of ZR_MASTER_*; mend it"
+master $3; expected ZR_F32, ZR_BF16 or ZR_F16 for both and one of ZR_MASTER_*, FP32 where dtype is not ZR_BF16; mend it"
+done
+
+# ---- answers of plugins that `plugin new` begins, changed in one place ----
+# changed ROLE FROM TO: ./mine.so
+changed() {
+	sed 's/@ID@/mine/' "$ZR_SRCDIR/conf/new/$1.c" > mine.c
+	grep -qF -- "$2" mine.c || { echo "no $2 in $1.c"; return 1; }
+	FROM=$2 TO=$3 awk '{ at = index($0, ENVIRON["FROM"])
+		if (at && !done++) $0 = substr($0, 1, at - 1) ENVIRON["TO"] substr($0, at + length(ENVIRON["FROM"])); print }' \
+		mine.c > changed.c
+	"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o mine.so changed.c -lm
+}
+# answers NAME "CODE LINE" ROLE FROM TO [ARGUMENT]...
+answers() {
+	local name=$1 wanted=$2 section=$3
+	[ "$3" != offload ] || section=offload.optimizer
+	changed "$3" "$4" "$5"
+	train -o optimizer.plugin=sgd -o "$section.plugin=$scratch/mine.so" "${@:6}"
+	is "I7: $name" "${said%; -o run.dir=run --resume auto*}" "$wanted"
+}
+scale() { # NAME FROM TO "ANSWER"
+	answers "a loss scale: $1" "2 zeroth: [precision] mine answers $4; expected one of ZR_STEP_* and finite scales above 0; \
+rank 0, step 1, decision" precision "$2" "$3"
+	ok "I7: a loss scale: $1: nothing is saved" test ! -e run
+}
+scale 'begins with 0' 's->scale = inst->o->first' 's->scale = 0' 'action 0 and loss scale 0 after 0'
+scale 'begins below 0' 's->scale = inst->o->first' 's->scale = -8' 'action 0 and loss scale -8 after -8'
+scale 'falls to 0' 's->step++' 's->step++, s->scale = 0' 'action 0 and loss scale 0 after 65536'
+scale 'becomes infinite' 's->step++' 's->step++, s->scale = 1 / 0.0' 'action 0 and loss scale inf after 65536'
+scale 'an unknown action' 's->step++' 's->step++, *action = 99' 'action 99 and loss scale 65536 after 65536'
+answers 'a step that precision ends without a reason' '5 zeroth: step 1: [precision] asks for that, and all numbers are finite; '\
+'loss scale 65536 cannot fall; the weights are those before this step' precision 's->step++' 's->step++, *action = ZR_STEP_STOP'
+answers 'a scheduler that sets no rate' '2 zeroth: [scheduler] mine answers nan for step 0; a learning rate is finite and not negative; '\
+'rank 0, step 1, learning rates' scheduler '*lr = ' 'double unused = '
+unnamed="2 zeroth: plugin $scratch/mine.so: declare:"
+answers 'tensors of one name' "$unnamed two tensors are called h.0.up.weight; mend the plugin" model '"h.%d.up.bias"' '"h.%d.up.weight"'
+answers 'a tensor without a name' "$unnamed tensor 3 of 9, in unit h.0, has no name; mend the plugin" model '"h.%d.up.bias"' '""'
+like 'I7: ... and nothing is saved' "$(ls run 2>&1)" 'No such file'
+answers 'a layer without a text' '2 zeroth: -o: [model] backward failed with code -3 and no text; rank 0, step 1, backward of layer head (unit head)' \
+	model 'struct zr_op_head_loss op = loss_op(m, c);' 'return -3; struct zr_op_head_loss op;'
+answers 'a store that is full and empty' '4 zeroth: [offload] answers ZR_EAGAIN and has no request that could end; mend the plugin' \
+	offload '*ticket = 0;' '*ticket = 0; return ZR_EAGAIN;' -o optimizer.momentum=0.9
+for function in metrics flush; do
+	changed monitor "static int $function(" "static int $function() { return -5; } static int unused_$function("
+	train -o optimizer.plugin=sgd -o monitor.mine.plugin="$scratch/mine.so"
+	like "I7: a monitor whose $function fails without a text" "$(grep monitor.mine err)" \
+		"warning: monitor.mine: (stopped at step [0-9]*: )?$function\(\) failed with code -5 and no text"
 done
 
 # ---- functions that are NULL ----

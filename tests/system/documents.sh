@@ -57,5 +57,9 @@ for defect in start falls position target weight; do
 done
 like 'I7 documents without their number of targets are refused' "$(DEFECT=targets train gpt2.ini)" \
 	'\[data\] documents: it has documents, but no function `targets`'
+like 'I7 unknown flags are refused' "$(DEFECT=flags train gpt2.ini)" \
+	'\[data\] documents: it has flags that this zeroth does not know; install a newer one'
+like 'I7 a number of targets that is none is refused' "$(DEFECT=sum train gpt2.ini)" \
+	'\[data\] documents: targets\(\) answers inf, expected the sum of weights'
 
 done_testing

@@ -153,7 +153,7 @@ static void the_program_counts_what_it_moves_apart(void **unused)
 		    s->program[ZR_PROG_MICRO].op[i].kind == ZR_P_FETCH)
 			moved += s->program[ZR_PROG_MICRO].op[i].bytes;
 	assert_int_equal(moved, 2 * (5 * s->layer_bytes[1].out + 4 * s->layer_bytes[1].saved));
-	assert_int_equal(zr_program_bytes(&s->program[ZR_PROG_MICRO]), 0);
+	assert_int_equal(program_bytes(&s->program[ZR_PROG_MICRO]), 0);
 	plan_close(s);
 }
 

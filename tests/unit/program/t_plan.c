@@ -278,11 +278,11 @@ static void check_received(const struct a_case *c, const struct zr_setup *s)
 	/* read in place: as it is written */
 	uint64_t reduce = sum(others, c->world, c->narrow && c->node < c->world ? 2 : 4);
 	uint64_t last = reduce + (state_split(c) < c->world ? sum(others, c->world, 4) : 0);
-	assert_int_equal(zr_program_bytes(&s->program[ZR_PROG_MICRO]),
+	assert_int_equal(program_bytes(&s->program[ZR_PROG_MICRO]),
 			 (sums_locally(c) ? 0 : reduce) + gathered(c, 1));
-	assert_int_equal(zr_program_bytes(&s->program[ZR_PROG_LAST_MICRO]), last + gathered(c, 1));
-	assert_int_equal(zr_program_bytes(&s->program[ZR_PROG_UPDATE]), published(c));
-	assert_int_equal(zr_program_bytes(&s->program[ZR_PROG_EVAL]), gathered(c, 0));
+	assert_int_equal(program_bytes(&s->program[ZR_PROG_LAST_MICRO]), last + gathered(c, 1));
+	assert_int_equal(program_bytes(&s->program[ZR_PROG_UPDATE]), published(c));
+	assert_int_equal(program_bytes(&s->program[ZR_PROG_EVAL]), gathered(c, 0));
 }
 
 /* ---- the tests ---- */
@@ -340,7 +340,7 @@ static void small_units_stay_whole(void **unused)
 	uint64_t want = share(WTE, 4, 2) + full(WPE, 4, 2) + 2 * share(H0, 4, 2) + full(LN_F, 4, 2);
 	assert_int_equal(s->plan.region[ZR_R_PARAM].bytes, want);
 	assert_int_equal(s->plan.region[ZR_R_MASTER].bytes, sum(share, 4, 2));
-	assert_int_equal(zr_program_bytes(&s->program[ZR_PROG_UPDATE]),
+	assert_int_equal(program_bytes(&s->program[ZR_PROG_UPDATE]),
 			 others(WPE, 4, 2) + others(LN_F, 4, 2));
 	plan_close(s);
 }
@@ -439,8 +439,8 @@ static void print_received(int stage, int N)
 	struct a_case c = { stage, N, stage == HPZ ? 2 : N, 4, TINY, 1, 0, 0, 1 };
 	struct zr_setup *s = open_case(&c);
 	double scale = (double)N / (N - 1) / ((double)s->layout.blocks * ZR_BLOCK * 4), step;
-	step = (double)(zr_program_bytes(&s->program[ZR_PROG_LAST_MICRO]) +
-			zr_program_bytes(&s->program[ZR_PROG_UPDATE]));
+	step = (double)(program_bytes(&s->program[ZR_PROG_LAST_MICRO]) +
+			program_bytes(&s->program[ZR_PROG_UPDATE]));
 	if (stage == HPZ)
 		step -= (double)gathered(&c, 1);
 	double tied = stage == STAGE3 ? (double)(others(WTE, N, 4) - others(LN_F, N, 4)) * scale :

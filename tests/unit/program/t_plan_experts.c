@@ -116,8 +116,8 @@ static void bytes_received_count_every_expert(void **unused)
 		struct zr_setup *s = open_case("stage3", N, "train.seed=1");
 		uint64_t once = share(UNITS - 2, N, 2) + share(UNITS - 1, N, 2);
 		uint64_t n = (uint64_t)N - 1;
-		assert_int_equal(zr_program_bytes(&s->program[ZR_PROG_EVAL]), n * shares(N, 2));
-		assert_int_equal(zr_program_bytes(&s->program[ZR_PROG_MICRO]),
+		assert_int_equal(program_bytes(&s->program[ZR_PROG_EVAL]), n * shares(N, 2));
+		assert_int_equal(program_bytes(&s->program[ZR_PROG_MICRO]),
 				 n * (2 * shares(N, 2) - once + shares(N, 4)));
 		plan_close(s);
 	}
