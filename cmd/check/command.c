@@ -55,7 +55,7 @@ static void find_given(struct zr_check *c)
 	}
 }
 
-static void load(struct zr_check *c, const struct request *r)
+static void load(struct zr_check *c, const struct request *r, const struct zr_test *t)
 {
 	struct zr_process_state before, after;
 	struct zr_error err = { 0 };
@@ -76,6 +76,8 @@ static void load(struct zr_check *c, const struct request *r)
 	c->vtbl = zr_check_table(c, iface);
 	find_given(c);
 	zr_imports_watch(c);
+	if (t && (t->role || t->run == zr_test_training) && !c->vtbl)
+		zr_check_fail(c, "it offers no interface %s", iface);
 }
 
 static int catch_output(void)
@@ -97,7 +99,7 @@ static void run_test(const struct request *r, const struct zr_test *t, struct zr
 		zr_check_skip(&c, "no threads for the test");
 	zr_check_catch(&c);
 	if (!t || !t->unloaded)
-		load(&c, r);
+		load(&c, r, t);
 	if (t)
 		t->run(&c);
 	zr_check_quiet(&c);

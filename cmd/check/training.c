@@ -29,6 +29,7 @@ static int vocabulary_of_data(struct zr_check *c)
 	zr_try_open(c, &t);
 	zr_must(&t, ZR_CALL(c, ZR_MAIN, "info", v->info(t.inst, &info)));
 	zr_try_close(&t);
+	zr_blame(c, ""); /* what comes is not of this instance */
 	return info.vocabulary ? (int)info.vocabulary : 65536;
 }
 

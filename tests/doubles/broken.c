@@ -71,6 +71,7 @@ static const struct zr_state *states(struct zr_inst *inst, uint32_t *n)
 	*n = 1;
 	IF(NAMES) s->name = "mo/mentum";
 	IF(INFINITE) s->init = (double)INFINITY;
+	IF(HALF_FROM_1) s[0] = (struct zr_state){ "momentum", ZR_BF16, 0, 1 };
 	return s;
 }
 

@@ -48,6 +48,15 @@ macro options 'momentum has no doc' 1 -DDOC
 macro options 'lr and momentum share bytes' 1 -DOVERLAP
 macro options 'leaves option period auto' 1 -DAUTO_STAYS
 
+sed 's,zr\.optimizer/1,zr.optimizer/9,' "$ZR_SRCDIR/tests/doubles/broken.c" > other.c
+"${cc[@]}" -std=gnu11 -w -O0 -fvisibility=hidden -shared -fPIC -I"$ZR_SRCDIR/include" -o broken.so other.c -lm
+for test in states cut training; do
+	named 'another interface' $test 'broken: it offers no interface zr.optimizer/1' 1
+done
+sed 's/@ID@/broken/; s/out->vocabulary = .*/&out->val_tokens = 0;/; s/targets\[.*= (int32_t)token/&+ 70000/' "$ZR_SRCDIR/conf/new/data.c" > other.c
+"${cc[@]}" -std=gnu11 -w -fvisibility=hidden -shared -fPIC -I"$ZR_SRCDIR/include" -o broken.so other.c
+named 'a training that fails is of no function' training 'data/broken: a training' 1 30
+
 build broken.c -DPERIOD_TYPE=double 2> said
 like 'ZR_OPT: a member of another type does not compile' "$(cat said)" 'option period: its type is not that of the member'
 
@@ -63,6 +72,7 @@ fault SILENT no_memory 'create\(\): it returned -4 and no text'
 fault LOSES no_memory 'create\(\): when allocation 2 of 2 fails, 1 blocks of malloc are not freed'
 fault NAMES states 'states\(\): .*mo/mentum'
 fault INFINITE states 'states\(\): .*momentum begins with'
+fault HALF_FROM_1 states 'states\(\): .*momentum begins with 1; only those of ZR_F32'
 fault ALLOCATES step 'step\(\): it called host->alloc, which is \[main\]'
 fault NESTS step 'step\(\): it called host->parallel in an item'
 fault LOG_LEVEL step 'step\(\): host->log got level 9'
