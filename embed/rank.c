@@ -20,15 +20,17 @@
 
 /* ---- open ------------------------------------------------------------------------ */
 
+#define TEXT_PATH "/proc/self/fd/%d"
+
 /* The name of a text is that of a descriptor, which no message should have. */
-static void name_text(struct zr_error *err, const char *path)
+static void name_text(const struct zeroth *e, struct zr_error *err)
 {
-	char *at = strstr(err->text, path);
-	size_t n = strlen(path);
-	if (!at || n < strlen("text"))
-		return;
-	memcpy(at, "text", 4);
-	memmove(at + 4, at + n, strlen(at + n) + 1);
+	char path[64], *at = err->text;
+	size_t n = (size_t)snprintf(path, sizeof path, TEXT_PATH, e->text_fd);
+	while (e->text_fd >= 0 && (at = strstr(at, path))) {
+		memcpy(at, "text", 4);
+		memmove(at + 4, at + n, strlen(at + n) + 1);
+	}
 }
 
 static int load_config(struct rank *r, struct zr_error *err)
@@ -49,12 +51,10 @@ static int load_config(struct rank *r, struct zr_error *err)
 		option[n++] = "data.plugin=functions";
 	}
 	if (e->text_fd >= 0)
-		snprintf(path, sizeof path, "/proc/self/fd/%d", e->text_fd);
+		snprintf(path, sizeof path, TEXT_PATH, e->text_fd);
 	pthread_mutex_lock(&one);
 	int rc = zr_config_load(*path ? path : e->path, option, n, &r->cfg, err);
 	pthread_mutex_unlock(&one);
-	if (rc && *path)
-		name_text(err, path);
 	free(option);
 	return rc;
 }
@@ -423,6 +423,7 @@ void *rank_main(void *arg)
 		int rc = run(r, c, &err);
 		if (rc && !err.code)
 			zr_err(&err, rc, "failed with code %d", rc);
+		name_text(r->engine, &err);
 		if (rc && r->setup && !r->harmless)
 			zr_setup_abort(r->setup, err.text);
 		if (!r->ending)

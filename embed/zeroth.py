@@ -25,6 +25,7 @@ _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _F64, _TEXT, _AT = ctypes.c_double, ctypes.c_char_p, ctypes.c_void_p
 ERROR, WARN, INFO, DEBUG = range(4)
 NORMAL, CONST, UNIFORM = 1, 2, 3
+_F32 = 1
 _OUTCOMES = {1: "applied", 2: "skipped", 3: "pending"}
 
 
@@ -117,6 +118,8 @@ class Call:
     def __init__(self, engine, c):
         layers, this = engine._layers, engine._layers[c.layer]
         n = c.samples
+        if c.dtype != _F32:
+            raise Error(-3, "layers of Python are fp32: [precision] plugin = fp32")
         self.batch, self.scale = engine._batches.get(c.batch), c.scale
         self.rank, self.training, self.step, self.slot = c.rank, c.training, c.step, c.slot
         before = layers[c.layer - 1].out if c.layer else 0
@@ -330,6 +333,7 @@ class Engine:
         """The tensors in order: a dict of shapes by name."""
         out, i = {}, 0
         t = _Info(size=ctypes.sizeof(_Info))
+        self._facts()  # fails where the engine is not open
         while _lib.zeroth_tensor(self._at, i, ctypes.byref(t)) == 0:
             out[t.name.decode()] = tuple(t.dims[:t.ndim])
             i += 1
@@ -357,10 +361,11 @@ class Engine:
         """Sets all parameters: a dict of contiguous fp32 arrays, as parameters() returns it."""
         views = []
         for name, shape in self.shapes().items():
-            raw = memoryview(arrays[name]).cast("B")
-            if len(raw) != 4 * _elements(shape):
-                raise ValueError("{}: {} bytes, expected fp32 of shape {}".format(
-                    name, len(raw), shape))
+            given = memoryview(arrays[name])
+            raw = given.cast("B")
+            if len(raw) != 4 * _elements(shape) or given.format not in ("f", "<f", "=f"):
+                raise ValueError("{}: {} bytes of format {}, expected fp32 of shape {}".format(
+                    name, len(raw), given.format, shape))
             views.append(raw)
 
         def give(_, i, first, n, at):

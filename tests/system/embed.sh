@@ -105,6 +105,28 @@ cat > train.py <<-'EOF'
 	    except zeroth.Error as e:
 	        print(e)
 EOF
+cat > refused.py <<-'EOF'
+	import array, zeroth
+	def refused(call):
+	    try:
+	        call()
+	        print("accepted")
+	    except (zeroth.Error, ValueError) as e:
+	        print(e)
+	text = open("tiny.ini").read()
+	refused(lambda: zeroth.Engine(text=text.replace("[train]", "[train]\nsequence_length = 4096")))
+	engine = zeroth.Engine(text=text)
+	whole = engine.parameters()
+	name, shape = list(engine.shapes().items())[-1]
+	refused(lambda: engine.set_parameters({**whole, name: array.array("i", [0] * shape[0])}))
+	engine.close()
+	refused(engine.shapes)
+	def nothing(call):
+	    pass
+	layers = [zeroth.Layer("one", [("w", (4,), 1)], 4, nothing, nothing), zeroth.Layer("loss", [("v", (4,), 1)], 0, nothing, nothing)]
+	bf16 = zeroth.Engine(text="[train]\nsteps = 2\nmicro_batch_size = 2\n[optimizer]\nplugin = sgd\n[precision]\nplugin = bf16\n", layers=layers)
+	refused(lambda: bf16.forward([None]))
+EOF
 snake() {
 	ZEROTH_LIBRARY=$lib/libzeroth.so PYTHONPATH=$ZR_SRCDIR/embed PYTHONDONTWRITEBYTECODE=1 "$python" "$@" 2>&1
 }
@@ -113,6 +135,13 @@ if [ -z "$python" ] || [ -n "$sanitize" ]; then
 else
 	is 'Python trains to the same digest' "$(snake train.py)" "$want
 all 4 steps of [train] steps are done"
+	snake refused.py > refused.out
+	like 'an error of a text names no descriptor' "$(sed -n 1p refused.out)" \
+		"^text:[0-9]*: \[train\] sequence_length = 4096 exceeds the model's context"
+	is '... parameters of another type are refused, and an engine that is closed' "$(sed -n 2,3p refused.out)" \
+		'ln_f.bias: 128 bytes of format i, expected fp32 of shape (32,)
+the engine is closed'
+	is '... and layers of other types than fp32' "$(sed -n '4,$p' refused.out)" 'layers of Python are fp32: [precision] plugin = fp32'
 	if snake -c 'import numpy' > /dev/null; then
 		is 'a model of numpy arrays learns' "$(snake "$examples/spirals.py")" 'learned in stage 3 on 2 ranks'
 	else
