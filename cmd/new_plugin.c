@@ -114,6 +114,8 @@ static int write_part(const struct plan *p, int i, struct zr_error *err)
 	}
 	if (fclose(out) && !rc)
 		rc = zr_err(err, ZR_EIO, "%s: %s", p->path[i], strerror(errno));
+	if (rc)
+		unlink(p->path[i]);
 	return rc;
 }
 
@@ -154,10 +156,15 @@ static int write_all(struct plan *p, struct zr_error *err)
 			return zr_err(err, ZR_EINVAL, "%s is there already, and nothing is written "
 				      "over; choose another name or --dir", p->path[i]);
 	}
-	if (mkdir(p->dir, 0777) && errno != EEXIST)
+	const int made = !mkdir(p->dir, 0777);
+	if (!made && errno != EEXIST)
 		return zr_err(err, ZR_EIO, "%s: %s", p->dir, strerror(errno));
 	for (int i = 0; i < PARTS && !rc; i++)
-		rc = write_part(p, i, err);
+		if ((rc = write_part(p, i, err)))
+			while (i-- > 0) /* so that it can be called again */
+				unlink(p->path[i]);
+	if (rc && made)
+		rmdir(p->dir);
 	return rc;
 }
 
