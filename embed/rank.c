@@ -329,13 +329,22 @@ static int save_weights(struct rank *r, struct zr_error *err)
 struct visit {
 	struct rank *r;
 	const struct zr_layout *layout;
+	struct zr_error *err;
 };
+
+/* What the program's function answered. */
+static int answered(int rc, int64_t tensor, struct zr_error *err)
+{
+	return !rc ? 0 : zr_err(err, rc < 0 ? rc : ZR_EINTERNAL, "values of tensor %lld: the "
+				"function failed with code %d", (long long)tensor, rc);
+}
 
 static int get_values(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *x)
 {
 	const struct visit *v = arg;
 	const struct zeroth *e = v->r->engine;
-	return e->get(e->arg, t - v->layout->tensor, first, n, x);
+	const int64_t i = t - v->layout->tensor;
+	return answered(e->get(e->arg, i, first, n, x), i, v->err);
 }
 
 static int put_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
@@ -345,13 +354,12 @@ static int put_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
 	pthread_mutex_lock(&e->put_lock);
 	int rc = e->put(e->arg, i, first, n, x);
 	pthread_mutex_unlock(&e->put_lock);
-	return !rc ? 0 : zr_err(err, rc < 0 ? rc : ZR_EINTERNAL,
-				"values of tensor %d: the function failed with code %d", i, rc);
+	return answered(rc, i, err);
 }
 
 static int visit(struct rank *r, int put, struct zr_error *err)
 {
-	struct visit v = { r, &r->setup->layout };
+	struct visit v = { r, &r->setup->layout, err };
 	int rc = begin(r, err);
 	if (rc)
 		return rc;

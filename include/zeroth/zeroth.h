@@ -240,7 +240,7 @@ ZEROTH_API int zeroth_tensor(struct zeroth *, int64_t i, struct zeroth_tensor_in
 /* All parameters in fp32. fn is called on one thread at a time: elements [first, first + n) of the
  * i-th tensor, ascending. get: x is read; put: x is to be written, for the parts that each rank of
  * this process holds, some of them perhaps for several. Both are collective over all processes; fn
- * returns 0, or a negative ZR_E*. */
+ * returns 0, or a negative ZR_E* that ends the engine. */
 typedef int zeroth_get_fn(void *arg, int64_t i, int64_t first, int64_t n, const float *x);
 typedef int zeroth_put_fn(void *arg, int64_t i, int64_t first, int64_t n, float *x);
 ZEROTH_API int zeroth_get(struct zeroth *, zeroth_get_fn *fn, void *arg);

@@ -119,6 +119,7 @@ cat > refused.py <<-'EOF'
 	whole = engine.parameters()
 	name, shape = list(engine.shapes().items())[-1]
 	refused(lambda: engine.set_parameters({**whole, name: array.array("i", [0] * shape[0])}))
+	refused(lambda: engine._call("get", zeroth._VALUES(lambda *of: 5), None))
 	engine.close()
 	refused(engine.shapes)
 	def nothing(call):
@@ -138,10 +139,12 @@ all 4 steps of [train] steps are done"
 	snake refused.py > refused.out
 	like 'an error of a text names no descriptor' "$(sed -n 1p refused.out)" \
 		"^text:[0-9]*: \[train\] sequence_length = 4096 exceeds the model's context"
-	is '... parameters of another type are refused, and an engine that is closed' "$(sed -n 2,3p refused.out)" \
+	is '... parameters of another type are refused, and an engine that is closed' "$(sed -n 2p\;4p refused.out)" \
 		'ln_f.bias: 128 bytes of format i, expected fp32 of shape (32,)
 the engine is closed'
-	is '... and layers of other types than fp32' "$(sed -n '4,$p' refused.out)" 'layers of Python are fp32: [precision] plugin = fp32'
+	is '... a function that returns no ZR_E* has failed' "$(sed -n 3p refused.out)" \
+		'values of tensor 0: the function failed with code 5'
+	is '... and layers of other types than fp32' "$(sed -n '5,$p' refused.out)" 'layers of Python are fp32: [precision] plugin = fp32'
 	if snake -c 'import numpy' > /dev/null; then
 		is 'a model of numpy arrays learns' "$(snake "$examples/spirals.py")" 'learned in stage 3 on 2 ranks'
 	else
