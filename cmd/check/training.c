@@ -33,13 +33,18 @@ static int vocabulary_of_data(struct zr_check *c)
 	return info.vocabulary ? (int)info.vocabulary : 65536;
 }
 
+static int is_whole(const struct zr_check *c)
+{
+	return is_role(c, "optimizer") &&
+	       ((const struct zr_optimizer_v1 *)c->vtbl)->caps & ZR_OPT_WHOLE;
+}
+
 /* The section of the plugin. What updates whole matrices gets some, and another plugin the rest. */
 static void write_section(struct zr_check *c, FILE *f)
 {
 	const struct zr_table t = zr_table_of(c->plugin->desc);
 	const struct zr_opt *o;
-	const int whole = is_role(c, "optimizer") &&
-			  ((const struct zr_optimizer_v1 *)c->vtbl)->caps & ZR_OPT_WHOLE;
+	const int whole = is_whole(c);
 	if (whole)
 		fputs("[optimizer]\nplugin = adamw\n", f);
 	fprintf(f, "[%s%s]\nplugin = %s\n", c->plugin->desc->role,
@@ -68,8 +73,9 @@ static void write_ini(struct zr_check *c, const char *path, int with)
 	if (!with || !is_role(c, "data"))
 		fprintf(f, "[data]\nplugin = text\npath = %s/words\n", c->scratch);
 	if (!with || !is_role(c, "model"))
-		fprintf(f, "[model]\nplugin = gpt2\nlayers = %d\nheads = 2\nwidth = 32\n"
+		fprintf(f, "[model]\nplugin = gpt2\nlayers = %d\nheads = 2\nwidth = %d\n"
 			"context = 16\nvocabulary = %d\n", is_role(c, "activation") ? 5 : 2,
+			is_whole(c) ? 64 : 32 /* numbers per row fit matrices that are not tiny */,
 			vocabulary);
 	fputs("[train]\nsteps = 4\ntrain_batch_size = 12\nmicro_batch_size = 2\n"
 	      "sequence_length = 16\neval_every = 0\n[checkpoint]\nevery = 2\nkeep = 0\n", f);

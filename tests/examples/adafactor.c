@@ -150,4 +150,4 @@ static const struct zr_desc desc = {
 	.create = create,
 	.destroy = destroy,
 };
-ZR_PLUGIN(&desc);
+ZR_PLUGIN_NEED(1, &desc); /* zr_opt_step.work */

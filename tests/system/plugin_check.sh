@@ -193,6 +193,12 @@ is 'the tests, by name' "$("$ZEROTH" plugin check --tests | grep -c '^optimizer 
 
 # ---- our own ----
 unset BROKEN
+for name in adafactor ademamix lion signsgd signum; do
+	one_in 3 || continue
+	"${cc[@]}" -std=gnu11 -O2 -fvisibility=hidden -shared -fPIC -I"$ZR_SRCDIR/include" -o $name.so "$ZR_SRCDIR/tests/examples/$name.c" -lm
+	said=$("$ZEROTH" plugin check ./$name.so)
+	is "the example $name passes" "$? $(grep -A 1 '^not ok' <<< "$said")" '0 '
+done
 trained=' '
 seq 10000 12999 > text
 own() { # trainings with one of a role: other tests have the others
