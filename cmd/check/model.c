@@ -259,10 +259,12 @@ static double loss_of(struct fixture *r)
 	return r->sum[0] + r->sum[1] * (double)(ROWS * r->length);
 }
 
-static void gradients(struct fixture *r)
+/* again: they are added to those of the same call before. */
+static void gradients(struct fixture *r, int again)
 {
-	zr_routing_pass(0);
-	memset(r->got, 0, sizeof r->got);
+	zr_routing_pass(again);
+	if (!again)
+		memset(r->got, 0, sizeof r->got);
 	for (uint32_t i = 0; i + 1 < r->d.n_layers; i++)
 		call(r, i, 0, 1);
 	for (uint32_t i = r->d.n_layers; i-- > 0;)
@@ -324,6 +326,23 @@ static void compare(struct fixture *r, int32_t i)
 	free(d);
 }
 
+/* With `accumulate` a second call doubles what the first one stored. */
+static void check_added(struct fixture *r)
+{
+	for (int32_t i = 0; i < r->tensors; i++)
+		memcpy(r->unused[i], r->grad[i], (size_t)r->n[i] * 4);
+	gradients(r, 1);
+	for (int32_t i = 0; i < r->tensors; i++) {
+		const float *once = r->unused[i];
+		float *left = r->grad[i];
+		for (int64_t k = 0; k < r->n[i]; k++)
+			left[k] -= 2 * once[k];
+		if (!(dot(left, left, r->n[i]) <= 1e-4 * dot(once, once, r->n[i])))
+			zr_check_fail(r->c, "with accumulate set it does not add to the gradient "
+				      "of %s", r->tensor[i]->name);
+	}
+}
+
 /* ---- a device, by what models compute with it ------------------------------------ */
 
 static struct zr_device_info device_info(struct zr_check *c, struct zr_try *t)
@@ -368,7 +387,7 @@ static void compute(struct fixture *r, struct zr_check *model, const struct zr_o
 	open_fixture(model, r);
 	size_layers(r);
 	fill(r);
-	gradients(r);
+	gradients(r, 0);
 }
 
 void zr_test_device(struct zr_check *c)
@@ -410,7 +429,7 @@ void zr_test_gradients(struct zr_check *c)
 	r.ops = zr_routing_ops(c, r.ops);
 	size_layers(&r);
 	fill(&r);
-	gradients(&r);
+	gradients(&r, 0);
 	for (int32_t i = 0; i < r.tensors; i++)
 		if (!(r.tensor[i]->flags & ZR_TENSOR_FROZEN))
 			compare(&r, i);
@@ -418,9 +437,10 @@ void zr_test_gradients(struct zr_check *c)
 	if (!first)
 		zr_check_skip(c, "no memory for the test");
 	memcpy(first, r.grad[0], (size_t)r.n[0] * 4);
-	gradients(&r);
+	gradients(&r, 0);
 	if (memcmp(first, r.grad[0], (size_t)r.n[0] * 4))
 		zr_check_fail(c, "the same calls give another gradient of %s", r.tensor[0]->name);
 	free(first);
+	check_added(&r);
 	zr_try_close(&r.t);
 }

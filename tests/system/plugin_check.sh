@@ -57,6 +57,10 @@ sed 's/@ID@/broken/; s/out->vocabulary = .*/&out->val_tokens = 0;/; s/targets\[.
 "${cc[@]}" -std=gnu11 -w -fvisibility=hidden -shared -fPIC -I"$ZR_SRCDIR/include" -o broken.so other.c
 named 'a training that fails is of no function' training 'data/broken: a training' 1 30
 
+sed 's/@ID@/broken/; s/uint32_t add_to = .*/uint32_t add_to = 0;/' "$ZR_SRCDIR/conf/new/model.c" > other.c
+"${cc[@]}" -std=gnu11 -w -fvisibility=hidden -shared -fPIC -I"$ZR_SRCDIR/include" -o broken.so other.c
+named 'a model that stores where it should add' gradients 'backward\(\): with accumulate set it does not add to the gradient of h.0.up.weight' 1 30
+
 build broken.c -DPERIOD_TYPE=double 2> said
 like 'ZR_OPT: a member of another type does not compile' "$(cat said)" 'option period: its type is not that of the member'
 
