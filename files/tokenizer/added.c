@@ -100,6 +100,23 @@ static int stands_alone(const struct zr_added *a, struct zr_match *m, const char
 	return !before && (end == n || !is_word(a, m, p + end, n - end));
 }
 
+/* Behind white space that starts at `at`. */
+static size_t spaces_after(const struct zr_added *a, const char *p, size_t at, size_t n)
+{
+	while (at < n && zr_utf8_is_space(zr_utf8_value(p + at)) && !(a->marked && p[at] == ' '))
+		at += (size_t)zr_utf8_at(p + at, n - at);
+	return at;
+}
+
+/* Where white space that ends at `at` starts, not before `from`. */
+static size_t spaces_before(const struct zr_added *a, const char *p, size_t from, size_t at)
+{
+	size_t to = zr_utf8_spaces_before(p, from, at);
+	while (a->marked && to < at && memchr(p + to, ' ', at - to))
+		to++;
+	return to;
+}
+
 void zr_added_find(const struct zr_added *a, struct zr_match *m, const char *p, size_t n,
 		   size_t from, int final, int in_word, struct zr_found *out)
 {
@@ -119,12 +136,12 @@ void zr_added_find(const struct zr_added *a, struct zr_match *m, const char *p, 
 			i += t->len; /* what it has is looked at once */
 			continue;
 		}
-		out->stop = t->rstrip ? zr_utf8_spaces_after(p, i + t->len, n) : i + t->len;
+		out->stop = t->rstrip ? spaces_after(a, p, i + t->len, n) : i + t->len;
 		if (t->rstrip && out->stop == n && !final)
 			break; /* there may be more white space */
 		out->token = t;
-		out->start = t->lstrip ? zr_utf8_spaces_before(p, from, i) : i;
+		out->start = t->lstrip ? spaces_before(a, p, from, i) : i;
 		return;
 	}
-	out->start = a->lstrip && !final ? zr_utf8_spaces_before(p, from, i) : i;
+	out->start = a->lstrip && !final ? spaces_before(a, p, from, i) : i;
 }

@@ -103,6 +103,7 @@ int zr_load_added(struct zr_load *l, const json_t *list)
 	json_t *v;
 	size_t i;
 	int rc = 0;
+	all[1].marked = l->t->spaces == ZR_SPACES_NORMALIZED;
 	for (int k = 0; k < 2; k++) {
 		all[k].token = calloc(json_array_size(list) + 1, sizeof *all[k].token);
 		rc = all[k].token ? rc : zr_err(l->err, ZR_ENOMEM, "out of memory");

@@ -49,6 +49,7 @@ struct zr_added {
 	uint32_t second[256];         /* what the second may be: bit b % 32 */
 	size_t longest;
 	int lstrip;                   /* any has it */
+	int marked;                   /* a space of the text is U+2581, no white space */
 	struct zr_regex *word;        /* a character of words; NULL: no token is a single word */
 };
 

@@ -1,0 +1,34 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Rules of tokenizer.json that show only in vocabularies which lack something, or where steps meet:
+# small ones, and the ids that Hugging Face's `tokenizers` 0.22 gives a text.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+cd "$scratch" || exit 99
+
+# is_ids NAME IDS TEXT MODEL NORMALIZER PRE_TOKENIZER [ADDED]
+is_ids() {
+	printf '{"model":{"type":"BPE",%s},"normalizer":%s,"pre_tokenizer":%s,"added_tokens":[%s]}' \
+		"$4" "$5" "$6" "$7" >tokenizer.json
+	printf '%b' "$3" >text
+	"$ZEROTH" tokenize -f --raw -T tokenizer.json --eot none -o out.bin text >out 2>err || cat err
+	case $(cat err) in
+	*'not have PCRE2'* | *'install libutf8proc-dev'* | *'install libpcre2-dev'*)
+		skip "$1" 'no PCRE2 or no utf8proc'
+		return
+		;;
+	esac
+	is "$1" "$(od -An -v -tu2 out.bin | xargs)" "$2"
+}
+
+spaces='{"type":"Replace","pattern":{"String":" "},"content":"▁"}'
+metaspace() { printf '{"type":"Metaspace","replacement":"▁","prepend_scheme":"%s","split":false}' "$1"; }
+words='"vocab":{"<unk>":0,"▁":1,"a":2,"b":3,"▁▁":4,"ab":5,"▁ab":6},"merges":[["▁","▁"],["a","b"]]'
+
+# ---- added tokens beside spaces ----
+token='{"id":7,"content":"<x>","special":false,"single_word":false,"normalized":true,"lstrip":true,"rstrip":true}'
+is_ids 'U+2581 that the normalizer made is no white space' '2 1 7 4 3' 'a <x>  b' "$words" "$spaces" null "$token"
+is_ids 'other white space is' '2 1 7 3' 'a \t<x>\n\nb' "$words" "$spaces" null "$token"
+is_ids 'so are spaces of which Metaspace makes U+2581' '2 7 3' 'a <x>  b' "$words" null "$(metaspace never)" "$token"
+
+done_testing
