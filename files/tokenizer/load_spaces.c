@@ -27,6 +27,19 @@ int zr_load_is_spaced(const json_t *root)
 	return spaced;
 }
 
+int zr_load_takes_words(const struct zr_load *l)
+{
+	const struct zr_tokenizer *t = l->t;
+	const struct zr_bpe *b = &t->bpe;
+	int bytes = 0;
+	if (t->model != ZR_MODEL_BPE || l->joins_words || b->ignore_merges)
+		return 0;
+	for (int i = 0; i < 256; i++)
+		bytes += t->byte[i] >= 0;
+	/* what becomes nothing, or one unknown token with what is before it, joins two words */
+	return bytes == 256 || (t->unknown >= 0 && b->character[' '] >= 0);
+}
+
 /* prepend_scheme, or what older files have for it. */
 static int load_prefix(struct zr_load *l, const json_t *o, struct zr_split *s)
 {
@@ -58,8 +71,7 @@ int zr_load_metaspace(struct zr_load *l, const json_t *o, const char *place, str
 	else if (!l->t->spaces)
 		l->t->spaces = ZR_SPACES_SPLIT;
 	/* what is not split is one piece, unless no token goes on behind a space */
-	int words = l->t->model == ZR_MODEL_BPE && !l->joins_words;
-	return rc || (!each && !words) ?
+	return rc || (!each && !zr_load_takes_words(l)) ?
 		       rc :
 		       zr_load_regex(l, place,
 				     each ? ZR_PATTERN_SPACES_BEGIN : ZR_PATTERN_SPACED_WORDS, 0,

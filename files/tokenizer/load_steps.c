@@ -137,12 +137,10 @@ static int load_step(struct zr_load *l, const json_t *o, const char *place, int 
 		metaspace || !strcmp(type, "ByteLevel") ? " with this model" : "");
 }
 
-/* The only step: no merge goes on behind a space, so that words can be taken one by one. */
 static int load_no_step(struct zr_load *l)
 {
 	const struct zr_tokenizer *t = l->t;
-	int words =
-		t->model == ZR_MODEL_BPE && t->spaces == ZR_SPACES_NORMALIZED && !l->joins_words;
+	int words = t->spaces == ZR_SPACES_NORMALIZED && zr_load_takes_words(l);
 	return words ? zr_load_regex(l, "pre_tokenizer", ZR_PATTERN_SPACED_WORDS, 0,
 				     &t->split->regex) :
 		       0;

@@ -31,4 +31,12 @@ is_ids 'U+2581 that the normalizer made is no white space' '2 1 7 4 3' 'a <x>  b
 is_ids 'other white space is' '2 1 7 3' 'a \t<x>\n\nb' "$words" "$spaces" null "$token"
 is_ids 'so are spaces of which Metaspace makes U+2581' '2 7 3' 'a <x>  b' "$words" null "$(metaspace never)" "$token"
 
+# ---- text that is merged as one ----
+is_ids 'ignore_merges is of the text, not of a word' '1 5 1 5' ' ab ab' "$words,\"ignore_merges\":true" "$spaces" null
+is_ids 'with Metaspace, too' '1 5 1 5' 'ab ab' "$words,\"ignore_merges\":true" null "$(metaspace first)"
+is_ids 'and a text that is one token is that' 6 ' ab' "$words,\"ignore_merges\":true" "$spaces" null
+is_ids 'spaces beside what becomes nothing are merged' '4 2' ' ~ a' "$words" "$spaces" null
+is_ids 'unknown characters of two words are one token' '0 1' '~ ~b' \
+	'"vocab":{"<unk>":0,"b":1,"a":2},"merges":[],"unk_token":"<unk>","fuse_unk":true' "$spaces" null
+
 done_testing
