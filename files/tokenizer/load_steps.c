@@ -48,8 +48,11 @@ static int load_split(struct zr_load *l, const json_t *o, const char *place, str
 		return zr_load_fail(l, ZR_ENOTSUP, place,
 				    "Split is not supported where the normalizer writes spaces "
 				    "as U+2581, but for one at spaces");
-	if (l->t->spaces == ZR_SPACES_NORMALIZED) /* of which it has left none */
+	if (l->t->spaces == ZR_SPACES_NORMALIZED) { /* of which it has left none */
+		s->behavior = ZR_SPLIT_ISOLATED;
+		s->invert = 0;
 		return 0;
+	}
 	return zr_load_regex(l, place, regex ? regex : text, !regex, &s->regex);
 }
 

@@ -38,5 +38,7 @@ is_ids 'and a text that is one token is that' 6 ' ab' "$words,\"ignore_merges\":
 is_ids 'spaces beside what becomes nothing are merged' '4 2' ' ~ a' "$words" "$spaces" null
 is_ids 'unknown characters of two words are one token' '0 1' '~ ~b' \
 	'"vocab":{"<unk>":0,"b":1,"a":2},"merges":[],"unk_token":"<unk>","fuse_unk":true' "$spaces" null
+is_ids 'a Split at spaces of which there are none removes nothing' '2 1 3' 'a b' "$words" "$spaces" \
+	'{"type":"Split","pattern":{"String":" "},"behavior":"Removed","invert":false}'
 
 done_testing
