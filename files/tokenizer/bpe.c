@@ -185,10 +185,15 @@ static void put_symbol(struct zr_bpe_work *w, size_t *n, int32_t id)
 	w->to[(*n)++] = id;
 }
 
-/* A character as tokens of its bytes; 0: not all of them have one. */
+/* A character as tokens of its bytes, a space that stands for U+2581 of those; 0: not all of them
+ * have one. */
 static int put_bytes(struct zr_bpe_work *w, const char *p, size_t len, size_t *n)
 {
 	const int32_t *byte = w->t->byte;
+	if (w->t->spaced && *p == ' ') {
+		p = ZR_SPACE;
+		len = strlen(ZR_SPACE);
+	}
 	for (size_t i = 0; i < len; i++)
 		if (byte[(unsigned char)p[i]] < 0)
 			return 0;
@@ -261,6 +266,13 @@ static size_t merge_many(struct zr_bpe_work *w, size_t n)
 	return ids;
 }
 
+/* The most symbols of n bytes. */
+static size_t most_symbols(const struct zr_bpe_work *w, size_t n)
+{
+	const struct zr_bpe *b = &w->t->bpe;
+	return w->t->spaced && b->character[' '] < 0 ? strlen(ZR_SPACE) * n : n;
+}
+
 /* The symbols that merges begin with, to `to`; or the one token that the word is. */
 static size_t begin(struct zr_bpe_work *w, const char *p, size_t n, int32_t *to)
 {
@@ -274,7 +286,7 @@ static size_t begin(struct zr_bpe_work *w, const char *p, size_t n, int32_t *to)
 
 int zr_bpe_expect(struct zr_bpe_work *w, const char *p, size_t n)
 {
-	if (w->n_expected == EXPECTED || n > MOST_BYTES || n > AHEAD - w->n_ahead)
+	if (w->n_expected == EXPECTED || n > MOST_BYTES || most_symbols(w, n) > AHEAD - w->n_ahead)
 		return 0;
 	int32_t *id = w->ahead + w->n_ahead;
 	n = begin(w, p, n, id);
@@ -318,7 +330,7 @@ static size_t merge_few(struct zr_bpe_work *w, size_t n)
 
 int64_t zr_bpe_encode(struct zr_bpe_work *w, const char *p, size_t n, const int32_t **ids)
 {
-	if (make_room(w, n))
+	if (make_room(w, most_symbols(w, n)))
 		return ZR_ENOMEM;
 	*ids = w->id;
 	n = begin(w, p, n, w->id);

@@ -5,6 +5,7 @@
  * merged by itself, whatever is beside it: a shorter word, which comes more often.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "files/tokenizer/parts.h"
 
@@ -23,6 +24,7 @@ struct zr_joins {
 	uint64_t *bit;      /* of the pairs of characters that a merge joins, by their hash */
 	unsigned shift;
 	int none; /* of these */
+	int spaced; /* a space stands for U+2581 */
 	int32_t unknown;
 	const int32_t *token; /* of a character alone; borrowed */
 	const int32_t *byte;
@@ -69,6 +71,10 @@ static int tokens_of(const struct zr_joins *j, uint32_t c, const char *p, size_t
 	int none = is_unknown(j, c);
 	if (c >= ZR_BMP || (none && j->none != BYTES))
 		return 0;
+	if (none && j->spaced && c == ' ') {
+		p = ZR_SPACE;
+		n = strlen(ZR_SPACE);
+	}
 	ids[0] = none ? j->byte[(unsigned char)p[0]] : j->token[c];
 	for (size_t i = 1; none && i < n; i++)
 		ids[i] = j->byte[(unsigned char)p[i]];
@@ -178,6 +184,7 @@ int zr_joins_open(const struct zr_tokenizer *t, struct zr_joins **out)
 	j->none = of_none(t);
 	j->unknown = t->unknown;
 	j->byte = t->byte;
+	j->spaced = t->spaced;
 	for (uint32_t i = 0; i < 128 * 128; i++)
 		j->ascii[i / 128][i % 128] = (char)none_joins(j, i / 128, i % 128);
 	for (size_t i = 0; good && i < m->places; i++)

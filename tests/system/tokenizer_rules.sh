@@ -41,4 +41,13 @@ is_ids 'unknown characters of two words are one token' '0 1' '~ ~b' \
 is_ids 'a Split at spaces of which there are none removes nothing' '2 1 3' 'a b' "$words" "$spaces" \
 	'{"type":"Split","pattern":{"String":" "},"behavior":"Removed","invert":false}'
 
+# ---- U+2581 without a token ----
+bytes='"<0xE2>":1,"<0x96>":2,"<0x81>":3,"<0x20>":4'
+is_ids 'has tokens of its own bytes, not of a space' '1 2 3 5' 'a' \
+	"\"vocab\":{\"<unk>\":0,$bytes,\"a\":5},\"merges\":[],\"byte_fallback\":true" null "$(metaspace first)"
+all=$(for i in $(seq 0 255); do printf '"<0x%02X>":%d,' "$i" "$i"; done)
+is_ids 'also where words are cut for merges' '226 150 129 258 226 150 129 226 150 129 256' 'ab  a' \
+	"\"vocab\":{$all\"a\":256,\"b\":257,\"ab\":258},\"merges\":[[\"a\",\"b\"]],\"byte_fallback\":true" \
+	null "$(metaspace first)"
+
 done_testing
