@@ -40,11 +40,25 @@ static size_t place(const void *arg, const char *p, size_t n, size_t at)
 	return to;
 }
 
+/* Where nothing is left of a document's first character, no text of it is its first. */
+static int find_first(struct zr_encoder *e, const char *p, size_t n)
+{
+	const struct zr_split *last = &e->t->split[e->t->n_splits - 1];
+	if (!n || e->not_first || e->normalizing || last->prefix != ZR_PREFIX_FIRST)
+		return 0;
+	int rc = zr_normalize(&e->t->normalizer, e->match, p, (size_t)zr_utf8_at(p, n), 1,
+			      &e->normalized, e->err);
+	e->not_first = !e->normalized.n;
+	e->normalized.n = 0;
+	return rc;
+}
+
 int zr_encoder_normalize(struct zr_encoder *e, const char *p, size_t n, int final)
 {
 	const struct zr_normalizer *z = &e->t->normalizer;
 	e->normalized.n = 0;
-	int rc = zr_normalize(z, e->match, p, n, !e->normalizing, &e->normalized, e->err);
+	int rc = find_first(e, p, n);
+	rc = rc ? rc : zr_normalize(z, e->match, p, n, !e->normalizing, &e->normalized, e->err);
 	zr_encoder_pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n, place, p);
 	e->normalizing = !final && (e->normalized.n || e->normalizing);
 	return rc ? rc : zr_encoder_normalized(e, e->normalized.p, e->normalized.n, final);

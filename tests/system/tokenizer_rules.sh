@@ -50,4 +50,11 @@ is_ids 'also where words are cut for merges' '226 150 129 258 226 150 129 226 15
 	"\"vocab\":{$all\"a\":256,\"b\":257,\"ab\":258},\"merges\":[[\"a\",\"b\"]],\"byte_fallback\":true" \
 	null "$(metaspace first)"
 
+# ---- prepend_scheme = first ----
+is_ids 'first: the text begins a document' '1 2 1 2' 'a a' "$words" null "$(metaspace first)"
+is_ids 'not behind a character that the normalizer takes' 2 '\xcc\x81a' "$words" '{"type":"StripAccents"}' "$(metaspace first)"
+is_ids 'nor behind white space' '2 1 2' ' \n a a' "$words" '{"type":"Strip","strip_left":true,"strip_right":true}' \
+	"$(metaspace first)"
+is_ids 'but behind one that it changes' '1 2' 'A' "$words" '{"type":"Lowercase"}' "$(metaspace first)"
+
 done_testing
