@@ -8,9 +8,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/config/options.h"
 #include "core/session.h"
 
 const char *const zr_ended_names[] = { "length", "eos", "stop" };
+
+/* LongRoPE turns all keys by other wavelengths as soon as there are more tokens than this: what the
+ * cache has of fewer then fits no more. */
+static int64_t most_near(const struct zr_section *model)
+{
+	const struct zr_opt *scaling = zr_table_find(&model->table, "rope_scaling");
+	const struct zr_opt *original = zr_table_find(&model->table, "rope_original_context");
+	char text[64];
+	if (!scaling || !original)
+		return INT64_MAX;
+	zr_value_format(scaling, model->opts, text, sizeof text);
+	if (strcmp(text, "longrope"))
+		return INT64_MAX;
+	zr_value_format(original, model->opts, text, sizeof text);
+	int64_t most = strtoll(text, NULL, 10);
+	return most > 0 ? most : INT64_MAX; /* auto is the context */
+}
 
 int zr_generator_open(struct zr_generator *g, struct zr_error *err)
 {
@@ -20,6 +38,7 @@ int zr_generator_open(struct zr_generator *g, struct zr_error *err)
 	g->logits = calloc((size_t)p->decl.vocabulary, sizeof *g->logits);
 	g->best = calloc((size_t)p->decl.vocabulary, sizeof *g->best);
 	g->stops.held = malloc(zr_stops_room(&g->stops));
+	g->near = most_near(p->model.section);
 	g->cached = p->plan.region[ZR_R_CACHE].bytes > 0;
 	if (g->window && g->logits && g->best && g->stops.held)
 		return 0;
@@ -60,6 +79,9 @@ void zr_generator_begin(struct zr_generator *g, const int32_t *tokens, int64_t n
 /* Logits behind the window. The last token is always run. */
 static int look(struct zr_generator *g, struct zr_error *err)
 {
+	if ((g->n > g->near) != g->far)
+		g->kept = 0;
+	g->far = g->n > g->near;
 	int64_t past = !g->cached ? 0 : g->kept < g->n ? g->kept : g->n - 1;
 	int rc = zr_session_logits(g->session, g->window + past, past, g->n - past, g->logits, err);
 	g->kept = rc ? 0 : g->n;

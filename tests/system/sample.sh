@@ -57,6 +57,11 @@ is 'config.json says it, too' "$(sample dir -t 0.9 -n 20)" "$want"
 echo '{"eos_token_id": ' > dir/generation_config.json
 like 'a file that is damaged' "$(sample dir)" \
 	'^zeroth: dir/generation_config\.json:[0-9]+:[0-9]+: not JSON'
+# its keys are others in texts of more than 8 tokens
+cp -r "$golden/pretrained/phi3-long" long
+chmod -R u+w long
+is 'longrope: the cache changes no token' "$(sample long -t 0.9 -n 30 --eos none --samples 3)" \
+	"$(sample long -t 0.9 -n 30 --eos none --samples 3 --no-cache)"
 
 # ---- many texts ----
 printf 'line 1\n\nof a\r\n' > prompts
