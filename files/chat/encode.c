@@ -112,8 +112,8 @@ static int encode_messages(struct zr_chat_encoder *e, const struct zr_chat_messa
 		zr_conversation_drop(&e->c); /* it is not looked at again */
 	choose_spans(e, m);
 	for (size_t i = 0; !rc && !all && i < e->text.n; i++) {
-		rc = zr_encode_mark(e->e, e->text.span[i].from, err);
-		rc = rc ? rc : zr_encode_mark(e->e, e->text.span[i].to - 1, err);
+		rc = zr_encode_mark(e->e, e->text.span[i].from, 1, err);
+		rc = rc ? rc : zr_encode_mark(e->e, e->text.span[i].to - 1, 0, err);
 	}
 	rc = rc ? rc : encode_text(e, err);
 	return rc ? rc : learn(e, all, err);

@@ -87,10 +87,10 @@ int zr_encode_end(struct zr_encoder *e, struct zr_error *err)
 	return rc ? rc : zr_encoder_flush(e);
 }
 
-int zr_encode_mark(struct zr_encoder *e, uint64_t at, struct zr_error *err)
+int zr_encode_mark(struct zr_encoder *e, uint64_t at, int first, struct zr_error *err)
 {
 	e->err = err;
-	return zr_marks_add(&e->marks, at) ? no_memory(e) : 0;
+	return zr_marks_add(&e->marks, at, first) ? no_memory(e) : 0;
 }
 
 uint64_t zr_encoder_marked(const struct zr_encoder *e, size_t i)

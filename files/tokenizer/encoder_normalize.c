@@ -21,13 +21,14 @@ int zr_encoder_spaces(struct zr_encoder *e, const char *p, size_t n, int final)
 	if (n && !e->normalizing && e->t->prepend && zr_buf_add(b, " ", 1))
 		return no_memory(e);
 	e->normalizing = !final && (n || e->normalizing);
+	e->marks.inserted = b->n;
 	zr_encoder_pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n + b->n, zr_spaces_place, p);
 	return zr_spaces(p, n, b) ? no_memory(e) : zr_encoder_normalized(e, b->p, b->n, final);
 }
 
 /* Where a byte of a section's text is when the steps have changed that: at the end of its
- * character. */
-static size_t place(const void *arg, const char *p, size_t n, size_t at)
+ * character, or at the start, behind what is before it. */
+static size_t place(const void *arg, const char *p, size_t n, size_t at, int first)
 {
 	const struct zr_encoder *e = arg;
 	struct zr_buf out = { 0 };
@@ -36,6 +37,12 @@ static size_t place(const void *arg, const char *p, size_t n, size_t at)
 		end++;
 	int rc = zr_normalize(&e->t->normalizer, e->match, p, end, !e->normalizing, &out, NULL);
 	size_t to = rc || !out.n ? 0 : out.n - 1;
+	size_t all = out.n, own = 0;
+	out.n = 0;
+	if (!rc && first && !zr_normalize(&e->t->normalizer, e->match, p + at, end - at,
+					  !at && !e->normalizing, &out, NULL))
+		own = out.n;
+	to = own && own <= all ? all - own : to;
 	zr_buf_free(&out);
 	return to;
 }

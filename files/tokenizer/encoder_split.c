@@ -230,7 +230,7 @@ static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int f
 
 int zr_encoder_split(struct zr_encoder *e, const char *p, size_t n, int final)
 {
-	size_t used = 0, given = n;
+	size_t used = 0, given = n, before = e->section.n;
 	const char *from = p;
 	int rc = 0, spaces = e->t->spaces == ZR_SPACES_SPLIT, prefix = e->t->split[0].prefix;
 	e->spaced.n = 0;
@@ -243,6 +243,7 @@ int zr_encoder_split(struct zr_encoder *e, const char *p, size_t n, int final)
 		prefix = prefix == ZR_PREFIX_ALL || (prefix == ZR_PREFIX_FIRST && !e->not_first);
 		rc = prefix && *p != ' ' ? zr_buf_add(&e->section, " ", 1) : 0;
 	}
+	e->marks.inserted = e->section.n - before;
 	zr_encoder_pass(e, ZR_MARK_NORMALIZED, given, e->section.n,
 			spaces ? zr_spaces_place : NULL, from);
 	if (rc || zr_buf_add(&e->section, p, n))

@@ -88,10 +88,10 @@ static size_t normal_bytes(const char *p, size_t n, size_t *last)
 	return bytes;
 }
 
-size_t zr_nfc_place(const void *unused, const char *p, size_t n, size_t at)
+size_t zr_nfc_place(const void *unused, const char *p, size_t n, size_t at, int first)
 {
 	size_t end = at + 1, start = at, last;
-	(void)unused;
+	(void)unused, (void)first;
 	while (end < n && goes_on(p[end]))
 		end++;
 	while (start && goes_on(p[start]))
@@ -114,9 +114,9 @@ int zr_form(int form, const char *p, size_t n, zr_form_put *put, void *arg, stru
 	return zr_unicode_there(err);
 }
 
-size_t zr_nfc_place(const void *unused, const char *p, size_t n, size_t at)
+size_t zr_nfc_place(const void *unused, const char *p, size_t n, size_t at, int first)
 {
-	(void)unused, (void)p, (void)n;
+	(void)unused, (void)p, (void)n, (void)first;
 	return at;
 }
 

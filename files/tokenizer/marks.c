@@ -9,7 +9,7 @@
 
 #include "files/tokenizer/parts.h"
 
-int zr_marks_add(struct zr_marks *m, uint64_t at)
+int zr_marks_add(struct zr_marks *m, uint64_t at, int first)
 {
 	if (m->settled) { /* those of the document before */
 		m->n = m->first = 0;
@@ -23,7 +23,7 @@ int zr_marks_add(struct zr_marks *m, uint64_t at)
 		m->mark = more;
 		m->room = room;
 	}
-	m->mark[m->n++] = (struct zr_mark){ at, 0 };
+	m->mark[m->n++] = (struct zr_mark){ at, 0, first };
 	return 0;
 }
 
@@ -39,9 +39,11 @@ void zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_ma
 		if (k->stage != stage)
 			continue;
 		size_t off = (size_t)(k->at - from);
-		k->at = to + (map ? map(arg, p, (size_t)n, off) : off);
+		k->at = to + (map ? map(arg, p, (size_t)n, off, k->first) : off);
+		k->at -= k->first && !off ? m->inserted : 0;
 		k->stage++;
 	}
+	m->inserted = 0;
 }
 
 void zr_marks_token(struct zr_marks *m, int stage, uint64_t end)

@@ -367,7 +367,7 @@ int zr_unicode_there(struct zr_error *err); /* 0, or ZR_ENOTSUP where this build
 size_t zr_nfc_settled(const char *p, size_t n, int final);
 /* Where a byte of p[0..n) is when that is normalized: its character, or the one that it became a
  * part of. */
-size_t zr_nfc_place(const void *unused, const char *p, size_t n, size_t at);
+size_t zr_nfc_place(const void *unused, const char *p, size_t n, size_t at, int first);
 
 /* ---- characters.c ---- */
 
@@ -400,17 +400,19 @@ enum { ZR_MARK_RAW, ZR_MARK_NORMALIZER, ZR_MARK_NORMALIZED, ZR_MARK_SECTION, ZR_
 struct zr_mark {
 	uint64_t at; /* in what went into the stage; in the end the number of its token */
 	int stage;
+	int first; /* of what its byte becomes, and of what is put before that, the first token */
 };
 struct zr_marks {
 	struct zr_mark *mark;
 	size_t n, room, first;       /* those before `first` have a token */
 	uint64_t at[ZR_MARK_STAGES]; /* bytes that each stage handed on */
 	uint64_t tokens;             /* of the document, so far */
+	size_t inserted;             /* bytes that the pass under way puts before its bytes */
 	int settled;                 /* the document has ended */
 };
-int zr_marks_add(struct zr_marks *m, uint64_t at); /* 0 or ZR_ENOMEM */
-/* Where a byte of p[0..n) is in what that becomes. */
-typedef size_t zr_marks_map(const void *arg, const char *p, size_t n, size_t at);
+int zr_marks_add(struct zr_marks *m, uint64_t at, int first); /* 0 or ZR_ENOMEM */
+/* Where a byte of p[0..n) is in what that becomes; first: the first of it. */
+typedef size_t zr_marks_map(const void *arg, const char *p, size_t n, size_t at, int first);
 /* A stage hands on its next n bytes, from p on; in the next one they begin at `to`. map: NULL where
  * they stay as they are. */
 void zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_marks_map *map,

@@ -32,10 +32,10 @@ int zr_spaces(const char *p, size_t n, struct zr_buf *out)
 	return 0;
 }
 
-size_t zr_spaces_place(const void *unused, const char *p, size_t n, size_t at)
+size_t zr_spaces_place(const void *unused, const char *p, size_t n, size_t at, int first)
 {
 	size_t less = 0;
-	(void)unused;
+	(void)unused, (void)first;
 	for (const char *q = p, *mark; (mark = memmem(q, n - (size_t)(q - p), ZR_SPACE, 3));
 	     q = mark + 3) {
 		size_t m = (size_t)(mark - p);

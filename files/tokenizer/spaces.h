@@ -19,7 +19,7 @@ struct zr_tokenizer;
 /* Appends p[0..n), whole characters, with a space for each U+2581. 0 or ZR_ENOMEM. */
 int zr_spaces(const char *p, size_t n, struct zr_buf *out);
 /* Where a byte of p[0..n) is then. */
-size_t zr_spaces_place(const void *unused, const char *p, size_t n, size_t at);
+size_t zr_spaces_place(const void *unused, const char *p, size_t n, size_t at, int first);
 /* The n bytes of a token to out, which has room for the text; returns its ZR_TOKEN_*. */
 int zr_spaced_token(const struct zr_tokenizer *t, const char *text, char *out, size_t *n);
 int zr_spaced_joins(const char *text); /* of U+2581 behind another character */

@@ -64,8 +64,9 @@ int zr_encode(struct zr_encoder *e, const void *bytes, size_t n, struct zr_error
 int zr_encode_end(struct zr_encoder *e, struct zr_error *err);
 
 /* Follows byte `at` of the document that is to come or under way, in text of whole characters, to
- * its token. Call it before that byte is given, in ascending order. */
-int zr_encode_mark(struct zr_encoder *e, uint64_t at, struct zr_error *err);
+ * its token; first: if it becomes several, or something is put before it, to the first of these.
+ * Call it before that byte is given, in ascending order. */
+int zr_encode_mark(struct zr_encoder *e, uint64_t at, int first, struct zr_error *err);
 /* When the document has ended, and until the next mark: of its i-th mark, the number of the token
  * that has the byte, or if none has it of the next one; the first token of the document is 0. */
 uint64_t zr_encoder_marked(const struct zr_encoder *e, size_t i);

@@ -57,7 +57,7 @@ static void encode_some(const struct zr_tokenizer *t, const char *text, size_t p
 	for (int twice = 0; twice < 2; twice++) { /* a document before changes nothing */
 		r->n = 0;
 		for (size_t i = 0; i < n; i += step)
-			assert_int_equal(zr_encode_mark(e, i, &err), 0);
+			assert_int_equal(zr_encode_mark(e, i, 0, &err), 0);
 		for (size_t i = 0; i < n; i += piece)
 			assert_int_equal(zr_encode(e, text + i, piece < n - i ? piece : n - i,
 						   &err), 0);
@@ -154,12 +154,54 @@ static void test_inside(void **unused)
 	zr_tokenizer_close(t);
 }
 
+/* The token of byte `at`, or the first that is its. */
+static uint64_t token_of(const struct zr_tokenizer *t, const char *text, size_t at, int first,
+			 struct run *r)
+{
+	struct zr_error err = { 0 };
+	struct zr_encoder *e;
+	r->n = 0;
+	assert_int_equal(zr_encoder_open(t, take, r, &e, &err), 0);
+	assert_int_equal(zr_encode_mark(e, at, first, &err), 0);
+	assert_int_equal(zr_encode(e, text, strlen(text), &err), 0);
+	assert_int_equal(zr_encode_end(e, &err), 0);
+	uint64_t token = zr_encoder_marked(e, 0);
+	zr_encoder_close(e);
+	return token;
+}
+
+/* Text behind an added token begins with a space that is put there, a token of its own; a character
+ * without a token has one for each of its bytes. */
+static void test_first(void **unused)
+{
+	static const char *const spaced[] = { "llama2", "metaspace" };
+	const char *text = "<|endoftext|>\u4e80";
+	struct run r;
+	(void)unused;
+	for (int k = 0; k < 2; k++) {
+		struct zr_tokenizer *t = open_family(spaced[k]);
+		if (!t)
+			skip();
+		assert_int_equal(token_of(t, text, 13, 0, &r), 2);
+		assert_int_equal(token_of(t, text, 13, 1, &r), 1);
+		assert_int_equal(token_of(t, "<|endoftext|>x\u2603", 14, 1, &r), 3);
+		zr_tokenizer_close(t);
+	}
+	struct zr_tokenizer *t = open_family("fallback");
+	if (!t)
+		skip();
+	assert_int_equal(token_of(t, text, 13, 0, &r), 3);
+	assert_int_equal(token_of(t, text, 13, 1, &r), 1);
+	zr_tokenizer_close(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_byte_level),
 		cmocka_unit_test(test_every_family),
 		cmocka_unit_test(test_inside),
+		cmocka_unit_test(test_first),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
