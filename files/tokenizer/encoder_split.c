@@ -39,14 +39,29 @@ int zr_encoder_emit(struct zr_encoder *e, const int32_t *ids, size_t n)
 	return 0;
 }
 
+/* Bytes of text that the i-th token of a word has. */
+static size_t text_of(const struct zr_tokenizer *t, int32_t id, int64_t i)
+{
+	size_t n = t->token[id].n;
+	return i && n >= t->prefix ? n - t->prefix : n;
+}
+
 /* The tokens of a word that starts at a byte of what went into the section, where a mark is. */
 static void mark_tokens(struct zr_encoder *e, const int32_t *ids, int64_t count, uint64_t start,
 			size_t n)
 {
 	uint64_t end = start;
+	size_t known = 0, unknown = 0;
+	for (int64_t i = 0; i < count; i++)
+		if (ids[i] == e->t->unknown)
+			unknown++;
+		else
+			known += text_of(e->t, ids[i], i);
+	/* unknown ones have the rest, for all that is known alike */
+	size_t each = unknown && known < n ? (n - known) / unknown : 0;
 	for (int64_t i = 0; i < count; i++) {
-		end += e->t->token[ids[i]].n;
-		if (i + 1 == count || end > start + n) /* an unknown one may have any text */
+		end += ids[i] == e->t->unknown ? each : text_of(e->t, ids[i], i);
+		if (i + 1 == count || end > start + n)
 			end = start + n;
 		zr_marks_token(&e->marks, ZR_MARK_SECTION, end);
 	}

@@ -120,6 +120,7 @@ int zr_load_wordpiece(struct zr_load *l, const json_t *model, const json_t *adde
 	rc = rc ? rc : build_trie(l);
 	if (rc)
 		return rc;
+	t->prefix = strlen(text);
 	t->continuing = zr_trie_walk(&t->trie, text, strlen(text));
 	t->no_continuing = *text && !t->continuing;
 	return 0;

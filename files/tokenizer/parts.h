@@ -173,6 +173,7 @@ struct zr_tokenizer {
 	int apart;              /* Unigram takes the words of a text one by one */
 	uint32_t continuing;    /* node of what tokens begin with that go on with a word */
 	int no_continuing;      /* there are none */
+	size_t prefix;          /* bytes of that beginning, which are of no text */
 	size_t longest_word;    /* characters; longer ones are unknown */
 	struct zr_decoding decoding;
 	int32_t *template[2], n_template[2]; /* before, after */

@@ -195,6 +195,29 @@ static void test_first(void **unused)
 	zr_tokenizer_close(t);
 }
 
+/* Tokens that go on with a word have two bytes, ##, that the text has not. */
+static void test_wordpiece(void **unused)
+{
+	const char *text = "quickly lazyfox";
+	struct zr_tokenizer *t = open_family("bert");
+	struct run r;
+	(void)unused;
+	if (!t)
+		skip();
+	encode(t, text, 100, &r);
+	size_t at = 0, n;
+	for (size_t i = 0; i < r.n; i++) {
+		const char *p = zr_tokenizer_bytes(t, r.id[i], &n);
+		n -= n > 2 && !memcmp(p, "##", 2) ? 2 : 0;
+		at += text[at] == ' ';
+		for (size_t j = 0; j < n; j++)
+			assert_int_equal(r.token[at + j], i);
+		at += n;
+	}
+	assert_int_equal(at, strlen(text));
+	zr_tokenizer_close(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,6 +225,7 @@ int main(void)
 		cmocka_unit_test(test_every_family),
 		cmocka_unit_test(test_inside),
 		cmocka_unit_test(test_first),
+		cmocka_unit_test(test_wordpiece),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
