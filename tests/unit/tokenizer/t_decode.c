@@ -103,6 +103,27 @@ static void test_decoded(void **unused)
 		skip(); /* without PCRE2 */
 }
 
+/* Without a decoder a token of a byte is that byte, which alone is no character. */
+static void test_none(void **unused)
+{
+	struct zr_error err = { 0 };
+	struct zr_decoder *d;
+	struct zr_tokenizer *t = open_with("llama2", NULL);
+	size_t n;
+	(void)unused;
+	if (!t)
+		skip();
+	assert_int_equal(zr_decoder_open(t, &d, &err), 0);
+	for (int byte = 0; byte < 256; byte++) {
+		const char *p = zr_decode(d, 3 + byte, &n);
+		assert_non_null(p);
+		assert_int_equal(n, 1);
+		assert_int_equal((unsigned char)*p, byte);
+	}
+	zr_decoder_close(d);
+	zr_tokenizer_close(t);
+}
+
 /* A decoder that is not known: tokens can be made, but no text of them. */
 static void test_unknown(void **unused)
 {
@@ -131,6 +152,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_decoded),
+		cmocka_unit_test(test_none),
 		cmocka_unit_test(test_unknown),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
