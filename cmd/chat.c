@@ -20,6 +20,7 @@ struct talk {
 	size_t n, room;
 	struct zr_chat_text text;        /* of the conversation */
 	struct zr_buf ids, reply;        /* int32_t of it; what is drawn */
+	size_t spaces;                   /* still to go from its start: the form has them */
 	struct zr_char_writer out;
 	uint64_t turn;
 	char *stop;                      /* what ends an answer, if it is no single token */
@@ -165,6 +166,9 @@ static int find_end(struct talk *t)
 static int hear(void *arg, const char *p, size_t n)
 {
 	struct talk *t = arg;
+	for (; t->spaces && n && *p == ' '; t->spaces--)
+		p++, n--;
+	t->spaces = n ? 0 : t->spaces;
 	return zr_buf_add(&t->reply, p, n) || zr_char_write(&t->out, p, n) || fflush(stdout);
 }
 
@@ -177,6 +181,7 @@ static int answer(struct talk *t)
 		return rc;
 	}
 	t->reply.n = 0;
+	t->spaces = t->text.spaces;
 	zr_generator_begin(t->g, (const int32_t *)(const void *)t->ids.p, tokens(t));
 	rc = zr_generate(t->g, &d, t->err);
 	if (rc)

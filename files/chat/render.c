@@ -209,7 +209,7 @@ int zr_chat_render(const struct zr_chat_template *t, const struct zr_chat_messag
 	int rc = check(t, m, n, err);
 	if (rc)
 		return rc;
-	out->text.n = out->n = 0;
+	out->text.n = out->n = out->spaces = 0;
 	r.system = m[0].role == ZR_CHAT_SYSTEM ? m : NULL;
 	put_form(&r, t->begin, NULL, NULL);
 	if (!r.system)
@@ -223,7 +223,10 @@ int zr_chat_render(const struct zr_chat_template *t, const struct zr_chat_messag
 	if (prompt) {
 		const char *stop = t->assistant ? strstr(t->assistant, "{content") : NULL;
 		put_between(&r, n);
+		size_t from = out->text.n;
 		put_form(&r, stop ? t->assistant : NULL, stop, NULL);
+		for (; out->text.n > from && out->text.p[out->text.n - 1] == ' '; out->spaces++)
+			out->text.n--;
 	} else {
 		put_form(&r, t->end, NULL, NULL);
 	}

@@ -158,6 +158,13 @@ $two"
 is 'with what comes first' "$(echo 'line 1' | own --eos '<|im_end|>' --begin '{bos}\n' --bos '<s>')" \
 	"$(answer "<s>
 $first")"
+spaced=$(own --eos '<|im_end|>' --assistant-form 'A: {content}{eos}\n' < <(printf 'line 1\na text\n'))
+one=$(answer "${first%%<|im_start|>assistant*}A:") one=${one# }
+two=$(answer "${first%%<|im_start|>assistant*}A: $one<|im_end|>
+${second%%<|im_start|>assistant*}A:")
+is 'a space before an answer is drawn with its first word' "$spaced" "$one
+${two# }"
+one=$(answer "$first")
 like 'without a conversation' "$(sample talk --begin x)" \
 	'^zeroth sample: --system, --template, --bos and the forms are for --chat$'
 
