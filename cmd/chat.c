@@ -45,12 +45,17 @@ static int add(struct talk *t, int role, const char *text, size_t n)
 		t->message = more;
 		t->room = room;
 	}
-	char *copy = malloc(n + 1);
-	if (!copy)
+	/* what is written into a template is UTF-8 */
+	char *copy = NULL;
+	size_t bytes = 0;
+	struct zr_char_writer w = { .f = open_memstream(&copy, &bytes), .utf8 = 1 };
+	int bad = !w.f || zr_char_write(&w, text, n) || zr_char_end(&w);
+	bad |= w.f && fclose(w.f);
+	if (bad) {
+		free(copy);
 		return no_memory(t);
-	memcpy(copy, text, n);
-	copy[n] = 0;
-	t->message[t->n++] = (struct zr_chat_message){ .role = role, .text = copy, .n = n };
+	}
+	t->message[t->n++] = (struct zr_chat_message){ .role = role, .text = copy, .n = bytes };
 	return 0;
 }
 

@@ -165,6 +165,9 @@ ${second%%<|im_start|>assistant*}A:")
 is 'a space before an answer is drawn with its first word' "$spaced" "$one
 ${two# }"
 one=$(answer "$first")
+trimmed=(-t 1 -k 0 -n 40 --user-form 'U{content|trim}' --assistant-form 'A{content}' --eos '<|im_end|>')
+is 'what is no UTF-8 is asked as U+FFFD' "$(printf 'line \xa5\n' | own "${trimmed[@]}")" \
+	"$(printf 'line \xef\xbf\xbd\n' | own "${trimmed[@]}")"
 like 'without a conversation' "$(sample talk --begin x)" \
 	'^zeroth sample: --system, --template, --bos and the forms are for --chat$'
 
