@@ -102,6 +102,8 @@ struct sampler {
 	struct zr_kept_text kept;  /* with --keep a second time */
 	int32_t *tokens, *drawn; /* of a prompt, [most] of a text */
 	int64_t n_tokens, room;
+	int is_model;            /* of Hugging Face, not a run */
+	int64_t n_before;        /* tokens that its tokenizer puts before a text */
 	int started;             /* a text is printed */
 };
 
@@ -263,6 +265,7 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	int is_model = kind.model, begins = is_model || (kind.adapters && !kind.weights);
 	if (rc)
 		return rc;
+	s->is_model = is_model;
 	const char *of = s->adapter ? s->adapter : kind.adapters ? s->run : NULL;
 	int mode = ZR_SETUP_SAMPLE | (s->no_cache ? 0 : ZR_SETUP_CACHED);
 	if (is_model) {
@@ -329,6 +332,30 @@ static int take_tokens(void *arg, const int32_t *ids, size_t n)
 	return 0;
 }
 
+/* What the tokenizer of a model's directory puts before a text, as the model has learned it. */
+static int put_before(struct sampler *s)
+{
+	const int32_t *before;
+	int n = s->is_model && s->text.tokenizer ?
+			zr_tokenizer_template(s->text.tokenizer, 0, &before,
+					      &(struct zr_error){ 0 }) :
+			0;
+	s->n_before = n > 0 ? n : 0;
+	return n > 0 ? take_tokens(s, before, (size_t)n) : 0;
+}
+
+/* The text has it already. */
+static void drop_twice(struct sampler *s)
+{
+	int64_t n = s->n_before;
+	size_t bytes = (size_t)n * sizeof *s->tokens;
+	if (s->n_tokens < 2 * n || memcmp(s->tokens, s->tokens + n, bytes))
+		return;
+	s->n_tokens -= n;
+	memmove(s->tokens, s->tokens + n, (size_t)s->n_tokens * sizeof *s->tokens);
+	s->n_before = 0;
+}
+
 /* prompt NULL: none. */
 static int encode(struct sampler *s, const struct zr_prompt *prompt, struct zr_error *err)
 {
@@ -338,9 +365,13 @@ static int encode(struct sampler *s, const struct zr_prompt *prompt, struct zr_e
 			zr_token_text_known(&s->text) ? -1 : 0;
 	size_t bytes = prompt ? prompt->bytes : 1;
 	s->n_tokens = 0;
-	int rc = !prompt && start >= 0 ?
-			 take_tokens(s, &start, 1) :
-			 zr_token_text_encode(&s->text, text, bytes, take_tokens, s, err);
+	int rc = put_before(s);
+	if (!rc && (prompt || !s->n_before))
+		rc = !prompt && start >= 0 ?
+			     take_tokens(s, &start, 1) :
+			     zr_token_text_encode(&s->text, text, bytes, take_tokens, s, err);
+	if (!rc && s->n_before)
+		drop_twice(s);
 	if (rc && !err->text[0])
 		return zr_err(err, rc, "out of memory for the prompt");
 	return rc || s->n_tokens ? rc : zr_err(err, ZR_EINVAL, "a prompt must not be empty");
@@ -360,7 +391,7 @@ static int put_prompt(struct sampler *s)
 	char scratch[16];
 	int rc = 0;
 	zr_token_text_begin(&s->text, 0);
-	for (int64_t i = 0; !rc && i < s->n_tokens; i++) {
+	for (int64_t i = s->n_before; !rc && i < s->n_tokens; i++) {
 		size_t n;
 		const char *p = zr_token_text_next(&s->text, s->tokens[i], &n, scratch);
 		rc = p ? put(s, p, n) : 0;

@@ -63,6 +63,27 @@ chmod -R u+w long
 is 'longrope: the cache changes no token' "$(sample long -t 0.9 -n 30 --eos none --samples 3)" \
 	"$(sample long -t 0.9 -n 30 --eos none --samples 3 --no-cache)"
 
+# what a model's tokenizer puts before a text
+tokenizer() {
+	printf '{"model":{"type":"BPE","unk_token":"u","vocab":{"a":3,"b":4,"u":5},"merges":[]},'
+	printf '"added_tokens":[{"id":1,"content":"<s>"}],"post_processor":%s}' "$1"
+}
+first='{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}},{"Sequence":{"id":"A"}}],
+	"special_tokens":{"<s>":{"ids":[1]}}}'
+tokenizer null > long/tokenizer.json
+begun=$("$ZEROTH" sample long -t 0.9 -p '<s>ab' --json 2> err | grep -o '"tokens.*')
+case $(cat err) in *build*) begun= ;; esac # no PCRE2
+without=$("$ZEROTH" sample long -t 0.9 -p 'ab' --json 2> /dev/null | grep -o '"tokens.*')
+tokenizer "$first" > long/tokenizer.json
+if [ "$begun" ]; then
+	ok 'a first token is another text' test "$begun" != "$without"
+	is 'the first token of a model comes before a prompt' \
+		"$("$ZEROTH" sample long -t 0.9 -p 'ab' --json 2> /dev/null | grep -o '"tokens.*')" "$begun"
+	is 'but once' \
+		"$("$ZEROTH" sample long -t 0.9 -p '<s>ab' --json 2> /dev/null | grep -o '"tokens.*')" "$begun"
+	like 'and is not printed' "$("$ZEROTH" sample long -n 3 -p 'ab' 2> /dev/null)" '^ab'
+fi
+
 # ---- many texts ----
 printf 'line 1\n\nof a\r\n' > prompts
 printf '{"prompt": "line 1", "id": 7}\n{"prompt": "of a"}\n' > prompts.jsonl
