@@ -54,7 +54,7 @@ void zr_test_states(struct zr_check *c)
 			      v->partial ? "a" : "no");
 	if (v->caps & ZR_OPT_WHOLE && !v->step_whole)
 		zr_check_fail(c, "ZR_OPT_WHOLE is set, and there is no step_whole()");
-	struct zr_bench *b = RUN(.steps = 1, .lenient = 1);
+	struct zr_bench *b = RUN(.steps = -1);
 	zr_blame(c, "states");
 	for (uint32_t i = 0; i < b->n_states; i++)
 		look_at_state(c, b, i);

@@ -18,7 +18,7 @@ struct zr_bench_way {
 	int piece;         /* blocks of a piece; 0: all at once, or with step_whole a tensor */
 	int backwards;     /* pieces from last to first */
 	int32_t lowp;      /* ZR_BF16, ZR_F16; 0: none */
-	int steps;         /* 0: 3 */
+	int steps;         /* 0: 3; -1: none */
 	int restart;       /* a new instance before this step; 0: none */
 	int32_t rank, world;
 	float scale;       /* of the gradients, which grad_mult takes back; 0: 1 */
