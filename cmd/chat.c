@@ -20,7 +20,7 @@ struct talk {
 	size_t n, room;
 	struct zr_chat_text text;        /* of the conversation */
 	struct zr_buf ids, reply;        /* int32_t of it; what is drawn */
-	size_t spaces;                   /* still to go from its start: the form has them */
+	size_t spaces;                   /* leading ones still to drop: the template has them */
 	struct zr_char_writer out;
 	uint64_t turn;
 	char *stop;                      /* what ends an answer, if it is no single token */

@@ -29,8 +29,8 @@ struct zr_generator {
 	int cached;                   /* the session has a cache */
 
 	int64_t context;
-	int64_t near;                 /* of more tokens the model has other keys; and */
-	int far;                      /* the cache has these */
+	int64_t near;                 /* with more tokens than this all keys differ (LongRoPE) */
+	int far;                      /* 1: the cache has the keys of more tokens than `near` */
 	int32_t *window;              /* [context] the tokens that the model sees */
 	int64_t n, kept;              /* of which the cache has the first ones */
 	float *logits;

@@ -61,7 +61,8 @@ static double rate(const struct zr_pace *p)
 	return p->smooth > 0 ? (double)p->step_tokens / p->smooth : 0;
 }
 
-/* What makes of a part of a limit that the last step reached that of the steps of rate(). */
+/* Factor from the share of a limit that the last step reached to the share that the steps reached
+ * of which rate() is the mean. */
 static double recent(const struct zr_pace *p)
 {
 	return p->smooth > 0 ? p->seconds / p->smooth : 1;

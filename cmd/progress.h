@@ -47,7 +47,7 @@ void zr_progress_round(struct zr_progress *p, int64_t done, int64_t all); /* of 
 /* name: of the set, "": the held-out part. */
 void zr_progress_eval(struct zr_progress *p, int64_t step, const char *name,
 		      const struct zr_eval_result *r);
-/* One of them is over, that began when the last step ended. */
+/* Call it when a pause ends that began when the last step ended. */
 void zr_progress_pause(struct zr_progress *p, int which);
 void zr_progress_end(struct zr_progress *p);
 

@@ -262,7 +262,8 @@ static int finish_report(struct run *r, struct zr_error *err)
 	struct rusage u;
 	rep->interrupted = r->stop;
 	rep->steps = r->session->step;
-	rep->skipped = rep->steps - r->session->applied - !!rep->stopped; /* which ended it */
+	/* the step that ended the run was not skipped */
+	rep->skipped = rep->steps - r->session->applied - !!rep->stopped;
 	rep->first_loss = rep->steps ? r->losses[0] : 0;
 	rep->last_loss = rep->steps ? r->losses[rep->steps - 1] : 0;
 	rep->checkpoints = *zr_saver_stats(r->saver);
@@ -522,7 +523,7 @@ static int prepare(struct run *r, const struct zr_run_how *how, FILE *out, struc
 	rc = rc ? rc : check_export(r, err);
 	rc = rc ? rc : zr_plan_check(r->setup, 0, err);
 	r->rank0 = !rc && r->setup->process.rank == 0;
-	if (r->rank0) /* before memory is taken, which then is in the same account */
+	if (r->rank0) /* before core takes memory, which setup->account then has, too */
 		r->plan = zr_plan_json(r->setup, zr_memory_at_start(), 1);
 	if (!rc && !(r->losses = calloc(r->setup->train->steps, sizeof *r->losses)))
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for the losses of %llu steps",

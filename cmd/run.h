@@ -25,7 +25,7 @@ struct zr_run_report {
 	double step_seconds, tokens_per_s; /* of its steps alone */
 	float first_loss, last_loss;
 	int64_t evals;          /* evaluations of this process */
-	int64_t eval_from, eval_at; /* steps that came before the first of them, before the last */
+	int64_t eval_from, eval_at; /* steps done at the first of them, at the last */
 	int n_sets;             /* that each of these had */
 	struct zr_run_set set[ZR_EVAL_SETS + 1]; /* valid but for what it points to, if evals > 0 */
 	struct zr_best best;    /* of the evaluations that decide; step -1: none do */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of the held-out part [train] eval_batches are enough, in turn: whether that is less than all. */
+/* Whether [train] eval_batches take only a part of what is held out. */
 static int is_part(const struct zr_setup *p, const struct zr_data_info *held_out)
 {
 	int64_t all = ZR_HAS(held_out, struct zr_data_info, val_sequences) ?

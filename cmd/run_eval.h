@@ -23,7 +23,7 @@ struct zr_run_evals {
 	struct zr_session *session;
 	int n;
 	int64_t times;              /* that all were evaluated */
-	int64_t from, at;           /* steps that came before the first time, before the last */
+	int64_t from, at;           /* steps done at the first evaluation, at the last */
 	struct zr_run_set set[ZR_EVAL_SETS + 1];
 	struct zr_run_set *best_by; /* NULL: none decides */
 	struct zr_best best;     /* with what a checkpoint knew */

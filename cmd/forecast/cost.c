@@ -308,7 +308,7 @@ int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const st
 			const double before = c.tally.flops;
 			rc = layer(&c, &p->instr[n], &cost[n], err);
 			backward |= p->instr[n].flags & ZR_F_BACKWARD;
-			/* a forward between backwards is one more */
+			/* a forward after the first backward is computed again */
 			if (backward && !(p->instr[n].flags & ZR_F_BACKWARD))
 				f->again += c.tally.flops - before;
 		} else {

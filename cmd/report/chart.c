@@ -89,7 +89,7 @@ static void find_range(const struct zr_chart *c, const struct points *p, struct 
 		r->y1 *= 1.2;
 	} else {
 		double pad = r->y1 > r->y0 ? 0.04 * (r->y1 - r->y0) : fabs(r->y1) * 0.1 + 1e-12;
-		/* a few pages more or less are no change, and have no digits */
+		/* a change of a few pages is drawn flat: the ticks' texts could not show it */
 		if (c->unit == ZR_CHART_BYTES)
 			pad = fmax(pad, 0.05 * r->y1);
 		/* what is near 0 starts there */

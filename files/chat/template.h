@@ -65,13 +65,13 @@ struct zr_chat_text {
 	struct zr_buf text;
 	struct zr_chat_span *span; /* of each assistant's message */
 	size_t n, room;
-	size_t spaces; /* of a prompt: that the form has before the answer, and this has not */
+	size_t spaces; /* of a prompt: spaces before the answer, which `text` leaves out */
 };
 void zr_chat_text_free(struct zr_chat_text *t);
 
-/* The text of n > 0 messages. prompt: and the start of an answer, without
- * spaces at its end, which are of the answer's first token. ZR_EINVAL with what the template does
- * not allow in err. */
+/* The text of n > 0 messages. prompt: and the start of an answer, without the spaces at its end:
+ * they belong to the answer's first token. ZR_EINVAL with what the template does not allow in
+ * err. */
 int zr_chat_render(const struct zr_chat_template *t, const struct zr_chat_message *m, size_t n,
 		   int prompt, struct zr_chat_text *out, struct zr_error *err);
 

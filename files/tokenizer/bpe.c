@@ -185,8 +185,8 @@ static void put_symbol(struct zr_bpe_work *w, size_t *n, int32_t id)
 	w->to[(*n)++] = id;
 }
 
-/* A character as tokens of its bytes, a space that stands for U+2581 of those; 0: not all of them
- * have one. */
+/* A character as tokens of its bytes; of a space that stands for U+2581, of the bytes of U+2581.
+ * 0: not all of them have one. */
 static int put_bytes(struct zr_bpe_work *w, const char *p, size_t len, size_t *n)
 {
 	const int32_t *byte = w->t->byte;

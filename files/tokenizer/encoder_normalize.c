@@ -47,7 +47,8 @@ static size_t place(const void *arg, const char *p, size_t n, size_t at, int fir
 	return to;
 }
 
-/* Where nothing is left of a document's first character, no text of it is its first. */
+/* If the normalizer leaves nothing of a document's first character, what follows is not taken for
+ * the start of the document. */
 static int find_first(struct zr_encoder *e, const char *p, size_t n)
 {
 	const struct zr_split *last = &e->t->split[e->t->n_splits - 1];

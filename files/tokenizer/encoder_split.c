@@ -57,7 +57,7 @@ static void mark_tokens(struct zr_encoder *e, const int32_t *ids, int64_t count,
 			unknown++;
 		else
 			known += text_of(e->t, ids[i], i);
-	/* unknown ones have the rest, for all that is known alike */
+	/* unknown tokens share the rest equally: how much each has is not known */
 	size_t each = unknown && known < n ? (n - known) / unknown : 0;
 	for (int64_t i = 0; i < count; i++) {
 		end += ids[i] == e->t->unknown ? each : text_of(e->t, ids[i], i);

@@ -36,7 +36,8 @@ int zr_load_takes_words(const struct zr_load *l)
 		return 0;
 	for (int i = 0; i < 256; i++)
 		bytes += t->byte[i] >= 0;
-	/* what becomes nothing, or one unknown token with what is before it, joins two words */
+	/* a space without a token vanishes, or becomes one unknown token with what is before it:
+	 * two words are one then */
 	return bytes == 256 || (t->unknown >= 0 && b->character[' '] >= 0);
 }
 

@@ -49,7 +49,7 @@ struct zr_added {
 	uint32_t second[256];         /* what the second may be: bit b % 32 */
 	size_t longest;
 	int lstrip;                   /* any has it */
-	int marked;                   /* a space of the text is U+2581, no white space */
+	int marked;                   /* a space in the text stands for U+2581, no white space */
 	struct zr_regex *word;        /* a character of words; NULL: no token is a single word */
 };
 
@@ -173,7 +173,7 @@ struct zr_tokenizer {
 	int apart;              /* Unigram takes the words of a text one by one */
 	uint32_t continuing;    /* node of what tokens begin with that go on with a word */
 	int no_continuing;      /* there are none */
-	size_t prefix;          /* bytes of that beginning, which are of no text */
+	size_t prefix;          /* bytes of that beginning, which no text has */
 	size_t longest_word;    /* characters; longer ones are unknown */
 	struct zr_decoding decoding;
 	int32_t *template[2], n_template[2]; /* before, after */
@@ -401,7 +401,8 @@ enum { ZR_MARK_RAW, ZR_MARK_NORMALIZER, ZR_MARK_NORMALIZED, ZR_MARK_SECTION, ZR_
 struct zr_mark {
 	uint64_t at; /* in what went into the stage; in the end the number of its token */
 	int stage;
-	int first; /* of what its byte becomes, and of what is put before that, the first token */
+	/* 1: goes to the first token of what its byte becomes, or of what is put before that */
+	int first;
 };
 struct zr_marks {
 	struct zr_mark *mark;

@@ -8,8 +8,9 @@
  * and slots, is at = first + g of an endless row of periods: one of set[at % period], whose own
  * number of it is what earlier periods had of that set, and of[at % period], less what it had
  * before `first`. Nothing is kept between calls. Evaluation goes through the sets that hold
- * something out in the same way, from the start of the period; where sequences do not go round, in
- * shares of what they hold out, so that one period has each once.
+ * something out in the same way, from the start of the period. Where a sequence may not come twice
+ * (zr_batch.once), the share of a set is the number of sequences that it holds out: one period has
+ * each of them once.
  */
 #include <zeroth/data.h>
 

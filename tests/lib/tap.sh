@@ -8,11 +8,11 @@
 #   pass NAME, fail NAME [WHY], skip NAME WHY, skip_all WHY
 #   one_in N                yes, and under sanitizers, where a run takes several times as long and
 #                           some of many like cases show as much, to each Nth call alone
-#   beside COMMAND...       calls it in a subshell and an empty directory while the test goes on: for
-#                           what waits more than it computes. At most 4 at a time; what they pass
-#                           and fail counts at the end of the test
+#   beside COMMAND...       runs it in a subshell and an empty directory while the test goes on: for
+#                           commands that wait more than they compute. At most 4 run at a time;
+#                           their results are counted at the end of the test
 #   children PID            its processes, one a line, ascending: bare machines have no ps
-#   running PID...          those that have not ended, one a line; a zombie has
+#   running PID...          those that have not ended, one a line; a zombie counts as ended
 #   memory_scratch          from here on $scratch is another directory, in memory if there is room: for
 #                           tests that a disk would only slow down
 # $scratch is an empty directory, removed at the end. What a sanitizer reports of any process fails
@@ -123,7 +123,7 @@ join_besides() {
 
 children() { grep -ls "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status | tr -dc '0-9\n' | sort -n; }
 
-# Who lost its parent may stay a zombie for seconds, until init looks; kill -0 finds it there.
+# An orphan may stay a zombie for seconds, until init reaps it; kill -0 still finds it.
 running() {
 	local process
 	for process; do
