@@ -6,13 +6,14 @@
 #
 #   {"do": "version"}
 #   {"do": "step", "form": FORM, "batch": B, "tokens": T, "steps": N}   GPT-2 124M, forward to AdamW
-#   {"do": "matmul", "dtype": "fp32"|"bf16", "layout": "nn"|"nt"|"tn", "m":, "n":, "k":, "least":}
-#   {"do": "attention", "dtype":, "tokens":, "width":, "backward": true|false, "least":}   8 heads
-#   {"do": "adam", "n": PARAMETERS, "least":}
+#   {"do": "matmul", "dtype": "fp32"|"bf16", "layout": "nn"|"nt"|"tn", "m":, "n":, "k":, "seconds":}
+#   {"do": "attention", "dtype":, "tokens":, "width":, "backward": true|false, "seconds":}   8 heads
+#   {"do": "adam", "n": PARAMETERS, "seconds":}
 #   {"do": "save"|"load", "path":, "bytes":}
 #
-# FORM is fp32, autocast (bf16 in products) or bf16 (weights, too), and +compiled. "least": seconds
-# to repeat for; the answer is the least time of one. All by as many threads as the argument says.
+# FORM is fp32, autocast (bf16 in products) or bf16 (weights, too), and +compiled. "seconds": to repeat
+# for, in five batches as `zeroth bench` does; the answer is that of the second least. All by as many
+# threads as the argument says.
 import json
 import os
 import sys
@@ -103,25 +104,32 @@ class Steps:
         return sorted(times)[len(times) // 2]
 
 
-def least_of(function, seconds):
-    function()
-    best, end = 1e9, time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        start = time.perf_counter()
+def batch(function, calls):
+    start = time.perf_counter()
+    for _ in range(calls):
         function()
-        best = min(best, time.perf_counter() - start)
-    return best
+    return time.perf_counter() - start
 
 
-def matmul(dtype, layout, m, n, k, least):
+def time_of(function, seconds, batches=5):
+    """Seconds of a call, as zr_bench_time() of cmd/bench/ measures them."""
+    function()
+    calls, first = 1, 0
+    while (first := batch(function, calls)) < seconds / batches:
+        calls = int(calls * min(max(1.2 * seconds / batches / first, 2), 16))
+    times = [first] + [batch(function, calls) for _ in range(batches - 1)]
+    return sorted(times)[1] / calls
+
+
+def matmul(dtype, layout, m, n, k, seconds):
     a = torch.randn((k, m) if layout[0] == "t" else (m, k)).to(TYPES[dtype])
     b = torch.randn((n, k) if layout[1] == "t" else (k, n)).to(TYPES[dtype])
     a, b = a.t() if layout[0] == "t" else a, b.t() if layout[1] == "t" else b
     out = torch.empty(m, n, dtype=TYPES[dtype])
-    return least_of(lambda: torch.mm(a, b, out=out), least)
+    return time_of(lambda: torch.mm(a, b, out=out), seconds)
 
 
-def attention(dtype, tokens, width, backward, least, heads=8):
+def attention(dtype, tokens, width, backward, seconds, heads=8):
     q, k, v = (
         torch.randn(1, heads, tokens, width).to(TYPES[dtype]).requires_grad_(backward)
         for _ in range(3)
@@ -129,14 +137,14 @@ def attention(dtype, tokens, width, backward, least, heads=8):
     y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     if backward:
         dy = torch.randn_like(y)
-        return least_of(lambda: torch.autograd.grad(y, (q, k, v), dy, retain_graph=True), least)
-    return least_of(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True), least)
+        return time_of(lambda: torch.autograd.grad(y, (q, k, v), dy, retain_graph=True), seconds)
+    return time_of(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True), seconds)
 
 
-def adam(n, least):
+def adam(n, seconds):
     p = nn.Parameter(torch.randn(n))
     p.grad = torch.randn(n)
-    return least_of(adamw([p]).step, least)
+    return time_of(adamw([p]).step, seconds)
 
 
 def save(path, bytes):
