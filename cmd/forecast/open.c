@@ -39,6 +39,21 @@ const char *zr_data_absent(const struct zr_config *cfg)
 	return NULL;
 }
 
+/* What comm would hold if the other ranks were here. */
+static void count_comm(struct zr_setup *s)
+{
+	const struct zr_section *sec = zr_config_find(s->cfg, "comm");
+	struct zr_error none;
+	const struct zr_comm_v1 *v = s->process.world > 1 && sec ?
+					     zr_plugin_iface(sec->plugin, "zr.comm/1", &none) :
+					     NULL;
+	uint64_t bytes = v && ZR_HAS(v, struct zr_comm_v1, held) && v->held ?
+				 v->held(sec->opts, s->process.world, zr_setup_workers(s)) :
+				 0;
+	if (bytes)
+		zr_account_add(&s->account, ZR_TIER_HOST, "comm", (int64_t)bytes);
+}
+
 int zr_plan_open(struct zr_config *cfg, int ranks, struct zr_setup **out, struct zr_error *err)
 {
 	const char *absent = zr_data_absent(cfg);
@@ -46,5 +61,7 @@ int zr_plan_open(struct zr_config *cfg, int ranks, struct zr_setup **out, struct
 	int rc = zr_setup_open(cfg, mode, ranks, out, err);
 	if (rc && absent)
 		zr_err_add(err, "; " ZR_DATA_ABSENT, absent);
+	if (!rc)
+		count_comm(*out);
 	return rc;
 }

@@ -14,7 +14,7 @@
 const struct zr_calls zr_calls[] = {
 	{ FROM(1, boot, info), { "info", "?put", "+get", "?fence", "?abort" } },
 	{ FROM(1, comm, post), { "post", "test", "wait", "?mem_alloc", "+mem_free", "?mem_peer",
-				 "abort", "bytes_sent", "?mem_view", "?sums" } },
+				 "abort", "bytes_sent", "?mem_view", "?sums", "?held" } },
 	{ FROM(1, device, info), { "info", "ops", "mem_alloc", "mem_free", "copy", "sync",
 				   "?copy_start", "+copy_wait", "?native_stream", "?mem_pin",
 				   "+mem_unpin", "?copy_now" } },

@@ -14,7 +14,7 @@
 
 /* In front of every allocation of a plugin; 64 bytes, so that what follows stays aligned. */
 struct header {
-	uint64_t bytes; /* of the whole mapping */
+	uint64_t bytes; /* of what follows */
 	const char *what;
 	char pad[48];
 };
@@ -46,9 +46,9 @@ static void *host_alloc(const struct zr_host *h, uint64_t bytes, const char *wha
 				-1, 0);
 	if (m == MAP_FAILED)
 		return NULL;
-	*m = (struct header){ .bytes = total, .what = what };
+	*m = (struct header){ .bytes = bytes, .what = what };
 	if (it->process->account)
-		zr_account_add(it->process->account, ZR_TIER_HOST, what, (int64_t)total);
+		zr_account_add(it->process->account, ZR_TIER_HOST, what, (int64_t)bytes);
 	return m + 1;
 }
 
@@ -60,7 +60,7 @@ static void host_release(const struct zr_host *h, void *p)
 	struct header *m = (struct header *)p - 1;
 	if (it->process->account)
 		zr_account_add(it->process->account, ZR_TIER_HOST, m->what, -(int64_t)m->bytes);
-	munmap(m, m->bytes);
+	munmap(m, m->bytes + sizeof *m);
 }
 
 static void host_parallel(const struct zr_host *h, int64_t n,

@@ -103,6 +103,10 @@ struct zr_comm_v1 {
 	 * `sums`, and its value `ordered` means rank order. Core refuses another value in a
 	 * training that posts no reduce_scatter. */
 	const char *(*sums)(const void *opts);
+	/* (optional) [main] Bytes that an instance takes of zr_host.alloc in create, in one piece
+	 * named "comm", in a world of so many ranks: for plans, which are made without the others.
+	 * NULL: none. */
+	uint64_t (*held)(const void *opts, int32_t world, int32_t workers);
 };
 
 #ifdef __cplusplus

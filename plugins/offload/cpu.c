@@ -5,6 +5,7 @@
  * outstanding.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -90,14 +91,14 @@ static int make(struct zr_inst *s, const char *key, uint64_t bytes, uint64_t *ob
 	struct object *o;
 	if (!bytes)
 		return zr_fail(s->h, ZR_EINVAL, "%s: an object of 0 bytes", key);
-	o = s->h->alloc(s->h, sizeof *o, "workspace");
+	o = calloc(1, sizeof *o);
 	if (!o)
 		return zr_fail(s->h, ZR_ENOMEM, "no memory for an object");
 	o->bytes = bytes;
 	o->mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (o->mem == MAP_FAILED) {
 		int error = errno;
-		s->h->release(s->h, o);
+		free(o);
 		return zr_fail(s->h, error == ENOMEM ? ZR_EFIT : ZR_ENOMEM,
 			       "%s: no memory for %llu bytes: %s", key, (unsigned long long)bytes,
 			       strerror(error));
@@ -123,7 +124,7 @@ static int discard(struct zr_inst *s, uint64_t object)
 	*at = o->next;
 	s->pinned -= o->pinned ? o->bytes : 0;
 	munmap(o->mem, o->bytes);
-	s->h->release(s->h, o);
+	free(o);
 	return ZR_OK;
 }
 

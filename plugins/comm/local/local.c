@@ -59,23 +59,36 @@ static int take_boot(struct zr_inst *c)
 	return 0;
 }
 
+static uint64_t fetch_bytes(int32_t world, int32_t workers)
+{
+	return (uint64_t)workers * (uint64_t)world * FETCH;
+}
+
+static uint64_t local_held(const void *opts, int32_t world, int32_t workers)
+{
+	const struct zr_inst *c = NULL;
+	(void)opts;
+	return fetch_bytes(world, workers) +
+	       (uint64_t)world * (sizeof *c->source + sizeof *c->watch);
+}
+
+/* One piece: what is read of others, then sources, then watches. */
 static int take_memory(struct zr_inst *c)
 {
-	uint64_t world = (uint64_t)c->world;
-	c->watch = c->h->alloc(c->h, world * sizeof *c->watch, "comm");
-	for (int32_t r = 0; c->watch && r < c->world; r++)
+	c->fetch = c->h->alloc(c->h, local_held(c->o, c->world, c->h->workers), "comm");
+	if (!c->fetch)
+		return zr_fail(c->h, ZR_ENOMEM, "no memory");
+	c->source = (struct source *)(void *)(c->fetch + fetch_bytes(c->world, c->h->workers));
+	c->watch = (struct pollfd *)(void *)(c->source + c->world);
+	for (int32_t r = 0; r < c->world; r++)
 		c->watch[r].fd = -1;
-	c->source = c->h->alloc(c->h, world * sizeof *c->source, "comm");
-	c->fetch = c->h->alloc(c->h, (uint64_t)c->h->workers * world * FETCH, "comm");
-	return c->watch && c->source && c->fetch ? 0 : zr_fail(c->h, ZR_ENOMEM, "no memory");
+	return 0;
 }
 
 static void local_destroy(struct zr_inst *c)
 {
 	zl_leave(c);
 	c->h->release(c->h, c->fetch);
-	c->h->release(c->h, c->source);
-	c->h->release(c->h, c->watch);
 	free(c);
 }
 
@@ -118,6 +131,7 @@ static const struct zr_comm_v1 vtbl = {
 	.abort = local_abort,
 	.bytes_sent = local_bytes_sent,
 	.mem_view = zl_mem_view,
+	.held = local_held,
 };
 static const struct zr_iface ifaces[] = { { "zr.comm/1", &vtbl }, { NULL, NULL } };
 

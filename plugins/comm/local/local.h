@@ -174,7 +174,7 @@ struct zr_inst {
 	double since;          /* when the call in progress began to wait; 0: not yet */
 	char *stage;           /* mapping of all staging buffers, NULL until used */
 	struct source *source; /* [world] */
-	char *fetch;           /* [workers][world][FETCH] */
+	char *fetch;           /* [workers][world][FETCH]; owns also `source` and `watch` */
 	_Atomic int32_t unread; /* process whose memory could not be read, 0: none */
 	_Atomic uint64_t sent;
 	struct region region[REGIONS];

@@ -169,7 +169,7 @@ static void end(struct zr_inst *d, struct nv_object *o)
 			       strerror(errno));
 	}
 	d->h->release(d->h, o->sum);
-	d->h->release(d->h, o);
+	free(o);
 }
 
 int nv_make(struct zr_inst *d, const char *key, uint64_t bytes, uint64_t *object)
@@ -181,7 +181,7 @@ int nv_make(struct zr_inst *d, const char *key, uint64_t bytes, uint64_t *object
 	if (!bytes || bytes > INT64_MAX / 2)
 		return zr_fail(d->h, ZR_EINVAL, "%s: an object of %llu bytes", key,
 			       (unsigned long long)bytes);
-	o = d->h->alloc(d->h, sizeof *o, "workspace");
+	o = calloc(1, sizeof *o);
 	if (!o)
 		return zr_fail(d->h, ZR_ENOMEM, "no memory for an object");
 	o->bytes = bytes;

@@ -435,10 +435,8 @@ static void refused_memory_leaves_nothing(void **state)
 	while (store_try(&s, "offload/nvme", disk, o) == ZR_ENOMEM);
 	test_refuse(host, 0);
 	assert_true(n > 3);
-	for (int64_t i = 1; i <= 2; i++) {
-		test_refuse(host, i);
-		assert_int_equal(s.v->make(s.inst, "master", 4096, &a), ZR_ENOMEM);
-	}
+	test_refuse(host, 1); /* the checksums */
+	assert_int_equal(s.v->make(s.inst, "master", 4096, &a), ZR_ENOMEM);
 	test_refuse(host, 0);
 	store_make(&s, "master", 4096);
 	store_close(&s);
