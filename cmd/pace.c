@@ -6,7 +6,9 @@
 #include "cmd/pace.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -19,21 +21,40 @@
 #include "core/log.h"
 #include "core/pool.h"
 
-double zr_pace_elapsed_before(const char *metrics)
+/* The "elapsed" of the last line of a file of metrics whose step is at most `step`; 0: none. */
+static double elapsed_in(const char *metrics, int64_t step)
 {
-	char tail[16384];
+	static const char head[] = "{\"step\":", key[] = "\"elapsed\":";
 	int fd = open(metrics, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
-	off_t from = size > (off_t)sizeof tail - 1 ? size - (off_t)sizeof tail + 1 : 0;
-	ssize_t n = size > 0 ? pread(fd, tail, sizeof tail - 1, from) : 0;
-	if (fd >= 0)
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+	char *line = NULL;
+	size_t room = 0;
+	double last = 0;
+	while (f && getline(&line, &room, f) > 0) {
+		const char *at = strstr(line, key);
+		if (at && !strncmp(line, head, sizeof head - 1) &&
+		    strtoll(line + sizeof head - 1, NULL, 10) <= step)
+			last = strtod(at + sizeof key - 1, NULL);
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	else if (fd >= 0)
 		close(fd);
-	tail[n > 0 ? n : 0] = 0;
-	const char *last = NULL, *key = "\"elapsed\":";
-	for (const char *p = tail; (p = strstr(p, key)); p++)
-		last = p + strlen(key);
-	double v = last ? strtod(last, NULL) : 0;
-	return isfinite(v) && v > 0 ? v : 0;
+	return isfinite(last) && last > 0 ? last : 0;
+}
+
+double zr_pace_elapsed_before(const char *run, const char *checkpoint, int64_t step)
+{
+	static const char *const up[] = { "", "/..", "/../.." };
+	char path[PATH_MAX + 32];
+	double v = 0;
+	for (int i = -1; step > 0 && !v && i < 3; i++) {
+		snprintf(path, sizeof path, "%s%s/metrics.jsonl", i < 0 ? run : checkpoint,
+			 i < 0 ? "" : up[i]);
+		v = elapsed_in(path, step);
+	}
+	return v;
 }
 
 void zr_pace_begin(struct zr_pace *p, const struct zr_setup *s, double elapsed)

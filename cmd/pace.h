@@ -47,7 +47,8 @@ double zr_pace_elapsed(const struct zr_pace *p); /* seconds */
 /* Returns how many. */
 uint32_t zr_pace_metrics(const struct zr_pace *p, struct zr_metric m[ZR_PACE_METRICS]);
 
-/* The "elapsed" of the last line of a file of metrics; 0: it has none. [main] */
-double zr_pace_elapsed_before(const char *metrics);
+/* Seconds that a run took until a step, by metrics.jsonl of its directory or, where that begins
+ * here, of the one that has the checkpoint or checkpoints; 0: not known. [main] */
+double zr_pace_elapsed_before(const char *run, const char *checkpoint, int64_t step);
 
 #endif

@@ -414,7 +414,6 @@ static int note_place(const struct run *r, struct zr_error *err)
 /* Opens what only rank 0 has: the run directory and the monitors. */
 static int open_run(struct run *r, FILE *out, struct zr_error *err)
 {
-	char path[PATH_MAX];
 	int rc = zr_rundir_make(r->cfg, r->resume != NULL, &r->made, err);
 	if (!rc)
 		rc = take_locks(r, 1, err);
@@ -423,9 +422,8 @@ static int open_run(struct run *r, FILE *out, struct zr_error *err)
 		rc = note_place(r, err);
 	if (!rc)
 		rc = zr_metrics_open(r->setup, r->resume ? r->first : -1, &r->metrics, err);
-	if (!rc && r->first)
-		r->elapsed = zr_pace_elapsed_before(
-			zr_rundir_file(r->cfg, "metrics.jsonl", path, sizeof path));
+	if (!rc)
+		r->elapsed = zr_pace_elapsed_before(zr_rundir(r->cfg), r->from, r->first);
 	if (!rc)
 		rc = zr_config_ini_begin(r->cfg, &r->config_ini, err);
 	if (!rc)

@@ -173,6 +173,14 @@ step-000003.json"
 trained tiny.ini -o train.eval_every=3 -o train.steps=3 -o checkpoint.every=3 -o run.trace=3 > digest
 sed -i '3s/"elapsed":[0-9.]*/"elapsed":1000/' run/metrics.jsonl
 echo torn > run/trace/step-000005.rank-0
+# In a directory of its own, from any name of the checkpoint; steps after it, which a run has that went on, do not count.
+echo '{"step":4,"elapsed":2000}' >> run/metrics.jsonl
+for from in run run/checkpoints run/checkpoints/step-00000003; do
+	ok "another directory goes on from $from" "$ZEROTH" train tiny.ini -o run.dir=other -o train.steps=4 --resume "$from"
+	is '... and so does its time' "$(sed 's/.*"elapsed":\([0-9]*\).*/\1/' other/metrics.jsonl)" 1000
+	rm -rf other
+done
+sed -i '$d' run/metrics.jsonl
 is 'and the second' "$("$ZEROTH" train tiny.ini -o run.dir=run -o train.eval_every=3 -o run.trace='2 4' --resume auto 2>log | tail -n 1)" \
 	"$plain"
 is 'its time goes on' "$(sed 's/.*"elapsed":\([0-9]*\).*/\1/' run/metrics.jsonl | tail -n 4 | tr '\n' ' ')" '1000 1000 1000 1000 '
