@@ -118,6 +118,7 @@ static int bias_bwd(const struct sweep *s)
 }
 
 #define WORDS 4096 /* of the embedding: MOST fp32 values hold WORDS x WIDTH */
+#define TABLE ((double)(WORDS * WIDTH) / MOST) /* its elements, to those that are looked up */
 
 static int embedding(const struct sweep *s)
 {
@@ -188,8 +189,8 @@ static const struct op {
 	const char *name;
 	int (*fn)(const struct sweep *);
 	size_t needs;  /* where the device's table has it */
-	double arrays; /* of n elements of dtype that it reads and writes */
-	double fp32;   /* and of fp32 */
+	/* of n elements that it must read from memory and write there: of dtype, and of fp32 */
+	double arrays, fp32;
 } all_ops[] = {
 	{ "layernorm", layernorm, offsetof(struct zr_ops, layernorm), 2, 0 },
 	{ "layernorm_bwd", layernorm_bwd, offsetof(struct zr_ops, layernorm_bwd), 4, 0 },
@@ -201,8 +202,9 @@ static const struct op {
 	{ "swiglu_bwd", swiglu_bwd, offsetof(struct zr_ops, swiglu_bwd), 6, 0 },
 	{ "rotary", rotary, offsetof(struct zr_ops, rotary), 2, 0 },
 	{ "bias_bwd", bias_bwd, offsetof(struct zr_ops, bias_bwd), 1, 0 },
-	{ "embedding", embedding, offsetof(struct zr_ops, embedding), 2, 0 },
-	{ "embedding_bwd", embedding_bwd, offsetof(struct zr_ops, embedding_bwd), 1, 2 },
+	/* rows come several times: the table crosses memory once, in a cache that holds it */
+	{ "embedding", embedding, offsetof(struct zr_ops, embedding), 1 + TABLE, 0 },
+	{ "embedding_bwd", embedding_bwd, offsetof(struct zr_ops, embedding_bwd), 1, 2 * TABLE },
 	{ "fold", fold, offsetof(struct zr_ops, fold), 0, 3 },
 };
 

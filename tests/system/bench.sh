@@ -40,8 +40,17 @@ if command -v python3 >/dev/null; then
 r = json.load(open("out"))
 print(len(r["rates"]), all(x["rate"] > 0 and x["ranks"] == 1 for x in r["rates"]), sorted(r))')" \
 		"7 True ['cpu', 'date', 'device', 'processors', 'rates', 'variant', 'version']"
+	# Of the limit each share is bytes per element: 12 of residual in fp32, 6 in bf16. The table of the embedding is a
+	# quarter of the rows that are looked up.
+	bench ops -n 1 --json
+	is 'ops: the table of an embedding is read once' "$(python3 -c 'import json
+r = {x["name"]: x["rate"] / x["of_limit"] for x in json.load(open("out"))["rates"] if "of_limit" in x}
+for t, size in ("fp32", 12), ("bf16", 6):
+    for name in "embedding", "embedding_bwd":
+        print(round(4 * size * r["residual." + t] / r[name + "." + t]) / 4, end=" ")')" '5.0 6.0 2.5 4.0 '
 else
 	skip '--json' 'no python3'
+	skip 'ops: the table of an embedding is read once' 'no python3'
 fi
 
 if [ "$(nproc)" -gt 1 ]; then
