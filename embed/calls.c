@@ -42,7 +42,7 @@ static int end_with(struct zeroth *e, int code)
 /* Returns the failure that ended the engine, whatever failed since; 0: none did. */
 static int failed_before(struct zeroth *e)
 {
-	return e->broken ? engine_fail(e, e->broken, "%s", e->cause) : 0;
+	return !e ? ZR_ENOMEM : e->broken ? engine_fail(e, e->broken, "%s", e->cause) : 0;
 }
 
 /* Has all ranks do it, and waits for them. */
@@ -135,11 +135,14 @@ int zeroth_open(struct zeroth *e)
 int zeroth_resume(struct zeroth *e, const char *path, int64_t *step)
 {
 	int rc = ready(e, "zeroth_resume");
-	if (!rc && e->rank->begun)
+	rc = rc ? rc : engine_given(e, path != NULL, "zeroth_resume: path");
+	if (rc)
+		return rc;
+	if (e->rank->begun)
 		return engine_fail(e, ZR_ESTATE, "zeroth_resume comes before all but zeroth_open");
 	e->name = path;
 	e->resumed = -1;
-	rc = rc ? rc : ask(e, CMD_RESUME);
+	rc = ask(e, CMD_RESUME);
 	if (!rc && step)
 		*step = e->resumed;
 	return rc;
@@ -182,7 +185,7 @@ static int more_steps(struct zeroth *e)
 int zeroth_step(struct zeroth *e, struct zeroth_result *out)
 {
 	int pending = 0, rc;
-	if (!e->broken && e->at == BACKWARDED) {
+	if (e && !e->broken && e->at == BACKWARDED) {
 		*e->error = 0;
 		pending = e->micro < e->rank->setup->batch.accumulation;
 		rc = pending ? 0 : ask(e, CMD_STEP);
@@ -221,8 +224,8 @@ static int run_batches(struct zeroth *e, enum command c, const void *const *batc
 
 int zeroth_forward(struct zeroth *e, const void *const *batch, double *loss)
 {
-	const int goes_on = e->at == BACKWARDED;
 	int rc = failed_before(e);
+	const int goes_on = !rc && e->at == BACKWARDED;
 	if (!rc && goes_on && e->micro == e->rank->setup->batch.accumulation)
 		rc = ready(e, "zeroth_forward");
 	else if (!rc && !goes_on)
@@ -273,8 +276,10 @@ static int check_set(struct zeroth *e, const char *name)
 int zeroth_evaluate(struct zeroth *e, const char *name, struct zeroth_evaluation *out)
 {
 	int rc = ready(e, "zeroth_evaluate");
+	if (rc)
+		return rc;
 	e->name = name ? name : "";
-	rc = rc ? rc : check_set(e, e->name);
+	rc = check_set(e, e->name);
 	rc = rc ? rc : ask(e, CMD_EVALUATE);
 	const struct zeroth_evaluation v = { .loss = e->eval.loss, .accuracy = e->eval.accuracy,
 					     .targets = e->eval.targets };
@@ -294,14 +299,19 @@ int zeroth_save(struct zeroth *e)
 int zeroth_save_weights(struct zeroth *e, const char *file)
 {
 	int rc = ready(e, "zeroth_save_weights");
+	rc = rc ? rc : engine_given(e, file != NULL, "zeroth_save_weights: file");
+	if (rc)
+		return rc;
 	e->name = file;
-	return rc ? rc : ask(e, CMD_WEIGHTS);
+	return ask(e, CMD_WEIGHTS);
 }
 
 int zeroth_tensor(struct zeroth *e, int64_t i, struct zeroth_tensor_info *out)
 {
-	if (!e->open)
+	if (!e || !e->open)
 		return engine_fail(e, ZR_ESTATE, "zeroth_tensor comes after zeroth_open");
+	if (!out)
+		return engine_given(e, 0, "zeroth_tensor: out");
 	const struct zr_layout *l = &e->rank->setup->layout;
 	if (i < 0 || i >= l->n_tensors)
 		return engine_fail(e, ZR_EINVAL, "there are %d tensors", l->n_tensors);
@@ -316,21 +326,29 @@ int zeroth_tensor(struct zeroth *e, int64_t i, struct zeroth_tensor_info *out)
 int zeroth_get(struct zeroth *e, zeroth_get_fn *fn, void *arg)
 {
 	int rc = ready(e, "zeroth_get");
+	rc = rc ? rc : engine_given(e, fn != NULL, "zeroth_get: fn");
+	if (rc)
+		return rc;
 	e->get = fn;
 	e->arg = arg;
-	return rc ? rc : ask(e, CMD_GET);
+	return ask(e, CMD_GET);
 }
 
 int zeroth_put(struct zeroth *e, zeroth_put_fn *fn, void *arg)
 {
 	int rc = ready(e, "zeroth_put");
+	rc = rc ? rc : engine_given(e, fn != NULL, "zeroth_put: fn");
+	if (rc)
+		return rc;
 	e->put = fn;
 	e->arg = arg;
-	return rc ? rc : ask(e, CMD_PUT);
+	return ask(e, CMD_PUT);
 }
 
 int zeroth_metrics(struct zeroth *e, const struct zr_metric **m)
 {
+	if (!e || !m)
+		return engine_fail(e, ZR_EINVAL, "zeroth_metrics: m is NULL");
 	e->n_metrics = e->open && e->rank->session->step ? rank_metrics(e->rank, e->metric) : 0;
 	*m = e->metric;
 	return e->n_metrics;
@@ -338,8 +356,10 @@ int zeroth_metrics(struct zeroth *e, const struct zr_metric **m)
 
 int zeroth_metric(struct zeroth *e, const char *name, double *value)
 {
-	const struct zr_metric *m;
+	const struct zr_metric *m = NULL;
 	int n = zeroth_metrics(e, &m);
+	if (n < 0 || !name || !value)
+		return engine_given(e, 0, name ? "zeroth_metric: value" : "zeroth_metric: name");
 	for (int i = 0; i < n; i++)
 		if (!strcmp(m[i].name, name)) {
 			*value = m[i].value;
@@ -358,8 +378,10 @@ static uint64_t bytes_taken(const struct zr_account *a)
 
 int zeroth_facts(struct zeroth *e, struct zeroth_facts *out)
 {
-	if (!e->open)
+	if (!e || !e->open)
 		return engine_fail(e, ZR_ESTATE, "zeroth_facts comes after zeroth_open");
+	if (!out)
+		return engine_given(e, 0, "zeroth_facts: out");
 	const struct zr_setup *s = e->rank->setup;
 	const struct zeroth_facts v = {
 		.ranks = s->process.world, .rank = s->process.rank,
@@ -376,7 +398,7 @@ int zeroth_digest(struct zeroth *e, uint64_t *losses, uint64_t *parameters)
 {
 	int rc = ready(e, "zeroth_digest");
 	rc = rc ? rc : ask(e, CMD_DIGEST);
-	const struct rank *r = e->rank;
+	const struct rank *r = rc ? NULL : e->rank;
 	if (!rc && losses)
 		*losses = XXH3_64bits(r->losses, (size_t)r->session->step * sizeof *r->losses);
 	if (!rc && parameters)

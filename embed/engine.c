@@ -18,6 +18,8 @@ static struct zeroth *engines; /* all of them, for lines of log */
 int engine_fail(struct zeroth *e, int code, const char *fmt, ...)
 {
 	va_list ap;
+	if (!e) /* what zeroth_new() returned was not looked at */
+		return ZR_ENOMEM;
 	va_start(ap, fmt);
 	vsnprintf(e->error, sizeof e->error, fmt, ap);
 	va_end(ap);
@@ -61,6 +63,8 @@ static int take_line(int level, const char *topic, const char *text)
 
 int zeroth_set_log(struct zeroth *e, int level, zeroth_log_fn *fn, void *arg)
 {
+	if (!e)
+		return ZR_ENOMEM;
 	pthread_mutex_lock(&e->log_lock);
 	e->log_level = level;
 	e->log = fn;
@@ -122,38 +126,57 @@ struct zeroth *zeroth_new(void)
 	return e;
 }
 
+int engine_given(struct zeroth *e, int there, const char *what)
+{
+	return there ? 0 : engine_fail(e, ZR_EINVAL, "%s is NULL", what);
+}
+
 int engine_is_new(struct zeroth *e, const char *what)
 {
+	if (!e)
+		return ZR_ENOMEM;
 	*e->error = 0;
 	return !e->rank ? 0 : engine_fail(e, ZR_ESTATE, "%s comes before zeroth_open", what);
 }
 
-static int set_config(struct zeroth *e, char **to, const char *from, const char *what)
+/* Copies what is to replace the file and the text of before, and frees these. */
+static int copy_config(struct zeroth *e, const char *from, char **copy)
 {
-	int rc = engine_is_new(e, what);
-	char *copy = rc ? NULL : strdup(from);
-	if (rc || !copy)
-		return rc ? rc : engine_fail(e, ZR_ENOMEM, "out of memory");
+	*copy = strdup(from);
+	if (!*copy)
+		return engine_fail(e, ZR_ENOMEM, "out of memory");
 	free(e->path);
 	free(e->text);
 	e->path = e->text = NULL;
-	*to = copy;
 	return 0;
 }
 
 int zeroth_set_file(struct zeroth *e, const char *path)
 {
-	return set_config(e, &e->path, path, "zeroth_set_file");
+	char *copy;
+	int rc = engine_is_new(e, "zeroth_set_file");
+	rc = rc ? rc : engine_given(e, path != NULL, "zeroth_set_file: path");
+	rc = rc ? rc : copy_config(e, path, &copy);
+	if (!rc)
+		e->path = copy;
+	return rc;
 }
 
 int zeroth_set_text(struct zeroth *e, const char *text)
 {
-	return set_config(e, &e->text, text, "zeroth_set_text");
+	char *copy;
+	int rc = engine_is_new(e, "zeroth_set_text");
+	rc = rc ? rc : engine_given(e, text != NULL, "zeroth_set_text: text");
+	rc = rc ? rc : copy_config(e, text, &copy);
+	if (!rc)
+		e->text = copy;
+	return rc;
 }
 
 int zeroth_set(struct zeroth *e, const char *option)
 {
 	int rc = engine_is_new(e, "zeroth_set");
+	rc = rc ? rc : engine_given(e, option != NULL, "zeroth_set: option");
 	if (rc)
 		return rc;
 	char **more = realloc(e->option, ((size_t)e->n_options + 1) * sizeof *more);
@@ -167,6 +190,7 @@ int zeroth_set(struct zeroth *e, const char *option)
 int zeroth_add_plugins(struct zeroth *e, const struct zr_entry *entry)
 {
 	int rc = engine_is_new(e, "zeroth_add_plugins");
+	rc = rc ? rc : engine_given(e, entry != NULL, "zeroth_add_plugins: entry");
 	if (rc)
 		return rc;
 	const struct zr_entry **more = realloc(e->entry, ((size_t)e->n_entries + 1) * sizeof *more);
@@ -183,19 +207,25 @@ int zeroth_set_ranks(struct zeroth *e, int ranks)
 	if (!rc && (ranks < 1 || ranks > ZEROTH_MAX_RANKS))
 		rc = engine_fail(e, ZR_EINVAL, "zeroth_set_ranks: %d; expected 1 to %d", ranks,
 			  ZEROTH_MAX_RANKS);
-	e->n = rc ? e->n : ranks;
+	if (!rc)
+		e->n = ranks;
 	return rc;
 }
 
 int zeroth_set_model(struct zeroth *e, const struct zeroth_model *m)
 {
 	int rc = engine_is_new(e, "zeroth_set_model");
+	rc = rc ? rc : engine_given(e, m != NULL, "zeroth_set_model: model");
 	if (rc)
 		return rc;
 	if (m->size < offsetof(struct zeroth_model, held_out) + sizeof m->held_out ||
 	    !m->layer_size || !m->unit_size || !m->tensor_size)
 		return engine_fail(e, ZR_EINVAL, "zeroth_set_model: size is %u, expected %zu at "
 				   "least, and the sizes of its structs", m->size, sizeof *m);
+	rc = engine_given(e, m->units || !m->n_units, "zeroth_set_model: units");
+	rc = rc ? rc : engine_given(e, m->layers || !m->n_layers, "zeroth_set_model: layers");
+	if (rc)
+		return rc;
 	memcpy(&e->model, m, m->size < sizeof *m ? m->size : sizeof *m);
 	return 0;
 }

@@ -125,6 +125,9 @@ struct zeroth {
 int engine_fail(struct zeroth *e, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 int engine_is_new(struct zeroth *e, const char *what);
+/* 0, or the failure of a call whose argument, as "zeroth_set: option", is NULL where it must not
+ * be. */
+int engine_given(struct zeroth *e, int there, const char *what);
 
 /* handover.c: the rank that this thread is; NULL: none. */
 extern _Thread_local struct rank *rank_here;

@@ -73,6 +73,8 @@ static int check_layer(const struct zr_inst *inst, uint32_t i)
 			       "layer, and for no other", name, (unsigned long long)l->out);
 	if ((l->out | l->saved | l->work) >> 40)
 		return zr_fail(inst->h, ZR_EINVAL, "layer %s needs over 2^40 of something", name);
+	if (l->n_units && !l->units)
+		return zr_fail(inst->h, ZR_EINVAL, "layer %s: units is NULL", name);
 	for (uint32_t k = 0; k < l->n_units; k++)
 		if (l->units[k] < 0 || (uint32_t)l->units[k] >= m->n_units)
 			return zr_fail(inst->h, ZR_EINVAL, "layer %s uses unit %d of %u", name,
@@ -87,7 +89,7 @@ static int take_units(struct zr_inst *inst)
 	int rc = 0;
 	for (uint32_t i = 0; !rc && i < m->n_units; i++) {
 		const struct zeroth_unit *u = unit_at(m, i);
-		if (!u->name || !u->n_tensors)
+		if (!u->name || !u->n_tensors || !u->tensors)
 			return zr_fail(inst->h, ZR_EINVAL, "unit %u has no name or no tensors", i);
 		inst->unit[i] = (struct zr_unit){ u->name, t, u->n_tensors, 0 };
 		for (uint32_t k = 0; !rc && k < u->n_tensors; k++) {

@@ -14,9 +14,10 @@
  * Failures: functions return 0 or a negative ZR_E* of <zeroth/plugin.h>, and zeroth_error() then
  * gives the text. What fails between ranks, in opening, resuming or a step, ends the engine: later
  * calls return the same failure until it is closed. So does what the first call after these fails
- * to begin with: parameters, monitors and the directory of [run]. Nothing here exits, catches
- * signals or prints; what `zeroth train` would print as a warning goes to zeroth_set_log(), or
- * nowhere.
+ * to begin with: parameters, monitors and the directory of [run]. A pointer that is NULL where it
+ * must not be is ZR_EINVAL, and ends nothing; an engine that is NULL is ZR_ENOMEM. Nothing here
+ * exits, catches signals or prints; what `zeroth train` would print as a warning goes to
+ * zeroth_set_log(), or nowhere.
  *
  * What is written: the files that zeroth_save() and zeroth_save_weights() name, and what the
  * configuration asks for, as stores on disk or monitors. Where [run] dir is given, that is the

@@ -348,6 +348,59 @@ static void test_failures(void **state)
 	zeroth_close(NULL);
 }
 
+#define MISSING(call, text) do { \
+	assert_int_equal(call, ZR_EINVAL); \
+	assert_string_equal(zeroth_error(e), text " is NULL"); \
+} while (0)
+
+/* What must be there and is not, is a failure that ends nothing. */
+static void test_null(void **state)
+{
+	struct zeroth_model no_units = model, no_layers = model;
+	struct zeroth *e = zeroth_new(), *none = NULL;
+	double value;
+	(void)state;
+	no_units.units = NULL;
+	no_layers.layers = NULL;
+	MISSING(zeroth_set_file(e, NULL), "zeroth_set_file: path");
+	MISSING(zeroth_set_text(e, NULL), "zeroth_set_text: text");
+	MISSING(zeroth_set(e, NULL), "zeroth_set: option");
+	MISSING(zeroth_add_plugins(e, NULL), "zeroth_add_plugins: entry");
+	MISSING(zeroth_set_model(e, NULL), "zeroth_set_model: model");
+	MISSING(zeroth_set_model(e, &no_units), "zeroth_set_model: units");
+	MISSING(zeroth_set_model(e, &no_layers), "zeroth_set_model: layers");
+	assert_int_equal(zeroth_facts(e, NULL), ZR_ESTATE);
+	zeroth_close(e);
+	e = make(2, "stage2", NULL);
+	MISSING(zeroth_resume(e, NULL, NULL), "zeroth_resume: path");
+	steps(e, 3);
+	MISSING(zeroth_save_weights(e, NULL), "zeroth_save_weights: file");
+	MISSING(zeroth_tensor(e, 0, NULL), "zeroth_tensor: out");
+	MISSING(zeroth_get(e, NULL, NULL), "zeroth_get: fn");
+	MISSING(zeroth_put(e, NULL, NULL), "zeroth_put: fn");
+	MISSING(zeroth_metrics(e, NULL), "zeroth_metrics: m");
+	MISSING(zeroth_metric(e, NULL, &value), "zeroth_metric: name");
+	MISSING(zeroth_metric(e, "loss", NULL), "zeroth_metric: value");
+	MISSING(zeroth_facts(e, NULL), "zeroth_facts: out");
+	steps(e, 3);
+	assert_true(end(e) == reference());
+	/* no engine: what zeroth_new() returns where memory ends */
+	assert_int_equal(zeroth_set_file(none, "x"), ZR_ENOMEM);
+	assert_int_equal(zeroth_set_ranks(none, 1), ZR_ENOMEM);
+	assert_int_equal(zeroth_set_log(none, 0, NULL, NULL), ZR_ENOMEM);
+	assert_int_equal(zeroth_open(none), ZR_ENOMEM);
+	assert_int_equal(zeroth_resume(none, "auto", NULL), ZR_ENOMEM);
+	assert_int_equal(zeroth_step(none, NULL), ZR_ENOMEM);
+	assert_int_equal(zeroth_forward(none, NULL, NULL), ZR_ENOMEM);
+	assert_int_equal(zeroth_backward(none), ZR_ENOMEM);
+	assert_int_equal(zeroth_evaluate(none, "", NULL), ZR_ENOMEM);
+	assert_int_equal(zeroth_get(none, NULL, NULL), ZR_ENOMEM);
+	assert_int_equal(zeroth_facts(none, NULL), ZR_ENOMEM);
+	assert_int_equal(zeroth_metric(none, "loss", &value), ZR_ENOMEM);
+	assert_int_equal(zeroth_digest(none, NULL, NULL), ZR_ENOMEM);
+	assert_string_equal(zeroth_error(none), "out of memory");
+}
+
 static void write_file(const char *path)
 {
 	FILE *f = fopen(path, "w");
@@ -450,7 +503,7 @@ int main(void)
 		cmocka_unit_test(test_save_and_resume),	 cmocka_unit_test(test_evaluate),
 		cmocka_unit_test(test_values),		 cmocka_unit_test(test_failures),
 		cmocka_unit_test(test_failed_saves),	 cmocka_unit_test(test_closed_within),
-		cmocka_unit_test(test_log),
+		cmocka_unit_test(test_log),		 cmocka_unit_test(test_null),
 		cmocka_unit_test(test_signals_are_the_programs),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
