@@ -150,6 +150,10 @@ def _elements(shape):
     return n
 
 
+def _some(names):
+    return ", ".join(names if len(names) <= 8 else names[:7] + ["...", names[-1]])
+
+
 class Layer:
     """A layer with its own parameters. tensors: (name, shape, std) each; out: width of its output,
     0 for the last; saved: floats per sample kept for backward; forward(call), backward(call)."""
@@ -168,7 +172,7 @@ class Engine:
                  log_level=WARN):
         self._at = _lib.zeroth_new()
         self._kept, self._batches, self._raised = [], {}, None
-        self._ranks, self._layers = ranks, layers
+        self._ranks, self._layers = ranks, None if layers is None else list(layers)
         if not self._at:
             raise MemoryError("zeroth_new")
         try:
@@ -177,14 +181,16 @@ class Engine:
                 self._log = _LOG(lambda _, level, topic, line: log(level, topic.decode(),
                                                                    line.decode()))
                 self._call("set_log", log_level, self._log, None)
+            if config is not None and text is not None:
+                raise ValueError("config and text are both given, and are one configuration")
             if config is not None:
                 self._call("set_file", os.fsencode(config))
             elif text is not None:
                 self._call("set_text", text.encode())
             for key, value in (options or {}).items():
                 self._call("set", "{}={}".format(key, value).encode())
-            if layers:
-                self._set_model(layers)
+            if layers is not None:
+                self._set_model(self._layers)
             self._call("open")
         except BaseException:
             self.close()
@@ -208,6 +214,8 @@ class Engine:
     def _call(self, name, *arguments):
         if not self._at:
             raise Error(-7, "the engine is closed")
+        if any(isinstance(a, bytes) and 0 in a for a in arguments):
+            raise ValueError("zeroth_{}: a text has a null character".format(name))
         self._raised = None
         rc = getattr(_lib, "zeroth_" + name)(self._at, *arguments)
         if rc < 0 and self._raised:
@@ -234,7 +242,7 @@ class Engine:
             tensors = (_Tensor * len(layer.tensors))()
             for t, (name, shape, std) in zip(tensors, layer.tensors):
                 t.name, t.ndim, t.init, t.std = name.encode(), len(shape), NORMAL, std
-                t.dims[:] = list(shape) + [1] * (4 - len(shape))
+                t.dims[:] = (list(shape) + [1] * 4)[:4]  # the library refuses more of them
             units[i] = _Unit(layer.name.encode(), tensors, len(tensors), 0)
             number = (_I32 * 1)(i)
             made[i] = _Layer(layer.name.encode(), number, 1, 0, layer.out, 4 * layer.saved, 0,
@@ -344,7 +352,6 @@ class Engine:
             a = numpy.zeros(shape, dtype=numpy.float32)
             return a, a.ctypes.data
         raw = (ctypes.c_float * _elements(shape))()
-        self._kept.append(raw)
         return memoryview(raw).cast("B").cast("f"), ctypes.addressof(raw)
 
     def parameters(self):
@@ -358,15 +365,28 @@ class Engine:
         return {name: array for name, array, _ in made}
 
     def set_parameters(self, arrays):
-        """Sets all parameters: a dict of contiguous fp32 arrays, as parameters() returns it."""
-        views = []
-        for name, shape in self.shapes().items():
-            given = memoryview(arrays[name])
-            raw = given.cast("B")
-            if len(raw) != 4 * _elements(shape) or given.format not in ("f", "<f", "=f"):
-                raise ValueError("{}: {} bytes of format {}, expected fp32 of shape {}".format(
-                    name, len(raw), given.format, shape))
-            views.append(raw)
+        """Sets all parameters: a dict of contiguous fp32 arrays, as parameters() returns it. Arrays
+        have the shape of their tensor, or one dimension."""
+        views, shapes = [], self.shapes()
+        unknown = [str(n) for n in arrays if n not in shapes]
+        missing = [n for n in shapes if n not in arrays]
+        if unknown or missing:
+            raise ValueError("{} {}; expected the {} names of shapes(): {}".format(
+                "unknown parameters" if unknown else "missing parameters",
+                _some(unknown or missing), len(shapes), _some(list(shapes))))
+        for name, shape in shapes.items():
+            try:
+                given = memoryview(arrays[name])
+            except TypeError:
+                raise ValueError("{}: a {}, expected an array of fp32 of shape {}".format(
+                    name, type(arrays[name]).__name__, shape)) from None
+            flat = given.shape == (_elements(shape),)
+            if given.format not in ("f", "<f", "=f") or not (flat or given.shape == shape):
+                raise ValueError("{}: {} bytes of format {} and shape {}, expected fp32 of shape "
+                                 "{}".format(name, given.nbytes, given.format, given.shape, shape))
+            if not given.c_contiguous:
+                raise ValueError("{}: not contiguous; expected a copy".format(name))
+            views.append(given.cast("B"))
 
         def give(_, i, first, n, at):
             part = bytes(views[i][4 * first:4 * (first + n)])

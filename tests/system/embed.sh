@@ -122,6 +122,22 @@ cat > refused.py <<-'EOF'
 	refused(lambda: engine._call("get", zeroth._VALUES(lambda *of: 5), None))
 	engine.close()
 	refused(engine.shapes)
+	refused(lambda: zeroth.Engine("tiny.ini", text=text))
+	refused(lambda: zeroth.Engine(text=text, options={"train.steps": "4\0"}))
+	refused(lambda: zeroth.Engine(text="[train]\nsteps = 2\n[optimizer]\nplugin = sgd\n", layers=[]))
+	engine = zeroth.Engine(text=text)
+	refused(lambda: engine._call("set_file", None))
+	refused(lambda: engine._call("save_weights", None))
+	before = engine.digest()
+	refused(lambda: engine.set_parameters({**whole, "ln_g.bias": whole[name], "x": whole[name]}))
+	refused(lambda: engine.set_parameters({n: a for n, a in whole.items() if n != name}))
+	refused(lambda: engine.set_parameters({**whole, name: [0.0] * shape[0]}))
+	refused(lambda: engine.set_parameters({**whole, name: memoryview(array.array("f", [0] * shape[0] * 2))[::2]}))
+	wide = next(n for n, s in engine.shapes().items() if len(s) == 2 and s[0] != s[1])
+	turned = memoryview(bytes(memoryview(whole[wide]).cast("B"))).cast("f", engine.shapes()[wide][::-1])
+	refused(lambda: engine.set_parameters({**whole, wide: turned}))
+	print(engine.digest() == before)
+	engine.close()
 	def nothing(call):
 	    pass
 	layers = [zeroth.Layer("one", [("w", (4,), 1)], 4, nothing, nothing), zeroth.Layer("loss", [("v", (4,), 1)], 0, nothing, nothing)]
@@ -140,11 +156,24 @@ all 4 steps of [train] steps are done"
 	like 'an error of a text names no descriptor' "$(sed -n 1p refused.out)" \
 		"^text:[0-9]*: \[train\] sequence_length = 4096 exceeds the model's context"
 	is '... parameters of another type are refused, and an engine that is closed' "$(sed -n 2p\;4p refused.out)" \
-		'ln_f.bias: 128 bytes of format i, expected fp32 of shape (32,)
+		'ln_f.bias: 128 bytes of format i and shape (32,), expected fp32 of shape (32,)
 the engine is closed'
 	is '... a function that returns no ZR_E* has failed' "$(sed -n 3p refused.out)" \
 		'values of tensor 0: the function failed with code 5'
-	is '... and layers of other types than fp32' "$(sed -n '5,$p' refused.out)" 'layers of Python are fp32: [precision] plugin = fp32'
+	is '... two configurations, texts that would be cut, and no layers' "$(sed -n 5,7p refused.out)" \
+		'config and text are both given, and are one configuration
+zeroth_set: a text has a null character
+-o: [model] 0 units and 0 layers; expected a unit and two layers at least'
+	is '... calls without a name' "$(sed -n 8,9p refused.out)" 'zeroth_set_file comes before zeroth_open
+zeroth_save_weights: file is NULL'
+	like '... parameters that are unknown or missing, which are named with what is expected' \
+		"$(sed -n 10,11p refused.out)" '^(unknown parameters ln_g\.bias, x|missing parameters ln_f\.bias); expected the 28 names of shapes\(\): wte\.weight, .*, \.\.\., ln_f\.bias$'
+	is '... and those that are no arrays, not contiguous or of another shape' "$(sed -n 12,14p refused.out)" \
+		"ln_f.bias: a list, expected an array of fp32 of shape (32,)
+ln_f.bias: not contiguous; expected a copy
+wte.weight: 32768 bytes of format f and shape (32, 256), expected fp32 of shape (256, 32)"
+	is '... so that nothing is set' "$(sed -n 15p refused.out)" True
+	is '... and layers of other types than fp32' "$(sed -n '16,$p' refused.out)" 'layers of Python are fp32: [precision] plugin = fp32'
 	if snake -c 'import numpy' > /dev/null; then
 		is 'a model of numpy arrays learns' "$(snake "$examples/spirals.py")" 'learned in stage 3 on 2 ranks'
 	else
