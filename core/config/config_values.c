@@ -69,18 +69,19 @@ int zr_config_blame(const struct zr_config *cfg, const char *section, int code,
 	va_list ap;
 	const struct zr_part *p = zr_part_find(cfg, section);
 	const struct zr_opt *o;
-	const char *place = NULL;
+	const char *place = NULL, *from = NULL;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	for (uint32_t i = 0; !place && (o = zr_table_next(&p->s.table, 0, &i));)
-		for (const struct zr_given *g = cfg->given; !place && g; g = g->next)
-			if (*zr_part_source(p, o) == g->place && has_word(text, o->name))
-				place = g->place;
+		if (has_word(text, o->name) && (from = *zr_part_source(p, o)))
+			for (const struct zr_given *g = cfg->given; !place && g; g = g->next)
+				place = from == g->place ? from : NULL;
 	if (!place && p->own && has_word(text, p->own->key))
 		place = p->own->place;
+	/* where the section is; what names a key that has its default is not about -o */
 	if (!place && p->first && p->first->layer != ZR_LAYER_DEFAULTS)
-		place = p->first->place;
+		place = from && p->first->layer == ZR_LAYER_OVERRIDE ? NULL : p->first->place;
 	return zr_err(err, code, "%s%s[%s] %s", place ? place : "", place ? ": " : "", p->s.name,
 		      text);
 }

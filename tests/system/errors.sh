@@ -217,6 +217,12 @@ refused 'heads that do not divide the width' 2 'c.ini:7: [model] heads = 3 does 
 write
 refused 'a batch triple that does not multiply out' 2 '-o: [train] train_batch_size = 7, but micro_batch_size 2 x gradient_accumulation_steps 2 x 1 rank = 4; drop one of the three to have it derived' \
 	-o train.train_batch_size=7 -o train.gradient_accumulation_steps=2
+refused 'a default that does not suit a plugin of -o: without a place, since -o has not said it' 2 \
+	'[activation] keep = 2: of the model'"'"'s 2 layers before the loss none but the first would leave; lower keep, or use [activation] plugin = keep without [offload.activation]' \
+	-o activation.plugin=offload
+refused '... and from -o' 2 \
+	'-o: [activation] keep = 3: of the model'"'"'s 2 layers before the loss none but the first would leave; lower keep, or use [activation] plugin = keep without [offload.activation]' \
+	-o activation.plugin=offload -o activation.keep=3
 refused 'a batch of which too little is given' 2 '[train] needs two of train_batch_size, micro_batch_size and gradient_accumulation_steps (the third is derived); found none' \
 	-o train.micro_batch_size=auto
 refused 'a batch that no number holds' 2 '-o train.gradient_accumulation_steps=4611686018427387904: 4.611686018427388e+18 is out of range [1, 16777216]' \
