@@ -19,6 +19,7 @@
 #include <unistd.h>
 #include <unwind.h>
 
+#include "core/config/options.h"
 #include "core/exec/exec.h"
 #include "core/plugin/loader.h"
 
@@ -30,6 +31,7 @@ static struct {
 	pid_t pid; /* the process that is watched; 0: none */
 	struct zr_error *why;
 	const struct zr_session *session;
+	const char *loaded;    /* the plugin that is loaded; NULL: its name is not known */
 	void (*end)(int code); /* _exit of libc */
 	atomic_flag busy;
 } watch = { .busy = ATOMIC_FLAG_INIT };
@@ -47,6 +49,11 @@ void zr_crash_session(const struct zr_session *s)
 	watch.session = s;
 }
 
+void zr_crash_loads(const char *plugin)
+{
+	watch.loaded = plugin;
+}
+
 /* ---- where ----------------------------------------------------------------------- */
 
 /* What the stack shows, from its innermost frame on. */
@@ -58,6 +65,7 @@ struct stack {
 	/* the innermost file that is neither a plugin nor ours nor libc's */
 	const char *other;
 	const void *ours, *libc;        /* addresses inside these two */
+	int judges;                     /* the options of a plugin were looked at */
 	void *last;                     /* the function that was examined last */
 	int frames;
 };
@@ -110,6 +118,7 @@ static _Unwind_Reason_Code frame(struct _Unwind_Context *context, void *arg)
 	void *start = pc ? _Unwind_FindEnclosingFunction(pc - !exact) : NULL;
 	if (pc && (!start || start != s->last))
 		look(s, pc - !exact, start);
+	s->judges |= start == (void *)zr_table_check;
 	s->last = start;
 	return ++s->frames < DEEPEST && !s->function ? _URC_NO_REASON : _URC_NORMAL_STOP;
 }
@@ -176,6 +185,10 @@ static void where(ucontext_t *u, char *out, size_t size)
 		if (s.caller && s.caller != s.plugin)
 			add(out, size, ", below %s() of plugin %s/%s", s.function,
 			    s.caller->desc->role, s.caller->desc->id);
+	} else if (s.judges) {
+		add(out, size, " looking at the options of %s%s: they are not what opts, n_opts "
+		    "and opt_stride of its descriptor say; mend it",
+		    watch.loaded ? "plugin " : "a plugin", watch.loaded ? watch.loaded : "");
 	} else {
 		add(out, size, " in %s", s.other ? s.other : "zeroth itself");
 	}

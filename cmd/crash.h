@@ -20,6 +20,9 @@ struct zr_session;
 /* Sets the session whose step and operation a report names; NULL: none. */
 void zr_crash_session(const struct zr_session *s);
 
+/* The plugin whose descriptor is looked at, for a crash in that; NULL: not known. */
+void zr_crash_loads(const char *plugin);
+
 /* "SIGSEGV (Segmentation fault)" */
 const char *zr_signal_text(int sig, char *out, size_t size);
 

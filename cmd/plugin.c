@@ -16,6 +16,7 @@
 
 #include "cmd/check/command.h"
 #include "cmd/cmd.h"
+#include "cmd/crash.h"
 #include "cmd/json_text.h"
 #include "cmd/new_plugin.h"
 #include "core/files/file.h"
@@ -306,8 +307,11 @@ static char *find_file(const char **name, const char **role, struct zr_error *er
 static int load(const char *name, const struct zr_plugin **p, struct zr_error *err)
 {
 	const char *role;
+	zr_crash_loads(name);
 	int rc = find_role(&name, &role, err);
-	return rc ? rc : zr_plugin_load(role, name, p, err);
+	rc = rc ? rc : zr_plugin_load(role, name, p, err);
+	zr_crash_loads(NULL);
+	return rc;
 }
 
 static int info(const struct zr_cmd_args *a, int mdoc)

@@ -18,7 +18,11 @@ static void describe_address(const char *at)
 	const struct zr_area *a = zr_area_near(caught, at);
 	char *text = caught->verdict->text;
 	size_t room = sizeof caught->verdict->text;
-	if (!a)
+	if (!a && !caught->plugin)
+		snprintf(text, room, "it cannot be loaded: address %p was used; look at its "
+			 "constructors, and whether opts, n_opts and opt_stride of its "
+			 "descriptor are its options", (const void *)at);
+	else if (!a)
 		snprintf(text, room, "it used address %p, which is not lent to it; run the test "
 			 "in a debugger, or build with -fsanitize=address", (const void *)at);
 	else if (at >= a->base && at < a->base + a->bytes)

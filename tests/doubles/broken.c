@@ -47,7 +47,16 @@ static const struct zr_opt options[] = {
 	{ "momentum", "0.9", TEXT, "", NULL, 0, 1, ZR_T_F64, ZR_O_NUMERIC, PLACE_OF_MOMENTUM, 8 },
 	ZR_OPT(struct opts, period, ZR_T_I64, PERIOD_FLAGS, PERIOD, 0, 10, "steps",
 	       "Does nothing."),
+#ifdef TOO_MANY_OPTIONS /* what happens to lie behind the table */
+	{ (const char *)1, (const char *)2, (const char *)3, (const char *)4, NULL, 0, 1,
+	  ZR_T_BOOL, 0, 0, 1 },
+#endif
 };
+#ifdef TOO_MANY_OPTIONS
+#define N_OPTIONS 4
+#else
+#define N_OPTIONS 3
+#endif
 
 struct zr_inst {
 	const struct zr_host *h;
@@ -213,7 +222,7 @@ static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, N
 static const struct zr_desc desc = {
 	.size = sizeof desc, .role = "optimizer", .id = "broken", .version = "1",
 	.license = "Apache-2.0", .summary = "For tests.", .ifaces = ifaces,
-	.opts = options, .n_opts = 3, .opt_stride = sizeof *options,
+	.opts = options, .n_opts = N_OPTIONS, .opt_stride = sizeof *options,
 	.opts_size = sizeof(struct opts), .create = create, .destroy = destroy,
 };
 #ifndef NO_ENTRY
