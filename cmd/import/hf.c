@@ -108,15 +108,20 @@ static const char *plugin_of(const struct zr_import *im)
 	return plugin ? plugin : "adamw";
 }
 
-int hf_learning_rate(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+/* Whether the rate of the arguments reaches DeepSpeed's schedule alone, and not its optimizer. */
+static int is_rate_of_schedule(struct zr_import *im)
 {
 	const struct zr_setting *max =
 		zr_import_find(im, im->deepspeed, "scheduler.params.warmup_max_lr");
+	return is_left_out(im, "optimizer.params.lr") && max && zr_import_is(max->value, "auto");
+}
+
+int hf_learning_rate(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
 	if (!is_left_out(im, "optimizer.params.lr"))
 		return as_it_is(im, s, k->to);
-	return max && zr_import_is(max->value, "auto") ?
-		       as_it_is(im, s, "scheduler.warmup_max_lr") :
-		       none(s, left_out);
+	return is_rate_of_schedule(im) ? as_it_is(im, s, "scheduler.warmup_max_lr") :
+					 none(s, left_out);
 }
 
 int hf_epsilon(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -424,8 +429,12 @@ int hf_finish(struct zr_import *im, const struct hf_names *n)
 {
 	int rc = finish_betas(im, n);
 	rc = rc ? rc : finish_schedule(im, n);
-	for (int i = 0; !rc && n->defaults[i][0]; i++)
-		if (!zr_import_given(im, n->defaults[i][0]))
-			rc = zr_import_put(im, NULL, n->defaults[i][0], n->defaults[i][1], n->note);
+	for (int i = 0; !rc && n->defaults[i][0]; i++) {
+		const char *to = n->defaults[i][0];
+		if (!strcmp(to, "optimizer.lr") && is_rate_of_schedule(im))
+			to = "scheduler.warmup_max_lr";
+		if (!zr_import_given(im, to))
+			rc = zr_import_put(im, NULL, to, n->defaults[i][1], n->note);
+	}
 	return rc;
 }

@@ -175,6 +175,9 @@ has 'arguments where DeepSpeed has auto' "{ $arguments, \"deepspeed\": { \"optim
 has 'auto of the schedule alone' "{ $arguments, \"deepspeed\": { \"optimizer\":
  { \"type\": \"AdamW\" }, \"scheduler\": { \"type\": \"WarmupLR\", \"params\":
  { \"warmup_max_lr\": \"auto\" } } } }" 'warmup_max_lr = 1e-05'
+has '... and the rate that transformers has by default' '{ "max_steps": 9, "deepspeed": { "optimizer":
+ { "type": "AdamW" }, "scheduler": { "type": "WarmupLR", "params":
+ { "warmup_max_lr": "auto" } } } }' 'lr = 0\.001' 'warmup_max_lr = 5e-5'
 without 'betas that the optimizer lacks' '{ "max_steps": 9, "optim": "sgd", "adam_beta1": 0.8 }' \
 	'adam_beta1: the optimizer has none$'
 for momentum in '' ', "cycle_momentum": true' ', "cycle_momentum": false'; do
