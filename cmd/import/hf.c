@@ -48,6 +48,14 @@ static int is_left_out(struct zr_import *im, const char *parameter)
 
 static const char left_out[] = "DeepSpeed's default counts: give its optimizer \"auto\"";
 
+/* accelerate replaces an optimizer that it does not know on the host, as those of 8 bits. */
+static int is_replaced(struct zr_import *im, const char *plugin, const char *states)
+{
+	const struct zr_setting *force =
+		zr_import_find(im, im->deepspeed, "zero_force_ds_cpu_optimizer");
+	return (states || !strcmp(plugin, "sgd")) && !(force && json_is_false(force->value));
+}
+
 int hf_optimizer(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	static const struct {
@@ -84,12 +92,17 @@ int hf_optimizer(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 				      "use adamw_torch, adamw_8bit, lion_32bit, lion_8bit, "
 				      "adagrad or sgd");
 	const char *plugin = known[i].plugin;
-	if (!strcmp(plugin, "adamw") && zr_import_given(im, "offload.optimizer.plugin"))
+	const int offloaded = !!zr_import_given(im, "offload.optimizer.plugin");
+	if (!strcmp(plugin, "adamw") && offloaded)
 		plugin = "cpu_adam"; /* where its state is */
 	rc = zr_import_put(im, s, k->to, plugin, NULL);
 	if (!rc && known[i].states)
 		rc = zr_import_put(im, s, "optimizer.states", known[i].states, NULL);
-	return rc || strncmp(name, "paged", 5) ?
+	if (!rc && offloaded && is_replaced(im, plugin, known[i].states))
+		return partly(s, "accelerate replaces it, beside offload_optimizer, by "
+				 "DeepSpeedCPUAdam with fp32 states and adamw_mode off; here it is "
+				 "what optim says");
+	return rc || offloaded || strncmp(name, "paged", 5) ?
 		       rc :
 		       partly(s, "states stay on the device; [offload.optimizer] takes them to "
 				 "memory or disk");

@@ -100,6 +100,18 @@ printf '%s\n' '{ "max_steps": 9, "optim": "adamw_torch", "deepspeed": { "zero_op
  "stage": 2, "offload_optimizer": { "device": "cpu" } } } }' >offloaded.json
 like 'what is offloaded is updated by the processor' \
 	"$(import --device cuda offloaded.json; cat out)" '^plugin = cpu_adam ; optim, line 1$'
+# An optimizer that accelerate would not use there is taken as it is given, and the difference told.
+replaced() { # replaced OPTIM KEY...
+	printf '{ "max_steps": 9, "optim": "%s", "deepspeed": { %s"zero_optimization": {
+ "stage": 2, "offload_optimizer": { "device": "cpu" } } } }\n' "$1" "$2" >offloaded.json
+	import --device cuda offloaded.json | grep -c 'optim: accelerate replaces it, beside offload_optimizer, by DeepSpeedCPUAdam with fp32'
+	grep -A 2 '^\[optimizer\]' out | sed 's/ ;.*//' | tr '\n' ' '
+}
+is '8-bit states that are offloaded' "$(replaced adamw_bnb_8bit)" '1
+[optimizer] plugin = cpu_adam states = 8bit '
+is 'sgd that is offloaded' "$(replaced sgd | head -n 1)" 1
+is '... which accelerate may be told to keep' "$(replaced sgd '"zero_force_ds_cpu_optimizer": false, ' | head -n 1)" 0
+is 'what is replaced by the same is not told of' "$(replaced paged_adamw_32bit | head -n 1)" 0
 # without NAME JSON PATTERN: imported, and a key has no effect
 without() {
 	printf '%s\n' "$2" >without.json
