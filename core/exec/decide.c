@@ -68,13 +68,6 @@ int zr_ask_rates(struct zr_session *s, const struct zr_call *c)
 	return 0;
 }
 
-/* The factor that turns the stored sum into the mean gradient, clipped to the global norm. */
-static double clip(double mult, double norm, double limit)
-{
-	double ratio = limit > 0 ? (norm + 1e-6) / limit : 0;
-	return ratio > 1 ? mult / ratio : mult;
-}
-
 static void name_overflow(const struct zr_layout *l, int64_t bad, struct zr_step_result *r)
 {
 	const struct zr_place *t = bad == INT64_MAX ? NULL : &l->tensor[bad];
@@ -104,7 +97,10 @@ int zr_decide(struct zr_session *s, const struct zr_call *c)
 		rc = zr_err(c->err, ZR_EINVAL, "[precision] %s answers action %d and loss scale %g "
 			"after %g; expected one of ZR_STEP_* and finite scales above 0",
 			p->precision.section->plugin->desc->id, r->action, r->next_scale, r->scale);
-	d->grad_mult = clip(d->grad_mult, r->grad_norm, p->train->gradient_clipping);
+	/* what turns the stored sum into the mean gradient clips it to the global norm */
+	const double limit = p->train->gradient_clipping,
+		     over = limit > 0 ? (r->grad_norm + 1e-6) / limit : 0;
+	d->grad_mult /= over > 1 ? over : 1;
 	set_scalars(s);
 	s->applied += !rc && r->action == ZR_STEP_APPLY;
 	return rc;

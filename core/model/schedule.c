@@ -86,12 +86,6 @@ static void find_gradients(struct zr_schedule *s, const uint8_t *frozen)
 /* What is there of a layer once its forward is over, and again after a recompute. */
 enum { OUT = 1, SAVED = 2 };
 
-static uint8_t left(const struct zr_act_choice *act)
-{
-	return (act->out == ZR_ACT_RECOMPUTE ? 0 : OUT) |
-	       (act->saved == ZR_ACT_RECOMPUTE ? 0 : SAVED);
-}
-
 /* What the backward of `layer` needs and what is gone: one forward of a layer brings back both its
  * parts, for the backwards below as well. */
 static void add_recompute(struct zr_schedule *s, const struct zr_model_decl *m, uint8_t *there,
@@ -125,7 +119,8 @@ static void add_uses(struct zr_schedule *s, const struct zr_model_decl *m, int t
 	for (int32_t i = 0; i <= last - training; i++)
 		add_use(s, m, i, ZR_FORWARD);
 	for (int32_t i = 0; i <= last; i++)
-		there[i] = act && i < last ? left(&act[i]) : OUT | SAVED;
+		there[i] = (act && i < last && act[i].out == ZR_ACT_RECOMPUTE ? 0 : OUT) |
+			   (act && i < last && act[i].saved == ZR_ACT_RECOMPUTE ? 0 : SAVED);
 	there[last - 1] |= OUT; /* its only reader comes next */
 	for (int32_t i = last; training && i >= end; i--) {
 		add_recompute(s, m, there, i);
