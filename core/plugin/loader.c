@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,22 +25,26 @@
 const struct zr_plugin *zr_plugins; /* kept until the process ends, as the plugins are */
 const struct zr_entry *(*zr_plugin_inside)(const char *role, const char *id);
 
-/* A plugin linked with -ffast-math changes the thread's mode, which was the default. */
+/* A plugin linked with -ffast-math changes the thread's mode; libraries that it needs may take
+ * signals, which are the host's: UCX, of some builds of Open MPI, does. */
 static void *open_file(const char *path, struct zr_error *err)
 {
-	uint64_t before = zr_rounding_mode(), after;
+	struct sigaction was[NSIG];
+	zr_pool_rounding(NULL);
+	for (int i = 1; i < NSIG; i++)
+		sigaction(i, NULL, &was[i]);
 	void *so = (errno = 0, dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE));
 	int none = errno == ENOMEM; /* dlerror may not say so */
-	after = zr_rounding_mode();
-	zr_pool_rounding(NULL);
+	int changed = zr_pool_rounding(NULL);
+	for (int i = 1; i < NSIG; i++)
+		sigaction(i, &was[i], NULL);
 	if (!so)
 		zr_err(err, none ? ZR_ENOMEM : ZR_EINVAL, "%s%s", dlerror(),
 		       none ? " (out of memory)" : "");
-	else if (after != before)
-		zr_err(err, ZR_EINVAL, "loading it changed the floating-point mode from 0x%llx to "
-		       "0x%llx; link it without -ffast-math", (unsigned long long)before,
-		       (unsigned long long)after);
-	return after == before ? so : NULL;
+	else if (changed)
+		zr_err(err, ZR_EINVAL, "loading it changed the floating-point mode; link it "
+		       "without -ffast-math");
+	return changed ? NULL : so;
 }
 
 /* dlsym also looks in what the object was linked with; only its own symbol counts. */

@@ -88,6 +88,9 @@ static int value(struct zr_inst *inst, const struct zr_sched_point *at, double *
 static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
 	struct zr_inst *inst = malloc(sizeof *inst);
+#ifdef TAKES_SIGNALS
+	raise(SIGSEGV);
+#endif
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 	inst->rate = ((const struct opts *)opts)->rate;
@@ -100,7 +103,8 @@ static void destroy(struct zr_inst *inst)
 	free(inst);
 }
 
-#if defined(FP_MODE) || defined(CRASH) || defined(HANG) || defined(QUIT) || defined(CHATTER)
+#if defined(FP_MODE) || defined(CRASH) || defined(HANG) || defined(QUIT) || \
+	defined(CHATTER) || defined(TAKES_SIGNALS)
 __attribute__((constructor)) static void misbehave(void)
 {
 #ifdef FP_MODE
@@ -119,6 +123,9 @@ __attribute__((constructor)) static void misbehave(void)
 #ifdef CHATTER
 	puts("chatter");
 	fflush(stdout);
+#endif
+#ifdef TAKES_SIGNALS
+	signal(SIGSEGV, _exit);
 #endif
 }
 #endif
