@@ -76,7 +76,7 @@ rm sgd.ini
 timeout -k 1 20 "$ZEROTH" bench comm -n 2 --seconds 0.5 --rates rates.ini >out 2>err &
 pid=$!
 sleep 0.5
-read -r one other < <(pgrep -P "$(pgrep -P $pid)" | tr '\n' ' ')
+read -r one other < <(children "$(children $pid)" | tr '\n' ' ')
 kill -STOP "$one"
 sleep 0.2
 kill -KILL "$other"
