@@ -21,7 +21,7 @@ named() {
 	local said code=$4
 	one_in 3 || return
 	said=$("$ZEROTH" plugin check --include "$2" --include symbols --timeout ${5:-1} ./broken.so 2>&1)
-	is "$1: exit code" "$?" "$code"
+	like "$1: exit code" "$?" "^($code)\$"
 	like "$1: $2 fails, and says why" "$(grep -A 1 "^not ok [0-9]* - $2:" <<< "$said")" "^# plugin .*$3"
 }
 # macro TEST TEXT CODE FLAG: a fault that is built in
@@ -40,7 +40,8 @@ like 'plugin info blames the plugin for it' "$("$ZEROTH" plugin info ./broken.so
 like '... and so does a training' \
 	"$("$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o optimizer.plugin=./broken.so -o data.path=broken.so -o run.dir=run 2>&1)" \
 	'looking at the options of a plugin: they are not'
-macro sections 'executable stack' 1 -Wl,-z,execstack
+# from glibc 2.41 on it cannot be loaded, either
+macro sections 'executable stack' '1|2' -Wl,-z,execstack
 macro runpath '"lib"' 1 -Wl,-rpath,lib,--enable-new-dtags
 macro load 'working directory' 1 -DCHANGES_DIRECTORY
 macro load 'floating-point mode' 2 -DCHANGES_ROUNDING
