@@ -316,7 +316,7 @@ static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *
 static int check_parts(const struct zr_setup *s, const struct zr_plan *p, struct zr_error *err)
 {
 	int given = s->train->gradient_part_size && s->train->gradient_part_size != ZR_AUTO_COUNT;
-	if (s->mode == ZR_SETUP_SAMPLE || !given || p->region[ZR_R_PARTS].bytes)
+	if (s->mode == ZR_SETUP_SAMPLE || s->evaluates || !given || p->region[ZR_R_PARTS].bytes)
 		return 0;
 	return zr_config_blame(s->cfg, "train", ZR_EINVAL, err, "gradient_part_size: it does "
 			       "nothing here: it is for an embedding or output projection of more "
