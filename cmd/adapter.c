@@ -63,7 +63,8 @@ int zr_adapter_settle(struct zr_setup *s, struct zr_error *err)
 {
 	const struct zr_adapter_v1 *v = zr_adapter_files(s);
 	const struct zr_checkpoint_opts *c = zr_config_find(s->cfg, "checkpoint")->opts;
-	const char *save = s->adapter.inst && zr_config_model_json(s->cfg) ? "trainable" : "all";
+	const int elsewhere = (s->adapter.inst || s->stored) && zr_config_model_json(s->cfg);
+	const char *save = elsewhere ? "trainable" : "all";
 	int rc = c->save != ZR_AUTO_ENUM ? 0 :
 			 zr_config_set_auto(s->cfg, "checkpoint", "save", save, err);
 	if (!v || !ZR_HAS(v, struct zr_adapter_v1, options) || !v->options)

@@ -491,20 +491,20 @@ static int check_dirs(struct run *r, struct zr_error *err)
 static int leave_out(struct run *r, struct zr_error *err)
 {
 	const struct zr_checkpoint_opts *o = zr_config_find(r->cfg, "checkpoint")->opts;
-	int any = 0;
+	const int all = o->save == ZR_SAVE_ALL, stored = r->setup->stored;
+	int any = 0, model = zr_config_model_json(r->cfg) != NULL;
 	for (int32_t i = 0; i < r->setup->layout.n_tensors; i++)
 		any |= r->setup->frozen[i];
-	const char *section = r->setup->stored ? "model" : "checkpoint";
-	if (o->save != ZR_SAVE_TRAINABLE && !r->setup->stored)
+	if (all && !stored)
 		return 0;
-	if (!any || !zr_config_model_json(r->cfg))
+	if (!any || !model || all)
 		return zr_config_blame(
-			r->cfg, section, ZR_EINVAL, err, "%s",
-			r->setup->stored ?
-				"store needs [model] path: checkpoints leave out what is frozen" :
-			any ? "save = trainable needs [model] path: what is left out must be "
-			      "somewhere else" :
-			      "save = trainable leaves nothing out: there is no [train] freeze");
+			r->cfg, stored && !model ? "model" : "checkpoint", ZR_EINVAL, err, "%s",
+			!any ? "save = trainable leaves nothing out: there is no [train] freeze" :
+			all && model ? "save = all is not for [model] store: take it out" :
+			stored ? "store needs [model] path: checkpoints leave out what is frozen" :
+				 "save = trainable needs [model] path: what is left out must be "
+				 "somewhere else");
 	int rc = zr_weights_begin(r->session, err);
 	return rc ? rc : zr_checkpoint_leave_out(r->session, err);
 }

@@ -101,7 +101,7 @@ static const struct zr_opt checkpoint[] = {
 	ZR_OPT_ENUM(struct zr_checkpoint_opts, save, ZR_O_AUTO, "auto", saves,
 		    "trainable leaves out what is frozen: going on reads it "
 		    "from [model] path, where it must be what it was. auto: trainable with "
-		    "[adapter] and [model] path, else all."),
+		    "[model] path and [adapter] or store, else all."),
 	CHECKPOINT(on_signal, ZR_T_BOOL, "yes", "",
 		   "A training that a signal or a closed pipe ends leaves a checkpoint of its last "
 		   "step."),

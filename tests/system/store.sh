@@ -114,6 +114,11 @@ refused 'a type that is none' 'auto, bf16, int8, nf4' "${common[@]}" -o model.st
 like 'I7 nothing frozen is refused' \
 	"$(trained plain.ini -o "model.path=$golden/pretrained/llama")" \
 	'\[model\] store: no linear map of the model is frozen'
+refused 'saving all' '\[checkpoint\] save = all is not for \[model\] store: take it out$' \
+	"${common[@]}" -o checkpoint.save=all
+is 'without adapters, too, what is frozen is left out' \
+	"$(trained plain.ini "${common[@]:0:2}" -o train.freeze='*_proj.weight' >digest
+	sed -n 's/^save = \([a-z]*\).*/\1/p' run/config.ini)" trainable
 refused 'a base that is drawn' 'store needs \[model\] path' -o model.plugin=llama \
 	-o model.layers=1 -o model.heads=2 -o model.width=32 -o model.context=32 \
 	-o model.vocabulary=64
