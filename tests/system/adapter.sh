@@ -55,6 +55,11 @@ is 'a run is sampled from another directory' \
 	"$(cd elsewhere && "$ZEROTH" sample -n 12 -t 0 ../run 2>&1)" \
 	"$("$ZEROTH" sample -n 12 -t 0 run 2>&1)"
 
+trained peft.ini -n 2 -o model.path=base -o train.steps=2 > digest
+like 'a run of two ranks is evaluated by three' \
+	"$("$ZEROTH" eval -n 3 run -o data.val_path="$golden/pretrained/tokens.bin" 2>&1)" \
+	'^  digest '
+
 # header FILE: its tensors, with types and shapes
 header() {
 	tail -c +9 "$1" | head -c "$(od -An -tu8 -N8 "$1")" | tr '}' '\n' |
