@@ -41,9 +41,13 @@ static int read_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
 {
 	struct files *f = arg;
 	const uint32_t flags = f->setup->layout.tensor[i].flags;
-	return f->trained && flags & ZR_TENSOR_FROZEN ?
-		       zr_base_read(&f->base, i, first, n, x, err) :
-		       read_files(f, i, first, n, x, err);
+	if (f->trained && flags & ZR_TENSOR_FROZEN)
+		return zr_base_read(&f->base, i, first, n, x, err);
+	int rc = read_files(f, i, first, n, x, err);
+	/* The file has exactly what the codes mean; training computed with less. */
+	for (int64_t k = 0; !rc && f->setup->frozen[i] > 1 && k < n; k++)
+		x[k] = zr_export_rounded(f->base.dtype, x[k]);
+	return rc;
 }
 
 /* A model's directory with adapters, as a configuration. [data] must have a path, although it is

@@ -106,6 +106,14 @@ like 'I7 another store does not go on' \
 	"$(trained base.ini "${common[@]}" -o model.store=int8 --resume half)" \
 	'in \[model\] path it is not what it was, or \[model\] store is another'
 
+trained plain.ini "${common[@]:0:2}" -o train.freeze='*_proj.weight' -o precision.plugin=bf16 \
+	-o checkpoint.every=20 >digest
+"$ZEROTH" checkpoint export run saved >log 2>&1
+rm -rf run/checkpoints
+"$ZEROTH" checkpoint export run ended >>log 2>&1
+ok 'the export of the end of a run is that of its checkpoint' \
+	cmp saved/model.safetensors ended/model.safetensors
+
 # ---- what is refused ----
 refused() { # NAME TEXT OPTION...
 	like "$1" "$(trained base.ini "${@:3}")" "$2"
