@@ -58,7 +58,7 @@ static void push(struct zr_generator *g, int32_t token)
 	if (g->n == g->context) {
 		/* keep the newer half: the window moves rarely, so that positions stay as in
 		 * training */
-		int64_t keep = g->context / 2 > 0 ? g->context / 2 : 1;
+		int64_t keep = g->context / 2;
 		memmove(g->window, g->window + g->n - keep, (size_t)keep * sizeof *g->window);
 		g->n = keep;
 		g->kept = 0; /* at other positions */

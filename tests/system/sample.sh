@@ -23,6 +23,11 @@ is 'a prompt longer than the window' \
 	"$(sample run -n 9 -p "$(head -c 100 text)")" \
 	"$(sample run -n 9 -p "$(head -c 100 text)" --no-cache)"
 
+short=(run -n 500 -t 1 -k 0 -p line -o train.sequence_length=1)
+text=$(sample "${short[@]}")
+ok 'a window of one token: all are drawn' test "${#text}" -gt 300
+is 'with the cache and without' "$(sample "${short[@]}" --no-cache)" "$text"
+
 # ---- what ends a text ----
 greedy=$(sample run -t 0 -n 90 -p 'line')
 line() { sample run -t 0 -p line "$@"; }
