@@ -77,10 +77,12 @@ x86_64)
 esac
 
 # As UCX does, with which some builds of Open MPI are linked.
-build "$dir/good.so" -DTAKES_SIGNALS
-like 'I5: a library that takes signals hides no crash' \
-	"$("$ZEROTH" schedule "$src/tests/lib/matrix.ini" -o data.path="$0" -o scheduler.plugin="$dir/good.so" --steps 2 2>&1)" \
-	'^zeroth: killed by SIGSEGV \(Segmentation fault\) in create\(\) of plugin scheduler/good'
+if [ -z "$ZR_SANITIZE" ]; then # they report crashes themselves
+	build "$dir/good.so" -DTAKES_SIGNALS
+	like 'I5: a library that takes signals hides no crash' \
+		"$("$ZEROTH" schedule "$src/tests/lib/matrix.ini" -o data.path="$0" -o scheduler.plugin="$dir/good.so" --steps 2 2>&1)" \
+		'^zeroth: killed by SIGSEGV \(Segmentation fault\) in create\(\) of plugin scheduler/good'
+fi
 
 build "$dir/libdep.so"
 echo 'int x;' >"$dir/x.c"

@@ -35,11 +35,13 @@ fault() { BROKEN=$1 named "$1" "$2" "$3" 1; }
 macro symbols 'exports helper' 1 -DEXPORTS
 macro symbols 'does not export zr_plugin_entry_v1' 2 -DNO_ENTRY
 macro load 'look at its constructors, and whether opts, n_opts and opt_stride of its descriptor are its options' 2 -DTOO_MANY_OPTIONS
-like 'plugin info blames the plugin for it' "$("$ZEROTH" plugin info ./broken.so 2>&1)" \
-	'^zeroth: killed by SIGSEGV \(Segmentation fault\) looking at the options of plugin \./broken\.so: they are not what opts, n_opts and opt_stride of its descriptor say; mend it$'
-like '... and so does a training' \
-	"$("$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o optimizer.plugin=./broken.so -o data.path=broken.so -o run.dir=run 2>&1)" \
-	'looking at the options of a plugin: they are not'
+if [ -z "$ZR_SANITIZE" ]; then # they report crashes themselves
+	like 'plugin info blames the plugin for it' "$("$ZEROTH" plugin info ./broken.so 2>&1)" \
+		'^zeroth: killed by SIGSEGV \(Segmentation fault\) looking at the options of plugin \./broken\.so: they are not what opts, n_opts and opt_stride of its descriptor say; mend it$'
+	like '... and so does a training' \
+		"$("$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o optimizer.plugin=./broken.so -o data.path=broken.so -o run.dir=run 2>&1)" \
+		'looking at the options of a plugin: they are not'
+fi
 # from glibc 2.41 on it cannot be loaded, either
 macro sections 'executable stack' '1|2' -Wl,-z,execstack
 macro runpath '"lib"' 1 -Wl,-rpath,lib,--enable-new-dtags
