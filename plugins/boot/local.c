@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #define MAX_RANKS 256
+#define MAX_NODE 65536 /* as boot/mpi: a run that it started may be sampled here */
 #define MAX_KEYS 256
 #define REPORT 10.0 /* seconds between lines that say who is missing */
 
@@ -341,7 +342,7 @@ static int local_resolve(const struct zr_host *h, const struct zr_facts *facts, 
 }
 
 static const struct zr_opt opts[] = {
-	ZR_OPT(struct local_opts, ranks_per_node, ZR_T_I64, ZR_O_AUTO, "auto", 1, MAX_RANKS,
+	ZR_OPT(struct local_opts, ranks_per_node, ZR_T_I64, ZR_O_AUTO, "auto", 1, MAX_NODE,
 	       "ranks",
 	       "Plays nodes of so many ranks each on one machine; auto: all ranks are one node."),
 };

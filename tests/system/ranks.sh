@@ -131,7 +131,11 @@ for n in 257 5000; do
 	err=$("$ZEROTH" train -n $n tiny.ini 2>&1)
 	is "more ranks than one machine connects" "$? $err" "2 zeroth train: -n $n: expected a number of ranks in [1, 256]"
 done
-like "which is what boot/local says" "$("$ZEROTH" plugin info boot/local)" 'whole number \[1, 256\] or auto, in ranks'
+"$ZEROTH" train -n 2 tiny.ini -o run.dir=many -o train.steps=1 > out
+want=$("$ZEROTH" sample many -n 8 -t 0 2>&1)
+sed -i 's/^ranks_per_node = .*/ranks_per_node = 65536/' many/config.ini # as boot/mpi writes auto
+is "a run that boot/mpi started is sampled by boot/local" "$("$ZEROTH" sample many -n 8 -t 0 2>&1)" "$want"
+like "... and evaluated" "$("$ZEROTH" eval many -n 2 2>&1)" '^  digest '
 once "nodes that are not full" 2 '.*ranks_per_node = 3: 4 ranks do not fill nodes of that size' -o boot.ranks_per_node=3
 once "a batch that ranks cannot share" 2 '.*train_batch_size = 6 is not a multiple of micro_batch_size = 2 times 4 ranks; change one of them' \
 	-o train.train_batch_size=6 -o train.micro_batch_size=2
