@@ -139,38 +139,30 @@ int engine_is_new(struct zeroth *e, const char *what)
 	return !e->rank ? 0 : engine_fail(e, ZR_ESTATE, "%s comes before zeroth_open", what);
 }
 
-/* Copies what is to replace the file and the text of before, and frees these. */
-static int copy_config(struct zeroth *e, const char *from, char **copy)
+/* Copies the configuration, which replaces a file or text of before. */
+static int set_config(struct zeroth *e, int is_file, const char *from)
 {
-	*copy = strdup(from);
-	if (!*copy)
-		return engine_fail(e, ZR_ENOMEM, "out of memory");
+	int rc = engine_is_new(e, is_file ? "zeroth_set_file" : "zeroth_set_text");
+	rc = rc ? rc : engine_given(e, from != NULL, is_file ? "zeroth_set_file: path" :
+							       "zeroth_set_text: text");
+	char *copy = rc ? NULL : strdup(from);
+	if (rc || !copy)
+		return rc ? rc : engine_fail(e, ZR_ENOMEM, "out of memory");
 	free(e->path);
 	free(e->text);
-	e->path = e->text = NULL;
+	e->path = is_file ? copy : NULL;
+	e->text = is_file ? NULL : copy;
 	return 0;
 }
 
 int zeroth_set_file(struct zeroth *e, const char *path)
 {
-	char *copy;
-	int rc = engine_is_new(e, "zeroth_set_file");
-	rc = rc ? rc : engine_given(e, path != NULL, "zeroth_set_file: path");
-	rc = rc ? rc : copy_config(e, path, &copy);
-	if (!rc)
-		e->path = copy;
-	return rc;
+	return set_config(e, 1, path);
 }
 
 int zeroth_set_text(struct zeroth *e, const char *text)
 {
-	char *copy;
-	int rc = engine_is_new(e, "zeroth_set_text");
-	rc = rc ? rc : engine_given(e, text != NULL, "zeroth_set_text: text");
-	rc = rc ? rc : copy_config(e, text, &copy);
-	if (!rc)
-		e->text = copy;
-	return rc;
+	return set_config(e, 0, text);
 }
 
 int zeroth_set(struct zeroth *e, const char *option)
