@@ -43,7 +43,7 @@ const char *zr_data_absent(const struct zr_config *cfg)
 static void count_comm(struct zr_setup *s)
 {
 	const struct zr_section *sec = zr_config_find(s->cfg, "comm");
-	struct zr_error none;
+	struct zr_error none = { 0 };
 	const struct zr_comm_v1 *v = s->process.world > 1 && sec ?
 					     zr_plugin_iface(sec->plugin, "zr.comm/1", &none) :
 					     NULL;
