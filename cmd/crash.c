@@ -31,7 +31,7 @@ static struct {
 	pid_t pid; /* the process that is watched; 0: none */
 	struct zr_error *why;
 	const struct zr_session *session;
-	const char *loaded;    /* the plugin that is loaded; NULL: its name is not known */
+	const char *loading;   /* the plugin that is being loaded; NULL: not known which */
 	void (*end)(int code); /* _exit of libc */
 	atomic_flag busy;
 } watch = { .busy = ATOMIC_FLAG_INIT };
@@ -49,9 +49,9 @@ void zr_crash_session(const struct zr_session *s)
 	watch.session = s;
 }
 
-void zr_crash_loads(const char *plugin)
+void zr_crash_loading(const char *plugin)
 {
-	watch.loaded = plugin;
+	watch.loading = plugin;
 }
 
 /* ---- where ----------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ struct stack {
 	/* the innermost file that is neither a plugin nor ours nor libc's */
 	const char *other;
 	const void *ours, *libc;        /* addresses inside these two */
-	int judges;                     /* the options of a plugin were looked at */
+	int in_options;                 /* zr_table_check was looking at a plugin's options */
 	void *last;                     /* the function that was examined last */
 	int frames;
 };
@@ -118,7 +118,7 @@ static _Unwind_Reason_Code frame(struct _Unwind_Context *context, void *arg)
 	void *start = pc ? _Unwind_FindEnclosingFunction(pc - !exact) : NULL;
 	if (pc && (!start || start != s->last))
 		look(s, pc - !exact, start);
-	s->judges |= start == (void *)zr_table_check;
+	s->in_options |= start == (void *)zr_table_check;
 	s->last = start;
 	return ++s->frames < DEEPEST && !s->function ? _URC_NO_REASON : _URC_NORMAL_STOP;
 }
@@ -185,10 +185,10 @@ static void where(ucontext_t *u, char *out, size_t size)
 		if (s.caller && s.caller != s.plugin)
 			add(out, size, ", below %s() of plugin %s/%s", s.function,
 			    s.caller->desc->role, s.caller->desc->id);
-	} else if (s.judges) {
+	} else if (s.in_options) {
 		add(out, size, " looking at the options of %s%s: they are not what opts, n_opts "
 		    "and opt_stride of its descriptor say; mend it",
-		    watch.loaded ? "plugin " : "a plugin", watch.loaded ? watch.loaded : "");
+		    watch.loading ? "plugin " : "a plugin", watch.loading ? watch.loading : "");
 	} else {
 		add(out, size, " in %s", s.other ? s.other : "zeroth itself");
 	}

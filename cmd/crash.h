@@ -20,8 +20,8 @@ struct zr_session;
 /* Sets the session whose step and operation a report names; NULL: none. */
 void zr_crash_session(const struct zr_session *s);
 
-/* The plugin whose descriptor is looked at, for a crash in that; NULL: not known. */
-void zr_crash_loads(const char *plugin);
+/* Names the plugin that is being loaded, for the report of a crash on its options; NULL: none. */
+void zr_crash_loading(const char *plugin);
 
 /* "SIGSEGV (Segmentation fault)" */
 const char *zr_signal_text(int sig, char *out, size_t size);

@@ -307,10 +307,10 @@ static char *find_file(const char **name, const char **role, struct zr_error *er
 static int load(const char *name, const struct zr_plugin **p, struct zr_error *err)
 {
 	const char *role;
-	zr_crash_loads(name);
+	zr_crash_loading(name);
 	int rc = find_role(&name, &role, err);
 	rc = rc ? rc : zr_plugin_load(role, name, p, err);
-	zr_crash_loads(NULL);
+	zr_crash_loading(NULL);
 	return rc;
 }
 

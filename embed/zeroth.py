@@ -150,7 +150,7 @@ def _elements(shape):
     return n
 
 
-def _some(names):
+def _shortened(names):
     return ", ".join(names if len(names) <= 8 else names[:7] + ["...", names[-1]])
 
 
@@ -373,7 +373,7 @@ class Engine:
         if unknown or missing:
             raise ValueError("{} {}; expected the {} names of shapes(): {}".format(
                 "unknown parameters" if unknown else "missing parameters",
-                _some(unknown or missing), len(shapes), _some(list(shapes))))
+                _shortened(unknown or missing), len(shapes), _shortened(list(shapes))))
         for name, shape in shapes.items():
             try:
                 given = memoryview(arrays[name])

@@ -97,7 +97,7 @@ int zr_decide(struct zr_session *s, const struct zr_call *c)
 		rc = zr_err(c->err, ZR_EINVAL, "[precision] %s answers action %d and loss scale %g "
 			"after %g; expected one of ZR_STEP_* and finite scales above 0",
 			p->precision.section->plugin->desc->id, r->action, r->next_scale, r->scale);
-	/* what turns the stored sum into the mean gradient clips it to the global norm */
+	/* grad_mult scales the sums of gradients: lower it where their norm exceeds the limit */
 	const double limit = p->train->gradient_clipping,
 		     over = limit > 0 ? (r->grad_norm + 1e-6) / limit : 0;
 	d->grad_mult /= over > 1 ? over : 1;

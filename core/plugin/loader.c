@@ -25,8 +25,8 @@
 const struct zr_plugin *zr_plugins; /* kept until the process ends, as the plugins are */
 const struct zr_entry *(*zr_plugin_inside)(const char *role, const char *id);
 
-/* A plugin linked with -ffast-math changes the thread's mode; libraries that it needs may take
- * signals, which are the host's: UCX, of some builds of Open MPI, does. */
+/* A plugin linked with -ffast-math changes the thread's mode. A library that it is linked with may
+ * install signal handlers, as UCX does below some builds of Open MPI: the host's are restored. */
 static void *open_file(const char *path, struct zr_error *err)
 {
 	struct sigaction was[NSIG];
