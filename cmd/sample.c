@@ -344,7 +344,7 @@ static int put_before(struct sampler *s)
 	return n > 0 ? take_tokens(s, before, (size_t)n) : 0;
 }
 
-/* The text has it already. */
+/* Drops what put_before() has put where the prompt begins with the same tokens. */
 static void drop_twice(struct sampler *s)
 {
 	int64_t n = s->n_before;
