@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# I4: core names no plugin. The include arrows of the architecture, and the size of its parts.
+# I4: core names no plugin. The include arrows of the architecture.
 . "${ZR_SRCDIR:-.}/tests/lib/tap.sh"
 cd "${ZR_SRCDIR:-.}" || exit 99
 
@@ -121,45 +121,6 @@ ok 'there are calls to look at' test "$(calls core | wc -l)" -gt 300
 circles=$(calls core files cmd embed plugins | tsort 2>&1 > /dev/null)
 is 'no files of a folder, or of a plugin, call each other in a circle' "$circles" ''
 
-# code FILE...: their lines, without blank ones and those of comments alone.
-code() {
-	cat "$@" | awk '
-		{
-			text = $0 "\n"
-			line = ""
-			while (text != "") {
-				if (inside) {
-					at = index(text, "*/")
-					inside = !at
-					text = at ? substr(text, at + 2) : ""
-				} else {
-					at = index(text, "/*")
-					line = line (at ? substr(text, 1, at - 1) : text)
-					inside = at > 0
-					text = at ? substr(text, at + 2) : ""
-				}
-			}
-			n += line ~ /[^ \t\n]/
-		}
-		END { print n + 0 }'
-}
-is 'lines of code are counted' "$(printf '/* a\n\n * b */\nint x; /* c */\n\t/* d */ int y;\n\n' | code -)" 2
-# no_more NAME MOST FILE...
-no_more() {
-	local lines=$(code "${@:3}")
-	ok "$1: at most $2 lines of code (there are $lines)" test "$lines" -le "$2"
-}
-engine="core/model core/memory core/program core/lower core/exec core/update"
-no_more 'the engine' 8000 $(sources core -maxdepth 1) $(sources $engine)
-no_more 'the executor' 1200 $(sources core/exec)
-no_more 'the engine with config and who loads plugins' 10400 \
-	$(sources core -maxdepth 1) $(sources $engine core/config core/plugin)
-no_more 'who loads plugins' 710 $(sources core/plugin)
-no_more 'checkpoints' 3040 $(sources files/checkpoint)
-no_more 'direct I/O' 220 $(sources files/direct)
-no_more 'files and JSON' 680 $(sources core/files files/*.[ch])
-no_more 'models of others' 820 $(sources core/pretrained files/pretrained)
-
 wide=$(sources include core files cmd embed plugins kernels tests | grep -v ^tests/golden/ | xargs awk '
 	length * 8 > 100 {
 		columns = 0
@@ -171,10 +132,6 @@ wide=$(sources include core files cmd embed plugins kernels tests | grep -v ^tes
 is 'no line of C has more than 100 columns' "$wide" ''
 upward=$(sources core | xargs grep -HnE '"files/' /dev/null)
 is 'core does not know of formats on disk' "$upward" ''
-
-long=$(sources include core files cmd embed plugins kernels tests | xargs wc -l |
-	awk '$2 != "total" && $1 > 600')
-is 'no file has more than 600 lines' "$long" ''
 
 unlicensed=$(sources include core files cmd embed plugins kernels tests bench | xargs awk '
 	FNR == 1 { bare[FILENAME] }
