@@ -63,7 +63,7 @@ fi
 
 # An id is looked for as a word of any string; one that is also a plain word, as a whole string; and one that core itself
 # needs as a word (element types are also precisions), as a path.
-plain=' constant cpu csv jsonl keep '
+plain=' constant cpu csv jsonl keep linear '
 words=' local text tokens fp32 bf16 fp16 recompute offload '
 ids=$(find plugins -name local.mk | xargs grep -hoE '[a-z0-9_]+\.la' | sed 's/\.la$//' | sort -u)
 ok 'there are plugins to look for' test -n "$ids"

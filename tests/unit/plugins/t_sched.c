@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * t_sched.c - schedulers: constant; the others against golden/warmup.txt and golden/schedules.txt,
- * which their formulas made, and against what their options promise.
+ * which their formulas made, against golden/transformers_schedules.txt, which transformers and
+ * Axolotl made, and against what their options promise.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -119,27 +120,27 @@ static void near(const char *text, const char *what, double got, double want)
 		fail_msg("%s%s %.17g, wanted %.17g", text, what, got, want);
 }
 
-/* Sampled values, and two sums that hold every update to its own. */
-static void deepspeeds_schedules_over_5000_updates(void **state)
+/* Sampled values, and two sums that hold every update to its own. Returns the number of
+ * schedules. */
+static int follows(const char *name, int64_t updates)
 {
-	FILE *f = golden("schedules.txt");
+	FILE *f = golden(name);
 	struct schedule s = { 0 };
 	char line[512], text[512] = "";
 	double lr[UPDATES], a, b;
 	long long k;
 	int cases = 0;
-	(void)state;
 	while (fgets(line, sizeof line, f)) {
 		if (!strncmp(line, "case ", 5)) {
 			open_schedule(&s, line);
 			snprintf(text, sizeof text, "%s", line);
-			for (k = 0; k < UPDATES; k++)
+			for (k = 0; k < updates; k++)
 				lr[k] = value(s.desc, s.inst, k, s.base);
 		} else if (sscanf(line, "at %lld %lf", &k, &a) == 2) {
 			near(text, line, lr[k], a);
 		} else if (sscanf(line, "sum %lf %lf", &a, &b) == 2) {
 			long double sum = 0, weighted = 0;
-			for (k = 0; k < UPDATES; k++) {
+			for (k = 0; k < updates; k++) {
 				sum += lr[k];
 				weighted += lr[k] * (1 + k % 97);
 			}
@@ -150,16 +151,105 @@ static void deepspeeds_schedules_over_5000_updates(void **state)
 		}
 	}
 	fclose(f);
-	assert_int_equal(cases, 17);
+	return cases;
+}
+
+static void deepspeeds_schedules_over_5000_updates(void **state)
+{
+	(void)state;
+	assert_int_equal(follows("schedules.txt", UPDATES), 17);
+}
+
+static void transformers_schedules_over_2000_updates(void **state)
+{
+	(void)state;
+	assert_int_equal(follows("transformers_schedules.txt", 2000), 77);
+}
+
+/* The length of a warm-up by a share of the run, once the run's is known: before that the
+ * schedule takes the one that the point says. */
+static void a_share_of_the_updates_is_the_warmup(void **state)
+{
+	static const struct {
+		const char *text;
+		int64_t steps, warmup;
+	} cases[] = {
+		{ "warmup_ratio=0.07", 100, 8 }, /* 0.07 * 100 is 7.000000000000001 */
+		{ "warmup_ratio=0.07 warmup_rounding=down", 100, 7 },
+		{ "warmup_ratio=0.29 warmup_rounding=down", 100, 28 }, /* 28.999999999999996 */
+		{ "warmup_ratio=0.1 warmup_rounding=down warmup_least_steps=2", 19, 2 },
+		{ "warmup_ratio=0.1 warmup_rounding=down warmup_least_steps=2", 9, 0 },
+		{ "warmup_ratio=0.03 warmup_most_steps=100", 5000, 100 },
+		{ "warmup_ratio=0.5 warmup_num_steps=3", 100, 3 },
+		{ "warmup_ratio=0", 100, 0 },
+	};
+	char line[256];
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct zr_facts facts = { .size = sizeof facts, .lr = NAN,
+					  .steps = cases[i].steps };
+		struct schedule s;
+		snprintf(line, sizeof line, "case constant_with_warmup 1 %s", cases[i].text);
+		open_schedule(&s, line);
+		const struct zr_scheduler_v1 *v = test_iface(s.desc, "zr.scheduler/1");
+		for (int known = 0; known < 2; known++) {
+			struct zr_sched_point at = { .size = sizeof at, .base = 1,
+						     .total_steps = cases[i].steps };
+			double lr = 0;
+			if (known)
+				assert_int_equal(s.desc->resolve(host, &facts, s.opts), ZR_OK);
+			for (at.step = 0; at.step < 200; at.step++) {
+				assert_int_equal(v->value(s.inst, &at, &lr), ZR_OK);
+				if (lr == 1)
+					break;
+			}
+			if (at.step != cases[i].warmup)
+				fail_msg("%s of %lld: %lld updates", cases[i].text,
+					 (long long)cases[i].steps, (long long)at.step);
+		}
+		close_schedule(&s);
+	}
+}
+
+static void an_end_that_is_no_end_is_refused(void **state)
+{
+	const struct zr_desc *desc = test_plugin("scheduler/polynomial");
+	struct zr_facts facts = { .size = sizeof facts, .lr = 1e-5, .steps = 10 };
+	void *opts = test_options(desc);
+	(void)state;
+	assert_int_equal(test_set(desc, opts, "lr_end", "1e-5"), 0);
+	assert_int_equal(desc->resolve(host, &facts, opts), ZR_EINVAL);
+	assert_non_null(strstr(test_error(host), "lr_end = 1e-05 is not below"));
+	free(opts);
+	test_clear(host);
+}
+
+static void two_minima_are_refused(void **state)
+{
+	static const char *const names[] = { "scheduler/cosine_with_min_lr",
+					     "scheduler/cosine_warmup_with_min_lr" };
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		const struct zr_desc *desc = test_plugin(names[i]);
+		void *opts = test_options(desc);
+		struct zr_inst *inst;
+		assert_int_equal(test_set(desc, opts, "min_lr", "1e-5"), 0);
+		assert_int_equal(test_set(desc, opts, "min_lr_rate", "0.1"), 0);
+		assert_int_equal(test_create(host, desc, opts, &inst), ZR_EINVAL);
+		assert_non_null(strstr(test_error(host), "give one of them"));
+		free(opts);
+		test_clear(host);
+	}
 }
 
 /* total_num_steps = auto is the length of the run, as a fact or, without it, as the point says. */
 static void auto_total_is_the_length_of_the_run(void **state)
 {
 	static const char *const names[] = { "scheduler/warmup_decay_lr",
-					     "scheduler/warmup_cosine_lr" };
+					     "scheduler/warmup_cosine_lr", "scheduler/linear",
+					     "scheduler/cosine" };
 	(void)state;
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 8; i++) {
 		const struct zr_desc *desc = test_plugin(names[i / 2]);
 		struct zr_facts facts = { .size = sizeof facts, .lr = NAN,
 					  .steps = i % 2 ? 100 : 0 };
@@ -178,14 +268,20 @@ static void auto_total_is_the_length_of_the_run(void **state)
 
 /* Without an option that says otherwise no schedule rises above the optimizer's lr, and each
  * reaches it: whether the lr was known while resolving, or only the group's own when it is
- * asked. */
+ * asked. cosine_warmup_with_min_lr reaches it by a warm-up alone. */
 static void the_top_is_the_optimizers_lr(void **state)
 {
 	static const char *const names[] = { "scheduler/constant", "scheduler/warmup_lr",
 					     "scheduler/warmup_decay_lr",
-					     "scheduler/warmup_cosine_lr", "scheduler/one_cycle" };
+					     "scheduler/warmup_cosine_lr", "scheduler/one_cycle",
+					     "scheduler/linear", "scheduler/cosine",
+					     "scheduler/cosine_with_restarts",
+					     "scheduler/cosine_with_min_lr",
+					     "scheduler/constant_with_warmup",
+					     "scheduler/polynomial", "scheduler/inverse_sqrt",
+					     "scheduler/warmup_stable_decay" };
 	(void)state;
-	for (int i = 0; i < 10; i++) {
+	for (int i = 0; i < 2 * (int)(sizeof names / sizeof *names); i++) {
 		const struct zr_desc *desc = test_plugin(names[i / 2]);
 		struct zr_facts facts = { .size = sizeof facts, .lr = i % 2 ? 2e-5 : NAN,
 					  .steps = 5000 };
@@ -350,6 +446,10 @@ int main(void)
 		cmocka_unit_test(constant_is_the_base),
 		cmocka_unit_test(warmup_has_deepspeeds_values),
 		cmocka_unit_test(deepspeeds_schedules_over_5000_updates),
+		cmocka_unit_test(transformers_schedules_over_2000_updates),
+		cmocka_unit_test(a_share_of_the_updates_is_the_warmup),
+		cmocka_unit_test(an_end_that_is_no_end_is_refused),
+		cmocka_unit_test(two_minima_are_refused),
 		cmocka_unit_test(auto_total_is_the_length_of_the_run),
 		cmocka_unit_test(the_top_is_the_optimizers_lr),
 		cmocka_unit_test(a_range_test_starts_at_the_optimizers_lr),

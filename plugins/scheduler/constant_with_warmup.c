@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * constant_with_warmup.c - transformers' constant_with_warmup: up to the optimizer's lr, then
+ * constant.
+ */
+#include "transformers.h"
+
+static const struct zr_opt options[] = { TF_WARMUP };
+
+static double factor(const struct tf_opts *o, const struct tf_point *at)
+{
+	(void)o;
+	return at->step < at->warmup ? tf_rise(at) : 1;
+}
+
+TRANSFORMERS_SCHEDULE("constant_with_warmup",
+		      "Warm-up, then constant (transformers' constant_with_warmup).",
+		      tf_resolve, NULL);
