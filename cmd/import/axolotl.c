@@ -242,11 +242,10 @@ static const struct zr_import_key keys[] = {
 	WITH("adam_epsilon", "optimizer.eps", hf_epsilon, "optimizer"),
 	MADE("max_grad_norm", "train.gradient_clipping", hf_clipping),
 	MADE("lr_scheduler", "scheduler.plugin", hf_scheduler),
-	COPY("lr_scheduler_kwargs.min_lr_rate", "scheduler.cos_min_ratio"),
-	STOP("lr_scheduler_kwargs.*", "", "give the schedule's options in [scheduler]"),
-	COPY("cosine_min_lr_ratio", "scheduler.cos_min_ratio"),
-	STOP("cosine_constant_lr_ratio", "",
-	     "use [scheduler] plugin = warmup_cosine_lr, total_num_steps"),
+	HF_SCHEDULE_KWARGS,
+	WITH("cosine_min_lr_ratio", NULL, hf_beside, "[scheduler] min_lr_rate"),
+	WITH("cosine_constant_lr_ratio", NULL, hf_beside, "[scheduler] constant_lr_ratio"),
+	WITH("lr_quadratic_warmup", NULL, hf_beside, "[scheduler] quadratic_warmup"),
 	WITH("warmup_steps", NULL, hf_beside, "[scheduler] warmup_num_steps"),
 	WITH("warmup_ratio", NULL, hf_beside, "[scheduler] warmup_num_steps"),
 	STOP("neftune_noise_alpha", "0", "embeddings get no noise; take it out"),
@@ -478,7 +477,6 @@ static const struct zr_import_key keys[] = {
 	NONE("llama4_linearized_experts", KERNELS),
 	LACK("lora_target_parameters"),
 	NONE("lr_div_factor", "of an optimizer or schedule that is not here"),
-	NONE("lr_quadratic_warmup", "of an optimizer or schedule that is not here"),
 	NONE("max_packed_sequence_len", "[data] says it"),
 	NONE("max_prompt_len", OF_RL),
 	NONE("mean_resizing_embeddings", "nothing of a run here depends on it"),
@@ -577,15 +575,66 @@ static const char *const defaults[][2] = {
 	{ "checkpoint.keep", "0" },	   { NULL, NULL },
 };
 
+static int put_schedule(struct zr_import *im, struct zr_setting *s, const char *plugin,
+			const char *to)
+{
+	zr_import_drop(im, "scheduler.plugin");
+	int rc = zr_import_put(im, s, "scheduler.plugin", plugin, NULL);
+	char *text = NULL;
+	if (!rc)
+		rc = zr_import_text(s->value, &text);
+	if (!rc)
+		rc = zr_import_put(im, s, to, text, NULL);
+	free(text);
+	return rc;
+}
+
+/* What Axolotl makes of a cosine; of lr_scheduler = cosine alone. */
+static int finish_cosine(struct zr_import *im)
+{
+	static const char *const keys[] = { "lr_quadratic_warmup", "cosine_min_lr_ratio",
+					    "cosine_constant_lr_ratio" };
+	const struct zr_setting *name = zr_import_find(im, &zr_axolotl, "lr_scheduler");
+	const int theirs = !!zr_import_find(im, im->deepspeed, "scheduler.type");
+	const int cosine = !theirs && (!name || zr_import_is(name->value, "cosine"));
+	const int on[] = { cosine && zr_import_is_on(im, &zr_axolotl, keys[0]),
+			   cosine && zr_import_is_on(im, &zr_axolotl, keys[1]),
+			   cosine && zr_import_is_on(im, &zr_axolotl, keys[2]) };
+	int rc = 0;
+	for (int i = 0; !rc && i < 3; i++) {
+		struct zr_setting *s = zr_import_find(im, &zr_axolotl, keys[i]);
+		if (!s)
+			continue;
+		if (!cosine)
+			rc = zr_import_fate(s, ZR_FATE_NONE, "of lr_scheduler: cosine alone");
+		else if (!on[i])
+			rc = zr_import_fate(s, ZR_FATE_NONE, "off");
+		else if (i > 0 && on[0])
+			rc = zr_import_fate(s, ZR_FATE_NONE, "lr_quadratic_warmup comes before it");
+		else if (i == 0)
+			rc = put_schedule(im, s, "cosine", "scheduler.quadratic_warmup");
+		else if (i == 1)
+			rc = put_schedule(im, s, "cosine_with_min_lr", "scheduler.min_lr_rate");
+		else if (!on[1])
+			rc = zr_import_fate(s, ZR_FATE_NONE, "Axolotl reads it beside "
+							     "cosine_min_lr_ratio only");
+		else
+			rc = put_schedule(im, s, "cosine_with_min_lr",
+					  "scheduler.constant_lr_ratio");
+	}
+	return rc;
+}
+
 static int finish(struct zr_import *im)
 {
 	static const struct hf_names names = { .kind = &zr_axolotl,
 					       .scheduler = "lr_scheduler",
-					       .scheduler_default = "warmup_cosine_lr",
+					       .scheduler_default = "cosine",
 					       .defaults = defaults,
 					       .note = "Axolotl's default",
-					       .warmup = 100 };
-	int rc = hf_finish(im, &names);
+					       .is_axolotl = 1 };
+	int rc = finish_cosine(im);
+	rc = rc ? rc : hf_finish(im, &names);
 	if (!rc && !zr_import_given(im, "train.steps") && !zr_import_given(im, "train.epochs"))
 		rc = zr_import_put(im, NULL, "train.epochs", "1", names.note);
 	return rc;

@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include "cmd/import/hf.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -321,101 +320,6 @@ int hf_fsdp(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 		       zr_import_put(im, s, "offload.param.plugin", "cpu", NULL);
 }
 
-/* ---- schedules ---- */
-
-int hf_scheduler(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
-{
-	static const char *const names[][2] = {
-		{ "linear", "warmup_decay_lr" },
-		{ "cosine", "warmup_cosine_lr" },
-		{ "cosine_with_min_lr", "warmup_cosine_lr" },
-		{ "constant", "constant" },
-		{ "constant_with_warmup", "warmup_lr" },
-		{ NULL, NULL },
-	};
-	int i = 0, rc;
-	if (zr_import_given(im, k->to))
-		return none(s, "DeepSpeed's configuration names the schedule");
-	while (names[i][0] && strcmp(names[i][0], word(s)))
-		i++;
-	if (!names[i][0])
-		return zr_import_fate(s, ZR_FATE_REFUSED,
-				      "use linear, cosine, cosine_with_min_lr, constant or "
-				      "constant_with_warmup");
-	rc = zr_import_put(im, s, k->to, names[i][1], NULL);
-	return rc || !strcmp(names[i][1], "constant") ?
-		       rc :
-		       partly(s, "the warm-up begins one update later, with two updates at its "
-				 "lowest rate");
-}
-
-/* The length of the warm-up, and the setting that says so. -1: it is a share of a number that is
- * not known. */
-static long long warmup_of(struct zr_import *im, const struct hf_names *n, struct zr_setting **from)
-{
-	struct zr_setting *steps = zr_import_find(im, n->kind, "warmup_steps");
-	struct zr_setting *ratio = zr_import_find(im, n->kind, "warmup_ratio");
-	const double most = zr_import_number(zr_import_find(im, n->kind, "max_steps"), -1);
-	const double given = zr_import_number(steps, 0);
-	*from = given > 0 || !ratio ? steps : ratio;
-	if (given >= 1)
-		return (long long)given;
-	const double share = given > 0 ? given : zr_import_number(ratio, 0);
-	if (!(share > 0))
-		return steps || ratio ? 0 : n->warmup;
-	return most > 0 ? (long long)ceil(share * most) : -1;
-}
-
-/* Settings of a warm-up that is not theirs have no effect. */
-static int finish_warmup(struct zr_import *im, const struct hf_names *n,
-			 const struct zr_setting *used, const char *why)
-{
-	static const char *const keys[] = { "warmup_steps", "warmup_ratio" };
-	int rc = 0;
-	for (int i = 0; !rc && i < 2; i++) {
-		struct zr_setting *s = zr_import_find(im, n->kind, keys[i]);
-		if (s && s != used && s->fate != ZR_FATE_REFUSED)
-			rc = none(s, why);
-	}
-	return rc;
-}
-
-static int finish_schedule(struct zr_import *im, const struct hf_names *n)
-{
-	const char *plugin = zr_import_given(im, "scheduler.plugin");
-	struct zr_setting *from, *name = zr_import_find(im, n->kind, n->scheduler);
-	const struct zr_import_kind *ds = im->deepspeed;
-	const int theirs = !!zr_import_find(im, ds, "scheduler.type");
-	const long long warmup = warmup_of(im, n, &from);
-	char text[32];
-	int rc = 0;
-	if (!plugin && name)
-		return 0; /* refused */
-	if (!plugin) {
-		plugin = n->scheduler_default;
-		rc = zr_import_put(im, NULL, "scheduler.plugin", plugin, n->note);
-	}
-	if (rc || strncmp(plugin, "warmup", 6))
-		return rc ? rc : finish_warmup(im, n, NULL, "the schedule has no warm-up");
-	if (zr_import_given(im, "scheduler.warmup_num_steps"))
-		return finish_warmup(im, n, NULL, "DeepSpeed's configuration says how long");
-	if (warmup < 0)
-		return zr_import_fate(from, ZR_FATE_REFUSED,
-				      "how many steps that is depends on the data: give "
-				      "warmup_steps as a number, or max_steps");
-	snprintf(text, sizeof text, "%lld", warmup > 0 ? warmup : 1);
-	rc = zr_import_put(im, from, "scheduler.warmup_num_steps", text, from ? NULL : n->note);
-	rc = rc ? rc : finish_warmup(im, n, from, "the other of the two counts");
-	if (!rc && !theirs)
-		rc = zr_import_put(im, NULL, "scheduler.warmup_type", "linear",
-				   "as transformers warms up");
-	if (!rc && !theirs && !strcmp(plugin, "warmup_cosine_lr") &&
-	    !zr_import_given(im, "scheduler.cos_min_ratio"))
-		rc = zr_import_put(im, NULL, "scheduler.cos_min_ratio", "0",
-				   "as transformers warms up");
-	return rc;
-}
-
 static int finish_betas(struct zr_import *im, const struct hf_names *n)
 {
 	struct zr_setting *one = zr_import_find(im, n->kind, "adam_beta1");
@@ -441,7 +345,7 @@ static int finish_betas(struct zr_import *im, const struct hf_names *n)
 int hf_finish(struct zr_import *im, const struct hf_names *n)
 {
 	int rc = finish_betas(im, n);
-	rc = rc ? rc : finish_schedule(im, n);
+	rc = rc ? rc : hf_finish_schedule(im, n);
 	for (int i = 0; !rc && n->defaults[i][0]; i++) {
 		const char *to = n->defaults[i][0];
 		if (!strcmp(to, "optimizer.lr") && is_rate_of_schedule(im))

@@ -44,9 +44,8 @@ static const struct zr_import_key keys[] = {
 	WITH("adam_beta2", NULL, hf_beside, "[optimizer] betas"),
 	WITH("adam_epsilon", "optimizer.eps", hf_epsilon, "optim"),
 	MADE("lr_scheduler_type", "scheduler.plugin", hf_scheduler),
-	COPY("lr_scheduler_kwargs.min_lr_rate", "scheduler.cos_min_ratio"),
-	STOP("lr_scheduler_kwargs.*", "", "give the schedule's options in [scheduler]"),
-	STOP("lr_scheduler_kwargs", "", "give the schedule's options in [scheduler]"),
+	HF_SCHEDULE_KWARGS,
+	STOP("lr_scheduler_kwargs", "", "give it as keys and values"),
 	WITH("warmup_steps", NULL, hf_beside, "[scheduler] warmup_num_steps"),
 	WITH("warmup_ratio", NULL, hf_beside, "[scheduler] warmup_num_steps"),
 
@@ -210,7 +209,7 @@ static int finish(struct zr_import *im)
 {
 	static const struct hf_names names = { .kind = &zr_trainer,
 					       .scheduler = "lr_scheduler_type",
-					       .scheduler_default = "warmup_decay_lr",
+					       .scheduler_default = "linear",
 					       .defaults = defaults,
 					       .note = "the default of the training arguments" };
 	int rc = hf_finish(im, &names);

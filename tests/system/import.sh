@@ -91,8 +91,18 @@ refused 'all of them at once' '{ "gradient_cliping": 1,
 refused 'two files that differ' '{ "per_device_train_batch_size": 2,
  "deepspeed": { "train_micro_batch_size_per_gpu": 4 } }' \
 	'size: \[train\] micro_batch_size would be 2, and 4 by train_micro_batch_size_per_gpu'
-refused 'a share of unknown steps' '{ "num_train_epochs": 1, "warmup_ratio": 0.1 }' \
-	':1: warmup_ratio: how many steps that is depends on the data: give warmup_steps'
+refused 'a share of unknown steps for a schedule of DeepSpeed' '{ "num_train_epochs": 1,
+ "warmup_ratio": 0.1, "deepspeed": { "scheduler": { "type": "WarmupLR",
+ "params": { "warmup_num_steps": "auto" } } } }' \
+	':2: warmup_ratio: how many steps that is depends on the data, and a schedule of DeepSpeed'
+for schedule in greedy reduce_lr_on_plateau; do
+	refused "$schedule" "{ \"max_steps\": 9, \"lr_scheduler_type\": \"$schedule\" }" \
+		':1: lr_scheduler_type: it follows measured losses; no schedule here does$'
+done
+refused 'a schedule that needs more' '{ "max_steps": 9, "lr_scheduler_type": "warmup_stable_decay" }' \
+	':1: lr_scheduler_type: transformers asks for num_decay_steps in lr_scheduler_kwargs$'
+refused 'what the schedule is not given' '{ "max_steps": 9, "lr_scheduler_type": "linear",
+ "lr_scheduler_kwargs": { "power": 2 } }' 'plugin = linear has no power'
 refused 'an optimizer of transformers that is not here' \
 	'{ "max_steps": 9, "optim": "galore_adamw" }' \
 	': optim: use adamw_torch, '
@@ -153,6 +163,23 @@ has() {
 		like "$name: $line" "$(sed 's/ ;.*//' has.ini)" "^$line\$"
 	done
 }
+has 'a share of unknown steps' '{ "num_train_epochs": 1, "warmup_ratio": 0.1 }' \
+	'plugin = linear' 'warmup_ratio = 0\.1'
+is 'which transformers rounds up' "$(grep -c rounding has.ini)" 0
+has 'a share as version 5 writes it' '{ "max_steps": 100, "warmup_steps": 0.07 }' 'warmup_ratio = 0\.07'
+is '... of 100 updates is 8' "$("$ZEROTH" schedule has.ini -o device.plugin=cpu -o model.path=model \
+	-o data.plugin=tokens -o data.path=train.bin |
+	awk -F, '$2 == 5e-05 { print $1; exit }')" 8
+for schedule in linear cosine cosine_with_restarts polynomial constant_with_warmup inverse_sqrt; do
+	has "transformers' $schedule" "{ \"max_steps\": 9, \"lr_scheduler_type\": \"$schedule\" }" \
+		"plugin = $schedule" 'warmup_num_steps = 0'
+done
+has "transformers' warmup_stable_decay" '{ "max_steps": 9, "warmup_steps": 2,
+ "lr_scheduler_type": "warmup_stable_decay", "lr_scheduler_kwargs": { "num_decay_steps": 3,
+ "decay_type": "1-sqrt", "min_lr_ratio": 0.1 } }' 'plugin = warmup_stable_decay' \
+	'num_decay_steps = 3' 'decay_type = 1-sqrt' 'min_lr_rate = 0\.1' 'warmup_num_steps = 2'
+has 'a polynomial' '{ "max_steps": 9, "lr_scheduler_type": "polynomial",
+ "lr_scheduler_kwargs": { "power": 2, "lr_end": 1e-6 } }' 'power = 2' 'lr_end = 1e-06'
 schedule() { printf '{ "scheduler": { "type": "%s", "params": { "total_num_steps": 9 } } }' $1; }
 has "WarmupLR's default" "$(schedule WarmupLR | sed 's/"total_num_steps": 9//')" \
 	'warmup_max_lr = auto'
@@ -220,6 +247,36 @@ if [ -e axolotl.made ]; then
 		':3: rl: only the likelihood of targets is trained'
 	yaml 'YAML: a key given twice' 'max_steps: 1\nmax_steps: 2\n' ':2: a key given twice$'
 	yaml 'YAML: none' 'a: [1, 2\n' '^2 zeroth: refused\.yml:[0-9]+: not YAML: '
+	# of NAME TEXT LINE...: Axolotl's file is imported, and the INI has these lines
+	of() {
+		local name=$1 line
+		printf 'base_model: x\nmicro_batch_size: 1\n%b' "$2" >of.yml
+		shift 2
+		ok "Axolotl: $name" "$ZEROTH" config import --force -o of.ini --device cuda of.yml
+		for line; do
+			like "Axolotl: $name: $line" "$(sed 's/ ;.*//' of.ini)" "^$line\$"
+		done
+	}
+	of 'a warm-up by default' 'num_epochs: 1\n' 'plugin = cosine' 'warmup_ratio = 0\.03' \
+		'warmup_rounding = down' 'warmup_least_steps = 2' 'warmup_most_steps = 100'
+	of 'a share rounds down' 'warmup_ratio: 0.1\n' 'warmup_ratio = 0\.1' 'warmup_rounding = down' \
+		'warmup_least_steps = 2'
+	is 'Axolotl: ... and has no limit' "$(grep -c most of.ini)" 0
+	of "a share as transformers' steps rounds up" 'warmup_steps: 0.1\n' 'warmup_ratio = 0\.1'
+	is 'Axolotl: ... as transformers' "$(grep -cE 'rounding|least|most' of.ini)" 0
+	of '1 becomes 2' 'warmup_steps: 1\n' 'warmup_num_steps = 2'
+	of '0 stays 0' 'warmup_steps: 0\n' 'warmup_num_steps = 0'
+	of 'a cosine to a minimum' 'lr_scheduler: cosine\ncosine_min_lr_ratio: 0.1\n' \
+		'plugin = cosine_with_min_lr' 'min_lr_rate = 0\.1'
+	of '... reached earlier' 'cosine_min_lr_ratio: 0.1\ncosine_constant_lr_ratio: 0.8\n' \
+		'plugin = cosine_with_min_lr' 'min_lr_rate = 0\.1' 'constant_lr_ratio = 0\.8'
+	of '... not without a minimum' 'cosine_constant_lr_ratio: 0.8\n' 'plugin = cosine'
+	of 'a quadratic warm-up' 'lr_quadratic_warmup: true\n' 'plugin = cosine' \
+		'quadratic_warmup = yes'
+	yaml 'Axolotl: two warm-ups' 'base_model: x\nwarmup_steps: 3\nwarmup_ratio: 0.5\n' \
+		':3: warmup_ratio: Axolotl takes no warmup_steps beside it'
+	yaml 'Axolotl: a schedule that is not here' 'max_steps: 3\nlr_scheduler: rex\n' \
+		':2: lr_scheduler: there is no such schedule here$'
 	yaml 'YAML: an alias of itself' 'base_model: &a [*a]\n' 'too deep or too large|not YAML'
 fi
 refused 'no JSON' '{ "stage": }' '^2 zeroth: refused\.json:1:.*not JSON'
