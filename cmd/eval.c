@@ -26,6 +26,7 @@
 #include "cmd/weights.h"
 #include "core/files/json.h"
 #include "core/log.h"
+#include "core/text.h"
 
 static const char usage[] =
 	"usage: zeroth eval [-n RANKS] [--sequences N] [--json] [-o section.key=value]...\n"
@@ -87,18 +88,23 @@ static int load_config(struct eval *e, struct zr_error *err)
 		snprintf(model, sizeof model, "adapter.path=%s", from);
 		o[n++] = model;
 	}
-	for (int i = 0; i < e->a->n_overrides; i++) {
+	for (int i = 0; i < e->a->n_overrides && !rc; i++) {
 		o[n++] = e->a->overrides[i];
-		if (hf && !strncmp(o[n - 1], "data.", 5) &&
-		    asprintf(&copy[copies], "eval.%s", o[n - 1]) > 0)
+		if (!hf || strncmp(o[n - 1], "data.", 5))
+			continue;
+		copy[copies] = zr_text("eval.%s", o[n - 1]);
+		if (!copy[copies])
+			rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		else
 			o[n++] = copy[copies++];
 	}
 	if (whole)
 		zr_dir_has(from, "model.safetensors", e->weights);
 	if (run)
 		zr_dir_has(from, "config.ini", path);
-	rc = run ? zr_run_config(path, o, n, &e->cfg, err) :
-		       zr_config_load(hf ? NULL : from, o, n, &e->cfg, err);
+	if (!rc)
+		rc = run ? zr_run_config(path, o, n, &e->cfg, err) :
+			   zr_config_load(hf ? NULL : from, o, n, &e->cfg, err);
 	while (copies)
 		free(copy[--copies]);
 	return rc;

@@ -19,6 +19,7 @@
 #include "core/files/file.h"
 #include "core/files/json.h"
 #include "core/log.h"
+#include "core/text.h"
 #include "files/checkpoint/checkpoint.h"
 #include "files/pretrained/tensors.h"
 
@@ -231,12 +232,11 @@ static int put_file(struct zr_export *x, const char *name, const char *data, siz
 
 static int dump(struct zr_export *x, const char *name, json_t *j)
 {
-	char *text = zr_json_text(j, JSON_INDENT(2)), *line = NULL;
-	int n = text ? asprintf(&line, "%s\n", text) : -1;
-	int rc = put_file(x, name, n < 0 ? NULL : line, n < 0 ? 0 : (size_t)n);
+	char *text = zr_json_text(j, JSON_INDENT(2));
+	char *line = text ? zr_text("%s\n", text) : NULL;
+	int rc = put_file(x, name, line, line ? strlen(line) : 0);
 	free(text);
-	if (n >= 0)
-		free(line);
+	free(line);
 	json_decref(j);
 	return rc;
 }
@@ -379,8 +379,7 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 				 .shard = calloc((size_t)layout->n_tensors + 1, sizeof *x->shard),
 				 .buf = malloc(CHUNK * 2) };
 	if (!x->dir || !x->shard || !x->buf || len > PATH_MAX - NAME ||
-	    asprintf(&x->tmp, "%s.tmp", x->dir) < 0) {
-		x->tmp = NULL;
+	    !(x->tmp = zr_text("%s.tmp", x->dir))) {
 		release(x);
 		return zr_err(err, ZR_EINVAL, "%s: no memory for it, or a path too long", dir);
 	}

@@ -12,6 +12,7 @@
 
 #include "core/files/file.h"
 #include "core/files/json.h"
+#include "core/text.h"
 #include "files/safetensors.h"
 
 static json_t *describe(const struct zr_st_tensor *t)
@@ -51,10 +52,12 @@ int zr_st_create(struct zr_st_writer *w, const char *path, const struct zr_st_te
 {
 	size_t bytes;
 	*w = (struct zr_st_writer){ .path = strdup(path), .fd = -1, .n = n,
-				    .hash = XXH3_createState() };
+				    .hash = XXH3_createState(),
+				    .tmp = zr_text("%s.tmp", path) };
 	char *header = zr_st_header(t, n, meta, &bytes);
-	if (!w->path || !w->hash || !header || asprintf(&w->tmp, "%s.tmp", path) < 0) {
+	if (!w->path || !w->hash || !header || !w->tmp) {
 		free(header);
+		free(w->tmp);
 		free(w->path);
 		XXH3_freeState(w->hash);
 		return zr_err(err, ZR_ENOMEM, "%s: out of memory for its header", path);

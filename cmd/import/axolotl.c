@@ -9,6 +9,7 @@
 
 #include "cmd/import/hf.h"
 #include "cmd/import/rows.h"
+#include "core/text.h"
 
 #define AX_MAP(name)                                                                               \
 	static int name(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -38,9 +39,8 @@ AX_MAP(names)
 			memmove(c, c + 1, strlen(c));
 		rc = zr_import_put(im, s, k->to, text, NULL);
 	} else if (!zr_import_is(s->value, "all-linear") && k->text) {
-		char *expression = NULL;
-		rc = asprintf(&expression, "%s%s", k->text, text) < 0 ? ZR_ENOMEM : 0;
-		rc = rc ? rc : zr_import_put(im, s, k->to, expression, NULL);
+		char *expression = zr_text("%s%s", k->text, text);
+		rc = expression ? zr_import_put(im, s, k->to, expression, NULL) : ZR_ENOMEM;
 		free(expression);
 	} else {
 		rc = zr_import_put(im, s, k->to, text, NULL);

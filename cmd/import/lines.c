@@ -10,6 +10,7 @@
 #include "cmd/import/import.h"
 #include "core/config/ini.h"
 #include "core/list.h"
+#include "core/text.h"
 
 #define LONGEST 2048 /* bytes of a value */
 #define WIDE 96	     /* columns: beyond them a comment stands above its line */
@@ -109,10 +110,7 @@ int zr_import_put(struct zr_import *im, struct zr_setting *s, const char *to, co
 		l.section = strndup(to, (size_t)(dot - to));
 		l.key = strdup(dot + 1);
 		l.value = strdup(value);
-		if (note)
-			l.note = strdup(note);
-		else if (asprintf(&l.note, "%s, line %d", s->path, s->line) < 0)
-			l.note = NULL;
+		l.note = note ? strdup(note) : zr_text("%s, line %d", s->path, s->line);
 		rc = add(im, &l);
 	}
 	if (!rc && s && s->fate == ZR_FATE_OPEN)

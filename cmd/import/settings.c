@@ -12,6 +12,7 @@
 #include "cmd/import/import.h"
 #include "core/config/options.h"
 #include "core/list.h"
+#include "core/text.h"
 
 struct walk {
 	struct zr_import_source *to;
@@ -56,9 +57,9 @@ static int walk(struct walk *w, const char *path, const json_t *object)
 	int rc = 0;
 	json_object_foreach ((json_t *)object, key, value) {
 		const int line = w->key < w->tree->n ? w->tree->line[w->key] : 0;
-		char *own = NULL;
+		char *own = zr_text("%s%s%s", path, *path ? "." : "", key);
 		w->key++;
-		if (asprintf(&own, "%s%s%s", path, *path ? "." : "", key) < 0)
+		if (!own)
 			return ZR_ENOMEM;
 		if (json_is_object(value) && json_object_size(value)) {
 			rc = walk(w, own, value);
@@ -118,7 +119,7 @@ static int number_text(double v, char **text)
 {
 	char digits[64];
 	if (v == floor(v) && fabs(v) >= 1e6 && fabs(v) < 1e15)
-		return asprintf(text, "%.0f", v) < 0;
+		return !(*text = zr_text("%.0f", v));
 	zr_format_double(v, digits, sizeof digits);
 	return !(*text = strdup(digits));
 }
@@ -147,7 +148,7 @@ int zr_import_text(const json_t *value, char **text)
 	if (json_is_string(value))
 		bad = !(*text = strdup(json_string_value(value)));
 	else if (json_is_integer(value))
-		bad = asprintf(text, "%lld", (long long)json_integer_value(value)) < 0;
+		bad = !(*text = zr_text("%lld", (long long)json_integer_value(value)));
 	else if (json_is_real(value))
 		bad = number_text(json_real_value(value), text);
 	else if (json_is_boolean(value))

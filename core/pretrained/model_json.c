@@ -15,6 +15,7 @@
 #include "core/files/json.h"
 #include "core/plugin/host.h"
 #include "core/pretrained/pretrained.h"
+#include "core/text.h"
 
 #define VALUE 4096 /* bytes of a value's text, a list included */
 
@@ -73,8 +74,8 @@ static int refuse_quantised(const struct zr_model_json *f, struct zr_error *err)
 
 int zr_model_json_open(const char *dir, struct zr_model_json *out, struct zr_error *err)
 {
-	struct zr_model_json f = { 0 };
-	if (asprintf(&f.path, "%s/config.json", dir) < 0)
+	struct zr_model_json f = { .path = zr_text("%s/config.json", dir) };
+	if (!f.path)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	int rc = zr_json_file(f.path, ZR_MODEL_JSON_MAX, &f.root, err);
 	f.type = json_string_value(json_object_get(f.root, "model_type"));

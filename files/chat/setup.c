@@ -12,6 +12,7 @@
 
 #include "core/files/file.h"
 #include "core/files/json.h"
+#include "core/text.h"
 #include "files/chat/parts.h"
 
 #define MOST (64 << 20) /* bytes of a configuration */
@@ -44,9 +45,8 @@ static int beside(const struct setup *u, const char *name, char **path)
 {
 	const char *slash = strrchr(u->o->tokenizer, '/');
 	int dir = slash ? (int)(slash - u->o->tokenizer) + 1 : 0;
-	return asprintf(path, "%.*s%s", dir, u->o->tokenizer, name) < 0 ?
-		       zr_err(u->err, ZR_ENOMEM, "out of memory") :
-		       0;
+	*path = zr_text("%.*s%s", dir, u->o->tokenizer, name);
+	return *path ? 0 : zr_err(u->err, ZR_ENOMEM, "out of memory");
 }
 
 /* *text: NULL where there is none. */

@@ -14,6 +14,7 @@
 #include "core/config/options.h"
 #include "core/model/layout.h"
 #include "core/pretrained/pretrained.h"
+#include "core/text.h"
 #include "files/pretrained/tensors.h"
 #include "files/safetensors.h"
 
@@ -69,7 +70,6 @@ static int open_shards(struct zr_tensor_files *f, const char *dir, struct zr_err
 		rc = zr_err(err, ZR_EINVAL, "%s: no weight_map with tensors", f->path);
 	json_object_foreach(map, name, file) {
 		const char *base = json_string_value(file);
-		char *path;
 		if (rc)
 			break;
 		if (!base || !*base || strchr(base, '/') || *base == '.') {
@@ -78,7 +78,8 @@ static int open_shards(struct zr_tensor_files *f, const char *dir, struct zr_err
 				    f->path, name);
 			break;
 		}
-		if (asprintf(&path, "%s/%s", dir, base) < 0) {
+		char *path = zr_text("%s/%s", dir, base);
+		if (!path) {
 			rc = zr_err(err, ZR_ENOMEM, "out of memory");
 			break;
 		}
@@ -94,35 +95,42 @@ static int open_shards(struct zr_tensor_files *f, const char *dir, struct zr_err
 	return rc;
 }
 
-/* Also what cannot be looked at: opening it says why. */
-static int is_there(const char *dir, const char *name)
+/* Which of a directory's files are there, in the order of this table. */
+enum { ONE, MANY, PICKLED, PICKLED_MANY, KNOWN };
+static const char *const known[KNOWN] = { "model.safetensors", "model.safetensors.index.json",
+					  "pytorch_model.bin", "pytorch_model.bin.index.json" };
+
+/* A file that cannot be looked at is there, too: opening the file says why. */
+static int find_known(const char *dir, int there[KNOWN], struct zr_error *err)
 {
-	char *path;
-	int there = asprintf(&path, "%s/%s", dir, name) >= 0 &&
-		    (!access(path, F_OK) || errno != ENOENT);
-	free(path);
-	return there;
+	for (int i = 0; i < KNOWN; i++) {
+		char *path = zr_text("%s/%s", dir, known[i]);
+		if (!path)
+			return zr_err(err, ZR_ENOMEM, "out of memory");
+		there[i] = !access(path, F_OK) || errno != ENOENT;
+		free(path);
+	}
+	return 0;
 }
 
 static int open_dir(struct zr_tensor_files *f, const char *dir, struct zr_error *err)
 {
-	int one = is_there(dir, "model.safetensors"),
-	    many = is_there(dir, "model.safetensors.index.json");
-	if (!one && !many &&
-	    (is_there(dir, "pytorch_model.bin") || is_there(dir, "pytorch_model.bin.index.json")))
+	int there[KNOWN], rc = find_known(dir, there, err);
+	if (rc)
+		return rc;
+	if (!there[ONE] && !there[MANY] && (there[PICKLED] || there[PICKLED_MANY]))
 		return zr_err(err, ZR_EINVAL, "%s: pytorch_model.bin can hold programs and is not "
 			      "read; this converts it: python3 -c \"from transformers import "
 			      "AutoModelForCausalLM as M; "
 			      "M.from_pretrained('%s').save_pretrained('%s')\"", dir, dir, dir);
-	if (!one && !many)
+	if (!there[ONE] && !there[MANY])
 		return zr_err(err, ZR_EINVAL,
 			      "%s: no model.safetensors there, nor model.safetensors.index.json",
 			      dir);
-	if (asprintf(&f->path, "%s/model.safetensors%s", dir, one ? "" : ".index.json") < 0) {
-		f->path = NULL;
+	f->path = zr_text("%s/%s", dir, known[there[ONE] ? ONE : MANY]);
+	if (!f->path)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
-	}
-	return one ? add_file(f, f->path, err) : open_shards(f, dir, err);
+	return there[ONE] ? add_file(f, f->path, err) : open_shards(f, dir, err);
 }
 
 /* ---- tensors ---- */

@@ -15,6 +15,7 @@
 
 #include "core/files/file.h"
 #include "core/files/json.h"
+#include "core/text.h"
 
 #define HEADER 8192 /* bytes, with their count of 8 */
 #define ROOM 4096   /* elements written at a time */
@@ -62,8 +63,8 @@ static FILE *create(const char *name)
 static int nameless(const struct zr_documents *d, const char *what, FILE **out,
 		    struct zr_error *err)
 {
-	char *name;
-	if (asprintf(&name, "%s.%s", d->tmp, what) < 0)
+	char *name = zr_text("%s.%s", d->tmp, what);
+	if (!name)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	*out = create(name);
 	int rc = *out && !unlink(name) ? 0 : zr_err(err, ZR_EIO, "%s: %s", name, strerror(errno));
@@ -90,7 +91,7 @@ int zr_documents_create(const char *path, int64_t vocabulary, int masked, struct
 			struct zr_error *err)
 {
 	struct zr_documents *d = calloc(1, sizeof *d);
-	if (!d || asprintf(&d->tmp, "%s.tmp", path) < 0) {
+	if (!d || !(d->tmp = zr_text("%s.tmp", path))) {
 		free(d);
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	}

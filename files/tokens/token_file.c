@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/files/file.h"
+#include "core/text.h"
 
 #define HEADER 256
 #define ROOM (1 << 16) /* tokens written at a time */
@@ -49,7 +50,7 @@ int zr_token_file_create(const char *path, int width, int raw, struct zr_token_f
 			 struct zr_error *err)
 {
 	struct zr_token_file *f = calloc(1, sizeof *f);
-	if (!f || asprintf(&f->tmp, "%s.tmp", path) < 0) {
+	if (!f || !(f->tmp = zr_text("%s.tmp", path))) {
 		free(f);
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	}

@@ -18,6 +18,7 @@
 
 #include "cmd/export.h"
 #include "cmd/weights.h"
+#include "core/model/layout.h"
 #include "core/pretrained/pretrained.h"
 #include "files/pretrained/tensors.h"
 
@@ -363,12 +364,56 @@ static void every_fp16_is_widened_exactly(void **unused)
 	}
 }
 
+/* This program's own, so that they can fail as the manual page allows: the pointer is then one that
+ * nobody may free. */
+static int texts_left = -1; /* that can be made; -1: any number */
+
+int vasprintf(char **out, const char *fmt, va_list ap)
+{
+	va_list again;
+	va_copy(again, ap);
+	int n = vsnprintf(NULL, 0, fmt, again);
+	va_end(again);
+	*out = texts_left && n >= 0 ? malloc((size_t)n + 1) : NULL;
+	if (!*out) {
+		*out = (char *)1;
+		return -1;
+	}
+	texts_left -= texts_left > 0;
+	return vsnprintf(*out, (size_t)n + 1, fmt, ap);
+}
+
+int asprintf(char **out, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	int n = vasprintf(out, fmt, ap);
+	va_end(ap);
+	return n;
+}
+
+static void no_undefined_pointer_is_freed_without_memory(void **unused)
+{
+	(void)unused;
+	const struct zr_layout layout = { 0 };
+	for (int texts = 0; texts < 4; texts++) {
+		struct zr_tensor_files *f = NULL;
+		struct zr_error err = { 0 };
+		texts_left = texts;
+		int rc = zr_tensor_files_open("/", &layout, ZR_FILES_WHOLE, "", "", &f, &err);
+		texts_left = -1;
+		assert_int_equal(rc, ZR_ENOMEM);
+		assert_string_equal(err.text, "out of memory");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(loss_logits_and_every_gradient_are_those_of_transformers),
 		cmocka_unit_test(losses_of_routers_are_those_of_transformers),
 		cmocka_unit_test(every_fp16_is_widened_exactly),
+		cmocka_unit_test(no_undefined_pointer_is_freed_without_memory),
 		cmocka_unit_test(an_export_of_what_was_read_is_what_was_read),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * text.c - see text.h.
+ */
+#define _GNU_SOURCE
+#include "core/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+char *zr_text(const char *fmt, ...)
+{
+	char *text;
+	va_list ap;
+	va_start(ap, fmt);
+	int n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	return n < 0 ? NULL : text;
+}
