@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * plugin_file.c - checks of a file that is about to be loaded. Loading is running code: whoever can
- * write the file can act as the user, so files that others can write are refused. A file that ends
- * too early would fail as a crash inside the dynamic linker, so it is refused by name.
+ * write the file can act as the user, so files that others can write or own are refused. A file
+ * that ends too early would fail as a crash inside the dynamic linker, so it is refused by name.
  */
 #define _GNU_SOURCE
 #include "core/plugin/plugin_file.h"
@@ -18,7 +18,24 @@
 
 #include "core/files/file.h"
 
-static int check_owner(const char *path, const struct stat *st, struct zr_error *err)
+#define PROGRAM "/proc/self/exe"
+
+/* Whoever owns a file can write to it, whatever its mode says. The owner of the program decides
+ * already what runs: with it a build that somebody else made works, as under sudo. */
+static int check_owner(const char *what, const struct stat *st, struct zr_error *err)
+{
+	struct stat program;
+	const int known = !stat(PROGRAM, &program);
+	const uid_t self = geteuid(), owner = known ? program.st_uid : self;
+	if (st->st_uid == 0 || st->st_uid == self || st->st_uid == owner)
+		return 0;
+	return zr_err(err, ZR_EINVAL, "%s belongs to uid %u, who can change it; the owner must be "
+		      "root, you (uid %u) or the owner of zeroth (uid %u): copy the plugin to a "
+		      "directory of yours if you trust it", what, (unsigned)st->st_uid,
+		      (unsigned)self, (unsigned)owner);
+}
+
+static int check_writers(const char *path, const struct stat *st, struct zr_error *err)
 {
 	char dir[PATH_MAX];
 	struct stat up;
@@ -32,7 +49,8 @@ static int check_owner(const char *path, const struct stat *st, struct zr_error 
 	if ((up.st_mode & S_IWOTH) && !(up.st_mode & S_ISVTX))
 		return zr_err(err, ZR_EINVAL, "its directory's mode is %04o, writable by others; "
 			      "run chmod o-w on it", up.st_mode & 07777);
-	return 0;
+	int rc = check_owner("it", st, err);
+	return rc ? rc : check_owner("its directory", &up, err);
 }
 
 static uint64_t end_of(uint64_t at, uint64_t bytes)
@@ -86,7 +104,7 @@ int zr_plugin_file_check(const char *path, struct zr_error *err)
 	if (fd < 0 || fstat(fd, &st))
 		rc = zr_err(err, ZR_EINVAL, "%s", errno == ENXIO ? "not a regular file" :
 								   strerror(errno));
-	rc = rc ? rc : check_owner(path, &st, err);
+	rc = rc ? rc : check_writers(path, &st, err);
 	rc = rc ? rc : check_elf(fd, (uint64_t)st.st_size, err);
 	if (fd >= 0)
 		close(fd);

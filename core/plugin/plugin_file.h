@@ -8,8 +8,9 @@
 
 #include "core/error.h"
 
-/* Refuses what must not be loaded: not a regular file, writable by others (or its directory), not
- * ELF, truncated. `path` is absolute and free of links; the text does not have it. */
+/* Refuses what must not be loaded: not a regular file, one that others can write or own (or whose
+ * directory they can), not ELF, truncated. `path` is absolute and free of links; the text does not
+ * have it. */
 int zr_plugin_file_check(const char *path, struct zr_error *err);
 
 /* Absolute path of an id or path, links followed; the caller frees. NULL after an error. */

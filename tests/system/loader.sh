@@ -143,6 +143,34 @@ chmod 1777 "$dir/open"
 ok 'a directory that others can write but not rename in is fine' "$ZEROTH" plugin info "$dir/open/good.so"
 rm "$dir/scheduler/good.so"
 
+# ---- owners ----
+if [ "$(id -u)" = 0 ] && chown 4242 "$dir/open" 2>/dev/null; then
+	owner=$(stat -c %u "$ZEROTH")
+	theirs="belongs to uid 4242, who can change it; the owner must be root, you (uid 0) or the owner of zeroth (uid $owner)"
+	copy='copy the plugin to a directory of yours if you trust it'
+	refused 'a file in a directory that is another user'"'"'s' "$dir/open/good.so" \
+		"plugin $dir/open/good.so: its directory $theirs: $copy"
+	chown 0 "$dir/open"
+	chown 4242 "$dir/open/good.so"
+	refused 'a file that is another user'"'"'s' "$dir/open/good.so" "plugin $dir/open/good.so: it $theirs: $copy"
+	mkdir "$dir/built"
+	cp "$ZEROTH" "$dir/built/zeroth"
+	chown 4242 "$dir/open" "$dir/built/zeroth"
+	ok 'but the owner of zeroth may own plugins, as in a build under sudo' \
+		"$dir/built/zeroth" plugin info "$dir/open/good.so"
+	chown 0 "$dir/built/zeroth" "$dir/open"
+	chmod 755 "$dir" "$dir/built"
+	if command -v setpriv >/dev/null; then
+		as() { setpriv --reuid "$1" --regid "$1" --clear-groups "$dir/built/zeroth" plugin info "$dir/open/good.so" 2>&1; }
+		like 'one'"'"'s own is fine' "$(as 4242)" '^scheduler/good 1.5 '
+		is 'that of a third user is not' "$(as 4343)" \
+			"zeroth: plugin $dir/open/good.so: it ${theirs/uid 0) or*/uid 4343) or} the owner of zeroth (uid 0): $copy"
+	fi
+	chown 0 "$dir/open/good.so"
+else
+	skip 'owners of plugins' 'only root can give files away'
+fi
+
 # ---- by id, in directories ----
 good() { ZEROTH_PLUGIN_PATH=$1 "$ZEROTH" plugin info "$2" 2>&1; }
 cp "$dir/good.so" "$dir/scheduler/good.so"
