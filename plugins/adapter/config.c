@@ -5,8 +5,10 @@
 #include "lora.h"
 
 #include <jansson.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define TEXT 4000 /* of a list of names, in words: fits a line of an INI */
 
@@ -37,79 +39,201 @@ static int refuse_init(const struct zr_host *h, const char *name, const json_t *
 			      "with path_initial_model_for_weight_conversion", name, how);
 }
 
-/* What changes what is learned and is not done here. */
-static int refuse(const struct zr_host *h, const char *name, const json_t *root)
+/* Keys of PEFT 0.21's LoraConfig, and of its parents, that change nothing of what is learned. */
+static const char *const without_effect[] = {
+	/* of where the file is from, and how the base was stored */
+	"auto_mapping", "base_model_name_or_path", "revision", "peft_version", "inference_mode",
+	"fan_in_fan_out", "megatron_core", "runtime_config",
+	/* of training: [adapter] dropout says it */
+	"lora_dropout",
+	/* of beginnings: the weights are in the file */
+	"eva_config", "corda_config", "lora_ga_config", "loftq_config",
+	/* of what another key asks for */
+	"qalora_group_size"
+};
+static const char *const read_here[] = {
+	"peft_type", "task_type", "bias", "init_lora_weights", "r", "lora_alpha", "use_rslora",
+	"target_modules", "exclude_modules", "layers_to_transform", "layers_pattern",
+	"rank_pattern", "alpha_pattern", "modules_to_save"
+};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static int is_among(const char *word, const char *const *list, size_t n)
 {
-	static const char *const keys[] = {
-		"use_dora", "lora_bias", "layer_replication", "layers_to_transform",
-		"layers_pattern", "exclude_modules", "trainable_token_indices",
-		"target_parameters", "alora_invocation_tokens", "arrow_config", "use_bdlora",
-		"use_qalora", "kasa_config", "monteclora_config", "velora_config", NULL
-	};
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(word, list[i]))
+			return 1;
+
+	return 0;
+}
+
+/* Whether a value asks for nothing. */
+static int is_off(const json_t *value)
+{
+	if (json_is_array(value))
+		return !json_array_size(value);
+	if (json_is_object(value))
+		return !json_object_size(value);
+
+	return json_is_null(value) || json_is_false(value);
+}
+
+/* Everything that another key asks for, of today's PEFT or a later one, is not done here. */
+static int refuse_others(const struct zr_host *h, const char *name, json_t *root)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach(root, key, value) {
+		if (is_among(key, read_here, COUNT(read_here)) ||
+		    is_among(key, without_effect, COUNT(without_effect)) || is_off(value))
+			continue;
+		return zr_fail(h, ZR_ENOTSUP, "%s: %.60s is not supported", name, key);
+	}
+
+	return ZR_OK;
+}
+
+/* What changes what is learned and is not done here. */
+static int refuse(const struct zr_host *h, const char *name, json_t *root)
+{
 	const char *type = json_string_value(json_object_get(root, "peft_type"));
+	const char *task = json_string_value(json_object_get(root, "task_type"));
 	const char *bias = json_string_value(json_object_get(root, "bias"));
+
 	if (!type || strcmp(type, "LORA"))
 		return zr_fail(h, ZR_EINVAL, "%s: peft_type = %.40s; adapter/lora reads LORA", name,
 			       type ? type : "none");
+	if (task && strcmp(task, "CAUSAL_LM"))
+		return zr_fail(h, ZR_ENOTSUP, "%s: task_type = %.40s: only models of language, "
+			       "CAUSAL_LM, are trained here", name, task);
 	if (bias && strcmp(bias, "none"))
 		return zr_fail(h, ZR_ENOTSUP, "%s: bias = %.40s; none is read", name, bias);
-	for (int i = 0; keys[i]; i++) {
-		const json_t *v = json_object_get(root, keys[i]);
-		const int empty = (json_is_array(v) && !json_array_size(v)) ||
-				  (json_is_object(v) && !json_object_size(v));
-		if (v && !json_is_null(v) && !json_is_false(v) && !empty)
-			return zr_fail(h, ZR_ENOTSUP, "%s: %s is not supported", name, keys[i]);
-	}
+
+	int rc = refuse_others(h, name, root);
+	if (rc)
+		return rc;
+
 	return refuse_init(h, name, root);
 }
 
-static int add_word(char text[TEXT], const char *word, const char *behind)
+/* Adds a word to a list, with a blank before it. Returns -1 where there is no room. */
+static int add_word(char text[TEXT], const char *before, const char *word, const char *behind)
 {
 	const size_t at = strlen(text);
-	/* a name, not a pattern of PEFT's regular expressions */
-	if (!*word || strlen(word) >= LORA_NAME || word[strcspn(word, " ,\t:\\^$()[]{}|+*?")])
-		return -1;
-	const int n = snprintf(text + at, TEXT - at, "%s%s%s", at ? " " : "", word, behind);
-	return n < 0 || (size_t)n >= TEXT - at ? -1 : 0;
+	const int n = snprintf(text + at, TEXT - at, "%s%s%s%s", at ? " " : "", before, word,
+			       behind);
+
+	return n < 0 || (size_t)n >= TEXT - at || strlen(word) + 16 > LORA_NAME ? -1 : 0;
 }
 
-/* A list of names; of the targets also a text: all-linear, or a regular expression. */
-static int read_names(const struct zr_host *h, const char *name, const json_t *root,
+/* Whether a text is a name as modules have it: a word, without what * and ? mean in an INI. */
+static int is_name(const char *word)
+{
+	return word && *word && !word[strcspn(word, " ,\t:\\^$()[]{}|+*?")];
+}
+
+/* A text in place of a list: a regular expression, or all-linear. */
+static int read_expression(const char *expression, char text[TEXT])
+{
+	const int all = !strcasecmp(expression, LORA_ALL);
+	const int n = snprintf(text, TEXT, "%s%s", all ? "" : LORA_REGEX,
+			       all ? LORA_ALL : expression);
+
+	return n >= TEXT || expression[strcspn(expression, "\n\r")] ? -1 : 0;
+}
+
+/* A list of names. */
+static int read_list(const json_t *list, char text[TEXT])
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *word = json_string_value(json_array_get(list, i));
+		if (!is_name(word) || add_word(text, "", word, ""))
+			return -1;
+	}
+
+	return list && !json_is_null(list) && !json_is_array(list) ? -1 : 0;
+}
+
+static int read_names(const struct zr_host *h, const char *name, const json_t *value,
 		      const char *key, char text[TEXT])
 {
-	const json_t *list = json_object_get(root, key);
-	int bad = list && !json_is_null(list) && !json_is_array(list);
-	*text = 0;
-	const char *one = strcmp(key, "target_modules") ? NULL : json_string_value(list);
-	if (one) {
-		const int all = !strcmp(one, "all-linear");
-		const int n = snprintf(text, TEXT, "%s%s", all ? "" : LORA_REGEX, one);
-		bad = n >= TEXT || one[strcspn(one, "\n\r")];
-	}
-	for (size_t i = 0; i < json_array_size(list) && !bad; i++) {
-		const char *word = json_string_value(json_array_get(list, i));
-		bad = !word || add_word(text, word, "");
-	}
-	return bad ? zr_fail(h, ZR_ENOTSUP, "%s: %s: expected a list of names, of %d letters at "
-			     "most, or a regular expression of target_modules", name, key,
-			     TEXT - 1) : ZR_OK;
+	if (!read_list(value, text))
+		return ZR_OK;
+
+	return zr_fail(h, ZR_ENOTSUP, "%s: %s: expected a list of names, of %d letters at most",
+		       name, key, TEXT - 1);
 }
 
-/* {"MODULE": NUMBER}, as MODULE:NUMBER. */
-static int read_pattern(const struct zr_host *h, const char *name, const json_t *root,
+/* A list of names, or a text that is a regular expression. */
+static int read_modules(const struct zr_host *h, const char *name, const json_t *value,
+			const char *key, char text[TEXT])
+{
+	const char *expression = json_string_value(value);
+	const int bad = expression ? read_expression(expression, text) : read_list(value, text);
+
+	if (!bad)
+		return ZR_OK;
+
+	return zr_fail(h, ZR_ENOTSUP, "%s: %s: expected a list of names, of %d letters at most, "
+		       "or a regular expression", name, key, TEXT - 1);
+}
+
+/* A name, or a list of names. */
+static int read_layer_names(const struct zr_host *h, const char *name, const json_t *value,
+			    const char *key, char text[TEXT])
+{
+	const char *one = json_string_value(value);
+
+	if (one && is_name(one) && !add_word(text, "", one, ""))
+		return ZR_OK;
+
+	return read_names(h, name, value, key, text);
+}
+
+/* A number of a layer, or a list of numbers. */
+static int read_layers(const struct zr_host *h, const char *name, const json_t *value,
+		       const char *key, char text[TEXT])
+{
+	const int one = json_is_integer(value);
+	const size_t n = one ? 1 : json_array_size(value);
+	int bad = value && !one && !json_is_null(value) && !json_is_array(value);
+
+	for (size_t i = 0; i < n && !bad; i++) {
+		const json_t *layer = one ? value : json_array_get(value, i);
+		char number[40];
+
+		snprintf(number, sizeof number, "%lld", (long long)json_integer_value(layer));
+		bad = !json_is_integer(layer) || json_integer_value(layer) < 0 ||
+		      add_word(text, "", number, "");
+	}
+	if (bad)
+		return zr_fail(h, ZR_EINVAL, "%s: %s: expected numbers of layers, from 0", name,
+			       key);
+
+	return ZR_OK;
+}
+
+/* {"MODULE": NUMBER}, as MODULE:NUMBER. What is more than a name is a regular expression. */
+static int read_pattern(const struct zr_host *h, const char *name, const json_t *value,
 			const char *key, char text[TEXT])
 {
 	json_t *v;
 	const char *module;
-	*text = 0;
-	json_object_foreach(json_object_get(root, key), module, v) {
+
+	json_object_foreach((json_t *)value, module, v) {
+		const int expression = !is_name(module);
 		char number[40];
+
 		snprintf(number, sizeof number, ":%.17g", json_number_value(v));
-		if (!json_is_number(v) || add_word(text, module, number))
-			return zr_fail(h, ZR_ENOTSUP, "%s: %s: %.80s: expected a name and a "
-				       "number; regular expressions are not read", name, key,
-				       module);
+		if (!*module || !json_is_number(v) || module[strcspn(module, " ,\t\n\r")] ||
+		    add_word(text, expression ? LORA_REGEX : "", module, number))
+			return zr_fail(h, ZR_ENOTSUP, "%s: %s: %.80s: expected a name, or a "
+				       "regular expression without blanks and commas, and a number",
+				       name, key, module);
 	}
+
 	return ZR_OK;
 }
 
@@ -125,41 +249,81 @@ static int read_numbers(const struct zr_host *h, const char *name, const json_t 
 	return ZR_OK;
 }
 
-int lora_read_config(const struct zr_host *h, struct lora_opts *o, char *text[4])
+/* Options that are lists, in the order of inst->of_file: their keys, and who reads them. */
+static const struct {
+	const char *key, *option;
+	size_t at; /* in struct lora_opts */
+	int (*read)(const struct zr_host *h, const char *name, const json_t *value,
+		    const char *key, char text[TEXT]);
+} lists[LORA_LISTS] = {
+	{ "target_modules", "targets", offsetof(struct lora_opts, targets),
+	  read_modules },
+	{ "exclude_modules", "exclude_modules", offsetof(struct lora_opts, exclude_modules),
+	  read_modules },
+	{ "layers_to_transform", "layers_to_transform",
+	  offsetof(struct lora_opts, layers_to_transform), read_layers },
+	{ "layers_pattern", "layers_pattern", offsetof(struct lora_opts, layers_pattern),
+	  read_layer_names },
+	{ "rank_pattern", "rank_pattern", offsetof(struct lora_opts, rank_pattern),
+	  read_pattern },
+	{ "alpha_pattern", "alpha_pattern", offsetof(struct lora_opts, alpha_pattern),
+	  read_pattern },
+	{ "modules_to_save", "modules_to_save", offsetof(struct lora_opts, modules_to_save),
+	  read_names },
+};
+
+static const char **list_of(const struct lora_opts *o, int i)
 {
-	static const char *const keys[] = { "target_modules", "rank_pattern", "alpha_pattern",
-					    "modules_to_save" };
+	return (const char **)((char *)o + lists[i].at);
+}
+
+int lora_read_config(const struct zr_host *h, struct lora_opts *o, char *text[LORA_LISTS])
+{
 	char name[4200];
 	int rc;
+
 	json_t *root = load(h, o->path, name, sizeof name, &rc);
-	rc = rc ? rc : refuse(h, name, root);
-	rc = rc ? rc : read_numbers(h, name, root, o);
-	for (int i = 0; i < 4 && !rc; i++) {
+	if (!rc)
+		rc = refuse(h, name, root);
+	if (!rc)
+		rc = read_numbers(h, name, root, o);
+
+	for (int i = 0; i < LORA_LISTS && !rc; i++) {
 		text[i] = h->alloc(h, TEXT, "adapter");
-		rc = !text[i] ? zr_fail(h, ZR_ENOMEM, "no memory") :
-		     i == 1 || i == 2 ? read_pattern(h, name, root, keys[i], text[i]) :
-					read_names(h, name, root, keys[i], text[i]);
+		if (!text[i]) {
+			rc = zr_fail(h, ZR_ENOMEM, "no memory");
+			break;
+		}
+		*text[i] = 0;
+		rc = lists[i].read(h, name, json_object_get(root, lists[i].key), lists[i].key,
+				   text[i]);
+		*list_of(o, i) = text[i];
 	}
+
 	json_decref(root);
-	o->targets = text[0];
-	o->rank_pattern = text[1];
-	o->alpha_pattern = text[2];
-	o->modules_to_save = text[3];
 	return rc;
 }
 
 const char *const *lora_options(struct zr_inst *inst)
 {
 	const struct lora_opts *o = &inst->o;
-	const char *const all[] = { "r", inst->number[0], "alpha", inst->number[1], "rslora",
-				    o->rslora ? "yes" : "no", "targets", o->targets,
-				    "rank_pattern", o->rank_pattern, "alpha_pattern",
-				    o->alpha_pattern, "modules_to_save", o->modules_to_save };
+	const char **option = inst->option;
+
 	if (!*o->path)
 		return inst->option; /* nothing */
+
 	snprintf(inst->number[0], sizeof *inst->number, "%lld", (long long)o->r);
 	snprintf(inst->number[1], sizeof *inst->number, "%.17g", o->alpha);
-	memcpy(inst->option, all, sizeof all);
+	const char *const numbers[] = { "r", inst->number[0], "alpha", inst->number[1], "rslora",
+					o->rslora ? "yes" : "no" };
+	memcpy(option, numbers, sizeof numbers);
+	option += COUNT(numbers);
+
+	for (int i = 0; i < LORA_LISTS; i++) {
+		*option++ = lists[i].option;
+		*option++ = *list_of(o, i);
+	}
+
 	return inst->option;
 }
 

@@ -28,16 +28,26 @@ static const struct zr_opt options[] = {
 	       "It is multiplied by alpha / sqrt(r) instead."),
 	ZR_OPT(struct lora_opts, dropout, ZR_T_F64, ZR_O_NUMERIC | ZR_O_MAX_OPEN, "0", 0, 1, "",
 	       "Probability to drop an element of what goes into an adapter, in training."),
-	ZR_OPT(struct lora_opts, targets, ZR_T_STR, ZR_O_NUMERIC, "all-linear", 0, 0, "",
+	ZR_OPT(struct lora_opts, targets, ZR_T_STR, ZR_O_NUMERIC, LORA_ALL, 0, 0, "",
 	       "Modules that get an adapter: names, or their ends behind a dot, in which * and ? "
 	       "stand for letters; all-linear: every linear map but the head and routers; re: and "
-	       "a regular expression of Python that fits their whole names."),
+	       "a regular expression of Python that fits their whole names. Those of "
+	       "modules_to_save get none."),
+	ZR_OPT(struct lora_opts, exclude_modules, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
+	       "Modules that get none, in the same form."),
+	ZR_OPT(struct lora_opts, layers_to_transform, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
+	       "Numbers of the layers in which a list of targets counts; empty: in all."),
+	ZR_OPT(struct lora_opts, layers_pattern, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
+	       "Names before the numbers of layers, as h or layers; empty: any name."),
 	ZR_OPT(struct lora_opts, rank_pattern, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
-	       "Ranks of some of them, as in c_attn:16 mlp.c_proj:4; the first that fits counts."),
+	       "Ranks of some of them, as in c_attn:16 mlp.c_proj:4; the first that fits counts. "
+	       "A module may be re: and a regular expression of Python, for the end of its name "
+	       "behind a dot."),
 	ZR_OPT(struct lora_opts, alpha_pattern, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
 	       "The same for alpha."),
 	ZR_OPT(struct lora_opts, modules_to_save, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
-	       "Modules that are trained as they are, beside the adapters."),
+	       "Modules that are trained as they are, beside the adapters: those whose names, or "
+	       "whose parents' names, end so, behind a dot or not, as PEFT has it."),
 };
 
 static const void *at(const void *base, uint32_t stride, uint32_t i)
@@ -326,13 +336,17 @@ static void lora_destroy(struct zr_inst *inst)
 {
 	const struct zr_host *h = inst->h;
 	void *const own[] = { inst->map, inst->kept, inst->units, inst->tensors, inst->layers,
-			      inst->layer_units, inst->names, inst->layer, inst->use, inst->beside,
-			      inst->of_file[0], inst->of_file[1], inst->of_file[2],
-			      inst->of_file[3], inst };
+			      inst->layer_units, inst->names, inst->layer, inst->use,
+			      inst->beside };
+
 	free(inst->text);
 	lora_regex_free(inst->regex);
+	lora_regex_free(inst->excluded);
+	for (size_t i = 0; i < LORA_LISTS; i++)
+		h->release(h, inst->of_file[i]);
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		h->release(h, own[i]);
+	h->release(h, inst);
 }
 
 /* What is not the default was given: the file must not say otherwise. */

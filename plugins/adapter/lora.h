@@ -10,15 +10,19 @@
 #include <zeroth/adapter.h>
 #include <zeroth/model.h>
 
+#include "names.h"
+
 #define LORA_TENSORS 2560 /* of a layer, most */
-#define LORA_NAME 512    /* room for the name of a tensor or a module, or for a word of a list */
-#define LORA_REGEX "re:" /* what begins a regular expression in `targets` */
+#define LORA_REGEX "re:" /* what begins a regular expression in an option */
+#define LORA_ALL "all-linear"
+#define LORA_LISTS 7     /* options that are lists of words */
 
 struct lora_opts {
 	int64_t r;
 	double alpha, dropout;
 	uint8_t rslora;
-	const char *path, *targets, *rank_pattern, *alpha_pattern, *modules_to_save;
+	const char *path, *targets, *exclude_modules, *layers_to_transform, *layers_pattern,
+		*rank_pattern, *alpha_pattern, *modules_to_save;
 };
 
 /* An adapted tensor. */
@@ -48,9 +52,9 @@ struct lora_layer {
 struct zr_inst {
 	const struct zr_host *h;
 	struct lora_opts o;           /* as adapter_config.json has them, if there is one */
-	char *of_file[4];             /* lists from there */
+	char *of_file[LORA_LISTS];    /* lists from there */
 	char number[2][40];           /* and numbers, as text */
-	const char *option[15];       /* of lora_options */
+	const char *option[2 * (3 + LORA_LISTS) + 1]; /* of lora_options */
 	char *text;                   /* of lora_config */
 	const struct zr_model_v1 *model;
 	struct zr_inst *base;
@@ -60,6 +64,7 @@ struct zr_inst {
 	int32_t maps;
 	uint8_t *kept;                /* [tensors of decl] trained as they are */
 	struct lora_regex *regex;     /* of `targets`; NULL: it is a list */
+	struct lora_regex *excluded;  /* of `exclude_modules`, likewise */
 	struct lora_layer *layer;     /* [n_layers] */
 	struct lora_use *use;         /* of all layers */
 	int32_t *beside;              /* [units of decl] the unit of its adapters, -1: none */
@@ -84,7 +89,7 @@ void lora_regex_free(struct lora_regex *re);
 
 /* config.c: what adapter_config.json in o->path says, in o; its lists are in text, freed by
  * h->release. And the text of such a file, owned by the instance. [main] */
-int lora_read_config(const struct zr_host *h, struct lora_opts *o, char *text[4]);
+int lora_read_config(const struct zr_host *h, struct lora_opts *o, char *text[LORA_LISTS]);
 const char *lora_config(struct zr_inst *inst, const char *base);
 const char *const *lora_options(struct zr_inst *inst); /* what the file said; none: no file */
 

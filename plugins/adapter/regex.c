@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * regex.c - regular expressions of names, for PCRE2, whose syntax has what Python's has and PEFT's
- * users write. One fits if it matches a whole name, as re.fullmatch does.
+ * users write, in Unicode as there. One fits if it matches a whole name, as re.fullmatch does.
  */
 #include "lora.h"
 
@@ -13,7 +13,7 @@
 
 int lora_regex_new(const struct zr_host *h, const char *text, struct lora_regex **out)
 {
-	const uint32_t whole = PCRE2_ANCHORED | PCRE2_ENDANCHORED;
+	const uint32_t whole = PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_UTF | PCRE2_UCP;
 	int code;
 	size_t at;
 	char why[128] = "";
@@ -25,7 +25,7 @@ int lora_regex_new(const struct zr_host *h, const char *text, struct lora_regex 
 	}
 	pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
 	return zr_fail(h, code == PCRE2_ERROR_NOMEMORY ? ZR_ENOMEM : ZR_EINVAL,
-		       "targets: re:%.200s: %s at letter %zu", text, why, at + 1);
+		       "re:%.200s: %s at letter %zu", text, why, at + 1);
 }
 
 int lora_regex_fits(const struct zr_host *h, const struct lora_regex *re, const char *name,
@@ -40,7 +40,7 @@ int lora_regex_fits(const struct zr_host *h, const struct lora_regex *re, const 
 	*fits = rc >= 0;
 	return rc >= 0 || rc == PCRE2_ERROR_NOMATCH ?
 		       ZR_OK :
-		       zr_fail(h, ZR_EINVAL, "targets: re: matching %s takes too many steps", name);
+		       zr_fail(h, ZR_EINVAL, "re: matching %s takes too many steps", name);
 }
 
 void lora_regex_free(struct lora_regex *re)
@@ -53,7 +53,7 @@ void lora_regex_free(struct lora_regex *re)
 int lora_regex_new(const struct zr_host *h, const char *text, struct lora_regex **out)
 {
 	(void)out;
-	return zr_fail(h, ZR_ENOTSUP, "targets: re:%.200s: needs PCRE2, which this zeroth is built "
+	return zr_fail(h, ZR_ENOTSUP, "re:%.200s: needs PCRE2, which this zeroth is built "
 		       "without: install libpcre2-dev, configure and build again", text);
 }
 

@@ -97,6 +97,7 @@ is 'config show shows what the file says' \
 		-o adapter.path="$golden/adapters/llama" 2>&1 |
 		sed -n 's/ *;.*//; /^r = /,/^modules_to_save/p' | tr '\n' '|')" \
 	"r = 3|alpha = 6|rslora = yes|dropout = 0|targets = down_proj q_proj v_proj|\
+exclude_modules =|layers_to_transform =|layers_pattern =|\
 rank_pattern = v_proj:2|alpha_pattern = 1.mlp.down_proj:5|modules_to_save = lm_head|"
 like 'the configuration names the base and the modules' \
 	"$(tr -d ' \n' < left/adapter_config.json)" \
@@ -135,9 +136,9 @@ else
 		"$(regex gpt2 'model\.h\.\d+\..*\.c_(attn|proj|fc)')" \
 		'targets: no linear map of the model has a name that is fit as a whole'
 	like 'one that is none' "$(regex gpt2 '(c_fc')" \
-		'targets: re:\(c_fc: missing closing parenthesis at letter 6'
+		're:\(c_fc: missing closing parenthesis at letter 6'
 	like 'one that fits an embedding' "$(regex gpt2 '.*')" \
-		'targets: wte is no linear map that can be adapted'
+		'targets: transformer has parts: name those of them that are linear maps'
 fi
 
 # ---- the same bits ----
@@ -232,12 +233,17 @@ ok 'which a checkpoint exports, too' cmp files/adapter_model.safetensors \
 refused() { # NAME TEXT OPTION...
 	like "$1" "$(trained peft.ini -o "model.path=$golden/pretrained/gpt2" "${@:3}")" "$2"
 }
-refused 'a module that is not there' 'targets: the model has no module called q_proj' \
-	-o adapter.targets='c_attn q_proj'
-refused 'an embedding' 'targets: wte is no linear map that can be adapted' -o adapter.targets=wte
-refused 'a module that is adapted and trained' 'modules_to_save: h.0.attn.c_attn has an adapter' \
-	-o adapter.modules_to_save=c_attn
-refused 'a rank that is too large' 'r = 17: h.0.attn.c_attn is a map from 16 to 48 elements' \
+refused 'a module that is not there' 'targets: no linear map of the model is called q_proj' \
+	-o adapter.targets=q_proj
+like 'of several one may be missing' "$(trained peft.ini \
+	-o "model.path=$golden/pretrained/gpt2" -o adapter.targets='c_attn q_proj')" '^digest'
+like 'which a line says' "$(cat log)" \
+	'targets: the model has no module called q_proj; the other names count'
+refused 'an embedding' 'targets: transformer.wte is no linear map that can be adapted' -o adapter.targets=wte
+refused 'a module that is adapted and trained' \
+	'modules_to_save: transformer.h.0.attn.c_attn ends with one of these names and has an' \
+	-o adapter.modules_to_save=_attn
+refused 'a rank that is too large' 'r = 17: transformer.h.0.attn.c_attn is a map from 16 to 48 elements' \
 	-o adapter.r=17
 refused 'a pattern without a number' "rank_pattern: 'c_fc': expected MODULE:NUMBER" \
 	-o adapter.rank_pattern=c_fc
@@ -250,7 +256,7 @@ refused 'a pattern of what gets no adapter' \
 	-o adapter.rank_pattern='c_attn:4 c_fc:2' -o adapter.targets=c_attn
 refused 'a tied embedding' 'modules_to_save: unit wte is tied, 2 layers use it' \
 	-o adapter.modules_to_save=wte
-refused 'a head that is the embedding' 'modules_to_save: the model has no module called lm_head' \
+refused 'a head that is the embedding' 'modules_to_save: the model has no module whose name ends with lm_head' \
 	-o adapter.modules_to_save=lm_head
 refused 'weights in 16 bits' 'adapters are merged by .zeroth checkpoint export --merge.' -o zero.plugin=stage3 \
 	-o zero.gather_16bit_weights_on_model_save=yes -o precision.plugin=bf16

@@ -211,7 +211,7 @@ ok 'a large tensor: the merged model has the loss of the adapters' \
 # ---- what is refused ----
 refused 'another type than fp32 for adapters' '^zeroth: --dtype is for a model: adapters are' \
 	"$ZEROTH" checkpoint export --dtype bf16 was out
-refused 'adapters of another model' 'the model has no module called c_' \
+refused 'adapters of another model' 'targets: no linear map of the model is called c_' \
 	merge "$golden/pretrained/llama" out --adapter "$golden/adapters/gpt2"
 refused 'adapters that are not there' 'nowhere/adapter_config.json' \
 	merge "$golden/pretrained/llama" out --adapter nowhere

@@ -2,7 +2,7 @@
 #
 # plugins/model.
 model_tests = %D%/t_gpt2 %D%/t_gpt2_options %D%/t_llama %D%/t_llama_options \
-	%D%/t_families %D%/t_lora %D%/t_mixture
+	%D%/t_families %D%/t_lora %D%/t_lora_rules %D%/t_mixture
 check_PROGRAMS += $(model_tests)
 TESTS += $(model_tests)
 
@@ -25,6 +25,10 @@ TESTS += $(model_tests)
 %C%_t_lora_SOURCES = %D%/t_lora.c $(model_fixture)
 %C%_t_lora_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_lora_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_lora_rules_SOURCES = %D%/t_lora_rules.c
+%C%_t_lora_rules_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(JANSSON_CFLAGS)
+%C%_t_lora_rules_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) $(JANSSON_LIBS) -lm
 
 %C%_t_mixture_SOURCES = %D%/t_mixture.c $(model_fixture)
 %C%_t_mixture_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
