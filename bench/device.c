@@ -6,9 +6,12 @@
  * input and of the weight, as its plugin asks for them, in its numbers.
  *
  *   bench/device [NAME...]   only those whose names begin so
+ *   BIG=1 bench/device fold  large sizes, 5 GiB in all, on a processor too; THREADS=N: of so many
+ *   bench/device attention=HEADS/KV_HEADS/WIDTH/LENGTH...   attention of these shapes, causal
  */
 #include <zeroth/device.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -180,20 +183,34 @@ static void model_products(const struct model *a)
 
 /* ---- attention ------------------------------------------------------------------- */
 
-static int64_t batch, length, n_heads = 12, window;
+static int64_t batch, length, n_heads = 12, n_kv = 12, head_dim = 64, window;
 static float softcap;
 
+/* Elements of a token's query heads; of those and its keys and values, which lie behind them. */
+static int64_t query_width(void)
+{
+	return head_dim * n_heads;
+}
+
+static int64_t qkv_width(void)
+{
+	return query_width() + 2 * head_dim * n_kv;
+}
+
+/* bf16 arrays, one behind the other: q, k and v by token; out; lse, in no more bytes than out; the
+ * gradient of out; those of q, k and v; work. */
 static struct zr_op_attention heads(void)
 {
-	const int64_t width = 64 * n_heads, rows = batch * length;
+	const int64_t q = query_width(), kv = head_dim * n_kv, rows = batch * length;
+	char *out = room + 2 * qkv_width() * rows;
 	return (struct zr_op_attention){ .size = sizeof(struct zr_op_attention), .dtype = ZR_BF16,
 					 .batch = batch, .length = length, .heads = n_heads,
-					 .kv_heads = n_heads, .head_dim = 64, .q_stride = 3 * width,
-					 .k_stride = 3 * width, .v_stride = 3 * width,
-					 .out_stride = width, .scale = 0.125f, .q = room,
-					 .k = room + 2 * width, .v = room + 4 * width,
-					 .out = room + 6 * width * rows,
-					 .lse = (float *)(void *)(room + 8 * width * rows),
+					 .kv_heads = n_kv, .head_dim = head_dim,
+					 .q_stride = qkv_width(), .k_stride = qkv_width(),
+					 .v_stride = qkv_width(), .out_stride = q,
+					 .scale = 1 / sqrtf((float)head_dim), .q = room,
+					 .k = room + 2 * q, .v = room + 2 * (q + kv), .out = out,
+					 .lse = (float *)(void *)(out + 2 * q * rows),
 					 .window = window, .softcap = softcap };
 }
 
@@ -203,16 +220,60 @@ static int attention(void)
 	return d.ops->attention(d.ops, NULL, &op);
 }
 
+static struct zr_op_attention_bwd heads_bwd(void)
+{
+	const int64_t q = query_width(), kv = head_dim * n_kv, rows = batch * length;
+	char *dout = room + 2 * (qkv_width() + 2 * q) * rows, *dq = dout + 2 * q * rows;
+	return (struct zr_op_attention_bwd){ .size = sizeof(struct zr_op_attention_bwd),
+					     .fwd = heads(), .dout = dout, .dq = dq,
+					     .dk = dq + 2 * q, .dv = dq + 2 * (q + kv),
+					     .work = dq + 2 * qkv_width() * rows };
+}
+
 static int attention_bwd(void)
 {
-	const int64_t width = 64 * n_heads, rows = batch * length;
-	struct zr_op_attention_bwd op = { .size = sizeof op, .fwd = heads(),
-					  .dout = room + 10 * width * rows,
-					  .dq = room + 12 * width * rows,
-					  .dk = room + 12 * width * rows + 2 * width,
-					  .dv = room + 12 * width * rows + 4 * width,
-					  .work = room + 18 * width * rows };
+	struct zr_op_attention_bwd op = heads_bwd();
 	return d.ops->attention_bwd(d.ops, NULL, &op);
+}
+
+/* The bytes that a forward and its backward need. */
+static uint64_t attention_bytes(void)
+{
+	struct zr_op_attention_bwd op = heads_bwd();
+	const uint64_t work = d.ops->attention_bwd_work ? d.ops->attention_bwd_work(d.ops, &op) : 0;
+	return (uint64_t)((char *)op.work - room) + work;
+}
+
+static double attention_work(void)
+{
+	return 2e-12 * (double)query_width() * (double)(batch * length * length);
+}
+
+/* Of a word attention=HEADS/KV_HEADS/WIDTH/LENGTH: 16384 tokens, fewer on a small device. */
+static void attention_of(const char *word, uint64_t bytes)
+{
+	long long h, kv, wide, tokens;
+	if (sscanf(word, "attention=%lld/%lld/%lld/%lld", &h, &kv, &wide, &tokens) != 4 || kv < 1 ||
+	    h < kv || h % kv || wide < 1 || tokens < 1) {
+		fprintf(stderr, "%s: expected attention=HEADS/KV_HEADS/WIDTH/LENGTH\n", word);
+		exit(2);
+	}
+	n_heads = h;
+	n_kv = kv;
+	head_dim = wide;
+	length = tokens;
+	batch = big && length < 16384 ? 16384 / length : 1;
+	if (attention_bytes() > bytes) {
+		fprintf(stderr, "%s: needs %llu bytes of the %llu that are taken\n", word,
+			(unsigned long long)attention_bytes(), (unsigned long long)bytes);
+		exit(2);
+	}
+	const double forward = time_of(attention), backward = time_of(attention_bwd);
+	printf("attention_%lld_%lld_%lld_%lld %.4g TFLOP/s\n", h, kv, wide, tokens,
+	       attention_work() / forward);
+	printf("attention_bwd_%lld_%lld_%lld_%lld %.4g TFLOP/s\n", h, kv, wide, tokens,
+	       2.5 * attention_work() / backward);
+	fflush(stdout);
 }
 
 /* Of the processor, where it is the device: what else runs there counts less. */
@@ -250,7 +311,7 @@ static void ratio(const char *name, int (*op)(void), int64_t window_, float soft
 static void attention_options(void)
 {
 	batch = big ? 8 : 1;
-	n_heads = big ? 12 : 1;
+	n_heads = n_kv = big ? 12 : 1;
 	for (length = 4096; length <= 8192; length *= 2) {
 		const int64_t part = length == 4096 ? length / 8 : length / 2;
 		ratio("attention_window", attention, part, 0);
@@ -466,6 +527,19 @@ static int from_device(void)
 	return d.v->copy(d.inst, NULL, host, room, (uint64_t)count);
 }
 
+/* Both ways at once, each half of the bytes: copies that run beside the operations. */
+static int both_ways(void)
+{
+	const uint64_t half = (uint64_t)count / 2;
+	uint64_t in = 0, out = 0;
+	int rc = d.v->copy_start(d.inst, room, host, half, &in);
+	if (!rc)
+		rc = d.v->copy_start(d.inst, host + half, room + half, half, &out);
+	if (!rc)
+		rc = d.v->copy_wait(d.inst, in);
+	return rc ? rc : d.v->copy_wait(d.inst, out);
+}
+
 /* Random bf16 numbers near 1, which make random fp32 ones too: products of zeros are faster than
  * others. */
 static void fill(uint64_t bytes)
@@ -486,7 +560,7 @@ int main(int argc, char **argv)
 	wanted = argv + (argc > 0);
 	must(dev_open(&d, threads, "auto"));
 	must(d.v->info(d.inst, &info));
-	big = !dev_is_cpu() && info.memory > 8ull << 30;
+	big = getenv("BIG") || (!dev_is_cpu() && info.memory > 8ull << 30);
 	bytes = big ? 4ull << 30 : 256 << 20;
 	pinned = big ? 1ull << 30 : 64 << 20;
 	must(d.v->mem_alloc(d.inst, bytes + 4096, ZR_MEM_DEVICE, (void **)&room));
@@ -506,9 +580,8 @@ int main(int argc, char **argv)
 		model_products(&models[i]);
 	batch = big ? 32 : 1;
 	length = big ? 1024 : 256;
-	rate("attention", attention, 2e-12 * 768.0 * (double)(batch * length * length), "TFLOP/s");
-	rate("attention_bwd", attention_bwd, 5e-12 * 768.0 * (double)(batch * length * length),
-	     "TFLOP/s");
+	rate("attention", attention, attention_work(), "TFLOP/s");
+	rate("attention_bwd", attention_bwd, 2.5 * attention_work(), "TFLOP/s");
 	attention_options();
 	other_operations();
 	place_head(big ? 16384 : 256, 768, big ? 50257 : 3001);
@@ -521,6 +594,11 @@ int main(int argc, char **argv)
 	count = (int64_t)pinned;
 	rate("copy_to_device", to_device, 1e-9 * (double)count, "GB/s");
 	rate("copy_from_device", from_device, 1e-9 * (double)count, "GB/s");
+	if (ZR_HAS(d.v, struct zr_device_v1, copy_wait) && d.v->copy_wait)
+		rate("copy_both_ways", both_ways, 1e-9 * (double)count, "GB/s");
+	for (char **w = wanted; *w; w++)
+		if (!strncmp(*w, "attention=", 10))
+			attention_of(*w, bytes);
 	d.v->mem_free(d.inst, host, pinned, ZR_MEM_PINNED);
 	d.v->mem_free(d.inst, room, bytes + 4096, ZR_MEM_DEVICE);
 	dev_close(&d);
