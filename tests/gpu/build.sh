@@ -24,7 +24,7 @@ find_nvcc() {
 find_cuda() {
 	local home
 	home=$(dirname "$(readlink -f "$(find_nvcc)")")/..
-	ls "$home"/{include,lib64,lib,targets/*/include,targets/*/lib}/$1 "${nvidia:-/nowhere}"/*/{include,lib}/$1 \
+	ls "$home"/{include,lib64,lib,targets/*/include,targets/*/lib,extras/CUPTI/lib64}/$1 "${nvidia:-/nowhere}"/*/{include,lib}/$1 \
 		/usr/include/$1 /usr/lib/x86_64-linux-gnu/$1 /usr/lib64/$1 2>/dev/null | sed 1q
 }
 

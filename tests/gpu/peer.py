@@ -8,6 +8,8 @@
 #   peer.py steps DIR TYPE SGD ADAM KEY=N...    runs of zeroth from it beside the same steps here
 #   peer.py speed KIND KEY=N...                 trains as fast as it can; "N" on stdin is N steps, answered with tokens/s
 #   peer.py limits                              rates of this GPU: products, copies, AdamW
+#   peer.py attention HEADS/KV_HEADS/WIDTH/LENGTH...   rates of causal attention by FlashAttention and by cuDNN, 16384 tokens
+#   peer.py copies                              rates of copies each way and both at once, by 2 and by 4 streams
 #
 # KIND is gpt2 or llama; keys: layers heads kv_heads width ffn vocabulary length batch micro steps, and rate, AdamW's lr in
 # millionths. TYPE: fp32 bf16 fp16.
@@ -469,6 +471,58 @@ def limits():
     print(f"torch_adamw {28e-6 * p.numel() / median_ms(adam.step):.4g} GB/s")
 
 
+# ---- attention and copies --------------------------------------------------------------------------------------
+
+def attention(shape):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    heads, kv_heads, width, length = map(int, shape.split("/"))
+    batch = max(1, 16384 // length) if DEVICE == "cuda" else 1
+    new = lambda n: torch.randn(batch, n, length, width, device=DEVICE, dtype=torch.bfloat16, requires_grad=True)
+    q, k, v = new(heads), new(kv_heads), new(kv_heads)
+    work = 2e-9 * batch * heads * width * length**2
+    attend = lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=heads != kv_heads)
+    for name, which in (("flash", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION)):
+        try:
+            with sdpa_kernel(which):
+                y = attend()
+                dy = torch.randn_like(y)
+                back = lambda: torch.autograd.grad(y, (q, k, v), dy, retain_graph=True)
+                place = shape.replace("/", "_")
+                print(f"torch_{name}_attention_{place} {work / median_ms(attend):.4g} TFLOP/s", flush=True)
+                print(f"torch_{name}_attention_bwd_{place} {2.5 * work / median_ms(back):.4g} TFLOP/s", flush=True)
+        except RuntimeError as e:  # a backend has no such shape
+            print(f"# {name} {shape}: {str(e).splitlines()[0]}", flush=True)
+
+
+def copies():
+    part = 1 << 28  # bytes of each copy
+    host = [torch.empty(part, dtype=torch.uint8, pin_memory=True) for _ in range(4)]
+    device = [torch.empty(part, dtype=torch.uint8, device="cuda") for _ in range(4)]
+    streams = [torch.cuda.Stream() for _ in range(4)]
+
+    def rate(name, ways):
+        """ways: of each stream, whether it copies to the device."""
+        times = []
+        for _ in range(6):
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            for k, to in enumerate(ways):
+                with torch.cuda.stream(streams[k]):
+                    for _ in range(4):
+                        if to:
+                            device[k].copy_(host[k], non_blocking=True)
+                        else:
+                            host[k].copy_(device[k], non_blocking=True)
+            torch.cuda.synchronize()
+            times.append(time.perf_counter() - began)
+        print(f"torch_{name} {4e-9 * part * len(ways) / sorted(times[1:])[2]:.4g} GB/s", flush=True)
+
+    rate("copies_to_device", [True])
+    rate("copies_from_device", [False])
+    rate("copies_2_streams", [True, False])
+    rate("copies_4_streams", [True, False, True, False])
+
+
 # ---- arguments -----------------------------------------------------------------------------------------------
 
 def keys(words):
@@ -494,8 +548,13 @@ def main(what, *words):
         speed(words[0], keys(words[1:]))
     elif what == "limits":
         limits()
+    elif what == "attention":
+        for shape in words:
+            attention(shape)
+    elif what == "copies":
+        copies()
     else:
-        sys.exit("peer.py: make, steps, speed or limits")
+        sys.exit("peer.py: make, steps, speed, limits, attention or copies")
 
 
 main(*sys.argv[1:])

@@ -34,10 +34,12 @@ array.array("H", (random.randrange(int(sys.argv[2])) for _ in range(2 << 20))).t
 	echo "$file"
 }
 
-# pace NAME STEPS SECONDS ARGUMENT...: sets `rate` to the median tokens/s of that many steps after two, and `peak` to the GiB of the
+# pace NAME STEPS SECONDS ARGUMENT...: sets `rate` to the median tokens/s of that many steps after `warm`, and `peak` to the GiB of the
 # device that it uses; the training is ended then, for weights of gigabytes need not be written. Fails with the reason in `rate`.
+# Where the time ends before all steps, `fewest` of them are enough; `taken` says how many there were.
+warm=2 fewest=1000000
 pace() {
-	local name=$1 steps=$2 seconds=$3 file=$work/run/$1/metrics.jsonl log=$work/log/train-$1.log pid end conf=$4
+	local name=$1 steps=$2 seconds=$3 file=$work/run/$1/metrics.jsonl log=$work/log/train-$1.log pid end conf=$4 done_steps
 	shift 4
 	rm -rf "$work/run/$name"
 	"${zeroth[@]}" train "$conf" "${on_device[@]}" "$@" -o train.steps=1000000 -o train.eval_every=0 -o run.dir="$work/run/$name" \
@@ -45,10 +47,10 @@ pace() {
 	pid=$!
 	[ "$seconds" -lt "$(left)" ] || seconds=$(left)
 	end=$((SECONDS + seconds))
-	while kill -0 $pid 2>/dev/null && [ "$(wc -l 2>/dev/null <"$file" || echo 0)" -lt $((steps + 2)) ] && [ $SECONDS -lt $end ]; do
+	while kill -0 $pid 2>/dev/null && [ "$(wc -l 2>/dev/null <"$file" || echo 0)" -lt $((steps + warm)) ] && [ $SECONDS -lt $end ]; do
 		sleep 0.2
 	done
-	peak=$(nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null | awk '{ printf "%.1f", $1 / 1024; exit }')
+	peak=$(timeout 10 nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null | awk '{ printf "%.1f", $1 / 1024; exit }')
 	if kill -0 $pid 2>/dev/null; then
 		kill -KILL $pid
 		rate=timeout
@@ -56,11 +58,14 @@ pace() {
 		rate=$(grep -v '^ *$' "$log" | tail -n 1)
 	fi
 	wait $pid 2>/dev/null
-	[ "$(wc -l 2>/dev/null <"$file" || echo 0)" -ge $((steps + 2)) ] || {
-		rate="$rate after $(wc -l 2>/dev/null <"$file" || echo 0) steps, $seconds s: $(grep -v '^ *$' "$log" | tail -n 1)"
+	done_steps=$(wc -l 2>/dev/null <"$file" || echo 0)
+	taken=$((done_steps - warm))
+	[ $taken -ge "$steps" ] || [ $taken -ge "$fewest" ] || {
+		rate="$rate after $done_steps steps, $seconds s: $(grep -v '^ *$' "$log" | tail -n 1)"
 		return 1
 	}
-	rate=$(sed -n '3,$s/.*"tokens_per_s":\([0-9.e+]*\).*/\1/p' "$file" | median)
+	cp "$file" "$work/log/metrics-$name.jsonl"
+	rate=$(sed -n "$((warm + 1)),\$s/.*\"tokens_per_s\":\([0-9.e+]*\).*/\1/p" "$file" | median)
 	rm -rf "$work/run/$name"
 }
 
@@ -208,6 +213,10 @@ llama_slice() {
 		-o train.micro_batch_size=4 -o train.train_batch_size=16
 }
 
+# Where there is no GPU.
+small_llama='-o model.preset=none -o model.layers=3 -o model.heads=2 -o model.width=64 -o model.context=64 -o model.vocabulary=512
+	-o model.tied=no -o train.sequence_length=64'
+
 # attempt NAME SECONDS ARGUMENT...: a 7B; sets `rate`, 0 if it does not run
 attempt() {
 	local name=$1 seconds=$2 ops
@@ -216,8 +225,8 @@ attempt() {
 	ops=$(per_token llama 32 4096 32000 2048 11008)
 	if [ -n "$small" ]; then
 		name="a small model in place of $name" ops=$(per_token llama 3 64 512 64 192)
-		set -- "$@" -o model.preset=none -o model.layers=3 -o model.heads=2 -o model.width=64 -o model.context=64 \
-			-o model.vocabulary=512 -o model.tied=no -o train.train_batch_size=16 -o data.path="$(tokens 512)" -o train.sequence_length=64
+		# shellcheck disable=SC2086 # a list of words
+		set -- "$@" $small_llama -o train.train_batch_size=16 -o data.path="$(tokens 512)"
 	fi
 	if pace llama 3 "$seconds" "$@"; then
 		result "$name" pass "$(printf %.0f "$rate")" tokens/s "$(in_words "$rate" 65536 "$ops"); ${peak:-?} GiB of the GPU in use"
@@ -248,10 +257,15 @@ llama_7b() {
 # Memory of some machines grows when it is used: takes GIB once and gives it back, so that a plan can count on it.
 grow() {
 	awk -v need="$1" '/^MemAvailable/ { exit !($2 / 1048576 < need) }' /proc/meminfo || return
-	guard 60 python3 -c 'import mmap, sys
-m = mmap.mmap(-1, int(sys.argv[1]) << 30)
-for at in range(0, len(m), 4096):
-    m[at] = 1' "$1" >/dev/null 2>&1
+	guard 60 python3 -c 'import mmap, os, sys
+m, some = mmap.mmap(-1, int(sys.argv[1]) << 30), b"1" * (16 << 20)
+for part in range(4):  # of processes, each of which fills some gigabytes a second
+    if not os.fork():
+        for at in range(part * len(some), len(m), 4 * len(some)):
+            m[at : at + len(some)] = some
+        os._exit(0)
+for part in range(4):
+    os.wait()' "$1" >/dev/null 2>&1
 	result 'memory of the host' pass "$(awk '/^MemAvailable/ { printf "%.1f", $2 / 1048576 }' /proc/meminfo)" GiB \
 		'available, after it was used once'
 }

@@ -47,6 +47,43 @@ is "and where they are wanted" "$(ls out | tr '\n' ' ')" "gpu.json gpu.txt logs.
 like "no time left" "$(ZR_GPU_PHASE=0 gpu nccl)" 'skip one rank.* s are left of this phase'
 like "nor of the stay" "$(ZR_GPU_STAY=0 gpu nccl)" 'skip one rank.* s are left of this phase'
 
+# ---- one day with a GPU ----
+
+rm -rf out
+mkdir out
+table=$(gpu day1)
+is "the first half of a day" "$?" 0
+is "its models train" "$(grep -c ' day1 *pass \(GPT-2\|Llama\).*tokens/s (target' <<<"$table")" 5
+is "attention of each shape both ways" "$(grep -c ' day1 *pass attention.*TFLOP/s (target' <<<"$table")" 8
+like "a step in parts" "$table" 'waited for: [0-9.]+ ms \(forward [0-9.]+ ms, backward [0-9.]+ ms'
+is "a day has a table of its own" "$(grep -c ^day1 out/gpu-day.txt)" "$(grep -c ' day1 ' <<<"$table")"
+is "which replaces no other" "$(ls out | tr '\n' ' ')" "gpu-day.json gpu-day.txt logs.tar.gz results.jsonl state.tar.gz "
+like "what does not fit in is said" "$(ZR_GPU_STAY=0 gpu day1)" 'skip Llama 7B, 16 x 2 x 2048.* s are left of this phase'
+
+. "$ZR_SRCDIR/tests/gpu/day.sh"
+left() { echo $((ends - SECONDS)); }
+table() { :; }
+table_of() { :; }
+ends=$((SECONDS + 1000)) phase=day1
+ok "a line ends by itself" test "$(line 5 left)" -le 5
+ok "and leaves the phase its time" test "$(left)" -gt 900
+
+# Twelve steps of six kernels, in ns: gaps of 2 us, of 52 before the update and of 102 behind it.
+kernels_of_steps() {
+	awk 'function run(name, ns) { printf "%d %d %s\n", at, at + ns, name; at += ns + 2000 }
+		BEGIN { for (at = 1e6; step < 12; step++) {
+			run("embedding_kernel", 1e5); run("nvjet_x", 1e6); run("_Z14forward_kernel", 5e5); run("softmax_kernel", 2e5)
+			run("dkv_kernel", 7e5); at += 5e4; run("zr_ahead_kernelI5adamw", 3e5); at += 1e5 } }'
+}
+kernels_of_steps | step_of_kernels | sort >step
+like "a step's time, and how much of it something runs" "$(grep -E '^(step|busy|gaps) [0-9]' step | tr '\n' ' ')" \
+	'^busy 2.800 gaps 0.162 step 2.962 $'
+like "where nothing runs" "$(grep -E '^gaps (in|between|above)' step | tr '\n' ' ')" \
+	'^gaps above 20 us 0.154 gaps between steps 0.102 gaps in or after backward 0.054 gaps in or after forward 0.006 $'
+like "kernels of a kind" "$(grep -E '^of ' step | tr '\n' ' ')" 'of attention 1.200 .* of products 1.000'
+is "clocks under load alone" "$(printf '%s, 3201, %s, 5%s, 0x4\n' 1755 650 5 345 80 0 1740 640 6 1770 630 4 | clocks_under_load)" \
+	"SM clock 1755 MHz (1740 to 1770), memory 3201 MHz, 640 W, 56 degrees, reasons 0x4, 3 samples"
+
 mkdir fresh
 ZR_GPU_WORK=$scratch/fresh gpu -b bundle.tar.gz -b out/state.tar.gz report >/dev/null
 is "results travel to another machine" "$(grep -c '^nccl *skip' fresh/gpu.txt)" "$(grep -c '^nccl *skip' work/gpu.txt)"

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# day.sh - part of tests/gpu/run: the phases `day1` and `day2`, the measurements of one day with one H200 in the order of their
+# worth, each a line that ends when its time is over. What a line says is compared with a target; a target that is not reached is
+# a miss. Where there is no GPU, small models try the script.
+
+# line SECONDS COMMAND...: which has no more of the phase than that; the table has its results at once.
+line() {
+	local whole=$ends
+	[ $((SECONDS + $1)) -ge "$ends" ] || ends=$((SECONDS + $1))
+	shift
+	"$@"
+	ends=$whole
+	table "$(table_of "$phase")"
+}
+
+# trains NAME SECONDS LEAST TOKENS_PER_STEP OPERATIONS_PER_TOKEN STEPS ARGUMENT...: a rate of tokens and its target; sets `rate`,
+# 0 if it does not train.
+trains() {
+	local name=$1 seconds=$2 least=$3 n=$4 ops=$5 steps=$6 words
+	shift 6
+	enough "$name" 15 || { rate=0; return 1; }
+	[ -z "$small" ] || least=0 steps=2
+	if pace day "$steps" "$seconds" "$@"; then
+		words=$([ -n "$small" ] && echo 'a small model, no GPU' || in_words "$rate" "$n" "$ops")
+		reaches "$name" "$(printf %.0f "$rate")" tokens/s "$least" "$words; $taken steps, ${peak:-?} GiB in use"
+	else
+		result "$name" fail '' '' "$rate"
+		rate=0
+		return 1
+	fi
+}
+
+# The value of a result of today, else of the day whose results are in the tree.
+of_day() { # of_day NAME
+	cat "$root/bench/results/gpu-day.json" "$work"/day[12].json 2>/dev/null |
+		sed -n "s/.*\"name\":\"$1\",\"result\":\"[a-z]*\",\"value\":\([0-9.]*\),.*/\1/p" | tail -n 1
+}
+
+# Of a small GPT-2 and a small Llama where there is no GPU.
+small_gpt2='-o model.layers=2 -o model.heads=2 -o model.width=64 -o model.context=64 -o model.vocabulary=512 -o train.sequence_length=64'
+
+# ---- the clock, and where a step goes ----
+
+# Samples the GPU's clocks ten times a second until clocks_end, which sets `clocks` to what they were under load.
+clocks_begin() {
+	local fields=clocks.sm,clocks.mem,power.draw,temperature.gpu,clocks_event_reasons.active
+	clock_file=$work/log/$phase-clocks.csv clock_pid=
+	command -v nvidia-smi >/dev/null || return
+	nvidia-smi --query-gpu=$fields --format=csv,noheader,nounits -lms 100 >"$clock_file" 2>/dev/null &
+	clock_pid=$!
+}
+
+clocks_end() {
+	clocks='no clocks: no nvidia-smi'
+	[ -n "$clock_pid" ] || return
+	kill "$clock_pid" 2>/dev/null
+	wait "$clock_pid" 2>/dev/null
+	clocks=$(clocks_under_load <"$clock_file")
+}
+
+# Of lines "SM clock, memory clock, power, temperature, reasons": those with nearly the most power.
+clocks_under_load() {
+	awk -F ', *' '$3 + 0 > most { most = $3 + 0 } { line[NR] = $0; power[NR] = $3 + 0 }
+		END { for (i = 1; i <= NR; i++) if (power[i] && power[i] >= 0.8 * most) print line[i] }' | sort -n |
+		awk -F ', *' '{ sm[NR] = $1; mem = $2; w += $3; t = $4 > t ? $4 : t; why[$5] = 1 }
+			END { if (!NR) { print "no clocks under load"; exit }
+				for (r in why) reasons = reasons " " r
+				printf "SM clock %d MHz (%d to %d), memory %d MHz, %.0f W, %d degrees, reasons%s, %d samples", sm[int((NR + 1) / 2)],
+					sm[1], sm[NR], mem, w / NR, t, reasons, NR }'
+}
+
+# Of lines "BEGIN END NAME" in ns, by begin: a step's milliseconds as "WHAT MS". A step begins with the kernel that looks tokens up;
+# its backward with the first softmax of the head; its update with the first of the optimizer. Its first steps count for nothing.
+step_of_kernels() {
+	awk -v first="${1:-5}" '
+		function commit(to) {
+			if (steps > first) { n++; for (k in t) total[k] += t[k]; total["step"] += to - began }
+			delete t
+			began = to
+		}
+		function class(name) {
+			if (name ~ /embedding/) return "embedding"
+			if (name ~ /softmax|loss/) return "softmax of the head"
+			if (name ~ /adam/) return "optimizer"
+			if (name ~ /fold/) return "fold"
+			if (name ~ /norm/) return "norms"
+			if (name ~ /gelu/) return "GELU"
+			if (name ~ /forward_kernel|d[qkv]*_kernel|delta_kernel|attention/) return "attention"
+			if (name ~ /nvjet|gemm|cutlass|xmma|splitK|cublas|matmul/) return "products"
+			if (name ~ /bias|sum/) return "sums"
+			if (name ~ /residual/) return "residual"
+			if (name ~ /^(copy|memset)$/) return name
+			return "other"
+		}
+		{
+			from = $1 + 0; to = $2 + 0; name = $3
+			gap = end && from > end ? from - end : 0
+			if (steps) {
+				t["gaps"] += gap
+				t[(name ~ /embedding_kernel/ ? "gaps between steps" : "gaps in or after " part)] += gap
+				t[gap > 20000 ? "gaps above 20 us" : gap > 3000 ? "gaps of 3 to 20 us" : "gaps below 3 us"] += gap
+			}
+			if (name ~ /embedding_kernel/ && part != "forward") { commit(from); steps++; part = "forward" }
+			else if (part == "forward" && name ~ /softmax/) part = "backward"
+			else if (part == "backward" && name ~ /adam/) part = "update"
+			t["kernels"]++
+			t["of " class(name)] += to - from
+			t["in " part] += (to > end ? to - (from > end ? from : end) : 0)
+			if (to > end) end = to
+		}
+		END {
+			if (!n) exit
+			printf "steps %d\nlaunches %d\nstep %.3f\nbusy %.3f\n", n, total["kernels"] / n, total["step"] / n / 1e6,
+				(total["step"] - total["gaps"]) / n / 1e6
+			delete total["kernels"]
+			delete total["step"]
+			for (k in total) printf "%s %.3f\n", k, total[k] / n / 1e6
+		}'
+}
+
+# What kernels of a training are at when, by CUPTI; the training itself waits for nothing.
+seen_by_cupti() { # seen_by_cupti NAME ARGUMENT...
+	local name=$1 file cupti seen=$work/log/activity step busy
+	shift
+	cupti=$(find_cuda 'libcupti.so.1?')
+	[ "$device" = cuda ] && [ -e "$work/lib/activity.so" ] && [ -n "$cupti" ] ||
+		{ result "$name" skip '' '' 'no GPU, no CUPTI here, or none where the bundle was made'; return; }
+	enough "$name" 12 || return
+	rm -f "$seen".*
+	: >"$work/log/step.txt"
+	local zeroth=(env CUDA_INJECTION64_PATH="$work/lib/activity.so" ZR_ACTIVITY="$seen"
+		LD_LIBRARY_PATH="$work/lib:$(cuda_path):$(dirname "$cupti")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$work/bin/zeroth")
+	pace seen 20 30 "$@" || { result "$name" fail '' '' "$rate"; return; }
+	file=$(ls -S "$seen".* 2>/dev/null | sed 1q)
+	[ -z "$file" ] || sort -n "$file" | step_of_kernels >"$work/log/step.txt"
+	step=$(sed -n 's/^step //p' "$work/log/step.txt") busy=$(sed -n 's/^busy //p' "$work/log/step.txt")
+	[ -z "$file" ] || gzip -f "$file"
+	[ -n "$step" ] || { result "$name" fail '' '' "CUPTI saw no step: $(grep -m 1 activity.so "$work/log/train-seen.log")"; return; }
+	reaches "$name" "$(share "$busy" "$step")" x 0.98 "$(in_parts '^steps|^launches|^step|^busy|^gaps|^in ')"
+	result "$name: kernels" pass "$busy" ms "$(in_parts '^of ')"
+}
+
+in_parts() { grep -E "$1" "$work/log/step.txt" | sort -t ' ' -k 1,1 | tr '\n' ';' | sed 's/;$//; s/;/; /g'; }
+
+# Of metrics with a breakdown, the last step's.
+parts_of_step() {
+	tail -n 1 | grep -oE '"(forward|backward|reduce|gather_wait|read_wait|optimizer|write_wait|publish|boundary|data|other)_s":[0-9.e-]*' |
+		tr -d '"' | awk -F : '{ printf "%s%s %.2f ms", (NR > 1 ? ", " : ""), substr($1, 1, length($1) - 2), 1000 * $2 }'
+}
+
+# The parts of a step where every operation is waited for: more than a step takes, by what waiting costs.
+parts_waited_for() { # parts_waited_for NAME TOKENS_PER_STEP ARGUMENT...
+	local name=$1 tokens=$2
+	shift 2
+	enough "$name" 12 || return
+	pace parts 6 25 "$@" -o run.wall_clock_breakdown=yes || { result "$name" fail '' '' "$rate"; return; }
+	result "$name" pass "$(share "$tokens" "$(share "$rate" 1000)")" ms "$(parts_of_step <"$work/log/metrics-parts.jsonl")"
+}
+
+day_124m() {
+	local file
+	file=$(tokens "$([ -n "$small" ] && echo 512 || echo 50257)") || { result tokens fail '' '' 'python3 made none'; return; }
+	set -- conf/gpt2-124m.ini -o data.path="$file" -o data.format=uint16
+	if [ -n "$small" ]; then
+		# shellcheck disable=SC2086 # a list of words
+		set -- "$@" $small_gpt2 -o train.micro_batch_size=8 -o train.train_batch_size=8
+	else
+		set -- "$@" -o train.micro_batch_size=64 -o train.train_batch_size=64
+	fi
+	clocks_begin
+	trains 'GPT-2 124M bf16, 64 x 1024' 30 518000 65536 "$(per_token gpt2 12 768 50257 1024)" 20 "$@"
+	clocks_end
+	result 'GPT-2 124M: clocks' pass '' '' "$clocks"
+	seen_by_cupti 'GPT-2 124M: share of a step in which something runs' "$@"
+	parts_waited_for 'GPT-2 124M: a step whose operations are waited for' "$([ -n "$small" ] && echo 512 || echo 65536)" "$@"
+}
+
+# ---- large models on the GPU ----
+
+day_7b() { # day_7b NAME LEAST ARGUMENT...
+	local name=$1 least=$2 args warm=1 fewest=1
+	shift 2
+	mapfile -t args < <(seven)
+	# shellcheck disable=SC2086 # a list of words
+	[ -z "$small" ] || args+=($small_llama -o train.train_batch_size=16 -o data.path="$(tokens 512)")
+	trains "$name" 70 "$least" 65536 "$(per_token llama 32 4096 32000 2048 11008)" 3 "${args[@]}" "$@"
+}
+
+day_8b() {
+	local args warm=1 fewest=1 name='Llama 3 8B, 4 x 4096, adamw with moments of 8 bits, updated in backward'
+	args=(conf/llama3-8b.ini -o train.micro_batch_size=4 -o data.format=uint16 -o data.path="$(tokens 50257)")
+	# shellcheck disable=SC2086
+	[ -z "$small" ] || args+=($small_llama -o data.path="$(tokens 512)")
+	args+=(-o activation.plugin=keep)
+	trains "$name" 65 10000 16384 "$(per_token_8b)" 4 "${args[@]}" || return
+	reaches "$name: with all that is planned" "$(printf %.0f "$rate")" tokens/s "$([ -n "$small" ] && echo 0 || echo 12000)" ''
+}
+
+# Keys and values of 8 heads of 128 beside 32 of queries, 32 layers, T 4096.
+per_token_8b() {
+	awk 'BEGIN { c = 4096; f = 14336; printf "%.0f", 6 * (32 * (2 * c * c + 2 * c * 1024 + 3 * c * f) + 128256 * c) + 6 * 32 * 4096 * c }'
+}
+
+# ---- attention ----
+
+# Query heads / heads of keys and values / width of a head: 4096 wide, 16384 tokens.
+shapes='64/64/64 32/8/128 16/4/256'
+lengths='1024 2048 4096 8192'
+[ "$device" = cuda ] || { shapes='4/4/16 4/1/32' lengths='32 64'; }
+
+# The least rate forward and backward that is aimed at, of a width and a length.
+attention_targets() {
+	case $1 in
+	*/64) [ "$2" -lt 8192 ] && echo 300 230 || echo 400 300 ;;
+	*/128) echo 500 380 ;;
+	*/256) echo 150 150 ;;
+	*) echo 0 0 ;;
+	esac
+}
+
+# attention_line SHAPE LENGTH: ours beside PyTorch's, of the files of both
+attention_line() {
+	local shape=$1 length=$2 which least value beside name=${1//\//_}_$2
+	read -r -a least < <(attention_targets "$shape" "$length")
+	for which in attention attention_bwd; do
+		value=$(sed -n "s/^${which}_$name \([0-9.e+]*\) .*/\1/p" "$work/log/$phase-attention-${shape//\//_}.log")
+		beside=$(sed -n "s/^torch_\([a-z]*\)_${which}_$name \([0-9.e+]*\) .*/\1 \2/p" "$work/log/$phase-attention-torch.log" 2>/dev/null |
+			tr '\n' ' ')
+		if [ -n "$value" ]; then
+			reaches "$which, heads $shape, T $length" "$value" TFLOP/s "${least[$([ $which = attention ] && echo 0 || echo 1)]}" \
+				"PyTorch: ${beside:-none}"
+		else
+			result "$which, heads $shape, T $length" fail '' '' "$(tail -n 1 "$work/log/$phase-attention-${shape//\//_}.log"
+				); PyTorch: ${beside:-none}"
+		fi
+	done
+}
+
+day_attention() {
+	local shape length words all_words=()
+	for shape in $shapes; do
+		words=()
+		for length in $lengths; do words+=("attention=$shape/$length") all_words+=("$shape/$length"); done
+		guard 25 "${ours[@]}" "$work/bin/device" "${words[@]}" >"$work/log/$phase-attention-${shape//\//_}.log" 2>&1
+	done
+	if find_python; then
+		guard 40 "$python" tests/gpu/peer.py attention "${all_words[@]}" >"$work/log/$phase-attention-torch.log" 2>&1
+	fi
+	for shape in $shapes; do
+		for length in $lengths; do attention_line "$shape" "$length"; done
+	done
+}
+
+# ---- the first half ----
+
+twins() {
+	local test
+	for test in attentions heads matrix; do beside tap t_twin "$1" "$work/bin/t_twin" "$test*"; done
+	wait
+}
+
+day1() {
+	line $([ -n "$small" ] && echo 100 || echo 25) twins 100
+	line 50 day_124m
+	line 75 day_7b 'Llama 7B, 16 x 2 x 2048, all activations kept' 12500 -o train.micro_batch_size=2
+	line 75 day_7b 'Llama 7B, 8 x 4 x 2048, some layers computed again' 14000 -o train.micro_batch_size=4 -o activation.plugin=recompute \
+		-o activation.max_bytes="$([ -n "$small" ] && echo 1G || echo 18G)"
+	line 65 day_attention
+	line 70 day_8b
+}
