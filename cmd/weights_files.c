@@ -79,41 +79,10 @@ static int first_values(void *arg, int32_t i, int64_t first, int64_t n, float *x
 		       zr_init_values(from->s, i, first, n, x, err);
 }
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* No file could be written of tensors without a name or with the same one, and all that was
- * learned would be lost. */
-static int check_names(const struct zr_setup *s, struct zr_error *err)
-{
-	const char *path = s->model.section->plugin->path;
-	const int32_t n = s->layout.n_tensors;
-	const char **name = calloc((size_t)n + 1, sizeof *name);
-	int rc = name ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for the names of tensors");
-	for (int32_t i = 0; !rc && i < n; i++) {
-		name[i] = s->layout.tensor[i].decl->name;
-		if (!name[i] || !*name[i])
-			rc = zr_err(err, ZR_EINVAL, "plugin %s: declare: tensor %d of %d, in unit "
-				    "%s, has no name; mend the plugin", path, i, n,
-				    s->layout.unit[s->layout.tensor[i].unit].name);
-	}
-	if (!rc)
-		qsort(name, (size_t)n, sizeof *name, by_name);
-	for (int32_t i = 1; !rc && i < n; i++)
-		if (!strcmp(name[i - 1], name[i]))
-			rc = zr_err(err, ZR_EINVAL, "plugin %s: declare: two tensors are called "
-				    "%s; mend the plugin", path, name[i]);
-	free(name);
-	return rc;
-}
-
 int zr_weights_begin(struct zr_session *s, struct zr_error *err)
 {
 	struct origin from = { .s = s };
-	int rc = check_names(s->setup, err);
-	rc = rc ? rc : zr_weights_files_open(s->setup, &from.files, err);
+	int rc = zr_weights_files_open(s->setup, &from.files, err);
 	rc = rc ? rc : zr_session_begin(s, first_values, &from, err);
 	zr_weights_files_close(&from.files);
 	return rc;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/config/options.h"
+#include "core/model/declared.h"
 
 static int by_value(const void *a, const void *b)
 {
@@ -197,6 +198,24 @@ static int start_data(struct zr_setup *s, struct zr_error *err)
 	return rc;
 }
 
+/* What it declares, once that can be held. */
+static int declare_model(struct zr_setup *s, struct zr_error *err)
+{
+	struct zr_instance *model = zr_model_of(s);
+	struct zr_error why = { 0 };
+	int rc = ZR_ASK(model, model, declare, err, &s->decl);
+	if (rc || !zr_declared_check(&s->decl, &why))
+		return rc;
+
+	const char *path = model->section->plugin->path;
+	if (why.code == ZR_ENOMEM)
+		return zr_err(err, why.code, "%s", why.text);
+	if (strchr(path, '/')) /* else it is inside the program */
+		return zr_err(err, ZR_EINVAL, "plugin %s: declare: %s; mend the plugin", path,
+			      why.text);
+	return zr_config_blame(s->cfg, model->section->name, ZR_EINVAL, err, "%s", why.text);
+}
+
 static int start_model(struct zr_setup *s, struct zr_error *err)
 {
 	s->decl.size = sizeof s->decl;
@@ -204,7 +223,7 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 	s->process.model = &s->model;
 	if (!rc && zr_config_find(s->cfg, "adapter"))
 		rc = zr_setup_start(s, &s->adapter, "adapter", "zr.model/1", err);
-	if (rc || (rc = ZR_ASK(zr_model_of(s), model, declare, err, &s->decl)))
+	if (rc || (rc = declare_model(s, err)))
 		return rc;
 	uint64_t given = s->train->sequence_length;
 	s->batch.length = given == ZR_AUTO_COUNT ? s->decl.context : (int64_t)given;

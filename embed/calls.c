@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,16 +40,22 @@ static int end_with(struct zeroth *e, int code)
 	return code;
 }
 
-/* Returns the failure that ended the engine, whatever failed since; 0: none did. */
-static int failed_before(struct zeroth *e)
+/* Returns why no call can come now, or the failure that ended the engine, whatever failed since; 0:
+ * neither. */
+static int failed_before(struct zeroth *e, const char *what)
 {
-	return !e ? ZR_ENOMEM : e->broken ? engine_fail(e, e->broken, "%s", e->cause) : 0;
+	int rc = engine_enter(e, what);
+	if (rc)
+		return rc;
+	return e->broken ? engine_fail(e, e->broken, "%s", e->cause) : 0;
 }
 
 /* Has all ranks do it, and waits for them. */
 static int ask(struct zeroth *e, enum command c)
 {
 	int harmless = 1;
+	if (atomic_exchange(&e->running, 1)) /* two threads were let in at once */
+		return engine_enter(e, "this call");
 	pthread_mutex_lock(&e->lock);
 	for (int i = 0; i < e->n; i++) {
 		e->rank[i].harmless = 0;
@@ -63,6 +70,7 @@ static int ask(struct zeroth *e, enum command c)
 		harmless &= e->rank[i].harmless || !e->rank[i].err.code;
 	const struct zr_error *err = first_failure(e);
 	pthread_mutex_unlock(&e->lock);
+	e->running = 0;
 	if (!err)
 		return 0;
 	engine_fail(e, err->code, "%s", err->text);
@@ -72,7 +80,7 @@ static int ask(struct zeroth *e, enum command c)
 /* Whether a call may come now: the engine is open and well, and no step is in parts. */
 static int ready(struct zeroth *e, const char *what)
 {
-	int rc = failed_before(e);
+	int rc = failed_before(e, what);
 	if (rc)
 		return rc;
 	*e->error = 0;
@@ -150,7 +158,7 @@ int zeroth_resume(struct zeroth *e, const char *path, int64_t *step)
 
 /* ---- steps ----------------------------------------------------------------------- */
 
-/* Copies to a struct of the caller's, which may be shorter or longer. */
+/* Copies to a struct of the caller's, which may be shorter or longer; engine_sized() knows it. */
 static void hand_over(void *to, const void *from, uint32_t size)
 {
 	uint32_t theirs = *(uint32_t *)to, n = theirs < size ? theirs : size;
@@ -182,24 +190,36 @@ static int more_steps(struct zeroth *e)
 							(long long)all);
 }
 
+/* What begins and ends a step whose parts are those of [train]. */
+static int whole_step(struct zeroth *e)
+{
+	int rc = ready(e, "zeroth_step");
+	rc = rc ? rc : more_steps(e);
+	if (rc)
+		return rc;
+	if (e->model.size && !e->model.load)
+		return engine_fail(e, ZR_ESTATE, "zeroth_step: the model has no function load: "
+				   "zeroth_forward and zeroth_backward come first");
+	return ask(e, CMD_STEP);
+}
+
 int zeroth_step(struct zeroth *e, struct zeroth_result *out)
 {
-	int pending = 0, rc;
-	if (e && !e->broken && e->at == BACKWARDED) {
-		*e->error = 0;
-		pending = e->micro < e->rank->setup->batch.accumulation;
-		rc = pending ? 0 : ask(e, CMD_STEP);
-		if (!pending) {
-			e->at = BETWEEN;
-			e->micro = 0;
-		}
-	} else {
-		rc = ready(e, "zeroth_step");
-		rc = rc ? rc : more_steps(e);
-		if (!rc && e->model.size && !e->model.load)
-			rc = engine_fail(e, ZR_ESTATE, "zeroth_step: the model has no function "
-					 "load: zeroth_forward and zeroth_backward come first");
-		rc = rc ? rc : ask(e, CMD_STEP);
+	int rc = failed_before(e, "zeroth_step");
+	rc = rc ? rc : ENGINE_SIZED(e, out, struct zeroth_result, seconds, "zeroth_step: r");
+	if (rc)
+		return rc;
+
+	const int parts = e->at == BACKWARDED;
+	const int pending = parts && e->micro < e->rank->setup->batch.accumulation;
+	*e->error = 0;
+	if (!parts)
+		rc = whole_step(e);
+	else if (!pending)
+		rc = ask(e, CMD_STEP);
+	if (parts && !pending) {
+		e->at = BETWEEN;
+		e->micro = 0;
 	}
 	if (!rc)
 		report(e, pending, out);
@@ -224,7 +244,7 @@ static int run_batches(struct zeroth *e, enum command c, const void *const *batc
 
 int zeroth_forward(struct zeroth *e, const void *const *batch, double *loss)
 {
-	int rc = failed_before(e);
+	int rc = failed_before(e, "zeroth_forward");
 	const int goes_on = !rc && e->at == BACKWARDED;
 	if (!rc && goes_on && e->micro == e->rank->setup->batch.accumulation)
 		rc = ready(e, "zeroth_forward");
@@ -241,7 +261,7 @@ int zeroth_forward(struct zeroth *e, const void *const *batch, double *loss)
 
 int zeroth_backward(struct zeroth *e)
 {
-	int rc = failed_before(e);
+	int rc = failed_before(e, "zeroth_backward");
 	if (rc)
 		return rc;
 	*e->error = 0;
@@ -276,6 +296,8 @@ static int check_set(struct zeroth *e, const char *name)
 int zeroth_evaluate(struct zeroth *e, const char *name, struct zeroth_evaluation *out)
 {
 	int rc = ready(e, "zeroth_evaluate");
+	rc = rc ? rc : ENGINE_SIZED(e, out, struct zeroth_evaluation, targets,
+				    "zeroth_evaluate: out");
 	if (rc)
 		return rc;
 	e->name = name ? name : "";
@@ -310,8 +332,11 @@ int zeroth_tensor(struct zeroth *e, int64_t i, struct zeroth_tensor_info *out)
 {
 	if (!e || !e->open)
 		return engine_fail(e, ZR_ESTATE, "zeroth_tensor comes after zeroth_open");
-	if (!out)
-		return engine_given(e, 0, "zeroth_tensor: out");
+	int rc = engine_given(e, out != NULL, "zeroth_tensor: out");
+	rc = rc ? rc : ENGINE_SIZED(e, out, struct zeroth_tensor_info, elements,
+				    "zeroth_tensor: out");
+	if (rc)
+		return rc;
 	const struct zr_layout *l = &e->rank->setup->layout;
 	if (i < 0 || i >= l->n_tensors)
 		return engine_fail(e, ZR_EINVAL, "there are %d tensors", l->n_tensors);
@@ -347,8 +372,10 @@ int zeroth_put(struct zeroth *e, zeroth_put_fn *fn, void *arg)
 
 int zeroth_metrics(struct zeroth *e, const struct zr_metric **m)
 {
-	if (!e || !m)
-		return engine_fail(e, ZR_EINVAL, "zeroth_metrics: m is NULL");
+	int rc = engine_enter(e, "zeroth_metrics");
+	rc = rc ? rc : engine_given(e, m != NULL, "zeroth_metrics: m");
+	if (rc)
+		return rc;
 	e->n_metrics = e->open && e->rank->session->step ? rank_metrics(e->rank, e->metric) : 0;
 	*m = e->metric;
 	return e->n_metrics;
@@ -358,7 +385,9 @@ int zeroth_metric(struct zeroth *e, const char *name, double *value)
 {
 	const struct zr_metric *m = NULL;
 	int n = zeroth_metrics(e, &m);
-	if (n < 0 || !name || !value)
+	if (n < 0)
+		return n;
+	if (!name || !value)
 		return engine_given(e, 0, name ? "zeroth_metric: value" : "zeroth_metric: name");
 	for (int i = 0; i < n; i++)
 		if (!strcmp(m[i].name, name)) {
@@ -380,8 +409,10 @@ int zeroth_facts(struct zeroth *e, struct zeroth_facts *out)
 {
 	if (!e || !e->open)
 		return engine_fail(e, ZR_ESTATE, "zeroth_facts comes after zeroth_open");
-	if (!out)
-		return engine_given(e, 0, "zeroth_facts: out");
+	int rc = engine_given(e, out != NULL, "zeroth_facts: out");
+	rc = rc ? rc : ENGINE_SIZED(e, out, struct zeroth_facts, bytes, "zeroth_facts: out");
+	if (rc)
+		return rc;
 	const struct zr_setup *s = e->rank->setup;
 	const struct zeroth_facts v = {
 		.ranks = s->process.world, .rank = s->process.rank,

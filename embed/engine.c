@@ -10,25 +10,70 @@
 #include "core/log.h"
 #include "embed/engine.h"
 
-static pthread_mutex_t engines_lock = PTHREAD_MUTEX_INITIALIZER;
+enum { MOST_STRUCT = 4096 }; /* bytes of a struct of a later version */
+
+/* recursive: a log function, which has it, may make an engine */
+static pthread_mutex_t engines_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static struct zeroth *engines; /* all of them, for lines of log */
 
 /* ---- failures -------------------------------------------------------------------- */
+
+/* Of calls that this thread made while another had the engine, and of its log function. */
+static _Thread_local struct {
+	const struct zeroth *engine; /* whose failure the text is of; NULL: none */
+	char text[sizeof(((struct zeroth *)0)->error)];
+	int logs;                    /* log functions that it is in */
+} here;
+
+static int is_elsewhere(const struct zeroth *e)
+{
+	return e->running || here.logs || e->pid != getpid();
+}
 
 int engine_fail(struct zeroth *e, int code, const char *fmt, ...)
 {
 	va_list ap;
 	if (!e) /* what zeroth_new() returned was not looked at */
 		return ZR_ENOMEM;
+
+	char *text = e->error;
+	if (is_elsewhere(e)) {
+		here.engine = e;
+		text = here.text;
+	}
 	va_start(ap, fmt);
-	vsnprintf(e->error, sizeof e->error, fmt, ap);
+	vsnprintf(text, sizeof e->error, fmt, ap);
 	va_end(ap);
 	return code;
 }
 
+int engine_enter(struct zeroth *e, const char *what)
+{
+	if (!e)
+		return ZR_ENOMEM;
+	if (here.engine == e)
+		here.engine = NULL;
+	if (!is_elsewhere(e))
+		return 0;
+	return engine_fail(e, ZR_ESTATE, "%s: %s", what,
+			   e->pid != getpid() ? "the engine is one of the process that forked" :
+			   here.logs ? "log functions do not call this" :
+			   "another call of this engine runs; callbacks, and other threads "
+			   "meanwhile, do not call this");
+}
+
+int engine_sized(struct zeroth *e, const void *given, size_t least, const char *what)
+{
+	const uint32_t size = given ? *(const uint32_t *)given : UINT32_MAX;
+	return size >= least ? 0 : engine_fail(e, ZR_EINVAL, "%s: size is %u; expected sizeof of "
+					       "the struct, %zu or more", what, size, least);
+}
+
 const char *zeroth_error(const struct zeroth *e)
 {
-	return e ? e->error : "out of memory";
+	if (!e)
+		return "out of memory";
+	return here.engine == e ? here.text : e->error;
 }
 
 const char *zeroth_version(void)
@@ -41,8 +86,10 @@ const char *zeroth_version(void)
 static void tell(struct zeroth *e, int level, const char *topic, const char *text)
 {
 	pthread_mutex_lock(&e->log_lock);
+	here.logs++;
 	if (e->log && level <= e->log_level)
 		e->log(e->log_arg, level, topic ? topic : "", text);
+	here.logs--;
 	pthread_mutex_unlock(&e->log_lock);
 }
 
@@ -63,8 +110,9 @@ static int take_line(int level, const char *topic, const char *text)
 
 int zeroth_set_log(struct zeroth *e, int level, zeroth_log_fn *fn, void *arg)
 {
-	if (!e)
-		return ZR_ENOMEM;
+	int rc = engine_enter(e, "zeroth_set_log");
+	if (rc)
+		return rc;
 	pthread_mutex_lock(&e->log_lock);
 	e->log_level = level;
 	e->log = fn;
@@ -114,6 +162,7 @@ struct zeroth *zeroth_new(void)
 	pthread_once(&once, take_hooks);
 	e->n = 1;
 	e->text_fd = -1;
+	e->pid = getpid();
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_mutex_init(&e->put_lock, NULL);
 	pthread_mutex_init(&e->log_lock, NULL);
@@ -133,8 +182,9 @@ int engine_given(struct zeroth *e, int there, const char *what)
 
 int engine_is_new(struct zeroth *e, const char *what)
 {
-	if (!e)
-		return ZR_ENOMEM;
+	int rc = engine_enter(e, what);
+	if (rc)
+		return rc;
 	*e->error = 0;
 	return !e->rank ? 0 : engine_fail(e, ZR_ESTATE, "%s comes before zeroth_open", what);
 }
@@ -185,6 +235,11 @@ int zeroth_add_plugins(struct zeroth *e, const struct zr_entry *entry)
 	rc = rc ? rc : engine_given(e, entry != NULL, "zeroth_add_plugins: entry");
 	if (rc)
 		return rc;
+	if (entry->magic != ZR_MAGIC || !ZR_HAS(entry, struct zr_entry, descs))
+		return engine_fail(e, ZR_EINVAL, "zeroth_add_plugins: magic is 0x%08x and size %u; "
+				   "expected 0x%08x and %zu or more: the entry of ZR_PLUGIN",
+				   entry->magic, entry->size, ZR_MAGIC,
+				   offsetof(struct zr_entry, descs) + sizeof entry->descs);
 	const struct zr_entry **more = realloc(e->entry, ((size_t)e->n_entries + 1) * sizeof *more);
 	if (!more)
 		return engine_fail(e, ZR_ENOMEM, "out of memory");
@@ -204,16 +259,37 @@ int zeroth_set_ranks(struct zeroth *e, int ranks)
 	return rc;
 }
 
+/* Of the structs that tables consist of, as the program's compiler knew them. */
+static int check_struct_sizes(struct zeroth *e, const struct zeroth_model *m)
+{
+	const struct {
+		const char *field;
+		uint32_t size;
+		size_t least;
+	} all[] = {
+		{ "tensor_size", m->tensor_size, sizeof(struct zeroth_tensor) },
+		{ "unit_size", m->unit_size, sizeof(struct zeroth_unit) },
+		{ "layer_size", m->layer_size, sizeof(struct zeroth_layer) },
+	};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (all[i].size < all[i].least || all[i].size > MOST_STRUCT ||
+		    all[i].size % sizeof(void *))
+			return engine_fail(e, ZR_EINVAL, "zeroth_set_model: %s is %u; expected "
+					   "sizeof of the struct, %zu to %d", all[i].field,
+					   all[i].size, all[i].least, MOST_STRUCT);
+	return 0;
+}
+
 int zeroth_set_model(struct zeroth *e, const struct zeroth_model *m)
 {
 	int rc = engine_is_new(e, "zeroth_set_model");
 	rc = rc ? rc : engine_given(e, m != NULL, "zeroth_set_model: model");
 	if (rc)
 		return rc;
-	if (m->size < offsetof(struct zeroth_model, held_out) + sizeof m->held_out ||
-	    !m->layer_size || !m->unit_size || !m->tensor_size)
-		return engine_fail(e, ZR_EINVAL, "zeroth_set_model: size is %u, expected %zu at "
-				   "least, and the sizes of its structs", m->size, sizeof *m);
+	rc = ENGINE_SIZED(e, m, struct zeroth_model, held_out, "zeroth_set_model: zeroth_model");
+	rc = rc ? rc : check_struct_sizes(e, m);
+	if (rc)
+		return rc;
 	rc = engine_given(e, m->units || !m->n_units, "zeroth_set_model: units");
 	rc = rc ? rc : engine_given(e, m->layers || !m->n_layers, "zeroth_set_model: layers");
 	if (rc)
@@ -237,8 +313,9 @@ static void end_threads(struct zeroth *e)
 
 void zeroth_close(struct zeroth *e)
 {
-	if (!e)
+	if (engine_enter(e, "zeroth_close"))
 		return;
+	e->running = 1;
 	end_threads(e);
 	pthread_mutex_lock(&engines_lock);
 	struct zeroth **at = &engines;

@@ -92,6 +92,8 @@ struct zeroth {
 	int started;             /* threads */
 	uint64_t memory;         /* that the machine had available before they were */
 	struct meeting *meeting; /* NULL: one rank */
+	_Atomic int running;     /* a command, or the end: no other call may come */
+	pid_t pid;               /* of the process that made it */
 	int open;
 	int broken;              /* code of the failure that ended it */
 	enum { BETWEEN, FORWARDED, BACKWARDED } at; /* of a step in parts */
@@ -120,10 +122,18 @@ struct zeroth {
 	struct zeroth *next;     /* of all engines */
 };
 
-/* engine.c: the text of a failure; returns code. And whether it is not opened yet, else a
- * failure. */
+/* engine.c: the text of a failure; returns code. Where another thread has the engine, this thread
+ * alone sees the text. */
 int engine_fail(struct zeroth *e, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* 0, or why the call `what` cannot come now: another one is running, as where a callback makes it,
+ * or this is a log function, or a child that the program forked. */
+int engine_enter(struct zeroth *e, const char *what);
+/* 0, or why what a caller gave for `what` is no struct of a known size; NULL is fine. */
+int engine_sized(struct zeroth *e, const void *given, size_t least, const char *what);
+#define ENGINE_SIZED(e, given, T, last, what) \
+	engine_sized(e, given, offsetof(T, last) + sizeof(((T *)0)->last), what)
+/* Whether it is not opened yet, else a failure. */
 int engine_is_new(struct zeroth *e, const char *what);
 /* 0, or the failure of a call whose argument, as "zeroth_set: option", is NULL where it must not
  * be. */

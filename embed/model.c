@@ -11,6 +11,8 @@
 #include "core/files/dtype.h"
 #include "embed/engine.h"
 
+enum { MOST_OF_ALL = 1 << 24 }; /* units, layers, tensors: as core/model/declared.c says */
+
 struct zr_inst {
 	const struct zr_host *h;
 	struct rank *rank;
@@ -43,84 +45,73 @@ static uint64_t up(uint64_t bytes)
 
 /* ---- the model ------------------------------------------------------------------- */
 
-static int check_tensor(const struct zr_inst *inst, const struct zeroth_tensor *t, uint32_t unit)
-{
-	if (!t->name || !*t->name)
-		return zr_fail(inst->h, ZR_EINVAL, "a tensor of unit %u has no name", unit);
-	if (t->ndim < 1 || t->ndim > 4)
-		return zr_fail(inst->h, ZR_EINVAL, "tensor %s has ndim = %d; expected 1 to 4",
-			       t->name, t->ndim);
-	for (int d = 0; d < t->ndim; d++)
-		if (t->dims[d] < 1)
-			return zr_fail(inst->h, ZR_EINVAL, "tensor %s: dims[%d] is %lld", t->name,
-				       d, (long long)t->dims[d]);
-	if (t->init < ZEROTH_INIT_NORMAL || t->init > ZEROTH_INIT_UNIFORM)
-		return zr_fail(inst->h, ZR_EINVAL, "tensor %s: init is %d, not ZEROTH_INIT_*",
-			       t->name, t->init);
-	return 0;
-}
-
+/* What the program says and core never sees; the rest core checks in core/model/declared.c. */
 static int check_layer(const struct zr_inst *inst, uint32_t i)
 {
 	const struct zeroth_model *m = inst->m;
 	const struct zeroth_layer *l = layer_at(m, i);
-	const char *name = l->name ? l->name : "";
-	if (!*name || !l->forward || !l->backward)
-		return zr_fail(inst->h, ZR_EINVAL,
-			       "layer %u (%s) lacks one of name, forward, backward", i, name);
+	const char *name = l->name ? l->name : "without a name";
+	if (!l->forward || !l->backward)
+		return zr_fail(inst->h, ZR_EINVAL, "layer %u (%s): %s is NULL", i, name,
+			       l->forward ? "backward" : "forward");
 	if ((i + 1 == m->n_layers) != !l->out)
-		return zr_fail(inst->h, ZR_EINVAL, "layer %s: out is %llu; it is 0 for the last "
-			       "layer, and for no other", name, (unsigned long long)l->out);
-	if ((l->out | l->saved | l->work) >> 40)
-		return zr_fail(inst->h, ZR_EINVAL, "layer %s needs over 2^40 of something", name);
-	if (l->n_units && !l->units)
-		return zr_fail(inst->h, ZR_EINVAL, "layer %s: units is NULL", name);
-	for (uint32_t k = 0; k < l->n_units; k++)
-		if (l->units[k] < 0 || (uint32_t)l->units[k] >= m->n_units)
-			return zr_fail(inst->h, ZR_EINVAL, "layer %s uses unit %d of %u", name,
-				       l->units[k], m->n_units);
+		return zr_fail(inst->h, ZR_EINVAL, "layer %u (%s): out is %llu; it is 0 for the "
+			       "last layer, and for no other", i, name,
+			       (unsigned long long)l->out);
 	return 0;
 }
 
-static int take_units(struct zr_inst *inst)
+static void take_unit(struct zr_inst *inst, uint32_t i, struct zr_tensor *t)
+{
+	const struct zeroth_unit *u = unit_at(inst->m, i);
+	inst->unit[i] = (struct zr_unit){ u->name, u->tensors ? t : NULL, u->n_tensors, 0 };
+	for (uint32_t k = 0; u->tensors && k < u->n_tensors; k++) {
+		const struct zeroth_tensor *from = tensor_at(inst->m, u, k);
+		t[k] = (struct zr_tensor){ .name = from->name, .ndim = from->ndim,
+					   .init = from->init, .mean = from->mean,
+					   .std = from->std };
+		for (int d = 0; d < 4; d++)
+			t[k].dims[d] = d < from->ndim ? from->dims[d] : 1;
+	}
+}
+
+/* Before anything is read by these counts. */
+static int check_counts(const struct zr_inst *inst, size_t *tensors)
 {
 	const struct zeroth_model *m = inst->m;
-	struct zr_tensor *t = inst->tensor;
-	int rc = 0;
-	for (uint32_t i = 0; !rc && i < m->n_units; i++) {
-		const struct zeroth_unit *u = unit_at(m, i);
-		if (!u->name || !u->n_tensors || !u->tensors)
-			return zr_fail(inst->h, ZR_EINVAL, "unit %u has no name or no tensors", i);
-		inst->unit[i] = (struct zr_unit){ u->name, t, u->n_tensors, 0 };
-		for (uint32_t k = 0; !rc && k < u->n_tensors; k++) {
-			const struct zeroth_tensor *from = tensor_at(m, u, k);
-			rc = check_tensor(inst, from, i);
-			*t = (struct zr_tensor){ .name = from->name, .ndim = from->ndim,
-						 .init = from->init, .mean = from->mean,
-						 .std = from->std };
-			for (int d = 0; d < 4; d++)
-				t->dims[d] = d < from->ndim ? from->dims[d] : 1;
-			t++;
-		}
-	}
-	return rc;
+	if (!m->n_units || m->n_units > MOST_OF_ALL)
+		return zr_fail(inst->h, ZR_EINVAL, "n_units is %u; expected 1 to %d", m->n_units,
+			       MOST_OF_ALL);
+	if (m->n_layers < 2 || m->n_layers > MOST_OF_ALL)
+		return zr_fail(inst->h, ZR_EINVAL, "n_layers is %u; expected 2 to %d", m->n_layers,
+			       MOST_OF_ALL);
+	for (uint32_t i = 0; i < m->n_units; i++)
+		*tensors += unit_at(m, i)->n_tensors;
+	if (*tensors > MOST_OF_ALL)
+		return zr_fail(inst->h, ZR_EINVAL, "n_tensors of all units are %zu; expected at "
+			       "most %d", *tensors, MOST_OF_ALL);
+	return 0;
 }
 
 static int take_model(struct zr_inst *inst)
 {
 	const struct zeroth_model *m = inst->m;
 	size_t tensors = 0;
-	for (uint32_t i = 0; i < m->n_units; i++)
-		tensors += unit_at(m, i)->n_tensors;
+	int rc = check_counts(inst, &tensors);
+	if (rc)
+		return rc;
+
 	inst->tensor = calloc(tensors + 1, sizeof *inst->tensor);
 	inst->unit = calloc(m->n_units + 1, sizeof *inst->unit);
 	inst->layer = calloc(m->n_layers + 1, sizeof *inst->layer);
 	if (!inst->tensor || !inst->unit || !inst->layer)
 		return zr_fail(inst->h, ZR_ENOMEM, "no memory");
-	if (m->n_layers < 2 || !m->n_units)
-		return zr_fail(inst->h, ZR_EINVAL, "%u units and %u layers; expected a unit and "
-			       "two layers at least", m->n_units, m->n_layers);
-	int rc = take_units(inst);
+
+	struct zr_tensor *t = inst->tensor;
+	for (uint32_t i = 0; i < m->n_units; i++) {
+		take_unit(inst, i, t);
+		t += inst->unit[i].n_tensors;
+	}
 	for (uint32_t i = 0; !rc && i < m->n_layers; i++) {
 		const struct zeroth_layer *l = layer_at(m, i);
 		rc = check_layer(inst, i);
@@ -144,10 +135,17 @@ static int model_declare(struct zr_inst *inst, struct zr_model_decl *d)
 	return ZR_OK;
 }
 
+/* Core refuses more than 2^46 bytes of anything. */
+static uint64_t times(uint64_t bytes, uint64_t n)
+{
+	uint64_t product;
+	return __builtin_mul_overflow(bytes, n, &product) || product >> 47 ? 1ull << 47 : product;
+}
+
 static uint64_t out_bytes(const struct zr_inst *inst, int32_t layer, int64_t samples, int32_t dtype)
 {
-	return layer < 0 ? 0 : layer_at(inst->m, (uint32_t)layer)->out * (uint64_t)samples *
-			       (uint64_t)zr_dtype_bytes(dtype);
+	const uint64_t one = (uint64_t)samples * (uint64_t)zr_dtype_bytes(dtype);
+	return layer < 0 ? 0 : times(layer_at(inst->m, (uint32_t)layer)->out, one);
 }
 
 /* The gradient comes and goes in one buffer; here it is copied behind the layer's own scratch. */
@@ -160,8 +158,8 @@ static int model_bytes(struct zr_inst *inst, int32_t layer, int64_t batch, int64
 	const uint64_t in = out_bytes(inst, layer - 1, batch * length, dtype);
 	(void)ops;
 	b->out = out;
-	b->saved = l->saved * samples;
-	b->work_fwd = l->work * samples;
+	b->saved = times(l->saved, samples);
+	b->work_fwd = times(l->work, samples);
 	b->work_bwd = up(b->work_fwd) + out;
 	b->grad = in > out ? in : out;
 	return ZR_OK;
@@ -268,6 +266,8 @@ static const struct zr_iface model_ifaces[] = { { "zr.model/1", &model_vtbl }, {
 
 /* ---- its data -------------------------------------------------------------------- */
 
+#define MOST_HELD_OUT (INT64_C(1) << 40)
+
 static int data_info(struct zr_inst *inst, struct zr_data_info *info)
 {
 	info->vocabulary = 1;
@@ -312,7 +312,11 @@ static int data_batch(struct zr_inst *inst, const struct zr_batch *b)
 
 static int data_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
+	const int64_t held_out = rank_here->engine->model.held_out;
 	(void)opts;
+	if (held_out < 0 || held_out > MOST_HELD_OUT)
+		return zr_fail(h, ZR_EINVAL, "held_out is %lld; expected 0 to %lld",
+			       (long long)held_out, (long long)MOST_HELD_OUT);
 	*out = new_inst(h);
 	return *out ? ZR_OK : zr_fail(h, ZR_ENOMEM, "no memory");
 }

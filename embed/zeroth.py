@@ -171,7 +171,7 @@ class Engine:
     def __init__(self, config=None, options=None, *, text=None, ranks=1, layers=None, log=None,
                  log_level=WARN):
         self._at = _lib.zeroth_new()
-        self._kept, self._batches, self._raised = [], {}, None
+        self._kept, self._batches, self._raised, self._running = [], {}, None, False
         self._ranks, self._layers = ranks, None if layers is None else list(layers)
         if not self._at:
             raise MemoryError("zeroth_new")
@@ -206,7 +206,9 @@ class Engine:
         self.close()
 
     def close(self):
-        """Ends the engine."""
+        """Ends the engine; not in a function that it calls."""
+        if getattr(self, "_running", False):
+            raise Error(-7, "zeroth_close: another call of this engine runs")
         at, self._at = getattr(self, "_at", None), None
         if at:
             _lib.zeroth_close(at)
@@ -216,9 +218,14 @@ class Engine:
             raise Error(-7, "the engine is closed")
         if any(isinstance(a, bytes) and 0 in a for a in arguments):
             raise ValueError("zeroth_{}: a text has a null character".format(name))
-        self._raised = None
-        rc = getattr(_lib, "zeroth_" + name)(self._at, *arguments)
-        if rc < 0 and self._raised:
+        inside = self._running  # a function that the engine calls made this call
+        if not inside:
+            self._raised, self._running = None, True
+        try:
+            rc = getattr(_lib, "zeroth_" + name)(self._at, *arguments)
+        finally:
+            self._running = inside
+        if rc < 0 and self._raised and not inside:
             raise self._raised
         if rc < 0:
             raise Error(rc, _lib.zeroth_error(self._at).decode())

@@ -4,6 +4,7 @@
 # of its layers, what becomes of activations.
 core_libcore_la_SOURCES += \
 	%D%/activation.h %D%/lives.c \
+	%D%/declared.c %D%/declared.h \
 	%D%/freeze.c \
 	%D%/layout.c %D%/layout.h \
 	%D%/mesh.c %D%/mesh.h \

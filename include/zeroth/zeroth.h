@@ -9,7 +9,12 @@
  *
  * Threads: an engine is used by one thread at a time; several engines may be used at once. Its
  * ranks are threads of this process, one also where there is one rank. An engine does not live on
- * in a child that the process forks.
+ * in a child that the process forks: calls of it there are ZR_ESTATE.
+ *
+ * Callbacks: a function that an engine calls, or another thread meanwhile, may call zeroth_error,
+ * zeroth_tensor and zeroth_facts of this engine. All other calls are ZR_ESTATE there, and
+ * zeroth_close() does nothing. So are those of a log function, of any engine. zeroth_error() has
+ * the text for the thread that made the call.
  *
  * Failures: functions return 0 or a negative ZR_E* of <zeroth/plugin.h>, and zeroth_error() then
  * gives the text. What fails between ranks, in opening, resuming or a step, ends the engine: later
@@ -18,6 +23,10 @@
  * must not be is ZR_EINVAL, and ends nothing; an engine that is NULL is ZR_ENOMEM. Nothing here
  * exits, catches signals or prints; what `zeroth train` would print as a warning goes to
  * zeroth_set_log(), or nowhere.
+ *
+ * Sizes: a struct that a call fills, and one that tables of a model consist of, has its size in
+ * the program, as its `size` or in zeroth_model. One below that of the first release of the struct
+ * is ZR_EINVAL.
  *
  * What is written: the files that zeroth_save() and zeroth_save_weights() name, and what the
  * configuration asks for, as stores on disk or monitors. Where [run] dir is given, that is the
@@ -157,7 +166,10 @@ struct zeroth_model {
 	int64_t held_out;      /* samples that zeroth_evaluate() goes over; 0: none */
 };
 
-/* The model, instead of [model] and [data] of the configuration. On devices whose memory this
+/* The model, instead of [model] and [data] of the configuration. What it points to is read, and
+ * judged, in zeroth_open(): a failure names the field. Names are UTF-8 of 1 to 255 bytes without
+ * control characters, equal to no other of their kind; each unit is used by a layer; mean and std
+ * are numbers of fp32, std and held_out 0 or more. On devices whose memory this
  * process can read, as cpu. */
 ZEROTH_API int zeroth_set_model(struct zeroth *, const struct zeroth_model *model);
 

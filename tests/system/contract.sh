@@ -104,8 +104,8 @@ answers 'a step that precision ends without a reason' '5 zeroth: step 1: [precis
 answers 'a scheduler that sets no rate' '2 zeroth: [scheduler] mine answers nan for step 0; a learning rate is finite and not negative; '\
 'rank 0, step 1, learning rates' scheduler '*lr = ' 'double unused = '
 unnamed="2 zeroth: plugin $scratch/mine.so: declare:"
-answers 'tensors of one name' "$unnamed two tensors are called h.0.up.weight; mend the plugin" model '"h.%d.up.bias"' '"h.%d.up.weight"'
-answers 'a tensor without a name' "$unnamed tensor 3 of 9, in unit h.0, has no name; mend the plugin" model '"h.%d.up.bias"' '""'
+answers 'tensors of one name' "$unnamed two tensors have the name h.0.up.weight; each needs one of its own; mend the plugin" model '"h.%d.up.bias"' '"h.%d.up.weight"'
+answers 'a tensor without a name' "$unnamed name of tensor 1 () is empty, in unit h.0; mend the plugin" model '"h.%d.up.bias"' '""'
 like 'I7: ... and nothing is saved' "$(ls run 2>&1)" 'No such file'
 answers 'a layer without a text' '2 zeroth: -o: [model] backward failed with code -3 and no text; rank 0, step 1, backward of layer head (unit head)' \
 	model 'struct zr_op_head_loss op = loss_op(m, c);' 'return -3; struct zr_op_head_loss op;'

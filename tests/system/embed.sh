@@ -143,6 +143,15 @@ cat > refused.py <<-'EOF'
 	layers = [zeroth.Layer("one", [("w", (4,), 1)], 4, nothing, nothing), zeroth.Layer("loss", [("v", (4,), 1)], 0, nothing, nothing)]
 	bf16 = zeroth.Engine(text="[train]\nsteps = 2\nmicro_batch_size = 2\n[optimizer]\nplugin = sgd\n[precision]\nplugin = bf16\n", layers=layers)
 	refused(lambda: bf16.forward([None]))
+	def steps(call):
+	    again.train_step()
+	def closes(call):
+	    again.close()
+	for within in steps, closes:
+	    made = [zeroth.Layer("one", [("w", (4,), 1)], 4, within, nothing), zeroth.Layer("loss", [("v", (4,), 1)], 0, nothing, nothing)]
+	    again = zeroth.Engine(text="[train]\nsteps = 2\nmicro_batch_size = 2\n[optimizer]\nplugin = sgd\n", layers=made)
+	    refused(lambda: again.forward([None]))
+	    again.close()
 EOF
 snake() {
 	ZEROTH_LIBRARY=$lib/libzeroth.so PYTHONPATH=$ZR_SRCDIR/embed PYTHONDONTWRITEBYTECODE=1 "$python" "$@" 2>&1
@@ -163,7 +172,7 @@ the engine is closed'
 	is '... two configurations, texts that would be cut, and no layers' "$(sed -n 5,7p refused.out)" \
 		'config and text are both given, and are one configuration
 zeroth_set: a text has a null character
--o: [model] 0 units and 0 layers; expected a unit and two layers at least'
+-o: [model] n_units is 0; expected 1 to 16777216'
 	is '... calls without a name' "$(sed -n 8,9p refused.out)" 'zeroth_set_file comes before zeroth_open
 zeroth_save_weights: file is NULL'
 	like '... parameters that are unknown or missing, which are named with what is expected' \
@@ -173,7 +182,10 @@ zeroth_save_weights: file is NULL'
 ln_f.bias: not contiguous; expected a copy
 wte.weight: 32768 bytes of format f and shape (32, 256), expected fp32 of shape (256, 32)"
 	is '... so that nothing is set' "$(sed -n 15p refused.out)" True
-	is '... and layers of other types than fp32' "$(sed -n '16,$p' refused.out)" 'layers of Python are fp32: [precision] plugin = fp32'
+	is '... and layers of other types than fp32' "$(sed -n 16p refused.out)" 'layers of Python are fp32: [precision] plugin = fp32'
+	is '... and calls from within a call' "$(sed -n '17,$p' refused.out)" \
+		'zeroth_step: another call of this engine runs; callbacks, and other threads meanwhile, do not call this
+zeroth_close: another call of this engine runs'
 	if snake -c 'import numpy' > /dev/null; then
 		is 'a model of numpy arrays learns' "$(snake "$examples/spirals.py")" 'learned in stage 3 on 2 ranks'
 	else

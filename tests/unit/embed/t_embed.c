@@ -4,6 +4,7 @@
  * stages, recomputation, saving and parts of a step change no bit, and calls in a wrong order say
  * so.
  */
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zeroth/zeroth.h>
 
@@ -483,6 +485,293 @@ static void test_log(void **state)
 	zeroth_close(e);
 }
 
+/* ---- calls from within a call ---- */
+
+static struct zeroth *within;  /* the engine whose callbacks call it */
+static _Atomic int let_in;     /* calls that were not refused */
+static _Atomic int came;       /* callbacks that called */
+
+static void refused(int rc)
+{
+	let_in += rc != ZR_ESTATE || !strstr(zeroth_error(within), "another call");
+}
+
+/* All that would change the engine or wait for its ranks. */
+static void call_all(void)
+{
+	struct zeroth_evaluation ev = { .size = sizeof ev };
+	struct zeroth_facts facts = { .size = sizeof facts };
+	const struct zr_metric *m;
+	uint64_t digest;
+	double value;
+	refused(zeroth_step(within, NULL));
+	refused(zeroth_forward(within, NULL, NULL));
+	refused(zeroth_backward(within));
+	refused(zeroth_infer(within, NULL, NULL));
+	refused(zeroth_evaluate(within, "", &ev));
+	refused(zeroth_save(within));
+	refused(zeroth_save_weights(within, "never"));
+	refused(zeroth_resume(within, "auto", NULL));
+	refused(zeroth_get(within, take, NULL));
+	refused(zeroth_put(within, give, NULL));
+	refused(zeroth_digest(within, &digest, NULL));
+	refused(zeroth_metrics(within, &m));
+	refused(zeroth_metric(within, "loss", &value));
+	refused(zeroth_open(within));
+	refused(zeroth_set(within, "train.steps=1"));
+	refused(zeroth_set_file(within, "x"));
+	refused(zeroth_set_model(within, &model));
+	refused(zeroth_set_log(within, 0, NULL, NULL));
+	zeroth_close(within); /* does nothing */
+	let_in += zeroth_facts(within, &facts) || facts.parameters != 3 * WIDE * WIDE + WIDE;
+	came++;
+}
+
+static void *call_elsewhere(void *arg)
+{
+	call_all();
+	return arg;
+}
+
+static int calling_backward(const struct zeroth_call *c)
+{
+	pthread_t thread; /* this one waits for it */
+	if (within && c->layer == 1) {
+		call_all();
+		assert_int_equal(pthread_create(&thread, NULL, call_elsewhere, NULL), 0);
+		pthread_join(thread, NULL);
+	}
+	return body(c, 1);
+}
+
+static int calling_get(void *arg, int64_t i, int64_t first, int64_t n, const float *x)
+{
+	call_all();
+	return take(arg, i, first, n, x);
+}
+
+/* A callback that calls its engine, or waits for a thread that does, is told so. */
+static void test_calls_within_a_call(void **state)
+{
+	struct zeroth_layer calling[4];
+	const struct zeroth_model whole = model;
+	struct zeroth_model m = model;
+	struct zeroth *e;
+	(void)state;
+	memcpy(calling, layers, sizeof calling);
+	calling[1].backward = calling_backward;
+	m.layers = calling;
+	e = zeroth_new();
+	OK(zeroth_set_text(e, "[train]\ntrain_batch_size = 16\nmicro_batch_size = 2\nsteps = 6\n"
+			   "[optimizer]\nlr = 0.05\n"));
+	OK(zeroth_set_model(e, &m));
+	OK(zeroth_set_ranks(e, 2));
+	OK(zeroth_open(e));
+	let_in = came = 0;
+	within = e;
+	steps(e, 3);
+	assert_string_equal(zeroth_error(e), "");
+	OK(zeroth_get(e, calling_get, NULL));
+	within = NULL;
+	assert_int_equal(let_in, 0);
+	assert_true(came >= 2 * 2 * 4 * 3 + 4);
+	assert_int_equal(access("never", F_OK), -1);
+	steps(e, 3);
+	assert_true(end(e) == reference());
+	assert_memory_equal(&whole, &model, sizeof model);
+}
+
+static int log_calls;
+
+static void calling_log(void *arg, int level, const char *topic, const char *text)
+{
+	struct zeroth *e = arg, *other = zeroth_new();
+	(void)level, (void)topic, (void)text;
+	log_calls++;
+	let_in += zeroth_set_log(e, 0, NULL, NULL) != ZR_ESTATE;
+	let_in += zeroth_step(e, NULL) != ZR_ESTATE;
+	let_in += zeroth_open(other) != ZR_ESTATE;
+	let_in += !strstr(zeroth_error(other), "zeroth_open: log functions do not call this");
+	zeroth_close(e);
+}
+
+static void test_calls_of_a_log_function(void **state)
+{
+	struct zeroth *e = zeroth_new();
+	(void)state;
+	let_in = 0;
+	OK(zeroth_set_log(e, ZR_LOG_INFO, calling_log, e));
+	OK(zeroth_set_text(e, "[train]\nmicro_batch_size = 1\ntrain_batch_size = 2\n"
+			   "[data]\nplugin = text\npath = nothing\n"));
+	OK(zeroth_set_model(e, &model));
+	OK(zeroth_open(e));
+	assert_true(log_calls > 0);
+	assert_int_equal(let_in, 0);
+	zeroth_close(e);
+}
+
+/* A child that the process forks has no threads of the engine to wait for. */
+static void test_calls_of_a_child(void **state)
+{
+	struct zeroth *e = make(1, "stage0", NULL);
+	int status = -1;
+	(void)state;
+	pid_t child = fork();
+	if (!child) {
+		int rc = zeroth_step(e, NULL);
+		zeroth_close(e);
+		_exit(rc != ZR_ESTATE || !strstr(zeroth_error(e), "the process that forked"));
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	steps(e, 6);
+	assert_true(end(e) == reference());
+}
+
+/* ---- sizes of structs, and fields of a model ---- */
+
+#define TOO_SMALL(call, what) do { \
+	assert_int_equal(call, ZR_EINVAL); \
+	assert_non_null(strstr(zeroth_error(e), what)); \
+} while (0)
+
+static void test_sizes_of_structs(void **state)
+{
+	struct zeroth *e = make(1, "stage0", NULL), *fresh = zeroth_new();
+	struct zeroth_facts facts = { 0 };
+	struct zeroth_evaluation ev = { 0 };
+	struct zeroth_tensor_info info = { 0 };
+	(void)state;
+	for (uint32_t size = 0; size < sizeof(struct zeroth_result); size += 8) {
+		struct zeroth_result r = { .size = size };
+		TOO_SMALL(zeroth_step(e, &r), "zeroth_step: r: size is");
+		facts.size = ev.size = info.size = size;
+		if (size < sizeof facts)
+			TOO_SMALL(zeroth_facts(e, &facts), "zeroth_facts: out: size is");
+		if (size < sizeof ev)
+			TOO_SMALL(zeroth_evaluate(e, "", &ev), "zeroth_evaluate: out: size is");
+		if (size < sizeof info)
+			TOO_SMALL(zeroth_tensor(e, 0, &info), "zeroth_tensor: out: size is");
+	}
+	steps(e, 6); /* none of these was one */
+	assert_true(end(e) == reference());
+	e = fresh;
+	static const uint32_t wrong[] = { 0, 1, 7, 8, 9, 23, 73, 4104, 0x80000000u, UINT32_MAX };
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		struct zeroth_model m = model;
+		m.tensor_size = wrong[i];
+		TOO_SMALL(zeroth_set_model(e, &m), "tensor_size is");
+		m = model;
+		m.unit_size = wrong[i];
+		TOO_SMALL(zeroth_set_model(e, &m), "unit_size is");
+		m = model;
+		m.layer_size = wrong[i];
+		TOO_SMALL(zeroth_set_model(e, &m), "layer_size is");
+		m = model;
+		m.size = wrong[i] < sizeof m ? wrong[i] : 8;
+		TOO_SMALL(zeroth_set_model(e, &m), "zeroth_model: size is");
+		struct zr_entry entry = { .magic = ZR_MAGIC, .size = 8 };
+		TOO_SMALL(zeroth_add_plugins(e, &entry), "size 8");
+	}
+	zeroth_close(e);
+}
+
+/* A model of one's own to spoil. */
+struct spoilt {
+	struct zeroth_model m;
+	struct zeroth_unit unit[4];
+	struct zeroth_layer layer[4];
+	struct zeroth_tensor tensor[4];
+	int32_t used[2];
+};
+
+static void refuse_model(void (*spoil)(struct spoilt *), const char *want)
+{
+	static struct spoilt s;
+	struct zeroth *e = zeroth_new();
+	s.m = model;
+	memcpy(s.unit, units, sizeof units);
+	memcpy(s.layer, layers, sizeof layers);
+	memcpy(s.tensor, tensors, sizeof tensors);
+	for (int i = 0; i < 4; i++)
+		s.unit[i].tensors = &s.tensor[i];
+	s.m.units = s.unit;
+	s.m.layers = s.layer;
+	s.used[0] = s.used[1] = 1;
+	spoil(&s);
+	OK(zeroth_set_text(e, "[train]\nmicro_batch_size = 2\nsteps = 2\n"));
+	OK(zeroth_set_model(e, &s.m));
+	int rc = zeroth_open(e);
+	if (rc != ZR_EINVAL || !strstr(zeroth_error(e), want))
+		fail_msg("expected '%s', got %d: %s", want, rc, zeroth_error(e));
+	zeroth_close(e);
+}
+
+static char long_name[300];
+
+#define SPOILS(X) \
+	X(no_layer, s->layer[1].units = s->layer[2].units = used[0], \
+	  "unit b: no layer has it in its units") \
+	X(same_tensors, s->tensor[3].name = "a", "two tensors have the name a") \
+	X(same_units, s->unit[3].name = "a", "two units have the name a") \
+	X(same_layers, s->layer[1].name = "first", "two layers have the name first") \
+	X(std_nan, s->tensor[0].std = NAN, "tensor a: std is nan") \
+	X(std_negative, s->tensor[0].std = -1, "tensor a: std is -1") \
+	X(std_inf, s->tensor[2].std = INFINITY, "tensor b: std is inf") \
+	X(mean_nan, s->tensor[1].mean = NAN, "tensor bias: mean is nan") \
+	X(mean_large, s->tensor[1].mean = -1e39, "tensor bias: mean is -1e+39") \
+	X(init, s->tensor[1].init = 4, "tensor bias: init is 4") \
+	X(ndim, s->tensor[1].ndim = 5, "tensor bias: ndim is 5") \
+	X(ndim_0, s->tensor[1].ndim = 0, "tensor bias: ndim is 0") \
+	X(dims, s->tensor[0].dims[1] = 0, "tensor a: dims[1] is 0") \
+	X(dims_negative, s->tensor[0].dims[0] = -3, "tensor a: dims[0] is -3") \
+	X(dims_large, s->tensor[0].dims[0] = INT64_MAX, "tensor a has an impossible shape") \
+	X(held_out, s->m.held_out = -1, "held_out is -1; expected 0 to") \
+	X(held_out_large, s->m.held_out = INT64_MAX, "held_out is 9223372036854775807") \
+	X(newline, s->tensor[2].name = "b\n", \
+	  "name of tensor 0 (b ) has a control character, as a newline, in unit b") \
+	X(newline_unit, s->unit[2].name = "b\nc", "name of unit 2 (b c) has a control character") \
+	X(newline_layer, s->layer[2].name = "\x1b[2J", "name of layer 2 ( [2J) has a control") \
+	X(control_c1, s->tensor[2].name = "b\xc2\x9b", "name of tensor 0") \
+	X(utf8, s->tensor[2].name = "b\xff", "is not UTF-8") \
+	X(name_long, s->tensor[2].name = memset(long_name, 'x', 299), "is longer than 255 bytes") \
+	X(name_null, s->tensor[2].name = NULL, "name of tensor 0 () is NULL, in unit b") \
+	X(name_empty, s->unit[2].name = "", "name of unit 2 () is empty") \
+	X(unit_null, s->unit[2].name = NULL, "name of unit 2 () is NULL") \
+	X(layer_null, s->layer[2].name = NULL, "name of layer 2 () is NULL") \
+	X(no_tensors, s->unit[2].tensors = NULL, "unit b: tensors is NULL") \
+	X(n_tensors, s->unit[2].n_tensors = 0, "unit b: n_tensors is 0") \
+	X(n_tensors_large, s->unit[2].n_tensors = UINT32_MAX, \
+	  "n_tensors of all units are 4294967298") \
+	X(n_units, s->m.n_units = 0, "n_units is 0") \
+	X(n_units_large, s->m.n_units = UINT32_MAX, "n_units is 4294967295") \
+	X(n_layers, s->m.n_layers = 1, "n_layers is 1") \
+	X(n_layers_large, s->m.n_layers = UINT32_MAX, "n_layers is 4294967295") \
+	X(units_null, s->layer[1].units = NULL, "layer middle: units is NULL") \
+	X(units_twice, s->layer[1].units = s->used, \
+	  "layer middle: units[1] is 1, which it has already") \
+	X(units_number, s->used[1] = 4; s->layer[1].units = s->used, \
+	  "layer middle: units[1] is 4; there are 4 units") \
+	X(units_negative, s->used[1] = -1; s->layer[1].units = s->used, \
+	  "layer middle: units[1] is -1") \
+	X(forward, s->layer[1].forward = NULL, "layer 1 (middle): forward is NULL") \
+	X(backward, s->layer[3].backward = NULL, "layer 3 (last): backward is NULL") \
+	X(out, s->layer[1].out = 0, "layer 1 (middle): out is 0") \
+	X(out_last, s->layer[3].out = 1, "layer 3 (last): out is 1") \
+	X(out_large, s->layer[1].out = UINT64_C(1) << 62, "layer 1 needs over 64 TiB") \
+	X(saved, s->layer[1].saved = UINT64_MAX, "layer 1 needs over 64 TiB") \
+	X(work, s->layer[1].work = UINT64_MAX / 2 + 1, "layer 1 needs over 64 TiB")
+#define SPOIL(name, change, want) static void spoil_##name(struct spoilt *s) { change; }
+SPOILS(SPOIL)
+
+/* Each field of a model's description that cannot be held is refused by its name. */
+static void test_fields_of_a_model(void **state)
+{
+	(void)state;
+#define REFUSE(name, change, want) refuse_model(spoil_##name, want);
+	SPOILS(REFUSE)
+}
+
 static int setup(void **state)
 {
 	static char dir[] = "/tmp/t_embed.XXXXXX";
@@ -505,6 +794,11 @@ int main(void)
 		cmocka_unit_test(test_failed_saves),	 cmocka_unit_test(test_closed_within),
 		cmocka_unit_test(test_log),		 cmocka_unit_test(test_null),
 		cmocka_unit_test(test_signals_are_the_programs),
+		cmocka_unit_test(test_calls_within_a_call),
+		cmocka_unit_test(test_calls_of_a_log_function),
+		cmocka_unit_test(test_calls_of_a_child),
+		cmocka_unit_test(test_sizes_of_structs),
+		cmocka_unit_test(test_fields_of_a_model),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("embed", tests, setup, teardown);
