@@ -129,8 +129,8 @@ static int64_t tokens_of(const struct job *j)
 
 static int create(struct job *j, int width)
 {
-	return j->apart ? zr_documents_create(j->output, zr_tokenizer_size(j->t), 0, &j->documents,
-					      j->err) :
+	return j->apart ? zr_documents_create(j->output, 0666, zr_tokenizer_size(j->t), 0,
+					      &j->documents, j->err) :
 			  zr_token_file_create(j->output, width, j->raw, &j->file, j->err);
 }
 

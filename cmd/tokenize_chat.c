@@ -235,8 +235,8 @@ static int work(struct job *j)
 {
 	int rc = zr_keep_file(j->output, j->force, j->err);
 	rc = rc ? rc : zr_chat_open(&j->o, &j->chat, j->err);
-	rc = rc ? rc : zr_documents_create(j->output, zr_chat_vocabulary(j->chat), 1, &j->documents,
-					   j->err);
+	rc = rc ? rc : zr_documents_create(j->output, 0666, zr_chat_vocabulary(j->chat), 1,
+					   &j->documents, j->err);
 	if (rc)
 		return rc;
 	j->all = zr_tokenize_bytes(j->in, j->n_in);

@@ -49,10 +49,10 @@ static int failed(const struct zr_documents *d, const char *doing, struct zr_err
 /* ---- creation ---- */
 
 /* What bears the name goes, and nothing is written through it. */
-static FILE *create(const char *name)
+static FILE *create(const char *name, mode_t mode)
 {
 	unlink(name);
-	int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "w+b");
 	if (fd >= 0 && !f)
 		close(fd);
@@ -66,16 +66,16 @@ static int nameless(const struct zr_documents *d, const char *what, FILE **out,
 	char *name = zr_text("%s.%s", d->tmp, what);
 	if (!name)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
-	*out = create(name);
+	*out = create(name, 0600);
 	int rc = *out && !unlink(name) ? 0 : zr_err(err, ZR_EIO, "%s: %s", name, strerror(errno));
 	free(name);
 	return rc;
 }
 
-static int create_files(struct zr_documents *d, int masked, struct zr_error *err)
+static int create_files(struct zr_documents *d, mode_t mode, int masked, struct zr_error *err)
 {
 	const int64_t first = 0;
-	d->tokens = create(d->tmp);
+	d->tokens = create(d->tmp, mode);
 	if (!d->tokens)
 		return zr_err(err, ZR_EINVAL, "%s: %s", d->tmp, strerror(errno));
 	int rc = nameless(d, "documents", &d->starts, err);
@@ -87,8 +87,8 @@ static int create_files(struct zr_documents *d, int masked, struct zr_error *err
 	return rc;
 }
 
-int zr_documents_create(const char *path, int64_t vocabulary, int masked, struct zr_documents **out,
-			struct zr_error *err)
+int zr_documents_create(const char *path, mode_t mode, int64_t vocabulary, int masked,
+			struct zr_documents **out, struct zr_error *err)
 {
 	struct zr_documents *d = calloc(1, sizeof *d);
 	if (!d || !(d->tmp = zr_text("%s.tmp", path))) {
@@ -99,7 +99,7 @@ int zr_documents_create(const char *path, int64_t vocabulary, int masked, struct
 	d->vocabulary = vocabulary;
 	d->width = vocabulary > 65536 ? 4 : 2;
 	d->meta = json_object();
-	int rc = create_files(d, masked, err);
+	int rc = create_files(d, mode, masked, err);
 	rc = rc ? rc : zr_documents_count(d, "vocabulary", vocabulary, err);
 	if (rc)
 		zr_documents_close(d, 0, NULL);

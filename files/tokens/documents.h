@@ -17,6 +17,7 @@
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "core/error.h"
 
@@ -26,9 +27,9 @@ int zr_documents_header(const char *name, const char *text, size_t n, json_t **o
 
 struct zr_documents;
 
-/* masked: with the tensor `learned`. path is borrowed. */
-int zr_documents_create(const char *path, int64_t vocabulary, int masked, struct zr_documents **out,
-			struct zr_error *err);
+/* mode: of the file, as in open(2). masked: with the tensor `learned`. path is borrowed. */
+int zr_documents_create(const char *path, mode_t mode, int64_t vocabulary, int masked,
+			struct zr_documents **out, struct zr_error *err);
 /* Adds n ids, which are below the vocabulary, to the document; learned: 0 or 1 for each, NULL: all
  * are. */
 int zr_documents_put(struct zr_documents *d, const int32_t *ids, const uint8_t *learned, size_t n,

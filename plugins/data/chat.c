@@ -60,7 +60,8 @@ static const struct zr_opt options[] = {
 		    "sequence for each."),
 	ZR_OPT(struct chat_opts, cache, ZR_T_PATH, 0, "", 0, 0, "",
 	       "Directory where the tokens are kept for the next run; empty: zeroth in "
-	       "$XDG_CACHE_HOME, or in ~/.cache."),
+	       "$XDG_CACHE_HOME, or in ~/.cache. What is there is used if it is yours or root's "
+	       "and has the bytes that were written."),
 };
 
 struct zr_inst {
@@ -70,6 +71,7 @@ struct zr_inst {
 	struct files files[2];
 	int hashed;
 	char *name[2];         /* of the tokens */
+	char told[2][1024];    /* what messages call them */
 	struct mapped m[2];
 	struct documents documents[2];
 	struct documents_part part[2];
@@ -78,8 +80,8 @@ struct zr_inst {
 static int open_split(struct zr_inst *inst, int split, const char *key, const char *pattern)
 {
 	int rc = files_find(inst->h, key, pattern, &inst->files[split]);
-	rc = rc ? rc : chat_cached(inst->h, inst->o, &inst->files[split], &inst->name[split]);
-	rc = rc ? rc : mapped_open(inst->h, inst->name[split], &inst->m[split]);
+	rc = rc ? rc : chat_cached(inst->h, inst->o, &inst->files[split], &inst->name[split],
+				   &inst->m[split]);
 	if (!rc && !documents_found(inst->m[split].base, inst->m[split].bytes))
 		rc = zr_fail(inst->h, ZR_EINVAL, "%s: is damaged: remove it", inst->name[split]);
 	return rc ? rc : documents_add(inst->h, &inst->documents[split], inst->name[split],
@@ -134,9 +136,14 @@ static int chat_count(struct zr_inst *inst, int32_t split, uint32_t i, struct zr
 /* Tokens are what is learned: the hash is theirs, whatever the files are called. */
 static void hash_tokens(struct zr_inst *inst)
 {
-	for (int i = 0; i < 2; i++)
-		if (inst->m[i].base)
-			mapped_hash(&inst->m[i], 1, inst->m[i].bytes, &inst->files[i].f[0]);
+	for (int i = 0; i < 2; i++) {
+		if (!inst->m[i].base)
+			continue;
+		struct file *f = &inst->files[i].f[0];
+		mapped_hash(&inst->m[i], 1, inst->m[i].bytes, f);
+		snprintf(inst->told[i], sizeof inst->told[i], "%s, tokenized in %s", f->name,
+			 inst->name[i]);
+	}
 	inst->hashed = 1;
 }
 
@@ -149,7 +156,7 @@ static int chat_file(struct zr_inst *inst, uint32_t i, struct zr_data_file *out)
 	if (!inst->hashed)
 		hash_tokens(inst);
 	const struct file *f = &inst->files[split].f[0];
-	out->name = f->name;
+	out->name = inst->told[split];
 	out->bytes = f->bytes;
 	out->hash = f->hash;
 	out->sampled = f->sampled;

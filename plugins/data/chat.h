@@ -8,7 +8,7 @@
 
 #include <zeroth/data.h>
 
-#include "files.h"
+#include "mapped.h"
 
 struct chat_opts {
 	const char *path, *val_path, *tokenizer, *template, *system, *fields, *cache;
@@ -22,9 +22,9 @@ struct chat_opts {
 
 extern const char *const chat_train_on[], *const chat_on_bad[];
 
-/* The name of the file of tokens of these files, owned by the caller: the one that is there, or a
- * new one. Of several processes one writes, and the others wait for it. [main] */
+/* Maps the file of tokens of these files, the one that is there or a new one, and gives its name,
+ * owned by the caller. Of several processes one writes, and the others wait for it. [main] */
 int chat_cached(const struct zr_host *h, const struct chat_opts *o, const struct files *fs,
-		char **name);
+		char **name, struct mapped *m);
 
 #endif

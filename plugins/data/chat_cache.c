@@ -2,6 +2,7 @@
  *
  * chat_cache.c - see chat.h. The name is a hash of all that decides the tokens: the version of this
  * format, the options, and the bytes of the files, of the tokenizer and of what lies beside it.
+ * Whether a file of this name is believed: chat_kept.h.
  */
 #define _GNU_SOURCE
 #include "chat.h"
@@ -10,11 +11,10 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "chat_kept.h"
 #include "files/chat/chat.h"
 #include "files/tokenizer/tokenizer.h"
 #include "files/tokens/documents.h"
@@ -75,9 +75,9 @@ static int hash_beside(const struct cache *c, XXH3_state_t *x, const char *token
 		       const char *name)
 {
 	const char *slash = strrchr(tokenizer, '/');
-	char *path;
 	int dir = slash ? (int)(slash - tokenizer) + 1 : 0;
-	if (asprintf(&path, "%.*s%s", dir, tokenizer, name) < 0)
+	char *path = kept_text("%.*s%s", dir, tokenizer, name);
+	if (!path)
 		return no_memory(c->h);
 	int rc = hash_file(c->h, x, path, 1);
 	free(path);
@@ -107,40 +107,13 @@ static int hash_all(const struct cache *c, XXH3_state_t *x)
 	return rc;
 }
 
-/* The directory, made if need be; owned. */
-static int directory(const struct cache *c, char **dir)
+static int find_key(const struct cache *c, uint64_t *key)
 {
-	const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	int n = given(c->o->cache) ? asprintf(dir, "%s", c->o->cache) :
-		given(base)	   ? asprintf(dir, "%s/zeroth", base) :
-				     asprintf(dir, "%s/.cache/zeroth", given(home) ? home : "/tmp");
-	if (n < 0)
-		return no_memory(c->h);
-	for (char *p = *dir + 1; ; p++) {
-		char was = *p;
-		if (was && was != '/')
-			continue;
-		*p = 0;
-		int no = mkdir(*dir, 0777) && errno != EEXIST ? errno : 0;
-		if (no && !was)
-			return zr_fail(c->h, ZR_EINVAL, "cache = %s: %s", *dir, strerror(no));
-		*p = was;
-		if (!was)
-			return ZR_OK;
-	}
-}
-
-static int find_name(const struct cache *c, char **name)
-{
-	char *dir = NULL;
 	XXH3_state_t *x = XXH3_createState();
 	int rc = x ? hash_all(c, x) : no_memory(c->h);
-	rc = rc ? rc : directory(c, &dir);
-	if (!rc && asprintf(name, "%s/chat-%016llx.tokens", dir,
-			    (unsigned long long)XXH3_64bits_digest(x)) < 0)
-		rc = no_memory(c->h);
+	if (!rc)
+		*key = XXH3_64bits_digest(x);
 	XXH3_freeState(x);
-	free(dir);
 	return rc;
 }
 
@@ -200,8 +173,8 @@ static int write_file(struct cache *c, const char *name)
 		.parallel = parallel, .of = (void *)c->h, .note = note, .sink = take, .arg = c,
 	};
 	int rc = zr_chat_open(&options, &chat, &c->err);
-	rc = rc ? rc : zr_documents_create(name, zr_chat_vocabulary(chat), 1, &c->documents,
-					   &c->err);
+	rc = rc ? rc : zr_documents_create(name, 0600, zr_chat_vocabulary(chat), 1,
+					   &c->documents, &c->err);
 	if (!rc)
 		zr_log(c->h, ZR_LOG_INFO, "tokenizing %s, with template %s, to %s",
 		       c->fs->f[0].name, zr_chat_template_of(chat), name);
@@ -214,25 +187,38 @@ static int write_file(struct cache *c, const char *name)
 	return rc && *c->err.text ? zr_fail(c->h, rc, "%s", c->err.text) : rc;
 }
 
+/* The tokens that are there, or new ones. */
+static int take_or_write(struct cache *c, const struct kept *k, struct mapped *m)
+{
+	char why[KEPT_WHY];
+	int rc = kept_wait(k, 0);
+	rc = rc ? rc : kept_take(k, m, why);
+	if (rc || m->base)
+		return rc;
+	rc = kept_wait(k, 1);
+	rc = rc ? rc : kept_take(k, m, why); /* another process may have written it */
+	if (rc || m->base)
+		return rc;
+	if (*why)
+		zr_log(c->h, ZR_LOG_WARN, "%s: %s: it is not used, and written again", k->path,
+		       why);
+	rc = write_file(c, k->path);
+	return rc ? rc : kept_note(k, m);
+}
+
 int chat_cached(const struct zr_host *h, const struct chat_opts *o, const struct files *fs,
-		char **name)
+		char **name, struct mapped *m)
 {
 	struct cache c = { .h = h, .o = o, .fs = fs };
-	char *lock = NULL;
-	int rc = find_name(&c, name), fd = -1;
-	if (!rc && !access(*name, R_OK))
-		return ZR_OK;
-	if (!rc && asprintf(&lock, "%s.lock", *name) < 0)
-		rc = no_memory(h);
+	struct kept k = { .at = -1, .lock = -1 };
+	uint64_t key = 0;
+	int rc = find_key(&c, &key);
+	rc = rc ? rc : kept_open(h, o->cache, key, &k);
+	rc = rc ? rc : take_or_write(&c, &k, m);
 	if (!rc) {
-		fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-		if (fd < 0 || flock(fd, LOCK_EX))
-			rc = zr_fail(h, ZR_EIO, "%s: %s", lock, strerror(errno));
+		*name = k.path;
+		k.path = NULL;
 	}
-	if (!rc && access(*name, R_OK))
-		rc = write_file(&c, *name);
-	if (fd >= 0)
-		close(fd);
-	free(lock);
+	kept_close(&k);
 	return rc;
 }

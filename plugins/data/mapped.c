@@ -16,19 +16,18 @@
 #define PAGE 4096
 #define PAGES 1024                 /* of all larger ones together that are hashed instead */
 
-int mapped_open(const struct zr_host *h, const char *name, struct mapped *m)
+int mapped_take(const struct zr_host *h, const char *name, int fd, struct mapped *m)
 {
 	struct stat st;
-	int rc = ZR_OK, fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	void *p;
-	if (fd < 0 || fstat(fd, &st)) {
+	int rc = ZR_OK;
+	if (fstat(fd, &st)) {
 		rc = zr_fail(h, ZR_EINVAL, "%s: %s", name, strerror(errno));
 	} else if (!S_ISREG(st.st_mode)) {
 		rc = zr_fail(h, ZR_EINVAL, "%s: is not a regular file", name);
 	} else if (st.st_size == 0) {
 		rc = zr_fail(h, ZR_EINVAL, "%s: is empty", name);
 	} else {
-		p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+		void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 		if (p == MAP_FAILED) {
 			rc = zr_fail(h, ZR_EIO, "%s: cannot map %lld bytes: %s", name,
 				     (long long)st.st_size, strerror(errno));
@@ -37,9 +36,16 @@ int mapped_open(const struct zr_host *h, const char *name, struct mapped *m)
 			m->bytes = st.st_size;
 		}
 	}
-	if (fd >= 0)
-		close(fd);
+	close(fd);
 	return rc;
+}
+
+int mapped_open(const struct zr_host *h, const char *name, struct mapped *m)
+{
+	int fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return zr_fail(h, ZR_EINVAL, "%s: %s", name, strerror(errno));
+	return mapped_take(h, name, fd, m);
 }
 
 void mapped_close(struct mapped *m)

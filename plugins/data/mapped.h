@@ -14,6 +14,8 @@ struct mapped {
 
 /* Fails if it is empty or no regular file. [main] */
 int mapped_open(const struct zr_host *h, const char *name, struct mapped *m);
+/* The same of an open file, which is closed also where this fails. name: for messages. [main] */
+int mapped_take(const struct zr_host *h, const char *name, int fd, struct mapped *m);
 void mapped_close(struct mapped *m);
 
 /* Sets f->bytes, f->hash and f->sampled of one of `files` files of `all` bytes: to hash all of a

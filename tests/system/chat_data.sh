@@ -38,6 +38,60 @@ is 'another option: another file' "$(find cache -name '*.tokens' | wc -l)" 2
 XDG_CACHE_HOME=$scratch/xdg train chat.ini -o data.cache= -o run.dir=five >/dev/null
 is 'the usual place' "$(find xdg/zeroth -name 'chat-*.tokens' | wc -l)" 1
 
+# ---- what is believed ----
+tokens=$(ls cache/*.tokens | head -n 1)
+for each in cache/*.tokens; do cmp -s chat.tok "$each" && tokens=$each; done
+# again NAME WARNING: a training gives the same bits, one of its ranks warns, and the file is what it was
+again() {
+	rm -rf again
+	is "$1: the same bits" "$(train chat.ini -n 3 -o run.dir=again)" "$want"
+	is "$1: a line says so" "$(sed -n 's/^rank [0-9]: \(zeroth: warning\)/\1/p' log)" \
+		"zeroth: warning: data: $tokens: $2: it is not used, and written again"
+	ok "$1: the file is as it was" cmp chat.tok "$tokens"
+}
+size=$(stat -c %s chat.tok)
+for at in 9 $((size / 2)) $((size - 1)); do
+	printf '\x5a' | dd of="$tokens" bs=1 seek="$at" conv=notrunc 2>/dev/null
+	again "byte $at is another" 'is not what was written'
+done
+truncate -s 0 "$tokens"
+again 'nothing is left' 'is empty'
+chmod 666 "$tokens"
+again 'others can write it' 'has mode 0666, writable by others'
+mv "$tokens" elsewhere
+ln -s ../elsewhere "$tokens"
+again 'a link' 'is a symbolic link'
+ok 'what the link pointed to is as it was' cmp chat.tok elsewhere
+: >"$tokens.lock"
+again 'no hash' 'has no hash beside it'
+for other in cache/*.tokens; do [ "$other" = "$tokens" ] || break; done
+cp "$other" "$tokens"
+cp "$other.lock" "$tokens.lock"
+again 'a file of other options under this name' 'is not what was written'
+if [ "$(id -u)" = 0 ] && chown 4242 "$tokens"; then
+	again "another user's" 'belongs to uid 4242'
+	chown 4242 "$tokens.lock"
+	like "another user's hash" "$(train chat.ini -o run.dir=no)" \
+		"$tokens.lock: belongs to uid 4242: remove it, or set cache to a directory of your own\$"
+	chown 0 "$tokens.lock"
+	chown 4242 cache
+	like "another user's directory" "$(train chat.ini -o run.dir=no)" \
+		'cache = cache: it belongs to uid 4242, who can change what is learned: set cache to a directory of your own$'
+	chown 0 cache
+else
+	skip "another user's" 'only root can give files away'
+fi
+chmod 777 cache
+like 'a directory that others can write' "$(train chat.ini -o run.dir=no)" \
+	'cache = cache: its mode is 0777, writable by others, .*: run chmod o-w on it, or set cache to a directory of your own$'
+chmod 1777 cache
+is 'but not rename in' "$(train chat.ini -o run.dir=sticky)" "$want"
+chmod 755 cache
+like 'no home, no place' "$(unset HOME XDG_CACHE_HOME; train chat.ini -o data.cache= -o run.dir=no)" \
+	'cache: no place for the tokens: neither XDG_CACHE_HOME nor HOME is .*; set cache to one$'
+is 'and none in /tmp' "$(find /tmp/.cache -newer chat.tok 2>/dev/null)" ''
+is 'a place of one'"'"'s own' "$(stat -c %a xdg/zeroth) $(stat -c %a xdg/zeroth/chat-*.tokens)" '700 600'
+
 # ---- going on needs the same data ----
 like 'resume' "$(train chat.ini -o run.dir=six -o checkpoint.every=1 -o train.steps=2; train chat.ini -o run.dir=six -o checkpoint.every=1 --resume auto)" '^digest'
 sed -i '3s/content/kontent/' chat.jsonl
@@ -45,5 +99,5 @@ like 'a broken line' "$(train chat.ini -o run.dir=seven)" \
 	'chat.jsonl:3: message 1: has no content; it needs role and content'
 ok 'leaves no file' test "$(find cache -name '*.tmp*' -o -name '*.tokens' | wc -l)" = 2
 like 'and left out it is other data' "$(train chat.ini -o data.on_bad=skip -o run.dir=six -o checkpoint.every=1 -o train.steps=9 --resume auto)" \
-	'chat.jsonl.*(other|changed|differ|not the same|--other-data)'
+	'the data is another: .* in chat.jsonl, tokenized in cache/chat-[0-9a-f]*.tokens, is .* in chat.jsonl, tokenized in cache/chat-[0-9a-f]*.tokens: .* --other-data$'
 done_testing
