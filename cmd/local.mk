@@ -15,6 +15,7 @@ cmd_libtrain_la_SOURCES = \
 	cmd/metrics.c cmd/metrics.h \
 	cmd/resume.c cmd/resume.h \
 	cmd/run_eval.c cmd/run_eval.h \
+	cmd/room.c cmd/room.h \
 	cmd/rundir.c cmd/rundir.h \
 	cmd/settings.c cmd/settings.h \
 	cmd/share.c cmd/share.h \

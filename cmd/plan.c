@@ -15,6 +15,7 @@
 #include "cmd/json_text.h"
 #include "cmd/plan_json.h"
 #include "cmd/program.h"
+#include "cmd/room.h"
 #include "cmd/trace.h"
 #include "core/files/json.h"
 #include "core/setup.h"
@@ -134,6 +135,8 @@ static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 	if (zr_machine_ranks(s) > 1)
 		printf(" for %d ranks", zr_machine_ranks(s));
 	printf(", %s available\n", zr_bytes_text(have, b));
+	printf("at its end the run directory gets %s of weights\n",
+	       zr_bytes_text(zr_room_needed(s), a));
 }
 
 static int forecast(struct zr_setup *s, struct zr_rate_source *rates, struct zr_forecast *f,

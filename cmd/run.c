@@ -27,6 +27,7 @@
 #include "cmd/resume.h"
 #include "cmd/run_eval.h"
 #include "cmd/run_metrics.h"
+#include "cmd/room.h"
 #include "cmd/rundir.h"
 #include "cmd/settings.h"
 #include "cmd/signals.h"
@@ -440,21 +441,13 @@ static int open_saver(struct run *r, struct zr_error *err)
 				  &r->saver, err);
 }
 
-/* An option of stages on which the run acts, not the stage. */
-static int exports(const struct run *r)
-{
-	const struct zr_section *sec = zr_config_find(r->cfg, "zero");
-	const struct zr_opt *o = zr_table_find(&sec->table, "gather_16bit_weights_on_model_save");
-	return o && o->type == ZR_T_BOOL && *((const uint8_t *)sec->opts + o->offset);
-}
-
 static int check_export(const struct run *r, struct zr_error *err)
 {
-	if (exports(r) && zr_config_find(r->cfg, "adapter"))
+	if (zr_room_exports(r->cfg) && zr_config_find(r->cfg, "adapter"))
 		return zr_config_blame(r->cfg, "zero", ZR_EINVAL, err,
 				       "gather_16bit_weights_on_model_save: adapters are merged by "
 				       "`zeroth checkpoint export --merge`");
-	return !exports(r) || r->setup->types.dtype != ZR_F32 ?
+	return !zr_room_exports(r->cfg) || r->setup->types.dtype != ZR_F32 ?
 		       0 :
 		       zr_config_blame(
 			       r->cfg, "zero", ZR_EINVAL, err,
@@ -468,19 +461,21 @@ static int save_weights(struct run *r, struct zr_error *err)
 	char path[PATH_MAX];
 	const char *model = zr_rundir_file(r->cfg, "model.safetensors", path, sizeof path);
 	int rc = zr_adapter_is_all(r->setup) ? 0 : zr_weights_save(r->session, model, err);
-	if (!rc && exports(r))
+	if (!rc && zr_room_exports(r->cfg))
 		rc = zr_export_session(r->session,
 				       zr_rundir_file(r->cfg, "model-16bit", path, sizeof path),
 				       r->resume != NULL, err);
 	rc = rc ? rc : zr_adapter_save(r->session, zr_rundir(r->cfg), err);
 	r->report->adapters = zr_adapter_is_all(r->setup);
-	r->report->exported = !rc && exports(r);
+	r->report->exported = !rc && zr_room_exports(r->cfg);
 	return rc;
 }
 
 static int check_dirs(struct run *r, struct zr_error *err)
 {
 	int rc = zr_rundir_check(r->cfg, r->resume != NULL, err);
+	if (!rc)
+		rc = zr_room_check(r->setup, err);
 	if (!rc)
 		rc = take_locks(r, 0, err);
 	return rc || r->resume ? rc : zr_checkpoint_dir_check(r->cfg, err);

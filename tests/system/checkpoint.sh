@@ -248,6 +248,12 @@ if unshare -rm sh -c "mount -t tmpfs -o size=400k tmpfs '$scratch/empty'" 2>/dev
 	like "I7: what is needed and what there is" "$(cat tight.err)" \
 		'step 3 is not saved: rank 0: empty: a checkpoint needs 0\.[0-9] MiB, the disk has 0\.4 MiB left: make room, lower'
 	is "nothing is left on it" "$(cat left)" ""
+	for dir in empty/run empty/new/run; do
+		unshare -rm bash -c "mount -t tmpfs -o size=200k tmpfs empty && train over -o run.dir=$dir; ls empty > left" 2> /dev/null
+		like "the weights at the end do not fit $dir" "$(cat over.err)" \
+			"^zeroth: -o: \\[run\\] dir = $dir: the weights at the end of the training need [0-9.]+ [KM]iB, its disk has 200\\.0 KiB left: make room, or choose a dir on another disk\$|exists already"
+		is "no step is trained" "$(cat over.out left)" ""
+	done
 	unshare -rm bash -c "mount -t tmpfs -o size=8k tmpfs empty && \"$ZEROTH\" report -o empty/page.html one; echo \$? \$(ls empty)" > left 2> tight.err
 	is "nor by a report" "$(cat left)" 4
 	unshare -rm bash -c "mount -t tmpfs -o size=100k tmpfs empty && \"$ZEROTH\" checkpoint export one empty/x; echo \$? \$(ls empty)" > left 2> tight.err
