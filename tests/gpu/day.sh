@@ -6,8 +6,8 @@
 
 # line SECONDS COMMAND...: which has no more of the phase than that; the table has its results at once.
 line() {
-	local whole=$ends
-	[ $((SECONDS + $1)) -ge "$ends" ] || ends=$((SECONDS + $1))
+	local whole=$ends cut=1
+	[ $((SECONDS + $1)) -ge "$ends" ] || ends=$((SECONDS + $1)) cut=
 	shift
 	"$@"
 	ends=$whole
@@ -25,11 +25,17 @@ trains() {
 		words=$([ -n "$small" ] && echo 'a small model, no GPU' || in_words "$rate" "$n" "$ops")
 		reaches "$name" "$(printf %.0f "$rate")" tokens/s "$least" "$words; $taken steps, ${peak:-?} GiB in use"
 	else
-		result "$name" fail '' '' "$rate"
+		result "$name" "$(ended)" '' '' "$rate"
 		rate=0
 		return 1
 	fi
 }
+
+# What ended without a result fails, but for what the end of the phase cut short.
+ended() { if [ -n "$cut" ] && [ "$(left)" -le 1 ]; then echo skip; else echo fail; fi; }
+
+# without NAME LOG [WORDS]: what has no result, and the last that its log says
+without() { result "$1" "$(ended)" '' '' "$(tail -n 1 "$2")${3:+; $3}"; }
 
 # The value of a result of today, else of the day whose results are in the tree.
 of_day() { # of_day NAME
@@ -131,7 +137,7 @@ seen_by_cupti() { # seen_by_cupti NAME ARGUMENT...
 	: >"$work/log/step.txt"
 	local zeroth=(env CUDA_INJECTION64_PATH="$work/lib/activity.so" ZR_ACTIVITY="$seen"
 		LD_LIBRARY_PATH="$work/lib:$(cuda_path):$(dirname "$cupti")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$work/bin/zeroth")
-	pace seen 20 30 "$@" || { result "$name" fail '' '' "$rate"; return; }
+	pace seen 20 30 "$@" || { result "$name" "$(ended)" '' '' "$rate"; return; }
 	file=$(ls -S "$seen".* 2>/dev/null | sed 1q)
 	[ -z "$file" ] || sort -n "$file" | step_of_kernels >"$work/log/step.txt"
 	step=$(sed -n 's/^step //p' "$work/log/step.txt") busy=$(sed -n 's/^busy //p' "$work/log/step.txt")
@@ -154,13 +160,14 @@ parts_waited_for() { # parts_waited_for NAME TOKENS_PER_STEP ARGUMENT...
 	local name=$1 tokens=$2
 	shift 2
 	enough "$name" 12 || return
-	pace parts 6 25 "$@" -o run.wall_clock_breakdown=yes || { result "$name" fail '' '' "$rate"; return; }
+	pace parts 6 25 "$@" -o run.wall_clock_breakdown=yes || { result "$name" "$(ended)" '' '' "$rate"; return; }
 	result "$name" pass "$(share "$tokens" "$(share "$rate" 1000)")" ms "$(parts_of_step <"$work/log/metrics-parts.jsonl")"
 }
 
 day_124m() {
 	local file
 	file=$(tokens "$([ -n "$small" ] && echo 512 || echo 50257)") || { result tokens fail '' '' 'python3 made none'; return; }
+	enough 'GPT-2 124M' 15 || return
 	set -- conf/gpt2-124m.ini -o data.path="$file" -o data.format=uint16
 	if [ -n "$small" ]; then
 		# shellcheck disable=SC2086 # a list of words
@@ -231,14 +238,14 @@ attention_line() {
 			reaches "$which, heads $shape, T $length" "$value" TFLOP/s "${least[$([ $which = attention ] && echo 0 || echo 1)]}" \
 				"PyTorch: ${beside:-none}"
 		else
-			result "$which, heads $shape, T $length" fail '' '' "$(tail -n 1 "$work/log/$phase-attention-${shape//\//_}.log"
-				); PyTorch: ${beside:-none}"
+			without "$which, heads $shape, T $length" "$work/log/$phase-attention-${shape//\//_}.log" "PyTorch: ${beside:-none}"
 		fi
 	done
 }
 
 day_attention() {
 	local shape length words all_words=()
+	enough 'attention of several shapes' 5 || return
 	for shape in $shapes; do
 		words=()
 		for length in $lengths; do words+=("attention=$shape/$length") all_words+=("$shape/$length"); done
@@ -268,4 +275,173 @@ day1() {
 		-o activation.max_bytes="$([ -n "$small" ] && echo 1G || echo 18G)"
 	line 65 day_attention
 	line 70 day_8b
+}
+
+# ---- between host and GPU ----
+
+# rate_in FILE NAME: of a line "NAME RATE UNIT"
+rate_in() { sed -n "s/^$2 \([0-9.e+]*\) .*/\1/p" "$1" 2>/dev/null | tail -n 1; }
+
+day_copies() {
+	local log=$work/log/$phase-copies.log torch=$work/log/$phase-copies-torch.log name value least
+	enough 'copies between host and GPU' 5 || return
+	guard 12 "${ours[@]}" "$work/bin/device" copy_to_device copy_from_device copy_both_ways >"$log" 2>&1
+	: >"$torch"
+	if [ "$device" = cuda ] && find_python; then guard 20 "$python" tests/gpu/peer.py copies >"$torch" 2>&1; fi
+	for name in to_device from_device both_ways; do
+		value=$(rate_in "$log" "copy_$name")
+		least=$([ $name = both_ways ] && echo 95 || echo 55)
+		[ -z "$small" ] || least=0
+		if [ -n "$value" ]; then
+			reaches "copies, $name" "$value" GB/s "$least" "PyTorch: $(grep -o '^torch_copies_.*' "$torch" | tr '\n' ' ')"
+		else
+			without "copies, $name" "$log"
+		fi
+	done
+}
+
+# What the host does beside: adds gradients of 12 bytes a parameter, and updates with 28.
+day_host_rates() {
+	local log=$work/log/$phase-host.log adam=$work/log/$phase-adam.log threads value millions=128 large=(BIG=1) least=100
+	enough 'what the host does beside' 5 || return
+	threads=$(nproc)
+	[ -z "$small" ] || millions=4 large=(SMALL=1) least=0
+	guard 15 env ZR_TEST_DEVICE=cpu THREADS="$threads" "${large[@]}" "${ours[@]}" "$work/bin/device" fold >"$log" 2>&1
+	value=$(rate_in "$log" fold)
+	if [ -n "$value" ]; then
+		reaches 'fold on the host' "$value" GB/s "$least" "$threads threads"
+	else
+		without 'fold on the host' "$log"
+	fi
+	guard 15 env PYTHON=/nowhere "${ours[@]}" "$work/bin/adam" $millions 5 "$threads" >"$adam" 2>&1
+	value=$(awk '/ parameters, / { n = $1 } /^cpu_adam / { printf "%.4g", 28e-6 * n / $2 }' "$adam")
+	if [ -n "$value" ]; then
+		reaches 'cpu_adam on the host' "$value" GB/s "$least" "$threads threads; ms $(grep -E '^(cpu_adam|8bit|streams|loop)' "$adam" |
+			awk '{ printf "%s %s  ", $1, $2 }')"
+	else
+		without 'cpu_adam on the host' "$adam"
+	fi
+}
+
+# ---- large models with their state on the host ----
+
+# day_host NAME SHARE ARGUMENT...: a 7B whose rate is a share of that of the one on the GPU
+day_host() {
+	local name=$1 of=$2 args warm=1 fewest=1 best least
+	shift 2
+	[ -n "$small" ] || grow 116
+	mapfile -t args < <(seven)
+	# shellcheck disable=SC2086 # a list of words
+	[ -z "$small" ] || args+=($small_llama -o train.train_batch_size=16 -o data.path="$(tokens 512)")
+	args+=(-o optimizer.plugin=cpu_adam -o offload.optimizer.plugin=cpu -o train.gradient_clipping=0 -o zero.update_in_backward=yes)
+	if [ -z "$small" ] && awk '/^MemAvailable/ { exit !($2 / 1048576 < 104) }' /proc/meminfo; then # it would not fit
+		name+=', moments in bf16'
+		args+=(-o optimizer.states=bf16)
+	fi
+	best=$(printf '%s\n' "$(of_day 'Llama 7B, 16 x 2 x 2048, all activations kept')" \
+		"$(of_day 'Llama 7B, 8 x 4 x 2048, some layers computed again')" | sort -g | tail -n 1)
+	[ -n "$best" ] || name+=', day1 has no rate to compare with'
+	least=$(awk -v b="${best:-0}" -v s="$of" 'BEGIN { printf "%.0f", b * s }')
+	trains "$name" 95 "$least" 65536 "$(per_token llama 32 4096 32000 2048 11008)" 3 "${args[@]}" "$@" || return
+	[ -z "$best" ] || result "$name: of the rate on the GPU" pass "$(share "$rate" "$best")" x "$(printf %.0f "$rate") of $best tokens/s"
+}
+
+# Seconds that a step of the 13B's shape with 8 layers, 16 sequences of 2048, takes at least in micro-batches of $1: of parameters
+# copied in twice, of gradients copied out and added in fp32, of products, which a forward that runs again has a third more of. By
+# what was measured before; products else at 690 TFLOP/s.
+bound_of_13b() {
+	awk -v micro="$1" -v in_="$(of_day 'copies, to_device')" -v out="$(of_day 'copies, from_device')" \
+		-v fold="$(of_day 'fold on the host')" -v products="$(measured llama_7b_products)" 'BEGIN {
+			layers = 8 * (4 * 5120 * 5120 + 3 * 5120 * 13824); words = 32000 * 5120; all = layers + 2 * words
+			tokens = 16 * 2048; n = 16 / micro
+			t["in"] = n * 4 * all / 1e9 / (in_ ? in_ : 55); t["out"] = n * 4 * all / 1e9 / (out ? out : 55)
+			t["fold"] = n * 12 * all / 1e9 / (fold ? fold : 80)
+			t["products"] = tokens * (8 * layers + 6 * words + 8 * 8 * 2048 * 5120) / 1e12 / (products ? products : 690)
+			for (k in t) if (t[k] > most) { most = t[k]; name = k }
+			printf "%.4g %s, in %.4g out %.4g fold %.4g products %.4g s\n", most, name, t["in"], t["out"], t["fold"], t["products"] }'
+}
+
+day_13b() { # day_13b MICRO
+	local micro=$1 warm=1 fewest=1 name args bound seconds
+	name="Llama 2 13B, 8 of 40 layers, all of it on the host, $((16 / micro)) x $micro x 2048"
+	args=(conf/llama2-13b.ini -o model.layers=8 -o train.micro_batch_size="$micro" -o train.gradient_accumulation_steps=$((16 / micro))
+		-o data.format=uint16 -o data.path="$(tokens 32000)")
+	# shellcheck disable=SC2086
+	[ -z "$small" ] || args+=($small_llama -o data.path="$(tokens 512)")
+	enough "$name" 12 || return
+	pace day "$([ -n "$small" ] && echo 2 || echo 3)" 40 "${args[@]}" || { result "$name" "$(ended)" '' '' "$rate"; return; }
+	if [ -n "$small" ]; then
+		result "$name" pass "$(printf %.0f "$rate")" tokens/s 'a small model, no GPU'
+		return
+	fi
+	read -r seconds bound < <(bound_of_13b "$micro")
+	reaches "$name: bound to time" "$(awk -v r="$rate" -v s="$seconds" 'BEGIN { printf "%.3f", s / (32768 / r) }')" x 0.85 \
+		"$(printf %.0f "$rate") tokens/s, $(awk -v r="$rate" 'BEGIN { printf "%.2f", 32768 / r }') s a step, $taken steps; bound $seconds s by $bound"
+}
+
+day_1558m() {
+	local args warm=1 fewest=2
+	args=(conf/gpt2-1558m.ini -o data.format=uint16 -o train.micro_batch_size=8 -o train.train_batch_size=32)
+	# shellcheck disable=SC2086
+	if [ -n "$small" ]; then args+=($small_gpt2 -o data.path="$(tokens 512)"); else args+=(-o data.path="$(tokens 50257)"); fi
+	trains 'GPT-2 1558M bf16, 4 x 8 x 1024' 40 50000 32768 "$(per_token gpt2 48 1600 50257 1024)" 8 "${args[@]}"
+}
+
+# ---- forecasts ----
+
+# forecast NAME RATES RATE ARGUMENT...: tokens/s of `zeroth plan` by measured rates beside a measured rate
+forecast() {
+	local name=$1 rates=$2 rate=$3 said
+	shift 3
+	said=$(guard 20 "${zeroth[@]}" plan --rates "$rates" --json --no-compare "$@" "${on_device[@]}" 2>"$work/log/$phase-plan.log" |
+		sed -n 's/^ *"tokens_per_s": \([0-9.e+]*\),.*/\1/p' | sed 1q)
+	if [ -z "$said" ]; then
+		result "$name" fail '' '' "no forecast: $(tail -n 1 "$work/log/$phase-plan.log")"
+	elif [ -z "$rate" ]; then
+		result "$name" skip "$(printf %.0f "$said")" tokens/s 'day1 has no rate to compare with'
+	else
+		reaches "$name" "$(awk -v a="$said" -v b="$rate" 'BEGIN { printf "%.3f", (a < b ? a / b : b / a) }')" x \
+			"$([ -n "$small" ] && echo 0 || echo 0.9)" "$(printf %.0f "$said") forecast, $(printf %.0f "$rate") measured"
+	fi
+}
+
+day_forecast() {
+	local rates=$work/run/rates.ini subject log args
+	enough 'forecasts by measured rates' 10 || return
+	rm -f "$rates"
+	for subject in gemm ops adam; do
+		log=$work/log/$phase-bench-$subject.log
+		guard 20 "${zeroth[@]}" bench $subject -n 1 --seconds "$([ -n "$small" ] && echo 0.001 || echo 0.02)" --rates "$rates" \
+			"${on_device[@]}" >"$log" 2>&1 || result "zeroth bench $subject" fail $? code "$(tail -n 1 "$log")"
+	done
+	[ -s "$rates" ] || { without 'rates of this machine' "$log"; return; }
+	cp "$rates" "$work/log/rates.ini"
+	mapfile -t args < <(seven)
+	if [ -n "$small" ]; then
+		# shellcheck disable=SC2086
+		set -- $small_gpt2 -o train.micro_batch_size=8 -o train.train_batch_size=8
+		# shellcheck disable=SC2206
+		args+=($small_llama -o train.train_batch_size=16 -o data.path="$(tokens 512)")
+	else
+		set -- -o train.micro_batch_size=64 -o train.train_batch_size=64
+	fi
+	forecast 'forecast of GPT-2 124M by measured rates' "$rates" "$(of_day 'GPT-2 124M bf16, 64 x 1024')" conf/gpt2-124m.ini "$@"
+	forecast 'forecast of Llama 7B by measured rates' "$rates" "$(of_day 'Llama 7B, 16 x 2 x 2048, all activations kept')" "${args[@]}" \
+		-o train.micro_batch_size=2
+}
+
+# ---- the second half ----
+
+day2() {
+	line 25 day_copies
+	line 30 day_host_rates
+	line 100 day_host 'Llama 7B, state on the host, 2 x 16 x 2048' 0.9 -o train.micro_batch_size=16
+	line 95 day_host 'Llama 7B within 24 GB, 4 x 8 x 2048' 0.8 -o train.micro_batch_size=8 -o activation.plugin=recompute \
+		-o activation.max_bytes="$([ -n "$small" ] && echo 1G || echo 18G)" -o zero.plugin=stage3 -o offload.param.plugin=cpu \
+		-o device.memory="$([ -n "$small" ] && echo 1G || echo 24G)"
+	line 36 day_13b 1
+	line 26 day_13b 4
+	line 26 day_13b 16
+	line 40 day_1558m
+	line 45 day_forecast
 }

@@ -58,9 +58,24 @@ is "attention of each shape both ways" "$(grep -c ' day1 *pass attention.*TFLOP/
 like "a step in parts" "$table" 'waited for: [0-9.]+ ms \(forward [0-9.]+ ms, backward [0-9.]+ ms'
 is "a day has a table of its own" "$(grep -c ^day1 out/gpu-day.txt)" "$(grep -c ' day1 ' <<<"$table")"
 is "which replaces no other" "$(ls out | tr '\n' ' ')" "gpu-day.json gpu-day.txt logs.tar.gz results.jsonl state.tar.gz "
-like "what does not fit in is said" "$(ZR_GPU_STAY=0 gpu day1)" 'skip Llama 7B, 16 x 2 x 2048.* s are left of this phase'
+
+table=$(gpu day2)
+is "the second half" "$?" 0
+is "copies each way and both" "$(grep -c ' day2 *pass copies, .*GB/s (target' <<<"$table")" 3
+is "what the host does beside" "$(grep -c ' day2 *pass .* on the host: .*GB/s (target' <<<"$table")" 2
+is "state on the host beside what the first half measured" "$(grep -c 'of the rate on the GPU: [0-9.]* x' <<<"$table")" 2
+is "micro-batches of a model that is on the host as a whole" "$(grep -c ' day2 *pass Llama 2 13B.*tokens/s' <<<"$table")" 3
+is "forecasts beside what was measured" "$(grep -c ' day2 *pass forecast .*forecast, [0-9]* measured' <<<"$table")" 2
+is "both halves have one table" "$(grep -c '^day[12]' out/gpu-day.txt)" "$(grep -hc . work/day[12].json | awk '{ n += $1 } END { print n }')"
+
+table=$(ZR_GPU_STAY=0 gpu day1 day2)
+is "what does not fit in is no failure" "$?" 0
+like "but said" "$table" 'skip Llama 7B, 16 x 2 x 2048.* s are left of this phase'
+is "of each line" "$(grep -c ' day[12] *skip ' <<<"$table")" 17
 
 . "$ZR_SRCDIR/tests/gpu/day.sh"
+of_day() { :; }
+measured() { :; }
 left() { echo $((ends - SECONDS)); }
 table() { :; }
 table_of() { :; }
@@ -83,6 +98,9 @@ like "where nothing runs" "$(grep -E '^gaps (in|between|above)' step | tr '\n' '
 like "kernels of a kind" "$(grep -E '^of ' step | tr '\n' ' ')" 'of attention 1.200 .* of products 1.000'
 is "clocks under load alone" "$(printf '%s, 3201, %s, 5%s, 0x4\n' 1755 650 5 345 80 0 1740 640 6 1770 630 4 | clocks_under_load)" \
 	"SM clock 1755 MHz (1740 to 1770), memory 3201 MHz, 640 W, 56 degrees, reasons 0x4, 3 samples"
+
+like "the least time of a step that copies" "$(for micro in 1 16; do bound_of_13b $micro; done | tr '\n' ' ')" \
+	'^6.877 fold, in 3.334 out 3.334 fold 6.877 .* s 1.043 products, in 0.2084 out 0.2084 fold 0.4298 '
 
 mkdir fresh
 ZR_GPU_WORK=$scratch/fresh gpu -b bundle.tar.gz -b out/state.tar.gz report >/dev/null
