@@ -59,6 +59,8 @@ static int add_section(struct side *to, const struct zr_config *cfg, const struc
 		rc = OWN("path", s->path);
 	if (!rc && s->store)
 		rc = OWN("store", zr_model_table.table.opts[1].choices[s->store]);
+	if (!rc && s->ignore_keys)
+		rc = OWN("ignore_keys", s->ignore_keys);
 	if (!rc && s->match)
 		rc = OWN("match", s->match);
 	if (!rc && s->sequences != ZR_AUTO_COUNT) {

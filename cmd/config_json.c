@@ -81,6 +81,8 @@ static json_t *json_section(const struct zr_config *cfg, const struct zr_section
 		put(cfg, &j, s, "path", text_of(s->path));
 	if (s->store)
 		put(cfg, &j, s, "store", text_of(zr_model_table.table.opts[1].choices[s->store]));
+	if (s->ignore_keys)
+		put(cfg, &j, s, "ignore_keys", text_of(s->ignore_keys));
 	if (s->match)
 		put(cfg, &j, s, "match", text_of(s->match));
 	if (s->sequences != ZR_AUTO_COUNT)

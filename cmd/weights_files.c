@@ -17,14 +17,10 @@ static int open_model(struct zr_setup *s, const struct zr_model_json *config,
 {
 	const struct zr_section *model = s->model.section;
 	const struct zr_pretrained_v1 *v;
-	char unknown[400], named[400];
+	char named[400];
 	int rc = zr_pretrained_tables(config, model->plugin, &v, err);
 	if (rc)
 		return rc;
-	zr_pretrained_unknown(config, v, unknown, sizeof unknown);
-	if (*unknown && s->process.rank == 0)
-		zr_logf(ZR_LOG_WARN, "model", "%s: %s does not know and leaves alone: %s",
-			config->path, model->plugin->desc->id, unknown);
 	zr_pretrained_named(config, v, model, named, sizeof named);
 	if (*named && s->process.rank == 0)
 		zr_logf(ZR_LOG_INFO, "model", "%s: not followed: %s", config->path, named);

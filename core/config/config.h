@@ -88,6 +88,7 @@ struct zr_section {
 	/* of the model: the directory that it begins with; NULL: none */
 	const char *path;
 	int32_t store;                  /* of the model: 0: auto, bf16, int8, nf4 */
+	const char *ignore_keys;        /* of its config.json; NULL: none */
 	/* of a parameter group: the first section with its plugin, unless that is itself */
 	const struct zr_section *like;
 };

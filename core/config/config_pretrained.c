@@ -89,6 +89,19 @@ static int find_plugin(struct zr_config *cfg, const struct zr_plugin **p, struct
 	return rc ? rc : zr_layers_add(cfg, ZR_LAYER_PRETRAINED, "model", "plugin", id, place, err);
 }
 
+/* What nobody reads may be what makes it another model. */
+static int check_unknown(const struct zr_config *cfg, const struct zr_plugin *p,
+			 const struct zr_pretrained_v1 *v, struct zr_error *err)
+{
+	char unknown[400];
+	zr_pretrained_unknown(&cfg->model_json, v, unknown, sizeof unknown);
+	if (!*unknown)
+		return 0;
+	return zr_err(err, ZR_EINVAL, "%s: [model] plugin = %s does not know: %s; take it out of "
+		      "the file, or, if it changes nothing that is computed, name it in [model] "
+		      "ignore_keys", cfg->model_json.path, p->desc->id, unknown);
+}
+
 int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err)
 {
 	const struct zr_given *path = last_of(cfg, "path"), *chosen = last_of(cfg, "plugin");
@@ -108,8 +121,13 @@ int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err)
 	cfg->model_place = path->place;
 	if (zr_model_json_open(path->value, &cfg->model_json, &e))
 		return zr_given_bad(path, err, "%s", e.text);
+	const struct zr_given *ignored = last_of(cfg, "ignore_keys");
+	cfg->model_json.ignored = ignored ? ignored->value : NULL;
 	int rc = p ? 0 : find_plugin(cfg, &p, err);
 	rc = rc ? rc : zr_pretrained_tables(&cfg->model_json, p, &v, err);
+	if (rc)
+		return rc;
+	rc = check_unknown(cfg, p, v, err);
 	if (rc)
 		return rc;
 	a.table = zr_table_of(p->desc);

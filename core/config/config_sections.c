@@ -239,10 +239,10 @@ static int leave_out(struct zr_part *p, const struct zr_given *g)
 static int unknown_key(const struct zr_part *p, const struct zr_given *g, struct zr_error *err)
 {
 	const char *near = zr_table_nearest(&p->s.table, g->key),
-		   *own[] = { own_key(p) ? own_key(p)->name : "", "path" };
+		   *own[] = { own_key(p) ? own_key(p)->name : "", "path", "ignore_keys" };
 	char hint[512] = "";
 	if (!near && own_key(p))
-		near = zr_nearest(g->key, own, is_model(p) ? 2 : 1);
+		near = zr_nearest(g->key, own, is_model(p) ? 3 : 1);
 	if (near)
 		snprintf(hint, sizeof hint, "; did you mean %s?", near);
 	else if (p->s.plugin)
@@ -282,6 +282,10 @@ static int apply(const struct zr_config *cfg, struct zr_part *p, const struct zr
 		return 0;
 	if (is_model(p) && !strcmp(g->key, "path") && !zr_table_find(&p->s.table, "path"))
 		return 0; /* config_pretrained.c has read it */
+	if (is_model(p) && !strcmp(g->key, "ignore_keys")) {
+		p->s.ignore_keys = g->value;
+		return 0;
+	}
 	if (own && !strcmp(g->key, own->name)) {
 		p->own = g;
 		if (own->type == ZR_T_GLOBS && !g->value[strspn(g->value, " \t")])

@@ -49,6 +49,8 @@ const char *zr_config_source(const struct zr_config *cfg, const char *section, c
 		return p->own->place;
 	if (p && p->s.path && !strcmp(key, "path"))
 		return cfg->model_place;
+	if (p && p->s.ignore_keys && !strcmp(key, "ignore_keys"))
+		return zr_given_last(cfg, ZR_LAYER_AUTO, section, key)->place;
 	return p && p->chosen && !strcmp(key, "plugin") ? p->chosen->place : NULL;
 }
 

@@ -168,6 +168,10 @@ static const struct zr_opt model[] = {
 		    "What frozen weights of linear maps are kept and moved in, codes with an fp32 "
 		    "scale for each 64 of them, until a layer needs them in what the precision "
 		    "computes in, which auto is. All else of the model stays as it is."),
+	ZR_OPT(struct zr_section, ignore_keys, ZR_T_STR, 0, "", 0, 0, "",
+	       "Keys of config.json, separated by blanks, that are left alone although the "
+	       "model's class does not read them: all others must be known. One in an object is "
+	       "OBJECT.KEY."),
 };
 
 const struct zr_core_table zr_model_table = TABLE(

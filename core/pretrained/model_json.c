@@ -26,10 +26,11 @@ static const struct zr_config_key common[] = {
 	{ .name = "add_cross_attention", .values = "false" },
 	{ .name = "cross_attention_hidden_size", .values = "null" },
 	{ .name = "pruned_heads", .values = "{}" },
-	{ .name = "auto_map", .values = "null" }, /* code beside the weights */
+	{ .name = "use_mrope", .values = "false" }, /* positions of pictures */
 };
 
-/* Of its class in general, of generating text and of tasks: training has no use for them. */
+/* Of its class in general, of generating text, of tasks and of other programs: training has no use
+ * for them. auto_map names code beside the weights, which is not run: the class is model_type's. */
 static const char noted[] = " model_type torch_dtype dtype transformers_version _name_or_path "
 			    "architectures use_cache is_decoder bos_token_id eos_token_id"
 			    " pad_token_id sep_token_id decoder_start_token_id tokenizer_class "
@@ -44,7 +45,14 @@ static const char noted[] = " model_type torch_dtype dtype transformers_version 
 			    "bad_words_ids num_return_sequences output_scores"
 			    " return_dict_in_generate forced_bos_token_id forced_eos_token_id "
 			    "remove_invalid_values exponential_decay_length_penalty"
-			    " suppress_tokens begin_suppress_tokens initializer_range ";
+			    " suppress_tokens begin_suppress_tokens initializer_range auto_map"
+			    " name_or_path attn_implementation experts_implementation"
+			    " _attn_implementation_internal _experts_implementation"
+			    " _experts_implementation_internal _flash_attn_2_enabled"
+			    " use_return_dict output_past gradient_checkpointing"
+			    " neftune_noise_alpha"
+			    " custom_pipelines transformers.js_config unsloth_fixed unsloth_version"
+			    " model_name ";
 
 /* ---- the file ---- */
 
@@ -162,6 +170,7 @@ static void list_of(const char *values, char *out, size_t size)
 				       (int)strcspn(word, " \t="), word);
 }
 
+/* Its value at "key" or "object.key"; NULL: there is none. */
 static const json_t *lookup(const json_t *root, const char *name)
 {
 	char part[VALUE];
@@ -208,6 +217,20 @@ static int use_text(const struct pass *s, const struct zr_config_key *k, const c
 	return k->option && (*to || !k->values) ? s->set(s->arg, k, to, s->err) : 0;
 }
 
+/* A number that is written as a text would be no number to others. */
+static int check_type(const struct pass *s, const struct zr_config_key *k, const json_t *v)
+{
+	const struct zr_table table = zr_table_of(s->p->desc);
+	const struct zr_opt *o = k->option && !k->values ? zr_table_find(&table, k->option) : NULL;
+	const int number = o && (o->type == ZR_T_I64 || o->type == ZR_T_F64);
+	char text[VALUE] = "";
+	if (!number || json_is_number(v))
+		return 0;
+	text_of(v, text);
+	return zr_err(s->err, ZR_EINVAL, "%s: %s = %s%.160s%s: expected a number", s->f->path,
+		      k->name, json_is_string(v) ? "\"" : "", text, json_is_string(v) ? "\"" : "");
+}
+
 static int use_key(const struct pass *s, const struct zr_config_key *k)
 {
 	const json_t *v = lookup(s->f->root, k->name);
@@ -219,6 +242,9 @@ static int use_key(const struct pass *s, const struct zr_config_key *k)
 		const char *other = v ? k->null : k->def;
 		return other ? use_text(s, k, other) : 0;
 	}
+	rc = check_type(s, k, v);
+	if (rc)
+		return rc;
 	if (!json_is_array(v) || !k->values) {
 		text_of(v, text);
 		return use_text(s, k, text);
@@ -230,12 +256,55 @@ static int use_key(const struct pass *s, const struct zr_config_key *k)
 	return rc;
 }
 
+/* Where others want an object, nothing else can be looked into. */
+static int check_objects(const struct zr_model_json *f, const struct zr_pretrained_v1 *v,
+			 struct zr_error *err)
+{
+	for (uint32_t i = 0; i < v->n_keys; i++) {
+		const struct zr_config_key *k = key_at(v, i);
+		for (const char *dot = strchr(k->name, '.'); dot; dot = strchr(dot + 1, '.')) {
+			char object[VALUE], text[VALUE] = "";
+			snprintf(object, sizeof object, "%.*s", (int)(dot - k->name), k->name);
+			const json_t *o = lookup(f->root, object);
+			if (!o || json_is_null(o) || json_is_object(o))
+				continue;
+			text_of(o, text);
+			return zr_err(err, ZR_EINVAL, "%s: %s = %.160s: expected an object",
+				      f->path, object, text);
+		}
+	}
+	return 0;
+}
+
+/* transformers 5 reads rope_scaling alone where both are there: what the other one adds would be
+ * read here, and not there. */
+static int check_rope(const struct zr_model_json *f, struct zr_error *err)
+{
+	const json_t *old = json_object_get(f->root, "rope_scaling");
+	json_t *new = json_object_get(f->root, "rope_parameters"), *value;
+	const char *key;
+	if (!json_object_size(old))
+		return 0;
+	json_object_foreach(new, key, value) {
+		const json_t *same_one = json_object_get(old, key);
+		if (!same_one)
+			same_one = json_object_get(f->root, key);
+		if (!same_one || !json_equal(same_one, value))
+			return zr_err(err, ZR_EINVAL, "%s: rope_scaling and rope_parameters are "
+				      "both there, and %.80s of the second is not in the first: "
+				      "take one of them out", f->path, key);
+	}
+	return 0;
+}
+
 int zr_pretrained_options(const struct zr_model_json *f, const struct zr_plugin *p,
 			  zr_option_fn *set, void *arg, struct zr_error *err)
 {
 	struct pass s = { f, p, set, arg, err };
 	const struct zr_pretrained_v1 *v;
 	int rc = zr_pretrained_tables(f, p, &v, err);
+	rc = rc ? rc : check_objects(f, v, err);
+	rc = rc ? rc : check_rope(f, err);
 	for (size_t i = 0; !rc && i < sizeof common / sizeof *common; i++)
 		rc = use_key(&s, &common[i]);
 	for (uint32_t i = 0; !rc && i < v->n_keys; i++)
@@ -267,29 +336,59 @@ int zr_pretrained_accepts(const struct zr_model_json *f, const struct zr_plugin 
 	return rc;
 }
 
-static int is_known(const struct zr_pretrained_v1 *v, const char *key)
+enum known { UNKNOWN, KNOWN, KNOWN_OBJECT };
+
+/* What the class of this type reads at "key" or "object.key"; KNOWN_OBJECT: keys in it. */
+static enum known known(const struct zr_model_json *f, const struct zr_pretrained_v1 *v,
+			const char *name)
 {
-	size_t len = strlen(key);
+	const size_t len = strlen(name);
 	for (size_t i = 0; i < sizeof common / sizeof *common; i++)
-		if (!strcmp(common[i].name, key))
-			return 1;
-	for (uint32_t i = 0; i < v->n_keys; i++)
-		if (!strncmp(key_at(v, i)->name, key, len) &&
-		    (!key_at(v, i)->name[len] || key_at(v, i)->name[len] == '.'))
-			return 1;
-	return has_word(noted, key);
+		if (!strcmp(common[i].name, name))
+			return KNOWN;
+	for (uint32_t i = 0; i < v->n_keys; i++) {
+		const struct zr_config_key *k = key_at(v, i);
+		if (!concerns(k, f->type) || strncmp(k->name, name, len))
+			continue;
+		if (!k->name[len] || k->name[len] == '.')
+			return k->name[len] ? KNOWN_OBJECT : KNOWN;
+	}
+	return has_word(noted, name) ? KNOWN : UNKNOWN;
+}
+
+struct names {
+	char *out;
+	size_t at, size;
+};
+
+/* Those in an object that nobody knows, behind `within`, "" or "object.". */
+static void list_unknown(const struct zr_model_json *f, const struct zr_pretrained_v1 *v,
+			 const json_t *object, const char *within, struct names *to)
+{
+	const char *key;
+	json_t *value;
+	json_object_foreach((json_t *)object, key, value) {
+		char name[VALUE];
+		if (json_is_null(value) || to->at >= to->size)
+			continue;
+		snprintf(name, sizeof name, "%s%.200s", within, key);
+		const enum known is = known(f, v, name);
+		if (is == UNKNOWN && !has_word(f->ignored ? f->ignored : "", name))
+			to->at += (size_t)snprintf(to->out + to->at, to->size - to->at, "%s%s",
+						   to->at ? ", " : "", name);
+		if (is != KNOWN_OBJECT)
+			continue;
+		snprintf(name, sizeof name, "%s%.200s.", within, key);
+		list_unknown(f, v, value, name, to);
+	}
 }
 
 void zr_pretrained_unknown(const struct zr_model_json *f, const struct zr_pretrained_v1 *v,
 			   char *out, size_t size)
 {
-	const char *key;
-	json_t *value;
-	size_t at = 0;
+	struct names to = { out, 0, size };
 	*out = 0;
-	json_object_foreach(f->root, key, value)
-		if (!is_known(v, key) && !json_is_null(value) && at < size)
-			at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", key);
+	list_unknown(f, v, f->root, "", &to);
 }
 
 int zr_pretrained_differences(const struct zr_model_json *f, const struct zr_pretrained_v1 *v,

@@ -16,6 +16,7 @@ struct zr_model_json {
 	char *path;       /* of the file */
 	json_t *root;     /* an object */
 	const char *type; /* its model_type */
+	const char *ignored; /* keys, separated by blanks, that it may have; NULL: none; borrowed */
 };
 
 /* on failure there is nothing to close */

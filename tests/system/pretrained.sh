@@ -92,7 +92,7 @@ refused "or not the plugin that is named" '^zeroth: dir/config.json: model_type 
 edit n_layer 0
 refused "a value out of range" '^zeroth: dir/config.json \(n_layer\): \[model\] layers = 0: '
 edit n_layer '"many"'
-refused "a value of another type" '^zeroth: dir/config.json \(n_layer\): \[model\] layers = many: '
+refused "a value of another type" '^zeroth: dir/config.json: n_layer = "many": expected a number$'
 edit n_head 3
 refused "values that do not go together" 'heads = 3 does not divide width = 16'
 fresh
@@ -107,14 +107,18 @@ fresh
 sed -i 's/"n_layer": 2/"n_layer": 2, "n_layer": 3/' dir/config.json
 refused "a key that is there twice" 'dir/config.json:[0-9]+:[0-9]+: not JSON: duplicate object key'
 
-# ---- unknown keys are said ----
+# ---- what nobody reads is refused ----
+unknown='take it out of the file, or, if it changes nothing that is computed, name it in \[model\] ignore_keys$'
 edit residual_gate true
-train gate
-is "an unknown key does not stop it" "$(digest gate)" "$(digest one)"
-like "I7: but is said" "$(cat gate.err)" '^zeroth: warning: model: dir/config.json: gpt2 does not know and leaves alone: residual_gate$'
+refused "an unknown key" "^zeroth: dir/config.json: \[model\] plugin = gpt2 does not know: residual_gate; $unknown"
+train gate -o model.ignore_keys='other residual_gate'
+is "one that is named changes nothing" "$(digest gate)" "$(digest one)"
+ok "a run's own configuration names it, too" "$ZEROTH" config check gate/config.ini
+like "and so does what is shown" "$("$ZEROTH" config show a.ini -o model.ignore_keys=residual_gate)" '^ignore_keys = residual_gate ; -o$'
+edit rope_scaling '{"rope_type": "linear", "factor": 2.0}'
+refused "gpt2 has no rotary positions" 'does not know: rope_scaling; '
 edit 'red_\\u001bm' true
-train red
-like "a terminal obeys none of them" "$(cat red.err)" 'leaves alone: red_ m$'
+refused "a terminal obeys none of them" 'does not know: red_ m; '
 
 # ---- what training does not follow is said ----
 fresh
@@ -208,6 +212,7 @@ edit tie_word_embeddings true
 train tied
 is "a tied head leaves lm_head.weight of the file alone" "$?" 0
 edit model_type '"qwen2"'
+sed -i '/"mlp_bias"/d' dir/config.json
 broken "biases that are missing" 'tensor model.layers.0.self_attn.q_proj.bias is missing$'
 
 # ---- and back ----
