@@ -32,7 +32,7 @@ static const struct family_key keys[] = {
 	KEYS_SHAPE,
 	KEY_YES_NO("tie_word_embeddings", "tied", "true"),
 	KEY_DEF("rms_norm_eps", "norm_eps", "1e-6"),
-	KEYS_ROPE,
+	KEYS_ROPE("10000"),
 	/* The first published files say gelu and were trained with its tanh form. */
 	{ .key = { .name = "hidden_act", .option = "activation", .def = "gelu_pytorch_tanh",
 		   .values = "gelu_pytorch_tanh=gelu_tanh gelu=gelu_tanh gelu_new=gelu_tanh" },

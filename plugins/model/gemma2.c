@@ -20,6 +20,7 @@ static const struct zr_opt opts[] = {
 	OPTS_SHAPE(names),
 	OPT_TIED("yes"),
 	OPT_WINDOW("4096"),
+	OPT_LAYER_TYPES,
 	OPT_GLOBAL_EVERY("2"),
 	OPT_SCORE_WIDTH("256"),
 	OPT_SOFTCAP(score_softcap, "50", "attention's scores"),
@@ -47,8 +48,8 @@ static const struct family_key keys[] = {
 	KEY_DEF("query_pre_attn_scalar", "score_width", "256"),
 	KEY_OR_NULL("attn_logit_softcapping", "score_softcap", "50", "0"),
 	KEY_OR_NULL("final_logit_softcapping", "logit_softcap", "30", "0"),
-	KEYS_ROPE,
-	KEY_ASK("layer_types"),
+	KEYS_ROPE("10000"),
+	KEY_READ("layer_types", "layer_types"),
 	/* what there is one way of */
 	KEY_ONLY("hidden_activation", "gelu_pytorch_tanh"),
 	KEY_MUST("hidden_act", "gelu_pytorch_tanh"),
@@ -58,10 +59,8 @@ static const struct family_key keys[] = {
 	KEY_MUST("cache_implementation", NULL),
 };
 
-DECODER_ACCEPTS_LAYERS
-
 static const char *const types[] = { "gemma2", NULL };
-DECODER_FILES("lm_head.weight", .presets = "preset", .prefix = "", .accepts = accepts);
+DECODER_FILES("lm_head.weight", .presets = "preset", .prefix = "");
 
 static const struct family family = {
 	DECODER_TABLES,

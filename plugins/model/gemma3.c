@@ -19,6 +19,7 @@ static const struct zr_opt opts[] = {
 	OPTS_SHAPE(names),
 	OPT_TIED("yes"),
 	OPT_WINDOW("512"),
+	OPT_LAYER_TYPES,
 	OPT_GLOBAL_EVERY("6"),
 	OPT_SCORE_WIDTH("256"),
 	OPT_SOFTCAP(score_softcap, "0", "attention's scores"),
@@ -49,10 +50,16 @@ static const struct family_key keys[] = {
 	KEY_OR_NULL("attn_logit_softcapping", "score_softcap", NULL, "0"),
 	KEY_OR_NULL("final_logit_softcapping", "logit_softcap", NULL, "0"),
 	KEY_DEF("sliding_window_pattern", "global_every", "6"),
-	KEY_READ("_sliding_window_pattern", "global_every"),
-	KEY_DEF("rope_local_base_freq", "rope_local_theta", "10000"),
-	KEYS_ROPE,
-	KEY_ASK("layer_types"),
+	KEY_MUST("_sliding_window_pattern", NULL), /* transformers writes it and does not read it */
+	KEY("rope_theta", "rope_theta"),
+	KEY("rope_local_base_freq", "rope_local_theta"),
+	KEYS_ROPE_IN("rope_scaling"),
+	KEYS_ROPE_IN("rope_parameters.full_attention"),
+	KEY_READ("rope_parameters.sliding_attention.rope_theta", "rope_local_theta"),
+	KEY_MUST("rope_parameters.sliding_attention.rope_type", "default"),
+	KEY_MUST("rope_parameters.sliding_attention.type", "default"),
+	KEY_MUST("rope_parameters.sliding_attention.partial_rotary_factor", "1"),
+	KEY_READ("layer_types", "layer_types"),
 	/* what there is one way of */
 	KEY_ONLY("hidden_activation", "gelu_pytorch_tanh"),
 	KEY_MUST("hidden_act", "gelu_pytorch_tanh"),
@@ -63,10 +70,8 @@ static const struct family_key keys[] = {
 	KEY_MUST("use_bidirectional_attention", "false"),
 };
 
-DECODER_ACCEPTS_LAYERS
-
 static const char *const types[] = { "gemma3_text", NULL };
-DECODER_FILES("lm_head.weight", .presets = "preset", .prefix = "", .accepts = accepts);
+DECODER_FILES("lm_head.weight", .presets = "preset", .prefix = "");
 
 static const struct family family = {
 	DECODER_TABLES,

@@ -88,14 +88,21 @@ static const struct family_key keys[] = {
 		   .values = "gelu=gelu gelu_new=gelu_tanh gelu_pytorch_tanh=gelu_tanh" },
 	  .write = 1 },
 	KEY_DEF("layer_norm_eps", "norm_eps", "1e-5"),
-	KEY_DEF("rotary_pct", "rope_fraction", "0.25"),
-	KEY_READ("partial_rotary_factor", "rope_fraction"),
+	KEY("rotary_pct", "rope_fraction"),
 	KEY("rotary_emb_base", "rope_theta"),
-	KEYS_ROPE_SCALING,
+	/* transformers 4 writes these too, and no version reads them */
+	KEY_MUST("partial_rotary_factor", NULL),
+	KEY_MUST("rope_theta", NULL),
+	KEYS_ROPE_PART_IN("rope_scaling", ROPE_KINDS),
+	KEYS_ROPE_PART_IN("rope_parameters", ROPE_KINDS),
+	KEY_READ("original_max_position_embeddings", "rope_original_context"),
 	KEY_DROPOUT("hidden_dropout", "0"),
 	KEY_DROPOUT("attention_dropout", "0"),
 	KEY_MUST("architectures", "GPTNeoXForCausalLM"),
 	KEY_MUST("classifier_dropout", NULL),
+	/* of the program that trained the first ones */
+	KEY_MUST("attention_probs_dropout_prob", NULL),
+	KEY_MUST("hidden_dropout_prob", NULL),
 };
 
 static const char *const types[] = { "gpt_neox", NULL };

@@ -55,7 +55,7 @@ static const struct family_key keys[] = {
 	KEY_DEF("attention_multiplier", "score_gain", "1"),
 	KEY_DEF("logits_scaling", "logit_divisor", "1"),
 	KEY_DEF("rms_norm_eps", "norm_eps", "1e-6"),
-	KEYS_ROPE,
+	KEYS_ROPE("10000"),
 	/* what there is one way of */
 	KEY_MUST("architectures", "GraniteForCausalLM"),
 	KEY_ONLY("hidden_act", "silu"),

@@ -35,12 +35,12 @@ static const struct tensor_name tensors[] = {
 
 static const struct family_key keys[] = {
 	KEYS_SHAPE,
-	KEY("num_local_experts", "experts"),
+	KEYS_EXPERTS("num_local_experts", "num_experts", "8"),
 	KEYS_ROUTER,
 	KEY_YES_NO("tie_word_embeddings", "tied", "false"),
 	KEY_OR_NULL("sliding_window", "window", "0", "0"),
 	KEY_DEF("rms_norm_eps", "norm_eps", "1e-5"),
-	KEYS_ROPE,
+	KEYS_ROPE("1000000"),
 	/* what there is one way of */
 	KEY_MUST("architectures", "MixtralForCausalLM"),
 	KEY_ONLY("hidden_act", "silu"),

@@ -41,7 +41,7 @@ static const struct family_key keys[] = {
 	KEYS_SHAPE,
 	KEY_YES_NO("tie_word_embeddings", "tied", "false"),
 	KEY_DEF("rms_norm_eps", "norm_eps", "1e-5"),
-	KEYS_ROPE,
+	KEYS_ROPE("10000"),
 	/* what there is one way of */
 	KEY_MUST("architectures", "Olmo2ForCausalLM"),
 	KEY_ONLY("hidden_act", "silu"),

@@ -35,12 +35,12 @@ static const struct tensor_name tensors[] = {
 
 static const struct family_key keys[] = {
 	KEYS_SHAPE,
-	KEY_DEF("num_experts", "experts", "64"),
+	KEYS_EXPERTS("num_experts", "num_local_experts", "64"),
 	KEYS_ROUTER,
 	KEY_YES_NO("norm_topk_prob", "norm_topk_prob", "false"),
 	KEY_YES_NO("tie_word_embeddings", "tied", "false"),
 	KEY_DEF("rms_norm_eps", "norm_eps", "1e-5"),
-	KEYS_ROPE,
+	KEYS_ROPE("10000"),
 	/* what there is one way of */
 	KEY_MUST("architectures", "OlmoeForCausalLM"),
 	KEY_ONLY("hidden_act", "silu"),

@@ -22,19 +22,7 @@ static const struct zr_opt opts[] = {
 	OPT_NORM_EPS("1e-5"),
 	OPT_ROPE_FRACTION("1"),
 	OPT_ROPE_THETA("10000"),
-	ZR_OPT_ENUM(struct decoder_opts, rope_scaling, ZR_O_AUTO | ZR_O_NUMERIC, "auto",
-		    decoder_scalings,
-		    "How these wavelengths are stretched; dynamic: only beyond context. auto: "
-		    "the preset's, else default."),
-	ZR_OPT(struct decoder_opts, rope_short, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
-	       "longrope: the factor of each wavelength in sequences up to "
-	       "rope_original_context, numbers."),
-	ZR_OPT(struct decoder_opts, rope_long, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
-	       "longrope: the same in longer ones."),
-	OPT_POSITIVE(rope_attention, 1e6,
-		     "longrope: factor of queries and keys; auto: sqrt(1 + ln(context / "
-		     "rope_original_context) / ln(rope_original_context))."),
-	OPT_ROPE_ORIGINAL,
+	OPTS_ROPE_SCALING,
 	OPT_DROPOUT,
 	OPT_INIT_STD("o_proj and down_proj"),
 };
@@ -48,26 +36,19 @@ static const struct tensor_name tensors[] = {
 	TENSOR(NORM2_W, "post_attention_layernorm.weight"),
 };
 
-#define KEYS_LONG_IN(in) \
-	{ .key = { .name = in ".type", .option = "rope_scaling", \
-		   .values = "default=default longrope=longrope su=longrope" } }, \
-		{ .key = { .name = in ".rope_type", .option = "rope_scaling", \
-			   .values = "default=default longrope=longrope su=longrope" } }, \
-		KEY_READ(in ".short_factor", "rope_short"), \
-		KEY_READ(in ".long_factor", "rope_long"), \
-		KEY_READ(in ".attention_factor", "rope_attention"), KEY_MUST(in ".factor", NULL)
+/* Files that are older than the name longrope call it su, or yarn. */
+#define PHI3_KINDS "default longrope su=longrope yarn=longrope"
 
 static const struct family_key keys[] = {
 	KEYS_SHAPE,
 	KEY_YES_NO("tie_word_embeddings", "tied", "false"),
 	KEY_DEF("rms_norm_eps", "norm_eps", "1e-5"),
 	KEY_OR_NULL("sliding_window", "window", NULL, "0"),
-	KEY_DEF("partial_rotary_factor", "rope_fraction", "1"),
+	KEY("partial_rotary_factor", "rope_fraction"),
 	KEY("rope_theta", "rope_theta"),
 	KEY_DEF("original_max_position_embeddings", "rope_original_context", "4096"),
-	KEYS_LONG_IN("rope_scaling"),
-	KEY_READ("rope_parameters.rope_theta", "rope_theta"),
-	KEYS_LONG_IN("rope_parameters"),
+	KEYS_ROPE_PART_IN("rope_scaling", PHI3_KINDS),
+	KEYS_ROPE_PART_IN("rope_parameters", PHI3_KINDS),
 	KEY_DROPOUT("resid_pdrop", "0"),
 	KEY_DROPOUT("embd_pdrop", "0"),
 	KEY_DROPOUT("attention_dropout", "0"),

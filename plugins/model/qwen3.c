@@ -42,7 +42,7 @@ static const struct family_key keys[] = {
 	KEY_YES_NO("tie_word_embeddings", "tied", "false"),
 	KEYS_ATTENTION_BIAS,
 	KEY_DEF("rms_norm_eps", "norm_eps", "1e-6"),
-	KEYS_ROPE,
+	KEYS_ROPE("10000"),
 	/* what there is one way of */
 	KEY_MUST("architectures", "Qwen3ForCausalLM"),
 	KEY_ONLY("hidden_act", "silu"),

@@ -22,6 +22,8 @@ static const struct zr_opt opts[] = {
 	OPT_MLP_BIAS,
 	OPT_COUNT0(rope_skip_every, 10000, "",
 		   "Every so manieth layer does without positions; 0: none. auto: 4."),
+	ZR_OPT(struct decoder_opts, rope_layers, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
+	       "For each layer 1, which knows positions, or 0; empty: rope_skip_every says it."),
 	OPT_NORM_EPS("1e-6"),
 	OPT_ROPE_THETA("2000000"),
 	OPTS_ROPE_SCALING,
@@ -44,9 +46,8 @@ static const struct family_key keys[] = {
 	KEY_YES_NO("mlp_bias", "mlp_bias", "false"),
 	KEY_DEF("rms_norm_eps", "norm_eps", "1e-6"),
 	KEY_DEF("no_rope_layer_interval", "rope_skip_every", "4"),
-	KEY_ASK("no_rope_layers"),
-	KEY_ASK("layer_types"),
-	KEYS_ROPE,
+	KEY_READ("no_rope_layers", "rope_layers"), /* despite its name 1 is: with positions */
+	KEYS_ROPE("2000000"),
 	/* what there is one way of */
 	KEY_MUST("architectures", "SmolLM3ForCausalLM"),
 	KEY_ONLY("hidden_act", "silu"),
@@ -54,12 +55,12 @@ static const struct family_key keys[] = {
 	KEY_ONLY("use_sliding_window", "false"),
 	KEY_MUST("sliding_window", NULL), /* not in use */
 	KEY_MUST("max_window_layers", NULL),
+	KEY_MUST("layer_types", "full_attention"),
+	KEY_MUST("pretraining_tp", NULL),
 };
 
-DECODER_ACCEPTS_LAYERS
-
 static const char *const types[] = { "smollm3", NULL };
-DECODER_FILES("lm_head.weight", .presets = "preset", .prefix = "", .accepts = accepts);
+DECODER_FILES("lm_head.weight", .presets = "preset", .prefix = "");
 
 static const struct family family = {
 	DECODER_TABLES,

@@ -68,7 +68,7 @@ static const struct family_key keys[] = {
 	  .write = 1 },
 	KEY_OR_NULL("sliding_window", "window", NULL, "0"),
 	KEY_DEF("norm_epsilon", "norm_eps", "1e-5"),
-	KEYS_ROPE,
+	KEYS_ROPE("10000"),
 	KEY_DROPOUT("attention_dropout", "0"),
 	KEY_DROPOUT("residual_dropout", "0"),
 	KEY_DROPOUT("embedding_dropout", "0"),

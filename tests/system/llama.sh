@@ -74,7 +74,8 @@ refused() { # refused TEXT OPTION...
 	is "refused: $*: exit 2" "$?" 2
 	like "I7: $*" "$err" "$text"
 }
-refused 'model.rope_scaling=longrope: .*default.*linear.*dynamic.*llama3.*yarn' -o model.rope_scaling=longrope
+refused 'model.rope_scaling=short: .*default.*linear.*dynamic.*llama3.*yarn.*longrope' -o model.rope_scaling=short
+refused 'rope_short = : rope_scaling = longrope needs 4 positive numbers' -o model.rope_scaling=longrope
 refused 'rope_factor is not set: rope_scaling = linear needs it' -o model.rope_scaling=linear
 refused 'kv_heads = 3 does not divide heads = 4' -o model.kv_heads=3
 refused 'head_dim = 7: rotary positions need an even number' -o model.head_dim=7

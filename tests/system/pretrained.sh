@@ -195,12 +195,6 @@ is "and as transformers 5 writes it" "$(digest newer)" "$(digest llama)"
 asks hidden_act '"gelu"' 'gelu: \[model\] plugin = llama can do silu only$'
 asks partial_rotary_factor 0.5 '0.5: '
 asks use_sliding_window true 'true: '
-edit rope_scaling '{"rope_type": "longrope", "factor": 2.0}'
-refused "a scaling that is not there" '^zeroth: dir/config.json: rope_scaling.rope_type = longrope: .* can do default or linear or dynamic or llama3 or yarn only$'
-edit rope_scaling '{"rope_type": "yarn", "factor": 2.0, "truncate": false}'
-refused "a variant of one that is" '^zeroth: dir/config.json: rope_scaling.truncate = false: .* can do true only$'
-edit rope_parameters '{"rope_type": "linear"}'
-refused "two keys that differ" '^zeroth: dir/config.json: rope_parameters.rope_type means rope_scaling = linear, but .*\(rope_scaling.rope_type\) says llama3$'
 edit model_type '"mistral"'
 sed -i 's/^{$/{\n  "sliding_window": 4096,/' dir/config.json
 like "a window" "$("$ZEROTH" config show a.ini)" '^window = 4096 ; dir/config.json \(sliding_window\)$'
@@ -212,8 +206,42 @@ edit tie_word_embeddings true
 train tied
 is "a tied head leaves lm_head.weight of the file alone" "$?" 0
 edit model_type '"qwen2"'
-sed -i '/"mlp_bias"/d' dir/config.json
 broken "biases that are missing" 'tensor model.layers.0.self_attn.q_proj.bias is missing$'
+sed -i 's/"mlp_bias": false/"mlp_bias": true/' dir/config.json
+refused "what its class has not" 'mlp_bias = true: \[model\] plugin = llama can do false only$'
+
+# ---- what nobody reads of rotary positions is refused, too ----
+rope() { # rope KEY VALUE: of a llama's config.json, without its own rule
+	rm -rf dir
+	cp -r "$golden/llama" dir
+	chmod -R u+w dir
+	sed -i -e '/"rope_scaling"/,/}/d' -e '/"rope_theta"/d' -e "s/^{\$/{\n  \"$1\": $2,/" dir/config.json
+}
+rope rope_parameters '{"rope_type": "linear", "rope_theta": 1e4, "factr": 2.0}'
+refused "an unknown key in an object" "plugin = llama does not know: rope_parameters.factr; $unknown"
+rope rope_parameters '{"full_attention": {"rope_type": "default"}}'
+refused "an object for each kind of layer, of a class that has one kind" 'does not know: rope_parameters.full_attention; '
+rope rope_parameters '{"rope_type": "yarn", "rope_theta": 1e4, "factor": "4"}'
+refused "a number as a text" '^zeroth: dir/config.json: rope_parameters.factor = "4": expected a number$'
+rope rope_parameters '{"rope_type": "yarn", "rope_theta": true, "factor": 4}'
+refused "a boolean as a number" 'rope_parameters.rope_theta = true: expected a number$'
+rope rope_parameters '"yarn"'
+refused "a text as an object" '^zeroth: dir/config.json: rope_parameters = yarn: expected an object$'
+rope rope_parameters '{"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0, "beta_fast": 32}'
+refused "a key of another rule" '^zeroth: dir/config.json: rope_parameters.beta_fast = 32: rope_type = linear does not read it: take it out$'
+rope rope_parameters '{"rope_theta": 1e4, "factor": 2.0}'
+refused "a key without a rule" 'rope_parameters.factor = 2: rope_type = default does not read it: take it out$'
+rope rope_parameters '{"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0, "mscale": 0.7}'
+refused "what is not computed" 'rope_parameters.mscale = 0.7: .* can do null only$'
+rope factor 2.0
+refused "a key beside the object" 'does not know: factor; '
+rope rope_scaling '{"rope_type": "linear", "factor": 2.0}'
+sed -i 's/^{$/{"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 77.0},/' dir/config.json
+refused "two objects that differ" 'rope_scaling and rope_parameters are both there, and rope_theta of the second is not in the first: take one of them out$'
+rope rope_scaling '{"rope_type": "longrope", "factor": 2.0}'
+refused "a rule without its lists" 'rope_short = : rope_scaling = longrope needs 2 positive numbers, one for each pair of elements that turn$'
+rope rope_scaling '{"rope_type": "yarn", "factor": 2.0, "truncate": false}'
+refused "a variant of a rule" '^zeroth: dir/config.json: rope_scaling.truncate = false: .* can do true only$'
 
 # ---- and back ----
 fresh "$golden/gpt2-bf16"

@@ -25,7 +25,7 @@ uint64_t cache_bytes(const struct pass *p, int64_t tokens)
 static double score_gain(const struct pass *p)
 {
 	double gain = p->o->score_gain;
-	return gain > 0 ? gain : rope_score_gain(p->o) / sqrt(p->o->score_width);
+	return gain > 0 ? gain : 1 / sqrt((double)p->o->score_width);
 }
 
 static struct zr_op_attention attention_op(const struct pass *p, const struct block_saved *s)
@@ -39,7 +39,7 @@ static struct zr_op_attention attention_op(const struct pass *p, const struct bl
 		.scale = (float)score_gain(p), .dropout = p->dropout,
 		.rng = site(p, 0), .q = s->q, .k = skip(p, s->k, -before),
 		.v = skip(p, s->v, -before), .out = s->att, .lse = s->lse, .starts = p->c->starts,
-		.window = is_local(p->o, block_of(p)) ? p->o->window : 0,
+		.window = is_local(p->g, block_of(p)) ? p->o->window : 0,
 		.softcap = (float)p->o->score_softcap, .q_head = s->q_head, .k_head = s->kv_head,
 		.v_head = s->kv_head,
 	};
@@ -88,7 +88,7 @@ static int project(const struct pass *p, const struct block_saved *s, const stru
 static int turn(const struct pass *p, uint32_t flags, const struct block_saved *s, void *q, void *k)
 {
 	int rc;
-	if (p->f->positions || !is_turned(p->o, block_of(p)))
+	if (p->f->positions || !is_turned(p->g, block_of(p)))
 		return ZR_OK;
 	rc = rotate(p, flags, q, p->H, s->q_stride, s->q_head);
 	return rc ? rc : rotate(p, flags, k, p->K, s->kv_stride, s->kv_head);

@@ -199,10 +199,10 @@ int decoder_declare_all(struct zr_inst *g)
 /* Six operations per token and parameter of a matrix product (multiply and add, forward and twice
  * in backward), the output projection included, lookups not. Attention: q k^T and p v take 2 T H D
  * each per token and block, had each seen T tokens; three times that with the backward. */
-static double tokens_seen(const struct decoder_opts *o, int64_t block)
+static double tokens_seen(const struct zr_inst *g, int64_t block)
 {
-	double T = (double)o->context, W = (double)o->window;
-	return is_local(o, block) && W < T ? W - W * W / (2 * T) : T / 2;
+	double T = (double)g->o->context, W = (double)g->o->window;
+	return is_local(g, block) && W < T ? W - W * W / (2 * T) : T / 2;
 }
 
 static double flops_per_token(const struct zr_inst *g)
@@ -216,7 +216,7 @@ static double flops_per_token(const struct zr_inst *g)
 			block += (double)extent(g, shape[k].out) * (double)extent(g, shape[k].in);
 	block += 3.0 * (double)(o->experts_per_token * o->width) * (double)o->ffn_width;
 	for (i = 0; i < o->layers; i++)
-		seen += tokens_seen(o, i);
+		seen += tokens_seen(g, i);
 	return 6 * (block * (double)o->layers + (double)o->width * (double)o->vocabulary) +
 	       12 * seen * queries;
 }

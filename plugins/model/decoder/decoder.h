@@ -5,6 +5,7 @@
  * compute all of them.
  *
  *   options.c    options, presets, what follows from them
+ *   kinds.c      which blocks are local, and which know positions
  *   rope.c       the frequencies of rotary positions
  *   declare.c    units, tensors and layers
  *   config.c     what config.json says of the model
@@ -46,6 +47,7 @@ struct decoder_opts {
 	/* Layers of local attention: a token sees `window` tokens, its own included. */
 	int64_t window, global_every; /* every so manieth layer sees all; 0: none */
 	int64_t rope_skip_every;      /* every so manieth layer does without positions; 0: none */
+	const char *layer_types, *rope_layers; /* these of each layer in words; "": as above */
 	double rope_fraction;         /* of a head's elements turn */
 	double rope_theta, rope_local_theta; /* of layers of local attention; 0: as the others */
 	double rope_factor, rope_low_freq, rope_high_freq, rope_beta_fast, rope_beta_slow,
@@ -53,7 +55,7 @@ struct decoder_opts {
 	int64_t rope_original_context;
 	const char *rope_short, *rope_long; /* ROPE_LONG: factor per pair; numbers */
 	double score_gain;  /* of q k^T; 0: 1 / sqrt(score_width) */
-	double score_width; /* otherwise head_dim */
+	int64_t score_width; /* otherwise head_dim */
 	double score_softcap, logit_softcap;             /* 0: none */
 	double embed_gain, residual_gain, logit_divisor; /* 0: 1 */
 	/* A mixture of experts, as config.json names its properties; experts 0: none. */
@@ -148,6 +150,12 @@ struct rope {
 /* ROPE_FAR: of sequences beyond rope_original_context, with ROPE_LONG */
 enum rope_of { ROPE_GLOBAL, ROPE_LOCAL, ROPE_FAR, ROPES };
 
+#define DECODER_LAYERS 10000 /* at most */
+enum block_kind {
+	BLOCK_LOCAL = 1, /* its attention sees a window only */
+	BLOCK_TURNED = 2 /* its attention knows positions, in a model with rotary ones */
+};
+
 struct zr_inst {
 	const struct zr_host *host;
 	const struct family *f;
@@ -158,7 +166,8 @@ struct zr_inst {
 	int n_block;           /* tensors of a block */
 	int64_t n_units;
 	int64_t rope_dim; /* elements of a head that turn */
-	struct rope rope[ROPES];
+	struct rope rope[ROPES]; /* ROPE_LOCAL: with rope_local_theta */
+	uint8_t kind[DECODER_LAYERS]; /* of each block, enum block_kind */
 };
 
 /* One call, unpacked. */
@@ -209,16 +218,14 @@ static inline int64_t block_of(const struct pass *p)
 	return p->c->layer - 1;
 }
 
-/* Whether a block's attention sees a window only. */
-static inline int is_local(const struct decoder_opts *o, int64_t block)
+static inline int is_local(const struct zr_inst *g, int64_t block)
 {
-	return o->window && !(o->global_every && (block + 1) % o->global_every == 0);
+	return g->kind[block] & BLOCK_LOCAL;
 }
 
-/* Whether a block's attention knows positions, of a model with rotary ones. */
-static inline int is_turned(const struct decoder_opts *o, int64_t block)
+static inline int is_turned(const struct zr_inst *g, int64_t block)
 {
-	return !(o->rope_skip_every && (block + 1) % o->rope_skip_every == 0);
+	return g->kind[block] & BLOCK_TURNED;
 }
 
 static inline int has(const struct pass *p, enum block_tensor t)
@@ -231,12 +238,11 @@ static inline int has(const struct pass *p, enum block_tensor t)
 int decoder_resolve(const struct zr_host *, const struct zr_facts *, const struct family *,
 		    struct decoder_opts *);
 int decoder_check(const struct zr_host *, const struct family *, const struct decoder_opts *);
-/* zr_pretrained_v1.accepts() for layer_types and no_rope_layers, lists with an element per layer:
- * whether they say what the options say. */
-int decoder_accepts_layers(const struct zr_host *, const struct family *, const void *opts,
-			   const char *key, const char *value);
+/* zr_pretrained_v1.accepts() for a key of rotary scaling: whether the rule reads it that the
+ * options name. */
+int decoder_accepts(const struct zr_host *, const struct family *, const void *opts,
+		    const char *key, const char *value);
 extern const char *const decoder_scalings[]; /* names, by enum rope_scaling */
-extern const char *const decoder_scalings_of_all[]; /* without ROPE_LONG */
 extern const char *const decoder_yes_no[];
 extern const char *const decoder_activations[]; /* by enum activation */
 
@@ -246,8 +252,13 @@ int64_t rope_dim(const struct decoder_opts *);
 /* All that the model's layers use; ZR_EINVAL where rope_short or rope_long is no list of
  * rope_dim/2 numbers. */
 int rope_set_up(const struct zr_host *, const struct decoder_opts *, struct rope rope[ROPES]);
-/* What rotary scaling multiplies the scores with. */
-double rope_score_gain(const struct decoder_opts *o);
+/* ---- kinds.c ---- */
+
+/* Of "[1, 2]" or "1 2" the next element, without quotes; returns its length, 0: no more. */
+size_t next_element(const char **list, const char **element);
+
+/* kind[layers]; ZR_EINVAL where layer_types or rope_layers is no list of one word per layer. */
+int decoder_kinds(const struct zr_host *, const struct decoder_opts *, uint8_t *kind);
 
 /* ---- declare.c ---- */
 

@@ -33,16 +33,18 @@
 /* A missing one and null have values of their own; 0 is written as null. */
 #define KEY_OR_NULL(key_name, to, missing, of_null) \
 	{ .key = { .name = key_name, .option = to, .def = missing, .null = of_null }, .write = 1 }
-/* accepts() decides. */
-#define KEY_ASK(key_name) { .key = { .name = key_name, .flags = ZR_KEY_ASK } }
 /* The probability of dropout: the INI decides. It is written, since another tool trains with the
  * default of the family where the key is missing. */
 #define KEY_DROPOUT(key_name, missing) \
 	{ .key = { .name = key_name, .option = "dropout", .def = missing, .flags = ZR_KEY_NAMED }, \
 	  .write = 1 }
 
-/* Of a mixture of experts. As transformers trains it: the loss of balance is added where
- * output_router_logits says so. */
+/* Of a mixture of experts, whose count has two names in transformers. */
+#define KEYS_EXPERTS(key_name, other_name, missing) \
+	KEY(key_name, "experts"), KEY_READ(other_name, "experts"), \
+		{ .key = { .name = key_name, .option = "experts", .def = missing, \
+			   .flags = ZR_KEY_DEFAULT } }
+/* As transformers trains it: the loss of balance is added where output_router_logits says so. */
 #define KEYS_ROUTER \
 	KEY("num_experts_per_tok", "experts_per_token"), \
 		{ .key = { .name = "output_router_logits", .option = "router_aux_loss_coef", \
@@ -51,27 +53,41 @@
 		{ .key = { .name = "router_aux_loss_coef", .option = "router_aux_loss_coef", \
 			   .flags = ZR_KEY_DEFAULT } }
 
-/* Rotary scaling is in one object or, since transformers 5, in another. */
-#define KEYS_ROPE_IN(in) \
-	{ .key = { .name = in ".rope_type", .option = "rope_scaling", \
-		   .values = "default linear dynamic llama3 yarn" } }, \
-		KEY_READ(in ".factor", "rope_factor"), \
-		KEY_READ(in ".low_freq_factor", "rope_low_freq"), \
-		KEY_READ(in ".high_freq_factor", "rope_high_freq"), \
-		KEY_READ(in ".beta_fast", "rope_beta_fast"), \
-		KEY_READ(in ".beta_slow", "rope_beta_slow"), \
-		KEY_READ(in ".attention_factor", "rope_attention"), \
-		KEY_READ(in ".original_max_position_embeddings", "rope_original_context"), \
+/* Rotary positions. Their rule is in one object or, since transformers 5, in another, whose
+ * wavelengths and part of a head count before those beside it; `kinds`: the rules that the class
+ * computes. accepts() refuses what the rule does not read. */
+#define ROPE_KINDS "default linear dynamic llama3 yarn longrope"
+#define KEY_RULE(key_name, to) \
+	{ .key = { .name = key_name, .option = to, .flags = ZR_KEY_ASK } }
+#define KEYS_RULE_IN(in, kinds) \
+	{ .key = { .name = in ".rope_type", .option = "rope_scaling", .values = kinds } }, \
+		{ .key = { .name = in ".type", .option = "rope_scaling", .values = kinds } }, \
+		KEY_READ(in ".rope_theta", "rope_theta"), \
+		KEY_RULE(in ".factor", "rope_factor"), \
+		KEY_RULE(in ".low_freq_factor", "rope_low_freq"), \
+		KEY_RULE(in ".high_freq_factor", "rope_high_freq"), \
+		KEY_RULE(in ".beta_fast", "rope_beta_fast"), \
+		KEY_RULE(in ".beta_slow", "rope_beta_slow"), \
+		KEY_RULE(in ".attention_factor", "rope_attention"), \
+		KEY_RULE(in ".short_factor", "rope_short"), \
+		KEY_RULE(in ".long_factor", "rope_long"), \
+		KEY_RULE(in ".original_max_position_embeddings", "rope_original_context"), \
 		KEY_MUST(in ".truncate", "true"), KEY_MUST(in ".mscale", "null"), \
-		KEY_MUST(in ".mscale_all_dim", "null"), \
-		KEY_MUST(in ".partial_rotary_factor", "1")
+		KEY_MUST(in ".mscale_all_dim", "null")
+#define KEYS_ROPE_IN(in) KEYS_RULE_IN(in, ROPE_KINDS), KEY_MUST(in ".partial_rotary_factor", "1")
+/* of a class that turns a part of each head */
+#define KEYS_ROPE_PART_IN(in, kinds) \
+	KEYS_RULE_IN(in, kinds), KEY_READ(in ".partial_rotary_factor", "rope_fraction")
+/* The class's own where no key says it; the last of these keys. */
+#define KEY_ROPE_THETA(missing) \
+	{ .key = { .name = "rope_theta", .option = "rope_theta", .def = missing, \
+		   .flags = ZR_KEY_DEFAULT } }
 
-/* config.c writes rope_scaling. */
-#define KEYS_ROPE KEY("rope_theta", "rope_theta"), KEYS_ROPE_SCALING
-#define KEYS_ROPE_SCALING \
-	KEY_READ("rope_parameters.rope_theta", "rope_theta"), \
-		{ .key = { .name = "rope_scaling.type", .option = "rope_scaling", \
-			   .values = "default linear dynamic llama3 yarn" } }, \
-		KEYS_ROPE_IN("rope_scaling"), KEYS_ROPE_IN("rope_parameters")
+/* config.c writes rope_scaling, which both versions read. */
+#define KEYS_ROPE(theta) \
+	KEY("rope_theta", "rope_theta"), KEYS_ROPE_IN("rope_scaling"), \
+		KEYS_ROPE_IN("rope_parameters"), \
+		KEY_READ("original_max_position_embeddings", "rope_original_context"), \
+		KEY_ROPE_THETA(theta)
 
 #endif

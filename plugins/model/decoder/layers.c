@@ -210,6 +210,8 @@ int decoder_create(const struct zr_host *h, const struct family *f, const void *
 	rc = decoder_declare_all(g);
 	if (rc)
 		zr_fail(h, rc, "no memory for the model's description");
+	if (!rc)
+		rc = decoder_kinds(h, g->o, g->kind);
 	g->rope_dim = rope_dim(g->o);
 	if (!rc && !f->positions)
 		rc = rope_set_up(h, g->o, g->rope);

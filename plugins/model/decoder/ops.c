@@ -296,7 +296,7 @@ int heads_norm_bwd(const struct pass *p, int weight, int64_t heads, void *dy, co
 
 static const struct rope *rope_of(const struct pass *p)
 {
-	if (is_local(p->o, block_of(p)))
+	if (p->o->rope_local_theta > 0 && is_local(p->g, block_of(p)))
 		return &p->g->rope[ROPE_LOCAL];
 	return &p->g->rope[p->c->past + p->T > p->o->rope_original_context ? ROPE_FAR :
 									     ROPE_GLOBAL];

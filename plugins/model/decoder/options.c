@@ -10,8 +10,6 @@
 
 const char *const decoder_scalings[] = { "default", "linear", "dynamic", "llama3", "yarn",
 					  "longrope", NULL };
-const char *const decoder_scalings_of_all[] = { "default", "linear", "dynamic", "llama3", "yarn",
-						NULL };
 const char *const decoder_yes_no[] = { "no", "yes", NULL };
 const char *const decoder_activations[] = { "silu", "gelu_tanh", "gelu", NULL };
 
@@ -103,22 +101,31 @@ static int settle_shape(const struct zr_host *h, const struct family *f, struct 
 		o->kv_heads = o->heads;
 	if (!o->ffn_width)
 		o->ffn_width = (o->width * 8 / 3 + 63) / 64 * 64;
-	otherwise(&o->score_width, (double)o->head_dim);
+	if (!o->score_width)
+		o->score_width = o->head_dim;
 	return ZR_OK;
 }
 
-/* LongRoPE's factor of queries and keys, by how much the context grew. */
-static double long_attention(const struct decoder_opts *o)
+/* The factor of queries and keys where none is given. */
+static double rope_attention(const struct decoder_opts *o)
 {
-	double original = (double)o->rope_original_context, grown = (double)o->context / original;
-	return grown <= 1 ? 1 : sqrt(1 + log(grown) / log(original));
+	if (o->rope_scaling != ROPE_LONG)
+		return 0.1 * log(o->rope_factor) + 1;
+	if (o->rope_factor <= 1)
+		return 1;
+	return sqrt(1 + log(o->rope_factor) / log((double)o->rope_original_context));
 }
 
 static int settle_rope(const struct zr_host *h, struct decoder_opts *o)
 {
 	otherwise(&o->rope_theta, 1e4);
-	int needs = o->rope_scaling != ROPE_DEFAULT && o->rope_scaling != ROPE_LONG;
-	otherwise(&o->rope_factor, needs ? 0 : 1);
+	if (!o->rope_original_context)
+		o->rope_original_context = o->context;
+	if (o->rope_scaling == ROPE_LONG)
+		otherwise(&o->rope_factor, fmax(1, (double)o->context /
+						   (double)o->rope_original_context));
+	if (o->rope_scaling == ROPE_DEFAULT)
+		otherwise(&o->rope_factor, 1);
 	if (!(o->rope_factor > 0))
 		return zr_fail(h, ZR_EINVAL, "rope_factor is not set: rope_scaling = %s needs it",
 			       decoder_scalings[o->rope_scaling]);
@@ -126,10 +133,7 @@ static int settle_rope(const struct zr_host *h, struct decoder_opts *o)
 	otherwise(&o->rope_high_freq, 4);
 	otherwise(&o->rope_beta_fast, 32);
 	otherwise(&o->rope_beta_slow, 1);
-	if (!o->rope_original_context)
-		o->rope_original_context = o->context;
-	otherwise(&o->rope_attention, o->rope_scaling == ROPE_LONG ? long_attention(o) :
-								     0.1 * log(o->rope_factor) + 1);
+	otherwise(&o->rope_attention, rope_attention(o));
 	otherwise(&o->rope_fraction, 1);
 	return ZR_OK;
 }
@@ -161,6 +165,8 @@ static int has_gate(const struct family *f)
 
 int decoder_check(const struct zr_host *h, const struct family *f, const struct decoder_opts *o)
 {
+	uint8_t kind[DECODER_LAYERS];
+	int rc;
 	if (o->heads % o->kv_heads)
 		return zr_fail(h, ZR_EINVAL, "kv_heads = %lld does not divide heads = %lld",
 			       (long long)o->kv_heads, (long long)o->heads);
@@ -174,6 +180,9 @@ int decoder_check(const struct zr_host *h, const struct family *f, const struct 
 			       "gelu_tanh");
 	if (f->positions)
 		return ZR_OK;
+	rc = decoder_kinds(h, o, kind);
+	if (rc)
+		return rc;
 	if (o->head_dim % 2 || o->head_dim > 2 * ZR_ROTARY_PAIRS)
 		return zr_fail(
 			h, ZR_EINVAL,
@@ -189,34 +198,39 @@ int decoder_check(const struct zr_host *h, const struct family *f, const struct 
 	return ZR_OK;
 }
 
-/* Of a JSON list of scalars the next one, without quotes; returns its length, 0: no more. */
-static size_t next_element(const char **list, const char **element)
-{
-	size_t n;
-	*list += strspn(*list, "[], \"");
-	*element = *list;
-	n = strcspn(*list, "[], \"");
-	*list += n;
-	return n;
-}
+/* The keys that not every rule of rotary scaling reads, and the rules that do. */
+#define READ_BY(rule) (1u << (rule))
+static const struct {
+	const char *key;
+	uint32_t by;
+} rule_keys[] = {
+	{ "factor", READ_BY(ROPE_LINEAR) | READ_BY(ROPE_DYNAMIC) | READ_BY(ROPE_LLAMA3) |
+			    READ_BY(ROPE_YARN) | READ_BY(ROPE_LONG) },
+	{ "low_freq_factor", READ_BY(ROPE_LLAMA3) },
+	{ "high_freq_factor", READ_BY(ROPE_LLAMA3) },
+	{ "beta_fast", READ_BY(ROPE_YARN) },
+	{ "beta_slow", READ_BY(ROPE_YARN) },
+	{ "attention_factor", READ_BY(ROPE_YARN) | READ_BY(ROPE_LONG) },
+	{ "short_factor", READ_BY(ROPE_LONG) },
+	{ "long_factor", READ_BY(ROPE_LONG) },
+	/* transformers 4 lets dynamic scaling have it, and does not use it there */
+	{ "original_max_position_embeddings", READ_BY(ROPE_DYNAMIC) | READ_BY(ROPE_LLAMA3) |
+						      READ_BY(ROPE_YARN) | READ_BY(ROPE_LONG) },
+};
 
-int decoder_accepts_layers(const struct zr_host *h, const struct family *f, const void *opts,
-			   const char *key, const char *value)
+int decoder_accepts(const struct zr_host *h, const struct family *f, const void *opts,
+		    const char *key, const char *value)
 {
 	struct decoder_opts o = *(const struct decoder_opts *)opts;
-	int types = !strcmp(key, "layer_types");
-	const char *at;
-	int64_t i;
-	size_t n;
+	const char *inner = strrchr(key, '.');
+	size_t i;
+	(void)value;
 	merge(f, &o);
-	for (i = 0; (n = next_element(&value, &at)); i++) {
-		const char *type = is_local(&o, i) ? "sliding_attention" : "full_attention";
-		const char *want = types ? type : is_turned(&o, i) ? "1" : "0";
-		if (n != strlen(want) || memcmp(at, want, n))
-			return zr_fail(h, ZR_ENOTSUP,
-				       "layer %lld is %.*s, and by the other keys %s: only layers "
-				       "that differ every so many are computed",
-				       (long long)i, (int)n, at, want);
-	}
+	inner = inner ? inner + 1 : key;
+	for (i = 0; i < sizeof rule_keys / sizeof *rule_keys; i++)
+		if (!strcmp(rule_keys[i].key, inner) &&
+		    !(rule_keys[i].by & READ_BY(o.rope_scaling)))
+			return zr_fail(h, ZR_EINVAL, "rope_type = %s does not read it: take it out",
+				       decoder_scalings[o.rope_scaling]);
 	return ZR_OK;
 }

@@ -23,7 +23,7 @@
 #define OPT_PRESET(names) \
 	ZR_OPT_ENUM(struct decoder_opts, preset, ZR_O_NUMERIC, "none", names, \
 		    "A published model, whose values those options take that are auto.")
-#define OPT_LAYERS OPT_COUNT(layers, 10000, "", "Transformer blocks; auto: the preset's.")
+#define OPT_LAYERS OPT_COUNT(layers, DECODER_LAYERS, "", "Transformer blocks; auto: the preset's.")
 #define OPT_HEADS \
 	OPT_COUNT(heads, 1 << 20, "", "Attention heads of queries; auto: the preset's.")
 #define OPT_KV_HEADS \
@@ -107,7 +107,13 @@
 	ZR_OPT(struct decoder_opts, name, ZR_T_F64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 0, 1e6, "", \
 	       "c of c tanh(s / c) over " of "; 0: none. auto: the preset's, else " otherwise ".")
 #define OPT_SCORE_WIDTH(otherwise) \
-	OPT_REAL(score_width, otherwise, "Attention's scores are divided by its root.")
+	OPT_COUNT(score_width, 1 << 24, "", \
+		  "Attention's scores are divided by its root; auto: the preset's, else " \
+		  otherwise ".")
+#define OPT_LAYER_TYPES \
+	ZR_OPT(struct decoder_opts, layer_types, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "", \
+	       "For each layer sliding_attention, which has the window, or full_attention; " \
+	       "empty: global_every says it.")
 
 /* A mixture of experts. */
 #define OPTS_EXPERTS                                                                               \
@@ -135,14 +141,15 @@
 		   "Whether the weights of a token's experts are divided by their "                \
 		   "sum; auto: the preset's, else " otherwise ".")
 
-/* Stretched rotary positions: six options more. */
+/* Stretched rotary positions: ten options. */
 #define OPTS_ROPE_SCALING \
 	ZR_OPT_ENUM(struct decoder_opts, rope_scaling, ZR_O_AUTO | ZR_O_NUMERIC, "auto", \
-		    decoder_scalings_of_all, \
+		    decoder_scalings, \
 		    "How these wavelengths are stretched; dynamic: only beyond context. auto: " \
 		    "the preset's, else default."), \
 	ZR_OPT(struct decoder_opts, rope_factor, ZR_T_F64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, \
-	       1e6, "", "How far; auto: the preset's."), \
+	       1e6, "", \
+	       "How far; auto: the preset's, with longrope context / rope_original_context."), \
 	OPT_POSITIVE(rope_low_freq, 1e6, \
 		     "llama3: wavelengths beyond rope_original_context over this are stretched; " \
 		     "auto: 1."), \
@@ -154,9 +161,14 @@
 	OPT_POSITIVE(rope_beta_slow, 1e6, \
 		     "yarn: pairs that turn less often are stretched; auto: 1."), \
 	OPT_POSITIVE(rope_attention, 1e6, \
-		     "yarn: factor of queries and keys; auto: 0.1 ln(rope_factor) + 1."), \
-	OPT_ROPE_ORIGINAL
-#define OPT_ROPE_ORIGINAL \
+		     "yarn, longrope: factor of what is turned of queries and keys; auto: 0.1 " \
+		     "ln(rope_factor) + 1, with longrope sqrt(1 + ln(rope_factor) / " \
+		     "ln(rope_original_context))."), \
+	ZR_OPT(struct decoder_opts, rope_short, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "", \
+	       "longrope: the factor of each wavelength in sequences up to " \
+	       "rope_original_context, numbers."), \
+	ZR_OPT(struct decoder_opts, rope_long, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "", \
+	       "longrope: the same in longer ones."), \
 	OPT_COUNT(rope_original_context, 1 << 24, "tokens", \
 		  "The context before wavelengths were stretched; auto: the preset's, else " \
 		  "context.")

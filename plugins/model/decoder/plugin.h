@@ -14,6 +14,12 @@ extern const struct zr_model_v1 decoder_model;
 
 /* The model directories that it reads; `ignore` and further members of struct zr_pretrained_v1. */
 #define DECODER_FILES(ignore, ...) \
+	static const struct family family; \
+	static int accepts(const struct zr_host *h, const void *options, const char *key, \
+			   const char *value) \
+	{ \
+		return decoder_accepts(h, &family, options, key, value); \
+	} \
 	static const struct zr_pretrained_v1 pretrained = { \
 		.size = sizeof pretrained, \
 		.n_keys = sizeof keys / sizeof *keys, \
@@ -21,16 +27,8 @@ extern const struct zr_model_v1 decoder_model;
 		.keys = &keys->key, \
 		.types = types, \
 		.ignored = ignore, \
+		.accepts = accepts, \
 		__VA_ARGS__ \
-	}
-
-/* accepts() of a family whose files list what each layer is. */
-#define DECODER_ACCEPTS_LAYERS \
-	static const struct family family; \
-	static int accepts(const struct zr_host *h, const void *options, const char *key, \
-			   const char *value) \
-	{ \
-		return decoder_accepts_layers(h, &family, options, key, value); \
 	}
 
 /* The members of `family` that are its tables. */

@@ -117,16 +117,10 @@ int rope_set_up(const struct zr_host *h, const struct decoder_opts *o, struct ro
 		return rc;
 	frequencies(o, theta, o->rope_scaling, near_by, &rope[ROPE_GLOBAL]);
 	frequencies(o, theta, o->rope_scaling, far, &rope[ROPE_FAR]);
-	rope[ROPE_LOCAL] = rope[ROPE_GLOBAL];
+	if (o->rope_scaling == ROPE_YARN || o->rope_scaling == ROPE_LONG)
+		rope[ROPE_GLOBAL].gain = rope[ROPE_FAR].gain = (float)o->rope_attention;
+
 	if (o->rope_local_theta > 0)
 		frequencies(o, o->rope_local_theta, ROPE_DEFAULT, NULL, &rope[ROPE_LOCAL]);
-	if (o->rope_scaling == ROPE_LONG)
-		rope[ROPE_GLOBAL].gain = rope[ROPE_FAR].gain = (float)o->rope_attention;
 	return ZR_OK;
-}
-
-/* YaRN scales queries and keys alike. */
-double rope_score_gain(const struct decoder_opts *o)
-{
-	return o->rope_scaling == ROPE_YARN ? o->rope_attention * o->rope_attention : 1;
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Model directories of Hugging Face.
-pretrained_tests = %D%/t_pretrained
+pretrained_tests = %D%/t_pretrained %D%/t_configs
 check_PROGRAMS += $(pretrained_tests)
 TESTS += $(pretrained_tests)
 
@@ -9,3 +9,7 @@ TESTS += $(pretrained_tests)
 %C%_t_pretrained_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_t_pretrained_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_pretrained_LDADD = cmd/librun.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
+%C%_t_configs_SOURCES = %D%/t_configs.c
+%C%_t_configs_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_t_configs_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_configs_LDADD = cmd/librun.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm

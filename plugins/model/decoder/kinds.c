@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kinds.c - which blocks see a window only, and which know positions: every so manieth does not, or
+ * a list says it of each.
+ */
+#include "decoder.h"
+
+#include <string.h>
+
+size_t next_element(const char **list, const char **element)
+{
+	size_t n;
+	*list += strspn(*list, "[], \t\"");
+	*element = *list;
+	n = strcspn(*list, "[], \t\"");
+	*list += n;
+	return n;
+}
+
+/* The words of a list that sets a kind, one for each layer. */
+struct kind_list {
+	const char *option, *value; /* value: as the option has it */
+	const char *yes, *no;       /* the words: it is of the kind, it is not */
+	uint8_t kind;
+	int64_t no_every; /* without a list every so manieth layer is not of the kind; 0: all are */
+};
+
+static int is_word(const char *at, size_t n, const char *word)
+{
+	return n == strlen(word) && !memcmp(at, word, n);
+}
+
+static void by_period(const struct kind_list *l, int64_t layers, uint8_t *kind)
+{
+	int64_t i;
+	for (i = 0; i < layers; i++)
+		if (!l->no_every || (i + 1) % l->no_every)
+			kind[i] |= l->kind;
+}
+
+static int by_list(const struct zr_host *h, const struct kind_list *l, int64_t layers,
+		   uint8_t *kind)
+{
+	const char *list = l->value, *at;
+	int64_t i;
+	size_t n;
+	for (i = 0; (n = next_element(&list, &at)) && i < layers; i++) {
+		int yes = is_word(at, n, l->yes);
+		if (!yes && !is_word(at, n, l->no))
+			return zr_fail(h, ZR_EINVAL, "%s: layer %lld is %.*s: %s or %s", l->option,
+				       (long long)i, (int)n, at, l->yes, l->no);
+		kind[i] |= yes ? l->kind : 0;
+	}
+	if (i < layers || n)
+		return zr_fail(h, ZR_EINVAL, "%s has %s words than layers = %lld: give one for "
+			       "each layer", l->option, n ? "more" : "fewer", (long long)layers);
+	return ZR_OK;
+}
+
+int decoder_kinds(const struct zr_host *h, const struct decoder_opts *o, uint8_t *kind)
+{
+	const struct kind_list lists[] = {
+		{ "layer_types", o->layer_types, "sliding_attention", "full_attention", BLOCK_LOCAL,
+		  o->global_every },
+		{ "rope_layers", o->rope_layers, "1", "0", BLOCK_TURNED, o->rope_skip_every },
+	};
+	size_t i;
+	memset(kind, 0, (size_t)o->layers);
+	for (i = 0; i < sizeof lists / sizeof *lists; i++) {
+		const struct kind_list *l = &lists[i];
+		int rc = ZR_OK;
+		if (l->value && *l->value)
+			rc = by_list(h, l, o->layers, kind);
+		else if (l->kind != BLOCK_LOCAL || o->window)
+			by_period(l, o->layers, kind);
+		if (rc)
+			return rc;
+	}
+	for (i = 0; !o->window && i < (size_t)o->layers; i++)
+		if (kind[i] & BLOCK_LOCAL)
+			return zr_fail(h, ZR_EINVAL, "layer_types: layer %zu is "
+				       "sliding_attention, but there is no window", i);
+	return ZR_OK;
+}
