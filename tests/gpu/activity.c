@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define ROOM (1u << 20) /* bytes of a buffer of records */
+#define ROOM (1u << 18) /* bytes of a buffer, which is handed over once all in it has ended */
 #define EVERY 100       /* ms */
 
 static FILE *out;

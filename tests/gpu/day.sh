@@ -293,10 +293,14 @@ day_copies() {
 		least=$([ $name = both_ways ] && echo 95 || echo 55)
 		[ -z "$small" ] || least=0
 		if [ -n "$value" ]; then
-			reaches "copies, $name" "$value" GB/s "$least" "PyTorch: $(grep -o '^torch_copies_.*' "$torch" | tr '\n' ' ')"
+			reaches "copies, $name" "$value" GB/s "$least" "PyTorch: $(rate_in "$torch" "torch_copies_${name/both_ways/2_streams}")"
 		else
 			without "copies, $name" "$log"
 		fi
+	done
+	for name in 2 4; do
+		value=$(rate_in "$torch" "torch_copies_${name}_streams")
+		[ -z "$value" ] || reaches "copies both ways by $name streams of PyTorch" "$value" GB/s 95 'what the machine has'
 	done
 }
 

@@ -258,11 +258,12 @@ llama_7b() {
 grow() {
 	awk -v need="$1" '/^MemAvailable/ { exit !($2 / 1048576 < need) }' /proc/meminfo || return
 	guard 60 python3 -c 'import mmap, os, sys
-m, some = mmap.mmap(-1, int(sys.argv[1]) << 30), b"1" * (16 << 20)
+rooms, some = [mmap.mmap(-1, 1 << 30) for _ in range(int(sys.argv[1]))], b"1" * (16 << 20)
 for part in range(4):  # of processes, each of which fills some gigabytes a second
     if not os.fork():
-        for at in range(part * len(some), len(m), 4 * len(some)):
-            m[at : at + len(some)] = some
+        for room in rooms[part::4]:
+            for at in range(0, len(room), len(some)):
+                room[at : at + len(some)] = some
         os._exit(0)
 for part in range(4):
     os.wait()' "$1" >/dev/null 2>&1
