@@ -14,15 +14,18 @@
 /* How launchers call things. The first whose rank is set is taken. */
 struct names {
 	const char *rank, *world, *local_rank, *local_world; /* NULL: it does not say */
+	const char *job[2]; /* what tells one of its jobs from others, the same for all ranks */
 };
 
 static const struct names launchers[] = {
-	{ "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE" },
+	{ "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+	  { "TORCHELASTIC_RUN_ID", "MASTER_PORT" } },
 	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-	  "OMPI_COMM_WORLD_LOCAL_SIZE" },
-	{ "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS" },
+	  "OMPI_COMM_WORLD_LOCAL_SIZE", { "PMIX_NAMESPACE", NULL } },
+	{ "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", { NULL, NULL } },
 	/* SLURM_NTASKS: also of a batch script */
-	{ "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL },
+	{ "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL,
+	  { "SLURM_JOB_ID", "SLURM_STEP_ID" } },
 };
 
 /* ---- the environment ------------------------------------------------------------- */
@@ -63,6 +66,15 @@ static int take_local(const struct zr_host *h, const struct names *n, struct ze_
 	return 0;
 }
 
+static void take_job(const struct names *n, struct ze_hello *m)
+{
+	for (size_t i = 0; i < sizeof n->job / sizeof *n->job; i++) {
+		const char *text = n->job[i] ? getenv(n->job[i]) : NULL;
+		if (text)
+			m->job = ze_hash(m->job, text);
+	}
+}
+
 static int take_environment(const struct zr_host *h, struct ze_hello *m)
 {
 	for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
@@ -78,6 +90,7 @@ static int take_environment(const struct zr_host *h, struct ze_hello *m)
 		if (m->rank >= m->world)
 			return zr_fail(h, ZR_EINVAL, "%s=%d, %s=%d: ranks are numbered from 0",
 				       n->rank, m->rank, n->world, m->world);
+		take_job(n, m);
 		return take_local(h, n, m);
 	}
 	zr_log(h, ZR_LOG_WARN,
@@ -135,8 +148,6 @@ static int take_ranks(struct zr_inst *b)
 	if (!b->o->directory || !*b->o->directory)
 		return zr_fail(b->h, ZR_EINVAL,
 			       "%d ranks need `directory`, one that all of them see", i->world);
-	if (strlen(b->o->directory) > PATH_ROOM - 256)
-		return zr_fail(b->h, ZR_EINVAL, "the name of `directory` is too long");
 	int rc = ze_join(b);
 	return rc ? rc : take_nodes(b);
 }
@@ -166,22 +177,22 @@ static const char *file_of(const char *key, char *out)
 
 static int env_put(struct zr_inst *b, const char *key, const void *value, uint64_t bytes)
 {
-	char file[3 * MAX_KEY + 8], data;
+	char file[3 * MAX_KEY + 8];
 	if (!b->all)
 		return zr_fail(b->h, ZR_ENOTSUP, "one rank alone has nobody to publish to");
 	if (strlen(key) >= MAX_KEY || bytes > MAX_VALUE)
 		return zr_fail(b->h, ZR_EINVAL, "key %s: %llu bytes are too many", key,
 			       (unsigned long long)bytes);
-	if (ze_read(b, 1, file_of(key, file), &data, 1) >= 0)
+	int rc = ze_write(b, b->run, b->id, file_of(key, file), value, bytes);
+	if (rc == 0)
 		return zr_fail(b->h, ZR_ESTATE, "key %s has a value already", key);
-	return ze_write(b, 1, file, value, bytes);
+	return rc < 0 ? rc : 0;
 }
 
 static int has_key(struct zr_inst *b, struct ze_wish *w)
 {
 	char file[3 * MAX_KEY + 8];
-	w->bytes = ze_read(b, 1, file_of(w->key, file), w->data, MAX_VALUE);
-	return w->bytes >= 0;
+	return ze_read_run(b, file_of(w->key, file), w->data, MAX_VALUE, &w->bytes);
 }
 
 static int env_get(struct zr_inst *b, const char *key, void *value, uint64_t bytes, double timeout)
@@ -195,9 +206,9 @@ static int env_get(struct zr_inst *b, const char *key, void *value, uint64_t byt
 	int rc = ze_wait(b, &w, timeout);
 	if (rc)
 		return rc;
-	if (w.bytes != (int64_t)bytes)
-		return zr_fail(b->h, ZR_EINVAL, "key %s holds %lld bytes, not %llu", key,
-			       (long long)w.bytes, (unsigned long long)bytes);
+	if (w.bytes != bytes)
+		return zr_fail(b->h, ZR_EINVAL, "key %s holds %llu bytes, not %llu", key,
+			       (unsigned long long)w.bytes, (unsigned long long)bytes);
 	memcpy(value, data, bytes);
 	return 0;
 }
@@ -205,69 +216,40 @@ static int env_get(struct zr_inst *b, const char *key, void *value, uint64_t byt
 /* Looks for a file of every rank that was not there the last time. */
 static int all_marked(struct zr_inst *b, struct ze_wish *w)
 {
-	char name[64], data;
+	char name[NAME_ROOM];
 	int all = 1;
 	for (int32_t r = 0; r < b->mine.world; r++) {
-		snprintf(name, sizeof name, "%s-%d", (const char *)w->data, r);
-		b->here[r] |= !b->here[r] && ze_read(b, 1, name, &data, 1) >= 0;
-		all &= b->here[r];
+		if (b->here[r])
+			continue;
+		int rc = ze_is_there(b, ze_name(name, w->data, r));
+		if (rc < 0)
+			return rc;
+		b->here[r] = (unsigned char)rc;
+		all &= rc;
 	}
 	return all;
 }
 
-static int mark(struct zr_inst *b, const char *what)
-{
-	char name[64];
-	snprintf(name, sizeof name, "%s-%d", what, b->mine.rank);
-	return ze_write(b, 1, name, "", 0);
-}
-
 static int env_fence(struct zr_inst *b, double timeout)
 {
-	char what[32];
+	char what[32], name[NAME_ROOM];
 	struct ze_wish w = { .done = all_marked, .what = "to come to a fence", .data = what };
 	if (!b->all)
 		return 0;
 	snprintf(what, sizeof what, "fence%u", b->fences++);
-	int rc = mark(b, what);
+	int rc = ze_write_new(b, ze_name(name, what, b->mine.rank), "", 0);
 	return rc ? rc : ze_wait(b, &w, timeout);
-}
-
-static void env_abort(struct zr_inst *b, const char *why)
-{
-	char text[1000], data;
-	int n = snprintf(text, sizeof text, "rank %d stopped: %s", b->mine.rank, why);
-	if (b->all && ze_read(b, 1, "stopped", &data, 1) < 0)
-		ze_write(b, 1, "stopped", text,
-			 n < (int)sizeof text ? (uint64_t)n : sizeof text - 1);
 }
 
 /* ---- life ------------------------------------------------------------------------ */
 
-/* The last one removes what the run has left in the directory. */
-static void leave(struct zr_inst *b)
+static void env_destroy(struct zr_inst *b)
 {
-	char left[] = "left";
-	struct ze_wish w = { .data = left };
-	if (mark(b, left))
-		return;
-	memset(b->here, 0, (size_t)b->mine.world);
-	if (all_marked(b, &w))
-		ze_remove_run(b);
-}
-
-static void env_free(struct zr_inst *b)
-{
+	ze_leave(b);
+	ze_close(b);
 	free(b->all);
 	free(b->here);
 	free(b);
-}
-
-static void env_destroy(struct zr_inst *b)
-{
-	if (b->all)
-		leave(b);
-	env_free(b);
 }
 
 static int env_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
@@ -277,10 +259,12 @@ static int env_create(const struct zr_host *h, const void *opts, struct zr_inst 
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 	b->h = h;
 	b->o = opts;
+	b->meeting = b->run = -1;
 	int rc = take_environment(h, &b->mine);
-	rc = rc ? rc : take_ranks(b);
+	if (!rc)
+		rc = take_ranks(b);
 	if (rc) {
-		env_free(b);
+		env_destroy(b);
 		return rc;
 	}
 	*out = b;
@@ -293,14 +277,15 @@ static const struct zr_boot_v1 vtbl = {
 	.put = env_put,
 	.get = env_get,
 	.fence = env_fence,
-	.abort = env_abort,
+	.abort = ze_stop,
 };
 static const struct zr_iface ifaces[] = { { "zr.boot/1", &vtbl }, { NULL, NULL } };
 
 static const struct zr_opt opts[] = {
 	ZR_OPT(struct env_opts, directory, ZR_T_PATH, 0, "", 0, 0, "",
-	       "Where the ranks of this one run meet: a directory that all of them see. Needed by "
-	       "more than one."),
+	       "Where the ranks meet: a directory that all of them see. Needed by more than one. "
+	       "It may be one like /tmp, and of several runs: the ranks of a user meet in "
+	       "zeroth-UID in it, which no other user may enter."),
 	ZR_OPT(struct env_opts, timeout, ZR_T_F64, ZR_O_MIN_OPEN, "300", 0, 1e9, "s",
 	       "A rank that waits longer for others to join ends the run, naming them."),
 };

@@ -3,26 +3,41 @@
  * env.h - parts of the boot plugin `env`: ranks by environment variables, values in a directory
  * that all see.
  *
- * Files of an earlier run may lie in the directory, and rank 0 may come last. So a rank leaves a
- * hello with a number that it has just drawn, and believes a `run` file only if that repeats the
- * number; rank 0 goes on rewriting `run` from the hellos it sees until every rank has answered in
- * the directory zeroth-<id> of this run, where all the rest happens. Every file appears whole, by
- * rename.
+ * Others may write in that directory, as in /tmp. So all that happens lies in one of this user's
+ * own in it, the meeting, zeroth-UID of mode 0700: who can write there may act as the user anyway.
+ * Owner and mode of directories and files are checked, links are not followed, and a file is read
+ * only if it is a regular one with the nonce that the reader expects.
+ *
+ * Several runs may meet in it at once, files of dead ones may lie there, and rank 0 may come last:
+ *
+ *   hello-R-DRAW    rank R says that it is there; DRAW is a random number that it has just drawn
+ *   welcome-R-DRAW  rank 0 answers with the id of its run, the number that it has drawn. The first
+ *                   rank 0 to do so has that rank
+ *   run-ID/         of one run. Here rank R takes its seat, the file joined-R, which only one can
+ *                   have; who comes second draws another number and says hello again
+ *
+ * All else of a run happens in run-ID. A file appears whole, by link, which does nothing if there
+ * is one of that name. The directory zeroth-UID stays, empty, when all runs are over.
  */
 #ifndef ZR_BOOT_ENV_H
 #define ZR_BOOT_ENV_H
 
+#include <stdatomic.h>
 #include <zeroth/boot.h>
 
 #define MAX_RANKS 4096
 #define MAX_VALUE 4096
 #define MAX_KEY 64
+#define NAME_ROOM 256
 #define PATH_ROOM 4096
 
 /* What a rank says of itself. */
 struct ze_hello {
 	uint64_t draw;
+	uint64_t job;     /* hash of what the launcher calls its job, 0: it does not say */
+	uint64_t machine; /* hash of what tells whose process numbers are meant, 0: not known */
 	int32_t rank, world, local_rank, local_world; /* local_world 0: not known */
+	int32_t pid, rsv;
 	char host[64];
 };
 
@@ -36,20 +51,50 @@ struct zr_inst {
 	const struct env_opts *o;
 	struct zr_boot_info info;
 	struct ze_hello mine;
-	struct ze_hello *all;  /* [world], NULL: one rank alone */
-	uint64_t id;           /* of this run */
-	unsigned char *here;   /* [world] scratch: ranks that a wait has seen */
+	struct ze_hello *all;    /* [world], NULL: one rank alone */
+	uint64_t id;             /* of this run, 0: not known yet */
+	int meeting, run;        /* open directories, -1: not open */
+	_Atomic uint32_t begun;  /* files that this rank has begun to write */
+	unsigned char *here;     /* [world] scratch: ranks that a wait has seen */
+	struct ze_hello misfit;  /* the last rank seen that has another world; its world 0: none */
 	uint32_t fences;
 };
 
-/* file.c: paths are `directory`/NAME, or with `run` `directory`/zeroth-<id>/NAME */
-int ze_make_run(struct zr_inst *b);   /* the directory of the run */
+/* place.c: the directories */
+int ze_open_meeting(struct zr_inst *b);
+int ze_make_run(struct zr_inst *b);              /* as rank 0: that of b->id */
+int ze_open_run(struct zr_inst *b, uint64_t id); /* 1, 0: there is none, or < 0 */
+void ze_close(struct zr_inst *b);
+/* Descriptor of the run directory `name` of the meeting, if it is this user's alone, or -1. */
+int ze_enter_run(const struct zr_inst *b, const char *name);
+/* a name in the meeting or the run for messages */
+const char *ze_path(const struct zr_inst *b, int dir, const char *name, char *out);
+
+/* file.c: `dir` is the meeting or the run; a file says the nonce that it was written with */
+/* 0 or errno, EEXIST for a name that is there already; fails nothing. [any] */
+int ze_try_write(struct zr_inst *b, int dir, uint64_t nonce, const char *name, const void *data,
+		 uint64_t bytes);
+/* 1 written, 0 there is one already, < 0 */
+int ze_write(struct zr_inst *b, int dir, uint64_t nonce, const char *name, const void *data,
+	     uint64_t bytes);
+/* in the run, where a file of that name is a failure */
+int ze_write_new(struct zr_inst *b, const char *name, const void *data, uint64_t bytes);
+/* ZE_TORN: no whole file of this nonce; ZE_REFUSED: none that this user wrote for itself */
+enum { ZE_ABSENT, ZE_READ, ZE_TORN, ZE_REFUSED };
+/* One of these, and why[NAME_ROOM] is why a file is refused; at most `room` bytes of data. */
+int ze_try_read(int dir, uint64_t nonce, const char *name, void *data, uint64_t room,
+		uint64_t *bytes, char *why);
+/* as above, but what is refused is a failure */
+int ze_read(struct zr_inst *b, int dir, uint64_t nonce, const char *name, void *data, uint64_t room,
+	    uint64_t *bytes);
+/* in the run: 1, 0: not there, < 0 */
+int ze_read_run(struct zr_inst *b, const char *name, void *data, uint64_t room, uint64_t *bytes);
+int ze_is_there(struct zr_inst *b, const char *name); /* in the run: 1, 0 or < 0 */
+void ze_remove(int dir, const char *name);
+
+/* sweep.c */
+void ze_sweep(const struct zr_inst *b); /* removes what dead runs have left in the meeting */
 void ze_remove_run(struct zr_inst *b);
-void ze_sweep(struct zr_inst *b);     /* removes the directories of earlier runs */
-int ze_write(struct zr_inst *b, int run, const char *name, const void *data, uint64_t bytes);
-/* bytes; -1: not there */
-int64_t ze_read(struct zr_inst *b, int run, const char *name, void *data, uint64_t room);
-void ze_remove(struct zr_inst *b, int run, const char *name);
 
 /* wait.c */
 struct ze_wish {
@@ -58,12 +103,25 @@ struct ze_wish {
 	const char *what;  /* "to join"; or with key NULL */
 	const char *key;   /* a key is waited for, not ranks */
 	void *data;
-	int64_t bytes;
+	uint64_t bytes;
+	int stops;         /* who waits too long tells the others of the run */
 };
 int ze_wait(struct zr_inst *b, struct ze_wish *w, double timeout);
-double ze_now(void);
+/* Tells the other ranks why this one stops; the first reason stands. [any] */
+void ze_stop(struct zr_inst *b, const char *why);
+
+/* name.c: names of files, and who a process is */
+const char *ze_name(char *out, const char *what, int32_t rank); /* of the run */
+const char *ze_name_drawn(char *out, const char *what, int32_t rank, uint64_t draw);
+const char *ze_name_run(char *out, uint64_t id);
+/* Whether a name was made by ze_name_drawn or ze_name_run. */
+int ze_is_drawn(const char *name, const char *what, int32_t *rank, uint64_t *draw);
+int ze_is_run(const char *name, uint64_t *id);
+void ze_name_process(struct ze_hello *m);
+uint64_t ze_hash(uint64_t hash, const char *text); /* `hash`: of what comes before, 0: nothing */
 
 /* join.c */
 int ze_join(struct zr_inst *b); /* fills all, id */
+void ze_leave(struct zr_inst *b);
 
 #endif

@@ -1,146 +1,246 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * join.c - how the ranks find each other in a directory where earlier runs may have left files; see
- * env.h.
+ * join.c - how the ranks of a run find each other beside other runs and what dead ones have left;
+ * see env.h.
  */
 #define _GNU_SOURCE
 #include "env.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
-/* The file `run`: what rank 0 has seen. */
-struct run {
-	uint64_t magic, id;
-	int32_t world, rsv;
-	uint64_t draw[]; /* [world] of each rank, 0: not seen */
-};
-#define MAGIC 0x7a65726f74683100u
+/* ---- what others say ------------------------------------------------------------- */
 
-static uint64_t run_bytes(const struct zr_inst *b)
+/* Whether a hello can be of that rank of some world. */
+static int makes_sense(const struct ze_hello *m, int32_t rank)
 {
-	return sizeof(struct run) + (uint64_t)b->mine.world * sizeof(uint64_t);
+	if (m->rank != rank || m->world <= rank || m->world > MAX_RANKS ||
+	    !memchr(m->host, 0, sizeof m->host))
+		return 0;
+	if (!m->local_world)
+		return !m->local_rank;
+	return m->local_rank >= 0 && m->local_rank < m->local_world && m->local_rank <= rank &&
+	       m->local_world <= m->world - (rank - m->local_rank);
 }
 
-static const char *named(char *out, const char *what, int32_t rank)
+/* Takes the seats that are new into b->all: 1 if all ranks have theirs, 0 or < 0. */
+static int see_seats(struct zr_inst *b)
 {
-	snprintf(out, 32, "%s-%d", what, rank);
-	return out;
-}
-
-/* Rank 0: 1 if something in `run` is new. */
-static int see_hellos(struct zr_inst *b, struct run *run)
-{
-	struct ze_hello h;
-	char name[32];
-	int news = 0;
-	for (int32_t r = 0; r < b->mine.world; r++) {
-		if (b->here[r] ||
-		    ze_read(b, 0, named(name, "hello", r), &h, sizeof h) != sizeof h || h.rank != r)
-			continue;
-		news |= run->draw[r] != h.draw;
-		run->draw[r] = h.draw;
-	}
-	return news;
-}
-
-/* Who has answered; the first answer of a rank is kept. */
-static int see_answers(struct zr_inst *b)
-{
-	struct ze_hello h;
-	char name[32];
+	char name[NAME_ROOM], path[PATH_ROOM];
 	int all = 1;
 	for (int32_t r = 0; r < b->mine.world; r++) {
-		if (!b->here[r] &&
-		    ze_read(b, 1, named(name, "joined", r), &h, sizeof h) == sizeof h) {
-			b->all[r] = h;
-			b->here[r] = 1;
-		}
-		all &= b->here[r];
+		struct ze_hello m;
+		uint64_t bytes = 0;
+		if (b->here[r])
+			continue;
+		int rc = ze_read_run(b, ze_name(name, "joined", r), &m, sizeof m, &bytes);
+		if (rc < 0)
+			return rc;
+		if (rc && (bytes != sizeof m || !makes_sense(&m, r) || m.world != b->mine.world))
+			return zr_fail(b->h, ZR_EINVAL, "%s: no rank %d of %d can have written it",
+				       ze_path(b, b->run, name, path), r, b->mine.world);
+		if (rc)
+			b->all[r] = m;
+		b->here[r] = (unsigned char)rc;
+		all &= rc;
 	}
 	return all;
 }
 
+/* ---- rank 0 ---------------------------------------------------------------------- */
+
+/* Welcomes the rank of a hello, unless another run is meant or has it already. */
+static int answer(struct zr_inst *b, const char *name, int32_t rank, uint64_t draw)
+{
+	char reply[NAME_ROOM];
+	struct ze_hello m;
+	uint64_t bytes = 0;
+	ze_name_drawn(reply, "welcome", rank, draw);
+	if (!faccessat(b->meeting, reply, F_OK, AT_SYMLINK_NOFOLLOW))
+		return 0;
+	int rc = ze_read(b, b->meeting, draw, name, &m, sizeof m, &bytes);
+	if (rc < 0)
+		return rc;
+	if (rc != ZE_READ || bytes != sizeof m || m.draw != draw || !makes_sense(&m, rank) ||
+	    m.job != b->mine.job)
+		return 0;
+	if (m.world != b->mine.world) {
+		b->misfit = m;
+		return 0;
+	}
+	rc = ze_write(b, b->meeting, draw, reply, &b->id, sizeof b->id);
+	return rc < 0 ? rc : 0;
+}
+
+static int answer_all(struct zr_inst *b)
+{
+	int fd = openat(b->meeting, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	int32_t rank;
+	uint64_t draw;
+	if (!d) {
+		rc = zr_fail(b->h, ZR_EIO, "directory %s: cannot be listed: %s", b->o->directory,
+			     strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return rc;
+	}
+	while (!rc && (e = readdir(d)))
+		if (ze_is_drawn(e->d_name, "hello", &rank, &draw) && rank > 0 &&
+		    rank < b->mine.world && !b->here[rank])
+			rc = answer(b, e->d_name, rank, draw);
+	closedir(d);
+	return rc;
+}
+
 static int gather(struct zr_inst *b, struct ze_wish *w)
 {
-	if (see_hellos(b, w->data)) {
-		int rc = ze_write(b, 0, "run", w->data, run_bytes(b));
+	(void)w;
+	int rc = see_seats(b);
+	return rc ? rc : answer_all(b);
+}
+
+static int lead(struct zr_inst *b)
+{
+	struct ze_wish w = { .done = gather, .what = "to join", .stops = 1 };
+	char name[NAME_ROOM];
+	b->id = b->mine.draw;
+	int rc = ze_make_run(b);
+	if (rc)
+		return rc;
+	ze_sweep(b);
+	rc = ze_write_new(b, ze_name(name, "joined", 0), &b->mine, sizeof b->mine);
+	return rc ? rc : ze_wait(b, &w, b->o->timeout);
+}
+
+/* ---- other ranks ----------------------------------------------------------------- */
+
+static int draw_number(struct zr_inst *b)
+{
+	if (getrandom(&b->mine.draw, sizeof b->mine.draw, 0) != sizeof b->mine.draw)
+		return zr_fail(b->h, ZR_EIO, "no random numbers");
+	b->mine.draw |= 1; /* 0 is no id */
+	return 0;
+}
+
+static int say_hello(struct zr_inst *b)
+{
+	char name[NAME_ROOM], path[PATH_ROOM];
+	int rc = draw_number(b);
+	if (rc)
+		return rc;
+	ze_name_drawn(name, "hello", b->mine.rank, b->mine.draw);
+	rc = ze_write(b, b->meeting, b->mine.draw, name, &b->mine, sizeof b->mine);
+	if (rc == 0)
+		return zr_fail(b->h, ZR_EIO, "%s is there already",
+			       ze_path(b, b->meeting, name, path));
+	return rc < 0 ? rc : 0;
+}
+
+/* The answer goes last: without a hello nobody writes a second one. */
+static void take_back_hello(struct zr_inst *b)
+{
+	char name[NAME_ROOM];
+	ze_remove(b->meeting, ze_name_drawn(name, "hello", b->mine.rank, b->mine.draw));
+	ze_remove(b->meeting, ze_name_drawn(name, "welcome", b->mine.rank, b->mine.draw));
+}
+
+/* Takes the seat in the run of that id: 1, 0 if another process has it or the run is over, < 0. */
+static int take_seat(struct zr_inst *b, uint64_t id)
+{
+	char name[NAME_ROOM];
+	int rc = ze_open_run(b, id);
+	if (rc <= 0)
+		return rc;
+	rc = ze_write(b, b->run, b->id, ze_name(name, "joined", b->mine.rank), &b->mine,
+		      sizeof b->mine);
+	if (rc > 0)
+		return rc;
+	close(b->run);
+	b->run = -1;
+	b->id = 0;
+	return rc;
+}
+
+static int find_seat(struct zr_inst *b, struct ze_wish *w)
+{
+	char name[NAME_ROOM];
+	uint64_t id = 0, bytes = 0;
+	(void)w;
+	memset(b->here + 1, 1, (size_t)b->mine.world - 1);
+	ze_name_drawn(name, "welcome", b->mine.rank, b->mine.draw);
+	int rc = ze_read(b, b->meeting, b->mine.draw, name, &id, sizeof id, &bytes);
+	if (rc == ZE_ABSENT || rc < 0)
+		return rc;
+	if (rc == ZE_READ && bytes == sizeof id && id) {
+		rc = take_seat(b, id);
 		if (rc)
 			return rc;
 	}
-	return see_answers(b);
+	take_back_hello(b);
+	return say_hello(b);
 }
 
-static int lead(struct zr_inst *b, struct run *run)
-{
-	struct ze_wish w = { .done = gather, .what = "to join", .data = run };
-	char name[32];
-	ze_sweep(b);
-	b->id = b->mine.draw;
-	*run = (struct run){ .magic = MAGIC, .id = b->id, .world = b->mine.world };
-	int rc = ze_make_run(b);
-	rc = rc ? rc : ze_write(b, 1, named(name, "joined", 0), &b->mine, sizeof b->mine);
-	rc = rc ? rc : ze_wait(b, &w, b->o->timeout);
-	ze_remove(b, 0, "run"); /* whoever did not answer comes too late */
-	return rc;
-}
-
-/* Another rank: whether rank 0 knows this very process. */
-static int is_known(struct zr_inst *b, struct ze_wish *w)
-{
-	struct run *run = w->data;
-	int64_t n = ze_read(b, 0, "run", run, run_bytes(b)), at = b->mine.rank;
-	char text[128];
-	memset(b->here + 1, 1, (size_t)b->mine.world - 1);
-	if (n < (int64_t)(sizeof *run + (uint64_t)(at + 1) * sizeof *run->draw) ||
-	    run->magic != MAGIC || run->world <= at || run->draw[at] != b->mine.draw)
-		return 0;
-	if (run->world == b->mine.world)
-		return 1;
-	b->id = run->id;
-	snprintf(text, sizeof text, "rank 0 is one of %d, rank %d one of %d", run->world,
-		 b->mine.rank, b->mine.world);
-	ze_write(b, 1, "stopped", text, strlen(text));
-	return zr_fail(b->h, ZR_EINVAL, "%s", text);
-}
-
-static int answered(struct zr_inst *b, struct ze_wish *w)
+static int all_seated(struct zr_inst *b, struct ze_wish *w)
 {
 	(void)w;
-	return see_answers(b);
+	return see_seats(b);
 }
 
-static int follow(struct zr_inst *b, struct run *run)
+static int follow(struct zr_inst *b)
 {
-	struct ze_wish known = { .done = is_known, .what = "to come", .data = run },
-		       all = { .done = answered, .what = "to join" };
-	char name[32];
-	int rc = ze_write(b, 0, named(name, "hello", b->mine.rank), &b->mine, sizeof b->mine);
+	struct ze_wish seat = { .done = find_seat, .what = "to come" },
+		       all = { .done = all_seated, .what = "to join", .stops = 1 };
+	int rc = say_hello(b);
 	if (rc)
 		return rc;
-	memset(b->here, 0, (size_t)b->mine.world);
-	rc = ze_wait(b, &known, b->o->timeout);
-	ze_remove(b, 0, name);
-	if (rc)
-		return rc;
-	b->id = run->id;
-	rc = ze_write(b, 1, named(name, "joined", b->mine.rank), &b->mine, sizeof b->mine);
+	rc = ze_wait(b, &seat, b->o->timeout);
+	take_back_hello(b);
 	return rc ? rc : ze_wait(b, &all, b->o->timeout);
 }
 
+/* ---- life ------------------------------------------------------------------------ */
+
 int ze_join(struct zr_inst *b)
 {
-	uint64_t world = (uint64_t)b->mine.world;
-	struct run *run = calloc(1, run_bytes(b));
+	const uint64_t world = (uint64_t)b->mine.world;
 	b->all = calloc(world, sizeof *b->all);
 	b->here = calloc(world, 1);
-	int rc = run && b->all && b->here ? 0 : zr_fail(b->h, ZR_ENOMEM, "no memory");
-	if (!rc && getrandom(&b->mine.draw, sizeof b->mine.draw, 0) != sizeof b->mine.draw)
-		rc = zr_fail(b->h, ZR_EIO, "no random numbers");
-	b->mine.draw |= 1; /* 0 says nobody */
+	if (!b->all || !b->here)
+		return zr_fail(b->h, ZR_ENOMEM, "no memory");
+	ze_name_process(&b->mine);
+	int rc = ze_open_meeting(b);
 	if (!rc)
-		rc = b->mine.rank == 0 ? lead(b, run) : follow(b, run);
-	free(run);
-	return rc;
+		rc = draw_number(b);
+	if (rc)
+		return rc;
+	return b->mine.rank == 0 ? lead(b) : follow(b);
+}
+
+static int is_marked(const struct zr_inst *b, const char *what, int32_t rank)
+{
+	char name[NAME_ROOM], why[NAME_ROOM], data[MAX_VALUE];
+	uint64_t bytes;
+	return ze_try_read(b->run, b->id, ze_name(name, what, rank), data, sizeof data, &bytes,
+			   why) == ZE_READ;
+}
+
+/* The last one of those who have taken their seats removes what the run has left in the
+ * meeting. */
+void ze_leave(struct zr_inst *b)
+{
+	char name[NAME_ROOM];
+	if (b->run < 0 ||
+	    ze_try_write(b, b->run, b->id, ze_name(name, "left", b->mine.rank), "", 0))
+		return;
+	for (int32_t r = 0; r < b->mine.world; r++)
+		if (is_marked(b, "joined", r) && !is_marked(b, "left", r))
+			return;
+	ze_remove_run(b);
 }

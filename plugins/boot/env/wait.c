@@ -13,41 +13,69 @@
 #define LOOK_MIN 1e-3
 #define LOOK_MAX 0.1
 
-double ze_now(void)
+static double now(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* "waited 10 s for rank 1, 3 to join" */
 static void say(const struct zr_inst *b, const struct ze_wish *w, double waited, char *text,
 		size_t room)
 {
 	size_t n = (size_t)snprintf(text, room, "waited %.0f s for %s%s", waited,
 				    w->key ? "the key " : "rank ", w->key ? w->key : "");
 	int named = 0;
-	for (int32_t r = 0; !w->key && r < b->mine.world && n < room; r++)
+	if (w->key)
+		return;
+	for (int32_t r = 0; r < b->mine.world && n < room; r++)
 		if (!b->here[r])
 			n += (size_t)snprintf(text + n, room - n, "%s%d", named++ ? ", " : "", r);
-	if (!w->key && n < room)
-		snprintf(text + n, room - n, " %s", w->what);
+	if (n < room)
+		n += (size_t)snprintf(text + n, room - n, " %s", w->what);
+	if (n < room && b->misfit.world)
+		snprintf(text + n, room - n, "; a rank %d came that is one of %d ranks, not of %d",
+			 b->misfit.rank, b->misfit.world, b->mine.world);
+}
+
+void ze_stop(struct zr_inst *b, const char *why)
+{
+	char text[1000];
+	if (b->run < 0)
+		return;
+	snprintf(text, sizeof text, "rank %d stopped: %s", b->mine.rank, why);
+	ze_try_write(b, b->run, b->id, "stopped", text, strlen(text));
 }
 
 /* Fails if some rank stopped the run. */
 static int check_stopped(struct zr_inst *b)
 {
 	char why[1024];
-	int64_t n = b->id ? ze_read(b, 1, "stopped", why, sizeof why - 1) : -1;
-	if (n < 0)
+	uint64_t bytes = 0;
+	if (b->run < 0)
 		return 0;
-	why[n] = 0;
+	int rc = ze_read_run(b, "stopped", why, sizeof why - 1, &bytes);
+	if (rc <= 0)
+		return rc;
+	why[bytes] = 0;
+	return zr_fail(b->h, ZR_EPEER, "%s", why);
+}
+
+static int give_up(struct zr_inst *b, const struct ze_wish *w, double waited)
+{
+	char text[400], why[420];
+	say(b, w, waited, text, sizeof text);
+	snprintf(why, sizeof why, "timeout: %s", text);
+	if (w->stops)
+		ze_stop(b, why);
 	return zr_fail(b->h, ZR_EPEER, "%s", why);
 }
 
 int ze_wait(struct zr_inst *b, struct ze_wish *w, double timeout)
 {
-	double start = ze_now(), said = start, nap = LOOK_MIN;
-	char text[300];
+	double start = now(), said = start, nap = LOOK_MIN;
+	char text[400];
 	memset(b->here, 0, (size_t)b->mine.world);
 	for (;;) {
 		int rc = w->done(b, w);
@@ -56,14 +84,12 @@ int ze_wait(struct zr_inst *b, struct ze_wish *w, double timeout)
 		rc = check_stopped(b);
 		if (rc)
 			return rc;
-		double now = ze_now();
-		if (now - start >= timeout) {
-			say(b, w, now - start, text, sizeof text);
-			return zr_fail(b->h, ZR_EPEER, "timeout: %s", text);
-		}
-		if (now - said >= REPORT) {
-			said = now;
-			say(b, w, now - start, text, sizeof text);
+		double at = now();
+		if (at - start >= timeout)
+			return give_up(b, w, at - start);
+		if (at - said >= REPORT) {
+			said = at;
+			say(b, w, at - start, text, sizeof text);
 			zr_log(b->h, ZR_LOG_WARN, "%s", text);
 		}
 		nanosleep(&(struct timespec){ 0, (long)(nap * 1e9) }, NULL);

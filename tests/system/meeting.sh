@@ -1,0 +1,289 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Where ranks meet, as strangers and accidents leave it: links, FIFOs, files of others, files of dead runs, forged and damaged
+# ones, several runs at once. A test for each sentence of SECURITY.md about what processes share.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
+cd "$scratch" || exit 99
+chmod 755 .
+
+tiny text 1 2 3 <<INI
+[device]
+threads = 1
+INI
+uid=$(id -u)
+here=meet/zeroth-$uid
+stranger=65534
+as_stranger() { setpriv --reuid=$stranger --regid=$stranger --clear-groups "$@"; }
+strangers=
+[ "$uid" = 0 ] && as_stranger true 2> /dev/null && strangers=yes
+
+# rank R N [OPTION]...: one rank of N that meets in `meet`
+rank() {
+	local r=$1 n=$2
+	shift 2
+	RANK=$r WORLD_SIZE=$n exec timeout 60 "$ZEROTH" train tiny.ini -o run.dir="${run:-never}" -o boot.plugin=env \
+		-o boot.directory=meet -o train.eval_every=0 "$@"
+}
+# alone [OPTION]...: rank 0 of 2, which waits in vain; sets `out`, `code`
+alone() {
+	out=$( (rank 0 2 -o boot.timeout=0.3 "$@") 2>&1)
+	code=$?
+}
+# pair RUN [OPTION]...: a run of two ranks; its output is in RUN.0 and RUN.1
+pair() {
+	local run=$1
+	shift
+	(rank 1 2 "$@") > "$run.1" 2>&1 &
+	(rank 0 2 "$@") > "$run.0" 2>&1
+	wait $!
+}
+digest_of() { tail -n 1 "$1.0"; }
+fresh() { rm -rf meet && mkdir -m 755 meet; }
+# until_there PATTERN: waits until a name of the meeting matches, prints it
+until_there() {
+	local i
+	for i in $(seq 1 1000); do
+		(cd $here 2> /dev/null && compgen -G "$1") && return
+		sleep 0.02
+	done
+	return 1
+}
+# refused NAME PATTERN: what the last rank said
+refused() {
+	is "$1: exit 2" "$code" 2
+	like "$1: why" "$out" "^zeroth: .*\[boot\] $2"
+}
+
+"$ZEROTH" train tiny.ini -o run.dir=one -o train.eval_every=0 > one.0 2>&1
+one=$(digest_of one)
+like "one process prints a digest" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
+fresh
+pair two
+is "two ranks meet" "$(digest_of two)" "$one"
+is "what they leave is one empty directory" "$(cd meet && find . -mindepth 1)" "./zeroth-$uid"
+is "which is theirs alone" "$(stat -c %a-%u $here)" "700-$uid"
+
+# ---- the directory
+mkdir victim
+for name in key-a joined-0 left-0 new-0 stopped hello; do echo mine > "victim/$name"; done
+untouched() { is "$1" "$(cd victim && cat ./* | sort | uniq -c | xargs)" '6 mine'; }
+
+fresh
+ln -s ../victim meet/zeroth-00000000deadbeef
+alone
+like "a link in the directory: the rank waits for the other" "$out" 'timeout: waited 0 s for rank 1 to join'
+untouched "and what it leads to is not swept"
+fresh
+ln -s ../victim $here
+alone
+refused "a link for the meeting" "meet/zeroth-$uid: it is a link or no directory: remove it"
+untouched "and nothing behind it is changed"
+for what in mkfifo touch; do
+	fresh
+	$what $here
+	alone
+	refused "the meeting made by $what" "meet/zeroth-$uid: it is a link or no directory: remove it"
+done
+fresh
+mkdir -m 750 $here
+alone
+refused "a meeting that others may see" "meet/zeroth-$uid: its mode is 0750, others may see what is there"
+fresh
+chmod 777 meet
+alone
+refused "a directory in which everybody may rename" 'directory meet: its mode is 0777, everybody may rename .*chmod \+t'
+chmod 1777 meet
+pair sticky
+is "a sticky one is as good as one's own" "$(digest_of sticky)" "$one"
+ln -s meet way
+(rank 1 2 -o boot.directory=way) > way.1 2>&1 &
+(rank 0 2 -o boot.directory=way) > way.0 2>&1
+wait $!
+is "the directory itself may be a link: its user has named it" "$(digest_of way)" "$one"
+
+if [ -n "$strangers" ]; then
+	chmod 1777 meet
+	rm -rf $here
+	as_stranger mkdir -m 777 $here
+	alone
+	refused "a stranger's directory for the meeting" "meet/zeroth-0: it belongs to user $stranger, not to user 0: choose another"
+	out=$( (rank 1 2 -o boot.timeout=0.3) 2>&1)
+	code=$?
+	refused "which no other rank takes either" "meet/zeroth-0: it belongs to user $stranger"
+	fresh
+	chmod 1777 meet
+	as_stranger sh -c 'for f in run hello-1 joined-0; do echo forged > meet/$f; done; mkfifo meet/hello-1-0123456789abcdef'
+	pair forged
+	is "what a stranger puts beside the meeting changes nothing" "$(digest_of forged)" "$one"
+	ok "and a stranger cannot put anything into it" test "$(as_stranger sh -c "ls $here; echo x > $here/run" 2> /dev/null; echo $?)" != 0
+	fresh
+	chown $stranger meet
+	alone
+	refused "a stranger's directory" "directory meet: it belongs to user $stranger, who may rename .*: choose one of your own"
+	chmod 1777 meet
+	pair theirs
+	is "a stranger's sticky one is as good as any" "$(digest_of theirs)" "$one"
+else
+	skip "a second user" "only root can become another one"
+fi
+
+# ---- files of the meeting that are none of ours
+hello=hello-1-0123456789abcdef
+meeting() { fresh && mkdir -m 700 $here; }
+bad_file() {
+	alone
+	refused "$1" "$here/$hello: $2"
+}
+meeting
+mkfifo -m 600 $here/$hello
+bad_file "a FIFO for a hello" 'it is no regular file: remove it'
+meeting
+mkdir -m 700 $here/$hello
+bad_file "a directory for a hello" 'it is no regular file: remove it'
+meeting
+ln -s ../../victim/hello $here/$hello
+bad_file "a link for a hello" 'it is a link: remove it'
+meeting
+(umask 022 && echo x > $here/$hello)
+bad_file "a hello that others may use" 'its mode is 0644, others may use it: remove it'
+if [ -n "$strangers" ]; then
+	meeting
+	(umask 077 && echo x > $here/$hello)
+	chown $stranger $here/$hello
+	bad_file "another user's hello" "it belongs to user $stranger, not to user 0: remove it"
+fi
+
+# ---- hellos, whole and damaged, as bytes of this machine
+le() { # le BYTES NUMBER
+	local i
+	for ((i = 0; i < $1; i++)); do printf '%b' "\\x$(printf %02x $(($2 >> 8 * i & 255)))"; done
+}
+# file NONCE: with what standard input has
+file() {
+	cat > data
+	printf 'zeroth 2'
+	le 8 $1
+	le 8 "$(stat -c %s data)"
+	cat data
+}
+# says DRAW RANK WORLD LOCAL_RANK LOCAL_WORLD [PID [MACHINE]]
+says() {
+	le 8 $1
+	le 8 0
+	le 8 $((${7:-0}))
+	for i in $2 $3 $4 $5 ${6:-0} 0; do le 4 $i; done
+	head -c 64 /dev/zero
+}
+damaged() {
+	meeting
+	says 1 1 2 0 0 | file 1 > $here/hello-1-0000000000000002 # the nonce of another
+	says 3 1 2 0 0 | file 3 | head -c 90 > $here/hello-1-0000000000000003
+	{ says 4 1 2 0 0; echo more; } | file 4 > $here/hello-1-0000000000000004
+	says 5 1 2 2147483647 -2147483648 | file 5 > $here/hello-1-0000000000000005
+	says 6 1 2 0 0 | tr '\0' x | file 6 > $here/hello-1-0000000000000006
+	says 7 2147483647 2 0 0 | file 7 > $here/hello-1-0000000000000007
+	: > $here/hello-1-0000000000000008
+	says 9 1 2 0 0 | file 9 > $here/hello-99999-0000000000000009
+	echo x > $here/hello-1
+	echo x > $here/hello-1-12
+	chmod 600 $here/*
+}
+if [ "$(le 2 1 | od -An -d | tr -d ' ')" = 1 ]; then
+	damaged
+	pair damaged
+	is "damaged hellos disturb nobody" "$(digest_of damaged)" "$one"
+	is "and stay for a day" "$(ls $here | wc -l)" 10
+	touch -d '2 days ago' $here/*
+	alone
+	is "then they are swept, but for names that nobody gives" "$(ls $here | xargs)" 'hello-1 hello-1-12'
+	meeting
+	says 10 1 3 0 0 | file 10 > $here/hello-1-000000000000000a
+	chmod 600 $here/*
+	alone
+	like "a rank of another world is named" "$out" 'for rank 1 to join; a rank 1 came that is one of 3 ranks, not of 2$'
+else
+	skip "damaged hellos" "they are written as little-endian machines do"
+fi
+
+# with_run NAME COMMAND PATTERN: rank 0 waits, COMMAND is run in the directory of its run: it ends at once, saying the pattern
+with_run() {
+	fresh
+	(rank 0 2 -o boot.timeout=50) > out 2>&1 &
+	local rank0=$! dir
+	dir=$(until_there 'run-*')
+	until_there 'run-*/joined-0' > joined
+	(umask 077 && cd "$here/$dir" && eval "$2")
+	wait $rank0
+	code=$?
+	out=$(< out)
+	refused "$1" "$here/$dir/$3"
+}
+# shellcheck disable=SC2016 # for with_run
+{
+	with_run "a FIFO for a seat" 'mkfifo joined-1' 'joined-1: it is no regular file: remove it'
+	with_run "a link for a seat" 'ln -s joined-0 joined-1' 'joined-1: it is a link: remove it'
+	with_run "a torn seat" 'echo x > joined-1' 'joined-1: it is no file of this run'
+	with_run "a seat of another rank" 'cp -p joined-0 joined-1' 'joined-1: no rank 1 of 2 can have written it'
+	with_run "a FIFO for a reason" 'mkfifo stopped' 'stopped: it is no regular file: remove it'
+}
+fresh
+(rank 1 2 -o boot.timeout=50) > out 2>&1 &
+name=$(until_there 'hello-1-*')
+mkfifo -m 600 "$here/welcome-${name#hello-}"
+wait $!
+code=$?
+out=$(< out)
+refused "a FIFO for an answer" "$here/welcome-1-[0-9a-f]{16}: it is no regular file: remove it"
+is "the rank takes back its hello" "$(ls $here)" ''
+
+# ---- dead runs
+fresh
+(rank 0 3 -o boot.timeout=50) > out 2>&1 &
+rank0=$!
+until_there 'run-*/joined-0' > joined
+(rank 1 3 -o boot.timeout=50) > out.1 2>&1 &
+rank1=$!
+living=$here/$(dirname "$(until_there 'run-*/joined-1')")
+mkdir -m 700 $here/run-0123456789abcdef $here/run-aaaaaaaaaaaaaaaa
+echo mine > $here/run-aaaaaaaaaaaaaaaa/notes
+touch -d '2 days ago' $here/run-aaaaaaaaaaaaaaaa
+ln -s ../../victim $here/run-bbbbbbbbbbbbbbbb
+[ -z "$strangers" ] || { mkdir -m 700 $here/run-cccccccccccccccc && chown $stranger $here/run-cccccccccccccccc; }
+alone
+is "a living run is not swept" "$(ls "$living" | xargs)" 'joined-0 joined-1'
+ok "nor what is young" test -d $here/run-0123456789abcdef
+is "nor what this plugin never writes" "$(cat $here/run-aaaaaaaaaaaaaaaa/notes)" mine
+kill -9 $(children $rank0) $(children $rank1)
+wait
+(rank 1 2 -o boot.timeout=50) > out 2>&1 &
+rank1=$!
+name=$(until_there 'hello-1-*')
+kill -9 $(children $rank1)
+wait
+alone
+ok "a dead run is" test ! -e "$living"
+ok "so is the hello of a dead rank" test ! -e "$here/$name"
+pair after
+is "and does not disturb the next one" "$(digest_of after)" "$one"
+untouched "nor is anything behind a link"
+[ -z "$strangers" ] || ok "nor another user's directory" test -d $here/run-cccccccccccccccc
+
+# ---- several runs at once
+fresh
+pair first &
+pair second &
+run=third
+for r in 2 1 0; do (rank $r 3 -o train.train_batch_size=6) > third.$r 2>&1 & done
+wait
+"$ZEROTH" train tiny.ini -o run.dir=six -o train.eval_every=0 -o train.train_batch_size=6 > six.0 2>&1
+is "two runs at once in one directory: the first" "$(cat first.0 second.0 | grep -c "^$one\$")" 2
+is "and one of another size: the third" "$(digest_of third)" "$(digest_of six)"
+is "they leave nothing" "$(ls -A $here)" ''
+TORCHELASTIC_RUN_ID=a pair left -o optimizer.lr=1e-4 &
+TORCHELASTIC_RUN_ID=b pair right &
+wait
+"$ZEROTH" train tiny.ini -o run.dir=slow -o train.eval_every=0 -o optimizer.lr=1e-4 > slow.0 2>&1
+is "ranks of one job find each other" "$(digest_of left) $(digest_of right)" "$(digest_of slow) $one"
+done_testing
