@@ -221,7 +221,7 @@ told 'I6: an entry of a checkpoint that does not read back' base 'call=write n=1
 	'^zeroth: .*rank-00000-of-00001.safetensors: tensor [a-z].*[^ ]$' "${train[@]}"
 cp -r base apart
 (cd apart && "${train[@]}" -o checkpoint.dir=ckpt > /dev/null 2>&1)
-told 'I6: a run directory that is to be locked' apart 'call=stat kind=EIO n=2 path=told/run' \
+told 'I6: a run directory that is to be locked' apart 'call=stat kind=EIO n=3 path=told/run' \
 	'^zeroth: run: Input/output error' "${resume[@]}" -o checkpoint.dir=ckpt
 told 'I6: checkpoints elsewhere to be locked' apart 'call=stat kind=EIO n=1 path=told/ckpt' \
 	'^zeroth: ckpt: Input/output error' "${resume[@]}" -o checkpoint.dir=ckpt
