@@ -32,6 +32,10 @@ struct reader {
 	int stopped;      /* it failed or was too slow, which was logged; it is not called again */
 	int over;         /* its thread has ended */
 	int flush;        /* asked of the thread */
+	int waits;        /* it could not take a record in, and is asked again */
+	int last_try;     /* that was after the last record */
+	uint64_t tried;   /* records there were when it was asked */
+	uint64_t lost;    /* records that the ring had no room for since it waits */
 	uint64_t tail;    /* records that it has taken in */
 	struct record at; /* that it takes in now */
 };
@@ -62,15 +66,45 @@ static const char *why(struct reader *r, const char *function, int rc)
 	return e->text;
 }
 
+/* The lock is held. The record stays in the ring. */
+static void wait_for_room(struct reader *r, const char *why)
+{
+	if (!r->waits)
+		zr_logf(ZR_LOG_WARN, r->monitor.section->name, "waits at step %lld: %s; it is "
+			"asked again at each step", (long long)r->at.step, why);
+	r->waits = 1;
+	memset(&r->monitor.failed, 0, sizeof r->monitor.failed);
+}
+
+/* The lock is held. What there was of the steps between is in the ring. */
+static void go_on(struct reader *r)
+{
+	zr_logf(ZR_LOG_WARN, r->monitor.section->name, "goes on at step %lld: %llu steps are lost",
+		(long long)r->at.step, (unsigned long long)r->lost);
+	r->waits = 0;
+	r->lost = 0;
+}
+
 static void deliver(struct reader *r)
 {
 	const struct zr_monitor_v1 *v = r->monitor.vtbl;
 	const struct record *at = &r->at;
+	const uint64_t tail = r->tail;
 	int rc = v->metrics(r->monitor.inst, at->step, at->metric, at->n);
 	pthread_mutex_lock(&r->of->lock);
-	if (rc && !r->stopped)
-		stop(r, at->step, why(r, "metrics", rc));
-	r->tail++;
+	if (rc == ZR_EAGAIN) {
+		if (!r->stopped)
+			wait_for_room(r, why(r, "metrics", rc));
+	} else {
+		if (r->tail == tail)
+			r->tail++;
+		else
+			r->lost--; /* it was taken in after all */
+		if (rc && !r->stopped)
+			stop(r, at->step, why(r, "metrics", rc));
+		if (!rc && r->waits)
+			go_on(r);
+	}
 	pthread_cond_broadcast(&r->of->changed);
 	pthread_mutex_unlock(&r->of->lock);
 }
@@ -84,17 +118,39 @@ static void flush(struct reader *r)
 		zr_logf(ZR_LOG_WARN, r->monitor.section->name, "%s", why(r, "flush", rc));
 }
 
+/* The lock is held. Whether there is a record to hand over: one that waits is tried again once for
+ * each new record, and at the end. */
+static int has_record(const struct reader *r)
+{
+	const struct zr_metrics *m = r->of;
+	if (r->tail == m->head)
+		return 0;
+	return !r->waits || r->tried != m->head || (m->close && !r->last_try);
+}
+
+/* The lock is held. */
+static void say_lost(const struct reader *r)
+{
+	const uint64_t n = r->of->head - r->tail + r->lost;
+	if (r->waits && !r->stopped)
+		zr_logf(ZR_LOG_WARN, r->monitor.section->name, "it never went on: %llu steps up to "
+			"%lld are lost", (unsigned long long)n,
+			(long long)r->of->ring[(r->of->head - 1) % RING].step);
+}
+
 static void *thread_main(void *arg)
 {
 	struct reader *r = arg;
 	struct zr_metrics *m = r->of;
 	pthread_mutex_lock(&m->lock);
 	for (;;) {
-		while (r->tail == m->head && !r->flush && !m->close && !r->stopped)
+		while (!has_record(r) && !r->flush && !m->close && !r->stopped)
 			pthread_cond_wait(&m->changed, &m->lock);
-		if (r->stopped || (r->tail == m->head && m->close))
+		if (r->stopped || (!has_record(r) && m->close))
 			break;
-		if (r->tail != m->head) {
+		if (has_record(r)) {
+			r->tried = m->head;
+			r->last_try = m->close;
 			r->at = m->ring[r->tail % RING];
 			pthread_mutex_unlock(&m->lock);
 			deliver(r);
@@ -106,6 +162,7 @@ static void *thread_main(void *arg)
 		pthread_mutex_lock(&m->lock);
 	}
 	int flushes = !r->stopped;
+	say_lost(r);
 	pthread_mutex_unlock(&m->lock);
 	if (flushes)
 		flush(r);
@@ -200,10 +257,17 @@ int zr_metrics_open(struct zr_setup *setup, int64_t resumed, struct zr_metrics *
 void zr_metrics_push(struct zr_metrics *m, int64_t step, const struct zr_metric *metric, uint32_t n)
 {
 	pthread_mutex_lock(&m->lock);
-	for (int i = 0; i < m->n; i++)
-		if (!m->reader[i].stopped && m->head - m->reader[i].tail == RING)
-			stop(&m->reader[i], step,
-			     "slower than the steps, 2048 of which wait for it");
+	for (int i = 0; i < m->n; i++) {
+		struct reader *reader = &m->reader[i];
+		if (reader->stopped || m->head - reader->tail < RING)
+			continue;
+		if (reader->waits) {
+			reader->tail++;
+			reader->lost++;
+		} else {
+			stop(reader, step, "slower than the steps, 2048 of which wait for it");
+		}
+	}
 	struct record *r = &m->ring[m->head % RING];
 	r->step = step;
 	r->n = n < ZR_METRICS_PER_STEP ? n : ZR_METRICS_PER_STEP;
@@ -227,7 +291,8 @@ static void wait_for(struct zr_metrics *m, const struct timespec *until)
 	for (int i = 0; i < m->n; i++) {
 		struct reader *r = &m->reader[i];
 		int no = 0;
-		while (r->running && !r->stopped && r->tail != m->head && !no)
+		while (r->running && !r->stopped && !r->over && r->tail != m->head &&
+		       !(r->waits && r->tried == m->head) && !no)
 			no = pthread_cond_timedwait(&m->changed, &m->lock, until);
 		if (no)
 			stop(r, m->ring[r->tail % RING].step,

@@ -24,7 +24,9 @@ struct zr_monitor_v1 {
 	uint32_t size, rsv;
 	/* [monitor thread; never two at once] The metrics of one step (1-based); steps ascend. The
 	 * array is borrowed for the call. A failure is logged once and stops this monitor, not the
-	 * run. Relative names of files are relative to host->run_dir. */
+	 * run, but for ZR_EAGAIN: nothing of this step was taken, as on a full disk, and the same
+	 * step comes again with the next one (older hosts stop the monitor then).
+	 * Relative names of files are relative to host->run_dir. */
 	int (*metrics)(struct zr_inst *, int64_t step, const struct zr_metric *m, uint32_t n);
 	/* (optional) [monitor thread] Returns when all metrics received so far are durable. */
 	int (*flush)(struct zr_inst *);

@@ -117,6 +117,29 @@ void line_number(struct line *l, double v)
 	line_text(l, text);
 }
 
+/* Takes back the first `bytes` bytes of a line whose rest was not written. Whether the file has
+ * none of the line now: a pipe keeps it, and what another process appended behind it stays. */
+static int take_back(const struct line *l, size_t bytes)
+{
+	struct stat st;
+	const off_t end = bytes ? lseek(l->fd, 0, SEEK_CUR) : 0;
+	if (!bytes)
+		return 1;
+	return end >= (off_t)bytes && !fstat(l->fd, &st) && st.st_size == end &&
+	       !ftruncate(l->fd, end - (off_t)bytes);
+}
+
+/* A disk may have room again when the next line comes. */
+static int not_written(const struct line *l, size_t bytes)
+{
+	const int no = errno, full = no == ENOSPC || no == EDQUOT || no == EFBIG;
+	const int back = take_back(l, bytes);
+	errno = no;
+	return full && back ? zr_fail(l->h, ZR_EAGAIN, "%s: cannot write: %s", l->name,
+				      strerror(no)) :
+			      failed(l, "write");
+}
+
 int line_end(struct line *l)
 {
 	const char *p = l->text;
@@ -133,7 +156,7 @@ int line_end(struct line *l)
 			n = 0;
 		if (n < 0) {
 			l->used = 0;
-			return failed(l, "write");
+			return not_written(l, (size_t)(p - l->text));
 		}
 	}
 	return ZR_OK;

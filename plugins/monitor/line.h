@@ -28,7 +28,8 @@ void line_close(struct line *l);
 void line_text(struct line *l, const char *text);
 /* The shortest decimal that reads back as the same double. Infinities and NaN as inf, -inf, nan. */
 void line_number(struct line *l, double v);
-int line_end(struct line *l);   /* ends the line and writes it */
+/* Ends the line and writes it, all or nothing; ZR_EAGAIN: the disk is full, for now. */
+int line_end(struct line *l);
 int line_flush(struct line *l); /* what was written is on the disk */
 
 /* Leaves one row of each step up to `last`, the last of several, and none of later steps; the

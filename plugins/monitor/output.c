@@ -12,7 +12,9 @@
 
 int output_failed(const struct output *o, const char *doing)
 {
-	return zr_fail(o->h, ZR_EIO, "%s: cannot %s: %s", o->name, doing, strerror(errno));
+	const int full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+	return zr_fail(o->h, full ? ZR_EAGAIN : ZR_EIO, "%s: cannot %s: %s", o->name, doing,
+		       strerror(errno));
 }
 
 int output_dir(struct output *o, const struct zr_host *h, const char *path)
@@ -40,13 +42,17 @@ int output_dir(struct output *o, const struct zr_host *h, const char *path)
 int output_enter(struct output *o, const char *name, int make)
 {
 	size_t used = strlen(o->name);
-	int dir;
+	int dir, rc = ZR_OK;
 	snprintf(o->name + used, sizeof o->name - used, "/%s", name);
-	if (make && mkdirat(o->dir, name, 0777))
-		return output_failed(o, "make the directory");
-	dir = openat(o->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir < 0)
-		return output_failed(o, "open the directory");
+	if (make && mkdirat(o->dir, name, 0777) && errno != EEXIST)
+		rc = output_failed(o, "make the directory");
+	dir = rc ? -1 : openat(o->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (!rc && dir < 0)
+		rc = output_failed(o, "open the directory");
+	if (rc) {
+		o->name[used] = 0;
+		return rc;
+	}
 	close(o->dir);
 	o->dir = dir;
 	return ZR_OK;
@@ -61,8 +67,11 @@ int output_file(struct output *o, const char *name, int make)
 		       O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC |
 			       (make ? O_CREAT | O_EXCL : 0),
 		       0666);
-	if (o->fd < 0 || fstat(o->fd, &st))
-		return output_failed(o, make ? "make" : "open");
+	if (o->fd < 0 || fstat(o->fd, &st)) {
+		int rc = output_failed(o, make ? "make" : "open");
+		o->name[used] = 0;
+		return rc;
+	}
 	if (!S_ISREG(st.st_mode))
 		return zr_fail(o->h, ZR_EINVAL, "%s: is not a regular file: remove it", o->name);
 	o->size = st.st_size;
@@ -98,6 +107,12 @@ int output_cut(struct output *o, int64_t bytes)
 {
 	o->size = bytes;
 	return ftruncate(o->fd, bytes) ? output_failed(o, "truncate") : ZR_OK;
+}
+
+int output_undo(struct output *o, int64_t bytes, int rc)
+{
+	int cut = rc && o->size > bytes ? output_cut(o, bytes) : ZR_OK;
+	return cut ? ZR_EIO : rc;
 }
 
 int output_flush(struct output *o)

@@ -26,7 +26,11 @@ void output_close(struct output *o);
 
 int output_write(struct output *o, const void *p, size_t bytes); /* appends */
 int output_cut(struct output *o, int64_t bytes);		 /* leaves so many */
+/* After a write that failed with rc: leaves the bytes that were there before the record. ZR_EAGAIN:
+ * so it is, and the disk was full, which may end; else what failed. */
+int output_undo(struct output *o, int64_t bytes, int rc);
 int output_flush(struct output *o);
-int output_failed(const struct output *o, const char *doing); /* says errno */
+int output_failed(const struct output *o, const char *doing); /* says errno: ZR_EAGAIN for a full
+							       * disk, else ZR_EIO */
 
 #endif

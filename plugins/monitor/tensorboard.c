@@ -101,12 +101,13 @@ static int tb_metrics(struct zr_inst *inst, int64_t step, const struct zr_metric
 		      uint32_t n)
 {
 	const double wall = wall_time(metric, n);
+	const int64_t start = inst->out.size;
 	struct message m;
 	size_t summary, value;
 	char tag[TAG_ROOM];
-	int rc = inst->out.size ? ZR_OK : begin_file(inst, wall);
+	int rc = start ? ZR_OK : begin_file(inst, wall);
 	if (rc)
-		return rc;
+		return output_undo(&inst->out, start, rc);
 	begin_event(inst, &m, wall, step);
 	summary = message_begin(&m, EVENT_SUMMARY);
 	for (uint32_t i = 0; i < n; i++) {
@@ -119,7 +120,7 @@ static int tb_metrics(struct zr_inst *inst, int64_t step, const struct zr_metric
 		message_end(&m, value);
 	}
 	message_end(&m, summary);
-	return end_event(inst, &m);
+	return output_undo(&inst->out, start, end_event(inst, &m));
 }
 
 static int tb_flush(struct zr_inst *inst)
@@ -173,6 +174,7 @@ static int tb_create(const struct zr_host *h, const void *opts, struct zr_inst *
 	rc = output_dir(&inst->out, h, o->path);
 	if (!rc && (rc = make_file(inst)))
 		output_close(&inst->out);
+	rc = rc == ZR_EAGAIN ? ZR_EIO : rc; /* a run does not begin without its file */
 	if (rc)
 		free(inst);
 	else

@@ -61,7 +61,8 @@ struct zr_inst {
 	const struct zr_host *h;
 	const struct wandb_opts *opts;
 	struct wandb_log log;
-	int open;   /* the file is there */
+	int entered, open; /* the directory of the run is open; its file is there */
+	char dir[64];      /* its name, "": not chosen yet */
 	int failed; /* nothing more is written */
 	int64_t records, resumed, step;
 	double start, now; /* Unix seconds */
@@ -260,7 +261,8 @@ static int open_run(struct zr_inst *inst, const char *dir, int make)
 {
 	char name[64];
 	const char *id = strrchr(dir, '-') + 1;
-	int rc = output_enter(&inst->log.out, dir, make);
+	int rc = inst->entered ? ZR_OK : output_enter(&inst->log.out, dir, make);
+	inst->entered = !rc;
 	snprintf(name, sizeof name, "run-%s.wandb", id);
 	if (!rc)
 		rc = output_file(&inst->log.out, name, make);
@@ -284,21 +286,26 @@ static void make_id(char id[ID + 1])
 	id[ID] = 0;
 }
 
-static int begin_run(struct zr_inst *inst)
+/* offline-run-DATE-ID, chosen once: what failed for want of room is tried again. */
+static void choose_dir(struct zr_inst *inst)
 {
-	char dir[64], id[ID + 1];
+	char id[ID + 1];
 	struct tm date;
 	const time_t start = (time_t)inst->start;
+	if (*inst->dir)
+		return;
 	make_id(id);
 	gmtime_r(&start, &date);
-	strftime(dir, sizeof dir, PREFIX "%Y%m%d_%H%M%S-", &date);
-	strcat(dir, id);
-	int rc = open_run(inst, dir, 1);
-	if (!rc)
-		rc = wandb_log_begin(&inst->log);
+	strftime(inst->dir, sizeof inst->dir, PREFIX "%Y%m%d_%H%M%S-", &date);
+	strcat(inst->dir, id);
+}
+
+static int begin_run(struct zr_inst *inst)
+{
+	int rc = wandb_log_begin(&inst->log);
 	if (!rc)
 		rc = write_header(inst);
-	return rc ? rc : write_run(inst, id);
+	return rc ? rc : write_run(inst, strrchr(inst->dir, '-') + 1);
 }
 
 static double now(const struct zr_metric *metric, uint32_t n)
@@ -323,20 +330,11 @@ static void remember(struct zr_inst *inst, const char *name, double v)
 	inst->last[i].value = v;
 }
 
-static int write_step(struct zr_inst *inst, int64_t step, const struct zr_metric *metric,
-		      uint32_t n)
+static int write_history(struct zr_inst *inst, int64_t step, const struct zr_metric *metric,
+			 uint32_t n)
 {
 	struct message m;
 	char tag[TAG_ROOM];
-	int rc = ZR_OK;
-	inst->now = now(metric, n);
-	inst->step = step;
-	if (inst->start == 0)
-		inst->start = inst->now;
-	if (!inst->open)
-		rc = begin_run(inst);
-	if (rc)
-		return rc;
 	begin_record(inst, &m);
 	size_t history = message_begin(&m, RECORD_HISTORY), part;
 	for (uint32_t i = 0; i < n; i++) {
@@ -356,11 +354,36 @@ static int write_step(struct zr_inst *inst, int64_t step, const struct zr_metric
 	return end_record(inst, &m);
 }
 
+/* All of a step's records, or none of them. */
+static int write_step(struct zr_inst *inst, int64_t step, const struct zr_metric *metric,
+		      uint32_t n)
+{
+	int rc = ZR_OK;
+	inst->now = now(metric, n);
+	inst->step = step;
+	if (inst->start == 0)
+		inst->start = inst->now;
+	if (!inst->open) {
+		choose_dir(inst);
+		rc = open_run(inst, inst->dir, 1);
+	}
+	if (rc)
+		return rc;
+	const int64_t start = inst->log.out.size, records = inst->records;
+	if (!start)
+		rc = begin_run(inst);
+	if (!rc)
+		rc = write_history(inst, step, metric, n);
+	if (rc)
+		inst->records = records;
+	return output_undo(&inst->log.out, start, rc);
+}
+
 static int wandb_metrics(struct zr_inst *inst, int64_t step, const struct zr_metric *metric,
 			 uint32_t n)
 {
 	int rc = write_step(inst, step, metric, n);
-	inst->failed = rc != ZR_OK;
+	inst->failed = rc != ZR_OK && rc != ZR_EAGAIN;
 	return rc;
 }
 
@@ -448,7 +471,9 @@ static int wandb_resume(struct zr_inst *inst, int64_t step)
 		return ZR_OK;
 	inst->resumed = step;
 	int rc = open_run(inst, newest, 0);
-	return rc ? rc : wandb_log_cut(&inst->log, inst->record, stays, inst);
+	if (rc)
+		return rc == ZR_EAGAIN ? ZR_EIO : rc;
+	return wandb_log_cut(&inst->log, inst->record, stays, inst);
 }
 
 static int wandb_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
@@ -468,10 +493,17 @@ static int wandb_create(const struct zr_host *h, const void *opts, struct zr_ins
 	return rc;
 }
 
+static int write_end(struct zr_inst *inst)
+{
+	int rc = write_summary(inst);
+	return rc ? rc : write_exit(inst);
+}
+
 static void wandb_destroy(struct zr_inst *inst)
 {
-	if (inst->open && inst->step && !inst->failed && !write_summary(inst))
-		write_exit(inst);
+	const int64_t start = inst->log.out.size;
+	if (inst->open && start && inst->step && !inst->failed)
+		output_undo(&inst->log.out, start, write_end(inst));
 	output_close(&inst->log.out);
 	free(inst);
 }

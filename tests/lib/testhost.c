@@ -5,8 +5,10 @@
 #include "testhost.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 struct block {
 	struct block *next;
@@ -241,6 +243,15 @@ uint64_t test_bytes(const struct zr_host *h)
 int64_t test_allocs(const struct zr_host *h)
 {
 	return own(h)->allocs;
+}
+
+void test_file_limit(int64_t bytes)
+{
+	struct rlimit r;
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &r);
+	r.rlim_cur = bytes < 0 ? r.rlim_max : (rlim_t)bytes;
+	setrlimit(RLIMIT_FSIZE, &r);
 }
 
 void test_refuse(struct zr_host *h, int64_t nth)

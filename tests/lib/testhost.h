@@ -26,6 +26,9 @@ int64_t test_allocs(const struct zr_host *h);        /* calls of alloc() so far 
 /* the nth alloc() from now fails; 0: none does */
 void test_refuse(struct zr_host *h, int64_t nth);
 
+/* Writes beyond so many bytes of a file fail from now on, as on a full disk (EFBIG); -1: none. */
+void test_file_limit(int64_t bytes);
+
 /* The first descriptor of "role/id": $ZR_TEST_PLUGINS/role/id.so, or in the build directory
  * ./plugins/role/.libs/id.so. Loaded once, never unloaded. */
 const struct zr_desc *test_plugin(const char *name);

@@ -219,6 +219,19 @@ told 'I6: a tier on disk that gives other data while its state is saved' disk 'c
 	env ZR_FAULT_NO_RING=1 "${train[@]}" "${tiers[@]}"
 told 'I6: an entry of a checkpoint that does not read back' base 'call=write n=1 kind=flip path=step-00000002' \
 	'^zeroth: .*rank-00000-of-00001.safetensors: tensor [a-z].*[^ ]$' "${train[@]}"
+# A disk that is full for one line of metrics, for the last one, or from one on.
+waits='monitor.jsonl: waits at step 1: run/metrics.jsonl: cannot write: No space left on device; it is asked again at each step$'
+for n in 1 2; do
+	told "I7: line $n of the metrics meets a full disk" base "call=write n=$n kind=ENOSPC path=metrics.jsonl" \
+		"^zeroth: warning: ${waits/step 1/step $n}" "${train[@]}"
+	[ -n "$CASES" ] && continue
+	like "and comes later" "$(cat told.err)" "^zeroth: warning: monitor.jsonl: goes on at step $n: 0 steps are lost\$"
+	is "no line is lost, $n" "$(sed -E 's/,.*//' told/run/metrics.jsonl | tr '\n' ' ')" '{"step":1 {"step":2 '
+done
+told 'I7: a disk that stays full' base 'call=write n=1 kind=ENOSPC and=later path=metrics.jsonl' \
+	"^zeroth: warning: $waits" "${train[@]}"
+[ -n "$CASES" ] || like 'what was lost is said' "$(grep -c warning told.err) $(tail -n 1 told.err)" \
+	'^2 zeroth: warning: monitor.jsonl: it never went on: 2 steps up to 2 are lost$'
 cp -r base apart
 (cd apart && "${train[@]}" -o checkpoint.dir=ckpt > /dev/null 2>&1)
 told 'I6: a run directory that is to be locked' apart 'call=stat kind=EIO n=3 path=told/run' \

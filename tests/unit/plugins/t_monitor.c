@@ -287,7 +287,7 @@ static void failures_name_the_file_and_the_cause(void **state)
 		strstr(test_error(host), "no/such/dir/x: cannot open: No such file or directory"));
 	free(m.opts);
 	assert_int_equal(open_monitor(&m, "monitor/jsonl", "/dev/full", NULL), ZR_OK);
-	assert_int_equal(m.v->metrics(m.inst, 1, NULL, 0), ZR_EIO);
+	assert_int_equal(m.v->metrics(m.inst, 1, NULL, 0), ZR_EAGAIN);
 	assert_string_equal(test_error(host), "/dev/full: cannot write: No space left on device");
 	close_monitor(&m);
 }
@@ -338,6 +338,36 @@ static int teardown(void **state)
 	return 0;
 }
 
+/* A line that the disk has no room for is not there, in whole or in part, and comes again. */
+static void a_full_disk_tears_no_line(void **state)
+{
+	static const char *const plugin[] = { "monitor/jsonl", "monitor/csv" },
+				 *const name[] = { "full.jsonl", "full.csv" };
+	const struct zr_metric x[] = { { "loss", 5.5 } };
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct monitor m;
+		char before[256];
+		const char *columns = i ? "loss" : NULL;
+		assert_int_equal(open_monitor(&m, plugin[i], name[i], columns), ZR_OK);
+		assert_int_equal(m.v->metrics(m.inst, 1, x, 1), ZR_OK);
+		snprintf(before, sizeof before, "%s", content(name[i]));
+		for (int more = 0; more < 4; more++) {
+			test_clear(host);
+			test_file_limit((int64_t)strlen(before) + more);
+			assert_int_equal(m.v->metrics(m.inst, 2, x, 1), ZR_EAGAIN);
+			test_file_limit(-1);
+			assert_non_null(strstr(test_error(host), "cannot write: File too large"));
+			assert_string_equal(content(name[i]), before);
+		}
+		assert_int_equal(m.v->metrics(m.inst, 2, x, 1), ZR_OK);
+		close_monitor(&m);
+		assert_string_equal(content(name[i]), i ?
+				    "step,loss\n1,5.5\n2,5.5\n" :
+				    "{\"step\":1,\"loss\":5.5}\n{\"step\":2,\"loss\":5.5}\n");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -353,6 +383,7 @@ int main(void)
 		cmocka_unit_test(numbers_read_back_as_the_same_double),
 		cmocka_unit_test(a_line_that_was_not_finished_is_cut_off),
 		cmocka_unit_test(a_file_that_is_not_lines_is_left_alone),
+		cmocka_unit_test(a_full_disk_tears_no_line),
 		cmocka_unit_test(failures_name_the_file_and_the_cause),
 		cmocka_unit_test(nothing_is_allocated_after_create_I3),
 	};

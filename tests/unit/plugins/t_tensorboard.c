@@ -126,6 +126,34 @@ static void the_file_is_that_of_the_writer_of_tensorboard(void **state)
 	remove_files();
 }
 
+static void a_full_disk_tears_no_record(void **state)
+{
+	uint8_t got[4096], want[4096];
+	char golden[600];
+	struct monitor m;
+	(void)state;
+	snprintf(golden, sizeof golden, "%s/tests/golden/events.bin",
+		 getenv("ZR_SRCDIR") ? getenv("ZR_SRCDIR") : ".");
+	size_t n = content(golden, want, sizeof want);
+	for (size_t limit = 0; limit < n; limit += 7) {
+		assert_int_equal(open_monitor(&m), ZR_OK);
+		assert_int_equal(m.v->resume(m.inst, 7), ZR_OK);
+		test_file_limit((int64_t)limit);
+		int rc = m.v->metrics(m.inst, 8, eighth, 5);
+		if (!rc)
+			assert_int_equal(m.v->metrics(m.inst, 9, ninth, 7), ZR_EAGAIN);
+		test_file_limit(-1);
+		assert_true(!rc || rc == ZR_EAGAIN);
+		if (rc)
+			assert_int_equal(m.v->metrics(m.inst, 8, eighth, 5), ZR_OK);
+		assert_int_equal(m.v->metrics(m.inst, 9, ninth, 7), ZR_OK);
+		close_monitor(&m);
+		assert_int_equal(file_content(0, 1, got, sizeof got), n);
+		assert_memory_equal(got, want, n);
+		remove_files();
+	}
+}
+
 static void a_new_run_has_no_event_at_which_tensorboard_forgets(void **state)
 {
 	uint8_t got[4096];
@@ -276,6 +304,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_file_is_that_of_the_writer_of_tensorboard),
 		cmocka_unit_test(a_new_run_has_no_event_at_which_tensorboard_forgets),
+		cmocka_unit_test(a_full_disk_tears_no_record),
 		cmocka_unit_test(a_later_file_sorts_behind_an_earlier_one),
 		cmocka_unit_test(nothing_is_allocated_after_create_I3),
 		cmocka_unit_test(a_link_is_not_followed),

@@ -225,6 +225,30 @@ static void records_go_over_the_ends_of_blocks_and_resuming_cuts_them(void **sta
 	remove_run();
 }
 
+/* At each of many places, also in the first record and where a fragment ends. */
+static void a_full_disk_tears_no_record(void **state)
+{
+	const struct zr_metric x[] = { { "time", 1700000000.5 }, { "loss", 5.5 } };
+	char path[700] = "";
+	struct monitor m;
+	size_t bytes;
+	(void)state;
+	assert_int_equal(open_monitor(&m), ZR_OK);
+	for (int step = 1; step <= 400; step++) {
+		const size_t size = *path ? content(path, file) : 0;
+		test_file_limit((int64_t)size + step % 90);
+		assert_int_equal(m.v->metrics(m.inst, step, x, 2), ZR_EAGAIN);
+		test_file_limit(-1);
+		log_path(path);
+		assert_int_equal(content(path, file), size);
+		assert_int_equal(m.v->metrics(m.inst, step, x, 2), ZR_OK);
+	}
+	close_monitor(&m);
+	assert_int_equal(unpack(content(path, file), &bytes), 2 + 400 + 2);
+	assert_true(content(path, file) > 32768);
+	remove_run();
+}
+
 static void a_log_of_the_package_is_gone_on_with(void **state)
 {
 	const struct zr_metric x[] = { { "time", 1700000009.0 }, { "loss", 0.25 } };
@@ -320,6 +344,7 @@ int main(void)
 		cmocka_unit_test(a_new_run_has_header_run_steps_and_end),
 		cmocka_unit_test(records_go_over_the_ends_of_blocks_and_resuming_cuts_them),
 		cmocka_unit_test(nothing_is_allocated_after_the_first_step_I3),
+		cmocka_unit_test(a_full_disk_tears_no_record),
 		cmocka_unit_test(a_log_of_the_package_is_gone_on_with),
 		cmocka_unit_test(what_is_no_log_is_left_alone),
 	};
