@@ -214,7 +214,7 @@ per_token_8b() {
 # Query heads / heads of keys and values / width of a head: 4096 wide, 16384 tokens.
 shapes='64/64/64 32/8/128 16/4/256'
 lengths='1024 2048 4096 8192'
-[ "$device" = cuda ] || { shapes='4/4/16 4/1/32' lengths='32 64'; }
+[ "$device" = cuda ] || { shapes='4/4/16 4/1/32' lengths=32; }
 
 # The least rate forward and backward that is aimed at, of a width and a length.
 attention_targets() {
