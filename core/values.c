@@ -115,11 +115,13 @@ int zr_init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, str
 	struct zr_session *s = arg;
 	struct zr_setup *p = s->setup;
 	const struct zr_tensor *decl = p->layout.tensor[i].decl;
+	/* a key that depends on the seed alone, at a step that no run reaches */
+	const uint64_t key = ~(uint64_t)p->train->seed;
 	struct zr_op_init op = {
 		.size = sizeof op, .mean = decl->mean,
 		.std = decl->init == ZR_INIT_CONST ? 0 : decl->std,
 		.flags = decl->init == ZR_INIT_UNIFORM ? ZR_INIT_OP_UNIFORM : 0,
-		.rng = { .seed = (uint64_t)p->train->seed, .step = UINT64_MAX, .slot = (uint32_t)i,
+		.rng = { .seed = (uint32_t)key, .step = key >> 32, .slot = (uint32_t)i,
 			 .site = UINT32_MAX }, .first = first, .n = n, .dst = x };
 	int rc = p->host_ops->init(p->host_ops, NULL, &op);
 	return zr_op_failed(s, p->host_ops, rc, "init", err);

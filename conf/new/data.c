@@ -59,7 +59,8 @@ static uint64_t mixed(uint64_t a, uint64_t b)
 static int batch(struct zr_inst *inst, const struct zr_batch *b)
 {
 	const uint64_t n = inst->o->vocabulary;
-	uint64_t r = mixed(mixed(mixed(b->seed, (uint64_t)b->step), (uint64_t)b->slot),
+	/* the seed is mixed first: seed ^ step would be the same for a neighbouring seed and step */
+	uint64_t r = mixed(mixed(mixed(mixed(0, b->seed), (uint64_t)b->step), (uint64_t)b->slot),
 			   (uint64_t)b->split);
 	for (int64_t i = 0; i < b->sequences; i++) {
 		r = mixed(r, (uint64_t)i);

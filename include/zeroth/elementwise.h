@@ -400,9 +400,8 @@ static inline int zr_elementwise_upgrade(const struct zr_elementwise_inst *inst,
 /* The same for
  *   static float update(const float *k, float g, float p, float *s, uint32_t random)
  * random: 32 random bits, which depend on the seed of the run, the step, the parameter and the
- * element alone: word (e mod 4) of Philox4x32-10 (Salmon et al., SC'11) with the counter {e/4 low,
- * e/4 high, number of the parameter, 0xfffffffd} and the key {seed low, high} ^ {step low,
- * high}. */
+ * element alone: word (e mod 4) of the stream of struct zr_rng (<zeroth/parameters.h>) with this
+ * seed and step, the number of the parameter as its slot, and the site 0xfffffffd. */
 #define ZR_ELEMENTWISE_WITH_RANDOM(...) \
 	__VA_ARGS__ \
 	ZR_EW_NEXT_(update(k, g, p, s, random[i])) \

@@ -16,7 +16,8 @@ extern "C" {
 
 /* Key of the counter-based generator, Philox4x32-10 (Salmon et al., SC'11). Element e of the
  * stream is word (e % 4) of the Philox block with counter {e/4 low 32, e/4 high 32, slot, site} and
- * key {seed low 32, seed high 32} ^ {step low 32, step high 32}. FROZEN. */
+ * key {seed low 32 + 0xbb67ae85 * step high 32, step low 32 + 0x9e3779b9 * seed high 32}.
+ * FROZEN. */
 struct zr_rng {
 	uint64_t seed;
 	uint64_t step;

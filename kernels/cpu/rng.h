@@ -25,13 +25,15 @@ ZR_INLINE void zr_philox(uint32_t c[4], uint32_t k0, uint32_t k1)
 	}
 }
 
+/* The two words of the key. The low halves of seed and step are words of their own, so that no two
+ * of them share a stream; a product spreads the high halves, which hardly any run has. */
 ZR_INLINE uint32_t zr_rng_key0(const struct zr_rng *g)
 {
-	return (uint32_t)g->seed ^ (uint32_t)g->step;
+	return (uint32_t)g->seed + (uint32_t)(g->step >> 32) * ZR_PHILOX_W1;
 }
 ZR_INLINE uint32_t zr_rng_key1(const struct zr_rng *g)
 {
-	return (uint32_t)(g->seed >> 32) ^ (uint32_t)(g->step >> 32);
+	return (uint32_t)g->step + (uint32_t)(g->seed >> 32) * ZR_PHILOX_W0;
 }
 
 /* Words of elements [4*block, 4*block + 4) of the stream. */

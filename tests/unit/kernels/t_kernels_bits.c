@@ -7,6 +7,7 @@
 #include "cpu/scalar.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "kernels_fixture.h"
 
@@ -43,8 +44,8 @@ static void philox_gives_the_known_answers(void **state)
 static void stream_is_keyed_as_documented(void **state)
 {
 	static const uint32_t word[4] = { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 };
-	struct zr_rng g = { .seed = 0x299f31d0a4093822u ^ 0x1111222233334444u,
-			    .step = 0x1111222233334444u, .slot = 0x13198a2e, .site = 0x03707344 };
+	struct zr_rng g = { .seed = 0xa4093822u, .step = 0x299f31d0u, .slot = 0x13198a2e,
+			    .site = 0x03707344 };
 	uint32_t block[4];
 
 	(void)state;
@@ -53,6 +54,36 @@ static void stream_is_keyed_as_documented(void **state)
 	zr_rng_block(&g, 1ull << 40, block);
 	for (uint64_t i = 0; i < 4; i++)
 		assert_int_equal(zr_rng_word(&g, (1ull << 42) + i), block[i]);
+
+	g.seed = (2ull << 32) + (uint32_t)(0xa4093822u - 3 * 0xbb67ae85u);
+	g.step = (3ull << 32) + (uint32_t)(0x299f31d0u - 2 * 0x9e3779b9u);
+	zr_rng_block(&g, 0x85a308d3243f6a88u, block);
+	assert_memory_equal(block, word, sizeof block);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* Runs of neighbouring seeds draw other numbers at every step, also at each other's. */
+static void neighbouring_seeds_share_no_stream(void **state)
+{
+	enum { SEEDS = 64, STEPS = 512 };
+	uint64_t *first = malloc(SEEDS * STEPS * sizeof *first);
+	(void)state;
+	for (uint64_t i = 0; i < SEEDS * STEPS; i++) {
+		const struct zr_rng g = { .seed = 40 + i % SEEDS, .step = i / SEEDS, .slot = 1,
+					  .site = 8 };
+		first[i] = (uint64_t)zr_rng_word(&g, 0) << 32 | zr_rng_word(&g, 1);
+	}
+	qsort(first, SEEDS * STEPS, sizeof *first, by_value);
+	for (int i = 1; i < SEEDS * STEPS; i++)
+		if (first[i] == first[i - 1])
+			fail_msg("two of %d streams begin with %016llx", SEEDS * STEPS,
+				 (unsigned long long)first[i]);
+	free(first);
 }
 
 enum { N = 100003 };
@@ -510,6 +541,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(philox_gives_the_known_answers),
 		cmocka_unit_test(stream_is_keyed_as_documented),
+		cmocka_unit_test(neighbouring_seeds_share_no_stream),
 		cmocka_unit_test(dropout_keeps_its_share),
 		cmocka_unit_test(dropout_is_a_function_of_its_key),
 		cmocka_unit_test(init_is_normal),
