@@ -4,6 +4,7 @@
  */
 #include "cmd/run_eval.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -73,18 +74,27 @@ int zr_run_evals_open(struct zr_session *s, struct zr_run_evals *out, struct zr_
 	return rc ? rc : find_best_by(out, err);
 }
 
-static void compare(struct zr_run_evals *e, int64_t step)
+int zr_best_note(struct zr_best *b, double loss, int64_t step, int counts)
 {
-	struct zr_best *b = &e->best;
-	double loss = e->best_by->last.loss;
-	e->improved = loss < b->loss || (b->step < 0 && loss == loss);
-	*b = (struct zr_best){ e->improved ? loss : b->loss, e->improved ? step : b->step,
-			       e->improved ? 0 : b->since + 1 };
+	const int best = b->step < 0 ? !isnan(loss) : loss < b->loss;
+	if (best) {
+		b->loss = loss;
+		b->step = step;
+	}
+
+	if (counts && loss < b->lowest) {
+		b->lowest = loss;
+		b->since = 0;
+	} else if (counts) {
+		b->since++;
+	}
+	return best;
 }
 
 int zr_run_evals(struct zr_run_evals *e, int64_t step, const struct zr_eval_how *how,
 		 struct zr_error *err)
 {
+	const int64_t every = (int64_t)e->session->setup->train->eval_every;
 	int rc = 0;
 	for (int i = 0; !rc && i < e->n; i++) {
 		struct zr_run_set *r = &e->set[i];
@@ -98,7 +108,8 @@ int zr_run_evals(struct zr_run_evals *e, int64_t step, const struct zr_eval_how 
 	e->times += !rc;
 	e->improved = 0;
 	if (!rc && step > 0 && e->best_by)
-		compare(e, step);
+		e->improved = zr_best_note(&e->best, e->best_by->last.loss, step,
+					   step % every == 0);
 	return rc;
 }
 
@@ -107,10 +118,16 @@ int zr_run_evals_stop(const struct zr_run_evals *e, char *why, size_t size)
 	int64_t patience = (int64_t)e->session->setup->train->patience;
 	if (!patience || !e->best_by || e->best.since < patience)
 		return 0;
-	snprintf(why, size,
-		 "%lld evaluation%s without a lower %s loss than %.4f, that of step %lld",
-		 (long long)e->best.since, e->best.since == 1 ? "" : "s",
-		 *e->best_by->name ? e->best_by->name : "validation", e->best.loss,
-		 (long long)e->best.step);
+	char than[64];
+	if (isinf(e->best.lowest))
+		snprintf(than, sizeof than, "that is a number");
+	else if (e->best.lowest == e->best.loss)
+		snprintf(than, sizeof than, "than %.4f, that of step %lld", e->best.loss,
+			 (long long)e->best.step);
+	else
+		snprintf(than, sizeof than, "than %.4f", e->best.lowest);
+	snprintf(why, size, "%lld evaluation%s without a %s%s loss %s", (long long)e->best.since,
+		 e->best.since == 1 ? "" : "s", isinf(e->best.lowest) ? "" : "lower ",
+		 *e->best_by->name ? e->best_by->name : "validation", than);
 	return 1;
 }

@@ -33,9 +33,14 @@ struct zr_run_evals {
 /* Which there are; none is no failure, unless something is to go by it. */
 int zr_run_evals_open(struct zr_session *s, struct zr_run_evals *out, struct zr_error *err);
 
-/* Evaluates all after `step`; step 0, before any update, is not compared. */
+/* Evaluates all after `step`; step 0, before any update, is not compared. One at a run's end,
+ * between two of [train] eval_every, may be the best, but patience does not count it: a run that
+ * goes on from there ends where one without that end does. */
 int zr_run_evals(struct zr_run_evals *e, int64_t step, const struct zr_eval_how *how,
 		 struct zr_error *err);
+/* What one evaluation changes; `counts`: it is one of those that patience waits for. Returns
+ * whether it is the best so far. */
+int zr_best_note(struct zr_best *b, double loss, int64_t step, int counts);
 /* Whether [train] patience is at its end, with the line that says so. */
 int zr_run_evals_stop(const struct zr_run_evals *e, char *why, size_t size);
 

@@ -35,7 +35,8 @@ static const struct zr_opt train[] = {
 	TRAIN(eval_batches, ZR_T_COUNT, 0, "16", 1, "",
 	      "Micro-batches per evaluation on the held-out part, at most all of it."),
 	TRAIN(patience, ZR_T_COUNT, 0, "0", 0, "evaluations",
-	      "Ends after so many without a lower loss than before; 0 is never."),
+	      "Ends after so many, of those every eval_every steps, without a lower loss than "
+	      "before; 0 is never."),
 	ZR_OPT(struct zr_train_opts, best_by, ZR_T_STR, 0, "", 0, 0, "",
 	       "The NAME of the [eval.NAME] whose loss patience and keep_best go by; empty is the "
 	       "held-out part of [data]."),

@@ -114,10 +114,10 @@ char *zr_manifest_text(const struct zr_manifest *m)
 				 ZR_BLOCK, "entry_blocks", (json_int_t)m->entry_blocks);
 	char *body, *out = NULL, hex[17];
 	zr_json_put(&root, "loss_scale", scale(&m->scale));
-	if (m->best.step >= 0)
+	if (m->best.step >= 0 || m->best.since > 0)
 		zr_json_put(&root, "best",
-			    json_sprintf("%a %" PRId64 " %" PRId64, m->best.loss, m->best.step,
-					 m->best.since));
+			    json_sprintf("%a %" PRId64 " %" PRId64 " %a", m->best.loss,
+					 m->best.step, m->best.since, m->best.lowest));
 	zr_json_put(&root, "batch",
 		    json_pack("{s:I, s:I, s:I}", "micro_batch_size", (json_int_t)m->micro, "slots",
 			      (json_int_t)m->slots, "sequence_length", (json_int_t)m->length));

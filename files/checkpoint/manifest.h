@@ -21,6 +21,8 @@
 #include <unistd.h>
 #include <zeroth/precision.h>
 
+#include <math.h>
+
 #include "core/model/layout.h"
 #include "files/safetensors.h"
 
@@ -56,10 +58,14 @@ struct zr_ckpt_file {
 	uint64_t bytes, header; /* XXH3-64 of all before the data */
 };
 
-/* The lowest loss of all evaluations, the step after which, -1: there was none; evaluations since
- * then. */
-struct zr_best { double loss; int64_t step, since; };
-#define ZR_BEST_NONE ((struct zr_best){ 0, -1, 0 })
+/* The best evaluation, and how long patience waits for a better one. */
+struct zr_best {
+	double loss;   /* the lowest of all evaluations, */
+	int64_t step;  /* that after this step; -1: none gave a number */
+	double lowest; /* of those every [train] eval_every steps; INFINITY: none gave one */
+	int64_t since; /* how many of these came after it */
+};
+#define ZR_BEST_NONE ((struct zr_best){ .step = -1, .lowest = INFINITY })
 
 struct zr_manifest {
 	int64_t step, applied; /* as in struct zr_session */

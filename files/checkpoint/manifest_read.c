@@ -77,7 +77,7 @@ static int read_scale(const struct reader *r)
 	return 0;
 }
 
-/* An older zeroth wrote none. */
+/* An older zeroth wrote none, or none of what patience waits for: it was the best loss. */
 static int read_best(const struct reader *r)
 {
 	const json_t *j = json_object_get(r->m->root, "best");
@@ -87,8 +87,11 @@ static int read_best(const struct reader *r)
 	if (!j)
 		return 0;
 	const char *s = json_is_string(j) ? json_string_value(j) : "";
-	int n = sscanf(s, "%la %" SCNd64 " %" SCNd64 "%n", &b->loss, &b->step, &b->since, &end);
-	return n == 3 && !s[end] && b->step >= 0 && b->since >= 0 ? 0 : bad(r, "best");
+	int n = sscanf(s, "%la %" SCNd64 " %" SCNd64 "%n %la%n", &b->loss, &b->step, &b->since,
+		       &end, &b->lowest, &end);
+	if (n == 3)
+		b->lowest = b->loss;
+	return n >= 3 && !s[end] && b->step >= -1 && b->since >= 0 ? 0 : bad(r, "best");
 }
 
 static int read_files(const struct reader *r)

@@ -146,5 +146,10 @@ train "${early[@]}" -o run.dir=stopped --resume auto -o zero.plugin=stage3 -n 2 
 is 'I6 also on other ranks' "$(last stopped)" "$want"
 train "${early[@]}" -o run.dir=stopped --resume auto
 is 'what has ended early ends at once' "$(sed -n 's/.*ends early, //p' log)" "$(head -n 1 <<< "$want")"
+between=$(expr "$stop" + 1)
+train "${early[@]}" -o run.dir=between -o train.steps="$between"
+like 'a run that ends between two evaluations evaluates' "$(tail -n 1 between/metrics.jsonl)" 'eval\.text\.loss'
+train "${early[@]}" -o run.dir=between --resume auto
+is '... which patience does not count' "$(last between | grep -v "^$between\$")" "$want"
 
 done_testing

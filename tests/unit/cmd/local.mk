@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The loop that people see, and the supervisor of local ranks.
-cmd_tests = %D%/t_doctor %D%/t_forecast %D%/t_import %D%/t_merge %D%/t_oom %D%/t_rates %D%/t_run %D%/t_sample \
+cmd_tests = %D%/t_doctor %D%/t_forecast %D%/t_import %D%/t_merge %D%/t_oom %D%/t_rates %D%/t_run %D%/t_run_eval %D%/t_sample \
 	%D%/t_supervise
 check_PROGRAMS += $(cmd_tests)
 TESTS += $(cmd_tests)
@@ -50,6 +50,10 @@ TESTS += %D%/t_report
 %C%_t_sample_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_sample_LDADD = cmd/libcmd.la cmd/librun.la files/tokenizer/libtokenizer.la core/libcore.la \
 	$(JANSSON_LIBS) $(ZLIB_LIBS) $(CMOCKA_LIBS)
+
+%C%_t_run_eval_SOURCES = %D%/t_run_eval.c
+%C%_t_run_eval_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_run_eval_LDADD = cmd/librun.la $(CMOCKA_LIBS)
 
 %C%_t_supervise_SOURCES = %D%/t_supervise.c
 %C%_t_supervise_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
