@@ -95,13 +95,16 @@ static int open_began(struct source *s, struct zr_error *err)
 {
 	const char *path = json_string_value(json_object_get(s->m.meta, ZR_META_PATH));
 	const char *prefix = json_string_value(json_object_get(s->m.meta, ZR_META_PREFIX));
+	const char *ignored = json_string_value(json_object_get(s->m.meta, ZR_META_IGNORED));
+	char all[PATH_MAX];
 	if (!path)
 		return zr_err(err, ZR_EINVAL,
 			      "%s: it leaves frozen tensors out, and does not say where they are",
 			      s->path);
+	snprintf(all, sizeof all, "* %s", ignored ? ignored : "");
 	return zr_tensor_files_open(path, s->declared ? s->declared : &s->m.layout,
 				    s->declared ? ZR_FILES_MODEL : ZR_FILES_WHOLE,
-				    prefix ? prefix : "", "*", &s->began, err);
+				    prefix ? prefix : "", all, &s->began, err);
 }
 
 static int read_began(void *arg, int32_t tensor, int64_t first, int64_t n, float *x,

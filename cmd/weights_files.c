@@ -21,6 +21,10 @@ static int open_model(struct zr_setup *s, const struct zr_model_json *config,
 	int rc = zr_pretrained_tables(config, model->plugin, &v, err);
 	if (rc)
 		return rc;
+	if (config->head && s->process.rank == 0)
+		zr_logf(ZR_LOG_INFO, "model", "%s: tie_word_embeddings, but %s differs from the "
+			"embedding: both are kept, as by transformers 5 (4 drops the first)",
+			config->path, config->head);
 	zr_pretrained_named(config, v, model, named, sizeof named);
 	if (*named && s->process.rank == 0)
 		zr_logf(ZR_LOG_INFO, "model", "%s: not followed: %s", config->path, named);

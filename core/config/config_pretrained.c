@@ -131,6 +131,7 @@ int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err)
 	if (rc)
 		return rc;
 	a.table = zr_table_of(p->desc);
-	rc = zr_pretrained_options(&cfg->model_json, p, add_option, &a, err);
+	rc = zr_pretrained_untie(&cfg->model_json, v, err);
+	rc = rc ? rc : zr_pretrained_options(&cfg->model_json, p, add_option, &a, err);
 	return rc ? rc : check_presets(&a, v->presets, err);
 }

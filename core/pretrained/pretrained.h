@@ -17,6 +17,7 @@ struct zr_model_json {
 	json_t *root;     /* an object */
 	const char *type; /* its model_type */
 	const char *ignored; /* keys, separated by blanks, that it may have; NULL: none; borrowed */
+	char *head;          /* tensor of the files because of which it was untied; NULL: it was not */
 };
 
 /* on failure there is nothing to close */
@@ -47,6 +48,13 @@ typedef int zr_option_fn(void *arg, const struct zr_config_key *k, const char *v
 			 struct zr_error *err);
 int zr_pretrained_options(const struct zr_model_json *f, const struct zr_plugin *p,
 			  zr_option_fn *set, void *arg, struct zr_error *err);
+/* Files decide whether a model is tied: where they have a head that differs from the embedding the
+ * file's tie_word_embeddings becomes false, as transformers 5 reads it. files/pretrained/tensors.c
+ * says which differ; files that cannot be opened do not, since whoever reads them says so. */
+int zr_pretrained_untie(struct zr_model_json *f, const struct zr_pretrained_v1 *v,
+			struct zr_error *err);
+extern int (*zr_head_differs)(const char *dir, const char *prefix, const char *head,
+			      const char *embedding, int *differs, struct zr_error *err);
 /* What the plugin says to values that depend on its options. */
 int zr_pretrained_accepts(const struct zr_model_json *f, const struct zr_plugin *p,
 			  const void *opts, struct zr_error *err);

@@ -74,6 +74,7 @@ void zr_describe_model(const struct zr_setup *p, json_t **meta)
 	json_t *path = dir ? zr_json_string(dir, NULL) : NULL;
 	zr_json_put(meta, ZR_META_CONFIG, json_string(text));
 	zr_json_put(meta, ZR_META_PREFIX, json_string(v->prefix));
+	zr_json_put(meta, ZR_META_IGNORED, json_string(v->ignored));
 	if (path || errno == ENOMEM)
 		zr_json_put(meta, ZR_META_PATH, path);
 	free(text);

@@ -31,6 +31,7 @@
 #define ZR_CKPT_VERSION 3
 #define ZR_CKPT_ENTRY_BLOCKS 2048 /* 4 Mi elements */
 #define ZR_META_CONFIG "zeroth.config.json" /* in meta: config.json of [model] path, as text */
+#define ZR_META_IGNORED "zeroth.ignored"    /* what of its files the model does not use */
 #define ZR_META_PATH "zeroth.path"          /* and the directory, absolute */
 #define ZR_META_PREFIX "zeroth.prefix"      /* and what may be before the names in its files */
 #define ZR_DATA_FILE "data.file "           /* in settings, and a number: which data it is */

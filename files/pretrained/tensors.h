@@ -20,7 +20,8 @@ enum { ZR_FILES_WHOLE, ZR_FILES_MODEL, ZR_FILES_ADAPTER };
 
 /* The files at a path, a directory or one file, with the tensors of a layout: each is there once,
  * under its name or with the prefix before it, in its shape and in fp32, bf16 or fp16. Others must
- * fit `ignored`. Only headers are read. */
+ * fit `ignored`, of which "HEAD=TENSOR" is another name of TENSOR in a layout without HEAD. Only
+ * headers are read. */
 int zr_tensor_files_open(const char *path, const struct zr_layout *layout, int which,
 			 const char *prefix, const char *ignored, struct zr_tensor_files **out,
 			 struct zr_error *err);

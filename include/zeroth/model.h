@@ -217,7 +217,9 @@ struct zr_pretrained_v1 {
 	const char *presets;
 	const char *prefix;       /* may stand before the canonical names in the files; "": none */
 	/* Patterns, separated by blanks, of tensors that may be in the files although the model
-	 * does not use them. */
+	 * does not use them. "HEAD=TENSOR" is the head of a model whose head is its embedding:
+	 * TENSOR by another name where that is not there. Where both are there and differ the
+	 * host takes tie_word_embeddings for false. */
 	const char *ignored;
 	/* (optional) [pure] Called for a key with ZR_KEY_ASK that has a value: fails with a text
 	 * that says what this value would need. In opts all keys are applied, and `auto` is not

@@ -85,8 +85,8 @@ static const struct family_key keys[] = {
 
 static const char *const types[] = { "gpt2", NULL };
 
-/* masks, and the tied embedding again */
-DECODER_FILES("h.*.attn.bias h.*.attn.masked_bias lm_head.weight", .presets = "size",
+/* masks */
+DECODER_FILES("h.*.attn.bias h.*.attn.masked_bias lm_head.weight=wte.weight", .presets = "size",
 	      .prefix = "transformer.");
 
 #define GPT2(before) \

@@ -107,7 +107,8 @@ static const struct family_key keys[] = {
 
 static const char *const types[] = { "gpt_neox", NULL };
 DECODER_FILES("gpt_neox.layers.*.attention.bias gpt_neox.layers.*.attention.masked_bias "
-	      "gpt_neox.layers.*.attention.rotary_emb.inv_freq embed_out.weight",
+	      "gpt_neox.layers.*.attention.rotary_emb.inv_freq "
+	      "embed_out.weight=gpt_neox.embed_in.weight",
 	      .presets = "preset", .prefix = "");
 
 static const struct family family = {

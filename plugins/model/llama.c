@@ -97,9 +97,9 @@ static const struct family_key keys[] = {
 
 static const char *const types[] = { "llama", "mistral", "qwen2", NULL };
 
-/* constants, and the tied embedding again */
-DECODER_FILES("model.layers.*.self_attn.rotary_emb.inv_freq lm_head.weight", .presets = "preset",
-	      .prefix = "");
+/* constants */
+DECODER_FILES("model.layers.*.self_attn.rotary_emb.inv_freq " HEAD_IS_EMBEDDING,
+	      .presets = "preset", .prefix = "");
 
 static void name(const struct decoder_opts *o, const char **type, const char **architecture)
 {

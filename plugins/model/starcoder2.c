@@ -81,7 +81,7 @@ static const struct family_key keys[] = {
 };
 
 static const char *const types[] = { "starcoder2", NULL };
-DECODER_FILES("lm_head.weight", .presets = "preset", .prefix = "");
+DECODER_FILES(HEAD_IS_EMBEDDING, .presets = "preset", .prefix = "");
 
 static const struct family family = {
 	DECODER_TABLES,

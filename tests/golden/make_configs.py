@@ -110,6 +110,8 @@ def rotary_cases():
     yield "gemma3", "layers without a period", {"layer_types": ["full_attention", "sliding_attention", "sliding_attention"]}
     yield "gemma2", "layers without a period", {"layer_types": ["full_attention", "full_attention", "sliding_attention"]}
     yield "smollm3", "layers without positions", {"no_rope_layers": [0, 1]}
+    for model in ("llama", "gpt2-untied", "gpt-neox", "granite", "mistral", "mixtral", "olmo2", "olmoe", "phi3"):
+        yield model, "tied, with a head of its own", {"tie_word_embeddings": True}  # 4.57 drops that
     yield "qwen3-moe", "experts by another name", {"num_experts": None, "num_local_experts": 5}
 
 

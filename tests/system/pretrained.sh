@@ -202,9 +202,40 @@ sed -i 's/4096/null/' dir/config.json
 like "null: none" "$("$ZEROTH" config show a.ini)" '^window = 0 ; auto'
 sed -i '/sliding_window/d' dir/config.json
 like "the class's where the key is missing" "$("$ZEROTH" config show a.ini)" '^window = 4096 ; dir/config.json \(sliding_window\)$'
+# ---- a head that is the embedding, or is not ----
 edit tie_word_embeddings true
+train untied
+is "a head that differs from the embedding is kept" "$(digest untied)" "$(digest llama)"
+like "I7: which is said" "$(cat untied.err)" 'dir/config.json: tie_word_embeddings, but lm_head.weight differs from the embedding: both are kept'
+"$ZEROTH" checkpoint export untied out > /dev/null
+like "and an export says it" "$(cat out/config.json)" '"tie_word_embeddings": false'
+ok "a run's own configuration, too" "$ZEROTH" config check untied/config.ini
+rm -r out
+fresh "$golden/llama-tied"
 train tied
-is "a tied head leaves lm_head.weight of the file alone" "$?" 0
+LC_ALL=C sed -i 's/"model.embed_tokens.weight"/"lm_head.weight"           /' dir/model.safetensors
+train alone
+is "a head without an embedding is both" "$(digest alone)" "$(digest tied)"
+train frozen -o train.freeze='*embed* *layers.0*' -o checkpoint.every=1 -o checkpoint.save=trainable
+ok "where a checkpoint leaves it out, too" "$ZEROTH" checkpoint export "$(ls -d frozen/checkpoints/step-* | tail -n 1)" out
+is "it is the embedding of an export" "$(grep -ac '"model.embed_tokens.weight"' out/model.safetensors)" 1
+rm -r out
+fresh "$golden/llama-tied"
+train once -o optimizer.lr=0
+"$ZEROTH" checkpoint export --dtype bf16 --shard-bytes 1 once parts > /dev/null
+rm -r dir
+mv parts dir
+of=$(grep -o '"model.embed_tokens.weight": "[^"]*"' dir/model.safetensors.index.json | cut -d'"' -f4)
+LC_ALL=C sed 's/"model.embed_tokens.weight"/"lm_head.weight"           /' "dir/$of" > dir/head.safetensors
+sed -i 's/"weight_map": {/&"lm_head.weight": "head.safetensors",/' dir/model.safetensors.index.json
+train equal
+is "one that is equal is tied" "$(digest equal)" "$(digest tied)"
+is "I7: without a word" "$(grep -c 'tie_word' equal.err)" 0
+size=$(stat -c %s dir/head.safetensors)
+printf '\100' | dd of=dir/head.safetensors bs=1 seek=$((size - 1)) conv=notrunc 2> /dev/null
+train last
+like "I7: all of it is compared" "$(cat last.err)" 'lm_head.weight differs from the embedding'
+edit model_type '"mistral"'
 edit model_type '"qwen2"'
 broken "biases that are missing" 'tensor model.layers.0.self_attn.q_proj.bias is missing$'
 sed -i 's/"mlp_bias": false/"mlp_bias": true/' dir/config.json

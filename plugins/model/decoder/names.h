@@ -26,6 +26,9 @@
 		TENSOR_IF(MLP_BIAS, UP_B, "mlp.up_proj.bias"), \
 		TENSOR_IF(MLP_BIAS, DOWN_B, "mlp.down_proj.bias")
 
+/* Of the tensors that files may have and the model does not use. */
+#define HEAD_IS_EMBEDDING "lm_head.weight=model.embed_tokens.weight"
+
 /* Members of struct family. */
 #define NAMES_AROUND_BLOCKS \
 	.tokens = "model.embed_tokens.weight", .blocks = "model.layers", \
