@@ -225,7 +225,7 @@ with_run() {
 	with_run "a FIFO for a seat" 'mkfifo joined-1' 'joined-1: it is no regular file: remove it'
 	with_run "a link for a seat" 'ln -s joined-0 joined-1' 'joined-1: it is a link: remove it'
 	with_run "a torn seat" 'echo x > joined-1' 'joined-1: it is no file of this run'
-	with_run "a seat of another rank" 'cp -p joined-0 joined-1' 'joined-1: no rank 1 of 2 can have written it'
+	with_run "a seat of another rank" 'cp -p joined-0 new && mv new joined-1' 'joined-1: no rank 1 of 2 can have written it'
 	with_run "a FIFO for a reason" 'mkfifo stopped' 'stopped: it is no regular file: remove it'
 }
 fresh
@@ -237,6 +237,66 @@ code=$?
 out=$(< out)
 refused "a FIFO for an answer" "$here/welcome-1-[0-9a-f]{16}: it is no regular file: remove it"
 is "the rank takes back its hello" "$(ls $here)" ''
+
+# ---- where comm/local meets: rank 0's process and descriptor, as a forged rank 0 says them
+
+# forged NAME PATTERN: rank 1 meets a rank 0 that this script plays, and whose word for comm/local is on standard input
+forged() {
+	local id=0000000000000abc name dir=$here/run-0000000000000abc
+	cat > word
+	name=$(cd $here && compgen -G 'hello-1-*')
+	(
+		umask 077
+		mkdir $dir
+		says 0xabc 0 2 0 0 | file 0xabc > $dir/joined-0
+		file 0xabc < word > $dir/key-comm.local
+		le 8 0x$id | file "0x${name##*-}" > new
+		mv new "$here/welcome-${name#hello-}"
+	)
+	wait $rank1
+	code=$?
+	like "$1" "exit $code, $(tail -n 1 out)" "^exit [24], zeroth: (-o: )?\[comm\] $2"
+}
+# follow: starts that rank 1
+follow() {
+	meeting
+	(run=never rank 1 2 -o comm.timeout=5) > out 2>&1 &
+	rank1=$!
+	until_there 'hello-1-*' > joined
+}
+# word PID FD [WORLD]
+word() {
+	for i in $1 $2 ${3:-2} 0; do le 4 $i; done
+	le 8 77
+	le 8 1048576
+}
+no='is not the memory of the ranks: it is no memory that a rank has sealed'
+cp text other
+mkfifo pipe
+sleep 50 3<> other 4<> pipe 5< . &
+holder=$!
+for fd in 3:file 4:FIFO; do
+	follow
+	forged "comm/local: the descriptor of a ${fd#*:}" "/proc/$holder/fd/${fd%:*} $no" < <(word $holder ${fd%:*})
+done
+ok "comm/local: the file is as it was" cmp text other
+follow
+forged "comm/local: that of a directory" "cannot open the memory of rank 0 \(/proc/$holder/fd/5: Is a directory\)" < <(word $holder 5)
+follow
+own=$(children $rank1)
+forged "comm/local: one of the rank itself" "/proc/$own/fd/1 $no" < <(word "$own" 1)
+follow
+forged "comm/local: of no process" 'cannot open the memory of rank 0 \(/proc/-1/fd/-1: No such file' < <(word -1 -1)
+follow
+forged "comm/local: of another world" 'rank 0 has 7 ranks and staging = 1048576, rank 1 has 2 and 1048576' < <(word $holder 3 7)
+follow
+forged "comm/local: a longer word" 'rank 0 did not publish where the ranks meet' < <(word $holder 3; le 8 0)
+kill $holder
+(ulimit -f 1000000 && pair limited)
+is "comm/local: a limit of file sizes" "$(digest_of limited)" "$one"
+(ulimit -f 9000 && pair small)
+like "comm/local: one that is too low is named" "$(cat small.0)" \
+	'\[comm\] the memory that ranks share takes [0-9]+ bytes in one file, and ulimit -f allows 9216000: raise it'
 
 # ---- dead runs
 fresh

@@ -8,7 +8,6 @@
 #include "local.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -18,14 +17,12 @@
 
 #define KEY "comm.local"
 #define HUGE (2u << 20)
-/* room of a rank's node in the file: pages exist only where touched */
-#define NODE_SPAN ((uint64_t)1 << 44)
 #define REPORT 10.0                   /* seconds between lines that say who is missing */
 
-/* What rank 0 publishes. */
+/* What rank 0 publishes: no address, and a descriptor that others check before they use it. */
 struct hello {
 	int32_t pid, fd, world, rsv;
-	uint64_t nonce, base, staging;
+	uint64_t nonce, staging;
 };
 
 static uint64_t up(uint64_t bytes)
@@ -38,49 +35,41 @@ static void lay_out(struct zr_inst *c)
 	c->area_bytes = up(sizeof(struct area) + (uint64_t)c->world * sizeof(struct seat));
 	c->stage_at = c->area_bytes;
 	c->data_at = up(c->stage_at + (uint64_t)c->world * c->o->staging);
-	c->region_end = c->data_at + (uint64_t)c->group[ZR_GROUP_NODE].first * NODE_SPAN;
 }
 
-static int map_area(struct zr_inst *c)
+static int make_file(struct zr_inst *c, void *arg)
 {
-	void *m = mmap(NULL, c->area_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, 0);
-	if (m == MAP_FAILED)
-		return zr_fail(c->h, ZR_ENOMEM, "cannot map the area of the ranks: %s",
-			       strerror(errno));
-	c->area = m;
-	return 0;
+	(void)arg;
+	return zl_file_make(c, c->data_at);
 }
 
 /* Rank 0. */
 static int make_area(struct zr_inst *c)
 {
 	struct hello hello = { .pid = c->pid, .world = c->world, .staging = c->o->staging };
-	c->fd = memfd_create("zeroth", MFD_CLOEXEC);
-	if (c->fd < 0)
-		return zr_fail(c->h, ZR_EIO, "memfd_create: %s", strerror(errno));
-	if (ftruncate(c->fd, (off_t)(c->data_at + (uint64_t)c->world * NODE_SPAN)))
-		return zr_fail(c->h, ZR_EIO, "cannot size the memory of the ranks: %s",
-			       strerror(errno));
-	int rc = map_area(c);
-	if (rc)
-		return rc;
 	if (getrandom(&hello.nonce, sizeof hello.nonce, 0) != sizeof hello.nonce)
 		return zr_fail(c->h, ZR_EIO, "getrandom: %s", strerror(errno));
+	int rc = zl_process_join(c, hello.nonce, make_file, NULL);
+	if (rc)
+		return rc;
 	hello.fd = c->fd;
-	hello.base = (uintptr_t)c->area;
 	c->nonce = c->area->nonce = hello.nonce;
 	c->area->world = c->world;
-	c->shares_map = 1;
-	atomic_store(&c->area->users, 1);
+	atomic_store(&c->area->end, c->data_at);
 	rc = c->boot->put(c->boot_inst, KEY, &hello, sizeof hello);
 	return rc ? zr_fail(c->h, rc, "boot could not publish where the ranks meet") : 0;
+}
+
+static int open_file(struct zr_inst *c, void *arg)
+{
+	const struct hello *hello = arg;
+	return zl_file_open(c, hello->pid, hello->fd, c->data_at);
 }
 
 /* The other ranks. */
 static int open_area(struct zr_inst *c)
 {
 	struct hello hello;
-	char path[64];
 	int rc = c->boot->get(c->boot_inst, KEY, &hello, sizeof hello, c->o->timeout);
 	if (rc)
 		return zr_fail(c->h, ZR_EPEER, "rank 0 did not publish where the ranks meet");
@@ -89,24 +78,15 @@ static int open_area(struct zr_inst *c)
 			       "rank 0 has %d ranks and staging = %llu, rank %d has %d and %llu",
 			       hello.world, (unsigned long long)hello.staging, c->rank, c->world,
 			       (unsigned long long)c->o->staging);
-	snprintf(path, sizeof path, "/proc/%d/fd/%d", hello.pid, hello.fd);
-	c->fd = open(path, O_RDWR | O_CLOEXEC);
-	if (c->fd < 0)
-		return zr_fail(
-			c->h, ZR_EIO,
-			"cannot open the memory of rank 0 (%s: %s): the ranks must run on one "
-			"machine as one user",
-			path, strerror(errno));
-	if (hello.pid == c->pid) {
-		c->area = (struct area *)(uintptr_t)hello.base;
-		c->shares_map = 1;
-		atomic_fetch_add(&c->area->users, 1);
-	} else if ((rc = map_area(c))) {
+	rc = zl_process_join(c, hello.nonce, open_file, &hello);
+	if (rc)
 		return rc;
-	}
 	c->nonce = hello.nonce;
-	if (c->area->nonce != hello.nonce)
-		return zr_fail(c->h, ZR_EIO, "%s is not the memory of the ranks", path);
+	if (c->area->nonce != hello.nonce || c->area->world != c->world)
+		return zr_fail(c->h, ZR_EIO,
+			       "/proc/%d/fd/%d is not the memory of the ranks: it is of another "
+			       "run",
+			       hello.pid, hello.fd);
 	return 0;
 }
 
@@ -256,8 +236,5 @@ void zl_leave(struct zr_inst *c)
 			close(c->watch[r].fd);
 	if (c->stage)
 		munmap(c->stage, (uint64_t)c->world * c->o->staging);
-	if (c->area && (!c->shares_map || atomic_fetch_sub(&c->area->users, 1) == 1))
-		munmap(c->area, c->area_bytes);
-	if (c->fd >= 0)
-		close(c->fd);
+	zl_process_leave(c);
 }

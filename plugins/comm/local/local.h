@@ -7,8 +7,11 @@
  * grow, are written by the owner alone, and are slept on (futex) by the others:
  *   posted  operations announced         sync  meetings inside operations
  *   done    operations whose data the owner has read from its peers
- * Behind the area lie staging buffers and the memory of mem_alloc; pages exist once they are
- * touched.
+ * Behind the area lie staging buffers and the memory of mem_alloc, for which the memfd grows; pages
+ * exist once they are touched.
+ *
+ * Ranks of one run trust each other: each can write all that the memfd has. What comes from another
+ * process is never used as an address here; of ranks in one process it is, for they share theirs.
  *
  * Each rank executes its operations in the order it posted them, both groups in one queue, so ranks
  * may wait for their tickets in different orders without a deadlock.
@@ -85,8 +88,19 @@ struct doing {
 
 /* A mapping that the ranks of one process share. */
 struct shared_map {
-	_Atomic uint64_t base;
+	char *_Atomic base;
 	_Atomic int32_t users;
+};
+
+/* What the ranks of one process share, in its own memory. */
+struct process {
+	struct process *next;
+	uint64_t nonce;
+	int fd, users;
+	struct area *area;
+	uint64_t area_bytes;
+	/* [world][REGIONS] of each rank that is the lowest of its node here */
+	struct shared_map *maps;
 };
 
 struct seat {
@@ -98,14 +112,15 @@ struct seat {
 	cpu_set_t cpus;          /* that it may use */
 	_Atomic uint32_t ordered; /* its process takes part in barriers of others */
 	struct doing doing;
-	struct shared_map region[REGIONS]; /* set by the lowest rank of a process on its node */
+	/* in the memfd, of the regions of its node: set by the node's first rank */
+	_Atomic uint64_t place[REGIONS];
 	struct lane lane[LANES];
 };
 
 struct area {
 	uint64_t nonce;
+	_Atomic uint64_t end;      /* of what mem_alloc has given away */
 	int32_t world;
-	_Atomic int32_t users;     /* ranks of rank 0's process: they share its mapping */
 	_Atomic uint32_t aborted;  /* 1 somebody writes why, 2 why is there */
 	char why[1000];
 	struct seat seat[];
@@ -126,7 +141,7 @@ struct pend {
 };
 
 struct region {
-	/* place in the memfd of the node's first rank; distance of ranks */
+	/* place in the memfd, of the node's first rank; distance of ranks */
 	uint64_t at, stride, bytes;
 	char *base;                 /* where `at` is mapped; NULL: freed */
 	struct view *views;         /* owned */
@@ -152,11 +167,11 @@ struct zr_inst {
 	int32_t rank, world, pid;
 	int32_t nodes;         /* 1, or more: then memory of mem_alloc is shared by the node only */
 	struct group group[3];
-	int fd;
+	struct process *process; /* NULL: one rank alone */
+	int fd;                /* the process's */
 	struct area *area;     /* NULL: one rank alone */
 	/* of the area; places in the memfd of staging and mem_alloc */
 	uint64_t area_bytes, stage_at, data_at;
-	int shares_map;        /* the area is mapped where rank 0's process has it */
 	uint64_t nonce;        /* peers try to read it */
 	int reads;             /* process_vm_readv works between all */
 	int ordered;           /* all are `ordered`: who sleeps pays for the order, not who wakes */
@@ -179,7 +194,6 @@ struct zr_inst {
 	_Atomic uint64_t sent;
 	struct region region[REGIONS];
 	int n_regions;
-	uint64_t region_end;   /* place in the memfd where the next one begins */
 };
 
 #define FETCH 65536u /* bytes of another process that a sum reads at a time */
@@ -216,6 +230,17 @@ static inline uint64_t region_bytes(const struct zr_inst *c, const struct region
 }
 
 double zl_now(void);
+
+/* file.c */
+/* Makes it, or opens that of another process, into c->fd; `bytes`: that it has at least. */
+int zl_file_make(struct zr_inst *c, uint64_t bytes);
+int zl_file_open(struct zr_inst *c, int32_t pid, int32_t number, uint64_t bytes);
+int zl_file_grow(struct zr_inst *c, int fd, uint64_t bytes); /* to at least that length */
+/* Takes the mapping that another rank of this process has of the memfd with this nonce, or makes
+ * one of the c->fd that get() finds. */
+int zl_process_join(struct zr_inst *c, uint64_t nonce, int (*get)(struct zr_inst *, void *),
+		    void *arg);
+void zl_process_leave(struct zr_inst *c);
 
 /* area.c */
 int zl_join(struct zr_inst *c);

@@ -53,25 +53,58 @@ static int32_t first_of_process(struct zr_inst *c, int32_t *many)
 	return first;
 }
 
+/* Takes the next place in the memfd, which grows. */
+static int take_place(struct zr_inst *c, struct region *r)
+{
+	const uint64_t bytes = region_bytes(c, r);
+	r->at = atomic_fetch_add(&c->area->end, bytes);
+	return zl_file_grow(c, c->fd, r->at + bytes);
+}
+
+/* The node's first rank takes a place for all. */
+static int agree_on_place(struct zr_inst *c, struct region *r)
+{
+	_Atomic uint64_t *place = &c->area->seat[node_of(c)->first].place[r - c->region];
+	int rc = 0;
+	if (node_of(c)->rank == 0) {
+		rc = take_place(c, r);
+		atomic_store(place, r->at);
+	}
+	if (rc) {
+		zl_abort(c, "mem_alloc failed on another rank");
+		return rc;
+	}
+	rc = meet(c, r->bytes);
+	r->at = atomic_load(place);
+	return rc;
+}
+
 /* One mapping per process: its first rank makes it, the others take it. */
 static int map_together(struct zr_inst *c, struct region *r)
 {
 	int32_t many, first = first_of_process(c, &many), k = (int32_t)(r - c->region);
-	struct shared_map *m = &c->area->seat[first].region[k];
-	int rc = meet(c, r->bytes);
+	struct shared_map *m = &c->process->maps[first * REGIONS + k];
+	int rc = agree_on_place(c, r);
 	if (!rc && first == c->rank)
 		rc = map_file(c, r);
 	if (!rc && first == c->rank) {
 		atomic_store(&m->users, many);
-		atomic_store(&m->base, (uint64_t)(uintptr_t)r->base);
+		atomic_store(&m->base, r->base);
 	} else if (rc && !zl_is_aborted(c)) {
 		zl_abort(c, "mem_alloc failed on another rank");
 	}
 	if (!rc)
 		rc = meet(c, r->bytes);
 	if (!rc)
-		r->base = (char *)(uintptr_t)atomic_load(&m->base);
+		r->base = atomic_load(&m->base);
 	return rc;
+}
+
+/* A node of one rank. */
+static int map_alone(struct zr_inst *c, struct region *r)
+{
+	int rc = c->area ? take_place(c, r) : 0;
+	return rc ? rc : map_file(c, r);
 }
 
 int zl_mem_alloc(struct zr_inst *c, uint64_t bytes, void **out)
@@ -82,13 +115,11 @@ int zl_mem_alloc(struct zr_inst *c, uint64_t bytes, void **out)
 	if (bytes > (uint64_t)1 << 40)
 		return zr_fail(c->h, ZR_ENOMEM, "mem_alloc of %llu bytes",
 			       (unsigned long long)bytes);
-	*r = (struct region){ .at = c->region_end, .bytes = bytes,
-			      .stride = (bytes / ALIGN + 1) * ALIGN };
-	int rc = node_of(c)->size == 1 ? map_file(c, r) : map_together(c, r);
+	*r = (struct region){ .bytes = bytes, .stride = (bytes / ALIGN + 1) * ALIGN };
+	int rc = node_of(c)->size == 1 ? map_alone(c, r) : map_together(c, r);
 	if (rc)
 		return rc;
 	c->n_regions++;
-	c->region_end += region_bytes(c, r);
 	*out = r->base + (uint64_t)node_of(c)->rank * r->stride;
 	return 0;
 }
@@ -102,7 +133,7 @@ static void unmap(struct zr_inst *c, struct region *r)
 		(void)!fallocate(c->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)own,
 				 (off_t)r->stride);
 	if (node_of(c)->size == 1 ||
-	    atomic_fetch_sub(&c->area->seat[first].region[r - c->region].users, 1) == 1)
+	    atomic_fetch_sub(&c->process->maps[first * REGIONS + (r - c->region)].users, 1) == 1)
 		munmap(r->base, region_bytes(c, r));
 	r->base = NULL;
 }
