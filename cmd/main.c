@@ -3,8 +3,10 @@
  * main.c - the program zeroth: finds the subcommand and calls it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "cmd/completion/completion.h"
@@ -12,6 +14,7 @@
 #include "cmd/fit.h"
 #include "cmd/former.h"
 #include "cmd/import/import.h"
+#include "cmd/signals.h"
 #include "files/checkpoint/checkpoint.h"
 
 #ifndef PACKAGE_VERSION
@@ -50,8 +53,19 @@ static int unknown(const char *name)
 	return 2;
 }
 
+/* A file that took the number of a closed standard one would get what is printed. What is opened in
+ * its place here can neither be read as input nor written as output, as before. */
+static void fill_closed_files(void)
+{
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
+	fill_closed_files();
+	zr_signals_start();
 	zr_memory_at_start();
 	zr_spelling = zr_import_spelling;
 	zr_renamed_settings = zr_former_settings;

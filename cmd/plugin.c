@@ -19,6 +19,7 @@
 #include "cmd/crash.h"
 #include "cmd/json_text.h"
 #include "cmd/new_plugin.h"
+#include "core/child.h"
 #include "core/files/file.h"
 #include "core/files/json.h"
 #include "core/plugin/plugin_file.h"
@@ -111,8 +112,7 @@ static json_t *read_from(FILE *f, pid_t child)
 						 "out of memory";
 	char text[128];
 	int status = 0;
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-		;
+	zr_child_wait(child, &status);
 	if (j && WIFEXITED(status) && !WEXITSTATUS(status))
 		return j;
 	json_decref(j);

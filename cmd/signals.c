@@ -82,14 +82,35 @@ static void on_pipe(int sig)
 	(void)sig;
 }
 
+static int is_ignored(int sig)
+{
+	struct sigaction now;
+	return !sigaction(sig, NULL, &now) && now.sa_handler == SIG_IGN;
+}
+
+void zr_signals_start(void)
+{
+	static const int needed[] = { SIGCHLD, SIGALRM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
+	sigset_t none;
+	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+		if (is_ignored(needed[i]))
+			signal(needed[i], SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+void zr_signals_handle(int sig, const struct sigaction *act)
+{
+	if (!is_ignored(sig))
+		sigaction(sig, act, NULL);
+}
+
 void zr_signals_of_end(sigset_t *set)
 {
-	struct sigaction sa;
 	sigemptyset(set);
-	sigaddset(set, SIGINT);
-	sigaddset(set, SIGTERM);
-	if (!sigaction(SIGHUP, NULL, &sa) && sa.sa_handler != SIG_IGN)
-		sigaddset(set, SIGHUP);
+	for (size_t i = 0; i < N_ENDS; i++)
+		if (!is_ignored(ends[i]))
+			sigaddset(set, ends[i]);
 }
 
 void zr_signals_begin(void)

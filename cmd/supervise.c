@@ -26,6 +26,7 @@
 #include "cmd/oom.h"
 #include "cmd/signals.h"
 #include "cmd/stacks.h"
+#include "core/child.h"
 #include "core/session.h"
 
 #define LINE 2048
@@ -65,7 +66,7 @@ struct crew {
 	int stalled;         /* that did not change for too long */
 	long long ooms;      /* the count of oom.h at the start */
 	sigset_t old;
-	void (*old_pipe)(int);
+	void (*old_pipe)(int), (*old_child)(int);
 };
 
 /* ---- a rank ---------------------------------------------------------------------- */
@@ -85,6 +86,7 @@ static int become_rank(struct crew *s, int rank, int err, pid_t parent)
 	if (getppid() != parent)
 		_exit(4); /* the supervisor died before the line above */
 	signal(SIGPIPE, s->old_pipe);
+	signal(SIGCHLD, s->old_child);
 	sigprocmask(SIG_SETMASK, &s->old, NULL);
 	if (null >= 0) {
 		dup2(null, STDIN_FILENO);
@@ -264,6 +266,13 @@ static void ended(struct crew *s, int rank, int status)
 	}
 }
 
+/* The status of a rank that ended unseen, by what it wrote as it ended. */
+static int reported(const struct crew *s, int rank)
+{
+	const int code = zr_exit_code(s->why[rank].code);
+	return s->ended[rank] ? W_EXITCODE(code, 0) : ZR_CHILD_UNKNOWN;
+}
+
 static void reap(struct crew *s)
 {
 	int status;
@@ -272,6 +281,15 @@ static void reap(struct crew *s)
 		for (int i = 0; i < s->n; i++)
 			if (s->child[i].pid == pid)
 				ended(s, i, status);
+	if (pid == 0 || errno != ECHILD)
+		return;
+	/* another has reaped these, so that nothing may be sent to their numbers any more */
+	s->killed = s->running;
+	if (s->running && !s->stop_at)
+		s->stop_at = zr_now();
+	for (int i = 0; i < s->n; i++)
+		if (s->child[i].pid)
+			ended(s, i, reported(s, i));
 }
 
 static void kill_all(struct crew *s)
@@ -425,6 +443,7 @@ static int prepare(struct crew *s)
 	sigprocmask(SIG_BLOCK, &ours, &s->old);
 	/* nobody may read the lines of the ranks any more */
 	s->old_pipe = signal(SIGPIPE, SIG_IGN);
+	s->old_child = signal(SIGCHLD, SIG_DFL); /* the end of an ignored child cannot be seen */
 	for (int i = 0; s->child && i < s->n; i++)
 		s->child[i].out = -1;
 	s->signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -448,6 +467,7 @@ static void finish(struct crew *s)
 	if (s->area >= 0)
 		close(s->area);
 	signal(SIGPIPE, s->old_pipe);
+	signal(SIGCHLD, s->old_child);
 	sigprocmask(SIG_SETMASK, &s->old, NULL);
 	if (s->why)
 		munmap(s->why, (size_t)s->n * (sizeof *s->why + 1));

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "cmd/progress.h"
+#include "cmd/signals.h"
 
 static volatile sig_atomic_t interrupted;
 
@@ -28,8 +29,8 @@ int zr_tokenize_stopped(void)
 void zr_tokenize_catch(void)
 {
 	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
+	zr_signals_handle(SIGINT, &sa);
+	zr_signals_handle(SIGTERM, &sa);
 }
 
 void zr_tokenize_eta(uint64_t at, uint64_t all, double took, char text[80])

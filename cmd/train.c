@@ -21,6 +21,7 @@
 #include "cmd/stacks.h"
 #include "cmd/supervise.h"
 #include "cmd/token_text.h"
+#include "core/child.h"
 #include "core/log.h"
 
 static const char usage[] =
@@ -210,8 +211,9 @@ static int try_config(const struct zr_cmd_args *a)
 		zr_crash_unwatch();
 		_exit(code);
 	}
-	if (pid > 0 && waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) &&
-	    WTERMSIG(status) != SIGKILL)
+	if (pid > 0 && zr_child_wait(pid, &status))
+		return 0; /* the ranks find out themselves */
+	if (pid > 0 && WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
 		return 4; /* the child has said where it crashed */
 	if (pid < 0 || !WIFEXITED(status)) {
 		fprintf(stderr, "zeroth: %s: cannot load the configuration\n", a->operand);

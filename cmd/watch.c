@@ -17,6 +17,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/report/screen.h"
+#include "cmd/signals.h"
 
 static const char usage[] =
 	"usage: zeroth watch [-i SECONDS] RUN\n"
@@ -80,9 +81,9 @@ static void handle_signals(void)
 	static const int end[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 	struct sigaction a = { .sa_handler = note_end };
 	for (int i = 0; i < 4; i++)
-		sigaction(end[i], &a, NULL);
+		zr_signals_handle(end[i], &a);
 	a.sa_handler = note_stop;
-	sigaction(SIGTSTP, &a, NULL);
+	zr_signals_handle(SIGTSTP, &a);
 	a.sa_handler = note_size;
 	sigaction(SIGWINCH, &a, NULL);
 }

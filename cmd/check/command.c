@@ -24,6 +24,7 @@
 #include "cmd/crash.h"
 #include "cmd/json_text.h"
 #include "cmd/plugin.h"
+#include "core/child.h"
 #include "core/plugin/plugin_file.h"
 #include "core/files/json.h"
 
@@ -144,8 +145,7 @@ static void wait_for(pid_t child, struct zr_verdict *v, double timeout)
 		kill(child, SIGKILL);
 	}
 	close(fd);
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-		;
+	zr_child_wait(child, &status);
 	kill(-child, SIGKILL); /* what it left behind */
 	judge_end(v, status, late, timeout);
 }
@@ -153,14 +153,15 @@ static void wait_for(pid_t child, struct zr_verdict *v, double timeout)
 static void empty_directory(const char *dir)
 {
 	char command[256];
+	int status;
 	pid_t child = fork();
 	if (!child) {
 		snprintf(command, sizeof command, "%s", dir);
 		execlp("rm", "rm", "-rf", "--", command, (char *)NULL);
 		_exit(1);
 	}
-	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
-		;
+	if (child > 0)
+		zr_child_wait(child, &status);
 }
 
 /* t NULL: it is loaded and nothing else. */

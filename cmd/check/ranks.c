@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include "cmd/check/check.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 #include <zeroth/boot.h>
+
+#include "core/child.h"
 
 enum { RANKS = 8, VALUES = 64 };
 
@@ -119,11 +120,11 @@ static void judge(struct zr_check *c, int32_t rank, int status, int late)
 
 static void stop_all(pid_t *pid)
 {
+	int status;
 	for (int32_t r = 0; r < table->world; r++)
 		if (pid[r]) {
 			kill(pid[r], SIGKILL);
-			while (waitpid(pid[r], NULL, 0) < 0 && errno == EINTR)
-				;
+			zr_child_wait(pid[r], &status);
 		}
 }
 
@@ -135,7 +136,7 @@ static void wait_for_all(struct zr_check *c, pid_t *pid)
 		const int late = now() > end;
 		for (int32_t r = 0; r < table->world; r++) {
 			int status = 0;
-			if (!pid[r] || (waitpid(pid[r], &status, WNOHANG) != pid[r] && !late))
+			if (!pid[r] || (!zr_child_ended(pid[r], &status) && !late))
 				continue;
 			left--;
 			if (!late)

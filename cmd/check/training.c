@@ -4,7 +4,6 @@
  * core proves without running them, and runs that must end with the same bits.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "cmd/check/check.h"
+#include "core/child.h"
 #include "core/setup.h"
 
 static int is_role(const struct zr_check *c, const char *role)
@@ -200,8 +200,8 @@ static void train(struct zr_check *c, const char *name, char *digest, const char
 		execv("/proc/self/exe", (char **)argv);
 		_exit(127);
 	}
-	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
-		;
+	if (child > 0)
+		zr_child_wait(child, &status);
 	last_line(err, why, sizeof why);
 	last_line(out, digest, DIGEST);
 	if (status || strncmp(digest, "digest:", 7))

@@ -8,10 +8,10 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "core/child.h"
 #include "completion.h"
 
 #define HELP_MOST 16384
@@ -36,7 +36,7 @@ static const struct zr_command *command_of(const char *name)
 /* What `zeroth COMMAND --help` prints. */
 static void help_of(const struct zr_command *c, char *out)
 {
-	int fd[2], n = 0;
+	int fd[2], n = 0, status;
 	*out = 0;
 	if (pipe2(fd, O_CLOEXEC))
 		return;
@@ -57,7 +57,7 @@ static void help_of(const struct zr_command *c, char *out)
 	out[n] = 0;
 	close(fd[0]);
 	if (child > 0)
-		waitpid(child, NULL, 0);
+		zr_child_wait(child, &status);
 }
 
 static void list_kind(const struct zr_candidates *c, const char *kind)

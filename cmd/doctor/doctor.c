@@ -17,6 +17,7 @@
 #include "cmd/fit.h"
 #include "cmd/json_text.h"
 #include "cmd/plugin.h"
+#include "core/child.h"
 #include "core/files/json.h"
 #include "core/log.h"
 #include "doctor.h"
@@ -141,8 +142,9 @@ static int try_apart(const struct zr_cmd_args *a, struct trial *t)
 		zr_crash_unwatch();
 		_exit(0);
 	}
-	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+	if (pid < 0)
 		return -1;
+	zr_child_wait(pid, &status);
 	if (WIFSIGNALED(status) && !*t->err.text)
 		snprintf(t->err.text, sizeof t->err.text, "killed by signal %d", WTERMSIG(status));
 	return 0;

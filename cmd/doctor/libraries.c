@@ -7,13 +7,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/child.h"
 #include "core/files/file.h"
 #include "doctor.h"
 
@@ -117,7 +116,6 @@ static void ask(void (*fn)(int), char *is, size_t is_room, char *missing, size_t
 		dup2(null, 0);
 		dup2(null, 1);
 		dup2(null, 2);
-		signal(SIGALRM, SIG_DFL);
 		alarm(PATIENCE);
 		fn(fd[1]);
 		_exit(1);
@@ -132,8 +130,7 @@ static void ask(void (*fn)(int), char *is, size_t is_room, char *missing, size_t
 	}
 	close(fd[0]);
 	if (child > 0)
-		while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-			;
+		zr_child_wait(child, &status);
 	zr_one_line(line);
 	if (*line == 'y') {
 		snprintf(is, is_room, "%.*s", (int)is_room - 1, line + 1);

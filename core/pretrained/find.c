@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <zeroth/model.h>
 
+#include "core/child.h"
 #include "core/pretrained/pretrained.h"
 
 #define PATIENCE 20 /* s for all plugins to load */
@@ -40,16 +41,31 @@ static int scan_one(void *arg, const char *role, const char *id, const char *pat
 	return 0;
 }
 
-/* The child's exit status is an errno. */
+/* In the child. The last line is "=" and an errno: this process may not be able to see how its
+ * children end. The exit status is an errno where that line cannot be written. */
 static void scan_to(int fd, const struct zr_model_json *f)
 {
 	struct scan s = { fdopen(fd, "w"), f };
-	int null = open("/dev/null", O_RDWR), no;
+	int null = open("/dev/null", O_RDWR);
 	dup2(null, 1);
 	dup2(null, 2);
+	zr_child_signals();
 	alarm(PATIENCE);
-	no = s.out ? zr_plugin_scan(scan_one, &s) : errno;
-	_exit(no ? no & 255 : fflush(s.out) ? errno : 0);
+	if (s.out)
+		fprintf(s.out, "=%d\n", zr_plugin_scan(scan_one, &s));
+	_exit(!s.out || fflush(s.out) ? errno & 255 : 0);
+}
+
+/* Takes the last line of the child away, and returns what it says; EINTR: the child was killed. */
+static int take_errno(char *text, int status)
+{
+	char *end = *text == '=' ? text : strstr(text, "\n=");
+	if (!end)
+		return WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : EINTR;
+	end += *end == '\n';
+	int no = atoi(end + 1);
+	*end = 0;
+	return no;
 }
 
 /* The lines of the child in *out, owned. */
@@ -74,10 +90,10 @@ static int scan(const struct zr_model_json *f, char **out, struct zr_error *err)
 			(*out)[n++] = (char)c;
 	if (in)
 		fclose(in);
-	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
-		;
+	if (child > 0)
+		zr_child_wait(child, &status);
 	if (!no)
-		no = !WIFEXITED(status) ? EINTR : WEXITSTATUS(status);
+		no = take_errno(*out, status);
 	if (!no)
 		return 0;
 	free(*out);

@@ -186,6 +186,28 @@ wte.weight: 32768 bytes of format f and shape (32, 256), expected fp32 of shape 
 	is '... and calls from within a call' "$(sed -n '17,$p' refused.out)" \
 		'zeroth_step: another call of this engine runs; callbacks, and other threads meanwhile, do not call this
 zeroth_close: another call of this engine runs'
+	# The library asks a process of its own which plugin reads a model, whatever the program does with signals.
+	golden=$ZR_SRCDIR/tests/golden
+	{
+		peft_ini
+		echo '[model]'
+		echo "path = $golden/pretrained/gpt2"
+	} > found.ini
+	cat > ignores.py <<-'EOF'
+		import signal, zeroth
+		for s in signal.SIGCHLD, signal.SIGALRM:
+		    signal.signal(s, signal.SIG_IGN)
+		signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+		def arranged():
+		    lines = [line.split() for line in open("/proc/self/status") if line.startswith(("SigIgn", "SigBlk"))]
+		    return [int(bits, 16) & 0x7fffffff for _, bits in lines]  # two of the others are libc's own
+		before = arranged()
+		with zeroth.Engine("found.ini") as engine:
+		    engine.train_step()
+		print(before == arranged() or (before, arranged()))
+	EOF
+	is '... a program that ignores the ends of its children keeps all signals as they are' \
+		"$(snake ignores.py)" True
 	if snake -c 'import numpy' > /dev/null; then
 		is 'a model of numpy arrays learns' "$(snake "$examples/spirals.py")" 'learned in stage 3 on 2 ranks'
 	else

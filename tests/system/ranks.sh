@@ -35,7 +35,8 @@ start() {
 	shift
 	rm -rf r
 	: > out
-	"${under[@]}" "$ZEROTH" train -n "$n" "$scratch/tiny.ini" -o run.dir=r -o run.log_every=1 "$@" > out 2> err &
+	# a shell ignores SIGINT in the background
+	"${under[@]}" env --default-signal=INT "$ZEROTH" train -n "$n" "$scratch/tiny.ini" -o run.dir=r -o run.log_every=1 "$@" > out 2> err &
 	run=$!
 	for _ in $(seq 1 1500); do
 		grep -q '^step [0-9]' out && break

@@ -18,10 +18,10 @@ INI
 build hold
 
 # start WHERE COMMAND...: in the background, in a session of its own; waits until rank 0 stops at
-# WHERE. Sets $run. Under nohup the tests themselves ignore SIGHUP, and a training would, too.
+# WHERE. Sets $run. A shell ignores SIGINT in the background, nohup SIGHUP, and a training would, too.
 start() {
 	rm -rf r go held.* out
-	HOLD=$1 HOLD_DIR=$PWD setsid env --default-signal=HUP "${@:2}" > out 2> err &
+	HOLD=$1 HOLD_DIR=$PWD setsid env --default-signal=HUP,INT "${@:2}" > out 2> err &
 	run=$!
 	until [ -e held.0 ]; do
 		kill -0 $run 2>/dev/null || break

@@ -8,6 +8,8 @@
 #include <setjmp.h>
 #include <stddef.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -27,6 +29,7 @@ static struct {
 	_Atomic int ready, pid[8], signal[8];
 } *shared;
 
+static void (*arranged)(void); /* in the supervisor, before it starts */
 static char out[16384], err[16384];
 static double took;
 
@@ -62,6 +65,8 @@ static int supervised(int n, int (*rank_main)(int, void *, struct zr_error *), i
 		alarm(30);
 		dup2(o, STDOUT_FILENO);
 		dup2(e, STDERR_FILENO);
+		if (arranged)
+			arranged();
 		_exit(zr_supervise(n, rank_main, NULL));
 	}
 	while (sig && atomic_load(&shared->ready) < n)
@@ -390,6 +395,44 @@ static void signals_reach_every_rank(void **state)
 	}
 }
 
+static void ignore_children(void)
+{
+	signal(SIGCHLD, SIG_IGN);
+}
+
+static void *reap_all(void *unused)
+{
+	(void)unused;
+	for (;;)
+		if (waitpid(-1, NULL, 0) < 0)
+			sched_yield();
+	return NULL;
+}
+
+static void reap_beside(void)
+{
+	pthread_t thread;
+	sigset_t all, old;
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &old); /* signals are the supervisor's */
+	pthread_create(&thread, NULL, reap_all, NULL);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+}
+
+/* Who started the supervisor may ignore SIGCHLD, and then no child can be waited for. */
+static void ends_that_nobody_is_told_of_are_ends(void **state)
+{
+	(void)state;
+	static void (*const ways[])(void) = { ignore_children, reap_beside };
+	for (int i = 0; i < 2; i++) {
+		arranged = ways[i];
+		assert_int_equal(code_of(3, talk, 0), 0);
+		assert_int_equal(code_of(4, cause_last, 0), 4);
+		assert_last_line("zeroth: rank 2 failed with code 4: the disk is full");
+	}
+	arranged = NULL;
+}
+
 static int forever(int rank, void *arg, struct zr_error *why)
 {
 	(void)why;
@@ -433,6 +476,7 @@ int main(void)
 		cmocka_unit_test(each_other_reason_is_printed_once),
 		cmocka_unit_test(a_stopped_rank_is_killed),
 		cmocka_unit_test(signals_reach_every_rank),
+		cmocka_unit_test(ends_that_nobody_is_told_of_are_ends),
 		cmocka_unit_test(ranks_die_with_their_supervisor),
 		cmocka_unit_test(another_launcher_is_noticed),
 	};
