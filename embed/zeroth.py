@@ -99,6 +99,14 @@ _lib = _load()
 version = _lib.zeroth_version().decode()
 
 
+def _whole(kind, value, what):
+    """The value, which ctypes would cut to the bits that the type in C has."""
+    if isinstance(value, int) and kind(value).value != value:
+        raise ValueError("{}: {} does not fit in {} bits".format(what, value,
+                                                                 8 * ctypes.sizeof(kind)))
+    return value
+
+
 def _floats(at, shape):
     """fp32 values at an address, as an array."""
     n = 1
@@ -218,11 +226,15 @@ class Engine:
             raise Error(-7, "the engine is closed")
         if any(isinstance(a, bytes) and 0 in a for a in arguments):
             raise ValueError("zeroth_{}: a text has a null character".format(name))
+        function = getattr(_lib, "zeroth_" + name)
+        for kind, a in zip(function.argtypes[1:], arguments):
+            if kind in (ctypes.c_int, _I64):
+                _whole(kind, a, "zeroth_" + name)
         inside = self._running  # a function that the engine calls made this call
         if not inside:
             self._raised, self._running = None, True
         try:
-            rc = getattr(_lib, "zeroth_" + name)(self._at, *arguments)
+            rc = function(self._at, *arguments)
         finally:
             self._running = inside
         if rc < 0 and self._raised and not inside:
@@ -249,10 +261,13 @@ class Engine:
             tensors = (_Tensor * len(layer.tensors))()
             for t, (name, shape, std) in zip(tensors, layer.tensors):
                 t.name, t.ndim, t.init, t.std = name.encode(), len(shape), NORMAL, std
-                t.dims[:] = (list(shape) + [1] * 4)[:4]  # the library refuses more of them
+                dims = [_whole(_I64, d, "layer {}: {}".format(layer.name, name)) for d in shape]
+                t.dims[:] = (dims + [1] * 4)[:4]  # the library refuses more of them
             units[i] = _Unit(layer.name.encode(), tensors, len(tensors), 0)
             number = (_I32 * 1)(i)
-            made[i] = _Layer(layer.name.encode(), number, 1, 0, layer.out, 4 * layer.saved, 0,
+            out = _whole(_U64, layer.out, "layer {}: out".format(layer.name))
+            saved = _whole(_U64, 4 * layer.saved, "layer {}: saved".format(layer.name))
+            made[i] = _Layer(layer.name.encode(), number, 1, 0, out, saved, 0,
                              self._guard(layer.forward), self._guard(layer.backward))
             self._kept += [tensors, number, made[i].forward, made[i].backward]
         model = _Model(ctypes.sizeof(_Model), len(layers), len(layers), ctypes.sizeof(_Tensor),

@@ -186,6 +186,26 @@ wte.weight: 32768 bytes of format f and shape (32, 256), expected fp32 of shape 
 	is '... and calls from within a call' "$(sed -n '17,$p' refused.out)" \
 		'zeroth_step: another call of this engine runs; callbacks, and other threads meanwhile, do not call this
 zeroth_close: another call of this engine runs'
+	cat > numbers.py <<-'EOF'
+		import zeroth
+		text = open("tiny.ini").read()
+		layer = zeroth.Layer("loss", [("v", (4,), 1)], 0, print, print)
+		def refused(**how):
+		    try:
+		        zeroth.Engine(text=text, **how)
+		        print("accepted")
+		    except (zeroth.Error, ValueError) as e:
+		        print(e)
+		refused(ranks=2**32 + 3)
+		refused(ranks=65)
+		for shape, out in ((2**64 + 4,), 4), ((4,), 2**64 + 4), ((4,), -4):
+		    refused(layers=[zeroth.Layer("one", [("w", shape, 1)], out, print, print), layer])
+	EOF
+	is '... numbers that C would cut are refused' "$(snake numbers.py)" 'zeroth_set_ranks: 4294967299 does not fit in 32 bits
+zeroth_set_ranks: 65; expected 1 to 64
+layer one: w: 18446744073709551620 does not fit in 64 bits
+layer one: out: 18446744073709551620 does not fit in 64 bits
+layer one: out: -4 does not fit in 64 bits'
 	# The library asks a process of its own which plugin reads a model, whatever the program does with signals.
 	golden=$ZR_SRCDIR/tests/golden
 	{
