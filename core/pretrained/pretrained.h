@@ -17,7 +17,8 @@ struct zr_model_json {
 	json_t *root;     /* an object */
 	const char *type; /* its model_type */
 	const char *ignored; /* keys, separated by blanks, that it may have; NULL: none; borrowed */
-	char *head;          /* tensor of the files because of which it was untied; NULL: it was not */
+	/* tensor of the files because of which it was untied; NULL: it was not */
+	char *head;
 };
 
 /* on failure there is nothing to close */

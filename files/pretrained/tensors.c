@@ -427,7 +427,8 @@ static int head_differs(const char *dir, const char *prefix, const char *head,
 	if (!open_dir(f, dir, &unused) && !find_named(f, head, &two[0], &unused) &&
 	    !find_named(f, embedding, &two[1], &unused) && two[0].file >= 0 && two[1].file >= 0) {
 		const struct zr_st_tensor *a = two[0].tensor, *b = two[1].tensor;
-		const int trains = zr_dtype(a->dtype, NULL)->trains && zr_dtype(b->dtype, NULL)->trains;
+		const int trains = zr_dtype(a->dtype, NULL)->trains &&
+				   zr_dtype(b->dtype, NULL)->trains;
 		*differs = a->elements != b->elements || !trains;
 		rc = *differs ? 0 : compare(f, two, differs, err);
 	}
