@@ -18,9 +18,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zeroth/boot.h>
 
 #include "cmd/crash.h"
 #include "cmd/oom.h"
@@ -435,6 +437,28 @@ static int explain(const struct crew *s, struct zr_crew_end *end)
 
 /* ---- life ------------------------------------------------------------------------ */
 
+/* The memfd in which the ranks meet, or -1: see include/zeroth/boot.h. */
+static int make_area(int ranks)
+{
+	const struct zr_local_head head = { .magic = ZR_LOCAL_MAGIC, .world = ranks };
+	struct rlimit limit;
+	/* beyond it, ftruncate would raise SIGXFSZ */
+	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < ZR_LOCAL_BYTES) {
+		errno = EFBIG;
+		return -1;
+	}
+	int fd = memfd_create("zeroth-boot", MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -1;
+	if (!ftruncate(fd, ZR_LOCAL_BYTES) && pwrite(fd, &head, sizeof head, 0) == sizeof head &&
+	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return fd;
+	int why = errno;
+	close(fd);
+	errno = why;
+	return -1;
+}
+
 static int prepare(struct crew *s)
 {
 	sigset_t ours;
@@ -447,14 +471,16 @@ static int prepare(struct crew *s)
 	for (int i = 0; s->child && i < s->n; i++)
 		s->child[i].out = -1;
 	s->signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
-	s->area = memfd_create("zeroth-boot", 0);
 	s->terminal = isatty(STDERR_FILENO);
 	s->ooms = zr_oom_kills("");
 	void *m = mmap(NULL, (size_t)s->n * (sizeof *s->why + 1), PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	s->why = m == MAP_FAILED ? NULL : m;
 	s->ended = (char *)(s->why + s->n);
-	return s->child && s->why && s->signals >= 0 && s->area >= 0 ? 0 : -1;
+	if (!s->child || !s->why || s->signals < 0)
+		return -1;
+	s->area = make_area(s->n); /* last: errno says why there is none */
+	return s->area < 0 ? -1 : 0;
 }
 
 static void finish(struct crew *s)
@@ -489,7 +515,9 @@ int zr_supervise_crew(const struct zr_crew_how *how, struct zr_crew_end *end)
 		rc = start(&s, i, how->rank_main, how->arg);
 	if (rc) {
 		snprintf(end->text, sizeof end->text, "cannot start %d ranks: %s", n,
-			 strerror(errno));
+			 errno == EFBIG ? "they share files of more than ulimit -f allows: raise "
+					  "it (ulimit -f unlimited)" :
+					  strerror(errno));
 		stop_others(&s);
 	}
 	watch(&s, p);

@@ -22,9 +22,9 @@ static inline int zr_exit_code(int code)
 }
 
 /* Forks n ranks, which call rank_main and exit with what it returns. The caller must not have
- * threads. Each finds ZEROTH_LOCAL_RANK, ZEROTH_LOCAL_WORLD and ZEROTH_LOCAL_FD (an empty memfd for
- * boot) in its environment. Rank 0 keeps standard input and output, the others have none; lines on
- * standard error come out as "rank 2: line".
+ * threads. Each finds ZEROTH_LOCAL_RANK, ZEROTH_LOCAL_WORLD and ZEROTH_LOCAL_FD (a memfd for boot,
+ * see zeroth/boot.h) in its environment. Rank 0 keeps standard input and output, the others have
+ * none; lines on standard error come out as "rank 2: line".
  *
  * A rank that fails says so in *why, not on standard error, so that a text of several ranks is
  * printed once.

@@ -42,6 +42,17 @@ struct zr_boot_v1 {
 	void (*abort)(struct zr_inst *, const char *why);
 };
 
+/* `zeroth train -n` starts ranks of one machine with their rank and their number in
+ * ZEROTH_LOCAL_RANK and ZEROTH_LOCAL_WORLD, and in ZEROTH_LOCAL_FD the descriptor of a memfd that
+ * they share: so long, sealed against any other length and against more seals, and zero but for
+ * this at its front. All else of it is boot's. Nothing else is a file to write to: check it. */
+#define ZR_LOCAL_BYTES (2u << 20)
+#define ZR_LOCAL_MAGIC 0x7a65726f74684c31u
+struct zr_local_head {
+	uint64_t magic;
+	int32_t world, rsv;
+};
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * local.c - boot of ranks on this machine: alone, or as one of the processes that a supervisor
- * started, which says so in ZEROTH_LOCAL_RANK, ZEROTH_LOCAL_WORLD and ZEROTH_LOCAL_FD, an empty
- * memfd. There the ranks keep keys and values.
+ * started, which says so in ZEROTH_LOCAL_RANK, ZEROTH_LOCAL_WORLD and ZEROTH_LOCAL_FD, a memfd that
+ * it has made. There the ranks keep keys and values.
  *
  * A rank finds all pages zero and needs nobody to prepare them. Whoever waits sleeps on the area's
  * bell, which rings with every change.
@@ -11,6 +11,7 @@
 #include <zeroth/boot.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -35,6 +36,7 @@ struct value {
 };
 
 struct area {
+	struct zr_local_head head;
 	_Atomic uint32_t bell;
 	_Atomic uint32_t used;              /* values claimed */
 	_Atomic uint32_t aborted;           /* 1 somebody writes why, 2 why is there */
@@ -43,6 +45,8 @@ struct area {
 	char why[1024];
 	struct value value[MAX_KEYS];
 };
+
+_Static_assert(sizeof(struct area) <= ZR_LOCAL_BYTES, "keys and values fit the memfd");
 
 struct local_opts {
 	int64_t ranks_per_node;
@@ -256,10 +260,22 @@ static int32_t number(const char *name, int32_t max)
 	return v < 0 || v > max || *end ? -1 : (int32_t)v;
 }
 
+/* Whether a descriptor is of the memfd that the supervisor made for so many ranks. Only that is
+ * written to: no file on a disk has its seals. */
+static int is_area(int fd, int32_t world)
+{
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	struct zr_local_head head;
+	struct stat st;
+	int has = fcntl(fd, F_GET_SEALS);
+	return has >= 0 && (has & seals) == seals && !(has & F_SEAL_WRITE) && !fstat(fd, &st) &&
+	       st.st_size == ZR_LOCAL_BYTES && pread(fd, &head, sizeof head, 0) == sizeof head &&
+	       head.magic == ZR_LOCAL_MAGIC && head.world == world;
+}
+
 static int join(struct zr_inst *inst, const struct zr_host *h)
 {
 	int fd = number("ZEROTH_LOCAL_FD", INT_MAX);
-	struct stat st;
 	inst->rank = number("ZEROTH_LOCAL_RANK", MAX_RANKS);
 	inst->world = number("ZEROTH_LOCAL_WORLD", MAX_RANKS);
 	if (inst->world < 1 || inst->rank < 0 || inst->rank >= inst->world || fd < 0)
@@ -268,10 +284,11 @@ static int join(struct zr_inst *inst, const struct zr_host *h)
 			"ZEROTH_LOCAL_RANK, ZEROTH_LOCAL_WORLD (at most %d) and ZEROTH_LOCAL_FD "
 			"belong together",
 			MAX_RANKS);
-	/* Every rank may be the first; growing to the same size twice does no harm. */
-	if (fstat(fd, &st) ||
-	    (st.st_size < (off_t)sizeof *inst->area && ftruncate(fd, sizeof *inst->area)))
-		return zr_fail(h, ZR_EIO, "ZEROTH_LOCAL_FD=%d: %s", fd, strerror(errno));
+	if (!is_area(fd, inst->world))
+		return zr_fail(h, ZR_EINVAL,
+			       "ZEROTH_LOCAL_FD=%d is not what zeroth train -n made for %d ranks: "
+			       "it sets the ZEROTH_LOCAL_ variables, unset them",
+			       fd, inst->world);
 	void *m = mmap(NULL, sizeof *inst->area, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (m == MAP_FAILED)
 		return zr_fail(h, ZR_EIO, "ZEROTH_LOCAL_FD=%d: %s", fd, strerror(errno));

@@ -5,11 +5,13 @@
 #define _GNU_SOURCE
 #include "ranks_fixture.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zeroth/boot.h>
 
 static void set(const char *name, int value)
 {
@@ -18,9 +20,19 @@ static void set(const char *name, int value)
 	setenv(name, text, 1);
 }
 
+int ranks_meeting(int ranks)
+{
+	const struct zr_local_head head = { .magic = ZR_LOCAL_MAGIC, .world = ranks };
+	int fd = memfd_create("boot", MFD_ALLOW_SEALING);
+	if (ftruncate(fd, ZR_LOCAL_BYTES) || pwrite(fd, &head, sizeof head, 0) != sizeof head ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return -1;
+	return fd;
+}
+
 int ranks_fork(int n, int (*fn)(int rank, void *arg), void *arg)
 {
-	int boot = memfd_create("boot", 0), sum = 0, status;
+	int boot = ranks_meeting(n), sum = 0, status;
 	fflush(NULL);
 	for (int r = 0; r < n; r++) {
 		pid_t pid = fork();

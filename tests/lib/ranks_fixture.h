@@ -10,6 +10,9 @@
  * cmocka may be called there. Returns the sum of the exit codes, 1000 for each rank that died. */
 int ranks_fork(int n, int (*fn)(int rank, void *arg), void *arg);
 
+/* A descriptor for ZEROTH_LOCAL_FD, as the supervisor of so many ranks makes it. */
+int ranks_meeting(int ranks);
+
 /* Zeroed memory that ranks and the test share; never freed. */
 void *ranks_shared(unsigned long bytes);
 

@@ -298,6 +298,30 @@ is "comm/local: a limit of file sizes" "$(digest_of limited)" "$one"
 like "comm/local: one that is too low is named" "$(cat small.0)" \
 	'\[comm\] the memory that ranks share takes [0-9]+ bytes in one file, and ulimit -f allows 9216000: raise it'
 
+(ulimit -f 1000 && "$ZEROTH" train -n 2 tiny.ini -o run.dir=never) > out 2>&1
+is "train -n: one that is lower yet" "$(< out)" \
+	'zeroth: cannot start 2 ranks: they share files of more than ulimit -f allows: raise it (ulimit -f unlimited)'
+(ulimit -f 1000000 && "$ZEROTH" train -n 2 tiny.ini -o run.dir=supervised -o train.eval_every=0) > supervised.0 2>&1
+is "train -n: one that suffices" "$(digest_of supervised)" "$one"
+
+# ---- what the supervisor gives its ranks
+given() {
+	like "ZEROTH_LOCAL_FD, $1: refused" "$(ZEROTH_LOCAL_RANK=0 ZEROTH_LOCAL_WORLD=2 ZEROTH_LOCAL_FD=9 timeout 60 "$ZEROTH" train tiny.ini \
+		-o run.dir=never 2>&1)" '\[boot\] ZEROTH_LOCAL_FD=9 is not what zeroth train -n made for 2 ranks: .*, unset them$'
+}
+given "a file" 9<> other
+ok "ZEROTH_LOCAL_FD, a file: as it was" cmp text other
+given "a FIFO" 9<> pipe
+given "a directory" 9< .
+given "nothing" 9>&-
+if [ -w /dev/shm ]; then
+	file=$(mktemp /dev/shm/zeroth-test.XXXXXX)
+	exec 8<> "$file"
+	rm "$file"
+	given "a file in memory" 9<&8
+	exec 8>&-
+fi
+
 # ---- dead runs
 fresh
 (rank 0 3 -o boot.timeout=50) > out 2>&1 &

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <zeroth/boot.h>
 
 #include "cmd/launcher.h"
 #include "cmd/supervise.h"
@@ -147,7 +148,8 @@ static int talk(int rank, void *arg, struct zr_error *why)
 	printf("out of %d\n", rank);
 	snprintf(fd, sizeof fd, "%s", getenv("ZEROTH_LOCAL_FD"));
 	fprintf(stderr, "%s of %s%s\nlast", getenv("ZEROTH_LOCAL_RANK"),
-		getenv("ZEROTH_LOCAL_WORLD"), ftruncate(atoi(fd), 1000) ? " no memory" : "");
+		getenv("ZEROTH_LOCAL_WORLD"),
+		lseek(atoi(fd), 0, SEEK_END) == ZR_LOCAL_BYTES ? "" : " no memory");
 	return 0;
 }
 

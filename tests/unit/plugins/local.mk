@@ -6,7 +6,7 @@ plugin_tests = %D%/t_boot %D%/t_fp16 %D%/t_monitor %D%/t_sched %D%/t_small \
 check_PROGRAMS += $(plugin_tests)
 TESTS += $(plugin_tests)
 
-%C%_t_boot_SOURCES = %D%/t_boot.c
+%C%_t_boot_SOURCES = %D%/t_boot.c $(ranks_fixture)
 %C%_t_boot_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_boot_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)
 

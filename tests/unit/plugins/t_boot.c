@@ -8,14 +8,17 @@
 #include <setjmp.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <zeroth/boot.h>
 
+#include "tests/lib/ranks_fixture.h"
 #include "tests/lib/testhost.h"
 
 #define RANKS 4
@@ -65,7 +68,7 @@ static void one_rank(int rank, int fd, const char *per_node, void (*fn)(struct s
 
 static void ranks(const char *per_node, void (*fn)(struct seat *))
 {
-	int fd = memfd_create("boot", 0), status;
+	int fd = ranks_meeting(RANKS), status;
 	memset(failure, 0, 1024);
 	test_plugin("boot/local");
 	fflush(NULL);
@@ -109,6 +112,51 @@ static void alone_it_is_rank_0_of_1(void **state)
 	unsetenv("ZEROTH_LOCAL_RANK");
 	test_host_free(h);
 	free(opts);
+}
+
+/* What boot/local says of a descriptor, for rank 0 of 2. */
+static void refuses(struct zr_host *h, int fd)
+{
+	const struct zr_desc *desc = test_plugin("boot/local");
+	void *opts = test_options(desc);
+	struct zr_inst *b;
+	set_number("ZEROTH_LOCAL_RANK", 0);
+	set_number("ZEROTH_LOCAL_WORLD", 2);
+	set_number("ZEROTH_LOCAL_FD", fd);
+	assert_int_equal(test_create(h, desc, opts, &b), ZR_EINVAL);
+	assert_non_null(strstr(test_error(h), "is not what zeroth train -n made for 2 ranks"));
+	unsetenv("ZEROTH_LOCAL_RANK");
+	unsetenv("ZEROTH_LOCAL_WORLD");
+	unsetenv("ZEROTH_LOCAL_FD");
+	free(opts);
+}
+
+static void it_writes_to_no_file_but_the_supervisors(void **state)
+{
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	struct zr_host *h = test_host(1);
+	struct stat st;
+	char name[] = "/tmp/zeroth-boot.XXXXXX", data[5] = "";
+	int file = mkstemp(name), open_seals = memfd_create("other", MFD_ALLOW_SEALING),
+	    sealed = memfd_create("other", MFD_ALLOW_SEALING), other = ranks_meeting(3);
+	(void)state;
+	unlink(name);
+	assert_int_equal(write(file, "mine", 4), 4);
+	refuses(h, file);
+	assert_true(pread(file, data, 5, 0) == 4 && !strcmp(data, "mine"));
+	assert_int_equal(ftruncate(open_seals, ZR_LOCAL_BYTES), 0);
+	refuses(h, open_seals);
+	assert_int_equal(ftruncate(sealed, ZR_LOCAL_BYTES), 0);
+	assert_int_equal(fcntl(sealed, F_ADD_SEALS, seals), 0);
+	refuses(h, sealed); /* without the words of a supervisor */
+	refuses(h, other);  /* of 3 ranks */
+	refuses(h, 1000);   /* of none */
+	assert_true(!fstat(open_seals, &st) && st.st_blocks == 0);
+	close(file);
+	close(open_seals);
+	close(sealed);
+	close(other);
+	test_host_free(h);
 }
 
 static void know_themselves(struct seat *s)
@@ -215,6 +263,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(alone_it_is_rank_0_of_1),
+		cmocka_unit_test(it_writes_to_no_file_but_the_supervisors),
 		cmocka_unit_test(ranks_know_their_place),
 		cmocka_unit_test(values_and_fences_reach_every_rank),
 		cmocka_unit_test(a_timeout_names_what_is_missing),
