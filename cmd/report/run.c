@@ -153,6 +153,7 @@ void zr_run_reread(struct zr_run_files *r)
 int zr_run_files_open(struct zr_run_files *r, const char *dir, struct zr_error *err)
 {
 	struct stat st;
+	int rc;
 	memset(r, 0, sizeof *r);
 	r->dir = dir;
 	if (stat(dir, &st))
@@ -164,6 +165,11 @@ int zr_run_files_open(struct zr_run_files *r, const char *dir, struct zr_error *
 	if (read_config(r)) {
 		zr_run_files_close(r);
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+	}
+	if (!r->has_metrics && !r->n_values && *r->problem) {
+		rc = zr_err(err, ZR_EIO, "%s: cannot be read: %s", dir, r->problem);
+		zr_run_files_close(r);
+		return rc;
 	}
 	if (!r->has_metrics && !r->n_values) {
 		zr_run_files_close(r);

@@ -28,7 +28,7 @@ struct zr_run_files {
 	char problem[1024]; /* files that are there and cannot be read; "" if none */
 };
 
-/* Reads all but the metrics. Only a directory that is no run's is an error. */
+/* Reads all but the metrics. Only a directory that is no run's, or cannot be read, is an error. */
 int zr_run_files_open(struct zr_run_files *r, const char *dir, struct zr_error *err);
 void zr_run_files_close(struct zr_run_files *r);
 

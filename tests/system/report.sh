@@ -179,6 +179,18 @@ fails() { # fails NAME PATTERN [argument]...
 	like "$name" "$(cat err)" "$pattern"
 }
 mkdir empty
+unreadable() { setpriv --bounding-set=-dac_override,-dac_read_search "$ZEROTH" "$@" 2>&1; }
+[ "$(id -u)" = 0 ] || unreadable() { "$ZEROTH" "$@" 2>&1; }
+mkdir -m 0 shut
+if [ "$(id -u)" != 0 ] || ! setpriv --bounding-set=-dac_override,-dac_read_search ls shut > /dev/null 2>&1; then
+	for command in watch report; do
+		is "$command: a run that may not be read" "$(unreadable $command shut)" \
+			'zeroth: shut: cannot be read: config.ini: Permission denied'
+	done
+else
+	skip 'a run that may not be read' 'root reads everything here'
+fi
+rmdir shut
 fails 'a directory of something else' '^zeroth: empty: is not the directory of a run' empty
 fails 'a directory that is not there' '^zeroth: nowhere: No such file' nowhere
 fails 'a file' '^zeroth: tiny.ini: is not a directory' tiny.ini
