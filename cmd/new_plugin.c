@@ -81,10 +81,14 @@ static int filled(const struct plan *p, const char *text, char *to, size_t room)
 static int read_template(const struct plan *p, const char *name, char *text, struct zr_error *err)
 {
 	char file[128], path[PATH_MAX];
+	const char *dir;
 	size_t n = 0;
+	int rc = zr_data_dir(&dir, err);
+	if (rc)
+		return rc;
 	if (filled(p, name, file, sizeof file))
 		return zr_err(err, ZR_ENOMEM, "out of memory");
-	snprintf(path, sizeof path, "%s/new/%s", zr_data_dir(), file);
+	snprintf(path, sizeof path, "%s/new/%s", dir, file);
 	FILE *f = fopen(path, "re");
 	if (f)
 		n = fread(text, 1, TEMPLATE_MOST - 1, f);

@@ -119,9 +119,11 @@ static void find_naming(struct naming *w, const char *const *words, int n)
 {
 	char path[PATH_MAX], start[80];
 	struct zr_error err = { 0 };
-	snprintf(path, sizeof path, "%s/defaults.ini", zr_data_dir());
-	if (!w->list)
+	const char *dir;
+	if (!w->list && !zr_data_dir(&dir, &err)) {
+		snprintf(path, sizeof path, "%s/defaults.ini", dir);
 		zr_ini_read(path, path, read_ini, w, &err);
+	}
 	for (int i = 0; i < n; i++)
 		if (ends_in(words[i], ".ini"))
 			zr_ini_read(words[i], words[i], read_ini, w, &err);

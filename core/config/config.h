@@ -158,9 +158,9 @@ extern const char *const zr_offload_sections[];
 extern int (*zr_spelling)(const char *section, const char *key, const char *value, char *hint,
 			  size_t room);
 
-/* Directory of defaults.ini and conf/: $ZEROTH_DATA_PATH (absolute; ignored when set-user-id) or
- * the installed one. */
-const char *zr_data_dir(void);
+/* Directory of defaults.ini and conf/: $ZEROTH_DATA_PATH (ignored when set-user-id), which fails if
+ * it is no absolute path, or the installed one. */
+int zr_data_dir(const char **dir, struct zr_error *err);
 
 /* Tables, for `plugin info`, man pages and tests. */
 struct zr_core_table { const char *section, *doc; struct zr_table table; };

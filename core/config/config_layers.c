@@ -19,10 +19,14 @@ struct reader {
 	struct zr_error *err;
 };
 
-const char *zr_data_dir(void)
+int zr_data_dir(const char **dir, struct zr_error *err)
 {
 	const char *env = zr_trusted_env("ZEROTH_DATA_PATH");
-	return env && *env == '/' ? env : ZR_DATADIR;
+	*dir = env ? env : ZR_DATADIR;
+	if (**dir != '/')
+		return zr_err(err, ZR_EINVAL, "ZEROTH_DATA_PATH: '%s' is not an absolute path",
+			      *dir);
+	return 0;
 }
 
 int zr_given_bad(const struct zr_given *g, struct zr_error *err, const char *fmt, ...)
@@ -134,9 +138,12 @@ int zr_layers_read(struct zr_config *cfg, const char *const *overrides, int n_ov
 		   struct zr_error *err)
 {
 	struct reader r = { cfg, ZR_LAYER_DEFAULTS, "defaults.ini", err };
+	const char *dir;
 	char path[4096];
-	int rc;
-	snprintf(path, sizeof path, "%s/defaults.ini", zr_data_dir());
+	int rc = zr_data_dir(&dir, err);
+	if (rc)
+		return rc;
+	snprintf(path, sizeof path, "%s/defaults.ini", dir);
 	rc = zr_ini_read(path, path, line, &r, err);
 	if (!rc && cfg->path) {
 		r.layer = ZR_LAYER_FILE;
