@@ -49,17 +49,35 @@ static int no_memory(struct zr_inst *b)
 	return zr_fail(b->h, ZR_ENOMEM, "no memory for keys and values");
 }
 
+/* Whether a message is a piece, and of that value if it is not the first one. Another build of
+ * zeroth may have sent it. */
+static int is_sound(const struct zb_piece *p, int bytes, const struct zb_value *v)
+{
+	if (bytes != (int)sizeof *p || p->total > MAX_VALUE || p->bytes > PIECE || p->at > p->total ||
+	    p->bytes > p->total - p->at)
+		return 0;
+	return !p->at || (v && v->total == p->total && v->have == p->at);
+}
+
 /* Takes the pieces that have come. */
 static int receive(struct zr_inst *b)
 {
-	struct zb_piece p;
+	struct zb_piece p = { .total = 0 };
 	MPI_Status st;
-	int there = 0;
+	int there = 0, bytes = 0;
 	while (MPI_Iprobe(MPI_ANY_SOURCE, 0, b->all, &there, &st) == MPI_SUCCESS && there) {
-		if (MPI_Recv(&p, sizeof p, MPI_BYTE, st.MPI_SOURCE, 0, b->all, MPI_STATUS_IGNORE) !=
-		    MPI_SUCCESS)
+		if (MPI_Recv(&p, sizeof p, MPI_BYTE, st.MPI_SOURCE, 0, b->all, &st) !=
+			    MPI_SUCCESS ||
+		    MPI_Get_count(&st, MPI_BYTE, &bytes) != MPI_SUCCESS)
 			return zr_fail(b->h, ZR_EIO, "MPI cannot receive a value");
-		struct zb_value *v = p.at ? find(b, p.key) : make(b, p.key, p.total);
+		p.key[sizeof p.key - 1] = 0;
+		struct zb_value *v = find(b, p.key);
+		if (!is_sound(&p, bytes, v))
+			return zr_fail(b->h, ZR_EIO,
+				       "rank %d sent what is no value: do all ranks run the same "
+				       "zeroth?",
+				       st.MPI_SOURCE);
+		v = p.at ? v : make(b, p.key, p.total);
 		if (!v)
 			return no_memory(b);
 		memcpy(v->data + p.at, p.data, p.bytes);

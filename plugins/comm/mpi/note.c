@@ -22,6 +22,11 @@ void zm_tell_waiting(struct zr_inst *c, struct zm_pend *p)
 static int take(struct zr_inst *c, int32_t rank, const struct zm_note *n)
 {
 	struct zm_peer *peer = &c->peer[rank];
+	if (n->group < 0 || n->group >= GROUPS) {
+		c->follows = 1;
+		return zm_stop(c, "rank %d sent what is no note: do all ranks run the same zeroth?",
+			       rank);
+	}
 	peer->note = *n;
 	peer->left |= n->what == NOTE_LEFT;
 	c->follows |= n->what == NOTE_STOPPED;
@@ -55,6 +60,7 @@ int zm_read_notes(struct zr_inst *c, const struct zm_pend *p)
 				   MPI_Recv(&n, sizeof n, MPI_BYTE, st.MPI_SOURCE, 0, c->notes,
 					    MPI_STATUS_IGNORE),
 				   "MPI_Recv");
+		n.why[sizeof n.why - 1] = 0;
 		if (!rc)
 			rc = take(c, st.MPI_SOURCE, &n);
 	}

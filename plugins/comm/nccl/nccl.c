@@ -45,6 +45,7 @@ static int check_gpus(struct zr_inst *c)
 	for (int32_t r = first; !rc && r < first + n; r++) {
 		snprintf(key, sizeof key, "nccl.gpu.%d", r);
 		rc = c->boot->get(c->boot_inst, key, theirs, sizeof theirs, c->o->timeout);
+		theirs[sizeof theirs - 1] = 0;
 		if (!rc && r != c->rank && !strcmp(mine, theirs))
 			rc = zr_fail(
 				c->h, ZR_EINVAL,
