@@ -122,6 +122,22 @@ if [ -n "$strangers" ]; then
 	chown $stranger meet
 	alone
 	refused "a stranger's directory" "directory meet: it belongs to user $stranger, who may rename .*: choose one of your own"
+	fresh
+	chgrp $stranger meet
+	chmod 775 meet
+	mkdir -m 700 $here meet/secret
+	for name in joined-0 hello-1 notes; do echo mine > meet/secret/$name; done
+	as_stranger sh -c "mv $here meet/away && mv meet/secret $here"
+	alone
+	is "a group that renames your directory to the meeting: its files stay" "$(cat $here/* | xargs)" 'mine mine mine'
+	as_stranger sh -c "mv $here meet/secret && mkdir $here"
+	alone
+	refused "or makes one" "meet/zeroth-0: it belongs to user $stranger, not to user 0"
+	rmdir $here
+	pair group
+	is "a directory of a group is as good as any" "$(digest_of group)" "$one"
+	fresh
+	chown $stranger meet
 	chmod 1777 meet
 	pair theirs
 	is "a stranger's sticky one is as good as any" "$(digest_of theirs)" "$one"
@@ -320,6 +336,20 @@ if [ -w /dev/shm ]; then
 	rm "$file"
 	given "a file in memory" 9<&8
 	exec 8>&-
+fi
+
+# memory_of PROCESS: its descriptors of memory that ranks share
+memory_of() { find "/proc/$1/fd" -lname '/memfd:zeroth*' 2> /dev/null; }
+if [ -n "$strangers" ]; then
+	"$ZEROTH" train -n 2 tiny.ini -o run.dir=long -o train.steps=1000000 -o run.log_every=1 > out 2>&1 &
+	supervisor=$!
+	for i in $(seq 1 1000); do grep -q '^step [0-9]' out && break; sleep 0.02; done
+	ranks=$(children $supervisor)
+	is "ranks share two memories" "$(memory_of "${ranks##*[[:space:]]}" | wc -l)" 2
+	is "which a stranger can neither see nor open" "$(for rank in $ranks; do
+		for memory in $(memory_of $rank); do as_stranger sh -c ": < $memory" 2> /dev/null && echo "$memory"; done; done)" ''
+	kill $supervisor
+	wait $supervisor
 fi
 
 # ---- dead runs
