@@ -61,6 +61,7 @@ struct zr_session {
 	int64_t step;    /* attempted */
 	int64_t applied; /* updates done: what the scheduler and the optimizer count */
 	struct zr_scale scale;
+	double targets;    /* of the step that runs: the sum of their weights */
 	uint64_t in_place; /* bytes of other ranks' gradients read where they lie, so far */
 	/* in ZR_R_HOST, see struct zr_plan */
 	struct zr_decided *decided;

@@ -22,6 +22,7 @@ static void prepare(struct zr_session *s, struct zr_source *from, int split, int
 {
 	struct zr_setup *p = s->setup;
 	double rows = (double)(p->batch.micro * p->batch.length);
+	double all_rows = (double)(p->batch.train * p->batch.length);
 	s->from = from;
 	s->split = split;
 	s->slot = slot;
@@ -29,6 +30,7 @@ static void prepare(struct zr_session *s, struct zr_source *from, int split, int
 		.size = sizeof s->call, .training = split == ZR_SPLIT_TRAIN,
 		.dtype = p->types.dtype, .batch = p->batch.micro, .length = p->batch.length,
 		.grad_scale = (float)(s->scale.scale / rows),
+		.aux_scale = (float)(s->scale.scale * s->targets / all_rows),
 		.rng = { .seed = (uint64_t)p->train->seed, .step = (uint64_t)s->step,
 			 .slot = (uint32_t)slot }, .ops = p->ops };
 }
@@ -36,7 +38,7 @@ static void prepare(struct zr_session *s, struct zr_source *from, int split, int
 static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 {
 	const struct zr_setup *p = s->setup;
-	int rc = 0;
+	int rc = zr_count_targets(s, &s->targets, err);
 	for (int64_t m = 0; !rc && m < p->batch.accumulation; m++) {
 		prepare(s, p->source, ZR_SPLIT_TRAIN, m * p->process.world + p->process.rank);
 		int last = m + 1 == p->batch.accumulation;

@@ -82,7 +82,7 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 		.accumulate = c->accumulate,
 		.loss_rows = nowhere(7),
 		.loss_sum = nowhere(8),
-		.grad_scale = 1,
+		.grad_scale = 1, .aux_scale = 1,
 		.ops = &c->tally.ops,
 		.first_row = i->block,
 		.n_rows = i->blocks,

@@ -22,7 +22,7 @@ static struct zr_batch request(const struct zr_session *s, int32_t split, int64_
 static int is_wrong(const struct zr_batch *b, const struct zr_model_decl *d, int64_t r)
 {
 	int unknown = d->vocabulary && (b->inputs[r] < 0 || b->inputs[r] >= d->vocabulary ||
-		      b->targets[r] < ZR_NO_TARGET || b->targets[r] >= d->vocabulary);
+		      b->targets[r] < ZR_PADDING || b->targets[r] >= d->vocabulary);
 	int64_t t = r % b->length, start = b->starts ? b->starts[r] : t;
 	int fits = start == t || (t && start >= 0 && start == b->starts[r - 1]);
 	return unknown || !fits || (b->starts && (b->positions[r] < 0 ||

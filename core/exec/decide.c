@@ -6,7 +6,9 @@
  *
  * Scaling: a slot's gradient is that of scale * (its token losses / its tokens); the sum over slots
  * times tokens / (targets * scale) is the gradient of the mean loss of all targets of the step, by
- * their weights. An update in the backward goes by this: nothing is clipped then.
+ * their weights. What a model adds to the loss of a slot is scaled by targets / tokens, so that the
+ * step has the mean of it over slots. An update in the backward goes by this: nothing is clipped
+ * then.
  */
 #include <math.h>
 
@@ -28,12 +30,17 @@ int zr_begin_step(struct zr_session *s, const struct zr_call *c)
 	const struct zr_setup *p = s->setup;
 	double tokens = (double)(p->batch.train * p->batch.length), slots = (double)p->batch.slots;
 	struct zr_decided *d = s->decided;
+
+	(void)c;
 	d->boundary = (struct zr_boundary){ .bad_tensor = INT64_MAX, .stop = s->stop,
 					    .check = programs_hash(p) };
-	int rc = zr_count_targets(s, &d->targets, c->err);
-	d->grad_mult = rc || !(d->targets > 0) ? 0 :
-			       1 / (slots * s->scale.scale) * (tokens / d->targets);
-	return rc;
+
+	d->targets = s->targets;
+	d->grad_mult = 0;
+	if (d->targets > 0)
+		d->grad_mult = 1 / (slots * s->scale.scale) * (tokens / d->targets);
+
+	return 0;
 }
 
 /* Of all groups. */

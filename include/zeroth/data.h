@@ -49,7 +49,7 @@ struct zr_batch {
 	int32_t *inputs, *targets; /* [B*T] each, in host memory; the plugin writes them, targets[i]
 				    * being the token after inputs[i] */
 	/* [B*T] each, written where info() says ZR_DATA_DOCUMENTS, else NULL; targets may be
-	 * ZR_NO_TARGET then */
+	 * ZR_NO_TARGET or ZR_PADDING then */
 	int32_t *starts;           /* where in its sequence the token's document starts */
 	int32_t *positions;        /* of the token in its document, below the model's context */
 	/* of the target, finite and not negative; 0 where there is none */

@@ -23,8 +23,9 @@ extern "C" {
  * lowest of equal ones first, and weights: their p, with ZR_ROUTE_NORMALISE divided by the sum of
  * these k. order[offsets[e] .. offsets[e + 1]) are the places of expert e, ascending, and where is
  * the inverse: order[where[i]] = i. With `sums`, added to those of `before`, what router_losses
- * needs: sums[e] = places of e, sums[experts + e] = sum of p[e], sums[2 experts] = sum of lse^2.
- * GROWABLE. */
+ * needs of the rows that count, which are all whose target is not ZR_PADDING: sums[e] = places of
+ * e, sums[experts + e] = sum of p[e], sums[2 experts] = sum of lse^2, sums[2 experts + 1] = their
+ * number. GROWABLE. */
 #define ZR_ROUTE_NORMALISE 1u
 struct zr_op_route {
 	uint32_t size, flags;
@@ -35,25 +36,27 @@ struct zr_op_route {
 	float *weights;           /* [rows, k] */
 	int32_t *offsets;         /* [experts + 1] */
 	int32_t *order, *where;   /* [rows * k] */
-	const double *before;     /* [2 experts + 1]; NULL: 0 */
+	const double *before;     /* [2 experts + 2]; NULL: 0 */
 	double *sums;             /* the same; NULL: not wanted */
+	const int32_t *targets;   /* [rows]; NULL: all rows count */
 };
 
-/* The losses of routers, from the sums of `tokens` tokens, each counted once in each block:
+/* The losses of routers, from sums over `blocks` blocks of the same tokens:
  *   *loss = balance * experts * sum over e of f[e] P[e] + z * mean of lse^2
  * (Fedus et al. 2022, as transformers counts; Zoph et al. 2022), where f[e] is the number of places
- * of e per token, whose sum is k, and P[e] the mean of p[e]. GROWABLE. */
+ * of e per token, whose sum is k, and P[e] the mean of p[e]. All are 0 where no token counts.
+ * GROWABLE. */
 struct zr_op_router_losses {
 	uint32_t size, flags;
-	int64_t tokens, experts;
+	int64_t blocks, experts;
 	float balance, z;
-	const double *sums;       /* [2 experts + 1] */
-	float *share;             /* [experts]: f */
+	const double *sums;       /* [2 experts + 2] */
+	float *share;             /* [experts + 1]: f, and the tokens of each block */
 	double *loss;
 };
 
 /* dlogits = gradient w.r.t. the logits of sum(dweights * weights) + balance * experts * sum of
- * share * P + z * mean of lse^2, P and mean over these tokens. GROWABLE. */
+ * share * P + z * mean of lse^2, P and mean over those of these tokens that count. GROWABLE. */
 struct zr_op_route_bwd {
 	uint32_t size, flags;     /* as in the forward, like all that is read */
 	int64_t rows, experts, k;
@@ -62,9 +65,10 @@ struct zr_op_route_bwd {
 	const float *lse;         /* [rows] */
 	const int32_t *ids;       /* [rows, k] */
 	const float *weights;     /* [rows, k] */
-	const float *share;       /* [experts]; NULL where balance is 0 */
+	const float *share;       /* [experts + 1]; NULL where balance and z are 0 */
 	const float *dweights;    /* [rows, k] */
 	float *dlogits;           /* [rows, experts]; may be p */
+	const int32_t *targets;   /* [rows]; as in the forward */
 };
 
 /* out[s] = x[order[s] / k], s < rows * k: the tokens of each expert. GROWABLE. */

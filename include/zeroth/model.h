@@ -119,7 +119,7 @@ struct zr_layer_call {
 	int32_t training;      /* 0: evaluation, no dropout */
 	int32_t dtype;         /* of parameters and activations: ZR_F32, ZR_BF16, ZR_F16 */
 	int64_t batch, length; /* B, T */
-	/* [B*T], device memory; a target may be negative: none */
+	/* [B*T], device memory; a target may be negative: none, ZR_PADDING: no token */
 	const int32_t *tokens, *targets;
 	const void *in;        /* output of the layer before */
 	void *out;             /* this layer's output */
@@ -158,6 +158,9 @@ struct zr_layer_call {
 	 * one sequence then; `positions` are given, from `past` on. */
 	void *cache;
 	int64_t past;
+	/* d(objective)/d(what the model adds to the loss of this micro-batch): the objective has
+	 * the mean of that over the micro-batches of a step */
+	float aux_scale;
 };
 
 /* GROWABLE. */

@@ -71,6 +71,10 @@ extern "C" {
 #define ZR_LOG_INFO 2
 #define ZR_LOG_DEBUG 3
 
+/* The target of a row of a batch that is no token of the data: it fills a sequence up, and the
+ * losses of a mixture's routers do not count it. */
+#define ZR_PADDING (-2)
+
 /* Element types. */
 #define ZR_F32 1
 #define ZR_BF16 2

@@ -47,11 +47,18 @@ ZR_INLINE void zr_route_token(const struct zr_op_route *op, int64_t r)
 	zr_reals(op->lse)[r] = max + zr_ln(sum);
 }
 
-/* What the loss of balance adds to the gradient w.r.t. p[e] of every token. */
+/* Whether token r counts in the losses of routers. */
+ZR_INLINE int zr_route_counts(const int32_t *targets, int64_t r)
+{
+	return !targets || targets[r] != ZR_PADDING;
+}
+
+/* What the loss of balance adds to the gradient w.r.t. p[e] of every token that counts. */
 ZR_INLINE zr_real zr_route_pull(const struct zr_op_route_bwd *op, int64_t e)
 {
-	return (zr_real)op->balance * (zr_real)op->experts * zr_reals(op->share)[e] /
-	       (zr_real)op->rows;
+	const zr_real *share = zr_reals(op->share);
+
+	return (zr_real)op->balance * (zr_real)op->experts * share[e] / share[op->experts];
 }
 
 /* Token r: dlogits. A softmax turns a gradient g w.r.t. its result p into p (g - sum of g p). */
@@ -62,17 +69,21 @@ ZR_INLINE void zr_route_token_bwd(const struct zr_op_route_bwd *op, int64_t r)
 	const zr_real *weights = zr_reals(op->weights) + r * op->k;
 	const zr_real *dweights = zr_reals(op->dweights) + r * op->k;
 	const int32_t *ids = op->ids + r * op->k;
-	zr_real *dlogits = zr_reals(op->dlogits) + r * op->experts, mean = 0, pull = 0;
-	zr_real z = 2 * (zr_real)op->z / (zr_real)op->rows * zr_reals(op->lse)[r];
+	const int counts = op->share && zr_route_counts(op->targets, r);
+	const int balanced = counts && op->balance != 0;
+	zr_real *dlogits = zr_reals(op->dlogits) + r * op->experts, mean = 0, pull = 0, z = 0;
+
+	if (counts)
+		z = 2 * (zr_real)op->z / zr_reals(op->share)[op->experts] * zr_reals(op->lse)[r];
 
 	for (int64_t j = 0; j < op->k; j++)
 		mean += dweights[j] * weights[j];
-	if (op->balance != 0)
+	if (balanced)
 		for (int64_t e = 0; e < op->experts; e++)
 			pull += zr_route_pull(op, e) * p[e];
 	for (int64_t e = 0; e < op->experts; e++) {
 		zr_real g = z - pull - (normalise ? 0 : mean);
-		if (op->balance != 0)
+		if (balanced)
 			g += zr_route_pull(op, e);
 		dlogits[e] = p[e] * g;
 	}

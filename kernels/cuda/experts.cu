@@ -93,40 +93,60 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 	}
 }
 
+static __device__ int has_expert(const struct zr_op_route &op, int64_t r, int32_t e)
+{
+	for (int64_t j = 0; j < op.k; j++)
+		if (op.ids[r * op.k + j] == e)
+			return 1;
+
+	return 0;
+}
+
 /* Block e < experts: the sums of expert e; the last block: that of lse^2 */
 static __global__ void __launch_bounds__(ZR_THREADS)
 	sums_kernel(const __grid_constant__ struct zr_op_route op)
 {
 	__shared__ double sum[ZR_THREADS];
+	__shared__ int64_t number[ZR_THREADS];
 	const int me = (int)threadIdx.x;
 	const int64_t e = blockIdx.x, at = op.experts + e;
+	/* the number that goes with the sum: that of e's places, of the last block that of tokens */
+	const int64_t number_at = e < op.experts ? e : 2 * op.experts + 1;
 	double x = 0;
+	int64_t n = 0;
 
-	for (int64_t r = me; r < op.rows; r += ZR_THREADS)
+	for (int64_t r = me; r < op.rows; r += ZR_THREADS) {
+		if (!zr_route_counts(op.targets, r))
+			continue;
 		x += e < op.experts ? (double)op.logits[r * op.experts + e] :
 				      (double)op.lse[r] * (double)op.lse[r];
+		n += e < op.experts ? has_expert(op, r, (int32_t)e) : 1;
+	}
 	sum[me] = x;
+	number[me] = n;
 	for (int half = ZR_THREADS / 2; half > 0; half /= 2) {
 		__syncthreads();
-		if (me < half)
+		if (me < half) {
 			sum[me] += sum[me + half];
+			number[me] += number[me + half];
+		}
 	}
 	if (me)
 		return;
 	op.sums[at] = (op.before ? op.before[at] : 0) + sum[0];
-	if (e < op.experts)
-		op.sums[e] = (op.before ? op.before[e] : 0) +
-			     (double)(op.offsets[e + 1] - op.offsets[e]);
+	op.sums[number_at] = (op.before ? op.before[number_at] : 0) + (double)number[0];
 }
 
 static __global__ void losses_kernel(const __grid_constant__ struct zr_op_router_losses op)
 {
-	const double tokens = (double)op.tokens, *p = op.sums + op.experts;
+	const double *p = op.sums + op.experts, all = op.sums[2 * op.experts + 1];
+	const double tokens = all > 0 ? all : 1; /* without tokens all sums are 0 */
 	double balance = 0;
 	for (int64_t e = 0; e < op.experts; e++) {
 		balance += op.sums[e] / tokens * (p[e] / tokens);
 		op.share[e] = (float)(op.sums[e] / tokens);
 	}
+	op.share[op.experts] = (float)(tokens / (double)op.blocks);
 	*op.loss = (double)op.balance * ((double)op.experts * balance) +
 		   (double)op.z * (p[op.experts] / tokens);
 }

@@ -340,7 +340,7 @@ static void write_row(const struct zr_batch *b, int64_t row, int64_t start, int3
 	b->targets[row] = target;
 	b->starts[row] = (int32_t)start;
 	b->positions[row] = (int32_t)(at - start);
-	b->weights[row] = target == ZR_NO_TARGET ? 0 : 1;
+	b->weights[row] = target < 0 ? 0 : 1;
 }
 
 /* The rows of a piece, from row `row` of the batch on. */
@@ -375,7 +375,7 @@ int documents_batch(const struct zr_host *h, const struct documents_part *part,
 		for (i = 0; !rc && (p = packing_piece(pack, &v, i)); i++, row += p->rows)
 			rc = write_piece(h, part, p, b, row);
 		for (; !rc && row < (s + 1) * b->length; row++) /* padding */
-			write_row(b, row, row % b->length, 0, ZR_NO_TARGET);
+			write_row(b, row, row % b->length, 0, ZR_PADDING);
 	}
 	return rc;
 }

@@ -16,6 +16,7 @@ EXTRA_DIST += %D%/tokenizers/text $(foreach f,gpt2 llama3 qwen2 gpt4 joined llam
 	%D%/tokenizers/$f.json %D%/tokenizers/$f.ids)
 EXTRA_DIST += %D%/make_chat.py %D%/chat
 EXTRA_DIST += %D%/make_codes.py %D%/codes.txt
+EXTRA_DIST += %D%/make_padding.py %D%/padding
 EXTRA_DIST += %D%/make_adapters.py %D%/make_adapter_rules.py %D%/adapters
 EXTRA_DIST += %D%/make_configs.py
 EXTRA_DIST += %D%/make_experts.py %D%/experts.txt

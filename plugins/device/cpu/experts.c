@@ -79,19 +79,46 @@ static double add_up(double *sum)
 	return sum[0];
 }
 
+static int counts(const struct zr_op_route *o, int64_t r)
+{
+	return !o->targets || o->targets[r] != ZR_PADDING;
+}
+
+/* Adds the numbers of tokens that count, of all and of each expert. */
+static void count_tokens(const struct zr_op_route *o)
+{
+	int64_t places[ZR_EXPERTS] = { 0 }, tokens = 0;
+
+	for (int64_t r = 0; r < o->rows; r++) {
+		if (!counts(o, r))
+			continue;
+		tokens++;
+		for (int64_t j = 0; j < o->k; j++)
+			places[o->ids[r * o->k + j]]++;
+	}
+
+	for (int64_t e = 0; e < o->experts; e++)
+		o->sums[e] += (double)places[e];
+	o->sums[2 * o->experts + 1] += (double)tokens;
+}
+
 static void add_sums(const struct zr_op_route *o)
 {
 	const int64_t E = o->experts;
-	for (int64_t i = 0; i < 2 * E + 1; i++)
+
+	for (int64_t i = 0; i < 2 * E + 2; i++)
 		o->sums[i] = o->before ? o->before[i] : 0;
+	count_tokens(o);
+
 	for (int64_t e = 0; e <= E; e++) {
 		double sum[SUMS] = { 0 };
-		for (int64_t r = 0; r < o->rows; r++)
+		for (int64_t r = 0; r < o->rows; r++) {
+			if (!counts(o, r))
+				continue;
 			sum[r % SUMS] += e < E ? (double)o->logits[r * E + e] :
 						 (double)o->lse[r] * (double)o->lse[r];
+		}
 		o->sums[E + e] += add_up(sum);
-		if (e < E)
-			o->sums[e] += (double)(o->offsets[e + 1] - o->offsets[e]);
 	}
 }
 
@@ -111,14 +138,17 @@ static int op_route(const struct zr_ops *ops, struct zr_stream *s, const struct 
 static int op_router_losses(const struct zr_ops *ops, struct zr_stream *s,
 			    const struct zr_op_router_losses *o)
 {
-	const double tokens = (double)o->tokens, *p = o->sums + o->experts;
+	const double *p = o->sums + o->experts, all = o->sums[2 * o->experts + 1];
+	const double tokens = all > 0 ? all : 1; /* without tokens all sums are 0 */
 	double balance = 0;
 	(void)ops;
 	(void)s;
+
 	for (int64_t e = 0; e < o->experts; e++) {
 		balance += o->sums[e] / tokens * (p[e] / tokens);
 		o->share[e] = (float)(o->sums[e] / tokens);
 	}
+	o->share[o->experts] = (float)(tokens / (double)o->blocks);
 	*o->loss = (double)o->balance * ((double)o->experts * balance) +
 		   (double)o->z * (p[o->experts] / tokens);
 	return ZR_OK;

@@ -68,10 +68,10 @@
 		  AT(loss_sum), AT(dx), AT(dw), AT(work), AT(weights), AT(stats), AT(right)) \
 	OPERATION(matmul_low_rank, matmul_low_rank, product, AT(u), AT(v), AT(product.a), \
 		  AT(product.b), AT(product.d), AT(product.bias), AT(product.pre)) \
-	OPERATION(route, route, sums, AT(logits), AT(lse), AT(ids), AT(weights), AT(offsets), \
-		  AT(order), AT(where), AT(before), AT(sums)) \
-	OPERATION(route_bwd, route_bwd, dlogits, AT(p), AT(lse), AT(ids), AT(weights), \
-		  AT(share), AT(dweights), AT(dlogits)) \
+	OPERATION(route, route, targets, AT(logits), AT(lse), AT(ids), AT(weights), AT(offsets), \
+		  AT(order), AT(where), AT(before), AT(sums), AT(targets)) \
+	OPERATION(route_bwd, route_bwd, targets, AT(p), AT(lse), AT(ids), AT(weights), \
+		  AT(share), AT(dweights), AT(dlogits), AT(targets)) \
 	OPERATION(expert_rows, expert_rows, out, AT(order), AT(x), AT(out)) \
 	OPERATION(expert_combine, expert_combine, out, AT(where), AT(weights), AT(y), AT(out)) \
 	OPERATION(expert_weigh, expert_weigh, dweights, AT(order), AT(weights), AT(x), AT(dy), \

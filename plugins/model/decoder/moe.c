@@ -9,8 +9,9 @@
  * Places, tokens sorted by expert, are the rows of what experts compute (zeroth/experts.h). Kept
  * from the forward: the routing, and gate and up of all places.
  *
- * The losses of the routers are added to the mean loss of this micro-batch's tokens. They are made
- * of sums over the tokens of all blocks, as transformers does it: sums go from block to block
+ * The losses of the routers are added to the mean loss of the step's targets, each micro-batch's by
+ * its share of the micro-batches. They are made of sums over the tokens of all blocks but padding,
+ * as transformers does it: sums go from block to block
  * behind the activations, to the head, which gives the losses; and behind gradients each expert's
  * share of the places comes back.
  */
@@ -40,7 +41,7 @@ int moe_has_losses(const struct decoder_opts *o)
 /* Sums of zr_op_router_losses, or shares, which need less room. */
 uint64_t moe_bytes_behind(const struct pass *p)
 {
-	return moe_has_losses(p->o) ? (uint64_t)(2 * p->o->experts + 1) * sizeof(double) : 0;
+	return moe_has_losses(p->o) ? (uint64_t)(2 * p->o->experts + 2) * sizeof(double) : 0;
 }
 
 void *moe_behind(const struct pass *p, const void *rows)
@@ -61,7 +62,7 @@ int moe_losses(const struct pass *p)
 {
 	const struct zr_layer_call *c = p->c;
 	struct zr_op_router_losses op = {
-		.size = sizeof op, .tokens = p->o->layers * p->N, .experts = p->o->experts,
+		.size = sizeof op, .blocks = p->o->layers, .experts = p->o->experts,
 		.balance = (float)p->o->router_aux_loss_coef, .z = (float)p->o->router_z_loss_coef,
 		.sums = moe_behind(p, c->in), .share = moe_behind(p, c->grad),
 		.loss = c->loss_sum + 1
@@ -189,7 +190,8 @@ static int route(const struct pass *p, const struct routing *r, const void *x)
 				  .experts = E, .k = p->o->experts_per_token, .logits = r->p,
 				  .lse = r->lse, .ids = r->ids, .weights = r->weights,
 				  .offsets = r->offsets, .order = r->order, .where = r->where,
-				  .before = moe_behind(p, c->in), .sums = moe_behind(p, c->out) };
+				  .before = moe_behind(p, c->in), .sums = moe_behind(p, c->out),
+				  .targets = c->targets };
 	int rc = c->ops->matmul(c->ops, c->stream, &logits);
 	return rc ? rc : c->ops->route(c->ops, c->stream, &op);
 }
@@ -273,14 +275,14 @@ static int router_backward(const struct pass *p, const struct routing *r, const 
 	const struct zr_layer_call *c = p->c;
 	int64_t E = p->o->experts;
 	int weight = p->g->at[ROUTER_W], rc;
-	float loss = c->grad_scale * (float)p->N / (float)p->o->layers;
+	float loss = c->aux_scale / (float)p->o->layers;
 	struct zr_op_route_bwd op = { .size = sizeof op, .flags = route_flags(p), .rows = p->N,
 				      .experts = E, .k = p->o->experts_per_token,
 				      .balance = (float)p->o->router_aux_loss_coef * loss,
 				      .z = (float)p->o->router_z_loss_coef * loss, .p = r->p,
 				      .lse = r->lse, .ids = r->ids, .weights = r->weights,
 				      .share = moe_behind(p, c->grad), .dweights = m->dweights,
-				      .dlogits = m->dlogits };
+				      .dlogits = m->dlogits, .targets = c->targets };
 	struct zr_op_matmul dx = { .size = sizeof dx, .flags = ZR_MM_ACCUMULATE, .a_dtype = ZR_F32,
 				   .b_dtype = c->dtype, .d_dtype = ZR_F32, .m = p->N, .n = p->C,
 				   .k = E, .lda = E, .ldb = p->C, .ldd = p->C, .a = m->dlogits,

@@ -81,10 +81,10 @@ static void check_rows(const struct zr_batch *b, uint8_t *seen)
 		assert_int_equal(positions[r], t - starts[r]);
 		if (positions[r])
 			assert_int_equal(starts[r], starts[r - 1]);
-		assert_true(weights[r] == (targets[r] != ZR_NO_TARGET));
-		if (positions[r] && targets[r] != ZR_NO_TARGET)
+		assert_true(weights[r] == (targets[r] >= 0));
+		if (positions[r] && targets[r] >= 0)
 			assert_int_equal(inputs[r], inputs[r - 1] + 1);
-		if (targets[r] == ZR_NO_TARGET)
+		if (targets[r] < 0)
 			continue;
 		assert_int_equal(targets[r], inputs[r] + 1);
 		assert_true(targets[r] % 100 % 3 != 0);

@@ -19,8 +19,8 @@ struct mix {
 	struct buf xs, hg, hu, act, y, out; /* forward, by place */
 	struct buf dys, dact, dxs, dx, dgate, dwg, dwu, dwd;
 	struct buf ids, offsets, order, where; /* whole numbers, as those of ZR_F32 */
-	double losses[2], sums[2 * ZR_EXPERTS + 1];
-	float share[ZR_EXPERTS];
+	double losses[2], sums[2 * ZR_EXPERTS + 2];
+	float share[ZR_EXPERTS + 1];
 };
 
 #define F(b) ((float *)(void *)(b).p)
@@ -163,7 +163,7 @@ static void route(const struct dev *d, struct mix *m)
 				  .where = I(m->where), .sums = m->sums };
 	done(d, d->ops->route(d->ops, NULL, &op));
 	for (int i = 0; i < 2; i++) {
-		struct zr_op_router_losses loss = { .size = sizeof loss, .tokens = m->rows,
+		struct zr_op_router_losses loss = { .size = sizeof loss, .blocks = 1,
 						    .experts = m->experts, .balance = (float)!i,
 						    .z = (float)i, .sums = m->sums,
 						    .share = m->share, .loss = &m->losses[i] };

@@ -23,7 +23,7 @@ static int experts(const struct side *s, int32_t dtype, int variant)
 				 .experts = EXPERTS, .k = 2, .logits = f32(s, 0), .lse = f32(s, 1),
 				 .ids = whole(s, 2), .weights = f32(s, 3), .offsets = whole(s, 4),
 				 .order = whole(s, 5), .where = whole(s, 6), .sums = at(s, 7) };
-	struct zr_op_router_losses l = { .size = sizeof l, .tokens = TOKENS, .experts = EXPERTS,
+	struct zr_op_router_losses l = { .size = sizeof l, .blocks = 1, .experts = EXPERTS,
 					 .balance = 0.5f, .z = 0.25f, .sums = at(s, 7),
 					 .share = f32(s, 16), .loss = at(s, 17) };
 	struct zr_op_expert_rows g = { .size = sizeof g, .dtype = dtype, .rows = TOKENS, .k = 2,
@@ -80,7 +80,7 @@ static void experts_are_close(void **state)
 			{ EXPERTS + 1, ZR_F32, 0, 0 },
 			{ places, ZR_F32, 0, 0 },
 			{ places, ZR_F32, 0, 0 },
-			{ 2 * EXPERTS + 1, ZR_F64, 0, 0 },
+			{ 2 * EXPERTS + 2, ZR_F64, 0, 0 },
 			{ TOKENS * c, t, 1, 0 },
 			{ places * c, t, 0, 0 },
 			{ EXPERTS * c * f, t, 1, 0 },
@@ -88,7 +88,7 @@ static void experts_are_close(void **state)
 			{ places * f, t, 1, 0 },
 			{ places * f, t, 1, 0 },
 			{ EXPERTS * c * f, ZR_F32, 1, 64 }, { places, ZR_F32, 0, 0 },
-			{ EXPERTS, ZR_F32, 0, 0 }, { 1, ZR_F64, 0, 0 } };
+			{ EXPERTS + 1, ZR_F32, 0, 0 }, { 1, ZR_F64, 0, 0 } };
 		arg[0] = c;
 		arg[1] = f;
 		begin((uint64_t)k);

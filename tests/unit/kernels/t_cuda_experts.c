@@ -69,13 +69,15 @@ static void two(struct buf *r, int64_t n, int32_t dtype, double scale, int off)
 
 /* ---- routing ---- */
 
-static void route_case(int64_t rows, int64_t experts, int64_t k, uint32_t flags, double spread)
+static void route_case(int64_t rows, int64_t experts, int64_t k, uint32_t flags, double spread,
+		       int masked)
 {
 	struct buf logits[2], lse[2], ids[2], weights[2], offsets[2], order[2], where[2],
 		dlogits[2];
 	struct buf dweights = buf_random(rows * k, ZR_F32, 8, 1);
-	double sums[2][2 * ZR_EXPERTS + 1], before[2 * ZR_EXPERTS + 1], loss[2];
-	float share[2][ZR_EXPERTS];
+	double sums[2][2 * ZR_EXPERTS + 2], before[2 * ZR_EXPERTS + 2], loss[2];
+	float share[2][ZR_EXPERTS + 1];
+	int32_t *targets = calloc((size_t)rows, sizeof *targets);
 	two(logits, rows * experts, ZR_F32, spread, 1);
 	for (int64_t i = 0; i < rows * experts; i += 3) /* ties */
 		F(logits[0])[i] = F(logits[1])[i] = (float)(i % 2);
@@ -86,10 +88,12 @@ static void route_case(int64_t rows, int64_t experts, int64_t k, uint32_t flags,
 	two(order, rows * k, ZR_F32, 0, 1);
 	two(where, rows * k, ZR_F32, 0, 1);
 	two(dlogits, rows * experts, ZR_F32, 0, 1);
-	for (int64_t i = 0; i < 2 * experts + 1; i++)
+	for (int64_t r = 0; r < rows; r++) /* every third token does not count */
+		targets[r] = r % 3 == 1 ? ZR_PADDING : -1;
+	for (int64_t i = 0; i < 2 * experts + 2; i++)
 		before[i] = (double)i / 3;
 	for (int i = 0; i < 2; i++) {
-		struct zr_op_router_losses sum = { .size = sizeof sum, .tokens = 2 * rows,
+		struct zr_op_router_losses sum = { .size = sizeof sum, .blocks = 2,
 						   .experts = experts, .balance = 0.5f, .z = 0.25f,
 						   .sums = sums[i], .share = share[i],
 						   .loss = &loss[i] };
@@ -98,14 +102,16 @@ static void route_case(int64_t rows, int64_t experts, int64_t k, uint32_t flags,
 					  .lse = F(lse[i]), .ids = I(ids[i]),
 					  .weights = F(weights[i]), .offsets = I(offsets[i]),
 					  .order = I(order[i]), .where = I(where[i]),
-					  .before = flags ? before : NULL, .sums = sums[i] };
+					  .before = flags ? before : NULL, .sums = sums[i],
+					  .targets = masked ? targets : NULL };
 		struct zr_op_route_bwd bwd = { .size = sizeof bwd, .flags = flags, .rows = rows,
 					       .experts = experts, .k = k,
 					       .balance = flags ? 0.5f : 0, .z = 0.25f,
 					       .p = F(logits[i]), .lse = F(lse[i]),
 					       .ids = I(ids[i]), .weights = F(weights[i]),
 					       .share = share[i], .dweights = F(dweights),
-					       .dlogits = F(dlogits[i]) };
+					       .dlogits = F(dlogits[i]),
+					       .targets = masked ? targets : NULL };
 		if (i) {
 			DONE(zr_cuda_route(&op, NULL));
 			DONE(zr_cuda_router_losses(&sum, NULL));
@@ -124,19 +130,22 @@ static void route_case(int64_t rows, int64_t experts, int64_t k, uint32_t flags,
 	same("order", order);
 	same("where", where);
 	same("dlogits", dlogits);
-	assert_memory_equal(sums[0], sums[1], (size_t)(2 * experts + 1) * sizeof **sums);
-	assert_memory_equal(share[0], share[1], (size_t)experts * sizeof **share);
+	assert_memory_equal(sums[0], sums[1], (size_t)(2 * experts + 2) * sizeof **sums);
+	assert_memory_equal(share[0], share[1], (size_t)(experts + 1) * sizeof **share);
 	assert_memory_equal(&loss[0], &loss[1], sizeof *loss);
+	free(targets);
 	buf_free(&dweights);
 }
 
 static void routing_has_the_bits_of_the_scalar_kernels(void **state)
 {
 	(void)state;
-	route_case(1, 1, 1, 0, 1);
-	route_case(2, 33, 33, ZR_ROUTE_NORMALISE, 3);
-	route_case(300, 5, 2, ZR_ROUTE_NORMALISE, 8);
-	route_case(600, 3, 1, 0, 100);
+	for (int masked = 0; masked < 2; masked++) {
+		route_case(1, 1, 1, 0, 1, masked);
+		route_case(2, 33, 33, ZR_ROUTE_NORMALISE, 3, masked);
+		route_case(300, 5, 2, ZR_ROUTE_NORMALISE, 8, masked);
+		route_case(600, 3, 1, 0, 100, masked);
+	}
 }
 
 /* ---- rows ---- */

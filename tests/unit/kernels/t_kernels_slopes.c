@@ -314,7 +314,14 @@ struct route_case {
 	const double *dweights;
 	double *logits, p[TOKENS * EXPERTS];
 	double count[EXPERTS]; /* of places, as the first call chose them: a step changes none */
+	const int32_t *targets;
+	double tokens; /* that count */
 };
+
+static int is_counted(const struct route_case *c, int r)
+{
+	return !c->targets || c->targets[r] != ZR_PADDING;
+}
 
 static double route_loss(void *arg)
 {
@@ -322,47 +329,56 @@ static double route_loss(void *arg)
 	double loss = 0, *lse = zr_reals(c->op.lse);
 	memcpy(c->p, c->logits, sizeof c->p);
 	zr_route_f64(&c->op, 0, TOKENS);
-	for (int e = 0; e < EXPERTS; e++)
-		for (int r = 0; r < TOKENS; r++)
-			loss += 0.75 * EXPERTS * (c->count[e] / TOKENS) *
-				(c->p[r * EXPERTS + e] / TOKENS);
-	for (int r = 0; r < TOKENS; r++)
-		loss += 0.5 * lse[r] * lse[r] / TOKENS;
+	for (int r = 0; r < TOKENS; r++) {
+		if (!is_counted(c, r))
+			continue;
+		for (int e = 0; e < EXPERTS; e++)
+			loss += 0.75 * EXPERTS * (c->count[e] / c->tokens) *
+				(c->p[r * EXPERTS + e] / c->tokens);
+		loss += 0.5 * lse[r] * lse[r] / c->tokens;
+	}
 	return loss + dot(zr_reals(c->op.weights), c->dweights, TOKENS * CHOSEN);
 }
 
 static void route_bwd_is_the_slope_of_route_and_its_losses(void **state)
 {
+	static const int32_t padded[TOKENS] = { 0, ZR_PADDING, -1, 3 };
+
 	(void)state;
-	for (uint32_t flags = 0; flags <= ZR_ROUTE_NORMALISE; flags++) {
+	for (uint32_t i = 0; i < 4; i++) {
+		const uint32_t flags = i % 2 ? ZR_ROUTE_NORMALISE : 0;
 		uint64_t x = 17;
 		double lse[TOKENS], weights[TOKENS * CHOSEN], dlogits[TOKENS * EXPERTS];
-		double share[EXPERTS];
+		double share[EXPERTS + 1];
 		int32_t ids[TOKENS * CHOSEN];
 		struct route_case c = { .op = { .flags = flags, .rows = TOKENS, .experts = EXPERTS,
 						.k = CHOSEN, .ids = ids,
 						.lse = (float *)(void *)lse,
-						.weights = (float *)(void *)weights } };
+						.weights = (float *)(void *)weights },
+					.targets = i < 2 ? NULL : padded,
+					.tokens = i < 2 ? TOKENS : TOKENS - 1 };
 		c.op.logits = (float *)(void *)c.p;
 		c.logits = fixture_drawn(&x, TOKENS * EXPERTS, ZR_F64, 1);
 		c.dweights = fixture_drawn(&x, TOKENS * CHOSEN, ZR_F64, 1);
-		for (int i = 0; i < TOKENS * EXPERTS; i++) /* none within a step of another */
-			c.logits[i] += 0.001 * i;
+		for (int j = 0; j < TOKENS * EXPERTS; j++) /* none within a step of another */
+			c.logits[j] += 0.001 * j;
 		route_loss(&c);
-		for (int i = 0; i < TOKENS * CHOSEN; i++)
-			c.count[ids[i]]++;
+		for (int j = 0; j < TOKENS * CHOSEN; j++)
+			c.count[ids[j]] += is_counted(&c, j / CHOSEN);
 		for (int e = 0; e < EXPERTS; e++)
-			share[e] = c.count[e] / TOKENS;
+			share[e] = c.count[e] / c.tokens;
+		share[EXPERTS] = c.tokens;
 		struct zr_op_route_bwd bwd = { .flags = flags, .rows = TOKENS, .experts = EXPERTS,
 					       .k = CHOSEN, .balance = 0.75f, .z = 0.5f,
 					       .p = c.op.logits, .lse = c.op.lse, .ids = ids,
 					       .weights = c.op.weights,
 					       .share = (float *)(void *)share,
 					       .dweights = (const float *)(const void *)c.dweights,
-					       .dlogits = (float *)(void *)dlogits };
+					       .dlogits = (float *)(void *)dlogits,
+					       .targets = c.targets };
 		zr_route_bwd_f64(&bwd, 0, TOKENS);
-		for (int i = 0; i < TOKENS * EXPERTS; i++)
-			check_slope(route_loss, &c, c.logits, i, dlogits[i]);
+		for (int j = 0; j < TOKENS * EXPERTS; j++)
+			check_slope(route_loss, &c, c.logits, j, dlogits[j]);
 		fixture_release();
 	}
 }
