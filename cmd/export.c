@@ -209,13 +209,13 @@ void zr_export_put(struct zr_export *x, const float *values, int64_t n)
 
 /* ---- JSON beside them ---- */
 
-/* The text as a number, a boolean or an object if it is one; else as a string. */
+/* The text as a number, a boolean, a list or an object if it is one; else as a string. */
 static json_t *value_of(const char *key, const char *text)
 {
 	json_error_t why;
 	json_t *j = zr_json_load(text, strlen(text), 0, &why);
 	if (errno == ENOMEM || json_is_number(j) || json_is_boolean(j) || json_is_object(j) ||
-	    json_is_null(j))
+	    json_is_array(j) || json_is_null(j))
 		return j;
 	json_decref(j);
 	return strcmp(key, "architectures") ? json_string(text) : json_pack("[s]", text);

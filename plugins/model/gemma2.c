@@ -49,7 +49,7 @@ static const struct family_key keys[] = {
 	KEY_OR_NULL("attn_logit_softcapping", "score_softcap", "50", "0"),
 	KEY_OR_NULL("final_logit_softcapping", "logit_softcap", "30", "0"),
 	KEYS_ROPE("10000"),
-	KEY_READ("layer_types", "layer_types"),
+	KEY_LIST("layer_types", "layer_types"),
 	/* what there is one way of */
 	KEY_ONLY("hidden_activation", "gelu_pytorch_tanh"),
 	KEY_MUST("hidden_act", "gelu_pytorch_tanh"),

@@ -55,11 +55,12 @@ static const struct family_key keys[] = {
 	KEY("rope_local_base_freq", "rope_local_theta"),
 	KEYS_ROPE_IN("rope_scaling"),
 	KEYS_ROPE_IN("rope_parameters.full_attention"),
+	KEY_MUST("original_max_position_embeddings", NULL), /* 5 reads the one inside */
 	KEY_READ("rope_parameters.sliding_attention.rope_theta", "rope_local_theta"),
 	KEY_MUST("rope_parameters.sliding_attention.rope_type", "default"),
 	KEY_MUST("rope_parameters.sliding_attention.type", "default"),
 	KEY_MUST("rope_parameters.sliding_attention.partial_rotary_factor", "1"),
-	KEY_READ("layer_types", "layer_types"),
+	KEY_LIST("layer_types", "layer_types"),
 	/* what there is one way of */
 	KEY_ONLY("hidden_activation", "gelu_pytorch_tanh"),
 	KEY_MUST("hidden_act", "gelu_pytorch_tanh"),

@@ -58,6 +58,7 @@ static const struct family family = {
 	.architecture = "Olmo2ForCausalLM",
 	.base = { .norm_eps = 1e-6, .rope_theta = 5e5 },
 	NAMES_AROUND_BLOCKS,
+	.bare_rule = 1,
 	.qk_norm_whole = 1,
 };
 

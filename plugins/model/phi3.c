@@ -70,6 +70,7 @@ static const struct family family = {
 	.type = "phi3",
 	.architecture = "Phi3ForCausalLM",
 	NAMES_AROUND_BLOCKS,
+	.bare_rule = 1,
 };
 
 DECODER_PLUGIN("phi3", "Phi-3 and Phi-4: joint maps, long rotary positions");

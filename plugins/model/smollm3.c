@@ -46,7 +46,7 @@ static const struct family_key keys[] = {
 	KEY_YES_NO("mlp_bias", "mlp_bias", "false"),
 	KEY_DEF("rms_norm_eps", "norm_eps", "1e-6"),
 	KEY_DEF("no_rope_layer_interval", "rope_skip_every", "4"),
-	KEY_READ("no_rope_layers", "rope_layers"), /* despite its name 1 is: with positions */
+	KEY_LIST("no_rope_layers", "rope_layers"), /* despite its name 1 is: with positions */
 	KEYS_ROPE("2000000"),
 	/* what there is one way of */
 	KEY_MUST("architectures", "SmolLM3ForCausalLM"),

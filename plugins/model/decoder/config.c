@@ -5,6 +5,7 @@
  */
 #include "decoder.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,45 +25,95 @@ static void real_text(char *out, size_t n, double x)
 		snprintf(out + strlen(out), n - strlen(out), ".0");
 }
 
-/* What more a rule of rotary scaling has. */
-static size_t rule_text(const struct decoder_opts *o, char *out, size_t n)
+/* A text that grows in a room; what does not fit is cut off. */
+struct text {
+	char *at;
+	size_t left;
+};
+
+__attribute__((format(printf, 2, 3))) static void add_text(struct text *t, const char *format, ...)
 {
-	char first[32], second[32], gain[32];
-	long long original = (long long)o->rope_original_context;
-	int llama3 = o->rope_scaling == ROPE_LLAMA3;
-	real_text(first, sizeof first, llama3 ? o->rope_low_freq : o->rope_beta_fast);
-	real_text(second, sizeof second, llama3 ? o->rope_high_freq : o->rope_beta_slow);
-	real_text(gain, sizeof gain, o->rope_attention);
-	if (llama3)
-		return (size_t)snprintf(out, n,
-					", \"original_max_position_embeddings\": %lld, "
-					"\"low_freq_factor\": %s, \"high_freq_factor\": %s",
-					original, first, second);
-	if (o->rope_scaling == ROPE_YARN)
-		return (size_t)snprintf(out, n,
-					", \"original_max_position_embeddings\": %lld, "
-					"\"beta_fast\": %s, \"beta_slow\": %s, "
-					"\"attention_factor\": %s",
-					original, first, second, gain);
-	return 0;
+	va_list args;
+	int n;
+	va_start(args, format);
+	n = vsnprintf(t->at, t->left, format, args);
+	va_end(args);
+	if (n < 0 || (size_t)n >= t->left)
+		n = t->left ? (int)t->left - 1 : 0;
+	t->at += n;
+	t->left -= (size_t)n;
+}
+
+static void add_real(struct text *t, const char *key, double x)
+{
+	char text[32];
+	real_text(text, sizeof text, x);
+	add_text(t, ", \"%s\": %s", key, text);
+}
+
+/* Numbers of an option, in whatever way they are separated there. */
+static void add_list(struct text *t, const char *key, const char *numbers)
+{
+	const char *at, *between = "";
+	size_t n;
+	add_text(t, ", \"%s\": [", key);
+	for (; (n = next_element(&numbers, &at)); between = ", ")
+		add_text(t, "%s%.*s", between, (int)n, at);
+	add_text(t, "]");
+}
+
+static void add_original(struct text *t, const struct decoder_opts *o)
+{
+	add_text(t, ", \"original_max_position_embeddings\": %lld",
+		 (long long)o->rope_original_context);
+}
+
+static void add_llama3(struct text *t, const struct decoder_opts *o)
+{
+	add_real(t, "factor", o->rope_factor);
+	add_original(t, o);
+	add_real(t, "low_freq_factor", o->rope_low_freq);
+	add_real(t, "high_freq_factor", o->rope_high_freq);
+}
+
+static void add_yarn(struct text *t, const struct decoder_opts *o)
+{
+	add_real(t, "factor", o->rope_factor);
+	add_original(t, o);
+	add_real(t, "beta_fast", o->rope_beta_fast);
+	add_real(t, "beta_slow", o->rope_beta_slow);
+	add_real(t, "attention_factor", o->rope_attention);
+}
+
+/* Where transformers 4 refuses all but the lists, a gain that follows from the contexts is left
+ * out. */
+static void add_longrope(struct text *t, const struct zr_inst *g)
+{
+	const struct decoder_opts *o = g->o;
+	add_list(t, "short_factor", o->rope_short);
+	add_list(t, "long_factor", o->rope_long);
+	if (!g->f->bare_rule)
+		add_original(t, o);
+	if (!g->f->bare_rule || o->rope_attention != rope_attention_of(o, rope_growth(o)))
+		add_real(t, "attention_factor", o->rope_attention);
 }
 
 /* "rope_scaling" as the text of a JSON object */
-static void scaling_text(const struct decoder_opts *o, char *out, size_t n)
+static void scaling_text(const struct zr_inst *g, char *out, size_t n)
 {
-	char factor[32];
-	size_t at;
-	if (o->rope_scaling == ROPE_LONG) {
-		snprintf(out, n,
-			 "{\"type\": \"longrope\", \"short_factor\": %s, \"long_factor\": %s}",
-			 o->rope_short, o->rope_long);
-		return;
-	}
-	real_text(factor, sizeof factor, o->rope_factor);
-	at = (size_t)snprintf(out, n, "{\"rope_type\": \"%s\", \"factor\": %s",
-			      decoder_scalings[o->rope_scaling], factor);
-	at += rule_text(o, out + at, n - at);
-	snprintf(out + at, n - at, "}");
+	const struct decoder_opts *o = g->o;
+	struct text t = { out, n };
+	add_text(&t, "{\"%s\": \"%s\"", g->f->bare_rule ? "type" : "rope_type",
+		 decoder_scalings[o->rope_scaling]);
+	if (o->rope_scaling == ROPE_LLAMA3)
+		add_llama3(&t, o);
+	else if (o->rope_scaling == ROPE_YARN)
+		add_yarn(&t, o);
+	else if (o->rope_scaling == ROPE_LONG)
+		add_longrope(&t, g);
+	else
+		add_real(&t, "factor", o->rope_factor);
+	add_text(&t, "}");
 }
 
 /* The word of "there=here ..." whose part after = is `here`; else `here` itself. */
@@ -92,6 +143,8 @@ static void value_text(const struct zr_inst *g, const struct zr_config_key *k, c
 		snprintf(out, n, "%lld", (long long)*(const int64_t *)at);
 	else if (e->type == ZR_T_F64)
 		real_text(out, n, *(const double *)at);
+	else if (e->type == ZR_T_STR)
+		decoder_kind_list(g, k->option, out, n);
 	else
 		reversed(k->values, e->choices[*(const int32_t *)at], out, n);
 }
@@ -104,13 +157,42 @@ static int concerns(const char *types, const char *type)
 	return at && (at == type || at == types || at[-1] == ' ') && (!at[n] || at[n] == ' ');
 }
 
-void decoder_config(const struct zr_inst *g, struct decoder_meta *m)
+static int is_written(const struct decoder_meta *m, const char *key)
+{
+	int i;
+	for (i = 0; i < m->n; i += 2)
+		if (!strcmp(m->pairs[i], key))
+			return 1;
+	return 0;
+}
+
+/* LongRoPE's original context is read beside its rule by transformers 4, and by 5 in either place.
+ */
+static void put_rope(const struct zr_inst *g, struct decoder_meta *m)
+{
+	static const char *const original = "original_max_position_embeddings";
+	if (g->o->rope_scaling == ROPE_DEFAULT)
+		return;
+	scaling_text(g, m->scaling, sizeof m->scaling);
+	put(m, "rope_scaling", m->scaling);
+	if (g->o->rope_scaling != ROPE_LONG || is_written(m, original))
+		return;
+	snprintf(m->original, sizeof m->original, "%lld",
+		 (long long)g->o->rope_original_context);
+	put(m, original, m->original);
+}
+
+int decoder_config(const struct zr_inst *g, struct decoder_meta *m)
 {
 	const struct zr_pretrained_v1 *v = g->f->pretrained;
 	const struct family_key *k = (const struct family_key *)v->keys, *end = k + v->n_keys;
 	const char *type = g->f->type, *architecture = g->f->architecture;
+	const size_t size = (size_t)g->o->layers * KIND_WORD;
 	if (g->f->name)
 		g->f->name(g->o, &type, &architecture);
+	m->list = g->host->alloc(g->host, size, "model");
+	if (!m->list)
+		return ZR_ENOMEM;
 	put(m, "architectures", architecture);
 	put(m, "model_type", type);
 	put(m, "pad_token_id", "null"); /* those of the classes may be no token of this model */
@@ -118,15 +200,15 @@ void decoder_config(const struct zr_inst *g, struct decoder_meta *m)
 		char *text = m->text[m->n / 2];
 		if (!k->write || !concerns(k->key.types, type))
 			continue;
-		if (k->key.option)
+		if (k->write == WRITE_LIST)
+			value_text(g, &k->key, text = m->list, size);
+		else if (k->key.option)
 			value_text(g, &k->key, text, sizeof m->text[0]);
 		else
 			snprintf(text, sizeof m->text[0], "%.*s",
 				 (int)strcspn(k->key.values, " "), k->key.values);
 		put(m, k->key.name, text);
 	}
-	if (g->o->rope_scaling != ROPE_DEFAULT) {
-		scaling_text(g->o, m->scaling, sizeof m->scaling);
-		put(m, "rope_scaling", m->scaling);
-	}
+	put_rope(g, m);
+	return ZR_OK;
 }

@@ -96,7 +96,9 @@ struct tensor_name {
 #define TENSOR(which, text) { .tensor = which, .name = text }
 #define TENSOR_IF(option, which, text) { .tensor = which, .name = text, .needs = option }
 
-/* A key of config.json; `write`: also where a model is exported. */
+/* A key of config.json; `write`: also where a model is exported; WRITE_LIST: a word for each layer,
+ * one such key in a table. */
+#define WRITE_LIST 2
 struct family_key {
 	struct zr_config_key key;
 	int write;
@@ -128,6 +130,7 @@ struct family {
 	int embed_by_width; /* the embedding is multiplied by sqrt(C) */
 	int norm_plus_one; /* RMSNorm's factor is 1 + its weight */
 	int qk_norm_whole; /* norms of q and k go over all heads, [H D]; else over each, [D] */
+	int bare_rule; /* rope_scaling is {"type": ...} and what that needs, in transformers 4 */
 	int qkv_by_head;   /* the joint map gives q, k, v of head 0, then of head 1, ...; K = H */
 
 	const struct zr_pretrained_v1 *pretrained; /* its keys are struct family_key */
@@ -139,7 +142,9 @@ struct decoder_meta {
 	const char *pairs[2 * DECODER_META + 1]; /* key, value, ..., NULL */
 	int n;
 	char text[DECODER_META][24];
-	char scaling[4096];
+	char scaling[8192]; /* of two lists of a number for each of ZR_ROTARY_PAIRS */
+	char original[24];
+	char *list; /* the host's memory */
 };
 
 /* Rotary positions of a layer. */
@@ -238,6 +243,10 @@ static inline int has(const struct pass *p, enum block_tensor t)
 int decoder_resolve(const struct zr_host *, const struct zr_facts *, const struct family *,
 		    struct decoder_opts *);
 int decoder_check(const struct zr_host *, const struct family *, const struct decoder_opts *);
+/* How many times longer the context became, and the factor of queries and keys that rotary scaling
+ * has at such a factor where none is given. */
+double rope_growth(const struct decoder_opts *);
+double rope_attention_of(const struct decoder_opts *, double factor);
 /* zr_pretrained_v1.accepts() for a key of rotary scaling: whether the rule reads it that the
  * options name. */
 int decoder_accepts(const struct zr_host *, const struct family *, const void *opts,
@@ -259,6 +268,10 @@ size_t next_element(const char **list, const char **element);
 
 /* kind[layers]; ZR_EINVAL where layer_types or rope_layers is no list of one word per layer. */
 int decoder_kinds(const struct zr_host *, const struct decoder_opts *, uint8_t *kind);
+/* What the option layer_types or rope_layers would be, as a JSON list; at most KIND_WORD bytes for
+ * each layer. */
+#define KIND_WORD 24
+void decoder_kind_list(const struct zr_inst *, const char *option, char *out, size_t n);
 
 /* ---- declare.c ---- */
 
@@ -269,7 +282,7 @@ int decoder_declare(struct zr_inst *, struct zr_model_decl *out); /* zr.model/1 
 
 /* ---- config.c ---- */
 
-void decoder_config(const struct zr_inst *, struct decoder_meta *);
+int decoder_config(const struct zr_inst *, struct decoder_meta *); /* ZR_ENOMEM */
 
 /* ---- ops.c ---- */
 

@@ -10,6 +10,9 @@
 /* Its value is that of an option; KEY_READ: it is not written. */
 #define KEY(key_name, to) { .key = { .name = key_name, .option = to }, .write = 1 }
 #define KEY_READ(key_name, to) { .key = { .name = key_name, .option = to } }
+/* A list of a word for each layer. */
+#define KEY_LIST(key_name, to) \
+	{ .key = { .name = key_name, .option = to }, .write = WRITE_LIST }
 /* Only these values are computed, NULL: any is the same; KEY_ONLY writes the first. */
 #define KEY_MUST(key_name, allowed) { .key = { .name = key_name, .values = allowed } }
 #define KEY_ONLY(key_name, allowed) { .key = { .name = key_name, .values = allowed }, .write = 1 }

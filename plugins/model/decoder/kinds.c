@@ -57,16 +57,39 @@ static int by_list(const struct zr_host *h, const struct kind_list *l, int64_t l
 	return ZR_OK;
 }
 
+#define LISTS 2
+
+static void kind_lists(const struct decoder_opts *o, struct kind_list lists[LISTS])
+{
+	lists[0] = (struct kind_list){ "layer_types", o->layer_types, "sliding_attention",
+				       "full_attention", BLOCK_LOCAL, o->global_every };
+	lists[1] = (struct kind_list){ "rope_layers", o->rope_layers, "1", "0", BLOCK_TURNED,
+				       o->rope_skip_every };
+}
+
+void decoder_kind_list(const struct zr_inst *g, const char *option, char *out, size_t n)
+{
+	struct kind_list lists[LISTS], *l = lists;
+	const char *quote;
+	size_t at = 0;
+	int64_t i;
+	kind_lists(g->o, lists);
+	while (strcmp(l->option, option))
+		l++;
+	quote = l->kind == BLOCK_LOCAL ? "\"" : ""; /* the others are numbers */
+	for (i = 0; at < n && i < g->o->layers; i++)
+		at += (size_t)snprintf(out + at, n - at, "%s%s%s%s%s", i ? "," : "[", quote,
+				       g->kind[i] & l->kind ? l->yes : l->no, quote,
+				       i + 1 < g->o->layers ? "" : "]");
+}
+
 int decoder_kinds(const struct zr_host *h, const struct decoder_opts *o, uint8_t *kind)
 {
-	const struct kind_list lists[] = {
-		{ "layer_types", o->layer_types, "sliding_attention", "full_attention", BLOCK_LOCAL,
-		  o->global_every },
-		{ "rope_layers", o->rope_layers, "1", "0", BLOCK_TURNED, o->rope_skip_every },
-	};
+	struct kind_list lists[LISTS];
 	size_t i;
 	memset(kind, 0, (size_t)o->layers);
-	for (i = 0; i < sizeof lists / sizeof *lists; i++) {
+	kind_lists(o, lists);
+	for (i = 0; i < LISTS; i++) {
 		const struct kind_list *l = &lists[i];
 		int rc = ZR_OK;
 		if (l->value && *l->value)

@@ -193,6 +193,7 @@ const struct zr_model_v1 decoder_model = {
 void decoder_destroy(struct zr_inst *g)
 {
 	decl_free(g->host, &g->decl);
+	g->host->release(g->host, g->meta.list);
 	g->host->release(g->host, g);
 }
 
@@ -215,11 +216,12 @@ int decoder_create(const struct zr_host *h, const struct family *f, const void *
 	g->rope_dim = rope_dim(g->o);
 	if (!rc && !f->positions)
 		rc = rope_set_up(h, g->o, g->rope);
+	if (!rc && (rc = decoder_config(g, &g->meta)))
+		zr_fail(h, rc, "no memory for the model's description");
 	if (rc) {
 		decoder_destroy(g);
 		return rc;
 	}
-	decoder_config(g, &g->meta);
 	*out = g;
 	return ZR_OK;
 }

@@ -106,14 +106,16 @@ static int settle_shape(const struct zr_host *h, const struct family *f, struct 
 	return ZR_OK;
 }
 
-/* The factor of queries and keys where none is given. */
-static double rope_attention(const struct decoder_opts *o)
+double rope_growth(const struct decoder_opts *o)
+{
+	return fmax(1, (double)o->context / (double)o->rope_original_context);
+}
+
+double rope_attention_of(const struct decoder_opts *o, double factor)
 {
 	if (o->rope_scaling != ROPE_LONG)
-		return 0.1 * log(o->rope_factor) + 1;
-	if (o->rope_factor <= 1)
-		return 1;
-	return sqrt(1 + log(o->rope_factor) / log((double)o->rope_original_context));
+		return 0.1 * log(factor) + 1;
+	return factor <= 1 ? 1 : sqrt(1 + log(factor) / log((double)o->rope_original_context));
 }
 
 static int settle_rope(const struct zr_host *h, struct decoder_opts *o)
@@ -122,8 +124,7 @@ static int settle_rope(const struct zr_host *h, struct decoder_opts *o)
 	if (!o->rope_original_context)
 		o->rope_original_context = o->context;
 	if (o->rope_scaling == ROPE_LONG)
-		otherwise(&o->rope_factor, fmax(1, (double)o->context /
-						   (double)o->rope_original_context));
+		otherwise(&o->rope_factor, rope_growth(o));
 	if (o->rope_scaling == ROPE_DEFAULT)
 		otherwise(&o->rope_factor, 1);
 	if (!(o->rope_factor > 0))
@@ -133,7 +134,7 @@ static int settle_rope(const struct zr_host *h, struct decoder_opts *o)
 	otherwise(&o->rope_high_freq, 4);
 	otherwise(&o->rope_beta_fast, 32);
 	otherwise(&o->rope_beta_slow, 1);
-	otherwise(&o->rope_attention, rope_attention(o));
+	otherwise(&o->rope_attention, rope_attention_of(o, o->rope_factor));
 	otherwise(&o->rope_fraction, 1);
 	return ZR_OK;
 }
