@@ -230,48 +230,74 @@ static int put_file(struct zr_export *x, const char *name, const char *data, siz
 	return no ? zr_err(&x->failed, ZR_EIO, "%s: cannot write: %s", path, strerror(no)) : 0;
 }
 
-static int dump(struct zr_export *x, const char *name, json_t *j)
+/* As a text that ends with a line; owned; NULL: out of memory. Takes j. */
+static char *lines_of(json_t *j)
 {
 	char *text = zr_json_text(j, JSON_INDENT(2));
-	char *line = text ? zr_text("%s\n", text) : NULL;
-	int rc = put_file(x, name, line, line ? strlen(line) : 0);
+	char *lines = text ? zr_text("%s\n", text) : NULL;
 	free(text);
-	free(line);
 	json_decref(j);
+	return lines;
+}
+
+static int dump(struct zr_export *x, const char *name, json_t *j)
+{
+	char *text = lines_of(j);
+	int rc = put_file(x, name, text, text ? strlen(text) : 0);
+	free(text);
 	return rc;
 }
 
-static const char *meta_text(const struct zr_export *x, const char *key)
+static const char *meta_text(const json_t *meta, const char *key)
 {
-	return json_string_value(json_object_get(x->meta, key));
+	return json_string_value(json_object_get(meta, key));
 }
 
 /* The config.json of the directory that training started from, or one made from the model's
  * metadata. */
-static json_t *config_of(const struct zr_export *x)
+static json_t *config_from(json_t *meta)
 {
-	const char *read = meta_text(x, ZR_META_CONFIG), *key;
+	const char *read = meta_text(meta, ZR_META_CONFIG), *key;
 	json_error_t why;
 	json_t *j = read ? zr_json_load(read, strlen(read), 0, &why) : NULL, *text;
 	if (j || (read && errno == ENOMEM))
 		return j;
 	j = json_object();
-	json_object_foreach(x->meta, key, text)
+	json_object_foreach(meta, key, text)
 		if (strncmp(key, "zeroth.", 7))
 			zr_json_put(&j, key, value_of(key, json_string_value(text)));
 	return j;
 }
 
-static int write_config(struct zr_export *x)
+/* The same for tensors of a type. */
+static json_t *config_of(json_t *meta, int32_t dtype)
 {
-	json_t *j = config_of(x);
+	json_t *j = config_from(meta);
 	/* newer files call it dtype */
 	const char *key = json_object_get(j, "dtype") ? "dtype" : "torch_dtype";
-	zr_json_put(&j, key,
-		    json_string(x->dtype == ZR_F32  ? "float32" :
-				x->dtype == ZR_BF16 ? "bfloat16" :
-						      "float16"));
-	return dump(x, "config.json", j);
+	const char *type = "float16";
+	if (dtype == ZR_F32)
+		type = "float32";
+	if (dtype == ZR_BF16)
+		type = "bfloat16";
+	zr_json_put(&j, key, json_string(type));
+	return j;
+}
+
+int zr_export_config(const struct zr_setup *s, const char *path, struct zr_error *err)
+{
+	json_t *meta = json_object();
+	int rc = 0;
+	zr_describe_model(s, &meta);
+	if (!meta)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	if (json_object_size(meta)) { /* else it is no model that others have a class for */
+		char *text = lines_of(config_of(meta, ZR_F32));
+		rc = zr_put_text(path, text, err);
+		free(text);
+	}
+	json_decref(meta);
+	return rc;
 }
 
 static int copy_file(struct zr_export *x, const char *from, const char *name)
@@ -301,7 +327,7 @@ static int copy_tokenizer(struct zr_export *x)
 					     "tokenizer.model",
 					     "chat_template.jinja",
 					     "generation_config.json" };
-	const char *from = meta_text(x, ZR_META_PATH);
+	const char *from = meta_text(x->meta, ZR_META_PATH);
 	int rc = 0;
 	if (from && access(from, R_OK | X_OK))
 		zr_logf(ZR_LOG_WARN, "export",
@@ -400,7 +426,7 @@ int zr_export_close(struct zr_export *x, int keep, int64_t *infinite, struct zr_
 	if (!rc && keep && x->tensor < x->layout->n_tensors)
 		rc = zr_err(&x->failed, ZR_EINTERNAL, "%s: values are missing", x->dir);
 	if (!rc && keep)
-		rc = write_config(x);
+		rc = dump(x, "config.json", config_of(x->meta, x->dtype));
 	if (!rc && keep && x->shards > 1)
 		rc = write_index(x);
 	if (!rc && keep)

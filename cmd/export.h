@@ -65,6 +65,10 @@ struct zr_export_from {
 int zr_export_files(const struct zr_export_from *from, const char *dir,
 		    const struct zr_export_how *how, struct zr_error *err);
 
+/* Writes config.json for tensors in fp32, unless the model knows none. */
+struct zr_setup;
+int zr_export_config(const struct zr_setup *s, const char *path, struct zr_error *err);
+
 /* Writes the masters of a session in the type of its compute copies. Collective; rank 0 writes. */
 struct zr_session;
 int zr_export_session(struct zr_session *s, const char *dir, int replace, struct zr_error *err);

@@ -460,13 +460,17 @@ static int save_weights(struct run *r, struct zr_error *err)
 {
 	char path[PATH_MAX];
 	const char *model = zr_rundir_file(r->cfg, "model.safetensors", path, sizeof path);
-	int rc = zr_adapter_is_all(r->setup) ? 0 : zr_weights_save(r->session, model, err);
+	const int whole = !zr_adapter_is_all(r->setup);
+	int rc = whole ? zr_weights_save(r->session, model, err) : 0;
 	if (!rc && zr_room_exports(r->cfg))
 		rc = zr_export_session(r->session,
 				       zr_rundir_file(r->cfg, "model-16bit", path, sizeof path),
 				       r->resume != NULL, err);
 	rc = rc ? rc : zr_adapter_save(r->session, zr_rundir(r->cfg), err);
-	r->report->adapters = zr_adapter_is_all(r->setup);
+	if (!rc && whole && r->rank0)
+		rc = zr_export_config(r->setup, zr_rundir_file(r->cfg, "config.json", path,
+							       sizeof path), err);
+	r->report->adapters = !whole;
 	r->report->exported = !rc && zr_room_exports(r->cfg);
 	return rc;
 }

@@ -43,6 +43,7 @@ while read -r name options; do
 	done
 	train "new.$name" "${kept[@]}" "${own[@]}"
 	"$ZEROTH" checkpoint export "new.$name" dir > /dev/null
+	is "$name: a run has the config.json of its export" "$(cat "new.$name/config.json")" "$(cat dir/config.json)"
 	train "read.$name" -o model.path=dir
 	for version in 4.57 5.24; do
 		cp "$golden/resaved/$name.$version.json" dir/config.json

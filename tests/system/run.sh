@@ -34,7 +34,7 @@ like "a line has loss, rate, norm, memory and time" "$out" \
 	'^step 8/8  loss [0-9.]+  val [0-9.]+  lr [0-9.e+-]+  \|g\| [0-9.]+  [0-9.kM]+ tok/s  host [0-9.]+ MiB  512 tokens  epoch [0-9.e-]+  0s  ETA 0s$'
 is "evaluations before, between and at the end" "$(grep -c '^step [048]  validation loss' <<<"$out")" 3
 like "the digest is last" "$(tail -n 1 <<<"$out")" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
-is "the run directory is whole" "$(ls one | tr '\n' ' ')" "config.ini metrics.jsonl model.safetensors plan.json summary.json "
+is "the run directory is whole" "$(ls one | tr '\n' ' ')" "config.ini config.json metrics.jsonl model.safetensors plan.json summary.json "
 is "metrics of each step" "$(wc -l < one/metrics.jsonl)" 8
 like "metrics have all names" "$(sed -n 4p one/metrics.jsonl)" \
 	'"step": ?4,"loss": ?[0-9.e-]+,"val_loss": ?[0-9.e-]+,"lr": ?[0-9.e-]+,"grad_norm": ?[0-9.e-]+,"tokens_per_s": ?[0-9.e+]+,"memory": ?[0-9.e+]+'
