@@ -7,6 +7,7 @@
 #include <zeroth/device.h>
 
 #include "cmd/check/check.h"
+#include "core/plugin/host.h"
 
 static const char *const small[] = { "layers=2", "heads=2", "width=32", "context=16" };
 
@@ -68,6 +69,9 @@ const void *zr_check_offer(struct zr_try *t, const char *iface, struct zr_inst *
 {
 	static struct zr_check side;
 	static struct zr_try it;
+	const char *role = zr_host_role_of(iface);
+	if (!role || strcmp(role, t->c->plugin->desc->role))
+		return NULL;
 	if (!strcmp(iface, "zr.boot/1")) {
 		*inst = NULL;
 		return zr_check_boot();

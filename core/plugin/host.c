@@ -69,21 +69,83 @@ static void host_parallel(const struct zr_host *h, int64_t n,
 	zr_pool_run(((struct zr_instance *)h->impl)->process->pool, n, fn, arg);
 }
 
+/* ---- interfaces of other roles ---------------------------------------------------- */
+
+/* Which role may ask for what; an id that ends with ':' is followed by a name. */
+static const struct service {
+	const char *id, *role;
+} services[] = {
+	{ "zr.boot/1", "comm" },     { "zr.device/1", "comm" },
+	{ "zr.data/1:", "data" },    { "zr.model/1", "adapter" },
+	{ "zr.pretrained/1", "adapter" }, { NULL, NULL },
+};
+
+static int is_named(const char *id)
+{
+	return id[strlen(id) - 1] == ':';
+}
+
+static const struct service *find_service(const char *iface)
+{
+	const struct service *s = services;
+	while (s->id && (is_named(s->id) ? strncmp(s->id, iface, strlen(s->id)) :
+					   strcmp(s->id, iface)))
+		s++;
+	return s;
+}
+
+const char *zr_host_role_of(const char *iface)
+{
+	return find_service(iface)->role;
+}
+
+/* Says once that a plugin asked for what its role does not get. */
+static const void *refuse(struct zr_instance *it, const char *iface, const char *role)
+{
+	const int drawn_from = !strcmp(role, "data") && !strncmp(topic(it), "data.", 5);
+	if (!it->refused++)
+		zr_logf(ZR_LOG_WARN, topic(it), "plugin %s asked for %.64s, which %s plugins get%s",
+			it->section ? it->section->plugin->desc->id : "?", iface, role,
+			drawn_from ? ", but not those that are drawn from" : " alone");
+	return NULL;
+}
+
+static struct zr_instance *source_of(const struct zr_process *p, const char *name)
+{
+	for (int i = 0; i < p->sources; i++)
+		if (!strcmp(p->source[i].section->name + strlen("data."), name))
+			return &p->source[i];
+	return NULL;
+}
+
+static struct zr_instance *instance_of(const struct zr_process *p, const char *iface)
+{
+	if (!strcmp(iface, "zr.boot/1"))
+		return p->boot;
+	if (!strcmp(iface, "zr.device/1"))
+		return p->device;
+	if (!strncmp(iface, "zr.data/1:", 10))
+		return source_of(p, iface + 10);
+	return p->model;
+}
+
 static const void *host_get(const struct zr_host *h, const char *iface, struct zr_inst **inst)
 {
-	const struct zr_process *p = ((const struct zr_instance *)h->impl)->process;
-	const int tables = !strcmp(iface, "zr.pretrained/1");
-	struct zr_instance *it = !strcmp(iface, "zr.boot/1")            ? p->boot :
-				 !strcmp(iface, "zr.device/1")          ? p->device :
-				 !strcmp(iface, "zr.model/1") || tables ? p->model : NULL;
-	for (int i = 0; i < p->sources && !it && !strncmp(iface, "zr.data/1:", 10); i++)
-		it = strcmp(p->source[i].section->name + 5, iface + 10) ? NULL : &p->source[i];
+	struct zr_instance *mine = h->impl;
+	const char *own = mine->section ? mine->section->role : NULL;
+	const char *role = zr_host_role_of(iface);
+	if (!role)
+		return NULL;
+	if (!own || strcmp(own, role) || !strncmp(topic(mine), "data.", 5))
+		return refuse(mine, iface, role);
+
+	struct zr_instance *it = instance_of(mine->process, iface);
 	if (!it || !it->inst)
 		return NULL;
 	it->taken = 1;
 	*inst = it->inst;
-	return !tables ? it->vtbl :
-			 zr_plugin_iface(it->section->plugin, iface, &(struct zr_error){ 0 });
+	return strcmp(iface, "zr.pretrained/1") ? it->vtbl :
+		       zr_plugin_iface(it->section->plugin, iface, &(struct zr_error){ 0 });
 }
 
 void zr_host_init(struct zr_instance *it, struct zr_process *process,

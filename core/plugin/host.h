@@ -34,12 +34,16 @@ struct zr_instance {
 	struct zr_error failed; /* text of the last fail() */
 	int warned;             /* that it changes how the processor rounds */
 	int taken;              /* another plugin asked for it */
+	int refused;            /* times that it asked for what its role does not get */
 };
 
 /* Fills a host of a section for calls without an instance (resolve, check). `it` must stay where it
  * is. */
 void zr_host_init(struct zr_instance *it, struct zr_process *process,
 		  const struct zr_section *section);
+
+/* The role whose plugins get the interface `iface` of another role; NULL: nobody does. */
+const char *zr_host_role_of(const char *iface);
 
 /* Creates the section's instance of interface `iface`. Text of a failure goes to err with the
  * section's name. */

@@ -106,7 +106,7 @@ static int start_instance(struct zr_setup *s, const struct zr_section *sec, stru
 			      id_of(o), v->n_partial);
 	if (zr_is_whole(o) &&
 	    (!ZR_HAS(v, struct zr_optimizer_v1, step_whole) || !v->step_whole || v->n_partial))
-		return zr_err(err, ZR_EINVAL, "optimizer %s takes whole matrices, so it needs "
+		return zr_err(err, ZR_EINVAL, "optimizer %s takes whole parameters, so it needs "
 			      "step_whole() and no partial sums", id_of(o));
 	if (s->types.master == ZR_MASTER_AUTO && !zr_takes_split(o))
 		s->types.master = ZR_MASTER_FP32;
@@ -135,21 +135,25 @@ static int allocate(struct zr_setup *s, int32_t groups, struct zr_error *err)
 		zr_err(err, ZR_ENOMEM, "out of memory for %d parameter groups", groups);
 }
 
-/* Optimizers of whole matrices have no others. */
+/* Optimizers of whole parameters say which shapes they update. */
 static int check_shapes(const struct zr_setup *s, struct zr_error *err)
 {
 	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
 		const struct zr_tensor *t = s->layout.tensor[i].decl;
 		const struct zr_param_group *g = &s->param_group[s->group_of[i]];
 		const struct zr_optimizer *o = &s->optimizer[g->optimizer];
-		if (s->frozen[i] || !zr_is_whole(o) ||
-		    (t->ndim == 2 && zr_whole_work(o, t) != ZR_WORK_REFUSED))
+		if (s->frozen[i] || !zr_is_whole(o) || zr_whole_work(o, t) != ZR_WORK_REFUSED)
 			continue;
+
+		char shape[4 * 24] = "";
+		for (int d = 0; d < t->ndim; d++)
+			snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%lld",
+				 d ? " x " : "", (long long)t->dims[d]);
 		int match = g->section->match != NULL;
 		return zr_config_blame(s->cfg, g->section->name, ZR_EINVAL, err,
-				       "%s: tensor %s is no matrix that %s can update: give it to "
-				       "%s with another plugin",
-				       match ? "match" : "plugin", t->name, id_of(o),
+				       "%s: tensor %s has a shape that %s does not update, %s: "
+				       "give it to %s with another plugin",
+				       match ? "match" : "plugin", t->name, id_of(o), shape,
 				       match ? "[optimizer] or a group before this one" :
 					       "an [optimizer.NAME]");
 	}

@@ -37,7 +37,7 @@ int zr_update_waits(const struct zr_setup *s, char *why, size_t size)
 		const struct zr_section *section = o->it.section;
 		if (zr_is_whole(o))
 			return snprintf(why, size,
-					"[%s] %s takes whole matrices: choose another plugin",
+					"[%s] %s takes whole parameters: choose another plugin",
 					section->name, section->plugin->desc->id);
 		if (zr_optimizer_calls(o)->n_partial)
 			return snprintf(why, size, "[%s] %s needs sums over whole parameters "

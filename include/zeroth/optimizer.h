@@ -38,7 +38,7 @@ struct zr_buf {
 /* caps, bits; a host refuses others. 0: step() is called as with ZR_OPT_ELEMENTWISE, but results
  * may depend on how ranks and sub-groups cut the parameters, and a run says so. */
 #define ZR_OPT_ELEMENTWISE 1u /* any split of the data gives the same result, bit for bit */
-#define ZR_OPT_WHOLE 2u       /* needs whole matrices, in step_whole */
+#define ZR_OPT_WHOLE 2u       /* needs whole parameters, in step_whole */
 
 /* One state tensor, declared per element of the parameters. GROWABLE by stride: the host reads no
  * member beyond state_stride. */
@@ -173,7 +173,8 @@ struct zr_optimizer_v1 {
 
 	/* since minor 1 */
 	/* (optional; absent: 0) [main] Bytes of work memory that step_whole() needs for a parameter
-	 * of this shape. ZR_WORK_REFUSED: it cannot update a parameter of this shape. */
+	 * of this shape, whatever its ndim. ZR_WORK_REFUSED: it cannot update a parameter of this
+	 * shape, and a run that gives it one is refused. */
 	uint64_t (*whole_work)(struct zr_inst *, const int64_t *dims, int32_t ndim);
 
 	/* since minor 4 */

@@ -141,10 +141,12 @@ struct zr_host {
 			 void (*fn)(void *arg, int64_t item, int32_t worker), void *arg);
 
 	/* [main] The functions of another role's interface and, in *inst, their instance; NULL if
-	 * the host does not offer it, or not yet. The host offers "zr.boot/1" and "zr.device/1" to
-	 * comm plugins, to that of [data] "zr.data/1:NAME" for each section [data.NAME], and to
-	 * that of [adapter] "zr.model/1" and "zr.pretrained/1"; all outlive the caller's instance.
-	 * A failure of theirs may be passed on without a text. */
+	 * the host does not offer it, or not yet. Each role gets what it needs, and no more:
+	 *   comm     "zr.boot/1", "zr.device/1"
+	 *   data     "zr.data/1:NAME" for each section [data.NAME], which gets none itself
+	 *   adapter  "zr.model/1", "zr.pretrained/1"
+	 * All outlive the caller's instance. Any other role gets NULL, and a warning names it and
+	 * what it asked for. A failure of theirs may be passed on without a text. */
 	const void *(*get)(const struct zr_host *h, const char *iface, struct zr_inst **inst);
 };
 

@@ -134,7 +134,7 @@ refused 'with clipping' '\[train\] gradient_clipping needs the norm of all gradi
 refused 'with a loss scale' 'the loss scale of \[precision\] fp16 .*: choose another plugin, or update_in_backward = no$' "${late[@]}" -o precision.plugin=fp16
 refused 'with steps that may be skipped' '.*set on_nonfinite = stop, or ' "${late[@]}" -o precision.on_nonfinite=skip
 refused 'with lamb' '\[optimizer\] lamb needs sums over whole parameters first: choose another plugin, or ' "${late[@]}" -o optimizer.plugin=lamb
-refused 'with muon' '\[optimizer\.m\] muon takes whole matrices: ' "${late[@]}" -o optimizer.m.plugin=muon -o optimizer.m.match=h.*.mlp.*.weight
+refused 'with muon' '\[optimizer\.m\] muon takes whole parameters: ' "${late[@]}" -o optimizer.m.plugin=muon -o optimizer.m.match=h.*.mlp.*.weight
 
 # Too late to leave the weights as they were: they are not written, and the last checkpoint is what is left.
 burst() {

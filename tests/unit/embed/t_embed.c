@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zeroth/optimizer.h>
 #include <zeroth/zeroth.h>
 
 #include <cmocka.h> /* last: it defines fail() */
@@ -772,6 +773,181 @@ static void test_fields_of_a_model(void **state)
 	SPOILS(REFUSE)
 }
 
+/* ---- optimizers that the program brings ---- */
+
+static _Atomic uint32_t ndims;  /* a bit for each ndim that step_whole() has got */
+static _Atomic int lent;        /* interfaces that create() has got */
+
+struct descent {
+	double lr;
+};
+
+struct zr_inst {
+	const struct zr_host *h;
+};
+
+static int descend(struct zr_inst *inst, const struct zr_opt_step *s)
+{
+	const float *grad = s->grad.data, rate = (float)(s->lr * s->grad_mult);
+	float *p = s->master.data, *copy = s->lowp.data;
+	for (uint64_t k = 0; k < s->n_seg; k++)
+		for (int64_t i = s->seg[k].off; i < s->seg[k].off + s->seg[k].n; i++) {
+			p[i] -= rate * grad[i];
+			if (copy)
+				copy[i] = p[i];
+		}
+	return s->lowp.data && s->lowp.dtype != ZR_F32 ? zr_fail(inst->h, ZR_EINVAL, "lowp") : 0;
+}
+
+static int descend_whole(struct zr_inst *inst, const struct zr_opt_step *s)
+{
+	int64_t n = 1;
+	for (int d = 0; d < s->seg->ndim; d++)
+		n *= s->seg->dims[d];
+	ndims |= 1u << s->seg->ndim;
+	return s->n_seg == 1 && s->seg->n == n ? descend(inst, s) :
+						 zr_fail(inst->h, ZR_EINVAL, "not whole");
+}
+
+static uint64_t no_cubes(struct zr_inst *inst, const int64_t *dims, int32_t ndim)
+{
+	(void)inst, (void)dims;
+	return ndim == 3 ? ZR_WORK_REFUSED : 0;
+}
+
+static const struct zr_state *no_states(struct zr_inst *inst, uint32_t *n)
+{
+	(void)inst;
+	*n = 0;
+	return NULL;
+}
+
+static int descent_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	static const char *const all[] = { "zr.boot/1", "zr.device/1", "zr.model/1",
+					   "zr.pretrained/1", "zr.data/1:x", "zr.unknown/1" };
+	struct zr_inst *other;
+	(void)opts;
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		lent += h->get(h, all[i], &other) != NULL;
+	*out = calloc(1, sizeof **out);
+	if (!*out)
+		return ZR_ENOMEM;
+	(*out)->h = h;
+	return 0;
+}
+
+static void descent_destroy(struct zr_inst *inst)
+{
+	free(inst);
+}
+
+static const struct zr_opt descent_options[] = {
+	ZR_OPT(struct descent, lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_SCHED, "0.05", 0, ZR_HI, "",
+	       "Learning rate."),
+};
+
+#define DESCENT(name, bits, whole, work) \
+	static const struct zr_optimizer_v1 name##_calls = { \
+		.size = sizeof name##_calls, .caps = bits, .mem_ok = ZR_MEM_HOST, \
+		.state_version = 1, .states = no_states, .step = descend, .step_whole = whole, \
+		.whole_work = work, \
+	}; \
+	static const struct zr_iface name##_ifaces[] = { { "zr.optimizer/1", &name##_calls }, \
+							 { NULL, NULL } }; \
+	static const struct zr_desc name##_desc = { \
+		.size = sizeof name##_desc, .role = "optimizer", .id = #name, .version = "1", \
+		.license = "Apache-2.0", .summary = "Descent.", .ifaces = name##_ifaces, \
+		.opts = descent_options, .n_opts = 1, .opt_stride = sizeof *descent_options, \
+		.opts_size = sizeof(struct descent), .create = descent_create, \
+		.destroy = descent_destroy, \
+	};
+DESCENT(elements, ZR_OPT_ELEMENTWISE, NULL, NULL)
+DESCENT(whole, ZR_OPT_WHOLE, descend_whole, NULL)
+DESCENT(picky, ZR_OPT_WHOLE, descend_whole, no_cubes)
+ZR_PLUGIN(&elements_desc, &whole_desc, &picky_desc);
+
+static char last_line[300];
+
+static void keep_line(void *arg, int level, const char *topic, const char *text)
+{
+	(void)arg;
+	if (level <= ZR_LOG_WARN && !strcmp(topic, "optimizer"))
+		snprintf(last_line, sizeof last_line, "%s", text);
+}
+
+/* An engine whose tensors have 4, 3, 2 and 1 dimensions. */
+static struct zeroth *shaped(int ranks, const char *stage, const char *optimizer, int *rc)
+{
+	static const struct zeroth_tensor shapes[] = {
+		{ "a", { 2, 4, 2, 4 }, 4, ZEROTH_INIT_NORMAL, 0, 0.3 },
+		{ "bias", { 2, 2, 2 }, 3, ZEROTH_INIT_CONST, 0.01, 0 },
+		{ "b", { WIDE, WIDE }, 2, ZEROTH_INIT_UNIFORM, 0, 0.3 },
+		{ "c", { WIDE * WIDE }, 1, ZEROTH_INIT_UNIFORM, 0, 0.3 },
+	};
+	static const struct zeroth_unit of[] = { { "a", shapes, 1, 0 },
+						 { "bias", shapes + 1, 1, 0 },
+						 { "b", shapes + 2, 1, 0 },
+						 { "c", shapes + 3, 1, 0 } };
+	struct zeroth_model m = model;
+	struct zeroth *e = zeroth_new();
+	char option[2][64];
+	m.units = of;
+	snprintf(option[0], sizeof option[0], "zero.plugin=%s", stage);
+	snprintf(option[1], sizeof option[1], "optimizer.plugin=%s", optimizer);
+	OK(zeroth_set_text(e, "[train]\ntrain_batch_size = 16\nmicro_batch_size = 2\nsteps = 6\n"));
+	OK(zeroth_set_model(e, &m));
+	OK(zeroth_set_ranks(e, ranks));
+	OK(zeroth_add_plugins(e, &zr_plugin_entry_v1));
+	OK(zeroth_set_log(e, ZR_LOG_WARN, keep_line, NULL));
+	for (int i = 0; i < 2; i++)
+		OK(zeroth_set(e, option[i]));
+	*rc = zeroth_open(e);
+	return e;
+}
+
+static uint64_t trained(int ranks, const char *stage, const char *optimizer)
+{
+	int rc;
+	struct zeroth *e = shaped(ranks, stage, optimizer, &rc);
+	OK(rc);
+	steps(e, 6);
+	return end(e);
+}
+
+/* step_whole() gets every parameter, and with the same function the bits are those of step(). */
+static void test_whole_parameters_of_all_shapes(void **state)
+{
+	const uint64_t want = trained(1, "stage0", "elements");
+	int rc;
+	(void)state;
+	for (int ranks = 1; ranks <= 4; ranks *= 2)
+		for (int stage = 0; stage < 4; stage++) {
+			char name[24];
+			snprintf(name, sizeof name, "stage%d", stage);
+			ndims = 0;
+			assert_true(trained(ranks, name, "whole") == want);
+			assert_int_equal(ndims, 1u << 1 | 1u << 2 | 1u << 3 | 1u << 4);
+		}
+	struct zeroth *e = shaped(1, "stage0", "picky", &rc);
+	assert_int_equal(rc, ZR_EINVAL);
+	assert_non_null(strstr(zeroth_error(e), "tensor bias has a shape that picky does not "
+			       "update, 2 x 2 x 2: give it to an [optimizer.NAME]"));
+	zeroth_close(e);
+}
+
+/* Boot, device, model and data are not lent to optimizers. */
+static void test_what_an_optimizer_gets(void **state)
+{
+	(void)state;
+	lent = 0;
+	*last_line = 0;
+	trained(1, "stage0", "elements");
+	assert_int_equal(lent, 0);
+	assert_string_equal(last_line, "plugin elements asked for zr.boot/1, which comm plugins "
+					"get alone");
+}
+
 static int setup(void **state)
 {
 	static char dir[] = "/tmp/t_embed.XXXXXX";
@@ -799,6 +975,8 @@ int main(void)
 		cmocka_unit_test(test_calls_of_a_child),
 		cmocka_unit_test(test_sizes_of_structs),
 		cmocka_unit_test(test_fields_of_a_model),
+		cmocka_unit_test(test_whole_parameters_of_all_shapes),
+		cmocka_unit_test(test_what_an_optimizer_gets),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("embed", tests, setup, teardown);
