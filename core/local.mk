@@ -4,7 +4,8 @@
 
 noinst_LTLIBRARIES += core/libcore.la
 core_libcore_la_CPPFLAGS = $(AM_CPPFLAGS) $(INIH_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS) \
-	-DZR_PLUGINDIR='"$(plugindir)"' -DZR_DATADIR='"$(pkgdatadir)"'
+	-DZR_PLUGINDIR='"$(plugindir)"' -DZR_DATADIR='"$(pkgdatadir)"' -DZR_PREFIX='"$(prefix)"' \
+	-DZR_BINDIR='"$(bindir)"' -DZR_LIBDIR='"$(libdir)"'
 core_libcore_la_LIBADD = $(INIH_LIBS) $(JANSSON_LIBS) $(XXHASH_LIBS) $(DL_LIBS) -lpthread -lm
 core_libcore_la_SOURCES = \
 	core/child.c core/child.h \
@@ -22,7 +23,7 @@ core_libbase_la_LIBADD = $(JANSSON_LIBS)
 core_libbase_la_SOURCES = core/error.c core/text.c core/files/file.c core/files/json.c
 
 # The paths are compiled in: another --prefix must reach them.
-core/config/libcore_la-config_layers.lo core/plugin/libcore_la-plugin_find.lo: Makefile
+core/plugin/libcore_la-prefix.lo core/plugin/libcore_la-plugin_find.lo: Makefile
 
 include core/config/local.mk
 include core/plugin/local.mk

@@ -14,6 +14,7 @@ of floats. Calls that fail raise zeroth.Error with the text of zeroth_error(3).
 import ctypes
 import ctypes.util
 import os
+import sysconfig
 
 try:
     import numpy
@@ -73,8 +74,23 @@ _LOG = ctypes.CFUNCTYPE(None, _AT, ctypes.c_int, _TEXT, _TEXT)
 _VALUES = ctypes.CFUNCTYPE(ctypes.c_int, _AT, _I64, _I64, _I64, _AT)
 
 
+def _beside():
+    """The library of the prefix that this file is installed in, PREFIX/share/zeroth/python, if it
+    belongs to root, oneself or the owner of this file."""
+    here = os.path.realpath(__file__)
+    prefix = os.path.join(os.path.dirname(here), "..", "..", "..")
+    owners = 0, os.geteuid(), os.stat(here).st_uid
+    if os.path.basename(os.path.dirname(here)) != "python":
+        return None
+    for lib in ("lib", "lib64", os.path.join("lib", sysconfig.get_config_var("MULTIARCH") or "")):
+        path = os.path.realpath(os.path.join(prefix, lib, "libzeroth.so.0"))
+        if os.path.exists(path) and os.stat(path).st_uid in owners:
+            return path
+    return None
+
+
 def _load():
-    name = os.environ.get("ZEROTH_LIBRARY") or ctypes.util.find_library("zeroth")
+    name = os.environ.get("ZEROTH_LIBRARY") or _beside() or ctypes.util.find_library("zeroth")
     lib = ctypes.CDLL(name or "libzeroth.so.0")
     lib.zeroth_new.restype = _AT
     lib.zeroth_error.restype = lib.zeroth_version.restype = _TEXT

@@ -11,6 +11,7 @@
 #include "core/config/config_impl.h"
 #include "core/config/ini.h"
 #include "core/plugin/plugin_file.h"
+#include "core/plugin/prefix.h"
 
 struct reader {
 	struct zr_config *cfg;
@@ -22,7 +23,7 @@ struct reader {
 int zr_data_dir(const char **dir, struct zr_error *err)
 {
 	const char *env = zr_trusted_env("ZEROTH_DATA_PATH");
-	*dir = env ? env : ZR_DATADIR;
+	*dir = env ? env : zr_installed_data();
 	if (**dir != '/')
 		return zr_err(err, ZR_EINVAL, "ZEROTH_DATA_PATH: '%s' is not an absolute path",
 			      *dir);

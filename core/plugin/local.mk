@@ -6,4 +6,5 @@ core_libcore_la_SOURCES += \
 	%D%/host.c %D%/host.h \
 	%D%/loader.c %D%/loader.h \
 	%D%/plugin_file.c %D%/plugin_file.h \
-	%D%/plugin_find.c
+	%D%/plugin_find.c \
+	%D%/prefix.c %D%/prefix.h

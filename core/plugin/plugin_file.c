@@ -17,17 +17,15 @@
 #include <unistd.h>
 
 #include "core/files/file.h"
-
-#define PROGRAM "/proc/self/exe"
+#include "core/plugin/prefix.h"
 
 /* Whoever owns a file can write to it, whatever its mode says. The owner of the program decides
  * already what runs: with it a build that somebody else made works, as under sudo. */
 static int check_owner(const char *what, const struct stat *st, struct zr_error *err)
 {
-	struct stat program;
-	const int known = !stat(PROGRAM, &program);
-	const uid_t self = geteuid(), owner = known ? program.st_uid : self;
-	if (st->st_uid == 0 || st->st_uid == self || st->st_uid == owner)
+	uid_t owner;
+	const uid_t self = geteuid();
+	if (zr_owner_is_trusted(st->st_uid, &owner))
 		return 0;
 	return zr_err(err, ZR_EINVAL, "%s belongs to uid %u, who can change it; the owner must be "
 		      "root, you (uid %u) or the owner of zeroth (uid %u): copy the plugin to a "

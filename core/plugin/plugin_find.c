@@ -15,6 +15,7 @@
 #include "core/config/config.h"
 #include "core/log.h"
 #include "core/plugin/plugin_file.h"
+#include "core/plugin/prefix.h"
 
 #define MAX_DIRS 32
 
@@ -55,7 +56,7 @@ static int list_dirs(struct dirs *d, struct zr_error *err)
 				      MAX_DIRS - 1);
 		d->dir[d->n++] = part;
 	}
-	d->dir[d->n++] = ZR_PLUGINDIR;
+	d->dir[d->n++] = zr_installed_plugins();
 	return 0;
 }
 

@@ -13,8 +13,8 @@ ok "installs below DESTDIR" install_all
 
 pc=$(find "$root" -name zeroth-plugin.pc)
 ok "installs zeroth-plugin.pc" test -f "$pc"
-export PKG_CONFIG_LIBDIR=${pc%/*} PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=
-prefix=$root$(sed -n 's/^prefix=//p' "$pc")
+export PKG_CONFIG_LIBDIR=${pc%/*} PKG_CONFIG_PATH=
+prefix=$(pkg-config --variable=prefix zeroth-plugin)
 
 work=$scratch/elsewhere
 mkdir "$work"
