@@ -16,7 +16,10 @@
  *                           *k): on the host, once per call; in double, rounded when stored
  *   ZR_ELEMENTWISE_OPTIMIZER(S, .id = "...", .version, .license, .summary, .check = ...)
  *
- * The text is C that is C++ as well:
+ * In C++, from C++11 on, the last arguments come in the order .id, .version, .license, .summary,
+ * .resolve, .check, .probe, of which the last three may be left out.
+ *
+ * The text is C that is C++ as well, without hexadecimal floats, which C++11 does not have:
  *   enum { ..., STATES };     a name for each state; STATES counts them, at most 8
  *   enum { ..., CONSTANTS };  a name for each constant; at most 32
  *   static float update(const float *k, float g, float p, float *s)
@@ -204,6 +207,59 @@ static inline int zr_elementwise_upgrade(const struct zr_elementwise_inst *inst,
 					 const struct zr_buf *old, uint32_t n_old,
 					 const struct zr_buf *now);
 
+/* The descriptor. C++ before 20 has designators as an extension, in the order of the struct alone:
+ * those of the plugin fill one of their own. */
+#ifdef __cplusplus
+struct zr_elementwise_about {
+	const char *id, *version, *license, *summary;
+	int (*resolve)(const struct zr_host *h, const struct zr_facts *facts, void *opts);
+	int (*check)(const struct zr_host *h, const void *opts);
+	int (*probe)(const struct zr_host *h);
+};
+#define ZR_EW_DESC_(S, ...) \
+	ZR_EW_QUIET_ \
+	static constexpr zr_elementwise_about zr_ew_about_ = { __VA_ARGS__ }; \
+	ZR_EW_LOUD_ \
+	static const struct zr_desc zr_ew_desc_ = { \
+		sizeof(struct zr_desc), 0, "optimizer", zr_ew_about_.id, zr_ew_about_.version, \
+		zr_ew_about_.license, zr_ew_about_.summary, zr_ew_ifaces_, options, \
+		sizeof options / sizeof *options, sizeof *options, sizeof(S), 0, \
+		zr_ew_about_.resolve, zr_ew_about_.check, zr_ew_create_, zr_ew_destroy_, \
+		zr_ew_about_.probe \
+	};
+#ifdef __clang__
+#define ZR_EW_QUIET_ \
+	_Pragma("clang diagnostic push") \
+	_Pragma("clang diagnostic ignored \"-Wpedantic\"") \
+	_Pragma("clang diagnostic ignored \"-Wunknown-warning-option\"") \
+	_Pragma("clang diagnostic ignored \"-Wc++20-designator\"") \
+	_Pragma("clang diagnostic ignored \"-Wmissing-field-initializers\"")
+#define ZR_EW_LOUD_ _Pragma("clang diagnostic pop")
+#else
+#define ZR_EW_QUIET_ \
+	_Pragma("GCC diagnostic push") \
+	_Pragma("GCC diagnostic ignored \"-Wpragmas\"") \
+	_Pragma("GCC diagnostic ignored \"-Wpedantic\"") \
+	_Pragma("GCC diagnostic ignored \"-Wc++20-extensions\"") \
+	_Pragma("GCC diagnostic ignored \"-Wmissing-field-initializers\"")
+#define ZR_EW_LOUD_ _Pragma("GCC diagnostic pop")
+#endif
+#else
+#define ZR_EW_DESC_(S, ...) \
+	static const struct zr_desc zr_ew_desc_ = { \
+		.size = sizeof zr_ew_desc_, \
+		.role = "optimizer", \
+		.ifaces = zr_ew_ifaces_, \
+		.opts = options, \
+		.n_opts = sizeof options / sizeof *options, \
+		.opt_stride = sizeof *options, \
+		.opts_size = sizeof(S), \
+		.create = zr_ew_create_, \
+		.destroy = zr_ew_destroy_, \
+		__VA_ARGS__ \
+	};
+#endif
+
 #define ZR_ELEMENTWISE_OPTIMIZER(S, ...) \
 	struct zr_inst { \
 		struct zr_elementwise_inst e; \
@@ -236,31 +292,15 @@ static inline int zr_elementwise_upgrade(const struct zr_elementwise_inst *inst,
 		return zr_elementwise_upgrade(&inst->e, from, old, n_old, now); \
 	} \
 	static const struct zr_optimizer_v1 zr_ew_vtbl_ = { \
-		.size = sizeof zr_ew_vtbl_, \
-		.caps = ZR_OPT_ELEMENTWISE, \
-		.mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED | ZR_MEM_DEVICE, \
-		.state_version = 1, \
-		.n_partial = zr_ew_sums_, \
-		.state_stride = sizeof(struct zr_state), \
-		.states = zr_ew_states_, \
-		.step = zr_ew_step_, \
-		.partial = zr_ew_sums_ ? zr_ew_partial_ : NULL, \
-		.upgrade = zr_ew_upgrade_, \
+		sizeof zr_ew_vtbl_, ZR_OPT_ELEMENTWISE, \
+		ZR_MEM_HOST | ZR_MEM_PINNED | ZR_MEM_DEVICE, \
+		1, zr_ew_sums_, sizeof(struct zr_state), \
+		zr_ew_states_, zr_ew_step_, zr_ew_sums_ ? zr_ew_partial_ : NULL, NULL, \
+		zr_ew_upgrade_, NULL, 0, 0 \
 	}; \
 	static const struct zr_iface zr_ew_ifaces_[] = { { "zr.optimizer/1", &zr_ew_vtbl_ }, \
 							 { NULL, NULL } }; \
-	static const struct zr_desc zr_ew_desc_ = { \
-		.size = sizeof zr_ew_desc_, \
-		.role = "optimizer", \
-		.ifaces = zr_ew_ifaces_, \
-		.opts = options, \
-		.n_opts = sizeof options / sizeof *options, \
-		.opt_stride = sizeof *options, \
-		.opts_size = sizeof(S), \
-		.create = zr_ew_create_, \
-		.destroy = zr_ew_destroy_, \
-		__VA_ARGS__ \
-	}; \
+	ZR_EW_DESC_(S, __VA_ARGS__) \
 	static int zr_ew_create_(const struct zr_host *h, const void *opts, struct zr_inst **out) \
 	{ \
 		return zr_elementwise_create(h, &zr_ew_desc_, &zr_ew_, states, opts, \
@@ -374,16 +414,9 @@ static inline int zr_elementwise_upgrade(const struct zr_elementwise_inst *inst,
 #define ZR_EW_DEFINE_(bits, sums, measures, totals, words) \
 	enum { zr_ew_sums_ = sums }; \
 	static const struct zr_elementwise zr_ew_ = { \
-		.size = sizeof(struct zr_elementwise), \
-		.flags = bits, \
-		.n_state = STATES, \
-		.n_const = CONSTANTS, \
-		.n_sum = sums, \
-		.functions = zr_elementwise_functions, \
-		.text = words, \
-		.update = ZR_EW_LOOPS_(zr_ew_update), \
-		.measure = measures, \
-		.use = totals, \
+		sizeof(struct zr_elementwise), bits, STATES, CONSTANTS, sums, 0, NULL, \
+		zr_elementwise_functions, words, ZR_EW_LOOPS_(zr_ew_update), measures, totals, \
+		NULL, NULL \
 	}; \
 	typedef char zr_ew_at_most_8_states_[STATES <= ZR_ELEMENTWISE_STATES ? 1 : -1]; \
 	typedef char zr_ew_at_most_32_constants_[CONSTANTS <= ZR_ELEMENTWISE_CONSTANTS ? 1 : -1]; \
@@ -476,19 +509,19 @@ ZR_FN float zr_sign(float x)
 	return zr_abs(x) > 0 ? one : x;
 }
 /* in [0, 1), a multiple of 2^-24 */
-ZR_FN float zr_uniform(uint32_t random) { return (float)(int32_t)(random >> 8) * 0x1p-24f; }
+ZR_FN float zr_uniform(uint32_t random) { return (float)(int32_t)(random >> 8) * 5.96046448e-08f; }
 /* exp(x), within 2 units of the last place; 0 where it would be subnormal */
 ZR_FN float zr_exp(float x)
 {
 	float c = x > 89.0f ? 89.0f : x;
-	float big = c * 0x1.715476p+0f + 0x1.8p+23f;
-	float n = big - 0x1.8p+23f;
+	float big = c * 1.44269502f + 12582912.0f;
+	float n = big - 12582912.0f;
 	int32_t e = (int32_t)(zr_bits_of(big) - 0x4b400000u);
-	float r = (c - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
-	float q = 0x1.6a2256p-10f * r + 0x1.123b02p-7f;
-	q = q * r + 0x1.5558f8p-5f;
-	q = q * r + 0x1.55549p-3f;
-	q = q * r + 0x1.fffffcp-2f;
+	float r = (c - n * 0.693145752f) - n * 1.42860677e-06f;
+	float q = 0.00138143206f * r + 0.00836885069f;
+	q = q * r + 0.0416684002f;
+	q = q * r + 0.166665196f;
+	q = q * r + 0.49999994f;
 	q = ((q * (r * r) + r) + 1.0f) * zr_float_of((uint32_t)((e >> 1) + 127) << 23);
 	q = q * zr_float_of((uint32_t)(e - (e >> 1) + 127) << 23);
 	return x < -87.33f ? 0.0f : q;

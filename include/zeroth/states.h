@@ -20,7 +20,8 @@ ZR_FN float zr_scale_of(uint16_t h)
 {
 	if (h >= 0x7c00)
 		return zr_float_of(0x7fc00000u);
-	return h < 0x400 ? (float)h * 0x1p-24f : zr_float_of(((uint32_t)h << 13) + 0x38000000u);
+	return h < 0x400 ? (float)h * 5.96046448e-08f : /* 2^-24 */
+			   zr_float_of(((uint32_t)h << 13) + 0x38000000u);
 }
 ZR_FN uint16_t zr_scale_for(uint32_t most) /* the bits of the largest magnitude */
 {
@@ -29,15 +30,16 @@ ZR_FN uint16_t zr_scale_for(uint32_t most) /* the bits of the largest magnitude 
 		return 0x7e00;
 	if (x >= 65520)
 		return 0x7bff;
-	if (x < 0x1p-14f) /* to the nearest multiple of 2^-24, and no number becomes 0 */
-		return (uint16_t)(most && x < 0x1p-24f ? 1 : zr_bits_of(x + 0.5f) - 0x3f000000u);
+	if (x < 6.10351562e-05f) /* 2^-14: to the nearest multiple of 2^-24; no number becomes 0 */
+		return (uint16_t)(most && x < 5.96046448e-08f ? 1 :
+				  zr_bits_of(x + 0.5f) - 0x3f000000u);
 	return (uint16_t)((most - 0x38000000u + 0xfffu + (most >> 13 & 1)) >> 13);
 }
 /* The nearest integer, ties to even, in [least, most]. */
 ZR_FN int zr_code_of(float x, float least, float most)
 {
 	const float y = x < most ? x : most;
-	return (int)(((y > least ? y : least) + 0x1.8p23f) - 0x1.8p23f);
+	return (int)(((y > least ? y : least) + 12582912.0f) - 12582912.0f);
 }
 
 /* 32 elements of a state in fp32, from the i-th of `b` on; a multiple of 32. */

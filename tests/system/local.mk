@@ -13,7 +13,7 @@ system_tests = %D%/abi.sh %D%/across.sh %D%/adapter.sh %D%/bench.sh %D%/cases.sh
 	%D%/timing.sh %D%/token_documents.sh %D%/tokenize.sh %D%/tokenizer_rules.sh %D%/update.sh %D%/watched.sh %D%/ways.sh %D%/writers.sh
 TESTS += $(system_tests)
 EXTRA_DIST += $(system_tests) tests/examples/signsgd.c \
-	tests/examples/embed_train.c tests/examples/inside.c tests/examples/spirals.c tests/examples/spirals.py
+	tests/examples/embed_train.c tests/examples/inside.c tests/examples/lion.cc tests/examples/spirals.c tests/examples/spirals.py
 
 TESTS += %D%/report.sh %D%/gallery.sh %D%/plugin_check.sh %D%/plugin_new.sh %D%/tutorial.sh
 EXTRA_DIST += %D%/report.sh %D%/gallery.sh %D%/plugin_check.sh %D%/plugin_new.sh %D%/tutorial.sh

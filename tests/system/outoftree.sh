@@ -140,6 +140,47 @@ for id in ademamix lion signum; do
 	done
 done
 
+# The twin in C++ has the bits of the one in C.
+cp "$ZR_SRCDIR/tests/examples/lion.cc" .
+for cxx in g++ clang++; do
+	for year in 11 14 17 20; do
+		if ! command -v $cxx > /dev/null; then
+			skip "lion.cc is C++$year for $cxx" "no $cxx"
+			continue
+		fi
+		# shellcheck disable=SC2046
+		ok "lion.cc is C++$year for $cxx" $cxx -std=c++$year -Wall -Wextra -pedantic -Werror -O2 -shared -fPIC \
+			$(pkg-config --cflags zeroth-plugin) -o lion.so lion.cc
+		[ $year = 11 ] || continue
+		for type in fp32 8bit; do
+			got=$(run lion 1 -o optimizer.states="$type")
+			build lion.c lion.so
+			like "I1: lion.cc trains with states in $type" "$got" '^digest: '
+			is "I1: lion.cc by $cxx trains as lion.c, $type" "$got" "$(run lion 1 -o optimizer.states="$type")"
+			# shellcheck disable=SC2046
+			$cxx -std=c++11 -O2 -shared -fPIC $(pkg-config --cflags zeroth-plugin) -o lion.so lion.cc
+		done
+	done
+done
+build lion.c lion.so
+
+# One with sums and random words is C++11, too.
+sed -e 's/^ZR_ELEMENTWISE(/ZR_ELEMENTWISE_WITH_SUMS_AND_RANDOM(/' -e 's/^enum { M, STATES };/& enum { ALL, SUMS };/' \
+	-e 's/float \*s)$/float *s, uint32_t random)/' -e 's/direction;$/direction * zr_uniform(random);/' \
+	-e 's/^})$/}\
+static void measure(const float *k, float g, float p, const float *s, double *sum) { sum[ALL] = k[B1] * g * p * s[M]; }\
+static void use(float *k, const double *total) { k[LR] *= (float)total[ALL]; }\
+)/' lion.cc > sums.cc
+for cxx in g++ clang++; do
+	if command -v $cxx > /dev/null; then
+		# shellcheck disable=SC2046
+		ok "sums and random words are C++11 for $cxx" $cxx -std=c++11 -Wall -Wextra -pedantic -Werror -O2 -shared -fPIC \
+			$(pkg-config --cflags zeroth-plugin) -o sums.so sums.cc
+	else
+		skip "sums and random words are C++11 for $cxx" "no $cxx"
+	fi
+done
+
 # A checkpoint with states of one type, read with another.
 for type in fp32:F32:8bit:U8 8bit:U8:bf16:BF16; do
 	IFS=: read -r from was to kept <<< "$type"
