@@ -19,6 +19,7 @@
 #include <unistd.h>
 #include <unwind.h>
 
+#include "cmd/outlet.h"
 #include "core/config/options.h"
 #include "core/exec/exec.h"
 #include "core/plugin/loader.h"
@@ -202,15 +203,10 @@ static void where(ucontext_t *u, char *out, size_t size)
 
 /* ---- the end --------------------------------------------------------------------- */
 
-static void say(const char *text)
-{
-	(void)!write(STDERR_FILENO, text, strlen(text));
-}
-
 static void give_up(int sig)
 {
 	(void)sig;
-	say("zeroth: crashed, and its stack cannot be looked at\n");
+	zr_outlet_say("zeroth: crashed, and its stack cannot be looked at\n");
 	watch.end(MEANT_CODE);
 }
 
@@ -240,7 +236,7 @@ static void crashed(int sig, siginfo_t *info, void *context)
 		else
 			snprintf(line, sizeof line, "zeroth: killed by %s%s\n",
 				 zr_signal_text(sig, name, sizeof name), text);
-		say(line);
+		zr_outlet_say(line);
 		alarm(0);
 	}
 	signal(sig, SIG_DFL);
@@ -262,9 +258,9 @@ static void exited(const char *call)
 	if (watch.why) {
 		*watch.why = why;
 	} else {
-		say("zeroth: ");
-		say(why.text);
-		say("\n");
+		zr_outlet_say("zeroth: ");
+		zr_outlet_say(why.text);
+		zr_outlet_say("\n");
 	}
 	watch.end(MEANT_CODE);
 }

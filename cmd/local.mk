@@ -43,6 +43,7 @@ cmd_librun_la_SOURCES = \
 	cmd/run.c cmd/run.h \
 	cmd/run_metrics.c cmd/run_metrics.h \
 	cmd/oom.c cmd/oom.h \
+	cmd/outlet.c cmd/outlet.h \
 	cmd/signals.c cmd/signals.h \
 	cmd/stacks.c cmd/stacks.h \
 	cmd/summary.c \

@@ -2,10 +2,10 @@
  *
  * main.c - the program zeroth: finds the subcommand and calls it.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
@@ -14,12 +14,15 @@
 #include "cmd/fit.h"
 #include "cmd/former.h"
 #include "cmd/import/import.h"
+#include "cmd/outlet.h"
 #include "cmd/signals.h"
 #include "files/checkpoint/checkpoint.h"
 
 #ifndef PACKAGE_VERSION
 #define PACKAGE_VERSION "unreleased"
 #endif
+
+#define STACK_LEAST (512 << 10) /* bytes: more than twice what the plugins here take */
 
 static void usage(FILE *out)
 {
@@ -35,9 +38,10 @@ static void usage(FILE *out)
 static int finish(int code)
 {
 	zr_crash_unwatch();
-	if (!fflush(stdout) && !ferror(stdout))
+	const char *why = zr_outlet_flush();
+	if (!why)
 		return code;
-	fprintf(stderr, "zeroth: standard output: %s\n", strerror(errno));
+	fprintf(stderr, "zeroth: standard output: %s\n", why);
 	return code ? code : 4;
 }
 
@@ -62,10 +66,23 @@ static void fill_closed_files(void)
 			open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
+/* A smaller stack may end in a crash that names a plugin. */
+static int has_stack(void)
+{
+	struct rlimit lim;
+	if (getrlimit(RLIMIT_STACK, &lim) || lim.rlim_cur >= STACK_LEAST)
+		return 1;
+	fprintf(stderr, "zeroth: the stack is limited to %llu KiB, and %d are needed: raise "
+			"ulimit -s\n", (unsigned long long)lim.rlim_cur >> 10, STACK_LEAST >> 10);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	fill_closed_files();
 	zr_signals_start();
+	if (!has_stack())
+		return 4;
 	zr_memory_at_start();
 	zr_spelling = zr_import_spelling;
 	zr_renamed_settings = zr_former_settings;

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "cmd/crash.h"
+#include "cmd/outlet.h"
 
 static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
 #define N_ENDS (sizeof ends / sizeof *ends)
@@ -54,9 +55,10 @@ static void end_now(int sig)
 	const char *name = sig == SIGINT  ? "zeroth: SIGINT" :
 			   sig == SIGTERM ? "zeroth: SIGTERM" :
 					    "zeroth: SIGHUP";
-	if (!silent && (write(STDERR_FILENO, name, strlen(name)) < 0 ||
-			write(STDERR_FILENO, text, sizeof text - 1) < 0))
-		_exit(130);
+	if (!silent) {
+		zr_outlet_say(name);
+		zr_outlet_say(text);
+	}
 	_exit(130);
 }
 
@@ -77,7 +79,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 }
 
 /* A handler, unlike SIG_IGN, is not inherited by programs that are started. */
-static void on_pipe(int sig)
+static void do_nothing(int sig)
 {
 	(void)sig;
 }
@@ -95,6 +97,8 @@ void zr_signals_start(void)
 	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
 		if (is_ignored(needed[i]))
 			signal(needed[i], SIG_DFL);
+	/* what makes a file larger than is allowed fails, and says so */
+	sigaction(SIGXFSZ, &(struct sigaction){ .sa_handler = do_nothing }, NULL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -125,7 +129,7 @@ void zr_signals_begin(void)
 	sa.sa_mask = set;
 	for (size_t i = 0; i < N_ENDS; i++)
 		sigaction(ends[i], sigismember(&set, ends[i]) ? &sa : NULL, &before[i]);
-	sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = on_pipe, .sa_flags = SA_RESTART },
+	sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = do_nothing, .sa_flags = SA_RESTART },
 		  &before[N_ENDS]);
 	/* the error of the last write */
 	sigaction(SIGXFSZ, &(struct sigaction){ .sa_handler = SIG_IGN }, &before[N_ENDS + 1]);
@@ -160,11 +164,15 @@ static int nobody_reads(int fd)
 
 void zr_signals_flush(FILE *out)
 {
-	if ((!fflush(out) && !ferror(out)) || !nobody_reads(fileno(out)))
+	/* that of outlet.h has no number of its own */
+	const int fd = fileno(out) < 0 ? STDOUT_FILENO : fileno(out);
+	if ((!fflush(out) && !ferror(out)) || !nobody_reads(fd))
 		return;
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	if (null >= 0 && dup2(null, fileno(out)) >= 0)
+	if (null >= 0 && dup2(null, fd) >= 0) {
+		zr_outlet_close(fd);
 		clearerr(out);
+	}
 	if (null >= 0)
 		close(null);
 	note(SIGPIPE);

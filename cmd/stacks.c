@@ -20,21 +20,18 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/outlet.h"
+
 #define FRAMES 64
 #define PATIENCE 100 /* times 2 ms for a thread */
 
 static atomic_int busy, turn; /* the thread that has to show its stack; 0: it has done so */
 
-static void say(const char *text)
-{
-	(void)!write(STDERR_FILENO, text, strlen(text));
-}
-
 static void say_thread(int tid, const char *what)
 {
 	char text[256];
 	snprintf(text, sizeof text, "zeroth: thread %d%s\n", tid, what);
-	say(text);
+	zr_outlet_say(text);
 }
 
 static void show(int tid)

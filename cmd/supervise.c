@@ -26,6 +26,7 @@
 
 #include "cmd/crash.h"
 #include "cmd/oom.h"
+#include "cmd/outlet.h"
 #include "cmd/signals.h"
 #include "cmd/stacks.h"
 #include "core/child.h"
@@ -97,6 +98,9 @@ static int become_rank(struct crew *s, int rank, int err, pid_t parent)
 	}
 	dup2(err, STDERR_FILENO);
 	close(err);
+	zr_outlet_leave(STDERR_FILENO);
+	if (rank)
+		zr_outlet_leave(STDOUT_FILENO);
 	close(s->signals);
 	for (int i = 0; i < rank; i++)
 		close(s->child[i].out);
@@ -107,10 +111,10 @@ static int become_rank(struct crew *s, int rank, int err, pid_t parent)
 /* A full disk or a closed pipe must not look like success, nor like a death. */
 static int flushed(int code, struct zr_error *why)
 {
-	if (!fflush(stdout) && !ferror(stdout))
+	const char *lost = zr_outlet_flush();
+	if (!lost || code)
 		return code;
-	return code ? code : zr_exit_code(zr_err(why, ZR_EIO, "standard output: %s",
-						 strerror(errno)));
+	return zr_exit_code(zr_err(why, ZR_EIO, "standard output: %s", lost));
 }
 
 static int start(struct crew *s, int rank, int (*rank_main)(int, void *, struct zr_error *),
@@ -149,12 +153,7 @@ static void print_line(const struct crew *s, int rank, const char *line)
 	char text[LINE + 64];
 	int n = snprintf(text, sizeof text, "%srank %d: %s\n", s->terminal ? ERASE : "", rank,
 			 line);
-	for (int at = 0; at < n;) {
-		ssize_t w = write(STDERR_FILENO, text + at, (size_t)(n - at));
-		if (w < 0 && errno != EINTR)
-			return;
-		at += w > 0 ? (int)w : 0;
-	}
+	fwrite(text, 1, (size_t)n, stderr);
 }
 
 static void end_line(struct crew *s, int rank)
@@ -329,14 +328,16 @@ static void check_beat(struct crew *s)
 	tell_all(s, ZR_SIGNAL_STACKS);
 }
 
-static void watch(struct crew *s, struct pollfd *p)
+/* Returns 0 once all ranks have ended, or an errno if they cannot be watched. */
+static int watch(struct crew *s, struct pollfd *p)
 {
 	while (s->running) {
 		p[s->n] = (struct pollfd){ s->signals, POLLIN, 0 };
 		for (int i = 0; i < s->n; i++)
 			p[i] = (struct pollfd){ s->child[i].out, POLLIN, 0 };
-		poll(p, (nfds_t)s->n + 1,
-		     (s->stop_at && !s->killed) || s->how->watchdog > 0 ? 100 : -1);
+		int timed = (s->stop_at && !s->killed) || s->how->watchdog > 0;
+		if (poll(p, (nfds_t)s->n + 1, timed ? 100 : -1) < 0 && errno != EINTR)
+			return errno;
 		for (int i = 0; i < s->n; i++)
 			if (p[i].revents)
 				receive(s, i);
@@ -346,6 +347,17 @@ static void watch(struct crew *s, struct pollfd *p)
 		if (s->stop_at && !s->killed && zr_now() - s->stop_at >= PATIENCE)
 			kill_all(s);
 	}
+	return 0;
+}
+
+/* Ends ranks that cannot be watched any more. */
+static void end_unwatched(struct crew *s)
+{
+	int status;
+	kill_all(s);
+	for (int i = 0; i < s->n; i++)
+		if (s->child[i].pid)
+			zr_child_wait(s->child[i].pid, &status);
 }
 
 /* Whether the end of a rank may be only the consequence of another rank's end. */
@@ -500,6 +512,45 @@ static void finish(struct crew *s)
 	free(s->child);
 }
 
+#define FILES_OF_RANK 24 /* that a rank opens beside one for each other rank */
+
+/* Files that the supervisor or a rank, which has one of each other rank, will have open. */
+static uint64_t files_needed(int n)
+{
+	return (uint64_t)n + FILES_OF_RANK;
+}
+
+static void cannot_start(int n, int no, char *text, size_t room)
+{
+	struct rlimit lim;
+	int used = snprintf(text, room, "cannot start %d rank%s: ", n, n == 1 ? "" : "s");
+	text += used;
+	room -= (size_t)used;
+	if (no == EMFILE && !getrlimit(RLIMIT_NOFILE, &lim))
+		snprintf(text, room, "a process may open %llu files here, and %llu are needed: "
+			 "raise ulimit -n", (unsigned long long)lim.rlim_cur,
+			 (unsigned long long)files_needed(n));
+	else if (no == EAGAIN && !getrlimit(RLIMIT_NPROC, &lim))
+		snprintf(text, room, "%s: a user may have %llu processes and threads here (ulimit "
+			 "-u), a control group fewer (pids.max)", strerror(no),
+			 (unsigned long long)lim.rlim_cur);
+	else if (no == EFBIG)
+		snprintf(text, room, "they share files of more than ulimit -f allows: raise it "
+			 "(ulimit -f unlimited)");
+	else
+		snprintf(text, room, "%s", strerror(no));
+}
+
+/* Not 0: errno says why no rank should be started. */
+static int check_files(int n)
+{
+	struct rlimit lim;
+	if (getrlimit(RLIMIT_NOFILE, &lim) || lim.rlim_cur >= files_needed(n))
+		return 0;
+	errno = EMFILE;
+	return -1;
+}
+
 int zr_supervise_crew(const struct zr_crew_how *how, struct zr_crew_end *end)
 {
 	int n = how->n;
@@ -509,20 +560,23 @@ int zr_supervise_crew(const struct zr_crew_how *how, struct zr_crew_end *end)
 			  .signals = -1,
 			  .how = how };
 	struct pollfd *p = calloc((size_t)n + 1, sizeof *p);
-	int rc = p ? prepare(&s) : -1, code = 4;
+	int code = 4, rc = p ? prepare(&s) : -1;
+	rc = rc ? rc : check_files(n);
 	*end = (struct zr_crew_end){ 0 };
 	for (int i = 0; rc == 0 && i < n; i++)
 		rc = start(&s, i, how->rank_main, how->arg);
 	if (rc) {
-		snprintf(end->text, sizeof end->text, "cannot start %d ranks: %s", n,
-			 errno == EFBIG ? "they share files of more than ulimit -f allows: raise "
-					  "it (ulimit -f unlimited)" :
-					  strerror(errno));
+		cannot_start(n, errno, end->text, sizeof end->text);
 		stop_others(&s);
 	}
-	watch(&s, p);
-	if (!rc)
+	int no = p ? watch(&s, p) : 0;
+	if (no) {
+		end_unwatched(&s);
+		snprintf(end->text, sizeof end->text, "cannot watch the ranks: %s%s", strerror(no),
+			 no == EINVAL ? ": the limit of open files (ulimit -n) was lowered" : "");
+	} else if (!rc) {
 		code = explain(&s, end);
+	}
 	finish(&s);
 	free(p);
 	return code;

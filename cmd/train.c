@@ -2,6 +2,7 @@
  *
  * train.c - zeroth train CONF: runs the training and prints its summary.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "cmd/crash.h"
 #include "cmd/fit.h"
 #include "cmd/launcher.h"
+#include "cmd/outlet.h"
 #include "cmd/progress.h"
 #include "cmd/restart.h"
 #include "cmd/run.h"
@@ -211,11 +213,15 @@ static int try_config(const struct zr_cmd_args *a)
 		zr_crash_unwatch();
 		_exit(code);
 	}
-	if (pid > 0 && zr_child_wait(pid, &status))
+	if (pid < 0) {
+		fprintf(stderr, "zeroth: cannot start a process: %s\n", strerror(errno));
+		return 4;
+	}
+	if (zr_child_wait(pid, &status))
 		return 0; /* the ranks find out themselves */
-	if (pid > 0 && WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+	if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
 		return 4; /* the child has said where it crashed */
-	if (pid < 0 || !WIFEXITED(status)) {
+	if (!WIFEXITED(status)) {
 		fprintf(stderr, "zeroth: %s: cannot load the configuration\n", a->operand);
 		return 4;
 	}
@@ -236,6 +242,7 @@ int zr_cmd_train(int argc, char **argv)
 		fprintf(stderr, "zeroth train: --other-data: is for --resume\n");
 		return 2;
 	}
+	zr_outlets_begin();
 	if (!a.ranks && !a.restarts && a.watchdog <= 0)
 		return train_alone(&a);
 	if (!a.ranks)

@@ -6,12 +6,13 @@
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 . "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 memory_scratch
+chmod 755 "$scratch"
 cd "$scratch" || exit 99
 env --ignore-signal=CHLD --block-signal=CHLD true 2> /dev/null || skip_all 'env(1) cannot ignore signals'
 
 tiny text 1 16 2 <<INI
 [device]
-threads = 1
+threads = 2
 INI
 text=$PWD/text ini=$PWD/tiny.ini
 "$ZEROTH" train "$ini" -o run.dir=model > model.out || exit 99
@@ -105,5 +106,133 @@ closed() { # NUMBERS: standard files that are closed
 }
 weights() { tail -c +9 "$1/model.safetensors" | sha256sum; }
 for numbers in 0 1 2 01 02 12 012; do beside closed $numbers; done
+
+# ---- pipes that nobody reads -----------------------------------------------------
+# unread NAME: opens the pipe NAME, fills it, and keeps it open without reading as file $unread.
+unread() {
+	mkfifo "$1" && exec {unread}<> "$1" || exit 99
+	dd if=/dev/zero bs=4096 oflag=nonblock > "$1" 2> /dev/null
+}
+# full NAME STDOUT STDERR [ARGUMENT]...: a training there. Sets $code.
+full() {
+	rm -rf run
+	timeout -s KILL 60 "$ZEROTH" train "$ini" -o run.dir=run "${@:4}" > "$2" 2> "$3" < /dev/null
+	code=$?
+	is "$1: the weights are whole" "$(weights run)" "$(weights "$model")"
+}
+full_pipes() { # [ARGUMENT]...
+	local name="full pipes, ${*:-alone}"
+	unread out
+	full "$name" out err "$@"
+	is "$name, standard output: exit 4" "$code" 4
+	is "$name, standard output: says so" "$(tail -n 1 err | sed 's/rank 0 failed with code 4: //')" \
+		'zeroth: standard output: nobody reads it, and its last lines are lost'
+	rm out err
+	mkfifo both && exec {unread}<> both
+	dd if=/dev/zero bs=4096 oflag=nonblock > both 2> /dev/null
+	full "$name, both" both both "$@"
+	is "$name, both: exit 4" "$code" 4
+}
+for ranks in '' '-n 2' '-n 16'; do beside full_pipes $ranks; done
+
+# The lines that the reader lets pass are missing where they were, and the others are there.
+resumed() {
+	unread out
+	HOLD=step1 HOLD_DIR=$PWD timeout -s KILL 60 "$ZEROTH" train "$ini" -o run.dir=run "$@" -o data.plugin="$scratch/hold.so" > out 2> err &
+	local training=$! reader
+	until [ -e held.0 ] || ! kill -0 $training 2> /dev/null; do sleep 0.02; done
+	cat <&$unread > seen &
+	reader=$!
+	until [ -s seen ]; do sleep 0.02; done
+	touch go
+	wait $training
+	is "a reader that begins late, ${*:-alone}: exit 0" "$?" 0
+	for _ in $(seq 200); do grep -qa '^digest' seen && break; sleep 0.02; done
+	kill $reader
+	tr -d '\0' < seen > lines
+	like "a reader that begins late, ${*:-alone}: sees what is missing" "$(cat lines)" 'zeroth: [0-9]+ lines? (is|are) missing here: nobody read for 5 s'
+	is "a reader that begins late, ${*:-alone}: sees the digest" "$(tail -n 1 lines)" "$digest"
+}
+beside resumed
+beside resumed -n 2
+
+# A supervisor that cannot print goes on watching.
+watched() {
+	rm -rf run
+	unread both
+	HOLD=step3 HOLD_DIR=$PWD timeout -s KILL 60 "$ZEROTH" train --watchdog 1 -n 2 "$ini" -o data.plugin="$scratch/hold.so" \
+		-o train.steps=6 -o run.dir=run > both 2>&1 < /dev/null
+	is 'full pipes: the watchdog ends ranks that hang' "$?" 4
+	rm -rf run held.*
+	HOLD=step3 HOLD_DIR=$PWD "$ZEROTH" train -n 2 "$ini" -o data.plugin="$scratch/hold.so" -o train.steps=1000000 -o run.log_every=1000 -o run.dir=run > both 2>&1 &
+	local run=$!
+	until [ -e held.0 ] || ! kill -0 $run 2> /dev/null; do sleep 0.02; done
+	kill -TERM $run
+	touch go
+	timeout 60 tail --pid=$run -s 0.02 -f /dev/null || kill -9 $run
+	wait $run
+	is 'full pipes: SIGTERM ends the training' "$?" 130
+}
+beside watched
+
+# ---- limits ----------------------------------------------------------------------
+# limited NAME CAUSE LIMIT... -- [COMMAND]...: each command ends under these limits of ulimit as without, or with the cause.
+under=() # a command that runs what is limited
+limited() {
+	local name=$1 cause=$2 limits=() command got
+	shift 2
+	while [ "$1" != -- ]; do limits+=("$1"); shift; done
+	shift
+	for command; do
+		got=$(ended "$command" "${under[@]}" bash -c "ulimit ${limits[*]} && exec \"\$@\"" -)
+		if [ "$got" = "${plain[$command]}" ]; then
+			pass "$name: $command: as without"
+		else
+			like "$name: $command: ends" "$got" '^exit [1-5]$'
+			like "$name: $command: says why" "$(tail -n 1 err; grep -E '^(# plugin|hinders)' out)" "$cause"
+		fi
+	done
+}
+trainings=('train' 'train -n 2' 'train -n 16')
+others=("${commands[@]:3}")
+stack='the stack is limited to [0-9]+ KiB, and 512 are needed: raise ulimit -s$'
+files='Too many open files|^hinders *a process may open [0-9]+ files|a process may open [0-9]+ files here, and [0-9]+ are needed: raise ulimit -n$'
+memory='[Oo]ut of memory|Cannot allocate memory|too little memory|does not fit|no memory'
+for limit in 64 128; do beside limited "ulimit -s $limit" "$stack" -s $limit -- "${commands[@]}"; done
+beside limited 'ulimit -s 600' "$stack" -s 600 -- "${commands[@]}"
+for limit in 12 20 30; do beside limited "ulimit -n $limit" "$files" -n $limit -- "${trainings[@]}"; done
+beside limited 'ulimit -n 12' "$files" -n 12 -- "${others[@]:1}"
+beside limited 'ulimit -l 0' none -l 0 -- "${commands[@]}"
+if [ -z "$ZR_SANITIZE" ]; then # which reserve addresses of their own
+	for limit in 60000 120000; do beside limited "ulimit -v $limit" "$memory" -v $limit -- "${trainings[@]}"; done
+fi
+size='File too large|raise it \(ulimit -f unlimited\)$'
+for limit in 1 16 1048576; do beside limited "ulimit -f $limit" "$size" -f $limit -- "${trainings[@]}"; done
+lowered() {
+	rm -rf run held.* go
+	HOLD=step3 HOLD_DIR=$PWD "$ZEROTH" train -n 2 "$ini" -o data.plugin="$scratch/hold.so" -o train.steps=6 -o run.dir=run > /dev/null 2> err &
+	local run=$!
+	until [ -e held.0 ] || ! kill -0 $run 2> /dev/null; do sleep 0.02; done
+	prlimit --pid $run --nofile=2
+	kill -TERM $run
+	timeout -s KILL 60 tail --pid=$run -s 0.02 -f /dev/null || kill -9 $run
+	wait $run
+	echo "exit $?"
+	tail -n 1 err
+}
+is 'the supervisor ends where its limit of files is lowered' "$(lowered 2>&1)" 'exit 4
+zeroth: cannot watch the ranks: Invalid argument: the limit of open files (ulimit -n) was lowered'
+
+# root is not bound by the number of its processes.
+if [ "$(id -u)" = 0 ] && setpriv --reuid=65533 --clear-groups test -r "$ini" 2> /dev/null; then
+	nobody() { # LIMIT: of processes, each by a user of its own
+		local cause='Resource temporarily unavailable' under=(setpriv --reuid=$((65000 + $1)) --clear-groups)
+		chmod 777 .
+		limited "ulimit -u $1" "$cause" -u "$1" -- "${trainings[@]}"
+	}
+	for limit in 1 2 4 8; do beside nobody $limit; done
+else
+	skip 'ulimit -u' 'another user cannot be set'
+fi
 
 done_testing
