@@ -53,8 +53,9 @@ static int no_memory(struct zr_inst *b)
  * zeroth may have sent it. */
 static int is_sound(const struct zb_piece *p, int bytes, const struct zb_value *v)
 {
-	if (bytes != (int)sizeof *p || p->total > MAX_VALUE || p->bytes > PIECE || p->at > p->total ||
-	    p->bytes > p->total - p->at)
+	if (bytes != (int)sizeof *p || p->total > MAX_VALUE || p->bytes > PIECE)
+		return 0;
+	if (p->at > p->total || p->bytes > p->total - p->at)
 		return 0;
 	return !p->at || (v && v->total == p->total && v->have == p->at);
 }
