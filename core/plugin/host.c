@@ -178,6 +178,9 @@ int zr_instance_failed(struct zr_instance *it, int code, const char *doing, stru
 	if (it->process->model && it->failed.code != code &&
 	    it->process->model->failed.code == code)
 		it = it->process->model;
+	/* of what comm has asked boot */
+	if (it->process->boot && it->failed.code != code && it->process->boot->failed.code == code)
+		it = it->process->boot;
 	if (!it->failed.code)
 		snprintf(it->failed.text, sizeof it->failed.text,
 			 "%s failed with code %d and no text", doing, code);

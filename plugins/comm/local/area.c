@@ -56,8 +56,7 @@ static int make_area(struct zr_inst *c)
 	c->nonce = c->area->nonce = hello.nonce;
 	c->area->world = c->world;
 	atomic_store(&c->area->end, c->data_at);
-	rc = c->boot->put(c->boot_inst, KEY, &hello, sizeof hello);
-	return rc ? zr_fail(c->h, rc, "boot could not publish where the ranks meet") : 0;
+	return c->boot->put(c->boot_inst, KEY, &hello, sizeof hello);
 }
 
 static int open_file(struct zr_inst *c, void *arg)
@@ -72,7 +71,7 @@ static int open_area(struct zr_inst *c)
 	struct hello hello;
 	int rc = c->boot->get(c->boot_inst, KEY, &hello, sizeof hello, c->o->timeout);
 	if (rc)
-		return zr_fail(c->h, ZR_EPEER, "rank 0 did not publish where the ranks meet");
+		return rc; /* boot says why */
 	if (hello.world != c->world || hello.staging != c->o->staging)
 		return zr_fail(c->h, ZR_EINVAL,
 			       "rank 0 has %d ranks and staging = %llu, rank %d has %d and %llu",
