@@ -271,7 +271,7 @@ forged() {
 	)
 	wait $rank1
 	code=$?
-	like "$1" "exit $code, $(tail -n 1 out)" "^exit [24], zeroth: (-o: )?\[comm\] $2"
+	like "$1" "exit $code, $(tail -n 1 out)" "^exit [24], zeroth: (-o: )?\[(comm|boot)\] $2"
 }
 # follow: starts that rank 1
 follow() {
@@ -306,7 +306,7 @@ forged "comm/local: of no process" 'cannot open the memory of rank 0 \(/proc/-1/
 follow
 forged "comm/local: of another world" 'rank 0 has 7 ranks and staging = 1048576, rank 1 has 2 and 1048576' < <(word $holder 3 7)
 follow
-forged "comm/local: a longer word" 'rank 0 did not publish where the ranks meet' < <(word $holder 3; le 8 0)
+forged "comm/local: a longer word" 'key comm.local holds 40 bytes, not 32' < <(word $holder 3; le 8 0)
 kill $holder
 (ulimit -f 1000000 && pair limited)
 is "comm/local: a limit of file sizes" "$(digest_of limited)" "$one"
@@ -383,6 +383,24 @@ pair after
 is "and does not disturb the next one" "$(digest_of after)" "$one"
 untouched "nor is anything behind a link"
 [ -z "$strangers" ] || ok "nor another user's directory" test -d $here/run-cccccccccccccccc
+
+# ---- a disk that is full, at each file that rank 0 writes
+if [ -n "$ZR_SANITIZE" ]; then
+	skip "a full disk" "sanitizers are loaded first"
+else
+	fresh
+	export LD_PRELOAD=$ZR_BUILDDIR/tests/faults/.libs/libfaults.so
+	for n in 1 2 3 4 5 6 7 8; do
+		(rank 1 2 -o boot.timeout=1 -o comm.timeout=1) > full.1 2>&1 &
+		(ZR_FAULT="call=write kind=ENOSPC n=$n path=zeroth-$uid" rank 0 2 -o boot.timeout=1 -o comm.timeout=1 -o run.dir=full.$n) \
+			> full.0 2>&1
+		wait
+		tail -n 1 full.0
+	done > full
+	unset LD_PRELOAD
+	is "a full disk is named as the cause" "$(grep -vc -e 'No space left on device$' -e "^$one\$" full)" 0
+	ok "in a few cases of these" test "$(grep -c 'No space left' full)" -gt 4
+fi
 
 # ---- several runs at once
 fresh

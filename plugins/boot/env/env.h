@@ -79,14 +79,16 @@ int ze_write(struct zr_inst *b, int dir, uint64_t nonce, const char *name, const
 	     uint64_t bytes);
 /* in the run, where a file of that name is a failure */
 int ze_write_new(struct zr_inst *b, const char *name, const void *data, uint64_t bytes);
-/* ZE_TORN: no whole file of this nonce; ZE_REFUSED: none that this user wrote for itself */
-enum { ZE_ABSENT, ZE_READ, ZE_TORN, ZE_REFUSED };
-/* One of these, and why[NAME_ROOM] is why a file is refused; at most `room` bytes of data. */
+/* ZE_TORN: no whole file of this nonce; ZE_REFUSED: none that this user wrote for itself;
+ * ZE_FAILED: it cannot be read */
+enum { ZE_ABSENT, ZE_READ, ZE_TORN, ZE_REFUSED, ZE_FAILED };
+/* One of these, and why[NAME_ROOM] has the reason for the last two; at most `room` bytes of
+ * data. */
 int ze_try_read(int dir, uint64_t nonce, const char *name, void *data, uint64_t room,
 		uint64_t *bytes, char *why);
 /* as above, but what is refused is a failure */
-int ze_read(struct zr_inst *b, int dir, uint64_t nonce, const char *name, void *data, uint64_t room,
-	    uint64_t *bytes);
+int ze_read(struct zr_inst *b, int dir, uint64_t nonce, const char *name, void *data,
+	    uint64_t room, uint64_t *bytes);
 /* in the run: 1, 0: not there, < 0 */
 int ze_read_run(struct zr_inst *b, const char *name, void *data, uint64_t room, uint64_t *bytes);
 int ze_is_there(struct zr_inst *b, const char *name); /* in the run: 1, 0 or < 0 */

@@ -136,16 +136,22 @@ static int64_t read_whole(int fd, char *data, uint64_t room)
 	return (int64_t)have;
 }
 
+/* ZE_FAILED with errno, ZE_TORN or ZE_READ. */
 static int read_file(int fd, uint64_t size, uint64_t nonce, void *data, uint64_t room,
 		     uint64_t *bytes)
 {
 	struct header head;
-	if (read_whole(fd, (char *)&head, sizeof head) != sizeof head ||
-	    memcmp(head.magic, MAGIC, sizeof head.magic) || head.nonce != nonce ||
-	    head.bytes > room || head.bytes != size - sizeof head)
+	int64_t n = read_whole(fd, (char *)&head, sizeof head);
+	if (n < 0)
+		return ZE_FAILED;
+	if (n != sizeof head || memcmp(head.magic, MAGIC, sizeof head.magic) ||
+	    head.nonce != nonce || head.bytes > room || head.bytes != size - sizeof head)
 		return ZE_TORN;
 	*bytes = head.bytes;
-	return read_whole(fd, data, head.bytes) == (int64_t)head.bytes ? ZE_READ : ZE_TORN;
+	n = read_whole(fd, data, head.bytes);
+	if (n < 0)
+		return ZE_FAILED;
+	return n == (int64_t)head.bytes ? ZE_READ : ZE_TORN;
 }
 
 int ze_try_read(int dir, uint64_t nonce, const char *name, void *data, uint64_t room,
@@ -160,21 +166,24 @@ int ze_try_read(int dir, uint64_t nonce, const char *name, void *data, uint64_t 
 	if (fd < 0 && errno == ELOOP)
 		snprintf(why, NAME_ROOM, "it is a link: remove it");
 	else if (fd < 0 || fstat(fd, &st))
-		snprintf(why, NAME_ROOM, "%s", strerror(errno));
+		rc = ZE_FAILED;
 	else if (!is_bad(&st, why))
 		rc = read_file(fd, (uint64_t)st.st_size, nonce, data, room, bytes);
+	if (rc == ZE_FAILED)
+		snprintf(why, NAME_ROOM, "%s", strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return rc;
 }
 
-int ze_read(struct zr_inst *b, int dir, uint64_t nonce, const char *name, void *data, uint64_t room,
-	    uint64_t *bytes)
+int ze_read(struct zr_inst *b, int dir, uint64_t nonce, const char *name, void *data,
+	    uint64_t room, uint64_t *bytes)
 {
 	char path[PATH_ROOM], why[NAME_ROOM];
 	int rc = ze_try_read(dir, nonce, name, data, room, bytes, why);
-	if (rc == ZE_REFUSED)
-		return zr_fail(b->h, ZR_EINVAL, "%s: %s", ze_path(b, dir, name, path), why);
+	if (rc == ZE_REFUSED || rc == ZE_FAILED)
+		return zr_fail(b->h, rc == ZE_FAILED ? ZR_EIO : ZR_EINVAL, "%s: %s",
+			       ze_path(b, dir, name, path), why);
 	return rc;
 }
 

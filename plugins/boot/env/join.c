@@ -220,7 +220,10 @@ int ze_join(struct zr_inst *b)
 		rc = draw_number(b);
 	if (rc)
 		return rc;
-	return b->mine.rank == 0 ? lead(b) : follow(b);
+	rc = b->mine.rank == 0 ? lead(b) : follow(b);
+	if (rc)
+		ze_stop(b, "it could not join the run"); /* unless it has said more already */
+	return rc;
 }
 
 static int is_marked(const struct zr_inst *b, const char *what, int32_t rank)

@@ -52,24 +52,21 @@ static int check_directory(const struct zr_inst *b, int fd)
 	return 0;
 }
 
-/* Of a directory that is to be this user's alone: what is wrong with it, or NULL. */
-static const char *not_own(int fd, char *why)
+/* Whether a directory that is to be this user's alone is not, and why[NAME_ROOM]. */
+static int not_own(const struct stat *st, char *why)
 {
-	struct stat st;
-	if (fstat(fd, &st))
-		snprintf(why, NAME_ROOM, "%s", strerror(errno));
-	else if (st.st_uid != geteuid())
+	if (st->st_uid != geteuid())
 		snprintf(why, NAME_ROOM,
 			 "it belongs to user %u, not to user %u: choose another directory",
-			 (unsigned)st.st_uid, (unsigned)geteuid());
-	else if (st.st_mode & 077)
+			 (unsigned)st->st_uid, (unsigned)geteuid());
+	else if (st->st_mode & 077)
 		snprintf(why, NAME_ROOM,
 			 "its mode is %04o, others may see what is there: remove it, or run chmod "
 			 "700 on it",
-			 st.st_mode & 07777);
+			 st->st_mode & 07777);
 	else
-		return NULL;
-	return why;
+		return 0;
+	return 1;
 }
 
 static int refuse(const struct zr_inst *b, int dir, const char *name, const char *why)
@@ -78,25 +75,36 @@ static int refuse(const struct zr_inst *b, int dir, const char *name, const char
 	return zr_fail(b->h, ZR_EINVAL, "%s: %s", ze_path(b, dir, name, path), why);
 }
 
-static const char *why_not_opened(int error)
+/* After a call that failed. */
+static int failed(const struct zr_inst *b, int dir, const char *name)
 {
-	return error == ENOTDIR || error == ELOOP ? "it is a link or no directory: remove it" :
-						    strerror(error);
+	char path[PATH_ROOM];
+	int why = errno;
+	if (why == ENOTDIR || why == ELOOP)
+		return refuse(b, dir, name, "it is a link or no directory: remove it");
+	return zr_fail(b->h, ZR_EIO, "%s: %s", ze_path(b, dir, name, path), strerror(why));
+}
+
+static int check_own(const struct zr_inst *b, int fd, int dir, const char *name)
+{
+	char why[NAME_ROOM];
+	struct stat st;
+	if (fstat(fd, &st))
+		return failed(b, dir, name);
+	return not_own(&st, why) ? refuse(b, dir, name, why) : 0;
 }
 
 /* The meeting in the open `directory`. */
 static int open_own(struct zr_inst *b, int parent)
 {
-	char name[NAME_ROOM], why[NAME_ROOM];
+	char name[NAME_ROOM];
 	own_name(name);
 	if (mkdirat(parent, name, 0700) && errno != EEXIST)
-		return refuse(b, -1, "", strerror(errno));
+		return failed(b, -1, "");
 	b->meeting = openat(parent, name, OPEN_DIRECTORY);
 	if (b->meeting < 0)
-		return refuse(b, -1, "", why_not_opened(errno));
-	if (not_own(b->meeting, why))
-		return refuse(b, -1, "", why);
-	return 0;
+		return failed(b, -1, "");
+	return check_own(b, b->meeting, -1, "");
 }
 
 int ze_open_meeting(struct zr_inst *b)
@@ -115,8 +123,9 @@ int ze_open_meeting(struct zr_inst *b)
 int ze_enter_run(const struct zr_inst *b, const char *name)
 {
 	char why[NAME_ROOM];
+	struct stat st;
 	int fd = openat(b->meeting, name, OPEN_DIRECTORY);
-	if (fd < 0 || !not_own(fd, why))
+	if (fd < 0 || (!fstat(fd, &st) && !not_own(&st, why)))
 		return fd;
 	close(fd);
 	return -1;
@@ -124,16 +133,17 @@ int ze_enter_run(const struct zr_inst *b, const char *name)
 
 int ze_open_run(struct zr_inst *b, uint64_t id)
 {
-	char name[NAME_ROOM], why[NAME_ROOM];
+	char name[NAME_ROOM];
 	ze_name_run(name, id);
 	int fd = openat(b->meeting, name, OPEN_DIRECTORY);
 	if (fd < 0 && (errno == ENOENT || errno == ESTALE))
 		return 0;
 	if (fd < 0)
-		return refuse(b, b->meeting, name, why_not_opened(errno));
-	if (not_own(fd, why)) {
+		return failed(b, b->meeting, name);
+	int rc = check_own(b, fd, b->meeting, name);
+	if (rc) {
 		close(fd);
-		return refuse(b, b->meeting, name, why);
+		return rc;
 	}
 	b->run = fd;
 	b->id = id;
@@ -144,7 +154,7 @@ int ze_make_run(struct zr_inst *b)
 {
 	char name[NAME_ROOM];
 	if (mkdirat(b->meeting, ze_name_run(name, b->id), 0700))
-		return refuse(b, b->meeting, name, strerror(errno));
+		return failed(b, b->meeting, name);
 	int rc = ze_open_run(b, b->id);
 	if (rc == 0)
 		return refuse(b, b->meeting, name, "somebody has removed it");
