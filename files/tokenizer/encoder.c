@@ -9,7 +9,10 @@
 static int normalize(struct zr_encoder *e, const char *p, size_t n, int final)
 {
 	const struct zr_tokenizer *t = e->t;
-	zr_encoder_pass(e, ZR_MARK_RAW, n, t->nfc || t->normalizer.n ? e->composing.n : 0, NULL, p);
+	const size_t held = t->nfc || t->normalizer.n ? e->composing.n : 0;
+	int rc = zr_encoder_pass(e, ZR_MARK_RAW, n, held, NULL, p);
+	if (rc)
+		return rc;
 	if (e->chunks)
 		return zr_chunks_normalize(e, p, n, final);
 	if (t->normalizer.n)
@@ -18,8 +21,8 @@ static int normalize(struct zr_encoder *e, const char *p, size_t n, int final)
 		return zr_encoder_spaces(e, p, n, final);
 	if (t->nfc)
 		return zr_encoder_form(e, p, n, final);
-	zr_encoder_pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n, NULL, p);
-	return zr_encoder_normalized(e, p, n, final);
+	rc = zr_encoder_pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n, NULL, p);
+	return rc ? rc : zr_encoder_normalized(e, p, n, final);
 }
 
 int zr_encoder_open(const struct zr_tokenizer *t, zr_token_sink *sink, void *arg,

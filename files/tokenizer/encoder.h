@@ -66,10 +66,11 @@ static inline int zr_encoder_too_long(struct zr_encoder *e)
 }
 
 /* n bytes of `stage` go to the next one, where there are `held` already. */
-static inline void zr_encoder_pass(struct zr_encoder *e, int stage, size_t n, size_t held,
-				   zr_marks_map *map, const char *p)
+static inline int zr_encoder_pass(struct zr_encoder *e, int stage, size_t n, size_t held,
+				  zr_marks_map *map, const char *p)
 {
-	zr_marks_pass(&e->marks, stage, n, e->marks.at[stage + 1] + held, map, e, p);
+	const uint64_t to = e->marks.at[stage + 1] + held;
+	return zr_marks_pass(&e->marks, stage, n, to, map, e, p) ? no_memory(e) : 0;
 }
 
 /* ---- encoder_split.c ---- */

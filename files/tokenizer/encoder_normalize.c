@@ -22,7 +22,10 @@ int zr_encoder_spaces(struct zr_encoder *e, const char *p, size_t n, int final)
 		return no_memory(e);
 	e->normalizing = !final && (n || e->normalizing);
 	e->marks.inserted = b->n;
-	zr_encoder_pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n + b->n, zr_spaces_place, p);
+	int rc = zr_encoder_pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n + b->n,
+				 zr_spaces_place, p);
+	if (rc)
+		return rc;
 	return zr_spaces(p, n, b) ? no_memory(e) : zr_encoder_normalized(e, b->p, b->n, final);
 }
 
@@ -36,15 +39,18 @@ static size_t place(const void *arg, const char *p, size_t n, size_t at, int fir
 	while (end < n && ((unsigned char)p[end] & 0xc0) == 0x80)
 		end++;
 	int rc = zr_normalize(&e->t->normalizer, e->match, p, end, !e->normalizing, &out, NULL);
-	size_t to = rc || !out.n ? 0 : out.n - 1;
-	size_t all = out.n, own = 0;
+	const size_t all = out.n;
 	out.n = 0;
-	if (!rc && first && !zr_normalize(&e->t->normalizer, e->match, p + at, end - at,
-					  !at && !e->normalizing, &out, NULL))
-		own = out.n;
-	to = own && own <= all ? all - own : to;
+	if (!rc && first)
+		rc = zr_normalize(&e->t->normalizer, e->match, p + at, end - at,
+				  !at && !e->normalizing, &out, NULL);
+	const size_t own = out.n;
 	zr_buf_free(&out);
-	return to;
+	if (rc) /* all of the section was normalized, so memory is what was missing */
+		return ZR_MARK_LOST;
+	if (own && own <= all)
+		return all - own;
+	return all ? all - 1 : 0;
 }
 
 /* If the normalizer leaves nothing of a document's first character, what follows is not taken for
@@ -67,7 +73,7 @@ int zr_encoder_normalize(struct zr_encoder *e, const char *p, size_t n, int fina
 	e->normalized.n = 0;
 	int rc = find_first(e, p, n);
 	rc = rc ? rc : zr_normalize(z, e->match, p, n, !e->normalizing, &e->normalized, e->err);
-	zr_encoder_pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n, place, p);
+	rc = rc ? rc : zr_encoder_pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n, place, p);
 	e->normalizing = !final && (e->normalized.n || e->normalizing);
 	return rc ? rc : zr_encoder_normalized(e, e->normalized.p, e->normalized.n, final);
 }
@@ -94,8 +100,9 @@ int zr_encoder_form(struct zr_encoder *e, const char *p, size_t n, int final)
 	if (zr_buf_add(b, p, n))
 		return no_memory(e);
 	size_t sure = zr_nfc_settled(b->p, b->n, final);
-	zr_encoder_pass(e, ZR_MARK_NORMALIZER, sure, e->held[NORMALIZED].n, zr_nfc_place, b->p);
-	int rc = zr_form(ZR_FORM_C, b->p, sure, composed, e, e->err);
+	int rc = zr_encoder_pass(e, ZR_MARK_NORMALIZER, sure, e->held[NORMALIZED].n, zr_nfc_place,
+				 b->p);
+	rc = rc ? rc : zr_form(ZR_FORM_C, b->p, sure, composed, e, e->err);
 	zr_buf_drop(b, sure);
 	if (!rc && final)
 		rc = zr_encoder_normalized(e, "", 0, 1);

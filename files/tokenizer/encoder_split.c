@@ -259,9 +259,9 @@ int zr_encoder_split(struct zr_encoder *e, const char *p, size_t n, int final)
 		rc = prefix && *p != ' ' ? zr_buf_add(&e->section, " ", 1) : 0;
 	}
 	e->marks.inserted = e->section.n - before;
-	zr_encoder_pass(e, ZR_MARK_NORMALIZED, given, e->section.n,
-			spaces ? zr_spaces_place : NULL, from);
-	if (rc || zr_buf_add(&e->section, p, n))
+	int lost = zr_encoder_pass(e, ZR_MARK_NORMALIZED, given, e->section.n,
+				   spaces ? zr_spaces_place : NULL, from);
+	if (rc || lost || zr_buf_add(&e->section, p, n))
 		return no_memory(e);
 	if (!final && e->section.n < e->enough)
 		return 0;

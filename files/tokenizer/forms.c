@@ -74,12 +74,15 @@ int zr_form(int form, const char *p, size_t n, zr_form_put *put, void *arg, stru
 	return rc;
 }
 
-/* The bytes that p[0..n) has when it is normalized, and where the last character starts in them. */
+/* The bytes that p[0..n) has when it is normalized, and where the last character starts in them;
+ * ZR_MARK_LOST: there was no memory for them. */
 static size_t normal_bytes(const char *p, size_t n, size_t *last)
 {
 	utf8proc_uint8_t *out = NULL;
 	utf8proc_ssize_t len = utf8proc_map((const utf8proc_uint8_t *)p, (utf8proc_ssize_t)n, &out,
 					    (utf8proc_option_t)options[ZR_FORM_C]);
+	if (len == UTF8PROC_ERROR_NOMEM)
+		return *last = ZR_MARK_LOST;
 	size_t bytes = *last = len < 0 ? n : (size_t)len;
 	do
 		*last -= *last > 0;
@@ -97,6 +100,8 @@ size_t zr_nfc_place(const void *unused, const char *p, size_t n, size_t at, int 
 	while (start && goes_on(p[start]))
 		start--;
 	size_t bytes = normal_bytes(p, end, &last);
+	if (bytes == ZR_MARK_LOST)
+		return bytes;
 	return at == start ? last : bytes - 1;
 }
 

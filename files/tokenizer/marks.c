@@ -27,8 +27,8 @@ int zr_marks_add(struct zr_marks *m, uint64_t at, int first)
 	return 0;
 }
 
-void zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_marks_map *map,
-		   const void *arg, const char *p)
+int zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_marks_map *map,
+		  const void *arg, const char *p)
 {
 	uint64_t from = m->at[stage];
 	m->at[stage] += n;
@@ -39,11 +39,15 @@ void zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_ma
 		if (k->stage != stage)
 			continue;
 		size_t off = (size_t)(k->at - from);
-		k->at = to + (map ? map(arg, p, (size_t)n, off, k->first) : off);
+		const size_t place = map ? map(arg, p, (size_t)n, off, k->first) : off;
+		if (place == ZR_MARK_LOST)
+			return ZR_ENOMEM;
+		k->at = to + place;
 		k->at -= k->first && !off ? m->inserted : 0;
 		k->stage++;
 	}
 	m->inserted = 0;
+	return 0;
 }
 
 void zr_marks_token(struct zr_marks *m, int stage, uint64_t end)

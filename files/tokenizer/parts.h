@@ -413,12 +413,14 @@ struct zr_marks {
 	int settled;                 /* the document has ended */
 };
 int zr_marks_add(struct zr_marks *m, uint64_t at, int first); /* 0 or ZR_ENOMEM */
-/* Where a byte of p[0..n) is in what that becomes; first: the first of it. */
+/* Where a byte of p[0..n) is in what that becomes; first: the first of it. ZR_MARK_LOST: there was
+ * no memory to find that. */
+#define ZR_MARK_LOST SIZE_MAX
 typedef size_t zr_marks_map(const void *arg, const char *p, size_t n, size_t at, int first);
 /* A stage hands on its next n bytes, from p on; in the next one they begin at `to`. map: NULL where
- * they stay as they are. */
-void zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_marks_map *map,
-		   const void *arg, const char *p);
+ * they stay as they are. 0 or ZR_ENOMEM. */
+int zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_marks_map *map,
+		  const void *arg, const char *p);
 /* Whether a mark is on a stage's bytes before `end`, or on what they become. */
 static inline int zr_marks_before(const struct zr_marks *m, int stage, uint64_t end)
 {

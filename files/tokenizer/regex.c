@@ -137,6 +137,7 @@ void zr_match_close(struct zr_match *m)
 struct question {
 	const struct zr_regex *re;
 	struct zr_match *m;
+	int *failed; /* PCRE2's code, where it gave no answer */
 };
 
 /* How much of p[0..n), n > 0, a match at its start has. */
@@ -144,6 +145,8 @@ static size_t matched(const struct question *q, const char *p, size_t n)
 {
 	int code = pcre2_match(q->re->code, (PCRE2_SPTR)p, n, 0,
 			       PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, q->m->data, q->m->context);
+	if (code < 0 && code != PCRE2_ERROR_NOMATCH)
+		*q->failed = code;
 	return code < 0 ? 0 : pcre2_get_ovector_pointer(q->m->data)[1];
 }
 
@@ -165,13 +168,19 @@ static int find_run(const struct zr_regex *re, struct zr_match *m, const char *p
 		    size_t at, int partial, size_t *start, size_t *stop, struct zr_error *err)
 {
 	unsigned char **classes = &m->class_of[re->runs];
-	const struct question q = { re, m };
+	int failed = 0, rc;
+	const struct question q = { re, m, &failed };
 	if (!*classes)
 		*classes = calloc(ZR_CHARACTERS, 1);
 	if (!*classes)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	const struct zr_runs runs = { *classes, class_of, &q };
-	return zr_runs_find(&runs, p, n, at, partial, start, stop);
+	rc = zr_runs_find(&runs, p, n, at, partial, start, stop);
+	if (!failed)
+		return rc;
+	free(*classes); /* a class is wrong there */
+	*classes = NULL;
+	return fail(err, failed, "cannot split the text");
 }
 
 /* ---- any pattern ---- */

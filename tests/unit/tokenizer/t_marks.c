@@ -3,6 +3,7 @@
  * t_marks.c - bytes of a text and the tokens that have them: the tokens lie one behind the other in
  * the text, whatever comes between text and token, and however the text is cut into pieces.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -218,6 +219,102 @@ static void test_wordpiece(void **unused)
 	zr_tokenizer_close(t);
 }
 
+/* ---- no memory: malloc and its family are this program's own ---- */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+static long left = -1; /* allocations until one fails; -1: none does */
+
+#ifndef SANITIZED
+#define EXPORT __attribute__((visibility("default")))
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+
+static int fails(void)
+{
+	if (left < 0 || left--)
+		return 0;
+	errno = ENOMEM;
+	return 1;
+}
+
+EXPORT void *malloc(size_t n)
+{
+	return fails() ? NULL : __libc_malloc(n);
+}
+
+EXPORT void *calloc(size_t n, size_t size)
+{
+	return fails() ? NULL : __libc_calloc(n, size);
+}
+
+EXPORT void *realloc(void *p, size_t n)
+{
+	return fails() ? NULL : __libc_realloc(p, n);
+}
+#endif
+
+/* The first code that is none of success; the marks of a text with every byte marked. */
+static int encode_or_fail(const struct zr_tokenizer *t, const char *text, struct run *r)
+{
+	struct zr_error err = { 0 };
+	struct zr_encoder *e;
+	size_t n = strlen(text);
+	r->n = 0;
+	int rc = zr_encoder_open(t, take, r, &e, &err);
+	if (rc)
+		return rc;
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = zr_encode_mark(e, i, 0, &err);
+	rc = rc ? rc : zr_encode(e, text, n, &err);
+	rc = rc ? rc : zr_encode_end(e, &err);
+	for (size_t i = 0; !rc && i < n; i++)
+		r->token[i] = zr_encoder_marked(e, i);
+	zr_encoder_close(e);
+	return rc;
+}
+
+/* Whichever allocation fails: an error, or the marks that there are with memory. */
+static void test_no_mark_is_lost_without_memory(void **unused)
+{
+	static const char *const family[] = { "qwen2", "bert", "t5", "llama2" };
+	(void)unused;
+#ifdef SANITIZED
+	skip();
+#endif
+	for (size_t k = 0; k < sizeof family / sizeof *family; k++) {
+		struct zr_tokenizer *t = open_family(family[k]);
+		struct run whole, r;
+		long last = 0, failed = 0;
+		if (!t)
+			continue;
+		assert_int_equal(encode_or_fail(t, TEXT, &whole), 0);
+		for (long n = 0; left < 0 && n < 100000; n++) {
+			left = last = n;
+			int rc = encode_or_fail(t, TEXT, &r);
+			const int over = left >= 0; /* there are fewer */
+			left = -1;
+			failed += rc != 0;
+			if (rc)
+				assert_int_equal(rc, ZR_ENOMEM);
+			if (!rc && (r.n != whole.n || memcmp(r.token, whole.token, strlen(TEXT) *
+							     sizeof *r.token)))
+				fail_msg("%s: allocation %ld", family[k], n);
+			if (over)
+				break;
+		}
+		assert_true(failed > 10 && last > failed);
+		zr_tokenizer_close(t);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,6 +323,7 @@ int main(void)
 		cmocka_unit_test(test_inside),
 		cmocka_unit_test(test_first),
 		cmocka_unit_test(test_wordpiece),
+		cmocka_unit_test(test_no_mark_is_lost_without_memory),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
