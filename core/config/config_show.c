@@ -2,6 +2,7 @@
  *
  * config_show.c - the whole config as INI text, which loads to the same values.
  */
+#include <errno.h>
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,10 +25,16 @@ static void write_pair(FILE *out, const char *key, const char *value, const char
 	putc('\n', out);
 }
 
+/* What is not there is no path; what cannot be looked at is one. */
+static int is_there(const char *path)
+{
+	return !access(path, F_OK) || (errno != ENOENT && errno != ENOTDIR);
+}
+
 /* What lies at a relative path, so that it is found from another directory, too. */
 static const char *absolute(const char *path, char room[2 * PATH_MAX])
 {
-	if (!*path || *path == '/' || access(path, F_OK) || !getcwd(room, PATH_MAX))
+	if (!*path || *path == '/' || !is_there(path) || !getcwd(room, PATH_MAX))
 		return path;
 	size_t n = strlen(room);
 	return snprintf(room + n, PATH_MAX, "/%s", path) < PATH_MAX ? room : path;

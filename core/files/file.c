@@ -173,6 +173,16 @@ int zr_take_name(int at, const char *tmp, const char *name)
 	return no;
 }
 
+int zr_file_code(int no)
+{
+	if (no == ENOMEM)
+		return ZR_ENOMEM;
+	if (no == ENOENT || no == ENOTDIR || no == EACCES || no == ELOOP || no == ENXIO ||
+	    no == ENAMETOOLONG)
+		return ZR_EINVAL;
+	return ZR_EIO;
+}
+
 int zr_file_failed(struct zr_error *err, const char *path, const char *doing, int no)
 {
 	int theirs = no == ENOENT || no == ENOTDIR || no == ELOOP || no == ENXIO || no == EFBIG ||

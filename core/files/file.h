@@ -37,6 +37,9 @@ int zr_remove(int at, const char *name);
  * points to stays. */
 int zr_take_name(int at, const char *tmp, const char *name);
 
+/* The code of a file that could not be looked at: ZR_EINVAL where that is what was asked for, as a
+ * name that is not there; ZR_ENOMEM; else ZR_EIO. */
+int zr_file_code(int no);
 /* The error of a file that could not be `done`: opened, read, ... */
 int zr_file_failed(struct zr_error *err, const char *path, const char *doing, int no);
 

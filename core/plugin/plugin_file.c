@@ -43,7 +43,7 @@ static int check_writers(const char *path, const struct stat *st, struct zr_erro
 			      st->st_mode & 07777);
 	snprintf(dir, sizeof dir, "%s", path);
 	if (stat(dirname(dir), &up))
-		return zr_err(err, ZR_EINVAL, "its directory: %s", strerror(errno));
+		return zr_err(err, zr_file_code(errno), "its directory: %s", strerror(errno));
 	if ((up.st_mode & S_IWOTH) && !(up.st_mode & S_ISVTX))
 		return zr_err(err, ZR_EINVAL, "its directory's mode is %04o, writable by others; "
 			      "run chmod o-w on it", up.st_mode & 07777);
@@ -100,8 +100,8 @@ int zr_plugin_file_check(const char *path, struct zr_error *err)
 	struct stat st;
 	int fd = zr_file_open(AT_FDCWD, path, 1), rc = 0;
 	if (fd < 0 || fstat(fd, &st))
-		rc = zr_err(err, ZR_EINVAL, "%s", errno == ENXIO ? "not a regular file" :
-								   strerror(errno));
+		rc = zr_err(err, zr_file_code(errno), "%s", errno == ENXIO ? "not a regular file" :
+									     strerror(errno));
 	rc = rc ? rc : check_writers(path, &st, err);
 	rc = rc ? rc : check_elf(fd, (uint64_t)st.st_size, err);
 	if (fd >= 0)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/config/config.h"
+#include "core/files/file.h"
 #include "core/log.h"
 #include "core/plugin/plugin_file.h"
 #include "core/plugin/prefix.h"
@@ -169,7 +170,8 @@ char *zr_plugin_file_find(const char *role, const char *id, struct zr_error *err
 	if (strchr(id, '/')) {
 		real = realpath(id, NULL);
 		if (!real)
-			zr_err(err, ZR_EINVAL, "plugin %s: %s", id, strerror(errno));
+			zr_err(err, zr_file_code(errno), "plugin %s: %s", id,
+			       strerror(errno));
 		return real;
 	}
 	if (list_dirs(&d, err))
@@ -184,7 +186,8 @@ char *zr_plugin_file_find(const char *role, const char *id, struct zr_error *err
 		/* it is there and broken: going on to the next directory would be a silent
 		 * fallback */
 		if (!real)
-			zr_err(err, ZR_EINVAL, "plugin %s: %s", path, strerror(errno));
+			zr_err(err, zr_file_code(errno), "plugin %s: %s", path,
+			       strerror(errno));
 		return real;
 	}
 	return unknown(&d, role, id, err);

@@ -18,7 +18,8 @@
 #define PATIENCE 20 /* s for all plugins to load */
 
 /* In the child, for every model plugin that reads directories a line: "+ID", or "-ID" with the
- * count of what differs and what that is. */
+ * count of what differs and what that is. "!TEXT" comes last, if a plugin cannot be looked at:
+ * it may be the one that is needed. */
 struct scan {
 	FILE *out;
 	const struct zr_model_json *f;
@@ -33,8 +34,12 @@ static int scan_one(void *arg, const char *role, const char *id, const char *pat
 	char differences[512];
 	(void)path;
 	if (strcmp(role, "model") || shadowed || zr_plugin_load(role, id, &p, &unused) ||
-	    !(v = zr_pretrained_of(p)))
-		return unused.code == ZR_ENOMEM ? ENOMEM : unused.code == ZR_EIO ? EIO : 0;
+	    !(v = zr_pretrained_of(p))) {
+		const int failed = unused.code == ZR_ENOMEM || unused.code == ZR_EIO;
+		if (failed)
+			fprintf(s->out, "!%s\n", unused.text);
+		return unused.code == ZR_ENOMEM ? ENOMEM : failed ? EIO : 0;
+	}
 	int n = zr_pretrained_differences(s->f, v, differences, sizeof differences);
 	fprintf(s->out, "%c%s %d %s\n", zr_pretrained_reads(v, s->f->type) ? '+' : '-', id, n,
 		differences);
@@ -96,9 +101,15 @@ static int scan(const struct zr_model_json *f, char **out, struct zr_error *err)
 		no = take_errno(*out, status);
 	if (!no)
 		return 0;
+	char *why = *out ? strrchr(*out, '!') : NULL;
+	if (why && (why == *out || why[-1] == '\n'))
+		why[strcspn(why, "\n")] = 0;
+	else
+		why = NULL;
+	zr_err(err, ZR_EIO, "cannot look for a plugin that reads model_type %.80s (%.600s): name "
+	       "one by [model] plugin", f->type, why ? why + 1 : strerror(no));
 	free(*out);
-	return zr_err(err, ZR_EIO, "cannot look for a plugin that reads model_type %.80s (%s): "
-		      "name one by [model] plugin", f->type, strerror(no));
+	return ZR_EIO;
 }
 
 int zr_pretrained_find(const struct zr_model_json *f, char id[ZR_PLUGIN_ID], struct zr_error *err)

@@ -187,6 +187,76 @@ if (cd talk && "${tokenize[@]}" > /dev/null 2>&1); then
 		-o train.steps=3
 	try chat 10 --base talk --end "$end" -- "${train[@]}" -- "${resume[@]}" -o train.steps=3
 fi
+
+# ---- models of others, adapters, merges ----
+goldens=$(cd "$ZR_SRCDIR" && pwd)/tests/golden
+# hub MODEL: a training that begins with a golden directory of Hugging Face's, in a directory of that name
+hub() {
+	mkdir "$1"
+	cp -r "$goldens/pretrained/$1" "$1/model"
+	rm -f "$1/model/expect.safetensors"
+	cp "$goldens/pretrained/tokens.bin" "$1"
+	cat > "$1/tiny.ini" <<- 'INI'
+		[model]
+		path = model
+		[data]
+		plugin = tokens
+		path = tokens.bin
+		format = uint16
+		[train]
+		sequence_length = 8
+		train_batch_size = 2
+		micro_batch_size = 1
+		steps = 2
+		eval_every = 0
+		[device]
+		threads = 1
+		[checkpoint]
+		every = 1
+		[run]
+		dir = run
+	INI
+}
+# third DIRECTORY OPTION...: the last line of three steps in it
+third() {
+	(cd "$1" && "${train[@]}" -o run.dir="$scratch/plain" -o train.steps=3 "${@:2}" 2> /dev/null | tail -n 1)
+	rm -rf "$scratch/plain"
+}
+hub gpt2-shards
+try shards 6 --base gpt2-shards --end "$(third gpt2-shards)" -- "${train[@]}" -- "${resume[@]}" -o train.steps=3
+hub gpt2
+cp -r "$goldens/adapters/gpt2" gpt2/adapter
+rm -f gpt2/adapter/{after,merged}.safetensors
+adapted=(-o adapter.plugin=lora -o adapter.path=adapter)
+end=$(third gpt2 "${adapted[@]}")
+try adapter 6 --base gpt2 --end "$end" -- "${train[@]}" "${adapted[@]}" -- "${resume[@]}" "${adapted[@]}" -o train.steps=3
+cp -r gpt2 adapted
+(cd adapted && "${train[@]}" "${adapted[@]}" > /dev/null 2>&1)
+go_adapted=("${resume[@]}" "${adapted[@]}" -o train.steps=3)
+try merge 6 --base adapted --from 2 --end "$end" --flips /step- -- "$ZEROTH" checkpoint export --merge run merged -- "${go_adapted[@]}"
+try merge-files 6 --base adapted --from 2 --end "$end" -- "$ZEROTH" checkpoint export --merge --adapter adapter model merged \
+	-- "${go_adapted[@]}"
+try export-adapter 6 --base adapted --from 2 --end "$end" -- "$ZEROTH" checkpoint export run out -- "${go_adapted[@]}"
+
+# ---- sets to evaluate on ----
+sets=(-o train.eval_every=1 -o eval.text.plugin=text -o eval.text.path=text -o eval.text.sequences=3)
+end=$(third base "${sets[@]}")
+try sets 6 --base base --end "$end" -- "${train[@]}" "${sets[@]}" -- "${resume[@]}" "${sets[@]}" -o train.steps=3
+try eval 6 --base saved --from 2 --end "$three" -- "$ZEROTH" eval run "${sets[@]:2}" -- "${go_on[@]}"
+
+# ---- conversations that are tokenized already ----
+if [ -e talk/out.tok ]; then
+	cp -r talk cached
+	(cd cached && "${train[@]}" -o train.steps=1 > /dev/null 2>&1; rm -rf run)
+	cp -r cached stale
+	printf '\1' | dd of="$(echo stale/cache/*.tokens)" bs=1 seek=9000 conv=notrunc 2> /dev/null
+	end=$(third talk)
+	rm -rf talk/cache
+	try cached 6 --base cached --end "$end" -- "${train[@]}" -- "${resume[@]}" -o train.steps=3
+	try stale 6 --base stale --end "$end" -- "${train[@]}" -- "${resume[@]}" -o train.steps=3
+	beside try cached-two 6 --base cached --end "$end" -- "${train[@]}" -n 2 -- "${resume[@]}" -o train.steps=3
+fi
+
 try plan 4 --base base -- "$ZEROTH" plan -n 2 --program tiny.ini -- "${train[@]}"
 try show 4 --base base -- "$ZEROTH" config show --json tiny.ini -- "${train[@]}"
 
@@ -211,6 +281,16 @@ told 'I6: data of a tier that cannot be removed' disk 'call=unlink kind=EIO n=1 
 	'.obj: Input/output error' "${train[@]}" "${tiers[@]}"
 told 'I6: plugins that cannot be listed' pretrained 'call=list kind=EIO n=1 path=plugins/model' 'Input/output error' "${train[@]}"
 told 'I6: a plugin that cannot be read' pretrained 'call=read kind=EIO n=1 path=model/.libs/gpt2' 'Input/output error' "${train[@]}"
+told 'I6: a plugin that cannot be looked at' pretrained 'call=stat kind=EIO n=1 path=model/.libs/gpt2' \
+	'model_type gpt2 .*gpt2.so: Input/output error.*name one by' "${train[@]}"
+short=
+for n in $(seq 1 6); do
+	rm -rf look && cp -r base look
+	out=$(cd look && ZR_FAULT="call=stat kind=EIO n=$n path=look/text" LD_PRELOAD=$faults "${train[@]}" 2>&1)
+	case $out in *'Input/output error'*) continue ;; esac
+	[ "$(sed -n 's|^path = \([^ ]*/text\) .*|\1|p' look/run/config.ini)" = "$scratch/look/text" ] || short+=" $n"
+done
+is 'I6: a path of config.ini that cannot be looked at is one still' "$short" ''
 told 'I5: weights that cannot be looked at' pretrained 'call=stat kind=EIO n=1 path=model.safetensors' '' "${train[@]}"
 told 'I6: a pretrained model that cannot be looked at' pretrained 'call=stat kind=EIO n=3 path=told/model' \
 	'Input/output error' "${train[@]}"
