@@ -4,6 +4,7 @@
  */
 #include "lora.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -12,15 +13,34 @@
 
 #define TEXT 4000 /* of a list of names, in words: fits a line of an INI */
 
+/* *no: the errno of a failure, 0 where the text is at fault. */
+static json_t *load_once(const char *name, json_error_t *why, int *no)
+{
+	errno = 0;
+	json_t *root = json_load_file(name, JSON_REJECT_DUPLICATES, why);
+	*no = root ? 0 : errno;
+	return root;
+}
+
+/* Where memory ends, jansson takes what it has of a token for all of it: what it reads twice alike
+ * is whole. */
 static json_t *load(const struct zr_host *h, const char *dir, char *name, size_t room, int *rc)
 {
 	json_error_t why;
+	int no;
 	snprintf(name, room, "%s/adapter_config.json", dir);
-	json_t *root = json_load_file(name, JSON_REJECT_DUPLICATES, &why);
-	*rc = json_is_object(root) ? ZR_OK :
-	       root ? zr_fail(h, ZR_EINVAL, "%s: expected an object", name) :
-	       why.line > 0 ? zr_fail(h, ZR_EINVAL, "%s:%d: %s", name, why.line, why.text) :
-			      zr_fail(h, ZR_EINVAL, "%s: %s", name, why.text);
+	json_t *root = load_once(name, &why, &no), *again = no ? NULL : load_once(name, &why, &no);
+	if (no == ENOMEM || (!no && !json_equal(root, again) && (root || again)))
+		*rc = zr_fail(h, ZR_ENOMEM, "%s: no memory for it", name);
+	else if (no)
+		*rc = zr_fail(h, no == ENOENT ? ZR_EINVAL : ZR_EIO, "%s: %s", name, strerror(no));
+	else if (!root)
+		*rc = zr_fail(h, ZR_EINVAL, "%s:%d: %s", name, why.line, why.text);
+	else if (!json_is_object(root))
+		*rc = zr_fail(h, ZR_EINVAL, "%s: expected an object", name);
+	else
+		*rc = ZR_OK;
+	json_decref(again);
 	return root;
 }
 
