@@ -216,16 +216,18 @@ static int choose(const struct args *a, char path[PATH_MAX], struct zr_error *er
 	return rc;
 }
 
-/* The step of a checkpoint by its manifest; -1: it cannot be read. */
-static long long step_of(const char *path)
+/* The step of a checkpoint by its manifest; -1: it is damaged. */
+static int step_of(const char *path, long long *step, struct zr_error *err)
 {
 	struct zr_manifest m;
 	struct zr_error why = { 0 };
-	if (zr_ckpt_check(path, 0, NULL, NULL, &m, &why))
-		return -1;
-	const long long step = (long long)m.step;
+	int rc = zr_ckpt_check(path, 0, NULL, NULL, &m, &why);
+	*step = -1;
+	if (rc)
+		return rc == ZR_EINVAL ? 0 : zr_err(err, rc, "%s", why.text);
+	*step = (long long)m.step;
 	zr_manifest_free(&m);
-	return step;
+	return 0;
 }
 
 /* A run has a model at its end, which may be later than its last checkpoint, or all that it has. */
@@ -237,8 +239,12 @@ static int export(const struct args *a, struct zr_error *err)
 		return zr_export_files(&a->from, a->out, &a->how, err);
 	const struct zr_dir_kind kind = zr_dir_kind(a->dir);
 	const int ended = !a->best && (kind.weights || kind.adapters);
+	long long step = -1;
 	int rc = choose(a, path, &why);
-	const long long step = rc || !ended ? -1 : step_of(path);
+	if (!rc && ended)
+		rc = step_of(path, &step, &why);
+	if (rc && rc != ZR_EINVAL) /* what cannot be looked at may be what is wanted */
+		return zr_err(err, rc, "%s", why.text);
 	if (ended && (rc || (step >= 0 && step < zr_run_steps(a->dir)))) {
 		int end = zr_export_files(&a->from, a->out, &a->how, err);
 		if (!rc && !end)

@@ -3,6 +3,7 @@
  * eval.c - zeroth eval CONF|RUN|DIR: how well a model predicts what is held out, once.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -70,8 +71,12 @@ static int load_config(struct eval *e, struct zr_error *err)
 	int copies = 0;
 	struct zr_dir_kind kind = { 0 };
 	struct stat st;
-	const int is_dir = !stat(from, &st) && S_ISDIR(st.st_mode);
-	int n = 0, rc = is_dir ? zr_dir_with_model(from, &kind, err) : 0;
+	const int no = stat(from, &st) ? errno : 0, is_dir = !no && S_ISDIR(st.st_mode);
+	int n = 0, rc = 0;
+	if (no && no != ENOENT)
+		rc = zr_err(err, ZR_EIO, "%s: %s", from, strerror(no));
+	else if (is_dir)
+		rc = zr_dir_with_model(from, &kind, err);
 	const int run = kind.run, hf = kind.model, whole = kind.weights, adapters = kind.adapters;
 	if (rc)
 		return rc;

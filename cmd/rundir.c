@@ -168,7 +168,10 @@ int zr_dir_has(const char *dir, const char *name, char path[PATH_MAX])
 {
 	char own[PATH_MAX];
 	path = path ? path : own;
-	return snprintf(path, PATH_MAX, "%s/%s", dir, name) < PATH_MAX && !access(path, F_OK);
+	if (snprintf(path, PATH_MAX, "%s/%s", dir, name) >= PATH_MAX)
+		return 0;
+	/* what cannot be looked at is there: whoever opens it says why */
+	return !access(path, F_OK) || (errno != ENOENT && errno != ENOTDIR);
 }
 
 struct zr_dir_kind zr_dir_kind(const char *dir)

@@ -2,6 +2,7 @@
  *
  * summary.c - summary.json: the results of the run, and its memory, planned and held.
  */
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -69,19 +70,20 @@ static void put_evals(json_t **to, const struct zr_run_report *r)
 	json_t *sets = json_object(), *best = json_object();
 	for (int i = 0; r->evals && i < r->n_sets; i++) {
 		const struct zr_run_set *e = &r->set[i];
-		json_t *j = *e->name ? json_object() : NULL;
+		const int named = *e->name != 0;
+		json_t *own = named ? json_object() : NULL, **at = named ? &own : to;
 		if (!r->eval_from) /* else what came first is in an earlier summary */
-			put_real(j ? &j : to, j ? "first_loss" : "first_val_loss", e->first.loss);
-		put_real(j ? &j : to, j ? "last_loss" : "last_val_loss", e->last.loss);
-		put_real(j ? &j : to, j ? "last_accuracy" : "last_val_accuracy", e->last.accuracy);
-		if (j)
-			zr_json_put(&sets, e->name, j);
+			put_real(at, named ? "first_loss" : "first_val_loss", e->first.loss);
+		put_real(at, named ? "last_loss" : "last_val_loss", e->last.loss);
+		put_real(at, named ? "last_accuracy" : "last_val_accuracy", e->last.accuracy);
+		if (named)
+			zr_json_put(&sets, e->name, own);
 	}
 	put_real(&best, "loss", r->best.loss);
 	zr_json_put(&best, "step", json_integer((json_int_t)r->best.step));
 	if (r->evals && r->n_sets)
 		zr_json_put(to, "evaluated_after_step", json_integer((json_int_t)r->eval_at));
-	if (json_object_size(sets))
+	if (!sets || json_object_size(sets))
 		zr_json_put(to, "evals", sets);
 	else
 		json_decref(sets);
@@ -144,9 +146,10 @@ static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 	if (s->plan.sums)
 		zr_json_put(&j, "sums_over_ranks", json_string(s->plan.sums));
 	zr_json_put(&j, "process_peak_bytes", json_integer((json_int_t)r->process_peak));
+	errno = 0;
 	zr_cpu_name(cpu, sizeof cpu);
-	if (*cpu)
-		zr_json_put(&j, "processor", zr_json_string(cpu, "(not UTF-8)"));
+	if (*cpu || errno == ENOMEM)
+		zr_json_put(&j, "processor", *cpu ? zr_json_string(cpu, "(not UTF-8)") : NULL);
 	zr_json_put(&j, "processors", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
 	zr_json_put(&j, "device", zr_json_string(r->device, "(not UTF-8)"));
 	zr_json_put(&j, "device_variant", zr_json_string(r->variant, "(not UTF-8)"));

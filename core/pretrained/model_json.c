@@ -122,16 +122,19 @@ static int has_word(const char *words, const char *word)
 /* A scalar as the options have it, anything else as its JSON. */
 static void text_of(const json_t *v, char out[VALUE])
 {
-	char *json = NULL;
-	if (json_is_string(v))
+	if (json_is_string(v)) {
 		snprintf(out, VALUE, "%s", json_string_value(v));
-	else if (json_is_integer(v))
+	} else if (json_is_integer(v)) {
 		snprintf(out, VALUE, "%lld", (long long)json_integer_value(v));
-	else if (json_is_real(v))
+	} else if (json_is_real(v)) {
 		zr_format_double(json_real_value(v), out, VALUE);
-	else if ((json = zr_json_dump(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS)))
-		snprintf(out, VALUE, "%s", json);
-	free(json);
+	} else if (json_is_boolean(v)) {
+		snprintf(out, VALUE, "%s", json_is_true(v) ? "true" : "false");
+	} else {
+		char *json = zr_json_dump(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
+		snprintf(out, VALUE, "%s", json ? json : "(out of memory)");
+		free(json);
+	}
 }
 
 static int same(const char *a, size_t len, const char *b)
