@@ -292,13 +292,37 @@ for n in $(seq 1 6); do
 done
 is 'I6: a path of config.ini that cannot be looked at is one still' "$short" ''
 told 'I5: weights that cannot be looked at' pretrained 'call=stat kind=EIO n=1 path=model.safetensors' '' "${train[@]}"
-told 'I6: a pretrained model that cannot be looked at' pretrained 'call=stat kind=EIO n=3 path=told/model' \
+told 'I6: a pretrained model that cannot be looked at' pretrained 'call=stat kind=EIO n=9 path=told/model' \
 	'Input/output error' "${train[@]}"
 told 'I6: a tier on disk that gives other data while its state is saved' disk 'call=read n=110 kind=flip path=zeroth-offload' \
 	'^zeroth: .*last because: .*zeroth-offload-r0-.*offset [0-9]+ are not .*another path.*--resume' \
 	env ZR_FAULT_NO_RING=1 "${train[@]}" "${tiers[@]}"
 told 'I6: an entry of a checkpoint that does not read back' base 'call=write n=1 kind=flip path=step-00000002' \
 	'^zeroth: .*rank-00000-of-00001.safetensors: tensor [a-z].*[^ ]$' "${train[@]}"
+told 'I6: an export of a run whose checkpoints cannot be listed' saved 'call=list kind=EIO n=1 path=run/checkpoints' \
+	'^zeroth: run: cannot read the directory: Input/output error$' "$ZEROTH" checkpoint export run out
+told 'I6: or looked at' saved 'call=stat kind=EIO n=1 path=told/run/checkpoints' 'Input/output error$' \
+	"$ZEROTH" checkpoint export run out
+told 'I7: an evaluation of a run that cannot be looked at' saved 'call=stat kind=EIO n=2 path=told/run' \
+	'^zeroth: run: Input/output error$' "$ZEROTH" eval run "${sets[@]:2}"
+for file in config.ini model.safetensors; do
+	told "I7: $file of a run that is evaluated cannot be looked at, but read" saved "call=stat kind=EIO n=1 path=run/$file" '' \
+		"$ZEROTH" eval run "${sets[@]:2}"
+done
+# either NAME BASE FAULT COMMAND...: the first 8 calls that the fault describes; each is got over, or named
+either() {
+	local name=$1 base=$2 fault=$3 n out short=
+	shift 3
+	for n in $(seq 1 8); do
+		rm -rf told && cp -r "$base" told
+		out=$(cd told && ZR_FAULT="$fault n=$n" LD_PRELOAD=$faults "$@" 2>&1) ||
+			[[ ${out##*$'\n'} = *'Input/output error'* ]] || short+=" $n: ${out##*$'\n'}"
+	done
+	is "$name" "$short" ''
+}
+either 'I7: adapters that cannot be read' gpt2 'call=read kind=EIO path=adapter_config.json' "${train[@]}" "${adapted[@]}"
+either 'I7: adapters that cannot be opened' gpt2 'call=open kind=EIO path=adapter_config.json' "${train[@]}" "${adapted[@]}"
+
 # A disk that is full for one line of metrics, for the last one, or from one on.
 waits='monitor.jsonl: waits at step 1: run/metrics.jsonl: cannot write: No space left on device; it is asked again at each step$'
 for n in 1 2; do
