@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cmd/rundir.h"
+#include "core/files/file.h"
 #include "files/checkpoint/dir.h"
 
 static const char *dir_option(const struct zr_config *cfg)
@@ -43,7 +44,7 @@ int zr_checkpoints_at(const char *path, char out[PATH_MAX], struct zr_error *err
 {
 	struct stat st;
 	if (stat(path, &st))
-		return zr_err(err, ZR_EINVAL, "%s: %s", path, strerror(errno));
+		return zr_err(err, zr_file_code(errno), "%s: %s", path, strerror(errno));
 	if (!S_ISDIR(st.st_mode))
 		return zr_err(err, ZR_EINVAL, "%s: not a directory", path);
 	int rc = join(path, "manifest.json", out, err);

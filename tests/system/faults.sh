@@ -301,6 +301,8 @@ told 'I6: an entry of a checkpoint that does not read back' base 'call=write n=1
 	'^zeroth: .*rank-00000-of-00001.safetensors: tensor [a-z].*[^ ]$' "${train[@]}"
 told 'I6: an export of a run whose checkpoints cannot be listed' saved 'call=list kind=EIO n=1 path=run/checkpoints' \
 	'^zeroth: run: cannot read the directory: Input/output error$' "$ZEROTH" checkpoint export run out
+told 'I6: or that cannot be looked at itself' saved 'call=stat kind=EIO n=4 path=told/run' '^zeroth: run: Input/output error$' \
+	"$ZEROTH" checkpoint export run out
 told 'I6: or looked at' saved 'call=stat kind=EIO n=1 path=told/run/checkpoints' 'Input/output error$' \
 	"$ZEROTH" checkpoint export run out
 told 'I7: an evaluation of a run that cannot be looked at' saved 'call=stat kind=EIO n=2 path=told/run' \
