@@ -223,6 +223,10 @@ static void report(const struct job *j)
 	       (long long)n->targets, 100.0 * (double)n->targets / (double)n->tokens,
 	       (long long)n->longest, (double)n->bytes / took * 1e-6);
 	zr_tokenize_vocabulary(zr_chat_vocabulary(j->chat));
+	if (n->unread.n) {
+		char names[ZR_UNREAD * (ZR_UNREAD_NAME + 32)];
+		printf("not read    %s\n", zr_unread_text(&n->unread, names, sizeof names));
+	}
 	if (n->truncated)
 		printf("truncated   %lld lost their oldest turns\n", (long long)n->truncated);
 	for (int i = 0; i < ZR_CHAT_REASONS; i++)

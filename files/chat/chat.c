@@ -10,12 +10,14 @@
 #include <string.h>
 
 #include "files/chat/input.h"
+#include "files/chat/json_list.h"
 #include "files/chat/parts.h"
 
 #define READ (1 << 18)
 #define BATCH (4 << 20)        /* bytes of lines that are encoded at a time */
 #define ITEM (1 << 16)         /* of them, by one thread at a time */
 #define LINE_MOST (256u << 20) /* bytes of a line */
+#define START 8                /* bytes of a file that say what it is */
 #define SHOWN 5                /* bad lines that are told one by one */
 
 /* Lines that follow one another, and what became of them. */
@@ -42,6 +44,7 @@ struct zr_chat {
 	const char *path;          /* of the file under way */
 	struct zr_input *in;
 	struct zr_buf text;        /* of it */
+	struct zr_json_list list;  /* that it is */
 	int64_t line;
 	uint64_t at;
 	int shown;
@@ -79,6 +82,7 @@ static int keep(struct item *k, struct zr_chat_encoder *e)
 	k->counts.tokens += (int64_t)n;
 	k->counts.targets += e->targets;
 	k->counts.truncated += e->truncated;
+	zr_unread_add(&k->counts.unread, &e->c.unread);
 	if ((int64_t)n > k->counts.longest)
 		k->counts.longest = (int64_t)n;
 	return move(&k->ids, &e->ids) || move(&k->learned, &e->learned) ||
@@ -149,6 +153,7 @@ static void add_counts(struct zr_chat_counts *to, const struct zr_chat_counts *f
 	to->targets += from->targets;
 	to->truncated += from->truncated;
 	to->bytes += from->bytes;
+	zr_unread_add(&to->unread, &from->unread);
 	to->longest = from->longest > to->longest ? from->longest : to->longest;
 	for (int i = 0; i < ZR_CHAT_REASONS; i++)
 		to->dropped[i] += from->dropped[i];
@@ -278,18 +283,61 @@ static int read_on(struct zr_chat *c, size_t *got, struct zr_error *err)
 	return rc;
 }
 
+/* Files of tables that people take for lines of JSON. */
+static int refuse_tables(const struct zr_chat *c, struct zr_error *err)
+{
+	static const struct {
+		const char *bytes, *is, *reader;
+	} tables[] = {
+		{ "PAR1", "a Parquet file", "read_parquet" },
+		{ "ARROW1", "an Arrow file", "read_feather" },
+		{ "FEA1", "a Feather file", "read_feather" },
+	};
+
+	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+		const size_t n = strlen(tables[i].bytes);
+		if (c->text.n >= n && !memcmp(c->text.p, tables[i].bytes, n))
+			return zr_err(err, ZR_EINVAL, "%s: is %s, not JSON lines: pandas.%s(FILE)"
+				      ".to_json(OUT, orient=\"records\", lines=True) makes them",
+				      c->path, tables[i].is, tables[i].reader);
+	}
+
+	return 0;
+}
+
+/* The first bytes of a file, which are in c->text. */
+static int look_at_start(struct zr_chat *c, struct zr_error *err)
+{
+	if (c->text.n >= 3 && !memcmp(c->text.p, "\xef\xbb\xbf", 3))
+		zr_buf_drop(&c->text, 3);
+
+	zr_json_list_begin(&c->list, c->text.p, c->text.n);
+	return refuse_tables(c, err);
+}
+
+/* Reads on, a list as lines. *from: where what is new begins. */
+static int read_next(struct zr_chat *c, int *begun, size_t *from, size_t *got, struct zr_error *err)
+{
+	*from = *begun ? c->text.n : 0;
+	int rc = read_on(c, got, err);
+	if (!rc && !*begun && (c->text.n >= START || !*got)) {
+		*begun = 1;
+		rc = look_at_start(c, err);
+	}
+	if (rc || !*begun)
+		return rc;
+
+	const char *why = zr_json_list_cut(&c->list, c->text.p + *from, c->text.n - *from, !*got);
+	return why ? zr_err(err, ZR_EINVAL, "%s: %s", c->path, why) : 0;
+}
+
 static int read_lines(struct zr_chat *c, struct zr_error *err)
 {
 	size_t got = 1, complete = 0; /* complete: bytes of whole lines */
 	int rc = 0, begun = 0;
 	while (!rc && got) {
-		size_t n = c->text.n;
-		rc = read_on(c, &got, err);
-		if (!begun && c->text.n >= 3) {
-			begun = 1;
-			if (!memcmp(c->text.p, "\xef\xbb\xbf", 3))
-				zr_buf_drop(&c->text, 3), n = 0;
-		}
+		size_t n;
+		rc = read_next(c, &begun, &n, &got, err);
 		const char *end = last_line_end(c->text.p + n, c->text.n - n);
 		complete = end ? (size_t)(end - c->text.p) + 1 : complete;
 		if (!rc && complete && complete >= BATCH) {

@@ -2,7 +2,9 @@
  *
  * chat.h - files of conversations to documents of tokens, of which some are learned. The text of a
  * conversation is tokenized as one, as apply_chat_template of Hugging Face's transformers does; a
- * token is learned if it has a byte of what is learned. See template.h and record.h. [main]
+ * token is learned if it has a byte of what is learned. See template.h and record.h. A file is JSON
+ * lines, or one JSON list of records, which may go over lines: its "lines" are then its records.
+ * [main]
  */
 #ifndef ZR_CHAT_CHAT_H
 #define ZR_CHAT_CHAT_H
@@ -11,6 +13,7 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "files/chat/unread.h"
 
 /* All borrowed for the life of what is opened; NULL: the usual. */
 struct zr_chat_options {
@@ -46,6 +49,7 @@ struct zr_chat_counts {
 	int64_t truncated; /* documents that lost their oldest messages */
 	int64_t dropped[ZR_CHAT_REASONS];
 	uint64_t bytes;    /* of the text of the lines */
+	struct zr_unread unread; /* fields of documents that nobody reads */
 };
 
 struct zr_chat;

@@ -38,6 +38,7 @@ struct reading {
 	struct zr_error *err;
 	const json_t *record;
 	struct zr_buf made; /* a text out of several */
+	unsigned used;      /* bits of the record's fields that were read */
 	int completion;     /* what is added now answers the prompt */
 };
 
@@ -115,6 +116,9 @@ static const char *type_of(const json_t *v)
 static const json_t *get(struct reading *r, const json_t *o, int field)
 {
 	const json_t *v = json_object_get(o, name_of(r->f, field));
+
+	if (o == r->record)
+		r->used |= 1u << field;
 	return json_is_null(v) ? NULL : v;
 }
 
@@ -125,6 +129,108 @@ static const json_t *get_text(struct reading *r, int field, int *rc)
 		*rc = wrong(r, "fields", "%s: expected a text, found %s", name_of(r->f, field),
 			    type_of(v));
 	return *rc ? NULL : v;
+}
+
+/* ---- what is not read ---- */
+
+/* Fields that ask for another training than that of the messages beside them. */
+static const struct {
+	const char *name, *why;
+} others[] = {
+	{ "chosen", "preferences are another training than that of answers" },
+	{ "rejected", "preferences are another training than that of answers" },
+	{ "label", "answers that are good or bad are another training: keep the lines that are "
+		   "good, without the label" },
+	{ "images", "only text is read" },
+	{ "image", "only text is read" },
+	{ "videos", "only text is read" },
+	{ "video", "only text is read" },
+	{ "audios", "only text is read" },
+	{ "audio", "only text is read" },
+	{ "tools", "tools are not written to the text" },
+	{ "functions", "tools are not written to the text" },
+	{ "tool_calls", "calls of tools are not written to the text" },
+	{ "function_call", "calls of tools are not written to the text" },
+	{ "reasoning_content", "thoughts are not written to the text" },
+	{ "reasoning", "thoughts are not written to the text" },
+	{ "thinking", "thoughts are not written to the text" },
+	{ "train_detail", "a message is learned as a whole, or not" },
+};
+
+/* Whether a value says nothing. A label is asked for by true and false alone: as a text or a number
+ * it may be a class. */
+static int says_nothing(const char *name, const json_t *v)
+{
+	if (!strcmp(name, "label"))
+		return 0;
+	if (json_is_string(v))
+		return !json_string_length(v);
+	if (json_is_array(v))
+		return !json_array_size(v);
+	if (json_is_object(v))
+		return !json_object_size(v);
+
+	return json_is_null(v) || json_is_false(v);
+}
+
+static int refuse_other(struct reading *r, const char *of, const char *name, const json_t *v)
+{
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		if (strcmp(name, others[i].name) || says_nothing(name, v))
+			continue;
+		if (!strcmp(name, "label") && !json_is_boolean(v))
+			continue;
+		return wrong(r, "fields", "%s%s: %s", of, name, others[i].why);
+	}
+
+	return 0;
+}
+
+static int is_used(const struct reading *r, const char *name)
+{
+	for (int i = 0; i < ZR_FIELDS; i++)
+		if ((r->used >> i & 1) && !strcmp(name, name_of(r->f, i)))
+			return 1;
+
+	return 0;
+}
+
+/* Whether the user said that the data has this field in the place of a usual one. */
+static int is_named(const struct reading *r, const char *name)
+{
+	for (int i = 0; i < ZR_FIELDS; i++)
+		if (!strcmp(r->f->name[i], name))
+			return 1;
+
+	return 0;
+}
+
+/* Fields of the record that ask for another training. */
+static int refuse_others(struct reading *r)
+{
+	const char *name;
+	json_t *v;
+
+	json_object_foreach((json_t *)r->record, name, v) {
+		int rc = is_named(r, name) ? 0 : refuse_other(r, "", name, v);
+		if (rc)
+			return rc;
+	}
+
+	return 0;
+}
+
+/* What the record has and nobody read. */
+static void count_others(struct reading *r)
+{
+	const int is_alpaca = r->used >> ZR_FIELD_OUTPUT & 1;
+	const char *name;
+	json_t *v;
+
+	json_object_foreach((json_t *)r->record, name, v)
+		if (!is_used(r, name) && !says_nothing(name, v) &&
+		    !(is_alpaca && !strcmp(name, "history")))
+			zr_unread_see(&r->c->unread, "", name);
 }
 
 /* ---- messages ---- */
@@ -190,6 +296,47 @@ static const json_t *join(struct reading *r, const json_t *list, int *rc)
 	return all;
 }
 
+/* Whether a message is not to be learned: 1, 0 or < 0. */
+static int is_ignored(struct reading *r, const json_t *message)
+{
+	const json_t *weight = json_object_get(message, "weight");
+	const json_t *train = json_object_get(message, "train");
+	const double number = json_number_value(weight);
+
+	if (json_is_number(weight) && number != 0 && number != 1)
+		return wrong(r, "fields", "message %zu: weight: expected 0 or 1, found %g",
+			     r->c->n + 1, number);
+	if (train && !json_is_boolean(train) && !json_is_null(train))
+		return wrong(r, "fields", "message %zu: train: expected true or false, found %s",
+			     r->c->n + 1, type_of(train));
+	if (json_is_number(weight) && number == 0)
+		return 1;
+
+	return json_is_false(weight) || json_is_false(train);
+}
+
+/* What a message has beside its role, its text and whether it is learned. */
+static int look_at_message(struct reading *r, const json_t *message, const char *role_name,
+			   const char *text_name)
+{
+	char of[40];
+	const char *name;
+	json_t *v;
+
+	snprintf(of, sizeof of, "message %zu: ", r->c->n + 1);
+	json_object_foreach((json_t *)message, name, v) {
+		if (!strcmp(name, role_name) || !strcmp(name, text_name) ||
+		    !strcmp(name, "weight") || !strcmp(name, "train") || says_nothing(name, v))
+			continue;
+		int rc = refuse_other(r, of, name, v);
+		if (rc)
+			return rc;
+		zr_unread_see(&r->c->unread, "messages.", name);
+	}
+
+	return 0;
+}
+
 static int add_message(struct reading *r, const json_t *v, int share)
 {
 	int field = share ? ZR_FIELD_VALUE : ZR_FIELD_CONTENT, rc = 0;
@@ -199,11 +346,9 @@ static int add_message(struct reading *r, const json_t *v, int share)
 		return wrong(r, "fields", "message %zu: expected an object, found %s", r->c->n + 1,
 			     type_of(v));
 	const json_t *role = json_object_get(v, role_name), *content = get(r, v, field);
-	const json_t *calls = json_object_get(v, "tool_calls"),
-		     *weight = json_object_get(v, "weight");
-	if (json_array_size(calls) || json_object_size(calls))
-		return wrong(r, "fields", "message %zu: tool_calls are not supported",
-			     r->c->n + 1);
+	rc = look_at_message(r, v, role_name, text_name);
+	if (rc)
+		return rc;
 	if (!json_is_string(role) || !content)
 		return wrong(r, "fields", "message %zu: has no %s; it needs %s and %s",
 			     r->c->n + 1, !content ? text_name : "role", role_name, text_name);
@@ -215,9 +360,11 @@ static int add_message(struct reading *r, const json_t *v, int share)
 	else if (!json_is_string(content))
 		rc = wrong(r, "fields", "message %zu: %s: expected a text, found %s", r->c->n + 1,
 			   text_name, type_of(content));
-	int ignored = json_is_false(weight) ||
-		      (json_is_number(weight) && json_number_value(weight) == 0);
-	return rc ? rc : add(r, is_role, content, ignored);
+	if (rc)
+		return rc;
+
+	int ignored = is_ignored(r, v);
+	return ignored < 0 ? ignored : add(r, is_role, content, ignored);
 }
 
 static int add_messages(struct reading *r, const json_t *list, int field, int share)
@@ -265,9 +412,38 @@ static int read_pair(struct reading *r, const json_t *prompt, const json_t *comp
 	return rc ? rc : read_side(r, completion, ZR_FIELD_COMPLETION, ZR_CHAT_ASSISTANT);
 }
 
+/* The turns that came before: a list of [instruction, output]. */
+static int read_history(struct reading *r)
+{
+	const json_t *list = json_object_get(r->record, "history");
+	size_t i;
+	json_t *turn;
+
+	if (json_is_null(list))
+		list = NULL;
+	if (list && !json_is_array(list))
+		return wrong(r, "fields", "history: expected a list of turns, found %s",
+			     type_of(list));
+
+	json_array_foreach((json_t *)list, i, turn) {
+		const json_t *asked = json_array_get(turn, 0), *answer = json_array_get(turn, 1);
+		if (json_array_size(turn) != 2 || !json_is_string(asked) ||
+		    !json_is_string(answer))
+			return wrong(r, "fields", "history: turn %zu: expected a list of two "
+				     "texts, an instruction and an output", i + 1);
+		int rc = add(r, ZR_CHAT_USER, asked, 0);
+		if (!rc)
+			rc = add(r, ZR_CHAT_ASSISTANT, answer, 0);
+		if (rc)
+			return rc;
+	}
+
+	return 0;
+}
+
 static int read_alpaca(struct reading *r, const json_t *instruction)
 {
-	int rc = 0;
+	int rc = read_history(r);
 	struct zr_buf *made = &r->made;
 	const json_t *input = get_text(r, ZR_FIELD_INPUT, &rc);
 	const json_t *output = get_text(r, ZR_FIELD_OUTPUT, &rc);
@@ -317,9 +493,14 @@ static int read_record(struct reading *r)
 static int add_system(struct reading *r, const char *otherwise)
 {
 	struct zr_conversation *c = r->c;
+	if (c->plain || !c->n || c->m[0].role == ZR_CHAT_SYSTEM)
+		return 0;
+
 	const json_t *v = get(r, r->record, ZR_FIELD_SYSTEM);
-	if (c->plain || !c->n || c->m[0].role == ZR_CHAT_SYSTEM ||
-	    (!json_is_string(v) && !otherwise))
+	if (v && !json_is_string(v))
+		return wrong(r, "fields", "%s: expected a text, found %s",
+			     name_of(r->f, ZR_FIELD_SYSTEM), type_of(v));
+	if (!v && !otherwise)
 		return 0;
 	r->completion = 0;
 	int rc = add(r, ZR_CHAT_SYSTEM, v, 0);
@@ -349,14 +530,20 @@ static int read_line(struct reading *r, const char *p, size_t n, const char *sys
 	if (!record)
 		return wrong(r, "json", "not JSON: byte %d: %s", why.position, why.text);
 	if (json_is_array(record))
-		return wrong(r, "json", "a list; a line is one object: jq -c '.[]' FILE makes "
-					"lines of a list");
+		return wrong(r, "json", "a list; a line is one object, or the file is one list");
 	if (!json_is_object(record))
 		return wrong(r, "json", "expected an object, found %s", type_of(record));
 	if (!c->made)
 		return no_memory(r);
-	int rc = read_record(r);
-	return rc ? rc : add_system(r, system);
+	int rc = refuse_others(r);
+	if (!rc)
+		rc = read_record(r);
+	if (!rc)
+		rc = add_system(r, system);
+	if (!rc)
+		count_others(r);
+
+	return rc;
 }
 
 int zr_conversation_read(struct zr_conversation *c, const char *p, size_t n,
@@ -366,6 +553,7 @@ int zr_conversation_read(struct zr_conversation *c, const char *p, size_t n,
 	struct reading r = { .c = c, .f = f, .reason = reason, .err = err };
 	c->n = 0;
 	c->plain = 0;
+	c->unread = (struct zr_unread){ 0 };
 	int rc = read_line(&r, p, n, system);
 	if (!rc && !c->n)
 		rc = wrong(&r, "fields", "there is no message in it");

@@ -3,13 +3,16 @@
  * record.h - a line of JSON as the messages that it is. These are known, looked for in this order:
  *
  *   messages        a list of {role, content}: system, user, assistant. content is a text, or a
- *                   list of {type: text, text}. weight: 0 in a message: it is not learned.
+ *                   list of {type: text, text}. A message with weight: 0 or train: false is not
+ *                   learned.
  *   conversations   the same with {from, value}: system, human, gpt (ShareGPT)
  *   prompt, completion     two texts, or two lists of messages
- *   instruction, output    and maybe input, which comes behind the instruction (alpaca)
+ *   instruction, output    and maybe input, which comes behind the instruction (alpaca), and
+ *                   history, a list of [instruction, output] that came before
  *   text            learned as it is, without a template
  *
- * The first four may have a text `system`.
+ * The first four may have a text `system`. A field that asks for another training, as chosen and
+ * rejected do, is refused; what else is not read is counted by its name.
  */
 #ifndef ZR_CHAT_RECORD_H
 #define ZR_CHAT_RECORD_H
@@ -17,6 +20,7 @@
 #include <jansson.h>
 
 #include "files/chat/template.h"
+#include "files/chat/unread.h"
 
 /* Names of fields and roles in the data, in place of the usual ones. */
 enum { ZR_FIELD_MESSAGES, ZR_FIELD_CONVERSATIONS, ZR_FIELD_ROLE, ZR_FIELD_CONTENT, ZR_FIELD_FROM,
@@ -30,6 +34,7 @@ struct zr_chat_fields {
 int zr_chat_fields_set(struct zr_chat_fields *f, const char *text, struct zr_error *err);
 
 struct zr_conversation {
+	struct zr_unread unread; /* of this record */
 	struct zr_chat_message *m;
 	size_t n, room;
 	int plain;           /* one message, which no template writes */

@@ -19,7 +19,7 @@
 #include "files/tokenizer/tokenizer.h"
 #include "files/tokens/documents.h"
 
-#define CACHE_FORMAT "zeroth.chat/2" /* another one where the same input gives other tokens */
+#define CACHE_FORMAT "zeroth.chat/3" /* another one where the same input gives other tokens */
 
 const char *const chat_train_on[] = { "assistant", "completion", "all", "last", NULL };
 const char *const chat_on_bad[] = { "stop", "skip", NULL };
@@ -157,6 +157,15 @@ static int put_counts(struct cache *c, const struct zr_chat_counts *n)
 	return rc;
 }
 
+static void tell_unread(const struct cache *c, const struct zr_chat_counts *n)
+{
+	char names[ZR_UNREAD * (ZR_UNREAD_NAME + 32)];
+
+	if (n->unread.n)
+		zr_log(c->h, ZR_LOG_WARN, "%s: fields that are not read: %s", c->fs->f[0].name,
+		       zr_unread_text(&n->unread, names, sizeof names));
+}
+
 static int write_file(struct cache *c, const char *name)
 {
 	const struct chat_opts *o = c->o;
@@ -181,6 +190,8 @@ static int write_file(struct cache *c, const char *name)
 	for (int i = 0; i < c->fs->n && !rc; i++)
 		rc = zr_chat_file(chat, c->fs->f[i].name, &c->err);
 	rc = rc ? rc : put_counts(c, zr_chat_counts(chat));
+	if (!rc)
+		tell_unread(c, zr_chat_counts(chat));
 	int end = zr_documents_close(c->documents, !rc, &c->err);
 	zr_chat_close(chat);
 	rc = rc ? rc : end;

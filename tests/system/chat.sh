@@ -35,6 +35,29 @@ same() {
 same 'as ShareGPT' '{"conversations":[{"from":"human","value":"Hi"},{"from":"gpt","value":"Hello"}]}\n'
 same 'as prompt and completion' '{"prompt":"Hi","completion":"Hello"}\n'
 same 'as lists of them' '{"prompt":[{"role":"user","content":"Hi"}],"completion":[{"role":"assistant","content":"Hello"}]}\n'
+same 'with fields that say nothing' '{"prompt":"Hi","completion":"Hello","tools":[],"images":null,"chosen":""}\n'
+is 'which nobody counts' "$(grep -c '^not read' out)" 0
+same 'with fields that are not read' '{"id":7,"source":"web","messages":[{"role":"user","content":"Hi","name":"me"},{"role":"assistant","content":"Hello","weight":1,"train":true}],"label":"greeting"}\n'
+is 'which are counted by name' "$(grep '^not read' out)" \
+	'not read    messages.name (1 record), id (1 record), source (1 record), label (1 record)'
+same 'as a list over lines' '[\n  {"prompt":\n "Hi",\n "completion": "Hello" }\n]\n'
+same 'as a list in one line' '[{"prompt":"Hi","completion":"Hello"}]'
+like 'a list without its end' "$(run chatml '[{"prompt":"Hi","completion":"Hello"}\n')" '^2 zeroth: in.jsonl: the list that it begins with does not end$'
+like 'more behind a list' "$(run chatml '[{"prompt":"Hi","completion":"Hello"}]\n{}')" '^2 zeroth: in.jsonl: something follows the list that it begins with$'
+like 'a list with a comma too much' "$(run chatml '[{"prompt":"Hi","completion":"Hello"},]')" '^2 zeroth: in.jsonl:2: not JSON: '
+like 'a Parquet file' "$(run chatml 'PAR1\x15\x04\x15\x00more')" '^2 zeroth: in.jsonl: is a Parquet file, not JSON lines: pandas.read_parquet'
+like 'an Arrow file' "$(run chatml 'ARROW1\x00\x00more')" '^2 zeroth: in.jsonl: is an Arrow file, not JSON lines: pandas.read_feather'
+turns='{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}]}\n'
+run chatml "$turns" --train-on completion >/dev/null
+history=$(data)
+run chatml '{"instruction":"Hi","output":"Hello","history":[["a","b"]]}\n' --train-on completion >/dev/null
+is 'a history comes before' "$(data)" "$history"
+unlearned='{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b","%s":%s},{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}]}\n'
+run chatml "$(printf "$unlearned" weight 0)\n" >/dev/null
+weighed=$(data)
+run chatml "$(printf "$unlearned" train false)\n" >/dev/null
+is 'train: false is weight 0' "$(data)" "$weighed"
+run chatml "$hi" >/dev/null
 same 'as alpaca' '{"instruction":"Hi","input":"","output":"Hello"}\n'
 same 'in parts' '{"messages":[{"role":"user","content":[{"type":"text","text":"H"},{"text":"i","type":"text"}]},{"role":"assistant","content":"Hello"}]}\n'
 same 'with other names' '{"d":[{"who":"me","what":"Hi"},{"who":"you","what":"Hello"}]}\n' \
@@ -112,14 +135,30 @@ bad 'a NUL' '{"text":"a\0b"}\n' 'not JSON: byte 10: control character .*' json
 bad 'no UTF-8' '{"text":"a\xff"}\n' 'not JSON: byte 10: unable to decode byte 0xff.*' json
 bad 'half a surrogate' '{"text":"\\ud800x"}\n' 'not JSON: byte 17: invalid Unicode .*' json
 bad 'two values' '{"text":"a"} {}\n' 'not JSON: byte 14: .*' json
-bad 'a list' '[{"text":"a"}]\n' "a list; a line is one object: jq -c '\.\[\]' FILE makes lines of a list" json
+bad 'a list' '[{"text":"a"}]\n' 'a list; a line is one object, or the file is one list' json
 bad 'no field that is known' '{"a":1}\n' 'has none of the fields that are read: .*' fields
 bad 'a field twice' '{"text":"a","text":"b"}\n' 'not JSON: byte 18: duplicate object key.*' json
 bad 'a number as text' '{"text":1}\n' 'text: expected a text, found a number' fields
 bad 'no content' '{"messages":[{"role":"user","content":null}]}\n' 'message 1: has no content; it needs role and content' fields
 bad 'no answer' '{"prompt":"a"}\n' 'has prompt and no completion' fields
 bad 'an image' '{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}\n' 'message 1: a part that is not .*; only text is read' fields
-bad 'calls of tools' '{"messages":[{"role":"assistant","content":"","tool_calls":[{}]}]}\n' 'message 1: tool_calls are not supported' fields
+bad 'calls of tools' '{"messages":[{"role":"assistant","content":"","tool_calls":[{}]}]}\n' 'message 1: tool_calls: calls of tools are not written to the text' fields
+
+# What asks for another training is refused by its name, wherever it stands.
+pair='"prompt":"Hi","completion":"Hello"'
+bad 'preferences' '{"prompt":"Hi","chosen":"Hello","rejected":"No"}\n' 'chosen: preferences are another training than that of answers' fields
+bad 'a bad answer' "{$pair,\"label\":false}\\n" 'label: answers that are good or bad are another training: .*' fields
+bad 'a good answer among bad ones' "{$pair,\"label\":true}\\n" 'label: answers that are good or bad are another training: .*' fields
+bad 'pictures' "{$pair,\"images\":[\"a.png\"]}\\n" 'images: only text is read' fields
+bad 'tools' "{$pair,\"tools\":[{}]}\\n" 'tools: tools are not written to the text' fields
+answer() { printf '{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello",%s}]}\\n' "$1"; }
+for thought in reasoning_content reasoning thinking; do
+	bad "thoughts as $thought" "$(answer "\"$thought\":\"hm\"")" "message 2: $thought: thoughts are not written to the text" fields
+done
+bad 'half a weight' "$(answer '"weight":0.5')" 'message 2: weight: expected 0 or 1, found 0.5' fields
+bad 'train that is no truth value' "$(answer '"train":"no"')" 'message 2: train: expected true or false, found a text' fields
+bad 'a system message that is none' "{$pair,\"system\":7}\\n" 'system: expected a text, found a number' fields
+bad 'a history that is none' '{"instruction":"a","output":"b","history":[["a"]]}\n' 'history: turn 1: expected a list of two texts, an instruction and an output' fields
 bad 'an unknown role' '{"messages":[{"role":"tool","content":"x"}]}\n' 'message 1: role "tool"; .*' roles
 template=gemma bad 'an order that a template does not allow' '{"messages":[{"role":"assistant","content":"x"}]}\n' \
 	'message 1 is of role assistant, and template gemma wants user here' roles
