@@ -52,7 +52,7 @@ static const char noted[] = " model_type torch_dtype dtype transformers_version 
 			    " use_return_dict output_past gradient_checkpointing"
 			    " neftune_noise_alpha"
 			    " custom_pipelines transformers.js_config unsloth_fixed unsloth_version"
-			    " model_name ";
+			    " model_name _num_labels xla_device ";
 
 /* ---- the file ---- */
 
