@@ -24,9 +24,18 @@ int zr_kept_begin(struct zr_kept_text *k, struct zr_error *err)
 
 static int append(const char *path, const char *text, size_t n, struct zr_error *err)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	ssize_t got = fd < 0 ? -1 : write(fd, text, n);
+	/* what the run directory has is a file, and no link */
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+		      0666);
 	struct stat now;
+	if (fd >= 0 && !fstat(fd, &now) && !S_ISREG(now.st_mode)) {
+		close(fd);
+		return zr_err(err, ZR_EINVAL, "%s: is not a regular file: remove it", path);
+	}
+	if (fd < 0 && errno == ELOOP)
+		return zr_err(err, ZR_EINVAL, "%s: is a symbolic link, which a run does not "
+			      "follow: remove it", path);
+	ssize_t got = fd < 0 ? -1 : write(fd, text, n);
 	if (got >= 0 && (size_t)got < n) {
 		/* the file is as before, where nobody else appends */
 		if (!fstat(fd, &now) && ftruncate(fd, now.st_size - got))

@@ -114,6 +114,15 @@ for file in model.safetensors model.safetensors.tmp summary.json; do
 	unharmed "$file"
 	is "and the file is its own" "$(find w -type l)" ""
 done
+fresh w
+ln -s ../precious w/samples.txt
+is "samples.txt is a link: it is refused" "$("$ZEROTH" sample --keep -n 2 w 2>&1 > /dev/null | tail -n 1)" \
+	'zeroth: w/samples.txt: is a symbolic link, which a run does not follow: remove it'
+unharmed "samples.txt"
+rm w/samples.txt
+mkfifo w/samples.txt
+like "samples.txt is a FIFO: it is refused at once" "$(timeout 20 "$ZEROTH" sample --keep -n 2 w 2>&1 > /dev/null | tail -n 1)" \
+	'^zeroth: w/samples.txt: (is not a regular file: remove it|cannot append: No such device or address)$'
 fresh x
 ln -s victim out.tmp
 ok "an export whose temporary name is a link" "$ZEROTH" checkpoint export one out
