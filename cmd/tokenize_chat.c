@@ -40,8 +40,10 @@ static const char usage[] =
 	"answer to a prompt;\n"
 	"                            last: the last answer; all: everything\n"
 	"      --system TEXT         system message of conversations that have none\n"
-	"      --max-length N        tokens of a conversation; longer ones lose their oldest "
-	"turns, or are left out\n"
+	"      --max-length N        most tokens of a conversation\n"
+	"      --on-long shorten|drop\n"
+	"                            what a longer one does: lose its oldest turns (default), or "
+	"be left out\n"
 	"      --on-bad stop|skip    what a line does that cannot be read (default: stop)\n"
 	"      --field NAME=FIELD    the data has FIELD where NAME is usual: messages, role, "
 	"content, user, assistant, ...\n"
@@ -73,7 +75,7 @@ static int wrong(const char *what)
 
 /* ---- the command line ---- */
 
-enum { CHAT = 256, TRAIN_ON, MAX_LENGTH, ON_BAD, FIELD };
+enum { CHAT = 256, TRAIN_ON, MAX_LENGTH, ON_LONG, ON_BAD, FIELD };
 
 static const struct option longs[] = {
 	{ "chat", 0, NULL, CHAT },
@@ -82,6 +84,7 @@ static const struct option longs[] = {
 	{ "force", 0, NULL, 'f' },
 	{ "train-on", 1, NULL, TRAIN_ON },
 	{ "max-length", 1, NULL, MAX_LENGTH },
+	{ "on-long", 1, NULL, ON_LONG },
 	{ "on-bad", 1, NULL, ON_BAD },
 	{ "field", 1, NULL, FIELD },
 	ZR_FORMS(ZR_FORM_LONG)
@@ -98,6 +101,7 @@ static const char **text_option(struct job *j, int c)
 	       c == 'o'	     ? &j->output :
 	       c == 't'	     ? &o->template :
 	       c == TRAIN_ON ? &o->train_on :
+	       c == ON_LONG  ? &o->on_long :
 	       c == ON_BAD   ? &o->on_bad :
 			       zr_form_option(o, c);
 }

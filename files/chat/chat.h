@@ -28,6 +28,7 @@ struct zr_chat_options {
 	const char *on_bad;    /* stop or skip */
 	const char *fields;    /* "messages=dialog, role=speaker": see record.h */
 	int64_t max_length;    /* tokens of a document; 0: any number */
+	const char *on_long;   /* shorten or drop */
 	int threads;           /* at least 1 */
 	/* Calls fn(arg, item, thread) for each item in [0, n), thread in [0, threads), and returns
 	 * when all are done. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * encode.c - see parts.h. What is too long loses its oldest turns, the system message stays; the
- * last turn of a user and what answers it are never cut.
+ * encode.c - see parts.h. What is too long is left out, or loses its oldest turns: the system
+ * message stays, the last turn of a user and what answers it are never cut.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,23 +33,28 @@ static int take(void *arg, const int32_t *ids, size_t n)
 	return zr_buf_add(&e->ids, ids, n * sizeof *ids);
 }
 
-static int encode_text(struct zr_chat_encoder *e, struct zr_error *err)
+static int encode_bytes(struct zr_chat_encoder *e, const char *p, size_t n, struct zr_error *err)
 {
-	const struct zr_buf *text = &e->text.text;
 	int rc = 0;
-	e->ids.n = 0;
-	for (size_t at = 0, m; !rc && at < text->n; at += m) {
-		m = text->n - at < PIECE ? text->n - at : PIECE;
-		rc = zr_encode(e->e, text->p + at, m, err);
+	for (size_t at = 0, m; !rc && at < n; at += m) {
+		m = n - at < PIECE ? n - at : PIECE;
+		rc = zr_encode(e->e, p + at, m, err);
 	}
 	rc = rc ? rc : zr_encode_end(e->e, err);
-	shrink(&e->text.text);
 	if (!rc)
 		return 0;
 	e->reason = ZR_CHAT_LONG; /* of what the pre-tokenizer does not split */
 	zr_encoder_close(e->e); /* another one takes its place */
 	e->e = NULL;
 	return rc == ZR_ENOMEM ? no_memory(err) : rc;
+}
+
+static int encode_text(struct zr_chat_encoder *e, struct zr_error *err)
+{
+	e->ids.n = 0;
+	int rc = encode_bytes(e, e->text.text.p, e->text.text.n, err);
+	shrink(&e->text.text);
+	return rc;
 }
 
 /* ---- what is learned ---- */
@@ -78,38 +83,92 @@ static void choose_spans(struct zr_chat_encoder *e, const struct zr_chat_message
 	e->text.n = n;
 }
 
-static int learn(struct zr_chat_encoder *e, int all, struct zr_error *err)
+/* Flags of the tokens that have none yet. */
+static int add_flags(struct zr_chat_encoder *e, int learned, struct zr_error *err)
 {
 	char flags[4096];
-	size_t n = count(e);
-	memset(flags, all, sizeof flags);
-	e->learned.n = 0;
-	e->targets = 0;
-	for (size_t i = 0, m; i < n; i += m) {
-		m = n - i < sizeof flags ? n - i : sizeof flags;
+	memset(flags, learned, sizeof flags);
+	for (size_t n = count(e), m; e->learned.n < n;) {
+		m = n - e->learned.n < sizeof flags ? n - e->learned.n : sizeof flags;
 		if (zr_buf_add(&e->learned, flags, m))
 			return no_memory(err);
 	}
+	return 0;
+}
+
+static void count_targets(struct zr_chat_encoder *e)
+{
+	e->targets = 0;
+	for (size_t i = 1; i < e->learned.n; i++)
+		e->targets += e->learned.p[i];
+}
+
+static int learn(struct zr_chat_encoder *e, int all, struct zr_error *err)
+{
+	size_t n = count(e);
+	e->learned.n = 0;
+	int rc = add_flags(e, all, err);
+	if (rc)
+		return rc;
 	for (size_t i = 0; !all && i < e->text.n; i++)
 		for (uint64_t k = zr_encoder_marked(e->e, 2 * i);
 		     k < n && k <= zr_encoder_marked(e->e, 2 * i + 1); k++)
 			e->learned.p[k] = 1;
-	for (size_t i = 1; i < n; i++)
-		e->targets += e->learned.p[i];
+	count_targets(e);
 	return 0;
 }
 
 /* ---- documents ---- */
 
+static int encode_part(struct zr_chat_encoder *e, size_t from, size_t to, int learned,
+		       struct zr_error *err)
+{
+	int rc = from < to ? encode_bytes(e, e->text.text.p + from, to - from, err) : 0;
+	return rc ? rc : add_flags(e, learned, err);
+}
+
+/* Each answer, and what stands before it, as a text of its own (ZR_CHAT_APART). */
+static int encode_apart(struct zr_chat_encoder *e, const struct zr_chat_message *m, int all,
+			struct zr_error *err)
+{
+	const int32_t *before;
+	const int has = zr_tokenizer_template(e->t, 0, &before, err);
+	size_t at = 0;
+	int rc = has < 0 ? has : 0;
+	e->ids.n = e->learned.n = 0;
+	if (!rc && has && zr_buf_add(&e->ids, before, (size_t)has * sizeof *before))
+		return no_memory(err);
+
+	for (size_t i = 0; !rc && i < e->text.n; i++) {
+		const struct zr_chat_span *s = &e->text.span[i];
+		rc = encode_part(e, at, s->from, all, err);
+		if (!rc)
+			rc = encode_part(e, s->from, s->to,
+					 all || is_learned(e, &m[s->message], s), err);
+		at = s->to;
+	}
+	if (!rc)
+		rc = encode_part(e, at, e->text.text.n, all, err);
+	if (!rc)
+		count_targets(e);
+	return rc;
+}
+
 static int encode_messages(struct zr_chat_encoder *e, const struct zr_chat_message *m, size_t n,
 			   struct zr_error *err)
 {
+	struct zr_chat_template t = e->s->template;
 	int all = e->s->train_on == ZR_TRAIN_ALL;
-	int rc = zr_chat_render(&e->s->template, m, n, 0, &e->text, err);
+	if (e->c.input && t.with_input)
+		t.no_system = t.with_input;
+	int rc = zr_chat_render(&t, m, n, 0, &e->text, err);
 	if (rc)
 		return rc;
 	if (!e->o->max_length)
 		zr_conversation_drop(&e->c); /* it is not looked at again */
+	if (t.rules & ZR_CHAT_APART)
+		return encode_apart(e, m, all, err);
+
 	choose_spans(e, m);
 	for (size_t i = 0; !rc && !all && i < e->text.n; i++) {
 		rc = zr_encode_mark(e->e, e->text.span[i].from, 1, err);
@@ -211,7 +270,7 @@ int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr
 		return rc;
 	rc = e->c.plain ? encode_plain(e, e->c.m, err) : encode_messages(e, e->c.m, e->c.n, err);
 	const size_t before = count(e);
-	if (!rc && !fits(e) && !e->c.plain)
+	if (!rc && !fits(e) && !e->c.plain && !e->s->drops_long)
 		rc = shorten(e, err);
 	if (rc)
 		return rc;

@@ -20,6 +20,7 @@ struct zr_chat_setup {
 	struct zr_chat_template template;
 	char *owned[9]; /* texts of it, and `jinja` */
 	int train_on, skip, headed;
+	int drops_long; /* what is too long is left out as it is */
 	struct zr_chat_fields fields;
 };
 int zr_chat_setup(const struct zr_chat_options *o, const struct zr_tokenizer *t,

@@ -461,6 +461,7 @@ static int read_alpaca(struct reading *r, const json_t *instruction)
 		    zr_buf_add(made, q, json_string_length(input)))
 			return no_memory(r);
 		instruction = keep_made(r);
+		r->c->input = 1;
 	}
 	rc = instruction ? add(r, ZR_CHAT_USER, instruction, 0) : no_memory(r);
 	r->completion = 1;
@@ -552,7 +553,7 @@ int zr_conversation_read(struct zr_conversation *c, const char *p, size_t n,
 {
 	struct reading r = { .c = c, .f = f, .reason = reason, .err = err };
 	c->n = 0;
-	c->plain = 0;
+	c->plain = c->input = 0;
 	c->unread = (struct zr_unread){ 0 };
 	int rc = read_line(&r, p, n, system);
 	if (!rc && !c->n)

@@ -38,6 +38,7 @@ struct zr_conversation {
 	struct zr_chat_message *m;
 	size_t n, room;
 	int plain;           /* one message, which no template writes */
+	int input;           /* it is alpaca's, with an input */
 	int headed;          /* set by the owner: `input` has the heading of alpaca's prompts */
 	json_t *record, *made; /* what has the texts: of the line, made of several */
 };

@@ -281,6 +281,7 @@ static int choose_rest(struct setup *u)
 {
 	static const char *const train_on[] = { "assistant", "completion", "all", "last", NULL };
 	static const char *const on_bad[] = { "stop", "skip", NULL };
+	static const char *const on_long[] = { "shorten", "drop", NULL };
 	const struct zr_chat_options *o = u->o;
 	if (choice(o->train_on, train_on, &u->s->train_on))
 		return zr_err(u->err, ZR_EINVAL,
@@ -288,6 +289,9 @@ static int choose_rest(struct setup *u)
 			      o->train_on);
 	if (choice(o->on_bad, on_bad, &u->s->skip))
 		return zr_err(u->err, ZR_EINVAL, "on-bad %s: expected stop or skip", o->on_bad);
+	if (choice(o->on_long, on_long, &u->s->drops_long))
+		return zr_err(u->err, ZR_EINVAL, "on-long %s: expected shorten or drop",
+			      o->on_long);
 	u->s->headed = !strncmp(u->s->template.name, "alpaca", 6);
 	if (u->s->template.rules & ZR_CHAT_SYSTEM_LAST)
 		note(u, "template %s writes a system message before a last user message only, as "

@@ -22,10 +22,18 @@
 #define LLAMA3_TURN LLAMA3_HEAD "{content|trim}<|eot_id|>"
 #define LLAMA3_DATE "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"
 
+#define LLAMA4_HEAD "<|header_start|>{role}<|header_end|>\n\n"
+
+#define COHERE(role, content) \
+	"<|START_OF_TURN_TOKEN|><|" role "_TOKEN|>" content "<|END_OF_TURN_TOKEN|>"
+
 #define INST " [INST] {content} [/INST]"
 #define ALPACA \
 	"Below is an instruction that describes a task. Write a response that appropriately " \
 	"completes the request."
+#define ALPACA_INPUT \
+	"Below is an instruction that describes a task, paired with an input that provides " \
+	"further context. Write a response that appropriately completes the request."
 
 static const struct zr_chat_template templates[] = {
 	{ .name = "chatml", CHATML_FORMS, .bos = "", .eos = "<|im_end|>" },
@@ -105,6 +113,32 @@ static const struct zr_chat_template templates[] = {
 	{ .name = "alpaca-plain", .begin = "{bos}", .system = "{content}", .between = "\n\n",
 	  .user = "### Instruction:\n{content}", .assistant = "### Response:\n{content}{eos}",
 	  .bos = "" },
+	{ .name = "alpaca-input", .no_system = ALPACA "\n\n", .with_input = ALPACA_INPUT "\n\n",
+	  .user = "### Instruction:\n{content}\n\n", .assistant = "### Response:\n{content}{eos}",
+	  .bos = "", .rules = ZR_CHAT_NO_SYSTEM | ZR_CHAT_APART },
+	{ .name = "user-input", .no_system = "SYSTEM: " ALPACA "\n",
+	  .with_input = "SYSTEM: " ALPACA_INPUT "\n", .user = "USER: {content}\nASSISTANT:",
+	  .assistant = "{content}{eos}", .bos = "", .rules = ZR_CHAT_NO_SYSTEM | ZR_CHAT_APART },
+	{ .name = "llama4", .begin = "{bos}",
+	  .system = LLAMA4_HEAD "{content|trim}<|eot|>", .later = LLAMA4_HEAD "{content}<|eot|>",
+	  .user = LLAMA4_HEAD "{content}<|eot|>", .assistant = LLAMA4_HEAD "{content}<|eot|>",
+	  .bos = "<|begin_of_text|>", .eos = "<|eot|>" },
+	{ .name = "cohere", .begin = "{bos}", .system = COHERE("SYSTEM", "{content}"),
+	  .user = COHERE("USER", "{content|trim}"),
+	  .assistant = COHERE("CHATBOT", "{content|trim}"),
+	  .bos = "<BOS_TOKEN>", .eos = "<|END_OF_TURN_TOKEN|>", .rules = ZR_CHAT_ALTERNATES },
+	{ .name = "deepseek-v2", .begin = "{bos}", .system = "{content}\n\n",
+	  .later = "{content}\n\n", .user = "<｜User｜>{content}",
+	  .assistant = "<｜Assistant｜>{content}{eos}" },
+	{ .name = "falcon-h1", .begin = "{bos}",
+	  .system = "<|im_start|>system\n{content}<|im_end|>\n", .later = "",
+	  .user = "<|im_start|>user\n{content}<|im_end|>\n",
+	  .assistant = "<|im_start|>assistant\n{content}<|im_end|>\n",
+	  .bos = "<|begin_of_text|>", .eos = "<|end_of_text|>" },
+	{ .name = "phi3-short", .begin = "{bos}", .system = "<|system|>\n{content}<|end|>\n",
+	  .later = "<|system|>\n{content}<|end|>\n",
+	  .user = "<|user|>\n{content}<|end|>\n<|assistant|>\n", .assistant = "{content}<|end|>\n",
+	  .bos = "<s>", .eos = "<|endoftext|>" },
 	{ .name = "none", .system = "{content}", .later = "{content}", .user = "{content}",
 	  .assistant = "{content}{eos}" },
 	{ .name = NULL }
@@ -159,6 +193,11 @@ static const struct {
 	{ UINT64_C(0x8f4b7a76da3e3c3f), "alpaca-plain" },
 	{ UINT64_C(0xf5f041d98b34a826), "alpaca" },
 	{ UINT64_C(0x6fd54bd37f7cb45d), "none" },
+	{ UINT64_C(0x0f07278d3208c8c3), "falcon-h1" },
+	{ UINT64_C(0xb4abd11926045a2a), "phi3-short" },
+	{ UINT64_C(0x74473af5a320e007), "llama4" },
+	{ UINT64_C(0xcbe1fb1355c00728), "cohere" },
+	{ UINT64_C(0x79b6641f8e8e0fdc), "deepseek-v2" },
 	{ 0, NULL }
 };
 

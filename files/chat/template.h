@@ -35,7 +35,10 @@ enum { /* rules */
 	ZR_CHAT_ALTERNATES = 1,      /* user, assistant, user, ... after the system message */
 	ZR_CHAT_NO_SYSTEM = 2,       /* there is no such role */
 	ZR_CHAT_SYSTEM_LAST = 4,     /* `first` is for the last message, if that is a user's */
-	ZR_CHAT_NO_EMPTY_SYSTEM = 8  /* one without text is left out */
+	ZR_CHAT_NO_EMPTY_SYSTEM = 8, /* one without text is left out */
+	/* what is learned is tokenized by itself, and so is what stands between; the tokenizer puts
+	 * its first tokens before all */
+	ZR_CHAT_APART = 16
 };
 
 /* Forms; NULL: nothing. */
@@ -43,6 +46,7 @@ struct zr_chat_template {
 	const char *name;
 	const char *begin, *between, *end; /* of the text; between two messages */
 	const char *system, *no_system;    /* no_system: where there is no such message */
+	const char *with_input; /* in the place of no_system where alpaca's rows have an input */
 	const char *later;    /* of a system message that is not the first; NULL: refused */
 	const char *user, *assistant;
 	const char *first;    /* of the first user message after a system message, which has no

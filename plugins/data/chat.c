@@ -36,8 +36,11 @@ static const struct zr_opt options[] = {
 	ZR_OPT(struct chat_opts, system, ZR_T_STR, 0, "", 0, 0, "",
 	       "System message of conversations that have none."),
 	ZR_OPT(struct chat_opts, max_length, ZR_T_I64, 0, "0", 0, INT32_MAX, "",
-	       "Most tokens of a conversation; a longer one loses its oldest turns, or is left "
-	       "out. 0: any number, cut where a sequence is full."),
+	       "Most tokens of a conversation; on_long says what becomes of a longer one. 0: any "
+	       "number, cut where a sequence is full."),
+	ZR_OPT_ENUM(struct chat_opts, on_long, 0, "shorten", chat_on_long,
+		    "A conversation that is too long loses its oldest turns, and is left out where "
+		    "its last one is too long, or it is left out as it is."),
 	ZR_OPT_ENUM(struct chat_opts, on_bad, 0, "stop", chat_on_bad,
 		    "What a line does that cannot be read."),
 	FORM(fields, "Names of fields and roles in the data, as in messages=dialog, role=speaker."),

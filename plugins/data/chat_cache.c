@@ -23,6 +23,7 @@
 
 const char *const chat_train_on[] = { "assistant", "completion", "all", "last", NULL };
 const char *const chat_on_bad[] = { "stop", "skip", NULL };
+const char *const chat_on_long[] = { "shorten", "drop", NULL };
 
 struct cache {
 	const struct zr_host *h;
@@ -90,7 +91,8 @@ static int hash_all(const struct cache *c, XXH3_state_t *x)
 	const char *const texts[] = { CACHE_FORMAT, o->template, o->system, o->fields, o->user_form,
 				      o->assistant_form, o->system_form, o->first_form, o->begin,
 				      o->between, o->end, o->bos, o->eos,
-				      chat_train_on[o->train_on], chat_on_bad[o->on_bad] };
+				      chat_train_on[o->train_on], chat_on_bad[o->on_bad],
+				      chat_on_long[o->on_long] };
 	XXH3_64bits_reset(x);
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		hash_text(x, texts[i]);
@@ -177,7 +179,8 @@ static int write_file(struct cache *c, const char *name)
 		.assistant_form = given(o->assistant_form), .between = given(o->between),
 		.end = given(o->end), .bos = given(o->bos), .eos = given(o->eos),
 		.train_on = chat_train_on[o->train_on], .system = given(o->system),
-		.on_bad = chat_on_bad[o->on_bad], .fields = given(o->fields),
+		.on_bad = chat_on_bad[o->on_bad], .on_long = chat_on_long[o->on_long],
+		.fields = given(o->fields),
 		.max_length = o->max_length, .threads = c->h->workers > 0 ? c->h->workers : 1,
 		.parallel = parallel, .of = (void *)c->h, .note = note, .sink = take, .arg = c,
 	};

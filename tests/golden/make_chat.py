@@ -39,7 +39,16 @@ TEMPLATES = {
 	"phi4": ("<|im_end|>", "bytes"), "phi4-mini": ("<|end|>", "bytes"),
 	"zephyr": ("</s>", "spaces"), "alpaca-plain": ("</s>", "bytes"),
 	"alpaca": ("</s>", "bytes"), "none": ("</s>", "bytes"),
+	"falcon-h1": ("<|im_end|>", "bytes"), "phi3-short": ("<|end|>", "spaces"),
+	"deepseek-v2": ("</s>", "spaces"),
 }
+# Tokenized by apart() below, as Axolotl does rows of type alpaca.
+APART = {"alpaca-input": ("spaces", "", "### Instruction:\n%s\n\n", "### Response:\n"),
+	 "user-input": ("spaces", "SYSTEM: ", "USER: %s\nASSISTANT:", "")}
+# Of texts that only grow: what an answer adds behind its head is learned.
+# Their heads are no special tokens of the tokenizers here, so that a token may have a part of both.
+GROWING = {"llama4": ("bytes", "<|header_start|>assistant<|header_end|>\n\n", "<|eot|>"),
+	   "cohere": ("bytes", "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>", "<|END_OF_TURN_TOKEN|>")}
 # Those that no model has.
 OURS = {
 	"alpaca": """{{ bos_token }}{% if messages[0].role != 'system' %}Below is an instruction \
@@ -52,8 +61,10 @@ that describes a task. Write a response that appropriately completes the request
 	"none": "{% for m in messages %}{{ m.content }}{% if m.role == 'assistant' %}"
 		"{{ eos_token }}{% endif %}{% endfor %}",
 }
+ALPACA = ("Below is an instruction that describes a task. Write a response that appropriately "
+	  "completes the request.\n\n")
 STRICT = ("llama2", "mistral-v0.1", "mistral-v0.2", "mistral-v1", "mistral-v3",
-	  "mistral-v3-tekken", "gemma", "gemma3")
+	  "mistral-v3-tekken", "gemma", "gemma3", "cohere")
 FIRST_ONLY = ("alpaca", "alpaca-plain")
 SPECIAL = [
 	"<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|im_sep|>", "<|begin_of_text|>",
@@ -223,6 +234,68 @@ def golden(name, sources, end, tokenizer, conversations):
 	return lines
 
 
+# Axolotl's AlpacaPromptTokenizingStrategy, for more than one turn: what is before an answer, and the
+# answer with its last token, are texts of their own behind what the tokenizer begins with.
+def apart(tokenizer, messages, begin, user, answer):
+	ids = tokenizer("")["input_ids"]
+	mask, text = [0] * len(ids), begin + (ALPACA[:-1] if begin else ALPACA)
+
+	def flush(text, learned):
+		more = tokenizer(text, add_special_tokens=False)["input_ids"] if text else []
+		ids.extend(more)
+		mask.extend([learned] * len(more))
+	for m in messages:
+		if m["role"] == "user":
+			text += user % m["content"]
+			continue
+		flush(text + answer, 0)
+		flush(m["content"] + tokenizer.eos_token, 1)
+		text = ""
+	flush(text, 0)
+	return ids, mask
+
+
+def golden_apart(tokenizer, conversations, *forms):
+	lines = []
+	for i, m in enumerate(conversations):
+		if any(x["role"] == "system" for x in m):
+			continue
+		ids, mask = apart(tokenizer, m, *forms)
+		lines.append("%d %d %d %08x %08x" % (i + 1, len(ids), sum(mask[1:]), fnv(ids),
+						     fnv(mask)))
+	return lines
+
+
+def golden_growing(name, source, tokenizer, conversations, head, end):
+	from jinja2.exceptions import TemplateError
+
+	def render(messages):
+		return tokenizer.apply_chat_template(messages, chat_template=source, tokenize=False)
+	lines = []
+	for i, m in enumerate(conversations):
+		try:
+			text, spans = render(m), []
+		except TemplateError:
+			continue
+		if not allowed(name, m):
+			continue
+		for k, x in enumerate(m):
+			if x["role"] != "assistant":
+				continue
+			said = x["content"].strip() if name in STRICT else x["content"]
+			at = len(render(m[:k])) + len(head)
+			spans.append((at, at + len(said) + len(end)))
+			assert text[at:spans[-1][1]] == said + end
+			if head[-1] == ">" and said[:1] == "\u0338": # NFC makes one of them
+				spans[-1] = (at - 1, spans[-1][1])
+		both = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+		mask = [int(any(a < to and b > at for at, to in spans)) for a, b in both["offset_mapping"]]
+		ids = both["input_ids"]
+		lines.append("%d %d %d %08x %08x" % (i + 1, len(ids), sum(mask[1:]), fnv(ids),
+						     fnv(mask)))
+	return lines
+
+
 def tokenizers(directory):
 	from tokenizers import AddedToken, Tokenizer
 	from transformers import PreTrainedTokenizerFast
@@ -253,7 +326,8 @@ def find_sources(templates):
 	texts = {hash_of(x): x for x in texts}
 	for missing in sorted(known.keys() - texts.keys()):
 		print("no text of", known[missing], missing)
-	return {n: [texts[h] for h in known if known[h] == n and h in texts] for n in TEMPLATES}
+	return {n: [texts[h] for h in known if known[h] == n and h in texts]
+		for n in [*TEMPLATES, *GROWING]}
 
 
 def main(directory, templates):
@@ -272,6 +346,16 @@ def main(directory, templates):
 		with open(path, "w", encoding="utf-8", newline="\n") as f:
 			f.write(tokenizer + "\n" + "\n".join(lines) + "\n")
 		print(name, len(sources[name]), sum(x[0].isdigit() for x in lines))
+	for name, (tokenizer, head, end) in GROWING.items():
+		lines = golden_growing(name, sources[name][0], of[tokenizer], conversations, head, end)
+		path = os.path.join(directory, name + ".txt")
+		with open(path, "w", encoding="utf-8", newline="\n") as f:
+			f.write(tokenizer + "\n" + "\n".join(lines) + "\n")
+	for name, (tokenizer, *forms) in APART.items():
+		lines = golden_apart(of[tokenizer], conversations, *forms)
+		path = os.path.join(directory, name + ".txt")
+		with open(path, "w", encoding="utf-8", newline="\n") as f:
+			f.write(tokenizer + "\n" + "\n".join(lines) + "\n")
 
 
 def print_hashes(paths):

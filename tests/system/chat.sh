@@ -112,6 +112,10 @@ wanted=$(data)
 n=$(sed -n 's/.* \([0-9]*\) tokens,.*/\1/p' out)
 is 'the oldest turns go' "$(run chatml "$two" --max-length "$n") $(data)" "0  $wanted"
 is 'which is counted' "$(grep '^truncated' out) $(count truncated) $(count dropped)" 'truncated   1 lost their oldest turns 1 0'
+is '... unless it is to be left out as it is' \
+	"$(run chatml "$two$one" --max-length "$n" --on-long drop | head -c 2) $(data) $(count 'dropped.too_long')" \
+	"0  $wanted 1"
+like 'an unknown way' "$(run chatml "$one" --on-long cut)" 'on-long cut: expected shorten or drop$'
 run chatml "$one" --system 'Be brief.' >/dev/null
 kept=$(data) most=$(sed -n 's/.* \([0-9]*\) tokens,.*/\1/p' out)
 is 'but not the system message' \

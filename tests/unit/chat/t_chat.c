@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/pool.h"
 #include "files/chat/chat.h"
@@ -143,11 +144,68 @@ static void test_threads(void **unused)
 	check("llama2", 4);
 }
 
+struct counted {
+	int32_t ids[2][512];
+	size_t n[2];
+	int documents;
+};
+
+static int keep(void *arg, const int32_t *ids, const uint8_t *learned, size_t n)
+{
+	struct counted *c = arg;
+	(void)learned;
+	assert_true(c->documents < 2 && n <= 512);
+	memcpy(c->ids[c->documents], ids, n * sizeof *ids);
+	c->n[c->documents++] = n;
+	return 0;
+}
+
+/* Two rows that differ in where the input stands: alone it makes the heading tell of it. */
+static void test_alpaca_input(void **unused)
+{
+	static const char rows[] =
+		"{\"instruction\": \"Add\", \"input\": \"1 and 2\", \"output\": \"3\"}\n"
+		"{\"instruction\": \"Add\\n\\n### Input:\\n1 and 2\", \"output\": \"3\"}\n";
+	const char *top = getenv("ZR_SRCDIR");
+	char tokenizer[4096], path[] = "/tmp/zeroth-rows-XXXXXX";
+	struct counted c = { .documents = 0 };
+	struct zr_error err = { 0 };
+	struct zr_chat *chat;
+	struct zr_pool *pool;
+	(void)unused;
+	const int fd = mkstemp(path);
+	assert_true(fd >= 0 && write(fd, rows, sizeof rows - 1) == sizeof rows - 1);
+	close(fd);
+	snprintf(tokenizer, sizeof tokenizer, "%s/tests/golden/chat/spaces.json", top);
+	assert_int_equal(zr_pool_new(1, &pool), 0);
+	struct zr_chat_options o = { .tokenizer = tokenizer, .template = "alpaca-input",
+				     .eos = "</s>", .threads = 1, .sink = keep, .arg = &c,
+				     .parallel = parallel, .of = pool };
+	if (zr_chat_open(&o, &chat, &err)) {
+		unlink(path);
+		zr_pool_free(pool);
+		if (err.code == ZR_ENOTSUP)
+			skip();
+		fail_msg("%s", err.text);
+	}
+	const int rc = zr_chat_file(chat, path, &err);
+	unlink(path);
+	if (rc)
+		fail_msg("%s", err.text);
+	assert_int_equal(c.documents, 2);
+	assert_true(c.n[0] > c.n[1] + 10); /* "paired with an input ..." */
+	assert_memory_equal(c.ids[0] + c.n[0] - 20, c.ids[1] + c.n[1] - 20,
+			    20 * sizeof(int32_t));
+	zr_chat_close(chat);
+	zr_pool_free(pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_templates),
 		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_alpaca_input),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
