@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/import/axolotl.h"
 #include "cmd/import/hf.h"
 #include "cmd/import/rows.h"
 #include "core/text.h"
@@ -56,62 +57,6 @@ AX_MAP(bf16)
 	return zr_import_put(im, s, k->to, "bf16", NULL);
 }
 
-/* A data set of the hub is not read here; a file of JSON lines is. */
-AX_MAP(datasets)
-{
-	const json_t *first = json_array_get(s->value, 0);
-	const char *path = json_string_value(json_object_get(first, "path"));
-	const struct zr_setting *model = zr_import_find(im, &zr_axolotl, "base_model");
-	const char *dot = path ? strrchr(path, '.') : NULL;
-	int rc;
-	if (im->data)
-		return zr_import_fate(s, ZR_FATE_NONE, "--data says it");
-	if (json_array_size(s->value) > 1)
-		return zr_import_fate(s, ZR_FATE_NONE,
-				      "import with --data FILE, or give [data] plugin = mix "
-				      "and a section for each");
-	if (!dot || strncmp(dot, ".json", 5))
-		return zr_import_fate(s, ZR_FATE_NONE,
-				      "nothing is downloaded: save it as JSON lines, and "
-				      "import with --data FILE");
-	rc = zr_import_put(im, s, "data.plugin", "chat", NULL);
-	rc = rc ? rc : zr_import_put(im, s, k->to, path, NULL);
-	if (!rc && (im->model || (model && json_is_string(model->value))))
-		rc = zr_import_put(im, s, "data.tokenizer",
-				   im->model ? im->model : json_string_value(model->value), NULL);
-	return rc;
-}
-
-static int is_chat(struct zr_import *im)
-{
-	const char *plugin = zr_import_given(im, "data.plugin");
-	const struct zr_setting *s = zr_import_find(im, &zr_axolotl, "datasets");
-	const char *path =
-		s ? json_string_value(json_object_get(json_array_get(s->value, 0), "path")) : NULL;
-	if (plugin || im->data)
-		return plugin && !strcmp(plugin, "chat");
-	return json_array_size(s ? s->value : NULL) == 1 && path && strstr(path, ".json");
-}
-
-/* An option of [data] that conversations have. */
-AX_MAP(of_chat)
-{
-	const int on = json_is_true(s->value);
-	if (!is_chat(im))
-		return zr_import_fate(s, ZR_FATE_NONE, "of conversations: [data] plugin = chat");
-	if (!strcmp(s->path, "sample_packing"))
-		return zr_import_put(im, s, k->to, on ? "bfd" : "none", NULL);
-	if (!strcmp(s->path, "train_on_inputs"))
-		return zr_import_put(im, s, k->to, on ? "all" : "assistant", NULL);
-	if (zr_import_number(s, 0) >= 1)
-		return zr_import_fate(s, ZR_FATE_REFUSED, "give a share of the data, below 1");
-	char *text = NULL;
-	int rc = zr_import_text(s->value, &text);
-	rc = rc ? rc : zr_import_put(im, s, k->to, text, NULL);
-	free(text);
-	return rc;
-}
-
 /* So often in an epoch, of which the steps follow from the data. */
 AX_MAP(per_epoch)
 {
@@ -124,17 +69,157 @@ AX_MAP(per_epoch)
 		       zr_import_fate(s, ZR_FATE_PARTLY, "every so many steps: choose how many");
 }
 
+/* Outputs of layers that go to host memory: the same bits. */
+AX_MAP(offloading)
+{
+	const int recomputes = zr_import_is_on(im, &zr_axolotl, "gradient_checkpointing");
+	if (!zr_import_is_on(im, &zr_axolotl, s->path))
+		return zr_import_fate(s, ZR_FATE_NONE, "off");
+	if (!strcmp(im->device, "cpu"))
+		return zr_import_fate(s, ZR_FATE_NONE,
+				      "with [device] plugin = cpu nothing leaves for host memory");
+	return recomputes ? zr_import_put(im, s, "activation.outputs", "offload", NULL) :
+			    zr_import_put(im, s, k->to, "offload", NULL);
+}
+
+/* Axolotl divides it by micro_batch_size where gradient_accumulation_steps is missing. */
+AX_MAP(batch)
+{
+	const struct zr_setting *micro = zr_import_find(im, &zr_axolotl, "micro_batch_size");
+	const long long n = (long long)zr_import_number(micro, 1);
+	char text[32];
+	if (zr_import_find(im, &zr_axolotl, "gradient_accumulation_steps"))
+		return zr_import_fate(s, ZR_FATE_NONE, "gradient_accumulation_steps says it");
+	snprintf(text, sizeof text, "%lld", (long long)zr_import_number(s, 0) / (n > 0 ? n : 1));
+	return zr_import_put(im, s, k->to, text, NULL);
+}
+
+/* Beside lora_target_linear the names say no more, but for those that are no linear maps. */
+AX_MAP(targets)
+{
+	static const char *const others[] = { "lm_head", "embed", "wte", "wpe", "router", "gate" };
+	size_t i;
+	json_t *name;
+	const char *text;
+	if (!zr_import_is_on(im, &zr_axolotl, "lora_target_linear"))
+		return names(im, s, k);
+	json_array_foreach (s->value, i, name) {
+		text = json_is_string(name) ? json_string_value(name) : "";
+		if (!strcmp(text, "gate_proj") || !strcmp(text, "gate_up_proj"))
+			continue;
+		for (size_t o = 0; o < sizeof others / sizeof *others; o++)
+			if (strstr(text, others[o]))
+				return zr_import_fate(s, ZR_FATE_REFUSED,
+						      "%s beside lora_target_linear: all-linear "
+						      "has neither heads, nor embeddings, nor "
+						      "routers",
+						      text);
+	}
+	if (!json_is_array(s->value))
+		return zr_import_fate(s, ZR_FATE_REFUSED, "an expression beside "
+							  "lora_target_linear: give one of them");
+	return zr_import_fate(s, ZR_FATE_MAPPED, "lora_target_linear has them all");
+}
+
+/* Plugins of Axolotl that change no value, but how it is computed or shown. */
+AX_MAP(plugins)
+{
+	static const char *const known[] = { "liger.", "cut_cross_entropy.", "kernels.",
+					     "swanlab.", "expert_parallel.", "lm_eval." };
+	size_t i;
+	json_t *name;
+	(void)im;
+	json_array_foreach (s->value, i, name) {
+		const char *text = json_is_string(name) ? json_string_value(name) : "";
+		size_t o = 0;
+		while (o < sizeof known / sizeof *known && !strstr(text, known[o]))
+			o++;
+		if (o == sizeof known / sizeof *known)
+			return zr_import_fate(s, ZR_FATE_REFUSED,
+					      "%s: there is no such plugin here", text);
+	}
+	return zr_import_fate(s, ZR_FATE_NONE, "%s", k->text);
+}
+
+/* Weights that a checkpoint keeps in few bits, and Axolotl takes as bf16. */
+AX_MAP(stored)
+{
+	const struct zr_setting *whole =
+		zr_import_find(im, &zr_axolotl, "model_quantization_config_kwargs.dequantize");
+	(void)k;
+	if (whole && json_is_true(whole->value))
+		return zr_import_fate(s, ZR_FATE_NONE,
+				      "a checkpoint whose weights cannot be read is refused by "
+				      "name");
+	return zr_import_fate(s, ZR_FATE_REFUSED, "weights do not stay in the few bits of a "
+						  "checkpoint: [model] store has int8 and nf4");
+}
+
+/* Ranks that share a micro-batch: here each has its own. */
+AX_MAP(ranks)
+{
+	const double n = zr_import_number(s, 1);
+	(void)im, (void)k;
+	if (n <= 1)
+		return zr_import_fate(s, ZR_FATE_NONE, "off");
+	return zr_import_fate(s, ZR_FATE_PARTLY,
+			      "each rank has micro-batches of its own: start a %.0fth of the ranks "
+			      "for the same batch",
+			      n);
+}
+
+/* The routers' loss, whose weight the model's configuration has. */
+AX_MAP(routers)
+{
+	char path[4096], text[64];
+	json_t *config = NULL, *weight = NULL;
+	if (!zr_import_is_on(im, &zr_axolotl, s->path))
+		return zr_import_put(im, s, k->to, "0", NULL);
+
+	snprintf(path, sizeof path, "%s/config.json", im->model ? im->model : "");
+	if (im->model)
+		config = json_load_file(path, 0, NULL);
+	weight = json_object_get(config, "router_aux_loss_coef");
+	snprintf(text, sizeof text, "%.17g", json_number_value(weight));
+	const int known = json_is_number(weight);
+	json_decref(config);
+	if (known)
+		return zr_import_put(im, s, k->to, text, NULL);
+	return zr_import_fate(s, ZR_FATE_REFUSED,
+			      "import with --model DIR: its config.json has the weight of that "
+			      "loss, router_aux_loss_coef");
+}
+
+/* Experts are linear maps here, which [model] store takes. */
+AX_MAP(experts)
+{
+	const int on = zr_import_is_on(im, &zr_axolotl, s->path);
+	const int stored = zr_import_is_on(im, &zr_axolotl, "load_in_4bit") ||
+			   zr_import_is_on(im, &zr_axolotl, "load_in_8bit");
+	(void)k;
+	if (on && stored)
+		return zr_import_fate(s, ZR_FATE_MAPPED, "with [model] store");
+	return zr_import_fate(s, ZR_FATE_NONE, on ? "nothing asks for quantized weights" : "off");
+}
+
 #define KERNELS "all kernels are fused"
+#define MEDIA "images and sounds are not read"
+#define COUNT "`zeroth train -n N` says how many ranks share the model"
+#define GPTQ "of gptq, which is refused"
+#define UNREAD "Axolotl does not read it"
+#define THOUGHTS "a message with thoughts is named when it is read"
+#define STREAMS                                                                                    \
+	"texts that stream are not read: make a file of tokens of them by `zeroth tokenize`, and " \
+	"import the rest with --data"
 #define TOKENIZER "the tokenizer's files say it"
 #define LOADER "there is no loader of batches: sequences are read where they lie"
 #define MONITOR "a run writes metrics.jsonl; `wandb sync` reads what [monitor] tensorboard writes"
 #define HUB "nothing is uploaded"
 #define RANKS "[comm] and [boot] say how ranks meet"
 #define MODEL "config.json says it"
-#define TUNED "only the likelihood of targets is trained; take it out"
-#define NOT_HERE "there is nothing like it here; take it out"
+#define TUNED "only the likelihood of targets is trained: no preferences, rewards or features"
 #define OF_RL "of rl, which is refused"
-#define LACK(path) STOP(path, "no 0", NOT_HERE)
+#define LOFTQ "adapters begin at 0: not by what quantization lost (LoftQ)"
 #define STEPS "metrics.jsonl has every step"
 
 static const struct zr_import_key keys[] = {
@@ -153,10 +238,15 @@ static const struct zr_import_key keys[] = {
 	NONE("tokenizer_config", TOKENIZER),
 	NONE("tokenizer_use_fast", TOKENIZER),
 	NONE("tokenizer_legacy", TOKENIZER),
-	NONE("special_tokens.*", TOKENIZER),
+	MADE("special_tokens.bos_token", "data.bos", ax_special),
+	MADE("special_tokens.eos_token", "data.eos", ax_special),
+	NONE("special_tokens.pad_token", "what a sequence has left is no target"),
+	NONE("special_tokens.unk_token", TOKENIZER),
+	STOP("special_tokens.*", "", "tokens are not added"),
 	NONE("special_tokens", TOKENIZER),
-	STOP("tokens", "", "tokens are not added; take it out"),
-	STOP("added_tokens_overrides.*", "", "tokens are not added; take it out"),
+	STOP("tokens.*", "", "Axolotl takes a list of tokens to add there, and none are added"),
+	STOP("tokens", "", "tokens are not added"),
+	STOP("added_tokens_overrides.*", "", "tokens are not added"),
 	NONE("resize_token_embeddings_to_32x", "[model] vocabulary pads the embedding"),
 	MADE("adapter", "adapter.plugin", adapter),
 	WITH("load_in_4bit", "model.store", hf_yes, "nf4"),
@@ -164,7 +254,7 @@ static const struct zr_import_key keys[] = {
 	COPY("lora_r", "adapter.r"),
 	COPY("lora_alpha", "adapter.alpha"),
 	COPY("lora_dropout", "adapter.dropout"),
-	WITH("lora_target_modules", "adapter.targets", names, "re:"),
+	WITH("lora_target_modules", "adapter.targets", targets, "re:"),
 	WITH("lora_target_linear", "adapter.targets", hf_yes, "all-linear"),
 	MADE("lora_modules_to_save", "adapter.modules_to_save", names),
 	COPY("lora_model_dir", "adapter.path"),
@@ -178,16 +268,56 @@ static const struct zr_import_key keys[] = {
 	NONE("lora_on_cpu", "[offload.param] says it"),
 	STOP("lora_rank_pattern.*", "", "give [adapter] rank_pattern"),
 	STOP("lora_alpha_pattern.*", "", "give [adapter] alpha_pattern"),
-	STOP("unfrozen_parameters", "", "give [train] freeze, which names what is frozen"),
+	STOP("unfrozen_parameters", "",
+	     "parameters to train are not named by expressions: [train] freeze names the others"),
 
 	/* data */
-	MADE("datasets", "data.path", datasets),
-	STOP("test_datasets", "", "give [data] val_path"),
-	STOP("pretraining_dataset", "",
-	     "save it as text, make tokens by `zeroth tokenize`, and use --data"),
-	MADE("val_set_size", "data.split", of_chat),
-	MADE("train_on_inputs", "data.train_on", of_chat),
-	MADE("sample_packing", "data.packing", of_chat),
+	MADE("datasets[].path", "data.path", ax_path),
+	MADE("datasets[].type", "data.plugin", ax_type),
+	MADE("datasets[].split", NULL, ax_part),
+	MADE("datasets[].name", NULL, ax_part),
+	MADE("datasets[].data_files", NULL, ax_part),
+	MADE("datasets[].ds_type", NULL, ax_part),
+	MADE("datasets[].revision", NULL, ax_part),
+	MADE("datasets[].shards", NULL, ax_part),
+	MADE("datasets[].shards_idx", NULL, ax_part),
+	NONE("datasets[].preprocess_shards", LOADER),
+	NONE("datasets[].trust_remote_code", "no code of a data set is run"),
+	MADE("datasets[].chat_template", "data.template", ax_template),
+	MADE("datasets[].field", NULL, ax_field),
+	MADE("datasets[].field_messages", NULL, ax_field),
+	MADE("datasets[].field_system", NULL, ax_field),
+	MADE("datasets[].message_field_role", NULL, ax_field),
+	MADE("datasets[].message_field_content", NULL, ax_field),
+	MADE("datasets[].message_property_mappings.role", NULL, ax_field),
+	MADE("datasets[].message_property_mappings.content", NULL, ax_field),
+	STOP("datasets[].message_property_mappings.*", NULL,
+	     "of a message, role and content are read"),
+	MADE("datasets[].roles.*", NULL, ax_role),
+	MADE("datasets[].roles_to_train", NULL, ax_roles_to_train),
+	MADE("datasets[].train_on_eos", NULL, ax_train_on_end),
+	MADE("datasets[].train_on_eot", NULL, ax_train_on_end),
+	STOP("datasets[].message_field_training", "",
+	     "a message that is not learned has weight = 0 here"),
+	STOP("datasets[].message_field_training_detail", "",
+	     "a message is learned as a whole, or not at all"),
+	NONE("datasets[].field_thinking", THOUGHTS),
+	NONE("datasets[].template_thinking_key", THOUGHTS),
+	STOP("datasets[].split_thinking", "no", "thoughts are a part of what is said"),
+	STOP("datasets[].field_tools", "", "tools are no part of a conversation here"),
+	STOP("datasets[].drop_system_message", "no", "system messages are kept"),
+	STOP("datasets[].type.*", NULL, "a form of one's own is [data] user_form, system_form and "
+					"assistant_form"),
+	STOP("datasets[].*", NULL, "no data set has it here"),
+	STOP("datasets", "", "expected a list, of path and type"),
+	STOP("test_datasets", "", "expected a list, of path and type"),
+	MADE("test_datasets[].path", "data.val_path", ax_validation),
+	MADE("test_datasets[].*", NULL, ax_same),
+	STOP("pretraining_dataset.*", NULL, STREAMS),
+	STOP("pretraining_dataset", "", STREAMS),
+	MADE("val_set_size", "data.split", ax_held_out),
+	MADE("train_on_inputs", "data.train_on", ax_inputs),
+	MADE("sample_packing", "data.packing", ax_packing),
 	COPY("sequence_len", "train.sequence_length"),
 	NONE("eval_sequence_len", "evaluation has the sequences of training"),
 	NONE("pad_to_sequence_len", "what a sequence has left is no target"),
@@ -197,8 +327,9 @@ static const struct zr_import_key keys[] = {
 	NONE("sample_packing_bin_size", "[data] packing says it"),
 	NONE("sample_packing_sequentially", "[data] packing says it"),
 	NONE("group_by_length", "[data] packing puts documents together by length"),
-	NONE("chat_template", "tokenizer_config.json says it: [data] template"),
-	NONE("default_system_message", "[data] system says it"),
+	MADE("chat_template", "data.template", ax_template),
+	MADE("default_system_message", NULL, ax_system),
+	MADE("eot_tokens", NULL, ax_eot_tokens),
 	NONE("dataset_prepared_path", "[data] cache keeps the tokens"),
 	NONE("dataset_processes", LOADER),
 	NONE("dataset_num_proc", LOADER),
@@ -214,13 +345,13 @@ static const struct zr_import_key keys[] = {
 	NONE("dataloader_drop_last", LOADER),
 	NONE("remove_unused_columns", LOADER),
 	NONE("accelerator_config.*", LOADER),
-	NONE("min_sample_len", "[data] says which documents are left out"),
-	NONE("excess_length_strategy", "[data] max_length says it"),
+	STOP("min_sample_len", "0", "no conversation is left out for being short"),
+	MADE("excess_length_strategy", NULL, ax_excess),
 
 	/* length, optimizer, schedule */
 	COPY("micro_batch_size", "train.micro_batch_size"),
 	COPY("gradient_accumulation_steps", "train.gradient_accumulation_steps"),
-	STOP("batch_size", "", "give micro_batch_size and gradient_accumulation_steps"),
+	MADE("batch_size", "train.gradient_accumulation_steps", batch),
 	NONE("eval_batch_size", "evaluation has the micro-batches of training"),
 	NONE("auto_find_batch_size", "what does not fit is refused before it starts"),
 	MADE("num_epochs", "train.epochs", hf_epochs),
@@ -248,7 +379,7 @@ static const struct zr_import_key keys[] = {
 	WITH("lr_quadratic_warmup", NULL, hf_beside, "[scheduler] quadratic_warmup"),
 	WITH("warmup_steps", NULL, hf_beside, "[scheduler] warmup_num_steps"),
 	WITH("warmup_ratio", NULL, hf_beside, "[scheduler] warmup_num_steps"),
-	STOP("neftune_noise_alpha", "0", "embeddings get no noise; take it out"),
+	STOP("neftune_noise_alpha", "0", "embeddings get no noise"),
 
 	/* precision, activations, ranks */
 	MADE("bf16", "precision.plugin", bf16),
@@ -260,17 +391,16 @@ static const struct zr_import_key keys[] = {
 	MADE("tf32", "device.tf32", hf_tf32),
 	MADE("gradient_checkpointing", "activation.plugin", hf_recompute),
 	NONE("gradient_checkpointing_kwargs.*", "recomputing gives the same bits"),
-	STOP("activation_offloading", "no", "use [activation] plugin = offload"),
+	MADE("activation_offloading", "activation.plugin", offloading),
 	NONE("deepspeed", "empty"),
 	MADE("fsdp", "zero.plugin", hf_fsdp),
 	NONE("fsdp_config.*", "the stage says how parameters are gathered"),
 	NONE("fsdp_config", "the stage says how parameters are gathered"),
 	NONE("fsdp_version", "the stage says how parameters are gathered"),
 	NONE("fsdp_final_state_dict_type", "a checkpoint is whole"),
-	STOP("tensor_parallel_size", "1",
-	     "layers are not split over ranks; use DeepSpeed's stage 3"),
-	STOP("context_parallel_size", "1", "sequences are not split over ranks; take it out"),
-	STOP("sequence_parallel_degree", "1", "sequences are not split over ranks; take it out"),
+	MADE("tensor_parallel_size", NULL, ranks),
+	MADE("context_parallel_size", NULL, ranks),
+	MADE("sequence_parallel_degree", NULL, ranks),
 	NONE("local_rank", RANKS),
 	NONE("world_size", RANKS),
 	NONE("ddp", RANKS),
@@ -297,8 +427,15 @@ static const struct zr_import_key keys[] = {
 	NONE("torch_compile", KERNELS),
 	NONE("torch_compile_backend", KERNELS),
 	NONE("torch_compile_mode", KERNELS),
-	NONE("plugins", KERNELS),
+	WITH("plugins", NULL, plugins, KERNELS),
 	NONE("liger_rope", KERNELS),
+	NONE("liger_rms_norm_gated", KERNELS),
+	STOP("liger_use_token_scaling", "no", "all targets have one weight"),
+	NONE("use_scattermoe", KERNELS),
+	NONE("use_sonicmoe", KERNELS),
+	NONE("use_dsv4_kernels", KERNELS),
+	NONE("use_glm_dsa_kernels", KERNELS),
+	NONE("dsv4_fp4_grouped_mode", KERNELS),
 	NONE("liger_rms_norm", KERNELS),
 	NONE("liger_glu_activation", KERNELS),
 	NONE("liger_swiglu", KERNELS),
@@ -308,7 +445,7 @@ static const struct zr_import_key keys[] = {
 	NONE("cut_cross_entropy", KERNELS),
 	NONE("chunked_cross_entropy", KERNELS),
 	NONE("tiled_mlp", KERNELS),
-	STOP("s2_attention", "no", "sequences have their whole attention; take it out"),
+	STOP("s2_attention", "no", "sequences have their whole attention"),
 	NONE("gc_steps", "nothing is allocated after the first step"),
 	NONE("torch_empty_cache_steps", "nothing is allocated after the first step"),
 
@@ -338,8 +475,8 @@ static const struct zr_import_key keys[] = {
 	NONE("eval_causal_lm_metrics", "loss and perplexity are measured on what [data] holds out"),
 	NONE("do_causal_lm_eval", "loss and perplexity are measured on what [data] holds out"),
 	NONE("do_bench_eval", "loss and perplexity are measured on what [data] holds out"),
-	NONE("loss_watchdog_threshold", "[train] patience ends a run"),
-	NONE("loss_watchdog_patience", "[train] patience ends a run"),
+	NONE("loss_watchdog_threshold", "it ends a run whose loss stays high: watch it"),
+	NONE("loss_watchdog_patience", "it ends a run whose loss stays high: watch it"),
 	NONE("include_tokens_per_second", STEPS),
 	NONE("include_tkps", STEPS),
 	NONE("profiler_steps", STEPS),
@@ -355,6 +492,16 @@ static const struct zr_import_key keys[] = {
 	NONE("wandb_name", MONITOR),
 	NONE("wandb_run_id", MONITOR),
 	NONE("wandb_log_model", MONITOR),
+	NONE("use_swanlab", MONITOR),
+	NONE("swanlab_project", MONITOR),
+	NONE("swanlab_experiment_name", MONITOR),
+	NONE("swanlab_description", MONITOR),
+	NONE("swanlab_mode", MONITOR),
+	NONE("swanlab_workspace", MONITOR),
+	NONE("swanlab_log_model", MONITOR),
+	NONE("swanlab_log_completions", MONITOR),
+	NONE("swanlab_completion_log_interval", MONITOR),
+	NONE("swanlab_completion_max_buffer", MONITOR),
 	NONE("use_mlflow", MONITOR),
 	NONE("mlflow_tracking_uri", MONITOR),
 	NONE("mlflow_experiment_name", MONITOR),
@@ -374,17 +521,33 @@ static const struct zr_import_key keys[] = {
 	STOP("rl_beta", NULL, TUNED),
 	STOP("dpo_beta", NULL, TUNED),
 	STOP("kd_trainer", "no", TUNED),
-	STOP("relora", "no", NOT_HERE),
-	STOP("relora_steps", "", NOT_HERE),
-	STOP("lisa_n_layers", "", NOT_HERE),
-	STOP("loftq_bits", "", NOT_HERE),
-	STOP("gptq", "no", "use load_in_4bit"),
-	STOP("qat.*", NULL, NOT_HERE),
-	STOP("quantization.*", NULL, NOT_HERE),
-	STOP("use_pose", "no", NOT_HERE),
-	STOP("streaming", "no", NOT_HERE),
+	STOP("relora", "no", "adapters are not merged while a run goes on (ReLoRA)"),
+	STOP("relora_steps", "", "adapters are not merged while a run goes on (ReLoRA)"),
+	STOP("lisa_n_layers", "", "the layers that learn do not change (LISA)"),
+	STOP("loftq_bits", "", LOFTQ),
+	STOP("gptq", "no", "weights of GPTQ are not read"),
+	NONE("gptq_groupsize", GPTQ),
+	NONE("gptq_model_v1", GPTQ),
+	NONE("gptq_disable_exllama", GPTQ),
+	NONE("eta_min", UNREAD),
+	NONE("adam_eps", UNREAD ": adam_epsilon is"),
+	NONE("full_finetune", UNREAD),
+	NONE("base_model_ignore_patterns", UNREAD),
+	NONE("sample_packing_seq_len_multiplier", UNREAD),
+	NONE("torch_dtype", "[precision] plugin says it"),
+	STOP("qat.*", NULL, "weights are not rounded to few bits in training (QAT)"),
+	STOP("quantization.*", NULL, "weights are not rounded to few bits after training"),
+	STOP("use_pose", "no", "positions are not skipped (PoSE)"),
+	STOP("streaming", "no", STREAMS),
+	STOP("diffusion.*", NULL, TUNED),
+	STOP("llmcompressor.*", NULL, "weights are not pruned"),
+	STOP("nvfp4_merge_aware", "no", "weights are not rounded to few bits in training (QAT)"),
+	MADE("overrides_of_model_config.output_router_logits", "model.router_aux_loss_coef",
+	     routers),
+	MADE("model_config.output_router_logits", "model.router_aux_loss_coef", routers),
 	STOP("overrides_of_model_config.*", NULL,
 	     "config.json says what the model is; change it there"),
+	STOP("model_config.*", NULL, "config.json says what the model is; change it there"),
 	STOP("rope_scaling.*", NULL, "give [model] rope_scaling and rope_factor"),
 
 	/* the rest of the schema */
@@ -397,8 +560,8 @@ static const struct zr_import_key keys[] = {
 	NONE("bnb_config_kwargs.*", "nothing of a run here depends on it"),
 	NONE("capabilities.*", "nothing of a run here depends on it"),
 	NONE("center_rewards_coefficient", OF_RL),
-	LACK("chat_template_jinja"),
-	NONE("chat_template_kwargs.*", "[data] says it"),
+	STOP("chat_template_jinja", "no 0", "Jinja is not run: [data] has forms"),
+	STOP("chat_template_kwargs.*", NULL, "a template takes no arguments"),
 	NONE("chunked_cross_entropy_num_chunks",
 	     "of what is not asked for, or refused by its own key"),
 	NONE("comet_api_key", MONITOR),
@@ -408,17 +571,20 @@ static const struct zr_import_key keys[] = {
 	NONE("comet_online", MONITOR),
 	NONE("comet_workspace", MONITOR),
 	NONE("cpo_alpha", OF_RL),
-	NONE("curriculum_sampling", "nothing of a run here depends on it"),
-	NONE("dataset_exact_deduplication", "[data] says it"),
-	NONE("dataset_shard_idx", "[data] says it"),
-	NONE("dataset_shard_num", "[data] says it"),
+	STOP("curriculum_sampling", "no", "[data] order = sequential, without packing, is near it"),
+	STOP("dataset_exact_deduplication", "no", "rows that are there twice are learned twice"),
+	STOP("dataset_shard_idx", "", "save the part of the data set as a file of its own"),
+	STOP("dataset_shard_num", "", "save the part of the data set as a file of its own"),
 	NONE("deepcompile", KERNELS),
 	NONE("dion_lr", "of an optimizer or schedule that is not here"),
 	NONE("dion_momentum", "of an optimizer or schedule that is not here"),
 	NONE("dion_rank_fraction", "of an optimizer or schedule that is not here"),
 	NONE("dion_rank_multiple_of", "of an optimizer or schedule that is not here"),
-	LACK("dp_replicate_size"),
-	LACK("dp_shard_size"),
+	NONE("dp_replicate_size", COUNT),
+	NONE("dp_shard_size", COUNT),
+	NONE("expert_parallel_size", "each rank gathers the experts that its tokens need"),
+	NONE("expert_parallel_num_nvl_bytes", COUNT),
+	NONE("expert_parallel_token_capacity", COUNT),
 	NONE("dpo_generate_during_eval", OF_RL),
 	NONE("dpo_label_smoothing", OF_RL),
 	NONE("dpo_loss_type", OF_RL),
@@ -431,13 +597,12 @@ static const struct zr_import_key keys[] = {
 	NONE("dynamic_checkpoint.*", "nothing of a run here depends on it"),
 	NONE("eaft_alpha", "of what is not asked for, or refused by its own key"),
 	NONE("eaft_k", "of what is not asked for, or refused by its own key"),
-	LACK("ebft.*"),
+	STOP("ebft.*", "no 0", TUNED),
 	NONE("embeddings_skip_upcast", "nothing of a run here depends on it"),
 	NONE("env_capabilities.*", "nothing of a run here depends on it"),
-	LACK("eot_tokens"),
 	NONE("experimental_skip_move_to_device", "nothing of a run here depends on it"),
 	NONE("experts_implementation", KERNELS),
-	NONE("fix_untrained_tokens", "[data] says it"),
+	STOP("fix_untrained_tokens", "no", "embeddings of untrained tokens stay as they are"),
 	NONE("flash_attn_d512", KERNELS),
 	NONE("flash_optimum", KERNELS),
 	NONE("flex_attn_compile_kwargs.*", KERNELS),
@@ -446,7 +611,7 @@ static const struct zr_import_key keys[] = {
 	NONE("fp8_config.*", "of what is not asked for, or refused by its own key"),
 	NONE("fp8_enable_fsdp_float8_all_gather",
 	     "of what is not asked for, or refused by its own key"),
-	LACK("freeze_mm_modules"),
+	STOP("freeze_mm_modules", "no", MEDIA),
 	NONE("fused_attn_kernel", KERNELS),
 	NONE("gc_collect_steps", "nothing of a run here depends on it"),
 	NONE("gemma4_hybrid_attn_impl", KERNELS),
@@ -466,42 +631,43 @@ static const struct zr_import_key keys[] = {
 	NONE("heads_k_stride", KERNELS),
 	NONE("is_preprocess", "[data] says it"),
 	NONE("jagged_restart_anneal_steps", "of an optimizer or schedule that is not here"),
-	NONE("jagged_restart_steps", "of an optimizer or schedule that is not here"),
+	STOP("jagged_restart_steps", "0", "no schedule here restarts by steps"),
 	NONE("jagged_restart_warmup_steps", "of an optimizer or schedule that is not here"),
 	NONE("kto_desirable_weight", OF_RL),
 	NONE("kto_undesirable_weight", OF_RL),
 	NONE("large_head_attention", KERNELS),
-	LACK("layer_offloading"),
+	STOP("layer_offloading", "no 0", "[offload.param] takes parameters to memory or disk"),
 	NONE("lisa_layers_attribute", "of what is not asked for, or refused by its own key"),
 	NONE("lisa_step_interval", "of what is not asked for, or refused by its own key"),
 	NONE("llama4_linearized_experts", KERNELS),
-	LACK("lora_target_parameters"),
+	STOP("lora_target_parameters", "no 0",
+	     "experts that are one tensor of three dimensions get no adapters"),
 	NONE("lr_div_factor", "of an optimizer or schedule that is not here"),
 	NONE("max_packed_sequence_len", "[data] says it"),
 	NONE("max_prompt_len", OF_RL),
 	NONE("mean_resizing_embeddings", "nothing of a run here depends on it"),
-	LACK("merge_lora"),
+	STOP("merge_lora", "no 0", "`zeroth checkpoint export --merge` does"),
 	NONE("merge_method", "of what is not asked for, or refused by its own key"),
-	NONE("model_quantization_config", "nothing of a run here depends on it"),
-	NONE("model_quantization_config_kwargs.*", "nothing of a run here depends on it"),
-	LACK("noisy_embedding_alpha"),
+	MADE("model_quantization_config", NULL, stored),
+	MADE("model_quantization_config_kwargs.*", NULL, stored),
+	STOP("noisy_embedding_alpha", "no 0", "embeddings get no noise"),
 	NONE("num_dataset_shards_to_save", "[data] says it"),
 	NONE("num_generation_samples", "`zeroth sample` writes text"),
 	NONE("num_labels", OF_RL),
 	NONE("orpo_alpha", OF_RL),
 	NONE("otel_metrics_host", MONITOR),
 	NONE("otel_metrics_port", MONITOR),
-	LACK("overrides_of_model_kwargs.*"),
+	STOP("overrides_of_model_kwargs.*", "no 0", "there is no Python class to give them to"),
 	NONE("pad_to_multiple_of", "[data] says it"),
-	LACK("peft.*"),
+	STOP("peft.*", "no 0", LOFTQ),
 	NONE("peft_autocast_adapter_dtype", "nothing of a run here depends on it"),
 	NONE("peft_ensure_weight_tying", "nothing of a run here depends on it"),
-	LACK("peft_init_lora_weights"),
-	LACK("peft_layer_replication"),
-	LACK("peft_layers_pattern"),
-	LACK("peft_layers_to_transform"),
-	LACK("peft_trainable_token_indices"),
-	LACK("ple_cpu_offload"),
+	STOP("peft_init_lora_weights", "no 0", "adapters begin at 0"),
+	STOP("peft_layer_replication", "no 0", "layers are not repeated"),
+	STOP("peft_layers_pattern", "no 0", "give [adapter] layers_pattern"),
+	STOP("peft_layers_to_transform", "no 0", "give [adapter] layers_to_transform"),
+	STOP("peft_trainable_token_indices", "no 0", "embeddings learn whole, or not at all"),
+	STOP("ple_cpu_offload", "no 0", "[offload.param] takes parameters to memory or disk"),
 	NONE("pose_max_context_len", "of what is not asked for, or refused by its own key"),
 	NONE("pose_num_chunks", "of what is not asked for, or refused by its own key"),
 	NONE("pose_split_on_token_ids", "of what is not asked for, or refused by its own key"),
@@ -512,8 +678,8 @@ static const struct zr_import_key keys[] = {
 	     "of what is not asked for, or refused by its own key"),
 	NONE("pretraining_sample_concatenation",
 	     "of what is not asked for, or refused by its own key"),
-	NONE("processor_kwargs.*", TOKENIZER),
-	NONE("processor_type", TOKENIZER),
+	STOP("processor_kwargs.*", NULL, MEDIA),
+	STOP("processor_type", "", MEDIA),
 	NONE("profiler_steps_start", "of what is not asked for, or refused by its own key"),
 	NONE("qgalore_cos_threshold", "of an optimizer or schedule that is not here"),
 	NONE("qgalore_gamma_proj", "of an optimizer or schedule that is not here"),
@@ -526,25 +692,26 @@ static const struct zr_import_key keys[] = {
 	NONE("qgalore_scale", "of an optimizer or schedule that is not here"),
 	NONE("qgalore_update_proj_gap", "of an optimizer or schedule that is not here"),
 	NONE("qlora_sharded_model_loading", "nothing of a run here depends on it"),
-	LACK("quantize_moe_experts"),
+	MADE("quantize_moe_experts", NULL, experts),
 	NONE("ray_num_workers", RANKS),
 	NONE("ray_run_name", RANKS),
-	LACK("reinit_weights"),
+	STOP("reinit_weights", "no 0", "pretrained weights are not drawn anew"),
 	NONE("relora_cpu_offload", "of what is not asked for, or refused by its own key"),
 	NONE("relora_prune_method", "of what is not asked for, or refused by its own key"),
 	NONE("relora_prune_ratio", "of what is not asked for, or refused by its own key"),
 	NONE("resources_per_worker.*", RANKS),
-	NONE("revision_of_model", "nothing of a run here depends on it"),
+	NONE("revision_of_model", "[model] path is a directory: nothing is downloaded"),
 	NONE("ring_attn_func", KERNELS),
 	NONE("rpo_alpha", OF_RL),
 	NONE("sample_packing_eff_est", "[data] says it"),
 	NONE("sample_packing_mp_start_method", "[data] says it"),
-	LACK("scaling_softmax"),
+	STOP("scaling_softmax", "no 0", "scores are not scaled by the length"),
 	NONE("scaling_softmax_bias", "of what is not asked for, or refused by its own key"),
 	NONE("scaling_softmax_factor", "of what is not asked for, or refused by its own key"),
 	NONE("sdpa_varlen", KERNELS),
-	LACK("selective_checkpointing"),
-	NONE("shrink_embeddings", "nothing of a run here depends on it"),
+	STOP("selective_checkpointing", "no 0",
+	     "[activation] plugin = recompute takes whole layers"),
+	STOP("shrink_embeddings", "no", "an embedding is not made smaller"),
 	NONE("simpo_gamma", OF_RL),
 	NONE("streaming_multipack_buffer_size",
 	     "of what is not asked for, or refused by its own key"),
@@ -559,14 +726,14 @@ static const struct zr_import_key keys[] = {
 	NONE("trackio_project_name", MONITOR),
 	NONE("trackio_run_name", MONITOR),
 	NONE("trackio_space_id", MONITOR),
-	NONE("trainer_cls", "nothing of a run here depends on it"),
-	LACK("use_eaft"),
+	STOP("trainer_cls", "", "there is no Python"),
+	STOP("use_eaft", "no 0", "targets are not weighted by entropy (EAFT)"),
 	NONE("use_kernels", KERNELS),
-	LACK("use_onebitllms"),
+	STOP("use_onebitllms", "no 0", "there are no linear maps of ternary weights"),
 	NONE("use_otel_metrics", MONITOR),
 	NONE("use_ray", RANKS),
 	NONE("use_trackio", MONITOR),
-	LACK("vllm.*"),
+	STOP("vllm.*", "no 0", TUNED),
 	{ 0 },
 };
 
@@ -634,6 +801,7 @@ static int finish(struct zr_import *im)
 					       .note = "Axolotl's default",
 					       .is_axolotl = 1 };
 	int rc = finish_cosine(im);
+	rc = rc ? rc : ax_finish_data(im);
 	rc = rc ? rc : hf_finish(im, &names);
 	if (!rc && !zr_import_given(im, "train.steps") && !zr_import_given(im, "train.epochs"))
 		rc = zr_import_put(im, NULL, "train.epochs", "1", names.note);

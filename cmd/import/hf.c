@@ -71,8 +71,10 @@ int hf_optimizer(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 		{ "adamw_bnb_8bit", "adamw", "8bit" },
 		{ "adamw_torch_8bit", "adamw", "8bit" },
 		{ "paged_adamw_32bit", "adamw", NULL },
+		{ "paged_adamw", "adamw", NULL },
 		{ "paged_adamw_8bit", "adamw", "8bit" },
 		{ "lion_32bit", "lion", NULL },
+		{ "lion_pytorch", "lion", NULL },
 		{ "paged_lion_32bit", "lion", NULL },
 		{ "lion_8bit", "lion", "8bit" },
 		{ "paged_lion_8bit", "lion", "8bit" },
@@ -88,8 +90,8 @@ int hf_optimizer(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 		i++;
 	if (!known[i].name)
 		return zr_import_fate(s, ZR_FATE_REFUSED,
-				      "use adamw_torch, adamw_8bit, lion_32bit, lion_8bit, "
-				      "adagrad or sgd");
+				      "there is no such optimizer here: AdamW and Lion with states "
+				      "of 32 or 8 bits, Adagrad and SGD are");
 	const char *plugin = known[i].plugin;
 	const int offloaded = !!zr_import_given(im, "offload.optimizer.plugin");
 	if (!strcmp(plugin, "adamw") && offloaded)

@@ -16,15 +16,35 @@
 static const struct zr_import_kind *const kinds[] = { &zr_deepspeed, &zr_trainer, &zr_axolotl };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
+/* A path as rows have it: "datasets[].path" for "datasets[3].path". */
+static void without_numbers(const char *path, char *to, size_t room)
+{
+	size_t n = 0;
+	for (; *path && n + 1 < room; path++) {
+		to[n++] = *path;
+		if (*path == '[')
+			path += strspn(path + 1, "0123456789");
+	}
+	to[n] = 0;
+}
+
+/* Whether a row is of a block, "fsdp_config.*", and the path is below it, be it a list. */
+static int is_below(const char *row, const char *path)
+{
+	const size_t n = strlen(row);
+	if (n < 3 || strcmp(row + n - 2, ".*") || strncmp(row, path, n - 2))
+		return 0;
+	return path[n - 2] == '.' || path[n - 2] == '[';
+}
+
 /* The row of a path: its own, or that of a block of which nothing is told apart. */
 static const struct zr_import_key *row_of(const struct zr_import_kind *kind, const char *path)
 {
-	for (const struct zr_import_key *k = kind->keys; k->path; k++) {
-		const size_t n = strlen(k->path);
-		if (!strcmp(k->path, path) ||
-		    (n > 2 && !strcmp(k->path + n - 2, ".*") && !strncmp(k->path, path, n - 1)))
+	char plain[512];
+	without_numbers(path, plain, sizeof plain);
+	for (const struct zr_import_key *k = kind->keys; k->path; k++)
+		if (!strcmp(k->path, plain) || is_below(k->path, plain))
 			return k;
-	}
 	return NULL;
 }
 
@@ -32,9 +52,19 @@ static int has_block(const struct zr_import_kind *kind, const char *path)
 {
 	const size_t n = strlen(path);
 	for (const struct zr_import_key *k = kind->keys; k->path; k++)
-		if (!strncmp(k->path, path, n) && k->path[n] == '.')
+		if (!strncmp(k->path, path, n) && (k->path[n] == '.' || k->path[n] == '['))
 			return 1;
 	return 0;
+}
+
+/* A list of objects where a value is expected: what is refused or has no effect as one is so as a
+ * list, and nothing else is read of it. */
+static const struct zr_import_key *row_of_list(const struct zr_import_kind *kind, const char *path)
+{
+	char list[512];
+	snprintf(list, sizeof list, "%.*s", (int)strcspn(path, "["), path);
+	const struct zr_import_key *k = strchr(path, '[') ? row_of(kind, list) : NULL;
+	return k && (k->map == zr_import_none || k->map == zr_import_refuse) ? k : NULL;
 }
 
 /* The one that knows most of the keys at the top; the first of equals. */
@@ -120,6 +150,9 @@ static int settle(struct zr_import *im, struct zr_setting *s)
 	int rc;
 	if (s->fate != ZR_FATE_OPEN)
 		return 0;
+	if (!k && (k = s->key = row_of_list(s->from->kind, s->path)))
+		return zr_import_fate(s, k->map == zr_import_none ? ZR_FATE_NONE : ZR_FATE_REFUSED,
+				      "%s", k->text);
 	if (json_is_object(s->value) && (!k || !k->map))
 		return has_block(s->from->kind, s->path) ?
 			       zr_import_fate(s, ZR_FATE_NONE, "empty") :

@@ -34,7 +34,7 @@ static int add(struct walk *w, const char *path, const json_t *value, int line)
 	return 0;
 }
 
-/* Lists are values, but their keys have numbers, too. */
+/* What is below a value has no settings, but its keys have numbers, too. */
 static void count_keys(struct walk *w, const json_t *list)
 {
 	const char *key;
@@ -50,6 +50,41 @@ static void count_keys(struct walk *w, const json_t *list)
 		}
 }
 
+static int walk(struct walk *w, const char *path, const json_t *object);
+
+static int has_objects(const json_t *list)
+{
+	size_t i;
+	json_t *value;
+	json_array_foreach (list, i, value)
+		if (json_is_object(value))
+			return 1;
+	return 0;
+}
+
+/* The keys of a list's objects are settings of their own, "datasets[0].path". */
+static int walk_list(struct walk *w, const char *path, const json_t *list, int line)
+{
+	size_t i;
+	json_t *value;
+	int rc = 0;
+	json_array_foreach (list, i, value) {
+		char *own = NULL;
+		if (asprintf(&own, "%s[%zu]", path, i) < 0)
+			return ZR_ENOMEM;
+		if (json_is_object(value) && json_object_size(value)) {
+			rc = walk(w, own, value);
+		} else {
+			rc = add(w, own, value, line);
+			count_keys(w, value);
+		}
+		free(own);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
 static int walk(struct walk *w, const char *path, const json_t *object)
 {
 	const char *key;
@@ -57,12 +92,14 @@ static int walk(struct walk *w, const char *path, const json_t *object)
 	int rc = 0;
 	json_object_foreach ((json_t *)object, key, value) {
 		const int line = w->key < w->tree->n ? w->tree->line[w->key] : 0;
-		char *own = zr_text("%s%s%s", path, *path ? "." : "", key);
+		char *own = NULL;
 		w->key++;
-		if (!own)
+		if (asprintf(&own, "%s%s%s", path, *path ? "." : "", key) < 0)
 			return ZR_ENOMEM;
 		if (json_is_object(value) && json_object_size(value)) {
 			rc = walk(w, own, value);
+		} else if (json_is_array(value) && has_objects(value)) {
+			rc = walk_list(w, own, value, line);
 		} else {
 			rc = add(w, own, value, line);
 			count_keys(w, value);
@@ -196,9 +233,10 @@ int zr_import_refuse(struct zr_import *im, struct zr_setting *s, const struct zr
 	char *text = NULL;
 	int rc = zr_import_text(s->value, &text), off = 0;
 	(void)im;
-	if (!rc)
-		off = json_is_false(s->value) || (k->off && has_word(k->off, text)) ||
-		      (json_is_array(s->value) && !json_array_size(s->value));
+	if (!rc && json_is_array(s->value))
+		off = !json_array_size(s->value);
+	else if (!rc)
+		off = json_is_false(s->value) || (k->off && has_word(k->off, text));
 	free(text);
 	return rc  ? rc :
 	       off ? zr_import_fate(s, ZR_FATE_NONE, "off here, too") :

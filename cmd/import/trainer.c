@@ -30,13 +30,13 @@ static const struct zr_import_key keys[] = {
 	     "what does not fit is refused before it starts, with what to change"),
 	NONE("average_tokens_across_devices", "the loss is the mean over all targets of the batch"),
 	NONE("full_determinism", "the same configuration gives the same bits"),
-	STOP("label_smoothing_factor", "0", "targets are not smoothed; set it to 0"),
-	STOP("neftune_noise_alpha", "0", "embeddings get no noise; take it out"),
+	STOP("label_smoothing_factor", "0", "targets are not smoothed"),
+	STOP("neftune_noise_alpha", "0", "embeddings get no noise"),
 
 	/* optimizer and schedule */
 	MADE("learning_rate", "optimizer.lr", hf_learning_rate),
 	MADE("optim", "optimizer.plugin", hf_optimizer),
-	STOP("adafactor", "no", "use optim = adamw_8bit"),
+	STOP("adafactor", "no", "there is no Adafactor here"),
 	STOP("optim_args", "", "give the optimizer's options in [optimizer]"),
 	STOP("optim_target_modules", "", "give groups as [optimizer.NAME] match"),
 	MADE("weight_decay", "optimizer.weight_decay", hf_weight_decay),

@@ -46,9 +46,13 @@ static json_t *scalar(const yaml_node_t *node)
 		return json_null();
 	if (is_word(text, yes) || is_word(text, no))
 		return json_boolean(is_word(text, yes));
-	if (n < 18 && strspn(text, "+-0123456789") == n) {
-		const long long whole = strtoll(text, &end, 10);
-		if (end > text && !*end)
+	if (n < 18 && strspn(text, "+-0123456789_") == n && *text != '_') {
+		char digits[18] = ""; /* YAML 1.1 has 500_000 */
+		for (size_t i = 0, k = 0; i < n; i++)
+			if (text[i] != '_')
+				digits[k++] = text[i];
+		const long long whole = strtoll(digits, &end, 10);
+		if (end > digits && !*end)
 			return json_integer(whole);
 	}
 	return zr_parse_double(text, &v) ? json_stringn(text, n) : json_real(v);

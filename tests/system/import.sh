@@ -105,7 +105,7 @@ refused 'what the schedule is not given' '{ "max_steps": 9, "lr_scheduler_type":
  "lr_scheduler_kwargs": { "power": 2 } }' 'plugin = linear has no power'
 refused 'an optimizer of transformers that is not here' \
 	'{ "max_steps": 9, "optim": "galore_adamw" }' \
-	': optim: use adamw_torch, '
+	': optim: there is no such optimizer here: AdamW '
 printf '%s\n' '{ "max_steps": 9, "optim": "adamw_torch", "deepspeed": { "zero_optimization": {
  "stage": 2, "offload_optimizer": { "device": "cpu" } } } }' >offloaded.json
 like 'what is offloaded is updated by the processor' \
@@ -273,6 +273,53 @@ if [ -e axolotl.made ]; then
 	of '... not without a minimum' 'cosine_constant_lr_ratio: 0.8\n' 'plugin = cosine'
 	of 'a quadratic warm-up' 'lr_quadratic_warmup: true\n' 'plugin = cosine' \
 		'quadratic_warmup = yes'
+	sets='datasets:\n  - path: rows.jsonl\n    type: chat_template\n'
+	of 'a data set' "${sets}sequence_len: 64\n" 'plugin = chat' 'path = rows\.jsonl' 'tokenizer = x' \
+		'packing = none' 'max_length = 64' 'on_long = drop' 'train_on = assistant'
+	of 'names of fields' "$sets    field_messages: conversations
+    message_property_mappings:\n      role: from\n      content: value\n" \
+		'fields = messages=conversations role=from content=value'
+	of 'a template' "${sets}chat_template: gemma3\neot_tokens: ['<end_of_turn>']\n" 'template = gemma3'
+	of 'its own template' "$sets    chat_template: qwen_25\nchat_template: gemma3\n" 'template = qwen2\.5'
+	of "Alpaca's rows" 'datasets:\n  - path: rows.jsonl\n    type: alpaca\ntrain_on_inputs: true\n' \
+		'template = alpaca-input' 'train_on = all'
+	of 'texts' 'datasets:\n  - path: rows.jsonl\n    type: completion\n    field: story\n' \
+		'plugin = chat' 'fields = text=story'
+	is 'Axolotl: ... which are cut where a sequence is full' "$(grep -c max_length of.ini)" 0
+	of 'tokens' "${sets}special_tokens:\n  eos_token: </s>\n  pad_token: <pad>\n" 'eos = </s>'
+	of 'experts' 'adapter: qlora\nload_in_4bit: true\nquantize_moe_experts: true\n' 'store = nf4'
+	of 'all linear maps, and some by name' \
+		'adapter: lora\nlora_target_linear: true\nlora_target_modules: [q_proj, gate_proj]\n' \
+		'targets = all-linear'
+	of 'outputs in host memory' 'gradient_checkpointing: true\nactivation_offloading: true\n' \
+		'plugin = recompute' 'outputs = offload'
+	of 'a number with underscores' 'sequence_len: 500_000\n' 'sequence_length = 500000'
+	of 'a batch' 'batch_size: 8\n' 'gradient_accumulation_steps = 8'
+	no() { # no NAME TEXT PATTERN: refused by name
+		yaml "Axolotl: $1" "base_model: x\nmicro_batch_size: 1\nmax_steps: 3\n$2" "$3"
+	}
+	no 'a list of objects is not off' 'lr_groups:\n  - name: a\n    modules: [q]\n    lr: 1e-5\n' \
+		':5: lr_groups\[0\]\.name: give \[optimizer\.NAME\] match and lr$'
+	no 'texts that stream' 'pretraining_dataset:\n  - path: c4\n' \
+		':5: pretraining_dataset\[0\]\.path: texts that stream are not read'
+	no 'data to validate on that is not here' 'test_datasets:\n  - path: hub/set\n' \
+		':5: test_datasets\[0\]\.path: nothing is downloaded: .* give \[data\] val_path$'
+	no 'a key of a data set' "${sets}    no_such_key: 1\n" ':7: datasets\[0\]\.no_such_key: no data set has it here$'
+	no 'rows of another kind' 'datasets:\n  - path: a\n    type: jeopardy\n' \
+		':6: datasets\[0\]\.type: rows of this form are not read'
+	no 'another template' "${sets}chat_template: qwen3\n" ':7: chat_template: no template here renders like it'
+	no 'other roles' "$sets    roles_to_train: [user]\n" 'roles_to_train: of roles, what the assistant says'
+	no 'other ends' "$sets    train_on_eos: all\n" 'train_on_eos: the end of each learned turn is learned'
+	no 'another end of turns' "${sets}chat_template: gemma3\neot_tokens: [x]\n" 'eot_tokens: what ends a turn'
+	no 'what all roles say' "${sets}train_on_inputs: true\n" ':6: .*with train_on_inputs Axolotl learns'
+	no 'what is too long is cut' "${sets}excess_length_strategy: truncate\n" 'excess_length_strategy: a conver'
+	no 'images' 'processor_type: AutoProcessor\n' ':4: processor_type: images and sounds are not read$'
+	no 'a head beside all linear maps' \
+		'adapter: lora\nlora_target_linear: true\nlora_target_modules: [lm_head]\n' 'lm_head beside lora_target_linear'
+	no "the routers' loss" 'model_config:\n  output_router_logits: true\n' \
+		'output_router_logits: import with --model DIR'
+	no 'a plugin' 'plugins: [axolotl.integrations.kd.KDPlugin]\n' 'KDPlugin: there is no such plugin here$'
+	no 'states of 4 bits' 'optimizer: adamw_torch_4bit\n' 'optimizer: there is no such optimizer here'
 	yaml 'Axolotl: two warm-ups' 'base_model: x\nwarmup_steps: 3\nwarmup_ratio: 0.5\n' \
 		':3: warmup_ratio: Axolotl takes no warmup_steps beside it'
 	yaml 'Axolotl: a schedule that is not here' 'max_steps: 3\nlr_scheduler: rex\n' \

@@ -113,7 +113,7 @@ static void lines(void **state)
 				   &t, &err),
 			 0);
 	t.file = (char *)"x.json";
-	check_settings(&t, "a:2 b.c:3 b.d:5 e:6 ");
+	check_settings(&t, "a:2 b.c[0].in:3 b.c[0].list:4 b.d:5 e:6 ");
 	done(&t);
 }
 
@@ -171,7 +171,7 @@ static void yaml(void **state)
 				 "\"c\":{\"d\":\"1\",\"e\":null},\"f\":{\"d\":\"1\",\"e\":null},"
 				 "\"g\":0.5,\"h\":\"plain text\"}");
 	free(got);
-	check_settings(&t, "a:1 b:2 c.d:5 c.e:5 f.d:5 f.e:5 g:7 h:8 ");
+	check_settings(&t, "a:1 b[0].x:3 b[0].y:4 c.d:5 c.e:5 f.d:5 f.e:5 g:7 h:8 ");
 	done(&t);
 }
 
