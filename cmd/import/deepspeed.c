@@ -7,6 +7,7 @@
 #include "cmd/import/deepspeed.h"
 #include "cmd/import/rows.h"
 
+#define UNREAD "DeepSpeed does not read it: "
 #define ZERO "zero_optimization."
 #define SUMS "gradients are added in fp32 and divided by the targets of the whole batch"
 #define PROGRAM "a step is one recorded program; `zeroth plan --program` prints it"
@@ -331,6 +332,8 @@ static const struct zr_import_key keys[] = {
 	STOP("compile.offload_opt_states", "no", "use \"offload_optimizer\""),
 	STOP("compile.offload_parameters", "no", "use \"offload_param\""),
 	NONE("compile.*", PROGRAM),
+	NONE("monitor_config.*", UNREAD "tensorboard, wandb and csv_monitor stand at the top"),
+	NONE("comms_config.*", UNREAD "comms_logger stands at the top"),
 	NONE("checkpoint_tag_validation", "all ranks write one checkpoint of one step"),
 	{ 0 },
 };

@@ -13,7 +13,8 @@
 #include "core/config/options.h"
 #include "core/plugin/loader.h"
 
-static const struct zr_import_kind *const kinds[] = { &zr_deepspeed, &zr_trainer, &zr_axolotl };
+static const struct zr_import_kind *const kinds[] = { &zr_deepspeed, &zr_trainer, &zr_axolotl,
+						      &zr_accelerate };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
 /* A path as rows have it: "datasets[].path" for "datasets[3].path". */
@@ -143,6 +144,13 @@ static int automatic(struct zr_import *im, struct zr_setting *s, const struct zr
 		       zr_import_fate(s, ZR_FATE_AUTO, "auto: off");
 }
 
+/* JSON has no comments: people write them as keys. */
+static int is_comment(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+	return !strncmp(dot ? dot + 1 : path, "_comment", 8);
+}
+
 static int settle(struct zr_import *im, struct zr_setting *s)
 {
 	const struct zr_import_key *k = s->key = row_of(s->from->kind, s->path);
@@ -157,6 +165,8 @@ static int settle(struct zr_import *im, struct zr_setting *s)
 		return has_block(s->from->kind, s->path) ?
 			       zr_import_fate(s, ZR_FATE_NONE, "empty") :
 			       unknown(s);
+	if (!k && is_comment(s->path))
+		return zr_import_fate(s, ZR_FATE_NONE, "a comment");
 	if (!k)
 		return unknown(s);
 	if (json_is_null(s->value))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * import.h - a configuration of another program as an INI file: DeepSpeed's JSON, the training
- * arguments of Hugging Face's transformers, Axolotl's YAML. A file is read as a tree, the tree as a
- * list of settings, and a table of each program's keys says what becomes of every one: a line of
- * the INI, nothing and why, or an error. [main] thread.
+ * arguments of Hugging Face's transformers, the YAML of accelerate and Axolotl. A file is read as a
+ * tree, the tree as a list of settings, and a table of each program's keys says what becomes of
+ * every one: a line of the INI, nothing and why, or an error. [main] thread.
  */
 #ifndef ZR_CMD_IMPORT_H
 #define ZR_CMD_IMPORT_H
@@ -56,7 +56,7 @@ struct zr_import_kind {
 	int (*finish)(struct zr_import *im);
 };
 
-extern const struct zr_import_kind zr_deepspeed, zr_trainer, zr_axolotl;
+extern const struct zr_import_kind zr_deepspeed, zr_trainer, zr_axolotl, zr_accelerate;
 
 /* One file, or the part of one that is another program's. */
 struct zr_import_source {

@@ -11,7 +11,8 @@
 #include "core/config/options.h"
 #include "core/plugin/plugin_file.h"
 
-static const struct zr_import_kind *const kinds[] = { &zr_deepspeed, &zr_trainer, &zr_axolotl };
+static const struct zr_import_kind *const kinds[] = { &zr_deepspeed, &zr_trainer, &zr_axolotl,
+						      &zr_accelerate };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
 static const char *last_part(const char *path)

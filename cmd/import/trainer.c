@@ -192,6 +192,26 @@ static const struct zr_import_key keys[] = {
 	NONE("hub_revision", HUB),
 	NONE("ray_scope", NO_PYTHON),
 
+	/* of TRL's SFTConfig */
+	STOP("model_init_kwargs.*", NULL, "there is no Python class to give them to"),
+	NONE("trust_remote_code", "no code of a model is run"),
+	COPY("router_aux_loss_coef", "model.router_aux_loss_coef"),
+	STOP("chat_template_path", "", "Jinja is not run: [data] template names one"),
+	STOP("dataset_kwargs.*", NULL, "[data] says how rows are read"),
+	NONE("dataset_num_proc", LOADER),
+	COPY("eos_token", "data.eos"),
+	NONE("pad_token", "what a sequence has left is no target"),
+	STOP("truncation_mode", "keep_start", "the end of what is too long is not what stays"),
+	NONE("shuffle_dataset", "[data] order says it"),
+	NONE("packing_strategy", "[data] packing says it"),
+	NONE("padding_free", KERNELS),
+	NONE("pad_to_multiple_of", "what a sequence has left is no target"),
+	NONE("eval_packing", "evaluation has the sequences of training"),
+	WITH("completion_only_loss", "data.train_on", hf_yes, "completion"),
+	WITH("assistant_only_loss", "data.train_on", hf_yes, "assistant"),
+	STOP("loss_type", "nll chunked_nll", "all targets have one weight"),
+	NONE("activation_offloading", "[activation] outputs = offload gives the same bits"),
+
 	/* beside the arguments, in files for scripts of transformers and TRL */
 	MADE("model_name_or_path", "model.path", hf_model),
 	NONE("tokenizer_name", "[data] tokenizer says it"),

@@ -189,6 +189,14 @@ has "LRRangeTest's default" '{ "scheduler": { "type": "LRRangeTest" } }' \
 has "Lion's defaults" '{ "optimizer": { "type": "Lion" } }' 'lr = 0\.001' 'betas = 0\.9, 0\.999'
 has "torch's AdamW" '{ "optimizer": { "type": "Adam", "params": { "torch_adam": true } } }' \
 	'weight_decay = 0\.01'
+has 'comments, and what DeepSpeed does not read' '{ "_comment": "x", "train_batch_size": 8,
+ "zero_optimization": { "stage": 1, "_comment_2": 1 }, "monitor_config": { "enabled": true },
+ "comms_config": { "verbose": true } }' 'plugin = stage1'
+has "TRL's arguments" '{ "max_steps": 9, "max_length": 64, "packing": false, "loss_type": "nll",
+ "truncation_mode": "keep_start", "shuffle_dataset": false, "dataset_num_proc": 4 }' \
+	'sequence_length = 64'
+refused 'a loss of TRL that is not here' '{ "max_steps": 9, "loss_type": "dft" }' \
+	'loss_type: all targets have one weight$'
 fp16='"fp16": { "enabled": true, "loss_scale"'
 stage='"zero_optimization": { "stage"'
 has 'a fixed scale' "{ $fp16: 128 }, $stage: 1 } }" 'on_nonfinite = skip'
@@ -324,6 +332,19 @@ if [ -e axolotl.made ]; then
 		':3: warmup_ratio: Axolotl takes no warmup_steps beside it'
 	yaml 'Axolotl: a schedule that is not here' 'max_steps: 3\nlr_scheduler: rex\n' \
 		':2: lr_scheduler: there is no such schedule here$'
+	printf '%s\n' 'compute_environment: LOCAL_MACHINE' 'distributed_type: FSDP' 'mixed_precision: bf16' \
+		'num_processes: 8' 'fsdp_config:' '  fsdp_sharding_strategy: SHARD_GRAD_OP' \
+		'  fsdp_activation_checkpointing: true' >of.yml
+	ok "accelerate's YAML" "$ZEROTH" config import --force -o of.ini --device cuda of.yml
+	is '... is mapped' "$(sed -n 's/ ;.*//; /^plugin/p' of.ini)" 'plugin = stage2
+plugin = bf16
+plugin = recompute
+plugin = cuda'
+	sed -i 's/FSDP/DEEPSPEED/; s/^fsdp_config.*/deepspeed_config:/; s/^  fsdp_sh.*/  zero_stage: 3/; /activation/d' of.yml
+	ok '... of DeepSpeed' "$ZEROTH" config import --force -o of.ini --device cuda of.yml
+	like '... its stage' "$(cat of.ini)" '^plugin = stage3 ; deepspeed_config.zero_stage, line 6$'
+	sed -i 's/DEEPSPEED/MEGATRON_LM/' of.yml
+	like '... of Megatron' "$(import of.yml)" ':2: distributed_type: ranks share a model as FSDP or DeepSpeed do'
 	yaml 'YAML: an alias of itself' 'base_model: &a [*a]\n' 'too deep or too large|not YAML'
 fi
 refused 'no JSON' '{ "stage": }' '^2 zeroth: refused\.json:1:.*not JSON'
