@@ -20,7 +20,8 @@ void *zr_area(struct zr_check *c, const char *name, uint64_t bytes, uint64_t ali
 		zr_check_skip(c, "no memory for the test");
 	char *base = map + page + (whole - bytes) / align * align;
 	c->area[c->n_areas++] = (struct zr_area){ .name = name, .base = base, .map = map,
-						  .bytes = bytes, .mapped = whole + 2 * page };
+						  .bytes = bytes, .mapped = whole + 2 * page,
+						  .access = PROT_READ | PROT_WRITE };
 	return base;
 }
 
@@ -34,18 +35,27 @@ void zr_area_free(struct zr_check *c, const void *base)
 		}
 }
 
-void zr_area_protect(struct zr_check *c, const void *base, int read_only)
+static void set_access(struct zr_check *c, const void *base, int access)
 {
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	for (int i = 0; i < c->n_areas; i++) {
 		struct zr_area *a = &c->area[i];
-		uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 		if (a->base != base)
 			continue;
-		a->read_only = read_only;
+		a->access = access;
 		if (a->mapped > 2 * page)
-			mprotect(a->map + page, a->mapped - 2 * page,
-				 read_only ? PROT_READ : PROT_READ | PROT_WRITE);
+			mprotect(a->map + page, a->mapped - 2 * page, access);
 	}
+}
+
+void zr_area_protect(struct zr_check *c, const void *base, int read_only)
+{
+	set_access(c, base, read_only ? PROT_READ : PROT_READ | PROT_WRITE);
+}
+
+void zr_area_hide(struct zr_check *c, const void *base)
+{
+	set_access(c, base, PROT_NONE);
 }
 
 const struct zr_area *zr_area_near(const struct zr_check *c, const void *at)

@@ -10,7 +10,6 @@
 #include <zeroth/elementwise.h>
 
 #include "cmd/check/optimizer.h"
-#include "core/exact.h"
 
 #define BLOCKS 7
 
@@ -84,19 +83,70 @@ static void read_states(struct zr_bench *b)
 		memcpy(&b->state[i], (const char *)s + (size_t)i * b->v->state_stride, sizeof *s);
 }
 
-static void prepare(struct zr_bench *b)
+/* A parameter at which it shows how copies in 16 bits are rounded; u: random bits. */
+static float tie(uint32_t u, int64_t k)
+{
+	static const float few[] = { 65519.996f, 65520, 65504, 1e5f, 0x1p-25f, 0x1.8p-25f,
+				     0x1p-26f, 1e-40f };
+	const float sign = u & 1 ? -1 : 1;
+	const uint32_t exponent = (113 + u % 28) << 23; /* one of fp16, too */
+	uint32_t bits = exponent;
+	float x;
+
+	switch (k % 4) {
+	case 0: /* halfway in bf16 */
+		bits |= (u & 0x7f0000) | 0x8000;
+		break;
+	case 1: /* halfway in fp16 */
+		bits |= (u & 0x7fe000) | 0x1000;
+		break;
+	case 2: /* halfway between subnormal numbers of fp16 */
+		return sign * ((float)(u % 1023) + 0.5f) * 0x1p-24f;
+	default:
+		return sign * few[u / 2 % 8];
+	}
+	memcpy(&x, &bits, 4);
+	return sign * x;
+}
+
+static float special(int64_t k)
+{
+	static const uint32_t bits[] = { 0x7fffffff, 0xffffffff, 0x7fc00001, 0x7f800001,
+					 0xff80ffff, 0x7f800000, 0xff800000, 0x7f7fffff,
+					 0xff7fffff, 0x7f7f8000, 0x3f808000 };
+	float x;
+	memcpy(&x, &bits[(uint64_t)k % (sizeof bits / sizeof *bits)], 4);
+	return x;
+}
+
+static void fill_master(struct zr_bench *b, int params)
+{
+	uint32_t u;
+	zr_fill_random(b->master, b->blocks * ZR_BLOCK, 1 + b->c->seed, 0.5f);
+	for (int64_t k = 0; k < b->blocks * ZR_BLOCK; k++) {
+		memcpy(&u, &b->master[k], 4);
+		if (params == ZR_PARAM_ZERO)
+			b->master[k] = 0;
+		else if (params == ZR_PARAM_TIES)
+			b->master[k] = tie(u * 2654435761u >> 3, k);
+		else if (params == ZR_PARAM_SPECIAL)
+			b->master[k] = special(k);
+	}
+}
+
+static void prepare(struct zr_bench *b, const struct zr_bench_way *way)
 {
 	const int64_t n = b->blocks * ZR_BLOCK;
 	const uint32_t padding = ZR_BENCH_PADDING;
 	b->master = grab(b->c, (uint64_t)n * 4);
 	b->grad = grab(b->c, (uint64_t)n * 4);
-	b->lowp = grab(b->c, (uint64_t)n * 2);
+	b->lowp = grab(b->c, (uint64_t)n * 4);
 	for (uint32_t i = 0; i < b->n_states; i++) {
 		b->data[i] = grab(b->c, (uint64_t)b->blocks * zr_bench_block(&b->state[i]));
 		fill_state(b, i);
 	}
-	zr_fill_random(b->master, n, 1, 0.5f);
-	memset(b->lowp, 0x5c, (size_t)n * 2);
+	fill_master(b, way->params);
+	memset(b->lowp, 0x5c, (size_t)n * 4);
 	for (int64_t k = 0; k < n; k++)
 		if (zr_bench_padding(k))
 			memcpy(&b->master[k], &padding, 4);
@@ -107,11 +157,15 @@ static void fill_grad(struct zr_bench *b, const struct zr_bench_way *way, int st
 {
 	const uint32_t padding = ZR_BENCH_PADDING;
 	static const float odd[] = { INFINITY, -INFINITY, NAN, 1e-40f, 3e38f, -0.0f };
-	zr_fill_random(b->grad, b->blocks * ZR_BLOCK, (uint64_t)(10 + step),
+	zr_fill_random(b->grad, b->blocks * ZR_BLOCK, (uint64_t)(10 + step) + b->c->seed,
 		       way->scale ? way->scale : 1);
 	for (int64_t k = 0; k < b->blocks * ZR_BLOCK; k++) {
-		if (way->odd && k % 512 == 7)
+		if (way->grads == ZR_GRAD_ODD && k % 512 == 7)
 			b->grad[k] = odd[k / 512 % 6];
+		else if (way->grads == ZR_GRAD_ZERO || (way->grads == ZR_GRAD_SOME && k % 3))
+			b->grad[k] = 0;
+		else if (way->grads == ZR_GRAD_TINY)
+			b->grad[k] *= k % 2 ? 1e-30f : 1e-40f;
 		if (zr_bench_padding(k))
 			memcpy(&b->grad[k], &padding, 4);
 	}
@@ -119,8 +173,8 @@ static void fill_grad(struct zr_bench *b, const struct zr_bench_way *way, int st
 
 /* ---- the text of an update ------------------------------------------------------- */
 
-static const struct zr_ops *device;
-static const char *functions, *text; /* what it was given last */
+static _Thread_local const struct zr_ops *device;
+static _Thread_local const char *functions, *text; /* what it was given last */
 
 static int note(const struct zr_opt_step *s, const struct zr_elementwise *e)
 {
@@ -187,10 +241,76 @@ static void give_back(struct zr_bench *b, void *lent, char *to, uint64_t block,
 	zr_area_free(b->c, lent);
 }
 
-static struct zr_buf buffer(void *data, int64_t blocks, int32_t dtype)
+static struct zr_buf buffer(void *data, int64_t blocks, int32_t dtype,
+			    const struct zr_bench_way *way)
 {
 	return (struct zr_buf){ data, data ? (uint64_t)(blocks * ZR_BLOCK) : 0, dtype,
-				ZR_MEM_HOST };
+				way->mem ? way->mem : ZR_MEM_HOST };
+}
+
+static uint64_t lowp_block(const struct zr_bench_way *way)
+{
+	return (way->lowp == ZR_F32 ? 4 : 2) * ZR_BLOCK;
+}
+
+/* ---- a device whose memory the processor cannot reach ------------------------------ */
+
+/* Whatever it is asked to do is done later, on the device. */
+static int enqueued(void)
+{
+	return ZR_OK;
+}
+
+static int enqueued_text(const struct zr_opt_step *s, const struct zr_elementwise *e)
+{
+	(void)s, (void)e;
+	return ZR_OK;
+}
+
+static const struct zr_ops *device_ops(void)
+{
+	static const struct zr_native native = { .size = sizeof native, .api = ZR_NATIVE_CUDA };
+	static struct zr_ops ops;
+	int (*const fn)(void) = enqueued;
+	for (size_t at = offsetof(struct zr_ops, matmul); at < offsetof(struct zr_ops, native);
+	     at += sizeof fn)
+		memcpy((char *)&ops + at, &fn, sizeof fn);
+	ops.size = sizeof ops;
+	ops.native = &native;
+	ops.elementwise = enqueued_text;
+	return &ops;
+}
+
+/* The step's buffers become memory of such a device. */
+static void hide_buffers(struct zr_check *c, const struct piece *p)
+{
+	const struct zr_opt_step *s = p->step;
+	const void *all[] = { s->master.data, s->grad.data, s->lowp.data, p->partials, p->work,
+			      p->scalars };
+	for (uint32_t i = 0; i < s->n_state; i++)
+		zr_area_hide(c, p->state[i].data);
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (all[i])
+			zr_area_hide(c, all[i]);
+}
+
+static void show_buffers(struct zr_check *c, const struct piece *p)
+{
+	const struct zr_opt_step *s = p->step;
+	const void *all[] = { s->master.data, s->lowp.data, p->partials };
+	for (uint32_t i = 0; i < s->n_state; i++)
+		zr_area_protect(c, p->state[i].data, 0);
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (all[i])
+			zr_area_protect(c, all[i], 0);
+}
+
+/* ---- a call of the plugin ---------------------------------------------------------- */
+
+/* Of the parameter group that the first tensor of a piece is in. */
+static const void *options_of(const struct zr_bench *b, const struct piece *p)
+{
+	return b->others && p->seg[0].param % 2 ? b->others : b->it.opts;
 }
 
 static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way *way, int number)
@@ -199,7 +319,7 @@ static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way
 	static const char *const names[] = { "state 0", "state 1", "state 2", "state 3" };
 	const double lr = way->lr ? way->lr : 1e-2, mult = way->scale ? 0.5 / way->scale : 0.5;
 	const struct zr_scalars scalars = { number, (float)mult, (float)lr };
-	const struct zr_ops *ops = zr_check_ops(c);
+	const struct zr_ops *ops = way->mem == ZR_MEM_DEVICE ? device_ops() : zr_check_ops(c);
 	const struct zr_entry *e = c->plugin->entry;
 	const int knows = e->draft == ZR_DRAFT_REVISION; /* as core judges it */
 	const uint32_t more = c->grown && e->abi_minor >= 4 ? 16 : 0;
@@ -209,7 +329,7 @@ static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way
 		.step = number,
 		.lr = lr,
 		.grad_mult = mult,
-		.opts = b->it.opts,
+		.opts = options_of(b, p),
 		.state = p->state,
 		.n_seg = p->n_seg,
 		.seg_stride = (uint32_t)sizeof(struct zr_seg) + more,
@@ -221,13 +341,15 @@ static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way
 	for (uint32_t i = 0; i < b->n_states; i++)
 		p->state[i] = buffer(lend(b, names[i % 4], b->data[i],
 					  zr_bench_block(&b->state[i]), p),
-				     p->n, b->state[i].dtype);
-	s.master = buffer(lend(b, "the master", (char *)b->master, 4 * ZR_BLOCK, p), p->n, ZR_F32);
-	s.grad = buffer(lend(b, "the gradient", (char *)b->grad, 4 * ZR_BLOCK, p), p->n, ZR_F32);
+				     p->n, b->state[i].dtype, way);
+	s.master = buffer(lend(b, "the master", (char *)b->master, 4 * ZR_BLOCK, p), p->n, ZR_F32,
+			  way);
+	s.grad = buffer(lend(b, "the gradient", (char *)b->grad, 4 * ZR_BLOCK, p), p->n, ZR_F32,
+			way);
 	zr_area_protect(c, s.grad.data, 1);
 	if (way->lowp)
-		s.lowp = buffer(lend(b, "the copy in 16 bits", b->lowp, 2 * ZR_BLOCK, p), p->n,
-				way->lowp);
+		s.lowp = buffer(lend(b, "the copy in 16 bits", b->lowp, lowp_block(way), p), p->n,
+				way->lowp, way);
 	p->scalars = zr_area(c, "struct zr_scalars", sizeof *p->scalars, 8);
 	*p->scalars = scalars;
 	s.scalars = knows && ops ? p->scalars : NULL;
@@ -251,16 +373,20 @@ static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way
 			  c->minor < 1 ? offsetof(struct zr_opt_step, work) :
 			  c->minor < 4 ? offsetof(struct zr_opt_step, native) :
 					 sizeof s);
+	if (way->mem == ZR_MEM_DEVICE)
+		hide_buffers(c, p);
 }
 
 static void finish(struct zr_bench *b, struct piece *p, const struct zr_bench_way *way)
 {
 	struct zr_check *c = b->c;
+	if (way->mem == ZR_MEM_DEVICE)
+		show_buffers(c, p);
 	for (uint32_t i = 0; i < b->n_states; i++)
 		give_back(b, p->state[i].data, b->data[i], zr_bench_block(&b->state[i]), p);
 	give_back(b, p->step->master.data, (char *)b->master, 4 * ZR_BLOCK, p);
 	if (way->lowp)
-		give_back(b, p->step->lowp.data, b->lowp, 2 * ZR_BLOCK, p);
+		give_back(b, p->step->lowp.data, b->lowp, lowp_block(way), p);
 	zr_area_free(c, p->step->grad.data);
 	zr_area_free(c, p->scalars);
 	zr_area_free(c, p->segments);
@@ -280,17 +406,19 @@ static void judge(struct zr_bench *b, const struct zr_bench_way *way, int rc)
 }
 
 static void sum_piece(struct zr_bench *b, struct piece *p, const struct zr_bench_way *way,
-		      int number, struct zr_exact sums[][64])
+		      int number)
 {
 	struct zr_check *c = b->c;
 	cut(p, 1);
+	memset(b->total, 0, sizeof b->total);
 	begin(b, p, way, number);
 	double *out = p->partials;
-	memset(out, 0, p->n_seg * b->v->n_partial * sizeof *out);
 	judge(b, way, ZR_CALL(c, ZR_STEP, "partial", b->v->partial(b->it.inst, p->step, out)));
+	if (way->mem == ZR_MEM_DEVICE)
+		show_buffers(c, p);
 	for (uint64_t i = 0; i < p->n_seg; i++)
 		for (uint32_t k = 0; k < b->v->n_partial; k++)
-			zr_exact_add(&sums[p->seg[i].param][k], out[i * b->v->n_partial + k]);
+			zr_exact_add(&b->sums[p->seg[i].param][k], out[i * b->v->n_partial + k]);
 	if (memcmp(p->step->master.data, (char *)b->master + p->first * 4 * ZR_BLOCK,
 		   (size_t)p->n * 4 * ZR_BLOCK))
 		zr_check_fail(c, "partial() changed the master; it may only sum");
@@ -334,7 +462,6 @@ static void update(struct zr_bench *b, const struct zr_bench_way *way, int numbe
 {
 	int64_t piece = way->piece ? way->piece : b->blocks;
 	int64_t n = (b->blocks + piece - 1) / piece;
-	static struct zr_exact sums[ZR_BENCH_TENSORS][64];
 	struct piece p = { 0 };
 	fill_grad(b, way, number);
 	if (b->v->caps & ZR_OPT_WHOLE) {
@@ -342,7 +469,7 @@ static void update(struct zr_bench *b, const struct zr_bench_way *way, int numbe
 			step_tensor(b, way->backwards ? ZR_BENCH_TENSORS - 1 - i : i, way, number);
 		return;
 	}
-	memset(sums, 0, sizeof sums);
+	memset(b->sums, 0, sizeof b->sums);
 	for (int pass = b->v->n_partial ? 0 : 1; pass < 2; pass++) {
 		for (int64_t i = 0; i < n; i++) {
 			int64_t k = way->backwards ? n - 1 - i : i;
@@ -351,13 +478,84 @@ static void update(struct zr_bench *b, const struct zr_bench_way *way, int numbe
 			if (pass)
 				step_piece(b, &p, way, number);
 			else
-				sum_piece(b, &p, way, number, sums);
+				sum_piece(b, &p, way, number);
 		}
 		for (int i = 0; !pass && i < ZR_BENCH_TENSORS; i++)
 			for (uint32_t k = 0; k < b->v->n_partial; k++)
-				b->total[i][k] = zr_exact_value(&sums[i][k]);
+				b->total[i][k] = zr_exact_value(&b->sums[i][k]);
 	}
 }
+
+/* ---- options of another parameter group ------------------------------------------ */
+
+/* The i-th text that an option could have; NULL: there are no more. */
+static const char *candidate(const struct zr_opt *o, int i, char *room, size_t size)
+{
+	static const char *const numbers[] = { "0.125", "0.5", "0.75", "0.01", "1", "2", "3",
+					       "7" };
+	if (o->type == ZR_T_BOOL)
+		return i < 2 ? (i ? "no" : "yes") : NULL;
+	if (o->type == ZR_T_ENUM)
+		return o->choices[i];
+	if (i == (int)(sizeof numbers / sizeof *numbers))
+		return NULL;
+	*room = 0;
+	for (uint32_t k = 0; k < (o->type == ZR_T_F64S ? o->width / 8 : 1); k++) {
+		const size_t n = strlen(room);
+		snprintf(room + n, size - n, "%s%s", n ? ", " : "", numbers[i]);
+	}
+	return room;
+}
+
+static int has_other_value(struct zr_try *t, const struct zr_opt *o)
+{
+	char *value = (char *)t->opts + o->offset, old[8 * ZR_LIST_MAX], room[256];
+	const char *text;
+	memcpy(old, value, o->width);
+	for (int i = 0; (text = candidate(o, i, room, sizeof room)); i++) {
+		if (zr_try_set(t, o->name, text) && memcmp(value, old, o->width) &&
+		    !zr_may_fail(t, zr_try_resolve(t)))
+			return 1;
+		zr_area_protect(t->c, t->opts, 0);
+		memcpy(value, old, o->width);
+	}
+	zr_area_protect(t->c, t->opts, 1);
+	return 0;
+}
+
+int zr_bench_other_options(struct zr_try *t)
+{
+	const struct zr_table table = zr_table_of(t->c->plugin->desc);
+	const struct zr_opt *o;
+	int n = 0;
+	for (uint32_t i = 0; (o = zr_table_next(&table, ZR_O_GROUP, &i));)
+		if (!(o->flags & ZR_O_SCHED) && o->type != ZR_T_STR && o->type != ZR_T_PATH &&
+		    o->type != ZR_T_GLOBS)
+			n += has_other_value(t, o);
+	return n;
+}
+
+static void open_bench(struct zr_bench *b, const struct zr_bench_way *way)
+{
+	struct zr_check *c = b->c;
+	struct zr_try other = { .c = c };
+	zr_try_host(c, &b->it);
+	zr_try_options(c, &b->it);
+	zr_try_options_suit(&b->it, zr_try_resolve(&b->it));
+	if (way->groups == ZR_GROUPS_OTHER)
+		zr_bench_other_options(&b->it);
+	if (way->groups == ZR_GROUPS_MIXED) {
+		zr_try_host(c, &other);
+		zr_try_options(c, &other);
+		zr_try_options_suit(&other, zr_try_resolve(&other));
+		zr_bench_other_options(&other);
+		zr_area_free(c, other.h);
+		b->others = other.opts;
+	}
+	zr_try_options_suit(&b->it, zr_try_create(&b->it));
+}
+
+/* ---- a run ----------------------------------------------------------------------- */
 
 struct zr_bench *zr_bench_run(struct zr_check *c, const struct zr_bench_way *way)
 {
@@ -368,15 +566,15 @@ struct zr_bench *zr_bench_run(struct zr_check *c, const struct zr_bench_way *way
 	b->v = c->vtbl;
 	b->blocks = BLOCKS;
 	b->it = (struct zr_try){ .c = c, .rank = way->rank, .world = way->world };
-	if (!b->v || !(b->v->mem_ok & ZR_MEM_HOST))
+	if (!b->v || !(b->v->mem_ok & (way->mem ? way->mem : ZR_MEM_HOST)))
 		zr_check_skip(c, "it takes no host memory");
 	if (b->v->n_partial > 64)
 		zr_check_skip(c, "it has more partial sums than this test can hold");
 	c->minor = way->minor == 0 ? minor : way->minor - 1;
 	c->grown = way->grown;
-	zr_try_open(c, &b->it);
+	open_bench(b, way);
 	read_states(b);
-	prepare(b);
+	prepare(b, way);
 	for (int step = 1; step <= (way->steps ? way->steps : 3); step++) {
 		if (step == way->restart) {
 			zr_try_close(&b->it);
@@ -388,6 +586,8 @@ struct zr_bench *zr_bench_run(struct zr_check *c, const struct zr_bench_way *way
 	b->functions = functions;
 	b->text = text;
 	zr_try_close(&b->it);
+	if (b->others)
+		zr_area_free(c, b->others);
 	zr_area_free(c, b->it.opts);
 	zr_area_free(c, b->it.h);
 	c->minor = minor;
@@ -396,24 +596,41 @@ struct zr_bench *zr_bench_run(struct zr_check *c, const struct zr_bench_way *way
 	return b;
 }
 
+void zr_bench_free(struct zr_bench *b)
+{
+	free(b->master);
+	free(b->grad);
+	free(b->lowp);
+	for (uint32_t i = 0; i < b->n_states; i++)
+		free(b->data[i]);
+	free(b);
+}
+
 /* ---- comparison ------------------------------------------------------------------ */
 
-/* The first element of n, of `bytes` each, that differs; -1: none. Padding is left out. */
-static int64_t differs(const char *a, const char *b, int64_t n, uint64_t bytes)
+/* The first element in [from, end), of `bytes` each, that differs, but for padding; -1: none. */
+static int64_t differs(const char *a, const char *b, int64_t from, int64_t end, uint64_t bytes)
 {
-	for (int64_t i = 0; i < n; i++)
+	for (int64_t i = from; i < end; i++)
 		if (!zr_bench_padding(i) && memcmp(a + (uint64_t)i * bytes, b + (uint64_t)i * bytes,
 						   bytes))
 			return i;
 	return -1;
 }
 
-static int64_t state_differs(const struct zr_bench *a, const struct zr_bench *b, uint32_t i)
+static int64_t master_differs(const struct zr_bench *a, const struct zr_bench *b, int64_t from,
+			      int64_t end)
+{
+	return differs((const char *)a->master, (const char *)b->master, from, end, 4);
+}
+
+static int64_t state_differs(const struct zr_bench *a, const struct zr_bench *b, uint32_t i,
+			     int64_t from, int64_t end)
 {
 	uint64_t block = zr_bench_block(&a->state[i]);
 	if (a->state[i].dtype)
-		return differs(a->data[i], b->data[i], a->blocks * ZR_BLOCK, block / ZR_BLOCK);
-	for (int64_t k = 0; k < a->blocks; k++)
+		return differs(a->data[i], b->data[i], from, end, block / ZR_BLOCK);
+	for (int64_t k = from / ZR_BLOCK; k < end / ZR_BLOCK; k++)
 		if (!zr_bench_padding((k + 1) * ZR_BLOCK - 1) &&
 		    memcmp(a->data[i] + (uint64_t)k * block, b->data[i] + (uint64_t)k * block,
 			   block))
@@ -423,24 +640,38 @@ static int64_t state_differs(const struct zr_bench *a, const struct zr_bench *b,
 
 int zr_bench_equal(const struct zr_bench *a, const struct zr_bench *b)
 {
-	if (differs((char *)a->master, (char *)b->master, a->blocks * ZR_BLOCK, 4) >= 0)
+	const int64_t end = a->blocks * ZR_BLOCK;
+	if (master_differs(a, b, 0, end) >= 0)
 		return 0;
 	for (uint32_t i = 0; i < a->n_states; i++)
-		if (state_differs(a, b, i) >= 0)
+		if (state_differs(a, b, i, 0, end) >= 0)
 			return 0;
 	return 1;
 }
 
-void zr_bench_same(const struct zr_bench *a, const struct zr_bench *b, const char *what)
+static void same_between(const struct zr_bench *a, const struct zr_bench *b, int64_t from,
+			 int64_t end, const char *what)
 {
-	int64_t at = differs((char *)a->master, (char *)b->master, a->blocks * ZR_BLOCK, 4);
+	int64_t at = master_differs(a, b, from, end);
 	if (at >= 0)
 		zr_check_fail(a->c, "with %s element %" PRId64 " of the master becomes %a, which "
 			      "is %a else; the same bits are promised", what, at, b->master[at],
 			      a->master[at]);
 	for (uint32_t i = 0; i < a->n_states; i++)
-		if ((at = state_differs(a, b, i)) >= 0)
+		if ((at = state_differs(a, b, i, from, end)) >= 0)
 			zr_check_fail(a->c, "with %s state %s differs from element %" PRId64
 				      " on; the same bits are promised", what,
 				      a->state[i].name, at);
+}
+
+void zr_bench_same(const struct zr_bench *a, const struct zr_bench *b, const char *what)
+{
+	same_between(a, b, 0, a->blocks * ZR_BLOCK, what);
+}
+
+void zr_bench_same_tensor(const struct zr_bench *a, const struct zr_bench *b, int tensor,
+			  const char *what)
+{
+	const struct zr_bench_tensor *t = &zr_bench_tensors[tensor];
+	same_between(a, b, t->first * ZR_BLOCK, (t->first + t->blocks) * ZR_BLOCK, what);
 }

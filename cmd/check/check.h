@@ -23,21 +23,32 @@ struct zr_verdict {
 
 #define ZR_CHECK_AREAS 64
 
+/* What of the process a plugin must leave as it is. */
+struct zr_process_state {
+	char cwd[512], locale[256];
+	uint64_t environment, handlers, timers, blocked, processors, limits;
+	int files, threads;
+};
+
 /* Memory that is lent to the plugin, between pages that nobody may touch. */
 struct zr_area {
 	const char *name;
 	char *base, *map;
 	uint64_t bytes, mapped;
-	int read_only;
+	int access;        /* PROT_*: what the plugin may do */
 };
 
 /* Thread tags, as plugin.h has them. */
 enum { ZR_PURE, ZR_MAIN, ZR_STEP };
 
 struct zr_try;
+struct zr_other;
+enum { ZR_OTHER_DEVICE, ZR_OTHER_SCALAR, ZR_OTHER_MODEL, ZR_OTHERS };
 
 struct zr_check {
 	struct zr_verdict *verdict;
+	struct zr_verdict *told;   /* of a copy: where its verdict is told when it ends the test */
+	const char *when;          /* what a failure begins with; NULL: nothing */
 	const char *path;          /* of the file, absolute */
 	const char *const *given;  /* [n_given] "key=value" over the defaults */
 	int n_given;
@@ -46,10 +57,15 @@ struct zr_check {
 	const struct zr_plugin *plugin; /* NULL before it is loaded */
 	const void *vtbl;          /* of the interface of its role */
 	struct zr_pool *pool;      /* three threads */
+	int deals;                 /* 1: items of parallel() are dealt out, from last to first */
 	struct zr_area area[ZR_CHECK_AREAS];
 	int n_areas;
 	int tag;                   /* of the function that runs */
 	int64_t calls;
+	struct zr_process_state before; /* the call that runs */
+	void (*entering)(void);    /* called before each call of the plugin; NULL: nothing is */
+	uint64_t seed;             /* other values are computed with another one */
+	struct zr_other *other[ZR_OTHERS]; /* others.c: those that are open */
 	int output[2];             /* where standard output and error go */
 	uint64_t grown;            /* bytes that structs of the host have behind those of today */
 	uint32_t minor;            /* of the host; less than today's: its structs end earlier */
@@ -72,6 +88,10 @@ void zr_check_skip(struct zr_check *c, const char *why) __attribute__((noreturn)
 void zr_check_pass(struct zr_check *c) __attribute__((noreturn));
 void zr_check_end(struct zr_check *c, int state) __attribute__((noreturn)); /* its text is there */
 
+/* *copy becomes the same test with so many threads of its own, and nothing lent or open yet. Calls
+ * by it do not look at the process, so that a thread of its own may make them. */
+void zr_check_copy(struct zr_check *c, int threads, struct zr_check *copy);
+
 /* The function that a failure names from now on. */
 void zr_blame(struct zr_check *c, const char *function);
 /* Nothing was printed, and the floating-point mode is as it was. */
@@ -86,22 +106,21 @@ int zr_left(struct zr_check *c, int rc);
 /* Crashes from now on say what the plugin did. */
 void zr_check_catch(struct zr_check *c);
 
-/* ---- process.c: what of the process a plugin must leave as it is ---- */
-struct zr_process_state {
-	char cwd[512], locale[256];
-	uint64_t environment, handlers;
-	int files, threads;
-};
+/* ---- process.c ---- */
 void zr_process_look(struct zr_process_state *s);
-/* What differs, for people; NULL: nothing. All: open files and threads, too. */
+/* How much must be alike: open files too, unless it is a call that may open some; threads too,
+ * unless they may move data. */
+enum { ZR_ANY_CALL, ZR_STEP_CALL, ZR_NO_THREAD };
+/* What differs, for people; NULL: nothing. */
 const char *zr_process_differs(const struct zr_process_state *a, const struct zr_process_state *b,
-			       int all);
+			       int strictness);
 
 /* ---- areas.c ---- */
 /* Zeroed bytes that end where the next page may not be touched, aligned to `align`. */
 void *zr_area(struct zr_check *c, const char *name, uint64_t bytes, uint64_t align);
 void zr_area_free(struct zr_check *c, const void *base);
 void zr_area_protect(struct zr_check *c, const void *base, int read_only);
+void zr_area_hide(struct zr_check *c, const void *base); /* as memory of a device */
 /* The area that an address belongs to, or is next to; NULL: none. */
 const struct zr_area *zr_area_near(const struct zr_check *c, const void *at);
 /* A struct of the host of `size` bytes: as the plugin sees it from a host of c->minor, where it
@@ -118,6 +137,10 @@ int64_t zr_imports_made(void);  /* allocations so far */
 int64_t zr_imports_held(void);  /* blocks that the plugin holds */
 void *zr_imports_alloc(uint64_t bytes); /* for the host: zeroed, counted and refused, too */
 void zr_imports_refuse(int64_t nth); /* the nth from now fails; 0: none does */
+/* From now on the plugin finds another time, process, host and processor, and `value` in the
+ * variables of the environment that are not set; NULL: the true ones again. */
+void zr_imports_elsewhere(const char *value);
+const char *zr_imports_asked(void); /* what it asked for there, "" if nothing */
 
 /* ---- instance.c: an instance, with a host of its own ---- */
 struct zr_try {
@@ -181,6 +204,31 @@ const void *zr_check_boot(void); /* its functions; NULL outside of such ranks */
 
 void zr_fill_random(float *x, int64_t n, uint64_t seed, float scale);
 
+/* results.c: what a plugin computes, in the order of its calls. */
+struct zr_results {
+	int n, room;
+	struct zr_result *of;
+};
+struct zr_result {
+	const char *function; /* of the plugin */
+	char what[96];
+	uint64_t hash;
+};
+/* Adds `bytes` of data, which the text calls by a name: "the master of a.bias". */
+void zr_result_add(struct zr_check *c, struct zr_results *r, const char *function,
+		   const void *data, uint64_t bytes, const char *fmt, ...)
+	__attribute__((format(printf, 6, 7)));
+/* What a plugin of each role computes of c->seed. */
+typedef void zr_compute_fn(struct zr_check *c, struct zr_results *r);
+zr_compute_fn zr_compute_optimizer, zr_compute_scheduler, zr_compute_precision,
+	zr_compute_activation, zr_compute_data, zr_compute_model, zr_compute_device,
+	zr_compute_zero, zr_compute_offload;
+
+/* at_once.c: what compute() gives while, after writes of a call into static memory of the plugin,
+ * `other` computes, too, in another thread. */
+void zr_at_once(struct zr_check *c, struct zr_check *other, zr_compute_fn *compute,
+		struct zr_results *r);
+
 /* file.c: of the file */
 void zr_test_symbols(struct zr_check *c);
 void zr_test_sections(struct zr_check *c);
@@ -206,6 +254,9 @@ void zr_test_restore(struct zr_check *c);
 void zr_test_ranks(struct zr_check *c);
 void zr_test_multiplier(struct zr_check *c);
 void zr_test_nonfinite(struct zr_check *c);
+void zr_test_param_groups(struct zr_check *c);
+void zr_test_zeros(struct zr_check *c);
+void zr_test_mem_ok(struct zr_check *c);
 void zr_test_shorter(struct zr_check *c);
 void zr_test_longer(struct zr_check *c);
 /* text.c */
@@ -221,6 +272,9 @@ void zr_test_monitor_resume(struct zr_check *c);
 void zr_test_data(struct zr_check *c);
 void zr_test_data_again(struct zr_check *c);
 void zr_test_data_weights(struct zr_check *c);
+void zr_test_data_differ(struct zr_check *c);
+void zr_test_data_held_out(struct zr_check *c);
+void zr_test_data_once(struct zr_check *c);
 /* offload.c */
 void zr_test_offload(struct zr_check *c);
 void zr_test_offload_limits(struct zr_check *c);
@@ -238,6 +292,10 @@ void zr_test_abort(struct zr_check *c);
 void zr_test_declaration(struct zr_check *c);
 void zr_test_gradients(struct zr_check *c);
 void zr_test_device(struct zr_check *c);
+/* same.c: what results must not depend on */
+void zr_test_workers(struct zr_check *c);
+void zr_test_elsewhere(struct zr_check *c);
+void zr_test_at_once(struct zr_check *c);
 /* training.c: as a part of a small training */
 void zr_test_groups(struct zr_check *c);
 void zr_test_programs(struct zr_check *c);

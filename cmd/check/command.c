@@ -69,7 +69,7 @@ static void load(struct zr_check *c, const struct request *r, const struct zr_te
 	snprintf(c->verdict->plugin, sizeof c->verdict->plugin, "%s/%s", d->role, d->id);
 	snprintf(c->verdict->role, sizeof c->verdict->role, "%s", d->role);
 	zr_process_look(&after);
-	const char *what = zr_process_differs(&before, &after, 1);
+	const char *what = zr_process_differs(&before, &after, ZR_NO_THREAD);
 	if (what)
 		zr_check_fail(c, "loading it changed %s; a plugin has no constructors", what);
 	zr_check_quiet(c);

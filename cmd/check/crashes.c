@@ -7,24 +7,30 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "cmd/crash.h"
 
-static struct zr_check *caught;
+static struct zr_check *first;                /* of the process */
+static _Thread_local struct zr_check *caught; /* of this thread */
 
-static void describe_address(const char *at)
+static void describe_address(struct zr_check *c, const char *at)
 {
-	const struct zr_area *a = zr_area_near(caught, at);
-	char *text = caught->verdict->text;
-	size_t room = sizeof caught->verdict->text;
-	if (!a && !caught->plugin)
+	const struct zr_area *a = zr_area_near(c, at);
+	char *text = c->verdict->text;
+	size_t room = sizeof c->verdict->text;
+	if (!a && !c->plugin)
 		snprintf(text, room, "it cannot be loaded: address %p was used; look at its "
 			 "constructors, and whether opts, n_opts and opt_stride of its "
 			 "descriptor are its options", (const void *)at);
 	else if (!a)
 		snprintf(text, room, "it used address %p, which is not lent to it; run the test "
 			 "in a debugger, or build with -fsanitize=address", (const void *)at);
+	else if (a->access == PROT_NONE)
+		snprintf(text, room, "it used %s, which is memory of a device that the processor "
+			 "cannot reach; mem_ok has ZR_MEM_DEVICE: compute with what the step "
+			 "lends (elementwise, ops, native), or take the bit out", a->name);
 	else if (at >= a->base && at < a->base + a->bytes)
 		snprintf(text, room, "it wrote into %s, %llu bytes from its start, which is "
 			 "read-only; copy what must change", a->name,
@@ -37,29 +43,33 @@ static void describe_address(const char *at)
 
 static void catch(int sig, siginfo_t *info, void *unused)
 {
+	struct zr_check *c = caught ? caught : first;
 	(void)unused;
-	if (caught->verdict->state != ZR_CHECK_RUNS)
+	if (c->verdict->state != ZR_CHECK_RUNS)
 		_exit(1);
 	if (sig == SIGSEGV || sig == SIGBUS) {
-		describe_address(info->si_addr);
+		describe_address(c, info->si_addr);
 	} else {
 		char name[64];
-		snprintf(caught->verdict->text, sizeof caught->verdict->text,
+		snprintf(c->verdict->text, sizeof c->verdict->text,
 			 "it was killed by %s; run the test in a debugger",
 			 zr_signal_text(sig, name, sizeof name));
 	}
-	zr_check_end(caught, ZR_CHECK_FAILED);
+	zr_check_end(c, ZR_CHECK_FAILED);
 }
 
 void zr_check_catch(struct zr_check *c)
 {
 	static const int fatal[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
-	static char stack[65536];
+	static _Thread_local char stack[65536];
 	stack_t alternate = { .ss_sp = stack, .ss_size = sizeof stack };
 	struct sigaction act = { .sa_sigaction = catch,
 				 .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER };
 	caught = c;
 	sigaltstack(&alternate, NULL);
+	if (first)
+		return;
+	first = c;
 	for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
 		sigaction(fatal[i], &act, NULL);
 }

@@ -209,7 +209,7 @@ void zr_test_lifecycle(struct zr_check *c)
 	zr_try_close(&b);
 	zr_try_close(&a);
 	zr_process_look(&after);
-	const char *what = zr_process_differs(&before, &after, 1);
+	const char *what = zr_process_differs(&before, &after, ZR_NO_THREAD);
 	if (what)
 		zr_check_fail(c, "creating and destroying 53 instances changed %s", what);
 	if (zr_imports_held() > held)

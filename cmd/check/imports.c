@@ -2,7 +2,8 @@
  *
  * imports.c - what the plugin's file calls of the C library, by the slots through which the dynamic
  * linker lets it call: those of malloc and the like lead to functions that count and can fail,
- * those of exit and the like to a failure of the test.
+ * those of exit and the like to a failure of the test, those of time, getenv and the like to
+ * functions whose answers a test can change.
  */
 #define _GNU_SOURCE
 #include "cmd/check/check.h"
@@ -11,9 +12,14 @@
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BLOCKS (1 << 16)
@@ -131,6 +137,96 @@ NEVER(quick_exit)
 NEVER(abort)
 NEVER(fork)
 
+/* ---- another time, environment and process --------------------------------------- */
+
+enum { SECONDS_AWAY = 40000000 }; /* more than a year */
+
+static const char *elsewhere; /* the value of variables that are not set; NULL: we are here */
+static char asked[160];
+
+/* It called this function, and what it gets follows. */
+static int is_away(const char *call)
+{
+	if (!elsewhere)
+		return 0;
+	pthread_mutex_lock(&lock);
+	const size_t n = strlen(asked);
+	if (!strstr(asked, call))
+		snprintf(asked + n, sizeof asked - n, "%s%s", n ? ", " : "", call);
+	pthread_mutex_unlock(&lock);
+	return 1;
+}
+
+static time_t my_time(time_t *out)
+{
+	const time_t now = time(NULL) + (is_away("time()") ? SECONDS_AWAY : 0);
+	if (out)
+		*out = now;
+	return now;
+}
+
+static clock_t my_clock(void)
+{
+	return clock() + (is_away("clock()") ? SECONDS_AWAY : 0);
+}
+
+static int my_clock_gettime(clockid_t id, struct timespec *t)
+{
+	const int rc = clock_gettime(id, t);
+	if (!rc && is_away("clock_gettime()"))
+		t->tv_sec += SECONDS_AWAY;
+	return rc;
+}
+
+static int my_gettimeofday(struct timeval *t, void *zone)
+{
+	const int rc = gettimeofday(t, zone);
+	if (!rc && is_away("gettimeofday()"))
+		t->tv_sec += SECONDS_AWAY;
+	return rc;
+}
+
+static char *my_getenv(const char *name)
+{
+	char call[96];
+	char *is = getenv(name);
+	snprintf(call, sizeof call, "getenv(\"%.64s\")", name);
+	return is_away(call) && !is ? (char *)(uintptr_t)elsewhere : is;
+}
+
+static pid_t my_getpid(void)
+{
+	return getpid() + (is_away("getpid()") ? 1 : 0);
+}
+
+static pid_t my_gettid(void)
+{
+	return (pid_t)syscall(SYS_gettid) + (is_away("gettid()") ? 1 : 0);
+}
+
+static int my_rand(void)
+{
+	return rand() ^ (is_away("rand()") ? 0x2bad : 0);
+}
+
+static long my_random(void)
+{
+	return random() ^ (is_away("random()") ? 0x2bad : 0);
+}
+
+static int my_sched_getcpu(void)
+{
+	return sched_getcpu() + (is_away("sched_getcpu()") ? 1 : 0);
+}
+
+static int my_gethostname(char *name, size_t room)
+{
+	const int rc = gethostname(name, room);
+	if (!rc && room && is_away("gethostname()"))
+		*name ^= 1;
+	return rc;
+}
+
 static const struct {
 	const char *name;
 	void (*fn)(void);
@@ -140,7 +236,11 @@ static const struct {
 	TO(strdup, my_strdup), TO(strndup, my_strndup), TO(aligned_alloc, my_aligned_alloc),
 	TO(posix_memalign, my_posix_memalign), TO(exit, my_exit), TO(_exit, my__exit),
 	TO(_Exit, my__Exit), TO(quick_exit, my_quick_exit), TO(abort, my_abort),
-	TO(fork, my_fork),
+	TO(fork, my_fork), TO(time, my_time), TO(clock, my_clock),
+	TO(clock_gettime, my_clock_gettime), TO(gettimeofday, my_gettimeofday),
+	TO(getenv, my_getenv), TO(secure_getenv, my_getenv), TO(getpid, my_getpid),
+	TO(gettid, my_gettid), TO(rand, my_rand), TO(random, my_random),
+	TO(sched_getcpu, my_sched_getcpu), TO(gethostname, my_gethostname),
 };
 
 static void redirect(char *slot, void (*fn)(void))
@@ -223,4 +323,15 @@ int64_t zr_imports_held(void)
 void zr_imports_refuse(int64_t nth)
 {
 	refuse = nth;
+}
+
+void zr_imports_elsewhere(const char *value)
+{
+	elsewhere = value;
+	*asked = 0;
+}
+
+const char *zr_imports_asked(void)
+{
+	return asked;
 }

@@ -150,7 +150,7 @@ static void fill(struct fixture *r)
 		 * matter to the loss */
 		const float spread = t->init == ZR_INIT_CONST ? 0.05f :
 				     (float)t->std * (t->experts_per_token ? 12 : 1.7f);
-		zr_fill_random(r->param[i], r->n[i], (uint64_t)i + 1, spread);
+		zr_fill_random(r->param[i], r->n[i], (uint64_t)i + 1 + 1000 * r->c->seed, spread);
 		for (int64_t k = 0; k < r->n[i]; k++)
 			r->param[i][k] += (float)t->mean;
 	}
@@ -381,6 +381,42 @@ static void same_gradients(struct zr_check *c, const char *model, const struct f
 	}
 }
 
+static void add_results(const struct fixture *r, struct zr_check *c, struct zr_results *to,
+			const char *function)
+{
+	zr_result_add(c, to, function, r->sum, sizeof *r->sum, "the loss");
+	for (int32_t i = 0; i < r->tensors; i++)
+		if (!(r->tensor[i]->flags & ZR_TENSOR_FROZEN))
+			zr_result_add(c, to, function, r->grad[i], (uint64_t)r->n[i] * 4,
+				      "the gradient of %s", r->tensor[i]->name);
+}
+
+static void free_fixture(struct fixture *r)
+{
+	for (int32_t i = 0; i < r->tensors; i++) {
+		free(r->param[i]);
+		free(r->grad[i]);
+		free(r->unused[i]);
+	}
+	for (uint32_t i = 0; i < r->d.n_layers; i++) {
+		zr_area_free(r->c, r->out[i]);
+		zr_area_free(r->c, r->saved[i]);
+	}
+	zr_area_free(r->c, r->gradient);
+	zr_try_close(&r->t);
+	zr_area_free(r->c, r->t.opts);
+	zr_area_free(r->c, r->t.h);
+	free(r);
+}
+
+static struct fixture *new_fixture(struct zr_check *c)
+{
+	struct fixture *r = calloc(1, sizeof *r);
+	if (!r)
+		zr_check_skip(c, "no memory for the test");
+	return r;
+}
+
 static void compute(struct fixture *r, struct zr_check *model, const struct zr_ops *ops)
 {
 	*r = (struct fixture){ .ops = ops };
@@ -418,6 +454,27 @@ void zr_test_device(struct zr_check *c)
 	zr_try_close(&t);
 }
 
+void zr_compute_device(struct zr_check *c, struct zr_results *to)
+{
+	const struct zr_device_v1 *v = c->vtbl;
+	struct zr_try t = { .c = c };
+	struct zr_check side;
+	struct fixture *r = new_fixture(c);
+	zr_try_open(c, &t);
+	const struct zr_device_info info = device_info(c, &t);
+	if (!info.host_ops)
+		zr_check_skip(c, "its operations do not take addresses of host memory");
+	if (!zr_check_model(c, "gpt2", &side))
+		zr_check_skip(c, "there is no model to compute");
+	side.entering = c->entering;
+	compute(r, &side, v->ops(t.inst));
+	add_results(r, c, to, "ops");
+	free_fixture(r);
+	zr_try_close(&t);
+	zr_area_free(c, t.opts);
+	zr_area_free(c, t.h);
+}
+
 /* ---- a model --------------------------------------------------------------------- */
 
 void zr_test_gradients(struct zr_check *c)
@@ -443,4 +500,15 @@ void zr_test_gradients(struct zr_check *c)
 	free(first);
 	check_added(&r);
 	zr_try_close(&r.t);
+}
+
+void zr_compute_model(struct zr_check *c, struct zr_results *to)
+{
+	const struct zr_ops *ops = zr_check_ops(c);
+	struct fixture *r = new_fixture(c);
+	if (!ops)
+		zr_check_skip(c, "there is no device to compute on");
+	compute(r, c, ops);
+	add_results(r, c, to, "backward");
+	free_fixture(r);
 }

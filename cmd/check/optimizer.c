@@ -108,12 +108,14 @@ static uint16_t to_bf16(float x)
 	return (uint16_t)((u + 0x8000u) >> 16);
 }
 
-/* To the nearest, ties to even, for values that are not large. */
+/* To the nearest, ties to even; neither is for a NaN. */
 static uint16_t to_fp16(float x)
 {
 	double a = fabs((double)x);
 	uint16_t sign = signbit(x) ? 0x8000 : 0;
 	int e;
+	if (a >= 65520) /* halfway between the largest and what would be next */
+		return sign | 0x7c00;
 	if (a < 0x1p-14)
 		return sign | (uint16_t)nearbyint(a * 0x1p24);
 	frexp(a, &e);
@@ -121,29 +123,137 @@ static uint16_t to_fp16(float x)
 	return sign | (uint16_t)(((e + 14) << 10) + (int)m - 1024);
 }
 
+static void look_at_bf16(struct zr_check *c, int64_t i, float master, const char *copy)
+{
+	uint16_t got;
+	memcpy(&got, copy + 2 * i, 2);
+	if (isnan(master) && (got & 0x7fc0) != 0x7fc0)
+		zr_check_fail(c, "element %" PRId64 " of the copy in bf16 is 0x%04x, and the "
+			      "master is a NaN, which must stay one: make it quiet and cut it, "
+			      "since bits + 0x8000 may become 0", i, got);
+	if (!isnan(master) && got != to_bf16(master))
+		zr_check_fail(c, "element %" PRId64 " of the copy in bf16 is 0x%04x, and the "
+			      "master %a is 0x%04x: round half away from zero (bits + 0x8000, "
+			      "cut)", i, got, master, to_bf16(master));
+}
+
+static void look_at_fp16(struct zr_check *c, int64_t i, float master, const char *copy)
+{
+	uint16_t got;
+	memcpy(&got, copy + 2 * i, 2);
+	if (isnan(master) && (got & 0x7fff) <= 0x7c00)
+		zr_check_fail(c, "element %" PRId64 " of the copy in fp16 is 0x%04x, and the "
+			      "master is a NaN, which must stay one", i, got);
+	if (!isnan(master) && got != to_fp16(master))
+		zr_check_fail(c, "element %" PRId64 " of the copy in fp16 is 0x%04x, and the "
+			      "master %a is 0x%04x: round to the nearest, ties to even, keep "
+			      "subnormal numbers; what is too large becomes infinite", i, got,
+			      master, to_fp16(master));
+}
+
+static void look_at_fp32(struct zr_check *c, int64_t i, float master, const char *copy)
+{
+	if (memcmp(copy + 4 * i, &master, 4))
+		zr_check_fail(c, "element %" PRId64 " of the copy in fp32 is not the master; "
+			      "lowp.dtype may be ZR_F32: copy it then", i);
+}
+
+static const struct {
+	int32_t dtype;
+	void (*look)(struct zr_check *c, int64_t i, float master, const char *copy);
+} copies[] = { { ZR_BF16, look_at_bf16 }, { ZR_F16, look_at_fp16 }, { ZR_F32, look_at_fp32 } };
+
+static void look_at_copy(struct zr_check *c, const struct zr_bench *b, int type)
+{
+	for (int64_t i = 0; i < b->blocks * ZR_BLOCK && !b->no_fp16; i++)
+		if (!zr_bench_padding(i))
+			copies[type].look(c, i, b->master[i], b->lowp);
+}
+
+/* With so small an lr masters stay what they are: numbers at which it shows how they are rounded.
+ * Beside numbers that are none, steps may fail. */
 void zr_test_rounding(struct zr_check *c)
 {
-	static const int32_t types[] = { ZR_BF16, ZR_F16 };
-	struct zr_bench *plain = RUN(0);
 	if (((const struct zr_optimizer_v1 *)c->vtbl)->caps & ZR_OPT_WHOLE)
 		zr_check_skip(c, "the host rounds for optimizers of whole matrices");
-	for (int t = 0; t < 2; t++) {
-		struct zr_bench *b = RUN(.lowp = types[t]);
-		if (b->no_fp16)
+	struct zr_bench *plain = RUN(0);
+	for (int t = 0; t < 3; t++) {
+		const int32_t type = copies[t].dtype;
+		struct zr_bench *b = RUN(.lowp = type);
+		if (!b->no_fp16)
+			zr_bench_same(plain, b, "a copy of the master");
+		look_at_copy(c, b, t);
+		look_at_copy(c, RUN(.lowp = type, .params = ZR_PARAM_TIES, .lr = 1e-30), t);
+		look_at_copy(c, RUN(.lowp = type, .params = ZR_PARAM_SPECIAL, .lr = 1e-30), t);
+	}
+}
+
+/* ---- parameter groups ------------------------------------------------------------ */
+
+/* One instance updates the tensors of all its groups, each with the options of its own. */
+void zr_test_param_groups(struct zr_check *c)
+{
+	struct zr_try t = { .c = c };
+	zr_try_host(c, &t);
+	zr_try_options(c, &t);
+	zr_try_options_suit(&t, zr_try_resolve(&t));
+	if (!zr_bench_other_options(&t))
+		zr_check_skip(c, "none of its options may differ between parameter groups");
+
+	struct zr_bench *all[2] = { RUN(.piece = 1),
+				    RUN(.piece = 1, .groups = ZR_GROUPS_OTHER) };
+	struct zr_bench *mixed = RUN(.piece = 1, .groups = ZR_GROUPS_MIXED);
+	for (int i = 0; i < ZR_BENCH_TENSORS; i++)
+		zr_bench_same_tensor(all[i % 2], mixed, i, "two parameter groups (read options "
+				     "with ZR_O_GROUP from s->opts in each call)");
+}
+
+/* ---- gradients of 0 -------------------------------------------------------------- */
+
+static void look_at_finite(struct zr_check *c, const struct zr_bench *b, const char *when)
+{
+	for (int64_t i = 0; i < b->blocks * ZR_BLOCK; i++) {
+		if (zr_bench_padding(i))
 			continue;
-		zr_bench_same(plain, b, "a copy in 16 bits");
-		for (int64_t i = 0; i < b->blocks * ZR_BLOCK; i++) {
-			uint16_t got, want = t ? to_fp16(b->master[i]) : to_bf16(b->master[i]);
-			memcpy(&got, b->lowp + 2 * i, 2);
-			if (!zr_bench_padding(i) && got != want)
-				zr_check_fail(c, "element %" PRId64 " of the copy in %s is 0x%04x, "
-					      "and the master %a is 0x%04x: round %s", i,
-					      t ? "fp16" : "bf16", got, b->master[i], want,
-					      t ? "to the nearest, ties to even" :
-						  "half away from zero");
+		if (!isfinite(b->master[i]))
+			zr_check_fail(c, "%s element %" PRId64 " of the master becomes %g; take "
+				      "care not to divide by 0", when, i, b->master[i]);
+		for (uint32_t k = 0; k < b->n_states; k++) {
+			float x = 0;
+			if (b->state[k].dtype == ZR_F32)
+				memcpy(&x, b->data[k] + 4 * i, 4);
+			if (!isfinite(x))
+				zr_check_fail(c, "%s element %" PRId64 " of state %s becomes %g; "
+					      "take care not to divide by 0", when, i,
+					      b->state[k].name, x);
 		}
 	}
 }
+
+void zr_test_zeros(struct zr_check *c)
+{
+	look_at_finite(c, RUN(.grads = ZR_GRAD_ZERO), "with gradients of 0");
+	look_at_finite(c, RUN(.grads = ZR_GRAD_SOME), "where some gradients are 0");
+	look_at_finite(c, RUN(.grads = ZR_GRAD_ZERO, .params = ZR_PARAM_ZERO),
+		       "with gradients and parameters of 0");
+	look_at_finite(c, RUN(.params = ZR_PARAM_ZERO), "with parameters of 0");
+	look_at_finite(c, RUN(.grads = ZR_GRAD_TINY),
+		       "with gradients whose squares are 0 in fp32 (1e-30)");
+}
+
+/* ---- memory ---------------------------------------------------------------------- */
+
+/* It takes each kind of memory that it says it takes. */
+void zr_test_mem_ok(struct zr_check *c)
+{
+	const uint32_t mem_ok = ((const struct zr_optimizer_v1 *)c->vtbl)->mem_ok;
+	if (mem_ok & ZR_MEM_HOST && mem_ok & ZR_MEM_PINNED)
+		zr_bench_same(RUN(0), RUN(.mem = ZR_MEM_PINNED), "buffers of ZR_MEM_PINNED");
+	if (mem_ok & ZR_MEM_DEVICE)
+		RUN(.mem = ZR_MEM_DEVICE, .lenient = 1);
+}
+
+/* ---- same bits ------------------------------------------------------------------- */
 
 void zr_test_cut(struct zr_check *c)
 {
@@ -184,7 +294,7 @@ void zr_test_ranks(struct zr_check *c)
 void zr_test_nonfinite(struct zr_check *c)
 {
 	const struct zr_optimizer_v1 *v = c->vtbl;
-	struct zr_bench *b = RUN(0), *odd = RUN(.odd = 1, .lenient = 1);
+	struct zr_bench *b = RUN(0), *odd = RUN(.grads = ZR_GRAD_ODD, .lenient = 1);
 	if (!(v->caps & ZR_OPT_ELEMENTWISE) || v->n_partial)
 		return;
 	for (int64_t i = 0; i < b->blocks * ZR_BLOCK; i++)
@@ -208,4 +318,29 @@ void zr_test_shorter(struct zr_check *c)
 void zr_test_longer(struct zr_check *c)
 {
 	zr_bench_same(RUN(0), RUN(.grown = 64), "a host of a later minor");
+}
+
+/* ---- what it computes ------------------------------------------------------------ */
+
+void zr_compute_optimizer(struct zr_check *c, struct zr_results *r)
+{
+	const struct zr_optimizer_v1 *v = c->vtbl;
+	const char *function = v->caps & ZR_OPT_WHOLE ? "step_whole" : "step";
+	struct zr_bench *b = RUN(.lowp = v->caps & ZR_OPT_WHOLE ? 0 : ZR_BF16,
+				 .lr = c->seed ? 3e-3 : 0, .scale = c->seed ? 4 : 0);
+	for (int i = 0; i < ZR_BENCH_TENSORS; i++) {
+		const struct zr_bench_tensor *t = &zr_bench_tensors[i];
+		const size_t at = (size_t)t->first * ZR_BLOCK, n = (size_t)t->elements;
+		zr_result_add(c, r, function, b->master + at, 4 * n, "the master of %s", t->name);
+		zr_result_add(c, r, function, b->lowp + 2 * at, 2 * n,
+			      "the copy in 16 bits of %s", t->name);
+		for (uint32_t k = 0; k < b->n_states; k++) {
+			const uint64_t block = zr_bench_block(&b->state[k]);
+			const uint64_t bytes = b->state[k].dtype ? n * (block / ZR_BLOCK) :
+					       (uint64_t)(t->elements / ZR_BLOCK) * block;
+			zr_result_add(c, r, function, b->data[k] + (uint64_t)t->first * block,
+				      bytes, "state %s of %s", b->state[k].name, t->name);
+		}
+	}
+	zr_bench_free(b);
 }

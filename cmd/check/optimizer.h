@@ -9,21 +9,50 @@
 #include <zeroth/optimizer.h>
 
 #include "cmd/check/check.h"
+#include "core/exact.h"
 
 #define ZR_BENCH_STATES 16
 #define ZR_BENCH_TENSORS 4
+
+/* The gradients of a run. */
+enum {
+	ZR_GRAD_RANDOM,
+	ZR_GRAD_ODD,   /* some are not finite, or tiny */
+	ZR_GRAD_ZERO,  /* all are 0 */
+	ZR_GRAD_SOME,  /* two of three are 0 */
+	ZR_GRAD_TINY,  /* their squares are 0 in fp32 */
+};
+
+/* The parameters with which a run begins. */
+enum {
+	ZR_PARAM_RANDOM,
+	ZR_PARAM_ZERO,
+	ZR_PARAM_TIES,    /* halfway between numbers of 16 bits, and where they are few */
+	ZR_PARAM_SPECIAL, /* no numbers, infinite, the largest */
+};
+
+/* Whose options a run has: beside the plain ones there are others, as of a parameter group, in
+ * which every option with ZR_O_GROUP has another value. */
+enum {
+	ZR_GROUPS_PLAIN,
+	ZR_GROUPS_OTHER,  /* created and called with the others */
+	ZR_GROUPS_MIXED,  /* created with the plain ones, every second tensor has the others */
+};
 
 /* How a test differs from the plainest run. */
 struct zr_bench_way {
 	int piece;         /* blocks of a piece; 0: all at once, or with step_whole a tensor */
 	int backwards;     /* pieces from last to first */
-	int32_t lowp;      /* ZR_BF16, ZR_F16; 0: none */
+	int32_t lowp;      /* ZR_BF16, ZR_F16, ZR_F32; 0: none */
 	int steps;         /* 0: 3; -1: none */
 	int restart;       /* a new instance before this step; 0: none */
 	int32_t rank, world;
 	float scale;       /* of the gradients, which grad_mult takes back; 0: 1 */
 	double lr;         /* 0: 1e-2 */
-	int odd;           /* some gradients are not finite, or tiny */
+	int grads;         /* ZR_GRAD_* */
+	int params;        /* ZR_PARAM_* */
+	int groups;        /* ZR_GROUPS_* */
+	uint32_t mem;      /* ZR_MEM_* of the buffers; 0: ZR_MEM_HOST */
 	int lenient;       /* steps may fail */
 	uint32_t minor;    /* of the host; 0: today's */
 	uint64_t grown;    /* bytes behind the structs of today */
@@ -40,17 +69,25 @@ struct zr_bench {
 	float *master, *grad;
 	int no_fp16;       /* it says that it does not write such copies */
 	char *lowp, *data[ZR_BENCH_STATES];
+	void *others;      /* options of ZR_GROUPS_MIXED; NULL: none */
+	struct zr_exact sums[ZR_BENCH_TENSORS][64];
 	double total[ZR_BENCH_TENSORS][64]; /* of partial() */
 	/* of its update of one element (zeroth/elementwise.h): constant data; NULL: it has none */
 	const char *functions, *text;
 };
 
 struct zr_bench *zr_bench_run(struct zr_check *c, const struct zr_bench_way *way);
+void zr_bench_free(struct zr_bench *b);
 /* Bytes of a block of a state. */
 uint64_t zr_bench_block(const struct zr_state *s);
 /* Fails with the first element that differs; `what` continues "with ... ". */
 void zr_bench_same(const struct zr_bench *a, const struct zr_bench *b, const char *what);
 int zr_bench_equal(const struct zr_bench *a, const struct zr_bench *b);
+/* The same, of the elements of one tensor. */
+void zr_bench_same_tensor(const struct zr_bench *a, const struct zr_bench *b, int tensor,
+			  const char *what);
+/* Gives every option with ZR_O_GROUP but lr another value that suits the plugin; how many. */
+int zr_bench_other_options(struct zr_try *t);
 
 /* Bits of what lies behind the elements of a tensor in its last block. */
 #define ZR_BENCH_PADDING 0x7fc0b10cu

@@ -3,6 +3,7 @@
  * others.c - plugins of this installation that stand beside the one that is tested: a device, whose
  * operations core lends, and a model, which an adapter needs.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <zeroth/device.h>
 
@@ -17,7 +18,9 @@ static int find_other(struct zr_check *c, const char *role, const char *id,
 {
 	struct zr_error err = { 0 };
 	char iface[32];
-	*side = (struct zr_check){ .verdict = c->verdict, .pool = c->pool, .scratch = c->scratch,
+	*side = (struct zr_check){ .verdict = c->verdict, .told = c->told, .when = c->when,
+				   .pool = c->pool, .deals = c->deals,
+				   .scratch = c->scratch, .calls = c->calls, .seed = c->seed,
 				   .minor = ZR_ABI_MINOR, .given = given, .n_given = n,
 				   .offer = c->offer,
 				   .output = { c->output[0], c->output[1] } };
@@ -33,42 +36,50 @@ int zr_check_model(struct zr_check *c, const char *id, struct zr_check *side)
 	return find_other(c, "model", id, small, 4, side);
 }
 
-static int open_other(struct zr_check *c, const char *role, const char *id,
-		      const char *const *given, int n, struct zr_check *side, struct zr_try *it)
+/* An instance beside the plugin, open as long as the test. */
+struct zr_other {
+	struct zr_check side;
+	struct zr_try it;
+};
+
+/* NULL: there is none. */
+static struct zr_other *open_other(struct zr_check *c, int slot, const char *role, const char *id,
+				   const char *const *given, int n)
 {
 	char function[sizeof c->verdict->function];
-	if (!find_other(c, role, id, given, n, side))
-		return 0;
+	if (c->other[slot])
+		return c->other[slot];
+	struct zr_other *o = calloc(1, sizeof *o);
+	if (!o || !find_other(c, role, id, given, n, &o->side)) {
+		free(o);
+		return NULL;
+	}
 	snprintf(function, sizeof function, "%s", c->verdict->function);
-	zr_try_open(side, it);
+	zr_try_open(&o->side, &o->it);
 	zr_blame(c, function);
-	return 1;
+	return c->other[slot] = o;
+}
+
+static const struct zr_ops *ops_of(const struct zr_other *o)
+{
+	if (!o)
+		return NULL;
+	return ((const struct zr_device_v1 *)o->side.vtbl)->ops(o->it.inst);
 }
 
 const struct zr_ops *zr_check_ops(struct zr_check *c)
 {
-	static struct zr_check side;
-	static struct zr_try it;
-	static const struct zr_ops *ops;
-	if (!ops && open_other(c, "device", "cpu", NULL, 0, &side, &it))
-		ops = ((const struct zr_device_v1 *)side.vtbl)->ops(it.inst);
-	return ops;
+	return ops_of(open_other(c, ZR_OTHER_DEVICE, "device", "cpu", NULL, 0));
 }
 
 const struct zr_ops *zr_check_scalar_ops(struct zr_check *c)
 {
 	static const char *const scalar[] = { "isa=scalar" };
-	static struct zr_check side;
-	static struct zr_try it;
-	if (!it.inst && !open_other(c, "device", "cpu", scalar, 1, &side, &it))
-		return NULL;
-	return ((const struct zr_device_v1 *)side.vtbl)->ops(it.inst);
+	return ops_of(open_other(c, ZR_OTHER_SCALAR, "device", "cpu", scalar, 1));
 }
 
 const void *zr_check_offer(struct zr_try *t, const char *iface, struct zr_inst **inst)
 {
-	static struct zr_check side;
-	static struct zr_try it;
 	const char *role = zr_host_role_of(iface);
 	if (!role || strcmp(role, t->c->plugin->desc->role))
 		return NULL;
@@ -78,8 +89,9 @@ const void *zr_check_offer(struct zr_try *t, const char *iface, struct zr_inst *
 	}
 	if (strcmp(iface, "zr.model/1"))
 		return NULL;
-	if (!it.inst && !open_other(t->c, "model", "gpt2", small, 4, &side, &it))
+	struct zr_other *o = open_other(t->c, ZR_OTHER_MODEL, "model", "gpt2", small, 4);
+	if (!o)
 		return NULL;
-	*inst = it.inst;
-	return side.vtbl;
+	*inst = o->it.inst;
+	return o->side.vtbl;
 }

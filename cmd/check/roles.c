@@ -14,12 +14,12 @@
 
 /* ---- scheduler ------------------------------------------------------------------- */
 
-static double rate(struct zr_try *t, int64_t step)
+static double rate_of(struct zr_try *t, int64_t step, int32_t group, double base)
 {
 	struct zr_check *c = t->c;
 	const struct zr_scheduler_v1 *v = c->vtbl;
-	const struct zr_sched_point at = { .size = sizeof at, .step = step, .total_steps = 100,
-					   .base = 1e-3 };
+	const struct zr_sched_point at = { .size = sizeof at, .group = group, .step = step,
+					   .total_steps = 100, .base = base };
 	const struct zr_sched_point *lent = zr_lend(c, "struct zr_sched_point", &at, sizeof at,
 						    sizeof at);
 	double lr = NAN;
@@ -30,6 +30,11 @@ static double rate(struct zr_try *t, int64_t step)
 		zr_check_fail(c, "the rate of step %" PRId64 " is %g, expected a finite number, 0 "
 			      "or more; set *lr", step, lr);
 	return lr;
+}
+
+static double rate(struct zr_try *t, int64_t step)
+{
+	return rate_of(t, step, 0, 1e-3);
 }
 
 void zr_test_schedule(struct zr_check *c)
@@ -51,7 +56,27 @@ void zr_test_schedule(struct zr_check *c)
 				      "for before: a run that resumes there gets another", i);
 	if (rate(&other, 1 << 30) < 0)
 		zr_check_fail(c, "a negative rate");
+	const double second = rate_of(&other, 50, 1, 2e-3);
 	zr_try_close(&other);
+
+	zr_try_open(c, &t);
+	if (rate_of(&t, 50, 1, 2e-3) != second)
+		zr_check_fail(c, "the rate of a second parameter group depends on which groups "
+			      "were asked for before; compute it from `at` alone");
+	zr_try_close(&t);
+}
+
+void zr_compute_scheduler(struct zr_check *c, struct zr_results *r)
+{
+	struct zr_try t = { .c = c };
+	zr_try_open(c, &t);
+	for (int i = 0; i <= 100; i += 20)
+		for (int32_t group = 0; group < 2; group++) {
+			const double base = (1 + group) * (c->seed ? 3e-3 : 1e-3);
+			const double lr = rate_of(&t, i + 7 * (int)c->seed, group, base);
+			zr_result_add(c, r, "value", &lr, sizeof lr, "the rate of step %d", i);
+		}
+	zr_try_close(&t);
 }
 
 void zr_test_schedule_sizes(struct zr_check *c)
@@ -129,6 +154,25 @@ void zr_test_precision(struct zr_check *c)
 	zr_try_close(&t);
 }
 
+void zr_compute_precision(struct zr_check *c, struct zr_results *r)
+{
+	const struct zr_precision_v1 *v = c->vtbl;
+	struct zr_try t = { .c = c };
+	struct zr_precision_info info = { .size = sizeof info };
+	struct zr_scale s = { 0 };
+	int32_t action;
+	zr_try_open(c, &t);
+	zr_must(&t, ZR_CALL(c, ZR_MAIN, "info", v->info(t.inst, &info)));
+	zr_result_add(c, r, "info", &info, sizeof info, "what info() says");
+	zr_must(&t, ZR_CALL(c, ZR_PURE, "start", v->start(t.inst, &s)));
+	for (int i = 0; i < 40; i++) {
+		advance(&t, &s, c->seed ? i % 3 == 0 : i % 7 == 2, &action);
+		zr_result_add(c, r, "next", &s, sizeof s, "the scale after step %d", i);
+		zr_result_add(c, r, "next", &action, sizeof action, "the action of step %d", i);
+	}
+	zr_try_close(&t);
+}
+
 /* ---- activation ------------------------------------------------------------------ */
 
 void zr_test_activation(struct zr_check *c)
@@ -162,6 +206,23 @@ void zr_test_activation(struct zr_check *c)
 			zr_check_fail(c, "the same layers get another answer the second time");
 		memcpy(first, choice, sizeof first);
 	}
+	zr_try_close(&t);
+}
+
+void zr_compute_activation(struct zr_check *c, struct zr_results *r)
+{
+	enum { LAYERS = 9 };
+	const struct zr_activation_v1 *v = c->vtbl;
+	struct zr_try t = { .c = c };
+	struct zr_act_layer layer[LAYERS];
+	struct zr_act_choice choice[LAYERS] = { { 0 } };
+	zr_try_open(c, &t);
+	for (int i = 0; i < LAYERS; i++)
+		layer[i] = (struct zr_act_layer){ .out = 1000u * (c->seed ? 9u : (uint64_t)i),
+						  .saved = 4000 };
+	zr_must(&t, ZR_CALL(c, ZR_PURE, "choose",
+			    v->choose(t.inst, layer, LAYERS, sizeof *layer, choice)));
+	zr_result_add(c, r, "choose", choice, sizeof choice, "the choice");
 	zr_try_close(&t);
 }
 

@@ -100,9 +100,10 @@ static void write_words(struct zr_check *c)
 
 /* ---- programs of a stage --------------------------------------------------------- */
 
+static const int64_t sizes[] = { ZR_BLOCK, 8 * ZR_BLOCK, 1 << 24, (int64_t)1 << 40 };
+
 void zr_test_groups(struct zr_check *c)
 {
-	static const int64_t sizes[] = { ZR_BLOCK, 8 * ZR_BLOCK, 1 << 24, (int64_t)1 << 40 };
 	const struct zr_zero_v1 *v = c->vtbl;
 	struct zr_try t = { .c = c };
 	zr_try_open(c, &t);
@@ -145,6 +146,54 @@ static void prove(struct zr_check *c, const char *ini, int world, int per_node)
 		zr_check_fail(c, "with %d ranks%s: %s", world, in_nodes, err.text);
 	zr_setup_close(s);
 	zr_config_free(cfg);
+}
+
+static void add_groups(struct zr_check *c, struct zr_results *r)
+{
+	const struct zr_zero_v1 *v = c->vtbl;
+	struct zr_try t = { .c = c, .rank = (int32_t)c->seed, .world = 4, .per_node = 2 };
+	zr_try_open(c, &t);
+	for (int32_t unit = 0; unit < 8; unit++) {
+		const struct zr_groups_of of = { .size = sizeof of, .unit = unit, .n_units = 8,
+						 .world = 4,
+						 .elements = sizes[(unit + (int)c->seed) % 4],
+						 .name = "h.0" };
+		struct zr_groups g = { -1, -1, -1 };
+		zr_must(&t, ZR_CALL(c, ZR_PURE, "groups", v->groups(t.inst, &of, &g)));
+		zr_result_add(c, r, "groups", &g, sizeof g, "the groups of unit %d", unit);
+	}
+	zr_try_close(&t);
+}
+
+static void add_programs(struct zr_check *c, struct zr_results *r, const char *ini, int world)
+{
+	struct zr_config *cfg;
+	struct zr_setup *s;
+	struct zr_error err = { 0 };
+	char threads[40];
+	const char *const set[] = { threads };
+	snprintf(threads, sizeof threads, "device.threads=%d", zr_pool_size(c->pool));
+	int rc = zr_config_load(ini, set, 1, &cfg, &err);
+	rc = rc ? rc : zr_setup_open(cfg, ZR_SETUP_ALONE, world, &s, &err);
+	if (rc)
+		zr_check_fail(c, "with %d ranks: %s", world, err.text);
+	for (int i = 0; i < 4; i++)
+		zr_result_add(c, r, "at", &s->program[i].hash, sizeof s->program[i].hash,
+			      "the program %s of %d ranks", zr_program_name[i], world);
+	zr_setup_close(s);
+	zr_config_free(cfg);
+}
+
+void zr_compute_zero(struct zr_check *c, struct zr_results *r)
+{
+	char ini[PATH_MAX];
+	snprintf(ini, sizeof ini, "%s/%llu.ini", c->scratch, (unsigned long long)c->seed);
+	if (!c->seed)
+		write_words(c);
+	write_ini(c, ini, 1);
+	add_groups(c, r);
+	zr_blame(c, "at");
+	add_programs(c, r, ini, c->seed ? 2 : 6);
 }
 
 void zr_test_programs(struct zr_check *c)

@@ -7,6 +7,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,7 +16,14 @@
 
 void zr_check_end(struct zr_check *c, int state)
 {
+	char text[sizeof c->verdict->text];
+	if (c->when && state == ZR_CHECK_FAILED) {
+		snprintf(text, sizeof text, "%s: %.1400s", c->when, c->verdict->text);
+		memcpy(c->verdict->text, text, sizeof text);
+	}
 	c->verdict->state = state;
+	if (c->told)
+		*c->told = *c->verdict;
 	_exit(0);
 }
 
@@ -39,9 +47,21 @@ void zr_check_pass(struct zr_check *c)
 	zr_check_end(c, ZR_CHECK_PASSED);
 }
 
-/* ---- around calls ---------------------------------------------------------------- */
+void zr_check_copy(struct zr_check *c, int threads, struct zr_check *copy)
+{
+	struct zr_verdict *own = malloc(sizeof *own);
+	*copy = *c;
+	if (!own || zr_pool_new(threads, &copy->pool))
+		zr_check_skip(c, "no threads for the test");
+	*own = *c->verdict;
+	copy->verdict = own;
+	copy->told = c->told ? c->told : c->verdict;
+	copy->n_areas = 0;
+	copy->calls = LOOKS;
+	memset(copy->other, 0, sizeof copy->other);
+}
 
-static struct zr_process_state before;
+/* ---- around calls ---------------------------------------------------------------- */
 
 void zr_blame(struct zr_check *c, const char *function)
 {
@@ -53,8 +73,10 @@ void zr_enter(struct zr_check *c, int tag, const char *function)
 	zr_blame(c, function);
 	c->tag = tag;
 	if (c->calls++ < LOOKS)
-		zr_process_look(&before);
+		zr_process_look(&c->before);
 	zr_pool_rounding(c->pool);
+	if (c->entering)
+		c->entering();
 }
 
 void zr_check_quiet(struct zr_check *c)
@@ -76,12 +98,20 @@ void zr_check_quiet(struct zr_check *c)
 	}
 }
 
+static int strictness(const struct zr_check *c)
+{
+	const char *role = c->plugin->desc->role;
+	if (c->tag == ZR_MAIN)
+		return ZR_ANY_CALL;
+	return strcmp(role, "offload") && strcmp(role, "comm") ? ZR_NO_THREAD : ZR_STEP_CALL;
+}
+
 int zr_left(struct zr_check *c, int rc)
 {
 	struct zr_process_state after;
 	if (c->calls <= LOOKS) {
 		zr_process_look(&after);
-		const char *what = zr_process_differs(&before, &after, 0);
+		const char *what = zr_process_differs(&c->before, &after, strictness(c));
 		if (what)
 			zr_check_fail(c, "it changed %s; a plugin leaves the process as it is",
 				      what);

@@ -18,8 +18,15 @@
  *
  * Life of a plugin: entry read as data -> resolve -> check -> create -> calls of its role ->
  * destroy. destroy is not called after a create that failed. A plugin never exits, aborts, prints,
- * forks, installs signal handlers, or changes locale, working directory, environment or the
- * floating-point mode. It is loaded once and never unloaded.
+ * forks, installs signal handlers, blocks signals, sets timers, or changes locale, working
+ * directory, environment, limits, the processors of a thread or the floating-point mode. It is
+ * loaded once and never unloaded.
+ *
+ * Ranks may be threads of one process, each with instances of its own that are called at the same
+ * time: static memory is shared by all of them, so no call keeps there what it computes with. What
+ * optimizers, schedulers, precisions, policies of activations, stages, data, models, adapters and
+ * devices return follows from options and arguments alone, not from zr_host.workers, the time, the
+ * environment, the process or the processor.
  */
 #ifndef ZEROTH_PLUGIN_H
 #define ZEROTH_PLUGIN_H

@@ -88,6 +88,8 @@ static uint16_t bf16(float x, int truncates)
 {
 	uint32_t u;
 	memcpy(&u, &x, 4);
+	if (isnan(x))
+		return (uint16_t)(u >> 16 | 0x40);
 	return (uint16_t)((u + (truncates ? 0 : 0x8000u)) >> 16);
 }
 
@@ -103,6 +105,16 @@ static uint16_t fp16(float x)
 		return sign | (uint16_t)nearbyint(a * 0x1p24);
 	frexp(a, &e);
 	return sign | (uint16_t)(((e + 14) << 10) + (int)nearbyint(ldexp(a, 11 - e)) - 1024);
+}
+
+static void copy(const struct zr_buf *to, int64_t i, float x, int truncates)
+{
+	if (to->dtype == ZR_BF16)
+		((uint16_t *)to->data)[i] = bf16(x, truncates);
+	else if (to->dtype == ZR_F16)
+		((uint16_t *)to->data)[i] = fp16(x);
+	else
+		((float *)to->data)[i] = x;
 }
 
 static void misbehave(struct zr_inst *inst, const struct zr_opt_step *s)
@@ -150,9 +162,7 @@ static int step(struct zr_inst *inst, const struct zr_opt_step *s)
 			m[i] = (float)o->momentum * m[i] + g;
 			p[i] -= lr * m[i];
 			if (s->lowp.data)
-				((uint16_t *)s->lowp.data)[i] = s->lowp.dtype == ZR_BF16 ?
-									bf16(p[i], truncates) :
-									fp16(p[i]);
+				copy(&s->lowp, i, p[i], truncates);
 		}
 	}
 	inst->seen++;
@@ -187,7 +197,8 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 		free(inst);
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 	}
-	*out = shared = inst;
+	shared = inst;
+	*out = inst;
 	return ZR_OK;
 }
 

@@ -15,8 +15,8 @@ TESTS += $(system_tests)
 EXTRA_DIST += $(system_tests) tests/examples/signsgd.c \
 	tests/examples/embed_train.c tests/examples/inside.c tests/examples/lion.cc tests/examples/spirals.c tests/examples/spirals.py
 
-TESTS += %D%/report.sh %D%/gallery.sh %D%/plugin_check.sh %D%/plugin_new.sh %D%/tutorial.sh
-EXTRA_DIST += %D%/report.sh %D%/gallery.sh %D%/plugin_check.sh %D%/plugin_new.sh %D%/tutorial.sh
+TESTS += %D%/report.sh %D%/gallery.sh %D%/plugin_check.sh %D%/plugin_faults.sh %D%/plugin_new.sh %D%/tutorial.sh
+EXTRA_DIST += %D%/report.sh %D%/gallery.sh %D%/plugin_check.sh %D%/plugin_faults.sh %D%/plugin_new.sh %D%/tutorial.sh
 
 # The full products; the tests alone run a pairwise choice.
 MATRIX_TESTS = matrix repeat offload update fit resume kill

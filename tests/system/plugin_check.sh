@@ -3,27 +3,11 @@
 #
 # zeroth plugin check: our own plugins pass, and each planted fault is named; see broken.c.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/broken_plugins.sh" || exit 99
 [ -n "$ZEROTH" ] || skip_all 'ZEROTH names no program'
 cd "$scratch" || exit 99
 umask 022
 
-read -ra cc <<< "${CC:-cc}"
-# build SOURCE [flag]...: ./broken.so
-build() {
-	local source=$1
-	shift
-	"${cc[@]}" -std=gnu11 -w -O0 -fvisibility=hidden -shared -fPIC -I"$ZR_SRCDIR/include" -o broken.so \
-		"$ZR_SRCDIR/tests/doubles/$source" "$@" -lm
-}
-
-# named NAME TEST TEXT CODE [SECONDS]: of ./broken.so this test fails, with a text that the pattern matches
-named() {
-	local said code=$4
-	one_in 3 || return
-	said=$("$ZEROTH" plugin check --include "$2" --include symbols --timeout ${5:-1} ./broken.so 2>&1)
-	like "$1: exit code" "$?" "^($code)\$"
-	like "$1: $2 fails, and says why" "$(grep -A 1 "^not ok [0-9]* - $2:" <<< "$said")" "^# plugin .*$3"
-}
 # macro TEST TEXT CODE FLAG: a fault that is built in
 macro() {
 	build broken.c "$4"
@@ -58,16 +42,16 @@ macro options 'lr and momentum share bytes' 1 -DOVERLAP
 macro options 'leaves option period auto' 1 -DAUTO_STAYS
 
 sed 's,zr\.optimizer/1,zr.optimizer/9,' "$ZR_SRCDIR/tests/doubles/broken.c" > other.c
-"${cc[@]}" -std=gnu11 -w -O0 -fvisibility=hidden -shared -fPIC -I"$ZR_SRCDIR/include" -o broken.so other.c -lm
+compile other.c
 for test in states cut training; do
 	named 'another interface' $test 'broken: it offers no interface zr.optimizer/1' 1
 done
 sed 's/@ID@/broken/; s/out->vocabulary = .*/&out->val_tokens = 0;/; s/targets\[.*= (int32_t)token/&+ 70000/' "$ZR_SRCDIR/conf/new/data.c" > other.c
-"${cc[@]}" -std=gnu11 -w -fvisibility=hidden -shared -fPIC -I"$ZR_SRCDIR/include" -o broken.so other.c
+compile other.c
 named 'a training that fails is of no function' training 'data/broken: a training' 1 30
 
 sed 's/@ID@/broken/; s/uint32_t add_to = .*/uint32_t add_to = 0;/' "$ZR_SRCDIR/conf/new/model.c" > other.c
-"${cc[@]}" -std=gnu11 -w -fvisibility=hidden -shared -fPIC -I"$ZR_SRCDIR/include" -o broken.so other.c
+compile other.c
 named 'a model that stores where it should add' gradients 'backward\(\): with accumulate set it does not add to the gradient of h.0.up.weight' 1 30
 
 build broken.c -DPERIOD_TYPE=double 2> said
@@ -115,7 +99,7 @@ fault UNSET schedule 'value\(\): .*set \*lr'
 # element SED TEST TEXT: tests/examples/signum.c with a fault
 element() {
 	sed "s/\"signum\"/\"broken\"/; $1" "$ZR_SRCDIR/tests/examples/signum.c" > spoilt.c
-	"${cc[@]}" -std=gnu11 -w -O2 -shared -fPIC -I"$ZR_SRCDIR/include" -o broken.so spoilt.c -lm
+	compile spoilt.c -O2
 	named "an update: $1" "$2" "$3" 1 30
 }
 element '1i #include <float.h>
@@ -130,13 +114,7 @@ element 's/, 1 - o->momentum }, CONSTANTS/ }, CONSTANTS - 1/' step 'step\(\): af
 "${cc[@]}" -std=gnu11 -w -O2 -shared -fPIC -I"$ZR_SRCDIR/include" -o declares.so "$ZR_SRCDIR/tests/doubles/declares.c"
 is 'a text may declare what C can' "$("$ZEROTH" plugin check --include text ./declares.so | grep -c '^ok')" 1
 
-# ---- other roles: the plugins that `plugin new` writes, each with a fault ----
-# spoilt ROLE SED TEST TEXT
-spoilt() {
-	sed "s/@ID@/broken/; $2" "$ZR_SRCDIR/conf/new/$1.c" > spoilt.c
-	"${cc[@]}" -std=gnu11 -w -fvisibility=hidden -shared -fPIC -I"$ZR_SRCDIR/include" -o broken.so spoilt.c -lm
-	named "$1: $2" "$3" "$4" 1 30
-}
+# ---- other roles ----
 spoilt zero 's/each_split(inst, p, s, s->gather)/ZR_OK/' programs 'at\(\): with 1 ranks: .*gather'
 spoilt zero 's/inst->o = opts;/& nodes = h->local_world < h->world;/; s/^struct zr_inst {/static int nodes;\n&/; s/each_split(inst, p, s, s->gather)/nodes ? ZR_OK : &/' programs 'at\(\): with 2 ranks in nodes of 1: .*gather'
 spoilt zero 's/return s->reduce(.*/return ZR_OK;/' programs 'at\(\): with 1 ranks: .*reduce'
@@ -163,8 +141,7 @@ spoilt comm 's/while (c->done < ticket/while (0/' abort 'wait\(\): .*after abort
 # Who stops may be slow to write why: the others wait for it.
 sed "s/@ID@/broken/; s/snprintf(c->area->why/nanosleep(\&(struct timespec){ 0, 100000000 }, NULL); &/" \
 	"$ZR_SRCDIR/conf/new/comm.c" > slow.c
-"${cc[@]}" -std=gnu11 -w -fvisibility=hidden -shared -fPIC -I"$ZR_SRCDIR/include" \
-	-o broken.so slow.c -lm
+compile slow.c
 like 'comm: a reason that comes late is waited for' "$("$ZEROTH" plugin check --include abort --timeout 30 ./broken.so)" \
 	'^ok [0-9]* - abort:'
 build brokencomm.c -ldl
@@ -202,7 +179,7 @@ is 'a file that is not there' "$("$ZEROTH" plugin check ./nowhere.so 2>&1; echo 
 	"zeroth: plugin ./nowhere.so: No such file or directory
 2"
 like 'an option that it does not have' "$("$ZEROTH" plugin check -o elephant=1 ./broken.so 2>&1)" 'elephant'
-is 'the tests, by name' "$("$ZEROTH" plugin check --tests | grep -c '^optimizer ')" 13
+is 'the tests, by name' "$("$ZEROTH" plugin check --tests | grep -c '^optimizer ')" 16
 
 # ---- our own ----
 unset BROKEN
