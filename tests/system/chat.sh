@@ -124,6 +124,34 @@ like 'what is too long without them is left out' "$(run chatml "$two{\"prompt\":
 	"^zeroth: warning: tokenize: in.jsonl:1: left out: [0-9]+ tokens, more than the $((n - 1)) that were asked for$|^0 zeroth: warning: tokenize: in.jsonl:1: left out"
 is 'and counted' "$(count dropped) $(count 'dropped.too_long')" '1 1'
 
+# Each number of turns is kept where it just fits, and the oldest go first.
+turn() { printf '{"role":"user","content":"question %s"},{"role":"assistant","content":"answer %s"}' "$1" "$1"; }
+last() { # last K: the last K of five turns
+	local k=$1 turns
+	turns=$(turn $((6 - k)))
+	while [ $((k -= 1)) -gt 0 ]; do turns+=,$(turn $((6 - k))); done
+	printf '{"messages":[%s]}\\n' "$turns"
+}
+for k in 5 4 3 2 1; do
+	run chatml "$(last $k)" >/dev/null
+	kept=$(data) n=$(sed -n 's/.* longest \([0-9]*\),.*/\1/p' out)
+	run chatml "$(last 5)" --max-length "$n" >/dev/null
+	is "$k turns of five are kept where they fit" "$(data)" "$kept"
+done
+
+# What is not to be learned is not, whatever is trained on.
+unlearned='{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"},{"role":"assistant","content":"d","weight":0}]}\n'
+like 'the last answer, if it has no weight' "$(run chatml "$unlearned" --train-on last)" 'left out: nothing in it is learned$'
+
+# A text that ends with the last token has it once.
+run chatml '{"text":"abc"}\n' >/dev/null
+once=$(data)
+run chatml '{"text":"abc<|im_end|>"}\n' >/dev/null
+ended=$(data)
+run chatml '{"text":"abc<|im_end|><|im_end|>"}\n' >/dev/null
+if [ "$(data)" = "$once" ]; then fail 'a text ends with the last token once' 'twice is once'
+else is 'a text ends with the last token once' "$ended" "$once"; fi
+
 # ---- damage: refused, and left out ----
 # bad NAME LINE PATTERN REASON [argument]...
 bad() {

@@ -67,6 +67,10 @@ one=(-o data.plugin=tokens -o data.path=pieces -o data.packing=none
 is 'I1 of one set: documents that leave room' \
 	"$(trained gpt2.ini "${one[@]//data./data.d.}" -o data.plugin=mix -o data.weights=d)" \
 	"$(trained gpt2.ini "${one[@]}")"
+many=(-o train.train_batch_size=12 -o train.micro_batch_size=1)
+is 'I1 of one set: targets of twelve slots' \
+	"$(trained gpt2.ini "${one[@]//data./data.d.}" -o data.plugin=mix -o data.weights=d "${many[@]}")" \
+	"$(trained gpt2.ini "${one[@]}" "${many[@]}")"
 like 'data of a set is that of the run' \
 	"$(cp LARGE small; train --resume part -o train.steps=5)" 'the data is another'
 
@@ -80,8 +84,9 @@ sums() { tr -d '\n' < sets | grep -oE "\"($1)\": [^}]*" | sed 's/.*"targets": \(
 "$ZEROTH" eval --json run -o eval.a.plugin=text -o eval.a.path=seen -o eval.b.plugin=text -o eval.b.path=known > sets 2> log
 is 'each sequence of each set is evaluated once' "$(sums 'held out')" "$(sums 'a|b')"
 like 'all of them' "$(sums 'held out')" '^7042 '
-is 'also in a training' "$(tail -n 1 run/metrics.jsonl | grep -oE '"val_loss":[0-9.]{10}')" \
-	"\"val_loss\":$(sums 'held out' | cut -d ' ' -f 2 | cut -c 1-10)"
+rounded() { awk '{ printf "%.7f\n", $1 }'; }
+is 'also in a training' "$(tail -n 1 run/metrics.jsonl | sed 's/.*"val_loss":\([0-9.]*\).*/\1/' | rounded)" \
+	"$(sums 'held out' | cut -d ' ' -f 2 | rounded)"
 head -c 1001 small > few
 "$ZEROTH" tokenize --documents --tokenizer "$gpt2" --eot none -o few.tok few 2> log
 like 'and beside documents' "$(train -o train.steps=1 -o train.eval_batches=9999 -o data.s.val_path=few -o data.d.val_path=few.tok)" '^digest: '

@@ -127,6 +127,31 @@ static void sequential_order_starts_at_the_start(void **state)
 	data_close(&d);
 }
 
+/* 3 windows of 7 and one more target: the last window has that alone. */
+static void a_tail_of_one_target_is_evaluated(void **state)
+{
+	const char *const o[] = { "path", in_dir("u32"), "val_path", in_dir("tail"), "format",
+				  "uint32", NULL };
+	struct data d;
+	struct zr_batch b;
+
+	(void)state;
+	write_tokens("u32", 0, 53, 4, -1);
+	write_tokens("tail", 5000, 23, 4, -1);
+	assert_int_equal(data_open(&d, "data/tokens", o), 0);
+	assert_int_equal(d.v->prepare(d.inst, 7, 6000), ZR_OK);
+	assert_int_equal(info_of(&d).val_sequences, 4);
+
+	b = request(ZR_SPLIT_VAL, 0, 3, 1, 1, 7);
+	b.once = 1;
+	get(&d, &b);
+	assert_int_equal(inputs[0], 5021);
+	assert_int_equal(targets[0], 5022);
+	for (int t = 1; t < 7; t++)
+		assert_int_equal(targets[t], ZR_NO_TARGET);
+	data_close(&d);
+}
+
 static void validation_runs_in_order_and_wraps(void **state)
 {
 	const char *const o[] = { "path", in_dir("u32"), "val_path", in_dir("val"), "format",
@@ -398,6 +423,7 @@ int main(void)
 		cmocka_unit_test(the_order_is_pinned),
 		cmocka_unit_test(sequences_depend_on_step_slot_and_row_only_I1),
 		cmocka_unit_test(sequential_order_starts_at_the_start),
+		cmocka_unit_test(a_tail_of_one_target_is_evaluated),
 		cmocka_unit_test(validation_runs_in_order_and_wraps),
 		cmocka_unit_test(llmc_headers_of_both_widths_are_read),
 		cmocka_unit_test(raw_uint16_is_read_when_told),
