@@ -3,6 +3,7 @@
  * trainer.c - every training argument of Hugging Face's transformers and what it is here. Source:
  * TrainingArguments of transformers 5.23, and the names that versions 3 and 4 had beside them.
  */
+#include "cmd/import/factory.h"
 #include "cmd/import/hf.h"
 #include "cmd/import/rows.h"
 
@@ -11,6 +12,8 @@
 #define KERNELS "all kernels are fused"
 #define METRIC "loss and perplexity are measured on what [data] holds out"
 #define NO_PYTHON "there is no Python"
+#define OWN_DATA "nothing is downloaded: save it, and import with --data FILE"
+#define ONE_WEIGHT "all targets have one weight"
 #define LOGGED "metrics.jsonl has every step"
 #define RANKS "[comm] and [boot] say how ranks meet"
 
@@ -209,8 +212,60 @@ static const struct zr_import_key keys[] = {
 	NONE("eval_packing", "evaluation has the sequences of training"),
 	WITH("completion_only_loss", "data.train_on", hf_yes, "completion"),
 	WITH("assistant_only_loss", "data.train_on", hf_yes, "assistant"),
-	STOP("loss_type", "nll chunked_nll", "all targets have one weight"),
+	STOP("loss_type", "nll chunked_nll", ONE_WEIGHT),
 	NONE("activation_offloading", "[activation] outputs = offload gives the same bits"),
+
+	/* of LLaMA-Factory */
+	MADE("stage", NULL, lf_stage),
+	MADE("finetuning_type", "adapter.plugin", lf_finetuning),
+	COPY("lora_rank", "adapter.r"),
+	COPY("lora_alpha", "adapter.alpha"),
+	COPY("lora_dropout", "adapter.dropout"),
+	MADE("lora_target", "adapter.targets", lf_targets),
+	MADE("additional_target", "adapter.modules_to_save", lf_targets),
+	COPY("adapter_name_or_path", "adapter.path"),
+	COPY("use_rslora", "adapter.rslora"),
+	STOP("use_dora", "no", "adapters are those of LoRA"),
+	STOP("pissa_init", "no", "adapters begin at 0"),
+	STOP("loraplus_lr_ratio", "", "give [optimizer.NAME] match = *lora_B* and lr"),
+	MADE("quantization_bit", "model.store", lf_bits),
+	NONE("quantization_method", "[model] store says it"),
+	NONE("double_quantization", "scales are fp32"),
+	MADE("template", NULL, lf_template),
+	COPY("cutoff_len", "train.sequence_length"),
+	NONE("dataset", OWN_DATA),
+	NONE("dataset_dir", OWN_DATA),
+	NONE("max_samples", OWN_DATA),
+	NONE("eval_dataset", OWN_DATA),
+	COPY("val_size", "data.split"),
+	NONE("overwrite_cache", LOADER),
+	NONE("preprocessing_num_workers", LOADER),
+	NONE("preprocessing_batch_size", LOADER),
+	NONE("tokenized_path", LOADER),
+	STOP("streaming", "no", "texts that stream are not read"),
+	STOP("train_on_prompt", "no", "[data] train_on says what is learned"),
+	STOP("mask_history", "no", "[data] train_on = last learns the last answer"),
+	NONE("neat_packing", "documents do not see each other"),
+	NONE("plot_loss", "`zeroth report` draws curves"),
+	NONE("flash_attn", KERNELS),
+	NONE("use_v1_kernels", KERNELS),
+	NONE("enable_liger_kernel", KERNELS),
+	NONE("use_unsloth", KERNELS),
+	NONE("disable_gradient_checkpointing", "recomputing gives the same bits"),
+	STOP("pure_bf16", "no", "give [precision] plugin = bf16 and master = none"),
+	STOP("moe_aux_loss_coef", "0", "give [model] router_aux_loss_coef"),
+	STOP("use_dft_loss", "no", ONE_WEIGHT),
+	STOP("use_asft_loss", "no", ONE_WEIGHT),
+	STOP("use_eaft_loss", "no", ONE_WEIGHT),
+	STOP("use_galore", "no", "there is no such optimizer here"),
+	STOP("use_apollo", "no", "there is no such optimizer here"),
+	STOP("use_badam", "no", "there is no such optimizer here"),
+	STOP("use_adam_mini", "no", "there is no such optimizer here"),
+	STOP("use_muon", "no", "Muon takes hidden matrices: [optimizer.NAME] plugin = muon"),
+	STOP("use_llama_pro", "no", "layers are not added"),
+	STOP("mixture_of_depths", "", "every token passes every layer"),
+	STOP("use_kt", "no", "there is no such engine here"),
+	STOP("fp8", "no", "products have no 8 bits here"),
 
 	/* beside the arguments, in files for scripts of transformers and TRL */
 	MADE("model_name_or_path", "model.path", hf_model),
@@ -232,7 +287,8 @@ static int finish(struct zr_import *im)
 					       .scheduler_default = "linear",
 					       .defaults = defaults,
 					       .note = "the default of the training arguments" };
-	int rc = hf_finish(im, &names);
+	int rc = lf_finish(im);
+	rc = rc ? rc : hf_finish(im, &names);
 	if (!rc && !zr_import_given(im, "train.steps") && !zr_import_given(im, "train.epochs"))
 		rc = zr_import_put(im, NULL, "train.epochs", "3", names.note);
 	return rc;

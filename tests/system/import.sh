@@ -332,6 +332,19 @@ if [ -e axolotl.made ]; then
 		':3: warmup_ratio: Axolotl takes no warmup_steps beside it'
 	yaml 'Axolotl: a schedule that is not here' 'max_steps: 3\nlr_scheduler: rex\n' \
 		':2: lr_scheduler: there is no such schedule here$'
+	printf '%s\n' 'model_name_or_path: model' 'stage: sft' 'do_train: true' 'finetuning_type: lora' \
+		'lora_rank: 4' 'lora_target: all' 'dataset: identity' 'template: llama3' 'cutoff_len: 16' \
+		'learning_rate: 1.0e-4' 'num_train_epochs: 3.0' 'warmup_ratio: 0.1' 'plot_loss: true' >of.yml
+	ok "LLaMA-Factory's YAML" "$ZEROTH" config import --force -o of.ini --device cuda --data train.bin of.yml
+	for line in 'alpha = 8' 'targets = all-linear' 'sequence_length = 16' 'warmup_ratio = 0\.1'; do
+		like "LLaMA-Factory: $line" "$(sed 's/ ;.*//' of.ini)" "^$line\$"
+	done
+	sed -i '/finetuning_type/d' of.yml
+	ok '... without a type of tuning' "$ZEROTH" config import --force -o of.ini --device cuda --data train.bin of.yml
+	like '... it is LoRA' "$(cat of.ini)" "^plugin = lora ; LLaMA-Factory's default\$"
+	like '... its template' "$(import of.yml)" ':7: template: .* make tokens by'
+	sed -i 's/sft/dpo/' of.yml
+	like '... its other stages' "$(import --data train.bin of.yml)" ':2: stage: only the likelihood'
 	printf '%s\n' 'compute_environment: LOCAL_MACHINE' 'distributed_type: FSDP' 'mixed_precision: bf16' \
 		'num_processes: 8' 'fsdp_config:' '  fsdp_sharding_strategy: SHARD_GRAD_OP' \
 		'  fsdp_activation_checkpointing: true' >of.yml

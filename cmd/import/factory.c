@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * factory.c - see factory.h.
+ */
+#include "cmd/import/factory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int none(struct zr_setting *s, const char *why)
+{
+	return zr_import_fate(s, ZR_FATE_NONE, "%s", why);
+}
+
+static int refuse(struct zr_setting *s, const char *why)
+{
+	return zr_import_fate(s, ZR_FATE_REFUSED, "%s", why);
+}
+
+int lf_stage(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	(void)im, (void)k;
+	if (zr_import_is(s->value, "sft") || zr_import_is(s->value, "pt"))
+		return none(s, "[data] says what is learned");
+	return refuse(s, "only the likelihood of targets is trained: no preferences, no rewards");
+}
+
+int lf_finetuning(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	if (zr_import_is(s->value, "full"))
+		return none(s, "all parameters are trained without an adapter");
+	if (zr_import_is(s->value, "lora"))
+		return zr_import_put(im, s, k->to, "lora", NULL);
+	return refuse(s, "all parameters are trained, or adapters of LoRA are");
+}
+
+/* "q_proj,v_proj" */
+int lf_targets(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	char *text = NULL;
+	if (zr_import_is(s->value, "all"))
+		return zr_import_put(im, s, k->to, "all-linear", NULL);
+
+	int rc = zr_import_text(s->value, &text);
+	for (char *c = text; !rc && *c; c++)
+		if (*c == ',')
+			*c = ' ';
+	if (!rc)
+		rc = zr_import_put(im, s, k->to, text, NULL);
+	free(text);
+	return rc;
+}
+
+int lf_bits(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	const double bits = zr_import_number(s, 0);
+	if (bits == 4 || bits == 8)
+		return zr_import_put(im, s, k->to, bits == 4 ? "nf4" : "int8", NULL);
+	return refuse(s, "weights are kept in 4 or 8 bits");
+}
+
+int lf_template(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	const char *dot = im->data ? strrchr(im->data, '.') : NULL;
+	(void)k;
+	if (im->data && (!dot || strncmp(dot, ".json", 5)))
+		return none(s, "--data has tokens: how they were made is over");
+	return refuse(s, "LLaMA-Factory's templates are not those of the models: make tokens by "
+			 "`zeroth tokenize --chat`, and import with --data");
+}
+
+int lf_finish(struct zr_import *im)
+{
+	static const char note[] = "LLaMA-Factory's default";
+	const struct zr_import_kind *kind = im->source[0].kind;
+	const long long rank = zr_import_given_count(im, "adapter.r");
+	char text[32];
+	int rc = 0;
+	if (!zr_import_find(im, kind, "stage"))
+		return 0;
+
+	if (!zr_import_find(im, kind, "finetuning_type"))
+		rc = zr_import_put(im, NULL, "adapter.plugin", "lora", note);
+	if (rc || !zr_import_given(im, "adapter.plugin") || zr_import_given(im, "adapter.alpha"))
+		return rc;
+	snprintf(text, sizeof text, "%lld", 2 * (rank > 0 ? rank : 8));
+	return zr_import_put(im, NULL, "adapter.alpha", text, note);
+}
