@@ -417,15 +417,20 @@ static int head_differs(const char *dir, const char *prefix, const char *head,
 			const char *embedding, int *differs, struct zr_error *err)
 {
 	struct zr_tensor_files *f = calloc(1, sizeof *f);
-	struct found two[2];
-	struct zr_error unused = { 0 };
-	int rc = 0;
+	struct found two[2] = { { -1, NULL }, { -1, NULL } };
+	struct zr_error why = { 0 };
 	*differs = 0;
 	if (!f)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	f->prefix = prefix;
-	if (!open_dir(f, dir, &unused) && !find_named(f, head, &two[0], &unused) &&
-	    !find_named(f, embedding, &two[1], &unused) && two[0].file >= 0 && two[1].file >= 0) {
+	int rc = open_dir(f, dir, &why);
+	rc = rc ? rc : find_named(f, head, &two[0], &why);
+	rc = rc ? rc : find_named(f, embedding, &two[1], &why);
+	if (rc == ZR_EINVAL) /* files that are wrong are refused where they are needed */
+		rc = 0;
+	else if (rc)
+		zr_err(err, rc, "%s", why.text);
+	if (!rc && two[0].file >= 0 && two[1].file >= 0) {
 		const struct zr_st_tensor *a = two[0].tensor, *b = two[1].tensor;
 		const int trains = zr_dtype(a->dtype, NULL)->trains &&
 				   zr_dtype(b->dtype, NULL)->trains;
