@@ -170,19 +170,25 @@ int zr_dir_has(const char *dir, const char *name, char path[PATH_MAX])
 	path = path ? path : own;
 	if (snprintf(path, PATH_MAX, "%s/%s", dir, name) >= PATH_MAX)
 		return 0;
+	if (!access(path, F_OK))
+		errno = 0;
 	/* what cannot be looked at is there: whoever opens it says why */
-	return !access(path, F_OK) || (errno != ENOENT && errno != ENOTDIR);
+	return errno != ENOENT && errno != ENOTDIR;
 }
 
 struct zr_dir_kind zr_dir_kind(const char *dir)
 {
-	const int run = zr_dir_has(dir, "config.ini", NULL);
-	return (struct zr_dir_kind){
-		.run = run,
-		.model = !run && zr_dir_has(dir, "config.json", NULL),
-		.weights = run && zr_dir_has(dir, "model.safetensors", NULL),
-		.adapters = run && zr_dir_has(dir, "adapter_model.safetensors", NULL),
-	};
+	struct zr_dir_kind kind = { .run = zr_dir_has(dir, "config.ini", NULL) };
+
+	if (!kind.run) {
+		kind.model = zr_dir_has(dir, "config.json", NULL);
+		return kind;
+	}
+
+	kind.weights = zr_dir_has(dir, "model.safetensors", NULL);
+	kind.adapters = zr_dir_has(dir, "adapter_model.safetensors", NULL);
+	kind.unseen = kind.adapters ? errno : 0;
+	return kind;
 }
 
 long long zr_run_steps(const char *run)
@@ -199,6 +205,9 @@ int zr_dir_with_model(const char *dir, struct zr_dir_kind *out, struct zr_error 
 {
 	struct stat st;
 	*out = zr_dir_kind(dir);
+	if (out->unseen)
+		return zr_err(err, ZR_EIO, "%s/adapter_model.safetensors: %s", dir,
+			      strerror(out->unseen));
 	if (out->model || out->weights || out->adapters)
 		return 0;
 	if (stat(dir, &st))

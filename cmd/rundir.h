@@ -42,6 +42,7 @@ struct zr_dir_kind {
 	/* of a run: that has weights, model.safetensors, or adapters, which are all that it has
 	 * where its model is in [model] path */
 	int weights, adapters;
+	int unseen; /* errno, where it cannot be known whether there are adapters */
 };
 struct zr_dir_kind zr_dir_kind(const char *dir);
 /* The same of what must have a model that can be used: a run that ended, or a model's directory. */

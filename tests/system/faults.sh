@@ -311,6 +311,8 @@ for file in config.ini model.safetensors; do
 	told "I7: $file of a run that is evaluated cannot be looked at, but read" saved "call=stat kind=EIO n=1 path=run/$file" '' \
 		"$ZEROTH" eval run "${sets[@]:2}"
 done
+told 'I7: adapters that may be there in a run that is evaluated' saved 'call=stat kind=EIO n=1 path=run/adapter_model' \
+	'^zeroth: run/adapter_model.safetensors: Input/output error$' "$ZEROTH" eval run "${sets[@]:2}"
 # either NAME BASE FAULT COMMAND...: the first 8 calls that the fault describes; each is got over, or named
 either() {
 	local name=$1 base=$2 fault=$3 n out short=
