@@ -82,6 +82,31 @@ asked_all() { # RANKS
 beside asked_all ''
 beside asked_all '-n 2'
 
+# A supervisor takes the ends of its children: also of a rank that died and was started again.
+children() { # STATE: how many children in that state the training has; all, without STATE
+	cat /proc/[0-9]*/status 2> /dev/null |
+		awk -v parent="$run" -v state="$1" '/^State:/ { s = $2 }
+			/^PPid:/ { n += $2 == parent && (state == "" || s == state) } END { print n + 0 }'
+}
+no_zombies() {
+	rm -rf run go held.*
+	HOLD=step3 HOLD_DIR=$PWD "$ZEROTH" train -n 4 --restarts 1 "$ini" -o data.plugin="$scratch/hold.so" \
+		-o train.steps=6 -o checkpoint.every=1 -o run.dir=run > out 2> err &
+	local run=$! rank
+	until [ -e held.0 ] || ! kill -0 $run 2> /dev/null; do sleep 0.02; done
+	is 'zombies: four ranks are children, and none has ended' "$(children) $(children Z)" '4 0'
+	rank=$(cat /proc/[0-9]*/status 2> /dev/null |
+		awk -v parent=$run '/^Pid:/ { p = $2 } /^PPid:/ && $2 == parent { last = p } END { print last }')
+	rm -f held.*
+	kill -9 "$rank"
+	until [ -e held.0 ] || ! kill -0 $run 2> /dev/null; do sleep 0.02; done
+	is 'zombies: nor is one left of ranks that were started again' "$(children) $(children Z)" '4 0'
+	touch go
+	wait $run
+	is 'zombies: that training ends' "$?" 0
+}
+beside no_zombies
+
 # ---- closed files ----------------------------------------------------------------
 closed() { # NUMBERS: standard files that are closed
 	local command words redirect= fd
