@@ -23,8 +23,9 @@ cmd_libtrain_la_SOURCES = \
 
 noinst_LTLIBRARIES += cmd/librun.la
 cmd_librun_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
-cmd_librun_la_LIBADD = cmd/libtrain.la $(JANSSON_LIBS) $(XXHASH_LIBS)
+cmd_librun_la_LIBADD = cmd/libtrain.la files/tokenizer/libtokenizer.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 cmd_librun_la_SOURCES = \
+	cmd/alike.c cmd/alike.h \
 	cmd/base.c cmd/base.h \
 	cmd/base_check.c cmd/base_check.h \
 	cmd/beat.c cmd/beat.h \
@@ -33,6 +34,7 @@ cmd_librun_la_SOURCES = \
 	cmd/crash.c cmd/crash.h \
 	cmd/declare.c cmd/declare.h \
 	cmd/export.c cmd/export.h cmd/export_checkpoint.c cmd/export_files.c \
+	cmd/inputs.c cmd/inputs.h \
 	cmd/json_text.c cmd/json_text.h \
 	cmd/former.c cmd/former.h \
 	cmd/merge.c cmd/merge.h \

@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <xxhash.h>
 
+#include "cmd/alike.h"
 #include "cmd/beat.h"
 #include "cmd/config_ini.h"
 #include "cmd/crash.h"
@@ -527,6 +528,9 @@ static int prepare(struct run *r, const struct zr_run_how *how, FILE *out, struc
 			    (unsigned long long)r->setup->train->steps);
 	if (!rc && r->rank0)
 		rc = check_dirs(r, err);
+	if (!rc)
+		rc = zr_alike_check(r->setup, err);
+	beat();
 	if (!rc)
 		rc = zr_session_open(r->setup, &r->session, err);
 	zr_crash_session(r->session);

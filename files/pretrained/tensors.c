@@ -365,6 +365,11 @@ static void widen(float *x, int64_t n, int32_t dtype)
 	}
 }
 
+const char *zr_tensor_files_path(const struct zr_tensor_files *f, int32_t k)
+{
+	return k < f->n ? f->file[k].path : NULL;
+}
+
 int zr_tensor_files_have(const struct zr_tensor_files *f, int32_t i)
 {
 	return f->found[i].file >= 0;

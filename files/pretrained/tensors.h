@@ -26,6 +26,8 @@ int zr_tensor_files_open(const char *path, const struct zr_layout *layout, int w
 			 const char *prefix, const char *ignored, struct zr_tensor_files **out,
 			 struct zr_error *err);
 void zr_tensor_files_close(struct zr_tensor_files *f); /* NULL is fine */
+/* the k-th file, from 0; NULL: there are fewer */
+const char *zr_tensor_files_path(const struct zr_tensor_files *f, int32_t k);
 int zr_tensor_files_have(const struct zr_tensor_files *f, int32_t i); /* tensor i */
 /* Elements [first, first + n) of tensor i in fp32. files: a struct zr_tensor_files. What a file
  * lost since it was opened is an error: it is read, not mapped. */
