@@ -40,6 +40,7 @@ cmd_librun_la_SOURCES = \
 	cmd/merge.c cmd/merge.h \
 	cmd/pace.c cmd/pace.h \
 	cmd/plan_json.c cmd/plan_json.h \
+	cmd/probe.c cmd/probe.h \
 	cmd/progress.c cmd/progress.h \
 	cmd/rates.c cmd/rates.h \
 	cmd/run.c cmd/run.h \

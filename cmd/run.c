@@ -24,6 +24,7 @@
 #include "cmd/metrics.h"
 #include "cmd/pace.h"
 #include "cmd/plan_json.h"
+#include "cmd/probe.h"
 #include "cmd/progress.h"
 #include "cmd/resume.h"
 #include "cmd/run_eval.h"
@@ -414,7 +415,7 @@ static int note_place(const struct run *r, struct zr_error *err)
 }
 
 /* Opens what only rank 0 has: the run directory and the monitors. */
-static int open_run(struct run *r, FILE *out, struct zr_error *err)
+static int open_run(struct run *r, struct zr_error *err)
 {
 	int rc = zr_rundir_make(r->cfg, r->resume != NULL, &r->made, err);
 	if (!rc)
@@ -428,9 +429,35 @@ static int open_run(struct run *r, FILE *out, struct zr_error *err)
 		r->elapsed = zr_pace_elapsed_before(zr_rundir(r->cfg), r->from, r->first);
 	if (!rc)
 		rc = zr_config_ini_begin(r->cfg, &r->config_ini, err);
-	if (!rc)
-		announce(r, out);
 	return rc;
+}
+
+/* All ranks write parts of a checkpoint into one directory. Where only a signal would save one, the
+ * training is worth more than that. */
+static int check_shared(struct run *r, struct zr_error *err)
+{
+	const struct zr_checkpoint_opts *o = zr_config_find(r->cfg, "checkpoint")->opts;
+	const int due = o->every || o->keep_best;
+	struct zr_error blind = { 0 };
+	char dir[PATH_MAX] = "";
+	int rc = 0;
+	if (!due && !o->on_signal)
+		return 0;
+
+	if (r->rank0 && strcmp(o->dir, "auto"))
+		rc = zr_checkpoint_dir(r->cfg, dir, err);
+	else if (r->rank0) /* which checkpoints/ is made in when the first one is written */
+		snprintf(dir, sizeof dir, "%s", zr_rundir(r->cfg));
+	if (!rc)
+		rc = zr_probe_dir(r->session, dir, &blind, err);
+	if (rc || !blind.code)
+		return rc;
+
+	if (due)
+		return zr_err(err, ZR_EINVAL, "%s", blind.text);
+	if (r->rank0)
+		zr_logf(ZR_LOG_WARN, "checkpoint", "%s", blind.text);
+	return 0;
 }
 
 static int open_saver(struct run *r, struct zr_error *err)
@@ -555,7 +582,13 @@ static int prepare(struct run *r, const struct zr_run_how *how, FILE *out, struc
 	zr_signals_defer();
 	beat();
 	r->first = rc ? 0 : r->session->step;
-	return rc || !r->rank0 ? rc : open_run(r, out, err);
+	if (!rc && r->rank0)
+		rc = open_run(r, err);
+	if (!rc)
+		rc = check_shared(r, err);
+	if (!rc && r->rank0)
+		announce(r, out);
+	return rc;
 }
 
 int zr_run_train(struct zr_config *cfg, const struct zr_run_how *how, FILE *out,

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # I7: ranks that read different files, as machines without shared storage may have them, are refused before they begin,
-# with the kind of file, the rank and both files. Files that are alike may lie anywhere.
+# with the kind of file, the rank and both files. Files that are alike may lie anywhere. Checkpoints need a directory
+# that all ranks see.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 . "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden
@@ -12,10 +13,11 @@ mkdir meet
 # ranks CONF OPTIONS...: ranks 0, 1, ... as another launcher starts them: each with its own words of options, and those of ${all[@]}.
 # What they print is in rank.*, their exit codes are in $codes.
 all=()
+keep= # not empty: the run directory stays
 ranks() {
 	local conf=$1 r=0 own job=()
 	shift
-	rm -rf run
+	[ -n "$keep" ] || rm -rf run
 	for own in "$@"; do
 		# shellcheck disable=SC2086 # words of options
 		RANK=$r WORLD_SIZE=$# timeout 100 "$ZEROTH" train "$conf" -o run.dir=run -o boot.plugin=env -o boot.directory=meet \
@@ -102,6 +104,19 @@ sed 's/"hidden_act"/ "hidden_act"/' llama-a/config.json > llama-b/config.json
 ranks model.ini "-o model.path=llama-a" "-o model.path=llama-b"
 refused "another config.json" "config.json" 1 "[^ ]*/config.json $print" "[^ ]*/config.json $print"
 
+# A training that goes on reads its checkpoint alone: a rank without the weights needs none.
+all=(-o checkpoint.every=1 -o checkpoint.save=all)
+want=$(trained model.ini -o model.path=llama-a "${all[@]}")
+ranks model.ini "-o model.path=llama-a -o train.steps=1" "-o model.path=llama-a -o train.steps=1"
+mkdir bare
+cp llama-a/config.json bare
+keep=yes
+ranks model.ini "-o model.path=llama-a --resume auto" "-o model.path=bare --resume auto"
+keep=
+is "going on where one rank has no weights: same bits" "$codes $(tail -n 1 rank.0)" "0 0  $want"
+rm rank.*
+all=()
+
 # ---- tokenizers ----
 # The files differ in one token, so that its number stands for another text.
 cp "$golden/chat/bytes.json" a.json
@@ -163,5 +178,43 @@ echo "another build" >> b/sgd.so
 ranks tiny.ini "-o optimizer.plugin=./a/sgd.so" "-o optimizer.plugin=./b/sgd.so"
 refused "another plugin file" "plugin file" 1 "[^ ]*/b/sgd.so $print" "[^ ]*/a/sgd.so $print"
 
+all=()
+
+# ---- the run directory ----
+# away OPTIONS...: 3 ranks, the last of which has another working directory, so another `run`
+away() {
+	local r dir job=()
+	rm -rf run else/run
+	for r in 0 1 2; do
+		dir=.
+		[ $r != 2 ] || dir=else
+		(cd "$dir" && RANK=$r WORLD_SIZE=3 exec timeout 100 "$ZEROTH" train "$scratch/tiny.ini" -o run.dir=run -o boot.plugin=env \
+			-o boot.directory="$scratch/meet" "$@") > "rank.$r" 2>&1 &
+		job+=($!)
+	done
+	codes=
+	for r in "${job[@]}"; do
+		wait "$r"
+		codes+="$? "
+	done
+}
+blind='rank 2 on [^ ]+ does not see run of rank 0 on [^ ]+, where checkpoints go: '
+for option in checkpoint.every=2 checkpoint.keep_best=yes; do
+	away -o "$option"
+	like "$option, no shared directory: exit 2" "$codes" '\<2 '
+	for r in 0 1 2; do like "$option, no shared directory: rank $r says so" "$(tail -n 1 rank.$r)" "$blind"; done
+	is "$option, no shared directory: before step 1" "$(grep -h '^step' rank.*)" ""
+	ok "$option, no shared directory: none is left" test ! -e run
+done
+want=$(trained tiny.ini)
+away
+is "nothing but a signal saves: all trains" "$codes $(tail -n 1 rank.0)" "0 0 0  $want"
+like "and a warning says what a signal would do" "$(cat rank.0)" "^zeroth: warning: checkpoint: $blind"
+away -o checkpoint.on_signal=no
+is "nothing saves: all trains" "$codes $(tail -n 1 rank.0)" "0 0 0  $want"
+is "and nobody warns" "$(grep -h warning rank.*)" ""
+away -o checkpoint.every=2 -o checkpoint.dir="$scratch/common"
+is "checkpoints in a shared directory: all trains" "$codes $(tail -n 1 rank.0)" "0 0 0  $want"
+is "no probe is left" "$(find run common -name '.probe*')" ""
 
 done_testing
