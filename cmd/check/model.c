@@ -219,7 +219,7 @@ static void call_with(struct fixture *r, uint32_t layer, int back, int training,
 		.accumulate = back ? accumulate : NULL,
 		.loss_rows = l->flags & ZR_LAYER_LOSS ? r->loss : NULL,
 		.loss_sum = l->flags & ZR_LAYER_LOSS ? r->sum : NULL,
-		.grad_scale = 1, .aux_scale = 1,
+		.grad_scale = 1, .aux_scale = (float)(ROWS * r->length),
 		.rng = { .seed = 5, .step = 1 },
 		.ops = r->ops,
 	};

@@ -21,7 +21,8 @@ STRUCT = re.compile(r"struct (zr_\w+) \{(.*?)\n\};", re.S)
 CONSTANT = re.compile(r"^#define (ZR_[A-Z0-9_]+)[ \t]+(\S.*)$", re.M)
 
 
-PRIVATE = {"zr_elementwise_inst"}  # of the plugin's own code: no host sees it
+# of the plugin's own code: no host sees it
+PRIVATE = {"zr_elementwise_inst", "zr_elementwise_about"}
 
 
 def without_comments(text):

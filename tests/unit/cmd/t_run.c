@@ -492,6 +492,9 @@ int main(void)
 		cmocka_unit_test(an_interrupted_run_keeps_its_weights),
 		cmocka_unit_test(I6_weights_come_back_bit_for_bit_or_are_refused),
 	};
+
+	/* who runs the tests in the background may ignore it, and a training leaves it so */
+	signal(SIGINT, SIG_DFL);
 	two = ranks_shared(sizeof *two);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, make_data, remove_data);

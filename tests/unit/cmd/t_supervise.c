@@ -482,6 +482,9 @@ int main(void)
 		cmocka_unit_test(ranks_die_with_their_supervisor),
 		cmocka_unit_test(another_launcher_is_noticed),
 	};
+
+	/* who runs the tests in the background may ignore it, and a training leaves it so */
+	signal(SIGINT, SIG_DFL);
 	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	if (shared == MAP_FAILED)

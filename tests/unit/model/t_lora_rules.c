@@ -225,5 +225,6 @@ int main(void)
 		cmocka_unit_test(files_are_read_as_peft_reads_them),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("lora_rules", tests, NULL, NULL);
 }
