@@ -36,6 +36,7 @@ for i in $(seq $kills); do
 	ranks=$(children $pid)
 	kill -KILL $pid $ranks 2>/dev/null
 	wait $pid 2>/dev/null
+	while [ -n "$(running $ranks)" ]; do sleep 0.01; done # they hold the lock of the run directory until then
 	[ -n "$(find "$run/checkpoints" -name '*.tmp' 2>/dev/null)" ] && left=$((left + 1))
 	[ -n "$(find "$run/checkpoints" -name 'step-????????' 2>/dev/null)" ] || { [ "$last" = 0 ] || lost=$((lost + 1)); continue; }
 	"$ZEROTH" checkpoint verify "$run" > "$scratch/verify" 2>&1 || { torn=$((torn + 1)); note "$(cat "$scratch/verify")"; }
