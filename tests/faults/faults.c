@@ -131,7 +131,11 @@ static void forked(void)
 __attribute__((constructor)) static void begin(void)
 {
 	char text[512], *save, *word;
-	const char *v = getenv("ZR_FAULT");
+	const char *v = getenv("ZR_FAULT_PROGRAM");
+	if (v && strcmp(v, program_invocation_short_name))
+		return;
+
+	v = getenv("ZR_FAULT");
 	set.slow = 0.05;
 	fault_busy++;
 	if (v) {

@@ -17,6 +17,7 @@
  *   ZR_FAULT_LOG=FILE     a line per call that changes a file or a directory, in order; see
  *                         record.c
  *   ZR_FAULT_NO_RING=1    there is no io_uring
+ *   ZR_FAULT_PROGRAM=NAME other programs, such as a shell that starts it, are left alone
  *
  * Counted are calls on regular files and directories outside of /proc, /sys and /dev, by
  * descriptors above 2. Streams of fopen are made of the same reads and writes. What runs behind

@@ -257,6 +257,23 @@ if [ -e talk/out.tok ]; then
 	beside try cached-two 6 --base cached --end "$end" -- "${train[@]}" -n 2 -- "${resume[@]}" -o train.steps=3
 fi
 
+# ---- ranks that meet in a directory ----
+# Rank 1 meets no fault, and does not outlive rank 0.
+cat > meeting.sh <<'END'
+export WORLD_SIZE=2
+options="-o boot.plugin=env -o boot.directory=$MEETING -o boot.timeout=10"
+env -u LD_PRELOAD RANK=1 "$ZEROTH" train tiny.ini $options > /dev/null 2>&1 &
+RANK=0 "$ZEROTH" train tiny.ini $options
+code=$?
+exec 2> /dev/null # what the shell says of rank 1 is not the last line
+[ $code = 0 ] || kill -9 $!
+wait $!
+exit $code
+END
+mkdir -m 700 meet
+MEETING=$scratch/meet ZR_FAULT_PROGRAM=zeroth try meeting 8 --base base --end "$three" -- \
+	"$(command -v bash)" "$scratch/meeting.sh" -- "${resume[@]}" -o train.steps=3
+
 try plan 4 --base base -- "$ZEROTH" plan -n 2 --program tiny.ini -- "${train[@]}"
 try show 4 --base base -- "$ZEROTH" config show --json tiny.ini -- "${train[@]}"
 
