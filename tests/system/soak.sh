@@ -154,7 +154,7 @@ one_cycle() {
 	echo "training $training cycle $cycle: after $moment ms: $ending: ${command[*]:1}" >> log
 	[ -z "$SOAK_KEEP" ] || { rm -rf "before.$cycle"; cp -r run "before.$cycle" 2> /dev/null; }
 	: > out
-	(exec "${command[@]}") > out 2> err &
+	(exec env --default-signal=INT "${command[@]}") > out 2> err &
 	local pid=$!
 	if ! has_begun $pid; then
 		wait $pid
