@@ -12,7 +12,7 @@ core_libcore_la_SOURCES = \
 	core/error.c core/error.h \
 	core/exact.c core/exact.h \
 	core/log.c core/log.h core/text.c core/text.h \
-	core/list.h core/pool.c core/pool.h \
+	core/list.h core/pages.c core/pages.h core/pool.c core/pool.h \
 	core/session.c core/session_open.c core/session.h core/step.c core/values.c core/values.h \
 	core/setup.c core/setup_open.c core/setup_start.c core/setup.h
 
@@ -20,7 +20,7 @@ core_libcore_la_SOURCES = \
 noinst_LTLIBRARIES += core/libbase.la
 core_libbase_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 core_libbase_la_LIBADD = $(JANSSON_LIBS)
-core_libbase_la_SOURCES = core/error.c core/text.c core/files/file.c core/files/json.c
+core_libbase_la_SOURCES = core/error.c core/pages.c core/text.c core/files/file.c core/files/json.c
 
 # The paths are compiled in: another --prefix must reach them.
 core/plugin/libcore_la-prefix.lo core/plugin/libcore_la-plugin_find.lo: Makefile

@@ -14,15 +14,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "core/pages.h"
 #include "core/pool.h"
 
 #define ALIGN 4096 /* of requests past the page cache */
-#define HUGE ((size_t)2 << 20)
 #define SAMPLES 16
 
 struct slot {
@@ -103,15 +102,6 @@ static int fill(struct thread *t, uint64_t at, uint64_t end)
 
 /* ---- threads ---- */
 
-/* On huge pages, which the disk fills with fewer requests. */
-static char *memory(size_t bytes)
-{
-	char *p = aligned_alloc(HUGE, (bytes + HUGE - 1) / HUGE * HUGE);
-	if (p)
-		madvise(p, bytes, MADV_HUGEPAGE);
-	return p;
-}
-
 static uint64_t room_of(const struct zr_ckpt_entry *e)
 {
 	uint64_t whole = (uint64_t)e->blocks * ZR_BLOCK * 4;
@@ -149,9 +139,9 @@ static int read_batch(struct thread *t, struct slot *s)
 	uint64_t end = t->r->file->data + last->at + last->bytes;
 	int rc = 0;
 	if (s->bytes > s->room) {
-		free(s->buf);
+		zr_pages_close(s->buf, s->room);
 		s->room = s->bytes > ZR_READER_SLOT ? s->bytes : ZR_READER_SLOT;
-		s->buf = memory(s->room);
+		s->buf = zr_pages_open(s->room);
 	}
 	if (!s->buf) {
 		s->room = 0;
@@ -291,7 +281,7 @@ struct zr_reader *zr_reader_new(int cached)
 	for (int i = 0; i < ZR_READER_THREADS; i++) {
 		struct thread *t = &r->thread[i];
 		*t = (struct thread){ .r = r, .hash = XXH3_createState(),
-				      .window = memory(ZR_READER_WINDOW) };
+				      .window = zr_pages_open(ZR_READER_WINDOW) };
 		bad |= !t->hash || !t->window;
 	}
 	if (bad)
@@ -305,10 +295,10 @@ void zr_reader_free(struct zr_reader *r)
 		return;
 	for (int i = 0; i < ZR_READER_THREADS; i++) {
 		XXH3_freeState(r->thread[i].hash);
-		free(r->thread[i].window);
+		zr_pages_close(r->thread[i].window, ZR_READER_WINDOW);
 	}
 	for (int i = 0; i < ZR_READER_SLOTS; i++)
-		free(r->slot[i].buf);
+		zr_pages_close(r->slot[i].buf, r->slot[i].room);
 	pthread_cond_destroy(&r->changed);
 	pthread_mutex_destroy(&r->lock);
 	free(r);

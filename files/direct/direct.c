@@ -12,14 +12,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "core/pages.h"
 #include "core/pool.h"
 
 #define UNIT 4096 /* of addresses, lengths and places in files */
-#define HUGE ((size_t)2 << 20)
 #define PARTS 16 /* a small file is written in so many windows */
 #define CACHED ((size_t)1 << 17) /* bytes that stay in the processor's cache */
 
@@ -36,6 +35,7 @@ struct zr_direct {
 	size_t room;  /* of a window */
 	/* of the windows, and of what is read back by each thread and by the caller */
 	char *memory;
+	size_t bytes; /* of memory */
 	struct window window[ZR_DIRECT_WINDOWS];
 	struct window *filling;
 	int threads;
@@ -160,14 +160,12 @@ struct zr_direct *zr_direct_open(int fd, int direct, uint64_t bytes)
 		return NULL;
 	*d = (struct zr_direct){ .fd = fd, .direct = direct, .bad = UINT64_MAX };
 	d->room = room < ZR_DIRECT_WINDOW ? (size_t)room : ZR_DIRECT_WINDOW;
-	size_t all = ((ZR_DIRECT_WINDOWS + ZR_DIRECT_THREADS + 1) * d->room + HUGE - 1) / HUGE *
-		     HUGE;
-	d->memory = aligned_alloc(HUGE, all);
+	d->bytes = (ZR_DIRECT_WINDOWS + ZR_DIRECT_THREADS + 1) * d->room;
+	d->memory = zr_pages_open(d->bytes);
 	if (!d->memory) {
 		free(d);
 		return NULL;
 	}
-	madvise(d->memory, all, MADV_HUGEPAGE); /* which the disk is given in fewer parts */
 	for (int i = 0; i < ZR_DIRECT_WINDOWS; i++)
 		d->window[i] = (struct window){ .d = d, .mem = d->memory + (size_t)i * d->room };
 	pthread_mutex_init(&d->lock, NULL);
@@ -237,7 +235,7 @@ int zr_direct_close(struct zr_direct *d, uint64_t *bad)
 	*bad = d->bad;
 	pthread_cond_destroy(&d->changed);
 	pthread_mutex_destroy(&d->lock);
-	free(d->memory);
+	zr_pages_close(d->memory, d->bytes);
 	free(d);
 	return no;
 }

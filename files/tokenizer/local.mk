@@ -12,7 +12,7 @@ noinst_LTLIBRARIES += %D%/libtokenizer.la
 	%D%/load_bpe.c %D%/load_decoder.c %D%/load_models.c %D%/load_normalizer.c \
 	%D%/load_spaces.c %D%/load_steps.c %D%/load_values.c %D%/load_vocabulary.c \
 	%D%/marks.c %D%/memo.c %D%/memo.h %D%/merges.c %D%/merges.h %D%/merging.c \
-	%D%/model.c %D%/names.c %D%/normalizer.c %D%/pages.c %D%/pages.h %D%/parts.h \
+	%D%/model.c %D%/names.c %D%/normalizer.c %D%/parts.h \
 	%D%/pattern.c %D%/regex.c %D%/regex.h %D%/runs.c %D%/spaces.c %D%/spaces.h \
 	%D%/tokenizer.c %D%/tokenizer.h %D%/trie.c %D%/unigram.c %D%/utf8.c %D%/utf8.h \
 	%D%/wordpiece.c %D%/words.c
