@@ -72,3 +72,21 @@ use_disk() {
 		disk+=(-o "offload.$what.plugin=nvme" -o "offload.$what.path=disk")
 	done
 }
+
+# memory_group LIMIT: makes a memory control group of its own; prints its directory, or fails with the reason.
+memory_group() {
+	local dir
+	dir=/sys/fs/cgroup/memory$(sed -n 's/^[0-9]*:\([^:]*,\)*memory\(,[^:]*\)*://p' /proc/self/cgroup)
+	if [ -e "$dir/memory.limit_in_bytes" ]; then
+		dir+=/zeroth-test-$$-$1
+		mkdir "$dir" && echo "$1" > "$dir/memory.limit_in_bytes" || return
+		[ ! -e "$dir/memory.memsw.limit_in_bytes" ] || echo "$1" > "$dir/memory.memsw.limit_in_bytes"
+		echo "$dir"
+		return
+	fi
+	dir=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)
+	[ -e "$dir/cgroup.controllers" ] || { echo "no memory control groups"; return 1; }
+	grep -qw memory "$dir/cgroup.subtree_control" || echo +memory > "$dir/cgroup.subtree_control" || return
+	dir+=/zeroth-test-$$-$1
+	mkdir "$dir" && echo "$1" > "$dir/memory.max" && echo "$dir" && echo 0 > "$dir/memory.swap.max"
+}

@@ -260,4 +260,26 @@ else
 	skip 'ulimit -u' 'another user cannot be set'
 fi
 
+# ---- memory of a control group ----------------------------------------------------
+# Enough: as without. Too little: refused before memory is taken, or ended by the kernel, which a supervisor names.
+grouped() { # LIMIT WANTED
+	local group command got
+	group=$(memory_group "$1" 2>&1) || { skip "$1 of memory in a control group" "$(head -n 1 <<< "$group")"; return; }
+	for command in 'train' 'train -n 2' 'train -n 16'; do
+		got=$(ended "$command" bash -c 'echo $$ > "$0/cgroup.procs" && exec "$@"' "$group")
+		case $got:$(tail -n 1 err) in
+		"${plain[$command]}:"*) got=trains ;;
+		*'exit 3:zeroth: '*'does not fit: needs '*) got=refused ;;
+		*'exit 4:zeroth: rank '*' was killed by the kernel: out of memory') got=refused ;;
+		*'exit 137:'*) [ "$command" != train ] || got=refused ;; # it cannot say so itself
+		*) got+=" $(tail -n 1 err)" ;;
+		esac
+		is "$1 of memory in a control group: $command" "$got" "$2"
+	done
+	rmdir "$group"
+}
+grouped "$([ -n "$ZR_SANITIZE" ] && echo 8G || echo 1G)" trains
+grouped 24M refused
+grouped 6M refused
+
 done_testing

@@ -187,24 +187,7 @@ done
 planted fail stage0 "2 failed with code 4: \\[comm\\] the disk is full; rank 2, step 3, [a-z ]+( \\(unit [a-z_0-9.]+\\))?"
 planted fail stage3 "2 failed with code 4: \\[comm\\] the disk is full; rank 2, step 3, [a-z ]+( \\(unit [a-z_0-9.]+\\))?"
 
-# A memory control group of its own, with a limit: prints its directory, or fails with the reason.
-memory_group() {
-	local dir
-	dir=/sys/fs/cgroup/memory$(sed -n 's/^[0-9]*:\([^:]*,\)*memory\(,[^:]*\)*://p' /proc/self/cgroup)
-	if [ -e "$dir/memory.limit_in_bytes" ]; then
-		dir+=/zeroth-test-$$
-		mkdir "$dir" && echo 1G > "$dir/memory.limit_in_bytes" || return
-		[ ! -e "$dir/memory.memsw.limit_in_bytes" ] || echo 1G > "$dir/memory.memsw.limit_in_bytes"
-		echo "$dir"
-		return
-	fi
-	dir=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)
-	[ -e "$dir/cgroup.controllers" ] || { echo "no memory control groups"; return 1; }
-	grep -qw memory "$dir/cgroup.subtree_control" || echo +memory > "$dir/cgroup.subtree_control" || return
-	dir+=/zeroth-test-$$
-	mkdir "$dir" && echo 1G > "$dir/memory.max" && echo "$dir" && echo 0 > "$dir/memory.swap.max"
-}
-if group=$(memory_group 2>&1); then
+if group=$(memory_group 1G 2>&1); then
 	under=(bash -c 'echo $$ > "$0/cgroup.procs" && exec "$@"' "$group")
 	planted memory stage3 "2 was killed by the kernel: out of memory"
 	under=()
