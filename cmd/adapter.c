@@ -120,6 +120,9 @@ static int write_config(struct zr_setup *s, const char *base, const char *dir,
 	if (base && *base && realpath(base, whole))
 		base = whole;
 	const char *text = zr_adapter_files(s)->config(s->adapter.inst, base ? base : "");
+	if (!text)
+		return zr_err(err, ZR_ENOMEM, "out of memory for the text of adapter_config.json");
+
 	snprintf(path, sizeof path, "%s/adapter_config.json", dir);
 	return zr_put_text(path, text, err);
 }

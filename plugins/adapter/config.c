@@ -382,31 +382,45 @@ static int left_out(const struct zr_inst *inst, const char *part, int n)
 	return maps != adapted;
 }
 
+/* What is made, or NULL where not all of it could be: half a list must not be written. */
+static json_t *all_or_none(json_t *made, int failed)
+{
+	if (!failed)
+		return made;
+
+	json_decref(made);
+	return NULL;
+}
+
 static json_t *targets(const struct zr_inst *inst)
 {
 	json_t *list = json_array(), *seen = json_object();
-	for (int32_t i = 0; i < inst->maps && list && seen; i++) {
+	int failed = !list || !seen;
+
+	for (int32_t i = 0; i < inst->maps && !failed; i++) {
 		const struct lora_map *m = &inst->map[i];
+		char word[LORA_NAME];
 		int n;
 		const char *part = last_part(m, &n);
+
 		if (left_out(inst, part, n)) {
 			part = m->weight->name;
 			n = module_length(m);
 		}
-		char word[LORA_NAME];
 		snprintf(word, sizeof word, "%.*s", n, part);
-		if (json_object_get(seen, word))
-			continue;
-		json_object_set_new(seen, word, json_true());
-		json_array_append_new(list, json_string(word));
+		if (!json_object_get(seen, word))
+			failed = json_object_set_new(seen, word, json_true()) ||
+				 json_array_append_new(list, json_string(word));
 	}
+
 	json_decref(seen);
-	return list;
+	return all_or_none(list, failed);
 }
 
 static json_t *number(double x)
 {
 	const json_int_t whole = (json_int_t)x;
+
 	return (double)whole == x ? json_integer(whole) : json_real(x);
 }
 
@@ -414,26 +428,33 @@ static json_t *number(double x)
 static json_t *pattern(const struct zr_inst *inst, int alpha)
 {
 	json_t *o = json_object();
-	for (int32_t i = 0; i < inst->maps && o; i++) {
+	int failed = !o;
+
+	for (int32_t i = 0; i < inst->maps && !failed; i++) {
 		const struct lora_map *m = &inst->map[i];
 		char name[LORA_NAME];
+
 		snprintf(name, sizeof name, "%.*s", module_length(m), m->weight->name);
 		if (alpha ? m->alpha != inst->o.alpha : m->r != inst->o.r)
-			json_object_set_new(o, name, alpha ? number(m->alpha) :
-							     json_integer(m->r));
+			failed = json_object_set_new(o, name, alpha ? number(m->alpha) :
+								      json_integer(m->r));
 	}
-	return o;
+
+	return all_or_none(o, failed);
 }
 
 static json_t *words(const char *text)
 {
 	json_t *list = *text ? json_array() : json_null();
-	while (*(text += strspn(text, " ,\t"))) {
+	int failed = !list;
+
+	while (!failed && *(text += strspn(text, " ,\t"))) {
 		const size_t n = strcspn(text, " ,\t");
-		json_array_append_new(list, json_stringn(text, n));
+		failed = json_array_append_new(list, json_stringn(text, n));
 		text += n;
 	}
-	return list;
+
+	return all_or_none(list, failed);
 }
 
 const char *lora_config(struct zr_inst *inst, const char *base)
@@ -449,6 +470,15 @@ const char *lora_config(struct zr_inst *inst, const char *base)
 		"modules_to_save", words(inst->o.modules_to_save));
 	free(inst->text);
 	inst->text = o ? json_dumps(o, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
+
+	/* jansson looks at no failure while it writes a key */
+	json_t *back = inst->text ? json_loads(inst->text, 0, NULL) : NULL;
+	if (!back || !json_equal(back, o)) {
+		free(inst->text);
+		inst->text = NULL;
+	}
+
+	json_decref(back);
 	json_decref(o);
 	return inst->text;
 }

@@ -219,10 +219,57 @@ static void files_are_read_as_peft_reads_them(void **state)
 	assert_true(cases > 30);
 }
 
+static int until_failure; /* calls of malloc by jansson; 0: none fails */
+
+static void *failing(size_t bytes)
+{
+	return until_failure && !--until_failure ? NULL : malloc(bytes);
+}
+
+/* Half a file would be another adapter. */
+static void a_file_is_written_whole_or_not_at_all(void **state)
+{
+	static const char json[] = "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 4, "
+				   "\"target_modules\": [\"q_proj\", \"v_proj\"], "
+				   "\"rank_pattern\": {\"v_proj\": 3}, \"alpha_pattern\": "
+				   "{\"v_proj\": 5}, \"modules_to_save\": [\"norm\"]}";
+	char dir[] = "/tmp/zeroth-rules-XXXXXX", path[300], whole[4096];
+	struct adapted a;
+	int refused = 0;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof path, "%s/adapter_config.json", dir);
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(json, f);
+	fclose(f);
+	assert_true(adapt(&a, "llama", dir));
+
+	const struct zr_adapter_v1 *files = test_iface(a.lora_desc, "zr.adapter/1");
+	snprintf(whole, sizeof whole, "%s", files->config(a.lora, "base"));
+	json_set_alloc_funcs(failing, free);
+	for (int n = 1; n < 400; n++) {
+		until_failure = n;
+		const char *text = files->config(a.lora, "base");
+		until_failure = 0;
+		if (text)
+			assert_string_equal(text, whole);
+		refused += !text;
+	}
+	json_set_alloc_funcs(malloc, free);
+	assert_true(refused > 50);
+
+	give_back(&a);
+	remove(path);
+	rmdir(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files_are_read_as_peft_reads_them),
+		cmocka_unit_test(a_file_is_written_whole_or_not_at_all),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
