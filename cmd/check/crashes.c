@@ -62,11 +62,13 @@ void zr_check_catch(struct zr_check *c)
 {
 	static const int fatal[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
 	static _Thread_local char stack[65536];
-	stack_t alternate = { .ss_sp = stack, .ss_size = sizeof stack };
+	stack_t alternate = { .ss_sp = stack, .ss_size = sizeof stack }, there;
 	struct sigaction act = { .sa_sigaction = catch,
 				 .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER };
 	caught = c;
-	sigaltstack(&alternate, NULL);
+	/* a sanitizer gives a thread one, and takes back at the thread's end what it finds then */
+	if (sigaltstack(NULL, &there) || there.ss_flags & SS_DISABLE)
+		sigaltstack(&alternate, NULL);
 	if (first)
 		return;
 	first = c;
