@@ -49,29 +49,32 @@ like "nor of the stay" "$(ZR_GPU_STAY=0 gpu nccl)" 'skip one rank.* s are left o
 
 # ---- one day with a GPU ----
 
-rm -rf out
-mkdir out
-table=$(gpu day1)
-is "the first half of a day" "$?" 0
-is "its models train" "$(grep -c ' day1 *pass \(GPT-2\|Llama\).*tokens/s (target' <<<"$table")" 5
-is "attention of each shape both ways" "$(grep -c ' day1 *pass attention.*TFLOP/s (target' <<<"$table")" 4
-like "a step in parts" "$table" 'waited for: [0-9.]+ ms \(forward [0-9.]+ ms, backward [0-9.]+ ms'
-is "a day has a table of its own" "$(grep -c ^day1 out/gpu-day.txt)" "$(grep -c ' day1 ' <<<"$table")"
-is "which replaces no other" "$(ls out | tr '\n' ' ')" "gpu-day.json gpu-day.txt logs.tar.gz results.jsonl state.tar.gz "
+both_halves() {
+	rm -rf out
+	mkdir out
+	table=$(gpu day1)
+	is "the first half of a day" "$?" 0
+	is "its models train" "$(grep -c ' day1 *pass \(GPT-2\|Llama\).*tokens/s (target' <<<"$table")" 5
+	is "attention of each shape both ways" "$(grep -c ' day1 *pass attention.*TFLOP/s (target' <<<"$table")" 4
+	like "a step in parts" "$table" 'waited for: [0-9.]+ ms \(forward [0-9.]+ ms, backward [0-9.]+ ms'
+	is "a day has a table of its own" "$(grep -c ^day1 out/gpu-day.txt)" "$(grep -c ' day1 ' <<<"$table")"
+	is "which replaces no other" "$(ls out | tr '\n' ' ')" "gpu-day.json gpu-day.txt logs.tar.gz results.jsonl state.tar.gz "
 
-table=$(gpu day2)
-is "the second half" "$?" 0
-is "copies each way and both" "$(grep -c ' day2 *pass copies, .*GB/s (target' <<<"$table")" 3
-is "what the host does beside" "$(grep -c ' day2 *pass .* on the host: .*GB/s (target' <<<"$table")" 2
-is "state on the host beside what the first half measured" "$(grep -c 'of the rate on the GPU: [0-9.]* x' <<<"$table")" 2
-is "micro-batches of a model that is on the host as a whole" "$(grep -c ' day2 *pass Llama 2 13B.*tokens/s' <<<"$table")" 3
-is "forecasts beside what was measured" "$(grep -c ' day2 *pass forecast .*forecast, [0-9]* measured' <<<"$table")" 2
-is "both halves have one table" "$(grep -c '^day[12]' out/gpu-day.txt)" "$(grep -hc . work/day[12].json | awk '{ n += $1 } END { print n }')"
+	table=$(gpu day2)
+	is "the second half" "$?" 0
+	is "copies each way and both" "$(grep -c ' day2 *pass copies, .*GB/s (target' <<<"$table")" 3
+	is "what the host does beside" "$(grep -c ' day2 *pass .* on the host: .*GB/s (target' <<<"$table")" 2
+	is "state on the host beside what the first half measured" "$(grep -c 'of the rate on the GPU: [0-9.]* x' <<<"$table")" 2
+	is "micro-batches of a model that is on the host as a whole" "$(grep -c ' day2 *pass Llama 2 13B.*tokens/s' <<<"$table")" 3
+	is "forecasts beside what was measured" "$(grep -c ' day2 *pass forecast .*forecast, [0-9]* measured' <<<"$table")" 2
+	is "both halves have one table" "$(grep -c '^day[12]' out/gpu-day.txt)" "$(grep -hc . work/day[12].json | awk '{ n += $1 } END { print n }')"
 
-table=$(ZR_GPU_STAY=0 gpu day1 day2)
-is "what does not fit in is no failure" "$?" 0
-like "but said" "$table" 'skip Llama 7B, 16 x 2 x 2048.* s are left of this phase'
-is "of each line" "$(grep -c ' day[12] *skip ' <<<"$table")" 17
+	table=$(ZR_GPU_STAY=0 gpu day1 day2)
+	is "what does not fit in is no failure" "$?" 0
+	like "but said" "$table" 'skip Llama 7B, 16 x 2 x 2048.* s are left of this phase'
+	is "of each line" "$(grep -c ' day[12] *skip ' <<<"$table")" 17
+}
+if command -v python3 >python; then both_halves; else skip "a day" "python3 makes its tokens"; fi
 
 . "$ZR_SRCDIR/tests/gpu/day.sh"
 of_day() { :; }

@@ -250,7 +250,7 @@ is 'the supervisor ends where its limit of files is lowered' "$(lowered 2>&1)" '
 zeroth: cannot watch the ranks: Invalid argument: the limit of open files (ulimit -n) was lowered'
 
 # root is not bound by the number of its processes.
-if [ "$(id -u)" = 0 ] && setpriv --reuid=65533 --clear-groups test -r "$ini" 2> /dev/null; then
+if [ "$(id -u)" = 0 ] && setpriv --reuid=65533 --clear-groups sh -c '[ -r "$0" ] && [ -x "$1" ]' "$ini" "$ZEROTH" 2> /dev/null; then
 	nobody() { # LIMIT: of processes, each by a user of its own
 		local cause='Resource temporarily unavailable' under=(setpriv --reuid=$((65000 + $1)) --clear-groups)
 		chmod 777 .
