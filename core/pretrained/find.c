@@ -35,10 +35,11 @@ static int scan_one(void *arg, const char *role, const char *id, const char *pat
 	(void)path;
 	if (strcmp(role, "model") || shadowed || zr_plugin_load(role, id, &p, &unused) ||
 	    !(v = zr_pretrained_of(p))) {
-		const int failed = unused.code == ZR_ENOMEM || unused.code == ZR_EIO;
-		if (failed)
-			fprintf(s->out, "!%s\n", unused.text);
-		return unused.code == ZR_ENOMEM ? ENOMEM : failed ? EIO : 0;
+		if (unused.code != ZR_ENOMEM && unused.code != ZR_EIO)
+			return 0;
+
+		fprintf(s->out, "!%s\n", unused.text);
+		return unused.code == ZR_ENOMEM ? ENOMEM : EIO;
 	}
 	int n = zr_pretrained_differences(s->f, v, differences, sizeof differences);
 	fprintf(s->out, "%c%s %d %s\n", zr_pretrained_reads(v, s->f->type) ? '+' : '-', id, n,
