@@ -17,13 +17,16 @@ on_signal = yes
 INI
 build hold
 
-# start WHERE COMMAND...: in the background, in a session of its own; waits until rank 0 stops at
-# WHERE. Sets $run. A shell ignores SIGINT in the background, nohup SIGHUP, and a training would, too.
+# start WHERE COMMAND...: in the background, in a session of its own; waits until every rank stops at
+# WHERE: one that has not begun the step yet would tell the others of a signal in this step already.
+# Sets $run. A shell ignores SIGINT in the background, nohup SIGHUP, and a training would, too.
 start() {
+	local last=0
+	case "$*" in *"-n 2"*) last=1 ;; esac
 	rm -rf r go held.* out
 	HOLD=$1 HOLD_DIR=$PWD setsid env --default-signal=HUP,INT "${@:2}" > out 2> err &
 	run=$!
-	until [ -e held.0 ]; do
+	until [ -e held.0 ] && [ -e held.$last ]; do
 		kill -0 $run 2>/dev/null || break
 		sleep 0.02
 	done
