@@ -12,6 +12,7 @@
 
 #include "cmd/inputs.h"
 #include "cmd/share.h"
+#include "core/log.h"
 #include "files/checkpoint/manifest.h"
 
 static const struct {
@@ -168,14 +169,36 @@ static int compare(struct zr_session *s, const struct zr_inputs *in, struct zr_e
 	return rc ? rc : refuse(s, in, &o, err);
 }
 
-int zr_alike_check(struct zr_setup *s, struct zr_error *err)
+/* Ranks that other launchers start may have been given other options: one asks for all. */
+static int any_asks(struct zr_session *s, int verify, int *any, struct zr_error *err)
+{
+	const int32_t world = s->setup->process.world;
+	const int64_t mine = verify;
+	int64_t *all = calloc((size_t)world, sizeof *all);
+	if (!all)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+
+	int rc = zr_share(s, &mine, all, sizeof mine, err);
+	*any = 0;
+	for (int32_t r = 0; !rc && r < world; r++)
+		*any |= all[r] != 0;
+	free(all);
+	return rc;
+}
+
+int zr_alike_check(struct zr_setup *s, int verify, struct zr_error *err)
 {
 	struct zr_session bare = { .setup = s }; /* without memory: it shares, and no more */
 	struct zr_inputs in = { 0 };
+	if (s->process.world == 1 && verify)
+		zr_logf(ZR_LOG_WARN, "verify",
+			"one rank trains: there is no other to compare its files with");
 	if (s->process.world == 1)
 		return 0;
 
-	int rc = zr_inputs_find(s, &in, err);
+	int rc = any_asks(&bare, verify, &in.whole, err);
+	if (!rc)
+		rc = zr_inputs_find(s, &in, err);
 	if (!rc)
 		rc = compare(&bare, &in, err);
 	zr_inputs_free(&in);

@@ -122,6 +122,7 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 		{ "resume", 1, NULL, 'r' },    { "restarts", 1, NULL, 'R' },
 		{ "min-ranks", 1, NULL, 'M' }, { "watchdog", 1, NULL, 'W' },
 		{ "other-data", 0, NULL, 'D' }, { "sequences", 1, NULL, 'S' },
+		{ "verify", 0, NULL, 'V' },
 		{ "device", 1, NULL, '1' },    { "host", 1, NULL, '2' },
 		{ "disk", 1, NULL, '3' },      { "rates", 1, NULL, '4' },
 		{ "card", 1, NULL, '5' },      { "scale", 1, NULL, '6' },
@@ -160,6 +161,8 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 			out->resume = optarg;
 		} else if (c == 'D' && named(usage, argv[0], "--other-data")) {
 			out->other_data = 1;
+		} else if (c == 'V' && named(usage, argv[0], "--verify")) {
+			out->verify = 1;
 		} else if (c == 'm' && named(usage, argv[0], "--memory") &&
 			   !parse_memory(argv[0], "--memory", optarg, &out->memory)) {
 			continue;

@@ -14,8 +14,11 @@
 #include <xxhash.h>
 
 #include "cmd/adapter.h"
+#include "cmd/beat.h"
+#include "cmd/fit.h"
 #include "core/files/file.h"
 #include "core/list.h"
+#include "core/log.h"
 #include "core/pretrained/pretrained.h"
 #include "files/pretrained/tensors.h"
 #include "files/tokenizer/tokenizer.h"
@@ -24,6 +27,12 @@
 #define HEAD (1u << 20)            /* first bytes of a larger one that are hashed */
 #define BLOCK 4096u
 #define BLOCKS 64                  /* of a larger one that are hashed as well */
+
+/* Long reads are no hang. */
+static void beat(void)
+{
+	atomic_fetch_add(&zr_beat_shared()->count, 1);
+}
 
 /* ---- hashes ---- */
 
@@ -47,8 +56,10 @@ static int hash_part(struct reader *r, uint64_t at, uint64_t n)
 static int hash_whole(struct reader *r)
 {
 	int no = 0;
-	for (uint64_t at = 0; !no && at < r->size; at += HEAD)
+	for (uint64_t at = 0; !no && at < r->size; at += HEAD) {
 		no = hash_part(r, at, r->size - at < HEAD ? r->size - at : HEAD);
+		beat();
+	}
 
 	return no;
 }
@@ -65,8 +76,16 @@ static int hash_samples(struct reader *r)
 	return no;
 }
 
-/* Returns 0 or errno. */
-static int hash_file(int fd, int64_t *bytes, uint64_t *hash)
+/* A file so large that people wonder what takes so long. */
+static void announce(const char *name, int64_t bytes)
+{
+	char text[32];
+	zr_logf(ZR_LOG_INFO, "verify", "reads all %s of %s", zr_bytes_text((uint64_t)bytes, text),
+		name);
+}
+
+/* Sets bytes and hash of `file`. Returns 0 or errno. */
+static int hash_file(int fd, struct zr_input_file *file, int whole)
 {
 	struct reader r = { .fd = fd, .buf = malloc(HEAD), .hash = XXH3_createState() };
 	struct stat st;
@@ -75,10 +94,13 @@ static int hash_file(int fd, int64_t *bytes, uint64_t *hash)
 		no = errno;
 	if (!no) {
 		r.size = (uint64_t)st.st_size;
+		file->bytes = (int64_t)r.size;
+		const int large = r.size > WHOLE;
+		if (large && whole)
+			announce(file->name, file->bytes);
 		XXH3_64bits_reset(r.hash);
-		no = r.size > WHOLE ? hash_samples(&r) : hash_whole(&r);
-		*bytes = (int64_t)r.size;
-		*hash = XXH3_64bits_digest(r.hash);
+		no = large && !whole ? hash_samples(&r) : hash_whole(&r);
+		file->hash = XXH3_64bits_digest(r.hash);
 	}
 
 	XXH3_freeState(r.hash);
@@ -109,7 +131,7 @@ static int add_file(struct zr_inputs *in, int kind, const char *path, struct zr_
 	if (fd < 0)
 		return errno == ENOENT ? 0 : zr_file_failed(err, path, "cannot read", errno);
 
-	int no = hash_file(fd, &file.bytes, &file.hash);
+	int no = hash_file(fd, &file, in->whole);
 	close(fd);
 	return no ? zr_file_failed(err, path, "cannot read", no) : add(in, &file, err);
 }
@@ -199,16 +221,35 @@ static int add_tokenizers(struct zr_setup *s, struct zr_inputs *in, struct zr_er
 	return add_file(in, ZR_IN_TOKENIZER, file, err);
 }
 
+/* Asks again, for a hash of all bytes, where the first one is of samples. */
+static int hash_all_data(struct zr_instance *data, uint32_t i, struct zr_data_file *f,
+			 struct zr_error *err)
+{
+	if (!f->sampled)
+		return 0;
+
+	announce(f->name, f->bytes);
+	f->whole = 1;
+	int rc = ZR_ASK(data, data, file, err, i, f);
+	beat();
+	if (rc || !f->sampled)
+		return rc;
+	return zr_err(err, ZR_EINVAL, "[%s] plugin = %s: it hashes no more than samples of %s: "
+		      "--verify cannot compare all bytes of it", data->section->name,
+		      data->section->plugin->desc->id, f->name);
+}
+
 static int add_source(struct zr_instance *data, struct zr_inputs *in, struct zr_error *err)
 {
 	const struct zr_data_v1 *v = data->vtbl;
-	struct zr_data_file f = { .size = sizeof f };
 	if (!ZR_HAS(v, struct zr_data_v1, file) || !v->file)
 		return 0;
 
 	for (uint32_t i = 0;; i++) {
-		f.name = NULL;
+		struct zr_data_file f = { .size = sizeof f };
 		int rc = ZR_ASK(data, data, file, err, i, &f);
+		if (!rc && f.name && in->whole)
+			rc = hash_all_data(data, i, &f, err);
 		if (rc || !f.name)
 			return rc;
 		const struct zr_input_file file = { ZR_IN_DATA, (char *)f.name, f.bytes, f.hash };
@@ -232,8 +273,6 @@ int zr_inputs_find(struct zr_setup *s, struct zr_inputs *out, struct zr_error *e
 	static int (*const readers[])(struct zr_setup *, struct zr_inputs *, struct zr_error *) = {
 		add_plugins, add_config, add_weights, add_adapter, add_tokenizers, add_data,
 	};
-	*out = (struct zr_inputs){ 0 };
-
 	for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
 		int rc = readers[i](s, out, err);
 		if (rc)

@@ -556,7 +556,7 @@ static int prepare(struct run *r, const struct zr_run_how *how, FILE *out, struc
 	if (!rc && r->rank0)
 		rc = check_dirs(r, err);
 	if (!rc)
-		rc = zr_alike_check(r->setup, err);
+		rc = zr_alike_check(r->setup, how->verify, err);
 	beat();
 	if (!rc)
 		rc = zr_session_open(r->setup, &r->session, err);

@@ -52,6 +52,7 @@ struct zr_run_report {
 struct zr_run_how {
 	const char *from; /* "auto" or a path, see resume.h; NULL: a new run */
 	int other_data;   /* whose data need not be that of the checkpoint */
+	int verify;       /* ranks compare all bytes of their files, see alike.h */
 	/* *out: [vocabulary] bytes of the text of each token, to be freed, or NULL: not known. The
 	 * same on all ranks. NULL: nobody asks. */
 	int (*bytes)(const struct zr_setup *s, uint16_t **out, struct zr_error *err);

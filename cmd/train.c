@@ -28,7 +28,8 @@
 
 static const char usage[] =
 	"usage: zeroth train [-n RANKS] [--restarts N [--min-ranks N]] [--watchdog SECONDS]\n"
-	"                    [--resume auto|PATH [--other-data]] [-o section.key=value]... CONF\n"
+	"                    [--resume auto|PATH [--other-data]] [--verify]\n"
+	"                    [-o section.key=value]... CONF\n"
 	"\n"
 	"Trains the model of CONF and writes a run directory: config.ini, metrics.jsonl,\n"
 	"model.safetensors, config.json, summary.json. Ctrl-C ends the run after the\n"
@@ -52,6 +53,9 @@ static const char usage[] =
 	"run's\n"
 	"      --other-data                with data that is not what the checkpoint was trained "
 	"on\n"
+	"      --verify                    before training, ranks compare all bytes of the files "
+	"that they\n"
+	"                                  read, not samples of those above 64 MiB\n"
 	"  -o, --option section.key=value  sets an option over CONF; the last of several wins; "
 	"no value\n"
 	"                                  takes it back\n"
@@ -161,7 +165,8 @@ static int train(const struct zr_cmd_args *a, int first, struct zr_error *err)
 	if (rc)
 		return zr_exit_code(rc);
 	zr_cmd_log(cfg);
-	const struct zr_run_how how = { a->resume, a->other_data, token_lengths };
+	const struct zr_run_how how = { .from = a->resume, .other_data = a->other_data,
+					 .verify = a->verify, .bytes = token_lengths };
 	rc = zr_run_train(cfg, &how, stdout, &report, err);
 	if (!rc && report.rank == 0)
 		print_summary(cfg, &report);

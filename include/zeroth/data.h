@@ -67,6 +67,9 @@ struct zr_data_file {
 	const char *name; /* for messages; owned by the instance */
 	int64_t bytes;    /* as they are learned: of a compressed file, decompressed */
 	uint64_t hash;    /* the same for the same bytes, whatever the name and the place */
+	/* set by who asks: 1: the hash must be of all bytes, however long that takes; see
+	 * `sampled` for whether it is */
+	uint32_t whole, rsv;
 };
 
 /* A number that tells people what the data consists of. GROWABLE. */

@@ -163,6 +163,7 @@ static int chat_file(struct zr_inst *inst, uint32_t i, struct zr_data_file *out)
 	out->bytes = f->bytes;
 	out->hash = f->hash;
 	out->sampled = f->sampled;
+	mapped_hash_whole(&inst->m[split], out);
 	return ZR_OK;
 }
 

@@ -76,3 +76,12 @@ void mapped_hash(const struct mapped *m, int64_t files, int64_t all, struct file
 	f->sampled = all > WHOLE && m->bytes > pages * PAGE;
 	f->hash = f->sampled ? hash_samples(m, pages) : XXH3_64bits(m->base, (size_t)m->bytes);
 }
+
+void mapped_hash_whole(const struct mapped *m, struct zr_data_file *told)
+{
+	if (!told->sampled || !ZR_HAS(told, struct zr_data_file, whole) || !told->whole)
+		return;
+
+	told->hash = XXH3_64bits(m->base, (size_t)m->bytes);
+	told->sampled = 0;
+}

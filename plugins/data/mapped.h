@@ -22,4 +22,7 @@ void mapped_close(struct mapped *m);
  * large set would take minutes before the first step. [main] */
 void mapped_hash(const struct mapped *m, int64_t files, int64_t all, struct file *f);
 
+/* Where `told` has a hash of samples but is asked for one of all bytes, it gets that one. [main] */
+void mapped_hash_whole(const struct mapped *m, struct zr_data_file *told);
+
 #endif

@@ -312,24 +312,31 @@ static int mix_targets(struct zr_inst *inst, const struct zr_batch *b, double *s
 	return rc;
 }
 
-/* The files of all sets, one set after the other. */
+/* The files of all sets, one set after the other. They are counted without what `out` asks for: to
+ * hash all bytes of one file must not hash those of every file before it, too. */
 static int mix_file(struct zr_inst *inst, uint32_t i, struct zr_data_file *out)
 {
-	int rc = ZR_OK;
+	out->name = NULL;
 	for (int k = 0; k < inst->n; k++) {
 		const struct set *s = &inst->set[k];
+		struct zr_data_file counted = { .size = sizeof counted };
 		uint32_t n = 0;
-		out->name = NULL;
+		int rc;
 		if (!ZR_HAS(s->v, struct zr_data_v1, file) || !s->v->file)
 			continue;
-		do
-			rc = s->v->file(s->inst, n, out);
-		while (!rc && out->name && n++ != i);
-		if (rc || out->name)
+
+		do {
+			counted.name = NULL;
+			rc = s->v->file(s->inst, n, &counted);
+		} while (!rc && counted.name && n++ != i);
+		if (rc)
 			return rc;
+		if (counted.name)
+			return s->v->file(s->inst, i, out);
 		i -= n;
 	}
-	return rc;
+
+	return ZR_OK;
 }
 
 static int mix_count(struct zr_inst *inst, int32_t split, uint32_t i, struct zr_data_count *out)

@@ -349,6 +349,12 @@ static int tokens_file(struct zr_inst *inst, uint32_t i, struct zr_data_file *ou
 	if (!inst->hashed)
 		hash_files(inst);
 	files_tell(inst->files, i, out);
+	if (!out->name)
+		return ZR_OK;
+
+	const uint32_t learned = (uint32_t)inst->files[0].n;
+	const int split = i >= learned;
+	mapped_hash_whole(&inst->map[split][split ? i - learned : i].m, out);
 	return ZR_OK;
 }
 

@@ -165,6 +165,65 @@ large "a large file with another length" $(((66 << 20) + 1))
 large "a large file with another beginning" 66M 0 1
 large "a large file with another middle" 66M $((20 << 20)) $((40 << 20))
 
+# ---- all bytes ----
+# One other byte between the samples is not seen, unless one rank at least asks for all.
+byte_at() { # byte_at FILE PLACE
+	printf '\1' | dd of="$1" bs=1 seek="$2" conv=notrunc 2> /dev/null
+}
+reads() { # reads NAME FILE: the line of a rank that reads all of a file
+	like "$1: a line says so" "$(cat rank.*)" "^zeroth: verify: reads all [0-9.]+ [KMG]iB of $2\$"
+}
+large alike 66M
+byte_at llama-b/tokenizer.json $((30 << 20))
+ranks model.ini "-o model.path=llama-a" "-o model.path=llama-b"
+is "a byte between the samples, without --verify: trains" "$codes $(tail -n 1 rank.0)" "0 0  $want"
+is "without --verify no line says that all is read" "$(cat rank.* | grep -c 'verify')" 0
+rm rank.*
+ranks model.ini "-o model.path=llama-a --verify" "-o model.path=llama-b"
+reads "--verify on one rank" "llama-[ab]/tokenizer.json"
+refused "--verify on one rank" "tokenizer" 1 "llama-b/tokenizer.json $print" "llama-a/tokenizer.json $print"
+ranks model.ini "-o model.path=llama-a --verify" "-o model.path=llama-a --verify"
+is "--verify of files that are alike: same bits" "$codes $(tail -n 1 rank.0)" "0 0  $want"
+rm rank.*
+
+truncate -s 257M one.bin
+cp --sparse=always one.bin other.bin
+byte_at other.bin 5000
+tokens() { # tokens PLUGIN: options of a training on such a file
+	all=(-o data.plugin="$1" -o data.format=uint16 -o model.vocabulary=512 -o train.sequence_length=32)
+}
+tokens tokens
+ranks tiny.ini "-o data.path=one.bin" "-o data.path=other.bin"
+is "a byte of data between the samples, without --verify: trains" "$codes" "0 0 "
+rm rank.*
+ranks tiny.ini "-o data.path=one.bin --verify" "-o data.path=other.bin --verify"
+reads "--verify of data" "(one|other).bin"
+refused "--verify of data" "data file" 1 "other.bin $print" "one.bin $print"
+all=(-o data.plugin=mix -o 'data.weights=a:1 b:1' -o train.sequence_length=32 -o model.vocabulary=512 --verify)
+for set in a b; do
+	all+=(-o "data.$set.plugin=tokens" -o "data.$set.format=uint16")
+done
+sed '/^path/d' tiny.ini > mix.ini
+ranks mix.ini "-o data.a.path=one.bin -o data.b.path=one.bin" "-o data.a.path=one.bin -o data.b.path=other.bin"
+refused "--verify of a mixture" "data file" 1 "other.bin $print" "one.bin $print"
+
+build samples
+tokens "$scratch/samples.so"
+ranks tiny.ini "-o data.path=one.bin" "-o data.path=other.bin"
+is "a plugin that knows samples alone, without --verify: trains" "$codes" "0 0 "
+rm rank.*
+ranks tiny.ini "-o data.path=one.bin --verify" "-o data.path=other.bin --verify"
+like "a plugin that knows samples alone: exit 2" "$codes" '\<2 '
+like "a plugin that knows samples alone is named" "$(tail -qn 1 rank.*)" \
+	"\[data\] plugin = samples: it hashes no more than samples of (one|other).bin: --verify cannot compare all bytes of it\$"
+rm rank.*
+all=()
+rm one.bin other.bin llama-?/tokenizer.json
+
+"$ZEROTH" train tiny.ini -o run.dir=alone --verify > alone.out 2>&1
+is "--verify of one rank trains" "$?" 0
+like "--verify of one rank warns" "$(cat alone.out)" "^zeroth: warning: verify: one rank trains: there is no other to compare"
+
 # ---- plugins ----
 for dir in a b; do
 	mkdir "$dir"

@@ -330,16 +330,22 @@ static void a_stream_shorter_than_a_window_is_refused(void **state)
 	data_close(&d);
 }
 
-static struct zr_data_file told(const char *path, const char *val_path, uint32_t i)
+static struct zr_data_file told_of(const char *path, const char *val_path, uint32_t i,
+				   uint32_t whole)
 {
 	const char *const o[] = { "path", path, "format", "uint16", "val_path", val_path, NULL };
-	struct zr_data_file f = { .size = sizeof f };
+	struct zr_data_file f = { .size = sizeof f, .whole = whole };
 	struct data d;
 	assert_int_equal(data_open(&d, "data/tokens", o), ZR_OK);
 	assert_int_equal(d.v->file(d.inst, i, &f), ZR_OK);
 	f.name = f.name ? "a name" : NULL;
 	data_close(&d);
 	return f;
+}
+
+static struct zr_data_file told(const char *path, const char *val_path, uint32_t i)
+{
+	return told_of(path, val_path, i, 0);
 }
 
 static void write_at(const char *name, int64_t at, const char *bytes)
@@ -389,6 +395,15 @@ static void large_files_are_told_by_samples(void **state)
 	assert_true(end.hash != was.hash);
 	write_at("large", 100, "x");
 	assert_true(told(path, "", 0).hash != end.hash);
+	/* one byte between two samples is seen by who asks for all of them */
+	struct zr_data_file whole = told_of(path, "", 0, 1);
+	was = told(path, "", 0);
+	assert_int_equal(whole.sampled, 0);
+	assert_true(whole.hash != was.hash);
+	write_at("large", 5000, "x");
+	assert_true(told(path, "", 0).hash == was.hash);
+	assert_true(told_of(path, "", 0, 1).hash != whole.hash);
+	assert_true(told_of(path, path, 1, 1).hash == told_of(path, "", 0, 1).hash);
 	/* whatever is longer than the way from a sample to the next is seen */
 	was = told(path, "", 0);
 	for (int64_t at = size / 2; at < size / 2 + size / 1023 + 4096; at += 4096)
