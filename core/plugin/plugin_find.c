@@ -180,7 +180,9 @@ char *zr_plugin_file_find(const char *role, const char *id, struct zr_error *err
 		return unknown(&d, role, id, err);
 	for (int i = 0; i < d.n; i++) {
 		snprintf(path, sizeof path, "%s/%s/%s.so", d.dir[i], role, id);
-		if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) && errno == ENOENT)
+		/* as the user who will open it: a set-user-ID process has another one as well */
+		if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW | AT_EACCESS) &&
+		    errno == ENOENT)
 			continue;
 		real = realpath(path, NULL);
 		/* it is there and broken: going on to the next directory would be a silent
