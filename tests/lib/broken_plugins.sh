@@ -24,7 +24,7 @@ build() {
 # named NAME TEST TEXT CODE [SECONDS [option]...]: of ./broken.so this test fails, with a text that the
 # pattern matches
 named() {
-	local said name=$1 test=$2 text=$3 code=$4 seconds=${5:-1}
+	local said name=$1 test=$2 text=$3 code=$4 seconds=${5:-30}
 	shift $(($# < 5 ? $# : 5))
 	one_in 3 || return
 	said=$("$ZEROTH" plugin check --include "$test" --include symbols --timeout "$seconds" "$@" ./broken.so 2>&1)

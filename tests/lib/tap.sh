@@ -12,6 +12,7 @@
 #                           commands that wait more than they compute. At most 4 run at a time;
 #                           their results are counted at the end of the test
 #   children PID            its processes, one a line, ascending: bare machines have no ps
+#   await PID COMMAND...    waits until the command succeeds or the child has ended, for five minutes at most
 #   running PID...          those that have not ended, one a line; a zombie counts as ended
 #   memory_scratch          from here on $scratch is another directory, in memory if there is room: for
 #                           tests that a disk would only slow down
@@ -122,6 +123,14 @@ join_besides() {
 }
 
 children() { grep -ls "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status | tr -dc '0-9\n' | sort -n; }
+
+await() {
+	local end=$((SECONDS + 300))
+	until "${@:2}" > /dev/null 2>&1; do
+		kill -0 "$1" 2> /dev/null && [ $SECONDS -lt $end ] || return
+		sleep 0.02
+	done
+}
 
 # An orphan may stay a zombie for seconds, until init reaps it; kill -0 still finds it.
 running() {

@@ -83,7 +83,7 @@ killed() { # killed STEP
 	"$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" \
 		-o run.dir=killed -o model.layers=3 -o train.gradient_clipping=0 -o device.threads=1 "${far[@]}" > out 2>&1 &
 	pid=$!
-	for _ in $(seq 1000); do grep -q "^step $1[/ ]" out && break; sleep 0.01; done
+	await $pid grep -q "^step $1[/ ]" out
 	kill -KILL $pid $(children $pid) 2>/dev/null
 	wait $pid 2>/dev/null
 	is "I6: killed after step $1 and gone on from its last checkpoint" "$(train killed --resume auto "${far[@]}")" "$want"

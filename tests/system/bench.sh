@@ -73,10 +73,13 @@ is 'another optimizer' "$(grep -c '^sgd\.fp32\.[0-9]* = ' sgd.ini) $(grep -c 8bi
 rm sgd.ini
 
 # a rank dies while it waits for the other one: nobody waits for it
-timeout -k 1 20 "$ZEROTH" bench comm -n 2 --seconds 0.5 --rates rates.ini >out 2>err &
+timeout -k 1 60 "$ZEROTH" bench comm -n 2 --seconds 0.5 --rates rates.ini >out 2>err &
 pid=$!
+ranks_of() { children "$(children $pid)" | tr '\n' ' '; }
+both_there() { [[ $(ranks_of) = *' '*' ' ]]; }
+await $pid both_there
 sleep 0.5
-read -r one other < <(children "$(children $pid)" | tr '\n' ' ')
+read -r one other < <(ranks_of)
 kill -STOP "$one"
 sleep 0.2
 kill -KILL "$other"

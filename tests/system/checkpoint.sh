@@ -228,9 +228,9 @@ if command -v prlimit > /dev/null; then
 	"$ZEROTH" train -n 2 "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path=text -o run.dir=odd -o train.train_batch_size=4 -o train.steps=100000 \
 		-o train.eval_every=0 -o run.log_every=1 -o checkpoint.every=1 > odd.out 2> odd.err &
 	pid=$!
-	for _ in $(seq 400); do [ -e odd/checkpoints/latest ] && break; sleep 0.05; done
+	await $pid test -e odd/checkpoints/latest
 	prlimit --fsize=1000 --pid "$(children $pid | tail -n 1)"
-	for _ in $(seq 400); do grep -q error odd.err && break; sleep 0.05; done
+	await $pid grep -q error odd.err
 	kill -TERM $pid
 	wait $pid
 	is "one rank that cannot write: exit 4" "$?" 4
@@ -268,7 +268,7 @@ interrupt() { # interrupt RUN OPTION...: SIGTERM after some steps
 	local dir=$1
 	(train "$@" -o train.steps=100000 -o train.eval_every=0 -o run.log_every=1) &
 	local pid=$!
-	for _ in $(seq 400); do grep -q '^step 3/' "$dir.out" 2>/dev/null && break; sleep 0.05; done
+	await $pid grep -q '^step 3/' "$dir.out"
 	kill -TERM $(children $pid)
 	wait $pid
 }

@@ -30,7 +30,7 @@ for i in $(seq $kills); do
 	(train "$run" -n $((i / 2 % 2 + 1)) --resume auto -o train.steps=1000000 -o checkpoint.every=1 -o checkpoint.async=$async \
 		-o zero.plugin=stage2) > "$scratch/out" 2> "$scratch/err" &
 	pid=$!
-	for _ in $(seq 3000); do grep -q '^step ' "$scratch/out" && break; sleep 0.01; done
+	await $pid grep -q '^step ' "$scratch/out"
 	grep -q '^step ' "$scratch/out" || { stuck=$((stuck + 1)); note "$(cat "$scratch/err")"; }
 	sleep "0.$((RANDOM % 4))$((RANDOM % 10))$((RANDOM % 10))"
 	ranks=$(children $pid)

@@ -67,7 +67,7 @@ asked() { # NAME SIGNAL WANTED RANKS OPTION...: exit code of a training that get
 	HOLD=step3 HOLD_DIR=$PWD setsid env --default-signal=INT,HUP "${@:5}" "$ZEROTH" train $4 "$ini" \
 		-o data.plugin="$scratch/hold.so" -o train.steps=6 -o run.dir=run > out 2> err &
 	local run=$!
-	until [ -e held.0 ] || ! kill -0 $run 2> /dev/null; do sleep 0.02; done
+	await $run test -e held.0
 	kill -"$2" $run
 	touch go
 	timeout 60 tail --pid=$run -s 0.02 -f /dev/null || kill -9 -$run
@@ -94,13 +94,13 @@ no_zombies() {
 	HOLD=step3 HOLD_DIR=$PWD "$ZEROTH" train -n 4 --restarts 1 "$ini" -o data.plugin="$scratch/hold.so" \
 		-o train.steps=6 -o checkpoint.every=1 -o run.dir=run > out 2> err &
 	local run=$! rank
-	until [ -e held.0 ] || ! kill -0 $run 2> /dev/null; do sleep 0.02; done
+	await $run test -e held.0
 	is 'zombies: four ranks are children, and none has ended' "$(children) $(children Z)" '4 0'
 	rank=$(cat /proc/[0-9]*/status 2> /dev/null |
 		awk -v parent=$run '/^Pid:/ { p = $2 } /^PPid:/ && $2 == parent { last = p } END { print last }')
 	rm -f held.*
 	kill -9 "$rank"
-	until [ -e held.0 ] || ! kill -0 $run 2> /dev/null; do sleep 0.02; done
+	await $run test -e held.0
 	is 'zombies: nor is one left of ranks that were started again' "$(children) $(children Z)" '4 0'
 	touch go
 	wait $run
@@ -166,14 +166,14 @@ resumed() {
 	unread out
 	HOLD=step1 HOLD_DIR=$PWD timeout -s KILL 60 "$ZEROTH" train "$ini" -o run.dir=run "$@" -o data.plugin="$scratch/hold.so" > out 2> err &
 	local training=$! reader
-	until [ -e held.0 ] || ! kill -0 $training 2> /dev/null; do sleep 0.02; done
+	await $training test -e held.0
 	cat <&$unread > seen &
 	reader=$!
 	until [ -s seen ]; do sleep 0.02; done
 	touch go
 	wait $training
 	is "a reader that begins late, ${*:-alone}: exit 0" "$?" 0
-	for _ in $(seq 200); do grep -qa '^digest' seen && break; sleep 0.02; done
+	await $reader grep -qa '^digest' seen
 	kill $reader
 	tr -d '\0' < seen > lines
 	like "a reader that begins late, ${*:-alone}: sees what is missing" "$(cat lines)" 'zeroth: [0-9]+ lines? (is|are) missing here: nobody read for 5 s'
@@ -192,7 +192,7 @@ watched() {
 	rm -rf run held.*
 	HOLD=step3 HOLD_DIR=$PWD "$ZEROTH" train -n 2 "$ini" -o data.plugin="$scratch/hold.so" -o train.steps=1000000 -o run.log_every=1000 -o run.dir=run > both 2>&1 &
 	local run=$!
-	until [ -e held.0 ] || ! kill -0 $run 2> /dev/null; do sleep 0.02; done
+	await $run test -e held.0
 	kill -TERM $run
 	touch go
 	timeout 60 tail --pid=$run -s 0.02 -f /dev/null || kill -9 $run
@@ -238,7 +238,7 @@ lowered() {
 	rm -rf run held.* go
 	HOLD=step3 HOLD_DIR=$PWD "$ZEROTH" train -n 2 "$ini" -o data.plugin="$scratch/hold.so" -o train.steps=6 -o run.dir=run > /dev/null 2> err &
 	local run=$!
-	until [ -e held.0 ] || ! kill -0 $run 2> /dev/null; do sleep 0.02; done
+	await $run test -e held.0
 	prlimit --pid $run --nofile=2
 	kill -TERM $run
 	timeout -s KILL 60 tail --pid=$run -s 0.02 -f /dev/null || kill -9 $run

@@ -343,7 +343,7 @@ memory_of() { find "/proc/$1/fd" -lname '/memfd:zeroth*' 2> /dev/null; }
 if [ -n "$strangers" ]; then
 	"$ZEROTH" train -n 2 tiny.ini -o run.dir=long -o train.steps=1000000 -o run.log_every=1 > out 2>&1 &
 	supervisor=$!
-	for i in $(seq 1 1000); do grep -q '^step [0-9]' out && break; sleep 0.02; done
+	await $supervisor grep -q '^step [0-9]' out
 	ranks=$(children $supervisor)
 	is "ranks share two memories" "$(memory_of "${ranks##*[[:space:]]}" | wc -l)" 2
 	is "which a stranger can neither see nor open" "$(for rank in $ranks; do
@@ -388,12 +388,13 @@ untouched "nor is anything behind a link"
 if [ -n "$ZR_SANITIZE" ]; then
 	skip "a full disk" "sanitizers are loaded first"
 else
-	fresh
 	export LD_PRELOAD=$ZR_BUILDDIR/tests/faults/.libs/libfaults.so
 	for n in 1 2 3 4 5 6 7 8; do
-		(rank 1 2 -o boot.timeout=1 -o comm.timeout=1) > full.1 2>&1 &
-		(ZR_FAULT="call=write kind=ENOSPC n=$n path=zeroth-$uid" rank 0 2 -o boot.timeout=1 -o comm.timeout=1 -o run.dir=full.$n) \
-			> full.0 2>&1
+		fresh
+		(rank 1 2) > full.1 2>&1 &
+		rank1=$!
+		(ZR_FAULT="call=write kind=ENOSPC n=$n path=zeroth-$uid" rank 0 2 -o run.dir=full.$n) > full.0 2>&1
+		kill $rank1 2> /dev/null
 		wait
 		tail -n 1 full.0
 	done > full

@@ -78,12 +78,11 @@ done
 # Somebody writes into the file that holds the optimizer's state: the run ends and names it.
 damage() {
 	local file
-	for _ in $(seq 600); do
+	while sleep 0.05; do
 		file=$(find "$scratch/disk" -name '*-state.obj' | head -n 1)
 		# nocreat: a file that the run has removed by now would keep its directory
 		[ -z "$file" ] || dd if=/dev/urandom of="$file" bs=64 count=1 seek=$((RANDOM % 64)) \
 			conv=notrunc,nocreat status=none 2>/dev/null
-		sleep 0.05
 	done
 }
 damage &

@@ -14,7 +14,7 @@ macro() {
 	named "$4" "$1" "$2" "$3"
 }
 # fault NAME TEST TEXT: one that is in ./broken.so
-fault() { BROKEN=$1 named "$1" "$2" "$3" 1; }
+fault() { BROKEN=$1 named "$1" "$2" "$3" 1 "${@:4}"; }
 
 macro symbols 'exports helper' 1 -DEXPORTS
 macro symbols 'does not export zr_plugin_entry_v1' 2 -DNO_ENTRY
@@ -86,7 +86,7 @@ fault PLACE cut 'step\(\): with pieces of one block'
 fault MALLOCS repeat 'step\(\): it allocates memory, 8 times in 4 calls'
 fault REMEMBERS restore 'step\(\): with a new instance'
 fault RANK ranks 'step\(\): with rank 1 of 2'
-fault HANGS nonfinite 'step\(\): it did not return within 1 s'
+fault HANGS nonfinite 'step\(\): it did not return within 1 s' 1
 fault NEWER shorter 'step\(\): it went beyond struct zr_opt_step'
 build brokenschedule.c
 is 'a scheduler without a fault' "$(BROKEN='' "$ZEROTH" plugin check ./broken.so | grep -c '^not ok')" 0

@@ -38,11 +38,7 @@ start() {
 	# a shell ignores SIGINT in the background
 	"${under[@]}" env --default-signal=INT "$ZEROTH" train -n "$n" "$scratch/tiny.ini" -o run.dir=r -o run.log_every=1 "$@" > out 2> err &
 	run=$!
-	for _ in $(seq 1 1500); do
-		grep -q '^step [0-9]' out && break
-		kill -0 $run 2>/dev/null || break
-		sleep 0.02
-	done
+	await $run grep -q '^step [0-9]' out
 	# Forked in order: ascending, as long as process numbers have not wrapped around.
 	rank=($(children $run))
 }
@@ -67,15 +63,15 @@ left() { running "${rank[@]}"; }
 
 start 4
 kill -9 "${rank[2]}"
-finish 30
+finish 120
 is "kill -9 of a rank: exit 4" "$code" 4
 is "kill -9 of a rank is the last line" "$last" "zeroth: rank 2 was killed by SIGKILL (Killed)"
 is "no rank is left" "$(left)" ""
 
 stopped() {
-	start 4 -o comm.timeout=1
+	start 4 -o comm.timeout=4
 	kill -STOP "${rank[1]}"
-	finish 30
+	finish 120
 	is "a stopped rank: exit 4" "$code" 4
 	like "a stopped rank is named, and what it was doing" "$last" \
 		'^zeroth: rank [023] failed with code 4: .*timeout: [a-z_]+ over the world \(step [0-9]+, op -?[0-9]+.*\) of rank [023] waited [0-9.]+ s for .*rank 1 \('
@@ -85,7 +81,7 @@ beside stopped
 
 start 3
 kill -INT $run
-finish 30
+finish 120
 is "SIGINT to the supervisor: exit 130" "$code" 130
 like "an interrupted run ends whole" "$(tail -n 1 out)" '^digest: '
 ok "an interrupted run has its weights" test -f r/model.safetensors
@@ -94,7 +90,7 @@ ok "an interrupted run has its weights" test -f r/model.safetensors
 for r in 0 2; do
 	start 3 -o train.steps=1000000 -o checkpoint.every=1000000
 	kill -TERM "${rank[r]}"
-	finish 30
+	finish 120
 	is "SIGTERM to rank $r alone ends all" "$code" 130
 	is "and saves the last step" "$(sed 's/^step-0*//' r/checkpoints/latest)" "$(grep '^step ' out | tail -n 1 | sed 's/^step \([0-9]*\).*/\1/')"
 done
@@ -111,7 +107,7 @@ for i in $(seq 1 "${ZR_KILLS:-5}"); do
 	start $n -o zero.plugin=stage$((RANDOM % 4))
 	sleep 0.0$((RANDOM % 100))
 	kill -9 "${rank[$victim]}"
-	finish 30
+	finish 120
 	[ "$code" = 4 ] && [ "$last" = "zeroth: rank $victim was killed by SIGKILL (Killed)" ] && [ -z "$(left)" ] ||
 		bad+="rank $victim of $n: code $code: $last"$'\n'
 done
@@ -171,7 +167,7 @@ rmdir r3
 build planted
 planted() {
 	PLANTED=$1 start 4 -o comm.plugin=./planted.so -o comm.timeout=60 -o zero.plugin="$2"
-	finish 30
+	finish 120
 	is "planted $1, $2: exit 4" "$code" 4
 	like "planted $1, $2: the last line says who and what" "$last" "^zeroth: rank $3\$"
 	is "planted $1, $2: no rank is left" "$(left)" ""

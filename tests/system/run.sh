@@ -108,7 +108,7 @@ like "a run that does not exist" "$("$ZEROTH" sample nowhere 2>&1)" '^zeroth: no
 # Interrupts: after the step, with weights, exit 130; I5: the program ends soon and says so.
 "$ZEROTH" train tiny.ini -o run.dir=int -o train.steps=100000 -o train.eval_every=0 > int.out 2>&1 &
 pid=$!
-for _ in $(seq 200); do grep -q '^step 3/' int.out && break; sleep 0.05; done
+await $pid grep -q '^step 3/' int.out
 kill -TERM $pid
 wait $pid
 is "I5: SIGTERM ends the run with 130" "$?" 130
@@ -118,7 +118,7 @@ ok "I6: its weights can be sampled" "$ZEROTH" sample int -n 3
 
 "$ZEROTH" train tiny.ini -o run.dir=killed -o train.steps=100000 > killed.out 2>&1 &
 pid=$!
-for _ in $(seq 200); do grep -q '^step 3/' killed.out && break; sleep 0.05; done
+await $pid grep -q '^step 3/' killed.out
 kill -KILL $pid
 wait $pid 2>/dev/null
 ok "I6: a killed run leaves no weights that look whole" test ! -e killed/model.safetensors

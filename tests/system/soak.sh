@@ -105,15 +105,12 @@ wrong() { # wrong COUNT WHY: something that must not be
 	bad=yes
 }
 
+begun() { [[ $(< out) == *$'\n''step '* ]]; }
+
 # Waits for the first step; fails where the training ends before.
 has_begun() {
-	local i
-	for i in $(seq 3000); do
-		[[ $(< out) == *$'\n''step '* ]] && return
-		kill -0 "$1" 2> /dev/null || return 1
-		sleep 0.01
-	done
-	return 1
+	await "$1" begun
+	begun
 }
 
 end_it() { # end_it PID: as $ending says

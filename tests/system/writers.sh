@@ -21,10 +21,7 @@ hold() {
 	rm -f go held.*
 	HOLD=$1 "$ZEROTH" train tiny.ini "${@:2}" > held.out 2>&1 &
 	pid=$!
-	until [ -e held.0 ]; do
-		kill -0 $pid 2>/dev/null || break
-		sleep 0.02
-	done
+	await $pid test -e held.0
 }
 # refused NAME PATTERN COMMAND...: exit 2 and one line.
 refused() {
