@@ -26,9 +26,9 @@ struct zr_inputs {
 	int whole; /* hashes are of all bytes, whatever the size; a line says each long one */
 };
 
-/* out->whole is set, all else of it is zero. ZR_EINVAL where a data plugin cannot hash all bytes that
- * are asked for. Files of the weights and tokenizers that cannot be used are left out: whoever needs them says
- * so. */
+/* out->whole is set, all else of it is zero. ZR_EINVAL where a data plugin cannot hash all bytes
+ * that are asked for. Files of the weights and tokenizers that cannot be used are left out: whoever
+ * needs them says so. */
 int zr_inputs_find(struct zr_setup *s, struct zr_inputs *out, struct zr_error *err);
 void zr_inputs_free(struct zr_inputs *in); /* also after a failure */
 
