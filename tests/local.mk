@@ -20,6 +20,13 @@ mutate: distdir
 		rm -rf $(distdir); exit $$rc
 .PHONY: mutate
 
+# What has to stay the same while code is moved or written again: see proof.sh. DIR=directory.
+TESTS += %D%/proof.sh
+EXTRA_DIST += %D%/proof.sh
+proof: all
+	@$(AM_TESTS_ENVIRONMENT) bash $(srcdir)/%D%/proof.sh record '$(DIR)'
+.PHONY: proof
+
 include tests/lib/local.mk
 include tests/doubles/local.mk
 include tests/faults/local.mk

@@ -6,30 +6,12 @@
 # learning rate.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 . "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/gallery.sh" || exit 99
 src=$(cd "$ZR_SRCDIR" && pwd)
 gallery=$src/conf/gallery
 cd "$scratch" || exit 99
-seq 1 20000 > text.txt
-cp text.txt code.txt
-cp text.txt test.txt
-mkdir data
-# as zeroth tokenize writes it: llm.c's header, 49488 tokens
-{ printf '\x88\xd8\x34\x01\x01\0\0\0\x50\xc1\0\0'; head -c 99988 /dev/zero; } > data/train.bin
+gallery_texts
 
-# settings NAME: sets `more`, the options that make a small training of the file, and `ranks`
-settings() {
-	more=(-o train.steps=3 -o train.eval_every=3 -o train.eval_batches=1)
-	ranks=1
-	! grep -q '^; Run: .* -n 2 ' "$gallery/$1.ini" || ranks=2
-	case $1 in
-	lora | qlora | full-finetune)
-		more+=(-o "model.path=$src/tests/golden/pretrained/llama" -o train.sequence_length=13)
-		[ "$1" = full-finetune ] || more+=(-o adapter.r=2) ;;
-	*)
-		more+=(-o train.train_batch_size=4 -o train.micro_batch_size=2 -o model.layers=4
-			-o model.width=16 -o model.context=16) ;;
-	esac
-}
 # planned NAME MEMORY ARGUMENT...: the exit code of a plan for cards of so much memory
 planned() {
 	"$ZEROTH" plan --no-compare "$gallery/$1.ini" -o device.separate=yes -o "device.memory=$2" "${@:3}" \
@@ -45,9 +27,7 @@ for conf in "$gallery"/*.ini; do
 		"^; Plan:  zeroth (plan|schedule|data show) .*$name\.ini"
 	like "$name says how it is run" "$head" "^; Run:   zeroth train .*$name\.ini"
 	like "$name says what to look at" "$head" '^; See:   '
-	case $name in
-	gpt3-175b-nvme | gpt-1t-nvme | gpt2-1.5b-4x24g | llama2-7b-4-cards) continue ;;
-	esac
+	! huge "$name" || continue
 	settings "$name"
 	ok "$name is planned" "$ZEROTH" plan -n $ranks "$conf" "${more[@]}"
 	like "$name runs" "$(trained "$conf" -n $ranks "${more[@]}")" '^digest'
