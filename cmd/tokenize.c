@@ -181,11 +181,16 @@ static int stopped(struct job *j)
 		       0;
 }
 
+static const char *name_of(const char *path)
+{
+	return strcmp(path, "-") ? path : "standard input";
+}
+
 /* What was read of the input that began behind `begin` bytes, with `bad` places in those before. */
 static void look_at(struct job *j, const char *path, uint64_t begin, uint64_t bad, int has_zero)
 {
 	const uint64_t n = zr_encoder_replaced(j->encoder) - bad;
-	const char *name = strcmp(path, "-") ? path : "standard input";
+	const char *name = name_of(path);
 	if (n && !j->bad) {
 		j->bad = name;
 		j->bad_at = zr_encoder_replaced_first(j->encoder) - begin;
@@ -194,6 +199,17 @@ static void look_at(struct job *j, const char *path, uint64_t begin, uint64_t ba
 		zr_logf(ZR_LOG_WARN, "tokenize", "%s looks binary, not like text: %s", name,
 			has_zero ? "it has bytes that are zero" :
 				   "more than a byte of 20 is no UTF-8");
+}
+
+/* n bytes of an input, of which an error names the input; n = 0: it ends. */
+static int encode(struct job *j, const char *path, const char *buf, size_t n)
+{
+	struct zr_error why = { 0 };
+	int rc = n ? zr_encode(j->encoder, buf, n, &why) : zr_encode_end(j->encoder, &why);
+
+	if (rc && why.code)
+		return zr_err(j->err, rc, "%s: %s", name_of(path), why.text);
+	return rc;
 }
 
 static int document(struct job *j, const char *path)
@@ -212,12 +228,11 @@ static int document(struct job *j, const char *path)
 		rc = zr_input_read(in, buf, j->chunk, &got, j->err);
 		j->text += got;
 		has_zero = has_zero || (!rc && memchr(buf, 0, got));
-		rc = rc ? rc : zr_encode(j->encoder, buf, got, j->err);
+		rc = rc ? rc : encode(j, path, buf, got);
 		rc = rc ? rc : stopped(j);
 		if (!rc)
 			show(j, in);
 	}
-	rc = rc ? rc : zr_encode_end(j->encoder, j->err);
 	rc = rc ? rc : put_template(j, 1);
 	if (!rc && j->eot_id >= 0 && j->apart)
 		rc = take(j, &j->eot_id, 1);

@@ -58,7 +58,8 @@ static int no_memory(struct zr_error *err)
 
 const char *zr_chat_reason(int reason)
 {
-	static const char *const words[] = { "json", "fields", "roles", "too_long", "no_target" };
+	static const char *const words[] = { "json", "fields", "roles", "too_long", "no_target",
+					     "no_token" };
 	return words[reason];
 }
 

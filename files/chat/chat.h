@@ -43,7 +43,7 @@ struct zr_chat_options {
 };
 
 enum { ZR_CHAT_JSON, ZR_CHAT_FIELDS, ZR_CHAT_ORDER, ZR_CHAT_LONG, ZR_CHAT_NO_TARGET,
-       ZR_CHAT_REASONS };
+       ZR_CHAT_NO_TOKEN, ZR_CHAT_REASONS };
 
 struct zr_chat_counts {
 	int64_t records, documents, tokens, targets, longest;

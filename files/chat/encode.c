@@ -43,10 +43,14 @@ static int encode_bytes(struct zr_chat_encoder *e, const char *p, size_t n, stru
 	rc = rc ? rc : zr_encode_end(e->e, err);
 	if (!rc)
 		return 0;
-	e->reason = ZR_CHAT_LONG; /* of what the pre-tokenizer does not split */
+
 	zr_encoder_close(e->e); /* another one takes its place */
 	e->e = NULL;
-	return rc == ZR_ENOMEM ? no_memory(err) : rc;
+	if (rc == ZR_ENOMEM)
+		return no_memory(err);
+	/* without a token, or of what the pre-tokenizer does not split */
+	e->reason = rc == ZR_ENOTSUP ? ZR_CHAT_NO_TOKEN : ZR_CHAT_LONG;
+	return ZR_EINVAL;
 }
 
 static int encode_text(struct zr_chat_encoder *e, struct zr_error *err)

@@ -38,7 +38,10 @@ struct zr_bpe_work {
 	struct candidate *heap;
 	int32_t *id;
 	size_t room, n_heap; /* symbols; a symbol brings at most three candidates */
+	int lacking; /* a byte of text for which there is no token; -1: none yet */
 };
+
+#define NO_TOKEN SIZE_MAX /* in place of a number of symbols: see `lacking` */
 
 /* ---- tables ---- */
 
@@ -95,8 +98,11 @@ int zr_bpe_index(struct zr_tokenizer *t)
 struct zr_bpe_work *zr_bpe_open(const struct zr_tokenizer *t)
 {
 	struct zr_bpe_work *w = calloc(1, sizeof *w);
-	if (w)
-		w->t = t;
+	if (!w)
+		return NULL;
+
+	w->t = t;
+	w->lacking = -1;
 	return w;
 }
 
@@ -202,39 +208,78 @@ static int put_bytes(struct zr_bpe_work *w, const char *p, size_t len, size_t *n
 	return 1;
 }
 
-/* Merges begin with characters, of which those without a token are bytes, or else unknown. Unknown
- * ones wait for the next character with a token, as they do in the library. */
+/* Symbols of a word so far. What is unknown waits for the next symbol with a token, as it does in
+ * the library. */
+struct begun {
+	size_t n, waiting;
+};
+
+static void put_unknown(struct zr_bpe_work *w, struct begun *o)
+{
+	if (o->waiting)
+		put_symbol(w, &o->n, w->t->unknown);
+	o->waiting = 0;
+}
+
+/* id: -1: the symbol has no token. */
+static void put_or_wait(struct zr_bpe_work *w, struct begun *o, int32_t id)
+{
+	if (id >= 0 || !w->t->bpe.fuse_unknown)
+		put_unknown(w, o);
+	if (id >= 0)
+		put_symbol(w, &o->n, id);
+	else if (w->t->unknown >= 0)
+		o->waiting++;
+}
+
+/* Merges begin with characters, of which those without a token are bytes, or else unknown. */
 static size_t put_characters(struct zr_bpe_work *w, const char *p, size_t n)
 {
 	const struct zr_bpe *b = &w->t->bpe;
-	int32_t unknown = w->t->unknown;
-	size_t symbols = 0, len, waiting = 0;
+	struct begun o = { 0 };
+	size_t len;
+
 	for (size_t at = 0; at < n; at += len) {
 		uint32_t c = zr_utf8_read(p + at, &len);
 		int32_t id = c < ZR_BMP ? b->character[c] :
 					  b->whole[whole_place(w->t, p + at, len)];
-		if (id < 0 && put_bytes(w, p + at, len, &symbols))
-			continue;
-		if (waiting && (id >= 0 || !b->fuse_unknown)) {
-			put_symbol(w, &symbols, unknown);
-			waiting = 0;
-		}
-		if (id >= 0)
-			put_symbol(w, &symbols, id);
-		waiting += id < 0 && unknown >= 0;
+		if (id >= 0 || !put_bytes(w, p + at, len, &o.n))
+			put_or_wait(w, &o, id);
 	}
-	if (waiting)
-		put_symbol(w, &symbols, unknown);
-	return symbols;
+
+	put_unknown(w, &o);
+	return o.n;
+}
+
+/* The bytes of a word of which some have no token: these are unknown, or the word has no ids. */
+static size_t put_some_bytes(struct zr_bpe_work *w, const char *p, size_t n)
+{
+	struct begun o = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		int byte = (unsigned char)p[i];
+		int32_t id = w->t->byte[byte];
+
+		if (id < 0 && w->t->unknown < 0) {
+			w->lacking = byte;
+			return NO_TOKEN;
+		}
+		put_or_wait(w, &o, id);
+	}
+
+	put_unknown(w, &o);
+	return o.n;
 }
 
 static size_t put_symbols(struct zr_bpe_work *w, const char *p, size_t n)
 {
 	size_t symbols = 0;
+
 	if (w->t->bpe.characters)
 		return put_characters(w, p, n);
-	put_bytes(w, p, n, &symbols);
-	return symbols;
+	if (put_bytes(w, p, n, &symbols))
+		return symbols;
+	return put_some_bytes(w, p, n);
 }
 
 /* The symbols in w->id[0..n) by a heap of candidates; returns how many are left. */
@@ -328,11 +373,19 @@ static size_t merge_few(struct zr_bpe_work *w, size_t n)
 	return word.n;
 }
 
+int zr_bpe_lacking(const struct zr_bpe_work *w)
+{
+	return w->lacking;
+}
+
 int64_t zr_bpe_encode(struct zr_bpe_work *w, const char *p, size_t n, const int32_t **ids)
 {
 	if (make_room(w, most_symbols(w, n)))
 		return ZR_ENOMEM;
+
 	*ids = w->id;
 	n = begin(w, p, n, w->id);
+	if (n == NO_TOKEN)
+		return ZR_ENOTSUP;
 	return (int64_t)(n <= FEW ? merge_few(w, n) : merge_many(w, n));
 }

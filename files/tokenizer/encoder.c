@@ -3,6 +3,7 @@
  * encoder.c - text to ids, stage by stage; see parts.h.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "files/tokenizer/encoder.h"
 
@@ -78,6 +79,9 @@ static int decode(struct zr_encoder *e, int final)
 int zr_encode(struct zr_encoder *e, const void *bytes, size_t n, struct zr_error *err)
 {
 	e->err = err;
+	int rc = zr_encoder_look(e, bytes, n);
+	if (rc)
+		return rc;
 	return zr_buf_add(&e->raw, bytes, n) ? no_memory(e) : decode(e, 0);
 }
 
@@ -86,6 +90,9 @@ int zr_encode_end(struct zr_encoder *e, struct zr_error *err)
 	e->err = err;
 	int rc = decode(e, 1);
 	e->not_first = 0;
+	e->given = 0;
+	if (e->t->bpe.lacks)
+		memset(e->lacking, 0, sizeof e->lacking);
 	zr_marks_end(&e->marks);
 	return rc ? rc : zr_encoder_flush(e);
 }

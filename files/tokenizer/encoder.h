@@ -44,6 +44,8 @@ struct zr_encoder {
 	int normalizing;        /* it has text for the normalizer */
 	int not_first;          /* it is not the document's first */
 	struct zr_utf8_bad bad;
+	uint64_t given;         /* bytes of the document */
+	uint64_t lacking[256];  /* 1 + where one without a token is first; 0: nowhere yet */
 	int32_t out[OUT];
 	size_t n_out;
 	struct zr_chunks *chunks; /* NULL: what is between two gaps has no ids of its own */
@@ -64,6 +66,13 @@ static inline int zr_encoder_too_long(struct zr_encoder *e)
 		      "more than %u MiB of text that the pre-tokenizer does not split",
 		      ZR_TOKENIZER_PIECE >> 20);
 }
+
+/* ---- encoder_lacking.c: byte-level vocabularies in which some bytes have no token ---- */
+
+/* Looks at the next n bytes of a document; 0, or ZR_ENOTSUP with what is said of them. */
+int zr_encoder_look(struct zr_encoder *e, const unsigned char *p, size_t n);
+/* Says what the model failed with. */
+int zr_encoder_model_failed(struct zr_encoder *e, int rc);
 
 /* n bytes of `stage` go to the next one, where there are `held` already. */
 static inline int zr_encoder_pass(struct zr_encoder *e, int stage, size_t n, size_t held,

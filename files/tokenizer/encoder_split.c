@@ -80,8 +80,7 @@ int zr_encoder_take(void *arg, const int32_t *ids, size_t count, uint64_t start,
 /* The ids of all words so far. */
 static int finish_words(struct zr_encoder *e)
 {
-	int rc = zr_model_flush(e->model);
-	return rc == ZR_ENOMEM ? no_memory(e) : rc;
+	return zr_encoder_model_failed(e, zr_model_flush(e->model));
 }
 
 static int word(struct zr_encoder *e, const char *p, size_t n)
@@ -98,7 +97,7 @@ static int word(struct zr_encoder *e, const char *p, size_t n)
 	if (n > ZR_TOKENIZER_PIECE)
 		return zr_encoder_too_long(e);
 	int rc = zr_model_put(e->model, p, n, e->origin_at + at);
-	rc = rc == ZR_ENOMEM ? no_memory(e) : rc;
+	rc = zr_encoder_model_failed(e, rc);
 	return rc || !e->in_alphabet ? rc : finish_words(e);
 }
 

@@ -7,16 +7,22 @@
 
 #include "files/tokenizer/parts.h"
 
-/* A vocabulary of bytes has all of them. */
-static int check_bytes(const struct zr_load *l)
+/* Many a byte-level vocabulary has no token for some bytes, at least for those that UTF-8 never
+ * has. */
+static int find_lacking(struct zr_load *l, const json_t *model)
 {
+	struct zr_bpe *b = &l->t->bpe;
+
 	for (int i = 0; i < 256; i++)
-		if (l->t->byte[i] < 0)
-			return zr_load_fail(l, ZR_ENOTSUP, "model.vocab",
-					    "has no token for byte 0x%02x, "
-					    "as a byte-level vocabulary must",
-					    i);
-	return 0;
+		b->lacks |= l->t->byte[i] < 0;
+	if (!b->lacks)
+		return 0;
+	if (l->t->byte_fallback)
+		return zr_load_fail(l, ZR_ENOTSUP, "model.byte_fallback",
+				    "is not supported where a byte-level vocabulary has no token "
+				    "for some bytes");
+
+	return zr_load_unknown(l, json_object_get(model, "unk_token"), NULL);
 }
 
 /* "a b" or ["a", "b"]: both, one behind the other; the first has *left bytes. */
@@ -128,9 +134,10 @@ int zr_load_bpe(struct zr_load *l, const json_t *model, const json_t *added)
 	rc = rc ? rc : zr_load_flag(l, model, "model", "ignore_merges", 0, &b->ignore_merges);
 	rc = rc ? rc : zr_load_flag(l, model, "model", "fuse_unk", 0, &b->fuse_unknown);
 	rc = rc ? rc : zr_load_vocab(l, added);
-	rc = rc		   ? rc :
-	     b->characters ? zr_load_unknown(l, json_object_get(model, "unk_token"), NULL) :
-			     check_bytes(l);
+	if (!rc && b->characters)
+		rc = zr_load_unknown(l, json_object_get(model, "unk_token"), NULL);
+	else if (!rc)
+		rc = find_lacking(l, model);
 	rc = rc ? rc : load_merges(l);
 	int no = !rc && (b->ignore_merges || b->characters) ? zr_bpe_index(l->t) : 0;
 	if (!rc && !no && b->characters && !b->ignore_merges)

@@ -58,6 +58,8 @@ int zr_load_room(struct zr_load *l, size_t bytes, const json_t *added)
 	t->text.p = malloc(bytes + 1);
 	t->text.room = bytes + 1;
 	memset(t->byte, 0xff, sizeof t->byte);
+	if (t->model != ZR_MODEL_UNIGRAM) /* which has said it */
+		t->unknown = -1;
 	return rc ? rc : t->token && t->text.p ? 0 : zr_err(l->err, ZR_ENOMEM, "out of memory");
 }
 

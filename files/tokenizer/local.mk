@@ -7,7 +7,8 @@ noinst_LTLIBRARIES += %D%/libtokenizer.la
 %C%_libtokenizer_la_LIBADD = $(JANSSON_LIBS) $(XXHASH_LIBS) $(PCRE2_LIBS) $(UTF8PROC_LIBS)
 %C%_libtokenizer_la_SOURCES = %D%/added.c %D%/alphabet.c %D%/bpe.c %D%/buf.c %D%/buf.h \
 	%D%/characters.c %D%/charsmap.c %D%/chunks.c %D%/decode.c %D%/encoder.c \
-	%D%/encoder.h %D%/encoder_added.c %D%/encoder_normalize.c %D%/encoder_split.c \
+	%D%/encoder.h %D%/encoder_added.c %D%/encoder_lacking.c %D%/encoder_normalize.c \
+	%D%/encoder_split.c \
 	%D%/find.c %D%/forms.c %D%/joins.c %D%/lists.c %D%/load.c %D%/load_added.c \
 	%D%/load_bpe.c %D%/load_decoder.c %D%/load_models.c %D%/load_normalizer.c \
 	%D%/load_spaces.c %D%/load_steps.c %D%/load_values.c %D%/load_vocabulary.c \

@@ -67,6 +67,11 @@ void zr_model_close(struct zr_model_work *w)
 	free(w);
 }
 
+int zr_model_lacking(const struct zr_model_work *w)
+{
+	return zr_bpe_lacking(w->bpe);
+}
+
 struct zr_memo *zr_model_memo(struct zr_model_work *w)
 {
 	return w->memo;

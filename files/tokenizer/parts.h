@@ -97,6 +97,7 @@ struct zr_bpe {
 	size_t whole_mask;
 	int ignore_merges;      /* a word that is a token is that token */
 	int characters;         /* merges begin with characters, not with bytes */
+	int lacks;              /* of bytes: some have no token */
 	int fuse_unknown;       /* neighbours without a token are one unknown token */
 	int32_t *character;     /* [ZR_BMP] tokens of single characters, -1: none; or NULL */
 	struct zr_joins *joins; /* NULL: words are merged whole */
@@ -194,7 +195,10 @@ void zr_bpe_merge_expected(struct zr_bpe_work *w);
 int64_t zr_bpe_expected(struct zr_bpe_work *w, const int32_t **ids);
 void zr_bpe_expect_again(struct zr_bpe_work *w);
 void zr_bpe_expect_none(struct zr_bpe_work *w);
+/* The ids of one word; returns their number, or ZR_ENOMEM, or ZR_ENOTSUP: a byte of the word has no
+ * token, and the vocabulary has none for what is unknown. */
 int64_t zr_bpe_encode(struct zr_bpe_work *w, const char *p, size_t n, const int32_t **ids);
+int zr_bpe_lacking(const struct zr_bpe_work *w); /* that byte */
 
 /* ---- joins.c ---- */
 
@@ -316,9 +320,11 @@ typedef int zr_model_sink(void *arg, const int32_t *ids, size_t count, uint64_t 
 struct zr_model_work *zr_model_open(const struct zr_tokenizer *t, zr_model_sink *sink, void *arg);
 void zr_model_close(struct zr_model_work *w); /* NULL is fine */
 /* A word of n > 0 bytes, which stay where they are until zr_model_flush: until then its ids may
- * wait. start: of the first byte. 0, ZR_ENOMEM or what the sink returns. */
+ * wait. start: of the first byte. 0, ZR_ENOMEM, ZR_ENOTSUP of zr_bpe_encode, or what the sink
+ * returns. */
 int zr_model_put(struct zr_model_work *w, const char *p, size_t n, uint64_t start);
 int zr_model_flush(struct zr_model_work *w);
+int zr_model_lacking(const struct zr_model_work *w); /* zr_bpe_lacking */
 struct zr_memo *zr_model_memo(struct zr_model_work *w); /* of words; others may use it too */
 
 /* ---- alphabet.c ---- */

@@ -57,8 +57,9 @@ int zr_encoder_open(const struct zr_tokenizer *t, zr_token_sink *sink, void *arg
 void zr_encoder_close(struct zr_encoder *e); /* NULL is fine */
 
 /* The next n bytes of a document. Bytes that are not UTF-8 are read as U+FFFD, one for each longest
- * part that could have been the start of a character, as Python's errors='replace' has it. After a
- * failure only zr_encoder_close. */
+ * part that could have been the start of a character, as Python's errors='replace' has it.
+ * ZR_ENOTSUP: a byte has no token in a byte-level vocabulary. After a failure only
+ * zr_encoder_close. */
 int zr_encode(struct zr_encoder *e, const void *bytes, size_t n, struct zr_error *err);
 /* The document ends: the rest goes to the sink, and the next byte begins another. */
 int zr_encode_end(struct zr_encoder *e, struct zr_error *err);

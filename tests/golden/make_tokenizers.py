@@ -6,9 +6,10 @@
 # or WordPiece; small vocabularies that are trained on the spot, a text that is hard to split, and
 # the ids that Hugging Face's `tokenizers` gives it.
 #
-#   make_tokenizers.py DIRECTORY [BYTES [VOCABULARY [SEED]]]
+#   make_tokenizers.py DIRECTORY [BYTES [VOCABULARY [SEED [NAME]...]]]
 #
-# Needs the packages tokenizers, sentencepiece and protobuf. Its trainers of Unigram and WordPiece
+# NAME: writes those of these tokenizers alone. text has places that are no UTF-8, utf8 has U+FFFD
+# there. Needs the packages tokenizers, sentencepiece and protobuf. Its trainers of Unigram and WordPiece
 # draw by chance: another run makes other vocabularies of these, of the same rules.
 import io
 import json
@@ -107,6 +108,17 @@ def families():
 		split("[0-9][0-9][0-9]")]), {}, ["<|endoftext|>"], False
 	yield "digits", None, sequence([pre_tokenizers.Digits(True), byte_level()]), {}, \
 		["<|endoftext|>"], False
+	# vocabularies without tokens for some bytes: for those that UTF-8 never has; for many
+	yield "neox", normalizers.NFC(), byte_level(), {}, ["<|endoftext|>"], False
+	yield "lacking", None, byte_level(), {"unk_token": "<unk>"}, ["<|endoftext|>"], False
+
+
+# The characters of ByteLevel that a vocabulary has to begin with.
+def alphabet(name):
+	never = {chr(b) for b in (0xc0, 0xc1, *range(0xf5, 0x100))}
+	if name == "neox":
+		return sorted(set(byte_level().alphabet()) - never)
+	return [] if name == "lacking" else byte_level().alphabet()
 
 
 def train(family, corpus, vocabulary):
@@ -116,7 +128,8 @@ def train(family, corpus, vocabulary):
 		t.normalizer = normalizer
 	t.pre_tokenizer = pre
 	t.decoder = decoders.ByteLevel()
-	t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=vocabulary, show_progress=False, initial_alphabet=byte_level().alphabet()))
+	few = {"limit_alphabet": 120, "special_tokens": ["<unk>"]} if name == "lacking" else {}
+	t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=vocabulary, show_progress=False, initial_alphabet=alphabet(name), **few))
 	added(t, special, normalized)
 	if name == "joined":
 		t.add_tokens(SINGLE)
@@ -285,13 +298,16 @@ def tokenizers(corpus, vocabulary, names=()):
 
 
 def main():
-	where, size, vocabulary, seed = sys.argv[1], *(list(map(int, sys.argv[2:])) + [4000, 450, 1][len(sys.argv) - 2:])
+	given = list(map(int, sys.argv[2:5]))
+	where, names = sys.argv[1], sys.argv[5:]
+	size, vocabulary, seed = given + [4000, 450, 1][len(given):]
 	os.makedirs(where, exist_ok=True)
 	data = text(size, seed)
 	open(f"{where}/text", "wb").write(data)
 	lossy = data.decode("utf-8", errors="replace")
+	open(f"{where}/utf8", "w").write(lossy)
 	corpus = [text(20000, 1000 + i).decode("utf-8", errors="replace") for i in range(max(4, size // 20000))]
-	for name, t in tokenizers(corpus, vocabulary):
+	for name, t in tokenizers(corpus, vocabulary, names):
 		path = f"{where}/{name}.json"
 		t.save(path, pretty=False)
 		if name == "gpt2": # merges as files had them for long

@@ -192,6 +192,10 @@ bad 'train that is no truth value' "$(answer '"train":"no"')" 'message 2: train:
 bad 'a system message that is none' "{$pair,\"system\":7}\\n" 'system: expected a text, found a number' fields
 bad 'a history that is none' '{"instruction":"a","output":"b","history":[["a"]]}\n' 'history: turn 1: expected a list of two texts, an instruction and an output' fields
 bad 'an unknown role' '{"messages":[{"role":"tool","content":"x"}]}\n' 'message 1: role "tool"; .*' roles
+sed 's/"~":/"elephant":/' "$golden/bytes.json" >tokenizer.json
+bad 'a byte without a token' '{"prompt":"Hi~","completion":"Hello"}\n' \
+	"byte 0x7e, first behind 19 bytes of the text, has no token in the tokenizer's vocabulary" no_token
+cp "$golden/bytes.json" tokenizer.json
 template=gemma bad 'an order that a template does not allow' '{"messages":[{"role":"assistant","content":"x"}]}\n' \
 	'message 1 is of role assistant, and template gemma wants user here' roles
 template=gemma bad 'a role that it lacks' '{"messages":[{"role":"system","content":"x"},{"role":"user","content":"x"}]}\n' \

@@ -79,6 +79,18 @@ for family in falcon digits plain fused unknown t5 albert fallback bert cased wo
 	done
 done
 
+# Without tokens for some bytes, in text that is UTF-8.
+for family in neox lacking; do
+	if [ $family$nfc = neox ]; then
+		skip "$family" 'no utf8proc'
+		continue
+	fi
+	same 'the ids of tokenizers' $family "$golden/utf8"
+	for chunk in 1 7; do
+		same "in pieces of $chunk" $family --chunk-bytes $chunk "$golden/utf8"
+	done
+done
+
 # ---- the file ----
 printf 'one two' >a
 printf 'three' >b
@@ -178,7 +190,27 @@ spaced_refused 'an unknown token that is none' \
 spaced_refused 'another prepend_scheme' \
 	'pre_tokenizer.prepend_scheme: expected never, first or always, found "last"' \
 	mistral 's/"prepend_scheme":"first"/"prepend_scheme":"last"/'
-refused 'a vocabulary that is not of bytes' 'model\.vocab: has no token for byte 0x21' 's/"vocab":{"!":/"vocab":{"elephant":/'
+refused 'bytes without a token, and characters as tokens of bytes' 'model\.byte_fallback: is not supported where' \
+	's/"vocab":{"!":/"vocab":{"elephant":/; s/"byte_fallback":false/"byte_fallback":true/'
+
+# ---- bytes without a token ----
+# lacks NAME WANTED SED TEXT: of a text behind a document without a fault, and llama3.json that SED changes
+lacks() {
+	sed "$3" "$golden/llama3.json" >lacks.json
+	printf 'no fault\n' >good
+	printf '%b' "$4" >text
+	is "$1" "$("$ZEROTH" tokenize -T lacks.json -o lacks.bin good text 2>&1; echo "$? $(ls lacks.bin* 2>/dev/null)")" "zeroth: text: byte $2"$'\n''2 '
+}
+none="has no token in the tokenizer's vocabulary" without='s/"vocab":{"!":/"vocab":{"elephant":/'
+lacks 'a byte without a token: file and place' "0x21, first behind 9 bytes of the text, $none" "$without" 'two words! or!'
+lacks 'in a word of many' "0x21, first behind 300 bytes of the text, $none" "$without" "$(printf 'a%.0s' $(seq 300))!!"
+lacks 'one that UTF-8 never has' "0xff, first behind 70002 bytes of the text, $none, and UTF-8 never has it" 's/"ÿ"/"elephant"/' \
+	"$(printf 'words %.0s' $(seq 11667))\\xff"
+lacks 'one that the normalizer puts there' "0x21, which the normalizer puts into the text, $none" \
+	"$without"'; s/"normalizer":null/"normalizer":{"type":"Replace","pattern":{"String":"?"},"content":"!"}/' 'so?'
+sed 's/"ÿ"/"elephant"/' "$golden/llama3.json" >lacks.json
+printf 'a\x80' >text
+like 'other bytes that are no UTF-8 are U+FFFD' "$("$ZEROTH" tokenize -T lacks.json -o lacks.bin text 2>&1)" 'first behind 1 bytes of text$'
 
 # ---- a directory ----
 mkdir -p model/other model/none

@@ -50,6 +50,14 @@ is_ids 'also where words are cut for merges' '226 150 129 258 226 150 129 226 15
 	"\"vocab\":{$all\"a\":256,\"b\":257,\"ab\":258},\"merges\":[[\"a\",\"b\"]],\"byte_fallback\":true" \
 	null "$(metaspace first)"
 
+# ---- bytes without a token ----
+byte_level='{"type":"ByteLevel","add_prefix_space":false,"use_regex":true}'
+few='"vocab":{"<unk>":0,"a":1,"b":2,"ab":3,"Ġ":4,"Ġa":5},"merges":[["a","b"],["Ġ","a"]],"unk_token":"<unk>"'
+is_ids 'are unknown, each' '3 0 0 1 5 0 2 4 0 0 0' 'abxya a!b ☃' "$few" null "$byte_level"
+is_ids 'or all that follow one another' '3 0 1 5 0 2 4 0' 'abxya a!b ☃' "$few,\"fuse_unk\":true" null "$byte_level"
+is_ids 'but none is with ignore_merges where the word is a token' 5 'xy' \
+	'"vocab":{"<unk>":0,"a":1,"xy":5},"merges":[],"unk_token":"<unk>","ignore_merges":true' null "$byte_level"
+
 # ---- prepend_scheme = first ----
 is_ids 'first: the text begins a document' '1 2 1 2' 'a a' "$words" null "$(metaspace first)"
 is_ids 'not behind a character that the normalizer takes' 2 '\xcc\x81a' "$words" '{"type":"StripAccents"}' "$(metaspace first)"

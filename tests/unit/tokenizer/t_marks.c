@@ -110,7 +110,8 @@ static void test_every_family(void **unused)
 {
 	static const char *const family[] = { "gpt2",  "llama3",  "qwen2", "gpt4",	"joined",
 					      "llama2", "mistral", "gemma", "metaspace", "across",
-					      "falcon", "t5", "fallback", "bert", "unknown" };
+					      "falcon", "t5", "fallback", "bert", "unknown",
+					      "neox", "lacking" };
 	(void)unused;
 	for (size_t k = 0; k < sizeof family / sizeof *family; k++) {
 		struct zr_tokenizer *t = open_family(family[k]);
