@@ -61,7 +61,7 @@ void zr_encoder_close(struct zr_encoder *e)
 	zr_buf_free(&e->prefixed);
 	zr_buf_free(&e->spaced);
 	zr_buf_free(&e->normalized);
-	zr_buf_free(&e->alphabet);
+	zr_buf_free(&e->written);
 	zr_buf_free(&e->bytes);
 	zr_chunks_close(e->chunks);
 	free(e->marks.mark);

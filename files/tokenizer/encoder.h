@@ -37,9 +37,9 @@ struct zr_encoder {
 	struct zr_buf section;  /* text that is not split yet */
 	size_t enough;          /* bytes of `section` that are worth another try */
 	struct zr_buf prefixed, spaced;
-	struct zr_buf alphabet; /* a piece in ByteLevel's characters */
+	struct zr_buf written;  /* a piece in ByteLevel's characters, or with U+2581 for spaces */
 	struct zr_buf bytes;	/* a word of it */
-	int in_alphabet;	/* the piece under way is in them */
+	int in_alphabet, in_marks; /* the piece under way is written so */
 	int begun;              /* the section has text */
 	int normalizing;        /* it has text for the normalizer */
 	int not_first;          /* it is not the document's first */

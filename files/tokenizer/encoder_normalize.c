@@ -57,9 +57,12 @@ static size_t place(const void *arg, const char *p, size_t n, size_t at, int fir
  * the start of the document. */
 static int find_first(struct zr_encoder *e, const char *p, size_t n)
 {
-	const struct zr_split *last = &e->t->split[e->t->n_splits - 1];
-	if (!n || e->not_first || e->normalizing || last->prefix != ZR_PREFIX_FIRST)
+	int asks = 0; /* whether it is the start of a document */
+	for (int i = 0; i < e->t->n_splits; i++)
+		asks |= e->t->split[i].prefix == ZR_PREFIX_FIRST;
+	if (!n || e->not_first || e->normalizing || !asks)
 		return 0;
+
 	int rc = zr_normalize(&e->t->normalizer, e->match, p, (size_t)zr_utf8_at(p, n), 1,
 			      &e->normalized, e->err);
 	e->not_first = !e->normalized.n;

@@ -83,22 +83,36 @@ static int finish_words(struct zr_encoder *e)
 	return zr_encoder_model_failed(e, zr_model_flush(e->model));
 }
 
+/* A word of a piece that was written in other characters, in those of the text. *at: where it is in
+ * the piece. */
+static int read_back(struct zr_encoder *e, const char **p, size_t *n, size_t *at)
+{
+	e->bytes.n = 0;
+	int rc = e->in_alphabet ? zr_alphabet_read(*p, *n, &e->bytes) :
+				  zr_spaces(*p, *n, &e->bytes);
+	if (rc)
+		return no_memory(e);
+
+	*at = e->in_alphabet ? zr_alphabet_count(e->origin, *at) :
+			       zr_spaces_place(NULL, e->origin, *at, *at, 0);
+	*p = e->bytes.p;
+	*n = e->bytes.n;
+	return 0;
+}
+
 static int word(struct zr_encoder *e, const char *p, size_t n)
 {
+	const int written = e->in_alphabet || e->in_marks;
 	size_t at = (size_t)(p - e->origin);
-	if (e->in_alphabet) {
-		at = zr_alphabet_count(e->origin, at);
-		e->bytes.n = 0;
-		if (zr_alphabet_read(p, n, &e->bytes))
-			return no_memory(e);
-		p = e->bytes.p;
-		n = e->bytes.n;
-	}
+	int rc = written ? read_back(e, &p, &n, &at) : 0;
+	if (rc)
+		return rc;
 	if (n > ZR_TOKENIZER_PIECE)
 		return zr_encoder_too_long(e);
-	int rc = zr_model_put(e->model, p, n, e->origin_at + at);
+
+	rc = zr_model_put(e->model, p, n, e->origin_at + at);
 	rc = zr_encoder_model_failed(e, rc);
-	return rc || !e->in_alphabet ? rc : finish_words(e);
+	return rc || !written ? rc : finish_words(e);
 }
 
 static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int final, size_t *used);
@@ -138,29 +152,46 @@ static int write_spaces(struct zr_encoder *e, const struct zr_split *next, const
 	return 0;
 }
 
+/* Writes a piece in the characters that the steps behind ByteLevel or Metaspace read. */
+static int write_characters(struct zr_encoder *e, const struct zr_split *s, const char **p,
+			    size_t *n)
+{
+	if (!s->alphabet && !s->marks)
+		return 0;
+
+	e->written.n = 0;
+	int rc = s->alphabet ? zr_alphabet_write(*p, *n, &e->written) :
+			       zr_spaces_write(*p, *n, &e->written);
+	if (rc)
+		return no_memory(e);
+
+	move(e, *p, &e->written, 0);
+	*p = e->written.p;
+	*n = e->written.n;
+	e->in_alphabet = s->alphabet;
+	e->in_marks = s->marks;
+	return 0;
+}
+
 /* A piece that `step` made goes to the next one. */
 static int piece(struct zr_encoder *e, int step, const char *p, size_t n)
 {
 	const struct zr_split *s = &e->t->split[step];
 	const char *origin = e->origin;
 	uint64_t origin_at = e->origin_at;
-	int in_alphabet = e->in_alphabet;
+	int in_alphabet = e->in_alphabet, in_marks = e->in_marks;
 	size_t used;
 	if (step + 1 == e->t->n_splits)
 		return word(e, p, n);
+
 	int rc = write_spaces(e, s + 1, &p, &n);
-	if (!rc && s->alphabet) {
-		e->alphabet.n = 0;
-		rc = zr_alphabet_write(p, n, &e->alphabet) ? no_memory(e) : 0;
-		move(e, p, &e->alphabet, 0);
-		p = e->alphabet.p;
-		n = e->alphabet.n;
-		e->in_alphabet = 1;
-	}
+	rc = rc ? rc : write_characters(e, s, &p, &n);
 	rc = rc ? rc : pieces(e, step + 1, p, n, 1, &used);
+
 	e->origin = origin;
 	e->origin_at = origin_at;
 	e->in_alphabet = in_alphabet;
+	e->in_marks = in_marks;
 	return rc;
 }
 

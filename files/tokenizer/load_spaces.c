@@ -58,10 +58,13 @@ static int load_prefix(struct zr_load *l, const json_t *o, struct zr_split *s)
 	return zr_load_found(l, "pre_tokenizer.prepend_scheme", "never, first or always", scheme);
 }
 
-int zr_load_metaspace(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s)
+int zr_load_metaspace(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s,
+		      int last)
 {
 	const char *mark = json_string_value(json_object_get(o, "replacement"));
 	int each;
+	if (l->metaspaces++)
+		return zr_load_fail(l, ZR_ENOTSUP, place, "a second Metaspace is not supported");
 	if (!mark || strcmp(mark, ZR_SPACE))
 		return zr_load_found(l, place, "the replacement U+2581",
 				     json_object_get(o, "replacement"));
@@ -71,10 +74,14 @@ int zr_load_metaspace(struct zr_load *l, const json_t *o, const char *place, str
 		s->spaces = 1;
 	else if (!l->t->spaces)
 		l->t->spaces = ZR_SPACES_SPLIT;
+	s->marks = !last;
+	if (rc)
+		return rc;
+
+	if (each)
+		return zr_load_regex(l, place, ZR_PATTERN_SPACES_BEGIN, 0, &s->regex);
 	/* what is not split is one piece, unless no token goes on behind a space */
-	return rc || (!each && !zr_load_takes_words(l)) ?
-		       rc :
-		       zr_load_regex(l, place,
-				     each ? ZR_PATTERN_SPACES_BEGIN : ZR_PATTERN_SPACED_WORDS, 0,
-				     &s->regex);
+	if (last && zr_load_takes_words(l))
+		return zr_load_regex(l, place, ZR_PATTERN_SPACED_WORDS, 0, &s->regex);
+	return 0;
 }

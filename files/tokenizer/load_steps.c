@@ -106,10 +106,8 @@ static int load_step(struct zr_load *l, const json_t *o, const char *place, int 
 	struct zr_split *s = &l->t->split[l->t->n_splits++];
 	const char *type = zr_load_type(o);
 	int metaspace = !strcmp(type, "Metaspace");
-	if (metaspace && !last)
-		return zr_load_fail(l, ZR_ENOTSUP, place, "after Metaspace nothing is supported");
 	if (metaspace && l->t->spaced)
-		return zr_load_metaspace(l, o, place, s);
+		return zr_load_metaspace(l, o, place, s, last);
 	if (!strcmp(type, "Split"))
 		return load_split(l, o, place, s);
 	if (l->t->spaces == ZR_SPACES_NORMALIZED)

@@ -63,6 +63,7 @@ struct zr_split {
 	int prefix;             /* ZR_PREFIX_*: puts a space before a piece that has none */
 	int spaces;             /* U+2581 becomes a space before that */
 	int alphabet;           /* pieces of this step are written in ByteLevel's characters */
+	int marks;              /* they are written with U+2581 for each space */
 };
 
 /* One step of the normalizer. */
@@ -492,7 +493,7 @@ struct zr_load {
 	struct zr_lists lists;
 	struct zr_names names; /* of the vocabulary, in the end also those of added tokens */
 	struct zr_error *err;
-	int byte_level; /* ByteLevel in the pre-tokenizer so far */
+	int byte_level, metaspaces; /* in the pre-tokenizer so far */
 	/* of SentencePiece: a merge makes a token with a space behind another character */
 	int joins_words;
 };

@@ -32,6 +32,24 @@ int zr_spaces(const char *p, size_t n, struct zr_buf *out)
 	return 0;
 }
 
+int zr_spaces_write(const char *p, size_t n, struct zr_buf *out)
+{
+	const char *end = p + n;
+	int rc = 0;
+
+	while (!rc && p < end) {
+		const char *space = memchr(p, ' ', (size_t)(end - p));
+		const char *stop = space ? space : end;
+
+		rc = zr_buf_add(out, p, (size_t)(stop - p));
+		if (!rc && space)
+			rc = zr_buf_add(out, ZR_SPACE, strlen(ZR_SPACE));
+		p = space ? space + 1 : end;
+	}
+
+	return rc;
+}
+
 size_t zr_spaces_place(const void *unused, const char *p, size_t n, size_t at, int first)
 {
 	size_t less = 0;

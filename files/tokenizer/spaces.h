@@ -18,7 +18,9 @@ struct zr_tokenizer;
 
 /* Appends p[0..n), whole characters, with a space for each U+2581. 0 or ZR_ENOMEM. */
 int zr_spaces(const char *p, size_t n, struct zr_buf *out);
-/* Where a byte of p[0..n) is then. */
+/* Appends p[0..n) with U+2581 for each space. 0 or ZR_ENOMEM. */
+int zr_spaces_write(const char *p, size_t n, struct zr_buf *out);
+/* Where a byte of p[0..n) is when each U+2581 became a space. */
 size_t zr_spaces_place(const void *unused, const char *p, size_t n, size_t at, int first);
 /* The n bytes of a token to out, which has room for the text; returns its ZR_TOKEN_*. */
 int zr_spaced_token(const struct zr_tokenizer *t, const char *text, char *out, size_t *n);
@@ -30,7 +32,7 @@ int zr_spaced_joins(const char *text); /* of U+2581 behind another character */
 int zr_load_is_spaced(const json_t *root);
 int zr_load_is_space_step(const json_t *o); /* the normalizer's */
 int zr_load_takes_words(const struct zr_load *l); /* BPE gives each word the ids it has alone */
-/* A Metaspace, the last step. */
-int zr_load_metaspace(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s);
+int zr_load_metaspace(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s,
+		      int last);
 
 #endif

@@ -11,7 +11,7 @@ EXTRA_DIST += %D%/documents.py %D%/make_attention.py %D%/make_categories.py \
 	%D%/make_tokenizers.py %D%/make_warmup.py %D%/make_words.py
 EXTRA_DIST += %D%/tokenizers/decoded.json %D%/tokenizers/words.txt
 EXTRA_DIST += %D%/tokenizers/text %D%/tokenizers/utf8 $(foreach f,gpt2 llama3 qwen2 gpt4 joined llama2 mistral gemma \
-	metaspace across neox lacking \
+	metaspace across behind behind_whole neox lacking \
 	falcon digits t5 albert fallback plain bert cased wordpiece fused unknown, \
 	%D%/tokenizers/$f.json %D%/tokenizers/$f.ids)
 EXTRA_DIST += %D%/make_chat.py %D%/chat

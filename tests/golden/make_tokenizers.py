@@ -157,6 +157,10 @@ def spaced_families():
 	yield "mistral", None, metaspace(prepend_scheme="first", split=False), words
 	yield "gemma", REPLACE, pre_tokenizers.Split(" ", "merged_with_previous"), words
 	yield "metaspace", None, metaspace(), metaspace()
+	# in what steps behind Metaspace split, spaces are U+2581 already
+	yield "behind", None, pre_tokenizers.Sequence([
+		metaspace(prepend_scheme="first"), pre_tokenizers.Digits(True),
+		split(f"{MARK}\\p{{L}}| ", "merged_with_next")]), words
 	# with merges across words, as no pre-tokenizer kept them apart
 	yield "across", normalizers.Sequence([REPLACE]), None, \
 		pre_tokenizers.Split(Regex(r"[^\n]{1,30}\n*|\n+"), "isolated")
@@ -219,6 +223,9 @@ def unigram_families():
 		metaspace(prepend_scheme="first"), False
 	yield "fallback", normalizers.Nmt(), metaspace(prepend_scheme="never", split=False), True
 	yield "plain", None, pre_tokenizers.CharDelimiterSplit(" "), False
+	yield "behind_whole", normalizers.Nmt(), pre_tokenizers.Sequence([
+		metaspace(prepend_scheme="always", split=False), pre_tokenizers.Punctuation("isolated"),
+		split(MARK, "removed")]), True
 
 
 def train_unigram(family, corpus, vocabulary):

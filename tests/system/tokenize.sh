@@ -58,7 +58,7 @@ for family in gpt2 llama3 qwen2 gpt4 joined; do
 done
 
 # With spaces as SentencePiece writes them.
-for family in llama2 mistral gemma metaspace across; do
+for family in llama2 mistral gemma metaspace behind across; do
 	same 'the ids of tokenizers' $family "$golden/text"
 	for chunk in 1 7; do
 		same "in pieces of $chunk" $family --chunk-bytes $chunk "$golden/text"
@@ -66,9 +66,9 @@ for family in llama2 mistral gemma metaspace across; do
 done
 
 # With other models, and steps that only they have.
-for family in falcon digits plain fused unknown t5 albert fallback bert cased wordpiece; do
+for family in falcon digits plain fused unknown t5 albert fallback behind_whole bert cased wordpiece; do
 	case $family$nfc in
-	t5 | albert | fallback | bert | cased | wordpiece)
+	t5 | albert | fallback | behind_whole | bert | cased | wordpiece)
 		skip "$family" 'no utf8proc'
 		continue
 		;;
@@ -174,7 +174,7 @@ spaced_refused 'a normalizer behind that of spaces' \
 spaced_refused 'a pre-tokenizer that would see other spaces' \
 	'pre_tokenizer: Digits is not supported where the normalizer writes spaces as U\+2581' \
 	gemma 's/"type":"Split"/"type":"Digits"/'
-spaced_refused 'steps behind Metaspace' 'pre_tokenizer.pretokenizers\[0\]: after Metaspace nothing is' \
+spaced_refused 'a second Metaspace' 'pre_tokenizer.pretokenizers\[1\]: a second Metaspace is not supported' \
 	mistral 's/"pre_tokenizer":\({[^}]*}\)/"pre_tokenizer":{"type":"Sequence","pretokenizers":[\1,\1]}/'
 if [ $nfc ]; then
 	spaced_refused 'Metaspace with WordPiece' 'pre_tokenizer: Metaspace is not supported with this model' \

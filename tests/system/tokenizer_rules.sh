@@ -58,6 +58,14 @@ is_ids 'or all that follow one another' '3 0 1 5 0 2 4 0' 'abxya a!b ☃' "$few,
 is_ids 'but none is with ignore_merges where the word is a token' 5 'xy' \
 	'"vocab":{"<unk>":0,"a":1,"xy":5},"merges":[],"unk_token":"<unk>","ignore_merges":true' null "$byte_level"
 
+# ---- steps behind Metaspace ----
+behind() { printf '{"type":"Sequence","pretokenizers":[%s,%s]}' "$(metaspace "$1")" "$2"; }
+mark='{"type":"Split","pattern":{"String":"▁"},"behavior":"Isolated","invert":false}'
+is_ids 'find U+2581 in the place of a space' '1 5 1 1 2' 'ab  a' "$words" null "$(behind first "$mark")"
+is_ids 'and no space' '1 5 4 2' 'ab  a' "$words" null "$(behind first '{"type":"Split","pattern":{"String":" "},"behavior":"Isolated","invert":false}')"
+is_ids 'first is the start of the document behind the step before' '1 2 1 2 7 1 3' 'a a<x> b' "$words" \
+	null "$(behind first "$mark")" '{"id":7,"content":"<x>","special":false,"single_word":false,"normalized":true,"lstrip":false,"rstrip":false}'
+
 # ---- prepend_scheme = first ----
 is_ids 'first: the text begins a document' '1 2 1 2' 'a a' "$words" null "$(metaspace first)"
 is_ids 'not behind a character that the normalizer takes' 2 '\xcc\x81a' "$words" '{"type":"StripAccents"}' "$(metaspace first)"

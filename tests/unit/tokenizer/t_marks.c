@@ -111,7 +111,7 @@ static void test_every_family(void **unused)
 	static const char *const family[] = { "gpt2",  "llama3",  "qwen2", "gpt4",	"joined",
 					      "llama2", "mistral", "gemma", "metaspace", "across",
 					      "falcon", "t5", "fallback", "bert", "unknown",
-					      "neox", "lacking" };
+					      "neox", "lacking", "behind", "behind_whole" };
 	(void)unused;
 	for (size_t k = 0; k < sizeof family / sizeof *family; k++) {
 		struct zr_tokenizer *t = open_family(family[k]);
