@@ -86,7 +86,7 @@ bin_PROGRAMS += zeroth
 zeroth_SOURCES = cmd/main.c
 zeroth_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
 zeroth_LDADD = cmd/libcmd.la cmd/librun.la files/chat/libchat.la files/tokenizer/libtokenizer.la \
-	files/tokens/libtokens.la core/libcore.la \
+	files/tokens/libtokens.la files/libcontent.la core/libcore.la \
 	$(JANSSON_LIBS) $(ZLIB_LIBS)
 
 include cmd/report/local.mk

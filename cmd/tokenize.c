@@ -13,6 +13,7 @@
 #include "cmd/cmd.h"
 #include "cmd/fit.h"
 #include "files/chat/input.h"
+#include "files/content.h"
 #include "cmd/progress.h"
 #include "cmd/rundir.h"
 #include "cmd/tokenize.h"
@@ -41,6 +42,9 @@ static const char usage[] =
 	"      --documents       keeps each IN a document of its own, in a file that only "
 	"data/tokens reads; the end\n"
 	"                        token comes behind it, so that it is learned\n"
+	"      --content text|any\n"
+	"                        text (default) refuses JSON, which --chat reads; any takes the "
+	"bytes of IN as they are\n"
 	"      --raw             no header: for more than 2147483647 tokens, and [data] format = "
 	"uint16 or uint32\n"
 	"      --chat            reads conversations: zeroth tokenize --chat --help\n"
@@ -52,6 +56,7 @@ struct job {
 	const char *tokenizer, *output, *eot;
 	char **in;
 	int n_in, add_special, raw, force, apart; /* apart: --documents */
+	const char *content;
 	size_t chunk;       /* --chunk-bytes is for tests: tokens must not depend on it */
 	struct zr_tokenizer *t;
 	struct zr_encoder *encoder;
@@ -83,7 +88,8 @@ static int parse(int argc, char **argv, struct job *j)
 		{ "eot", 1, NULL, 'e' },	 { "add-special", 0, NULL, 'a' },
 		{ "chunk-bytes", 1, NULL, 'c' }, { "help", 0, NULL, 'h' },
 		{ "raw", 0, NULL, 'r' },	 { "documents", 0, NULL, 'd' },
-		{ "force", 0, NULL, 'f' },	 { NULL, 0, NULL, 0 }
+		{ "force", 0, NULL, 'f' },	 { "content", 1, NULL, 'k' },
+		{ NULL, 0, NULL, 0 }
 	};
 	int c;
 	optind = 1;
@@ -102,6 +108,8 @@ static int parse(int argc, char **argv, struct job *j)
 			j->force = 1;
 		else if (c == 'd')
 			j->apart = 1;
+		else if (c == 'k')
+			j->content = optarg;
 		else if (c == 'c' && atol(optarg) > 0)
 			j->chunk = (size_t)atol(optarg);
 		else if (c == 'h')
@@ -115,6 +123,8 @@ static int parse(int argc, char **argv, struct job *j)
 	       !j->output    ? wrong("-o is missing") :
 	       !j->n_in	     ? wrong("IN is missing") :
 	       j->raw && j->apart ? wrong("--raw and --documents exclude each other") :
+	       strcmp(j->content, "text") && strcmp(j->content, "any") ?
+			       wrong("--content: expected text or any") :
 			       -1;
 }
 
@@ -201,6 +211,19 @@ static void look_at(struct job *j, const char *path, uint64_t begin, uint64_t ba
 				   "more than a byte of 20 is no UTF-8");
 }
 
+/* Rows of JSON as text would teach their braces and names of fields. */
+static int check_start(struct job *j, const char *path, const char *buf, size_t n)
+{
+	if (strcmp(j->content, "text") || !zr_content_is_json(buf, n))
+		return 0;
+
+	return zr_err(j->err, ZR_EINVAL,
+		      "%s: is JSON, not text: --chat makes documents of its rows, if they are "
+		      "conversations or have a field text (--field text=NAME reads another one); "
+		      "--content any takes its bytes as they are",
+		      name_of(path));
+}
+
 /* n bytes of an input, of which an error names the input; n = 0: it ends. */
 static int encode(struct job *j, const char *path, const char *buf, size_t n)
 {
@@ -226,6 +249,8 @@ static int document(struct job *j, const char *path)
 	rc = rc ? rc : put_template(j, 0);
 	while (!rc && got) {
 		rc = zr_input_read(in, buf, j->chunk, &got, j->err);
+		if (!rc && j->text == begin)
+			rc = check_start(j, path, buf, got);
 		j->text += got;
 		has_zero = has_zero || (!rc && memchr(buf, 0, got));
 		rc = rc ? rc : encode(j, path, buf, got);
@@ -315,7 +340,9 @@ static int work(struct job *j)
 int zr_cmd_tokenize(int argc, char **argv)
 {
 	struct zr_error err = { 0 };
-	struct job j = { .chunk = CHUNK, .err = &err, .tty = isatty(STDERR_FILENO) };
+	struct job j = {
+		.chunk = CHUNK, .content = "text", .err = &err, .tty = isatty(STDERR_FILENO)
+	};
 	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
 		if (!strcmp(argv[i], "--chat"))
 			return zr_tokenize_chat(argc, argv);

@@ -6,6 +6,10 @@ files_libfiles_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 files_libfiles_la_SOURCES = %D%/safetensors.c %D%/safetensors.h %D%/safetensors_write.c
 files_libfiles_la_LIBADD = $(JANSSON_LIBS) $(XXHASH_LIBS)
 
+# What a file is, also for plugins.
+noinst_LTLIBRARIES += files/libcontent.la
+files_libcontent_la_SOURCES = %D%/content.c %D%/content.h
+
 include files/chat/local.mk
 include files/checkpoint/local.mk
 include files/direct/local.mk

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "files/content.h"
+
 #define TOKENS "use [data] plugin = tokens"
 #define RAW TOKENS ", with format = uint16 or uint32 if it holds raw tokens"
 #define UNPACK "decompress it; gzip alone is read as it is"
@@ -29,30 +31,6 @@ static const struct format {
 	{ "\xfe\xff", 2, "UTF-16", "convert it with iconv -f UTF-16 -t UTF-8" },
 };
 
-static int64_t blanks(const uint8_t *p, int64_t at, int64_t n)
-{
-	while (at < n && memchr(" \t\r\n", p[at], 4))
-		at++;
-	return at;
-}
-
-/* Whether it begins with a key and its colon within braces, which may be in brackets. */
-static int is_json(const uint8_t *p, int64_t n)
-{
-	int64_t at = blanks(p, n > 2 && !memcmp(p, "\xef\xbb\xbf", 3) ? 3 : 0, n);
-	if (at < n && p[at] == '[')
-		at = blanks(p, at + 1, n);
-	if (at >= n || p[at] != '{')
-		return 0;
-	at = blanks(p, at + 1, n);
-	if (at >= n || p[at++] != '"')
-		return 0;
-	for (; at < n && p[at] != '"' && p[at] >= ' '; at++)
-		at += p[at] == '\\';
-	at = at < n && p[at] == '"' ? blanks(p, at + 1, n) : n;
-	return at < n && p[at] == ':';
-}
-
 static int refuse(const struct zr_host *h, const char *name, const char *is, const char *use)
 {
 	return zr_fail(h, ZR_EINVAL, "%s: is %s, not text: %s; content = any learns its bytes",
@@ -67,7 +45,7 @@ int content_check(const struct zr_host *h, const char *name, const uint8_t *p, i
 	for (size_t i = 0; i < known; i++)
 		if (n >= formats[i].n && !memcmp(p, formats[i].bytes, (size_t)formats[i].n))
 			return refuse(h, name, formats[i].is, formats[i].use);
-	if (is_json(p, n))
+	if (zr_content_is_json((const char *)p, (size_t)n))
 		return refuse(h, name, "JSON",
 			      "if it is conversations, use [data] plugin = chat, or make tokens of "
 			      "them by `zeroth tokenize --chat`");

@@ -12,7 +12,7 @@ data_common = %D%/files.c %D%/files.h %D%/windows.c %D%/windows.h
 	%D%/content.c %D%/content.h $(data_common)
 %C%_text_la_CFLAGS = $(PLUGIN_CFLAGS) $(ZLIB_CFLAGS) $(LIBDEFLATE_CFLAGS) $(XXHASH_CFLAGS)
 %C%_text_la_LDFLAGS = $(PLUGIN_LDFLAGS)
-%C%_text_la_LIBADD = $(ZLIB_LIBS) $(LIBDEFLATE_LIBS) $(XXHASH_LIBS)
+%C%_text_la_LIBADD = files/libcontent.la $(ZLIB_LIBS) $(LIBDEFLATE_LIBS) $(XXHASH_LIBS)
 
 %C%_tokens_la_SOURCES = %D%/tokens.c %D%/mapped.c %D%/mapped.h \
 	%D%/documents.c %D%/documents.h %D%/packing.c %D%/packing.h $(data_common)

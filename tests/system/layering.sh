@@ -46,7 +46,7 @@ plugin_found=
 for role in plugins/*/; do
 	allowed=("$libc" '<zeroth/[a-z]+\.h>' "\"(${role})?[a-z0-9_]+\\.h\"")
 	[ "$role" != plugins/device/ ] || allowed+=('<cublasLt\.h>')
-	[ "$role" != plugins/data/ ] || allowed+=('"files/(chat/chat|tokenizer/tokenizer|tokens/documents)\.h"')
+	[ "$role" != plugins/data/ ] || allowed+=('"files/(chat/chat|content|tokenizer/tokenizer|tokens/documents)\.h"')
 	[ "$role" = plugins/device/ ] || allowed[2]="\"(${role})?([a-z0-9_]+/)?[a-z0-9_]+\\.h\""
 	found=$(strange_includes "$role" "${allowed[@]}")
 	case $role in

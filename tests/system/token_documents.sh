@@ -48,6 +48,24 @@ is 'leaves the output as it was' "$(cmp ab.tok before && ls ./*.tmp* 2>/dev/null
 like 'a full disk' "$? $(cat err)" '^4 zeroth: full.tok.tmp: cannot write: File too large'
 is 'leaves nothing' "$(ls full* 2>/dev/null)" ''
 
+# ---- JSON, which is no text ----
+printf '{"text": "one"}\n{"text": "two"}\n' >rows.jsonl
+gzip -c rows.jsonl >rows.gz
+printf '\xef\xbb\xbf\n[\n {"text" : "one"}]' >list.json
+printf '{ int x = 1; }\n' >program
+how='--chat makes documents of its rows, if they are conversations or have a field text \(--field text=NAME reads another one\); --content any takes its bytes as they are'
+for file in rows.jsonl list.json rows.gz; do
+	got=$(run --documents a $file)
+	case $got in *zlib*) skip "$file is refused" 'no zlib' && continue ;; esac
+	like "$file is refused" "$got" "^2 zeroth: $file: is JSON, not text: $how\$"
+	is "$file: the output is as it was" "$(cmp ab.tok before && ls ./*.tmp* 2>/dev/null)" ''
+done
+like 'so is standard input' "$(run --documents - <rows.jsonl)" "^2 zeroth: standard input: is JSON, not text: "
+like 'without --documents, too' "$("$ZEROTH" tokenize -T "$golden/gpt2.json" -o rows.bin rows.jsonl 2>&1)" '^zeroth: rows.jsonl: is JSON, not text: '
+is 'a program that begins with a brace is text' "$(run --documents program)" '0 '
+is '--content any takes JSON as bytes' "$(run --documents --content any rows.jsonl)" '0 '
+like 'another --content' "$(run --content json a)" '^2 zeroth tokenize: --content: expected text or any$'
+
 # ---- bits per byte ----
 # Of documents of 7 bytes; a document's first token, of one byte, is no target, and <|endoftext|> has no bytes.
 mkdir short
