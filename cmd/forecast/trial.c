@@ -69,8 +69,14 @@ static int without_offload(const char *path, int keep)
 {
 	char *line = NULL;
 	size_t room = 0;
-	int fd = memfd_create("ini", MFD_CLOEXEC), skip = 0;
-	FILE *from = fopen(path, "re"), *to = fd < 0 ? NULL : fdopen(dup(fd), "w");
+	int skip = 0;
+
+	/* each only after the one before it: errno is that of the first failure */
+	int fd = memfd_create("ini", MFD_CLOEXEC);
+	const int copy = fd < 0 ? -1 : dup(fd);
+	FILE *to = copy < 0 ? NULL : fdopen(copy, "w");
+	FILE *from = to ? fopen(path, "re") : NULL;
+
 	while (from && to && getline(&line, &room, from) >= 0) {
 		skip = line[strspn(line, " \t")] == '[' ? is_offload(line) && !keep : skip;
 		fputs(skip ? "\n" : line, to);

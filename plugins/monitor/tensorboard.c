@@ -138,7 +138,8 @@ static int tb_resume(struct zr_inst *inst, int64_t step)
 static int64_t time_of_name(int dir)
 {
 	int64_t at = (int64_t)time(NULL);
-	DIR *d = fdopendir(dup(dir));
+	const int copy = dup(dir);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *e;
 	if (!d)
 		return at;
