@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/outlet.h"
 #include "cmd/supervise.h"
 #include "core/config/options.h"
 #include "core/files/file.h"
@@ -216,7 +217,7 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 
 int zr_cmd_failed(const struct zr_error *err)
 {
-	fflush(stdout);
+	zr_outlet_push();
 	fprintf(stderr, "zeroth: %s\n", err->text);
 	return zr_exit_code(err->code);
 }

@@ -19,6 +19,7 @@
 #include "cmd/declare.h"
 #include "cmd/evaluate.h"
 #include "cmd/fit.h"
+#include "cmd/outlet.h"
 #include "cmd/progress.h"
 #include "cmd/rundir.h"
 #include "cmd/stacks.h"
@@ -259,7 +260,7 @@ static int run(int rank, void *arg, struct zr_error *err)
 	zr_config_free(e.cfg);
 	free(e.bytes);
 	json_decref(e.json);
-	fflush(stdout);
+	zr_outlet_push();
 	return rc ? zr_exit_code(rc) : 0;
 }
 

@@ -42,7 +42,7 @@ static int finish(int code)
 	if (!why)
 		return code;
 	fprintf(stderr, "zeroth: standard output: %s\n", why);
-	return code ? code : 4;
+	return code > 1 ? code : 4; /* 1: what was found, which is lost */
 }
 
 static int unknown(const char *name)

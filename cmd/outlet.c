@@ -150,11 +150,25 @@ void zr_outlet_close(int fd)
 	outlets[fd].closed = 1;
 }
 
+static int pushed_error; /* errno of the first push that failed */
+
+int zr_outlet_push(void)
+{
+	if ((fflush(stdout) || ferror(stdout)) && !pushed_error)
+		pushed_error = errno;
+	fflush(NULL);
+	return pushed_error;
+}
+
 const char *zr_outlet_flush(void)
 {
 	const struct outlet *o = &outlets[STDOUT_FILENO];
-	if (fflush(stdout) || ferror(stdout))
+	if (pushed_error)
+		return strerror(pushed_error);
+	if (fflush(stdout))
 		return strerror(errno);
+	if (ferror(stdout))
+		return "it could not be written";
 	return o->plain && o->stalled ? "nobody reads it, and its last lines are lost" : NULL;
 }
 

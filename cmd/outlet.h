@@ -17,6 +17,9 @@ void zr_outlets_begin(void);
 void zr_outlet_leave(int fd);
 /* Drops all that is printed there from here on, since nobody will read it. */
 void zr_outlet_close(int fd);
+/* Flushes all files, as before a fork. Returns whether standard output has failed; why is said by
+ * zr_outlet_flush() at the end. */
+int zr_outlet_push(void);
 /* Flushes standard output. Returns NULL, or why what was printed last is lost. */
 const char *zr_outlet_flush(void);
 

@@ -19,6 +19,7 @@
 #include "cmd/crash.h"
 #include "cmd/json_text.h"
 #include "cmd/new_plugin.h"
+#include "cmd/outlet.h"
 #include "core/child.h"
 #include "core/files/file.h"
 #include "core/files/json.h"
@@ -130,7 +131,7 @@ static json_t *describe_apart(const char *role, const char *path)
 	if (pipe2(fd, O_CLOEXEC))
 		return unusable(strerror(errno));
 	FILE *f = fdopen(fd[0], "r");
-	fflush(stdout);
+	zr_outlet_push();
 	pid_t child = f ? fork() : -1;
 	if (!child)
 		describe_to(fd[1], role, path);

@@ -20,6 +20,7 @@
 #include "cmd/fit.h"
 #include "cmd/forms.h"
 #include "cmd/generate.h"
+#include "cmd/outlet.h"
 #include "cmd/prompts.h"
 #include "cmd/rundir.h"
 #include "cmd/samples_file.h"
@@ -383,7 +384,7 @@ static int put(void *arg, const char *p, size_t n)
 {
 	struct sampler *s = arg;
 	int bad = s->kept.out.f && zr_char_write(&s->kept.out, p, n);
-	return bad || (s->out.f && (zr_char_write(&s->out, p, n) || fflush(s->out.f)));
+	return bad || (s->out.f && (zr_char_write(&s->out, p, n) || zr_outlet_push()));
 }
 
 static int put_prompt(struct sampler *s)
@@ -476,7 +477,7 @@ static int print_json(struct sampler *s, const struct zr_prompt *prompt, uint64_
 		char *line = zr_json_dump(j, JSON_COMPACT);
 		json_decref(j);
 		rc = !line ? zr_err(err, ZR_ENOMEM, "out of memory for the text") :
-		     puts(line) < 0 || fflush(stdout) ? write_failed(err) : 0;
+		     puts(line) < 0 || zr_outlet_push() ? write_failed(err) : 0;
 		free(line);
 	}
 	if (!rc && s->keep)

@@ -125,7 +125,7 @@ static int start(struct crew *s, int rank, int (*rank_main)(int, void *, struct 
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC))
 		return -1;
-	fflush(NULL); /* otherwise the child would print buffered text again */
+	zr_outlet_push(); /* otherwise the child would print buffered text again */
 	pid_t pid = fork();
 	if (pid == 0) {
 		close(ends[0]);

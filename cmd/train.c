@@ -133,7 +133,7 @@ static void print_summary(const struct zr_config *cfg, const struct zr_run_repor
 	print_sample(zr_rundir(cfg));
 	printf("digest: losses=%016llx params=%016llx\n", (unsigned long long)r->losses_digest,
 	       (unsigned long long)r->params_digest);
-	fflush(stdout);
+	zr_outlet_push();
 }
 
 /* As the data plugin has the text of tokens, or the tokenizer.json of the model that the training
@@ -205,7 +205,7 @@ static int try_config(const struct zr_cmd_args *a)
 	struct zr_config *cfg;
 	struct zr_error err = { 0 };
 	int status = 0;
-	fflush(NULL);
+	zr_outlet_push();
 	pid_t pid = fork();
 	if (pid == 0) {
 		/* a configuration that is a pipe may never arrive */

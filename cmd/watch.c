@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/outlet.h"
 #include "cmd/report/screen.h"
 #include "cmd/signals.h"
 
@@ -113,7 +114,7 @@ static int show(const struct zr_screen *s, const struct zr_run_files *run, struc
 		fputs(s->marks ? "\033[H" : "", stdout);
 		fwrite(text, 1, n, stdout);
 		fputs(s->marks ? "\033[2mq ends\033[0m\033[K\033[J" : "", stdout);
-		fflush(stdout);
+		zr_outlet_push();
 	}
 	free(text);
 	return rc ? zr_err(err, ZR_ENOMEM, "out of memory") : 0;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "cmd/outlet.h"
 #include "cmd/supervise.h"
 #include "core/log.h"
 #include "core/session.h"
@@ -104,7 +105,7 @@ static void show(const struct zr_bench_job *job, const struct zr_bench_rate *r)
 	if (!r->shown || !job->table) {
 		if (job->progress)
 			printf("measuring %s %s ...", r->name, size);
-		fflush(stdout);
+		zr_outlet_push();
 		return;
 	}
 	for (; v >= 1000 && p < 5; p++)
@@ -117,7 +118,7 @@ static void show(const struct zr_bench_job *job, const struct zr_bench_rate *r)
 		printf(" [%.*s%.*s] %3.0f %%", n, bar, 20 - n, blank, 100 * r->share);
 	}
 	putchar('\n');
-	fflush(stdout);
+	zr_outlet_push();
 }
 
 void zr_bench_note(struct zr_bench *b, const char *name, const double *at, int dims, double work,

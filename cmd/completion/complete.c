@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/outlet.h"
 #include "core/child.h"
 #include "completion.h"
 
@@ -40,7 +41,7 @@ static void help_of(const struct zr_command *c, char *out)
 	*out = 0;
 	if (pipe2(fd, O_CLOEXEC))
 		return;
-	fflush(NULL);
+	zr_outlet_push();
 	pid_t child = fork();
 	if (!child) {
 		char name[32], help[] = "--help", *argv[] = { name, help, NULL };

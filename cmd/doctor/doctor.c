@@ -4,6 +4,7 @@
  * it.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "cmd/crash.h"
 #include "cmd/fit.h"
 #include "cmd/json_text.h"
+#include "cmd/outlet.h"
 #include "cmd/plugin.h"
 #include "core/child.h"
 #include "core/files/json.h"
@@ -133,7 +135,7 @@ static void try_here(const struct zr_cmd_args *a, struct trial *t)
 static int try_apart(const struct zr_cmd_args *a, struct trial *t)
 {
 	int status = 0;
-	fflush(NULL);
+	zr_outlet_push();
 	pid_t pid = fork();
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -315,7 +317,7 @@ static int look(const struct zr_cmd_args *a, struct trial *t, struct zr_machine 
 {
 	int rc = zr_plugins_list(&m->plugins, err);
 	if (!rc && try_apart(a, t))
-		rc = zr_err(err, ZR_ENOMEM, "cannot start a process");
+		rc = zr_err(err, ZR_ENOMEM, "cannot start a process: %s", strerror(errno));
 	if (rc)
 		return rc;
 	memcpy(m->device, t->device, sizeof m->device);

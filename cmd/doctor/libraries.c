@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/outlet.h"
 #include "core/child.h"
 #include "core/files/file.h"
 #include "doctor.h"
@@ -109,7 +110,7 @@ static void ask(void (*fn)(int), char *is, size_t is_room, char *missing, size_t
 	snprintf(missing, missing_room, "it does not answer");
 	if (pipe2(fd, O_CLOEXEC))
 		return;
-	fflush(NULL);
+	zr_outlet_push();
 	pid_t child = fork();
 	if (!child) {
 		int null = open("/dev/null", O_RDWR);
