@@ -15,7 +15,7 @@ const char zr_plugin_usage[] =
 	"info   shows the options of one: type, range, default, meaning\n"
 	"check  tests one: its file, its options, its life and what its role demands, each test\n"
 	"       in a process of its own. Prints TAP. Exit code 0: it passed; 1: a test failed;\n"
-	"       2: it cannot be loaded\n"
+	"       2: it cannot be loaded; 4: this machine lacks what a test needs\n"
 	"new    writes one to begin with: a source, a Makefile, an INI; of role adapter, data,\n"
 	"       monitor, optimizer, precision, scheduler or zero\n"
 	"\n"

@@ -17,7 +17,7 @@ void *zr_area(struct zr_check *c, const char *name, uint64_t bytes, uint64_t ali
 		zr_check_fail(c, "out of areas");
 	char *map = mmap(NULL, whole + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (map == MAP_FAILED || mprotect(map + page, whole, PROT_READ | PROT_WRITE))
-		zr_check_skip(c, "no memory for the test");
+		zr_check_lacks(c, "memory");
 	char *base = map + page + (whole - bytes) / align * align;
 	c->area[c->n_areas++] = (struct zr_area){ .name = name, .base = base, .map = map,
 						  .bytes = bytes, .mapped = whole + 2 * page,

@@ -39,7 +39,7 @@ static void *grab(struct zr_check *c, uint64_t bytes)
 {
 	void *p = calloc(1, bytes);
 	if (!p)
-		zr_check_skip(c, "no memory for the test");
+		zr_check_lacks(c, "memory");
 	return p;
 }
 

@@ -11,7 +11,8 @@
 #include "core/config/options.h"
 #include "core/pool.h"
 
-enum { ZR_CHECK_RUNS, ZR_CHECK_PASSED, ZR_CHECK_FAILED, ZR_CHECK_SKIPPED };
+/* Untested: the machine lacks what the test needs, which says nothing about the plugin. */
+enum { ZR_CHECK_RUNS, ZR_CHECK_PASSED, ZR_CHECK_FAILED, ZR_CHECK_SKIPPED, ZR_CHECK_UNTESTED };
 
 struct zr_verdict {
 	volatile int state;
@@ -85,6 +86,15 @@ extern const struct zr_test zr_tests[]; /* ends with name NULL */
 void zr_check_fail(struct zr_check *c, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
 void zr_check_skip(struct zr_check *c, const char *why) __attribute__((noreturn));
+/* Ends it untested: there is no `what`, as errno says. */
+void zr_check_lacks(struct zr_check *c, const char *what) __attribute__((noreturn));
+/* Whether the kernel has ended a process with this status for memory. Counted from the first call
+ * on, which is that of the command. */
+int zr_check_starved(int status);
+/* Threads for the test, or it ends untested. */
+void zr_check_pool(struct zr_check *c, int threads, struct zr_pool **pool);
+/* Standard output and standard error become files that zr_check_quiet() looks at. */
+void zr_check_catch_output(struct zr_check *c);
 void zr_check_pass(struct zr_check *c) __attribute__((noreturn));
 void zr_check_end(struct zr_check *c, int state) __attribute__((noreturn)); /* its text is there */
 

@@ -163,7 +163,7 @@ static uint64_t expect(struct comm *m, const struct spec *s, int i, char **want)
 				     me * count : 0;
 	char *x = malloc(bytes + 1), *to = *want = malloc(bytes * (uint64_t)n + 1);
 	if (!x || !to)
-		zr_check_skip(m->t.c, "no memory for the test");
+		zr_check_lacks(m->t.c, "memory");
 	for (int32_t k = 0; k < n; k++) {
 		fill(s, x, first + k, i, from, count);
 		if (apart)

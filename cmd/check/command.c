@@ -23,6 +23,7 @@
 #include "cmd/cmd.h"
 #include "cmd/crash.h"
 #include "cmd/json_text.h"
+#include "cmd/outlet.h"
 #include "cmd/plugin.h"
 #include "core/child.h"
 #include "core/plugin/plugin_file.h"
@@ -81,23 +82,14 @@ static void load(struct zr_check *c, const struct request *r, const struct zr_te
 		zr_check_fail(c, "it offers no interface %s", iface);
 }
 
-static int catch_output(void)
-{
-	return memfd_create("output", MFD_CLOEXEC);
-}
-
 static void run_test(const struct request *r, const struct zr_test *t, struct zr_verdict *v)
 {
 	struct zr_check c = { .verdict = v, .path = r->path, .given = r->given,
 			      .n_given = r->n_given, .scratch = r->scratch,
 			      .timeout = r->timeout, .minor = ZR_ABI_MINOR,
 			      .offer = zr_check_offer };
-	for (int i = 0; i < 2; i++) {
-		c.output[i] = catch_output();
-		dup2(c.output[i], 1 + i);
-	}
-	if (zr_pool_new(3, &c.pool))
-		zr_check_skip(&c, "no threads for the test");
+	zr_check_catch_output(&c);
+	zr_check_pool(&c, 3, &c.pool);
 	zr_check_catch(&c);
 	if (!t || !t->unloaded)
 		load(&c, r, t);
@@ -109,10 +101,12 @@ static void run_test(const struct request *r, const struct zr_test *t, struct zr
 
 /* ---- in the process that waits --------------------------------------------------- */
 
-static void say(struct zr_verdict *v, const char *text)
+/* The test cannot begin. */
+static void lacks(struct zr_verdict *v, const char *what)
 {
-	v->state = ZR_CHECK_FAILED;
-	snprintf(v->text, sizeof v->text, "%s", text);
+	v->state = ZR_CHECK_UNTESTED;
+	snprintf(v->text, sizeof v->text, "this machine gives the test no %s: %s", what,
+		 strerror(errno));
 }
 
 static void judge_end(struct zr_verdict *v, int status, int late, double timeout)
@@ -123,29 +117,56 @@ static void judge_end(struct zr_verdict *v, int status, int late, double timeout
 			 "wait without end, or give --timeout", timeout);
 	else if (v->state != ZR_CHECK_RUNS)
 		return;
+	else if (zr_check_starved(status)) {
+		errno = ENOMEM;
+		lacks(v, "memory");
+		return;
+	}
 	else if (WIFSIGNALED(status))
 		snprintf(text, sizeof text, "it was killed by %s; run the test in a debugger",
 			 zr_signal_text(WTERMSIG(status), name, sizeof name));
 	else
 		snprintf(text, sizeof text, "it ended the process with code %d; return a code "
 			 "after zr_fail instead", WEXITSTATUS(status));
-	say(v, text);
+	v->state = ZR_CHECK_FAILED;
+	snprintf(v->text, sizeof v->text, "%s", text);
+}
+
+/* Whether a child ends in time. Where there is no descriptor for it, this looks now and then. */
+static int ends_within(pid_t child, double timeout, int *status)
+{
+	const int fd = (int)syscall(SYS_pidfd_open, child, 0);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int rc;
+
+	if (fd < 0) {
+		double left = timeout;
+		for (; !zr_child_ended(child, status); left -= 0.01) {
+			if (left <= 0)
+				return 0;
+			poll(NULL, 0, 10);
+		}
+		return 1;
+	}
+
+	while ((rc = poll(&p, 1, (int)(timeout * 1000))) < 0 && errno == EINTR)
+		;
+	close(fd);
+	if (rc)
+		zr_child_wait(child, status);
+	return rc != 0;
 }
 
 static void wait_for(pid_t child, struct zr_verdict *v, double timeout)
 {
-	int status = 0, late = 0, fd = (int)syscall(SYS_pidfd_open, child, 0);
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	int rc;
-	while ((rc = poll(&p, 1, (int)(timeout * 1000))) < 0 && errno == EINTR)
-		;
-	if (!rc) {
-		late = 1;
+	int status = 0;
+	const int late = !ends_within(child, timeout, &status);
+
+	if (late) {
 		kill(-child, SIGKILL);
 		kill(child, SIGKILL);
+		zr_child_wait(child, &status);
 	}
-	close(fd);
-	zr_child_wait(child, &status);
 	kill(-child, SIGKILL); /* what it left behind */
 	judge_end(v, status, late, timeout);
 }
@@ -170,17 +191,17 @@ static void run_apart(struct request *r, const struct zr_test *t, struct zr_verd
 	memset(v, 0, sizeof *v);
 	snprintf(r->scratch, sizeof r->scratch, "/tmp/zeroth-check-XXXXXX");
 	if (!mkdtemp(r->scratch)) {
-		say(v, "no directory for the test can be made in /tmp");
+		lacks(v, "directory in /tmp");
 		return;
 	}
-	fflush(NULL);
+	zr_outlet_push();
 	pid_t child = fork();
 	if (!child) {
 		setpgid(0, 0);
 		run_test(r, t, v);
 	}
 	if (child < 0)
-		say(v, strerror(errno));
+		lacks(v, "process");
 	else
 		wait_for(child, v, r->timeout);
 	empty_directory(r->scratch);
@@ -203,20 +224,22 @@ static int wanted(const struct request *r, const struct zr_test *t, const char *
 
 /* ---- printing -------------------------------------------------------------------- */
 
-static const char *const results[] = { "fail", "pass", "fail", "skip" };
+static const char *const results[] = { "fail", "pass", "fail", "skip", "untested" };
 
 static void print_tap(int number, const struct request *r, const struct zr_test *t,
 		      const struct zr_verdict *v)
 {
 	const char *plugin = *v->plugin ? v->plugin : r->path;
-	printf("%s %d - %s: %s", v->state == ZR_CHECK_FAILED ? "not ok" : "ok", number, t->name,
-	       t->says);
+	const int ok = v->state == ZR_CHECK_PASSED || v->state == ZR_CHECK_SKIPPED;
+	printf("%s %d - %s: %s", ok ? "ok" : "not ok", number, t->name, t->says);
 	if (v->state == ZR_CHECK_SKIPPED)
 		printf(" # SKIP %s", v->text);
 	putchar('\n');
 	if (v->state == ZR_CHECK_FAILED)
 		printf("# plugin %s%s%s%s: %s\n", plugin, *v->function ? ", " : "", v->function,
 		       *v->function ? "()" : "", v->text);
+	if (v->state == ZR_CHECK_UNTESTED)
+		printf("# untested: %s\n", v->text);
 }
 
 static json_t *as_json(const struct zr_test *t, const struct zr_verdict *v)
@@ -240,23 +263,27 @@ static int run_all(struct request *r, struct zr_verdict *v)
 	json_t *tests = json_array(), *all = json_object();
 	struct zr_verdict first;
 	struct zr_error err = { 0 };
-	int n = 0, failed = 0, unloaded = 1;
+	int n = 0, failed = 0, untested = 0;
+	zr_check_starved(0);
 	run_apart(r, NULL, v);
 	first = *v;
-	unloaded = v->state == ZR_CHECK_FAILED && !*v->plugin;
+	const int is_loaded = first.state == ZR_CHECK_PASSED;
+	const int unloaded = first.state == ZR_CHECK_FAILED && !*first.plugin;
 	for (const struct zr_test *t = zr_tests; t->name; t++) {
-		if (!wanted(r, t, first.role) || (first.state == ZR_CHECK_FAILED && !t->unloaded))
+		if (!wanted(r, t, first.role) || (!is_loaded && !t->unloaded))
 			continue;
 		run_apart(r, t, v);
 		failed += v->state == ZR_CHECK_FAILED;
+		untested += v->state == ZR_CHECK_UNTESTED;
 		n++;
 		snprintf(v->plugin, sizeof v->plugin, "%s", first.plugin);
 		if (!r->json)
 			print_tap(n, r, t, v);
 		zr_json_add(&tests, as_json(t, v));
 	}
-	if (first.state == ZR_CHECK_FAILED) {
-		failed++;
+	if (!is_loaded) {
+		failed += first.state == ZR_CHECK_FAILED;
+		untested += first.state == ZR_CHECK_UNTESTED;
 		n++;
 		if (!r->json)
 			print_tap(n, r, &loads, &first);
@@ -271,7 +298,11 @@ static int run_all(struct request *r, struct zr_verdict *v)
 		return zr_cmd_failed(&err);
 	if (!r->json)
 		json_decref(all);
-	return unloaded ? 2 : failed ? 1 : 0;
+	if (unloaded)
+		return 2;
+	if (failed)
+		return 1;
+	return untested ? 4 : 0;
 }
 
 static int list(void)

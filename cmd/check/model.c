@@ -145,7 +145,7 @@ static void fill(struct fixture *r)
 		r->grad[i] = calloc((size_t)r->n[i], 4);
 		r->unused[i] = calloc((size_t)r->n[i], 4);
 		if (!r->param[i] || !r->grad[i] || !r->unused[i])
-			zr_check_skip(r->c, "no memory for the test");
+			zr_check_lacks(r->c, "memory");
 		/* near what it declares, and nowhere all alike; which experts a token has should
 		 * matter to the loss */
 		const float spread = t->init == ZR_INIT_CONST ? 0.05f :
@@ -279,7 +279,7 @@ static double slope(struct fixture *r, int32_t i, const float *d, double step)
 	float *p = r->param[i], *old = malloc((size_t)r->n[i] * 4);
 	double loss[2];
 	if (!old)
-		zr_check_skip(r->c, "no memory for the test");
+		zr_check_lacks(r->c, "memory");
 	memcpy(old, p, (size_t)r->n[i] * 4);
 	for (int side = 0; side < 2; side++) {
 		for (int64_t k = 0; k < r->n[i]; k++)
@@ -307,7 +307,7 @@ static void compare(struct fixture *r, int32_t i)
 	float *d = malloc((size_t)n * 4);
 	const double norm = sqrt(dot(g, g, n));
 	if (!d)
-		zr_check_skip(r->c, "no memory for the test");
+		zr_check_lacks(r->c, "memory");
 	for (int way = 0; way < 2; way++) {
 		zr_fill_random(d, n, (uint64_t)i + 99, 1);
 		if (!way && norm > 0)
@@ -413,7 +413,7 @@ static struct fixture *new_fixture(struct zr_check *c)
 {
 	struct fixture *r = calloc(1, sizeof *r);
 	if (!r)
-		zr_check_skip(c, "no memory for the test");
+		zr_check_lacks(c, "memory");
 	return r;
 }
 
@@ -492,7 +492,7 @@ void zr_test_gradients(struct zr_check *c)
 			compare(&r, i);
 	float *first = malloc((size_t)r.n[0] * 4);
 	if (!first)
-		zr_check_skip(c, "no memory for the test");
+		zr_check_lacks(c, "memory");
 	memcpy(first, r.grad[0], (size_t)r.n[0] * 4);
 	gradients(&r, 0);
 	if (memcmp(first, r.grad[0], (size_t)r.n[0] * 4))

@@ -37,7 +37,7 @@ static void make(struct store *s, int i)
 			       s->v->make(s->t.inst, "check", BYTES, &s->object[i])));
 	s->shadow[i] = calloc(1, BYTES);
 	if (!s->shadow[i])
-		zr_check_skip(c, "no memory for the test");
+		zr_check_lacks(c, "memory");
 }
 
 /* Without objects. */

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "cmd/check/check.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@ void *zr_check_shared(struct zr_check *c, uint64_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
-		zr_check_skip(c, "no memory for the test");
+		zr_check_lacks(c, "memory");
 	return p;
 }
 
@@ -106,10 +107,16 @@ static void judge(struct zr_check *c, int32_t rank, int status, int late)
 	if (v->state == ZR_CHECK_PASSED || (table->killed && !late && WIFSIGNALED(status) &&
 					    WTERMSIG(status) == SIGKILL))
 		return;
-	if (v->state == ZR_CHECK_SKIPPED)
-		zr_check_skip(c, v->text);
+	if (v->state == ZR_CHECK_SKIPPED || v->state == ZR_CHECK_UNTESTED) {
+		snprintf(c->verdict->text, sizeof c->verdict->text, "%s", v->text);
+		zr_check_end(c, v->state);
+	}
 	if (v->state == ZR_CHECK_FAILED)
 		zr_check_fail(c, "rank %d of %d: %s", rank, table->world, v->text);
+	if (zr_check_starved(status) && !late) {
+		errno = ENOMEM;
+		zr_check_lacks(c, "memory");
+	}
 	if (late)
 		zr_check_fail(c, "rank %d of %d: it did not return within %g s", rank,
 			      table->world, c->timeout * 0.8);
@@ -148,20 +155,11 @@ static void wait_for_all(struct zr_check *c, pid_t *pid)
 	}
 }
 
-static void make_pool(struct zr_check *c)
-{
-	if (zr_pool_new(3, &c->pool))
-		zr_check_skip(c, "no threads for the test");
-}
-
 static void begin(struct zr_check *c, int32_t rank)
 {
 	c->verdict = &table->verdict[rank];
-	for (int i = 0; i < 2; i++) { /* others' words are not its own */
-		c->output[i] = memfd_create("output", MFD_CLOEXEC);
-		dup2(c->output[i], 1 + i);
-	}
-	make_pool(c);
+	zr_check_catch_output(c); /* others' words are not its own */
+	zr_check_pool(c, 3, &c->pool);
 }
 
 static void run_ranks(struct zr_check *c, int32_t world, int killed, void *shared,
@@ -177,9 +175,11 @@ static void run_ranks(struct zr_check *c, int32_t world, int killed, void *share
 	for (int32_t r = 0; r < world; r++) {
 		pid[r] = fork();
 		if (pid[r] < 0) {
+			const int no = errno;
 			pid[r] = 0;
 			stop_all(pid);
-			zr_check_skip(c, "no processes for the test");
+			errno = no;
+			zr_check_lacks(c, "processes");
 		}
 		if (!pid[r]) {
 			begin(c, r);
@@ -189,7 +189,7 @@ static void run_ranks(struct zr_check *c, int32_t world, int killed, void *share
 		}
 	}
 	wait_for_all(c, pid);
-	make_pool(c);
+	zr_check_pool(c, 3, &c->pool);
 }
 
 void zr_check_ranks(struct zr_check *c, int32_t world, void *shared,

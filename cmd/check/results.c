@@ -15,7 +15,7 @@ void zr_result_add(struct zr_check *c, struct zr_results *r, const char *functio
 		r->room = r->room ? 2 * r->room : 64;
 		r->of = realloc(r->of, (size_t)r->room * sizeof *r->of);
 		if (!r->of)
-			zr_check_skip(c, "no memory for the test");
+			zr_check_lacks(c, "memory");
 	}
 	struct zr_result *of = &r->of[r->n++];
 	va_list ap;

@@ -32,7 +32,7 @@ static int32_t *copy(const int32_t *from, int64_t n)
 {
 	int32_t *to = malloc((size_t)n * sizeof *to);
 	if (!to)
-		zr_check_skip(fixed.c, "no memory for the test");
+		zr_check_lacks(fixed.c, "memory");
 	return memcpy(to, from, (size_t)n * sizeof *to);
 }
 

@@ -4,6 +4,7 @@
  * core proves without running them, and runs that must end with the same bits.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -67,7 +68,7 @@ static void write_ini(struct zr_check *c, const char *path, int with)
 		vocabulary = is_role(c, "data") ? vocabulary_of_data(c) : 256;
 	FILE *f = fopen(path, "w");
 	if (!f)
-		zr_check_skip(c, "no file for the test");
+		zr_check_lacks(c, "file");
 	if (with)
 		write_section(c, f);
 	if (!with || !is_role(c, "data"))
@@ -84,7 +85,7 @@ static void write_ini(struct zr_check *c, const char *path, int with)
 	if (is_role(c, "offload") || is_role(c, "activation")) /* there is something to leave */
 		fputs("memory = 256M\n", f);
 	if (fclose(f))
-		zr_check_skip(c, "no file for the test");
+		zr_check_lacks(c, "file");
 }
 
 static void write_words(struct zr_check *c)
@@ -95,7 +96,7 @@ static void write_words(struct zr_check *c)
 	for (int i = 0; f && i < 400; i++)
 		fprintf(f, "line %d of a text that is long enough\n", i * i);
 	if (!f || fclose(f))
-		zr_check_skip(c, "no file for the test");
+		zr_check_lacks(c, "file");
 }
 
 /* ---- programs of a stage --------------------------------------------------------- */
@@ -242,15 +243,27 @@ static void train(struct zr_check *c, const char *name, char *digest, const char
 	snprintf(dir, sizeof dir, "run.dir=%s/%s", c->scratch, name);
 	snprintf(out, sizeof out, "%s/%s.out", c->scratch, name);
 	snprintf(err, sizeof err, "%s/%s.err", c->scratch, name);
+	const int to[] = { open(out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666),
+			   open(err, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) };
+	if (to[0] < 0 || to[1] < 0)
+		zr_check_lacks(c, "file");
+
 	pid_t child = fork();
 	if (!child) {
-		dup2(open(out, O_WRONLY | O_CREAT | O_TRUNC, 0666), 1);
-		dup2(open(err, O_WRONLY | O_CREAT | O_TRUNC, 0666), 2);
+		dup2(to[0], 1);
+		dup2(to[1], 2);
 		execv("/proc/self/exe", (char **)argv);
 		_exit(127);
 	}
-	if (child > 0)
-		zr_child_wait(child, &status);
+	if (child < 0)
+		zr_check_lacks(c, "process");
+	zr_child_wait(child, &status);
+	if (zr_check_starved(status)) {
+		errno = ENOMEM;
+		zr_check_lacks(c, "memory");
+	}
+	close(to[0]);
+	close(to[1]);
 	last_line(err, why, sizeof why);
 	last_line(out, digest, DIGEST);
 	if (status || strncmp(digest, "digest:", 7))

@@ -5,12 +5,18 @@
 #define _GNU_SOURCE
 #include "cmd/check/check.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include "cmd/oom.h"
 
 #define LOOKS 200 /* calls after which the state of the process is compared: later ones are alike */
 
@@ -42,6 +48,41 @@ void zr_check_skip(struct zr_check *c, const char *why)
 	zr_check_end(c, ZR_CHECK_SKIPPED);
 }
 
+void zr_check_lacks(struct zr_check *c, const char *what)
+{
+	snprintf(c->verdict->text, sizeof c->verdict->text, "this machine gives the test no %s: %s",
+		 what, strerror(errno));
+	zr_check_end(c, ZR_CHECK_UNTESTED);
+}
+
+int zr_check_starved(int status)
+{
+	static long long before = -1;
+	const long long kills = zr_oom_kills("");
+
+	if (before < 0)
+		before = kills;
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && kills > before;
+}
+
+void zr_check_pool(struct zr_check *c, int threads, struct zr_pool **pool)
+{
+	int rc = zr_pool_new(threads, pool);
+	if (!rc)
+		return;
+	errno = -rc;
+	zr_check_lacks(c, "threads");
+}
+
+void zr_check_catch_output(struct zr_check *c)
+{
+	for (int i = 0; i < 2; i++) {
+		c->output[i] = memfd_create("output", MFD_CLOEXEC);
+		if (c->output[i] < 0 || dup2(c->output[i], 1 + i) < 0)
+			zr_check_lacks(c, "file");
+	}
+}
+
 void zr_check_pass(struct zr_check *c)
 {
 	zr_check_end(c, ZR_CHECK_PASSED);
@@ -51,8 +92,9 @@ void zr_check_copy(struct zr_check *c, int threads, struct zr_check *copy)
 {
 	struct zr_verdict *own = malloc(sizeof *own);
 	*copy = *c;
-	if (!own || zr_pool_new(threads, &copy->pool))
-		zr_check_skip(c, "no threads for the test");
+	if (!own)
+		zr_check_lacks(c, "memory");
+	zr_check_pool(c, threads, &copy->pool);
 	*own = *c->verdict;
 	copy->verdict = own;
 	copy->told = c->told ? c->told : c->verdict;
