@@ -16,35 +16,56 @@ tiny text 1 16 2 <<INI
 threads = 2
 INI
 text=$PWD/text ini=$PWD/tiny.ini
-"$ZEROTH" train "$ini" -o run.dir=model > model.out || exit 99
+"$ZEROTH" train "$ini" -o run.dir=model -o checkpoint.every=1 > model.out || exit 99
 model=$PWD/model
 digest=$(tail -n 1 model.out)
 
-# Each command, and what it prints that is the same each time. [train] is with 1, 2 and 16 ranks.
-commands=('train' 'train -n 2' 'train -n 16' 'plugin check scheduler/constant' 'doctor' "sample $model -n 8 -t 0" "eval $model" "watch $model")
+# Each command, and what it prints that is the same each time. [train] is with 1, 2 and 16 ranks. Who writes a file or a
+# directory writes `made`.
+trainings=('train' 'train -n 2' 'train -n 16')
+gpt2=$ZR_SRCDIR/tests/golden/tokenizers/gpt2.json
+others=('plugin check scheduler/constant' 'doctor' "sample $model -n 8 -t 0" "eval $model" "eval -n 2 $model" "watch $model"
+	"plan $ini" "config check $ini" "config show $ini" "config diff $ini $model" "data show $ini" "schedule $ini"
+	"checkpoint ls $model" "checkpoint verify $model" "checkpoint export $model made" "checkpoint prune --keep 2 $model"
+	"report -o made $model" "tokenize --tokenizer $gpt2 -o made $text" 'plugin list' 'plugin info scheduler/constant'
+	'plugin new --dir made scheduler mine' 'completion bash' 'bench adam -n 1 --seconds 0.02 --rates made')
+commands=("${trainings[@]}" "${others[@]}")
 command_line() { # $1 as the array `words`
 	words=($1)
 	[ "${words[0]}" != train ] || words+=("$ini" -o run.dir=run)
 }
-# ended COMMAND [PREFIX]...: runs it for at most a minute. Its exit code and what of its output is the same each time.
+# What the last command has made: its hash, or nothing.
+made() { find made* -type f -exec sha256sum {} + 2> /dev/null | sort; }
+# ended COMMAND [PREFIX]...: runs it for at most a minute. Its exit code, what of its output is the same each time, and what it
+# has made.
 ended() {
 	local code words
 	command_line "$1"
-	rm -rf run
+	rm -rf run made*
 	timeout -s KILL 60 "${@:2}" "$ZEROTH" "${words[@]}" > out 2> err < /dev/null
 	code=$?
 	case $1 in
 	train*) tail -n 1 out ;;
 	doctor) tail -n 1 out ;;
 	watch*) sed 's/ [0-9.]* [^ ]*tok.s.*//; s/[0-9.]* *s ago//' out | head -n 1 ;;
+	plan*) grep -v available out ;;
+	tokenize*) sed 's/, [0-9.]* .B\/s$//' out ;;
+	bench*) ;;
 	*) cat out ;;
 	esac
+	[ -z "$(tail -c 1 out)" ] || echo # a line that is cut off
 	echo "exit $code"
+	case $1 in
+	bench*) ls -d made 2> /dev/null ;;
+	*) made ;;
+	esac
 }
 
 # ---- signals ---------------------------------------------------------------------
 declare -A plain
 for command in "${commands[@]}"; do plain[$command]=$(ended "$command"); done
+is 'each command does without limits what it is for' "$(grep '^exit' <<< "$(printf '%s\n' "${plain[@]}")" | sort | uniq -c | xargs)" \
+	"$((${#commands[@]} - 1)) exit 0 1 exit 1"
 is 'a training ends with its digest' "${plain[train]}" "$digest"$'\n''exit 0'
 is 'with 16 ranks as well' "${plain[train -n 16]}" "$digest"$'\n''exit 0'
 
@@ -112,14 +133,18 @@ beside no_zombies
 closed() { # NUMBERS: standard files that are closed
 	local command words redirect= fd
 	for ((fd = 0; fd < ${#1}; fd++)); do redirect+=" ${1:fd:1}>&-"; done
-	for command in train 'train -n 2' 'plugin check scheduler/constant' doctor "eval $model" "watch $model"; do
+	for command in "${commands[@]}"; do
 		command_line "$command"
-		rm -rf run out err
+		rm -rf run made* out err
 		eval "timeout -s KILL 60 \"\$ZEROTH\" \"\${words[@]}\" < /dev/null > out 2> err $redirect"
 		code=$?
 		case $1 in
 		*1*) is "closed $1: $command: exit 4" "$code" 4 ;;
-		*) is "closed $1: $command: exit 0" "$code" 0 ;;
+		*) is "closed $1: $command: exit as without" "exit $code" "$(grep '^exit' <<< "${plain[$command]}")" ;;
+		esac
+		case $command in
+		bench*) ok "closed $1: $command: what it makes is there, or nobody reads why not" test -s made -o $code = 4 ;;
+		*) is "closed $1: $command: what it makes is whole" "$(made)" "$(sed '1,/^exit/d' <<< "${plain[$command]}")" ;;
 		esac
 		case $1 in
 		1 | 01) is "closed $1: $command: says so" "$(tail -n 1 err | sed 's/rank 0 failed with code 4: //')" \
@@ -203,6 +228,7 @@ beside watched
 
 # ---- limits ----------------------------------------------------------------------
 # limited NAME CAUSE LIMIT... -- [COMMAND]...: each command ends under these limits of ulimit as without, or with the cause.
+names_causes='^(# plugin|# untested|hinders|[0-3]  *state.*: |[a-z]+/[a-z0-9_]+ +unusable:)' # lines of standard output
 under=() # a command that runs what is limited
 limited() {
 	local name=$1 cause=$2 limits=() command got
@@ -213,27 +239,28 @@ limited() {
 		got=$(ended "$command" "${under[@]}" bash -c "ulimit ${limits[*]} && exec \"\$@\"" -)
 		if [ "$got" = "${plain[$command]}" ]; then
 			pass "$name: $command: as without"
+		elif [ "$got" = 'exit 127' ]; then # not one line of the program has run
+			like "$name: $command: the dynamic linker says why" "$(tail -n 1 err)" 'error while loading shared libraries'
 		else
-			like "$name: $command: ends" "$got" '^exit [1-5]$'
-			like "$name: $command: says why" "$(tail -n 1 err; grep -E '^(# plugin|hinders)' out)" "$cause"
+			case $command in
+			plan* | 'plugin list') like "$name: $command: ends" "$got" '^exit [0-5]$' ;; # a cause in the place of one line
+			*) like "$name: $command: ends" "$got" '^exit [1-5]$' ;;
+			esac
+			is "$name: $command: leaves nothing that is not whole" "$(sed '1,/^exit/d' <<< "$got")" ''
+			like "$name: $command: says why" "$(tail -n 1 err; grep -E "$names_causes" out)" "$cause"
 		fi
 	done
 }
-trainings=('train' 'train -n 2' 'train -n 16')
-others=("${commands[@]:3}")
 stack='the stack is limited to [0-9]+ KiB, and 512 are needed: raise ulimit -s$'
 files='Too many open files|^hinders *a process may open [0-9]+ files|a process may open [0-9]+ files here, and [0-9]+ are needed: raise ulimit -n$'
-memory='[Oo]ut of memory|Cannot allocate memory|too little memory|does not fit|no memory'
+memory='[Oo]ut of memory|gives the test no |Cannot allocate memory|too little memory|does not fit|no memory'
 for limit in 64 128; do beside limited "ulimit -s $limit" "$stack" -s $limit -- "${commands[@]}"; done
 beside limited 'ulimit -s 600' "$stack" -s 600 -- "${commands[@]}"
-for limit in 12 20 30; do beside limited "ulimit -n $limit" "$files" -n $limit -- "${trainings[@]}"; done
-beside limited 'ulimit -n 12' "$files" -n 12 -- "${others[@]:1}"
+for limit in 6 8 12 20 30; do beside limited "ulimit -n $limit" "$files" -n $limit -- "${commands[@]}"; done
 beside limited 'ulimit -l 0' none -l 0 -- "${commands[@]}"
-if [ -z "$ZR_SANITIZE" ]; then # which reserve addresses of their own
-	for limit in 60000 120000; do beside limited "ulimit -v $limit" "$memory" -v $limit -- "${trainings[@]}"; done
-fi
-size='File too large|raise it \(ulimit -f unlimited\)$'
-for limit in 1 16 1048576; do beside limited "ulimit -f $limit" "$size" -f $limit -- "${trainings[@]}"; done
+for limit in 20000 40000 60000 120000; do beside limited "ulimit -v $limit" "$memory" -v $limit -- "${commands[@]}"; done
+size='File too large|raise it \(ulimit -f unlimited\)$|^hinders *files are limited to'
+for limit in 1 16 1048576; do beside limited "ulimit -f $limit" "$size" -f $limit -- "${commands[@]}"; done
 lowered() {
 	rm -rf run held.* go
 	HOLD=step3 HOLD_DIR=$PWD "$ZEROTH" train -n 2 "$ini" -o data.plugin="$scratch/hold.so" -o train.steps=6 -o run.dir=run > /dev/null 2> err &
@@ -254,7 +281,7 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid=65533 --clear-groups sh -c '[ -r "$0" ]
 	nobody() { # LIMIT: of processes, each by a user of its own
 		local cause='Resource temporarily unavailable' under=(setpriv --reuid=$((65000 + $1)) --clear-groups)
 		chmod 777 .
-		limited "ulimit -u $1" "$cause" -u "$1" -- "${trainings[@]}"
+		limited "ulimit -u $1" "$cause" -u "$1" -- "${trainings[@]}" "${others[@]/checkpoint prune*/plugin list}"
 	}
 	for limit in 1 2 4 8; do beside nobody $limit; done
 else
@@ -266,7 +293,7 @@ fi
 grouped() { # LIMIT WANTED
 	local group command got
 	group=$(memory_group "$1" 2>&1) || { skip "$1 of memory in a control group" "$(head -n 1 <<< "$group")"; return; }
-	for command in 'train' 'train -n 2' 'train -n 16'; do
+	for command in "${trainings[@]}"; do
 		got=$(ended "$command" bash -c 'echo $$ > "$0/cgroup.procs" && exec "$@"' "$group")
 		case $got:$(tail -n 1 err) in
 		"${plain[$command]}:"*) got=trains ;;
@@ -276,6 +303,17 @@ grouped() { # LIMIT WANTED
 		*) got+=" $(tail -n 1 err)" ;;
 		esac
 		is "$1 of memory in a control group: $command" "$got" "$2"
+	done
+	for command in "${others[@]}"; do
+		got=$(ended "$command" bash -c 'echo $$ > "$0/cgroup.procs" && exec "$@"' "$group")
+		case "$2:$got" in
+		*":${plain[$command]}") pass "$1 of memory in a control group: $command: as without" ;;
+		refused:*'exit 137'*) pass "$1 of memory in a control group: $command: the kernel ends it" ;;
+		*)
+			like "$1 of memory in a control group: $command: ends" "$got" '^exit [1-5]$'
+			like "$1 of memory in a control group: $command: says why" "$(tail -n 1 err; grep -E "$names_causes" out)" "$memory|slows .* memory"
+			;;
+		esac
 	done
 	rmdir "$group"
 }
