@@ -39,6 +39,9 @@ static const char usage[] =
 	"      --train-on WHAT       assistant (default): what the assistant says; completion: the "
 	"answer to a prompt;\n"
 	"                            last: the last answer; all: everything\n"
+	"      --mask turn|trl       how much of an answer is learned: its text and the end of its "
+	"turn (default), or what\n"
+	"                            TRL's training templates learn: white space behind that, too\n"
 	"      --system TEXT         system message of conversations that have none\n"
 	"      --max-length N        most tokens of a conversation\n"
 	"      --on-long shorten|drop\n"
@@ -75,7 +78,7 @@ static int wrong(const char *what)
 
 /* ---- the command line ---- */
 
-enum { CHAT = 256, TRAIN_ON, MAX_LENGTH, ON_LONG, ON_BAD, FIELD };
+enum { CHAT = 256, TRAIN_ON, MASK, MAX_LENGTH, ON_LONG, ON_BAD, FIELD };
 
 static const struct option longs[] = {
 	{ "chat", 0, NULL, CHAT },
@@ -83,6 +86,7 @@ static const struct option longs[] = {
 	{ "output", 1, NULL, 'o' },
 	{ "force", 0, NULL, 'f' },
 	{ "train-on", 1, NULL, TRAIN_ON },
+	{ "mask", 1, NULL, MASK },
 	{ "max-length", 1, NULL, MAX_LENGTH },
 	{ "on-long", 1, NULL, ON_LONG },
 	{ "on-bad", 1, NULL, ON_BAD },
@@ -101,6 +105,7 @@ static const char **text_option(struct job *j, int c)
 	       c == 'o'	     ? &j->output :
 	       c == 't'	     ? &o->template :
 	       c == TRAIN_ON ? &o->train_on :
+	       c == MASK     ? &o->mask :
 	       c == ON_LONG  ? &o->on_long :
 	       c == ON_BAD   ? &o->on_bad :
 			       zr_form_option(o, c);

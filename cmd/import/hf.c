@@ -280,6 +280,16 @@ int hf_yes(struct zr_import *im, struct zr_setting *s, const struct zr_import_ke
 		       none(s, "off");
 }
 
+/* TRL's masks have the white space behind an answer, too. */
+int hf_learned(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	int rc = hf_yes(im, s, k);
+
+	if (rc || !zr_import_is_on(im, s->from->kind, s->path))
+		return rc;
+	return zr_import_put(im, s, "data.mask", "trl", NULL);
+}
+
 int hf_monitors(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	char *text = NULL;

@@ -42,6 +42,7 @@ HF_MAP(eval_steps);
 HF_MAP(eval_strategy);
 HF_MAP(model);	  /* a directory, unless --model names one */
 HF_MAP(yes);	  /* true: the value of `text` */
+HF_MAP(learned);  /* the same, with TRL's mask */
 HF_MAP(monitors); /* report_to */
 HF_MAP(fsdp);
 

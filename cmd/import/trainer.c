@@ -210,8 +210,8 @@ static const struct zr_import_key keys[] = {
 	NONE("padding_free", KERNELS),
 	NONE("pad_to_multiple_of", "what a sequence has left is no target"),
 	NONE("eval_packing", "evaluation has the sequences of training"),
-	WITH("completion_only_loss", "data.train_on", hf_yes, "completion"),
-	WITH("assistant_only_loss", "data.train_on", hf_yes, "assistant"),
+	WITH("completion_only_loss", "data.train_on", hf_learned, "completion"),
+	WITH("assistant_only_loss", "data.train_on", hf_learned, "assistant"),
 	STOP("loss_type", "nll chunked_nll", ONE_WEIGHT),
 	NONE("activation_offloading", "[activation] outputs = offload gives the same bits"),
 

@@ -24,6 +24,7 @@ struct zr_chat_options {
 	const char *begin, *system_form, *user_form, *first_form, *assistant_form, *between, *end;
 	const char *bos, *eos; /* tokens, as text */
 	const char *train_on;  /* assistant, completion, all or last */
+	const char *mask;      /* turn or trl: how much of an answer is learned; see template.h */
 	const char *system;    /* system message of conversations without one */
 	const char *on_bad;    /* stop or skip */
 	const char *fields;    /* "messages=dialog, role=speaker": see record.h */

@@ -131,13 +131,37 @@ static void put_form(struct render *r, const char *form, const char *stop,
 	}
 }
 
+/* Where what is learned of the answer begins. */
+static size_t span_start(const struct render *r)
+{
+	const unsigned line = ZR_CHAT_LIKE_TRL | ZR_CHAT_TRL_LINE;
+
+	if ((r->t->rules & line) != line || !r->start || r->out->text.p[r->start - 1] != '\n')
+		return r->start;
+	return r->start - 1;
+}
+
+/* And where it ends. */
+static size_t span_end(const struct render *r)
+{
+	const struct zr_buf *text = &r->out->text;
+	size_t to = text->n;
+
+	if (r->t->rules & ZR_CHAT_LIKE_TRL)
+		return to;
+	while (to > r->content && strchr(" \t\r\n", text->p[to - 1]))
+		to--;
+	return to;
+}
+
 static void put_span(struct render *r, size_t message)
 {
 	struct zr_chat_text *o = r->out;
-	size_t to = o->text.n;
-	while (to > r->content && strchr(" \t\r\n", o->text.p[to - 1]))
-		to--;
-	if (r->rc || to == r->start)
+	if (r->rc)
+		return;
+
+	const size_t from = span_start(r), to = span_end(r);
+	if (from == to)
 		return;
 	if (o->n == o->room) {
 		size_t room = o->room ? 2 * o->room : 16;
@@ -149,7 +173,18 @@ static void put_span(struct render *r, size_t message)
 		o->span = more;
 		o->room = room;
 	}
-	o->span[o->n++] = (struct zr_chat_span){ r->start, to, message };
+	o->span[o->n++] = (struct zr_chat_span){ from, to, message };
+}
+
+/* What stands behind all messages, n of them. */
+static void put_end(struct render *r, size_t n)
+{
+	struct zr_chat_text *o = r->out;
+	struct zr_chat_span *last = o->n ? &o->span[o->n - 1] : NULL;
+
+	put_form(r, r->t->end, NULL, NULL);
+	if ((r->t->rules & ZR_CHAT_LIKE_TRL) && last && last->message + 1 == n)
+		last->to = o->text.n;
 }
 
 /* ---- conversations ---- */
@@ -228,7 +263,7 @@ int zr_chat_render(const struct zr_chat_template *t, const struct zr_chat_messag
 		for (; out->text.n > from && out->text.p[out->text.n - 1] == ' '; out->spaces++)
 			out->text.n--;
 	} else {
-		put_form(&r, t->end, NULL, NULL);
+		put_end(&r, n);
 	}
 	return r.rc ? zr_err(err, ZR_ENOMEM, "out of memory") : 0;
 }

@@ -280,6 +280,7 @@ static int choice(const char *text, const char *const *names, int *to)
 static int choose_rest(struct setup *u)
 {
 	static const char *const train_on[] = { "assistant", "completion", "all", "last", NULL };
+	static const char *const mask[] = { "turn", "trl", NULL };
 	static const char *const on_bad[] = { "stop", "skip", NULL };
 	static const char *const on_long[] = { "shorten", "drop", NULL };
 	const struct zr_chat_options *o = u->o;
@@ -287,6 +288,13 @@ static int choose_rest(struct setup *u)
 		return zr_err(u->err, ZR_EINVAL,
 			      "train-on %s: expected assistant, completion, all or last",
 			      o->train_on);
+	int like_trl;
+	if (choice(o->mask, mask, &like_trl))
+		return zr_err(u->err, ZR_EINVAL, "mask %s: expected turn or trl", o->mask);
+	if (like_trl)
+		u->s->template.rules |= ZR_CHAT_LIKE_TRL;
+	if (u->s->train_on == ZR_TRAIN_COMPLETION) /* whose prompt has that line end */
+		u->s->template.rules &= ~(unsigned)ZR_CHAT_TRL_LINE;
 	if (choice(o->on_bad, on_bad, &u->s->skip))
 		return zr_err(u->err, ZR_EINVAL, "on-bad %s: expected stop or skip", o->on_bad);
 	if (choice(o->on_long, on_long, &u->s->drops_long))

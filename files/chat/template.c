@@ -14,9 +14,10 @@
 	.later = "<|im_start|>system\n{content}<|im_end|>\n", \
 	.user = "<|im_start|>user\n{content}<|im_end|>\n", \
 	.assistant = "<|im_start|>assistant\n{content}<|im_end|>\n"
-#define CHATML(name_, begin_, system_) \
+#define CHATML(name_, begin_, system_, rules_) \
 	{ .name = name_, .begin = begin_, CHATML_FORMS, \
-	  .no_system = "<|im_start|>system\n" system_ "<|im_end|>\n", .eos = "<|im_end|>" }
+	  .no_system = "<|im_start|>system\n" system_ "<|im_end|>\n", .eos = "<|im_end|>", \
+	  .rules = rules_ }
 
 #define LLAMA3_HEAD "<|start_header_id|>{role}<|end_header_id|>\n\n"
 #define LLAMA3_TURN LLAMA3_HEAD "{content|trim}<|eot_id|>"
@@ -38,12 +39,13 @@
 static const struct zr_chat_template templates[] = {
 	{ .name = "chatml", CHATML_FORMS, .bos = "", .eos = "<|im_end|>" },
 	{ .name = "chatml-bos", .begin = "{bos}", CHATML_FORMS, .eos = "<|im_end|>" },
-	CHATML("qwen2", NULL, "You are a helpful assistant."),
+	CHATML("qwen2", NULL, "You are a helpful assistant.", 0),
 	CHATML("qwen2.5", NULL,
-	       "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."),
-	CHATML("hermes3", "{bos}", "You are a helpful assistant."),
+	       "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.",
+	       ZR_CHAT_TRL_LINE),
+	CHATML("hermes3", "{bos}", "You are a helpful assistant.", 0),
 	CHATML("smollm", NULL,
-	       "You are a helpful AI assistant named SmolLM, trained by Hugging Face"),
+	       "You are a helpful AI assistant named SmolLM, trained by Hugging Face", 0),
 	{ .name = "llama2",
 	  .user = "{bos}[INST] {content|trim} [/INST]",
 	  .first = "{bos}[INST] {trim}<<SYS>>\n{system}\n<</SYS>>\n\n{content}{/trim} [/INST]",

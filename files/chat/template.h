@@ -11,6 +11,8 @@
  *
  * Learned of an assistant's message is what {content} is, and what its form has behind that up to
  * the last character that is no white space: the end of the turn, but not the line end behind it.
+ * The training templates of TRL learn more, which ZR_CHAT_LIKE_TRL asks for: all that the form has
+ * behind {content}, and `end` where an answer is last.
  */
 #ifndef ZR_CHAT_TEMPLATE_H
 #define ZR_CHAT_TEMPLATE_H
@@ -38,7 +40,9 @@ enum { /* rules */
 	ZR_CHAT_NO_EMPTY_SYSTEM = 8, /* one without text is left out */
 	/* what is learned is tokenized by itself, and so is what stands between; the tokenizer puts
 	 * its first tokens before all */
-	ZR_CHAT_APART = 16
+	ZR_CHAT_APART = 16,
+	ZR_CHAT_LIKE_TRL = 32, /* set by who renders */
+	ZR_CHAT_TRL_LINE = 64  /* TRL learns the line end before {content}, too */
 };
 
 /* Forms; NULL: nothing. */

@@ -33,6 +33,11 @@ static const struct zr_opt options[] = {
 	ZR_OPT_ENUM(struct chat_opts, train_on, 0, "assistant", chat_train_on,
 		    "What is learned: what the assistant says, the completion of the prompt, all, "
 		    "or the last answer."),
+	ZR_OPT_ENUM(struct chat_opts, mask, 0, "turn", chat_masks,
+		    "How much of an answer is learned: turn is its text and the end of its turn; "
+		    "trl is what TRL's training templates learn with assistant_only_loss: the "
+		    "white space behind that, too, and what the template puts behind all messages; "
+		    "with qwen2.5 also the line end before the text."),
 	ZR_OPT(struct chat_opts, system, ZR_T_STR, 0, "", 0, 0, "",
 	       "System message of conversations that have none."),
 	ZR_OPT(struct chat_opts, max_length, ZR_T_I64, 0, "0", 0, INT32_MAX, "",

@@ -16,11 +16,12 @@ struct chat_opts {
 	const char *bos, *eos;
 	int64_t max_length;
 	double split;
-	int32_t train_on, on_bad, on_long, order, packing;
+	int32_t train_on, mask, on_bad, on_long, order, packing;
 	int evaluates; /* no option: 1: all of path is held out, as ZR_SPLIT_VAL */
 };
 
-extern const char *const chat_train_on[], *const chat_on_bad[], *const chat_on_long[];
+extern const char *const chat_train_on[], *const chat_masks[], *const chat_on_bad[],
+	*const chat_on_long[];
 
 /* Maps the file of tokens of these files, the one that is there or a new one, and gives its name,
  * owned by the caller. Of several processes one writes, and the others wait for it. [main] */

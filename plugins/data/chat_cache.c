@@ -22,6 +22,7 @@
 #define CACHE_FORMAT "zeroth.chat/3" /* another one where the same input gives other tokens */
 
 const char *const chat_train_on[] = { "assistant", "completion", "all", "last", NULL };
+const char *const chat_masks[] = { "turn", "trl", NULL };
 const char *const chat_on_bad[] = { "stop", "skip", NULL };
 const char *const chat_on_long[] = { "shorten", "drop", NULL };
 
@@ -92,7 +93,7 @@ static int hash_all(const struct cache *c, XXH3_state_t *x)
 				      o->assistant_form, o->system_form, o->first_form, o->begin,
 				      o->between, o->end, o->bos, o->eos,
 				      chat_train_on[o->train_on], chat_on_bad[o->on_bad],
-				      chat_on_long[o->on_long] };
+				      chat_on_long[o->on_long], chat_masks[o->mask] };
 	XXH3_64bits_reset(x);
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		hash_text(x, texts[i]);
@@ -178,7 +179,8 @@ static int write_file(struct cache *c, const char *name)
 		.user_form = given(o->user_form), .first_form = given(o->first_form),
 		.assistant_form = given(o->assistant_form), .between = given(o->between),
 		.end = given(o->end), .bos = given(o->bos), .eos = given(o->eos),
-		.train_on = chat_train_on[o->train_on], .system = given(o->system),
+		.train_on = chat_train_on[o->train_on], .mask = chat_masks[o->mask],
+		.system = given(o->system),
 		.on_bad = chat_on_bad[o->on_bad], .on_long = chat_on_long[o->on_long],
 		.fields = given(o->fields),
 		.max_length = o->max_length, .threads = c->h->workers > 0 ? c->h->workers : 1,

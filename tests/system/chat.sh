@@ -101,6 +101,24 @@ targets() { run chatml "$@" >/dev/null; sed -n 's/.* \([0-9]*\) targets.*/\1/p' 
 one='{"prompt":"d","completion":"e"}\n'
 is 'completion: the answer to the last message' "$(targets "$two" --train-on completion)" "$(targets "$one")"
 is 'last: the last answer' "$(targets "$two" --train-on last)" "$(targets "$one")"
+# masks TEMPLATE [argument]...: targets with --mask turn and with --mask trl
+masks() {
+	local template=$1 mask
+	shift
+	for mask in turn trl; do
+		run "$template" "$two" --mask $mask "$@" >/dev/null
+		sed -n 's/.* \([0-9]*\) targets.*/\1/p' out
+	done | xargs
+}
+more() { masks "$@" | awk '{ print $2 - $1 }'; }
+is 'TRL learns the line end behind each answer' "$(more chatml) $(more chatml --train-on last)" '2 1'
+is 'and before it with qwen2.5' "$(more qwen2.5) $(more qwen2.5 --train-on last)" '4 2'
+is 'where it is no part of the prompt' "$(more qwen2.5 --train-on completion)" 1
+is 'and what ends all' "$(more phi3 --end '<|im_end|>') $(more phi3 --end '<|im_end|>' --train-on last)" '3 2'
+is 'but not behind a user' "$(two=${two/%\]\}\\n/,{\"role\":\"user\",\"content\":\"f\"\}]\}\\n}; more phi3 --end '<|im_end|>')" 2
+is 'nor of an answer that is not learned' \
+	"$(two=${two/\"e\"/\"e\",\"weight\":0}; more phi3 --end '<|im_end|>')" 1
+like 'another mask' "$(run chatml "$one" --mask all)" '^2 zeroth: mask all: expected turn or trl$'
 ok 'assistant: both' test "$(targets "$two")" -gt "$(targets "$one")"
 is 'all: all but the first token' "$(targets "$one" --train-on all)" \
 	"$(($(run chatml "$one" >/dev/null; sed -n 's/.* \([0-9]*\) tokens,.*/\1/p' out) - 1))"

@@ -35,6 +35,13 @@ is 'by another name of the file' "$(cp chat.jsonl other.jsonl; train chat.ini -o
 is 'as well' "$(cat out log | grep -c tokenizing)" 0
 train chat.ini -o data.train_on=all -o run.dir=four >/dev/null
 is 'another option: another file' "$(find cache -name '*.tokens' | wc -l)" 2
+"$ZEROTH" tokenize --chat -T tokenizer.json -t chatml --mask trl -o trl.tok chat.jsonl >/dev/null 2>&1
+like_trl=$(train chat.ini -o data.mask=trl -o data.cache=masks -o run.dir=masked)
+is 'mask: the same bits as of a file of tokens' "$like_trl" "$(train chat.ini -o data.plugin=tokens -o data.path=trl.tok \
+	-o run.dir=masked_tokens -o data.tokenizer= -o data.template= -o data.cache=)"
+train chat.ini -o data.cache=masks -o run.dir=unmasked >/dev/null
+is 'another mask: another file' "$(find masks -name '*.tokens' | wc -l)" 2
+ok 'and another training' test "$like_trl" != "$want"
 XDG_CACHE_HOME=$scratch/xdg train chat.ini -o data.cache= -o run.dir=five >/dev/null
 is 'the usual place' "$(find xdg/zeroth -name 'chat-*.tokens' | wc -l)" 1
 

@@ -195,6 +195,11 @@ has 'comments, and what DeepSpeed does not read' '{ "_comment": "x", "train_batc
 has "TRL's arguments" '{ "max_steps": 9, "max_length": 64, "packing": false, "loss_type": "nll",
  "truncation_mode": "keep_start", "shuffle_dataset": false, "dataset_num_proc": 4 }' \
 	'sequence_length = 64'
+for what in assistant completion; do
+	printf '{ "max_steps": 9, "%s_only_loss": true }' $what >trl.json
+	is "TRL's mask of the $what" "$("$ZEROTH" config import --data rows.jsonl trl.json 2>/dev/null | sed -n 's/ ;.*//; /^train_on\|^mask/p' | xargs)" \
+		"train_on = $what mask = trl"
+done
 refused 'a loss of TRL that is not here' '{ "max_steps": 9, "loss_type": "dft" }' \
 	'loss_type: all targets have one weight$'
 fp16='"fp16": { "enabled": true, "loss_scale"'

@@ -94,7 +94,7 @@ static void parallel(void *of, int64_t n, void (*fn)(void *arg, int64_t item, in
 	zr_pool_run(of, n, fn, arg);
 }
 
-static void check(const char *template, int threads)
+static void check(const char *template, const char *mask, int threads)
 {
 	static struct golden g;
 	const char *top = getenv("ZR_SRCDIR");
@@ -102,13 +102,15 @@ static void check(const char *template, int threads)
 	struct zr_error err = { 0 };
 	struct zr_chat *c;
 	struct zr_pool *pool;
-	snprintf(path, sizeof path, "%s/tests/golden/chat/%s.txt", top, template);
+	const char *folder = strcmp(mask, "trl") ? "" : "trl/";
+	snprintf(path, sizeof path, "%s/tests/golden/chat/%s%s.txt", top, folder, template);
 	g = (struct golden){ .template = template, .f = fopen(path, "r") };
 	assert_non_null(g.f);
 	assert_int_equal(fscanf(g.f, "%63s\n", name), 1);
 	snprintf(tokenizer, sizeof tokenizer, "%s/tests/golden/chat/%s.json", top, name);
 	struct zr_chat_options o = { .tokenizer = tokenizer, .template = template, .bos = "<s>",
-				     .eos = "</s>", .on_bad = "skip", .threads = threads,
+				     .eos = "</s>", .mask = mask, .on_bad = "skip",
+				     .threads = threads,
 				     .sink = take, .arg = &g, .parallel = parallel };
 	assert_int_equal(zr_pool_new(threads, &pool), 0);
 	o.of = pool;
@@ -134,14 +136,25 @@ static void test_templates(void **unused)
 	const char *name;
 	(void)unused;
 	for (size_t i = 0; (name = zr_chat_template_name(i)); i++)
-		check(name, 1);
+		check(name, "turn", 1);
+}
+
+/* Those of which TRL has a training template. */
+static void test_masks_of_trl(void **unused)
+{
+	static const char *const names[] = { "gemma", "gemma3", "llama3", "phi3", "phi3.5",
+					     "qwen2", "qwen2.5" };
+	(void)unused;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		check(names[i], "trl", 1);
 }
 
 static void test_threads(void **unused)
 {
 	(void)unused;
-	check("qwen2.5", 3);
-	check("llama2", 4);
+	check("qwen2.5", "turn", 3);
+	check("qwen2.5", "trl", 3);
+	check("llama2", "turn", 4);
 }
 
 struct counted {
@@ -204,6 +217,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_templates),
+		cmocka_unit_test(test_masks_of_trl),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_alpaca_input),
 	};
