@@ -338,9 +338,12 @@ static int check_data(struct zr_setup *s, struct zr_error *err)
 	int rc = 0;
 	for (int32_t i = 0; !rc && i < s->n_sources; i++)
 		rc = check_source(s, &s->source[i], err);
-	return rc || s->evaluates || s->no_data ? rc :
-		       zr_epochs_resolve(s->cfg, s->train, s->source->info.train_sequences,
-					 s->batch.train, err);
+	if (rc || s->evaluates || s->no_data)
+		return rc;
+
+	rc = zr_epochs_resolve(s->cfg, s->train, s->source->info.train_sequences, s->batch.train,
+			       err);
+	return rc ? rc : zr_shares_resolve(s->cfg, err);
 }
 
 static int make_tables(struct zr_setup *s, struct zr_error *err)

@@ -26,9 +26,11 @@ void rank_say_unused(const struct rank *r)
 		int asks;
 	} all[] = {
 		{ "train", "eval_every", t->eval_every > 0 },
+		{ "train", "eval_every_ratio", t->eval_every_ratio > 0 },
 		{ "train", "patience", t->patience > 0 },
 		{ "train", "best_by", *t->best_by },
 		{ "checkpoint", "every", c->every > 0 },
+		{ "checkpoint", "every_ratio", c->every_ratio > 0 },
 		{ "checkpoint", "keep_best", c->keep_best },
 		{ "checkpoint", "async", c->async },
 		{ "checkpoint", "on_signal", c->on_signal },

@@ -43,6 +43,12 @@ int zr_train_derive(struct zr_config *cfg, const char *key, uint64_t given, int6
 	return given == ZR_AUTO_COUNT ? zr_config_set_auto(cfg, "train", key, text, err) : 0;
 }
 
+/* Whether a value is somebody's own, by its source. */
+static int is_given(const char *where)
+{
+	return strcmp(where, "default") && strcmp(where, "auto");
+}
+
 int zr_epochs_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int64_t sequences,
 		      int64_t per_step, struct zr_error *err)
 {
@@ -54,11 +60,42 @@ int zr_epochs_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int6
 	if (!sequences)
 		return zr_config_blame(cfg, "train", ZR_EINVAL, err, "epochs: the data does not "
 				       "say how many sequences it has: give steps instead");
-	if (strcmp(where, "default") && strcmp(where, "auto") && steps != (double)t->steps)
+	if (is_given(where) && steps != (double)t->steps)
 		return zr_err(err, ZR_EINVAL, "%s: steps = %llu, but epochs = %g of %lld sequences "
 			      "are %.0f steps; give one of the two", where,
 			      (unsigned long long)t->steps, t->epochs, (long long)sequences, steps);
 	return zr_train_derive(cfg, "steps", ZR_AUTO_COUNT, (int64_t)steps, err);
+}
+
+/* The steps that are `share` of the run, as transformers rounds: in double precision, up. */
+static int resolve_share(struct zr_config *cfg, const char *section, const char *key, double share,
+			 uint64_t steps, uint64_t given, struct zr_error *err)
+{
+	const char *where = zr_config_source(cfg, section, key);
+	const uint64_t every = (uint64_t)ceil((double)steps * share);
+	char text[32];
+	if (!(share > 0))
+		return 0;
+	if (is_given(where) && every != given)
+		return zr_err(err, ZR_EINVAL, "%s: %s = %llu, but %s_ratio = %g of %llu steps are "
+			      "%llu steps; give one of the two", where, key,
+			      (unsigned long long)given, key, share, (unsigned long long)steps,
+			      (unsigned long long)every);
+
+	snprintf(text, sizeof text, "%llu", (unsigned long long)every);
+	return zr_config_set_auto(cfg, section, key, text, err);
+}
+
+int zr_shares_resolve(struct zr_config *cfg, struct zr_error *err)
+{
+	const struct zr_train_opts *t = zr_config_find(cfg, "train")->opts;
+	const struct zr_checkpoint_opts *c = zr_config_find(cfg, "checkpoint")->opts;
+	int rc = resolve_share(cfg, "train", "eval_every", t->eval_every_ratio, t->steps,
+			       t->eval_every, err);
+	if (!rc)
+		rc = resolve_share(cfg, "checkpoint", "every", c->every_ratio, t->steps, c->every,
+				   err);
+	return rc;
 }
 
 int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int world,

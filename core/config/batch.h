@@ -21,6 +21,10 @@ int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int w
 /* The steps of [train] epochs, if that is given. sequences: of an epoch; 0: not known. */
 int zr_epochs_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int64_t sequences,
 		      int64_t per_step, struct zr_error *err);
+
+/* [train] eval_every and [checkpoint] every from the shares of all steps that are given, once steps
+ * are known. ZR_EINVAL where both say something. */
+int zr_shares_resolve(struct zr_config *cfg, struct zr_error *err);
 /* Writes a value of [train] that was given as `auto` back to the config. */
 int zr_train_derive(struct zr_config *cfg, const char *key, uint64_t given, int64_t value,
 		    struct zr_error *err);

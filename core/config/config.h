@@ -37,6 +37,7 @@ struct zr_train_opts {
 	uint64_t steps;                       /* optimizer steps attempted */
 	double epochs;                        /* what steps follow from; 0: from nothing */
 	uint64_t eval_every;                  /* steps between evaluations; 0: never */
+	double eval_every_ratio;              /* the share of steps that it is; 0: of its own */
 	uint64_t eval_batches;                /* micro-batches per evaluation */
 	uint64_t patience;                    /* evaluations without improvement; 0: any number */
 	const char *best_by;                  /* NAME of [eval.NAME]; "": held out */
@@ -66,6 +67,7 @@ enum { ZR_SAVE_ALL, ZR_SAVE_TRAINABLE };
 struct zr_checkpoint_opts {
 	const char *dir;    /* "auto": checkpoints/ in the run directory */
 	uint64_t every;     /* steps between checkpoints; 0: none but that of a signal */
+	double every_ratio; /* the share of [train] steps that it is; 0: of its own */
 	uint64_t keep;      /* newest ones kept; 0: all */
 	uint8_t keep_best;  /* and the one with the lowest loss */
 	uint8_t async;      /* they are written while training goes on */

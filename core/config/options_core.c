@@ -32,6 +32,9 @@ static const struct zr_opt train[] = {
 	       "say."),
 	TRAIN(eval_every, ZR_T_COUNT, 0, "100", 0, "steps",
 	      "Steps between evaluations on the held-out part; 0 is never."),
+	ZR_OPT(struct zr_train_opts, eval_every_ratio, ZR_T_F64, 0, "0", 0, 1, "",
+	       "The share of all steps that eval_every is, rounded up to whole ones; 0: eval_every "
+	       "says it."),
 	TRAIN(eval_batches, ZR_T_COUNT, 0, "16", 1, "",
 	      "Micro-batches per evaluation on the held-out part, at most all of it."),
 	TRAIN(patience, ZR_T_COUNT, 0, "0", 0, "evaluations",
@@ -91,6 +94,8 @@ static const struct zr_opt checkpoint[] = {
 		   "directory."),
 	CHECKPOINT(every, ZR_T_COUNT, "0", "steps",
 		   "Steps between checkpoints, the last step included; 0 is never."),
+	ZR_OPT(struct zr_checkpoint_opts, every_ratio, ZR_T_F64, 0, "0", 0, 1, "",
+	       "The share of all steps that every is, rounded up to whole ones; 0: every says it."),
 	CHECKPOINT(keep, ZR_T_COUNT, "3", "",
 		   "Newest checkpoints that are kept once a new one is whole; 0 keeps all."),
 	CHECKPOINT(keep_best, ZR_T_BOOL, "no", "",

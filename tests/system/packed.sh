@@ -96,6 +96,24 @@ same 'epochs are steps' -o train.steps="$steps"
 like 'and no epochs less or more' "$(train -o train.steps="$steps" -o train.epochs=2)" \
 	"-o: steps = $steps, but epochs = 2 of [0-9]+ sequences are [0-9]+ steps; give one of"
 
+# A share of these steps, rounded up, lies between evaluations and between checkpoints.
+every=$(((steps * 3 + 9) / 10)) half=$(((steps + 1) / 2))
+train -o train.epochs=1.25 -o train.eval_every= -o train.eval_every_ratio=0.3 -o checkpoint.every_ratio=0.5 \
+	-o checkpoint.keep=0 > shares
+is 'shares of steps change no bit' "$(cat shares)" "$want"
+evaluations() { sed -n '/val_loss/s/^{"step":\([0-9]*\).*/\1/p' run/metrics.jsonl | sort -nu | tr '\n' ' '; }
+is 'a share of steps between evaluations' "$(evaluations)" "$(seq -s ' ' "$every" "$every" $((steps - 1))) $steps "
+is 'a share of steps between checkpoints' "$(printf '%s ' run/checkpoints/step-* | sed 's/run.checkpoints.step-0*//g')" "$half $steps "
+cp run/config.ini shares.ini
+like 'the configuration that such a run writes has both' "$(cat shares.ini)" "^eval_every = $every\b"
+conf=shares.ini same 'and is that run'
+like 'a share beside another number' "$(train -o train.epochs=1.25 -o train.eval_every_ratio=0.3 -o train.eval_every=1)" \
+	"^zeroth: -o: eval_every = 1, but eval_every_ratio = 0.3 of $steps steps are $every steps; give one of the two"
+like 'a share of checkpoints beside another number' "$(train -o train.epochs=1.25 -o checkpoint.every_ratio=0.5 -o checkpoint.every=1)" \
+	"^zeroth: -o: every = 1, but every_ratio = 0.5 of $steps steps are $half steps; give one of the two"
+train -o train.steps="$steps" -o train.eval_every= -o train.eval_every_ratio=1 > /dev/null
+is 'the share of a given number of steps' "$(evaluations)" "$steps "
+
 like 'nor a schedule without their number' "$("$ZEROTH" schedule gpt2.ini -o train.epochs=2 2>&1)" \
 	'\[train\] epochs = 2: how many steps that is the data says, which is not read here: give'
 decay=(gpt2.ini -o scheduler.plugin=warmup_decay_lr)
