@@ -18,6 +18,54 @@ static int refuse(struct zr_setting *s, const char *why)
 	return zr_import_fate(s, ZR_FATE_REFUSED, "%s", why);
 }
 
+/* What LLaMA-Factory does that the template of that name here does not. */
+#define LINE_END                                                                                   \
+	"LLaMA-Factory learns the line end behind each answer, and tokenizes each by itself; "     \
+	"[data] mask = trl is near it"
+#define BLANKS                                                                                     \
+	"LLaMA-Factory keeps the blanks around a message, and the template of that name here "     \
+	"drops them"
+#define SYSTEM_FIRST                                                                               \
+	"LLaMA-Factory puts the system message before the first user's, and the template of that " \
+	"name here before the last one"
+
+/* Its templates, as src/llamafactory/data/template.py has them in August 2026: what renders and
+ * learns exactly the same here, or why that one does not which has the name here. */
+static const struct {
+	const char *name, *template, *but;
+} templates[] = {
+	{ "phi4", "phi4", NULL },
+	{ "mistral_small", "mistral-v7-tekken", NULL },
+	{ "chatml", NULL, LINE_END },
+	{ "chatml_de", NULL, LINE_END },
+	{ "falcon_h1", NULL, LINE_END },
+	{ "gemma", NULL, LINE_END },
+	{ "gemma2", NULL, LINE_END },
+	{ "gemma3", NULL, LINE_END },
+	{ "gemma3n", NULL, LINE_END },
+	{ "granite3", NULL, LINE_END },
+	{ "lfm2", NULL, LINE_END },
+	{ "phi", NULL, LINE_END },
+	{ "phi_small", NULL, LINE_END },
+	{ "qwen", NULL, LINE_END },
+	{ "qwen3", NULL, LINE_END },
+	{ "qwen3_nothink", NULL, LINE_END },
+	{ "smollm", NULL, LINE_END },
+	{ "smollm2", NULL, LINE_END },
+	{ "yi", NULL, LINE_END },
+	{ "cohere", NULL, BLANKS },
+	{ "llama2", NULL, BLANKS },
+	{ "llama3", NULL, BLANKS },
+	{ "llama4", NULL, BLANKS },
+	{ "ministral", NULL, SYSTEM_FIRST },
+	{ "ministral3", NULL, SYSTEM_FIRST },
+	{ "mistral", NULL, SYSTEM_FIRST },
+	{ "phi4_mini", NULL, "LLaMA-Factory has no last token behind a conversation, and the "
+			     "template of that name here has one" },
+	{ "zephyr", NULL, "LLaMA-Factory writes no line end behind the end of a turn, and the "
+			  "template of that name here does" },
+};
+
 int lf_stage(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	(void)im, (void)k;
@@ -62,12 +110,20 @@ int lf_bits(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 
 int lf_template(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
+	const char *why = "no template here renders like it";
 	const char *dot = im->data ? strrchr(im->data, '.') : NULL;
-	(void)k;
 	if (im->data && (!dot || strncmp(dot, ".json", 5)))
 		return none(s, "--data has tokens: how they were made is over");
-	return refuse(s, "LLaMA-Factory's templates are not those of the models: make tokens by "
-			 "`zeroth tokenize --chat`, and import with --data");
+	for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
+		if (!zr_import_is(s->value, templates[i].name))
+			continue;
+		if (templates[i].template)
+			return zr_import_put(im, s, k->to, templates[i].template, NULL);
+		why = templates[i].but;
+	}
+
+	return zr_import_fate(s, ZR_FATE_REFUSED,
+			      "%s: save its tokens as a file, and import with --data", why);
 }
 
 int lf_finish(struct zr_import *im)

@@ -231,7 +231,7 @@ static const struct zr_import_key keys[] = {
 	MADE("quantization_bit", "model.store", lf_bits),
 	NONE("quantization_method", "[model] store says it"),
 	NONE("double_quantization", "scales are fp32"),
-	MADE("template", NULL, lf_template),
+	MADE("template", "data.template", lf_template),
 	COPY("cutoff_len", "train.sequence_length"),
 	NONE("dataset", OWN_DATA),
 	NONE("dataset_dir", OWN_DATA),

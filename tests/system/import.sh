@@ -347,7 +347,18 @@ if [ -e axolotl.made ]; then
 	sed -i '/finetuning_type/d' of.yml
 	ok '... without a type of tuning' "$ZEROTH" config import --force -o of.ini --device cuda --data train.bin of.yml
 	like '... it is LoRA' "$(cat of.ini)" "^plugin = lora ; LLaMA-Factory's default\$"
-	like '... its template' "$(import of.yml)" ':7: template: .* make tokens by'
+	for template in 'llama3 keeps the blanks' 'qwen learns the line end behind each answer, and tokenizes' 'mistral puts the system message before the first' 'nanbeige ^'; do
+		sed -i "s/^template:.*/template: ${template%% *}/" of.yml
+		wanted=${template#* }
+		[ "$wanted" != ^ ] || wanted='no template here renders like it'
+		like "... its template ${template%% *}" "$(import --data rows.jsonl of.yml)" \
+			":7: template: .*$wanted.*: save its tokens as a file, and import with --data\$"
+	done
+	for template in phi4=phi4 mistral_small=mistral-v7-tekken; do
+		sed -i "s/^template:.*/template: ${template%=*}/" of.yml
+		ok "... its template ${template%=*}" "$ZEROTH" config import --force -o of.ini --device cuda --data rows.jsonl --model model of.yml
+		like '... is one here' "$(cat of.ini)" "^template = ${template#*=} ; template, line 7\$"
+	done
 	sed -i 's/sft/dpo/' of.yml
 	like '... its other stages' "$(import --data train.bin of.yml)" ':2: stage: only the likelihood'
 	printf '%s\n' 'compute_environment: LOCAL_MACHINE' 'distributed_type: FSDP' 'mixed_precision: bf16' \
