@@ -209,4 +209,5 @@ static int finish(struct zr_import *im)
 	return rc;
 }
 
-const struct zr_import_kind zr_accelerate = { "accelerate", keys, finish };
+const struct zr_import_kind zr_accelerate = { .name = "accelerate", .keys = keys,
+					    .finish = finish };

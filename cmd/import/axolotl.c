@@ -4,6 +4,7 @@
  * 0.19.
  */
 #define _GNU_SOURCE
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,16 +58,41 @@ AX_MAP(bf16)
 	return zr_import_put(im, s, k->to, "bf16", NULL);
 }
 
-/* So often in an epoch, of which the steps follow from the data. */
+/* Whether Axolotl has something to evaluate on. */
+static int is_held_out(struct zr_import *im)
+{
+	const struct zr_setting *share = zr_import_find(im, &zr_axolotl, "val_set_size");
+	return zr_import_number(share, 0) > 0 ||
+	       zr_import_find(im, &zr_axolotl, "test_datasets[0].path");
+}
+
+/* So often in an epoch. Axolotl makes a share of all steps of it, unless that is 1 or more: then
+ * its strategy counts, as if it had not been given. */
 AX_MAP(per_epoch)
 {
-	int rc;
-	if (!(zr_import_number(s, 0) > 0))
-		return zr_import_put(im, s, k->to, "0", NULL);
-	rc = zr_import_put(im, s, k->to, k->text, NULL);
-	return rc || s->fate != ZR_FATE_MAPPED ?
-		       rc :
-		       zr_import_fate(s, ZR_FATE_PARTLY, "every so many steps: choose how many");
+	const double epochs = zr_import_number(zr_import_find(im, &zr_axolotl, "num_epochs"), 1);
+	const double times = zr_import_number(s, 0);
+	const int evaluates = !strcmp(k->to, "train.eval_every");
+	if (!(times > 0))
+		return zr_import_fate(s, ZR_FATE_NONE, "off");
+	if (evaluates && !is_held_out(im))
+		return zr_import_fate(s, ZR_FATE_NONE, "nothing is held out");
+
+	const double share = 1.0 / (times * epochs);
+	if (share < 1)
+		return hf_put_share(im, s, k->to, share, NULL);
+	return zr_import_fate(s, ZR_FATE_NONE, "%s",
+			      evaluates ? "Axolotl does not evaluate where that is once in a run" :
+					  "Axolotl saves at the end of each epoch then");
+}
+
+/* Axolotl keeps 4 where it is not told how many. */
+AX_MAP(kept)
+{
+	char text[32];
+	const double n = zr_import_number(s, 0);
+	snprintf(text, sizeof text, "%.0f", n > 0 ? n : 4);
+	return zr_import_put(im, s, k->to, text, NULL);
 }
 
 /* Outputs of layers that go to host memory: the same bits. */
@@ -455,11 +481,11 @@ static const struct zr_import_key keys[] = {
 	MADE("eval_steps", "train.eval_every", hf_eval_steps),
 	MADE("eval_strategy", "train.eval_every", hf_eval_strategy),
 	MADE("evaluation_strategy", "train.eval_every", hf_eval_strategy),
-	WITH("evals_per_epoch", "train.eval_every", per_epoch, "100"),
+	MADE("evals_per_epoch", "train.eval_every", per_epoch),
 	MADE("save_steps", "checkpoint.every", hf_save_steps),
 	MADE("save_strategy", "checkpoint.every", hf_save_strategy),
-	WITH("saves_per_epoch", "checkpoint.every", per_epoch, "500"),
-	COPY("save_total_limit", "checkpoint.keep"),
+	MADE("saves_per_epoch", "checkpoint.every", per_epoch),
+	MADE("save_total_limit", "checkpoint.keep", kept),
 	NONE("save_safetensors", "`zeroth checkpoint export` writes safetensors"),
 	NONE("save_only_model", "a checkpoint has all; `zeroth checkpoint export` takes the model"),
 	NONE("save_first_step",
@@ -738,8 +764,8 @@ static const struct zr_import_key keys[] = {
 };
 
 static const char *const defaults[][2] = {
-	{ "train.micro_batch_size", "1" }, { "train.seed", "42" }, { "checkpoint.every", "500" },
-	{ "checkpoint.keep", "0" },	   { NULL, NULL },
+	{ "train.micro_batch_size", "1" }, { "train.seed", "42" }, { "train.eval_every", "0" },
+	{ "checkpoint.keep", "4" },	   { NULL, NULL },
 };
 
 static int put_schedule(struct zr_import *im, struct zr_setting *s, const char *plugin,
@@ -792,6 +818,18 @@ static int finish_cosine(struct zr_import *im)
 	return rc;
 }
 
+/* Where no step is named Axolotl saves at the end of each epoch. */
+static int finish_saves(struct zr_import *im, const char *note)
+{
+	const struct zr_setting *when = zr_import_find(im, &zr_axolotl, "save_strategy");
+	if (zr_import_given(im, "checkpoint.every") ||
+	    zr_import_given(im, "checkpoint.every_ratio"))
+		return 0;
+	if (when && zr_import_is(when->value, "steps"))
+		return zr_import_put(im, NULL, "checkpoint.every", "500", note);
+	return when ? 0 : hf_put_each_epoch(im, NULL, "checkpoint.every", note);
+}
+
 static int finish(struct zr_import *im)
 {
 	static const struct hf_names names = { .kind = &zr_axolotl,
@@ -802,10 +840,14 @@ static int finish(struct zr_import *im)
 					       .is_axolotl = 1 };
 	int rc = finish_cosine(im);
 	rc = rc ? rc : ax_finish_data(im);
+	rc = rc ? rc : finish_saves(im, names.note);
 	rc = rc ? rc : hf_finish(im, &names);
 	if (!rc && !zr_import_given(im, "train.steps") && !zr_import_given(im, "train.epochs"))
 		rc = zr_import_put(im, NULL, "train.epochs", "1", names.note);
 	return rc;
 }
 
-const struct zr_import_kind zr_axolotl = { "Axolotl", keys, finish };
+const struct zr_import_kind zr_axolotl = { .name = "Axolotl", .keys = keys,
+					    .finish = finish, .epochs = "num_epochs",
+					    .epochs_default = 1,
+					    .steps_evaluate = 1 };

@@ -338,4 +338,5 @@ static const struct zr_import_key keys[] = {
 	{ 0 },
 };
 
-const struct zr_import_kind zr_deepspeed = { "DeepSpeed", keys, ds_finish };
+const struct zr_import_kind zr_deepspeed = { .name = "DeepSpeed", .keys = keys,
+					    .finish = ds_finish };

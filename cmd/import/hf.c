@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include "cmd/import/hf.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -223,16 +225,65 @@ int hf_count(struct zr_import *im, struct zr_setting *s, const struct zr_import_
 	return n <= 0 ? none(s, "off") : as_it_is(im, s, k->to);
 }
 
+int hf_put_share(struct zr_import *im, struct zr_setting *s, const char *to, double share,
+		 const char *note)
+{
+	char *text = NULL, ratio[64];
+	json_t *value = json_real(share);
+	int rc = value ? zr_import_text(value, &text) : ZR_ENOMEM;
+	snprintf(ratio, sizeof ratio, "%s_ratio", to);
+	if (!rc)
+		rc = zr_import_put(im, s, ratio, text, note);
+
+	json_decref(value);
+	free(text);
+	return rc;
+}
+
+/* How many epochs the arguments, or Axolotl's file, ask for. */
+static double epochs_of(struct zr_import *im)
+{
+	const struct zr_import_kind *kind = im->source[0].kind;
+	return zr_import_number(zr_import_find(im, kind, kind->epochs), kind->epochs_default);
+}
+
+int hf_put_each_epoch(struct zr_import *im, struct zr_setting *s, const char *to, const char *note)
+{
+	const struct zr_setting *most = zr_import_find(im, im->source[0].kind, "max_steps");
+	const double epochs = epochs_of(im);
+	if (s && zr_import_number(most, -1) > 0)
+		return zr_import_fate(s, ZR_FATE_REFUSED,
+				      "how many steps an epoch has depends on the data, and "
+				      "max_steps says how long: give a number of steps");
+	if (s && epochs > 1 && epochs != floor(epochs))
+		return zr_import_fate(s, ZR_FATE_REFUSED,
+				      "%g epochs are not whole: an epoch is no even share of their "
+				      "steps: give a number of steps", epochs);
+
+	/* Shares that are no binary fractions are a little less, so that a run's steps, of which an
+	 * epoch has exactly this part, do not round up to one more. */
+	const double parts = zr_import_number(most, -1) > 0 ? 1 : fmax(1, floor(epochs));
+	return hf_put_share(im, s, to, floor(1e12 / parts) / 1e12, note);
+}
+
+/* A number of steps, or a share of all of them. */
+static int steps_or_share(struct zr_import *im, struct zr_setting *s, const char *to)
+{
+	const double n = zr_import_number(s, 1);
+	if (n <= 0)
+		return none(s, "off");
+	return n < 1 ? hf_put_share(im, s, to, n, NULL) : as_it_is(im, s, to);
+}
+
 int hf_save_steps(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	const char *when = word(beside(im, s, "save_strategy"));
 	return *when && strcmp(when, "steps") ? none(s, "save_strategy says when") :
-						hf_count(im, s, k);
+						steps_or_share(im, s, k->to);
 }
 
 int hf_save_strategy(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
-	int rc;
 	if (zr_import_is(s->value, "steps"))
 		return zr_import_fate(s, ZR_FATE_MAPPED, "with save_steps");
 	if (zr_import_is(s->value, "no") || json_is_false(s->value))
@@ -241,28 +292,50 @@ int hf_save_strategy(struct zr_import *im, struct zr_setting *s, const struct zr
 		return zr_import_put(im, s, "checkpoint.keep_best", "yes", NULL);
 	if (!zr_import_is(s->value, "epoch"))
 		return zr_import_fate(s, ZR_FATE_REFUSED, "expected no, steps, epoch or best");
-	rc = zr_import_put(im, s, k->to, "500", NULL);
-	return rc ? rc : partly(s, "checkpoints come every so many steps: choose how many");
+	return hf_put_each_epoch(im, s, k->to, NULL);
 }
 
 int hf_eval_steps(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	const struct zr_setting *given = beside(im, s, "eval_strategy");
-	const char *when = word(given ? given : beside(im, s, "evaluation_strategy"));
-	return *when && strcmp(when, "steps") ? none(s, "eval_strategy says when") :
-						hf_count(im, s, k);
+	if (!given)
+		given = beside(im, s, "evaluation_strategy");
+	const char *when = word(given);
+	if (*when && strcmp(when, "steps"))
+		return none(s, "eval_strategy says when");
+	if (!given && !s->from->kind->steps_evaluate)
+		return none(s, "eval_strategy is no where it is not given");
+	return steps_or_share(im, s, k->to);
+}
+
+/* Without eval_steps transformers takes logging_steps, and its default. */
+static int eval_by_steps(struct zr_import *im, struct zr_setting *s, const char *to)
+{
+	struct zr_setting *logging = beside(im, s, "logging_steps");
+	if (beside(im, s, "eval_steps") || beside(im, s, "evals_per_epoch"))
+		return zr_import_fate(s, ZR_FATE_MAPPED, "with eval_steps");
+	if (logging && zr_import_number(logging, 0) >= 1) {
+		char *text = NULL;
+		int rc = zr_import_text(logging->value, &text);
+		if (!rc)
+			rc = zr_import_put(im, s, to, text, NULL);
+		free(text);
+		return rc;
+	}
+	if (logging || s->from->kind->steps_evaluate)
+		return zr_import_fate(s, ZR_FATE_REFUSED, "give eval_steps, a number of steps");
+	return zr_import_put(im, s, to, "500", NULL);
 }
 
 int hf_eval_strategy(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	if (zr_import_is(s->value, "steps"))
-		return zr_import_fate(s, ZR_FATE_MAPPED, "with eval_steps");
+		return eval_by_steps(im, s, k->to);
 	if (zr_import_is(s->value, "no") || json_is_false(s->value))
 		return zr_import_put(im, s, k->to, "0", NULL);
 	if (!zr_import_is(s->value, "epoch"))
 		return zr_import_fate(s, ZR_FATE_REFUSED, "expected no, steps or epoch");
-	int rc = zr_import_put(im, s, k->to, "100", NULL);
-	return rc ? rc : partly(s, "evaluations come every so many steps: choose how many");
+	return hf_put_each_epoch(im, s, k->to, NULL);
 }
 
 int hf_model(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -360,9 +433,11 @@ int hf_finish(struct zr_import *im, const struct hf_names *n)
 	rc = rc ? rc : hf_finish_schedule(im, n);
 	for (int i = 0; !rc && n->defaults[i][0]; i++) {
 		const char *to = n->defaults[i][0];
+		char ratio[80];
 		if (!strcmp(to, "optimizer.lr") && is_rate_of_schedule(im))
 			to = "scheduler.warmup_max_lr";
-		if (!zr_import_given(im, to))
+		snprintf(ratio, sizeof ratio, "%s_ratio", to);
+		if (!zr_import_given(im, to) && !zr_import_given(im, ratio))
 			rc = zr_import_put(im, NULL, to, n->defaults[i][1], n->note);
 	}
 	return rc;

@@ -46,6 +46,14 @@ HF_MAP(learned);  /* the same, with TRL's mask */
 HF_MAP(monitors); /* report_to */
 HF_MAP(fsdp);
 
+/* A share of all steps as the value of "section.key" `to`, whose option ends in _ratio; the steps
+ * follow once they are known. note: where there is no setting. */
+int hf_put_share(struct zr_import *im, struct zr_setting *s, const char *to, double share,
+		 const char *note);
+/* Once at the end of each epoch, which is a share of all steps if the run is whole epochs. s: NULL:
+ * a default, of the program of the first source. */
+int hf_put_each_epoch(struct zr_import *im, struct zr_setting *s, const char *to, const char *note);
+
 /* schedules.c: the schedule where none is named, and the warm-up. */
 int hf_finish_schedule(struct zr_import *im, const struct hf_names *n);
 

@@ -54,6 +54,9 @@ struct zr_import_kind {
 	const struct zr_import_key *keys; /* ends with path == NULL */
 	/* What follows from several settings, or from those that are missing. 0 or ZR_ENOMEM. */
 	int (*finish)(struct zr_import *im);
+	const char *epochs; /* key of how often the data is gone through; NULL: none has it */
+	double epochs_default;
+	int steps_evaluate; /* 1: eval_steps counts without eval_strategy */
 };
 
 extern const struct zr_import_kind zr_deepspeed, zr_trainer, zr_axolotl, zr_accelerate;

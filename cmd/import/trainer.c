@@ -294,4 +294,6 @@ static int finish(struct zr_import *im)
 	return rc;
 }
 
-const struct zr_import_kind zr_trainer = { "transformers", keys, finish };
+const struct zr_import_kind zr_trainer = { .name = "transformers", .keys = keys,
+					    .finish = finish, .epochs = "num_train_epochs",
+					    .epochs_default = 3 };

@@ -376,6 +376,50 @@ plugin = cuda'
 	like '... of Megatron' "$(import of.yml)" ':2: distributed_type: ranks share a model as FSDP or DeepSpeed do'
 	yaml 'YAML: an alias of itself' 'base_model: &a [*a]\n' 'too deep or too large|not YAML'
 fi
+# ---- so often in an epoch ----
+# A share of all steps, which are known when the run begins.
+# often NAME YAML_OR_JSON LINE...: the file has these lines; a line that begins with ! is not there.
+often() {
+	local name=$1 file=often.json line
+	case $2 in '{'*) ;; *) file=often.yml ;; esac
+	printf "$2" > $file
+	ok "$name" "$ZEROTH" config import --force -o often.ini --device cpu --data train.bin $file
+	shift 2
+	for line; do
+		case $line in
+		!*) is "$name: no ${line#!}" "$(grep -c "^${line#!}" often.ini)" 0 ;;
+		*) like "$name: $line" "$(sed 's/ ;.*//' often.ini)" "^$line\$" ;;
+		esac
+	done
+}
+often 'at the end of each epoch' '{ "num_train_epochs": 3, "eval_strategy": "epoch", "save_strategy": "epoch" }' \
+	'eval_every_ratio = 0\.333333333333' 'every_ratio = 0\.333333333333' '!eval_every =' '!every ='
+often 'at the end of each of 3 epochs by default' '{ "seed": 1, "eval_strategy": "epoch" }' 'eval_every_ratio = 0\.333333333333' 'every = 500'
+often 'at the end of a part of an epoch' '{ "num_train_epochs": 0.5, "save_strategy": "epoch" }' 'every_ratio = 1'
+often 'a share of all steps' '{ "max_steps": 7, "eval_strategy": "steps", "eval_steps": 0.1, "save_steps": 0.25 }' \
+	'eval_every_ratio = 0\.1' 'every_ratio = 0\.25'
+often 'evaluations as often as lines' '{ "max_steps": 7, "eval_strategy": "steps", "logging_steps": 3 }' 'eval_every = 3'
+often 'evaluations as often as lines by default' '{ "max_steps": 7, "eval_strategy": "steps" }' 'eval_every = 500'
+often 'steps of evaluations without a strategy' '{ "max_steps": 7, "eval_steps": 3 }' 'eval_every = 0'
+refused 'epochs of a number of steps' '{ "max_steps": 7, "eval_strategy": "epoch" }' \
+	'eval_strategy: how many steps an epoch has depends on the data, and max_steps says how long: give a number of steps$'
+refused 'epochs that are not whole' '{ "num_train_epochs": 2.5, "save_strategy": "epoch" }' \
+	'save_strategy: 2\.5 epochs are not whole: .*: give a number of steps$'
+case $files in *yml*)
+	held='base_model: x\nval_set_size: 0.1\n'
+	often 'Axolotl: so often' "${held}num_epochs: 3\nevals_per_epoch: 4\nsaves_per_epoch: 2\n" \
+		'eval_every_ratio = 0\.0833333333333333[0-9]*' 'every_ratio = 0\.1666666666666666[0-9]*' 'keep = 4'
+	often 'Axolotl: nothing is said' "$held" 'eval_every = 0' 'every_ratio = 1' 'keep = 4'
+	often 'Axolotl: nothing is said of 4 epochs' "${held}num_epochs: 4\n" 'eval_every = 0' 'every_ratio = 0\.25'
+	often 'Axolotl: once in a run' "${held}evals_per_epoch: 1\nsaves_per_epoch: 1\n" 'eval_every = 0' 'every_ratio = 1'
+	often 'Axolotl: nothing is held out' 'base_model: x\nnum_epochs: 3\nevals_per_epoch: 4\n' 'eval_every = 0'
+	often 'Axolotl: of a number of steps' "${held}max_steps: 9\nevals_per_epoch: 4\n" 'eval_every_ratio = 0\.25'
+	often 'Axolotl: steps' "${held}eval_steps: 3\nsave_steps: 0.25\nsave_total_limit: 0\n" 'eval_every = 3' 'every_ratio = 0\.25' 'keep = 4'
+	often 'Axolotl: never' "${held}save_strategy: 'no'\neval_strategy: 'no'\nsave_total_limit: 2\n" 'eval_every = 0' 'every = 0' 'keep = 2'
+	often 'Axolotl: saves by steps' "${held}save_strategy: steps\n" 'every = 500'
+	;;
+esac
+
 refused 'no JSON' '{ "stage": }' '^2 zeroth: refused\.json:1:.*not JSON'
 like 'no file' "$(import none.json)" '^2 zeroth: none\.json: '
 like 'a file that is there is not replaced' "$("$ZEROTH" config import -o made.ini warmup.json 2>&1; echo $?)" \
