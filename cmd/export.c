@@ -284,14 +284,36 @@ static json_t *config_of(json_t *meta, int32_t dtype)
 	return j;
 }
 
+/* Refuses a model that others' classes would read as another one. */
+static int check_meta(const json_t *meta, struct zr_error *err)
+{
+	const char *why = meta_text(meta, ZR_META_MISFIT);
+	if (!why)
+		return 0;
+	return zr_err(err, ZR_EINVAL, "no class of transformers computes this model: [model] %s",
+		      why);
+}
+
+int zr_export_check(const struct zr_setup *s, struct zr_error *err)
+{
+	json_t *meta = json_object();
+	zr_describe_model(s, &meta);
+	int rc = meta ? check_meta(meta, err) : zr_err(err, ZR_ENOMEM, "out of memory");
+	json_decref(meta);
+	return rc;
+}
+
 int zr_export_config(const struct zr_setup *s, const char *path, struct zr_error *err)
 {
 	json_t *meta = json_object();
+	struct zr_error misfit = { 0 };
 	int rc = 0;
 	zr_describe_model(s, &meta);
 	if (!meta)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
-	if (json_object_size(meta)) { /* else it is no model that others have a class for */
+	if (check_meta(meta, &misfit)) {
+		zr_logf(ZR_LOG_INFO, "export", "no config.json is written: %s", misfit.text);
+	} else if (json_object_size(meta)) { /* else it is no model that others have a class for */
 		char *text = lines_of(config_of(meta, ZR_F32));
 		rc = zr_put_text(path, text, err);
 		free(text);
@@ -393,6 +415,11 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 		len--;
 	if (!x)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc = check_meta(meta, err);
+	if (rc) {
+		free(x);
+		return rc;
+	}
 	*x = (struct zr_export){ .dir = strndup(dir, len),
 				 .layout = layout,
 				 .meta = meta,
@@ -410,7 +437,7 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 		return zr_err(err, ZR_EINVAL, "%s: no memory for it, or a path too long", dir);
 	}
 	deal_out(x, how->shard_bytes);
-	int rc = make_tmp(x, err);
+	rc = make_tmp(x, err);
 	if (rc)
 		release(x);
 	else

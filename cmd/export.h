@@ -28,6 +28,7 @@ struct zr_export_how {
  * training), ZR_F16 (to nearest even). meta: that of a manifest; its keys and texts become
  * config.json. But if training started from a directory, config.json is copied from there with
  * another type, and so are the tokenizer's files. dir must not exist, unless `replace` is set.
+ * ZR_EINVAL where no class of transformers computes the model, see ZR_META_MISFIT.
  * layout and meta are borrowed. */
 int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta,
 		   const struct zr_export_how *how, struct zr_export **out, struct zr_error *err);
@@ -65,8 +66,11 @@ struct zr_export_from {
 int zr_export_files(const struct zr_export_from *from, const char *dir,
 		    const struct zr_export_how *how, struct zr_error *err);
 
-/* Writes config.json for tensors in fp32, unless the model knows none. */
+/* ZR_EINVAL where no class of transformers computes the model. */
 struct zr_setup;
+int zr_export_check(const struct zr_setup *s, struct zr_error *err);
+/* Writes config.json for tensors in fp32, unless the model knows none; where no class computes the
+ * model, a line says why. */
 int zr_export_config(const struct zr_setup *s, const char *path, struct zr_error *err);
 
 /* Writes the masters of a session in the type of its compute copies. Collective; rank 0 writes. */

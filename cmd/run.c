@@ -475,8 +475,11 @@ static int check_export(const struct run *r, struct zr_error *err)
 		return zr_config_blame(r->cfg, "zero", ZR_EINVAL, err,
 				       "gather_16bit_weights_on_model_save: adapters are merged by "
 				       "`zeroth checkpoint export --merge`");
-	return !zr_room_exports(r->cfg) || r->setup->types.dtype != ZR_F32 ?
-		       0 :
+	if (!zr_room_exports(r->cfg))
+		return 0;
+	int rc = zr_export_check(r->setup, err);
+	return rc || r->setup->types.dtype != ZR_F32 ?
+		       rc :
 		       zr_config_blame(
 			       r->cfg, "zero", ZR_EINVAL, err,
 			       "gather_16bit_weights_on_model_save needs a [precision] of 16 bits; "

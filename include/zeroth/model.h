@@ -70,6 +70,10 @@ struct zr_layer {
 	uint32_t n_units, flags;
 };
 
+/* Key of struct zr_model_decl's meta: why no class of transformers computes the model, so that it
+ * is not exported. The name of an option is first in the text. */
+#define ZR_META_MISFIT "zeroth.misfit"
+
 /* GROWABLE; filled by declare(). The instance owns all that it points to. The canonical order of
  * parameters is the order of the units and, in each unit, of its tensors. */
 struct zr_model_decl {
@@ -83,7 +87,7 @@ struct zr_model_decl {
 	/* of forward and backward, without recomputation, at length `context` */
 	double flops_per_token;
 	/* key, value, ..., NULL: written to the metadata of weights files, as config.json would say
-	 * it */
+	 * it, or ZR_META_MISFIT where none could */
 	const char *const *meta;
 	/* 1: gradients are of more than the mean loss of a micro-batch's tokens, as with losses of
 	 * a mixture's routers: the loss layer's backward stores what is added as loss_sum[1] */

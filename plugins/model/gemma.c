@@ -47,10 +47,18 @@ static const struct family_key keys[] = {
 static const char *const types[] = { "gemma", NULL };
 DECODER_FILES(HEAD_IS_EMBEDDING, .presets = "preset", .prefix = "");
 
+static const char *misfit(const struct decoder_opts *o)
+{
+	return o->activation == ACT_GELU_TANH ?
+		       NULL :
+		       "activation: Gemma's config.json means gelu_tanh by all its names of it";
+}
+
 static const struct family family = {
 	DECODER_TABLES,
 	.type = "gemma",
 	.architecture = "GemmaForCausalLM",
+	.misfit = misfit,
 	.base = { .tied = 1, .head_dim = 256, .norm_eps = 1e-6, .activation = ACT_GELU_TANH },
 	.embed_by_width = 1,
 	NAMES_AROUND_BLOCKS,

@@ -47,7 +47,7 @@ static const struct family_key keys[] = {
 	KEY_DEF("rms_norm_eps", "norm_eps", "1e-6"),
 	KEY_DEF("sliding_window", "window", "4096"),
 	KEY_DEF("query_pre_attn_scalar", "score_width", "256"),
-	KEY_OR_NULL("attn_logit_softcapping", "score_softcap", NULL, "0"),
+	KEY_MUST("attn_logit_softcapping", "null"), /* transformers does not compute it */
 	KEY_OR_NULL("final_logit_softcapping", "logit_softcap", NULL, "0"),
 	KEY_DEF("sliding_window_pattern", "global_every", "6"),
 	KEY_MUST("_sliding_window_pattern", NULL), /* transformers writes it and does not read it */
@@ -74,10 +74,18 @@ static const struct family_key keys[] = {
 static const char *const types[] = { "gemma3_text", NULL };
 DECODER_FILES(HEAD_IS_EMBEDDING, .presets = "preset", .prefix = "");
 
+static const char *misfit(const struct decoder_opts *o)
+{
+	return o->score_softcap > 0 ?
+		       "score_softcap: Gemma3ForCausalLM has norms of q and k in its place" :
+		       NULL;
+}
+
 static const struct family family = {
 	DECODER_TABLES,
 	.type = "gemma3_text",
 	.architecture = "Gemma3ForCausalLM",
+	.misfit = misfit,
 	.base = { .tied = 1, .head_dim = 256, .norm_eps = 1e-6, .activation = ACT_GELU_TANH,
 		  .window = 512, .global_every = 6, .score_width = 256, .rope_theta = 1e6,
 		  .rope_local_theta = 1e4 },

@@ -69,6 +69,7 @@ static const struct family family = {
 	DECODER_TABLES,
 	.type = "granite",
 	.architecture = "GraniteForCausalLM",
+	.misfit = decoder_biases_differ,
 	.base = { .norm_eps = 1e-6, .embed_gain = 1, .residual_gain = 1, .score_gain = 1,
 		  .logit_divisor = 1 },
 	NAMES_AROUND_BLOCKS,

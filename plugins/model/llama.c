@@ -110,9 +110,27 @@ static void name(const struct decoder_opts *o, const char **type, const char **a
 				    "LlamaForCausalLM";
 }
 
+static const char *misfit(const struct decoder_opts *o)
+{
+	if (o->window && o->qkv_bias)
+		return "qkv_bias: MistralForCausalLM, which has a window, has no biases";
+	if (o->window && o->o_bias)
+		return "o_bias: MistralForCausalLM, which has a window, has no biases";
+	if (o->window && o->mlp_bias)
+		return "mlp_bias: MistralForCausalLM, which has a window, has no biases";
+	if (o->qkv_bias && !o->o_bias && o->mlp_bias)
+		return "mlp_bias: Qwen2ForCausalLM, whose attention has no bias of its output, has "
+		       "none of the feed-forward part";
+	if (o->o_bias && !o->qkv_bias)
+		return "o_bias: LlamaForCausalLM has it beside the biases of q, k and v only: give "
+		       "qkv_bias, too";
+	return NULL;
+}
+
 static const struct family family = {
 	DECODER_TABLES,
 	.name = name,
+	.misfit = misfit,
 	NAMES_AROUND_BLOCKS,
 };
 

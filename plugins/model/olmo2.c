@@ -52,10 +52,24 @@ static const struct family_key keys[] = {
 static const char *const types[] = { "olmo2", NULL };
 DECODER_FILES(HEAD_IS_EMBEDDING, .presets = "preset", .prefix = "");
 
+/* transformers 4 refuses what 5 computes. */
+static const char *misfit(const struct decoder_opts *o)
+{
+	if (o->rope_scaling == ROPE_DEFAULT)
+		return NULL;
+	if (o->rope_scaling != ROPE_LINEAR && o->rope_scaling != ROPE_DYNAMIC)
+		return "rope_scaling: Olmo2ForCausalLM has linear and dynamic alone in "
+		       "transformers 4";
+	return o->rope_factor > 1 ? NULL :
+				    "rope_factor: Olmo2ForCausalLM wants one above 1: leave "
+				    "rope_scaling out";
+}
+
 static const struct family family = {
 	DECODER_TABLES,
 	.type = "olmo2",
 	.architecture = "Olmo2ForCausalLM",
+	.misfit = misfit,
 	.base = { .norm_eps = 1e-6, .rope_theta = 5e5 },
 	NAMES_AROUND_BLOCKS,
 	.bare_rule = 1,

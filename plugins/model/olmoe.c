@@ -52,10 +52,18 @@ static const struct family_key keys[] = {
 static const char *const types[] = { "olmoe", NULL };
 DECODER_FILES(HEAD_IS_EMBEDDING, .presets = "preset", .prefix = "");
 
+static const char *misfit(const struct decoder_opts *o)
+{
+	return o->head_dim * o->heads == o->width ?
+		       NULL :
+		       "head_dim: OlmoeForCausalLM has width / heads, and no other";
+}
+
 static const struct family family = {
 	DECODER_TABLES,
 	.type = "olmoe",
 	.architecture = "OlmoeForCausalLM",
+	.misfit = misfit,
 	.base = { .norm_eps = 1e-5 },
 	NAMES_AROUND_BLOCKS,
 	.experts = "mlp.experts",

@@ -65,10 +65,18 @@ static const struct family_key keys[] = {
 static const char *const types[] = { "phi3", NULL };
 DECODER_FILES(HEAD_IS_EMBEDDING, .presets = "preset", .prefix = "");
 
+static const char *misfit(const struct decoder_opts *o)
+{
+	return o->rope_scaling == ROPE_DEFAULT || o->rope_scaling == ROPE_LONG ?
+		       NULL :
+		       "rope_scaling: Phi3ForCausalLM has longrope alone";
+}
+
 static const struct family family = {
 	DECODER_TABLES,
 	.type = "phi3",
 	.architecture = "Phi3ForCausalLM",
+	.misfit = misfit,
 	NAMES_AROUND_BLOCKS,
 	.bare_rule = 1,
 };

@@ -60,6 +60,7 @@ static const struct family family = {
 	DECODER_TABLES,
 	.type = "qwen3",
 	.architecture = "Qwen3ForCausalLM",
+	.misfit = decoder_biases_differ,
 	.base = { .head_dim = 128, .norm_eps = 1e-6, .rope_theta = 1e6 },
 	NAMES_AROUND_BLOCKS,
 };

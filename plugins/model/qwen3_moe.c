@@ -76,6 +76,7 @@ static const struct family family = {
 	DECODER_TABLES,
 	.type = "qwen3_moe",
 	.architecture = "Qwen3MoeForCausalLM",
+	.misfit = decoder_biases_differ,
 	.base = { .head_dim = 128, .norm_eps = 1e-6 },
 	NAMES_AROUND_BLOCKS,
 	.experts = "mlp.experts",

@@ -66,6 +66,7 @@ static const struct family family = {
 	DECODER_TABLES,
 	.type = "smollm3",
 	.architecture = "SmolLM3ForCausalLM",
+	.misfit = decoder_biases_differ,
 	.base = { .tied = 1, .norm_eps = 1e-6, .rope_theta = 2e6, .rope_skip_every = 4 },
 	NAMES_AROUND_BLOCKS,
 };

@@ -25,3 +25,4 @@ EXTRA_DIST += %D%/make_wandb.py %D%/offline.wandb
 EXTRA_DIST += %D%/import
 EXTRA_DIST += %D%/abi %D%/layout.txt %D%/make_layout.py
 EXTRA_DIST += %D%/make_transformers_schedules.py %D%/transformers_schedules.txt
+EXTRA_DIST += %D%/make_mixes.py %D%/mixes.txt

@@ -182,17 +182,36 @@ static void put_rope(const struct zr_inst *g, struct decoder_meta *m)
 	put(m, original, m->original);
 }
 
+const char *decoder_biases_differ(const struct decoder_opts *o)
+{
+	if (o->qkv_bias == o->o_bias)
+		return NULL;
+	return "o_bias: the class has biases of q, k, v and of attention's output, or of none of "
+	       "them: give o_bias and qkv_bias the same value";
+}
+
+static const char *misfit_of(const struct zr_inst *g)
+{
+	if (!g->f->positions && g->o->rope_scaling == ROPE_DYNAMIC && rope_dim(g->o) == 2)
+		return "rope_scaling: with dynamic and two elements of a head that turn, "
+		       "transformers divides by 0";
+	return g->f->misfit ? g->f->misfit(g->o) : NULL;
+}
+
 int decoder_config(const struct zr_inst *g, struct decoder_meta *m)
 {
 	const struct zr_pretrained_v1 *v = g->f->pretrained;
 	const struct family_key *k = (const struct family_key *)v->keys, *end = k + v->n_keys;
 	const char *type = g->f->type, *architecture = g->f->architecture;
 	const size_t size = (size_t)g->o->layers * KIND_WORD;
+	const char *misfit = misfit_of(g);
 	if (g->f->name)
 		g->f->name(g->o, &type, &architecture);
 	m->list = g->host->alloc(g->host, size, "model");
 	if (!m->list)
 		return ZR_ENOMEM;
+	if (misfit)
+		put(m, ZR_META_MISFIT, misfit);
 	put(m, "architectures", architecture);
 	put(m, "model_type", type);
 	put(m, "pad_token_id", "null"); /* those of the classes may be no token of this model */

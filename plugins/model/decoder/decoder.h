@@ -115,6 +115,9 @@ struct family {
 	const char *type, *architecture; /* config.json's model_type and architectures */
 	/* (optional) replaces them by what the options say */
 	void (*name)(const struct decoder_opts *, const char **type, const char **architecture);
+	/* (optional) why no class of transformers computes a model of these options, the name of
+	 * one of them first; NULL: the class of `architecture` does */
+	const char *(*misfit)(const struct decoder_opts *);
 
 	const struct family *untied; /* (optional) it, with other names, where it is not tied */
 	const char *tokens, *positions; /* the embedding's tensors; positions NULL: rotary ones */
@@ -283,6 +286,8 @@ int decoder_declare(struct zr_inst *, struct zr_model_decl *out); /* zr.model/1 
 /* ---- config.c ---- */
 
 int decoder_config(const struct zr_inst *, struct decoder_meta *); /* ZR_ENOMEM */
+/* A misfit of families whose attention has biases of all four maps or of none. */
+const char *decoder_biases_differ(const struct decoder_opts *);
 
 /* ---- ops.c ---- */
 
