@@ -14,6 +14,17 @@ check_LTLIBRARIES += %D%/baddisk.la
 %C%_baddisk_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 %C%_baddisk_la_LIBADD = -ldl
 
+# Preloaded, it spoils what a rank sends to others by MPI.
+EXTRA_DIST += %D%/forgedmpi.c
+if HAVE_MPI
+check_LTLIBRARIES += %D%/forgedmpi.la
+%C%_forgedmpi_la_SOURCES = %D%/forgedmpi.c
+%C%_forgedmpi_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) -I$(top_srcdir)
+%C%_forgedmpi_la_CFLAGS = $(PLUGIN_CFLAGS) -fvisibility=default
+%C%_forgedmpi_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
+%C%_forgedmpi_la_LIBADD = $(MPI_LIBS)
+endif
+
 # A boot plugin for ranks that are threads.
 check_LTLIBRARIES += %D%/threads.la
 %C%_threads_la_SOURCES = %D%/threads.c

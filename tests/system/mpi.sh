@@ -144,6 +144,21 @@ else
 	beside slow_writer
 fi
 
+# What a rank sends is not believed: another build of zeroth may have sent it.
+forged() { # HOW RANK PATTERN [OPTION]...: the rank sends it, another says so, if there is a pattern
+	local out code how="[ \"\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK}\" != $2 ] || export FORGE=$1 LD_PRELOAD=$ZR_BUILDDIR/tests/doubles/.libs/forgedmpi.so"
+	out=$(mpi 2 bash -c "$how; exec \"\$@\"" - "$ZEROTH" train ../tiny.ini -o run.dir=run -o boot.plugin=mpi "${@:4}" 2>&1)
+	code=$?
+	ok "a message of MPI that is forged, $1: the run ends" test $code != 0 -a $code != 124 -a $code -lt 128
+	[ -z "$3" ] || like "... and names who sent it" "$out" "zeroth: .*rank $2 sent $3: do all ranks run the same zeroth\\?"
+}
+if [[ $ZR_SANITIZE = *address* ]]; then
+	skip "a message of MPI that is forged" "a library cannot be preloaded before that of the address sanitizer"
+else
+	for how in total bytes at rest later short; do beside forged $how 0 "what is no value" -o comm.plugin=local; done
+	beside forged group 1 "" -o comm.plugin=mpi # read when all are done: no line then
+fi
+
 unit() { mpi "$1" "$ZR_BUILDDIR/tests/unit/comm/comm_mpi" "${@:2}" 2>&1; }
 # fails NAME WAY PATTERN: what 3 ranks say that fail in a way of comm_mpi's
 fails() { like "$1" "$(unit 3 "$2" 3)" "$3"; }
