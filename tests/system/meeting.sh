@@ -338,6 +338,31 @@ if [ -w /dev/shm ]; then
 	exec 8>&-
 fi
 
+# ./peek PROCESS ADDRESS tries to read there; refuse.so lets nobody do so.
+cat > peek.c <<'C'
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#ifdef REFUSE
+ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long n, const struct iovec *from, unsigned long m, unsigned long flags)
+{
+	(void)pid, (void)to, (void)n, (void)from, (void)m, (void)flags;
+	errno = EPERM;
+	return -1;
+}
+#endif
+int main(int argc, char **argv)
+{
+	long word;
+	struct iovec to = { &word, sizeof word }, from = { (void *)strtoul(argv[argc - 1], NULL, 16), sizeof word };
+	puts(strerror(process_vm_readv(atoi(argv[1]), &to, 1, &from, 1, 0) < 0 ? errno : 0));
+}
+C
+${CC:-cc} -w -o peek peek.c && ${CC:-cc} -w -DREFUSE -shared -fPIC -o refuse.so peek.c || exit 99
+
 # memory_of PROCESS: its descriptors of memory that ranks share
 memory_of() { find "/proc/$1/fd" -lname '/memfd:zeroth*' 2> /dev/null; }
 if [ -n "$strangers" ]; then
@@ -348,8 +373,23 @@ if [ -n "$strangers" ]; then
 	is "ranks share two memories" "$(memory_of "${ranks##*[[:space:]]}" | wc -l)" 2
 	is "which a stranger can neither see nor open" "$(for rank in $ranks; do
 		for memory in $(memory_of $rank); do as_stranger sh -c ": < $memory" 2> /dev/null && echo "$memory"; done; done)" ''
+	first=${ranks%%[[:space:]]*}
+	address=$(sed -n '1s/-.*//p' "/proc/$first/maps")
+	is "its user reads the private memory of a rank" "$(./peek "$first" "$address")" Success
+	is "which a stranger cannot" "$(as_stranger ./peek "$first" "$address")" 'Operation not permitted'
 	kill $supervisor
 	wait $supervisor
+fi
+is "ranks read each other's private memory, and nobody writes it" \
+	"$(grep -rhoaE 'process_vm_(read|write)v' "$ZEROTH" "$ZR_TEST_PLUGINS" | sort -u)" process_vm_readv
+# Where the kernel does not let ranks read each other, memory that they share takes all.
+if [ -n "$ZR_SANITIZE" ]; then
+	skip "ranks that may not read each other" "sanitizers are loaded first"
+else
+	fresh
+	LD_PRELOAD=$PWD/refuse.so pair unread -o log.level=info
+	like "ranks that may not read each other say so" "$(cat unread.0)" 'process_vm_readv is not permitted here: buffers outside mem_alloc are staged'
+	is "and compute the same" "$(digest_of unread)" "$one"
 fi
 
 # ---- dead runs
@@ -419,4 +459,24 @@ TORCHELASTIC_RUN_ID=b pair right &
 wait
 "$ZEROTH" train tiny.ini -o run.dir=slow -o train.eval_every=0 -o optimizer.lr=1e-4 > slow.0 2>&1
 is "ranks of one job find each other" "$(digest_of left) $(digest_of right)" "$(digest_of slow) $one"
+# job RUN RANK SIZE NAME VALUE [OPTION]...: two ranks of a launcher that calls these so, and its job by that name
+job() {
+	local run=$1 rank
+	for rank in 1 0; do
+		env -u SLURM_JOB_ID -u SLURM_STEP_ID "$2=$rank" "$3=2" "$4=$5" timeout 60 "$ZEROTH" train tiny.ini -o run.dir="$run" -o boot.plugin=env \
+			-o boot.directory=meet -o train.eval_every=0 "${@:6}" > "$run.$rank" 2>&1 &
+	done
+	wait
+}
+for names in 'RANK WORLD_SIZE MASTER_PORT' 'OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMIX_NAMESPACE' \
+	'SLURM_PROCID SLURM_STEP_NUM_TASKS SLURM_JOB_ID' 'SLURM_PROCID SLURM_STEP_NUM_TASKS SLURM_STEP_ID'; do
+	rm -rf left right
+	# shellcheck disable=SC2086
+	{
+		job left $names 1 -o optimizer.lr=1e-4 &
+		job right $names 2 &
+		wait
+	}
+	is "... which is told by ${names##* }" "$(digest_of left) $(digest_of right)" "$(digest_of slow) $one"
+done
 done_testing

@@ -49,6 +49,12 @@ else
 		is 'Python finds the moved library' \
 			"$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$top/share/zeroth/python python3 -c 'import zeroth; print(zeroth._lib._name)')" \
 			"$(realpath "$library/libzeroth.so.0")"
+		if [ "$(id -u)" = 0 ]; then
+			chown 54321 "$(realpath "$library/libzeroth.so.0")"
+			ok '... but not that of a stranger' test "$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$top/share/zeroth/python \
+				python3 -c 'import zeroth; print(zeroth._lib._name)' 2>&1 | tail -n 1)" != "$(realpath "$library/libzeroth.so.0")"
+			chown 0 "$(realpath "$library/libzeroth.so.0")"
+		fi
 	else
 		skip 'Python finds the moved library' 'no python3'
 	fi
