@@ -36,13 +36,13 @@ command_line() { # $1 as the array `words`
 }
 # What the last command has made: its hash, or nothing.
 made() { find made* -type f -exec sha256sum {} + 2> /dev/null | sort; }
-# ended COMMAND [PREFIX]...: runs it for at most a minute. Its exit code, what of its output is the same each time, and what it
+# ended COMMAND [PREFIX]...: runs it for at most three minutes. Its exit code, what of its output is the same each time, and what it
 # has made.
 ended() {
 	local code words
 	command_line "$1"
 	rm -rf run made*
-	timeout -s KILL 60 "${@:2}" "$ZEROTH" "${words[@]}" > out 2> err < /dev/null
+	timeout -s KILL 180 "${@:2}" "$ZEROTH" "${words[@]}" > out 2> err < /dev/null
 	code=$?
 	case $1 in
 	train*) tail -n 1 out ;;
@@ -91,7 +91,7 @@ asked() { # NAME SIGNAL WANTED RANKS OPTION...: exit code of a training that get
 	await $run test -e held.0
 	kill -"$2" $run
 	touch go
-	timeout 60 tail --pid=$run -s 0.02 -f /dev/null || kill -9 -$run
+	timeout 180 tail --pid=$run -s 0.02 -f /dev/null || kill -9 -$run
 	wait $run
 	is "$1, ${4:-alone}: SIG$2 gives exit $3" "$?" "$3"
 }
@@ -136,7 +136,7 @@ closed() { # NUMBERS: standard files that are closed
 	for command in "${commands[@]}"; do
 		command_line "$command"
 		rm -rf run made* out err
-		eval "timeout -s KILL 60 \"\$ZEROTH\" \"\${words[@]}\" < /dev/null > out 2> err $redirect"
+		eval "timeout -s KILL 180 \"\$ZEROTH\" \"\${words[@]}\" < /dev/null > out 2> err $redirect"
 		code=$?
 		case $1 in
 		*1*) is "closed $1: $command: exit 4" "$code" 4 ;;
@@ -167,7 +167,7 @@ unread() {
 # full NAME STDOUT STDERR [ARGUMENT]...: a training there. Sets $code.
 full() {
 	rm -rf run
-	timeout -s KILL 60 "$ZEROTH" train "$ini" -o run.dir=run "${@:4}" > "$2" 2> "$3" < /dev/null
+	timeout -s KILL 180 "$ZEROTH" train "$ini" -o run.dir=run "${@:4}" > "$2" 2> "$3" < /dev/null
 	code=$?
 	is "$1: the weights are whole" "$(weights run)" "$(weights "$model")"
 }
@@ -189,7 +189,7 @@ for ranks in '' '-n 2' '-n 16'; do beside full_pipes $ranks; done
 # The lines that the reader lets pass are missing where they were, and the others are there.
 resumed() {
 	unread out
-	HOLD=step1 HOLD_DIR=$PWD timeout -s KILL 60 "$ZEROTH" train "$ini" -o run.dir=run "$@" -o data.plugin="$scratch/hold.so" > out 2> err &
+	HOLD=step1 HOLD_DIR=$PWD timeout -s KILL 180 "$ZEROTH" train "$ini" -o run.dir=run "$@" -o data.plugin="$scratch/hold.so" > out 2> err &
 	local training=$! reader
 	await $training test -e held.0
 	cat <&$unread > seen &
@@ -211,7 +211,7 @@ beside resumed -n 2
 watched() {
 	rm -rf run
 	unread both
-	HOLD=step3 HOLD_DIR=$PWD timeout -s KILL 60 "$ZEROTH" train --watchdog 1 -n 2 "$ini" -o data.plugin="$scratch/hold.so" \
+	HOLD=step3 HOLD_DIR=$PWD timeout -s KILL 180 "$ZEROTH" train --watchdog 1 -n 2 "$ini" -o data.plugin="$scratch/hold.so" \
 		-o train.steps=6 -o run.dir=run > both 2>&1 < /dev/null
 	is 'full pipes: the watchdog ends ranks that hang' "$?" 4
 	rm -rf run held.*
@@ -220,7 +220,7 @@ watched() {
 	await $run test -e held.0
 	kill -TERM $run
 	touch go
-	timeout 60 tail --pid=$run -s 0.02 -f /dev/null || kill -9 $run
+	timeout 180 tail --pid=$run -s 0.02 -f /dev/null || kill -9 $run
 	wait $run
 	is 'full pipes: SIGTERM ends the training' "$?" 130
 }
@@ -268,7 +268,7 @@ lowered() {
 	await $run test -e held.0
 	prlimit --pid $run --nofile=2
 	kill -TERM $run
-	timeout -s KILL 60 tail --pid=$run -s 0.02 -f /dev/null || kill -9 $run
+	timeout -s KILL 180 tail --pid=$run -s 0.02 -f /dev/null || kill -9 $run
 	wait $run
 	echo "exit $?"
 	tail -n 1 err

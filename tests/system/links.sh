@@ -94,7 +94,7 @@ passed_over() {
 for file in manifest.json rank-00000-of-00001.safetensors; do
 	fresh bad && rm bad/checkpoints/step-00000004/$file && mkfifo bad/checkpoints/step-00000004/$file
 	passed_over $file "a FIFO" "not a regular file"
-	is "verify, too" "$(timeout 20 "$ZEROTH" checkpoint verify bad 2>&1 | grep -c "damaged: .*$file: not a regular file")" 1
+	is "verify, too" "$(timeout 60 "$ZEROTH" checkpoint verify bad 2>&1 | grep -c "damaged: .*$file: not a regular file")" 1
 	fresh bad && rm bad/checkpoints/step-00000004/$file && mkdir bad/checkpoints/step-00000004/$file
 	passed_over $file "a directory" "not a regular file"
 	fresh bad && rm bad/checkpoints/step-00000004/$file && ln -s /dev/zero bad/checkpoints/step-00000004/$file
@@ -121,7 +121,7 @@ is "samples.txt is a link: it is refused" "$("$ZEROTH" sample --keep -n 2 w 2>&1
 unharmed "samples.txt"
 rm w/samples.txt
 mkfifo w/samples.txt
-like "samples.txt is a FIFO: it is refused at once" "$(timeout 20 "$ZEROTH" sample --keep -n 2 w 2>&1 > /dev/null | tail -n 1)" \
+like "samples.txt is a FIFO: it is refused at once" "$(timeout 60 "$ZEROTH" sample --keep -n 2 w 2>&1 > /dev/null | tail -n 1)" \
 	'^zeroth: w/samples.txt: (is not a regular file: remove it|cannot append: No such device or address)$'
 fresh x
 ln -s victim out.tmp
@@ -132,14 +132,14 @@ is "it is there" "$(ls out | tr "\n" " ")" "config.json model.safetensors "
 mkdir model
 for file in config.json model.safetensors; do
 	rm -rf model && cp -r out model && rm model/$file && mkfifo model/$file
-	timeout 20 "$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path=text -o run.dir=no -o model.path=model > no.out 2> no.err
+	timeout 60 "$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path=text -o run.dir=no -o model.path=model > no.out 2> no.err
 	is "[model] path with a FIFO as $file: exit 2" "$?" 2
 	like "I7: $file" "$(tail -n 1 no.err)" "model/$file: not a regular file"
 done
 "$ZEROTH" checkpoint export --shard-bytes 60000 one parts > /dev/null
 rm parts/model-00002-of-00007.safetensors
 mkfifo parts/model-00002-of-00007.safetensors
-timeout 20 "$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path=text -o run.dir=no -o model.path=parts > no.out 2> no.err
+timeout 60 "$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path=text -o run.dir=no -o model.path=parts > no.out 2> no.err
 is "a shard that an index names is a FIFO: exit 2" "$?" 2
 like "I7: which" "$(tail -n 1 no.err)" 'parts/model-00002-of-00007\.safetensors: not a regular file'
 done_testing

@@ -276,7 +276,7 @@ forged() {
 # follow: starts that rank 1
 follow() {
 	meeting
-	(run=never rank 1 2 -o comm.timeout=5) > out 2>&1 &
+	(run=never rank 1 2 -o comm.timeout=50) > out 2>&1 &
 	rank1=$!
 	until_there 'hello-1-*' > joined
 }

@@ -49,7 +49,7 @@ for ranks in '' '-n 2'; do
 	timeout 60 tail --pid=$pid -s 0.02 -f /dev/null
 	wait $pid
 	is "a configuration that never comes can be interrupted ${ranks:-alone}" "$?" 143
-	for _ in $(seq 500); do left=$(running $kin); [ -z "$left" ] && break; sleep 0.02; done
+	for _ in $(seq 6000); do left=$(running $kin); [ -z "$left" ] && break; sleep 0.02; done
 	is "and nobody is left ${ranks:-alone}" "$left" ""
 done
 

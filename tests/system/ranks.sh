@@ -98,7 +98,7 @@ done
 start 3
 kill -9 $run
 wait $run 2>/dev/null
-for _ in $(seq 1 500); do [ -z "$(left)" ] && break; sleep 0.02; done
+for _ in $(seq 6000); do [ -z "$(left)" ] && break; sleep 0.02; done
 is "ranks die with their supervisor" "$(left)" ""
 
 bad=

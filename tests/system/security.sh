@@ -107,7 +107,7 @@ for path in ../ "$PWD/" ./../; do
 	cp -r parts led
 	sed -i "s,model-00002-of,${path}model-00002-of,g" led/model.safetensors.index.json
 	like "an index that names a shard $path..." "$("$ZEROTH" train tiny.ini -o run.dir=led.run -o model.path=led 2>&1; echo "exit $?")" \
-		'(expected the name of a file beside it|^exit 2)$'
+		$'expected the name of a file beside it$\n^exit 2$'
 	rm -r led
 done
 

@@ -125,7 +125,7 @@ end_it() { # end_it PID: as $ending says
 	esac 2> /dev/null
 	wait "$1" 2> /dev/null
 	rc=$?
-	for i in $(seq 500); do [ -n "$(running ${ranks[@]})" ] || break; sleep 0.01; done
+	for i in $(seq 6000); do [ -n "$(running ${ranks[@]})" ] || break; sleep 0.01; done
 }
 
 # What must hold once a training was ended.
