@@ -67,6 +67,10 @@ static const struct family_key keys[] = {
 	KEY_ONLY("use_sliding_window", "false"),
 	KEY_MUST("sliding_window", NULL), /* not in use */
 	KEY_MUST("max_window_layers", NULL),
+	/* of Qwen3-Coder's files; its class does not read them */
+	KEY_MUST("qkv_bias", "false"),
+	KEY_MUST("use_qk_norm", "true"),
+	KEY_MUST("shared_expert_intermediate_size", "0"),
 };
 
 static const char *const types[] = { "qwen3_moe", NULL };

@@ -78,6 +78,7 @@ static const struct family_key keys[] = {
 	KEY_MUST("scale_attn_weights", "true"),
 	KEY_MUST("mlp_type", "default"),
 	KEY_MUST("norm_type", "layer_norm"),
+	KEY_MUST("rms_norm_eps", NULL), /* of a norm that it does not have */
 };
 
 static const char *const types[] = { "starcoder2", NULL };

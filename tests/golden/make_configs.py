@@ -113,6 +113,8 @@ def rotary_cases():
     for model in ("llama", "gpt2-untied", "gpt-neox", "granite", "mistral", "mixtral", "olmo2", "olmoe", "phi3"):
         yield model, "tied, with a head of its own", {"tie_word_embeddings": True}  # 4.57 drops that
     yield "qwen3-moe", "experts by another name", {"num_experts": None, "num_local_experts": 5}
+    yield "qwen3-moe", "as Qwen3-Coder is published", {"qkv_bias": False, "use_qk_norm": True, "shared_expert_intermediate_size": 0}
+    yield "starcoder2", "as its largest is published", {"mlp_type": "default", "norm_type": "layer_norm", "rms_norm_eps": 1e-5}
 
 
 def tokens():
