@@ -12,6 +12,17 @@
 
 #define MOST (1 << 30) /* bytes of a tokenizer.json */
 
+/* The model of a file that does not name it, as the library tells them apart. */
+static const char *unnamed_model(const struct zr_load *l, const json_t *model)
+{
+	if (l->lists.merges.text)
+		return "BPE";
+	if (l->lists.vocab.text && *l->lists.vocab.text == '[')
+		return "Unigram";
+
+	return json_object_get(model, "max_input_chars_per_word") ? "WordPiece" : "BPE";
+}
+
 static int load_model(struct zr_load *l, const json_t *model, const json_t *added)
 {
 	static const char *const names[] = { [ZR_MODEL_BPE] = "BPE",
@@ -21,7 +32,7 @@ static int load_model(struct zr_load *l, const json_t *model, const json_t *adde
 	if (!json_is_object(model))
 		return zr_load_found(l, "model", "an object", model);
 	const json_t *type = json_object_get(model, "type"); /* old files have none */
-	const char *name = type ? json_string_value(type) : names[ZR_MODEL_BPE];
+	const char *name = type ? json_string_value(type) : unnamed_model(l, model);
 	while (l->t->model < known && strcmp(name ? name : "", names[l->t->model]))
 		l->t->model++;
 	if (l->t->model == known)
