@@ -109,8 +109,8 @@ static int clean_up(struct zr_buf *b)
 static int put_word(struct zr_decoder *d, const char *p, size_t n)
 {
 	const struct zr_decoding *how = &d->t->decoding;
-	size_t prefix = strlen(how->prefix);
-	int goes_on = n >= prefix && !memcmp(p, how->prefix, prefix), rc = 0;
+	size_t prefix = how->prefix ? strlen(how->prefix) : 0;
+	int goes_on = how->prefix && n >= prefix && !memcmp(p, how->prefix, prefix), rc = 0;
 	d->text.n = 0;
 	if (d->begun && goes_on)
 		p += prefix, n -= prefix;
@@ -155,7 +155,7 @@ static const char *text_of(const struct zr_tokenizer *t, int32_t id, size_t *n)
 {
 	const struct zr_added *a = &t->added[1];
 	const char *p = zr_tokenizer_bytes(t, id, n);
-	for (int32_t i = 0; p && !t->token[id].made && i < a->n; i++)
+	for (int32_t i = 0; p && i < a->n; i++)
 		if (a->token[i].id == id) {
 			*n = a->token[i].len;
 			return a->token[i].content;
@@ -178,7 +178,7 @@ const char *zr_decode(struct zr_decoder *d, int32_t id, size_t *bytes)
 	if (!p)
 		return result(d, 0, bytes);
 	switch (d->t->decoding.kind) {
-	case ZR_DECODE_WORDPIECE:
+	case ZR_DECODE_WORDS:
 		rc = put_word(d, p, n);
 		break;
 	case ZR_DECODE_SPACES:

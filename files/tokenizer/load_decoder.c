@@ -16,7 +16,7 @@ static int load_wordpiece(struct zr_load *l, const json_t *o)
 {
 	struct zr_decoding *d = &l->t->decoding;
 	const char *prefix = json_string_value(json_object_get(o, "prefix"));
-	d->kind = ZR_DECODE_WORDPIECE;
+	d->kind = ZR_DECODE_WORDS;
 	d->prefix = strdup(prefix ? prefix : "##");
 	int rc = zr_load_flag(l, o, "decoder", "cleanup", 1, &d->cleanup);
 	return rc || d->prefix ? rc : zr_err(l->err, ZR_ENOMEM, "out of memory");
@@ -53,13 +53,24 @@ static int is_of_spaces(struct zr_decoding *d, const json_t *o)
 	return replace || strip || !strcmp(type, "ByteFallback") || !strcmp(type, "Fuse");
 }
 
+/* Without a decoder the library puts a space between two tokens. Tokens that stand for bytes or
+ * have spaces of their own are text as they are, of which people see more than of the library's. */
+static void load_none(struct zr_tokenizer *t)
+{
+	int bytes = t->model == ZR_MODEL_BPE && !t->bpe.characters;
+	if (!bytes && !t->byte_fallback && !t->spaced)
+		t->decoding.kind = ZR_DECODE_WORDS;
+}
+
 int zr_load_decoder(struct zr_load *l, const json_t *o)
 {
 	struct zr_tokenizer *t = l->t;
 	const json_t *one, *first = zr_load_step(o, "decoders", 0);
 	int alone = !zr_load_step(o, "decoders", 1), known = 1, bytes;
-	if (!first)
+	if (!first) {
+		load_none(t);
 		return 0;
+	}
 	bytes = alone && !strcmp(zr_load_type(first), "ByteLevel");
 	if (bytes && t->model == ZR_MODEL_BPE && !t->bpe.characters)
 		return 0;

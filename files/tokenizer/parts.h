@@ -110,14 +110,14 @@ enum { ZR_SPACES_ARE_SPACES, ZR_SPACES_NORMALIZED, ZR_SPACES_SPLIT };
 enum { ZR_PREFIX_NONE, ZR_PREFIX_FIRST, ZR_PREFIX_ALL };
 
 /* How tokens become text. */
-enum { ZR_DECODE_BYTES, ZR_DECODE_SPACES, ZR_DECODE_WORDPIECE, ZR_DECODE_UNKNOWN };
+enum { ZR_DECODE_BYTES, ZR_DECODE_SPACES, ZR_DECODE_WORDS, ZR_DECODE_UNKNOWN };
 struct zr_decoding {
 	int kind;           /* ZR_DECODE_* */
 	int replaced;       /* of ZR_DECODE_SPACES: U+2581 becomes a space */
 	int bytes, fused;   /* <0x0A> becomes a byte; the text is one then */
 	int strip;          /* spaces that go from the start of the text */
 	int unspaced_first; /* the first token loses all of its spaces */
-	char *prefix;       /* of ZR_DECODE_WORDPIECE: of tokens that go on with a word */
+	char *prefix;       /* of ZR_DECODE_WORDS: of tokens that go on with a word */
 	int cleanup;        /* some spaces before marks go */
 };
 

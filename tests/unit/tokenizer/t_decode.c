@@ -28,8 +28,16 @@ static json_t *golden(const char *name, const char *end)
 	return j;
 }
 
-/* The tokenizer of a case; NULL: this build cannot. */
-static struct zr_tokenizer *open_with(const char *name, json_t *decoder)
+static void normalize_added(json_t *root)
+{
+	json_t *token;
+	size_t i;
+	json_array_foreach (json_object_get(root, "added_tokens"), i, token)
+		json_object_set_new(token, "normalized", json_true());
+}
+
+/* The tokenizer of a case; NULL: this build cannot. normalized: its added tokens are. */
+static struct zr_tokenizer *open_with(const char *name, json_t *decoder, int normalized)
 {
 	struct zr_tokenizer *t = NULL;
 	struct zr_error err = { 0 };
@@ -38,6 +46,8 @@ static struct zr_tokenizer *open_with(const char *name, json_t *decoder)
 	char path[64];
 	assert_true(fd >= 0);
 	json_object_set(root, "decoder", decoder);
+	if (normalized)
+		normalize_added(root);
 	assert_int_equal(json_dumpfd(root, fd, 0), 0);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	if (zr_tokenizer_open(path, &t, &err))
@@ -92,8 +102,10 @@ static void test_decoded(void **unused)
 	size_t i, done = 0;
 	(void)unused;
 	json_array_foreach (all, i, one) {
-		struct zr_tokenizer *t = open_with(json_string_value(json_object_get(one, "file")),
-						   json_object_get(one, "decoder"));
+		const char *file = json_string_value(json_object_get(one, "file"));
+		int normalized = json_is_true(json_object_get(one, "normalized"));
+		struct zr_tokenizer *t = open_with(file, json_object_get(one, "decoder"),
+						   normalized);
 		if (t)
 			check(t, one), done++;
 		zr_tokenizer_close(t);
@@ -108,7 +120,7 @@ static void test_none(void **unused)
 {
 	struct zr_error err = { 0 };
 	struct zr_decoder *d;
-	struct zr_tokenizer *t = open_with("llama2", NULL);
+	struct zr_tokenizer *t = open_with("llama2", NULL, 0);
 	size_t n;
 	(void)unused;
 	if (!t)
@@ -138,7 +150,7 @@ static void test_unknown(void **unused)
 		struct zr_error err = { 0 };
 		struct zr_decoder *d;
 		json_t *decoder = json_loads(decoders[i], 0, NULL);
-		struct zr_tokenizer *t = open_with("llama2", decoder);
+		struct zr_tokenizer *t = open_with("llama2", decoder, 0);
 		json_decref(decoder);
 		if (!t)
 			skip();
