@@ -11,9 +11,9 @@
 #include <xxhash.h>
 
 #include "cmd/inputs.h"
-#include "cmd/share.h"
 #include "core/log.h"
 #include "files/checkpoint/manifest.h"
+#include "train/share.h"
 
 static const struct {
 	const char *what, *remedy;

@@ -10,11 +10,11 @@
 #include <xxhash.h>
 
 #include "cmd/base.h"
-#include "cmd/resume.h"
-#include "cmd/share.h"
 #include "core/files/dtype.h"
 #include "core/log.h"
 #include "files/checkpoint/dir.h"
+#include "train/resume.h"
+#include "train/share.h"
 
 struct check {
 	const struct zr_layout *layout;

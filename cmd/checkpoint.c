@@ -12,11 +12,11 @@
 
 #include "cmd/cmd.h"
 #include "cmd/export.h"
-#include "cmd/fit.h"
-#include "cmd/lock.h"
-#include "cmd/resume.h"
-#include "cmd/rundir.h"
 #include "files/checkpoint/dir.h"
+#include "train/fit.h"
+#include "train/lock.h"
+#include "train/resume.h"
+#include "train/rundir.h"
 
 static const char usage[] =
 	"usage: zeroth checkpoint ls DIR\n"

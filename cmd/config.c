@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cmd/adapter.h"
 #include "cmd/cmd.h"
 #include "cmd/trace.h"
 #include "core/setup.h"
+#include "train/adapter.h"
 
 static const char usage[] =
 	"usage: zeroth config check [-o section.key=value]... CONF\n"

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/adapter.h"
 #include "cmd/cmd.h"
 #include "cmd/declare.h"
-#include "cmd/rundir.h"
 #include "core/list.h"
 #include "core/setup.h"
+#include "train/adapter.h"
+#include "train/rundir.h"
 
 static const char usage[] =
 	"usage: zeroth config diff A B\n"

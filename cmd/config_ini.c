@@ -9,8 +9,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "cmd/rundir.h"
 #include "core/pool.h"
+#include "train/rundir.h"
 
 struct zr_config_ini {
 	pthread_t thread;

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "cmd/export.h"
 #include "cmd/json_text.h"
-#include "cmd/rundir.h"
+#include "train/rundir.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -13,15 +13,15 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "cmd/adapter.h"
 #include "cmd/beat.h"
-#include "cmd/fit.h"
 #include "core/files/file.h"
 #include "core/list.h"
 #include "core/log.h"
 #include "core/pretrained/pretrained.h"
 #include "files/pretrained/tensors.h"
 #include "files/tokenizer/tokenizer.h"
+#include "train/adapter.h"
+#include "train/fit.h"
 
 #define WHOLE ((uint64_t)64 << 20) /* bytes of a file that is hashed whole */
 #define HEAD (1u << 20)            /* first bytes of a larger one that are hashed */

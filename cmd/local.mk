@@ -2,28 +2,9 @@
 #
 # cmd: the program `zeroth`, one file per subcommand. librun.la: a whole run with its output.
 
-# What a training does beside its steps, without a word about it: libzeroth has it, too.
-noinst_LTLIBRARIES += cmd/libtrain.la
-cmd_libtrain_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
-cmd_libtrain_la_LIBADD = files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
-cmd_libtrain_la_SOURCES = \
-	cmd/adapter.c cmd/adapter.h \
-	cmd/evaluate.c cmd/evaluate.h \
-	cmd/fit.c cmd/fit.h \
-	cmd/launcher.c cmd/launcher.h \
-	cmd/lock.c cmd/lock.h \
-	cmd/metrics.c cmd/metrics.h \
-	cmd/resume.c cmd/resume.h \
-	cmd/run_eval.c cmd/run_eval.h \
-	cmd/room.c cmd/room.h \
-	cmd/rundir.c cmd/rundir.h \
-	cmd/settings.c cmd/settings.h \
-	cmd/share.c cmd/share.h \
-	cmd/weights.c cmd/weights.h cmd/weights_files.c
-
 noinst_LTLIBRARIES += cmd/librun.la
 cmd_librun_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
-cmd_librun_la_LIBADD = cmd/libtrain.la files/tokenizer/libtokenizer.la $(JANSSON_LIBS) $(XXHASH_LIBS)
+cmd_librun_la_LIBADD = train/libtrain.la files/tokenizer/libtokenizer.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 cmd_librun_la_SOURCES = \
 	cmd/alike.c cmd/alike.h \
 	cmd/base.c cmd/base.h \

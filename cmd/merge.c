@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/adapter.h"
+#include "train/adapter.h"
 
 #define CHUNK (1 << 20) /* values at a time, or a row */
 

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cmd/fit.h"
+#include "train/fit.h"
 #include "cmd/plan_json.h"
 #include "cmd/forecast/forecast.h"
 #include "cmd/forecast/source.h"

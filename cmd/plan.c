@@ -9,16 +9,16 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
-#include "cmd/fit.h"
 #include "cmd/forecast/print.h"
 #include "cmd/forecast/trial.h"
 #include "cmd/json_text.h"
 #include "cmd/plan_json.h"
 #include "cmd/program.h"
-#include "cmd/room.h"
 #include "cmd/trace.h"
 #include "core/files/json.h"
 #include "core/setup.h"
+#include "train/fit.h"
+#include "train/room.h"
 
 #define RANKS_MAX 4096
 

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/fit.h"
 #include "cmd/forecast/print.h"
 #include "cmd/json_text.h"
-#include "cmd/rundir.h"
 #include "core/files/file.h"
 #include "core/files/json.h"
+#include "train/fit.h"
+#include "train/rundir.h"
 
 int zr_plan_uses(const struct zr_setup *s, int32_t phase)
 {

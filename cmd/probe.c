@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cmd/share.h"
 #include "core/files/file.h"
+#include "train/share.h"
 
 /* NFS may remember for 30 s that a directory was not there. */
 #define PATIENCE 35.0 /* seconds */

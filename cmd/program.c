@@ -6,9 +6,9 @@
 
 #include <stdio.h>
 
-#include "cmd/fit.h"
 #include "cmd/json_text.h"
 #include "core/files/json.h"
+#include "train/fit.h"
 
 /* Bytes that arrive by an instruction: a copy, a transfer or a collective. */
 static uint64_t moved(const struct zr_lowered *p, const struct zr_instr *i)

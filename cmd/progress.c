@@ -10,9 +10,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "cmd/fit.h"
 #include "cmd/signals.h"
 #include "core/log.h"
+#include "train/fit.h"
 
 #define REDRAW 0.1 /* seconds between redraws of the live line */
 

@@ -8,9 +8,9 @@
 
 #include <stdio.h>
 
-#include "cmd/evaluate.h"
 #include "cmd/pace.h"
 #include "cmd/timeline.h"
+#include "train/evaluate.h"
 
 /* What steps wait for: evaluations, checkpoints. */
 enum { ZR_PAUSE_EVAL, ZR_PAUSE_SAVE, ZR_PAUSES };

@@ -9,7 +9,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/report/report.h"
-#include "cmd/rundir.h"
+#include "train/rundir.h"
 
 static const char usage[] =
 	"usage: zeroth report [-o FILE] RUN...\n"

@@ -7,8 +7,8 @@
 #define ZR_CMD_RUN_H
 
 #include "cmd/breakdown.h"
-#include "cmd/run_eval.h"
 #include "files/checkpoint/checkpoint.h"
+#include "train/run_eval.h"
 
 struct zr_run_report {
 	int rank, world;

@@ -5,9 +5,9 @@
 #ifndef ZR_CMD_RUN_METRICS_H
 #define ZR_CMD_RUN_METRICS_H
 
-#include "cmd/metrics.h"
 #include "cmd/pace.h"
-#include "cmd/run_eval.h"
+#include "train/metrics.h"
+#include "train/run_eval.h"
 
 struct zr_run_step {
 	const struct zr_setup *setup;

@@ -11,21 +11,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/adapter.h"
 #include "cmd/base_check.h"
 #include "cmd/chat.h"
 #include "cmd/cmd.h"
 #include "cmd/declare.h"
 #include "cmd/eos.h"
-#include "cmd/fit.h"
 #include "cmd/forms.h"
 #include "cmd/generate.h"
 #include "cmd/outlet.h"
 #include "cmd/prompts.h"
-#include "cmd/rundir.h"
 #include "cmd/samples_file.h"
-#include "cmd/weights.h"
 #include "core/files/json.h"
+#include "train/adapter.h"
+#include "train/fit.h"
+#include "train/rundir.h"
+#include "train/weights.h"
 
 static const char usage[] =
 	"usage: zeroth sample [options] RUN\n"

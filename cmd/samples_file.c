@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cmd/rundir.h"
+#include "train/rundir.h"
 
 int zr_kept_begin(struct zr_kept_text *k, struct zr_error *err)
 {

@@ -11,9 +11,9 @@
 
 #include "cmd/rates.h"
 #include "cmd/run.h"
-#include "cmd/rundir.h"
 #include "core/files/json.h"
 #include "core/setup.h"
+#include "train/rundir.h"
 
 static json_t *hex(uint64_t v)
 {

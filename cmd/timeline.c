@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/share.h"
+#include "train/share.h"
 
 /* A failure comes back from the device's next operation. */
 static void wait_for_device(const struct zr_setup *s)

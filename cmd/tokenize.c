@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/fit.h"
+#include "train/fit.h"
 #include "files/chat/input.h"
 #include "files/content.h"
 #include "cmd/progress.h"
-#include "cmd/rundir.h"
+#include "train/rundir.h"
 #include "cmd/tokenize.h"
 #include "core/log.h"
 #include "files/tokenizer/tokenizer.h"

@@ -10,15 +10,15 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/fit.h"
 #include "cmd/forms.h"
 #include "cmd/progress.h"
-#include "cmd/rundir.h"
 #include "cmd/tokenize.h"
 #include "core/log.h"
 #include "core/pool.h"
 #include "files/chat/chat.h"
 #include "files/tokens/documents.h"
+#include "train/fit.h"
+#include "train/rundir.h"
 
 static const char usage[] =
 	"usage: zeroth tokenize --chat --tokenizer FILE -o OUT [options] IN...\n"

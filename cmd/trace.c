@@ -19,10 +19,10 @@
 #include <unistd.h>
 
 #include "cmd/breakdown.h"
-#include "cmd/share.h"
 #include "core/config/options.h"
 #include "core/files/file.h"
 #include "core/log.h"
+#include "train/share.h"
 
 #define RANGES 64
 #define LANES 64          /* instructions of a queue that overlap */

@@ -12,19 +12,19 @@
 
 #include "cmd/cmd.h"
 #include "cmd/crash.h"
-#include "cmd/fit.h"
-#include "cmd/launcher.h"
 #include "cmd/outlet.h"
 #include "cmd/progress.h"
 #include "cmd/restart.h"
 #include "cmd/run.h"
-#include "cmd/rundir.h"
 #include "cmd/signals.h"
 #include "cmd/stacks.h"
 #include "cmd/supervise.h"
 #include "cmd/token_text.h"
 #include "core/child.h"
 #include "core/log.h"
+#include "train/fit.h"
+#include "train/launcher.h"
+#include "train/rundir.h"
 
 static const char usage[] =
 	"usage: zeroth train [-n RANKS] [--restarts N [--min-ranks N]] [--watchdog SECONDS]\n"

@@ -12,11 +12,11 @@
 #include <pthread.h>
 #include <zeroth/zeroth.h>
 
-#include "cmd/lock.h"
-#include "cmd/metrics.h"
-#include "cmd/run_eval.h"
 #include "core/session.h"
 #include "files/checkpoint/checkpoint.h"
+#include "train/lock.h"
+#include "train/metrics.h"
+#include "train/run_eval.h"
 
 #define ZEROTH_MAX_RANKS 64
 

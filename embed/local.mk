@@ -4,7 +4,7 @@
 
 noinst_LTLIBRARIES += %D%/libembed.la
 embed_libembed_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
-embed_libembed_la_LIBADD = cmd/libtrain.la
+embed_libembed_la_LIBADD = train/libtrain.la
 embed_libembed_la_SOURCES = %D%/engine.h %D%/boot.c %D%/calls.c %D%/engine.c %D%/handover.c \
 	%D%/metrics.c %D%/model.c %D%/rank.c %D%/unused.c
 

@@ -9,14 +9,14 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "cmd/adapter.h"
-#include "cmd/fit.h"
-#include "cmd/launcher.h"
-#include "cmd/resume.h"
-#include "cmd/rundir.h"
-#include "cmd/settings.h"
-#include "cmd/weights.h"
 #include "embed/engine.h"
+#include "train/adapter.h"
+#include "train/fit.h"
+#include "train/launcher.h"
+#include "train/resume.h"
+#include "train/rundir.h"
+#include "train/settings.h"
+#include "train/weights.h"
 
 /* ---- open ------------------------------------------------------------------------ */
 

@@ -15,7 +15,6 @@
 
 #include "cmd/cmd.h"
 #include "cmd/crash.h"
-#include "cmd/fit.h"
 #include "cmd/json_text.h"
 #include "cmd/outlet.h"
 #include "cmd/plugin.h"
@@ -23,6 +22,7 @@
 #include "core/files/json.h"
 #include "core/log.h"
 #include "doctor.h"
+#include "train/fit.h"
 
 static const char usage[] =
 	"usage: zeroth doctor [-n RANKS] [--json] [-o section.key=value]... [CONF]\n"

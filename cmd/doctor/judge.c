@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cmd/fit.h"
 #include "doctor.h"
+#include "train/fit.h"
 
 #define LOCKED_LEAST (64ull << 20)  /* bytes of buffers that GPUs pin */
 #define SHM_LEAST (64ull << 20)     /* that MPI and NCCL take between a few ranks */

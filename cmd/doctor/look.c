@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cmd/fit.h"
 #include "doctor.h"
+#include "train/fit.h"
 
 /* The first line of a file without its end, or "". */
 static const char *first_line(const char *path, char *out, size_t room)

@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-#include "cmd/fit.h"
 #include "core/files/json.h"
+#include "train/fit.h"
 
 #define BAR 30
 #define DAY 86400.0

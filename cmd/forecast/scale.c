@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cmd/fit.h"
+#include "train/fit.h"
 #include "cmd/forecast/print.h"
 #include "cmd/forecast/trial.h"
 #include "core/files/json.h"

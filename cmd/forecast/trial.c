@@ -12,11 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cmd/fit.h"
 #include "cmd/forecast/print.h"
 #include "cmd/traffic.h"
 #include "core/files/json.h"
 #include "core/log.h"
+#include "train/fit.h"
 
 const char *const zr_trial_stage[] = { "zero.plugin=stage0", "zero.plugin=stage1",
 				       "zero.plugin=stage2", "zero.plugin=stage3" };

@@ -11,7 +11,7 @@
 #include "cmd/cmd.h"
 #include "cmd/import/import.h"
 #include "cmd/json_text.h"
-#include "cmd/rundir.h"
+#include "train/rundir.h"
 
 static const char usage[] =
 	"usage: zeroth config import [-o OUT.ini] [--force] [--model DIR] [--data FILE]\n"

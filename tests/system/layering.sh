@@ -34,13 +34,18 @@ only 'core includes core and the public headers' core "$libc" '<zeroth/[a-z]+\.h
 only 'files includes files, core and the public headers' files "$libc" '<zeroth/[a-z]+\.h>' \
 	'"core/((config|plugin|model|memory|exec|files|pretrained)/)?[a-z0-9_]+\.h"' \
 	'"files/((chat|checkpoint|direct|pretrained|tokenizer|tokens)/)?[a-z0-9_]+\.h"'
-only 'cmd includes cmd, files, core and the public headers' cmd "$libc" '<zeroth/[a-z]+\.h>' \
-	'"core/((config|plugin|model|memory|program|lower|exec|files|pretrained)/)?[a-z0-9_]+\.h"' \
-	'"files/((chat|checkpoint|direct|pretrained|tokenizer|tokens)/)?[a-z0-9_]+\.h"' '"cmd/([a-z]+/)?[a-z0-9_]+\.h"' "$mine"
+below_cmd=("$libc" '<zeroth/[a-z]+\.h>'
+	'"core/((config|plugin|model|memory|program|lower|exec|files|pretrained)/)?[a-z0-9_]+\.h"'
+	'"files/((chat|checkpoint|direct|pretrained|tokenizer|tokens)/)?[a-z0-9_]+\.h"'
+	'"train/([a-z]+/)?[a-z0-9_]+\.h"')
+only 'train includes train, files, core and the public headers' train "${below_cmd[@]}"
+only 'cmd includes cmd, train, files, core and the public headers' cmd "${below_cmd[@]}" \
+	'"cmd/([a-z]+/)?[a-z0-9_]+\.h"' "$mine"
 
-only 'embed includes the silent parts of cmd, files, core and the public headers' embed "$libc" \
+# embed trains without a word: train/run/ prints.
+only 'embed includes the silent parts of train, files, core and the public headers' embed "$libc" \
 	'<zeroth/[a-z]+\.h>' '"core/((config|memory|files)/)?[a-z0-9_]+\.h"' '"files/checkpoint/checkpoint\.h"' \
-	'"cmd/(adapter|evaluate|fit|launcher|lock|metrics|resume|run_eval|rundir|settings|weights)\.h"' '"embed/[a-z]+\.h"'
+	'"train/[a-z_]+\.h"' '"embed/[a-z]+\.h"'
 
 plugin_found=
 for role in plugins/*/; do
@@ -118,10 +123,10 @@ calls() {
 }
 
 ok 'there are calls to look at' test "$(calls core | wc -l)" -gt 300
-circles=$(calls core files cmd embed plugins | tsort 2>&1 > /dev/null)
+circles=$(calls core files train cmd embed plugins | tsort 2>&1 > /dev/null)
 is 'no files of a folder, or of a plugin, call each other in a circle' "$circles" ''
 
-wide=$(sources include core files cmd embed plugins kernels tests | grep -v ^tests/golden/ | xargs awk '
+wide=$(sources include core files train cmd embed plugins kernels tests | grep -v ^tests/golden/ | xargs awk '
 	length * 8 > 100 {
 		columns = 0
 		n = split($0, part, "\t")
@@ -133,7 +138,7 @@ is 'no line of C has more than 100 columns' "$wide" ''
 upward=$(sources core | xargs grep -HnE '"files/' /dev/null)
 is 'core does not know of formats on disk' "$upward" ''
 
-unlicensed=$(sources include core files cmd embed plugins kernels tests bench | xargs awk '
+unlicensed=$(sources include core files train cmd embed plugins kernels tests bench | xargs awk '
 	FNR == 1 { bare[FILENAME] }
 	FNR <= 3 && /SPDX-License-Identifier: Apache-2\.0/ { delete bare[FILENAME] }
 	END { for (file in bare) print file }')

@@ -28,7 +28,7 @@
 
 #include "cmd/run.h"
 #include "core/session.h"
-#include "cmd/weights.h"
+#include "train/weights.h"
 #include "tests/lib/ranks_fixture.h"
 #include "tests/lib/sanitize.h"
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "cmd/run_eval.h"
+#include "train/run_eval.h"
 
 static void no_number_is_never_the_best(void **state)
 {

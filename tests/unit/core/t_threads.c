@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/evaluate.h"
+#include "train/evaluate.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

@@ -16,9 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/weights.h"
 #include "core/files/json.h"
 #include "core/pretrained/pretrained.h"
+#include "train/weights.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 #include "cmd/export.h"
-#include "cmd/weights.h"
 #include "core/model/layout.h"
 #include "core/pretrained/pretrained.h"
 #include "files/pretrained/tensors.h"
+#include "train/weights.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

@@ -4,8 +4,8 @@
  * Records wait in a ring. No step waits for a monitor: one that fails, or is 2048 steps behind, is
  * stopped with a warning, and the others go on. Nothing allocates after opening (I3).
  */
-#ifndef ZR_CMD_METRICS_H
-#define ZR_CMD_METRICS_H
+#ifndef ZR_TRAIN_METRICS_H
+#define ZR_TRAIN_METRICS_H
 
 #include "core/plugin/host.h"
 #include "core/setup.h"

@@ -3,8 +3,8 @@
  * room.h - what a training writes at its end, and whether the disk has room for that: known before
  * the first step, not hours later.
  */
-#ifndef ZR_CMD_ROOM_H
-#define ZR_CMD_ROOM_H
+#ifndef ZR_TRAIN_ROOM_H
+#define ZR_TRAIN_ROOM_H
 
 #include "core/setup.h"
 

@@ -3,8 +3,8 @@
  * fit.h - whether a plan fits this machine, what this process takes of it, and numbers of bytes as
  * text.
  */
-#ifndef ZR_CMD_FIT_H
-#define ZR_CMD_FIT_H
+#ifndef ZR_TRAIN_FIT_H
+#define ZR_TRAIN_FIT_H
 
 #include "core/setup.h"
 

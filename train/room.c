@@ -2,17 +2,17 @@
  *
  * room.c - see room.h.
  */
-#include "cmd/room.h"
+#include "train/room.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "cmd/adapter.h"
-#include "cmd/fit.h"
-#include "cmd/rundir.h"
 #include "core/config/options.h"
+#include "train/adapter.h"
+#include "train/fit.h"
+#include "train/rundir.h"
 
 #define HEADER 4096     /* bytes of a file beside its tensors */
 #define DESCRIBED 256   /* bytes of a tensor in its file's header */

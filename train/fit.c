@@ -2,7 +2,7 @@
  *
  * fit.c - refuses a plan that exceeds the machine, before anything is allocated.
  */
-#include "cmd/fit.h"
+#include "train/fit.h"
 
 #include <fcntl.h>
 #include <stdio.h>

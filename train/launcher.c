@@ -2,7 +2,7 @@
  *
  * launcher.c - see launcher.h.
  */
-#include "cmd/launcher.h"
+#include "train/launcher.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
  *
  * launcher.h - whether another program than zeroth started this process as one of several ranks.
  */
-#ifndef ZR_CMD_LAUNCHER_H
-#define ZR_CMD_LAUNCHER_H
+#ifndef ZR_TRAIN_LAUNCHER_H
+#define ZR_TRAIN_LAUNCHER_H
 
 /* The variable by which another launcher shows that it started several ranks,
  * "OMPI_COMM_WORLD_SIZE=4"; NULL: none. */

@@ -2,8 +2,8 @@
  *
  * settings.h - the options that change results, in one number.
  */
-#ifndef ZR_CMD_SETTINGS_H
-#define ZR_CMD_SETTINGS_H
+#ifndef ZR_TRAIN_SETTINGS_H
+#define ZR_TRAIN_SETTINGS_H
 
 #include "core/setup.h"
 

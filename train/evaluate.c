@@ -2,7 +2,7 @@
  *
  * evaluate.c - see evaluate.h.
  */
-#include "cmd/evaluate.h"
+#include "train/evaluate.h"
 
 #include <math.h>
 #include <string.h>

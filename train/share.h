@@ -2,8 +2,8 @@
  *
  * share.h - a few bytes of each rank for all ranks.
  */
-#ifndef ZR_CMD_SHARE_H
-#define ZR_CMD_SHARE_H
+#ifndef ZR_TRAIN_SHARE_H
+#define ZR_TRAIN_SHARE_H
 
 #include "core/session.h"
 

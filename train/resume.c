@@ -2,7 +2,7 @@
  *
  * resume.c - see resume.h.
  */
-#include "cmd/resume.h"
+#include "train/resume.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cmd/rundir.h"
 #include "core/files/file.h"
 #include "files/checkpoint/dir.h"
+#include "train/rundir.h"
 
 static const char *dir_option(const struct zr_config *cfg)
 {

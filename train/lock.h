@@ -4,8 +4,8 @@
  * The file says which process that is. The process loses the lock however it ends; a file that
  * stays behind means nothing. Readers need no lock. [main]
  */
-#ifndef ZR_CMD_LOCK_H
-#define ZR_CMD_LOCK_H
+#ifndef ZR_TRAIN_LOCK_H
+#define ZR_TRAIN_LOCK_H
 
 #include <limits.h>
 #include <stdint.h>

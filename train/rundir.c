@@ -3,7 +3,7 @@
  * rundir.c - see rundir.h.
  */
 #define _GNU_SOURCE
-#include "cmd/rundir.h"
+#include "train/rundir.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,15 +2,15 @@
  *
  * weights_files.c - see weights.h: the files of [model] path and [adapter] path.
  */
-#include "cmd/weights.h"
+#include "train/weights.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/adapter.h"
 #include "core/log.h"
 #include "core/pretrained/pretrained.h"
 #include "files/pretrained/tensors.h"
+#include "train/adapter.h"
 
 static int open_model(struct zr_setup *s, const struct zr_model_json *config,
 		      struct zr_tensor_files **f, struct zr_error *err)

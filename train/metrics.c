@@ -2,7 +2,7 @@
  *
  * metrics.c - see metrics.h.
  */
-#include "cmd/metrics.h"
+#include "train/metrics.h"
 
 #include <pthread.h>
 #include <signal.h>

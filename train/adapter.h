@@ -3,8 +3,8 @@
  * adapter.h - adapters as files of Hugging Face's PEFT: adapter_model.safetensors and
  * adapter_config.json. [main]
  */
-#ifndef ZR_CMD_ADAPTER_H
-#define ZR_CMD_ADAPTER_H
+#ifndef ZR_TRAIN_ADAPTER_H
+#define ZR_TRAIN_ADAPTER_H
 
 #include "core/session.h"
 

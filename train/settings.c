@@ -2,7 +2,7 @@
  *
  * settings.c - see settings.h.
  */
-#include "cmd/settings.h"
+#include "train/settings.h"
 
 #include <string.h>
 #include <xxhash.h>

@@ -3,11 +3,11 @@
  * run_eval.h - the evaluations of a training: the held-out part of [data] and each [eval.NAME], and
  * what follows from the one that [train] best_by names. [step] but for open
  */
-#ifndef ZR_CMD_RUN_EVAL_H
-#define ZR_CMD_RUN_EVAL_H
+#ifndef ZR_TRAIN_RUN_EVAL_H
+#define ZR_TRAIN_RUN_EVAL_H
 
-#include "cmd/evaluate.h"
 #include "files/checkpoint/manifest.h"
+#include "train/evaluate.h"
 
 struct zr_run_set {
 	const char *name;   /* NAME; "": the held-out part */

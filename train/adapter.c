@@ -2,7 +2,7 @@
  *
  * adapter.c - see adapter.h. PEFT's names are "base_model.model." and those of the model's files.
  */
-#include "cmd/adapter.h"
+#include "train/adapter.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/rundir.h"
-#include "cmd/weights.h"
 #include "core/files/file.h"
 #include "core/pretrained/pretrained.h"
 #include "files/pretrained/tensors.h"
+#include "train/rundir.h"
+#include "train/weights.h"
 
 #define PEFT "base_model.model."
 

@@ -2,7 +2,7 @@
  *
  * share.c - see share.h.
  */
-#include "cmd/share.h"
+#include "train/share.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
  *
  * resume.h - where a run keeps its checkpoints, and from which one it resumes. [main]
  */
-#ifndef ZR_CMD_RESUME_H
-#define ZR_CMD_RESUME_H
+#ifndef ZR_TRAIN_RESUME_H
+#define ZR_TRAIN_RESUME_H
 
 #include <limits.h>
 

@@ -4,8 +4,8 @@
  * is written under a temporary name, synced and renamed, so that a file of that name is complete.
  * [main]
  */
-#ifndef ZR_CMD_WEIGHTS_H
-#define ZR_CMD_WEIGHTS_H
+#ifndef ZR_TRAIN_WEIGHTS_H
+#define ZR_TRAIN_WEIGHTS_H
 
 #include "core/session.h"
 

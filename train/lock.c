@@ -7,7 +7,7 @@
  * lock.
  */
 #define _GNU_SOURCE
-#include "cmd/lock.h"
+#include "train/lock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
  *
  * weights.c - see weights.h.
  */
-#include "cmd/weights.h"
+#include "train/weights.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * exact, so that neither the number of ranks nor the size of a micro-batch changes a bit of them.
  * [step]
  */
-#ifndef ZR_CMD_EVALUATE_H
-#define ZR_CMD_EVALUATE_H
+#ifndef ZR_TRAIN_EVALUATE_H
+#define ZR_TRAIN_EVALUATE_H
 
 #include "core/session.h"
 

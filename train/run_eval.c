@@ -2,7 +2,7 @@
  *
  * run_eval.c - see run_eval.h.
  */
-#include "cmd/run_eval.h"
+#include "train/run_eval.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * rundir.h - the directory of a run: resolved config, metrics, summary, weights. A directory that
  * exists is refused, unless the run resumes from a checkpoint. [main]
  */
-#ifndef ZR_CMD_RUNDIR_H
-#define ZR_CMD_RUNDIR_H
+#ifndef ZR_TRAIN_RUNDIR_H
+#define ZR_TRAIN_RUNDIR_H
 
 #include <limits.h>
 
