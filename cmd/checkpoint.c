@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/export.h"
 #include "files/checkpoint/dir.h"
 #include "train/fit.h"
 #include "train/lock.h"
 #include "train/resume.h"
 #include "train/rundir.h"
+#include "train/weights/export.h"
 
 static const char usage[] =
 	"usage: zeroth checkpoint ls DIR\n"

@@ -11,11 +11,11 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
-#include "cmd/declare.h"
 #include "core/list.h"
 #include "core/setup.h"
 #include "train/adapter.h"
 #include "train/rundir.h"
+#include "train/weights/declare.h"
 
 static const char usage[] =
 	"usage: zeroth config diff A B\n"

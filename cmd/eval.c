@@ -12,11 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cmd/base_check.h"
 #include "cmd/beat.h"
 #include "cmd/cmd.h"
 #include "cmd/crash.h"
-#include "cmd/declare.h"
 #include "cmd/outlet.h"
 #include "cmd/progress.h"
 #include "cmd/stacks.h"
@@ -29,6 +27,8 @@
 #include "train/fit.h"
 #include "train/rundir.h"
 #include "train/weights.h"
+#include "train/weights/base_check.h"
+#include "train/weights/declare.h"
 
 static const char usage[] =
 	"usage: zeroth eval [-n RANKS] [--sequences N] [--json] [-o section.key=value]...\n"

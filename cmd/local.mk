@@ -1,40 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# cmd: the program `zeroth`, one file per subcommand. librun.la: a whole run with its output.
-
-noinst_LTLIBRARIES += cmd/librun.la
-cmd_librun_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
-cmd_librun_la_LIBADD = train/libtrain.la files/tokenizer/libtokenizer.la $(JANSSON_LIBS) $(XXHASH_LIBS)
-cmd_librun_la_SOURCES = \
-	cmd/alike.c cmd/alike.h \
-	cmd/base.c cmd/base.h \
-	cmd/base_check.c cmd/base_check.h \
-	cmd/beat.c cmd/beat.h \
-	cmd/breakdown.c cmd/breakdown.h \
-	cmd/config_ini.c cmd/config_ini.h \
-	cmd/crash.c cmd/crash.h \
-	cmd/declare.c cmd/declare.h \
-	cmd/export.c cmd/export.h cmd/export_checkpoint.c cmd/export_files.c \
-	cmd/inputs.c cmd/inputs.h \
-	cmd/json_text.c cmd/json_text.h \
-	cmd/former.c cmd/former.h \
-	cmd/merge.c cmd/merge.h \
-	cmd/pace.c cmd/pace.h \
-	cmd/plan_json.c cmd/plan_json.h \
-	cmd/probe.c cmd/probe.h \
-	cmd/progress.c cmd/progress.h \
-	cmd/rates.c cmd/rates.h \
-	cmd/run.c cmd/run.h \
-	cmd/run_metrics.c cmd/run_metrics.h \
-	cmd/oom.c cmd/oom.h \
-	cmd/outlet.c cmd/outlet.h \
-	cmd/signals.c cmd/signals.h \
-	cmd/stacks.c cmd/stacks.h \
-	cmd/summary.c \
-	cmd/timeline.c cmd/timeline.h \
-	cmd/trace.c cmd/trace.h \
-	cmd/traffic.c cmd/traffic.h \
-	cmd/supervise.c cmd/supervise.h
+# cmd: the program `zeroth`, one file per subcommand.
 
 # The subcommands: programs of tests have them, too.
 noinst_LTLIBRARIES += cmd/libcmd.la
@@ -66,7 +32,7 @@ include cmd/completion/local.mk
 bin_PROGRAMS += zeroth
 zeroth_SOURCES = cmd/main.c
 zeroth_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
-zeroth_LDADD = cmd/libcmd.la cmd/librun.la files/chat/libchat.la files/tokenizer/libtokenizer.la \
+zeroth_LDADD = cmd/libcmd.la train/librun.la files/chat/libchat.la files/tokenizer/libtokenizer.la \
 	files/tokens/libtokens.la files/libcontent.la core/libcore.la \
 	$(JANSSON_LIBS) $(ZLIB_LIBS)
 

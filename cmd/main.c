@@ -11,12 +11,12 @@
 #include "cmd/cmd.h"
 #include "cmd/completion/completion.h"
 #include "cmd/crash.h"
-#include "cmd/former.h"
 #include "cmd/import/import.h"
 #include "cmd/outlet.h"
 #include "cmd/signals.h"
 #include "files/checkpoint/checkpoint.h"
 #include "train/fit.h"
+#include "train/weights/former.h"
 
 #ifndef PACKAGE_VERSION
 #define PACKAGE_VERSION "unreleased"

@@ -17,7 +17,7 @@
 #include "cmd/beat.h"
 #include "cmd/config_ini.h"
 #include "cmd/crash.h"
-#include "cmd/export.h"
+#include "train/weights/export.h"
 #include "train/fit.h"
 #include "train/launcher.h"
 #include "train/lock.h"

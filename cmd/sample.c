@@ -11,10 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/base_check.h"
 #include "cmd/chat.h"
 #include "cmd/cmd.h"
-#include "cmd/declare.h"
 #include "cmd/eos.h"
 #include "cmd/forms.h"
 #include "cmd/generate.h"
@@ -26,6 +24,8 @@
 #include "train/fit.h"
 #include "train/rundir.h"
 #include "train/weights.h"
+#include "train/weights/base_check.h"
+#include "train/weights/declare.h"
 
 static const char usage[] =
 	"usage: zeroth sample [options] RUN\n"

@@ -2,7 +2,7 @@
 #
 # cmd/forecast: the time of a step before it runs.
 
-cmd_librun_la_SOURCES += \
+train_librun_la_SOURCES += \
 	cmd/forecast/cards.c \
 	cmd/forecast/cost.c \
 	cmd/forecast/forecast.c cmd/forecast/forecast.h \

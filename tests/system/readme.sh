@@ -47,7 +47,7 @@ is 'ARCHITECTURE.md has at most 200 lines' "$(($(wc -l <"$src/ARCHITECTURE.md") 
 
 # Every file and directory that ARCHITECTURE.md names exists.
 lost=
-tops='include|core|files|cmd|plugins|kernels|conf|tests|bench|man'
+tops='include|core|files|train|cmd|plugins|kernels|conf|tests|bench|man'
 for path in $(grep -oE "\`($tops)/[a-zA-Z0-9_./-]*\`" "$src/ARCHITECTURE.md" | tr -d '`'); do
 	[ -e "$src/$path" ] || lost+=" $path"
 done

@@ -24,4 +24,4 @@ TESTS += $(checkpoint_tests)
 %C%_t_save_alloc_SOURCES = %D%/t_save_alloc.c
 %C%_t_save_alloc_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_t_save_alloc_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-%C%_t_save_alloc_LDADD = cmd/librun.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS)
+%C%_t_save_alloc_LDADD = train/librun.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS)

@@ -26,8 +26,8 @@
 
 #include <jansson.h>
 
-#include "cmd/export.h"
 #include "cmd/run.h"
+#include "train/weights/export.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

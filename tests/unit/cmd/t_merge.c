@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/export.h"
 #include "core/files/file.h"
+#include "train/weights/export.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

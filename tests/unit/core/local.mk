@@ -19,4 +19,4 @@ TESTS += $(core_tests)
 
 %C%_t_threads_SOURCES = %D%/t_threads.c
 %C%_t_threads_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-%C%_t_threads_LDADD = cmd/librun.la core/libcore.la $(CMOCKA_LIBS)
+%C%_t_threads_LDADD = train/librun.la core/libcore.la $(CMOCKA_LIBS)

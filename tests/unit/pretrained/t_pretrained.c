@@ -16,11 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/export.h"
 #include "core/model/layout.h"
 #include "core/pretrained/pretrained.h"
 #include "files/pretrained/tensors.h"
 #include "train/weights.h"
+#include "train/weights/export.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

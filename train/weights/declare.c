@@ -3,7 +3,7 @@
  * declare.c - see declare.h.
  */
 #define _GNU_SOURCE
-#include "cmd/declare.h"
+#include "train/weights/declare.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cmd/former.h"
 #include "core/files/file.h"
+#include "train/weights/former.h"
 
 static int start(struct zr_setup *s, struct zr_instance *it, const char *section,
 		 const char *iface, struct zr_error *err)

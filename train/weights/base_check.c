@@ -3,18 +3,18 @@
  * base_check.c - see base_check.h. What is hashed is what the session holds, as for a checkpoint:
  * no file is read a second time.
  */
-#include "cmd/base_check.h"
+#include "train/weights/base_check.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-#include "cmd/base.h"
 #include "core/files/dtype.h"
 #include "core/log.h"
 #include "files/checkpoint/dir.h"
 #include "train/resume.h"
 #include "train/share.h"
+#include "train/weights/base.h"
 
 struct check {
 	const struct zr_layout *layout;

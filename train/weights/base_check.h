@@ -3,8 +3,8 @@
  * base_check.h - whether the model beside which a run trained its adapters is still what it was.
  * [main]
  */
-#ifndef ZR_CMD_BASE_CHECK_H
-#define ZR_CMD_BASE_CHECK_H
+#ifndef ZR_TRAIN_WEIGHTS_BASE_CHECK_H
+#define ZR_TRAIN_WEIGHTS_BASE_CHECK_H
 
 #include "core/session.h"
 

@@ -3,9 +3,9 @@
  * export.c - see export.h.
  */
 #define _GNU_SOURCE
-#include "cmd/export.h"
 #include "cmd/json_text.h"
 #include "train/rundir.h"
+#include "train/weights/export.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
  *
  * former.c - see former.h.
  */
-#include "cmd/former.h"
+#include "train/weights/former.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * former.h - keys that had another name when a run or a checkpoint was written: `moments` of an
  * optimizer is `states` now. [main]
  */
-#ifndef ZR_CMD_FORMER_H
-#define ZR_CMD_FORMER_H
+#ifndef ZR_TRAIN_WEIGHTS_FORMER_H
+#define ZR_TRAIN_WEIGHTS_FORMER_H
 
 #include <jansson.h>
 

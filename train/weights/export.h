@@ -4,8 +4,8 @@
  * or, above a size, with model-00001-of-0000N.safetensors and model.safetensors.index.json. It is
  * written as DIR.tmp and renamed when it is complete. [main]
  */
-#ifndef ZR_CMD_EXPORT_H
-#define ZR_CMD_EXPORT_H
+#ifndef ZR_TRAIN_WEIGHTS_EXPORT_H
+#define ZR_TRAIN_WEIGHTS_EXPORT_H
 
 #include "files/checkpoint/manifest.h"
 

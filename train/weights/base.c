@@ -2,13 +2,13 @@
  *
  * base.c - see base.h.
  */
-#include "cmd/base.h"
+#include "train/weights/base.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-#include "cmd/export.h"
+#include "train/weights/export.h"
 
 #define WINDOW (128 * ZR_BLOCK) /* elements */
 

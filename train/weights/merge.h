@@ -3,11 +3,11 @@
  * merge.h - a model with its adapters as a model of its own. A few rows of a tensor at a time are
  * in memory. [main]
  */
-#ifndef ZR_CMD_MERGE_H
-#define ZR_CMD_MERGE_H
+#ifndef ZR_TRAIN_WEIGHTS_MERGE_H
+#define ZR_TRAIN_WEIGHTS_MERGE_H
 
-#include "cmd/export.h"
 #include "core/session.h"
+#include "train/weights/export.h"
 
 /* Puts the tensors of `layout` to x; fn gives their values. s: of what declares an adapter, which
  * merges them with those behind the layout's; NULL: as they are. */

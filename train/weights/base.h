@@ -4,8 +4,8 @@
  * store or in the type of [precision]. A tensor is read from its first element to its last one, in
  * windows of whole blocks, which codes are made of. [main]
  */
-#ifndef ZR_CMD_BASE_H
-#define ZR_CMD_BASE_H
+#ifndef ZR_TRAIN_WEIGHTS_BASE_H
+#define ZR_TRAIN_WEIGHTS_BASE_H
 
 #include "core/session.h"
 

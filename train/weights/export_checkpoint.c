@@ -11,13 +11,13 @@
 #include <sys/resource.h>
 #include <xxhash.h>
 
-#include "cmd/base.h"
-#include "cmd/declare.h"
-#include "cmd/export.h"
-#include "cmd/merge.h"
 #include "files/checkpoint/dir.h"
 #include "files/pretrained/tensors.h"
 #include "train/adapter.h"
+#include "train/weights/base.h"
+#include "train/weights/declare.h"
+#include "train/weights/export.h"
+#include "train/weights/merge.h"
 
 /* All files of a checkpoint with their entries. Each of them may have parts of a tensor. */
 struct source {

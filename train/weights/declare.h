@@ -5,8 +5,8 @@
  * layout are there, with [model] store also host_ops, and nothing else. For what works on files.
  * [main]
  */
-#ifndef ZR_CMD_DECLARE_H
-#define ZR_CMD_DECLARE_H
+#ifndef ZR_TRAIN_WEIGHTS_DECLARE_H
+#define ZR_TRAIN_WEIGHTS_DECLARE_H
 
 #include "core/setup.h"
 

@@ -7,16 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/base.h"
-#include "cmd/declare.h"
-#include "cmd/export.h"
-#include "cmd/merge.h"
 #include "core/log.h"
 #include "files/checkpoint/checkpoint.h"
 #include "files/pretrained/tensors.h"
 #include "train/adapter.h"
 #include "train/rundir.h"
 #include "train/weights.h"
+#include "train/weights/base.h"
+#include "train/weights/declare.h"
+#include "train/weights/export.h"
+#include "train/weights/merge.h"
 
 struct files {
 	struct zr_config *cfg;

@@ -2,7 +2,7 @@
  *
  * merge.c - see merge.h.
  */
-#include "cmd/merge.h"
+#include "train/weights/merge.h"
 
 #include <stdlib.h>
 #include <string.h>
