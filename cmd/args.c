@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/outlet.h"
-#include "cmd/supervise.h"
 #include "core/config/options.h"
 #include "core/files/file.h"
 #include "core/log.h"
+#include "train/run/outlet.h"
+#include "train/run/supervise.h"
 
 /* Whether the usage text names an option. Others are refused. */
 static int named(const char *usage, const char *argv0, const char *option)

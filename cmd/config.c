@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
-#include "cmd/trace.h"
 #include "core/setup.h"
 #include "train/adapter.h"
+#include "train/run/trace.h"
 
 static const char usage[] =
 	"usage: zeroth config check [-o section.key=value]... CONF\n"

@@ -10,12 +10,12 @@
 
 #include "cmd/cmd.h"
 #include "cmd/completion/completion.h"
-#include "cmd/crash.h"
 #include "cmd/import/import.h"
-#include "cmd/outlet.h"
-#include "cmd/signals.h"
 #include "files/checkpoint/checkpoint.h"
 #include "train/fit.h"
+#include "train/run/crash.h"
+#include "train/run/outlet.h"
+#include "train/run/signals.h"
 #include "train/weights/former.h"
 
 #ifndef PACKAGE_VERSION

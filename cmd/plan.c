@@ -14,11 +14,11 @@
 #include "cmd/json_text.h"
 #include "cmd/plan_json.h"
 #include "cmd/program.h"
-#include "cmd/trace.h"
 #include "core/files/json.h"
 #include "core/setup.h"
 #include "train/fit.h"
 #include "train/room.h"
+#include "train/run/trace.h"
 
 #define RANKS_MAX 4096
 

@@ -16,7 +16,6 @@
 
 #include "cmd/check/command.h"
 #include "cmd/cmd.h"
-#include "cmd/crash.h"
 #include "cmd/json_text.h"
 #include "cmd/new_plugin.h"
 #include "cmd/outlet.h"
@@ -24,6 +23,7 @@
 #include "core/files/file.h"
 #include "core/files/json.h"
 #include "core/plugin/plugin_file.h"
+#include "train/run/crash.h"
 
 #define PATIENCE 10 /* seconds that one plugin may take to load */
 

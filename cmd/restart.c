@@ -13,10 +13,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "cmd/beat.h"
-#include "cmd/signals.h"
-#include "cmd/supervise.h"
 #include "files/checkpoint/dir.h"
+#include "train/run/beat.h"
+#include "train/run/signals.h"
+#include "train/run/supervise.h"
 
 #define LONGEST_NAP 32 /* seconds, after five attempts that finished no step */
 

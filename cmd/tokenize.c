@@ -14,7 +14,7 @@
 #include "train/fit.h"
 #include "files/chat/input.h"
 #include "files/content.h"
-#include "cmd/progress.h"
+#include "train/run/progress.h"
 #include "train/rundir.h"
 #include "cmd/tokenize.h"
 #include "core/log.h"

@@ -11,13 +11,13 @@
 
 #include "cmd/cmd.h"
 #include "cmd/forms.h"
-#include "cmd/progress.h"
 #include "cmd/tokenize.h"
 #include "core/log.h"
 #include "core/pool.h"
 #include "files/chat/chat.h"
 #include "files/tokens/documents.h"
 #include "train/fit.h"
+#include "train/run/progress.h"
 #include "train/rundir.h"
 
 static const char usage[] =

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cmd/progress.h"
-#include "cmd/signals.h"
+#include "train/run/progress.h"
+#include "train/run/signals.h"
 
 static volatile sig_atomic_t interrupted;
 

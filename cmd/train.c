@@ -11,19 +11,19 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/crash.h"
-#include "cmd/outlet.h"
-#include "cmd/progress.h"
 #include "cmd/restart.h"
-#include "cmd/run.h"
-#include "cmd/signals.h"
-#include "cmd/stacks.h"
-#include "cmd/supervise.h"
 #include "cmd/token_text.h"
 #include "core/child.h"
 #include "core/log.h"
 #include "train/fit.h"
 #include "train/launcher.h"
+#include "train/run/crash.h"
+#include "train/run/outlet.h"
+#include "train/run/progress.h"
+#include "train/run/run.h"
+#include "train/run/signals.h"
+#include "train/run/stacks.h"
+#include "train/run/supervise.h"
 #include "train/rundir.h"
 
 static const char usage[] =

@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/outlet.h"
 #include "cmd/report/screen.h"
-#include "cmd/signals.h"
+#include "train/run/outlet.h"
+#include "train/run/signals.h"
 
 static const char usage[] =
 	"usage: zeroth watch [-i SECONDS] RUN\n"

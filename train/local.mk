@@ -26,28 +26,10 @@ noinst_LTLIBRARIES += train/librun.la
 train_librun_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 train_librun_la_LIBADD = train/libtrain.la files/tokenizer/libtokenizer.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 train_librun_la_SOURCES = \
-	cmd/alike.c cmd/alike.h \
-	cmd/beat.c cmd/beat.h \
 	cmd/breakdown.c cmd/breakdown.h \
-	cmd/config_ini.c cmd/config_ini.h \
-	cmd/crash.c cmd/crash.h \
-	cmd/inputs.c cmd/inputs.h \
 	cmd/json_text.c cmd/json_text.h \
-	cmd/pace.c cmd/pace.h \
 	cmd/plan_json.c cmd/plan_json.h \
-	cmd/probe.c cmd/probe.h \
-	cmd/progress.c cmd/progress.h \
 	cmd/rates.c cmd/rates.h \
-	cmd/run.c cmd/run.h \
-	cmd/run_metrics.c cmd/run_metrics.h \
-	cmd/oom.c cmd/oom.h \
-	cmd/outlet.c cmd/outlet.h \
-	cmd/signals.c cmd/signals.h \
-	cmd/stacks.c cmd/stacks.h \
-	cmd/summary.c \
-	cmd/timeline.c cmd/timeline.h \
-	cmd/trace.c cmd/trace.h \
-	cmd/traffic.c cmd/traffic.h \
-	cmd/supervise.c cmd/supervise.h
-
+	cmd/traffic.c cmd/traffic.h
 include train/weights/local.mk
+include train/run/local.mk

@@ -16,11 +16,11 @@
 #include "bench.h"
 #include "cmd/cmd.h"
 #include "cmd/json_text.h"
-#include "cmd/supervise.h"
 #include "core/config/options.h"
 #include "core/files/file.h"
 #include "core/files/json.h"
 #include "core/log.h"
+#include "train/run/supervise.h"
 
 #ifndef PACKAGE_VERSION
 #define PACKAGE_VERSION "unreleased"

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "bench.h"
-#include "cmd/outlet.h"
-#include "cmd/supervise.h"
 #include "core/log.h"
 #include "core/session.h"
+#include "train/run/outlet.h"
+#include "train/run/supervise.h"
 
 #define BATCHES 5
 #define MOST_CALLS (1 << 22)

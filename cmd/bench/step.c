@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "bench.h"
-#include "cmd/timeline.h"
 #include "train/fit.h"
+#include "train/run/timeline.h"
 
 #define MOST 200 /* steps */
 #define FIRST 2  /* that do not count */

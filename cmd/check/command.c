@@ -21,7 +21,7 @@
 
 #include "cmd/check/check.h"
 #include "cmd/cmd.h"
-#include "cmd/crash.h"
+#include "train/run/crash.h"
 #include "cmd/json_text.h"
 #include "cmd/outlet.h"
 #include "cmd/plugin.h"

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cmd/crash.h"
+#include "train/run/crash.h"
 
 static struct zr_check *first;                /* of the process */
 static _Thread_local struct zr_check *caught; /* of this thread */

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cmd/oom.h"
+#include "train/run/oom.h"
 
 #define LOOKS 200 /* calls after which the state of the process is compared: later ones are alike */
 

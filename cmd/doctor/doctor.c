@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/crash.h"
 #include "cmd/json_text.h"
 #include "cmd/outlet.h"
 #include "cmd/plugin.h"
@@ -23,6 +22,7 @@
 #include "core/log.h"
 #include "doctor.h"
 #include "train/fit.h"
+#include "train/run/crash.h"
 
 static const char usage[] =
 	"usage: zeroth doctor [-n RANKS] [--json] [-o section.key=value]... [CONF]\n"

@@ -26,7 +26,7 @@
 
 #include <jansson.h>
 
-#include "cmd/run.h"
+#include "train/run/run.h"
 #include "train/weights/export.h"
 
 #include <cmocka.h> /* last: it defines fail() */

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cmd/oom.h"
+#include "train/run/oom.h"
 
 static char root[] = "/tmp/zeroth-oom-XXXXXX";
 

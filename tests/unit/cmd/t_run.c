@@ -26,7 +26,7 @@
 
 #include <jansson.h>
 
-#include "cmd/run.h"
+#include "train/run/run.h"
 #include "core/session.h"
 #include "train/weights.h"
 #include "tests/lib/ranks_fixture.h"

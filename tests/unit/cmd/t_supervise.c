@@ -21,8 +21,8 @@
 #include <unistd.h>
 #include <zeroth/boot.h>
 
-#include "cmd/supervise.h"
 #include "train/launcher.h"
+#include "train/run/supervise.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

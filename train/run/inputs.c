@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * inputs.c - see inputs.h.
+ */
+#include "train/run/inputs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "core/files/file.h"
+#include "core/list.h"
+#include "core/log.h"
+#include "core/pretrained/pretrained.h"
+#include "files/pretrained/tensors.h"
+#include "files/tokenizer/tokenizer.h"
+#include "train/adapter.h"
+#include "train/fit.h"
+#include "train/run/beat.h"
+
+#define WHOLE ((uint64_t)64 << 20) /* bytes of a file that is hashed whole */
+#define HEAD (1u << 20)            /* first bytes of a larger one that are hashed */
+#define BLOCK 4096u
+#define BLOCKS 64                  /* of a larger one that are hashed as well */
+
+/* Long reads are no hang. */
+static void beat(void)
+{
+	atomic_fetch_add(&zr_beat_shared()->count, 1);
+}
+
+/* ---- hashes ---- */
+
+struct reader {
+	int fd;
+	uint64_t size;
+	char *buf; /* [HEAD] */
+	XXH3_state_t *hash;
+};
+
+/* This part of the file goes into the hash. Returns 0 or errno. */
+static int hash_part(struct reader *r, uint64_t at, uint64_t n)
+{
+	int no = zr_read_all_at(r->fd, r->buf, (size_t)n, at);
+	if (!no)
+		XXH3_64bits_update(r->hash, r->buf, (size_t)n);
+
+	return no;
+}
+
+static int hash_whole(struct reader *r)
+{
+	int no = 0;
+	for (uint64_t at = 0; !no && at < r->size; at += HEAD) {
+		no = hash_part(r, at, r->size - at < HEAD ? r->size - at : HEAD);
+		beat();
+	}
+
+	return no;
+}
+
+/* The places follow from the size alone, so that all ranks read the same ones. */
+static int hash_samples(struct reader *r)
+{
+	int no = hash_part(r, 0, HEAD);
+	for (uint64_t i = 0; !no && i < BLOCKS; i++) {
+		uint64_t at = XXH3_64bits_withSeed(&i, sizeof i, r->size) % (r->size - BLOCK);
+		no = hash_part(r, at, BLOCK);
+	}
+
+	return no;
+}
+
+/* A file so large that people wonder what takes so long. */
+static void announce(const char *name, int64_t bytes)
+{
+	char text[32];
+	zr_logf(ZR_LOG_INFO, "verify", "reads all %s of %s", zr_bytes_text((uint64_t)bytes, text),
+		name);
+}
+
+/* Sets bytes and hash of `file`. Returns 0 or errno. */
+static int hash_file(int fd, struct zr_input_file *file, int whole)
+{
+	struct reader r = { .fd = fd, .buf = malloc(HEAD), .hash = XXH3_createState() };
+	struct stat st;
+	int no = r.buf && r.hash ? 0 : ENOMEM;
+	if (!no && fstat(fd, &st))
+		no = errno;
+	if (!no) {
+		r.size = (uint64_t)st.st_size;
+		file->bytes = (int64_t)r.size;
+		const int large = r.size > WHOLE;
+		if (large && whole)
+			announce(file->name, file->bytes);
+		XXH3_64bits_reset(r.hash);
+		no = large && !whole ? hash_samples(&r) : hash_whole(&r);
+		file->hash = XXH3_64bits_digest(r.hash);
+	}
+
+	XXH3_freeState(r.hash);
+	free(r.buf);
+	return no;
+}
+
+/* ---- the list ---- */
+
+static int add(struct zr_inputs *in, const struct zr_input_file *file, struct zr_error *err)
+{
+	char *name = strdup(file->name);
+	if (!name || zr_list_room(&in->file, in->n + 1, &in->room, sizeof *in->file)) {
+		free(name);
+		return zr_err(err, ZR_ENOMEM, "out of memory for the names of files");
+	}
+
+	in->file[in->n] = *file;
+	in->file[in->n++].name = name;
+	return 0;
+}
+
+/* One that is not there is none. */
+static int add_file(struct zr_inputs *in, int kind, const char *path, struct zr_error *err)
+{
+	struct zr_input_file file = { .kind = kind, .name = (char *)path };
+	int fd = zr_file_open(AT_FDCWD, path, 1);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : zr_file_failed(err, path, "cannot read", errno);
+
+	int no = hash_file(fd, &file, in->whole);
+	close(fd);
+	return no ? zr_file_failed(err, path, "cannot read", no) : add(in, &file, err);
+}
+
+/* ---- who reads what ---- */
+
+static int add_plugins(struct zr_setup *s, struct zr_inputs *in, struct zr_error *err)
+{
+	for (int i = 0; i < zr_config_count(s->cfg); i++) {
+		const struct zr_plugin *p = zr_config_at(s->cfg, i)->plugin;
+		/* one inside the program has no file */
+		int rc = p && *p->path == '/' ? add_file(in, ZR_IN_PLUGIN, p->path, err) : 0;
+		if (rc)
+			return rc;
+	}
+
+	return 0;
+}
+
+static int add_config(struct zr_setup *s, struct zr_inputs *in, struct zr_error *err)
+{
+	const struct zr_model_json *config = zr_config_model_json(s->cfg);
+	return config ? add_file(in, ZR_IN_CONFIG, config->path, err) : 0;
+}
+
+/* rc: of opening them, which says `why` not. A training that goes on from a checkpoint may need
+ * none of them. */
+static int add_opened(struct zr_inputs *in, struct zr_tensor_files *f, int rc,
+		      const struct zr_error *why, struct zr_error *err)
+{
+	if (rc)
+		return rc == ZR_EINVAL ? 0 : zr_err(err, rc, "%s", why->text);
+
+	const char *path;
+	for (int32_t i = 0; !rc && f && (path = zr_tensor_files_path(f, i)); i++)
+		rc = add_file(in, ZR_IN_WEIGHTS, path, err);
+	zr_tensor_files_close(f);
+	return rc;
+}
+
+static int add_weights(struct zr_setup *s, struct zr_inputs *in, struct zr_error *err)
+{
+	const struct zr_model_json *config = zr_config_model_json(s->cfg);
+	const struct zr_section *model = s->model.section;
+	const struct zr_pretrained_v1 *v;
+	struct zr_tensor_files *f = NULL;
+	struct zr_error why = { 0 };
+	if (!config)
+		return 0;
+
+	int rc = zr_pretrained_tables(config, model->plugin, &v, &why);
+	if (!rc)
+		rc = zr_tensor_files_open(model->path, &s->layout, ZR_FILES_MODEL, v->prefix,
+					  v->ignored, &f, &why);
+	return add_opened(in, f, rc, &why, err);
+}
+
+static int add_adapter(struct zr_setup *s, struct zr_inputs *in, struct zr_error *err)
+{
+	struct zr_tensor_files *f = NULL;
+	struct zr_error why = { 0 };
+	int rc = zr_adapter_open(s, &f, &why);
+	return add_opened(in, f, rc, &why, err);
+}
+
+/* Those that sections of data name, and that of the model, which knows the bytes of a token. */
+static int add_tokenizers(struct zr_setup *s, struct zr_inputs *in, struct zr_error *err)
+{
+	const char *model = s->model.section->path;
+	char file[ZR_TOKENIZER_PATH];
+	struct zr_error unused = { 0 };
+
+	for (int i = 0; i < zr_config_count(s->cfg); i++) {
+		const struct zr_section *sec = zr_config_at(s->cfg, i);
+		const int data = sec->role && !strcmp(sec->role, "data");
+		const struct zr_opt *o = data ? zr_table_find(&sec->table, "tokenizer") : NULL;
+		const char *path = o ? zr_value_text(o, sec->opts) : NULL;
+		if (!path || !*path || zr_tokenizer_find(path, file, &unused))
+			continue;
+		int rc = add_file(in, ZR_IN_TOKENIZER, file, err);
+		if (rc)
+			return rc;
+	}
+
+	if (!model || snprintf(file, sizeof file, "%s/tokenizer.json", model) >= (int)sizeof file)
+		return 0;
+	return add_file(in, ZR_IN_TOKENIZER, file, err);
+}
+
+/* Asks again, for a hash of all bytes, where the first one is of samples. */
+static int hash_all_data(struct zr_instance *data, uint32_t i, struct zr_data_file *f,
+			 struct zr_error *err)
+{
+	if (!f->sampled)
+		return 0;
+
+	announce(f->name, f->bytes);
+	f->whole = 1;
+	int rc = ZR_ASK(data, data, file, err, i, f);
+	beat();
+	if (rc || !f->sampled)
+		return rc;
+	return zr_err(err, ZR_EINVAL, "[%s] plugin = %s: it hashes no more than samples of %s: "
+		      "--verify cannot compare all bytes of it", data->section->name,
+		      data->section->plugin->desc->id, f->name);
+}
+
+static int add_source(struct zr_instance *data, struct zr_inputs *in, struct zr_error *err)
+{
+	const struct zr_data_v1 *v = data->vtbl;
+	if (!ZR_HAS(v, struct zr_data_v1, file) || !v->file)
+		return 0;
+
+	for (uint32_t i = 0;; i++) {
+		struct zr_data_file f = { .size = sizeof f };
+		int rc = ZR_ASK(data, data, file, err, i, &f);
+		if (!rc && f.name && in->whole)
+			rc = hash_all_data(data, i, &f, err);
+		if (rc || !f.name)
+			return rc;
+		const struct zr_input_file file = { ZR_IN_DATA, (char *)f.name, f.bytes, f.hash };
+		rc = add(in, &file, err);
+		if (rc)
+			return rc;
+	}
+}
+
+static int add_data(struct zr_setup *s, struct zr_inputs *in, struct zr_error *err)
+{
+	int rc = 0;
+	for (int32_t i = 0; !rc && i < s->n_sources; i++)
+		rc = add_source(&s->source[i].it, in, err);
+
+	return rc;
+}
+
+int zr_inputs_find(struct zr_setup *s, struct zr_inputs *out, struct zr_error *err)
+{
+	static int (*const readers[])(struct zr_setup *, struct zr_inputs *, struct zr_error *) = {
+		add_plugins, add_config, add_weights, add_adapter, add_tokenizers, add_data,
+	};
+	for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
+		int rc = readers[i](s, out, err);
+		if (rc)
+			return rc;
+	}
+
+	return 0;
+}
+
+void zr_inputs_free(struct zr_inputs *in)
+{
+	for (int32_t i = 0; i < in->n; i++)
+		free(in->file[i].name);
+	free(in->file);
+	*in = (struct zr_inputs){ 0 };
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * run_metrics.c - see run_metrics.h.
+ */
+#include "train/run/run_metrics.h"
+
+#include <math.h>
+
+#include "cmd/breakdown.h"
+#include "train/fit.h"
+
+/* Two of each set, in the order of the sets. */
+static uint32_t of_evals(const struct zr_run_evals *evals, struct zr_metric *m)
+{
+	uint32_t n = 0;
+	for (int i = 0; i < evals->n; i++) { /* 17 at most: there is room */
+		const struct zr_run_set *e = &evals->set[i];
+		m[n++] = (struct zr_metric){ e->key[0], e->last.loss };
+		if (*e->key[1])
+			m[n++] = (struct zr_metric){ e->key[1], e->last.accuracy };
+	}
+	return n;
+}
+
+/* The loss on the held-out part in other units. */
+static uint32_t of_held_out(const struct zr_run_evals *evals, struct zr_metric *m)
+{
+	uint32_t n = 0;
+	for (int i = 0; i < evals->n; i++) {
+		const struct zr_eval_result *e = &evals->set[i].last;
+		if (*evals->set[i].name)
+			continue;
+		m[n++] = (struct zr_metric){ "val_perplexity", exp(e->loss) };
+		if (e->bytes > 0)
+			m[n++] = (struct zr_metric){ "val_bits_per_byte", zr_eval_per_byte(e) };
+	}
+	return n;
+}
+
+uint32_t zr_run_metrics(const struct zr_run_step *s, struct zr_metric m[ZR_METRICS_PER_STEP])
+{
+	const struct zr_step_result *r = s->result;
+	uint32_t n = 0;
+	m[n++] = (struct zr_metric){ "loss", (double)r->loss };
+	if (s->setup->decl.aux_loss)
+		m[n++] = (struct zr_metric){ "aux_loss", r->aux_loss };
+	n += s->evals ? of_evals(s->evals, m + n) : 0;
+	m[n++] = (struct zr_metric){ "lr", r->lr };
+	m[n++] = (struct zr_metric){ "grad_norm", r->grad_norm };
+	if (s->setup->types.scaled)
+		m[n++] = (struct zr_metric){ "loss_scale", r->scale };
+	m[n++] = (struct zr_metric){ "tokens_per_s", s->pace->tokens_per_s };
+	m[n++] = (struct zr_metric){ "memory", (double)zr_process_memory() };
+	m[n++] = (struct zr_metric){ "skipped", r->action == ZR_STEP_SKIP };
+	n += zr_pace_metrics(s->pace, m + n);
+	n += s->evals ? of_held_out(s->evals, m + n) : 0;
+	for (int i = 0; s->part && i < ZR_PARTS; i++)
+		m[n++] = (struct zr_metric){ zr_part_metric[i], s->part[i] };
+	return n;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * run_metrics.h - what monitors are told of a step. [step]
+ */
+#ifndef ZR_TRAIN_RUN_RUN_METRICS_H
+#define ZR_TRAIN_RUN_RUN_METRICS_H
+
+#include "train/metrics.h"
+#include "train/run/pace.h"
+#include "train/run_eval.h"
+
+struct zr_run_step {
+	const struct zr_setup *setup;
+	const struct zr_step_result *result;
+	const struct zr_pace *pace;
+	const struct zr_run_evals *evals; /* NULL: nothing was evaluated */
+	const double *part;               /* [ZR_PARTS] seconds; NULL: not wanted */
+};
+
+/* Returns how many. */
+uint32_t zr_run_metrics(const struct zr_run_step *s, struct zr_metric m[ZR_METRICS_PER_STEP]);
+
+#endif
