@@ -22,7 +22,7 @@ cmd_libcmd_la_SOURCES = \
 
 cmd_libcmd_la_LIBADD = cmd/import/libimport.la
 
-include cmd/forecast/local.mk
+include cmd/plan/local.mk
 include cmd/import/local.mk
 include cmd/bench/local.mk
 include cmd/check/local.mk

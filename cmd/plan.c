@@ -9,14 +9,14 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
-#include "cmd/forecast/print.h"
-#include "cmd/forecast/trial.h"
 #include "cmd/json_text.h"
-#include "cmd/plan_json.h"
+#include "cmd/plan/trial.h"
 #include "cmd/program.h"
 #include "core/files/json.h"
 #include "core/setup.h"
 #include "train/fit.h"
+#include "train/forecast/plan_json.h"
+#include "train/forecast/print.h"
 #include "train/room.h"
 #include "train/run/trace.h"
 

@@ -26,10 +26,7 @@ noinst_LTLIBRARIES += train/librun.la
 train_librun_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 train_librun_la_LIBADD = train/libtrain.la files/tokenizer/libtokenizer.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 train_librun_la_SOURCES = \
-	cmd/breakdown.c cmd/breakdown.h \
-	cmd/json_text.c cmd/json_text.h \
-	cmd/plan_json.c cmd/plan_json.h \
-	cmd/rates.c cmd/rates.h \
-	cmd/traffic.c cmd/traffic.h
+	cmd/json_text.c cmd/json_text.h
 include train/weights/local.mk
 include train/run/local.mk
+include train/forecast/local.mk

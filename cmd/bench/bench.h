@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * bench.h - what the measurements of `zeroth bench` share. Each runs in ranks that were forked for
- * it, on the plugins of a setup as training has it, and records rates by the names of cmd/rates.h.
+ * it, on the plugins of a setup as training has it, and records rates by the names of
+ * train/forecast/rates.h.
  */
 #ifndef ZR_CMD_BENCH_H
 #define ZR_CMD_BENCH_H
 
 #include <pthread.h>
 
-#include "cmd/rates.h"
 #include "core/setup.h"
+#include "train/forecast/rates.h"
 
 #define ZR_BENCH_RATES 2048   /* of one measurement */
 #define ZR_BENCH_RANKS 64

@@ -6,8 +6,8 @@
 #ifndef ZR_REPORT_REPORT_H
 #define ZR_REPORT_REPORT_H
 
-#include "cmd/breakdown.h"
 #include "cmd/report/run.h"
+#include "train/forecast/breakdown.h"
 
 #define ZR_REPORT_RUNS 16
 

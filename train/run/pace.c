@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "train/fit.h"
-#include "cmd/plan_json.h"
-#include "cmd/forecast/forecast.h"
-#include "cmd/forecast/source.h"
+#include "train/forecast/plan_json.h"
+#include "train/forecast/forecast.h"
+#include "train/forecast/source.h"
 #include "core/log.h"
 #include "core/pool.h"
 

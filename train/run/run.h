@@ -6,8 +6,8 @@
 #ifndef ZR_TRAIN_RUN_RUN_H
 #define ZR_TRAIN_RUN_RUN_H
 
-#include "cmd/breakdown.h"
 #include "files/checkpoint/checkpoint.h"
+#include "train/forecast/breakdown.h"
 #include "train/run_eval.h"
 
 struct zr_run_report {

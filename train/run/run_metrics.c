@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-#include "cmd/breakdown.h"
 #include "train/fit.h"
+#include "train/forecast/breakdown.h"
 
 /* Two of each set, in the order of the sets. */
 static uint32_t of_evals(const struct zr_run_evals *evals, struct zr_metric *m)

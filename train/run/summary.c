@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cmd/rates.h"
 #include "core/files/json.h"
 #include "core/setup.h"
+#include "train/forecast/rates.h"
 #include "train/run/run.h"
 #include "train/rundir.h"
 

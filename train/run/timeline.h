@@ -7,7 +7,7 @@
 #ifndef ZR_TRAIN_RUN_TIMELINE_H
 #define ZR_TRAIN_RUN_TIMELINE_H
 
-#include "cmd/breakdown.h"
+#include "train/forecast/breakdown.h"
 #include "train/run/trace.h"
 
 struct zr_timeline {

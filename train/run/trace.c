@@ -18,10 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cmd/breakdown.h"
 #include "core/config/options.h"
 #include "core/files/file.h"
 #include "core/log.h"
+#include "train/forecast/breakdown.h"
 #include "train/share.h"
 
 #define RANGES 64

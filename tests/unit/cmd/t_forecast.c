@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "cmd/forecast/forecast.h"
-#include "cmd/forecast/source.h"
-#include "cmd/forecast/tally.h"
+#include "train/forecast/forecast.h"
+#include "train/forecast/source.h"
+#include "train/forecast/tally.h"
 
 #define N 4
 

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/forecast/source.h"
-#include "cmd/rates.h"
+#include "train/forecast/rates.h"
+#include "train/forecast/source.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

@@ -6,7 +6,7 @@
  * thread's own time, and so are collectives of ranks that are processes; what other queues need its
  * processors for slows it.
  */
-#include "cmd/forecast/forecast.h"
+#include "train/forecast/forecast.h"
 
 struct clocks {
 	double issue;		/* of the thread */

@@ -48,8 +48,8 @@
  *
  * TYPE is fp32 or bf16, of what is stored; sums are fp32.
  */
-#ifndef ZR_CMD_RATES_H
-#define ZR_CMD_RATES_H
+#ifndef ZR_TRAIN_FORECAST_RATES_H
+#define ZR_TRAIN_FORECAST_RATES_H
 
 #include <limits.h>
 #include <stddef.h>

@@ -3,11 +3,11 @@
  * source.h - where the rates of a forecast come from: a file that `zeroth bench` wrote, or a card
  * whose data sheet is known. [main]
  */
-#ifndef ZR_CMD_FORECAST_SOURCE_H
-#define ZR_CMD_FORECAST_SOURCE_H
+#ifndef ZR_TRAIN_FORECAST_SOURCE_H
+#define ZR_TRAIN_FORECAST_SOURCE_H
 
-#include "cmd/rates.h"
 #include "core/setup.h"
+#include "train/forecast/rates.h"
 
 struct zr_rate_source {
 	struct zr_rates rates;

@@ -2,7 +2,7 @@
  *
  * plan_json.c - see plan_json.h.
  */
-#include "cmd/plan_json.h"
+#include "train/forecast/plan_json.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/forecast/print.h"
 #include "cmd/json_text.h"
 #include "core/files/file.h"
 #include "core/files/json.h"
 #include "train/fit.h"
+#include "train/forecast/print.h"
 #include "train/rundir.h"
 
 int zr_plan_uses(const struct zr_setup *s, int32_t phase)

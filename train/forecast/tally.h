@@ -4,12 +4,12 @@
  * and touches no memory, but adds up their work and, by the rates of a machine, their seconds. A
  * model is given it in place of the device's. [main]
  */
-#ifndef ZR_CMD_TALLY_H
-#define ZR_CMD_TALLY_H
+#ifndef ZR_TRAIN_FORECAST_TALLY_H
+#define ZR_TRAIN_FORECAST_TALLY_H
 
 #include <zeroth/device.h>
 
-#include "cmd/rates.h"
+#include "train/forecast/rates.h"
 
 #define ZR_TALLY_BITS 8
 

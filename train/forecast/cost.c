@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cmd/forecast/forecast.h"
-#include "cmd/forecast/tally.h"
 #include "core/memory/subgroup.h"
 #include "core/memory/tier.h"
+#include "train/forecast/forecast.h"
+#include "train/forecast/tally.h"
 
 #define DISPATCH 1e-6 /* seconds that the executor takes for an instruction */
 /* what AdamW touches of a parameter: its gradient, and both ways its master, m and v */

@@ -5,10 +5,10 @@
  */
 #include <stdio.h>
 
-#include "cmd/forecast/print.h"
-#include "cmd/forecast/trial.h"
+#include "cmd/plan/trial.h"
 #include "core/files/json.h"
 #include "train/fit.h"
+#include "train/forecast/print.h"
 
 static void print_row(const struct zr_trial *t, int s, const struct zr_tiers *o)
 {

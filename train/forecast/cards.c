@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cmd/forecast/source.h"
+#include "train/forecast/source.h"
 
 #define GB 1e9
 #define GIB 1073741824.0

@@ -2,7 +2,7 @@
  *
  * tally.c - see tally.h: an operation's work follows from its sizes alone.
  */
-#include "cmd/forecast/tally.h"
+#include "train/forecast/tally.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/forecast/print.h"
-#include "cmd/forecast/trial.h"
 #include "cmd/json_text.h"
+#include "cmd/plan/trial.h"
 #include "core/files/json.h"
 #include "train/fit.h"
+#include "train/forecast/print.h"
 
 #define MICROS 7 /* 1, 2, 4, ... 64 */
 #define WORD 64

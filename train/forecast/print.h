@@ -2,12 +2,12 @@
  *
  * print.h - a forecast for people and for programs. [main]
  */
-#ifndef ZR_CMD_FORECAST_PRINT_H
-#define ZR_CMD_FORECAST_PRINT_H
+#ifndef ZR_TRAIN_FORECAST_PRINT_H
+#define ZR_TRAIN_FORECAST_PRINT_H
 
 #include <jansson.h>
 
-#include "cmd/forecast/forecast.h"
+#include "train/forecast/forecast.h"
 
 /* Seconds with a unit that suits them: "1.32 s", "45.1 ms". */
 const char *zr_seconds_text(double s, char buf[32]);

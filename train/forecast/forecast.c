@@ -3,11 +3,11 @@
  * forecast.c - see forecast.h: a step is the programs of its micro-batches, the boundary and the
  * update.
  */
-#include "cmd/forecast/forecast.h"
+#include "train/forecast/forecast.h"
 
 #include <stdlib.h>
 
-#include "cmd/traffic.h"
+#include "train/forecast/traffic.h"
 
 /* How often a program runs in a step. */
 static double runs(const struct zr_setup *s, int id)

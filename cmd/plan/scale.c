@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "train/fit.h"
-#include "cmd/forecast/print.h"
-#include "cmd/forecast/trial.h"
+#include "train/forecast/print.h"
+#include "cmd/plan/trial.h"
 #include "core/files/json.h"
 #include "cmd/json_text.h"
 

@@ -2,7 +2,7 @@
  *
  * print.c - see print.h.
  */
-#include "cmd/forecast/print.h"
+#include "train/forecast/print.h"
 
 #include <stdio.h>
 

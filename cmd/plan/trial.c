@@ -3,7 +3,7 @@
  * trial.c - see trial.h.
  */
 #define _GNU_SOURCE
-#include "cmd/forecast/trial.h"
+#include "cmd/plan/trial.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,11 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cmd/forecast/print.h"
-#include "cmd/traffic.h"
 #include "core/files/json.h"
 #include "core/log.h"
 #include "train/fit.h"
+#include "train/forecast/print.h"
+#include "train/forecast/traffic.h"
 
 const char *const zr_trial_stage[] = { "zero.plugin=stage0", "zero.plugin=stage1",
 				       "zero.plugin=stage2", "zero.plugin=stage3" };

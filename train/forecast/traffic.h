@@ -2,8 +2,8 @@
  *
  * traffic.h - what a step moves between ranks, by its programs.
  */
-#ifndef ZR_CMD_TRAFFIC_H
-#define ZR_CMD_TRAFFIC_H
+#ifndef ZR_TRAIN_FORECAST_TRAFFIC_H
+#define ZR_TRAIN_FORECAST_TRAFFIC_H
 
 #include "core/setup.h"
 

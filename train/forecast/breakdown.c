@@ -2,7 +2,7 @@
  *
  * breakdown.c - see breakdown.h.
  */
-#include "cmd/breakdown.h"
+#include "train/forecast/breakdown.h"
 
 const char *const zr_part_name[ZR_PARTS] = {
 	[ZR_PART_FORWARD] = "forward",		[ZR_PART_BACKWARD] = "backward",

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/forecast/trial.h"
+#include "cmd/plan/trial.h"
 
 static int is_there(const char *pattern)
 {

@@ -8,11 +8,11 @@
  *   it starts when the thread that issues it is there, what it waits for is over and its queue is
  *   free; it ends `cost` later                                           (simulate.c)
  */
-#ifndef ZR_CMD_FORECAST_H
-#define ZR_CMD_FORECAST_H
+#ifndef ZR_TRAIN_FORECAST_FORECAST_H
+#define ZR_TRAIN_FORECAST_FORECAST_H
 
-#include "cmd/rates.h"
 #include "core/setup.h"
+#include "train/forecast/rates.h"
 
 struct zr_forecast {
 	double seconds;		    /* of a step */

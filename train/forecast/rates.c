@@ -3,7 +3,7 @@
  * rates.c - see rates.h.
  */
 #define _GNU_SOURCE
-#include "cmd/rates.h"
+#include "train/forecast/rates.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  * breakdown.h - the parts that the time of a step is divided into, by what the main thread ran or
  * waited for.
  */
-#ifndef ZR_CMD_BREAKDOWN_H
-#define ZR_CMD_BREAKDOWN_H
+#ifndef ZR_TRAIN_FORECAST_BREAKDOWN_H
+#define ZR_TRAIN_FORECAST_BREAKDOWN_H
 
 #include "core/setup.h"
 

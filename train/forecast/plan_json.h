@@ -2,13 +2,13 @@
  *
  * plan_json.h - what `zeroth plan --json` prints, which a run leaves as plan.json.
  */
-#ifndef ZR_CMD_PLAN_JSON_H
-#define ZR_CMD_PLAN_JSON_H
+#ifndef ZR_TRAIN_FORECAST_PLAN_JSON_H
+#define ZR_TRAIN_FORECAST_PLAN_JSON_H
 
 #include <jansson.h>
 
-#include "cmd/forecast/forecast.h"
 #include "core/setup.h"
+#include "train/forecast/forecast.h"
 
 #define ZR_PLAN_KEPT "kept by stores" /* for their own use, as for checksums */
 

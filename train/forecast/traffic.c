@@ -2,7 +2,7 @@
  *
  * traffic.c - see traffic.h.
  */
-#include "cmd/traffic.h"
+#include "train/forecast/traffic.h"
 
 #include "core/exec/boundary.h"
 

@@ -3,14 +3,14 @@
  * trial.h - a configuration with other values in place of some of its own, planned but not run: the
  * rows of comparisons and searches. [main]
  */
-#ifndef ZR_CMD_FORECAST_TRIAL_H
-#define ZR_CMD_FORECAST_TRIAL_H
+#ifndef ZR_CMD_PLAN_TRIAL_H
+#define ZR_CMD_PLAN_TRIAL_H
 
 #include <jansson.h>
 
 #include "cmd/cmd.h"
-#include "cmd/forecast/forecast.h"
-#include "cmd/forecast/source.h"
+#include "train/forecast/forecast.h"
+#include "train/forecast/source.h"
 
 /* The first file of data that is not there, as cfg has it; NULL: all are there. */
 const char *zr_data_absent(const struct zr_config *cfg);

@@ -3,7 +3,7 @@
  * source.c - see source.h.
  */
 #define _GNU_SOURCE
-#include "cmd/forecast/source.h"
+#include "train/forecast/source.h"
 
 #include <stdio.h>
 #include <string.h>
