@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/token_text.h"
+#include "cmd/sample/token_text.h"
 #include "core/setup.h"
 
 static const char usage[] =

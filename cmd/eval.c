@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/token_text.h"
+#include "cmd/sample/token_text.h"
 #include "core/files/json.h"
 #include "core/log.h"
 #include "core/text.h"

@@ -12,17 +12,14 @@ cmd_libcmd_la_SOURCES = \
 	cmd/plugin.c cmd/plugin.h cmd/plugin_usage.c \
 	cmd/new_plugin.c cmd/new_plugin.h \
 	cmd/describe.c cmd/schedule.c \
-	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c cmd/samples_file.c cmd/samples_file.h \
+	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c \
 	cmd/plan.c cmd/program.c cmd/program.h \
-	cmd/forms.c cmd/forms.h \
-	cmd/tokenize.c cmd/tokenize.h cmd/tokenize_chat.c cmd/tokenize_progress.c \
-	cmd/token_text.c cmd/token_text.h \
-	cmd/draw.c cmd/draw.h cmd/eos.c cmd/eos.h cmd/generate.c cmd/generate.h \
-	cmd/prompts.c cmd/prompts.h cmd/chat.c cmd/chat.h
+	cmd/tokenize.c cmd/tokenize.h cmd/tokenize_chat.c cmd/tokenize_progress.c
 
 cmd_libcmd_la_LIBADD = cmd/import/libimport.la
 
 include cmd/plan/local.mk
+include cmd/sample/local.mk
 include cmd/import/local.mk
 include cmd/bench/local.mk
 include cmd/check/local.mk

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/forms.h"
+#include "cmd/sample/forms.h"
 #include "cmd/tokenize.h"
 #include "core/log.h"
 #include "core/pool.h"

@@ -12,7 +12,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/restart.h"
-#include "cmd/token_text.h"
+#include "cmd/sample/token_text.h"
 #include "core/child.h"
 #include "core/log.h"
 #include "train/fit.h"

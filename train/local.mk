@@ -27,6 +27,7 @@ train_librun_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 train_librun_la_LIBADD = train/libtrain.la files/tokenizer/libtokenizer.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 train_librun_la_SOURCES = \
 	cmd/json_text.c cmd/json_text.h
+
 include train/weights/local.mk
 include train/run/local.mk
 include train/forecast/local.mk

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/draw.h"
+#include "cmd/sample/draw.h"
 #include "core/session.h"
 #include "tests/lib/sanitize.h"
 

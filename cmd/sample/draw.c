@@ -2,7 +2,7 @@
  *
  * draw.c - see draw.h.
  */
-#include "cmd/draw.h"
+#include "cmd/sample/draw.h"
 
 #include <math.h>
 #include <string.h>

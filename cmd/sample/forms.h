@@ -3,8 +3,8 @@
  * forms.h - options that `zeroth tokenize --chat` and `zeroth sample --chat` share: how a
  * conversation is written. [main]
  */
-#ifndef ZR_CMD_FORMS_H
-#define ZR_CMD_FORMS_H
+#ifndef ZR_CMD_SAMPLE_FORMS_H
+#define ZR_CMD_SAMPLE_FORMS_H
 
 #include "core/config/config.h"
 #include "files/chat/chat.h"

@@ -3,8 +3,8 @@
  * token_text.h - the text of tokens, and the tokens of a text: by a tokenizer.json, or as the data
  * plugin of a run has it.
  */
-#ifndef ZR_CMD_TOKEN_TEXT_H
-#define ZR_CMD_TOKEN_TEXT_H
+#ifndef ZR_CMD_SAMPLE_TOKEN_TEXT_H
+#define ZR_CMD_SAMPLE_TOKEN_TEXT_H
 
 #include <stdio.h>
 

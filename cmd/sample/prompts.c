@@ -2,7 +2,7 @@
  *
  * prompts.c - see prompts.h.
  */
-#include "cmd/prompts.h"
+#include "cmd/sample/prompts.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  *
  * prompts.h - a file of prompts. [main]
  */
-#ifndef ZR_CMD_PROMPTS_H
-#define ZR_CMD_PROMPTS_H
+#ifndef ZR_CMD_SAMPLE_PROMPTS_H
+#define ZR_CMD_SAMPLE_PROMPTS_H
 
 #include <stddef.h>
 

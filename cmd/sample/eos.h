@@ -2,10 +2,10 @@
  *
  * eos.h - the tokens that end a text. [main]
  */
-#ifndef ZR_CMD_EOS_H
-#define ZR_CMD_EOS_H
+#ifndef ZR_CMD_SAMPLE_EOS_H
+#define ZR_CMD_SAMPLE_EOS_H
 
-#include "cmd/token_text.h"
+#include "cmd/sample/token_text.h"
 
 /* Writes at most `most` tokens below `vocabulary` to eos and their number to *n.
  *

@@ -3,10 +3,10 @@
  * chat.h - a conversation with a model: lines of standard input and the answers to them, each as it
  * is drawn. The model's cache has the conversation so far: only what is new is computed. [main]
  */
-#ifndef ZR_CMD_CHAT_H
-#define ZR_CMD_CHAT_H
+#ifndef ZR_CMD_SAMPLE_CHAT_H
+#define ZR_CMD_SAMPLE_CHAT_H
 
-#include "cmd/generate.h"
+#include "cmd/sample/generate.h"
 
 struct zr_chat_options;
 

@@ -3,11 +3,11 @@
  * samples_file.h - samples.txt of a run directory: texts that its model drew, which zeroth report
  * shows. [main]
  */
-#ifndef ZR_CMD_SAMPLES_FILE_H
-#define ZR_CMD_SAMPLES_FILE_H
+#ifndef ZR_CMD_SAMPLE_SAMPLES_FILE_H
+#define ZR_CMD_SAMPLE_SAMPLES_FILE_H
 
-#include "cmd/draw.h"
-#include "cmd/token_text.h"
+#include "cmd/sample/draw.h"
+#include "cmd/sample/token_text.h"
 
 #define ZR_SAMPLES_FILE "samples.txt"
 

@@ -2,7 +2,7 @@
  *
  * token_text.c - the text of tokens, and the tokens of a text; see token_text.h.
  */
-#include "cmd/token_text.h"
+#include "cmd/sample/token_text.h"
 
 #include <limits.h>
 #include <stddef.h>

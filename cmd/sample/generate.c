@@ -2,7 +2,7 @@
  *
  * generate.c - see generate.h.
  */
-#include "cmd/generate.h"
+#include "cmd/sample/generate.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  *
  * chat.c - see chat.h.
  */
-#include "cmd/chat.h"
+#include "cmd/sample/chat.h"
 
 #include <errno.h>
 #include <stdlib.h>

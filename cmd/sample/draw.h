@@ -2,8 +2,8 @@
  *
  * draw.h - the next token from logits, and text that ends at a stop string. Pure functions.
  */
-#ifndef ZR_CMD_DRAW_H
-#define ZR_CMD_DRAW_H
+#ifndef ZR_CMD_SAMPLE_DRAW_H
+#define ZR_CMD_SAMPLE_DRAW_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
  *
  * forms.c - see forms.h.
  */
-#include "cmd/forms.h"
+#include "cmd/sample/forms.h"
 
 #include <stddef.h>
 #include <string.h>

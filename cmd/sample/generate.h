@@ -4,11 +4,11 @@
  * in its cache: a new token costs one row, and a text that begins as the one before costs what is
  * new in it. [main]
  */
-#ifndef ZR_CMD_GENERATE_H
-#define ZR_CMD_GENERATE_H
+#ifndef ZR_CMD_SAMPLE_GENERATE_H
+#define ZR_CMD_SAMPLE_GENERATE_H
 
-#include "cmd/draw.h"
-#include "cmd/token_text.h"
+#include "cmd/sample/draw.h"
+#include "cmd/sample/token_text.h"
 
 struct zr_session;
 

@@ -2,7 +2,7 @@
  *
  * eos.c - see eos.h.
  */
-#include "cmd/eos.h"
+#include "cmd/sample/eos.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  *
  * samples_file.c - see samples_file.h.
  */
-#include "cmd/samples_file.h"
+#include "cmd/sample/samples_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
