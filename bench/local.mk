@@ -19,7 +19,7 @@ EXTRA_DIST += %D%/results/gpu.txt %D%/results/gpu.json %D%/results/hopper.txt %D
 EXTRA_DIST += %D%/start.sh %D%/sample_peer.py %D%/results/sample.txt %D%/results/start.txt %D%/results/collectives.txt \
 	%D%/results/growth.txt
 check_PROGRAMS += %D%/matmul
-%C%_matmul_SOURCES = %D%/matmul.c cmd/bench/multiply.c cmd/bench/multiply.h
+%C%_matmul_SOURCES = %D%/matmul.c cmd/measure/multiply.c cmd/measure/multiply.h
 %C%_matmul_CFLAGS = $(AM_CFLAGS)
 %C%_matmul_LDADD = tests/lib/libtesthost.la -lm -lpthread
 check_PROGRAMS += %D%/experts

@@ -9,7 +9,7 @@
  *
  *   bench/matmul [workers [isa [milliseconds per shape [part of a shape's name [library]]]]]
  */
-#include "cmd/bench/multiply.h"
+#include "cmd/measure/multiply.h"
 #include "tests/lib/testhost.h"
 
 #include <zeroth/device.h>

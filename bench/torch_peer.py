@@ -112,7 +112,7 @@ def batch(function, calls):
 
 
 def time_of(function, seconds, batches=5):
-    """Seconds of a call, as zr_bench_time() of cmd/bench/ measures them."""
+    """Seconds of a call, as zr_bench_time() of cmd/measure/ measures them."""
     function()
     calls, first = 1, 0
     while (first := batch(function, calls)) < seconds / batches:

@@ -21,7 +21,7 @@ cmd_libcmd_la_LIBADD = cmd/import/libimport.la
 include cmd/plan/local.mk
 include cmd/sample/local.mk
 include cmd/import/local.mk
-include cmd/bench/local.mk
+include cmd/measure/local.mk
 include cmd/check/local.mk
 include cmd/doctor/local.mk
 include cmd/completion/local.mk
