@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "core/base/file.h"
+#include "core/base/log.h"
 #include "core/config/options.h"
-#include "core/files/file.h"
-#include "core/log.h"
 #include "train/run/outlet.h"
 #include "train/run/supervise.h"
 

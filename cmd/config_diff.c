@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
-#include "core/list.h"
+#include "core/base/list.h"
 #include "core/setup.h"
 #include "train/adapter.h"
 #include "train/rundir.h"

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
-#include "cmd/json_text.h"
-#include "core/files/json.h"
+#include "core/base/json_text.h"
+#include "core/base/json.h"
 #include "core/config/options.h"
 
 /* A text that is not UTF-8 has no JSON. */

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "cmd/plugin.h"
+#include "core/base/json.h"
 #include "core/config/config.h"
-#include "core/files/json.h"
 
 static const struct {
 	uint32_t bit;

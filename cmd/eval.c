@@ -14,9 +14,9 @@
 
 #include "cmd/cmd.h"
 #include "cmd/sample/token_text.h"
-#include "core/files/json.h"
-#include "core/log.h"
-#include "core/text.h"
+#include "core/base/json.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
 #include "train/evaluate.h"
 #include "train/fit.h"
 #include "train/run/beat.h"

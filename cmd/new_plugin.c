@@ -17,8 +17,8 @@
 
 #include "cmd/cmd.h"
 #include "cmd/plugin.h"
+#include "core/base/file.h"
 #include "core/config/config.h"
-#include "core/files/file.h"
 
 #define NAME_MOST 63
 #define TEMPLATE_MOST 65536

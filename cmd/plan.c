@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
-#include "cmd/json_text.h"
 #include "cmd/plan/trial.h"
 #include "cmd/program.h"
-#include "core/files/json.h"
+#include "core/base/json.h"
+#include "core/base/json_text.h"
 #include "core/setup.h"
 #include "train/fit.h"
 #include "train/forecast/plan_json.h"

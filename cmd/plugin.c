@@ -16,14 +16,14 @@
 
 #include "cmd/check/command.h"
 #include "cmd/cmd.h"
-#include "cmd/json_text.h"
 #include "cmd/new_plugin.h"
-#include "cmd/outlet.h"
-#include "core/child.h"
-#include "core/files/file.h"
-#include "core/files/json.h"
+#include "core/base/child.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/json_text.h"
 #include "core/plugin/plugin_file.h"
 #include "train/run/crash.h"
+#include "train/run/outlet.h"
 
 #define PATIENCE 10 /* seconds that one plugin may take to load */
 

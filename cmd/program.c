@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-#include "cmd/json_text.h"
-#include "core/files/json.h"
+#include "core/base/json.h"
+#include "core/base/json_text.h"
 #include "train/fit.h"
 
 /* Bytes that arrive by an instruction: a copy, a transfer or a collective. */

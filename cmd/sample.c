@@ -11,14 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/chat.h"
 #include "cmd/cmd.h"
-#include "cmd/eos.h"
-#include "cmd/forms.h"
-#include "cmd/generate.h"
-#include "cmd/prompts.h"
-#include "cmd/samples_file.h"
-#include "core/files/json.h"
+#include "cmd/sample/chat.h"
+#include "cmd/sample/eos.h"
+#include "cmd/sample/forms.h"
+#include "cmd/sample/generate.h"
+#include "cmd/sample/prompts.h"
+#include "cmd/sample/samples_file.h"
+#include "core/base/json.h"
 #include "train/adapter.h"
 #include "train/fit.h"
 #include "train/run/outlet.h"

@@ -17,7 +17,7 @@
 #include "train/run/progress.h"
 #include "train/rundir.h"
 #include "cmd/tokenize.h"
-#include "core/log.h"
+#include "core/base/log.h"
 #include "files/tokenizer/tokenizer.h"
 #include "files/tokens/documents.h"
 #include "files/tokens/token_file.h"

@@ -21,8 +21,8 @@
 #include <zeroth/scheduler.h>
 #include <zeroth/zero.h>
 
+#include "core/base/dtype.h"
 #include "core/config/batch.h"
-#include "core/files/dtype.h"
 #include "core/lower/instr.h"
 #include "core/memory/plan.h"
 #include "core/model/activation.h"

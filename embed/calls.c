@@ -11,9 +11,9 @@
 #include <sys/mman.h>
 #include <xxhash.h>
 
-#include "core/files/file.h"
+#include "core/base/file.h"
+#include "core/base/pool.h"
 #include "core/memory/account.h"
-#include "core/pool.h"
 #include "embed/engine.h"
 
 #define STACK (8 << 20) /* bytes, as the main thread's */

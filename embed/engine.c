@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/log.h"
+#include "core/base/log.h"
 #include "embed/engine.h"
 
 enum { MOST_STRUCT = 4096 }; /* bytes of a struct of a later version */

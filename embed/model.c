@@ -8,7 +8,7 @@
 #include <zeroth/data.h>
 #include <zeroth/model.h>
 
-#include "core/files/dtype.h"
+#include "core/base/dtype.h"
 #include "embed/engine.h"
 
 enum { MOST_OF_ALL = 1 << 24 }; /* units, layers, tensors: as core/model/declared.c says */

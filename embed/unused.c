@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "core/log.h"
+#include "core/base/log.h"
 #include "embed/engine.h"
 
 /* 1: the value asks for something, and is not one that nobody gave. */

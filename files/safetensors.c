@@ -13,8 +13,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "core/files/file.h"
-#include "core/files/json.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
 
 struct zr_st_tensor zr_st_make(const char *name, int32_t dtype, int32_t ndim, const int64_t *dims,
 			       uint64_t at)

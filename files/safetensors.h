@@ -10,8 +10,8 @@
 
 #include <jansson.h>
 
-#include "core/error.h"
-#include "core/files/dtype.h"
+#include "core/base/dtype.h"
+#include "core/base/error.h"
 
 #define ZR_ST_DIMS 8
 #define ZR_ST_HEADER_MAX 100000000 /* bytes, as the reference implementation has it */

@@ -10,9 +10,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "core/files/file.h"
-#include "core/files/json.h"
-#include "core/text.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
 #include "files/safetensors.h"
 
 static json_t *describe(const struct zr_st_tensor *t)

@@ -25,8 +25,7 @@ train_libtrain_la_SOURCES = \
 noinst_LTLIBRARIES += train/librun.la
 train_librun_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 train_librun_la_LIBADD = train/libtrain.la files/tokenizer/libtokenizer.la $(JANSSON_LIBS) $(XXHASH_LIBS)
-train_librun_la_SOURCES = \
-	cmd/json_text.c cmd/json_text.h
+train_librun_la_SOURCES =
 
 include train/weights/local.mk
 include train/run/local.mk

@@ -10,7 +10,7 @@
 #include <limits.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #define ZR_LOCKS 4
 

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/log.h"
-#include "core/pool.h"
+#include "core/base/log.h"
+#include "core/base/pool.h"
 
 #define RING 2048  /* steps that a monitor may be behind */
 #define MONITORS 8

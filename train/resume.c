@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/files/file.h"
+#include "core/base/file.h"
 #include "files/checkpoint/dir.h"
 #include "train/rundir.h"
 

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/files/file.h"
+#include "core/base/file.h"
 
 const char *zr_rundir(const struct zr_config *cfg)
 {

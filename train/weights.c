@@ -8,7 +8,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "core/files/json.h"
+#include "core/base/json.h"
 #include "files/safetensors.h"
 #include "files/pretrained/tensors.h"
 

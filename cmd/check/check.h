@@ -9,7 +9,7 @@
 
 #include "core/plugin/loader.h"
 #include "core/config/options.h"
-#include "core/pool.h"
+#include "core/base/pool.h"
 
 /* Untested: the machine lacks what the test needs, which says nothing about the plugin. */
 enum { ZR_CHECK_RUNS, ZR_CHECK_PASSED, ZR_CHECK_FAILED, ZR_CHECK_SKIPPED, ZR_CHECK_UNTESTED };

@@ -15,7 +15,7 @@
 #include <zeroth/zero.h>
 
 #include "cmd/check/check.h"
-#include "core/files/dtype.h"
+#include "core/base/dtype.h"
 
 enum { SEGMENTS = 5, AT_ONCE = 8, ROUNDS = 20, NODE = 2 };
 static const int64_t counts[SEGMENTS] = { 5, 0, 4099, 1, 20001 };

@@ -21,13 +21,13 @@
 
 #include "cmd/check/check.h"
 #include "cmd/cmd.h"
-#include "train/run/crash.h"
-#include "cmd/json_text.h"
-#include "cmd/outlet.h"
 #include "cmd/plugin.h"
-#include "core/child.h"
+#include "core/base/child.h"
+#include "core/base/json.h"
+#include "core/base/json_text.h"
 #include "core/plugin/plugin_file.h"
-#include "core/files/json.h"
+#include "train/run/crash.h"
+#include "train/run/outlet.h"
 
 #define MOST 64 /* patterns, or options */
 

@@ -5,7 +5,7 @@
 #ifndef ZR_CMD_CHECK_COMMAND_H
 #define ZR_CMD_CHECK_COMMAND_H
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* The file that *name means, as `plugin info` takes it, to be freed; NULL: none, err says why.
  * *role becomes that of an id, whose name *name then is; NULL: *name is a path. */

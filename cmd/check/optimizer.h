@@ -9,7 +9,7 @@
 #include <zeroth/optimizer.h>
 
 #include "cmd/check/check.h"
-#include "core/exact.h"
+#include "core/base/exact.h"
 
 #define ZR_BENCH_STATES 16
 #define ZR_BENCH_TENSORS 4

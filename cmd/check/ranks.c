@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include <zeroth/boot.h>
 
-#include "core/child.h"
+#include "core/base/child.h"
 
 enum { RANKS = 8, VALUES = 64 };
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "cmd/check/check.h"
-#include "core/child.h"
+#include "core/base/child.h"
 #include "core/setup.h"
 
 static int is_role(const struct zr_check *c, const char *role)

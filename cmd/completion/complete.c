@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/outlet.h"
-#include "core/child.h"
 #include "completion.h"
+#include "core/base/child.h"
+#include "train/run/outlet.h"
 
 #define HELP_MOST 16384
 

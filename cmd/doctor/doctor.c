@@ -14,15 +14,15 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/json_text.h"
-#include "cmd/outlet.h"
 #include "cmd/plugin.h"
-#include "core/child.h"
-#include "core/files/json.h"
-#include "core/log.h"
+#include "core/base/child.h"
+#include "core/base/json.h"
+#include "core/base/json_text.h"
+#include "core/base/log.h"
 #include "doctor.h"
 #include "train/fit.h"
 #include "train/run/crash.h"
+#include "train/run/outlet.h"
 
 static const char usage[] =
 	"usage: zeroth doctor [-n RANKS] [--json] [-o section.key=value]... [CONF]\n"

@@ -12,10 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/outlet.h"
-#include "core/child.h"
-#include "core/files/file.h"
+#include "core/base/child.h"
+#include "core/base/file.h"
 #include "doctor.h"
+#include "train/run/outlet.h"
 
 #define PATIENCE 10 /* seconds that a library may take to answer */
 

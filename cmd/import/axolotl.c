@@ -11,7 +11,7 @@
 #include "cmd/import/axolotl.h"
 #include "cmd/import/hf.h"
 #include "cmd/import/rows.h"
-#include "core/text.h"
+#include "core/base/text.h"
 
 #define AX_MAP(name)                                                                               \
 	static int name(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)

@@ -10,7 +10,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/import/import.h"
-#include "cmd/json_text.h"
+#include "core/base/json_text.h"
 #include "train/rundir.h"
 
 static const char usage[] =

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-#include "core/files/json.h"
+#include "core/base/json.h"
 
 enum zr_fate {
 	ZR_FATE_OPEN,	 /* not looked at yet */

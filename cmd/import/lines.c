@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "cmd/import/import.h"
+#include "core/base/list.h"
+#include "core/base/text.h"
 #include "core/config/ini.h"
-#include "core/list.h"
-#include "core/text.h"
 
 #define LONGEST 2048 /* bytes of a value */
 #define WIDE 96	     /* columns: beyond them a comment stands above its line */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cmd/import/import.h"
-#include "core/files/file.h"
+#include "core/base/file.h"
 
 #define MOST (16 << 20) /* bytes of a configuration */
 

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "cmd/import/import.h"
+#include "core/base/list.h"
+#include "core/base/text.h"
 #include "core/config/options.h"
-#include "core/list.h"
-#include "core/text.h"
 
 struct walk {
 	struct zr_import_source *to;

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "cmd/import/import.h"
-#include "core/files/json.h"
-#include "core/list.h"
+#include "core/base/json.h"
+#include "core/base/list.h"
 
 struct scan {
 	char *text;

@@ -15,11 +15,11 @@
 
 #include "bench.h"
 #include "cmd/cmd.h"
-#include "cmd/json_text.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/json_text.h"
+#include "core/base/log.h"
 #include "core/config/options.h"
-#include "core/files/file.h"
-#include "core/files/json.h"
-#include "core/log.h"
 #include "train/run/supervise.h"
 
 #ifndef PACKAGE_VERSION

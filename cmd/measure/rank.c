@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "bench.h"
-#include "core/log.h"
+#include "core/base/log.h"
 #include "core/session.h"
 #include "train/run/outlet.h"
 #include "train/run/supervise.h"

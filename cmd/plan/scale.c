@@ -9,8 +9,8 @@
 #include "train/fit.h"
 #include "train/forecast/print.h"
 #include "cmd/plan/trial.h"
-#include "core/files/json.h"
-#include "cmd/json_text.h"
+#include "core/base/json.h"
+#include "core/base/json_text.h"
 
 #define MOST (1 << 20)
 #define NODE 8 /* ranks of a machine, where CONF does not say */

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/json_text.h"
 #include "cmd/plan/trial.h"
-#include "core/files/json.h"
+#include "core/base/json.h"
+#include "core/base/json_text.h"
 #include "train/fit.h"
 #include "train/forecast/print.h"
 

@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/files/json.h"
-#include "core/log.h"
+#include "core/base/json.h"
+#include "core/base/log.h"
 #include "train/fit.h"
 #include "train/forecast/print.h"
 #include "train/forecast/traffic.h"

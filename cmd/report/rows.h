@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #define ZR_ROWS_COLUMNS 256
 #define ZR_ROWS_NAME 80

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/files/file.h"
+#include "core/base/file.h"
 
 #define CHUNK (1 << 20)
 

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/files/file.h"
-#include "core/files/json.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
 
 #define FILE_MOST (256u << 20)
 #define SAMPLES_SHOWN (64 << 10)

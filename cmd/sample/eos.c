@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/files/file.h"
-#include "core/files/json.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
 
 struct eos {
 	const struct zr_token_text *text;

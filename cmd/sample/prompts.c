@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/files/file.h"
-#include "core/files/json.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
 
 static int add(struct zr_prompts *p, const char *text, size_t bytes, struct zr_error *err)
 {

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 struct zr_prompt {
 	char *text; /* owned */

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/log.h"
 #include "core/config/config_impl.h"
-#include "core/log.h"
 
 int (*zr_spelling)(const char *section, const char *key, const char *value, char *hint,
 		   size_t room);

@@ -7,7 +7,7 @@
 #ifndef ZR_CORE_INI_H
 #define ZR_CORE_INI_H
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 typedef int zr_ini_fn(void *arg, const char *section, const char *key, const char *value, int line);
 

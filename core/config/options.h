@@ -7,7 +7,7 @@
 #ifndef ZR_CORE_OPTIONS_H
 #define ZR_CORE_OPTIONS_H
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* A table of options: the core's or a plugin's. */
 struct zr_table {

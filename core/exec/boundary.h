@@ -8,7 +8,7 @@
 #ifndef ZR_CORE_BOUNDARY_H
 #define ZR_CORE_BOUNDARY_H
 
-#include "core/exact.h"
+#include "core/base/exact.h"
 
 /* All members int64_t: it travels as such. */
 struct zr_boundary {

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 struct zr_setup;
 struct zr_program;

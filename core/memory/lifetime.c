@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/list.h"
+#include "core/base/list.h"
 #include "core/model/layout.h"
 
 #define ALIGN 64u

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/model/mesh.h"
 
 struct zr_setup;

@@ -4,7 +4,7 @@
  */
 #include "core/memory/tier.h"
 
-#include "core/log.h"
+#include "core/base/log.h"
 
 static struct zr_offload *store_of(const struct zr_session *s, int32_t region)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/files/json.h"
+#include "core/base/json.h"
 
 enum {
 	MOST_NAME = 255,      /* bytes of a name */

@@ -8,7 +8,7 @@
 
 #include <zeroth/model.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* 0, or a failure that names the unit, tensor or layer, its field, and what the field may be. */
 int zr_declared_check(const struct zr_model_decl *m, struct zr_error *err);

@@ -8,7 +8,7 @@
 
 #include <zeroth/model.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 struct zr_place {
 	const struct zr_tensor *decl; /* name, shape, init: owned by the model */

@@ -10,7 +10,7 @@
 #include <zeroth/model.h>
 #include <zeroth/zero.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 struct zr_schedule {
 	int32_t n;

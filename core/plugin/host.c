@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <zeroth/zero.h>
 
-#include "core/log.h"
+#include "core/base/log.h"
 
 /* In front of every allocation of a plugin; 64 bytes, so that what follows stays aligned. */
 struct header {

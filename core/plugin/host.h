@@ -6,9 +6,9 @@
 #ifndef ZR_CORE_HOST_H
 #define ZR_CORE_HOST_H
 
+#include "core/base/pool.h"
 #include "core/config/config.h"
 #include "core/memory/account.h"
-#include "core/pool.h"
 
 struct zr_instance;
 

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/pool.h"
 #include "core/config/options.h"
 #include "core/plugin/plugin_file.h"
-#include "core/pool.h"
 
 #define SYMBOL "zr_plugin_entry_v1"
 #define REBUILD "; rebuild it with this zeroth's headers"

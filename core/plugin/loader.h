@@ -10,7 +10,7 @@
 #ifndef ZR_CORE_LOADER_H
 #define ZR_CORE_LOADER_H
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 struct zr_plugin {
 	const struct zr_desc *desc;

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/files/file.h"
+#include "core/base/file.h"
 #include "core/plugin/prefix.h"
 
 /* Whoever owns a file can write to it, whatever its mode says. The owner of the program decides

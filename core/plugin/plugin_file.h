@@ -6,7 +6,7 @@
 #ifndef ZR_CORE_PLUGIN_FILE_H
 #define ZR_CORE_PLUGIN_FILE_H
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* Refuses what must not be loaded: not a regular file, one that others can write or own (or whose
  * directory they can), not ELF, truncated. `path` is absolute and free of links; the text does not

@@ -12,9 +12,9 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
+#include "core/base/log.h"
 #include "core/config/config.h"
-#include "core/files/file.h"
-#include "core/log.h"
 #include "core/plugin/plugin_file.h"
 #include "core/plugin/prefix.h"
 

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/log.h"
+#include "core/base/log.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char own[PATH_MAX];     /* the file that this code is in; "": not known */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <zeroth/model.h>
 
-#include "core/child.h"
+#include "core/base/child.h"
 #include "core/pretrained/pretrained.h"
 
 #define PATIENCE 20 /* s for all plugins to load */

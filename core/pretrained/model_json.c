@@ -10,12 +10,12 @@
 #include <string.h>
 #include <zeroth/model.h>
 
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
 #include "core/config/options.h"
-#include "core/files/file.h"
-#include "core/files/json.h"
 #include "core/plugin/host.h"
 #include "core/pretrained/pretrained.h"
-#include "core/text.h"
 
 #define VALUE 4096 /* bytes of a value's text, a list included */
 

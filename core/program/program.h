@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <zeroth/zero.h>
 
-#include "core/error.h"
-#include "core/list.h"
+#include "core/base/error.h"
+#include "core/base/list.h"
 #include "core/model/schedule.h"
 
 struct zr_setup;

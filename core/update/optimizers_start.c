@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/log.h"
 #include "core/config/options.h"
-#include "core/log.h"
 #include "core/setup.h"
 
 static const char *id_of(const struct zr_optimizer *o)

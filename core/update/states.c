@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/files/dtype.h"
+#include "core/base/dtype.h"
 
 #define LONGEST_NAME 128      /* checkpoints read names of that length back */
 #define MOST_BYTES (1 << 20)  /* per block */

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "files/chat/unread.h"
 
 /* All borrowed for the life of what is opened; NULL: the usual. */

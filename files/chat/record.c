@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/files/json.h"
+#include "core/base/json.h"
 
 static const char *const usual[ZR_FIELDS] = { "messages", "conversations", "role",   "content",
 					      "from",	  "value",	   "prompt", "completion",

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/files/file.h"
-#include "core/files/json.h"
-#include "core/text.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
 #include "files/chat/parts.h"
 
 #define MOST (64 << 20) /* bytes of a configuration */

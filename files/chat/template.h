@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "files/tokenizer/buf.h"
 
 enum { ZR_CHAT_SYSTEM, ZR_CHAT_USER, ZR_CHAT_ASSISTANT, ZR_CHAT_ROLES };

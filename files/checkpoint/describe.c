@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/files/json.h"
+#include "core/base/json.h"
 #include "core/pretrained/pretrained.h"
 #include "files/checkpoint/checkpoint.h"
 

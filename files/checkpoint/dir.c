@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/files/file.h"
+#include "core/base/file.h"
 #include "files/checkpoint/reader.h"
 
 /* ---- names ---- */

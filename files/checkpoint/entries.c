@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/files/file.h"
+#include "core/base/file.h"
 #include "core/model/mesh.h"
 #include "files/checkpoint/manifest.h"
 

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/log.h"
 #include "core/exec/exec.h"
-#include "core/log.h"
 #include "core/memory/subgroup.h"
 #include "files/checkpoint/checkpoint.h"
 #include "files/checkpoint/reader.h"

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "core/files/json.h"
-#include "core/log.h"
+#include "core/base/json.h"
+#include "core/base/log.h"
 
 /* ---- writing ---- */
 

@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "core/files/file.h"
-#include "core/files/json.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
 #include "files/checkpoint/manifest.h"
 
 #define HASH_LINE "{\"xxh3\": \"0123456789abcdef\",\n"

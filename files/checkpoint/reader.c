@@ -18,8 +18,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "core/pages.h"
-#include "core/pool.h"
+#include "core/base/pages.h"
+#include "core/base/pool.h"
 
 #define ALIGN 4096 /* of requests past the page cache */
 #define SAMPLES 16

@@ -19,8 +19,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "core/log.h"
-#include "core/pool.h"
+#include "core/base/log.h"
+#include "core/base/pool.h"
 #include "files/checkpoint/writer.h"
 
 enum { IDLE, WRITE, COMMIT };

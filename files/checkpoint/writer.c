@@ -17,8 +17,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "core/files/file.h"
-#include "core/files/json.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
 #include "core/memory/subgroup.h"
 #include "files/direct/direct.h"
 

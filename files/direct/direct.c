@@ -15,8 +15,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "core/pages.h"
-#include "core/pool.h"
+#include "core/base/pages.h"
+#include "core/base/pool.h"
 
 #define UNIT 4096 /* of addresses, lengths and places in files */
 #define PARTS 16 /* a small file is written in so many windows */

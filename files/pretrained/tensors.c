@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/text.h"
 #include "core/config/options.h"
 #include "core/model/layout.h"
 #include "core/pretrained/pretrained.h"
-#include "core/text.h"
 #include "files/pretrained/tensors.h"
 #include "files/safetensors.h"
 

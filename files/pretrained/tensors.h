@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 struct zr_layout;
 struct zr_tensor_files;

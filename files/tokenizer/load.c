@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/files/file.h"
-#include "core/files/json.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
 #include "files/tokenizer/parts.h"
 
 #define MOST (1 << 30) /* bytes of a tokenizer.json */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/files/json.h"
+#include "core/base/json.h"
 #include "files/tokenizer/parts.h"
 
 int zr_load_fail(const struct zr_load *l, int code, const char *place, const char *fmt, ...)

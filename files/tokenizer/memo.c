@@ -3,7 +3,7 @@
  * memo.c - see memo.h.
  */
 #include "files/tokenizer/memo.h"
-#include "core/pages.h"
+#include "core/base/pages.h"
 
 #define BYTES (ZR_MEMO_TEXTS * sizeof(struct zr_memo))
 

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 struct zr_regex;
 struct zr_match; /* what one thread needs to find with any of them */

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* bytes that one piece of text between two splits may have */
 #define ZR_TOKENIZER_PIECE (16u << 20)

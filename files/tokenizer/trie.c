@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/pages.h"
+#include "core/base/pages.h"
 #include "files/tokenizer/parts.h"
 
 /* What orders texts of up to 8 bytes: the order of their bytes is that of their characters. */

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/files/file.h"
-#include "core/files/json.h"
-#include "core/text.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
 
 #define HEADER 8192 /* bytes, with their count of 8 */
 #define ROOM 4096   /* elements written at a time */

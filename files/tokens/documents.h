@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* The header of the file `name`, n bytes of JSON. */
 int zr_documents_header(const char *name, const char *text, size_t n, json_t **out,

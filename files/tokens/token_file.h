@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #define ZR_TOKEN_FILE_MOST INT32_MAX /* tokens, as llm.c reads the header */
 

@@ -30,12 +30,12 @@ only 'public headers include libc and each other' include "$libc" '<zeroth/[a-z]
 only 'kernels include kernels.h and their own parts' kernels/cpu "$libc" "$mine"
 only 'kernels.h includes the argument structs of device.h' kernels/kernels.h "$libc" '<zeroth/device\.h>'
 only 'core includes core and the public headers' core "$libc" '<zeroth/[a-z]+\.h>' \
-	'"core/((config|plugin|model|memory|program|lower|exec|update|files|pretrained)/)?[a-z0-9_]+\.h"'
+	'"core/((config|plugin|model|memory|program|lower|exec|update|base|pretrained)/)?[a-z0-9_]+\.h"'
 only 'files includes files, core and the public headers' files "$libc" '<zeroth/[a-z]+\.h>' \
-	'"core/((config|plugin|model|memory|exec|files|pretrained)/)?[a-z0-9_]+\.h"' \
+	'"core/((config|plugin|model|memory|exec|base|pretrained)/)?[a-z0-9_]+\.h"' \
 	'"files/((chat|checkpoint|direct|pretrained|tokenizer|tokens)/)?[a-z0-9_]+\.h"'
 below_cmd=("$libc" '<zeroth/[a-z]+\.h>'
-	'"core/((config|plugin|model|memory|program|lower|exec|files|pretrained)/)?[a-z0-9_]+\.h"'
+	'"core/((config|plugin|model|memory|program|lower|exec|base|pretrained)/)?[a-z0-9_]+\.h"'
 	'"files/((chat|checkpoint|direct|pretrained|tokenizer|tokens)/)?[a-z0-9_]+\.h"'
 	'"train/([a-z]+/)?[a-z0-9_]+\.h"')
 only 'train includes train, files, core and the public headers' train "${below_cmd[@]}"
@@ -44,7 +44,7 @@ only 'cmd includes cmd, train, files, core and the public headers' cmd "${below_
 
 # embed trains without a word: train/run/ prints.
 only 'embed includes the silent parts of train, files, core and the public headers' embed "$libc" \
-	'<zeroth/[a-z]+\.h>' '"core/((config|memory|files)/)?[a-z0-9_]+\.h"' '"files/checkpoint/checkpoint\.h"' \
+	'<zeroth/[a-z]+\.h>' '"core/((base|config|memory)/)?[a-z0-9_]+\.h"' '"files/checkpoint/checkpoint\.h"' \
 	'"train/[a-z_]+\.h"' '"embed/[a-z]+\.h"'
 
 plugin_found=

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/json_text.h"
-#include "core/files/file.h"
-#include "core/files/json.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/json_text.h"
 #include "train/fit.h"
 #include "train/forecast/print.h"
 #include "train/rundir.h"

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "core/files/json.h"
+#include "core/base/json.h"
 #include "train/fit.h"
 
 #define BAR 30

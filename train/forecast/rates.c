@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
 #include "core/config/ini.h"
 #include "core/config/options.h"
-#include "core/files/file.h"
 
 #define COORDINATES 16 /* different sizes in one dimension of a grid */
 

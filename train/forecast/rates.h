@@ -55,7 +55,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #define ZR_RATE_DIMS 3
 #define ZR_RATE_NAME 40

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "core/log.h"
+#include "core/base/log.h"
 #include "files/checkpoint/manifest.h"
 #include "train/run/inputs.h"
 #include "train/share.h"

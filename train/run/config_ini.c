@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "core/pool.h"
+#include "core/base/pool.h"
 #include "train/rundir.h"
 
 struct zr_config_ini {

@@ -6,7 +6,7 @@
 #ifndef ZR_TRAIN_RUN_CRASH_H
 #define ZR_TRAIN_RUN_CRASH_H
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* From now on SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write a report before they end this
  * process as usual, and exit, quick_exit and _exit end it with code 4 instead of their own. The

@@ -13,9 +13,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "core/files/file.h"
-#include "core/list.h"
-#include "core/log.h"
+#include "core/base/file.h"
+#include "core/base/list.h"
+#include "core/base/log.h"
 #include "core/pretrained/pretrained.h"
 #include "files/pretrained/tensors.h"
 #include "files/tokenizer/tokenizer.h"

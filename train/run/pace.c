@@ -18,8 +18,8 @@
 #include "train/forecast/plan_json.h"
 #include "train/forecast/forecast.h"
 #include "train/forecast/source.h"
-#include "core/log.h"
-#include "core/pool.h"
+#include "core/base/log.h"
+#include "core/base/pool.h"
 
 /* The "elapsed" of the last line of a file of metrics whose step is at most `step`; 0: none. */
 static double elapsed_in(const char *metrics, int64_t step)

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/files/file.h"
+#include "core/base/file.h"
 #include "train/share.h"
 
 /* NFS may remember for 30 s that a directory was not there. */

@@ -37,7 +37,7 @@
 #include "train/forecast/traffic.h"
 #include "train/adapter.h"
 #include "train/weights.h"
-#include "core/log.h"
+#include "core/base/log.h"
 #include "core/session.h"
 #include "files/checkpoint/checkpoint.h"
 

@@ -5,7 +5,7 @@
 #ifndef ZR_TRAIN_RUN_STACKS_H
 #define ZR_TRAIN_RUN_STACKS_H
 
-#include "core/pool.h"
+#include "core/base/pool.h"
 
 /* From now on ZR_SIGNAL_STACKS asks for it. [main] */
 void zr_stacks_watch(void);

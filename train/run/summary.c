@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/files/json.h"
+#include "core/base/json.h"
 #include "core/setup.h"
 #include "train/forecast/rates.h"
 #include "train/run/run.h"

@@ -24,7 +24,7 @@
 #include <unistd.h>
 #include <zeroth/boot.h>
 
-#include "core/child.h"
+#include "core/base/child.h"
 #include "core/session.h"
 #include "train/run/crash.h"
 #include "train/run/oom.h"

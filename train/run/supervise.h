@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #define ZR_SUPERVISE_MAX 256 /* ranks that boot/local and comm/local connect */
 

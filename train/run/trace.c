@@ -18,9 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
+#include "core/base/log.h"
 #include "core/config/options.h"
-#include "core/files/file.h"
-#include "core/log.h"
 #include "train/forecast/breakdown.h"
 #include "train/share.h"
 

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "core/files/dtype.h"
-#include "core/log.h"
+#include "core/base/dtype.h"
+#include "core/base/log.h"
 #include "files/checkpoint/dir.h"
 #include "train/resume.h"
 #include "train/share.h"

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/files/file.h"
+#include "core/base/file.h"
 #include "train/weights/former.h"
 
 static int start(struct zr_setup *s, struct zr_instance *it, const char *section,

@@ -3,7 +3,7 @@
  * export.c - see export.h.
  */
 #define _GNU_SOURCE
-#include "cmd/json_text.h"
+#include "core/base/json_text.h"
 #include "train/rundir.h"
 #include "train/weights/export.h"
 
@@ -16,10 +16,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "core/files/file.h"
-#include "core/files/json.h"
-#include "core/log.h"
-#include "core/text.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
 #include "files/checkpoint/checkpoint.h"
 #include "files/pretrained/tensors.h"
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/pool.h"
+#include "core/base/pool.h"
 #include "files/chat/chat.h"
 #include "files/chat/template.h"
 

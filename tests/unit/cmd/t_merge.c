@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/files/file.h"
+#include "core/base/file.h"
 #include "train/weights/export.h"
 
 #include <cmocka.h> /* last: it defines fail() */

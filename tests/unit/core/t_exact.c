@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "core/exact.h"
+#include "core/base/exact.h"
 
 static uint64_t state = 88172645463325252u;
 

@@ -20,7 +20,7 @@
 #include <fenv.h>
 #endif
 
-#include "core/pool.h"
+#include "core/base/pool.h"
 
 struct job {
 	atomic_int seen[1000];

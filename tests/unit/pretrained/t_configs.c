@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/files/json.h"
+#include "core/base/json.h"
 #include "core/pretrained/pretrained.h"
 #include "train/weights.h"
 

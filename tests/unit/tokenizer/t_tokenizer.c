@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/pool.h"
+#include "core/base/pool.h"
 #include "files/tokenizer/parts.h"
 
 #include <cmocka.h> /* last: it defines fail() */

@@ -6,12 +6,12 @@
  * file: opening anything else fails at once. Functions return 0 or errno unless they say otherwise.
  * [any]
  */
-#ifndef ZR_CORE_FILE_H
-#define ZR_CORE_FILE_H
+#ifndef ZR_CORE_BASE_FILE_H
+#define ZR_CORE_BASE_FILE_H
 
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* Descriptors, or -1 with errno: ELOOP for a link, ENXIO for what is not a regular file. */
 int zr_dir_open(int at, const char *name, int follow);

@@ -9,7 +9,7 @@
  * never waits for a sleeper. Threads and caller look for a while before they sleep on a futex.
  */
 #define _GNU_SOURCE
-#include "core/pool.h"
+#include "core/base/pool.h"
 
 #include <errno.h>
 #include <fenv.h>

@@ -5,8 +5,8 @@
  * 32-bit digits in 64-bit limbs, so that 2^30 additions need no carry and two accumulators add limb
  * by limb, as integers, in any order: that is what ranks exchange.
  */
-#ifndef ZR_CORE_EXACT_H
-#define ZR_CORE_EXACT_H
+#ifndef ZR_CORE_BASE_EXACT_H
+#define ZR_CORE_BASE_EXACT_H
 
 #include <stdint.h>
 

@@ -2,7 +2,7 @@
  *
  * json.c - see json.h.
  */
-#include "core/files/json.h"
+#include "core/base/json.h"
 
 #include <errno.h>
 #include <pthread.h>

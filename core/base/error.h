@@ -4,8 +4,8 @@
  * line of text in the struct zr_error of their caller. Whoever decides writes the text; callers
  * pass it on.
  */
-#ifndef ZR_CORE_ERROR_H
-#define ZR_CORE_ERROR_H
+#ifndef ZR_CORE_BASE_ERROR_H
+#define ZR_CORE_BASE_ERROR_H
 
 #include <zeroth/plugin.h>
 

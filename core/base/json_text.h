@@ -3,12 +3,12 @@
  * json_text.h - JSON for people: 1e-5 and 0.0003, not 1.0000000000000001e-5 and
  * 0.00029999999999999997. [main]
  */
-#ifndef ZR_CMD_JSON_TEXT_H
-#define ZR_CMD_JSON_TEXT_H
+#ifndef ZR_CORE_BASE_JSON_TEXT_H
+#define ZR_CORE_BASE_JSON_TEXT_H
 
 #include <jansson.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* With as few digits as all its numbers need to read back as they are. Returned owned; NULL: out of
  * memory, or j is NULL. */

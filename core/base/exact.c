@@ -2,7 +2,7 @@
  *
  * exact.c - see exact.h. Digit i weighs 2^(32 i - 1088).
  */
-#include "core/exact.h"
+#include "core/base/exact.h"
 
 #include <math.h>
 #include <string.h>

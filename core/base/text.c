@@ -3,7 +3,7 @@
  * text.c - see text.h.
  */
 #define _GNU_SOURCE
-#include "core/text.h"
+#include "core/base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,12 +3,12 @@
  * json.h - JSON that is built whole or not at all: what could not be made is NULL, and so is all
  * that has it. [any]
  */
-#ifndef ZR_CORE_JSON_H
-#define ZR_CORE_JSON_H
+#ifndef ZR_CORE_BASE_JSON_H
+#define ZR_CORE_BASE_JSON_H
 
 #include <jansson.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* Take the value; where that fails, or it is NULL, *to goes and is NULL from then on. */
 void zr_json_put(json_t **to, const char *key, json_t *value);

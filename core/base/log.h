@@ -4,8 +4,8 @@
  * speaks. [any] thread. A live progress line on the terminal is taken away before a line and
  * redrawn after it.
  */
-#ifndef ZR_CORE_LOG_H
-#define ZR_CORE_LOG_H
+#ifndef ZR_CORE_BASE_LOG_H
+#define ZR_CORE_BASE_LOG_H
 
 #include <stdio.h>
 #include <zeroth/plugin.h>

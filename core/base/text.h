@@ -2,8 +2,8 @@
  *
  * text.h - texts that are made as printf(3) makes them.
  */
-#ifndef ZR_CORE_TEXT_H
-#define ZR_CORE_TEXT_H
+#ifndef ZR_CORE_BASE_TEXT_H
+#define ZR_CORE_BASE_TEXT_H
 
 /* An owned text; NULL where there is no memory for it. asprintf(3) leaves its pointer undefined
  * then, and a caller that frees the pointer on its way out crashes. [any] */

@@ -2,7 +2,7 @@
  *
  * dtype.c - see dtype.h.
  */
-#include "core/files/dtype.h"
+#include "core/base/dtype.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-#include "core/pages.h"
+#include "core/base/pages.h"
 
 #define LARGE_PAGE ((size_t)1 << 21)
 

@@ -2,13 +2,13 @@
  *
  * json_text.c - see json_text.h.
  */
-#include "cmd/json_text.h"
+#include "core/base/json_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/files/json.h"
+#include "core/base/json.h"
 
 /* 15 digits are enough for what someone wrote with 15 or less, 17 for every number. */
 char *zr_json_text(const json_t *j, size_t flags)

@@ -4,8 +4,8 @@
  * what is read all over, and a disk is given fewer parts. It starts on such a page, and goes back
  * to the system when it is closed. [any]
  */
-#ifndef ZR_CORE_PAGES_H
-#define ZR_CORE_PAGES_H
+#ifndef ZR_CORE_BASE_PAGES_H
+#define ZR_CORE_BASE_PAGES_H
 
 #include <stddef.h>
 

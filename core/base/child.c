@@ -3,7 +3,7 @@
  * child.c - see child.h.
  */
 #define _GNU_SOURCE
-#include "core/child.h"
+#include "core/base/child.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
  * file.c - see file.h.
  */
 #define _GNU_SOURCE
-#include "core/files/file.h"
+#include "core/base/file.h"
 
 #include <dirent.h>
 #include <errno.h>

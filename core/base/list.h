@@ -2,8 +2,8 @@
  *
  * list.h - lists that grow.
  */
-#ifndef ZR_CORE_LIST_H
-#define ZR_CORE_LIST_H
+#ifndef ZR_CORE_BASE_LIST_H
+#define ZR_CORE_BASE_LIST_H
 
 #include <stdint.h>
 #include <stdlib.h>

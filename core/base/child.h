@@ -2,8 +2,8 @@
  *
  * child.h - processes that this one starts, and their ends.
  */
-#ifndef ZR_CORE_CHILD_H
-#define ZR_CORE_CHILD_H
+#ifndef ZR_CORE_BASE_CHILD_H
+#define ZR_CORE_BASE_CHILD_H
 
 #include <sys/types.h>
 

@@ -3,8 +3,8 @@
  * log.c - lines on stderr and the live line of a terminal, under one lock, so that they never mix.
  */
 #define _GNU_SOURCE
-#include "core/error.h"
-#include "core/log.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -5,8 +5,8 @@
  * which is left open, so results must not depend on it. Each item starts with round-to-nearest and
  * denormals on (invariant I1).
  */
-#ifndef ZR_CORE_POOL_H
-#define ZR_CORE_POOL_H
+#ifndef ZR_CORE_BASE_POOL_H
+#define ZR_CORE_BASE_POOL_H
 
 #include <signal.h>
 #include <stdint.h>

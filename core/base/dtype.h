@@ -2,8 +2,8 @@
  *
  * dtype.h - the types of elements. One that is not in the table has no name and no bytes. [any]
  */
-#ifndef ZR_CORE_DTYPE_H
-#define ZR_CORE_DTYPE_H
+#ifndef ZR_CORE_BASE_DTYPE_H
+#define ZR_CORE_BASE_DTYPE_H
 
 #include <zeroth/plugin.h>
 

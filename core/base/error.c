@@ -2,7 +2,7 @@
  *
  * error.c - one line of text per failure, see error.h.
  */
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <string.h>
 
