@@ -19,7 +19,6 @@ kernel_headers = \
 	%D%/cpu/attention_simd.h \
 	%D%/cpu/attention_tiles.h \
 	%D%/cpu/attention_tiles_simd.h \
-	%D%/cpu/attention_twin.h \
 	%D%/cpu/bf16_pairs.h \
 	%D%/cpu/codes.h \
 	%D%/cpu/double_simd.h \
@@ -135,9 +134,7 @@ noinst_LTLIBRARIES += %D%/libkernels_avx2.la %D%/libkernels_avx512.la
 %C%_libkernels_avx2_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx2
 %C%_libkernels_avx2_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c
 
-# The twins of kernels of bf16, for tests: with instructions for their multiply-adds.
-%C%_libkernels_avx512_la_SOURCES = $(kernel_simd) %D%/cpu/attention_tiles_twin.c \
-	%D%/cpu/attention_twin.c %D%/cpu/gemm_twin.c
+%C%_libkernels_avx512_la_SOURCES = $(kernel_simd)
 %C%_libkernels_avx512_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx512
 %C%_libkernels_avx512_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq \
 	-mavx512vl -mprefer-vector-width=512

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Tests: lib/ has what they share, unit/<area>/ programs that test parts, system/ scripts that
-# test the program zeroth and the tree, doubles/ plugins and programs that misbehave for them. Each
-# folder wires its own.
+# test the program zeroth and the tree, doubles/ plugins and programs that misbehave for them,
+# twins/ what kernels compute, an element at a time. Each folder wires its own.
 EXTRA_DIST += %D%/coverage README.md ARCHITECTURE.md SECURITY.md
 
 # In a build of its own: what of the sources the tests reach.
@@ -34,6 +34,7 @@ include tests/fuzz/local.mk
 include tests/golden/local.mk
 include tests/gpu/local.mk
 include tests/system/local.mk
+include tests/twins/local.mk
 include tests/unit/chat/local.mk
 include tests/unit/checkpoint/local.mk
 include tests/unit/cmd/local.mk

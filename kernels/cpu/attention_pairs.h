@@ -47,10 +47,4 @@ static inline int zr_attention_in_pairs(const struct zr_op_attention *o)
 	return o->dtype == ZR_BF16 && o->scale > 0;
 }
 
-/* As attention and attention_bwd of kernels.h say, one element at a time, of operations in pairs.
- * Scratch and sums are those of the scalar kernels, zr_attention_bwd_sum_scalar ends a backward. */
-void zr_attention_twin(const struct zr_op_attention *o, int64_t lo, int64_t hi, void *scratch);
-void zr_attention_bwd_twin(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo,
-			   int64_t hi, void *scratch, float *delta, float *sums);
-
 #endif

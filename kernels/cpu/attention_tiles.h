@@ -43,10 +43,4 @@
 #define ZR_EXP2_F2 0.22764502465724945f
 #define ZR_EXP2_F3 0.07706701755523682f
 
-/* As zr_attention_twin and zr_attention_bwd_twin, of operations in tiles. */
-void zr_attention_tiles_twin(const struct zr_op_attention *o, int64_t lo, int64_t hi,
-			     void *scratch);
-void zr_attention_bwd_tiles_twin(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo,
-				 int64_t hi, void *scratch, float *delta, float *sums);
-
 #endif

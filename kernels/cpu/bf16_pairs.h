@@ -90,9 +90,4 @@ void zr_pair_sums_avx512bf16(float *sum, const uint16_t *a, const uint16_t *b);
  * tdpbf16ps */
 void zr_tile_sums_amx(float *sum, const uint16_t *a, const uint16_t *b);
 
-/* The matrix product of one tile as kernels.h says of gemm_tile, in C and in this order, with
- * tile registers or without: for tests. a and b are bf16. */
-void zr_gemm_tile_twin(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,
-		       int tiles, int64_t row0, int64_t rows, int64_t col0, int64_t cols);
-
 #endif

@@ -15,6 +15,7 @@ kernel_job = %D%/kernels_job.c %D%/kernels_job.h $(kernel_fixture)
 kernel_test_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels
 if HAVE_X86_64
 kernel_test_cppflags += -DHAVE_X86_64
+twins_ldadd = tests/twins/libtwins.la
 endif
 if HAVE_AVX512BF16
 kernel_test_cppflags += -DHAVE_AVX512BF16
@@ -43,7 +44,7 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 %C%_t_attention_pairs_SOURCES = %D%/t_attention_pairs.c $(attention_case)
 %C%_t_attention_pairs_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_attention_pairs_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-%C%_t_attention_pairs_LDADD = $(pairs_ldadd) kernels/libzrkernels.la kernels/libkernels_f64.la $(CMOCKA_LIBS) -lm
+%C%_t_attention_pairs_LDADD = $(pairs_ldadd) $(twins_ldadd) kernels/libzrkernels.la kernels/libkernels_f64.la $(CMOCKA_LIBS) -lm
 
 %C%_t_kernels_SOURCES = %D%/t_kernels.c $(kernel_mode)
 %C%_t_kernels_CPPFLAGS = $(kernel_test_cppflags)
@@ -98,7 +99,7 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 %C%_t_pairs_SOURCES = %D%/t_pairs.c %D%/tiles_emulated.h $(kernel_fixture)
 %C%_t_pairs_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_pairs_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-%C%_t_pairs_LDADD = $(pairs_ldadd) $(kernel_test_ldadd)
+%C%_t_pairs_LDADD = $(pairs_ldadd) $(twins_ldadd) $(kernel_test_ldadd)
 
 %C%_t_rotary_SOURCES = %D%/t_rotary.c $(kernel_mode)
 %C%_t_rotary_CPPFLAGS = $(kernel_test_cppflags)

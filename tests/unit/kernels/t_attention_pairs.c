@@ -9,6 +9,7 @@
 #include "cpu/attention_tiles.h"
 #include "cpu/table.h"
 #include "tests/lib/isa.h"
+#include "tests/twins/twins.h"
 
 #define TWIN(name, forward, backward) \
 	{ name, forward, backward, zr_attention_bwd_sum_scalar, zr_attention_sums_scalar, \

@@ -12,6 +12,7 @@
 #include "kernels_fixture.h"
 #include "tests/lib/isa.h"
 #include "tests/lib/sanitize.h"
+#include "tests/twins/twins.h"
 
 #ifdef HAVE_AVX512BF16
 static uint32_t draw32(uint64_t *state)

@@ -2,8 +2,8 @@
  *
  * gemm_twin.c - the product of bf16 operands in the order of bf16_pairs.h, an element at a time.
  */
-#include "bf16_pairs.h"
-#include "table.h"
+#include "cpu/table.h"
+#include "tests/twins/twins.h"
 
 /* n elements that are `step` apart, of which `left` are there. */
 static void take(uint16_t *to, const uint16_t *from, int64_t step, int64_t n, int64_t left)

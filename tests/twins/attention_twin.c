@@ -2,9 +2,10 @@
  *
  * attention_twin.c - attention in pairs as attention_pairs.h says, one element at a time.
  */
-#include "attention_twin.h"
-
 #include <float.h>
+
+#include "tests/twins/attention_twin.h"
+#include "tests/twins/twins.h"
 
 /* ---- arithmetic ------------------------------------------------------------------ */
 

@@ -3,12 +3,12 @@
  * attention_twin.h - what the twins of attention in pairs and in tiles share: rows of a head, which
  * queries attend to which keys, and the arithmetic of single numbers.
  */
-#ifndef ZEROTH_KERNELS_CPU_ATTENTION_TWIN_H
-#define ZEROTH_KERNELS_CPU_ATTENTION_TWIN_H
+#ifndef ZR_TESTS_TWINS_ATTENTION_TWIN_H
+#define ZR_TESTS_TWINS_ATTENTION_TWIN_H
 
-#include "attention_pairs.h"
-#include "bf16_pairs.h"
-#include "table.h"
+#include "cpu/attention_pairs.h"
+#include "cpu/bf16_pairs.h"
+#include "cpu/table.h"
 
 /* One query head of one batch entry. Rows of tokens beyond the sequence are NULL. */
 struct head {

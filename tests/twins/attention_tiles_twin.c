@@ -2,8 +2,8 @@
  *
  * attention_tiles_twin.c - attention in tiles as attention_tiles.h says, one element at a time.
  */
-#include "attention_tiles.h"
-#include "attention_twin.h"
+#include "tests/twins/attention_twin.h"
+#include "tests/twins/twins.h"
 
 #define BLOCK ZR_TILES_BLOCK
 
