@@ -115,7 +115,7 @@ sed "s|^srcdir='.*'|srcdir='$src'|" "$build/config.status" > host/config.status
 : > empty.c
 cat > lists <<'LISTS'
 while [[ $1 != --mode=* ]]; do shift; done
-if [[ ${*: -1} =~ cmd/(bench|check|doctor)/|files/(chat|tokenizer)/ ]]; then
+if [[ ${*: -1} =~ cmd/(measure|check|doctor)/|files/(chat|tokenizer)/ ]]; then
 	set -- "${@:1:$#-1}" "${0%lists}empty.c"
 fi
 [ "$1" = --mode=link ] || exec "${@:2}"
