@@ -257,6 +257,19 @@ static int read_pattern(const struct zr_host *h, const char *name, const json_t 
 	return ZR_OK;
 }
 
+/* Without them PEFT takes names from its own table of classes, which is not here. */
+static int check_targets(const struct zr_host *h, const char *name, const json_t *root)
+{
+	const json_t *names = json_object_get(root, "target_modules");
+
+	if (names && !is_off(names))
+		return ZR_OK;
+
+	return zr_fail(h, ZR_EINVAL, "%s: target_modules: expected names of linear maps; PEFT "
+		       "takes those of its table for the class where there are none, as q_proj "
+		       "and v_proj of Llama: write them into the file", name);
+}
+
 static int read_numbers(const struct zr_host *h, const char *name, const json_t *root,
 			struct lora_opts *o)
 {
@@ -307,6 +320,8 @@ int lora_read_config(const struct zr_host *h, struct lora_opts *o, char *text[LO
 		rc = refuse(h, name, root);
 	if (!rc)
 		rc = read_numbers(h, name, root, o);
+	if (!rc)
+		rc = check_targets(h, name, root);
 
 	for (int i = 0; i < LORA_LISTS && !rc; i++) {
 		text[i] = h->alloc(h, TEXT, "adapter");

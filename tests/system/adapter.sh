@@ -292,4 +292,8 @@ like 'adapters that began otherwise are read' \
 cp "$golden/adapters/gpt2/adapter_config.json" bad
 sed -i 's/"c_fc"/"c_(fc|x)"/' bad/adapter_config.json
 refused 'a regular expression' 'target_modules: expected a list of names' -o adapter.path=bad
+tr -d '\n' < "$golden/adapters/gpt2/adapter_config.json" |
+	sed 's/"target_modules": *\[[^]]*\]/"target_modules": null/' > bad/adapter_config.json
+refused "names that are PEFT's own" 'target_modules: expected names of linear maps; PEFT takes' \
+	-o adapter.path=bad
 done_testing
