@@ -155,6 +155,7 @@ static const struct {
 	{ UINT64_C(0xa04f41d813a07b13), "chatml" },
 	{ UINT64_C(0x40f48cea39f88d70), "chatml" },
 	{ UINT64_C(0xcb74434bff709dd9), "chatml" },
+	{ UINT64_C(0x8fb5d937b1e8f5d0), "chatml" }, /* Qwen3-Instruct-2507 */
 	{ UINT64_C(0xcfe9acb2abfa8022), "chatml-bos" },
 	{ UINT64_C(0xc0abd2b1a4abe5ad), "chatml-bos" },
 	{ UINT64_C(0x203ccc43ca77a32e), "chatml-bos" },
@@ -187,6 +188,7 @@ static const struct {
 	{ UINT64_C(0xa31f39eb53a7a523), "gemma3" },
 	{ UINT64_C(0x07ef275748ae0182), "gemma3" },
 	{ UINT64_C(0xd9c620dcaf86f38d), "gemma3" },
+	{ UINT64_C(0x4492a04126c91a95), "gemma3" },
 	{ UINT64_C(0x82fc89c04c54ba66), "phi3" },
 	{ UINT64_C(0xcd8aff863abd4554), "phi3.5" },
 	{ UINT64_C(0xbc5711ad3f99d670), "phi4" },
@@ -199,6 +201,8 @@ static const struct {
 	{ UINT64_C(0xb4abd11926045a2a), "phi3-short" },
 	{ UINT64_C(0x74473af5a320e007), "llama4" },
 	{ UINT64_C(0xcbe1fb1355c00728), "cohere" },
+	{ UINT64_C(0x62507bcd2e3bf746), "cohere" }, /* Aya */
+	{ UINT64_C(0x0e8a901d836671d4), "cohere" },
 	{ UINT64_C(0x79b6641f8e8e0fdc), "deepseek-v2" },
 	{ 0, NULL }
 };

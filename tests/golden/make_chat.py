@@ -151,6 +151,16 @@ OTHERS = {
 	],
 }
 
+# Likewise in those that write other messages as above.
+ALSO = {
+	"chatml": [
+		(r"{{- '<|im_start|>' + message.role + '\n' + content }}",
+		 r"{{ '<|im_start|>' + message.role + '\n' }}" + BEGIN
+		 + "{{ content + '<|im_end|>' }}" + END),
+		(r"{{- '<|im_end|>\n' }}", r"{{ '\n' }}")
+	],
+}
+
 
 # `text` of a template for all messages but answers, which have `answer` there.
 def choose(text, answer):
@@ -168,7 +178,7 @@ def mark(name, source, end):
 			      + " }}" + BEGIN + "{{ " + content + " + behind[:%d] }}" % n + END
 			      + "{{ behind[%d:] }}" % n)
 	marked, n = WRITES.subn(written, source)
-	for text, answer in OTHERS[name] if not n else []:
+	for text, answer in ALSO.get(name, []) if n else OTHERS[name]:
 		marked = marked.replace(text, choose(text, answer), 1)
 	return marked
 
