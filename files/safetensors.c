@@ -197,6 +197,11 @@ const char *zr_st_meta(const struct zr_st *st, const char *key)
 	return json_string_value(json_object_get(json_object_get(st->root, "__metadata__"), key));
 }
 
+const char *zr_st_type(const struct zr_st *st, const struct zr_st_tensor *t)
+{
+	return json_string_value(json_object_get(json_object_get(st->root, t->name), "dtype"));
+}
+
 int zr_st_failed(const struct zr_st *st, const struct zr_st_tensor *t, int no, struct zr_error *err)
 {
 	if (no == ENODATA)

@@ -45,6 +45,8 @@ int zr_st_open_fd(int fd, const char *path, struct zr_st *out, struct zr_error *
 void zr_st_close(struct zr_st *st);
 const struct zr_st_tensor *zr_st_find(const struct zr_st *st, const char *name); /* NULL: absent */
 const char *zr_st_meta(const struct zr_st *st, const char *key);                 /* NULL: absent */
+/* The type of a tensor as the file names it. */
+const char *zr_st_type(const struct zr_st *st, const struct zr_st_tensor *t);
 
 /* Bytes [from, from + n) of a tensor. */
 int zr_st_read(const struct zr_st *st, const struct zr_st_tensor *t, uint64_t from, uint64_t n,

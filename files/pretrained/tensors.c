@@ -150,11 +150,10 @@ static int check_tensor(const struct zr_st *st, const struct zr_st_tensor *t,
 			const struct zr_tensor *want, struct zr_error *err)
 {
 	char has[NAME], wants[NAME];
-	const struct zr_dtype *type = zr_dtype(t->dtype, NULL);
-	if (!type->trains)
+	if (!zr_dtype(t->dtype, NULL)->trains)
 		return zr_err(err, ZR_EINVAL,
 			      "%s: tensor %s has type %s, expected F32, BF16 or F16", st->path,
-			      t->name, type->name ? type->name : "of another kind");
+			      t->name, zr_st_type(st, t));
 	int same = t->ndim == want->ndim;
 	for (int32_t d = 0; same && d < t->ndim; d++)
 		same = t->dims[d] == want->dims[d];

@@ -157,6 +157,9 @@ fresh
 name 'F32","shape":\[61' 'I32","shape":[61'
 broken "another type" '^zeroth: dir/model.safetensors: tensor transformer.wte.weight has type I32, expected F32, BF16 or F16$'
 fresh
+name 'F32","shape":\[61' 'U32","shape":[61'
+broken "a type that nothing here is of" '^zeroth: dir/model.safetensors: tensor transformer.wte.weight has type U32, expected F32, BF16 or F16$'
+fresh
 truncate -s 20000 dir/model.safetensors
 broken "a file cut short" '^zeroth: dir/model.safetensors: tensor .*: a place outside the file, which may have been cut short$'
 fresh
