@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -16,6 +18,7 @@
 #include "core/pretrained/pretrained.h"
 
 #define PATIENCE 20 /* s for all plugins to load */
+#define KILLED -1   /* in place of an errno */
 
 /* In the child, for every model plugin that reads directories a line: "+ID", or "-ID" with the
  * count of what differs and what that is. "!TEXT" comes last, if a plugin cannot be looked at:
@@ -62,16 +65,31 @@ static void scan_to(int fd, const struct zr_model_json *f)
 	_exit(!s.out || fflush(s.out) ? errno & 255 : 0);
 }
 
-/* Takes the last line of the child away, and returns what it says; EINTR: the child was killed. */
+/* Takes the last line of the child away, and returns what it says; KILLED: there is none, and no
+ * exit status in its place. */
 static int take_errno(char *text, int status)
 {
 	char *end = *text == '=' ? text : strstr(text, "\n=");
 	if (!end)
-		return WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : EINTR;
+		return WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : KILLED;
 	end += *end == '\n';
 	int no = atoi(end + 1);
 	*end = 0;
 	return no;
+}
+
+/* Why the child did not look at every plugin. */
+static void say_why(char out[128], int no, int status)
+{
+	if (no != KILLED)
+		snprintf(out, 128, "%s", strerror(no));
+	else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+		snprintf(out, 128, "they do not load within %d s", PATIENCE);
+	else if (WIFSIGNALED(status))
+		snprintf(out, 128, "the process that loads them ended: %s",
+			 strsignal(WTERMSIG(status)));
+	else
+		snprintf(out, 128, "the process that loads them ended early");
 }
 
 /* The lines of the child in *out, owned. */
@@ -79,6 +97,7 @@ static int scan(const struct zr_model_json *f, char **out, struct zr_error *err)
 {
 	int fd[2], status = 0, c, no;
 	size_t n = 0, room = 65536;
+	char ended[128];
 	if (pipe2(fd, O_CLOEXEC))
 		return zr_err(err, ZR_EIO, "cannot look for plugins: %s", strerror(errno));
 	fflush(NULL);
@@ -107,8 +126,9 @@ static int scan(const struct zr_model_json *f, char **out, struct zr_error *err)
 		why[strcspn(why, "\n")] = 0;
 	else
 		why = NULL;
+	say_why(ended, no, status);
 	zr_err(err, ZR_EIO, "cannot look for a plugin that reads model_type %.80s (%.600s): name "
-	       "one by [model] plugin", f->type, why ? why + 1 : strerror(no));
+	       "one by [model] plugin", f->type, why ? why + 1 : ended);
 	free(*out);
 	return ZR_EIO;
 }

@@ -135,6 +135,20 @@ like "I7: but is said, a missing key as well" "$(cat named.err)" '^zeroth: model
 train followed -o model.dropout=0.1
 like "what the INI does too is not" "$(cat followed.err)" 'not followed: pad_token_id'
 
+# ---- a plugin that ends who loads it ----
+fresh
+mkdir -p ended/model
+echo '#include <signal.h>
+__attribute__((constructor)) static void end(void) { raise(SIGKILL); }' > ended.c
+read -ra cc <<< "${CC:-cc}"
+if "${cc[@]}" -shared -fPIC -o ended/model/aaa.so ended.c; then
+	ZEROTH_PLUGIN_PATH=$PWD/ended:$ZEROTH_PLUGIN_PATH train ended
+	like "I7: the signal is said" "$(tail -n 1 ended.err)" \
+		'reads model_type gpt2 \(the process that loads them ended: Killed\): name one by \[model\] plugin$'
+else
+	skip "I7: the signal is said" 'no C compiler'
+fi
+
 # ---- tensors ----
 broken() { # broken NAME TEXT
 	rm -rf no
