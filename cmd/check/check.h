@@ -91,6 +91,11 @@ void zr_check_lacks(struct zr_check *c, const char *what) __attribute__((noretur
 /* Whether the kernel has ended a process with this status for memory. Counted from the first call
  * on, which is that of the command. */
 int zr_check_starved(int status);
+/* The machine has refused memory that it could hold: what fails from here on is not blamed on the
+ * plugin. */
+void zr_check_missed_memory(void);
+/* Ends it untested where no more file can be opened. */
+void zr_check_has_file(struct zr_check *c);
 /* Threads for the test, or it ends untested. */
 void zr_check_pool(struct zr_check *c, int threads, struct zr_pool **pool);
 /* Standard output and standard error become files that zr_check_quiet() looks at. */

@@ -64,8 +64,10 @@ static void load(struct zr_check *c, const struct request *r, const struct zr_te
 	char iface[64];
 	snprintf(c->verdict->function, sizeof c->verdict->function, "%s", "");
 	zr_process_look(&before);
-	if (zr_plugin_load(r->role, r->role ? r->name : r->path, &c->plugin, &err))
+	if (zr_plugin_load(r->role, r->role ? r->name : r->path, &c->plugin, &err)) {
+		zr_check_has_file(c);
 		zr_check_fail(c, "%s", err.text);
+	}
 	const struct zr_desc *d = c->plugin->desc;
 	snprintf(c->verdict->plugin, sizeof c->verdict->plugin, "%s/%s", d->role, d->id);
 	snprintf(c->verdict->role, sizeof c->verdict->role, "%s", d->role);

@@ -6,6 +6,7 @@
 #include "cmd/check/check.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <link.h>
 #include <string.h>
@@ -63,11 +64,15 @@ static struct object read_object(struct zr_check *c)
 	struct object o = { 0 };
 	struct stat st;
 	int fd = open(c->path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st))
+	if (fd < 0 || fstat(fd, &st)) {
+		zr_check_has_file(c);
 		zr_check_fail(c, "the file cannot be read");
+	}
 	o.n = (uint64_t)st.st_size;
 	o.bytes = o.n ? mmap(NULL, o.n, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
 	close(fd);
+	if (o.bytes == MAP_FAILED && errno == ENOMEM)
+		zr_check_lacks(c, "memory");
 	if (o.bytes == MAP_FAILED)
 		zr_check_fail(c, "the file cannot be read");
 	const ElfW(Ehdr) *h = within(c, &o, 0, sizeof *h, "its header");

@@ -49,6 +49,21 @@ static void *keep(void *p)
 	return p;
 }
 
+/* There are no n bytes. More than the machine has is the plugin's mistake. */
+static void miss(size_t n)
+{
+	const size_t whole = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+	if (n < whole)
+		zr_check_missed_memory();
+}
+
+static void *keep_bytes(void *p, size_t n)
+{
+	if (!p)
+		miss(n);
+	return keep(p);
+}
+
 static void forget(const void *p)
 {
 	size_t i = place(p);
@@ -75,12 +90,17 @@ static int refused(void)
 
 static void *my_malloc(size_t n)
 {
-	return refused() ? NULL : keep(malloc(n));
+	return refused() ? NULL : keep_bytes(malloc(n), n);
 }
 
 static void *my_calloc(size_t n, size_t size)
 {
-	return refused() ? NULL : keep(calloc(n, size));
+	size_t bytes;
+	if (refused())
+		return NULL;
+	if (__builtin_mul_overflow(n, size, &bytes))
+		bytes = SIZE_MAX;
+	return keep_bytes(calloc(n, size), bytes);
 }
 
 static void my_free(void *p)
@@ -95,6 +115,8 @@ static void *my_realloc(void *p, size_t n)
 		return NULL;
 	forget(p);
 	void *q = realloc(p, n);
+	if (n && !q)
+		miss(n);
 	keep(q ? q : p);
 	return q;
 }
@@ -111,7 +133,7 @@ static char *my_strndup(const char *s, size_t n)
 
 static void *my_aligned_alloc(size_t align, size_t n)
 {
-	return refused() ? NULL : keep(aligned_alloc(align, n));
+	return refused() ? NULL : keep_bytes(aligned_alloc(align, n), n);
 }
 
 static int my_posix_memalign(void **out, size_t align, size_t n)
@@ -121,6 +143,8 @@ static int my_posix_memalign(void **out, size_t align, size_t n)
 	int rc = posix_memalign(out, align, n);
 	if (!rc)
 		keep(*out);
+	else if (rc == ENOMEM)
+		miss(n);
 	return rc;
 }
 
@@ -306,7 +330,11 @@ void zr_imports_watch(struct zr_check *c)
 void *zr_imports_alloc(uint64_t bytes)
 {
 	size_t room = (size_t)(bytes + 63) / 64 * 64 + 64;
-	void *p = refused() ? NULL : aligned_alloc(64, room);
+	if (refused())
+		return NULL;
+	void *p = aligned_alloc(64, room);
+	if (!p)
+		miss(room);
 	return p ? memset(p, 0, room) : NULL;
 }
 

@@ -6,6 +6,7 @@
 #include "cmd/check/check.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,12 +21,25 @@
 
 #define LOOKS 200 /* calls after which the state of the process is compared: later ones are alike */
 
+static int missed_memory;
+
+void zr_check_missed_memory(void)
+{
+	missed_memory = 1;
+}
+
 void zr_check_end(struct zr_check *c, int state)
 {
 	char text[sizeof c->verdict->text];
 	if (c->when && state == ZR_CHECK_FAILED) {
 		snprintf(text, sizeof text, "%s: %.1400s", c->when, c->verdict->text);
 		memcpy(c->verdict->text, text, sizeof text);
+	}
+	if (state == ZR_CHECK_FAILED && missed_memory) {
+		snprintf(text, sizeof text, "this machine gives the test no memory; then: %.1400s",
+			 c->verdict->text);
+		memcpy(c->verdict->text, text, sizeof text);
+		state = ZR_CHECK_UNTESTED;
 	}
 	c->verdict->state = state;
 	if (c->told)
@@ -72,6 +86,14 @@ void zr_check_pool(struct zr_check *c, int threads, struct zr_pool **pool)
 		return;
 	errno = -rc;
 	zr_check_lacks(c, "threads");
+}
+
+void zr_check_has_file(struct zr_check *c)
+{
+	const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		zr_check_lacks(c, "file");
+	close(fd);
 }
 
 void zr_check_catch_output(struct zr_check *c)
