@@ -115,6 +115,11 @@ done
 ln -s elsewhere.jsonl link.jsonl
 "$ZEROTH" train tiny.ini -o run.dir=linked -o monitor.more.plugin=jsonl -o monitor.more.path="$PWD/link.jsonl" > out 2>&1
 ok 'the absolute path of a monitor is followed' test -s elsewhere.jsonl
+if [ -n "$ZR_SANITIZE" ]; then
+	skip 'a file of tokens that shrinks' 'sanitizers report the signal'
+	done_testing
+	exit
+fi
 head -c 4000000 /dev/urandom | tr '\200-\377' '\0-\177' > tokens.bin
 "$ZEROTH" train tiny.ini -o run.dir=cut -o train.steps=1000000 -o run.log_every=1 -o data.plugin=tokens -o data.path=tokens.bin \
 	-o data.format=uint16 -o model.vocabulary=65536 > out 2>&1 &
