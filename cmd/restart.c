@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "files/checkpoint/dir.h"
-#include "train/run/beat.h"
+#include "train/beat.h"
 #include "train/run/signals.h"
 #include "train/run/supervise.h"
 

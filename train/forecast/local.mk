@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # train/forecast: what a step will take before it runs: time by the machine's rates, bytes by link.
-train_librun_la_SOURCES += \
+train_libtrain_la_SOURCES += \
 	%D%/breakdown.c %D%/breakdown.h \
 	%D%/cards.c \
 	%D%/cost.c \

@@ -2,18 +2,12 @@
 #
 # train/run: a whole run: its loop, what it prints and writes, and the processes around it.
 train_librun_la_SOURCES += \
-	%D%/alike.c %D%/alike.h \
-	%D%/beat.c %D%/beat.h \
 	%D%/config_ini.c %D%/config_ini.h \
 	%D%/crash.c %D%/crash.h \
-	%D%/inputs.c %D%/inputs.h \
 	%D%/oom.c %D%/oom.h \
 	%D%/outlet.c %D%/outlet.h \
-	%D%/pace.c %D%/pace.h \
-	%D%/probe.c %D%/probe.h \
 	%D%/progress.c %D%/progress.h \
 	%D%/run.c %D%/run.h \
-	%D%/run_metrics.c %D%/run_metrics.h \
 	%D%/signals.c %D%/signals.h \
 	%D%/stacks.c %D%/stacks.h \
 	%D%/summary.c \

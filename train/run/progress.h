@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "train/evaluate.h"
-#include "train/run/pace.h"
+#include "train/pace.h"
 #include "train/run/timeline.h"
 
 /* What steps wait for: evaluations, checkpoints. */

@@ -13,8 +13,8 @@
 #include <sys/resource.h>
 #include <xxhash.h>
 
-#include "train/run/alike.h"
-#include "train/run/beat.h"
+#include "train/alike.h"
+#include "train/beat.h"
 #include "train/run/config_ini.h"
 #include "train/run/crash.h"
 #include "train/weights/export.h"
@@ -22,13 +22,13 @@
 #include "train/launcher.h"
 #include "train/lock.h"
 #include "train/metrics.h"
-#include "train/run/pace.h"
+#include "train/pace.h"
 #include "train/forecast/plan_json.h"
-#include "train/run/probe.h"
+#include "train/probe.h"
 #include "train/run/progress.h"
 #include "train/resume.h"
 #include "train/run_eval.h"
-#include "train/run/run_metrics.h"
+#include "train/run_metrics.h"
 #include "train/room.h"
 #include "train/rundir.h"
 #include "train/settings.h"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # train/weights: what others read of a run: exports, merged adapters, bases, configurations.
-train_librun_la_SOURCES += \
+train_libtrain_la_SOURCES += \
 	%D%/base.c %D%/base.h \
 	%D%/base_check.c %D%/base_check.h \
 	%D%/declare.c %D%/declare.h \

@@ -3,8 +3,8 @@
  * alike.h - whether all ranks of a training read the same files. Options are compared by
  * settings.h.
  */
-#ifndef ZR_TRAIN_RUN_ALIKE_H
-#define ZR_TRAIN_RUN_ALIKE_H
+#ifndef ZR_TRAIN_ALIKE_H
+#define ZR_TRAIN_ALIKE_H
 
 #include "core/setup.h"
 

@@ -2,8 +2,8 @@
  *
  * probe.h - whether all ranks see the directory that rank 0 writes to. [main]
  */
-#ifndef ZR_TRAIN_RUN_PROBE_H
-#define ZR_TRAIN_RUN_PROBE_H
+#ifndef ZR_TRAIN_PROBE_H
+#define ZR_TRAIN_PROBE_H
 
 #include "core/session.h"
 

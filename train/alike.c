@@ -4,7 +4,7 @@
  * they tell the hashes of all files of that kind, and then the name of the first that differs, so
  * that each rank ends with the same message.
  */
-#include "train/run/alike.h"
+#include "train/alike.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #include "core/base/log.h"
 #include "files/checkpoint/manifest.h"
-#include "train/run/inputs.h"
+#include "train/inputs.h"
 #include "train/share.h"
 
 static const struct {

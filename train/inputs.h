@@ -3,8 +3,8 @@
  * inputs.h - the files that a training reads, each with a hash that tells it from others: the same
  * for the same bytes, whatever the file is called and wherever it lies. [main]
  */
-#ifndef ZR_TRAIN_RUN_INPUTS_H
-#define ZR_TRAIN_RUN_INPUTS_H
+#ifndef ZR_TRAIN_INPUTS_H
+#define ZR_TRAIN_INPUTS_H
 
 #include "core/setup.h"
 

@@ -3,8 +3,8 @@
  * pace.h - how far a run is, how fast it goes, and how close that is to what its machine can do.
  * [step] but for begin
  */
-#ifndef ZR_TRAIN_RUN_PACE_H
-#define ZR_TRAIN_RUN_PACE_H
+#ifndef ZR_TRAIN_PACE_H
+#define ZR_TRAIN_PACE_H
 
 #include <jansson.h>
 

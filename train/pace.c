@@ -3,7 +3,7 @@
  * pace.c - see pace.h.
  */
 #define _GNU_SOURCE
-#include "train/run/pace.h"
+#include "train/pace.h"
 
 #include <fcntl.h>
 #include <limits.h>

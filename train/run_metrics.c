@@ -2,7 +2,7 @@
  *
  * run_metrics.c - see run_metrics.h.
  */
-#include "train/run/run_metrics.h"
+#include "train/run_metrics.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
  * beat.c - see beat.h.
  */
 #define _GNU_SOURCE
-#include "train/run/beat.h"
+#include "train/beat.h"
 
 #include <stddef.h>
 #include <sys/mman.h>

@@ -2,7 +2,7 @@
  *
  * probe.c - see probe.h.
  */
-#include "train/run/probe.h"
+#include "train/probe.h"
 
 #include <errno.h>
 #include <fcntl.h>

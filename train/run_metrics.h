@@ -2,11 +2,11 @@
  *
  * run_metrics.h - what monitors are told of a step. [step]
  */
-#ifndef ZR_TRAIN_RUN_RUN_METRICS_H
-#define ZR_TRAIN_RUN_RUN_METRICS_H
+#ifndef ZR_TRAIN_RUN_METRICS_H
+#define ZR_TRAIN_RUN_METRICS_H
 
 #include "train/metrics.h"
-#include "train/run/pace.h"
+#include "train/pace.h"
 #include "train/run_eval.h"
 
 struct zr_run_step {

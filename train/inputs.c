@@ -2,7 +2,7 @@
  *
  * inputs.c - see inputs.h.
  */
-#include "train/run/inputs.h"
+#include "train/inputs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +20,8 @@
 #include "files/pretrained/tensors.h"
 #include "files/tokenizer/tokenizer.h"
 #include "train/adapter.h"
+#include "train/beat.h"
 #include "train/fit.h"
-#include "train/run/beat.h"
 
 #define WHOLE ((uint64_t)64 << 20) /* bytes of a file that is hashed whole */
 #define HEAD (1u << 20)            /* first bytes of a larger one that are hashed */

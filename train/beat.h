@@ -4,8 +4,8 @@
  * progress, and where rank 0 saves checkpoints to resume from. Without a supervisor nobody reads
  * it.
  */
-#ifndef ZR_TRAIN_RUN_BEAT_H
-#define ZR_TRAIN_RUN_BEAT_H
+#ifndef ZR_TRAIN_BEAT_H
+#define ZR_TRAIN_BEAT_H
 
 #include <limits.h>
 #include <stdatomic.h>
