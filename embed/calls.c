@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <xxhash.h>
 
 #include "core/base/file.h"
 #include "core/base/pool.h"
@@ -146,7 +145,7 @@ int zeroth_resume(struct zeroth *e, const char *path, int64_t *step)
 	rc = rc ? rc : engine_given(e, path != NULL, "zeroth_resume: path");
 	if (rc)
 		return rc;
-	if (e->rank->begun)
+	if (e->rank->t.begun)
 		return engine_fail(e, ZR_ESTATE, "zeroth_resume comes before all but zeroth_open");
 	e->name = path;
 	e->resumed = -1;
@@ -168,14 +167,14 @@ static void hand_over(void *to, const void *from, uint32_t size)
 static void report(const struct zeroth *e, int pending, struct zeroth_result *out)
 {
 	const struct rank *r = e->rank;
-	const struct zr_step_result *s = &r->result;
-	struct zeroth_result v = { .outcome = ZEROTH_PENDING, .step = r->session->step };
+	const struct zr_step_result *s = &r->t.result;
+	struct zeroth_result v = { .outcome = ZEROTH_PENDING, .step = r->t.session->step };
 	if (!pending)
 		v = (struct zeroth_result){
 			.outcome = s->action == ZR_STEP_APPLY ? ZEROTH_APPLIED : ZEROTH_SKIPPED,
-			.step = r->session->step, .loss = (double)s->loss,
+			.step = r->t.session->step, .loss = (double)s->loss,
 			.grad_norm = s->grad_norm, .lr = s->lr, .loss_scale = s->scale,
-			.seconds = r->seconds };
+			.seconds = r->t.pace.seconds };
 	if (out)
 		hand_over(out, &v, sizeof v);
 }
@@ -184,8 +183,8 @@ static void report(const struct zeroth *e, int pending, struct zeroth_result *ou
 static int more_steps(struct zeroth *e)
 {
 	const struct rank *r = e->rank;
-	const int64_t all = (int64_t)r->setup->train->steps;
-	return r->session->step < all ? 0 : engine_fail(e, ZR_ESTATE,
+	const int64_t all = (int64_t)r->t.setup->train->steps;
+	return r->t.session->step < all ? 0 : engine_fail(e, ZR_ESTATE,
 							"all %lld steps of [train] steps are done",
 							(long long)all);
 }
@@ -211,7 +210,7 @@ int zeroth_step(struct zeroth *e, struct zeroth_result *out)
 		return rc;
 
 	const int parts = e->at == BACKWARDED;
-	const int pending = parts && e->micro < e->rank->setup->batch.accumulation;
+	const int pending = parts && e->micro < e->rank->t.setup->batch.accumulation;
 	*e->error = 0;
 	if (!parts)
 		rc = whole_step(e);
@@ -246,7 +245,7 @@ int zeroth_forward(struct zeroth *e, const void *const *batch, double *loss)
 {
 	int rc = failed_before(e, "zeroth_forward");
 	const int goes_on = !rc && e->at == BACKWARDED;
-	if (!rc && goes_on && e->micro == e->rank->setup->batch.accumulation)
+	if (!rc && goes_on && e->micro == e->rank->t.setup->batch.accumulation)
 		rc = ready(e, "zeroth_forward");
 	else if (!rc && !goes_on)
 		rc = ready(e, "zeroth_forward");
@@ -285,7 +284,7 @@ int zeroth_infer(struct zeroth *e, const void *const *batch, double *loss)
 /* Whether [data] or [eval.NAME] is there to be evaluated on. */
 static int check_set(struct zeroth *e, const char *name)
 {
-	const struct zr_run_evals *evals = &e->rank->evals;
+	const struct zr_run_evals *evals = &e->rank->t.evals;
 	for (int i = 0; i < evals->n; i++)
 		if (!strcmp(evals->set[i].name, name))
 			return 0;
@@ -337,7 +336,7 @@ int zeroth_tensor(struct zeroth *e, int64_t i, struct zeroth_tensor_info *out)
 				    "zeroth_tensor: out");
 	if (rc)
 		return rc;
-	const struct zr_layout *l = &e->rank->setup->layout;
+	const struct zr_layout *l = &e->rank->t.setup->layout;
 	if (i < 0 || i >= l->n_tensors)
 		return engine_fail(e, ZR_EINVAL, "there are %d tensors", l->n_tensors);
 	const struct zr_place *t = &l->tensor[i];
@@ -376,7 +375,9 @@ int zeroth_metrics(struct zeroth *e, const struct zr_metric **m)
 	rc = rc ? rc : engine_given(e, m != NULL, "zeroth_metrics: m");
 	if (rc)
 		return rc;
-	e->n_metrics = e->open && e->rank->session->step ? rank_metrics(e->rank, e->metric) : 0;
+	e->n_metrics = 0;
+	if (e->open && e->rank->t.session->step)
+		e->n_metrics = (int)zr_trainer_numbers(&e->rank->t, NULL, e->metric);
 	*m = e->metric;
 	return e->n_metrics;
 }
@@ -413,11 +414,11 @@ int zeroth_facts(struct zeroth *e, struct zeroth_facts *out)
 	rc = rc ? rc : ENGINE_SIZED(e, out, struct zeroth_facts, bytes, "zeroth_facts: out");
 	if (rc)
 		return rc;
-	const struct zr_setup *s = e->rank->setup;
+	const struct zr_setup *s = e->rank->t.setup;
 	const struct zeroth_facts v = {
 		.ranks = s->process.world, .rank = s->process.rank,
 		.accumulation = (int32_t)s->batch.accumulation, .micro_batch = s->batch.micro,
-		.parameters = s->layout.parameters, .step = e->rank->session->step,
+		.parameters = s->layout.parameters, .step = e->rank->t.session->step,
 		.steps = (int64_t)s->train->steps,
 		.bytes = bytes_taken(&s->account),
 	};
@@ -431,7 +432,7 @@ int zeroth_digest(struct zeroth *e, uint64_t *losses, uint64_t *parameters)
 	rc = rc ? rc : ask(e, CMD_DIGEST);
 	const struct rank *r = rc ? NULL : e->rank;
 	if (!rc && losses)
-		*losses = XXH3_64bits(r->losses, (size_t)r->session->step * sizeof *r->losses);
+		*losses = zr_trainer_losses_digest(&r->t);
 	if (!rc && parameters)
 		*parameters = e->digest;
 	return rc;

@@ -12,11 +12,7 @@
 #include <pthread.h>
 #include <zeroth/zeroth.h>
 
-#include "core/session.h"
-#include "files/checkpoint/checkpoint.h"
-#include "train/lock.h"
-#include "train/metrics.h"
-#include "train/run_eval.h"
+#include "train/trainer.h"
 
 #define ZEROTH_MAX_RANKS 64
 
@@ -51,20 +47,9 @@ struct rank {
 	struct zr_error err;     /* of the last answer */
 
 	/* the thread's own */
-	struct zr_config *cfg;
-	struct zr_setup *setup;
-	struct zr_session *session;
-	struct zr_run_evals evals;
-	struct zr_saver *saver;
-	struct zr_metrics *metrics;
-	struct zr_locks locks;
-	float *losses;           /* [train.steps] */
-	int begun;               /* parameters have values */
-	int resumed;             /* from a checkpoint */
+	struct zr_trainer t;
+	int begun;               /* it can be stepped: parameters have values, monitors are told */
 	int ending;              /* the engine is closed within a step */
-	int evaluated;           /* since the last step */
-	struct zr_step_result result;
-	double seconds;          /* of the last step */
 
 	/* of a model of the program's own */
 	int parts;               /* 1: the step comes in forward, backward, step */
@@ -153,9 +138,6 @@ void *rank_main(void *arg);
 
 /* unused.c: logs which options that were given the library does not act on */
 void rank_say_unused(const struct rank *r);
-
-/* metrics.c: the numbers of the last step and of what was evaluated since. */
-int rank_metrics(const struct rank *r, struct zr_metric m[ZR_METRICS_PER_STEP]);
 
 /* boot.c */
 struct meeting *meeting_new(int ranks); /* NULL: out of memory */

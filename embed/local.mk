@@ -6,7 +6,7 @@ noinst_LTLIBRARIES += %D%/libembed.la
 embed_libembed_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 embed_libembed_la_LIBADD = train/libtrain.la
 embed_libembed_la_SOURCES = %D%/engine.h %D%/boot.c %D%/calls.c %D%/engine.c %D%/handover.c \
-	%D%/metrics.c %D%/model.c %D%/rank.c %D%/unused.c
+	%D%/model.c %D%/rank.c %D%/unused.c
 
 # Its version is that of libtool: current, revision and age of the interface.
 lib_LTLIBRARIES = libzeroth.la

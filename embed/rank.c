@@ -7,15 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "embed/engine.h"
-#include "train/adapter.h"
-#include "train/fit.h"
-#include "train/launcher.h"
 #include "train/resume.h"
 #include "train/rundir.h"
-#include "train/settings.h"
 #include "train/weights.h"
 
 /* ---- open ------------------------------------------------------------------------ */
@@ -53,43 +48,44 @@ static int load_config(struct rank *r, struct zr_error *err)
 	if (e->text_fd >= 0)
 		snprintf(path, sizeof path, TEXT_PATH, e->text_fd);
 	pthread_mutex_lock(&one);
-	int rc = zr_config_load(*path ? path : e->path, option, n, &r->cfg, err);
+	int rc = zr_config_load(*path ? path : e->path, option, n, &r->t.cfg, err);
 	pthread_mutex_unlock(&one);
 	free(option);
 	return rc;
 }
 
-static int check(struct rank *r, struct zr_error *err)
+/* A model of the program's own is computed by the program, which reads the device's memory. */
+static int check(const struct rank *r, struct zr_error *err)
 {
-	const struct zr_setup *s = r->setup;
-	const char *other = s->process.world == 1 ? zr_other_launcher() : NULL;
-	if (other)
-		return zr_err(err, ZR_EINVAL, "a launcher started several ranks (%s), but [boot] "
-			      "found only one: choose a plugin for [boot] that knows this launcher",
-			      other);
-	if (r->engine->model.size && !s->device_info.host_access)
-		return zr_err(err, ZR_ENOTSUP, "[device] %s: a model of the program's own needs a "
-			      "device whose memory the program reads, as cpu",
-			      s->device.section->plugin->desc->id);
-	return zr_plan_check(s, r->engine->memory, err);
+	const struct zr_setup *s = r->t.setup;
+	if (!r->engine->model.size || s->device_info.host_access)
+		return 0;
+	return zr_err(err, ZR_ENOTSUP, "[device] %s: a model of the program's own needs a "
+		      "device whose memory the program reads, as cpu",
+		      s->device.section->plugin->desc->id);
+}
+
+/* Whether the program names a directory for the run. */
+static int has_dir(const struct rank *r)
+{
+	return strcmp(zr_rundir(r->t.cfg), "auto") != 0;
 }
 
 static int open_all(struct rank *r, struct zr_error *err)
 {
 	int rc = load_config(r, err);
-	rc = rc ? rc : zr_setup_open(r->cfg, ZR_SETUP_TRAIN, 0, &r->setup, err);
-	rc = rc ? rc : zr_adapter_settle(r->setup, err);
+	if (!rc)
+		rc = zr_trainer_setup(&r->t, r->engine->memory, err);
 	if (rc)
 		return rc;
-	r->setup->settings = zr_settings_hash(r->setup);
+
 	rank_say_unused(r);
 	rc = check(r, err);
-	r->losses = calloc(r->setup->train->steps, sizeof *r->losses);
-	if (!rc && !r->losses)
-		rc = zr_err(err, ZR_ENOMEM, "out of memory for the losses of %llu steps",
-			    (unsigned long long)r->setup->train->steps);
-	rc = rc ? rc : zr_session_open(r->setup, &r->session, err);
-	return rc ? rc : zr_run_evals_open(r->session, &r->evals, err);
+	if (!rc)
+		rc = zr_trainer_open(&r->t, 0, err);
+	if (!rc)
+		rc = zr_trainer_ready(&r->t, err);
+	return rc;
 }
 
 /* ---- the beginning --------------------------------------------------------------- */
@@ -97,44 +93,43 @@ static int open_all(struct rank *r, struct zr_error *err)
 /* The first rank of all makes the directory of the run, if there is one, and opens the monitors. */
 static int open_run(struct rank *r, struct zr_error *err)
 {
-	const int named = strcmp(zr_rundir(r->cfg), "auto") != 0;
-	int made = 0, rc = 0;
-	if (r->setup->process.rank)
+	int rc = 0;
+	if (!r->t.rank0)
 		return 0;
-	if (named) {
-		rc = zr_rundir_check(r->cfg, r->resumed, err);
-		rc = rc ? rc : zr_rundir_make(r->cfg, r->resumed, &made, err);
-		rc = rc ? rc : zr_locks_add(&r->locks, zr_rundir(r->cfg), err);
-		rc = rc ? rc : zr_rundir_write_config(r->cfg, err);
-		r->setup->process.run_dir = zr_rundir(r->cfg);
+
+	if (has_dir(r)) {
+		rc = zr_rundir_check(r->t.cfg, *r->t.from != 0, err);
+		if (!rc)
+			rc = zr_trainer_open_dirs(&r->t, err);
+		if (!rc)
+			rc = zr_rundir_write_config(r->t.cfg, err);
 	}
-	return rc ? rc : zr_metrics_open(r->setup, r->resumed ? r->session->step : -1, &r->metrics,
-					 err);
+	return rc ? rc : zr_trainer_open_metrics(&r->t, err);
 }
 
 static int begin(struct rank *r, struct zr_error *err)
 {
 	if (r->begun)
 		return 0;
-	int rc = r->resumed ? 0 : zr_weights_begin(r->session, err);
-	rc = rc ? rc : open_run(r, err);
+
+	int rc = zr_trainer_begin(&r->t, err);
+	if (!rc)
+		rc = open_run(r, err);
 	r->begun = !rc;
 	return rc;
 }
 
 static int resume(struct rank *r, struct zr_error *err)
 {
-	char from[PATH_MAX];
-	int64_t step = -1;
+	const char *name = r->engine->name;
 	if (r->begun)
 		return zr_err(err, ZR_ESTATE, "zeroth_resume: the training has begun");
-	int rc = zr_resume_path(r->cfg, r->engine->name, from, err);
-	rc = rc ? rc : zr_checkpoint_load(r->session, from, r->losses, &r->evals.best, &step, err);
-	if (!rc && step < 0 && strcmp(r->engine->name, "auto"))
-		rc = zr_err(err, ZR_EINVAL, "%s: no checkpoint there", from);
-	r->resumed = !rc && step >= 0;
+
+	int rc = zr_trainer_find(&r->t, name, err);
+	if (!rc)
+		rc = zr_trainer_resume(&r->t, name, 0, err);
 	if (!r->number)
-		r->engine->resumed = step;
+		r->engine->resumed = r->t.resumed;
 	return rc ? rc : begin(r, err);
 }
 
@@ -149,41 +144,36 @@ static void at_boundary(void *arg, const struct zr_lowered *p, int32_t n, int wa
 		return;
 	rank_answer(r, &none);
 	r->ending = rank_next(r) == CMD_END;
-	if (r->ending && r->setup->process.world > 1)
-		zr_setup_abort(r->setup, "the engine is closed within a step");
+	if (r->ending && r->t.setup->process.world > 1)
+		zr_setup_abort(r->t.setup, "the engine is closed within a step");
 }
 
 static int step(struct rank *r, int parts, struct zr_error *err)
 {
-	const int64_t all = (int64_t)r->setup->train->steps;
+	const int64_t all = (int64_t)r->t.setup->train->steps;
 	int rc = begin(r, err);
-	if (!rc && r->session->step >= all)
+	if (!rc && r->t.session->step >= all)
 		return zr_err(err, ZR_ESTATE, "all %lld steps of [train] steps are done",
 			      (long long)all);
-	double start = zr_now();
-	r->parts = r->fresh = parts;
-	r->session->ran = parts ? at_boundary : NULL;
-	r->session->ran_arg = r;
-	rc = rc ? rc : zr_session_step(r->session, 0, &r->result, err);
-	r->seconds = zr_now() - start;
 	if (rc)
 		return rc;
-	r->losses[r->session->step - 1] = r->result.loss;
-	if (r->metrics) {
-		struct zr_metric m[ZR_METRICS_PER_STEP];
-		zr_metrics_push(r->metrics, r->session->step, m, (uint32_t)rank_metrics(r, m));
-	}
-	r->evaluated = 0;
-	if (r->result.action != ZR_STEP_STOP)
+
+	r->parts = r->fresh = parts;
+	r->t.session->ran = parts ? at_boundary : NULL;
+	r->t.session->ran_arg = r;
+	rc = zr_trainer_step(&r->t, 0, err);
+	if (rc)
+		return rc;
+	if (r->t.result.action != ZR_STEP_STOP)
 		return 0;
-	if (!r->result.overflow)
+	if (!r->t.result.overflow)
 		return zr_err(err, ZR_ENUMERIC, "step %lld: [precision] ends the training, and all "
 			      "numbers are finite; the parameters are those before this step",
-			      (long long)r->session->step);
+			      (long long)r->t.session->step);
 	return zr_err(err, ZR_ENUMERIC, "step %lld: non-finite numbers in %s%s%s, rank %d; the "
-		      "parameters are those before this step", (long long)r->session->step,
-		      r->result.unit ? "the gradient of " : "the ", r->result.overflow,
-		      r->result.unit ? "" : " of the step", r->result.bad_rank);
+		      "parameters are those before this step", (long long)r->t.session->step,
+		      r->t.result.unit ? "the gradient of " : "the ", r->t.result.overflow,
+		      r->t.result.unit ? "" : " of the step", r->t.result.bad_rank);
 }
 
 /* ---- evaluations ----------------------------------------------------------------- */
@@ -193,8 +183,9 @@ static int infer(struct rank *r, struct zr_error *err)
 	struct zr_rows rows = { 0 };
 	int rc = begin(r, err);
 	r->inferring = 1;
-	rc = rc ? rc : zr_session_eval(r->session, r->setup->source, 0, r->setup->process.rank,
-				       &rows, err);
+	if (!rc)
+		rc = zr_session_eval(r->t.session, r->t.setup->source, 0,
+				     r->t.setup->process.rank, &rows, err);
 	r->inferring = 0;
 	r->loss = 0;
 	for (int64_t i = 0; !rc && i < rows.n; i++)
@@ -207,18 +198,18 @@ static int evaluate(struct rank *r, struct zr_error *err)
 	const struct zr_eval_how how = { 0 };
 	struct zr_run_set *set = NULL;
 	int rc = begin(r, err);
-	for (int i = 0; i < r->evals.n; i++)
-		if (!strcmp(r->evals.set[i].name, r->engine->name))
-			set = &r->evals.set[i];
+	for (int i = 0; i < r->t.evals.n; i++)
+		if (!strcmp(r->t.evals.set[i].name, r->engine->name))
+			set = &r->t.evals.set[i];
 	if (!rc && !set)
 		rc = zr_err(err, ZR_EINVAL, *r->engine->name ? "there is no [eval.%s]" :
 			    "nothing of [data] is held out%s", r->engine->name);
 	if (!rc && r->engine->model.size)
-		rc = zr_eval_once(r->setup, set->set.from, 0, &set->set, err);
-	rc = rc ? rc : zr_evaluate(r->session, &set->set, &how, &set->last, err);
+		rc = zr_eval_once(r->t.setup, set->set.from, 0, &set->set, err);
+	if (!rc)
+		rc = zr_trainer_evaluate(&r->t, set, &how, err);
 	if (!rc && !r->number)
 		r->engine->eval = set->last;
-	r->evaluated |= !rc;
 	return rc;
 }
 
@@ -230,12 +221,12 @@ static int agree(struct rank *r, const struct zr_error *mine, struct zr_error *e
 {
 	const struct zr_ckpt_word *bad = NULL;
 	struct zr_ckpt_word word = { 0 };
-	struct zr_ckpt_word *words = calloc((size_t)r->setup->process.world, sizeof *words);
+	struct zr_ckpt_word *words = calloc((size_t)r->t.setup->process.world, sizeof *words);
 	if (!words)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	if (mine->code)
 		zr_ckpt_say(&word, mine);
-	int rc = zr_ckpt_share(r->session, &word, words, &bad, err);
+	int rc = zr_ckpt_share(r->t.session, &word, words, &bad, err);
 	r->harmless = !rc && bad;
 	if (r->harmless)
 		rc = zr_err(err, (int)bad->code, "%s", bad->text);
@@ -255,15 +246,15 @@ static void release_after(struct zr_locks *l, int n)
 /* The first rank of all finds the directory, and makes and locks it if it is not the run's. */
 static int find_checkpoints(struct rank *r, int is_own, char dir[PATH_MAX], struct zr_error *err)
 {
-	const int locks = r->locks.n;
+	const int locks = r->t.locks.n;
 	int made = 0;
-	int rc = zr_checkpoint_dir(r->cfg, dir, err);
-	rc = rc || r->resumed ? rc : zr_checkpoint_dir_check(r->cfg, err);
+	int rc = zr_checkpoint_dir(r->t.cfg, dir, err);
+	rc = rc || *r->t.from ? rc : zr_checkpoint_dir_check(r->t.cfg, err);
 	if (rc || !is_own)
 		return rc;
 	rc = zr_dir_make(dir, &made, err);
-	if (!rc && (rc = zr_locks_add_checkpoints(&r->locks, dir, err))) {
-		release_after(&r->locks, locks);
+	if (!rc && (rc = zr_locks_add_checkpoints(&r->t.locks, dir, err))) {
+		release_after(&r->t.locks, locks);
 		zr_dir_unmake(dir, made, 0);
 	}
 	return rc;
@@ -271,31 +262,29 @@ static int find_checkpoints(struct rank *r, int is_own, char dir[PATH_MAX], stru
 
 static int open_saver(struct rank *r, struct zr_error *err)
 {
-	const struct zr_checkpoint_opts *o = zr_config_find(r->cfg, "checkpoint")->opts;
+	const struct zr_checkpoint_opts *o = zr_config_find(r->t.cfg, "checkpoint")->opts;
 	const int is_own = strcmp(o->dir, "auto") != 0;
 	struct zr_error why = { 0 };
 	char dir[PATH_MAX] = "";
-	r->harmless = !is_own && !strcmp(zr_rundir(r->cfg), "auto");
+	r->harmless = !is_own && !strcmp(zr_rundir(r->t.cfg), "auto");
 	if (r->harmless)
 		return zr_err(err, ZR_EINVAL, "zeroth_save: give [checkpoint] dir or [run] dir");
-	if (r->setup->process.rank == 0)
+	if (r->t.setup->process.rank == 0)
 		find_checkpoints(r, is_own, dir, &why);
 	int rc = agree(r, &why, err);
-	return rc ? rc : zr_saver_open(r->session, dir, o, &r->saver, err);
+	return rc ? rc : zr_trainer_open_saver(&r->t, dir, err);
 }
 
 static int save(struct rank *r, struct zr_error *err)
 {
 	int rc = begin(r, err);
-	rc = rc || r->saver ? rc : open_saver(r, err);
+	rc = rc || r->t.saver ? rc : open_saver(r, err);
 	if (rc)
 		return rc;
-	const int64_t failed = zr_saver_stats(r->saver)->failed;
-	if (r->metrics)
-		zr_metrics_wait(r->metrics);
-	rc = zr_saver_save(r->saver, r->losses, &r->evals.best, err);
-	rc = rc ? rc : zr_saver_finish(r->saver, err);
-	const struct zr_saver_stats *now = zr_saver_stats(r->saver);
+	const int64_t failed = zr_saver_stats(r->t.saver)->failed;
+	rc = zr_trainer_save(&r->t, err);
+	rc = rc ? rc : zr_saver_finish(r->t.saver, err);
+	const struct zr_saver_stats *now = zr_saver_stats(r->t.saver);
 	if (rc || now->failed == failed)
 		return rc;
 	r->harmless = 1;
@@ -320,7 +309,7 @@ static int save_weights(struct rank *r, struct zr_error *err)
 	int rc = begin(r, err);
 	if (rc)
 		return rc;
-	rc = zr_weights_save(r->session, file, &why);
+	rc = zr_weights_save(r->t.session, file, &why);
 	if (rc && !is_of_file(&why, file))
 		return zr_err(err, rc, "%s", why.text);
 	return agree(r, &why, err);
@@ -359,13 +348,13 @@ static int put_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
 
 static int visit(struct rank *r, int put, struct zr_error *err)
 {
-	struct visit v = { r, &r->setup->layout, err };
+	struct visit v = { r, &r->t.setup->layout, err };
 	int rc = begin(r, err);
 	if (rc)
 		return rc;
 	if (put)
-		return zr_session_fill(r->session, put_values, &v, err);
-	rc = zr_session_masters(r->session, r->number ? NULL : get_values, &v, err);
+		return zr_session_fill(r->t.session, put_values, &v, err);
+	rc = zr_session_masters(r->t.session, r->number ? NULL : get_values, &v, err);
 	return rc ? zr_err(err, rc, "reading parameters failed with code %d", rc) : 0;
 }
 
@@ -373,7 +362,7 @@ static int digest(struct rank *r, struct zr_error *err)
 {
 	uint64_t d;
 	int rc = begin(r, err);
-	rc = rc ? rc : zr_weights_digest(r->session, &d, err);
+	rc = rc ? rc : zr_weights_digest(r->t.session, &d, err);
 	if (!rc && !r->number)
 		r->engine->digest = d;
 	return rc;
@@ -412,13 +401,10 @@ static int run(struct rank *r, enum command c, struct zr_error *err)
 
 static void close_all(struct rank *r)
 {
-	zr_saver_close(r->saver);
-	zr_metrics_close(r->metrics);
-	zr_locks_release(&r->locks);
-	zr_session_close(r->session);
-	zr_setup_close(r->setup);
-	zr_config_free(r->cfg);
-	free(r->losses);
+	zr_trainer_push(&r->t, NULL);
+	zr_trainer_leave_dirs(&r->t, 0);
+	zr_trainer_close(&r->t);
+	zr_config_free(r->t.cfg);
 }
 
 void *rank_main(void *arg)
@@ -432,8 +418,8 @@ void *rank_main(void *arg)
 		if (rc && !err.code)
 			zr_err(&err, rc, "failed with code %d", rc);
 		name_text(r->engine, &err);
-		if (rc && r->setup && !r->harmless)
-			zr_setup_abort(r->setup, err.text);
+		if (rc && r->t.setup && !r->harmless)
+			zr_setup_abort(r->t.setup, err.text);
 		if (!r->ending)
 			rank_answer(r, &err);
 	}

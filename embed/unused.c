@@ -7,6 +7,7 @@
 
 #include "core/base/log.h"
 #include "embed/engine.h"
+#include "train/room.h"
 
 /* 1: the value asks for something, and is not one that nobody gave. */
 static int is_given(const struct zr_config *cfg, const char *section, const char *key, int asks)
@@ -18,9 +19,9 @@ static int is_given(const struct zr_config *cfg, const char *section, const char
 
 void rank_say_unused(const struct rank *r)
 {
-	const struct zr_train_opts *t = r->setup->train;
-	const struct zr_checkpoint_opts *c = zr_config_find(r->cfg, "checkpoint")->opts;
-	const struct zr_run_opts *run = zr_config_find(r->cfg, "run")->opts;
+	const struct zr_train_opts *t = r->t.setup->train;
+	const struct zr_checkpoint_opts *c = zr_config_find(r->t.cfg, "checkpoint")->opts;
+	const struct zr_run_opts *run = zr_config_find(r->t.cfg, "run")->opts;
 	const struct {
 		const char *section, *key;
 		int asks;
@@ -39,15 +40,16 @@ void rank_say_unused(const struct rank *r)
 		{ "run", "trace", *run->trace },
 		{ "run", "rates", *run->rates },
 		{ "log", "level", 1 },
+		{ "zero", "gather_16bit_weights_on_model_save", zr_room_exports(r->t.cfg) },
 	};
 	char list[400] = "";
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		const size_t n = strlen(list);
-		if (is_given(r->cfg, all[i].section, all[i].key, all[i].asks))
+		if (is_given(r->t.cfg, all[i].section, all[i].key, all[i].asks))
 			snprintf(list + n, sizeof list - n, "%s[%s] %s", n ? ", " : "",
 				 all[i].section, all[i].key);
 	}
-	if (*list && !r->setup->process.rank)
+	if (*list && !r->t.setup->process.rank)
 		zr_logf(ZR_LOG_WARN, "zeroth",
 			"left to the program, which evaluates, saves and logs when it wants to: %s",
 			list);

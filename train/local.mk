@@ -26,6 +26,7 @@ train_libtrain_la_SOURCES = \
 	train/rundir.c train/rundir.h \
 	train/settings.c train/settings.h \
 	train/share.c train/share.h \
+	train/trainer.c train/trainer.h \
 	train/weights.c train/weights.h train/weights_files.c
 
 include train/weights/local.mk

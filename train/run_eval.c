@@ -29,7 +29,7 @@ static int add_set(struct zr_run_evals *e, struct zr_source *from, struct zr_err
 	if (e->n > ZR_EVAL_SETS)
 		return zr_err(err, ZR_EINVAL, "[%s] is one set to evaluate on too many: %d at most",
 			      from->it.section->name, ZR_EVAL_SETS);
-	*r = (struct zr_run_set){ .name = from->name, .set = { from, n, 0 } };
+	*r = (struct zr_run_set){ .name = from->name, .set = { from, n, 0 }, .at = -1 };
 	snprintf(r->key[0], sizeof r->key[0], held_out ? "val_loss" : "eval.%s.loss", r->name);
 	if (!held_out)
 		snprintf(r->key[1], sizeof r->key[1], "eval.%s.accuracy", r->name);
@@ -91,14 +91,29 @@ int zr_best_note(struct zr_best *b, double loss, int64_t step, int counts)
 	return best;
 }
 
+int zr_run_eval(struct zr_run_evals *e, struct zr_run_set *set, int64_t step,
+		const struct zr_eval_how *how, struct zr_error *err)
+{
+	const int64_t every = (int64_t)e->session->setup->train->eval_every;
+	int rc = zr_evaluate(e->session, &set->set, how, &set->last, err);
+	if (rc)
+		return rc;
+
+	set->at = step;
+	if (step > 0 && set == e->best_by)
+		e->improved = zr_best_note(&e->best, set->last.loss, step,
+					   every > 0 && step % every == 0);
+	return 0;
+}
+
 int zr_run_evals(struct zr_run_evals *e, int64_t step, const struct zr_eval_how *how,
 		 struct zr_error *err)
 {
-	const int64_t every = (int64_t)e->session->setup->train->eval_every;
 	int rc = 0;
+	e->improved = 0;
 	for (int i = 0; !rc && i < e->n; i++) {
 		struct zr_run_set *r = &e->set[i];
-		rc = zr_evaluate(e->session, &r->set, how, &r->last, err);
+		rc = zr_run_eval(e, r, step, how, err);
 		if (!e->times)
 			r->first = r->last;
 	}
@@ -106,10 +121,6 @@ int zr_run_evals(struct zr_run_evals *e, int64_t step, const struct zr_eval_how 
 		e->from = step;
 	e->at = step;
 	e->times += !rc;
-	e->improved = 0;
-	if (!rc && step > 0 && e->best_by)
-		e->improved = zr_best_note(&e->best, e->best_by->last.loss, step,
-					   step % every == 0);
 	return rc;
 }
 

@@ -15,6 +15,7 @@ struct zr_run_set {
 	char key[2][96];
 	struct zr_eval_set set;
 	struct zr_eval_result first, last; /* of this process */
+	int64_t at;         /* steps done at the last; -1: there was none */
 };
 
 #define ZR_EVAL_SETS 8 /* beside the held-out part */
@@ -33,6 +34,9 @@ struct zr_run_evals {
 /* Which there are; none is no failure, unless something is to go by it. */
 int zr_run_evals_open(struct zr_session *s, struct zr_run_evals *out, struct zr_error *err);
 
+/* Evaluates one of them after `step`; what follows from it is decided where it is best_by. */
+int zr_run_eval(struct zr_run_evals *e, struct zr_run_set *set, int64_t step,
+		const struct zr_eval_how *how, struct zr_error *err);
 /* Evaluates all after `step`; step 0, before any update, is not compared. One at a run's end,
  * between two of [train] eval_every, may be the best, but patience does not count it: a run that
  * goes on from there ends where one without that end does. */

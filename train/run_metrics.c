@@ -9,12 +9,14 @@
 #include "train/fit.h"
 #include "train/forecast/breakdown.h"
 
-/* Two of each set, in the order of the sets. */
-static uint32_t of_evals(const struct zr_run_evals *evals, struct zr_metric *m)
+/* Two of each set that was evaluated after the step, in the order of the sets. */
+static uint32_t of_evals(const struct zr_run_step *s, struct zr_metric *m)
 {
 	uint32_t n = 0;
-	for (int i = 0; i < evals->n; i++) { /* 17 at most: there is room */
-		const struct zr_run_set *e = &evals->set[i];
+	for (int i = 0; i < s->evals->n; i++) { /* 17 at most: there is room */
+		const struct zr_run_set *e = &s->evals->set[i];
+		if (e->at != s->step)
+			continue;
 		m[n++] = (struct zr_metric){ e->key[0], e->last.loss };
 		if (*e->key[1])
 			m[n++] = (struct zr_metric){ e->key[1], e->last.accuracy };
@@ -23,12 +25,13 @@ static uint32_t of_evals(const struct zr_run_evals *evals, struct zr_metric *m)
 }
 
 /* The loss on the held-out part in other units. */
-static uint32_t of_held_out(const struct zr_run_evals *evals, struct zr_metric *m)
+static uint32_t of_held_out(const struct zr_run_step *s, struct zr_metric *m)
 {
 	uint32_t n = 0;
-	for (int i = 0; i < evals->n; i++) {
-		const struct zr_eval_result *e = &evals->set[i].last;
-		if (*evals->set[i].name)
+	for (int i = 0; i < s->evals->n; i++) {
+		const struct zr_run_set *set = &s->evals->set[i];
+		const struct zr_eval_result *e = &set->last;
+		if (*set->name || set->at != s->step)
 			continue;
 		m[n++] = (struct zr_metric){ "val_perplexity", exp(e->loss) };
 		if (e->bytes > 0)
@@ -44,7 +47,7 @@ uint32_t zr_run_metrics(const struct zr_run_step *s, struct zr_metric m[ZR_METRI
 	m[n++] = (struct zr_metric){ "loss", (double)r->loss };
 	if (s->setup->decl.aux_loss)
 		m[n++] = (struct zr_metric){ "aux_loss", r->aux_loss };
-	n += s->evals ? of_evals(s->evals, m + n) : 0;
+	n += of_evals(s, m + n);
 	m[n++] = (struct zr_metric){ "lr", r->lr };
 	m[n++] = (struct zr_metric){ "grad_norm", r->grad_norm };
 	if (s->setup->types.scaled)
@@ -53,7 +56,7 @@ uint32_t zr_run_metrics(const struct zr_run_step *s, struct zr_metric m[ZR_METRI
 	m[n++] = (struct zr_metric){ "memory", (double)zr_process_memory() };
 	m[n++] = (struct zr_metric){ "skipped", r->action == ZR_STEP_SKIP };
 	n += zr_pace_metrics(s->pace, m + n);
-	n += s->evals ? of_held_out(s->evals, m + n) : 0;
+	n += of_held_out(s, m + n);
 	for (int i = 0; s->part && i < ZR_PARTS; i++)
 		m[n++] = (struct zr_metric){ zr_part_metric[i], s->part[i] };
 	return n;

@@ -13,7 +13,8 @@ struct zr_run_step {
 	const struct zr_setup *setup;
 	const struct zr_step_result *result;
 	const struct zr_pace *pace;
-	const struct zr_run_evals *evals; /* NULL: nothing was evaluated */
+	int64_t step;                     /* its number, from 1 */
+	const struct zr_run_evals *evals; /* of which those after this step count */
 	const double *part;               /* [ZR_PARTS] seconds; NULL: not wanted */
 };
 

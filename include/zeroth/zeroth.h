@@ -224,7 +224,7 @@ struct zeroth_evaluation {
 };
 
 /* Evaluates on what [data] holds out, name "", or on [eval.NAME]. Between steps. Monitors get its
- * numbers with the next step. */
+ * numbers with those of the step before it, when the next step, a save or the end comes. */
 ZEROTH_API int zeroth_evaluate(struct zeroth *, const char *name, struct zeroth_evaluation *out);
 
 /* ---- what comes out -------------------------------------------------------------- */

@@ -7,13 +7,13 @@ system_tests = %D%/abi.sh %D%/across.sh %D%/adapter.sh %D%/bench.sh %D%/cases.sh
 	%D%/limits.sh %D%/links.sh %D%/llama.sh %D%/loader.sh %D%/matrix.sh %D%/meeting.sh %D%/merge.sh %D%/mixes.sh %D%/moe.sh %D%/mix.sh %D%/moments8.sh %D%/monitors.sh %D%/moved.sh \
 	%D%/mpi.sh \
 	%D%/netns.sh %D%/nonfinite.sh %D%/notfiles.sh %D%/offload.sh %D%/optimizers.sh \
-	%D%/outoftree.sh %D%/packed.sh %D%/parts.sh %D%/pinned.sh %D%/precision.sh %D%/prefix.sh %D%/pretrained.sh %D%/ranks.sh \
+	%D%/outoftree.sh %D%/packed.sh %D%/parity.sh %D%/parts.sh %D%/pinned.sh %D%/precision.sh %D%/prefix.sh %D%/pretrained.sh %D%/ranks.sh \
 	%D%/readme.sh %D%/repeat.sh %D%/restart.sh %D%/resaved.sh %D%/resume.sh %D%/rounding.sh %D%/run.sh \
 	%D%/same_bits.sh %D%/sample.sh %D%/security.sh %D%/shuffled.sh %D%/signals.sh %D%/soak.sh %D%/split24.sh %D%/store.sh %D%/swaps.sh \
 	%D%/timing.sh %D%/token_documents.sh %D%/tokenize.sh %D%/tokenizer_rules.sh %D%/update.sh %D%/watched.sh %D%/ways.sh %D%/writers.sh
 TESTS += $(system_tests)
 EXTRA_DIST += $(system_tests) tests/examples/signsgd.c \
-	tests/examples/embed_train.c tests/examples/inside.c tests/examples/lion.cc tests/examples/spirals.c tests/examples/spirals.py
+	tests/examples/embed_run.c tests/examples/embed_train.c tests/examples/inside.c tests/examples/lion.cc tests/examples/spirals.c tests/examples/spirals.py
 
 TESTS += %D%/report.sh %D%/gallery.sh %D%/plugin_check.sh %D%/plugin_faults.sh %D%/plugin_new.sh %D%/tutorial.sh
 EXTRA_DIST += %D%/report.sh %D%/gallery.sh %D%/plugin_check.sh %D%/plugin_faults.sh %D%/plugin_new.sh %D%/tutorial.sh
