@@ -170,6 +170,14 @@ run chatml '{"text":"abc<|im_end|><|im_end|>"}\n' >/dev/null
 if [ "$(data)" = "$once" ]; then fail 'a text ends with the last token once' 'twice is once'
 else is 'a text ends with the last token once' "$ended" "$once"; fi
 
+# And one that begins with what the tokenizer puts before a text has that once.
+cp "$golden/spaces.json" tokenizer.json
+run zephyr '{"text":"abc"}\n' >/dev/null
+once=$(data)
+run zephyr '{"text":"<s>abc"}\n' >/dev/null
+is 'a text begins with the first token once' "$(data)" "$once"
+cp "$golden/bytes.json" tokenizer.json
+
 # ---- damage: refused, and left out ----
 # bad NAME LINE PATTERN REASON [argument]...
 bad() {

@@ -207,10 +207,11 @@ refused 'bytes without a token, and characters as tokens of bytes' 'model\.byte_
 	's/"vocab":{"!":/"vocab":{"elephant":/; s/"byte_fallback":false/"byte_fallback":true/'
 
 # ---- bytes without a token ----
-# lacks NAME WANTED SED TEXT: of a text behind a document without a fault, and llama3.json that SED changes
+# lacks NAME WANTED SED TEXT: of a text behind a document without a fault, which has the byte 0x21 in an added token,
+# and llama3.json that SED changes
 lacks() {
 	sed "$3" "$golden/llama3.json" >lacks.json
-	printf 'no fault\n' >good
+	printf 'no fault in cafe\xcc\x81!\n' >good
 	printf '%b' "$4" >text
 	is "$1" "$("$ZEROTH" tokenize -T lacks.json -o lacks.bin good text 2>&1; echo "$? $(ls lacks.bin* 2>/dev/null)")" "zeroth: text: byte $2"$'\n''2 '
 }

@@ -8,8 +8,8 @@ cd "$scratch" || exit 99
 
 # is_ids NAME IDS TEXT MODEL NORMALIZER PRE_TOKENIZER [ADDED]
 is_ids() {
-	printf '{"model":{"type":"BPE",%s},"normalizer":%s,"pre_tokenizer":%s,"added_tokens":[%s]}' \
-		"$4" "$5" "$6" "$7" >tokenizer.json
+	printf '{"model":{"type":"%s",%s},"normalizer":%s,"pre_tokenizer":%s,"added_tokens":[%s]}' \
+		"${model:-BPE}" "$4" "$5" "$6" "$7" >tokenizer.json
 	printf '%b' "$3" >text
 	"$ZEROTH" tokenize -f --raw -T tokenizer.json --eot none -o out.bin text >out 2>err || cat err
 	case $(cat err) in
@@ -66,9 +66,14 @@ is_ids 'and no space' '1 5 4 2' 'ab  a' "$words" null "$(behind first '{"type":"
 is_ids 'first is the start of the document behind the step before' '1 2 1 2 7 1 3' 'a a<x> b' "$words" \
 	null "$(behind first "$mark")" '{"id":7,"content":"<x>","special":false,"single_word":false,"normalized":true,"lstrip":false,"rstrip":false}'
 
+# ---- Unigram ----
+model=Unigram is_ids 'an unknown character costs ten more than the worst token' '1 2' 'xab' \
+	'"unk_id":0,"vocab":[["<unk>",0],["xa",-20],["b",-5],["ab",-1]]' null null
+
 # ---- prepend_scheme = first ----
 is_ids 'first: the text begins a document' '1 2 1 2' 'a a' "$words" null "$(metaspace first)"
 is_ids 'not behind a character that the normalizer takes' 2 '\xcc\x81a' "$words" '{"type":"StripAccents"}' "$(metaspace first)"
+is_ids 'also where steps follow' 2 '\xcc\x81a' "$words" '{"type":"StripAccents"}' "$(behind first "$mark")"
 is_ids 'nor behind white space' '2 1 2' ' \n a a' "$words" '{"type":"Strip","strip_left":true,"strip_right":true}' \
 	"$(metaspace first)"
 is_ids 'but behind one that it changes' '1 2' 'A' "$words" '{"type":"Lowercase"}' "$(metaspace first)"

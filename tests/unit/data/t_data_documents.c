@@ -367,6 +367,189 @@ static void a_token_outside_the_vocabulary_names_file_and_position_I7(void **sta
 	data_close(&d);
 }
 
+/* ---- mixtures of sets ----------------------------------------------------------------------- */
+
+static struct data set[3];
+static int sets;
+
+/* The sets are called a, b and c. */
+static const void *give_set(const struct zr_host *h, const char *iface, struct zr_inst **inst)
+{
+	const int i = iface[strlen(iface) - 1] - 'a';
+	(void)h;
+	if (i < 0 || i >= sets)
+		return NULL;
+	*inst = set[i].inst;
+	return set[i].v;
+}
+
+static void add_set(const char *const *options)
+{
+	assert_true(sets < 3);
+	if (data_open(&set[sets], "data/tokens", options))
+		fail_msg("%s", test_error(host));
+	sets++;
+}
+
+static void mix_prepared(struct data *d, const char *weights)
+{
+	const char *const o[] = { "weights", weights, NULL };
+	host->get = give_set;
+	data_prepared(d, "data/mix", o, LENGTH);
+}
+
+static void close_mix(struct data *d)
+{
+	data_close(d);
+	host->get = NULL;
+	while (sets)
+		data_close(&set[--sets]);
+}
+
+/* Tokens 0, 1, ... of set a and 5000, ... of set b, in their order. */
+static void two_streams(void)
+{
+	const char *const a[] = { "path", in_dir("stream-a"), "order", "sequential",
+				  "val_path", in_dir("held-a"), NULL };
+	const char *const b[] = { "path", in_dir("stream-b"), "order", "sequential", NULL };
+	write_tokens("stream-a", 0, 300 * LENGTH + 1, 2, 300 * LENGTH + 1);
+	write_tokens("stream-b", 5000, 300 * LENGTH + 1, 2, 300 * LENGTH + 1);
+	write_tokens("held-a", 100, 2 * LENGTH + 6, 2, 2 * LENGTH + 6);
+	add_set(a);
+	add_set(b);
+}
+
+/* Whichever seed was asked for before: each set goes on where it was, from its first sequence. */
+static void check_streams(struct data *d, uint64_t seed)
+{
+	int next[2] = { 0, 5000 };
+	for (int g = 0; g < 40; g++) {
+		struct zr_batch b = request(ZR_SPLIT_TRAIN, g, 0, 1, 1, LENGTH);
+		b.seed = seed;
+		get(d, &b);
+		const int k = inputs[0] >= 5000;
+		assert_int_equal(inputs[0], next[k]);
+		next[k] += LENGTH;
+	}
+	assert_int_equal(next[0], 28 * LENGTH); /* 7 of 10 */
+}
+
+static void a_mixture_is_a_function_of_the_seed_I1(void **state)
+{
+	struct data d;
+	(void)state;
+	two_streams();
+	mix_prepared(&d, "a:0.7 b:0.3");
+	for (uint64_t seed = 1; seed < 9; seed++)
+		check_streams(&d, seed % 4);
+	close_mix(&d);
+}
+
+static void weights_of_a_mixture_are_rounded(void **state)
+{
+	struct data d;
+	(void)state;
+	two_streams();
+	mix_prepared(&d, "a:2.01 b:0.99"); /* 2.01e6 is 2009999.9999999998 */
+	int of_a = 0;
+	for (int g = 0; g < 100; g++) {
+		struct zr_batch b = request(ZR_SPLIT_TRAIN, g, 0, 1, 1, LENGTH);
+		get(&d, &b);
+		of_a += inputs[0] < 5000;
+	}
+	assert_int_equal(of_a, 67);
+	close_mix(&d);
+}
+
+/* A set that holds nothing out is not asked for it; of a stream's tail each target comes once. */
+static void a_mixture_evaluates_what_is_held_out(void **state)
+{
+	const char *const c[] = { "path", in_dir("docs"), "val_path", in_dir("docs-val"), NULL };
+	static const int few[] = { 9, 4 };
+	double sum = 0;
+	struct data d;
+	(void)state;
+	two_streams();
+	write_documents("docs", 0, 12, twelve);
+	write_documents("docs-val", 80, 2, few);
+	add_set(c);
+	mix_prepared(&d, "a b c");
+	struct zr_data_info info = info_of(&d);
+	assert_int_equal(info.val_sequences, 3 + 1);
+	for (int g = 0; g < 4; g++) {
+		struct zr_batch b = request(ZR_SPLIT_VAL, 0, g, 1, 1, LENGTH);
+		b.once = 1;
+		get_documents(&d, &b);
+		assert_true(inputs[0] < 5000 || inputs[0] >= 8000);
+		for (int t = 0; t < LENGTH; t++) {
+			assert_true(weights[t] == (targets[t] >= 0));
+			assert_int_equal(positions[t], t - starts[t]);
+			sum += (double)weights[t];
+		}
+	}
+	/* every third token of a document is no target */
+	assert_true(sum == 2 * LENGTH + 5 + 6 + 2);
+	for (int g = 0; g < 8; g++) { /* by weights, and round again */
+		struct zr_batch b = request(ZR_SPLIT_VAL, 0, g, 1, 1, LENGTH);
+		get_documents(&d, &b);
+		assert_true(inputs[0] < 5000 || inputs[0] >= 8000);
+	}
+	close_mix(&d);
+}
+
+static const struct zr_data_v1 *telling;
+
+static int tell_no_sequences(struct zr_inst *inst, struct zr_data_info *info)
+{
+	const int rc = telling->info(inst, info);
+	info->train_sequences = info->val_sequences = 0;
+	return rc;
+}
+
+/* What one set does not tell nobody knows of all. */
+static void sequences_of_a_mixture_are_of_all_sets(void **state)
+{
+	struct zr_data_v1 quiet;
+	struct data d;
+	(void)state;
+	two_streams();
+	mix_prepared(&d, "a b");
+	assert_int_equal(info_of(&d).train_sequences, 600);
+	assert_int_equal(info_of(&d).val_sequences, 3);
+	close_mix(&d);
+	two_streams();
+	telling = set[0].v;
+	quiet = *telling;
+	quiet.info = tell_no_sequences;
+	set[0].v = &quiet;
+	mix_prepared(&d, "a b");
+	assert_int_equal(info_of(&d).train_sequences, 0);
+	assert_int_equal(info_of(&d).val_sequences, 0);
+	close_mix(&d);
+}
+
+static void counts_of_a_mixture_name_their_set(void **state)
+{
+	const char *const o[] = { "path", in_dir("docs"), NULL };
+	const char *const p[] = { "path", in_dir("stream-a"), NULL };
+	struct zr_data_count n = { .size = sizeof n };
+	int of[3] = { 0 };
+	struct data d;
+	(void)state;
+	write_documents("docs", 0, 12, twelve);
+	write_tokens("stream-a", 0, 300, 2, 300);
+	add_set(o);
+	add_set(p);
+	add_set(o);
+	mix_prepared(&d, "a b c");
+	for (uint32_t i = 0; !d.v->count(d.inst, ZR_SPLIT_TRAIN, i, &n) && n.name; i++)
+		of[n.name[0] - 'a']++;
+	assert_int_equal(of[1], 0);
+	assert_int_equal(of[0], of[2]);
+	assert_true(of[0] > 8);
+	close_mix(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -379,6 +562,11 @@ int main(void)
 		cmocka_unit_test(kinds_are_not_mixed),
 		cmocka_unit_test(documents_without_a_target_are_refused),
 		cmocka_unit_test(a_token_outside_the_vocabulary_names_file_and_position_I7),
+		cmocka_unit_test(a_mixture_is_a_function_of_the_seed_I1),
+		cmocka_unit_test(weights_of_a_mixture_are_rounded),
+		cmocka_unit_test(a_mixture_evaluates_what_is_held_out),
+		cmocka_unit_test(sequences_of_a_mixture_are_of_all_sets),
+		cmocka_unit_test(counts_of_a_mixture_name_their_set),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, data_setup, data_teardown);

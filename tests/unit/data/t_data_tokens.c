@@ -313,6 +313,25 @@ static void a_token_outside_the_vocabulary_names_file_and_position_I7(void **sta
 	data_close(&d);
 }
 
+/* A file of another tokenizer behind a long one of the right one. */
+static void the_start_of_each_file_is_looked_at(void **state)
+{
+	enum { LONG = (1 << 20) + 5 };
+	const char *const o[] = { "path", in_dir("start-*"), "format", "uint16", NULL };
+	const uint16_t strange[] = { 1, 93, 1, 1, 1, 1, 1, 1 };
+	uint16_t *tokens = calloc(LONG, sizeof *tokens);
+	struct data d;
+	(void)state;
+	assert_non_null(tokens);
+	write_file("start-1", tokens, LONG * sizeof *tokens);
+	free(tokens);
+	write_file("start-2", strange, sizeof strange);
+	assert_int_equal(data_open(&d, "data/tokens", o), ZR_OK);
+	assert_int_equal(d.v->prepare(d.inst, 7, 93), ZR_EINVAL);
+	assert_non_null(strstr(test_error(host), "/start-2: token 93 at position 1 is not below"));
+	data_close(&d);
+}
+
 static void a_stream_shorter_than_a_window_is_refused(void **state)
 {
 	const char *const o[] = { "path", in_dir("u32"), "val_path", in_dir("val"), "format",
@@ -447,6 +466,7 @@ int main(void)
 		cmocka_unit_test(files_of_a_pattern_are_one_stream_in_order_of_names),
 		cmocka_unit_test(a_name_with_pattern_characters_is_found),
 		cmocka_unit_test(a_token_outside_the_vocabulary_names_file_and_position_I7),
+		cmocka_unit_test(the_start_of_each_file_is_looked_at),
 		cmocka_unit_test(a_stream_shorter_than_a_window_is_refused),
 		cmocka_unit_test(files_are_told_by_their_bytes),
 		cmocka_unit_test(large_files_are_told_by_samples),

@@ -102,9 +102,13 @@ static void best_fit_decreasing_is_that_of_the_slow_one(void **state_)
 		for (int s = 0; s < n; s++) {
 			struct packing_visit v = packing_visit(&p, 1, s, 0);
 			const struct piece *q;
+			int longest = length; /* comes first */
 			is[s] = length;
-			for (int k = 0; (q = packing_piece(&p, &v, k)); k++)
+			for (int k = 0; (q = packing_piece(&p, &v, k)); k++) {
+				assert_true(q->rows <= longest);
+				longest = q->rows;
 				is[s] -= q->rows;
+			}
 		}
 		qsort(is, (size_t)n, sizeof *is, falling);
 		assert_memory_equal(is, room, (size_t)n * sizeof *is);

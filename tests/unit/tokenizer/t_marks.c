@@ -78,7 +78,20 @@ static void encode(const struct zr_tokenizer *t, const char *text, size_t piece,
 	"Hello,  world\n\n\ncaf\u00e9 \U0001f600 <|endoftext|> \u4eba\u5de5\u667a\u80fd it's  a " \
 	"<mask> \n x<right>\u3000 y"
 
-/* Of these no byte is lost or made: a byte's token is the one whose bytes it is among. */
+/* Where no byte is lost or made: a byte's token is the one whose bytes it is among. */
+static void check_tokens(const struct zr_tokenizer *t, const char *text, struct run *r)
+{
+	size_t at = 0, n;
+	encode(t, text, 1000, r);
+	for (size_t i = 0; i < r->n; i++) {
+		zr_tokenizer_bytes(t, r->id[i], &n);
+		for (size_t j = 0; j < n; j++)
+			assert_int_equal(r->token[at + j], i);
+		at += n;
+	}
+	assert_int_equal(at, strlen(text));
+}
+
 static void test_byte_level(void **unused)
 {
 	(void)unused;
@@ -88,15 +101,7 @@ static void test_byte_level(void **unused)
 		if (!t)
 			skip();
 		const char *text = "Hello,  world\n\n\ncaf\u00e9 \U0001f600 \u4eba\u5de5 it's  a";
-		encode(t, text, 1000, &r);
-		size_t at = 0, n;
-		for (size_t i = 0; i < r.n; i++) {
-			zr_tokenizer_bytes(t, r.id[i], &n);
-			for (size_t j = 0; j < n; j++)
-				assert_int_equal(r.token[at + j], i);
-			at += n;
-		}
-		assert_int_equal(at, strlen(text));
+		check_tokens(t, text, &r);
 		for (size_t piece = 1; piece < 9; piece++) {
 			encode(t, text, piece, &cut);
 			assert_int_equal(cut.n, r.n);
@@ -220,6 +225,34 @@ static void test_wordpiece(void **unused)
 	zr_tokenizer_close(t);
 }
 
+/* Steps behind Metaspace see three bytes where the text has a space. */
+static void test_behind_metaspace(void **unused)
+{
+	struct zr_tokenizer *t = open_family("behind");
+	struct run r;
+	(void)unused;
+	if (!t)
+		skip();
+	check_tokens(t, " the quick 12 a  34 b", &r);
+	zr_tokenizer_close(t);
+}
+
+/* Bytes without a token are unknown ones, each of one byte. */
+static void test_unknown(void **unused)
+{
+	static const uint64_t wanted[] = { 0, 1, 2, 3 };
+	struct zr_tokenizer *t = open_family("lacking");
+	struct run r;
+	(void)unused;
+	if (!t)
+		skip();
+	encode(t, "b!!c", 100, &r);
+	assert_int_equal(r.n, 4);
+	assert_int_equal(r.id[1], r.id[2]);
+	assert_memory_equal(r.token, wanted, sizeof wanted);
+	zr_tokenizer_close(t);
+}
+
 /* ---- no memory: malloc and its family are this program's own ---- */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -324,6 +357,8 @@ int main(void)
 		cmocka_unit_test(test_inside),
 		cmocka_unit_test(test_first),
 		cmocka_unit_test(test_wordpiece),
+		cmocka_unit_test(test_behind_metaspace),
+		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_no_mark_is_lost_without_memory),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
