@@ -30,7 +30,7 @@ static int refuse(struct zr_setting *s, const char *why)
 	"name here before the last one"
 
 /* Its templates, as src/llamafactory/data/template.py has them in August 2026: what renders and
- * learns exactly the same here, or why that one does not which has the name here. */
+ * learns the same here, or why that one does not which has the name here. */
 static const struct {
 	const char *name, *template, *but;
 } templates[] = {
@@ -108,6 +108,16 @@ int lf_bits(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 	return refuse(s, "weights are kept in 4 or 8 bits");
 }
 
+static int put_template(struct zr_import *im, struct zr_setting *s, const char *to,
+			const char *template)
+{
+	int rc = zr_import_put(im, s, to, template, NULL);
+	if (rc || s->fate != ZR_FATE_MAPPED)
+		return rc;
+	return zr_import_fate(s, ZR_FATE_PARTLY, "a system message without text is written, which "
+						 "LLaMA-Factory leaves out");
+}
+
 int lf_template(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	const char *why = "no template here renders like it";
@@ -118,7 +128,7 @@ int lf_template(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 		if (!zr_import_is(s->value, templates[i].name))
 			continue;
 		if (templates[i].template)
-			return zr_import_put(im, s, k->to, templates[i].template, NULL);
+			return put_template(im, s, k->to, templates[i].template);
 		why = templates[i].but;
 	}
 
