@@ -103,6 +103,12 @@ like 'the configuration names the base and the modules' \
 	"$(tr -d ' \n' < left/adapter_config.json)" \
 	'"base_model_name_or_path":"/[^"]*/qwen2",.*"r":1,.*"target_modules":\["q_proj","k_proj"'
 
+cp -r "$golden/pretrained/qwen2" beside
+trained peft.ini -o model.path=beside -o adapter.path="$golden/adapters/qwen2" > digest
+like 'a base of a relative name is found from anywhere' "$(tr -d ' \n' < run/adapter_config.json)" \
+	"\"base_model_name_or_path\":\"$(realpath beside)\""
+rm -r beside
+
 # PEFT's configuration may have a regular expression in place of the names.
 regex() { # MODEL EXPRESSION: the digest of a training whose file has it
 	rm -rf pattern
@@ -279,6 +285,10 @@ for init in pissa pissa_niter_4 olora corda loftq lora_ga; do
 	refused "adapters that changed their base: $init" \
 		"init_lora_weights = $init: such adapters change their base; PEFT's save_pretrained" \
 		-o adapter.path=bad
+done
+for bias in all lora_only; do
+	sed "s/\"bias\": \"none\"/\"bias\": \"$bias\"/" "$golden/adapters/gpt2/adapter_config.json" > bad/adapter_config.json
+	refused "biases that learn: $bias" "bias = $bias; none is read" -o adapter.path=bad
 done
 for key in alora_invocation_tokens arrow_config use_bdlora kasa_config monteclora_config; do
 	sed "s/\"$key\": null/\"$key\": [1]/" \

@@ -166,6 +166,13 @@ has() {
 has 'a share of unknown steps' '{ "num_train_epochs": 1, "warmup_ratio": 0.1 }' \
 	'plugin = linear' 'warmup_ratio = 0\.1'
 is 'which transformers rounds up' "$(grep -c rounding has.ini)" 0
+has 'shards that offload' '{ "max_steps": 3, "fsdp": "full_shard offload" }' 'plugin = stage3'
+is '... parameters and states' "$(sed 's/ ;.*//' has.ini | grep -A1 '^\[offload' | tr '\n' ' ')" \
+	'[offload.optimizer] plugin = cpu -- [offload.param] plugin = cpu '
+has 'shards of gradients that offload' '{ "max_steps": 3, "fsdp": "shard_grad_op offload" }' 'plugin = stage2'
+is '... states alone' "$(grep -c '^\[offload' has.ini)" 1
+has 'the same for a schedule of DeepSpeed' '{ "max_steps": 100, "warmup_ratio": 0.07,
+ "deepspeed": { "scheduler": { "type": "WarmupLR", "params": { "warmup_num_steps": "auto" } } } }' 'warmup_num_steps = 8'
 has 'a share as version 5 writes it' '{ "max_steps": 100, "warmup_steps": 0.07 }' 'warmup_ratio = 0\.07'
 is '... of 100 updates is 8' "$("$ZEROTH" schedule has.ini -o device.plugin=cpu -o model.path=model \
 	-o data.plugin=tokens -o data.path=train.bin |
@@ -317,9 +324,14 @@ if [ -e axolotl.made ]; then
 		':5: pretraining_dataset\[0\]\.path: texts that stream are not read'
 	no 'data to validate on that is not here' 'test_datasets:\n  - path: hub/set\n' \
 		':5: test_datasets\[0\]\.path: nothing is downloaded: .* give \[data\] val_path$'
+	no 'data to validate on of another form' "${sets}test_datasets:\n  - path: other.jsonl\n    type: alpaca\n" \
+		':9: test_datasets\[0\]\.type: \[data\] val_path is read as path is: give both the same$'
 	no 'a key of a data set' "${sets}    no_such_key: 1\n" ':7: datasets\[0\]\.no_such_key: no data set has it here$'
 	no 'rows of another kind' 'datasets:\n  - path: a\n    type: jeopardy\n' \
 		':6: datasets\[0\]\.type: rows of this form are not read'
+	no 'two names of a field' \
+		"${sets}    field_messages: dialog\n  - path: rows.jsonl\n    type: chat_template\n    field_messages: talk\n" \
+		':10: datasets\[1\]\.field_messages: another name than that of a data set before'
 	no 'another template' "${sets}chat_template: qwen3\n" ':7: chat_template: no template here renders like it'
 	no 'other roles' "$sets    roles_to_train: [user]\n" 'roles_to_train: of roles, what the assistant says'
 	no 'other ends' "$sets    train_on_eos: all\n" 'train_on_eos: the end of each learned turn is learned'
@@ -358,6 +370,8 @@ if [ -e axolotl.made ]; then
 		sed -i "s/^template:.*/template: ${template%=*}/" of.yml
 		ok "... its template ${template%=*}" "$ZEROTH" config import --force -o of.ini --device cuda --data rows.jsonl --model model of.yml
 		like '... is one here' "$(cat of.ini)" "^template = ${template#*=} ; template, line 7\$"
+		like '... and differs in one thing' "$(import -o of.ini --device cuda --data rows.jsonl --model model of.yml)" \
+			':7: template: a system message without text is written, which LLaMA-Factory leaves out'
 	done
 	sed -i 's/sft/dpo/' of.yml
 	like '... its other stages' "$(import --data train.bin of.yml)" ':2: stage: only the likelihood'
@@ -416,6 +430,7 @@ case $files in *yml*)
 	often 'Axolotl: of a number of steps' "${held}max_steps: 9\nevals_per_epoch: 4\n" 'eval_every_ratio = 0\.25'
 	often 'Axolotl: steps' "${held}eval_steps: 3\nsave_steps: 0.25\nsave_total_limit: 0\n" 'eval_every = 3' 'every_ratio = 0\.25' 'keep = 4'
 	often 'Axolotl: never' "${held}save_strategy: 'no'\neval_strategy: 'no'\nsave_total_limit: 2\n" 'eval_every = 0' 'every = 0' 'keep = 2'
+	often 'Axolotl: a batch of all' "${held}batch_size: 8\nmicro_batch_size: 2\n" 'gradient_accumulation_steps = 4' 'micro_batch_size = 2'
 	often 'Axolotl: saves by steps' "${held}save_strategy: steps\n" 'every = 500'
 	;;
 esac

@@ -36,6 +36,10 @@ done
 is 'one seed has one order' "$(order 4)" "$(cat order.4)"
 ok 'and seeds have different ones' test "$(md5sum order.? | cut -c 1-32 | sort -u | wc -l)" -gt 1
 
+# 8.2 times a million is less than 8200000 in double precision.
+is 'weights are what they say' "$("$ZEROTH" data show -n 100 "${mix[@]}" -o data.weights='s:8.2 l:1.9' gpt2.ini 2>&1 |
+	grep -c '^===')" 100
+
 # ---- each set as if it were alone ----
 texts() { awk '/^===/ { if (n++) print text; text = ""; next } /^---/ { next } /^$/ { exit }
 	{ text = text $0 "/" } END { print text }'; }
@@ -60,6 +64,16 @@ is 'I1 stage3 on three ranks' "$(train -o train.steps=5 -n 3 -o zero.plugin=stag
 train -o train.steps=2 -o checkpoint.every=2 -n 2 > /dev/null
 mv run part
 is 'I1 a resume' "$(train --resume part -o train.steps=5 -n 2)" "$want"
+for order in 's:2 d' 'd s:2'; do
+	train -o train.steps=1 -o model.vocabulary= -o data.weights="$order" > /dev/null
+	grep '^vocabulary' run/config.ini
+done > vocabularies
+is 'the vocabulary is the largest of all sets, in any order' "$(sort vocabularies | uniq -c | awk '{ print $1 }')" 2
+ok 'and more than bytes' grep -qE '= (25[7-9]|2[6-9][0-9]|[3-9][0-9][0-9]|[0-9]{4,}) ' vocabularies
+# Beside documents each token of a text is a target, also that of number 0.
+head -c 4001 /dev/zero > zeros
+"$ZEROTH" data show -n 12 "${docs[@]}" -o data.s.path=zeros -o data.s.content=any gpt2.ini > shown
+is 'token 0 is a target' "$(grep -ac '^--- .*[^0-9]0 targets$' shown)" 0
 split -b 60 -a 3 small piece.
 "$ZEROTH" tokenize --documents --tokenizer "$gpt2" --eot none -o pieces piece.* > log 2>&1
 one=(-o data.plugin=tokens -o data.path=pieces -o data.packing=none
@@ -92,6 +106,11 @@ head -c 1001 small > few
 like 'and beside documents' "$(train -o train.steps=1 -o train.eval_batches=9999 -o data.s.val_path=few -o data.d.val_path=few.tok)" '^digest: '
 
 # ---- what is refused ----
+build documents
+like 'I7 epochs of sets of which one does not say how long it is' \
+	"$(trained gpt2.ini -o data.plugin=mix -o data.weights='a b' -o data.a.plugin=./documents.so -o data.b.plugin=text \
+		-o data.b.path=LARGE -o model.vocabulary=512 -o train.epochs=2 -o train.steps=)" \
+	'\[train\] epochs: the data does not say how many sequences it has: give steps instead'
 refused() { # NAME PATTERN OPTION...
 	like "I7 $1" "$(timeout 60 "$ZEROTH" config check gpt2.ini "${@:3}" 2>&1)" "$2"
 }

@@ -295,6 +295,8 @@ refused "a variant of a rule" '^zeroth: dir/config.json: rope_scaling.truncate =
 fresh "$golden/gpt2-bf16"
 echo '{"version": "1.0"}' > dir/tokenizer.json
 echo '{"eos_token_id": 3}' > dir/generation_config.json
+beside='tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json merges.txt tokenizer.model chat_template.jinja'
+for name in $beside; do echo '{}' > "dir/$name"; done
 train back -n 2 -o zero.plugin=stage3 -o optimizer.lr=0 -o optimizer.weight_decay=0 -o checkpoint.every=2 -o precision.plugin=bf16 \
 	-o zero.gather_16bit_weights_on_model_save=yes
 is "bf16 files train" "$?" 0
@@ -302,6 +304,7 @@ is "bf16 files train" "$?" 0
 data() { tail -c 15648 "$1/model.safetensors" | od -An -v -tx2 -w2 | sort; }
 is "the export of what was not changed has its values" "$(data out)" "$(data dir)"
 ok "and its tokenizer" cmp out/tokenizer.json dir/tokenizer.json
+for name in $beside; do ok "and its $name" cmp "out/$name" "dir/$name"; done
 ok "at the end of a training, too" cmp back/model-16bit/generation_config.json dir/generation_config.json
 ok "the two are one" cmp back/model-16bit/model.safetensors out/model.safetensors
 is "what was not changed draws what its directory draws" "$("$ZEROTH" sample -n 6 -t 0 back 2> /dev/null)" \
@@ -323,4 +326,32 @@ rm -r dir
 mv parts dir
 train parts -o model.path=dir
 is "and are read again: fp32 of the same values" "$(digest parts)" "$(digest again)"
+
+# A file may have just as many bytes of tensors as it is given.
+total=$(grep -o '"total_size": [0-9]*' dir/model.safetensors.index.json | grep -o '[0-9]*')
+"$ZEROTH" checkpoint export --shard-bytes "$total" back whole > /dev/null
+ok "all bytes in one file" test ! -e whole/model.safetensors.index.json
+"$ZEROTH" checkpoint export --shard-bytes $((total - 1)) back halves > /dev/null
+ok "one byte less is two files" test -e halves/model-00002-of-00002.safetensors
+
+# What is too large for fp16 is counted: a million as the last weight.
+printf '\000\044\164\111' |
+	dd of=parts/model.safetensors bs=1 seek=$(($(stat -c %s parts/model.safetensors) - 4)) conv=notrunc 2> /dev/null
+is "a million becomes infinite" "$("$ZEROTH" checkpoint export --dtype fp16 parts half 2>&1 > /dev/null)" \
+	'zeroth: 1 values are too large for fp16 and are infinite now'
+
+# The type of the tensors has the name that config.json has for it.
+for key in torch_dtype dtype; do
+	fresh "$golden/gpt2"
+	sed -i "s/\"[a-z_]*dtype\"/\"$key\"/" dir/config.json
+	train "$key"
+	rm -rf out
+	"$ZEROTH" checkpoint export --dtype bf16 "$key" out > /dev/null
+	is "$key is told once" "$(grep -o '"[a-z_]*dtype": "[a-z0-9]*"' out/config.json)" "\"$key\": \"bfloat16\""
+done
+# Without masters of its own a frozen tensor is in 16 bits, also beside others of its unit.
+fresh "$golden/gpt2"
+train sixteen -o precision.plugin=bf16 -o precision.master=none -o train.freeze='*c_fc.weight' -o checkpoint.every=1 \
+	-o checkpoint.save=trainable
+ok "what a checkpoint of 16 bits leaves out is as training had it" "$ZEROTH" checkpoint export sixteen of_sixteen
 done_testing

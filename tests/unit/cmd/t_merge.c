@@ -113,11 +113,98 @@ static void merges_as_peft(void **unused)
 	compare("qwen3-moe", NULL, "merged.safetensors");
 }
 
+/* W + s B A of a map whose weight is [out, in], or else [in, out], in fp64 and rounded once. */
+struct product {
+	const char *model;
+	const char *stored, *weight; /* the weight's name in the base, in what is merged */
+	const char *adapter;	     /* what is before .lora_A.weight */
+	int64_t in, out, r;
+	float scale;
+	int out_in;
+};
+
+static void check_product(const struct product *p)
+{
+	static float is[MOST], w[MOST], a[MOST], b[MOST];
+	char dir[PATH_MAX], name[200];
+	int64_t n;
+	merge(p->model, NULL, dir, &fp32);
+	struct zr_st ours = open_file(dir, "model.safetensors");
+	struct zr_st base = open_file(golden("pretrained", p->model), "model.safetensors");
+	struct zr_st lora = open_file(golden("adapters", p->model), "adapter_model.safetensors");
+	read_tensor(&ours, p->weight, is, &n);
+	read_tensor(&base, p->stored, w, &n);
+	assert_int_equal(n, p->in * p->out);
+	snprintf(name, sizeof name, "%s.lora_A.weight", p->adapter);
+	read_tensor(&lora, name, a, &n);
+	assert_int_equal(n, p->r * p->in);
+	snprintf(name, sizeof name, "%s.lora_B.weight", p->adapter);
+	read_tensor(&lora, name, b, &n);
+	assert_int_equal(n, p->r * p->out);
+
+	for (int64_t o = 0; o < p->out; o++)
+		for (int64_t i = 0; i < p->in; i++) {
+			const int64_t at = p->out_in ? o * p->in + i : i * p->out + o;
+			double sum = 0;
+			for (int64_t k = 0; k < p->r; k++)
+				sum += (double)b[o * p->r + k] * (double)a[k * p->in + i];
+			const float want = (float)((double)w[at] + (double)p->scale * sum);
+			if (is[at] != want)
+				fail_msg("%s[%lld] = %.9g, not %.9g", p->weight, (long long)at,
+					 (double)is[at], (double)want);
+		}
+	zr_st_close(&ours);
+	zr_st_close(&base);
+	zr_st_close(&lora);
+}
+
+static void sums_are_rounded_once(void **unused)
+{
+	static const struct product products[] = {
+		{ "llama", "model.layers.0.self_attn.q_proj.weight",
+		  "model.layers.0.self_attn.q_proj.weight",
+		  "base_model.model.model.layers.0.self_attn.q_proj", 16, 16, 3,
+		  (float)(6 / 1.7320508075688772), 1 },
+		{ "gpt2", "transformer.h.0.mlp.c_fc.weight", "h.0.mlp.c_fc.weight",
+		  "base_model.model.transformer.h.0.mlp.c_fc", 16, 64, 4, 2, 0 },
+	};
+	(void)unused;
+	for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+		check_product(&products[i]);
+}
+
 /* Its base is what bitsandbytes makes of the weights. */
 static void merges_onto_nf4_as_peft(void **unused)
 {
 	(void)unused;
 	compare("llama", "model.store=nf4", "merged_nf4.safetensors");
+}
+
+/* zeroth/device.h: half away from zero in bf16, to even in fp16, whose least numbers have no
+ * leading one. */
+static void numbers_of_16_bits_are_the_nearest(void **unused)
+{
+	static const struct {
+		int32_t dtype;
+		float from, to;
+	} of[] = {
+		{ ZR_F16, 1 + 0x1p-11f, 1 },
+		{ ZR_F16, 1 + 3 * 0x1p-11f, 1 + 0x1p-9f },
+		{ ZR_F16, -1 - 0x1.1p-11f, -1 - 0x1p-10f },
+		{ ZR_F16, 0x1.8p-24f, 0x1p-23f },
+		{ ZR_F16, 0x1p-25f, 0 },
+		{ ZR_F16, 65519, 65504 },
+		{ ZR_F16, -65520, -INFINITY },
+		{ ZR_BF16, 1 + 0x1p-8f, 1 + 0x1p-7f },
+		{ ZR_BF16, -1 - 0x1p-8f, -1 - 0x1p-7f },
+		{ ZR_BF16, 1 + 0x1.fp-9f, 1 },
+	};
+	(void)unused;
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+		if (zr_export_rounded(of[i].dtype, of[i].from) != of[i].to)
+			fail_msg("%a becomes %a, not %a", (double)of[i].from,
+				 (double)zr_export_rounded(of[i].dtype, of[i].from),
+				 (double)of[i].to);
 }
 
 static void files_name_what_was_merged(void **unused)
@@ -173,7 +260,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(merges_as_peft),
+		cmocka_unit_test(sums_are_rounded_once),
 		cmocka_unit_test(merges_onto_nf4_as_peft),
+		cmocka_unit_test(numbers_of_16_bits_are_the_nearest),
 		cmocka_unit_test(files_name_what_was_merged),
 		cmocka_unit_test(what_is_no_adapter_is_refused),
 	};
