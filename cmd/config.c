@@ -62,9 +62,12 @@ int zr_cmd_config(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
-	rc = rc ? rc : zr_trace_check(cfg, &err);
-	rc = rc ? rc : zr_setup_open(cfg, ZR_SETUP_ALONE, 1, &s, &err);
-	rc = rc ? rc : zr_adapter_settle(s, &err);
+	if (!rc)
+		rc = zr_trace_check(cfg, &err);
+	if (!rc)
+		rc = zr_setup_open(cfg, ZR_SETUP_ALONE, 1, &s, &err);
+	if (!rc)
+		rc = zr_adapter_settle(s, &err);
 	if (!rc && !strcmp(verb, "check"))
 		print_ok(cfg);
 	else if (!rc && (a.json ? zr_cmd_config_json(cfg) : zr_config_write_ini(cfg, stdout, 1)))

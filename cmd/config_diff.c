@@ -164,7 +164,8 @@ int zr_cmd_config_diff(int argc, char **argv)
 	a.name = argv[optind];
 	b.name = argv[optind + 1];
 	rc = read_side(&a, &err);
-	rc = rc ? rc : read_side(&b, &err);
+	if (!rc)
+		rc = read_side(&b, &err);
 	if (!rc)
 		differ = compare(&a, &b);
 	free_side(&a);

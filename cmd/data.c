@@ -261,8 +261,10 @@ static int show(struct show *s, struct zr_error *err)
 		putchar('\n');
 	if (!rc)
 		printf("%s\n", s->setup->source->info.describe);
-	rc = rc ? rc : put_counts(s, ZR_SPLIT_TRAIN, err);
-	rc = rc ? rc : put_counts(s, ZR_SPLIT_VAL, err);
+	if (!rc)
+		rc = put_counts(s, ZR_SPLIT_TRAIN, err);
+	if (!rc)
+		rc = put_counts(s, ZR_SPLIT_VAL, err);
 	zr_token_text_close(&s->text);
 	return rc;
 }
@@ -284,8 +286,10 @@ int zr_cmd_data(int argc, char **argv)
 	rc = zr_config_load(s.conf, s.overrides, s.n_overrides, &cfg, &err);
 	if (!rc)
 		zr_cmd_log(cfg);
-	rc = rc ? rc : zr_setup_open(cfg, ZR_SETUP_ALONE, 1, &s.setup, &err);
-	rc = rc ? rc : show(&s, &err);
+	if (!rc)
+		rc = zr_setup_open(cfg, ZR_SETUP_ALONE, 1, &s.setup, &err);
+	if (!rc)
+		rc = show(&s, &err);
 	zr_setup_close(s.setup);
 	zr_config_free(cfg);
 	return rc ? zr_cmd_failed(&err) : 0;

@@ -134,9 +134,12 @@ static int one_at_a_time(struct eval *e, struct zr_error *err)
 static int open_model(struct eval *e, struct zr_error *err)
 {
 	int rc = one_at_a_time(e, err);
-	rc = rc ? rc : zr_setup_open(e->cfg, ZR_SETUP_EVAL, 0, &e->setup, err);
-	rc = rc ? rc : zr_plan_check(e->setup, 0, err);
-	rc = rc ? rc : zr_session_open(e->setup, &e->session, err);
+	if (!rc)
+		rc = zr_setup_open(e->cfg, ZR_SETUP_EVAL, 0, &e->setup, err);
+	if (!rc)
+		rc = zr_plan_check(e->setup, 0, err);
+	if (!rc)
+		rc = zr_session_open(e->setup, &e->session, err);
 	zr_crash_session(e->session);
 	if (rc)
 		return rc;
@@ -206,7 +209,8 @@ static int evaluate(struct eval *e, struct zr_source *from, int64_t want, struct
 	struct zr_eval_set set;
 	struct zr_eval_result r;
 	int rc = zr_eval_once(e->setup, from, want, &set, err);
-	rc = rc ? rc : zr_evaluate(e->session, &set, &how, &r, err);
+	if (!rc)
+		rc = zr_evaluate(e->session, &set, &how, &r, err);
 	if (rc || !e->first)
 		return rc;
 	if (e->a->json)
@@ -248,10 +252,13 @@ static int run(int rank, void *arg, struct zr_error *err)
 	int rc = load_config(&e, err);
 	if (!rc && e.first)
 		zr_cmd_log(e.cfg);
-	rc = rc ? rc : open_model(&e, err);
-	rc = rc ? rc : count_bytes(&e, err);
+	if (!rc)
+		rc = open_model(&e, err);
+	if (!rc)
+		rc = count_bytes(&e, err);
 	e.first = e.first && e.setup && e.setup->process.rank == 0; /* of another launcher's */
-	rc = rc ? rc : evaluate_all(&e, err);
+	if (!rc)
+		rc = evaluate_all(&e, err);
 	if (rc && e.setup)
 		zr_setup_abort(e.setup, err->text);
 	zr_crash_session(NULL);

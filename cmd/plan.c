@@ -252,8 +252,10 @@ int zr_cmd_plan(int argc, char **argv)
 	if (a.card)
 		be_card(&a, memory, sizeof memory);
 	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
-	rc = rc ? rc : zr_trace_check(cfg, &err);
-	rc = rc ? rc : zr_rate_source_open(a.rates, a.card, cfg, &rates, &err);
+	if (!rc)
+		rc = zr_trace_check(cfg, &err);
+	if (!rc)
+		rc = zr_rate_source_open(a.rates, a.card, cfg, &rates, &err);
 	if (!rc && !a.json && !a.program && zr_data_absent(cfg))
 		printf(ZR_DATA_ABSENT "\n", zr_data_absent(cfg));
 	if (!rc && a.fit) {
@@ -263,7 +265,8 @@ int zr_cmd_plan(int argc, char **argv)
 		rc = zr_plan_scale(&a, &rates, peak, &err);
 	} else if (!rc) {
 		rc = zr_plan_open(cfg, a.ranks ? a.ranks : 1, &s, &err);
-		rc = rc ? rc : print_plan(&a, s, &rates, &err);
+		if (!rc)
+			rc = print_plan(&a, s, &rates, &err);
 	}
 	zr_rate_source_close(&rates);
 	zr_setup_close(s);

@@ -310,7 +310,8 @@ static int load(const char *name, const struct zr_plugin **p, struct zr_error *e
 	const char *role;
 	zr_crash_loading(name);
 	int rc = find_role(&name, &role, err);
-	rc = rc ? rc : zr_plugin_load(role, name, p, err);
+	if (!rc)
+		rc = zr_plugin_load(role, name, p, err);
 	zr_crash_loading(NULL);
 	return rc;
 }

@@ -292,9 +292,12 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	snprintf(path, sizeof path, "%s/config.ini", s->run);
 	rc = is_model ? zr_config_load(NULL, s->overrides, s->n_overrides, cfg, err) :
 			zr_run_config(path, s->overrides, s->n_overrides, cfg, err);
-	rc = rc ? rc : zr_setup_open(*cfg, mode, 1, &s->setup, err);
-	rc = rc ? rc : zr_plan_check(s->setup, 0, err);
-	rc = rc ? rc : open_weights(s, begins, begins && !is_model, err);
+	if (!rc)
+		rc = zr_setup_open(*cfg, mode, 1, &s->setup, err);
+	if (!rc)
+		rc = zr_plan_check(s->setup, 0, err);
+	if (!rc)
+		rc = open_weights(s, begins, begins && !is_model, err);
 	if (rc)
 		return rc;
 	zr_forms_of_run(&s->forms, *cfg);
@@ -306,9 +309,11 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	rc = zr_token_text_open(&from, &s->text, err);
 	s->g.text = &s->text;
 	s->g.stops.text = s->stop;
-	rc = rc ? rc : zr_eos_find(s->eos, s->run, &s->text, from.vocabulary, s->g.eos, ZR_EOS_MOST,
-				   &s->g.n_eos, err);
-	rc = rc ? rc : zr_generator_open(&s->g, err);
+	if (!rc)
+		rc = zr_eos_find(s->eos, s->run, &s->text, from.vocabulary, s->g.eos, ZR_EOS_MOST,
+				 &s->g.n_eos, err);
+	if (!rc)
+		rc = zr_generator_open(&s->g, err);
 	s->drawn = s->json ? malloc((size_t)s->g.most * sizeof *s->drawn) : NULL;
 	if (!rc && s->json && !s->drawn)
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for --tokens");
@@ -414,7 +419,8 @@ static int print_text(struct sampler *s, const struct zr_prompt *prompt, uint64_
 	if (!rc && ((s->started && puts("---") < 0) || (prompt && put_prompt(s))))
 		rc = write_failed(err);
 	s->started = 1;
-	rc = rc ? rc : zr_generate(&s->g, &d, err);
+	if (!rc)
+		rc = zr_generate(&s->g, &d, err);
 	if (!rc && (zr_char_end(&s->out) || putchar('\n') < 0))
 		rc = write_failed(err);
 	return s->kept.out.f ? zr_kept_end(&s->kept, s->run, &s->g.draw, rc, err) : rc;
@@ -514,7 +520,8 @@ int zr_cmd_sample(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	rc = s.prompts ? zr_prompts_read(s.prompts, &s.list, &err) : 0;
-	rc = rc ? rc : open_run(&s, &cfg, &err);
+	if (!rc)
+		rc = open_run(&s, &cfg, &err);
 	rc = rc    ? rc :
 	     s.chat ? zr_converse(&s.g, &s.forms, &err) :
 		      sample(&s, &err);

@@ -246,19 +246,23 @@ static int document(struct job *j, const char *path)
 		       zr_err(j->err, ZR_ENOMEM, "out of memory");
 	if (!rc && j->eot_id >= 0 && !j->apart)
 		rc = take(j, &j->eot_id, 1);
-	rc = rc ? rc : put_template(j, 0);
+	if (!rc)
+		rc = put_template(j, 0);
 	while (!rc && got) {
 		rc = zr_input_read(in, buf, j->chunk, &got, j->err);
 		if (!rc && j->text == begin)
 			rc = check_start(j, path, buf, got);
 		j->text += got;
 		has_zero = has_zero || (!rc && memchr(buf, 0, got));
-		rc = rc ? rc : encode(j, path, buf, got);
-		rc = rc ? rc : stopped(j);
+		if (!rc)
+			rc = encode(j, path, buf, got);
+		if (!rc)
+			rc = stopped(j);
 		if (!rc)
 			show(j, in);
 	}
-	rc = rc ? rc : put_template(j, 1);
+	if (!rc)
+		rc = put_template(j, 1);
 	if (!rc && j->eot_id >= 0 && j->apart)
 		rc = take(j, &j->eot_id, 1);
 	if (!rc && j->apart)
@@ -309,11 +313,15 @@ static void report(const struct job *j, int64_t tokens, int bits)
 static int work(struct job *j)
 {
 	int rc = zr_keep_file(j->output, j->force, j->err);
-	rc = rc ? rc : zr_tokenizer_open(j->tokenizer, &j->t, j->err);
+	if (!rc)
+		rc = zr_tokenizer_open(j->tokenizer, &j->t, j->err);
 	int width = !rc && zr_tokenizer_size(j->t) > 65536 ? 4 : 2;
-	rc = rc ? rc : choose_eot(j);
-	rc = rc ? rc : zr_encoder_open(j->t, take, j, &j->encoder, j->err);
-	rc = rc ? rc : create(j, width);
+	if (!rc)
+		rc = choose_eot(j);
+	if (!rc)
+		rc = zr_encoder_open(j->t, take, j, &j->encoder, j->err);
+	if (!rc)
+		rc = create(j, width);
 	if (rc)
 		return rc;
 	j->all = zr_tokenize_bytes(j->in, j->n_in);
@@ -322,7 +330,8 @@ static int work(struct job *j)
 		rc = document(j, j->in[i]);
 	int64_t tokens = tokens_of(j);
 	int end = finish(j, !rc);
-	rc = rc ? rc : end;
+	if (!rc)
+		rc = end;
 	if (j->tty)
 		zr_log_live(stderr, NULL);
 	if (rc)

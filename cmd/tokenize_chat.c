@@ -182,7 +182,8 @@ static int take(void *arg, const int32_t *ids, const uint8_t *learned, size_t n)
 {
 	struct job *j = arg;
 	int rc = zr_documents_put(j->documents, ids, learned, n, j->err);
-	rc = rc ? rc : zr_documents_end(j->documents, j->err);
+	if (!rc)
+		rc = zr_documents_end(j->documents, j->err);
 	if (zr_tokenize_stopped() && !rc)
 		rc = zr_err(j->err, ZR_EIO, "interrupted; %s is as it was", j->output);
 	show(j);
@@ -206,8 +207,10 @@ static int put_counts(struct job *j)
 	const struct zr_chat_counts *n = zr_chat_counts(j->chat);
 	int64_t dropped = n->records - n->documents;
 	int rc = zr_documents_count(j->documents, "records", n->records, j->err);
-	rc = rc ? rc : zr_documents_count(j->documents, "truncated", n->truncated, j->err);
-	rc = rc ? rc : zr_documents_count(j->documents, "dropped", dropped, j->err);
+	if (!rc)
+		rc = zr_documents_count(j->documents, "truncated", n->truncated, j->err);
+	if (!rc)
+		rc = zr_documents_count(j->documents, "dropped", dropped, j->err);
 	for (int i = 0; !rc && i < ZR_CHAT_REASONS; i++) {
 		char name[40];
 		snprintf(name, sizeof name, "dropped.%s", zr_chat_reason(i));
@@ -247,9 +250,11 @@ static void report(const struct job *j)
 static int work(struct job *j)
 {
 	int rc = zr_keep_file(j->output, j->force, j->err);
-	rc = rc ? rc : zr_chat_open(&j->o, &j->chat, j->err);
-	rc = rc ? rc : zr_documents_create(j->output, 0666, zr_chat_vocabulary(j->chat), 1,
-					   &j->documents, j->err);
+	if (!rc)
+		rc = zr_chat_open(&j->o, &j->chat, j->err);
+	if (!rc)
+		rc = zr_documents_create(j->output, 0666, zr_chat_vocabulary(j->chat), 1,
+					 &j->documents, j->err);
 	if (rc)
 		return rc;
 	j->all = zr_tokenize_bytes(j->in, j->n_in);
@@ -258,7 +263,8 @@ static int work(struct job *j)
 		rc = zr_chat_file(j->chat, j->in[i], j->err);
 		j->done += zr_chat_at(j->chat);
 	}
-	rc = rc ? rc : put_counts(j);
+	if (!rc)
+		rc = put_counts(j);
 	int end = zr_documents_close(j->documents, !rc, j->err);
 	if (j->tty)
 		zr_log_live(stderr, NULL);
@@ -284,7 +290,8 @@ int zr_tokenize_chat(int argc, char **argv)
 			    "too many threads: give a smaller -j", j.o.threads, strerror(-rc));
 	j.o.parallel = parallel;
 	j.o.of = pool;
-	rc = rc ? rc : work(&j);
+	if (!rc)
+		rc = work(&j);
 	zr_chat_close(j.chat);
 	zr_pool_free(pool);
 	rc = rc ? zr_cmd_failed(&err) : 0;

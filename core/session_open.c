@@ -97,13 +97,20 @@ int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_e
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	s->setup = setup;
 	int rc = zr_prove_all(setup, err);
-	rc = rc ? rc : take_arena(s, ZR_STORE_DEVICE, err);
-	rc = rc ? rc : take_arena(s, ZR_STORE_HOST, err);
-	rc = rc ? rc : zr_tier_open(s, err);
-	rc = rc ? rc : make_tables(s, err);
-	rc = rc ? rc : map_views(s, err);
-	rc = rc ? rc : zr_bind(s, err);
-	rc = rc ? rc : ZR_ASK(&setup->precision, precision, start, err, &s->scale);
+	if (!rc)
+		rc = take_arena(s, ZR_STORE_DEVICE, err);
+	if (!rc)
+		rc = take_arena(s, ZR_STORE_HOST, err);
+	if (!rc)
+		rc = zr_tier_open(s, err);
+	if (!rc)
+		rc = make_tables(s, err);
+	if (!rc)
+		rc = map_views(s, err);
+	if (!rc)
+		rc = zr_bind(s, err);
+	if (!rc)
+		rc = ZR_ASK(&setup->precision, precision, start, err, &s->scale);
 	if (rc)
 		zr_session_close(s);
 	else

@@ -56,7 +56,8 @@ static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 	s->mesh = zr_mesh_of(&(struct zr_boot_info){ .world = 1, .local_world = 1, .nodes = 1 });
 	s->ranks.size = sizeof s->ranks;
 	int rc = zr_setup_start(s, &s->boot, "boot", "zr.boot/1", err);
-	rc = rc ? rc : ZR_ASK(&s->boot, boot, info, err, &s->ranks);
+	if (!rc)
+		rc = ZR_ASK(&s->boot, boot, info, err, &s->ranks);
 	if (rc || (s->mode == ZR_SETUP_ALONE && (rc = play_ranks(s, world, err))))
 		return rc;
 	s->process.rank = s->ranks.rank;
@@ -352,12 +353,16 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 	int rc = size_layers(s, err);
 	if (!rc && trains) {
 		rc = zr_activation_ask(s, err);
-		rc = rc ? rc : zr_schedule_make(&s->decl, 1, s->frozen_unit, s->act,
-						&s->train_uses, err);
-		rc = rc ? rc : zr_activation_place(s, &s->train_uses, 1, &s->train_act, err);
+		if (!rc)
+			rc = zr_schedule_make(&s->decl, 1, s->frozen_unit, s->act,
+					      &s->train_uses, err);
+		if (!rc)
+			rc = zr_activation_place(s, &s->train_uses, 1, &s->train_act, err);
 	}
-	rc = rc ? rc : zr_schedule_make(&s->decl, 0, NULL, NULL, &s->eval_uses, err);
-	rc = rc ? rc : zr_activation_place(s, &s->eval_uses, 0, &s->eval_act, err);
+	if (!rc)
+		rc = zr_schedule_make(&s->decl, 0, NULL, NULL, &s->eval_uses, err);
+	if (!rc)
+		rc = zr_activation_place(s, &s->eval_uses, 0, &s->eval_act, err);
 	for (int32_t id = 0; !rc && id < 4; id++)
 		if (trains || id == ZR_PROG_EVAL)
 			rc = zr_program_record(s, id, &s->program[id], err);
@@ -367,23 +372,36 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 {
 	int rc = start_boot(s, world, err);
-	rc = rc ? rc : start_device(s, err);
-	rc = rc ? rc : start_data(s, err);
-	rc = rc ? rc : start_comm(s, err);
-	rc = rc ? rc : start_model(s, err);
-	rc = rc ? rc : zr_layout_make(&s->decl, &s->layout, err);
-	rc = rc ? rc : size_units(s, err);
-	rc = rc ? rc : zr_frozen_find(s, err);
-	rc = rc ? rc : start_policies(s, err);
+	if (!rc)
+		rc = start_device(s, err);
+	if (!rc)
+		rc = start_data(s, err);
+	if (!rc)
+		rc = start_comm(s, err);
+	if (!rc)
+		rc = start_model(s, err);
+	if (!rc)
+		rc = zr_layout_make(&s->decl, &s->layout, err);
+	if (!rc)
+		rc = size_units(s, err);
+	if (!rc)
+		rc = zr_frozen_find(s, err);
+	if (!rc)
+		rc = start_policies(s, err);
 	if (!rc && s->mode != ZR_SETUP_SAMPLE)
 		rc = zr_offloads_start(s, err);
-	rc = rc ? rc : start_stage(s, err);
+	if (!rc)
+		rc = start_stage(s, err);
 	if (!rc && s->mode != ZR_SETUP_SAMPLE) {
 		rc = zr_offloads_check(s, err);
-		rc = rc ? rc : zr_batch_resolve(s->cfg, s->train, s->process.world, &s->batch, err);
-		rc = rc ? rc : check_data(s, err);
-		rc = rc ? rc : zr_optimizers_start(s, err);
-		rc = rc ? rc : zr_setup_start(s, &s->scheduler, "scheduler", "zr.scheduler/1", err);
+		if (!rc)
+			rc = zr_batch_resolve(s->cfg, s->train, s->process.world, &s->batch, err);
+		if (!rc)
+			rc = check_data(s, err);
+		if (!rc)
+			rc = zr_optimizers_start(s, err);
+		if (!rc)
+			rc = zr_setup_start(s, &s->scheduler, "scheduler", "zr.scheduler/1", err);
 	} else if (!rc) {
 		s->batch.train = s->batch.micro = s->batch.accumulation = s->batch.slots = 1;
 	}

@@ -75,8 +75,10 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 	s->stop = stop;
 	s->result = r;
 	int rc = run_micro_batches(s, err);
-	rc = rc ? rc : zr_run(s, ZR_S_BOUNDARY, err);
-	rc = rc ? rc : refuse_late(s, r, err);
+	if (!rc)
+		rc = zr_run(s, ZR_S_BOUNDARY, err);
+	if (!rc)
+		rc = refuse_late(s, r, err);
 	if (!rc && r->action == ZR_STEP_APPLY)
 		rc = zr_run(s, ZR_S_UPDATE, err);
 	s->step += !rc;

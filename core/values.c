@@ -32,7 +32,8 @@ int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t by
 	if (at)
 		return zr_copy(s, write ? at : memory, write ? memory : at, bytes, err);
 	int rc = zr_settle(s, err);
-	rc = rc ? rc : zr_request(s, spot, memory, bytes, write, &ticket, err);
+	if (!rc)
+		rc = zr_request(s, spot, memory, bytes, write, &ticket, err);
 	return rc ? rc : zr_requested(s, spot.region, ticket, err);
 }
 
@@ -66,7 +67,8 @@ int zr_master_in(struct zr_session *s, const struct zr_subgroup *p, float *x, ui
 	uint16_t *rem = work + p->n * ZR_BLOCK;
 	struct zr_masters m = { s->setup->host_ops, (char *)rem, (char *)work };
 	int rc = wide ? 0 : zr_master_convert(s, p, &m, p->n, x, 1, err);
-	rc = rc ? rc : zr_datum_pass(s, p, ZR_D_MASTER, split ? (char *)rem : (char *)x, 1, err);
+	if (!rc)
+		rc = zr_datum_pass(s, p, ZR_D_MASTER, split ? (char *)rem : (char *)x, 1, err);
 	return rc ? rc : zr_datum_pass(s, p, ZR_D_LOWP, wide ? (char *)x : (char *)work, 1, err);
 }
 
@@ -175,7 +177,8 @@ static int hand_out(struct zr_session *s, const struct zr_subgroup *p, int32_t r
 	struct zr_chunk *c = s->chunk;
 	uint64_t count = c->out ? zr_cut_segments(s, p->unit, p->first, p->n, s->seg) : 0;
 	int rc = rank == setup->process.rank ? zr_master_out(s, p, c->x, c->work, c->err) : 0;
-	rc = rc ? rc : send_chunk(s, p, rank, c->x);
+	if (!rc)
+		rc = send_chunk(s, p, rank, c->x);
 	for (const struct zr_seg *g = s->seg; !rc && g < s->seg + count; g++)
 		rc = c->out(c->arg, &setup->layout.tensor[g->param], g->param_off, g->n,
 			    c->x + g->off);

@@ -125,7 +125,8 @@ static int keep_text(struct zeroth *e)
 int zeroth_open(struct zeroth *e)
 {
 	int rc = engine_is_new(e, "a second zeroth_open");
-	rc = rc ? rc : keep_text(e);
+	if (!rc)
+		rc = keep_text(e);
 	if (rc)
 		return rc;
 	e->rank = calloc((size_t)e->n, sizeof *e->rank);
@@ -134,7 +135,8 @@ int zeroth_open(struct zeroth *e)
 		return end_with(e, engine_fail(e, ZR_ENOMEM, "out of memory"));
 	e->memory = zr_memory_available();
 	rc = start_threads(e);
-	rc = rc ? rc : ask(e, CMD_OPEN);
+	if (!rc)
+		rc = ask(e, CMD_OPEN);
 	e->open = !rc;
 	return rc;
 }
@@ -142,7 +144,8 @@ int zeroth_open(struct zeroth *e)
 int zeroth_resume(struct zeroth *e, const char *path, int64_t *step)
 {
 	int rc = ready(e, "zeroth_resume");
-	rc = rc ? rc : engine_given(e, path != NULL, "zeroth_resume: path");
+	if (!rc)
+		rc = engine_given(e, path != NULL, "zeroth_resume: path");
 	if (rc)
 		return rc;
 	if (e->rank->t.begun)
@@ -193,7 +196,8 @@ static int more_steps(struct zeroth *e)
 static int whole_step(struct zeroth *e)
 {
 	int rc = ready(e, "zeroth_step");
-	rc = rc ? rc : more_steps(e);
+	if (!rc)
+		rc = more_steps(e);
 	if (rc)
 		return rc;
 	if (e->model.size && !e->model.load)
@@ -205,7 +209,8 @@ static int whole_step(struct zeroth *e)
 int zeroth_step(struct zeroth *e, struct zeroth_result *out)
 {
 	int rc = failed_before(e, "zeroth_step");
-	rc = rc ? rc : ENGINE_SIZED(e, out, struct zeroth_result, seconds, "zeroth_step: r");
+	if (!rc)
+		rc = ENGINE_SIZED(e, out, struct zeroth_result, seconds, "zeroth_step: r");
 	if (rc)
 		return rc;
 
@@ -252,7 +257,8 @@ int zeroth_forward(struct zeroth *e, const void *const *batch, double *loss)
 	if (!rc && !e->model.size)
 		rc = engine_fail(e, ZR_ESTATE, "zeroth_forward is for a model of zeroth_set_model");
 	rc = rc || goes_on ? rc : more_steps(e);
-	rc = rc ? rc : run_batches(e, CMD_FORWARD, batch, loss);
+	if (!rc)
+		rc = run_batches(e, CMD_FORWARD, batch, loss);
 	if (!rc)
 		e->at = FORWARDED;
 	return rc;
@@ -295,13 +301,15 @@ static int check_set(struct zeroth *e, const char *name)
 int zeroth_evaluate(struct zeroth *e, const char *name, struct zeroth_evaluation *out)
 {
 	int rc = ready(e, "zeroth_evaluate");
-	rc = rc ? rc : ENGINE_SIZED(e, out, struct zeroth_evaluation, targets,
-				    "zeroth_evaluate: out");
+	if (!rc)
+		rc = ENGINE_SIZED(e, out, struct zeroth_evaluation, targets,
+				  "zeroth_evaluate: out");
 	if (rc)
 		return rc;
 	e->name = name ? name : "";
 	rc = check_set(e, e->name);
-	rc = rc ? rc : ask(e, CMD_EVALUATE);
+	if (!rc)
+		rc = ask(e, CMD_EVALUATE);
 	const struct zeroth_evaluation v = { .loss = e->eval.loss, .accuracy = e->eval.accuracy,
 					     .targets = e->eval.targets };
 	if (!rc && out)
@@ -320,7 +328,8 @@ int zeroth_save(struct zeroth *e)
 int zeroth_save_weights(struct zeroth *e, const char *file)
 {
 	int rc = ready(e, "zeroth_save_weights");
-	rc = rc ? rc : engine_given(e, file != NULL, "zeroth_save_weights: file");
+	if (!rc)
+		rc = engine_given(e, file != NULL, "zeroth_save_weights: file");
 	if (rc)
 		return rc;
 	e->name = file;
@@ -332,8 +341,9 @@ int zeroth_tensor(struct zeroth *e, int64_t i, struct zeroth_tensor_info *out)
 	if (!e || !e->open)
 		return engine_fail(e, ZR_ESTATE, "zeroth_tensor comes after zeroth_open");
 	int rc = engine_given(e, out != NULL, "zeroth_tensor: out");
-	rc = rc ? rc : ENGINE_SIZED(e, out, struct zeroth_tensor_info, elements,
-				    "zeroth_tensor: out");
+	if (!rc)
+		rc = ENGINE_SIZED(e, out, struct zeroth_tensor_info, elements,
+				  "zeroth_tensor: out");
 	if (rc)
 		return rc;
 	const struct zr_layout *l = &e->rank->t.setup->layout;
@@ -350,7 +360,8 @@ int zeroth_tensor(struct zeroth *e, int64_t i, struct zeroth_tensor_info *out)
 int zeroth_get(struct zeroth *e, zeroth_get_fn *fn, void *arg)
 {
 	int rc = ready(e, "zeroth_get");
-	rc = rc ? rc : engine_given(e, fn != NULL, "zeroth_get: fn");
+	if (!rc)
+		rc = engine_given(e, fn != NULL, "zeroth_get: fn");
 	if (rc)
 		return rc;
 	e->get = fn;
@@ -361,7 +372,8 @@ int zeroth_get(struct zeroth *e, zeroth_get_fn *fn, void *arg)
 int zeroth_put(struct zeroth *e, zeroth_put_fn *fn, void *arg)
 {
 	int rc = ready(e, "zeroth_put");
-	rc = rc ? rc : engine_given(e, fn != NULL, "zeroth_put: fn");
+	if (!rc)
+		rc = engine_given(e, fn != NULL, "zeroth_put: fn");
 	if (rc)
 		return rc;
 	e->put = fn;
@@ -372,7 +384,8 @@ int zeroth_put(struct zeroth *e, zeroth_put_fn *fn, void *arg)
 int zeroth_metrics(struct zeroth *e, const struct zr_metric **m)
 {
 	int rc = engine_enter(e, "zeroth_metrics");
-	rc = rc ? rc : engine_given(e, m != NULL, "zeroth_metrics: m");
+	if (!rc)
+		rc = engine_given(e, m != NULL, "zeroth_metrics: m");
 	if (rc)
 		return rc;
 	e->n_metrics = 0;
@@ -411,7 +424,8 @@ int zeroth_facts(struct zeroth *e, struct zeroth_facts *out)
 	if (!e || !e->open)
 		return engine_fail(e, ZR_ESTATE, "zeroth_facts comes after zeroth_open");
 	int rc = engine_given(e, out != NULL, "zeroth_facts: out");
-	rc = rc ? rc : ENGINE_SIZED(e, out, struct zeroth_facts, bytes, "zeroth_facts: out");
+	if (!rc)
+		rc = ENGINE_SIZED(e, out, struct zeroth_facts, bytes, "zeroth_facts: out");
 	if (rc)
 		return rc;
 	const struct zr_setup *s = e->rank->t.setup;
@@ -429,7 +443,8 @@ int zeroth_facts(struct zeroth *e, struct zeroth_facts *out)
 int zeroth_digest(struct zeroth *e, uint64_t *losses, uint64_t *parameters)
 {
 	int rc = ready(e, "zeroth_digest");
-	rc = rc ? rc : ask(e, CMD_DIGEST);
+	if (!rc)
+		rc = ask(e, CMD_DIGEST);
 	const struct rank *r = rc ? NULL : e->rank;
 	if (!rc && losses)
 		*losses = zr_trainer_losses_digest(&r->t);

@@ -193,8 +193,9 @@ int engine_is_new(struct zeroth *e, const char *what)
 static int set_config(struct zeroth *e, int is_file, const char *from)
 {
 	int rc = engine_is_new(e, is_file ? "zeroth_set_file" : "zeroth_set_text");
-	rc = rc ? rc : engine_given(e, from != NULL, is_file ? "zeroth_set_file: path" :
-							       "zeroth_set_text: text");
+	if (!rc)
+		rc = engine_given(e, from != NULL, is_file ? "zeroth_set_file: path" :
+							     "zeroth_set_text: text");
 	char *copy = rc ? NULL : strdup(from);
 	if (rc || !copy)
 		return rc ? rc : engine_fail(e, ZR_ENOMEM, "out of memory");
@@ -218,7 +219,8 @@ int zeroth_set_text(struct zeroth *e, const char *text)
 int zeroth_set(struct zeroth *e, const char *option)
 {
 	int rc = engine_is_new(e, "zeroth_set");
-	rc = rc ? rc : engine_given(e, option != NULL, "zeroth_set: option");
+	if (!rc)
+		rc = engine_given(e, option != NULL, "zeroth_set: option");
 	if (rc)
 		return rc;
 	char **more = realloc(e->option, ((size_t)e->n_options + 1) * sizeof *more);
@@ -232,7 +234,8 @@ int zeroth_set(struct zeroth *e, const char *option)
 int zeroth_add_plugins(struct zeroth *e, const struct zr_entry *entry)
 {
 	int rc = engine_is_new(e, "zeroth_add_plugins");
-	rc = rc ? rc : engine_given(e, entry != NULL, "zeroth_add_plugins: entry");
+	if (!rc)
+		rc = engine_given(e, entry != NULL, "zeroth_add_plugins: entry");
 	if (rc)
 		return rc;
 	if (entry->magic != ZR_MAGIC || !ZR_HAS(entry, struct zr_entry, descs))
@@ -283,15 +286,18 @@ static int check_struct_sizes(struct zeroth *e, const struct zeroth_model *m)
 int zeroth_set_model(struct zeroth *e, const struct zeroth_model *m)
 {
 	int rc = engine_is_new(e, "zeroth_set_model");
-	rc = rc ? rc : engine_given(e, m != NULL, "zeroth_set_model: model");
+	if (!rc)
+		rc = engine_given(e, m != NULL, "zeroth_set_model: model");
 	if (rc)
 		return rc;
 	rc = ENGINE_SIZED(e, m, struct zeroth_model, held_out, "zeroth_set_model: zeroth_model");
-	rc = rc ? rc : check_struct_sizes(e, m);
+	if (!rc)
+		rc = check_struct_sizes(e, m);
 	if (rc)
 		return rc;
 	rc = engine_given(e, m->units || !m->n_units, "zeroth_set_model: units");
-	rc = rc ? rc : engine_given(e, m->layers || !m->n_layers, "zeroth_set_model: layers");
+	if (!rc)
+		rc = engine_given(e, m->layers || !m->n_layers, "zeroth_set_model: layers");
 	if (rc)
 		return rc;
 	memcpy(&e->model, m, m->size < sizeof *m ? m->size : sizeof *m);

@@ -283,7 +283,8 @@ static int save(struct rank *r, struct zr_error *err)
 		return rc;
 	const int64_t failed = zr_saver_stats(r->t.saver)->failed;
 	rc = zr_trainer_save(&r->t, err);
-	rc = rc ? rc : zr_saver_finish(r->t.saver, err);
+	if (!rc)
+		rc = zr_saver_finish(r->t.saver, err);
 	const struct zr_saver_stats *now = zr_saver_stats(r->t.saver);
 	if (rc || now->failed == failed)
 		return rc;
@@ -362,7 +363,8 @@ static int digest(struct rank *r, struct zr_error *err)
 {
 	uint64_t d;
 	int rc = begin(r, err);
-	rc = rc ? rc : zr_weights_digest(r->t.session, &d, err);
+	if (!rc)
+		rc = zr_weights_digest(r->t.session, &d, err);
 	if (!rc && !r->number)
 		r->engine->digest = d;
 	return rc;

@@ -140,9 +140,12 @@ static inline int zr_check_combine(const struct zr_host *h, const struct zr_op_e
 static inline int zr_check_grouped(const struct zr_host *h, const struct zr_op_matmul_grouped *o)
 {
 	int rc = zr_check_experts(h, "matmul_grouped", o->rows, o->experts);
-	rc = rc ? rc : zr_check_dtype(h, "matmul_grouped", o->a_dtype);
-	rc = rc ? rc : zr_check_dtype(h, "matmul_grouped", o->b_dtype);
-	rc = rc ? rc : zr_check_dtype(h, "matmul_grouped", o->d_dtype);
+	if (!rc)
+		rc = zr_check_dtype(h, "matmul_grouped", o->a_dtype);
+	if (!rc)
+		rc = zr_check_dtype(h, "matmul_grouped", o->b_dtype);
+	if (!rc)
+		rc = zr_check_dtype(h, "matmul_grouped", o->d_dtype);
 	if (!rc && o->flags & ZR_MM_ACCUMULATE && o->d_dtype != ZR_F32)
 		rc = zr_fail(h, ZR_EINVAL, "matmul_grouped: only an fp32 result can be added to");
 	return rc;

@@ -161,8 +161,10 @@ int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base, zr_
 		return rc;
 	snprintf(path, sizeof path, "%s/adapter_model.safetensors", tmp);
 	rc = zr_weights_write_adapter(s, path, prefix, fn, arg, err);
-	rc = rc ? rc : write_config(s, base, tmp, err);
-	rc = rc ? rc : zr_new_dir_take(dir, tmp, 0, err);
+	if (!rc)
+		rc = write_config(s, base, tmp, err);
+	if (!rc)
+		rc = zr_new_dir_take(dir, tmp, 0, err);
 	if (rc)
 		zr_remove(AT_FDCWD, tmp);
 	return rc;

@@ -246,7 +246,8 @@ int zr_metrics_open(struct zr_setup *setup, int64_t resumed, struct zr_metrics *
 	pthread_cond_init(&m->changed, &attr);
 	pthread_condattr_destroy(&attr);
 	int rc = create_monitors(m, setup, resumed, err);
-	rc = rc ? rc : start_threads(m, err);
+	if (!rc)
+		rc = start_threads(m, err);
 	if (rc)
 		zr_metrics_close(m);
 	else

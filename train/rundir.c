@@ -167,7 +167,8 @@ int zr_rundir_make(struct zr_config *cfg, int resuming, int *made, struct zr_err
 int zr_dir_has(const char *dir, const char *name, char path[PATH_MAX])
 {
 	char own[PATH_MAX];
-	path = path ? path : own;
+	if (!path)
+		path = own;
 	if (snprintf(path, PATH_MAX, "%s/%s", dir, name) >= PATH_MAX)
 		return 0;
 	if (!access(path, F_OK))
@@ -262,7 +263,8 @@ int zr_put_text(const char *path, const char *text, struct zr_error *err)
 	int no = text ? zr_file_put(AT_FDCWD, tmp, text, strlen(text)) : ENOMEM;
 	if (no && text)
 		unlink(tmp);
-	no = no ? no : zr_take_name(AT_FDCWD, tmp, path);
+	if (!no)
+		no = zr_take_name(AT_FDCWD, tmp, path);
 	return no ? zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(no)) : 0;
 }
 

@@ -114,7 +114,8 @@ int zr_weights_write_adapter(const struct zr_setup *s, const char *path, const c
 			}
 		}
 		int end = zr_st_finish(&v.w, !rc, err);
-		rc = rc ? rc : end;
+		if (!rc)
+			rc = end;
 	}
 	free(x);
 	return rc;

@@ -37,7 +37,8 @@ int zr_weights_files_open(struct zr_setup *s, struct zr_weights_files *out, stru
 	const struct zr_model_json *config = zr_config_model_json(s->cfg);
 	*out = (struct zr_weights_files){ 0 };
 	int rc = config ? open_model(s, config, &out->model, err) : 0;
-	rc = rc ? rc : zr_adapter_open(s, &out->adapter, err);
+	if (!rc)
+		rc = zr_adapter_open(s, &out->adapter, err);
 	if (rc)
 		zr_weights_files_close(out);
 	return rc;
@@ -83,7 +84,8 @@ int zr_weights_begin(struct zr_session *s, struct zr_error *err)
 {
 	struct origin from = { .s = s };
 	int rc = zr_weights_files_open(s->setup, &from.files, err);
-	rc = rc ? rc : zr_session_begin(s, first_values, &from, err);
+	if (!rc)
+		rc = zr_session_begin(s, first_values, &from, err);
 	zr_weights_files_close(&from.files);
 	return rc;
 }

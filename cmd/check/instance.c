@@ -202,7 +202,8 @@ void zr_try_options(struct zr_check *c, struct zr_try *t)
 	t->opts = zr_area(c, "the options", d->opts_size ? d->opts_size : 1, 8);
 	for (uint32_t i = 0; (o = zr_table_next(&table, 0, &i));) {
 		const char *text = zr_try_given(c, o->name);
-		text = text ? text : o->def ? o->def : zr_try_value(c, o);
+		if (!text)
+			text = o->def ? o->def : zr_try_value(c, o);
 		set_text(c, t, o, text);
 	}
 }

@@ -168,7 +168,8 @@ static void run_ranks(struct zr_check *c, int32_t world, int killed, void *share
 	pid_t pid[RANKS] = { 0 };
 	zr_pool_free(c->pool); /* a thread that allocates now would keep its lock in the child */
 	c->pool = NULL;
-	table = table ? table : zr_check_shared(c, sizeof *table);
+	if (!table)
+		table = zr_check_shared(c, sizeof *table);
 	memset(table, 0, sizeof *table);
 	table->world = world;
 	table->killed = killed;

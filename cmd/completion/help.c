@@ -127,7 +127,8 @@ void zr_help_read(const char *text, const char *command, const char *verb, struc
 	const char *end = strstr(text, "\n\n"), *p;
 	*out = (struct zr_help){ 0 };
 	snprintf(head, sizeof head, "zeroth %s", command);
-	end = end ? end : text + strlen(text);
+	if (!end)
+		end = text + strlen(text);
 	for (p = strstr(text, head); p && p < end;) {
 		const char *from = p + strlen(head), *next = strstr(from, head);
 		read_usage(out, from, next && next < end ? next : end, verb);

@@ -96,9 +96,11 @@ static int try_device(struct zr_config *cfg, struct trial *t)
 	struct zr_device_info info = { .size = sizeof info };
 	struct zr_instance it = { 0 };
 	int rc = zr_config_resolve(cfg, "device", &facts, &t->err);
-	rc = rc ? rc : zr_instance_create(&it, &process, zr_config_find(cfg, "device"),
-					  "zr.device/1", &t->err);
-	rc = rc ? rc : ZR_ASK(&it, device, info, &t->err, &info);
+	if (!rc)
+		rc = zr_instance_create(&it, &process, zr_config_find(cfg, "device"),
+					"zr.device/1", &t->err);
+	if (!rc)
+		rc = ZR_ASK(&it, device, info, &t->err, &info);
 	if (!rc) {
 		memcpy(t->device, info.name, sizeof t->device);
 		memcpy(t->variant, info.variant, sizeof t->variant);
@@ -361,7 +363,8 @@ int zr_cmd_doctor(int argc, char **argv)
 			       -1, 0);
 	if (t == MAP_FAILED)
 		rc = zr_err(&err, ZR_ENOMEM, "out of memory");
-	rc = rc ? rc : look(&a, t, &m, &err);
+	if (!rc)
+		rc = look(&a, t, &m, &err);
 	if (!rc) {
 		zr_judge(&m, &findings);
 		if (a.json) {

@@ -839,9 +839,12 @@ static int finish(struct zr_import *im)
 					       .note = "Axolotl's default",
 					       .is_axolotl = 1 };
 	int rc = finish_cosine(im);
-	rc = rc ? rc : ax_finish_data(im);
-	rc = rc ? rc : finish_saves(im, names.note);
-	rc = rc ? rc : hf_finish(im, &names);
+	if (!rc)
+		rc = ax_finish_data(im);
+	if (!rc)
+		rc = finish_saves(im, names.note);
+	if (!rc)
+		rc = hf_finish(im, &names);
 	if (!rc && !zr_import_given(im, "train.steps") && !zr_import_given(im, "train.epochs"))
 		rc = zr_import_put(im, NULL, "train.epochs", "1", names.note);
 	return rc;

@@ -375,7 +375,8 @@ static int finish_fields(struct zr_import *im)
 						 "[data] plugin = mix reads both, each as a "
 						 "[data.NAME]");
 			name = text_of(s);
-			first = first ? first : s;
+			if (!first)
+				first = s;
 		}
 		if (name && strcmp(name, fields[i].usual) && at < sizeof text)
 			at += (size_t)snprintf(text + at, sizeof text - at, "%s%s=%s",

@@ -103,7 +103,8 @@ int zr_cmd_config_import(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	rc = a.output ? zr_keep_file(a.output, a.force, &err) : 0;
-	rc = rc ? rc : zr_import_run(&im, &err);
+	if (!rc)
+		rc = zr_import_run(&im, &err);
 	if (!rc)
 		bad = zr_import_count(&im, ZR_FATE_REFUSED) + zr_import_count(&im, ZR_FATE_UNKNOWN);
 	if (bad) { /* all that stands in the way, not only the first */

@@ -153,9 +153,12 @@ static int finish_precision(struct zr_import *im)
 int ds_finish(struct zr_import *im)
 {
 	int rc = finish_batch(im);
-	rc = rc ? rc : finish_optimizer(im);
-	rc = rc ? rc : finish_scheduler(im);
-	rc = rc ? rc : finish_precision(im);
+	if (!rc)
+		rc = finish_optimizer(im);
+	if (!rc)
+		rc = finish_scheduler(im);
+	if (!rc)
+		rc = finish_precision(im);
 	return rc ? rc :
 		    put_missing(im, "gradient_clipping", "train.gradient_clipping", "1",
 				DEFAULT " since 0.19.3; 0 (off) before");

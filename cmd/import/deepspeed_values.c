@@ -25,7 +25,8 @@ static int as_it_is(struct zr_import *im, struct zr_setting *s, const char *to)
 {
 	char *text = NULL;
 	int rc = zr_import_text(s->value, &text);
-	rc = rc ? rc : zr_import_put(im, s, to, text, NULL);
+	if (!rc)
+		rc = zr_import_put(im, s, to, text, NULL);
 	free(text);
 	return rc;
 }

@@ -29,7 +29,8 @@ static int as_it_is(struct zr_import *im, struct zr_setting *s, const char *to)
 {
 	char *text = NULL;
 	int rc = zr_import_text(s->value, &text);
-	rc = rc ? rc : zr_import_put(im, s, to, text, NULL);
+	if (!rc)
+		rc = zr_import_put(im, s, to, text, NULL);
 	free(text);
 	return rc;
 }
@@ -186,7 +187,8 @@ static int put_grad_scaler(struct zr_import *im)
 {
 	static const char note[] = "as torch's GradScaler";
 	int rc = zr_import_put(im, NULL, "precision.loss_scale_window", "2000", note);
-	rc = rc ? rc : zr_import_put(im, NULL, "precision.hysteresis", "1", note);
+	if (!rc)
+		rc = zr_import_put(im, NULL, "precision.hysteresis", "1", note);
 	return rc ? rc : zr_import_put(im, NULL, "precision.on_nonfinite", "skip", note);
 }
 
@@ -430,7 +432,8 @@ static int finish_betas(struct zr_import *im, const struct hf_names *n)
 int hf_finish(struct zr_import *im, const struct hf_names *n)
 {
 	int rc = finish_betas(im, n);
-	rc = rc ? rc : hf_finish_schedule(im, n);
+	if (!rc)
+		rc = hf_finish_schedule(im, n);
 	for (int i = 0; !rc && n->defaults[i][0]; i++) {
 		const char *to = n->defaults[i][0];
 		char ratio[80];

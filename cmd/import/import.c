@@ -179,7 +179,8 @@ static int settle(struct zr_import *im, struct zr_setting *s)
 	if (k->map)
 		return k->map(im, s, k);
 	rc = zr_import_text(s->value, &text);
-	rc = rc ? rc : zr_import_put(im, s, k->to, text, NULL);
+	if (!rc)
+		rc = zr_import_put(im, s, k->to, text, NULL);
 	free(text);
 	return rc;
 }
@@ -201,8 +202,10 @@ static int read_second(struct zr_import *im, struct zr_error *err)
 			snprintf(path, sizeof path, "%.*s/%s", (int)(slash - im->file), im->file,
 				 name);
 		rc = zr_tree_read(path, &im->trees[1], err);
-		rc = rc ? rc : zr_settings_read(second, im->trees[1], err);
-		rc = rc ? rc : zr_import_fate(s, ZR_FATE_MAPPED, "imported with it");
+		if (!rc)
+			rc = zr_settings_read(second, im->trees[1], err);
+		if (!rc)
+			rc = zr_import_fate(s, ZR_FATE_MAPPED, "imported with it");
 		im->n_sources += !rc;
 		return rc;
 	}
@@ -257,14 +260,17 @@ int zr_import_run(struct zr_import *im, struct zr_error *err)
 	im->source[0].kind = guess(im->trees[0]->root);
 	im->n_sources = 1;
 	rc = zr_settings_read(&im->source[0], im->trees[0], err);
-	rc = rc ? rc : read_second(im, err);
-	rc = rc ? rc : put_given(im);
+	if (!rc)
+		rc = read_second(im, err);
+	if (!rc)
+		rc = put_given(im);
 	for (int i = im->n_sources - 1; i >= 0; i--) /* what it names may be more exact */
 		for (int j = 0; !rc && j < im->source[i].n; j++)
 			rc = settle(im, &im->source[i].settings[j]);
 	for (int i = im->n_sources - 1; !rc && i >= 0; i--)
 		rc = im->source[i].kind->finish(im);
-	rc = rc ? rc : zr_import_check(im);
+	if (!rc)
+		rc = zr_import_check(im);
 	return rc ? zr_err(err, rc, "out of memory") : 0;
 }
 

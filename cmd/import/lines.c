@@ -143,8 +143,10 @@ static int compare(const void *a, const void *b)
 {
 	const struct zr_import_line *const *x = a, *const *y = b;
 	int by = rank((*x)->section) - rank((*y)->section);
-	by = by ? by : strcmp((*x)->section, (*y)->section);
-	by = by ? by : !!strcmp((*x)->key, "plugin") - !!strcmp((*y)->key, "plugin");
+	if (!by)
+		by = strcmp((*x)->section, (*y)->section);
+	if (!by)
+		by = !!strcmp((*x)->key, "plugin") - !!strcmp((*y)->key, "plugin");
 	return by ? by : (*x > *y) - (*x < *y);
 }
 

@@ -288,7 +288,8 @@ static int finish(struct zr_import *im)
 					       .defaults = defaults,
 					       .note = "the default of the training arguments" };
 	int rc = lf_finish(im);
-	rc = rc ? rc : hf_finish(im, &names);
+	if (!rc)
+		rc = hf_finish(im, &names);
 	if (!rc && !zr_import_given(im, "train.steps") && !zr_import_given(im, "train.epochs"))
 		rc = zr_import_put(im, NULL, "train.epochs", "3", names.note);
 	return rc;

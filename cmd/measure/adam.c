@@ -124,8 +124,9 @@ static int run(struct zr_bench *b)
 		if (!rc && !i)
 			limit = limit_of(&u);
 		rc = rc || !i ? rc : b->err->code;
-		rc = rc ? rc : place(&u, sizes[i]); /* numbers again */
-		double t = rc ? 0 : zr_bench_time(b, update, &u);
+		if (!rc)
+			rc = place(&u, sizes[i]); /* numbers again */
+	      double t = rc ? 0 : zr_bench_time(b, update, &u);
 		snprintf(name, sizeof name, "%s.%s", sec->plugin->desc->id,
 			 b->job->subject == &zr_bench_adam8 ? "8bit" : "fp32");
 		zr_bench_note(b, name, &at, 1, at, t, "parameter/s", i ? 0 : limit, !i);

@@ -119,8 +119,10 @@ static int run(struct zr_bench *b)
 		limit = t > 0 ? at / t : 0;
 	}
 	rc = b->err->code;
-	rc = rc ? rc : meetings(&x, send);
-	rc = rc ? rc : collectives(&x, send, recv, limit);
+	if (!rc)
+		rc = meetings(&x, send);
+	if (!rc)
+		rc = collectives(&x, send, recv, limit);
 	zr_bench_meet(b);
 	if (own)
 		comm->mem_free(b->s->comm.inst, own);

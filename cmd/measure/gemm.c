@@ -195,8 +195,10 @@ static int run(struct zr_bench *b)
 	/* without an instruction for bf16 its products are those of fp32 */
 	limit[1] = limit[1] > 0 ? limit[1] : limit[0];
 	int rc = b->err->code;
-	rc = rc ? rc : products(&p, limit);
-	rc = rc ? rc : attentions(&p, limit);
+	if (!rc)
+		rc = products(&p, limit);
+	if (!rc)
+		rc = attentions(&p, limit);
 	return rc ? rc : losses(&p, limit);
 }
 

@@ -367,7 +367,8 @@ static int run(struct zr_bench *b)
 	int rc = b->err->code;
 	for (int i = 0; i < 3 && !rc; i++) {
 		rc = place(&c.s, sizes[i]);
-		rc = rc ? rc : at_size(&c, limit);
+		if (!rc)
+			rc = at_size(&c, limit);
 	}
 	return rc ? rc : transfers(b);
 }

@@ -241,9 +241,12 @@ int zr_bench_rank(int rank, void *arg, struct zr_error *why)
 	snprintf(threads, sizeof threads, "%d", job->threads);
 	if (!rc && zr_table_find(&zr_config_find(cfg, "device")->table, "threads"))
 		rc = zr_config_set_auto(cfg, "device", "threads", threads, why);
-	rc = rc ? rc : zr_setup_open(cfg, ZR_SETUP_TRAIN, 0, &b.s, why);
-	rc = rc ? rc : take_room(&b);
-	rc = rc ? rc : job->subject->run(&b);
+	if (!rc)
+		rc = zr_setup_open(cfg, ZR_SETUP_TRAIN, 0, &b.s, why);
+	if (!rc)
+		rc = take_room(&b);
+	if (!rc)
+		rc = job->subject->run(&b);
 	if (!rc)
 		zr_bench_meet(&b);
 	if (rc && b.s)

@@ -65,9 +65,12 @@ static int run(struct zr_bench *b)
 {
 	struct zr_session *ss = NULL;
 	int rc = zr_plan_check(b->s, 0, b->err);
-	rc = rc ? rc : zr_session_open(b->s, &ss, b->err);
-	rc = rc ? rc : zr_session_begin(ss, zr_init_values, ss, b->err);
-	rc = rc ? rc : steps(b, ss);
+	if (!rc)
+		rc = zr_session_open(b->s, &ss, b->err);
+	if (!rc)
+		rc = zr_session_begin(ss, zr_init_values, ss, b->err);
+	if (!rc)
+		rc = steps(b, ss);
 	zr_bench_meet(b);
 	if (ss)
 		zr_session_close(ss);

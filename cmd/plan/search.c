@@ -214,7 +214,8 @@ static int look(struct search *s)
 		zr_trial_set(&t, "device.memory=1T");
 	}
 	int rc = zr_trial_run(s->a, s->rates, &t, s->err);
-	rc = rc ? rc : zr_trial_run(s->a, s->rates, &n, s->err);
+	if (!rc)
+		rc = zr_trial_run(s->a, s->rates, &n, s->err);
 	if (rc || t.refused)
 		return rc ? rc : zr_err(s->err, ZR_EINVAL, "%s", t.why);
 	s->sequences = t.sequences;

@@ -136,8 +136,10 @@ int zr_trial_run(const struct zr_cmd_args *a, struct zr_rate_source *rates, stru
 	zr_log_taker = say_nothing;
 	int rc = fd < 0 ? zr_err(&e, ZR_EIO, "%s: %s", a->operand, strerror(errno))
 			: zr_config_load(ini, all, n, &cfg, &e);
-	rc = rc ? rc : zr_plan_open(cfg, t->ranks, &s, &e);
-	rc = rc ? rc : measure(s, rates, t, &e);
+	if (!rc)
+		rc = zr_plan_open(cfg, t->ranks, &s, &e);
+	if (!rc)
+		rc = measure(s, rates, t, &e);
 	t->refused = rc != 0;
 	const int copied = !strncmp(e.text, ini, strlen(ini)); /* the user knows its original */
 	if (rc)

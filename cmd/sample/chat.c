@@ -102,7 +102,8 @@ static int render(struct talk *t)
 	size_t first = t->system ? 1 : 0;
 	for (;;) {
 		int rc = zr_chat_render(t->form, t->message, t->n, 1, &t->text, t->err);
-		rc = rc ? rc : encode(t, t->text.text.p, t->text.text.n);
+		if (!rc)
+			rc = encode(t, t->text.text.p, t->text.text.n);
 		if (rc || tokens(t) <= most)
 			return rc;
 		if (t->n < first + 3)
@@ -237,8 +238,10 @@ int zr_converse(struct zr_generator *g, const struct zr_chat_options *forms, str
 			      "--chat needs a tokenizer.json beside the model, or --tokenizer");
 	int rc = zr_chat_open(&o, &chat, err);
 	t.form = rc ? NULL : zr_chat_forms(chat);
-	rc = rc ? rc : find_end(&t);
-	rc = rc ? rc : converse(&t);
+	if (!rc)
+		rc = find_end(&t);
+	if (!rc)
+		rc = converse(&t);
 	forget(&t, 0, t.n);
 	free(t.message);
 	free(t.stop);

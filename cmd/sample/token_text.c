@@ -23,7 +23,8 @@ static int use_tokenizer(struct zr_token_text *t, const struct zr_token_source *
 	char file[ZR_TOKENIZER_PATH];
 	int rc = zr_tokenizer_find(path, file, err);
 	path = rc ? path : file;
-	rc = rc ? rc : zr_tokenizer_open(path, &t->tokenizer, err);
+	if (!rc)
+		rc = zr_tokenizer_open(path, &t->tokenizer, err);
 	int64_t n = rc ? 0 : zr_tokenizer_size(t->tokenizer);
 	if (!rc && from->vocabulary && n > from->vocabulary)
 		rc = zr_err(
@@ -178,7 +179,8 @@ static int encode_by_tokenizer(const struct zr_token_text *t, const char *text, 
 	if (rc)
 		return rc;
 	rc = zr_encode(e, text, n, err);
-	rc = rc ? rc : zr_encode_end(e, err);
+	if (!rc)
+		rc = zr_encode_end(e, err);
 	zr_encoder_close(e);
 	return rc;
 }

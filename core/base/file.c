@@ -113,7 +113,8 @@ int zr_file_put(int at, const char *name, const void *data, size_t bytes)
 	char *back = NULL;
 	size_t n;
 	int no = zr_file_new(at, name, data, bytes, 1);
-	no = no ? no : zr_file_text(at, name, 0, bytes, &back, &n);
+	if (!no)
+		no = zr_file_text(at, name, 0, bytes, &back, &n);
 	if (!no && (n != bytes || memcmp(back, data, n)))
 		no = EIO;
 	free(back);
@@ -150,7 +151,8 @@ int zr_remove(int at, const char *name)
 		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
 		    unlinkat(fd, e->d_name, 0) && !no)
 			no = errno;
-	no = no ? no : errno;
+	if (!no)
+		no = errno;
 	if (d)
 		closedir(d);
 	else

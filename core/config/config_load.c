@@ -18,8 +18,10 @@ int zr_config_load(const char *ini_path, const char *const *overrides, int n_ove
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	}
 	int rc = zr_layers_read(cfg, overrides, n_overrides, err);
-	rc = rc ? rc : zr_layers_pretrained(cfg, err);
-	rc = rc ? rc : zr_sections_make(cfg, err);
+	if (!rc)
+		rc = zr_layers_pretrained(cfg, err);
+	if (!rc)
+		rc = zr_sections_make(cfg, err);
 	if (rc)
 		zr_config_free(cfg);
 	else
@@ -89,7 +91,8 @@ int zr_config_resolve(struct zr_config *cfg, const char *section, const struct z
 	if (p->s.plugin->desc->resolve)
 		rc = zr_instance_failed(&it, p->s.plugin->desc->resolve(&it.host, facts, p->s.opts),
 					"resolve", err);
-	rc = rc ? rc : check_resolved(cfg, p, was_auto, err);
+	if (!rc)
+		rc = check_resolved(cfg, p, was_auto, err);
 	if (!rc && p->s.plugin->desc->check)
 		rc = zr_instance_failed(&it, p->s.plugin->desc->check(&it.host, p->s.opts), "check",
 					err);

@@ -124,7 +124,8 @@ int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err)
 	const struct zr_given *ignored = last_of(cfg, "ignore_keys");
 	cfg->model_json.ignored = ignored ? ignored->value : NULL;
 	int rc = p ? 0 : find_plugin(cfg, &p, err);
-	rc = rc ? rc : zr_pretrained_tables(&cfg->model_json, p, &v, err);
+	if (!rc)
+		rc = zr_pretrained_tables(&cfg->model_json, p, &v, err);
 	if (rc)
 		return rc;
 	rc = check_unknown(cfg, p, v, err);
@@ -132,6 +133,7 @@ int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err)
 		return rc;
 	a.table = zr_table_of(p->desc);
 	rc = zr_pretrained_untie(&cfg->model_json, v, err);
-	rc = rc ? rc : zr_pretrained_options(&cfg->model_json, p, add_option, &a, err);
+	if (!rc)
+		rc = zr_pretrained_options(&cfg->model_json, p, add_option, &a, err);
 	return rc ? rc : check_presets(&a, v->presets, err);
 }

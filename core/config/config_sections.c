@@ -315,7 +315,8 @@ static int make_part(struct zr_config *cfg, struct zr_part *p, struct zr_error *
 {
 	const struct zr_opt *o;
 	int rc = p->s.role ? load_plugin(cfg, p, err) : 0;
-	rc = rc ? rc : make_values(cfg, p, err);
+	if (!rc)
+		rc = make_values(cfg, p, err);
 	for (const struct zr_given *g = cfg->given; !rc && g; g = g->next)
 		rc = apply(cfg, p, g, err);
 	if (!rc && *p->left_out)
@@ -341,7 +342,8 @@ static int make_part(struct zr_config *cfg, struct zr_part *p, struct zr_error *
 int zr_sections_make(struct zr_config *cfg, struct zr_error *err)
 {
 	int rc = list_parts(cfg, err);
-	rc = rc ? rc : check_required(cfg, err);
+	if (!rc)
+		rc = check_required(cfg, err);
 	for (int i = 0; !rc && i < cfg->n; i++)
 		rc = make_part(cfg, &cfg->part[i], err);
 	return rc;

@@ -73,7 +73,8 @@ int zr_load_batch(struct zr_session *s, const struct zr_call *c)
 		b.weights = (float *)(at + p->plan.weights);
 	}
 	int rc = ZR_ASK(&d->it, data, batch, c->err, &b);
-	rc = rc ? rc : check_rows(s, d, &b, c->err);
+	if (!rc)
+		rc = check_rows(s, d, &b, c->err);
 	if (!rc && b.once)
 		leave_out(&b, s->sequences);
 	return rc;

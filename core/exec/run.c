@@ -28,7 +28,8 @@ int zr_run(struct zr_session *s, int32_t id, struct zr_error *err)
 	for (int32_t n = 0; !rc && n < p->n; n++) {
 		for (; !rc && wait < p->n_wait && p->wait[wait].instr == n; wait++)
 			rc = zr_end_late(s, p->wait[wait].late, err);
-		rc = rc ? rc : run_one(s, p, n, err);
+		if (!rc)
+			rc = run_one(s, p, n, err);
 	}
 	for (int32_t n = 0; !rc && n < p->n; n++)
 		if (p->instr[n].flags & ZR_F_LATE)

@@ -178,8 +178,9 @@ static void through_host(struct zr_lowering *l, struct zr_instr i, const struct 
 	uint64_t sent = parts(i.number, 0, ranks), received = parts(i.number, 1, ranks),
 		 all = x->recv.bytes / received;
 	uint64_t step = ZR_HOST_COMM / ((sent + received) * size) / ZR_BLOCK * ZR_BLOCK * size;
-	step = step ? step : 64 * ZR_BLOCK * size; /* more ranks than it has blocks for */
-	step = all < step ? all : step;
+	if (!step)
+		step = 64 * ZR_BLOCK * size; /* more ranks than it has blocks for */
+  step = all < step ? all : step;
 	struct zr_operand host = zr_low_buffer(l, ZR_R_HOST_COMM, step * (sent + received), 64);
 	l->now++;
 	for (uint64_t at = 0; at < all; at += step) {

@@ -265,7 +265,8 @@ int zr_lower_all(struct zr_setup *s, struct zr_error *err)
 		if (id == ZR_S_EVAL || (s->mode != ZR_SETUP_SAMPLE &&
 					(!s->evaluates || id == ZR_S_MEET || id == ZR_S_VALUES)))
 			rc = lower_one(s, id, err);
-	rc = rc ? rc : zr_place_all(s, err);
+	if (!rc)
+		rc = zr_place_all(s, err);
 	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++)
 		s->lowered[id].hash = hash(&s->lowered[id]);
 	return rc;
@@ -280,7 +281,8 @@ int zr_prove_all(struct zr_setup *s, struct zr_error *err)
 		rc = zr_order(s, &s->lowered[id], err);
 	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++) {
 		rc = zr_late_waits(s, &s->lowered[id], err);
-		rc = rc ? rc : zr_verify(s, &s->lowered[id], err);
+		if (!rc)
+			rc = zr_verify(s, &s->lowered[id], err);
 	}
 	return rc;
 }

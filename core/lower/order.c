@@ -78,7 +78,8 @@ static int visit(struct order *o, int32_t j)
 		rc = zr_spans_find(t, &o->p->operand[in->first + k]);
 	for (int32_t i = zr_before_switch(&o->before, j); !rc && i < j; i++)
 		rc = o->p->instr[i].kind == ZR_I_COLLECTIVE ? zr_spans_found(t, 0, i) : 0;
-	rc = rc ? rc : limit(o, j);
+	if (!rc)
+		rc = limit(o, j);
 	if (t->n_found > 1)
 		qsort(t->found, (size_t)t->n_found, sizeof *t->found, latest_first);
 	zr_before_enter(&o->before, j);

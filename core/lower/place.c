@@ -133,8 +133,10 @@ int zr_place_all(struct zr_setup *s, struct zr_error *err)
 			p.buffers[s->lowered[id].buffer[i].region] = 1;
 	place_always(&p);
 	int rc = place_kinds(&p);
-	rc = rc ? rc : place_arena(&p, ZR_STORE_DEVICE);
-	rc = rc ? rc : place_arena(&p, ZR_STORE_HOST);
+	if (!rc)
+		rc = place_arena(&p, ZR_STORE_DEVICE);
+	if (!rc)
+		rc = place_arena(&p, ZR_STORE_HOST);
 	if (!rc)
 		settle(s);
 	return rc;

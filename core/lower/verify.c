@@ -129,7 +129,8 @@ static int check_touched(struct proof *v, int32_t j, const struct zr_operand *o)
 	char b[NAME];
 	t->n_found = 0;
 	int rc = check_buffer(v, j, o);
-	rc = rc ? rc : zr_spans_find(t, o);
+	if (!rc)
+		rc = zr_spans_find(t, o);
 	for (int32_t k = 0; !rc && k < t->n_found; k++) {
 		int32_t i = t->found[k].instr;
 		uint64_t at = t->found[k].at - zr_operand_base(v->setup, o);
@@ -192,8 +193,10 @@ static int check(struct proof *v, int32_t i)
 	int rc = check_instr(v, i);
 	for (int32_t k = 0; !rc && k < in->n; k++)
 		rc = check_touched(v, i, &v->p->operand[in->first + k]);
-	rc = rc ? rc : check_requests(v, i);
-	rc = rc ? rc : check_comms(v, i);
+	if (!rc)
+		rc = check_requests(v, i);
+	if (!rc)
+		rc = check_comms(v, i);
 	return rc ? rc : zr_spans_add(&v->spans, v->p, i);
 }
 
@@ -205,7 +208,8 @@ int zr_verify(const struct zr_setup *s, const struct zr_lowered *p, struct zr_er
 	rc = rc || v.written ? rc : ZR_ENOMEM;
 	for (int32_t i = 0; !rc && i < p->n; i++)
 		rc = check(&v, i);
-	rc = rc ? rc : check_late(&v);
+	if (!rc)
+		rc = check_late(&v);
 	zr_spans_free(&v.spans);
 	zr_before_free(&v.before);
 	free(v.written);

@@ -334,10 +334,14 @@ int zr_plan_make(struct zr_setup *s, struct zr_error *err)
 	choose_stores(s, p);
 	choose_ways(s, p);
 	int rc = allocate_tables(s, p, err);
-	rc = rc ? rc : choose_sums(s, p, err);
-	rc = rc ? rc : size_regions(s, p, err);
-	rc = rc ? rc : check_parts(s, p, err);
-	rc = rc ? rc : zr_lower_all(s, err);
+	if (!rc)
+		rc = choose_sums(s, p, err);
+	if (!rc)
+		rc = size_regions(s, p, err);
+	if (!rc)
+		rc = check_parts(s, p, err);
+	if (!rc)
+		rc = zr_lower_all(s, err);
 	for (int i = 0; !rc && i < ZR_R_COUNT; i++)
 		if (p->region[i].store > ZR_STORE_HOST)
 			p->kept += p->region[i].bytes / ZR_PAGE *

@@ -127,7 +127,8 @@ static int check_unit(const struct zr_model_decl *m, uint32_t i, const char **na
 	for (uint32_t k = 0; k < u->n_tensors; k++) {
 		const struct zr_tensor *t = tensor_at(m, u, k);
 		int rc = check_name("tensor", k, t->name, err);
-		rc = rc ? rc : check_tensor(t, err);
+		if (!rc)
+			rc = check_tensor(t, err);
 		if (rc) {
 			zr_err_add(err, ", in unit %s", u->name);
 			return rc;
@@ -185,7 +186,8 @@ static int check_layers(const struct zr_model_decl *m, const char **name, int32_
 	for (uint32_t i = 0; i < m->n_layers; i++) {
 		name[i] = layer_at(m, i)->name;
 		int rc = check_name("layer", i, name[i], err);
-		rc = rc ? rc : check_layer(m, i, user, err);
+		if (!rc)
+			rc = check_layer(m, i, user, err);
 		if (rc)
 			return rc;
 	}
@@ -211,8 +213,10 @@ static int check_tables(const struct zr_model_decl *m, struct zr_error *err)
 {
 	const size_t tensor = offsetof(struct zr_tensor, std) + sizeof(double);
 	int rc = check_stride("unit_stride", m->unit_stride, sizeof(struct zr_unit), err);
-	rc = rc ? rc : check_stride("layer_stride", m->layer_stride, sizeof(struct zr_layer), err);
-	rc = rc ? rc : check_stride("tensor_stride", m->tensor_stride, tensor, err);
+	if (!rc)
+		rc = check_stride("layer_stride", m->layer_stride, sizeof(struct zr_layer), err);
+	if (!rc)
+		rc = check_stride("tensor_stride", m->tensor_stride, tensor, err);
 	if (rc)
 		return rc;
 
@@ -248,7 +252,8 @@ int zr_declared_check(const struct zr_model_decl *m, struct zr_error *err)
 {
 	size_t tensors = 0;
 	int rc = check_tables(m, err);
-	rc = rc ? rc : count_tensors(m, &tensors, err);
+	if (!rc)
+		rc = count_tensors(m, &tensors, err);
 	if (rc)
 		return rc;
 
@@ -257,7 +262,8 @@ int zr_declared_check(const struct zr_model_decl *m, struct zr_error *err)
 	int32_t *user = calloc(m->n_units, sizeof *user);
 	if (name && user) {
 		rc = check_units(m, name, err);
-		rc = rc ? rc : check_layers(m, name, user, err);
+		if (!rc)
+			rc = check_layers(m, name, user, err);
 	} else {
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for the names of %zu tensors", tensors);
 	}

@@ -166,10 +166,12 @@ int zr_frozen_find(struct zr_setup *s, struct zr_error *err)
 		zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
 	if (!rc && (trains || s->model.section->store))
 		rc = freeze_all(s, err);
-	rc = rc ? rc : store(s, err);
+	if (!rc)
+		rc = store(s, err);
 	for (int32_t i = 0; i < s->layout.n_tensors && !rc && !trains; i++)
 		s->frozen[i] = s->frozen[i] > 1 ? 2 : (uint8_t)s->evaluates;
-	rc = rc ? rc : take_parts(s, &p, err);
+	if (!rc)
+		rc = take_parts(s, &p, err);
 	free(p.first);
 	zr_layout_free(&s->layout);
 	return rc ? rc : zr_layout_make(&s->decl, &s->layout, err);

@@ -63,14 +63,16 @@ int zr_activation_ask(struct zr_setup *s, struct zr_error *err)
 		l[i] = (struct zr_act_layer){ .out = s->layer_bytes[i].out,
 					      .saved = s->layer_bytes[i].saved,
 					      .flags = zr_layer_at(&s->decl, (int32_t)i)->flags };
-	rc = rc ? rc : ZR_ASK(&s->activation, activation, choose, err, l, n, sizeof *l, s->act);
+	if (!rc)
+		rc = ZR_ASK(&s->activation, activation, choose, err, l, n, sizeof *l, s->act);
 	for (uint32_t i = 0; !rc && i < n; i++) {
 		if (!l[i].out)
 			s->act[i].out = ZR_ACT_KEEP;
 		if (!l[i].saved)
 			s->act[i].saved = ZR_ACT_KEEP;
 	}
-	rc = rc ? rc : need_store(s, err);
+	if (!rc)
+		rc = need_store(s, err);
 	for (uint32_t i = 0; !rc && i < n; i++) {
 		const char *why = wrong(s, &s->act[i], &l[i]);
 		if (why)

@@ -132,7 +132,8 @@ static const struct zr_desc *choose(const struct zr_entry *entry, const char *ro
 			continue;
 		if (!strcmp(d->id, id))
 			return d;
-		same_role = same_role ? same_role : d;
+		if (!same_role)
+			same_role = d;
 	}
 	if (!same_role)
 		zr_err(err, ZR_EINVAL, "role is %s, expected %s; name it in a section of its role",

@@ -102,8 +102,10 @@ int zr_plugin_file_check(const char *path, struct zr_error *err)
 	if (fd < 0 || fstat(fd, &st))
 		rc = zr_err(err, zr_file_code(errno), "%s", errno == ENXIO ? "not a regular file" :
 									     strerror(errno));
-	rc = rc ? rc : check_writers(path, &st, err);
-	rc = rc ? rc : check_elf(fd, (uint64_t)st.st_size, err);
+	if (!rc)
+		rc = check_writers(path, &st, err);
+	if (!rc)
+		rc = check_elf(fd, (uint64_t)st.st_size, err);
 	if (fd >= 0)
 		close(fd);
 	return rc;

@@ -90,7 +90,8 @@ int zr_model_json_open(const char *dir, struct zr_model_json *out, struct zr_err
 	if (!rc && !f.type)
 		rc = zr_err(err, ZR_EINVAL, "%s: no model_type, so it is no config.json of a model",
 			    f.path);
-	rc = rc ? rc : refuse_quantised(&f, err);
+	if (!rc)
+		rc = refuse_quantised(&f, err);
 	if (rc)
 		zr_model_json_close(&f);
 	else
@@ -307,8 +308,10 @@ int zr_pretrained_options(const struct zr_model_json *f, const struct zr_plugin 
 	struct pass s = { f, p, set, arg, err };
 	const struct zr_pretrained_v1 *v;
 	int rc = zr_pretrained_tables(f, p, &v, err);
-	rc = rc ? rc : check_objects(f, v, err);
-	rc = rc ? rc : check_rope(f, err);
+	if (!rc)
+		rc = check_objects(f, v, err);
+	if (!rc)
+		rc = check_rope(f, err);
 	for (size_t i = 0; !rc && i < sizeof common / sizeof *common; i++)
 		rc = use_key(&s, &common[i]);
 	for (uint32_t i = 0; !rc && i < v->n_keys; i++)

@@ -60,7 +60,8 @@ static int post_moves(struct recorder *r, int32_t use, int32_t back)
 		if (m->use != use || m->back != back)
 			break;
 		rc = back ? wait_left(r, m) : 0;
-		rc = rc ? rc : zr_rec_emit(r, op, NULL, 0);
+		if (!rc)
+			rc = zr_rec_emit(r, op, NULL, 0);
 	}
 	return rc;
 }
@@ -70,10 +71,14 @@ static int post_moves(struct recorder *r, int32_t use, int32_t back)
 static int emit_use(struct recorder *r, int32_t i)
 {
 	int rc = zr_rec_advance(r, ZR_P_FETCH);
-	rc = rc ? rc : post_moves(r, i, 1);
-	rc = rc ? rc : zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_LAYER, .use = i }, NULL, 0);
-	rc = rc ? rc : zr_rec_advance(r, ZR_P_GATHER);
-	rc = rc ? rc : zr_rec_advance(r, ZR_P_SPILL);
+	if (!rc)
+		rc = post_moves(r, i, 1);
+	if (!rc)
+		rc = zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_LAYER, .use = i }, NULL, 0);
+	if (!rc)
+		rc = zr_rec_advance(r, ZR_P_GATHER);
+	if (!rc)
+		rc = zr_rec_advance(r, ZR_P_SPILL);
 	return rc ? rc : post_moves(r, i, 0);
 }
 
@@ -84,8 +89,10 @@ static int record_use(struct recorder *r, int32_t i)
 	for (uint32_t k = 0; !rc && k < use->n_units; k++)
 		rc = r->gathered[use->units[k]] ? zr_rec_wait_gather(r, use->units[k]) :
 			     zr_rec_refuse(r, "is needed, but not gathered", use->units[k]);
-	rc = rc ? rc : emit_use(r, i);
-	rc = rc ? rc : tell(r, ZR_AT_AFTER, i, use->units, (int32_t)use->n_units);
+	if (!rc)
+		rc = emit_use(r, i);
+	if (!rc)
+		rc = tell(r, ZR_AT_AFTER, i, use->units, (int32_t)use->n_units);
 	int32_t lo = r->uses->grad_first[i], hi = r->uses->grad_first[i + 1];
 	for (int32_t k = lo; k < hi; k++)
 		r->state[r->uses->grad_unit[k]] = COMPLETE;
@@ -127,10 +134,12 @@ static int walk(struct recorder *r)
 		rc = record_use(r, i);
 	if (!rc && r->p->id == ZR_PROG_UPDATE)
 		rc = tell_update(r);
-	rc = rc ? rc : tell(r, ZR_AT_END, -1, r->all, n);
+	if (!rc)
+		rc = tell(r, ZR_AT_END, -1, r->all, n);
 	for (int32_t u = 0; !rc && u < n; u++)
 		rc = zr_rec_wait_gather(r, u);
-	rc = rc ? rc : zr_rec_wait_reduce(r);
+	if (!rc)
+		rc = zr_rec_wait_reduce(r);
 	return rc ? rc : check_end(r);
 }
 
@@ -189,7 +198,8 @@ int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, st
 	*err = (struct zr_error){ 0 };
 	zr_rec_offer(&r);
 	int rc = start(&r, s);
-	rc = rc ? rc : walk(&r);
+	if (!rc)
+		rc = walk(&r);
 	if (!rc) {
 		p.own_sums = has_own_sums(&r);
 		p.hash = hash(&r);

@@ -167,7 +167,8 @@ static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
 		int32_t u = units[i], split = r->setup->groups[u].param != ZR_GROUP_SELF;
 		zr_rec_must(r, &rc, split, NOTHING_TO "drop", u);
 		zr_rec_must(r, &rc, r->gathered[u], "is dropped without having been gathered", u);
-		rc = rc ? rc : zr_rec_wait_gather(r, u);
+		if (!rc)
+			rc = zr_rec_wait_gather(r, u);
 		r->gathered[u] = 0;
 		r->live -= r->setup->layout.unit[u].elements;
 	}
@@ -183,7 +184,8 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 	for (int32_t i = 0; !rc && n > 1 && i < n; i++)
 		if (zr_unit_part(r->setup, units[i])) { /* is reduced alone */
 			rc = verb_reduce(st, units, i);
-			rc = rc ? rc : verb_reduce(st, units + i, 1);
+			if (!rc)
+				rc = verb_reduce(st, units + i, 1);
 			return rc ? rc : verb_reduce(st, units + i + 1, n - i - 1);
 		}
 	if (!rc && (r->p->id == ZR_PROG_UPDATE || r->p->id == ZR_PROG_EVAL) && n)
@@ -289,7 +291,8 @@ static int verb_publish(const struct zr_stage *st, const int32_t *units, int32_t
 {
 	struct recorder *r = recorder_of(st);
 	int rc = check_list(r, "publish", units, n);
-	rc = rc ? rc : publish(r, r->some, some(r, units, n, 0), 0);
+	if (!rc)
+		rc = publish(r, r->some, some(r, units, n, 0), 0);
 	return rc ? rc : publish(r, r->some, some(r, units, n, 1), 1);
 }
 

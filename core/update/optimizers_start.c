@@ -121,7 +121,8 @@ static int add_group(struct zr_setup *s, const struct zr_section *sec, struct zr
 	*g = (struct zr_param_group){ .section = sec, .optimizer = optimizer_of(s, sec) };
 	int rc = g->optimizer < s->n_optimizers ? zr_setup_resolve(s, sec->name, err) :
 						  start_instance(s, sec, err);
-	rc = rc ? rc : learning_rate(sec, &g->lr, err);
+	if (!rc)
+		rc = learning_rate(sec, &g->lr, err);
 	s->n_param_groups++;
 	return rc || !sec->match ? rc : claim_all(s, sec, err);
 }

@@ -13,7 +13,8 @@ static int call_step(struct zr_session *s, const struct zr_opt_data *d, struct z
 {
 	struct zr_optimizer *o = &s->setup->optimizer[d->subgroup->optimizer];
 	int rc = zr_partial_totals(s, d, step);
-	rc = rc ? rc : zr_optimizer_calls(o)->step(o->it.inst, step);
+	if (!rc)
+		rc = zr_optimizer_calls(o)->step(o->it.inst, step);
 	return zr_user_failed(s, &o->it, rc, "step", d->err);
 }
 
@@ -35,7 +36,8 @@ int zr_step_subgroup(struct zr_session *s, const struct zr_opt_data *d)
 					   chunk ? (char *)chunk : split ? NULL : k->master,
 					   chunk || plain ? NULL : k->lowp };
 		rc = chunk ? zr_master_get(s, p, k, at, n, chunk, d->err) : 0;
-		rc = rc ? rc : zr_opt_each_group(s, &b, segments, call_step);
+		if (!rc)
+			rc = zr_opt_each_group(s, &b, segments, call_step);
 		rc = rc || !chunk ? rc : zr_master_put(s, p, k, at, n, chunk, d->err);
 	}
 	return rc || d->chunk || !plain || !k->lowp ? rc :

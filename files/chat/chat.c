@@ -357,7 +357,8 @@ int zr_chat_file(struct zr_chat *c, const char *path, struct zr_error *err)
 	c->line = 1;
 	c->text.n = 0;
 	int rc = zr_input_open(path, &c->in, err);
-	rc = rc ? rc : read_lines(c, err);
+	if (!rc)
+		rc = read_lines(c, err);
 	zr_input_close(c->in);
 	c->in = NULL;
 	return rc;
@@ -375,9 +376,11 @@ int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct z
 	int rc = c->encoder ? 0 : no_memory(err);
 	if (!rc && !*o->tokenizer)
 		rc = zr_err(err, ZR_EINVAL, "tokenizer: names no file");
-	rc = rc ? rc : zr_tokenizer_find(o->tokenizer, c->file, err);
+	if (!rc)
+		rc = zr_tokenizer_find(o->tokenizer, c->file, err);
 	c->o.tokenizer = c->file;
-	rc = rc ? rc : zr_tokenizer_open(c->file, &c->tokenizer, err);
+	if (!rc)
+		rc = zr_tokenizer_open(c->file, &c->tokenizer, err);
 	for (int i = 0; !rc && i < o->threads; i++) {
 		struct zr_chat_encoder *e = &c->encoder[i];
 		e->s = &c->s;
@@ -385,7 +388,8 @@ int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct z
 		e->t = c->tokenizer;
 		rc = zr_chat_encoder_open(e, err);
 	}
-	rc = rc ? rc : zr_chat_setup(&c->o, c->tokenizer, &c->s, err);
+	if (!rc)
+		rc = zr_chat_setup(&c->o, c->tokenizer, &c->s, err);
 	if (rc)
 		zr_chat_close(c);
 	else

@@ -40,7 +40,8 @@ static int encode_bytes(struct zr_chat_encoder *e, const char *p, size_t n, stru
 		m = n - at < PIECE ? n - at : PIECE;
 		rc = zr_encode(e->e, p + at, m, err);
 	}
-	rc = rc ? rc : zr_encode_end(e->e, err);
+	if (!rc)
+		rc = zr_encode_end(e->e, err);
 	if (!rc)
 		return 0;
 
@@ -176,9 +177,11 @@ static int encode_messages(struct zr_chat_encoder *e, const struct zr_chat_messa
 	choose_spans(e, m);
 	for (size_t i = 0; !rc && !all && i < e->text.n; i++) {
 		rc = zr_encode_mark(e->e, e->text.span[i].from, 1, err);
-		rc = rc ? rc : zr_encode_mark(e->e, e->text.span[i].to - 1, 0, err);
+		if (!rc)
+			rc = zr_encode_mark(e->e, e->text.span[i].to - 1, 0, err);
 	}
-	rc = rc ? rc : encode_text(e, err);
+	if (!rc)
+		rc = encode_text(e, err);
 	return rc ? rc : learn(e, all, err);
 }
 

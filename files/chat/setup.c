@@ -192,14 +192,20 @@ static int take_forms(struct setup *u)
 	const struct zr_chat_options *o = u->o;
 	struct zr_chat_template *t = &u->s->template;
 	int rc = copy_form(u, 1, o->begin, &t->begin);
-	rc = rc ? rc : copy_form(u, 2, o->system_form, &t->system);
+	if (!rc)
+		rc = copy_form(u, 2, o->system_form, &t->system);
 	if (!rc && o->system_form)
 		t->later = t->system, t->no_system = NULL, t->rules &= ~(unsigned)ZR_CHAT_NO_SYSTEM;
-	rc = rc ? rc : copy_form(u, 3, o->user_form, &t->user);
-	rc = rc ? rc : copy_form(u, 4, o->first_form, &t->first);
-	rc = rc ? rc : copy_form(u, 5, o->assistant_form, &t->assistant);
-	rc = rc ? rc : copy_form(u, 6, o->between, &t->between);
-	rc = rc ? rc : copy_form(u, 7, o->end, &t->end);
+	if (!rc)
+		rc = copy_form(u, 3, o->user_form, &t->user);
+	if (!rc)
+		rc = copy_form(u, 4, o->first_form, &t->first);
+	if (!rc)
+		rc = copy_form(u, 5, o->assistant_form, &t->assistant);
+	if (!rc)
+		rc = copy_form(u, 6, o->between, &t->between);
+	if (!rc)
+		rc = copy_form(u, 7, o->end, &t->end);
 	if (!t->system && !t->first)
 		t->rules |= ZR_CHAT_NO_SYSTEM;
 	if (!rc && (!t->user || !strstr(t->user, "{content") || !t->assistant ||
@@ -321,15 +327,22 @@ int zr_chat_setup(const struct zr_chat_options *o, const struct zr_tokenizer *t,
 {
 	struct setup u = { .o = o, .t = t, .s = s, .err = err };
 	int rc = read_config(&u);
-	rc = rc ? rc : choose(&u);
-	rc = rc ? rc : take_forms(&u);
-	rc = rc ? rc : choose_token(&u, "bos_token", o->bos, &s->template.bos);
-	rc = rc ? rc : choose_token(&u, "eos_token", o->eos, &s->template.eos);
+	if (!rc)
+		rc = choose(&u);
+	if (!rc)
+		rc = take_forms(&u);
+	if (!rc)
+		rc = choose_token(&u, "bos_token", o->bos, &s->template.bos);
+	if (!rc)
+		rc = choose_token(&u, "eos_token", o->eos, &s->template.eos);
 	free(s->owned[0]); /* the Jinja text */
 	s->owned[0] = NULL;
-	rc = rc ? rc : copy_token(&u, 0, &s->template.bos);
-	rc = rc ? rc : copy_token(&u, 8, &s->template.eos);
-	rc = rc ? rc : choose_rest(&u);
+	if (!rc)
+		rc = copy_token(&u, 0, &s->template.bos);
+	if (!rc)
+		rc = copy_token(&u, 8, &s->template.eos);
+	if (!rc)
+		rc = choose_rest(&u);
 	if (!rc)
 		check_markers(&u);
 	json_decref(u.config);

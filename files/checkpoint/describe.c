@@ -215,7 +215,8 @@ int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, str
 		.config = config_text(p->cfg),
 	};
 	int rc = describe_optimizers(p, &m, err);
-	rc = rc ? rc : describe_data(&s->setup->source->it, &m.settings, err);
+	if (!rc)
+		rc = describe_data(&s->setup->source->it, &m.settings, err);
 	if (!rc)
 		describe_config(p, &m);
 	if (!rc && !(m.settings && m.plugins && m.meta && m.config))

@@ -311,7 +311,8 @@ static int check_entries(struct check *c, const struct zr_st *file, int32_t rank
 	if (!rc && file->n != n)
 		rc = zr_err(err, ZR_EINVAL, "%s: %lld tensors, but the manifest declares %lld",
 			    file->path, (long long)file->n, (long long)n);
-	rc = rc ? rc : zr_reader_run(c->reader, c->m, file, e, n, count_entry, c, err);
+	if (!rc)
+		rc = zr_reader_run(c->reader, c->m, file, e, n, count_entry, c, err);
 	free(e);
 	return rc;
 }

@@ -103,7 +103,8 @@ static int convert_entry(struct load *l, const struct zr_ckpt_entry *e, int64_t 
 					v->upgrade(o->it.inst, was->state_version, old, o->n_states,
 						   now),
 					"upgrade", err);
-		rc = rc ? rc : zr_entry_put(l->s, e, at, n, to, err);
+		if (!rc)
+			rc = zr_entry_put(l->s, e, at, n, to, err);
 	}
 	free(to);
 	return rc;
@@ -254,7 +255,8 @@ static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr
 		if (rc || *step < 0)
 			break;
 		rc = zr_ckpt_path(dir, *step, 0, l->path, err);
-		rc = rc ? rc : load_one(l, &refused, &bad, err);
+		if (!rc)
+			rc = load_one(l, &refused, &bad, err);
 		if (rc || !bad)
 			break;
 		last = *bad;

@@ -335,15 +335,21 @@ int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest
 			struct zr_error *err)
 {
 	int rc = same_text("[model] plugin", here->model, saved->model, err);
-	rc = rc ? rc : same_layout(here, saved, err);
-	rc = rc ? rc : same_number("[train] seed", here->seed, saved->seed, err);
-	rc = rc ? rc : same_number("[train] micro_batch_size", here->micro, saved->micro, err);
-	rc = rc ? rc :
-		  same_number("the number of micro-batches in a step of all ranks", here->slots,
-			      saved->slots, err);
-	rc = rc ? rc : same_number("[train] sequence_length", here->length, saved->length, err);
-	rc = rc ? rc : same_text("[data] plugin", here->data, saved->data, err);
-	rc = rc ? rc : same_text("the type of [precision]", here->dtype, saved->dtype, err);
+	if (!rc)
+		rc = same_layout(here, saved, err);
+	if (!rc)
+		rc = same_number("[train] seed", here->seed, saved->seed, err);
+	if (!rc)
+		rc = same_number("[train] micro_batch_size", here->micro, saved->micro, err);
+	if (!rc)
+		rc = same_number("the number of micro-batches in a step of all ranks", here->slots,
+				 saved->slots, err);
+	if (!rc)
+		rc = same_number("[train] sequence_length", here->length, saved->length, err);
+	if (!rc)
+		rc = same_text("[data] plugin", here->data, saved->data, err);
+	if (!rc)
+		rc = same_text("the type of [precision]", here->dtype, saved->dtype, err);
 	if (!rc && (here->master_bits == 16 || saved->master_bits == 16))
 		rc = same_number("the number of bits that [precision] keeps of a parameter",
 				 here->master_bits, saved->master_bits, err);

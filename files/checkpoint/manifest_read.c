@@ -69,7 +69,8 @@ static int read_scale(const struct reader *r)
 	if (rc || *end || end == exact || !(s->scale > 0))
 		return rc ? rc : bad(r, "loss_scale");
 	rc = number(r, j, "step", INT64_MAX, &s->step);
-	rc = rc ? rc : number(r, j, "hysteresis", INT64_MAX, &s->hysteresis);
+	if (!rc)
+		rc = number(r, j, "hysteresis", INT64_MAX, &s->hysteresis);
 	const json_t *last = json_object_get(j, "last_overflow");
 	if (rc || !json_is_integer(last)) /* -1: none */
 		return rc ? rc : bad(r, "last_overflow");
@@ -112,8 +113,10 @@ static int read_files(const struct reader *r)
 		const char *is, *header;
 		int64_t bytes;
 		int rc = text(r, j, "name", &is);
-		rc = rc ? rc : number(r, j, "bytes", INT64_MAX / MOST_RANKS, &bytes);
-		rc = rc ? rc : text(r, j, "header_xxh3", &header);
+		if (!rc)
+			rc = number(r, j, "bytes", INT64_MAX / MOST_RANKS, &bytes);
+		if (!rc)
+			rc = text(r, j, "header_xxh3", &header);
 		if (rc || strcmp(is, zr_ckpt_file_name(i, r->m->world, name)) ||
 		    hash_of(header, &r->m->file[i].header))
 			return rc ? rc : bad(r, "files");
@@ -136,7 +139,8 @@ static int read_state(const struct reader *r, const json_t *j, struct zr_ckpt_st
 	const char *dtype;
 	int64_t bytes = 0;
 	int rc = text(r, j, "name", &st->name);
-	rc = rc ? rc : text(r, j, "dtype", &dtype);
+	if (!rc)
+		rc = text(r, j, "dtype", &dtype);
 	if (!rc && !(st->dtype = type_of(dtype)))
 		rc = bad(r, "dtype");
 	if (!rc && strlen(st->name) > ZR_ENTRY_NAME / 4)
@@ -152,7 +156,8 @@ static int read_optimizer(const struct reader *r, const json_t *j, struct zr_ckp
 	const json_t *list = json_object_get(j, "states");
 	int64_t version;
 	int rc = text(r, j, "id", &o->id);
-	rc = rc ? rc : number(r, j, "state_version", UINT32_MAX, &version);
+	if (!rc)
+		rc = number(r, j, "state_version", UINT32_MAX, &version);
 	if (rc || !json_is_array(list) || json_array_size(list) > 64)
 		return rc ? rc : bad(r, "states");
 	o->state_version = (uint32_t)version;
@@ -223,7 +228,8 @@ static int read_tensor(const struct reader *r, const json_t *j, int32_t i, int64
 	int rc = text(r, j, "name", &t->name);
 	if (!rc && strlen(t->name) > ZR_ENTRY_NAME / 2)
 		rc = bad(r, "name");
-	rc = rc ? rc : number(r, j, "optimizer", r->m->n_optimizers - 1, &optimizer);
+	if (!rc)
+		rc = number(r, j, "optimizer", r->m->n_optimizers - 1, &optimizer);
 	if (rc)
 		return rc;
 	r->m->optimizer_of[i] = (int32_t)optimizer;
@@ -232,7 +238,8 @@ static int read_tensor(const struct reader *r, const json_t *j, int32_t i, int64
 	if (!rc && ranks && r->m->world % ranks)
 		rc = bad(r, "ranks");
 	r->m->ranks[i] = (int32_t)ranks;
-	rc = rc ? rc : read_frozen(r, j, i);
+	if (!rc)
+		rc = read_frozen(r, j, i);
 	return rc ? rc : read_shape(r, json_object_get(j, "shape"), t, left);
 }
 
@@ -286,14 +293,22 @@ static int read_numbers(const struct reader *r)
 		     *seed = json_object_get(m->root, "seed");
 	int64_t world, block, bits;
 	int rc = number(r, m->root, "step", MOST_STEPS, &m->step);
-	rc = rc ? rc : number(r, m->root, "applied", m->step, &m->applied);
-	rc = rc ? rc : number(r, m->root, "world", MOST_RANKS, &world);
-	rc = rc ? rc : number(r, m->root, "block_elements", ZR_BLOCK, &block);
-	rc = rc ? rc : number(r, m->root, "entry_blocks", 1 << 20, &m->entry_blocks);
-	rc = rc ? rc : number(r, m->root, "master_bits", 32, &bits);
-	rc = rc ? rc : number(r, batch, "micro_batch_size", INT64_MAX, &m->micro);
-	rc = rc ? rc : number(r, batch, "slots", INT64_MAX, &m->slots);
-	rc = rc ? rc : number(r, batch, "sequence_length", INT64_MAX, &m->length);
+	if (!rc)
+		rc = number(r, m->root, "applied", m->step, &m->applied);
+	if (!rc)
+		rc = number(r, m->root, "world", MOST_RANKS, &world);
+	if (!rc)
+		rc = number(r, m->root, "block_elements", ZR_BLOCK, &block);
+	if (!rc)
+		rc = number(r, m->root, "entry_blocks", 1 << 20, &m->entry_blocks);
+	if (!rc)
+		rc = number(r, m->root, "master_bits", 32, &bits);
+	if (!rc)
+		rc = number(r, batch, "micro_batch_size", INT64_MAX, &m->micro);
+	if (!rc)
+		rc = number(r, batch, "slots", INT64_MAX, &m->slots);
+	if (!rc)
+		rc = number(r, batch, "sequence_length", INT64_MAX, &m->length);
 	if (rc)
 		return rc;
 	if (!world || block != ZR_BLOCK || !m->entry_blocks || !json_is_integer(seed))
@@ -311,8 +326,10 @@ static int read_texts(const struct reader *r)
 	const char *key;
 	json_t *value;
 	int rc = text(r, m->root, "model", &m->model);
-	rc = rc ? rc : text(r, m->root, "data", &m->data);
-	rc = rc ? rc : text(r, m->root, "dtype", &m->dtype);
+	if (!rc)
+		rc = text(r, m->root, "data", &m->data);
+	if (!rc)
+		rc = text(r, m->root, "dtype", &m->dtype);
 	m->config = json_string_value(json_object_get(m->root, "config"));
 	m->settings = json_object_get(m->root, "settings");
 	m->plugins = json_object_get(m->root, "plugins");
@@ -332,11 +349,16 @@ static int read_texts(const struct reader *r)
 static int read_fields(const struct reader *r)
 {
 	int rc = read_numbers(r);
-	rc = rc ? rc : read_texts(r);
-	rc = rc ? rc : read_scale(r);
-	rc = rc ? rc : read_best(r);
-	rc = rc ? rc : read_optimizers(r);
-	rc = rc ? rc : read_units(r);
+	if (!rc)
+		rc = read_texts(r);
+	if (!rc)
+		rc = read_scale(r);
+	if (!rc)
+		rc = read_best(r);
+	if (!rc)
+		rc = read_optimizers(r);
+	if (!rc)
+		rc = read_units(r);
 	return rc ? rc : read_files(r);
 }
 
@@ -369,8 +391,10 @@ int zr_manifest_parse(const char *at, size_t bytes, const char *path, struct zr_
 		return zr_err(err, ZR_EINVAL,
 			      "%s: the manifest is damaged: its checksum does not fit", path);
 	int rc = zr_json_object(at, bytes, path, &m.root, err);
-	rc = rc ? rc : check_version(&r);
-	rc = rc ? rc : read_fields(&r);
+	if (!rc)
+		rc = check_version(&r);
+	if (!rc)
+		rc = read_fields(&r);
 	if (rc)
 		zr_manifest_free(&m);
 	else

@@ -277,7 +277,8 @@ static void begin_write(struct zr_saver *v, const float *losses)
 {
 	struct zr_error err = { 0 };
 	int rc = zr_ckpt_path(v->dir, v->m.step, 1, v->tmp, &err);
-	rc = rc ? rc : zr_writer_open(v->s, &v->m, v->tmp, losses, &v->writer, &err);
+	if (!rc)
+		rc = zr_writer_open(v->s, &v->m, v->tmp, losses, &v->writer, &err);
 	if (!rc) {
 		if (v->overlap) {
 			v->s->before_update = before_update;
@@ -298,7 +299,8 @@ int zr_saver_save(struct zr_saver *v, const float *losses, const struct zr_best 
 	const struct zr_ckpt_word *bad;
 	struct zr_error why = { 0 };
 	int rc = zr_settle(v->s, err); /* what failed there is not this save's */
-	rc = rc ? rc : zr_saver_finish(v, err);
+	if (!rc)
+		rc = zr_saver_finish(v, err);
 	if (rc)
 		return rc;
 	v->start = v->entered = zr_now();
@@ -307,7 +309,8 @@ int zr_saver_save(struct zr_saver *v, const float *losses, const struct zr_best 
 	v->m.best = *best;
 	if (!rc && !(v->m.file = calloc((size_t)v->m.world, sizeof *v->m.file)))
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
-	rc = rc ? rc : zr_replicas_compare(v->s, v->words, &bad, err);
+	if (!rc)
+		rc = zr_replicas_compare(v->s, v->words, &bad, err);
 	if (!rc && !bad && is_rank_0(v) && prepare(v, &why))
 		zr_ckpt_say(&mine, &why);
 	if (!rc && !bad)

@@ -202,7 +202,8 @@ static void read_header(struct zr_ckpt_writer *w)
 		return;
 	for (int64_t i = 0; !rc && i < w->n; i++) {
 		rc = zr_ckpt_find(w->m, &file, &w->entry[i], &f, &w->why);
-		rc = rc ? rc : zr_ckpt_same(&file, &f, w->hash[i], &w->why);
+		if (!rc)
+			rc = zr_ckpt_same(&file, &f, w->hash[i], &w->why);
 	}
 	zr_st_close(&file);
 }

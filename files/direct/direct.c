@@ -79,7 +79,8 @@ static int move_all(const struct window *w, char *mem, int write)
 	if (w->d->direct < 0 || lo >= hi)
 		return move(w, mem, w->from, w->end, 0, write);
 	int no = move(w, mem, w->from, lo, 0, write);
-	no = no ? no : move(w, mem, lo, hi, 1, write);
+	if (!no)
+		no = move(w, mem, lo, hi, 1, write);
 	return no ? no : move(w, mem, hi, w->end, 0, write);
 }
 
@@ -97,7 +98,8 @@ static void write_window(struct window *w, char *back)
 	struct zr_direct *d = w->d;
 	uint64_t bad = UINT64_MAX;
 	int no = move_all(w, w->mem, 1);
-	no = no ? no : move_all(w, back, 0);
+	if (!no)
+		no = move_all(w, back, 0);
 	if (!no && memcmp(w->mem + w->from, back + w->from, w->end - w->from)) {
 		bad = first_difference(w, back);
 		no = EIO;

@@ -409,7 +409,8 @@ static int compare(struct zr_tensor_files *f, const struct found two[2], int *di
 	for (int64_t at = 0, n; !rc && !*differ && at < all; at += n) {
 		n = all - at < COMPARED ? all - at : COMPARED;
 		rc = zr_tensor_files_read(f, 0, at, n, x, err);
-		rc = rc ? rc : zr_tensor_files_read(f, 1, at, n, x + COMPARED, err);
+		if (!rc)
+			rc = zr_tensor_files_read(f, 1, at, n, x + COMPARED, err);
 		*differ = !rc && memcmp(x, x + COMPARED, (size_t)n * sizeof *x) != 0;
 	}
 	f->found = NULL;
@@ -428,8 +429,10 @@ static int head_differs(const char *dir, const char *prefix, const char *head,
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	f->prefix = prefix;
 	int rc = open_dir(f, dir, &why);
-	rc = rc ? rc : find_named(f, head, &two[0], &why);
-	rc = rc ? rc : find_named(f, embedding, &two[1], &why);
+	if (!rc)
+		rc = find_named(f, head, &two[0], &why);
+	if (!rc)
+		rc = find_named(f, embedding, &two[1], &why);
 	if (rc == ZR_EINVAL) /* files that are wrong are refused where they are needed */
 		rc = 0;
 	else if (rc)

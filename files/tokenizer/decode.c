@@ -95,11 +95,14 @@ static int clean_up(struct zr_buf *b)
 			continue;
 		for (to.n = 0; !rc && (found = strstr(p, rules[i][0])); p = found + len) {
 			rc = zr_buf_add(&to, p, (size_t)(found - p));
-			rc = rc ? rc : zr_buf_add(&to, rules[i][1], strlen(rules[i][1]));
+			if (!rc)
+				rc = zr_buf_add(&to, rules[i][1], strlen(rules[i][1]));
 		}
-		rc = rc ? rc : zr_buf_add(&to, p, strlen(p) + 1);
+		if (!rc)
+			rc = zr_buf_add(&to, p, strlen(p) + 1);
 		b->n = 0;
-		rc = rc ? rc : zr_buf_add(b, to.p, to.n);
+		if (!rc)
+			rc = zr_buf_add(b, to.p, to.n);
 	}
 	zr_buf_free(&to);
 	b->n -= !rc;
@@ -116,7 +119,8 @@ static int put_word(struct zr_decoder *d, const char *p, size_t n)
 		p += prefix, n -= prefix;
 	else if (d->begun)
 		rc = zr_buf_add(&d->text, " ", 1);
-	rc = rc ? rc : zr_buf_add(&d->text, p, n);
+	if (!rc)
+		rc = zr_buf_add(&d->text, p, n);
 	rc = rc || !how->cleanup ? rc : clean_up(&d->text);
 	return rc ? rc : put(d, d->text.p, d->text.n);
 }

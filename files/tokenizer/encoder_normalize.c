@@ -75,8 +75,10 @@ int zr_encoder_normalize(struct zr_encoder *e, const char *p, size_t n, int fina
 	const struct zr_normalizer *z = &e->t->normalizer;
 	e->normalized.n = 0;
 	int rc = find_first(e, p, n);
-	rc = rc ? rc : zr_normalize(z, e->match, p, n, !e->normalizing, &e->normalized, e->err);
-	rc = rc ? rc : zr_encoder_pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n, place, p);
+	if (!rc)
+		rc = zr_normalize(z, e->match, p, n, !e->normalizing, &e->normalized, e->err);
+	if (!rc)
+		rc = zr_encoder_pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n, place, p);
 	e->normalizing = !final && (e->normalized.n || e->normalizing);
 	return rc ? rc : zr_encoder_normalized(e, e->normalized.p, e->normalized.n, final);
 }
@@ -105,7 +107,8 @@ int zr_encoder_form(struct zr_encoder *e, const char *p, size_t n, int final)
 	size_t sure = zr_nfc_settled(b->p, b->n, final);
 	int rc = zr_encoder_pass(e, ZR_MARK_NORMALIZER, sure, e->held[NORMALIZED].n, zr_nfc_place,
 				 b->p);
-	rc = rc ? rc : zr_form(ZR_FORM_C, b->p, sure, composed, e, e->err);
+	if (!rc)
+		rc = zr_form(ZR_FORM_C, b->p, sure, composed, e, e->err);
 	zr_buf_drop(b, sure);
 	if (!rc && final)
 		rc = zr_encoder_normalized(e, "", 0, 1);

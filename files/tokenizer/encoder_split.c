@@ -185,8 +185,10 @@ static int piece(struct zr_encoder *e, int step, const char *p, size_t n)
 		return word(e, p, n);
 
 	int rc = write_spaces(e, s + 1, &p, &n);
-	rc = rc ? rc : write_characters(e, s, &p, &n);
-	rc = rc ? rc : pieces(e, step + 1, p, n, 1, &used);
+	if (!rc)
+		rc = write_characters(e, s, &p, &n);
+	if (!rc)
+		rc = pieces(e, step + 1, p, n, 1, &used);
 
 	e->origin = origin;
 	e->origin_at = origin_at;
@@ -261,7 +263,8 @@ static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int f
 		if (found != ZR_REGEX_FOUND)
 			break;
 		rc = part(e, step, p, &w, (struct part){ at, start, 0 });
-		rc = rc ? rc : part(e, step, p, &w, (struct part){ start, stop, 1 });
+		if (!rc)
+			rc = part(e, step, p, &w, (struct part){ start, stop, 1 });
 		if (rc)
 			return rc;
 	}
@@ -298,7 +301,8 @@ int zr_encoder_split(struct zr_encoder *e, const char *p, size_t n, int final)
 	e->origin = e->section.p;
 	e->origin_at = e->marks.at[ZR_MARK_SECTION];
 	rc = pieces(e, 0, e->section.p, e->section.n, final, &used);
-	rc = rc ? rc : finish_words(e);
+	if (!rc)
+		rc = finish_words(e);
 	if (rc)
 		return rc;
 	e->marks.at[ZR_MARK_SECTION] += used;

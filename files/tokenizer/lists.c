@@ -309,6 +309,7 @@ int zr_lists_find(struct zr_lists *s, const char *text, size_t n)
 	const struct zr_list none = { 0 }, *merges = bpe ? &s->merges : &none;
 	int merges_first = merges->text && merges->text < s->vocab.text;
 	int rc = leave_out(&s->rest, merges_first ? merges : &s->vocab, &text);
-	rc = rc ? rc : leave_out(&s->rest, merges_first ? &s->vocab : merges, &text);
+	if (!rc)
+		rc = leave_out(&s->rest, merges_first ? &s->vocab : merges, &text);
 	return rc ? rc : zr_buf_add(&s->rest, text, (size_t)(end - text));
 }

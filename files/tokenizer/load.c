@@ -64,13 +64,18 @@ static int load(struct zr_load *l, const json_t *root)
 	l->t->spaced = zr_load_is_spaced(root);
 	l->t->bpe.characters = !is_byte_level(root);
 	int rc = load_model(l, json_object_get(root, "model"), added);
-	rc = rc ? rc : zr_load_normalizer(l, json_object_get(root, "normalizer"));
-	rc = rc ? rc : zr_load_splits(l, json_object_get(root, "pre_tokenizer"));
+	if (!rc)
+		rc = zr_load_normalizer(l, json_object_get(root, "normalizer"));
+	if (!rc)
+		rc = zr_load_splits(l, json_object_get(root, "pre_tokenizer"));
 	if (!rc && l->t->model == ZR_MODEL_UNIGRAM && l->t->spaced)
 		l->t->apart = !l->t->split[l->t->n_splits - 1].regex && zr_unigram_apart(l->t);
-	rc = rc ? rc : zr_load_added(l, added);
-	rc = rc ? rc : zr_load_gaps(l);
-	rc = rc ? rc : zr_load_decoder(l, json_object_get(root, "decoder"));
+	if (!rc)
+		rc = zr_load_added(l, added);
+	if (!rc)
+		rc = zr_load_gaps(l);
+	if (!rc)
+		rc = zr_load_decoder(l, json_object_get(root, "decoder"));
 	return rc ? rc : zr_load_template(l, json_object_get(root, "post_processor"));
 }
 
@@ -99,10 +104,12 @@ int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_err
 	int rc = no ? zr_file_failed(err, path, "", no) : 0;
 	l.text = text;
 	l.bytes = bytes;
-	rc = rc ? rc : read_root(&l, &root);
+	if (!rc)
+		rc = read_root(&l, &root);
 	if (!rc)
 		l.t = calloc(1, sizeof *l.t);
-	rc = rc ? rc : l.t ? load(&l, root) : zr_err(err, ZR_ENOMEM, "out of memory");
+	if (!rc)
+		rc = l.t ? load(&l, root) : zr_err(err, ZR_ENOMEM, "out of memory");
 	free(text);
 	json_decref(root);
 	zr_buf_free(&l.lists.rest);

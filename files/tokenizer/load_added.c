@@ -45,7 +45,8 @@ static int wanted_text(struct zr_load *l, struct zr_added_token *a, const char *
 	int rc = 0;
 	if (normalized && t->normalizer.n) {
 		rc = zr_match_open(&match, l->err);
-		rc = rc ? rc : zr_normalize(&t->normalizer, match, content, n, 1, &text, l->err);
+		if (!rc)
+			rc = zr_normalize(&t->normalizer, match, content, n, 1, &text, l->err);
 		zr_match_close(match);
 	} else if (normalized && t->spaces == ZR_SPACES_NORMALIZED) {
 		rc = (t->prepend && zr_buf_add(&text, " ", 1)) || zr_spaces(content, n, &text) ?
@@ -56,7 +57,8 @@ static int wanted_text(struct zr_load *l, struct zr_added_token *a, const char *
 					    zr_buf_add(&text, content, n);
 	}
 	a->len = (uint32_t)text.n;
-	rc = rc ? rc : zr_buf_add(&text, "", 1);
+	if (!rc)
+		rc = zr_buf_add(&text, "", 1);
 	a->content = text.p;
 	return rc ? zr_err(l->err, rc, "out of memory") : 0;
 }
@@ -76,11 +78,16 @@ static int load_one(struct zr_load *l, const json_t *o, const char *place)
 	if (!content)
 		return zr_load_found(l, place, "an object with id and content", o);
 	rc = zr_load_flag(l, o, place, "lstrip", 0, &a.lstrip);
-	rc = rc ? rc : zr_load_flag(l, o, place, "rstrip", 0, &a.rstrip);
-	rc = rc ? rc : zr_load_flag(l, o, place, "single_word", 0, &a.single_word);
-	rc = rc ? rc : zr_load_flag(l, o, place, "special", 0, &special);
-	rc = rc ? rc : zr_load_flag(l, o, place, "normalized", !special, &normalized);
-	rc = rc ? rc : claim(l, place, content, a.id);
+	if (!rc)
+		rc = zr_load_flag(l, o, place, "rstrip", 0, &a.rstrip);
+	if (!rc)
+		rc = zr_load_flag(l, o, place, "single_word", 0, &a.single_word);
+	if (!rc)
+		rc = zr_load_flag(l, o, place, "special", 0, &special);
+	if (!rc)
+		rc = zr_load_flag(l, o, place, "normalized", !special, &normalized);
+	if (!rc)
+		rc = claim(l, place, content, a.id);
 	if (rc)
 		return rc;
 	l->t->token[a.id].special = special != 0;
@@ -110,7 +117,8 @@ int zr_load_added(struct zr_load *l, const json_t *list)
 	}
 	json_array_foreach (list, i, v) {
 		snprintf(place, sizeof place, "added_tokens[%zu]", i);
-		rc = rc ? rc : load_one(l, v, place);
+		if (!rc)
+			rc = load_one(l, v, place);
 	}
 	if (!rc) {
 		zr_added_sort(&all[0]);

@@ -131,14 +131,18 @@ int zr_load_bpe(struct zr_load *l, const json_t *model, const json_t *added)
 {
 	struct zr_bpe *b = &l->t->bpe;
 	int rc = check_bpe(l, model);
-	rc = rc ? rc : zr_load_flag(l, model, "model", "ignore_merges", 0, &b->ignore_merges);
-	rc = rc ? rc : zr_load_flag(l, model, "model", "fuse_unk", 0, &b->fuse_unknown);
-	rc = rc ? rc : zr_load_vocab(l, added);
+	if (!rc)
+		rc = zr_load_flag(l, model, "model", "ignore_merges", 0, &b->ignore_merges);
+	if (!rc)
+		rc = zr_load_flag(l, model, "model", "fuse_unk", 0, &b->fuse_unknown);
+	if (!rc)
+		rc = zr_load_vocab(l, added);
 	if (!rc && b->characters)
 		rc = zr_load_unknown(l, json_object_get(model, "unk_token"), NULL);
 	else if (!rc)
 		rc = find_lacking(l, model);
-	rc = rc ? rc : load_merges(l);
+	if (!rc)
+		rc = load_merges(l);
 	int no = !rc && (b->ignore_merges || b->characters) ? zr_bpe_index(l->t) : 0;
 	if (!rc && !no && b->characters && !b->ignore_merges)
 		no = zr_joins_open(l->t, &b->joins);

@@ -79,7 +79,8 @@ int zr_load_unigram(struct zr_load *l, const json_t *model, const json_t *added)
 	l->t->unknown = (int32_t)json_integer_value(unknown);
 	l->t->size = (int64_t)n;
 	int rc = zr_load_names(l, added);
-	rc = rc ? rc : zr_load_room(l, list.bytes, added);
+	if (!rc)
+		rc = zr_load_room(l, list.bytes, added);
 	return rc ? rc : load_entries(l, l->lists.vocab);
 }
 
@@ -114,10 +115,12 @@ int zr_load_wordpiece(struct zr_load *l, const json_t *model, const json_t *adde
 		return zr_load_found(l, "model.max_input_chars_per_word", "a number", longest);
 	t->longest_word = longest ? (size_t)json_integer_value(longest) : 100;
 	int rc = zr_load_vocab(l, added);
-	rc = rc ? rc : zr_load_unknown(l, json_object_get(model, "unk_token"), "[UNK]");
+	if (!rc)
+		rc = zr_load_unknown(l, json_object_get(model, "unk_token"), "[UNK]");
 	if (!rc && t->unknown < 0)
 		rc = zr_load_found(l, "model.unk_token", "a token of the vocabulary", NULL);
-	rc = rc ? rc : build_trie(l);
+	if (!rc)
+		rc = build_trie(l);
 	if (rc)
 		return rc;
 	t->prefix = strlen(text);

@@ -36,9 +36,11 @@ static int load_bert(struct zr_load *l, const json_t *o, struct zr_step *s)
 	const json_t *accents = json_object_get(o, "strip_accents");
 	int strip;
 	int rc = zr_load_flag(l, o, "normalizer", "clean_text", 1, &s->clean);
-	rc = rc ? rc :
-		  zr_load_flag(l, o, "normalizer", "handle_chinese_chars", 1, &s->spaced_chinese);
-	rc = rc ? rc : zr_load_flag(l, o, "normalizer", "lowercase", 1, &s->lower);
+	if (!rc)
+		rc = zr_load_flag(l, o, "normalizer", "handle_chinese_chars", 1,
+				  &s->spaced_chinese);
+	if (!rc)
+		rc = zr_load_flag(l, o, "normalizer", "lowercase", 1, &s->lower);
 	strip = s->lower;
 	if (!rc && !json_is_null(accents))
 		rc = zr_load_flag(l, o, "normalizer", "strip_accents", s->lower, &strip);

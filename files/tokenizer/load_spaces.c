@@ -69,7 +69,8 @@ int zr_load_metaspace(struct zr_load *l, const json_t *o, const char *place, str
 		return zr_load_found(l, place, "the replacement U+2581",
 				     json_object_get(o, "replacement"));
 	int rc = zr_load_flag(l, o, place, "split", 1, &each);
-	rc = rc ? rc : load_prefix(l, o, s);
+	if (!rc)
+		rc = load_prefix(l, o, s);
 	if (s != l->t->split)
 		s->spaces = 1;
 	else if (!l->t->spaces)

@@ -39,7 +39,8 @@ static int load_split(struct zr_load *l, const json_t *o, const char *place, str
 	const char *regex = json_string_value(json_object_get(pattern, "Regex")),
 		   *text = json_string_value(json_object_get(pattern, "String"));
 	int rc = zr_load_flag(l, o, place, "invert", 0, &s->invert);
-	rc = rc ? rc : load_behavior(l, o, place, s);
+	if (!rc)
+		rc = load_behavior(l, o, place, s);
 	if (rc)
 		return rc;
 	if (!regex == !text || !*(regex ? regex : text))
@@ -65,7 +66,8 @@ static int load_byte_level(struct zr_load *l, const json_t *o, const char *place
 	int rc = zr_load_flag(l, o, place, "add_prefix_space", 1, &s->prefix);
 	s->prefix *= ZR_PREFIX_ALL;
 	s->alphabet = !last;
-	rc = rc ? rc : zr_load_flag(l, o, place, "use_regex", 1, &use_regex);
+	if (!rc)
+		rc = zr_load_flag(l, o, place, "use_regex", 1, &use_regex);
 	return rc || !use_regex ? rc : zr_load_regex(l, place, ZR_PATTERN_GPT2, 0, &s->regex);
 }
 
@@ -281,7 +283,8 @@ static int first_and_last(struct zr_load *l, const json_t *o)
 		    json_array_append(ids, json_array_get(json_object_get(o, keys[after]), 1)))
 			rc = zr_load_found(l, "post_processor",
 					   "cls and sep, each a token and its id", o);
-		rc = rc ? rc : put_ids(l, after, ids);
+		if (!rc)
+			rc = put_ids(l, after, ids);
 		json_decref(ids);
 	}
 	return rc;

@@ -121,8 +121,10 @@ int zr_load_vocab(struct zr_load *l, const json_t *added)
 	if (!list->text || *list->text != '{')
 		return zr_load_unread(l, "model.vocab", "an object", list->text);
 	rc = zr_load_names(l, added);
-	rc = rc ? rc : read_names(l);
-	rc = rc ? rc : zr_load_room(l, l->names.text.n, added);
+	if (!rc)
+		rc = read_names(l);
+	if (!rc)
+		rc = zr_load_room(l, l->names.text.n, added);
 	for (size_t i = 0; !rc && i < l->names.n; i++)
 		rc = zr_load_token(l, &l->names.name[i], &kind);
 	return rc;

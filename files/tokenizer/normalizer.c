@@ -20,8 +20,10 @@ static int replace(const struct zr_step *s, struct zr_match *m, const char *p, s
 	while (at < n && (found = zr_regex_find(s->regex, m, p, n, at, 0, &start, &stop, err))) {
 		if (found < 0)
 			return found;
-		rc = rc ? rc : zr_buf_add(out, p + at, start - at);
-		rc = rc ? rc : zr_buf_add(out, s->text, len);
+		if (!rc)
+			rc = zr_buf_add(out, p + at, start - at);
+		if (!rc)
+			rc = zr_buf_add(out, s->text, len);
 		at = stop;
 	}
 	return rc ? rc : zr_buf_add(out, p + at, n - at);

@@ -166,7 +166,8 @@ static int literal_text(struct scan *s)
 	while (!rc && *s->p) {
 		if ((unsigned char)*s->p < 0x80 && strchr("\\^$.[]|()?*+{}-#&~", *s->p))
 			rc = put(s, "\\", 1);
-		rc = rc ? rc : copy(s, 1);
+		if (!rc)
+			rc = copy(s, 1);
 	}
 	return rc;
 }
@@ -179,7 +180,8 @@ int zr_pattern_translate(const char *pattern, int literal, char **out, struct zr
 		rc = one(&s);
 	if (!rc && s.in_class)
 		rc = zr_err(err, ZR_EINVAL, "a class without ] in the pattern");
-	rc = rc ? rc : put(&s, "", 1);
+	if (!rc)
+		rc = put(&s, "", 1);
 	if (rc)
 		zr_buf_free(&s.out);
 	*out = s.out.p;

@@ -190,9 +190,12 @@ int zr_trie_build(struct zr_trie *t, struct zr_trie_text *text, size_t n)
 	int rc = of && t->node && t->first ?
 			 add_node(t, &of, &room, (struct range){ 0, n, 0 }, 0) :
 			 ZR_ENOMEM;
-	rc = rc ? rc : sort_texts(text, n);
-	rc = rc ? rc : fill_all(t, text, &of, &room);
-	rc = rc ? rc : move_nodes(t);
+	if (!rc)
+		rc = sort_texts(text, n);
+	if (!rc)
+		rc = fill_all(t, text, &of, &room);
+	if (!rc)
+		rc = move_nodes(t);
 	if (!rc) {
 		list_children(t, 0, t->first);
 		list_children(t, t->widest, t->second);

@@ -100,7 +100,8 @@ int zr_documents_create(const char *path, mode_t mode, int64_t vocabulary, int m
 	d->width = vocabulary > 65536 ? 4 : 2;
 	d->meta = json_object();
 	int rc = create_files(d, mode, masked, err);
-	rc = rc ? rc : zr_documents_count(d, "vocabulary", vocabulary, err);
+	if (!rc)
+		rc = zr_documents_count(d, "vocabulary", vocabulary, err);
 	if (rc)
 		zr_documents_close(d, 0, NULL);
 	else

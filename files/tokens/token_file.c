@@ -106,7 +106,8 @@ int64_t zr_token_file_tokens(const struct zr_token_file *f)
 static int finish(struct zr_token_file *f, struct zr_error *err)
 {
 	int rc = write_out(f, err);
-	rc = rc ? rc : write_header(f, err);
+	if (!rc)
+		rc = write_header(f, err);
 	if (!rc && (fflush(f->f) || fsync(fileno(f->f))))
 		rc = failed(f, "write", err);
 	if (!rc && rename(f->tmp, f->path))

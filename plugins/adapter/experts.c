@@ -135,7 +135,8 @@ int lora_grouped(const struct zr_ops *ops, struct zr_stream *s,
 		return rc ? rc : raise_to(&g, 0, dropout(&g), op->d, op->d_dtype);
 	}
 	rc = drop_inputs(&g, &x);
-	rc = rc ? rc : lower(&g, 0, x);
+	if (!rc)
+		rc = lower(&g, 0, x);
 	return rc ? rc : raise_to(&g, 1, 0, op->d, op->d_dtype);
 }
 
@@ -186,8 +187,11 @@ int lora_grouped_dw(const struct zr_ops *ops, struct zr_stream *s,
 	g.m = m;
 	const void *x = op->x;
 	int rc = drop_inputs(&g, &x);
-	rc = rc ? rc : lower(&g, 1, op->dy);
-	rc = rc ? rc : gradients(&g, op, 0, w->at.experts.low, x);
-	rc = rc ? rc : lower(&g, 0, x);
+	if (!rc)
+		rc = lower(&g, 1, op->dy);
+	if (!rc)
+		rc = gradients(&g, op, 0, w->at.experts.low, x);
+	if (!rc)
+		rc = lower(&g, 0, x);
 	return rc ? rc : gradients(&g, op, 1, op->dy, w->at.experts.low);
 }

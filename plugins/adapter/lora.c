@@ -162,7 +162,8 @@ static int join_experts(struct zr_inst *inst, const struct zr_layer *of)
 			continue;
 		from = first ? from : at;
 		maps = first ? maps : n;
-		first = first ? first : u;
+		if (!first)
+			first = u;
 		int alike = n == maps;
 		for (int32_t j = 0; j < n && alike; j++) {
 			const struct lora_map *a = &inst->map[from + j];
@@ -279,7 +280,8 @@ static int declare_all(struct zr_inst *inst, struct zr_model_decl *out)
 	for (uint32_t i = 0; i < inst->decl.n_layers && !rc; i++) {
 		inst->layer[i].use = use;
 		rc = join_experts(inst, layer_of(inst, i));
-		rc = rc ? rc : declare_layer(inst, i, inst->beside, &units);
+		if (!rc)
+			rc = declare_layer(inst, i, inst->beside, &units);
 		use += inst->layer[i].n;
 	}
 	out->n_units = n;
@@ -303,7 +305,8 @@ static int lora_declare(struct zr_inst *inst, struct zr_model_decl *out)
 	if (!inst->map || !inst->kept)
 		return zr_fail(inst->h, ZR_ENOMEM, "no memory for %u tensors", tensors);
 	rc = lora_find(inst, inst->kept);
-	rc = rc ? rc : alloc_tables(inst, tensors);
+	if (!rc)
+		rc = alloc_tables(inst, tensors);
 	return rc ? rc : declare_all(inst, out);
 }
 
@@ -379,7 +382,8 @@ static int lora_create(const struct zr_host *h, const void *opts, struct zr_inst
 	int rc = inst->model ? ZR_OK : zr_fail(h, ZR_ESTATE, "there is no model to adapt");
 	if (!rc && *inst->o.path)
 		rc = lora_read_config(h, &inst->o, inst->of_file);
-	rc = rc ? rc : check_given(h, opts, &inst->o);
+	if (!rc)
+		rc = check_given(h, opts, &inst->o);
 	if (rc)
 		lora_destroy(inst);
 	else

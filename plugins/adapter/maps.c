@@ -139,9 +139,9 @@ static int forward(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul 
 	void *low = w->at.low + (uint64_t)u->kept * w->at.each;
 	const void *x = op->a;
 	int rc = drop(w, m, op->m, &x);
-	rc = rc ? rc :
-		  product(w, ZR_MM_TRANS_B | each, op->m, m->r, m->in, x, w->c->param[u->a], low,
-			  w->c->dtype);
+	if (!rc)
+		rc = product(w, ZR_MM_TRANS_B | each, op->m, m->r, m->in, x, w->c->param[u->a], low,
+			     w->c->dtype);
 	return rc ? rc : updated(w, m, ZR_LR_TRANS_V, 0, low, w->c->param[u->a + 1], op);
 }
 
@@ -168,11 +168,14 @@ static int gradients(struct lora_wrapped *w, int32_t i, const struct zr_op_matmu
 	float *da = c->dparam[u->a], *db = c->dparam[u->a + 1];
 	const uint32_t flags = ZR_MM_TRANS_A | (c->accumulate[u->a] ? ZR_MM_ACCUMULATE : 0);
 	int rc = drop(w, m, op->k, &x);
-	rc = rc ? rc : lower_gradient(w, i, dy, op->k, 1);
-	rc = rc ? rc : scale(w, m, n, m->scale, 0, dlow, w->at.scaled);
+	if (!rc)
+		rc = lower_gradient(w, i, dy, op->k, 1);
+	if (!rc)
+		rc = scale(w, m, n, m->scale, 0, dlow, w->at.scaled);
 	if (!rc && da)
 		rc = product(w, flags, m->r, m->in, op->k, w->at.scaled, x, da, ZR_F32);
-	rc = rc ? rc : scale(w, m, n, m->scale, 0, low, w->at.scaled);
+	if (!rc)
+		rc = scale(w, m, n, m->scale, 0, low, w->at.scaled);
 	if (!rc && db)
 		rc = product(w, flags, m->out, m->r, op->k, dy, w->at.scaled, db, ZR_F32);
 	return rc;

@@ -193,7 +193,8 @@ static int mpi_create(const struct zr_host *h, const void *opts, struct zr_inst 
 	b->h = h;
 	b->all = MPI_COMM_NULL;
 	int rc = start(b);
-	rc = rc ? rc : take_ranks(b, o->ranks_per_node);
+	if (!rc)
+		rc = take_ranks(b, o->ranks_per_node);
 	if (rc) {
 		if (b->started) /* all ranks fail alike */
 			MPI_Finalize();

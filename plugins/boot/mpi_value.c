@@ -174,7 +174,8 @@ int zb_get(struct zr_inst *b, const char *key, void *value, uint64_t bytes, doub
 	snprintf(what, sizeof what, "the key %s", key);
 	while (!rc && (!(v = find(b, key)) || v->have < v->total)) {
 		rc = still_waiting(b, start, &said, timeout, what);
-		rc = rc ? rc : receive(b);
+		if (!rc)
+			rc = receive(b);
 	}
 	if (rc)
 		return rc;
@@ -210,8 +211,9 @@ int zb_fence(struct zr_inst *b, double timeout)
 		return zr_fail(b->h, ZR_EIO, "MPI_Iallgather failed");
 	while (!rc && MPI_Test(&req, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done) {
 		rc = receive(b);
-		rc = rc ? rc :
-			  still_waiting(b, start, &said, timeout, "all ranks to come to a fence");
+		if (!rc)
+			rc = still_waiting(b, start, &said, timeout,
+					   "all ranks to come to a fence");
 	}
 	while (!rc && (rc = receive(b)) == 0 && (behind(b, what, sizeof what), *what))
 		rc = still_waiting(b, start, &said, timeout, what);

@@ -38,7 +38,8 @@ static int plain(struct source *s, bytes_sink *sink, void *arg)
 	int rc = ZR_OK;
 	while (!rc && s->n) {
 		rc = sink(arg, s->in, s->n);
-		rc = rc ? rc : next(s);
+		if (!rc)
+			rc = next(s);
 	}
 	return rc;
 }
@@ -141,7 +142,8 @@ static int compressed(struct source *s, bytes_sink *sink, void *arg)
 		return zr_fail(s->h, ZR_ENOMEM, "%s: no memory", s->name);
 	while (!rc && s->n) {
 		rc = expand(s, &z, &inside, sink, arg);
-		rc = rc ? rc : next(s);
+		if (!rc)
+			rc = next(s);
 	}
 	inflateEnd(&z);
 	return !rc && inside ?

@@ -88,8 +88,9 @@ struct zr_inst {
 static int open_split(struct zr_inst *inst, int split, const char *key, const char *pattern)
 {
 	int rc = files_find(inst->h, key, pattern, &inst->files[split]);
-	rc = rc ? rc : chat_cached(inst->h, inst->o, &inst->files[split], &inst->name[split],
-				   &inst->m[split]);
+	if (!rc)
+		rc = chat_cached(inst->h, inst->o, &inst->files[split], &inst->name[split],
+				 &inst->m[split]);
 	if (!rc && !documents_found(inst->m[split].base, inst->m[split].bytes))
 		rc = zr_fail(inst->h, ZR_EINVAL, "%s: is damaged: remove it", inst->name[split]);
 	return rc ? rc : documents_add(inst->h, &inst->documents[split], inst->name[split],
@@ -209,8 +210,9 @@ static int chat_create(const struct zr_host *h, const void *opts, struct zr_inst
 	int rc = open_split(inst, o->evaluates ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN, "path", o->path);
 	if (!rc && !o->evaluates && o->val_path && *o->val_path)
 		rc = open_split(inst, ZR_SPLIT_VAL, "val_path", o->val_path);
-	rc = rc ? rc : documents_divide(h, inst->documents, o->split, o->evaluates,
-					o->order == ORDER_RANDOM, inst->part);
+	if (!rc)
+		rc = documents_divide(h, inst->documents, o->split, o->evaluates,
+				      o->order == ORDER_RANDOM, inst->part);
 	if (rc)
 		chat_destroy(inst);
 	else

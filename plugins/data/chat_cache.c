@@ -103,8 +103,10 @@ static int hash_all(const struct cache *c, XXH3_state_t *x)
 	if (zr_tokenizer_find(o->tokenizer, file, &why))
 		return zr_fail(c->h, why.code, "%s", why.text);
 	int rc = hash_file(c->h, x, file, 0);
-	rc = rc ? rc : hash_beside(c, x, file, "tokenizer_config.json");
-	rc = rc ? rc : hash_beside(c, x, file, "chat_template.jinja");
+	if (!rc)
+		rc = hash_beside(c, x, file, "tokenizer_config.json");
+	if (!rc)
+		rc = hash_beside(c, x, file, "chat_template.jinja");
 	for (int i = 0; i < c->fs->n && !rc; i++)
 		rc = hash_file(c->h, x, c->fs->f[i].name, 0);
 	return rc;
@@ -146,8 +148,10 @@ static int put_counts(struct cache *c, const struct zr_chat_counts *n)
 {
 	struct zr_documents *d = c->documents;
 	int rc = zr_documents_count(d, "records", n->records, &c->err);
-	rc = rc ? rc : zr_documents_count(d, "truncated", n->truncated, &c->err);
-	rc = rc ? rc : zr_documents_count(d, "dropped", n->records - n->documents, &c->err);
+	if (!rc)
+		rc = zr_documents_count(d, "truncated", n->truncated, &c->err);
+	if (!rc)
+		rc = zr_documents_count(d, "dropped", n->records - n->documents, &c->err);
 	for (int i = 0; !rc && i < ZR_CHAT_REASONS; i++) {
 		char name[40];
 		snprintf(name, sizeof name, "dropped.%s", zr_chat_reason(i));
@@ -187,19 +191,22 @@ static int write_file(struct cache *c, const char *name)
 		.parallel = parallel, .of = (void *)c->h, .note = note, .sink = take, .arg = c,
 	};
 	int rc = zr_chat_open(&options, &chat, &c->err);
-	rc = rc ? rc : zr_documents_create(name, 0600, zr_chat_vocabulary(chat), 1,
-					   &c->documents, &c->err);
+	if (!rc)
+		rc = zr_documents_create(name, 0600, zr_chat_vocabulary(chat), 1,
+					 &c->documents, &c->err);
 	if (!rc)
 		zr_log(c->h, ZR_LOG_INFO, "tokenizing %s, with template %s, to %s",
 		       c->fs->f[0].name, zr_chat_template_of(chat), name);
 	for (int i = 0; i < c->fs->n && !rc; i++)
 		rc = zr_chat_file(chat, c->fs->f[i].name, &c->err);
-	rc = rc ? rc : put_counts(c, zr_chat_counts(chat));
+	if (!rc)
+		rc = put_counts(c, zr_chat_counts(chat));
 	if (!rc)
 		tell_unread(c, zr_chat_counts(chat));
 	int end = zr_documents_close(c->documents, !rc, &c->err);
 	zr_chat_close(chat);
-	rc = rc ? rc : end;
+	if (!rc)
+		rc = end;
 	return rc && *c->err.text ? zr_fail(c->h, rc, "%s", c->err.text) : rc;
 }
 
@@ -208,13 +215,15 @@ static int take_or_write(struct cache *c, const struct kept *k, struct mapped *m
 {
 	char why[KEPT_WHY];
 	int rc = kept_wait(k, 0);
-	rc = rc ? rc : kept_take(k, m, why);
+	if (!rc)
+		rc = kept_take(k, m, why);
 	if (rc || m->base)
 		return rc;
 	rc = kept_wait(k, 1);
-	rc = rc ? rc : kept_take(k, m, why); /* another process may have written it */
-	if (rc || m->base)
-		return rc;
+	if (!rc)
+		rc = kept_take(k, m, why); /* another process may have written it */
+      if (rc || m->base)
+	      return rc;
 	if (*why)
 		zr_log(c->h, ZR_LOG_WARN, "%s: %s: it is not used, and written again", k->path,
 		       why);
@@ -229,8 +238,10 @@ int chat_cached(const struct zr_host *h, const struct chat_opts *o, const struct
 	struct kept k = { .at = -1, .lock = -1 };
 	uint64_t key = 0;
 	int rc = find_key(&c, &key);
-	rc = rc ? rc : kept_open(h, o->cache, key, &k);
-	rc = rc ? rc : take_or_write(&c, &k, m);
+	if (!rc)
+		rc = kept_open(h, o->cache, key, &k);
+	if (!rc)
+		rc = take_or_write(&c, &k, m);
 	if (!rc) {
 		*name = k.path;
 		k.path = NULL;

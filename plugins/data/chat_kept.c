@@ -138,8 +138,10 @@ int kept_open(const struct zr_host *h, const char *cache, uint64_t key, struct k
 	const int named = cache && *cache;
 	*k = (struct kept){ .h = h, .key = key, .at = -1, .lock = -1 };
 	int rc = choose_dir(k, named ? cache : NULL);
-	rc = rc ? rc : make_dirs(k);
-	rc = rc ? rc : open_dir(k, named);
+	if (!rc)
+		rc = make_dirs(k);
+	if (!rc)
+		rc = open_dir(k, named);
 	if (rc)
 		return rc;
 	k->path = kept_text("%s/chat-%016llx.tokens", k->dir, (unsigned long long)key);
@@ -214,7 +216,8 @@ int kept_take(const struct kept *k, struct mapped *m, char why[KEPT_WHY])
 		return ZR_OK;
 	}
 	int rc = mapped_take(k->h, k->path, fd, m);
-	rc = rc ? rc : read_note(k, noted);
+	if (!rc)
+		rc = read_note(k, noted);
 	if (rc)
 		return rc;
 	make_note(k, m, is);

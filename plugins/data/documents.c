@@ -101,8 +101,10 @@ static int find_tensors(const struct reading *r, struct documents_file *f)
 {
 	struct tensor tokens, learned, offsets;
 	int rc = find_tensor(r, "tokens", &tokens);
-	rc = rc ? rc : find_tensor(r, "learned", &learned);
-	rc = rc ? rc : find_tensor(r, "documents", &offsets);
+	if (!rc)
+		rc = find_tensor(r, "learned", &learned);
+	if (!rc)
+		rc = find_tensor(r, "documents", &offsets);
 	if (rc)
 		return rc;
 	if (!tokens.at || !offsets.at)
@@ -183,7 +185,8 @@ int documents_add(const struct zr_host *h, struct documents *d, const char *name
 	r.data = bytes + 8 + header;
 	r.bytes = n - 8 - (int64_t)header;
 	rc = take_metadata(&r, d);
-	rc = rc ? rc : find_tensors(&r, &f);
+	if (!rc)
+		rc = find_tensors(&r, &f);
 	json_decref(r.header);
 	struct documents_file *more =
 		rc ? NULL : realloc(d->f, (size_t)(d->n + 1) * sizeof *more);
@@ -318,7 +321,8 @@ int documents_pack(const struct zr_host *h, struct documents_part *part, int pac
 		const struct documents_file *f = &part->of->f[i];
 		rc = check_tokens(h, f, 0, f->n < GLANCE ? f->n : GLANCE, vocabulary);
 	}
-	rc = rc ? rc : packing_make(h, &part->packing, packing, length, &src);
+	if (!rc)
+		rc = packing_make(h, &part->packing, packing, length, &src);
 	if (!rc && !part->packing.n)
 		rc = zr_fail(h, ZR_EINVAL, "%s: %s has no target among %lld document%s",
 			     part->of->f[0].name,

@@ -255,8 +255,9 @@ static int mix_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary)
 	for (int i = 0; i < inst->n && !rc; i++)
 		rc = inst->set[i].v->prepare(inst->set[i].inst, length, vocabulary);
 	inst->length = length;
-	rc = rc ? rc : ask(inst); /* now they tell how many sequences they have */
-	free_order(&inst->order[ONCE]);
+	if (!rc)
+		rc = ask(inst); /* now they tell how many sequences they have */
+      free_order(&inst->order[ONCE]);
 	return rc || !sequences_of(inst, ZR_SPLIT_VAL) ? rc : make_order(inst, ONCE);
 }
 
@@ -377,9 +378,12 @@ static int mix_create(const struct zr_host *h, const void *opts, struct zr_inst 
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 	inst->h = h;
 	rc = add_sets(inst, ((const struct mix_opts *)opts)->weights);
-	rc = rc ? rc : ask(inst);
-	rc = rc ? rc : make_order(inst, ZR_SPLIT_TRAIN);
-	rc = rc ? rc : make_order(inst, ZR_SPLIT_VAL);
+	if (!rc)
+		rc = ask(inst);
+	if (!rc)
+		rc = make_order(inst, ZR_SPLIT_TRAIN);
+	if (!rc)
+		rc = make_order(inst, ZR_SPLIT_VAL);
 	if (rc)
 		mix_destroy(inst);
 	else

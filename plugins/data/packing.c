@@ -197,7 +197,8 @@ static int list_pieces(const struct zr_host *h, struct packing *p, const uint32_
 {
 	int64_t i;
 	int rc = allocate(h, &p->first, p->n + 1);
-	rc = rc ? rc : allocate(h, &p->place, p->pieces);
+	if (!rc)
+		rc = allocate(h, &p->place, p->pieces);
 	if (rc)
 		return rc;
 	for (i = 0; i < p->pieces; i++)
@@ -214,14 +215,18 @@ static int best_fit_decreasing(const struct zr_host *h, struct packing *p)
 	struct rooms r = { .leaves = 1 };
 	uint32_t *sequence = NULL;
 	int rc = allocate(h, &p->longer, p->length + 1);
-	rc = rc ? rc : sort_pieces(h, p);
+	if (!rc)
+		rc = sort_pieces(h, p);
 	while (r.leaves <= p->length)
 		r.leaves *= 2;
 	r.any = calloc((size_t)r.leaves, 2);
 	rc = rc || r.any ? rc : zr_fail(h, ZR_ENOMEM, "no memory");
-	rc = rc ? rc : allocate(h, &r.head, r.leaves);
-	rc = rc ? rc : allocate(h, &r.next, p->pieces);
-	rc = rc ? rc : allocate(h, &sequence, p->pieces);
+	if (!rc)
+		rc = allocate(h, &r.head, r.leaves);
+	if (!rc)
+		rc = allocate(h, &r.next, p->pieces);
+	if (!rc)
+		rc = allocate(h, &sequence, p->pieces);
 	if (!rc) {
 		p->n = fit(p, &r, sequence);
 		rc = list_pieces(h, p, sequence);

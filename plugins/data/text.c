@@ -180,7 +180,8 @@ static int count_files(struct zr_inst *inst, int32_t from)
 static int place_files(struct zr_inst *inst)
 {
 	int rc = read_files(inst, ZR_SPLIT_TRAIN, place_bytes);
-	rc = rc ? rc : read_files(inst, ZR_SPLIT_VAL, place_bytes);
+	if (!rc)
+		rc = read_files(inst, ZR_SPLIT_VAL, place_bytes);
 	free(inst->kept);
 	inst->kept = NULL;
 	return rc;

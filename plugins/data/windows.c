@@ -88,7 +88,8 @@ static int read_tail(const struct windows *v, const struct zr_batch *b, int64_t 
 {
 	int32_t *in = b->inputs + i * b->length, *out = b->targets + i * b->length;
 	int rc = read(inst, b->split, v->n * v->length, v->tail, in);
-	rc = rc ? rc : read(inst, b->split, v->n * v->length + 1, v->tail, out);
+	if (!rc)
+		rc = read(inst, b->split, v->n * v->length + 1, v->tail, out);
 	for (int64_t t = v->tail; t < b->length; t++) {
 		in[t] = 0;
 		out[t] = ZR_NO_TARGET;

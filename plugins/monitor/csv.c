@@ -155,7 +155,8 @@ static int csv_create(const struct zr_host *h, const void *opts, struct zr_inst 
 	if (!rc) {
 		rc = line_first(&inst->line);
 		rc = rc || !automatic ? rc : take_columns(inst);
-		rc = rc ? rc : header(inst);
+		if (!rc)
+			rc = header(inst);
 		rc = rc == ZR_EAGAIN ? ZR_EIO : rc; /* a run does not begin without its header */
 		if (rc)
 			line_close(&inst->line);

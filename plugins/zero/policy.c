@@ -189,7 +189,8 @@ static int begin(struct zr_inst *inst, const struct zr_stage *s)
 {
 	int32_t u;
 	int rc = make_arrays(inst, s->n_units);
-	rc = rc ? rc : persistent_check(inst->h, inst->o->persistent, s);
+	if (!rc)
+		rc = persistent_check(inst->h, inst->o->persistent, s);
 	if (rc)
 		return rc;
 	for (u = 0; u < s->n_units; u++)

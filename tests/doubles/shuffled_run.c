@@ -92,7 +92,8 @@ static int begin_now(struct shuffle *h, int32_t i)
 	for (int32_t k = 0; !rc && k < p->n_wait; k++)
 		if (p->wait[k].instr == i)
 			rc = zr_end_late(h->s, p->wait[k].late, h->err);
-	rc = rc ? rc : zr_begin(h->s, p, i, h->err);
+	if (!rc)
+		rc = zr_begin(h->s, p, i, h->err);
 	if (rc == ZR_EAGAIN && !(rc = zr_settle(h->s, h->err)))
 		rc = zr_begin(h->s, p, i, h->err);
 	release(h, i, 1);

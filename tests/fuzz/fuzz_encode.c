@@ -65,7 +65,8 @@ static void encode(const struct zr_tokenizer *t, const char *text, size_t n, siz
 	fuzz_check(!zr_encoder_open(t, keep, out, &e, &err));
 	for (size_t at = 0; !rc && at < n; at += step)
 		rc = zr_encode(e, text + at, n - at < step ? n - at : step, &err);
-	rc = rc ? rc : zr_encode_end(e, &err);
+	if (!rc)
+		rc = zr_encode_end(e, &err);
 	if (rc)
 		fuzz_failed(__FILE__, __LINE__, err.text);
 	zr_encoder_close(e);

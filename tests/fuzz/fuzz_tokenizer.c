@@ -41,8 +41,10 @@ static void use(const struct zr_tokenizer *t)
 	err = (struct zr_error){ 0 };
 	fuzz_check(!zr_encoder_open(t, check_ids, &size, &e, &err));
 	int rc = zr_encode(e, text, 30, &err);
-	rc = rc ? rc : zr_encode(e, text + 30, sizeof text - 31, &err);
-	rc = rc ? rc : zr_encode_end(e, &err);
+	if (!rc)
+		rc = zr_encode(e, text + 30, sizeof text - 31, &err);
+	if (!rc)
+		rc = zr_encode_end(e, &err);
 	if (rc)
 		fuzz_refused(&err);
 	zr_encoder_close(e);

@@ -94,7 +94,8 @@ int zr_rates_set(struct zr_rates *r, const char *name, int ranks, int threads, c
 	for (int d = 0; d < dims; d++)
 		if (!(p.at[d] >= 1 && p.at[d] < 1e18))
 			return zr_err(err, ZR_EINVAL, "%s: there is no size %g", name, p.at[d]);
-	s = s ? s : add(r, name, ranks, threads, dims);
+	if (!s)
+		s = add(r, name, ranks, threads, dims);
 	have = s ? find_point(s, p.at) : NULL;
 	if (have) {
 		*have = p;

@@ -385,7 +385,8 @@ static int save_weights(struct run *r, struct zr_error *err)
 		rc = zr_export_session(r->t.session,
 				       zr_rundir_file(r->t.cfg, "model-16bit", path, sizeof path),
 				       r->resume != NULL, err);
-	rc = rc ? rc : zr_adapter_save(r->t.session, zr_rundir(r->t.cfg), err);
+	if (!rc)
+		rc = zr_adapter_save(r->t.session, zr_rundir(r->t.cfg), err);
 	if (!rc && whole && r->t.rank0)
 		rc = zr_export_config(r->t.setup, zr_rundir_file(r->t.cfg, "config.json", path,
 							       sizeof path), err);
@@ -471,7 +472,8 @@ int zr_run_train(struct zr_config *cfg, const struct zr_run_how *how, FILE *out,
 		 struct zr_run_report *report, struct zr_error *err)
 {
 	static const struct zr_run_how new_run = { 0 };
-	how = how ? how : &new_run;
+	if (!how)
+		how = &new_run;
 	struct run r = { .t.cfg = cfg, .resume = how->from, .report = report };
 	*report = (struct zr_run_report){ .resumed = -1 };
 	zr_signals_begin();

@@ -561,7 +561,8 @@ int zr_supervise_crew(const struct zr_crew_how *how, struct zr_crew_end *end)
 			  .how = how };
 	struct pollfd *p = calloc((size_t)n + 1, sizeof *p);
 	int code = 4, rc = p ? prepare(&s) : -1;
-	rc = rc ? rc : check_files(n);
+	if (!rc)
+		rc = check_files(n);
 	*end = (struct zr_crew_end){ 0 };
 	for (int i = 0; rc == 0 && i < n; i++)
 		rc = start(&s, i, how->rank_main, how->arg);

@@ -188,7 +188,8 @@ int zr_trace_open(struct zr_session *s, const char *dir, struct zr_trace **out,
 	clock_gettime(CLOCK_REALTIME, &now);
 	t->since_1970 = now.tv_sec * 1000000000ll + now.tv_nsec - (int64_t)(1e9 * zr_now());
 	rc = take_memory(t, err);
-	rc = rc ? rc : share_dir(t, dir, err);
+	if (!rc)
+		rc = share_dir(t, dir, err);
 	if (!rc && s->setup->process.rank == 0)
 		remove_old(t);
 	if (rc)
@@ -405,7 +406,8 @@ void zr_trace_end(struct zr_trace *t)
 	char name[NAME];
 	rank_name(t->step, t->session->setup->process.rank, name);
 	int no = open_dir(t);
-	no = no ? no : make_file(&t->out, t->at, name);
+	if (!no)
+		no = make_file(&t->out, t->at, name);
 	if (!no) {
 		put_events(t);
 		no = close_file(&t->out);
@@ -512,7 +514,8 @@ static int merge(struct zr_trace *t, int64_t step, char name[NAME])
 		close_rank(t);
 	}
 	put(&t->out, "]}\n");
-	no = no ? no : close_file(&t->out);
+	if (!no)
+		no = close_file(&t->out);
 	if (!no && renameat(t->at, tmp, t->at, name))
 		no = errno;
 	for (int r = 0; !no && r < world; r++) {

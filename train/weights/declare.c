@@ -32,16 +32,19 @@ static int declare(struct zr_setup *s, struct zr_error *err)
 	s->process.model = &s->model;
 	if (!rc && zr_config_find(s->cfg, "adapter"))
 		rc = start(s, &s->adapter, "adapter", "zr.model/1", err);
-	rc = rc ? rc : ZR_ASK(zr_model_of(s), model, declare, err, &s->decl);
-	rc = rc ? rc : zr_layout_make(&s->decl, &s->layout, err);
-	rc = rc ? rc : zr_frozen_find(s, err);
+	if (!rc)
+		rc = ZR_ASK(zr_model_of(s), model, declare, err, &s->decl);
+	if (!rc)
+		rc = zr_layout_make(&s->decl, &s->layout, err);
+	if (!rc)
+		rc = zr_frozen_find(s, err);
 	if (!rc && s->stored) {
 		rc = start(s, &s->host_device, "device.host", "zr.device/1", err);
 		const struct zr_device_v1 *v = s->host_device.vtbl;
 		s->host_ops = rc ? NULL : v->ops(s->host_device.inst);
 	}
-	rc = rc ? rc :
-		  start(s, &s->precision, "precision", "zr.precision/1", err);
+	if (!rc)
+		rc = start(s, &s->precision, "precision", "zr.precision/1", err);
 	return rc ? rc : ZR_ASK(&s->precision, precision, info, err, &s->types);
 }
 

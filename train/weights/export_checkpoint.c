@@ -144,7 +144,8 @@ static int read_entry(struct source *s, int32_t rank, const struct zr_ckpt_entry
 {
 	struct zr_ckpt_found f;
 	int rc = zr_ckpt_find(&s->m, &s->file[rank], e, &f, err);
-	rc = rc ? rc : zr_st_read(&s->file[rank], f.tensor, 0, e->bytes, s->buf, err);
+	if (!rc)
+		rc = zr_st_read(&s->file[rank], f.tensor, 0, e->bytes, s->buf, err);
 	return rc ? rc : zr_ckpt_same(&s->file[rank], &f, XXH3_64bits(s->buf, e->bytes), err);
 }
 
@@ -223,8 +224,10 @@ static int open_declared(struct source *s, struct zr_config **cfg, struct zr_set
 		return zr_err(err, ZR_EINVAL, "%s: it has no configuration", s->path);
 	const int adapted = json_object_get(s->m.plugins, "adapter") != NULL;
 	int rc = zr_declare_config(s->m.config, s->path, o, adapted ? 2 : 1, cfg, err);
-	rc = rc ? rc : zr_declare(*cfg, setup, err);
-	rc = rc ? rc : same_layout(s, &(*setup)->layout, err);
+	if (!rc)
+		rc = zr_declare(*cfg, setup, err);
+	if (!rc)
+		rc = same_layout(s, &(*setup)->layout, err);
 	s->declared = rc ? NULL : &(*setup)->layout;
 	return rc;
 }
@@ -287,10 +290,12 @@ int zr_export_checkpoint(const char *path, const char *dir, const struct zr_expo
 	const int adapted = json_object_get(s.m.plugins, "adapter") != NULL;
 	if (how->merge && !adapted)
 		rc = zr_err(err, ZR_EINVAL, "%s: --merge: there are no adapters in it", path);
-	rc = rc ? rc : open_source(&s, err);
+	if (!rc)
+		rc = open_source(&s, err);
 	if (!rc && is_declared(&s.m))
 		rc = open_declared(&s, &cfg, &setup, err);
-	rc = rc ? rc : open_base(&s, setup, err);
+	if (!rc)
+		rc = open_base(&s, setup, err);
 	if (!rc)
 		rc = adapted ? export_adapted(&s, setup, dir, how, err) :
 			       export_model(&s, NULL, dir, how, err);

@@ -172,7 +172,8 @@ int zr_export_files(const struct zr_export_from *from, const char *dir,
 {
 	struct files f = { 0 };
 	int rc = from->adapter ? load_pair(&f, from, err) : load_run(&f, from->model, err);
-	rc = rc ? rc : open_files(&f, from->model, err);
+	if (!rc)
+		rc = open_files(&f, from->model, err);
 	if (!rc && how->merge && !f.setup->adapter.inst)
 		rc = zr_err(err, ZR_EINVAL, "%s: --merge: there are no adapters in it",
 			    from->model);

@@ -66,7 +66,8 @@ int zr_merge_put(struct zr_setup *s, const struct zr_layout *layout, zr_values_f
 		struct with w = { 0 };
 		w.n = s ? v->merge_with(s->adapter.inst, i, w.tensor) : 0;
 		rc = w.n ? read_with(s, fn, arg, &w, err) : 0;
-		rc = rc ? rc : put_tensor(s, &layout->tensor[i], i, &w, fn, arg, x, err);
+		if (!rc)
+			rc = put_tensor(s, &layout->tensor[i], i, &w, fn, arg, x, err);
 		for (int32_t k = 0; k < w.n; k++)
 			free(w.values[k]);
 	}

@@ -52,7 +52,8 @@ int ze_is_run(const char *name, uint64_t *id)
 /* FNV-1a, with the end of each text as one more byte. */
 uint64_t ze_hash(uint64_t hash, const char *text)
 {
-	hash = hash ? hash : 0xcbf29ce484222325u;
+	if (!hash)
+		hash = 0xcbf29ce484222325u;
 	for (;; text++) {
 		hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
 		if (!*text)

@@ -106,8 +106,10 @@ static int local_create(const struct zr_host *h, const void *opts, struct zr_ins
 	int rc = take_groups(c, h);
 	if (!rc && h->world > 1) {
 		rc = take_boot(c);
-		rc = rc ? rc : take_memory(c);
-		rc = rc ? rc : zl_join(c);
+		if (!rc)
+			rc = take_memory(c);
+		if (!rc)
+			rc = zl_join(c);
 	}
 	if (rc) {
 		if (c->area)

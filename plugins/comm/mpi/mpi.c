@@ -105,7 +105,8 @@ static int join(struct zr_inst *c)
 		return zr_fail(c->h, ZR_EIO, "MPI_Comm_split failed");
 	MPI_Comm_set_errhandler(c->notes, MPI_ERRORS_RETURN);
 	rc = connect(c);
-	rc = rc ? rc : split(c, &c->group[ZR_GROUP_WORLD], 0);
+	if (!rc)
+		rc = split(c, &c->group[ZR_GROUP_WORLD], 0);
 	return rc ? rc : split(c, &c->group[ZR_GROUP_NODE], c->group[ZR_GROUP_NODE].first);
 }
 

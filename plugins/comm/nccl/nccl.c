@@ -41,7 +41,8 @@ static int check_gpus(struct zr_inst *c)
 	int rc = nn_cuda(c, cudaDeviceGetPCIBusId(mine, sizeof mine, c->gpu),
 			 "cudaDeviceGetPCIBusId");
 	snprintf(key, sizeof key, "nccl.gpu.%d", c->rank);
-	rc = rc ? rc : c->boot->put(c->boot_inst, key, mine, sizeof mine);
+	if (!rc)
+		rc = c->boot->put(c->boot_inst, key, mine, sizeof mine);
 	for (int32_t r = first; !rc && r < first + n; r++) {
 		snprintf(key, sizeof key, "nccl.gpu.%d", r);
 		rc = c->boot->get(c->boot_inst, key, theirs, sizeof theirs, c->o->timeout);
@@ -67,7 +68,8 @@ static int connect(struct zr_inst *c)
 	memset(&id, 0, sizeof id);
 	if (c->rank == 0) {
 		rc = nn_nccl(c, NULL, ncclGetUniqueId(&id), "ncclGetUniqueId");
-		rc = rc ? rc : c->boot->put(c->boot_inst, "nccl.id", &id, sizeof id);
+		if (!rc)
+			rc = c->boot->put(c->boot_inst, "nccl.id", &id, sizeof id);
 	} else {
 		rc = c->boot->get(c->boot_inst, "nccl.id", &id, sizeof id, c->o->timeout);
 	}
@@ -88,13 +90,14 @@ static int make_events(struct zr_inst *c)
 {
 	int rc = nn_cuda(c, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking),
 			 "cudaStreamCreate");
-	rc = rc ? rc :
-		  nn_cuda(c, cudaEventCreateWithFlags(&c->ready, cudaEventDisableTiming),
-			  "cudaEventCreate");
+	if (!rc)
+		rc = nn_cuda(c, cudaEventCreateWithFlags(&c->ready, cudaEventDisableTiming),
+			     "cudaEventCreate");
 	for (int i = 0; !rc && i < NN_WINDOW; i++)
 		rc = nn_cuda(c, cudaEventCreateWithFlags(&c->pend[i].over, cudaEventDisableTiming),
 			     "cudaEventCreate");
-	rc = rc ? rc : nn_cuda(c, cudaMalloc(&c->scratch, NN_SCRATCH), "device memory for sums");
+	if (!rc)
+		rc = nn_cuda(c, cudaMalloc(&c->scratch, NN_SCRATCH), "device memory for sums");
 	return rc ? rc :
 		    nn_cuda(c, cudaMemsetAsync(c->scratch, 0, 256, c->stream), "cudaMemsetAsync");
 }
@@ -165,11 +168,15 @@ static int nccl_create(const struct zr_host *h, const void *opts, struct zr_inst
 	if (!rc && h->world > 1) {
 		pthread_mutex_lock(&c->lock);
 		rc = take_roles(c);
-		rc = rc ? rc : check_gpus(c);
-		rc = rc ? rc : make_events(c);
-		rc = rc ? rc : connect(c);
+		if (!rc)
+			rc = check_gpus(c);
+		if (!rc)
+			rc = make_events(c);
+		if (!rc)
+			rc = connect(c);
 		pthread_mutex_unlock(&c->lock);
-		rc = rc ? rc : nn_watch_start(c);
+		if (!rc)
+			rc = nn_watch_start(c);
 	}
 	if (rc)
 		nccl_destroy(c);

@@ -299,10 +299,12 @@ static int post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 			       .group = op->group, .tag = op->tag, .bytes = bytes_of(c, op) };
 	c->posting = p;
 	rc = nn_cuda(c, cudaEventRecord(c->ready, c->compute), "cudaEventRecord");
-	rc = rc ? rc :
-		  nn_cuda(c, cudaStreamWaitEvent(c->stream, c->ready, 0), "cudaStreamWaitEvent");
-	rc = rc ? rc : enqueue(c, op);
-	rc = rc ? rc : nn_cuda(c, cudaEventRecord(over, c->stream), "cudaEventRecord");
+	if (!rc)
+		rc = nn_cuda(c, cudaStreamWaitEvent(c->stream, c->ready, 0), "cudaStreamWaitEvent");
+	if (!rc)
+		rc = enqueue(c, op);
+	if (!rc)
+		rc = nn_cuda(c, cudaEventRecord(over, c->stream), "cudaEventRecord");
 	c->posting = NULL;
 	if (rc)
 		return rc;
@@ -320,7 +322,8 @@ int nn_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 		return rc;
 	pthread_mutex_lock(&c->lock);
 	rc = c->broken ? nn_stopped(c) : nn_cuda(c, cudaSetDevice(c->gpu), "cudaSetDevice");
-	rc = rc ? rc : post(c, op, out);
+	if (!rc)
+		rc = post(c, op, out);
 	pthread_mutex_unlock(&c->lock);
 	return rc;
 }

@@ -134,7 +134,8 @@ static int op_adamw(const struct zr_ops *ops, struct zr_stream *s, const struct 
 {
 	int rc = check_moments(ops->dev, "adamw", o->moment_dtype, 1);
 	(void)s;
-	rc = rc ? rc : zr_check_dtype(ops->dev->h, "adamw", o->lowp ? o->lowp_dtype : ZR_F32);
+	if (!rc)
+		rc = zr_check_dtype(ops->dev->h, "adamw", o->lowp ? o->lowp_dtype : ZR_F32);
 	if (!rc)
 		run(ops->dev, o, o->n, ELEMENTS, adamw_item);
 	return rc;
@@ -146,7 +147,8 @@ static int op_lion(const struct zr_ops *ops, struct zr_stream *s, const struct z
 {
 	int rc = check_moments(ops->dev, "lion", o->moment_dtype, 0);
 	(void)s;
-	rc = rc ? rc : zr_check_dtype(ops->dev->h, "lion", o->lowp ? o->lowp_dtype : ZR_F32);
+	if (!rc)
+		rc = zr_check_dtype(ops->dev->h, "lion", o->lowp ? o->lowp_dtype : ZR_F32);
 	if (!rc)
 		run(ops->dev, o, o->n, ELEMENTS, lion_item);
 	return rc;

@@ -187,10 +187,10 @@ static int probe(const struct zr_host *h)
 	for (int i = 0; !rc && i < count; i++) {
 		rc = asked_in_probe(
 			h, i, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, i));
-		rc = rc ? rc :
-			  asked_in_probe(h, i,
-					 cudaDeviceGetAttribute(
-						 &minor, cudaDevAttrComputeCapabilityMinor, i));
+		if (!rc)
+			rc = asked_in_probe(h, i,
+					    cudaDeviceGetAttribute(
+						    &minor, cudaDevAttrComputeCapabilityMinor, i));
 		if (!rc && major * 10 + minor > best)
 			best = major * 10 + minor;
 	}

@@ -68,7 +68,8 @@ static int compile(struct zr_inst *d, struct cuda_update *u, const struct zr_ele
 		return zr_fail(d->h, ZR_ENOMEM, "optimizer %s: no memory for its source", e->name);
 	cuda_elementwise_source(e, u->types, u->lowp, source, (size_t)length + 1);
 	rc = cuda_compile(d->h, e->name, source, d->capability, &code, &bytes);
-	rc = rc ? rc : load(d, u, e, code);
+	if (!rc)
+		rc = load(d, u, e, code);
 	free(code);
 	free(source);
 	return rc;
@@ -197,7 +198,8 @@ int cuda_elementwise(const struct zr_opt_step *s, const struct zr_elementwise *e
 					       offsetof(struct zr_inst, native));
 	const struct cuda_update *u = NULL;
 	int rc = zr_check_elementwise(d->h, s, e);
-	rc = rc ? rc : find(d, s, e, &u);
+	if (!rc)
+		rc = find(d, s, e, &u);
 	if (rc)
 		return rc;
 	return e->sums ? measure(d, s, e, u) : update(d, s, e, u);

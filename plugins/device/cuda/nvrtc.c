@@ -76,7 +76,8 @@ static int take_code(const struct zr_host *h, const struct nvrtc *n, program p, 
 	*code = e ? NULL : malloc(*bytes + 1);
 	if (!e && !*code)
 		return zr_fail(h, ZR_ENOMEM, "optimizer %s: no memory for its code", name);
-	e = e ? e : n->code(p, *code);
+	if (!e)
+		e = n->code(p, *code);
 	if (!e)
 		return ZR_OK;
 	free(*code);

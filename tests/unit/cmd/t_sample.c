@@ -185,9 +185,12 @@ static struct run begin(const char *const *more, int n, int mode)
 	for (int i = 0; i < n; i++)
 		options[8 + i] = more[i];
 	int rc = zr_config_load(NULL, options, 8 + n, &r.cfg, &err);
-	rc = rc ? rc : zr_setup_open(r.cfg, ZR_SETUP_SAMPLE | mode, 1, &r.setup, &err);
-	rc = rc ? rc : zr_session_open(r.setup, &r.session, &err);
-	rc = rc ? rc : zr_session_begin(r.session, zr_init_values, r.session, &err);
+	if (!rc)
+		rc = zr_setup_open(r.cfg, ZR_SETUP_SAMPLE | mode, 1, &r.setup, &err);
+	if (!rc)
+		rc = zr_session_open(r.setup, &r.session, &err);
+	if (!rc)
+		rc = zr_session_begin(r.session, zr_init_values, r.session, &err);
 	if (rc)
 		fail_msg("%s", err.text);
 	return r;

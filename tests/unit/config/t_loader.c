@@ -34,7 +34,8 @@ static void run(const char *fmt, ...)
 static void build(const char *name, const char *macros)
 {
 	const char *cc = getenv("CC"), *src = getenv("ZR_SRCDIR");
-	src = src ? src : ".";
+	if (!src)
+		src = ".";
 	run("%s -std=gnu11 -w -shared -fPIC -I%s/include %s -o %s/%s %s/tests/doubles/badplugin.c",
 	    cc && *cc ? cc : "cc", src, macros, dir, name, src);
 }

@@ -306,10 +306,14 @@ static int elements(const struct side *s, int32_t dtype, int variant)
 		t.gain = 1.25f;
 	}
 	int rc = o->gelu_bwd(OPS, &g);
-	rc = rc ? rc : o->residual(OPS, &r);
-	rc = rc ? rc : o->swiglu(OPS, &w);
-	rc = rc ? rc : o->swiglu_bwd(OPS, &wb);
-	rc = rc ? rc : o->cast(OPS, &c);
+	if (!rc)
+		rc = o->residual(OPS, &r);
+	if (!rc)
+		rc = o->swiglu(OPS, &w);
+	if (!rc)
+		rc = o->swiglu_bwd(OPS, &wb);
+	if (!rc)
+		rc = o->cast(OPS, &c);
 	return rc ? rc : o->rotary(OPS, &t);
 }
 
@@ -355,26 +359,42 @@ static int updates(const struct side *s, int32_t dtype, int variant)
 					    .rng = { 9, 10, 11, 12 }, .src = f32(s, 5),
 					    .dst = at(s, 15) };
 	int rc = o->fold(OPS, &f);
-	rc = rc ? rc : o->adamw(OPS, &a);
-	rc = rc ? rc : o->sgd(OPS, &g);
-	rc = rc ? rc : o->lion(OPS, &l);
-	rc = rc ? rc : o->adagrad(OPS, &d);
-	rc = rc ? rc : o->lamb_norms(OPS, &b);
-	rc = rc ? rc : o->lamb(OPS, &b);
-	rc = rc ? rc : o->muon_momentum(OPS, &u);
-	rc = rc ? rc : o->muon_normalize(OPS, &u);
-	rc = rc ? rc : o->muon_update(OPS, &u);
-	rc = rc ? rc : o->init(OPS, &i);
+	if (!rc)
+		rc = o->adamw(OPS, &a);
+	if (!rc)
+		rc = o->sgd(OPS, &g);
+	if (!rc)
+		rc = o->lion(OPS, &l);
+	if (!rc)
+		rc = o->adagrad(OPS, &d);
+	if (!rc)
+		rc = o->lamb_norms(OPS, &b);
+	if (!rc)
+		rc = o->lamb(OPS, &b);
+	if (!rc)
+		rc = o->muon_momentum(OPS, &u);
+	if (!rc)
+		rc = o->muon_normalize(OPS, &u);
+	if (!rc)
+		rc = o->muon_update(OPS, &u);
+	if (!rc)
+		rc = o->init(OPS, &i);
 	a.master = l.master = NULL;
 	a.lowp = l.lowp = m.lowp;
 	a.rem = l.rem = m.rem;
-	rc = rc ? rc : o->master_split(OPS, &m);
-	rc = rc ? rc : o->adamw(OPS, &a);
-	rc = rc ? rc : o->master_join(OPS, &m);
+	if (!rc)
+		rc = o->master_split(OPS, &m);
+	if (!rc)
+		rc = o->adamw(OPS, &a);
+	if (!rc)
+		rc = o->master_join(OPS, &m);
 	m.rem_bits = l.rem_bits = 8;
-	rc = rc ? rc : o->master_split(OPS, &m);
-	rc = rc ? rc : o->lion(OPS, &l);
-	rc = rc ? rc : o->master_join(OPS, &m);
+	if (!rc)
+		rc = o->master_split(OPS, &m);
+	if (!rc)
+		rc = o->lion(OPS, &l);
+	if (!rc)
+		rc = o->master_join(OPS, &m);
 	return rc ? rc : o->round_stochastic(OPS, &q);
 }
 
@@ -499,7 +519,8 @@ static int columns(const struct side *s, int32_t dtype, int variant)
 				    .dtype = dtype, .rows = 150, .width = arg[0], .dy = at(s, 3),
 				    .db = f32(s, 6) };
 	int rc = o->embedding(OPS, &e);
-	rc = rc ? rc : o->embedding_bwd(OPS, &eb);
+	if (!rc)
+		rc = o->embedding_bwd(OPS, &eb);
 	return rc ? rc : o->bias_bwd(OPS, &b);
 }
 

@@ -57,12 +57,18 @@ static int experts(const struct side *s, int32_t dtype, int variant)
 		w.dw[e] = f32(s, 14) + e * arg[0] * arg[1];
 	}
 	int rc = o->route(OPS, &r);
-	rc = rc ? rc : o->router_losses(OPS, &l);
-	rc = rc ? rc : o->expert_rows(OPS, &g);
-	rc = rc ? rc : o->matmul_grouped(OPS, &m);
-	rc = rc ? rc : o->matmul_grouped_dw(OPS, &w);
-	rc = rc ? rc : o->expert_weigh(OPS, &h);
-	rc = rc ? rc : o->expert_combine(OPS, &c);
+	if (!rc)
+		rc = o->router_losses(OPS, &l);
+	if (!rc)
+		rc = o->expert_rows(OPS, &g);
+	if (!rc)
+		rc = o->matmul_grouped(OPS, &m);
+	if (!rc)
+		rc = o->matmul_grouped_dw(OPS, &w);
+	if (!rc)
+		rc = o->expert_weigh(OPS, &h);
+	if (!rc)
+		rc = o->expert_combine(OPS, &c);
 	return rc ? rc : o->route_bwd(OPS, &b);
 }
 

@@ -70,7 +70,8 @@ static int accepts_from(const struct proof *v, int32_t j)
 	int rc = 0;
 	for (int32_t i = j; !rc && i < v->p->n; i++)
 		rc = check(&c, i);
-	rc = rc ? rc : check_late(&c);
+	if (!rc)
+		rc = check_late(&c);
 	free_proof(&c);
 	return !rc;
 }

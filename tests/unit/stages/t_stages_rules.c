@@ -185,7 +185,8 @@ static int planted_groups(struct zr_inst *inst, const struct zr_groups_of *of,
 static int planted_update(const struct zr_stage *s, const int32_t *units, int32_t n)
 {
 	int rc = defect == PUBLISH_FIRST ? s->publish(s, units, n) : ZR_OK;
-	rc = rc ? rc : s->update(s, units, n, 0);
+	if (!rc)
+		rc = s->update(s, units, n, 0);
 	return rc || defect == PUBLISH_FIRST ? rc : s->publish(s, units, n);
 }
 

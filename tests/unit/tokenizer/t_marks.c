@@ -307,8 +307,10 @@ static int encode_or_fail(const struct zr_tokenizer *t, const char *text, struct
 		return rc;
 	for (size_t i = 0; !rc && i < n; i++)
 		rc = zr_encode_mark(e, i, 0, &err);
-	rc = rc ? rc : zr_encode(e, text, n, &err);
-	rc = rc ? rc : zr_encode_end(e, &err);
+	if (!rc)
+		rc = zr_encode(e, text, n, &err);
+	if (!rc)
+		rc = zr_encode_end(e, &err);
 	for (size_t i = 0; !rc && i < n; i++)
 		r->token[i] = zr_encoder_marked(e, i);
 	zr_encoder_close(e);
