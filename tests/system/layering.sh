@@ -66,6 +66,23 @@ else
 	fail 'plugins include public headers, and only those of devices and optimizers kernels.h' "$plugin_found"
 fi
 
+# ---- the picture in ARCHITECTURE.md ----
+# Lines "FOLDER -> FOLDER...": what the files of a folder include, itself left out.
+arrows() {
+	local dir targets
+	for dir in cmd train embed files core plugins kernels; do
+		targets=$(find $dir -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | xargs grep -hoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<][^">]*' |
+			sed -E 's/.*["<]//' | awk -v self=$dir '
+				/^zeroth\// { print 6, "include"; next }
+				/^kernels(_cuda)?\.h$|^(cpu|cuda)\// { if (self != "kernels") print 5, "kernels"; next }
+				split($0, part, "/") > 1 && index("cmd train files core", part[1]) && part[1] != self {
+					print index("cmd train files core", part[1]) / 10, part[1]
+				}' | sort -n -u | awk '{ printf " %s", $2 }')
+		printf '%-7s ->%s\n' $dir "$targets"
+	done
+}
+is 'ARCHITECTURE.md draws the arrows that the includes have' "$(sed -n '/^cmd .*->/,/^kernels/p' ARCHITECTURE.md)" "$(arrows)"
+
 # An id is looked for as a word of any string; one that is also a plain word, as a whole string; and one that core itself
 # needs as a word (element types are also precisions), as a path.
 plain=' constant cpu csv jsonl keep linear '

@@ -53,4 +53,10 @@ for path in $(grep -oE "\`($tops)/[a-zA-Z0-9_./-]*\`" "$src/ARCHITECTURE.md" | t
 done
 is 'ARCHITECTURE.md names what exists' "$lost" ''
 
+# What CHANGELOG.md tells is of this version, or of the one to come.
+version=$(sed -n 's/^AC_INIT(\[zeroth\], \[\(.*\)\])$/\1/p' "$src/configure.ac")
+newest=$(sed -n 's/^## \([0-9.]*\).*/\1/p' "$src/CHANGELOG.md" | sed -n 1p)
+is 'CHANGELOG.md begins with this version or the next one' \
+	"$(printf '%s\n' "$version" "$newest" | sort -V | tail -n 1)" "$newest"
+
 done_testing
