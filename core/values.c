@@ -45,8 +45,9 @@ int zr_datum_pass(struct zr_session *s, const struct zr_subgroup *p, int d, void
 		zr_pass(s, zr_datum_spot(s->setup, p, d), memory, bytes, write, err);
 }
 
-int zr_master_out(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work,
-		  struct zr_error *err)
+/* All masters of a sub-group to x. work: room for as many bytes as at x. */
+static int read_masters(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work,
+			struct zr_error *err)
 {
 	int32_t kept = zr_unit_master(s->setup, p->unit);
 	uint16_t *rem = work + p->n * ZR_BLOCK;
@@ -176,7 +177,7 @@ static int hand_out(struct zr_session *s, const struct zr_subgroup *p, int32_t r
 	const struct zr_setup *setup = s->setup;
 	struct zr_chunk *c = s->chunk;
 	uint64_t count = c->out ? zr_cut_segments(s, p->unit, p->first, p->n, s->seg) : 0;
-	int rc = rank == setup->process.rank ? zr_master_out(s, p, c->x, c->work, c->err) : 0;
+	int rc = rank == setup->process.rank ? read_masters(s, p, c->x, c->work, c->err) : 0;
 	if (!rc)
 		rc = send_chunk(s, p, rank, c->x);
 	for (const struct zr_seg *g = s->seg; !rc && g < s->seg + count; g++)

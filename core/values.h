@@ -18,10 +18,8 @@ int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t by
 int zr_datum_pass(struct zr_session *s, const struct zr_subgroup *p, int d, void *memory, int write,
 		  struct zr_error *err);
 
-/* All masters of a sub-group to x, and from there, rounded to the nearest. work: room for as many
- * bytes as at x. */
-int zr_master_out(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work,
-		  struct zr_error *err);
+/* All masters of a sub-group from x, rounded to the nearest. work: room for as many bytes as at
+ * x. */
 int zr_master_in(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work,
 		 struct zr_error *err);
 

@@ -638,17 +638,6 @@ static int64_t state_differs(const struct zr_bench *a, const struct zr_bench *b,
 	return -1;
 }
 
-int zr_bench_equal(const struct zr_bench *a, const struct zr_bench *b)
-{
-	const int64_t end = a->blocks * ZR_BLOCK;
-	if (master_differs(a, b, 0, end) >= 0)
-		return 0;
-	for (uint32_t i = 0; i < a->n_states; i++)
-		if (state_differs(a, b, i, 0, end) >= 0)
-			return 0;
-	return 1;
-}
-
 static void same_between(const struct zr_bench *a, const struct zr_bench *b, int64_t from,
 			 int64_t end, const char *what)
 {

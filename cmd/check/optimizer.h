@@ -82,7 +82,6 @@ void zr_bench_free(struct zr_bench *b);
 uint64_t zr_bench_block(const struct zr_state *s);
 /* Fails with the first element that differs; `what` continues "with ... ". */
 void zr_bench_same(const struct zr_bench *a, const struct zr_bench *b, const char *what);
-int zr_bench_equal(const struct zr_bench *a, const struct zr_bench *b);
 /* The same, of the elements of one tensor. */
 void zr_bench_same_tensor(const struct zr_bench *a, const struct zr_bench *b, int tensor,
 			  const char *what);

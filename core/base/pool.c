@@ -60,7 +60,8 @@ static void futex_wake(atomic_uint *word)
 	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 0x7fffffff, NULL, NULL, 0);
 }
 
-uint64_t zr_rounding_mode(void)
+/* The control bits: rounding, exceptions, denormals; 0: not known. */
+static uint64_t rounding_mode(void)
 {
 	uint64_t mode = 0;
 #if defined(__x86_64__)
@@ -75,7 +76,7 @@ uint64_t zr_rounding_mode(void)
  * mode. */
 static int restore_rounding(void)
 {
-	int same = fegetround() == FE_TONEAREST && zr_rounding_mode() == DEFAULT_MODE;
+	int same = fegetround() == FE_TONEAREST && rounding_mode() == DEFAULT_MODE;
 	return !same && (fesetenv(FE_DFL_ENV), 1);
 }
 

@@ -28,7 +28,6 @@ int zr_pool_size(const struct zr_pool *p);
 /* Puts back how the processor rounds on this thread; whether something changed it here or, since
  * the last call, in an item. p may be NULL. */
 int zr_pool_rounding(struct zr_pool *p);
-uint64_t zr_rounding_mode(void); /* control bits: rounding, exceptions, denormals; 0: not known */
 void zr_pool_run(struct zr_pool *p, int64_t n, zr_pool_fn *fn, void *arg);
 
 #endif

@@ -9,7 +9,8 @@
 
 #define COLD 33554432.0 /* bytes of a copy that no cache holds */
 
-const char *zr_tally_type(int32_t dtype)
+/* "fp32", "bf16" */
+static const char *type_name(int32_t dtype)
 {
 	return dtype == ZR_F32 ? "fp32" : "bf16"; /* fp16 takes the same units */
 }
@@ -54,7 +55,7 @@ static int elements(const struct zr_ops *ops, const char *name, int32_t dtype, d
 {
 	struct zr_tally *t = of(ops);
 	char full[ZR_RATE_NAME];
-	snprintf(full, sizeof full, "%s.%s", name, zr_tally_type(dtype));
+	snprintf(full, sizeof full, "%s.%s", name, type_name(dtype));
 	double s = zr_tally_seconds(t, n, full, 1, n, 1, 1);
 	if (!(s > 0)) {
 		s = zr_tally_bytes(t, n * bytes * (dtype == ZR_F32 ? 4 : 2));
@@ -76,7 +77,7 @@ static void product(struct zr_tally *t, int32_t dtype, const char *kind, double 
 {
 	char name[ZR_RATE_NAME];
 	double flops = 2 * m * n * k * times;
-	snprintf(name, sizeof name, "matmul.%s.%s", zr_tally_type(dtype), kind);
+	snprintf(name, sizeof name, "matmul.%s.%s", type_name(dtype), kind);
 	t->flops += flops;
 	t->seconds += zr_tally_seconds(t, flops, name, 3, m, n, k);
 	/* a weight, or its gradient in fp32 */
@@ -177,7 +178,7 @@ static int attention_of(struct zr_tally *t, const struct zr_op_attention *op, co
 	const double flops =
 		each * len * len * d * (double)(op->batch * op->heads) * window_share(op);
 	char full[ZR_RATE_NAME];
-	snprintf(full, sizeof full, "%s.%s", name, zr_tally_type(op->dtype));
+	snprintf(full, sizeof full, "%s.%s", name, type_name(op->dtype));
 	t->flops += flops;
 	t->seconds += zr_tally_seconds(t, flops, full, 2, len, d, 1);
 	return ZR_OK;
@@ -230,7 +231,7 @@ static int head_loss(const struct zr_ops *ops, struct zr_stream *st,
 	const double flops = rows * c * v * (2 + (op->dx ? 2 : 0) + (op->dw ? 2 : 0));
 	char name[ZR_RATE_NAME];
 	(void)st;
-	snprintf(name, sizeof name, "head_loss.%s", zr_tally_type(op->dtype));
+	snprintf(name, sizeof name, "head_loss.%s", type_name(op->dtype));
 	t->flops += flops;
 	t->seconds += zr_tally_seconds(t, flops, name, 3, rows, c, v);
 	come_from_memory(

@@ -42,6 +42,5 @@ double zr_tally_seconds(struct zr_tally *t, double work, const char *name, int d
 /* Seconds to touch so many bytes, half of them written. */
 double zr_tally_bytes(struct zr_tally *t, double bytes);
 
-const char *zr_tally_type(int32_t dtype); /* "fp32", "bf16" */
 
 #endif

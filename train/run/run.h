@@ -60,8 +60,8 @@ struct zr_run_how {
 
 /* Runs until train.steps, a signal of signals.h (after the step), or a non-finite stop; the weights
  * and the summary are written in each of these cases and the report is filled. how: NULL for a
- * new run. Negative on any other failure. Signals stay caught
- * until zr_signals_end, so that the process can report and end. */
+ * new run. Negative on any other failure. Signals stay caught, so that the process can report and
+ * end. */
 int zr_run_train(struct zr_config *cfg, const struct zr_run_how *how, FILE *out,
 		 struct zr_run_report *report, struct zr_error *err);
 

@@ -30,7 +30,6 @@ static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
 static volatile sig_atomic_t caught, deferred, silent;
 static _Atomic int64_t since; /* when it was caught, in nanoseconds */
 static pid_t supervisor;      /* 0: none */
-static struct sigaction before[N_ENDS + 2];
 
 static int64_t now_ns(void)
 {
@@ -128,11 +127,11 @@ void zr_signals_begin(void)
 	zr_signals_of_end(&set);
 	sa.sa_mask = set;
 	for (size_t i = 0; i < N_ENDS; i++)
-		sigaction(ends[i], sigismember(&set, ends[i]) ? &sa : NULL, &before[i]);
+		sigaction(ends[i], sigismember(&set, ends[i]) ? &sa : NULL, NULL);
 	sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = do_nothing, .sa_flags = SA_RESTART },
-		  &before[N_ENDS]);
+		  NULL);
 	/* the error of the last write */
-	sigaction(SIGXFSZ, &(struct sigaction){ .sa_handler = SIG_IGN }, &before[N_ENDS + 1]);
+	sigaction(SIGXFSZ, &(struct sigaction){ .sa_handler = SIG_IGN }, NULL);
 }
 
 void zr_signals_defer(void)
@@ -143,14 +142,6 @@ void zr_signals_defer(void)
 int zr_signals_caught(void)
 {
 	return caught;
-}
-
-void zr_signals_end(void)
-{
-	for (size_t i = 0; i < N_ENDS; i++)
-		sigaction(ends[i], &before[i], NULL);
-	sigaction(SIGPIPE, &before[N_ENDS], NULL);
-	sigaction(SIGXFSZ, &before[N_ENDS + 1], NULL);
 }
 
 /* A terminal that is gone does not end the training: who outlives it is meant to. */

@@ -27,8 +27,6 @@ void zr_signals_begin(void);
 /* From here on zr_signals_caught returns the first signal. */
 void zr_signals_defer(void);
 int zr_signals_caught(void); /* 0: none yet */
-/* Restores the handlers from before zr_signals_begin. */
-void zr_signals_end(void);
 
 /* Flushes standard output. If it is a pipe that nobody reads, SIGPIPE counts as caught, and further
  * output is dropped. */
