@@ -7,6 +7,7 @@
 #define ZR_CMD_H
 
 #include "core/config/config.h"
+#include "train/run/restart.h"
 
 #define ZR_CMD_OVERRIDES 128
 
@@ -17,7 +18,7 @@
 struct zr_cmd_args {
 	const char *operand; /* NULL if none was given */
 	/* with room for the overrides that restarts add */
-	const char *overrides[ZR_CMD_OVERRIDES + 4];
+	const char *overrides[ZR_CMD_OVERRIDES + ZR_RESTART_OVERRIDES];
 	int n_overrides;
 	int json;
 	int ranks;   /* -n, 0 if not given */

@@ -12,7 +12,7 @@ cmd_libcmd_la_SOURCES = \
 	cmd/plugin.c cmd/plugin.h cmd/plugin_usage.c \
 	cmd/new_plugin.c cmd/new_plugin.h \
 	cmd/describe.c cmd/schedule.c \
-	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c \
+	cmd/checkpoint.c cmd/train.c cmd/sample.c \
 	cmd/plan.c cmd/program.c cmd/program.h \
 	cmd/tokenize.c cmd/tokenize.h cmd/tokenize_chat.c cmd/tokenize_progress.c
 

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/restart.h"
 #include "cmd/sample/token_text.h"
 #include "core/base/child.h"
 #include "core/base/log.h"
@@ -20,6 +19,7 @@
 #include "train/run/crash.h"
 #include "train/run/outlet.h"
 #include "train/run/progress.h"
+#include "train/run/restart.h"
 #include "train/run/run.h"
 #include "train/run/signals.h"
 #include "train/run/stacks.h"
@@ -270,5 +270,12 @@ int zr_cmd_train(int argc, char **argv)
 		return 2;
 	}
 	rc = try_config(&a);
-	return rc ? rc : zr_restart_train(&a, train_rank);
+	if (rc)
+		return rc;
+
+	const struct zr_restart_how how = { .ranks = a.ranks, .restarts = a.restarts,
+					    .min_ranks = a.min_ranks, .watchdog = a.watchdog,
+					    .resume = &a.resume, .overrides = a.overrides,
+					    .n_overrides = &a.n_overrides };
+	return zr_restart_train(&how, train_rank, &a);
 }

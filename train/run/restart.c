@@ -3,7 +3,7 @@
  * restart.c - see restart.h.
  */
 #define _GNU_SOURCE
-#include "cmd/restart.h"
+#include "train/run/restart.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -21,21 +21,22 @@
 #define LONGEST_NAP 32 /* seconds, after five attempts that finished no step */
 
 struct restarts {
-	struct zr_cmd_args *a;
+	const struct zr_restart_how *how;
 	struct zr_beat *beat;
 	const char *resume; /* as the user gave it, or NULL */
 	int given;          /* number of overrides that the user gave */
 	int ranks;
 	int vain;           /* attempts in sequence that finished no step */
 	char from[PATH_MAX + 32];
-	char text[4][PATH_MAX + 16]; /* overrides that a restart adds */
+	char text[ZR_RESTART_OVERRIDES][PATH_MAX + 16];
 };
 
 /* With --min-ranks, the next lower number of ranks that divides the batch. */
 static int next_ranks(const struct restarts *r)
 {
 	const struct zr_beat *b = r->beat;
-	for (int n = r->ranks - 1; r->a->min_ranks && b->batch && n >= r->a->min_ranks; n--)
+	const int least = r->how->min_ranks;
+	for (int n = r->ranks - 1; least && b->batch && n >= least; n--)
 		if (b->batch % (b->micro * n) == 0)
 			return n;
 	return r->ranks;
@@ -43,9 +44,9 @@ static int next_ranks(const struct restarts *r)
 
 static void override(struct restarts *r, const char *key, const char *value)
 {
-	int i = r->a->n_overrides - r->given;
+	int i = *r->how->n_overrides - r->given;
 	snprintf(r->text[i], sizeof r->text[i], "%s=%s", key, value);
-	r->a->overrides[r->a->n_overrides++] = r->text[i];
+	r->how->overrides[(*r->how->n_overrides)++] = r->text[i];
 }
 
 /* Keeps the batch of a step, even if it was derived from the number of ranks. */
@@ -66,23 +67,26 @@ static void keep_batch(struct restarts *r)
 static void go_on(struct restarts *r)
 {
 	const struct zr_beat *b = r->beat;
+	const char **resume = r->how->resume;
 	struct stat st;
 	int there = *b->dir && !stat(b->dir, &st);
-	r->a->n_overrides = r->given;
-	r->a->resume = r->resume;
+	*r->how->n_overrides = r->given;
+	*resume = r->resume;
 	if (there)
 		override(r, "run.dir", b->dir);
 	if (there && (atomic_load(&b->saved) || !r->resume))
-		r->a->resume = "auto";
-	int64_t step = r->a->resume && !strcmp(r->a->resume, "auto") && *b->checkpoints ?
-			       zr_ckpt_named(b->checkpoints, "latest") :
-			       -1;
+		*resume = "auto";
+
+	const int is_auto = *resume && !strcmp(*resume, "auto");
+	int64_t step = -1;
+	if (is_auto && *b->checkpoints)
+		step = zr_ckpt_named(b->checkpoints, "latest");
 	if (step >= 0)
 		snprintf(r->from, sizeof r->from, "step %lld", (long long)step);
 	else
 		snprintf(r->from, sizeof r->from, "%s",
-			 r->a->resume && strcmp(r->a->resume, "auto") ? r->a->resume :
-									"the beginning");
+			 *resume && !is_auto ? *resume : "the beginning");
+
 	r->ranks = next_ranks(r);
 	keep_batch(r);
 }
@@ -107,12 +111,12 @@ static int nap_seconds(const struct restarts *r)
 /* Called after attempt i ended. Returns whether there is another attempt. */
 static int again(struct restarts *r, int i, const struct zr_crew_end *end)
 {
-	if (!end->died || i >= r->a->restarts)
+	if (!end->died || i >= r->how->restarts)
 		return 0;
 	r->vain = atomic_load(&r->beat->steps) ? 0 : r->vain + 1;
 	go_on(r);
 	fprintf(stderr, "zeroth: restart %d of %d: %s; goes on from %s with %d rank%s in %d s\n",
-		i + 1, r->a->restarts, end->text, r->from, r->ranks, r->ranks == 1 ? "" : "s",
+		i + 1, r->how->restarts, end->text, r->from, r->ranks, r->ranks == 1 ? "" : "s",
 		nap_seconds(r));
 	return 1;
 }
@@ -126,34 +130,36 @@ static void advise(const struct restarts *r)
 		return;
 	fprintf(stderr, "; -o run.dir=%s --resume auto goes on from step %lld", b->dir,
 		(long long)step);
-	if (!r->a->restarts)
+	if (!r->how->restarts)
 		fputs(", --restarts N does so by itself", stderr);
 }
 
-int zr_restart_train(struct zr_cmd_args *a,
-		     int (*rank_main)(int rank, void *arg, struct zr_error *why))
+int zr_restart_train(const struct zr_restart_how *how,
+		     int (*rank_main)(int rank, void *arg, struct zr_error *why), void *arg)
 {
-	struct restarts r = { .a = a,
+	struct restarts r = { .how = how,
 			      .beat = zr_beat_new(),
-			      .resume = a->resume,
-			      .given = a->n_overrides,
-			      .ranks = a->ranks };
+			      .resume = *how->resume,
+			      .given = *how->n_overrides,
+			      .ranks = how->ranks };
 	struct zr_crew_end end;
 	int code = 4;
 	if (!r.beat) {
-		fprintf(stderr, "zeroth: cannot start %d ranks: %s\n", a->ranks, strerror(errno));
+		fprintf(stderr, "zeroth: cannot start %d ranks: %s\n", how->ranks, strerror(errno));
 		return 4;
 	}
+
 	for (int i = 0;; i++) {
+		const struct zr_crew_how crew = { r.ranks, rank_main, arg, how->watchdog,
+						  &r.beat->count };
 		atomic_store(&r.beat->steps, 0);
-		code = zr_supervise_crew(
-			&(struct zr_crew_how){ r.ranks, rank_main, a, a->watchdog, &r.beat->count },
-			&end);
+		code = zr_supervise_crew(&crew, &end);
 		if (!again(&r, i, &end))
 			break;
 		if (!nap(nap_seconds(&r)))
 			return 130;
 	}
+
 	if (*end.text)
 		fprintf(stderr, "zeroth: %s", end.text);
 	if (*end.text && end.died)
