@@ -10,7 +10,6 @@ cmd_libcmd_la_SOURCES = \
 	cmd/config.c cmd/config_diff.c cmd/config_json.c cmd/import/command.c \
 	cmd/data.c cmd/eval.c \
 	cmd/plugin.c cmd/plugin.h cmd/plugin_usage.c \
-	cmd/new_plugin.c cmd/new_plugin.h \
 	cmd/describe.c cmd/schedule.c \
 	cmd/checkpoint.c cmd/train.c cmd/sample.c \
 	cmd/plan.c cmd/program.c cmd/program.h \
@@ -22,6 +21,7 @@ include cmd/plan/local.mk
 include cmd/sample/local.mk
 include cmd/import/local.mk
 include cmd/measure/local.mk
+include cmd/new/local.mk
 include cmd/check/local.mk
 include cmd/doctor/local.mk
 include cmd/completion/local.mk

@@ -16,7 +16,7 @@
 
 #include "cmd/check/command.h"
 #include "cmd/cmd.h"
-#include "cmd/new_plugin.h"
+#include "cmd/new/new_plugin.h"
 #include "core/base/child.h"
 #include "core/base/file.h"
 #include "core/base/json.h"

@@ -22,27 +22,6 @@ dist_pkgdata_DATA = \
 	%D%/llama3-8b.ini \
 	%D%/qwen3-30b-a3b-qlora.ini
 
-# What `zeroth plugin new` writes, with marks for names.
-newdir = $(pkgdatadir)/new
-dist_new_DATA = \
-	%D%/new/Makefile \
-	%D%/new/README.md \
-	%D%/new/activation.c \
-	%D%/new/adapter.c \
-	%D%/new/boot.c \
-	%D%/new/comm.c \
-	%D%/new/data.c \
-	%D%/new/gpt2.ini \
-	%D%/new/model.c \
-	%D%/new/monitor.c \
-	%D%/new/offload.c \
-	%D%/new/optimizer.c \
-	%D%/new/plugin.ini \
-	%D%/new/precision.c \
-	%D%/new/scheduler.c \
-	%D%/new/text.ini \
-	%D%/new/zero.c
-
 # One file for each situation of a training, to be read and copied from.
 gallerydir = $(pkgdatadir)/gallery
 dist_gallery_DATA = \

@@ -34,7 +34,7 @@ named() {
 
 # spoilt ROLE SED TEST TEXT: the plugin that `plugin new` writes, with a fault
 spoilt() {
-	sed "s/@ID@/broken/; $2" "$ZR_SRCDIR/conf/new/$1.c" > spoilt.c
+	sed "s/@ID@/broken/; $2" "$ZR_SRCDIR/cmd/new/$1.c" > spoilt.c
 	compile spoilt.c
 	named "$1: $2" "$3" "$4" 1 30
 }

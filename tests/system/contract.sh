@@ -74,7 +74,7 @@ done
 # ---- answers of plugins that `plugin new` begins, changed in one place ----
 # changed ROLE FROM TO: ./mine.so
 changed() {
-	sed 's/@ID@/mine/' "$ZR_SRCDIR/conf/new/$1.c" > mine.c
+	sed 's/@ID@/mine/' "$ZR_SRCDIR/cmd/new/$1.c" > mine.c
 	grep -qF -- "$2" mine.c || { echo "no $2 in $1.c"; return 1; }
 	FROM=$2 TO=$3 awk '{ at = index($0, ENVIRON["FROM"])
 		if (at && !done++) $0 = substr($0, 1, at - 1) ENVIRON["TO"] substr($0, at + length(ENVIRON["FROM"])); print }' \

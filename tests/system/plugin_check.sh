@@ -46,11 +46,11 @@ compile other.c
 for test in states cut training; do
 	named 'another interface' $test 'broken: it offers no interface zr.optimizer/1' 1
 done
-sed 's/@ID@/broken/; s/out->vocabulary = .*/&out->val_tokens = 0;/; s/targets\[.*= (int32_t)token/&+ 70000/' "$ZR_SRCDIR/conf/new/data.c" > other.c
+sed 's/@ID@/broken/; s/out->vocabulary = .*/&out->val_tokens = 0;/; s/targets\[.*= (int32_t)token/&+ 70000/' "$ZR_SRCDIR/cmd/new/data.c" > other.c
 compile other.c
 named 'a training that fails is of no function' training 'data/broken: a training' 1 30
 
-sed 's/@ID@/broken/; s/uint32_t add_to = .*/uint32_t add_to = 0;/' "$ZR_SRCDIR/conf/new/model.c" > other.c
+sed 's/@ID@/broken/; s/uint32_t add_to = .*/uint32_t add_to = 0;/' "$ZR_SRCDIR/cmd/new/model.c" > other.c
 compile other.c
 named 'a model that stores where it should add' gradients 'backward\(\): with accumulate set it does not add to the gradient of h.0.up.weight' 1 30
 
@@ -140,7 +140,7 @@ spoilt comm 's/o->dtype == op->dtype && //' differences 'wait\(\): .*with a type
 spoilt comm 's/while (c->done < ticket/while (0/' abort 'wait\(\): .*after abort'
 # Who stops may be slow to write why: the others wait for it.
 sed "s/@ID@/broken/; s/snprintf(c->area->why/nanosleep(\&(struct timespec){ 0, 100000000 }, NULL); &/" \
-	"$ZR_SRCDIR/conf/new/comm.c" > slow.c
+	"$ZR_SRCDIR/cmd/new/comm.c" > slow.c
 compile slow.c
 like 'comm: a reason that comes late is waited for' "$("$ZEROTH" plugin check --include abort --timeout 30 ./broken.so)" \
 	'^ok [0-9]* - abort:'

@@ -66,10 +66,9 @@ for name in '' 9lives Upper a/b ../x "$(printf 'a%.0s' {1..64})"; do
 	refused "the name '$name'" "'$name' is no name of a plugin: it has 1 to 63 of a-z, 0-9, _ and -, a letter first" data "$name"
 done
 is 'nothing was made' "$(ls -d 9lives Upper a ../x 2> /dev/null)" ''
-mkdir -p partly/new && cp "$ZR_SRCDIR"/conf/new/{data.c,Makefile} partly/new
-ZEROTH_DATA_PATH=$PWD/partly zeroth plugin new data torn 2> err
+(trap '' XFSZ; ulimit -f 1; zeroth plugin new data torn) 2> err
 is 'a file that cannot be written leaves nothing of the others' "$? $(cat err) $(ls -d torn 2>&1)" \
-	"4 zeroth: $PWD/partly/new/plugin.ini: No such file or directory ls: cannot access 'torn': No such file or directory"
+	"4 zeroth: torn/torn.c: File too large ls: cannot access 'torn': No such file or directory"
 zeroth plugin new --dir deep/er scheduler s 2> err
 is 'a directory whose parent is not there' "$? $(cat err)" '4 zeroth: deep/er: No such file or directory'
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * new_plugin.c - zeroth plugin new: a complete plugin to begin with, from the templates in the
- * directory new/ of conf/.
+ * new_plugin.c - zeroth plugin new: a complete plugin to begin with, from the templates beside this
+ * file.
  */
 #define _GNU_SOURCE
-#include "cmd/new_plugin.h"
+#include "cmd/new/new_plugin.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,6 @@
 #include "core/config/config.h"
 
 #define NAME_MOST 63
-#define TEMPLATE_MOST 65536
 
 static const char *const roles[] = { "activation", "adapter", "boot",      "comm",
 				     "data",       "model",   "monitor",   "offload",
@@ -78,32 +77,27 @@ static int filled(const struct plan *p, const char *text, char *to, size_t room)
 	return fclose(f);
 }
 
-static int read_template(const struct plan *p, const char *name, char *text, struct zr_error *err)
+/* Writes what the template of this name has. */
+static int write_template(const struct plan *p, const char *name, FILE *out, struct zr_error *err)
 {
-	char file[128], path[PATH_MAX];
-	const char *dir;
-	size_t n = 0;
-	int rc = zr_data_dir(&dir, err);
-	if (rc)
-		return rc;
+	char file[128];
+	const struct zr_template *t = zr_templates;
 	if (filled(p, name, file, sizeof file))
 		return zr_err(err, ZR_ENOMEM, "out of memory");
-	snprintf(path, sizeof path, "%s/new/%s", dir, file);
-	FILE *f = fopen(path, "re");
-	if (f)
-		n = fread(text, 1, TEMPLATE_MOST - 1, f);
-	int bad = !f || ferror(f);
-	if (bad)
-		zr_err(err, ZR_EIO, "%s: %s", path, strerror(errno));
-	if (f)
-		fclose(f);
-	text[n] = 0;
-	return bad ? ZR_EIO : 0;
+
+	while (t->name && strcmp(t->name, file))
+		t++;
+	if (!t->name)
+		return zr_err(err, ZR_EINTERNAL, "there is no template %s", file);
+	for (const char *const *line = t->line; *line; line++) {
+		fill(p, *line, out);
+		fputc('\n', out);
+	}
+	return 0;
 }
 
 static int write_part(const struct plan *p, int i, struct zr_error *err)
 {
-	static char text[TEMPLATE_MOST];
 	int fd = open(p->path[i], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), rc = 0;
 	FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!out)
@@ -112,9 +106,7 @@ static int write_part(const struct plan *p, int i, struct zr_error *err)
 		const char *but = parts[i].from[k].but;
 		if (but && !strcmp(p->role, but))
 			continue;
-		rc = read_template(p, parts[i].from[k].name, text, err);
-		if (!rc)
-			fill(p, text, out);
+		rc = write_template(p, parts[i].from[k].name, out, err);
 	}
 	if (fclose(out) && !rc)
 		rc = zr_err(err, ZR_EIO, "%s: %s", p->path[i], strerror(errno));
