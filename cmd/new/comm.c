@@ -200,12 +200,14 @@ static int run(struct zr_inst *c, const struct zr_comm_op *op)
 			if (moves)
 				show(c, op, s, at, n);
 			int rc = meet(c, op->group);
-			rc = rc ? rc : compare(c, op, s->count);
+			if (!rc)
+				rc = compare(c, op, s->count);
 			if (!rc && moves)
 				take(c, op, s, at, n);
-			rc = rc ? rc : meet(c, op->group); /* before a piece changes */
-			if (rc)
-				return rc;
+			if (!rc)
+				rc = meet(c, op->group); /* before a piece changes */
+		      if (rc)
+			      return rc;
 			at += n;
 		} while (at < s->count);
 	}

@@ -196,8 +196,9 @@ static int network(const struct zr_inst *m, const struct zr_layer_call *c)
 	void *hidden = take(&work, bytes_of(c, rows * H)), *y = take(&work, bytes_of(c, rows * C));
 	int rc = multiply(c, ZR_MM_TRANS_B | ZR_MM_GELU, rows, H, C, c->in, c->param[0], hidden,
 			  c->dtype, c->param[1], c->saved);
-	rc = rc ? rc : multiply(c, ZR_MM_TRANS_B, rows, C, H, hidden, c->param[2], y, c->dtype,
-				NULL, NULL);
+	if (!rc)
+		rc = multiply(c, ZR_MM_TRANS_B, rows, C, H, hidden, c->param[2], y, c->dtype,
+			      NULL, NULL);
 	return rc ? rc : add(c, rows * C, c->in, y, c->out);
 }
 
@@ -225,12 +226,16 @@ static int network_backward(const struct zr_inst *m, const struct zr_layer_call 
 					     .flags = c->accumulate[1] ? ZR_OP_ACCUMULATE : 0,
 					     .width = H, .dy = d, .db = c->dparam[1] };
 	int rc = multiply(c, 0, rows, H, C, c->grad, c->param[2], d, c->dtype, NULL, NULL);
-	rc = rc ? rc : c->ops->gelu_bwd(c->ops, c->stream, &gelu);
-	rc = rc ? rc : weight_backward(c, 2, C, H, c->grad, hidden);
-	rc = rc ? rc : weight_backward(c, 0, H, C, d, c->in);
+	if (!rc)
+		rc = c->ops->gelu_bwd(c->ops, c->stream, &gelu);
+	if (!rc)
+		rc = weight_backward(c, 2, C, H, c->grad, hidden);
+	if (!rc)
+		rc = weight_backward(c, 0, H, C, d, c->in);
 	if (!rc && bias.db)
 		rc = c->ops->bias_bwd(c->ops, c->stream, &bias);
-	rc = rc ? rc : multiply(c, 0, rows, C, H, d, c->param[0], dx, c->dtype, NULL, NULL);
+	if (!rc)
+		rc = multiply(c, 0, rows, C, H, d, c->param[0], dx, c->dtype, NULL, NULL);
 	return rc ? rc : add(c, rows * C, c->grad, dx, c->grad);
 }
 

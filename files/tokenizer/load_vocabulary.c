@@ -50,10 +50,12 @@ int zr_load_room(struct zr_load *l, size_t bytes, const json_t *added)
 	json_t *v;
 	size_t i;
 	int rc = 0;
-	json_array_foreach (added, i, v)
-		rc = rc ? rc :
-			  count_token(l, "added_tokens", json_object_get(v, "id"),
-				      json_string_value(json_object_get(v, "content")), &bytes);
+	json_array_foreach (added, i, v) {
+		rc = count_token(l, "added_tokens", json_object_get(v, "id"),
+				 json_string_value(json_object_get(v, "content")), &bytes);
+		if (rc)
+			break;
+	}
 	t->token = calloc((size_t)t->size + 1, sizeof *t->token);
 	t->text.p = malloc(bytes + 1);
 	t->text.room = bytes + 1;
