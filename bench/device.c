@@ -537,7 +537,9 @@ static int both_ways(void)
 		rc = d.v->copy_start(d.inst, host + half, room + half, half, &out);
 	if (!rc)
 		rc = d.v->copy_wait(d.inst, in);
-	return rc ? rc : d.v->copy_wait(d.inst, out);
+	if (rc)
+		return rc;
+	return d.v->copy_wait(d.inst, out);
 }
 
 /* Random bf16 numbers near 1, which make random fp32 ones too: products of zeros are faster than

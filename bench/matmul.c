@@ -254,7 +254,9 @@ static double run_peer(sgemm_fn sgemm, const struct zr_op_matmul *o, int times)
 static zr_multiply_fn *limit_of(int32_t dtype)
 {
 	zr_multiply_fn *own = dtype == ZR_BF16 ? zr_multiply_of(1, info.variant) : NULL;
-	return own ? own : zr_multiply_of(0, info.variant);
+	if (own)
+		return own;
+	return zr_multiply_of(0, info.variant);
 }
 
 static void limit_item(void *arg, int64_t item, int32_t worker)

@@ -93,8 +93,10 @@ static int find(const char *path, struct found *f, struct zr_error *err)
 	if (f->n < 0)
 		return zr_err(err, ZR_EIO, "%s: cannot read the directory: %s", path,
 			      strerror((int)-f->n));
-	return f->n ? 0 : zr_err(err, ZR_EINVAL, "%s: no checkpoint there%s", path,
-				 zr_dir_kind(path).run ? "; [checkpoint] every saves some" : "");
+	if (f->n)
+		return 0;
+	return zr_err(err, ZR_EINVAL, "%s: no checkpoint there%s", path,
+		      zr_dir_kind(path).run ? "; [checkpoint] every saves some" : "");
 }
 
 static int path_of(const struct found *f, int64_t i, char path[PATH_MAX])
@@ -110,7 +112,9 @@ static int path_of(const struct found *f, int64_t i, char path[PATH_MAX])
 static const char *plugin(const struct zr_manifest *m, const char *role)
 {
 	const char *text = json_string_value(json_object_get(m->plugins, role));
-	return text ? text : "?";
+	if (text)
+		return text;
+	return "?";
 }
 
 static void list_one(const struct zr_manifest *m, int latest, int best)
@@ -147,10 +151,10 @@ static int list(const struct args *a, struct zr_error *err)
 		zr_manifest_free(&m);
 	}
 	free(f.step);
-	return latest != ZR_LATEST_DAMAGED ?
-		       rc :
-		       zr_err(err, no ? ZR_EIO : ZR_EINVAL, "%s/latest: %s", f.path,
-			      no ? strerror(no) : "names no checkpoint");
+	if (latest != ZR_LATEST_DAMAGED)
+		return rc;
+	return zr_err(err, no ? ZR_EIO : ZR_EINVAL, "%s/latest: %s", f.path,
+		      no ? strerror(no) : "names no checkpoint");
 }
 
 /* ---- verify ---- */
@@ -188,11 +192,11 @@ static int verify(const struct args *a, struct zr_error *err)
 		zr_manifest_free(&m);
 	}
 	free(f.step);
-	return rc || !bad ?
-		       rc :
-		       zr_err(err, last.code, "%lld of %lld checkpoints %s, the last because: %s",
-			      (long long)bad, (long long)f.n,
-			      last.code == ZR_EINVAL ? "are damaged" : "cannot be read", last.text);
+	if (rc || !bad)
+		return rc;
+	return zr_err(err, last.code, "%lld of %lld checkpoints %s, the last because: %s",
+		      (long long)bad, (long long)f.n,
+		      last.code == ZR_EINVAL ? "are damaged" : "cannot be read", last.text);
 }
 
 /* ---- export ---- */

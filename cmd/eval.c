@@ -127,8 +127,9 @@ static int one_at_a_time(struct eval *e, struct zr_error *err)
 	if (rc || t->micro_batch_size == ZR_AUTO_COUNT)
 		return rc;
 	rc = zr_config_set_auto(e->cfg, "train", "train_batch_size", "auto", err);
-	return rc ? rc : zr_config_set_auto(e->cfg, "train", "gradient_accumulation_steps", "auto",
-					    err);
+	if (rc)
+		return rc;
+	return zr_config_set_auto(e->cfg, "train", "gradient_accumulation_steps", "auto", err);
 }
 
 static int open_model(struct eval *e, struct zr_error *err)
@@ -286,7 +287,9 @@ int zr_cmd_eval(int argc, char **argv)
 		return rc;
 	if (a.ranks) {
 		rc = zr_cmd_check_ranks(argv[0], a.ranks, ZR_SUPERVISE_MAX);
-		return rc ? rc : zr_supervise(a.ranks, run_rank, &a);
+		if (rc)
+			return rc;
+		return zr_supervise(a.ranks, run_rank, &a);
 	}
 	rc = run(0, &a, &err);
 	return rc ? zr_cmd_failed(&err) : 0;

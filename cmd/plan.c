@@ -207,7 +207,9 @@ static int print_plan(const struct zr_cmd_args *a, struct zr_setup *s, struct zr
 		print_as_json(a, s, &k, rates, &unprinted);
 	else
 		print_as_text(a, s, &k, rates, &unprinted);
-	return rc || !unprinted.code ? rc : zr_err(err, unprinted.code, "%s", unprinted.text);
+	if (rc || !unprinted.code)
+		return rc;
+	return zr_err(err, unprinted.code, "%s", unprinted.text);
 }
 
 /* What stands for a card comes before what the user says. */

@@ -160,7 +160,9 @@ static int list_one(void *arg, const char *role, const char *id, const char *pat
 static const char *text_of(const json_t *j, const char *key)
 {
 	const char *text = json_string_value(json_object_get(j, key));
-	return text ? text : "";
+	if (text)
+		return text;
+	return "";
 }
 
 /* Every refusal begins with the file, which has a column of its own: skips this prefix. */

@@ -380,7 +380,9 @@ static int encode(struct sampler *s, const struct zr_prompt *prompt, struct zr_e
 		drop_twice(s);
 	if (rc && !err->text[0])
 		return zr_err(err, rc, "out of memory for the prompt");
-	return rc || s->n_tokens ? rc : zr_err(err, ZR_EINVAL, "a prompt must not be empty");
+	if (rc || s->n_tokens)
+		return rc;
+	return zr_err(err, ZR_EINVAL, "a prompt must not be empty");
 }
 
 /* ---- texts ---- */

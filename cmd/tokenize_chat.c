@@ -270,7 +270,9 @@ static int work(struct job *j)
 		zr_log_live(stderr, NULL);
 	if (!rc && !end)
 		report(j);
-	return rc ? rc : end;
+	if (rc)
+		return rc;
+	return end;
 }
 
 int zr_tokenize_chat(int argc, char **argv)

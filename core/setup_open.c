@@ -45,9 +45,11 @@ static int play_ranks(struct zr_setup *s, int world, struct zr_error *err)
 	s->ranks.world = s->ranks.machine_ranks = world;
 	s->ranks.local_world = node > 0 && node < world ? (int32_t)node : world;
 	s->ranks.nodes = world / s->ranks.local_world;
-	return world % s->ranks.local_world == 0 ? 0 : zr_err(err, ZR_EINVAL,
-		       "[boot] ranks_per_node = %d: %d ranks do not fill nodes of that size",
-		       s->ranks.local_world, world);
+	if (world % s->ranks.local_world == 0)
+		return 0;
+	return zr_err(err, ZR_EINVAL,
+		      "[boot] ranks_per_node = %d: %d ranks do not fill nodes of that size",
+		      s->ranks.local_world, world);
 }
 
 static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
@@ -331,7 +333,9 @@ static int check_source(struct zr_setup *s, struct zr_source *d, struct zr_error
 			      lacks ? "documents, but no function `targets`" :
 				      "flags that this zeroth does not know; install a newer one");
 	int rc = ZR_ASK(&d->it, data, prepare, err, s->batch.length, s->decl.vocabulary);
-	return rc ? rc : ZR_ASK(&d->it, data, info, err, &d->info);
+	if (rc)
+		return rc;
+	return ZR_ASK(&d->it, data, info, err, &d->info);
 }
 
 static int check_data(struct zr_setup *s, struct zr_error *err)
@@ -344,7 +348,9 @@ static int check_data(struct zr_setup *s, struct zr_error *err)
 
 	rc = zr_epochs_resolve(s->cfg, s->train, s->source->info.train_sequences, s->batch.train,
 			       err);
-	return rc ? rc : zr_shares_resolve(s->cfg, err);
+	if (rc)
+		return rc;
+	return zr_shares_resolve(s->cfg, err);
 }
 
 static int make_tables(struct zr_setup *s, struct zr_error *err)
@@ -366,7 +372,9 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 	for (int32_t id = 0; !rc && id < 4; id++)
 		if (trains || id == ZR_PROG_EVAL)
 			rc = zr_program_record(s, id, &s->program[id], err);
-	return rc ? rc : zr_plan_make(s, err);
+	if (rc)
+		return rc;
+	return zr_plan_make(s, err);
 }
 
 static int open_all(struct zr_setup *s, int world, struct zr_error *err)
@@ -405,7 +413,9 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 	} else if (!rc) {
 		s->batch.train = s->batch.micro = s->batch.accumulation = s->batch.slots = 1;
 	}
-	return rc ? rc : make_tables(s, err);
+	if (rc)
+		return rc;
+	return make_tables(s, err);
 }
 
 void zr_setup_abort(struct zr_setup *s, const char *why)

@@ -55,5 +55,7 @@ int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *secti
 {
 	const struct zr_section *sec = zr_config_find(s->cfg, section);
 	int rc = zr_setup_resolve(s, section, err);
-	return rc ? rc : zr_instance_create(it, &s->process, sec, iface, err);
+	if (rc)
+		return rc;
+	return zr_instance_create(it, &s->process, sec, iface, err);
 }

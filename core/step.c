@@ -61,12 +61,14 @@ static uint64_t bytes_in(const struct zr_session *s)
 static int refuse_late(struct zr_session *s, const struct zr_step_result *r, struct zr_error *err)
 {
 	s->torn = r->action != ZR_STEP_APPLY && s->setup->program[ZR_PROG_LAST_MICRO].updates;
-	return !s->torn ? 0 :
-	       zr_err(err, ZR_ENUMERIC, "step %lld: non-finite numbers in %s%s, rank %d, and other "
+	if (!s->torn)
+		return 0;
+	return zr_err(err, ZR_ENUMERIC,
+		      "step %lld: non-finite numbers in %s%s, rank %d, and other "
 		      "units are updated by then (update_in_backward): what is left is the last "
-		      "checkpoint, if there is one", (long long)s->step + 1,
-		      r->unit ? "the gradient of " : "the ", r->overflow ? r->overflow : "step",
-		      r->bad_rank);
+		      "checkpoint, if there is one",
+		      (long long)s->step + 1, r->unit ? "the gradient of " : "the ",
+		      r->overflow ? r->overflow : "step", r->bad_rank);
 }
 
 int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, struct zr_error *err)

@@ -34,7 +34,9 @@ int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t by
 	int rc = zr_settle(s, err);
 	if (!rc)
 		rc = zr_request(s, spot, memory, bytes, write, &ticket, err);
-	return rc ? rc : zr_requested(s, spot.region, ticket, err);
+	if (rc)
+		return rc;
+	return zr_requested(s, spot.region, ticket, err);
 }
 
 int zr_datum_pass(struct zr_session *s, const struct zr_subgroup *p, int d, void *memory, int write,
@@ -57,7 +59,9 @@ static int read_masters(struct zr_session *s, const struct zr_subgroup *p, float
 				     err);
 	int rc = zr_datum_pass(s, p, ZR_D_LOWP, work, 0, err);
 	rc = rc || kept == ZR_MASTER_NONE ? rc : zr_datum_pass(s, p, ZR_D_MASTER, rem, 0, err);
-	return rc ? rc : zr_master_convert(s, p, &m, p->n, x, 0, err);
+	if (rc)
+		return rc;
+	return zr_master_convert(s, p, &m, p->n, x, 0, err);
 }
 
 int zr_master_in(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work,
@@ -70,7 +74,9 @@ int zr_master_in(struct zr_session *s, const struct zr_subgroup *p, float *x, ui
 	int rc = wide ? 0 : zr_master_convert(s, p, &m, p->n, x, 1, err);
 	if (!rc)
 		rc = zr_datum_pass(s, p, ZR_D_MASTER, split ? (char *)rem : (char *)x, 1, err);
-	return rc ? rc : zr_datum_pass(s, p, ZR_D_LOWP, wide ? (char *)x : (char *)work, 1, err);
+	if (rc)
+		return rc;
+	return zr_datum_pass(s, p, ZR_D_LOWP, wide ? (char *)x : (char *)work, 1, err);
 }
 
 /* Calls fn for a rank's share of a unit, chunk by chunk. */
@@ -99,7 +105,9 @@ static int fill(struct zr_session *s, const struct zr_subgroup *p, int32_t rank)
 	memset(c->x, 0, (size_t)p->n * ZR_BLOCK * sizeof *c->x);
 	for (const struct zr_seg *g = s->seg; !rc && g < s->seg + count; g++)
 		rc = c->in(c->arg, g->param, g->param_off, g->n, c->x + g->off, c->err);
-	return rc ? rc : zr_master_in(s, p, c->x, c->work, c->err);
+	if (rc)
+		return rc;
+	return zr_master_in(s, p, c->x, c->work, c->err);
 }
 
 int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err)
@@ -157,7 +165,9 @@ int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct z
 		for (uint32_t i = 0; !rc && i < o->n_states; i++)
 			rc = init_state(s, &p->plan.run[r], o->first_state + i, err);
 	}
-	return rc ? rc : zr_session_fill(s, fn, arg, err);
+	if (rc)
+		return rc;
+	return zr_session_fill(s, fn, arg, err);
 }
 
 /* From who holds it to its group. */

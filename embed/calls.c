@@ -284,7 +284,9 @@ int zeroth_infer(struct zeroth *e, const void *const *batch, double *loss)
 	int rc = ready(e, "zeroth_infer");
 	if (!rc && !e->model.size)
 		rc = engine_fail(e, ZR_ESTATE, "zeroth_infer is for a model of zeroth_set_model");
-	return rc ? rc : run_batches(e, CMD_INFER, batch, loss);
+	if (rc)
+		return rc;
+	return run_batches(e, CMD_INFER, batch, loss);
 }
 
 /* Whether [data] or [eval.NAME] is there to be evaluated on. */
@@ -322,7 +324,9 @@ int zeroth_evaluate(struct zeroth *e, const char *name, struct zeroth_evaluation
 int zeroth_save(struct zeroth *e)
 {
 	int rc = ready(e, "zeroth_save");
-	return rc ? rc : ask(e, CMD_SAVE);
+	if (rc)
+		return rc;
+	return ask(e, CMD_SAVE);
 }
 
 int zeroth_save_weights(struct zeroth *e, const char *file)

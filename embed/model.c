@@ -180,8 +180,10 @@ static struct zeroth_call call_of(struct zr_inst *inst, const struct zr_layer_ca
 
 static int failed(struct zr_inst *inst, const struct zeroth_layer *l, int rc, const char *doing)
 {
-	return !rc ? 0 : zr_fail(inst->h, rc < 0 ? rc : ZR_EINTERNAL,
-				 "%s of layer %s failed with code %d", doing, l->name, rc);
+	if (!rc)
+		return 0;
+	return zr_fail(inst->h, rc < 0 ? rc : ZR_EINTERNAL, "%s of layer %s failed with code %d",
+		       doing, l->name, rc);
 }
 
 static double sum_losses(const struct zr_layer_call *c)
@@ -306,8 +308,10 @@ static int data_batch(struct zr_inst *inst, const struct zr_batch *b)
 		return zr_fail(inst->h, ZR_ESTATE, "the model has no function load");
 	rc = inst->m->load(inst->m->arg, r->number, training, b->step, b->slot, b->sequences,
 			   &r->batch);
-	return !rc ? 0 : zr_fail(inst->h, rc < 0 ? rc : ZR_EINTERNAL,
-				 "load of slot %lld failed with code %d", (long long)b->slot, rc);
+	if (!rc)
+		return 0;
+	return zr_fail(inst->h, rc < 0 ? rc : ZR_EINTERNAL, "load of slot %lld failed with code %d",
+		       (long long)b->slot, rc);
 }
 
 static int data_create(const struct zr_host *h, const void *opts, struct zr_inst **out)

@@ -104,7 +104,9 @@ static int open_run(struct rank *r, struct zr_error *err)
 		if (!rc)
 			rc = zr_rundir_write_config(r->t.cfg, err);
 	}
-	return rc ? rc : zr_trainer_open_metrics(&r->t, err);
+	if (rc)
+		return rc;
+	return zr_trainer_open_metrics(&r->t, err);
 }
 
 static int begin(struct rank *r, struct zr_error *err)
@@ -130,7 +132,9 @@ static int resume(struct rank *r, struct zr_error *err)
 		rc = zr_trainer_resume(&r->t, name, 0, err);
 	if (!r->number)
 		r->engine->resumed = r->t.resumed;
-	return rc ? rc : begin(r, err);
+	if (rc)
+		return rc;
+	return begin(r, err);
 }
 
 /* ---- steps ----------------------------------------------------------------------- */
@@ -272,7 +276,9 @@ static int open_saver(struct rank *r, struct zr_error *err)
 	if (r->t.setup->process.rank == 0)
 		find_checkpoints(r, is_own, dir, &why);
 	int rc = agree(r, &why, err);
-	return rc ? rc : zr_trainer_open_saver(&r->t, dir, err);
+	if (rc)
+		return rc;
+	return zr_trainer_open_saver(&r->t, dir, err);
 }
 
 static int save(struct rank *r, struct zr_error *err)
@@ -325,8 +331,12 @@ struct visit {
 /* What the program's function answered. */
 static int answered(int rc, int64_t tensor, struct zr_error *err)
 {
-	return !rc ? 0 : zr_err(err, rc < 0 ? rc : ZR_EINTERNAL, "values of tensor %lld: the "
-				"function failed with code %d", (long long)tensor, rc);
+	if (!rc)
+		return 0;
+	return zr_err(err, rc < 0 ? rc : ZR_EINTERNAL,
+		      "values of tensor %lld: the "
+		      "function failed with code %d",
+		      (long long)tensor, rc);
 }
 
 static int get_values(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *x)

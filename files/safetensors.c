@@ -154,7 +154,9 @@ static int read_header(struct zr_st *st, struct zr_error *err)
 		st->hash = XXH3_64bits(text, sizeof n + n);
 	st->data = sizeof n + n;
 	free(text);
-	return rc ? rc : read_tensors(st, err);
+	if (rc)
+		return rc;
+	return read_tensors(st, err);
 }
 
 int zr_st_open_fd(int fd, const char *path, struct zr_st *out, struct zr_error *err)

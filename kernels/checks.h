@@ -34,7 +34,9 @@ static inline int zr_check_gelu(const struct zr_host *h, const char *op, int32_t
 static inline int zr_check_gelu_bwd(const struct zr_host *h, const struct zr_op_gelu_bwd *o)
 {
 	int rc = zr_check_dtype(h, "gelu_bwd", o->dtype);
-	return rc ? rc : zr_check_gelu(h, "gelu_bwd", o->activation);
+	if (rc)
+		return rc;
+	return zr_check_gelu(h, "gelu_bwd", o->activation);
 }
 
 static inline int zr_check_glu(const struct zr_host *h, const char *op, int32_t dtype,
@@ -77,7 +79,9 @@ static inline int zr_check_head(const struct zr_host *h, const char *op,
 				const struct zr_op_head_loss *o)
 {
 	int rc = zr_check_dtype(h, op, o->dtype);
-	return rc ? rc : zr_check_cap(h, op, o->logit_gain, o->softcap);
+	if (rc)
+		return rc;
+	return zr_check_cap(h, op, o->logit_gain, o->softcap);
 }
 
 /* Rows in groups of per_row that lie `stride` apart. */
@@ -95,8 +99,9 @@ static inline int zr_check_rmsnorm(const struct zr_host *h, const struct zr_op_r
 	int rc = zr_check_dtype(h, "rmsnorm", o->dtype);
 	if (!rc)
 		rc = zr_check_row_groups(h, "rmsnorm: x", o->width, o->per_row, o->x_stride);
-	return rc ? rc :
-		    zr_check_row_groups(h, "rmsnorm: y", o->width, o->per_row, o->y_stride);
+	if (rc)
+		return rc;
+	return zr_check_row_groups(h, "rmsnorm: y", o->width, o->per_row, o->y_stride);
 }
 
 static inline int zr_check_rmsnorm_bwd(const struct zr_host *h, const struct zr_op_rmsnorm_bwd *o)
@@ -106,8 +111,9 @@ static inline int zr_check_rmsnorm_bwd(const struct zr_host *h, const struct zr_
 		rc = zr_check_row_groups(h, "rmsnorm_bwd: dy", o->width, o->per_row, o->dy_stride);
 	if (!rc)
 		rc = zr_check_row_groups(h, "rmsnorm_bwd: x", o->width, o->per_row, o->x_stride);
-	return rc ? rc :
-		    zr_check_row_groups(h, "rmsnorm_bwd: dx", o->width, o->per_row, o->dx_stride);
+	if (rc)
+		return rc;
+	return zr_check_row_groups(h, "rmsnorm_bwd: dx", o->width, o->per_row, o->dx_stride);
 }
 
 static inline int zr_check_experts(const struct zr_host *h, const char *op, int64_t places,
@@ -134,7 +140,9 @@ static inline int zr_check_route(const struct zr_host *h, const char *op, int64_
 static inline int zr_check_combine(const struct zr_host *h, const struct zr_op_expert_combine *o)
 {
 	int rc = zr_check_dtype(h, "expert_combine", o->dtype);
-	return rc ? rc : zr_check_dtype(h, "expert_combine", o->out_dtype);
+	if (rc)
+		return rc;
+	return zr_check_dtype(h, "expert_combine", o->out_dtype);
 }
 
 static inline int zr_check_grouped(const struct zr_host *h, const struct zr_op_matmul_grouped *o)
@@ -155,7 +163,9 @@ static inline int zr_check_grouped_dw(const struct zr_host *h,
 				      const struct zr_op_matmul_grouped_dw *o)
 {
 	int rc = zr_check_experts(h, "matmul_grouped_dw", o->rows, o->experts);
-	return rc ? rc : zr_check_dtype(h, "matmul_grouped_dw", o->dtype);
+	if (rc)
+		return rc;
+	return zr_check_dtype(h, "matmul_grouped_dw", o->dtype);
 }
 
 static inline int zr_check_rotary(const struct zr_host *h, const struct zr_op_rotary *o)

@@ -40,7 +40,9 @@ static inline int zr_check_elementwise(const struct zr_host *h, const struct zr_
 	if (!rc && e->n_sum && !e->sums && !s->partials)
 		rc = zr_fail(h, ZR_ESTATE, "%s: no sums of the parameters came with the step",
 			     e->name);
-	return rc ? rc : zr_check_elementwise_states(h, s, e);
+	if (rc)
+		return rc;
+	return zr_check_elementwise_states(h, s, e);
 }
 
 #endif

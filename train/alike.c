@@ -166,7 +166,9 @@ static int compare(struct zr_session *s, const struct zr_inputs *in, struct zr_e
 		return rc;
 
 	rc = compare_files(s, in, &o, err);
-	return rc ? rc : refuse(s, in, &o, err);
+	if (rc)
+		return rc;
+	return refuse(s, in, &o, err);
 }
 
 /* Ranks that other launchers start may have been given other options: one asks for all. */

@@ -21,8 +21,9 @@ static const char *dir_option(const struct zr_config *cfg)
 
 static int join(const char *dir, const char *name, char out[PATH_MAX], struct zr_error *err)
 {
-	return snprintf(out, PATH_MAX, "%s%s%s", dir, *name ? "/" : "", name) < PATH_MAX - 128 ? 0 :
-		zr_err(err, ZR_EINVAL, "%s: a path too long", dir);
+	if (snprintf(out, PATH_MAX, "%s%s%s", dir, *name ? "/" : "", name) < PATH_MAX - 128)
+		return 0;
+	return zr_err(err, ZR_EINVAL, "%s: a path too long", dir);
 }
 
 /* Refuses a symbolic link, through which a save would delete and write in a directory that nobody
@@ -32,12 +33,13 @@ static int in_run(const char *run, char out[PATH_MAX], struct zr_error *err)
 	char target[PATH_MAX];
 	int rc = join(run, "checkpoints", out, err);
 	ssize_t n = rc ? -1 : readlink(out, target, sizeof target);
-	return n < 0 ? rc :
-		       zr_err(err, ZR_EINVAL,
-			      "%s is a symbolic link, and none is followed in a run directory: "
-			      "give what it points to, "
-			      "[checkpoint] dir = %.*s",
-			      out, (int)n, target);
+	if (n < 0)
+		return rc;
+	return zr_err(err, ZR_EINVAL,
+		      "%s is a symbolic link, and none is followed in a run directory: "
+		      "give what it points to, "
+		      "[checkpoint] dir = %.*s",
+		      out, (int)n, target);
 }
 
 int zr_checkpoints_at(const char *path, char out[PATH_MAX], struct zr_error *err)
@@ -84,10 +86,11 @@ int zr_checkpoint_dir_check(const struct zr_config *cfg, struct zr_error *err)
 	free(zr_ckpt_steps(dir, 0, &n));
 	if (n < 0)
 		return zr_err(err, ZR_EIO, "[checkpoint] dir = %s: %s", dir, strerror((int)-n));
-	return !n ? 0 :
-		    zr_err(err, ZR_EINVAL,
-			   "[checkpoint] dir = %s has checkpoints already: go on from them with "
-			   "--resume auto, or choose "
-			   "another directory",
-			   dir);
+	if (!n)
+		return 0;
+	return zr_err(err, ZR_EINVAL,
+		      "[checkpoint] dir = %s has checkpoints already: go on from them with "
+		      "--resume auto, or choose "
+		      "another directory",
+		      dir);
 }

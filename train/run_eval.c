@@ -71,7 +71,9 @@ int zr_run_evals_open(struct zr_session *s, struct zr_run_evals *out, struct zr_
 	*out = (struct zr_run_evals){ .session = s, .best = ZR_BEST_NONE };
 	for (int32_t i = 0; !rc && i < p->n_sources; i++)
 		rc = add_set(out, &p->source[i], err);
-	return rc ? rc : find_best_by(out, err);
+	if (rc)
+		return rc;
+	return find_best_by(out, err);
 }
 
 int zr_best_note(struct zr_best *b, double loss, int64_t step, int counts)

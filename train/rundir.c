@@ -251,9 +251,12 @@ int zr_new_dir_take(const char *dir, const char *tmp, int replace, struct zr_err
 int zr_keep_file(const char *path, int force, struct zr_error *err)
 {
 	struct stat st;
-	return force || stat(path, &st) || !S_ISREG(st.st_mode) ? 0 :
-		zr_err(err, ZR_EINVAL, "%s exists already; choose another name, or --force "
-		       "replaces it", path);
+	if (force || stat(path, &st) || !S_ISREG(st.st_mode))
+		return 0;
+	return zr_err(err, ZR_EINVAL,
+		      "%s exists already; choose another name, or --force "
+		      "replaces it",
+		      path);
 }
 
 int zr_put_text(const char *path, const char *text, struct zr_error *err)

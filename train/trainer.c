@@ -189,13 +189,17 @@ static int leave_out(struct zr_trainer *t, struct zr_error *err)
 		return refuse_left_out(t, any, model, err);
 
 	int rc = zr_weights_begin(t->session, err);
-	return rc ? rc : zr_checkpoint_leave_out(t->session, err);
+	if (rc)
+		return rc;
+	return zr_checkpoint_leave_out(t->session, err);
 }
 
 int zr_trainer_ready(struct zr_trainer *t, struct zr_error *err)
 {
 	int rc = zr_run_evals_open(t->session, &t->evals, err);
-	return rc ? rc : leave_out(t, err);
+	if (rc)
+		return rc;
+	return leave_out(t, err);
 }
 
 int zr_trainer_find(struct zr_trainer *t, const char *name, struct zr_error *err)

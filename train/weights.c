@@ -80,7 +80,9 @@ static int save(struct zr_session *s, const char *path, struct saving *v, struct
 		return rc;
 	rc = zr_session_masters(s, write_values, v, err);
 	int end = zr_st_finish(&v->w, !rc, err);
-	return rc ? rc : end;
+	if (rc)
+		return rc;
+	return end;
 }
 
 int zr_weights_save(struct zr_session *s, const char *path, struct zr_error *err)

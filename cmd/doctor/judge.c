@@ -131,7 +131,9 @@ static void judge_disk(const struct zr_disk *d, struct zr_findings *out)
 static const char *text_of(const json_t *j, const char *key)
 {
 	const char *text = json_string_value(json_object_get(j, key));
-	return text ? text : "";
+	if (text)
+		return text;
+	return "";
 }
 
 static void judge_plugins(const struct zr_machine *m, struct zr_findings *out)

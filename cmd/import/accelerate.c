@@ -99,7 +99,9 @@ MAP(fsdp_offload)
 	if (!strcmp(im->device, "cpu"))
 		return none(s, "device and host are one memory with [device] plugin = cpu");
 	int rc = zr_import_put(im, s, "offload.optimizer.plugin", "cpu", NULL);
-	return rc ? rc : zr_import_put(im, s, "offload.param.plugin", "cpu", NULL);
+	if (rc)
+		return rc;
+	return zr_import_put(im, s, "offload.param.plugin", "cpu", NULL);
 }
 
 MAP(stage)

@@ -107,7 +107,9 @@ static enum rows first_rows(struct zr_import *im)
 static const struct zr_setting *first_template(struct zr_import *im)
 {
 	const struct zr_setting *own = find(im, "datasets[0].chat_template");
-	return own ? own : find(im, "chat_template");
+	if (own)
+		return own;
+	return find(im, "chat_template");
 }
 
 /* ---- rows of the table ---- */
@@ -392,7 +394,9 @@ static int finish_length(struct zr_import *im)
 	if (!length || first_rows(im) == ROWS_TEXT)
 		return 0;
 	rc = zr_import_put(im, NULL, "data.max_length", length, "sequence_len");
-	return rc ? rc : zr_import_put(im, NULL, "data.on_long", "drop", AX_DEFAULT);
+	if (rc)
+		return rc;
+	return zr_import_put(im, NULL, "data.on_long", "drop", AX_DEFAULT);
 }
 
 int ax_finish_data(struct zr_import *im)

@@ -134,9 +134,9 @@ static int finish_fp16(struct zr_import *im, const char *stage)
 		return rc;
 	if (hysteresis)
 		rc = zr_import_fate(hysteresis, ZR_FATE_NONE, "stage 0 of DeepSpeed has none");
-	return rc ? rc :
-		    zr_import_change(im, "precision.hysteresis", "1",
-				     "as in stage 0 of DeepSpeed");
+	if (rc)
+		return rc;
+	return zr_import_change(im, "precision.hysteresis", "1", "as in stage 0 of DeepSpeed");
 }
 
 static int finish_precision(struct zr_import *im)
@@ -159,7 +159,8 @@ int ds_finish(struct zr_import *im)
 		rc = finish_scheduler(im);
 	if (!rc)
 		rc = finish_precision(im);
-	return rc ? rc :
-		    put_missing(im, "gradient_clipping", "train.gradient_clipping", "1",
-				DEFAULT " since 0.19.3; 0 (off) before");
+	if (rc)
+		return rc;
+	return put_missing(im, "gradient_clipping", "train.gradient_clipping", "1",
+			   DEFAULT " since 0.19.3; 0 (off) before");
 }

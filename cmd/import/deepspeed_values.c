@@ -93,8 +93,9 @@ int ds_stage3(struct zr_import *im, struct zr_setting *s, const struct zr_import
 int ds_persistence(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	int rc = ds_stage3(im, s, k);
-	return rc ? rc :
-		    partly(s, "layers up to this size stay whole; DeepSpeed keeps single tensors");
+	if (rc)
+		return rc;
+	return partly(s, "layers up to this size stay whole; DeepSpeed keeps single tensors");
 }
 
 int ds_sub_group(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -315,7 +316,9 @@ int ds_bf16_master(struct zr_import *im, struct zr_setting *s, const struct zr_i
 {
 	int rc =
 		json_is_true(s->value) ? zr_import_put(im, s, k->to, "none", NULL) : none(s, "off");
-	return rc ? rc : partly(s, "updates are rounded stochastically, not to the nearest");
+	if (rc)
+		return rc;
+	return partly(s, "updates are rounded stochastically, not to the nearest");
 }
 
 int ds_bf16_states(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -365,7 +368,9 @@ int ds_autocast(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 		return zr_import_fate(s, ZR_FATE_REFUSED,
 				      "expected \"dtype\": \"bfloat16\" or \"float16\"");
 	rc = zr_import_put(im, s, k->to, type, NULL);
-	return rc ? rc : partly(s, "parameters have 16 bits, too, beside an fp32 master");
+	if (rc)
+		return rc;
+	return partly(s, "parameters have 16 bits, too, beside an fp32 master");
 }
 
 int ds_log_level(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -406,7 +411,9 @@ int ds_csv_path(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 		return none(s, "empty");
 	snprintf(path, sizeof path, "%s%smetrics.csv", dir, dir[strlen(dir) - 1] == '/' ? "" : "/");
 	rc = zr_import_put(im, s, k->to, path, NULL);
-	return rc ? rc : partly(s, "one file with a column for each metric");
+	if (rc)
+		return rc;
+	return partly(s, "one file with a column for each metric");
 }
 
 int ds_tensorboard(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)

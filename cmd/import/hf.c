@@ -122,7 +122,9 @@ int hf_beside(struct zr_import *im, struct zr_setting *s, const struct zr_import
 static const char *plugin_of(const struct zr_import *im)
 {
 	const char *plugin = zr_import_given(im, "optimizer.plugin");
-	return plugin ? plugin : "adamw";
+	if (plugin)
+		return plugin;
+	return "adamw";
 }
 
 /* Whether the rate of the arguments reaches DeepSpeed's schedule alone, and not its optimizer. */
@@ -189,7 +191,9 @@ static int put_grad_scaler(struct zr_import *im)
 	int rc = zr_import_put(im, NULL, "precision.loss_scale_window", "2000", note);
 	if (!rc)
 		rc = zr_import_put(im, NULL, "precision.hysteresis", "1", note);
-	return rc ? rc : zr_import_put(im, NULL, "precision.on_nonfinite", "skip", note);
+	if (rc)
+		return rc;
+	return zr_import_put(im, NULL, "precision.on_nonfinite", "skip", note);
 }
 
 int hf_precision(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -345,7 +349,9 @@ int hf_model(struct zr_import *im, struct zr_setting *s, const struct zr_import_
 	if (im->model)
 		return none(s, "--model says it");
 	int rc = as_it_is(im, s, k->to);
-	return rc ? rc : partly(s, "a directory on this machine: nothing is downloaded");
+	if (rc)
+		return rc;
+	return partly(s, "a directory on this machine: nothing is downloaded");
 }
 
 int hf_yes(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)

@@ -147,7 +147,9 @@ static int compare(const void *a, const void *b)
 		by = strcmp((*x)->section, (*y)->section);
 	if (!by)
 		by = !!strcmp((*x)->key, "plugin") - !!strcmp((*y)->key, "plugin");
-	return by ? by : (*x > *y) - (*x < *y);
+	if (by)
+		return by;
+	return (*x > *y) - (*x < *y);
 }
 
 static void write_line(FILE *out, const struct zr_import_line *l)

@@ -204,7 +204,9 @@ static int finish_warmup(struct zr_import *im, const struct hf_names *n)
 		rc = put_share(im, &w, note);
 	else
 		rc = put_number(im, w.from, "scheduler.warmup_num_steps", w.count, note);
-	return rc ? rc : finish_others(im, n, w.from, "the other of the two counts");
+	if (rc)
+		return rc;
+	return finish_others(im, n, w.from, "the other of the two counts");
 }
 
 /* ---- the schedule ---- */

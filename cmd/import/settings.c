@@ -238,7 +238,8 @@ int zr_import_refuse(struct zr_import *im, struct zr_setting *s, const struct zr
 	else if (!rc)
 		off = json_is_false(s->value) || (k->off && has_word(k->off, text));
 	free(text);
-	return rc  ? rc :
-	       off ? zr_import_fate(s, ZR_FATE_NONE, "off here, too") :
+	if (rc)
+		return rc;
+	return off ? zr_import_fate(s, ZR_FATE_NONE, "off here, too") :
 		     zr_import_fate(s, ZR_FATE_REFUSED, "%s", k->text);
 }

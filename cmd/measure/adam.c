@@ -69,7 +69,9 @@ static int place(struct update *u, int64_t n)
 	u->step.n_state = n_state;
 	void *at = zr_bench_take(b, sizeof scalars);
 	u->step.scalars = at;
-	return rc ? rc : zr_bench_put(b, at, &scalars, sizeof scalars);
+	if (rc)
+		return rc;
+	return zr_bench_put(b, at, &scalars, sizeof scalars);
 }
 
 /* ---- the limit: the same memory, with almost no arithmetic ------------------------ */

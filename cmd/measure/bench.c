@@ -321,7 +321,9 @@ static int report(struct bench *b, struct zr_error *err)
 				      b->r.version, "rates", b->list);
 		struct zr_error no_text = { 0 };
 		int printed = zr_json_print(j, JSON_INDENT(1), "the rates", &no_text);
-		return rc || !printed ? rc : zr_err(err, printed, "%s", no_text.text);
+		if (rc || !printed)
+			return rc;
+		return zr_err(err, printed, "%s", no_text.text);
 	}
 	if (!rc && *b->path)
 		printf("rates written to %s\n", b->path);
@@ -350,7 +352,9 @@ static int begin(struct bench *b, struct zr_error *err)
 		now.rate = NULL;
 	}
 	zr_rates_free(&now);
-	return rc ? rc : make_shared(b, err);
+	if (rc)
+		return rc;
+	return make_shared(b, err);
 }
 
 static int parse(int argc, char **argv, struct bench *b)

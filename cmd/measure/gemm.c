@@ -199,7 +199,9 @@ static int run(struct zr_bench *b)
 		rc = products(&p, limit);
 	if (!rc)
 		rc = attentions(&p, limit);
-	return rc ? rc : losses(&p, limit);
+	if (rc)
+		return rc;
+	return losses(&p, limit);
 }
 
 const struct zr_bench_subject zr_bench_gemm = {

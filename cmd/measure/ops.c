@@ -319,7 +319,9 @@ static int at_size(struct call *c, double limit)
 	double t = rc ? 0 : zr_bench_time(c->s.b, run_call, c);
 	zr_bench_note(c->s.b, "copy", &at, 1, at, t, "B/s", c->s.n == MOST ? limit : 0,
 		      c->s.n == MOST);
-	return rc ? rc : c->s.b->err->code;
+	if (rc)
+		return rc;
+	return c->s.b->err->code;
 }
 
 /* ---- between host and device ----------------------------------------------------- */
@@ -370,7 +372,9 @@ static int run(struct zr_bench *b)
 		if (!rc)
 			rc = at_size(&c, limit);
 	}
-	return rc ? rc : transfers(b);
+	if (rc)
+		return rc;
+	return transfers(b);
 }
 
 const struct zr_bench_subject zr_bench_ops = {

@@ -155,7 +155,9 @@ void zr_bench_empty(struct zr_bench *b)
 int zr_bench_put(struct zr_bench *b, void *device, const void *host, uint64_t bytes)
 {
 	int rc = ZR_ASK(&b->s->device, device, copy, b->err, NULL, device, host, bytes);
-	return rc ? rc : ZR_ASK(&b->s->device, device, sync, b->err, NULL);
+	if (rc)
+		return rc;
+	return ZR_ASK(&b->s->device, device, sync, b->err, NULL);
 }
 
 /* bf16 numbers of 1/2 to 1 of either sign, pairs of which are such fp32 numbers: products of zeros

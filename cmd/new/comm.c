@@ -256,7 +256,9 @@ static int wait_for(struct zr_inst *c, zr_ticket ticket)
 	while (c->done < ticket && !rc)
 		rc = run(c, &c->op[++c->done % OUTSTANDING]);
 	c->waits &= ~((uint64_t)1 << ticket % OUTSTANDING);
-	return rc ? rc : atomic_load(&c->area->aborted) ? stopped(c) : ZR_OK;
+	if (rc)
+		return rc;
+	return atomic_load(&c->area->aborted) ? stopped(c) : ZR_OK;
 }
 
 static int test(struct zr_inst *c, zr_ticket ticket)

@@ -199,7 +199,9 @@ static int network(const struct zr_inst *m, const struct zr_layer_call *c)
 	if (!rc)
 		rc = multiply(c, ZR_MM_TRANS_B, rows, C, H, hidden, c->param[2], y, c->dtype,
 			      NULL, NULL);
-	return rc ? rc : add(c, rows * C, c->in, y, c->out);
+	if (rc)
+		return rc;
+	return add(c, rows * C, c->in, y, c->out);
 }
 
 /* The gradient of a weight: dy^T x, stored or added as the host says; not at all where it wants
@@ -236,7 +238,9 @@ static int network_backward(const struct zr_inst *m, const struct zr_layer_call 
 		rc = c->ops->bias_bwd(c->ops, c->stream, &bias);
 	if (!rc)
 		rc = multiply(c, 0, rows, C, H, d, c->param[0], dx, c->dtype, NULL, NULL);
-	return rc ? rc : add(c, rows * C, c->grad, dx, c->grad);
+	if (rc)
+		return rc;
+	return add(c, rows * C, c->grad, dx, c->grad);
 }
 
 /* The loss, and in the backward gradients, too. */

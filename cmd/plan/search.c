@@ -221,8 +221,9 @@ static int look(struct search *s)
 	s->sequences = t.sequences;
 	s->separate = t.separate;
 	s->narrow = !n.refused;
-	return s->rates->known && t.forecast ? 0
-					     : zr_err(s->err, ZR_EINVAL, "--fit: %s", s->rates->by);
+	if (s->rates->known && t.forecast)
+		return 0;
+	return zr_err(s->err, ZR_EINVAL, "--fit: %s", s->rates->by);
 }
 
 int zr_plan_search(const struct zr_cmd_args *a, struct zr_rate_source *rates, struct zr_error *err)
@@ -235,7 +236,7 @@ int zr_plan_search(const struct zr_cmd_args *a, struct zr_rate_source *rates, st
 		rc = print_json(&s);
 	else if (!rc)
 		print_best(&s);
-	return rc || s.fit
-		       ? rc
-		       : zr_err(err, ZR_EFIT, "nothing fits: of %d configurations none", s.planned);
+	if (rc || s.fit)
+		return rc;
+	return zr_err(err, ZR_EFIT, "nothing fits: of %d configurations none", s.planned);
 }

@@ -106,5 +106,7 @@ int zr_rows_read(struct zr_rows_file *f, struct zr_error *err)
 		changed = 1;
 	}
 	free(text);
-	return rc ? rc : changed;
+	if (rc)
+		return rc;
+	return changed;
 }

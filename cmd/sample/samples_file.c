@@ -19,7 +19,9 @@ int zr_kept_begin(struct zr_kept_text *k, struct zr_error *err)
 {
 	*k = (struct zr_kept_text){ .out.utf8 = 1 };
 	k->out.f = open_memstream(&k->text, &k->bytes);
-	return k->out.f ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for the text");
+	if (k->out.f)
+		return 0;
+	return zr_err(err, ZR_ENOMEM, "out of memory for the text");
 }
 
 static int append(const char *path, const char *text, size_t n, struct zr_error *err)

@@ -157,7 +157,9 @@ int zr_remove(int at, const char *name)
 		closedir(d);
 	else
 		close(fd);
-	return no ? no : unlinkat(at, name, AT_REMOVEDIR) ? errno : 0;
+	if (no)
+		return no;
+	return unlinkat(at, name, AT_REMOVEDIR) ? errno : 0;
 }
 
 int zr_take_name(int at, const char *tmp, const char *name)

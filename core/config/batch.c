@@ -27,12 +27,14 @@ static int derive(const struct zr_config *cfg, int64_t n[ALL], int64_t world, st
 				       (long long)n[from], (long long)world, s);
 	if (!n[to])
 		n[to] = n[TRAIN] / (n[from] * world);
-	return n[TRAIN] == n[MICRO] * n[STEPS] * world ? 0 :
-		zr_config_blame(cfg, "train", ZR_EINVAL, err, "train_batch_size = %lld, but "
-				"micro_batch_size %lld x gradient_accumulation_steps %lld x %lld "
-				"rank%s = %lld; drop one of the three to have it derived",
-				(long long)n[TRAIN], (long long)n[MICRO], (long long)n[STEPS],
-				(long long)world, s, (long long)(n[MICRO] * n[STEPS] * world));
+	if (n[TRAIN] == n[MICRO] * n[STEPS] * world)
+		return 0;
+	return zr_config_blame(cfg, "train", ZR_EINVAL, err,
+			       "train_batch_size = %lld, but "
+			       "micro_batch_size %lld x gradient_accumulation_steps %lld x %lld "
+			       "rank%s = %lld; drop one of the three to have it derived",
+			       (long long)n[TRAIN], (long long)n[MICRO], (long long)n[STEPS],
+			       (long long)world, s, (long long)(n[MICRO] * n[STEPS] * world));
 }
 
 int zr_train_derive(struct zr_config *cfg, const char *key, uint64_t given, int64_t value,

@@ -86,7 +86,9 @@ static int find_plugin(struct zr_config *cfg, const struct zr_plugin **p, struct
 	if (!rc && zr_plugin_load("model", id, p, &e))
 		rc = zr_err(err, ZR_EINVAL, "%s: %s", cfg->model_place, e.text);
 	snprintf(place, sizeof place, "%s (model_type)", cfg->model_json.path);
-	return rc ? rc : zr_layers_add(cfg, ZR_LAYER_PRETRAINED, "model", "plugin", id, place, err);
+	if (rc)
+		return rc;
+	return zr_layers_add(cfg, ZR_LAYER_PRETRAINED, "model", "plugin", id, place, err);
 }
 
 /* What nobody reads may be what makes it another model. */
@@ -135,5 +137,7 @@ int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err)
 	rc = zr_pretrained_untie(&cfg->model_json, v, err);
 	if (!rc)
 		rc = zr_pretrained_options(&cfg->model_json, p, add_option, &a, err);
-	return rc ? rc : check_presets(&a, v->presets, err);
+	if (rc)
+		return rc;
+	return check_presets(&a, v->presets, err);
 }

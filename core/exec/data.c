@@ -97,7 +97,8 @@ int zr_count_targets(struct zr_session *s, double *sum, struct zr_error *err)
 	struct zr_batch b = request(s, ZR_SPLIT_TRAIN, 0);
 	*sum = (double)(b.slots * b.sequences * b.length);
 	int rc = zr_has_documents(d) ? ZR_ASK(&d->it, data, targets, err, &b, sum) : 0;
-	return rc || (*sum >= 0 && isfinite(*sum)) ? rc :
-		zr_err(err, ZR_EINVAL, "[%s] %s: targets() answers %g, expected the sum of weights",
-		       d->it.section->name, d->it.section->plugin->desc->id, *sum);
+	if (rc || (*sum >= 0 && isfinite(*sum)))
+		return rc;
+	return zr_err(err, ZR_EINVAL, "[%s] %s: targets() answers %g, expected the sum of weights",
+		      d->it.section->name, d->it.section->plugin->desc->id, *sum);
 }

@@ -70,7 +70,9 @@ int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct z
 	if (!rc && s->ran)
 		s->ran(s->ran_arg, p, n, 1);
 	rc = rc ? failed(s, rc, err) : 0;
-	return rc ? rc : end_some(s, p, n, c.i->n_after - c.i->n_behind, c.i->n_after, err);
+	if (rc)
+		return rc;
+	return end_some(s, p, n, c.i->n_after - c.i->n_behind, c.i->n_after, err);
 }
 
 int zr_end_late(struct zr_session *s, int32_t late, struct zr_error *err)

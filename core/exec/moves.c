@@ -91,7 +91,9 @@ int zr_exchange(struct zr_session *s, const struct zr_comm_op *o, struct zr_erro
 {
 	zr_ticket ticket;
 	int rc = post(s, o, 0, &ticket, err);
-	return rc ? rc : complete(s, 0, ticket, err);
+	if (rc)
+		return rc;
+	return complete(s, 0, ticket, err);
 }
 
 int zr_begin_collective(struct zr_session *s, const struct zr_call *c)

@@ -87,7 +87,9 @@ static int visit(struct order *o, int32_t j)
 		if (!zr_before(&o->before, t->found[k].instr, j))
 			rc = depend(o, j, t->found[k].instr);
 	zr_before_leave(&o->before, j);
-	return rc ? rc : zr_spans_add(t, o->p, j);
+	if (rc)
+		return rc;
+	return zr_spans_add(t, o->p, j);
 }
 
 int zr_order(const struct zr_setup *s, struct zr_lowered *p, struct zr_error *err)

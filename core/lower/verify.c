@@ -197,7 +197,9 @@ static int check(struct proof *v, int32_t i)
 		rc = check_requests(v, i);
 	if (!rc)
 		rc = check_comms(v, i);
-	return rc ? rc : zr_spans_add(&v->spans, v->p, i);
+	if (rc)
+		return rc;
+	return zr_spans_add(&v->spans, v->p, i);
 }
 
 int zr_verify(const struct zr_setup *s, const struct zr_lowered *p, struct zr_error *err)

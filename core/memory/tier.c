@@ -98,7 +98,9 @@ int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes, st
 {
 	struct zr_setup *p = s->setup;
 	int rc = ZR_ASK(&p->device, device, copy, err, NULL, to, from, bytes);
-	return rc ? rc : ZR_ASK(&p->device, device, sync, err, NULL);
+	if (rc)
+		return rc;
+	return ZR_ASK(&p->device, device, sync, err, NULL);
 }
 
 int zr_request(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t bytes, int write,

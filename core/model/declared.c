@@ -66,8 +66,9 @@ static int check_name(const char *what, uint32_t i, const char *name, struct zr_
 {
 	const char *wrong = wrong_name(name);
 
-	return !wrong ? 0 : zr_err(err, ZR_EINVAL, "name of %s %u (%.40s) %s", what, i,
-				   name ? name : "", wrong);
+	if (!wrong)
+		return 0;
+	return zr_err(err, ZR_EINVAL, "name of %s %u (%.40s) %s", what, i, name ? name : "", wrong);
 }
 
 static int by_text(const void *a, const void *b)

@@ -67,10 +67,12 @@ static int store(struct zr_setup *s, struct zr_error *err)
 	for (int32_t i = 0; i < s->layout.n_tensors && s->stored && known; i++)
 		if (s->frozen[i] && s->layout.tensor[i].decl->map != ZR_MAP_NONE)
 			stored = s->frozen[i] = 2;
-	return !s->stored || stored ? 0 : zr_config_blame(s->cfg, "model", ZR_EINVAL, err,
-							  "store: no linear map of the model is "
-							  "frozen: it needs [adapter], or [train] "
-							  "freeze");
+	if (!s->stored || stored)
+		return 0;
+	return zr_config_blame(s->cfg, "model", ZR_EINVAL, err,
+			       "store: no linear map of the model is "
+			       "frozen: it needs [adapter], or [train] "
+			       "freeze");
 }
 
 /* ---- units of one kind ---- */
@@ -174,5 +176,7 @@ int zr_frozen_find(struct zr_setup *s, struct zr_error *err)
 		rc = take_parts(s, &p, err);
 	free(p.first);
 	zr_layout_free(&s->layout);
-	return rc ? rc : zr_layout_make(&s->decl, &s->layout, err);
+	if (rc)
+		return rc;
+	return zr_layout_make(&s->decl, &s->layout, err);
 }

@@ -50,7 +50,9 @@ static int need_store(struct zr_setup *s, struct zr_error *err)
 	if (!needed || s->device_info.unified)
 		return 0;
 	int rc = zr_config_demand(s->cfg, "offload.activation", err);
-	return rc ? rc : zr_offloads_start(s, err);
+	if (rc)
+		return rc;
+	return zr_offloads_start(s, err);
 }
 
 int zr_activation_ask(struct zr_setup *s, struct zr_error *err)
@@ -196,8 +198,9 @@ static int allocate(struct lives *l, size_t layers, size_t uses, struct zr_error
 	a->life_bytes = calloc(lives, sizeof *a->life_bytes);
 	for (size_t i = 0; l->layer && i < layers; i++)
 		l->layer[i][OUT].life = l->layer[i][SAVED].life = -1;
-	return l->last && l->layer && a->use && a->move && a->life_bytes ? 0 :
-		zr_err(err, ZR_ENOMEM, "out of memory while planning %zu uses", uses);
+	if (l->last && l->layer && a->use && a->move && a->life_bytes)
+		return 0;
+	return zr_err(err, ZR_ENOMEM, "out of memory while planning %zu uses", uses);
 }
 
 int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses, int training,

@@ -116,7 +116,9 @@ static int check_desc(const struct zr_entry *entry, const struct zr_desc *d, str
 			      d->flags);
 	const struct zr_table t = zr_table_of(d);
 	int rc = zr_table_check(&t, err);
-	return rc ? rc : check_drafts(entry, d, err);
+	if (rc)
+		return rc;
+	return check_drafts(entry, d, err);
 }
 
 /* The descriptor for role and id; role NULL: the first. */

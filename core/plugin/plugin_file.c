@@ -48,7 +48,9 @@ static int check_writers(const char *path, const struct stat *st, struct zr_erro
 		return zr_err(err, ZR_EINVAL, "its directory's mode is %04o, writable by others; "
 			      "run chmod o-w on it", up.st_mode & 07777);
 	int rc = check_owner("it", st, err);
-	return rc ? rc : check_owner("its directory", &up, err);
+	if (rc)
+		return rc;
+	return check_owner("its directory", &up, err);
 }
 
 static uint64_t end_of(uint64_t at, uint64_t bytes)
@@ -90,9 +92,12 @@ static int check_elf(int fd, uint64_t size, struct zr_error *err)
 			      "headers; copy or build it again", (unsigned long long)size);
 	if (no)
 		return zr_err(err, ZR_EIO, "cannot read its program headers: %s", strerror(no));
-	return end <= size ? 0 : zr_err(err, ZR_EINVAL, "truncated: it has %llu bytes and its "
-					"headers promise %llu; copy or build it again",
-					(unsigned long long)size, (unsigned long long)end);
+	if (end <= size)
+		return 0;
+	return zr_err(err, ZR_EINVAL,
+		      "truncated: it has %llu bytes and its "
+		      "headers promise %llu; copy or build it again",
+		      (unsigned long long)size, (unsigned long long)end);
 }
 
 int zr_plugin_file_check(const char *path, struct zr_error *err)

@@ -76,7 +76,9 @@ static int by_id(const void *a, const void *b)
 {
 	const struct found *x = a, *y = b;
 	int c = strcmp(x->id, y->id);
-	return c ? c : x->dir - y->dir;
+	if (c)
+		return c;
+	return x->dir - y->dir;
 }
 
 static void add_dir(struct list *l, const char *dir, const char *role, int number)

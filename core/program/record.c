@@ -79,7 +79,9 @@ static int emit_use(struct recorder *r, int32_t i)
 		rc = zr_rec_advance(r, ZR_P_GATHER);
 	if (!rc)
 		rc = zr_rec_advance(r, ZR_P_SPILL);
-	return rc ? rc : post_moves(r, i, 0);
+	if (rc)
+		return rc;
+	return post_moves(r, i, 0);
 }
 
 static int record_use(struct recorder *r, int32_t i)
@@ -140,7 +142,9 @@ static int walk(struct recorder *r)
 		rc = zr_rec_wait_gather(r, u);
 	if (!rc)
 		rc = zr_rec_wait_reduce(r);
-	return rc ? rc : check_end(r);
+	if (rc)
+		return rc;
+	return check_end(r);
 }
 
 /* ---- the whole ---- */

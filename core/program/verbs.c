@@ -186,7 +186,9 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 			rc = verb_reduce(st, units, i);
 			if (!rc)
 				rc = verb_reduce(st, units + i, 1);
-			return rc ? rc : verb_reduce(st, units + i + 1, n - i - 1);
+			if (rc)
+				return rc;
+			return verb_reduce(st, units + i + 1, n - i - 1);
 		}
 	if (!rc && (r->p->id == ZR_PROG_UPDATE || r->p->id == ZR_PROG_EVAL) && n)
 		rc = zr_rec_refuse(r, "is reduced in a program without gradients", units[0]);
@@ -293,7 +295,9 @@ static int verb_publish(const struct zr_stage *st, const int32_t *units, int32_t
 	int rc = check_list(r, "publish", units, n);
 	if (!rc)
 		rc = publish(r, r->some, some(r, units, n, 0), 0);
-	return rc ? rc : publish(r, r->some, some(r, units, n, 1), 1);
+	if (rc)
+		return rc;
+	return publish(r, r->some, some(r, units, n, 1), 1);
 }
 
 /* ---- queries ---- */

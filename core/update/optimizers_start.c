@@ -132,8 +132,9 @@ static int allocate(struct zr_setup *s, int32_t groups, struct zr_error *err)
 	s->optimizer = calloc((size_t)groups, sizeof *s->optimizer);
 	s->param_group = calloc((size_t)groups, sizeof *s->param_group);
 	s->group_of = calloc((size_t)s->layout.n_tensors + 1, sizeof *s->group_of);
-	return s->optimizer && s->param_group && s->group_of ? 0 :
-		zr_err(err, ZR_ENOMEM, "out of memory for %d parameter groups", groups);
+	if (s->optimizer && s->param_group && s->group_of)
+		return 0;
+	return zr_err(err, ZR_ENOMEM, "out of memory for %d parameter groups", groups);
 }
 
 /* Optimizers of whole parameters say which shapes they update. */
@@ -174,7 +175,9 @@ int zr_optimizers_start(struct zr_setup *s, struct zr_error *err)
 		   zr_store_tier(s, ZR_STORE_PARAM) != ZR_TIER_HOST;
 	if (s->types.master == ZR_MASTER_AUTO)
 		s->types.master = back ? ZR_MASTER_FP32 : ZR_MASTER_SPLIT;
-	return rc ? rc : check_shapes(s, err);
+	if (rc)
+		return rc;
+	return check_shapes(s, err);
 }
 
 void zr_optimizers_close(struct zr_setup *s)

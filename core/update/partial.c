@@ -65,7 +65,9 @@ static int add_blocks(struct zr_session *s, const struct zr_opt_data *d, int64_t
 		count += zr_cut_segments(s, p->unit, p->first + at + i, 1, s->seg + count);
 		s->seg[count - 1].off = i * ZR_BLOCK;
 	}
-	return rc ? rc : zr_opt_each_group(s, &b, count, call_partial);
+	if (rc)
+		return rc;
+	return zr_opt_each_group(s, &b, count, call_partial);
 }
 
 int zr_partial_subgroup(struct zr_session *s, const struct zr_opt_data *d)

@@ -35,9 +35,12 @@ static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error
 	if (st->bytes_per_block > MOST_BYTES)
 		return zr_err(err, ZR_EINVAL, "\"%s\" has %u bytes per block, at most %d can be",
 			      st->name, st->bytes_per_block, MOST_BYTES);
-	return isfinite(st->init) && (st->init == 0 || st->dtype == ZR_F32) ? 0 :
-		zr_err(err, ZR_EINVAL, "\"%s\" begins with %g, expected 0 or, of type ZR_F32, a "
-		       "number", st->name, st->init);
+	if (isfinite(st->init) && (st->init == 0 || st->dtype == ZR_F32))
+		return 0;
+	return zr_err(err, ZR_EINVAL,
+		      "\"%s\" begins with %g, expected 0 or, of type ZR_F32, a "
+		      "number",
+		      st->name, st->init);
 }
 
 int zr_states_check(const struct zr_optimizer *o, struct zr_error *err)
@@ -55,8 +58,12 @@ int zr_states_check(const struct zr_optimizer *o, struct zr_error *err)
 			      align);
 	while (i < n && !check_state(o, i, &why))
 		i++;
-	return i == n ? 0 : zr_err(err, ZR_EINVAL, "plugin %s: state %u of %u: %s; mend the "
-				   "plugin's table", path, i + 1, n, why.text);
+	if (i == n)
+		return 0;
+	return zr_err(err, ZR_EINVAL,
+		      "plugin %s: state %u of %u: %s; mend the "
+		      "plugin's table",
+		      path, i + 1, n, why.text);
 }
 
 uint32_t zr_state_bytes(const struct zr_state *st)

@@ -172,7 +172,9 @@ static int hand_on(struct zr_chat *c, struct item *k, struct zr_error *err)
 	}
 	for (int i = 0; i < k->notes && c->shown < SHOWN && c->o.note; i++, c->shown++)
 		c->o.note(c->o.arg, k->note[i]);
-	return rc ? rc : k->rc ? zr_err(err, k->rc, "%s", k->err.text) : 0;
+	if (rc)
+		return rc;
+	return k->rc ? zr_err(err, k->rc, "%s", k->err.text) : 0;
 }
 
 static struct item *add_item(struct zr_chat *c)

@@ -129,7 +129,9 @@ static int encode_part(struct zr_chat_encoder *e, size_t from, size_t to, int le
 		       struct zr_error *err)
 {
 	int rc = from < to ? encode_bytes(e, e->text.text.p + from, to - from, err) : 0;
-	return rc ? rc : add_flags(e, learned, err);
+	if (rc)
+		return rc;
+	return add_flags(e, learned, err);
 }
 
 /* Each answer, and what stands before it, as a text of its own (ZR_CHAT_APART). */
@@ -182,7 +184,9 @@ static int encode_messages(struct zr_chat_encoder *e, const struct zr_chat_messa
 	}
 	if (!rc)
 		rc = encode_text(e, err);
-	return rc ? rc : learn(e, all, err);
+	if (rc)
+		return rc;
+	return learn(e, all, err);
 }
 
 /* A text without template: what the tokenizer puts before one, the text, the last token. */
@@ -210,7 +214,9 @@ static int encode_plain(struct zr_chat_encoder *e, const struct zr_chat_message 
 		memmove(e->ids.p + given, e->ids.p, n);
 		memcpy(e->ids.p, before, given);
 	}
-	return rc ? rc : learn(e, 1, err);
+	if (rc)
+		return rc;
+	return learn(e, 1, err);
 }
 
 static int fits(const struct zr_chat_encoder *e)
@@ -285,7 +291,9 @@ int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr
 	if (!fits(e))
 		return zr_err(err, ZR_EINVAL, "%zu tokens, more than the %lld that were asked for",
 			      before, (long long)e->o->max_length);
-	return e->targets ? 0 : zr_err(err, ZR_EINVAL, "nothing in it is learned");
+	if (e->targets)
+		return 0;
+	return zr_err(err, ZR_EINVAL, "nothing in it is learned");
 }
 
 /* ---- life ---- */

@@ -75,14 +75,14 @@ static int plain(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_
 static int too_far(const struct zr_input *in, struct zr_error *err)
 {
 	uint64_t most = SLACK + RATIO * zr_input_at(in);
-	return in->expanded <= most ?
-		       0 :
-		       zr_err(err, ZR_EINVAL,
-			      "%s: its first %llu bytes expand to more than %d times as much (%llu "
-			      "bytes), as no text does; if it is meant, %s",
-			      in->path, (unsigned long long)zr_input_at(in), RATIO,
-			      (unsigned long long)in->expanded,
-			      in->compressed == GZIP ? "gunzip it" : "decompress it first");
+	if (in->expanded <= most)
+		return 0;
+	return zr_err(err, ZR_EINVAL,
+		      "%s: its first %llu bytes expand to more than %d times as much (%llu "
+		      "bytes), as no text does; if it is meant, %s",
+		      in->path, (unsigned long long)zr_input_at(in), RATIO,
+		      (unsigned long long)in->expanded,
+		      in->compressed == GZIP ? "gunzip it" : "decompress it first");
 }
 
 #ifdef HAVE_ZLIB
@@ -90,7 +90,9 @@ static int too_far(const struct zr_input *in, struct zr_error *err)
 static int start(struct zr_input *in, struct zr_error *err)
 {
 	in->inside = 1;
-	return inflateInit2(&in->z, 15 + 16) == Z_OK ? 0 : zr_err(err, ZR_ENOMEM, "out of memory");
+	if (inflateInit2(&in->z, 15 + 16) == Z_OK)
+		return 0;
+	return zr_err(err, ZR_ENOMEM, "out of memory");
 }
 
 /* Some bytes, or none at the end. Members may be padded with zeros. */
@@ -160,7 +162,9 @@ static void leave(struct zr_input *in)
 static int start_zstd(struct zr_input *in, struct zr_error *err)
 {
 	in->zstd = ZSTD_createDStream();
-	return in->zstd ? 0 : zr_err(err, ZR_ENOMEM, "out of memory");
+	if (in->zstd)
+		return 0;
+	return zr_err(err, ZR_ENOMEM, "out of memory");
 }
 
 static int expand_zstd(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err)
@@ -233,7 +237,9 @@ int zr_input_read(struct zr_input *in, void *p, size_t n, size_t *got, struct zr
 		return rc ? rc : plain(in, p, n, got, err);
 	rc = in->compressed == GZIP ? expand(in, p, n, got, err) : expand_zstd(in, p, n, got, err);
 	in->expanded += *got;
-	return rc ? rc : too_far(in, err);
+	if (rc)
+		return rc;
+	return too_far(in, err);
 }
 
 uint64_t zr_input_at(const struct zr_input *in)

@@ -409,7 +409,9 @@ static int read_pair(struct reading *r, const json_t *prompt, const json_t *comp
 			     name_of(r->f, ZR_FIELD_COMPLETION));
 	int rc = read_side(r, prompt, ZR_FIELD_PROMPT, ZR_CHAT_USER);
 	r->completion = 1;
-	return rc ? rc : read_side(r, completion, ZR_FIELD_COMPLETION, ZR_CHAT_ASSISTANT);
+	if (rc)
+		return rc;
+	return read_side(r, completion, ZR_FIELD_COMPLETION, ZR_CHAT_ASSISTANT);
 }
 
 /* The turns that came before: a list of [instruction, output]. */
@@ -465,7 +467,9 @@ static int read_alpaca(struct reading *r, const json_t *instruction)
 	}
 	rc = instruction ? add(r, ZR_CHAT_USER, instruction, 0) : no_memory(r);
 	r->completion = 1;
-	return rc ? rc : add(r, ZR_CHAT_ASSISTANT, output, 0);
+	if (rc)
+		return rc;
+	return add(r, ZR_CHAT_ASSISTANT, output, 0);
 }
 
 static int read_record(struct reading *r)

@@ -46,7 +46,9 @@ static int beside(const struct setup *u, const char *name, char **path)
 	const char *slash = strrchr(u->o->tokenizer, '/');
 	int dir = slash ? (int)(slash - u->o->tokenizer) + 1 : 0;
 	*path = zr_text("%.*s%s", dir, u->o->tokenizer, name);
-	return *path ? 0 : zr_err(u->err, ZR_ENOMEM, "out of memory");
+	if (*path)
+		return 0;
+	return zr_err(u->err, ZR_ENOMEM, "out of memory");
 }
 
 /* *text: NULL where there is none. */
@@ -319,7 +321,9 @@ static int copy_token(struct setup *u, int i, const char **token)
 	if (!*token)
 		return 0;
 	*token = u->s->owned[i] = strdup(*token);
-	return *token ? 0 : zr_err(u->err, ZR_ENOMEM, "out of memory");
+	if (*token)
+		return 0;
+	return zr_err(u->err, ZR_ENOMEM, "out of memory");
 }
 
 int zr_chat_setup(const struct zr_chat_options *o, const struct zr_tokenizer *t,

@@ -31,8 +31,9 @@ int zr_ckpt_path(const char *dir, int64_t step, int tmp, char path[PATH_MAX], st
 {
 	char name[ZR_CKPT_NAME];
 	step_name(step, tmp, name);
-	return snprintf(path, PATH_MAX, "%s/%s", dir, name) < PATH_MAX - ZR_CKPT_NAME ? 0 :
-		zr_err(err, ZR_EINVAL, "%s: a path too long", dir);
+	if (snprintf(path, PATH_MAX, "%s/%s", dir, name) < PATH_MAX - ZR_CKPT_NAME)
+		return 0;
+	return zr_err(err, ZR_EINVAL, "%s: a path too long", dir);
 }
 
 /* The step whose directory is called so; -1: another file. */
@@ -242,7 +243,9 @@ static int set_name(int at, const char *name, int64_t step)
 	int no = zr_file_put(at, tmp, text, (size_t)n);
 	if (!no && renameat(at, tmp, at, name))
 		no = errno;
-	return no ? no : zr_sync_dir(at);
+	if (no)
+		return no;
+	return zr_sync_dir(at);
 }
 
 /* A checkpoint of the same step may be there: one that was damaged, or of a training that was left.
@@ -325,9 +328,10 @@ static int check_size(const struct check *c, int32_t rank, struct zr_error *err)
 	zr_ckpt_close(fd);
 	if (no)
 		return zr_file_failed(err, path, "", no);
-	return (uint64_t)st.st_size == c->m->file[rank].bytes ? 0 :
-		zr_err(err, ZR_EINVAL, "%s: %lld bytes, but the manifest says %llu", path,
-		       (long long)st.st_size, (unsigned long long)c->m->file[rank].bytes);
+	if ((uint64_t)st.st_size == c->m->file[rank].bytes)
+		return 0;
+	return zr_err(err, ZR_EINVAL, "%s: %lld bytes, but the manifest says %llu", path,
+		      (long long)st.st_size, (unsigned long long)c->m->file[rank].bytes);
 }
 
 int zr_ckpt_check(const char *path, int every_byte, zr_ckpt_progress *progress, void *arg,

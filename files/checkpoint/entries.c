@@ -184,8 +184,10 @@ int zr_ckpt_same(const struct zr_st *file, const struct zr_ckpt_found *f, uint64
 		 struct zr_error *err)
 {
 	char hex[17];
-	return !strcmp(zr_hex(hash, hex), f->hash) ? 0 : zr_err(err, ZR_EINVAL,
-								"%s: tensor %s is damaged: "
-								"checksum %s, written as %s",
-								file->path, f->name, hex, f->hash);
+	if (!strcmp(zr_hex(hash, hex), f->hash))
+		return 0;
+	return zr_err(err, ZR_EINVAL,
+		      "%s: tensor %s is damaged: "
+		      "checksum %s, written as %s",
+		      file->path, f->name, hex, f->hash);
 }

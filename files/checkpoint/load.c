@@ -235,9 +235,10 @@ static int agree(struct load *l, int64_t step, int64_t *agreed, struct zr_error 
 	const struct zr_ckpt_word *bad;
 	int rc = zr_ckpt_share(l->s, &mine, l->words, &bad, err);
 	*agreed = l->words[0].done;
-	return rc || *agreed >= -1 ? rc : zr_err(err, ZR_EIO,
-						 "%s: rank 0 cannot read the directory: %s",
-						 l->path, strerror((int)(-1 - *agreed)));
+	if (rc || *agreed >= -1)
+		return rc;
+	return zr_err(err, ZR_EIO, "%s: rank 0 cannot read the directory: %s", l->path,
+		      strerror((int)(-1 - *agreed)));
 }
 
 static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr_error *err)
@@ -281,7 +282,9 @@ static int load_exactly(struct load *l, const char *path, int64_t *step, struct 
 	snprintf(l->path, sizeof l->path, "%s", path);
 	int rc = load_one(l, &refused, &bad, err);
 	*step = l->s->step;
-	return rc || !bad ? rc : zr_err(err, (int)bad->code, "%s", bad->text);
+	if (rc || !bad)
+		return rc;
+	return zr_err(err, (int)bad->code, "%s", bad->text);
 }
 
 /* Whether the ranks of a node read the same entries. */

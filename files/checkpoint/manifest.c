@@ -155,21 +155,26 @@ int zr_manifest_same(const struct zr_manifest *m, const char *text, const struct
 		 !same  ? zr_err(err, ZR_EIO, "the manifest does not read back as it was written") :
 			  0;
 	free(again);
-	return rc ? rc : zr_manifest_accepts(m, back, 0, err);
+	if (rc)
+		return rc;
+	return zr_manifest_accepts(m, back, 0, err);
 }
 
 /* ---- what must be equal ---- */
 
 static int same_number(const char *what, int64_t here, int64_t saved, struct zr_error *err)
 {
-	return here == saved ? 0 : zr_err(err, ZR_EINVAL, "%s was %lld, is %lld", what,
-					  (long long)saved, (long long)here);
+	if (here == saved)
+		return 0;
+	return zr_err(err, ZR_EINVAL, "%s was %lld, is %lld", what, (long long)saved,
+		      (long long)here);
 }
 
 static int same_text(const char *what, const char *here, const char *saved, struct zr_error *err)
 {
-	return !strcmp(here, saved) ? 0 : zr_err(err, ZR_EINVAL, "%s was %s, is %s", what, saved,
-						 here);
+	if (!strcmp(here, saved))
+		return 0;
+	return zr_err(err, ZR_EINVAL, "%s was %s, is %s", what, saved, here);
 }
 
 #define ANOTHER_MODEL                                                                              \
@@ -189,10 +194,12 @@ static int same_tensor(const struct zr_place *here, const struct zr_place *saved
 			a->name, b->name);
 	for (int32_t d = 0; same && d < a->ndim; d++)
 		same = a->dims[d] == b->dims[d];
-	return same ? 0 : zr_err(err, ZR_EINVAL,
-			     "the model is another one: tensor %s had another shape: %lld "
-			     "elements, now %lld" ANOTHER_MODEL,
-			     a->name, (long long)saved->elements, (long long)here->elements);
+	if (same)
+		return 0;
+	return zr_err(err, ZR_EINVAL,
+		      "the model is another one: tensor %s had another shape: %lld "
+		      "elements, now %lld" ANOTHER_MODEL,
+		      a->name, (long long)saved->elements, (long long)here->elements);
 }
 
 /* `adamw8` is adamw with states of another type, unless told otherwise. */
@@ -278,7 +285,9 @@ static int same_layout(const struct zr_manifest *here, const struct zr_manifest 
 static const char *setting(const struct zr_manifest *m, const char *key)
 {
 	const char *text = json_string_value(json_object_get(m->settings, key));
-	return text ? text : "not there";
+	if (text)
+		return text;
+	return "not there";
 }
 
 /* Of data, "BYTES, HASH in NAME", the name may be another. */
@@ -357,5 +366,7 @@ int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest
 		zr_logf(ZR_LOG_WARN, "resume", "masters had %d bits, have %d: from here on results "
 			"are not those of an uninterrupted run", saved->master_bits,
 			here->master_bits);
-	return rc ? rc : all_settings(here, saved, log, err);
+	if (rc)
+		return rc;
+	return all_settings(here, saved, log, err);
 }

@@ -46,7 +46,9 @@ static int number(const struct reader *r, const json_t *from, const char *key, i
 static int text(const struct reader *r, const json_t *from, const char *key, const char **out)
 {
 	*out = json_string_value(json_object_get(from, key));
-	return *out ? 0 : bad(r, key);
+	if (*out)
+		return 0;
+	return bad(r, key);
 }
 
 static int hash_of(const char *hex, uint64_t *out)
@@ -92,7 +94,9 @@ static int read_best(const struct reader *r)
 		       &end, &b->lowest, &end);
 	if (n == 3)
 		b->lowest = b->loss;
-	return n >= 3 && !s[end] && b->step >= -1 && b->since >= 0 ? 0 : bad(r, "best");
+	if (n >= 3 && !s[end] && b->step >= -1 && b->since >= 0)
+		return 0;
+	return bad(r, "best");
 }
 
 static int read_files(const struct reader *r)
@@ -123,7 +127,9 @@ static int read_files(const struct reader *r)
 		r->m->file[i].bytes = (uint64_t)bytes;
 		sum += (uint64_t)bytes;
 	}
-	return sum / 4 >= parameters ? 0 : bad(r, "files: they are too small for the units");
+	if (sum / 4 >= parameters)
+		return 0;
+	return bad(r, "files: they are too small for the units");
 }
 
 /* ---- optimizers ---- */
@@ -202,7 +208,9 @@ static int read_shape(const struct reader *r, const json_t *shape, struct zr_ten
 	}
 	n = (n + ZR_BLOCK - 1) / ZR_BLOCK * ZR_BLOCK;
 	*left -= n;
-	return *left >= 0 ? 0 : bad(r, "shape");
+	if (*left >= 0)
+		return 0;
+	return bad(r, "shape");
 }
 
 /* Of version 2. */
@@ -218,7 +226,9 @@ static int read_frozen(const struct reader *r, const json_t *j, int32_t i)
 	if (r->m->frozen[i] == ZR_FROZEN_SAVED)
 		return 0;
 	int rc = text(r, j, "source_xxh3", &hash);
-	return rc ? rc : hash_of(hash, &r->m->source[i]) ? bad(r, "source_xxh3") : 0;
+	if (rc)
+		return rc;
+	return hash_of(hash, &r->m->source[i]) ? bad(r, "source_xxh3") : 0;
 }
 
 static int read_tensor(const struct reader *r, const json_t *j, int32_t i, int64_t *left)
@@ -240,7 +250,9 @@ static int read_tensor(const struct reader *r, const json_t *j, int32_t i, int64
 	r->m->ranks[i] = (int32_t)ranks;
 	if (!rc)
 		rc = read_frozen(r, j, i);
-	return rc ? rc : read_shape(r, json_object_get(j, "shape"), t, left);
+	if (rc)
+		return rc;
+	return read_shape(r, json_object_get(j, "shape"), t, left);
 }
 
 static size_t count_tensors(const json_t *units)
@@ -281,7 +293,9 @@ static int read_units(const struct reader *r)
 	struct zr_model_decl decl = { .size = sizeof decl, .n_units = (uint32_t)units,
 				      .unit_stride = sizeof *m->units,
 				      .tensor_stride = sizeof *m->tensors, .units = m->units };
-	return rc ? rc : zr_layout_make(&decl, &m->layout, r->err);
+	if (rc)
+		return rc;
+	return zr_layout_make(&decl, &m->layout, r->err);
 }
 
 /* ---- all of it ---- */
@@ -359,7 +373,9 @@ static int read_fields(const struct reader *r)
 		rc = read_optimizers(r);
 	if (!rc)
 		rc = read_units(r);
-	return rc ? rc : read_files(r);
+	if (rc)
+		return rc;
+	return read_files(r);
 }
 
 static int check_version(const struct reader *r)

@@ -149,10 +149,12 @@ static int check_space(const struct zr_saver *v, struct zr_error *err)
 	if (statvfs(v->dir, &fs))
 		return zr_err(err, ZR_EIO, "%s: %s", v->dir, strerror(errno));
 	have = (uint64_t)fs.f_bavail * fs.f_frsize;
-	return need <= have ? 0 :
-		zr_err(err, ZR_EIO, "%s: a checkpoint needs %.1f MiB, the disk has %.1f MiB left: "
-		       "make room, lower [checkpoint] keep or choose another dir", v->dir,
-		       (double)need / 0x1p20, (double)have / 0x1p20);
+	if (need <= have)
+		return 0;
+	return zr_err(err, ZR_EIO,
+		      "%s: a checkpoint needs %.1f MiB, the disk has %.1f MiB left: "
+		      "make room, lower [checkpoint] keep or choose another dir",
+		      v->dir, (double)need / 0x1p20, (double)have / 0x1p20);
 }
 
 /* Training has waited since it came here. */

@@ -81,7 +81,9 @@ static int move_all(const struct window *w, char *mem, int write)
 	int no = move(w, mem, w->from, lo, 0, write);
 	if (!no)
 		no = move(w, mem, lo, hi, 1, write);
-	return no ? no : move(w, mem, hi, w->end, 0, write);
+	if (no)
+		return no;
+	return move(w, mem, hi, w->end, 0, write);
 }
 
 static uint64_t first_difference(const struct window *w, const char *back)

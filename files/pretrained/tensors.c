@@ -157,10 +157,12 @@ static int check_tensor(const struct zr_st *st, const struct zr_st_tensor *t,
 	int same = t->ndim == want->ndim;
 	for (int32_t d = 0; same && d < t->ndim; d++)
 		same = t->dims[d] == want->dims[d];
-	return same ? 0 : zr_err(err, ZR_EINVAL,
-				 "%s: tensor %s has shape %s, but the model's config makes it %s",
-				 st->path, t->name, dims_text(t->ndim, t->dims, has),
-				 dims_text(want->ndim, want->dims, wants));
+	if (same)
+		return 0;
+	return zr_err(err, ZR_EINVAL,
+		      "%s: tensor %s has shape %s, but the model's config makes it %s", st->path,
+		      t->name, dims_text(t->ndim, t->dims, has),
+		      dims_text(want->ndim, want->dims, wants));
 }
 
 /* A tensor in any file, under its name or with the prefix. */
@@ -295,7 +297,9 @@ static int open_all(struct zr_tensor_files *f, const char *path, struct zr_error
 		rc = add_file(f, path, err);
 	for (int32_t i = 0; !rc && i < f->layout->n_tensors; i++)
 		rc = find_tensor(f, i, err);
-	return rc ? rc : check_others(f, err);
+	if (rc)
+		return rc;
+	return check_others(f, err);
 }
 
 int zr_tensor_files_open(const char *path, const struct zr_layout *layout, int which,

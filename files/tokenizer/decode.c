@@ -122,7 +122,9 @@ static int put_word(struct zr_decoder *d, const char *p, size_t n)
 	if (!rc)
 		rc = zr_buf_add(&d->text, p, n);
 	rc = rc || !how->cleanup ? rc : clean_up(&d->text);
-	return rc ? rc : put(d, d->text.p, d->text.n);
+	if (rc)
+		return rc;
+	return put(d, d->text.p, d->text.n);
 }
 
 static int put_spaced(struct zr_decoder *d, int32_t id, const char *p, size_t n)

@@ -23,7 +23,9 @@ static int normalize(struct zr_encoder *e, const char *p, size_t n, int final)
 	if (t->nfc)
 		return zr_encoder_form(e, p, n, final);
 	rc = zr_encoder_pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n, NULL, p);
-	return rc ? rc : zr_encoder_normalized(e, p, n, final);
+	if (rc)
+		return rc;
+	return zr_encoder_normalized(e, p, n, final);
 }
 
 int zr_encoder_open(const struct zr_tokenizer *t, zr_token_sink *sink, void *arg,
@@ -94,7 +96,9 @@ int zr_encode_end(struct zr_encoder *e, struct zr_error *err)
 	if (e->t->bpe.lacks)
 		memset(e->lacking, 0, sizeof e->lacking);
 	zr_marks_end(&e->marks);
-	return rc ? rc : zr_encoder_flush(e);
+	if (rc)
+		return rc;
+	return zr_encoder_flush(e);
 }
 
 int zr_encode_mark(struct zr_encoder *e, uint64_t at, int first, struct zr_error *err)

@@ -39,5 +39,7 @@ int zr_encoder_extract(struct zr_encoder *e, int which, zr_encoder_stage *next, 
 		e->in_word[which] = zr_added_in_word(a, e->match, b->p, from);
 	e->in_word[which] &= !final;
 	zr_buf_drop(b, from);
-	return rc ? rc : b->n > ZR_TOKENIZER_PIECE ? zr_encoder_too_long(e) : 0;
+	if (rc)
+		return rc;
+	return b->n > ZR_TOKENIZER_PIECE ? zr_encoder_too_long(e) : 0;
 }

@@ -80,7 +80,9 @@ int zr_encoder_normalize(struct zr_encoder *e, const char *p, size_t n, int fina
 	if (!rc)
 		rc = zr_encoder_pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n, place, p);
 	e->normalizing = !final && (e->normalized.n || e->normalizing);
-	return rc ? rc : zr_encoder_normalized(e, e->normalized.p, e->normalized.n, final);
+	if (rc)
+		return rc;
+	return zr_encoder_normalized(e, e->normalized.p, e->normalized.n, final);
 }
 
 int zr_encoder_by_steps(struct zr_encoder *e, const char *p, size_t n, int final)
@@ -96,7 +98,9 @@ int zr_encoder_by_steps(struct zr_encoder *e, const char *p, size_t n, int final
 	e->enough_to_normalize = sure ? 0 : 2 * b->n;
 	if (e->enough_to_normalize > ZR_TOKENIZER_PIECE)
 		e->enough_to_normalize = ZR_TOKENIZER_PIECE + 1;
-	return rc ? rc : b->n > ZR_TOKENIZER_PIECE ? zr_encoder_too_long(e) : 0;
+	if (rc)
+		return rc;
+	return b->n > ZR_TOKENIZER_PIECE ? zr_encoder_too_long(e) : 0;
 }
 
 int zr_encoder_form(struct zr_encoder *e, const char *p, size_t n, int final)
@@ -112,5 +116,7 @@ int zr_encoder_form(struct zr_encoder *e, const char *p, size_t n, int final)
 	zr_buf_drop(b, sure);
 	if (!rc && final)
 		rc = zr_encoder_normalized(e, "", 0, 1);
-	return rc ? rc : b->n > ZR_TOKENIZER_PIECE ? zr_encoder_too_long(e) : 0;
+	if (rc)
+		return rc;
+	return b->n > ZR_TOKENIZER_PIECE ? zr_encoder_too_long(e) : 0;
 }

@@ -279,7 +279,9 @@ static int leave_out(struct zr_buf *rest, const struct zr_list *l, const char **
 		return 0;
 	int rc = zr_buf_add(rest, *from, (size_t)(l->text - *from));
 	*from = l->text + l->bytes;
-	return rc ? rc : zr_buf_add(rest, "null", 4);
+	if (rc)
+		return rc;
+	return zr_buf_add(rest, "null", 4);
 }
 
 int zr_lists_find(struct zr_lists *s, const char *text, size_t n)
@@ -311,5 +313,7 @@ int zr_lists_find(struct zr_lists *s, const char *text, size_t n)
 	int rc = leave_out(&s->rest, merges_first ? merges : &s->vocab, &text);
 	if (!rc)
 		rc = leave_out(&s->rest, merges_first ? &s->vocab : merges, &text);
-	return rc ? rc : zr_buf_add(&s->rest, text, (size_t)(end - text));
+	if (rc)
+		return rc;
+	return zr_buf_add(&s->rest, text, (size_t)(end - text));
 }

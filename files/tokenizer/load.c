@@ -76,7 +76,9 @@ static int load(struct zr_load *l, const json_t *root)
 		rc = zr_load_gaps(l);
 	if (!rc)
 		rc = zr_load_decoder(l, json_object_get(root, "decoder"));
-	return rc ? rc : zr_load_template(l, json_object_get(root, "post_processor"));
+	if (rc)
+		return rc;
+	return zr_load_template(l, json_object_get(root, "post_processor"));
 }
 
 /* All of the file but for its lists. */

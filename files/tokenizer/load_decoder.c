@@ -19,7 +19,9 @@ static int load_wordpiece(struct zr_load *l, const json_t *o)
 	d->kind = ZR_DECODE_WORDS;
 	d->prefix = strdup(prefix ? prefix : "##");
 	int rc = zr_load_flag(l, o, "decoder", "cleanup", 1, &d->cleanup);
-	return rc || d->prefix ? rc : zr_err(l->err, ZR_ENOMEM, "out of memory");
+	if (rc || d->prefix)
+		return rc;
+	return zr_err(l->err, ZR_ENOMEM, "out of memory");
 }
 
 /* Spaces for U+2581, which the tokens have already, and none before the text. */

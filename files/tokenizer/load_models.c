@@ -81,7 +81,9 @@ int zr_load_unigram(struct zr_load *l, const json_t *model, const json_t *added)
 	int rc = zr_load_names(l, added);
 	if (!rc)
 		rc = zr_load_room(l, list.bytes, added);
-	return rc ? rc : load_entries(l, l->lists.vocab);
+	if (rc)
+		return rc;
+	return load_entries(l, l->lists.vocab);
 }
 
 /* ---- WordPiece ---- */

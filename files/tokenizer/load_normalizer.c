@@ -47,7 +47,9 @@ static int load_bert(struct zr_load *l, const json_t *o, struct zr_step *s)
 	s->kind = ZR_STEP_CHARACTERS;
 	s->decompose = strip;
 	s->unmark = strip ? ZR_UNMARK_NONSPACING : ZR_UNMARK_NONE;
-	return rc ? rc : need_unicode(l, o);
+	if (rc)
+		return rc;
+	return need_unicode(l, o);
 }
 
 /* Steps that change each character by itself; 0: it is none of them. */
@@ -111,7 +113,9 @@ static int load_prepend(struct zr_load *l, const json_t *o, struct zr_step *s)
 				    "Prepend of other than U+2581 after a Replace by "
 				    "it is not supported");
 	s->text = strdup(l->t->spaces ? " " : text);
-	return s->text ? 0 : zr_err(l->err, ZR_ENOMEM, "out of memory");
+	if (s->text)
+		return 0;
+	return zr_err(l->err, ZR_ENOMEM, "out of memory");
 }
 
 /* White space beside a letter or a digit that text is cut at, which Strip would take. */
@@ -126,7 +130,9 @@ static int load_strip(struct zr_load *l, const json_t *o, struct zr_step *s)
 	s->kind = ZR_STEP_STRIP;
 	for (const struct zr_step *before = l->t->normalizer.step; before < s; before++)
 		l->t->normalizer.whole |= may_make_spaces(before);
-	return rc ? rc : zr_load_flag(l, o, "normalizer", "strip_right", 1, &s->right);
+	if (rc)
+		return rc;
+	return zr_load_flag(l, o, "normalizer", "strip_right", 1, &s->right);
 }
 
 static int load_charsmap(struct zr_load *l, const json_t *o, struct zr_step *s)

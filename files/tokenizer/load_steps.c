@@ -76,14 +76,18 @@ static int load_digits(struct zr_load *l, const json_t *o, const char *place, st
 	int each;
 	int rc = zr_load_flag(l, o, place, "individual_digits", 0, &each);
 	s->behavior = each ? ZR_SPLIT_ISOLATED : ZR_SPLIT_CONTIGUOUS;
-	return rc ? rc : zr_load_regex(l, place, ZR_PATTERN_DIGIT, 0, &s->regex);
+	if (rc)
+		return rc;
+	return zr_load_regex(l, place, ZR_PATTERN_DIGIT, 0, &s->regex);
 }
 
 static int load_punctuation(struct zr_load *l, const json_t *o, const char *place,
 			    struct zr_split *s)
 {
 	int rc = json_object_get(o, "behavior") ? load_behavior(l, o, place, s) : 0;
-	return rc ? rc : zr_load_regex(l, place, ZR_PATTERN_PUNCTUATION, 0, &s->regex);
+	if (rc)
+		return rc;
+	return zr_load_regex(l, place, ZR_PATTERN_PUNCTUATION, 0, &s->regex);
 }
 
 /* What matches is a piece, the rest is removed. */

@@ -60,7 +60,9 @@ int zr_load_flag(const struct zr_load *l, const json_t *o, const char *place, co
 const char *zr_load_type(const json_t *o)
 {
 	const char *type = json_string_value(json_object_get(o, "type"));
-	return type ? type : "";
+	if (type)
+		return type;
+	return "";
 }
 
 static const json_t *nth(const json_t *o, const char *list, size_t *i)

@@ -62,7 +62,9 @@ int zr_load_room(struct zr_load *l, size_t bytes, const json_t *added)
 	memset(t->byte, 0xff, sizeof t->byte);
 	if (t->model != ZR_MODEL_UNIGRAM) /* which has said it */
 		t->unknown = -1;
-	return rc ? rc : t->token && t->text.p ? 0 : zr_err(l->err, ZR_ENOMEM, "out of memory");
+	if (rc)
+		return rc;
+	return t->token && t->text.p ? 0 : zr_err(l->err, ZR_ENOMEM, "out of memory");
 }
 
 int zr_load_names(struct zr_load *l, const json_t *added)

@@ -191,5 +191,7 @@ int zr_merges_ready(struct zr_merges *m)
 	close_groups(&g);
 	free(m->list);
 	m->list = NULL;
-	return rc ? rc : done ? 0 : ZR_EINVAL;
+	if (rc)
+		return rc;
+	return done ? 0 : ZR_EINVAL;
 }

@@ -26,7 +26,9 @@ static int replace(const struct zr_step *s, struct zr_match *m, const char *p, s
 			rc = zr_buf_add(out, s->text, len);
 		at = stop;
 	}
-	return rc ? rc : zr_buf_add(out, p + at, n - at);
+	if (rc)
+		return rc;
+	return zr_buf_add(out, p + at, n - at);
 }
 
 static int strip(const struct zr_step *s, const char *p, size_t n, int begins, struct zr_buf *out)

@@ -186,7 +186,9 @@ static size_t put_unknown(const struct zr_tokenizer *t, int32_t *id, const char 
 		ids = put_bytes(t, id, p, n);
 	if (!ids)
 		id[-1] = whole < 0 ? t->unknown : whole;
-	return ids ? ids : 1;
+	if (ids)
+		return ids;
+	return 1;
 }
 
 /* Adds the ids up to place `last`, which becomes the first. */

@@ -170,7 +170,9 @@ int zr_documents_count(struct zr_documents *d, const char *name, int64_t n, stru
 	char text[24];
 	snprintf(text, sizeof text, "%lld", (long long)n);
 	zr_json_put(&d->meta, name, json_string(text));
-	return d->meta ? 0 : zr_err(err, ZR_ENOMEM, "out of memory");
+	if (d->meta)
+		return 0;
+	return zr_err(err, ZR_ENOMEM, "out of memory");
 }
 
 struct zr_documents_totals zr_documents_totals(const struct zr_documents *d)

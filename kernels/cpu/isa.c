@@ -165,7 +165,9 @@ const char *zr_cpu_missing(int32_t isa)
 		if (f->isa <= isa && (r[f->leaf][f->reg] & f->bits) != f->bits)
 			return f->name;
 	const char *missing = of_pairs(isa);
-	return missing ? missing : of_tiles(isa);
+	if (missing)
+		return missing;
+	return of_tiles(isa);
 }
 #else
 const char *zr_cpu_missing(int32_t isa)

@@ -102,7 +102,9 @@ static int lower(const struct group *g, int which, const void *x)
 	void *low = g->w->at.experts.low;
 	const int64_t k = which ? g->m->out : g->m->in;
 	int rc = multiply(g, which, which ? 0 : ZR_MM_TRANS_B, g->m->r, k, x, low, t);
-	return rc ? rc : add(g, t, g->rows * g->m->r, g->m->scale, 0, NULL, low, low);
+	if (rc)
+		return rc;
+	return add(g, t, g->rows * g->m->r, g->m->scale, 0, NULL, low, low);
 }
 
 /* d += drop(low B^T), or low A */
@@ -115,7 +117,9 @@ static int raise_to(const struct group *g, int which, float drop, void *d, int32
 	if (d_dtype == ZR_F32 && !(drop > 0))
 		return multiply(g, which, flags | ZR_MM_ACCUMULATE, n, g->m->r, low, d, d_dtype);
 	int rc = multiply(g, which, flags, n, g->m->r, low, wide, d_dtype);
-	return rc ? rc : add(g, d_dtype, g->rows * n, 1, drop, d, wide, d);
+	if (rc)
+		return rc;
+	return add(g, d_dtype, g->rows * n, 1, drop, d, wide, d);
 }
 
 int lora_grouped(const struct zr_ops *ops, struct zr_stream *s,
@@ -132,12 +136,16 @@ int lora_grouped(const struct zr_ops *ops, struct zr_stream *s,
 		return rc;
 	if (!(op->flags & ZR_MM_TRANS_B)) {
 		rc = lower(&g, 1, x);
-		return rc ? rc : raise_to(&g, 0, dropout(&g), op->d, op->d_dtype);
+		if (rc)
+			return rc;
+		return raise_to(&g, 0, dropout(&g), op->d, op->d_dtype);
 	}
 	rc = drop_inputs(&g, &x);
 	if (!rc)
 		rc = lower(&g, 0, x);
-	return rc ? rc : raise_to(&g, 1, 0, op->d, op->d_dtype);
+	if (rc)
+		return rc;
+	return raise_to(&g, 1, 0, op->d, op->d_dtype);
 }
 
 /* Gradients = or += dy^T x of A (which: 0) or B (1): first of those that store, then of those that
@@ -193,5 +201,7 @@ int lora_grouped_dw(const struct zr_ops *ops, struct zr_stream *s,
 		rc = gradients(&g, op, 0, w->at.experts.low, x);
 	if (!rc)
 		rc = lower(&g, 0, x);
-	return rc ? rc : gradients(&g, op, 1, op->dy, w->at.experts.low);
+	if (rc)
+		return rc;
+	return gradients(&g, op, 1, op->dy, w->at.experts.low);
 }

@@ -307,7 +307,9 @@ static int lora_declare(struct zr_inst *inst, struct zr_model_decl *out)
 	rc = lora_find(inst, inst->kept);
 	if (!rc)
 		rc = alloc_tables(inst, tensors);
-	return rc ? rc : declare_all(inst, out);
+	if (rc)
+		return rc;
+	return declare_all(inst, out);
 }
 
 /* ---- the role ------------------------------------------------------------------------------- */

@@ -142,7 +142,9 @@ static int forward(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul 
 	if (!rc)
 		rc = product(w, ZR_MM_TRANS_B | each, op->m, m->r, m->in, x, w->c->param[u->a], low,
 			     w->c->dtype);
-	return rc ? rc : updated(w, m, ZR_LR_TRANS_V, 0, low, w->c->param[u->a + 1], op);
+	if (rc)
+		return rc;
+	return updated(w, m, ZR_LR_TRANS_V, 0, low, w->c->param[u->a + 1], op);
 }
 
 static int backward(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul *op)
@@ -151,7 +153,9 @@ static int backward(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul
 	const float dropout = drops(w->inst, w->c) ? (float)w->inst->o.dropout : 0;
 	const void *dlow = w->at.dlow + (uint64_t)u->kept * w->at.each;
 	int rc = lower_gradient(w, i, op->a, op->m, 0);
-	return rc ? rc : updated(w, u->map, 0, dropout, dlow, w->c->param[u->a], op);
+	if (rc)
+		return rc;
+	return updated(w, u->map, 0, dropout, dlow, w->c->param[u->a], op);
 }
 
 /* dA and dB; x and dy are the operands of the product that would be W's gradient. */

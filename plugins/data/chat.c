@@ -93,8 +93,10 @@ static int open_split(struct zr_inst *inst, int split, const char *key, const ch
 				 &inst->m[split]);
 	if (!rc && !documents_found(inst->m[split].base, inst->m[split].bytes))
 		rc = zr_fail(inst->h, ZR_EINVAL, "%s: is damaged: remove it", inst->name[split]);
-	return rc ? rc : documents_add(inst->h, &inst->documents[split], inst->name[split],
-				       inst->m[split].base, inst->m[split].bytes);
+	if (rc)
+		return rc;
+	return documents_add(inst->h, &inst->documents[split], inst->name[split],
+			     inst->m[split].base, inst->m[split].bytes);
 }
 
 static int chat_info(struct zr_inst *inst, struct zr_data_info *info)

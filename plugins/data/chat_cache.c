@@ -128,7 +128,9 @@ static int take(void *arg, const int32_t *ids, const uint8_t *learned, size_t n)
 {
 	struct cache *c = arg;
 	int rc = zr_documents_put(c->documents, ids, learned, n, &c->err);
-	return rc ? rc : zr_documents_end(c->documents, &c->err);
+	if (rc)
+		return rc;
+	return zr_documents_end(c->documents, &c->err);
 }
 
 static void note(void *arg, const char *text)
@@ -228,7 +230,9 @@ static int take_or_write(struct cache *c, const struct kept *k, struct mapped *m
 		zr_log(c->h, ZR_LOG_WARN, "%s: %s: it is not used, and written again", k->path,
 		       why);
 	rc = write_file(c, k->path);
-	return rc ? rc : kept_note(k, m);
+	if (rc)
+		return rc;
+	return kept_note(k, m);
 }
 
 int chat_cached(const struct zr_host *h, const struct chat_opts *o, const struct files *fs,

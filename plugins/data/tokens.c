@@ -306,7 +306,9 @@ static int tokens_prepare(struct zr_inst *inst, int64_t length, int64_t vocabula
 	inst->vocabulary = vocabulary;
 	rc = inst->o->evaluates ? ZR_OK :
 				  prepare_split(inst, ZR_SPLIT_TRAIN, length, inst->o->order);
-	return rc ? rc : prepare_split(inst, ZR_SPLIT_VAL, length, ORDER_SEQUENTIAL);
+	if (rc)
+		return rc;
+	return prepare_split(inst, ZR_SPLIT_VAL, length, ORDER_SEQUENTIAL);
 }
 
 static int tokens_batch(struct zr_inst *inst, const struct zr_batch *b)

@@ -305,7 +305,9 @@ static int begin_run(struct zr_inst *inst)
 	int rc = wandb_log_begin(&inst->log);
 	if (!rc)
 		rc = write_header(inst);
-	return rc ? rc : write_run(inst, strrchr(inst->dir, '-') + 1);
+	if (rc)
+		return rc;
+	return write_run(inst, strrchr(inst->dir, '-') + 1);
 }
 
 static double now(const struct zr_metric *metric, uint32_t n)
@@ -496,7 +498,9 @@ static int wandb_create(const struct zr_host *h, const void *opts, struct zr_ins
 static int write_end(struct zr_inst *inst)
 {
 	int rc = write_summary(inst);
-	return rc ? rc : write_exit(inst);
+	if (rc)
+		return rc;
+	return write_exit(inst);
 }
 
 static void wandb_destroy(struct zr_inst *inst)

@@ -200,7 +200,9 @@ static int no_ticket(struct zr_inst *s, uint64_t ticket)
 static int test(struct zr_inst *s, uint64_t ticket)
 {
 	int rc = no_ticket(s, ticket);
-	return rc ? rc : 1;
+	if (rc)
+		return rc;
+	return 1;
 }
 
 static int drain(struct zr_inst *s)

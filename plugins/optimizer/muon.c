@@ -186,7 +186,9 @@ static int update(const struct zr_opt_step *s, const struct muon_opts *o, struct
 	for (i = 0; i < o->ns_steps && !rc; i++)
 		rc = newton_schulz(s, w, rows, cols);
 	op.x = w->x;
-	return rc ? rc : s->ops->muon_update(s->ops, s->stream, &op);
+	if (rc)
+		return rc;
+	return s->ops->muon_update(s->ops, s->stream, &op);
 }
 
 static int muon_step_whole(struct zr_inst *inst, const struct zr_opt_step *s)

@@ -233,7 +233,9 @@ static int publish(struct zr_inst *inst, const struct zr_stage *s, int32_t unit)
 {
 	struct bucket *b = &inst->list;
 	int rc = b->n && inst->whole[b->unit[0]] != inst->whole[unit] ? bucket_close(b, s) : ZR_OK;
-	return rc ? rc : bucket_add(b, s, unit);
+	if (rc)
+		return rc;
+	return bucket_add(b, s, unit);
 }
 
 static int update(struct zr_inst *inst, const struct zr_stage *s, const int32_t *units, int32_t n)
@@ -250,7 +252,9 @@ static int update(struct zr_inst *inst, const struct zr_stage *s, const int32_t 
 	}
 	for (i = 0; i < n && !rc && !inst->o->overlap_comm; i++)
 		rc = publish(inst, s, units[i]);
-	return rc ? rc : bucket_close(&inst->list, s);
+	if (rc)
+		return rc;
+	return bucket_close(&inst->list, s);
 }
 
 /* Those of the first `end` units with complete gradients that are not updated yet. */
@@ -267,7 +271,9 @@ static int update_early(struct zr_inst *inst, const struct zr_point *p, const st
 static int end(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s)
 {
 	int rc = bucket_close(&inst->grads, s);
-	return rc ? rc : update_early(inst, p, s, inst->complete);
+	if (rc)
+		return rc;
+	return update_early(inst, p, s, inst->complete);
 }
 
 int policy_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s)

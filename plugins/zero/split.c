@@ -86,7 +86,9 @@ static int gather_needed(struct zr_inst *inst, const struct zr_point *p, const s
 		inst->full[u] = 1;
 		rc = bucket_add(&inst->list, s, u);
 	}
-	return rc ? rc : bucket_close(&inst->list, s);
+	if (rc)
+		return rc;
+	return bucket_close(&inst->list, s);
 }
 
 /* Takes the units of one later use; those full already cost no gather, only room. *more: whether
@@ -113,7 +115,9 @@ static int prefetch_use(struct zr_inst *inst, const struct zr_stage *s, const st
 		inst->full[u] = 1;
 	}
 	/* one list per use: waiting for it must not mean waiting for the use after it */
-	return rc ? rc : bucket_close(&inst->list, s);
+	if (rc)
+		return rc;
+	return bucket_close(&inst->list, s);
 }
 
 static int prefetch(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s)
@@ -157,7 +161,9 @@ static int drop_used(struct zr_inst *inst, const struct zr_point *p, const struc
 		live -= s->elements(s, u);
 		rc = bucket_add(&inst->list, s, u);
 	}
-	return rc ? rc : bucket_close(&inst->list, s);
+	if (rc)
+		return rc;
+	return bucket_close(&inst->list, s);
 }
 
 int split_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s)
@@ -166,10 +172,14 @@ int split_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_sta
 	switch (p->at) {
 	case ZR_AT_BEFORE:
 		rc = gather_needed(inst, p, s);
-		return rc ? rc : prefetch(inst, p, s);
+		if (rc)
+			return rc;
+		return prefetch(inst, p, s);
 	case ZR_AT_AFTER:
 		rc = drop_used(inst, p, s);
-		return rc ? rc : policy_at(inst, p, s);
+		if (rc)
+			return rc;
+		return policy_at(inst, p, s);
 	}
 	return policy_at(inst, p, s);
 }

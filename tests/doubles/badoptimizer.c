@@ -33,7 +33,9 @@ struct zr_inst {
 static const char *asked(const char *name)
 {
 	const char *v = getenv(name);
-	return v ? v : "";
+	if (v)
+		return v;
+	return "";
 }
 
 /* ---- states ---- */

@@ -80,8 +80,10 @@ static int threads_get(struct zr_inst *b, const char *key, void *data, uint64_t 
 	if (v)
 		memcpy(data, v->data, bytes);
 	pthread_mutex_unlock(&lock);
-	return v ? 0 : zr_fail(b->h, ZR_EPEER,
-			       rc ? "timeout: no key %s" : "no key %s: another rank stopped", key);
+	if (v)
+		return 0;
+	return zr_fail(b->h, ZR_EPEER,
+		       rc ? "timeout: no key %s" : "no key %s: another rank stopped", key);
 }
 
 static void threads_abort(struct zr_inst *b, const char *why)

@@ -130,7 +130,9 @@ static int copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t by
 static int copy_now(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket)
 {
 	int rc = begin(COPY_NOW);
-	return rc ? rc : started(real_vtbl->copy_now(d, dst, src, bytes, ticket), dst, src, ticket);
+	if (rc)
+		return rc;
+	return started(real_vtbl->copy_now(d, dst, src, bytes, ticket), dst, src, ticket);
 }
 
 static int copy_wait(struct zr_inst *d, uint64_t ticket)

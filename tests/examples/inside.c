@@ -38,7 +38,9 @@ static int hsdp_at(struct zr_inst *inst, const struct zr_point *p, const struct 
 		return s->reduce(s, p->units, (int32_t)p->n_units);
 	case ZR_AT_UPDATE:
 		rc = s->update(s, p->units, (int32_t)p->n_units, 0);
-		return rc ? rc : s->publish(s, p->units, (int32_t)p->n_units);
+		if (rc)
+			return rc;
+		return s->publish(s, p->units, (int32_t)p->n_units);
 	}
 	return ZR_OK;
 }

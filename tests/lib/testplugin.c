@@ -211,5 +211,7 @@ int test_create(const struct zr_host *h, const struct zr_desc *desc, void *opts,
 		rc = desc->resolve(h, &facts, opts);
 	if (!rc && desc->check)
 		rc = desc->check(h, opts);
-	return rc ? rc : desc->create(h, opts, out);
+	if (rc)
+		return rc;
+	return desc->create(h, opts, out);
 }

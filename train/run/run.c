@@ -260,7 +260,9 @@ static int finish_report(struct run *r, struct zr_error *err)
 	rep->rank = r->t.setup->process.rank;
 	rep->world = r->t.setup->process.world;
 	int rc = zr_timeline_ranks(&r->timeline, rep->part, rep->part_min, rep->part_max, err);
-	return rc ? rc : zr_weights_digest(r->t.session, &rep->params_digest, err);
+	if (rc)
+		return rc;
+	return zr_weights_digest(r->t.session, &rep->params_digest, err);
 }
 
 static void announce(const struct run *r, FILE *out)
@@ -371,7 +373,9 @@ static int open_saver(struct run *r, struct zr_error *err)
 {
 	char dir[PATH_MAX] = "";
 	int rc = r->t.rank0 ? zr_checkpoint_dir(r->t.cfg, dir, err) : 0;
-	return rc ? rc : zr_trainer_open_saver(&r->t, dir, err);
+	if (rc)
+		return rc;
+	return zr_trainer_open_saver(&r->t, dir, err);
 }
 
 /* Writes all that a training leaves at its end, except the summary. */

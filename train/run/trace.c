@@ -138,8 +138,12 @@ static int take_memory(struct zr_trace *t, struct zr_error *err)
 		t->latest[id] = calloc((size_t)s->lowered[id].n + 1, sizeof **t->latest);
 		ok &= t->latest[id] != NULL;
 	}
-	return ok && t->event ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for a trace of %lld "
-					   "instructions", (long long)t->room);
+	if (ok && t->event)
+		return 0;
+	return zr_err(err, ZR_ENOMEM,
+		      "out of memory for a trace of %lld "
+		      "instructions",
+		      (long long)t->room);
 }
 
 /* All ranks get rank 0's. */

@@ -18,7 +18,9 @@ int zr_base_open(struct zr_base *b, struct zr_error *err)
 	b->codes = malloc(WINDOW * sizeof *b->values);
 	b->hash = XXH3_createState();
 	b->n = 0;
-	return b->values && b->codes && b->hash ? 0 : zr_err(err, ZR_ENOMEM, "out of memory");
+	if (b->values && b->codes && b->hash)
+		return 0;
+	return zr_err(err, ZR_ENOMEM, "out of memory");
 }
 
 void zr_base_close(struct zr_base *b)
@@ -54,7 +56,9 @@ static int store(const struct zr_base *b, struct zr_error *err)
 	const int64_t padded = (b->n + ZR_BLOCK - 1) / ZR_BLOCK * ZR_BLOCK;
 	memset(b->values + b->n, 0, (size_t)(padded - b->n) * sizeof *b->values);
 	int rc = cast(b, ZR_F32, b->values, type, b->codes, err);
-	return rc ? rc : cast(b, type, b->codes, ZR_F32, b->values, err);
+	if (rc)
+		return rc;
+	return cast(b, type, b->codes, ZR_F32, b->values, err);
 }
 
 static void round_all(const struct zr_base *b)

@@ -23,7 +23,9 @@ static int start(struct zr_setup *s, struct zr_instance *it, const char *section
 	const struct zr_section *sec = zr_config_find(s->cfg, section);
 	int rc = sec ? zr_config_resolve(s->cfg, section, &facts, err) :
 		       zr_err(err, ZR_EINVAL, "there is no section [%s]", section);
-	return rc ? rc : zr_instance_create(it, &s->process, sec, iface, err);
+	if (rc)
+		return rc;
+	return zr_instance_create(it, &s->process, sec, iface, err);
 }
 
 static int declare(struct zr_setup *s, struct zr_error *err)
@@ -45,7 +47,9 @@ static int declare(struct zr_setup *s, struct zr_error *err)
 	}
 	if (!rc)
 		rc = start(s, &s->precision, "precision", "zr.precision/1", err);
-	return rc ? rc : ZR_ASK(&s->precision, precision, info, err, &s->types);
+	if (rc)
+		return rc;
+	return ZR_ASK(&s->precision, precision, info, err, &s->types);
 }
 
 int zr_declare(struct zr_config *cfg, struct zr_setup **out, struct zr_error *err)

@@ -403,7 +403,9 @@ static int check_space(const struct zr_export *x, struct zr_error *err)
 static int make_tmp(struct zr_export *x, struct zr_error *err)
 {
 	int rc = zr_new_dir_make(x->dir, x->tmp, x->replace, err);
-	return rc ? rc : check_space(x, err);
+	if (rc)
+		return rc;
+	return check_space(x, err);
 }
 
 int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta,
@@ -477,7 +479,9 @@ int zr_export_done(struct zr_export *x, int rc, struct zr_error *err)
 	if (!rc && !end && infinite)
 		fprintf(stderr, "zeroth: %lld values are too large for fp16 and are infinite now\n",
 			(long long)infinite);
-	return rc ? rc : end;
+	if (rc)
+		return rc;
+	return end;
 }
 
 int zr_export_adapters_type(struct zr_error *err)
@@ -514,5 +518,7 @@ int zr_export_session(struct zr_session *s, const char *dir, int replace, struct
 	if (!bad)
 		bad = zr_export_close(x, !rc, NULL, &why);
 	json_decref(meta);
-	return rc || !bad ? rc : zr_err(err, bad, "%s", why.text);
+	if (rc || !bad)
+		return rc;
+	return zr_err(err, bad, "%s", why.text);
 }

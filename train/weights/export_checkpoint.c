@@ -115,7 +115,9 @@ static int read_began(void *arg, int32_t tensor, int64_t first, int64_t n, float
 	if (!rc && !zr_tensor_files_have(s->began, tensor))
 		rc = zr_err(err, ZR_EINVAL, "%s: tensor %s is left out, and no file has it",
 			    s->path, s->m.layout.tensor[tensor].decl->name);
-	return rc ? rc : zr_tensor_files_read(s->began, tensor, first, n, x, err);
+	if (rc)
+		return rc;
+	return zr_tensor_files_read(s->began, tensor, first, n, x, err);
 }
 
 static int open_base(struct source *s, const struct zr_setup *declared, struct zr_error *err)
@@ -146,7 +148,9 @@ static int read_entry(struct source *s, int32_t rank, const struct zr_ckpt_entry
 	int rc = zr_ckpt_find(&s->m, &s->file[rank], e, &f, err);
 	if (!rc)
 		rc = zr_st_read(&s->file[rank], f.tensor, 0, e->bytes, s->buf, err);
-	return rc ? rc : zr_ckpt_same(&s->file[rank], &f, XXH3_64bits(s->buf, e->bytes), err);
+	if (rc)
+		return rc;
+	return zr_ckpt_same(&s->file[rank], &f, XXH3_64bits(s->buf, e->bytes), err);
 }
 
 static int has(const struct zr_ckpt_entry *e, int32_t tensor, int64_t element)
@@ -210,9 +214,12 @@ static int same_layout(const struct source *s, const struct zr_layout *l, struct
 		same = !strcmp(a->name, b->name) && a->ndim == b->ndim &&
 		       !memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims);
 	}
-	return same ? 0 :
-		      zr_err(err, ZR_EINVAL, "%s: its [model] and [adapter] declare other tensors "
-			     "than it has: an older zeroth wrote it, or another plugin", s->path);
+	if (same)
+		return 0;
+	return zr_err(err, ZR_EINVAL,
+		      "%s: its [model] and [adapter] declare other tensors "
+		      "than it has: an older zeroth wrote it, or another plugin",
+		      s->path);
 }
 
 /* Its model and its adapter, as its configuration has them; what they began with is not needed. */

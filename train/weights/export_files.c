@@ -64,7 +64,9 @@ static int load_pair(struct files *f, const struct zr_export_from *from, struct 
 	for (int i = 0; i < from->options; i++)
 		o[n++] = from->option[i];
 	f->trained = 1;
-	return rc ? rc : zr_config_load(NULL, o, n, &f->cfg, err);
+	if (rc)
+		return rc;
+	return zr_config_load(NULL, o, n, &f->cfg, err);
 }
 
 /* Its model beside config.ini is whole: config.json and the tokenizer come from [model] path, if
@@ -109,7 +111,9 @@ static int open_files(struct files *f, const char *from, struct zr_error *err)
 	f->base = (struct zr_base){ .layout = rc ? NULL : &f->setup->layout,
 				    .dtype = rc ? 0 : f->setup->types.dtype, .kept = f->setup,
 				    .fn = read_files, .arg = f };
-	return rc ? rc : zr_base_open(&f->base, err);
+	if (rc)
+		return rc;
+	return zr_base_open(&f->base, err);
 }
 
 static int write_model(struct files *f, const char *dir, const struct zr_export_how *how,

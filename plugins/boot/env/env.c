@@ -149,7 +149,9 @@ static int take_ranks(struct zr_inst *b)
 		return zr_fail(b->h, ZR_EINVAL,
 			       "%d ranks need `directory`, one that all of them see", i->world);
 	int rc = ze_join(b);
-	return rc ? rc : take_nodes(b);
+	if (rc)
+		return rc;
+	return take_nodes(b);
 }
 
 /* ---- the role -------------------------------------------------------------------- */
@@ -238,7 +240,9 @@ static int env_fence(struct zr_inst *b, double timeout)
 		return 0;
 	snprintf(what, sizeof what, "fence%u", b->fences++);
 	int rc = ze_write_new(b, ze_name(name, what, b->mine.rank), "", 0);
-	return rc ? rc : ze_wait(b, &w, timeout);
+	if (rc)
+		return rc;
+	return ze_wait(b, &w, timeout);
 }
 
 /* ---- life ------------------------------------------------------------------------ */

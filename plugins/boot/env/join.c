@@ -103,7 +103,9 @@ static int gather(struct zr_inst *b, struct ze_wish *w)
 {
 	(void)w;
 	int rc = see_seats(b);
-	return rc ? rc : answer_all(b);
+	if (rc)
+		return rc;
+	return answer_all(b);
 }
 
 static int lead(struct zr_inst *b)
@@ -116,7 +118,9 @@ static int lead(struct zr_inst *b)
 		return rc;
 	ze_sweep(b);
 	rc = ze_write_new(b, ze_name(name, "joined", 0), &b->mine, sizeof b->mine);
-	return rc ? rc : ze_wait(b, &w, b->o->timeout);
+	if (rc)
+		return rc;
+	return ze_wait(b, &w, b->o->timeout);
 }
 
 /* ---- other ranks ----------------------------------------------------------------- */
@@ -202,7 +206,9 @@ static int follow(struct zr_inst *b)
 		return rc;
 	rc = ze_wait(b, &seat, b->o->timeout);
 	take_back_hello(b);
-	return rc ? rc : ze_wait(b, &all, b->o->timeout);
+	if (rc)
+		return rc;
+	return ze_wait(b, &all, b->o->timeout);
 }
 
 /* ---- life ------------------------------------------------------------------------ */

@@ -24,7 +24,9 @@ static int meet(struct zr_inst *c, uint64_t bytes)
 	if (rc == ZR_EAGAIN)
 		return zr_fail(c->h, ZR_ESTATE, "mem_alloc with %d operations outstanding",
 			       c->outstanding);
-	return rc ? rc : zl_wait(c, t);
+	if (rc)
+		return rc;
+	return zl_wait(c, t);
 }
 
 static int map_file(struct zr_inst *c, struct region *r)
@@ -104,7 +106,9 @@ static int map_together(struct zr_inst *c, struct region *r)
 static int map_alone(struct zr_inst *c, struct region *r)
 {
 	int rc = c->area ? take_place(c, r) : 0;
-	return rc ? rc : map_file(c, r);
+	if (rc)
+		return rc;
+	return map_file(c, r);
 }
 
 int zl_mem_alloc(struct zr_inst *c, uint64_t bytes, void **out)

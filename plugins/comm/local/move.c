@@ -121,9 +121,10 @@ int zl_unread(struct zr_inst *c)
 	if (!pid)
 		return 0;
 	int rc = zl_check_alive(c, -1);
-	return rc ? rc :
-		    zl_stop(c, "%s: rank %d cannot read the memory of process %d", zl_doing(c),
-			    c->rank, pid);
+	if (rc)
+		return rc;
+	return zl_stop(c, "%s: rank %d cannot read the memory of process %d", zl_doing(c), c->rank,
+		       pid);
 }
 
 int64_t zl_part(int64_t count, int32_t ranks)

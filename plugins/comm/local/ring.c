@@ -312,7 +312,9 @@ int zl_test(struct zr_inst *c, zr_ticket t)
 	if (!t)
 		return 1;
 	int rc = enter(c, t, &p);
-	return rc ? rc : complete(c, p, 0);
+	if (rc)
+		return rc;
+	return complete(c, p, 0);
 }
 
 int zl_wait(struct zr_inst *c, zr_ticket t)

@@ -197,7 +197,9 @@ static int await(struct zr_inst *c, const struct pend *p, enum word w, uint32_t 
 			zl_nap(&l->word[w], seen, left < TICK ? left : TICK);
 	}
 	atomic_fetch_sub(&l->sleepers, 1);
-	return rc ? rc : 1;
+	if (rc)
+		return rc;
+	return 1;
 }
 
 int zl_reach(struct zr_inst *c, const struct pend *p, enum word w, uint32_t target, int block)

@@ -71,7 +71,9 @@ static int take_memory(struct zr_inst *c)
 	c->source = malloc((size_t)c->h->workers * (size_t)c->world * sizeof *c->source);
 	for (int32_t r = 0; c->note_req && r < c->world; r++)
 		c->note_req[r] = MPI_REQUEST_NULL;
-	return c->peer && c->note_req && c->source ? 0 : zr_fail(c->h, ZR_ENOMEM, "no memory");
+	if (c->peer && c->note_req && c->source)
+		return 0;
+	return zr_fail(c->h, ZR_ENOMEM, "no memory");
 }
 
 /* Connects every pair once, so that notes leave even when their sender makes no further call. */
@@ -107,7 +109,9 @@ static int join(struct zr_inst *c)
 	rc = connect(c);
 	if (!rc)
 		rc = split(c, &c->group[ZR_GROUP_WORLD], 0);
-	return rc ? rc : split(c, &c->group[ZR_GROUP_NODE], c->group[ZR_GROUP_NODE].first);
+	if (rc)
+		return rc;
+	return split(c, &c->group[ZR_GROUP_NODE], c->group[ZR_GROUP_NODE].first);
 }
 
 static int outstanding(const struct zr_inst *c)

@@ -76,7 +76,9 @@ int zm_first_pieces(struct zr_inst *c, struct zm_pend *p)
 	p->next_seg = p->turn = 0;
 	p->next_at = 0;
 	int rc = post_next(c, p, &p->piece[0]);
-	return rc ? rc : post_next(c, p, &p->piece[1]);
+	if (rc)
+		return rc;
+	return post_next(c, p, &p->piece[1]);
 }
 
 /* A stretch of one piece's sum. */

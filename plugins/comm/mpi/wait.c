@@ -67,7 +67,9 @@ static int arrived(struct zr_inst *c, struct zm_pend *p)
 	int rc = p->n_req ? MPI_Testall(p->n_req, p->req, &done, MPI_STATUSES_IGNORE) :
 			    (done = 1, MPI_SUCCESS);
 	rc = zm_mpi_failed(c, rc, comm_kind_name(p->own.kind));
-	return rc ? rc : done;
+	if (rc)
+		return rc;
+	return done;
 }
 
 /* Takes p as far as it goes, but what is posted in turn only if `second`: 1 done, 0 not yet, <
@@ -133,7 +135,9 @@ static int advance_sums(struct zr_inst *c)
 static int look(struct zr_inst *c, struct zm_pend *p)
 {
 	int rc = c->n_sums ? advance_sums(c) : 0;
-	return rc ? rc : advance(c, p, 0);
+	if (rc)
+		return rc;
+	return advance(c, p, 0);
 }
 
 static int late(struct zr_inst *c, struct zm_pend *p, double waited)
@@ -186,7 +190,9 @@ int zm_test(struct zr_inst *c, zr_ticket t)
 	if (rc)
 		return rc;
 	rc = look(c, p);
-	return rc ? rc : zm_read_notes(c, p);
+	if (rc)
+		return rc;
+	return zm_read_notes(c, p);
 }
 
 int zm_wait(struct zr_inst *c, zr_ticket t)

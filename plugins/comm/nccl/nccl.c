@@ -98,8 +98,9 @@ static int make_events(struct zr_inst *c)
 			     "cudaEventCreate");
 	if (!rc)
 		rc = nn_cuda(c, cudaMalloc(&c->scratch, NN_SCRATCH), "device memory for sums");
-	return rc ? rc :
-		    nn_cuda(c, cudaMemsetAsync(c->scratch, 0, 256, c->stream), "cudaMemsetAsync");
+	if (rc)
+		return rc;
+	return nn_cuda(c, cudaMemsetAsync(c->scratch, 0, 256, c->stream), "cudaMemsetAsync");
 }
 
 static int take_groups(struct zr_inst *c)

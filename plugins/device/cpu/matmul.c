@@ -250,7 +250,9 @@ static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
 	    (op->d_dtype != ZR_F32 || op->bias || op->flags & ZR_MM_GELU))
 		rc = zr_fail(d->h, ZR_EINVAL,
 			     "matmul: only an fp32 result without bias and GELU can be added to");
-	return rc ? rc : zr_check_gelu(d->h, "matmul", op->activation);
+	if (rc)
+		return rc;
+	return zr_check_gelu(d->h, "matmul", op->activation);
 }
 
 /* Whether the product is one on tile registers: it is cut in columns that fill them. */

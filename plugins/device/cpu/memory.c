@@ -246,5 +246,7 @@ int cpu_copy_wait(struct zr_inst *d, uint64_t ticket)
 	now = *c;
 	c->bytes = 0;
 	rc = cpu_check_beside(d, &now);
-	return rc ? rc : cpu_copy(d, NULL, now.dst, now.src, (uint64_t)now.bytes);
+	if (rc)
+		return rc;
+	return cpu_copy(d, NULL, now.dst, now.src, (uint64_t)now.bytes);
 }

@@ -15,7 +15,9 @@ static int op_route(const struct zr_ops *ops, struct zr_stream *s, const struct 
 {
 	struct zr_inst *d = ops->dev;
 	int rc = zr_check_route(d->h, "route", o->rows, o->experts, o->k);
-	return rc ? rc : launched(d, zr_cuda_route(o, cuda_stream(d, s)), "route");
+	if (rc)
+		return rc;
+	return launched(d, zr_cuda_route(o, cuda_stream(d, s)), "route");
 }
 
 static int op_router_losses(const struct zr_ops *ops, struct zr_stream *s,
@@ -30,7 +32,9 @@ static int op_route_bwd(const struct zr_ops *ops, struct zr_stream *s,
 {
 	struct zr_inst *d = ops->dev;
 	int rc = zr_check_route(d->h, "route_bwd", o->rows, o->experts, o->k);
-	return rc ? rc : launched(d, zr_cuda_route_bwd(o, cuda_stream(d, s)), "route_bwd");
+	if (rc)
+		return rc;
+	return launched(d, zr_cuda_route_bwd(o, cuda_stream(d, s)), "route_bwd");
 }
 
 static int op_expert_rows(const struct zr_ops *ops, struct zr_stream *s,
@@ -38,7 +42,9 @@ static int op_expert_rows(const struct zr_ops *ops, struct zr_stream *s,
 {
 	struct zr_inst *d = ops->dev;
 	int rc = zr_check_dtype(d->h, "expert_rows", o->dtype);
-	return rc ? rc : launched(d, zr_cuda_expert_rows(o, cuda_stream(d, s)), "expert_rows");
+	if (rc)
+		return rc;
+	return launched(d, zr_cuda_expert_rows(o, cuda_stream(d, s)), "expert_rows");
 }
 
 static int op_expert_combine(const struct zr_ops *ops, struct zr_stream *s,
@@ -46,8 +52,9 @@ static int op_expert_combine(const struct zr_ops *ops, struct zr_stream *s,
 {
 	struct zr_inst *d = ops->dev;
 	int rc = zr_check_combine(d->h, o);
-	return rc ? rc : launched(d, zr_cuda_expert_combine(o, cuda_stream(d, s)),
-				  "expert_combine");
+	if (rc)
+		return rc;
+	return launched(d, zr_cuda_expert_combine(o, cuda_stream(d, s)), "expert_combine");
 }
 
 static int op_expert_weigh(const struct zr_ops *ops, struct zr_stream *s,
@@ -55,7 +62,9 @@ static int op_expert_weigh(const struct zr_ops *ops, struct zr_stream *s,
 {
 	struct zr_inst *d = ops->dev;
 	int rc = zr_check_dtype(d->h, "expert_weigh", o->dtype);
-	return rc ? rc : launched(d, zr_cuda_expert_weigh(o, cuda_stream(d, s)), "expert_weigh");
+	if (rc)
+		return rc;
+	return launched(d, zr_cuda_expert_weigh(o, cuda_stream(d, s)), "expert_weigh");
 }
 
 static int op_matmul_grouped(const struct zr_ops *ops, struct zr_stream *s,
@@ -66,8 +75,9 @@ static int op_matmul_grouped(const struct zr_ops *ops, struct zr_stream *s,
 	if (!rc && zr_cuda_grouped_tiles(o) > CUDA_GRID_Y)
 		rc = zr_fail(d->h, ZR_ENOTSUP, "matmul_grouped: %lld rows are too many",
 			     (long long)o->rows);
-	return rc ? rc : launched(d, zr_cuda_matmul_grouped(o, cuda_stream(d, s)),
-				  "matmul_grouped");
+	if (rc)
+		return rc;
+	return launched(d, zr_cuda_matmul_grouped(o, cuda_stream(d, s)), "matmul_grouped");
 }
 
 static int op_matmul_grouped_dw(const struct zr_ops *ops, struct zr_stream *s,
@@ -75,8 +85,9 @@ static int op_matmul_grouped_dw(const struct zr_ops *ops, struct zr_stream *s,
 {
 	struct zr_inst *d = ops->dev;
 	int rc = zr_check_grouped_dw(d->h, o);
-	return rc ? rc : launched(d, zr_cuda_matmul_grouped_dw(o, cuda_stream(d, s)),
-				  "matmul_grouped_dw");
+	if (rc)
+		return rc;
+	return launched(d, zr_cuda_matmul_grouped_dw(o, cuda_stream(d, s)), "matmul_grouped_dw");
 }
 
 void cuda_experts_fill(struct zr_ops *ops)

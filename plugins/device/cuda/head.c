@@ -127,7 +127,9 @@ static int grad_w(const struct zr_ops *ops, struct zr_stream *s, const struct ch
 {
 	const int64_t rows = c->op->vocabulary, whole = rows / 8 * 8;
 	int rc = grad_rows(ops, s, c, 0, whole);
-	return rc ? rc : grad_rows(ops, s, c, whole, rows - whole);
+	if (rc)
+		return rc;
+	return grad_rows(ops, s, c, whole, rows - whole);
 }
 
 static int run_chunk(const struct zr_ops *ops, struct zr_stream *s, const struct chunk *c)
@@ -169,12 +171,13 @@ static int pad(const struct zr_ops *ops, struct zr_stream *s, struct chunk *c)
 		return ZR_OK;
 	c->w = to;
 	int rc = cuda_copy(ops->dev, s, to, o->w, all);
-	return rc ? rc :
-		    cuda_result(ops->dev,
-				cudaMemsetAsync(to + all, 0,
-						(size_t)(stride_of(o) - o->vocabulary) * row,
-						cuda_stream(ops->dev, s)),
-				"head_loss: zeros");
+	if (rc)
+		return rc;
+	return cuda_result(ops->dev,
+			   cudaMemsetAsync(to + all, 0,
+					   (size_t)(stride_of(o) - o->vocabulary) * row,
+					   cuda_stream(ops->dev, s)),
+			   "head_loss: zeros");
 }
 
 int cuda_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_head_loss *o)

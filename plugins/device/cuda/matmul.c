@@ -89,7 +89,9 @@ static cublasStatus_t describe(const struct zr_inst *d, struct product *p,
 	if (!s)
 		s = ta ? layout(&p->b, op->a_dtype, op->m, op->k, op->lda) :
 			 layout(&p->b, op->a_dtype, op->k, op->m, op->lda);
-	return s ? s : layout(&p->d, op->d_dtype, op->n, op->m, op->ldd);
+	if (s)
+		return s;
+	return layout(&p->d, op->d_dtype, op->n, op->m, op->ldd);
 }
 
 /* ---- algorithms ------------------------------------------------------------------ */
@@ -165,9 +167,10 @@ static cublasStatus_t prefer(cublasLtMatmulPreferenceOpaque_t *p, const struct z
 	if (!s)
 		s = cublasLtMatmulPreferenceSetAttribute(
 			p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &d, sizeof d);
-	return s ? s :
-		   cublasLtMatmulPreferenceSetAttribute(
-			   p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &d, sizeof d);
+	if (s)
+		return s;
+	return cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+						    &d, sizeof d);
 }
 
 static int choose_own(const struct zr_inst *d, const struct zr_op_matmul *op, struct cuda_choice *c,
@@ -268,7 +271,9 @@ static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
 	    (op->d_dtype != ZR_F32 || op->bias || op->flags & ZR_MM_GELU))
 		rc = zr_fail(d->h, ZR_EINVAL,
 			     "matmul: only an fp32 result without bias and GELU can be added to");
-	return rc ? rc : zr_check_gelu(d->h, "matmul", op->activation);
+	if (rc)
+		return rc;
+	return zr_check_gelu(d->h, "matmul", op->activation);
 }
 
 /* update: it is that of this operation, with its gain; else NULL. */
@@ -314,7 +319,9 @@ static int multiply(struct zr_inst *d, struct zr_stream *stream, const struct zr
 	if (!is_refusal(e))
 		return cuda_blas_result(d, e, "matmul");
 	rc = choose_own(d, op, c, e, "use for its own algorithm");
-	return rc ? rc : own(d, stream, op, update);
+	if (rc)
+		return rc;
+	return own(d, stream, op, update);
 }
 
 /* low: its product is op; NULL: none */
@@ -327,7 +334,9 @@ static int with_update(struct zr_inst *d, struct zr_stream *s, const struct zr_o
 	struct zr_op_matmul rest = *op;
 	rest.flags |= ZR_MM_ACCUMULATE;
 	int rc = multiply(d, s, &update, low);
-	return rc ? rc : multiply(d, s, &rest, NULL);
+	if (rc)
+		return rc;
+	return multiply(d, s, &rest, NULL);
 }
 
 /* cuBLASLt's GELU is the tanh form, made for 16 bits: an fp32 result keeps all of its own. */
@@ -354,7 +363,9 @@ static int then_gelu(struct zr_inst *d, struct zr_stream *s, const struct zr_op_
 		.activation = op->activation ? op->activation : ZR_ACT_GELU_TANH,
 		.from = sum.d, .to = op->d,
 	};
-	return rc ? rc : cuda_result(d, zr_cuda_gelu(&gelu, cuda_stream(d, s)), "matmul, GELU");
+	if (rc)
+		return rc;
+	return cuda_result(d, zr_cuda_gelu(&gelu, cuda_stream(d, s)), "matmul, GELU");
 }
 
 static int run(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul *op,

@@ -99,7 +99,9 @@ void cuda_mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind)
 int cuda_mem_pin(struct zr_inst *d, void *p, uint64_t bytes)
 {
 	int rc = cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
-	return rc ? rc : pin(d, p, bytes);
+	if (rc)
+		return rc;
+	return pin(d, p, bytes);
 }
 
 void cuda_mem_unpin(struct zr_inst *d, void *p)
@@ -111,19 +113,19 @@ void cuda_mem_unpin(struct zr_inst *d, void *p)
 int cuda_copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src, uint64_t bytes)
 {
 	int rc = cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
-	return rc ? rc :
-		    cuda_result(
-			    d,
-			    cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, cuda_stream(d, s)),
-			    "copying");
+	if (rc)
+		return rc;
+	return cuda_result(d,
+			   cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, cuda_stream(d, s)),
+			   "copying");
 }
 
 int cuda_sync(struct zr_inst *d, struct zr_stream *s)
 {
 	int rc = cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
-	return rc ? rc :
-		    cuda_result(d, cudaStreamSynchronize(cuda_stream(d, s)),
-				"waiting for the stream");
+	if (rc)
+		return rc;
+	return cuda_result(d, cudaStreamSynchronize(cuda_stream(d, s)), "waiting for the stream");
 }
 
 /* ---- copies beside the operations ------------------------------------------------ */
@@ -137,7 +139,9 @@ static int stream_to(struct zr_inst *d, const void *dst, cudaStream_t *s)
 	if (!rc)
 		rc = cuda_result(d, cudaEventRecord(d->reached, d->stream),
 				 "marking the start of a copy");
-	return rc ? rc : cuda_result(d, cudaStreamWaitEvent(*s, d->reached, 0), "starting a copy");
+	if (rc)
+		return rc;
+	return cuda_result(d, cudaStreamWaitEvent(*s, d->reached, 0), "starting a copy");
 }
 
 static int start_copy(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, int now,
@@ -151,7 +155,9 @@ static int start_copy(struct zr_inst *d, void *dst, const void *src, uint64_t by
 		k++;
 	if (k == CUDA_COPIES || !bytes) {
 		rc = cuda_copy(d, NULL, dst, src, bytes);
-		return rc ? rc : cuda_sync(d, NULL);
+		if (rc)
+			return rc;
+		return cuda_sync(d, NULL);
 	}
 	rc = cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
 	if (!rc && !now)

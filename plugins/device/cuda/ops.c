@@ -65,14 +65,18 @@ static int op_adamw_checked(const struct zr_ops *ops, struct zr_stream *s,
 			    const struct zr_op_adamw *o)
 {
 	int rc = check_moments(ops->dev, "adamw", o->moment_dtype, 1);
-	return rc ? rc : op_adamw(ops, s, o);
+	if (rc)
+		return rc;
+	return op_adamw(ops, s, o);
 }
 
 static int op_lion_checked(const struct zr_ops *ops, struct zr_stream *s,
 			   const struct zr_op_lion *o)
 {
 	int rc = check_moments(ops->dev, "lion", o->moment_dtype, 0);
-	return rc ? rc : op_lion(ops, s, o);
+	if (rc)
+		return rc;
+	return op_lion(ops, s, o);
 }
 
 static int has_codes(int32_t dtype)
@@ -125,10 +129,10 @@ static int op_embedding_bwd(const struct zr_ops *ops, struct zr_stream *s,
 			"%lld",
 			(long long)(o->batch * o->length), (long long)o->vocabulary,
 			(long long)need, (long long)room);
-	return rc ? rc :
-		    launched(d,
-			     zr_cuda_embedding_bwd(o, (int32_t *)cuda_parts(d), cuda_stream(d, s)),
-			     "embedding_bwd");
+	if (rc)
+		return rc;
+	return launched(d, zr_cuda_embedding_bwd(o, (int32_t *)cuda_parts(d), cuda_stream(d, s)),
+			"embedding_bwd");
 }
 
 static int op_bias_bwd(const struct zr_ops *ops, struct zr_stream *s,
@@ -140,9 +144,9 @@ static int op_bias_bwd(const struct zr_ops *ops, struct zr_stream *s,
 	if (!rc && (o->rows + 63) / 64 > room)
 		rc = zr_fail(d->h, ZR_ENOTSUP, "bias_bwd: %lld rows are more than %lld",
 			     (long long)o->rows, (long long)room * 64);
-	return rc ? rc :
-		    launched(d, zr_cuda_bias_bwd(o, cuda_parts(d), room, cuda_stream(d, s)),
-			     "bias_bwd");
+	if (rc)
+		return rc;
+	return launched(d, zr_cuda_bias_bwd(o, cuda_parts(d), room, cuda_stream(d, s)), "bias_bwd");
 }
 
 /* ---- attention ------------------------------------------------------------------- */

@@ -91,7 +91,9 @@ static int turn(const struct pass *p, uint32_t flags, const struct block_saved *
 	if (p->f->positions || !is_turned(p->g, block_of(p)))
 		return ZR_OK;
 	rc = rotate(p, flags, q, p->H, s->q_stride, s->q_head);
-	return rc ? rc : rotate(p, flags, k, p->K, s->kv_stride, s->kv_head);
+	if (rc)
+		return rc;
+	return rotate(p, flags, k, p->K, s->kv_stride, s->kv_head);
 }
 
 /* From what the maps gave to what attention reads. */
@@ -122,7 +124,9 @@ int attention_forward(const struct pass *p, const struct block_saved *s, const s
 		return rc;
 	if (has(p, AFTER1_W))
 		rc = norm(p, at[AFTER1_W], s->o, s->x2, s->after_stats1, p->N);
-	return rc ? rc : residual(p, 1, c->in, s->x2, s->x2);
+	if (rc)
+		return rc;
+	return residual(p, 1, c->in, s->x2, s->x2);
 }
 
 /* The gradients w.r.t. what the maps gave, from that w.r.t. the branch's output. */
@@ -148,8 +152,9 @@ static int scores_backward(const struct pass *p, const struct block_saved *s,
 	if (!has(p, Q_NORM_W))
 		return ZR_OK;
 	rc = heads_norm_bwd(p, at[Q_NORM_W], p->H, w->dq, s->q_raw, s->q_stats, w->ops);
-	return rc ? rc :
-		    heads_norm_bwd(p, at[K_NORM_W], p->K, w->dk, s->k_raw, s->k_stats, w->ops);
+	if (rc)
+		return rc;
+	return heads_norm_bwd(p, at[K_NORM_W], p->K, w->dk, s->k_raw, s->k_stats, w->ops);
 }
 
 int attention_backward(const struct pass *p, const struct block_saved *s,

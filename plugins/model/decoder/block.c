@@ -200,5 +200,7 @@ int block_backward(const struct pass *p)
 		rc = add(p, NULL, 1, p->c->grad, w.dout);
 	if (!rc)
 		rc = p->o->experts ? moe_backward(p, &s, &w) : ffn_backward(p, &s, &w);
-	return rc ? rc : attention_backward(p, &s, &w);
+	if (rc)
+		return rc;
+	return attention_backward(p, &s, &w);
 }

@@ -84,7 +84,9 @@ int ffn_forward(const struct pass *p, const struct block_saved *s, const struct 
 		return rc;
 	if (has(p, AFTER2_W))
 		rc = norm(p, p->g->at[AFTER2_W], s->down, c->out, s->after_stats2, p->N);
-	return rc ? rc : residual(p, 2, s->x2, c->out, c->out);
+	if (rc)
+		return rc;
+	return residual(p, 2, s->x2, c->out, c->out);
 }
 
 /* act again, and from the gradient w.r.t. it those w.r.t. what the maps gave */

@@ -80,7 +80,9 @@ static int loss(const struct pass *p, const struct work *w)
 		op.dw = c->dparam[W];
 		op.stats = w->loss;
 	}
-	return rc ? rc : c->ops->head_loss(c->ops, c->stream, &op);
+	if (rc)
+		return rc;
+	return c->ops->head_loss(c->ops, c->stream, &op);
 }
 
 int head_forward(const struct pass *p)

@@ -44,7 +44,9 @@ static int embed_forward(const struct pass *p)
 		rc = add(p, NULL, embed_gain(p), c->out, c->out);
 	if (!rc && p->dropout > 0)
 		rc = residual(p, 0, NULL, c->out, c->out);
-	return rc ? rc : moe_clear_sums(p);
+	if (rc)
+		return rc;
+	return moe_clear_sums(p);
 }
 
 static int embed_backward(const struct pass *p)
@@ -71,7 +73,9 @@ static int embed_backward(const struct pass *p)
 		rc = residual(p, 0, NULL, c->grad, c->grad);
 	if (!rc && p->o->embed_gain > 0)
 		rc = add(p, NULL, embed_gain(p), c->grad, c->grad);
-	return rc ? rc : c->ops->embedding_bwd(c->ops, c->stream, &op);
+	if (rc)
+		return rc;
+	return c->ops->embedding_bwd(c->ops, c->stream, &op);
 }
 
 /* ---- entry points ---- */

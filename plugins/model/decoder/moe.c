@@ -193,7 +193,9 @@ static int route(const struct pass *p, const struct routing *r, const void *x)
 				  .before = moe_behind(p, c->in), .sums = moe_behind(p, c->out),
 				  .targets = c->targets };
 	int rc = c->ops->matmul(c->ops, c->stream, &logits);
-	return rc ? rc : c->ops->route(c->ops, c->stream, &op);
+	if (rc)
+		return rc;
+	return c->ops->route(c->ops, c->stream, &op);
 }
 
 static int activate(const struct pass *p, const struct routing *r, void *act)

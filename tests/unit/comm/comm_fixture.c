@@ -189,7 +189,9 @@ int fixture_do(struct rank *r, const struct zr_comm_op *op)
 {
 	zr_ticket t = 0;
 	int rc = r->v->post(r->c, op, &t);
-	return rc ? rc : r->v->wait(r->c, t);
+	if (rc)
+		return rc;
+	return r->v->wait(r->c, t);
 }
 
 int fixture_barrier(struct rank *r, int64_t step, int32_t op)

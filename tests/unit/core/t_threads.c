@@ -60,7 +60,9 @@ static int steps(struct zr_session *s, struct rank *r)
 	if (!rc)
 		rc = zr_evaluate(s, &set, &(struct zr_eval_how){ 0 }, &val, &r->err);
 	add(&r->digest, &val.digest, sizeof val.digest);
-	return rc ? rc : zr_session_masters(s, add_master, &r->digest, &r->err);
+	if (rc)
+		return rc;
+	return zr_session_masters(s, add_master, &r->digest, &r->err);
 }
 
 static void *rank_main(void *arg)

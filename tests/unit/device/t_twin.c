@@ -202,7 +202,9 @@ static int layernorm(const struct side *s, int32_t dtype, int variant)
 					 .dbeta = variant & 2 ? NULL : f32(s, 9),
 					 .work = at(s, 10) };
 	int rc = s->d.ops->layernorm(OPS, &op);
-	return rc ? rc : s->d.ops->layernorm_bwd(OPS, &b);
+	if (rc)
+		return rc;
+	return s->d.ops->layernorm_bwd(OPS, &b);
 }
 
 /* variant: 1 the gradient is added to; 2 heads of half the width, 1 + gamma, dx is dy */
@@ -228,7 +230,9 @@ static int rmsnorm(const struct side *s, int32_t dtype, int variant)
 		b.dy = b.dx;
 	}
 	int rc = s->d.ops->rmsnorm(OPS, &op);
-	return rc ? rc : s->d.ops->rmsnorm_bwd(OPS, &b);
+	if (rc)
+		return rc;
+	return s->d.ops->rmsnorm_bwd(OPS, &b);
 }
 
 static void norms(op_fn *op, const char *name)
@@ -314,7 +318,9 @@ static int elements(const struct side *s, int32_t dtype, int variant)
 		rc = o->swiglu_bwd(OPS, &wb);
 	if (!rc)
 		rc = o->cast(OPS, &c);
-	return rc ? rc : o->rotary(OPS, &t);
+	if (rc)
+		return rc;
+	return o->rotary(OPS, &t);
 }
 
 static int updates(const struct side *s, int32_t dtype, int variant)
@@ -395,7 +401,9 @@ static int updates(const struct side *s, int32_t dtype, int variant)
 		rc = o->lion(OPS, &l);
 	if (!rc)
 		rc = o->master_join(OPS, &m);
-	return rc ? rc : o->round_stochastic(OPS, &q);
+	if (rc)
+		return rc;
+	return o->round_stochastic(OPS, &q);
 }
 
 /* Between all types, of numbers of every size: subnormal, past the range, rounded. */
@@ -423,7 +431,9 @@ static int other_updates(const struct side *s, int32_t dtype, int variant)
 	struct zr_op_muon_factor f = { .size = sizeof f, .n = 64, .a = 3.4445f, .b = -4.7750f,
 				       .c = 2.0315f, .gram = f32(s, 6), .square = f32(s, 7) };
 	int rc = s->d.ops->adamw(OPS, &a);
-	return rc ? rc : s->d.ops->muon_factor(OPS, &f);
+	if (rc)
+		return rc;
+	return s->d.ops->muon_factor(OPS, &f);
 }
 
 static void other_operands(int32_t dtype, const struct zr_scalars *scalars, int off)
@@ -521,7 +531,9 @@ static int columns(const struct side *s, int32_t dtype, int variant)
 	int rc = o->embedding(OPS, &e);
 	if (!rc)
 		rc = o->embedding_bwd(OPS, &eb);
-	return rc ? rc : o->bias_bwd(OPS, &b);
+	if (rc)
+		return rc;
+	return o->bias_bwd(OPS, &b);
 }
 
 static void columns_have_the_same_bits(void **state)

@@ -39,7 +39,9 @@ static int attention_bwd(const struct side *s, int32_t dtype, int variant)
 	int rc = s->d.ops->attention(OPS, &op.fwd);
 	op.dk = (char *)op.dq + ((const char *)op.fwd.k - (const char *)op.fwd.q);
 	op.dv = (char *)op.dq + ((const char *)op.fwd.v - (const char *)op.fwd.q);
-	return rc ? rc : s->d.ops->attention_bwd(OPS, &op);
+	if (rc)
+		return rc;
+	return s->d.ops->attention_bwd(OPS, &op);
 }
 
 /* Floats of its work that suffice on both. */

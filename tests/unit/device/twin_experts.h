@@ -69,7 +69,9 @@ static int experts(const struct side *s, int32_t dtype, int variant)
 		rc = o->expert_weigh(OPS, &h);
 	if (!rc)
 		rc = o->expert_combine(OPS, &c);
-	return rc ? rc : o->route_bwd(OPS, &b);
+	if (rc)
+		return rc;
+	return o->route_bwd(OPS, &b);
 }
 
 static void experts_are_close(void **state)

@@ -310,7 +310,9 @@ int optim_apply(struct optim *o, int64_t most, uint64_t seed)
 				pass.total[p][k] = zr_exact_value(&pass.sum[p][k]);
 		pass.sums = 0;
 	}
-	return rc ? rc : apply_pieces(o, most, seed, &pass);
+	if (rc)
+		return rc;
+	return apply_pieces(o, most, seed, &pass);
 }
 
 void optim_update(struct optim *o, int t, int64_t most)

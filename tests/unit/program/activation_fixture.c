@@ -86,7 +86,9 @@ int ask_again(struct zr_setup *s, struct zr_error *err)
 		zr_program_free(&s->program[id]);
 		rc = zr_program_record(s, id, &s->program[id], err);
 	}
-	return rc ? rc : zr_plan_make(s, err);
+	if (rc)
+		return rc;
+	return zr_plan_make(s, err);
 }
 
 void schedule_text(const struct zr_schedule *uses, char *buf)

@@ -301,7 +301,9 @@ static int tell(struct fixture *r, int32_t at, int32_t use, const int32_t *units
 				      .at = at, .use = use, .units = units,
 				      .n_units = (uint32_t)n };
 	rc = r->zero->at(r->inst, &r->point, &r->stage);
-	return rc ? rc : r->error[0] ? ZR_ESTATE : ZR_OK;
+	if (rc)
+		return rc;
+	return r->error[0] ? ZR_ESTATE : ZR_OK;
 }
 
 /* Tells the units whose gradient use i completes, in declared order. */
@@ -340,7 +342,9 @@ static int walk_use(struct fixture *r, int32_t i)
 			rc = refuse(r, "used but not full", use->units[k]);
 	if (!rc)
 		rc = tell(r, ZR_AT_AFTER, i, use->units, (int32_t)use->n_units);
-	return rc ? rc : tell_gradients(r, i);
+	if (rc)
+		return rc;
+	return tell_gradients(r, i);
 }
 
 /* Whatever is full over the end of a program that computes must be so over the end of each of
@@ -391,7 +395,9 @@ int fixture_program(struct fixture *r, int32_t program)
 		rc = tell(r, ZR_AT_UPDATE, -1, left, n_left);
 	if (!rc)
 		rc = tell(r, ZR_AT_END, -1, all, r->model->n_units);
-	return rc ? rc : check_end(r);
+	if (rc)
+		return rc;
+	return check_end(r);
 }
 
 int fixture_steps(struct fixture *r)
