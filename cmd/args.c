@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +19,82 @@
 #include "train/run/outlet.h"
 #include "train/run/supervise.h"
 
-/* Whether the usage text names an option. Others are refused. */
-static int named(const char *usage, const char *argv0, const char *option)
+/* ---- options that several commands have -------------------------------------------- */
+
+enum kind { HELP, OVERRIDE, FLAG, TEXT, COUNT, SECONDS, BYTES };
+
+#define AT(field) offsetof(struct zr_cmd_args, field)
+
+/* A command takes those that its usage names. */
+static const struct known {
+	const char *name;
+	enum kind kind;
+	size_t at;        /* of its value in struct zr_cmd_args: int, double, uint64_t, a text */
+	const char *what; /* of a count: what is counted, for messages */
+	char letter;      /* another name, which messages call it by; 0: none */
+} options[] = {
+	{ "help", HELP, 0, NULL, 'h' },
+	{ "option", OVERRIDE, 0, NULL, 'o' },
+	{ "ranks", COUNT, AT(ranks), "ranks", 'n' },
+	{ "restarts", COUNT, AT(restarts), "restarts", 0 },
+	{ "min-ranks", COUNT, AT(min_ranks), "ranks", 0 },
+	{ "sequences", COUNT, AT(sequences), "sequences", 0 },
+	{ "watchdog", SECONDS, AT(watchdog), NULL, 0 },
+	{ "memory", BYTES, AT(memory), NULL, 0 },
+	{ "device", BYTES, AT(device), NULL, 0 },
+	{ "host", BYTES, AT(host), NULL, 0 },
+	{ "disk", BYTES, AT(disk), NULL, 0 },
+	{ "resume", TEXT, AT(resume), NULL, 0 },
+	{ "rates", TEXT, AT(rates), NULL, 0 },
+	{ "card", TEXT, AT(card), NULL, 0 },
+	{ "scale", TEXT, AT(scale), NULL, 0 },
+	{ "json", FLAG, AT(json), NULL, 0 },
+	{ "program", FLAG, AT(program), NULL, 0 },
+	{ "other-data", FLAG, AT(other_data), NULL, 0 },
+	{ "verify", FLAG, AT(verify), NULL, 0 },
+	{ "compare", FLAG, AT(compare), NULL, 0 },
+	{ "no-compare", FLAG, AT(no_compare), NULL, 0 },
+	{ "fit", FLAG, AT(fit), NULL, 0 },
+};
+enum { OPTIONS = sizeof options / sizeof *options, NO_LETTER = 256 };
+
+/* What getopt_long(3) wants: its value of an option is the letter, or NO_LETTER and the index. */
+static void tell_getopt(struct option longs[OPTIONS + 1], char letters[2 * OPTIONS + 1])
 {
-	if (strstr(usage, option))
+	char *letter = letters;
+	for (int i = 0; i < OPTIONS; i++) {
+		const struct known *o = &options[i];
+		const int has_value = o->kind != HELP && o->kind != FLAG;
+		longs[i] = (struct option){ o->name, has_value, NULL,
+					    o->letter ? o->letter : NO_LETTER + i };
+		if (o->letter)
+			*letter++ = o->letter;
+		if (o->letter && has_value)
+			*letter++ = ':';
+	}
+	longs[OPTIONS] = (struct option){ NULL, 0, NULL, 0 };
+	*letter = 0;
+}
+
+/* The option of what getopt_long(3) returned; NULL: it knows none. */
+static const struct known *option_of(int c)
+{
+	if (c >= NO_LETTER)
+		return &options[c - NO_LETTER];
+	for (int i = 0; i < OPTIONS; i++)
+		if (options[i].letter == c)
+			return &options[i];
+	return NULL;
+}
+
+/* Whether the usage text names an option. Others are refused. */
+static int named(const char *usage, const char *argv0, const struct known *o)
+{
+	char text[32];
+	snprintf(text, sizeof text, "--%s", o->name);
+	if (strstr(usage, text))
 		return 1;
-	fprintf(stderr, "zeroth %s: %s is not an option here\n", argv0, option);
+	fprintf(stderr, "zeroth %s: %s is not an option here\n", argv0, text);
 	return 0;
 }
 
@@ -63,6 +134,48 @@ static int parse_memory(const char *argv0, const char *option, const char *text,
 	fprintf(stderr, "zeroth %s: %s %s: %s\n", argv0, option, text, e.text);
 	return -1;
 }
+
+static int add_override(struct zr_cmd_args *out, const char *text)
+{
+	if (out->n_overrides == ZR_CMD_OVERRIDES)
+		return -1;
+	out->overrides[out->n_overrides++] = text;
+	return 0;
+}
+
+/* Takes the value of an option; -1 after a line on what is wrong with it. */
+static int take(const char *argv0, const struct known *o, const char *value,
+		struct zr_cmd_args *out)
+{
+	void *at = (char *)out + o->at;
+	char name[32];
+	if (o->letter)
+		snprintf(name, sizeof name, "-%c", o->letter);
+	else
+		snprintf(name, sizeof name, "--%s", o->name);
+
+	switch (o->kind) {
+	case OVERRIDE:
+		return add_override(out, value);
+	case FLAG:
+		*(int *)at = 1;
+		return 0;
+	case TEXT:
+		*(const char **)at = value;
+		return 0;
+	case COUNT:
+		return parse_count(argv0, name, o->what, value, at);
+	case SECONDS:
+		return parse_seconds(argv0, name, value, at);
+	case BYTES:
+		return parse_memory(argv0, name, value, at);
+	case HELP:
+		break;
+	}
+	return -1;
+}
+
+/* ---- what comes behind them -------------------------------------------------------- */
 
 int zr_cmd_check_ranks(const char *argv0, int ranks, int most)
 {
@@ -116,85 +229,23 @@ int zr_cmd_synopsis(const char *usage)
 int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 		 struct zr_cmd_args *out)
 {
-	static const struct option longs[] = {
-		{ "option", 1, NULL, 'o' },    { "json", 0, NULL, 'j' },
-		{ "ranks", 1, NULL, 'n' },     { "program", 0, NULL, 'p' },
-		{ "help", 0, NULL, 'h' },      { "memory", 1, NULL, 'm' },
-		{ "resume", 1, NULL, 'r' },    { "restarts", 1, NULL, 'R' },
-		{ "min-ranks", 1, NULL, 'M' }, { "watchdog", 1, NULL, 'W' },
-		{ "other-data", 0, NULL, 'D' }, { "sequences", 1, NULL, 'S' },
-		{ "verify", 0, NULL, 'V' },
-		{ "device", 1, NULL, '1' },    { "host", 1, NULL, '2' },
-		{ "disk", 1, NULL, '3' },      { "rates", 1, NULL, '4' },
-		{ "card", 1, NULL, '5' },      { "scale", 1, NULL, '6' },
-		{ "no-compare", 0, NULL, '7' }, { "fit", 0, NULL, '8' },
-		{ "compare", 0, NULL, '9' },
-		{ NULL, 0, NULL, 0 }
-	};
+	struct option longs[OPTIONS + 1];
+	char letters[2 * OPTIONS + 1];
 	int c;
 	*out = (struct zr_cmd_args){ 0 };
+	tell_getopt(longs, letters);
 	optind = 1;
-	while ((c = getopt_long(argc, argv, "o:n:h", longs, NULL)) != -1) {
-		if (c == 'o' && out->n_overrides < ZR_CMD_OVERRIDES) {
-			out->overrides[out->n_overrides++] = optarg;
-		} else if (c == 'j' && named(usage, argv[0], "--json")) {
-			out->json = 1;
-		} else if (c == 'p' && named(usage, argv[0], "--program")) {
-			out->program = 1;
-		} else if (c == 'n' && named(usage, argv[0], "--ranks") &&
-			   !parse_count(argv[0], "-n", "ranks", optarg, &out->ranks)) {
-			continue;
-		} else if (c == 'R' && named(usage, argv[0], "--restarts") &&
-			   !parse_count(argv[0], "--restarts", "restarts", optarg,
-					&out->restarts)) {
-			continue;
-		} else if (c == 'M' && named(usage, argv[0], "--min-ranks") &&
-			   !parse_count(argv[0], "--min-ranks", "ranks", optarg, &out->min_ranks)) {
-			continue;
-		} else if (c == 'S' && named(usage, argv[0], "--sequences") &&
-			   !parse_count(argv[0], "--sequences", "sequences", optarg,
-					&out->sequences)) {
-			continue;
-		} else if (c == 'W' && named(usage, argv[0], "--watchdog") &&
-			   !parse_seconds(argv[0], "--watchdog", optarg, &out->watchdog)) {
-			continue;
-		} else if (c == 'r' && named(usage, argv[0], "--resume")) {
-			out->resume = optarg;
-		} else if (c == 'D' && named(usage, argv[0], "--other-data")) {
-			out->other_data = 1;
-		} else if (c == 'V' && named(usage, argv[0], "--verify")) {
-			out->verify = 1;
-		} else if (c == 'm' && named(usage, argv[0], "--memory") &&
-			   !parse_memory(argv[0], "--memory", optarg, &out->memory)) {
-			continue;
-		} else if (c == '1' && named(usage, argv[0], "--device") &&
-			   !parse_memory(argv[0], "--device", optarg, &out->device)) {
-			continue;
-		} else if (c == '2' && named(usage, argv[0], "--host") &&
-			   !parse_memory(argv[0], "--host", optarg, &out->host)) {
-			continue;
-		} else if (c == '3' && named(usage, argv[0], "--disk") &&
-			   !parse_memory(argv[0], "--disk", optarg, &out->disk)) {
-			continue;
-		} else if (c == '4' && named(usage, argv[0], "--rates")) {
-			out->rates = optarg;
-		} else if (c == '5' && named(usage, argv[0], "--card")) {
-			out->card = optarg;
-		} else if (c == '6' && named(usage, argv[0], "--scale")) {
-			out->scale = optarg;
-		} else if (c == '7' && named(usage, argv[0], "--no-compare")) {
-			out->no_compare = 1;
-		} else if (c == '9' && named(usage, argv[0], "--compare")) {
-			out->compare = 1;
-		} else if (c == '8' && named(usage, argv[0], "--fit")) {
-			out->fit = 1;
-		} else if (c == 'h') {
+	while ((c = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+		const struct known *o = option_of(c);
+		if (o && o->kind == HELP) {
 			fputs(usage, stdout);
 			return 0;
-		} else {
-			return zr_cmd_synopsis(usage);
 		}
+		if (!o || (o->kind != OVERRIDE && !named(usage, argv[0], o)) ||
+		    take(argv[0], o, optarg, out))
+			return zr_cmd_synopsis(usage);
 	}
+
 	out->operand = argv[optind];
 	if (operand && argc - optind == 1 && !strncmp(operand, "CONF", 4) &&
 	    is_foreign(out->operand)) {

@@ -12,9 +12,7 @@
 #define ZR_CMD_OVERRIDES 128
 
 /* The options that most subcommands take: -o section.key=value..., one operand, and those of the
- * following that their usage names: --json, -n, --restarts, --min-ranks, --watchdog, --program,
- * --memory, --resume, --other-data, --verify, --sequences, --compare, --no-compare, --fit,
- * --device, --host, --disk, --rates, --card, --scale. */
+ * table in args.c that their usage names. */
 struct zr_cmd_args {
 	const char *operand; /* NULL if none was given */
 	/* with room for the overrides that restarts add */
