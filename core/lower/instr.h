@@ -64,8 +64,8 @@ enum zr_queue { ZR_Q_COMPUTE, ZR_Q_HOST, ZR_Q_COPY, ZR_Q_STORE, ZR_Q_COMM, ZR_QU
 #define ZR_F_UPDATE 32u /* part of an update in the backward: its time is counted */
 #define ZR_F_BACKWARD 64u /* LAYER: its backward */
 #define ZR_F_LOGITS 128u /* LAYER: no loss, but the logits of the last row */
-/* WRITE: of a buffer, which nothing but instructions writes. If none of its program waits for it,
- * it goes on when that is over; of a program that is ordered this says so. */
+/* WRITE: it may go on when its program is over, because it reads a buffer that instructions alone
+ * write. Once a program is ordered: it does go on, because no instruction there waits for it. */
 #define ZR_F_LATE 256u
 
 /* Access of an operand. */

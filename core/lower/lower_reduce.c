@@ -424,8 +424,8 @@ void zr_low_pending(struct zr_lowering *l)
 	l->op = whose;
 }
 
-/* From a device that only copies reach: what uses its buffers that the next layers or the next
- * reduce will use goes on; the rest is for zr_low_pending. */
+/* After a reduce: emits now what reads buffers of the device that the next layers, or the next
+ * reduce, will write. zr_low_pending emits the rest. */
 void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 {
 	int32_t whose = l->op;

@@ -25,9 +25,10 @@ static inline uint32_t zr_utf8_read(const char *p, size_t *len)
 }
 size_t zr_utf8_previous(const char *p, size_t at); /* where the character before `at` starts */
 
-/* White_Space of Unicode: a character; where it starts that ends at `at`, not before `from`; where
- * it ends that starts at `at`. */
+/* Whether a character has the property White_Space of Unicode. */
 int zr_utf8_is_space(int32_t c);
+/* Where the white space begins that ends at `at`, but not before `from`. */
 size_t zr_utf8_spaces_before(const char *p, size_t from, size_t at);
+/* Where the white space ends that begins at `at`, in a text of n bytes. */
 size_t zr_utf8_spaces_after(const char *p, size_t at, size_t n);
 #endif

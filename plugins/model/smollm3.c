@@ -21,7 +21,7 @@ static const struct zr_opt opts[] = {
 	OPT_O_BIAS,
 	OPT_MLP_BIAS,
 	OPT_COUNT0(rope_skip_every, 10000, "",
-		   "Every so manieth layer does without positions; 0: none. auto: 4."),
+		   "With n, each n-th layer does without positions; 0: none. auto: 4."),
 	ZR_OPT(struct decoder_opts, rope_layers, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
 	       "For each layer 1, which knows positions, or 0; empty: rope_skip_every says it."),
 	OPT_NORM_EPS("1e-6"),

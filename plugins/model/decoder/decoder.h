@@ -45,8 +45,9 @@ struct decoder_opts {
 	int64_t layers, heads, kv_heads, head_dim, width, ffn_width, context, vocabulary;
 	double norm_eps, dropout, init_std;
 	/* Layers of local attention: a token sees `window` tokens, its own included. */
-	int64_t window, global_every; /* every so manieth layer sees all; 0: none */
-	int64_t rope_skip_every;      /* every so manieth layer does without positions; 0: none */
+	int64_t window, global_every; /* each layer whose number, from 1, is a multiple of
+				       * global_every sees all tokens; 0: none */
+	int64_t rope_skip_every;      /* and has no positions; 0: none */
 	const char *layer_types, *rope_layers; /* these of each layer in words; "": as above */
 	double rope_fraction;         /* of a head's elements turn */
 	double rope_theta, rope_local_theta; /* of layers of local attention; 0: as the others */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kinds.c - which blocks see a window only, and which know positions: every so manieth does not, or
- * a list says it of each.
+ * kinds.c - which blocks see a window only, and which know positions: all but each n-th, or a list
+ * says it of each.
  */
 #include "decoder.h"
 
@@ -22,7 +22,7 @@ struct kind_list {
 	const char *option, *value; /* value: as the option has it */
 	const char *yes, *no;       /* the words: it is of the kind, it is not */
 	uint8_t kind;
-	int64_t no_every; /* without a list every so manieth layer is not of the kind; 0: all are */
+	int64_t no_every; /* n: without a list each n-th layer is not of the kind; 0: all are */
 };
 
 static int is_word(const char *at, size_t n, const char *word)

@@ -95,7 +95,7 @@
 		   "included; 0: all. auto: the preset's, else " otherwise ".")
 #define OPT_GLOBAL_EVERY(otherwise) \
 	OPT_COUNT0(global_every, 10000, "", \
-		   "Every so manieth layer sees all tokens; 0: none does where there is a " \
+		   "With n, each n-th layer sees all tokens; 0: none does where there is a " \
 		   "window. auto: the preset's, else " otherwise ".")
 #define OPT_ROPE_FRACTION(otherwise) \
 	OPT_POSITIVE(rope_fraction, 1, \
