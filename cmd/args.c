@@ -72,6 +72,7 @@ static void tell_getopt(struct option longs[OPTIONS + 1], char letters[2 * OPTIO
 		if (o->letter && has_value)
 			*letter++ = ':';
 	}
+
 	longs[OPTIONS] = (struct option){ NULL, 0, NULL, 0 };
 	*letter = 0;
 }
@@ -209,6 +210,7 @@ static int is_directory(const char *path)
 	struct stat st;
 	if (stat(path, &st) || !S_ISDIR(st.st_mode))
 		return 0;
+
 	fprintf(stderr, "zeroth: %s: Is a directory", path);
 	int n = snprintf(ini, sizeof ini, "%s/config.ini", path);
 	if (n < (int)sizeof ini && !access(ini, F_OK))
@@ -254,6 +256,7 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 			out->operand, out->operand);
 		return 2;
 	}
+
 	if (operand && argc - optind == 1 && !strcmp(operand, "CONF") && is_directory(out->operand))
 		return 2;
 	if (argc - optind == (operand ? 1 : 0))

@@ -82,6 +82,7 @@ static int find(const char *path, struct found *f, struct zr_error *err)
 	f->n = 0;
 	if (rc)
 		return rc;
+
 	snprintf(file, sizeof file, "%s/manifest.json", f->path);
 	f->alone = !access(file, F_OK);
 	if (!f->alone && errno != ENOENT)
@@ -150,6 +151,7 @@ static int list(const struct args *a, struct zr_error *err)
 		list_one(&m, m.step == latest, m.step == best);
 		zr_manifest_free(&m);
 	}
+
 	free(f.step);
 	if (latest != ZR_LATEST_DAMAGED)
 		return rc;
@@ -188,9 +190,11 @@ static int verify(const struct args *a, struct zr_error *err)
 			last = why;
 			continue;
 		}
+
 		printf("%s  whole, %s\n", path, zr_bytes_text(zr_ckpt_bytes(&m), size));
 		zr_manifest_free(&m);
 	}
+
 	free(f.step);
 	if (rc || !bad)
 		return rc;
@@ -241,6 +245,7 @@ static int export(const struct args *a, struct zr_error *err)
 	struct zr_error why = { 0 };
 	if (a->from.adapter)
 		return zr_export_files(&a->from, a->out, &a->how, err);
+
 	const struct zr_dir_kind kind = zr_dir_kind(a->dir);
 	const int ended = !a->best && (kind.weights || kind.adapters);
 	long long step = -1;
@@ -353,6 +358,7 @@ static int parse(int argc, char **argv, struct args *a)
 			return c == '?' ? zr_cmd_synopsis(usage) : 2;
 		}
 	}
+
 	a->how.shard_bytes = (uint64_t)shard;
 	a->action = argv[optind];
 	a->dir = a->action ? argv[optind + 1] : NULL;
@@ -371,6 +377,7 @@ int zr_cmd_checkpoint(int argc, char **argv)
 	int rc = parse(argc, argv, &a);
 	if (rc >= 0)
 		return rc;
+
 	int exports = !strcmp(a.action, "export"), prunes = !strcmp(a.action, "prune");
 	if (exports != (a.out != NULL))
 		return wrong(exports ? "OUT is missing" : "one DIR only");

@@ -61,6 +61,7 @@ int zr_cmd_config(int argc, char **argv)
 	rc = zr_cmd_parse(argc - known, argv + known, usage, "CONF", &a);
 	if (rc >= 0)
 		return rc;
+
 	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
 	if (!rc)
 		rc = zr_trace_check(cfg, &err);

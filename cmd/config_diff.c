@@ -129,6 +129,7 @@ static int compare(const struct side *a, const struct side *b)
 		print(&a->value[i], other);
 		any = 1;
 	}
+
 	for (int i = 0; i < b->n; i++)
 		if (!find(a, &b->value[i])) {
 			print(NULL, &b->value[i]);

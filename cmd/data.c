@@ -74,9 +74,11 @@ static int parse(int argc, char **argv, struct show *s)
 			return c == 'h' ? fputs(usage, stdout) < 0 : zr_cmd_synopsis(usage);
 		}
 	}
+
 	s->conf = argv[optind];
 	if (optind + 1 == argc)
 		return -1;
+
 	fprintf(stderr, optind == argc ? "zeroth data: CONF is missing\n" :
 					 "zeroth data: unexpected argument: %s\n", argv[argc - 1]);
 	return zr_cmd_synopsis(usage);
@@ -157,6 +159,7 @@ static void put_sequence(struct show *s, int64_t sequences)
 		else
 			r = put_document(s, r);
 	}
+
 	if (padding)
 		printf("--- %lld rows of padding\n", (long long)padding);
 }
@@ -168,6 +171,7 @@ static int make_batch(struct show *s, struct zr_error *err)
 	int32_t *all = calloc((size_t)rows, 5 * sizeof *all);
 	if (!all)
 		return zr_err(err, ZR_ENOMEM, "out of memory for a sequence");
+
 	s->b = (struct zr_batch){
 		.size = sizeof s->b,
 		.split = s->split,
@@ -215,6 +219,7 @@ static int put_counts(struct show *s, int32_t split, struct zr_error *err)
 	int rc = 0, any = 0;
 	if (!tokens)
 		return 0;
+
 	printf("%s\n", val ? "validation" : "training");
 	for (uint32_t i = 0; told && !rc; i++) {
 		c = (struct zr_data_count){ .size = sizeof c };
@@ -227,6 +232,7 @@ static int put_counts(struct show *s, int32_t split, struct zr_error *err)
 		putchar('\n');
 		any = 1;
 	}
+
 	if (!any && !rc)
 		printf("  %-30s %12lld\n", "tokens", (long long)tokens);
 	if (!any && !rc && sequences)
@@ -283,6 +289,7 @@ int zr_cmd_data(int argc, char **argv)
 	int rc = parse(argc - known, argv + known, &s);
 	if (rc >= 0)
 		return rc;
+
 	rc = zr_config_load(s.conf, s.overrides, s.n_overrides, &cfg, &err);
 	if (!rc)
 		zr_cmd_log(cfg);

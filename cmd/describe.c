@@ -177,6 +177,7 @@ static void put_mdoc(FILE *out, const char *text)
 				putc(word[i], out);
 		column += len;
 	}
+
 	putc('\n', out);
 }
 

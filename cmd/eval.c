@@ -81,6 +81,7 @@ static int load_config(struct eval *e, struct zr_error *err)
 	const int run = kind.run, hf = kind.model, whole = kind.weights, adapters = kind.adapters;
 	if (rc)
 		return rc;
+
 	e->is_model = hf;
 	e->adapted = run && adapters && !whole;
 	if (hf) {
@@ -104,6 +105,7 @@ static int load_config(struct eval *e, struct zr_error *err)
 		else
 			o[n++] = copy[copies++];
 	}
+
 	if (whole)
 		zr_dir_has(from, "model.safetensors", e->weights);
 	if (run)
@@ -126,6 +128,7 @@ static int one_at_a_time(struct eval *e, struct zr_error *err)
 			 zr_config_set_auto(e->cfg, "boot", "ranks_per_node", "auto", err) : 0;
 	if (rc || t->micro_batch_size == ZR_AUTO_COUNT)
 		return rc;
+
 	rc = zr_config_set_auto(e->cfg, "train", "train_batch_size", "auto", err);
 	if (rc)
 		return rc;
@@ -144,6 +147,7 @@ static int open_model(struct eval *e, struct zr_error *err)
 	zr_crash_session(e->session);
 	if (rc)
 		return rc;
+
 	rc = *e->weights ? zr_weights_load(e->session, e->weights, err) :
 			   zr_weights_begin(e->session, err);
 	return rc || !e->adapted ? rc : zr_base_check(e->session, e->a->operand, err);
@@ -234,8 +238,10 @@ static int evaluate_all(struct eval *e, struct zr_error *err)
 		if (i || (!e->is_model && (d->info.val_tokens || !many)))
 			rc = evaluate(e, d, want, err);
 	}
+
 	if (rc || !e->json)
 		return rc;
+
 	char *text = zr_json_dump(e->json, JSON_INDENT(2));
 	rc = text && puts(text) >= 0 ? 0 : zr_err(err, ZR_EIO, "cannot write the results");
 	free(text);
@@ -291,6 +297,7 @@ int zr_cmd_eval(int argc, char **argv)
 			return rc;
 		return zr_supervise(a.ranks, run_rank, &a);
 	}
+
 	rc = run(0, &a, &err);
 	return rc ? zr_cmd_failed(&err) : 0;
 }

@@ -83,6 +83,7 @@ int main(int argc, char **argv)
 	zr_signals_start();
 	if (!has_stack())
 		return 4;
+
 	zr_memory_at_start();
 	zr_spelling = zr_import_spelling;
 	zr_renamed_settings = zr_former_settings;

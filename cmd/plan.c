@@ -170,6 +170,7 @@ static int print_as_json(const struct zr_cmd_args *a, struct zr_setup *s, const 
 		zr_json_put(&j, "comparison", rows); /* without memory for rows there is no plan */
 	if (!rc)
 		return zr_json_print(j, JSON_INDENT(2), "the plan", err);
+
 	json_decref(j);
 	return rc;
 }
@@ -220,6 +221,7 @@ static void be_card(struct zr_cmd_args *a, char *memory, size_t size)
 	const int n = sizeof first / sizeof *first;
 	if (a->n_overrides + n > ZR_CMD_OVERRIDES)
 		return;
+
 	snprintf(memory, size, "device.memory=%llu", (unsigned long long)zr_card_memory(a->card));
 	memmove(a->overrides + n, a->overrides, (size_t)a->n_overrides * sizeof *a->overrides);
 	memcpy(a->overrides, first, sizeof first);
@@ -248,6 +250,7 @@ int zr_cmd_plan(int argc, char **argv)
 	int rc = zr_cmd_parse(argc, argv, usage, "CONF", &a);
 	if (rc >= 0)
 		return rc;
+
 	rc = zr_cmd_check_ranks(argv[0], a.ranks, RANKS_MAX);
 	if (rc)
 		return rc;

@@ -116,6 +116,7 @@ static json_t *read_from(FILE *f, pid_t child)
 	zr_child_wait(child, &status);
 	if (j && WIFEXITED(status) && !WEXITSTATUS(status))
 		return j;
+
 	json_decref(j);
 	snprintf(text, sizeof text, "%s", why);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
@@ -130,6 +131,7 @@ static json_t *describe_apart(const char *role, const char *path)
 	int fd[2];
 	if (pipe2(fd, O_CLOEXEC))
 		return unusable(strerror(errno));
+
 	FILE *f = fdopen(fd[0], "r");
 	zr_outlet_push();
 	pid_t child = f ? fork() : -1;
@@ -252,12 +254,15 @@ static int look(void *arg, const char *role, const char *id, const char *path, i
 	(void)path;
 	if (!more)
 		return ENOMEM;
+
 	s->ids = more;
 	if (!(s->ids[s->n_ids] = strdup(id)))
 		return ENOMEM;
+
 	s->n_ids++;
 	if (strcmp(id, s->id) || shadowed)
 		return 0;
+
 	snprintf(s->role, sizeof s->role, "%s", role);
 	snprintf(s->roles + len, sizeof s->roles - len, "%s%s/%s", len ? " or " : "", role, id);
 	s->n_roles++;

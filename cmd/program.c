@@ -142,6 +142,7 @@ static json_t *line_json(const struct zr_setup *s, const struct line *l)
 					     zr_lowered_name[number % ZR_LOWERED], "instruction",
 					     number / ZR_LOWERED));
 	}
+
 	zr_json_put(&j, "queue", json_string(zr_queue_name[i->queue]));
 	zr_json_put(&j, "kind", json_string(zr_instr_name[i->kind]));
 	zr_json_put(&j, "part_of", json_string(zr_instr_text(s, p, l->n, text, sizeof text)));
@@ -181,6 +182,7 @@ int zr_programs_print(struct zr_setup *s, int json, struct zr_error *err)
 		return rc;
 	if (json)
 		return print_json(s, err);
+
 	for (int32_t id = 0; id < ZR_LOWERED; id++) {
 		const struct zr_lowered *p = &s->lowered[id];
 		if (p->n)

@@ -37,6 +37,7 @@ static int parse(int argc, char **argv, const char **output)
 		}
 		return c == 'h' ? fputs(usage, stdout) < 0 : zr_cmd_synopsis(usage);
 	}
+
 	const int n = argc - optind;
 	if (n > 0 && n <= ZR_REPORT_RUNS)
 		return -1;
@@ -83,6 +84,7 @@ int zr_cmd_report(int argc, char **argv)
 	int rc = parse(argc, argv, &output);
 	if (rc >= 0)
 		return rc;
+
 	r = calloc(1, sizeof *r);
 	rc = r ? read_runs(r, argv + optind, argc - optind, &err)
 	       : zr_err(&err, ZR_ENOMEM, "out of memory");

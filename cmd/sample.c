@@ -228,6 +228,7 @@ static int parse(int argc, char **argv, struct sampler *s)
 		if (take_option(s, c))
 			return c == '?' ? zr_cmd_synopsis(usage) : 2;
 	}
+
 	if (optind + 1 != argc) {
 		wrong(optind == argc ? "RUN is missing" : "one RUN at a time");
 		return zr_cmd_synopsis(usage);
@@ -266,6 +267,7 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	int is_model = kind.model, begins = is_model || (kind.adapters && !kind.weights);
 	if (rc)
 		return rc;
+
 	s->is_model = is_model;
 	const char *of = s->adapter ? s->adapter : kind.adapters ? s->run : NULL;
 	int mode = ZR_SETUP_SAMPLE | (s->no_cache ? 0 : ZR_SETUP_CACHED);
@@ -275,6 +277,7 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 		s->overrides[s->n_overrides++] = "data.plugin=tokens";
 		s->overrides[s->n_overrides++] = "data.path=none";
 	}
+
 	if (s->adapter && !is_model)
 		return zr_err(err, ZR_EINVAL, "--adapter: %s is a run, not a model's directory: it "
 			      "has what it was trained with", s->run);
@@ -300,6 +303,7 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 		rc = open_weights(s, begins, begins && !is_model, err);
 	if (rc)
 		return rc;
+
 	zr_forms_of_run(&s->forms, *cfg);
 	if (!s->tokenizer && s->forms.tokenizer)
 		fprintf(stderr, "tokenizer   %s\n", s->tokenizer = s->forms.tokenizer);
@@ -330,9 +334,11 @@ static int take_tokens(void *arg, const int32_t *ids, size_t n)
 		int32_t *more = realloc(s->tokens, (size_t)room * sizeof *more);
 		if (!more)
 			return ZR_ENOMEM;
+
 		s->tokens = more;
 		s->room = room;
 	}
+
 	memcpy(s->tokens + s->n_tokens, ids, n * sizeof *ids);
 	s->n_tokens += (int64_t)n;
 	return 0;
@@ -488,6 +494,7 @@ static int print_json(struct sampler *s, const struct zr_prompt *prompt, uint64_
 		     puts(line) < 0 || zr_outlet_push() ? write_failed(err) : 0;
 		free(line);
 	}
+
 	if (!rc && s->keep)
 		rc = keep_text(s, prompt, text, bytes, err);
 	free(text);
@@ -521,6 +528,7 @@ int zr_cmd_sample(int argc, char **argv)
 	int rc = parse(argc, argv, &s);
 	if (rc >= 0)
 		return rc;
+
 	rc = s.prompts ? zr_prompts_read(s.prompts, &s.list, &err) : 0;
 	if (!rc)
 		rc = open_run(&s, &cfg, &err);

@@ -37,6 +37,7 @@ static const char *take_steps(int *argc, char **argv)
 		else
 			argv[to++] = argv[i];
 	}
+
 	argv[to] = NULL;
 	*argc = to;
 	return steps;
@@ -52,6 +53,7 @@ static int base_lr(const struct zr_config *cfg, double *lr, struct zr_error *err
 			"optimizer %s declares no option lr of type number, which the scheduler "
 			"drives",
 			sec->plugin->desc->id);
+
 	*lr = *(const double *)((const char *)sec->opts + o->offset);
 	return 0;
 }
@@ -70,6 +72,7 @@ static int print_rows(struct zr_instance *it, int64_t steps, int64_t total, doub
 		if (!isfinite(lr) || lr < 0)
 			return zr_err(err, ZR_EINVAL, "scheduler %s gives %g at step %lld",
 				      it->section->plugin->desc->id, lr, (long long)at.step);
+
 		printf("%lld,%.9g\n", (long long)at.step, lr);
 	}
 	return 0;

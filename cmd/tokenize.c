@@ -117,6 +117,7 @@ static int parse(int argc, char **argv, struct job *j)
 		else
 			return zr_cmd_synopsis(usage);
 	}
+
 	j->in = argv + optind;
 	j->n_in = argc - optind;
 	return !j->tokenizer ? wrong("--tokenizer is missing") :
@@ -158,6 +159,7 @@ static void show(struct job *j, const struct zr_input *in)
 	char bytes[32], eta[80], line[200];
 	if (now - j->shown < (j->tty ? ZR_TOKENIZE_EVERY_TTY : ZR_TOKENIZE_EVERY_LOG))
 		return;
+
 	j->shown = now;
 	zr_tokenize_eta(j->done + zr_input_at(in), j->all, took, eta);
 	snprintf(line, sizeof line, "%s  %lld tokens  %.1f MB/s%s", zr_bytes_text(j->text, bytes),
@@ -261,6 +263,7 @@ static int document(struct job *j, const char *path)
 		if (!rc)
 			show(j, in);
 	}
+
 	if (!rc)
 		rc = put_template(j, 1);
 	if (!rc && j->eot_id >= 0 && j->apart)
@@ -286,11 +289,13 @@ static int choose_eot(struct job *j)
 		return 0;
 	if (!j->eot && j->add_special)
 		return 0;
+
 	j->eot_id = zr_tokenizer_added(j->t, j->eot ? j->eot : usual);
 	if (j->eot && j->eot_id < 0)
 		return zr_err(j->err, ZR_EINVAL,
 			      "--eot %s: is not an added token of %s; none: no token", j->eot,
 			      j->tokenizer);
+
 	j->eot = j->eot_id < 0 ? NULL : j->eot ? j->eot : usual;
 	return 0;
 }
@@ -324,6 +329,7 @@ static int work(struct job *j)
 		rc = create(j, width);
 	if (rc)
 		return rc;
+
 	j->all = zr_tokenize_bytes(j->in, j->n_in);
 	j->start = j->shown = zr_now();
 	for (int i = 0; !rc && i < j->n_in; i++)
@@ -336,6 +342,7 @@ static int work(struct job *j)
 		zr_log_live(stderr, NULL);
 	if (rc)
 		return rc;
+
 	report(j, tokens, 8 * width);
 	if (j->bad)
 		zr_logf(ZR_LOG_WARN, "tokenize",
@@ -358,6 +365,7 @@ int zr_cmd_tokenize(int argc, char **argv)
 	int rc = parse(argc, argv, &j), stopped_by;
 	if (rc >= 0)
 		return rc;
+
 	zr_tokenize_catch();
 	rc = work(&j);
 	zr_encoder_close(j.encoder);

@@ -147,6 +147,7 @@ static int parse(int argc, char **argv, struct job *j)
 		else if (c == '?')
 			return zr_cmd_synopsis(usage);
 	}
+
 	j->o.threads = threads < 1 ? 1 : (int)threads;
 	j->o.fields = j->fields;
 	j->in = argv + optind;
@@ -167,6 +168,7 @@ static void show(struct job *j)
 	char bytes[32], eta[80], line[200];
 	if (now - j->shown < (j->tty ? ZR_TOKENIZE_EVERY_TTY : ZR_TOKENIZE_EVERY_LOG))
 		return;
+
 	j->shown = now;
 	zr_tokenize_eta(j->done + zr_chat_at(j->chat), j->all, took, eta);
 	snprintf(line, sizeof line, "%s  %lld conversations  %lld tokens  %.1f MB/s%s",
@@ -217,6 +219,7 @@ static int put_counts(struct job *j)
 		if (n->dropped[i])
 			rc = zr_documents_count(j->documents, name, n->dropped[i], j->err);
 	}
+
 	if (!rc && !n->documents)
 		rc = zr_err(j->err, ZR_EINVAL, "there is no conversation to learn from in %s",
 			    j->in[0]);
@@ -257,6 +260,7 @@ static int work(struct job *j)
 					 &j->documents, j->err);
 	if (rc)
 		return rc;
+
 	j->all = zr_tokenize_bytes(j->in, j->n_in);
 	j->start = j->shown = zr_now();
 	for (int i = 0; !rc && i < j->n_in; i++) {
@@ -282,6 +286,7 @@ int zr_tokenize_chat(int argc, char **argv)
 	int rc = parse(argc, argv, &j), stopped;
 	if (rc >= 0)
 		return rc;
+
 	j.o.note = note;
 	j.o.sink = take;
 	j.o.arg = &j;

@@ -148,6 +148,7 @@ static int token_lengths(const struct zr_setup *s, uint16_t **out, struct zr_err
 	const char *dir = zr_config_find(s->cfg, "model")->path;
 	if (rc || *out || !dir || !zr_dir_has(dir, "tokenizer.json", file))
 		return rc;
+
 	from.tokenizer = from.dir = file;
 	zr_token_lengths(&from, out, &unused);
 	return 0;
@@ -164,6 +165,7 @@ static int train(const struct zr_cmd_args *a, int first, struct zr_error *err)
 	int rc = zr_config_load(a->operand, a->overrides, a->n_overrides, &cfg, err);
 	if (rc)
 		return zr_exit_code(rc);
+
 	zr_cmd_log(cfg);
 	const struct zr_run_how how = { .from = a->resume, .other_data = a->other_data,
 					 .verify = a->verify, .bytes = token_lengths };
@@ -218,6 +220,7 @@ static int try_config(const struct zr_cmd_args *a)
 		zr_crash_unwatch();
 		_exit(code);
 	}
+
 	if (pid < 0) {
 		fprintf(stderr, "zeroth: cannot start a process: %s\n", strerror(errno));
 		return 4;
@@ -258,9 +261,11 @@ int zr_cmd_train(int argc, char **argv)
 			a.min_ranks, a.ranks);
 		return 2;
 	}
+
 	rc = zr_cmd_check_ranks(argv[0], a.ranks, ZR_SUPERVISE_MAX);
 	if (rc)
 		return rc;
+
 	const char *other = zr_other_launcher();
 	if (other) {
 		fprintf(stderr,
@@ -269,6 +274,7 @@ int zr_cmd_train(int argc, char **argv)
 			a.ranks, other);
 		return 2;
 	}
+
 	rc = try_config(&a);
 	if (rc)
 		return rc;

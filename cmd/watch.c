@@ -65,6 +65,7 @@ static void enter(void)
 		now.c_cc[VTIME] = 0;
 		tcsetattr(STDIN_FILENO, TCSAFLUSH, &now);
 	}
+
 	fputs("\033[?1049h\033[?25l", stdout); /* another screen, without a cursor */
 	fflush(stdout);
 }
@@ -116,6 +117,7 @@ static int show(const struct zr_screen *s, const struct zr_run_files *run, struc
 		fputs(s->marks ? "\033[2mq ends\033[0m\033[K\033[J" : "", stdout);
 		zr_outlet_push();
 	}
+
 	free(text);
 	return rc ? zr_err(err, ZR_ENOMEM, "out of memory") : 0;
 }
@@ -151,6 +153,7 @@ static int watch(struct zr_run_files *run, double interval, struct zr_error *err
 	int rc = zr_screen_read(run, err);
 	if (rc || !s.marks)
 		return rc ? rc : show(&s, run, err);
+
 	s.end = "\033[K\n";
 	handle_signals();
 	enter();
@@ -186,6 +189,7 @@ int zr_cmd_watch(int argc, char **argv)
 		}
 		return c == 'h' ? fputs(usage, stdout) < 0 : zr_cmd_synopsis(usage);
 	}
+
 	if (argc - optind != 1) {
 		fprintf(stderr, "zeroth watch: %s\n",
 			argc == optind ? "RUN is missing" : "one RUN is watched at a time");

@@ -25,12 +25,14 @@ static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 	void *base = NULL;
 	if (!bytes)
 		return 0;
+
 	int rc = p->peers && store == ZR_STORE_DEVICE ?
 			 ZR_ASK(&p->comm, comm, mem_alloc, err, bytes, &base) :
 			 ZR_ASK(&p->device, device, mem_alloc, err, bytes,
 				store == ZR_STORE_DEVICE ? ZR_MEM_DEVICE : ZR_MEM_PINNED, &base);
 	if (rc)
 		return rc;
+
 	s->arena[store] = base;
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		if (p->plan.region[i].store == store)
@@ -45,6 +47,7 @@ static void give_arena(struct zr_session *s, int store)
 	const struct zr_device_v1 *device = p->device.vtbl;
 	if (!s->arena[store])
 		return;
+
 	count_arena(p, store, -1);
 	if (p->peers && store == ZR_STORE_DEVICE)
 		((const struct zr_comm_v1 *)p->comm.vtbl)->mem_free(p->comm.inst, s->arena[store]);
@@ -85,6 +88,7 @@ static int map_views(struct zr_session *s, struct zr_error *err)
 				zr_unit_share_bytes(p, u), p->groups[u].param, &view);
 		if (rc)
 			return rc;
+
 		s->view[u] = view;
 	}
 	return 0;
@@ -95,6 +99,7 @@ int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_e
 	struct zr_session *s = calloc(1, sizeof *s);
 	if (!s)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	s->setup = setup;
 	int rc = zr_prove_all(setup, err);
 	if (!rc)
@@ -122,6 +127,7 @@ void zr_session_close(struct zr_session *s)
 {
 	if (!s)
 		return;
+
 	zr_tier_close(s);
 	give_arena(s, ZR_STORE_HOST);
 	give_arena(s, ZR_STORE_DEVICE);

@@ -109,11 +109,13 @@ int64_t zr_unit_part(const struct zr_setup *s, int32_t unit)
 	const int64_t n = (int64_t)(most / ZR_BLOCK) / least * least, part = n || !most ? n : least;
 	if (part >= u->blocks || u->count > 1 || s->frozen_unit[unit] || zr_sums_locally(s))
 		return 0;
+
 	for (uint32_t i = 0; i < s->decl.n_layers; i++) {
 		const struct zr_layer *l = zr_layer_at(&s->decl, (int32_t)i);
 		for (uint32_t k = 0, tensor = 1; k < l->n_units; k++) {
 			if (l->units[k] == unit && s->layer_bytes[i].rows_of != tensor)
 				return 0;
+
 			tensor += (uint32_t)s->layout.unit[l->units[k]].count;
 		}
 	}

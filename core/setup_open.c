@@ -25,6 +25,7 @@ static int size_units(struct zr_setup *s, struct zr_error *err)
 	int64_t *size = calloc(n + 1, sizeof *size);
 	if (!size)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the sizes of %zu units", n);
+
 	for (size_t u = 0; u < n; u++)
 		size[u] = s->layout.unit[u].elements;
 	qsort(size, n, sizeof *size, by_value);
@@ -62,6 +63,7 @@ static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 		rc = ZR_ASK(&s->boot, boot, info, err, &s->ranks);
 	if (rc || (s->mode == ZR_SETUP_ALONE && (rc = play_ranks(s, world, err))))
 		return rc;
+
 	s->process.rank = s->ranks.rank;
 	s->process.world = s->ranks.world;
 	s->process.local_rank = s->ranks.local_rank;
@@ -80,9 +82,11 @@ static int start_host_comm(struct zr_setup *s, const struct zr_comm_v1 *v, struc
 	if (s->device_info.host_access)
 		return zr_config_blame(s->cfg, "comm", ZR_EINVAL, err,
 				       "plugin: it moves memory of GPUs, and this device has none");
+
 	s->two_comms = 1;
 	if (s->mode != ZR_SETUP_TRAIN)
 		return zr_setup_resolve(s, "comm.host", err);
+
 	int rc = zr_setup_start(s, &s->host_comm, "comm.host", "zr.comm/1", err);
 	if (!rc && ((const struct zr_comm_v1 *)s->host_comm.vtbl)->mem & ~(uint32_t)ZR_MEM_HOST)
 		rc = zr_config_blame(s->cfg, "comm.host", ZR_EINVAL, err,
@@ -98,6 +102,7 @@ static int start_comm(struct zr_setup *s, struct zr_error *err)
 		return 0;
 	if (!sec)
 		return zr_err(err, ZR_EINVAL, "%d ranks need a [comm] section", s->process.world);
+
 	int rc = zr_setup_resolve(s, "comm", err);
 	if (!rc && s->mode == ZR_SETUP_TRAIN)
 		rc = zr_instance_create(&s->comm, &s->process, sec, "zr.comm/1", err);
@@ -143,16 +148,19 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 	int rc = zr_setup_resolve(s, "device", err);
 	if (rc)
 		return rc;
+
 	const struct zr_opt *threads = zr_table_find(&sec->table, "threads");
 	int64_t n = threads && threads->type == ZR_T_I64 ?
 			  *(int64_t *)((char *)sec->opts + threads->offset) : zr_setup_workers(s);
 	if ((rc = zr_pool_new(n > 1 ? (int)n : 1, &s->process.pool)))
 		return zr_err(err, ZR_ENOMEM, "[device] cannot start %lld threads: %s: too little "
 			      "memory, or too many threads", (long long)n, strerror(-rc));
+
 	s->device_info.size = sizeof s->device_info;
 	rc = zr_instance_create(&s->device, &s->process, sec, "zr.device/1", err);
 	if (rc || (rc = ZR_ASK(&s->device, device, info, err, &s->device_info)))
 		return rc;
+
 	s->device_info.host_access |= s->device_info.unified;
 	s->device_info.host_ops |= s->device_info.unified;
 	s->process.device = &s->device;
@@ -171,6 +179,7 @@ static int start_source(struct zr_setup *s, const struct zr_section *sec, int le
 	int rc = zr_setup_start(s, it, sec->name, "zr.data/1", err);
 	if (rc || lent)
 		return rc;
+
 	d->name = dot ? dot + 1 : "";
 	d->info.size = sizeof d->info;
 	return ZR_ASK(&d->it, data, info, err, &d->info);
@@ -185,12 +194,14 @@ static int start_data(struct zr_setup *s, struct zr_error *err)
 	s->process.source = calloc((size_t)n + 1, sizeof *s->process.source);
 	if (!s->source || !s->process.source)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the sets of data");
+
 	for (int i = 0; !rc && i < 2 * n; i++) {
 		const struct zr_section *sec = zr_config_at(s->cfg, i % n);
 		if (sec->role && !strcmp(sec->role, "data") &&
 		    (i < n) == !strncmp(sec->name, "data.", 5))
 			rc = start_source(s, sec, i < n, err);
 	}
+
 	for (int i = 0; !rc && i < s->process.sources; i++)
 		if (!s->process.source[i].taken)
 			rc = zr_config_blame(s->cfg, s->process.source[i].section->name, ZR_EINVAL,
@@ -228,6 +239,7 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 		rc = zr_setup_start(s, &s->adapter, "adapter", "zr.model/1", err);
 	if (rc || (rc = declare_model(s, err)))
 		return rc;
+
 	uint64_t given = s->train->sequence_length;
 	s->batch.length = given == ZR_AUTO_COUNT ? s->decl.context : (int64_t)given;
 	if (s->batch.length > s->decl.context)
@@ -283,6 +295,7 @@ static int start_stage(struct zr_setup *s, struct zr_error *err)
 					   s->layout.unit[u].elements, s->layout.unit[u].name };
 		if ((rc = ZR_ASK(&s->zero, zero, groups, err, &of, g)))
 			return rc;
+
 		const char *why = wrong_groups(s, g);
 		if (why)
 			rc = zr_err(err, ZR_EINVAL, "[zero] %s: unit %s has parameters of group "
@@ -298,10 +311,12 @@ static int size_layers(struct zr_setup *s, struct zr_error *err)
 	s->layer_bytes = calloc(s->decl.n_layers, sizeof *s->layer_bytes);
 	if (!s->layer_bytes)
 		return zr_err(err, ZR_ENOMEM, "out of memory for %u layers", s->decl.n_layers);
+
 	/* what a model multiplies by this fits 63 bits */
 	if (s->batch.micro * s->batch.length > 1 << 28)
 		return zr_err(err, ZR_EINVAL, "[train] micro_batch_size x sequence_length exceeds "
 			      "%d tokens; lower one", 1 << 28);
+
 	for (uint32_t i = 0; i < s->decl.n_layers; i++) {
 		struct zr_layer_bytes *b = &s->layer_bytes[i];
 		b->size = sizeof *b;
@@ -309,6 +324,7 @@ static int size_layers(struct zr_setup *s, struct zr_error *err)
 				s->batch.length, s->types.dtype, s->ops, b);
 		if (rc)
 			return rc;
+
 		/* sums over all layers fit, too */
 		if ((b->out | b->saved | b->work_fwd | b->work_bwd | b->grad) >> 46)
 			return zr_err(err, ZR_EINVAL, "layer %u needs over 64 TiB a micro-batch; "
@@ -325,6 +341,7 @@ static int check_source(struct zr_setup *s, struct zr_source *d, struct zr_error
 			      "vocabulary is %lld; raise [model] vocabulary",
 			      *d->name ? d->name : "the data", (long long)d->info.vocabulary,
 			      (long long)s->decl.vocabulary);
+
 	int lacks = zr_has_documents(d) &&
 		    !(ZR_HAS(data, struct zr_data_v1, targets) && data->targets);
 	if (lacks || d->info.flags & ~ZR_DATA_DOCUMENTS)
@@ -332,6 +349,7 @@ static int check_source(struct zr_setup *s, struct zr_source *d, struct zr_error
 			      d->it.section->plugin->desc->id,
 			      lacks ? "documents, but no function `targets`" :
 				      "flags that this zeroth does not know; install a newer one");
+
 	int rc = ZR_ASK(&d->it, data, prepare, err, s->batch.length, s->decl.vocabulary);
 	if (rc)
 		return rc;
@@ -365,6 +383,7 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 		if (!rc)
 			rc = zr_activation_place(s, &s->train_uses, 1, &s->train_act, err);
 	}
+
 	if (!rc)
 		rc = zr_schedule_make(&s->decl, 0, NULL, NULL, &s->eval_uses, err);
 	if (!rc)
@@ -435,6 +454,7 @@ int zr_setup_open(struct zr_config *cfg, int mode, int world, struct zr_setup **
 	struct zr_setup *s = calloc(1, sizeof *s);
 	if (!s)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	s->cfg = cfg;
 	s->evaluates = mode == ZR_SETUP_EVAL;
 	s->mode = s->evaluates ? ZR_SETUP_TRAIN : mode & ~(ZR_SETUP_CACHED | ZR_SETUP_NO_DATA);
@@ -457,6 +477,7 @@ void zr_setup_close(struct zr_setup *s)
 {
 	if (!s)
 		return;
+
 	struct zr_instance *all[] = { &s->scheduler, &s->zero, &s->activation, &s->precision,
 				      &s->adapter, &s->model, &s->comm, &s->host_comm,
 				      &s->host_device, &s->device, &s->boot };

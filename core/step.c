@@ -119,6 +119,7 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t past,
 	if (!ZR_HAS(model, struct zr_model_v1, logits) || !model->logits)
 		return zr_err(err, ZR_ENOTSUP, "model %s cannot sample: it has no logits",
 			      p->model.section->plugin->desc->id);
+
 	prepare(s, NULL, ZR_SPLIT_VAL, 0);
 	s->given = tokens;
 	s->call.batch = 1;

@@ -31,6 +31,7 @@ int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t by
 	uint64_t ticket;
 	if (at)
 		return zr_copy(s, write ? at : memory, write ? memory : at, bytes, err);
+
 	int rc = zr_settle(s, err);
 	if (!rc)
 		rc = zr_request(s, spot, memory, bytes, write, &ticket, err);
@@ -57,6 +58,7 @@ static int read_masters(struct zr_session *s, const struct zr_subgroup *p, float
 	if (kept == ZR_MASTER_FP32 || zr_unit_dtype(s->setup, p->unit) == ZR_F32)
 		return zr_datum_pass(s, p, kept == ZR_MASTER_FP32 ? ZR_D_MASTER : ZR_D_LOWP, x, 0,
 				     err);
+
 	int rc = zr_datum_pass(s, p, ZR_D_LOWP, work, 0, err);
 	rc = rc || kept == ZR_MASTER_NONE ? rc : zr_datum_pass(s, p, ZR_D_MASTER, rem, 0, err);
 	if (rc)
@@ -146,6 +148,7 @@ static int init_state(struct zr_session *s, const struct zr_run *r, uint32_t i,
 	int rc = 0;
 	if (st->init == 0)
 		return 0;
+
 	for (int64_t k = 0; k < ZR_CHUNK * ZR_BLOCK; k++)
 		s->chunk->x[k] = (float)st->init;
 	for (int64_t at = 0; !rc && at < r->n; at += ZR_CHUNK) {

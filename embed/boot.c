@@ -46,6 +46,7 @@ struct meeting *meeting_new(int ranks)
 	pthread_condattr_t attr;
 	if (!m)
 		return NULL;
+
 	m->ranks = ranks;
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_condattr_init(&attr);
@@ -88,6 +89,7 @@ static int threads_put(struct zr_inst *inst, const char *key, const void *data, 
 	struct value *v = calloc(1, sizeof *v + bytes);
 	if (!v)
 		return zr_fail(inst->h, ZR_ENOMEM, "no memory");
+
 	snprintf(v->key, sizeof v->key, "%s", key);
 	memcpy(v->data, data, v->bytes = bytes);
 	pthread_mutex_lock(&m->lock);
@@ -119,6 +121,7 @@ static int wait_for(struct zr_inst *inst, const char *key, uint64_t fence, doubl
 	for (;;) {
 		if (*m->aborted)
 			return zr_fail(inst->h, ZR_EPEER, "%s", m->aborted);
+
 		for (const struct value *v = key ? m->values : NULL; v; v = v->next)
 			if (!strcmp(v->key, key))
 				return *found = v, 0;
@@ -182,6 +185,7 @@ static int threads_create(const struct zr_host *h, const void *opts, struct zr_i
 	struct zr_inst *inst = calloc(1, sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	*inst = (struct zr_inst){ .h = h, .m = rank_here->engine->meeting,
 				  .rank = rank_here->number };
 	inst->per_node = o->ranks_per_node < inst->m->ranks ? (int32_t)o->ranks_per_node :
@@ -192,6 +196,7 @@ static int threads_create(const struct zr_host *h, const void *opts, struct zr_i
 		free(inst);
 		return rc;
 	}
+
 	*out = inst;
 	return ZR_OK;
 }

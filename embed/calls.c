@@ -55,6 +55,7 @@ static int ask(struct zeroth *e, enum command c)
 	int harmless = 1;
 	if (atomic_exchange(&e->running, 1)) /* two threads were let in at once */
 		return engine_enter(e, "this call");
+
 	pthread_mutex_lock(&e->lock);
 	for (int i = 0; i < e->n; i++) {
 		e->rank[i].harmless = 0;
@@ -72,6 +73,7 @@ static int ask(struct zeroth *e, enum command c)
 	e->running = 0;
 	if (!err)
 		return 0;
+
 	engine_fail(e, err->code, "%s", err->text);
 	return harmless ? err->code : end_with(e, err->code);
 }
@@ -82,6 +84,7 @@ static int ready(struct zeroth *e, const char *what)
 	int rc = failed_before(e, what);
 	if (rc)
 		return rc;
+
 	*e->error = 0;
 	if (!e->open)
 		return engine_fail(e, ZR_ESTATE, "%s comes after zeroth_open", what);
@@ -105,6 +108,7 @@ static int start_threads(struct zeroth *e)
 		no = pthread_create(&e->rank[i].thread, &attr, rank_main, &e->rank[i]);
 		e->started += !no;
 	}
+
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	return no ? end_with(e, engine_fail(e, ZR_ENOMEM, "cannot start %d threads: %s", e->n,
@@ -129,10 +133,12 @@ int zeroth_open(struct zeroth *e)
 		rc = keep_text(e);
 	if (rc)
 		return rc;
+
 	e->rank = calloc((size_t)e->n, sizeof *e->rank);
 	e->meeting = e->n > 1 ? meeting_new(e->n) : NULL;
 	if (!e->rank || (e->n > 1 && !e->meeting))
 		return end_with(e, engine_fail(e, ZR_ENOMEM, "out of memory"));
+
 	e->memory = zr_memory_available();
 	rc = start_threads(e);
 	if (!rc)
@@ -150,6 +156,7 @@ int zeroth_resume(struct zeroth *e, const char *path, int64_t *step)
 		return rc;
 	if (e->rank->t.begun)
 		return engine_fail(e, ZR_ESTATE, "zeroth_resume comes before all but zeroth_open");
+
 	e->name = path;
 	e->resumed = -1;
 	rc = ask(e, CMD_RESUME);
@@ -269,9 +276,11 @@ int zeroth_backward(struct zeroth *e)
 	int rc = failed_before(e, "zeroth_backward");
 	if (rc)
 		return rc;
+
 	*e->error = 0;
 	if (e->at != FORWARDED)
 		return engine_fail(e, ZR_ESTATE, "zeroth_backward comes after zeroth_forward");
+
 	rc = ask(e, CMD_BACKWARD);
 	if (!rc)
 		e->at = BACKWARDED;
@@ -308,6 +317,7 @@ int zeroth_evaluate(struct zeroth *e, const char *name, struct zeroth_evaluation
 				  "zeroth_evaluate: out");
 	if (rc)
 		return rc;
+
 	e->name = name ? name : "";
 	rc = check_set(e, e->name);
 	if (!rc)
@@ -344,15 +354,18 @@ int zeroth_tensor(struct zeroth *e, int64_t i, struct zeroth_tensor_info *out)
 {
 	if (!e || !e->open)
 		return engine_fail(e, ZR_ESTATE, "zeroth_tensor comes after zeroth_open");
+
 	int rc = engine_given(e, out != NULL, "zeroth_tensor: out");
 	if (!rc)
 		rc = ENGINE_SIZED(e, out, struct zeroth_tensor_info, elements,
 				  "zeroth_tensor: out");
 	if (rc)
 		return rc;
+
 	const struct zr_layout *l = &e->rank->t.setup->layout;
 	if (i < 0 || i >= l->n_tensors)
 		return engine_fail(e, ZR_EINVAL, "there are %d tensors", l->n_tensors);
+
 	const struct zr_place *t = &l->tensor[i];
 	struct zeroth_tensor_info v = { .ndim = t->decl->ndim, .name = t->decl->name,
 					.elements = t->elements };
@@ -392,6 +405,7 @@ int zeroth_metrics(struct zeroth *e, const struct zr_metric **m)
 		rc = engine_given(e, m != NULL, "zeroth_metrics: m");
 	if (rc)
 		return rc;
+
 	e->n_metrics = 0;
 	if (e->open && e->rank->t.session->step)
 		e->n_metrics = (int)zr_trainer_numbers(&e->rank->t, NULL, e->metric);
@@ -407,6 +421,7 @@ int zeroth_metric(struct zeroth *e, const char *name, double *value)
 		return n;
 	if (!name || !value)
 		return engine_given(e, 0, name ? "zeroth_metric: value" : "zeroth_metric: name");
+
 	for (int i = 0; i < n; i++)
 		if (!strcmp(m[i].name, name)) {
 			*value = m[i].value;
@@ -427,11 +442,13 @@ int zeroth_facts(struct zeroth *e, struct zeroth_facts *out)
 {
 	if (!e || !e->open)
 		return engine_fail(e, ZR_ESTATE, "zeroth_facts comes after zeroth_open");
+
 	int rc = engine_given(e, out != NULL, "zeroth_facts: out");
 	if (!rc)
 		rc = ENGINE_SIZED(e, out, struct zeroth_facts, bytes, "zeroth_facts: out");
 	if (rc)
 		return rc;
+
 	const struct zr_setup *s = e->rank->t.setup;
 	const struct zeroth_facts v = {
 		.ranks = s->process.world, .rank = s->process.rank,

@@ -159,6 +159,7 @@ struct zeroth *zeroth_new(void)
 	struct zeroth *e = calloc(1, sizeof *e);
 	if (!e)
 		return NULL;
+
 	pthread_once(&once, take_hooks);
 	e->n = 1;
 	e->text_fd = -1;
@@ -199,6 +200,7 @@ static int set_config(struct zeroth *e, int is_file, const char *from)
 	char *copy = rc ? NULL : strdup(from);
 	if (rc || !copy)
 		return rc ? rc : engine_fail(e, ZR_ENOMEM, "out of memory");
+
 	free(e->path);
 	free(e->text);
 	e->path = is_file ? copy : NULL;
@@ -223,10 +225,12 @@ int zeroth_set(struct zeroth *e, const char *option)
 		rc = engine_given(e, option != NULL, "zeroth_set: option");
 	if (rc)
 		return rc;
+
 	char **more = realloc(e->option, ((size_t)e->n_options + 1) * sizeof *more);
 	e->option = more ? more : e->option;
 	if (!more || !(e->option[e->n_options] = strdup(option)))
 		return engine_fail(e, ZR_ENOMEM, "out of memory");
+
 	e->n_options++;
 	return 0;
 }
@@ -243,9 +247,11 @@ int zeroth_add_plugins(struct zeroth *e, const struct zr_entry *entry)
 				   "expected 0x%08x and %zu or more: the entry of ZR_PLUGIN",
 				   entry->magic, entry->size, ZR_MAGIC,
 				   offsetof(struct zr_entry, descs) + sizeof entry->descs);
+
 	const struct zr_entry **more = realloc(e->entry, ((size_t)e->n_entries + 1) * sizeof *more);
 	if (!more)
 		return engine_fail(e, ZR_ENOMEM, "out of memory");
+
 	e->entry = more;
 	e->entry[e->n_entries++] = entry;
 	return 0;
@@ -290,16 +296,19 @@ int zeroth_set_model(struct zeroth *e, const struct zeroth_model *m)
 		rc = engine_given(e, m != NULL, "zeroth_set_model: model");
 	if (rc)
 		return rc;
+
 	rc = ENGINE_SIZED(e, m, struct zeroth_model, held_out, "zeroth_set_model: zeroth_model");
 	if (!rc)
 		rc = check_struct_sizes(e, m);
 	if (rc)
 		return rc;
+
 	rc = engine_given(e, m->units || !m->n_units, "zeroth_set_model: units");
 	if (!rc)
 		rc = engine_given(e, m->layers || !m->n_layers, "zeroth_set_model: layers");
 	if (rc)
 		return rc;
+
 	memcpy(&e->model, m, m->size < sizeof *m ? m->size : sizeof *m);
 	return 0;
 }
@@ -321,6 +330,7 @@ void zeroth_close(struct zeroth *e)
 {
 	if (engine_enter(e, "zeroth_close"))
 		return;
+
 	e->running = 1;
 	end_threads(e);
 	pthread_mutex_lock(&engines_lock);

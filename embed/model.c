@@ -85,6 +85,7 @@ static int check_counts(const struct zr_inst *inst, size_t *tensors)
 	if (m->n_layers < 2 || m->n_layers > MOST_OF_ALL)
 		return zr_fail(inst->h, ZR_EINVAL, "n_layers is %u; expected 2 to %d", m->n_layers,
 			       MOST_OF_ALL);
+
 	for (uint32_t i = 0; i < m->n_units; i++)
 		*tensors += unit_at(m, i)->n_tensors;
 	if (*tensors > MOST_OF_ALL)
@@ -222,10 +223,12 @@ static int model_backward(struct zr_inst *inst, const struct zr_layer_call *c)
 		call.dout = copy;
 		call.out = c->out;
 	}
+
 	call.din = c->layer ? c->grad : NULL;
 	int rc = failed(inst, l, l->backward(&call), "backward");
 	if (rc || l->out)
 		return rc;
+
 	rc = rank_forward_done(inst->rank, sum_losses(c) / (double)call.samples);
 	return rc ? zr_fail(inst->h, rc, "the engine is closed within a step") : 0;
 }
@@ -306,6 +309,7 @@ static int data_batch(struct zr_inst *inst, const struct zr_batch *b)
 	}
 	if (!inst->m->load)
 		return zr_fail(inst->h, ZR_ESTATE, "the model has no function load");
+
 	rc = inst->m->load(inst->m->arg, r->number, training, b->step, b->slot, b->sequences,
 			   &r->batch);
 	if (!rc)

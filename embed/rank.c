@@ -37,6 +37,7 @@ static int load_config(struct rank *r, struct zr_error *err)
 	int n = 0;
 	if (!option)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	for (int i = 0; i < e->n_options; i++)
 		option[n++] = e->option[i];
 	if (e->n > 1)
@@ -104,6 +105,7 @@ static int open_run(struct rank *r, struct zr_error *err)
 		if (!rc)
 			rc = zr_rundir_write_config(r->t.cfg, err);
 	}
+
 	if (rc)
 		return rc;
 	return zr_trainer_open_metrics(&r->t, err);
@@ -256,6 +258,7 @@ static int find_checkpoints(struct rank *r, int is_own, char dir[PATH_MAX], stru
 	rc = rc || *r->t.from ? rc : zr_checkpoint_dir_check(r->t.cfg, err);
 	if (rc || !is_own)
 		return rc;
+
 	rc = zr_dir_make(dir, &made, err);
 	if (!rc && (rc = zr_locks_add_checkpoints(&r->t.locks, dir, err))) {
 		release_after(&r->t.locks, locks);
@@ -287,6 +290,7 @@ static int save(struct rank *r, struct zr_error *err)
 	rc = rc || r->t.saver ? rc : open_saver(r, err);
 	if (rc)
 		return rc;
+
 	const int64_t failed = zr_saver_stats(r->t.saver)->failed;
 	rc = zr_trainer_save(&r->t, err);
 	if (!rc)
@@ -294,6 +298,7 @@ static int save(struct rank *r, struct zr_error *err)
 	const struct zr_saver_stats *now = zr_saver_stats(r->t.saver);
 	if (rc || now->failed == failed)
 		return rc;
+
 	r->harmless = 1;
 	return zr_err(err, ZR_EIO, "%s", *now->why ? now->why : "the checkpoint cannot be written");
 }
@@ -435,6 +440,7 @@ void *rank_main(void *arg)
 		if (!r->ending)
 			rank_answer(r, &err);
 	}
+
 	close_all(r);
 	return NULL;
 }

@@ -49,6 +49,7 @@ void rank_say_unused(const struct rank *r)
 			snprintf(list + n, sizeof list - n, "%s[%s] %s", n ? ", " : "",
 				 all[i].section, all[i].key);
 	}
+
 	if (*list && !r->t.setup->process.rank)
 		zr_logf(ZR_LOG_WARN, "zeroth",
 			"left to the program, which evaluates, saves and logs when it wants to: %s",

@@ -48,6 +48,7 @@ static int read_shape(const struct zr_st *st, struct zr_st_tensor *t, const json
 {
 	if (!json_is_array(shape) || json_array_size(shape) > ZR_ST_DIMS)
 		return bad(st, err, t->name, "no shape of at most 8 dimensions");
+
 	t->ndim = (int32_t)json_array_size(shape);
 	t->elements = 1;
 	for (int32_t d = 0; d < t->ndim; d++) {
@@ -67,16 +68,19 @@ static int read_tensor(const struct zr_st *st, struct zr_st_tensor *t, const jso
 		to = count_of(json_array_get(offsets, 1)), bytes;
 	if (!type->name)
 		return bad(st, err, t->name, "an unknown dtype");
+
 	t->dtype = type->id;
 	if (json_array_size(offsets) != 2 || from < 0 || to < from ||
 	    (uint64_t)to > st->bytes - st->data)
 		return bad(st, err, t->name,
 			   "a place outside the file, which may have been cut short");
+
 	int rc = read_shape(st, t, json_object_get(e, "shape"), err);
 	if (rc)
 		return rc;
 	if (__builtin_mul_overflow(t->elements, (int64_t)type->bytes, &bytes) || bytes != to - from)
 		return bad(st, err, t->name, "its shape is not as large as its place");
+
 	t->at = (uint64_t)from;
 	t->bytes = (uint64_t)bytes;
 	return 0;
@@ -103,6 +107,7 @@ static int check_places(struct zr_st *st, struct zr_error *err)
 	for (int64_t i = 0; i < st->n; i++) {
 		if (st->tensor[i].at != end)
 			return bad(st, err, st->tensor[i].name, "a gap or an overlap before it");
+
 		end += st->tensor[i].bytes;
 	}
 	if (end != st->bytes - st->data)
@@ -110,6 +115,7 @@ static int check_places(struct zr_st *st, struct zr_error *err)
 			      "%s: %llu bytes of data, but the header has tensors of %llu",
 			      st->path, (unsigned long long)(st->bytes - st->data),
 			      (unsigned long long)end);
+
 	qsort(st->tensor, (size_t)st->n, sizeof *st->tensor, by_name);
 	return 0;
 }
@@ -122,6 +128,7 @@ static int read_tensors(struct zr_st *st, struct zr_error *err)
 	st->tensor = calloc(json_object_size(st->root) + 1, sizeof *st->tensor);
 	if (!st->tensor)
 		return zr_err(err, ZR_ENOMEM, "%s: out of memory", st->path);
+
 	json_object_foreach(st->root, name, e) {
 		if (!strcmp(name, "__metadata__"))
 			continue;
@@ -143,10 +150,12 @@ static int read_header(struct zr_st *st, struct zr_error *err)
 		return zr_err(err, ZR_EINVAL, "%s: not a safetensors file", st->path);
 	if (n > st->bytes - sizeof n)
 		return zr_err(err, ZR_EINVAL, "%s: cut short in its header", st->path);
+
 	char *text = malloc(sizeof n + n);
 	if (!text)
 		return zr_err(err, ZR_ENOMEM, "%s: out of memory for a header of %llu bytes",
 			      st->path, (unsigned long long)n);
+
 	no = zr_read_all_at(st->fd, text, sizeof n + n, 0);
 	int rc = no ? zr_file_failed(err, st->path, "cannot read its header", no) :
 		zr_json_object(text + sizeof n, n, st->path, &st->root, err);

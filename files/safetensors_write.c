@@ -42,6 +42,7 @@ char *zr_st_header(const struct zr_st_tensor *t, int64_t n, json_t *meta, size_t
 		memset(out + sizeof padded + len, ' ', padded - len);
 		*bytes = sizeof padded + padded;
 	}
+
 	free(text);
 	return out;
 }
@@ -62,6 +63,7 @@ int zr_st_create(struct zr_st_writer *w, const char *path, const struct zr_st_te
 		XXH3_freeState(w->hash);
 		return zr_err(err, ZR_ENOMEM, "%s: out of memory for its header", path);
 	}
+
 	XXH3_64bits_reset(w->hash);
 	if (!unlink(w->tmp) || errno == ENOENT)
 		w->fd = open(w->tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -88,6 +90,7 @@ static int read_back(const struct zr_st_writer *w, struct zr_error *err)
 	int rc = zr_st_open(w->tmp, &st, err), no = 0;
 	if (rc)
 		return rc;
+
 	char *buf = malloc(room);
 	XXH3_64bits_reset(w->hash);
 	for (uint64_t at = 0, n; buf && !no && at < st.bytes; at += n) {

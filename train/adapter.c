@@ -69,6 +69,7 @@ int zr_adapter_settle(struct zr_setup *s, struct zr_error *err)
 			 zr_config_set_auto(s->cfg, "checkpoint", "save", save, err);
 	if (!v || !ZR_HAS(v, struct zr_adapter_v1, options) || !v->options)
 		return rc;
+
 	for (const char *const *o = v->options(s->adapter.inst); !rc && *o; o += 2)
 		rc = zr_config_set_auto(s->cfg, s->adapter.section->name, o[0], o[1], err);
 	return rc;
@@ -81,6 +82,7 @@ void zr_adapter_announce(const struct zr_setup *s, FILE *out)
 	int64_t trained = 0;
 	if (!sec)
 		return;
+
 	for (int32_t i = 0; i < s->layout.n_tensors; i++)
 		trained += s->frozen[i] ? 0 : s->layout.tensor[i].elements;
 	fprintf(out, "adapter %s, %.3f M parameters trained", sec->plugin->desc->id,
@@ -93,6 +95,7 @@ void zr_adapter_announce(const struct zr_setup *s, FILE *out)
 		if (text ? *text : 1)
 			fprintf(out, ", %s = %s", o->name, text ? text : value);
 	}
+
 	putc('\n', out);
 }
 
@@ -133,6 +136,7 @@ int zr_adapter_save(struct zr_session *s, const char *dir, struct zr_error *err)
 	char path[PATH_MAX], prefix[256];
 	if (!v || !v->config)
 		return 0;
+
 	prefix_of(s->setup, prefix, sizeof prefix);
 	snprintf(path, sizeof path, "%s/adapter_model.safetensors", dir);
 	int rc = zr_weights_save_adapter(s, path, prefix, err);
@@ -151,6 +155,7 @@ int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base, zr_
 			      s->adapter.section->plugin->desc->id);
 	if (strlen(dir) + 40 > PATH_MAX)
 		return zr_err(err, ZR_EINVAL, "%s: a path too long", dir);
+
 	prefix_of(s, prefix, sizeof prefix);
 	snprintf(tmp, sizeof tmp, "%s", dir);
 	for (size_t n = strlen(tmp); n > 1 && tmp[n - 1] == '/'; n--)
@@ -159,6 +164,7 @@ int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base, zr_
 	int rc = zr_new_dir_make(dir, tmp, 0, err);
 	if (rc)
 		return rc;
+
 	snprintf(path, sizeof path, "%s/adapter_model.safetensors", tmp);
 	rc = zr_weights_write_adapter(s, path, prefix, fn, arg, err);
 	if (!rc)

@@ -25,6 +25,7 @@ int zr_eval_once(const struct zr_setup *s, struct zr_source *from, int64_t want,
 		return zr_err(err, ZR_ENOTSUP, "[%s] %s does not say how many sequences it has: "
 			      "say how many are to be evaluated", section,
 			      from->it.section->plugin->desc->id);
+
 	want = knows && (!want || want > all) ? all : want;
 	*out = (struct zr_eval_set){ from, (want + micro - 1) / micro, want };
 	return 0;
@@ -96,6 +97,7 @@ int zr_evaluate(struct zr_session *s, const struct zr_eval_set *set, const struc
 			how->tick(how->arg, done < set->batches ? done : set->batches,
 				  set->batches);
 	}
+
 	for (int i = 0; !rc && i < SUMS - !how->bytes; i += 2)
 		rc = meet(s, &sum[i], &sum[i + 1], err);
 	if (!rc)

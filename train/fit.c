@@ -148,6 +148,7 @@ int zr_plan_check(const struct zr_setup *s, uint64_t machine, struct zr_error *e
 		return refuse(s, ZR_TIER_HOST, 0, host, limit->host, err);
 	if (disk > limit->disk)
 		return refuse(s, ZR_TIER_DISK, 0, disk, limit->disk, err);
+
 	/* Device memory of the cpu plugin lies there too. */
 	return all > have ? refuse(s, ZR_TIER_HOST, s->device_info.host_ops, all, have, err) : 0;
 }
@@ -158,10 +159,12 @@ uint64_t zr_process_memory(void)
 	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
+
 	ssize_t n = read(fd, buf, sizeof buf - 1);
 	close(fd);
 	if (n <= 0)
 		return 0;
+
 	buf[n] = 0;
 	char *second = strchr(buf, ' ');
 	return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;

@@ -252,6 +252,7 @@ static int add_source(struct zr_instance *data, struct zr_inputs *in, struct zr_
 			rc = hash_all_data(data, i, &f, err);
 		if (rc || !f.name)
 			return rc;
+
 		const struct zr_input_file file = { ZR_IN_DATA, (char *)f.name, f.bytes, f.hash };
 		rc = add(in, &file, err);
 		if (rc)

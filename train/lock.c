@@ -33,6 +33,7 @@ static int busy(int fd, const char *dir, struct zr_error *err)
 		if (!*who)
 			nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
 	}
+
 	who[strcspn(who, "\n")] = 0;
 	return zr_err(
 		err, ZR_EINVAL,
@@ -67,6 +68,7 @@ static int take(const char *dir, const char *path, struct zr_error *err)
 		if (fd < 0)
 			return zr_err(err, ZR_EINVAL, "%s: cannot write: %s", path,
 				      strerror(errno));
+
 		int rc = fstat(fd, &st) ? zr_err(err, ZR_EIO, "%s: %s", path, strerror(errno)) :
 			 !S_ISREG(st.st_mode) ?
 					  zr_err(err, ZR_EINVAL, "%s: not a regular file", path) :
@@ -79,8 +81,10 @@ static int take(const char *dir, const char *path, struct zr_error *err)
 					"%s: no lock (%s): let no other process write there", path,
 					strerror(errno));
 		}
+
 		if (!rc && is_current(fd, path))
 			return fd;
+
 		close(fd);
 		if (rc)
 			return rc;
@@ -92,15 +96,18 @@ int zr_locks_add(struct zr_locks *l, const char *dir, struct zr_error *err)
 	struct stat st;
 	if (stat(dir, &st))
 		return zr_err(err, ZR_EINVAL, "%s: %s", dir, strerror(errno));
+
 	for (int i = 0; i < l->n; i++)
 		if (l->held[i].device == st.st_dev && l->held[i].inode == st.st_ino)
 			return 0;
 	char *path = l->held[l->n].path;
 	if (l->n == ZR_LOCKS || snprintf(path, PATH_MAX, "%s/" NAME, dir) >= PATH_MAX)
 		return zr_err(err, ZR_EINVAL, "%s: a path too long", dir);
+
 	int fd = take(dir, path, err);
 	if (fd < 0)
 		return fd;
+
 	sign(fd);
 	l->held[l->n].fd = fd;
 	l->held[l->n].device = st.st_dev;

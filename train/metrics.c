@@ -105,6 +105,7 @@ static void deliver(struct reader *r)
 		if (!rc && r->waits)
 			go_on(r);
 	}
+
 	pthread_cond_broadcast(&r->of->changed);
 	pthread_mutex_unlock(&r->of->lock);
 }
@@ -161,6 +162,7 @@ static void *thread_main(void *arg)
 		}
 		pthread_mutex_lock(&m->lock);
 	}
+
 	int flushes = !r->stopped;
 	say_lost(r);
 	pthread_mutex_unlock(&m->lock);
@@ -207,11 +209,13 @@ static int create_monitors(struct zr_metrics *m, struct zr_setup *setup, int64_t
 		if (m->n == MONITORS)
 			return zr_err(err, ZR_EINVAL, "[%s] is one monitor too many: %d at most",
 				      sec->name, MONITORS);
+
 		int rc = zr_config_resolve(setup->cfg, sec->name, &facts, err);
 		if (!rc)
 			rc = create_monitor(&m->reader[m->n].monitor, setup, sec, resumed, err);
 		if (rc)
 			return rc;
+
 		m->reader[m->n++].of = m;
 	}
 	return 0;
@@ -240,6 +244,7 @@ int zr_metrics_open(struct zr_setup *setup, int64_t resumed, struct zr_metrics *
 	pthread_condattr_t attr;
 	if (!m)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_mutex_init(&m->lock, NULL);
@@ -269,6 +274,7 @@ void zr_metrics_push(struct zr_metrics *m, int64_t step, const struct zr_metric 
 			stop(reader, step, "slower than the steps, 2048 of which wait for it");
 		}
 	}
+
 	struct record *r = &m->ring[m->head % RING];
 	r->step = step;
 	r->n = n < ZR_METRICS_PER_STEP ? n : ZR_METRICS_PER_STEP;
@@ -317,6 +323,7 @@ void zr_metrics_close(struct zr_metrics *m)
 	int left = 0;
 	if (!m)
 		return;
+
 	struct timespec until = in_seconds(PATIENCE);
 	pthread_mutex_lock(&m->lock);
 	m->close = 1;
@@ -330,6 +337,7 @@ void zr_metrics_close(struct zr_metrics *m)
 			no = pthread_cond_timedwait(&m->changed, &m->lock, &until);
 		left += no != 0;
 	}
+
 	pthread_mutex_unlock(&m->lock);
 	for (int i = 0; i < m->n; i++) {
 		struct reader *r = &m->reader[i];
@@ -341,9 +349,11 @@ void zr_metrics_close(struct zr_metrics *m)
 			pthread_join(r->thread, NULL);
 		zr_instance_destroy(&r->monitor);
 	}
+
 	if (left)
 		return; /* a monitor that does not return needs it until the process ends */
 	pthread_cond_destroy(&m->changed);
+
 	pthread_mutex_destroy(&m->lock);
 	free(m);
 }

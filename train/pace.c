@@ -36,6 +36,7 @@ static double elapsed_in(const char *metrics, int64_t step)
 		    strtoll(line + sizeof head - 1, NULL, 10) <= step)
 			last = strtod(at + sizeof key - 1, NULL);
 	}
+
 	free(line);
 	if (f)
 		fclose(f);

@@ -61,6 +61,7 @@ static int64_t sees(const struct place *first, const char *host)
 	while (access(path, F_OK)) {
 		if (zr_now() >= until)
 			return 0;
+
 		nanosleep(&nap, NULL);
 	}
 

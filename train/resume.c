@@ -49,9 +49,11 @@ int zr_checkpoints_at(const char *path, char out[PATH_MAX], struct zr_error *err
 		return zr_err(err, zr_file_code(errno), "%s: %s", path, strerror(errno));
 	if (!S_ISDIR(st.st_mode))
 		return zr_err(err, ZR_EINVAL, "%s: not a directory", path);
+
 	int rc = join(path, "manifest.json", out, err);
 	if (rc || zr_is_there(out, &rc, err) || rc)
 		return rc ? rc : join(path, "", out, err);
+
 	rc = in_run(path, out, err);
 	return rc || zr_is_there(out, &rc, err) || rc ? rc : join(path, "", out, err);
 }
@@ -83,6 +85,7 @@ int zr_checkpoint_dir_check(const struct zr_config *cfg, struct zr_error *err)
 	int rc = zr_checkpoint_dir(cfg, dir, err);
 	if (rc)
 		return rc;
+
 	free(zr_ckpt_steps(dir, 0, &n));
 	if (n < 0)
 		return zr_err(err, ZR_EIO, "[checkpoint] dir = %s: %s", dir, strerror((int)-n));

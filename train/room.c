@@ -51,11 +51,13 @@ static int look_at(const char *dir, struct statvfs *fs)
 	char path[PATH_MAX], *slash;
 	if (snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path)
 		return ENAMETOOLONG;
+
 	for (;;) {
 		if (!statvfs(path, fs))
 			return 0;
 		if (errno != ENOENT || !strcmp(path, "/") || !strcmp(path, "."))
 			return errno;
+
 		slash = strrchr(path, '/');
 		if (!slash)
 			strcpy(path, ".");
@@ -73,6 +75,7 @@ int zr_room_check(const struct zr_setup *s, struct zr_error *err)
 	const int no = look_at(dir, &fs);
 	if (no)
 		return zr_err(err, ZR_EIO, "run directory %s: %s", dir, strerror(no));
+
 	const uint64_t have = (uint64_t)fs.f_bavail * fs.f_frsize;
 	if (need <= have || !fs.f_blocks) /* some file systems do not know their size */
 		return 0;

@@ -29,6 +29,7 @@ static int add_set(struct zr_run_evals *e, struct zr_source *from, struct zr_err
 	if (e->n > ZR_EVAL_SETS)
 		return zr_err(err, ZR_EINVAL, "[%s] is one set to evaluate on too many: %d at most",
 			      from->it.section->name, ZR_EVAL_SETS);
+
 	*r = (struct zr_run_set){ .name = from->name, .set = { from, n, 0 }, .at = -1 };
 	snprintf(r->key[0], sizeof r->key[0], held_out ? "val_loss" : "eval.%s.loss", r->name);
 	if (!held_out)
@@ -119,6 +120,7 @@ int zr_run_evals(struct zr_run_evals *e, int64_t step, const struct zr_eval_how 
 		if (!e->times)
 			r->first = r->last;
 	}
+
 	if (!e->times)
 		e->from = step;
 	e->at = step;
@@ -131,6 +133,7 @@ int zr_run_evals_stop(const struct zr_run_evals *e, char *why, size_t size)
 	int64_t patience = (int64_t)e->session->setup->train->patience;
 	if (!patience || !e->best_by || e->best.since < patience)
 		return 0;
+
 	char than[64];
 	if (isinf(e->best.lowest))
 		snprintf(than, sizeof than, "that is a number");

@@ -118,6 +118,7 @@ int zr_dir_make(const char *dir, int *made, struct zr_error *err)
 		no = make_one(path, &parents);
 		*p = '/';
 	}
+
 	if (!no)
 		no = make_one(path, &own);
 	*made = own ? parents + own : 0;

@@ -52,6 +52,7 @@ static int create(const struct zr_setup *s, const char *path, struct saving *v,
 		t[n++] = zr_st_make(called, ZR_F32, d->ndim, d->dims, at);
 		at += t[n - 1].bytes;
 	}
+
 	int rc = t && name && meta ? zr_st_create(&v->w, path, t, n, meta, err) :
 				     zr_err(err, ZR_ENOMEM, "out of memory");
 	json_decref(meta);
@@ -75,9 +76,11 @@ static int save(struct zr_session *s, const char *path, struct saving *v, struct
 	v->layout = &s->setup->layout;
 	if (s->setup->process.rank)
 		return zr_session_masters(s, NULL, NULL, err);
+
 	int rc = create(s->setup, path, v, err);
 	if (rc)
 		return rc;
+
 	rc = zr_session_masters(s, write_values, v, err);
 	int end = zr_st_finish(&v->w, !rc, err);
 	if (rc)
@@ -115,10 +118,12 @@ int zr_weights_write_adapter(const struct zr_setup *s, const char *path, const c
 				zr_st_append(&v.w, x, rc ? 0 : (size_t)n * sizeof *x);
 			}
 		}
+
 		int end = zr_st_finish(&v.w, !rc, err);
 		if (!rc)
 			rc = end;
 	}
+
 	free(x);
 	return rc;
 }

@@ -62,6 +62,7 @@ static int find_static(struct dl_phdr_info *info, size_t size, void *entry)
 			end = to;
 		}
 	}
+
 	if (!ours)
 		return 0;
 	if (sealed > begin)
@@ -126,6 +127,7 @@ static void stop(uintptr_t place)
 		at.stops++;
 		let_other_compute();
 	}
+
 	if (++at.writes < WRITES)
 		set_access(PROT_READ);
 }

@@ -366,6 +366,7 @@ static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way
 			for (uint32_t k = 0; k < b->v->n_partial; k++)
 				p->partials[i * b->v->n_partial + k] = b->total[p->seg[i].param][k];
 	}
+
 	s.partials = p->partials;
 	s.work = p->work;
 	s.work_bytes = p->work_bytes;
@@ -448,6 +449,7 @@ static void step_tensor(struct zr_bench *b, int i, const struct zr_bench_way *wa
 	zr_left(c, 0);
 	if (bytes == ZR_WORK_REFUSED)
 		return;
+
 	cut(&p, 0);
 	p.work_bytes = bytes;
 	p.work = bytes ? zr_area(c, "the work memory", bytes, 64) : NULL;
@@ -480,6 +482,7 @@ static void update(struct zr_bench *b, const struct zr_bench_way *way, int numbe
 			else
 				sum_piece(b, &p, way, number);
 		}
+
 		for (int i = 0; !pass && i < ZR_BENCH_TENSORS; i++)
 			for (uint32_t k = 0; k < b->v->n_partial; k++)
 				b->total[i][k] = zr_exact_value(&b->sums[i][k]);
@@ -499,6 +502,7 @@ static const char *candidate(const struct zr_opt *o, int i, char *room, size_t s
 		return o->choices[i];
 	if (i == (int)(sizeof numbers / sizeof *numbers))
 		return NULL;
+
 	*room = 0;
 	for (uint32_t k = 0; k < (o->type == ZR_T_F64S ? o->width / 8 : 1); k++) {
 		const size_t n = strlen(room);
@@ -516,9 +520,11 @@ static int has_other_value(struct zr_try *t, const struct zr_opt *o)
 		if (zr_try_set(t, o->name, text) && memcmp(value, old, o->width) &&
 		    !zr_may_fail(t, zr_try_resolve(t)))
 			return 1;
+
 		zr_area_protect(t->c, t->opts, 0);
 		memcpy(value, old, o->width);
 	}
+
 	zr_area_protect(t->c, t->opts, 1);
 	return 0;
 }
@@ -552,6 +558,7 @@ static void open_bench(struct zr_bench *b, const struct zr_bench_way *way)
 		zr_area_free(c, other.h);
 		b->others = other.opts;
 	}
+
 	zr_try_options_suit(&b->it, zr_try_create(&b->it));
 }
 
@@ -583,6 +590,7 @@ struct zr_bench *zr_bench_run(struct zr_check *c, const struct zr_bench_way *way
 		}
 		update(b, way, step);
 	}
+
 	b->functions = functions;
 	b->text = text;
 	zr_try_close(&b->it);

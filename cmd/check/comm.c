@@ -173,6 +173,7 @@ static uint64_t expect(struct comm *m, const struct spec *s, int i, char **want)
 		else if (s->kind != ZR_COMM_BROADCAST)
 			add(s->dtype, to, x, count);
 	}
+
 	free(x);
 	return apart ? bytes * (uint64_t)n : bytes;
 }
@@ -213,6 +214,7 @@ static void look(struct comm *m, const struct spec *s, const struct buffers *b)
 				      size_of(m, s->group), i, n, size, k % n, k / n, adds(s) ?
 				      "; sums run over the ranks in ascending order" : "");
 		}
+
 		free(want);
 	}
 }
@@ -311,6 +313,7 @@ static void outstanding(struct zr_check *c, int32_t rank, int32_t world, void *s
 			lay(&m, &s[i], &b[i]);
 			ticket[i] = post(&m, &s[i], b[i].seg);
 		}
+
 		for (int k = 0; k < AT_ONCE; k++) { /* each rank in an order of its own */
 			const int i = rank & 1 ? k : AT_ONCE - 1 - k;
 			int done = 1;
@@ -323,6 +326,7 @@ static void outstanding(struct zr_check *c, int32_t rank, int32_t world, void *s
 			free_buffers(&m, &s[i], &b[i]);
 		}
 	}
+
 	zr_try_close(&m.t);
 }
 
@@ -350,6 +354,7 @@ static void meeting(struct zr_check *c, int32_t rank, int32_t world, void *share
 			zr_check_fail(c, "a %s was over when %d of %d ranks had come",
 				      kind_name(s.kind), atomic_load(&came[i]), world);
 	}
+
 	zr_try_close(&m.t);
 }
 
@@ -414,6 +419,7 @@ static void memory(struct zr_check *c, int32_t rank, int32_t world, void *shared
 		barrier(&m, 2 * round + 1);
 		ZR_CALL_VOID(c, ZR_MAIN, "mem_free", m.v->mem_free(m.t.inst, mine));
 	}
+
 	zr_try_close(&m.t);
 }
 

@@ -146,6 +146,7 @@ static int ends_within(pid_t child, double timeout, int *status)
 		for (; !zr_child_ended(child, status); left -= 0.01) {
 			if (left <= 0)
 				return 0;
+
 			poll(NULL, 0, 10);
 		}
 		return 1;
@@ -283,6 +284,7 @@ static int run_all(struct request *r, struct zr_verdict *v)
 			print_tap(n, r, t, v);
 		zr_json_add(&tests, as_json(t, v));
 	}
+
 	if (!is_loaded) {
 		failed += first.state == ZR_CHECK_FAILED;
 		untested += first.state == ZR_CHECK_UNTESTED;
@@ -291,6 +293,7 @@ static int run_all(struct request *r, struct zr_verdict *v)
 			print_tap(n, r, &loads, &first);
 		zr_json_add(&tests, as_json(&loads, &first));
 	}
+
 	if (!r->json)
 		printf("1..%d\n", n);
 	zr_json_put(&all, "plugin", zr_json_string(first.plugin, "(not UTF-8)"));
@@ -352,6 +355,7 @@ static int parse(int argc, char **argv, struct request *r)
 			return zr_cmd_synopsis(zr_plugin_usage);
 		}
 	}
+
 	if (argc - optind == !r->list) {
 		r->name = argv[optind];
 		return -1;
@@ -373,9 +377,11 @@ int zr_cmd_plugin_check(int argc, char **argv, zr_plugin_find_fn *find)
 		return rc;
 	if (r.list)
 		return list();
+
 	r.path = find(&r.name, &r.role, &err);
 	if (!r.path)
 		return zr_cmd_failed(&err);
+
 	struct zr_verdict *v = mmap(NULL, sizeof *v, PROT_READ | PROT_WRITE,
 				    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (v == MAP_FAILED)

@@ -55,6 +55,7 @@ static void catch(int sig, siginfo_t *info, void *unused)
 			 "it was killed by %s; run the test in a debugger",
 			 zr_signal_text(sig, name, sizeof name));
 	}
+
 	zr_check_end(c, ZR_CHECK_FAILED);
 }
 
@@ -71,6 +72,7 @@ void zr_check_catch(struct zr_check *c)
 		sigaltstack(&alternate, NULL);
 	if (first)
 		return;
+
 	first = c;
 	for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
 		sigaction(fatal[i], &act, NULL);

@@ -95,6 +95,7 @@ static struct drawn draw(struct zr_try *t, const struct zr_data_info *info,
 		zr_area_free(c, b.positions);
 		zr_area_free(c, b.weights);
 	}
+
 	zr_area_free(c, b.inputs);
 	zr_area_free(c, b.targets);
 	zr_area_free(c, lent);
@@ -148,6 +149,7 @@ void zr_test_data(struct zr_check *c)
 			zr_check_fail(c, "step %d, slot %d gets other tokens when it is asked for "
 				      "again; use seed, step and slot alone", i / 2, i % 2);
 	}
+
 	zr_try_close(&t);
 }
 
@@ -167,6 +169,7 @@ void zr_test_data_again(struct zr_check *c)
 				      "for step %d, slot %d; use seed, step and slot alone", i / 2,
 				      i % 2);
 	}
+
 	zr_try_close(&other);
 }
 
@@ -192,6 +195,7 @@ void zr_test_data_weights(struct zr_check *c)
 			zr_check_fail(c, "for step %d targets() says %g, and the weights of its "
 				      "batches are %g together", step, promised, sum);
 	}
+
 	zr_try_close(&t);
 }
 
@@ -239,6 +243,7 @@ static void differ_by_seed(struct zr_try *t, const struct zr_data_info *info)
 		if (!same_tokens(&first, &d))
 			return;
 	}
+
 	zr_check_fail(t->c, "%d seeds get the same tokens; use b->seed, which is how a user asks "
 		      "for another order", SEEDS);
 }
@@ -297,6 +302,7 @@ void zr_test_data_held_out(struct zr_check *c)
 		for (int row = 0; row < ROWS; row++)
 			known += is_learned(d.inputs + row * LENGTH, learned, n / ROWS * ROWS);
 	}
+
 	if (!others || known == VALIDATED * ROWS)
 		zr_check_fail(c, "all of %d sequences of ZR_SPLIT_VAL are learned as well; hold "
 			      "out tokens that no batch of ZR_SPLIT_TRAIN has, or say "
@@ -350,6 +356,7 @@ void zr_compute_data(struct zr_check *c, struct zr_results *r)
 			      (unsigned long long)of.seed, (long long)of.step,
 			      (long long)of.slot);
 	}
+
 	zr_try_close(&t);
 	zr_area_free(c, t.opts);
 	zr_area_free(c, t.h);

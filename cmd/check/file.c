@@ -112,6 +112,7 @@ void zr_test_symbols(struct zr_check *c)
 				      "static", name);
 		}
 	}
+
 	if (!entry)
 		zr_check_fail(c, "it does not export " ENTRY "; end its source with "
 			      "ZR_PLUGIN(&descriptor)");
@@ -128,6 +129,7 @@ void zr_test_sections(struct zr_check *c)
 							   (PF_W | PF_X))
 			zr_check_fail(c, "a segment of it is writable and executable");
 	}
+
 	for (uint64_t i = 0; i < o.n_dynamic && o.dynamic[i].d_tag != DT_NULL; i++)
 		if (o.dynamic[i].d_tag == DT_TEXTREL ||
 		    (o.dynamic[i].d_tag == DT_FLAGS && o.dynamic[i].d_un.d_val & DF_TEXTREL))

@@ -55,6 +55,7 @@ void zr_test_descriptor(struct zr_check *c)
 			zr_check_fail(c, "%s: function %s is NULL, and it is not optional; write "
 				      "it", f->id, lack);
 	}
+
 	if (!c->vtbl)
 		zr_check_fail(c, "it offers no interface zr.%s/1, which its role has", d->role);
 }
@@ -124,6 +125,7 @@ void zr_test_options(struct zr_check *c)
 					      "write the table with ZR_OPT", o->name, p->name);
 		}
 	}
+
 	struct zr_try it = { .c = c };
 	zr_try_host(c, &it);
 	zr_try_options(c, &it);
@@ -170,6 +172,7 @@ void zr_test_boundaries(struct zr_check *c)
 		try_value(&t, o, 0);
 		try_value(&t, o, 1);
 	}
+
 	zr_check_pass(c);
 }
 

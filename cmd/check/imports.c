@@ -306,6 +306,7 @@ void zr_imports_watch(struct zr_check *c)
 	check = c;
 	if (!dladdr1(c->plugin->entry, &info, (void **)&m, RTLD_DL_LINKMAP) || !m)
 		return;
+
 	for (const ElfW(Dyn) *d = m->l_ld; d->d_tag != DT_NULL; d++) {
 		void *at = (void *)d->d_un.d_ptr;
 		if (d->d_tag == DT_JMPREL)
@@ -321,8 +322,10 @@ void zr_imports_watch(struct zr_check *c)
 		else if (d->d_tag == DT_STRTAB)
 			names = at;
 	}
+
 	if (!symbols || !names)
 		return;
+
 	redirect_all(m, plt, n_plt, symbols, names);
 	redirect_all(m, rest, n_rest, symbols, names);
 }

@@ -155,6 +155,7 @@ static const char *some_file(struct zr_check *c)
 	snprintf(path, sizeof path, "%s/text", c->scratch);
 	if (!access(path, R_OK)) /* somebody may have it open */
 		return path;
+
 	FILE *f = fopen(path, "w");
 	for (int i = 0; f && i < 300; i++)
 		fprintf(f, "line %d of a text that is long enough\n", i);
@@ -179,6 +180,7 @@ const char *zr_try_value(struct zr_check *c, const struct zr_opt *o)
 		return some_file(c);
 	if (o->type == ZR_T_STR || o->type == ZR_T_GLOBS)
 		return "x";
+
 	snprintf(text, 64, "%.17g", v);
 	return text;
 }
@@ -245,6 +247,7 @@ int zr_try_resolve(struct zr_try *t)
 		rc = ZR_CALL(c, ZR_PURE, "resolve", d->resolve(t->h, f, t->opts));
 		zr_area_free(c, f);
 	}
+
 	zr_area_protect(c, t->opts, 1);
 	if (!rc && d->check)
 		rc = ZR_CALL(c, ZR_PURE, "check", d->check(t->h, t->opts));

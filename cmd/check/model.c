@@ -154,6 +154,7 @@ static void fill(struct fixture *r)
 		for (int64_t k = 0; k < r->n[i]; k++)
 			r->param[i][k] += (float)t->mean;
 	}
+
 	for (int i = 0; i < ROWS * r->length; i++) {
 		r->tokens[i] = (int32_t)((i * 7 + 3) % r->d.vocabulary);
 		r->targets[i] = (int32_t)((i * 7 + 10) % r->d.vocabulary);
@@ -177,6 +178,7 @@ static void size_layers(struct fixture *r)
 		r->saved[i] = room(c, "what a layer saves", b->saved);
 		most = b->grad > most ? b->grad : most;
 	}
+
 	r->gradient = room(c, "the gradient of activations", most);
 }
 
@@ -198,6 +200,7 @@ static void call_with(struct fixture *r, uint32_t layer, int back, int training,
 			accumulate[n] = (uint8_t)r->got[number[n]];
 		}
 	}
+
 	const uint64_t bytes = back || l->flags & ZR_LAYER_LOSS ? r->bytes[layer].work_bwd :
 								  r->bytes[layer].work_fwd;
 	struct zr_layer_call of = {
@@ -323,6 +326,7 @@ static void compare(struct fixture *r, int32_t i)
 				      "along a %s direction, and it changes by %.5g",
 				      r->tensor[i]->name, said, way ? "random" : "steepest", is);
 	}
+
 	free(d);
 }
 
@@ -451,6 +455,7 @@ void zr_test_device(struct zr_check *c)
 		zr_blame(c, "ops");
 		same_gradients(c, models[i], &by[0], &by[1]);
 	}
+
 	zr_try_close(&t);
 }
 

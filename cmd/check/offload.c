@@ -141,6 +141,7 @@ void zr_compute_offload(struct zr_check *c, struct zr_results *r)
 		zr_result_add(c, r, "read", buffer, BYTES, "object %d", i);
 		free(s.shadow[i]);
 	}
+
 	close_store(c, &s);
 	zr_area_free(c, buffer);
 	zr_area_free(c, s.t.opts);
@@ -241,6 +242,7 @@ void zr_test_offload_no_space(struct zr_check *c)
 		zr_must(&s.t, ZR_CALL(c, ZR_MAIN, "discard",
 				      s.v->discard(s.t.inst, s.object[1])));
 	}
+
 	for (int i = 0; i < 2; i++) /* a failure is told each time */
 		if (!write_all(&s, 0, buffer, 5 + i))
 			read_all(&s, 0, buffer, 5 + i, "on a full disk the write succeeded");
@@ -252,6 +254,7 @@ void zr_test_offload_no_space(struct zr_check *c)
 				      s.t.text);
 		read_all(&s, i, buffer, 8 + i, "when there is room again, the write succeeded");
 	}
+
 	zr_must(&s.t, ZR_CALL(c, ZR_MAIN, "drain", s.v->drain(s.t.inst)));
 	zr_try_close(&s.t); /* with two objects */
 }
@@ -275,6 +278,7 @@ void zr_test_offload_no_memory(struct zr_check *c)
 			zr_check_fail(c, "when allocation %" PRId64 " fails, it does not give back "
 				      "what it took", nth);
 	}
+
 	zr_try_close(&s.t);
 }
 

@@ -118,6 +118,7 @@ static uint16_t to_fp16(float x)
 		return sign | 0x7c00;
 	if (a < 0x1p-14)
 		return sign | (uint16_t)nearbyint(a * 0x1p24);
+
 	frexp(a, &e);
 	double m = nearbyint(ldexp(a, 11 - e)); /* 1024 .. 2048 */
 	return sign | (uint16_t)(((e + 14) << 10) + (int)m - 1024);
@@ -297,6 +298,7 @@ void zr_test_nonfinite(struct zr_check *c)
 	struct zr_bench *b = RUN(0), *odd = RUN(.grads = ZR_GRAD_ODD, .lenient = 1);
 	if (!(v->caps & ZR_OPT_ELEMENTWISE) || v->n_partial)
 		return;
+
 	for (int64_t i = 0; i < b->blocks * ZR_BLOCK; i++)
 		if (!zr_bench_padding(i) && i % 512 != 7 &&
 		    memcmp(&b->master[i], &odd->master[i], 4)) {
@@ -342,5 +344,6 @@ void zr_compute_optimizer(struct zr_check *c, struct zr_results *r)
 				      bytes, "state %s of %s", b->state[k].name, t->name);
 		}
 	}
+
 	zr_bench_free(b);
 }

@@ -26,6 +26,7 @@ static int find_other(struct zr_check *c, const char *role, const char *id,
 				   .output = { c->output[0], c->output[1] } };
 	if (zr_plugin_load(role, id, &side->plugin, &err))
 		return 0;
+
 	snprintf(iface, sizeof iface, "zr.%s/1", role);
 	side->vtbl = zr_check_table(side, iface);
 	return 1;
@@ -49,6 +50,7 @@ static struct zr_other *open_other(struct zr_check *c, int slot, const char *rol
 	char function[sizeof c->verdict->function];
 	if (c->other[slot])
 		return c->other[slot];
+
 	struct zr_other *o = calloc(1, sizeof *o);
 	if (!o || !find_other(c, role, id, given, n, &o->side)) {
 		free(o);
@@ -89,9 +91,11 @@ const void *zr_check_offer(struct zr_try *t, const char *iface, struct zr_inst *
 	}
 	if (strcmp(iface, "zr.model/1"))
 		return NULL;
+
 	struct zr_other *o = open_other(t->c, ZR_OTHER_MODEL, "model", "gpt2", small, 4);
 	if (!o)
 		return NULL;
+
 	*inst = o->it.inst;
 	return o->side.vtbl;
 }

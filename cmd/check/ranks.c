@@ -56,9 +56,11 @@ static int boot_put(struct zr_inst *inst, const char *key, const void *value, ui
 	(void)inst;
 	if (strlen(key) > 63 || bytes > 4096)
 		return ZR_EINVAL;
+
 	const int i = atomic_fetch_add(&table->n, 1);
 	if (i >= VALUES)
 		return ZR_ENOMEM;
+
 	strcpy(table->key[i], key);
 	memcpy(table->value[i], value, bytes);
 	atomic_store(&table->ready[i], 1);
@@ -182,6 +184,7 @@ static void run_ranks(struct zr_check *c, int32_t world, int killed, void *share
 			errno = no;
 			zr_check_lacks(c, "processes");
 		}
+
 		if (!pid[r]) {
 			begin(c, r);
 			fn(c, r, world, shared);
@@ -189,6 +192,7 @@ static void run_ranks(struct zr_check *c, int32_t world, int killed, void *share
 			zr_check_pass(c);
 		}
 	}
+
 	wait_for_all(c, pid);
 	zr_check_pool(c, 3, &c->pool);
 }

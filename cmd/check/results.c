@@ -17,6 +17,7 @@ void zr_result_add(struct zr_check *c, struct zr_results *r, const char *functio
 		if (!r->of)
 			zr_check_lacks(c, "memory");
 	}
+
 	struct zr_result *of = &r->of[r->n++];
 	va_list ap;
 	va_start(ap, fmt);

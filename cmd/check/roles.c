@@ -148,6 +148,7 @@ void zr_test_precision(struct zr_check *c)
 			zr_check_fail(c, "after a restart step %d is decided otherwise; all that "
 				      "next() remembers must be in struct zr_scale", i);
 	}
+
 	if (memcmp(&again, &s, sizeof s))
 		zr_check_fail(c, "after a restart the scale is %g instead of %g; all that next() "
 			      "remembers must be in struct zr_scale", again.scale, s.scale);
@@ -206,6 +207,7 @@ void zr_test_activation(struct zr_check *c)
 			zr_check_fail(c, "the same layers get another answer the second time");
 		memcpy(first, choice, sizeof first);
 	}
+
 	zr_try_close(&t);
 }
 

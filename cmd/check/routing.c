@@ -60,6 +60,7 @@ static void repeat(const struct choice *b, const struct zr_op_route *op)
 			op->weights[j] = (float)((double)op->logits[row * op->experts + b->ids[j]] /
 						 (op->flags & ZR_ROUTE_NORMALISE ? sum : 1));
 	}
+
 	memcpy(op->ids, b->ids, (size_t)(op->rows * op->k) * 4);
 	memcpy(op->offsets, b->offsets, (size_t)(op->experts + 1) * 4);
 	memcpy(op->order, b->order, (size_t)(op->rows * op->k) * 4);

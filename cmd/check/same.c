@@ -80,6 +80,7 @@ void zr_test_elsewhere(struct zr_check *c)
 	const struct zr_result *of = differs(&here, &there);
 	if (!of)
 		return;
+
 	zr_blame(c, of->function);
 	zr_check_fail(c, "at another time, in another process and environment %s has other bits; "
 		      "results must follow from options and arguments alone%s%s", of->what,
@@ -100,6 +101,7 @@ void zr_test_at_once(struct zr_check *c)
 	const struct zr_result *of = differs(&alone, &interrupted);
 	if (!of)
 		return;
+
 	zr_blame(c, of->function);
 	c->when = when;
 	zr_check_fail(c, "%s has other bits; static memory is shared by all instances: keep what "

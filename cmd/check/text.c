@@ -126,6 +126,7 @@ static void close_bracket(struct reader *r)
 	r->follows_type = 0;
 	if (!body)
 		return;
+
 	r->body = 0;
 	r->defines_type = r->of_typedef;
 	read_type(r); /* what comes next has it */

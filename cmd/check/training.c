@@ -126,6 +126,7 @@ void zr_test_groups(struct zr_check *c)
 				zr_check_fail(c, "unit %d gets group %d, expected ZR_GROUP_*; fill "
 					      "in all three", unit, all[i]);
 	}
+
 	zr_try_close(&t);
 }
 
@@ -165,6 +166,7 @@ static void add_groups(struct zr_check *c, struct zr_results *r)
 		zr_must(&t, ZR_CALL(c, ZR_PURE, "groups", v->groups(t.inst, &of, &g)));
 		zr_result_add(c, r, "groups", &g, sizeof g, "the groups of unit %d", unit);
 	}
+
 	zr_try_close(&t);
 }
 
@@ -256,6 +258,7 @@ static int run_training(struct zr_check *c, const char *name, const char *ini, c
 		execv("/proc/self/exe", (char **)argv);
 		_exit(127);
 	}
+
 	if (child < 0)
 		zr_check_lacks(c, "process");
 	zr_child_wait(child, &status);
@@ -278,10 +281,12 @@ static void blame_machine(struct zr_check *c, const char **argv, int code)
 
 	if (code != 3 && code != 4)
 		return;
+
 	snprintf(ini, sizeof ini, "%s/control.ini", c->scratch);
 	write_ini(c, ini, 0);
 	if (run_training(c, "control", ini, argv, digest, why) != code)
 		return;
+
 	snprintf(c->verdict->text, sizeof c->verdict->text,
 		 "this machine cannot train without the plugin either: %s", why);
 	zr_check_end(c, ZR_CHECK_UNTESTED);
@@ -304,6 +309,7 @@ static void train(struct zr_check *c, const char *name, char *digest, const char
 	const int code = run_training(c, name, ini, argv, digest, why);
 	if (!code && !strncmp(digest, "digest:", 7))
 		return;
+
 	blame_machine(c, argv, code);
 	zr_check_fail(c, "a training (%s) ends with code %d: %s", name, code, why);
 }
@@ -356,6 +362,7 @@ void zr_test_training(struct zr_check *c)
 		same(c, "with it, on three ranks that add their micro-batches first,", a, b);
 		return;
 	}
+
 	train(c, "resumed", b, with, "--resume", from, NULL);
 	same(c, "that resumes after step 2 on one rank", strstr(a, "params="),
 	     strstr(b, "params="));

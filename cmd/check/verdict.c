@@ -41,6 +41,7 @@ void zr_check_end(struct zr_check *c, int state)
 		memcpy(c->verdict->text, text, sizeof text);
 		state = ZR_CHECK_UNTESTED;
 	}
+
 	c->verdict->state = state;
 	if (c->told)
 		*c->told = *c->verdict;
@@ -180,6 +181,7 @@ int zr_left(struct zr_check *c, int rc)
 			zr_check_fail(c, "it changed %s; a plugin leaves the process as it is",
 				      what);
 	}
+
 	zr_check_quiet(c);
 	return rc;
 }

@@ -41,6 +41,7 @@ static void help_of(const struct zr_command *c, char *out)
 	*out = 0;
 	if (pipe2(fd, O_CLOEXEC))
 		return;
+
 	zr_outlet_push();
 	pid_t child = fork();
 	if (!child) {
@@ -51,6 +52,7 @@ static void help_of(const struct zr_command *c, char *out)
 		fflush(stdout);
 		_exit(0);
 	}
+
 	close(fd[1]);
 	for (ssize_t got; n < HELP_MOST - 1; n += (int)got)
 		if ((got = read(fd[0], out + n, (size_t)(HELP_MOST - 1 - n))) <= 0)
@@ -116,6 +118,7 @@ static void in_command(const struct zr_candidates *c, const char *const *words, 
 	const struct zr_command *command = command_of(words[0]);
 	if (!command)
 		return;
+
 	help_of(command, text);
 	zr_help_read(text, words[0], "", &h);
 	const int verbs = h.n_verbs;

@@ -62,6 +62,7 @@ static void read_line(struct zr_help *h, const char *p)
 		if (*p == ' ' && p[-1] == ',')
 			p++;
 	}
+
 	p += strspn(p, " ");
 	for (int i = 0; i < n; i++) {
 		set(all[i]->doc, sizeof all[i]->doc, p, strcspn(p, "\n"));
@@ -99,6 +100,7 @@ static void read_usage(struct zr_help *h, const char *p, const char *end, const 
 				break;
 			}
 		}
+
 		if (lower)
 			return; /* that of another verb */
 	}

@@ -60,8 +60,10 @@ void zr_complete_files(const struct zr_candidates *c, int kind, const char *path
 				 is_dir && !run ? "/" : "");
 			zr_candidate(c, word, run ? "a run" : NULL);
 		}
+
 		free(list[i]);
 	}
+
 	if (n >= 0)
 		free(list);
 }
@@ -239,6 +241,7 @@ void zr_complete_option(const struct zr_candidates *c, const char *const *words,
 		list_sections(c, words, n);
 	if (!dot || dot - c->begin >= (int)sizeof section)
 		return;
+
 	snprintf(section, sizeof section, "%.*s", (int)(dot - c->begin), c->begin);
 	snprintf(key, sizeof key, "%.*s", (int)(c->begin + key_end - dot - 1), dot + 1);
 	const char *role = role_of(section);

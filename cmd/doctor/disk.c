@@ -53,6 +53,7 @@ static double pass(int fd, char *block, int write)
 		if (n != BLOCK)
 			return 0;
 	}
+
 	if (write && fsync(fd))
 		return 0;
 	return BLOCKS * (double)BLOCK / (zr_now() - began);
@@ -97,6 +98,7 @@ static void nearest(const char *path, char out[PATH_MAX])
 				snprintf(out, PATH_MAX, "%s", at);
 			return;
 		}
+
 		*(slash == at ? slash + 1 : slash) = 0;
 	}
 }
@@ -106,6 +108,7 @@ void zr_look_disk(struct zr_machine *m, const char *what, const char *path, int 
 	struct statvfs v;
 	if (m->n_disks == ZR_DISKS)
 		return;
+
 	struct zr_disk *d = &m->disk[m->n_disks++];
 	*d = (struct zr_disk){ .free = ZR_UNLIMITED };
 	snprintf(d->what, sizeof d->what, "%s", what);

@@ -125,6 +125,7 @@ static void try_here(const struct zr_cmd_args *a, struct trial *t)
 	zr_log_level(ZR_LOG_ERROR);
 	if (zr_config_load(a->operand, overrides, n, &cfg, &t->err))
 		return;
+
 	find_places(cfg, t);
 	if (a->operand)
 		try_setup(cfg, a->ranks ? a->ranks : 1, t);
@@ -146,8 +147,10 @@ static int try_apart(const struct zr_cmd_args *a, struct trial *t)
 		zr_crash_unwatch();
 		_exit(0);
 	}
+
 	if (pid < 0)
 		return -1;
+
 	zr_child_wait(pid, &status);
 	if (WIFSIGNALED(status) && !*t->err.text)
 		snprintf(t->err.text, sizeof t->err.text, "killed by signal %d", WTERMSIG(status));
@@ -306,6 +309,7 @@ static int print_json(const struct zr_machine *m, const struct zr_findings *f, s
 		zr_json_put(&one, "mend", text(f->at[i].mend));
 		zr_json_add(&list, one);
 	}
+
 	zr_json_put(&j, "machine", machine_json(m));
 	zr_json_put(&j, "findings", list);
 	zr_json_put(&j, "hindered", json_boolean(hinders(f)));
@@ -322,6 +326,7 @@ static int look(const struct zr_cmd_args *a, struct trial *t, struct zr_machine 
 		rc = zr_err(err, ZR_ENOMEM, "cannot start a process: %s", strerror(errno));
 	if (rc)
 		return rc;
+
 	memcpy(m->device, t->device, sizeof m->device);
 	memcpy(m->variant, t->variant, sizeof m->variant);
 	snprintf(m->refused, sizeof m->refused, "%s", t->err.text);
@@ -356,9 +361,11 @@ int zr_cmd_doctor(int argc, char **argv)
 	int rc = parse(argc, argv, &a);
 	if (rc >= 0)
 		return rc;
+
 	rc = zr_cmd_check_ranks(argv[0], a.ranks, 4096);
 	if (rc)
 		return rc;
+
 	struct trial *t = mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 			       -1, 0);
 	if (t == MAP_FAILED)
@@ -374,6 +381,7 @@ int zr_cmd_doctor(int argc, char **argv)
 			print_findings(&findings);
 		}
 	}
+
 	zr_machine_free(&m);
 	return rc ? zr_cmd_failed(&err) : hinders(&findings) > 0;
 }

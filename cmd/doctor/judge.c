@@ -113,6 +113,7 @@ static void judge_disk(const struct zr_disk *d, struct zr_findings *out)
 		     "-o %s=DIR with a directory of yours", d->what);
 		return;
 	}
+
 	if (d->free < FREE_SMALL)
 		mend(found(out, d->free < FREE_LEAST ? ZR_HINDERS : ZR_SLOWS, "%s: %s has %s free",
 			   d->what, d->path, zr_bytes_text(d->free, a)),

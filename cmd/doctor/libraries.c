@@ -73,6 +73,7 @@ static void ask_cuda(int fd)
 		used += snprintf(text + used, sizeof text - (size_t)used, "%s %s %.0f GiB",
 				 i ? "," : ":", name, (double)bytes / (1 << 30));
 	}
+
 	answer(fd, count ? 'y' : 'n', text);
 }
 
@@ -110,6 +111,7 @@ static void ask(void (*fn)(int), char *is, size_t is_room, char *missing, size_t
 	snprintf(missing, missing_room, "it does not answer");
 	if (pipe2(fd, O_CLOEXEC))
 		return;
+
 	zr_outlet_push();
 	pid_t child = fork();
 	if (!child) {
@@ -121,6 +123,7 @@ static void ask(void (*fn)(int), char *is, size_t is_room, char *missing, size_t
 		fn(fd[1]);
 		_exit(1);
 	}
+
 	close(fd[1]);
 	for (ssize_t got; (size_t)n < sizeof line - 1; n += got) {
 		got = read(fd[0], line + n, sizeof line - 1 - (size_t)n);
@@ -129,6 +132,7 @@ static void ask(void (*fn)(int), char *is, size_t is_room, char *missing, size_t
 		else if (got <= 0)
 			break;
 	}
+
 	close(fd[0]);
 	if (child > 0)
 		zr_child_wait(child, &status);

@@ -82,6 +82,7 @@ void zr_look_processor(struct zr_machine *m)
 		if ((!strncmp(line, "flags", 5) || !strncmp(line, "Features", 8)) && !*m->sets)
 			keep_sets(v, m->sets, sizeof m->sets);
 	}
+
 	if (f)
 		fclose(f);
 	m->processors = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
@@ -121,6 +122,7 @@ static int try_io_uring(void)
 	int fd = (int)syscall(__NR_io_uring_setup, 4, parameters);
 	if (fd < 0)
 		return errno;
+
 	close(fd);
 	return 0;
 #else

@@ -69,6 +69,7 @@ MAP(sharding)
 	char *text = NULL;
 	if (!is_type(im, "FSDP"))
 		return none(s, "distributed_type is another one");
+
 	int rc = zr_import_text(s->value, &text);
 	for (size_t i = 0; !rc && i < sizeof names / sizeof *names; i++)
 		if (!strcasecmp(names[i][0], text))

@@ -129,6 +129,7 @@ AX_MAP(targets)
 	const char *text;
 	if (!zr_import_is_on(im, &zr_axolotl, "lora_target_linear"))
 		return names(im, s, k);
+
 	json_array_foreach (s->value, i, name) {
 		text = json_is_string(name) ? json_string_value(name) : "";
 		if (!strcmp(text, "gate_proj") || !strcmp(text, "gate_up_proj"))
@@ -141,6 +142,7 @@ AX_MAP(targets)
 						      "routers",
 						      text);
 	}
+
 	if (!json_is_array(s->value))
 		return zr_import_fate(s, ZR_FATE_REFUSED, "an expression beside "
 							  "lora_target_linear: give one of them");

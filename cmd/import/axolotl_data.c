@@ -176,6 +176,7 @@ int ax_template(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 
 	if (!strcmp(name, "tokenizer_default"))
 		return zr_import_put(im, s, k->to, "auto", NULL);
+
 	for (size_t i = 0; i < TEMPLATES; i++)
 		if (!strcmp(templates[i].name, name))
 			return zr_import_put(im, s, k->to, templates[i].template, NULL);
@@ -205,6 +206,7 @@ int ax_role(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 	(void)k;
 	if (!is_chat(im))
 		return none(s, NO_CHAT);
+
 	for (size_t r = 0; r < 3; r++) {
 		int known = !strcmp(usual[r][0], role);
 		json_array_foreach (s->value, i, name)
@@ -249,6 +251,7 @@ int ax_eot_tokens(struct zr_import *im, struct zr_setting *s, const struct zr_im
 	(void)k;
 	if (!is_chat(im) || first_rows(im) != ROWS_CHAT)
 		return none(s, "of rows of chat_template");
+
 	for (i = 0; template && i < TEMPLATES; i++)
 		if (!strcmp(templates[i].name, text_of(template)))
 			end = templates[i].end;
@@ -376,10 +379,12 @@ static int finish_fields(struct zr_import *im)
 				return refuse(s, "another name than that of a data set before: "
 						 "[data] plugin = mix reads both, each as a "
 						 "[data.NAME]");
+
 			name = text_of(s);
 			if (!first)
 				first = s;
 		}
+
 		if (name && strcmp(name, fields[i].usual) && at < sizeof text)
 			at += (size_t)snprintf(text + at, sizeof text - at, "%s%s=%s",
 					       at ? " " : "", fields[i].field, name);

@@ -35,6 +35,7 @@ static int table_of(const struct zr_import *im, const char *section, const char 
 			*plugin = defaults[i][1];
 	if (!*plugin || !strcmp(role, "model") || zr_plugin_load(role, *plugin, &loaded, &ignored))
 		return 0;
+
 	*out = zr_table_of(loaded->desc);
 	return 1;
 }
@@ -49,10 +50,12 @@ static int check_line(const struct zr_import *im, const struct zr_import_line *l
 	int rc;
 	if (!strcmp(l->key, "plugin") || !table_of(im, l->section, &plugin, &table))
 		return 0;
+
 	o = zr_table_find(&table, l->key);
 	if (!o)
 		return zr_err(why, ZR_EINVAL, "[%s] plugin = %s has no %s; take it out", l->section,
 			      plugin, l->key);
+
 	opts = calloc(1, table.size + 8u);
 	rc = opts ? zr_value_parse(o, l->value, opts, why) : ZR_ENOMEM;
 	free(opts);

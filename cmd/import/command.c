@@ -65,9 +65,11 @@ static int parse(int argc, char **argv, struct args *a, struct zr_import *im)
 		else
 			return c == 'h' ? fputs(usage, stdout) < 0 : zr_cmd_synopsis(usage);
 	}
+
 	im->file = argv[optind];
 	if (argc - optind == 1 && (!a->json || a->output))
 		return -1;
+
 	fprintf(stderr, "zeroth config import: %s\n",
 		argc == optind	  ? "FILE is missing" :
 		argc - optind > 1 ? "one FILE at a time" :
@@ -102,6 +104,7 @@ int zr_cmd_config_import(int argc, char **argv)
 	int rc = parse(argc, argv, &a, &im), bad = 0;
 	if (rc >= 0)
 		return rc;
+
 	rc = a.output ? zr_keep_file(a.output, a.force, &err) : 0;
 	if (!rc)
 		rc = zr_import_run(&im, &err);

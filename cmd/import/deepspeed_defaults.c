@@ -39,6 +39,7 @@ static int finish_batch(struct zr_import *im)
 			       zr_import_fate(s, ZR_FATE_PARTLY, "it is that with `-n %lld`",
 					      all / micro / steps);
 	}
+
 	if (all || micro || im->source[0].kind != im->deepspeed)
 		return 0;
 	return zr_import_change(im, "train.micro_batch_size", "1", "no size was given: choose one");
@@ -57,6 +58,7 @@ static int finish_optimizer(struct zr_import *im)
 	int rc = 0;
 	if (!plugin || !find(im, "optimizer.type"))
 		return 0;
+
 	const int lion = !strcmp(plugin, "lion");
 	const int l2 = !!zr_import_given(im, "optimizer.adamw_mode");
 	const int adamw = !strcmp(plugin, "adamw") || (!strcmp(plugin, "cpu_adam") && !l2);

@@ -172,6 +172,7 @@ int ds_device(struct zr_import *im, struct zr_setting *s, const struct zr_import
 		return zr_import_fate(s, ZR_FATE_REFUSED, "expected none, cpu or nvme");
 	if (!strcmp(device, "nvme") && !find(im, path))
 		return zr_import_fate(s, ZR_FATE_REFUSED, "give nvme_path beside it: a directory");
+
 	rc = zr_import_put(im, s, k->to, device, NULL);
 	return rc || strcmp(device, "nvme") || tier || stage_of(im) == 3 ?
 		       rc :
@@ -210,6 +211,7 @@ int ds_aio(struct zr_import *im, struct zr_setting *s, const struct zr_import_ke
 	int rc = 0, any = 0;
 	if (!strcmp(k->to, "block_size") && (long long)zr_import_number(s, 1) % 4096)
 		return zr_import_fate(s, ZR_FATE_REFUSED, "expected a multiple of 4096 bytes");
+
 	for (int t = 0; !rc && t < TIERS; t++) {
 		char to[64];
 		snprintf(to, sizeof to, "%s.%s", tiers[t].section, k->to);
@@ -247,6 +249,7 @@ int ds_optimizer(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 	const char *name = json_is_string(s->value) ? json_string_value(s->value) : "";
 	if (!strcasecmp(name, "adam") || !strcasecmp(name, "adamw"))
 		return put_adam(im, s, k->to);
+
 	for (int i = 0; same[i]; i++)
 		if (!strcasecmp(name, same[i]))
 			return zr_import_put(im, s, k->to, same[i], NULL);
@@ -367,6 +370,7 @@ int ds_autocast(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 	if (!type)
 		return zr_import_fate(s, ZR_FATE_REFUSED,
 				      "expected \"dtype\": \"bfloat16\" or \"float16\"");
+
 	rc = zr_import_put(im, s, k->to, type, NULL);
 	if (rc)
 		return rc;
@@ -409,6 +413,7 @@ int ds_csv_path(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 	int rc;
 	if (!*dir)
 		return none(s, "empty");
+
 	snprintf(path, sizeof path, "%s%smetrics.csv", dir, dir[strlen(dir) - 1] == '/' ? "" : "/");
 	rc = zr_import_put(im, s, k->to, path, NULL);
 	if (rc)

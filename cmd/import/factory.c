@@ -124,11 +124,13 @@ int lf_template(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 	const char *dot = im->data ? strrchr(im->data, '.') : NULL;
 	if (im->data && (!dot || strncmp(dot, ".json", 5)))
 		return none(s, "--data has tokens: how they were made is over");
+
 	for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
 		if (!zr_import_is(s->value, templates[i].name))
 			continue;
 		if (templates[i].template)
 			return put_template(im, s, k->to, templates[i].template);
+
 		why = templates[i].but;
 	}
 
@@ -150,6 +152,7 @@ int lf_finish(struct zr_import *im)
 		rc = zr_import_put(im, NULL, "adapter.plugin", "lora", note);
 	if (rc || !zr_import_given(im, "adapter.plugin") || zr_import_given(im, "adapter.alpha"))
 		return rc;
+
 	snprintf(text, sizeof text, "%lld", 2 * (rank > 0 ? rank : 8));
 	return zr_import_put(im, NULL, "adapter.alpha", text, note);
 }

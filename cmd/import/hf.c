@@ -89,12 +89,14 @@ int hf_optimizer(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 	int i = 0, rc;
 	if (zr_import_given(im, k->to))
 		return none(s, "DeepSpeed's configuration names the optimizer");
+
 	while (known[i].name && strcmp(known[i].name, name))
 		i++;
 	if (!known[i].name)
 		return zr_import_fate(s, ZR_FATE_REFUSED,
 				      "there is no such optimizer here: AdamW and Lion with states "
 				      "of 32 or 8 bits, Adagrad and SGD are");
+
 	const char *plugin = known[i].plugin;
 	const int offloaded = !!zr_import_given(im, "offload.optimizer.plugin");
 	if (!strcmp(plugin, "adamw") && offloaded)
@@ -328,6 +330,7 @@ static int eval_by_steps(struct zr_import *im, struct zr_setting *s, const char 
 		free(text);
 		return rc;
 	}
+
 	if (logging || s->from->kind->steps_evaluate)
 		return zr_import_fate(s, ZR_FATE_REFUSED, "give eval_steps, a number of steps");
 	return zr_import_put(im, s, to, "500", NULL);
@@ -394,6 +397,7 @@ int hf_fsdp(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 	int rc = zr_import_text(s->value, &text);
 	if (rc)
 		return rc;
+
 	const char *stage = strstr(text, "hybrid_shard")  ? "hpz" :
 			    strstr(text, "shard_grad_op") ? "stage2" :
 			    strstr(text, "no_shard")	  ? "stage0" :
@@ -402,11 +406,13 @@ int hf_fsdp(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 	free(text);
 	if (off)
 		return none(s, "off");
+
 	rc = zr_import_put(im, s, k->to, stage, NULL);
 	if (rc || !offload)
 		return rc;
 	if (!strcmp(im->device, "cpu"))
 		return partly(s, "device and host are one memory with [device] plugin = cpu");
+
 	rc = zr_import_put(im, s, "offload.optimizer.plugin", "cpu", NULL);
 	return rc || strcmp(stage, "stage3") ?
 		       rc :

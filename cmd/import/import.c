@@ -178,6 +178,7 @@ static int settle(struct zr_import *im, struct zr_setting *s)
 		return automatic(im, s, k);
 	if (k->map)
 		return k->map(im, s, k);
+
 	rc = zr_import_text(s->value, &text);
 	if (!rc)
 		rc = zr_import_put(im, s, k->to, text, NULL);
@@ -209,9 +210,11 @@ static int read_second(struct zr_import *im, struct zr_error *err)
 		im->n_sources += !rc;
 		return rc;
 	}
+
 	second->settings = calloc((size_t)first->n + 1, sizeof *second->settings);
 	if (!second->settings)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	const int n = first->n;
 	first->n = 0;
 	for (int i = 0; i < n; i++) {
@@ -224,6 +227,7 @@ static int read_second(struct zr_import *im, struct zr_error *err)
 		from->from = second;
 		second->settings[second->n++] = *from;
 	}
+
 	im->n_sources += second->n > 0;
 	return 0;
 }

@@ -113,6 +113,7 @@ int zr_import_put(struct zr_import *im, struct zr_setting *s, const char *to, co
 		l.note = note ? strdup(note) : zr_text("%s, line %d", s->path, s->line);
 		rc = add(im, &l);
 	}
+
 	if (!rc && s && s->fate == ZR_FATE_OPEN)
 		s->fate = ZR_FATE_MAPPED;
 	return rc;
@@ -167,6 +168,7 @@ int zr_import_write(const struct zr_import *im, FILE *out)
 	const struct zr_import_line **sorted = calloc((size_t)im->n_lines + 1, sizeof *sorted);
 	if (!sorted)
 		return -1;
+
 	for (int i = 0; i < im->n_lines; i++)
 		sorted[i] = &im->lines[i];
 	qsort(sorted, (size_t)im->n_lines, sizeof *sorted, compare);

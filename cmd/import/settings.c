@@ -174,6 +174,7 @@ static int list_text(const json_t *list, char **text)
 			fprintf(out, "%s%s", i ? ", " : "", one);
 		free(one);
 	}
+
 	bad |= out && fclose(out);
 	return bad || !*text;
 }

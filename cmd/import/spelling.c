@@ -43,6 +43,7 @@ static int fit(const struct zr_import_key *k, const char *section, const char *k
 		return 4;
 	if (k->to && !strncmp(k->to, section, n) && k->to[n] == '.' && !strchr(k->to + n + 1, '.'))
 		return 3;
+
 	for (size_t i = 0; i < sizeof common / sizeof *common; i++)
 		if (!strcmp(common[i], key))
 			return 0;
@@ -92,6 +93,7 @@ static int of_core(const char *section, const char *key, char *hint, size_t room
 	}
 	if ((*hint && strncmp(hint, "; `", 3)) || (!has && (*hint || !own)))
 		return 0;
+
 	n += (size_t)snprintf(hint + n, room - n, "; [%s] has ", has ? has->section : section);
 	if (has)
 		snprintf(hint + n, room - n, "%s", key);
@@ -138,6 +140,7 @@ int zr_import_spelling(const char *section, const char *key, const char *value, 
 		return 1;
 	if (!k)
 		return key ? of_core(section, key, hint, room) : block(section, hint, room);
+
 	switch (zr_import_one(kind, k, value, line, sizeof line)) {
 	case ZR_FATE_MAPPED:
 	case ZR_FATE_PARTLY:

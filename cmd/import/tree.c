@@ -37,6 +37,7 @@ static size_t comment_end(const struct scan *s)
 	}
 	if (*from != '#' && (left < 2 || memcmp(from, "//", 2)))
 		return s->at;
+
 	end = memchr(from, '\n', left);
 	return end ? (size_t)(end - s->text) : s->n;
 }
@@ -73,6 +74,7 @@ static int clean(struct scan *s)
 			s->at = next;
 			continue;
 		}
+
 		next = c == '"' ? string_end(s) : s->at + 1;
 		s->line += c == '\n';
 		if (!strchr(" \t\r\n", c)) {
@@ -83,6 +85,7 @@ static int clean(struct scan *s)
 			comma = c == ',' ? s->at : s->n;
 			s->quoted = c == '"' ? line : 0;
 		}
+
 		s->at = next;
 	}
 	return rc;
@@ -95,6 +98,7 @@ int zr_tree_json(const char *text, size_t bytes, const char *path, struct zr_tre
 	int rc;
 	if (!s.text)
 		return zr_err(err, ZR_ENOMEM, "%s: out of memory", path);
+
 	memcpy(s.text, text, bytes);
 	s.text[bytes] = 0;
 	rc = clean(&s) ? zr_err(err, ZR_ENOMEM, "%s: out of memory", path) :

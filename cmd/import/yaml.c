@@ -81,6 +81,7 @@ static json_t *mapping(struct reader *r, const yaml_node_t *node, int depth)
 			json_decref(to);
 			return NULL;
 		}
+
 		if (zr_tree_add_line(r->to, (int)key->start_mark.line + 1))
 			break;
 		value = value_of(r, p->value, depth + 1);
@@ -124,6 +125,7 @@ int zr_tree_yaml(const char *text, size_t bytes, const char *path, struct zr_tre
 	int rc = 0;
 	if (!yaml_parser_initialize(&parser))
 		return zr_err(err, ZR_ENOMEM, "%s: out of memory", path);
+
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
 	if (!yaml_parser_load(&parser, &r.doc)) {
 		rc = parser.error == YAML_MEMORY_ERROR ?
@@ -134,6 +136,7 @@ int zr_tree_yaml(const char *text, size_t bytes, const char *path, struct zr_tre
 		yaml_parser_delete(&parser);
 		return rc;
 	}
+
 	if (yaml_document_get_root_node(&r.doc))
 		to->root = value_of(&r, 1, 0);
 	if (!to->root && !err->code)

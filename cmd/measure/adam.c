@@ -66,6 +66,7 @@ static int place(struct update *u, int64_t n)
 		u->state[i] = buffer(u, n, one->dtype, bytes);
 		rc = clear(u, &u->state[i], bytes);
 	}
+
 	u->step.n_state = n_state;
 	void *at = zr_bench_take(b, sizeof scalars);
 	u->step.scalars = at;

@@ -82,6 +82,7 @@ static const char *take(int *argc, char **argv, const char *option)
 		else
 			argv[to++] = argv[i];
 	}
+
 	argv[to] = NULL;
 	*argc = to;
 	return value;
@@ -136,6 +137,7 @@ static int write_text(struct bench *b, struct zr_error *err)
 		*b->text = 0;
 		return err->code;
 	}
+
 	for (int i = 0; i < 2000; i++) {
 		for (size_t k = 0; k < sizeof line; k++) {
 			seed = seed * 1664525u + 1013904223u;
@@ -160,6 +162,7 @@ static int own_model(struct bench *b, const char **out, char path[PATH_MAX + 16]
 		return 0;
 	if (write_text(b, err))
 		return -1;
+
 	snprintf(path, PATH_MAX + 16, "data.path=%s", b->text);
 	for (size_t i = 0; i < sizeof options / sizeof *options; i++)
 		out[n++] = options[i];
@@ -285,6 +288,7 @@ static int measure_all(struct bench *b, struct zr_error *err)
 	int code = 0, n = own_model(b, w.overrides, data, err);
 	if (n < 0)
 		return zr_exit_code(err->code);
+
 	for (int i = 0; i < b->a.n_overrides; i++)
 		w.overrides[n++] = b->a.overrides[i];
 	w.n_overrides = n;
@@ -325,6 +329,7 @@ static int report(struct bench *b, struct zr_error *err)
 			return rc;
 		return zr_err(err, printed, "%s", no_text.text);
 	}
+
 	if (!rc && *b->path)
 		printf("rates written to %s\n", b->path);
 	return rc;
@@ -351,6 +356,7 @@ static int begin(struct bench *b, struct zr_error *err)
 		now.n = 0;
 		now.rate = NULL;
 	}
+
 	zr_rates_free(&now);
 	if (rc)
 		return rc;
@@ -371,9 +377,11 @@ static int parse(int argc, char **argv, struct bench *b)
 		has_conf |= *argv[i] != '-';
 		i += valued;
 	}
+
 	int rc = zr_cmd_parse(argc, argv, usage, has_conf ? "CONF" : NULL, &b->a);
 	if (rc >= 0)
 		return rc;
+
 	b->conf = has_conf ? b->a.operand : NULL;
 	if (b->conf && access(b->conf, F_OK)) {
 		const char *names[SUBJECTS], *near;
@@ -384,6 +392,7 @@ static int parse(int argc, char **argv, struct bench *b)
 			near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 		return 2;
 	}
+
 	if (seconds)
 		b->seconds = strtod(seconds, &end);
 	if (seconds && (!*seconds || *end || !(b->seconds > 0 && b->seconds < 3600))) {
@@ -410,6 +419,7 @@ int zr_cmd_bench(int argc, char **argv)
 		if (err.code)
 			zr_cmd_failed(&err);
 	}
+
 	if (*b.text)
 		unlink(b.text);
 	zr_rates_free(&b.r);

@@ -118,6 +118,7 @@ static int run(struct zr_bench *b)
 		zr_bench_note(b, "limit.shared_copy", &at, 1, at, t, "B/s", 0, 1);
 		limit = t > 0 ? at / t : 0;
 	}
+
 	rc = b->err->code;
 	if (!rc)
 		rc = meetings(&x, send);

@@ -50,10 +50,12 @@ static double by_plugin(struct disk *d, int mode, uint64_t bytes, uint64_t at_on
 		while (posted - done < at_once && (t < seconds || posted * bytes < least)) {
 			if (post(d, mode, posted, bytes, &ticket[posted % POSTED]))
 				return 0;
+
 			posted++;
 		}
 		if (ZR_ASK(d->it, offload, wait, d->b->err, ticket[done++ % POSTED]))
 			return 0;
+
 		t = zr_now() - began;
 	}
 	return (double)(done * bytes) / (zr_now() - began);
@@ -87,6 +89,7 @@ static void *blocks(void *arg)
 		}
 		t->moved += BLOCK;
 	}
+
 	free(p);
 	return NULL;
 }
@@ -104,6 +107,7 @@ static double raw(int fd, int write, int depth, double seconds)
 		if (pthread_create(&thread[started].id, NULL, blocks, &thread[started]))
 			break;
 	}
+
 	for (int i = 0; i < started; i++) {
 		pthread_join(thread[i].id, NULL);
 		moved += thread[i].moved;
@@ -123,6 +127,7 @@ static void limits(struct zr_bench *b, double limit[2])
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_DIRECT | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return;
+
 	unlink(path);
 	if (!posix_fallocate(fd, 0, (off_t)FILE_BYTES)) {
 		raw(fd, 1, DEPTH, b->seconds); /* blocks that were never written may read fast */
@@ -132,6 +137,7 @@ static void limits(struct zr_bench *b, double limit[2])
 			*to = rate > *to ? rate : *to;
 		}
 	}
+
 	close(fd);
 	zr_bench_note(b, "limit.disk_read", &at, 1, limit[READ], 1, "B/s", 0, 1);
 	zr_bench_note(b, "limit.disk_write", &at, 1, limit[WRITE], 1, "B/s", 0, 1);
@@ -152,6 +158,7 @@ static int requests(struct disk *d, const double limit[2])
 		zr_bench_note(b, names[mode], &at, 1, rate, 1, "B/s",
 			      mode < MIXED && i % 3 == 2 ? limit[mode] : 0, i % 3 != 1);
 	}
+
 	for (int i = 0; i < 6 && rate > 0; i++) {
 		const double at = (double)sizes[i / 2];
 		rate = by_plugin(d, i % 2, sizes[i / 2], 1, b->seconds / 2, 0);
@@ -168,10 +175,12 @@ static int run(struct zr_bench *b)
 	int rc = ZR_ASK(d.it, offload, make, b->err, "bench", FILE_BYTES, &d.object);
 	if (rc)
 		return rc;
+
 	void *m = mmap(NULL, POSTED * LARGEST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		       -1, 0);
 	if (m == MAP_FAILED)
 		return zr_err(b->err, ZR_ENOMEM, "out of memory");
+
 	madvise(m, POSTED * LARGEST, MADV_HUGEPAGE); /* as the memory of a run has them */
 	d.memory = m;
 	memset(m, 1, POSTED * LARGEST);

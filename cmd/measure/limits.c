@@ -89,6 +89,7 @@ static void copy_cut(void *arg, int64_t item, int32_t worker)
 		_mm_stream_si128(d + 2, _mm_load_si128(s + 2));
 		_mm_stream_si128(d + 3, _mm_load_si128(s + 3));
 	}
+
 	_mm_sfence();
 #else
 	memcpy(to, from, COPY_CUT);
@@ -108,9 +109,11 @@ double zr_bench_copy(struct zr_bench *b)
 	const double at = COPY_BYTES;
 	if (!b->s->device_info.host_ops)
 		return 0;
+
 	char *all = aligned_alloc(4096, 2 * COPY_BYTES);
 	if (!all)
 		return 0;
+
 	memset(all, 1, 2 * COPY_BYTES);
 	c.to = all;
 	c.from = all + COPY_BYTES;

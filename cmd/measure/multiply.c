@@ -79,6 +79,7 @@ __attribute__((target("amx-tile,amx-bf16"))) static double by_tiles(int64_t roun
 		_tile_dpbf16ps(2, 5, 6);
 		_tile_dpbf16ps(3, 5, 7);
 	}
+
 	_tile_release();
 	return 2.0 * 16 * 16 * 32 * 4 * (double)rounds;
 }

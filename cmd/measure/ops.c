@@ -241,6 +241,7 @@ static int place(struct sweep *s, int64_t n)
 	uint32_t seed = 7;
 	if (!tokens)
 		return zr_err(b->err, ZR_ENOMEM, "out of memory");
+
 	for (int64_t i = 0; i < s->rows; i++)
 		tokens[i] = (int32_t)((seed = seed * 1664525u + 1013904223u) >> 16) % WORDS;
 	int rc = zr_bench_put(b, s->tokens, tokens, 4 * (uint64_t)s->rows);
@@ -313,6 +314,7 @@ static int at_size(struct call *c, double limit)
 		c->name = "cast";
 		rc = measure(c, casts[i].name, casts[i].bytes, limit);
 	}
+
 	const double at = 4 * (double)c->s.n;
 	c->fn = copy;
 	c->name = "copy";
@@ -345,6 +347,7 @@ static int transfers(struct zr_bench *b)
 	void *host = NULL, *device;
 	if (b->s->device_info.unified)
 		return 0;
+
 	int rc = ZR_ASK(&b->s->device, device, mem_alloc, b->err, sizes[2], ZR_MEM_PINNED, &host);
 	zr_bench_empty(b);
 	device = rc ? NULL : zr_bench_take(b, sizes[2]);
@@ -356,6 +359,7 @@ static int transfers(struct zr_bench *b)
 		zr_bench_note(b, i % 2 ? "from_device" : "to_device", &at, 1, at, t, "B/s", 0, 1);
 		rc = b->err->code;
 	}
+
 	if (host)
 		b->dev->mem_free(b->s->device.inst, host, sizes[2], ZR_MEM_PINNED);
 	return rc;

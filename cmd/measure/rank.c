@@ -45,6 +45,7 @@ static double batch(struct zr_bench *b, int (*fn)(void *), void *arg, int n)
 		return -1;
 	if ((rc = ZR_ASK(&b->s->device, device, sync, b->err, NULL)))
 		return -1;
+
 	all[b->rank] = zr_now() - began;
 	zr_bench_meet(b);
 	for (int i = 0; i < b->job->ranks; i++)
@@ -65,6 +66,7 @@ double zr_bench_time(struct zr_bench *b, int (*fn)(void *arg), void *arg)
 	int n = 1;
 	if (batch(b, fn, arg, 1) < 0) /* what it does for the first time */
 		return 0;
+
 	while ((t[0] = batch(b, fn, arg, n)) >= 0 && t[0] < least && n < MOST_CALLS) {
 		const double more = t[0] > 0 ? 1.2 * least / t[0] : 16;
 		n = (int)(n * (more < 2 ? 2 : more > 16 ? 16 : more));
@@ -78,6 +80,7 @@ double zr_bench_time(struct zr_bench *b, int (*fn)(void *arg), void *arg)
 			       b->job->subject->name);
 		return 0;
 	}
+
 	qsort(t, BATCHES, sizeof *t, ascending);
 	return t[1] / n;
 }
@@ -108,6 +111,7 @@ static void show(const struct zr_bench_job *job, const struct zr_bench_rate *r)
 		zr_outlet_push();
 		return;
 	}
+
 	for (; v >= 1000 && p < 5; p++)
 		v /= 1000;
 	printf("  %-18s %-18s %6.*f %s%-10s", r->name, size, v < 10 ? 2 : v < 100 ? 1 : 0, v,
@@ -127,6 +131,7 @@ void zr_bench_note(struct zr_bench *b, const char *name, const double *at, int d
 	struct zr_bench_shared *all = b->job->shared;
 	if (b->rank || seconds <= 0 || work <= 0 || all->n == ZR_BENCH_RATES)
 		return;
+
 	struct zr_bench_rate *r = &all->rate[all->n++];
 	*r = (struct zr_bench_rate){ .dims = dims, .at = { 1, 1, 1 }, .rate = work / seconds,
 				     .unit = unit, .shown = shown };
@@ -190,9 +195,11 @@ static int take_room(struct zr_bench *b)
 	}
 	if (!bytes)
 		return 0;
+
 	int rc = ZR_ASK(&b->s->device, device, mem_alloc, b->err, bytes, ZR_MEM_DEVICE, &p);
 	if (rc)
 		return rc;
+
 	b->room = p;
 	b->bytes = bytes;
 	return fill(b);
@@ -222,6 +229,7 @@ static int load(const struct zr_bench_job *job, struct zr_config **out, struct z
 		}
 		zr_config_free(*out);
 	}
+
 	for (const char *const *o = job->subject->overrides; o && *o; o++)
 		overrides[n++] = *o;
 	return zr_config_load(job->conf, overrides, n, out, err);
@@ -239,6 +247,7 @@ int zr_bench_rank(int rank, void *arg, struct zr_error *why)
 	int rc = load(job, &cfg, why);
 	if (!rc && !cfg)
 		return 0;
+
 	/* only devices that compute on this machine's processors have the option */
 	snprintf(threads, sizeof threads, "%d", job->threads);
 	if (!rc && zr_table_find(&zr_config_find(cfg, "device")->table, "threads"))

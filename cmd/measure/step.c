@@ -42,9 +42,11 @@ static int steps(struct zr_bench *b, struct zr_session *ss)
 		if (r.stop)
 			break;
 	}
+
 	zr_timeline_close(&line);
 	if (rc || !n)
 		return rc;
+
 	const struct zr_batch_shape *batch = &b->s->batch;
 	const double one = 1, tokens = (double)(batch->train * batch->length),
 		     params = (double)b->s->layout.parameters;

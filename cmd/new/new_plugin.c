@@ -89,6 +89,7 @@ static int write_template(const struct plan *p, const char *name, FILE *out, str
 		t++;
 	if (!t->name)
 		return zr_err(err, ZR_EINTERNAL, "there is no template %s", file);
+
 	for (const char *const *line = t->line; *line; line++) {
 		fill(p, *line, out);
 		fputc('\n', out);
@@ -102,12 +103,14 @@ static int write_part(const struct plan *p, int i, struct zr_error *err)
 	FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!out)
 		return zr_err(err, ZR_EIO, "%s: %s", p->path[i], strerror(errno));
+
 	for (int k = 0; k < FROM && parts[i].from[k].name && !rc; k++) {
 		const char *but = parts[i].from[k].but;
 		if (but && !strcmp(p->role, but))
 			continue;
 		rc = write_template(p, parts[i].from[k].name, out, err);
 	}
+
 	if (fclose(out) && !rc)
 		rc = zr_err(err, ZR_EIO, "%s: %s", p->path[i], strerror(errno));
 	if (rc)
@@ -122,10 +125,12 @@ static int known_role(const char *role, struct zr_error *err)
 		return zr_err(err, ZR_EINVAL, "there is no template of a device: it has all "
 			      "operations of zeroth/device.h, which no short source can show; "
 			      "begin with a copy of plugins/device/cpu of Zeroth's sources");
+
 	for (int i = 0; roles[i]; i++) {
 		size_t n = strlen(list);
 		if (!strcmp(roles[i], role))
 			return 0;
+
 		snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", roles[i]);
 	}
 	return zr_err(err, ZR_EINVAL, "there is no template for role '%s', but for %s", role, list);
@@ -147,14 +152,17 @@ static int write_all(struct plan *p, struct zr_error *err)
 	for (int i = 0; i < PARTS; i++) {
 		if (filled(p, parts[i].to, name, sizeof name))
 			return zr_err(err, ZR_ENOMEM, "out of memory");
+
 		snprintf(p->path[i], sizeof p->path[i], "%s/%s", p->dir, name);
 		if (!faccessat(AT_FDCWD, p->path[i], F_OK, AT_SYMLINK_NOFOLLOW))
 			return zr_err(err, ZR_EINVAL, "%s is there already, and nothing is written "
 				      "over; choose another name or --dir", p->path[i]);
 	}
+
 	const int made = !mkdir(p->dir, 0777);
 	if (!made && errno != EEXIST)
 		return zr_err(err, ZR_EIO, "%s: %s", p->dir, strerror(errno));
+
 	for (int i = 0; i < PARTS && !rc; i++)
 		if ((rc = write_part(p, i, err)))
 			while (i-- > 0) /* so that it can be called again */
@@ -181,6 +189,7 @@ int zr_cmd_plugin_new(int argc, char **argv)
 		else
 			return zr_cmd_synopsis(zr_plugin_usage);
 	}
+
 	if (argc - optind != 2) {
 		fputs("zeroth plugin new: expected ROLE and NAME\n", stderr);
 		return zr_cmd_synopsis(zr_plugin_usage);
@@ -190,6 +199,7 @@ int zr_cmd_plugin_new(int argc, char **argv)
 	p.dir = p.dir ? p.dir : p.id;
 	if (known_role(p.role, &err) || check_name(p.id, &err) || write_all(&p, &err))
 		return zr_cmd_failed(&err);
+
 	printf("%s: %s.c, Makefile, %s.ini and README.md; next: make -C %s check\n", p.dir, p.id,
 	       p.id, p.dir);
 	return 0;

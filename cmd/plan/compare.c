@@ -69,6 +69,7 @@ int zr_plan_compare(const struct zr_cmd_args *a, struct zr_rate_source *rates, j
 		else if (!rc)
 			print_row(&t, s, o);
 	}
+
 	if (!rc && !a->json)
 		printf("device, host, disk: bytes of a rank; all ranks: of the machine's memory, "
 		       "by %d rank%s%s\n",

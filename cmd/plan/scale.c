@@ -71,6 +71,7 @@ int zr_plan_scale(const struct zr_cmd_args *a, struct zr_rate_source *rates, dou
 		else if (!rc)
 			print_row(&t, peak);
 	}
+
 	if (!rc && n < 0)
 		rc = zr_err(err, ZR_EINVAL,
 			    "--scale %s: expected numbers of ranks in [1, %d], as "
@@ -78,6 +79,7 @@ int zr_plan_scale(const struct zr_cmd_args *a, struct zr_rate_source *rates, dou
 			    a->scale, MOST);
 	if (!rc && a->json)
 		return zr_json_print(all, JSON_INDENT(2), "the plan", err);
+
 	json_decref(all);
 	if (!rc && !a->json)
 		printf("bytes of a rank; machines of %d ranks; %s\n", NODE, rates->by);

@@ -77,6 +77,7 @@ static void judge(struct search *s, const struct zr_trial *t, const char word[2]
 		r->fits = 1;
 		if (s->best.forecast && s->best.f.seconds <= t->f.seconds)
 			return;
+
 		s->best = *t;
 		memcpy(s->best_word, word, sizeof s->best_word);
 		for (int i = 0; i < ZR_TRIAL_SETS && t->set[i]; i++)
@@ -170,6 +171,7 @@ static void print_best(const struct search *s)
 	printf("\n%d configurations planned, %d fit\n", s->planned, s->fit);
 	if (!s->fit)
 		return;
+
 	printf("fastest: %s a step, %.4g tokens/s, bound by %s, by %s\n"
 	       "         %s of device memory and %s of disk a rank, %s of host memory\n\n",
 	       zr_seconds_text(t->f.seconds, a), t->tokens / t->f.seconds,
@@ -218,6 +220,7 @@ static int look(struct search *s)
 		rc = zr_trial_run(s->a, s->rates, &n, s->err);
 	if (rc || t.refused)
 		return rc ? rc : zr_err(s->err, ZR_EINVAL, "%s", t.why);
+
 	s->sequences = t.sequences;
 	s->separate = t.separate;
 	s->narrow = !n.refused;

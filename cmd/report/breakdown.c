@@ -42,6 +42,7 @@ static void measure(const struct zr_rows *rows, struct areas *a)
 			a->all[p] += sum;
 			counted += n;
 		}
+
 		a->parts += counted > 0;
 		a->all[p] /= counted ? (double)counted : 1;
 	}
@@ -93,6 +94,7 @@ static void write_areas(const struct areas *a, FILE *f)
 		for (int w = 0; w < a->wide; w++)
 			below[w] += a->mean[p][w];
 	}
+
 	fputs("</svg></div>", f);
 }
 
@@ -113,6 +115,7 @@ static void write_table(const struct areas *a, FILE *f)
 				p, zr_part_name[p], zr_number_seconds(a->all[p], text),
 				100 * a->all[p] / sum);
 	}
+
 	fprintf(f,
 		"</tbody><tfoot><tr><th scope=\"row\">all</th><td>%s</td><td></td></tr></tfoot>"
 		"</table></div>",
@@ -124,6 +127,7 @@ int zr_report_breakdown(struct zr_report *r)
 	struct areas *a = malloc(sizeof *a);
 	if (!a)
 		return -1;
+
 	zr_report_heading(r, "time", "Where the time went");
 	fputs("<div class=\"grid2\">", r->page);
 	for (int i = 0; i < r->n; i++) {
@@ -134,6 +138,7 @@ int zr_report_breakdown(struct zr_report *r)
 					  "[run] wall_clock_breakdown = yes does so");
 			continue;
 		}
+
 		fputs("<figure class=\"card\"><figcaption>Time of a step by part <small>", r->page);
 		zr_html_text(r->page, r->run[i].name);
 		fputs(", rank 0</small></figcaption>", r->page);
@@ -141,6 +146,7 @@ int zr_report_breakdown(struct zr_report *r)
 		write_table(a, r->page);
 		fputs("</figure>\n", r->page);
 	}
+
 	fputs("</div>\n", r->page);
 	free(a);
 	return 0;

@@ -61,6 +61,7 @@ static int choose_points(const struct zr_curve *c, int64_t most, struct points *
 			p->y[i] = c->y[at[i]];
 		}
 	}
+
 	free(at);
 	return 0;
 }
@@ -130,6 +131,7 @@ static void write_path(const struct zr_curve *c, const struct points *p, const s
 		else if (p->y[i] > 0)
 			fprintf(f, "M%.1f 1000V940", x);
 	}
+
 	if (alone)
 		fputs("h0", f); /* a dot */
 	fputs("\"/>", f);
@@ -172,6 +174,7 @@ static void write_description(const struct zr_chart *c, FILE *f)
 		fprintf(f, ": %s at step %.0f, ", zr_number(v->y[first], a), v->x[first]);
 		fprintf(f, "%s at step %.0f. ", zr_number(v->y[last], b), v->x[last]);
 	}
+
 	fputs("</desc>", f);
 }
 
@@ -199,6 +202,7 @@ static void write_data(const struct zr_chart *c, const struct points *p, const s
 		}
 		fputs("]}", f);
 	}
+
 	fputs("]}", f);
 }
 
@@ -232,6 +236,7 @@ static void write_figure(const struct zr_chart *c, const struct points *p, const
 		zr_html_text(f, c->curve[i].label);
 		fputs("</li>", f);
 	}
+
 	fputs("</ul><div class=\"plot\">", f);
 	write_axes(c, r, f);
 	fprintf(f,

@@ -57,6 +57,7 @@ void zr_html_json(FILE *f, const char *text)
 			fwrite(p, 1, (size_t)n, f);
 		p += n ? n : 1;
 	}
+
 	putc('"', f);
 }
 
@@ -103,6 +104,7 @@ char *zr_number_bytes(double v, char text[ZR_NUMBER_ROOM])
 	int u = 0;
 	if (!isfinite(v))
 		return strcpy(text, "-");
+
 	for (; fabs(v) >= 1024 && u < 5; u++)
 		v /= 1024;
 	snprintf(text, ZR_NUMBER_ROOM, "%.*f %s",

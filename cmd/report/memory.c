@@ -78,6 +78,7 @@ static void read_tier(const struct zr_run_files *run, int at, struct tier *t)
 			c->planned += bytes(json_object_get(v, "planned"));
 		c->peak += bytes(json_object_get(v, "peak"));
 	}
+
 	for (int i = 0; i < t->n; i++) {
 		t->planned += t->c[i].planned;
 		t->peak += t->c[i].peak;
@@ -105,6 +106,7 @@ static void write_bar(const struct tier *t, int measured, double most, FILE *f)
 		fprintf(f, ": %s</title></rect>", zr_number_bytes(b, text));
 		at += b;
 	}
+
 	fprintf(f, "</svg><b>%s</b></div>", zr_number_bytes(sum, text));
 }
 
@@ -114,6 +116,7 @@ static void write_tier(const struct tier *t, const char *name, FILE *f)
 	char a[ZR_NUMBER_ROOM], b[ZR_NUMBER_ROOM];
 	if (!(most > 0))
 		return;
+
 	fprintf(f, "<h4>%s</h4>", name);
 	write_bar(t, 0, most, f);
 	if (!isnan(t->peak))
@@ -125,6 +128,7 @@ static void write_tier(const struct tier *t, const char *name, FILE *f)
 		zr_html_text(f, t->c[i].name);
 		fputs("</li>", f);
 	}
+
 	fputs("</ul>", f);
 	if (t->shared > 0)
 		fprintf(f,
@@ -141,6 +145,7 @@ static void write_tier(const struct tier *t, const char *name, FILE *f)
 		fprintf(f, "</th><td>%s</td><td>%s</td></tr>", zr_number_bytes(t->c[i].planned, a),
 			isnan(t->peak) ? "-" : zr_number_bytes(t->c[i].peak, b));
 	}
+
 	fputs("</tbody></table></div></details>", f);
 }
 
@@ -160,6 +165,7 @@ void zr_report_memory(struct zr_report *r)
 					  "bytes by category");
 			continue;
 		}
+
 		fputs("<section class=\"card\"><h3>", r->page);
 		zr_html_text(r->page, run->name);
 		fputs(" <small>rank 0</small></h3>", r->page);
@@ -181,5 +187,6 @@ void zr_report_memory(struct zr_report *r)
 				zr_number_bytes(peak, text));
 		fputs("</section>\n", r->page);
 	}
+
 	fputs("</div>\n", r->page);
 }

@@ -45,6 +45,7 @@ static void begin(struct zr_report *r)
 			zr_html_text(f, r->run[i].name);
 			fputs("</label>", f);
 		}
+
 		fputs("</fieldset>\n", f);
 	}
 }
@@ -55,6 +56,7 @@ static int write_sections(struct zr_report *r)
 	zr_report_overview(r);
 	if (zr_report_curves(r) || zr_report_breakdown(r))
 		return -1;
+
 	zr_report_memory(r);
 	zr_report_timeline(r);
 	zr_report_numbers(r);
@@ -84,6 +86,7 @@ int zr_report_page(struct zr_report *r, char **text, struct zr_error *err)
 		put_lines(r->page, zr_page_js);
 		fputs("</script>\n</body>\n</html>\n", r->page);
 	}
+
 	rc |= r->page && fclose(r->page);
 	free(data);
 	if (!rc) {

@@ -135,6 +135,7 @@ char **zr_plot(const char *title, const double *x, const double *y, int64_t n, i
 		x = mean;
 		y = mean_y;
 	}
+
 	shown = find_range(x, y, n);
 	if (r.any)
 		draw(&d, &shown, x, y, n);

@@ -58,9 +58,11 @@ static int column(struct zr_rows *r, const char *name, size_t n, int guess)
 	}
 	if (r->columns == ZR_ROWS_COLUMNS)
 		return -1;
+
 	double *v = malloc((size_t)(r->room ? r->room : 1) * sizeof *v);
 	if (!v)
 		return -2;
+
 	for (int64_t i = 0; i < r->room; i++)
 		v[i] = NAN;
 	memcpy(r->name[r->columns], name, n);
@@ -78,10 +80,13 @@ static int grow(struct zr_rows *r)
 			double *v = realloc(r->value[c], (size_t)room * sizeof *v);
 			if (!v)
 				return -1;
+
 			r->value[c] = v;
 		}
+
 		r->room = room;
 	}
+
 	for (int c = 0; c < r->columns; c++)
 		r->value[c][r->n] = NAN;
 	return 0;
@@ -136,6 +141,7 @@ static double number(const char **p, const char *end)
 			exponent += !point;
 		}
 	}
+
 	if (!any) {
 		static const char *const word[] = { "null", "nan", "inf" };
 		for (int i = 0; i < 3; i++) {
@@ -147,6 +153,7 @@ static double number(const char **p, const char *end)
 		}
 		return NAN;
 	}
+
 	if (s < end && (*s == 'e' || *s == 'E')) {
 		const char *e = s + 1;
 		int minus = e < end && *e == '-', v = 0;
@@ -159,6 +166,7 @@ static double number(const char **p, const char *end)
 			s = e;
 		}
 	}
+
 	*p = s;
 	long double v = (long double)m;
 	if (m && exponent)
@@ -182,26 +190,32 @@ int zr_rows_json(struct zr_rows *r, const char *line, size_t bytes)
 		return -1;
 	if (grow(r))
 		return -1;
+
 	p = blanks(p, end);
 	if (p == end)
 		return 0;
 	if (*p++ != '{')
 		goto bad;
+
 	for (;;) {
 		p = blanks(p, end);
 		if (p == end || *p++ != '"')
 			goto bad;
+
 		const char *name = p;
 		while (p < end && *p != '"')
 			p += *p == '\\' ? 2 : 1;
 		if (p >= end)
 			goto bad;
+
 		int c = column(r, name, (size_t)(p - name), at);
 		if (c == -2)
 			return -1;
+
 		p = blanks(p + 1, end);
 		if (p == end || *p++ != ':')
 			goto bad;
+
 		p = blanks(p, end);
 		const char *before = p;
 		double v = number(&p, end);
@@ -217,6 +231,7 @@ int zr_rows_json(struct zr_rows *r, const char *line, size_t bytes)
 		}
 		if (p == end || *p != '}' || blanks(p + 1, end) != end)
 			goto bad;
+
 		keep(r);
 		return 0;
 	}
@@ -245,6 +260,7 @@ int zr_rows_csv(struct zr_rows *r, const char *line, size_t bytes)
 		return csv_header(r, line, bytes);
 	if (grow(r))
 		return -1;
+
 	for (int c = 0; c < r->columns; c++) {
 		r->value[c][r->n] = number(&p, end);
 		p = blanks(p, end);
@@ -254,6 +270,7 @@ int zr_rows_csv(struct zr_rows *r, const char *line, size_t bytes)
 		}
 		p += p < end;
 	}
+
 	keep(r);
 	return 0;
 }

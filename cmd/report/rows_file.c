@@ -60,6 +60,7 @@ static int begin(struct zr_rows_file *f, struct zr_error *err)
 	f->fd = zr_file_open(AT_FDCWD, f->path, 1);
 	if (f->fd < 0 || fstat(f->fd, &st))
 		return zr_file_failed(err, f->path, "opened", errno);
+
 	f->inode = st.st_ino;
 	return 0;
 }
@@ -105,6 +106,7 @@ int zr_rows_read(struct zr_rows_file *f, struct zr_error *err)
 		note_read(f, text, (size_t)used);
 		changed = 1;
 	}
+
 	free(text);
 	if (rc)
 		return rc;

@@ -93,6 +93,7 @@ static int read_config(struct zr_run_files *r)
 			rc = add_value(r, section, trimmed(line, equal), value);
 		}
 	}
+
 	free(text);
 	return rc;
 }
@@ -105,6 +106,7 @@ static void read_trace(struct zr_run_files *r)
 	DIR *d = opendir(path);
 	if (!d)
 		return;
+
 	for (struct dirent *e; (e = readdir(d));) {
 		size_t n = strlen(e->d_name);
 		if (strncmp(e->d_name, "step-", 5) || n < 11 || n >= sizeof r->trace_name ||
@@ -114,9 +116,11 @@ static void read_trace(struct zr_run_files *r)
 		if (strcmp(e->d_name, r->trace_name) > 0)
 			strcpy(r->trace_name, e->d_name);
 	}
+
 	closedir(d);
 	if (!r->traces)
 		return;
+
 	snprintf(path, sizeof path, "trace/%s", r->trace_name);
 	r->trace = read_json(r, path);
 }
@@ -160,6 +164,7 @@ int zr_run_files_open(struct zr_run_files *r, const char *dir, struct zr_error *
 		return zr_err(err, ZR_EINVAL, "%s: %s", dir, strerror(errno));
 	if (!S_ISDIR(st.st_mode))
 		return zr_err(err, ZR_EINVAL, "%s: is not a directory: give that of a run", dir);
+
 	name_run(r);
 	r->has_metrics = zr_rows_open(&r->metrics, dir);
 	if (read_config(r)) {
@@ -179,6 +184,7 @@ int zr_run_files_open(struct zr_run_files *r, const char *dir, struct zr_error *
 			      "or metrics.csv",
 			      dir);
 	}
+
 	r->summary = read_json(r, "summary.json");
 	r->plan = read_json(r, "plan.json");
 	read_trace(r);

@@ -134,6 +134,7 @@ static int write_pictures(const struct zr_screen *s, const struct zr_run_files *
 	high = rows / below - 2;
 	if (high < 1)
 		return 0;
+
 	for (int b = 0, at = 0; b < below && at < 6; b++) {
 		char **plot[2] = { NULL, NULL };
 		int rc = 0, n = 0;
@@ -146,6 +147,7 @@ static int write_pictures(const struct zr_screen *s, const struct zr_run_files *
 					  (s->columns - 2 * (beside - 1)) / beside, s->with);
 			rc |= !plot[n++];
 		}
+
 		for (int i = 0; !rc && n && i < high + 2; i++)
 			fprintf(f, "%s%s%s%s", plot[0][i], n > 1 ? "  " : "",
 				n > 1 ? plot[1][i] : "", s->end);

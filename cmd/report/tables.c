@@ -116,6 +116,7 @@ void zr_report_overview(struct zr_report *r)
 		}
 		fputs("</section>\n", r->page);
 	}
+
 	fputs("</div>\n", r->page);
 	for (int i = 0; i < r->n; i++)
 		if (!r->run[i].has_metrics)
@@ -149,6 +150,7 @@ static void write_row(const struct zr_rows *rows, int c, FILE *f)
 		sum += y[i];
 		n++;
 	}
+
 	const double mean = is_rate(rows->name[c]) ? zr_rows_rate(rows, rows->name[c], rows->n) :
 			    n			   ? sum / (double)n : NAN;
 	fputs("<tr><th scope=\"row\">", f);
@@ -203,6 +205,7 @@ static int write_difference(struct zr_report *r, const struct zr_run_value *v, i
 		}
 		fputs("</tr></thead><tbody>", r->page);
 	}
+
 	fputs("<tr><th scope=\"row\">", r->page);
 	zr_html_text(r->page, v->section);
 	putc('.', r->page);
@@ -214,6 +217,7 @@ static int write_difference(struct zr_report *r, const struct zr_run_value *v, i
 		zr_html_text(r->page, value ? value : "-");
 		fputs("</td>", r->page);
 	}
+
 	fputs("</tr>", r->page);
 	return n + 1;
 }
@@ -259,11 +263,13 @@ void zr_report_config(struct zr_report *r)
 				zr_html_text(r->page, section);
 				fputs("]\n", r->page);
 			}
+
 			zr_html_text(r->page, v->key);
 			fputs(" = ", r->page);
 			zr_html_text(r->page, v->text);
 			putc('\n', r->page);
 		}
+
 		fputs("</pre></details>\n", r->page);
 	}
 }
@@ -304,6 +310,7 @@ void zr_report_machine(struct zr_report *r)
 			have ? zr_number_bytes(json_number_value(have), b) : "-",
 			need ? zr_number_bytes(json_number_value(need), c) : "-");
 	}
+
 	fputs("</tbody></table></div>\n", r->page);
 	for (int i = 0; i < r->n; i++)
 		if (!zr_run_ended(&r->run[i]))
@@ -330,6 +337,7 @@ static void write_samples(const char *text, FILE *f)
 		free(line);
 		open = 1;
 	}
+
 	fputs(open ? "</pre>" : "", f);
 }
 
@@ -344,6 +352,7 @@ void zr_report_samples(struct zr_report *r)
 				"no sample was kept (zeroth sample --keep adds to samples.txt)");
 			continue;
 		}
+
 		fputs("<details class=\"card\" open><summary>", r->page);
 		zr_html_text(r->page, run->name);
 		fputs(run->samples_cut ? " (the end of samples.txt)" : "", r->page);

@@ -27,6 +27,7 @@ int zr_ticks(double low, double high, enum zr_chart_unit unit, int powers, doubl
 		if (n > 1)
 			return n;
 	}
+
 	const double each = round_up((high - low) / 5);
 	n = 0;
 	if (unit == ZR_CHART_BYTES && high >= 2048) {
@@ -36,6 +37,7 @@ int zr_ticks(double low, double high, enum zr_chart_unit unit, int powers, doubl
 			tick[i] *= power;
 		return n;
 	}
+
 	if (!(high > low) || !isfinite(each) || each <= 0) {
 		tick[0] = low;
 		return 1;

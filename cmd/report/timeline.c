@@ -83,6 +83,7 @@ static int read_events(struct view *v, const json_t *events)
 	v->span = malloc((json_array_size(events) + 1) * sizeof *v->span);
 	if (!v->span)
 		return -1;
+
 	v->first = INFINITY;
 	v->last = -INFINITY;
 	json_array_foreach (events, i, e) {
@@ -108,6 +109,7 @@ static int read_events(struct view *v, const json_t *events)
 		v->lane[s.lane].busy += s.to - s.from;
 		v->span[v->n++] = s;
 	}
+
 	qsort(v->span, v->n, sizeof *v->span, by_time);
 	return 0;
 }
@@ -126,6 +128,7 @@ static void join(struct view *v, double gap)
 			v->span[out++] = v->span[i];
 		}
 	}
+
 	v->n = out;
 }
 
@@ -168,6 +171,7 @@ static void write_lane(const struct view *v, int lane, FILE *f)
 		fprintf(f, ", %s</title></rect>",
 			zr_number_seconds((s->to - s->from) * 1e-6, text));
 	}
+
 	fputs("</svg></div>", f);
 }
 
@@ -219,6 +223,7 @@ static void write_view(const struct zr_run_files *run, struct view *v, FILE *f)
 			zr_number_seconds(l->busy * 1e-6, text),
 			span > 0 ? 100 * l->busy / span : 0);
 	}
+
 	fputs("</tbody></table></div></details>", f);
 	if (v->left_out)
 		fprintf(f, "<p class=\"note\">More than %d lanes: the others are in the file.</p>",

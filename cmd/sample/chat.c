@@ -42,9 +42,11 @@ static int add(struct talk *t, int role, const char *text, size_t n)
 		struct zr_chat_message *more = realloc(t->message, room * sizeof *more);
 		if (!more)
 			return no_memory(t);
+
 		t->message = more;
 		t->room = room;
 	}
+
 	/* what is written into a template is UTF-8 */
 	char *copy = NULL;
 	size_t bytes = 0;
@@ -113,6 +115,7 @@ static int render(struct talk *t)
 				"model sees %lld tokens\n",
 			(long long)t->g->context);
 	}
+
 	fprintf(stderr, "zeroth: this is %lld tokens long, the model sees %lld: ask shorter\n",
 		(long long)tokens(t), (long long)t->g->context);
 	t->ids.n = 0;
@@ -129,10 +132,12 @@ static int ends_with_added(struct talk *t)
 	const char *p = zr_tokenizer_bytes(g->text->tokenizer, last, &n);
 	if (!p || n >= sizeof name || g->n_eos == ZR_EOS_MOST)
 		return 0;
+
 	memcpy(name, p, n);
 	name[n] = 0;
 	if (zr_tokenizer_added(g->text->tokenizer, name) != last)
 		return 0;
+
 	g->eos[g->n_eos++] = last;
 	return 1;
 }
@@ -147,6 +152,7 @@ static int find_end(struct talk *t)
 	int rc = zr_chat_render(t->form, two, 2, 0, &t->text, t->err);
 	if (rc || !t->text.n)
 		return rc;
+
 	const struct zr_chat_span *span = &t->text.span[t->text.n - 1];
 	size_t n = span->to - span->from - 1;
 	rc = n ? encode(t, t->text.text.p + span->from + 1, n) : 0;
@@ -154,10 +160,12 @@ static int find_end(struct talk *t)
 		return rc;
 	if (ends_with_added(t))
 		return 0;
+
 	t->stop = strndup(t->text.text.p + span->from + 1, n);
 	t->stops = calloc((size_t)g->stops.n + 1, sizeof *t->stops);
 	if (!t->stop || !t->stops)
 		return no_memory(t);
+
 	for (int i = 0; i < g->stops.n; i++)
 		t->stops[i] = g->stops.text[i];
 	t->stops[g->stops.n++] = t->stop;
@@ -214,6 +222,7 @@ static int converse(struct talk *t)
 		else if (n)
 			rc = add(t, ZR_CHAT_USER, line, (size_t)n) ? ZR_ENOMEM : answer(t);
 	}
+
 	free(line);
 	return rc;
 }
@@ -236,6 +245,7 @@ int zr_converse(struct zr_generator *g, const struct zr_chat_options *forms, str
 	if (!g->text->tokenizer)
 		return zr_err(err, ZR_EINVAL,
 			      "--chat needs a tokenizer.json beside the model, or --tokenizer");
+
 	int rc = zr_chat_open(&o, &chat, err);
 	t.form = rc ? NULL : zr_chat_forms(chat);
 	if (!rc)

@@ -67,6 +67,7 @@ int32_t zr_draw(const struct zr_draw *how, const float *logits, int64_t n, uint6
 	zr_draw_best(logits, n, k, best);
 	if (how->temperature == 0)
 		return best[0];
+
 	top = logits[best[0]];
 	for (int64_t j = 0; j < k; j++)
 		sum += exp((logits[best[j]] - top) / how->temperature);
@@ -76,6 +77,7 @@ int32_t zr_draw(const struct zr_draw *how, const float *logits, int64_t n, uint6
 		k = few;
 		sum = part;
 	}
+
 	u = uniform(how->seed, i) * sum;
 	for (int64_t j = 0; j < k; j++) {
 		u -= exp((logits[best[j]] - top) / how->temperature);

@@ -38,9 +38,11 @@ static int load(const char *run, const char *name, json_t **j, struct zr_error *
 	*j = NULL;
 	if (!zr_model_file(run, name, file))
 		return 0;
+
 	int no = zr_file_text(AT_FDCWD, file, 1, 64u << 20, &text, &bytes);
 	if (no)
 		return zr_file_failed(err, file, "cannot read", no);
+
 	int rc = zr_json_object(text, bytes, file, j, err);
 	free(text);
 	return rc;
@@ -104,6 +106,7 @@ int zr_eos_find(const char *given, const char *run, const struct zr_token_text *
 				    "number below %lld, nor none",
 				    given, (long long)vocabulary);
 	}
+
 	*n = e.n;
 	return rc;
 }

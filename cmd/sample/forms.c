@@ -70,6 +70,7 @@ void zr_forms_of_run(struct zr_chat_options *o, const struct zr_config *cfg)
 	const struct zr_section *s = conversations(cfg);
 	if (!s)
 		return;
+
 	int all = !has_template(o);
 	for (int i = 0; i < N_FORMS; i++) {
 		const char **to = text_at(o, forms[i].at);

@@ -22,9 +22,11 @@ static int64_t most_near(const struct zr_section *model)
 	char text[64];
 	if (!scaling || !original)
 		return INT64_MAX;
+
 	zr_value_format(scaling, model->opts, text, sizeof text);
 	if (strcmp(text, "longrope"))
 		return INT64_MAX;
+
 	zr_value_format(original, model->opts, text, sizeof text);
 	int64_t most = strtoll(text, NULL, 10);
 	return most > 0 ? most : INT64_MAX; /* auto is the context */
@@ -63,6 +65,7 @@ static void push(struct zr_generator *g, int32_t token)
 		g->n = keep;
 		g->kept = 0; /* at other positions */
 	}
+
 	if (g->kept > g->n && g->window[g->n] != token)
 		g->kept = g->n;
 	g->window[g->n++] = token;
@@ -128,6 +131,7 @@ int zr_generate(struct zr_generator *g, struct zr_drawn *d, struct zr_error *err
 	while (!rc && !stopped && d->n < g->most) {
 		if ((rc = look(g, err)))
 			return rc;
+
 		int32_t token = zr_draw(&g->draw, g->logits, g->text->tokens,
 					d->number << 32 | (uint64_t)d->n, g->best);
 		if (is_eos(g, token)) {
@@ -140,6 +144,7 @@ int zr_generate(struct zr_generator *g, struct zr_drawn *d, struct zr_error *err
 		d->n++;
 		rc = put(g, d, token, &stopped);
 	}
+
 	if (!rc && !stopped)
 		rc = put_rest(g, d, &stopped);
 	if (stopped)

@@ -19,14 +19,17 @@ static int add(struct zr_prompts *p, const char *text, size_t bytes, struct zr_e
 		struct zr_prompt *more = realloc(p->at, cap * sizeof *more);
 		if (!more)
 			return zr_err(err, ZR_ENOMEM, "out of memory for the prompts");
+
 		p->at = more;
 		p->cap = cap;
 	}
+
 	struct zr_prompt *one = &p->at[p->n];
 	one->bytes = bytes;
 	one->text = malloc(bytes + 1);
 	if (!one->text)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the prompts");
+
 	memcpy(one->text, text, bytes);
 	one->text[bytes] = 0;
 	p->n++;
@@ -60,6 +63,7 @@ int zr_prompts_read(const char *path, struct zr_prompts *p, struct zr_error *err
 	*p = (struct zr_prompts){ 0 };
 	if (!f)
 		return zr_file_failed(err, path, "cannot open", errno);
+
 	errno = 0;
 	for (long at = 1; !rc && (n = getline(&line, &room, f)) >= 0; at++) {
 		while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))
@@ -71,6 +75,7 @@ int zr_prompts_read(const char *path, struct zr_prompts *p, struct zr_error *err
 			    add(p, line, (size_t)n, err);
 		errno = 0;
 	}
+
 	if (!rc && ferror(f))
 		rc = zr_file_failed(err, path, "cannot read", errno);
 	if (!rc && !p->n)

@@ -37,6 +37,7 @@ static int append(const char *path, const char *text, size_t n, struct zr_error 
 	if (fd < 0 && errno == ELOOP)
 		return zr_err(err, ZR_EINVAL, "%s: is a symbolic link, which a run does not "
 			      "follow: remove it", path);
+
 	ssize_t got = fd < 0 ? -1 : write(fd, text, n);
 	if (got >= 0 && (size_t)got < n) {
 		/* the file is as before, where nobody else appends */
@@ -45,6 +46,7 @@ static int append(const char *path, const char *text, size_t n, struct zr_error 
 		errno = ENOSPC;
 		got = -1;
 	}
+
 	int rc = got < 0 ? zr_err(err, ZR_EIO, "%s: cannot append: %s", path, strerror(errno)) : 0;
 	if (fd >= 0 && close(fd) && !rc)
 		rc = zr_err(err, ZR_EIO, "%s: cannot append: %s", path, strerror(errno));

@@ -40,6 +40,7 @@ static int use_tokenizer(struct zr_token_text *t, const struct zr_token_source *
 			t->decoder = NULL;
 		return 0;
 	}
+
 	zr_tokenizer_close(t->tokenizer);
 	t->tokenizer = NULL;
 	return rc;
@@ -144,10 +145,12 @@ int zr_token_lengths(const struct zr_token_source *from, uint16_t **out, struct 
 			zr_token_text_bytes(&text, (int32_t)i, &bytes, scratch);
 			(*out)[i] = (uint16_t)(bytes < UINT16_MAX ? bytes : UINT16_MAX);
 		}
+
 		if (!*out)
 			rc = zr_err(err, ZR_ENOMEM, "out of memory for %lld tokens",
 				    (long long)from->vocabulary);
 	}
+
 	zr_token_text_close(&text);
 	return rc;
 }
@@ -195,10 +198,12 @@ int zr_token_text_encode(const struct zr_token_text *t, const char *text, size_t
 		return zr_err(err, ZR_EINVAL,
 			      "nothing here knows the text of its tokens: --prompt needs a "
 			      "--tokenizer");
+
 	int64_t tokens = d->encode(t->data_opts, text, (int64_t)n, NULL, 0);
 	int32_t *id = malloc((size_t)(tokens > 0 ? tokens : 1) * sizeof *id);
 	if (!id)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the prompt");
+
 	d->encode(t->data_opts, text, (int64_t)n, id, tokens);
 	int rc = tokens > 0 ? sink(arg, id, (size_t)tokens) : 0;
 	free(id);

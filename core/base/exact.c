@@ -64,6 +64,7 @@ static double round_digits(const struct zr_exact *e)
 		top--;
 	if (top < 0)
 		return 0;
+
 	unsigned __int128 head = 0; /* the top three digits: at least 65 bits of precision */
 	for (int i = 0; i < 3; i++)
 		head = head << 32 | (top - i >= 0 ? (uint64_t)e->limb[top - i] : 0);
@@ -78,9 +79,11 @@ double zr_exact_value(struct zr_exact *e)
 {
 	if (e->nonfinite)
 		return NAN;
+
 	carry(e);
 	if (e->limb[ZR_EXACT_LIMBS - 1] >= 0)
 		return round_digits(e);
+
 	struct zr_exact neg = *e;
 	for (int i = 0; i < ZR_EXACT_LIMBS; i++)
 		neg.limb[i] = -neg.limb[i];

@@ -33,9 +33,11 @@ int zr_file_open(int at, const char *name, int follow)
 	struct stat st;
 	if (fd < 0)
 		return -1;
+
 	no = fstat(fd, &st) ? errno : S_ISREG(st.st_mode) ? 0 : ENXIO;
 	if (!no)
 		return fd;
+
 	close(fd);
 	errno = no;
 	return -1;
@@ -51,6 +53,7 @@ int zr_write_all_at(int fd, const void *data, size_t bytes, uint64_t at)
 			continue;
 		if (n <= 0)
 			return n < 0 ? errno : EIO;
+
 		p += n;
 		at += at == ZR_HERE ? 0 : (uint64_t)n;
 		bytes -= (size_t)n;
@@ -66,6 +69,7 @@ int zr_read_all_at(int fd, void *to, size_t bytes, uint64_t at)
 			continue;
 		if (n <= 0)
 			return n < 0 ? errno : ENODATA;
+
 		p += n;
 		at += (uint64_t)n;
 		bytes -= (size_t)n;
@@ -99,9 +103,11 @@ int zr_file_new(int at, const char *name, const void *data, size_t bytes, int du
 	int fd, no = unlinkat(at, name, 0) && errno != ENOENT ? errno : 0;
 	if (no)
 		return no;
+
 	fd = openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return errno;
+
 	no = zr_write_all_at(fd, data, bytes, ZR_HERE);
 	if (!no && durably && fsync(fd))
 		no = errno;
@@ -146,6 +152,7 @@ int zr_remove(int at, const char *name)
 	int fd = zr_dir_open(at, name, 0), no = 0;
 	if (fd < 0)
 		return (errno == ENOTDIR || errno == ELOOP) && !unlinkat(at, name, 0) ? 0 : errno;
+
 	DIR *d = fdopendir(fd);
 	while (d && (errno = 0, e = readdir(d)))
 		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
@@ -171,6 +178,7 @@ int zr_take_name(int at, const char *tmp, const char *name)
 		return errno;
 	if (taken && renameat2(at, tmp, at, name, RENAME_EXCHANGE))
 		return errno;
+
 	int no = at == AT_FDCWD ? zr_sync_parent(name) : zr_sync_dir(at);
 	if (!no && taken)
 		zr_remove(at, tmp);

@@ -115,6 +115,7 @@ int zr_json_object(const char *text, size_t n, const char *path, json_t **to, st
 		j = zr_json_load(text, n, JSON_DECODE_INT_AS_REAL, &at);
 	if (json_is_object(j))
 		return *to = j, 0;
+
 	int rc = j ? zr_err(err, ZR_EINVAL, "%s: not a JSON object", path) :
 		errno ? zr_err(err, ZR_ENOMEM, "%s: out of memory", path) :
 		zr_err(err, ZR_EINVAL, "%s:%d:%d: not JSON: %s", path, at.line, at.column, at.text);
@@ -131,6 +132,7 @@ char *zr_json_dump(const json_t *j, size_t flags)
 	now = NULL;
 	if (!r.failed)
 		return text;
+
 	free(text);
 	errno = ENOMEM;
 	return NULL;

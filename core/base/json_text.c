@@ -25,6 +25,7 @@ char *zr_json_text(const json_t *j, size_t flags)
 		same = json_equal(j, back);
 		json_decref(back);
 	}
+
 	if (!same) {
 		free(text);
 		text = NULL;

@@ -43,12 +43,14 @@ void zr_logf(int level, const char *topic, const char *fmt, ...)
 	va_list ap;
 	if (level > max_level && !zr_log_taker)
 		return;
+
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	zr_one_line(text);
 	if ((zr_log_taker && zr_log_taker(level, topic, text)) || level > max_level)
 		return;
+
 	pthread_mutex_lock(&lock);
 	if (live_text[0])
 		draw("");

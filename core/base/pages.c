@@ -22,6 +22,7 @@ void *zr_pages_open(size_t bytes)
 		       -1, 0);
 	if (p == MAP_FAILED)
 		return NULL;
+
 	size_t before = -(uintptr_t)p % LARGE_PAGE;
 	if (before)
 		munmap(p, before);

@@ -132,6 +132,7 @@ static void *thread_main(void *arg)
 			atomic_fetch_sub(&p->sleepers, 1);
 			continue;
 		}
+
 		seen = atomic_load(&p->job);
 		work(p, worker);
 	}
@@ -154,6 +155,7 @@ int zr_pool_new(int threads, struct zr_pool **out)
 	size_t bytes = (sizeof *p + (size_t)threads * sizeof *p->worker + 63) / 64 * 64;
 	if (!(p = aligned_alloc(64, bytes)))
 		return -ENOMEM;
+
 	memset(p, 0, bytes);
 	p->threads = 1;
 	restore_rounding();

@@ -63,6 +63,7 @@ int zr_layers_add(struct zr_config *cfg, enum zr_given_layer layer, const char *
 	struct zr_given *g = calloc(1, sizeof *g);
 	if (!g)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	*(cfg->last ? &cfg->last->next : &cfg->given) = g;
 	cfg->last = g;
 	cfg->n_given++;
@@ -131,6 +132,7 @@ static int override(struct reader *r, const char *text)
 		rc = !*value ? unset(r, section, key) :
 			       zr_layers_add(r->cfg, r->layer, section, key, value, "-o", r->err);
 	}
+
 	free(copy);
 	return rc;
 }
@@ -144,6 +146,7 @@ int zr_layers_read(struct zr_config *cfg, const char *const *overrides, int n_ov
 	int rc = zr_data_dir(&dir, err);
 	if (rc)
 		return rc;
+
 	snprintf(path, sizeof path, "%s/defaults.ini", dir);
 	rc = zr_ini_read(path, path, line, &r, err);
 	if (!rc && cfg->path) {

@@ -33,6 +33,7 @@ void zr_config_free(struct zr_config *cfg)
 {
 	if (!cfg)
 		return;
+
 	for (int i = 0; i < cfg->n; i++) {
 		free(cfg->part[i].s.opts);
 		free(cfg->part[i].source);
@@ -45,6 +46,7 @@ void zr_config_free(struct zr_config *cfg)
 		free(g->place);
 		free(g);
 	}
+
 	zr_model_json_close(&cfg->model_json);
 	free(cfg->part);
 	free(cfg->path);
@@ -65,6 +67,7 @@ static int check_resolved(const struct zr_config *cfg, struct zr_part *p, const 
 			return zr_config_blame(cfg, p->s.name, ZR_EINVAL, err, "%s%s%s", o->name,
 					       still ? ": `auto` could not be resolved; give a "
 						       "value" : " = auto: ", e.text);
+
 		*zr_part_source(p, o) = "auto";
 	}
 	return 0;
@@ -81,9 +84,11 @@ int zr_config_resolve(struct zr_config *cfg, const char *section, const struct z
 	int rc = 0;
 	if (!p || !p->s.plugin)
 		return zr_err(err, ZR_EINTERNAL, "no section [%s] to resolve", section);
+
 	uint8_t *was_auto = calloc(p->s.table.n + 1u, 1);
 	if (!was_auto)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	for (uint32_t i = 0; (o = zr_table_next(&p->s.table, 0, &i));)
 		was_auto[i - 1] = (uint8_t)zr_value_is_auto(o, p->s.opts);
 	zr_host_init(&it, &process, &p->s);

@@ -46,6 +46,7 @@ static int add_option(void *arg, const struct zr_config_key *k, const char *valu
 		return zr_err(err, ZR_EINVAL,
 			      "%s: %s is to set option %s, which the plugin does not have", path,
 			      key, option);
+
 	const int differs = was && strcmp(was->value, "auto") && !same_value(o, was->value, value);
 	if (differs && k->flags & ZR_KEY_DEFAULT)
 		return 0;
@@ -55,6 +56,7 @@ static int add_option(void *arg, const struct zr_config_key *k, const char *valu
 	if (differs)
 		return zr_given_bad(was, err, "%s has %s = %s; take the option out, or choose "
 				    "another [model] path", path, key, value);
+
 	snprintf(place, sizeof place, "%s (%s)", path, key);
 	return zr_layers_add(a->cfg, ZR_LAYER_PRETRAINED, "model", option, value, place, err);
 }
@@ -120,9 +122,11 @@ int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err)
 	if (zr_table_find(&a.table, "path"))
 		return 0; /* an option of the plugin itself, which keeps it */
 	cfg->model_path = path->value;
+
 	cfg->model_place = path->place;
 	if (zr_model_json_open(path->value, &cfg->model_json, &e))
 		return zr_given_bad(path, err, "%s", e.text);
+
 	const struct zr_given *ignored = last_of(cfg, "ignore_keys");
 	cfg->model_json.ignored = ignored ? ignored->value : NULL;
 	int rc = p ? 0 : find_plugin(cfg, &p, err);
@@ -130,9 +134,11 @@ int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err)
 		rc = zr_pretrained_tables(&cfg->model_json, p, &v, err);
 	if (rc)
 		return rc;
+
 	rc = check_unknown(cfg, p, v, err);
 	if (rc)
 		return rc;
+
 	a.table = zr_table_of(p->desc);
 	rc = zr_pretrained_untie(&cfg->model_json, v, err);
 	if (!rc)

@@ -120,6 +120,7 @@ static int list_parts(struct zr_config *cfg, struct zr_error *err)
 	cfg->part = calloc((size_t)cfg->n_given + 8, sizeof *cfg->part);
 	if (!cfg->part)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	for (const struct zr_core_table *t = zr_core_tables; t->section; t++)
 		add_part(cfg, t->section, NULL);
 	for (int r = 0; zr_roles[r]; r++)
@@ -191,6 +192,7 @@ static int load_plugin(struct zr_config *cfg, struct zr_part *p, struct zr_error
 			zr_spelling(p->s.role, "plugin", p->chosen->value, hint, sizeof hint);
 		return zr_given_bad(p->chosen, err, "%s%s", e.text, hint);
 	}
+
 	p->s.table = zr_table_of(p->s.plugin->desc);
 	return 0;
 }
@@ -209,6 +211,7 @@ static int make_values(const struct zr_config *cfg, struct zr_part *p, struct zr
 		memcpy(p->source, like->source, p->s.table.n * sizeof *p->source);
 		return 0;
 	}
+
 	for (uint32_t i = 0; (o = zr_table_next(&p->s.table, 0, &i));) {
 		*zr_part_source(p, o) = o->def ? "default" : NULL;
 		if (o->def && zr_value_parse(o, o->def, p->s.opts, err))
@@ -293,6 +296,7 @@ static int apply(const struct zr_config *cfg, struct zr_part *p, const struct zr
 		return zr_value_parse(own, g->value, &p->s, &e) ?
 			       zr_given_bad(g, err, "%s", e.text) : 0;
 	}
+
 	o = zr_table_find(&p->s.table, g->key);
 	if (other && (!o || !zr_section_gives(&p->s, o)))
 		return leave_out(p, g);

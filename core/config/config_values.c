@@ -96,12 +96,14 @@ int zr_config_set_auto(struct zr_config *cfg, const char *section, const char *k
 	struct zr_error e = { 0 };
 	if (!o)
 		return zr_err(err, ZR_EINTERNAL, "no option %s.%s to set", section, key);
+
 	int rc = zr_layers_add(cfg, ZR_LAYER_AUTO, section, key, text, "auto", err);
 	if (rc)
 		return rc;
 	if (zr_value_parse(o, cfg->last->value, p->s.opts, &e))
 		return zr_err(err, ZR_EINVAL, "[%s] %s = %s, derived: %s", section, key, text,
 			      e.text);
+
 	*zr_part_source(p, o) = "auto";
 	return 0;
 }

@@ -123,6 +123,7 @@ static char *next_line(char *out, int size, void *arg)
 	p = prepare(s, (size_t)len);
 	if (!p || (strlen(p) + 3 > (size_t)size && refuse(s, "the line is too long")))
 		return NULL;
+
 	snprintf(out, (size_t)size, "%s\n", p);
 	return out;
 }
@@ -148,6 +149,7 @@ static int pair(void *arg, const char *section, const char *key, const char *val
 	char v[LONGEST_LINE];
 	if (s->rc || (!*section && refuse(s, "a key before the first [section]")))
 		return 0;
+
 	snprintf(v, sizeof v, "%s", value);
 	if (unquote(v))
 		refuse(s, "text after the closing quote");
@@ -164,6 +166,7 @@ int zr_ini_read(const char *path, const char *name, zr_ini_fn *fn, void *arg, st
 	struct stat st;
 	if (!s.file || fstat(fileno(s.file), &st))
 		return zr_err(err, ZR_EINVAL, "%s: %s", name, strerror(errno));
+
 	/* 1, 3: null */
 	if (S_ISBLK(st.st_mode) ||
 	    (S_ISCHR(st.st_mode) && st.st_rdev != makedev(1, 3) && !isatty(fileno(s.file))))

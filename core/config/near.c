@@ -38,6 +38,7 @@ const char *zr_nearest(const char *word, const char *const *candidates, int n)
 	int best = len < 6 ? 2 : (int)len / 3 + 1, parts = 0, ties = 0;
 	if (len > LONGEST)
 		return NULL;
+
 	for (int i = 0; i < n; i++) {
 		size_t m = strlen(candidates[i]);
 		int d = m > LONGEST ? best : distance(word, (int)len, candidates[i], (int)m);

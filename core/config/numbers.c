@@ -112,10 +112,12 @@ static int parse_whole(const struct zr_opt *o, const char *number, uint64_t unit
 		n = strtoull(number, NULL, 10);
 		if (errno || n >= ZR_AUTO_COUNT / unit)
 			return zr_err(err, ZR_EINVAL, "%s is too large", text);
+
 		n *= unit;
 	} else {
 		if (zr_parse_double(number, &v) || v * (double)unit != floor(v * (double)unit))
 			return not_a(what, text, err);
+
 		v *= (double)unit;
 		if (check_range(o, v, err))
 			return ZR_EINVAL;
@@ -123,6 +125,7 @@ static int parse_whole(const struct zr_opt *o, const char *number, uint64_t unit
 			return not_a(what, text, err);
 		if (v > EXACT)
 			return zr_err(err, ZR_EINVAL, "%s is too large", text);
+
 		n = (uint64_t)v;
 	}
 	return check_range(o, (double)n, err) ? ZR_EINVAL : (*out = n, 0);
@@ -137,6 +140,7 @@ static int parse_bytes(const struct zr_opt *o, const char *text, uint64_t *out,
 	const char *suffix = len ? strchr(suffixes, text[len - 1]) : NULL;
 	if (len >= sizeof number)
 		return not_a("bytes like 512M or 2G", text, err);
+
 	memcpy(number, text, len + 1);
 	if (suffix)
 		number[len - 1] = 0;
@@ -164,6 +168,7 @@ static int parse_list(const struct zr_opt *o, const char *text, double *out, str
 		snprintf(number, sizeof number, "%.*s", (int)len, p);
 		if (n < want && parse_f64(o, number, &v[n], err))
 			return ZR_EINVAL;
+
 		p += len + strspn(p + len, " \t");
 		if (*p == ',') {
 			p += 1 + strspn(p + 1, " \t");
@@ -171,9 +176,11 @@ static int parse_list(const struct zr_opt *o, const char *text, double *out, str
 				return not_a("a number after the last comma", text, err);
 		}
 	}
+
 	if (n != want)
 		return zr_err(err, ZR_EINVAL, "expected %u numbers, found %u in '%s'", want, n,
 			      text);
+
 	memcpy(out, v, want * sizeof *v);
 	return 0;
 }
@@ -207,6 +214,7 @@ int zr_number_format(const struct zr_opt *o, const void *at, char *out, size_t s
 		return snprintf(out, size, "%" PRIu64, *(const uint64_t *)at);
 	if (o->type == ZR_T_BYTES)
 		return format_bytes(*(const uint64_t *)at, out, size);
+
 	for (uint32_t i = 0; i < o->width / 8; i++) {
 		char number[40];
 		zr_format_double(((const double *)at)[i], number, sizeof number);

@@ -77,6 +77,7 @@ static int check_entry(const struct zr_table *t, const struct zr_opt *o, struct 
 		return o->flags & ZR_O_REQUIRED ? 0 : zr_err(err, ZR_EINVAL,
 							     "option %s: no default and not "
 							     "required", o->name);
+
 	at.offset = 0;
 	if (zr_value_parse(&at, o->def, value, &e))
 		return zr_err(err, ZR_EINVAL, "option %s: default '%s': %s", o->name, o->def,
@@ -92,6 +93,7 @@ int zr_table_check(const struct zr_table *t, struct zr_error *err)
 		return zr_err(err, ZR_EINVAL,
 			      "option table with a stride of %u bytes, expected at least %zu",
 			      t->stride, least);
+
 	for (uint32_t i = 0; (o = zr_table_next(t, 0, &i));)
 		if (check_entry(t, o, err))
 			return ZR_EINVAL;
@@ -146,6 +148,7 @@ static int parse_enum(const struct zr_opt *o, const char *text, int32_t *out, st
 		size_t len = strlen(list);
 		snprintf(list + len, sizeof list - len, "%s%s", n ? ", " : "", o->choices[n]);
 	}
+
 	near = zr_nearest(text, o->choices, n);
 	return zr_err(err, ZR_EINVAL, "'%s' is none of %s%s%s%s", text, list,
 		      near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
@@ -186,6 +189,7 @@ int zr_value_check(const struct zr_opt *o, const void *opts, struct zr_error *er
 		return 0;
 	if (o->type != ZR_T_ENUM)
 		return zr_number_check(o, at, err);
+
 	for (int32_t i = 0; i <= *(const int32_t *)at; i++)
 		if (!o->choices[i])
 			return zr_err(err, ZR_EINVAL, "%d is not the number of a choice",

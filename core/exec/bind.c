@@ -52,6 +52,7 @@ static int bind_program(struct zr_session *s, int32_t id, struct zr_error *err)
 	b->ticket = calloc((size_t)p->n + 1, sizeof *b->ticket);
 	if (!b->at || !b->seg || !b->ticket)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the addresses of a program");
+
 	for (int32_t k = 0; k < p->n_operand; k++)
 		b->at[k] = address(s, &p->operand[k]);
 	for (int32_t n = 0; n < p->n; n++)

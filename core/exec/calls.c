@@ -62,8 +62,10 @@ static int merge(struct zr_session *s, const struct zr_call *c)
 		if (all[r].check != sum.check)
 			return zr_err(c->err, ZR_EINVAL, "rank %d runs another program than rank "
 				      "%d: its config, model or plugins differ", r, p->rank);
+
 		add_boundary(&sum, &all[r], r);
 	}
+
 	s->decided->boundary = sum;
 	return 0;
 }

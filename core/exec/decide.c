@@ -70,6 +70,7 @@ int zr_ask_rates(struct zr_session *s, const struct zr_call *c)
 				      p->scheduler.section->plugin->desc->id, *lr,
 				      (long long)s->applied);
 	}
+
 	s->decided->update = s->applied + 1;
 	set_scalars(s);
 	return 0;

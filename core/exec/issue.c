@@ -63,6 +63,7 @@ int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct z
 	struct zr_call c = call_of(s, p, n, err);
 	if (!*c.ticket)
 		return 0;
+
 	s->at = n;
 	s->waiting = 1;
 	int rc = end[c.i->kind](s, &c);
@@ -101,6 +102,7 @@ int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct
 	int rc = end_some(s, p, n, 0, c.i->n_after - c.i->n_behind, err);
 	if (rc)
 		return rc;
+
 	s->at = n;
 	s->waiting = 0;
 	*c.ticket = 0;

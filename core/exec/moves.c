@@ -18,6 +18,7 @@ static int copy_part(struct zr_session *s, const struct zr_call *c, int64_t part
 	int now = ZR_HAS(dev, struct zr_device_v1, copy_now) && dev->copy_now;
 	if (!beside || s->pageable[c->o[0].region] || s->pageable[c->o[1].region])
 		return zr_copy(s, to, from, bytes, c->err);
+
 	now = now && c->i->flags & ZR_F_IDLE;
 	int rc = now ? dev->copy_now(it, to, from, bytes, c->ticket) :
 		       dev->copy_start(it, to, from, bytes, c->ticket);

@@ -35,6 +35,7 @@ int zr_run(struct zr_session *s, int32_t id, struct zr_error *err)
 		if (!rc)
 			rc = run_one(s, p, n, err);
 	}
+
 	for (int32_t n = 0; !rc && n < p->n; n++)
 		if (p->instr[n].flags & ZR_F_LATE)
 			s->late = 1;

@@ -19,6 +19,7 @@ int zr_before_new(struct zr_before *b, const struct zr_setup *s, const struct zr
 	b->over = calloc(n, sizeof *b->over);
 	if (!row || !b->over)
 		return ZR_ENOMEM;
+
 	for (int q = 0; q < ZR_Q_IN_ORDER; q++)
 		b->next[q] = row += n;
 	b->seen = row += n;
@@ -131,11 +132,13 @@ int zr_before(struct zr_before *b, int32_t i, int32_t j)
 	int l = b->lane[i];
 	if (l >= 0)
 		return b->over[i][l] <= b->over[j][l];
+
 	for (int q = 0; q < ZR_Q_IN_ORDER; q++)
 		if (b->next[q][i] <= b->over[j][q])
 			return 1;
 	if (in->queue < ZR_Q_IN_ORDER)
 		return 0;
+
 	b->search--;
 	for (int32_t k = 0; k < in->n_after && b->seen[i] != b->search; k++)
 		mark_back(b, b->seen, b->search, b->p->dep[in->after + k], i);

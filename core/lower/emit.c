@@ -122,6 +122,7 @@ void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_
 		zr_low_move_parts(l, host, to, parts, bytes, idle);
 		return;
 	}
+
 	struct zr_instr i = { .kind = read ? ZR_I_READ : write ? ZR_I_WRITE : ZR_I_COPY,
 			      .queue = disk ? ZR_Q_STORE : ZR_Q_COPY,
 			      .flags = write && from.buffer ? ZR_F_LATE :
@@ -220,6 +221,7 @@ void zr_low_merge(struct zr_lowering *l, struct zr_operand mine, uint64_t at, in
 	struct zr_operand all = zr_mine(ZR_R_HOST, at, mine.bytes * ranks);
 	if (ranks == 1)
 		return;
+
 	l->part[0] = (struct zr_exchange){ mine, all };
 	zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_I64, 0, 1);
 	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_HOST, .queue = ZR_Q_HOST, .number = call,

@@ -171,6 +171,7 @@ static void values(struct zr_lowering *l)
 				lower_op(l, op);
 		}
 	}
+
 	zr_low_fence(l);
 }
 
@@ -208,6 +209,7 @@ static int start(struct zr_lowering *l)
 	l->part = calloc(units + listed, sizeof *l->part);
 	if (!l->hop || !l->gathered || !l->part)
 		return zr_err(l->err, ZR_ENOMEM, "out of memory while lowering a program");
+
 	l->end = l->hop + ops;
 	l->grad = l->gathered + units;
 	l->life = l->grad + units;

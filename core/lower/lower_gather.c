@@ -38,6 +38,7 @@ static void gather_hop(struct zr_lowering *l, const struct zr_pop *op, const str
 			zr_low_move(l, l->part[i].send, l->part[i].recv, 0);
 		at += zr_route_bounce_bytes(l->s, r, u);
 	}
+
 	l->unit = zr_low_units(l, op)[0];
 	if (hop == ZR_HOP_RANKS) /* of several types: as bytes */
 		zr_low_collective(l, ZR_COMM_ALL_GATHER, l->s->groups[l->unit].param,
@@ -104,6 +105,7 @@ void zr_low_next(struct zr_lowering *l, const struct zr_pop *op)
 	int32_t number = (int32_t)(op - l->record->op), *at = &l->hop[number], whose = l->op;
 	if (*at >= r.n)
 		return;
+
 	zr_low_keep(l, &l->source[number]);
 	l->op = number;
 	if (op->kind == ZR_P_GATHER)
@@ -163,6 +165,7 @@ static void publish_from(struct zr_lowering *l, const struct zr_pop *op, int32_t
 			zr_low_move(l, values, own, 0);
 		l->part[n++] = (struct zr_exchange){ m->offloaded ? own : values, whole };
 	}
+
 	l->unit = op->n ? zr_low_units(l, op)[0] : -1;
 	if (n && a->n > 1)
 		zr_low_collective(l, ZR_COMM_ALL_GATHER, group,

@@ -28,6 +28,7 @@ static struct zr_operand converted(struct zr_lowering *l, int32_t unit)
 	uint64_t bytes = (uint64_t)s->layout.unit[unit].blocks * zr_dtype_block(s->types.dtype);
 	if (zr_unit_dtype(s, unit) == s->types.dtype)
 		return from;
+
 	struct zr_operand to = zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
 	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST, .queue = ZR_Q_COMPUTE,
 					  .dtype = s->types.dtype, .from = s->stored });

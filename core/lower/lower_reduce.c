@@ -91,6 +91,7 @@ static void accumulate(struct zr_lowering *l, int32_t u, struct zr_instr of, str
 		   from.buffer == sum.buffer;
 	if (n <= 0 || (same && !(flags & ZR_F_MEASURE)))
 		return;
+
 	of.kind = ZR_I_ACCUMULATE;
 	of.block = first;
 	of.blocks = n;
@@ -156,6 +157,7 @@ static void add_on_disk(struct zr_lowering *l, int32_t u, const struct zr_exchan
 			  here);
 		zr_low_move(l, here, zr_part(sum, at, now), 0);
 	}
+
 	zr_low_keep(l, &pair);
 }
 
@@ -191,6 +193,7 @@ static struct zr_operand narrow(struct zr_lowering *l, struct zr_operand send, u
 	int32_t type = l->s->types.comm_dtype;
 	if (type == ZR_F32)
 		return send;
+
 	uint64_t size = send.bytes / 4 * (uint64_t)zr_dtype_bytes(type);
 	struct zr_operand to = zr_low_buffer(l, host ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, size, 64);
 	zr_low_emit(l, (struct zr_instr){
@@ -215,6 +218,7 @@ static struct zr_exchange fill(struct zr_lowering *l, int32_t u, struct zr_opera
 				 zr_none() };
 	if (l->s->peers)
 		return x;
+
 	*from = x.send = narrow(l, x.send, (uint64_t)l->s->layout.unit[u].elements * 4, 0);
 	if (zr_comm_on_host(l->s)) {
 		struct zr_operand copy = zr_low_buffer(l, ZR_R_GRAD_BOUNCE, x.send.bytes, 64);
@@ -284,6 +288,7 @@ static struct zr_exchange all_sums(struct zr_lowering *l, int32_t u)
 	struct zr_operand own = zr_part(all, (uint64_t)l->s->process.rank * share, share);
 	if (l->s->plan.region[sum.region].tier != ZR_TIER_DISK)
 		return (struct zr_exchange){ apart ? sum : own, all };
+
 	zr_low_move(l, sum, own, 0);
 	return (struct zr_exchange){ own, all };
 }
@@ -296,6 +301,7 @@ static void share_sums(struct zr_lowering *l, const struct zr_pop *op)
 	int32_t n = 0;
 	if (!l->last || alone(l))
 		return;
+
 	l->now++; /* what came for the sums is over */
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
@@ -374,8 +380,10 @@ static void reduce_parts(struct zr_lowering *l, const struct zr_pop *op)
 			if (by_host(l) && !zr_comm_on_host(l->s))
 				move_received(l, op, ZR_R_GRAD_BOUNCE);
 		}
+
 		add_units(l, op);
 	}
+
 	l->slice.per = 0;
 	share_sums(l, op);
 }
@@ -397,6 +405,7 @@ void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
 		if (sends(l))
 			*x = fill(l, u, from);
 	}
+
 	if (alone(l) && by_host(l))
 		move_received(l, op, ZR_R_GRAD_BOUNCE);
 	else if (alone(l))
@@ -413,6 +422,7 @@ void zr_low_pending(struct zr_lowering *l)
 	int32_t whose = l->op;
 	if (!op)
 		return;
+
 	l->op = l->pending;
 	l->pending = -1;
 	for (int32_t i = 0; i < op->n; i++)
@@ -431,6 +441,7 @@ void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 	int32_t whose = l->op;
 	if (in_parts(l, op) || (alone(l) ? !by_host(l) : !sends(l)))
 		return;
+
 	l->op = (int32_t)(op - l->record->op);
 	for (int32_t i = 0; i < op->n; i++)
 		zr_low_keep(l, &l->from[op->first + i]);
@@ -445,6 +456,7 @@ void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 		else if (!alone(l))
 			exchange(l, op);
 	}
+
 	l->op = whose;
 }
 

@@ -88,6 +88,7 @@ void zr_low_subgroups(struct zr_lowering *l)
 		l->staging = zr_low_whole_life(l, ZR_R_STAGING, l->s->plan.staging.bytes);
 	if (!updates)
 		return;
+
 	l->chunk = zr_low_whole_life(l, ZR_R_CHUNK, narrow ? ZR_CHUNK * ZR_BLOCK * 4 : 0);
 	l->scalars = zr_low_scalars(l, ZR_R_MASTER);
 	l->sums = table(l, ZR_R_MASTER, sums->call, sums->arrived - sums->call); /* of one call */
@@ -97,6 +98,7 @@ void zr_low_subgroups(struct zr_lowering *l)
 		list_op(l, &l->record->op[i]);
 		l->end[i] = l->p->n_subgroup;
 	}
+
 	l->subgroups = l->p->n_subgroup;
 }
 
@@ -176,6 +178,7 @@ void zr_low_ahead(struct zr_lowering *l, const struct zr_pop *op)
 		last--;
 	if (!l->last || l->subgroup_next == l->subgroups)
 		return;
+
 	int32_t end = readable(l, l->p->subgroup[l->subgroup_next].unit, 0);
 	read_until(l, last < end ? last : end - 1, 0);
 }
@@ -206,6 +209,7 @@ void zr_low_partial(struct zr_lowering *l)
 	struct zr_operand sums = zr_mine(ZR_R_HOST, p->sums, (uint64_t)n * one);
 	if (!n)
 		return;
+
 	for (; !l->rc && l->subgroup_next < l->subgroups; l->subgroup_next++) {
 		const struct zr_subgroup *subgroup = &l->p->subgroup[l->subgroup_next];
 		read_until(l, ahead(l, l->subgroups - 1), 1);
@@ -214,6 +218,7 @@ void zr_low_partial(struct zr_lowering *l)
 		subgroup_call(l, ZR_I_PARTIAL, l->subgroup_next);
 		zr_low_arg(l, sums, ZR_READS | ZR_WRITES);
 	}
+
 	l->subgroup_next = l->subgroup_read = 0;
 	l->unit = -1;
 	for (int64_t i = 0, some; i < n; i += some) {

@@ -111,6 +111,7 @@ static void store(struct zr_lowering *l, const struct chunk *c)
 	int64_t lo = mine.first, hi = lo + mine.n;
 	if (!zr_intersect(c->first, c->first + c->n, &lo, &hi))
 		return;
+
 	struct zr_subgroup p = subgroup_of(l, c, lo, hi - lo);
 	int32_t number = zr_low_add_subgroup(l, &p);
 	zr_low_secure(l, number);
@@ -196,6 +197,7 @@ void zr_low_whole(struct zr_lowering *l)
 	int world = l->s->process.world, rank = l->s->process.rank;
 	if (!p->n)
 		return;
+
 	l->matrix = zr_low_buffer(l, ZR_R_WHOLE, p->work + p->work_bytes, 64);
 	l->message = zr_low_buffer(l, ZR_R_CHUNK, p->message, 64);
 	l->whole_scalars = zr_low_queue(l, ZR_R_WHOLE) == zr_low_queue(l, ZR_R_MASTER) ?

@@ -24,6 +24,7 @@ static int limit(struct order *o, int32_t j)
 	uint32_t most = store < 0 ? 0 : t->setup->offload[store].info.max_inflight;
 	if (!most || o->before.requests[store] < most)
 		return 0;
+
 	for (int32_t k = 0; k < t->n_found; k++) {
 		int32_t i = t->found[k].instr;
 		if (i >= 0 && zr_before_request(&o->before, i) == store)
@@ -49,6 +50,7 @@ static int depend(struct order *o, int32_t j, int32_t i)
 	struct zr_instr *in = &p->instr[j];
 	if (zr_list_room(&p->dep, p->n_dep + 1, &p->cap_dep, sizeof *p->dep))
 		return ZR_ENOMEM;
+
 	int behind = zr_kept_behind(o->spans.setup, p, i, p, j);
 	int32_t *end = &p->dep[p->n_dep++], *at = behind ? end : end - in->n_behind;
 	*end = *at;

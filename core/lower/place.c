@@ -44,12 +44,14 @@ static int place_program(struct placing *p, struct zr_lowered *prog, int store, 
 	if (!list)
 		return zr_err(p->err, ZR_ENOMEM, "out of memory for the places of %d buffers",
 			      prog->n_buffer);
+
 	for (int32_t i = 0; i < prog->n_buffer; i++) {
 		struct zr_buffer *b = &prog->buffer[i];
 		int other = region < 0 ? p->region[b->region].store != store : b->region != region;
 		if (b->first >= 0 && !other)
 			list[n++] = b;
 	}
+
 	int rc = zr_lifetime_assign(list, n, &total, p->err);
 	if (!rc && n)
 		*most = zr_max(*most, total);
@@ -94,6 +96,7 @@ static void share(struct placing *p, int store, uint64_t bytes)
 		r->added = r->bytes < left ? r->bytes : left;
 		left -= r->added;
 	}
+
 	if (last) {
 		last->added += left;
 		last->bytes += left;

@@ -92,6 +92,7 @@ int zr_spans_find(struct zr_spans *t, const struct zr_operand *o)
 		return 0;
 	if (room(t))
 		return ZR_ENOMEM;
+
 	uint64_t start = start_of(t, o), end = start + o->bytes;
 	int32_t back[ZR_SPAN_LEVELS], i = span_at(t, start, back);
 	int rc;
@@ -164,6 +165,7 @@ int zr_spans_touch(struct zr_spans *t, const struct zr_operand *o, int32_t instr
 		return 0;
 	if (room(t))
 		return ZR_ENOMEM;
+
 	uint64_t start = start_of(t, o), end = start + o->bytes;
 	int32_t i = cut(t, start), after = cut(t, end);
 	int rc = 0;

@@ -71,6 +71,7 @@ static int check_instr(struct proof *v, int32_t i)
 	if (in->first < 0 || in->n < 0 || in->n > p->n_operand - in->first || in->after < 0 ||
 	    in->n_behind < 0 || in->n_behind > in->n_after || in->n_after > p->n_dep - in->after)
 		return wrong(v, i, "has operands or dependencies that do not exist");
+
 	for (int32_t k = 0; !rc && k < in->n; k++)
 		rc = check_operand(v, i, &p->operand[in->first + k]);
 	zr_before_enter(&v->before, i);
@@ -80,8 +81,10 @@ static int check_instr(struct proof *v, int32_t i)
 			return wrong(v, i, "waits for %d, which does not come before it", d);
 		if (k >= in->n_after - in->n_behind && !zr_kept_behind(v->setup, p, d, p, i))
 			return wrong(v, i, "is posted before %d is over, and no store waits", d);
+
 		zr_before_wait(&v->before, i, d);
 	}
+
 	zr_before_leave(&v->before, i);
 	return rc;
 }
@@ -108,12 +111,14 @@ static int check_buffer(struct proof *v, int32_t j, const struct zr_operand *o)
 	uint64_t from = o->at, to = o->at + o->bytes;
 	if (!o->buffer)
 		return 0;
+
 	const struct zr_buffer *b = &v->p->buffer[o->buffer - 1];
 	if (from < b->offset || to > b->offset + b->bytes)
 		return wrong(v, j, "leaves its buffer of %s",
 			     v->setup->plan.region[o->region].what);
 	if (!transient(v, o) || !o->bytes)
 		return 0;
+
 	struct written *w = &v->written[o->buffer - 1];
 	if (o->access & ZR_READS && (from < w->from || to > w->to))
 		return not_written(v, j, from < w->from || from >= w->to ? from : w->to, o);
@@ -154,6 +159,7 @@ static int check_requests(struct proof *v, int32_t j)
 	char b[NAME];
 	if (!most || v->before.requests[store] <= most)
 		return 0;
+
 	while (zr_before_request(&v->before, i) != store)
 		i++;
 	return wrong(v, j, "is one request more than the %" PRIu32 " that its store takes at a "
@@ -173,6 +179,7 @@ static int check_late(struct proof *v)
 			rc = wrong(v, q.wait[k].instr, "does not wait for late write %d of "
 				   "program %d", late / ZR_LOWERED, late % ZR_LOWERED);
 	}
+
 	free(q.wait);
 	return rc;
 }

@@ -99,12 +99,14 @@ static int place(struct rows *rows, const struct zr_buffer *x, uint64_t end)
 	if (i == rows->n || rows->row[i].offset > x->offset) {
 		if (insert(&rows->row, i, &rows->n, &rows->cap, sizeof *rows->row))
 			return ZR_ENOMEM;
+
 		rows->row[i] = (struct row){ .offset = x->offset };
 	}
 	struct row *r = &rows->row[i];
 	int32_t k = find(r->placed, r->n, sizeof *r->placed, (uint64_t)x->last);
 	if (insert(&r->placed, k, &r->n, &r->cap, sizeof *r->placed))
 		return ZR_ENOMEM;
+
 	r->placed[k] = (struct placed){ (uint64_t)x->last, end, x->first };
 	return 0;
 }
@@ -130,6 +132,7 @@ int zr_lifetime_assign(struct zr_buffer **list, int n, uint64_t *total, struct z
 		rc = x->bytes ? place(&rows, x, end) : 0;
 		*total = zr_max(*total, end);
 	}
+
 	for (int32_t i = 0; i < rows.n; i++)
 		free(rows.row[i].placed);
 	free(rows.row);

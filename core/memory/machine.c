@@ -48,6 +48,7 @@ static uint64_t cgroup_left(void)
 	FILE *f = fopen("/proc/self/cgroup", "re");
 	if (!f)
 		return least;
+
 	while (fgets(line, sizeof line, f)) {
 		line[strcspn(line, "\n")] = 0;
 		int v2 = !strncmp(line, "0::", 3);
@@ -65,6 +66,7 @@ static uint64_t cgroup_left(void)
 			least = left < least ? left : least;
 		}
 	}
+
 	fclose(f);
 	return least;
 }

@@ -12,10 +12,12 @@ static int start_offload(struct zr_setup *s, int i, struct zr_error *err)
 	struct zr_offload *o = &s->offload[i];
 	if (o->it.section || !zr_config_find(s->cfg, zr_offload_sections[i]))
 		return 0;
+
 	o->info.size = sizeof o->info;
 	int rc = zr_setup_start(s, &o->it, zr_offload_sections[i], "zr.offload/1", err);
 	if (rc || (rc = ZR_ASK(&o->it, offload, info, err, &o->info)))
 		return rc;
+
 	const struct zr_offload_v1 *v = o->it.vtbl;
 	if (o->info.direct && !v->map)
 		return zr_err(err, ZR_EINVAL, "plugin %s: zr.offload/1: direct = 1 and no function "

@@ -65,6 +65,7 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 	place_values(s, p, unit);
 	if (s->mode == ZR_SETUP_SAMPLE || s->frozen_unit[unit])
 		return;
+
 	m->grad = take(p, ZR_R_GRAD, m->held.per, ZR_F32);
 	if (s->program[ZR_PROG_LAST_MICRO].own_sums) /* a buffer, when that is lowered */
 		m->grad.at = 0;
@@ -117,6 +118,7 @@ static void pipeline(const struct zr_setup *s, struct zr_staging *g, int copies)
 		write |= t->pipeline_write != 0;
 		waits |= t->pipeline_write && !t->in_order;
 	}
+
 	int least = 1 + read + write;
 	if (!buffers && read && g->set_bytes && s->program[ZR_PROG_LAST_MICRO].updates)
 		buffers = least + sets_of_layers(s, g);
@@ -141,6 +143,7 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 		g->ranks = zr_max(g->ranks, (uint64_t)s->mesh.group[s->groups[unit].state].n);
 		copies |= zr_datum_staged(s, unit, ZR_D_LOWP);
 	}
+
 	g->set_bytes = zr_up(g->set_bytes, ZR_PAGE);
 	pipeline(s, g, copies);
 	g->bytes = g->set_bytes * (uint64_t)g->sets;
@@ -179,6 +182,7 @@ static int choose_sums(const struct zr_setup *s, struct zr_plan *p, struct zr_er
 	int local = s->train->reduction == ZR_REDUCE_LOCAL;
 	if (s->process.world == 1)
 		return 0;
+
 	const char *why = "each rank must send one fp32 sum per update: set [train] reduction = "
 			  "local and communication_data_type = fp32";
 	int rc = ask_sums(s, "comm", p->scatter && local ? NULL : why, &p->sums, err);
@@ -297,6 +301,7 @@ static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *
 	int rc = train ? zr_runs_place(s, p, err) : 0;
 	if (rc)
 		return rc;
+
 	p->region[ZR_R_ACT_OFFLOADED].bytes = s->train_act.offloaded_bytes;
 	for (uint32_t i = 0; i < s->decl.n_layers; i++) {
 		p->act_grad_bytes = zr_max(p->act_grad_bytes, train ? s->layer_bytes[i].grad : 0);

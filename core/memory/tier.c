@@ -34,14 +34,17 @@ static int pin_object(struct zr_session *s, int32_t region, const char *key, str
 	struct zr_error why = { 0 };
 	if (!ZR_HAS(dev, struct zr_device_v1, mem_unpin) || !dev->mem_pin || !is_copied(s, region))
 		return 0;
+
 	int rc = dev->mem_pin(p->device.inst, s->region[region], p->plan.region[region].bytes);
 	s->pinned[region] = !rc;
 	s->pageable[region] = rc == ZR_ENOMEM;
 	if (!rc)
 		return 0;
+
 	zr_instance_failed(&p->device, rc, "mem_pin", &why);
 	if (rc != ZR_ENOMEM)
 		return zr_err(err, rc, "%s", why.text);
+
 	zr_logf(ZR_LOG_WARN, store_of(s, region)->it.section->name,
 		"%s is not pinned, so that its copies will hold up the host: %s", key, why.text);
 	return 0;
@@ -60,6 +63,7 @@ static int make_object(struct zr_session *s, int32_t region, struct zr_error *er
 	int rc = v->make(o->it.inst, key[region], r->bytes, &s->object[region]);
 	if (zr_instance_failed(&o->it, rc, "make", err))
 		return rc;
+
 	s->made[region] = 1;
 	if (o->info.direct)
 		s->region[region] = v->map(o->it.inst, s->object[region]);

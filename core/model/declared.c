@@ -51,6 +51,7 @@ static const char *wrong_name(const char *name)
 		return "is empty";
 	if (strlen(name) > MOST_NAME)
 		return "is longer than 255 bytes";
+
 	memcpy(line, name, strlen(name) + 1);
 	zr_one_line(line);
 	if (strcmp(line, name) != 0)
@@ -148,6 +149,7 @@ static int check_layer(const struct zr_model_decl *m, uint32_t i, int32_t *user,
 	if (l->n_units && !l->units)
 		return zr_err(err, ZR_EINVAL, "layer %s: units is NULL, n_units is %u", l->name,
 			      l->n_units);
+
 	for (uint32_t k = 0; k < l->n_units; k++) {
 		const int32_t unit = l->units[k];
 		if (unit < 0 || (uint32_t)unit >= m->n_units)
@@ -156,6 +158,7 @@ static int check_layer(const struct zr_model_decl *m, uint32_t i, int32_t *user,
 		if (user[unit] == (int32_t)i)
 			return zr_err(err, ZR_EINVAL, "layer %s: units[%u] is %d, which it has "
 				      "already", l->name, k, unit);
+
 		user[unit] = (int32_t)i;
 	}
 	return 0;
@@ -192,6 +195,7 @@ static int check_layers(const struct zr_model_decl *m, const char **name, int32_
 		if (rc)
 			return rc;
 	}
+
 	for (uint32_t i = 0; i < m->n_units; i++)
 		if (user[i] < 0)
 			return zr_err(err, ZR_EINVAL, "unit %s: no layer has it in its units; use "
@@ -238,6 +242,7 @@ static int count_tensors(const struct zr_model_decl *m, size_t *tensors, struct 
 		int rc = check_name("unit", i, u->name, err);
 		if (rc)
 			return rc;
+
 		*tensors += u->n_tensors;
 		if (!u->n_tensors || *tensors > MOST_OF_ALL)
 			return zr_err(err, ZR_EINVAL, "unit %s: n_tensors is %u; expected 1 or "

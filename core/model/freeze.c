@@ -25,6 +25,7 @@ int32_t zr_match_tensors(struct zr_setup *s, const char *section, const char *ke
 			return zr_config_blame(s->cfg, section, ZR_EINVAL, err,
 					       "%s: a pattern of more than %zu bytes", key,
 					       sizeof pattern - 1);
+
 		snprintf(pattern, sizeof pattern, "%.*s", (int)len, word);
 		for (int32_t i = 0; i < l->n_tensors; i++)
 			if (!fnmatch(pattern, l->tensor[i].decl->name, 0)) {
@@ -102,6 +103,7 @@ static void cut_unit(struct zr_setup *s, struct parts *p, const struct zr_unit_p
 				(struct zr_unit){ name, t[from].decl, (uint32_t)(to - from), 0 };
 			s->frozen_unit[p->units] = frozen[from];
 		}
+
 		p->units++;
 		p->letters += room;
 	}
@@ -118,6 +120,7 @@ static void cut_layer(struct zr_setup *s, struct parts *p, uint32_t i)
 			if (p->unit)
 				p->list[p->listed] = u;
 	}
+
 	s->most_tensors = tensors > s->most_tensors ? tensors : s->most_tensors;
 	if (p->unit)
 		p->layer[i] = (struct zr_layer){ l->name, p->list + first,
@@ -146,6 +149,7 @@ static int take_parts(struct zr_setup *s, struct parts *p, struct zr_error *err)
 	p->unit = s->parts = malloc((p->units + 1) * sizeof *p->unit + layers + lists + p->letters);
 	if (!s->frozen_unit || !s->parts)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
+
 	p->layer = (struct zr_layer *)(p->unit + p->units + 1);
 	p->list = (int32_t *)((char *)p->layer + layers);
 	p->name = (char *)p->list + lists;

@@ -40,11 +40,13 @@ static int place_unit(const struct zr_model_decl *m, struct zr_layout *l, int32_
 		if (!t->elements)
 			return zr_err(err, ZR_EINVAL, "tensor %s has an impossible shape, or the "
 				      "model over 2^50 parameters", t->decl->name);
+
 		t->blocks = (t->elements + ZR_BLOCK - 1) / ZR_BLOCK;
 		u->elements += t->blocks * ZR_BLOCK;
 		l->blocks += t->blocks;
 		l->parameters += t->elements;
 	}
+
 	u->blocks = u->elements / ZR_BLOCK;
 	return 0;
 }

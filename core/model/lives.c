@@ -73,6 +73,7 @@ int zr_activation_ask(struct zr_setup *s, struct zr_error *err)
 		if (!l[i].saved)
 			s->act[i].saved = ZR_ACT_KEEP;
 	}
+
 	if (!rc)
 		rc = need_store(s, err);
 	for (uint32_t i = 0; !rc && i < n; i++) {
@@ -82,6 +83,7 @@ int zr_activation_ask(struct zr_setup *s, struct zr_error *err)
 				    s->activation.section->plugin->desc->id,
 				    zr_layer_at(&s->decl, (int32_t)i)->name, why);
 	}
+
 	free(l);
 	return rc;
 }

@@ -32,6 +32,7 @@ static int find_needs(struct zr_schedule *s, uint32_t n_units)
 	s->need_first = calloc(n_units + 2, sizeof *s->need_first);
 	if (!s->needed || !s->need_first)
 		return ZR_ENOMEM;
+
 	for (int32_t i = 0; i < s->n; i++)
 		for (uint32_t k = 0; k < s->use[i].n_units; k++)
 			s->need_first[s->use[i].units[k] + 2]++;
@@ -80,6 +81,7 @@ static void find_gradients(struct zr_schedule *s, const uint8_t *frozen)
 				add_complete(s, s->grad_first[i], n++, u);
 		}
 	}
+
 	s->grad_first[s->n] = n;
 }
 
@@ -137,6 +139,7 @@ int zr_schedule_make(const struct zr_model_decl *m, int training, const uint8_t 
 	    !(zr_layer_at(m, last)->flags & ZR_LAYER_LOSS))
 		return zr_err(err, ZR_EINVAL,
 			      "the model must declare an input layer first and a loss layer last");
+
 	uint8_t *there = calloc((size_t)layers, 1);
 	s.use = calloc(3 * (size_t)layers, sizeof *s.use);
 	s.grad_first = calloc(3 * (size_t)layers + 1, sizeof *s.grad_first);

@@ -42,10 +42,12 @@ static void *host_alloc(const struct zr_host *h, uint64_t bytes, const char *wha
 	uint64_t total = bytes + sizeof(struct header);
 	if (total < bytes)
 		return NULL;
+
 	struct header *m = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 				-1, 0);
 	if (m == MAP_FAILED)
 		return NULL;
+
 	*m = (struct header){ .bytes = bytes, .what = what };
 	if (it->process->account)
 		zr_account_add(it->process->account, ZR_TIER_HOST, what, (int64_t)bytes);
@@ -142,6 +144,7 @@ static const void *host_get(const struct zr_host *h, const char *iface, struct z
 	struct zr_instance *it = instance_of(mine->process, iface);
 	if (!it || !it->inst)
 		return NULL;
+
 	it->taken = 1;
 	*inst = it->inst;
 	return strcmp(iface, "zr.pretrained/1") ? it->vtbl :
@@ -172,6 +175,7 @@ int zr_instance_failed(struct zr_instance *it, int code, const char *doing, stru
 			"did", doing, it->section->plugin->desc->id);
 	if (!code)
 		return 0;
+
 	for (int i = 0; i < it->process->sources && it->failed.code != code; i++)
 		if (it->process->source[i].failed.code == code) /* passed on */
 			it = &it->process->source[i];

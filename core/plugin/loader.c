@@ -114,6 +114,7 @@ static int check_desc(const struct zr_entry *entry, const struct zr_desc *d, str
 		return zr_err(err, ZR_EINVAL,
 			      "its descriptor's flags are 0x%x, this zeroth knows none" NEWER,
 			      d->flags);
+
 	const struct zr_table t = zr_table_of(d);
 	int rc = zr_table_check(&t, err);
 	if (rc)
@@ -137,6 +138,7 @@ static const struct zr_desc *choose(const struct zr_entry *entry, const char *ro
 		if (!same_role)
 			same_role = d;
 	}
+
 	if (!same_role)
 		zr_err(err, ZR_EINVAL, "role is %s, expected %s; name it in a section of its role",
 		       entry->descs[0]->role, role);
@@ -186,6 +188,7 @@ int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plu
 	void *so;
 	if (!path)
 		return ZR_EINVAL;
+
 	id_of(id_or_path, id, sizeof id);
 	if (!entry && !zr_plugin_file_check(path, &why) && (so = open_file(path, &why)))
 		entry = find_entry(so, &why);

@@ -41,12 +41,14 @@ static int check_writers(const char *path, const struct stat *st, struct zr_erro
 		return zr_err(err, ZR_EINVAL,
 			      "mode is %04o, writable by others; run chmod o-w on it",
 			      st->st_mode & 07777);
+
 	snprintf(dir, sizeof dir, "%s", path);
 	if (stat(dirname(dir), &up))
 		return zr_err(err, zr_file_code(errno), "its directory: %s", strerror(errno));
 	if ((up.st_mode & S_IWOTH) && !(up.st_mode & S_ISVTX))
 		return zr_err(err, ZR_EINVAL, "its directory's mode is %04o, writable by others; "
 			      "run chmod o-w on it", up.st_mode & 07777);
+
 	int rc = check_owner("it", st, err);
 	if (rc)
 		return rc;
@@ -69,6 +71,7 @@ static int find_end(int fd, const ElfW(Ehdr) *h, uint64_t *end)
 		if (no)
 			return no == EINVAL ? ENODATA : no; /* no file reaches beyond 2^63 */
 		uint64_t last = p.p_type == PT_LOAD ? end_of(p.p_offset, p.p_filesz) : 0;
+
 		*end = last > *end ? last : *end;
 	}
 	return 0;

@@ -44,6 +44,7 @@ static int list_dirs(struct dirs *d, struct zr_error *err)
 	if (env && strlen(env) >= sizeof d->text)
 		return zr_err(err, ZR_EINVAL, "ZEROTH_PLUGIN_PATH is longer than %zu bytes",
 			      sizeof d->text - 1);
+
 	strcpy(d->text, env ? env : "");
 	while ((part = strsep(&at, ":"))) {
 		if (!*part)
@@ -55,8 +56,10 @@ static int list_dirs(struct dirs *d, struct zr_error *err)
 			return zr_err(err, ZR_EINVAL,
 				      "ZEROTH_PLUGIN_PATH names more than %d directories",
 				      MAX_DIRS - 1);
+
 		d->dir[d->n++] = part;
 	}
+
 	d->dir[d->n++] = zr_installed_plugins();
 	return 0;
 }
@@ -98,6 +101,7 @@ static void add_dir(struct list *l, const char *dir, const char *role, int numbe
 		snprintf(l->v[l->n].id, sizeof l->v->id, "%.*s", (int)len - 3, e->d_name);
 		l->v[l->n++].dir = number;
 	}
+
 	if (errno && errno != ENOENT)
 		zr_logf(ZR_LOG_WARN, NULL, "%s: its plugins cannot be listed: %s", path,
 			strerror(l->no = errno));
@@ -134,6 +138,7 @@ int zr_plugin_scan(zr_scan_fn *fn, void *arg)
 			rc = fn(arg, zr_roles[r], l.v[i].id, path,
 				i && !strcmp(l.v[i].id, l.v[i - 1].id));
 		}
+
 		free(l.v);
 	}
 	return rc;
@@ -150,6 +155,7 @@ static char *unknown(const struct dirs *d, const char *role, const char *id, str
 			snprintf(ids + strlen(ids), sizeof ids - strlen(ids), "%s%s", i ? ", " : "",
 				 names[i]);
 	}
+
 	near = names ? zr_nearest(id, names, l.n) : NULL;
 	for (int i = 0; i < d->n; i++)
 		snprintf(where + strlen(where), sizeof where - strlen(where), "%s%s", i ? ":" : "",
@@ -176,10 +182,12 @@ char *zr_plugin_file_find(const char *role, const char *id, struct zr_error *err
 			       strerror(errno));
 		return real;
 	}
+
 	if (list_dirs(&d, err))
 		return NULL;
 	if (!*id || strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789_-") != strlen(id))
 		return unknown(&d, role, id, err);
+
 	for (int i = 0; i < d.n; i++) {
 		snprintf(path, sizeof path, "%s/%s/%s.so", d.dir[i], role, id);
 		/* as the user who will open it: a set-user-ID process has another one as well */

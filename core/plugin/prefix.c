@@ -83,9 +83,11 @@ static int is_safe(const char *path)
 
 	if (stat(path, &st))
 		return 0;
+
 	const int open_to_others = (st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX);
 	if (!open_to_others && zr_owner_is_trusted(st.st_uid, &program))
 		return 1;
+
 	zr_logf(ZR_LOG_WARN, NULL,
 		"%s: uid %u or others can change it, so that plugins and data are not looked for "
 		"in the prefix of this program; its owner must be root, you or the owner of this "
@@ -98,6 +100,7 @@ static int is_safe_below(const char *prefix, const char *rest, char path[PATH_MA
 {
 	if ((size_t)snprintf(path, PATH_MAX, "%s%s", prefix, rest) >= PATH_MAX)
 		return 0;
+
 	for (char *at = path + strlen(prefix); *at; at++) {
 		char *next = strchrnul(at + 1, '/'), kept = *next;
 		*next = 0;
@@ -105,6 +108,7 @@ static int is_safe_below(const char *prefix, const char *rest, char path[PATH_MA
 		*next = kept;
 		if (!safe)
 			return 0;
+
 		at = next - 1;
 	}
 	return 1;
@@ -124,6 +128,7 @@ static void look(void)
 	    !is_safe_below(prefix, plugins_at, path[0]) ||
 	    !is_safe_below(prefix, data_at, path[1]))
 		return;
+
 	memcpy(plugins, path[0], sizeof plugins);
 	memcpy(data, path[1], sizeof data);
 }

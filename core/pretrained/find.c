@@ -44,6 +44,7 @@ static int scan_one(void *arg, const char *role, const char *id, const char *pat
 		fprintf(s->out, "!%s\n", unused.text);
 		return unused.code == ZR_ENOMEM ? ENOMEM : EIO;
 	}
+
 	int n = zr_pretrained_differences(s->f, v, differences, sizeof differences);
 	fprintf(s->out, "%c%s %d %s\n", zr_pretrained_reads(v, s->f->type) ? '+' : '-', id, n,
 		differences);
@@ -100,6 +101,7 @@ static int scan(const struct zr_model_json *f, char **out, struct zr_error *err)
 	char ended[128];
 	if (pipe2(fd, O_CLOEXEC))
 		return zr_err(err, ZR_EIO, "cannot look for plugins: %s", strerror(errno));
+
 	fflush(NULL);
 	pid_t child = fork();
 	if (!child)
@@ -121,6 +123,7 @@ static int scan(const struct zr_model_json *f, char **out, struct zr_error *err)
 		no = take_errno(*out, status);
 	if (!no)
 		return 0;
+
 	char *why = *out ? strrchr(*out, '!') : NULL;
 	if (why && (why == *out || why[-1] == '\n'))
 		why[strcspn(why, "\n")] = 0;
@@ -139,6 +142,7 @@ int zr_pretrained_find(const struct zr_model_json *f, char id[ZR_PLUGIN_ID], str
 	int n = 0, named = 0, least = INT_MAX, rc = scan(f, &text, err);
 	if (rc)
 		return rc;
+
 	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		char *count = strchr(line, ' '), *what;
 		size_t len = strlen(fits);
@@ -156,6 +160,7 @@ int zr_pretrained_find(const struct zr_model_json *f, char id[ZR_PLUGIN_ID], str
 		snprintf(id, ZR_PLUGIN_ID, "%s", line + 1);
 		n++;
 	}
+
 	if (named)
 		snprintf(id, ZR_PLUGIN_ID, "%s", f->type);
 	if (!n)

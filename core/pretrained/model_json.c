@@ -85,6 +85,7 @@ int zr_model_json_open(const char *dir, struct zr_model_json *out, struct zr_err
 	struct zr_model_json f = { .path = zr_text("%s/config.json", dir) };
 	if (!f.path)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	int rc = zr_json_file(f.path, ZR_MODEL_JSON_MAX, &f.root, err);
 	f.type = json_string_value(json_object_get(f.root, "model_type"));
 	if (!rc && !f.type)
@@ -290,6 +291,7 @@ static int check_rope(const struct zr_model_json *f, struct zr_error *err)
 	const char *key;
 	if (!json_object_size(old))
 		return 0;
+
 	json_object_foreach(new, key, value) {
 		const json_t *same_one = json_object_get(old, key);
 		if (!same_one)
@@ -418,6 +420,7 @@ int zr_pretrained_differences(const struct zr_model_json *f, const struct zr_pre
 			at += (size_t)snprintf(out + at, size - at, "%s%s = %.80s", at ? ", " : "",
 					       k->name, text);
 	}
+
 	zr_pretrained_unknown(f, v, unknown, sizeof unknown);
 	for (const char *c = unknown; *c; c++)
 		n += *c == ',';
@@ -438,6 +441,7 @@ static size_t name_key(const struct zr_model_json *f, const struct zr_config_key
 		return 0;
 	if (json_is_null(v) || (!v && !k->def))
 		return 0;
+
 	snprintf(text, sizeof text, "%s", v ? "" : k->def);
 	if (v)
 		text_of(v, text);

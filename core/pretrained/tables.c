@@ -42,11 +42,13 @@ int zr_pretrained_tables(const struct zr_model_json *f, const struct zr_plugin *
 			      "%s: plugin %s does not say how to read a model directory (" IFACE
 			      ")",
 			      f->path, p->desc->id);
+
 	types_text(v, types, sizeof types);
 	if (!zr_pretrained_reads(v, f->type))
 		return zr_err(err, ZR_EINVAL,
 			      "%s: model_type = %.80s: [model] plugin = %s reads %s", f->path,
 			      f->type, p->desc->id, types);
+
 	*out = v;
 	return 0;
 }

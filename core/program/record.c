@@ -175,6 +175,7 @@ static int start(struct recorder *r, const struct zr_setup *s)
 	r->gathered = calloc(3 * n, 1);
 	if (!r->all || !r->gathered)
 		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
+
 	r->some = r->all + n;
 	r->left = r->some + n;
 	r->gather = r->left + n;

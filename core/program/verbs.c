@@ -52,6 +52,7 @@ int zr_rec_emit(struct recorder *r, struct zr_pop op, const int32_t *units, int3
 	if (zr_list_room(&p->op, p->n + 1, &p->cap, sizeof *p->op) ||
 	    zr_list_room(&p->unit, p->n_unit + n, &p->cap_unit, sizeof *p->unit))
 		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
+
 	op.first = p->n_unit;
 	op.n = n;
 	for (int32_t i = 0; i < n; i++)
@@ -150,8 +151,10 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 		if (!zr_unit_view(s, u))
 			op.bytes += received(s, u, group, zr_unit_block(s, u));
 	}
+
 	if (rc || !n)
 		return rc;
+
 	int32_t hops = zr_route_gather(s, units[0]).n;
 	op.hops = hops < 2 ? 0 : hops;
 	for (int32_t i = 0; i < n; i++)
@@ -203,11 +206,13 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 		if (r->p->id == ZR_PROG_LAST_MICRO && zr_sums_way(r->setup, u))
 			op.bytes += received(r->setup, u, ZR_GROUP_WORLD, ZR_BLOCK * 4);
 	}
+
 	if (!rc && n)
 		rc = zr_rec_wait_reduce(r);
 	int32_t number = r->p->n;
 	if (rc || !n || (rc = zr_rec_emit(r, op, units, n)))
 		return rc;
+
 	r->reducing = number;
 	return 0;
 }
@@ -231,6 +236,7 @@ static int check_early(struct recorder *r, const int32_t *units, int32_t n)
 		return zr_err(r->err, ZR_EINVAL, "[zero] %s: unit %s cannot be updated in the "
 			      "backward: %s, or update_in_backward = no", stage_name(r),
 			      r->setup->layout.unit[units[0]].name, reason);
+
 	int rc = 0;
 	for (int32_t i = 0; !rc && i < n; i++) {
 		int32_t u = units[i], split = r->setup->groups[u].param != ZR_GROUP_SELF;
@@ -239,8 +245,10 @@ static int check_early(struct recorder *r, const int32_t *units, int32_t n)
 		zr_rec_must(r, &rc, !split || !r->gathered[u], "is updated while a gathered copy "
 			    "of it is there", u);
 	}
+
 	if (rc)
 		return rc;
+
 	for (int32_t i = 0; i < n && r->reducing >= 0; i++) {
 		const struct zr_pop *op = &r->p->op[r->reducing];
 		for (int32_t k = 0; k < op->n; k++)
@@ -262,6 +270,7 @@ static int verb_update(const struct zr_stage *st, const int32_t *units, int32_t 
 		zr_rec_must(r, &rc, r->values[u] == OLD, "is updated twice", u);
 		r->values[u] = UPDATED;
 	}
+
 	if (!rc && early)
 		rc = check_early(r, units, n);
 	n = rc ? 0 : some(r, units, n, 0);
@@ -283,6 +292,7 @@ static int publish(struct recorder *r, const int32_t *units, int32_t n, int once
 		if (g->param != g->state && !once)
 			op.bytes += received(r->setup, u, g->state, zr_unit_block(r->setup, u));
 	}
+
 	int32_t number = r->p->n;
 	if (rc || !n || (rc = zr_rec_emit(r, op, units, n)))
 		return rc;

@@ -88,6 +88,7 @@ static int start_instance(struct zr_setup *s, const struct zr_section *sec, stru
 	int rc = zr_setup_start(s, &o->it, sec->name, "zr.optimizer/1", err);
 	if (rc)
 		return rc;
+
 	const struct zr_optimizer_v1 *v = o->it.vtbl;
 	s->n_optimizers++;
 	const uint32_t caps = ZR_OPT_ELEMENTWISE | ZR_OPT_WHOLE,

@@ -18,6 +18,7 @@ uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, u
 					    zr_optimizer_calls(&s->optimizer[k])->n_partial);
 	if (!p->width)
 		return at;
+
 	for (int32_t u = 0; u < s->layout.n_units; u++)
 		segments = zr_max(segments, (uint64_t)s->layout.unit[u].count);
 	uint64_t sums = (uint64_t)s->layout.n_tensors * p->width;

@@ -27,6 +27,7 @@ static void add_run(const struct zr_setup *s, struct zr_plan *p, int32_t tensor,
 	struct zr_run *last = p->n_runs ? &p->run[p->n_runs - 1] : NULL;
 	if (!r.n || s->frozen[tensor])
 		return;
+
 	r.state = held[r.optimizer];
 	held[r.optimizer] += r.n;
 	if (last && last->unit == r.unit && last->optimizer == r.optimizer &&
@@ -55,12 +56,14 @@ int zr_runs_place(const struct zr_setup *s, struct zr_plan *p, struct zr_error *
 	int64_t *held = calloc((size_t)s->n_optimizers + 1, sizeof *held);
 	if (!held)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the plan");
+
 	for (int32_t u = 0; u < s->layout.n_units; u++) {
 		const struct zr_unit_place *unit = &s->layout.unit[u];
 		p->first_run[u] = p->n_runs;
 		for (int32_t i = unit->first; i < unit->first + unit->count; i++)
 			add_run(s, p, i, held);
 	}
+
 	p->first_run[s->layout.n_units] = p->n_runs;
 	free(held);
 	for (int32_t k = 0; k < s->n_optimizers; k++) {

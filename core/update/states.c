@@ -24,6 +24,7 @@ static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error
 	if (!strcmp(st->name, "master"))
 		return zr_err(err, ZR_EINVAL, "\"master\" is the name of the parameters themselves"
 			      "; choose another");
+
 	for (uint32_t k = 0; k < i; k++)
 		if (!strcmp(zr_optimizer_state(o, k)->name, st->name))
 			return zr_err(err, ZR_EINVAL, "\"%s\" is the name of state %u, too",
@@ -56,6 +57,7 @@ int zr_states_check(const struct zr_optimizer *o, struct zr_error *err)
 			      "of %u bytes, expected at least %zu, a multiple of %zu; mend the "
 			      "plugin", path, n, o->states ? "an address" : "NULL", stride, least,
 			      align);
+
 	while (i < n && !check_state(o, i, &why))
 		i++;
 	if (i == n)

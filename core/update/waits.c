@@ -32,6 +32,7 @@ int zr_update_waits(const struct zr_setup *s, char *why, size_t size)
 		return snprintf(why, size, "[precision] would skip a step with non-finite "
 				"gradients, and has to see all of them first: set on_nonfinite = "
 				"stop");
+
 	for (int32_t i = 0; i < s->n_optimizers; i++) {
 		const struct zr_optimizer *o = &s->optimizer[i];
 		const struct zr_section *section = o->it.section;

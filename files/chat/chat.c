@@ -184,10 +184,12 @@ static struct item *add_item(struct zr_chat *c)
 		struct item *more = realloc(c->item, (size_t)room * sizeof *more);
 		if (!more)
 			return NULL;
+
 		memset(more + c->room, 0, (size_t)(room - c->room) * sizeof *more);
 		c->item = more;
 		c->room = room;
 	}
+
 	struct item *k = &c->item[c->items++];
 	k->ids.n = k->learned.n = k->sizes.n = 0;
 	k->counts = (struct zr_chat_counts){ 0 };
@@ -203,6 +205,7 @@ static int cut_items(struct zr_chat *c, char *p, size_t n)
 		struct item *k = add_item(c);
 		if (!k)
 			return ZR_ENOMEM;
+
 		size_t left = (size_t)(end - p), size = left < ITEM ? left : ITEM;
 		char *stop = memchr(p + size - 1, '\n', left - size + 1);
 		k->p = p;
@@ -250,6 +253,7 @@ static int skip_line(struct zr_chat *c, struct zr_error *err)
 	int rc = leave_out(c, &k, ZR_CHAT_JSON, c->line, &why);
 	if (rc)
 		return zr_err(err, rc, "%s", k.err.text);
+
 	k.counts.records = 1;
 	hand_on(c, &k, err);
 	char *stop = NULL;
@@ -259,6 +263,7 @@ static int skip_line(struct zr_chat *c, struct zr_error *err)
 		stop = got ? memchr(c->text.p, '\n', got) : NULL;
 		c->text.n = got;
 	}
+
 	if (stop)
 		zr_buf_drop(&c->text, (size_t)(stop - c->text.p) + 1);
 	else
@@ -373,6 +378,7 @@ int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct z
 	struct zr_chat *c = calloc(1, sizeof *c);
 	if (!c)
 		return no_memory(err);
+
 	c->o = *o;
 	c->encoder = calloc((size_t)o->threads, sizeof *c->encoder);
 	int rc = c->encoder ? 0 : no_memory(err);
@@ -390,6 +396,7 @@ int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct z
 		e->t = c->tokenizer;
 		rc = zr_chat_encoder_open(e, err);
 	}
+
 	if (!rc)
 		rc = zr_chat_setup(&c->o, c->tokenizer, &c->s, err);
 	if (rc)
@@ -403,6 +410,7 @@ void zr_chat_close(struct zr_chat *c)
 {
 	if (!c)
 		return;
+
 	for (int i = 0; c->encoder && i < c->o.threads; i++)
 		zr_chat_encoder_close(&c->encoder[i]);
 	for (int64_t i = 0; i < c->room; i++) {

@@ -49,6 +49,7 @@ static int encode_bytes(struct zr_chat_encoder *e, const char *p, size_t n, stru
 	e->e = NULL;
 	if (rc == ZR_ENOMEM)
 		return no_memory(err);
+
 	/* without a token, or of what the pre-tokenizer does not split */
 	e->reason = rc == ZR_ENOTSUP ? ZR_CHAT_NO_TOKEN : ZR_CHAT_LONG;
 	return ZR_EINVAL;
@@ -115,6 +116,7 @@ static int learn(struct zr_chat_encoder *e, int all, struct zr_error *err)
 	int rc = add_flags(e, all, err);
 	if (rc)
 		return rc;
+
 	for (size_t i = 0; !all && i < e->text.n; i++)
 		for (uint64_t k = zr_encoder_marked(e->e, 2 * i);
 		     k < n && k <= zr_encoder_marked(e->e, 2 * i + 1); k++)
@@ -154,6 +156,7 @@ static int encode_apart(struct zr_chat_encoder *e, const struct zr_chat_message 
 					 all || is_learned(e, &m[s->message], s), err);
 		at = s->to;
 	}
+
 	if (!rc)
 		rc = encode_part(e, at, e->text.text.n, all, err);
 	if (!rc)
@@ -200,10 +203,12 @@ static int encode_plain(struct zr_chat_encoder *e, const struct zr_chat_message 
 	int has = zr_tokenizer_template(e->t, 0, &before, err);
 	if (has < 0)
 		return has;
+
 	e->text.text.n = 0;
 	if (zr_buf_add(&e->text.text, m->text, m->n) ||
 	    zr_buf_add(&e->text.text, eos, ends ? 0 : len))
 		return no_memory(err);
+
 	zr_conversation_drop(&e->c);
 	rc = encode_text(e, err);
 	size_t given = (size_t)has * sizeof *before, n = e->ids.n;
@@ -211,9 +216,11 @@ static int encode_plain(struct zr_chat_encoder *e, const struct zr_chat_message 
 	if (!rc && has && !there) { /* in front */
 		if (zr_buf_add(&e->ids, before, given))
 			return no_memory(err);
+
 		memmove(e->ids.p + given, e->ids.p, n);
 		memcpy(e->ids.p, before, given);
 	}
+
 	if (rc)
 		return rc;
 	return learn(e, 1, err);
@@ -263,6 +270,7 @@ static int shorten(struct zr_chat_encoder *e, struct zr_error *err)
 		else
 			low = k + 1;
 	}
+
 	e->truncated = low < turns;
 	return low < turns ? encode_from(e, low, err) : 0;
 }
@@ -275,18 +283,21 @@ int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr
 	int rc = e->e ? 0 : zr_chat_encoder_open(e, err);
 	if (rc)
 		return rc;
+
 	rc = zr_conversation_read(&e->c, p, n, &e->s->fields, e->o->system, &word, err);
 	e->reason = !word || !strcmp(word, "roles") ? ZR_CHAT_ORDER :
 		    !strcmp(word, "json")	    ? ZR_CHAT_JSON :
 						      ZR_CHAT_FIELDS;
 	if (rc)
 		return rc;
+
 	rc = e->c.plain ? encode_plain(e, e->c.m, err) : encode_messages(e, e->c.m, e->c.n, err);
 	const size_t before = count(e);
 	if (!rc && !fits(e) && !e->c.plain && !e->s->drops_long)
 		rc = shorten(e, err);
 	if (rc)
 		return rc;
+
 	e->reason = fits(e) ? ZR_CHAT_NO_TARGET : ZR_CHAT_LONG;
 	if (!fits(e))
 		return zr_err(err, ZR_EINVAL, "%zu tokens, more than the %lld that were asked for",

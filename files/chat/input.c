@@ -54,6 +54,7 @@ static int refill(struct zr_input *in, size_t least, struct zr_error *err)
 		ssize_t len = read(in->fd, in->piece + in->n, PIECE - in->n);
 		if (len < 0) /* EINTR: somebody wants to stop, and no input may come */
 			return zr_err(err, ZR_EIO, "%s: %s", in->path, strerror(errno));
+
 		in->end = !len;
 		in->n += (size_t)len;
 		in->at += (uint64_t)len;
@@ -174,6 +175,7 @@ static int expand_zstd(struct zr_input *in, void *p, size_t n, size_t *got, stru
 		int rc = in->n ? 0 : refill(in, 1, err);
 		if (rc || (!in->n && !in->frame))
 			return rc;
+
 		ZSTD_inBuffer from = { in->p, in->n, 0 };
 		size_t left = ZSTD_decompressStream(in->zstd, &out, &from);
 		if (ZSTD_isError(left))
@@ -181,6 +183,7 @@ static int expand_zstd(struct zr_input *in, void *p, size_t n, size_t *got, stru
 		if (!in->n && !out.pos && left)
 			return zr_err(err, ZR_EINVAL, "%s: the compressed file is truncated",
 				      in->path);
+
 		in->p += from.pos;
 		in->n -= from.pos;
 		in->frame = left != 0;
@@ -253,6 +256,7 @@ int zr_input_open(const char *path, struct zr_input **out, struct zr_error *err)
 	int fd = std ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return zr_err(err, ZR_EINVAL, "%s: %s", path, strerror(errno));
+
 	struct zr_input *in = calloc(1, sizeof *in);
 	if (!in) {
 		close(fd);

@@ -245,9 +245,11 @@ static int add(struct reading *r, int role, const json_t *text, int ignored)
 		struct zr_chat_message *more = realloc(c->m, room * sizeof *more);
 		if (!more)
 			return no_memory(r);
+
 		c->m = more;
 		c->room = room;
 	}
+
 	c->m[c->n++] = (struct zr_chat_message){ role, r->completion, ignored, p, n };
 	return 0;
 }
@@ -288,9 +290,11 @@ static const json_t *join(struct reading *r, const json_t *list, int *rc)
 				    "\"text\": ...}; only text is read", r->c->n + 1);
 			return NULL;
 		}
+
 		if (zr_buf_add(&r->made, json_string_value(text), json_string_length(text)))
 			break;
 	}
+
 	const json_t *all = i < json_array_size(list) ? NULL : keep_made(r);
 	*rc = all ? 0 : no_memory(r);
 	return all;
@@ -331,6 +335,7 @@ static int look_at_message(struct reading *r, const json_t *message, const char 
 		int rc = refuse_other(r, of, name, v);
 		if (rc)
 			return rc;
+
 		zr_unread_see(&r->c->unread, "messages.", name);
 	}
 
@@ -345,6 +350,7 @@ static int add_message(struct reading *r, const json_t *v, int share)
 	if (!json_is_object(v))
 		return wrong(r, "fields", "message %zu: expected an object, found %s", r->c->n + 1,
 			     type_of(v));
+
 	const json_t *role = json_object_get(v, role_name), *content = get(r, v, field);
 	rc = look_at_message(r, v, role_name, text_name);
 	if (rc)
@@ -352,6 +358,7 @@ static int add_message(struct reading *r, const json_t *v, int share)
 	if (!json_is_string(role) || !content)
 		return wrong(r, "fields", "message %zu: has no %s; it needs %s and %s",
 			     r->c->n + 1, !content ? text_name : "role", role_name, text_name);
+
 	int is_role = role_of(r, role);
 	if (is_role < 0)
 		return is_role;
@@ -433,6 +440,7 @@ static int read_history(struct reading *r)
 		    !json_is_string(answer))
 			return wrong(r, "fields", "history: turn %zu: expected a list of two "
 				     "texts, an instruction and an output", i + 1);
+
 		int rc = add(r, ZR_CHAT_USER, asked, 0);
 		if (!rc)
 			rc = add(r, ZR_CHAT_ASSISTANT, answer, 0);
@@ -455,6 +463,7 @@ static int read_alpaca(struct reading *r, const json_t *instruction)
 	if (!output)
 		return wrong(r, "fields", "has %s and no %s", name_of(r->f, ZR_FIELD_INSTRUCTION),
 			     name_of(r->f, ZR_FIELD_OUTPUT));
+
 	made->n = 0;
 	if (json_string_length(input)) {
 		const char *p = json_string_value(instruction), *q = json_string_value(input);
@@ -462,9 +471,11 @@ static int read_alpaca(struct reading *r, const json_t *instruction)
 		    zr_buf_add(made, heading, strlen(heading)) ||
 		    zr_buf_add(made, q, json_string_length(input)))
 			return no_memory(r);
+
 		instruction = keep_made(r);
 		r->c->input = 1;
 	}
+
 	rc = instruction ? add(r, ZR_CHAT_USER, instruction, 0) : no_memory(r);
 	r->completion = 1;
 	if (rc)
@@ -484,11 +495,13 @@ static int read_record(struct reading *r)
 		return read_pair(r, v, get(r, r->record, ZR_FIELD_COMPLETION));
 	if ((v = get_text(r, ZR_FIELD_INSTRUCTION, &rc)) || rc)
 		return rc ? rc : read_alpaca(r, v);
+
 	v = get_text(r, ZR_FIELD_TEXT, &rc);
 	if (rc)
 		return rc;
 	if (!v)
 		return wrong(r, "fields", "has none of the fields that are read: " FORMATS);
+
 	r->c->plain = 1;
 	r->completion = 1;
 	return add(r, ZR_CHAT_ASSISTANT, v, 0);
@@ -507,10 +520,12 @@ static int add_system(struct reading *r, const char *otherwise)
 			     name_of(r->f, ZR_FIELD_SYSTEM), type_of(v));
 	if (!v && !otherwise)
 		return 0;
+
 	r->completion = 0;
 	int rc = add(r, ZR_CHAT_SYSTEM, v, 0);
 	if (rc)
 		return rc;
+
 	struct zr_chat_message first = c->m[c->n - 1];
 	if (!json_is_string(v)) {
 		first.text = otherwise;
@@ -540,6 +555,7 @@ static int read_line(struct reading *r, const char *p, size_t n, const char *sys
 		return wrong(r, "json", "expected an object, found %s", type_of(record));
 	if (!c->made)
 		return no_memory(r);
+
 	int rc = refuse_others(r);
 	if (!rc)
 		rc = read_record(r);

@@ -173,6 +173,7 @@ static void put_span(struct render *r, size_t message)
 		o->span = more;
 		o->room = room;
 	}
+
 	o->span[o->n++] = (struct zr_chat_span){ from, to, message };
 }
 
@@ -195,6 +196,7 @@ static int check(const struct zr_chat_template *t, const struct zr_chat_message 
 	size_t first = m[0].role == ZR_CHAT_SYSTEM;
 	if (first && (t->rules & ZR_CHAT_NO_SYSTEM))
 		return zr_err(err, ZR_EINVAL, "template %s has no system message", t->name);
+
 	for (size_t i = first; i < n; i++) {
 		int wanted = (i - first) % 2 ? ZR_CHAT_ASSISTANT : ZR_CHAT_USER;
 		if ((t->rules & ZR_CHAT_ALTERNATES) && m[i].role != wanted)
@@ -244,6 +246,7 @@ int zr_chat_render(const struct zr_chat_template *t, const struct zr_chat_messag
 	int rc = check(t, m, n, err);
 	if (rc)
 		return rc;
+
 	out->text.n = out->n = out->spaces = 0;
 	r.system = m[0].role == ZR_CHAT_SYSTEM ? m : NULL;
 	put_form(&r, t->begin, NULL, NULL);
@@ -255,6 +258,7 @@ int zr_chat_render(const struct zr_chat_template *t, const struct zr_chat_messag
 		if (!placed)
 			put_message(&r, m, i, n);
 	}
+
 	if (prompt) {
 		const char *stop = t->assistant ? strstr(t->assistant, "{content") : NULL;
 		put_between(&r, n);

@@ -80,6 +80,7 @@ static int find_jinja(struct setup *u, const char **jinja, size_t *n)
 	*jinja = u->s->owned[0];
 	if (rc || *jinja)
 		return rc;
+
 	json_array_foreach(v, i, one) {
 		const char *name = json_string_value(json_object_get(one, "name"));
 		if (name && !strcmp(name, "default"))
@@ -118,11 +119,13 @@ static int recognize(struct setup *u, const struct zr_chat_template **t)
 	int rc = find_jinja(u, &jinja, &n);
 	if (rc)
 		return rc;
+
 	list_names(names, sizeof names);
 	if (!jinja)
 		return zr_err(u->err, ZR_EINVAL,
 			      "%s: has no chat_template: name one of %s, or give --user-form and "
 			      "--assistant-form", u->path, names);
+
 	*t = zr_chat_recognize(jinja, n, &hash);
 	if (!*t)
 		return zr_err(u->err, ZR_ENOTSUP,
@@ -176,9 +179,11 @@ static int copy_form(struct setup *u, int i, const char *form, const char **to)
 	if (!is_paired(form))
 		return zr_err(u->err, ZR_EINVAL,
 			      "form %s: expected a {/trim} behind each {trim}, and no other", form);
+
 	char *q = u->s->owned[i] = strdup(form);
 	if (!q)
 		return zr_err(u->err, ZR_ENOMEM, "out of memory");
+
 	*to = q;
 	for (const char *p = q; *p; p++, q++) {
 		int escaped = *p == '\\' && (p[1] == 'n' || p[1] == 't' || p[1] == '\\');
@@ -296,6 +301,7 @@ static int choose_rest(struct setup *u)
 		return zr_err(u->err, ZR_EINVAL,
 			      "train-on %s: expected assistant, completion, all or last",
 			      o->train_on);
+
 	int like_trl;
 	if (choice(o->mask, mask, &like_trl))
 		return zr_err(u->err, ZR_EINVAL, "mask %s: expected turn or trl", o->mask);
@@ -308,6 +314,7 @@ static int choose_rest(struct setup *u)
 	if (choice(o->on_long, on_long, &u->s->drops_long))
 		return zr_err(u->err, ZR_EINVAL, "on-long %s: expected shorten or drop",
 			      o->on_long);
+
 	u->s->headed = !strncmp(u->s->template.name, "alpaca", 6);
 	if (u->s->template.rules & ZR_CHAT_SYSTEM_LAST)
 		note(u, "template %s writes a system message before a last user message only, as "

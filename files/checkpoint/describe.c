@@ -68,6 +68,7 @@ void zr_describe_model(const struct zr_setup *p, json_t **meta)
 	struct zr_error unused = { 0 };
 	if (!from || zr_pretrained_tables(from, p->model.section->plugin, &v, &unused))
 		return;
+
 	char *text = zr_json_dump(from->root, JSON_COMPACT),
 	     *dir = realpath(p->model.section->path, NULL);
 	/* one that is not UTF-8 has no JSON */
@@ -114,6 +115,7 @@ static void describe_config(const struct zr_setup *p, struct zr_manifest *m)
 		if (matters(s))
 			add_settings(&m->settings, s);
 	}
+
 	describe_sums(p, &m->settings);
 	snprintf(text, sizeof text, "%lld", (long long)p->source->info.train_tokens);
 	set(&m->settings, "data", "tokens", text);
@@ -130,6 +132,7 @@ static int describe_data(struct zr_instance *data, json_t **to, struct zr_error 
 		int rc = zr_instance_failed(data, v->file(data->inst, i, &f), "file", err);
 		if (rc || !f.name)
 			return rc;
+
 		snprintf(key, sizeof key, ZR_DATA_FILE "%u", i + 1);
 		snprintf(hash, sizeof hash, "%lld bytes, %sxxh3 %s", (long long)f.bytes,
 			 f.sampled ? "sampled " : "", zr_hex(f.hash, hex));
@@ -162,6 +165,7 @@ static int describe_optimizer(const struct zr_optimizer *o, struct zr_ckpt_optim
 	out->state = calloc(o->n_states + 1, sizeof *out->state);
 	if (!out->state)
 		return zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
+
 	for (uint32_t i = 0; i < o->n_states; i++) {
 		const struct zr_state *st = (const struct zr_state *)((const char *)o->states +
 								      (size_t)i * v->state_stride);
@@ -183,6 +187,7 @@ static int describe_optimizers(const struct zr_setup *p, struct zr_manifest *m,
 	m->ranks = calloc((size_t)p->layout.n_tensors + 1, sizeof *m->ranks);
 	if (!m->optimizer || !m->optimizer_of || !m->frozen || !m->ranks)
 		return zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
+
 	m->n_optimizers = p->n_optimizers;
 	for (int32_t k = 0; !rc && k < p->n_optimizers; k++)
 		rc = describe_optimizer(&p->optimizer[k], &m->optimizer[k], err);

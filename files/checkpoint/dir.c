@@ -68,9 +68,11 @@ int64_t *zr_ckpt_steps(const char *dir, int unfinished, int64_t *n)
 			no = more ? 0 : ENOMEM;
 			steps = more ? more : steps;
 		}
+
 		if (step >= 0 && !no)
 			steps[(*n)++] = step;
 	}
+
 	if (d && !no)
 		no = errno;
 	if (d)
@@ -79,6 +81,7 @@ int64_t *zr_ckpt_steps(const char *dir, int unfinished, int64_t *n)
 		qsort(steps, (size_t)*n, sizeof *steps, ascending);
 	if (!no)
 		return steps;
+
 	free(steps);
 	*n = -no;
 	return NULL;
@@ -147,6 +150,7 @@ int zr_ckpt_prune(const char *dir, int64_t step, int64_t keep, int64_t *removed,
 		if (!rc && removed)
 			++*removed;
 	}
+
 	free(steps);
 	return rc;
 }
@@ -164,6 +168,7 @@ int64_t zr_ckpt_clear(const char *dir)
 			removed++;
 		zr_ckpt_close(fd);
 	}
+
 	zr_ckpt_close(at);
 	free(steps);
 	return removed;
@@ -177,16 +182,20 @@ static int make_dir(const char *dir)
 	char path[PATH_MAX];
 	if (snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path)
 		return ENAMETOOLONG;
+
 	for (char *p = path + 1; *p; p++) {
 		if (*p != '/')
 			continue;
 		*p = 0;
 		if (mkdir(path, 0777) && errno != EEXIST)
 			return errno;
+
 		*p = '/';
 	}
+
 	if (mkdir(path, 0777))
 		return errno == EEXIST ? 0 : errno;
+
 	int no = zr_sync_parent(path);
 	/* as far up as this user may */
 	for (char *p; !no && (p = strrchr(path, '/')) && p > path; zr_sync_parent(path))
@@ -200,9 +209,11 @@ int zr_ckpt_begin(const char *dir, int64_t step, int *lock, struct zr_error *err
 	int rc = zr_ckpt_path(dir, step, 1, path, err), no;
 	if (rc)
 		return rc;
+
 	no = make_dir(dir);
 	if (no)
 		return zr_err(err, ZR_EIO, "%s: cannot make the directory: %s", dir, strerror(no));
+
 	zr_ckpt_clear(dir);
 	int at = zr_dir_open(AT_FDCWD, dir, 1);
 	no = at < 0 || mkdirat(at, name, 0777) || (*lock = zr_dir_open(at, name, 0)) < 0 ? errno :
@@ -211,6 +222,7 @@ int zr_ckpt_begin(const char *dir, int64_t step, int *lock, struct zr_error *err
 	if (no)
 		return zr_err(err, ZR_EIO, "%s: cannot make the directory: %s%s", path,
 			      strerror(no), no == EEXIST ? ": another process writes it" : "");
+
 	flock(*lock, LOCK_EX | LOCK_NB);
 	return 0;
 }
@@ -257,6 +269,7 @@ int zr_ckpt_commit(const char *dir, const struct zr_manifest *m, int keep_best,
 	int rc = zr_ckpt_path(dir, m->step, 1, path, err);
 	if (rc)
 		return rc;
+
 	step_name(m->step, 1, tmp);
 	step_name(m->step, 0, name);
 	int top = zr_dir_open(AT_FDCWD, dir, 1), at = top < 0 ? -1 : zr_dir_open(top, tmp, 0);
@@ -342,6 +355,7 @@ int zr_ckpt_check(const char *path, int every_byte, zr_ckpt_progress *progress, 
 	int rc = zr_manifest_read(path, &mine, err);
 	if (rc)
 		return rc;
+
 	struct check c = { .m = &mine, .path = path, .progress = progress, .arg = arg,
 			   .all = zr_ckpt_bytes(&mine) };
 	if (every_byte && !(c.reader = zr_reader_new(0)))
@@ -353,6 +367,7 @@ int zr_ckpt_check(const char *path, int every_byte, zr_ckpt_progress *progress, 
 		rc = check_entries(&c, &file, r, err);
 		zr_st_close(&file);
 	}
+
 	zr_reader_free(c.reader);
 	if (rc || !m)
 		zr_manifest_free(&mine);

@@ -96,6 +96,7 @@ static void add_all(const struct zr_manifest *m, struct list *l, int32_t rank)
 		if (zr_intersect(0, t->blocks, &first, &end))
 			add_tensor(m, l, i, first, end);
 	}
+
 	if (rank == 0)
 		add(m, l, (struct zr_ckpt_entry){ .tensor = -1, .state = -1, .elements = m->step });
 }
@@ -175,6 +176,7 @@ int zr_ckpt_find(const struct zr_manifest *m, const struct zr_st *file,
 	    !hash)
 		return zr_err(err, ZR_EINVAL, "%s: tensor %s: %s", file->path, out->name,
 			      t ? "not as the manifest declares it" : "missing");
+
 	out->tensor = t;
 	out->hash = hash;
 	return 0;

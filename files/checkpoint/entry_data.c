@@ -28,6 +28,7 @@ static struct zr_subgroup subgroup_of(const struct zr_session *s, const struct z
 			    none = { .unit = t->unit, .optimizer = ZR_ANY, .first = first };
 	if (s->setup->frozen[e->tensor])
 		return zr_subgroup_in(s->setup, &none, first, n);
+
 	while (first >= r->first + r->n)
 		r++;
 	return zr_subgroup_in(s->setup, r, first, n);
@@ -99,6 +100,7 @@ const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, in
 		return raw(s, &p, datum_of(s, e), out, err);
 	if (type == ZR_F32) /* frozen: there is only the copy */
 		return raw(s, &p, ZR_D_LOWP, out, err);
+
 	const uint16_t *lowp = raw(s, &p, ZR_D_LOWP, work, err);
 	const int whole = kept == ZR_MASTER_NONE;
 	const void *rem = !lowp || whole ? NULL :

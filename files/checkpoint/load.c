@@ -106,6 +106,7 @@ static int convert_entry(struct load *l, const struct zr_ckpt_entry *e, int64_t 
 		if (!rc)
 			rc = zr_entry_put(l->s, e, at, n, to, err);
 	}
+
 	free(to);
 	return rc;
 }
@@ -154,6 +155,7 @@ static int load_file(struct load *l, int32_t rank, struct zr_error *err)
 			zr_st_close(&file);
 		}
 	}
+
 	free(e);
 	return rc;
 }
@@ -267,6 +269,7 @@ static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr
 			zr_logf(ZR_LOG_WARN, "resume", "%s is not whole and is passed over: %s",
 				l->path, bad->text);
 	}
+
 	free(steps);
 	if (!rc && *step < 0 && last.code)
 		rc = zr_err(err, ZR_EINVAL,

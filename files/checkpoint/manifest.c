@@ -192,6 +192,7 @@ static int same_tensor(const struct zr_place *here, const struct zr_place *saved
 			err, ZR_EINVAL,
 			"the model is another one, with tensor %s where it had %s" ANOTHER_MODEL,
 			a->name, b->name);
+
 	for (int32_t d = 0; same && d < a->ndim; d++)
 		same = a->dims[d] == b->dims[d];
 	if (same)
@@ -224,6 +225,7 @@ static int same_optimizer(const struct zr_ckpt_optimizer *here,
 	if (here->n_states != saved->n_states)
 		return zr_err(err, ZR_EINVAL, "optimizer %s had %d state tensors, has %d", here->id,
 			      saved->n_states, here->n_states);
+
 	for (int32_t i = 0; i < here->n_states; i++) {
 		const struct zr_ckpt_state *a = &here->state[i], *b = &saved->state[i];
 		int other = a->dtype != b->dtype || a->block_bytes != b->block_bytes;

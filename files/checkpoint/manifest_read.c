@@ -70,12 +70,14 @@ static int read_scale(const struct reader *r)
 		s->scale = strtod(exact, &end);
 	if (rc || *end || end == exact || !(s->scale > 0))
 		return rc ? rc : bad(r, "loss_scale");
+
 	rc = number(r, j, "step", INT64_MAX, &s->step);
 	if (!rc)
 		rc = number(r, j, "hysteresis", INT64_MAX, &s->hysteresis);
 	const json_t *last = json_object_get(j, "last_overflow");
 	if (rc || !json_is_integer(last)) /* -1: none */
 		return rc ? rc : bad(r, "last_overflow");
+
 	s->last_overflow = json_integer_value(last);
 	return 0;
 }
@@ -89,6 +91,7 @@ static int read_best(const struct reader *r)
 	*b = ZR_BEST_NONE;
 	if (!j)
 		return 0;
+
 	const char *s = json_is_string(j) ? json_string_value(j) : "";
 	int n = sscanf(s, "%la %" SCNd64 " %" SCNd64 "%n %la%n", &b->loss, &b->step, &b->since,
 		       &end, &b->lowest, &end);
@@ -108,6 +111,7 @@ static int read_files(const struct reader *r)
 		return zr_err(r->err, ZR_ENOMEM, "%s: out of memory", r->path);
 	if (json_array_size(list) != (size_t)r->m->world)
 		return bad(r, "files");
+
 	uint64_t sum = 0, parameters = 0;
 	for (int32_t i = 0; i < r->m->layout.n_tensors; i++)
 		parameters += r->m->frozen[i] == ZR_FROZEN_LEFT_OUT ? 0 :
@@ -124,9 +128,11 @@ static int read_files(const struct reader *r)
 		if (rc || strcmp(is, zr_ckpt_file_name(i, r->m->world, name)) ||
 		    hash_of(header, &r->m->file[i].header))
 			return rc ? rc : bad(r, "files");
+
 		r->m->file[i].bytes = (uint64_t)bytes;
 		sum += (uint64_t)bytes;
 	}
+
 	if (sum / 4 >= parameters)
 		return 0;
 	return bad(r, "files: they are too small for the units");
@@ -166,11 +172,13 @@ static int read_optimizer(const struct reader *r, const json_t *j, struct zr_ckp
 		rc = number(r, j, "state_version", UINT32_MAX, &version);
 	if (rc || !json_is_array(list) || json_array_size(list) > 64)
 		return rc ? rc : bad(r, "states");
+
 	o->state_version = (uint32_t)version;
 	o->n_states = (int32_t)json_array_size(list);
 	o->state = calloc((size_t)o->n_states + 1, sizeof *o->state);
 	if (!o->state)
 		return zr_err(r->err, ZR_ENOMEM, "%s: out of memory", r->path);
+
 	for (int32_t i = 0; !rc && i < o->n_states; i++)
 		rc = read_state(r, json_array_get(list, (size_t)i), &o->state[i]);
 	return rc;
@@ -182,9 +190,11 @@ static int read_optimizers(const struct reader *r)
 	int rc = 0;
 	if (!json_array_size(list) || json_array_size(list) > 4096)
 		return bad(r, "optimizers");
+
 	r->m->optimizer = calloc(json_array_size(list), sizeof *r->m->optimizer);
 	if (!r->m->optimizer)
 		return zr_err(r->err, ZR_ENOMEM, "%s: out of memory", r->path);
+
 	r->m->n_optimizers = (int32_t)json_array_size(list);
 	for (int32_t k = 0; !rc && k < r->m->n_optimizers; k++)
 		rc = read_optimizer(r, json_array_get(list, (size_t)k), &r->m->optimizer[k]);
@@ -199,6 +209,7 @@ static int read_shape(const struct reader *r, const json_t *shape, struct zr_ten
 	int64_t n = 1;
 	if (!json_is_array(shape) || json_array_size(shape) > sizeof t->dims / sizeof *t->dims)
 		return bad(r, "shape");
+
 	t->ndim = (int32_t)json_array_size(shape);
 	for (int32_t d = 0; d < t->ndim; d++) {
 		const json_t *dim = json_array_get(shape, (size_t)d);
@@ -206,6 +217,7 @@ static int read_shape(const struct reader *r, const json_t *shape, struct zr_ten
 		if (t->dims[d] <= 0 || __builtin_mul_overflow(n, t->dims[d], &n) || n > *left)
 			return bad(r, "shape");
 	}
+
 	n = (n + ZR_BLOCK - 1) / ZR_BLOCK * ZR_BLOCK;
 	*left -= n;
 	if (*left >= 0)
@@ -222,9 +234,11 @@ static int read_frozen(const struct reader *r, const json_t *j, int32_t i)
 		return 0;
 	if (!word || (strcmp(word, "saved") && strcmp(word, "left out")))
 		return bad(r, "frozen");
+
 	r->m->frozen[i] = strcmp(word, "saved") ? ZR_FROZEN_LEFT_OUT : ZR_FROZEN_SAVED;
 	if (r->m->frozen[i] == ZR_FROZEN_SAVED)
 		return 0;
+
 	int rc = text(r, j, "source_xxh3", &hash);
 	if (rc)
 		return rc;
@@ -242,6 +256,7 @@ static int read_tensor(const struct reader *r, const json_t *j, int32_t i, int64
 		rc = number(r, j, "optimizer", r->m->n_optimizers - 1, &optimizer);
 	if (rc)
 		return rc;
+
 	r->m->optimizer_of[i] = (int32_t)optimizer;
 	if (json_object_get(j, "ranks")) /* of version 3 */
 		rc = number(r, j, "ranks", r->m->world, &ranks);
@@ -274,6 +289,7 @@ static int read_units(const struct reader *r)
 	int rc = 0;
 	if (!units || !tensors || tensors > INT32_MAX / 2)
 		return bad(r, "units");
+
 	m->units = calloc(units, sizeof *m->units);
 	m->tensors = calloc(tensors, sizeof *m->tensors);
 	m->optimizer_of = calloc(tensors, sizeof *m->optimizer_of);
@@ -282,6 +298,7 @@ static int read_units(const struct reader *r)
 	m->ranks = calloc(tensors, sizeof *m->ranks);
 	if (!m->units || !m->tensors || !m->optimizer_of || !m->frozen || !m->source || !m->ranks)
 		return zr_err(r->err, ZR_ENOMEM, "%s: out of memory", r->path);
+
 	for (size_t u = 0; !rc && u < units; u++) {
 		const json_t *j = json_array_get(list, u), *t = json_object_get(j, "tensors");
 		m->units[u] = (struct zr_unit){ .tensors = m->tensors + i,
@@ -290,6 +307,7 @@ static int read_units(const struct reader *r)
 		for (size_t k = 0; !rc && k < m->units[u].n_tensors; k++)
 			rc = read_tensor(r, json_array_get(t, k), i++, &left);
 	}
+
 	struct zr_model_decl decl = { .size = sizeof decl, .n_units = (uint32_t)units,
 				      .unit_stride = sizeof *m->units,
 				      .tensor_stride = sizeof *m->tensors, .units = m->units };
@@ -328,6 +346,7 @@ static int read_numbers(const struct reader *r)
 	if (!world || block != ZR_BLOCK || !m->entry_blocks || !json_is_integer(seed))
 		return bad(r, !world            ? "world" : block != ZR_BLOCK ? "block_elements" :
 			      !m->entry_blocks  ? "entry_blocks" : "seed");
+
 	m->seed = json_integer_value(seed);
 	m->world = (int32_t)world;
 	m->master_bits = (int32_t)bits;
@@ -352,6 +371,7 @@ static int read_texts(const struct reader *r)
 	for (size_t i = 0; !rc && i < sizeof all / sizeof *all; i++) {
 		if (!json_is_object(all[i]))
 			return bad(r, "settings, plugins or meta");
+
 		json_object_foreach((json_t *)all[i], key, value)
 			if (!json_is_string(value))
 				return bad(r, key);
@@ -406,6 +426,7 @@ int zr_manifest_parse(const char *at, size_t bytes, const char *path, struct zr_
 	if (hash_of(hex, &hash) || hash != XXH3_64bits(at + first, bytes - first))
 		return zr_err(err, ZR_EINVAL,
 			      "%s: the manifest is damaged: its checksum does not fit", path);
+
 	int rc = zr_json_object(at, bytes, path, &m.root, err);
 	if (!rc)
 		rc = check_version(&r);
@@ -424,9 +445,11 @@ int zr_manifest_read(const char *dir, struct zr_manifest *out, struct zr_error *
 	size_t bytes;
 	if (snprintf(path, sizeof path, "%s/manifest.json", dir) >= (int)sizeof path)
 		return zr_err(err, ZR_EINVAL, "%s: a path too long", dir);
+
 	int fd = zr_ckpt_dir(dir), rc;
 	if (fd < 0)
 		return zr_file_failed(err, dir, "", errno);
+
 	int no = zr_file_text(fd, "manifest.json", 0, MOST_BYTES, &at, &bytes);
 	close(fd);
 	rc = no ? zr_file_failed(err, path, "", no) : zr_manifest_parse(at, bytes, path, out, err);

@@ -117,6 +117,7 @@ static int read_entry(struct thread *t, const struct zr_ckpt_entry *e, uint64_t 
 	int no = 0, rc = zr_ckpt_find(t->r->m, file, e, &f, err);
 	if (rc)
 		return rc;
+
 	XXH3_64bits_reset(t->hash);
 	for (uint64_t done = 0; !no && done < e->bytes;) {
 		uint64_t at = file->data + e->at + done, n = e->bytes - done;
@@ -124,11 +125,13 @@ static int read_entry(struct thread *t, const struct zr_ckpt_entry *e, uint64_t 
 			no = fill(t, at, end);
 		if (no)
 			return zr_st_failed(file, f.tensor, no, err);
+
 		n = n < t->at + t->bytes - at ? n : t->at + t->bytes - at;
 		XXH3_64bits_update(t->hash, t->window + (at - t->at), n);
 		memcpy(to + done, t->window + (at - t->at), n);
 		done += n;
 	}
+
 	memset(to + e->bytes, 0, room_of(e) - e->bytes);
 	return zr_ckpt_same(file, &f, XXH3_64bits_digest(t->hash), err);
 }
@@ -173,6 +176,7 @@ static struct slot *take(struct zr_reader *r)
 		       s->bytes < ZR_READER_SLOT && room_of(e) <= ZR_READER_SLOT - s->bytes);
 		s->end = r->next = e - r->e;
 	}
+
 	pthread_mutex_unlock(&r->lock);
 	return s;
 }
@@ -264,6 +268,7 @@ int zr_reader_run(struct zr_reader *r, const struct zr_manifest *m, const struct
 			rc = fn(arg, &e[i], data, err);
 		give_back(r, s);
 	}
+
 	end_threads(r, threads);
 	set_direct(file->fd, 0);
 	return rc;
@@ -275,6 +280,7 @@ struct zr_reader *zr_reader_new(int cached)
 	int bad = 0;
 	if (!r)
 		return NULL;
+
 	r->cached = cached;
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->changed, NULL);
@@ -284,6 +290,7 @@ struct zr_reader *zr_reader_new(int cached)
 				      .window = zr_pages_open(ZR_READER_WINDOW) };
 		bad |= !t->hash || !t->window;
 	}
+
 	if (bad)
 		zr_reader_free(r);
 	return bad ? NULL : r;
@@ -293,6 +300,7 @@ void zr_reader_free(struct zr_reader *r)
 {
 	if (!r)
 		return;
+
 	for (int i = 0; i < ZR_READER_THREADS; i++) {
 		XXH3_freeState(r->thread[i].hash);
 		zr_pages_close(r->thread[i].window, ZR_READER_WINDOW);

@@ -78,6 +78,7 @@ static int hash_tensor(const struct hashing *h, int32_t tensor, int copy, struct
 	if (same || zr_group_ranks(p, group) == p->process.world ||
 	    (!copy && p->frozen[tensor] > 1))
 		return 0;
+
 	XXH3_64bits_reset(h->hash);
 	zr_intersect(0, t->blocks, &at, &end);
 	for (; !rc && at < end; at += CHUNK)
@@ -99,6 +100,7 @@ static int compare(const struct hashing *h, struct zr_ckpt_word *mine, struct zr
 		int rc = at ? 0 : zr_ckpt_share(h->s, mine, words, bad, err);
 		if (rc || *bad)
 			return rc;
+
 		for (int32_t r = 1; r < p->process.world; r++) {
 			int32_t k = twin(words, r, group_of(p, i / 2, i % 2));
 			if (memcmp(words[r].text + at * 8, words[k].text + at * 8, 8))
@@ -123,6 +125,7 @@ int zr_replicas_compare(struct zr_session *s, struct zr_ckpt_word *words,
 	*bad = NULL;
 	if (s->setup->process.world == 1)
 		return 0;
+
 	struct hashing h = { s, XXH3_createState(), malloc(2 * CHUNK * ZR_BLOCK * 4),
 			     calloc(2 * (size_t)tensors + PART, 8) };
 	if (!h.hash || !h.chunk || !h.of)

@@ -148,6 +148,7 @@ static int check_space(const struct zr_saver *v, struct zr_error *err)
 	uint64_t need = bytes_of_all(v->m), have;
 	if (statvfs(v->dir, &fs))
 		return zr_err(err, ZR_EIO, "%s: %s", v->dir, strerror(errno));
+
 	have = (uint64_t)fs.f_bavail * fs.f_frsize;
 	if (need <= have)
 		return 0;
@@ -289,6 +290,7 @@ static void begin_write(struct zr_saver *v, const float *losses)
 		start_job(v, WRITE);
 		return;
 	}
+
 	v->phase = WRITE;
 	v->mine = (struct zr_ckpt_word){ 0 };
 	zr_ckpt_say(&v->mine, &err);
@@ -305,6 +307,7 @@ int zr_saver_save(struct zr_saver *v, const float *losses, const struct zr_best 
 		rc = zr_saver_finish(v, err);
 	if (rc)
 		return rc;
+
 	v->start = v->entered = zr_now();
 	v->stall = 0;
 	rc = zr_describe_session(v->s, &v->m, err);

@@ -98,6 +98,7 @@ static int each_chunk(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, c
 	int no = 0;
 	if (e->tensor < 0)
 		return fn(w, e, 0, w->losses, e->bytes, arg);
+
 	for (int64_t at = 0; !no && at < e->blocks; at += CHUNK) {
 		int64_t n = e->blocks - at < CHUNK ? e->blocks - at : CHUNK;
 		uint64_t from = zr_entry_offset(w->s, e, at), to = zr_entry_offset(w->s, e, at + n);
@@ -143,6 +144,7 @@ static void end_data(struct zr_ckpt_writer *w)
 	pthread_mutex_unlock(&w->lock);
 	if (bad == UINT64_MAX)
 		return;
+
 	while (e < last && w->header + e[1].at <= bad)
 		e++;
 	zr_entry_tensor(w->m, e, name);
@@ -158,6 +160,7 @@ static int64_t take(struct zr_ckpt_writer *w, int64_t *next, char **copy)
 			++*next;
 		if (*next == w->n)
 			return -1;
+
 		int64_t i = w->wanted >= 0 && w->state[w->wanted] == TODO ? w->wanted : *next;
 		if (w->state[i] != BUSY) {
 			*copy = w->copy[i];
@@ -186,6 +189,7 @@ static void write_entries(struct zr_ckpt_writer *w, XXH3_state_t *hash)
 		w->copy[i] = NULL;
 		pthread_cond_broadcast(&w->changed);
 	}
+
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -200,6 +204,7 @@ static void read_header(struct zr_ckpt_writer *w)
 	int rc = zr_ckpt_open(w->m, w->dir, rank, &file, &w->why);
 	if (rc)
 		return;
+
 	for (int64_t i = 0; !rc && i < w->n; i++) {
 		rc = zr_ckpt_find(w->m, &file, &w->entry[i], &f, &w->why);
 		if (!rc)
@@ -335,11 +340,13 @@ static int open_file(struct zr_ckpt_writer *w)
 	const struct zr_ckpt_entry *last = w->n ? &w->entry[w->n - 1] : NULL;
 	if (!header)
 		return ENOMEM;
+
 	free(header);
 	w->bytes = w->header + (last ? last->at + last->bytes : 0);
 	zr_ckpt_file_name(w->s->setup->process.rank, w->m->world, name);
 	if (snprintf(w->path, sizeof w->path, "%s/%s", w->dir, name) >= (int)sizeof w->path)
 		return ENAMETOOLONG;
+
 	int at = zr_ckpt_dir(w->dir);
 	w->fd = at < 0 ? -1 :
 			 openat(at, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -360,6 +367,7 @@ int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char
 	struct zr_ckpt_writer *w = calloc(1, sizeof *w);
 	if (!w)
 		return zr_err(err, ZR_ENOMEM, "%s: out of memory", dir);
+
 	*w = (struct zr_ckpt_writer){ .s = s, .m = m, .dir = dir, .losses = losses, .fd = -1,
 				      .direct = -1, .wanted = -1 };
 	pthread_mutex_init(&w->lock, NULL);
@@ -373,6 +381,7 @@ int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char
 		release(w);
 		return ZR_EIO;
 	}
+
 	*out = w;
 	return 0;
 }

@@ -162,6 +162,7 @@ struct zr_direct *zr_direct_open(int fd, int direct, uint64_t bytes)
 	uint64_t room = (bytes / PARTS / UNIT + 1) * UNIT;
 	if (!d)
 		return NULL;
+
 	*d = (struct zr_direct){ .fd = fd, .direct = direct, .bad = UINT64_MAX };
 	d->room = room < ZR_DIRECT_WINDOW ? (size_t)room : ZR_DIRECT_WINDOW;
 	d->bytes = (ZR_DIRECT_WINDOWS + ZR_DIRECT_THREADS + 1) * d->room;
@@ -184,6 +185,7 @@ static void give(struct zr_direct *d)
 	d->filling = NULL;
 	if (!w)
 		return;
+
 	pthread_mutex_lock(&d->lock);
 	w->full = 1;
 	d->given++;
@@ -228,6 +230,7 @@ int zr_direct_close(struct zr_direct *d, uint64_t *bad)
 	*bad = UINT64_MAX;
 	if (!d)
 		return 0;
+
 	give(d);
 	pthread_mutex_lock(&d->lock);
 	d->stop = 1;

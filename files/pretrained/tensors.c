@@ -78,6 +78,7 @@ static int open_shards(struct zr_tensor_files *f, const char *dir, struct zr_err
 				    f->path, name);
 			break;
 		}
+
 		char *path = zr_text("%s/%s", dir, base);
 		if (!path) {
 			rc = zr_err(err, ZR_ENOMEM, "out of memory");
@@ -91,6 +92,7 @@ static int open_shards(struct zr_tensor_files *f, const char *dir, struct zr_err
 				    base);
 		free(path);
 	}
+
 	json_decref(root);
 	return rc;
 }
@@ -127,6 +129,7 @@ static int open_dir(struct zr_tensor_files *f, const char *dir, struct zr_error 
 		return zr_err(err, ZR_EINVAL,
 			      "%s: no model.safetensors there, nor model.safetensors.index.json",
 			      dir);
+
 	f->path = zr_text("%s/%s", dir, known[there[ONE] ? ONE : MANY]);
 	if (!f->path)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
@@ -154,6 +157,7 @@ static int check_tensor(const struct zr_st *st, const struct zr_st_tensor *t,
 		return zr_err(err, ZR_EINVAL,
 			      "%s: tensor %s has type %s, expected F32, BF16 or F16", st->path,
 			      t->name, zr_st_type(st, t));
+
 	int same = t->ndim == want->ndim;
 	for (int32_t d = 0; same && d < t->ndim; d++)
 		same = t->dims[d] == want->dims[d];
@@ -223,6 +227,7 @@ static int find_tensor(struct zr_tensor_files *f, int32_t i, struct zr_error *er
 		rc = find_other_name(f, want->name, at, err);
 	if (rc)
 		return rc;
+
 	/* an adapter has what it added, and what it trains of the model */
 	const uint32_t flags = f->layout->tensor[i].flags;
 	const int adapted = flags & ZR_TENSOR_ADDED || !(flags & ZR_TENSOR_FROZEN);
@@ -286,6 +291,7 @@ static int open_all(struct zr_tensor_files *f, const char *path, struct zr_error
 	f->found = calloc((size_t)f->layout->n_tensors + 1, sizeof *f->found);
 	if (!f->found)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	int no = stat(path, &st) ? errno : 0;
 	if (no == EIO)
 		rc = zr_err(err, ZR_EIO, "%s: %s", path, strerror(no));
@@ -309,6 +315,7 @@ int zr_tensor_files_open(const char *path, const struct zr_layout *layout, int w
 	struct zr_tensor_files *f = calloc(1, sizeof *f);
 	if (!f)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	*f = (struct zr_tensor_files){ .layout = layout, .which = which, .prefix = prefix,
 				       .ignored = ignored };
 	int rc = open_all(f, path, err);
@@ -417,6 +424,7 @@ static int compare(struct zr_tensor_files *f, const struct found two[2], int *di
 			rc = zr_tensor_files_read(f, 1, at, n, x + COMPARED, err);
 		*differ = !rc && memcmp(x, x + COMPARED, (size_t)n * sizeof *x) != 0;
 	}
+
 	f->found = NULL;
 	free(x);
 	return rc;
@@ -431,6 +439,7 @@ static int head_differs(const char *dir, const char *prefix, const char *head,
 	*differs = 0;
 	if (!f)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	f->prefix = prefix;
 	int rc = open_dir(f, dir, &why);
 	if (!rc)
@@ -448,6 +457,7 @@ static int head_differs(const char *dir, const char *prefix, const char *head,
 		*differs = a->elements != b->elements || !trains;
 		rc = *differs ? 0 : compare(f, two, differs, err);
 	}
+
 	zr_tensor_files_close(f);
 	return rc;
 }

@@ -143,5 +143,6 @@ void zr_added_find(const struct zr_added *a, struct zr_match *m, const char *p, 
 		out->start = t->lstrip ? spaces_before(a, p, from, i) : i;
 		return;
 	}
+
 	out->start = a->lstrip && !final ? spaces_before(a, p, from, i) : i;
 }

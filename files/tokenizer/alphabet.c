@@ -44,11 +44,13 @@ int zr_alphabet_read(const char *p, size_t n, struct zr_buf *out)
 	int len;
 	if (zr_buf_reserve(out, n))
 		return ZR_ENOMEM;
+
 	for (size_t i = 0; i < n; i += (size_t)len) {
 		len = zr_utf8_at(p + i, n - i);
 		int byte = len > 0 ? zr_alphabet_byte(zr_utf8_value(p + i)) : -1;
 		if (byte < 0)
 			return ZR_EINVAL;
+
 		out->p[out->n++] = (char)byte;
 	}
 	return 0;

@@ -120,6 +120,7 @@ static int make_room(struct zr_bpe_work *w, size_t n)
 {
 	if (n <= w->room)
 		return 0;
+
 	n = power_of_two(n);
 	free(w->symbol);
 	free(w->heap);
@@ -130,6 +131,7 @@ static int make_room(struct zr_bpe_work *w, size_t n)
 	w->id = malloc(n * sizeof *w->id);
 	if (!w->symbol || !w->heap || !w->id)
 		return ZR_ENOMEM;
+
 	w->room = n;
 	return 0;
 }
@@ -158,6 +160,7 @@ static struct candidate pop(struct zr_bpe_work *w)
 		w->heap[i] = w->heap[k];
 		i = k;
 	}
+
 	w->heap[i] = last;
 	return top;
 }
@@ -306,6 +309,7 @@ static size_t merge_many(struct zr_bpe_work *w, size_t n)
 			consider(w, s->prev);
 		consider(w, (int32_t)c.at);
 	}
+
 	for (int32_t i = 0; i >= 0; i = w->symbol[i].next)
 		w->id[ids++] = (int32_t)w->symbol[i].id;
 	return ids;

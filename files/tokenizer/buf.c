@@ -11,12 +11,14 @@ int zr_buf_reserve(struct zr_buf *b, size_t n)
 {
 	if (b->p && n <= b->room - b->n)
 		return 0;
+
 	size_t room = b->room ? b->room : 4096;
 	while (room - b->n < n)
 		room *= 2;
 	char *more = realloc(b->p, room);
 	if (!more)
 		return ZR_ENOMEM;
+
 	b->p = more;
 	b->room = room;
 	return 0;

@@ -134,6 +134,7 @@ static int is_apart(int32_t c)
 	utf8proc_int32_t d[32];
 	if (c < 0x80)
 		return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+
 	utf8proc_option_t compat = UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT;
 	utf8proc_ssize_t n = utf8proc_decompose_char(c, d, 32, compat, NULL);
 	const utf8proc_property_t *is = utf8proc_get_property(c), *first;
@@ -174,6 +175,7 @@ int zr_characters(const struct zr_step *s, const char *p, size_t n, struct zr_bu
 {
 	if (zr_buf_reserve(out, GROWS * n))
 		return ZR_ENOMEM;
+
 	char *to = out->p + out->n;
 	for (size_t i = 0; i < n;) {
 		unsigned char c = (unsigned char)p[i];
@@ -183,9 +185,11 @@ int zr_characters(const struct zr_step *s, const char *p, size_t n, struct zr_bu
 			i++;
 			continue;
 		}
+
 		to = put_changed(s, zr_utf8_value(p + i), to);
 		i += (size_t)zr_utf8_at(p + i, n - i);
 	}
+
 	out->n = (size_t)(to - out->p);
 	return 0;
 }
@@ -199,6 +203,7 @@ size_t zr_characters_cut(const char *p, size_t n)
 		int apart = is_apart(zr_utf8_value(p + at));
 		if (apart && after)
 			return end;
+
 		after = apart;
 	}
 	return 0;

@@ -42,10 +42,12 @@ static int64_t decode(const char *text, unsigned char *to)
 		int v = value_of((unsigned char)text[i]);
 		if (v < 0)
 			return -1;
+
 		bits = bits << 6 | (uint32_t)v;
 		if (i % 4)
 			to[n++] = (unsigned char)(bits >> (6 - 2 * (i % 4)));
 	}
+
 	more = strlen(text + i);
 	return i % 4 == 1 || more > 2 || (more && (i + more) % 4) || strspn(text + i, "=") != more ?
 		       -1 :
@@ -63,9 +65,11 @@ static const char *look_up(const struct zr_charsmap *m, const char *p, size_t n)
 		at ^= c;
 		if (!c || at >= m->units)
 			return NULL;
+
 		unit = m->unit[at];
 		if ((unit & 0x800000ffu) != c)
 			return NULL;
+
 		at ^= (size_t)(unit >> 10) << ((unit & 512) >> 6);
 		if (at >= m->units)
 			return NULL;
@@ -85,6 +89,7 @@ static int open_map(struct zr_charsmap *m, const char *base64, struct zr_error *
 		bytes = m->unit[0];
 	if (n < 4 || bytes % 4 || !bytes || bytes > n - 4)
 		return zr_err(err, ZR_EINVAL, "is no map of SentencePiece in base64");
+
 	memmove(m->unit, m->unit + 1, (size_t)n - 4);
 	m->units = bytes / 4;
 	m->text = (const char *)(m->unit + m->units);

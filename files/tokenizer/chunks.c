@@ -47,6 +47,7 @@ int zr_chunks_open(struct zr_encoder *e)
 				zr_chunks_close(k);
 				return ZR_ENOMEM;
 			}
+
 			k->gap = *e->normalized.p;
 			k->memo = zr_model_memo(e->model);
 		}
@@ -102,6 +103,7 @@ static size_t next_chunks(struct zr_encoder *e, const char *p, size_t n, size_t 
 				   NULL :
 				   zr_memo_place(k->memo, ZR_MEMO_CHUNK, c->p, c->n);
 	}
+
 	e->marks.at[ZR_MARK_NORMALIZER] += from - *at;
 	*at = from;
 	return count;
@@ -131,6 +133,7 @@ static int find_ids(struct zr_encoder *e, size_t count)
 		}
 		c->end = to->n;
 	}
+
 	if (!rc && e->t->added[NORMALIZED].n)
 		zr_added_find(&e->t->added[NORMALIZED], e->match, to->p, to->n, 0, 1, 0, &f);
 	k->ids.n = 0;
@@ -140,6 +143,7 @@ static int find_ids(struct zr_encoder *e, size_t count)
 		return rc;
 	if (f.token)
 		return ADDED;
+
 	e->keep = keep;
 	rc = zr_encoder_split(e, to->p, to->n, 1);
 	e->keep = NULL;
@@ -178,6 +182,7 @@ static int chunks_to_ids(struct zr_encoder *e, size_t count)
 	int rc = find_ids(e, count);
 	if (rc == ADDED)
 		return chunks_apart(e, count);
+
 	const int32_t *ids = (const int32_t *)k->ids.p;
 	for (c = k->chunk; !rc && c < end; from = c++->ids) {
 		if (c->found >= 0) {
@@ -199,6 +204,7 @@ int zr_chunks_normalize(struct zr_encoder *e, const char *p, size_t n, int final
 	size_t at = 0, count = CHUNKS;
 	if (zr_buf_add(b, p, n))
 		return no_memory(e);
+
 	int rc = 0, marked = e->marks.first < e->marks.n;
 	size_t end = k->within && !marked ? gap_after(e, b->p, b->n, 0) : b->n;
 	if (k->within && end < b->n) {

@@ -25,9 +25,11 @@ int zr_decoder_open(const struct zr_tokenizer *t, struct zr_decoder **out, struc
 			      "the decoder of the tokenizer is none that is known; ByteLevel, "
 			      "Metaspace, WordPiece, and sequences of Replace, ByteFallback, Fuse "
 			      "and Strip are");
+
 	d = *out = calloc(1, sizeof *d);
 	if (!d)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	d->t = t;
 	zr_decoder_begin(d, 0);
 	return 0;
@@ -104,6 +106,7 @@ static int clean_up(struct zr_buf *b)
 		if (!rc)
 			rc = zr_buf_add(b, to.p, to.n);
 	}
+
 	zr_buf_free(&to);
 	b->n -= !rc;
 	return rc;
@@ -141,6 +144,7 @@ static int put_spaced(struct zr_decoder *d, int32_t id, const char *p, size_t n)
 	int rc = put_run(d);
 	if (d->begun || !how->unspaced_first)
 		return rc ? rc : put(d, p, n);
+
 	for (size_t i = 0; !rc && i < n; i++)
 		rc = p[i] == ' ' ? 0 : put(d, p + i, 1);
 	return rc;
@@ -183,6 +187,7 @@ const char *zr_decode(struct zr_decoder *d, int32_t id, size_t *bytes)
 	d->out.n = 0;
 	if (!p)
 		return result(d, 0, bytes);
+
 	switch (d->t->decoding.kind) {
 	case ZR_DECODE_WORDS:
 		rc = put_word(d, p, n);

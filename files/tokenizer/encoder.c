@@ -22,6 +22,7 @@ static int normalize(struct zr_encoder *e, const char *p, size_t n, int final)
 		return zr_encoder_spaces(e, p, n, final);
 	if (t->nfc)
 		return zr_encoder_form(e, p, n, final);
+
 	rc = zr_encoder_pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n, NULL, p);
 	if (rc)
 		return rc;
@@ -52,6 +53,7 @@ void zr_encoder_close(struct zr_encoder *e)
 {
 	if (!e)
 		return;
+
 	zr_model_close(e->model);
 	zr_match_close(e->match);
 	zr_buf_free(&e->raw);

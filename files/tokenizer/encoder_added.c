@@ -25,6 +25,7 @@ int zr_encoder_extract(struct zr_encoder *e, int which, zr_encoder_stage *next, 
 		return next(e, p, n, final);
 	if (zr_buf_add(b, p, n))
 		return no_memory(e);
+
 	do {
 		zr_added_find(a, e->match, b->p, b->n, from, final, e->in_word[which], &f);
 		int ends = f.token || final;

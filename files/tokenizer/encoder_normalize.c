@@ -20,6 +20,7 @@ int zr_encoder_spaces(struct zr_encoder *e, const char *p, size_t n, int final)
 	b->n = 0;
 	if (n && !e->normalizing && e->t->prepend && zr_buf_add(b, " ", 1))
 		return no_memory(e);
+
 	e->normalizing = !final && (n || e->normalizing);
 	e->marks.inserted = b->n;
 	int rc = zr_encoder_pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n + b->n,
@@ -92,6 +93,7 @@ int zr_encoder_by_steps(struct zr_encoder *e, const char *p, size_t n, int final
 		return no_memory(e);
 	if (!final && b->n < e->enough_to_normalize)
 		return 0;
+
 	size_t sure = zr_normalize_settled(&e->t->normalizer, b->p, b->n, final);
 	int rc = zr_encoder_normalize(e, b->p, sure, final);
 	zr_buf_drop(b, sure);
@@ -108,6 +110,7 @@ int zr_encoder_form(struct zr_encoder *e, const char *p, size_t n, int final)
 	struct zr_buf *b = &e->composing;
 	if (zr_buf_add(b, p, n))
 		return no_memory(e);
+
 	size_t sure = zr_nfc_settled(b->p, b->n, final);
 	int rc = zr_encoder_pass(e, ZR_MARK_NORMALIZER, sure, e->held[NORMALIZED].n, zr_nfc_place,
 				 b->p);

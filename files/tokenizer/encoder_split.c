@@ -135,17 +135,21 @@ static int write_spaces(struct zr_encoder *e, const struct zr_split *next, const
 		     (next->prefix == ZR_PREFIX_ALL || (next->prefix == ZR_PREFIX_FIRST && first));
 	if (!prefix && !next->spaces)
 		return 0;
+
 	struct zr_buf *b = &e->prefixed;
 	if (b->room - b->n <= *n) { /* words that wait are in it */
 		int rc = finish_words(e);
 		if (rc)
 			return rc;
+
 		b->n = 0;
 	}
+
 	size_t before = b->n;
 	if ((prefix && zr_buf_add(b, " ", 1)) ||
 	    (next->spaces ? zr_spaces(*p, *n, b) : zr_buf_add(b, *p, *n)))
 		return no_memory(e);
+
 	move(e, *p, b, before + (size_t)prefix);
 	*p = b->p + before;
 	*n = b->n - before;
@@ -268,9 +272,11 @@ static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int f
 		if (rc)
 			return rc;
 	}
+
 	*used = w.start < w.stop ? w.start : at;
 	if (found < 0 || !final)
 		return found < 0 ? found : 0;
+
 	rc = part(e, step, p, &w, (struct part){ at, n, 0 });
 	*used = n;
 	return rc || w.start == w.stop ? rc : piece(e, step, p + w.start, w.stop - w.start);
@@ -298,6 +304,7 @@ int zr_encoder_split(struct zr_encoder *e, const char *p, size_t n, int final)
 		return no_memory(e);
 	if (!final && e->section.n < e->enough)
 		return 0;
+
 	e->origin = e->section.p;
 	e->origin_at = e->marks.at[ZR_MARK_SECTION];
 	rc = pieces(e, 0, e->section.p, e->section.n, final, &used);
@@ -305,6 +312,7 @@ int zr_encoder_split(struct zr_encoder *e, const char *p, size_t n, int final)
 		rc = finish_words(e);
 	if (rc)
 		return rc;
+
 	e->marks.at[ZR_MARK_SECTION] += used;
 	zr_buf_drop(&e->section, used);
 	/* so that a long piece is not looked at again for every few bytes */

@@ -73,6 +73,7 @@ static int in_directory(const char *dir, char file[ZR_TOKENIZER_PATH], struct zr
 	snprintf(file, ZR_TOKENIZER_PATH, "%.*s/tokenizer.json", (int)n, dir);
 	if (!access(file, F_OK))
 		return 0;
+
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
 		snprintf(file, ZR_TOKENIZER_PATH, "%.*s/%s", (int)n, dir, others[i].name);
 		if (!access(file, F_OK))
@@ -91,6 +92,7 @@ int zr_tokenizer_find(const char *path, char file[ZR_TOKENIZER_PATH], struct zr_
 		return in_directory(path, file, err);
 	if (family_of(path) && !access(path, F_OK))
 		return refuse(path, slash ? path : ".", slash ? (size_t)(slash - path) : 1, err);
+
 	strcpy(file, path);
 	return 0;
 }

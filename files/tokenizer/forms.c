@@ -83,6 +83,7 @@ static size_t normal_bytes(const char *p, size_t n, size_t *last)
 					    (utf8proc_option_t)options[ZR_FORM_C]);
 	if (len == UTF8PROC_ERROR_NOMEM)
 		return *last = ZR_MARK_LOST;
+
 	size_t bytes = *last = len < 0 ? n : (size_t)len;
 	do
 		*last -= *last > 0;

@@ -98,13 +98,16 @@ size_t zr_joins_part(const struct zr_joins *j, const char *p, size_t n, int32_t 
 		int some = tokens_of(j, c, p + at, len, ids + *count);
 		if (!some && *count)
 			return at;
+
 		at += len;
 		*count += some;
 		if (!some || at == n || *count > ZR_JOINS_IDS - 3)
 			return at;
 	}
+
 	if (at)
 		return at;
+
 	for (at = len + more; at < n; at += len) {
 		c = next;
 		next = zr_utf8_read(p + at, &len);
@@ -130,6 +133,7 @@ static int put_pair(struct zr_joins *j, const struct zr_tokenizer *t, uint64_t m
 	uint32_t right = (uint32_t)merge & zr_merges_no_id(m);
 	if (!is_text(t, left) || !is_text(t, right))
 		return 0;
+
 	const struct zr_token *a = &t->token[left], *b = &t->token[right];
 	const char *last = a->p + zr_utf8_previous(a->p, a->n);
 	uint32_t before = (uint32_t)zr_utf8_value(last), behind = (uint32_t)zr_utf8_value(b->p);
@@ -174,12 +178,14 @@ int zr_joins_open(const struct zr_tokenizer *t, struct zr_joins **out)
 	*out = j;
 	if (!j)
 		return ZR_ENOMEM;
+
 	while (bits < 40 && (size_t)1 << bits < BITS * m->n)
 		bits++;
 	j->shift = 64 - (unsigned)bits;
 	j->bit = calloc((size_t)1 << (bits - 6), sizeof *j->bit);
 	if (!j->bit)
 		return ZR_ENOMEM;
+
 	j->token = b->character;
 	j->none = of_none(t);
 	j->unknown = t->unknown;

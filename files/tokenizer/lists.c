@@ -62,6 +62,7 @@ const char *zr_list_string(const char *p, struct zr_buf *to)
 {
 	if (!p || *(p = behind_space(p)) != '"')
 		return NULL;
+
 	p++;
 	while (p && *p != '"') {
 		const char *from = p;
@@ -123,11 +124,13 @@ static double as_read(const char *p, const char *end)
 			digits = digits * 10 + d;
 		exponent += (ignored && !behind) - (!ignored && behind);
 	}
+
 	if (p < end)
 		exponent += strtol(p + 1, NULL, 10);
 	double value = (double)digits, power = 1;
 	if (labs(exponent) > 22) /* powers up to here are exact */
 		return strtod(start, NULL);
+
 	for (long i = 0; i < labs(exponent); i++)
 		power *= 10;
 	return exponent < 0 ? value / power : value * power;
@@ -146,11 +149,14 @@ const char *zr_list_number(const char *p, double *value)
 		end += 1 + (end[1] == '+' || end[1] == '-');
 		if (!is_digit(*end))
 			return NULL;
+
 		while (is_digit(*end))
 			end++;
 	}
+
 	if (!end)
 		return NULL;
+
 	*value = as_read(from, end);
 	*value = *from == '-' ? -*value : *value;
 	return end;
@@ -202,6 +208,7 @@ static inline int pass_eight(struct passed *v, const char *p)
 	uint64_t depth = v->depth * ONES + opened - closed;
 	if (equal(x, '\\') || equal(depth, 0) || v->depth > DEEP)
 		return 0;
+
 	v->commas += (equal(x, ',') & ~quotes & equal(depth, 1)) * ONES >> 56;
 	v->depth = depth >> 56;
 	v->in_string = quotes >> 56 & 1;
@@ -306,6 +313,7 @@ int zr_lists_find(struct zr_lists *s, const char *text, size_t n)
 		else if (!strcmp(key.p, "type"))
 			bpe = !strncmp(v.text, "\"BPE\"", 5);
 	}
+
 	zr_buf_free(&key);
 	/* what is not read here has to be looked at by jansson */
 	const struct zr_list none = { 0 }, *merges = bpe ? &s->merges : &none;

@@ -31,12 +31,14 @@ static int load_model(struct zr_load *l, const json_t *model, const json_t *adde
 	int known = sizeof names / sizeof *names;
 	if (!json_is_object(model))
 		return zr_load_found(l, "model", "an object", model);
+
 	const json_t *type = json_object_get(model, "type"); /* old files have none */
 	const char *name = type ? json_string_value(type) : unnamed_model(l, model);
 	while (l->t->model < known && strcmp(name ? name : "", names[l->t->model]))
 		l->t->model++;
 	if (l->t->model == known)
 		return zr_load_found(l, "model.type", "BPE, Unigram or WordPiece", type);
+
 	l->t->bpe.characters &= l->t->model == ZR_MODEL_BPE;
 	l->t->spaced &= l->t->bpe.characters || l->t->model == ZR_MODEL_UNIGRAM;
 	int rc = zr_load_flag(l, model, "model", "byte_fallback", 0, &l->t->byte_fallback);
@@ -61,6 +63,7 @@ static int load(struct zr_load *l, const json_t *root)
 	const json_t *added = json_object_get(root, "added_tokens");
 	if (added && !json_is_null(added) && !json_is_array(added))
 		return zr_load_found(l, "added_tokens", "an array", added);
+
 	l->t->spaced = zr_load_is_spaced(root);
 	l->t->bpe.characters = !is_byte_level(root);
 	int rc = load_model(l, json_object_get(root, "model"), added);
@@ -101,6 +104,7 @@ int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_err
 	size_t bytes;
 	if (zr_tokenizer_find(path, file, err))
 		return err->code;
+
 	l.file = path = file;
 	int no = zr_file_text(AT_FDCWD, path, 1, MOST, &text, &bytes);
 	int rc = no ? zr_file_failed(err, path, "", no) : 0;

@@ -77,6 +77,7 @@ static int load_one(struct zr_load *l, const json_t *o, const char *place)
 	int special, normalized, rc;
 	if (!content)
 		return zr_load_found(l, place, "an object with id and content", o);
+
 	rc = zr_load_flag(l, o, place, "lstrip", 0, &a.lstrip);
 	if (!rc)
 		rc = zr_load_flag(l, o, place, "rstrip", 0, &a.rstrip);
@@ -90,9 +91,11 @@ static int load_one(struct zr_load *l, const json_t *o, const char *place)
 		rc = claim(l, place, content, a.id);
 	if (rc)
 		return rc;
+
 	l->t->token[a.id].special = special != 0;
 	if (!*content) /* one without text is never found */
 		return 0;
+
 	struct zr_added *all = &l->t->added[normalized];
 	rc = wanted_text(l, &a, content, normalized);
 	if (!rc && !a.len) { /* nor one of which nothing is left */

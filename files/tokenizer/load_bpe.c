@@ -38,6 +38,7 @@ static const char *two_of(const char *p, struct zr_buf *both, size_t *left)
 	char *space = p ? memchr(both->p, ' ', both->n) : NULL;
 	if (!space)
 		return NULL;
+
 	*left = (size_t)(space - both->p);
 	both->n--;
 	memmove(space, space + 1, both->n - *left);
@@ -69,6 +70,7 @@ static int load_merge(struct zr_load *l, size_t i, struct zr_list *list, struct 
 	if (!p)
 		return zr_load_unread(l, merge_place(i, (char[64]){ 0 }),
 				      "\"a b\" or [\"a\", \"b\"]", list->p);
+
 	list->p = p;
 	const struct zr_name *a = part_of(l, i, both->p, left);
 	const struct zr_name *b = a ? part_of(l, i, both->p + left, both->n - left) : NULL;
@@ -77,6 +79,7 @@ static int load_merge(struct zr_load *l, size_t i, struct zr_list *list, struct 
 		ab = b ? part_of(l, i, both->p, both->n) : NULL;
 	if (!b || !ab)
 		return ZR_EINVAL;
+
 	*made = ab;
 	l->joins_words |= l->t->bpe.characters && zr_spaced_joins(ab->p);
 	zr_merges_put(&l->t->bpe.merges, (uint32_t)a->id, (uint32_t)b->id, (uint32_t)ab->id);
@@ -92,6 +95,7 @@ static int load_merges(struct zr_load *l)
 	int rc = 0, more;
 	if (!list.text || *list.text != '[')
 		return zr_load_unread(l, "model.merges", "an array", list.text);
+
 	size_t ids = (size_t)l->t->size, most = zr_merges_most(ids);
 	if (list.entries > most)
 		return zr_load_fail(l, ZR_ENOTSUP, "model.merges", "has %zu merges, more than %zu",

@@ -78,14 +78,17 @@ int zr_load_decoder(struct zr_load *l, const json_t *o)
 		return 0;
 	if (alone && !strcmp(zr_load_type(first), "WordPiece") && !t->spaced)
 		return load_wordpiece(l, first);
+
 	int metaspace = alone && !strcmp(zr_load_type(first), "Metaspace");
 	if (metaspace && is_text(first, "replacement", ZR_SPACE) && t->spaced)
 		return load_metaspace(l, first);
+
 	for (size_t i = 0; known && (one = zr_load_step(o, "decoders", i)); i++)
 		known = is_of_spaces(&t->decoding, one);
 	t->decoding.kind = ZR_DECODE_SPACES;
 	if (known && (t->decoding.replaced || !t->spaced))
 		return 0;
+
 	t->decoding = (struct zr_decoding){ .kind = ZR_DECODE_UNKNOWN };
 	return 0;
 }

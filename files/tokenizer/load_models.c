@@ -32,6 +32,7 @@ static int load_entry(struct zr_load *l, size_t i, struct zr_list *list, struct 
 					 zr_load_token(l, &name, &kind);
 	if (rc)
 		return rc;
+
 	zr_names_put(&l->names, name.p, name.n, name.id);
 	const struct zr_token *token = &t->token[i];
 	if (!i || t->score[i] < t->unknown_score)
@@ -76,6 +77,7 @@ int zr_load_unigram(struct zr_load *l, const json_t *model, const json_t *added)
 	if (!json_is_integer(unknown) || json_integer_value(unknown) < 0 ||
 	    json_integer_value(unknown) >= (json_int_t)n)
 		return zr_load_found(l, "model.unk_id", "the id of a token", unknown);
+
 	l->t->unknown = (int32_t)json_integer_value(unknown);
 	l->t->size = (int64_t)n;
 	int rc = zr_load_names(l, added);
@@ -95,6 +97,7 @@ static int build_trie(struct zr_load *l)
 	size_t n = 0;
 	if (!text)
 		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+
 	for (size_t i = 0; i < l->names.n; i++) {
 		const struct zr_name *name = &l->names.name[i];
 		text[n] = (struct zr_trie_text){ name->p, name->n, name->id, 0 };
@@ -115,6 +118,7 @@ int zr_load_wordpiece(struct zr_load *l, const json_t *model, const json_t *adde
 		return zr_load_found(l, "model.continuing_subword_prefix", "a text", prefix);
 	if (longest && (!json_is_integer(longest) || json_integer_value(longest) < 0))
 		return zr_load_found(l, "model.max_input_chars_per_word", "a number", longest);
+
 	t->longest_word = longest ? (size_t)json_integer_value(longest) : 100;
 	int rc = zr_load_vocab(l, added);
 	if (!rc)
@@ -125,6 +129,7 @@ int zr_load_wordpiece(struct zr_load *l, const json_t *model, const json_t *adde
 		rc = build_trie(l);
 	if (rc)
 		return rc;
+
 	t->prefix = strlen(text);
 	t->continuing = zr_trie_walk(&t->trie, text, strlen(text));
 	t->no_continuing = *text && !t->continuing;

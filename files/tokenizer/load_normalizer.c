@@ -94,6 +94,7 @@ static int load_replace(struct zr_load *l, const json_t *o, struct zr_step *s)
 	if (!content)
 		return zr_load_found(l, "normalizer", "content, a text",
 				     json_object_get(o, "content"));
+
 	l->t->normalizer.whole |= finds_letters(regex ? regex : text, !regex);
 	s->text = strdup(content);
 	return s->text ? zr_load_regex(l, "normalizer", regex ? regex : text, !regex, &s->regex) :
@@ -107,11 +108,13 @@ static int load_prepend(struct zr_load *l, const json_t *o, struct zr_step *s)
 	if (!text)
 		return zr_load_found(l, "normalizer", "prepend, a text",
 				     json_object_get(o, "prepend"));
+
 	/* behind the step that writes spaces as U+2581 both are the same here */
 	if (l->t->spaces && strcmp(text, ZR_SPACE))
 		return zr_load_fail(l, ZR_ENOTSUP, "normalizer",
 				    "Prepend of other than U+2581 after a Replace by "
 				    "it is not supported");
+
 	s->text = strdup(l->t->spaces ? " " : text);
 	if (s->text)
 		return 0;
@@ -185,11 +188,13 @@ static void simplify(struct zr_tokenizer *t)
 		prepends += s->kind == ZR_STEP_PREPEND &&
 			    (!strcmp(s->text, ZR_SPACE) || !strcmp(s->text, " "));
 	}
+
 	t->nfc = z->n && forms == z->n;
 	int simple = z->n && spaces == 1 && prepends <= 1 && spaces + prepends == z->n;
 	t->prepend = simple && prepends;
 	if (!t->nfc && !simple)
 		return;
+
 	zr_normalizer_free(z);
 	*z = (struct zr_normalizer){ 0 };
 }
@@ -205,12 +210,14 @@ int zr_load_normalizer(struct zr_load *l, const json_t *o)
 	z->step = calloc(n + 1, sizeof *z->step);
 	if (!z->step)
 		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+
 	for (size_t i = 0; !rc && (one = zr_load_step(o, "normalizers", i)); i++) {
 		struct zr_step *s = &z->step[z->n++];
 		rc = load_one(l, one, s);
 		if (!rc && s->kind == ZR_STEP_CHARACTERS)
 			zr_characters_ready(s);
 	}
+
 	if (!rc)
 		simplify(l->t);
 	return rc;

@@ -34,6 +34,7 @@ int zr_load_takes_words(const struct zr_load *l)
 	int bytes = 0;
 	if (t->model != ZR_MODEL_BPE || l->joins_words || b->ignore_merges)
 		return 0;
+
 	for (int i = 0; i < 256; i++)
 		bytes += t->byte[i] >= 0;
 	/* a space without a token vanishes, or becomes one unknown token with what is before it:
@@ -68,6 +69,7 @@ int zr_load_metaspace(struct zr_load *l, const json_t *o, const char *place, str
 	if (!mark || strcmp(mark, ZR_SPACE))
 		return zr_load_found(l, place, "the replacement U+2581",
 				     json_object_get(o, "replacement"));
+
 	int rc = zr_load_flag(l, o, place, "split", 1, &each);
 	if (!rc)
 		rc = load_prefix(l, o, s);
@@ -81,6 +83,7 @@ int zr_load_metaspace(struct zr_load *l, const json_t *o, const char *place, str
 
 	if (each)
 		return zr_load_regex(l, place, ZR_PATTERN_SPACES_BEGIN, 0, &s->regex);
+
 	/* what is not split is one piece, unless no token goes on behind a space */
 	if (last && zr_load_takes_words(l))
 		return zr_load_regex(l, place, ZR_PATTERN_SPACED_WORDS, 0, &s->regex);

@@ -163,12 +163,14 @@ int zr_load_splits(struct zr_load *l, const json_t *o)
 	l->t->split = calloc(n + 1, sizeof *l->t->split);
 	if (!l->t->split)
 		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+
 	for (size_t i = 0; !rc && (one = zr_load_step(o, "pretokenizers", i)); i++) {
 		char place[64] = "pre_tokenizer";
 		if (one != o)
 			snprintf(place, sizeof place, "pre_tokenizer.pretokenizers[%zu]", i);
 		rc = load_step(l, one, place, i + 1 == n);
 	}
+
 	if (!n)
 		l->t->n_splits = 1;
 	int whole = l->t->n_splits == 1 && !l->t->split->regex && !l->byte_level &&
@@ -240,6 +242,7 @@ static int put_ids(struct zr_load *l, int after, const json_t *ids)
 	int32_t *more = realloc(*list, ((size_t)*n + count + 1) * sizeof **list);
 	if (!more)
 		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+
 	*list = more;
 	for (size_t i = 0; i < count; i++) {
 		const json_t *id = json_array_get(ids, i);
@@ -248,6 +251,7 @@ static int put_ids(struct zr_load *l, int after, const json_t *ids)
 		    !zr_tokenizer_bytes(l->t, json_integer_value(id), &bytes))
 			return zr_load_found(l, "post_processor.special_tokens",
 					     "the id of a token", id);
+
 		more[(*n)++] = (int32_t)json_integer_value(id);
 	}
 	return count ? 0 : zr_load_found(l, "post_processor.special_tokens", "ids", ids);
@@ -303,6 +307,7 @@ int zr_load_template(struct zr_load *l, const json_t *o)
 	if (!strcmp(zr_load_type(o), "TemplateProcessing") && !l->t->template[0] &&
 	    !l->t->template[1])
 		return template(l, o);
+
 	int pair = !strcmp(zr_load_type(o), "BertProcessing") ||
 		   !strcmp(zr_load_type(o), "RobertaProcessing");
 	if (pair && !l->t->template[0] && !l->t->template[1])

@@ -37,6 +37,7 @@ int zr_load_unread(const struct zr_load *l, const char *place, const char *wante
 	int rc = zr_json_object(l->text, l->bytes, l->file, &v, l->err);
 	if (rc)
 		return rc;
+
 	json_decref(v);
 	json_error_t why;
 	v = found ? json_loads(found, JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, &why) : NULL;

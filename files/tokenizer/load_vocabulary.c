@@ -56,6 +56,7 @@ int zr_load_room(struct zr_load *l, size_t bytes, const json_t *added)
 		if (rc)
 			break;
 	}
+
 	t->token = calloc((size_t)t->size + 1, sizeof *t->token);
 	t->text.p = malloc(bytes + 1);
 	t->text.room = bytes + 1;
@@ -86,6 +87,7 @@ int zr_load_token(struct zr_load *l, const struct zr_name *name, int *kind)
 	*kind = bytes ? to_bytes(name->p, to, &n) : zr_spaced_token(t, name->p, to, &n);
 	if (o->p)
 		return zr_load_fail(l, ZR_EINVAL, "model.vocab", "two tokens have id %d", name->id);
+
 	*o = (struct zr_token){ .p = to, .n = (uint32_t)n };
 	o->made = *kind == ZR_TOKEN_MADE || (*kind == ZR_TOKEN_BYTE && bytes);
 	to[n] = 0;
@@ -113,6 +115,7 @@ static int read_names(struct zr_load *l)
 			return zr_err(l->err, ZR_ENOMEM, "out of memory");
 		if (zr_names_put(&l->names, name, n, id)) /* jansson refuses it too */
 			return zr_load_unread(l, "model.vocab", "each token once", list.text);
+
 		l->t->size = id >= l->t->size ? id + 1 : l->t->size;
 	}
 	return more ? zr_load_unread(l, "model.vocab", "an object", list.text) : 0;
@@ -124,6 +127,7 @@ int zr_load_vocab(struct zr_load *l, const json_t *added)
 	int rc, kind;
 	if (!list->text || *list->text != '{')
 		return zr_load_unread(l, "model.vocab", "an object", list->text);
+
 	rc = zr_load_names(l, added);
 	if (!rc)
 		rc = read_names(l);

@@ -20,9 +20,11 @@ int zr_marks_add(struct zr_marks *m, uint64_t at, int first)
 		struct zr_mark *more = realloc(m->mark, room * sizeof *more);
 		if (!more)
 			return ZR_ENOMEM;
+
 		m->mark = more;
 		m->room = room;
 	}
+
 	m->mark[m->n++] = (struct zr_mark){ at, 0, first };
 	return 0;
 }
@@ -42,10 +44,12 @@ int zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_mar
 		const size_t place = map ? map(arg, p, (size_t)n, off, k->first) : off;
 		if (place == ZR_MARK_LOST)
 			return ZR_ENOMEM;
+
 		k->at = to + place;
 		k->at -= k->first && !off ? m->inserted : 0;
 		k->stage++;
 	}
+
 	m->inserted = 0;
 	return 0;
 }

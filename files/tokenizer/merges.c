@@ -143,8 +143,10 @@ static int put_group(struct zr_merges *m, const uint64_t *list, uint32_t n, uint
 			break;
 		*place = list[i];
 	}
+
 	if (i == n)
 		return 1;
+
 	while (i-- > 0)
 		*place_of(m, list[i], displacement) = ZR_NO_MERGE;
 	return 0;
@@ -159,11 +161,13 @@ static int put_groups(struct zr_merges *m, struct groups *g)
 		uint32_t n = g->end[k + 1] - g->end[k];
 		if (n > LARGEST)
 			return 0;
+
 		n = last_of_each(m, list, n);
 		while (d <= UINT16_MAX && !put_group(m, list, n, d))
 			d++;
 		if (d > UINT16_MAX)
 			return 0;
+
 		m->displacement[k] = (uint16_t)d;
 	}
 	return 1;
@@ -188,6 +192,7 @@ int zr_merges_ready(struct zr_merges *m)
 		order_groups(&g);
 		done = put_groups(m, &g);
 	}
+
 	close_groups(&g);
 	free(m->list);
 	m->list = NULL;

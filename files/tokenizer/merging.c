@@ -93,6 +93,7 @@ static inline int step(struct zr_merging *m, const struct zr_merges *merges)
 	int32_t best = smallest_of(m->key, m->keys);
 	if (best >= NONE)
 		return 0;
+
 	uint32_t at = (uint32_t)best % SYMBOLS, gone = m->next[at], after = m->next[gone];
 	m->id[at] = merges->id[best / SYMBOLS];
 	m->key[gone] = NONE;
@@ -135,6 +136,7 @@ void zr_merging(struct zr_merging *m, const struct zr_merges *of, struct zr_merg
 			if (word < last)
 				start(turn[still++], merges, word++);
 		}
+
 		n = still;
 	}
 }

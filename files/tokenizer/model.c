@@ -43,6 +43,7 @@ struct zr_model_work *zr_model_open(const struct zr_tokenizer *t, zr_model_sink 
 	struct zr_model_work *w = calloc(1, sizeof *w);
 	if (!w)
 		return NULL;
+
 	w->t = t;
 	w->most = t->model == ZR_MODEL_BPE ? WAITING : ZR_WORDPIECES;
 	w->sink = sink;
@@ -51,6 +52,7 @@ struct zr_model_work *zr_model_open(const struct zr_tokenizer *t, zr_model_sink 
 	w->memo = zr_memo_open();
 	if (w->bpe && w->memo)
 		return w;
+
 	zr_model_close(w);
 	return NULL;
 }
@@ -130,6 +132,7 @@ static int remember_all(struct zr_model_work *w)
 		}
 	if (zr_wordpiece_encode(w->t, &w->wordpiece, word, n))
 		return ZR_ENOMEM;
+
 	for (size_t i = 0; i < n; i++)
 		zr_memo_put(of[i]->place, ZR_MEMO_WORD, word[i].p, word[i].n, word[i].id,
 			    (size_t)word[i].count);

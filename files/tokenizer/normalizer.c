@@ -26,6 +26,7 @@ static int replace(const struct zr_step *s, struct zr_match *m, const char *p, s
 			rc = zr_buf_add(out, s->text, len);
 		at = stop;
 	}
+
 	if (rc)
 		return rc;
 	return zr_buf_add(out, p + at, n - at);
@@ -74,6 +75,7 @@ int zr_normalize(const struct zr_normalizer *z, struct zr_match *m, const char *
 		p = to->p;
 		n = to->n;
 	}
+
 	zr_buf_free(&text[0]);
 	zr_buf_free(&text[1]);
 	return rc == ZR_ENOMEM ? zr_err(err, rc, "out of memory") : rc;

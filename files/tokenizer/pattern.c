@@ -67,6 +67,7 @@ static int property(struct scan *s)
 	const char *q = s->p + 2;
 	if (*q++ != '{')
 		return refuse(s, 2, "{ must follow");
+
 	q += *q == '^';
 	size_t n = strcspn(q, "}");
 	int known = *q && strchr(major, *q) && (n == 1 || (n == 2 && q[1] >= 'a' && q[1] <= 'z'));
@@ -144,6 +145,7 @@ static int one(struct scan *s)
 		return escape(s);
 	if (s->in_class)
 		return in_class(s);
+
 	switch (*s->p) {
 	case '[':
 		return class_open(s);

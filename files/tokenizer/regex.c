@@ -55,6 +55,7 @@ static int compile(struct zr_regex *re, const char *pattern, struct zr_error *er
 	pcre2_compile_context *lines = pcre2_compile_context_create(NULL);
 	if (!lines)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	pcre2_set_newline(lines, PCRE2_NEWLINE_LF);
 	re->code =
 		pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
@@ -62,6 +63,7 @@ static int compile(struct zr_regex *re, const char *pattern, struct zr_error *er
 	pcre2_compile_context_free(lines);
 	if (!re->code)
 		return fail(err, code, "the pattern is wrong");
+
 	/* Where there is no compiler to machine code, matching goes on without. */
 	pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
 	return check(re, err);
@@ -73,6 +75,7 @@ int zr_regex_compile(const char *pattern, int literal, struct zr_regex **out, st
 	int rc = zr_pattern_translate(pattern, literal, &text, err);
 	if (rc)
 		return rc;
+
 	struct zr_regex *re = calloc(1, sizeof *re);
 	rc = re ? compile(re, text, err) : zr_err(err, ZR_ENOMEM, "out of memory");
 	if (re) {
@@ -110,10 +113,12 @@ int zr_match_open(struct zr_match **out, struct zr_error *err)
 	struct zr_match *m = *out = calloc(1, sizeof *m);
 	if (!m)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	m->data = pcre2_match_data_create(1, NULL);
 	m->context = pcre2_match_context_create(NULL);
 	if (!m->data || !m->context)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	pcre2_set_match_limit(m->context, STEPS_MOST);
 	m->stack = pcre2_jit_stack_create(STACK_START, STACK_MOST, NULL);
 	pcre2_jit_stack_assign(m->context, NULL, m->stack);
@@ -174,10 +179,12 @@ static int find_run(const struct zr_regex *re, struct zr_match *m, const char *p
 		*classes = calloc(ZR_CHARACTERS, 1);
 	if (!*classes)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	const struct zr_runs runs = { *classes, class_of, &q };
 	rc = zr_runs_find(&runs, p, n, at, partial, start, stop);
 	if (!failed)
 		return rc;
+
 	free(*classes); /* a class is wrong there */
 	*classes = NULL;
 	return fail(err, failed, "cannot split the text");
@@ -191,16 +198,19 @@ int zr_regex_find(const struct zr_regex *re, struct zr_match *m, const char *p, 
 	uint32_t options = PCRE2_NO_UTF_CHECK | (partial ? PCRE2_PARTIAL_HARD : 0);
 	if (re->runs < ZR_RUNS)
 		return find_run(re, m, p, n, at, partial, start, stop, err);
+
 	*start = at;
 	*stop = re->words ? zr_words_end(re->words, p, n, at, partial) : 0;
 	if (*stop)
 		return ZR_REGEX_FOUND;
+
 	int code = pcre2_match(re->code, (PCRE2_SPTR)p, n, at, options, m->data, m->context);
 	const PCRE2_SIZE *span = pcre2_get_ovector_pointer(m->data);
 	if (code == PCRE2_ERROR_NOMATCH)
 		return ZR_REGEX_NONE;
 	if (code < 0 && code != PCRE2_ERROR_PARTIAL)
 		return fail(err, code, "cannot split the text");
+
 	*start = span[0];
 	*stop = span[1];
 	return code == PCRE2_ERROR_PARTIAL ? ZR_REGEX_MORE : ZR_REGEX_FOUND;

@@ -79,6 +79,7 @@ int zr_spaced_token(const struct zr_tokenizer *t, const char *text, char *out, s
 		*n = 1;
 		return ZR_TOKEN_BYTE;
 	}
+
 	if (t->spaced)
 		zr_spaces(text, strlen(text), &to);
 	else

@@ -51,6 +51,7 @@ void zr_tokenizer_close(struct zr_tokenizer *t)
 {
 	if (!t)
 		return;
+
 	for (int k = 0; k < 2; k++) {
 		for (int32_t i = 0; i < t->added[k].n; i++)
 			free((char *)t->added[k].token[i].content);
@@ -58,6 +59,7 @@ void zr_tokenizer_close(struct zr_tokenizer *t)
 		zr_regex_free(t->added[k].word);
 		free(t->template[k]);
 	}
+
 	for (int i = 0; i < t->n_splits; i++)
 		zr_regex_free(t->split[i].regex);
 	free(t->split);

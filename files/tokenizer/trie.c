@@ -48,6 +48,7 @@ static int sort_texts(struct zr_trie_text *text, size_t n)
 	struct zr_trie_text *other = malloc((n + 1) * sizeof *other);
 	if (!other)
 		return ZR_ENOMEM;
+
 	for (size_t i = 0; i < n; i++)
 		text[i].beginning = beginning(&text[i]);
 	for (int byte = 0; byte < 8; byte += 2) {
@@ -80,8 +81,10 @@ static int add_node(struct zr_trie *t, struct range **of, size_t *room, struct r
 		t->node = b ? b : t->node;
 		if (!b)
 			return ZR_ENOMEM;
+
 		*room = more;
 	}
+
 	(*of)[t->n] = texts;
 	t->node[t->n++] = (struct zr_trie_node){ .c = c & 0x1fffff, .id = -1 };
 	return 0;
@@ -123,9 +126,11 @@ static int fill(struct zr_trie *t, size_t node, const struct zr_trie_text *text,
 			;
 		if (add_node(t, of, room, (struct range){ r.from, end, r.depth + len }, c))
 			return ZR_ENOMEM;
+
 		sort_in(t, *of, first, has);
 		has |= UINT64_C(1) << zr_trie_bit(c);
 	}
+
 	struct zr_trie_node *o = &t->node[node];
 	o->has[0] = (uint32_t)has;
 	o->has[1] = (uint32_t)(has >> 32);
@@ -154,6 +159,7 @@ static int fill_all(struct zr_trie *t, const struct zr_trie_text *text, struct r
 		for (uint32_t child = (uint32_t)t->n; !rc && child-- > first;)
 			rc = zr_buf_add(&stack, &child, sizeof child);
 	}
+
 	zr_buf_free(&stack);
 	return rc;
 }

@@ -90,6 +90,7 @@ static int look_ahead(const struct zr_tokenizer *t, struct zr_unigram_work *w, c
 	size_t chars = 0, active = 0;
 	if (read_up_to(w, p, n, i + ZR_AHEAD + ZR_AHEAD_DEPTH))
 		return ZR_ENOMEM;
+
 	for (; chars < ZR_AHEAD + ZR_AHEAD_DEPTH && i + chars < w->n; chars++)
 		c[chars] = w->place[i + chars].c;
 	a->first = i;
@@ -100,6 +101,7 @@ static int look_ahead(const struct zr_tokenizer *t, struct zr_unigram_work *w, c
 		node[active] = zr_trie_next(&t->trie, 0, c[k]);
 		active += node[active] != 0;
 	}
+
 	for (uint32_t depth = 0; active && depth < ZR_AHEAD_DEPTH; depth++) {
 		size_t still = 0, found = 0;
 		for (size_t k = 0; k < active; k++) {
@@ -114,6 +116,7 @@ static int look_ahead(const struct zr_tokenizer *t, struct zr_unigram_work *w, c
 			__builtin_prefetch(&t->trie.node[node[still]]);
 			still += node[still] != 0;
 		}
+
 		for (size_t k = 0; k < still; k++) {
 			from[found] = from[k];
 			node[found] = zr_trie_at(&t->trie, node[k], c[from[k] + depth + 1]);
@@ -121,6 +124,7 @@ static int look_ahead(const struct zr_tokenizer *t, struct zr_unigram_work *w, c
 		}
 		active = found;
 	}
+
 	for (size_t k = 0; k < active; k++)
 		a->node[from[k]] = node[k];
 	return 0;
@@ -133,6 +137,7 @@ static int reach_from(const struct zr_tokenizer *t, struct zr_unigram_work *w, c
 	const struct zr_unigram_ahead *a = &w->ahead;
 	if (i - a->first >= a->n && look_ahead(t, w, p, n, i))
 		return ZR_ENOMEM;
+
 	size_t from = i - a->first, end = i + a->length[from];
 	int single = a->length[from] && a->id[from][0] >= 0;
 	uint32_t node = a->node[from];
@@ -145,8 +150,10 @@ static int reach_from(const struct zr_tokenizer *t, struct zr_unigram_work *w, c
 			reach(w, end, t->score[t->trie.node[node].id], i, t->trie.node[node].id);
 		if (read_up_to(w, p, n, end + 1))
 			return ZR_ENOMEM;
+
 		node = end < w->n ? zr_trie_next(&t->trie, node, w->place[end].c) : 0;
 	}
+
 	if (!single)
 		reach(w, i + 1, t->unknown_score, i, t->unknown);
 	return 0;
@@ -208,6 +215,7 @@ static size_t settle(const struct zr_tokenizer *t, struct zr_unigram_work *w, co
 			from = place[from].from;
 		id -= put_unknown(t, id, p + place[from].at, place[at].at - place[from].at);
 	}
+
 	memmove(w->ids.id + ids, id, (size_t)(end - id) * sizeof *id);
 	w->n -= last;
 	w->farthest -= last;
@@ -222,6 +230,7 @@ int64_t zr_unigram_encode(const struct zr_tokenizer *t, struct zr_unigram_work *
 	size_t count = 0, i = 0;
 	if (zr_ids_room(&w->ids, 3 * n + 1) || (!w->room && make_room(w)))
 		return ZR_ENOMEM;
+
 	w->n = w->farthest = w->ahead.n = 0;
 	w->place[0] = (struct zr_unigram_place){ .score = w->sum, .second = -INFINITY };
 	for (; w->place[i].at < n; i++) {
@@ -232,6 +241,7 @@ int64_t zr_unigram_encode(const struct zr_tokenizer *t, struct zr_unigram_work *
 		if (reach_from(t, w, p, n, i))
 			return ZR_ENOMEM;
 	}
+
 	*ids = w->ids.id;
 	w->sum = w->place[i].score;
 	w->sure = w->sum - w->place[i].second > FAR && fabs(w->sum) < MOST_SUM;

@@ -13,11 +13,13 @@ int zr_utf8_at(const char *p, size_t n)
 	unsigned c = u[0];
 	if (c < 0x80)
 		return 1;
+
 	int len = c < 0xc2 || c > 0xf4 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
 	unsigned low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80,
 		 high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
 	if (!len)
 		return -1;
+
 	for (int i = 1; i < len; i++, low = 0x80, high = 0xbf) {
 		if ((size_t)i == n)
 			return 0;
@@ -107,6 +109,7 @@ size_t zr_utf8_well_formed(const char *p, size_t n)
 		int len = i < n ? zr_utf8_at(p + i, n - i) : 0;
 		if (len <= 0)
 			return i;
+
 		i += (size_t)len;
 	}
 }
@@ -128,6 +131,7 @@ int zr_utf8_lossy(struct zr_buf *raw, int final, struct zr_buf *out, struct zr_u
 		i = part ? i + (size_t)part : raw->n;
 		rc = zr_buf_add(out, "\xef\xbf\xbd", 3);
 	}
+
 	bad->bytes += i;
 	zr_buf_drop(raw, i);
 	return rc;

@@ -47,6 +47,7 @@ static int go_on(const struct zr_tokenizer *t, struct zr_wordpiece *w)
 		return 1;
 	if (w->end == w->at) /* of the rest there is none */
 		return unknown(t, w);
+
 	w->count++;
 	w->at = w->next = w->end;
 	if (w->at == w->n)
@@ -63,6 +64,7 @@ int zr_wordpiece_encode(const struct zr_tokenizer *t, struct zr_ids *ids, struct
 		bytes += word[i].n + 1;
 	if (zr_ids_room(ids, bytes))
 		return ZR_ENOMEM;
+
 	bytes = 0;
 	for (size_t i = 0; i < words; i++) {
 		word[i].id = ids->id + bytes;
@@ -70,6 +72,7 @@ int zr_wordpiece_encode(const struct zr_tokenizer *t, struct zr_ids *ids, struct
 		going[active] = &word[i];
 		active += begin(t, &word[i]) != 0;
 	}
+
 	for (size_t still; active; active = still) {
 		still = 0;
 		for (size_t i = 0; i < active; i++) {

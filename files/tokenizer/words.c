@@ -69,9 +69,11 @@ static size_t contraction(const struct text *t, size_t at, unsigned any_case)
 		return at;
 	if (t->n - at < 3)
 		return UNDECIDED;
+
 	unsigned a = t->p[at + 1], b = t->p[at + 2];
 	if (a >= 0x80 || b >= 0x80)
 		return UNDECIDED;
+
 	a |= is_letter(a) ? any_case : 0;
 	b |= is_letter(b) ? any_case : 0;
 	if (a == 's' || a == 't' || a == 'm' || a == 'd')
@@ -91,6 +93,7 @@ static size_t gpt2(const struct text *t, size_t at)
 	size_t end = contraction(t, at, 0);
 	if (end != at)
 		return end;
+
 	size_t from = at + (t->p[at] == ' ' && at + 1 < t->n && !is_white(t->p[at + 1]));
 	unsigned c = t->p[from];
 	if (is_white(c))
@@ -133,12 +136,15 @@ static size_t llama3(const struct text *t, size_t at, size_t most)
 		return UNDECIDED;
 	if (!is_line_end(c) && is_letter(t->p[at + 1]))
 		return settled(t, run(t, at + 1, is_letter));
+
 	size_t from = at + (c == ' ');
 	if (!is_mark(t->p[from]))
 		return lines(t, at);
+
 	end = settled(t, run(t, from, is_mark));
 	if (end == UNDECIDED)
 		return end;
+
 	end = run(t, end, is_line_end);
 	return end < t->n || !t->open ? end : UNDECIDED;
 }

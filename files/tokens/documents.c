@@ -78,6 +78,7 @@ static int create_files(struct zr_documents *d, mode_t mode, int masked, struct 
 	d->tokens = create(d->tmp, mode);
 	if (!d->tokens)
 		return zr_err(err, ZR_EINVAL, "%s: %s", d->tmp, strerror(errno));
+
 	int rc = nameless(d, "documents", &d->starts, err);
 	if (!rc && masked)
 		rc = nameless(d, "learned", &d->learned, err);
@@ -116,6 +117,7 @@ static int put_tokens(struct zr_documents *d, const int32_t *ids, size_t n)
 	uint16_t two[ROOM];
 	if (d->width == 4)
 		return fwrite(ids, sizeof *ids, n, d->tokens) != n;
+
 	for (size_t m; n; n -= m, ids += m) {
 		m = n < ROOM ? n : ROOM;
 		for (size_t i = 0; i < m; i++)
@@ -189,6 +191,7 @@ static int append(struct zr_documents *d, FILE *from)
 	size_t n = 1;
 	if (fflush(from) || fseek(from, 0, SEEK_SET))
 		return 1;
+
 	while (n) {
 		n = fread(piece, 1, sizeof piece, from);
 		if (fwrite(piece, 1, n, d->tokens) != n)
@@ -237,6 +240,7 @@ static int finish(struct zr_documents *d, struct zr_error *err)
 {
 	if ((d->learned && append(d, d->learned)) || append(d, d->starts))
 		return failed(d, "write", err);
+
 	int rc = write_header(d, err);
 	if (!rc && (fflush(d->tokens) || fsync(fileno(d->tokens))))
 		rc = failed(d, "write", err);
@@ -252,6 +256,7 @@ int zr_documents_close(struct zr_documents *d, int keep, struct zr_error *err)
 {
 	if (!d)
 		return 0;
+
 	int rc = keep ? finish(d, err) : 0, there = d->tokens != NULL;
 	if (d->tokens)
 		fclose(d->tokens);

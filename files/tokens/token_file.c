@@ -84,6 +84,7 @@ int zr_token_file_put(struct zr_token_file *f, const int32_t *ids, size_t n, str
 			"%s: llm.c's header counts %d tokens at most: use --raw, or fewer texts at "
 			"a time",
 			f->path, ZR_TOKEN_FILE_MOST);
+
 	f->tokens += (int64_t)n;
 	for (size_t m; n; n -= m, ids += m) {
 		m = n < ROOM - f->n ? n : ROOM - f->n;
@@ -122,6 +123,7 @@ int zr_token_file_close(struct zr_token_file *f, int keep, struct zr_error *err)
 {
 	if (!f)
 		return 0;
+
 	int rc = keep ? finish(f, err) : 0;
 	if (f->f)
 		fclose(f->f);

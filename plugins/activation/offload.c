@@ -38,6 +38,7 @@ static int offload_choose(struct zr_inst *inst, const struct zr_act_layer *layer
 			"would leave; lower keep, or use [activation] plugin = keep without "
 			"[offload.activation]",
 			(long long)inst->o->keep, n - 1);
+
 	for (i = 0; i < leave; i++)
 		choice[i] =
 			(struct zr_act_choice){ .out = ZR_ACT_OFFLOAD, .saved = ZR_ACT_OFFLOAD };

@@ -106,6 +106,7 @@ static uint64_t peak(const struct sizes *s)
 		top = most(top, held + in + both_bytes(layer_at(s, i)));
 		held += kept_bytes(s, i);
 	}
+
 	top = most(top, held + place_bytes(layer_at(s, i)->saved));
 	for (i = s->n - 2; i > 0; i--) {
 		held -= kept_bytes(s, i);
@@ -130,6 +131,7 @@ static uint64_t bound(const struct sizes *s, uint32_t kept, uint32_t segment)
 		held += place_bytes(layer_at(s, end)->out);
 		first = end + 1;
 	}
+
 	held += s->sum[last] - s->sum[recomputed];
 	return most(top, held + place_bytes(layer_at(s, last + 1)->saved));
 }
@@ -147,6 +149,7 @@ static int search(const struct zr_inst *inst, struct sizes *s)
 			now = peak(s);
 			if (now <= inst->o->max_bytes)
 				return ZR_OK;
+
 			least = now < least ? now : least;
 		}
 	return zr_fail(
@@ -163,6 +166,7 @@ static int fit(const struct zr_inst *inst, struct sizes *s)
 	s->sum = calloc(s->n, sizeof *s->sum);
 	if (!s->sum)
 		return zr_fail(inst->h, ZR_ENOMEM, "no memory for %u layers", s->n);
+
 	for (i = 1; i < s->n; i++)
 		s->sum[i] = s->sum[i - 1] + both_bytes(layer_at(s, i));
 	rc = search(inst, s);
@@ -191,6 +195,7 @@ static int recompute_choose(struct zr_inst *inst, const struct zr_act_layer *lay
 			"backward follows at once, and the model has %u between input and loss; "
 			"lower every, or use [activation] plugin = keep",
 			(long long)inst->o->every, (long long)inst->o->every, n - 2);
+
 	cut(&s, (uint32_t)inst->o->every, (uint32_t)inst->o->every);
 	for (i = 0; inst->o->outputs && i < n - 1 - inst->o->every; i++)
 		if (choice[i].out == ZR_ACT_KEEP)

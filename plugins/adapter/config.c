@@ -228,6 +228,7 @@ static int read_layers(const struct zr_host *h, const char *name, const json_t *
 		bad = !json_is_integer(layer) || json_integer_value(layer) < 0 ||
 		      add_word(text, "", number, "");
 	}
+
 	if (bad)
 		return zr_fail(h, ZR_EINVAL, "%s: %s: expected numbers of layers, from 0", name,
 			       key);
@@ -348,6 +349,7 @@ const char *const *lora_options(struct zr_inst *inst)
 		return inst->option; /* nothing */
 
 	snprintf(inst->number[0], sizeof *inst->number, "%lld", (long long)o->r);
+
 	snprintf(inst->number[1], sizeof *inst->number, "%.17g", o->alpha);
 	const char *const numbers[] = { "r", inst->number[0], "alpha", inst->number[1], "rslora",
 					o->rslora ? "yes" : "no" };

@@ -24,6 +24,7 @@ struct lora_experts lora_experts_at(const struct zr_inst *inst, const struct lor
 		low = places * (uint64_t)m->r > low ? places * (uint64_t)m->r : low;
 		wide = places * (uint64_t)most > wide ? places * (uint64_t)most : wide;
 	}
+
 	low = (low * e + 63) / 64 * 64;
 	wide = (wide * (inst->o.dropout > 0 ? 4 : c->dtype == ZR_F32 ? 0 : 2) + 63) / 64 * 64;
 	char *at = (char *)((uintptr_t)work + *bytes);
@@ -116,6 +117,7 @@ static int raise_to(const struct group *g, int which, float drop, void *d, int32
 	void *wide = g->w->at.experts.wide;
 	if (d_dtype == ZR_F32 && !(drop > 0))
 		return multiply(g, which, flags | ZR_MM_ACCUMULATE, n, g->m->r, low, d, d_dtype);
+
 	int rc = multiply(g, which, flags, n, g->m->r, low, wide, d_dtype);
 	if (rc)
 		return rc;
@@ -140,6 +142,7 @@ int lora_grouped(const struct zr_ops *ops, struct zr_stream *s,
 			return rc;
 		return raise_to(&g, 0, dropout(&g), op->d, op->d_dtype);
 	}
+
 	rc = drop_inputs(&g, &x);
 	if (!rc)
 		rc = lower(&g, 0, x);
@@ -169,6 +172,7 @@ static int gradients(const struct group *g, const struct zr_op_matmul_grouped_dw
 			op.dw[e] = here ? c->dparam[i] : NULL;
 			wanted |= op.dw[e] != NULL;
 		}
+
 		if (wanted)
 			rc = c->ops->matmul_grouped_dw(c->ops, c->stream, &op);
 	}
@@ -187,6 +191,7 @@ int lora_grouped_dw(const struct zr_ops *ops, struct zr_stream *s,
 		first = lora_marked(op->dw[e]);
 	if (first < 0)
 		return device->matmul_grouped_dw(device, s, op);
+
 	const struct lora_map *m = w->l->use[first].map;
 	for (int64_t e = 0; e < op->experts; e++) {
 		const int32_t i = lora_marked(op->dw[e]);

@@ -172,6 +172,7 @@ static int join_experts(struct zr_inst *inst, const struct zr_layer *of)
 				a->scale == b->scale;
 			b->number = a->number;
 		}
+
 		if (!alike)
 			return zr_fail(inst->h, ZR_ENOTSUP, "targets: %s is not adapted as %s is: "
 				       "experts of a layer all have adapters of one rank and "
@@ -208,6 +209,7 @@ static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside
 					a += 2;
 				}
 	}
+
 	inst->layers[i] = (struct zr_layer){ of->name, mine, n, of->flags };
 	*units = mine + n;
 	return a < LORA_TENSORS ? ZR_OK :
@@ -284,6 +286,7 @@ static int declare_all(struct zr_inst *inst, struct zr_model_decl *out)
 			rc = declare_layer(inst, i, inst->beside, &units);
 		use += inst->layer[i].n;
 	}
+
 	out->n_units = n;
 	out->units = inst->units;
 	out->layers = inst->layers;
@@ -298,12 +301,14 @@ static int lora_declare(struct zr_inst *inst, struct zr_model_decl *out)
 	int rc = inst->model->declare(inst->base, out);
 	if (rc)
 		return rc;
+
 	inst->decl = *out;
 	const uint32_t tensors = count_tensors(inst);
 	inst->map = alloc(inst, tensors, sizeof *inst->map);
 	inst->kept = alloc(inst, tensors, 1);
 	if (!inst->map || !inst->kept)
 		return zr_fail(inst->h, ZR_ENOMEM, "no memory for %u tensors", tensors);
+
 	rc = lora_find(inst, inst->kept);
 	if (!rc)
 		rc = alloc_tables(inst, tensors);
@@ -375,6 +380,7 @@ static int lora_create(const struct zr_host *h, const void *opts, struct zr_inst
 	struct zr_inst *inst = h->alloc(h, sizeof *inst, "adapter");
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->h = h;
 	inst->o = *(const struct lora_opts *)opts;
 	inst->model = h->get(h, "zr.model/1", &inst->base);

@@ -43,6 +43,7 @@ static struct lora_place carve(const struct zr_inst *inst, const struct lora_lay
 		r = (uint64_t)m->r > r ? (uint64_t)m->r : r;
 		wide = (uint64_t)m->in > wide ? (uint64_t)m->in : wide;
 	}
+
 	at.each = up(rows * r * e);
 	at.scaled = (char *)((uintptr_t)at.dlow + (uint64_t)l->kept * at.each);
 	at.dropped = (char *)((uintptr_t)at.scaled + at.each);
@@ -232,6 +233,7 @@ static void wrap(struct zr_inst *inst, const struct zr_layer_call *c, int backwa
 	k->c = *c;
 	if (!l->n)
 		return;
+
 	k->c.ops = &k->w.ops;
 	k->w.at = carve(inst, l, c, &own);
 	k->c.saved = (char *)c->saved + own.saved;

@@ -50,6 +50,7 @@ int lora_merge(struct zr_inst *inst, const struct zr_merge *g)
 	const struct lora_map *m = map_of(inst, g->tensor);
 	if (!m)
 		return zr_fail(inst->h, ZR_EINTERNAL, "tensor %d has no adapter", g->tensor);
+
 	const int out_in = m->weight->map == ZR_MAP_OUT_IN;
 	const int64_t columns = out_in ? m->in : m->out;
 	double sum[TILE];

@@ -35,6 +35,7 @@ int lora_regex_fits(const struct zr_host *h, const struct lora_regex *re, const 
 	pcre2_match_data *m = pcre2_match_data_create(1, NULL);
 	if (!m)
 		return zr_fail(h, ZR_ENOMEM, "no memory to match a name");
+
 	const int rc = pcre2_match(c, (PCRE2_SPTR)name, strlen(name), 0, 0, m, NULL);
 	pcre2_match_data_free(m);
 	*fits = rc >= 0;

@@ -381,6 +381,7 @@ int lora_find(struct zr_inst *inst, uint8_t *kept)
 			rc = look_at(inst, tensor_at(d, unit, i), (int32_t)u, kept++);
 		}
 	}
+
 	if (rc)
 		return rc;
 

@@ -175,9 +175,11 @@ static int local_put(struct zr_inst *inst, const char *key, const void *value, u
 			       (unsigned long long)bytes);
 	if (find(a, key))
 		return zr_fail(inst->h, ZR_ESTATE, "key %s has a value already", key);
+
 	uint32_t i = atomic_fetch_add(&a->used, 1);
 	if (i >= MAX_KEYS)
 		return zr_fail(inst->h, ZR_ENOMEM, "more than %d keys", MAX_KEYS);
+
 	snprintf(a->value[i].key, sizeof a->value[i].key, "%s", key);
 	memcpy(a->value[i].data, value, bytes);
 	a->value[i].bytes = (uint32_t)bytes;
@@ -205,12 +207,14 @@ static int local_get(struct zr_inst *inst, const char *key, void *value, uint64_
 	struct wish w = { .done = has_key, .here = has_joined, .key = key };
 	if (!inst->area)
 		return zr_fail(inst->h, ZR_ENOTSUP, "one rank alone has nobody to ask");
+
 	int rc = wait_for(inst, &w, timeout);
 	if (rc)
 		return rc;
 	if (w.found->bytes != bytes)
 		return zr_fail(inst->h, ZR_EINVAL, "key %s holds %u bytes, not %llu", key,
 			       w.found->bytes, (unsigned long long)bytes);
+
 	memcpy(value, w.found->data, bytes);
 	return 0;
 }
@@ -289,9 +293,11 @@ static int join(struct zr_inst *inst, const struct zr_host *h)
 			       "ZEROTH_LOCAL_FD=%d is not what zeroth train -n made for %d ranks: "
 			       "it sets the ZEROTH_LOCAL_ variables, unset them",
 			       fd, inst->world);
+
 	void *m = mmap(NULL, sizeof *inst->area, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (m == MAP_FAILED)
 		return zr_fail(h, ZR_EIO, "ZEROTH_LOCAL_FD=%d: %s", fd, strerror(errno));
+
 	inst->area = m;
 	atomic_store(&inst->area->joined[inst->rank], 1);
 	ring(inst->area);
@@ -321,6 +327,7 @@ static int local_create(const struct zr_host *h, const void *opts, struct zr_ins
 	struct zr_inst *inst = calloc(1, sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->h = h;
 	inst->world = 1;
 	int supervised = getenv("ZEROTH_LOCAL_RANK") || getenv("ZEROTH_LOCAL_WORLD") ||

@@ -39,6 +39,7 @@ static int find_place(struct place *p)
 	if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node) !=
 	    MPI_SUCCESS)
 		return -1;
+
 	p->node = rank;
 	MPI_Comm_rank(node, &p->local);
 	MPI_Bcast(&p->node, 1, MPI_INT, 0, node);
@@ -78,6 +79,7 @@ static int play_nodes(struct zr_inst *b, const struct place *all, int64_t per_no
 	}
 	if (n >= largest)
 		return 0;
+
 	for (int r = 0; r < i->world; r++) {
 		int ranks = ranks_of(all, i->world, all[r].node);
 		if (ranks % n)
@@ -86,6 +88,7 @@ static int play_nodes(struct zr_inst *b, const struct place *all, int64_t per_no
 				"ranks_per_node = %d: %d ranks do not fill nodes of that size", n,
 				ranks);
 	}
+
 	i->node = i->rank / n; /* all nodes before this one hold whole ones */
 	i->nodes = i->world / n;
 	i->local_rank %= n;
@@ -145,6 +148,7 @@ static int all_end(struct zr_inst *b)
 	if (!strcmp(name, BROKEN) || b->all == MPI_COMM_NULL ||
 	    MPI_Ibarrier(b->all, &req) != MPI_SUCCESS)
 		return 0;
+
 	while (MPI_Test(&req, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done &&
 	       (waited < GOODBYE || !atomic_load(&b->failed))) {
 		waited = zb_now() - start;
@@ -154,8 +158,10 @@ static int all_end(struct zr_inst *b)
 			       "rank %d is done and waits for the others to end: %.0f s",
 			       b->info.rank, waited);
 		}
+
 		zb_doze(waited);
 	}
+
 	if (!done)
 		zr_log(b->h, ZR_LOG_WARN, "rank %d ends, other ranks do not", b->info.rank);
 	return done;
@@ -179,6 +185,7 @@ static void mpi_destroy(struct zr_inst *b)
 		if (b->started)
 			MPI_Finalize();
 	}
+
 	free(b->got);
 	free(b->wanted);
 	free(b);
@@ -190,6 +197,7 @@ static int mpi_create(const struct zr_host *h, const void *opts, struct zr_inst 
 	struct zr_inst *b = calloc(1, sizeof *b);
 	if (!b)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	b->h = h;
 	b->all = MPI_COMM_NULL;
 	int rc = start(b);
@@ -203,6 +211,7 @@ static int mpi_create(const struct zr_host *h, const void *opts, struct zr_inst 
 		free(b);
 		return rc;
 	}
+
 	*out = b;
 	return 0;
 }

@@ -71,6 +71,7 @@ static int receive(struct zr_inst *b)
 			    MPI_SUCCESS ||
 		    MPI_Get_count(&st, MPI_BYTE, &bytes) != MPI_SUCCESS)
 			return zr_fail(b->h, ZR_EIO, "MPI cannot receive a value");
+
 		p.key[sizeof p.key - 1] = 0;
 		struct zb_value *v = find(b, p.key);
 		if (!is_sound(&p, bytes, v))
@@ -78,9 +79,11 @@ static int receive(struct zr_inst *b)
 				       "rank %d sent what is no value: do all ranks run the same "
 				       "zeroth?",
 				       st.MPI_SOURCE);
+
 		v = p.at ? v : make(b, p.key, p.total);
 		if (!v)
 			return no_memory(b);
+
 		memcpy(v->data + p.at, p.data, p.bytes);
 		v->have = p.at + p.bytes;
 		b->got[st.MPI_SOURCE] += v->have == v->total;
@@ -114,6 +117,7 @@ static int send_all(struct zr_inst *b, const char *key, const char *value, uint3
 	struct zb_sending *s = make_sending(b, pieces);
 	if (!s)
 		return no_memory(b);
+
 	for (int k = 0; k < pieces; k++) {
 		struct zb_piece *p = &s->piece[k];
 		snprintf(p->key, sizeof p->key, "%s", key);
@@ -126,6 +130,7 @@ static int send_all(struct zr_inst *b, const char *key, const char *value, uint3
 							   &s->req[s->n++]) != MPI_SUCCESS)
 				return zr_fail(b->h, ZR_EIO, "MPI cannot send a value");
 	}
+
 	for (; !left(s) && waited < PUSH; waited = zb_now() - start)
 		zb_doze(waited);
 	return 0;
@@ -136,14 +141,17 @@ int zb_put(struct zr_inst *b, const char *key, const void *value, uint64_t bytes
 	if (strlen(key) >= MAX_KEY || bytes > MAX_VALUE)
 		return zr_fail(b->h, ZR_EINVAL, "key %s: %llu bytes are too many", key,
 			       (unsigned long long)bytes);
+
 	int rc = receive(b);
 	if (rc)
 		return rc;
 	if (find(b, key))
 		return zr_fail(b->h, ZR_ESTATE, "key %s has a value already", key);
+
 	struct zb_value *v = make(b, key, (uint32_t)bytes);
 	if (!v)
 		return no_memory(b);
+
 	memcpy(v->data, value, bytes);
 	v->have = v->total;
 	b->put++;
@@ -182,6 +190,7 @@ int zb_get(struct zr_inst *b, const char *key, void *value, uint64_t bytes, doub
 	if (v->total != bytes)
 		return zr_fail(b->h, ZR_EINVAL, "key %s holds %u bytes, not %llu", key, v->total,
 			       (unsigned long long)bytes);
+
 	memcpy(value, v->data, bytes);
 	return 0;
 }
@@ -209,6 +218,7 @@ int zb_fence(struct zr_inst *b, double timeout)
 	if (MPI_Iallgather(&b->put, 1, MPI_UINT64_T, b->wanted, 1, MPI_UINT64_T, b->all, &req) !=
 	    MPI_SUCCESS)
 		return zr_fail(b->h, ZR_EIO, "MPI_Iallgather failed");
+
 	while (!rc && MPI_Test(&req, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done) {
 		rc = receive(b);
 		if (!rc)

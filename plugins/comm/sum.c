@@ -162,6 +162,7 @@ void zl_sum(int32_t dtype, char *const *to, int32_t n_to, const char *const *fro
 		for (int32_t k = 0; k < n_to; k++)
 			put(to[k] + s.at, acc, s.bytes, stream);
 	}
+
 	if (stream)
 		FENCE();
 }

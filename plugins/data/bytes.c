@@ -140,6 +140,7 @@ static int compressed(struct source *s, bytes_sink *sink, void *arg)
 		return rc;
 	if (inflateInit2(&z, 15 + 16) != Z_OK)
 		return zr_fail(s->h, ZR_ENOMEM, "%s: no memory", s->name);
+
 	while (!rc && s->n) {
 		rc = expand(s, &z, &inside, sink, arg);
 		if (!rc)
@@ -181,6 +182,7 @@ int bytes_read(const struct zr_host *h, const char *name, bytes_sink *sink, void
 	int rc;
 	if (s.fd < 0)
 		return zr_fail(h, ZR_EINVAL, "%s: %s", name, strerror(errno));
+
 	rc = next(&s);
 	if (!rc && s.n > 1 && s.in[0] == 0x1f && s.in[1] == 0x8b)
 		rc = compressed(&s, sink, arg);

@@ -64,6 +64,7 @@ static int hash_file(const struct zr_host *h, XXH3_state_t *x, const char *name,
 		XXH3_64bits_update(x, piece, n < 0 ? 0 : (size_t)n);
 		all += n < 0 ? 0 : (uint64_t)n;
 	}
+
 	if (fd >= 0)
 		close(fd);
 	XXH3_64bits_update(x, &all, sizeof all);
@@ -102,6 +103,7 @@ static int hash_all(const struct cache *c, XXH3_state_t *x)
 	char file[ZR_TOKENIZER_PATH];
 	if (zr_tokenizer_find(o->tokenizer, file, &why))
 		return zr_fail(c->h, why.code, "%s", why.text);
+
 	int rc = hash_file(c->h, x, file, 0);
 	if (!rc)
 		rc = hash_beside(c, x, file, "tokenizer_config.json");
@@ -160,6 +162,7 @@ static int put_counts(struct cache *c, const struct zr_chat_counts *n)
 		if (n->dropped[i])
 			rc = zr_documents_count(d, name, n->dropped[i], &c->err);
 	}
+
 	if (!rc && !n->documents)
 		rc = zr_fail(c->h, ZR_EINVAL, "there is no conversation to learn from in %s",
 			     c->fs->f[0].name);
@@ -221,6 +224,7 @@ static int take_or_write(struct cache *c, const struct kept *k, struct mapped *m
 		rc = kept_take(k, m, why);
 	if (rc || m->base)
 		return rc;
+
 	rc = kept_wait(k, 1);
 	if (!rc)
 		rc = kept_take(k, m, why); /* another process may have written it */

@@ -70,6 +70,7 @@ static int make_dirs(const struct kept *k)
 		const int no = mkdir(k->dir, 0700) && errno != EEXIST ? errno : 0;
 		if (no && !was)
 			return zr_fail(k->h, ZR_EINVAL, "cache = %s: %s", k->dir, strerror(no));
+
 		*p = was;
 		if (!was)
 			return ZR_OK;
@@ -120,6 +121,7 @@ static int open_lock(struct kept *k)
 	const int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 	if (!name)
 		return no_memory(k->h);
+
 	k->lock = openat(k->at, name, O_RDWR | O_CREAT | flags, 0600);
 	if (k->lock < 0 && (errno == EACCES || errno == EROFS)) /* tokens that root keeps for all */
 		k->lock = openat(k->at, name, O_RDONLY | flags);
@@ -128,6 +130,7 @@ static int open_lock(struct kept *k)
 	if (no)
 		return zr_fail(k->h, ZR_EIO, "%s.lock: %s", k->path,
 			       no == ELOOP ? "is a symbolic link: remove it" : strerror(no));
+
 	judge(&st, why);
 	return *why ? zr_fail(k->h, ZR_EINVAL, "%s.lock: %s: remove it, or " OWN, k->path, why) :
 		      ZR_OK;
@@ -144,9 +147,11 @@ int kept_open(const struct zr_host *h, const char *cache, uint64_t key, struct k
 		rc = open_dir(k, named);
 	if (rc)
 		return rc;
+
 	k->path = kept_text("%s/chat-%016llx.tokens", k->dir, (unsigned long long)key);
 	if (!k->path)
 		return no_memory(h);
+
 	k->name = strrchr(k->path, '/') + 1;
 	return open_lock(k);
 }
@@ -178,8 +183,10 @@ static int read_note(const struct kept *k, char note[NOTE_BYTES + 1])
 		n = pread(k->lock, note + used, NOTE_BYTES - used, (off_t)used);
 		if (n < 0 && errno != EINTR)
 			return zr_fail(k->h, ZR_EIO, "%s.lock: %s", k->path, strerror(errno));
+
 		used += n > 0 ? (size_t)n : 0;
 	}
+
 	note[used] = 0;
 	return ZR_OK;
 }
@@ -208,6 +215,7 @@ int kept_take(const struct kept *k, struct mapped *m, char why[KEPT_WHY])
 			close(fd);
 		return zr_fail(k->h, ZR_EIO, "%s: %s", k->path, strerror(no));
 	}
+
 	judge(&st, why);
 	if (!*why && !st.st_size)
 		snprintf(why, KEPT_WHY, "is empty");
@@ -220,9 +228,11 @@ int kept_take(const struct kept *k, struct mapped *m, char why[KEPT_WHY])
 		rc = read_note(k, noted);
 	if (rc)
 		return rc;
+
 	make_note(k, m, is);
 	if (!strcmp(noted, is))
 		return ZR_OK;
+
 	snprintf(why, KEPT_WHY, *noted ? "is not what was written" : "has no hash beside it");
 	mapped_close(m);
 	return ZR_OK;
@@ -235,9 +245,11 @@ int kept_note(const struct kept *k, struct mapped *m)
 	const int fd = openat(k->at, k->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return zr_fail(k->h, ZR_EIO, "%s: %s", k->path, strerror(errno));
+
 	int rc = mapped_take(k->h, k->path, fd, m);
 	if (rc)
 		return rc;
+
 	make_note(k, m, note);
 	for (size_t done = 0; done < NOTE_BYTES; done += n > 0 ? (size_t)n : 0) {
 		n = pwrite(k->lock, note + done, NOTE_BYTES - done, (off_t)done);

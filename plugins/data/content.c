@@ -51,6 +51,7 @@ int content_check(const struct zr_host *h, const char *name, const uint8_t *p, i
 			      "them by `zeroth tokenize --chat`");
 	if (!zero)
 		return ZR_OK;
+
 	snprintf(is, sizeof is, "binary (byte %lld is zero)", (long long)(zero - p));
 	return refuse(h, name, is, RAW);
 }

@@ -67,6 +67,7 @@ static int find_tensor(const struct reading *r, const char *key, struct tensor *
 			       "to %lld of %lld: the file is truncated or damaged", r->name, key,
 			       (long long)t->n, (long long)from, (long long)to,
 			       (long long)r->bytes);
+
 	t->at = r->data + from;
 	return ZR_OK;
 }
@@ -84,6 +85,7 @@ static int check_offsets(const struct reading *r, const struct documents_file *f
 	if (at)
 		return zr_fail(r->h, ZR_EINVAL, "%s: the first document begins at token %lld, not "
 			       "at 0: the file is damaged", r->name, (long long)at);
+
 	for (; i < f->documents; i++, at = next)
 		if ((next = offset(f, i + 1)) <= at || next > f->n)
 			return zr_fail(r->h, ZR_EINVAL, "%s: document %lld ends at token %lld; it "
@@ -121,6 +123,7 @@ static int find_tensors(const struct reading *r, struct documents_file *f)
 			       "learned or not, and %lld offsets of documents: the file is damaged",
 			       r->name, (long long)tokens.n, (long long)learned.n,
 			       (long long)offsets.n);
+
 	f->tokens = tokens.at;
 	f->width = strcmp(tokens.type, "U16") ? 4 : 2;
 	f->n = tokens.n;
@@ -151,6 +154,7 @@ static int take_metadata(const struct reading *r, struct documents *d)
 		return zr_fail(r->h, ZR_EINVAL, "%s: is a file of safetensors without documents "
 			       "(metadata format = %.40s, wanted " FORMAT "): write one by `zeroth "
 			       "tokenize --documents`", r->name, format ? format : "none");
+
 	json_object_foreach(meta, key, v) {
 		const char *text = json_string_value(v);
 		char *end = NULL;
@@ -179,9 +183,11 @@ int documents_add(const struct zr_host *h, struct documents *d, const char *name
 	if (header > (uint64_t)n - 8)
 		return zr_fail(h, ZR_EINVAL, "%s: a header of %" PRIu64 " bytes in a file of %lld: "
 			       "it is truncated", name, header, (long long)n);
+
 	int rc = zr_documents_header(name, (const char *)bytes + 8, header, &r.header, &err);
 	if (rc)
 		return zr_fail(h, rc, "%s", err.text);
+
 	r.data = bytes + 8 + header;
 	r.bytes = n - 8 - (int64_t)header;
 	rc = take_metadata(&r, d);
@@ -194,6 +200,7 @@ int documents_add(const struct zr_host *h, struct documents *d, const char *name
 		rc = zr_fail(h, ZR_ENOMEM, "no memory");
 	if (rc)
 		return rc;
+
 	d->f = more;
 	d->f[d->n++] = f;
 	d->documents += f.documents;
@@ -220,6 +227,7 @@ static const struct documents_file *file_at(const struct documents *d, int64_t *
 		else
 			high = mid - 1;
 	}
+
 	*i -= d->f[low].first;
 	return &d->f[low];
 }
@@ -373,6 +381,7 @@ int documents_batch(const struct zr_host *h, const struct documents_part *part,
 		return zr_fail(h, ZR_ESTATE, "%s batches of length %lld were not prepared",
 			       b->split == ZR_SPLIT_VAL ? "validation" : "training",
 			       (long long)b->length);
+
 	for (s = 0; s < b->sequences && !rc; s++) {
 		struct packing_visit v = packing_visit(pack, b->seed, first + s, part->shuffled);
 		const struct piece *p;
@@ -406,6 +415,7 @@ void documents_tell(const struct documents_part *part, uint32_t i, struct zr_dat
 	out->name = NULL;
 	if (!part->of)
 		return;
+
 	const struct zr_data_count own[] = {
 		{ .name = "documents", .value = part->documents },
 		{ .name = "tokens", .value = part->tokens },

@@ -24,9 +24,11 @@ static int add(const struct zr_host *h, const char *key, const char *name, struc
 		return zr_fail(h, ZR_EINVAL, "%s = %s: %s", key, name, strerror(errno));
 	if (!S_ISREG(st.st_mode))
 		return zr_fail(h, ZR_EINVAL, "%s = %s: is not a regular file", key, name);
+
 	fs->f[fs->n].name = strdup(name);
 	if (!fs->f[fs->n].name)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	fs->n++;
 	return ZR_OK;
 }
@@ -39,6 +41,7 @@ static int add_all(const struct zr_host *h, const char *key, char **names, size_
 	fs->f = calloc(n, sizeof *fs->f);
 	if (!fs->f)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	for (i = 0; i < n && !rc; i++)
 		rc = add(h, key, names[i], fs);
 	if (!rc)
@@ -58,9 +61,11 @@ int files_find(const struct zr_host *h, const char *key, const char *pattern, st
 		rc = glob(pattern, GLOB_NOSORT, NULL, &g);
 		if (rc) /* glob frees what it found */
 			return zr_fail(h, ZR_EINVAL, "%s = %s: no file matches", key, pattern);
+
 		rc = add_all(h, key, g.gl_pathv, g.gl_pathc, out);
 		globfree(&g);
 	}
+
 	if (rc)
 		files_free(out);
 	return rc;

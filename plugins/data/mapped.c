@@ -36,6 +36,7 @@ int mapped_take(const struct zr_host *h, const char *name, int fd, struct mapped
 			m->bytes = st.st_size;
 		}
 	}
+
 	close(fd);
 	return rc;
 }

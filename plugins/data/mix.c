@@ -77,6 +77,7 @@ static int add_set(struct zr_inst *inst, const char *word, size_t len)
 		return zr_fail(inst->h, ZR_EINVAL, "weights: '%.*s': expected NAME:WEIGHT with a "
 			       "weight in [1e-06, 1e+06], of at most %d sets", (int)len, word,
 			       SETS);
+
 	memcpy(s->name, word, name);
 	s->weight = llrint(weight * EXACT);
 	snprintf(iface, sizeof iface, "zr.data/1:%s", s->name);
@@ -87,6 +88,7 @@ static int add_set(struct zr_inst *inst, const char *word, size_t len)
 	if (!s->v)
 		return zr_fail(inst->h, ZR_EINVAL, "weights: there is no section [data.%s]",
 			       s->name);
+
 	inst->n++;
 	return ZR_OK;
 }
@@ -124,6 +126,7 @@ static void share_out(struct zr_inst *inst, int which)
 			;
 		divisor = a;
 	}
+
 	for (i = 0; i < inst->n && divisor; i++)
 		o->period += o->share[i] /= divisor;
 }
@@ -139,11 +142,13 @@ static int make_order(struct zr_inst *inst, int which)
 		return zr_fail(inst->h, ZR_EINVAL, "weights: their shares are exact after %lld "
 			       "sequences, %d are allowed: give rounder ones",
 			       (long long)o->period, PERIOD);
+
 	o->set = malloc((size_t)o->period * sizeof *o->set);
 	o->of = malloc((size_t)o->period * sizeof *o->of);
 	if (!o->set || !o->of)
 		return zr_fail(inst->h, ZR_ENOMEM, "no memory for an order of %lld sequences",
 			       (long long)o->period);
+
 	for (int64_t g = 0; g < o->period; g++) {
 		int best = 0;
 		for (int i = 0; i < inst->n; i++) {
@@ -220,6 +225,7 @@ static int64_t sequences_of(const struct zr_inst *inst, int split)
 		int64_t n = val ? one->val_sequences : one->train_sequences;
 		if (!n && (val ? one->val_tokens : one->train_tokens))
 			return 0;
+
 		sum += n;
 	}
 	return sum;
@@ -242,6 +248,7 @@ static int mix_info(struct zr_inst *inst, struct zr_data_info *info)
 					       "%s%s %.3g", i ? ", " : "", inst->set[i].name,
 					       (double)inst->set[i].weight / EXACT);
 	}
+
 	if (told) {
 		info->train_sequences = sequences_of(inst, ZR_SPLIT_TRAIN);
 		info->val_sequences = sequences_of(inst, ZR_SPLIT_VAL);
@@ -279,6 +286,7 @@ static int mix_batch(struct zr_inst *inst, const struct zr_batch *b)
 	if (!inst->order[val].period || inst->length != b->length)
 		return zr_fail(inst->h, ZR_ESTATE, "%s batches of length %lld were not prepared",
 			       val ? "validation" : "training", (long long)b->length);
+
 	for (int64_t i = 0; i < b->sequences && !rc; i++) {
 		const int64_t first = i * b->length;
 		struct zr_batch one;
@@ -334,6 +342,7 @@ static int mix_file(struct zr_inst *inst, uint32_t i, struct zr_data_file *out)
 			return rc;
 		if (counted.name)
 			return s->v->file(s->inst, i, out);
+
 		i -= n;
 	}
 
@@ -358,6 +367,7 @@ static int mix_count(struct zr_inst *inst, int32_t split, uint32_t i, struct zr_
 		}
 		if (rc || out->name)
 			return rc;
+
 		i -= n;
 	}
 	return rc;
@@ -376,6 +386,7 @@ static int mix_create(const struct zr_host *h, const void *opts, struct zr_inst 
 	int rc;
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->h = h;
 	rc = add_sets(inst, ((const struct mix_opts *)opts)->weights);
 	if (!rc)

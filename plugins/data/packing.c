@@ -32,9 +32,11 @@ static int add_piece(struct cutting *c, int64_t document, int64_t from, int64_t 
 		if (!more)
 			return zr_fail(c->h, ZR_ENOMEM, "no memory for %lld documents",
 				       (long long)room);
+
 		p->piece = more;
 		c->room = room;
 	}
+
 	p->piece[p->pieces++] = (struct piece){ (uint32_t)document, (uint32_t)from, (int32_t)rows,
 						(int32_t)targets };
 	p->rows += rows;
@@ -50,6 +52,7 @@ static int cut_document(struct cutting *c, int64_t d, int64_t tokens)
 	if (tokens > UINT32_MAX)
 		return zr_fail(c->h, ZR_EINVAL, "document %lld has %lld tokens, %u are allowed",
 			       (long long)d, (long long)tokens, UINT32_MAX);
+
 	for (from = 0; from < tokens - 1 && !rc; from += rows) {
 		int64_t most = wrapped ? c->rest : T;
 		rows = tokens - 1 - from < most ? tokens - 1 - from : most;
@@ -60,6 +63,7 @@ static int cut_document(struct cutting *c, int64_t d, int64_t tokens)
 			c->p->unlearned++;
 		c->rest = c->rest > rows ? c->rest - rows : T;
 	}
+
 	c->p->cut += rows < tokens - 1;
 	return rc;
 }
@@ -102,10 +106,12 @@ static void join_pieces(struct packing *p, int kind)
 			room = p->length;
 			targets = 0;
 		}
+
 		p->piece[kept++] = p->piece[i];
 		room -= p->piece[i].rows;
 		targets += p->piece[i].targets;
 	}
+
 	kept = p->n && !targets ? (int64_t)p->first[--p->n] : kept;
 	p->first[p->n] = (uint32_t)kept;
 	p->rows = 0;
@@ -123,6 +129,7 @@ static int sort_pieces(const struct zr_host *h, struct packing *p)
 	int64_t i, rows;
 	if (!sorted)
 		return zr_fail(h, ZR_ENOMEM, "no memory for %lld documents", (long long)p->pieces);
+
 	for (i = 0; i < p->pieces; i++)
 		p->longer[p->piece[i].rows - 1]++;
 	for (rows = p->length - 1; rows > 0; rows--)
@@ -159,10 +166,12 @@ static int64_t least_room(const struct rooms *r, int64_t rows)
 	int64_t at = r->leaves + rows;
 	if (r->any[at])
 		return rows;
+
 	while (at > 1 && (at & 1 || !r->any[at + 1]))
 		at >>= 1;
 	if (at == 1)
 		return -1;
+
 	for (at++; at < r->leaves;)
 		at = 2 * at + !r->any[2 * at];
 	return at - r->leaves;
@@ -201,6 +210,7 @@ static int list_pieces(const struct zr_host *h, struct packing *p, const uint32_
 		rc = allocate(h, &p->place, p->pieces);
 	if (rc)
 		return rc;
+
 	for (i = 0; i < p->pieces; i++)
 		p->first[sequence[i]]++;
 	for (i = 1; i <= p->n; i++)
@@ -252,6 +262,7 @@ int packing_make(const struct zr_host *h, struct packing *p, int kind, int64_t l
 		return rc;
 	if (kind == PACKING_BFD)
 		return best_fit_decreasing(h, p);
+
 	rc = allocate(h, &p->first, p->pieces + 1);
 	if (!rc)
 		join_pieces(p, kind);
@@ -274,6 +285,7 @@ const struct piece *packing_piece(const struct packing *p, const struct packing_
 		return NULL;
 	if (!p->place)
 		return &p->piece[at];
+
 	at = p->place[at];
 	if (v->shuffled) {
 		int32_t rows = p->piece[at].rows;

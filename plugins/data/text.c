@@ -103,6 +103,7 @@ static int count_bytes(void *arg, const uint8_t *p, int64_t n)
 			 content_check(r->inst->h, r->file->name, p, n);
 	if (rc)
 		return rc;
+
 	r->file->n += n;
 	r->at += n;
 	keep_bytes(r->inst, p, n, r->before + r->at);
@@ -160,6 +161,7 @@ static int read_files(struct zr_inst *inst, int32_t from, bytes_sink *sink)
 		r.file->bytes = r.file->n;
 		r.file->hash = XXH3_64bits_digest(r.hash);
 	}
+
 	XXH3_freeState(r.hash);
 	if (!rc && r.at < fs->tokens && sink == place_bytes)
 		rc = zr_fail(inst->h, ZR_EIO, "%s: shrank while it was read", r.file->name);
@@ -197,6 +199,7 @@ static int load(struct zr_inst *inst)
 		rc = count_files(inst, ZR_SPLIT_VAL);
 	if (rc)
 		return rc;
+
 	n[ZR_SPLIT_TRAIN] = inst->files[ZR_SPLIT_TRAIN].tokens;
 	n[ZR_SPLIT_VAL] = inst->files[ZR_SPLIT_VAL].tokens;
 	if (holds_out(inst, ZR_SPLIT_TRAIN)) {
@@ -241,6 +244,7 @@ static int text_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary
 			       "%s: %lld bytes to train on, one sequence needs %lld",
 			       inst->files[ZR_SPLIT_TRAIN].f[0].name,
 			       (long long)inst->n[ZR_SPLIT_TRAIN], (long long)need);
+
 	need = windows_cut(&inst->w[ZR_SPLIT_VAL], inst->n[ZR_SPLIT_VAL], length, ORDER_SEQUENTIAL);
 	if (need && inst->n[ZR_SPLIT_VAL])
 		return zr_fail(inst->h, ZR_EINVAL,
@@ -316,6 +320,7 @@ static int text_create(const struct zr_host *h, const void *opts, struct zr_inst
 	int rc;
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->h = h;
 	inst->o = o;
 	rc = files_find(h, "path", o->path,

@@ -141,6 +141,7 @@ static int open_file(struct zr_inst *inst, int32_t split, int i)
 	int all = inst->o->evaluates, first = split == all && !i;
 	if (rc)
 		return rc;
+
 	found = documents_found(m->m.base, m->m.bytes);
 	inst->has_documents = first ? found : inst->has_documents;
 	if (found && inst->o->format != FORMAT_AUTO)
@@ -150,6 +151,7 @@ static int open_file(struct zr_inst *inst, int32_t split, int i)
 		return zr_fail(inst->h, ZR_EINVAL, "%s: has %s documents, %s has%s: give files of "
 			       "one kind", f->name, found ? "its" : "no",
 			       inst->files[all].f[0].name, found ? " none" : " its");
+
 	rc = found ? documents_add(inst->h, d, f->name, m->m.base, m->m.bytes) :
 		     layout(inst->h, f, inst->o->format, m);
 	if (!rc)
@@ -163,9 +165,11 @@ static int open_split(struct zr_inst *inst, int32_t split, const char *key, cons
 	int i, rc = files_find(inst->h, key, pattern, fs);
 	if (rc)
 		return rc;
+
 	inst->map[split] = calloc((size_t)fs->n, sizeof *inst->map[split]);
 	if (!inst->map[split])
 		return zr_fail(inst->h, ZR_ENOMEM, "no memory");
+
 	for (i = 0; i < fs->n && !rc; i++) {
 		rc = open_file(inst, split, i);
 		fs->tokens += rc ? 0 : fs->f[i].n;
@@ -185,6 +189,7 @@ static int divide(struct zr_inst *inst)
 					  (from == ZR_SPLIT_VAL ? 0 : inst->n[ZR_SPLIT_VAL]);
 		return ZR_OK;
 	}
+
 	int rc = documents_divide(inst->h, inst->documents, o->split, o->evaluates,
 				  o->order == ORDER_RANDOM, inst->part);
 	for (int i = 0; i < 2; i++)
@@ -259,6 +264,7 @@ static int read_tokens(struct zr_inst *inst, int32_t split, int64_t at, int64_t 
 				"%lld",
 				f->name, (long long)token_at(map, in_file + ok),
 				(long long)(in_file + ok), (long long)limit);
+
 		at += m;
 		to += m;
 		n -= m;
@@ -291,6 +297,7 @@ static int prepare_split(struct zr_inst *inst, int32_t split, int64_t length, in
 		return part->of ? documents_pack(inst->h, part, inst->o->packing, length,
 						 inst->vocabulary) :
 				  ZR_OK;
+
 	int64_t n = inst->n[split], need = windows_cut(&inst->w[split], n, length, order);
 	int from = inst->files[split].n ? split : ZR_SPLIT_TRAIN;
 	if (need && (n || from == split))
@@ -371,6 +378,7 @@ static void tokens_destroy(struct zr_inst *inst)
 		packing_free(&inst->part[split].packing);
 		documents_free(&inst->documents[split]);
 	}
+
 	free(inst);
 }
 
@@ -395,6 +403,7 @@ static int tokens_create(const struct zr_host *h, const void *opts, struct zr_in
 	int rc;
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->h = h;
 	inst->o = o;
 	rc = open_split(inst, o->evaluates ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN, "path", o->path);

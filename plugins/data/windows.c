@@ -107,6 +107,7 @@ int windows_batch(const struct zr_host *h, const struct windows w[2], const stru
 	if (v->n == 0 || v->length != n)
 		return zr_fail(h, ZR_ESTATE, "%s batches of length %lld were not prepared",
 			       b->split == ZR_SPLIT_VAL ? "validation" : "training", (long long)n);
+
 	for (i = 0; i < b->sequences && !rc; i++) {
 		int32_t *in = b->inputs + i * n, *out = b->targets + i * n;
 		if (once && first * b->sequences + i == v->n && v->tail) {

@@ -49,9 +49,11 @@ static int split_columns(struct zr_inst *inst, const char *columns)
 	char *p;
 	if (snprintf(inst->names, sizeof inst->names, "%s", columns) >= (int)sizeof inst->names)
 		return zr_fail(inst->h, ZR_EINVAL, "columns: longer than %d bytes", LINE_ROOM - 1);
+
 	for (p = inst->names; *(p += strspn(p, " \t,"));) {
 		if (inst->n == MAX_COLUMNS)
 			return zr_fail(inst->h, ZR_EINVAL, "columns: more than %d", MAX_COLUMNS);
+
 		inst->column[inst->n++] = p;
 		p += strcspn(p, " \t,");
 		if (*p)
@@ -87,6 +89,7 @@ static int header(struct zr_inst *inst)
 		return zr_fail(inst->h, ZR_EINVAL,
 			       "%s: has the columns \"%s\"; set columns to these, or another path",
 			       l->name, found);
+
 	l->used = 0;
 	return ZR_OK;
 }
@@ -147,6 +150,7 @@ static int csv_create(const struct zr_host *h, const void *opts, struct zr_inst 
 	int rc, automatic;
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->h = h;
 	automatic = !strcmp(o->columns, "auto");
 	rc = automatic ? ZR_OK : split_columns(inst, o->columns);
@@ -161,6 +165,7 @@ static int csv_create(const struct zr_host *h, const void *opts, struct zr_inst 
 		if (rc)
 			line_close(&inst->line);
 	}
+
 	if (rc)
 		free(inst);
 	else

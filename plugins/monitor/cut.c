@@ -63,9 +63,11 @@ static int list(struct rows *r, const char *text, int64_t size, const char *head
 			struct row *v = realloc(r->v, (size_t)room * sizeof *v);
 			if (!v)
 				return ZR_ENOMEM;
+
 			r->v = v;
 			r->room = room;
 		}
+
 		if (step >= 0)
 			drop(r, step);
 		r->v[r->n++] = (struct row){ step, at, end, step > last };
@@ -104,6 +106,7 @@ static int replace(struct line *l, const struct rows *r, const char *text)
 			rc = failed(l, "write the file beside it");
 		size += w->gone ? 0 : w->end - w->at;
 	}
+
 	if (!rc && (fsync(fd) || rename(name, real)))
 		rc = failed(l, "take the name of it");
 	if (!rc) {
@@ -139,6 +142,7 @@ int line_cut(struct line *l, const char *head, int64_t last)
 	int rc = ZR_OK;
 	if (!size) /* a new file, or none of a disk's */
 		return ZR_OK;
+
 	text = mmap(NULL, size, PROT_READ, MAP_SHARED, l->fd, 0);
 	if (text == MAP_FAILED)
 		return failed(l, "map");

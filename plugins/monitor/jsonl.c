@@ -41,6 +41,7 @@ static int jsonl_metrics(struct zr_inst *inst, int64_t step, const struct zr_met
 		else
 			line_text(l, "null");
 	}
+
 	line_text(l, "}");
 	return line_end(l);
 }
@@ -62,6 +63,7 @@ static int jsonl_create(const struct zr_host *h, const void *opts, struct zr_ins
 	int rc;
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	rc = line_open(&inst->line, h, o->path);
 	if (rc)
 		free(inst);

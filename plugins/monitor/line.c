@@ -33,6 +33,7 @@ static int cut_torn_line(struct line *l)
 	ssize_t n = read_at(l, l->text, LINE_ROOM, from);
 	if (n < 0)
 		return failed(l, "read");
+
 	while (n > 0 && l->text[n - 1] != '\n')
 		n--;
 	if (n == 0 && from > 0)
@@ -40,6 +41,7 @@ static int cut_torn_line(struct line *l)
 			       "%s: is not a text of lines; move it away or set path", l->name);
 	if (from + n == l->size)
 		return ZR_OK;
+
 	l->size = from + n;
 	zr_log(l->h, ZR_LOG_WARN, "%s: cutting off a line that was not finished", l->name);
 	return ftruncate(l->fd, l->size) ? failed(l, "truncate") : ZR_OK;
@@ -58,6 +60,7 @@ int line_open(struct line *l, const struct zr_host *h, const char *path)
 		rc = snprintf(l->name, sizeof l->name, "%s/%s", h->run_dir, path);
 	if (rc < 0 || (size_t)rc >= sizeof l->name)
 		return zr_fail(h, ZR_EINVAL, "path = %s: too long", path);
+
 	l->fd = open(l->name,
 		     O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | (ours ? O_NOFOLLOW | O_NONBLOCK : 0),
 		     0666);
@@ -67,6 +70,7 @@ int line_open(struct line *l, const struct zr_host *h, const char *path)
 			ours && errno == ELOOP ?
 				"it is a symbolic link, which a run does not follow: remove it" :
 				strerror(errno));
+
 	rc = fstat(l->fd, &st) ? failed(l, "stat") : ZR_OK;
 	if (!rc && ours && !S_ISREG(st.st_mode))
 		rc = zr_fail(h, ZR_EINVAL, "path = %s: is not a regular file: remove it", l->name);
@@ -111,6 +115,7 @@ void line_number(struct line *l, double v)
 				break;
 		}
 	}
+
 	comma = strchr(text, ','); /* the program's locale may have one for a point */
 	if (comma)
 		*comma = '.';

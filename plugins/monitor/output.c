@@ -30,6 +30,7 @@ int output_dir(struct output *o, const struct zr_host *h, const char *path)
 	if (mkdir(o->name, 0777) && errno != EEXIST)
 		return zr_fail(h, ZR_EINVAL, "path = %s: cannot make the directory: %s", o->name,
 			       strerror(errno));
+
 	o->dir = open(o->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (ours ? O_NOFOLLOW : 0));
 	if (o->dir >= 0)
 		return ZR_OK;
@@ -74,6 +75,7 @@ int output_file(struct output *o, const char *name, int make)
 	}
 	if (!S_ISREG(st.st_mode))
 		return zr_fail(o->h, ZR_EINVAL, "%s: is not a regular file: remove it", o->name);
+
 	o->size = st.st_size;
 	return ZR_OK;
 }
@@ -96,6 +98,7 @@ int output_write(struct output *o, const void *p, size_t bytes)
 			continue;
 		if (n < 0)
 			return output_failed(o, "write");
+
 		at += n;
 		bytes -= (size_t)n;
 		o->size += n;

@@ -44,6 +44,7 @@ void tag_of(const char *metric, char tag[TAG_ROOM])
 			return;
 		}
 	}
+
 	/* [eval.NAME] */
 	if ((n > 5 && !strcmp(metric + n - 5, "_loss")) ||
 	    (n > 9 && !strcmp(metric + n - 9, "_accuracy")))

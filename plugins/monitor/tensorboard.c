@@ -79,6 +79,7 @@ static int begin_file(struct zr_inst *inst, double wall)
 	rc = end_event(inst, &m);
 	if (rc || inst->resumed < 0)
 		return rc;
+
 	begin_event(inst, &m, wall, inst->resumed + 1);
 	session = message_begin(&m, EVENT_SESSION);
 	message_varint(&m, SESSION_STATUS, SESSION_START);
@@ -108,6 +109,7 @@ static int tb_metrics(struct zr_inst *inst, int64_t step, const struct zr_metric
 	int rc = start ? ZR_OK : begin_file(inst, wall);
 	if (rc)
 		return output_undo(&inst->out, start, rc);
+
 	begin_event(inst, &m, wall, step);
 	summary = message_begin(&m, EVENT_SUMMARY);
 	for (uint32_t i = 0; i < n; i++) {
@@ -119,6 +121,7 @@ static int tb_metrics(struct zr_inst *inst, int64_t step, const struct zr_metric
 		message_float(&m, VALUE_SIMPLE, (float)metric[i].value);
 		message_end(&m, value);
 	}
+
 	message_end(&m, summary);
 	return output_undo(&inst->out, start, end_event(inst, &m));
 }
@@ -143,6 +146,7 @@ static int64_t time_of_name(int dir)
 	struct dirent *e;
 	if (!d)
 		return at;
+
 	while ((e = readdir(d)))
 		if (!strncmp(e->d_name, PREFIX, sizeof PREFIX - 1)) {
 			long long other = atoll(e->d_name + sizeof PREFIX - 1);
@@ -169,6 +173,7 @@ static int tb_create(const struct zr_host *h, const void *opts, struct zr_inst *
 	int rc;
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->h = h;
 	inst->resumed = -1;
 	crc_init(&inst->crc, CRC32C);

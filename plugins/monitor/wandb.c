@@ -96,6 +96,7 @@ static const char *json_number(double v, char text[40])
 		return "NaN";
 	if (isinf(v))
 		return v > 0 ? "Infinity" : "-Infinity";
+
 	for (int digits = 15; digits <= 17; digits++) {
 		snprintf(text, 40, "%.*g", digits, v);
 		if (strtod(text, NULL) == v)
@@ -149,6 +150,7 @@ static void put_value(struct message *m, const char *section, const char *key, c
 				text[n++] = *p;
 		strcpy(text + n, "\"");
 	}
+
 	item = message_begin(m, UPDATE);
 	message_text(m, ITEM_KEY, name);
 	message_text(m, ITEM_JSON, text);
@@ -346,6 +348,7 @@ static int write_history(struct zr_inst *inst, int64_t step, const struct zr_met
 		put_item(&m, tag, metric[i].value);
 		remember(inst, tag, metric[i].value);
 	}
+
 	put_item(&m, "_timestamp", inst->now);
 	put_item(&m, "_runtime", inst->now - inst->start);
 	put_item(&m, "_step", (double)step);
@@ -371,6 +374,7 @@ static int write_step(struct zr_inst *inst, int64_t step, const struct zr_metric
 	}
 	if (rc)
 		return rc;
+
 	const int64_t start = inst->log.out.size, records = inst->records;
 	if (!start)
 		rc = begin_run(inst);
@@ -411,15 +415,18 @@ static uint32_t next_field(const uint8_t **p, const uint8_t *end, uint64_t *valu
 		do {
 			if (*p >= end || shift > 63)
 				return 0;
+
 			v[i] |= (uint64_t)(**p & 127) << shift;
 			shift += 7;
 		} while (*(*p)++ & 128);
 	}
+
 	*value = v[1];
 	*bytes = *p;
 	if ((v[0] & 7) == 2) {
 		if (v[1] > (uint64_t)(end - *p))
 			return 0;
+
 		*p += v[1];
 	}
 	return *p <= end ? (uint32_t)(v[0] >> 3) : 0;
@@ -444,10 +451,12 @@ static int stays(void *arg, const uint8_t *record, size_t bytes)
 	uint64_t n, v = 0;
 	if (find_field(record, end, RECORD_EXIT, &n))
 		return 0;
+
 	part = find_field(record, end, RECORD_HISTORY, &n);
 	step = part ? find_field(part, part + n, HISTORY_STEP, &v) : NULL;
 	if (step && find_field(step, step + v, STEP_NUM, &n) && (int64_t)n > inst->resumed)
 		return 0;
+
 	part = find_field(record, end, RECORD_RUN, &n);
 	step = part ? find_field(part, part + n, RUN_START, &v) : NULL;
 	if (step && find_field(step, step + v, START_SECONDS, &n))
@@ -463,6 +472,7 @@ static int wandb_resume(struct zr_inst *inst, int64_t step)
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 	if (!d)
 		return output_failed(&inst->log.out, "read");
+
 	for (struct dirent *e; (e = readdir(d));)
 		if (!strncmp(e->d_name, PREFIX, sizeof PREFIX - 1) &&
 		    strlen(e->d_name) < sizeof newest && strrchr(e->d_name, '-')[1] &&
@@ -471,6 +481,7 @@ static int wandb_resume(struct zr_inst *inst, int64_t step)
 	closedir(d);
 	if (!*newest)
 		return ZR_OK;
+
 	inst->resumed = step;
 	int rc = open_run(inst, newest, 0);
 	if (rc)
@@ -484,6 +495,7 @@ static int wandb_create(const struct zr_host *h, const void *opts, struct zr_ins
 	int rc;
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->h = h;
 	inst->opts = opts;
 	crc_init(&inst->log.crc, CRC32);

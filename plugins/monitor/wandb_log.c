@@ -36,8 +36,10 @@ int wandb_log_append(struct wandb_log *l, const uint8_t *record, size_t bytes)
 			rc = output_write(&l->out, zeros, left);
 			if (rc)
 				return rc;
+
 			left = BLOCK;
 		}
+
 		n = bytes < left - HEAD ? bytes : left - HEAD;
 		uint8_t type = n == bytes ? (first ? FULL : LAST) : first ? FIRST : MIDDLE;
 		put_low_first(l->head, crc_of_fragment(l, type, record, n), 4);
@@ -61,6 +63,7 @@ static int read_at(const struct wandb_log *l, int64_t at, uint8_t *to, size_t n)
 			continue;
 		if (got <= 0)
 			return -1;
+
 		to += got;
 		at += got;
 		n -= (size_t)got;
@@ -76,6 +79,7 @@ static int fragment(const struct wandb_log *l, int64_t *at, uint8_t *room, size_
 		*at += BLOCK - *at % BLOCK;
 	if (read_at(l, *at, h, HEAD))
 		return 0;
+
 	const size_t n = (size_t)h[4] | (size_t)h[5] << 8;
 	const uint32_t crc =
 		(uint32_t)h[0] | (uint32_t)h[1] << 8 | (uint32_t)h[2] << 16 | (uint32_t)h[3] << 24;
@@ -83,6 +87,7 @@ static int fragment(const struct wandb_log *l, int64_t *at, uint8_t *room, size_
 	    *used + n > WANDB_RECORD_ROOM || read_at(l, *at + HEAD, room + *used, n) ||
 	    crc != crc_of_fragment(l, h[6], room + *used, n))
 		return 0;
+
 	*used += n;
 	*at += HEAD + (int64_t)n;
 	return h[6];
@@ -97,6 +102,7 @@ int wandb_log_cut(struct wandb_log *l, uint8_t *room,
 		return zr_fail(l->out.h, ZR_EINVAL,
 			       "%s: is no log of W&B that this can go on with: move it away",
 			       l->out.name);
+
 	for (;;) {
 		size_t used = 0;
 		int type;

@@ -91,9 +91,11 @@ static int make(struct zr_inst *s, const char *key, uint64_t bytes, uint64_t *ob
 	struct object *o;
 	if (!bytes)
 		return zr_fail(s->h, ZR_EINVAL, "%s: an object of 0 bytes", key);
+
 	o = calloc(1, sizeof *o);
 	if (!o)
 		return zr_fail(s->h, ZR_ENOMEM, "no memory for an object");
+
 	o->bytes = bytes;
 	o->mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (o->mem == MAP_FAILED) {
@@ -103,6 +105,7 @@ static int make(struct zr_inst *s, const char *key, uint64_t bytes, uint64_t *ob
 			       "%s: no memory for %llu bytes: %s", key, (unsigned long long)bytes,
 			       strerror(error));
 	}
+
 	madvise(o->mem, bytes, MADV_HUGEPAGE);
 	pin(s, o, key);
 	o->next = s->objects;

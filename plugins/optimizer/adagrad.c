@@ -52,6 +52,7 @@ static int adagrad_step(struct zr_inst *inst, const struct zr_opt_step *s)
 	int rc = ZR_OK;
 	if (!ZR_HAS(s->ops, struct zr_ops, adagrad) || !s->ops->adagrad)
 		return zr_fail(inst->h, ZR_ENOTSUP, "this device has no adagrad operation");
+
 	for (i = 0; i < s->n_seg && !rc; i++) {
 		int64_t off = ZR_SEG(s, i)->off;
 		struct zr_op_adagrad op = {

@@ -204,10 +204,12 @@ static int muon_step_whole(struct zr_inst *inst, const struct zr_opt_step *s)
 		return zr_fail(inst->h, ZR_EINVAL,
 			       "%s is not a whole matrix; give it to another optimizer in a group",
 			       s->n_seg ? seg->name : "an empty sub-group");
+
 	need = lay_out(NULL, seg->dims).bytes;
 	if (!ZR_HAS(s, struct zr_opt_step, work_bytes) || s->work_bytes < need)
 		return zr_fail(inst->h, ZR_EINVAL, "%s needs %llu bytes of work memory", seg->name,
 			       (unsigned long long)need);
+
 	w = lay_out(s->work, seg->dims);
 	return update(s, s->opts, &w);
 }

@@ -36,6 +36,7 @@ int persistent_check(const struct zr_host *h, const char *patterns, const struct
 		if (strlen(pattern) == PATTERN - 1)
 			return zr_fail(h, ZR_EINVAL, "persistent: a pattern of more than %d bytes",
 				       PATTERN - 2);
+
 		while (u <= last && fnmatch(pattern, s->name(s, u), 0))
 			u++;
 		if (u > last)

@@ -168,11 +168,13 @@ static int make_arrays(struct zr_inst *inst, int32_t n)
 	int32_t *lists;
 	if (n <= inst->n_units)
 		return ZR_OK;
+
 	inst->h->release(inst->h, inst->memory);
 	inst->n_units = 0;
 	inst->memory = inst->h->alloc(inst->h, units * (3 * sizeof *lists + 3), "workspace");
 	if (!inst->memory)
 		return zr_fail(inst->h, ZR_ENOMEM, "no memory for lists of %d units", n);
+
 	lists = inst->memory;
 	inst->grads.unit = lists;
 	inst->list.unit = lists + units;
@@ -193,6 +195,7 @@ static int begin(struct zr_inst *inst, const struct zr_stage *s)
 		rc = persistent_check(inst->h, inst->o->persistent, s);
 	if (rc)
 		return rc;
+
 	for (u = 0; u < s->n_units; u++)
 		inst->whole[u] = (uint8_t)stays_whole(inst, s->elements(s, u), s->name(s, u));
 	memset(inst->full, 0, (size_t)s->n_units);

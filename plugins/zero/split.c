@@ -77,6 +77,7 @@ static int gather_needed(struct zr_inst *inst, const struct zr_point *p, const s
 		if (!inst->full[u] && !inst->whole[u])
 			missing += s->elements(s, u);
 	}
+
 	rc = missing ? make_room(inst, p, s, missing) : ZR_OK;
 	bucket_open(&inst->list, s->gather, inst->o->allgather_bucket_size);
 	for (i = 0; i < p->n_units && !rc; i++) {
@@ -86,6 +87,7 @@ static int gather_needed(struct zr_inst *inst, const struct zr_point *p, const s
 		inst->full[u] = 1;
 		rc = bucket_add(&inst->list, s, u);
 	}
+
 	if (rc)
 		return rc;
 	return bucket_close(&inst->list, s);
@@ -114,6 +116,7 @@ static int prefetch_use(struct zr_inst *inst, const struct zr_stage *s, const st
 			rc = bucket_add(&inst->list, s, u);
 		inst->full[u] = 1;
 	}
+
 	/* one list per use: waiting for it must not mean waiting for the use after it */
 	if (rc)
 		return rc;
@@ -161,6 +164,7 @@ static int drop_used(struct zr_inst *inst, const struct zr_point *p, const struc
 		live -= s->elements(s, u);
 		rc = bucket_add(&inst->list, s, u);
 	}
+
 	if (rc)
 		return rc;
 	return bucket_close(&inst->list, s);

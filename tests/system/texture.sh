@@ -12,12 +12,12 @@ cd "${ZR_SRCDIR:-.}" || exit 99
 # Worse is more, but for blank lines. Lower the figures where the code became better.
 #        p50 p90 a_line ternaries blank chains    asked for: 75 200 8.5 (kernels 10) 15 5 0
 allowed='
-core     114 260 10.4 56.1 0.3 0
-train    104 240 9.4 45.9 1.0 0
-files    102 249 9.7 49.8 0.7 0
-cmd      108 277 9.3 43.8 0.3 0
-embed    96 199 8.9 42.3 0.7 0
-plugins  94 232 9.3 35.3 0.9 0
+core     114 260 10.4 56.1 2.9 0
+train    104 240 9.4 45.9 3.1 0
+files    102 249 9.7 49.8 4.0 0
+cmd      108 277 9.3 43.8 2.6 0
+embed    96 199 8.9 42.3 3.9 0
+plugins  94 232 9.3 35.3 3.6 0
 kernels  88 268 11.1 41.7 3.0 0
 '
 

@@ -126,6 +126,7 @@ static void products(struct table *t, const char *type, double peak)
 					    (fill(side[m]) < fill(side[n]) ? fill(side[m])
 									   : fill(side[n])));
 	}
+
 	launched(t, "attention", type, 2, 16, 16, 1, 2.0 * 16 * 16 * 16);
 	launched(t, "attention_bwd", type, 2, 16, 16, 1, 5.0 * 16 * 16 * 16);
 	launched(t, "head_loss", type, 3, 16, 16, 16, 6.0 * 16 * 16 * 16);
@@ -155,6 +156,7 @@ int zr_card_rates(const char *card, struct zr_rates *out, struct zr_error *err)
 					 cards[i].name);
 	if (!c)
 		return zr_err(err, ZR_EINVAL, "--card %s: not known; known are %s", card, known);
+
 	*out = (struct zr_rates){ .processors = 1, .memory = (uint64_t)c->memory };
 	snprintf(out->cpu, sizeof out->cpu, "%s", c->name);
 	products(&t, "bf16", c->half);

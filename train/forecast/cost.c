@@ -194,6 +194,7 @@ static double collective(struct costs *c, const struct zr_instr *i)
 	double sent = 0, got = 0, whole;
 	if (i->number == ZR_COMM_BARRIER || i->number == ZR_COMM_FENCE)
 		return exchange(c, i, 1, 0);
+
 	for (int64_t k = 0; k < i->blocks; k++) {
 		sent += (double)o[2 * k].bytes;
 		got += (double)o[2 * k + 1].bytes;
@@ -237,6 +238,7 @@ static double accumulate(struct costs *c, const struct zr_instr *i)
 	const double add = 12 - (i->flags & ZR_F_STORE ? 4 / ranks : 0);
 	if (c->added == i->blocks && c->added_flags == i->flags && i->number == 1)
 		return c->added_seconds;
+
 	double s = c->s->device_info.host_ops ? streamed(c, i, "fold.fp32", n) : 0;
 	s = s > 0 ? s + touches(c, i, n * cast) : touches(c, i, n * (add + cast));
 	c->added = i->blocks;
@@ -318,6 +320,7 @@ int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const st
 		beside[n] = p->instr[n].queue == ZR_Q_STORE ? checksums(&c, &p->instr[n]) : 0;
 		f->queue[p->instr[n].queue] += cost[n];
 	}
+
 	f->flops += c.tally.flops;
 	f->guessed += c.tally.without;
 	free(c.param);

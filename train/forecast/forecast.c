@@ -47,9 +47,11 @@ static int program(struct zr_setup *s, const struct zr_rates *rates, int id,
 	struct zr_forecast f = { 0 };
 	if (!(times > 0) || !p->n)
 		return 0;
+
 	double *cost = malloc((size_t)p->n * 3 * sizeof *cost);
 	if (!cost)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	double *beside = cost + p->n, *end = beside + p->n;
 	int rc = zr_forecast_costs(s, rates, p, cost, beside, &f, err);
 	if (!rc) {
@@ -58,6 +60,7 @@ static int program(struct zr_setup *s, const struct zr_rates *rates, int id,
 		out->critical += times * zr_forecast_run(s, p, cost, NULL, 1, end);
 		add(out, &f, times);
 	}
+
 	free(cost);
 	return rc;
 }

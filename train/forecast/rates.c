@@ -46,6 +46,7 @@ void zr_cpu_name(char *out, size_t room)
 		snprintf(out, room, "%s", v + 1 + strspn(v + 1, " \t"));
 		break;
 	}
+
 	if (f)
 		fclose(f);
 }
@@ -90,6 +91,7 @@ int zr_rates_set(struct zr_rates *r, const char *name, int ranks, int threads, c
 	    !(rate > 0 && isfinite(rate)) || (s && s->dims != dims))
 		return zr_err(err, ZR_EINVAL, "%s: no rate of %d dimensions is %g", name, dims,
 			      rate);
+
 	memcpy(p.at, at, (size_t)dims * sizeof *at);
 	for (int d = 0; d < dims; d++)
 		if (!(p.at[d] >= 1 && p.at[d] < 1e18))
@@ -104,6 +106,7 @@ int zr_rates_set(struct zr_rates *r, const char *name, int ranks, int threads, c
 	more = s ? realloc(s->point, (size_t)(s->n + 1) * sizeof *more) : NULL;
 	if (!more)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	s->point = more;
 	s->point[s->n++] = p;
 	return 0;
@@ -182,6 +185,7 @@ static double between(const struct zr_rate *s, const double *at)
 		const struct zr_rate_point *p = find_point(s, to);
 		if (!p)
 			return less * nearest(s, at);
+
 		sum += weight * log(p->rate);
 	}
 	return less * exp(sum);
@@ -210,8 +214,10 @@ double zr_rate_at(const struct zr_rates *r, const char *name, int ranks, int thr
 			best = s;
 		}
 	}
+
 	if (!best)
 		return 0;
+
 	memcpy(full, at, (size_t)dims * sizeof *at);
 	return between(best, full) * processors(r, ranks, threads) /
 	       processors(r, best->ranks, best->threads);
@@ -267,6 +273,7 @@ static int read_size(const char *text, double at[ZR_RATE_DIMS])
 	for (char *end; n < ZR_RATE_DIMS; text = end + 1) {
 		if (*text < '0' || *text > '9')
 			return 0;
+
 		at[n++] = (double)strtoull(text, &end, 10);
 		if (!*end)
 			return n;
@@ -284,6 +291,7 @@ static int read_rate(struct reader *rd, const char *key, const char *value)
 	int dims = dot && dot - key < ZR_RATE_NAME ? read_size(dot + 1, at) : 0;
 	if (!dims)
 		return bad(rd, "expected NAME.SIZE = RATE");
+
 	snprintf(name, sizeof name, "%.*s", (int)(dot - key), key);
 	if (zr_parse_double(value, &rate) ||
 	    zr_rates_set(rd->r, name, rd->ranks, rd->threads, at, dims, rate, NULL))
@@ -298,12 +306,14 @@ static int read_line(void *arg, const char *section, const char *key, const char
 	rd->line = line;
 	if (key)
 		return rd->ranks ? read_rate(rd, key, value) : read_machine(rd, key, value);
+
 	rd->ranks = rd->threads = 0;
 	if (!strcmp(section, "machine"))
 		return 0;
 	if (sscanf(section, "ranks %d threads %d%n", &ranks, &threads, &end) != 2 || section[end] ||
 	    ranks < 1 || threads < 1)
 		return bad(rd, "expected [machine] or [ranks R threads T]");
+
 	rd->ranks = ranks;
 	rd->threads = threads;
 	return 0;
@@ -332,6 +342,7 @@ static void print_machine(FILE *f, const struct zr_rates *r)
 		zr_ini_write_value(f, texts[i + 1]);
 		fputc('\n', f);
 	}
+
 	fprintf(f, "processors = %d\nmemory = %llu\n", r->processors,
 		(unsigned long long)r->memory);
 }
@@ -369,10 +380,12 @@ static int make_parents(const char *path, struct zr_error *err)
 	char dir[PATH_MAX];
 	if (snprintf(dir, sizeof dir, "%s", path) >= (int)sizeof dir)
 		return zr_file_failed(err, path, "written", ENAMETOOLONG);
+
 	for (char *c = strchr(dir + 1, '/'); c; c = strchr(c + 1, '/')) {
 		*c = 0;
 		if (mkdir(dir, 0777) && errno != EEXIST)
 			return zr_file_failed(err, dir, "made", errno);
+
 		*c = '/';
 	}
 	return 0;

@@ -65,6 +65,7 @@ double zr_forecast_run(const struct zr_setup *s, const struct zr_lowered *p, con
 			end[n] = start + cost[n];
 			c.free[i->queue] = later(c.free[i->queue], end[n]);
 		}
+
 		over = later(over, end[n]);
 	}
 	return over;

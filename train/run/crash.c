@@ -95,6 +95,7 @@ static void look(struct stack *s, const void *pc, void *start)
 	int known = 0;
 	if (!dladdr(pc, &info) || !info.dli_fname)
 		return;
+
 	for (const struct zr_plugin *p = zr_plugins; p; p = p->next) {
 		const char *name;
 		if (strcmp(p->path, info.dli_fname))
@@ -106,6 +107,7 @@ static void look(struct stack *s, const void *pc, void *start)
 			s->caller = p;
 		}
 	}
+
 	if (!known && !s->other && info.dli_fbase != s->ours && info.dli_fbase != s->libc)
 		s->other = info.dli_fname;
 }
@@ -239,6 +241,7 @@ static void crashed(int sig, siginfo_t *info, void *context)
 		zr_outlet_say(line);
 		alarm(0);
 	}
+
 	signal(sig, SIG_DFL);
 	if (sent)
 		raise(sig); /* a fault happens again when the handler returns */
@@ -250,6 +253,7 @@ static void exited(const char *call)
 	static char text[sizeof watch.why->text];
 	if (getpid() != watch.pid)
 		return;
+
 	begin_report();
 	fflush(stdout);
 	where(NULL, text, sizeof text);
@@ -322,6 +326,7 @@ void zr_crash_watch(struct zr_error *why)
 		at_quick_exit(on_quick_exit);
 		handle_signals();
 	}
+
 	watch.why = why;
 	watch.pid = getpid();
 }

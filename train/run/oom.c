@@ -18,6 +18,7 @@ static long long counter(const char *root, const char *mount, const char *group,
 	FILE *f = fopen(path, "r");
 	if (!f)
 		return -1;
+
 	while (fgets(line, sizeof line, f))
 		if (sscanf(line, "oom_kill %lld", &v) == 1)
 			n = v;
@@ -44,6 +45,7 @@ static long long counter_of_group(const char *root)
 	FILE *f = fopen(line, "r");
 	if (!f)
 		return -1;
+
 	while (n < 0 && fgets(line, sizeof line, f)) {
 		char *controllers = strchr(line, ':'),
 		     *group = controllers ? strchr(controllers + 1, ':') : NULL;
@@ -57,6 +59,7 @@ static long long counter_of_group(const char *root)
 			n = counter_here(root, "/sys/fs/cgroup/memory", group,
 					 "memory.oom_control");
 	}
+
 	fclose(f);
 	return n;
 }

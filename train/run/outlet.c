@@ -64,6 +64,7 @@ static ssize_t put_all(struct outlet *o, const char *data, size_t n)
 		else if (done < 0 && errno == EAGAIN && (o->stalled || !is_read(o)))
 			break;
 	}
+
 	if (at)
 		o->torn = data[at - 1] != '\n';
 	return (ssize_t)at;
@@ -79,6 +80,7 @@ static int resume(struct outlet *o)
 			 ZR_OUTLET_PATIENCE);
 	if (o->lost && put(o, line, (size_t)n) < 0)
 		return 0;
+
 	o->stalled = 0;
 	o->torn = 0;
 	o->lost = 0;
@@ -112,10 +114,12 @@ static void begin(int fd, FILE **file)
 	struct stat st;
 	if (o->plain || fstat(fd, &st) || !(S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
 		return;
+
 	FILE *f = fopencookie(o, "w", (cookie_io_functions_t){ .write = on_write });
 	if (!f)
 		return; /* it is written as by any program */
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+
 	*o = (struct outlet){ .plain = *file, .is_socket = S_ISSOCK(st.st_mode) };
 	o->fd = o->is_socket ? -1 : open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 	if (o->fd < 0)

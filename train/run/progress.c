@@ -169,6 +169,7 @@ void zr_progress_step(struct zr_progress *p, int64_t step, const struct zr_step_
 	int last = step == p->total;
 	if (p->tty ? now - p->last_drawn < REDRAW && !last : step % p->every && step != 1 && !last)
 		return;
+
 	p->last_drawn = now;
 	compose(p, line, step, r);
 	if (p->tty)
@@ -228,6 +229,7 @@ void zr_progress_eval(struct zr_progress *p, int64_t step, const char *name,
 			fprintf(p->out, "  %.4f bits per byte", zr_eval_per_byte(r));
 		fprintf(p->out, "  after %s\n", at);
 	}
+
 	zr_signals_flush(p->out);
 }
 

@@ -93,6 +93,7 @@ static void note_action(struct run *r, const struct zr_step_result *s)
 	char what[256], scale[80] = "";
 	if (s->action == ZR_STEP_APPLY)
 		return;
+
 	overflow_text(s, what, sizeof what);
 	if (s->action == ZR_STEP_SKIP) {
 		if (r->t.setup->types.scaled)
@@ -103,6 +104,7 @@ static void note_action(struct run *r, const struct zr_step_result *s)
 				(long long)r->t.session->step, what, scale);
 		return;
 	}
+
 	if (r->t.setup->types.scaled)
 		snprintf(scale, sizeof scale, "; loss scale %.10g cannot fall", s->scale);
 	rep->stopped = ZR_ENUMERIC;
@@ -199,6 +201,7 @@ static int loop(struct run *r, struct zr_error *err)
 		if (!rc)
 			rc = checkpoint(r, err);
 	}
+
 	struct zr_error late = { 0 };
 	if (!rc)
 		rc = zr_saver_finish(r->t.saver, err);

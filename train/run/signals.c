@@ -159,6 +159,7 @@ void zr_signals_flush(FILE *out)
 	const int fd = fileno(out) < 0 ? STDOUT_FILENO : fileno(out);
 	if ((!fflush(out) && !ferror(out)) || !nobody_reads(fd))
 		return;
+
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	if (null >= 0 && dup2(null, fd) >= 0) {
 		zr_outlet_close(fd);

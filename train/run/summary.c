@@ -79,6 +79,7 @@ static void put_evals(json_t **to, const struct zr_run_report *r)
 		if (named)
 			zr_json_put(&sets, e->name, own);
 	}
+
 	put_real(&best, "loss", r->best.loss);
 	zr_json_put(&best, "step", json_integer((json_int_t)r->best.step));
 	if (r->evals && r->n_sets)

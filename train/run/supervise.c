@@ -125,6 +125,7 @@ static int start(struct crew *s, int rank, int (*rank_main)(int, void *, struct 
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC))
 		return -1;
+
 	zr_outlet_push(); /* otherwise the child would print buffered text again */
 	pid_t pid = fork();
 	if (pid == 0) {
@@ -139,6 +140,7 @@ static int start(struct crew *s, int rank, int (*rank_main)(int, void *, struct 
 		s->ended[rank] = 1;
 		exit(code);
 	}
+
 	close(ends[1]);
 	s->child[rank].out = ends[0];
 	s->child[rank].pid = pid > 0 ? pid : 0;
@@ -175,12 +177,14 @@ static void receive(struct crew *s, int rank)
 	ssize_t n = read(c->out, in, sizeof in);
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
+
 	for (ssize_t i = 0; i < n; i++) {
 		if (in[i] == '\n' || c->used == LINE - 1)
 			end_line(s, rank);
 		if (in[i] != '\n')
 			c->line[c->used++] = in[i];
 	}
+
 	if (n <= 0) {
 		end_line(s, rank);
 		close(c->out);
@@ -284,6 +288,7 @@ static void reap(struct crew *s)
 				ended(s, i, status);
 	if (pid == 0 || errno != ECHILD)
 		return;
+
 	/* another has reaped these, so that nothing may be sent to their numbers any more */
 	s->killed = s->running;
 	if (s->running && !s->stop_at)
@@ -310,6 +315,7 @@ static void take_signals(struct crew *s)
 		else if (in.ssi_signo != SIGHUP && zr_now() - s->since > ZR_SIGNAL_MOMENT)
 			kill_all(s);
 	}
+
 	reap(s);
 }
 
@@ -323,6 +329,7 @@ static void check_beat(struct crew *s)
 	}
 	if (s->how->watchdog <= 0 || s->stop_at || zr_now() - s->beat_at < s->how->watchdog)
 		return;
+
 	s->stalled = 1;
 	s->stop_at = zr_now();
 	tell_all(s, ZR_SIGNAL_STACKS);
@@ -338,6 +345,7 @@ static int watch(struct crew *s, struct pollfd *p)
 		int timed = (s->stop_at && !s->killed) || s->how->watchdog > 0;
 		if (poll(p, (nfds_t)s->n + 1, timed ? 100 : -1) < 0 && errno != EINTR)
 			return errno;
+
 		for (int i = 0; i < s->n; i++)
 			if (p[i].revents)
 				receive(s, i);
@@ -385,6 +393,7 @@ static int culprit(const struct crew *s)
 		if (s->child[i].order && sooner)
 			best = i;
 	}
+
 	for (int i = 0; i < best; i++)
 		if (says_same(s, i, best))
 			return i;
@@ -424,8 +433,10 @@ static int explain(const struct crew *s, struct zr_crew_end *end)
 			 "no rank got on for %g s: their stacks are above", s->how->watchdog);
 		return 4;
 	}
+
 	if (rank < 0 || (s->early && is_weak(s, rank)))
 		return s->interrupted ? 130 : 0;
+
 	const struct child *c = &s->child[rank];
 	const char *text = s->why[rank].code ? s->why[rank].text : c->last;
 	char name[128];
@@ -465,6 +476,7 @@ static int make_area(int ranks)
 	if (!ftruncate(fd, ZR_LOCAL_BYTES) && pwrite(fd, &head, sizeof head, 0) == sizeof head &&
 	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return fd;
+
 	int why = errno;
 	close(fd);
 	errno = why;
@@ -491,6 +503,7 @@ static int prepare(struct crew *s)
 	s->ended = (char *)(s->why + s->n);
 	if (!s->child || !s->why || s->signals < 0)
 		return -1;
+
 	s->area = make_area(s->n); /* last: errno says why there is none */
 	return s->area < 0 ? -1 : 0;
 }

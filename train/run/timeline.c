@@ -22,6 +22,7 @@ static void note(void *arg, const struct zr_lowered *p, int32_t n, int waited)
 		return; /* an evaluation */
 	if (t->wait && !waited && p->instr[n].queue == ZR_Q_COMPUTE)
 		wait_for_device(t->session->setup);
+
 	double now = zr_now(), took = now - t->last;
 	if (t->tracing)
 		zr_trace_note(t->trace, p, n, waited, t->last, now);
@@ -40,9 +41,11 @@ int zr_timeline_open(struct zr_timeline *t, struct zr_session *s, struct zr_erro
 		t->part_of[id] = calloc((size_t)p->n + 1, 1);
 		if (!t->part_of[id])
 			return zr_err(err, ZR_ENOMEM, "out of memory for %d instructions", p->n);
+
 		for (int32_t n = 0; n < p->n; n++)
 			t->part_of[id][n] = (uint8_t)zr_part_of(s->setup, p, n);
 	}
+
 	s->ran_arg = t;
 	s->ran = note;
 	return 0;
@@ -100,6 +103,7 @@ int zr_timeline_ranks(const struct zr_timeline *t, double mine[ZR_PARTS], double
 	memcpy(max, t->sum, bytes);
 	if (!t->wanted)
 		return 0;
+
 	double (*all)[ZR_PARTS] = calloc((size_t)world, bytes);
 	int rc = all ? zr_share(t->session, mine, all, bytes, err) :
 		       zr_err(err, ZR_ENOMEM, "out of memory");

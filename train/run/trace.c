@@ -86,6 +86,7 @@ static int parse(struct steps *s, const char *text)
 		int64_t first = number(&p), last = *p == '-' ? (p++, number(&p)) : first;
 		if (s->n == RANGES || first < 1 || last < first || p != word + len)
 			return -1;
+
 		s->range[s->n].first = first;
 		s->range[s->n++].last = last;
 	}
@@ -182,9 +183,11 @@ int zr_trace_open(struct zr_session *s, const char *dir, struct zr_trace **out,
 	*out = NULL;
 	if (rc || !steps.n)
 		return rc;
+
 	struct zr_trace *t = calloc(1, sizeof *t);
 	if (!t)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	t->session = s;
 	t->steps = steps;
 	t->merged = s->step;
@@ -234,11 +237,13 @@ void zr_trace_note(struct zr_trace *t, const struct zr_lowered *p, int32_t n, in
 	if (waited) {
 		if (t->latest[p->id][n] < 0)
 			return;
+
 		struct event *e = &t->event[t->latest[p->id][n]];
 		e->to = end;
 		e->waited += end - begin;
 		return;
 	}
+
 	t->latest[p->id][n] = t->n < t->room ? (int32_t)t->n : -1;
 	if (t->n < t->room)
 		t->event[t->n++] = (struct event){ begin, end, 0, n, p->id };
@@ -307,6 +312,7 @@ static char *next_line(struct file *f)
 		ssize_t n = f->used < ROOM ? read(f->fd, f->buf + f->used, ROOM - f->used) : 0;
 		if (n <= 0)
 			return NULL;
+
 		f->used += (size_t)n;
 	}
 }
@@ -494,6 +500,7 @@ static void merge_rank(struct zr_trace *t, int rank, int64_t begin)
 		put_time(&t->out, "dur", took);
 		put(&t->out, "%s,\n", p + 1);
 	}
+
 	put(&t->out, "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":"
 	    "\"rank %d\"}}", rank, rank);
 }
@@ -517,6 +524,7 @@ static int merge(struct zr_trace *t, int64_t step, char name[NAME])
 		put(&t->out, "%s\n", ++n < ranks ? "," : "");
 		close_rank(t);
 	}
+
 	put(&t->out, "]}\n");
 	if (!no)
 		no = close_file(&t->out);
@@ -537,6 +545,7 @@ void zr_trace_merge(struct zr_trace *t, int64_t step)
 	char name[NAME] = "";
 	if (t->session->setup->process.rank)
 		return;
+
 	for (t->merged++; t->merged <= step; t->merged++) {
 		if (!zr_trace_wants(t, t->merged))
 			continue;
@@ -544,5 +553,6 @@ void zr_trace_merge(struct zr_trace *t, int64_t step)
 		if (no)
 			give_up(t, name, no);
 	}
+
 	t->merged--;
 }

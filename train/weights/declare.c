@@ -57,6 +57,7 @@ int zr_declare(struct zr_config *cfg, struct zr_setup **out, struct zr_error *er
 	struct zr_setup *s = calloc(1, sizeof *s);
 	if (!s)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	s->cfg = cfg;
 	s->train = zr_config_find(cfg, "train")->opts;
 	s->process = (struct zr_process){ .world = 1, .local_world = 1, .account = &s->account,

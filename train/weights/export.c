@@ -109,6 +109,7 @@ static void append(struct zr_export *x, const float *v, int64_t n)
 				x->infinite += (x->buf[i] & 0x7fff) == 0x7c00 &&
 					       (bits_of(v[at + i]) & 0x7fffffff) < 0x7f800000;
 		}
+
 		zr_st_append(&x->w, x->buf, (size_t)m * 2);
 	}
 }
@@ -143,6 +144,7 @@ static void deal_out(struct zr_export *x, uint64_t limit)
 		x->bytes += bytes;
 		x->shard[i] = x->shards;
 	}
+
 	x->shards++;
 }
 
@@ -196,6 +198,7 @@ void zr_export_put(struct zr_export *x, const float *values, int64_t n)
 		next_file(x);
 		if (x->failed.code)
 			return;
+
 		append(x, values, now);
 		values += now;
 		n -= now;
@@ -262,6 +265,7 @@ static json_t *config_from(json_t *meta)
 	json_t *j = read ? zr_json_load(read, strlen(read), 0, &why) : NULL, *text;
 	if (j || (read && errno == ENOMEM))
 		return j;
+
 	j = json_object();
 	json_object_foreach(meta, key, text)
 		if (strncmp(key, "zeroth.", 7))
@@ -332,6 +336,7 @@ static int copy_file(struct zr_export *x, const char *from, const char *name)
 		return no == ENOENT || no == ENOTDIR ?
 			       0 :
 			       zr_file_failed(&x->failed, path, "cannot copy it", no);
+
 	int rc = put_file(x, name, text, bytes);
 	free(text);
 	return rc;
@@ -391,6 +396,7 @@ static int check_space(const struct zr_export *x, struct zr_error *err)
 	struct statvfs fs;
 	if (statvfs(x->tmp, &fs) || x->bytes <= (uint64_t)fs.f_bavail * fs.f_frsize)
 		return 0;
+
 	rmdir(x->tmp);
 	return zr_err(
 		err, ZR_EIO,
@@ -417,6 +423,7 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 		len--;
 	if (!x)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	int rc = check_meta(meta, err);
 	if (rc) {
 		free(x);
@@ -509,6 +516,7 @@ int zr_export_session(struct zr_session *s, const char *dir, int replace, struct
 	struct zr_error why = { 0 };
 	if (p->process.rank)
 		return zr_session_masters(s, NULL, NULL, err);
+
 	json_t *meta = json_object();
 	zr_describe_model(p, &meta);
 	int bad = meta ? zr_export_open(dir, &p->layout, meta, &how, &x, &why) :

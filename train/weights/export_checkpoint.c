@@ -50,6 +50,7 @@ static int open_source(struct source *s, struct zr_error *err)
 	s->buf = malloc((size_t)s->m.entry_blocks * ZR_BLOCK * sizeof *s->buf);
 	if (!s->file || !s->entry || !s->n || !s->next || !s->buf)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	for (int32_t r = 0; !rc && r < s->m.world; r++) {
 		rc = zr_ckpt_open(&s->m, s->path, r, &s->file[r], err);
 		if (rc)
@@ -101,6 +102,7 @@ static int open_began(struct source *s, struct zr_error *err)
 		return zr_err(err, ZR_EINVAL,
 			      "%s: it leaves frozen tensors out, and does not say where they are",
 			      s->path);
+
 	snprintf(all, sizeof all, "* %s", ignored ? ignored : "");
 	return zr_tensor_files_open(path, s->declared ? s->declared : &s->m.layout,
 				    s->declared ? ZR_FILES_MODEL : ZR_FILES_WHOLE,
@@ -165,6 +167,7 @@ static int find_entry(struct source *s, int32_t tensor, int64_t element, struct 
 {
 	if (s->have && has(s->have, tensor, element))
 		return 0;
+
 	s->have = NULL;
 	for (int32_t r = 0; r < s->m.world; r++)
 		for (int64_t i = 0, k = s->next[r]; i < s->n[r]; i++, k++) {
@@ -188,6 +191,7 @@ static int read_values(void *arg, int32_t tensor, int64_t first, int64_t n, floa
 	int rc = 0;
 	if (zr_manifest_frozen(&s->m, tensor) == ZR_FROZEN_LEFT_OUT)
 		return read_left_out(s, tensor, first, n, x, err);
+
 	while (!rc && n) {
 		rc = find_entry(s, tensor, first, err);
 		if (rc)
@@ -229,6 +233,7 @@ static int open_declared(struct source *s, struct zr_config **cfg, struct zr_set
 	static const char *const o[] = { "model.path=", "adapter.path=" };
 	if (!s->m.config)
 		return zr_err(err, ZR_EINVAL, "%s: it has no configuration", s->path);
+
 	const int adapted = json_object_get(s->m.plugins, "adapter") != NULL;
 	int rc = zr_declare_config(s->m.config, s->path, o, adapted ? 2 : 1, cfg, err);
 	if (!rc)
@@ -294,6 +299,7 @@ int zr_export_checkpoint(const char *path, const char *dir, const struct zr_expo
 	int rc = zr_ckpt_check(path, 0, NULL, NULL, &s.m, err);
 	if (rc)
 		return rc;
+
 	const int adapted = json_object_get(s.m.plugins, "adapter") != NULL;
 	if (how->merge && !adapted)
 		rc = zr_err(err, ZR_EINVAL, "%s: --merge: there are no adapters in it", path);

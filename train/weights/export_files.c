@@ -77,6 +77,7 @@ static int load_whole(struct files *f, const char *ini, struct zr_error *err)
 	struct zr_error why = { 0 };
 	if (!zr_run_config(ini, NULL, 0, &f->cfg, &why))
 		return 0;
+
 	int rc = zr_run_config(ini, &own, 1, &f->cfg, err);
 	if (!rc)
 		zr_logf(ZR_LOG_WARN, "export",
@@ -163,6 +164,7 @@ static int write_run(struct files *f, const char *run, const char *dir,
 			   write_model(f, dir, how, err);
 	if (rc)
 		return rc;
+
 	printf("exported    %s%s", adapted ? "the adapters of " : "", step < 0 ? "" : "step ");
 	if (step >= 0)
 		printf("%lld of ", step);

@@ -44,10 +44,12 @@ char *zr_former_text(const char *ini)
 			n -= strlen(FORMER);
 			some = 1;
 		}
+
 		memcpy(to, ini, n);
 		to += n;
 		ini += n;
 	}
+
 	if (text)
 		*to = 0;
 	if (!some) {

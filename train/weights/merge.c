@@ -50,6 +50,7 @@ static int put_tensor(struct zr_setup *s, const struct zr_place *t, int32_t tens
 		if (!rc)
 			zr_export_put(x, buf, n * row);
 	}
+
 	free(buf);
 	return rc;
 }
@@ -62,6 +63,7 @@ int zr_merge_put(struct zr_setup *s, const struct zr_layout *layout, zr_values_f
 	if (s && !(v && ZR_HAS(v, struct zr_adapter_v1, merge) && v->merge_with && v->merge))
 		return zr_err(err, ZR_ENOTSUP, "[adapter] %s: what it trains cannot be merged",
 			      s->adapter.section->plugin->desc->id);
+
 	for (int32_t i = 0; !rc && i < layout->n_tensors; i++) {
 		struct with w = { 0 };
 		w.n = s ? v->merge_with(s->adapter.inst, i, w.tensor) : 0;

@@ -37,11 +37,13 @@ static int number(const struct zr_host *h, const char *name, int32_t *out)
 	char *end;
 	if (!text || !*text)
 		return 0;
+
 	errno = 0;
 	long v = strtol(text, &end, 10);
 	if (errno || *end || v < 0 || v > MAX_RANKS)
 		return zr_fail(h, ZR_EINVAL, "%s=%s is not a number from 0 to %d", name, text,
 			       MAX_RANKS);
+
 	*out = (int32_t)v;
 	return 1;
 }
@@ -90,9 +92,11 @@ static int take_environment(const struct zr_host *h, struct ze_hello *m)
 		if (m->rank >= m->world)
 			return zr_fail(h, ZR_EINVAL, "%s=%d, %s=%d: ranks are numbered from 0",
 				       n->rank, m->rank, n->world, m->world);
+
 		take_job(n, m);
 		return take_local(h, n, m);
 	}
+
 	zr_log(h, ZR_LOG_WARN,
 	       "neither RANK nor another launcher's variable is set: one rank alone");
 	m->rank = 0;
@@ -125,6 +129,7 @@ static int take_nodes(struct zr_inst *b)
 				"ranks of %s do not follow each other: rank %d is there, rank %d "
 				"is not",
 				b->mine.host, r, r - 1);
+
 		i->local_rank += r < i->rank;
 		i->local_world++;
 	}
@@ -148,6 +153,7 @@ static int take_ranks(struct zr_inst *b)
 	if (!b->o->directory || !*b->o->directory)
 		return zr_fail(b->h, ZR_EINVAL,
 			       "%d ranks need `directory`, one that all of them see", i->world);
+
 	int rc = ze_join(b);
 	if (rc)
 		return rc;
@@ -185,6 +191,7 @@ static int env_put(struct zr_inst *b, const char *key, const void *value, uint64
 	if (strlen(key) >= MAX_KEY || bytes > MAX_VALUE)
 		return zr_fail(b->h, ZR_EINVAL, "key %s: %llu bytes are too many", key,
 			       (unsigned long long)bytes);
+
 	int rc = ze_write(b, b->run, b->id, file_of(key, file), value, bytes);
 	if (rc == 0)
 		return zr_fail(b->h, ZR_ESTATE, "key %s has a value already", key);
@@ -205,12 +212,14 @@ static int env_get(struct zr_inst *b, const char *key, void *value, uint64_t byt
 		return zr_fail(b->h, ZR_ENOTSUP, "one rank alone has nobody to ask");
 	if (strlen(key) >= MAX_KEY)
 		return zr_fail(b->h, ZR_EINVAL, "key %s is too long", key);
+
 	int rc = ze_wait(b, &w, timeout);
 	if (rc)
 		return rc;
 	if (w.bytes != bytes)
 		return zr_fail(b->h, ZR_EINVAL, "key %s holds %llu bytes, not %llu", key,
 			       (unsigned long long)w.bytes, (unsigned long long)bytes);
+
 	memcpy(value, data, bytes);
 	return 0;
 }
@@ -226,6 +235,7 @@ static int all_marked(struct zr_inst *b, struct ze_wish *w)
 		int rc = ze_is_there(b, ze_name(name, w->data, r));
 		if (rc < 0)
 			return rc;
+
 		b->here[r] = (unsigned char)rc;
 		all &= rc;
 	}
@@ -261,6 +271,7 @@ static int env_create(const struct zr_host *h, const void *opts, struct zr_inst 
 	struct zr_inst *b = calloc(1, sizeof *b);
 	if (!b)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	b->h = h;
 	b->o = opts;
 	b->meeting = b->run = -1;

@@ -41,6 +41,7 @@ static int write_file(int fd, uint64_t nonce, const void *data, uint64_t bytes)
 	int why = errno;
 	if (close(fd) && !bad)
 		return -1;
+
 	errno = why;
 	return bad;
 }
@@ -53,6 +54,7 @@ static int add_name(int dir, const char *own, const char *name)
 	struct stat st;
 	if (!linkat(dir, own, dir, name, 0))
 		return 0;
+
 	int why = errno, fd = openat(dir, own, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return why;
@@ -147,6 +149,7 @@ static int read_file(int fd, uint64_t size, uint64_t nonce, void *data, uint64_t
 	if (n != sizeof head || memcmp(head.magic, MAGIC, sizeof head.magic) ||
 	    head.nonce != nonce || head.bytes > room || head.bytes != size - sizeof head)
 		return ZE_TORN;
+
 	*bytes = head.bytes;
 	n = read_whole(fd, data, head.bytes);
 	if (n < 0)

@@ -63,6 +63,7 @@ static int answer(struct zr_inst *b, const char *name, int32_t rank, uint64_t dr
 	ze_name_drawn(reply, "welcome", rank, draw);
 	if (!faccessat(b->meeting, reply, F_OK, AT_SYMLINK_NOFOLLOW))
 		return 0;
+
 	int rc = ze_read(b, b->meeting, draw, name, &m, sizeof m, &bytes);
 	if (rc < 0)
 		return rc;
@@ -116,6 +117,7 @@ static int lead(struct zr_inst *b)
 	int rc = ze_make_run(b);
 	if (rc)
 		return rc;
+
 	ze_sweep(b);
 	rc = ze_write_new(b, ze_name(name, "joined", 0), &b->mine, sizeof b->mine);
 	if (rc)
@@ -139,6 +141,7 @@ static int say_hello(struct zr_inst *b)
 	int rc = draw_number(b);
 	if (rc)
 		return rc;
+
 	ze_name_drawn(name, "hello", b->mine.rank, b->mine.draw);
 	rc = ze_write(b, b->meeting, b->mine.draw, name, &b->mine, sizeof b->mine);
 	if (rc == 0)
@@ -162,10 +165,12 @@ static int take_seat(struct zr_inst *b, uint64_t id)
 	int rc = ze_open_run(b, id);
 	if (rc <= 0)
 		return rc;
+
 	rc = ze_write(b, b->run, b->id, ze_name(name, "joined", b->mine.rank), &b->mine,
 		      sizeof b->mine);
 	if (rc > 0)
 		return rc;
+
 	close(b->run);
 	b->run = -1;
 	b->id = 0;
@@ -204,6 +209,7 @@ static int follow(struct zr_inst *b)
 	int rc = say_hello(b);
 	if (rc)
 		return rc;
+
 	rc = ze_wait(b, &seat, b->o->timeout);
 	take_back_hello(b);
 	if (rc)
@@ -220,12 +226,14 @@ int ze_join(struct zr_inst *b)
 	b->here = calloc(world, 1);
 	if (!b->all || !b->here)
 		return zr_fail(b->h, ZR_ENOMEM, "no memory");
+
 	ze_name_process(&b->mine);
 	int rc = ze_open_meeting(b);
 	if (!rc)
 		rc = draw_number(b);
 	if (rc)
 		return rc;
+
 	rc = b->mine.rank == 0 ? lead(b) : follow(b);
 	if (rc)
 		ze_stop(b, "it could not join the run"); /* unless it has said more already */

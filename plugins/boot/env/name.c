@@ -74,6 +74,7 @@ void ze_name_process(struct ze_hello *m)
 	m->pid = (int32_t)getpid();
 	if (n <= 0 || stat("/proc/self/ns/pid", &st))
 		return;
+
 	snprintf(space, sizeof space, "%llu", (unsigned long long)st.st_ino);
 	m->machine = ze_hash(ze_hash(0, boot), space);
 }

@@ -140,6 +140,7 @@ int ze_open_run(struct zr_inst *b, uint64_t id)
 		return 0;
 	if (fd < 0)
 		return failed(b, b->meeting, name);
+
 	int rc = check_own(b, fd, b->meeting, name);
 	if (rc) {
 		close(fd);

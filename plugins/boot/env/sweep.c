@@ -132,6 +132,7 @@ void ze_sweep(const struct zr_inst *b)
 		else if (!strncmp(name, "new-", 4) && is_old_name(b, name))
 			ze_remove(b->meeting, name);
 	}
+
 	if (d)
 		closedir(d);
 }

@@ -29,6 +29,7 @@ static void say(const struct zr_inst *b, const struct ze_wish *w, double waited,
 	int named = 0;
 	if (w->key)
 		return;
+
 	for (int32_t r = 0; r < b->mine.world && n < room; r++)
 		if (!b->here[r])
 			n += (size_t)snprintf(text + n, room - n, "%s%d", named++ ? ", " : "", r);
@@ -81,9 +82,11 @@ int ze_wait(struct zr_inst *b, struct ze_wish *w, double timeout)
 		int rc = w->done(b, w);
 		if (rc)
 			return rc < 0 ? rc : 0;
+
 		rc = check_stopped(b);
 		if (rc)
 			return rc;
+
 		double at = now();
 		if (at - start >= timeout)
 			return give_up(b, w, at - start);

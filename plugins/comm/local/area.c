@@ -49,9 +49,11 @@ static int make_area(struct zr_inst *c)
 	struct hello hello = { .pid = c->pid, .world = c->world, .staging = c->o->staging };
 	if (getrandom(&hello.nonce, sizeof hello.nonce, 0) != sizeof hello.nonce)
 		return zr_fail(c->h, ZR_EIO, "getrandom: %s", strerror(errno));
+
 	int rc = zl_process_join(c, hello.nonce, make_file, NULL);
 	if (rc)
 		return rc;
+
 	hello.fd = c->fd;
 	c->nonce = c->area->nonce = hello.nonce;
 	c->area->world = c->world;
@@ -77,9 +79,11 @@ static int open_area(struct zr_inst *c)
 			       "rank 0 has %d ranks and staging = %llu, rank %d has %d and %llu",
 			       hello.world, (unsigned long long)hello.staging, c->rank, c->world,
 			       (unsigned long long)c->o->staging);
+
 	rc = zl_process_join(c, hello.nonce, open_file, &hello);
 	if (rc)
 		return rc;
+
 	c->nonce = hello.nonce;
 	if (c->area->nonce != hello.nonce || c->area->world != c->world)
 		return zr_fail(c->h, ZR_EIO,
@@ -191,6 +195,7 @@ int zl_join(struct zr_inst *c)
 	int rc = c->rank ? open_area(c) : make_area(c);
 	if (rc)
 		return rc;
+
 	struct seat *mine = &c->area->seat[c->rank];
 	atomic_store(&mine->pid, c->pid);
 	atomic_store(&mine->probe, (uint64_t)(uintptr_t)&c->nonce);
@@ -200,6 +205,7 @@ int zl_join(struct zr_inst *c)
 	rc = all_joined(c, 1);
 	if (rc)
 		return rc;
+
 	c->crowded = is_crowded(c);
 	watch(c);
 	atomic_store(&mine->reads, (uint32_t)reads_others(c));
@@ -208,6 +214,7 @@ int zl_join(struct zr_inst *c)
 	rc = all_joined(c, 2);
 	if (rc)
 		return rc;
+
 	c->reads = c->ordered = 1;
 	for (int32_t r = 0; r < c->world; r++) {
 		c->reads &= (int)atomic_load(&c->area->seat[r].reads);
@@ -230,6 +237,7 @@ void zl_leave(struct zr_inst *c)
 							       c->region[k].stride);
 		atomic_store(&c->area->seat[c->rank].left, 1);
 	}
+
 	for (int32_t r = 0; c->watch && r < c->world; r++)
 		if (c->watch[r].fd >= 0)
 			close(c->watch[r].fd);

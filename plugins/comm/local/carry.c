@@ -47,6 +47,7 @@ void zl_carry(struct zr_inst *c, const struct zr_comm_op *op, struct lane *l, ui
 	char *to = payload_of(l, slot_of(l, seq), seq);
 	if (op->kind == ZR_COMM_BROADCAST && op->root != g->rank)
 		return;
+
 	for (int32_t i = 0; i < op->n_seg; i++) {
 		uint64_t n = sent_bytes(op->kind, g->size, (uint64_t)op->seg[i].count * esz);
 		if (n)
@@ -87,6 +88,7 @@ static uint64_t received(const struct slot *s, const struct group *g, int64_t co
 		return s->root == g->rank ? 0 : bytes;
 	if (s->kind != ZR_COMM_ALL_REDUCE)
 		return others * bytes;
+
 	part = (uint64_t)zl_part(count, g->size) * esz;
 	lo = part * (uint64_t)g->rank < bytes ? part * (uint64_t)g->rank : bytes;
 	hi = lo + part < bytes ? lo + part : bytes;
@@ -113,5 +115,6 @@ void zl_carry_move(struct zr_inst *c, const struct pend *p)
 		for (int32_t r = 0; r < g->size; r++)
 			from[r] += next;
 	}
+
 	atomic_fetch_add_explicit(&c->sent, sent, memory_order_relaxed);
 }

@@ -35,6 +35,7 @@ static const char *difference(const struct lane *a, const struct slot *x, const 
 		return "the type of elements";
 	if (x->n_seg != y->n_seg)
 		return "the number of segments";
+
 	for (int32_t i = 0; i < x->n_seg; i++)
 		if (seg_of(a, x, i)->count != seg_of(b, y, i)->count)
 			return "the number of elements";

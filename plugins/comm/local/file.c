@@ -38,6 +38,7 @@ int zl_file_grow(struct zr_inst *c, int fd, uint64_t bytes)
 	struct rlimit limit;
 	if (is_long_enough(fd, bytes))
 		return 0;
+
 	/* beyond it, ftruncate would raise SIGXFSZ */
 	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY &&
 	    bytes > limit.rlim_cur)
@@ -46,6 +47,7 @@ int zl_file_grow(struct zr_inst *c, int fd, uint64_t bytes)
 			       "ulimit -f allows %llu: raise it (ulimit -f unlimited), or use "
 			       "fewer ranks",
 			       (unsigned long long)bytes, (unsigned long long)limit.rlim_cur);
+
 	/* Another node may have made it longer meanwhile: the seal keeps that. */
 	if (ftruncate(fd, (off_t)bytes) && !(errno == EPERM && is_long_enough(fd, bytes)))
 		return zr_fail(c->h, ZR_ENOMEM, "cannot make the memory of the ranks %llu bytes "
@@ -60,6 +62,7 @@ int zl_file_make(struct zr_inst *c, uint64_t bytes)
 	int fd = memfd_create("zeroth", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return zr_fail(c->h, ZR_EIO, "memfd_create: %s", strerror(errno));
+
 	int rc = zl_file_grow(c, fd, bytes);
 	if (!rc && fcntl(fd, F_ADD_SEALS, SEALS))
 		rc = zr_fail(c->h, ZR_EIO, "cannot seal the memory of the ranks: %s",
@@ -101,6 +104,7 @@ int zl_file_open(struct zr_inst *c, int32_t pid, int32_t number, uint64_t bytes)
 			"cannot open the memory of rank 0 (%s: %s): the ranks must run on one "
 			"machine as one user",
 			path, strerror(errno));
+
 	const char *why = is_none(fd, bytes);
 	if (why) {
 		close(fd);
@@ -135,6 +139,7 @@ static int add_process(struct zr_inst *c, uint64_t nonce)
 		return zr_fail(c->h, ZR_ENOMEM, "cannot map the area of the ranks: %s",
 			       m == MAP_FAILED ? strerror(why) : "no memory");
 	}
+
 	*p = (struct process){ .next = processes, .nonce = nonce, .fd = c->fd, .maps = maps,
 			       .area = m, .area_bytes = c->area_bytes };
 	processes = p;
@@ -158,6 +163,7 @@ int zl_process_join(struct zr_inst *c, uint64_t nonce, int (*get)(struct zr_inst
 		c->fd = c->process->fd;
 		c->area = c->process->area;
 	}
+
 	pthread_mutex_unlock(&lock);
 	return rc;
 }
@@ -167,6 +173,7 @@ void zl_process_leave(struct zr_inst *c)
 	struct process *p = c->process, **at = &processes;
 	if (!p)
 		return;
+
 	pthread_mutex_lock(&lock);
 	if (--p->users == 0) {
 		while (*at != p)
@@ -177,5 +184,6 @@ void zl_process_leave(struct zr_inst *c)
 		free(p->maps);
 		free(p);
 	}
+
 	pthread_mutex_unlock(&lock);
 }

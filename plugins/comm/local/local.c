@@ -38,6 +38,7 @@ static int take_groups(struct zr_inst *c, const struct zr_host *h)
 	if (h->world > MAX_RANKS)
 		return zr_fail(h, ZR_EINVAL, "%d ranks: this plugin connects at most %d", h->world,
 			       MAX_RANKS);
+
 	c->rank = h->rank;
 	c->world = h->world;
 	c->nodes = h->local_world == h->world ? 1 : 2;
@@ -97,6 +98,7 @@ static int local_create(const struct zr_host *h, const void *opts, struct zr_ins
 	struct zr_inst *c = calloc(1, sizeof *c);
 	if (!c)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	c->h = h;
 	c->o = opts;
 	c->fd = -1;
@@ -111,12 +113,14 @@ static int local_create(const struct zr_host *h, const void *opts, struct zr_ins
 		if (!rc)
 			rc = zl_join(c);
 	}
+
 	if (rc) {
 		if (c->area)
 			zl_abort(c, "a rank could not join");
 		local_destroy(c);
 		return rc;
 	}
+
 	c->doing = "";
 	*out = c;
 	return 0;

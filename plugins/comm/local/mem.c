@@ -119,10 +119,12 @@ int zl_mem_alloc(struct zr_inst *c, uint64_t bytes, void **out)
 	if (bytes > (uint64_t)1 << 40)
 		return zr_fail(c->h, ZR_ENOMEM, "mem_alloc of %llu bytes",
 			       (unsigned long long)bytes);
+
 	*r = (struct region){ .bytes = bytes, .stride = (bytes / ALIGN + 1) * ALIGN };
 	int rc = node_of(c)->size == 1 ? map_alone(c, r) : map_together(c, r);
 	if (rc)
 		return rc;
+
 	c->n_regions++;
 	*out = r->base + (uint64_t)node_of(c)->rank * r->stride;
 	return 0;

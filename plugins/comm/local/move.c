@@ -71,6 +71,7 @@ static void sum_chunk(struct job *j, uint64_t at, uint64_t n, int32_t worker)
 			from[r] = mine;
 		}
 	}
+
 	zl_sum(j->dtype, to, j->n_to, from, j->ranks, n, j->stream);
 }
 
@@ -217,6 +218,7 @@ static void reduce_part(const struct view *v)
 	part_of(v, v->g->rank, &lo, &hi);
 	if (hi <= lo)
 		return;
+
 	to[0] += lo;
 	for (int32_t k = 1; shared_results(v) && k < v->g->size; k++, n++) {
 		int32_t r = (v->g->rank + k) % v->g->size;

@@ -10,6 +10,7 @@ void *zl_mem_peer(struct zr_inst *c, const void *mine, int32_t group, int32_t ra
 	if (group < ZR_GROUP_SELF || group > ZR_GROUP_WORLD || rank < 0 ||
 	    rank >= c->group[group].size)
 		return NULL;
+
 	int32_t there = c->group[group].first + rank - node->first;
 	for (int k = 0; k < c->n_regions; k++) {
 		struct region *r = &c->region[k];

@@ -24,6 +24,7 @@ static int check_segments(struct zr_inst *c, const struct zr_comm_op *op)
 	if (op->n_seg && !bytes)
 		return zr_fail(c->h, ZR_EINVAL, "%s of unknown type %d", comm_kind_name(op->kind),
 			       op->dtype);
+
 	for (int32_t i = 0; i < op->n_seg; i++) {
 		const struct zr_comm_seg *s = &op->seg[i];
 		if (s->count < 0 || s->count > INT64_MAX / 16 / g->size)
@@ -189,16 +190,20 @@ int zl_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 	struct pend *p = &c->pend[c->next % WINDOW];
 	if (p->ticket)
 		return ZR_EAGAIN;
+
 	uint64_t carried = zl_carried_bytes(op, c->group[op->group].size);
 	if (!has_room(c, op->group, op->n_seg, carried)) {
 		if (c->outstanding)
 			return ZR_EAGAIN;
+
 		/* nothing that the caller could complete would help */
 		rc = let_them_read(c, op->group);
 		if (rc < 0)
 			return rc;
+
 		has_room(c, op->group, op->n_seg, carried);
 	}
+
 	announce(c, op, p, carried);
 	*out = p->ticket;
 	return 0;
@@ -261,13 +266,16 @@ static int advance(struct zr_inst *c, struct pend *p, int block)
 		if (rc <= 0)
 			return rc < 0 ? ZR_EPEER : 0;
 	}
+
 	if (p->stage == 1) {
 		rc = zl_reach(c, p, SYNC, p->meet, block);
 		if (rc <= 0)
 			return rc;
+
 		rc = zl_move_rest(c, p);
 		if (rc < 0)
 			return rc;
+
 		executed(c, p);
 	}
 	return 1;
@@ -300,6 +308,7 @@ static int enter(struct zr_inst *c, zr_ticket t, struct pend **p)
 			       (unsigned long long)t);
 	if (zl_is_aborted(c))
 		return zl_stopped(c);
+
 	c->since = 0;
 	c->doing = NULL;
 	c->in = *p;
@@ -322,9 +331,11 @@ int zl_wait(struct zr_inst *c, zr_ticket t)
 	struct pend *p;
 	if (!t)
 		return 0;
+
 	int rc = enter(c, t, &p);
 	if (rc)
 		return rc;
+
 	struct doing *d = &c->area->seat[c->rank].doing;
 	atomic_store_explicit(&d->waiting, 1, memory_order_relaxed);
 	rc = complete(c, p, 1);
@@ -332,6 +343,7 @@ int zl_wait(struct zr_inst *c, zr_ticket t)
 	c->doing = "";
 	if (rc < 0)
 		return rc;
+
 	p->ticket = 0;
 	c->outstanding--;
 	return 0;

@@ -122,6 +122,7 @@ static int all_reduce(struct pass s, int64_t count, uint64_t esz)
 	int rc = run(&s);
 	if (rc)
 		return rc;
+
 	gather.dtype = 0;
 	gather.parts = 1;
 	gather.send = s.recv;
@@ -166,8 +167,10 @@ int zl_stage(struct zr_inst *c, const struct pend *p)
 		if (m == MAP_FAILED)
 			return zl_stop(c, "rank %d cannot map the staging buffers: %s", c->rank,
 				       strerror(errno));
+
 		c->stage = m;
 	}
+
 	for (int32_t i = 0; i < op->n_seg && rc == 0; i++)
 		rc = segment(c, p, op, seg_of(l, op, i));
 	return rc;

@@ -65,6 +65,7 @@ void zl_missing_text(struct zr_inst *c, int32_t group, enum word w, uint32_t tar
 			comm_say(out, room, ", ");
 		doing_text(c, g->first + r, out, room);
 	}
+
 	if (more)
 		comm_say(out, room, " and %d more", more);
 }

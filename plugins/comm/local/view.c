@@ -38,6 +38,7 @@ static long lines_of(const char *path, long *first)
 		for (ssize_t i = 0; i < got; i++)
 			n += text[i] == '\n';
 	}
+
 	if (fd >= 0)
 		close(fd);
 	return n;
@@ -68,6 +69,7 @@ static int map(struct zr_inst *c, struct view *v, uint64_t at, uint64_t stride, 
 		mmap(NULL, v->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (m == MAP_FAILED)
 		return no_map(c, ranks, bytes, errno);
+
 	v->base = m;
 	for (int32_t r = 0; r < ranks; r++)
 		if (mmap(v->base + (uint64_t)r * bytes, bytes, PROT_READ, MAP_SHARED | MAP_FIXED,
@@ -104,6 +106,7 @@ int zl_mem_view(struct zr_inst *c, const void *mine, uint64_t bytes, int32_t gro
 			"mem_view of %llu bytes at %p: it takes whole pages of %llu bytes of one "
 			"mem_alloc",
 			(unsigned long long)bytes, mine, (unsigned long long)page);
+
 	const struct group *g = &c->group[group];
 	if (g->size > node->size)
 		return zr_fail(c->h, ZR_ENOTSUP,
@@ -115,6 +118,7 @@ int zl_mem_view(struct zr_inst *c, const void *mine, uint64_t bytes, int32_t gro
 	struct view *v = malloc(sizeof *v);
 	if (!v)
 		return zr_fail(c->h, ZR_ENOMEM, "no memory");
+
 	*v = (struct view){ .next = r->views, .bytes = bytes * (uint64_t)g->size };
 	int rc = map(c, v, r->at + (uint64_t)(g->first - node->first) * r->stride + off, r->stride,
 		     g->size);

@@ -118,6 +118,7 @@ int zl_check_alive(struct zr_inst *c, int32_t awaited)
 		return zl_stop(c, "rank %d has left; %s waits for it", awaited, zl_doing(c));
 	if (poll(c->watch, (nfds_t)c->world, 0) <= 0)
 		return 0;
+
 	for (int32_t r = 0; r < c->world; r++) {
 		struct seat *s = &c->area->seat[r];
 		if (!(c->watch[r].revents & POLLIN) || (atomic_load(&s->left) && r != awaited))
@@ -178,6 +179,7 @@ static int await(struct zr_inst *c, const struct pend *p, enum word w, uint32_t 
 	int rc = 0;
 	if (look(c, w == POSTED ? &mark_of(l, target)->seq : &l->word[w], target))
 		return 1;
+
 	double asked = zl_now();
 	c->since = c->since > 0 ? c->since : asked;
 	atomic_fetch_add(&l->sleepers, 1);
@@ -196,6 +198,7 @@ static int await(struct zr_inst *c, const struct pend *p, enum word w, uint32_t 
 		if (!rc && (int32_t)(seen - target) < 0)
 			zl_nap(&l->word[w], seen, left < TICK ? left : TICK);
 	}
+
 	atomic_fetch_sub(&l->sleepers, 1);
 	if (rc)
 		return rc;
@@ -211,6 +214,7 @@ int zl_reach(struct zr_inst *c, const struct pend *p, enum word w, uint32_t targ
 		if (!block &&
 		    !reached(w == POSTED ? &mark_of(l, target)->seq : &l->word[w], target))
 			return zl_is_aborted(c) ? zl_stopped(c) : 0;
+
 		int rc = block ? await(c, p, w, target, rank) : 1;
 		if (rc < 0)
 			return rc;

@@ -17,6 +17,7 @@ static int mpi_start(struct zr_inst *c)
 	if (!there) {
 		if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS)
 			return zr_fail(c->h, ZR_EIO, "MPI does not start");
+
 		c->started = 1;
 	}
 	MPI_Query_thread(&level);
@@ -30,6 +31,7 @@ static int take_groups(struct zr_inst *c, const struct zr_host *h)
 	int rc = comm_check_place(h);
 	if (rc)
 		return rc;
+
 	c->rank = h->rank;
 	c->world = h->world;
 	c->group[ZR_GROUP_SELF] = (struct zm_group){ .first = h->rank, .size = 1 };
@@ -53,6 +55,7 @@ static int split(struct zr_inst *c, struct zm_group *g, int color)
 		rc = MPI_Comm_dup(g->data, &g->sums);
 	if (rc != MPI_SUCCESS)
 		return zm_mpi_failed(c, rc, "MPI_Comm_split");
+
 	MPI_Comm_rank(g->data, &rank);
 	MPI_Comm_size(g->data, &size);
 	if (rank != g->rank || size != g->size)
@@ -94,17 +97,20 @@ static int join(struct zr_inst *c)
 	int size = 0, rc = mpi_start(c);
 	if (rc)
 		return rc;
+
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	if (size != c->world)
 		return zr_fail(
 			c->h, ZR_EINVAL,
 			"MPI has %d process%s, boot says %d ranks: start them with mpirun or srun",
 			size, size == 1 ? "" : "es", c->world);
+
 	rc = take_memory(c);
 	if (rc)
 		return rc;
 	if (MPI_Comm_split(MPI_COMM_WORLD, 0, c->rank, &c->notes) != MPI_SUCCESS)
 		return zr_fail(c->h, ZR_EIO, "MPI_Comm_split failed");
+
 	MPI_Comm_set_errhandler(c->notes, MPI_ERRORS_RETURN);
 	rc = connect(c);
 	if (!rc)
@@ -133,6 +139,7 @@ static void leave(struct zr_inst *c)
 		zm_goodbye(c);
 	if (c->broken)
 		return;
+
 	for (int k = ZR_GROUP_NODE; k < GROUPS; k++) {
 		MPI_Comm_free(&c->group[k].data);
 		MPI_Comm_free(&c->group[k].meet);
@@ -173,6 +180,7 @@ static int mpi_create(const struct zr_host *h, const void *opts, struct zr_inst 
 	struct zr_inst *c = calloc(1, sizeof *c);
 	if (!c)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	c->h = h;
 	c->o = opts;
 	c->notes = MPI_COMM_NULL;
@@ -185,6 +193,7 @@ static int mpi_create(const struct zr_host *h, const void *opts, struct zr_inst 
 		mpi_free(c);
 		return rc;
 	}
+
 	*out = c;
 	return 0;
 }

@@ -89,5 +89,6 @@ void zm_goodbye(struct zr_inst *c)
 		if (zm_read_notes(c, NULL) == 0 && waited > c->o->timeout)
 			zm_break(c, "timeout: other ranks do not come to the end of the run");
 	}
+
 	c->follows = 0; /* if others stopped now, then because of this one */
 }

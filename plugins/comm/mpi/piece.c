@@ -43,6 +43,7 @@ static int exchange(struct zr_inst *c, const struct zm_pend *p, struct zm_piece 
 	}
 	if (rc != MPI_SUCCESS)
 		return zm_mpi_failed(c, rc, "MPI_Type_create_resized");
+
 	rc = MPI_Type_commit(&apart);
 	if (rc == MPI_SUCCESS)
 		rc = MPI_Ialltoall((const char *)s->send + (uint64_t)x->at * esz, 1, apart,
@@ -62,6 +63,7 @@ static int post_next(struct zr_inst *c, struct zm_pend *p, struct zm_piece *x)
 	}
 	if (p->next_seg == p->own.n_seg)
 		return 0;
+
 	int64_t left = p->seg[p->next_seg].count - p->next_at;
 	x->seg = p->next_seg;
 	x->at = p->next_at;
@@ -119,15 +121,18 @@ int zm_advance_pieces(struct zr_inst *c, struct zm_pend *p)
 	int rc = p->begun ? 0 : zm_first_pieces(c, p), done;
 	if (rc)
 		return rc;
+
 	for (struct zm_piece *x = &p->piece[p->turn]; x->n; x = &p->piece[p->turn]) {
 		rc = zm_mpi_failed(c, MPI_Test(&x->req, &done, MPI_STATUS_IGNORE), "MPI_Ialltoall");
 		if (rc || !done)
 			return rc;
+
 		add(c, p, x);
 		c->moved = zm_now();
 		rc = post_next(c, p, x);
 		if (rc)
 			return rc;
+
 		p->turn ^= 1;
 	}
 	return 1;

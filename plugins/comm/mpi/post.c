@@ -21,6 +21,7 @@ static int check_segments(struct zr_inst *c, const struct zr_comm_op *op)
 		return zr_fail(c->h, ZR_EINVAL, "%s of %d segments", kind, op->n_seg);
 	if (op->n_seg && !comm_dtype_bytes(op->dtype))
 		return zr_fail(c->h, ZR_EINVAL, "%s of unknown type %d", kind, op->dtype);
+
 	for (int32_t i = 0; i < op->n_seg; i++) {
 		const struct zr_comm_seg *s = &op->seg[i];
 		if (s->count < 0 || s->count > INT64_MAX / 16 / g->size)
@@ -72,12 +73,14 @@ static int extent_of(uint64_t bytes, struct extent *e)
 	*e = (struct extent){ MPI_BYTE, (int)bytes, 0 };
 	if (bytes <= INT_MAX)
 		return MPI_SUCCESS;
+
 	MPI_Datatype chunk, part[2] = { MPI_DATATYPE_NULL, MPI_BYTE };
 	int length[2] = { (int)(bytes / CHUNK), (int)(bytes % CHUNK) };
 	MPI_Aint at[2] = { 0, (MPI_Aint)(bytes - bytes % CHUNK) };
 	int rc = MPI_Type_contiguous(CHUNK, MPI_BYTE, &chunk);
 	if (rc != MPI_SUCCESS)
 		return rc;
+
 	part[0] = chunk;
 	rc = MPI_Type_create_struct(length[1] ? 2 : 1, length, at, part, &e->type);
 	MPI_Type_free(&chunk);
@@ -171,6 +174,7 @@ static int start_segment(struct zr_inst *c, struct zm_pend *p, const struct zr_c
 	int32_t kind = p->own.kind;
 	if (kind == ZR_COMM_ALL_REDUCE)
 		return start_all_reduce(c, p, s, staging);
+
 	count_received(c, kind != ZR_COMM_BROADCAST ? (uint64_t)(g->size - 1) * bytes :
 			  g->rank != m.root	    ? bytes :
 						      0);
@@ -326,12 +330,14 @@ int zm_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 		at++;
 	if (at == WINDOW)
 		return ZR_EAGAIN;
+
 	struct zm_pend *p = &c->pend[at];
 	rc = make_room(c, p, op);
 	if (!rc)
 		rc = launch(c, p, op);
 	if (rc)
 		return rc;
+
 	p->ticket = ++c->next * WINDOW + (zr_ticket)at;
 	*out = p->ticket;
 	return op->kind == ZR_COMM_ALL_REDUCE || p->in_pieces ? enqueue_sum(c, p) : 0;

@@ -69,6 +69,7 @@ void zm_missing_text(struct zr_inst *c, const struct zm_pend *p, char *out, size
 			comm_say(out, room, ", ");
 		rank_text(c, p, r, out, room);
 	}
+
 	if (more)
 		comm_say(out, room, " and %d more", more);
 	if (!named)

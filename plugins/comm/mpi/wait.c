@@ -52,6 +52,7 @@ static int meet(struct zr_inst *c, struct zm_pend *p)
 					 is_common(c, p, r)	  ? r :
 								    -1);
 	}
+
 	if (p->seq > g->common_seq) {
 		g->common_seq = p->seq;
 		g->common = p->own;
@@ -84,16 +85,20 @@ static int advance(struct zr_inst *c, struct zm_pend *p, int second)
 		if (rc || !done)
 			return rc;
 	}
+
 	if (p->stage == MET && p->in_pieces) {
 		rc = second ? zm_advance_pieces(c, p) : 0;
 		if (rc <= 0)
 			return rc;
+
 		p->stage = DONE;
 	}
+
 	if (p->stage == MET && (p->own.kind != ZR_COMM_ALL_REDUCE || second)) {
 		rc = arrived(c, p);
 		if (rc <= 0)
 			return rc;
+
 		zm_finish(c, p);
 		if (p->own.kind == ZR_COMM_ALL_REDUCE) {
 			rc = zm_second_half(c, p);
@@ -104,10 +109,12 @@ static int advance(struct zr_inst *c, struct zm_pend *p, int second)
 		if (rc)
 			return rc;
 	}
+
 	if (p->stage == SECOND) {
 		rc = arrived(c, p);
 		if (rc <= 0)
 			return rc;
+
 		zm_finish_sum(c, p);
 		p->stage = DONE;
 	}
@@ -128,6 +135,7 @@ static int advance_sums(struct zr_inst *c)
 		if (!zm_lets_others(p))
 			c->sums[left++] = c->sums[i];
 	}
+
 	c->n_sums = left;
 	return rc;
 }
@@ -186,9 +194,11 @@ int zm_test(struct zr_inst *c, zr_ticket t)
 	struct zm_pend *p;
 	if (!t)
 		return 1;
+
 	int rc = find(c, t, &p);
 	if (rc)
 		return rc;
+
 	rc = look(c, p);
 	if (rc)
 		return rc;
@@ -200,9 +210,11 @@ int zm_wait(struct zr_inst *c, zr_ticket t)
 	struct zm_pend *p;
 	if (!t)
 		return 0;
+
 	int rc = find(c, t, &p);
 	if (rc)
 		return rc;
+
 	double start = zm_now(), waited = 0;
 	while ((rc = look(c, p)) == 0) {
 		waited = zm_now() - start;
@@ -210,10 +222,13 @@ int zm_wait(struct zr_inst *c, zr_ticket t)
 			rc = be_patient(c, p, waited);
 		if (rc)
 			return rc;
+
 		zm_doze(c->moved > start ? zm_now() - c->moved : waited);
 	}
+
 	if (rc < 0)
 		return rc;
+
 	p->ticket = 0;
 	return 0;
 }

@@ -35,6 +35,7 @@ int nn_stop(struct zr_inst *c, int code, const char *fmt, ...)
 	va_list ap;
 	if (c->broken)
 		return nn_stopped(c);
+
 	va_start(ap, fmt);
 	vsnprintf(c->why, sizeof c->why, fmt, ap);
 	va_end(ap);

@@ -29,6 +29,7 @@ static int take_roles(struct zr_inst *c)
 			h, ZR_ENOTSUP,
 			"this device has no CUDA streams: NCCL moves memory of GPUs, so set "
 			"[device] plugin = cuda");
+
 	c->compute = c->dev->native_stream(c->dev_inst, NULL);
 	return nn_cuda(c, cudaGetDevice(&c->gpu), "cudaGetDevice");
 }
@@ -75,6 +76,7 @@ static int connect(struct zr_inst *c)
 	}
 	if (rc)
 		return rc;
+
 	ncclResult_t e =
 		ncclCommInitRankConfig(&world->comm, world->size, id, world->rank, &config);
 	rc = nn_finish(c, world->comm, e, "ncclCommInitRankConfig");
@@ -109,6 +111,7 @@ static int take_groups(struct zr_inst *c)
 	int rc = comm_check_place(h);
 	if (rc)
 		return rc;
+
 	c->rank = h->rank;
 	c->world = h->world;
 	c->group[ZR_GROUP_SELF] = (struct nn_group){ .first = h->rank, .size = 1 };
@@ -162,6 +165,7 @@ static int nccl_create(const struct zr_host *h, const void *opts, struct zr_inst
 	struct zr_inst *c = calloc(1, sizeof *c);
 	if (!c)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	c->h = h;
 	c->o = opts;
 	pthread_mutex_init(&c->lock, NULL);
@@ -179,6 +183,7 @@ static int nccl_create(const struct zr_host *h, const void *opts, struct zr_inst
 		if (!rc)
 			rc = nn_watch_start(c);
 	}
+
 	if (rc)
 		nccl_destroy(c);
 	else

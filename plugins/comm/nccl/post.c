@@ -34,6 +34,7 @@ static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
 	    op->group < ZR_GROUP_SELF || op->group > ZR_GROUP_WORLD)
 		return zr_fail(c->h, ZR_EINVAL, "unknown kind of operation %d or group %d",
 			       op->kind, op->group);
+
 	const struct nn_group *g = &c->group[op->group];
 	if (op->n_seg < 0 || (op->n_seg && !comm_dtype_bytes(op->dtype)))
 		return zr_fail(c->h, ZR_EINVAL, "%d segments of type %d", op->n_seg, op->dtype);
@@ -42,6 +43,7 @@ static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
 	if (is_sum(op->kind) && op->dtype != ZR_F32 && op->dtype != ZR_I64)
 		return zr_fail(c->h, ZR_ENOTSUP,
 			       "sums are of fp32 or 64-bit integers, not of type %d", op->dtype);
+
 	for (int32_t i = 0; i < op->n_seg; i++)
 		if (op->seg[i].count < 0 ||
 		    (op->seg[i].count && !comm_placed_well(op, g->rank, g->size, &op->seg[i])))
@@ -125,6 +127,7 @@ static int exchange(struct zr_inst *c, const struct nn_group *g, const struct zr
 			e = ncclRecv((float *)c->scratch + r * mine, (size_t)mine, ncclFloat32, r,
 				     g->comm, c->stream);
 	}
+
 	ncclResult_t end = ncclGroupEnd();
 	return nn_finish(c, g->comm, is_noted(e) ? end : e, "ncclGroupEnd");
 }
@@ -229,6 +232,7 @@ static int enqueue(struct zr_inst *c, const struct zr_comm_op *op)
 		return alone(c, op);
 	if (!is_ordered(c, op))
 		return move_all(c, g, op);
+
 	for (int32_t i = 0; !rc && i < op->n_seg; i++)
 		if (op->seg[i].count)
 			rc = ordered_sum(c, g, op, &op->seg[i]);
@@ -282,6 +286,7 @@ static int take_pend(struct zr_inst *c, struct nn_pend **out)
 		if (p->waited && (!oldest || p->since < oldest->since))
 			oldest = p;
 	}
+
 	*out = oldest;
 	return oldest ? until_over(c, oldest) :
 			zr_fail(c->h, ZR_ESTATE,
@@ -294,6 +299,7 @@ static int post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 	int rc = take_pend(c, &p);
 	if (rc)
 		return rc;
+
 	cudaEvent_t over = p->over;
 	*p = (struct nn_pend){ .over = over, .since = nn_now(), .kind = op->kind,
 			       .group = op->group, .tag = op->tag, .bytes = bytes_of(c, op) };
@@ -308,6 +314,7 @@ static int post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 	c->posting = NULL;
 	if (rc)
 		return rc;
+
 	p->used = 1;
 	atomic_fetch_add_explicit(&c->moved, p->bytes, memory_order_relaxed);
 	*out = (zr_ticket)(p - c->pend) + 1;
@@ -320,6 +327,7 @@ int nn_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 	*out = 0;
 	if (rc)
 		return rc;
+
 	pthread_mutex_lock(&c->lock);
 	rc = c->broken ? nn_stopped(c) : nn_cuda(c, cudaSetDevice(c->gpu), "cudaSetDevice");
 	if (!rc)
@@ -336,6 +344,7 @@ int nn_wait(struct zr_inst *c, zr_ticket ticket)
 	if (!p || !p->used || p->waited)
 		return zr_fail(c->h, ZR_EINVAL, "no operation has ticket %llu",
 			       (unsigned long long)ticket);
+
 	pthread_mutex_lock(&c->lock);
 	int rc = c->broken ? nn_stopped(c) :
 			     nn_cuda(c, cudaStreamWaitEvent(c->compute, p->over, 0),
@@ -352,6 +361,7 @@ int nn_test(struct zr_inst *c, zr_ticket ticket)
 	if (ticket > NN_WINDOW || !c->pend[ticket - 1].used)
 		return zr_fail(c->h, ZR_EINVAL, "no operation has ticket %llu",
 			       (unsigned long long)ticket);
+
 	pthread_mutex_lock(&c->lock);
 	cudaError_t e = c->broken ? cudaSuccess : cudaEventQuery(c->pend[ticket - 1].over);
 	int rc = c->broken		? nn_stopped(c) :

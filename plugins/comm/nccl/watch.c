@@ -21,6 +21,7 @@ static void look(struct zr_inst *c)
 		nn_nccl(c, c->group[g].comm, asked == ncclSuccess ? e : asked,
 			"NCCL, while operations were under way");
 	}
+
 	for (int i = 0; i < NN_WINDOW && !c->broken; i++) {
 		const struct nn_pend *p = &c->pend[i];
 		if (!p->used || nn_now() - p->since <= c->o->timeout)

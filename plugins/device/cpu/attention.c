@@ -130,6 +130,7 @@ static int attention_bwd(const struct zr_ops *ops, struct zr_stream *s,
 	(void)s;
 	if (rc)
 		return rc;
+
 	job.size = ops->dev->k->attention_sums(o);
 	if (!sums_in_scratch(ops->dev, o, job.parts))
 		job.sums = (float *)(void *)((char *)op->work + delta_bytes(o));

@@ -104,6 +104,7 @@ static int take_memory(struct zr_inst *d, const struct opts *o)
 	if (!d->scratch)
 		return zr_fail(d->h, ZR_ENOMEM, "no memory for %llu bytes of scratch",
 			       (unsigned long long)d->scratch_bytes);
+
 	d->late = o->late_copies ? d->h->alloc(d->h, CPU_LATE * sizeof *d->late, "workspace") :
 				   NULL;
 	if (o->late_copies && !d->late)
@@ -135,6 +136,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	int rc;
 	if (!d)
 		return zr_fail(h, ZR_ENOMEM, "no memory for the instance");
+
 	d->h = h;
 	d->k = zr_cpu_variant(o->isa);
 	d->isa = o->isa;

@@ -187,6 +187,7 @@ static int translate(struct zr_inst *d, struct zr_opt_step *s, struct zr_element
 				       "%s: memory of an elementwise update is not of this device, "
 				       "which is separate",
 				       e->name);
+
 		*at[i] = real;
 	}
 	return ZR_OK;
@@ -206,9 +207,11 @@ int cpu_elementwise(const struct zr_opt_step *given, const struct zr_elementwise
 		rc = translate(d, &s, &own, state);
 	if (rc)
 		return rc;
+
 	choose_loops(&j);
 	if (!own.sums)
 		return update(&j);
+
 	cpu_parallel(d, cpu_ceil_div((int64_t)s.n_seg, SEGMENTS), measure_item, &j);
 	return ZR_OK;
 }

@@ -118,6 +118,7 @@ static void add_sums(const struct zr_op_route *o)
 			sum[r % SUMS] += e < E ? (double)o->logits[r * E + e] :
 						 (double)o->lse[r] * (double)o->lse[r];
 		}
+
 		o->sums[E + e] += add_up(sum);
 	}
 }
@@ -315,6 +316,7 @@ static void grouped_dw_item(void *arg, int64_t item, int32_t worker)
 			      cpu_min(TILE_COLS, o->n - col), NULL };
 	if (!o->dw[e])
 		return;
+
 	g.dw = o->dw[e] + row * o->n + col;
 	sum_chunks(j, &g, o->offsets[e], o->offsets[e + 1], cpu_scratch(j->d, worker));
 }

@@ -83,11 +83,13 @@ int cpu_head_loss_rows(const struct zr_ops *ops, struct zr_stream *s,
 	(void)s;
 	if (rc)
 		return rc;
+
 	struct cpu_head c = whole(ops, o);
 	const int64_t most = chunk_rows(o);
 	rc = cpu_head_blocks(ops, &c, work_floats(ops, o), chunks_of(o), &done);
 	if (done)
 		return rc;
+
 	c.column = o->first_row;
 	c.columns = o->n_rows;
 	for (; !rc && c.first < o->rows; c.first += most) {
@@ -129,12 +131,14 @@ int cpu_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr
 	(void)s;
 	if (rc)
 		return rc;
+
 	const struct cpu_head c = whole(ops, o);
 	rc = cpu_head_blocks(ops, &c, work_floats(ops, o), chunks_of(o), &done);
 	if (!rc && !done)
 		rc = head_loss(ops, c);
 	if (rc)
 		return rc;
+
 	*o->loss_sum = 0;
 	for (int64_t r = 0; r < o->rows; r++)
 		*o->loss_sum += (double)o->loss[r];

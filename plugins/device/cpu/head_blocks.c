@@ -56,6 +56,7 @@ static struct blocks cut(const struct zr_op_head_loss *o, int64_t work)
 			return b;
 		}
 	}
+
 	b.rows = 0;
 	return b;
 }
@@ -123,8 +124,10 @@ static int losses(const struct zr_ops *ops, struct cpu_head *c, const struct blo
 		int rc = cpu_head_project(ops, c);
 		if (rc)
 			return rc;
+
 		cpu_head_sums(c);
 	}
+
 	cpu_head_losses(c);
 	return 0;
 }
@@ -150,6 +153,7 @@ int cpu_head_blocks(const struct zr_ops *ops, const struct cpu_head *whole, int6
 	*done = suits(ops, o, chunks) && (o->dx || o->n_rows) && b.rows > 0;
 	if (!*done)
 		return 0;
+
 	b.stats = o->work;
 	b.dx = b.stats + 2 * o->rows;
 	b.logits = b.dx + (b.rows * o->width + 15) / 16 * 16;

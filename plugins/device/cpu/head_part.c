@@ -154,6 +154,7 @@ static void sums_of_row(const struct cpu_head *c, int64_t r, int32_t worker)
 	struct cap cap = cap_of(c, logits, c->columns, worker);
 	if (o->targets[at] < 0)
 		return;
+
 	cap_logits(c, &cap, 0);
 	c->d->k->softmax_sums(logits, c->columns, c->column > 0, c->stats + 2 * at);
 	if (target >= 0 && target < c->columns)

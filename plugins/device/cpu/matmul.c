@@ -221,6 +221,7 @@ static void parts_item(void *arg, int64_t item, int32_t worker)
 		if (p)
 			add(sum, part, rows * cols);
 	}
+
 	finish(j, row, rows, col, cols, sum, cols, worker);
 }
 
@@ -298,6 +299,7 @@ static int run(const struct zr_ops *ops, const struct zr_op_matmul *op,
 	int rc = check(ops->dev, op);
 	if (rc || op->m < 1 || op->n < 1)
 		return rc;
+
 	const int tiles_of_64 = on_tiles(ops->dev, op);
 	job.g = grid_of(m, n, op->k, tiles_of_64 ? 64 : 48, !!(op->flags & ZR_MM_EACH_ROW),
 			may_split(ops->dev, op, m, n));

@@ -41,10 +41,12 @@ int cpu_arena_open(struct zr_inst *d, uint64_t limit, int separate)
 	a->limit = limit;
 	if (!separate)
 		return ZR_OK;
+
 	m = mmap(NULL, 2 * span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (m == MAP_FAILED)
 		return zr_fail(d->h, ZR_ENOMEM, "no addresses for %llu bytes of device memory: %s",
 			       (unsigned long long)limit, strerror(errno));
+
 	a->seen = m;
 	a->real = a->seen + span;
 	a->span = span;
@@ -82,6 +84,7 @@ static int map(struct zr_inst *d, void *at, uint64_t bytes, void **out)
 	if (p == MAP_FAILED)
 		return zr_fail(d->h, ZR_ENOMEM, "no memory for %llu bytes: %s",
 			       (unsigned long long)bytes, strerror(errno));
+
 	madvise(p, bytes, MADV_HUGEPAGE); /* an update sweeps over gigabytes */
 	struct cpu_copy all = { .dst = p, .bytes = (int64_t)bytes };
 	cpu_parallel(d, cpu_ceil_div(all.bytes, COPY_CUT), touch_item, &all);
@@ -95,6 +98,7 @@ static int map_pinned(struct zr_inst *d, uint64_t bytes, void **out)
 	int rc = map(d, NULL, bytes, &p);
 	if (rc)
 		return rc;
+
 	rc = cpu_pinned_add(d, p, bytes);
 	if (rc)
 		munmap(p, bytes);
@@ -127,9 +131,11 @@ static int take_piece(struct zr_inst *d, uint64_t bytes, void **out)
 			"pieces",
 			(unsigned long long)bytes, (unsigned long long)a->used,
 			(unsigned long long)a->limit);
+
 	piece = malloc(sizeof *piece);
 	if (!piece)
 		return zr_fail(d->h, ZR_ENOMEM, "no memory");
+
 	rc = map(d, a->real + at, pages(bytes), &real);
 	if (rc) {
 		free(piece);
@@ -150,6 +156,7 @@ static void give_piece(struct cpu_arena *a, const void *p)
 	piece = *link;
 	if (!piece)
 		return;
+
 	mmap(a->real + piece->at, piece->end - piece->at, PROT_NONE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	*link = piece->next;
@@ -173,6 +180,7 @@ int cpu_mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out)
 			"in use; raise memory, or keep less on the device",
 			(unsigned long long)bytes, (unsigned long long)a->limit,
 			(unsigned long long)a->used);
+
 	rc = a->span ? take_piece(d, bytes, out) : map(d, NULL, bytes, out);
 	if (!rc)
 		a->used += bytes;
@@ -224,10 +232,12 @@ int cpu_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes
 	*ticket = 0;
 	if (rc)
 		return rc;
+
 	while (d->late && k < CPU_LATE && d->late[k].bytes)
 		k++;
 	if (!d->late || k == CPU_LATE || !bytes)
 		return cpu_copy(d, NULL, dst, src, bytes);
+
 	d->late[k] = c;
 	*ticket = k + 1;
 	return ZR_OK;
@@ -243,6 +253,7 @@ int cpu_copy_wait(struct zr_inst *d, uint64_t ticket)
 	if (!c || !c->bytes)
 		return zr_fail(d->h, ZR_EINVAL, "no copy has ticket %llu",
 			       (unsigned long long)ticket);
+
 	now = *c;
 	c->bytes = 0;
 	rc = cpu_check_beside(d, &now);

@@ -216,6 +216,7 @@ static int op_layernorm_bwd(const struct zr_ops *ops, struct zr_stream *s,
 	(void)s;
 	if (rc)
 		return rc;
+
 	cpu_parallel(ops->dev, tiles, layernorm_bwd_item, &job);
 	if (o->dgamma || o->dbeta)
 		cpu_parallel(ops->dev, cpu_ceil_div(o->width, COLUMNS), layernorm_bwd_sum_item,
@@ -259,6 +260,7 @@ static int op_rmsnorm_bwd(const struct zr_ops *ops, struct zr_stream *s,
 	(void)s;
 	if (rc)
 		return rc;
+
 	cpu_parallel(ops->dev, tiles, rmsnorm_bwd_item, &job);
 	if (o->dgamma)
 		cpu_parallel(ops->dev, cpu_ceil_div(o->width, COLUMNS), rmsnorm_bwd_sum_item,

@@ -43,6 +43,7 @@ static uint64_t drop(struct zr_inst *d, const void *p, int lent)
 	r = *link;
 	if (!r)
 		return 0;
+
 	bytes = r->bytes;
 	*link = r->next;
 	free(r);
@@ -80,6 +81,7 @@ static int check_end(const struct zr_inst *d, const char *p, uint64_t bytes)
 	uint64_t at;
 	if (cpu_real(d, p) != p)
 		return ZR_OK;
+
 	for (; r; r = r->next) {
 		at = (uintptr_t)p - (uintptr_t)r->p;
 		if (at <= r->bytes && bytes <= r->bytes - at)
@@ -110,6 +112,7 @@ int cpu_mem_pin(struct zr_inst *d, void *p, uint64_t bytes)
 	if (!is_mapped(p, bytes))
 		return zr_fail(d->h, ZR_EINVAL, "mem_pin: of %llu bytes at %p some are not mapped",
 			       (unsigned long long)bytes, p);
+
 	while (r && ((uintptr_t)r->p >= (uintptr_t)p + bytes ||
 		     (uintptr_t)p >= (uintptr_t)r->p + r->bytes))
 		r = r->next;

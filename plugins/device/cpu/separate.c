@@ -96,6 +96,7 @@ static int translate(const struct zr_inst *d, void *op, const uint16_t *at, size
 				"operation %s: pointer %zu of %s is not to memory of this device, "
 				"which is separate",
 				name, i + 1, members);
+
 		memcpy((char *)op + at[i], &real, sizeof real);
 	}
 	return ZR_OK;

@@ -81,10 +81,12 @@ static int choose_gpu(struct zr_inst *d, int64_t index)
 			"index = %lld: this machine has %d GPU%s, counted from 0; start no more "
 			"ranks on it, or give index",
 			(long long)index, count, count == 1 ? "" : "s");
+
 	d->device = (int)index;
 	rc = cuda_result(d, cudaGetDeviceProperties(&p, d->device), "asking for its properties");
 	if (rc)
 		return rc;
+
 	snprintf(d->name, sizeof d->name, "%.*s", (int)sizeof d->name - 1, p.name);
 	d->capability = p.major * 10 + p.minor;
 	if (d->capability < CUDA_LEAST)
@@ -128,6 +130,7 @@ static int take_resources(struct zr_inst *d, uint64_t limit)
 			"memory = %llu bytes: scratch of this device alone takes %llu; raise "
 			"memory",
 			(unsigned long long)limit, CUDA_WORKSPACE + CUDA_PARTS);
+
 	d->memory = limit ? limit - (CUDA_WORKSPACE + CUDA_PARTS) :
 			    free_now - (free_now < CUDA_CODE ? free_now : CUDA_CODE);
 	if (!rc && d->memory > free_now)
@@ -144,6 +147,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	int rc;
 	if (!d)
 		return zr_fail(h, ZR_ENOMEM, "no memory for the instance");
+
 	d->h = h;
 	d->tf32 = o->tf32;
 	d->choice = h->alloc(h, CUDA_SHAPES * sizeof *d->choice, "workspace");
@@ -184,6 +188,7 @@ static int probe(const struct zr_host *h)
 	int count, major, minor, best = 0, rc = ZR_OK;
 	if (cuda_missing(&count, text, sizeof text))
 		return zr_fail(h, ZR_ENOTSUP, "%s", text);
+
 	for (int i = 0; !rc && i < count; i++) {
 		rc = asked_in_probe(
 			h, i, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, i));
@@ -194,6 +199,7 @@ static int probe(const struct zr_host *h)
 		if (!rc && major * 10 + minor > best)
 			best = major * 10 + minor;
 	}
+
 	if (!rc && best < CUDA_LEAST)
 		rc = zr_fail(
 			h, ZR_ENOTSUP,

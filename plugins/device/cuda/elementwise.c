@@ -66,6 +66,7 @@ static int compile(struct zr_inst *d, struct cuda_update *u, const struct zr_ele
 	void *code = NULL;
 	if (!source)
 		return zr_fail(d->h, ZR_ENOMEM, "optimizer %s: no memory for its source", e->name);
+
 	cuda_elementwise_source(e, u->types, u->lowp, source, (size_t)length + 1);
 	rc = cuda_compile(d->h, e->name, source, d->capability, &code, &bytes);
 	if (!rc)
@@ -96,11 +97,13 @@ static int find(struct zr_inst *d, const struct zr_opt_step *s, const struct zr_
 		u = malloc(sizeof *u);
 		if (!u)
 			return zr_fail(d->h, ZR_ENOMEM, "optimizer %s: no memory", e->name);
+
 		*u = key;
 		u->next = d->updates;
 		d->updates = u;
 		rc = compile(d, u, e);
 	}
+
 	if (rc)
 		drop_first(d);
 	else

@@ -156,6 +156,7 @@ static int run_chunk(const struct zr_ops *ops, struct zr_stream *s, const struct
 				 "head_loss");
 	if (rc || !o->dx)
 		return rc;
+
 	rc = grad_x(ops, s, c);
 	return rc || !o->dw ? rc : grad_w(ops, s, c);
 }
@@ -169,6 +170,7 @@ static int pad(const struct zr_ops *ops, struct zr_stream *s, struct chunk *c)
 	char *to = (char *)o->work + chunk_bytes(o);
 	if (!is_padded(o))
 		return ZR_OK;
+
 	c->w = to;
 	int rc = cuda_copy(ops->dev, s, to, o->w, all);
 	if (rc)

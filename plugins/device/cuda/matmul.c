@@ -239,13 +239,16 @@ static int choose(const struct zr_inst *d, struct product *p, const struct zr_op
 	if (described || is_crooked(op))
 		return choose_own(d, op, c, described ? described : CUBLAS_STATUS_NOT_SUPPORTED,
 				  "description of it");
+
 	cublasStatus_t s = prefer(&preference, op);
 	if (s)
 		return cuda_blas_result(d, s, "matmul: preferences");
+
 	s = cublasLtMatmulAlgoGetHeuristic(d->lt, &p->desc, &p->a, &p->b, &p->d, &p->d, &preference,
 					   PROPOSALS, found, &n);
 	if (s && !is_refusal(s))
 		return cuda_blas_result(d, s, "matmul: choosing an algorithm");
+
 	best = s || n < 1 ? 0 : best_of(d, found, n);
 	if (s || n < 1 || found[best].state)
 		return choose_own(d, op, c,
@@ -253,6 +256,7 @@ static int choose(const struct zr_inst *d, struct product *p, const struct zr_op
 				  n < 1 ? CUBLAS_STATUS_NOT_SUPPORTED :
 					  found[best].state,
 				  "algorithm for it");
+
 	c->own = 0;
 	c->algo = found[best].algo;
 	return ZR_OK;
@@ -300,24 +304,29 @@ static int multiply(struct zr_inst *d, struct zr_stream *stream, const struct zr
 	int rc;
 	if (op->k < 1 || op->a_dtype != op->b_dtype || (update && update->dropout > 0))
 		return own(d, stream, op, update);
+
 	cublasStatus_t described = describe(d, &p, op);
 	c = choice_of(d, &shape);
 	if (memcmp(&c->shape, &shape, sizeof shape)) {
 		rc = choose(d, &p, op, c, described);
 		if (rc)
 			return rc;
+
 		c->shape = shape;
 	}
+
 	if (c->own)
 		return own(d, stream, op, update);
 	if (described)
 		return cuda_blas_result(d, described, "matmul: describing it");
+
 	d->last = "matmul";
 	cublasStatus_t e = cublasLtMatmul(d->lt, &p.desc, &gain, op->b, &p.a, op->a, &p.b, &beta,
 					  op->d, &p.d, op->d, &p.d, &c->algo, d->scratch,
 					  CUDA_WORKSPACE, cuda_stream(d, stream));
 	if (!is_refusal(e))
 		return cuda_blas_result(d, e, "matmul");
+
 	rc = choose_own(d, op, c, e, "use for its own algorithm");
 	if (rc)
 		return rc;

@@ -29,6 +29,7 @@ static int map_host(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out
 	if (p == MAP_FAILED)
 		return zr_fail(d->h, ZR_ENOMEM, "no memory for %llu bytes: %s",
 			       (unsigned long long)bytes, strerror(errno));
+
 	madvise(p, bytes, MADV_HUGEPAGE); /* an update sweeps over gigabytes */
 	rc = kind == ZR_MEM_PINNED ? pin(d, p, bytes) : ZR_OK;
 	if (rc)
@@ -49,6 +50,7 @@ static int take_device(struct zr_inst *d, uint64_t bytes, void **out)
 			"are in use; keep less on the device",
 			(unsigned long long)bytes, (unsigned long long)d->memory,
 			(unsigned long long)d->used);
+
 	rc = cuda_result(d, cudaMalloc(&p, bytes), "allocating device memory");
 	if (!rc)
 		rc = cuda_result(d, cudaMemsetAsync(p, 0, bytes, d->stream),
@@ -85,6 +87,7 @@ void cuda_mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind)
 {
 	if (!p)
 		return;
+
 	let_go(d);
 	if (kind == ZR_MEM_DEVICE) {
 		cuda_gave_back(d, cudaFree(p), "freeing device memory");
@@ -159,6 +162,7 @@ static int start_copy(struct zr_inst *d, void *dst, const void *src, uint64_t by
 			return rc;
 		return cuda_sync(d, NULL);
 	}
+
 	rc = cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
 	if (!rc && !now)
 		rc = stream_to(d, dst, &s);
@@ -169,6 +173,7 @@ static int start_copy(struct zr_inst *d, void *dst, const void *src, uint64_t by
 		rc = cuda_result(d, cudaEventRecord(d->copied[k], s), "marking the end of a copy");
 	if (rc)
 		return rc;
+
 	d->copying[k] = 1;
 	*ticket = k + 1;
 	return ZR_OK;

@@ -80,6 +80,7 @@ static int take_code(const struct zr_host *h, const struct nvrtc *n, program p, 
 		e = n->code(p, *code);
 	if (!e)
 		return ZR_OK;
+
 	free(*code);
 	return zr_fail(h, ZR_EIO, "optimizer %s: NVRTC gives no code: %s", name, n->error(e));
 }
@@ -97,11 +98,13 @@ int cuda_compile(const struct zr_host *h, const char *name, const char *source, 
 	int rc = n.error ? ZR_OK : open_library(h, name, &n), e;
 	if (rc)
 		return rc;
+
 	snprintf(target, sizeof target, "--gpu-architecture=sm_%d", capability);
 	e = n.create(&p, source, name, 0, NULL, NULL);
 	if (e)
 		return zr_fail(h, ZR_EIO, "optimizer %s: NVRTC does not start: %s", name,
 			       n.error(e));
+
 	e = n.compile(p, (int)(sizeof options / sizeof *options), options);
 	rc = e ? refused(h, &n, p, name, e) : take_code(h, &n, p, name, code, bytes);
 	n.destroy(&p);

@@ -207,6 +207,7 @@ static int op_attention_bwd(const struct zr_ops *ops, struct zr_stream *s,
 	cudaError_t e;
 	if (rc)
 		return rc;
+
 	e = zr_cuda_attention_delta(o, stream);
 	if (e == cudaSuccess)
 		e = zr_cuda_attention_mma_takes_bwd(o) ? zr_cuda_attention_mma_bwd(o, stream) :

@@ -151,6 +151,7 @@ static int scores_backward(const struct pass *p, const struct block_saved *s,
 		return rc;
 	if (!has(p, Q_NORM_W))
 		return ZR_OK;
+
 	rc = heads_norm_bwd(p, at[Q_NORM_W], p->H, w->dq, s->q_raw, s->q_stats, w->ops);
 	if (rc)
 		return rc;

@@ -41,6 +41,7 @@ static void carve_qkv(const struct pass *p, struct carver *v, struct block_saved
 		s->q_stride = s->kv_stride = qkv_width(p);
 		return;
 	}
+
 	s->q = s->q_raw = take_rows(v, p, q);
 	s->k = s->k_raw = take_rows(v, p, kv);
 	s->v = take_rows(v, p, kv);

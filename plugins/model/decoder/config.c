@@ -128,6 +128,7 @@ static void reversed(const char *values, const char *here, char *out, size_t n)
 		}
 		values += word + (values[word] == ' ');
 	}
+
 	snprintf(out, n, "%s", here);
 }
 
@@ -173,10 +174,12 @@ static void put_rope(const struct zr_inst *g, struct decoder_meta *m)
 	static const char *const original = "original_max_position_embeddings";
 	if (g->o->rope_scaling == ROPE_DEFAULT)
 		return;
+
 	scaling_text(g, m->scaling, sizeof m->scaling);
 	put(m, "rope_scaling", m->scaling);
 	if (g->o->rope_scaling != ROPE_LONG || is_written(m, original))
 		return;
+
 	snprintf(m->original, sizeof m->original, "%lld",
 		 (long long)g->o->rope_original_context);
 	put(m, original, m->original);
@@ -228,6 +231,7 @@ int decoder_config(const struct zr_inst *g, struct decoder_meta *m)
 				 (int)strcspn(k->key.values, " "), k->key.values);
 		put(m, k->key.name, text);
 	}
+
 	put_rope(g, m);
 	return ZR_OK;
 }

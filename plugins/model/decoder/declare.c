@@ -154,6 +154,7 @@ static int64_t declare_units(const struct zr_inst *g, struct decl *d)
 		t += n + o->experts * EXPERT_TENSORS;
 		block_names += n + o->experts * (EXPERT_TENSORS + 1);
 	}
+
 	t[0] = decl_vector(f->norm, o->width, norm_start(g));
 	if (f->norm_bias)
 		t[1] = decl_vector(f->norm_bias, o->width, 0);
@@ -161,6 +162,7 @@ static int64_t declare_units(const struct zr_inst *g, struct decl *d)
 	t += f->norm_bias ? 2 : 1;
 	if (o->tied)
 		return u;
+
 	*t = decl_matrix(f->head, o->vocabulary, o->width, o->init_std);
 	d->units[u] = unit_of(t, 1, *name);
 	return u + 1;

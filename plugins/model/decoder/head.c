@@ -80,6 +80,7 @@ static int loss(const struct pass *p, const struct work *w)
 		op.dw = c->dparam[W];
 		op.stats = w->loss;
 	}
+
 	if (rc)
 		return rc;
 	return c->ops->head_loss(c->ops, c->stream, &op);

@@ -49,8 +49,10 @@ static int by_list(const struct zr_host *h, const struct kind_list *l, int64_t l
 		if (!yes && !is_word(at, n, l->no))
 			return zr_fail(h, ZR_EINVAL, "%s: layer %lld is %.*s: %s or %s", l->option,
 				       (long long)i, (int)n, at, l->yes, l->no);
+
 		kind[i] |= yes ? l->kind : 0;
 	}
+
 	if (i < layers || n)
 		return zr_fail(h, ZR_EINVAL, "%s has %s words than layers = %lld: give one for "
 			       "each layer", l->option, n ? "more" : "fewer", (long long)layers);
@@ -99,6 +101,7 @@ int decoder_kinds(const struct zr_host *h, const struct decoder_opts *o, uint8_t
 		if (rc)
 			return rc;
 	}
+
 	for (i = 0; !o->window && i < (size_t)o->layers; i++)
 		if (kind[i] & BLOCK_LOCAL)
 			return zr_fail(h, ZR_EINVAL, "layer_types: layer %zu is "

@@ -64,6 +64,7 @@ static int embed_backward(const struct pass *p)
 		op.dwpe = c->dparam[POSITIONS_W];
 		op.position = c->positions;
 	}
+
 	if (some) { /* the call before has dropped */
 		op.first_row = c->first_row;
 		op.n_rows = c->n_rows;
@@ -117,6 +118,7 @@ static int unsupported(const struct zr_inst *g, const struct zr_ops *ops)
 		NEED(matmul_grouped_dw);
 		NEED(router_losses);
 	}
+
 	if (g->at[GATE_W] >= 0 || g->at[GATE_UP_W] >= 0 || g->o->experts) {
 		NEED(swiglu);
 		NEED(swiglu_bwd);
@@ -146,6 +148,7 @@ static int decoder_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_
 		return zr_fail(g->host, ZR_EINVAL,
 			       "sequences of %lld tokens are longer than context = %lld",
 			       (long long)length, (long long)g->o->context);
+
 	take_rows(&row, &p, p.C);
 	carver_take(&row, moe_bytes_behind(&p));
 	*out = (struct zr_layer_bytes){ .size = sizeof *out, .grad = row.used };
@@ -208,6 +211,7 @@ int decoder_create(const struct zr_host *h, const struct family *f, const void *
 	int rc;
 	if (!g)
 		return zr_fail(h, ZR_ENOMEM, "no memory for the model's description");
+
 	g->host = h;
 	g->o = opts;
 	g->f = !g->o->tied && f->untied ? f->untied : f;

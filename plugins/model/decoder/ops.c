@@ -96,6 +96,7 @@ int linear_dw(const struct pass *p, struct map l, const void *x, const void *dy)
 		rc = c->ops->matmul(c->ops, c->stream, &op);
 	if (rc || l.bias < 0 || !c->dparam[l.bias])
 		return rc;
+
 	bias.flags = c->accumulate[l.bias] ? ZR_OP_ACCUMULATE : 0;
 	bias.db = c->dparam[l.bias];
 	return c->ops->bias_bwd(c->ops, c->stream, &bias);
@@ -111,6 +112,7 @@ int inputs_backward(const struct pass *p, const struct inputs *in, const void *x
 		rc = linear_dw(p, in->map[i], x, in->dy[i]);
 	if (!rc && in->n == 1)
 		return linear_dx(p, in->map[0], in->dy[0], dx);
+
 	for (i = 0; !rc && i < in->n; i++)
 		rc = linear_dx_add(p, in->map[i], in->dy[i], sum, i > 0);
 	return rc || !is16(p) ? rc : p->c->ops->cast(p->c->ops, p->c->stream, &round);
@@ -225,6 +227,7 @@ uint64_t norm_bwd_work(const struct pass *p)
 	uint64_t work;
 	if (p->f->norm_kind == NORM_LAYER)
 		return 2 * unwanted(p) + ops->layernorm_bwd_work(ops, &layer);
+
 	work = ops->rmsnorm_bwd_work(ops, &rms);
 	if (has(p, Q_NORM_W)) {
 		work = carver_max(work, ops->rmsnorm_bwd_work(ops, &q));

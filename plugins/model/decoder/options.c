@@ -49,6 +49,7 @@ static void merge(const struct family *f, struct decoder_opts *o)
 		}
 		memcpy((char *)&all + e->offset, from, e->width);
 	}
+
 	*o = all;
 }
 
@@ -130,6 +131,7 @@ static int settle_rope(const struct zr_host *h, struct decoder_opts *o)
 	if (!(o->rope_factor > 0))
 		return zr_fail(h, ZR_EINVAL, "rope_factor is not set: rope_scaling = %s needs it",
 			       decoder_scalings[o->rope_scaling]);
+
 	otherwise(&o->rope_low_freq, 1);
 	otherwise(&o->rope_high_freq, 4);
 	otherwise(&o->rope_beta_fast, 32);
@@ -181,6 +183,7 @@ int decoder_check(const struct zr_host *h, const struct family *f, const struct 
 			       "gelu_tanh");
 	if (f->positions)
 		return ZR_OK;
+
 	rc = decoder_kinds(h, o, kind);
 	if (rc)
 		return rc;

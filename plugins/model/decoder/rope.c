@@ -63,6 +63,7 @@ static int listed(const struct zr_host *h, const char *option, const char *list,
 			break;
 		at = end;
 	}
+
 	at += strspn(at, " \t,[]");
 	return i == n && !*at ? ZR_OK :
 				zr_fail(h, ZR_EINVAL,
@@ -115,6 +116,7 @@ int rope_set_up(const struct zr_host *h, const struct decoder_opts *o, struct ro
 	    ((rc = listed(h, "rope_short", o->rope_short, n, near_by)) ||
 	     (rc = listed(h, "rope_long", o->rope_long, n, far))))
 		return rc;
+
 	frequencies(o, theta, o->rope_scaling, near_by, &rope[ROPE_GLOBAL]);
 	frequencies(o, theta, o->rope_scaling, far, &rope[ROPE_FAR]);
 	if (o->rope_scaling == ROPE_YARN || o->rope_scaling == ROPE_LONG)

@@ -24,6 +24,7 @@ int nv_chunks(struct zr_inst *d)
 		return zr_fail(d->h, ZR_ENOMEM,
 			       "no memory for %lld chunks and a buffer of %llu bytes", (long long)n,
 			       (unsigned long long)d->o->block_size);
+
 	d->bounce = (char *)d->bounce_mem +
 		    (d->unit - (uintptr_t)d->bounce_mem % d->unit) % d->unit;
 	while (n-- > 0) {
@@ -80,9 +81,11 @@ static void prepare_write(struct zr_inst *d, struct nv_chunk *c)
 		c->write = c->lo == c->at && to_end;
 		if (!c->write)
 			return;
+
 		memset(c->mem, 0, c->bytes);
 		memcpy(c->mem, r->mem + (c->lo - r->off), c->hi - c->lo);
 	}
+
 	sign(d, c);
 }
 
@@ -95,6 +98,7 @@ static struct nv_chunk *cut(struct zr_inst *d, struct nv_request *r)
 	int partial = lo % d->unit || hi % d->unit || (uintptr_t)mem % d->mem_align;
 	if (partial && d->bounce_busy)
 		return NULL;
+
 	d->bounce_busy |= partial;
 	d->free_chunks = c->next;
 	*c = (struct nv_chunk){ .request = r, .lo = lo, .hi = hi, .at = down(lo, d->unit),
@@ -147,8 +151,10 @@ static struct nv_chunk *next_of(struct zr_inst *d, int side, int *finished)
 			*finished = 1;
 		}
 	}
+
 	if (!d->queue[side] || (!d->queue[side]->cut && too_early(d, d->queue[side])))
 		return NULL;
+
 	c = cut(d, d->queue[side]);
 	if (c && c->request->cut == c->request->bytes)
 		pop(d, side);
@@ -192,6 +198,7 @@ static int moved_all(struct zr_inst *d, struct nv_chunk *c)
 	const struct nv_request *r = c->request;
 	if (c->write)
 		return 0;
+
 	verify(d, c);
 	if (r->code || !c->partial)
 		return 0;
@@ -240,6 +247,7 @@ static int more(struct zr_inst *d, struct nv_chunk *c, int moved)
 			  moved);
 		return 0;
 	}
+
 	c->done += (uint32_t)down((uint64_t)moved, d->unit);
 	return 1;
 }

@@ -35,6 +35,7 @@ static int take_lock(int dir)
 		error = EWOULDBLOCK;
 	if (!error)
 		return fd;
+
 	close(fd);
 	return -error;
 }
@@ -94,6 +95,7 @@ static void remove_if_dead(struct zr_inst *d, const char *name)
 			       strerror(errno));
 		close(lock);
 	}
+
 	if (dir >= 0)
 		close(dir);
 }
@@ -119,10 +121,12 @@ static int make_own(struct zr_inst *d)
 	uint64_t random = 0;
 	if (getrandom(&random, sizeof random, 0) != sizeof random)
 		return -errno;
+
 	snprintf(d->name, sizeof d->name, PREFIX "%d-%016llx", d->h->rank,
 		 (unsigned long long)random);
 	if (mkdirat(d->parent, d->name, 0700))
 		return errno == EEXIST ? -EWOULDBLOCK : -errno;
+
 	d->dir = openat(d->parent, d->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	/* removed by then */
 	d->lock = d->dir >= 0 ? take_lock(d->dir) : errno == ENOENT ? -EWOULDBLOCK : -errno;
@@ -144,6 +148,7 @@ int nv_dir_open(struct zr_inst *d)
 			d->h, ZR_EINVAL,
 			"path = %s: %s; name a directory on the disk that is to hold the data",
 			d->o->path, strerror(errno));
+
 	/* so that none cleans up while another makes; where that cannot be, they retry */
 	int alone = !flock(d->parent, LOCK_EX);
 	remove_dead(d);
@@ -155,6 +160,7 @@ int nv_dir_open(struct zr_inst *d)
 		return zr_fail(d->h, ZR_EINVAL,
 			       "path = %s: cannot make and lock a directory in it: %s", d->o->path,
 			       strerror(-rc));
+
 	snprintf(d->path, sizeof d->path, "%s/%s", d->o->path, d->name);
 	return ZR_OK;
 }

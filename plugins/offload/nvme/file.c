@@ -24,6 +24,7 @@ static const char *probe_direct(struct zr_inst *d)
 	int fd = openat(d->dir, NV_LOCK, O_RDWR | O_DIRECT | O_CLOEXEC);
 	if (fd < 0)
 		return strerror(errno);
+
 	close(fd);
 #ifdef STATX_DIOALIGN
 	struct statx sx;
@@ -55,6 +56,7 @@ int nv_probe(struct zr_inst *d)
 		       "memory and time",
 		       d->o->path, why);
 	}
+
 	if (d->o->block_size % d->unit)
 		return zr_fail(d->h, ZR_EINVAL,
 			       "block_size = %llu: direct I/O in %s moves multiples of %llu bytes",
@@ -109,6 +111,7 @@ static int reserve(struct zr_inst *d, struct nv_object *o, const char *key)
 		return full(d, o, key, limit.rlim_cur, "in one file: ulimit -f");
 	if (o->room > unused)
 		return full(d, o, key, unused, strerror(ENOSPC));
+
 	do
 		rc = fallocate(o->fd, 0, 0, (off_t)o->room);
 	while (rc && errno == EINTR);
@@ -132,12 +135,14 @@ static int make_sums(struct zr_inst *d, struct nv_object *o)
 	if (!unit)
 		return zr_fail(d->h, ZR_ENOMEM, "no memory for a unit of %llu bytes",
 			       (unsigned long long)d->unit);
+
 	zeros = XXH3_64bits(unit, d->unit);
 	free(unit);
 	o->sum = d->h->alloc(d->h, n * sizeof *o->sum, "checksums");
 	if (!o->sum)
 		return zr_fail(d->h, ZR_ENOMEM, "no memory for %llu checksums",
 			       (unsigned long long)n);
+
 	for (uint64_t i = 0; i < n; i++)
 		o->sum[i] = zeros;
 	return ZR_OK;
@@ -152,6 +157,7 @@ static int make_file(struct zr_inst *d, struct nv_object *o, const char *key)
 	if (o->fd < 0)
 		return zr_fail(d->h, ZR_EIO, "%s/%s: cannot create it: %s", d->path, o->name,
 			       strerror(errno));
+
 	int rc = reserve(d, o, key);
 	if (!rc && fstat(o->fd, &st))
 		rc = zr_fail(d->h, ZR_EIO, "%s/%s: %s", d->path, o->name, strerror(errno));
@@ -181,9 +187,11 @@ int nv_make(struct zr_inst *d, const char *key, uint64_t bytes, uint64_t *object
 	if (!bytes || bytes > INT64_MAX / 2)
 		return zr_fail(d->h, ZR_EINVAL, "%s: an object of %llu bytes", key,
 			       (unsigned long long)bytes);
+
 	o = calloc(1, sizeof *o);
 	if (!o)
 		return zr_fail(d->h, ZR_ENOMEM, "no memory for an object");
+
 	o->bytes = bytes;
 	o->room = ((bytes - 1) / d->unit + 2) * d->unit;
 	rc = make_file(d, o, key);

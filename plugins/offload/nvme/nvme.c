@@ -79,6 +79,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	int rc;
 	if (!d)
 		return zr_fail(h, ZR_ENOMEM, "no memory for the instance");
+
 	d->h = h;
 	d->o = opts;
 	d->parent = d->dir = d->lock = -1;
@@ -117,6 +118,7 @@ static int post(struct zr_inst *d, uint64_t object, uint64_t off, void *mem, uin
 		return zr_fail(d->h, ZR_EINVAL, "%s: %llu bytes at %llu of an object of %llu",
 			       o->name, (unsigned long long)bytes, (unsigned long long)off,
 			       (unsigned long long)o->bytes);
+
 	*ticket = 0;
 	if (!bytes)
 		return ZR_OK;

@@ -24,6 +24,7 @@ void nv_plain_run(struct zr_inst *d)
 	for (;;) {
 		if (nv_accept(d))
 			return;
+
 		c = nv_next(d);
 		if (!c)
 			/* blocks until there are some */

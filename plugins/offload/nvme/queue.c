@@ -69,6 +69,7 @@ int nv_post(struct zr_inst *d, const struct nv_request *want, uint64_t *ticket)
 		enqueue(d, r);
 		*ticket = ticket_of(d, r);
 	}
+
 	pthread_mutex_unlock(&d->mutex);
 	if (r)
 		nv_wake(d);
@@ -89,6 +90,7 @@ int nv_test(struct zr_inst *d, uint64_t ticket)
 	int rc = 1;
 	if (!ticket)
 		return rc;
+
 	pthread_mutex_lock(&d->mutex);
 	r = request_of(d, ticket);
 	if (r)
@@ -104,6 +106,7 @@ int nv_wait(struct zr_inst *d, uint64_t ticket)
 	int rc = ZR_OK;
 	if (!ticket)
 		return rc;
+
 	pthread_mutex_lock(&d->mutex);
 	r = request_of(d, ticket);
 	while (r && r->state == NV_POSTED)
@@ -114,6 +117,7 @@ int nv_wait(struct zr_inst *d, uint64_t ticket)
 			memcpy(text, r->text, sizeof text);
 		release(d, r);
 	}
+
 	pthread_mutex_unlock(&d->mutex);
 	if (!r)
 		return no_ticket(d, ticket);
@@ -130,6 +134,7 @@ int nv_drain(struct zr_inst *d)
 		if (r->state == NV_DONE)
 			release(d, r);
 	}
+
 	pthread_mutex_unlock(&d->mutex);
 	return ZR_OK;
 }
@@ -181,6 +186,7 @@ void nv_break(struct zr_inst *d, const char *what, int error)
 			r->state = NV_DONE;
 		}
 	}
+
 	pthread_cond_broadcast(&d->done);
 	pthread_mutex_unlock(&d->mutex);
 }

@@ -67,6 +67,7 @@ static void reap(struct zr_inst *d)
 	struct io_uring_cqe *e;
 	if (io_uring_peek_cqe(&d->ring->u, &e))
 		return;
+
 	struct nv_chunk *c = io_uring_cqe_get_data(e);
 	int moved = e->res;
 	io_uring_cqe_seen(&d->ring->u, e);

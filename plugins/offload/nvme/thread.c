@@ -56,9 +56,11 @@ int nv_start(struct zr_inst *d)
 	d->event = eventfd(0, EFD_CLOEXEC);
 	if (d->event < 0)
 		return zr_fail(d->h, ZR_ENOMEM, "eventfd: %s", strerror(errno));
+
 	rc = nv_chunks(d);
 	if (rc)
 		return rc;
+
 	why = nv_ring_open(d, room, sizeof room);
 	if (why)
 		zr_log(d->h, ZR_LOG_WARN,
@@ -68,6 +70,7 @@ int nv_start(struct zr_inst *d)
 	if (rc)
 		return zr_fail(d->h, ZR_ENOMEM, "cannot start a thread: %s: too little "
 			       "memory, or too many threads", strerror(rc));
+
 	d->running = 1;
 	return ZR_OK;
 }
@@ -82,6 +85,7 @@ void nv_stop(struct zr_inst *d)
 		nv_wake(d);
 		pthread_join(d->thread, NULL);
 	}
+
 	nv_ring_close(d);
 	if (d->event >= 0)
 		close(d->event);
