@@ -1,4 +1,6 @@
 # One part per role; each says where its plugins install and which they are.
+EXTRA_DIST += %D%/descriptor.h
+
 include plugins/activation/local.mk
 include plugins/adapter/local.mk
 include plugins/boot/local.mk

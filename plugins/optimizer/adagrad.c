@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "piece.h"
+#include "plugins/descriptor.h"
 
 struct adagrad_opts {
 	double lr;
@@ -99,21 +100,10 @@ static const struct zr_optimizer_v1 vtbl = {
 	.states = adagrad_states,
 	.step = adagrad_step,
 };
-static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "optimizer",
-	.id = "adagrad",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Adagrad: steps shrink with the sum of squared gradients.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct adagrad_opts),
-	.create = adagrad_create,
-	.destroy = adagrad_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(optimizer, "adagrad", &vtbl,
+       .version = "1",
+       .summary = "Adagrad: steps shrink with the sum of squared gradients.",
+       PLUGIN_OPTIONS(struct adagrad_opts, options),
+       .create = adagrad_create,
+       .destroy = adagrad_destroy);

@@ -5,6 +5,7 @@
  * the formula.
  */
 #include "adam_family.h"
+#include "plugins/descriptor.h"
 
 static const struct zr_opt options[] = {
 	ADAM_OPTIONS("Share of each parameter that is added to its gradient (L2).", "fp32"),
@@ -26,21 +27,10 @@ static const struct zr_optimizer_v1 vtbl = {
 	.upgrade = adam_upgrade,
 	.split_masters = 1,
 };
-static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "optimizer",
-	.id = "adam",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Adam with L2 weight decay on the device that holds the parameters.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct adam_opts),
-	.create = adam_create,
-	.destroy = adam_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(optimizer, "adam", &vtbl,
+       .version = "1",
+       .summary = "Adam with L2 weight decay on the device that holds the parameters.",
+       PLUGIN_OPTIONS(struct adam_opts, options),
+       .create = adam_create,
+       .destroy = adam_destroy);

@@ -4,6 +4,7 @@
  * sweep per segment, see struct zr_op_adamw for the formula.
  */
 #include "adam_family.h"
+#include "plugins/descriptor.h"
 
 /* adamw8 is the same with another default. */
 #ifdef STATES_IN_8_BITS
@@ -37,21 +38,10 @@ static const struct zr_optimizer_v1 vtbl = {
 	.upgrade = adam_upgrade,
 	.split_masters = 1,
 };
-static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "optimizer",
-	.id = ID,
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = SUMMARY,
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct adam_opts),
-	.create = adam_create,
-	.destroy = adam_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(optimizer, ID, &vtbl,
+       .version = "1",
+       .summary = SUMMARY,
+       PLUGIN_OPTIONS(struct adam_opts, options),
+       .create = adam_create,
+       .destroy = adam_destroy);

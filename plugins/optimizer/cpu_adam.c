@@ -6,6 +6,7 @@
  * sub-group is split.
  */
 #include "adam_family.h"
+#include "plugins/descriptor.h"
 
 #include <kernels.h>
 
@@ -73,21 +74,10 @@ static const struct zr_optimizer_v1 vtbl = {
 	.upgrade = adam_upgrade,
 	.split_masters = 1,
 };
-static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "optimizer",
-	.id = "cpu_adam",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "AdamW or Adam on host memory, by the processor.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct cpu_adam_opts),
-	.create = adam_create,
-	.destroy = adam_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(optimizer, "cpu_adam", &vtbl,
+       .version = "1",
+       .summary = "AdamW or Adam on host memory, by the processor.",
+       PLUGIN_OPTIONS(struct cpu_adam_opts, options),
+       .create = adam_create,
+       .destroy = adam_destroy);

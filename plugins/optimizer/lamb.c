@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "piece.h"
+#include "plugins/descriptor.h"
 
 struct lamb_opts {
 	double lr;
@@ -170,22 +171,11 @@ static const struct zr_optimizer_v1 vtbl = {
 	.step = lamb_step,
 	.partial = lamb_partial,
 };
-static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "optimizer",
-	.id = "lamb",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "LAMB: Adam with a step in proportion to the norm of each parameter.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct lamb_opts),
-	.check = lamb_check,
-	.create = lamb_create,
-	.destroy = lamb_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(optimizer, "lamb", &vtbl,
+       .version = "1",
+       .summary = "LAMB: Adam with a step in proportion to the norm of each parameter.",
+       PLUGIN_OPTIONS(struct lamb_opts, options),
+       .check = lamb_check,
+       .create = lamb_create,
+       .destroy = lamb_destroy);

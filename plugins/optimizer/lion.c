@@ -11,6 +11,7 @@
 
 #include "moments.h"
 #include "piece.h"
+#include "plugins/descriptor.h"
 
 /* lion8 is the same with another default. */
 #ifdef STATES_IN_8_BITS
@@ -131,21 +132,10 @@ static const struct zr_optimizer_v1 vtbl = {
 	.upgrade = lion_upgrade,
 	.split_masters = 1,
 };
-static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "optimizer",
-	.id = ID,
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = SUMMARY,
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct lion_opts),
-	.create = lion_create,
-	.destroy = lion_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(optimizer, ID, &vtbl,
+       .version = "1",
+       .summary = SUMMARY,
+       PLUGIN_OPTIONS(struct lion_opts, options),
+       .create = lion_create,
+       .destroy = lion_destroy);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "piece.h"
+#include "plugins/descriptor.h"
 
 #define NS_A 3.4445f
 #define NS_B -4.775f
@@ -247,21 +248,11 @@ static const struct zr_optimizer_v1 vtbl = {
 	.step_whole = muon_step_whole,
 	.whole_work = muon_whole_work,
 };
-static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "optimizer",
-	.id = "muon",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Muon: orthogonal steps for matrices, in a group beside another optimizer.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct muon_opts),
-	.create = muon_create,
-	.destroy = muon_destroy,
-};
-ZR_PLUGIN_NEED(1, &desc); /* step_whole(), with memory to work in */
+/* It needs step_whole(), with memory to work in. */
+PLUGIN_NEED(1, optimizer, "muon", &vtbl,
+	    .version = "1",
+	    .summary = "Muon: orthogonal steps for matrices, in a group beside another optimizer.",
+	    PLUGIN_OPTIONS(struct muon_opts, options),
+	    .create = muon_create,
+	    .destroy = muon_destroy);

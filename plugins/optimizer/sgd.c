@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "piece.h"
+#include "plugins/descriptor.h"
 
 struct sgd_opts {
 	double lr;
@@ -115,22 +116,11 @@ static const struct zr_optimizer_v1 vtbl = {
 	.states = sgd_states,
 	.step = sgd_step,
 };
-static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "optimizer",
-	.id = "sgd",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Gradient descent with momentum on the device that holds the parameters.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct sgd_opts),
-	.check = sgd_check,
-	.create = sgd_create,
-	.destroy = sgd_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(optimizer, "sgd", &vtbl,
+       .version = "1",
+       .summary = "Gradient descent with momentum on the device that holds the parameters.",
+       PLUGIN_OPTIONS(struct sgd_opts, options),
+       .check = sgd_check,
+       .create = sgd_create,
+       .destroy = sgd_destroy);
