@@ -8,6 +8,7 @@
  * k is the number of updates applied before this one.
  */
 #include "pure.h"
+#include "plugins/descriptor.h"
 
 struct range_opts {
 	double lr_range_test_min_lr;
@@ -49,23 +50,11 @@ static int range_value(struct zr_inst *inst, const struct zr_sched_point *at, do
 }
 
 static const struct zr_scheduler_v1 vtbl = { .size = sizeof vtbl, .value = range_value };
-static const struct zr_iface ifaces[] = { { "zr.scheduler/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "scheduler",
-	.id = "lr_range_test",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary =
-		"A learning rate that grows, to find which ones train (DeepSpeed's LRRangeTest).",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct range_opts),
-	.resolve = range_resolve,
-	.create = pure_create,
-	.destroy = pure_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(scheduler, "lr_range_test", &vtbl,
+       .version = "1",
+       .summary = "A learning rate that grows, to find which ones train (DeepSpeed's LRRangeTest).",
+       PLUGIN_OPTIONS(struct range_opts, options),
+       .resolve = range_resolve,
+       .create = pure_create,
+       .destroy = pure_destroy);

@@ -13,6 +13,7 @@
  * k is the number of updates applied before this one.
  */
 #include "pure.h"
+#include "plugins/descriptor.h"
 
 struct cycle_opts {
 	double cycle_min_lr, cycle_max_lr;
@@ -109,25 +110,13 @@ static int cycle_value(struct zr_inst *inst, const struct zr_sched_point *at, do
 }
 
 static const struct zr_scheduler_v1 vtbl = { .size = sizeof vtbl, .value = cycle_value };
-static const struct zr_iface ifaces[] = { { "zr.scheduler/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "scheduler",
-	.id = "one_cycle",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary =
-		"Up, down, then a decay (DeepSpeed's OneCycle, of the learning rate only: betas "
-		"stay).",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct cycle_opts),
-	.resolve = cycle_resolve,
-	.check = cycle_check,
-	.create = pure_create,
-	.destroy = pure_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(scheduler, "one_cycle", &vtbl,
+       .version = "1",
+       .summary = "Up, down, then a decay (DeepSpeed's OneCycle, of the learning rate only: betas "
+		  "stay).",
+       PLUGIN_OPTIONS(struct cycle_opts, options),
+       .resolve = cycle_resolve,
+       .check = cycle_check,
+       .create = pure_create,
+       .destroy = pure_destroy);

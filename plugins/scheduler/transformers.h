@@ -11,6 +11,7 @@
 #define ZR_SCHEDULER_TRANSFORMERS_H
 
 #include "pure.h"
+#include "plugins/descriptor.h"
 
 #define PI 3.14159265358979323846
 
@@ -175,24 +176,13 @@ static inline int tf_check_min_lr(const struct zr_host *h, const void *opts)
 		return ZR_OK;                                                                      \
 	}                                                                                          \
 	static const struct zr_scheduler_v1 vtbl = { .size = sizeof vtbl, .value = value_of };     \
-	static const struct zr_iface ifaces[] = { { "zr.scheduler/1", &vtbl }, { NULL, NULL } };   \
-	static const struct zr_desc desc = {                                                       \
-		.size = sizeof desc,                                                               \
-		.role = "scheduler",                                                               \
-		.id = name,                                                                        \
-		.version = "1",                                                                    \
-		.license = "Apache-2.0",                                                           \
-		.summary = about,                                                                  \
-		.ifaces = ifaces,                                                                  \
-		.opts = options,                                                                   \
-		.n_opts = sizeof options / sizeof *options,                                        \
-		.opt_stride = sizeof *options,                                                     \
-		.opts_size = sizeof(struct tf_opts),                                               \
-		.resolve = resolved_by,                                                            \
-		.check = checked_by,                                                               \
-		.create = pure_create,                                                             \
-		.destroy = pure_destroy,                                                           \
-	};                                                                                         \
-	ZR_PLUGIN(&desc)
+	PLUGIN(scheduler, name, &vtbl,                                                             \
+	       .version = "1",                                                                     \
+	       .summary = about,                                                                   \
+	       PLUGIN_OPTIONS(struct tf_opts, options),                                            \
+	       .resolve = resolved_by,                                                             \
+	       .check = checked_by,                                                                \
+	       .create = pure_create,                                                              \
+	       .destroy = pure_destroy)
 
 #endif

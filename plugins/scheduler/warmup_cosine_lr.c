@@ -9,6 +9,7 @@
  */
 #include "pure.h"
 #include "warmup.h"
+#include "plugins/descriptor.h"
 
 #define PI 3.14159265358979323846
 
@@ -67,22 +68,11 @@ static int cosine_create(const struct zr_host *h, const void *opts, struct zr_in
 }
 
 static const struct zr_scheduler_v1 vtbl = { .size = sizeof vtbl, .value = cosine_value };
-static const struct zr_iface ifaces[] = { { "zr.scheduler/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "scheduler",
-	.id = "warmup_cosine_lr",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Warm-up, then half a cosine down (DeepSpeed's WarmupCosineLR).",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct cosine_opts),
-	.resolve = cosine_resolve,
-	.create = cosine_create,
-	.destroy = pure_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(scheduler, "warmup_cosine_lr", &vtbl,
+       .version = "1",
+       .summary = "Warm-up, then half a cosine down (DeepSpeed's WarmupCosineLR).",
+       PLUGIN_OPTIONS(struct cosine_opts, options),
+       .resolve = cosine_resolve,
+       .create = cosine_create,
+       .destroy = pure_destroy);

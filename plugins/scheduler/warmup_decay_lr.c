@@ -10,6 +10,7 @@
  */
 #include "pure.h"
 #include "warmup.h"
+#include "plugins/descriptor.h"
 
 struct decay_opts {
 	int64_t total_num_steps;
@@ -66,22 +67,11 @@ static int decay_create(const struct zr_host *h, const void *opts, struct zr_ins
 }
 
 static const struct zr_scheduler_v1 vtbl = { .size = sizeof vtbl, .value = decay_value };
-static const struct zr_iface ifaces[] = { { "zr.scheduler/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "scheduler",
-	.id = "warmup_decay_lr",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Warm-up, then a straight line down (DeepSpeed's WarmupDecayLR).",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct decay_opts),
-	.resolve = decay_resolve,
-	.create = decay_create,
-	.destroy = pure_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(scheduler, "warmup_decay_lr", &vtbl,
+       .version = "1",
+       .summary = "Warm-up, then a straight line down (DeepSpeed's WarmupDecayLR).",
+       PLUGIN_OPTIONS(struct decay_opts, options),
+       .resolve = decay_resolve,
+       .create = decay_create,
+       .destroy = pure_destroy);

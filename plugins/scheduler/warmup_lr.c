@@ -8,6 +8,7 @@
  */
 #include "pure.h"
 #include "warmup.h"
+#include "plugins/descriptor.h"
 
 struct warmup_opts {
 	double warmup_min_lr, warmup_max_lr;
@@ -50,22 +51,11 @@ static int warmup_value(struct zr_inst *inst, const struct zr_sched_point *at, d
 }
 
 static const struct zr_scheduler_v1 vtbl = { .size = sizeof vtbl, .value = warmup_value };
-static const struct zr_iface ifaces[] = { { "zr.scheduler/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "scheduler",
-	.id = "warmup_lr",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Warm-up from a small learning rate, then constant (DeepSpeed's WarmupLR).",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct warmup_opts),
-	.resolve = warmup_resolve,
-	.create = pure_create,
-	.destroy = pure_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(scheduler, "warmup_lr", &vtbl,
+       .version = "1",
+       .summary = "Warm-up from a small learning rate, then constant (DeepSpeed's WarmupLR).",
+       PLUGIN_OPTIONS(struct warmup_opts, options),
+       .resolve = warmup_resolve,
+       .create = pure_create,
+       .destroy = pure_destroy);
