@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "plugins/descriptor.h"
+
 struct zr_inst {
 	const struct zr_host *h;
 };
@@ -40,17 +42,9 @@ static void keep_destroy(struct zr_inst *inst)
 }
 
 static const struct zr_activation_v1 vtbl = { .size = sizeof vtbl, .choose = keep_choose };
-static const struct zr_iface ifaces[] = { { "zr.activation/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "activation",
-	.id = "keep",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Keeps every activation in device memory: fastest, needs the most.",
-	.ifaces = ifaces,
-	.create = keep_create,
-	.destroy = keep_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(activation, "keep", &vtbl,
+       .version = "1",
+       .summary = "Keeps every activation in device memory: fastest, needs the most.",
+       .create = keep_create,
+       .destroy = keep_destroy);

@@ -10,6 +10,8 @@
 
 #include <stdlib.h>
 
+#include "plugins/descriptor.h"
+
 struct offload_opts {
 	int64_t keep;
 };
@@ -62,23 +64,11 @@ static void offload_destroy(struct zr_inst *inst)
 }
 
 static const struct zr_activation_v1 vtbl = { .size = sizeof vtbl, .choose = offload_choose };
-static const struct zr_iface ifaces[] = { { "zr.activation/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "activation",
-	.id = "offload",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary =
-		"Moves activations between forward and backward to the tier of "
-		"[offload.activation], by default host memory.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct offload_opts),
-	.create = offload_create,
-	.destroy = offload_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(activation, "offload", &vtbl,
+       .version = "1",
+       .summary = "Moves activations between forward and backward to the tier of "
+		  "[offload.activation], by default host memory.",
+       PLUGIN_OPTIONS(struct offload_opts, options),
+       .create = offload_create,
+       .destroy = offload_destroy);

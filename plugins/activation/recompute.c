@@ -18,6 +18,8 @@
 
 #include <stdlib.h>
 
+#include "plugins/descriptor.h"
+
 struct recompute_opts {
 	int64_t every;
 	uint64_t max_bytes;
@@ -248,25 +250,13 @@ static void recompute_destroy(struct zr_inst *inst)
 }
 
 static const struct zr_activation_v1 vtbl = { .size = sizeof vtbl, .choose = recompute_choose };
-static const struct zr_iface ifaces[] = { { "zr.activation/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "activation",
-	.id = "recompute",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary =
-		"Drops activations and computes them again before backward: less memory, up to a "
-		"third more time.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct recompute_opts),
-	.resolve = recompute_resolve,
-	.check = recompute_check,
-	.create = recompute_create,
-	.destroy = recompute_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(activation, "recompute", &vtbl,
+       .version = "1",
+       .summary = "Drops activations and computes them again before backward: less memory, up to "
+		  "a third more time.",
+       PLUGIN_OPTIONS(struct recompute_opts, options),
+       .resolve = recompute_resolve,
+       .check = recompute_check,
+       .create = recompute_create,
+       .destroy = recompute_destroy);
