@@ -3,6 +3,7 @@
  * bf16.c - parameters and activations in bf16; master, gradients and accumulation in fp32.
  */
 #include "unscaled.h"
+#include "plugins/descriptor.h"
 
 struct bf16_opts {
 	struct unscaled_opts unscaled; /* first: what unscaled.c reads */
@@ -40,23 +41,12 @@ static const struct zr_precision_v1 vtbl = {
 	.start = unscaled_start,
 	.next = unscaled_next,
 };
-static const struct zr_iface ifaces[] = { { "zr.precision/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "precision",
-	.id = "bf16",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary =
-		"Parameters and activations in bf16, masters with the bits of fp32 unless told "
-		"otherwise.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct bf16_opts),
-	.create = unscaled_create,
-	.destroy = unscaled_destroy,
-};
-ZR_PLUGIN_NEED(4, &desc); /* ZR_MASTER_AUTO */
+/* It needs ZR_MASTER_AUTO. */
+PLUGIN_NEED(4, precision, "bf16", &vtbl,
+	    .version = "1",
+	    .summary = "Parameters and activations in bf16, masters with the bits of fp32 unless "
+		       "told otherwise.",
+	    PLUGIN_OPTIONS(struct bf16_opts, options),
+	    .create = unscaled_create,
+	    .destroy = unscaled_destroy);

@@ -19,6 +19,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "plugins/descriptor.h"
+
 enum { ON_STOP, ON_SKIP };
 static const char *const choices[] = { "stop", "skip", NULL };
 
@@ -174,22 +176,11 @@ static const struct zr_precision_v1 vtbl = {
 	.start = fp16_start,
 	.next = fp16_next,
 };
-static const struct zr_iface ifaces[] = { { "zr.precision/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "precision",
-	.id = "fp16",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Parameters and activations in fp16 over an fp32 master, with a loss scale.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct fp16_opts),
-	.check = fp16_check,
-	.create = fp16_create,
-	.destroy = fp16_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(precision, "fp16", &vtbl,
+       .version = "1",
+       .summary = "Parameters and activations in fp16 over an fp32 master, with a loss scale.",
+       PLUGIN_OPTIONS(struct fp16_opts, options),
+       .check = fp16_check,
+       .create = fp16_create,
+       .destroy = fp16_destroy);

@@ -3,6 +3,7 @@
  * fp32.c - everything in fp32.
  */
 #include "unscaled.h"
+#include "plugins/descriptor.h"
 
 static const struct zr_opt options[] = { UNSCALED_ON_NONFINITE };
 
@@ -20,21 +21,10 @@ static const struct zr_precision_v1 vtbl = {
 	.start = unscaled_start,
 	.next = unscaled_next,
 };
-static const struct zr_iface ifaces[] = { { "zr.precision/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "precision",
-	.id = "fp32",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Parameters, activations and gradients in fp32.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct unscaled_opts),
-	.create = unscaled_create,
-	.destroy = unscaled_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(precision, "fp32", &vtbl,
+       .version = "1",
+       .summary = "Parameters, activations and gradients in fp32.",
+       PLUGIN_OPTIONS(struct unscaled_opts, options),
+       .create = unscaled_create,
+       .destroy = unscaled_destroy);
