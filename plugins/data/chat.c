@@ -11,6 +11,7 @@
 #include "documents.h"
 #include "mapped.h"
 #include "windows.h"
+#include "plugins/descriptor.h"
 
 #define FORM(name_, text_) \
 	ZR_OPT(struct chat_opts, name_, ZR_T_STR, 0, "", 0, 0, "", text_)
@@ -232,23 +233,12 @@ static const struct zr_data_v1 vtbl = {
 	.targets = chat_targets,
 	.count = chat_count,
 };
-static const struct zr_iface ifaces[] = { { "zr.data/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "data",
-	.id = "chat",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Conversations in JSON lines, of which the answers are learned.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct chat_opts),
-	.resolve = chat_resolve,
-	.check = chat_check,
-	.create = chat_create,
-	.destroy = chat_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(data, "chat", &vtbl,
+       .version = "1",
+       .summary = "Conversations in JSON lines, of which the answers are learned.",
+       PLUGIN_OPTIONS(struct chat_opts, options),
+       .resolve = chat_resolve,
+       .check = chat_check,
+       .create = chat_create,
+       .destroy = chat_destroy);

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "windows.h"
+#include "plugins/descriptor.h"
 
 #define SETS 64
 #define EXACT 1000000 /* weights have six digits behind the point */
@@ -411,21 +412,10 @@ static const struct zr_data_v1 vtbl = {
 	.targets = mix_targets,
 	.count = mix_count,
 };
-static const struct zr_iface ifaces[] = { { "zr.data/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "data",
-	.id = "mix",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Sequences of several sets, sections [data.NAME], in shares that weights give.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct mix_opts),
-	.create = mix_create,
-	.destroy = mix_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(data, "mix", &vtbl,
+       .version = "1",
+       .summary = "Sequences of several sets, sections [data.NAME], in shares that weights give.",
+       PLUGIN_OPTIONS(struct mix_opts, options),
+       .create = mix_create,
+       .destroy = mix_destroy);

@@ -14,6 +14,7 @@
 #include "content.h"
 #include "files.h"
 #include "windows.h"
+#include "plugins/descriptor.h"
 
 #define CHUNK 4096
 #define EVERY 20 /* chunks, the last of which is held out */
@@ -345,22 +346,11 @@ static const struct zr_data_v1 vtbl = {
 	.encode = text_encode,
 	.file = text_file,
 };
-static const struct zr_iface ifaces[] = { { "zr.data/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "data",
-	.id = "text",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Text as bytes, plain or gzip; every 20th chunk of 4 KiB held out.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct text_opts),
-	.resolve = text_resolve,
-	.create = text_create,
-	.destroy = text_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(data, "text", &vtbl,
+       .version = "1",
+       .summary = "Text as bytes, plain or gzip; every 20th chunk of 4 KiB held out.",
+       PLUGIN_OPTIONS(struct text_opts, options),
+       .resolve = text_resolve,
+       .create = text_create,
+       .destroy = text_destroy);

@@ -13,6 +13,7 @@
 #include "documents.h"
 #include "mapped.h"
 #include "windows.h"
+#include "plugins/descriptor.h"
 
 #define HEADER 1024          /* bytes: 256 int32, {magic, version, tokens, 0 ...} */
 #define MAGIC_GPT2 20240520  /* version 1: uint16 */
@@ -427,23 +428,12 @@ static const struct zr_data_v1 vtbl = {
 	.targets = tokens_targets,
 	.count = tokens_count,
 };
-static const struct zr_iface ifaces[] = { { "zr.data/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "data",
-	.id = "tokens",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Files of token numbers: with documents, with llm.c's header, or raw.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct tokens_opts),
-	.resolve = tokens_resolve,
-	.check = tokens_check,
-	.create = tokens_create,
-	.destroy = tokens_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(data, "tokens", &vtbl,
+       .version = "1",
+       .summary = "Files of token numbers: with documents, with llm.c's header, or raw.",
+       PLUGIN_OPTIONS(struct tokens_opts, options),
+       .resolve = tokens_resolve,
+       .check = tokens_check,
+       .create = tokens_create,
+       .destroy = tokens_destroy);
