@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "line.h"
+#include "plugins/descriptor.h"
 
 #define MAX_COLUMNS 64
 #define STEP "step,"
@@ -181,21 +182,10 @@ static void csv_destroy(struct zr_inst *inst)
 
 static const struct zr_monitor_v1 vtbl = { .size = sizeof vtbl, .metrics = csv_metrics,
 					   .flush = csv_flush, .resume = csv_resume };
-static const struct zr_iface ifaces[] = { { "zr.monitor/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "monitor",
-	.id = "csv",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Metrics as comma separated values, a row per step.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct csv_opts),
-	.create = csv_create,
-	.destroy = csv_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(monitor, "csv", &vtbl,
+       .version = "1",
+       .summary = "Metrics as comma separated values, a row per step.",
+       PLUGIN_OPTIONS(struct csv_opts, options),
+       .create = csv_create,
+       .destroy = csv_destroy);

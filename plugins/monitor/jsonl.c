@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "line.h"
+#include "plugins/descriptor.h"
 
 #define HEAD "{\"step\":"
 
@@ -80,21 +81,10 @@ static void jsonl_destroy(struct zr_inst *inst)
 
 static const struct zr_monitor_v1 vtbl = { .size = sizeof vtbl, .metrics = jsonl_metrics,
 					   .flush = jsonl_flush, .resume = jsonl_resume };
-static const struct zr_iface ifaces[] = { { "zr.monitor/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "monitor",
-	.id = "jsonl",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Metrics as one JSON object per step.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct jsonl_opts),
-	.create = jsonl_create,
-	.destroy = jsonl_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(monitor, "jsonl", &vtbl,
+       .version = "1",
+       .summary = "Metrics as one JSON object per step.",
+       PLUGIN_OPTIONS(struct jsonl_opts, options),
+       .create = jsonl_create,
+       .destroy = jsonl_destroy);

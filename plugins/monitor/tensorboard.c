@@ -16,6 +16,7 @@
 #include "message.h"
 #include "output.h"
 #include "tag.h"
+#include "plugins/descriptor.h"
 
 #define RECORD_ROOM 16384 /* bytes of the longest record */
 #define PREFIX "events.out.tfevents."
@@ -197,21 +198,10 @@ static void tb_destroy(struct zr_inst *inst)
 static const struct zr_monitor_v1 vtbl = {
 	.size = sizeof vtbl, .metrics = tb_metrics, .flush = tb_flush, .resume = tb_resume
 };
-static const struct zr_iface ifaces[] = { { "zr.monitor/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "monitor",
-	.id = "tensorboard",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Metrics as event files of TensorBoard.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct tb_opts),
-	.create = tb_create,
-	.destroy = tb_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(monitor, "tensorboard", &vtbl,
+       .version = "1",
+       .summary = "Metrics as event files of TensorBoard.",
+       PLUGIN_OPTIONS(struct tb_opts, options),
+       .create = tb_create,
+       .destroy = tb_destroy);

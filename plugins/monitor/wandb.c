@@ -17,6 +17,7 @@
 
 #include "tag.h"
 #include "wandb_log.h"
+#include "plugins/descriptor.h"
 
 /* Numbers of fields. */
 enum { RECORD_NUM = 1, RECORD_HISTORY = 2, RECORD_SUMMARY = 3 };
@@ -527,21 +528,10 @@ static void wandb_destroy(struct zr_inst *inst)
 static const struct zr_monitor_v1 vtbl = {
 	.size = sizeof vtbl, .metrics = wandb_metrics, .flush = wandb_flush, .resume = wandb_resume
 };
-static const struct zr_iface ifaces[] = { { "zr.monitor/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "monitor",
-	.id = "wandb",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Metrics as an offline run of Weights & Biases, for `wandb sync`.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct wandb_opts),
-	.create = wandb_create,
-	.destroy = wandb_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(monitor, "wandb", &vtbl,
+       .version = "1",
+       .summary = "Metrics as an offline run of Weights & Biases, for `wandb sync`.",
+       PLUGIN_OPTIONS(struct wandb_opts, options),
+       .create = wandb_create,
+       .destroy = wandb_destroy);
