@@ -11,6 +11,8 @@
 #include <unistd.h>
 #include <zeroth/offload.h>
 
+#include "plugins/descriptor.h"
+
 #define COPY_CUT (1u << 20)
 
 struct opts {
@@ -247,23 +249,11 @@ static const struct zr_offload_v1 vtbl = { .size = sizeof vtbl, .info = info, .m
 					   .discard = discard, .read = read_object,
 					   .write = write_object, .map = map, .test = test,
 					   .wait = no_ticket, .drain = drain };
-static const struct zr_iface ifaces[] = { { "zr.offload/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "offload",
-	.id = "cpu",
-	.version = "0.1.0",
-	.license = "Apache-2.0",
-	.summary = "Host memory, used in place.",
-	.ifaces = ifaces,
-	.opts = cpu_opts,
-	.n_opts = sizeof cpu_opts / sizeof *cpu_opts,
-	.opt_stride = sizeof *cpu_opts,
-	.opts_size = sizeof(struct opts),
-	.resolve = resolve,
-	.create = create,
-	.destroy = destroy,
-};
-
-ZR_PLUGIN(&desc);
+PLUGIN(offload, "cpu", &vtbl,
+       .version = "0.1.0",
+       .summary = "Host memory, used in place.",
+       PLUGIN_OPTIONS(struct opts, cpu_opts),
+       .resolve = resolve,
+       .create = create,
+       .destroy = destroy);

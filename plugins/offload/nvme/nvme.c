@@ -4,6 +4,7 @@
  * works.
  */
 #include "nvme.h"
+#include "plugins/descriptor.h"
 
 static const struct zr_opt nvme_opts[] = {
 	ZR_OPT(struct nv_opts, path, ZR_T_PATH, ZR_O_REQUIRED, NULL, 0, 0, "",
@@ -145,24 +146,12 @@ static const struct zr_offload_v1 vtbl = { .size = sizeof vtbl, .info = info, .m
 					   .discard = nv_discard, .read = read_object,
 					   .write = write_object, .test = nv_test, .wait = nv_wait,
 					   .drain = nv_drain };
-static const struct zr_iface ifaces[] = { { "zr.offload/1", &vtbl }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "offload",
-	.id = "nvme",
-	.version = "0.1.0",
-	.license = "Apache-2.0",
-	.summary = "Files on a disk, past the page cache, many operations at once.",
-	.ifaces = ifaces,
-	.opts = nvme_opts,
-	.n_opts = sizeof nvme_opts / sizeof *nvme_opts,
-	.opt_stride = sizeof *nvme_opts,
-	.opts_size = sizeof(struct nv_opts),
-	.resolve = resolve,
-	.check = check,
-	.create = create,
-	.destroy = destroy,
-};
-
-ZR_PLUGIN(&desc);
+PLUGIN(offload, "nvme", &vtbl,
+       .version = "0.1.0",
+       .summary = "Files on a disk, past the page cache, many operations at once.",
+       PLUGIN_OPTIONS(struct nv_opts, nvme_opts),
+       .resolve = resolve,
+       .check = check,
+       .create = create,
+       .destroy = destroy);
