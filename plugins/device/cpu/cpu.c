@@ -4,6 +4,7 @@
  * when the call returns.
  */
 #include "cpu.h"
+#include "plugins/descriptor.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -192,24 +193,12 @@ static const struct zr_device_v1 device = { sizeof device,  0,
 					    cpu_copy_start, cpu_copy_wait,
 					    NULL,	    cpu_mem_pin,
 					    cpu_mem_unpin,  cpu_copy_start };
-static const struct zr_iface ifaces[] = { { "zr.device/1", &device }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "device",
-	.id = "cpu",
-	.version = "0.1.0",
-	.license = "Apache-2.0",
-	.summary = "The processor: AVX-512, AVX2 or scalar kernels.",
-	.ifaces = ifaces,
-	.opts = cpu_opts,
-	.n_opts = sizeof cpu_opts / sizeof *cpu_opts,
-	.opt_stride = sizeof *cpu_opts,
-	.opts_size = sizeof(struct opts),
-	.resolve = resolve,
-	.check = check,
-	.create = create,
-	.destroy = destroy,
-};
-
-ZR_PLUGIN(&desc);
+PLUGIN(device, "cpu", &device,
+       .version = "0.1.0",
+       .summary = "The processor: AVX-512, AVX2 or scalar kernels.",
+       PLUGIN_OPTIONS(struct opts, cpu_opts),
+       .resolve = resolve,
+       .check = check,
+       .create = create,
+       .destroy = destroy);

@@ -5,6 +5,7 @@
 #include "cuda.h"
 
 #include "cuda_missing.h"
+#include "plugins/descriptor.h"
 
 #include <string.h>
 
@@ -245,26 +246,13 @@ static const struct zr_device_v1 device = { sizeof device,
 					    cuda_mem_pin,
 					    cuda_mem_unpin,
 					    cuda_copy_now };
-static const struct zr_iface ifaces[] = { { "zr.device/1", &device }, { NULL, NULL } };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "device",
-	.id = "cuda",
-	.version = "0.1.0",
-	.license = "Apache-2.0",
-	.summary =
-		"NVIDIA GPUs from compute capability 8.0 on; matrix products by cuBLASLt, "
-		"everything else by kernels of our own.",
-	.ifaces = ifaces,
-	.opts = cuda_opts,
-	.n_opts = sizeof cuda_opts / sizeof *cuda_opts,
-	.opt_stride = sizeof *cuda_opts,
-	.opts_size = sizeof(struct opts),
-	.resolve = resolve,
-	.create = create,
-	.destroy = destroy,
-	.probe = probe,
-};
-
-ZR_PLUGIN(&desc);
+PLUGIN(device, "cuda", &device,
+       .version = "0.1.0",
+       .summary = "NVIDIA GPUs from compute capability 8.0 on; matrix products by cuBLASLt, "
+		  "everything else by kernels of our own.",
+       PLUGIN_OPTIONS(struct opts, cuda_opts),
+       .resolve = resolve,
+       .create = create,
+       .destroy = destroy,
+       .probe = probe);
