@@ -5,6 +5,7 @@
  * tensors. A layer needs those of its units, too.
  */
 #include "lora.h"
+#include "plugins/descriptor.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -422,22 +423,13 @@ static const struct zr_model_v1 vtbl = {
 	.logits = lora_logits,
 };
 static const struct zr_iface ifaces[] = {
-	{ "zr.model/1", &vtbl }, { "zr.adapter/1", &files }, { NULL, NULL }
+	PLUGIN_IFACE(model, &vtbl), PLUGIN_IFACE(adapter, &files), { NULL, NULL }
 };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "adapter",
-	.id = "lora",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Low-rank adapters beside the frozen linear maps of the model.",
-	.ifaces = ifaces,
-	.opts = options,
-	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options,
-	.opts_size = sizeof(struct lora_opts),
-	.create = lora_create,
-	.destroy = lora_destroy,
-};
+PLUGIN_DESC(adapter, "lora", ifaces,
+	    .version = "1",
+	    .summary = "Low-rank adapters beside the frozen linear maps of the model.",
+	    PLUGIN_OPTIONS(struct lora_opts, options),
+	    .create = lora_create,
+	    .destroy = lora_destroy);
 ZR_PLUGIN(&desc);
