@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "plugins/descriptor.h"
+
 #define MAX_RANKS 256
 #define MAX_NODE 65536 /* as boot/mpi: a run that it started may be sampled here */
 #define MAX_KEYS 256
@@ -351,7 +353,6 @@ static const struct zr_boot_v1 vtbl = {
 	.fence = local_fence,
 	.abort = local_abort,
 };
-static const struct zr_iface ifaces[] = { { "zr.boot/1", &vtbl }, { NULL, NULL } };
 
 /* auto: the ranks of this machine are one node. */
 static int local_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts_)
@@ -371,20 +372,10 @@ static const struct zr_opt opts[] = {
 	       "Plays nodes of so many ranks each on one machine; auto: all ranks are one node."),
 };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "boot",
-	.id = "local",
-	.version = "2",
-	.license = "Apache-2.0",
-	.summary = "Ranks on this machine: one process, or those of a supervisor.",
-	.ifaces = ifaces,
-	.opts = opts,
-	.n_opts = sizeof opts / sizeof *opts,
-	.opt_stride = sizeof *opts,
-	.opts_size = sizeof(struct local_opts),
-	.resolve = local_resolve,
-	.create = local_create,
-	.destroy = local_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(boot, "local", &vtbl,
+       .version = "2",
+       .summary = "Ranks on this machine: one process, or those of a supervisor.",
+       PLUGIN_OPTIONS(struct local_opts, opts),
+       .resolve = local_resolve,
+       .create = local_create,
+       .destroy = local_destroy);

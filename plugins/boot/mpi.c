@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "mpi.h"
+#include "plugins/descriptor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -224,7 +225,6 @@ static const struct zr_boot_v1 vtbl = {
 	.fence = zb_fence,
 	.abort = mpi_abort,
 };
-static const struct zr_iface ifaces[] = { { "zr.boot/1", &vtbl }, { NULL, NULL } };
 
 /* auto: as many as there are. */
 static int mpi_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts_)
@@ -243,20 +243,10 @@ static const struct zr_opt opts[] = {
 	       "takes them as they are."),
 };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "boot",
-	.id = "mpi",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Ranks started by mpirun, srun or another launcher of MPI.",
-	.ifaces = ifaces,
-	.opts = opts,
-	.n_opts = sizeof opts / sizeof *opts,
-	.opt_stride = sizeof *opts,
-	.opts_size = sizeof(struct mpi_opts),
-	.resolve = mpi_resolve,
-	.create = mpi_create,
-	.destroy = mpi_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(boot, "mpi", &vtbl,
+       .version = "1",
+       .summary = "Ranks started by mpirun, srun or another launcher of MPI.",
+       PLUGIN_OPTIONS(struct mpi_opts, opts),
+       .resolve = mpi_resolve,
+       .create = mpi_create,
+       .destroy = mpi_destroy);

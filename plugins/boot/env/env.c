@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "env.h"
+#include "plugins/descriptor.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -294,7 +295,6 @@ static const struct zr_boot_v1 vtbl = {
 	.fence = env_fence,
 	.abort = ze_stop,
 };
-static const struct zr_iface ifaces[] = { { "zr.boot/1", &vtbl }, { NULL, NULL } };
 
 static const struct zr_opt opts[] = {
 	ZR_OPT(struct env_opts, directory, ZR_T_PATH, 0, "", 0, 0, "",
@@ -305,21 +305,10 @@ static const struct zr_opt opts[] = {
 	       "A rank that waits longer for others to join ends the run, naming them."),
 };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "boot",
-	.id = "env",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary =
-		"Ranks by environment variables: RANK, WORLD_SIZE, or those of SLURM, PMI or Open "
-		"MPI.",
-	.ifaces = ifaces,
-	.opts = opts,
-	.n_opts = sizeof opts / sizeof *opts,
-	.opt_stride = sizeof *opts,
-	.opts_size = sizeof(struct env_opts),
-	.create = env_create,
-	.destroy = env_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(boot, "env", &vtbl,
+       .version = "1",
+       .summary = "Ranks by environment variables: RANK, WORLD_SIZE, or those of SLURM, PMI or "
+		  "Open MPI.",
+       PLUGIN_OPTIONS(struct env_opts, opts),
+       .create = env_create,
+       .destroy = env_destroy);
