@@ -5,11 +5,11 @@
  */
 #define _GNU_SOURCE
 #include "local.h"
+#include "plugins/descriptor.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
 
 static int local_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 {
@@ -139,7 +139,6 @@ static const struct zr_comm_v1 vtbl = {
 	.mem_view = zl_mem_view,
 	.held = local_held,
 };
-static const struct zr_iface ifaces[] = { { "zr.comm/1", &vtbl }, { NULL, NULL } };
 
 static const char *const cross_reads[] = { "auto", "off", NULL };
 static const struct zr_opt opts[] = {
@@ -153,19 +152,9 @@ static const struct zr_opt opts[] = {
 		"that; off: always stage."),
 };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "comm",
-	.id = "local",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Ranks of one machine over shared memory.",
-	.ifaces = ifaces,
-	.opts = opts,
-	.n_opts = sizeof opts / sizeof *opts,
-	.opt_stride = sizeof *opts,
-	.opts_size = sizeof(struct local_opts),
-	.create = local_create,
-	.destroy = local_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(comm, "local", &vtbl,
+       .version = "1",
+       .summary = "Ranks of one machine over shared memory.",
+       PLUGIN_OPTIONS(struct local_opts, opts),
+       .create = local_create,
+       .destroy = local_destroy);

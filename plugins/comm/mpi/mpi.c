@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "mpi.h"
+#include "plugins/descriptor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -234,7 +235,6 @@ static const struct zr_comm_v1 vtbl = {
 	.bytes_sent = mpi_bytes_sent,
 	.sums = mpi_sums,
 };
-static const struct zr_iface ifaces[] = { { "zr.comm/1", &vtbl }, { NULL, NULL } };
 
 static const char *const sums[] = { "ordered", "mpi", NULL }; /* SUMS_* in order */
 static const struct zr_opt opts[] = {
@@ -247,19 +247,9 @@ static const struct zr_opt opts[] = {
 		"place of ranks and on the version of MPI: so may the bits."),
 };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "comm",
-	.id = "mpi",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Ranks on one or many machines, through MPI.",
-	.ifaces = ifaces,
-	.opts = opts,
-	.n_opts = sizeof opts / sizeof *opts,
-	.opt_stride = sizeof *opts,
-	.opts_size = sizeof(struct mpi_opts),
-	.create = mpi_create,
-	.destroy = mpi_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(comm, "mpi", &vtbl,
+       .version = "1",
+       .summary = "Ranks on one or many machines, through MPI.",
+       PLUGIN_OPTIONS(struct mpi_opts, opts),
+       .create = mpi_create,
+       .destroy = mpi_destroy);

@@ -6,6 +6,7 @@
 #include "nccl.h"
 
 #include "cuda_missing.h"
+#include "plugins/descriptor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -233,7 +234,6 @@ static const struct zr_comm_v1 vtbl = {
 	.bytes_sent = nccl_bytes_sent,
 	.sums = nccl_sums,
 };
-static const struct zr_iface ifaces[] = { { "zr.comm/1", &vtbl }, { NULL, NULL } };
 
 static const char *const sums[] = { "ordered", "nccl", NULL }; /* NN_SUMS_* in order */
 static const struct zr_opt opts[] = {
@@ -247,22 +247,11 @@ static const struct zr_opt opts[] = {
 		"on what connects them and on the version of NCCL: so may the bits."),
 };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "comm",
-	.id = "nccl",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary =
-		"GPUs of one or many machines, through NCCL; [comm.host] moves what is on the "
-		"host.",
-	.ifaces = ifaces,
-	.opts = opts,
-	.n_opts = sizeof opts / sizeof *opts,
-	.opt_stride = sizeof *opts,
-	.opts_size = sizeof(struct nccl_opts),
-	.create = nccl_create,
-	.destroy = nccl_destroy,
-	.probe = nccl_probe,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(comm, "nccl", &vtbl,
+       .version = "1",
+       .summary = "GPUs of one or many machines, through NCCL; [comm.host] moves what is on the "
+		  "host.",
+       PLUGIN_OPTIONS(struct nccl_opts, opts),
+       .create = nccl_create,
+       .destroy = nccl_destroy,
+       .probe = nccl_probe);

@@ -5,6 +5,8 @@
  */
 #include <zeroth/comm.h>
 
+#include "plugins/descriptor.h"
+
 struct planned_opts {
 	int32_t sums;
 };
@@ -58,7 +60,6 @@ static const char *sums_of(const void *opts)
 static const struct zr_comm_v1 vtbl = { .size = sizeof vtbl, .mem = ZR_MEM_DEVICE, .post = post,
 					.test = wait_for, .wait = wait_for, .abort = stop,
 					.bytes_sent = bytes_sent, .sums = sums_of };
-static const struct zr_iface ifaces[] = { { "zr.comm/1", &vtbl }, { NULL, NULL } };
 
 static const char *const sums[] = { "ordered", "library", NULL };
 static const struct zr_opt opts[] = {
@@ -67,19 +68,9 @@ static const struct zr_opt opts[] = {
 		    "order; library, in an order of its own, as NCCL does."),
 };
 
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "comm",
-	.id = "planned",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "Stands for a library that moves the memory of cards, in plans.",
-	.ifaces = ifaces,
-	.opts = opts,
-	.n_opts = sizeof opts / sizeof *opts,
-	.opt_stride = sizeof *opts,
-	.opts_size = sizeof(struct planned_opts),
-	.create = planned_create,
-	.destroy = planned_destroy,
-};
-ZR_PLUGIN(&desc);
+PLUGIN(comm, "planned", &vtbl,
+       .version = "1",
+       .summary = "Stands for a library that moves the memory of cards, in plans.",
+       PLUGIN_OPTIONS(struct planned_opts, opts),
+       .create = planned_create,
+       .destroy = planned_destroy);
