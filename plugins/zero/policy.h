@@ -10,6 +10,8 @@
 
 #include <zeroth/zero.h>
 
+#include "plugins/descriptor.h"
+
 struct policy_opts {
 	uint64_t reduce_bucket_size, allgather_bucket_size, sub_group_size;
 	/* of stages that split parameters, else 0 */
@@ -91,24 +93,17 @@ int split_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_sta
 	static const struct zr_zero_v1 vtbl = { .size = sizeof vtbl, \
 						.groups = stage_groups, \
 						.at = answer }; \
-	static const struct zr_iface ifaces[] = { { "zr.zero/1", &vtbl }, { NULL, NULL } }; \
-	static const struct zr_desc desc = { \
-		.size = sizeof desc, \
-		.role = "zero", \
-		.id = name, \
-		.version = "1", \
-		.license = "Apache-2.0", \
-		.summary = text, \
-		.ifaces = ifaces, \
-		.opts = policy_options, \
-		.n_opts = options, \
-		.opt_stride = sizeof *policy_options, \
-		.opts_size = sizeof(struct policy_opts), \
-		.resolve = policy_resolve, \
-		.check = policy_check, \
-		.create = policy_create, \
-		.destroy = policy_destroy, \
-	}; \
-	ZR_PLUGIN_NEED(4, &desc) /* names of units */
+	PLUGIN_NEED(4, /* names of units */ \
+		    zero, name, &vtbl, \
+		    .version = "1", \
+		    .summary = text, \
+		    .opts = policy_options, \
+		    .n_opts = options, \
+		    .opt_stride = sizeof *policy_options, \
+		    .opts_size = sizeof(struct policy_opts), \
+		    .resolve = policy_resolve, \
+		    .check = policy_check, \
+		    .create = policy_create, \
+		    .destroy = policy_destroy)
 
 #endif

@@ -6,6 +6,7 @@
 #define ZR_DECODER_PLUGIN_H
 
 #include "decoder.h"
+#include "plugins/descriptor.h"
 
 int decoder_create(const struct zr_host *, const struct family *, const void *opts,
 		   struct zr_inst **out);
@@ -50,26 +51,17 @@ extern const struct zr_model_v1 decoder_model;
 	{ \
 		return decoder_create(h, &family, opts, out); \
 	} \
-	static const struct zr_iface ifaces[] = { { "zr.model/1", &decoder_model }, \
-						  { "zr.pretrained/1", &pretrained }, \
+	static const struct zr_iface ifaces[] = { PLUGIN_IFACE(model, &decoder_model), \
+						  PLUGIN_IFACE(pretrained, &pretrained), \
 						  { NULL, NULL } }; \
-	static const struct zr_desc desc = { \
-		.size = sizeof desc, \
-		.role = "model", \
-		.id = plugin_id, \
-		.version = "1.0", \
-		.license = "Apache-2.0", \
-		.summary = text, \
-		.ifaces = ifaces, \
-		.opts = opts, \
-		.n_opts = sizeof opts / sizeof *opts, \
-		.opt_stride = sizeof *opts, \
-		.opts_size = sizeof(struct decoder_opts), \
-		.resolve = resolve, \
-		.check = check, \
-		.create = create, \
-		.destroy = decoder_destroy, \
-	}; \
+	PLUGIN_DESC(model, plugin_id, ifaces, \
+		    .version = "1.0", \
+		    .summary = text, \
+		    PLUGIN_OPTIONS(struct decoder_opts, opts), \
+		    .resolve = resolve, \
+		    .check = check, \
+		    .create = create, \
+		    .destroy = decoder_destroy); \
 	ZR_PLUGIN(&desc)
 
 #endif
