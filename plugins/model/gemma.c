@@ -33,7 +33,8 @@ static const struct family_key keys[] = {
 	KEY_YES_NO("tie_word_embeddings", "tied", "true"),
 	KEY_DEF("rms_norm_eps", "norm_eps", "1e-6"),
 	KEYS_ROPE("10000"),
-	/* The first published files say gelu and were trained with its tanh form. */
+	/* The first published files say gelu and were trained with its tanh form, which is what
+	 * transformers 5 reads there; 4.57 computes gelu itself. */
 	{ .key = { .name = "hidden_act", .option = "activation", .def = "gelu_pytorch_tanh",
 		   .values = "gelu_pytorch_tanh=gelu_tanh gelu=gelu_tanh gelu_new=gelu_tanh" },
 	  .write = 1 },

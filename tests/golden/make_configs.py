@@ -10,6 +10,7 @@
 #   config  or all of config.json, as a version saved that model again
 #   loss    of the tokens of tokens.bin, by the versions that read these keys, which must agree; or
 #   refused what the versions say that refuse it
+#   names   what Zeroth's refusal has to name, where it must refuse what transformers computes
 import json
 import os
 import shutil
@@ -117,6 +118,28 @@ def rotary_cases():
     yield "starcoder2", "as its largest is published", {"mlp_type": "default", "norm_type": "layer_norm", "rms_norm_eps": 1e-5}
 
 
+ACT_KEY = {"gpt2": "activation_function", "gemma2": "hidden_activation", "gemma3": "hidden_activation"}
+GELU = ("gelu", "gelu_new", "gelu_pytorch_tanh")
+
+
+def activation_cases():
+    """Each function that ACT2FN has by a name which is in use, in every family: computed, or refused by name."""
+    tanh = GELU[1:]
+    computed = {"gpt2": GELU, "gpt-neox": GELU, "starcoder2": GELU, "gemma": GELU,
+                "gemma2": tanh[1:], "gemma3": tanh[1:]}
+    for model in ["gpt2", *PAIRS]:
+        if model == "phi3-long":
+            continue
+        key = ACT_KEY.get(model, "hidden_act")
+        for name in (*GELU, "gelu_fast", "quick_gelu", "relu", "silu"):
+            here = name in computed.get(model, ("silu",))
+            yield model, key + " = " + name, {key: name}, None if here else key
+    # No version's model of Gemma reads hidden_activation. By gelu 5.24 means its tanh form there, and 4.57 gelu itself.
+    for name in GELU:
+        yield "gemma", "gelu, hidden_activation = " + name, {"hidden_act": "gelu", "hidden_activation": name}, \
+            None if name == "gelu_pytorch_tanh" else "hidden_activation"
+
+
 def tokens():
     return torch.tensor([(i * 37 + i * i * 11 + 5) % V for i in range(B * T + 1)])
 
@@ -170,6 +193,8 @@ def main(root):
     entries = [] if OLD else json.load(open(path))
     if OLD:
         entries = [{"model": m, "what": w, "set": s} for m, w, s in rotary_cases()]
+        for model, what, keys, names in activation_cases():
+            entries.append({"model": model, "what": what, "set": keys, **({"names": names} if names else {})})
     models = sorted(m for m in os.listdir(root) if os.path.isdir(os.path.join(root, m)))
     entries += [{"model": m, "what": "saved by " + VERSION, "config": saved_again(root, m)} for m in models]
     for entry in entries:
