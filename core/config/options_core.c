@@ -54,7 +54,8 @@ static const struct zr_opt train[] = {
 		    "micro-batches first and sends once per step."),
 	ZR_OPT(struct zr_train_opts, freeze, ZR_T_GLOBS, ZR_O_NUMERIC, "", 0, 0, "",
 	       "Tensors that stay as they are, by patterns like those of a parameter group: they "
-	       "get no gradient, no master and no optimizer state."),
+	       "get no gradient, no master and no optimizer state. A pattern behind a ! takes "
+	       "tensors out again; the last one that fits a tensor decides."),
 	TRAIN(gradient_part_size, ZR_T_COUNT, ZR_O_AUTO, "auto", 0, "elements",
 	      "With [offload.gradient], larger gradients of embeddings and output projections are "
 	      "computed in parts of this size, which wait there: the same bits, but logits are "

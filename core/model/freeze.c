@@ -12,32 +12,51 @@
 
 /* ---- which ---- */
 
+/* Gives the tensors whose names the pattern fits to `take`, and adds to *taken what that returns.
+ * Returns how many there are. */
+static int32_t match_tensors(struct zr_setup *s, const char *pattern, zr_match_fn *take,
+			     int32_t *taken)
+{
+	const struct zr_layout *l = &s->layout;
+	int32_t fits = 0;
+	for (int32_t i = 0; i < l->n_tensors; i++) {
+		if (fnmatch(pattern, l->tensor[i].decl->name, 0))
+			continue;
+		fits++;
+		*taken += take(s, i);
+	}
+	return fits;
+}
+
 int32_t zr_match_tensors(struct zr_setup *s, const char *section, const char *key, const char *list,
-			 zr_match_fn *take, struct zr_error *err)
+			 zr_match_fn *take, zr_match_fn *take_out, struct zr_error *err)
 {
 	const struct zr_layout *l = &s->layout;
 	const char *word;
 	char pattern[256];
 	int32_t taken = 0, last = l->n_tensors - 1;
 	for (size_t len; (word = zr_next_word(&list, &len));) {
-		int32_t fits = 0;
+		const int out = take_out && *word == '!';
+		int32_t by_word = 0;
 		if (len >= sizeof pattern)
 			return zr_config_blame(s->cfg, section, ZR_EINVAL, err,
 					       "%s: a pattern of more than %zu bytes", key,
 					       sizeof pattern - 1);
 
 		snprintf(pattern, sizeof pattern, "%.*s", (int)len, word);
-		for (int32_t i = 0; i < l->n_tensors; i++)
-			if (!fnmatch(pattern, l->tensor[i].decl->name, 0)) {
-				fits++;
-				taken += take(s, i);
-			}
-		if (!fits)
+		if (!match_tensors(s, pattern + out, out ? take_out : take, &by_word))
 			return zr_config_blame(s->cfg, section, ZR_EINVAL, err,
 					       "%s: no tensor has a name like %s; their names are "
-					       "like %s and %s", key, pattern,
+					       "like %s and %s", key, pattern + out,
 					       l->tensor[0].decl->name,
 					       l->tensor[last < 2 ? last : 2].decl->name);
+		if (out && !by_word)
+			return zr_config_blame(s->cfg, section, ZR_EINVAL, err,
+					       "%s: %s takes out no tensor that a pattern before "
+					       "it names: put it behind one that does, as in * "
+					       "%s",
+					       key, pattern, pattern);
+		taken += by_word;
 	}
 	return taken;
 }
@@ -47,13 +66,21 @@ static int freeze(struct zr_setup *s, int32_t tensor)
 	return s->frozen[tensor] = 1;
 }
 
+/* Takes back what a pattern said, not what the model itself says. Returns whether it did. */
+static int thaw(struct zr_setup *s, int32_t tensor)
+{
+	const uint8_t was = s->frozen[tensor];
+	s->frozen[tensor] = s->layout.tensor[tensor].flags & ZR_TENSOR_FROZEN;
+	return s->frozen[tensor] != was;
+}
+
 /* What training does not change: what the model itself says, and [train] freeze. */
 static int freeze_all(struct zr_setup *s, struct zr_error *err)
 {
 	size_t n = (size_t)s->layout.n_tensors;
 	for (size_t i = 0; i < n; i++)
 		s->frozen[i] = s->layout.tensor[i].flags & ZR_TENSOR_FROZEN;
-	int rc = zr_match_tensors(s, "train", "freeze", s->train->freeze, freeze, err);
+	int rc = zr_match_tensors(s, "train", "freeze", s->train->freeze, freeze, thaw, err);
 	return rc < 0 ? rc : memchr(s->frozen, 0, n) ? 0 :
 		zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
 				"freeze: all tensors are frozen: nothing is left to train");

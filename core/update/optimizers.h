@@ -62,11 +62,12 @@ static inline int zr_takes_split(const struct zr_optimizer *o)
 }
 uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t);
 
-/* core/model/freeze.c: gives the tensors that each pattern of a list fits to `take`. The sum of
- * what that returns, or an error: the key has a pattern that fits none. */
+/* core/model/freeze.c: gives the tensors that each pattern of a list fits to `take`, those that one
+ * behind a ! fits to `take_out`; NULL: no pattern begins so. The sum of what they return, or an
+ * error: the key has a pattern that fits none, or a ! that takes none out. */
 typedef int zr_match_fn(struct zr_setup *s, int32_t tensor);
 int32_t zr_match_tensors(struct zr_setup *s, const char *section, const char *key, const char *list,
-			 zr_match_fn *take, struct zr_error *err);
+			 zr_match_fn *take, zr_match_fn *take_out, struct zr_error *err);
 /* Fills frozen, as [train] freeze says, and makes units of one kind, in a layout of their own. */
 int zr_frozen_find(struct zr_setup *s, struct zr_error *err);
 

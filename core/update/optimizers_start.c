@@ -29,7 +29,7 @@ static int claim(struct zr_setup *s, int32_t tensor)
 
 static int claim_all(struct zr_setup *s, const struct zr_section *sec, struct zr_error *err)
 {
-	int32_t taken = zr_match_tensors(s, sec->name, "match", sec->match, claim, err);
+	int32_t taken = zr_match_tensors(s, sec->name, "match", sec->match, claim, NULL, err);
 	return taken > 0 ? 0 : taken < 0 ? taken :
 		zr_config_blame(s->cfg, sec->name, ZR_EINVAL, err,
 				"match: groups before this one have all of its tensors; take it "

@@ -56,6 +56,8 @@ done <<END
 1 $far -o offload.gradient.plugin=nvme -o offload.gradient.path=disk -o zero.plugin=stage2
 2 -o activation.plugin=recompute -o device.threads=2
 END
+train except -o 'train.freeze=* !model.layers.1.* !model.norm.weight !lm_head.weight *.mlp.up_proj.weight' -n 2
+is "I1: the same set, written with exceptions" "$(digest except)" "$(digest one)"
 plan=$("$ZEROTH" plan a.ini)
 like "the plan says what is frozen" "$plan" '^frozen: 11 tensors, 3312 parameters; backward runs through 2 of 4 layers$'
 like "as JSON, too" "$("$ZEROTH" plan --json a.ini | tr -d '\n')" '"frozen": 3312'

@@ -105,7 +105,8 @@ static void one_step(const char *freeze, const char *const *more)
 /* The embedding that the head shares, the lowest layers, all but the last, and parts of units. */
 static const char *const patterns[] = { "wte.weight", "wte.weight wpe.weight", "w* h.0.*", "w* h.*",
 					"h.1.* ln_f.*", "*.bias",
-					"*ln_?.weight wpe.weight h.0.attn.c_attn.weight" };
+					"*ln_?.weight wpe.weight h.0.attn.c_attn.weight",
+					"* !h.1.* h.1.ln_?.*" };
 
 static void in_every_precision(void **unused)
 {
@@ -307,6 +308,27 @@ static void parts_keep_order_and_numbers(void **unused)
 	plan_close(all);
 }
 
+/* The last pattern that fits a tensor decides, and a ! takes it out again. */
+static void exceptions_are_a_way_to_write_the_same_set(void **unused)
+{
+	static const char *const same[][2] = {
+		{ "train.freeze=w* h.0.*", "train.freeze=* !h.1.* !ln_f.*" },
+		{ "train.freeze=wte.weight", "train.freeze=w* !wpe.weight" },
+		{ "train.freeze=w* h.0.ln_?.* h.1.* ln_f.*", "train.freeze=* !h.0.* h.0.ln_?.*" },
+		{ "train.freeze=w* h.1.* ln_f.*", "train.freeze=* !h.0.* h.0.* !h.0.*" },
+	};
+	(void)unused;
+	for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+		struct zr_setup *plain = plan_open(1, OPTIONS(same[i][0]));
+		struct zr_setup *with = plan_open(1, OPTIONS(same[i][1]));
+		const size_t tensors = (size_t)plain->layout.n_tensors;
+		assert_memory_equal(with->frozen, plain->frozen, tensors);
+		assert_int_equal(with->layout.n_units, plain->layout.n_units);
+		plan_close(plain);
+		plan_close(with);
+	}
+}
+
 static void refused(const char *text, const char *option)
 {
 	struct zr_error err;
@@ -325,12 +347,19 @@ static void I7_patterns_that_cannot_be_meant(void **unused)
 		"wte.weight and h.0.ln_1.weight", "train.freeze=w* h.7.*");
 	refused("-o: [train] freeze: all tensors are frozen: nothing is left to train",
 		"train.freeze=*");
+	refused("-o: [train] freeze: no tensor has a name like h.7.*; their names are like "
+		"wte.weight and h.0.ln_1.weight", "train.freeze=* !h.7.*");
+	refused("-o: [train] freeze: !h.1.* takes out no tensor that a pattern before it names: "
+		"put it behind one that does, as in * !h.1.*", "train.freeze=w* !h.1.*");
+	refused("-o: [optimizer.a] match: no tensor has a name like !h.1.*; their names are like "
+		"wte.weight and h.0.ln_1.weight", "optimizer.a.match=* !h.1.*");
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(in_every_precision),
+		cmocka_unit_test(exceptions_are_a_way_to_write_the_same_set),
 		cmocka_unit_test(with_accumulation_recompute_and_groups),
 		cmocka_unit_test(a_frozen_unit_takes_its_copy_only),
 		cmocka_unit_test(gradients_of_frozen_units_have_no_buffer),
