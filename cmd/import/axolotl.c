@@ -296,8 +296,7 @@ static const struct zr_import_key keys[] = {
 	NONE("lora_on_cpu", "[offload.param] says it"),
 	STOP("lora_rank_pattern.*", "", "give [adapter] rank_pattern"),
 	STOP("lora_alpha_pattern.*", "", "give [adapter] alpha_pattern"),
-	STOP("unfrozen_parameters", "",
-	     "parameters to train are not named by expressions: [train] freeze names the others"),
+	MADE("unfrozen_parameters", "train.freeze", ax_unfrozen),
 
 	/* data */
 	MADE("datasets[].path", "data.path", ax_path),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * axolotl.h - maps for the rows of Axolotl's table that are about its data: axolotl_data.c.
+ * axolotl.h - maps for the rows of Axolotl's table that are about its data: axolotl_data.c;
+ * and about what is frozen: axolotl_freeze.c.
  */
 #ifndef ZR_CMD_IMPORT_AXOLOTL_H
 #define ZR_CMD_IMPORT_AXOLOTL_H
@@ -28,6 +29,7 @@ AX_ROW(held_out);
 AX_ROW(excess); /* what is too long */
 AX_ROW(validation);
 AX_ROW(same); /* as that of `datasets` */
+AX_ROW(unfrozen);
 
 /* Lines of [data] that follow from several keys. */
 int ax_finish_data(struct zr_import *im);

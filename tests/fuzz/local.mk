@@ -38,7 +38,7 @@ fuzz_chat_libs = files/chat/libchat.la files/tokenizer/libtokenizer.la $(fuzz_li
 %C%_fuzz_import_SOURCES = %D%/fuzz_import.c
 %C%_fuzz_import_CPPFLAGS = $(fuzz_cppflags)
 %C%_fuzz_import_LDFLAGS = $(FUZZ_LDFLAGS)
-%C%_fuzz_import_LDADD = cmd/import/libimport.la $(fuzz_libs)
+%C%_fuzz_import_LDADD = cmd/import/libimport.la files/tokenizer/libtokenizer.la $(fuzz_libs)
 
 %C%_fuzz_index_SOURCES = %D%/fuzz_index.c
 %C%_fuzz_index_CPPFLAGS = $(fuzz_cppflags)

@@ -11,6 +11,7 @@ cd "$scratch" || exit 99
 cp "$src"/tests/golden/import/* .
 cp -r "$src/tests/golden/pretrained/gpt2" model
 cp -r "$src/tests/golden/pretrained/llama" llama
+cp -r "$src/tests/golden/pretrained/mixtral" mixtral
 printf '\001\000%.0s' {1..5000} >train.bin
 mkdir disk
 
@@ -343,6 +344,43 @@ if [ -e axolotl.made ]; then
 		'adapter: lora\nlora_target_linear: true\nlora_target_modules: [lm_head]\n' 'lm_head beside lora_target_linear'
 	no "the routers' loss" 'model_config:\n  output_router_logits: true\n' \
 		'output_router_logits: import with --model DIR'
+	# unfrozen NAME MODEL PATTERN EXPRESSION...: what is imported, or why it is not
+	unfrozen() {
+		local got
+		printf '%s\n' 'base_model: x' 'micro_batch_size: 1' 'max_steps: 3' 'unfrozen_parameters:' >of.yml
+		printf "  - '%s'\n" "${@:4}" >>of.yml
+		rm -f of.ini
+		got=$(import -o of.ini --device cpu --model "$2" --data train.bin of.yml | grep 'unfrozen_parameters')
+		[ ! -e of.ini ] || got+=$(sed -n 's/^freeze = //; T; s/ ;.*//p' of.ini)
+		like "Axolotl: unfrozen_parameters: $1" "$got" "$3"
+	}
+	layer='model.layers.1.'
+	unfrozen 'expressions' llama '' lm_head
+	if grep -q 'needs PCRE2' err; then
+		skip 'Axolotl: unfrozen_parameters' 'no PCRE2'
+	else
+		unfrozen 'of the second layer' llama '\* !model\.layers\.1\.\* !lm_head\.weight' '^lm_head.weight$' model.layers.1
+		like '... and nothing else learns' "$("$ZEROTH" plan of.ini -o data.format=uint16 2>&1)" '^frozen: 11 tensors'
+		unfrozen 'a map of each layer' llama '\* !model\.layers\.\*\.mlp\.up_proj\.weight$' 'model.layers.[0-9]+.mlp.up_proj'
+		unfrozen 'a map of one layer' llama "\* !${layer//./\\.}mlp\.up_proj\.weight$" 'model.layers.[1-9]+.mlp.(up|side)_proj'
+		unfrozen 'begins at the start' llama 'no parameter of llama has a name that begins so$' 'layers.1' 'up_proj'
+		unfrozen 'a dot is no other character' llama 'no parameter of llama' 'model_layers' 'model.layers.1.mlp.*proj' 'model\.layers'
+		unfrozen 'but before a +' llama '\* !model\.layers\.1\.\*$' 'model.+1.'
+		unfrozen 'all' llama 'it names all parameters' '.+weight'
+		unfrozen 'rows' llama 'embed_tokens\.weight\$\[:32000\]: tensors are trained whole: without rows of them$' \
+			'^lm_head.weight$' '^model.embed_tokens.weight$[:32000]'
+		unfrozen 'one row' llama 'weight\[7\]: tensors are trained whole' 'lm_head.weight[7]'
+		unfrozen 'an expression that is not here' llama '\(\?P<a>lm_head\): .*of the groups only' '(?P<a>lm_head)'
+		unfrozen 'a set in a set' llama 'a \[ in a set is not supported$' 'lm_head[a[.]weight'
+		unfrozen 'as PyTorch names them' model '\* !h\.0\.\* !ln_f\.\*$' 'transformer.h.0.' 'transformer.ln_f' 'h.1'
+		unfrozen 'a name of transformers 4 alone' mixtral \
+			'it fits one of model\.layers\.0\.block_sparse_moe\.gate\.weight, .*, and model\.layers\.0\.mlp\.gate\.weight' \
+			'model.layers.[0-9]+.block_sparse_moe.gate'
+		unfrozen 'and all of a layer' mixtral '\* !model\.layers\.1\.\*$' 'model.layers.1.'
+		unfrozen 'no model' llama/none 'llama/none' 'lm_head'
+	fi
+	no 'parameters that are not frozen' 'unfrozen_parameters: [lm_head]\n' 'unfrozen_parameters: import with --model DIR'
+	no 'and an adapter' 'adapter: lora\nunfrozen_parameters: [lm_head]\n' 'with an adapter that alone is trained'
 	no 'a plugin' 'plugins: [axolotl.integrations.kd.KDPlugin]\n' 'KDPlugin: there is no such plugin here$'
 	no 'states of 4 bits' 'optimizer: adamw_torch_4bit\n' 'optimizer: there is no such optimizer here'
 	yaml 'Axolotl: two warm-ups' 'base_model: x\nwarmup_steps: 3\nwarmup_ratio: 0.5\n' \

@@ -19,7 +19,7 @@ TESTS += $(cmd_tests)
 %C%_t_import_SOURCES = %D%/t_import.c
 %C%_t_import_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_t_import_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-%C%_t_import_LDADD = cmd/import/libimport.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS)
+%C%_t_import_LDADD = cmd/import/libimport.la files/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS)
 
 %C%_t_merge_SOURCES = %D%/t_merge.c
 %C%_t_merge_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
