@@ -79,16 +79,17 @@ static void close_source(struct source *s)
 	zr_manifest_free(&s->m);
 }
 
-/* The values that training kept of a tensor: the master, or the compute copy if the unit is frozen
- * or there is no master. */
+/* The values that training kept of a tensor that is left out: the compute copy. Before units were
+ * cut, one with trainable tensors, too, had a master of all of them. */
 static int32_t type_of(const struct zr_manifest *m, int32_t tensor)
 {
 	const struct zr_unit_place *u = &m->layout.unit[m->layout.tensor[tensor].unit];
-	int master = 0;
+	int whole = 1;
 	for (int32_t i = u->first; i < u->first + u->count; i++)
-		master |= m->master_bits > 16 && !zr_manifest_frozen(m, i);
-	int32_t kept = zr_dtype(0, m->dtype)->id;
-	return !master && (kept == ZR_BF16 || kept == ZR_F16) ? kept : ZR_F32;
+		whole &= zr_manifest_frozen(m, i) != 0;
+
+	const int32_t kept = zr_dtype(0, m->dtype)->id;
+	return whole && (kept == ZR_BF16 || kept == ZR_F16) ? kept : ZR_F32;
 }
 
 /* Opens the files with the tensors that the checkpoint leaves out. */
