@@ -6,8 +6,8 @@
 
 # line SECONDS COMMAND...: which has no more of the phase than that; the table has its results at once.
 line() {
-	local whole=$ends cut=1
-	[ $((SECONDS + $1)) -ge "$ends" ] || ends=$((SECONDS + $1)) cut=
+	local whole=$ends cut=1 over=$((SECONDS + $1 * ${patience:-1}))
+	[ $over -ge "$ends" ] || ends=$over cut=
 	shift
 	"$@"
 	ends=$whole

@@ -52,7 +52,7 @@ like "nor of the stay" "$(ZR_GPU_STAY=0 gpu nccl)" 'skip one rank.* s are left o
 both_halves() {
 	rm -rf out
 	mkdir out
-	table=$(gpu day1)
+	table=$(ZR_GPU_PHASE=9000 gpu day1)
 	is "the first half of a day" "$?" 0
 	is "its models train" "$(grep -c ' day1 *pass \(GPT-2\|Llama\).*tokens/s (target' <<<"$table")" 5
 	is "attention of each shape both ways" "$(grep -c ' day1 *pass attention.*TFLOP/s (target' <<<"$table")" 4
@@ -60,7 +60,7 @@ both_halves() {
 	is "a day has a table of its own" "$(grep -c ^day1 out/gpu-day.txt)" "$(grep -c ' day1 ' <<<"$table")"
 	is "which replaces no other" "$(ls out | tr '\n' ' ')" "gpu-day.json gpu-day.txt logs.tar.gz results.jsonl state.tar.gz "
 
-	table=$(gpu day2)
+	table=$(ZR_GPU_PHASE=9000 gpu day2)
 	is "the second half" "$?" 0
 	is "copies each way and both" "$(grep -c ' day2 *pass copies, .*GB/s (target' <<<"$table")" 3
 	is "what the host does beside" "$(grep -c ' day2 *pass .* on the host: .*GB/s (target' <<<"$table")" 2
