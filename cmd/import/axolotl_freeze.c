@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * axolotl_freeze.c - unfrozen_parameters: expressions of Python for the names of the parameters
- * that are trained. Axolotl 0.19 matches them at the start of a name (re.match), takes a dot as a
+ * that are trained. Axolotl 0.18 matches them at the start of a name (re.match), takes a dot as a
  * dot unless a + is behind it, and cuts [N], [N:M] off an expression: rows of a parameter. Which
  * tensors they fit is written as [train] freeze.
  */
