@@ -75,6 +75,7 @@ struct zeroth {
 	pthread_cond_t asked, answered;
 	struct rank *rank;       /* [n] */
 	int started;             /* threads */
+	int loaded;              /* ranks that have read the configuration, or failed to */
 	uint64_t memory;         /* that the machine had available before they were */
 	struct meeting *meeting; /* NULL: one rank */
 	_Atomic int running;     /* a command, or the end: no other call may come */

@@ -28,6 +28,18 @@ static void name_text(const struct zeroth *e, struct zr_error *err)
 	}
 }
 
+/* Reading a configuration may fork a process that looks at plugins, which must not happen while
+ * another thread loads some: all ranks have read theirs before any goes on. */
+static void wait_for_configs(struct zeroth *e)
+{
+	pthread_mutex_lock(&e->lock);
+	e->loaded++;
+	pthread_cond_broadcast(&e->asked);
+	while (e->loaded < e->n)
+		pthread_cond_wait(&e->asked, &e->lock);
+	pthread_mutex_unlock(&e->lock);
+}
+
 static int load_config(struct rank *r, struct zr_error *err)
 {
 	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* libinih has a global limit */
@@ -75,6 +87,7 @@ static int has_dir(const struct rank *r)
 static int open_all(struct rank *r, struct zr_error *err)
 {
 	int rc = load_config(r, err);
+	wait_for_configs(r->engine);
 	if (!rc)
 		rc = zr_trainer_setup(&r->t, r->engine->memory, err);
 	if (rc)
