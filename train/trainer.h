@@ -3,10 +3,11 @@
  * trainer.h - one rank's training, from its configuration to its end: what `zeroth train` and
  * libzeroth do alike. Who trains decides when to step, evaluate and save, and what to print.
  *
- * The order of calls: setup, check_dirs, open, ready, resume, begin, open_saver, open_dirs,
- * open_metrics, then steps, evaluations and saves, end and close. check_dirs, open_saver, open_dirs
- * and open_metrics are left out by those who write nothing there. All functions but those that name
- * rank 0 are collective over the ranks. A failure is final, but that of a checkpoint. [main]
+ * The order of calls: find, setup, check_dirs, open, ready, resume, begin, open_saver, open_dirs,
+ * open_metrics, then steps, evaluations and saves, leave_dirs and close. A new training leaves out
+ * find and resume. Who writes no files leaves out check_dirs, open_saver, open_dirs, open_metrics
+ * and leave_dirs. All functions but those that say otherwise are collective over the ranks. A
+ * failure is final, but that of a checkpoint. [main]
  */
 #ifndef ZR_TRAIN_TRAINER_H
 #define ZR_TRAIN_TRAINER_H
@@ -47,8 +48,8 @@ struct zr_trainer {
  * machine: bytes of its memory; 0: what it had available, see fit.h. */
 int zr_trainer_setup(struct zr_trainer *t, uint64_t machine, struct zr_error *err);
 
-/* Rank 0: whether the directories that the training will write to can be made or gone on with.
- * Nothing is made. */
+/* Rank 0 alone: whether the directories that the training will write to can be made, or gone on
+ * with. Nothing is made. */
 int zr_trainer_check_dirs(struct zr_trainer *t, struct zr_error *err);
 
 /* Takes all memory, once all ranks are known to read the same files: all bytes of them with
@@ -59,8 +60,8 @@ int zr_trainer_open(struct zr_trainer *t, int verify, struct zr_error *err);
  * checkpoint is then compared. */
 int zr_trainer_ready(struct zr_trainer *t, struct zr_error *err);
 
-/* Where a training resumes from: t->from. name: "auto" or a path, see resume.h. Before setup or
- * after it. Not collective. */
+/* Where a training resumes from: t->from. name: "auto" or a path, see resume.h. libzeroth calls it
+ * after ready, when its program asks for it. Not collective. */
 int zr_trainer_find(struct zr_trainer *t, const char *name, struct zr_error *err);
 /* Goes on from the checkpoint there. other_data: the data need not be that of the checkpoint. name:
  * as before; with "auto" and no checkpoint t->resumed stays -1. */
@@ -72,9 +73,9 @@ int zr_trainer_begin(struct zr_trainer *t, struct zr_error *err);
 /* dir: where checkpoints go, as rank 0 has it. */
 int zr_trainer_open_saver(struct zr_trainer *t, const char *dir, struct zr_error *err);
 
-/* Rank 0: makes and locks the directories of the run and of checkpoints. */
+/* Rank 0 alone: makes and locks the directories of the run and of checkpoints. */
 int zr_trainer_open_dirs(struct zr_trainer *t, struct zr_error *err);
-/* Rank 0: opens the monitors. */
+/* Rank 0 alone: opens the monitors. */
 int zr_trainer_open_metrics(struct zr_trainer *t, struct zr_error *err);
 
 /* One step. stop: see zr_session_step. t->result is what it was. */
@@ -88,7 +89,7 @@ int zr_trainer_evaluate(struct zr_trainer *t, struct zr_run_set *set, const stru
  * (NULL: not wanted). Returns how many. Not collective. */
 uint32_t zr_trainer_numbers(const struct zr_trainer *t, const double *part,
 			    struct zr_metric m[ZR_METRICS_PER_STEP]);
-/* Rank 0: gives the monitors what they do not know yet of the last step. */
+/* Not collective: rank 0 gives the monitors what they do not know yet of the last step. */
 void zr_trainer_push(struct zr_trainer *t, const double *part);
 
 /* XXH3-64 of the losses of all steps so far. Not collective. */
