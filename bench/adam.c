@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CUT (64 * ZR_BLOCK)
+#define CUT  (64 * ZR_BLOCK)
 #define MOST 200
 
 enum { OURS, NARROW, STREAMS, LOOP, TORCH, PEERS };
@@ -154,9 +154,18 @@ static void ours(int narrow)
 	struct zr_buf state[2];
 	for (int i = 0; i < 2; i++)
 		state[i] = narrow ? buffer(codes[i], 0) : buffer(x[M + i], ZR_F32);
-	struct zr_opt_step s = { .size = sizeof s, .seg_stride = sizeof(struct zr_seg), .n_state = 2, .step = step_number, .lr = 1e-3,
-				 .grad_mult = 1, .opts = opts[narrow],
-				 .master = buffer(x[MASTER], ZR_F32), .grad = buffer(x[GRAD], ZR_F32), .state = state, .seg = &seg, .n_seg = 1 };
+	struct zr_opt_step s = { .size = sizeof s,
+				 .seg_stride = sizeof(struct zr_seg),
+				 .n_state = 2,
+				 .step = step_number,
+				 .lr = 1e-3,
+				 .grad_mult = 1,
+				 .opts = opts[narrow],
+				 .master = buffer(x[MASTER], ZR_F32),
+				 .grad = buffer(x[GRAD], ZR_F32),
+				 .state = state,
+				 .seg = &seg,
+				 .n_seg = 1 };
 	if (vtbl->step(inst[narrow], &s))
 		abort();
 }

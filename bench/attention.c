@@ -72,13 +72,27 @@ static void measure(const struct dev *d, int64_t length, int64_t heads, int64_t 
 	char *qkv = numbers(3 * n, dtype), *grad = numbers(3 * n, dtype);
 	void *out = numbers(n, dtype), *dout = numbers(n, dtype);
 	float *lse = malloc((size_t)(length * heads) * sizeof *lse);
-	struct zr_op_attention o = { .size = sizeof o, .dtype = dtype, .batch = 1,
-				     .length = length, .heads = heads, .kv_heads = heads,
-				     .head_dim = D, .q_stride = 3 * width, .k_stride = 3 * width,
-				     .v_stride = 3 * width, .out_stride = width, .scale = 0.125f,
-				     .q = qkv, .k = qkv + one * width, .v = qkv + 2 * one * width,
-				     .out = out, .lse = lse };
-	struct zr_op_attention_bwd b = { .size = sizeof b, .fwd = o, .dout = dout, .dq = grad,
+	struct zr_op_attention o = { .size = sizeof o,
+				     .dtype = dtype,
+				     .batch = 1,
+				     .length = length,
+				     .heads = heads,
+				     .kv_heads = heads,
+				     .head_dim = D,
+				     .q_stride = 3 * width,
+				     .k_stride = 3 * width,
+				     .v_stride = 3 * width,
+				     .out_stride = width,
+				     .scale = 0.125f,
+				     .q = qkv,
+				     .k = qkv + one * width,
+				     .v = qkv + 2 * one * width,
+				     .out = out,
+				     .lse = lse };
+	struct zr_op_attention_bwd b = { .size = sizeof b,
+					 .fwd = o,
+					 .dout = dout,
+					 .dq = grad,
 					 .dk = grad + one * width,
 					 .dv = grad + 2 * one * width };
 	uint64_t work = d->ops->attention_bwd_work(d->ops, &b);

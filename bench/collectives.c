@@ -23,9 +23,9 @@
 
 #include "tests/lib/testhost.h"
 
-#define KINDS 3
+#define KINDS      3
 #define MAX_ROUNDS 200
-#define PAGE 1024 /* elements: views are of whole pages */
+#define PAGE       1024 /* elements: views are of whole pages */
 
 static int rank, world;
 static char hello[4096];
@@ -72,8 +72,12 @@ static void by_zeroth(int kind, float *a, float *b, int64_t n)
 					  { b + rank * (n / world), b, n / world } };
 	static const int kinds[KINDS] = { ZR_COMM_ALL_REDUCE, ZR_COMM_REDUCE_SCATTER,
 					  ZR_COMM_ALL_GATHER };
-	struct zr_comm_op op = { .size = sizeof op, .kind = kinds[kind], .group = ZR_GROUP_WORLD,
-				 .dtype = ZR_F32, .n_seg = 1, .seg = &seg[kind] };
+	struct zr_comm_op op = { .size = sizeof op,
+				 .kind = kinds[kind],
+				 .group = ZR_GROUP_WORLD,
+				 .dtype = ZR_F32,
+				 .n_seg = 1,
+				 .seg = &seg[kind] };
 	zr_ticket t;
 	if (comm->post(inst, &op, &t) || comm->wait(inst, t))
 		MPI_Abort(MPI_COMM_WORLD, 1);
@@ -107,8 +111,12 @@ static void read_all(const float *p, int64_t n)
 static void by_view(int kind, float *a, float *b, int64_t n)
 {
 	struct zr_comm_seg seg = { a, NULL, n / world };
-	struct zr_comm_op op = { .size = sizeof op, .kind = ZR_COMM_FENCE, .group = ZR_GROUP_WORLD,
-				 .dtype = ZR_F32, .n_seg = 1, .seg = &seg };
+	struct zr_comm_op op = { .size = sizeof op,
+				 .kind = ZR_COMM_FENCE,
+				 .group = ZR_GROUP_WORLD,
+				 .dtype = ZR_F32,
+				 .n_seg = 1,
+				 .seg = &seg };
 	zr_ticket t;
 	(void)kind;
 	if (comm->post(inst, &op, &t) || comm->wait(inst, t))

@@ -97,11 +97,20 @@ static int32_t to;
 static int product(void)
 {
 	const int64_t width = to == ZR_F32 ? 4 : 2;
-	struct zr_op_matmul op = { .size = sizeof op, .flags = flags, .a_dtype = ZR_BF16,
-				   .b_dtype = ZR_BF16, .d_dtype = to, .m = m, .n = n, .k = k,
+	struct zr_op_matmul op = { .size = sizeof op,
+				   .flags = flags,
+				   .a_dtype = ZR_BF16,
+				   .b_dtype = ZR_BF16,
+				   .d_dtype = to,
+				   .m = m,
+				   .n = n,
+				   .k = k,
 				   .lda = flags & ZR_MM_TRANS_A ? m : k,
-				   .ldb = flags & ZR_MM_TRANS_B ? k : n, .ldd = n, .a = room,
-				   .b = room + 2 * m * k, .d = room + 2 * (m * k + k * n) };
+				   .ldb = flags & ZR_MM_TRANS_B ? k : n,
+				   .ldd = n,
+				   .a = room,
+				   .b = room + 2 * m * k,
+				   .d = room + 2 * (m * k + k * n) };
 	if (flags & ZR_MM_GELU) {
 		op.bias = room;
 		op.pre = room + 2 * (m * k + k * n) + width * m * n;
@@ -135,13 +144,28 @@ struct model {
 };
 
 static const struct model models[] = {
-	{ "gpt2_124m", 65536, 4096, 0,
-	  { { 768, 2304, 12 }, { 768, 768, 12 }, { 768, 3072, 12 }, { 3072, 768, 12 },
+	{ "gpt2_124m",
+	  65536,
+	  4096,
+	  0,
+	  { { 768, 2304, 12 },
+	    { 768, 768, 12 },
+	    { 768, 3072, 12 },
+	    { 3072, 768, 12 },
 	    { 768, 50304, 1 } } },
-	{ "gpt2_1558m", 16384, 4096, 0,
-	  { { 1600, 4800, 48 }, { 1600, 1600, 48 }, { 1600, 6400, 48 }, { 6400, 1600, 48 },
+	{ "gpt2_1558m",
+	  16384,
+	  4096,
+	  0,
+	  { { 1600, 4800, 48 },
+	    { 1600, 1600, 48 },
+	    { 1600, 6400, 48 },
+	    { 6400, 1600, 48 },
 	    { 1600, 50304, 1 } } },
-	{ "llama_7b", 8192, 4096, 1,
+	{ "llama_7b",
+	  8192,
+	  4096,
+	  1,
 	  { { 4096, 4096, 128 }, { 4096, 11008, 64 }, { 11008, 4096, 32 }, { 4096, 32000, 1 } } },
 };
 
@@ -203,15 +227,25 @@ static struct zr_op_attention heads(void)
 {
 	const int64_t q = query_width(), kv = head_dim * n_kv, rows = batch * length;
 	char *out = room + 2 * qkv_width() * rows;
-	return (struct zr_op_attention){ .size = sizeof(struct zr_op_attention), .dtype = ZR_BF16,
-					 .batch = batch, .length = length, .heads = n_heads,
-					 .kv_heads = n_kv, .head_dim = head_dim,
-					 .q_stride = qkv_width(), .k_stride = qkv_width(),
-					 .v_stride = qkv_width(), .out_stride = q,
-					 .scale = 1 / sqrtf((float)head_dim), .q = room,
-					 .k = room + 2 * q, .v = room + 2 * (q + kv), .out = out,
+	return (struct zr_op_attention){ .size = sizeof(struct zr_op_attention),
+					 .dtype = ZR_BF16,
+					 .batch = batch,
+					 .length = length,
+					 .heads = n_heads,
+					 .kv_heads = n_kv,
+					 .head_dim = head_dim,
+					 .q_stride = qkv_width(),
+					 .k_stride = qkv_width(),
+					 .v_stride = qkv_width(),
+					 .out_stride = q,
+					 .scale = 1 / sqrtf((float)head_dim),
+					 .q = room,
+					 .k = room + 2 * q,
+					 .v = room + 2 * (q + kv),
+					 .out = out,
 					 .lse = (float *)(void *)(out + 2 * q * rows),
-					 .window = window, .softcap = softcap };
+					 .window = window,
+					 .softcap = softcap };
 }
 
 static int attention(void)
@@ -225,8 +259,11 @@ static struct zr_op_attention_bwd heads_bwd(void)
 	const int64_t q = query_width(), kv = head_dim * n_kv, rows = batch * length;
 	char *dout = room + 2 * (qkv_width() + 2 * q) * rows, *dq = dout + 2 * q * rows;
 	return (struct zr_op_attention_bwd){ .size = sizeof(struct zr_op_attention_bwd),
-					     .fwd = heads(), .dout = dout, .dq = dq,
-					     .dk = dq + 2 * q, .dv = dq + 2 * (q + kv),
+					     .fwd = heads(),
+					     .dout = dout,
+					     .dq = dq,
+					     .dk = dq + 2 * q,
+					     .dv = dq + 2 * (q + kv),
 					     .work = dq + 2 * qkv_width() * rows };
 }
 
@@ -303,8 +340,7 @@ static void ratio(const char *name, int (*op)(void), int64_t window_, float soft
 	}
 	window = 0;
 	softcap = 0;
-	printf("%s_%lld %.3f of the time without\n", name, (long long)length,
-	       least[1] / least[0]);
+	printf("%s_%lld %.3f of the time without\n", name, (long long)length, least[1] / least[0]);
 	fflush(stdout);
 }
 
@@ -338,89 +374,150 @@ static float *stats(int k)
 
 static int layernorm(void)
 {
-	struct zr_op_layernorm op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows,
-				      .width = width, .eps = 1e-5f, .x = part(0), .gamma = part(1),
-				      .beta = part(1), .y = part(2), .mean = stats(0),
+	struct zr_op_layernorm op = { .size = sizeof op,
+				      .dtype = ZR_BF16,
+				      .rows = rows,
+				      .width = width,
+				      .eps = 1e-5f,
+				      .x = part(0),
+				      .gamma = part(1),
+				      .beta = part(1),
+				      .y = part(2),
+				      .mean = stats(0),
 				      .rstd = stats(1) };
 	return d.ops->layernorm(d.ops, NULL, &op);
 }
 
 static int layernorm_bwd(void)
 {
-	struct zr_op_layernorm_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows,
-					  .width = width, .dy = part(1), .x = part(0),
-					  .gamma = part(1), .mean = stats(0), .rstd = stats(1),
-					  .dx = part(2), .dgamma = stats(2), .dbeta = stats(3),
+	struct zr_op_layernorm_bwd op = { .size = sizeof op,
+					  .dtype = ZR_BF16,
+					  .rows = rows,
+					  .width = width,
+					  .dy = part(1),
+					  .x = part(0),
+					  .gamma = part(1),
+					  .mean = stats(0),
+					  .rstd = stats(1),
+					  .dx = part(2),
+					  .dgamma = stats(2),
+					  .dbeta = stats(3),
 					  .work = stats(4) };
 	return d.ops->layernorm_bwd(d.ops, NULL, &op);
 }
 
 static int rmsnorm(void)
 {
-	struct zr_op_rmsnorm op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows,
-				    .width = width, .eps = 1e-5f, .x = part(0), .gamma = part(1),
-				    .y = part(2), .rstd = stats(1) };
+	struct zr_op_rmsnorm op = { .size = sizeof op,
+				    .dtype = ZR_BF16,
+				    .rows = rows,
+				    .width = width,
+				    .eps = 1e-5f,
+				    .x = part(0),
+				    .gamma = part(1),
+				    .y = part(2),
+				    .rstd = stats(1) };
 	return d.ops->rmsnorm(d.ops, NULL, &op);
 }
 
 static int rmsnorm_bwd(void)
 {
-	struct zr_op_rmsnorm_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows,
-					.width = width, .dy = part(1), .x = part(0),
-					.gamma = part(1), .rstd = stats(1), .dx = part(2),
-					.dgamma = stats(2), .work = stats(4) };
+	struct zr_op_rmsnorm_bwd op = { .size = sizeof op,
+					.dtype = ZR_BF16,
+					.rows = rows,
+					.width = width,
+					.dy = part(1),
+					.x = part(0),
+					.gamma = part(1),
+					.rstd = stats(1),
+					.dx = part(2),
+					.dgamma = stats(2),
+					.work = stats(4) };
 	return d.ops->rmsnorm_bwd(d.ops, NULL, &op);
 }
 
 static int residual(void)
 {
-	struct zr_op_residual op = { .size = sizeof op, .dtype = ZR_BF16, .n = rows * width,
-				     .a = part(0), .b = part(1), .out = part(2) };
+	struct zr_op_residual op = { .size = sizeof op,
+				     .dtype = ZR_BF16,
+				     .n = rows * width,
+				     .a = part(0),
+				     .b = part(1),
+				     .out = part(2) };
 	return d.ops->residual(d.ops, NULL, &op);
 }
 
 static int gelu_bwd(void)
 {
-	struct zr_op_gelu_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .n = rows * width,
-				     .dy = part(0), .pre = part(1), .dx = part(2), .act = part(3) };
+	struct zr_op_gelu_bwd op = { .size = sizeof op,
+				     .dtype = ZR_BF16,
+				     .n = rows * width,
+				     .dy = part(0),
+				     .pre = part(1),
+				     .dx = part(2),
+				     .act = part(3) };
 	return d.ops->gelu_bwd(d.ops, NULL, &op);
 }
 
 static int swiglu(void)
 {
-	struct zr_op_swiglu op = { .size = sizeof op, .dtype = ZR_BF16, .n = rows * width,
-				   .gate = part(0), .up = part(1), .out = part(2) };
+	struct zr_op_swiglu op = { .size = sizeof op,
+				   .dtype = ZR_BF16,
+				   .n = rows * width,
+				   .gate = part(0),
+				   .up = part(1),
+				   .out = part(2) };
 	return d.ops->swiglu(d.ops, NULL, &op);
 }
 
 static int swiglu_bwd(void)
 {
-	struct zr_op_swiglu_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .n = rows * width,
-				       .dy = part(0), .gate = part(1), .up = part(2),
-				       .dgate = part(3), .dup = part(4), .act = part(5) };
+	struct zr_op_swiglu_bwd op = { .size = sizeof op,
+				       .dtype = ZR_BF16,
+				       .n = rows * width,
+				       .dy = part(0),
+				       .gate = part(1),
+				       .up = part(2),
+				       .dgate = part(3),
+				       .dup = part(4),
+				       .act = part(5) };
 	return d.ops->swiglu_bwd(d.ops, NULL, &op);
 }
 
 static int rotary(void)
 {
-	struct zr_op_rotary op = { .size = sizeof op, .dtype = ZR_BF16, .batch = 1, .length = rows,
-				   .heads = width / 64, .head_dim = 64, .stride = width,
-				   .x = part(0), .out = part(1), .frequency = { 1, 0.5f, 0.1f } };
+	struct zr_op_rotary op = { .size = sizeof op,
+				   .dtype = ZR_BF16,
+				   .batch = 1,
+				   .length = rows,
+				   .heads = width / 64,
+				   .head_dim = 64,
+				   .stride = width,
+				   .x = part(0),
+				   .out = part(1),
+				   .frequency = { 1, 0.5f, 0.1f } };
 	return d.ops->rotary(d.ops, NULL, &op);
 }
 
 static int bias_bwd(void)
 {
-	struct zr_op_bias_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows,
-				     .width = width, .dy = part(0), .db = stats(0) };
+	struct zr_op_bias_bwd op = { .size = sizeof op,
+				     .dtype = ZR_BF16,
+				     .rows = rows,
+				     .width = width,
+				     .dy = part(0),
+				     .db = stats(0) };
 	return d.ops->bias_bwd(d.ops, NULL, &op);
 }
 
 static int fold(void)
 {
-	struct zr_op_fold op = { .size = sizeof op, .flags = ZR_OP_ACCUMULATE,
-				 .comm_dtype = ZR_BF16, .n = rows * width,
-				 .g = (float *)(void *)part(0), .acc = (float *)(void *)part(2),
+	struct zr_op_fold op = { .size = sizeof op,
+				 .flags = ZR_OP_ACCUMULATE,
+				 .comm_dtype = ZR_BF16,
+				 .n = rows * width,
+				 .g = (float *)(void *)part(0),
+				 .acc = (float *)(void *)part(2),
 				 .sumsq = (double *)(void *)stats(0),
 				 .nonfinite = (uint32_t *)(void *)stats(2) };
 	return d.ops->fold(d.ops, NULL, &op);
@@ -469,12 +566,19 @@ static void place_head(int64_t rows_, int64_t width_, int64_t vocabulary)
 {
 	const uint64_t n = (uint64_t)rows_, c = (uint64_t)width_, v = (uint64_t)vocabulary;
 	char *at = room;
-	head = (struct zr_op_head_loss){ .size = sizeof head, .flags = ZR_OP_ACCUMULATE,
-					 .dtype = ZR_BF16, .scale = 1e-4f, .rows = rows_,
-					 .width = width_, .vocabulary = vocabulary,
-					 .x = carve(&at, 2 * n * c), .w = carve(&at, 2 * v * c),
-					 .dx = carve(&at, 2 * n * c), .dw = carve(&at, 4 * v * c),
-					 .loss = carve(&at, 4 * n), .loss_sum = carve(&at, 8) };
+	head = (struct zr_op_head_loss){ .size = sizeof head,
+					 .flags = ZR_OP_ACCUMULATE,
+					 .dtype = ZR_BF16,
+					 .scale = 1e-4f,
+					 .rows = rows_,
+					 .width = width_,
+					 .vocabulary = vocabulary,
+					 .x = carve(&at, 2 * n * c),
+					 .w = carve(&at, 2 * v * c),
+					 .dx = carve(&at, 2 * n * c),
+					 .dw = carve(&at, 4 * v * c),
+					 .loss = carve(&at, 4 * n),
+					 .loss_sum = carve(&at, 8) };
 	int32_t *targets = carve(&at, 4 * n);
 	head.targets = targets;
 	head.work = carve(&at, d.ops->head_loss_work(d.ops, &head));
@@ -495,12 +599,19 @@ static struct zr_scalars *scalars;
 
 static int adamw(void)
 {
-	struct zr_op_adamw op = { .size = sizeof op, .lowp_dtype = ZR_BF16, .bias_correction = 1,
-				  .n = count, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8,
-				  .weight_decay = 0.1, .scalars = scalars,
+	struct zr_op_adamw op = { .size = sizeof op,
+				  .lowp_dtype = ZR_BF16,
+				  .bias_correction = 1,
+				  .n = count,
+				  .beta1 = 0.9,
+				  .beta2 = 0.99,
+				  .eps = 1e-8,
+				  .weight_decay = 0.1,
+				  .scalars = scalars,
 				  .grad = (float *)(void *)room,
 				  .master = (float *)(void *)(room + 4 * count),
-				  .m = room + 8 * count, .v = room + 12 * count,
+				  .m = room + 8 * count,
+				  .v = room + 12 * count,
 				  .lowp = room + 16 * count };
 	return d.ops->adamw(d.ops, NULL, &op);
 }
@@ -512,8 +623,12 @@ static int on_device(void)
 
 static int cast(void)
 {
-	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = ZR_F32,
-				 .n = count, .src = room, .dst = room + 4 * count };
+	struct zr_op_cast op = { .size = sizeof op,
+				 .dst_dtype = ZR_F32,
+				 .src_dtype = ZR_F32,
+				 .n = count,
+				 .src = room,
+				 .dst = room + 4 * count };
 	return d.ops->cast(d.ops, NULL, &op);
 }
 

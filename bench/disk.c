@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * disk.c - offload/nvme against fio: io_uring, direct I/O, registered buffers on huge pages, the same
- * block size and depth, files of the same size in the same directory, in turns.
+ * disk.c - offload/nvme against fio: io_uring, direct I/O, registered buffers on huge pages,
+ * the same block size and depth, files of the same size in the same directory, in turns.
  *
  *   bench/disk DIR [PAIRS [SECONDS [BLOCK [DEPTH [MIB]]]]]
  *
@@ -19,8 +19,8 @@
 
 #include "tests/lib/testhost.h"
 
-#define PIECE (16ull << 20)
-#define POSTED 4
+#define PIECE     (16ull << 20)
+#define POSTED    4
 #define MAX_PAIRS 100
 
 enum { READ, WRITE, MIXED, MODES };
@@ -106,13 +106,12 @@ static double by_fio(int mode, const char *how)
 	double kib = 0;
 	int field = 1;
 	FILE *f;
-	snprintf(
-		command, sizeof command,
-		"GLIBC_TUNABLES=glibc.malloc.hugetlb=1 " /* its buffers, too, on huge pages */
-		"fio --name=disk --filename=%s/zeroth-bench-fio --size=%llu --bs=%s --iodepth=%s "
-		"--ioengine=io_uring --direct=1 "
-		"--fixedbufs=1 --rw=%s %s --output-format=terse --terse-version=3",
-		dir, (unsigned long long)size, block, depth, fio_names[mode], how);
+	snprintf(command, sizeof command,
+		 "GLIBC_TUNABLES=glibc.malloc.hugetlb=1 " /* its buffers, too, on huge pages */
+		 "fio --name=disk --filename=%s/zeroth-bench-fio --size=%llu --bs=%s --iodepth=%s "
+		 "--ioengine=io_uring --direct=1 "
+		 "--fixedbufs=1 --rw=%s %s --output-format=terse --terse-version=3",
+		 dir, (unsigned long long)size, block, depth, fio_names[mode], how);
 	f = popen(command, "r");
 	if (!f || !fgets(line, sizeof line, f))
 		stop("fio does not run");

@@ -19,7 +19,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define MOST 1000 /* rounds */
+#define MOST   1000 /* rounds */
 #define STATES 8
 
 static struct zr_host *host;
@@ -47,8 +47,8 @@ static double now(void)
 
 static void *take(int64_t bytes)
 {
-	void *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		       -1, 0);
+	void *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		       0);
 	if (p == MAP_FAILED)
 		abort();
 	madvise(p, (size_t)bytes, MADV_HUGEPAGE);
@@ -83,10 +83,19 @@ static void open_side(struct side *s, const char *name, char **options)
 	s->vtbl = test_iface(desc, "zr.optimizer/1");
 	if (test_create(host, desc, opts, &s->inst))
 		abort();
-	s->step = (struct zr_opt_step){ .size = sizeof s->step, .seg_stride = sizeof(struct zr_seg), .step = 3, .lr = 1e-4,
-					.grad_mult = 0.5, .opts = opts, .state = s->state,
-					.seg = &seg, .n_seg = 1, .ops = ops, .scalars = &scalars,
-					.native = ops->native, .elementwise = ops->elementwise };
+	s->step = (struct zr_opt_step){ .size = sizeof s->step,
+					.seg_stride = sizeof(struct zr_seg),
+					.step = 3,
+					.lr = 1e-4,
+					.grad_mult = 0.5,
+					.opts = opts,
+					.state = s->state,
+					.seg = &seg,
+					.n_seg = 1,
+					.ops = ops,
+					.scalars = &scalars,
+					.native = ops->native,
+					.elementwise = ops->elementwise };
 	s->step.master = numbers(ZR_F32, 1);
 	s->step.grad = numbers(ZR_F32, 1);
 	s->step.lowp = numbers(ZR_BF16, 0);
@@ -127,8 +136,10 @@ int main(int argc, char **argv)
 	struct zr_inst *device;
 	int64_t dims[1];
 	if (argc < 3 || rounds < 1 || rounds > MOST) {
-		fprintf(stderr, "usage: %s PLUGIN PLUGIN [PARAMETERS [ROUNDS [THREADS "
-				"[OPTION=VALUE...]]]]\n", argv[0]);
+		fprintf(stderr,
+			"usage: %s PLUGIN PLUGIN [PARAMETERS [ROUNDS [THREADS "
+			"[OPTION=VALUE...]]]]\n",
+			argv[0]);
 		return 2;
 	}
 	n = argc > 3 ? atoll(argv[3]) / ZR_BLOCK * ZR_BLOCK : n;

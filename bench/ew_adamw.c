@@ -5,7 +5,10 @@
  */
 #include <zeroth/elementwise.h>
 
-struct adamw { double lr, betas[2], eps, weight_decay; int32_t states; };
+struct adamw {
+	double lr, betas[2], eps, weight_decay;
+	int32_t states;
+};
 
 static const struct zr_opt options[] = {
 	ZR_OPT_LR(struct adamw, "1e-3"),
@@ -16,15 +19,12 @@ static const struct zr_opt options[] = {
 	ZR_OPT_STATES(struct adamw),
 };
 
-ZR_ELEMENTWISE(
-enum { M, V, STATES };
-enum { KEEP, STEP, ROOT, EPS, B1, C1, B2, C2, CONSTANTS };
-static float update(const float *k, float g, float p, float *s)
-{
-	s[M] = k[B1] * s[M] + k[C1] * g;
-	s[V] = k[B2] * s[V] + k[C2] * g * g;
-	return p * k[KEEP] - k[STEP] * s[M] / (zr_sqrt(s[V]) * k[ROOT] + k[EPS]);
-})
+ZR_ELEMENTWISE(enum { M, V, STATES }; enum { KEEP, STEP, ROOT, EPS, B1, C1, B2, C2, CONSTANTS };
+	       static float update(const float *k, float g, float p, float *s) {
+		       s[M] = k[B1] * s[M] + k[C1] * g;
+		       s[V] = k[B2] * s[V] + k[C2] * g * g;
+		       return p * k[KEEP] - k[STEP] * s[M] / (zr_sqrt(s[V]) * k[ROOT] + k[EPS]);
+	       })
 
 static const struct zr_elementwise_state states[] = { ZR_STATE("exp_avg"),
 						      ZR_STATE_ROOT("exp_avg_sq"), ZR_NO_STATE };
@@ -34,7 +34,8 @@ static void constants(const struct adamw *o, const struct zr_opt_step *s, float 
 	const double *b = o->betas, lr = (float)s->lr;
 	zr_round((double[]){ 1 - lr * o->weight_decay, lr / (1 - zr_power(b[0], s->step)),
 			     1 / zr_sqrt64(1 - zr_power(b[1], s->step)), o->eps, b[0], 1 - b[0],
-			     b[1], 1 - b[1] }, CONSTANTS, k);
+			     b[1], 1 - b[1] },
+		 CONSTANTS, k);
 }
 ZR_ELEMENTWISE_OPTIMIZER(struct adamw, .id = "ew_adamw", .version = "1", .license = "Apache-2.0",
 			 .summary = "AdamW by an update of one element.");

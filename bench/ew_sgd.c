@@ -4,7 +4,10 @@
  */
 #include <zeroth/elementwise.h>
 
-struct sgd { double lr, momentum, weight_decay; int32_t states; };
+struct sgd {
+	double lr, momentum, weight_decay;
+	int32_t states;
+};
 
 static const struct zr_opt options[] = {
 	ZR_OPT_LR(struct sgd, "1e-3"),
@@ -13,15 +16,12 @@ static const struct zr_opt options[] = {
 	ZR_OPT_STATES(struct sgd),
 };
 
-ZR_ELEMENTWISE(
-enum { M, STATES };
-enum { LR, KEEP, DECAY, CONSTANTS };
-static float update(const float *k, float g, float p, float *s)
-{
-	float d = g + k[DECAY] * p;
-	s[M] = k[KEEP] * s[M] + d;
-	return p - k[LR] * s[M];
-})
+ZR_ELEMENTWISE(enum { M, STATES }; enum { LR, KEEP, DECAY, CONSTANTS };
+	       static float update(const float *k, float g, float p, float *s) {
+		       float d = g + k[DECAY] * p;
+		       s[M] = k[KEEP] * s[M] + d;
+		       return p - k[LR] * s[M];
+	       })
 
 static const struct zr_elementwise_state states[] = { ZR_STATE("momentum_buffer"), ZR_NO_STATE };
 

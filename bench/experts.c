@@ -134,17 +134,29 @@ static void grouped(const struct bench *b, enum product what)
 {
 	const struct shape *s = b->s;
 	const int forward = what == FORWARD;
-	struct zr_op_matmul_grouped op = {
-		.size = sizeof op, .flags = forward ? ZR_MM_TRANS_B : 0, .a_dtype = s->dtype,
-		.b_dtype = s->dtype, .d_dtype = s->dtype, .rows = b->rows, .experts = s->experts,
-		.n = forward ? s->ffn : s->width, .k = forward ? s->width : s->ffn,
-		.offsets = b->offsets, .a = forward ? b->narrow : b->wide,
-		.d = forward ? b->wide : b->narrow
-	};
-	struct zr_op_matmul_grouped_dw dw = { .size = sizeof dw, .dtype = s->dtype, .rows = b->rows,
-					      .experts = s->experts, .m = s->ffn, .n = s->width,
-					      .k = s->k, .offsets = b->offsets, .order = b->order,
-					      .dy = b->wide, .x = b->narrow };
+	struct zr_op_matmul_grouped op = { .size = sizeof op,
+					   .flags = forward ? ZR_MM_TRANS_B : 0,
+					   .a_dtype = s->dtype,
+					   .b_dtype = s->dtype,
+					   .d_dtype = s->dtype,
+					   .rows = b->rows,
+					   .experts = s->experts,
+					   .n = forward ? s->ffn : s->width,
+					   .k = forward ? s->width : s->ffn,
+					   .offsets = b->offsets,
+					   .a = forward ? b->narrow : b->wide,
+					   .d = forward ? b->wide : b->narrow };
+	struct zr_op_matmul_grouped_dw dw = { .size = sizeof dw,
+					      .dtype = s->dtype,
+					      .rows = b->rows,
+					      .experts = s->experts,
+					      .m = s->ffn,
+					      .n = s->width,
+					      .k = s->k,
+					      .offsets = b->offsets,
+					      .order = b->order,
+					      .dy = b->wide,
+					      .x = b->narrow };
 	for (int64_t e = 0; e < s->experts; e++) {
 		op.b[e] = b->weight + (size_t)(e * s->ffn * s->width) * width_of(s->dtype);
 		dw.dw[e] = b->gradient + e * s->ffn * s->width;
@@ -164,15 +176,38 @@ static void single(const struct bench *b, enum product what, int64_t lo, int64_t
 	char *wide = b->wide + (size_t)(lo * s->ffn) * size;
 	const char *weight = b->weight + (size_t)(e * s->ffn * s->width) * size;
 	const struct zr_op_matmul ops[] = {
-		[FORWARD] = { .flags = ZR_MM_TRANS_B, .d_dtype = s->dtype, .m = hi - lo,
-			      .n = s->ffn, .k = s->width, .lda = s->width, .ldb = s->width, .ldd = s->ffn,
-			      .a = narrow, .b = weight, .d = wide },
-		[INPUT] = { .d_dtype = s->dtype, .m = hi - lo, .n = s->width, .k = s->ffn,
-			    .lda = s->ffn, .ldb = s->width, .ldd = s->width, .a = wide, .b = weight,
+		[FORWARD] = { .flags = ZR_MM_TRANS_B,
+			      .d_dtype = s->dtype,
+			      .m = hi - lo,
+			      .n = s->ffn,
+			      .k = s->width,
+			      .lda = s->width,
+			      .ldb = s->width,
+			      .ldd = s->ffn,
+			      .a = narrow,
+			      .b = weight,
+			      .d = wide },
+		[INPUT] = { .d_dtype = s->dtype,
+			    .m = hi - lo,
+			    .n = s->width,
+			    .k = s->ffn,
+			    .lda = s->ffn,
+			    .ldb = s->width,
+			    .ldd = s->width,
+			    .a = wide,
+			    .b = weight,
 			    .d = narrow },
-		[WEIGHT] = { .flags = ZR_MM_TRANS_A, .d_dtype = ZR_F32, .m = s->ffn, .n = s->width,
-			     .k = hi - lo, .lda = s->ffn, .ldb = s->width, .ldd = s->width,
-			     .a = wide, .b = narrow, .d = b->gradient + e * s->ffn * s->width },
+		[WEIGHT] = { .flags = ZR_MM_TRANS_A,
+			     .d_dtype = ZR_F32,
+			     .m = s->ffn,
+			     .n = s->width,
+			     .k = hi - lo,
+			     .lda = s->ffn,
+			     .ldb = s->width,
+			     .ldd = s->width,
+			     .a = wide,
+			     .b = narrow,
+			     .d = b->gradient + e * s->ffn * s->width },
 	};
 	struct zr_op_matmul op = ops[what];
 	op.size = sizeof op;

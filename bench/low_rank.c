@@ -67,13 +67,20 @@ static int by_value(const void *a, const void *b)
 static struct zr_op_matmul product_of(const struct bench *t, uint32_t flags, int64_t m, int64_t n,
 				      int64_t k, const void *a, const void *b, void *d)
 {
-	return (struct zr_op_matmul){ .size = sizeof(struct zr_op_matmul), .flags = flags,
-				      .a_dtype = t->dtype, .b_dtype = t->dtype,
+	return (struct zr_op_matmul){ .size = sizeof(struct zr_op_matmul),
+				      .flags = flags,
+				      .a_dtype = t->dtype,
+				      .b_dtype = t->dtype,
 				      .d_dtype = flags & ZR_MM_TRANS_A ? ZR_F32 : t->dtype,
-				      .m = m, .n = n, .k = k,
+				      .m = m,
+				      .n = n,
+				      .k = k,
 				      .lda = flags & ZR_MM_TRANS_A ? m : k,
-				      .ldb = flags & ZR_MM_TRANS_B ? k : n, .ldd = n, .a = a,
-				      .b = b, .d = d };
+				      .ldb = flags & ZR_MM_TRANS_B ? k : n,
+				      .ldd = n,
+				      .a = a,
+				      .b = b,
+				      .d = d };
 }
 
 static void product(const struct bench *t, uint32_t flags, int64_t m, int64_t n, int64_t k,
@@ -86,8 +93,13 @@ static void product(const struct bench *t, uint32_t flags, int64_t m, int64_t n,
 /* out = a + x / 2 */
 static void add(const struct bench *t, int64_t n, const void *a, const void *x, void *out)
 {
-	struct zr_op_residual op = { .size = sizeof op, .dtype = t->dtype, .n = n, .a = a, .b = x,
-				     .out = out, .gain = 0.5f };
+	struct zr_op_residual op = { .size = sizeof op,
+				     .dtype = t->dtype,
+				     .n = n,
+				     .a = a,
+				     .b = x,
+				     .out = out,
+				     .gain = 0.5f };
 	t->ops->residual(t->ops, NULL, &op);
 }
 
@@ -96,10 +108,20 @@ static void update(const struct bench *t, int separate, uint32_t flags, const vo
 		   const void *v, struct zr_op_matmul op)
 {
 	const int gelu = (op.flags & ZR_MM_GELU) != 0;
-	struct zr_op_matmul_low_rank low = { .size = sizeof low, .flags = flags, .r = t->rank,
-					     .gain = 0.5f, .u = u, .v = v, .product = op };
-	struct zr_op_gelu_bwd act = { .size = sizeof act, .dtype = t->dtype, .n = op.m * op.n,
-				      .dy = op.pre, .pre = op.pre, .dx = t->wide, .act = op.d };
+	struct zr_op_matmul_low_rank low = { .size = sizeof low,
+					     .flags = flags,
+					     .r = t->rank,
+					     .gain = 0.5f,
+					     .u = u,
+					     .v = v,
+					     .product = op };
+	struct zr_op_gelu_bwd act = { .size = sizeof act,
+				      .dtype = t->dtype,
+				      .n = op.m * op.n,
+				      .dy = op.pre,
+				      .pre = op.pre,
+				      .dx = t->wide,
+				      .act = op.d };
 	if (!separate) {
 		t->ops->matmul_low_rank(t->ops, NULL, &low);
 		return;
@@ -117,8 +139,8 @@ static void update(const struct bench *t, int separate, uint32_t flags, const vo
 static void forward(const struct bench *t, int kind)
 {
 	const struct map *m = t->map;
-	struct zr_op_matmul op = product_of(t, m->gelu ? ZR_MM_GELU : 0, t->rows, m->out, m->in,
-					    t->x, t->w, t->y);
+	struct zr_op_matmul op =
+		product_of(t, m->gelu ? ZR_MM_GELU : 0, t->rows, m->out, m->in, t->x, t->w, t->y);
 	op.pre = m->gelu ? t->pre : NULL;
 	if (kind == FROZEN || kind == TRAINED) {
 		t->ops->matmul(t->ops, NULL, &op);
@@ -131,8 +153,8 @@ static void forward(const struct bench *t, int kind)
 static void backward(const struct bench *t, int kind)
 {
 	const struct map *m = t->map;
-	struct zr_op_matmul op = product_of(t, ZR_MM_TRANS_B, t->rows, m->in, m->out, t->dy, t->w,
-					    t->dx);
+	struct zr_op_matmul op =
+		product_of(t, ZR_MM_TRANS_B, t->rows, m->in, m->out, t->dy, t->w, t->dx);
 	if (kind == FROZEN || kind == TRAINED)
 		t->ops->matmul(t->ops, NULL, &op);
 	if (kind == TRAINED)
@@ -193,8 +215,8 @@ static void begin(struct bench *t)
 
 static void end(struct bench *t)
 {
-	void *const all[] = { t->x, t->dx, t->y, t->pre, t->dy, t->wide, t->w, t->dw,
-			      t->a, t->b, t->da, t->db, t->u, t->v };
+	void *const all[] = { t->x,  t->dx, t->y, t->pre, t->dy, t->wide, t->w,
+			      t->dw, t->a,  t->b, t->da,  t->db, t->u,    t->v };
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		free(all[i]);
 }

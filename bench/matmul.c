@@ -36,12 +36,16 @@ struct shape {
 
 /* A linear map of bf16 to m rows: forward, gradient of its input, gradient of its weight; by how
  * the weight is stored: [k, n] or [n, k]. */
-#define STORED_KN(name, m, n, k, then) \
-	{ name, m, n, k, NN | (then), ZR_BF16 }, { name " dx", m, k, n, NT, ZR_BF16 }, \
-	{ name " dw", k, n, m, TN, ZR_BF16 }
-#define STORED_NK(name, m, n, k) \
-	{ name, m, n, k, NT, ZR_BF16 }, { name " dx", m, k, n, NN, ZR_BF16 }, \
-	{ name " dw", n, k, m, TN, ZR_BF16 }
+#define STORED_KN(name, m, n, k, then)                                                             \
+	{ name, m, n, k, NN | (then), ZR_BF16 }, { name " dx", m, k, n, NT, ZR_BF16 },             \
+	{                                                                                          \
+		name " dw", k, n, m, TN, ZR_BF16                                                   \
+	}
+#define STORED_NK(name, m, n, k)                                                                   \
+	{ name, m, n, k, NT, ZR_BF16 }, { name " dx", m, k, n, NN, ZR_BF16 },                      \
+	{                                                                                          \
+		name " dw", n, k, m, TN, ZR_BF16                                                   \
+	}
 
 static const struct shape shapes[] = {
 	{ "qkv", 256, 2304, 768, NN, ZR_F32 },
@@ -287,11 +291,19 @@ static void compare(const struct zr_host *h, const struct zr_ops *own, sgemm_fn 
 	double limit = 0, rate;
 	int32_t d_dtype = s->flags & ZR_MM_TRANS_A ? ZR_F32 : s->dtype;
 	struct zr_op_matmul op = {
-		.size = sizeof op, .flags = s->flags, .a_dtype = s->dtype, .b_dtype = s->dtype,
-		.d_dtype = d_dtype, .m = s->m, .n = s->n, .k = s->k,
+		.size = sizeof op,
+		.flags = s->flags,
+		.a_dtype = s->dtype,
+		.b_dtype = s->dtype,
+		.d_dtype = d_dtype,
+		.m = s->m,
+		.n = s->n,
+		.k = s->k,
 		.lda = s->flags & ZR_MM_TRANS_A ? s->m : s->k,
-		.ldb = s->flags & ZR_MM_TRANS_B ? s->k : s->n, .ldd = s->n,
-		.a = operand(s->m * s->k, s->dtype), .b = operand(s->k * s->n, s->dtype),
+		.ldb = s->flags & ZR_MM_TRANS_B ? s->k : s->n,
+		.ldd = s->n,
+		.a = operand(s->m * s->k, s->dtype),
+		.b = operand(s->k * s->n, s->dtype),
 		.d = operand(s->m * s->n, d_dtype),
 		.pre = s->flags & ZR_MM_GELU ? operand(s->m * s->n, d_dtype) : NULL,
 	};
@@ -338,8 +350,8 @@ int main(int argc, char **argv)
 	size_t i;
 	if (h->workers == 1)
 		clock_id = CLOCK_THREAD_CPUTIME_ID;
-	printf("%-24s %6s %6s %6s  %7s %6s %7s %5s\n", "", "M", "N", "K", "own", "share", "OpenBLAS",
-	       "ratio");
+	printf("%-24s %6s %6s %6s  %7s %6s %7s %5s\n", "", "M", "N", "K", "own", "share",
+	       "OpenBLAS", "ratio");
 	for (i = 0; i < sizeof shapes / sizeof *shapes; i++)
 		if (!only || strstr(shapes[i].name, only))
 			compare(h, own, peer, &shapes[i], budget);

@@ -251,8 +251,9 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 	out->operand = argv[optind];
 	if (operand && argc - optind == 1 && !strncmp(operand, "CONF", 4) &&
 	    is_foreign(out->operand)) {
-		fprintf(stderr, "zeroth: %s is no INI but a configuration of another program: "
-				"zeroth config import %s -o imported.ini\n",
+		fprintf(stderr,
+			"zeroth: %s is no INI but a configuration of another program: "
+			"zeroth config import %s -o imported.ini\n",
 			out->operand, out->operand);
 		return 2;
 	}

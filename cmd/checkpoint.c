@@ -216,8 +216,10 @@ static int choose(const struct args *a, char path[PATH_MAX], struct zr_error *er
 	while (!rc && !f.alone && step >= 0 && i > 0 && f.step[i] > step)
 		i--;
 	if (!rc && a->best && (f.alone || step < 0 || f.step[i] != step))
-		rc = zr_err(err, ZR_EINVAL, "%s: no checkpoint is called the best: train with "
-			    "[checkpoint] keep_best = yes", a->dir);
+		rc = zr_err(err, ZR_EINVAL,
+			    "%s: no checkpoint is called the best: train with "
+			    "[checkpoint] keep_best = yes",
+			    a->dir);
 	if (!rc && path_of(&f, i, path))
 		rc = zr_err(err, ZR_EINVAL, "%s: a path too long", a->dir);
 	free(f.step);
@@ -353,8 +355,8 @@ static int parse(int argc, char **argv, struct args *a)
 		if (c == 'o')
 			a->option[a->from.options++] = optarg;
 		else if (!strchr("bma", c) && !(c == 'd' && !parse_dtype(optarg, &a->how.dtype)) &&
-		    !(c == 'k' && !parse_count("--keep", optarg, &a->keep)) &&
-		    !(c == 's' && !parse_count("--shard-bytes", optarg, &shard))) {
+			 !(c == 'k' && !parse_count("--keep", optarg, &a->keep)) &&
+			 !(c == 's' && !parse_count("--shard-bytes", optarg, &shard))) {
 			return c == '?' ? zr_cmd_synopsis(usage) : 2;
 		}
 	}

@@ -19,17 +19,17 @@ struct zr_cmd_args {
 	const char *overrides[ZR_CMD_OVERRIDES + ZR_RESTART_OVERRIDES];
 	int n_overrides;
 	int json;
-	int ranks;   /* -n, 0 if not given */
-	int restarts, min_ranks; /* --restarts, --min-ranks, 0 if not given */
-	double watchdog; /* --watchdog, 0 if not given */
-	int program; /* --program */
-	const char *resume; /* --resume, NULL if not given */
-	int other_data; /* --other-data */
-	int verify; /* --verify */
-	uint64_t memory; /* --memory, 0 if not given */
-	int sequences; /* --sequences, 0 if not given */
-	int compare, no_compare, fit; /* --compare, --no-compare, --fit */
-	uint64_t device, host, disk; /* --device, --host, --disk: bytes, 0 if not given */
+	int ranks;                        /* -n, 0 if not given */
+	int restarts, min_ranks;          /* --restarts, --min-ranks, 0 if not given */
+	double watchdog;                  /* --watchdog, 0 if not given */
+	int program;                      /* --program */
+	const char *resume;               /* --resume, NULL if not given */
+	int other_data;                   /* --other-data */
+	int verify;                       /* --verify */
+	uint64_t memory;                  /* --memory, 0 if not given */
+	int sequences;                    /* --sequences, 0 if not given */
+	int compare, no_compare, fit;     /* --compare, --no-compare, --fit */
+	uint64_t device, host, disk;      /* --device, --host, --disk: bytes, 0 if not given */
 	const char *rates, *card, *scale; /* --rates, --card, --scale, NULL if not given */
 };
 

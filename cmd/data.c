@@ -41,7 +41,7 @@ struct show {
 	struct zr_setup *setup;
 	struct zr_token_text text;
 	struct zr_char_writer out;
-	int masked; /* what is written now */
+	int masked;        /* what is written now */
 	struct zr_batch b; /* one sequence */
 };
 
@@ -79,8 +79,10 @@ static int parse(int argc, char **argv, struct show *s)
 	if (optind + 1 == argc)
 		return -1;
 
-	fprintf(stderr, optind == argc ? "zeroth data: CONF is missing\n" :
-					 "zeroth data: unexpected argument: %s\n", argv[argc - 1]);
+	fprintf(stderr,
+		optind == argc ? "zeroth data: CONF is missing\n" :
+				 "zeroth data: unexpected argument: %s\n",
+		argv[argc - 1]);
 	return zr_cmd_synopsis(usage);
 }
 

@@ -25,8 +25,8 @@ static const struct {
 static const char *type_name(int32_t type)
 {
 	static const char *const names[] = { "?",     "yes or no", "whole number", "number",
-					     "text",  "choice",	   "bytes",	   "path",
-					     "count", "list",	   "patterns" };
+					     "text",  "choice",    "bytes",        "path",
+					     "count", "list",      "patterns" };
 	return type >= ZR_T_BOOL && type <= ZR_T_GLOBS ? names[type] : names[0];
 }
 

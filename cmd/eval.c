@@ -125,7 +125,8 @@ static int one_at_a_time(struct eval *e, struct zr_error *err)
 	const struct zr_train_opts *t = zr_config_find(e->cfg, "train")->opts;
 	const char *nodes = zr_config_source(e->cfg, "boot", "ranks_per_node");
 	int rc = nodes && (*e->weights || e->adapted) && strcmp(nodes, "-o") ?
-			 zr_config_set_auto(e->cfg, "boot", "ranks_per_node", "auto", err) : 0;
+			 zr_config_set_auto(e->cfg, "boot", "ranks_per_node", "auto", err) :
+			 0;
 	if (rc || t->micro_batch_size == ZR_AUTO_COUNT)
 		return rc;
 

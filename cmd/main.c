@@ -72,8 +72,10 @@ static int has_stack(void)
 	struct rlimit lim;
 	if (getrlimit(RLIMIT_STACK, &lim) || lim.rlim_cur >= STACK_LEAST)
 		return 1;
-	fprintf(stderr, "zeroth: the stack is limited to %llu KiB, and %d are needed: raise "
-			"ulimit -s\n", (unsigned long long)lim.rlim_cur >> 10, STACK_LEAST >> 10);
+	fprintf(stderr,
+		"zeroth: the stack is limited to %llu KiB, and %d are needed: raise "
+		"ulimit -s\n",
+		(unsigned long long)lim.rlim_cur >> 10, STACK_LEAST >> 10);
 	return 0;
 }
 

@@ -96,7 +96,9 @@ static void print_frozen(const struct zr_setup *s)
 		elements += s->frozen[i] > 1 ? s->layout.tensor[i].elements : 0;
 	if (elements)
 		printf("stored in %s: %lld of them, %.3g bits each\n",
-		       s->stored == ZR_NF4 ? "nf4" : s->stored == ZR_INT8 ? "int8" : "bf16",
+		       s->stored == ZR_NF4  ? "nf4" :
+		       s->stored == ZR_INT8 ? "int8" :
+					      "bf16",
 		       (long long)elements, (double)zr_dtype_block(s->stored) * 8 / ZR_BLOCK);
 }
 

@@ -109,8 +109,7 @@ static json_t *json_from(FILE *f)
 static json_t *read_from(FILE *f, pid_t child)
 {
 	json_t *j = json_from(f);
-	const char *why = j || errno != ENOMEM ? "ends the process that loads it" :
-						 "out of memory";
+	const char *why = j || errno != ENOMEM ? "ends the process that loads it" : "out of memory";
 	char text[128];
 	int status = 0;
 	zr_child_wait(child, &status);
@@ -181,7 +180,8 @@ static void print_list(const json_t *list)
 {
 	size_t i;
 	json_t *j;
-	json_array_foreach(list, i, j) {
+	json_array_foreach(list, i, j)
+	{
 		char name[300];
 		snprintf(name, sizeof name, "%s/%s", text_of(j, "role"), text_of(j, "id"));
 		if (json_object_get(j, "error"))

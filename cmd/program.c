@@ -47,7 +47,10 @@ struct line {
 	int32_t n, wait, n_wait;
 };
 
-#define FIRST_LINE(program) { .p = (program), .n = -1 }
+#define FIRST_LINE(program)                                                                        \
+	{                                                                                          \
+		.p = (program), .n = -1                                                            \
+	}
 
 /* Goes on to the next instruction, 0: there is none. Waits are in the order of instructions. */
 static int next_line(struct line *l)
@@ -138,9 +141,9 @@ static json_t *line_json(const struct zr_setup *s, const struct line *l)
 			zr_json_add(&operands, operand_json(s, &p->operand[i->first + k]));
 	for (int32_t k = l->wait; k < l->wait + l->n_wait; k++) {
 		int32_t number = p->wait[k].late;
-		zr_json_add(&late, json_pack("{s:s, s:i}", "program",
-					     zr_lowered_name[number % ZR_LOWERED], "instruction",
-					     number / ZR_LOWERED));
+		zr_json_add(&late,
+			    json_pack("{s:s, s:i}", "program", zr_lowered_name[number % ZR_LOWERED],
+				      "instruction", number / ZR_LOWERED));
 	}
 
 	zr_json_put(&j, "queue", json_string(zr_queue_name[i->queue]));

@@ -86,8 +86,8 @@ int zr_cmd_report(int argc, char **argv)
 		return rc;
 
 	r = calloc(1, sizeof *r);
-	rc = r ? read_runs(r, argv + optind, argc - optind, &err)
-	       : zr_err(&err, ZR_ENOMEM, "out of memory");
+	rc = r ? read_runs(r, argv + optind, argc - optind, &err) :
+		 zr_err(&err, ZR_ENOMEM, "out of memory");
 	if (!rc)
 		rc = zr_report_page(r, &text, &err);
 	if (!rc && !output &&

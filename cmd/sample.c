@@ -101,11 +101,11 @@ struct sampler {
 	struct zr_prompts list;
 	struct zr_char_writer out; /* where a text goes, but for --json; and */
 	struct zr_kept_text kept;  /* with --keep a second time */
-	int32_t *tokens, *drawn; /* of a prompt, [most] of a text */
+	int32_t *tokens, *drawn;   /* of a prompt, [most] of a text */
 	int64_t n_tokens, room;
-	int is_model;            /* of Hugging Face, not a run */
-	int64_t n_before;        /* tokens that its tokenizer puts before a text */
-	int started;             /* a text is printed */
+	int is_model;     /* of Hugging Face, not a run */
+	int64_t n_before; /* tokens that its tokenizer puts before a text */
+	int started;      /* a text is printed */
 };
 
 /* ---- the command line ---- */
@@ -139,19 +139,27 @@ static int take_stop(struct sampler *s, const char *text)
 	return 0;
 }
 
-enum { O_PROMPTS = 256, O_SAMPLES, O_STOP, O_TOP_P, O_JSON, O_NO_CACHE, O_CHAT,
-       O_ADAPTER, O_KEEP };
+enum { O_PROMPTS = 256, O_SAMPLES, O_STOP, O_TOP_P, O_JSON, O_NO_CACHE, O_CHAT, O_ADAPTER, O_KEEP };
 
 static const struct option longs[] = {
-	{ "prompt", 1, NULL, 'p' },	   { "tokens", 1, NULL, 'n' },
-	{ "temperature", 1, NULL, 't' },   { "top-k", 1, NULL, 'k' },
-	{ "seed", 1, NULL, 's' },	   { "option", 1, NULL, 'o' },
-	{ "help", 0, NULL, 'h' },	   { "tokenizer", 1, NULL, 'T' },
-	{ "prompts", 1, NULL, O_PROMPTS }, { "samples", 1, NULL, O_SAMPLES },
-	{ "chat", 0, NULL, O_CHAT },	   { "stop", 1, NULL, O_STOP },
-	{ "top-p", 1, NULL, O_TOP_P },	   { "json", 0, NULL, O_JSON },
-	{ "adapter", 1, NULL, O_ADAPTER }, { "keep", 0, NULL, O_KEEP },
-	{ "no-cache", 0, NULL, O_NO_CACHE }, ZR_FORMS(ZR_FORM_LONG) { NULL, 0, NULL, 0 },
+	{ "prompt", 1, NULL, 'p' },
+	{ "tokens", 1, NULL, 'n' },
+	{ "temperature", 1, NULL, 't' },
+	{ "top-k", 1, NULL, 'k' },
+	{ "seed", 1, NULL, 's' },
+	{ "option", 1, NULL, 'o' },
+	{ "help", 0, NULL, 'h' },
+	{ "tokenizer", 1, NULL, 'T' },
+	{ "prompts", 1, NULL, O_PROMPTS },
+	{ "samples", 1, NULL, O_SAMPLES },
+	{ "chat", 0, NULL, O_CHAT },
+	{ "stop", 1, NULL, O_STOP },
+	{ "top-p", 1, NULL, O_TOP_P },
+	{ "json", 0, NULL, O_JSON },
+	{ "adapter", 1, NULL, O_ADAPTER },
+	{ "keep", 0, NULL, O_KEEP },
+	{ "no-cache", 0, NULL, O_NO_CACHE },
+	ZR_FORMS(ZR_FORM_LONG){ NULL, 0, NULL, 0 },
 };
 
 /* 0 or -1: the option is refused. */
@@ -159,10 +167,10 @@ static int take_number(struct sampler *s, int c)
 {
 	struct zr_draw *d = &s->g.draw;
 	double v;
-	int rc = c == 'n' ? number(optarg, 1, 1e9, &v, "tokens") :
-		 c == 't' ? number(optarg, 0, 100, &d->temperature, "temperature") :
-		 c == 'k' ? number(optarg, 0, 1e9, &v, "top-k") :
-		 c == 's' ? number(optarg, 0, 9e15, &v, "seed") :
+	int rc = c == 'n'     ? number(optarg, 1, 1e9, &v, "tokens") :
+		 c == 't'     ? number(optarg, 0, 100, &d->temperature, "temperature") :
+		 c == 'k'     ? number(optarg, 0, 1e9, &v, "top-k") :
+		 c == 's'     ? number(optarg, 0, 9e15, &v, "seed") :
 		 c == O_TOP_P ? number(optarg, 0, 1, &d->top_p, "top-p") :
 				number(optarg, 1, 1e6, &v, "samples");
 	if (!rc && c == 'n')
@@ -178,15 +186,15 @@ static int take_number(struct sampler *s, int c)
 
 static int take_option(struct sampler *s, int c)
 {
-	const char **text = c == 'p'	   ? &s->prompt :
-			    c == 'T'	   ? &s->tokenizer :
+	const char **text = c == 'p'       ? &s->prompt :
+			    c == 'T'       ? &s->tokenizer :
 			    c == O_PROMPTS ? &s->prompts :
 			    c == O_ADAPTER ? &s->adapter :
 					     zr_form_option(&s->forms, c);
-	int *flag = c == O_JSON	    ? &s->json :
+	int *flag = c == O_JSON     ? &s->json :
 		    c == O_NO_CACHE ? &s->no_cache :
-		    c == O_CHAT	    ? &s->chat :
-		    c == O_KEEP	    ? &s->keep :
+		    c == O_CHAT     ? &s->chat :
+		    c == O_KEEP     ? &s->keep :
 				      NULL;
 	if (text)
 		*text = optarg;
@@ -279,8 +287,10 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	}
 
 	if (s->adapter && !is_model)
-		return zr_err(err, ZR_EINVAL, "--adapter: %s is a run, not a model's directory: it "
-			      "has what it was trained with", s->run);
+		return zr_err(err, ZR_EINVAL,
+			      "--adapter: %s is a run, not a model's directory: it "
+			      "has what it was trained with",
+			      s->run);
 	if (s->adapter &&
 	    (rc = zr_adapter_plugin(s->adapter, plugin + at, sizeof plugin - at, err)))
 		return rc;
@@ -307,7 +317,8 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	zr_forms_of_run(&s->forms, *cfg);
 	if (!s->tokenizer && s->forms.tokenizer)
 		fprintf(stderr, "tokenizer   %s\n", s->tokenizer = s->forms.tokenizer);
-	struct zr_token_source from = { .tokenizer = s->tokenizer, .dir = s->run,
+	struct zr_token_source from = { .tokenizer = s->tokenizer,
+					.dir = s->run,
 					.data = is_model ? NULL : zr_config_find(*cfg, "data"),
 					.vocabulary = s->setup->decl.vocabulary };
 	rc = zr_token_text_open(&from, &s->text, err);
@@ -372,9 +383,9 @@ static void drop_twice(struct sampler *s)
 static int encode(struct sampler *s, const struct zr_prompt *prompt, struct zr_error *err)
 {
 	const char *text = prompt ? prompt->text : "\n";
-	int32_t start = s->text.tokenizer ?
-				zr_tokenizer_added(s->text.tokenizer, "<|endoftext|>") :
-			zr_token_text_known(&s->text) ? -1 : 0;
+	int32_t start = s->text.tokenizer ? zr_tokenizer_added(s->text.tokenizer, "<|endoftext|>") :
+			zr_token_text_known(&s->text) ? -1 :
+							0;
 	size_t bytes = prompt ? prompt->bytes : 1;
 	s->n_tokens = 0;
 	int rc = put_before(s);
@@ -491,7 +502,8 @@ static int print_json(struct sampler *s, const struct zr_prompt *prompt, uint64_
 		char *line = zr_json_dump(j, JSON_COMPACT);
 		json_decref(j);
 		rc = !line ? zr_err(err, ZR_ENOMEM, "out of memory for the text") :
-		     puts(line) < 0 || zr_outlet_push() ? write_failed(err) : 0;
+		     puts(line) < 0 || zr_outlet_push() ? write_failed(err) :
+							  0;
 		free(line);
 	}
 
@@ -520,9 +532,11 @@ static int sample(struct sampler *s, struct zr_error *err)
 
 int zr_cmd_sample(int argc, char **argv)
 {
-	struct sampler s = { .samples = 1,
-			     .g = { .most = 400, .draw = { .temperature = 0.8, .top_k = 40,
-							   .top_p = 1, .seed = 1 } } };
+	struct sampler s = {
+		.samples = 1,
+		.g = { .most = 400,
+		       .draw = { .temperature = 0.8, .top_k = 40, .top_p = 1, .seed = 1 } }
+	};
 	struct zr_config *cfg = NULL;
 	struct zr_error err = { 0 };
 	int rc = parse(argc, argv, &s);
@@ -532,9 +546,8 @@ int zr_cmd_sample(int argc, char **argv)
 	rc = s.prompts ? zr_prompts_read(s.prompts, &s.list, &err) : 0;
 	if (!rc)
 		rc = open_run(&s, &cfg, &err);
-	rc = rc    ? rc :
-	     s.chat ? zr_converse(&s.g, &s.forms, &err) :
-		      sample(&s, &err);
+	if (!rc)
+		rc = s.chat ? zr_converse(&s.g, &s.forms, &err) : sample(&s, &err);
 	zr_prompts_free(&s.list);
 	free(s.tokens);
 	free(s.drawn);

@@ -86,8 +86,10 @@ static int schedule(struct zr_config *cfg, int64_t steps, struct zr_error *err)
 	struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1, .steps = total };
 	struct zr_instance it = { 0 };
 	if (train->epochs > 0 && steps < 0)
-		return zr_err(err, ZR_EINVAL, "[train] epochs = %g: how many steps that is the "
-			      "data says, which is not read here: give --steps N", train->epochs);
+		return zr_err(err, ZR_EINVAL,
+			      "[train] epochs = %g: how many steps that is the "
+			      "data says, which is not read here: give --steps N",
+			      train->epochs);
 	if (train->epochs > 0)
 		total = facts.steps = steps;
 	int rc = base_lr(cfg, &facts.lr, err);

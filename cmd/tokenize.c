@@ -57,15 +57,15 @@ struct job {
 	char **in;
 	int n_in, add_special, raw, force, apart; /* apart: --documents */
 	const char *content;
-	size_t chunk;       /* --chunk-bytes is for tests: tokens must not depend on it */
+	size_t chunk; /* --chunk-bytes is for tests: tokens must not depend on it */
 	struct zr_tokenizer *t;
 	struct zr_encoder *encoder;
 	struct zr_token_file *file; /* or */
 	struct zr_documents *documents;
 	struct zr_error *err;
-	const char *bad;    /* the first input with what is no UTF-8, NULL: none; where, and */
+	const char *bad; /* the first input with what is no UTF-8, NULL: none; where, and */
 	uint64_t bad_at;
-	int32_t eot_id;     /* -1: none */
+	int32_t eot_id; /* -1: none */
 	double start, shown;
 	uint64_t text;      /* bytes of text so far */
 	uint64_t all, done; /* bytes of all inputs, of those that are done; all = 0: not known */
@@ -83,14 +83,17 @@ static int wrong(const char *what)
 /* -1 to continue, else the exit code. */
 static int parse(int argc, char **argv, struct job *j)
 {
-	static const struct option longs[] = {
-		{ "tokenizer", 1, NULL, 'T' },	 { "output", 1, NULL, 'o' },
-		{ "eot", 1, NULL, 'e' },	 { "add-special", 0, NULL, 'a' },
-		{ "chunk-bytes", 1, NULL, 'c' }, { "help", 0, NULL, 'h' },
-		{ "raw", 0, NULL, 'r' },	 { "documents", 0, NULL, 'd' },
-		{ "force", 0, NULL, 'f' },	 { "content", 1, NULL, 'k' },
-		{ NULL, 0, NULL, 0 }
-	};
+	static const struct option longs[] = { { "tokenizer", 1, NULL, 'T' },
+					       { "output", 1, NULL, 'o' },
+					       { "eot", 1, NULL, 'e' },
+					       { "add-special", 0, NULL, 'a' },
+					       { "chunk-bytes", 1, NULL, 'c' },
+					       { "help", 0, NULL, 'h' },
+					       { "raw", 0, NULL, 'r' },
+					       { "documents", 0, NULL, 'd' },
+					       { "force", 0, NULL, 'f' },
+					       { "content", 1, NULL, 'k' },
+					       { NULL, 0, NULL, 0 } };
 	int c;
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "T:o:fh", longs, NULL)) != -1) {
@@ -120,13 +123,13 @@ static int parse(int argc, char **argv, struct job *j)
 
 	j->in = argv + optind;
 	j->n_in = argc - optind;
-	return !j->tokenizer ? wrong("--tokenizer is missing") :
-	       !j->output    ? wrong("-o is missing") :
-	       !j->n_in	     ? wrong("IN is missing") :
+	return !j->tokenizer      ? wrong("--tokenizer is missing") :
+	       !j->output         ? wrong("-o is missing") :
+	       !j->n_in           ? wrong("IN is missing") :
 	       j->raw && j->apart ? wrong("--raw and --documents exclude each other") :
 	       strcmp(j->content, "text") && strcmp(j->content, "any") ?
-			       wrong("--content: expected text or any") :
-			       -1;
+				    wrong("--content: expected text or any") :
+				    -1;
 }
 
 /* ---- the file ---- */
@@ -134,7 +137,7 @@ static int parse(int argc, char **argv, struct job *j)
 static int64_t tokens_of(const struct job *j)
 {
 	return j->documents ? zr_documents_totals(j->documents).tokens :
-	       j->file	    ? zr_token_file_tokens(j->file) :
+	       j->file      ? zr_token_file_tokens(j->file) :
 			      0;
 }
 
@@ -308,7 +311,7 @@ static void report(const struct job *j, int64_t tokens, int bits)
 	       "MB/s\n",
 	       zr_bytes_text(j->text, bytes), j->n_in, j->n_in == 1 ? "" : "s",
 	       j->eot_id < 0 ? "" :
-	       j->apart	     ? ", each before " :
+	       j->apart      ? ", each before " :
 			       ", each after ",
 	       j->eot_id < 0 ? "" : j->eot, (long long)tokens, j->raw ? "raw " : "", bits,
 	       tokens ? (double)j->text / (double)tokens : 0, (double)j->text / took * 1e-6);

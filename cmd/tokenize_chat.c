@@ -49,12 +49,13 @@ static const char usage[] =
 	"be left out\n"
 	"      --on-bad stop|skip    what a line does that cannot be read (default: stop)\n"
 	"      --field NAME=FIELD    the data has FIELD where NAME is usual: messages, role, "
-	"content, user, assistant, ...\n"
-	ZR_FORMS_USAGE("                            ")
-	"      --bos TOKEN, --eos TOKEN\n"
-	"                            the first and the last token of a text, for {bos} and {eos}\n"
-	"  -j, --threads N           (default: one for each processor)\n"
-	"  -h, --help                shows this\n";
+	"content, user, assistant, ...\n" ZR_FORMS_USAGE(
+		"                            ") "      --bos TOKEN, --eos TOKEN\n"
+						"                            the first and "
+						"the last token of a text, for {bos} and {eos}\n"
+						"  -j, --threads N           (default: one "
+						"for each processor)\n"
+						"  -h, --help                shows this\n";
 
 struct job {
 	struct zr_chat_options o;
@@ -91,19 +92,18 @@ static const struct option longs[] = {
 	{ "on-long", 1, NULL, ON_LONG },
 	{ "on-bad", 1, NULL, ON_BAD },
 	{ "field", 1, NULL, FIELD },
-	ZR_FORMS(ZR_FORM_LONG)
-	{ "threads", 1, NULL, 'j' },
+	ZR_FORMS(ZR_FORM_LONG){ "threads", 1, NULL, 'j' },
 	{ "help", 0, NULL, 'h' },
-	{ NULL, 0, NULL, 0 }
+	{ NULL, 0, NULL, 0 },
 };
 
 /* Where the text of an option goes; NULL: it is not one of these. */
 static const char **text_option(struct job *j, int c)
 {
 	struct zr_chat_options *o = &j->o;
-	return c == 'T'	     ? &o->tokenizer :
-	       c == 'o'	     ? &j->output :
-	       c == 't'	     ? &o->template :
+	return c == 'T'      ? &o->tokenizer :
+	       c == 'o'      ? &j->output :
+	       c == 't'      ? &o->template :
 	       c == TRAIN_ON ? &o->train_on :
 	       c == MASK     ? &o->mask :
 	       c == ON_LONG  ? &o->on_long :
@@ -154,7 +154,7 @@ static int parse(int argc, char **argv, struct job *j)
 	j->n_in = argc - optind;
 	return !j->o.tokenizer ? wrong("--tokenizer is missing") :
 	       !j->output      ? wrong("-o is missing") :
-	       !j->n_in	       ? wrong("IN is missing") :
+	       !j->n_in        ? wrong("IN is missing") :
 				 -1;
 }
 
@@ -293,8 +293,10 @@ int zr_tokenize_chat(int argc, char **argv)
 	zr_tokenize_catch();
 	struct zr_pool *pool = NULL;
 	if ((rc = zr_pool_new(j.o.threads, &pool)))
-		rc = zr_err(&err, ZR_ENOMEM, "cannot start %d threads: %s: too little memory, or "
-			    "too many threads: give a smaller -j", j.o.threads, strerror(-rc));
+		rc = zr_err(&err, ZR_ENOMEM,
+			    "cannot start %d threads: %s: too little memory, or "
+			    "too many threads: give a smaller -j",
+			    j.o.threads, strerror(-rc));
 	j.o.parallel = parallel;
 	j.o.of = pool;
 	if (!rc)

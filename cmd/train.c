@@ -128,8 +128,8 @@ static void print_summary(const struct zr_config *cfg, const struct zr_run_repor
 		printf("received    %s per step and rank (planned %s)\n",
 		       zr_bytes_text(r->received, peak), zr_bytes_text(r->received_plan, planned));
 	printf("written     %s: %s config.ini summary.json%s\n", zr_rundir(cfg),
-	       r->adapters ? "adapter_model.safetensors adapter_config.json" :
-			     "model.safetensors", r->exported ? " model-16bit/" : "");
+	       r->adapters ? "adapter_model.safetensors adapter_config.json" : "model.safetensors",
+	       r->exported ? " model-16bit/" : "");
 	print_sample(zr_rundir(cfg));
 	printf("digest: losses=%016llx params=%016llx\n", (unsigned long long)r->losses_digest,
 	       (unsigned long long)r->params_digest);
@@ -167,8 +167,10 @@ static int train(const struct zr_cmd_args *a, int first, struct zr_error *err)
 		return zr_exit_code(rc);
 
 	zr_cmd_log(cfg);
-	const struct zr_run_how how = { .from = a->resume, .other_data = a->other_data,
-					 .verify = a->verify, .bytes = token_lengths };
+	const struct zr_run_how how = { .from = a->resume,
+					.other_data = a->other_data,
+					.verify = a->verify,
+					.bytes = token_lengths };
 	rc = zr_run_train(cfg, &how, stdout, &report, err);
 	if (!rc && report.rank == 0)
 		print_summary(cfg, &report);
@@ -176,12 +178,11 @@ static int train(const struct zr_cmd_args *a, int first, struct zr_error *err)
 	if (!rc && report.stopped)
 		rc = zr_err(err, report.stopped, "%s", report.stopped_text);
 	else if (!rc && report.checkpoints.failed)
-		rc = zr_err(
-			err, ZR_EIO,
-			"trained, but not all is saved: %lld checkpoint%s failed, the last "
-			"because: %s",
-			(long long)report.checkpoints.failed,
-			report.checkpoints.failed == 1 ? "" : "s", report.checkpoints.why);
+		rc = zr_err(err, ZR_EIO,
+			    "trained, but not all is saved: %lld checkpoint%s failed, the last "
+			    "because: %s",
+			    (long long)report.checkpoints.failed,
+			    report.checkpoints.failed == 1 ? "" : "s", report.checkpoints.why);
 	return rc ? zr_exit_code(rc) : report.interrupted ? 130 : 0;
 }
 
@@ -279,9 +280,12 @@ int zr_cmd_train(int argc, char **argv)
 	if (rc)
 		return rc;
 
-	const struct zr_restart_how how = { .ranks = a.ranks, .restarts = a.restarts,
-					    .min_ranks = a.min_ranks, .watchdog = a.watchdog,
-					    .resume = &a.resume, .overrides = a.overrides,
+	const struct zr_restart_how how = { .ranks = a.ranks,
+					    .restarts = a.restarts,
+					    .min_ranks = a.min_ranks,
+					    .watchdog = a.watchdog,
+					    .resume = &a.resume,
+					    .overrides = a.overrides,
 					    .n_overrides = &a.n_overrides };
 	return zr_restart_train(&how, train_rank, &a);
 }

@@ -22,35 +22,35 @@ struct zr_bound {
 
 struct zr_session {
 	struct zr_setup *setup;
-	char *arena[2];                 /* ZR_STORE_DEVICE, ZR_STORE_HOST */
-	char *region[ZR_R_COUNT];       /* NULL: an object without an address */
-	uint64_t object[ZR_R_COUNT];    /* of regions that an [offload.X] store holds */
-	uint8_t made[ZR_R_COUNT];       /* whether there is one */
-	uint8_t pinned[ZR_R_COUNT];     /* whether the device pinned it */
-	uint8_t pageable[ZR_R_COUNT];   /* whether it could not: copies hold up the host */
-	const void **param;             /* scratch: a layer's parameters, their gradients, */
+	char *arena[2];               /* ZR_STORE_DEVICE, ZR_STORE_HOST */
+	char *region[ZR_R_COUNT];     /* NULL: an object without an address */
+	uint64_t object[ZR_R_COUNT];  /* of regions that an [offload.X] store holds */
+	uint8_t made[ZR_R_COUNT];     /* whether there is one */
+	uint8_t pinned[ZR_R_COUNT];   /* whether the device pinned it */
+	uint8_t pageable[ZR_R_COUNT]; /* whether it could not: copies hold up the host */
+	const void **param;           /* scratch: a layer's parameters, their gradients, */
 	float **dparam;
-	uint8_t *accumulate;            /* and which of these have something already */
+	uint8_t *accumulate; /* and which of these have something already */
 	/* [n_units] all shares as comm maps them, NULL: a gather copies */
 	char **view;
 	/* a step failed when units had been updated, on all ranks alike: masters are of two
 	 * steps */
 	int torn;
-	struct zr_chunk *chunk;         /* scratch of values on their way in and out */
+	struct zr_chunk *chunk; /* scratch of values on their way in and out */
 	/* scratch of an update: a unit's segments, and those of one parameter group */
 	struct zr_seg *seg, *group_seg;
-	struct zr_buf *state_buf;       /* [n_states] likewise */
+	struct zr_buf *state_buf; /* [n_states] likewise */
 
 	/* the program that runs */
 	const struct zr_lowered *running; /* NULL: none */
-	int32_t at, waiting;            /* instruction that runs now; 1: that is waited for */
+	int32_t at, waiting;              /* instruction that runs now; 1: that is waited for */
 	struct zr_bound bound[ZR_LOWERED];
-	int late;                       /* 1: writes of programs that are over may go on */
-	struct zr_source *from;         /* of the batch to come; NULL: of who samples */
-	int64_t sequences;              /* of it: those behind have no target; 0: they go round */
-	int32_t split;                  /* ZR_SPLIT_* of it */
-	int64_t slot;                   /* its number in the global batch */
-	const int32_t *given;           /* tokens of who samples */
+	int late;               /* 1: writes of programs that are over may go on */
+	struct zr_source *from; /* of the batch to come; NULL: of who samples */
+	int64_t sequences;      /* of it: those behind have no target; 0: they go round */
+	int32_t split;          /* ZR_SPLIT_* of it */
+	int64_t slot;           /* its number in the global batch */
+	const int32_t *given;   /* tokens of who samples */
 	struct zr_layer_call call;
 	/* called when instruction n has begun, or was waited for; may not allocate; NULL: nobody
 	 * watches */
@@ -68,7 +68,7 @@ struct zr_session {
 	struct zr_scalars *scalars;
 	int stop;                      /* a signal that this rank caught, 0: none */
 	struct zr_step_result *result; /* of the step that runs */
-	int other_data;        /* a checkpoint of other data may be gone on from */
+	int other_data;                /* a checkpoint of other data may be gone on from */
 	/* [n_tensors] of those that are frozen and not saved; owned; NULL: all are saved */
 	uint64_t *frozen_hash;
 	/* what the update calls before it changes a sub-group; NULL: nothing */
@@ -77,21 +77,21 @@ struct zr_session {
 };
 
 struct zr_step_result {
-	float loss;           /* mean over the tokens of the step */
-	double aux_loss;      /* mean over the micro-batches of the step, 0: the model has none */
-	double grad_norm;     /* global L2 norm of the mean gradient, before clipping */
-	double lr;            /* of [optimizer] itself */
-	double scale;         /* loss scale the step was computed with */
-	double next_scale;    /* of the next step */
-	int32_t action;       /* ZR_STEP_* */
-	int32_t bad_rank;     /* of overflow */
+	float loss;        /* mean over the tokens of the step */
+	double aux_loss;   /* mean over the micro-batches of the step, 0: the model has none */
+	double grad_norm;  /* global L2 norm of the mean gradient, before clipping */
+	double lr;         /* of [optimizer] itself */
+	double scale;      /* loss scale the step was computed with */
+	double next_scale; /* of the next step */
+	int32_t action;    /* ZR_STEP_* */
+	int32_t bad_rank;  /* of overflow */
 	/* name of the first tensor with non-finite gradients, or "loss"; NULL: none */
 	const char *overflow;
-	const char *unit;     /* of that tensor; NULL for "loss" */
+	const char *unit; /* of that tensor; NULL for "loss" */
 	int64_t tokens;
 	/* bytes of other ranks' data that this rank took in, copied or read in place */
 	uint64_t received;
-	int stop;             /* a signal that some rank caught, 0: none */
+	int stop; /* a signal that some rank caught, 0: none */
 };
 
 int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_error *err);

@@ -132,8 +132,8 @@ void zr_session_close(struct zr_session *s)
 	give_arena(s, ZR_STORE_HOST);
 	give_arena(s, ZR_STORE_DEVICE);
 	zr_unbind(s);
-	void *const table[] = { s->param, s->dparam, s->accumulate, s->view, s->seg, s->group_seg,
-				s->state_buf, s->chunk, s->frozen_hash, s };
+	void *const table[] = { s->param,     s->dparam,    s->accumulate, s->view,        s->seg,
+				s->group_seg, s->state_buf, s->chunk,      s->frozen_hash, s };
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
 		free(table[i]);
 }

@@ -36,15 +36,15 @@
 #define ZR_SETUP_TRAIN 0
 /* no data files, no gradients nor optimizer state, one sequence at a time */
 #define ZR_SETUP_SAMPLE 1
-#define ZR_SETUP_EVAL 3   /* all parameters are frozen, and nothing but evaluation runs */
+#define ZR_SETUP_EVAL   3 /* all parameters are frozen, and nothing but evaluation runs */
 #define ZR_SETUP_CACHED 4 /* with it: layers keep what they need of the tokens before */
 /* everything of ZR_SETUP_TRAIN for the first of `world` ranks, without the others: plans */
-#define ZR_SETUP_ALONE 2
+#define ZR_SETUP_ALONE   2
 #define ZR_SETUP_NO_DATA 8 /* with ZR_SETUP_ALONE: no data is looked at */
 
 /* [data], or a section [eval.NAME]. */
 struct zr_source {
-	const char *name;        /* NAME; "": [data] */
+	const char *name; /* NAME; "": [data] */
 	struct zr_instance it;
 	struct zr_data_info info;
 };
@@ -64,7 +64,7 @@ struct zr_setup {
 	struct zr_account account;
 	struct zr_instance boot, comm, host_comm, device, model, precision, activation, zero,
 		scheduler;
-	struct zr_instance adapter;     /* in front of the model; none: no inst */
+	struct zr_instance adapter; /* in front of the model; none: no inst */
 	/* [n_sources] [data], and each [eval.NAME]; none when sampling */
 	struct zr_source *source;
 	int32_t n_sources;
@@ -75,7 +75,7 @@ struct zr_setup {
 	const struct zr_ops *ops;
 	/* [device.host], for a device whose operations reach its own memory only */
 	struct zr_instance host_device;
-	const struct zr_ops *host_ops;  /* on host memory: those of the device where it can */
+	const struct zr_ops *host_ops; /* on host memory: those of the device where it can */
 	struct zr_model_decl decl;
 	struct zr_precision_info types;
 	struct zr_batch_shape batch;
@@ -86,13 +86,13 @@ struct zr_setup {
 	struct zr_layout layout;
 	/* [n_tensors] 1: a compute copy and nothing else; 2: and that in type `stored` */
 	uint8_t *frozen;
-	uint8_t *frozen_unit;           /* [n_units] of all its tensors */
+	uint8_t *frozen_unit; /* [n_units] of all its tensors */
 	/* ZR_NF4, ...; 0: nothing is stored in another type than it is computed in */
 	int32_t stored;
 	/* elements, of what the model declares; decl has parts of it */
 	int64_t largest_unit, typical_unit;
-	void *parts;                    /* the units and layers of decl */
-	size_t most_tensors;            /* that any layer uses */
+	void *parts;         /* the units and layers of decl */
+	size_t most_tensors; /* that any layer uses */
 	struct zr_schedule train_uses, eval_uses;
 	struct zr_layer_bytes *layer_bytes; /* [n_layers] */
 	/* [n_layers] the policy's answers; NULL when sampling */
@@ -101,15 +101,15 @@ struct zr_setup {
 	struct zr_optimizer *optimizer; /* [n_optimizers] */
 	int32_t n_optimizers, n_param_groups;
 	struct zr_param_group *param_group; /* [n_param_groups], the first is [optimizer] itself */
-	int32_t *group_of;              /* [n_tensors] parameter group of each */
-	uint32_t n_states;              /* of all optimizers */
-	struct zr_groups *groups;       /* [n_units] as the stage declares */
-	struct zr_program program[4];   /* by ZR_PROG_* */
+	int32_t *group_of;                  /* [n_tensors] parameter group of each */
+	uint32_t n_states;                  /* of all optimizers */
+	struct zr_groups *groups;           /* [n_units] as the stage declares */
+	struct zr_program program[4];       /* by ZR_PROG_* */
 	struct zr_lowered lowered[ZR_LOWERED]; /* what really runs: by ZR_S_* */
-	int two_comms;                  /* one for device memory, host_comm for host memory */
+	int two_comms; /* one for device memory, host_comm for host memory */
 	/* comm moves device memory; what is on the host goes through host_comm, if there is one */
 	int device_comm;
-	int peers;                      /* ranks can read each other's memory in place */
+	int peers; /* ranks can read each other's memory in place */
 	/* and map the shares of a unit one after the other: its gather moves nothing */
 	int views;
 	struct zr_plan plan;
@@ -184,10 +184,10 @@ struct zr_share zr_unit_share(const struct zr_setup *s, int32_t unit, int32_t gr
 int zr_unit_apart(const struct zr_setup *s, int32_t unit);
 /* ZR_MASTER_*: what is kept beside its compute copy */
 int32_t zr_unit_master(const struct zr_setup *s, int32_t unit);
-int zr_offloaded(const struct zr_setup *s, int store);      /* whether the section is there */
+int zr_offloaded(const struct zr_setup *s, int store); /* whether the section is there */
 int32_t zr_store_tier(const struct zr_setup *s, int store);
 int zr_on_disk(const struct zr_setup *s, int store); /* the section is there, and names a disk */
-int zr_unit_view(const struct zr_setup *s, int32_t unit);   /* its gather is a view */
+int zr_unit_view(const struct zr_setup *s, int32_t unit); /* its gather is a view */
 /* its compute copy is in [offload.param]'s store */
 int zr_unit_offloaded(const struct zr_setup *s, int32_t unit);
 int64_t zr_unit_part(const struct zr_setup *s, int32_t unit); /* blocks of a part of its gradient */

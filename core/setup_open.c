@@ -123,7 +123,8 @@ static int take_ops(const struct zr_instance *it, const struct zr_ops **out, str
 	if (ZR_HAS(o, struct zr_ops, round_stochastic) && o->fold && o->cast && o->init &&
 	    o->master_join && o->master_split && o->round_stochastic)
 		return 0;
-	return zr_err(err, ZR_EINVAL, "plugin %s: its operations lack one of fold, cast, init, "
+	return zr_err(err, ZR_EINVAL,
+		      "plugin %s: its operations lack one of fold, cast, init, "
 		      "master_join, master_split, round_stochastic; mend the plugin",
 		      it->section->plugin->path);
 }
@@ -151,10 +152,13 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 
 	const struct zr_opt *threads = zr_table_find(&sec->table, "threads");
 	int64_t n = threads && threads->type == ZR_T_I64 ?
-			  *(int64_t *)((char *)sec->opts + threads->offset) : zr_setup_workers(s);
+			    *(int64_t *)((char *)sec->opts + threads->offset) :
+			    zr_setup_workers(s);
 	if ((rc = zr_pool_new(n > 1 ? (int)n : 1, &s->process.pool)))
-		return zr_err(err, ZR_ENOMEM, "[device] cannot start %lld threads: %s: too little "
-			      "memory, or too many threads", (long long)n, strerror(-rc));
+		return zr_err(err, ZR_ENOMEM,
+			      "[device] cannot start %lld threads: %s: too little "
+			      "memory, or too many threads",
+			      (long long)n, strerror(-rc));
 
 	s->device_info.size = sizeof s->device_info;
 	rc = zr_instance_create(&s->device, &s->process, sec, "zr.device/1", err);
@@ -205,7 +209,8 @@ static int start_data(struct zr_setup *s, struct zr_error *err)
 	for (int i = 0; !rc && i < s->process.sources; i++)
 		if (!s->process.source[i].taken)
 			rc = zr_config_blame(s->cfg, s->process.source[i].section->name, ZR_EINVAL,
-					     err, "plugin: [data] %s does not draw from this "
+					     err,
+					     "plugin: [data] %s does not draw from this "
 					     "section; name it there, choose a plugin that mixes, "
 					     "or take it out",
 					     s->source->it.section->plugin->desc->id);
@@ -243,7 +248,8 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 	uint64_t given = s->train->sequence_length;
 	s->batch.length = given == ZR_AUTO_COUNT ? s->decl.context : (int64_t)given;
 	if (s->batch.length > s->decl.context)
-		return zr_config_blame(s->cfg, "train", ZR_EINVAL, err, "sequence_length = %lld "
+		return zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
+				       "sequence_length = %lld "
 				       "exceeds the model's context of %lld",
 				       (long long)s->batch.length, (long long)s->decl.context);
 	return zr_train_derive(s->cfg, "sequence_length", given, s->batch.length, err);
@@ -258,7 +264,8 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 		return rc;
 	if (!zr_dtype(t->dtype, NULL)->trains || !zr_dtype(t->comm_dtype, NULL)->trains ||
 	    (uint32_t)t->master > (t->dtype == ZR_BF16 ? ZR_MASTER_AUTO : ZR_MASTER_FP32))
-		return zr_err(err, ZR_EINVAL, "plugin %s: info: dtype is %d, comm_dtype %d, master "
+		return zr_err(err, ZR_EINVAL,
+			      "plugin %s: info: dtype is %d, comm_dtype %d, master "
 			      "%d; expected ZR_F32, ZR_BF16 or ZR_F16 for both and one of ZR_"
 			      "MASTER_*, FP32 where dtype is not ZR_BF16; mend it",
 			      s->precision.section->plugin->path, t->dtype, t->comm_dtype,
@@ -291,14 +298,19 @@ static int start_stage(struct zr_setup *s, struct zr_error *err)
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for %d units", s->layout.n_units);
 	for (int32_t u = 0; !rc && u < s->layout.n_units; u++) {
 		struct zr_groups *g = &s->groups[u];
-		struct zr_groups_of of = { sizeof of, u, s->layout.n_units, s->process.world,
-					   s->layout.unit[u].elements, s->layout.unit[u].name };
+		struct zr_groups_of of = { sizeof of,
+					   u,
+					   s->layout.n_units,
+					   s->process.world,
+					   s->layout.unit[u].elements,
+					   s->layout.unit[u].name };
 		if ((rc = ZR_ASK(&s->zero, zero, groups, err, &of, g)))
 			return rc;
 
 		const char *why = wrong_groups(s, g);
 		if (why)
-			rc = zr_err(err, ZR_EINVAL, "[zero] %s: unit %s has parameters of group "
+			rc = zr_err(err, ZR_EINVAL,
+				    "[zero] %s: unit %s has parameters of group "
 				    "%d, gradients of %d, state of %d: %s",
 				    s->zero.section->plugin->desc->id, s->layout.unit[u].name,
 				    g->param, g->grad, g->state, why);
@@ -314,8 +326,10 @@ static int size_layers(struct zr_setup *s, struct zr_error *err)
 
 	/* what a model multiplies by this fits 63 bits */
 	if (s->batch.micro * s->batch.length > 1 << 28)
-		return zr_err(err, ZR_EINVAL, "[train] micro_batch_size x sequence_length exceeds "
-			      "%d tokens; lower one", 1 << 28);
+		return zr_err(err, ZR_EINVAL,
+			      "[train] micro_batch_size x sequence_length exceeds "
+			      "%d tokens; lower one",
+			      1 << 28);
 
 	for (uint32_t i = 0; i < s->decl.n_layers; i++) {
 		struct zr_layer_bytes *b = &s->layer_bytes[i];
@@ -327,8 +341,10 @@ static int size_layers(struct zr_setup *s, struct zr_error *err)
 
 		/* sums over all layers fit, too */
 		if ((b->out | b->saved | b->work_fwd | b->work_bwd | b->grad) >> 46)
-			return zr_err(err, ZR_EINVAL, "layer %u needs over 64 TiB a micro-batch; "
-				      "lower [train] micro_batch_size", i);
+			return zr_err(err, ZR_EINVAL,
+				      "layer %u needs over 64 TiB a micro-batch; "
+				      "lower [train] micro_batch_size",
+				      i);
 	}
 	return 0;
 }
@@ -337,7 +353,8 @@ static int check_source(struct zr_setup *s, struct zr_source *d, struct zr_error
 {
 	const struct zr_data_v1 *data = d->it.vtbl;
 	if (d->info.vocabulary > s->decl.vocabulary)
-		return zr_err(err, ZR_EINVAL, "%s has %lld different tokens, but the model's "
+		return zr_err(err, ZR_EINVAL,
+			      "%s has %lld different tokens, but the model's "
 			      "vocabulary is %lld; raise [model] vocabulary",
 			      *d->name ? d->name : "the data", (long long)d->info.vocabulary,
 			      (long long)s->decl.vocabulary);
@@ -378,8 +395,8 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 	if (!rc && trains) {
 		rc = zr_activation_ask(s, err);
 		if (!rc)
-			rc = zr_schedule_make(&s->decl, 1, s->frozen_unit, s->act,
-					      &s->train_uses, err);
+			rc = zr_schedule_make(&s->decl, 1, s->frozen_unit, s->act, &s->train_uses,
+					      err);
 		if (!rc)
 			rc = zr_activation_place(s, &s->train_uses, 1, &s->train_act, err);
 	}
@@ -478,8 +495,8 @@ void zr_setup_close(struct zr_setup *s)
 	if (!s)
 		return;
 
-	struct zr_instance *all[] = { &s->scheduler, &s->zero, &s->activation, &s->precision,
-				      &s->adapter, &s->model, &s->comm, &s->host_comm,
+	struct zr_instance *all[] = { &s->scheduler,   &s->zero,   &s->activation, &s->precision,
+				      &s->adapter,     &s->model,  &s->comm,       &s->host_comm,
 				      &s->host_device, &s->device, &s->boot };
 	zr_optimizers_close(s);
 	for (int32_t i = 0; i < s->n_sources; i++)
@@ -502,7 +519,7 @@ void zr_setup_close(struct zr_setup *s)
 	zr_activation_free(&s->train_act);
 	zr_activation_free(&s->eval_act);
 	void *const own[] = { s->source, s->process.source, s->groups, s->frozen, s->frozen_unit,
-			      s->parts, s->layer_bytes, s->act, s };
+			      s->parts,  s->layer_bytes,    s->act,    s };
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		free(own[i]);
 }

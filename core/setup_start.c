@@ -30,15 +30,20 @@ static double common_lr(const struct zr_setup *s)
 
 static struct zr_facts facts_of(const struct zr_setup *s)
 {
-	return (struct zr_facts){
-		.size = sizeof(struct zr_facts), .world = s->process.world,
-		.workers = zr_setup_workers(s),
-		.vocabulary = s->n_sources ? s->source->info.vocabulary : 0,
-		.sequence_length = s->batch.length,
-		.steps = s->train->epochs > 0 && !s->batch.train ? 0 : (int64_t)s->train->steps,
-		.lr = common_lr(s), .memory = s->memory / (uint64_t)zr_machine_ranks(s),
-		.parameters = s->layout.blocks * ZR_BLOCK, .gather_legs = zr_route_of_split(s).n,
-		.largest_unit = s->largest_unit, .typical_unit = s->typical_unit };
+	return (struct zr_facts){ .size = sizeof(struct zr_facts),
+				  .world = s->process.world,
+				  .workers = zr_setup_workers(s),
+				  .vocabulary = s->n_sources ? s->source->info.vocabulary : 0,
+				  .sequence_length = s->batch.length,
+				  .steps = s->train->epochs > 0 && !s->batch.train ?
+						   0 :
+						   (int64_t)s->train->steps,
+				  .lr = common_lr(s),
+				  .memory = s->memory / (uint64_t)zr_machine_ranks(s),
+				  .parameters = s->layout.blocks * ZR_BLOCK,
+				  .gather_legs = zr_route_of_split(s).n,
+				  .largest_unit = s->largest_unit,
+				  .typical_unit = s->typical_unit };
 }
 
 int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *err)

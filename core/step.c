@@ -26,13 +26,18 @@ static void prepare(struct zr_session *s, struct zr_source *from, int split, int
 	s->from = from;
 	s->split = split;
 	s->slot = slot;
-	s->call = (struct zr_layer_call){
-		.size = sizeof s->call, .training = split == ZR_SPLIT_TRAIN,
-		.dtype = p->types.dtype, .batch = p->batch.micro, .length = p->batch.length,
-		.grad_scale = (float)(s->scale.scale / rows),
-		.aux_scale = (float)(s->scale.scale * s->targets / all_rows),
-		.rng = { .seed = (uint64_t)p->train->seed, .step = (uint64_t)s->step,
-			 .slot = (uint32_t)slot }, .ops = p->ops };
+	s->call = (struct zr_layer_call){ .size = sizeof s->call,
+					  .training = split == ZR_SPLIT_TRAIN,
+					  .dtype = p->types.dtype,
+					  .batch = p->batch.micro,
+					  .length = p->batch.length,
+					  .grad_scale = (float)(s->scale.scale / rows),
+					  .aux_scale =
+						  (float)(s->scale.scale * s->targets / all_rows),
+					  .rng = { .seed = (uint64_t)p->train->seed,
+						   .step = (uint64_t)s->step,
+						   .slot = (uint32_t)slot },
+					  .ops = p->ops };
 }
 
 static int run_micro_batches(struct zr_session *s, struct zr_error *err)
@@ -53,7 +58,8 @@ static uint64_t bytes_in(const struct zr_session *s)
 	uint64_t sum = s->in_place;
 	for (int i = 0; i < 2; i++)
 		sum += comm[i]->inst ? ((const struct zr_comm_v1 *)comm[i]->vtbl)
-					       ->bytes_sent(comm[i]->inst) : 0;
+					       ->bytes_sent(comm[i]->inst) :
+				       0;
 	return sum;
 }
 

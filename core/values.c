@@ -44,8 +44,9 @@ int zr_datum_pass(struct zr_session *s, const struct zr_subgroup *p, int d, void
 		  struct zr_error *err)
 {
 	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d);
-	return !zr_subgroup_has(s->setup, p, d) ? 0 :
-		zr_pass(s, zr_datum_spot(s->setup, p, d), memory, bytes, write, err);
+	return !zr_subgroup_has(s->setup, p, d) ?
+		       0 :
+		       zr_pass(s, zr_datum_spot(s->setup, p, d), memory, bytes, write, err);
 }
 
 /* All masters of a sub-group to x. work: room for as many bytes as at x. */
@@ -130,12 +131,17 @@ int zr_init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, str
 	const struct zr_tensor *decl = p->layout.tensor[i].decl;
 	/* a key that depends on the seed alone, at a step that no run reaches */
 	const uint64_t key = ~(uint64_t)p->train->seed;
-	struct zr_op_init op = {
-		.size = sizeof op, .mean = decl->mean,
-		.std = decl->init == ZR_INIT_CONST ? 0 : decl->std,
-		.flags = decl->init == ZR_INIT_UNIFORM ? ZR_INIT_OP_UNIFORM : 0,
-		.rng = { .seed = (uint32_t)key, .step = key >> 32, .slot = (uint32_t)i,
-			 .site = UINT32_MAX }, .first = first, .n = n, .dst = x };
+	struct zr_op_init op = { .size = sizeof op,
+				 .mean = decl->mean,
+				 .std = decl->init == ZR_INIT_CONST ? 0 : decl->std,
+				 .flags = decl->init == ZR_INIT_UNIFORM ? ZR_INIT_OP_UNIFORM : 0,
+				 .rng = { .seed = (uint32_t)key,
+					  .step = key >> 32,
+					  .slot = (uint32_t)i,
+					  .site = UINT32_MAX },
+				 .first = first,
+				 .n = n,
+				 .dst = x };
 	int rc = p->host_ops->init(p->host_ops, NULL, &op);
 	return zr_op_failed(s, p->host_ops, rc, "init", err);
 }
@@ -179,8 +185,13 @@ static int send_chunk(struct zr_session *s, const struct zr_subgroup *p, int32_t
 	int32_t group = s->setup->groups[p->unit].state;
 	int32_t ranks = (int32_t)zr_group_ranks(s->setup, group);
 	struct zr_comm_seg seg = { .send = x, .recv = x, .count = p->n * ZR_BLOCK };
-	struct zr_comm_op o = { .size = sizeof o, .kind = ZR_COMM_BROADCAST, .group = group,
-				.dtype = ZR_F32, .root = rank % ranks, .n_seg = 1, .seg = &seg,
+	struct zr_comm_op o = { .size = sizeof o,
+				.kind = ZR_COMM_BROADCAST,
+				.group = group,
+				.dtype = ZR_F32,
+				.root = rank % ranks,
+				.n_seg = 1,
+				.seg = &seg,
 				.tag = { .step = s->step + 1, .op = -1, .unit = p->unit } };
 	return ranks == 1 ? 0 : zr_exchange(s, &o, s->chunk->err);
 }

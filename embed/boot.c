@@ -186,13 +186,16 @@ static int threads_create(const struct zr_host *h, const void *opts, struct zr_i
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 
-	*inst = (struct zr_inst){ .h = h, .m = rank_here->engine->meeting,
+	*inst = (struct zr_inst){ .h = h,
+				  .m = rank_here->engine->meeting,
 				  .rank = rank_here->number };
 	inst->per_node = o->ranks_per_node < inst->m->ranks ? (int32_t)o->ranks_per_node :
 							      inst->m->ranks;
 	if (inst->m->ranks % inst->per_node) {
-		int rc = zr_fail(h, ZR_EINVAL, "ranks_per_node = %d: %d ranks do not fill nodes of "
-				 "that size", inst->per_node, inst->m->ranks);
+		int rc = zr_fail(h, ZR_EINVAL,
+				 "ranks_per_node = %d: %d ranks do not fill nodes of "
+				 "that size",
+				 inst->per_node, inst->m->ranks);
 		free(inst);
 		return rc;
 	}
@@ -207,8 +210,12 @@ static void threads_destroy(struct zr_inst *inst)
 }
 
 static const struct zr_boot_v1 vtbl = {
-	.size = sizeof vtbl, .info = threads_info, .put = threads_put, .get = threads_get,
-	.fence = threads_fence, .abort = threads_abort,
+	.size = sizeof vtbl,
+	.info = threads_info,
+	.put = threads_put,
+	.get = threads_get,
+	.fence = threads_fence,
+	.abort = threads_abort,
 };
 static const struct zr_iface ifaces[] = { { "zr.boot/1", &vtbl }, { NULL, NULL } };
 static const struct zr_opt opts[] = {
@@ -217,14 +224,28 @@ static const struct zr_opt opts[] = {
 	       "Plays nodes of so many ranks each on one machine; auto: all ranks are one node."),
 };
 static const struct zr_desc desc = {
-	.size = sizeof desc, .role = "boot", .id = "threads", .version = "1",
-	.license = "Apache-2.0", .summary = "Ranks that are threads of one process.",
-	.ifaces = ifaces, .opts = opts, .n_opts = sizeof opts / sizeof *opts,
-	.opt_stride = sizeof *opts, .opts_size = sizeof(struct threads_opts),
-	.resolve = threads_resolve, .create = threads_create, .destroy = threads_destroy,
+	.size = sizeof desc,
+	.role = "boot",
+	.id = "threads",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "Ranks that are threads of one process.",
+	.ifaces = ifaces,
+	.opts = opts,
+	.n_opts = sizeof opts / sizeof *opts,
+	.opt_stride = sizeof *opts,
+	.opts_size = sizeof(struct threads_opts),
+	.resolve = threads_resolve,
+	.create = threads_create,
+	.destroy = threads_destroy,
 };
 static const struct zr_desc *const descs[] = { &desc, NULL };
 const struct zr_entry threads_entry = {
-	.magic = ZR_MAGIC, .size = sizeof(struct zr_entry), .abi_major = ZR_ABI_MAJOR,
-	.abi_minor = ZR_ABI_MINOR, .draft = ZR_DRAFT_REVISION, .build = __VERSION__, .descs = descs,
+	.magic = ZR_MAGIC,
+	.size = sizeof(struct zr_entry),
+	.abi_major = ZR_ABI_MAJOR,
+	.abi_minor = ZR_ABI_MINOR,
+	.draft = ZR_DRAFT_REVISION,
+	.build = __VERSION__,
+	.descs = descs,
 };

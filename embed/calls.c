@@ -90,7 +90,7 @@ static int ready(struct zeroth *e, const char *what)
 		return engine_fail(e, ZR_ESTATE, "%s comes after zeroth_open", what);
 	if (e->at != BETWEEN)
 		return engine_fail(e, ZR_ESTATE, "%s comes between steps: %s is missing", what,
-			    e->at == FORWARDED ? "zeroth_backward" : "zeroth_step");
+				   e->at == FORWARDED ? "zeroth_backward" : "zeroth_step");
 	return 0;
 }
 
@@ -112,7 +112,8 @@ static int start_threads(struct zeroth *e)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	return no ? end_with(e, engine_fail(e, ZR_ENOMEM, "cannot start %d threads: %s", e->n,
-					    strerror(no))) : 0;
+					    strerror(no))) :
+		    0;
 }
 
 /* A file without a name holds the text. */
@@ -123,7 +124,8 @@ static int keep_text(struct zeroth *e)
 	e->text_fd = memfd_create("zeroth.ini", MFD_CLOEXEC);
 	int no = e->text_fd < 0 ? errno : zr_write_all_at(e->text_fd, e->text, strlen(e->text), 0);
 	return no ? engine_fail(e, ZR_EIO, "cannot keep the text of the configuration: %s",
-			 strerror(no)) : 0;
+				strerror(no)) :
+		    0;
 }
 
 int zeroth_open(struct zeroth *e)
@@ -180,11 +182,14 @@ static void report(const struct zeroth *e, int pending, struct zeroth_result *ou
 	const struct zr_step_result *s = &r->t.result;
 	struct zeroth_result v = { .outcome = ZEROTH_PENDING, .step = r->t.session->step };
 	if (!pending)
-		v = (struct zeroth_result){
-			.outcome = s->action == ZR_STEP_APPLY ? ZEROTH_APPLIED : ZEROTH_SKIPPED,
-			.step = r->t.session->step, .loss = (double)s->loss,
-			.grad_norm = s->grad_norm, .lr = s->lr, .loss_scale = s->scale,
-			.seconds = r->t.pace.seconds };
+		v = (struct zeroth_result){ .outcome = s->action == ZR_STEP_APPLY ? ZEROTH_APPLIED :
+										    ZEROTH_SKIPPED,
+					    .step = r->t.session->step,
+					    .loss = (double)s->loss,
+					    .grad_norm = s->grad_norm,
+					    .lr = s->lr,
+					    .loss_scale = s->scale,
+					    .seconds = r->t.pace.seconds };
 	if (out)
 		hand_over(out, &v, sizeof v);
 }
@@ -194,9 +199,10 @@ static int more_steps(struct zeroth *e)
 {
 	const struct rank *r = e->rank;
 	const int64_t all = (int64_t)r->t.setup->train->steps;
-	return r->t.session->step < all ? 0 : engine_fail(e, ZR_ESTATE,
-							"all %lld steps of [train] steps are done",
-							(long long)all);
+	return r->t.session->step < all ?
+		       0 :
+		       engine_fail(e, ZR_ESTATE, "all %lld steps of [train] steps are done",
+				   (long long)all);
 }
 
 /* What begins and ends a step whose parts are those of [train]. */
@@ -208,7 +214,8 @@ static int whole_step(struct zeroth *e)
 	if (rc)
 		return rc;
 	if (e->model.size && !e->model.load)
-		return engine_fail(e, ZR_ESTATE, "zeroth_step: the model has no function load: "
+		return engine_fail(e, ZR_ESTATE,
+				   "zeroth_step: the model has no function load: "
 				   "zeroth_forward and zeroth_backward come first");
 	return ask(e, CMD_STEP);
 }
@@ -305,8 +312,9 @@ static int check_set(struct zeroth *e, const char *name)
 	for (int i = 0; i < evals->n; i++)
 		if (!strcmp(evals->set[i].name, name))
 			return 0;
-	return engine_fail(e, ZR_EINVAL, *name ? "there is no [eval.%s]" :
-		    "nothing is held out to evaluate on%s", name);
+	return engine_fail(e, ZR_EINVAL,
+			   *name ? "there is no [eval.%s]" : "nothing is held out to evaluate on%s",
+			   name);
 }
 
 int zeroth_evaluate(struct zeroth *e, const char *name, struct zeroth_evaluation *out)
@@ -322,7 +330,8 @@ int zeroth_evaluate(struct zeroth *e, const char *name, struct zeroth_evaluation
 	rc = check_set(e, e->name);
 	if (!rc)
 		rc = ask(e, CMD_EVALUATE);
-	const struct zeroth_evaluation v = { .loss = e->eval.loss, .accuracy = e->eval.accuracy,
+	const struct zeroth_evaluation v = { .loss = e->eval.loss,
+					     .accuracy = e->eval.accuracy,
 					     .targets = e->eval.targets };
 	if (!rc && out)
 		hand_over(out, &v, sizeof v);
@@ -367,7 +376,8 @@ int zeroth_tensor(struct zeroth *e, int64_t i, struct zeroth_tensor_info *out)
 		return engine_fail(e, ZR_EINVAL, "there are %d tensors", l->n_tensors);
 
 	const struct zr_place *t = &l->tensor[i];
-	struct zeroth_tensor_info v = { .ndim = t->decl->ndim, .name = t->decl->name,
+	struct zeroth_tensor_info v = { .ndim = t->decl->ndim,
+					.name = t->decl->name,
 					.elements = t->elements };
 	memcpy(v.dims, t->decl->dims, sizeof v.dims);
 	hand_over(out, &v, sizeof v);
@@ -451,9 +461,12 @@ int zeroth_facts(struct zeroth *e, struct zeroth_facts *out)
 
 	const struct zr_setup *s = e->rank->t.setup;
 	const struct zeroth_facts v = {
-		.ranks = s->process.world, .rank = s->process.rank,
-		.accumulation = (int32_t)s->batch.accumulation, .micro_batch = s->batch.micro,
-		.parameters = s->layout.parameters, .step = e->rank->t.session->step,
+		.ranks = s->process.world,
+		.rank = s->process.rank,
+		.accumulation = (int32_t)s->batch.accumulation,
+		.micro_batch = s->batch.micro,
+		.parameters = s->layout.parameters,
+		.step = e->rank->t.session->step,
 		.steps = (int64_t)s->train->steps,
 		.bytes = bytes_taken(&s->account),
 	};

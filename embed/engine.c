@@ -22,7 +22,7 @@ static struct zeroth *engines; /* all of them, for lines of log */
 static _Thread_local struct {
 	const struct zeroth *engine; /* whose failure the text is of; NULL: none */
 	char text[sizeof(((struct zeroth *)0)->error)];
-	int logs;                    /* log functions that it is in */
+	int logs; /* log functions that it is in */
 } here;
 
 static int is_elsewhere(const struct zeroth *e)
@@ -57,16 +57,20 @@ int engine_enter(struct zeroth *e, const char *what)
 		return 0;
 	return engine_fail(e, ZR_ESTATE, "%s: %s", what,
 			   e->pid != getpid() ? "the engine is one of the process that forked" :
-			   here.logs ? "log functions do not call this" :
-			   "another call of this engine runs; callbacks, and other threads "
-			   "meanwhile, do not call this");
+			   here.logs          ? "log functions do not call this" :
+						"another call of this engine runs; callbacks, and "
+						"other threads "
+						"meanwhile, do not call this");
 }
 
 int engine_sized(struct zeroth *e, const void *given, size_t least, const char *what)
 {
 	const uint32_t size = given ? *(const uint32_t *)given : UINT32_MAX;
-	return size >= least ? 0 : engine_fail(e, ZR_EINVAL, "%s: size is %u; expected sizeof of "
-					       "the struct, %zu or more", what, size, least);
+	return size >= least ? 0 :
+			       engine_fail(e, ZR_EINVAL,
+					   "%s: size is %u; expected sizeof of "
+					   "the struct, %zu or more",
+					   what, size, least);
 }
 
 const char *zeroth_error(const struct zeroth *e)
@@ -141,8 +145,7 @@ static const struct zr_entry *find_entry(const char *role, const char *id)
 			return e->entry[i];
 	if (e && e->n > 1 && has(&threads_entry, role, id))
 		return &threads_entry;
-	return e && e->model.size && has(&functions_entry, role, id) ? &functions_entry :
-									  NULL;
+	return e && e->model.size && has(&functions_entry, role, id) ? &functions_entry : NULL;
 }
 
 /* ---- before it is opened --------------------------------------------------------- */
@@ -195,8 +198,8 @@ static int set_config(struct zeroth *e, int is_file, const char *from)
 {
 	int rc = engine_is_new(e, is_file ? "zeroth_set_file" : "zeroth_set_text");
 	if (!rc)
-		rc = engine_given(e, from != NULL, is_file ? "zeroth_set_file: path" :
-							     "zeroth_set_text: text");
+		rc = engine_given(e, from != NULL,
+				  is_file ? "zeroth_set_file: path" : "zeroth_set_text: text");
 	char *copy = rc ? NULL : strdup(from);
 	if (rc || !copy)
 		return rc ? rc : engine_fail(e, ZR_ENOMEM, "out of memory");
@@ -243,7 +246,8 @@ int zeroth_add_plugins(struct zeroth *e, const struct zr_entry *entry)
 	if (rc)
 		return rc;
 	if (entry->magic != ZR_MAGIC || !ZR_HAS(entry, struct zr_entry, descs))
-		return engine_fail(e, ZR_EINVAL, "zeroth_add_plugins: magic is 0x%08x and size %u; "
+		return engine_fail(e, ZR_EINVAL,
+				   "zeroth_add_plugins: magic is 0x%08x and size %u; "
 				   "expected 0x%08x and %zu or more: the entry of ZR_PLUGIN",
 				   entry->magic, entry->size, ZR_MAGIC,
 				   offsetof(struct zr_entry, descs) + sizeof entry->descs);
@@ -262,7 +266,7 @@ int zeroth_set_ranks(struct zeroth *e, int ranks)
 	int rc = engine_is_new(e, "zeroth_set_ranks");
 	if (!rc && (ranks < 1 || ranks > ZEROTH_MAX_RANKS))
 		rc = engine_fail(e, ZR_EINVAL, "zeroth_set_ranks: %d; expected 1 to %d", ranks,
-			  ZEROTH_MAX_RANKS);
+				 ZEROTH_MAX_RANKS);
 	if (!rc)
 		e->n = ranks;
 	return rc;
@@ -283,9 +287,10 @@ static int check_struct_sizes(struct zeroth *e, const struct zeroth_model *m)
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i].size < all[i].least || all[i].size > MOST_STRUCT ||
 		    all[i].size % sizeof(void *))
-			return engine_fail(e, ZR_EINVAL, "zeroth_set_model: %s is %u; expected "
-					   "sizeof of the struct, %zu to %d", all[i].field,
-					   all[i].size, all[i].least, MOST_STRUCT);
+			return engine_fail(e, ZR_EINVAL,
+					   "zeroth_set_model: %s is %u; expected "
+					   "sizeof of the struct, %zu to %d",
+					   all[i].field, all[i].size, all[i].least, MOST_STRUCT);
 	return 0;
 }
 

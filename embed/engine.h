@@ -38,37 +38,37 @@ struct meeting;
 
 struct rank {
 	struct zeroth *engine;
-	int number;              /* among the ranks of this process */
+	int number; /* among the ranks of this process */
 	pthread_t thread;
 	/* under the engine's lock */
-	enum command asked;      /* not yet taken */
-	int busy;                /* has not answered yet */
-	int harmless;            /* the failure ends nothing, and no rank waits for another */
-	struct zr_error err;     /* of the last answer */
+	enum command asked;  /* not yet taken */
+	int busy;            /* has not answered yet */
+	int harmless;        /* the failure ends nothing, and no rank waits for another */
+	struct zr_error err; /* of the last answer */
 
 	/* the thread's own */
 	struct zr_trainer t;
-	int begun;               /* it can be stepped: parameters have values, monitors are told */
-	int ending;              /* the engine is closed within a step */
+	int begun;  /* it can be stepped: parameters have values, monitors are told */
+	int ending; /* the engine is closed within a step */
 
 	/* of a model of the program's own */
-	int parts;               /* 1: the step comes in forward, backward, step */
-	int fresh;               /* 1: forward was asked for, and its batch is not taken yet */
+	int parts; /* 1: the step comes in forward, backward, step */
+	int fresh; /* 1: forward was asked for, and its batch is not taken yet */
 	int inferring;
-	const void *given;       /* batch of the forward or inference that was asked for */
-	const void *batch;       /* that layers compute on */
-	int64_t step, slot;      /* of it */
-	double loss;             /* mean of it */
+	const void *given;  /* batch of the forward or inference that was asked for */
+	const void *batch;  /* that layers compute on */
+	int64_t step, slot; /* of it */
+	double loss;        /* mean of it */
 };
 
 struct zeroth {
-	char *path, *text;       /* of the configuration; at most one */
-	int text_fd;             /* of the text, -1: none */
-	char **option;           /* [n_options] */
+	char *path, *text; /* of the configuration; at most one */
+	int text_fd;       /* of the text, -1: none */
+	char **option;     /* [n_options] */
 	int n_options;
 	const struct zr_entry **entry; /* [n_entries] */
 	int n_entries;
-	int n;                   /* ranks of this process */
+	int n;                     /* ranks of this process */
 	struct zeroth_model model; /* size 0: none */
 
 	pthread_mutex_t lock;
@@ -81,9 +81,9 @@ struct zeroth {
 	_Atomic int running;     /* a command, or the end: no other call may come */
 	pid_t pid;               /* of the process that made it */
 	int open;
-	int broken;              /* code of the failure that ended it */
+	int broken;                                 /* code of the failure that ended it */
 	enum { BETWEEN, FORWARDED, BACKWARDED } at; /* of a step in parts */
-	int64_t micro;           /* micro-batches of it so far */
+	int64_t micro;                              /* micro-batches of it so far */
 	char error[sizeof(((struct zr_error *)0)->text)];
 	char cause[sizeof(((struct zr_error *)0)->text)]; /* text of the failure that ended it */
 
@@ -105,7 +105,7 @@ struct zeroth {
 	int log_level;
 	zeroth_log_fn *log;
 	void *log_arg;
-	struct zeroth *next;     /* of all engines */
+	struct zeroth *next; /* of all engines */
 };
 
 /* engine.c: the text of a failure; returns code. Where another thread has the engine, this thread
@@ -117,7 +117,7 @@ int engine_fail(struct zeroth *e, int code, const char *fmt, ...)
 int engine_enter(struct zeroth *e, const char *what);
 /* 0, or why what a caller gave for `what` is no struct of a known size; NULL is fine. */
 int engine_sized(struct zeroth *e, const void *given, size_t least, const char *what);
-#define ENGINE_SIZED(e, given, T, last, what) \
+#define ENGINE_SIZED(e, given, T, last, what)                                                      \
 	engine_sized(e, given, offsetof(T, last) + sizeof(((T *)0)->last), what)
 /* Whether it is not opened yet, else a failure. */
 int engine_is_new(struct zeroth *e, const char *what);
@@ -144,7 +144,7 @@ void rank_say_unused(const struct rank *r);
 struct meeting *meeting_new(int ranks); /* NULL: out of memory */
 void meeting_free(struct meeting *m);
 
-extern const struct zr_entry threads_entry; /* boot/threads */
-extern const struct zr_entry functions_entry;   /* model/functions and data/functions */
+extern const struct zr_entry threads_entry;   /* boot/threads */
+extern const struct zr_entry functions_entry; /* model/functions and data/functions */
 
 #endif

@@ -55,9 +55,10 @@ static int check_layer(const struct zr_inst *inst, uint32_t i)
 		return zr_fail(inst->h, ZR_EINVAL, "layer %u (%s): %s is NULL", i, name,
 			       l->forward ? "backward" : "forward");
 	if ((i + 1 == m->n_layers) != !l->out)
-		return zr_fail(inst->h, ZR_EINVAL, "layer %u (%s): out is %llu; it is 0 for the "
-			       "last layer, and for no other", i, name,
-			       (unsigned long long)l->out);
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "layer %u (%s): out is %llu; it is 0 for the "
+			       "last layer, and for no other",
+			       i, name, (unsigned long long)l->out);
 	return 0;
 }
 
@@ -67,8 +68,10 @@ static void take_unit(struct zr_inst *inst, uint32_t i, struct zr_tensor *t)
 	inst->unit[i] = (struct zr_unit){ u->name, u->tensors ? t : NULL, u->n_tensors, 0 };
 	for (uint32_t k = 0; u->tensors && k < u->n_tensors; k++) {
 		const struct zeroth_tensor *from = tensor_at(inst->m, u, k);
-		t[k] = (struct zr_tensor){ .name = from->name, .ndim = from->ndim,
-					   .init = from->init, .mean = from->mean,
+		t[k] = (struct zr_tensor){ .name = from->name,
+					   .ndim = from->ndim,
+					   .init = from->init,
+					   .mean = from->mean,
 					   .std = from->std };
 		for (int d = 0; d < 4; d++)
 			t[k].dims[d] = d < from->ndim ? from->dims[d] : 1;
@@ -89,8 +92,10 @@ static int check_counts(const struct zr_inst *inst, size_t *tensors)
 	for (uint32_t i = 0; i < m->n_units; i++)
 		*tensors += unit_at(m, i)->n_tensors;
 	if (*tensors > MOST_OF_ALL)
-		return zr_fail(inst->h, ZR_EINVAL, "n_tensors of all units are %zu; expected at "
-			       "most %d", *tensors, MOST_OF_ALL);
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "n_tensors of all units are %zu; expected at "
+			       "most %d",
+			       *tensors, MOST_OF_ALL);
 	return 0;
 }
 
@@ -118,7 +123,7 @@ static int take_model(struct zr_inst *inst)
 		rc = check_layer(inst, i);
 		inst->layer[i] = (struct zr_layer){ l->name, l->units, l->n_units,
 						    (i ? 0 : ZR_LAYER_INPUT) |
-						    (l->out ? 0 : ZR_LAYER_LOSS) };
+							    (l->out ? 0 : ZR_LAYER_LOSS) };
 	}
 	return rc;
 }
@@ -170,12 +175,24 @@ static struct zeroth_call call_of(struct zr_inst *inst, const struct zr_layer_ca
 {
 	struct rank *r = inst->rank;
 	return (struct zeroth_call){
-		.size = sizeof(struct zeroth_call), .layer = c->layer, .rank = inst->h->rank,
-		.training = c->training, .dtype = c->dtype, .samples = c->batch * c->length,
-		.step = r->step, .slot = r->slot, .arg = inst->m->arg, .batch = r->batch,
-		.in = c->layer ? c->in : NULL, .saved = c->saved, .work = c->work,
-		.param = c->param, .dparam = c->dparam, .accumulate = c->accumulate,
-		.loss = c->loss_rows, .scale = c->grad_scale,
+		.size = sizeof(struct zeroth_call),
+		.layer = c->layer,
+		.rank = inst->h->rank,
+		.training = c->training,
+		.dtype = c->dtype,
+		.samples = c->batch * c->length,
+		.step = r->step,
+		.slot = r->slot,
+		.arg = inst->m->arg,
+		.batch = r->batch,
+		.in = c->layer ? c->in : NULL,
+		.saved = c->saved,
+		.work = c->work,
+		.param = c->param,
+		.dparam = c->dparam,
+		.accumulate = c->accumulate,
+		.loss = c->loss_rows,
+		.scale = c->grad_scale,
 	};
 }
 
@@ -264,8 +281,11 @@ static int model_create(const struct zr_host *h, const void *opts, struct zr_ins
 }
 
 static const struct zr_model_v1 model_vtbl = {
-	.size = sizeof model_vtbl, .declare = model_declare, .bytes = model_bytes,
-	.forward = model_forward, .backward = model_backward,
+	.size = sizeof model_vtbl,
+	.declare = model_declare,
+	.bytes = model_bytes,
+	.forward = model_forward,
+	.backward = model_backward,
 };
 static const struct zr_iface model_ifaces[] = { { "zr.model/1", &model_vtbl }, { NULL, NULL } };
 
@@ -285,8 +305,11 @@ static int data_info(struct zr_inst *inst, struct zr_data_info *info)
 static int data_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary)
 {
 	(void)vocabulary;
-	return length == 1 ? ZR_OK : zr_fail(inst->h, ZR_EINVAL, "[train] sequence_length is %lld; "
-					     "a sample is one token", (long long)length);
+	return length == 1 ? ZR_OK :
+			     zr_fail(inst->h, ZR_EINVAL,
+				     "[train] sequence_length is %lld; "
+				     "a sample is one token",
+				     (long long)length);
 }
 
 /* Which samples there are is the program's: the tokens say nothing. */
@@ -330,24 +353,44 @@ static int data_create(const struct zr_host *h, const void *opts, struct zr_inst
 }
 
 static const struct zr_data_v1 data_vtbl = {
-	.size = sizeof data_vtbl, .info = data_info, .prepare = data_prepare, .batch = data_batch,
+	.size = sizeof data_vtbl,
+	.info = data_info,
+	.prepare = data_prepare,
+	.batch = data_batch,
 };
 static const struct zr_iface data_ifaces[] = { { "zr.data/1", &data_vtbl }, { NULL, NULL } };
 
 /* ---- both ------------------------------------------------------------------------ */
 
 static const struct zr_desc model_desc = {
-	.size = sizeof model_desc, .role = "model", .id = "functions", .version = "1",
-	.license = "Apache-2.0", .summary = "Layers that are functions of the program.",
-	.ifaces = model_ifaces, .create = model_create, .destroy = destroy,
+	.size = sizeof model_desc,
+	.role = "model",
+	.id = "functions",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "Layers that are functions of the program.",
+	.ifaces = model_ifaces,
+	.create = model_create,
+	.destroy = destroy,
 };
 static const struct zr_desc data_desc = {
-	.size = sizeof data_desc, .role = "data", .id = "functions", .version = "1",
-	.license = "Apache-2.0", .summary = "Batches that are the program's.",
-	.ifaces = data_ifaces, .create = data_create, .destroy = destroy,
+	.size = sizeof data_desc,
+	.role = "data",
+	.id = "functions",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "Batches that are the program's.",
+	.ifaces = data_ifaces,
+	.create = data_create,
+	.destroy = destroy,
 };
 static const struct zr_desc *const descs[] = { &model_desc, &data_desc, NULL };
 const struct zr_entry functions_entry = {
-	.magic = ZR_MAGIC, .size = sizeof(struct zr_entry), .abi_major = ZR_ABI_MAJOR,
-	.abi_minor = ZR_ABI_MINOR, .draft = ZR_DRAFT_REVISION, .build = __VERSION__, .descs = descs,
+	.magic = ZR_MAGIC,
+	.size = sizeof(struct zr_entry),
+	.abi_major = ZR_ABI_MAJOR,
+	.abi_minor = ZR_ABI_MINOR,
+	.draft = ZR_DRAFT_REVISION,
+	.build = __VERSION__,
+	.descs = descs,
 };

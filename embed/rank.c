@@ -73,7 +73,8 @@ static int check(const struct rank *r, struct zr_error *err)
 	const struct zr_setup *s = r->t.setup;
 	if (!r->engine->model.size || s->device_info.host_access)
 		return 0;
-	return zr_err(err, ZR_ENOTSUP, "[device] %s: a model of the program's own needs a "
+	return zr_err(err, ZR_ENOTSUP,
+		      "[device] %s: a model of the program's own needs a "
 		      "device whose memory the program reads, as cpu",
 		      s->device.section->plugin->desc->id);
 }
@@ -186,13 +187,16 @@ static int step(struct rank *r, int parts, struct zr_error *err)
 	if (r->t.result.action != ZR_STEP_STOP)
 		return 0;
 	if (!r->t.result.overflow)
-		return zr_err(err, ZR_ENUMERIC, "step %lld: [precision] ends the training, and all "
+		return zr_err(err, ZR_ENUMERIC,
+			      "step %lld: [precision] ends the training, and all "
 			      "numbers are finite; the parameters are those before this step",
 			      (long long)r->t.session->step);
-	return zr_err(err, ZR_ENUMERIC, "step %lld: non-finite numbers in %s%s%s, rank %d; the "
-		      "parameters are those before this step", (long long)r->t.session->step,
-		      r->t.result.unit ? "the gradient of " : "the ", r->t.result.overflow,
-		      r->t.result.unit ? "" : " of the step", r->t.result.bad_rank);
+	return zr_err(err, ZR_ENUMERIC,
+		      "step %lld: non-finite numbers in %s%s%s, rank %d; the "
+		      "parameters are those before this step",
+		      (long long)r->t.session->step, r->t.result.unit ? "the gradient of " : "the ",
+		      r->t.result.overflow, r->t.result.unit ? "" : " of the step",
+		      r->t.result.bad_rank);
 }
 
 /* ---- evaluations ----------------------------------------------------------------- */
@@ -203,8 +207,8 @@ static int infer(struct rank *r, struct zr_error *err)
 	int rc = begin(r, err);
 	r->inferring = 1;
 	if (!rc)
-		rc = zr_session_eval(r->t.session, r->t.setup->source, 0,
-				     r->t.setup->process.rank, &rows, err);
+		rc = zr_session_eval(r->t.session, r->t.setup->source, 0, r->t.setup->process.rank,
+				     &rows, err);
 	r->inferring = 0;
 	r->loss = 0;
 	for (int64_t i = 0; !rc && i < rows.n; i++)
@@ -221,8 +225,10 @@ static int evaluate(struct rank *r, struct zr_error *err)
 		if (!strcmp(r->t.evals.set[i].name, r->engine->name))
 			set = &r->t.evals.set[i];
 	if (!rc && !set)
-		rc = zr_err(err, ZR_EINVAL, *r->engine->name ? "there is no [eval.%s]" :
-			    "nothing of [data] is held out%s", r->engine->name);
+		rc = zr_err(err, ZR_EINVAL,
+			    *r->engine->name ? "there is no [eval.%s]" :
+					       "nothing of [data] is held out%s",
+			    r->engine->name);
 	if (!rc && r->engine->model.size)
 		rc = zr_eval_once(r->t.setup, set->set.from, 0, &set->set, err);
 	if (!rc)

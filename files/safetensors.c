@@ -19,8 +19,9 @@
 struct zr_st_tensor zr_st_make(const char *name, int32_t dtype, int32_t ndim, const int64_t *dims,
 			       uint64_t at)
 {
-	struct zr_st_tensor t = { .name = name, .dtype = dtype, .ndim = ndim, .elements = 1,
-				  .at = at };
+	struct zr_st_tensor t = {
+		.name = name, .dtype = dtype, .ndim = ndim, .elements = 1, .at = at
+	};
 	for (int32_t d = 0; d < ndim; d++) {
 		t.dims[d] = dims[d];
 		t.elements *= dims[d];
@@ -89,7 +90,8 @@ static int read_tensor(const struct zr_st *st, struct zr_st_tensor *t, const jso
 static int by_place(const void *a, const void *b)
 {
 	const struct zr_st_tensor *x = a, *y = b;
-	return x->at != y->at      ? (x->at < y->at ? -1 : 1) : x->bytes < y->bytes ? -1 :
+	return x->at != y->at      ? (x->at < y->at ? -1 : 1) :
+	       x->bytes < y->bytes ? -1 :
 				     x->bytes > y->bytes;
 }
 
@@ -129,7 +131,8 @@ static int read_tensors(struct zr_st *st, struct zr_error *err)
 	if (!st->tensor)
 		return zr_err(err, ZR_ENOMEM, "%s: out of memory", st->path);
 
-	json_object_foreach(st->root, name, e) {
+	json_object_foreach(st->root, name, e)
+	{
 		if (!strcmp(name, "__metadata__"))
 			continue;
 		st->tensor[st->n].name = name;
@@ -158,7 +161,7 @@ static int read_header(struct zr_st *st, struct zr_error *err)
 
 	no = zr_read_all_at(st->fd, text, sizeof n + n, 0);
 	int rc = no ? zr_file_failed(err, st->path, "cannot read its header", no) :
-		zr_json_object(text + sizeof n, n, st->path, &st->root, err);
+		      zr_json_object(text + sizeof n, n, st->path, &st->root, err);
 	if (!rc)
 		st->hash = XXH3_64bits(text, sizeof n + n);
 	st->data = sizeof n + n;

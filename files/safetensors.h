@@ -13,7 +13,7 @@
 #include "core/base/dtype.h"
 #include "core/base/error.h"
 
-#define ZR_ST_DIMS 8
+#define ZR_ST_DIMS       8
 #define ZR_ST_HEADER_MAX 100000000 /* bytes, as the reference implementation has it */
 
 struct zr_st_tensor {
@@ -30,9 +30,9 @@ struct zr_st_tensor {
 struct zr_st {
 	char *path;
 	int fd;
-	uint64_t bytes;     /* of the file */
-	uint64_t data;      /* where the tensors start */
-	uint64_t hash;      /* XXH3-64 of all before */
+	uint64_t bytes; /* of the file */
+	uint64_t data;  /* where the tensors start */
+	uint64_t hash;  /* XXH3-64 of all before */
 	int64_t n;
 	struct zr_st_tensor *tensor; /* in the order of their names; texts belong to root */
 	json_t *root;

@@ -20,9 +20,8 @@ static json_t *describe(const struct zr_st_tensor *t)
 	json_t *shape = json_array();
 	for (int32_t d = 0; d < t->ndim; d++)
 		zr_json_add(&shape, json_integer(t->dims[d]));
-	return json_pack("{s:s, s:o, s:[I, I]}", "dtype", zr_dtype(t->dtype, NULL)->name,
-			 "shape", shape, "data_offsets", (json_int_t)t->at,
-			 (json_int_t)(t->at + t->bytes));
+	return json_pack("{s:s, s:o, s:[I, I]}", "dtype", zr_dtype(t->dtype, NULL)->name, "shape",
+			 shape, "data_offsets", (json_int_t)t->at, (json_int_t)(t->at + t->bytes));
 }
 
 char *zr_st_header(const struct zr_st_tensor *t, int64_t n, json_t *meta, size_t *bytes)
@@ -52,7 +51,9 @@ int zr_st_create(struct zr_st_writer *w, const char *path, const struct zr_st_te
 		 json_t *meta, struct zr_error *err)
 {
 	size_t bytes;
-	*w = (struct zr_st_writer){ .path = strdup(path), .fd = -1, .n = n,
+	*w = (struct zr_st_writer){ .path = strdup(path),
+				    .fd = -1,
+				    .n = n,
 				    .hash = XXH3_createState(),
 				    .tmp = zr_text("%s.tmp", path) };
 	char *header = zr_st_header(t, n, meta, &bytes);

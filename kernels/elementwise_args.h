@@ -6,10 +6,10 @@
 #ifndef ZEROTH_KERNELS_ELEMENTWISE_ARGS_H
 #define ZEROTH_KERNELS_ELEMENTWISE_ARGS_H
 
-#define ZR_EW_STATES 8
+#define ZR_EW_STATES    8
 #define ZR_EW_CONSTANTS 32
-#define ZR_EW_SEGMENTS 64 /* of one call that measures sums */
-#define ZR_EW_THREADS 256 /* of a block */
+#define ZR_EW_SEGMENTS  64  /* of one call that measures sums */
+#define ZR_EW_THREADS   256 /* of a block */
 
 struct zr_ew_args {
 	const float *grad;

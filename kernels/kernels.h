@@ -45,7 +45,7 @@ static inline struct zr_op_matmul zr_low_rank_product(const struct zr_op_matmul_
 	return op;
 }
 
-#define ZR_LN_TILE 64     /* rows per partial of layernorm_bwd and rmsnorm_bwd */
+#define ZR_LN_TILE      64         /* rows per partial of layernorm_bwd and rmsnorm_bwd */
 #define ZR_GEMM_SCRATCH (4u << 20) /* bytes of scratch that gemm_tile may use, per worker */
 
 /* Rows that gemm_tile on tile registers takes at once, if there are so many: the more, the fewer
@@ -183,12 +183,12 @@ struct zr_cpu_kernels {
 
 /* Instruction sets in ascending order. Those after AVX-512 are for products and attention
  * of bf16 operands: the bits of all other operations are those of AVX-512. */
-#define ZR_CPU_SCALAR 0
-#define ZR_CPU_AVX2 1
-#define ZR_CPU_AVX512 2
+#define ZR_CPU_SCALAR     0
+#define ZR_CPU_AVX2       1
+#define ZR_CPU_AVX512     2
 #define ZR_CPU_AVX512BF16 3
-#define ZR_CPU_AMX 4
-#define ZR_CPU_BEST ZR_CPU_AMX
+#define ZR_CPU_AMX        4
+#define ZR_CPU_BEST       ZR_CPU_AMX
 
 /* The best instruction set of this processor and operating system; the name of the first feature
  * that `isa` needs and that is missing here, or NULL; the kernels of an instruction set that misses
@@ -203,9 +203,9 @@ const char *zr_cpu_missing(int32_t isa);
 const struct zr_cpu_kernels *zr_cpu_variant(int32_t isa);
 
 extern const struct zr_cpu_kernels zr_cpu_scalar;
-extern const struct zr_cpu_kernels zr_cpu_avx2;   /* x86-64 with AVX2, FMA and F16C */
-extern const struct zr_cpu_kernels zr_cpu_avx512; /* x86-64 with AVX-512 F, BW, DQ, VL */
+extern const struct zr_cpu_kernels zr_cpu_avx2;       /* x86-64 with AVX2, FMA and F16C */
+extern const struct zr_cpu_kernels zr_cpu_avx512;     /* x86-64 with AVX-512 F, BW, DQ, VL */
 extern const struct zr_cpu_kernels zr_cpu_avx512bf16; /* and AVX512_BF16 */
-extern const struct zr_cpu_kernels zr_cpu_amx; /* and AMX-TILE, AMX-BF16 */
+extern const struct zr_cpu_kernels zr_cpu_amx;        /* and AMX-TILE, AMX-BF16 */
 
 #endif

@@ -21,12 +21,11 @@ static inline int cuda_missing_text(cudaError_t e, int count, int driver, int ru
 	if (e == cudaErrorInsufficientDriver && driver == 0)
 		snprintf(text, size, "no NVIDIA driver on this machine");
 	else if (e == cudaErrorInsufficientDriver)
-		snprintf(
-			text, size,
-			"the NVIDIA driver knows CUDA %d.%d, this was built with %d.%d; install a "
-			"newer driver (%s)",
-			driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10,
-			cudaGetErrorString(e));
+		snprintf(text, size,
+			 "the NVIDIA driver knows CUDA %d.%d, this was built with %d.%d; install a "
+			 "newer driver (%s)",
+			 driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10,
+			 cudaGetErrorString(e));
 	else
 		snprintf(text, size, "no GPU that CUDA can use (%s)",
 			 e ? cudaGetErrorString(e) : "it counts 0");

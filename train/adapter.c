@@ -65,7 +65,8 @@ int zr_adapter_settle(struct zr_setup *s, struct zr_error *err)
 	const struct zr_checkpoint_opts *c = zr_config_find(s->cfg, "checkpoint")->opts;
 	const int elsewhere = (s->adapter.inst || s->stored) && zr_config_model_json(s->cfg);
 	const char *save = elsewhere ? "trainable" : "all";
-	int rc = c->save != ZR_AUTO_ENUM ? 0 :
+	int rc = c->save != ZR_AUTO_ENUM ?
+			 0 :
 			 zr_config_set_auto(s->cfg, "checkpoint", "save", save, err);
 	if (!v || !ZR_HAS(v, struct zr_adapter_v1, options) || !v->options)
 		return rc;
@@ -116,8 +117,7 @@ int zr_adapter_plugin(const char *dir, char *id, size_t room, struct zr_error *e
 	return rc;
 }
 
-static int write_config(struct zr_setup *s, const char *base, const char *dir,
-			struct zr_error *err)
+static int write_config(struct zr_setup *s, const char *base, const char *dir, struct zr_error *err)
 {
 	char path[PATH_MAX], whole[PATH_MAX];
 	if (base && *base && realpath(base, whole))
@@ -140,9 +140,9 @@ int zr_adapter_save(struct zr_session *s, const char *dir, struct zr_error *err)
 	prefix_of(s->setup, prefix, sizeof prefix);
 	snprintf(path, sizeof path, "%s/adapter_model.safetensors", dir);
 	int rc = zr_weights_save_adapter(s, path, prefix, err);
-	return rc || s->setup->process.rank ? rc :
-					       write_config(s->setup, s->setup->model.section->path,
-							    dir, err);
+	return rc || s->setup->process.rank ?
+		       rc :
+		       write_config(s->setup, s->setup->model.section->path, dir, err);
 }
 
 int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base, zr_values_fn *fn,

@@ -137,8 +137,8 @@ static int refuse(struct zr_session *s, const struct zr_inputs *in, const struct
 		  struct zr_error *err)
 {
 	const struct zr_input_file *f = file_at(in, o->kind, o->at);
-	struct word mine = { .file = "nothing" }, *all = calloc((size_t)s->setup->process.world,
-								sizeof *all);
+	struct word mine = { .file = "nothing" },
+		    *all = calloc((size_t)s->setup->process.world, sizeof *all);
 	char hex[17];
 	if (!all)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
@@ -152,8 +152,9 @@ static int refuse(struct zr_session *s, const struct zr_inputs *in, const struct
 	if (!rc)
 		rc = zr_err(err, ZR_EINVAL,
 			    "rank %d on %.63s reads another %s than rank 0 on %.63s: %.300s, there "
-			    "%.300s; %s", o->rank, all[o->rank].host, kinds[o->kind].what,
-			    all[0].host, all[o->rank].file, all[0].file, kinds[o->kind].remedy);
+			    "%.300s; %s",
+			    o->rank, all[o->rank].host, kinds[o->kind].what, all[0].host,
+			    all[o->rank].file, all[0].file, kinds[o->kind].remedy);
 	free(all);
 	return rc;
 }

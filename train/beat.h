@@ -14,8 +14,8 @@
 struct zr_beat {
 	/* parts of the start, steps, evaluations and checkpoints that ranks have finished */
 	_Atomic uint64_t count;
-	_Atomic int64_t steps;      /* steps that this attempt has finished */
-	_Atomic int64_t saved;      /* whether this run has saved a checkpoint, in any attempt */
+	_Atomic int64_t steps; /* steps that this attempt has finished */
+	_Atomic int64_t saved; /* whether this run has saved a checkpoint, in any attempt */
 	/* sequences of a step, and of a micro-batch; 0: not known yet */
 	int64_t batch, micro;
 	char dir[PATH_MAX];         /* the run directory, once it is made */

@@ -22,9 +22,10 @@ int zr_eval_once(const struct zr_setup *s, struct zr_source *from, int64_t want,
 		return zr_err(err, ZR_EINVAL, "[%s] %s: nothing is held out to evaluate on",
 			      section, from->info.describe);
 	if (!knows && !want)
-		return zr_err(err, ZR_ENOTSUP, "[%s] %s does not say how many sequences it has: "
-			      "say how many are to be evaluated", section,
-			      from->it.section->plugin->desc->id);
+		return zr_err(err, ZR_ENOTSUP,
+			      "[%s] %s does not say how many sequences it has: "
+			      "say how many are to be evaluated",
+			      section, from->it.section->plugin->desc->id);
 
 	want = knows && (!want || want > all) ? all : want;
 	*out = (struct zr_eval_set){ from, (want + micro - 1) / micro, want };
@@ -67,8 +68,10 @@ static void conclude(struct zr_exact sum[SUMS], struct zr_eval_result *out)
 		h = XXH3_64bits_withSeed(sum[i].limb, sizeof sum[i].limb, h);
 		h = XXH3_64bits_withSeed(&sum[i].nonfinite, sizeof sum[i].nonfinite, h);
 	}
-	*out = (struct zr_eval_result){ .nats = value[LOSS], .bytes = value[BYTES],
-					.targets = (int64_t)value[TARGETS], .digest = h };
+	*out = (struct zr_eval_result){ .nats = value[LOSS],
+					.bytes = value[BYTES],
+					.targets = (int64_t)value[TARGETS],
+					.digest = h };
 	if (value[WEIGHT] > 0) {
 		out->loss = value[LOSS] / value[WEIGHT];
 		out->accuracy = value[RIGHT] / value[WEIGHT];

@@ -11,7 +11,7 @@
 
 struct zr_eval_set {
 	struct zr_source *from;
-	int64_t batches;   /* micro-batches over all ranks */
+	int64_t batches; /* micro-batches over all ranks */
 	/* Sequences, each once: the last micro-batch is filled up with rows without a target. 0:
 	 * all sequences of the micro-batches count, and go round where there are fewer. */
 	int64_t sequences;
@@ -23,12 +23,12 @@ int zr_eval_once(const struct zr_setup *s, struct zr_source *from, int64_t want,
 		 struct zr_eval_set *out, struct zr_error *err);
 
 struct zr_eval_result {
-	double loss;       /* mean over the targets, by their weights; 0 without a weight */
-	double accuracy;   /* part of the weights whose target was the likeliest token */
-	double nats;       /* sum of the losses */
-	double bytes;      /* of the targets' text, by their weights */
+	double loss;     /* mean over the targets, by their weights; 0 without a weight */
+	double accuracy; /* part of the weights whose target was the likeliest token */
+	double nats;     /* sum of the losses */
+	double bytes;    /* of the targets' text, by their weights */
 	int64_t targets;
-	uint64_t digest;   /* of the sums */
+	uint64_t digest; /* of the sums */
 };
 
 struct zr_eval_how {

@@ -54,11 +54,10 @@ static void advise(const struct zr_setup *s, int tier, int largest, char *buf, s
 	if (r[ZR_R_ACT].tier == tier &&
 	    2 * (r[ZR_R_ACT].bytes + r[ZR_R_WORK].bytes) > zr_plan_tier(&s->plan, tier) &&
 	    (s->batch.micro > 1 || s->batch.length > 1))
-		snprintf(
-			buf, n,
-			"lower [train] micro_batch_size (%lld) or sequence_length (%lld), or "
-			"choose [activation] plugin = recompute",
-			(long long)s->batch.micro, (long long)s->batch.length);
+		snprintf(buf, n,
+			 "lower [train] micro_batch_size (%lld) or sequence_length (%lld), or "
+			 "choose [activation] plugin = recompute",
+			 (long long)s->batch.micro, (long long)s->batch.length);
 	else if (on_device && s->process.world > 1 && s->groups[0].state == ZR_GROUP_SELF)
 		snprintf(buf, n,
 			 "split the state over the %d ranks: [zero] plugin = stage3 instead of %s",
@@ -67,18 +66,16 @@ static void advise(const struct zr_setup *s, int tier, int largest, char *buf, s
 		snprintf(buf, n, "add [offload.optimizer] with plugin = %snvme",
 			 s->device_info.unified ? "" : "cpu or ");
 	else if (on_device && s->groups[0].param == ZR_GROUP_SELF)
-		snprintf(
-			buf, n,
-			"use [zero] plugin = stage3 with [offload.param], so that only what "
-			"computes is on the device");
+		snprintf(buf, n,
+			 "use [zero] plugin = stage3 with [offload.param], so that only what "
+			 "computes is on the device");
 	else if (on_device && largest == ZR_R_PARAM && !zr_offloaded(s, ZR_STORE_PARAM))
 		snprintf(buf, n, "add [offload.param] with plugin = %snvme",
 			 s->device_info.unified ? "" : "cpu or ");
 	else if (largest == ZR_R_GATHER || largest == ZR_R_BOUNCE)
-		snprintf(
-			buf, n,
-			"gather less ahead: lower [zero] prefetch_bucket_size and "
-			"max_live_parameters");
+		snprintf(buf, n,
+			 "gather less ahead: lower [zero] prefetch_bucket_size and "
+			 "max_live_parameters");
 	else if (r[largest].store > ZR_STORE_HOST && tier == ZR_TIER_HOST)
 		snprintf(buf, n, "use plugin = nvme instead of cpu in the sections [offload.*]");
 	else if (tier == ZR_TIER_HOST && zr_machine_ranks(s) > 1)
@@ -102,7 +99,8 @@ static int refuse(const struct zr_setup *s, int tier, int played, uint64_t need,
 	advise(s, tier, largest, what, sizeof what);
 	const struct zr_memory_opts *limit = zr_config_find(s->cfg, "memory")->opts;
 	const char *given = tier == ZR_TIER_HOST && have == limit->host ? " by [memory] host" :
-			    tier == ZR_TIER_DISK && have == limit->disk ? " by [memory] disk" : "";
+			    tier == ZR_TIER_DISK && have == limit->disk ? " by [memory] disk" :
+									  "";
 	return zr_err(err, ZR_EFIT,
 		      "does not fit: needs %s of %s%s (largest: %s %s), %s available%s; %s%s",
 		      zr_bytes_text(need, needed),

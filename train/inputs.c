@@ -23,10 +23,10 @@
 #include "train/beat.h"
 #include "train/fit.h"
 
-#define WHOLE ((uint64_t)64 << 20) /* bytes of a file that is hashed whole */
-#define HEAD (1u << 20)            /* first bytes of a larger one that are hashed */
-#define BLOCK 4096u
-#define BLOCKS 64                  /* of a larger one that are hashed as well */
+#define WHOLE  ((uint64_t)64 << 20) /* bytes of a file that is hashed whole */
+#define HEAD   (1u << 20)           /* first bytes of a larger one that are hashed */
+#define BLOCK  4096u
+#define BLOCKS 64 /* of a larger one that are hashed as well */
 
 /* Long reads are no hang. */
 static void beat(void)
@@ -234,9 +234,10 @@ static int hash_all_data(struct zr_instance *data, uint32_t i, struct zr_data_fi
 	beat();
 	if (rc || !f->sampled)
 		return rc;
-	return zr_err(err, ZR_EINVAL, "[%s] plugin = %s: it hashes no more than samples of %s: "
-		      "--verify cannot compare all bytes of it", data->section->name,
-		      data->section->plugin->desc->id, f->name);
+	return zr_err(err, ZR_EINVAL,
+		      "[%s] plugin = %s: it hashes no more than samples of %s: "
+		      "--verify cannot compare all bytes of it",
+		      data->section->name, data->section->plugin->desc->id, f->name);
 }
 
 static int add_source(struct zr_instance *data, struct zr_inputs *in, struct zr_error *err)

@@ -13,7 +13,7 @@
 #include "core/base/log.h"
 #include "core/base/pool.h"
 
-#define RING 2048  /* steps that a monitor may be behind */
+#define RING     2048 /* steps that a monitor may be behind */
 #define MONITORS 8
 #define PATIENCE 5 /* seconds that a checkpoint, and the end, wait for a monitor */
 
@@ -70,8 +70,10 @@ static const char *why(struct reader *r, const char *function, int rc)
 static void wait_for_room(struct reader *r, const char *why)
 {
 	if (!r->waits)
-		zr_logf(ZR_LOG_WARN, r->monitor.section->name, "waits at step %lld: %s; it is "
-			"asked again at each step", (long long)r->at.step, why);
+		zr_logf(ZR_LOG_WARN, r->monitor.section->name,
+			"waits at step %lld: %s; it is "
+			"asked again at each step",
+			(long long)r->at.step, why);
 	r->waits = 1;
 	memset(&r->monitor.failed, 0, sizeof r->monitor.failed);
 }
@@ -134,8 +136,10 @@ static void say_lost(const struct reader *r)
 {
 	const uint64_t n = r->of->head - r->tail + r->lost;
 	if (r->waits && !r->stopped)
-		zr_logf(ZR_LOG_WARN, r->monitor.section->name, "it never went on: %llu steps up to "
-			"%lld are lost", (unsigned long long)n,
+		zr_logf(ZR_LOG_WARN, r->monitor.section->name,
+			"it never went on: %llu steps up to "
+			"%lld are lost",
+			(unsigned long long)n,
 			(long long)r->of->ring[(r->of->head - 1) % RING].step);
 }
 
@@ -232,8 +236,10 @@ static int start_threads(struct zr_metrics *m, struct zr_error *err)
 		r->running = !no;
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return no ? zr_err(err, ZR_ENOMEM, "cannot start the monitor thread: %s: too little "
-			   "memory, or too many threads", strerror(no)) :
+	return no ? zr_err(err, ZR_ENOMEM,
+			   "cannot start the monitor thread: %s: too little "
+			   "memory, or too many threads",
+			   strerror(no)) :
 		    0;
 }
 

@@ -66,10 +66,14 @@ void zr_pace_begin(struct zr_pace *p, const struct zr_setup *s, double elapsed)
 		.step_tokens = s->batch.train * s->batch.length,
 		.step_sequences = s->batch.train,
 		.epoch_sequences = ZR_HAS(data, struct zr_data_info, train_sequences) ?
-					   data->train_sequences : 0,
+					   data->train_sequences :
+					   0,
 		.nominal = world * zr_card_peak(s->device_info.name, s->types.dtype),
 		.device_bytes = s->device_info.unified ? 0 : s->plan.arena[ZR_STORE_DEVICE],
-		.epoch = NAN, .mfu = NAN, .mfu_product = NAN, .possible = NAN,
+		.epoch = NAN,
+		.mfu = NAN,
+		.mfu_product = NAN,
+		.possible = NAN,
 	};
 	p->flops = s->decl.flops_per_token * (double)p->step_tokens;
 	p->started = zr_now() - elapsed;
@@ -79,7 +83,8 @@ void zr_pace_begin(struct zr_pace *p, const struct zr_setup *s, double elapsed)
 static double product_of(const struct zr_rates *r, const struct zr_setup *s)
 {
 	const char *name = s->types.dtype == ZR_F32  ? "matmul.fp32.nn" :
-			   s->types.dtype == ZR_BF16 ? "matmul.bf16.nn" : "";
+			   s->types.dtype == ZR_BF16 ? "matmul.bf16.nn" :
+						       "";
 	int ranks = zr_machine_ranks(s), threads = zr_pool_size(s->process.pool);
 	double best = 0;
 	for (int i = 0; i < r->n; i++) {

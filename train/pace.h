@@ -16,22 +16,22 @@ struct zr_pace {
 	/* known from the start; 0: not known */
 	int64_t step_tokens, step_sequences; /* of all ranks */
 	int64_t epoch_sequences;
-	double flops;          /* of a step and all ranks, without what is computed again */
-	double nominal;        /* per second of all ranks, as the maker of the device says */
-	double product;        /* and as products of matrices were measured to reach */
-	double forecast;       /* seconds of a step, and what it is bound by */
+	double flops;    /* of a step and all ranks, without what is computed again */
+	double nominal;  /* per second of all ranks, as the maker of the device says */
+	double product;  /* and as products of matrices were measured to reach */
+	double forecast; /* seconds of a step, and what it is bound by */
 	const char *binding;
 	uint64_t device_bytes; /* that are planned there; 0: host and device are one */
 
 	/* of the run so far */
-	double started;        /* zr_now(), less what passed before a checkpoint */
+	double started; /* zr_now(), less what passed before a checkpoint */
 	int64_t tokens;
-	double epoch;          /* NAN: not known */
+	double epoch; /* NAN: not known */
 
 	/* of the last step */
 	double seconds, tokens_per_s;
-	double smooth;         /* seconds of one of about the last ten steps, but for the first */
-	int64_t steps;         /* of this process */
+	double smooth; /* seconds of one of about the last ten steps, but for the first */
+	int64_t steps; /* of this process */
 	double mfu, mfu_product, possible; /* parts of 1; NAN: not known */
 };
 

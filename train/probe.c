@@ -83,9 +83,11 @@ static int look(struct zr_session *s, const struct place *all, struct zr_error *
 	while (!rc && r < world && each[r])
 		r++;
 	if (!rc && r < world)
-		zr_err(blind, ZR_EINVAL, "rank %d on %.63s does not see %.500s of rank 0 on %.63s, "
+		zr_err(blind, ZR_EINVAL,
+		       "rank %d on %.63s does not see %.500s of rank 0 on %.63s, "
 		       "where checkpoints go: [run] dir, or [checkpoint] dir, must be on storage "
-		       "that all ranks share", r, all[r].host, all[0].dir, all[0].host);
+		       "that all ranks share",
+		       r, all[r].host, all[0].dir, all[0].host);
 	free(each);
 	return rc;
 }

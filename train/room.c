@@ -14,8 +14,8 @@
 #include "train/fit.h"
 #include "train/rundir.h"
 
-#define HEADER 4096     /* bytes of a file beside its tensors */
-#define DESCRIBED 256   /* bytes of a tensor in its file's header */
+#define HEADER    4096 /* bytes of a file beside its tensors */
+#define DESCRIBED 256  /* bytes of a tensor in its file's header */
 
 /* A file of a layout's tensors; all = 0: of those that are trained. */
 static uint64_t file_bytes(const struct zr_layout *l, uint64_t element, int all)
@@ -79,8 +79,9 @@ int zr_room_check(const struct zr_setup *s, struct zr_error *err)
 	const uint64_t have = (uint64_t)fs.f_bavail * fs.f_frsize;
 	if (need <= have || !fs.f_blocks) /* some file systems do not know their size */
 		return 0;
-	return zr_config_blame(s->cfg, "run", ZR_EFIT, err, "dir = %s: the weights at the end of "
+	return zr_config_blame(s->cfg, "run", ZR_EFIT, err,
+			       "dir = %s: the weights at the end of "
 			       "the training need %s, its disk has %s left: make room, or choose a "
-			       "dir on another disk", dir, zr_bytes_text(need, needed),
-			       zr_bytes_text(have, there));
+			       "dir on another disk",
+			       dir, zr_bytes_text(need, needed), zr_bytes_text(have, there));
 }

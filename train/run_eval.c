@@ -11,8 +11,8 @@
 /* Whether [train] eval_batches take only a part of what is held out. */
 static int is_part(const struct zr_setup *p, const struct zr_data_info *held_out)
 {
-	int64_t all = ZR_HAS(held_out, struct zr_data_info, val_sequences) ?
-			      held_out->val_sequences : 0;
+	int64_t all =
+		ZR_HAS(held_out, struct zr_data_info, val_sequences) ? held_out->val_sequences : 0;
 	int64_t batches = (all + p->batch.micro - 1) / p->batch.micro;
 	return all <= 0 || (int64_t)p->train->eval_batches < batches;
 }
@@ -58,9 +58,12 @@ static int find_best_by(struct zr_run_evals *e, struct zr_error *err)
 				       "eval_every = 0: patience and [checkpoint] keep_best need "
 				       "evaluations");
 	if (*name)
-		return zr_config_blame(p->cfg, "train", ZR_EINVAL, err, "best_by = %s: there is no "
-				       "[eval.%s]", name, name);
-	return zr_config_blame(p->cfg, "train", ZR_EINVAL, err, "best_by: nothing of [data] is "
+		return zr_config_blame(p->cfg, "train", ZR_EINVAL, err,
+				       "best_by = %s: there is no "
+				       "[eval.%s]",
+				       name, name);
+	return zr_config_blame(p->cfg, "train", ZR_EINVAL, err,
+			       "best_by: nothing of [data] is "
 			       "held out that patience or [checkpoint] keep_best could go by: name "
 			       "an [eval.NAME] here");
 }

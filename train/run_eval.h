@@ -10,12 +10,12 @@
 #include "train/evaluate.h"
 
 struct zr_run_set {
-	const char *name;   /* NAME; "": the held-out part */
+	const char *name; /* NAME; "": the held-out part */
 	/* of its metrics: loss, accuracy; of the held-out part val_loss and "" */
 	char key[2][96];
 	struct zr_eval_set set;
 	struct zr_eval_result first, last; /* of this process */
-	int64_t at;         /* steps done at the last; -1: there was none */
+	int64_t at;                        /* steps done at the last; -1: there was none */
 };
 
 #define ZR_EVAL_SETS 8 /* beside the held-out part */
@@ -23,12 +23,12 @@ struct zr_run_set {
 struct zr_run_evals {
 	struct zr_session *session;
 	int n;
-	int64_t times;              /* that all were evaluated */
-	int64_t from, at;           /* steps done at the first evaluation, at the last */
+	int64_t times;    /* that all were evaluated */
+	int64_t from, at; /* steps done at the first evaluation, at the last */
 	struct zr_run_set set[ZR_EVAL_SETS + 1];
 	struct zr_run_set *best_by; /* NULL: none decides */
-	struct zr_best best;     /* with what a checkpoint knew */
-	int improved;            /* the last time did */
+	struct zr_best best;        /* with what a checkpoint knew */
+	int improved;               /* the last time did */
 };
 
 /* Which there are; none is no failure, unless something is to go by it. */

@@ -35,15 +35,18 @@ static int check_launcher(const struct zr_trainer *t, struct zr_error *err)
 	const int32_t world = t->setup->process.world;
 	const char *ours = getenv("ZEROTH_LOCAL_WORLD"); /* what -n has started */
 	if (ours && atoi(ours) > 1 && atoi(ours) != world)
-		return zr_err(err, ZR_EINVAL, "-n %d started %d ranks, but [boot] found %d: leave "
-			      "out -n, or choose plugin = local for [boot]", atoi(ours), atoi(ours),
-			      world);
+		return zr_err(err, ZR_EINVAL,
+			      "-n %d started %d ranks, but [boot] found %d: leave "
+			      "out -n, or choose plugin = local for [boot]",
+			      atoi(ours), atoi(ours), world);
 
 	const char *other = world == 1 ? zr_other_launcher() : NULL;
 	if (!other)
 		return 0;
-	return zr_err(err, ZR_EINVAL, "a launcher started several ranks (%s), but [boot] found "
-		      "only one: choose a plugin for [boot] that knows this launcher", other);
+	return zr_err(err, ZR_EINVAL,
+		      "a launcher started several ranks (%s), but [boot] found "
+		      "only one: choose a plugin for [boot] that knows this launcher",
+		      other);
 }
 
 static int check_export(const struct zr_trainer *t, struct zr_error *err)
@@ -213,9 +216,11 @@ static int keep_model(const struct zr_trainer *t, struct zr_error *err)
 	const struct zr_dir_kind has = zr_dir_kind(zr_rundir(t->cfg));
 	if (!t->rank0 || (!has.weights && !has.adapters))
 		return 0;
-	return zr_err(err, ZR_EINVAL, "run directory %s has the model of a run that ended, and %s "
+	return zr_err(err, ZR_EINVAL,
+		      "run directory %s has the model of a run that ended, and %s "
 		      "no checkpoint to go on from: choose another [run] dir or remove it; "
-		      "[checkpoint] every saves checkpoints", zr_rundir(t->cfg), t->from);
+		      "[checkpoint] every saves checkpoints",
+		      zr_rundir(t->cfg), t->from);
 }
 
 int zr_trainer_resume(struct zr_trainer *t, const char *name, int other_data, struct zr_error *err)
@@ -266,9 +271,12 @@ int zr_trainer_open_metrics(struct zr_trainer *t, struct zr_error *err)
 uint32_t zr_trainer_numbers(const struct zr_trainer *t, const double *part,
 			    struct zr_metric m[ZR_METRICS_PER_STEP])
 {
-	const struct zr_run_step step = { .setup = t->setup, .step = t->session->step,
-					  .result = &t->result, .pace = &t->pace,
-					  .evals = &t->evals, .part = part };
+	const struct zr_run_step step = { .setup = t->setup,
+					  .step = t->session->step,
+					  .result = &t->result,
+					  .pace = &t->pace,
+					  .evals = &t->evals,
+					  .part = part };
 	return zr_run_metrics(&step, m);
 }
 

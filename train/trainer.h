@@ -21,27 +21,27 @@
 #include "train/run_eval.h"
 
 struct zr_trainer {
-	struct zr_config *cfg;       /* borrowed, set by the caller; all else is zero at first */
-	struct zr_setup *setup;      /* what follows is owned */
+	struct zr_config *cfg;  /* borrowed, set by the caller; all else is zero at first */
+	struct zr_setup *setup; /* what follows is owned */
 	struct zr_session *session;
 	struct zr_run_evals evals;
-	struct zr_metrics *metrics;  /* of rank 0; NULL: nobody is told */
-	struct zr_saver *saver;      /* NULL: nothing is saved */
+	struct zr_metrics *metrics; /* of rank 0; NULL: nobody is told */
+	struct zr_saver *saver;     /* NULL: nothing is saved */
 	struct zr_pace pace;
-	float *losses;               /* [train.steps] of every step, also before a checkpoint */
-	int rank0;                   /* 1: this is rank 0 */
-	int begun;                   /* parameters have values */
+	float *losses; /* [train.steps] of every step, also before a checkpoint */
+	int rank0;     /* 1: this is rank 0 */
+	int begun;     /* parameters have values */
 
-	char from[PATH_MAX];         /* where it resumes from; "": it is a new training */
-	int64_t resumed;             /* steps of the checkpoint there; -1: none was read */
-	int64_t first;               /* steps that came before this process */
+	char from[PATH_MAX]; /* where it resumes from; "": it is a new training */
+	int64_t resumed;     /* steps of the checkpoint there; -1: none was read */
+	int64_t first;       /* steps that came before this process */
 
-	struct zr_locks locks;       /* of the directories below, on rank 0 */
+	struct zr_locks locks; /* of the directories below, on rank 0 */
 	/* how many directories were made for the run, and for checkpoints that lie elsewhere */
 	int made, made_checkpoints;
 
 	struct zr_step_result result; /* of the last step */
-	int pending;                 /* the monitors do not know of that yet */
+	int pending;                  /* the monitors do not know of that yet */
 };
 
 /* Roles, layout and plan, without memory, and whether they can be trained, exported and held.

@@ -38,7 +38,7 @@ struct zr_weights_files {
 /* Those of [model] path and [adapter] path. On failure there is nothing to close. */
 int zr_weights_files_open(struct zr_setup *s, struct zr_weights_files *out, struct zr_error *err);
 void zr_weights_files_close(struct zr_weights_files *f); /* zeroed ones are fine */
-zr_values_fn zr_weights_files_read; /* arg: a struct zr_weights_files */
+zr_values_fn zr_weights_files_read;                      /* arg: a struct zr_weights_files */
 int zr_weights_files_have(const struct zr_weights_files *f, int32_t i);
 
 /* Sets the masters and states with which a training starts: random values of the seed, or the

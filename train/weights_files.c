@@ -22,14 +22,15 @@ static int open_model(struct zr_setup *s, const struct zr_model_json *config,
 	if (rc)
 		return rc;
 	if (config->head && s->process.rank == 0)
-		zr_logf(ZR_LOG_INFO, "model", "%s: tie_word_embeddings, but %s differs from the "
+		zr_logf(ZR_LOG_INFO, "model",
+			"%s: tie_word_embeddings, but %s differs from the "
 			"embedding: both are kept, as by transformers 5 (4 drops the first)",
 			config->path, config->head);
 	zr_pretrained_named(config, v, model, named, sizeof named);
 	if (*named && s->process.rank == 0)
 		zr_logf(ZR_LOG_INFO, "model", "%s: not followed: %s", config->path, named);
-	return zr_tensor_files_open(model->path, &s->layout, ZR_FILES_MODEL, v->prefix,
-				    v->ignored, f, err);
+	return zr_tensor_files_open(model->path, &s->layout, ZR_FILES_MODEL, v->prefix, v->ignored,
+				    f, err);
 }
 
 int zr_weights_files_open(struct zr_setup *s, struct zr_weights_files *out, struct zr_error *err)

@@ -19,8 +19,11 @@ void *zr_area(struct zr_check *c, const char *name, uint64_t bytes, uint64_t ali
 	if (map == MAP_FAILED || mprotect(map + page, whole, PROT_READ | PROT_WRITE))
 		zr_check_lacks(c, "memory");
 	char *base = map + page + (whole - bytes) / align * align;
-	c->area[c->n_areas++] = (struct zr_area){ .name = name, .base = base, .map = map,
-						  .bytes = bytes, .mapped = whole + 2 * page,
+	c->area[c->n_areas++] = (struct zr_area){ .name = name,
+						  .base = base,
+						  .map = map,
+						  .bytes = bytes,
+						  .mapped = whole + 2 * page,
 						  .access = PROT_READ | PROT_WRITE };
 	return base;
 }

@@ -26,18 +26,18 @@
 enum { IN_CALL = 4, AT_ONE = 16, IN_ALL = 60, INSTRUCTIONS = 30, WRITES = 2000 };
 
 static struct {
-	char *begin, *end;           /* static memory of the plugin */
-	struct sigaction crash;      /* what else handles SIGSEGV */
+	char *begin, *end;      /* static memory of the plugin */
+	struct sigaction crash; /* what else handles SIGSEGV */
 	struct zr_check *other;
 	zr_compute_fn *compute;
 	sem_t go, done;
-	int waits;                   /* 1: the other one waits for `go` */
-	int ends;                    /* 1: it need not compute any more */
+	int waits;                         /* 1: the other one waits for `go` */
+	int ends;                          /* 1: it need not compute any more */
 	volatile int calls, writes, stops; /* so far; writes of this call */
 	struct instruction {
 		uintptr_t at;
 		int stops, in_call;
-		int call;            /* in which it was stopped last */
+		int call; /* in which it was stopped last */
 	} instruction[INSTRUCTIONS];
 } at;
 

@@ -86,8 +86,8 @@ static void read_states(struct zr_bench *b)
 /* A parameter at which it shows how copies in 16 bits are rounded; u: random bits. */
 static float tie(uint32_t u, int64_t k)
 {
-	static const float few[] = { 65519.996f, 65520, 65504, 1e5f, 0x1p-25f, 0x1.8p-25f,
-				     0x1p-26f, 1e-40f };
+	static const float few[] = { 65519.996f, 65520,      65504,    1e5f,
+				     0x1p-25f,   0x1.8p-25f, 0x1p-26f, 1e-40f };
 	const float sign = u & 1 ? -1 : 1;
 	const uint32_t exponent = (113 + u % 28) << 23; /* one of fp16, too */
 	uint32_t bits = exponent;
@@ -220,8 +220,9 @@ static void cut(struct piece *p, int apart)
 			to = apart ? at + 1 : end;
 			n = (to - at) * ZR_BLOCK;
 			n = n < t->elements - off ? n : t->elements - off;
-			p->seg[p->n_seg++] = (struct zr_seg){ (at - p->first) * ZR_BLOCK, n, off, i,
-							      t->ndim, t->dims, t->name };
+			p->seg[p->n_seg++] = (struct zr_seg){
+				(at - p->first) * ZR_BLOCK, n, off, i, t->ndim, t->dims, t->name
+			};
 		}
 	}
 }
@@ -285,8 +286,8 @@ static const struct zr_ops *device_ops(void)
 static void hide_buffers(struct zr_check *c, const struct piece *p)
 {
 	const struct zr_opt_step *s = p->step;
-	const void *all[] = { s->master.data, s->grad.data, s->lowp.data, p->partials, p->work,
-			      p->scalars };
+	const void *all[] = { s->master.data, s->grad.data, s->lowp.data,
+			      p->partials,    p->work,      p->scalars };
 	for (uint32_t i = 0; i < s->n_state; i++)
 		zr_area_hide(c, p->state[i].data);
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -339,9 +340,9 @@ static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way
 		.elementwise = watch_text(ops),
 	};
 	for (uint32_t i = 0; i < b->n_states; i++)
-		p->state[i] = buffer(lend(b, names[i % 4], b->data[i],
-					  zr_bench_block(&b->state[i]), p),
-				     p->n, b->state[i].dtype, way);
+		p->state[i] =
+			buffer(lend(b, names[i % 4], b->data[i], zr_bench_block(&b->state[i]), p),
+			       p->n, b->state[i].dtype, way);
 	s.master = buffer(lend(b, "the master", (char *)b->master, 4 * ZR_BLOCK, p), p->n, ZR_F32,
 			  way);
 	s.grad = buffer(lend(b, "the gradient", (char *)b->grad, 4 * ZR_BLOCK, p), p->n, ZR_F32,
@@ -494,8 +495,7 @@ static void update(struct zr_bench *b, const struct zr_bench_way *way, int numbe
 /* The i-th text that an option could have; NULL: there are no more. */
 static const char *candidate(const struct zr_opt *o, int i, char *room, size_t size)
 {
-	static const char *const numbers[] = { "0.125", "0.5", "0.75", "0.01", "1", "2", "3",
-					       "7" };
+	static const char *const numbers[] = { "0.125", "0.5", "0.75", "0.01", "1", "2", "3", "7" };
 	if (o->type == ZR_T_BOOL)
 		return i < 2 ? (i ? "no" : "yes") : NULL;
 	if (o->type == ZR_T_ENUM)
@@ -620,8 +620,8 @@ void zr_bench_free(struct zr_bench *b)
 static int64_t differs(const char *a, const char *b, int64_t from, int64_t end, uint64_t bytes)
 {
 	for (int64_t i = from; i < end; i++)
-		if (!zr_bench_padding(i) && memcmp(a + (uint64_t)i * bytes, b + (uint64_t)i * bytes,
-						   bytes))
+		if (!zr_bench_padding(i) &&
+		    memcmp(a + (uint64_t)i * bytes, b + (uint64_t)i * bytes, bytes))
 			return i;
 	return -1;
 }
@@ -651,14 +651,16 @@ static void same_between(const struct zr_bench *a, const struct zr_bench *b, int
 {
 	int64_t at = master_differs(a, b, from, end);
 	if (at >= 0)
-		zr_check_fail(a->c, "with %s element %" PRId64 " of the master becomes %a, which "
-			      "is %a else; the same bits are promised", what, at, b->master[at],
-			      a->master[at]);
+		zr_check_fail(a->c,
+			      "with %s element %" PRId64 " of the master becomes %a, which "
+			      "is %a else; the same bits are promised",
+			      what, at, b->master[at], a->master[at]);
 	for (uint32_t i = 0; i < a->n_states; i++)
 		if ((at = state_differs(a, b, i, from, end)) >= 0)
-			zr_check_fail(a->c, "with %s state %s differs from element %" PRId64
-				      " on; the same bits are promised", what,
-				      a->state[i].name, at);
+			zr_check_fail(a->c,
+				      "with %s state %s differs from element %" PRId64
+				      " on; the same bits are promised",
+				      what, a->state[i].name, at);
 }
 
 void zr_bench_same(const struct zr_bench *a, const struct zr_bench *b, const char *what)

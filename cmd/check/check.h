@@ -16,9 +16,9 @@ enum { ZR_CHECK_RUNS, ZR_CHECK_PASSED, ZR_CHECK_FAILED, ZR_CHECK_SKIPPED, ZR_CHE
 
 struct zr_verdict {
 	volatile int state;
-	char plugin[128];   /* "optimizer/adamw", once it is loaded */
+	char plugin[128]; /* "optimizer/adamw", once it is loaded */
 	char role[32];
-	char function[64];  /* of the plugin that runs, or ran last; "": none yet */
+	char function[64]; /* of the plugin that runs, or ran last; "": none yet */
 	char text[1600];
 };
 
@@ -36,7 +36,7 @@ struct zr_area {
 	const char *name;
 	char *base, *map;
 	uint64_t bytes, mapped;
-	int access;        /* PROT_*: what the plugin may do */
+	int access; /* PROT_*: what the plugin may do */
 };
 
 /* Thread tags, as plugin.h has them. */
@@ -48,37 +48,37 @@ enum { ZR_OTHER_DEVICE, ZR_OTHER_SCALAR, ZR_OTHER_MODEL, ZR_OTHERS };
 
 struct zr_check {
 	struct zr_verdict *verdict;
-	struct zr_verdict *told;   /* of a copy: where its verdict is told when it ends the test */
-	const char *when;          /* what a failure begins with; NULL: nothing */
-	const char *path;          /* of the file, absolute */
-	const char *const *given;  /* [n_given] "key=value" over the defaults */
+	struct zr_verdict *told;  /* of a copy: where its verdict is told when it ends the test */
+	const char *when;         /* what a failure begins with; NULL: nothing */
+	const char *path;         /* of the file, absolute */
+	const char *const *given; /* [n_given] "key=value" over the defaults */
 	int n_given;
-	const char *scratch;       /* a directory of the test's own */
-	double timeout;            /* seconds that a test may take */
+	const char *scratch;            /* a directory of the test's own */
+	double timeout;                 /* seconds that a test may take */
 	const struct zr_plugin *plugin; /* NULL before it is loaded */
-	const void *vtbl;          /* of the interface of its role */
-	struct zr_pool *pool;      /* three threads */
-	int deals;                 /* 1: items of parallel() are dealt out, from last to first */
+	const void *vtbl;               /* of the interface of its role */
+	struct zr_pool *pool;           /* three threads */
+	int deals; /* 1: items of parallel() are dealt out, from last to first */
 	struct zr_area area[ZR_CHECK_AREAS];
 	int n_areas;
-	int tag;                   /* of the function that runs */
+	int tag; /* of the function that runs */
 	int64_t calls;
 	struct zr_process_state before; /* the call that runs */
-	void (*entering)(void);    /* called before each call of the plugin; NULL: nothing is */
-	uint64_t seed;             /* other values are computed with another one */
+	void (*entering)(void); /* called before each call of the plugin; NULL: nothing is */
+	uint64_t seed;          /* other values are computed with another one */
 	struct zr_other *other[ZR_OTHERS]; /* others.c: those that are open */
-	int output[2];             /* where standard output and error go */
-	uint64_t grown;            /* bytes that structs of the host have behind those of today */
-	uint32_t minor;            /* of the host; less than today's: its structs end earlier */
+	int output[2];                     /* where standard output and error go */
+	uint64_t grown; /* bytes that structs of the host have behind those of today */
+	uint32_t minor; /* of the host; less than today's: its structs end earlier */
 	/* what host->get gives: zr_check_offer */
 	const void *(*offer)(struct zr_try *t, const char *iface, struct zr_inst **inst);
 };
 
 struct zr_test {
-	const char *name, *role;   /* role NULL: of every plugin */
+	const char *name, *role; /* role NULL: of every plugin */
 	void (*run)(struct zr_check *c);
-	const char *says;          /* one sentence */
-	int unloaded;              /* 1: it looks at the file alone */
+	const char *says; /* one sentence */
+	int unloaded;     /* 1: it looks at the file alone */
 };
 extern const struct zr_test zr_tests[]; /* ends with name NULL */
 
@@ -114,7 +114,7 @@ void zr_check_quiet(struct zr_check *c);
 /* Before and after each call of the plugin: what it changed is a failure. */
 void zr_enter(struct zr_check *c, int tag, const char *function);
 int zr_left(struct zr_check *c, int rc);
-#define ZR_CALL(c, tag, function, call) zr_left(c, (zr_enter(c, tag, function), (call)))
+#define ZR_CALL(c, tag, function, call)      zr_left(c, (zr_enter(c, tag, function), (call)))
 #define ZR_CALL_VOID(c, tag, function, call) (zr_enter(c, tag, function), (call), zr_left(c, 0))
 
 /* ---- crashes.c ---- */
@@ -148,10 +148,10 @@ void *zr_lend(struct zr_check *c, const char *name, const void *from, uint32_t s
 /* imports.c: from now on the plugin's calls of malloc and the like are counted, and those of exit
  * and the like are failures. */
 void zr_imports_watch(struct zr_check *c);
-int64_t zr_imports_made(void);  /* allocations so far */
-int64_t zr_imports_held(void);  /* blocks that the plugin holds */
+int64_t zr_imports_made(void);          /* allocations so far */
+int64_t zr_imports_held(void);          /* blocks that the plugin holds */
 void *zr_imports_alloc(uint64_t bytes); /* for the host: zeroed, counted and refused, too */
-void zr_imports_refuse(int64_t nth); /* the nth from now fails; 0: none does */
+void zr_imports_refuse(int64_t nth);    /* the nth from now fails; 0: none does */
 /* From now on the plugin finds another time, process, host and processor, and `value` in the
  * variables of the environment that are not set; NULL: the true ones again. */
 void zr_imports_elsewhere(const char *value);
@@ -163,12 +163,12 @@ struct zr_try {
 	struct zr_host *h;
 	void *opts;
 	struct zr_inst *inst;
-	int code;              /* of the last fail(), 0: none */
+	int code; /* of the last fail(), 0: none */
 	char text[1024];
-	int64_t held;          /* blocks of alloc() */
+	int64_t held; /* blocks of alloc() */
 	int32_t rank, world;
-	int32_t per_node;      /* 0: all ranks are on one node */
-	int no_run;            /* there is no run directory, and the host offers nothing */
+	int32_t per_node; /* 0: all ranks are on one node */
+	int no_run;       /* there is no run directory, and the host offers nothing */
 };
 void zr_try_host(struct zr_check *c, struct zr_try *t);
 /* Options: defaults, those given, and for those that must be given a value in range. */
@@ -230,9 +230,8 @@ struct zr_result {
 	uint64_t hash;
 };
 /* Adds `bytes` of data, which the text calls by a name: "the master of a.bias". */
-void zr_result_add(struct zr_check *c, struct zr_results *r, const char *function,
-		   const void *data, uint64_t bytes, const char *fmt, ...)
-	__attribute__((format(printf, 6, 7)));
+void zr_result_add(struct zr_check *c, struct zr_results *r, const char *function, const void *data,
+		   uint64_t bytes, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 /* What a plugin of each role computes of c->seed. */
 typedef void zr_compute_fn(struct zr_check *c, struct zr_results *r);
 zr_compute_fn zr_compute_optimizer, zr_compute_scheduler, zr_compute_precision,

@@ -29,27 +29,30 @@ struct comm {
 
 static const char *kind_name(int32_t kind)
 {
-	static const char *const name[] = { "", "all_gather", "reduce_scatter", "all_reduce",
-					    "broadcast", "all_to_all", "barrier", "fence" };
+	static const char *const name[] = { "",           "all_gather", "reduce_scatter",
+					    "all_reduce", "broadcast",  "all_to_all",
+					    "barrier",    "fence" };
 	return name[kind];
 }
 
 static int32_t size_of(const struct comm *m, int32_t group)
 {
-	return group == ZR_GROUP_SELF ? 1 : group == ZR_GROUP_NODE ? m->t.h->local_world :
-								     m->world;
+	return group == ZR_GROUP_SELF ? 1 : group == ZR_GROUP_NODE ? m->t.h->local_world : m->world;
 }
 
 static int32_t first_of(const struct comm *m, int32_t group)
 {
 	return group == ZR_GROUP_SELF ? m->rank :
-	       group == ZR_GROUP_NODE ? m->rank - m->t.h->local_rank : 0;
+	       group == ZR_GROUP_NODE ? m->rank - m->t.h->local_rank :
+					0;
 }
 
 static void open_comm(struct zr_check *c, struct comm *m, int32_t rank, int32_t world,
 		      int32_t per_node)
 {
-	*m = (struct comm){ .v = c->vtbl, .rank = rank, .world = world,
+	*m = (struct comm){ .v = c->vtbl,
+			    .rank = rank,
+			    .world = world,
 			    .t = { .rank = rank, .world = world, .per_node = per_node } };
 	if (m->v->mem && !(m->v->mem & ZR_MEM_HOST))
 		zr_check_skip(c, "it moves no host memory");
@@ -159,8 +162,8 @@ static uint64_t expect(struct comm *m, const struct spec *s, int i, char **want)
 	const int64_t count = s->count[i], me = m->rank - first;
 	const uint64_t bytes = (uint64_t)count * (uint64_t)zr_dtype_bytes(s->dtype);
 	const int apart = s->kind == ZR_COMM_ALL_GATHER || s->kind == ZR_COMM_ALL_TO_ALL;
-	const int64_t from = s->kind == ZR_COMM_REDUCE_SCATTER || s->kind == ZR_COMM_ALL_TO_ALL ?
-				     me * count : 0;
+	const int64_t from =
+		s->kind == ZR_COMM_REDUCE_SCATTER || s->kind == ZR_COMM_ALL_TO_ALL ? me * count : 0;
 	char *x = malloc(bytes + 1), *to = *want = malloc(bytes * (uint64_t)n + 1);
 	if (!x || !to)
 		zr_check_lacks(m->t.c, "memory");
@@ -207,12 +210,14 @@ static void look(struct comm *m, const struct spec *s, const struct buffers *b)
 			at++;
 		if (at < bytes && !(own_order && is_close(s, got, want, bytes))) {
 			const int64_t k = (int64_t)(at / size), n = s->count[i];
-			zr_check_fail(m->t.c, "%s%s over %d ranks: segment %d of %" PRId64
+			zr_check_fail(m->t.c,
+				      "%s%s over %d ranks: segment %d of %" PRId64
 				      " elements of %" PRIu64 " bytes is not what it must be "
 				      "from element %" PRId64 " of part %" PRId64 " on%s",
 				      kind_name(s->kind), s->in_place ? " in place" : "",
-				      size_of(m, s->group), i, n, size, k % n, k / n, adds(s) ?
-				      "; sums run over the ranks in ascending order" : "");
+				      size_of(m, s->group), i, n, size, k % n, k / n,
+				      adds(s) ? "; sums run over the ranks in ascending order" :
+						"");
 		}
 
 		free(want);
@@ -222,9 +227,14 @@ static void look(struct comm *m, const struct spec *s, const struct buffers *b)
 static zr_ticket post(struct comm *m, const struct spec *s, const struct zr_comm_seg *seg)
 {
 	struct zr_check *c = m->t.c;
-	const struct zr_comm_op op = { .size = sizeof op, .kind = s->kind, .group = s->group,
-				       .dtype = s->dtype, .root = s->root, .n_seg = s->n,
-				       .seg = seg, .tag = { 1, s->op, -1 } };
+	const struct zr_comm_op op = { .size = sizeof op,
+				       .kind = s->kind,
+				       .group = s->group,
+				       .dtype = s->dtype,
+				       .root = s->root,
+				       .n_seg = s->n,
+				       .seg = seg,
+				       .tag = { 1, s->op, -1 } };
 	const struct zr_comm_op *lent = zr_lend(c, "struct zr_comm_op", &op, sizeof op, sizeof op);
 	zr_ticket ticket = 0;
 	m->t.code = 0;
@@ -307,9 +317,13 @@ static void outstanding(struct zr_check *c, int32_t rank, int32_t world, void *s
 		for (int i = 0; i < AT_ONCE; i++) {
 			count[i][0] = (round * 37 + i * 11) % 300;
 			count[i][1] = 1000 * (i == 3);
-			s[i] = (struct spec){ .kind = 1 + (round + i) % 5, .group = ZR_GROUP_WORLD,
-					      .dtype = ZR_F32, .root = i % world, .n = 2,
-					      .op = round * AT_ONCE + i, .count = count[i] };
+			s[i] = (struct spec){ .kind = 1 + (round + i) % 5,
+					      .group = ZR_GROUP_WORLD,
+					      .dtype = ZR_F32,
+					      .root = i % world,
+					      .n = 2,
+					      .op = round * AT_ONCE + i,
+					      .count = count[i] };
 			lay(&m, &s[i], &b[i]);
 			ticket[i] = post(&m, &s[i], b[i].seg);
 		}
@@ -345,7 +359,8 @@ static void meeting(struct zr_check *c, int32_t rank, int32_t world, void *share
 	open_comm(c, &m, rank, world, 0);
 	for (int32_t i = 0; i < ROUNDS; i++) {
 		const struct spec s = { .kind = i & 1 ? ZR_COMM_FENCE : ZR_COMM_BARRIER,
-					.group = ZR_GROUP_WORLD, .op = i };
+					.group = ZR_GROUP_WORLD,
+					.op = i };
 		if (i % world == rank)
 			nanosleep(&(struct timespec){ 0, 3000000 }, NULL);
 		atomic_fetch_add(&came[i], 1);
@@ -368,19 +383,22 @@ void zr_test_meeting(struct zr_check *c)
 static void fence(struct comm *m, char *mine, uint64_t bytes, int32_t op)
 {
 	const struct zr_comm_seg seg = { mine, NULL, (int64_t)bytes };
-	const struct spec s = { .kind = ZR_COMM_FENCE, .group = ZR_GROUP_WORLD, .dtype = ZR_U8,
-				.op = op, .n = 1 };
+	const struct spec s = {
+		.kind = ZR_COMM_FENCE, .group = ZR_GROUP_WORLD, .dtype = ZR_U8, .op = op, .n = 1
+	};
 	wait_for(m, post(m, &s, &seg));
 }
 
-static void show(struct comm *m, const char *function, const char *at, uint64_t bytes,
-		 int32_t rank, int round)
+static void show(struct comm *m, const char *function, const char *at, uint64_t bytes, int32_t rank,
+		 int round)
 {
 	zr_blame(m->t.c, function);
 	for (uint64_t k = 0; k < bytes; k++)
 		if (at[k] != (char)(k * 7 + (uint64_t)rank * 50 + (uint64_t)round))
-			zr_check_fail(m->t.c, "byte %" PRIu64 " of the memory of rank %d is not "
-				      "what it wrote before the fence", k, rank);
+			zr_check_fail(m->t.c,
+				      "byte %" PRIu64 " of the memory of rank %d is not "
+				      "what it wrote before the fence",
+				      k, rank);
 }
 
 static void memory(struct zr_check *c, int32_t rank, int32_t world, void *shared)
@@ -393,8 +411,8 @@ static void memory(struct zr_check *c, int32_t rank, int32_t world, void *shared
 		zr_check_skip(c, "it has no memory that others can address");
 	for (int round = 0; round < 4; round++) {
 		void *out = NULL, *view = NULL;
-		zr_must(&m.t, ZR_CALL(c, ZR_MAIN, "mem_alloc",
-				      m.v->mem_alloc(m.t.inst, bytes, &out)));
+		zr_must(&m.t,
+			ZR_CALL(c, ZR_MAIN, "mem_alloc", m.v->mem_alloc(m.t.inst, bytes, &out)));
 		char *mine = out;
 		for (uint64_t k = 0; k < bytes; k++)
 			if (mine[k])
@@ -411,7 +429,8 @@ static void memory(struct zr_check *c, int32_t rank, int32_t world, void *shared
 		int rc = ZR_HAS(m.v, struct zr_comm_v1, mem_view) && m.v->mem_view ?
 				 ZR_CALL(c, ZR_MAIN, "mem_view",
 					 m.v->mem_view(m.t.inst, mine, bytes, ZR_GROUP_WORLD,
-						       &view)) : ZR_ENOTSUP;
+						       &view)) :
+				 ZR_ENOTSUP;
 		if (rc != ZR_ENOTSUP)
 			zr_must(&m.t, rc);
 		for (int32_t r = 0; r < world && !rc; r++)
@@ -451,8 +470,12 @@ static void differ(struct zr_check *c, int32_t rank, int32_t world, void *shared
 	int64_t sent[8] = { 0 }, received[8 * 4];
 	const struct zr_comm_seg seg = { sent, received, how == 2 && other ? 7 : 8 };
 	struct comm m;
-	struct zr_comm_op op = { .size = sizeof op, .kind = ZR_COMM_ALL_GATHER,
-				 .group = ZR_GROUP_WORLD, .dtype = ZR_F32, .n_seg = 1, .seg = &seg,
+	struct zr_comm_op op = { .size = sizeof op,
+				 .kind = ZR_COMM_ALL_GATHER,
+				 .group = ZR_GROUP_WORLD,
+				 .dtype = ZR_F32,
+				 .n_seg = 1,
+				 .seg = &seg,
 				 .tag = { 3, 14, 1 } };
 	open_comm(c, &m, rank, world, 0);
 	if (how == 0 && other)
@@ -462,8 +485,10 @@ static void differ(struct zr_check *c, int32_t rank, int32_t world, void *shared
 	if (how == 3 && other)
 		op.dtype = ZR_I32; /* of as many bytes */
 	if (!attempt(&m, &op))
-		zr_check_fail(c, "rank %d posted an operation with %s other than that of the "
-			      "others, and it succeeded", world - 1, what[how]);
+		zr_check_fail(c,
+			      "rank %d posted an operation with %s other than that of the "
+			      "others, and it succeeded",
+			      world - 1, what[how]);
 	zr_try_close(&m.t);
 }
 
@@ -476,8 +501,10 @@ void zr_test_differ(struct zr_check *c)
 
 static void stop(struct zr_check *c, int32_t rank, int32_t world, void *shared)
 {
-	const struct zr_comm_op op = { .size = sizeof op, .kind = ZR_COMM_BARRIER,
-				       .group = ZR_GROUP_WORLD, .tag = { 1, 1, -1 } };
+	const struct zr_comm_op op = { .size = sizeof op,
+				       .kind = ZR_COMM_BARRIER,
+				       .group = ZR_GROUP_WORLD,
+				       .tag = { 1, 1, -1 } };
 	struct comm m;
 	(void)shared;
 	open_comm(c, &m, rank, world, 0);

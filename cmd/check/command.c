@@ -35,8 +35,8 @@ struct request {
 	const char *include[MOST], *exclude[MOST], *given[MOST];
 	int n_include, n_exclude, n_given, json, list;
 	double timeout;
-	const char *name;   /* FILE or ROLE/ID */
-	const char *role;   /* NULL: it is a file */
+	const char *name; /* FILE or ROLE/ID */
+	const char *role; /* NULL: it is a file */
 	char *path;
 	char scratch[64];
 };
@@ -86,9 +86,13 @@ static void load(struct zr_check *c, const struct request *r, const struct zr_te
 
 static void run_test(const struct request *r, const struct zr_test *t, struct zr_verdict *v)
 {
-	struct zr_check c = { .verdict = v, .path = r->path, .given = r->given,
-			      .n_given = r->n_given, .scratch = r->scratch,
-			      .timeout = r->timeout, .minor = ZR_ABI_MINOR,
+	struct zr_check c = { .verdict = v,
+			      .path = r->path,
+			      .given = r->given,
+			      .n_given = r->n_given,
+			      .scratch = r->scratch,
+			      .timeout = r->timeout,
+			      .minor = ZR_ABI_MINOR,
 			      .offer = zr_check_offer };
 	zr_check_catch_output(&c);
 	zr_check_pool(&c, 3, &c.pool);
@@ -115,21 +119,24 @@ static void judge_end(struct zr_verdict *v, int status, int late, double timeout
 {
 	char text[256], name[64];
 	if (late && v->state == ZR_CHECK_RUNS)
-		snprintf(text, sizeof text, "it did not return within %g s; look for a loop or a "
-			 "wait without end, or give --timeout", timeout);
+		snprintf(text, sizeof text,
+			 "it did not return within %g s; look for a loop or a "
+			 "wait without end, or give --timeout",
+			 timeout);
 	else if (v->state != ZR_CHECK_RUNS)
 		return;
 	else if (zr_check_starved(status)) {
 		errno = ENOMEM;
 		lacks(v, "memory");
 		return;
-	}
-	else if (WIFSIGNALED(status))
+	} else if (WIFSIGNALED(status))
 		snprintf(text, sizeof text, "it was killed by %s; run the test in a debugger",
 			 zr_signal_text(WTERMSIG(status), name, sizeof name));
 	else
-		snprintf(text, sizeof text, "it ended the process with code %d; return a code "
-			 "after zr_fail instead", WEXITSTATUS(status));
+		snprintf(text, sizeof text,
+			 "it ended the process with code %d; return a code "
+			 "after zr_fail instead",
+			 WEXITSTATUS(status));
 	v->state = ZR_CHECK_FAILED;
 	snprintf(v->text, sizeof v->text, "%s", text);
 }
@@ -382,8 +389,8 @@ int zr_cmd_plugin_check(int argc, char **argv, zr_plugin_find_fn *find)
 	if (!r.path)
 		return zr_cmd_failed(&err);
 
-	struct zr_verdict *v = mmap(NULL, sizeof *v, PROT_READ | PROT_WRITE,
-				    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct zr_verdict *v =
+		mmap(NULL, sizeof *v, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (v == MAP_FAILED)
 		rc = zr_cmd_failed(&(struct zr_error){ ZR_ENOMEM, "out of memory" });
 	else

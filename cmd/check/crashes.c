@@ -21,27 +21,35 @@ static void describe_address(struct zr_check *c, const char *at)
 	char *text = c->verdict->text;
 	size_t room = sizeof c->verdict->text;
 	if (!a && !c->plugin)
-		snprintf(text, room, "it cannot be loaded: address %p was used; look at its "
+		snprintf(text, room,
+			 "it cannot be loaded: address %p was used; look at its "
 			 "constructors, and whether opts, n_opts and opt_stride of its "
-			 "descriptor are its options", (const void *)at);
+			 "descriptor are its options",
+			 (const void *)at);
 	else if (!a)
-		snprintf(text, room, "it used address %p, which is not lent to it; run the test "
-			 "in a debugger, or build with -fsanitize=address", (const void *)at);
+		snprintf(text, room,
+			 "it used address %p, which is not lent to it; run the test "
+			 "in a debugger, or build with -fsanitize=address",
+			 (const void *)at);
 	else if (a->access == PROT_NONE)
-		snprintf(text, room, "it used %s, which is memory of a device that the processor "
+		snprintf(text, room,
+			 "it used %s, which is memory of a device that the processor "
 			 "cannot reach; mem_ok has ZR_MEM_DEVICE: compute with what the step "
-			 "lends (elementwise, ops, native), or take the bit out", a->name);
+			 "lends (elementwise, ops, native), or take the bit out",
+			 a->name);
 	else if (at >= a->base && at < a->base + a->bytes)
-		snprintf(text, room, "it wrote into %s, %llu bytes from its start, which is "
-			 "read-only; copy what must change", a->name,
-			 (unsigned long long)(at - a->base));
+		snprintf(text, room,
+			 "it wrote into %s, %llu bytes from its start, which is "
+			 "read-only; copy what must change",
+			 a->name, (unsigned long long)(at - a->base));
 	else
-		snprintf(text, room, "it went beyond %s of %llu bytes, to %lld bytes from its "
-			 "start; keep to the elements that it was given", a->name,
-			 (unsigned long long)a->bytes, (long long)(at - a->base));
+		snprintf(text, room,
+			 "it went beyond %s of %llu bytes, to %lld bytes from its "
+			 "start; keep to the elements that it was given",
+			 a->name, (unsigned long long)a->bytes, (long long)(at - a->base));
 }
 
-static void catch(int sig, siginfo_t *info, void *unused)
+static void catch (int sig, siginfo_t *info, void *unused)
 {
 	struct zr_check *c = caught ? caught : first;
 	(void)unused;

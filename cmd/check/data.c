@@ -21,7 +21,8 @@ static struct zr_data_info info_of(struct zr_try *t)
 	const struct zr_data_v1 *v = c->vtbl;
 	const struct zr_data_info empty = { .size = sizeof empty };
 	struct zr_data_info *lent = zr_lend(c, "struct zr_data_info", &empty, sizeof empty,
-					    sizeof empty), info;
+					    sizeof empty),
+			    info;
 	zr_must(t, ZR_CALL(c, ZR_MAIN, "info", v->info(t->inst, lent)));
 	memcpy(&info, lent, sizeof info);
 	zr_area_free(c, lent);
@@ -43,17 +44,22 @@ static void look_at_row(struct zr_check *c, const struct zr_data_info *info, con
 	for (int k = 0; k < LENGTH; k++) {
 		const int i = row * LENGTH + k;
 		if (d->inputs[i] < 0 || (info->vocabulary && d->inputs[i] >= info->vocabulary))
-			zr_check_fail(c, "token %d of a batch is %d, expected one below the "
-				      "vocabulary of %lld", i, d->inputs[i],
-				      (long long)info->vocabulary);
+			zr_check_fail(c,
+				      "token %d of a batch is %d, expected one below the "
+				      "vocabulary of %lld",
+				      i, d->inputs[i], (long long)info->vocabulary);
 		if (!documents && k + 1 < LENGTH && d->targets[i] != d->inputs[i + 1])
-			zr_check_fail(c, "target %d of a row is %d, and the token behind input %d "
-				      "is %d", k, d->targets[i], k, d->inputs[i + 1]);
+			zr_check_fail(c,
+				      "target %d of a row is %d, and the token behind input %d "
+				      "is %d",
+				      k, d->targets[i], k, d->inputs[i + 1]);
 		if (documents && (d->starts[i] < 0 || d->starts[i] > k || d->positions[i] < 0 ||
 				  d->positions[i] >= LENGTH || !(d->weights[i] >= 0) ||
 				  !isfinite(d->weights[i])))
-			zr_check_fail(c, "token %d of a row has start %d, position %d and weight "
-				      "%g", k, d->starts[i], d->positions[i], d->weights[i]);
+			zr_check_fail(c,
+				      "token %d of a row has start %d, position %d and weight "
+				      "%g",
+				      k, d->starts[i], d->positions[i], d->weights[i]);
 	}
 }
 
@@ -71,9 +77,15 @@ static struct drawn draw(struct zr_try *t, const struct zr_data_info *info,
 	const struct zr_data_v1 *v = c->vtbl;
 	const int documents = info->flags & ZR_DATA_DOCUMENTS;
 	struct drawn d = { 0 };
-	struct zr_batch b = { .size = sizeof b, .split = of->split, .once = of->once,
-			      .seed = of->seed, .step = of->step, .slot = of->slot,
-			      .slots = of->slots, .sequences = ROWS, .length = LENGTH };
+	struct zr_batch b = { .size = sizeof b,
+			      .split = of->split,
+			      .once = of->once,
+			      .seed = of->seed,
+			      .step = of->step,
+			      .slot = of->slot,
+			      .slots = of->slots,
+			      .sequences = ROWS,
+			      .length = LENGTH };
 	const char *names[] = { "the inputs", "the targets", "the starts", "the positions" };
 	int32_t **to[] = { &b.inputs, &b.targets, &b.starts, &b.positions };
 	for (int k = 0; k < (documents ? 4 : 2); k++) {
@@ -107,8 +119,11 @@ static struct drawn draw(struct zr_try *t, const struct zr_data_info *info,
 /* Batch number `i` of those that several tests draw. */
 static struct drawn draw_nth(struct zr_try *t, const struct zr_data_info *info, int i)
 {
-	const struct request of = { .split = ZR_SPLIT_TRAIN, .seed = (uint64_t)(7 + i / 8),
-				    .step = i / 2, .slot = i % 2, .slots = 2 };
+	const struct request of = { .split = ZR_SPLIT_TRAIN,
+				    .seed = (uint64_t)(7 + i / 8),
+				    .step = i / 2,
+				    .slot = i % 2,
+				    .slots = 2 };
 	return draw(t, info, &of);
 }
 
@@ -146,8 +161,10 @@ void zr_test_data(struct zr_check *c)
 	for (int i = BATCHES - 1; i >= 0; i -= 5) {
 		again = draw_nth(&t, &info, i);
 		if (memcmp(&again, &d[i], sizeof again))
-			zr_check_fail(c, "step %d, slot %d gets other tokens when it is asked for "
-				      "again; use seed, step and slot alone", i / 2, i % 2);
+			zr_check_fail(c,
+				      "step %d, slot %d gets other tokens when it is asked for "
+				      "again; use seed, step and slot alone",
+				      i / 2, i % 2);
 	}
 
 	zr_try_close(&t);
@@ -165,9 +182,10 @@ void zr_test_data_again(struct zr_check *c)
 	for (int i = BATCHES / 2; i < BATCHES; i++) { /* a run that resumes, on another rank */
 		struct drawn again = draw_nth(&other, &info, i);
 		if (memcmp(&again, &d[i], sizeof again))
-			zr_check_fail(c, "a run that resumes, on rank 1 of 2, gets other tokens "
-				      "for step %d, slot %d; use seed, step and slot alone", i / 2,
-				      i % 2);
+			zr_check_fail(c,
+				      "a run that resumes, on rank 1 of 2, gets other tokens "
+				      "for step %d, slot %d; use seed, step and slot alone",
+				      i / 2, i % 2);
 	}
 
 	zr_try_close(&other);
@@ -182,8 +200,12 @@ void zr_test_data_weights(struct zr_check *c)
 	if (!(info.flags & ZR_DATA_DOCUMENTS))
 		zr_check_skip(c, "all its tokens count alike");
 	for (int step = 0; step < 4; step++) {
-		struct zr_batch b = { .size = sizeof b, .seed = 7, .step = step, .slots = 2,
-				      .sequences = ROWS, .length = LENGTH };
+		struct zr_batch b = { .size = sizeof b,
+				      .seed = 7,
+				      .step = step,
+				      .slots = 2,
+				      .sequences = ROWS,
+				      .length = LENGTH };
 		double promised = NAN, sum = 0;
 		zr_must(&t, ZR_CALL(c, ZR_STEP, "targets", v->targets(t.inst, &b, &promised)));
 		for (int slot = 0; slot < 2; slot++) {
@@ -192,8 +214,10 @@ void zr_test_data_weights(struct zr_check *c)
 				sum += d.targets[i] >= 0 ? (double)d.weights[i] : 0;
 		}
 		if (!(fabs(promised - sum) <= 1e-6 * sum))
-			zr_check_fail(c, "for step %d targets() says %g, and the weights of its "
-				      "batches are %g together", step, promised, sum);
+			zr_check_fail(c,
+				      "for step %d targets() says %g, and the weights of its "
+				      "batches are %g together",
+				      step, promised, sum);
 	}
 
 	zr_try_close(&t);
@@ -210,8 +234,7 @@ static int has_defaults(const struct zr_check *c)
 	const struct zr_table table = zr_table_of(c->plugin->desc);
 	const struct zr_opt *o;
 	for (uint32_t i = 0; (o = zr_table_next(&table, 0, &i));)
-		if (zr_try_given(c, o->name) && o->type != ZR_T_PATH &&
-		    !(o->flags & ZR_O_REQUIRED))
+		if (zr_try_given(c, o->name) && o->type != ZR_T_PATH && !(o->flags & ZR_O_REQUIRED))
 			return 0;
 	return 1;
 }
@@ -221,15 +244,17 @@ static void differ_by_place(struct zr_try *t, const struct zr_data_info *info)
 {
 	static struct drawn d[STEPS * SLOTS];
 	for (int i = 0; i < STEPS * SLOTS; i++) {
-		const struct request of = { .seed = 7, .step = i / SLOTS, .slot = i % SLOTS,
-					    .slots = SLOTS };
+		const struct request of = {
+			.seed = 7, .step = i / SLOTS, .slot = i % SLOTS, .slots = SLOTS
+		};
 		d[i] = draw(t, info, &of);
 		for (int k = 0; k < i; k++)
 			if (same_tokens(&d[i], &d[k]))
-				zr_check_fail(t->c, "step %d, slot %d and step %d, slot %d, of %d "
+				zr_check_fail(t->c,
+					      "step %d, slot %d and step %d, slot %d, of %d "
 					      "slots, get the same tokens; each slot is another "
-					      "micro-batch: use step, slot and slots", k / SLOTS,
-					      k % SLOTS, i / SLOTS, i % SLOTS, SLOTS);
+					      "micro-batch: use step, slot and slots",
+					      k / SLOTS, k % SLOTS, i / SLOTS, i % SLOTS, SLOTS);
 	}
 }
 
@@ -244,8 +269,10 @@ static void differ_by_seed(struct zr_try *t, const struct zr_data_info *info)
 			return;
 	}
 
-	zr_check_fail(t->c, "%d seeds get the same tokens; use b->seed, which is how a user asks "
-		      "for another order", SEEDS);
+	zr_check_fail(t->c,
+		      "%d seeds get the same tokens; use b->seed, which is how a user asks "
+		      "for another order",
+		      SEEDS);
 }
 
 void zr_test_data_differ(struct zr_check *c)
@@ -288,14 +315,15 @@ void zr_test_data_held_out(struct zr_check *c)
 	if (!info.val_tokens || !info.train_tokens)
 		zr_check_skip(c, "it has nothing to learn, or nothing to evaluate on");
 	int64_t n = info.train_sequences && info.train_sequences < MOST ?
-			    info.train_sequences + 2 * ROWS : MOST;
-	int32_t (*learned)[LENGTH] = zr_area(c, "what is learned", (uint64_t)n * sizeof *learned,
-					     4);
+			    info.train_sequences + 2 * ROWS :
+			    MOST;
+	int32_t(*learned)[LENGTH] = zr_area(c, "what is learned", (uint64_t)n * sizeof *learned, 4);
 	int known = 0, others = 0;
 	draw_learned(&t, &info, learned, n);
 	for (int slot = 0; slot < VALIDATED; slot++) {
-		const struct request held = { .split = ZR_SPLIT_VAL, .seed = 7, .slot = slot,
-					      .slots = 1 };
+		const struct request held = {
+			.split = ZR_SPLIT_VAL, .seed = 7, .slot = slot, .slots = 1
+		};
 		const struct request train = { .seed = 7, .slot = slot, .slots = VALIDATED };
 		const struct drawn d = draw(&t, &info, &held), as = draw(&t, &info, &train);
 		others += !same_tokens(&d, &as);
@@ -304,9 +332,11 @@ void zr_test_data_held_out(struct zr_check *c)
 	}
 
 	if (!others || known == VALIDATED * ROWS)
-		zr_check_fail(c, "all of %d sequences of ZR_SPLIT_VAL are learned as well; hold "
+		zr_check_fail(c,
+			      "all of %d sequences of ZR_SPLIT_VAL are learned as well; hold "
 			      "out tokens that no batch of ZR_SPLIT_TRAIN has, or say "
-			      "val_tokens = 0", VALIDATED * ROWS);
+			      "val_tokens = 0",
+			      VALIDATED * ROWS);
 	zr_try_close(&t);
 }
 
@@ -316,17 +346,20 @@ void zr_test_data_once(struct zr_check *c)
 	struct zr_try t = { .c = c };
 	const struct zr_data_info info = open_prepared(c, &t);
 	const int64_t last = (info.val_sequences + ROWS - 1) / ROWS;
-	const struct request of = { .split = ZR_SPLIT_VAL, .once = 1, .seed = 7, .slot = last + 1,
-				    .slots = 1 };
+	const struct request of = {
+		.split = ZR_SPLIT_VAL, .once = 1, .seed = 7, .slot = last + 1, .slots = 1
+	};
 	if (!info.val_sequences)
 		zr_check_skip(c, "it does not say how many sequences it holds out");
 	const struct drawn d = draw(&t, &info, &of);
 	for (int i = 0; i < TOKENS; i++)
 		if (d.targets[i] != ZR_NO_TARGET)
-			zr_check_fail(c, "with `once` evaluation batch %lld, behind the last of "
+			zr_check_fail(c,
+				      "with `once` evaluation batch %lld, behind the last of "
 				      "%lld sequences, has target %d; set ZR_NO_TARGET there: "
-				      "sequences would be counted twice", (long long)of.slot,
-				      (long long)info.val_sequences, d.targets[i]);
+				      "sequences would be counted twice",
+				      (long long)of.slot, (long long)info.val_sequences,
+				      d.targets[i]);
 	zr_try_close(&t);
 }
 
@@ -351,10 +384,11 @@ void zr_compute_data(struct zr_check *c, struct zr_results *r)
 		if (!(of.split == ZR_SPLIT_VAL ? info.val_tokens : info.train_tokens))
 			continue;
 		const struct drawn d = draw(&t, &info, &of);
-		zr_result_add(c, r, "batch", &d, sizeof d, "the batch of %s, seed %llu, step %lld, "
-			      "slot %lld", of.split == ZR_SPLIT_VAL ? "validation" : "training",
-			      (unsigned long long)of.seed, (long long)of.step,
-			      (long long)of.slot);
+		zr_result_add(c, r, "batch", &d, sizeof d,
+			      "the batch of %s, seed %llu, step %lld, "
+			      "slot %lld",
+			      of.split == ZR_SPLIT_VAL ? "validation" : "training",
+			      (unsigned long long)of.seed, (long long)of.step, (long long)of.slot);
 	}
 
 	zr_try_close(&t);

@@ -19,10 +19,10 @@
 struct object {
 	const char *bytes;
 	uint64_t n;
-	const ElfW(Phdr) *part;
+	const ElfW(Phdr) * part;
 	int n_parts;
-	const ElfW(Dyn) *dynamic;
-	const ElfW(Sym) *symbol;
+	const ElfW(Dyn) * dynamic;
+	const ElfW(Sym) * symbol;
 	uint64_t n_dynamic, n_symbols;
 	const char *names; /* of symbols and libraries */
 	uint64_t n_names;
@@ -44,10 +44,10 @@ static const char *name_at(struct zr_check *c, const struct object *o, uint64_t 
 	return o->names + at;
 }
 
-static void read_symbols(struct zr_check *c, struct object *o, const ElfW(Ehdr) *h)
+static void read_symbols(struct zr_check *c, struct object *o, const ElfW(Ehdr) * h)
 {
-	const ElfW(Shdr) *s = within(c, o, h->e_shoff, (uint64_t)h->e_shnum * sizeof *s,
-				     "the table of sections");
+	const ElfW(Shdr) *s =
+		within(c, o, h->e_shoff, (uint64_t)h->e_shnum * sizeof *s, "the table of sections");
 	for (int i = 0; i < h->e_shnum; i++) {
 		if (s[i].sh_type != SHT_DYNSYM || s[i].sh_link >= h->e_shnum)
 			continue;
@@ -107,15 +107,17 @@ void zr_test_symbols(struct zr_check *c)
 				zr_check_fail(c, ENTRY " is no data; use ZR_PLUGIN(&descriptor)");
 		} else if (strncmp(name, "__asan", 6) && strncmp(name, "__odr_asan", 10) &&
 			   strncmp(name, "__sanitizer", 11)) {
-			zr_check_fail(c, "it exports %s, which could take the place of another "
+			zr_check_fail(c,
+				      "it exports %s, which could take the place of another "
 				      "plugin's; compile with -fvisibility=hidden, or declare it "
-				      "static", name);
+				      "static",
+				      name);
 		}
 	}
 
 	if (!entry)
 		zr_check_fail(c, "it does not export " ENTRY "; end its source with "
-			      "ZR_PLUGIN(&descriptor)");
+				 "ZR_PLUGIN(&descriptor)");
 }
 
 void zr_test_sections(struct zr_check *c)
@@ -124,9 +126,9 @@ void zr_test_sections(struct zr_check *c)
 	for (int i = 0; i < o.n_parts; i++) {
 		if (o.part[i].p_type == PT_GNU_STACK && o.part[i].p_flags & PF_X)
 			zr_check_fail(c, "it asks for an executable stack; avoid nested functions, "
-				      "and end assembly with a .note.GNU-stack section");
-		if (o.part[i].p_type == PT_LOAD && (o.part[i].p_flags & (PF_W | PF_X)) ==
-							   (PF_W | PF_X))
+					 "and end assembly with a .note.GNU-stack section");
+		if (o.part[i].p_type == PT_LOAD &&
+		    (o.part[i].p_flags & (PF_W | PF_X)) == (PF_W | PF_X))
 			zr_check_fail(c, "a segment of it is writable and executable");
 	}
 
@@ -134,7 +136,7 @@ void zr_test_sections(struct zr_check *c)
 		if (o.dynamic[i].d_tag == DT_TEXTREL ||
 		    (o.dynamic[i].d_tag == DT_FLAGS && o.dynamic[i].d_un.d_val & DF_TEXTREL))
 			zr_check_fail(c, "its code is changed when it is loaded (TEXTREL); compile "
-				      "all of it with -fPIC");
+					 "all of it with -fPIC");
 }
 
 static void look_at_directory(struct zr_check *c, const char *dir, size_t n)
@@ -143,11 +145,15 @@ static void look_at_directory(struct zr_check *c, const char *dir, size_t n)
 	struct stat st;
 	snprintf(path, sizeof path, "%.*s", (int)n, dir);
 	if (*path != '/' && strncmp(path, "$ORIGIN", 7))
-		zr_check_fail(c, "it looks for libraries in \"%s\", which depends on the working "
-			      "directory; link it without -rpath, or with an absolute one", path);
+		zr_check_fail(c,
+			      "it looks for libraries in \"%s\", which depends on the working "
+			      "directory; link it without -rpath, or with an absolute one",
+			      path);
 	if (*path == '/' && !stat(path, &st) && st.st_mode & S_IWOTH)
-		zr_check_fail(c, "it looks for libraries in %s, where everybody can write; link it "
-			      "without this -rpath", path);
+		zr_check_fail(c,
+			      "it looks for libraries in %s, where everybody can write; link it "
+			      "without this -rpath",
+			      path);
 }
 
 void zr_test_runpath(struct zr_check *c)
@@ -200,8 +206,9 @@ void zr_test_imports(struct zr_check *c)
 		const char *name = name_at(c, &o, o.symbol[i].st_name);
 		for (size_t k = 0; k < sizeof forbidden / sizeof *forbidden; k++)
 			if (o.symbol[i].st_shndx == SHN_UNDEF && !strcmp(name, forbidden[k].name))
-				zr_check_fail(c, "it calls %s(), which changes or ends the whole "
-					      "process, or prints; use %s", name,
-					      forbidden[k].instead);
+				zr_check_fail(c,
+					      "it calls %s(), which changes or ends the whole "
+					      "process, or prints; use %s",
+					      name, forbidden[k].instead);
 	}
 }

@@ -52,8 +52,10 @@ void zr_test_descriptor(struct zr_check *c)
 		if (!f->vtbl)
 			zr_check_fail(c, "its interface %s has no table", f->id);
 		if (k->id && f->vtbl && (lack = zr_calls_lack(k, f->vtbl)))
-			zr_check_fail(c, "%s: function %s is NULL, and it is not optional; write "
-				      "it", f->id, lack);
+			zr_check_fail(c,
+				      "%s: function %s is NULL, and it is not optional; write "
+				      "it",
+				      f->id, lack);
 	}
 
 	if (!c->vtbl)
@@ -62,8 +64,9 @@ void zr_test_descriptor(struct zr_check *c)
 
 /* ---- options --------------------------------------------------------------------- */
 
-#define KNOWN_FLAGS (ZR_O_REQUIRED | ZR_O_MIN_OPEN | ZR_O_MAX_OPEN | ZR_O_AUTO | ZR_O_SCHED | \
-		     ZR_O_GROUP | ZR_O_NUMERIC | ZR_O_DEPRECATED | ZR_O_STAYS_AUTO)
+#define KNOWN_FLAGS                                                                                \
+	(ZR_O_REQUIRED | ZR_O_MIN_OPEN | ZR_O_MAX_OPEN | ZR_O_AUTO | ZR_O_SCHED | ZR_O_GROUP |     \
+	 ZR_O_NUMERIC | ZR_O_DEPRECATED | ZR_O_STAYS_AUTO)
 
 static void look_at_option(struct zr_check *c, const struct zr_opt *o)
 {
@@ -79,13 +82,17 @@ static void look_at_option(struct zr_check *c, const struct zr_opt *o)
 	if (!*o->doc)
 		zr_check_fail(c, "option %s has no doc; say in a sentence what it does", name);
 	if (o->doc[strlen(o->doc) - 1] != '.' || strpbrk(o->doc, "\n\t"))
-		zr_check_fail(c, "option %s: its doc is no sentence of one line that ends with a "
-			      "full stop", name);
+		zr_check_fail(c,
+			      "option %s: its doc is no sentence of one line that ends with a "
+			      "full stop",
+			      name);
 	if (o->flags & ~KNOWN_FLAGS)
 		zr_check_fail(c, "option %s has unknown flags 0x%x", name, o->flags & ~KNOWN_FLAGS);
 	if (o->offset % (o->width < 8 ? o->width : 8))
-		zr_check_fail(c, "option %s lies at offset %u, which is not aligned; write the "
-			      "table with ZR_OPT", name, o->offset);
+		zr_check_fail(c,
+			      "option %s lies at offset %u, which is not aligned; write the "
+			      "table with ZR_OPT",
+			      name, o->offset);
 	if (number && !(o->min <= o->max))
 		zr_check_fail(c, "option %s: its least value %g is above its greatest %g", name,
 			      o->min, o->max);
@@ -121,8 +128,10 @@ void zr_test_options(struct zr_check *c)
 			if (!strcmp(o->name, p->name))
 				zr_check_fail(c, "option %s is in the table twice", o->name);
 			if (o->offset < p->offset + p->width && p->offset < o->offset + o->width)
-				zr_check_fail(c, "options %s and %s share bytes of the struct; "
-					      "write the table with ZR_OPT", o->name, p->name);
+				zr_check_fail(c,
+					      "options %s and %s share bytes of the struct; "
+					      "write the table with ZR_OPT",
+					      o->name, p->name);
 		}
 	}
 
@@ -133,8 +142,10 @@ void zr_test_options(struct zr_check *c)
 	for (uint32_t i = 0; (o = zr_table_next(&t, ZR_O_AUTO, &i));) {
 		struct zr_error err = { 0 };
 		if (zr_value_is_auto(o, it.opts) && !(o->flags & ZR_O_STAYS_AUTO))
-			zr_check_fail(c, "resolve leaves option %s auto; give it a value, or the "
-				      "flag ZR_O_STAYS_AUTO", o->name);
+			zr_check_fail(c,
+				      "resolve leaves option %s auto; give it a value, or the "
+				      "flag ZR_O_STAYS_AUTO",
+				      o->name);
 		if (zr_value_check(o, it.opts, &err))
 			zr_check_fail(c, "resolve sets option %s: %s", o->name, err.text);
 	}
@@ -216,7 +227,8 @@ void zr_test_lifecycle(struct zr_check *c)
 	if (what)
 		zr_check_fail(c, "creating and destroying 53 instances changed %s", what);
 	if (zr_imports_held() > held)
-		zr_check_fail(c, "it leaks: after 53 instances %" PRId64 " blocks of malloc were "
+		zr_check_fail(c,
+			      "it leaks: after 53 instances %" PRId64 " blocks of malloc were "
 			      "not freed; free in destroy what create took",
 			      zr_imports_held() - held);
 }
@@ -238,14 +250,16 @@ void zr_test_no_memory(struct zr_check *c)
 		if (!rc)
 			zr_try_close(&t);
 		if (t.held)
-			zr_check_fail(c, "when allocation %" PRId64 " of %" PRId64 " fails, %"
-				      PRId64 " blocks of host->alloc are not released", nth, n,
-				      t.held);
+			zr_check_fail(c,
+				      "when allocation %" PRId64 " of %" PRId64 " fails, %" PRId64
+				      " blocks of host->alloc are not released",
+				      nth, n, t.held);
 		if (zr_imports_held() > held)
-			zr_check_fail(c, "when allocation %" PRId64 " of %" PRId64 " fails, %"
-				      PRId64 " blocks of malloc are not freed; destroy is not "
-				      "called after a create that failed", nth, n,
-				      zr_imports_held() - held);
+			zr_check_fail(c,
+				      "when allocation %" PRId64 " of %" PRId64 " fails, %" PRId64
+				      " blocks of malloc are not freed; destroy is not "
+				      "called after a create that failed",
+				      nth, n, zr_imports_held() - held);
 	}
 }
 

@@ -152,7 +152,7 @@ static int my_posix_memalign(void **out, size_t align, size_t n)
 	static void my_##name(void)                                                                \
 	{                                                                                          \
 		zr_check_fail(check, "it called " #name "(), which ends or changes the whole "     \
-			      "process; return a code after zr_fail instead");                     \
+				     "process; return a code after zr_fail instead");              \
 	}
 NEVER(exit)
 NEVER(_exit)
@@ -255,16 +255,36 @@ static const struct {
 	const char *name;
 	void (*fn)(void);
 } watched[] = {
-#define TO(name, fn) { #name, (void (*)(void))(fn) }
-	TO(malloc, my_malloc), TO(calloc, my_calloc), TO(realloc, my_realloc), TO(free, my_free),
-	TO(strdup, my_strdup), TO(strndup, my_strndup), TO(aligned_alloc, my_aligned_alloc),
-	TO(posix_memalign, my_posix_memalign), TO(exit, my_exit), TO(_exit, my__exit),
-	TO(_Exit, my__Exit), TO(quick_exit, my_quick_exit), TO(abort, my_abort),
-	TO(fork, my_fork), TO(time, my_time), TO(clock, my_clock),
-	TO(clock_gettime, my_clock_gettime), TO(gettimeofday, my_gettimeofday),
-	TO(getenv, my_getenv), TO(secure_getenv, my_getenv), TO(getpid, my_getpid),
-	TO(gettid, my_gettid), TO(rand, my_rand), TO(random, my_random),
-	TO(sched_getcpu, my_sched_getcpu), TO(gethostname, my_gethostname),
+#define TO(name, fn)                                                                               \
+	{                                                                                          \
+#name, (void (*)(void))(fn)                                                        \
+	}
+	TO(malloc, my_malloc),
+	TO(calloc, my_calloc),
+	TO(realloc, my_realloc),
+	TO(free, my_free),
+	TO(strdup, my_strdup),
+	TO(strndup, my_strndup),
+	TO(aligned_alloc, my_aligned_alloc),
+	TO(posix_memalign, my_posix_memalign),
+	TO(exit, my_exit),
+	TO(_exit, my__exit),
+	TO(_Exit, my__Exit),
+	TO(quick_exit, my_quick_exit),
+	TO(abort, my_abort),
+	TO(fork, my_fork),
+	TO(time, my_time),
+	TO(clock, my_clock),
+	TO(clock_gettime, my_clock_gettime),
+	TO(gettimeofday, my_gettimeofday),
+	TO(getenv, my_getenv),
+	TO(secure_getenv, my_getenv),
+	TO(getpid, my_getpid),
+	TO(gettid, my_gettid),
+	TO(rand, my_rand),
+	TO(random, my_random),
+	TO(sched_getcpu, my_sched_getcpu),
+	TO(gethostname, my_gethostname),
 };
 
 static void redirect(char *slot, void (*fn)(void))
@@ -275,17 +295,17 @@ static void redirect(char *slot, void (*fn)(void))
 }
 
 #if defined(__x86_64__)
-#define IS_SLOT(type) ((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT || \
-		       (type) == R_X86_64_64)
+#define IS_SLOT(type)                                                                              \
+	((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT || (type) == R_X86_64_64)
 #elif defined(__aarch64__)
-#define IS_SLOT(type) ((type) == R_AARCH64_JUMP_SLOT || (type) == R_AARCH64_GLOB_DAT || \
-		       (type) == R_AARCH64_ABS64)
+#define IS_SLOT(type)                                                                              \
+	((type) == R_AARCH64_JUMP_SLOT || (type) == R_AARCH64_GLOB_DAT || (type) == R_AARCH64_ABS64)
 #else
 #define IS_SLOT(type) 0
 #endif
 
-static void redirect_all(const struct link_map *m, const ElfW(Rela) *r, size_t n,
-			 const ElfW(Sym) *symbols, const char *names)
+static void redirect_all(const struct link_map *m, const ElfW(Rela) * r, size_t n,
+			 const ElfW(Sym) * symbols, const char *names)
 {
 	for (size_t i = 0; r && i < n; i++) {
 		const char *name = names + symbols[ELF64_R_SYM(r[i].r_info)].st_name;

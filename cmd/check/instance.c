@@ -19,11 +19,15 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void on_main(struct zr_check *c, const char *service)
 {
 	if (in_item)
-		zr_check_fail(c, "it called host->%s in an item of parallel(), where only log and "
-			      "fail may be called", service);
+		zr_check_fail(c,
+			      "it called host->%s in an item of parallel(), where only log and "
+			      "fail may be called",
+			      service);
 	if (c->tag == ZR_STEP)
-		zr_check_fail(c, "it called host->%s, which is [main], in a function that is "
-			      "[step]; do it in create", service);
+		zr_check_fail(c,
+			      "it called host->%s, which is [main], in a function that is "
+			      "[step]; do it in create",
+			      service);
 	if (c->tag == ZR_PURE)
 		zr_check_fail(c, "it called host->%s in a function that is [pure]", service);
 }
@@ -42,8 +46,10 @@ static int host_fail(const struct zr_host *h, int32_t code, const char *msg)
 {
 	struct zr_try *t = h->impl;
 	if (code >= 0)
-		zr_check_fail(t->c, "host->fail got code %d, expected one of ZR_E*, which are "
-			      "negative", code);
+		zr_check_fail(t->c,
+			      "host->fail got code %d, expected one of ZR_E*, which are "
+			      "negative",
+			      code);
 	if (!msg || !*msg)
 		zr_check_fail(t->c, "host->fail got no text; say what is wrong and what mends it");
 	pthread_mutex_lock(&lock);
@@ -99,7 +105,7 @@ static void host_parallel(const struct zr_host *h, int64_t n,
 	struct items i = { fn, arg };
 	if (in_item)
 		zr_check_fail(t->c, "it called host->parallel in an item of parallel(); calls do "
-			      "not nest");
+				    "not nest");
 	if (t->c->deals)
 		deal(n, zr_pool_size(t->c->pool), &i);
 	else
@@ -140,8 +146,7 @@ void zr_try_host(struct zr_check *c, struct zr_try *t)
 
 /* ---- options --------------------------------------------------------------------- */
 
-static void set_text(struct zr_check *c, struct zr_try *t, const struct zr_opt *o,
-		     const char *text)
+static void set_text(struct zr_check *c, struct zr_try *t, const struct zr_opt *o, const char *text)
 {
 	struct zr_error err = { 0 };
 	if (zr_value_parse(o, text, t->opts, &err) || zr_value_check(o, t->opts, &err))
@@ -241,9 +246,9 @@ int zr_try_resolve(struct zr_try *t)
 	t->code = 0;
 	zr_area_protect(c, t->opts, 0);
 	if (d->resolve) {
-		const void *f = zr_lend(c, "struct zr_facts", &facts, sizeof facts,
-					offsetof(struct zr_facts, evaluates) +
-						sizeof facts.evaluates);
+		const void *f =
+			zr_lend(c, "struct zr_facts", &facts, sizeof facts,
+				offsetof(struct zr_facts, evaluates) + sizeof facts.evaluates);
 		rc = ZR_CALL(c, ZR_PURE, "resolve", d->resolve(t->h, f, t->opts));
 		zr_area_free(c, f);
 	}

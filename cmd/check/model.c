@@ -21,10 +21,10 @@ struct fixture {
 	struct zr_model_decl d;
 	const struct zr_tensor *tensor[TENSORS];
 	float *param[TENSORS], *grad[TENSORS];
-	float *unused[TENSORS];  /* where gradients go that nobody wants */
+	float *unused[TENSORS]; /* where gradients go that nobody wants */
 	int64_t n[TENSORS];
-	int got[TENSORS];        /* its gradient has a contribution already */
-	int32_t first[TENSORS];  /* of each unit */
+	int got[TENSORS];       /* its gradient has a contribution already */
+	int32_t first[TENSORS]; /* of each unit */
 	int32_t tensors;
 	int64_t length;
 	int32_t tokens[ROWS * LENGTH_MOST], targets[ROWS * LENGTH_MOST];
@@ -84,9 +84,10 @@ static void look_at_layers(struct fixture *r)
 		const uint32_t want = (i == 0 ? ZR_LAYER_INPUT : 0) |
 				      (i + 1 == r->d.n_layers ? ZR_LAYER_LOSS : 0);
 		if ((l->flags & (ZR_LAYER_INPUT | ZR_LAYER_LOSS)) != want)
-			zr_check_fail(r->c, "layer %u has flags 0x%x; the first has "
-				      "ZR_LAYER_INPUT, the last ZR_LAYER_LOSS, and no other", i,
-				      l->flags);
+			zr_check_fail(r->c,
+				      "layer %u has flags 0x%x; the first has "
+				      "ZR_LAYER_INPUT, the last ZR_LAYER_LOSS, and no other",
+				      i, l->flags);
 		for (uint32_t k = 0; k < l->n_units; k++)
 			if (l->units[k] < 0 || (uint32_t)l->units[k] >= r->d.n_units)
 				zr_check_fail(r->c, "layer %u names unit %d of %u", i, l->units[k],
@@ -101,16 +102,17 @@ static void open_fixture(struct zr_check *c, struct fixture *r)
 	r->v = c->vtbl;
 	r->t = (struct zr_try){ .c = c };
 	zr_try_open(c, &r->t);
-	struct zr_model_decl *lent = zr_lend(c, "struct zr_model_decl", &empty, sizeof empty,
-					     sizeof empty);
+	struct zr_model_decl *lent =
+		zr_lend(c, "struct zr_model_decl", &empty, sizeof empty, sizeof empty);
 	r->t.code = 0;
 	zr_must(&r->t, ZR_CALL(c, ZR_MAIN, "declare", r->v->declare(r->t.inst, lent)));
 	r->d = *lent;
 	zr_area_free(c, lent);
 	if (r->d.n_layers < 2 || !r->d.n_units || r->d.vocabulary < 2 || r->d.context < 1)
-		zr_check_fail(c, "%u layers, %u units, a vocabulary of %" PRId64 " and a context "
-			      "of %" PRId64, r->d.n_layers, r->d.n_units, r->d.vocabulary,
-			      r->d.context);
+		zr_check_fail(c,
+			      "%u layers, %u units, a vocabulary of %" PRId64 " and a context "
+			      "of %" PRId64,
+			      r->d.n_layers, r->d.n_units, r->d.vocabulary, r->d.context);
 	if (r->d.unit_stride < sizeof(struct zr_unit) ||
 	    r->d.layer_stride < sizeof(struct zr_layer) ||
 	    r->d.tensor_stride < sizeof(struct zr_tensor))
@@ -148,8 +150,9 @@ static void fill(struct fixture *r)
 			zr_check_lacks(r->c, "memory");
 		/* near what it declares, and nowhere all alike; which experts a token has should
 		 * matter to the loss */
-		const float spread = t->init == ZR_INIT_CONST ? 0.05f :
-				     (float)t->std * (t->experts_per_token ? 12 : 1.7f);
+		const float spread = t->init == ZR_INIT_CONST ?
+					     0.05f :
+					     (float)t->std * (t->experts_per_token ? 12 : 1.7f);
 		zr_fill_random(r->param[i], r->n[i], (uint64_t)i + 1 + 1000 * r->c->seed, spread);
 		for (int64_t k = 0; k < r->n[i]; k++)
 			r->param[i][k] += (float)t->mean;
@@ -222,7 +225,8 @@ static void call_with(struct fixture *r, uint32_t layer, int back, int training,
 		.accumulate = back ? accumulate : NULL,
 		.loss_rows = l->flags & ZR_LAYER_LOSS ? r->loss : NULL,
 		.loss_sum = l->flags & ZR_LAYER_LOSS ? r->sum : NULL,
-		.grad_scale = 1, .aux_scale = (float)(ROWS * r->length),
+		.grad_scale = 1,
+		.aux_scale = (float)(ROWS * r->length),
 		.rng = { .seed = 5, .step = 1 },
 		.ops = r->ops,
 	};
@@ -322,7 +326,8 @@ static void compare(struct fixture *r, int32_t i)
 		const double is = slope(r, i, d, step);
 		zr_blame(r->c, "backward");
 		if (!(fabs(said - is) <= 0.02 * norm + 0.03))
-			zr_check_fail(r->c, "the gradient of %s says that the loss changes by %.5g "
+			zr_check_fail(r->c,
+				      "the gradient of %s says that the loss changes by %.5g "
 				      "along a %s direction, and it changes by %.5g",
 				      r->tensor[i]->name, said, way ? "random" : "steepest", is);
 	}
@@ -342,8 +347,10 @@ static void check_added(struct fixture *r)
 		for (int64_t k = 0; k < r->n[i]; k++)
 			left[k] -= 2 * once[k];
 		if (!(dot(left, left, r->n[i]) <= 1e-4 * dot(once, once, r->n[i])))
-			zr_check_fail(r->c, "with accumulate set it does not add to the gradient "
-				      "of %s", r->tensor[i]->name);
+			zr_check_fail(r->c,
+				      "with accumulate set it does not add to the gradient "
+				      "of %s",
+				      r->tensor[i]->name);
 	}
 }
 
@@ -370,8 +377,10 @@ static void same_gradients(struct zr_check *c, const char *model, const struct f
 			   const struct fixture *b)
 {
 	if (!(fabs(a->sum[0] - b->sum[0]) <= 1e-4 * fabs(a->sum[0])))
-		zr_check_fail(c, "the loss of a small %s is %.9g, and %.9g by the scalar "
-			      "reference", model, b->sum[0], a->sum[0]);
+		zr_check_fail(c,
+			      "the loss of a small %s is %.9g, and %.9g by the scalar "
+			      "reference",
+			      model, b->sum[0], a->sum[0]);
 	for (int32_t i = 0; i < a->tensors; i++) {
 		double far = 0, norm = dot(a->grad[i], a->grad[i], a->n[i]);
 		for (int64_t k = 0; k < a->n[i]; k++) {
@@ -379,7 +388,8 @@ static void same_gradients(struct zr_check *c, const char *model, const struct f
 			far += d * d;
 		}
 		if (!(sqrt(far) <= 1e-3 * sqrt(norm) + 1e-5))
-			zr_check_fail(c, "the gradient of %s of a small %s is %.3g from that of "
+			zr_check_fail(c,
+				      "the gradient of %s of a small %s is %.3g from that of "
 				      "the scalar reference, whose norm is %.3g",
 				      a->tensor[i]->name, model, sqrt(far), sqrt(norm));
 	}

@@ -33,8 +33,8 @@ static uint64_t draw(struct store *s, uint64_t below)
 static void make(struct store *s, int i)
 {
 	struct zr_check *c = s->t.c;
-	zr_must(&s->t, ZR_CALL(c, ZR_MAIN, "make",
-			       s->v->make(s->t.inst, "check", BYTES, &s->object[i])));
+	zr_must(&s->t,
+		ZR_CALL(c, ZR_MAIN, "make", s->v->make(s->t.inst, "check", BYTES, &s->object[i])));
 	s->shadow[i] = calloc(1, BYTES);
 	if (!s->shadow[i])
 		zr_check_lacks(c, "memory");
@@ -46,8 +46,8 @@ static void open_empty(struct zr_check *c, struct store *s)
 	const struct zr_tier_info empty = { .size = sizeof empty };
 	*s = (struct store){ .t = { .c = c }, .v = c->vtbl, .state = 1 + c->seed };
 	zr_try_open(c, &s->t);
-	struct zr_tier_info *lent = zr_lend(c, "struct zr_tier_info", &empty, sizeof empty,
-					    sizeof empty);
+	struct zr_tier_info *lent =
+		zr_lend(c, "struct zr_tier_info", &empty, sizeof empty, sizeof empty);
 	zr_must(&s->t, ZR_CALL(c, ZR_MAIN, "info", s->v->info(s->t.inst, lent)));
 	memcpy(&s->info, lent, sizeof s->info);
 	zr_area_free(c, lent);
@@ -69,8 +69,8 @@ static void open_store(struct zr_check *c, struct store *s)
 static void close_store(struct zr_check *c, struct store *s)
 {
 	for (int i = 0; i < OBJECTS; i++)
-		zr_must(&s->t, ZR_CALL(c, ZR_MAIN, "discard",
-				       s->v->discard(s->t.inst, s->object[i])));
+		zr_must(&s->t,
+			ZR_CALL(c, ZR_MAIN, "discard", s->v->discard(s->t.inst, s->object[i])));
 	zr_try_close(&s->t);
 }
 
@@ -100,19 +100,21 @@ static void move(struct store *s, int writes)
 	if (writes) {
 		memcpy(s->shadow[i] + off, buffer, n);
 		zr_area_protect(c, buffer, 1);
-		zr_must(&s->t, ZR_CALL(c, ZR_STEP, "write",
-				       s->v->write(s->t.inst, s->object[i], off, buffer, n,
-						   &ticket)));
+		zr_must(&s->t,
+			ZR_CALL(c, ZR_STEP, "write",
+				s->v->write(s->t.inst, s->object[i], off, buffer, n, &ticket)));
 	} else {
-		zr_must(&s->t, ZR_CALL(c, ZR_STEP, "read",
-				       s->v->read(s->t.inst, s->object[i], off, buffer, n,
-						  &ticket)));
+		zr_must(&s->t,
+			ZR_CALL(c, ZR_STEP, "read",
+				s->v->read(s->t.inst, s->object[i], off, buffer, n, &ticket)));
 	}
 	wait_for(s, ticket);
 	zr_blame(c, writes ? "write" : "read");
 	if (!writes && memcmp(buffer, s->shadow[i] + off, n))
-		zr_check_fail(c, "%" PRIu64 " bytes at %" PRIu64 " of an object are not those that "
-			      "were written last, or zeros", n, off);
+		zr_check_fail(c,
+			      "%" PRIu64 " bytes at %" PRIu64 " of an object are not those that "
+			      "were written last, or zeros",
+			      n, off);
 	zr_area_free(c, buffer);
 }
 
@@ -135,8 +137,7 @@ void zr_compute_offload(struct zr_check *c, struct zr_results *r)
 	for (int i = 0; i < OBJECTS; i++) {
 		uint64_t ticket = 0;
 		zr_must(&s.t, ZR_CALL(c, ZR_STEP, "read",
-				      s.v->read(s.t.inst, s.object[i], 0, buffer, BYTES,
-						&ticket)));
+				      s.v->read(s.t.inst, s.object[i], 0, buffer, BYTES, &ticket)));
 		wait_for(&s, ticket);
 		zr_result_add(c, r, "read", buffer, BYTES, "object %d", i);
 		free(s.shadow[i]);
@@ -215,8 +216,8 @@ static void read_all(struct store *s, int i, char *buffer, int value, const char
 	struct zr_check *c = s->t.c;
 	uint64_t ticket = 0;
 	memset(buffer, 0x55, BYTES);
-	zr_must(&s->t, ZR_CALL(c, ZR_STEP, "read", s->v->read(s->t.inst, s->object[i], 0, buffer,
-							      BYTES, &ticket)));
+	zr_must(&s->t, ZR_CALL(c, ZR_STEP, "read",
+			       s->v->read(s->t.inst, s->object[i], 0, buffer, BYTES, &ticket)));
 	zr_must(&s->t, ZR_CALL(c, ZR_STEP, "wait", s->v->wait(s->t.inst, ticket)));
 	zr_blame(c, "write");
 	for (int k = 0; k < BYTES; k++)
@@ -237,10 +238,10 @@ void zr_test_offload_no_space(struct zr_check *c)
 	int rc = ZR_CALL(c, ZR_MAIN, "make", s.v->make(s.t.inst, "check", BYTES, &s.object[1]));
 	if (!zr_may_fail(&s.t, rc)) { /* it needs none of this room, or notices later */
 		if (!write_all(&s, 1, buffer, 3))
-			read_all(&s, 1, buffer, 3, "on a full disk the write of an object that was "
+			read_all(&s, 1, buffer, 3,
+				 "on a full disk the write of an object that was "
 				 "made there succeeded");
-		zr_must(&s.t, ZR_CALL(c, ZR_MAIN, "discard",
-				      s.v->discard(s.t.inst, s.object[1])));
+		zr_must(&s.t, ZR_CALL(c, ZR_MAIN, "discard", s.v->discard(s.t.inst, s.object[1])));
 	}
 
 	for (int i = 0; i < 2; i++) /* a failure is told each time */
@@ -272,11 +273,13 @@ void zr_test_offload_no_memory(struct zr_check *c)
 		rc = ZR_CALL(c, ZR_MAIN, "make", s.v->make(s.t.inst, "check", BYTES, &object));
 		zr_imports_refuse(0);
 		if (!zr_may_fail(&s.t, (int)rc))
-			zr_must(&s.t, ZR_CALL(c, ZR_MAIN, "discard",
-					      s.v->discard(s.t.inst, object)));
+			zr_must(&s.t,
+				ZR_CALL(c, ZR_MAIN, "discard", s.v->discard(s.t.inst, object)));
 		else if (zr_imports_held() > held || s.t.held > blocks)
-			zr_check_fail(c, "when allocation %" PRId64 " fails, it does not give back "
-				      "what it took", nth);
+			zr_check_fail(c,
+				      "when allocation %" PRId64 " fails, it does not give back "
+				      "what it took",
+				      nth);
 	}
 
 	zr_try_close(&s.t);
@@ -309,5 +312,5 @@ void zr_test_offload_killed(struct zr_check *c)
 	close_store(c, &s);
 	if (rmdir(c->scratch))
 		zr_check_fail(c, "files of killed processes stay in the run directory; give them "
-			      "no name (O_TMPFILE), or remove them in create");
+				 "no name (O_TMPFILE), or remove them in create");
 }

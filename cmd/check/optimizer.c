@@ -15,7 +15,7 @@ static struct zr_bench *run(struct zr_check *c, struct zr_bench_way way)
 #define RUN(...) run(c, (struct zr_bench_way){ __VA_ARGS__ })
 
 #define KNOWN_CAPS (ZR_OPT_ELEMENTWISE | ZR_OPT_WHOLE)
-#define KNOWN_MEM (ZR_MEM_HOST | ZR_MEM_PINNED | ZR_MEM_DEVICE)
+#define KNOWN_MEM  (ZR_MEM_HOST | ZR_MEM_PINNED | ZR_MEM_DEVICE)
 
 static void look_at_state(struct zr_check *c, const struct zr_bench *b, uint32_t i)
 {
@@ -24,19 +24,24 @@ static void look_at_state(struct zr_check *c, const struct zr_bench *b, uint32_t
 	const struct zr_state *s = &b->state[i];
 	if (!s->name || !*s->name || strlen(s->name) > 128 ||
 	    strspn(s->name, letters) != strlen(s->name) || !strcmp(s->name, "master"))
-		zr_check_fail(c, "state %u is called \"%s\"; a name has 1 to 128 letters, digits, "
-			      "_ - or ., and is not \"master\"", i, s->name ? s->name : "");
+		zr_check_fail(c,
+			      "state %u is called \"%s\"; a name has 1 to 128 letters, digits, "
+			      "_ - or ., and is not \"master\"",
+			      i, s->name ? s->name : "");
 	if (s->dtype ? (s->dtype != ZR_F32 && s->dtype != ZR_BF16 && s->dtype != ZR_F16) ||
 			       s->bytes_per_block :
 		       !s->bytes_per_block || s->bytes_per_block > 1u << 20)
-		zr_check_fail(c, "state %s has type %d and %u bytes per block; expected ZR_F32, "
-			      "ZR_BF16 or ZR_F16, or no type and bytes per block", s->name,
-			      s->dtype, s->bytes_per_block);
+		zr_check_fail(c,
+			      "state %s has type %d and %u bytes per block; expected ZR_F32, "
+			      "ZR_BF16 or ZR_F16, or no type and bytes per block",
+			      s->name, s->dtype, s->bytes_per_block);
 	if (!isfinite(s->init))
 		zr_check_fail(c, "state %s begins with a value that is not finite", s->name);
 	if (s->init != 0 && s->dtype != ZR_F32)
-		zr_check_fail(c, "state %s begins with %g; only those of ZR_F32 may begin with "
-			      "another number than 0", s->name, s->init);
+		zr_check_fail(c,
+			      "state %s begins with %g; only those of ZR_F32 may begin with "
+			      "another number than 0",
+			      s->name, s->init);
 	for (uint32_t k = 0; k < i; k++)
 		if (!strcmp(b->state[k].name, s->name))
 			zr_check_fail(c, "two states are called %s", s->name);
@@ -65,8 +70,10 @@ void zr_test_step(struct zr_check *c)
 	struct zr_bench *b = RUN(0), *still = RUN(.lr = 1e-30);
 	for (int64_t i = 0; i < b->blocks * ZR_BLOCK; i++)
 		if (!zr_bench_padding(i) && !isfinite(b->master[i]))
-			zr_check_fail(c, "after 3 steps with small gradients element %" PRId64
-				      " is %g", i, b->master[i]);
+			zr_check_fail(c,
+				      "after 3 steps with small gradients element %" PRId64
+				      " is %g",
+				      i, b->master[i]);
 	if (!memcmp(b->master, still->master, (size_t)b->blocks * ZR_BLOCK * 4))
 		zr_check_fail(c, "it ignores the lr of the step; use s->lr, not an option");
 }
@@ -86,7 +93,8 @@ void zr_test_padding(struct zr_check *c)
 			continue;
 		memcpy(&half, b->lowp + 2 * i, 2);
 		if (memcmp(&b->master[i], &padding, 4) || half != 0x5c5c)
-			zr_check_fail(c, "it wrote into the padding of %s, at element %" PRId64
+			zr_check_fail(c,
+				      "it wrote into the padding of %s, at element %" PRId64
 				      "; update seg[i].n elements from seg[i].off on",
 				      half != 0x5c5c ? "the copy in 16 bits" : "the master", i);
 		for (uint32_t k = 0; k < b->n_states; k++) {
@@ -95,8 +103,10 @@ void zr_test_padding(struct zr_check *c)
 				continue;
 			memcpy(&x, b->data[k] + 4 * i, 4);
 			if (!(x == (float)b->state[k].init))
-				zr_check_fail(c, "it wrote into the padding of state %s, at "
-					      "element %" PRId64, b->state[k].name, i);
+				zr_check_fail(c,
+					      "it wrote into the padding of state %s, at "
+					      "element %" PRId64,
+					      b->state[k].name, i);
 		}
 	}
 }
@@ -129,13 +139,17 @@ static void look_at_bf16(struct zr_check *c, int64_t i, float master, const char
 	uint16_t got;
 	memcpy(&got, copy + 2 * i, 2);
 	if (isnan(master) && (got & 0x7fc0) != 0x7fc0)
-		zr_check_fail(c, "element %" PRId64 " of the copy in bf16 is 0x%04x, and the "
+		zr_check_fail(c,
+			      "element %" PRId64 " of the copy in bf16 is 0x%04x, and the "
 			      "master is a NaN, which must stay one: make it quiet and cut it, "
-			      "since bits + 0x8000 may become 0", i, got);
+			      "since bits + 0x8000 may become 0",
+			      i, got);
 	if (!isnan(master) && got != to_bf16(master))
-		zr_check_fail(c, "element %" PRId64 " of the copy in bf16 is 0x%04x, and the "
+		zr_check_fail(c,
+			      "element %" PRId64 " of the copy in bf16 is 0x%04x, and the "
 			      "master %a is 0x%04x: round half away from zero (bits + 0x8000, "
-			      "cut)", i, got, master, to_bf16(master));
+			      "cut)",
+			      i, got, master, to_bf16(master));
 }
 
 static void look_at_fp16(struct zr_check *c, int64_t i, float master, const char *copy)
@@ -143,20 +157,25 @@ static void look_at_fp16(struct zr_check *c, int64_t i, float master, const char
 	uint16_t got;
 	memcpy(&got, copy + 2 * i, 2);
 	if (isnan(master) && (got & 0x7fff) <= 0x7c00)
-		zr_check_fail(c, "element %" PRId64 " of the copy in fp16 is 0x%04x, and the "
-			      "master is a NaN, which must stay one", i, got);
+		zr_check_fail(c,
+			      "element %" PRId64 " of the copy in fp16 is 0x%04x, and the "
+			      "master is a NaN, which must stay one",
+			      i, got);
 	if (!isnan(master) && got != to_fp16(master))
-		zr_check_fail(c, "element %" PRId64 " of the copy in fp16 is 0x%04x, and the "
+		zr_check_fail(c,
+			      "element %" PRId64 " of the copy in fp16 is 0x%04x, and the "
 			      "master %a is 0x%04x: round to the nearest, ties to even, keep "
-			      "subnormal numbers; what is too large becomes infinite", i, got,
-			      master, to_fp16(master));
+			      "subnormal numbers; what is too large becomes infinite",
+			      i, got, master, to_fp16(master));
 }
 
 static void look_at_fp32(struct zr_check *c, int64_t i, float master, const char *copy)
 {
 	if (memcmp(copy + 4 * i, &master, 4))
-		zr_check_fail(c, "element %" PRId64 " of the copy in fp32 is not the master; "
-			      "lowp.dtype may be ZR_F32: copy it then", i);
+		zr_check_fail(c,
+			      "element %" PRId64 " of the copy in fp32 is not the master; "
+			      "lowp.dtype may be ZR_F32: copy it then",
+			      i);
 }
 
 static const struct {
@@ -201,11 +220,11 @@ void zr_test_param_groups(struct zr_check *c)
 	if (!zr_bench_other_options(&t))
 		zr_check_skip(c, "none of its options may differ between parameter groups");
 
-	struct zr_bench *all[2] = { RUN(.piece = 1),
-				    RUN(.piece = 1, .groups = ZR_GROUPS_OTHER) };
+	struct zr_bench *all[2] = { RUN(.piece = 1), RUN(.piece = 1, .groups = ZR_GROUPS_OTHER) };
 	struct zr_bench *mixed = RUN(.piece = 1, .groups = ZR_GROUPS_MIXED);
 	for (int i = 0; i < ZR_BENCH_TENSORS; i++)
-		zr_bench_same_tensor(all[i % 2], mixed, i, "two parameter groups (read options "
+		zr_bench_same_tensor(all[i % 2], mixed, i,
+				     "two parameter groups (read options "
 				     "with ZR_O_GROUP from s->opts in each call)");
 }
 
@@ -217,16 +236,19 @@ static void look_at_finite(struct zr_check *c, const struct zr_bench *b, const c
 		if (zr_bench_padding(i))
 			continue;
 		if (!isfinite(b->master[i]))
-			zr_check_fail(c, "%s element %" PRId64 " of the master becomes %g; take "
-				      "care not to divide by 0", when, i, b->master[i]);
+			zr_check_fail(c,
+				      "%s element %" PRId64 " of the master becomes %g; take "
+				      "care not to divide by 0",
+				      when, i, b->master[i]);
 		for (uint32_t k = 0; k < b->n_states; k++) {
 			float x = 0;
 			if (b->state[k].dtype == ZR_F32)
 				memcpy(&x, b->data[k] + 4 * i, 4);
 			if (!isfinite(x))
-				zr_check_fail(c, "%s element %" PRId64 " of state %s becomes %g; "
-					      "take care not to divide by 0", when, i,
-					      b->state[k].name, x);
+				zr_check_fail(c,
+					      "%s element %" PRId64 " of state %s becomes %g; "
+					      "take care not to divide by 0",
+					      when, i, b->state[k].name, x);
 		}
 	}
 }
@@ -276,8 +298,10 @@ void zr_test_repeat(struct zr_check *c)
 	made = zr_imports_made();
 	longer = RUN(.steps = 6);
 	if (zr_imports_made() - made > two)
-		zr_check_fail(c, "it allocates memory, %" PRId64 " times in 4 calls; do it in "
-			      "create", zr_imports_made() - made - two);
+		zr_check_fail(c,
+			      "it allocates memory, %" PRId64 " times in 4 calls; do it in "
+			      "create",
+			      zr_imports_made() - made - two);
 	(void)longer;
 }
 
@@ -306,8 +330,10 @@ void zr_test_nonfinite(struct zr_check *c)
 			for (uint32_t k = 0; k < b->n_states; k++)
 				blocks |= !b->state[k].dtype;
 			if (!blocks)
-				zr_check_fail(c, "an infinite gradient of another element changes "
-					      "element %" PRId64, i);
+				zr_check_fail(c,
+					      "an infinite gradient of another element changes "
+					      "element %" PRId64,
+					      i);
 		}
 }
 
@@ -334,12 +360,13 @@ void zr_compute_optimizer(struct zr_check *c, struct zr_results *r)
 		const struct zr_bench_tensor *t = &zr_bench_tensors[i];
 		const size_t at = (size_t)t->first * ZR_BLOCK, n = (size_t)t->elements;
 		zr_result_add(c, r, function, b->master + at, 4 * n, "the master of %s", t->name);
-		zr_result_add(c, r, function, b->lowp + 2 * at, 2 * n,
-			      "the copy in 16 bits of %s", t->name);
+		zr_result_add(c, r, function, b->lowp + 2 * at, 2 * n, "the copy in 16 bits of %s",
+			      t->name);
 		for (uint32_t k = 0; k < b->n_states; k++) {
 			const uint64_t block = zr_bench_block(&b->state[k]);
-			const uint64_t bytes = b->state[k].dtype ? n * (block / ZR_BLOCK) :
-					       (uint64_t)(t->elements / ZR_BLOCK) * block;
+			const uint64_t bytes = b->state[k].dtype ?
+						       n * (block / ZR_BLOCK) :
+						       (uint64_t)(t->elements / ZR_BLOCK) * block;
 			zr_result_add(c, r, function, b->data[k] + (uint64_t)t->first * block,
 				      bytes, "state %s of %s", b->state[k].name, t->name);
 		}

@@ -11,16 +11,16 @@
 #include "cmd/check/check.h"
 #include "core/base/exact.h"
 
-#define ZR_BENCH_STATES 16
+#define ZR_BENCH_STATES  16
 #define ZR_BENCH_TENSORS 4
 
 /* The gradients of a run. */
 enum {
 	ZR_GRAD_RANDOM,
-	ZR_GRAD_ODD,   /* some are not finite, or tiny */
-	ZR_GRAD_ZERO,  /* all are 0 */
-	ZR_GRAD_SOME,  /* two of three are 0 */
-	ZR_GRAD_TINY,  /* their squares are 0 in fp32 */
+	ZR_GRAD_ODD,  /* some are not finite, or tiny */
+	ZR_GRAD_ZERO, /* all are 0 */
+	ZR_GRAD_SOME, /* two of three are 0 */
+	ZR_GRAD_TINY, /* their squares are 0 in fp32 */
 };
 
 /* The parameters with which a run begins. */
@@ -35,27 +35,27 @@ enum {
  * which every option with ZR_O_GROUP has another value. */
 enum {
 	ZR_GROUPS_PLAIN,
-	ZR_GROUPS_OTHER,  /* created and called with the others */
-	ZR_GROUPS_MIXED,  /* created with the plain ones, every second tensor has the others */
+	ZR_GROUPS_OTHER, /* created and called with the others */
+	ZR_GROUPS_MIXED, /* created with the plain ones, every second tensor has the others */
 };
 
 /* How a test differs from the plainest run. */
 struct zr_bench_way {
-	int piece;         /* blocks of a piece; 0: all at once, or with step_whole a tensor */
-	int backwards;     /* pieces from last to first */
-	int32_t lowp;      /* ZR_BF16, ZR_F16, ZR_F32; 0: none */
-	int steps;         /* 0: 3; -1: none */
-	int restart;       /* a new instance before this step; 0: none */
+	int piece;     /* blocks of a piece; 0: all at once, or with step_whole a tensor */
+	int backwards; /* pieces from last to first */
+	int32_t lowp;  /* ZR_BF16, ZR_F16, ZR_F32; 0: none */
+	int steps;     /* 0: 3; -1: none */
+	int restart;   /* a new instance before this step; 0: none */
 	int32_t rank, world;
-	float scale;       /* of the gradients, which grad_mult takes back; 0: 1 */
-	double lr;         /* 0: 1e-2 */
-	int grads;         /* ZR_GRAD_* */
-	int params;        /* ZR_PARAM_* */
-	int groups;        /* ZR_GROUPS_* */
-	uint32_t mem;      /* ZR_MEM_* of the buffers; 0: ZR_MEM_HOST */
-	int lenient;       /* steps may fail */
-	uint32_t minor;    /* of the host; 0: today's */
-	uint64_t grown;    /* bytes behind the structs of today */
+	float scale;    /* of the gradients, which grad_mult takes back; 0: 1 */
+	double lr;      /* 0: 1e-2 */
+	int grads;      /* ZR_GRAD_* */
+	int params;     /* ZR_PARAM_* */
+	int groups;     /* ZR_GROUPS_* */
+	uint32_t mem;   /* ZR_MEM_* of the buffers; 0: ZR_MEM_HOST */
+	int lenient;    /* steps may fail */
+	uint32_t minor; /* of the host; 0: today's */
+	uint64_t grown; /* bytes behind the structs of today */
 };
 
 /* All bytes after the steps: masters, states, copies in 16 bits. */
@@ -67,9 +67,9 @@ struct zr_bench {
 	uint32_t n_states;
 	int64_t blocks;
 	float *master, *grad;
-	int no_fp16;       /* it says that it does not write such copies */
+	int no_fp16; /* it says that it does not write such copies */
 	char *lowp, *data[ZR_BENCH_STATES];
-	void *others;      /* options of ZR_GROUPS_MIXED; NULL: none */
+	void *others; /* options of ZR_GROUPS_MIXED; NULL: none */
 	struct zr_exact sums[ZR_BENCH_TENSORS][64];
 	double total[ZR_BENCH_TENSORS][64]; /* of partial() */
 	/* of its update of one element (zeroth/elementwise.h): constant data; NULL: it has none */

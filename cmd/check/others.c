@@ -18,10 +18,17 @@ static int find_other(struct zr_check *c, const char *role, const char *id,
 {
 	struct zr_error err = { 0 };
 	char iface[32];
-	*side = (struct zr_check){ .verdict = c->verdict, .told = c->told, .when = c->when,
-				   .pool = c->pool, .deals = c->deals,
-				   .scratch = c->scratch, .calls = c->calls, .seed = c->seed,
-				   .minor = ZR_ABI_MINOR, .given = given, .n_given = n,
+	*side = (struct zr_check){ .verdict = c->verdict,
+				   .told = c->told,
+				   .when = c->when,
+				   .pool = c->pool,
+				   .deals = c->deals,
+				   .scratch = c->scratch,
+				   .calls = c->calls,
+				   .seed = c->seed,
+				   .minor = ZR_ABI_MINOR,
+				   .given = given,
+				   .n_given = n,
 				   .offer = c->offer,
 				   .output = { c->output[0], c->output[1] } };
 	if (zr_plugin_load(role, id, &side->plugin, &err))

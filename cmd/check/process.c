@@ -111,8 +111,10 @@ void zr_process_look(struct zr_process_state *s)
 }
 
 #define MEMBER(m, from, what)                                                                      \
-	{ offsetof(struct zr_process_state, m), sizeof(((struct zr_process_state *)0)->m), from,   \
-	  what }
+	{                                                                                          \
+		offsetof(struct zr_process_state, m), sizeof(((struct zr_process_state *)0)->m),   \
+			from, what                                                                 \
+	}
 static const struct {
 	size_t at, bytes;
 	int strictness; /* from which on it is compared */

@@ -21,13 +21,15 @@
 
 enum { RANKS = 8, VALUES = 64 };
 
-static struct table {
+struct table {
 	_Atomic int n, ready[VALUES], fences;
 	int killed; /* 1: the end by SIGKILL is what the test wants */
 	char key[VALUES][64], value[VALUES][4096];
 	struct zr_verdict verdict[RANKS];
 	int32_t world;
-} *table;
+};
+
+static struct table *table;
 
 void *zr_check_shared(struct zr_check *c, uint64_t bytes)
 {
@@ -94,8 +96,9 @@ static int boot_fence(struct zr_inst *inst, double timeout)
 
 const void *zr_check_boot(void)
 {
-	static const struct zr_boot_v1 boot = { .size = sizeof boot, .put = boot_put,
-						.get = boot_get, .fence = boot_fence };
+	static const struct zr_boot_v1 boot = {
+		.size = sizeof boot, .put = boot_put, .get = boot_get, .fence = boot_fence
+	};
 	return table ? &boot : NULL;
 }
 
@@ -106,8 +109,8 @@ static void judge(struct zr_check *c, int32_t rank, int status, int late)
 {
 	const struct zr_verdict *v = &table->verdict[rank];
 	snprintf(c->verdict->function, sizeof c->verdict->function, "%s", v->function);
-	if (v->state == ZR_CHECK_PASSED || (table->killed && !late && WIFSIGNALED(status) &&
-					    WTERMSIG(status) == SIGKILL))
+	if (v->state == ZR_CHECK_PASSED ||
+	    (table->killed && !late && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL))
 		return;
 	if (v->state == ZR_CHECK_SKIPPED || v->state == ZR_CHECK_UNTESTED) {
 		snprintf(c->verdict->text, sizeof c->verdict->text, "%s", v->text);
@@ -120,8 +123,8 @@ static void judge(struct zr_check *c, int32_t rank, int status, int late)
 		zr_check_lacks(c, "memory");
 	}
 	if (late)
-		zr_check_fail(c, "rank %d of %d: it did not return within %g s", rank,
-			      table->world, c->timeout * 0.8);
+		zr_check_fail(c, "rank %d of %d: it did not return within %g s", rank, table->world,
+			      c->timeout * 0.8);
 	zr_check_fail(c, "rank %d of %d: it ended the process (%s %d)", rank, table->world,
 		      WIFSIGNALED(status) ? "signal" : "code",
 		      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));

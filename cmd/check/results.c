@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
-void zr_result_add(struct zr_check *c, struct zr_results *r, const char *function,
-		   const void *data, uint64_t bytes, const char *fmt, ...)
+void zr_result_add(struct zr_check *c, struct zr_results *r, const char *function, const void *data,
+		   uint64_t bytes, const char *fmt, ...)
 {
 	if (r->n == r->room) {
 		r->room = r->room ? 2 * r->room : 64;

@@ -18,17 +18,20 @@ static double rate_of(struct zr_try *t, int64_t step, int32_t group, double base
 {
 	struct zr_check *c = t->c;
 	const struct zr_scheduler_v1 *v = c->vtbl;
-	const struct zr_sched_point at = { .size = sizeof at, .group = group, .step = step,
-					   .total_steps = 100, .base = base };
-	const struct zr_sched_point *lent = zr_lend(c, "struct zr_sched_point", &at, sizeof at,
-						    sizeof at);
+	const struct zr_sched_point at = {
+		.size = sizeof at, .group = group, .step = step, .total_steps = 100, .base = base
+	};
+	const struct zr_sched_point *lent =
+		zr_lend(c, "struct zr_sched_point", &at, sizeof at, sizeof at);
 	double lr = NAN;
 	zr_area_protect(c, lent, 1);
 	zr_must(t, ZR_CALL(c, ZR_PURE, "value", v->value(t->inst, lent, &lr)));
 	zr_area_free(c, lent);
 	if (!isfinite(lr) || lr < 0)
-		zr_check_fail(c, "the rate of step %" PRId64 " is %g, expected a finite number, 0 "
-			      "or more; set *lr", step, lr);
+		zr_check_fail(c,
+			      "the rate of step %" PRId64 " is %g, expected a finite number, 0 "
+			      "or more; set *lr",
+			      step, lr);
 	return lr;
 }
 
@@ -46,14 +49,18 @@ void zr_test_schedule(struct zr_check *c)
 		lr[i] = rate(&t, i);
 	for (int i = 120; i >= 0; i -= 7)
 		if (rate(&t, i) != lr[i])
-			zr_check_fail(c, "the rate of step %d depends on which steps were asked "
-				      "for before; compute it from `at` alone", i);
+			zr_check_fail(c,
+				      "the rate of step %d depends on which steps were asked "
+				      "for before; compute it from `at` alone",
+				      i);
 	zr_try_close(&t);
 	zr_try_open(c, &other);
 	for (int i = 60; i <= 120; i++)
 		if (rate(&other, i) != lr[i])
-			zr_check_fail(c, "the rate of step %d depends on which steps were asked "
-				      "for before: a run that resumes there gets another", i);
+			zr_check_fail(c,
+				      "the rate of step %d depends on which steps were asked "
+				      "for before: a run that resumes there gets another",
+				      i);
 	if (rate(&other, 1 << 30) < 0)
 		zr_check_fail(c, "a negative rate");
 	const double second = rate_of(&other, 50, 1, 2e-3);
@@ -62,7 +69,7 @@ void zr_test_schedule(struct zr_check *c)
 	zr_try_open(c, &t);
 	if (rate_of(&t, 50, 1, 2e-3) != second)
 		zr_check_fail(c, "the rate of a second parameter group depends on which groups "
-			      "were asked for before; compute it from `at` alone");
+				 "were asked for before; compute it from `at` alone");
 	zr_try_close(&t);
 }
 
@@ -87,12 +94,12 @@ void zr_test_schedule_sizes(struct zr_check *c)
 	c->grown = 64;
 	if (rate(&t, 10) != lr)
 		zr_check_fail(c, "a host of a later minor, with a longer struct, gets "
-			      "another rate");
+				 "another rate");
 	c->grown = 0;
 	c->minor = c->plugin->entry->need_minor;
 	if (rate(&t, 10) != lr)
 		zr_check_fail(c, "a host of the minor that it says it needs gets another "
-			      "rate");
+				 "rate");
 	zr_try_close(&t);
 }
 
@@ -108,7 +115,7 @@ static void advance(struct zr_try *t, struct zr_scale *s, int overflow, int32_t 
 		zr_check_fail(c, "action is %d, expected ZR_STEP_*", *action);
 	if (overflow && *action == ZR_STEP_APPLY)
 		zr_check_fail(c, "a step whose gradients are not finite is applied; skip it or "
-			      "stop");
+				 "stop");
 	if (!(s->scale > 0) || !isfinite(s->scale))
 		zr_check_fail(c, "the scale became %g, expected a finite number above 0", s->scale);
 }
@@ -121,8 +128,8 @@ void zr_test_precision(struct zr_check *c)
 	struct zr_scale s = { 0 }, again = { 0 }, middle;
 	int32_t action[300], other;
 	zr_try_open(c, &t);
-	struct zr_precision_info *lent = zr_lend(c, "struct zr_precision_info", &info, sizeof info,
-						 sizeof info);
+	struct zr_precision_info *lent =
+		zr_lend(c, "struct zr_precision_info", &info, sizeof info, sizeof info);
 	zr_must(&t, ZR_CALL(c, ZR_MAIN, "info", v->info(t.inst, lent)));
 	info = *lent;
 	if (info.dtype != ZR_F32 && info.dtype != ZR_BF16 && info.dtype != ZR_F16)
@@ -145,13 +152,17 @@ void zr_test_precision(struct zr_check *c)
 	for (int i = 150; i < 300; i++) {
 		advance(&t, &again, i % 100 >= 90 && i % 3 == 0, &other);
 		if (other != action[i])
-			zr_check_fail(c, "after a restart step %d is decided otherwise; all that "
-				      "next() remembers must be in struct zr_scale", i);
+			zr_check_fail(c,
+				      "after a restart step %d is decided otherwise; all that "
+				      "next() remembers must be in struct zr_scale",
+				      i);
 	}
 
 	if (memcmp(&again, &s, sizeof s))
-		zr_check_fail(c, "after a restart the scale is %g instead of %g; all that next() "
-			      "remembers must be in struct zr_scale", again.scale, s.scale);
+		zr_check_fail(c,
+			      "after a restart the scale is %g instead of %g; all that next() "
+			      "remembers must be in struct zr_scale",
+			      again.scale, s.scale);
 	zr_try_close(&t);
 }
 
@@ -181,7 +192,10 @@ void zr_test_activation(struct zr_check *c)
 	enum { LAYERS = 9 };
 	const struct zr_activation_v1 *v = c->vtbl;
 	struct zr_try t = { .c = c };
-	struct { struct zr_act_layer layer; uint64_t later[2]; } *layers;
+	struct {
+		struct zr_act_layer layer;
+		uint64_t later[2];
+	} * layers;
 	struct zr_act_choice *choice, first[LAYERS];
 	zr_try_open(c, &t);
 	layers = zr_area(c, "the layers", LAYERS * sizeof *layers, 8);
@@ -191,9 +205,9 @@ void zr_test_activation(struct zr_check *c)
 	zr_area_protect(c, layers, 1);
 	for (int pass = 0; pass < 2; pass++) {
 		memset(choice, 0, LAYERS * sizeof *choice);
-		zr_must(&t, ZR_CALL(c, ZR_PURE, "choose",
-				    v->choose(t.inst, &layers->layer, LAYERS, sizeof *layers,
-					      choice)));
+		zr_must(&t,
+			ZR_CALL(c, ZR_PURE, "choose",
+				v->choose(t.inst, &layers->layer, LAYERS, sizeof *layers, choice)));
 		for (int i = 0; i < LAYERS; i++)
 			if (choice[i].out < ZR_ACT_KEEP || choice[i].out > ZR_ACT_OFFLOAD ||
 			    choice[i].saved < ZR_ACT_KEEP || choice[i].saved > ZR_ACT_OFFLOAD)
@@ -201,8 +215,10 @@ void zr_test_activation(struct zr_check *c)
 					      choice[i].out, choice[i].saved);
 			else if (choice[i].out == ZR_ACT_RECOMPUTE &&
 				 choice[i].saved != ZR_ACT_RECOMPUTE)
-				zr_check_fail(c, "layer %d drops its output and not what it saved; "
-					      "one forward computes both", i);
+				zr_check_fail(c,
+					      "layer %d drops its output and not what it saved; "
+					      "one forward computes both",
+					      i);
 		if (pass && memcmp(choice, first, sizeof first))
 			zr_check_fail(c, "the same layers get another answer the second time");
 		memcpy(first, choice, sizeof first);
@@ -234,7 +250,8 @@ static void send(struct zr_try *t, int64_t step)
 {
 	struct zr_check *c = t->c;
 	const struct zr_monitor_v1 *v = c->vtbl;
-	const struct zr_metric m[] = { { "loss", 2.5 / (double)step }, { "lr", 1e-3 },
+	const struct zr_metric m[] = { { "loss", 2.5 / (double)step },
+				       { "lr", 1e-3 },
 				       { "grad_norm", step % 3 ? 1 : 1e300 },
 				       { "val_loss", 3 } };
 	const uint32_t n = step % 10 ? 3 : 4;

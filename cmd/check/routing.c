@@ -42,8 +42,12 @@ static void keep(struct choice *b, const struct zr_op_route *op)
 	free(b->offsets);
 	free(b->order);
 	free(b->where);
-	*b = (struct choice){ op->rows, op->experts, op->k, copy(op->ids, op->rows * op->k),
-			      copy(op->offsets, op->experts + 1), copy(op->order, op->rows * op->k),
+	*b = (struct choice){ op->rows,
+			      op->experts,
+			      op->k,
+			      copy(op->ids, op->rows * op->k),
+			      copy(op->offsets, op->experts + 1),
+			      copy(op->order, op->rows * op->k),
 			      copy(op->where, op->rows * op->k) };
 }
 
@@ -77,9 +81,10 @@ static int route(const struct zr_ops *ops, struct zr_stream *stream, const struc
 	if (!fixed.repeats)
 		keep(b, op);
 	else if (b->rows != op->rows || b->experts != op->experts || b->k != op->k)
-		zr_check_fail(fixed.c, "it routes %lld tokens to %lld of %lld experts, and routed "
-			      "others before", (long long)op->rows, (long long)op->k,
-			      (long long)op->experts);
+		zr_check_fail(fixed.c,
+			      "it routes %lld tokens to %lld of %lld experts, and routed "
+			      "others before",
+			      (long long)op->rows, (long long)op->k, (long long)op->experts);
 	else
 		repeat(b, op);
 	return ZR_OK;

@@ -14,16 +14,11 @@ static const struct {
 	const char *role;
 	zr_compute_fn *compute;
 } roles[] = {
-	{ "optimizer", zr_compute_optimizer },
-	{ "scheduler", zr_compute_scheduler },
-	{ "precision", zr_compute_precision },
-	{ "activation", zr_compute_activation },
-	{ "data", zr_compute_data },
-	{ "model", zr_compute_model },
-	{ "adapter", zr_compute_model },
-	{ "device", zr_compute_device },
-	{ "zero", zr_compute_zero },
-	{ "offload", zr_compute_offload },
+	{ "optimizer", zr_compute_optimizer }, { "scheduler", zr_compute_scheduler },
+	{ "precision", zr_compute_precision }, { "activation", zr_compute_activation },
+	{ "data", zr_compute_data },           { "model", zr_compute_model },
+	{ "adapter", zr_compute_model },       { "device", zr_compute_device },
+	{ "zero", zr_compute_zero },           { "offload", zr_compute_offload },
 };
 
 static zr_compute_fn *compute_of(struct zr_check *c)
@@ -66,9 +61,11 @@ void zr_test_workers(struct zr_check *c)
 		if (!of)
 			continue;
 		zr_blame(c, of->function);
-		zr_check_fail(c, "with h->workers = %d %s has other bits than with %d; results "
+		zr_check_fail(c,
+			      "with h->workers = %d %s has other bits than with %d; results "
 			      "must not depend on it, nor on which worker gets which item, and "
-			      "when: cut work by its size alone", threads[i], of->what, THREADS);
+			      "when: cut work by its size alone",
+			      threads[i], of->what, THREADS);
 	}
 }
 
@@ -82,9 +79,10 @@ void zr_test_elsewhere(struct zr_check *c)
 		return;
 
 	zr_blame(c, of->function);
-	zr_check_fail(c, "at another time, in another process and environment %s has other bits; "
-		      "results must follow from options and arguments alone%s%s", of->what,
-		      *zr_imports_asked() ? ", and it called " : "", zr_imports_asked());
+	zr_check_fail(c,
+		      "at another time, in another process and environment %s has other bits; "
+		      "results must follow from options and arguments alone%s%s",
+		      of->what, *zr_imports_asked() ? ", and it called " : "", zr_imports_asked());
 }
 
 void zr_test_at_once(struct zr_check *c)
@@ -104,6 +102,8 @@ void zr_test_at_once(struct zr_check *c)
 
 	zr_blame(c, of->function);
 	c->when = when;
-	zr_check_fail(c, "%s has other bits; static memory is shared by all instances: keep what "
-		      "a call writes in the instance, or on the stack", of->what);
+	zr_check_fail(c,
+		      "%s has other bits; static memory is shared by all instances: keep what "
+		      "a call writes in the instance, or on the stack",
+		      of->what);
 }

@@ -18,16 +18,16 @@ struct name {
 struct reader {
 	struct name declared[NAMES], type[64];
 	int n_declared, n_types;
-	struct name stranger;  /* the first name that nothing declares */
-	int depth;             /* of brackets of any kind */
+	struct name stranger; /* the first name that nothing declares */
+	int depth;            /* of brackets of any kind */
 	/* what was read of the current declaration, if there is one */
-	int follows_type;      /* the next name is declared */
-	int listing, at_depth; /* names after commas of this depth are declared, too */
+	int follows_type;             /* the next name is declared */
+	int listing, at_depth;        /* names after commas of this depth are declared, too */
 	int tag, lists, defines_type; /* after struct, union or enum; enum; typedef */
-	int enumerators;       /* depth of those of an enum; 0: none */
-	int body, of_typedef;  /* depth of the members of a struct, union or enum */
-	char before;           /* the last character that was no space, name or number */
-	int adjacent;          /* nothing came after it */
+	int enumerators;              /* depth of those of an enum; 0: none */
+	int body, of_typedef;         /* depth of the members of a struct, union or enum */
+	char before;                  /* the last character that was no space, name or number */
+	int adjacent;                 /* nothing came after it */
 };
 
 static const char types[] =
@@ -192,7 +192,8 @@ void zr_test_text(struct zr_check *c)
 	r.stranger.at = NULL;
 	read_text(&r, b->text);
 	if (r.stranger.at)
-		zr_check_fail(c, "its text has the name %.*s, which it does not declare: a device "
+		zr_check_fail(c,
+			      "its text has the name %.*s, which it does not declare: a device "
 			      "compiles the text alone, without macros, headers and other parts of "
 			      "the file; give it what it needs in k, or declare it in the text",
 			      (int)r.stranger.n, r.stranger.at);

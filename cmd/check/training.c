@@ -50,7 +50,9 @@ static void write_section(struct zr_check *c, FILE *f)
 		fputs("[optimizer]\nplugin = adamw\n", f);
 	fprintf(f, "[%s%s]\nplugin = %s\n", c->plugin->desc->role,
 		is_role(c, "monitor") || whole ? ".check" :
-		is_role(c, "offload") ? ".optimizer" : "", c->path);
+		is_role(c, "offload")          ? ".optimizer" :
+						 "",
+		c->path);
 	if (whole)
 		fputs("match = *.mlp.c_*.weight\n", f);
 	for (uint32_t i = 0; (o = zr_table_next(&t, ZR_O_REQUIRED, &i));)
@@ -74,12 +76,15 @@ static void write_ini(struct zr_check *c, const char *path, int with)
 	if (!with || !is_role(c, "data"))
 		fprintf(f, "[data]\nplugin = text\npath = %s/words\n", c->scratch);
 	if (!with || !is_role(c, "model"))
-		fprintf(f, "[model]\nplugin = gpt2\nlayers = %d\nheads = 2\nwidth = %d\n"
-			"context = 16\nvocabulary = %d\n", is_role(c, "activation") ? 5 : 2,
+		fprintf(f,
+			"[model]\nplugin = gpt2\nlayers = %d\nheads = 2\nwidth = %d\n"
+			"context = 16\nvocabulary = %d\n",
+			is_role(c, "activation") ? 5 : 2,
 			is_whole(c) ? 64 : 32 /* numbers per row fit matrices that are not tiny */,
 			vocabulary);
 	fputs("[train]\nsteps = 4\ntrain_batch_size = 12\nmicro_batch_size = 2\n"
-	      "sequence_length = 16\neval_every = 0\n[checkpoint]\nevery = 2\nkeep = 0\n", f);
+	      "sequence_length = 16\neval_every = 0\n[checkpoint]\nevery = 2\nkeep = 0\n",
+	      f);
 	if (!is_role(c, "device"))
 		fputs("[device]\nthreads = 1\n", f);
 	if (is_role(c, "offload") || is_role(c, "activation")) /* there is something to leave */
@@ -110,11 +115,14 @@ void zr_test_groups(struct zr_check *c)
 	zr_try_open(c, &t);
 	for (int32_t unit = 0; unit < 40; unit++) {
 		struct zr_groups g = { -1, -1, -1 }, again = { -1, -1, -1 };
-		const struct zr_groups_of of = { .size = sizeof of, .unit = unit, .n_units = 40,
-						 .world = 4, .elements = sizes[unit % 4],
+		const struct zr_groups_of of = { .size = sizeof of,
+						 .unit = unit,
+						 .n_units = 40,
+						 .world = 4,
+						 .elements = sizes[unit % 4],
 						 .name = "h.0" };
-		const struct zr_groups_of *lent = zr_lend(c, "struct zr_groups_of", &of, sizeof of,
-							  sizeof of);
+		const struct zr_groups_of *lent =
+			zr_lend(c, "struct zr_groups_of", &of, sizeof of, sizeof of);
 		zr_must(&t, ZR_CALL(c, ZR_PURE, "groups", v->groups(t.inst, lent, &g)));
 		zr_must(&t, ZR_CALL(c, ZR_PURE, "groups", v->groups(t.inst, lent, &again)));
 		zr_area_free(c, lent);
@@ -123,8 +131,10 @@ void zr_test_groups(struct zr_check *c)
 		const int32_t all[] = { g.param, g.grad, g.state };
 		for (int i = 0; i < 3; i++)
 			if (all[i] < ZR_GROUP_SELF || all[i] > ZR_GROUP_WORLD)
-				zr_check_fail(c, "unit %d gets group %d, expected ZR_GROUP_*; fill "
-					      "in all three", unit, all[i]);
+				zr_check_fail(c,
+					      "unit %d gets group %d, expected ZR_GROUP_*; fill "
+					      "in all three",
+					      unit, all[i]);
 	}
 
 	zr_try_close(&t);
@@ -158,7 +168,9 @@ static void add_groups(struct zr_check *c, struct zr_results *r)
 	struct zr_try t = { .c = c, .rank = (int32_t)c->seed, .world = 4, .per_node = 2 };
 	zr_try_open(c, &t);
 	for (int32_t unit = 0; unit < 8; unit++) {
-		const struct zr_groups_of of = { .size = sizeof of, .unit = unit, .n_units = 8,
+		const struct zr_groups_of of = { .size = sizeof of,
+						 .unit = unit,
+						 .n_units = 8,
 						 .world = 4,
 						 .elements = sizes[(unit + (int)c->seed) % 4],
 						 .name = "h.0" };

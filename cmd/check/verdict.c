@@ -150,7 +150,7 @@ void zr_check_quiet(struct zr_check *c)
 	struct stat st;
 	if (zr_pool_rounding(c->pool))
 		zr_check_fail(c, "it left another floating-point mode (rounding, exceptions or "
-			      "denormals); put the mode back before it returns");
+				 "denormals); put the mode back before it returns");
 	fflush(NULL);
 	for (int i = 0; i < 2; i++) {
 		char begin[80] = "";

@@ -71,8 +71,8 @@ static void list_kind(const struct zr_candidates *c, const char *kind)
 		zr_complete_plugins(c, NULL, "");
 	else if (!strcmp(kind, "RUN"))
 		zr_complete_files(c, ZR_FILES_RUNS, c->begin, "");
-	else if (strstr(kind, "DIR") || !strcmp(kind, "MODEL") ||
-		 !strcmp(kind, "ADAPTER") || !strcmp(kind, "OUT"))
+	else if (strstr(kind, "DIR") || !strcmp(kind, "MODEL") || !strcmp(kind, "ADAPTER") ||
+		 !strcmp(kind, "OUT"))
 		zr_complete_files(c, ZR_FILES_DIRS, c->begin, "");
 	else if (strstr(kind, "FILE") || !strcmp(kind, "PATH") || !strcmp(kind, "IN"))
 		zr_complete_files(c, ZR_FILES_ANY, c->begin, "");

@@ -25,7 +25,7 @@ struct zr_help_option {
 	char doc[160];
 };
 #define ZR_HELP_OPTIONS 64
-#define ZR_HELP_WORDS 16
+#define ZR_HELP_WORDS   16
 struct zr_help {
 	int n_options, n_verbs, n_operands;
 	struct zr_help_option option[ZR_HELP_OPTIONS];
@@ -45,8 +45,8 @@ void zr_candidate(const struct zr_candidates *c, const char *word, const char *d
 void zr_complete_option(const struct zr_candidates *c, const char *const *words, int n);
 void zr_complete_plugins(const struct zr_candidates *c, const char *role, const char *prefix);
 
-#define ZR_FILES_ANY 0
-#define ZR_FILES_INI 1  /* *.ini */
+#define ZR_FILES_ANY  0
+#define ZR_FILES_INI  1 /* *.ini */
 #define ZR_FILES_DIRS 2 /* directories only */
 #define ZR_FILES_RUNS 3 /* likewise; those of runs do not go on with a slash */
 /* Names in the directory that the word `path` is in. prefix: in front of each. */

@@ -43,7 +43,7 @@ static const char *read_option(struct zr_help *h, const char *p, struct zr_help_
 		const char *value = p + 1;
 		p = value + strcspn(value, " ,]\n");
 		if (*out && !*(*out)->value)
-			set((*out)->value, sizeof (*out)->value, value, (size_t)(p - value));
+			set((*out)->value, sizeof(*out)->value, value, (size_t)(p - value));
 	}
 	return p;
 }

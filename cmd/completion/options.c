@@ -138,7 +138,7 @@ static void find_naming(struct naming *w, const char *const *words, int n)
 /* ---- sections, keys, values ------------------------------------------------------- */
 
 static const char *const more_sections[] = {
-	"device.host", "comm.host", "offload.optimizer", "offload.gradient", "offload.param",
+	"device.host",        "comm.host", "offload.optimizer", "offload.gradient", "offload.param",
 	"offload.activation", NULL,
 };
 

@@ -15,18 +15,19 @@
 #include "core/session.h"
 #include "doctor.h"
 
-#define BLOCK (1u << 20)
+#define BLOCK  (1u << 20)
 #define BLOCKS 32
 
 static const struct {
 	unsigned long magic;
 	const char *name;
 	int memory;
-} systems[] = { /* of statfs(2) */
-	{ 0xef53, "ext4", 0 },	     { 0x58465342, "xfs", 0 },	   { 0x9123683e, "btrfs", 0 },
-	{ 0x01021994, "tmpfs", 1 },  { 0x858458f6, "ramfs", 1 },   { 0x794c7630, "overlay", 0 },
-	{ 0x6969, "nfs", 0 },	     { 0x2fc12fc1, "zfs", 0 },	   { 0x65735546, "fuse", 0 },
-	{ 0x0bd00bd0, "lustre", 0 }, { 0x47504653, "gpfs", 0 },	   { 0xf2f52010, "f2fs", 0 },
+} systems[] = {
+	/* of statfs(2) */
+	{ 0xef53, "ext4", 0 },       { 0x58465342, "xfs", 0 },   { 0x9123683e, "btrfs", 0 },
+	{ 0x01021994, "tmpfs", 1 },  { 0x858458f6, "ramfs", 1 }, { 0x794c7630, "overlay", 0 },
+	{ 0x6969, "nfs", 0 },        { 0x2fc12fc1, "zfs", 0 },   { 0x65735546, "fuse", 0 },
+	{ 0x0bd00bd0, "lustre", 0 }, { 0x47504653, "gpfs", 0 },  { 0xf2f52010, "f2fs", 0 },
 	{ 0xff534d42, "cifs", 0 },   { 0x01021997, "9p", 0 },
 };
 

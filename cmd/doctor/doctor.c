@@ -97,8 +97,8 @@ static int try_device(struct zr_config *cfg, struct trial *t)
 	struct zr_instance it = { 0 };
 	int rc = zr_config_resolve(cfg, "device", &facts, &t->err);
 	if (!rc)
-		rc = zr_instance_create(&it, &process, zr_config_find(cfg, "device"),
-					"zr.device/1", &t->err);
+		rc = zr_instance_create(&it, &process, zr_config_find(cfg, "device"), "zr.device/1",
+					&t->err);
 	if (!rc)
 		rc = ZR_ASK(&it, device, info, &t->err, &info);
 	if (!rc) {
@@ -186,12 +186,10 @@ static void print_plugins(const struct zr_machine *m)
 	json_array_foreach(m->plugins, i, j)
 		usable += !json_object_get(j, "error") && !json_object_get(j, "missing");
 	printf("plugins     %zu of %zu can be used\n", usable, json_array_size(m->plugins));
-	json_array_foreach(m->plugins, i, j)
-		if (json_object_get(j, "missing"))
-			printf("            not %s/%s: %s\n",
-			       json_string_value(json_object_get(j, "role")),
-			       json_string_value(json_object_get(j, "id")),
-			       json_string_value(json_object_get(j, "missing")));
+	json_array_foreach(m->plugins, i, j) if (json_object_get(j, "missing"))
+		printf("            not %s/%s: %s\n", json_string_value(json_object_get(j, "role")),
+		       json_string_value(json_object_get(j, "id")),
+		       json_string_value(json_object_get(j, "missing")));
 }
 
 static void print_machine(const struct zr_machine *m)
@@ -207,8 +205,7 @@ static void print_machine(const struct zr_machine *m)
 	       zr_bytes_text(m->memory, a), zr_bytes_text(m->available, b), m->overcommit,
 	       *m->huge_pages ? m->huge_pages : "?");
 	printf("limits      locked memory %s%s, open files %llu", limit_text(m->locked, a),
-	       m->may_lock ? " (this process may lock more)" : "",
-	       (unsigned long long)m->files);
+	       m->may_lock ? " (this process may lock more)" : "", (unsigned long long)m->files);
 	printf(", /dev/shm %s, io_uring %s\n", zr_bytes_text(m->shm, a),
 	       m->io_uring ? "not allowed" : "allowed");
 	for (int i = 0; i < m->n_disks; i++)
@@ -366,8 +363,8 @@ int zr_cmd_doctor(int argc, char **argv)
 	if (rc)
 		return rc;
 
-	struct trial *t = mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-			       -1, 0);
+	struct trial *t =
+		mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (t == MAP_FAILED)
 		rc = zr_err(&err, ZR_ENOMEM, "out of memory");
 	if (!rc)

@@ -41,8 +41,9 @@ static int number_of(const char *path, int otherwise)
 /* Adds the names of a line of flags that matter here. */
 static void keep_sets(const char *flags, char *out, size_t room)
 {
-	static const char *const sets[] = { "avx2", "fma", "avx512f", "avx512_bf16", "avx512_fp16",
-					    "amx_tile", "amx_bf16", "asimd", "sve", "bf16" };
+	static const char *const sets[] = { "avx2",        "fma",      "avx512f",  "avx512_bf16",
+					    "avx512_fp16", "amx_tile", "amx_bf16", "asimd",
+					    "sve",         "bf16" };
 	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
 		const char *at = flags;
 		const size_t len = strlen(sets[i]), used = strlen(out);

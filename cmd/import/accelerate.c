@@ -44,8 +44,9 @@ MAP(distributed)
 	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
 		if (is_type(im, whole[i]) || json_is_false(s->value))
 			return zr_import_put(im, s, k->to, "stage0", NULL);
-	return zr_import_fate(s, ZR_FATE_REFUSED, "ranks share a model as FSDP or DeepSpeed do, or "
-						  "each has all of it");
+	return zr_import_fate(s, ZR_FATE_REFUSED,
+			      "ranks share a model as FSDP or DeepSpeed do, or "
+			      "each has all of it");
 }
 
 MAP(mixed)
@@ -55,16 +56,17 @@ MAP(mixed)
 		return none(s, "off");
 	if (!strcmp(type, "bf16") || !strcmp(type, "fp16"))
 		return zr_import_put(im, s, k->to, type, NULL);
-	return zr_import_fate(s, ZR_FATE_REFUSED, "expected no, bf16 or fp16: products have no 8 "
-						  "bits here");
+	return zr_import_fate(s, ZR_FATE_REFUSED,
+			      "expected no, bf16 or fp16: products have no 8 "
+			      "bits here");
 }
 
 MAP(sharding)
 {
 	static const char *const names[][2] = {
-		{ "FULL_SHARD", "stage3" },    { "1", "stage3" }, { "SHARD_GRAD_OP", "stage2" },
-		{ "2", "stage2" },	       { "NO_SHARD", "stage0" }, { "3", "stage0" },
-		{ "HYBRID_SHARD", "hpz" },     { "4", "hpz" },
+		{ "FULL_SHARD", "stage3" }, { "1", "stage3" },        { "SHARD_GRAD_OP", "stage2" },
+		{ "2", "stage2" },          { "NO_SHARD", "stage0" }, { "3", "stage0" },
+		{ "HYBRID_SHARD", "hpz" },  { "4", "hpz" },
 	};
 	char *text = NULL;
 	if (!is_type(im, "FSDP"))
@@ -76,8 +78,9 @@ MAP(sharding)
 			rc = zr_import_put(im, s, k->to, names[i][1], NULL);
 	free(text);
 	if (!rc && s->fate == ZR_FATE_OPEN)
-		rc = zr_import_fate(s, ZR_FATE_REFUSED, "expected FULL_SHARD, SHARD_GRAD_OP, "
-							"NO_SHARD or HYBRID_SHARD");
+		rc = zr_import_fate(s, ZR_FATE_REFUSED,
+				    "expected FULL_SHARD, SHARD_GRAD_OP, "
+				    "NO_SHARD or HYBRID_SHARD");
 	return rc;
 }
 
@@ -127,10 +130,10 @@ MAP(device)
 	return zr_import_put(im, s, k->to, name, NULL);
 }
 
-#define RANKS "[comm] and [boot] say how ranks meet, `zeroth train -n N` how many there are"
-#define TPU "[device] plugin says it"
-#define GATHER "the stage says how parameters are gathered"
-#define OTHERS "there is no such way to share a model here"
+#define RANKS   "[comm] and [boot] say how ranks meet, `zeroth train -n N` how many there are"
+#define TPU     "[device] plugin says it"
+#define GATHER  "the stage says how parameters are gathered"
+#define OTHERS  "there is no such way to share a model here"
 #define WRITTEN "a checkpoint is whole; `zeroth checkpoint export` writes safetensors"
 
 static const struct zr_import_key keys[] = {
@@ -212,5 +215,6 @@ static int finish(struct zr_import *im)
 	return rc;
 }
 
-const struct zr_import_kind zr_accelerate = { .name = "accelerate", .keys = keys,
-					    .finish = finish };
+const struct zr_import_kind zr_accelerate = { .name = "accelerate",
+					      .keys = keys,
+					      .finish = finish };

@@ -130,7 +130,8 @@ AX_MAP(targets)
 	if (!zr_import_is_on(im, &zr_axolotl, "lora_target_linear"))
 		return names(im, s, k);
 
-	json_array_foreach (s->value, i, name) {
+	json_array_foreach(s->value, i, name)
+	{
 		text = json_is_string(name) ? json_string_value(name) : "";
 		if (!strcmp(text, "gate_proj") || !strcmp(text, "gate_up_proj"))
 			continue;
@@ -144,20 +145,22 @@ AX_MAP(targets)
 	}
 
 	if (!json_is_array(s->value))
-		return zr_import_fate(s, ZR_FATE_REFUSED, "an expression beside "
-							  "lora_target_linear: give one of them");
+		return zr_import_fate(s, ZR_FATE_REFUSED,
+				      "an expression beside "
+				      "lora_target_linear: give one of them");
 	return zr_import_fate(s, ZR_FATE_MAPPED, "lora_target_linear has them all");
 }
 
 /* Plugins of Axolotl that change no value, but how it is computed or shown. */
 AX_MAP(plugins)
 {
-	static const char *const known[] = { "liger.", "cut_cross_entropy.", "kernels.",
-					     "swanlab.", "expert_parallel.", "lm_eval." };
+	static const char *const known[] = { "liger.",   "cut_cross_entropy.", "kernels.",
+					     "swanlab.", "expert_parallel.",   "lm_eval." };
 	size_t i;
 	json_t *name;
 	(void)im;
-	json_array_foreach (s->value, i, name) {
+	json_array_foreach(s->value, i, name)
+	{
 		const char *text = json_is_string(name) ? json_string_value(name) : "";
 		size_t o = 0;
 		while (o < sizeof known / sizeof *known && !strstr(text, known[o]))
@@ -179,8 +182,9 @@ AX_MAP(stored)
 		return zr_import_fate(s, ZR_FATE_NONE,
 				      "a checkpoint whose weights cannot be read is refused by "
 				      "name");
-	return zr_import_fate(s, ZR_FATE_REFUSED, "weights do not stay in the few bits of a "
-						  "checkpoint: [model] store has int8 and nf4");
+	return zr_import_fate(s, ZR_FATE_REFUSED,
+			      "weights do not stay in the few bits of a "
+			      "checkpoint: [model] store has int8 and nf4");
 }
 
 /* Ranks that share a micro-batch: here each has its own. */
@@ -230,25 +234,25 @@ AX_MAP(experts)
 	return zr_import_fate(s, ZR_FATE_NONE, on ? "nothing asks for quantized weights" : "off");
 }
 
-#define KERNELS "all kernels are fused"
-#define MEDIA "images and sounds are not read"
-#define COUNT "`zeroth train -n N` says how many ranks share the model"
-#define GPTQ "of gptq, which is refused"
-#define UNREAD "Axolotl does not read it"
+#define KERNELS  "all kernels are fused"
+#define MEDIA    "images and sounds are not read"
+#define COUNT    "`zeroth train -n N` says how many ranks share the model"
+#define GPTQ     "of gptq, which is refused"
+#define UNREAD   "Axolotl does not read it"
 #define THOUGHTS "a message with thoughts is named when it is read"
 #define STREAMS                                                                                    \
 	"texts that stream are not read: make a file of tokens of them by `zeroth tokenize`, and " \
 	"import the rest with --data"
 #define TOKENIZER "the tokenizer's files say it"
-#define LOADER "there is no loader of batches: sequences are read where they lie"
-#define MONITOR "a run writes metrics.jsonl; `wandb sync` reads what [monitor] tensorboard writes"
-#define HUB "nothing is uploaded"
-#define RANKS "[comm] and [boot] say how ranks meet"
-#define MODEL "config.json says it"
-#define TUNED "only the likelihood of targets is trained: no preferences, rewards or features"
-#define OF_RL "of rl, which is refused"
-#define LOFTQ "adapters begin at 0: not by what quantization lost (LoftQ)"
-#define STEPS "metrics.jsonl has every step"
+#define LOADER    "there is no loader of batches: sequences are read where they lie"
+#define MONITOR   "a run writes metrics.jsonl; `wandb sync` reads what [monitor] tensorboard writes"
+#define HUB       "nothing is uploaded"
+#define RANKS     "[comm] and [boot] say how ranks meet"
+#define MODEL     "config.json says it"
+#define TUNED     "only the likelihood of targets is trained: no preferences, rewards or features"
+#define OF_RL     "of rl, which is refused"
+#define LOFTQ     "adapters begin at 0: not by what quantization lost (LoftQ)"
+#define STEPS     "metrics.jsonl has every step"
 
 static const struct zr_import_key keys[] = {
 	/* model and adapters */
@@ -333,8 +337,9 @@ static const struct zr_import_key keys[] = {
 	STOP("datasets[].split_thinking", "no", "thoughts are a part of what is said"),
 	STOP("datasets[].field_tools", "", "tools are no part of a conversation here"),
 	STOP("datasets[].drop_system_message", "no", "system messages are kept"),
-	STOP("datasets[].type.*", NULL, "a form of one's own is [data] user_form, system_form and "
-					"assistant_form"),
+	STOP("datasets[].type.*", NULL,
+	     "a form of one's own is [data] user_form, system_form and "
+	     "assistant_form"),
 	STOP("datasets[].*", NULL, "no data set has it here"),
 	STOP("datasets", "", "expected a list, of path and type"),
 	STOP("test_datasets", "", "expected a list, of path and type"),
@@ -766,7 +771,7 @@ static const struct zr_import_key keys[] = {
 
 static const char *const defaults[][2] = {
 	{ "train.micro_batch_size", "1" }, { "train.seed", "42" }, { "train.eval_every", "0" },
-	{ "checkpoint.keep", "4" },	   { NULL, NULL },
+	{ "checkpoint.keep", "4" },        { NULL, NULL },
 };
 
 static int put_schedule(struct zr_import *im, struct zr_setting *s, const char *plugin,
@@ -810,8 +815,9 @@ static int finish_cosine(struct zr_import *im)
 		else if (i == 1)
 			rc = put_schedule(im, s, "cosine_with_min_lr", "scheduler.min_lr_rate");
 		else if (!on[1])
-			rc = zr_import_fate(s, ZR_FATE_NONE, "Axolotl reads it beside "
-							     "cosine_min_lr_ratio only");
+			rc = zr_import_fate(s, ZR_FATE_NONE,
+					    "Axolotl reads it beside "
+					    "cosine_min_lr_ratio only");
 		else
 			rc = put_schedule(im, s, "cosine_with_min_lr",
 					  "scheduler.constant_lr_ratio");
@@ -851,7 +857,9 @@ static int finish(struct zr_import *im)
 	return rc;
 }
 
-const struct zr_import_kind zr_axolotl = { .name = "Axolotl", .keys = keys,
-					    .finish = finish, .epochs = "num_epochs",
-					    .epochs_default = 1,
-					    .steps_evaluate = 1 };
+const struct zr_import_kind zr_axolotl = { .name = "Axolotl",
+					   .keys = keys,
+					   .finish = finish,
+					   .epochs = "num_epochs",
+					   .epochs_default = 1,
+					   .steps_evaluate = 1 };

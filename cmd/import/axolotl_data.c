@@ -209,7 +209,7 @@ int ax_role(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 
 	for (size_t r = 0; r < 3; r++) {
 		int known = !strcmp(usual[r][0], role);
-		json_array_foreach (s->value, i, name)
+		json_array_foreach(s->value, i, name)
 			known = known && (zr_import_is(name, usual[r][1]) ||
 					  (usual[r][2] && zr_import_is(name, usual[r][2])));
 		if (known)
@@ -256,14 +256,15 @@ int ax_eot_tokens(struct zr_import *im, struct zr_setting *s, const struct zr_im
 		if (!strcmp(templates[i].name, text_of(template)))
 			end = templates[i].end;
 	if (!end)
-		return zr_import_fate(s, ZR_FATE_PARTLY, "what ends a turn of the tokenizer's "
-							 "template is learned, whatever it is");
+		return zr_import_fate(s, ZR_FATE_PARTLY,
+				      "what ends a turn of the tokenizer's "
+				      "template is learned, whatever it is");
 	if (!strcmp(end, "eos"))
 		end = text_of(find(im, "special_tokens.eos_token"));
-	json_array_foreach (s->value, i, token)
-		if (zr_import_is(token, end))
-			return zr_import_fate(s, ZR_FATE_MAPPED, "the template's turns end with "
-								 "it, which is learned");
+	json_array_foreach(s->value, i, token) if (zr_import_is(token, end)) return zr_import_fate(
+		s, ZR_FATE_MAPPED,
+		"the template's turns end with "
+		"it, which is learned");
 	return refuse(s, "what ends a turn of the template is learned, and this is another token");
 }
 

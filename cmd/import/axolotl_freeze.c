@@ -163,8 +163,7 @@ static int fits(const struct zr_regex *re, struct zr_match *match, const char *n
 		struct zr_error *err)
 {
 	size_t start = 0, stop = 0;
-	const int found =
-		zr_regex_find(re, match, name, strlen(name), 0, 0, &start, &stop, err);
+	const int found = zr_regex_find(re, match, name, strlen(name), 0, 0, &start, &stop, err);
 	if (found < 0)
 		return found;
 	return found == ZR_REGEX_FOUND && !start;
@@ -188,7 +187,8 @@ static int mark(struct model *m, const struct zr_regex *re, struct zr_match *mat
 		if (by_old != by_new)
 			return zr_err(err, ZR_ENOTSUP,
 				      "it fits one of %s, as transformers 4 calls a parameter, and "
-				      "%s, as 5 does; give [train] freeze", old, new);
+				      "%s, as 5 does; give [train] freeze",
+				      old, new);
 		m->trained[i] |= (uint8_t)by_old;
 	}
 	return 0;
@@ -200,7 +200,8 @@ static int mark_all(struct model *m, const json_t *list, struct zr_error *err)
 	size_t i;
 	json_t *item;
 	int rc = zr_match_open(&match, err);
-	json_array_foreach ((json_t *)list, i, item) {
+	json_array_foreach((json_t *)list, i, item)
+	{
 		struct zr_regex *re = NULL;
 		struct zr_error why = { 0 };
 		const char *text = json_string_value(item);
@@ -299,8 +300,7 @@ static char *freeze_text(struct model *m)
 	return NULL;
 }
 
-static int write_freeze(struct zr_import *im, struct zr_setting *s, const char *to,
-			struct model *m)
+static int write_freeze(struct zr_import *im, struct zr_setting *s, const char *to, struct model *m)
 {
 	const size_t n = (size_t)m->setup->layout.n_tensors;
 	if (!memchr(m->trained, 1, n))
@@ -324,10 +324,12 @@ int ax_unfrozen(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 	if (!json_is_array(s->value))
 		return zr_import_fate(s, ZR_FATE_REFUSED, "expected a list of expressions");
 	if (zr_import_is_on(im, im->source[0].kind, "adapter"))
-		return zr_import_fate(s, ZR_FATE_REFUSED, "with an adapter that alone is trained: "
+		return zr_import_fate(s, ZR_FATE_REFUSED,
+				      "with an adapter that alone is trained: "
 				      "give [adapter] modules_to_save, or take adapter out");
 	if (!im->model)
-		return zr_import_fate(s, ZR_FATE_REFUSED, "import with --model DIR: the "
+		return zr_import_fate(s, ZR_FATE_REFUSED,
+				      "import with --model DIR: the "
 				      "expressions are for the names of its tensors");
 
 	int rc = open_model(&m, im->model, &err);

@@ -43,8 +43,8 @@ struct args {
 static int parse(int argc, char **argv, struct args *a, struct zr_import *im)
 {
 	static const struct option longs[] = {
-		{ "output", 1, NULL, 'o' }, { "model", 1, NULL, 'm' },	{ "data", 1, NULL, 'd' },
-		{ "force", 0, NULL, 'f' },  { "json", 0, NULL, 'j' },	{ "device", 1, NULL, 'D' },
+		{ "output", 1, NULL, 'o' }, { "model", 1, NULL, 'm' }, { "data", 1, NULL, 'd' },
+		{ "force", 0, NULL, 'f' },  { "json", 0, NULL, 'j' },  { "device", 1, NULL, 'D' },
 		{ "help", 0, NULL, 'h' },   { NULL, 0, NULL, 0 }
 	};
 	int c;
@@ -71,7 +71,7 @@ static int parse(int argc, char **argv, struct args *a, struct zr_import *im)
 		return -1;
 
 	fprintf(stderr, "zeroth config import: %s\n",
-		argc == optind	  ? "FILE is missing" :
+		argc == optind    ? "FILE is missing" :
 		argc - optind > 1 ? "one FILE at a time" :
 				    "--json needs -o: the INI would be on standard output, too");
 	return zr_cmd_synopsis(usage);

@@ -7,11 +7,11 @@
 #include "cmd/import/deepspeed.h"
 #include "cmd/import/rows.h"
 
-#define UNREAD "DeepSpeed does not read it: "
-#define ZERO "zero_optimization."
-#define SUMS "gradients are added in fp32 and divided by the targets of the whole batch"
-#define PROGRAM "a step is one recorded program; `zeroth plan --program` prints it"
-#define REMOVED "DeepSpeed has removed it; take it out"
+#define UNREAD   "DeepSpeed does not read it: "
+#define ZERO     "zero_optimization."
+#define SUMS     "gradients are added in fp32 and divided by the targets of the whole batch"
+#define PROGRAM  "a step is one recorded program; `zeroth plan --program` prints it"
+#define REMOVED  "DeepSpeed has removed it; take it out"
 #define DISK_OPS "one thread keeps queue_depth operations in flight"
 #define NO_WANDB "a run writes metrics.jsonl; `wandb sync` reads what [monitor] tensorboard writes"
 #define NO_TRACE "there is no trace of modules: layers are known before training"
@@ -338,5 +338,6 @@ static const struct zr_import_key keys[] = {
 	{ 0 },
 };
 
-const struct zr_import_kind zr_deepspeed = { .name = "DeepSpeed", .keys = keys,
-					    .finish = ds_finish };
+const struct zr_import_kind zr_deepspeed = { .name = "DeepSpeed",
+					     .keys = keys,
+					     .finish = ds_finish };

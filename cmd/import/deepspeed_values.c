@@ -317,8 +317,8 @@ int ds_skip_nonfinite(struct zr_import *im, struct zr_setting *s, const struct z
 
 int ds_bf16_master(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
-	int rc =
-		json_is_true(s->value) ? zr_import_put(im, s, k->to, "none", NULL) : none(s, "off");
+	int rc = json_is_true(s->value) ? zr_import_put(im, s, k->to, "none", NULL) :
+					  none(s, "off");
 	if (rc)
 		return rc;
 	return partly(s, "updates are rounded stochastically, not to the nearest");
@@ -379,8 +379,8 @@ int ds_autocast(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 
 int ds_log_level(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
-	static const char *const names[][2] = { { "debug", "debug" },	 { "info", "info" },
-						{ "warning", "warn" },	 { "error", "error" },
+	static const char *const names[][2] = { { "debug", "debug" },    { "info", "info" },
+						{ "warning", "warn" },   { "error", "error" },
 						{ "critical", "error" }, { NULL, NULL } };
 	for (int i = 0; names[i][0]; i++)
 		if (zr_import_is(s->value, names[i][0]))

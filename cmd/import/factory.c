@@ -60,10 +60,12 @@ static const struct {
 	{ "ministral", NULL, SYSTEM_FIRST },
 	{ "ministral3", NULL, SYSTEM_FIRST },
 	{ "mistral", NULL, SYSTEM_FIRST },
-	{ "phi4_mini", NULL, "LLaMA-Factory has no last token behind a conversation, and the "
-			     "template of that name here has one" },
-	{ "zephyr", NULL, "LLaMA-Factory writes no line end behind the end of a turn, and the "
-			  "template of that name here does" },
+	{ "phi4_mini", NULL,
+	  "LLaMA-Factory has no last token behind a conversation, and the "
+	  "template of that name here has one" },
+	{ "zephyr", NULL,
+	  "LLaMA-Factory writes no line end behind the end of a turn, and the "
+	  "template of that name here does" },
 };
 
 int lf_stage(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -114,8 +116,9 @@ static int put_template(struct zr_import *im, struct zr_setting *s, const char *
 	int rc = zr_import_put(im, s, to, template, NULL);
 	if (rc || s->fate != ZR_FATE_MAPPED)
 		return rc;
-	return zr_import_fate(s, ZR_FATE_PARTLY, "a system message without text is written, which "
-						 "LLaMA-Factory leaves out");
+	return zr_import_fate(s, ZR_FATE_PARTLY,
+			      "a system message without text is written, which "
+			      "LLaMA-Factory leaves out");
 }
 
 int lf_template(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)

@@ -13,7 +13,7 @@
 LF_MAP(stage);
 LF_MAP(finetuning);
 LF_MAP(targets);
-LF_MAP(bits);	  /* of quantized weights */
+LF_MAP(bits);     /* of quantized weights */
 LF_MAP(template); /* not of tokens */
 
 /* Its defaults: adapters of LoRA, with twice the rank as alpha. 0 or ZR_ENOMEM. */

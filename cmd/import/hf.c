@@ -266,7 +266,8 @@ int hf_put_each_epoch(struct zr_import *im, struct zr_setting *s, const char *to
 	if (s && epochs > 1 && epochs != floor(epochs))
 		return zr_import_fate(s, ZR_FATE_REFUSED,
 				      "%g epochs are not whole: an epoch is no even share of their "
-				      "steps: give a number of steps", epochs);
+				      "steps: give a number of steps",
+				      epochs);
 
 	/* Shares that are no binary fractions are a little less, so that a run's steps, of which an
 	 * epoch has exactly this part, do not round up to one more. */
@@ -400,7 +401,7 @@ int hf_fsdp(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 
 	const char *stage = strstr(text, "hybrid_shard")  ? "hpz" :
 			    strstr(text, "shard_grad_op") ? "stage2" :
-			    strstr(text, "no_shard")	  ? "stage0" :
+			    strstr(text, "no_shard")      ? "stage0" :
 							    "stage3";
 	const int off = !*text || !strcmp(text, "no"), offload = !!strstr(text, "offload");
 	free(text);
@@ -428,7 +429,7 @@ static int finish_betas(struct zr_import *im, const struct hf_names *n)
 	const int given = !!zr_import_given(im, "optimizer.betas");
 	const int missing = is_left_out(im, "optimizer.params.betas");
 	const char *why = missing ? left_out :
-			  given	  ? "DeepSpeed's configuration says them" :
+			  given   ? "DeepSpeed's configuration says them" :
 				    "the optimizer has none";
 	if (!one && !two)
 		return 0;

@@ -16,8 +16,8 @@ struct hf_names {
 	const char *scheduler_default;
 	const char *const (
 		*defaults)[2]; /* "section.key" and value, to NULL: where no line gives it */
-	const char *note; /* of such a line */
-	int is_axolotl;	  /* the warm-up is Axolotl's: see schedules.c */
+	const char *note;      /* of such a line */
+	int is_axolotl;        /* the warm-up is Axolotl's: see schedules.c */
 };
 
 #define HF_MAP(name)                                                                               \
@@ -25,12 +25,12 @@ struct hf_names {
 HF_MAP(optimizer);
 HF_MAP(scheduler);
 HF_MAP(schedule_option); /* as it is, unless DeepSpeed names the schedule */
-HF_MAP(beside);	 /* a part of another line */
+HF_MAP(beside);          /* a part of another line */
 HF_MAP(learning_rate);
 HF_MAP(epsilon); /* of Adam only */
 HF_MAP(weight_decay);
 HF_MAP(clipping); /* unless DeepSpeed clips by its own default */
-HF_MAP(epochs);	  /* unless max_steps is given */
+HF_MAP(epochs);   /* unless max_steps is given */
 HF_MAP(max_steps);
 HF_MAP(precision); /* bf16 and fp16 */
 HF_MAP(tf32);
@@ -40,8 +40,8 @@ HF_MAP(save_steps);
 HF_MAP(save_strategy);
 HF_MAP(eval_steps);
 HF_MAP(eval_strategy);
-HF_MAP(model);	  /* a directory, unless --model names one */
-HF_MAP(yes);	  /* true: the value of `text` */
+HF_MAP(model);    /* a directory, unless --model names one */
+HF_MAP(yes);      /* true: the value of `text` */
 HF_MAP(learned);  /* the same, with TRL's mask */
 HF_MAP(monitors); /* report_to */
 HF_MAP(fsdp);
@@ -60,21 +60,25 @@ int hf_finish_schedule(struct zr_import *im, const struct hf_names *n);
 /* Rows of what schedules are given beside their names. */
 #define HF_SCHEDULE_KWARGS                                                                         \
 	MADE("lr_scheduler_kwargs.num_cycles", "scheduler.num_cycles", hf_schedule_option),        \
-	MADE("lr_scheduler_kwargs.min_lr", "scheduler.min_lr", hf_schedule_option),                \
-	MADE("lr_scheduler_kwargs.min_lr_rate", "scheduler.min_lr_rate", hf_schedule_option),      \
-	MADE("lr_scheduler_kwargs.min_lr_ratio", "scheduler.min_lr_rate", hf_schedule_option),     \
-	MADE("lr_scheduler_kwargs.warmup_lr_rate", "scheduler.warmup_lr_rate",                     \
-	     hf_schedule_option),                                                                  \
-	MADE("lr_scheduler_kwargs.lr_end", "scheduler.lr_end", hf_schedule_option),                \
-	MADE("lr_scheduler_kwargs.power", "scheduler.power", hf_schedule_option),                  \
-	MADE("lr_scheduler_kwargs.timescale", "scheduler.timescale", hf_schedule_option),          \
-	MADE("lr_scheduler_kwargs.num_decay_steps", "scheduler.num_decay_steps",                   \
-	     hf_schedule_option),                                                                  \
-	MADE("lr_scheduler_kwargs.num_stable_steps", "scheduler.num_stable_steps",                 \
-	     hf_schedule_option),                                                                  \
-	MADE("lr_scheduler_kwargs.warmup_type", "scheduler.warmup_type", hf_schedule_option),      \
-	MADE("lr_scheduler_kwargs.decay_type", "scheduler.decay_type", hf_schedule_option),        \
-	STOP("lr_scheduler_kwargs.*", "", "no schedule of transformers has it")
+		MADE("lr_scheduler_kwargs.min_lr", "scheduler.min_lr", hf_schedule_option),        \
+		MADE("lr_scheduler_kwargs.min_lr_rate", "scheduler.min_lr_rate",                   \
+		     hf_schedule_option),                                                          \
+		MADE("lr_scheduler_kwargs.min_lr_ratio", "scheduler.min_lr_rate",                  \
+		     hf_schedule_option),                                                          \
+		MADE("lr_scheduler_kwargs.warmup_lr_rate", "scheduler.warmup_lr_rate",             \
+		     hf_schedule_option),                                                          \
+		MADE("lr_scheduler_kwargs.lr_end", "scheduler.lr_end", hf_schedule_option),        \
+		MADE("lr_scheduler_kwargs.power", "scheduler.power", hf_schedule_option),          \
+		MADE("lr_scheduler_kwargs.timescale", "scheduler.timescale", hf_schedule_option),  \
+		MADE("lr_scheduler_kwargs.num_decay_steps", "scheduler.num_decay_steps",           \
+		     hf_schedule_option),                                                          \
+		MADE("lr_scheduler_kwargs.num_stable_steps", "scheduler.num_stable_steps",         \
+		     hf_schedule_option),                                                          \
+		MADE("lr_scheduler_kwargs.warmup_type", "scheduler.warmup_type",                   \
+		     hf_schedule_option),                                                          \
+		MADE("lr_scheduler_kwargs.decay_type", "scheduler.decay_type",                     \
+		     hf_schedule_option),                                                          \
+		STOP("lr_scheduler_kwargs.*", "", "no schedule of transformers has it")
 
 /* Betas, the warm-up, and defaults that are not those of zeroth. */
 int hf_finish(struct zr_import *im, const struct hf_names *n);

@@ -77,7 +77,7 @@ static const struct zr_import_kind *guess(const json_t *root)
 		const char *key;
 		json_t *value;
 		int n = 0;
-		json_object_foreach ((json_t *)root, key, value)
+		json_object_foreach((json_t *)root, key, value)
 			n += row_of(kinds[i], key) || has_block(kinds[i], key);
 		if (n > most) {
 			most = n;
@@ -236,7 +236,7 @@ static int read_second(struct zr_import *im, struct zr_error *err)
 static int put_given(struct zr_import *im)
 {
 	const char *dot = im->data ? strrchr(im->data, '.') : NULL;
-	const char *plugin = dot && !strncmp(dot, ".json", 5)			  ? "chat" :
+	const char *plugin = dot && !strncmp(dot, ".json", 5)                     ? "chat" :
 			     dot && (!strcmp(dot, ".txt") || !strcmp(dot, ".gz")) ? "text" :
 										    "tokens";
 	int rc = im->model ? zr_import_put(im, NULL, "model.path", im->model, "--model") : 0;
@@ -314,7 +314,10 @@ enum zr_fate zr_import_one(const struct zr_import_kind *kind, const struct zr_im
 			   const char *value, char *text, size_t room)
 {
 	struct zr_error err = { 0 };
-	struct zr_import im = { .file = "", .device = "cuda", .n_sources = 1, .err = &err,
+	struct zr_import im = { .file = "",
+				.device = "cuda",
+				.n_sources = 1,
+				.err = &err,
 				.deepspeed = &zr_deepspeed };
 	/* the key, and what DeepSpeed would need beside it */
 	static const char *const needs[][2] = {

@@ -13,11 +13,11 @@
 #include "core/base/json.h"
 
 enum zr_fate {
-	ZR_FATE_OPEN,	 /* not looked at yet */
-	ZR_FATE_MAPPED,	 /* a line of the INI, or a part of one */
-	ZR_FATE_PARTLY,	 /* the same, but it differs: `why` says in what */
-	ZR_FATE_AUTO,	 /* "auto", and nothing says what: the default of the option counts */
-	ZR_FATE_NONE,	 /* no effect here: `why` */
+	ZR_FATE_OPEN,    /* not looked at yet */
+	ZR_FATE_MAPPED,  /* a line of the INI, or a part of one */
+	ZR_FATE_PARTLY,  /* the same, but it differs: `why` says in what */
+	ZR_FATE_AUTO,    /* "auto", and nothing says what: the default of the option counts */
+	ZR_FATE_NONE,    /* no effect here: `why` */
 	ZR_FATE_REFUSED, /* not possible here: `why` says what to use */
 	ZR_FATE_UNKNOWN, /* no key of that program */
 	ZR_FATES
@@ -25,12 +25,12 @@ enum zr_fate {
 
 /* One value of a file: all that is no object with keys. */
 struct zr_setting {
-	char *path;	     /* "zero_optimization.stage"; owned */
+	char *path;          /* "zero_optimization.stage"; owned */
 	const json_t *value; /* borrowed from the tree */
 	const char *file;
 	int line;
 	enum zr_fate fate;
-	char *why;			 /* owned, or NULL */
+	char *why;                       /* owned, or NULL */
 	const struct zr_import_key *key; /* its row; NULL: unknown */
 	const struct zr_import_source *from;
 };
@@ -40,17 +40,17 @@ struct zr_import;
 /* A row of a table of keys. */
 struct zr_import_key {
 	const char *path; /* with dots; a last part of * stands for all keys below */
-	const char *to;	  /* "section.key" of the INI; NULL: none, or `map` says */
+	const char *to;   /* "section.key" of the INI; NULL: none, or `map` says */
 	/* Decides the fate. NULL: the value goes to `to` as it is. Returns 0, or ZR_ENOMEM. */
 	int (*map)(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k);
 	const char *text; /* for map: why it has no effect, what differs, or what to use */
 	const char *off;  /* for zr_import_refuse: values without effect, separated by blanks */
-	int takes_auto;	  /* the option of `to` may be auto, too */
+	int takes_auto;   /* the option of `to` may be auto, too */
 };
 
 /* A program whose configuration can be imported. */
 struct zr_import_kind {
-	const char *name;		  /* "DeepSpeed", for people */
+	const char *name;                 /* "DeepSpeed", for people */
 	const struct zr_import_key *keys; /* ends with path == NULL */
 	/* What follows from several settings, or from those that are missing. 0 or ZR_ENOMEM. */
 	int (*finish)(struct zr_import *im);
@@ -71,14 +71,14 @@ struct zr_import_source {
 /* A line of the INI that is made. */
 struct zr_import_line {
 	char *section, *key, *value, *note; /* owned; note: where it comes from */
-	struct zr_setting *from;	    /* NULL: no setting */
+	struct zr_setting *from;            /* NULL: no setting */
 };
 
 struct zr_import {
-	const char *file;	  /* that of the command line */
+	const char *file;         /* that of the command line */
 	const char *model, *data; /* --model, --data, or NULL */
 	const char *device; /* --device: the plugin; NULL: cuda if it can be loaded, else cpu */
-	struct zr_import_source source[2]; /* the file, and DeepSpeed's that it names */
+	struct zr_import_source source[2];      /* the file, and DeepSpeed's that it names */
 	const struct zr_import_kind *deepspeed; /* zr_deepspeed, for its maps */
 	int n_sources;
 	struct zr_import_line *lines;

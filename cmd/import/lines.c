@@ -13,7 +13,7 @@
 #include "core/config/ini.h"
 
 #define LONGEST 2048 /* bytes of a value */
-#define WIDE 96	     /* columns: beyond them a comment stands above its line */
+#define WIDE    96   /* columns: beyond them a comment stands above its line */
 
 static struct zr_import_line *find(const struct zr_import *im, const char *section, size_t len,
 				   const char *key)
@@ -126,10 +126,10 @@ int zr_import_change(struct zr_import *im, const char *to, const char *value, co
 }
 
 /* Sections of the INI in its order; a part before a dot stands for those with a name. */
-static const char *const order[] = { "train",	   "model",   "adapter",   "data",	"eval",
-				     "zero",	   "offload", "optimizer", "scheduler", "precision",
-				     "activation", "device",  "boot",	   "memory",	"run",
-				     "checkpoint", "monitor", "log",	   NULL };
+static const char *const order[] = { "train",      "model",   "adapter",   "data",      "eval",
+				     "zero",       "offload", "optimizer", "scheduler", "precision",
+				     "activation", "device",  "boot",      "memory",    "run",
+				     "checkpoint", "monitor", "log",       NULL };
 
 static int rank(const char *section)
 {

@@ -6,7 +6,7 @@
 
 #include "cmd/import/import.h"
 
-static const char *const names[ZR_FATES] = { "open",	       "mapped",  "partly", "default",
+static const char *const names[ZR_FATES] = { "open",           "mapped",  "partly", "default",
 					     "without effect", "refused", "unknown" };
 
 int zr_import_list(const struct zr_import *im, enum zr_fate fate, const char *before, FILE *out)

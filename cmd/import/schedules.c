@@ -77,7 +77,7 @@ int hf_schedule_option(struct zr_import *im, struct zr_setting *s, const struct 
 /* A number of updates, or a share of them. */
 struct warmup {
 	struct zr_setting *from; /* NULL: a default */
-	long long count;	 /* where share is 0 */
+	long long count;         /* where share is 0 */
 	double share;
 	int rounds_down, least, most; /* of a share; 0: as transformers */
 };

@@ -41,10 +41,10 @@ static void count_keys(struct walk *w, const json_t *list)
 	json_t *value;
 	size_t i;
 	if (json_is_array(list))
-		json_array_foreach (list, i, value)
-			count_keys(w, value);
+		json_array_foreach(list, i, value) count_keys(w, value);
 	else if (json_is_object(list))
-		json_object_foreach ((json_t *)list, key, value) {
+		json_object_foreach((json_t *)list, key, value)
+		{
 			w->key++;
 			count_keys(w, value);
 		}
@@ -56,9 +56,7 @@ static int has_objects(const json_t *list)
 {
 	size_t i;
 	json_t *value;
-	json_array_foreach (list, i, value)
-		if (json_is_object(value))
-			return 1;
+	json_array_foreach(list, i, value) if (json_is_object(value)) return 1;
 	return 0;
 }
 
@@ -68,7 +66,8 @@ static int walk_list(struct walk *w, const char *path, const json_t *list, int l
 	size_t i;
 	json_t *value;
 	int rc = 0;
-	json_array_foreach (list, i, value) {
+	json_array_foreach(list, i, value)
+	{
 		char *own = NULL;
 		if (asprintf(&own, "%s[%zu]", path, i) < 0)
 			return ZR_ENOMEM;
@@ -90,7 +89,8 @@ static int walk(struct walk *w, const char *path, const json_t *object)
 	const char *key;
 	json_t *value;
 	int rc = 0;
-	json_object_foreach ((json_t *)object, key, value) {
+	json_object_foreach((json_t *)object, key, value)
+	{
 		const int line = w->key < w->tree->n ? w->tree->line[w->key] : 0;
 		char *own = NULL;
 		w->key++;
@@ -167,7 +167,8 @@ static int list_text(const json_t *list, char **text)
 	json_t *value;
 	FILE *out = open_memstream(text, &bytes);
 	int bad = !out;
-	json_array_foreach (list, i, value) {
+	json_array_foreach(list, i, value)
+	{
 		char *one = NULL;
 		bad = bad || zr_import_text(value, &one);
 		if (!bad)

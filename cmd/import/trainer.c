@@ -7,15 +7,15 @@
 #include "cmd/import/hf.h"
 #include "cmd/import/rows.h"
 
-#define HUB "nothing is uploaded"
-#define LOADER "there is no loader of batches: sequences are read where they lie"
-#define KERNELS "all kernels are fused"
-#define METRIC "loss and perplexity are measured on what [data] holds out"
-#define NO_PYTHON "there is no Python"
-#define OWN_DATA "nothing is downloaded: save it, and import with --data FILE"
+#define HUB        "nothing is uploaded"
+#define LOADER     "there is no loader of batches: sequences are read where they lie"
+#define KERNELS    "all kernels are fused"
+#define METRIC     "loss and perplexity are measured on what [data] holds out"
+#define NO_PYTHON  "there is no Python"
+#define OWN_DATA   "nothing is downloaded: save it, and import with --data FILE"
 #define ONE_WEIGHT "all targets have one weight"
-#define LOGGED "metrics.jsonl has every step"
-#define RANKS "[comm] and [boot] say how ranks meet"
+#define LOGGED     "metrics.jsonl has every step"
+#define RANKS      "[comm] and [boot] say how ranks meet"
 
 static const struct zr_import_key keys[] = {
 	/* length and batch */
@@ -275,9 +275,9 @@ static const struct zr_import_key keys[] = {
 
 static const char *const defaults[][2] = {
 	{ "train.micro_batch_size", "8" }, { "train.seed", "42" },
-	{ "train.eval_every", "0" },	   { "optimizer.lr", "5e-5" },
-	{ "run.log_every", "500" },	   { "checkpoint.every", "500" },
-	{ "checkpoint.keep", "0" },	   { NULL, NULL },
+	{ "train.eval_every", "0" },       { "optimizer.lr", "5e-5" },
+	{ "run.log_every", "500" },        { "checkpoint.every", "500" },
+	{ "checkpoint.keep", "0" },        { NULL, NULL },
 };
 
 static int finish(struct zr_import *im)
@@ -295,6 +295,8 @@ static int finish(struct zr_import *im)
 	return rc;
 }
 
-const struct zr_import_kind zr_trainer = { .name = "transformers", .keys = keys,
-					    .finish = finish, .epochs = "num_train_epochs",
-					    .epochs_default = 3 };
+const struct zr_import_kind zr_trainer = { .name = "transformers",
+					   .keys = keys,
+					   .finish = finish,
+					   .epochs = "num_train_epochs",
+					   .epochs_default = 3 };

@@ -14,7 +14,7 @@
 #include <yaml.h>
 
 #define DEEPEST 64
-#define MOST 100000 /* values, those of aliases counted where they stand */
+#define MOST    100000 /* values, those of aliases counted where they stand */
 
 struct reader {
 	yaml_document_t doc;

@@ -50,10 +50,16 @@ static int place(struct update *u, int64_t n)
 	zr_bench_empty(b);
 	u->dims[0] = n;
 	u->seg = (struct zr_seg){ .n = n, .ndim = 1, .dims = u->dims, .name = "p" };
-	u->step = (struct zr_opt_step){ .size = sizeof u->step, .seg_stride = sizeof(struct zr_seg),
-					.step = 3, .lr = 1e-4, .grad_mult = 0.5,
-					.opts = u->it->section->opts, .state = u->state,
-					.seg = &u->seg, .n_seg = 1, .ops = b->s->ops };
+	u->step = (struct zr_opt_step){ .size = sizeof u->step,
+					.seg_stride = sizeof(struct zr_seg),
+					.step = 3,
+					.lr = 1e-4,
+					.grad_mult = 0.5,
+					.opts = u->it->section->opts,
+					.state = u->state,
+					.seg = &u->seg,
+					.n_seg = 1,
+					.ops = b->s->ops };
 	u->step.master = buffer(u, n, ZR_F32, 4 * (uint64_t)n);
 	u->step.grad = buffer(u, n, ZR_F32, 4 * (uint64_t)n);
 	const struct zr_state *s = u->vtbl->states(u->it->inst, &n_state);
@@ -129,7 +135,7 @@ static int run(struct zr_bench *b)
 		rc = rc || !i ? rc : b->err->code;
 		if (!rc)
 			rc = place(&u, sizes[i]); /* numbers again */
-	      double t = rc ? 0 : zr_bench_time(b, update, &u);
+		double t = rc ? 0 : zr_bench_time(b, update, &u);
 		snprintf(name, sizeof name, "%s.%s", sec->plugin->desc->id,
 			 b->job->subject == &zr_bench_adam8 ? "8bit" : "fp32");
 		zr_bench_note(b, name, &at, 1, at, t, "parameter/s", i ? 0 : limit, !i);
@@ -139,13 +145,24 @@ static int run(struct zr_bench *b)
 }
 
 const struct zr_bench_subject zr_bench_adam = {
-	.name = "adam", .summary = "updates, states in fp32 and in 8 bits", .run = run,
-	.room = 4ull * 4 * MOST + (1 << 20), .seconds = 0.1, .least_ranks = 1, .by_thread = 1,
+	.name = "adam",
+	.summary = "updates, states in fp32 and in 8 bits",
+	.run = run,
+	.room = 4ull * 4 * MOST + (1 << 20),
+	.seconds = 0.1,
+	.least_ranks = 1,
+	.by_thread = 1,
 };
 
 static const char *const in_8_bits[] = { "optimizer.states=8bit", NULL };
 const struct zr_bench_subject zr_bench_adam8 = {
-	.name = "adam", .summary = NULL, .run = run, .room = 4ull * 4 * MOST + (1 << 20),
-	.seconds = 0.1, .least_ranks = 1, .by_thread = 1, .overrides = in_8_bits,
+	.name = "adam",
+	.summary = NULL,
+	.run = run,
+	.room = 4ull * 4 * MOST + (1 << 20),
+	.seconds = 0.1,
+	.least_ranks = 1,
+	.by_thread = 1,
+	.overrides = in_8_bits,
 	.needs = "states",
 };

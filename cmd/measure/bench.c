@@ -92,7 +92,7 @@ static const char *take(int *argc, char **argv, const char *option)
 static const char *take_subject(int *argc, char **argv)
 {
 	const char *name = NULL;
-	for (size_t i = 0; i < SUBJECTS && *argc > 1; i++)
+	for (size_t i = 0; i<SUBJECTS && * argc> 1; i++)
 		if (!strcmp(argv[1], subjects[i]->name))
 			name = subjects[i]->name;
 	for (int i = 1; name && i < *argc; i++)
@@ -153,9 +153,9 @@ static int own_model(struct bench *b, const char **out, char path[PATH_MAX + 16]
 		     struct zr_error *err)
 {
 	static const char *const options[] = {
-		"model.plugin=gpt2", "model.layers=4", "model.heads=4", "model.width=256",
-		"model.context=128", "data.plugin=text", "train.micro_batch_size=4",
-		"train.steps=1000", "optimizer.lr=1e-4",
+		"model.plugin=gpt2",        "model.layers=4",    "model.heads=4",
+		"model.width=256",          "model.context=128", "data.plugin=text",
+		"train.micro_batch_size=4", "train.steps=1000",  "optimizer.lr=1e-4",
 	};
 	int n = 0;
 	if (b->conf)
@@ -239,8 +239,9 @@ struct ways {
 /* All processors by one rank, then one of them alone, then all of them by several ranks. */
 static void choose_ways(const struct bench *b, struct ways *w)
 {
-	const int processors = zr_bench_processors(),
-		  most = b->a.ranks ? b->a.ranks : processors > 1 ? 2 : 1;
+	const int processors = zr_bench_processors(), most = b->a.ranks     ? b->a.ranks :
+							     processors > 1 ? 2 :
+									      1;
 	w->at[w->n].ranks = 1;
 	w->at[w->n++].threads = processors;
 	if (processors > 1 && !b->a.ranks) {
@@ -259,14 +260,17 @@ static int measure_way(struct bench *b, struct ways *w, int way, struct zr_error
 	int code = 0;
 	for (size_t i = 0; i < SUBJECTS && !code; i++) {
 		const struct zr_bench_subject *s = subjects[i];
-		struct zr_bench_job job = { .subject = s, .conf = b->conf,
+		struct zr_bench_job job = { .subject = s,
+					    .conf = b->conf,
 					    .overrides = w->overrides,
 					    .n_overrides = w->n_overrides,
 					    .ranks = w->at[way].ranks,
-					    .threads = w->at[way].threads, .seconds = b->seconds,
+					    .threads = w->at[way].threads,
+					    .seconds = b->seconds,
 					    .dir = b->dir ? b->dir : ".",
 					    .progress = !b->a.json && isatty(STDOUT_FILENO),
-					    .table = !b->a.json, .shared = b->shared,
+					    .table = !b->a.json,
+					    .shared = b->shared,
 					    .copied = b->copied };
 		const int by_thread = way > 0 && job.ranks == 1;
 		if ((b->subject && strcmp(b->subject, s->name)) || job.ranks < s->least_ranks ||
@@ -396,8 +400,10 @@ static int parse(int argc, char **argv, struct bench *b)
 	if (seconds)
 		b->seconds = strtod(seconds, &end);
 	if (seconds && (!*seconds || *end || !(b->seconds > 0 && b->seconds < 3600))) {
-		fprintf(stderr, "zeroth bench: --seconds %s: expected a number of seconds, more "
-			"than 0\n", seconds);
+		fprintf(stderr,
+			"zeroth bench: --seconds %s: expected a number of seconds, more "
+			"than 0\n",
+			seconds);
 		return 2;
 	}
 	if (b->dir && access(b->dir, W_OK | X_OK)) {

@@ -12,9 +12,9 @@
 #include "core/setup.h"
 #include "train/forecast/rates.h"
 
-#define ZR_BENCH_RATES 2048   /* of one measurement */
+#define ZR_BENCH_RATES 2048 /* of one measurement */
 #define ZR_BENCH_RANKS 64
-#define ZR_BENCH_COPY (8ull << 20) /* bytes that each rank lends for limit.shared_copy */
+#define ZR_BENCH_COPY  (8ull << 20) /* bytes that each rank lends for limit.shared_copy */
 
 struct zr_bench_rate {
 	char name[ZR_RATE_NAME];
@@ -37,15 +37,15 @@ struct zr_bench_shared {
 
 struct zr_bench_job {
 	const struct zr_bench_subject *subject;
-	const char *conf;              /* NULL: a small model of bench's own */
+	const char *conf; /* NULL: a small model of bench's own */
 	const char *const *overrides;
 	int n_overrides;
 	int ranks, threads;
-	double seconds;                /* of one measurement; 0: the subject's choice */
-	const char *dir;               /* for files */
-	int progress, table;           /* whether rank 0 shows them */
+	double seconds;      /* of one measurement; 0: the subject's choice */
+	const char *dir;     /* for files */
+	int progress, table; /* whether rank 0 shows them */
 	struct zr_bench_shared *shared;
-	char *copied;                  /* ranks x ZR_BENCH_COPY shared bytes */
+	char *copied; /* ranks x ZR_BENCH_COPY shared bytes */
 };
 
 struct zr_bench {
@@ -54,8 +54,8 @@ struct zr_bench {
 	const struct zr_device_v1 *dev;
 	int rank;
 	double seconds;
-	char *room;      /* device memory, filled with small numbers */
-	uint64_t bytes;  /* of it */
+	char *room;     /* device memory, filled with small numbers */
+	uint64_t bytes; /* of it */
 	uint64_t used;
 	struct zr_error *err;
 };
@@ -63,12 +63,12 @@ struct zr_bench {
 struct zr_bench_subject {
 	const char *name, *summary;
 	int (*run)(struct zr_bench *);
-	uint64_t room;     /* bytes of device memory that it wants */
-	double seconds;    /* of one measurement */
+	uint64_t room;  /* bytes of device memory that it wants */
+	double seconds; /* of one measurement */
 	int least_ranks;
-	int by_thread;     /* 1: also one rank with one thread */
+	int by_thread;                /* 1: also one rank with one thread */
 	const char *const *overrides; /* of its runs, NULL at the end */
-	const char *needs; /* an option of [optimizer] that these set; NULL: none */
+	const char *needs;            /* an option of [optimizer] that these set; NULL: none */
 };
 extern const struct zr_bench_subject zr_bench_gemm, zr_bench_ops, zr_bench_adam, zr_bench_adam8,
 	zr_bench_comm, zr_bench_io, zr_bench_step;

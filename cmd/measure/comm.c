@@ -59,9 +59,12 @@ static int collectives(struct exchange *x, char *send, char *recv, double limit)
 					  kinds[k].kind == ZR_COMM_BROADCAST;
 			const uint64_t count = sizes[i] / 4 / (whole ? 1 : ranks);
 			const double at = (double)(4 * count * (whole ? 1 : ranks));
-			x->op = (struct zr_comm_op){ .size = sizeof x->op, .kind = kinds[k].kind,
-						     .group = ZR_GROUP_WORLD, .dtype = ZR_F32,
-						     .n_seg = 1, .seg = &x->seg };
+			x->op = (struct zr_comm_op){ .size = sizeof x->op,
+						     .kind = kinds[k].kind,
+						     .group = ZR_GROUP_WORLD,
+						     .dtype = ZR_F32,
+						     .n_seg = 1,
+						     .seg = &x->seg };
 			x->seg = (struct zr_comm_seg){ send, recv, (int64_t)count };
 			double t = zr_bench_time(x->b, exchange, x);
 			zr_bench_note(x->b, kinds[k].name, &at, 1, at, t, "B/s",
@@ -80,8 +83,11 @@ static int meetings(struct exchange *x, char *send)
 	const double one = 1;
 	for (int i = 0; i < 2; i++) {
 		x->seg = (struct zr_comm_seg){ send, NULL, 1024 };
-		x->op = (struct zr_comm_op){ .size = sizeof x->op, .kind = kinds[i],
-					     .group = ZR_GROUP_WORLD, .dtype = ZR_F32, .n_seg = i,
+		x->op = (struct zr_comm_op){ .size = sizeof x->op,
+					     .kind = kinds[i],
+					     .group = ZR_GROUP_WORLD,
+					     .dtype = ZR_F32,
+					     .n_seg = i,
 					     .seg = &x->seg };
 		double t = zr_bench_time(x->b, exchange, x);
 		zr_bench_note(x->b, i ? "fence" : "barrier", &one, 1, 1, t, "op/s", 0, 1);
@@ -132,6 +138,10 @@ static int run(struct zr_bench *b)
 }
 
 const struct zr_bench_subject zr_bench_comm = {
-	.name = "comm", .summary = "collectives between ranks", .run = run, .room = 2 * LARGEST,
-	.seconds = 0.05, .least_ranks = 2,
+	.name = "comm",
+	.summary = "collectives between ranks",
+	.run = run,
+	.room = 2 * LARGEST,
+	.seconds = 0.05,
+	.least_ranks = 2,
 };

@@ -38,10 +38,17 @@ static int measure_product(struct product *p, int type, const char *kind, uint32
 	const double at[] = { (double)m, (double)n, (double)k };
 	char name[ZR_RATE_NAME];
 	zr_bench_empty(p->b);
-	p->op = (struct zr_op_matmul){ .size = sizeof p->op, .flags = flags, .a_dtype = t,
-				       .b_dtype = t, .d_dtype = d, .m = m, .n = n, .k = k,
+	p->op = (struct zr_op_matmul){ .size = sizeof p->op,
+				       .flags = flags,
+				       .a_dtype = t,
+				       .b_dtype = t,
+				       .d_dtype = d,
+				       .m = m,
+				       .n = n,
+				       .k = k,
 				       .lda = flags & ZR_MM_TRANS_A ? m : k,
-				       .ldb = flags & ZR_MM_TRANS_B ? k : n, .ldd = n };
+				       .ldb = flags & ZR_MM_TRANS_B ? k : n,
+				       .ldd = n };
 	p->op.a = zr_bench_take(p->b, width * (uint64_t)(m * k));
 	p->op.b = zr_bench_take(p->b, width * (uint64_t)(k * n));
 	p->op.d = zr_bench_take(p->b, 4 * (uint64_t)(m * n));
@@ -99,13 +106,24 @@ static void place_attention(struct product *p, int type, int64_t length, int64_t
 	qkv = zr_bench_take(p->b, 3 * one * width * (uint64_t)length);
 	dqkv = zr_bench_take(p->b, 3 * one * width * (uint64_t)length);
 	a->fwd = (struct zr_op_attention){
-		.size = sizeof a->fwd, .dtype = types[type], .batch = 1, .length = length,
-		.heads = HEADS, .kv_heads = HEADS, .head_dim = head, .q_stride = 3 * (int64_t)width,
-		.k_stride = 3 * (int64_t)width, .v_stride = 3 * (int64_t)width,
-		.out_stride = (int64_t)width, .scale = 0.125f, .q = qkv, .k = qkv + one * width,
+		.size = sizeof a->fwd,
+		.dtype = types[type],
+		.batch = 1,
+		.length = length,
+		.heads = HEADS,
+		.kv_heads = HEADS,
+		.head_dim = head,
+		.q_stride = 3 * (int64_t)width,
+		.k_stride = 3 * (int64_t)width,
+		.v_stride = 3 * (int64_t)width,
+		.out_stride = (int64_t)width,
+		.scale = 0.125f,
+		.q = qkv,
+		.k = qkv + one * width,
 		.v = qkv + 2 * one * width,
 		.out = zr_bench_take(p->b, one * width * (uint64_t)length),
-		.lse = zr_bench_take(p->b, 4 * HEADS * (uint64_t)length) };
+		.lse = zr_bench_take(p->b, 4 * HEADS * (uint64_t)length)
+	};
 	a->dout = zr_bench_take(p->b, one * width * (uint64_t)length);
 	a->dq = dqkv;
 	a->dk = dqkv + one * width;
@@ -152,9 +170,13 @@ static int place_head(struct product *p, int type, int64_t rows, int64_t width, 
 		       one = type ? 2 : 4;
 	static const int32_t zeros[1024];
 	zr_bench_empty(p->b);
-	p->head = (struct zr_op_head_loss){ .size = sizeof p->head, .flags = ZR_OP_ACCUMULATE,
-					    .dtype = types[type], .scale = 1e-4f, .rows = rows,
-					    .width = width, .vocabulary = vocabulary,
+	p->head = (struct zr_op_head_loss){ .size = sizeof p->head,
+					    .flags = ZR_OP_ACCUMULATE,
+					    .dtype = types[type],
+					    .scale = 1e-4f,
+					    .rows = rows,
+					    .width = width,
+					    .vocabulary = vocabulary,
 					    .x = zr_bench_take(p->b, one * n * c),
 					    .w = zr_bench_take(p->b, one * v * c),
 					    .dx = zr_bench_take(p->b, one * n * c),
@@ -205,6 +227,11 @@ static int run(struct zr_bench *b)
 }
 
 const struct zr_bench_subject zr_bench_gemm = {
-	.name = "gemm", .summary = "matrix products, attention, loss", .run = run,
-	.room = 96 << 20, .seconds = 0.02, .least_ranks = 1, .by_thread = 1,
+	.name = "gemm",
+	.summary = "matrix products, attention, loss",
+	.run = run,
+	.room = 96 << 20,
+	.seconds = 0.02,
+	.least_ranks = 1,
+	.by_thread = 1,
 };

@@ -14,11 +14,11 @@
 #include "core/session.h"
 
 #define FILE_BYTES (256ull << 20)
-#define LARGEST (16ull << 20)
-#define POSTED 4   /* requests at any time, as an update has them */
-#define BLOCK (1u << 20)
-#define HUGE (2u << 20)
-#define DEPTH 32   /* threads of the limit, at most */
+#define LARGEST    (16ull << 20)
+#define POSTED     4 /* requests at any time, as an update has them */
+#define BLOCK      (1u << 20)
+#define HUGE       (2u << 20)
+#define DEPTH      32 /* threads of the limit, at most */
 
 struct disk {
 	struct zr_bench *b;
@@ -102,8 +102,11 @@ static double raw(int fd, int write, int depth, double seconds)
 	double moved = 0;
 	int started = 0, failed = 0;
 	for (; started < depth; started++) {
-		thread[started] = (struct thread){ .fd = fd, .write = write, .number = started,
-						   .depth = depth, .until = began + seconds };
+		thread[started] = (struct thread){ .fd = fd,
+						   .write = write,
+						   .number = started,
+						   .depth = depth,
+						   .until = began + seconds };
 		if (pthread_create(&thread[started].id, NULL, blocks, &thread[started]))
 			break;
 	}
@@ -162,8 +165,8 @@ static int requests(struct disk *d, const double limit[2])
 	for (int i = 0; i < 6 && rate > 0; i++) {
 		const double at = (double)sizes[i / 2];
 		rate = by_plugin(d, i % 2, sizes[i / 2], 1, b->seconds / 2, 0);
-		zr_bench_note(b, i % 2 ? "disk_write_one" : "disk_read_one", &at, 1, rate, 1,
-			      "B/s", 0, i < 2);
+		zr_bench_note(b, i % 2 ? "disk_write_one" : "disk_read_one", &at, 1, rate, 1, "B/s",
+			      0, i < 2);
 	}
 	return rate > 0 ? 0 : b->err->code;
 }
@@ -198,6 +201,10 @@ static int run(struct zr_bench *b)
 
 static const char *const on_disk[] = { "offload.optimizer.plugin=nvme", NULL };
 const struct zr_bench_subject zr_bench_io = {
-	.name = "io", .summary = "requests to the disk of --dir", .run = run, .seconds = 0.4,
-	.least_ranks = 1, .overrides = on_disk,
+	.name = "io",
+	.summary = "requests to the disk of --dir",
+	.run = run,
+	.seconds = 0.4,
+	.least_ranks = 1,
+	.overrides = on_disk,
 };

@@ -65,7 +65,7 @@ double zr_bench_fma(struct zr_bench *b, int bf16)
 /* ---- memory ---------------------------------------------------------------------- */
 
 #define COPY_BYTES (64ull << 20)
-#define COPY_CUT (1ull << 20)
+#define COPY_CUT   (1ull << 20)
 
 struct copy {
 	struct zr_bench *b;

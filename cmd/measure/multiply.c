@@ -32,25 +32,25 @@ static double in_c(int64_t rounds)
 
 #ifdef __x86_64__
 #define EACH(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
-#define KEEP(k) __asm__ volatile("" : "+v"(s##k));
+#define KEEP(k)  __asm__ volatile("" : "+v"(s##k));
 /* each: operations of one instruction */
-#define MULTIPLY(name, features, T, ZERO, ADD, each, FIRST) \
-	__attribute__((target(features))) static double name(int64_t rounds) \
-	{ \
-		T x = ZERO, s0 = x, s1 = x, s2 = x, s3 = x, s4 = x, s5 = x, s6 = x, s7 = x, \
-		  s8 = x, s9 = x, s10 = x, s11 = x; \
-		__asm__ volatile("" : "+v"(x)); \
-		for (int64_t i = 0; i < rounds; i++) { \
-			EACH(ADD) \
-			EACH(KEEP) \
-		} \
-		sink = FIRST(s0); \
-		return (double)(each) * (double)rounds * SUMS; \
+#define MULTIPLY(name, features, T, ZERO, ADD, each, FIRST)                                        \
+	__attribute__((target(features))) static double name(int64_t rounds)                       \
+	{                                                                                          \
+		T x = ZERO, s0 = x, s1 = x, s2 = x, s3 = x, s4 = x, s5 = x, s6 = x, s7 = x,        \
+		  s8 = x, s9 = x, s10 = x, s11 = x;                                                \
+		__asm__ volatile("" : "+v"(x));                                                    \
+		for (int64_t i = 0; i < rounds; i++) {                                             \
+			EACH(ADD)                                                                  \
+			EACH(KEEP)                                                                 \
+		}                                                                                  \
+		sink = FIRST(s0);                                                                  \
+		return (double)(each) * (double)rounds * SUMS;                                     \
 	}
-#define ADD256(k) s##k = _mm256_fmadd_ps(x, x, s##k);
-#define ADD512(k) s##k = _mm512_fmadd_ps(x, x, s##k);
+#define ADD256(k)    s##k = _mm256_fmadd_ps(x, x, s##k);
+#define ADD512(k)    s##k = _mm512_fmadd_ps(x, x, s##k);
 #define ADD_PAIRS(k) s##k = _mm512_dpbf16_ps(s##k, (__m512bh)x, (__m512bh)x);
-#define FIRST512(s) _mm_cvtss_f32(_mm512_castps512_ps128(s))
+#define FIRST512(s)  _mm_cvtss_f32(_mm512_castps512_ps128(s))
 MULTIPLY(by_avx2, "avx2,fma", __m256, _mm256_setzero_ps(), ADD256, 2 * 8, _mm256_cvtss_f32)
 MULTIPLY(by_avx512, "avx512f", __m512, _mm512_setzero_ps(), ADD512, 2 * 16, FIRST512)
 MULTIPLY(by_pairs, "avx512f,avx512bf16", __m512, _mm512_setzero_ps(), ADD_PAIRS, 2 * 32, FIRST512)
@@ -62,8 +62,9 @@ __attribute__((target("amx-tile,amx-bf16"))) static double by_tiles(int64_t roun
 		uint8_t palette, start_row, reserved[14];
 		uint16_t bytes[16];
 		uint8_t rows[16];
-	} config = { 1, 0, { 0 }, { 64, 64, 64, 64, 64, 64, 64, 64 },
-		     { 16, 16, 16, 16, 16, 16, 16, 16 } };
+	} config = {
+		1, 0, { 0 }, { 64, 64, 64, 64, 64, 64, 64, 64 }, { 16, 16, 16, 16, 16, 16, 16, 16 }
+	};
 	_tile_loadconfig(&config);
 	_tile_zero(0);
 	_tile_zero(1);

@@ -8,8 +8,8 @@
 
 #include "bench.h"
 
-#define WIDTH 512
-#define MOST (1 << 23) /* elements */
+#define WIDTH  512
+#define MOST   (1 << 23) /* elements */
 #define ARRAYS 6
 
 struct sweep {
@@ -25,9 +25,16 @@ struct sweep {
 
 static int layernorm(const struct sweep *s)
 {
-	struct zr_op_layernorm op = { .size = sizeof op, .dtype = s->dtype, .rows = s->rows,
-				      .width = WIDTH, .eps = 1e-5f, .x = s->x[0], .gamma = s->x[1],
-				      .beta = s->x[1], .y = s->x[2], .mean = s->stats[0],
+	struct zr_op_layernorm op = { .size = sizeof op,
+				      .dtype = s->dtype,
+				      .rows = s->rows,
+				      .width = WIDTH,
+				      .eps = 1e-5f,
+				      .x = s->x[0],
+				      .gamma = s->x[1],
+				      .beta = s->x[1],
+				      .y = s->x[2],
+				      .mean = s->stats[0],
 				      .rstd = s->stats[1] };
 	return s->ops->layernorm(s->ops, NULL, &op);
 }
@@ -35,11 +42,18 @@ static int layernorm(const struct sweep *s)
 static struct zr_op_layernorm_bwd layernorm_bwd_op(const struct sweep *s)
 {
 	return (struct zr_op_layernorm_bwd){ .size = sizeof(struct zr_op_layernorm_bwd),
-					     .dtype = s->dtype, .rows = s->rows, .width = WIDTH,
-					     .dy = s->x[1], .x = s->x[0], .gamma = s->x[1],
-					     .mean = s->stats[0], .rstd = s->stats[1],
-					     .dx = s->x[2], .dgamma = s->stats[2],
-					     .dbeta = s->stats[3], .work = s->work };
+					     .dtype = s->dtype,
+					     .rows = s->rows,
+					     .width = WIDTH,
+					     .dy = s->x[1],
+					     .x = s->x[0],
+					     .gamma = s->x[1],
+					     .mean = s->stats[0],
+					     .rstd = s->stats[1],
+					     .dx = s->x[2],
+					     .dgamma = s->stats[2],
+					     .dbeta = s->stats[3],
+					     .work = s->work };
 }
 
 static int layernorm_bwd(const struct sweep *s)
@@ -50,19 +64,31 @@ static int layernorm_bwd(const struct sweep *s)
 
 static int rmsnorm(const struct sweep *s)
 {
-	struct zr_op_rmsnorm op = { .size = sizeof op, .dtype = s->dtype, .rows = s->rows,
-				    .width = WIDTH, .eps = 1e-5f, .x = s->x[0], .gamma = s->x[1],
-				    .y = s->x[2], .rstd = s->stats[1] };
+	struct zr_op_rmsnorm op = { .size = sizeof op,
+				    .dtype = s->dtype,
+				    .rows = s->rows,
+				    .width = WIDTH,
+				    .eps = 1e-5f,
+				    .x = s->x[0],
+				    .gamma = s->x[1],
+				    .y = s->x[2],
+				    .rstd = s->stats[1] };
 	return s->ops->rmsnorm(s->ops, NULL, &op);
 }
 
 static struct zr_op_rmsnorm_bwd rmsnorm_bwd_op(const struct sweep *s)
 {
 	return (struct zr_op_rmsnorm_bwd){ .size = sizeof(struct zr_op_rmsnorm_bwd),
-					   .dtype = s->dtype, .rows = s->rows, .width = WIDTH,
-					   .dy = s->x[1], .x = s->x[0], .gamma = s->x[1],
-					   .rstd = s->stats[1], .dx = s->x[2],
-					   .dgamma = s->stats[2], .work = s->work };
+					   .dtype = s->dtype,
+					   .rows = s->rows,
+					   .width = WIDTH,
+					   .dy = s->x[1],
+					   .x = s->x[0],
+					   .gamma = s->x[1],
+					   .rstd = s->stats[1],
+					   .dx = s->x[2],
+					   .dgamma = s->stats[2],
+					   .work = s->work };
 }
 
 static int rmsnorm_bwd(const struct sweep *s)
@@ -73,47 +99,75 @@ static int rmsnorm_bwd(const struct sweep *s)
 
 static int gelu_bwd(const struct sweep *s)
 {
-	struct zr_op_gelu_bwd op = { .size = sizeof op, .dtype = s->dtype, .n = s->n,
-				     .dy = s->x[0], .pre = s->x[1], .dx = s->x[2],
+	struct zr_op_gelu_bwd op = { .size = sizeof op,
+				     .dtype = s->dtype,
+				     .n = s->n,
+				     .dy = s->x[0],
+				     .pre = s->x[1],
+				     .dx = s->x[2],
 				     .act = s->x[3] };
 	return s->ops->gelu_bwd(s->ops, NULL, &op);
 }
 
 static int residual(const struct sweep *s)
 {
-	struct zr_op_residual op = { .size = sizeof op, .dtype = s->dtype, .n = s->n,
-				     .a = s->x[0], .b = s->x[1], .out = s->x[2] };
+	struct zr_op_residual op = { .size = sizeof op,
+				     .dtype = s->dtype,
+				     .n = s->n,
+				     .a = s->x[0],
+				     .b = s->x[1],
+				     .out = s->x[2] };
 	return s->ops->residual(s->ops, NULL, &op);
 }
 
 static int swiglu(const struct sweep *s)
 {
-	struct zr_op_swiglu op = { .size = sizeof op, .dtype = s->dtype, .n = s->n,
-				   .gate = s->x[0], .up = s->x[1], .out = s->x[2] };
+	struct zr_op_swiglu op = { .size = sizeof op,
+				   .dtype = s->dtype,
+				   .n = s->n,
+				   .gate = s->x[0],
+				   .up = s->x[1],
+				   .out = s->x[2] };
 	return s->ops->swiglu(s->ops, NULL, &op);
 }
 
 static int swiglu_bwd(const struct sweep *s)
 {
-	struct zr_op_swiglu_bwd op = { .size = sizeof op, .dtype = s->dtype, .n = s->n,
-				       .dy = s->x[0], .gate = s->x[1], .up = s->x[2],
-				       .dgate = s->x[3], .dup = s->x[4], .act = s->x[5] };
+	struct zr_op_swiglu_bwd op = { .size = sizeof op,
+				       .dtype = s->dtype,
+				       .n = s->n,
+				       .dy = s->x[0],
+				       .gate = s->x[1],
+				       .up = s->x[2],
+				       .dgate = s->x[3],
+				       .dup = s->x[4],
+				       .act = s->x[5] };
 	return s->ops->swiglu_bwd(s->ops, NULL, &op);
 }
 
 static int rotary(const struct sweep *s)
 {
-	struct zr_op_rotary op = { .size = sizeof op, .dtype = s->dtype, .batch = 1,
-				   .length = s->rows, .heads = WIDTH / 64, .head_dim = 64,
-				   .stride = WIDTH, .x = s->x[0], .out = s->x[1],
+	struct zr_op_rotary op = { .size = sizeof op,
+				   .dtype = s->dtype,
+				   .batch = 1,
+				   .length = s->rows,
+				   .heads = WIDTH / 64,
+				   .head_dim = 64,
+				   .stride = WIDTH,
+				   .x = s->x[0],
+				   .out = s->x[1],
 				   .frequency = { 1, 0.5f, 0.1f } };
 	return s->ops->rotary(s->ops, NULL, &op);
 }
 
 static int bias_bwd(const struct sweep *s)
 {
-	struct zr_op_bias_bwd op = { .size = sizeof op, .dtype = s->dtype, .rows = s->rows,
-				     .width = WIDTH, .dy = s->x[0], .db = s->stats[0] };
+	struct zr_op_bias_bwd op = { .size = sizeof op,
+				     .dtype = s->dtype,
+				     .rows = s->rows,
+				     .width = WIDTH,
+				     .dy = s->x[0],
+				     .db = s->stats[0] };
 	return s->ops->bias_bwd(s->ops, NULL, &op);
 }
 
@@ -122,17 +176,28 @@ static int bias_bwd(const struct sweep *s)
 
 static int embedding(const struct sweep *s)
 {
-	struct zr_op_embedding op = { .size = sizeof op, .dtype = s->dtype, .batch = 1,
-				      .length = s->rows, .width = WIDTH, .vocabulary = WORDS,
-				      .tokens = s->tokens, .wte = s->x[0], .out = s->x[1] };
+	struct zr_op_embedding op = { .size = sizeof op,
+				      .dtype = s->dtype,
+				      .batch = 1,
+				      .length = s->rows,
+				      .width = WIDTH,
+				      .vocabulary = WORDS,
+				      .tokens = s->tokens,
+				      .wte = s->x[0],
+				      .out = s->x[1] };
 	return s->ops->embedding(s->ops, NULL, &op);
 }
 
 static int embedding_bwd(const struct sweep *s)
 {
-	struct zr_op_embedding_bwd op = { .size = sizeof op, .flags = ZR_OP_ACCUMULATE_WTE,
-					  .dtype = s->dtype, .batch = 1, .length = s->rows,
-					  .width = WIDTH, .vocabulary = WORDS, .tokens = s->tokens,
+	struct zr_op_embedding_bwd op = { .size = sizeof op,
+					  .flags = ZR_OP_ACCUMULATE_WTE,
+					  .dtype = s->dtype,
+					  .batch = 1,
+					  .length = s->rows,
+					  .width = WIDTH,
+					  .vocabulary = WORDS,
+					  .tokens = s->tokens,
 					  .dout = s->x[0],
 					  .dwte = (float *)(void *)s->x[1] };
 	return s->ops->embedding_bwd(s->ops, NULL, &op);
@@ -140,9 +205,12 @@ static int embedding_bwd(const struct sweep *s)
 
 static int fold(const struct sweep *s)
 {
-	struct zr_op_fold op = { .size = sizeof op, .flags = ZR_OP_ACCUMULATE,
-				 .comm_dtype = s->dtype, .n = s->n,
-				 .g = (float *)(void *)s->x[0], .acc = (float *)(void *)s->x[1],
+	struct zr_op_fold op = { .size = sizeof op,
+				 .flags = ZR_OP_ACCUMULATE,
+				 .comm_dtype = s->dtype,
+				 .n = s->n,
+				 .g = (float *)(void *)s->x[0],
+				 .acc = (float *)(void *)s->x[1],
 				 .sumsq = (double *)(void *)s->stats[0],
 				 .nonfinite = (uint32_t *)(void *)s->stats[1] };
 	return s->ops->fold(s->ops, NULL, &op);
@@ -150,16 +218,24 @@ static int fold(const struct sweep *s)
 
 static int cast(const struct sweep *s)
 {
-	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = s->to, .src_dtype = s->dtype,
-				 .n = s->n, .src = s->x[0], .dst = s->x[1] };
+	struct zr_op_cast op = { .size = sizeof op,
+				 .dst_dtype = s->to,
+				 .src_dtype = s->dtype,
+				 .n = s->n,
+				 .src = s->x[0],
+				 .dst = s->x[1] };
 	return s->ops->cast(s->ops, NULL, &op);
 }
 
 /* A cast to the same type copies. */
 static int copy(const struct sweep *s)
 {
-	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = ZR_F32,
-				 .n = s->n, .src = s->x[0], .dst = s->x[1] };
+	struct zr_op_cast op = { .size = sizeof op,
+				 .dst_dtype = ZR_F32,
+				 .src_dtype = ZR_F32,
+				 .n = s->n,
+				 .src = s->x[0],
+				 .dst = s->x[1] };
 	return s->ops->cast(s->ops, NULL, &op);
 }
 
@@ -167,11 +243,22 @@ static int copy(const struct sweep *s)
 
 static int multiply(const struct sweep *s, uint32_t flags)
 {
-	struct zr_op_matmul op = { .size = sizeof op, .flags = flags, .a_dtype = s->dtype,
-				   .b_dtype = s->dtype, .d_dtype = s->dtype, .m = s->rows,
-				   .n = WIDTH, .k = SHORT, .lda = SHORT, .ldb = WIDTH,
-				   .ldd = WIDTH, .a = s->x[0], .b = s->x[1], .d = s->x[2],
-				   .bias = s->x[1], .pre = flags ? s->x[3] : NULL };
+	struct zr_op_matmul op = { .size = sizeof op,
+				   .flags = flags,
+				   .a_dtype = s->dtype,
+				   .b_dtype = s->dtype,
+				   .d_dtype = s->dtype,
+				   .m = s->rows,
+				   .n = WIDTH,
+				   .k = SHORT,
+				   .lda = SHORT,
+				   .ldb = WIDTH,
+				   .ldd = WIDTH,
+				   .a = s->x[0],
+				   .b = s->x[1],
+				   .d = s->x[2],
+				   .bias = s->x[1],
+				   .pre = flags ? s->x[3] : NULL };
 	return s->ops->matmul(s->ops, NULL, &op);
 }
 
@@ -188,7 +275,7 @@ static int product(const struct sweep *s)
 static const struct op {
 	const char *name;
 	int (*fn)(const struct sweep *);
-	size_t needs;  /* where the device's table has it */
+	size_t needs; /* where the device's table has it */
 	/* of n elements that it must read from memory and write there: of dtype, and of fp32 */
 	double arrays, fp32;
 } all_ops[] = {
@@ -382,7 +469,11 @@ static int run(struct zr_bench *b)
 }
 
 const struct zr_bench_subject zr_bench_ops = {
-	.name = "ops", .summary = "norms, activations, casts, copies", .run = run,
-	.room = 4ull * ARRAYS * MOST + (16 << 20), .seconds = 0.02, .least_ranks = 1,
+	.name = "ops",
+	.summary = "norms, activations, casts, copies",
+	.run = run,
+	.room = 4ull * ARRAYS * MOST + (16 << 20),
+	.seconds = 0.02,
+	.least_ranks = 1,
 	.by_thread = 1,
 };

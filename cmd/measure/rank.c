@@ -13,9 +13,9 @@
 #include "train/run/outlet.h"
 #include "train/run/supervise.h"
 
-#define BATCHES 5
+#define BATCHES    5
 #define MOST_CALLS (1 << 22)
-#define FILL (1u << 20) /* bytes */
+#define FILL       (1u << 20) /* bytes */
 
 int zr_bench_processors(void)
 {
@@ -114,8 +114,11 @@ static void show(const struct zr_bench_job *job, const struct zr_bench_rate *r)
 
 	for (; v >= 1000 && p < 5; p++)
 		v /= 1000;
-	printf("  %-18s %-18s %6.*f %s%-10s", r->name, size, v < 10 ? 2 : v < 100 ? 1 : 0, v,
-	       prefix[p], r->unit);
+	printf("  %-18s %-18s %6.*f %s%-10s", r->name, size,
+	       v < 10  ? 2 :
+	       v < 100 ? 1 :
+			 0,
+	       v, prefix[p], r->unit);
 	if (r->share > 0) {
 		int n = (int)(20 * r->share + 0.5);
 		n = n > 20 ? 20 : n;
@@ -133,8 +136,11 @@ void zr_bench_note(struct zr_bench *b, const char *name, const double *at, int d
 		return;
 
 	struct zr_bench_rate *r = &all->rate[all->n++];
-	*r = (struct zr_bench_rate){ .dims = dims, .at = { 1, 1, 1 }, .rate = work / seconds,
-				     .unit = unit, .shown = shown };
+	*r = (struct zr_bench_rate){ .dims = dims,
+				     .at = { 1, 1, 1 },
+				     .rate = work / seconds,
+				     .unit = unit,
+				     .shown = shown };
 	snprintf(r->name, sizeof r->name, "%s", name);
 	memcpy(r->at, at, (size_t)dims * sizeof *at);
 	r->share = limit > 0 ? r->rate / limit : 0;
@@ -240,7 +246,9 @@ int zr_bench_rank(int rank, void *arg, struct zr_error *why)
 	const struct zr_bench_job *job = arg;
 	char threads[40];
 	struct zr_config *cfg = NULL;
-	struct zr_bench b = { .job = job, .rank = rank, .err = why,
+	struct zr_bench b = { .job = job,
+			      .rank = rank,
+			      .err = why,
 			      .seconds = job->seconds > 0 ? job->seconds : job->subject->seconds };
 	if (rank)
 		zr_log_level(ZR_LOG_ERROR);

@@ -8,8 +8,8 @@
 #include "train/fit.h"
 #include "train/run/timeline.h"
 
-#define MOST 200 /* steps */
-#define FIRST 2  /* that do not count */
+#define MOST  200 /* steps */
+#define FIRST 2   /* that do not count */
 
 /* Operations of a step of one rank: 6 for each parameter of a product and token (Kaplan et al.
  * 2020), without attention's scores. */
@@ -80,6 +80,9 @@ static int run(struct zr_bench *b)
 }
 
 const struct zr_bench_subject zr_bench_step = {
-	.name = "step", .summary = "steps of a small model, or of that of CONF", .run = run,
-	.seconds = 1.5, .least_ranks = 1,
+	.name = "step",
+	.summary = "steps of a small model, or of that of CONF",
+	.run = run,
+	.seconds = 1.5,
+	.least_ranks = 1,
 };

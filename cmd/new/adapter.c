@@ -26,7 +26,7 @@ struct zr_inst {
 	const struct opts *o;
 	const struct zr_model_v1 *model; /* its functions, and its instance */
 	struct zr_inst *base;
-	struct zr_unit *units;     /* as the model's, with tensors of our own */
+	struct zr_unit *units; /* as the model's, with tensors of our own */
 	struct zr_tensor *tensors;
 };
 
@@ -122,8 +122,12 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 }
 
 static const struct zr_model_v1 vtbl = {
-	.size = sizeof vtbl, .declare = declare, .bytes = bytes, .forward = forward,
-	.backward = backward, .logits = logits
+	.size = sizeof vtbl,
+	.declare = declare,
+	.bytes = bytes,
+	.forward = forward,
+	.backward = backward,
+	.logits = logits,
 };
 static const struct zr_iface ifaces[] = { { "zr.model/1", &vtbl }, { NULL, NULL } };
 

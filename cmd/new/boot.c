@@ -38,7 +38,8 @@ static int info(struct zr_inst *b, struct zr_boot_info *out)
 	out->node = 0;
 	out->nodes = 1;
 	return gethostname(out->host, sizeof out->host - 1) ?
-		       zr_fail(b->h, ZR_EIO, "the name of the host: %s", strerror(errno)) : ZR_OK;
+		       zr_fail(b->h, ZR_EIO, "the name of the host: %s", strerror(errno)) :
+		       ZR_OK;
 }
 
 /* ---- values ---------------------------------------------------------------------- */
@@ -80,8 +81,9 @@ static int get(struct zr_inst *b, const char *key, void *value, uint64_t bytes, 
 	while (!(f = fopen(path, "re"))) {
 		int rc = stopped(b);
 		if (rc || waited > timeout)
-			return rc ? rc : zr_fail(b->h, ZR_EPEER, "%s: not there after %g s", path,
-						 timeout);
+			return rc ? rc :
+				    zr_fail(b->h, ZR_EPEER, "%s: not there after %g s", path,
+					    timeout);
 		if (waited >= said + 10) {
 			said = waited;
 			zr_log(b->h, ZR_LOG_INFO, "waits for a rank to write %s", path);
@@ -91,8 +93,9 @@ static int get(struct zr_inst *b, const char *key, void *value, uint64_t bytes, 
 	}
 	size_t n = fread(value, 1, bytes, f);
 	fclose(f);
-	return n == bytes ? ZR_OK : zr_fail(b->h, ZR_EIO, "%s has %zu bytes, not %llu", path, n,
-					    (unsigned long long)bytes);
+	return n == bytes ? ZR_OK :
+			    zr_fail(b->h, ZR_EIO, "%s has %zu bytes, not %llu", path, n,
+				    (unsigned long long)bytes);
 }
 
 /* All ranks have come here as often as this one. */
@@ -130,8 +133,9 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	struct zr_inst *b = malloc(sizeof *b);
 	if (!b)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
-	*b = (struct zr_inst){ .h = h, .o = opts, .rank = number("RANK", 0),
-			       .world = number("WORLD_SIZE", 1) };
+	*b = (struct zr_inst){
+		.h = h, .o = opts, .rank = number("RANK", 0), .world = number("WORLD_SIZE", 1)
+	};
 	if (b->rank < 0 || b->rank >= b->world) {
 		int rc = zr_fail(h, ZR_EINVAL, "RANK=%d, WORLD_SIZE=%d: ranks count from 0",
 				 b->rank, b->world);
@@ -147,8 +151,9 @@ static void destroy(struct zr_inst *b)
 	free(b);
 }
 
-static const struct zr_boot_v1 vtbl = { .size = sizeof vtbl, .info = info, .put = put, .get = get,
-					.fence = fence, .abort = stop };
+static const struct zr_boot_v1 vtbl = {
+	.size = sizeof vtbl, .info = info, .put = put, .get = get, .fence = fence, .abort = stop
+};
 static const struct zr_iface ifaces[] = { { "zr.boot/1", &vtbl }, { NULL, NULL } };
 
 static const struct zr_desc desc = {

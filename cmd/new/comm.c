@@ -19,9 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PIECE 65536    /* bytes that a rank shows to one other at a time */
-#define RANKS 64       /* at most */
-#define OUTSTANDING 64 /* operations that were posted and not waited for, at most */
+#define PIECE       65536 /* bytes that a rank shows to one other at a time */
+#define RANKS       64    /* at most */
+#define OUTSTANDING 64    /* operations that were posted and not waited for, at most */
 
 /* What a user may set in [comm]. */
 struct opts {
@@ -112,10 +112,10 @@ static int meet(struct zr_inst *c, int32_t group)
 
 static int64_t bytes_of(int32_t dtype)
 {
-	return dtype == ZR_U8				    ? 1 :
-	       dtype == ZR_F16 || dtype == ZR_BF16	    ? 2 :
-	       dtype == ZR_F32 || dtype == ZR_I32	    ? 4 :
-							      8;
+	return dtype == ZR_U8                      ? 1 :
+	       dtype == ZR_F16 || dtype == ZR_BF16 ? 2 :
+	       dtype == ZR_F32 || dtype == ZR_I32  ? 4 :
+						     8;
 }
 
 static void add(int32_t dtype, void *sum, const void *x, int64_t n)
@@ -140,11 +140,13 @@ static int compare(struct zr_inst *c, const struct zr_comm_op *op, int64_t count
 		    o->root == op->root && s->count == count &&
 		    !memcmp(&o->tag, &op->tag, sizeof o->tag))
 			continue;
-		snprintf(text, sizeof text, "step %lld, operation %d: kind %d of %lld elements of "
+		snprintf(text, sizeof text,
+			 "step %lld, operation %d: kind %d of %lld elements of "
 			 "type %d here, but on rank %d step %lld, operation %d: kind %d of %lld of "
-			 "type %d", (long long)op->tag.step, op->tag.op, op->kind, (long long)count,
-			 op->dtype, c->first[op->group] + r, (long long)o->tag.step, o->tag.op,
-			 o->kind, (long long)s->count, o->dtype);
+			 "type %d",
+			 (long long)op->tag.step, op->tag.op, op->kind, (long long)count, op->dtype,
+			 c->first[op->group] + r, (long long)o->tag.step, o->tag.op, o->kind,
+			 (long long)s->count, o->dtype);
 		stop_all(c, text);
 		return stopped(c);
 	}
@@ -206,8 +208,8 @@ static int run(struct zr_inst *c, const struct zr_comm_op *op)
 				take(c, op, s, at, n);
 			if (!rc)
 				rc = meet(c, op->group); /* before a piece changes */
-		      if (rc)
-			      return rc;
+			if (rc)
+				return rc;
 			at += n;
 		} while (at < s->count);
 	}
@@ -286,8 +288,10 @@ static int join(struct zr_inst *c)
 	const struct zr_boot_v1 *boot = h->get ? h->get(h, "zr.boot/1", &boot_inst) : NULL;
 	char path[64] = "";
 	if (!boot || !boot->put || !boot->get)
-		return zr_fail(h, ZR_ENOTSUP, "boot offers nothing through which %d ranks could "
-			       "meet", h->world);
+		return zr_fail(h, ZR_ENOTSUP,
+			       "boot offers nothing through which %d ranks could "
+			       "meet",
+			       h->world);
 	if (h->world > RANKS)
 		return zr_fail(h, ZR_EINVAL, "%d ranks: at most %d", h->world, RANKS);
 	c->bytes = sizeof *c->area + (uint64_t)h->world * sizeof(struct seat);
@@ -344,7 +348,11 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 }
 
 static const struct zr_comm_v1 vtbl = {
-	.size = sizeof vtbl, .post = post, .test = test, .wait = wait_for, .abort = stop,
+	.size = sizeof vtbl,
+	.post = post,
+	.test = test,
+	.wait = wait_for,
+	.abort = stop,
 	.bytes_sent = bytes_sent,
 };
 static const struct zr_iface ifaces[] = { { "zr.comm/1", &vtbl }, { NULL, NULL } };

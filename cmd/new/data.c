@@ -59,7 +59,7 @@ static uint64_t mixed(uint64_t a, uint64_t b)
 static int batch(struct zr_inst *inst, const struct zr_batch *b)
 {
 	const uint64_t n = inst->o->vocabulary;
-	/* the seed is mixed first: seed ^ step would be the same for a neighbouring seed and step */
+	/* the seed is mixed first: seed ^ step is the same for a neighbouring seed and step */
 	uint64_t r = mixed(mixed(mixed(mixed(0, b->seed), (uint64_t)b->step), (uint64_t)b->slot),
 			   (uint64_t)b->split);
 	for (int64_t i = 0; i < b->sequences; i++) {
@@ -92,7 +92,10 @@ static void destroy(struct zr_inst *inst)
 }
 
 static const struct zr_data_v1 vtbl = {
-	.size = sizeof vtbl, .info = info, .prepare = prepare, .batch = batch
+	.size = sizeof vtbl,
+	.info = info,
+	.prepare = prepare,
+	.batch = batch,
 };
 static const struct zr_iface ifaces[] = { { "zr.data/1", &vtbl }, { NULL, NULL } };
 

@@ -16,7 +16,7 @@ struct opts {
 };
 
 /* Name, type, flags, default, least and greatest value, unit, and a sentence for people. */
-#define COUNT(name, def, most, doc) \
+#define COUNT(name, def, most, doc)                                                                \
 	ZR_OPT(struct opts, name, ZR_T_I64, ZR_O_NUMERIC, def, 1, most, "", doc)
 static const struct zr_opt options[] = {
 	COUNT(layers, "2", 64, "Networks that are added."),
@@ -25,9 +25,9 @@ static const struct zr_opt options[] = {
 	COUNT(vocabulary, "256", 1000000, "Different tokens."),
 };
 
-#define MOST 64     /* layers, as the table says */
-#define TENSORS 3   /* of a unit, at most */
-#define WIDER 4     /* the hidden layer, in widths */
+#define MOST    64 /* layers, as the table says */
+#define TENSORS 3  /* of a unit, at most */
+#define WIDER   4  /* the hidden layer, in widths */
 
 /* Names that the host reads for as long as the instance is there. */
 struct zr_inst {
@@ -48,7 +48,9 @@ static void declare_tensor(struct zr_inst *m, int64_t u, int k, const char *name
 {
 	struct zr_tensor *t = &m->tensor[u][k];
 	snprintf(m->name[u][k], sizeof m->name[u][k], name, (int)u - 1);
-	*t = (struct zr_tensor){ .name = m->name[u][k], .ndim = columns ? 2 : 1, .map = map,
+	*t = (struct zr_tensor){ .name = m->name[u][k],
+				 .ndim = columns ? 2 : 1,
+				 .map = map,
 				 .dims = { rows, columns ? columns : 1, 1, 1 } };
 	t->init = columns ? ZR_INIT_NORMAL : ZR_INIT_CONST; /* biases begin with 0 */
 	t->std = columns ? 0.02 : 0;
@@ -63,12 +65,16 @@ static int declare(struct zr_inst *m, struct zr_model_decl *out)
 	int64_t n = o->layers + 2, width = o->width;
 	for (int64_t u = 0; u < n; u++) {
 		snprintf(m->name[u][TENSORS], sizeof m->name[u][TENSORS],
-			 u == 0 ? "embed" : u == n - 1 ? "head" : "h.%d", (int)u - 1);
+			 u == 0     ? "embed" :
+			 u == n - 1 ? "head" :
+				      "h.%d",
+			 (int)u - 1);
 		m->number[u] = (int32_t)u;
-		m->unit[u] = (struct zr_unit){ .name = m->name[u][TENSORS],
-					       .tensors = m->tensor[u] };
+		m->unit[u] =
+			(struct zr_unit){ .name = m->name[u][TENSORS], .tensors = m->tensor[u] };
 		m->layer[u] = (struct zr_layer){ .name = m->name[u][TENSORS],
-						 .units = &m->number[u], .n_units = 1 };
+						 .units = &m->number[u],
+						 .n_units = 1 };
 	}
 	declare_tensor(m, 0, 0, "token.weight", o->vocabulary, width, ZR_MAP_NONE);
 	declare_tensor(m, 0, 1, "position.weight", o->context, width, ZR_MAP_NONE);
@@ -88,8 +94,8 @@ static int declare(struct zr_inst *m, struct zr_model_decl *out)
 	out->tensor_stride = sizeof(struct zr_tensor);
 	out->vocabulary = o->vocabulary;
 	out->context = o->context;
-	out->flops_per_token = 6.0 * (double)width * (2 * WIDER * (double)(o->layers * width) +
-						     (double)o->vocabulary);
+	out->flops_per_token = 6.0 * (double)width *
+			       (2 * WIDER * (double)(o->layers * width) + (double)o->vocabulary);
 	return ZR_OK;
 }
 
@@ -110,11 +116,16 @@ static void *take(char **from, uint64_t bytes)
 
 static struct zr_op_head_loss loss_op(const struct zr_inst *m, const struct zr_layer_call *c)
 {
-	return (struct zr_op_head_loss){ .size = sizeof(struct zr_op_head_loss), .dtype = c->dtype,
-					 .scale = c->grad_scale, .rows = c->batch * c->length,
-					 .width = m->o->width, .vocabulary = m->o->vocabulary,
-					 .targets = c->targets, .loss = c->loss_rows,
-					 .loss_sum = c->loss_sum, .weights = c->weights };
+	return (struct zr_op_head_loss){ .size = sizeof(struct zr_op_head_loss),
+					 .dtype = c->dtype,
+					 .scale = c->grad_scale,
+					 .rows = c->batch * c->length,
+					 .width = m->o->width,
+					 .vocabulary = m->o->vocabulary,
+					 .targets = c->targets,
+					 .loss = c->loss_rows,
+					 .loss_sum = c->loss_sum,
+					 .weights = c->weights };
 }
 
 /* How much memory each layer needs: what the functions below take. */
@@ -148,41 +159,66 @@ static int multiply(const struct zr_layer_call *c, uint32_t flags, int64_t M, in
 		    const void *a, const void *b, void *d, int32_t d_dtype, const void *bias,
 		    void *pre)
 {
-	const struct zr_op_matmul op = {
-		.size = sizeof op, .flags = flags, .a_dtype = c->dtype, .b_dtype = c->dtype,
-		.d_dtype = d_dtype, .m = M, .n = N, .k = K, .lda = flags & ZR_MM_TRANS_A ? M : K,
-		.ldb = flags & ZR_MM_TRANS_B ? K : N, .ldd = N, .a = a, .b = b, .d = d,
-		.bias = bias, .pre = pre
-	};
+	const struct zr_op_matmul op = { .size = sizeof op,
+					 .flags = flags,
+					 .a_dtype = c->dtype,
+					 .b_dtype = c->dtype,
+					 .d_dtype = d_dtype,
+					 .m = M,
+					 .n = N,
+					 .k = K,
+					 .lda = flags & ZR_MM_TRANS_A ? M : K,
+					 .ldb = flags & ZR_MM_TRANS_B ? K : N,
+					 .ldd = N,
+					 .a = a,
+					 .b = b,
+					 .d = d,
+					 .bias = bias,
+					 .pre = pre };
 	return c->ops->matmul(c->ops, c->stream, &op);
 }
 
 static int add(const struct zr_layer_call *c, int64_t n, const void *a, const void *b, void *out)
 {
-	const struct zr_op_residual op = { .size = sizeof op, .dtype = c->dtype, .n = n, .a = a,
-					   .b = b, .out = out };
+	const struct zr_op_residual op = {
+		.size = sizeof op, .dtype = c->dtype, .n = n, .a = a, .b = b, .out = out
+	};
 	return c->ops->residual(c->ops, c->stream, &op);
 }
 
 static int embed(const struct zr_inst *m, const struct zr_layer_call *c)
 {
-	const struct zr_op_embedding op = {
-		.size = sizeof op, .dtype = c->dtype, .batch = c->batch, .length = c->length,
-		.width = m->o->width, .vocabulary = m->o->vocabulary, .positions = m->o->context,
-		.tokens = c->tokens, .wte = c->param[0], .wpe = c->param[1], .out = c->out,
-		.position = c->positions
-	};
+	const struct zr_op_embedding op = { .size = sizeof op,
+					    .dtype = c->dtype,
+					    .batch = c->batch,
+					    .length = c->length,
+					    .width = m->o->width,
+					    .vocabulary = m->o->vocabulary,
+					    .positions = m->o->context,
+					    .tokens = c->tokens,
+					    .wte = c->param[0],
+					    .wpe = c->param[1],
+					    .out = c->out,
+					    .position = c->positions };
 	return c->ops->embedding(c->ops, c->stream, &op);
 }
 
 static int embed_backward(const struct zr_inst *m, const struct zr_layer_call *c)
 {
 	const struct zr_op_embedding_bwd op = {
-		.size = sizeof op, .dtype = c->dtype, .batch = c->batch, .length = c->length,
-		.width = m->o->width, .vocabulary = m->o->vocabulary, .positions = m->o->context,
+		.size = sizeof op,
+		.dtype = c->dtype,
+		.batch = c->batch,
+		.length = c->length,
+		.width = m->o->width,
+		.vocabulary = m->o->vocabulary,
+		.positions = m->o->context,
 		.flags = (c->accumulate[0] ? ZR_OP_ACCUMULATE_WTE : 0) |
 			 (c->accumulate[1] ? ZR_OP_ACCUMULATE_WPE : 0),
-		.tokens = c->tokens, .dout = c->grad, .dwte = c->dparam[0], .dwpe = c->dparam[1],
+		.tokens = c->tokens,
+		.dout = c->grad,
+		.dwte = c->dparam[0],
+		.dwpe = c->dparam[1],
 		.position = c->positions
 	};
 	return op.dwte || op.dwpe ? c->ops->embedding_bwd(c->ops, c->stream, &op) : ZR_OK;
@@ -197,8 +233,8 @@ static int network(const struct zr_inst *m, const struct zr_layer_call *c)
 	int rc = multiply(c, ZR_MM_TRANS_B | ZR_MM_GELU, rows, H, C, c->in, c->param[0], hidden,
 			  c->dtype, c->param[1], c->saved);
 	if (!rc)
-		rc = multiply(c, ZR_MM_TRANS_B, rows, C, H, hidden, c->param[2], y, c->dtype,
-			      NULL, NULL);
+		rc = multiply(c, ZR_MM_TRANS_B, rows, C, H, hidden, c->param[2], y, c->dtype, NULL,
+			      NULL);
 	if (rc)
 		return rc;
 	return add(c, rows * C, c->in, y, c->out);
@@ -210,9 +246,10 @@ static int weight_backward(const struct zr_layer_call *c, int k, int64_t outputs
 			   const void *dy, const void *x)
 {
 	uint32_t add_to = c->accumulate[k] ? ZR_MM_ACCUMULATE : 0;
-	return !c->dparam[k] ? ZR_OK :
-	       multiply(c, ZR_MM_TRANS_A | add_to, outputs, inputs, c->batch * c->length, dy, x,
-			c->dparam[k], ZR_F32, NULL, NULL);
+	return !c->dparam[k] ?
+		       ZR_OK :
+		       multiply(c, ZR_MM_TRANS_A | add_to, outputs, inputs, c->batch * c->length,
+				dy, x, c->dparam[k], ZR_F32, NULL, NULL);
 }
 
 /* c->grad is the gradient w.r.t. the output, and becomes that w.r.t. the input. */
@@ -222,11 +259,20 @@ static int network_backward(const struct zr_inst *m, const struct zr_layer_call 
 	char *work = c->work;
 	void *hidden = take(&work, bytes_of(c, rows * H)), *d = take(&work, bytes_of(c, rows * H));
 	void *dx = take(&work, bytes_of(c, rows * C));
-	const struct zr_op_gelu_bwd gelu = { .size = sizeof gelu, .dtype = c->dtype, .n = rows * H,
-					     .dy = d, .pre = c->saved, .dx = d, .act = hidden };
-	const struct zr_op_bias_bwd bias = { .size = sizeof bias, .dtype = c->dtype, .rows = rows,
+	const struct zr_op_gelu_bwd gelu = { .size = sizeof gelu,
+					     .dtype = c->dtype,
+					     .n = rows * H,
+					     .dy = d,
+					     .pre = c->saved,
+					     .dx = d,
+					     .act = hidden };
+	const struct zr_op_bias_bwd bias = { .size = sizeof bias,
+					     .dtype = c->dtype,
+					     .rows = rows,
 					     .flags = c->accumulate[1] ? ZR_OP_ACCUMULATE : 0,
-					     .width = H, .dy = d, .db = c->dparam[1] };
+					     .width = H,
+					     .dy = d,
+					     .db = c->dparam[1] };
 	int rc = multiply(c, 0, rows, H, C, c->grad, c->param[2], d, c->dtype, NULL, NULL);
 	if (!rc)
 		rc = c->ops->gelu_bwd(c->ops, c->stream, &gelu);
@@ -262,14 +308,16 @@ static int loss(const struct zr_inst *m, const struct zr_layer_call *c, int back
 
 static int forward(struct zr_inst *m, const struct zr_layer_call *c)
 {
-	return c->layer == 0 ? embed(m, c) : c->layer <= m->o->layers ? network(m, c) :
-									loss(m, c, 0);
+	return c->layer == 0            ? embed(m, c) :
+	       c->layer <= m->o->layers ? network(m, c) :
+					  loss(m, c, 0);
 }
 
 static int backward(struct zr_inst *m, const struct zr_layer_call *c)
 {
-	return c->layer == 0 ? embed_backward(m, c) :
-	       c->layer <= m->o->layers ? network_backward(m, c) : loss(m, c, 1);
+	return c->layer == 0            ? embed_backward(m, c) :
+	       c->layer <= m->o->layers ? network_backward(m, c) :
+					  loss(m, c, 1);
 }
 
 /* ---- the plugin ------------------------------------------------------------------ */
@@ -291,8 +339,11 @@ static void destroy(struct zr_inst *m)
 	free(m);
 }
 
-static const struct zr_model_v1 vtbl = { .size = sizeof vtbl, .declare = declare, .bytes = bytes,
-					 .forward = forward, .backward = backward };
+static const struct zr_model_v1 vtbl = { .size = sizeof vtbl,
+					 .declare = declare,
+					 .bytes = bytes,
+					 .forward = forward,
+					 .backward = backward };
 static const struct zr_iface ifaces[] = { { "zr.model/1", &vtbl }, { NULL, NULL } };
 
 static const struct zr_desc desc = {

@@ -99,7 +99,10 @@ static void destroy(struct zr_inst *inst)
 }
 
 static const struct zr_monitor_v1 vtbl = {
-	.size = sizeof vtbl, .metrics = metrics, .flush = flush, .resume = resume
+	.size = sizeof vtbl,
+	.metrics = metrics,
+	.flush = flush,
+	.resume = resume,
 };
 static const struct zr_iface ifaces[] = { { "zr.monitor/1", &vtbl }, { NULL, NULL } };
 

@@ -22,15 +22,17 @@
 
 #define NAME_MOST 63
 
-static const char *const roles[] = { "activation", "adapter", "boot",      "comm",
-				     "data",       "model",   "monitor",   "offload",
-				     "optimizer",  "precision", "scheduler", "zero", NULL };
+static const char *const roles[] = { "activation", "adapter", "boot",    "comm",      "data",
+				     "model",      "monitor", "offload", "optimizer", "precision",
+				     "scheduler",  "zero",    NULL };
 
 /* A file that is written, and the templates that it comes from, one after the other. */
 enum { FROM = 3 };
 static const struct part {
 	const char *to;
-	struct { const char *name, *but; } from[FROM]; /* but for this role, which brings its own */
+	struct {
+		const char *name, *but;
+	} from[FROM]; /* but for this role, which brings its own */
 } parts[] = {
 	{ "@ID@.c", { { "@ROLE@.c", NULL } } },
 	{ "Makefile", { { "Makefile", NULL } } },
@@ -53,8 +55,10 @@ static void fill(const struct plan *p, const char *text, FILE *out)
 		{ "@ID@", p->id, "" },
 		{ "@ROLE@", p->role, "" },
 		/* several monitors may be active: each has a name; stores say what they hold */
-		{ "@SECTION@", p->role, !strcmp(p->role, "monitor") ? ".mine" :
-					!strcmp(p->role, "offload") ? ".optimizer" : "" },
+		{ "@SECTION@", p->role,
+		  !strcmp(p->role, "monitor") ? ".mine" :
+		  !strcmp(p->role, "offload") ? ".optimizer" :
+						"" },
 	};
 	while (*text) {
 		size_t i = 0;
@@ -122,7 +126,8 @@ static int known_role(const char *role, struct zr_error *err)
 {
 	char list[160] = "";
 	if (!strcmp(role, "device"))
-		return zr_err(err, ZR_EINVAL, "there is no template of a device: it has all "
+		return zr_err(err, ZR_EINVAL,
+			      "there is no template of a device: it has all "
 			      "operations of zeroth/device.h, which no short source can show; "
 			      "begin with a copy of plugins/device/cpu of Zeroth's sources");
 
@@ -140,8 +145,10 @@ static int check_name(const char *id, struct zr_error *err)
 {
 	if (*id < 'a' || *id > 'z' || strlen(id) > NAME_MOST ||
 	    strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789_-") != strlen(id))
-		return zr_err(err, ZR_EINVAL, "'%s' is no name of a plugin: it has 1 to %d of a-z, "
-			      "0-9, _ and -, a letter first", id, NAME_MOST);
+		return zr_err(err, ZR_EINVAL,
+			      "'%s' is no name of a plugin: it has 1 to %d of a-z, "
+			      "0-9, _ and -, a letter first",
+			      id, NAME_MOST);
 	return 0;
 }
 
@@ -155,8 +162,10 @@ static int write_all(struct plan *p, struct zr_error *err)
 
 		snprintf(p->path[i], sizeof p->path[i], "%s/%s", p->dir, name);
 		if (!faccessat(AT_FDCWD, p->path[i], F_OK, AT_SYMLINK_NOFOLLOW))
-			return zr_err(err, ZR_EINVAL, "%s is there already, and nothing is written "
-				      "over; choose another name or --dir", p->path[i]);
+			return zr_err(err, ZR_EINVAL,
+				      "%s is there already, and nothing is written "
+				      "over; choose another name or --dir",
+				      p->path[i]);
 	}
 
 	const int made = !mkdir(p->dir, 0777);
@@ -174,9 +183,9 @@ static int write_all(struct plan *p, struct zr_error *err)
 
 int zr_cmd_plugin_new(int argc, char **argv)
 {
-	static const struct option longs[] = {
-		{ "dir", 1, NULL, 'd' }, { "help", 0, NULL, 'h' }, { NULL, 0, NULL, 0 }
-	};
+	static const struct option longs[] = { { "dir", 1, NULL, 'd' },
+					       { "help", 0, NULL, 'h' },
+					       { NULL, 0, NULL, 0 } };
 	struct plan p = { 0 };
 	struct zr_error err = { 0 };
 	int c;

@@ -167,8 +167,15 @@ static void destroy(struct zr_inst *s)
 }
 
 static const struct zr_offload_v1 vtbl = {
-	.size = sizeof vtbl, .info = info, .make = make, .discard = discard, .read = read_at,
-	.write = write_at, .test = test, .wait = wait_for, .drain = drain,
+	.size = sizeof vtbl,
+	.info = info,
+	.make = make,
+	.discard = discard,
+	.read = read_at,
+	.write = write_at,
+	.test = test,
+	.wait = wait_for,
+	.drain = drain,
 };
 static const struct zr_iface ifaces[] = { { "zr.offload/1", &vtbl }, { NULL, NULL } };
 

@@ -14,8 +14,8 @@ struct opts {
 /* Name, type, flags, default, least and greatest value, unit, and a sentence for people. */
 static const struct zr_opt options[] = {
 	ZR_OPT_LR(struct opts, "1e-2"),
-	ZR_OPT(struct opts, momentum, ZR_T_F64, ZR_O_NUMERIC | ZR_O_GROUP | ZR_O_MAX_OPEN, "0.9",
-	       0, 1, "", "Share of the last direction that is kept."),
+	ZR_OPT(struct opts, momentum, ZR_T_F64, ZR_O_NUMERIC | ZR_O_GROUP | ZR_O_MAX_OPEN, "0.9", 0,
+	       1, "", "Share of the last direction that is kept."),
 	ZR_OPT(struct opts, weight_decay, ZR_T_F64, ZR_O_NUMERIC | ZR_O_GROUP, "0", 0, ZR_HI, "",
 	       "Share of a parameter that goes at each step, times lr."),
 	ZR_OPT_STATES(struct opts),
@@ -23,15 +23,11 @@ static const struct zr_opt options[] = {
 
 /* g: gradient, unscaled and clipped; p: parameter; k: constants; s: states of this element. Returns
  * the new parameter. No macros in here, and no functions but those of the header. */
-ZR_ELEMENTWISE(
-enum { DIRECTION, STATES };
-enum { LR, MOMENTUM, DECAY, CONSTANTS };
-static float update(const float *k, float g, float p, float *s)
-{
-	s[DIRECTION] = k[MOMENTUM] * s[DIRECTION] + g;
-	return p - k[DECAY] * p - k[LR] * s[DIRECTION];
-}
-)
+ZR_ELEMENTWISE(enum { DIRECTION, STATES }; enum { LR, MOMENTUM, DECAY, CONSTANTS };
+	       static float update(const float *k, float g, float p, float *s) {
+		       s[DIRECTION] = k[MOMENTUM] * s[DIRECTION] + g;
+		       return p - k[DECAY] * p - k[LR] * s[DIRECTION];
+	       })
 
 /* Names in checkpoints, and first values. A new meaning needs a new name. */
 static const struct zr_elementwise_state states[] = { { "direction", 0, 0, 0 }, ZR_NO_STATE };

@@ -76,7 +76,10 @@ static void destroy(struct zr_inst *inst)
 }
 
 static const struct zr_precision_v1 vtbl = {
-	.size = sizeof vtbl, .info = info, .start = start, .next = next
+	.size = sizeof vtbl,
+	.info = info,
+	.start = start,
+	.next = next,
 };
 static const struct zr_iface ifaces[] = { { "zr.precision/1", &vtbl }, { NULL, NULL } };
 

@@ -32,7 +32,7 @@ static int value(struct zr_inst *inst, const struct zr_sched_point *at, double *
 	*lr = at->base;
 	if (step < o->warmup)
 		*lr *= (double)(step + 1) / (double)o->warmup;
-	for (uint64_t i = 0; i < step / o->period && *lr > 0; i++)
+	for (uint64_t i = 0; i<step / o->period && * lr> 0; i++)
 		*lr /= 2;
 	return ZR_OK;
 }

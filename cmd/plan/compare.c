@@ -73,7 +73,6 @@ int zr_plan_compare(const struct zr_cmd_args *a, struct zr_rate_source *rates, j
 	if (!rc && !a->json)
 		printf("device, host, disk: bytes of a rank; all ranks: of the machine's memory, "
 		       "by %d rank%s%s\n",
-		       ranks, ranks > 1 ? "s" : "",
-		       rates->known ? "; a day: written to disk" : "");
+		       ranks, ranks > 1 ? "s" : "", rates->known ? "; a day: written to disk" : "");
 	return rc;
 }

@@ -15,7 +15,7 @@
 #include "train/forecast/print.h"
 
 #define MICROS 7 /* 1, 2, 4, ... 64 */
-#define WORD 64
+#define WORD   64
 
 static const char *const recompute[] = { "activation.plugin=keep", "activation.plugin=recompute" };
 static const char *const states[] = { "optimizer.states=fp32", "optimizer.states=8bit" };

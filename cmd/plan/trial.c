@@ -134,8 +134,8 @@ int zr_trial_run(const struct zr_cmd_args *a, struct zr_rate_source *rates, stru
 		all[n++] = t->set[i];
 	snprintf(ini, sizeof ini, "/proc/self/fd/%d", fd);
 	zr_log_taker = say_nothing;
-	int rc = fd < 0 ? zr_err(&e, ZR_EIO, "%s: %s", a->operand, strerror(errno))
-			: zr_config_load(ini, all, n, &cfg, &e);
+	int rc = fd < 0 ? zr_err(&e, ZR_EIO, "%s: %s", a->operand, strerror(errno)) :
+			  zr_config_load(ini, all, n, &cfg, &e);
 	if (!rc)
 		rc = zr_plan_open(cfg, t->ranks, &s, &e);
 	if (!rc)
@@ -169,8 +169,7 @@ json_t *zr_trial_json(const struct zr_trial *t)
 	if (t->forecast) {
 		zr_json_put(&j, "disk_read_bytes", json_integer((json_int_t)t->f.read));
 		zr_json_put(&j, "disk_written_bytes", json_integer((json_int_t)t->f.written));
-		zr_json_put(&j, "disk_written_bytes_per_day",
-			    json_real(zr_forecast_wear(&t->f)));
+		zr_json_put(&j, "disk_written_bytes_per_day", json_real(zr_forecast_wear(&t->f)));
 		zr_json_put(&j, "comm_seconds", json_real(t->f.queue[ZR_Q_COMM]));
 		zr_json_put(&j, "seconds", json_real(t->f.seconds));
 		zr_json_put(&j, "tokens_per_s", json_real(t->tokens / t->f.seconds));

@@ -29,10 +29,10 @@ struct zr_trial {
 	int refused; /* 1: `why` says what cannot be */
 	char why[256];
 	uint64_t device, host, disk; /* bytes of a rank */
-	uint64_t machine;	     /* and of all that share its memory */
-	int separate;		     /* the device has a memory of its own */
-	int forecast;		     /* 1: f is known */
-	double tokens;		     /* of a step */
+	uint64_t machine;            /* and of all that share its memory */
+	int separate;                /* the device has a memory of its own */
+	int forecast;                /* 1: f is known */
+	double tokens;               /* of a step */
 	int64_t sequences;
 	struct zr_forecast f;
 };
@@ -49,8 +49,8 @@ extern const char *const zr_trial_stage[];
 struct zr_tiers {
 	const char *name;
 	const char *set[5]; /* ends with NULL */
-	int stage3;	    /* 1: parameters move, which only stage 3 can */
-	int host;	    /* 1: makes a difference only if the device has a memory of its own */
+	int stage3;         /* 1: parameters move, which only stage 3 can */
+	int host;           /* 1: makes a difference only if the device has a memory of its own */
 };
 extern const struct zr_tiers zr_trial_tiers[];
 extern const int zr_n_trial_tiers;

@@ -37,8 +37,8 @@ static void measure(const struct zr_rows *rows, struct areas *a)
 					n++;
 				}
 			a->mean[p][w] = n ? sum / (double)n : 0;
-			a->x[w] =
-				to > from ? (rows->value[0][from] + rows->value[0][to - 1]) / 2 : 0;
+			a->x[w] = to > from ? (rows->value[0][from] + rows->value[0][to - 1]) / 2 :
+					      0;
 			a->all[p] += sum;
 			counted += n;
 		}

@@ -14,7 +14,7 @@ struct known {
 	const char *id, *title, *unit_text;
 	enum zr_chart_unit unit;
 	const char *metric[5]; /* the first as lines, the others dashed */
-	int noisy;	       /* a mean helps */
+	int noisy;             /* a mean helps */
 	const char *missing;   /* why there may be none; NULL: then nothing is said */
 };
 
@@ -153,10 +153,10 @@ static void add_metric(const struct zr_report *r, struct zr_chart *c, const char
 		if (!v.y)
 			continue;
 		v.label = label(r, i, metric, room, used);
-		v.kind = at > 1 ? ZR_CURVE_DOTTED
-			 : at	? ZR_CURVE_DASHED
-			 : mean ? ZR_CURVE_FAINT
-				: ZR_CURVE_LINE;
+		v.kind = at > 1 ? ZR_CURVE_DOTTED :
+			 at     ? ZR_CURVE_DASHED :
+			 mean   ? ZR_CURVE_FAINT :
+				  ZR_CURVE_LINE;
 		zr_chart_add(c, v);
 		v.kind = ZR_CURVE_MEAN;
 		if (mean && !at)

@@ -108,10 +108,10 @@ char *zr_number_bytes(double v, char text[ZR_NUMBER_ROOM])
 	for (; fabs(v) >= 1024 && u < 5; u++)
 		v /= 1024;
 	snprintf(text, ZR_NUMBER_ROOM, "%.*f %s",
-		 !u	   ? 0
-		 : v < 10  ? 2
-		 : v < 100 ? 1
-			   : 0,
+		 !u      ? 0 :
+		 v < 10  ? 2 :
+		 v < 100 ? 1 :
+			   0,
 		 v, unit[u]);
 	return text;
 }

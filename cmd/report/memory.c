@@ -8,7 +8,7 @@
 #include "cmd/report/html.h"
 #include "cmd/report/report.h"
 
-#define TIERS 3
+#define TIERS      3
 #define CATEGORIES 32
 
 static const char *const tier_name[TIERS] = { "device", "host", "disk" };
@@ -28,8 +28,8 @@ struct tier {
 static int colour(const char *name)
 {
 	static const char *const large[ZR_PARTS - 1] = {
-		"parameters", "optimizer state", "gradients", "activations", "workspace",
-		"master parameters", "gradient buffers", "staging", "batch", "data",
+		"parameters",        "optimizer state",  "gradients", "activations", "workspace",
+		"master parameters", "gradient buffers", "staging",   "batch",       "data",
 	};
 	int i = 0;
 	while (i < ZR_PARTS - 1 && strcmp(large[i], name))
@@ -67,12 +67,11 @@ static void read_tier(const struct zr_run_files *run, int at, struct tier *t)
 	const char *name;
 	memset(t, 0, sizeof *t);
 	t->shared = bytes(json_object_get(json_object_get(run->plan, "shared"), tier_name[at]));
-	json_object_foreach (planned, name, v)
-		category(t, name)->planned += bytes(v);
+	json_object_foreach(planned, name, v) category(t, name)->planned += bytes(v);
 	if (at == 1)
-		json_object_foreach (held, name, v)
-			category(t, name)->planned += bytes(v);
-	json_object_foreach (ledger, name, v) {
+		json_object_foreach(held, name, v) category(t, name)->planned += bytes(v);
+	json_object_foreach(ledger, name, v)
+	{
 		struct category *c = category(t, name);
 		if (!run->plan)
 			c->planned += bytes(json_object_get(v, "planned"));
@@ -123,8 +122,7 @@ static void write_tier(const struct tier *t, const char *name, FILE *f)
 		write_bar(t, 1, most, f);
 	fputs("<ul class=\"legend\">", f);
 	for (int i = 0; i < t->n; i++) {
-		fprintf(f, "<li><i class=\"p%d\"></i>",
-			colour(t->c[i].name));
+		fprintf(f, "<li><i class=\"p%d\"></i>", colour(t->c[i].name));
 		zr_html_text(f, t->c[i].name);
 		fputs("</li>", f);
 	}
@@ -139,8 +137,7 @@ static void write_tier(const struct tier *t, const char *name, FILE *f)
 	      "<th>category</th><th>planned</th><th>held at its peak</th></tr></thead><tbody>",
 	      f);
 	for (int i = 0; i < t->n; i++) {
-		fprintf(f, "<tr><th scope=\"row\"><i class=\"p%d\"></i>",
-			colour(t->c[i].name));
+		fprintf(f, "<tr><th scope=\"row\"><i class=\"p%d\"></i>", colour(t->c[i].name));
 		zr_html_text(f, t->c[i].name);
 		fprintf(f, "</th><td>%s</td><td>%s</td></tr>", zr_number_bytes(t->c[i].planned, a),
 			isnan(t->peak) ? "-" : zr_number_bytes(t->c[i].peak, b));

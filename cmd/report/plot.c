@@ -16,7 +16,7 @@
 #define AXIS 9 /* columns of the numbers on the left, a blank behind them */
 
 struct dots {
-	uint8_t *cell;		       /* [rows * columns], a bit for each dot */
+	uint8_t *cell;                 /* [rows * columns], a bit for each dot */
 	int rows, columns, wide, high; /* wide, high: dots of a cell */
 };
 
@@ -60,8 +60,8 @@ static void draw(struct dots *d, const struct range *r, const double *x, const d
 		if (!isfinite(y[i]))
 			continue;
 		int at_x = r->x1 > r->x0 ? (int)(w * (x[i] - r->x0) / (r->x1 - r->x0)) : 0;
-		int at_y =
-			r->y1 > r->y0 ? (int)lround(h * (r->y1 - y[i]) / (r->y1 - r->y0)) : h / 2;
+		int at_y = r->y1 > r->y0 ? (int)lround(h * (r->y1 - y[i]) / (r->y1 - r->y0)) :
+					   h / 2;
 		int steps = before_x < 0 ? 0 : abs(at_y - before_y);
 		if (before_x >= 0 && at_x - before_x > steps)
 			steps = at_x - before_x;

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum zr_plot_with {
-	ZR_PLOT_ASCII,	/* a place has two dots: ' . : */
+	ZR_PLOT_ASCII,  /* a place has two dots: ' . : */
 	ZR_PLOT_BRAILLE /* eight, as UTF-8 */
 };
 

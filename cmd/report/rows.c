@@ -110,7 +110,7 @@ static void keep(struct zr_rows *r)
 
 static long double ten_to(int n)
 {
-	static const long double small[] = { 1,	    1e1L,  1e2L,  1e3L,	 1e4L,	1e5L,  1e6L,
+	static const long double small[] = { 1,     1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,
 					     1e7L,  1e8L,  1e9L,  1e10L, 1e11L, 1e12L, 1e13L,
 					     1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L };
 	return n < 20 ? small[n] : powl(10, n);

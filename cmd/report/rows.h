@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 
 #define ZR_ROWS_COLUMNS 256
-#define ZR_ROWS_NAME 80
+#define ZR_ROWS_NAME    80
 
 /* The first column is the step, which ascends: a row of a step that was there takes the place of it
  * and of all behind it, as a run that goes on after an earlier step has it. */
@@ -22,7 +22,7 @@ struct zr_rows {
 	int columns;
 	char name[ZR_ROWS_COLUMNS][ZR_ROWS_NAME];
 	double *value[ZR_ROWS_COLUMNS]; /* [n]; NaN: not measured; infinite: it was not finite */
-	int64_t bad;			/* lines that are no row */
+	int64_t bad;                    /* lines that are no row */
 };
 
 /* The column of this name, or NULL. */
@@ -45,9 +45,9 @@ struct zr_rows_file {
 	char path[PATH_MAX];
 	int csv, fd;
 	ino_t inode;
-	int64_t at;		 /* bytes read, to the end of a line */
+	int64_t at;              /* bytes read, to the end of a line */
 	char last[ZR_ROWS_LAST]; /* the bytes in front of `at`, at the end of it */
-	int torn;		 /* the file goes on with a line that has no end yet */
+	int torn;                /* the file goes on with a line that has no end yet */
 };
 
 /* Finds the file in a run directory; 0: there is none. Nothing is read yet. */

@@ -16,7 +16,7 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 
-#define FILE_MOST (256u << 20)
+#define FILE_MOST     (256u << 20)
 #define SAMPLES_SHOWN (64 << 10)
 
 static void problem(struct zr_run_files *r, const char *name, const char *why)

@@ -15,13 +15,13 @@ struct zr_run_value {
 
 struct zr_run_files {
 	const char *dir; /* borrowed */
-	char name[128];	 /* of the directory, to tell runs apart */
+	char name[128];  /* of the directory, to tell runs apart */
 	struct zr_rows_file metrics;
 	int has_metrics;
 	struct zr_run_value *value; /* config.ini, in its order */
 	int n_values;
 	json_t *summary, *plan, *trace; /* NULL: not there, or not readable: see problem */
-	char trace_name[64];		/* the file of the last traced step */
+	char trace_name[64];            /* the file of the last traced step */
 	int traces;
 	char *samples; /* samples.txt, or the end of it; NULL: none */
 	int samples_cut;

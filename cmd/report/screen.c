@@ -11,7 +11,7 @@
 
 #include "cmd/report/html.h"
 
-#define RECENT 20	 /* steps whose mean time is that of a step */
+#define RECENT        20 /* steps whose mean time is that of a step */
 #define STALL_SECONDS 10 /* a run is not said to stall before */
 
 int zr_screen_read(struct zr_run_files *run, struct zr_error *err)

@@ -13,7 +13,7 @@
 struct zr_screen {
 	int columns, rows;
 	enum zr_plot_with with;
-	int marks;	 /* bold and dim by the codes of a terminal */
+	int marks;       /* bold and dim by the codes of a terminal */
 	const char *end; /* of each line */
 };
 

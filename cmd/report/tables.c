@@ -152,7 +152,8 @@ static void write_row(const struct zr_rows *rows, int c, FILE *f)
 	}
 
 	const double mean = is_rate(rows->name[c]) ? zr_rows_rate(rows, rows->name[c], rows->n) :
-			    n			   ? sum / (double)n : NAN;
+			    n                      ? sum / (double)n :
+						     NAN;
 	fputs("<tr><th scope=\"row\">", f);
 	zr_html_text(f, rows->name[c]);
 	fprintf(f, "</th><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%lld</td></tr>",
@@ -234,8 +235,8 @@ static void write_differences(struct zr_report *r)
 			if (!before && differs(r, v->section, v->key))
 				n = write_difference(r, v, n);
 		}
-	fputs(n ? "</tbody></table></div>\n"
-		: "<p class=\"card\">All options but the directory are the same.</p>\n",
+	fputs(n ? "</tbody></table></div>\n" :
+		  "<p class=\"card\">All options but the directory are the same.</p>\n",
 	      r->page);
 }
 

@@ -86,7 +86,8 @@ static int read_events(struct view *v, const json_t *events)
 
 	v->first = INFINITY;
 	v->last = -INFINITY;
-	json_array_foreach (events, i, e) {
+	json_array_foreach(events, i, e)
+	{
 		const char *phase = json_string_value(json_object_get(e, "ph"));
 		const json_int_t rank = json_integer_value(json_object_get(e, "pid"));
 		const json_int_t queue = json_integer_value(json_object_get(e, "tid"));
@@ -242,8 +243,8 @@ void zr_report_timeline(struct zr_report *r)
 		struct view *v = calloc(1, sizeof *v);
 		if (!v || !json_is_array(events) || read_events(v, events) || !v->n)
 			zr_report_missing(r, run,
-					  run->traces ? "the trace has no spans"
-						      : "no step was traced: [run] trace = 10 "
+					  run->traces ? "the trace has no spans" :
+							"no step was traced: [run] trace = 10 "
 							"traces the tenth");
 		else
 			write_view(run, v, r->page);

@@ -18,13 +18,13 @@ struct talk {
 	const char *system;
 	struct zr_chat_message *message; /* [n], with texts that are owned */
 	size_t n, room;
-	struct zr_chat_text text;        /* of the conversation */
-	struct zr_buf ids, reply;        /* int32_t of it; what is drawn */
-	size_t spaces;                   /* leading ones still to drop: the template has them */
+	struct zr_chat_text text; /* of the conversation */
+	struct zr_buf ids, reply; /* int32_t of it; what is drawn */
+	size_t spaces;            /* leading ones still to drop: the template has them */
 	struct zr_char_writer out;
 	uint64_t turn;
-	char *stop;                      /* what ends an answer, if it is no single token */
-	const char **stops;              /* with those that the user gave */
+	char *stop;         /* what ends an answer, if it is no single token */
+	const char **stops; /* with those that the user gave */
 	struct zr_error *err;
 };
 
@@ -111,8 +111,9 @@ static int render(struct talk *t)
 		if (t->n < first + 3)
 			break;
 		forget(t, first, first + 2);
-		fprintf(stderr, "zeroth: the oldest question and its answer are left out: the "
-				"model sees %lld tokens\n",
+		fprintf(stderr,
+			"zeroth: the oldest question and its answer are left out: the "
+			"model sees %lld tokens\n",
 			(long long)t->g->context);
 	}
 
@@ -235,7 +236,9 @@ static void note(void *arg, const char *text)
 
 int zr_converse(struct zr_generator *g, const struct zr_chat_options *forms, struct zr_error *err)
 {
-	struct talk t = { .g = g, .system = forms->system, .err = err,
+	struct talk t = { .g = g,
+			  .system = forms->system,
+			  .err = err,
 			  .out = { .f = stdout, .terminal = isatty(1) } };
 	struct zr_chat_options o = *forms;
 	struct zr_chat *chat = NULL;

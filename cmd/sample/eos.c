@@ -57,9 +57,8 @@ static int add_ids(struct eos *e, const char *run, const char *name, struct zr_e
 	json_t *ids = json_object_get(j, "eos_token_id");
 	if (json_is_integer(ids))
 		add(e, json_integer_value(ids));
-	json_array_foreach(ids, i, item)
-		if (json_is_integer(item))
-			add(e, json_integer_value(item));
+	json_array_foreach(ids, i, item) if (json_is_integer(item))
+		add(e, json_integer_value(item));
 	json_decref(j);
 	return rc;
 }

@@ -19,20 +19,20 @@ extern const char *const zr_ended_names[];
 
 /* The caller fills the first part, zr_generator_open the rest. */
 struct zr_generator {
-	struct zr_session *session;   /* borrowed */
-	struct zr_token_text *text;   /* borrowed */
+	struct zr_session *session; /* borrowed */
+	struct zr_token_text *text; /* borrowed */
 	struct zr_draw draw;
-	struct zr_stops stops;        /* text and n */
-	int32_t eos[ZR_EOS_MOST];     /* tokens that end a text */
+	struct zr_stops stops;    /* text and n */
+	int32_t eos[ZR_EOS_MOST]; /* tokens that end a text */
 	int n_eos;
-	int64_t most;                 /* tokens of a text */
-	int cached;                   /* the session has a cache */
+	int64_t most; /* tokens of a text */
+	int cached;   /* the session has a cache */
 
 	int64_t context;
-	int64_t near;                 /* with more tokens than this all keys differ (LongRoPE) */
-	int far;                      /* 1: the cache has the keys of more tokens than `near` */
-	int32_t *window;              /* [context] the tokens that the model sees */
-	int64_t n, kept;              /* of which the cache has the first ones */
+	int64_t near;    /* with more tokens than this all keys differ (LongRoPE) */
+	int far;         /* 1: the cache has the keys of more tokens than `near` */
+	int32_t *window; /* [context] the tokens that the model sees */
+	int64_t n, kept; /* of which the cache has the first ones */
 	float *logits;
 	int32_t *best;
 };
@@ -48,10 +48,10 @@ void zr_generator_begin(struct zr_generator *g, const int32_t *tokens, int64_t n
 struct zr_drawn {
 	zr_stop_sink *sink; /* gets the text, as it is drawn; 0, or a code that ends it */
 	void *arg;
-	uint64_t number;    /* of the text: each has draws of its own */
+	uint64_t number; /* of the text: each has draws of its own */
 	/* filled: */
-	int32_t *tokens;    /* [most] or NULL */
-	int64_t n;          /* without one that ended it */
+	int32_t *tokens; /* [most] or NULL */
+	int64_t n;       /* without one that ended it */
 	enum zr_ended ended;
 };
 

@@ -35,8 +35,10 @@ static int append(const char *path, const char *text, size_t n, struct zr_error 
 		return zr_err(err, ZR_EINVAL, "%s: is not a regular file: remove it", path);
 	}
 	if (fd < 0 && errno == ELOOP)
-		return zr_err(err, ZR_EINVAL, "%s: is a symbolic link, which a run does not "
-			      "follow: remove it", path);
+		return zr_err(err, ZR_EINVAL,
+			      "%s: is a symbolic link, which a run does not "
+			      "follow: remove it",
+			      path);
 
 	ssize_t got = fd < 0 ? -1 : write(fd, text, n);
 	if (got >= 0 && (size_t)got < n) {
@@ -70,7 +72,7 @@ int zr_kept_end(struct zr_kept_text *k, const char *run, const struct zr_draw *d
 	bad |= f && !bad && (fwrite(k->text, 1, k->bytes, f) != k->bytes || fputs("\n", f) < 0);
 	bad |= f && fclose(f);
 	snprintf(path, sizeof path, "%s/" ZR_SAMPLES_FILE, run);
-	rc = rc	 ? rc :
+	rc = rc  ? rc :
 	     bad ? zr_err(err, ZR_ENOMEM, "out of memory for the text") :
 		   append(path, all, bytes, err);
 	free(all);

@@ -57,8 +57,7 @@ static int find_path(void *arg, const char *section, const char *key, const char
 
 static int is_there(char file[ZR_MODEL_FILE], const char *dir, const char *in, const char *name)
 {
-	return *dir &&
-	       snprintf(file, ZR_MODEL_FILE, "%s/%s%s", dir, in, name) < ZR_MODEL_FILE &&
+	return *dir && snprintf(file, ZR_MODEL_FILE, "%s/%s%s", dir, in, name) < ZR_MODEL_FILE &&
 	       !access(file, F_OK);
 }
 

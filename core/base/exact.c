@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#define BIAS 1088
+#define BIAS        1088
 #define CARRY_AFTER (1 << 30)
 
 /* Brings every limb but the top one into [0, 2^32): the number is unchanged. */

@@ -201,7 +201,12 @@ int zr_file_failed(struct zr_error *err, const char *path, const char *doing, in
 		     no == ENODATA;
 	const char *why =
 		no == ELOOP ? "a symbolic link, and none is followed here: give what it points to" :
-		no == ENXIO ? "not a regular file" : no == ENODATA ? "cut short" : strerror(no);
-	return zr_err(err, no == ENOMEM ? ZR_ENOMEM : theirs ? ZR_EINVAL : ZR_EIO, "%s: %s%s%s",
-		      path, doing, *doing ? ": " : "", why);
+		no == ENXIO ? "not a regular file" :
+		no == ENODATA ? "cut short" :
+				strerror(no);
+	return zr_err(err,
+		      no == ENOMEM ? ZR_ENOMEM :
+		      theirs       ? ZR_EINVAL :
+				     ZR_EIO,
+		      "%s: %s%s%s", path, doing, *doing ? ": " : "", why);
 }

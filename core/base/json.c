@@ -39,12 +39,14 @@ json_t *zr_json_string(const char *text, const char *otherwise)
 
 /* jansson does not look whether a token could grow: the first allocation that fails is served from
  * a reserve, then the text ends. (LeakSanitizer crashes on TLS that a plugin makes late.) */
-static _Thread_local __attribute__((tls_model("initial-exec"))) struct reading {
+struct reading {
 	const char *at, *end;
 	char *reserve;
 	size_t left, size;
 	int failed;
-} *now;
+};
+
+static _Thread_local __attribute__((tls_model("initial-exec"))) struct reading *now;
 
 /* Those that were there: malloc and free, or of another copy of this file, in a plugin. */
 static json_malloc_t take_before;
@@ -90,8 +92,9 @@ static void watch(void)
 json_t *zr_json_load(const char *text, size_t bytes, size_t flags, json_error_t *why)
 {
 	const size_t size = SPARE + (bytes / 4 + 1) * 16;
-	struct reading r = { .at = text, .end = text + bytes, .left = size, .size = size,
-			     .reserve = malloc(size) };
+	struct reading r = {
+		.at = text, .end = text + bytes, .left = size, .size = size, .reserve = malloc(size)
+	};
 	pthread_once(&once, watch);
 	r.failed = !r.reserve;
 	now = &r;
@@ -116,9 +119,10 @@ int zr_json_object(const char *text, size_t n, const char *path, json_t **to, st
 	if (json_is_object(j))
 		return *to = j, 0;
 
-	int rc = j ? zr_err(err, ZR_EINVAL, "%s: not a JSON object", path) :
-		errno ? zr_err(err, ZR_ENOMEM, "%s: out of memory", path) :
-		zr_err(err, ZR_EINVAL, "%s:%d:%d: not JSON: %s", path, at.line, at.column, at.text);
+	int rc = j     ? zr_err(err, ZR_EINVAL, "%s: not a JSON object", path) :
+		 errno ? zr_err(err, ZR_ENOMEM, "%s: out of memory", path) :
+			 zr_err(err, ZR_EINVAL, "%s:%d:%d: not JSON: %s", path, at.line, at.column,
+				at.text);
 	json_decref(j);
 	return rc;
 }

@@ -18,7 +18,7 @@ int (*zr_log_taker)(int level, const char *topic, const char *text);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int max_level = ZR_LOG_INFO;
-static FILE *live_out;     /* under lock, as live_text */
+static FILE *live_out;      /* under lock, as live_text */
 static char live_text[512]; /* "" if none */
 
 void zr_log_level(int level)
@@ -54,7 +54,10 @@ void zr_logf(int level, const char *topic, const char *fmt, ...)
 	pthread_mutex_lock(&lock);
 	if (live_text[0])
 		draw("");
-	fprintf(stderr, "zeroth: %s%s%s%s\n", names[level < 0 ? 0 : level > 3 ? 3 : level],
+	fprintf(stderr, "zeroth: %s%s%s%s\n",
+		names[level < 0 ? 0 :
+		      level > 3 ? 3 :
+				  level],
 		topic ? topic : "", topic && *topic ? ": " : "", text);
 	if (live_text[0])
 		draw(live_text);

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-void *zr_pages_open(size_t bytes); /* zeros; NULL: there is no memory */
+void *zr_pages_open(size_t bytes);          /* zeros; NULL: there is no memory */
 void zr_pages_close(void *p, size_t bytes); /* as it was opened; NULL is fine */
 
 #endif

@@ -23,10 +23,10 @@
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
-#define relax() _mm_pause()
+#define relax()      _mm_pause()
 #define DEFAULT_MODE 0x1f80u
 #else
-#define relax() ((void)0)
+#define relax()      ((void)0)
 #define DEFAULT_MODE 0u
 #endif
 

@@ -21,10 +21,12 @@ static int derive(const struct zr_config *cfg, int64_t n[ALL], int64_t world, st
 	if (!n[TRAIN])
 		n[TRAIN] = n[MICRO] * n[STEPS] * world;
 	if (!n[to] && n[TRAIN] % (n[from] * world))
-		return zr_config_blame(cfg, "train", ZR_EINVAL, err, "train_batch_size = %lld is "
+		return zr_config_blame(cfg, "train", ZR_EINVAL, err,
+				       "train_batch_size = %lld is "
 				       "not a multiple of %s = %lld times %lld rank%s; change one "
-				       "of them", (long long)n[TRAIN], key[from],
-				       (long long)n[from], (long long)world, s);
+				       "of them",
+				       (long long)n[TRAIN], key[from], (long long)n[from],
+				       (long long)world, s);
 	if (!n[to])
 		n[to] = n[TRAIN] / (n[from] * world);
 	if (n[TRAIN] == n[MICRO] * n[STEPS] * world)
@@ -60,12 +62,15 @@ int zr_epochs_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int6
 	if (!(t->epochs > 0))
 		return 0;
 	if (!sequences)
-		return zr_config_blame(cfg, "train", ZR_EINVAL, err, "epochs: the data does not "
+		return zr_config_blame(cfg, "train", ZR_EINVAL, err,
+				       "epochs: the data does not "
 				       "say how many sequences it has: give steps instead");
 	if (is_given(where) && steps != (double)t->steps)
-		return zr_err(err, ZR_EINVAL, "%s: steps = %llu, but epochs = %g of %lld sequences "
-			      "are %.0f steps; give one of the two", where,
-			      (unsigned long long)t->steps, t->epochs, (long long)sequences, steps);
+		return zr_err(err, ZR_EINVAL,
+			      "%s: steps = %llu, but epochs = %g of %lld sequences "
+			      "are %.0f steps; give one of the two",
+			      where, (unsigned long long)t->steps, t->epochs, (long long)sequences,
+			      steps);
 	return zr_train_derive(cfg, "steps", ZR_AUTO_COUNT, (int64_t)steps, err);
 }
 
@@ -79,10 +84,11 @@ static int resolve_share(struct zr_config *cfg, const char *section, const char 
 	if (!(share > 0))
 		return 0;
 	if (is_given(where) && every != given)
-		return zr_err(err, ZR_EINVAL, "%s: %s = %llu, but %s_ratio = %g of %llu steps are "
-			      "%llu steps; give one of the two", where, key,
-			      (unsigned long long)given, key, share, (unsigned long long)steps,
-			      (unsigned long long)every);
+		return zr_err(err, ZR_EINVAL,
+			      "%s: %s = %llu, but %s_ratio = %g of %llu steps are "
+			      "%llu steps; give one of the two",
+			      where, key, (unsigned long long)given, key, share,
+			      (unsigned long long)steps, (unsigned long long)every);
 
 	snprintf(text, sizeof text, "%llu", (unsigned long long)every);
 	return zr_config_set_auto(cfg, section, key, text, err);
@@ -109,7 +115,8 @@ int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int w
 	for (int i = 0; i < ALL; i++)
 		n[i] = given[i] == ZR_AUTO_COUNT ? 0 : (int64_t)given[i];
 	if (!n[TRAIN] && !n[MICRO])
-		return zr_err(err, ZR_EINVAL, "[train] needs two of train_batch_size, "
+		return zr_err(err, ZR_EINVAL,
+			      "[train] needs two of train_batch_size, "
 			      "micro_batch_size and gradient_accumulation_steps (the third is "
 			      "derived); found %s",
 			      n[STEPS] ? "only gradient_accumulation_steps" : "none");

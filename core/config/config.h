@@ -42,20 +42,22 @@ struct zr_train_opts {
 	uint64_t patience;                    /* evaluations without improvement; 0: any number */
 	const char *best_by;                  /* NAME of [eval.NAME]; "": held out */
 	int64_t seed;
-	double gradient_clipping;             /* global L2 norm; 0: off */
-	int32_t communication_data_type;      /* ZR_F32, ...; 0: the precision's */
-	int32_t reduction;                    /* ZR_REDUCE_* */
-	const char *freeze;                   /* patterns of tensors that stay as they are */
-	uint64_t gradient_part_size;          /* elements; 0: never in parts */
+	double gradient_clipping;        /* global L2 norm; 0: off */
+	int32_t communication_data_type; /* ZR_F32, ...; 0: the precision's */
+	int32_t reduction;               /* ZR_REDUCE_* */
+	const char *freeze;              /* patterns of tensors that stay as they are */
+	uint64_t gradient_part_size;     /* elements; 0: never in parts */
 };
 
 /* [memory] Per rank; ZR_AUTO_COUNT: no limit of its own. */
-struct zr_memory_opts { uint64_t host, disk; };
+struct zr_memory_opts {
+	uint64_t host, disk;
+};
 
 /* [run] */
 struct zr_run_opts {
-	const char *dir;     /* "auto": runs/<name of the INI>-<date>-<time> */
-	uint64_t log_every;  /* steps between lines where stderr is not a terminal */
+	const char *dir;    /* "auto": runs/<name of the INI>-<date>-<time> */
+	uint64_t log_every; /* steps between lines where stderr is not a terminal */
 	uint8_t wall_clock_breakdown;
 	const char *trace, *rates; /* steps: "10 20-22"; a file of `zeroth bench`; "": none */
 };
@@ -76,7 +78,9 @@ struct zr_checkpoint_opts {
 };
 
 /* [log] */
-struct zr_log_opts { int32_t level; };
+struct zr_log_opts {
+	int32_t level;
+};
 
 struct zr_section {
 	const char *name;               /* "optimizer", "monitor.csv" */
@@ -86,11 +90,11 @@ struct zr_section {
 	void *opts;                     /* the options struct, filled; owned by the config */
 	/* of a parameter group: its patterns; NULL: another section */
 	const char *match;
-	uint64_t sequences;             /* of a set: how many are evaluated; ZR_AUTO_COUNT: all */
+	uint64_t sequences; /* of a set: how many are evaluated; ZR_AUTO_COUNT: all */
 	/* of the model: the directory that it begins with; NULL: none */
 	const char *path;
-	int32_t store;                  /* of the model: 0: auto, bf16, int8, nf4 */
-	const char *ignore_keys;        /* of its config.json; NULL: none */
+	int32_t store;           /* of the model: 0: auto, bf16, int8, nf4 */
+	const char *ignore_keys; /* of its config.json; NULL: none */
 	/* of a parameter group: the first section with its plugin, unless that is itself */
 	const struct zr_section *like;
 };
@@ -165,11 +169,14 @@ extern int (*zr_spelling)(const char *section, const char *key, const char *valu
 int zr_data_dir(const char **dir, struct zr_error *err);
 
 /* Tables, for `plugin info`, man pages and tests. */
-struct zr_core_table { const char *section, *doc; struct zr_table table; };
+struct zr_core_table {
+	const char *section, *doc;
+	struct zr_table table;
+};
 extern const struct zr_core_table zr_core_tables[]; /* ends with section == NULL */
 /* core's keys in [optimizer.NAME], offsets in struct zr_section */
 extern const struct zr_core_table zr_group_table;
-extern const struct zr_core_table zr_model_table;   /* and in [model] */
+extern const struct zr_core_table zr_model_table; /* and in [model] */
 /* and in [eval.NAME], whose plugins are those of data */
 extern const struct zr_core_table zr_eval_table;
 

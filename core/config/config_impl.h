@@ -10,7 +10,10 @@
 #include "core/pretrained/pretrained.h"
 
 enum zr_given_layer {
-	ZR_LAYER_DEFAULTS, ZR_LAYER_PRETRAINED, ZR_LAYER_FILE, ZR_LAYER_OVERRIDE,
+	ZR_LAYER_DEFAULTS,
+	ZR_LAYER_PRETRAINED,
+	ZR_LAYER_FILE,
+	ZR_LAYER_OVERRIDE,
 	ZR_LAYER_AUTO /* what core derives; of no part */
 };
 
@@ -27,8 +30,8 @@ struct zr_given {
 /* A section and where its values came from. */
 struct zr_part {
 	struct zr_section s;
-	const char **source;            /* [s.table.n], borrowed from zr_given.place or static */
-	const struct zr_given *chosen;  /* the line that set `plugin`; NULL: a section of core */
+	const char **source;           /* [s.table.n], borrowed from zr_given.place or static */
+	const struct zr_given *chosen; /* the line that set `plugin`; NULL: a section of core */
 	/* the line that set core's key, `match` or `sequences`; NULL: none did */
 	const struct zr_given *own;
 	/* its first line in the highest layer that has one, for messages; or NULL */
@@ -44,7 +47,7 @@ struct zr_config {
 	int n;
 	/* of [model]: a directory to begin with, and who says so; NULL: none */
 	const char *model_path, *model_place;
-	struct zr_model_json model_json;      /* its config.json */
+	struct zr_model_json model_json; /* its config.json */
 };
 
 /* config_layers.c: fills given. */

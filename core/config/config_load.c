@@ -66,7 +66,9 @@ static int check_resolved(const struct zr_config *cfg, struct zr_part *p, const 
 		if (still || zr_value_check(o, p->s.opts, &e))
 			return zr_config_blame(cfg, p->s.name, ZR_EINVAL, err, "%s%s%s", o->name,
 					       still ? ": `auto` could not be resolved; give a "
-						       "value" : " = auto: ", e.text);
+						       "value" :
+						       " = auto: ",
+					       e.text);
 
 		*zr_part_source(p, o) = "auto";
 	}
@@ -77,7 +79,8 @@ int zr_config_resolve(struct zr_config *cfg, const char *section, const struct z
 		      struct zr_error *err)
 {
 	struct zr_part *p = zr_part_find(cfg, section);
-	struct zr_process process = { .world = facts->world, .local_world = facts->world,
+	struct zr_process process = { .world = facts->world,
+				      .local_world = facts->world,
 				      .cfg = cfg };
 	struct zr_instance it;
 	const struct zr_opt *o;

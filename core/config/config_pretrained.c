@@ -54,8 +54,10 @@ static int add_option(void *arg, const struct zr_config_key *k, const char *valu
 		return zr_err(err, ZR_EINVAL, "%s: %s means %s = %s, but %s says %s", path, key,
 			      option, value, was->place, was->value);
 	if (differs)
-		return zr_given_bad(was, err, "%s has %s = %s; take the option out, or choose "
-				    "another [model] path", path, key, value);
+		return zr_given_bad(was, err,
+				    "%s has %s = %s; take the option out, or choose "
+				    "another [model] path",
+				    path, key, value);
 
 	snprintf(place, sizeof place, "%s (%s)", path, key);
 	return zr_layers_add(a->cfg, ZR_LAYER_PRETRAINED, "model", option, value, place, err);
@@ -101,9 +103,11 @@ static int check_unknown(const struct zr_config *cfg, const struct zr_plugin *p,
 	zr_pretrained_unknown(&cfg->model_json, v, unknown, sizeof unknown);
 	if (!*unknown)
 		return 0;
-	return zr_err(err, ZR_EINVAL, "%s: [model] plugin = %s does not know: %s; take it out of "
+	return zr_err(err, ZR_EINVAL,
+		      "%s: [model] plugin = %s does not know: %s; take it out of "
 		      "the file, or, if it changes nothing that is computed, name it in [model] "
-		      "ignore_keys", cfg->model_json.path, p->desc->id, unknown);
+		      "ignore_keys",
+		      cfg->model_json.path, p->desc->id, unknown);
 }
 
 int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err)

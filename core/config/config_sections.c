@@ -76,20 +76,25 @@ static int check_name(const struct zr_given *g, struct zr_error *err)
 	if (!role)
 		return unknown_section(g, err);
 	if (!strcmp(role, "codec"))
-		return zr_given_bad(g, err, "nothing encodes what ranks exchange yet; take the "
+		return zr_given_bad(g, err,
+				    "nothing encodes what ranks exchange yet; take the "
 				    "section out");
 	if (!dot && is_eval(g->section))
 		return zr_given_bad(g, err, "a set to evaluate on has a name: [eval.NAME]");
 	if (!strcmp(role, "offload") && !is_store(g->section))
-		return zr_err(err, ZR_EINVAL, "%s: [%s] plugin: nothing lies in a section of this "
+		return zr_err(err, ZR_EINVAL,
+			      "%s: [%s] plugin: nothing lies in a section of this "
 			      "name; there are [offload.optimizer], [offload.gradient], "
-			      "[offload.param] and [offload.activation]", g->place, g->section);
+			      "[offload.param] and [offload.activation]",
+			      g->place, g->section);
 	if (!dot || !strcmp(g->section, "device.host") || !strcmp(g->section, "comm.host"))
 		return 0;
 	if (!strstr("data monitor offload optimizer", role))
-		return zr_given_bad(g, err, "there is one section [%s]; only data, monitor, "
+		return zr_given_bad(g, err,
+				    "there is one section [%s]; only data, monitor, "
 				    "offload, optimizer and eval have named ones, and "
-				    "[device.host] and [comm.host]", role);
+				    "[device.host] and [comm.host]",
+				    role);
 	if (!dot[1] ||
 	    strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
 		    strlen(dot + 1))
@@ -141,7 +146,8 @@ static int check_required(const struct zr_config *cfg, struct zr_error *err)
 	for (int r = 0; zr_roles[r]; r++)
 		if (!strstr("adapter comm offload codec monitor", zr_roles[r]) &&
 		    !zr_part_find(cfg, zr_roles[r]))
-			return zr_err(err, ZR_EINVAL, "%s%sno [%s] section: add one with plugin = "
+			return zr_err(err, ZR_EINVAL,
+				      "%s%sno [%s] section: add one with plugin = "
 				      "ID; `zeroth plugin list` shows the IDs",
 				      cfg->path ? cfg->path : "", cfg->path ? ": " : "",
 				      zr_roles[r]);
@@ -163,7 +169,8 @@ static const struct zr_opt *own_key(const struct zr_part *p)
 {
 	return is_model(p)                     ? zr_model_table.table.opts + 1 :
 	       is_group(p)                     ? zr_group_table.table.opts :
-	       p->s.role && is_eval(p->s.name) ? zr_eval_table.table.opts : NULL;
+	       p->s.role && is_eval(p->s.name) ? zr_eval_table.table.opts :
+						 NULL;
 }
 
 /* Sections of a role are made in order: those before are complete. */
@@ -269,9 +276,10 @@ static int not_of_groups(const struct zr_part *p, const struct zr_given *g, stru
 	for (uint32_t i = 0; len < sizeof list && (o = zr_table_next(&p->s.table, ZR_O_GROUP, &i));)
 		len += (size_t)snprintf(list + len, sizeof list - len, len ? ", %s" : "%s",
 					o->name);
-	return zr_given_bad(g, err, "one value serves all groups of %s: give it in [%s]; a group "
-			    "may have its own %s", p->s.plugin->desc->id, p->s.like->name,
-			    *list ? list : "match only");
+	return zr_given_bad(g, err,
+			    "one value serves all groups of %s: give it in [%s]; a group "
+			    "may have its own %s",
+			    p->s.plugin->desc->id, p->s.like->name, *list ? list : "match only");
 }
 
 static int apply(const struct zr_config *cfg, struct zr_part *p, const struct zr_given *g,
@@ -294,7 +302,8 @@ static int apply(const struct zr_config *cfg, struct zr_part *p, const struct zr
 		if (own->type == ZR_T_GLOBS && !g->value[strspn(g->value, " \t")])
 			return zr_given_bad(g, err, "expected patterns of tensors' names");
 		return zr_value_parse(own, g->value, &p->s, &e) ?
-			       zr_given_bad(g, err, "%s", e.text) : 0;
+			       zr_given_bad(g, err, "%s", e.text) :
+			       0;
 	}
 
 	o = zr_table_find(&p->s.table, g->key);

@@ -53,8 +53,9 @@ int zr_config_write_ini(const struct zr_config *cfg, FILE *out, int sources)
 			write_pair(out, "path", absolute(p->s.path, room),
 				   sources ? cfg->model_place : NULL);
 		if (p->s.ignore_keys)
-			write_pair(out, "ignore_keys", p->s.ignore_keys, sources ?
-				   zr_config_source(cfg, p->s.name, "ignore_keys") : NULL);
+			write_pair(out, "ignore_keys", p->s.ignore_keys,
+				   sources ? zr_config_source(cfg, p->s.name, "ignore_keys") :
+					     NULL);
 		if (p->own)
 			write_pair(out, p->own->key, p->own->value, sources ? p->own->place : NULL);
 		const struct zr_opt *o;

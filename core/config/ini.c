@@ -19,7 +19,7 @@
 
 #define LONGEST_NAME 48
 #define LONGEST_LINE 4096
-#define SEMICOLON '\x1f' /* stands for one inside quotes on its way through libinih */
+#define SEMICOLON    '\x1f' /* stands for one inside quotes on its way through libinih */
 
 /* Debian's libinih has its limit on lines in a variable; elsewhere it is fixed at 200 bytes. */
 extern int ini_max_line __attribute__((weak));
@@ -28,7 +28,7 @@ struct source {
 	FILE *file;
 	const char *name; /* in messages */
 	int line;
-	char *text;       /* the line read last; owned */
+	char *text; /* the line read last; owned */
 	size_t room;
 	zr_ini_fn *fn;
 	void *arg;
@@ -102,8 +102,9 @@ static char *prepare(struct source *s, size_t len)
 	p = strip(p);
 	if (!p)
 		refuse(s, "a value whose quotes are not closed");
-	else if (*p == '[' ? header(s, p) :
-		 *p && !is_pair(p) && refuse(s, "expected `key = value` or `[section]`"))
+	else if (*p == '[' ?
+			 header(s, p) :
+			 *p && !is_pair(p) && refuse(s, "expected `key = value` or `[section]`"))
 		p = NULL;
 	return p;
 }
@@ -160,8 +161,9 @@ static int pair(void *arg, const char *section, const char *key, const char *val
 
 int zr_ini_read(const char *path, const char *name, zr_ini_fn *fn, void *arg, struct zr_error *err)
 {
-	struct source s = { .file = fopen(path, "re"), .name = name, .fn = fn, .arg = arg,
-			    .err = err };
+	struct source s = {
+		.file = fopen(path, "re"), .name = name, .fn = fn, .arg = arg, .err = err
+	};
 	int fixed = 0, *limit = &ini_max_line ? &ini_max_line : &fixed, old = *limit, rc;
 	struct stat st;
 	if (!s.file || fstat(fileno(s.file), &st))

@@ -190,7 +190,8 @@ int zr_number_parse(const struct zr_opt *o, const char *text, void *at, struct z
 	return o->type == ZR_T_I64   ? parse_i64(o, text, at, err) :
 	       o->type == ZR_T_COUNT ? parse_whole(o, text, 1, "a whole number", text, at, err) :
 	       o->type == ZR_T_BYTES ? parse_bytes(o, text, at, err) :
-	       o->type == ZR_T_F64S  ? parse_list(o, text, at, err) : parse_f64(o, text, at, err);
+	       o->type == ZR_T_F64S  ? parse_list(o, text, at, err) :
+				       parse_f64(o, text, at, err);
 }
 
 int zr_number_check(const struct zr_opt *o, const void *at, struct zr_error *err)

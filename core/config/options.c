@@ -70,13 +70,16 @@ static int check_entry(const struct zr_table *t, const struct zr_opt *o, struct 
 	if (o->type == ZR_T_ENUM && !o->choices)
 		return zr_err(err, ZR_EINVAL, "option %s: no choices", o->name);
 	if (o->width != width_of(o) || (uint64_t)o->offset + o->width > t->size)
-		return zr_err(err, ZR_EINVAL, "option %s: %u bytes at offset %u, expected %u "
-			      "within the %u of its struct", o->name, o->width, o->offset,
-			      width_of(o), t->size);
+		return zr_err(err, ZR_EINVAL,
+			      "option %s: %u bytes at offset %u, expected %u "
+			      "within the %u of its struct",
+			      o->name, o->width, o->offset, width_of(o), t->size);
 	if (!o->def)
-		return o->flags & ZR_O_REQUIRED ? 0 : zr_err(err, ZR_EINVAL,
-							     "option %s: no default and not "
-							     "required", o->name);
+		return o->flags & ZR_O_REQUIRED ? 0 :
+						  zr_err(err, ZR_EINVAL,
+							 "option %s: no default and not "
+							 "required",
+							 o->name);
 
 	at.offset = 0;
 	if (zr_value_parse(&at, o->def, value, &e))
@@ -131,7 +134,7 @@ int zr_value_is_auto(const struct zr_opt *o, const void *opts)
 	int real = o->type == ZR_T_F64 || o->type == ZR_T_F64S;
 	return o->type == ZR_T_ENUM ? *(const int32_t *)at == ZR_AUTO_ENUM :
 	       o->type == ZR_T_I64  ? *(const int64_t *)at == ZR_AUTO_I64 :
-	       count		    ? *(const uint64_t *)at == ZR_AUTO_COUNT :
+	       count                ? *(const uint64_t *)at == ZR_AUTO_COUNT :
 				      real && isnan(*(const double *)at);
 }
 

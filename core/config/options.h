@@ -52,7 +52,7 @@ int zr_number_parse(const struct zr_opt *o, const char *text, void *at, struct z
 int zr_number_check(const struct zr_opt *o, const void *at, struct zr_error *err);
 int zr_number_format(const struct zr_opt *o, const void *at, char *out, size_t size);
 void zr_range_text(const struct zr_opt *o, char *out, size_t size); /* "[0, 1)", ">= 0", "" */
-int zr_parse_double(const char *text, double *out); /* 0 or -1 */
-int zr_format_double(double v, char *out, size_t size); /* shortest that parses to v */
+int zr_parse_double(const char *text, double *out);                 /* 0 or -1 */
+int zr_format_double(double v, char *out, size_t size);             /* shortest that parses to v */
 
 #endif

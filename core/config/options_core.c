@@ -6,9 +6,10 @@
 
 /* ZR_LOG_* in order */
 static const char *const levels[] = { "error", "warn", "info", "debug", NULL };
-static const char *const comm_types[] = { "auto", [ZR_F32] = "fp32", [ZR_BF16] = "bf16",
-					  [ZR_F16] = "fp16", NULL };
-static const char *const reductions[] = { "slots", "local", NULL };       /* ZR_REDUCE_* in order */
+static const char *const comm_types[] = {
+	"auto", [ZR_F32] = "fp32", [ZR_BF16] = "bf16", [ZR_F16] = "fp16", NULL
+};
+static const char *const reductions[] = { "slots", "local", NULL }; /* ZR_REDUCE_* in order */
 
 #define MOST (1 << 24) /* two of these times the ranks fit 63 bits */
 #define AUTO_COUNT(f, doc, unit)                                                                   \
@@ -134,8 +135,13 @@ static const struct zr_opt group[] = {
 	       "* stands for any text, dots too, ? for one character, [a-z] for one of these."),
 };
 
-#define TABLE(section, doc, opts, S)                                                            \
-	{ section, doc, { opts, sizeof opts / sizeof *opts, sizeof *opts, sizeof(S) } }
+#define TABLE(section, doc, opts, S)                                                               \
+	{                                                                                          \
+		section, doc,                                                                      \
+		{                                                                                  \
+			opts, sizeof opts / sizeof *opts, sizeof *opts, sizeof(S)                  \
+		}                                                                                  \
+	}
 
 const struct zr_core_table zr_core_tables[] = {
 	TABLE("train", "The length and size of the training.", train, struct zr_train_opts),
@@ -148,7 +154,8 @@ const struct zr_core_table zr_core_tables[] = {
 	{ 0 },
 };
 
-const struct zr_core_table zr_group_table = TABLE("optimizer.NAME",
+const struct zr_core_table zr_group_table =
+	TABLE("optimizer.NAME",
 	      "A parameter group: a tensor belongs to the first one, in the order of the file, "
 	      "that has a pattern for it, and to [optimizer] if none has.",
 	      group, struct zr_section);
@@ -158,7 +165,8 @@ static const struct zr_opt eval[] = {
 	       "Sequences per evaluation, from the first one on; auto is all, once."),
 };
 
-const struct zr_core_table zr_eval_table = TABLE("eval.NAME",
+const struct zr_core_table zr_eval_table =
+	TABLE("eval.NAME",
 	      "A set to evaluate on beside the held-out part of [data], with a plugin for [data] "
 	      "and its options.",
 	      eval, struct zr_section);

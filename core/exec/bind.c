@@ -28,7 +28,8 @@ static int64_t count(const struct zr_setup *s, const struct zr_instr *i,
 		 size = (uint64_t)zr_dtype_bytes(i->dtype);
 	int many = i->number == ZR_COMM_ALL_TO_ALL || i->number == ZR_COMM_FENCE;
 	uint64_t bytes = many                            ? send->bytes / ranks :
-			 i->number == ZR_COMM_ALL_GATHER ? send->bytes : recv->bytes;
+			 i->number == ZR_COMM_ALL_GATHER ? send->bytes :
+							   recv->bytes;
 	return (int64_t)(bytes / size);
 }
 

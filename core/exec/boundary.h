@@ -12,22 +12,22 @@
 
 /* All members int64_t: it travels as such. */
 struct zr_boundary {
-	struct zr_exact loss;  /* sum of the token losses of this rank's slots */
+	struct zr_exact loss;     /* sum of the token losses of this rank's slots */
 	struct zr_exact aux_loss; /* sum of the means of its slots */
-	struct zr_exact norm;  /* sum of squares of the blocks that it owns */
-	int64_t bad_tensor;    /* first with non-finite numbers, INT64_MAX: none */
-	int64_t bad_rank;      /* of it */
-	int64_t stop;          /* signal number, 0: none */
-	int64_t check;         /* anything that must be equal on all ranks */
+	struct zr_exact norm;     /* sum of squares of the blocks that it owns */
+	int64_t bad_tensor;       /* first with non-finite numbers, INT64_MAX: none */
+	int64_t bad_rank;         /* of it */
+	int64_t stop;             /* signal number, 0: none */
+	int64_t check;            /* anything that must be equal on all ranks */
 };
 
 /* What a step decides: from this its update takes its scalars. */
 struct zr_decided {
 	struct zr_boundary boundary; /* what this rank says, and after the exchange all */
-	double targets;   /* sum of the weights of all targets of the step */
-	double grad_mult; /* makes the mean gradient, clipped, from what was summed */
-	int64_t update;   /* number of the update to come, from 1 on */
-	double lr[];      /* [n_param_groups] of it */
+	double targets;              /* sum of the weights of all targets of the step */
+	double grad_mult;            /* makes the mean gradient, clipped, from what was summed */
+	int64_t update;              /* number of the update to come, from 1 on */
+	double lr[];                 /* [n_param_groups] of it */
 };
 
 #endif

@@ -60,8 +60,10 @@ static int merge(struct zr_session *s, const struct zr_call *c)
 	struct zr_boundary sum = { .bad_tensor = INT64_MAX, .check = s->decided->boundary.check };
 	for (int r = 0; r < p->world; r++) {
 		if (all[r].check != sum.check)
-			return zr_err(c->err, ZR_EINVAL, "rank %d runs another program than rank "
-				      "%d: its config, model or plugins differ", r, p->rank);
+			return zr_err(c->err, ZR_EINVAL,
+				      "rank %d runs another program than rank "
+				      "%d: its config, model or plugins differ",
+				      r, p->rank);
 
 		add_boundary(&sum, &all[r], r);
 	}
@@ -107,9 +109,10 @@ int zr_begin_host(struct zr_session *s, const struct zr_call *c)
 {
 	static zr_call_fn *const call[] = {
 		[ZR_H_BEGIN] = zr_begin_step, [ZR_H_RATES] = zr_ask_rates,
-		[ZR_H_BATCH] = zr_load_batch, [ZR_H_GIVEN] = zr_take_given, [ZR_H_LOSS] = add_loss,
-		[ZR_H_MEASURE] = measure, [ZR_H_MERGE] = merge, [ZR_H_DECIDE] = zr_decide,
-		[ZR_H_ADD] = add_sums, [ZR_H_TOTALS] = take_totals,
+		[ZR_H_BATCH] = zr_load_batch, [ZR_H_GIVEN] = zr_take_given,
+		[ZR_H_LOSS] = add_loss,       [ZR_H_MEASURE] = measure,
+		[ZR_H_MERGE] = merge,         [ZR_H_DECIDE] = zr_decide,
+		[ZR_H_ADD] = add_sums,        [ZR_H_TOTALS] = take_totals,
 	};
 	return call[c->i->number](s, c);
 }

@@ -66,7 +66,7 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 	call->first_row = c->i->block;
 	call->n_rows = c->i->blocks;
 	float *row = (float *)(void *)call->loss_sum;
-	int rc = backward ? model->backward(it->inst, call) :
+	int rc = backward                  ? model->backward(it->inst, call) :
 		 c->i->flags & ZR_F_LOGITS ? model->logits(it->inst, call, call->length - 1, row) :
 					     model->forward(it->inst, call);
 	return zr_user_failed(s, it, rc, backward ? "backward" : "forward", c->err);
@@ -83,8 +83,12 @@ static int cast(struct zr_session *s, const struct zr_call *c, int32_t type, int
 		char *to)
 {
 	const struct zr_ops *ops = ops_of(s, c->i);
-	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = type, .src_dtype = c->i->from,
-				 .n = n, .src = from, .dst = to };
+	struct zr_op_cast op = { .size = sizeof op,
+				 .dst_dtype = type,
+				 .src_dtype = c->i->from,
+				 .n = n,
+				 .src = from,
+				 .dst = to };
 	return zr_op_failed(s, ops, ops->cast(ops, NULL, &op), "cast", c->err);
 }
 
@@ -102,12 +106,15 @@ static int add_tensor(struct zr_session *s, const struct zr_call *c, int32_t num
 	const struct zr_ops *ops = ops_of(s, c->i);
 	int measure = c->i->flags & ZR_F_MEASURE && number == c->i->number - 1;
 	int64_t block = (from - lo) / ZR_BLOCK;
-	struct zr_op_fold op = {
-		.size = sizeof op, .comm_dtype = c->i->dtype, .n = to - from,
-		.flags = c->i->flags & ZR_F_STORE && !number ? 0 : ZR_OP_ACCUMULATE,
-		.g = g + (from - lo), .acc = (float *)c->at[1] + (from - lo),
-		.sumsq = measure ? (double *)c->at[3] + block : NULL,
-		.nonfinite = measure ? (uint32_t *)c->at[4] + block : NULL };
+	struct zr_op_fold op = { .size = sizeof op,
+				 .comm_dtype = c->i->dtype,
+				 .n = to - from,
+				 .flags = c->i->flags & ZR_F_STORE && !number ? 0 :
+										ZR_OP_ACCUMULATE,
+				 .g = g + (from - lo),
+				 .acc = (float *)c->at[1] + (from - lo),
+				 .sumsq = measure ? (double *)c->at[3] + block : NULL,
+				 .nonfinite = measure ? (uint32_t *)c->at[4] + block : NULL };
 	return zr_op_failed(s, ops, ops->fold(ops, NULL, &op), "fold", c->err);
 }
 
@@ -155,9 +162,12 @@ int zr_begin_update(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_opt_data d = { .subgroup = subgroup_of(s, c),
 				 .kept = { ops_of(s, c->i), c->at[0], c->at[2] },
-				 .grad = c->at[1], .chunk = (float *)c->at[3],
+				 .grad = c->at[1],
+				 .chunk = (float *)c->at[3],
 				 .scalars = (const struct zr_scalars *)c->at[4],
-				 .sums = (double *)c->at[5], .state = c->at + 6, .err = c->err };
+				 .sums = (double *)c->at[5],
+				 .state = c->at + 6,
+				 .err = c->err };
 	return c->i->kind == ZR_I_OPTIMIZE ? zr_step_subgroup(s, &d) : zr_partial_subgroup(s, &d);
 }
 
@@ -165,14 +175,14 @@ int zr_begin_master(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_masters m = { ops_of(s, c->i), c->at[1], c->at[2] };
 	float *x = (float *)c->at[0];
-	return (c->i->kind == ZR_I_LOAD ? zr_master_get : zr_master_put)
-		(s, subgroup_of(s, c), &m, 0, c->i->blocks, x, c->err);
+	return (c->i->kind == ZR_I_LOAD ? zr_master_get : zr_master_put)(
+		s, subgroup_of(s, c), &m, 0, c->i->blocks, x, c->err);
 }
 
 int zr_begin_whole(struct zr_session *s, const struct zr_call *c)
 {
 	int32_t group = s->setup->group_of[c->i->number];
-	struct zr_opt_step step = zr_opt_step_of(s, group, ops_of(s, c->i),
-						 (const struct zr_scalars *)c->at[2]);
+	struct zr_opt_step step =
+		zr_opt_step_of(s, group, ops_of(s, c->i), (const struct zr_scalars *)c->at[2]);
 	return zr_step_whole(s, c->i->number, &step, c->at[0], c->at[1], c->err);
 }

@@ -11,23 +11,28 @@
 static struct zr_batch request(const struct zr_session *s, int32_t split, int64_t slot)
 {
 	const struct zr_setup *p = s->setup;
-	return (struct zr_batch){ .size = sizeof(struct zr_batch), .split = split,
+	return (struct zr_batch){ .size = sizeof(struct zr_batch),
+				  .split = split,
 				  .seed = (uint64_t)p->train->seed,
-				  .step = split == ZR_SPLIT_TRAIN ? s->step : 0, .slot = slot,
-				  .slots = p->batch.slots, .sequences = p->batch.micro,
+				  .step = split == ZR_SPLIT_TRAIN ? s->step : 0,
+				  .slot = slot,
+				  .slots = p->batch.slots,
+				  .sequences = p->batch.micro,
 				  .length = p->batch.length };
 }
 
 /* Whether a value of row r is out of its range: kernels use these as indices. */
 static int is_wrong(const struct zr_batch *b, const struct zr_model_decl *d, int64_t r)
 {
-	int unknown = d->vocabulary && (b->inputs[r] < 0 || b->inputs[r] >= d->vocabulary ||
-		      b->targets[r] < ZR_PADDING || b->targets[r] >= d->vocabulary);
+	int unknown = d->vocabulary &&
+		      (b->inputs[r] < 0 || b->inputs[r] >= d->vocabulary ||
+		       b->targets[r] < ZR_PADDING || b->targets[r] >= d->vocabulary);
 	int64_t t = r % b->length, start = b->starts ? b->starts[r] : t;
 	int fits = start == t || (t && start >= 0 && start == b->starts[r - 1]);
-	return unknown || !fits || (b->starts && (b->positions[r] < 0 ||
-	       b->positions[r] >= d->context || !(b->weights[r] >= 0 && isfinite(b->weights[r])) ||
-	       (b->targets[r] < 0 && b->weights[r] > 0)));
+	return unknown || !fits ||
+	       (b->starts && (b->positions[r] < 0 || b->positions[r] >= d->context ||
+			      !(b->weights[r] >= 0 && isfinite(b->weights[r])) ||
+			      (b->targets[r] < 0 && b->weights[r] > 0)));
 }
 
 static int check_rows(const struct zr_session *s, const struct zr_source *d,
@@ -35,11 +40,13 @@ static int check_rows(const struct zr_session *s, const struct zr_source *d,
 {
 	for (int64_t r = 0; r < b->sequences * b->length; r++)
 		if (is_wrong(b, &s->setup->decl, r))
-			return zr_err(err, ZR_EINVAL, "[%s] %s: token %lld of slot %lld has "
+			return zr_err(err, ZR_EINVAL,
+				      "[%s] %s: token %lld of slot %lld has "
 				      "start %d, position %d, token %d, target %d of %lld and "
-				      "weight %g, which do not fit together", d->it.section->name,
-				      d->it.section->plugin->desc->id, (long long)r,
-				      (long long)b->slot, b->starts ? b->starts[r] : 0,
+				      "weight %g, which do not fit together",
+				      d->it.section->name, d->it.section->plugin->desc->id,
+				      (long long)r, (long long)b->slot,
+				      b->starts ? b->starts[r] : 0,
 				      b->starts ? b->positions[r] : (int)(r % b->length),
 				      b->inputs[r], b->targets[r],
 				      (long long)s->setup->decl.vocabulary,

@@ -32,7 +32,8 @@ int zr_begin_step(struct zr_session *s, const struct zr_call *c)
 	struct zr_decided *d = s->decided;
 
 	(void)c;
-	d->boundary = (struct zr_boundary){ .bad_tensor = INT64_MAX, .stop = s->stop,
+	d->boundary = (struct zr_boundary){ .bad_tensor = INT64_MAX,
+					    .stop = s->stop,
 					    .check = programs_hash(p) };
 
 	d->targets = s->targets;
@@ -48,7 +49,8 @@ static void set_scalars(struct zr_session *s)
 {
 	const struct zr_decided *d = s->decided;
 	for (int32_t g = 0; g < s->setup->n_param_groups; g++)
-		s->scalars[g] = (struct zr_scalars){ .step = d->update, .lr = (float)d->lr[g],
+		s->scalars[g] = (struct zr_scalars){ .step = d->update,
+						     .lr = (float)d->lr[g],
 						     .grad_mult = (float)d->grad_mult };
 }
 
@@ -57,7 +59,9 @@ int zr_ask_rates(struct zr_session *s, const struct zr_call *c)
 	struct zr_setup *p = s->setup;
 	for (int32_t group = 0; group < p->n_param_groups; group++) {
 		double *lr = &s->decided->lr[group];
-		struct zr_sched_point at = { .size = sizeof at, .group = group, .step = s->applied,
+		struct zr_sched_point at = { .size = sizeof at,
+					     .group = group,
+					     .step = s->applied,
 					     .total_steps = (int64_t)p->train->steps,
 					     .base = p->param_group[group].lr };
 		*lr = NAN; /* what value() leaves is no rate */
@@ -65,7 +69,8 @@ int zr_ask_rates(struct zr_session *s, const struct zr_call *c)
 		if (rc)
 			return rc;
 		if (!isfinite(*lr) || *lr < 0)
-			return zr_err(c->err, ZR_EINVAL, "[scheduler] %s answers %g for step %lld; "
+			return zr_err(c->err, ZR_EINVAL,
+				      "[scheduler] %s answers %g for step %lld; "
 				      "a learning rate is finite and not negative",
 				      p->scheduler.section->plugin->desc->id, *lr,
 				      (long long)s->applied);
@@ -91,7 +96,9 @@ int zr_decide(struct zr_session *s, const struct zr_call *c)
 	struct zr_boundary *b = &d->boundary;
 	struct zr_step_result *r = s->result;
 	*r = (struct zr_step_result){ .tokens = p->batch.train * p->batch.length,
-				      .scale = s->scale.scale, .lr = d->lr[0], .stop = (int)b->stop,
+				      .scale = s->scale.scale,
+				      .lr = d->lr[0],
+				      .stop = (int)b->stop,
 				      .bad_rank = (int)b->bad_rank };
 	r->loss = d->targets > 0 ? (float)(zr_exact_value(&b->loss) / d->targets) : 0;
 	r->aux_loss = zr_exact_value(&b->aux_loss) / (double)p->batch.slots;
@@ -102,9 +109,11 @@ int zr_decide(struct zr_session *s, const struct zr_call *c)
 	r->next_scale = s->scale.scale;
 	if (!rc && !((uint32_t)r->action <= ZR_STEP_STOP && r->scale > 0 && r->scale < INFINITY &&
 		     r->next_scale > 0 && r->next_scale < INFINITY))
-		rc = zr_err(c->err, ZR_EINVAL, "[precision] %s answers action %d and loss scale %g "
-			"after %g; expected one of ZR_STEP_* and finite scales above 0",
-			p->precision.section->plugin->desc->id, r->action, r->next_scale, r->scale);
+		rc = zr_err(c->err, ZR_EINVAL,
+			    "[precision] %s answers action %d and loss scale %g "
+			    "after %g; expected one of ZR_STEP_* and finite scales above 0",
+			    p->precision.section->plugin->desc->id, r->action, r->next_scale,
+			    r->scale);
 	/* grad_mult scales the sums of gradients: lower it where their norm exceeds the limit */
 	const double limit = p->train->gradient_clipping,
 		     over = limit > 0 ? (r->grad_norm + 1e-6) / limit : 0;

@@ -14,10 +14,10 @@
 struct zr_call {
 	const struct zr_instr *i;
 	const struct zr_operand *o;
-	char *const *at;          /* [i->n], NULL: no address, or none is wanted */
+	char *const *at;               /* [i->n], NULL: no address, or none is wanted */
 	const struct zr_comm_seg *seg; /* COLLECTIVE: [i->blocks] */
-	uint64_t *ticket;         /* that what goes on beside others gets: not 0 */
-	struct zr_error *err;     /* says why it failed */
+	uint64_t *ticket;              /* that what goes on beside others gets: not 0 */
+	struct zr_error *err;          /* says why it failed */
 };
 
 /* Begins an instruction, or ends it. */

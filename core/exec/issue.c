@@ -5,18 +5,20 @@
 #include "core/exec/exec.h"
 
 static zr_call_fn *const begin[ZR_I_KINDS] = {
-	[ZR_I_HOST] = zr_begin_host,	     [ZR_I_LAYER] = zr_begin_layer,
-	[ZR_I_COPY] = zr_begin_copy,	     [ZR_I_READ] = zr_begin_request,
-	[ZR_I_WRITE] = zr_begin_request,	     [ZR_I_COLLECTIVE] = zr_begin_collective,
-	[ZR_I_CAST] = zr_begin_cast,	     [ZR_I_ACCUMULATE] = zr_begin_accumulate,
-	[ZR_I_SECURE] = zr_begin_secure,     [ZR_I_OPTIMIZE] = zr_begin_update,
-	[ZR_I_PARTIAL] = zr_begin_update,    [ZR_I_LOAD] = zr_begin_master,
-	[ZR_I_STORE] = zr_begin_master,	     [ZR_I_WHOLE] = zr_begin_whole,
+	[ZR_I_HOST] = zr_begin_host,      [ZR_I_LAYER] = zr_begin_layer,
+	[ZR_I_COPY] = zr_begin_copy,      [ZR_I_READ] = zr_begin_request,
+	[ZR_I_WRITE] = zr_begin_request,  [ZR_I_COLLECTIVE] = zr_begin_collective,
+	[ZR_I_CAST] = zr_begin_cast,      [ZR_I_ACCUMULATE] = zr_begin_accumulate,
+	[ZR_I_SECURE] = zr_begin_secure,  [ZR_I_OPTIMIZE] = zr_begin_update,
+	[ZR_I_PARTIAL] = zr_begin_update, [ZR_I_LOAD] = zr_begin_master,
+	[ZR_I_STORE] = zr_begin_master,   [ZR_I_WHOLE] = zr_begin_whole,
 };
 
 static zr_call_fn *const end[ZR_I_KINDS] = {
-	[ZR_I_COPY] = zr_end_copy,     [ZR_I_READ] = zr_end_request,
-	[ZR_I_WRITE] = zr_end_request, [ZR_I_COLLECTIVE] = zr_end_collective,
+	[ZR_I_COPY] = zr_end_copy,
+	[ZR_I_READ] = zr_end_request,
+	[ZR_I_WRITE] = zr_end_request,
+	[ZR_I_COLLECTIVE] = zr_end_collective,
 };
 
 static struct zr_call call_of(const struct zr_session *s, const struct zr_lowered *p, int32_t n,
@@ -25,8 +27,9 @@ static struct zr_call call_of(const struct zr_session *s, const struct zr_lowere
 	const struct zr_bound *b = &s->bound[p->id];
 	int32_t first = p->instr[n].first;
 	const struct zr_operand *o = p->n_operand ? p->operand + first : NULL;
-	return (struct zr_call){ &p->instr[n], o, b->at + first, b->seg + first, &b->ticket[n],
-				 err };
+	return (struct zr_call){
+		&p->instr[n], o, b->at + first, b->seg + first, &b->ticket[n], err
+	};
 }
 
 void zr_running_text(const struct zr_session *s, char *out, size_t size)

@@ -100,8 +100,12 @@ int zr_exchange(struct zr_session *s, const struct zr_comm_op *o, struct zr_erro
 int zr_begin_collective(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_instr *i = c->i;
-	struct zr_comm_op o = { .size = sizeof o, .kind = i->number, .group = i->group,
-				.dtype = i->dtype, .root = i->root, .n_seg = (int32_t)i->blocks,
+	struct zr_comm_op o = { .size = sizeof o,
+				.kind = i->number,
+				.group = i->group,
+				.dtype = i->dtype,
+				.root = i->root,
+				.n_seg = (int32_t)i->blocks,
 				.seg = c->seg,
 				.tag = { .step = s->step + 1, .op = i->op, .unit = i->unit } };
 	return post(s, &o, i->flags & ZR_F_DEVICE, c->ticket, c->err);

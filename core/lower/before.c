@@ -14,8 +14,9 @@ int zr_before_new(struct zr_before *b, const struct zr_setup *s, const struct zr
 {
 	size_t n = (size_t)p->n + 1;
 	int32_t *row = calloc(6 * n, sizeof *row);
-	*b = (struct zr_before){ .setup = s, .p = p, .lane = row, .collective = -1,
-				 .search = INT32_MAX };
+	*b = (struct zr_before){
+		.setup = s, .p = p, .lane = row, .collective = -1, .search = INT32_MAX
+	};
 	b->over = calloc(n, sizeof *b->over);
 	if (!row || !b->over)
 		return ZR_ENOMEM;

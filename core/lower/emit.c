@@ -32,8 +32,9 @@ struct zr_operand zr_low_buffer(struct zr_lowering *l, int32_t region, uint64_t 
 	struct zr_lowered *p = l->p;
 	if (!grows(l, &p->buffer, p->n_buffer, &p->cap_buffer, sizeof *p->buffer))
 		return o;
-	p->buffer[p->n_buffer++] = (struct zr_buffer){ .region = region, .first = -1, .last = -1,
-						       .align = align, .bytes = bytes };
+	p->buffer[p->n_buffer++] = (struct zr_buffer){
+		.region = region, .first = -1, .last = -1, .align = align, .bytes = bytes
+	};
 	o.buffer = p->n_buffer;
 	return o;
 }
@@ -123,11 +124,15 @@ void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_
 		return;
 	}
 
-	struct zr_instr i = { .kind = read ? ZR_I_READ : write ? ZR_I_WRITE : ZR_I_COPY,
+	struct zr_instr i = { .kind = read  ? ZR_I_READ :
+				      write ? ZR_I_WRITE :
+					      ZR_I_COPY,
 			      .queue = disk ? ZR_Q_STORE : ZR_Q_COPY,
 			      .flags = write && from.buffer ? ZR_F_LATE :
-				       idle && !disk ? ZR_F_IDLE : 0,
-			      .block = (int64_t)bytes, .blocks = disk ? 1 : parts };
+				       idle && !disk        ? ZR_F_IDLE :
+							      0,
+			      .block = (int64_t)bytes,
+			      .blocks = disk ? 1 : parts };
 	for (int64_t k = 0; k < (disk ? parts : 1); k++) {
 		zr_low_emit(l, i);
 		zr_low_arg(l, disk ? part_of(from, k, parts, bytes) : from, ZR_READS);
@@ -181,7 +186,7 @@ static void through_host(struct zr_lowering *l, struct zr_instr i, const struct 
 	uint64_t step = ZR_HOST_COMM / ((sent + received) * size) / ZR_BLOCK * ZR_BLOCK * size;
 	if (!step)
 		step = 64 * ZR_BLOCK * size; /* more ranks than it has blocks for */
-  step = all < step ? all : step;
+	step = all < step ? all : step;
 	struct zr_operand host = zr_low_buffer(l, ZR_R_HOST_COMM, step * (sent + received), 64);
 	l->now++;
 	for (uint64_t at = 0; at < all; at += step) {
@@ -200,8 +205,12 @@ static void through_host(struct zr_lowering *l, struct zr_instr i, const struct 
 void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32_t dtype,
 		       int32_t root, int32_t n)
 {
-	struct zr_instr i = { .kind = ZR_I_COLLECTIVE, .queue = ZR_Q_COMM, .number = kind,
-			      .group = group, .dtype = dtype, .root = root };
+	struct zr_instr i = { .kind = ZR_I_COLLECTIVE,
+			      .queue = ZR_Q_COMM,
+			      .number = kind,
+			      .group = group,
+			      .dtype = dtype,
+			      .root = root };
 	int device = 0;
 	for (int32_t k = 0; k < n; k++)
 		device |= on_device(l, &l->part[k].send) || on_device(l, &l->part[k].recv);
@@ -224,8 +233,9 @@ void zr_low_merge(struct zr_lowering *l, struct zr_operand mine, uint64_t at, in
 
 	l->part[0] = (struct zr_exchange){ mine, all };
 	zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_I64, 0, 1);
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_HOST, .queue = ZR_Q_HOST, .number = call,
-					  .blocks = n });
+	zr_low_emit(l,
+		    (struct zr_instr){
+			    .kind = ZR_I_HOST, .queue = ZR_Q_HOST, .number = call, .blocks = n });
 	zr_low_arg(l, all, ZR_READS);
 	zr_low_arg(l, mine, ZR_READS | ZR_WRITES);
 }

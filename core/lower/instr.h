@@ -29,11 +29,11 @@ enum zr_instr_kind {
 			  * block: fourth, fifth */
 	/* a save that is under way takes what is about to change: number is the sub-group */
 	ZR_I_SECURE,
-	ZR_I_OPTIMIZE,   /* the optimizer on a sub-group */
-	ZR_I_PARTIAL,    /* sums over parameters of a sub-group */
-	ZR_I_LOAD,       /* masters of a sub-group in fp32, into the first operand */
-	ZR_I_STORE,      /* and from it, with the compute copy */
-	ZR_I_WHOLE,      /* the optimizer on a matrix: number is the tensor */
+	ZR_I_OPTIMIZE, /* the optimizer on a sub-group */
+	ZR_I_PARTIAL,  /* sums over parameters of a sub-group */
+	ZR_I_LOAD,     /* masters of a sub-group in fp32, into the first operand */
+	ZR_I_STORE,    /* and from it, with the compute copy */
+	ZR_I_WHOLE,    /* the optimizer on a matrix: number is the tensor */
 	ZR_I_KINDS
 };
 
@@ -57,19 +57,19 @@ enum zr_queue { ZR_Q_COMPUTE, ZR_Q_HOST, ZR_Q_COPY, ZR_Q_STORE, ZR_Q_COMM, ZR_QU
 #define ZR_Q_IN_ORDER 2 /* queues before this one */
 
 /* Flags. */
-#define ZR_F_IDLE 1u    /* COPY: nothing enqueued on the device uses the memory */
-#define ZR_F_STORE 2u   /* ACCUMULATE: the first contribution becomes the sum */
-#define ZR_F_MEASURE 4u /* ACCUMULATE: the last one is the last of all */
-#define ZR_F_DEVICE 16u /* COLLECTIVE: on device memory */
-#define ZR_F_UPDATE 32u /* part of an update in the backward: its time is counted */
-#define ZR_F_BACKWARD 64u /* LAYER: its backward */
-#define ZR_F_LOGITS 128u /* LAYER: no loss, but the logits of the last row */
+#define ZR_F_IDLE     1u   /* COPY: nothing enqueued on the device uses the memory */
+#define ZR_F_STORE    2u   /* ACCUMULATE: the first contribution becomes the sum */
+#define ZR_F_MEASURE  4u   /* ACCUMULATE: the last one is the last of all */
+#define ZR_F_DEVICE   16u  /* COLLECTIVE: on device memory */
+#define ZR_F_UPDATE   32u  /* part of an update in the backward: its time is counted */
+#define ZR_F_BACKWARD 64u  /* LAYER: its backward */
+#define ZR_F_LOGITS   128u /* LAYER: no loss, but the logits of the last row */
 /* WRITE: it may go on when its program is over, because it reads a buffer that instructions alone
  * write. Once a program is ordered: it does go on, because no instruction there waits for it. */
 #define ZR_F_LATE 256u
 
 /* Access of an operand. */
-#define ZR_READS 1u
+#define ZR_READS  1u
 #define ZR_WRITES 2u
 
 /* Whose memory an operand is in. */
@@ -81,10 +81,10 @@ enum zr_queue { ZR_Q_COMPUTE, ZR_Q_HOST, ZR_Q_COPY, ZR_Q_STORE, ZR_Q_COMM, ZR_QU
 /* 0 and more: of that rank; of another one than this it counts as ZR_OTHERS */
 
 struct zr_operand {
-	int32_t region;   /* ZR_R_*, -1: none is wanted */
+	int32_t region; /* ZR_R_*, -1: none is wanted */
 	int32_t whose;
 	uint32_t access;
-	int32_t unit;     /* ZR_VIEW: whose shares */
+	int32_t unit; /* ZR_VIEW: whose shares */
 	/* number of the buffer that `at` is counted in until it has its place, 0: none */
 	int32_t buffer;
 	int32_t rsv;
@@ -102,7 +102,7 @@ static inline uint64_t zr_parts_apart(const struct zr_operand *o, int64_t n, uin
  * lies. */
 struct zr_buffer {
 	int32_t region;
-	int32_t first, last;    /* operations between which it holds data, both included; -1: none
+	int32_t first, last; /* operations between which it holds data, both included; -1: none
 				 * yet; last INT32_MAX: to the end of the program */
 	uint32_t align;
 	uint64_t bytes, offset; /* offset: from where all buffers of its memory begin */
@@ -113,11 +113,11 @@ struct zr_instr {
 	uint16_t flags;
 	/* operation of the recorded program that it is a part of, -1: none */
 	int32_t op;
-	int32_t unit;           /* for messages, -1: none */
-	int32_t number;         /* see the kinds */
-	int32_t group, root;    /* COLLECTIVE */
-	int32_t dtype, from;    /* element types; ACCUMULATE: what a contribution is rounded to */
-	int32_t first, n;       /* operands: lowered.operand[first .. first + n) */
+	int32_t unit;        /* for messages, -1: none */
+	int32_t number;      /* see the kinds */
+	int32_t group, root; /* COLLECTIVE */
+	int32_t dtype, from; /* element types; ACCUMULATE: what a contribution is rounded to */
+	int32_t first, n;    /* operands: lowered.operand[first .. first + n) */
 	/* instructions that are over before it starts: lowered.dep[after .. after + n_after); the
 	 * last ones are writes that the store of this read sees to, and are ended after it */
 	int32_t after, n_after, n_behind;
@@ -134,11 +134,11 @@ struct zr_late_wait {
 struct zr_subgroup;
 
 struct zr_lowered {
-	int32_t id;      /* ZR_S_* */
+	int32_t id; /* ZR_S_* */
 	int32_t n, cap, n_operand, cap_operand, n_dep, cap_dep;
 	int32_t n_buffer, cap_buffer, n_wait, cap_wait;
 	struct zr_late_wait *wait; /* instruction by instruction */
-	struct zr_buffer *buffer; /* number 1 is the first */
+	struct zr_buffer *buffer;  /* number 1 is the first */
 	struct zr_instr *instr;
 	struct zr_operand *operand;
 	int32_t *dep;
@@ -157,7 +157,7 @@ enum zr_lowered_id {
 	ZR_S_MEET,     /* the loss of all ranks, after an evaluation */
 	ZR_S_UPDATE,
 	ZR_S_EVAL,
-	ZR_S_VALUES,   /* values that were filled in reach all who hold them */
+	ZR_S_VALUES, /* values that were filled in reach all who hold them */
 	ZR_LOWERED
 };
 

@@ -14,8 +14,9 @@
 
 static struct zr_operand host_batch(const struct zr_lowering *l, uint64_t at, uint64_t bytes)
 {
-	return l->s->device_info.host_access ? zr_part(l->batch, at, bytes) :
-		zr_mine(ZR_R_HOST, l->s->plan.host_batch + at, bytes);
+	return l->s->device_info.host_access ?
+		       zr_part(l->batch, at, bytes) :
+		       zr_mine(ZR_R_HOST, l->s->plan.host_batch + at, bytes);
 }
 
 static void load_batch(struct zr_lowering *l)
@@ -72,8 +73,9 @@ static void lower_op(struct zr_lowering *l, const struct zr_pop *op)
 		[ZR_P_FETCH] = zr_low_next,      [ZR_P_HOP] = zr_low_next,
 	};
 	static zr_low_fn *const complete[] = {
-		[ZR_P_GATHER] = zr_low_rest, [ZR_P_SPILL] = zr_low_rest, [ZR_P_FETCH] = zr_low_rest,
-		[ZR_P_REDUCE] = zr_low_reduced, [ZR_P_PUBLISH] = zr_low_published,
+		[ZR_P_GATHER] = zr_low_rest,       [ZR_P_SPILL] = zr_low_rest,
+		[ZR_P_FETCH] = zr_low_rest,        [ZR_P_REDUCE] = zr_low_reduced,
+		[ZR_P_PUBLISH] = zr_low_published,
 	};
 	const struct zr_pop *target = &l->record->op[op->target];
 	zr_low_fn *lower = op->kind == ZR_P_WAIT ? complete[target->kind] : begin[op->kind];
@@ -185,9 +187,14 @@ static void eval(struct zr_lowering *l)
 static void lower(struct zr_lowering *l, int32_t id)
 {
 	static zr_low_part_fn *const make[ZR_LOWERED] = {
-		[ZR_S_FIRST] = micro,	  [ZR_S_MICRO] = micro,		 [ZR_S_LAST] = micro,
-		[ZR_S_BOUNDARY] = boundary, [ZR_S_MEET] = exchange_boundary, [ZR_S_UPDATE] = update,
-		[ZR_S_EVAL] = eval,	  [ZR_S_VALUES] = values,
+		[ZR_S_FIRST] = micro,
+		[ZR_S_MICRO] = micro,
+		[ZR_S_LAST] = micro,
+		[ZR_S_BOUNDARY] = boundary,
+		[ZR_S_MEET] = exchange_boundary,
+		[ZR_S_UPDATE] = update,
+		[ZR_S_EVAL] = eval,
+		[ZR_S_VALUES] = values,
 	};
 	int64_t before = l->s->batch.accumulation - 1; /* micro-batches before the last one */
 	l->last = id == ZR_S_LAST;
@@ -242,9 +249,14 @@ static uint64_t hash(const struct zr_lowered *p)
 
 static int lower_one(struct zr_setup *s, int32_t id, struct zr_error *err)
 {
-	struct zr_lowering l = { .s = s, .record = zr_record_of(s, id), .p = &s->lowered[id],
+	struct zr_lowering l = { .s = s,
+				 .record = zr_record_of(s, id),
+				 .p = &s->lowered[id],
 				 .act = id == ZR_S_EVAL ? &s->eval_act : &s->train_act,
-				 .err = err, .op = -1, .unit = -1, .pending = -1 };
+				 .err = err,
+				 .op = -1,
+				 .unit = -1,
+				 .pending = -1 };
 	zr_lowered_free(l.p);
 	l.p->id = id;
 	l.rc = start(&l);
@@ -276,9 +288,10 @@ int zr_lower_all(struct zr_setup *s, struct zr_error *err)
 
 int zr_prove_all(struct zr_setup *s, struct zr_error *err)
 {
-	int rc = s->lowered[ZR_S_EVAL].n ? 0 : zr_err(err, ZR_ENOMEM,
-						      "a rank would hold more than 16 TiB: take "
-						      "more ranks");
+	int rc = s->lowered[ZR_S_EVAL].n ? 0 :
+					   zr_err(err, ZR_ENOMEM,
+						  "a rank would hold more than 16 TiB: take "
+						  "more ranks");
 	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++)
 		rc = zr_order(s, &s->lowered[id], err);
 	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++) {

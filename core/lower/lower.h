@@ -28,36 +28,36 @@ struct zr_lowering {
 	int32_t op, unit;
 	/* 1: the micro-batch's contributions are the first of the step */
 	int store;
-	int last;                   /* 1: and the last */
-	int updates;                /* 1: an update in the backward is lowered */
+	int last;    /* 1: and the last */
+	int updates; /* 1: an update in the backward is lowered */
 	/* what lives are counted in: grows with each operation, and where one has buffers in
 	 * turn */
 	int32_t now;
-	struct zr_operand wide;     /* a contribution of 16 bits, in fp32 */
-	struct zr_share own, slice; /* blocks that are added now; slice: of parts */
-	uint64_t cache;             /* bytes of the caches of layers so far */
-	int32_t pending;            /* a reduce with sums to come, -1: none */
-	int32_t *hop;               /* [record->n] that an operation is at */
-	int32_t *end;               /* [record->n] of an update: of its sub-groups */
+	struct zr_operand wide;                  /* a contribution of 16 bits, in fp32 */
+	struct zr_share own, slice;              /* blocks that are added now; slice: of parts */
+	uint64_t cache;                          /* bytes of the caches of layers so far */
+	int32_t pending;                         /* a reduce with sums to come, -1: none */
+	int32_t *hop;                            /* [record->n] that an operation is at */
+	int32_t *end;                            /* [record->n] of an update: of its sub-groups */
 	struct zr_operand batch, staging, chunk; /* buffers: of ZR_R_BATCH and so on */
-	struct zr_operand scalars, sums; /* of an update */
+	struct zr_operand scalars, sums;         /* of an update */
 	/* of whole matrices: one and its work memory, a part of one on its way, scalars */
 	struct zr_operand matrix, message, whole_scalars;
 	struct zr_operand *gathered; /* [n_units] the gathered copy of each */
-	struct zr_operand *grad;    /* [n_units] where layers leave its gradient */
-	struct zr_operand *life;    /* [lives] of activations: where each is */
+	struct zr_operand *grad;     /* [n_units] where layers leave its gradient */
+	struct zr_operand *life;     /* [lives] of activations: where each is */
 	struct zr_operand work_grad; /* gradient of the activations */
 	/* [record->n] of an operation: where it passes through host memory */
 	struct zr_operand *bounce;
 	/* [record->n] of an operation on its way: what its hop reads until the next one begins */
 	struct zr_operand *source;
-	struct zr_operand *whole;   /* [record->n_unit] all of a unit that is published */
-	struct zr_exchange *part;   /* [n_units] scratch: the exchanges of a collective */
+	struct zr_operand *whole; /* [record->n_unit] all of a unit that is published */
+	struct zr_exchange *part; /* [n_units] scratch: the exchanges of a collective */
 	/* [record->n_unit] what a reduce sends and receives of each of its units */
 	struct zr_exchange *reduce;
 	/* [record->n_unit] what of it is read until the reduce is waited for */
 	struct zr_operand *from;
-	int32_t subgroups;             /* of p->subgroup, that the record updates */
+	int32_t subgroups; /* of p->subgroup, that the record updates */
 	/* of p->subgroup: next to be computed, next to be read */
 	int32_t subgroup_next, subgroup_read;
 };
@@ -76,8 +76,9 @@ void zr_low_keep(struct zr_lowering *l, const struct zr_operand *o);
 
 static inline struct zr_operand zr_mine(int32_t region, uint64_t at, uint64_t bytes)
 {
-	return (struct zr_operand){ .region = region, .whose = ZR_MINE, .unit = -1, .at = at,
-				    .bytes = bytes };
+	return (struct zr_operand){
+		.region = region, .whose = ZR_MINE, .unit = -1, .at = at, .bytes = bytes
+	};
 }
 
 static inline struct zr_operand zr_of_spot(struct zr_spot spot, uint64_t bytes)

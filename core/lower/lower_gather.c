@@ -168,8 +168,8 @@ static void publish_from(struct zr_lowering *l, const struct zr_pop *op, int32_t
 
 	l->unit = op->n ? zr_low_units(l, op)[0] : -1;
 	if (n && a->n > 1)
-		zr_low_collective(l, ZR_COMM_ALL_GATHER, group,
-				  s->stored ? ZR_U8 : s->types.dtype, 0, n);
+		zr_low_collective(l, ZR_COMM_ALL_GATHER, group, s->stored ? ZR_U8 : s->types.dtype,
+				  0, n);
 }
 
 /* Over each group its own units of a list, by one collective. */

@@ -9,7 +9,7 @@
 struct layer {
 	const struct zr_use *use;
 	int32_t number;
-	uint32_t loss; /* 0: no loss layer */
+	uint32_t loss;                /* 0: no loss layer */
 	struct zr_operand work, part; /* part: of no region in the first call */
 	int64_t row, rows;
 };
@@ -30,8 +30,10 @@ static struct zr_operand converted(struct zr_lowering *l, int32_t unit)
 		return from;
 
 	struct zr_operand to = zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST, .queue = ZR_Q_COMPUTE,
-					  .dtype = s->types.dtype, .from = s->stored });
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST,
+					  .queue = ZR_Q_COMPUTE,
+					  .dtype = s->types.dtype,
+					  .from = s->stored });
 	zr_low_arg(l, from, ZR_READS);
 	zr_low_arg(l, to, ZR_WRITES);
 	zr_low_arg(l, own_share(from), ZR_READS);
@@ -81,10 +83,15 @@ static void call_layer(struct zr_lowering *l, const struct layer *c)
 	uint64_t end = p->loss_sum + p->loss_bytes;
 	for (uint32_t k = 0; k < use->n_units; k++)
 		l->part[k].recv = converted(l, use->units[k]);
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE,
-			.flags = use->phase == ZR_BACKWARD ? ZR_F_BACKWARD :
-				 c->loss && l->s->mode == ZR_SETUP_SAMPLE ? ZR_F_LOGITS : 0,
-			.number = use->layer, .block = c->row, .blocks = c->rows });
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_LAYER,
+					  .queue = ZR_Q_COMPUTE,
+					  .flags = use->phase == ZR_BACKWARD ? ZR_F_BACKWARD :
+						   c->loss && l->s->mode == ZR_SETUP_SAMPLE ?
+									       ZR_F_LOGITS :
+									       0,
+					  .number = use->layer,
+					  .block = c->row,
+					  .blocks = c->rows });
 	layer_activations(l, c);
 	for (uint32_t k = 0; k < use->n_units; k++)
 		layer_unit(l, c, use->units[k], l->part[k].recv);
@@ -127,8 +134,8 @@ void zr_low_layer(struct zr_lowering *l, const struct zr_pop *op)
 	int backward = use->phase == ZR_BACKWARD;
 	uint32_t loss = zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS;
 	uint64_t work = backward || (loss && b->work_bwd > b->work_fwd) ? b->work_bwd : b->work_fwd;
-	struct layer c = { use, op->use, loss, zr_low_buffer(l, ZR_R_WORK, work, 64), zr_none(),
-			   0, 0 };
+	struct layer c = { use,       op->use, loss, zr_low_buffer(l, ZR_R_WORK, work, 64),
+			   zr_none(), 0,       0 };
 	l->unit = use->n_units ? use->units[0] : -1;
 	call_layer(l, &c);
 	for (uint32_t k = 0; backward && k < use->n_units; k++)

@@ -123,8 +123,10 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_exchange
 		      int64_t n, struct zr_operand sum)
 {
 	int32_t ranks = contributions(l), last = l->s->peers ? ranks - 1 : 0;
-	struct zr_instr of = { .dtype = l->s->types.comm_dtype, .from = contribution_type(l),
-			       .number = last ? 1 : ranks, .queue = zr_low_queue(l, ZR_R_GRAD) };
+	struct zr_instr of = { .dtype = l->s->types.comm_dtype,
+			       .from = contribution_type(l),
+			       .number = last ? 1 : ranks,
+			       .queue = zr_low_queue(l, ZR_R_GRAD) };
 	for (int32_t r = 0; r <= last && n > 0; r++) {
 		struct zr_operand from = contributions_of(l, x, r, first, n);
 		of.flags = (uint16_t)((stores(l) && r == 0 ? ZR_F_STORE : 0) |
@@ -142,8 +144,8 @@ static void add_on_disk(struct zr_lowering *l, int32_t u, const struct zr_exchan
 	const uint64_t block = ZR_BLOCK * 4;
 	const int64_t most = l->s->plan.staging.blocks, per = l->own.per;
 	const uint64_t step = (uint64_t)(per < most ? per : most) * block;
-	struct zr_operand pair = l->staging.buffer ? l->staging :
-		zr_low_buffer(l, ZR_R_STAGING, 2 * step, ZR_PAGE);
+	struct zr_operand pair =
+		l->staging.buffer ? l->staging : zr_low_buffer(l, ZR_R_STAGING, 2 * step, ZR_PAGE);
 	for (uint64_t at = 0, b = 0; at < sum.bytes; at += step, b = step - b) {
 		uint64_t now = sum.bytes - at < step ? sum.bytes - at : step;
 		uint64_t left = sum.bytes - at - now, next = left < step ? left : step;
@@ -196,9 +198,10 @@ static struct zr_operand narrow(struct zr_lowering *l, struct zr_operand send, u
 
 	uint64_t size = send.bytes / 4 * (uint64_t)zr_dtype_bytes(type);
 	struct zr_operand to = zr_low_buffer(l, host ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, size, 64);
-	zr_low_emit(l, (struct zr_instr){
-		.kind = ZR_I_CAST, .queue = host ? ZR_Q_HOST : ZR_Q_COMPUTE, .dtype = type,
-		.from = ZR_F32 });
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST,
+					  .queue = host ? ZR_Q_HOST : ZR_Q_COMPUTE,
+					  .dtype = type,
+					  .from = ZR_F32 });
 	zr_low_arg(l, zr_part(send, 0, bytes), ZR_READS);
 	zr_low_arg(l, to, ZR_WRITES);
 	return to;
@@ -269,8 +272,9 @@ static void add_locally(struct zr_lowering *l, int32_t u)
 {
 	struct zr_operand sum = local_sum(l, u), from = gradient(l, u);
 	sum = l->store ? sum : zr_part(sum, 0, from.bytes);
-	struct zr_instr of = { .dtype = ZR_F32, .from = ZR_F32, .number = 1,
-			       .flags = l->store ? ZR_F_STORE : 0 };
+	struct zr_instr of = {
+		.dtype = ZR_F32, .from = ZR_F32, .number = 1, .flags = l->store ? ZR_F_STORE : 0
+	};
 	accumulate(l, u, of, from, sum, 0, l->s->layout.unit[u].blocks);
 }
 
@@ -332,8 +336,9 @@ static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_
 		struct zr_operand *recv = &l->reduce[op->first + i].recv;
 		int64_t skip = l->slice.per ? l->slice.first - l->s->plan.unit[u].own.first : 0;
 		struct zr_operand to = straight ?
-			zr_part(owned_sum(l, u), (uint64_t)skip * ZR_BLOCK * 4, recv->bytes) :
-			zr_low_buffer(l, region, recv->bytes, 64);
+					       zr_part(owned_sum(l, u),
+						       (uint64_t)skip * ZR_BLOCK * 4, recv->bytes) :
+					       zr_low_buffer(l, region, recv->bytes, 64);
 		zr_low_keep(l, recv);
 		/* with the padding, or nothing else: all ranks wait for what they send */
 		zr_low_move(l, *recv, to, 0);
@@ -364,8 +369,8 @@ static void reduce_parts(struct zr_lowering *l, const struct zr_pop *op)
 		l->slice = (struct zr_share){ n, own->first + at, own->n > at ? own->n - at : 0 };
 		l->slice.n = l->slice.n < n ? l->slice.n : n;
 		uint64_t bytes = (uint64_t)n * ZR_BLOCK * 4, all = bytes * (uint64_t)ranks;
-		x->send = zr_low_buffer(l, host ? ZR_R_GRAD_BOUNCE : ZR_R_GRAD_BUFFER, all,
-					ZR_PAGE);
+		x->send =
+			zr_low_buffer(l, host ? ZR_R_GRAD_BOUNCE : ZR_R_GRAD_BUFFER, all, ZR_PAGE);
 		uint64_t last = (uint64_t)((ranks - 1) * own->per) * ZR_BLOCK * 4;
 		struct zr_operand from = zr_of_spot(p->unit[u].parts, last + bytes);
 		from.at += (uint64_t)at * ZR_BLOCK * 4;

@@ -43,8 +43,8 @@ static void list_run(struct zr_lowering *l, const struct zr_run *r, int64_t elem
 	if (zr_is_whole(&l->s->optimizer[r->optimizer]))
 		return;
 	for (int64_t at = 0; at < r->n; at += step) {
-		struct zr_subgroup p = zr_subgroup_in(l->s, r, r->first + at,
-						      r->n - at < step ? r->n - at : step);
+		struct zr_subgroup p =
+			zr_subgroup_in(l->s, r, r->first + at, r->n - at < step ? r->n - at : step);
 		p.set = l->p->n_subgroup % l->s->plan.staging.sets;
 		zr_low_add_subgroup(l, &p);
 	}
@@ -109,7 +109,8 @@ static void subgroup_call(struct zr_lowering *l, int32_t kind, int32_t number)
 	int optimize = kind == ZR_I_OPTIMIZE;
 	uint32_t change = optimize ? ZR_READS | ZR_WRITES : ZR_READS;
 	l->unit = p->unit;
-	zr_low_emit(l, (struct zr_instr){ .kind = (uint8_t)kind, .number = number,
+	zr_low_emit(l, (struct zr_instr){ .kind = (uint8_t)kind,
+					  .number = number,
 					  .queue = zr_low_queue(l, ZR_R_MASTER) });
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_MASTER), change);
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_GRAD), ZR_READS);
@@ -130,8 +131,8 @@ void zr_low_secure(struct zr_lowering *l, int32_t number)
 		return;
 	const struct zr_subgroup *p = &l->p->subgroup[number];
 	l->unit = p->unit;
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_SECURE, .queue = ZR_Q_HOST,
-					  .number = number });
+	zr_low_emit(l,
+		    (struct zr_instr){ .kind = ZR_I_SECURE, .queue = ZR_Q_HOST, .number = number });
 	for (int d = 0; d < l->s->plan.staging.n_data; d++)
 		if (d != ZR_D_GRAD && zr_subgroup_has(l->s, p, d) && kept(l, p, d).bytes)
 			zr_low_arg(l, kept(l, p, d), ZR_READS);
@@ -157,7 +158,8 @@ static void read_until(struct zr_lowering *l, int32_t last, int partial)
 static int32_t readable(const struct zr_lowering *l, int32_t unit, int32_t end)
 {
 	return l->record->id == ZR_PROG_UPDATE || !zr_datum_staged(l->s, unit, ZR_D_GRAD) ?
-		       l->subgroups : end;
+		       l->subgroups :
+		       end;
 }
 
 static int32_t ahead(const struct zr_lowering *l, int32_t most)

@@ -74,7 +74,8 @@ static struct zr_subgroup subgroup_of(const struct zr_lowering *l, const struct 
 static int datum(const struct zr_lowering *l, const struct chunk *c, uint32_t kind)
 {
 	const struct zr_optimizer *o = &l->s->optimizer[c->optimizer];
-	return kind == 0          ? ZR_D_MASTER : kind > o->n_states ? ZR_D_GRAD :
+	return kind == 0          ? ZR_D_MASTER :
+	       kind > o->n_states ? ZR_D_GRAD :
 				    ZR_D_STATE + (int)(o->first_state + kind - 1);
 }
 
@@ -84,7 +85,9 @@ static void master(struct zr_lowering *l, int32_t kind, const struct chunk *c,
 {
 	int load = kind == ZR_I_LOAD;
 	uint32_t other = load ? ZR_READS : ZR_WRITES;
-	zr_low_emit(l, (struct zr_instr){ .kind = (uint8_t)kind, .number = number, .blocks = p->n,
+	zr_low_emit(l, (struct zr_instr){ .kind = (uint8_t)kind,
+					  .number = number,
+					  .blocks = p->n,
 					  .queue = zr_low_queue(l, ZR_R_MASTER) });
 	zr_low_arg(l, part(l, c, 0, p->first - c->first, p->n),
 		   load ? ZR_WRITES : ZR_READS | ZR_WRITES);
@@ -161,7 +164,8 @@ static void update(struct zr_lowering *l, int32_t tensor)
 {
 	const struct zr_whole_plan *p = &l->s->plan.whole;
 	struct chunk all = matrix(l, tensor);
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_WHOLE, .number = tensor,
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_WHOLE,
+					  .number = tensor,
 					  .queue = zr_low_queue(l, ZR_R_WHOLE) });
 	zr_low_arg(l, all_of(l, &all, TO_OWNER), ZR_READS | ZR_WRITES);
 	zr_low_arg(l, zr_part(l->matrix, p->work, p->work_bytes), ZR_WRITES);
@@ -201,7 +205,8 @@ void zr_low_whole(struct zr_lowering *l)
 	l->matrix = zr_low_buffer(l, ZR_R_WHOLE, p->work + p->work_bytes, 64);
 	l->message = zr_low_buffer(l, ZR_R_CHUNK, p->message, 64);
 	l->whole_scalars = zr_low_queue(l, ZR_R_WHOLE) == zr_low_queue(l, ZR_R_MASTER) ?
-				   l->scalars : zr_low_scalars(l, ZR_R_WHOLE);
+				   l->scalars :
+				   zr_low_scalars(l, ZR_R_WHOLE);
 	for (int32_t first = 0; !l->rc && first < p->n; first += world) {
 		int n = p->n - first < world ? p->n - first : world;
 		zr_low_keep(l, &l->matrix);

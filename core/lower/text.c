@@ -13,11 +13,13 @@ const char *const zr_lowered_name[ZR_LOWERED] = {
 };
 
 const char *const zr_instr_name[ZR_I_KINDS] = {
-	[ZR_I_HOST] = "call", [ZR_I_LAYER] = "layer", [ZR_I_COPY] = "copy",
-	[ZR_I_READ] = "read", [ZR_I_WRITE] = "write", [ZR_I_COLLECTIVE] = "collective",
-	[ZR_I_CAST] = "cast", [ZR_I_ACCUMULATE] = "accumulate", [ZR_I_SECURE] = "secure",
-	[ZR_I_OPTIMIZE] = "optimize", [ZR_I_PARTIAL] = "partial", [ZR_I_LOAD] = "load",
-	[ZR_I_STORE] = "store", [ZR_I_WHOLE] = "whole",
+	[ZR_I_HOST] = "call",       [ZR_I_LAYER] = "layer",
+	[ZR_I_COPY] = "copy",       [ZR_I_READ] = "read",
+	[ZR_I_WRITE] = "write",     [ZR_I_COLLECTIVE] = "collective",
+	[ZR_I_CAST] = "cast",       [ZR_I_ACCUMULATE] = "accumulate",
+	[ZR_I_SECURE] = "secure",   [ZR_I_OPTIMIZE] = "optimize",
+	[ZR_I_PARTIAL] = "partial", [ZR_I_LOAD] = "load",
+	[ZR_I_STORE] = "store",     [ZR_I_WHOLE] = "whole",
 };
 
 const char *const zr_queue_name[ZR_QUEUES] = {
@@ -28,9 +30,13 @@ const char *const zr_queue_name[ZR_QUEUES] = {
 const struct zr_program *zr_record_of(const struct zr_setup *s, int32_t id)
 {
 	static const int32_t from[ZR_LOWERED] = {
-		[ZR_S_FIRST] = ZR_PROG_MICRO, [ZR_S_MICRO] = ZR_PROG_MICRO,
-		[ZR_S_LAST] = ZR_PROG_LAST_MICRO, [ZR_S_BOUNDARY] = -1, [ZR_S_MEET] = -1,
-		[ZR_S_UPDATE] = ZR_PROG_UPDATE, [ZR_S_EVAL] = ZR_PROG_EVAL,
+		[ZR_S_FIRST] = ZR_PROG_MICRO,
+		[ZR_S_MICRO] = ZR_PROG_MICRO,
+		[ZR_S_LAST] = ZR_PROG_LAST_MICRO,
+		[ZR_S_BOUNDARY] = -1,
+		[ZR_S_MEET] = -1,
+		[ZR_S_UPDATE] = ZR_PROG_UPDATE,
+		[ZR_S_EVAL] = ZR_PROG_EVAL,
 		[ZR_S_VALUES] = ZR_PROG_UPDATE,
 	};
 	return from[id] < 0 ? NULL : &s->program[from[id]];
@@ -48,8 +54,9 @@ static const char *part_of(const struct zr_lowered *p, const struct zr_instr *i)
 	if (i->kind == ZR_I_HOST && call[i->number])
 		return call[i->number];
 	return p->id == ZR_S_BOUNDARY || p->id == ZR_S_MEET ? "exchange of loss and norm" :
-	       p->id == ZR_S_UPDATE			    ? "update" :
-	       p->id == ZR_S_VALUES ? "publish" : zr_instr_name[i->kind];
+	       p->id == ZR_S_UPDATE                         ? "update" :
+	       p->id == ZR_S_VALUES                         ? "publish" :
+							      zr_instr_name[i->kind];
 }
 
 /* The use that an operation runs, or is beside; NULL: another kind. */
@@ -59,7 +66,8 @@ static const struct zr_use *use_of(const struct zr_setup *s, const struct zr_pro
 	if (op->kind == ZR_P_LAYER)
 		return &(p->id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses)->use[op->use];
 	return op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH ?
-		     &s->train_uses.use[s->train_act.move[op->use].use] : NULL;
+		       &s->train_uses.use[s->train_act.move[op->use].use] :
+		       NULL;
 }
 
 const char *zr_instr_text(const struct zr_setup *s, const struct zr_lowered *p, int32_t n,
@@ -77,7 +85,8 @@ const char *zr_instr_text(const struct zr_setup *s, const struct zr_lowered *p, 
 		snprintf(in, sizeof in, " (unit %s)", s->layout.unit[i->unit].name);
 	snprintf(buf, size, "%s%s%s",
 		 !op                    ? part_of(p, i) :
-		 op->kind == ZR_P_LAYER ? zr_phase_name[use->phase] : zr_pop_name[op->kind],
+		 op->kind == ZR_P_LAYER ? zr_phase_name[use->phase] :
+					  zr_pop_name[op->kind],
 		 layer, in);
 	return buf;
 }

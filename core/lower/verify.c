@@ -37,8 +37,8 @@ static const char *name(const struct proof *v, int32_t i, char *buf)
 }
 
 /* Refuses instruction i. */
-__attribute__((format(printf, 3, 4)))
-static int wrong(struct proof *v, int32_t i, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static int wrong(struct proof *v, int32_t i, const char *fmt,
+						       ...)
 {
 	char a[NAME], text[3 * NAME];
 	va_list ap;
@@ -57,8 +57,9 @@ static int check_operand(struct proof *v, int32_t i, const struct zr_operand *o)
 		return wrong(v, i, "has an operand in region %d, which does not exist", o->region);
 	if (o->region < 0 || (o->at <= r->room && o->bytes <= r->room - o->at))
 		return 0;
-	return wrong(v, i, "touches %" PRIu64 " bytes from byte %" PRIu64 " of %s, which has %"
-		     PRIu64, o->bytes, o->at, r->what, r->room);
+	return wrong(v, i,
+		     "touches %" PRIu64 " bytes from byte %" PRIu64 " of %s, which has %" PRIu64,
+		     o->bytes, o->at, r->what, r->room);
 }
 
 static int check_instr(struct proof *v, int32_t i)
@@ -162,8 +163,10 @@ static int check_requests(struct proof *v, int32_t j)
 
 	while (zr_before_request(&v->before, i) != store)
 		i++;
-	return wrong(v, j, "is one request more than the %" PRIu32 " that its store takes at a "
-		     "time: nothing waits for %s", most, name(v, i, b));
+	return wrong(v, j,
+		     "is one request more than the %" PRIu32 " that its store takes at a "
+		     "time: nothing waits for %s",
+		     most, name(v, i, b));
 }
 
 /* All waits for late writes that there have to be, in their order. */
@@ -176,8 +179,10 @@ static int check_late(struct proof *v)
 	for (int32_t k = 0; !rc && k < q.n_wait; k++) {
 		int32_t late = q.wait[k].late;
 		if (k >= v->p->n_wait || memcmp(&v->p->wait[k], &q.wait[k], sizeof *q.wait))
-			rc = wrong(v, q.wait[k].instr, "does not wait for late write %d of "
-				   "program %d", late / ZR_LOWERED, late % ZR_LOWERED);
+			rc = wrong(v, q.wait[k].instr,
+				   "does not wait for late write %d of "
+				   "program %d",
+				   late / ZR_LOWERED, late % ZR_LOWERED);
 	}
 
 	free(q.wait);

@@ -11,9 +11,9 @@
 #define ZR_ACCOUNT_MAX 32
 
 struct zr_account_line {
-	const char *what;  /* "parameters", "gradients", ...: static */
-	int32_t tier;      /* ZR_TIER_* of zeroth/zero.h */
-	uint64_t held;     /* bytes allocated now */
+	const char *what; /* "parameters", "gradients", ...: static */
+	int32_t tier;     /* ZR_TIER_* of zeroth/zero.h */
+	uint64_t held;    /* bytes allocated now */
 	uint64_t peak;
 };
 

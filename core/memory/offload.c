@@ -20,8 +20,10 @@ static int start_offload(struct zr_setup *s, int i, struct zr_error *err)
 
 	const struct zr_offload_v1 *v = o->it.vtbl;
 	if (o->info.direct && !v->map)
-		return zr_err(err, ZR_EINVAL, "plugin %s: zr.offload/1: direct = 1 and no function "
-			      "map; mend the plugin", o->it.section->plugin->path);
+		return zr_err(err, ZR_EINVAL,
+			      "plugin %s: zr.offload/1: direct = 1 and no function "
+			      "map; mend the plugin",
+			      o->it.section->plugin->path);
 	if (o->info.direct && s->device_info.unified)
 		return zr_config_blame(s->cfg, zr_offload_sections[i], ZR_EINVAL, err,
 				       "plugin: device and host are one memory here, so this moves "
@@ -41,20 +43,26 @@ int zr_offloads_check(const struct zr_setup *s, struct zr_error *err)
 	}
 	const char *stage = s->zero.section->plugin->desc->id;
 	if (zr_offloaded(s, ZR_STORE_PARAM) && !split)
-		return zr_err(err, ZR_EINVAL, "[offload.param] needs a stage that splits "
+		return zr_err(err, ZR_EINVAL,
+			      "[offload.param] needs a stage that splits "
 			      "parameters, and %s keeps all of them whole: choose a [zero] plugin "
-			      "of ZeRO stage 3 (or leave less of it persistent)", stage);
+			      "of ZeRO stage 3 (or leave less of it persistent)",
+			      stage);
 	if (on_disk && whole)
-		return zr_err(err, ZR_EINVAL, "[offload.gradient] on disk needs a stage that "
+		return zr_err(err, ZR_EINVAL,
+			      "[offload.gradient] on disk needs a stage that "
 			      "splits the optimizer's state, and %s keeps it whole: choose a "
-			      "[zero] plugin of ZeRO stage 1, 2 or 3", stage);
+			      "[zero] plugin of ZeRO stage 1, 2 or 3",
+			      stage);
 	if (zr_offloaded(s, ZR_STORE_PARAM) && !zr_offloaded(s, ZR_STORE_OPTIMIZER) &&
 	    s->types.dtype == ZR_F32)
-		return zr_err(err, ZR_EINVAL, "[offload.param] frees nothing in fp32 while the "
+		return zr_err(err, ZR_EINVAL,
+			      "[offload.param] frees nothing in fp32 while the "
 			      "master copy stays on the device: add [offload.optimizer]");
 	if (!s->device_info.host_ops && !zr_offloaded(s, ZR_STORE_OPTIMIZER) &&
 	    (zr_offloaded(s, ZR_STORE_PARAM) || zr_offloaded(s, ZR_STORE_GRADIENT)))
-		return zr_err(err, ZR_EINVAL, "[offload.%s]: an optimizer on device %s cannot "
+		return zr_err(err, ZR_EINVAL,
+			      "[offload.%s]: an optimizer on device %s cannot "
 			      "reach it: add [offload.optimizer], so that it runs on the host",
 			      zr_offloaded(s, ZR_STORE_PARAM) ? "param" : "gradient",
 			      s->device_info.name);

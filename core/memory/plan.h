@@ -18,35 +18,39 @@ struct zr_setup;
 enum zr_store {
 	ZR_STORE_DEVICE, /* arenas of core */
 	ZR_STORE_HOST,
-	ZR_STORE_OPTIMIZER, ZR_STORE_GRADIENT, ZR_STORE_PARAM, ZR_STORE_ACTIVATION, ZR_STORES
+	ZR_STORE_OPTIMIZER,
+	ZR_STORE_GRADIENT,
+	ZR_STORE_PARAM,
+	ZR_STORE_ACTIVATION,
+	ZR_STORES
 };
 #define ZR_OFFLOADS (ZR_STORES - ZR_STORE_OPTIMIZER)
 
 /* What lies together: ZR_R_ and its name, what people call it, what it is. */
-#define ZR_REGIONS(R) \
-	R(PARAM, "parameters") /* compute copies that are not also the master */ \
-	R(PARAM_OFFLOADED, "offloaded parameters") /* of split units, in [offload.param] */ \
-	R(MASTER, "master parameters") \
-	R(GRAD, "gradients") /* fp32 sums over the slots, at their owners */ \
+#define ZR_REGIONS(R)                                                                              \
+	R(PARAM, "parameters") /* compute copies that are not also the master */                   \
+	R(PARAM_OFFLOADED, "offloaded parameters") /* of split units, in [offload.param] */        \
+	R(MASTER, "master parameters")                                                             \
+	R(GRAD, "gradients")               /* fp32 sums over the slots, at their owners */         \
 	R(GRAD_BUFFER, "gradient buffers") /* a micro-batch's gradients on their way to the sum */ \
-	R(PARTS, "parts of gradients") /* and of those that come in parts the parts so far */ \
-	R(LOCAL, "local gradients") /* this rank's sums, with reduction = local */ \
-	R(GATHER, "gathered parameters") /* of units that are split */ \
-	R(STATE, "optimizer state") \
-	R(ACT, "activations") \
-	R(ACT_OFFLOADED, "offloaded activations") /* in [offload.activation] */ \
-	R(WORK, "workspace") /* scratch of operations, tables of an update */ \
-	R(COMM, "communication") /* what ranks sent, where not read in place, or the sum */ \
-	R(BATCH, "batch") /* tokens and losses */ \
-	R(HOST, "host tables") /* what core reads: losses, block sums, the exchange */ \
-	R(STAGING, "staging") /* sub-groups between tiers; sums from disk to what adds to them */ \
-	R(CHUNK, "staging") /* near masters: some blocks in fp32, parts of matrices on the way */ \
-	R(MEASURE, "workspace") /* block sums where only the device can write */ \
-	R(GRAD_BOUNCE, "gradients on their way") /* on the host, if copies alone reach */ \
-	R(BOUNCE, "transfers") /* what passes through host memory, see core/program/route.h */ \
-	R(HOST_COMM, "communication") /* on its way between such a device and other ranks */ \
-	R(CACHE, "key-value cache") /* what layers keep of the tokens before, when sampling */ \
-	R(WHOLE, "whole matrices") /* a matrix, its work memory */
+	R(PARTS, "parts of gradients")     /* and of those that come in parts the parts so far */  \
+	R(LOCAL, "local gradients")        /* this rank's sums, with reduction = local */          \
+	R(GATHER, "gathered parameters")   /* of units that are split */                           \
+	R(STATE, "optimizer state")                                                                \
+	R(ACT, "activations")                                                                      \
+	R(ACT_OFFLOADED, "offloaded activations") /* in [offload.activation] */                    \
+	R(WORK, "workspace")                      /* scratch of operations, tables of an update */ \
+	R(COMM, "communication") /* what ranks sent, where not read in place, or the sum */        \
+	R(BATCH, "batch")        /* tokens and losses */                                           \
+	R(HOST, "host tables")   /* what core reads: losses, block sums, the exchange */           \
+	R(STAGING, "staging") /* sub-groups between tiers; sums from disk to what adds to them */  \
+	R(CHUNK, "staging") /* near masters: some blocks in fp32, parts of matrices on the way */  \
+	R(MEASURE, "workspace")                  /* block sums where only the device can write */  \
+	R(GRAD_BOUNCE, "gradients on their way") /* on the host, if copies alone reach */          \
+	R(BOUNCE, "transfers") /* what passes through host memory, see core/program/route.h */     \
+	R(HOST_COMM, "communication") /* on its way between such a device and other ranks */       \
+	R(CACHE, "key-value cache")   /* what layers keep of the tokens before, when sampling */   \
+	R(WHOLE, "whole matrices")    /* a matrix, its work memory */
 
 #define ZR_REGION_ID(id, what) ZR_R_##id,
 enum zr_region_id { ZR_REGIONS(ZR_REGION_ID) ZR_R_COUNT };
@@ -57,9 +61,9 @@ struct zr_region {
 	uint64_t offset; /* in its arena; the same for all whose places are those of buffers */
 	/* bytes from there on among which it has its places: its own, or of all buffers */
 	uint64_t room;
-	uint64_t added;  /* bytes that it adds to what others take: less where it shares */
-	int32_t store;   /* ZR_STORE_* */
-	int32_t tier;    /* ZR_TIER_* of that store */
+	uint64_t added; /* bytes that it adds to what others take: less where it shares */
+	int32_t store;  /* ZR_STORE_* */
+	int32_t tier;   /* ZR_TIER_* of that store */
 };
 
 /* A place in a region. */
@@ -75,16 +79,16 @@ enum { ZR_D_MASTER, ZR_D_GRAD, ZR_D_LOWP, ZR_D_STATE };
 /* Where a unit's parts lie. "Whole" parts hold world * per blocks, so that an all-gather can
  * work in place. */
 struct zr_unit_memory {
-	struct zr_share own;      /* the blocks whose gradients this rank adds */
-	struct zr_share held;     /* the blocks whose master and state it holds */
+	struct zr_share own;  /* the blocks whose gradients this rank adds */
+	struct zr_share held; /* the blocks whose master and state it holds */
 	/* those of them that it alone saves, and counts in sums over parameters */
 	struct zr_share counted;
-	int64_t param_per;        /* blocks per rank of the parameters' group */
+	int64_t param_per; /* blocks per rank of the parameters' group */
 	/* 1: the compute copy is in ZR_R_PARAM_OFFLOADED: a layer needs it gathered, in a group of
 	 * one too */
 	int offloaded;
-	struct zr_spot param;     /* compute copy: whole, or this rank's share of its group */
-	union {                   /* of the held blocks */
+	struct zr_spot param; /* compute copy: whole, or this rank's share of its group */
+	union {               /* of the held blocks */
 		struct zr_spot datum[ZR_D_STATE]; /* by ZR_D_* */
 		struct {
 			struct zr_spot master;    /* nothing with master = none */
@@ -93,9 +97,9 @@ struct zr_unit_memory {
 			struct zr_spot held_copy; /* compute copy; often inside param or master */
 		};
 	};
-	struct zr_spot local;     /* whole, with reduction = local */
-	struct zr_spot parts;     /* whole, of a gradient that comes in parts */
-	int64_t part;             /* blocks of one; 0: it comes whole */
+	struct zr_spot local; /* whole, with reduction = local */
+	struct zr_spot parts; /* whole, of a gradient that comes in parts */
+	int64_t part;         /* blocks of one; 0: it comes whole */
 };
 
 /* Consecutive blocks that this rank holds, and that one optimizer updates. */
@@ -109,21 +113,21 @@ struct zr_run {
 
 /* Sets of buffers for sub-groups whose data is out of reach of what updates it. */
 struct zr_staging {
-	int64_t blocks;    /* a sub-group has at most */
-	uint64_t ranks;    /* over which any unit's state is split, at most */
+	int64_t blocks; /* a sub-group has at most */
+	uint64_t ranks; /* over which any unit's state is split, at most */
 	int32_t sets;
-	int32_t ahead;     /* sub-groups read before their turn */
-	int32_t n_data;    /* kinds */
+	int32_t ahead;             /* sub-groups read before their turn */
+	int32_t n_data;            /* kinds */
 	uint64_t set_bytes, bytes; /* of one set; of the buffer that has all of them */
 };
-#define ZR_CHUNK 64
-#define ZR_HOST_COMM (8u << 20)   /* most bytes of ZR_R_HOST_COMM, for up to 256 ranks */
+#define ZR_CHUNK     64
+#define ZR_HOST_COMM (8u << 20) /* most bytes of ZR_R_HOST_COMM, for up to 256 ranks */
 
 #define ZR_SUMS_AT_ONCE 64 /* over parameters, in one exchange */
 
 /* Sums over whole parameters: width 0 where no optimizer has any. */
 struct zr_partial_plan {
-	uint32_t width;                       /* sums per tensor: the most of any optimizer */
+	uint32_t width; /* sums per tensor: the most of any optimizer */
 	/* bytes from the start of ZR_R_HOST: [n_tensors][width] exact, as doubles; those of one
 	 * call; what ranks exchange */
 	uint64_t sums, totals, call, arrived;
@@ -132,16 +136,16 @@ struct zr_partial_plan {
 /* Tensors that are updated as whole matrices; the w-th of them by rank w modulo their number. */
 struct zr_whole_plan {
 	int32_t *tensor, n;
-	int64_t chunk;       /* blocks that travel at a time */
-	uint64_t message;    /* bytes of them, at most */
-	uint64_t work;       /* bytes from the start of the buffer, where the matrix is */
+	int64_t chunk;    /* blocks that travel at a time */
+	uint64_t message; /* bytes of them, at most */
+	uint64_t work;    /* bytes from the start of the buffer, where the matrix is */
 	uint64_t work_bytes;
 };
 
 struct zr_plan {
 	struct zr_region region[ZR_R_COUNT];
-	uint64_t arena[2];       /* bytes of ZR_STORE_DEVICE and ZR_STORE_HOST */
-	uint64_t kept;           /* of host memory that stores allocate for what lies there */
+	uint64_t arena[2]; /* bytes of ZR_STORE_DEVICE and ZR_STORE_HOST */
+	uint64_t kept;     /* of host memory that stores allocate for what lies there */
 	struct zr_staging staging;
 	/* 1: gradients are written straight into the sums (one slot in all) */
 	int direct;

@@ -41,11 +41,13 @@ static void place_values(const struct zr_setup *s, struct zr_plan *p, int32_t un
 	if (!part)
 		m->master = take(p, ZR_R_MASTER, kept == ZR_MASTER_NONE ? 0 : m->held.per,
 				 kept == ZR_MASTER_SPLIT24 ? ZR_U8 :
-				 kept == ZR_MASTER_SPLIT   ? ZR_BF16 : ZR_F32);
+				 kept == ZR_MASTER_SPLIT   ? ZR_BF16 :
+							     ZR_F32);
 	m->param = serves && !apart && !part ? m->master : take(p, region, m->param_per, type);
 	int64_t before = g->param == ZR_GROUP_SELF ? s->mesh.group[g->state].rank * m->held.per : 0;
 	m->held_copy = !apart ? inside(m->param, before, type) :
-		       serves ? m->master : take(p, region, m->held.per, type);
+		       serves ? m->master :
+				take(p, region, m->held.per, type);
 	if (part)
 		m->master = m->held_copy;
 }
@@ -323,7 +325,8 @@ static int check_parts(const struct zr_setup *s, const struct zr_plan *p, struct
 	int given = s->train->gradient_part_size && s->train->gradient_part_size != ZR_AUTO_COUNT;
 	if (s->mode == ZR_SETUP_SAMPLE || s->evaluates || !given || p->region[ZR_R_PARTS].bytes)
 		return 0;
-	return zr_config_blame(s->cfg, "train", ZR_EINVAL, err, "gradient_part_size: it does "
+	return zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
+			       "gradient_part_size: it does "
 			       "nothing here: it is for an embedding or output projection of more "
 			       "elements, needs [offload.gradient] and a device that computes rows "
 			       "of a gradient, and is not for reduction = local; take it out");
@@ -356,8 +359,8 @@ int zr_plan_make(struct zr_setup *s, struct zr_error *err)
 
 void zr_plan_free(struct zr_plan *p)
 {
-	void *const table[] = { p->unit, p->whole.tensor, p->run, p->first_run, p->state,
-				p->state_bytes };
+	void *const table[] = { p->unit,      p->whole.tensor, p->run,
+				p->first_run, p->state,        p->state_bytes };
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
 		free(table[i]);
 	memset(p, 0, sizeof *p);

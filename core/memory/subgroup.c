@@ -6,11 +6,13 @@
 
 uint64_t zr_block_bytes(const struct zr_setup *p, int32_t unit, int d)
 {
-	static const uint64_t master[] = { [ZR_MASTER_FP32] = 4, [ZR_MASTER_SPLIT] = 2,
-					   [ZR_MASTER_SPLIT24] = 1 };
+	static const uint64_t master[] = {
+		[ZR_MASTER_FP32] = 4, [ZR_MASTER_SPLIT] = 2, [ZR_MASTER_SPLIT24] = 1
+	};
 	return d == ZR_D_MASTER ? ZR_BLOCK * master[zr_unit_master(p, unit)] :
-	       d == ZR_D_GRAD	? ZR_BLOCK * 4 :
-	       d == ZR_D_LOWP	? zr_unit_block(p, unit) : p->plan.state_bytes[d - ZR_D_STATE];
+	       d == ZR_D_GRAD   ? ZR_BLOCK * 4 :
+	       d == ZR_D_LOWP   ? zr_unit_block(p, unit) :
+				  p->plan.state_bytes[d - ZR_D_STATE];
 }
 
 /* Where the first block that this rank holds of a unit has its data of one kind; of a state, where
@@ -81,17 +83,25 @@ int zr_master_convert(struct zr_session *s, const struct zr_subgroup *p, const s
 {
 	int32_t type = zr_unit_dtype(s->setup, p->unit);
 	int32_t split = zr_unit_rem_bits(s->setup, p->unit);
-	struct zr_op_master op = { .size = sizeof op, .n = n * ZR_BLOCK, .master = x,
-				   .lowp = (uint16_t *)m->lowp, .rem = m->master,
+	struct zr_op_master op = { .size = sizeof op,
+				   .n = n * ZR_BLOCK,
+				   .master = x,
+				   .lowp = (uint16_t *)m->lowp,
+				   .rem = m->master,
 				   .rem_bits = split };
-	struct zr_op_cast cast = { .size = sizeof cast, .dst_dtype = back ? type : ZR_F32,
-				   .src_dtype = back ? ZR_F32 : type, .n = n * ZR_BLOCK,
+	struct zr_op_cast cast = { .size = sizeof cast,
+				   .dst_dtype = back ? type : ZR_F32,
+				   .src_dtype = back ? ZR_F32 : type,
+				   .n = n * ZR_BLOCK,
 				   .src = back ? (char *)x : m->lowp,
 				   .dst = back ? m->lowp : (char *)x };
 	int rc = !split ? m->ops->cast(m->ops, NULL, &cast) :
-		 back ? m->ops->master_split(m->ops, NULL, &op) :
-			m->ops->master_join(m->ops, NULL, &op);
-	return zr_op_failed(s, m->ops, rc, !split ? "cast" : back ? "master_split" : "master_join",
+		 back   ? m->ops->master_split(m->ops, NULL, &op) :
+			  m->ops->master_join(m->ops, NULL, &op);
+	return zr_op_failed(s, m->ops, rc,
+			    !split ? "cast" :
+			    back   ? "master_split" :
+				     "master_join",
 			    err);
 }
 
@@ -123,10 +133,16 @@ static int round_segments(struct zr_session *s, const struct zr_subgroup *p,
 	int rc = 0;
 	for (const struct zr_seg *g = s->seg; !rc && g < s->seg + count; g++) {
 		struct zr_op_round_stochastic op = {
-			.size = sizeof op, .n = g->n, .first = g->param_off, .src = x + g->off,
+			.size = sizeof op,
+			.n = g->n,
+			.first = g->param_off,
+			.src = x + g->off,
 			.dst = (uint16_t *)m->lowp + g->off,
-			.rng = { .seed = (uint64_t)s->setup->train->seed, .step = (uint64_t)s->step,
-				 .slot = (uint32_t)g->param, .site = UINT32_MAX - 1 } };
+			.rng = { .seed = (uint64_t)s->setup->train->seed,
+				 .step = (uint64_t)s->step,
+				 .slot = (uint32_t)g->param,
+				 .site = UINT32_MAX - 1 }
+		};
 		rc = zr_op_failed(s, m->ops, m->ops->round_stochastic(m->ops, NULL, &op),
 				  "round_stochastic", err);
 	}
@@ -158,9 +174,12 @@ uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first
 		int64_t from = t->offset, to = from + t->elements;
 		if (!zr_intersect(lo, hi, &from, &to))
 			continue;
-		out[count++] = (struct zr_seg){ .off = from - lo, .n = to - from,
-						.param_off = from - t->offset, .param = i,
-						.ndim = t->decl->ndim, .dims = t->decl->dims,
+		out[count++] = (struct zr_seg){ .off = from - lo,
+						.n = to - from,
+						.param_off = from - t->offset,
+						.param = i,
+						.ndim = t->decl->ndim,
+						.dims = t->decl->dims,
 						.name = t->decl->name };
 	}
 	return count;
@@ -169,7 +188,10 @@ uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first
 struct zr_subgroup zr_subgroup_in(const struct zr_setup *s, const struct zr_run *r, int64_t first,
 				  int64_t n)
 {
-	return (struct zr_subgroup){ .unit = r->unit, .optimizer = r->optimizer, .first = first,
-				     .n = n, .at = first - s->plan.unit[r->unit].held.first,
+	return (struct zr_subgroup){ .unit = r->unit,
+				     .optimizer = r->optimizer,
+				     .first = first,
+				     .n = n,
+				     .at = first - s->plan.unit[r->unit].held.first,
 				     .state = r->state + first - r->first };
 }

@@ -53,8 +53,12 @@ static int pin_object(struct zr_session *s, int32_t region, const char *key, str
 static int make_object(struct zr_session *s, int32_t region, struct zr_error *err)
 {
 	static const char *const key[ZR_R_COUNT] = {
-		[ZR_R_PARAM_OFFLOADED] = "param", [ZR_R_MASTER] = "master", [ZR_R_GRAD] = "grad",
-		[ZR_R_STATE] = "state", [ZR_R_ACT_OFFLOADED] = "activation", [ZR_R_PARTS] = "parts",
+		[ZR_R_PARAM_OFFLOADED] = "param",
+		[ZR_R_MASTER] = "master",
+		[ZR_R_GRAD] = "grad",
+		[ZR_R_STATE] = "state",
+		[ZR_R_ACT_OFFLOADED] = "activation",
+		[ZR_R_PARTS] = "parts",
 	};
 	struct zr_setup *p = s->setup;
 	const struct zr_region *r = &p->plan.region[region];

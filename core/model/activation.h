@@ -15,8 +15,8 @@ struct zr_schedule;
 
 /* Where a use finds and leaves activations: numbers of lives. */
 struct zr_use_place {
-	int32_t in;    /* output of the layer below; unused by the input layer */
-	int32_t out;   /* of a forward or recompute */
+	int32_t in;  /* output of the layer below; unused by the input layer */
+	int32_t out; /* of a forward or recompute */
 	int32_t saved;
 };
 
@@ -24,11 +24,11 @@ struct zr_use_place {
  * the use after that, and returns beside the use before its reader; hops between host memory and
  * disk have a use of their own (route.h). */
 struct zr_act_move {
-	int32_t use;    /* it is posted after this one if it leaves, before it if it returns */
-	int32_t back;   /* 1: it returns */
-	int32_t layer;  /* whose */
-	int32_t saved;  /* 1: what the layer saved, 0: its output */
-	int32_t life;   /* that ends, or begins */
+	int32_t use;   /* it is posted after this one if it leaves, before it if it returns */
+	int32_t back;  /* 1: it returns */
+	int32_t layer; /* whose */
+	int32_t saved; /* 1: what the layer saved, 0: its output */
+	int32_t life;  /* that ends, or begins */
 	uint64_t offloaded, bytes; /* place from the start of ZR_R_ACT_OFFLOADED */
 };
 

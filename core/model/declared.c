@@ -84,8 +84,10 @@ static int check_distinct(const char *what, const char **name, size_t n, struct 
 		qsort(name, n, sizeof *name, by_text);
 	for (size_t i = 1; i < n; i++)
 		if (!strcmp(name[i - 1], name[i]))
-			return zr_err(err, ZR_EINVAL, "two %ss have the name %s; each needs one of "
-				      "its own", what, name[i]);
+			return zr_err(err, ZR_EINVAL,
+				      "two %ss have the name %s; each needs one of "
+				      "its own",
+				      what, name[i]);
 	return 0;
 }
 
@@ -94,15 +96,18 @@ static int check_distinct(const char *what, const char **name, size_t n, struct 
 static int check_values(const struct zr_tensor *t, struct zr_error *err)
 {
 	if (t->init < ZR_INIT_NORMAL || t->init > ZR_INIT_UNIFORM)
-		return zr_err(err, ZR_EINVAL, "tensor %s: init is %d; expected one of "
-			      "NORMAL (%d), CONST (%d), UNIFORM (%d)", t->name, t->init,
-			      ZR_INIT_NORMAL, ZR_INIT_CONST, ZR_INIT_UNIFORM);
+		return zr_err(err, ZR_EINVAL,
+			      "tensor %s: init is %d; expected one of "
+			      "NORMAL (%d), CONST (%d), UNIFORM (%d)",
+			      t->name, t->init, ZR_INIT_NORMAL, ZR_INIT_CONST, ZR_INIT_UNIFORM);
 	if (!(fabs(t->mean) <= (double)FLT_MAX))
 		return zr_err(err, ZR_EINVAL, "tensor %s: mean is %g; expected a number of fp32",
 			      t->name, t->mean);
 	if (!(t->std >= 0 && t->std <= (double)FLT_MAX))
-		return zr_err(err, ZR_EINVAL, "tensor %s: std is %g; expected a number of fp32, 0 "
-			      "or more", t->name, t->std);
+		return zr_err(err, ZR_EINVAL,
+			      "tensor %s: std is %g; expected a number of fp32, 0 "
+			      "or more",
+			      t->name, t->std);
 	return 0;
 }
 
@@ -153,11 +158,15 @@ static int check_layer(const struct zr_model_decl *m, uint32_t i, int32_t *user,
 	for (uint32_t k = 0; k < l->n_units; k++) {
 		const int32_t unit = l->units[k];
 		if (unit < 0 || (uint32_t)unit >= m->n_units)
-			return zr_err(err, ZR_EINVAL, "layer %s: units[%u] is %d; there are %u "
-				      "units", l->name, k, unit, m->n_units);
+			return zr_err(err, ZR_EINVAL,
+				      "layer %s: units[%u] is %d; there are %u "
+				      "units",
+				      l->name, k, unit, m->n_units);
 		if (user[unit] == (int32_t)i)
-			return zr_err(err, ZR_EINVAL, "layer %s: units[%u] is %d, which it has "
-				      "already", l->name, k, unit);
+			return zr_err(err, ZR_EINVAL,
+				      "layer %s: units[%u] is %d, which it has "
+				      "already",
+				      l->name, k, unit);
 
 		user[unit] = (int32_t)i;
 	}
@@ -198,8 +207,10 @@ static int check_layers(const struct zr_model_decl *m, const char **name, int32_
 
 	for (uint32_t i = 0; i < m->n_units; i++)
 		if (user[i] < 0)
-			return zr_err(err, ZR_EINVAL, "unit %s: no layer has it in its units; use "
-				      "it, or take it out", unit_at(m, i)->name);
+			return zr_err(err, ZR_EINVAL,
+				      "unit %s: no layer has it in its units; use "
+				      "it, or take it out",
+				      unit_at(m, i)->name);
 	return check_distinct("layer", name, m->n_layers, err);
 }
 
@@ -245,9 +256,10 @@ static int count_tensors(const struct zr_model_decl *m, size_t *tensors, struct 
 
 		*tensors += u->n_tensors;
 		if (!u->n_tensors || *tensors > MOST_OF_ALL)
-			return zr_err(err, ZR_EINVAL, "unit %s: n_tensors is %u; expected 1 or "
-				      "more, and %d in all units", u->name, u->n_tensors,
-				      MOST_OF_ALL);
+			return zr_err(err, ZR_EINVAL,
+				      "unit %s: n_tensors is %u; expected 1 or "
+				      "more, and %d in all units",
+				      u->name, u->n_tensors, MOST_OF_ALL);
 		if (!u->tensors)
 			return zr_err(err, ZR_EINVAL, "unit %s: tensors is NULL", u->name);
 	}

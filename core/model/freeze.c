@@ -47,8 +47,8 @@ int32_t zr_match_tensors(struct zr_setup *s, const char *section, const char *ke
 		if (!match_tensors(s, pattern + out, out ? take_out : take, &by_word))
 			return zr_config_blame(s->cfg, section, ZR_EINVAL, err,
 					       "%s: no tensor has a name like %s; their names are "
-					       "like %s and %s", key, pattern + out,
-					       l->tensor[0].decl->name,
+					       "like %s and %s",
+					       key, pattern + out, l->tensor[0].decl->name,
 					       l->tensor[last < 2 ? last : 2].decl->name);
 		if (out && !by_word)
 			return zr_config_blame(s->cfg, section, ZR_EINVAL, err,
@@ -81,9 +81,11 @@ static int freeze_all(struct zr_setup *s, struct zr_error *err)
 	for (size_t i = 0; i < n; i++)
 		s->frozen[i] = s->layout.tensor[i].flags & ZR_TENSOR_FROZEN;
 	int rc = zr_match_tensors(s, "train", "freeze", s->train->freeze, freeze, thaw, err);
-	return rc < 0 ? rc : memchr(s->frozen, 0, n) ? 0 :
-		zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
-				"freeze: all tensors are frozen: nothing is left to train");
+	return rc < 0 ? rc :
+	       memchr(s->frozen, 0, n) ?
+			0 :
+			zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
+					"freeze: all tensors are frozen: nothing is left to train");
 }
 
 /* Whether values are drawn or read makes no difference to what [model] store stores. */
@@ -195,8 +197,9 @@ int zr_frozen_find(struct zr_setup *s, struct zr_error *err)
 	struct parts p = { 0 };
 	s->frozen = calloc((size_t)s->layout.n_tensors + 1, 1);
 	p.first = calloc((size_t)s->decl.n_units + 1, sizeof *p.first);
-	int rc = s->frozen && p.first ? 0 :
-		zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
+	int rc = s->frozen && p.first ?
+			 0 :
+			 zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
 	if (!rc && (trains || s->model.section->store))
 		rc = freeze_all(s, err);
 	if (!rc)

@@ -28,8 +28,10 @@ static int place_unit(const struct zr_model_decl *m, struct zr_layout *l, int32_
 {
 	const struct zr_unit *decl = unit_at(m, (uint32_t)i);
 	struct zr_unit_place *u = &l->unit[i];
-	*u = (struct zr_unit_place){ .name = decl->name, .first = l->n_tensors,
-				     .count = (int32_t)decl->n_tensors, .block = l->blocks };
+	*u = (struct zr_unit_place){ .name = decl->name,
+				     .first = l->n_tensors,
+				     .count = (int32_t)decl->n_tensors,
+				     .block = l->blocks };
 	for (uint32_t k = 0; k < decl->n_tensors; k++) {
 		struct zr_place *t = &l->tensor[l->n_tensors++];
 		*t = (struct zr_place){ .unit = i, .offset = u->elements, .block = l->blocks };
@@ -38,8 +40,10 @@ static int place_unit(const struct zr_model_decl *m, struct zr_layout *l, int32_
 		t->flags = m->tensor_stride < sizeof *t->decl ? 0 : t->decl->flags;
 		t->elements = elements(t->decl, (1LL << 50) - l->parameters);
 		if (!t->elements)
-			return zr_err(err, ZR_EINVAL, "tensor %s has an impossible shape, or the "
-				      "model over 2^50 parameters", t->decl->name);
+			return zr_err(err, ZR_EINVAL,
+				      "tensor %s has an impossible shape, or the "
+				      "model over 2^50 parameters",
+				      t->decl->name);
 
 		t->blocks = (t->elements + ZR_BLOCK - 1) / ZR_BLOCK;
 		u->elements += t->blocks * ZR_BLOCK;
@@ -59,8 +63,10 @@ int zr_layout_make(const struct zr_model_decl *m, struct zr_layout *out, struct 
 		tensors += unit_at(m, i)->n_tensors;
 	l.unit = calloc(m->n_units + 1, sizeof *l.unit);
 	l.tensor = calloc(tensors + 1, sizeof *l.tensor);
-	int rc = l.unit && l.tensor ? 0 :
-		zr_err(err, ZR_ENOMEM, "out of memory for the layout of %zu tensors", tensors);
+	int rc = l.unit && l.tensor ?
+			 0 :
+			 zr_err(err, ZR_ENOMEM, "out of memory for the layout of %zu tensors",
+				tensors);
 	for (int32_t i = 0; !rc && i < l.n_units; i++)
 		rc = place_unit(m, &l, i, err);
 	if (rc)

@@ -13,11 +13,11 @@
 struct zr_place {
 	const struct zr_tensor *decl; /* name, shape, init: owned by the model */
 	int32_t unit;
-	uint32_t flags;               /* ZR_TENSOR_* */
-	int64_t elements;             /* without padding */
+	uint32_t flags;   /* ZR_TENSOR_* */
+	int64_t elements; /* without padding */
 	/* elements from the start of its unit, a multiple of ZR_BLOCK */
 	int64_t offset;
-	int64_t block;                /* number of its first block in the whole model */
+	int64_t block; /* number of its first block in the whole model */
 	int64_t blocks;
 };
 

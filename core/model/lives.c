@@ -94,7 +94,7 @@ enum { OUT, SAVED };
 
 /* One part of a layer as it is now. */
 struct part {
-	int32_t life;   /* -1: not written yet */
+	int32_t life; /* -1: not written yet */
 	/* 1: it was written by a forward, and the policy has it wait in the other tier */
 	int32_t leaves;
 };
@@ -121,8 +121,11 @@ static void leave(struct lives *l, int32_t layer, int32_t saved, int32_t reader)
 {
 	struct zr_activations *a = l->out;
 	struct part *part = &l->layer[layer][saved];
-	struct zr_act_move m = { .use = l->last[part->life], .layer = layer, .saved = saved,
-				 .life = part->life, .offloaded = a->offloaded_bytes,
+	struct zr_act_move m = { .use = l->last[part->life],
+				 .layer = layer,
+				 .saved = saved,
+				 .life = part->life,
+				 .offloaded = a->offloaded_bytes,
 				 .bytes = a->life_bytes[part->life] };
 	a->move[a->n_moves++] = m;
 	a->offloaded_bytes += m.bytes;
@@ -184,7 +187,8 @@ static int by_time(const void *a, const void *b)
 	const struct zr_act_move *x = a, *y = b;
 	int64_t at = 2 * (int64_t)x->use + !x->back, bt = 2 * (int64_t)y->use + !y->back;
 	return at != bt             ? (at > bt) - (at < bt) :
-	       x->layer != y->layer ? x->layer - y->layer : x->saved - y->saved;
+	       x->layer != y->layer ? x->layer - y->layer :
+				      x->saved - y->saved;
 }
 
 /* A life for each part that a use writes, and one for each return: of a layer's output and of what
@@ -214,7 +218,8 @@ int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses
 	for (int32_t i = 0; !rc && i < uses->n; i++)
 		walk(&l, s, &uses->use[i], i, training ? s->act : NULL, &out->use[i]);
 	if (!rc && training && zr_offloaded(s, ZR_STORE_ACTIVATION) && !out->n_moves)
-		rc = zr_err(err, ZR_EINVAL, "[offload.activation] does nothing: with [activation] "
+		rc = zr_err(err, ZR_EINVAL,
+			    "[offload.activation] does nothing: with [activation] "
 			    "%s every activation stays, or returns at once; take the section out",
 			    s->activation.section->plugin->desc->id);
 	free(l.last);

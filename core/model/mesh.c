@@ -6,12 +6,11 @@
 
 struct zr_mesh zr_mesh_of(const struct zr_boot_info *r)
 {
-	return (struct zr_mesh){
-		.group = { [ZR_GROUP_SELF] = { 1, 0 },
-			   [ZR_GROUP_NODE] = { r->local_world, r->local_rank },
-			   [ZR_GROUP_WORLD] = { r->world, r->rank } },
-		.even = r->world == r->nodes * r->local_world &&
-			r->rank == r->node * r->local_world + r->local_rank };
+	return (struct zr_mesh){ .group = { [ZR_GROUP_SELF] = { 1, 0 },
+					    [ZR_GROUP_NODE] = { r->local_world, r->local_rank },
+					    [ZR_GROUP_WORLD] = { r->world, r->rank } },
+				 .even = r->world == r->nodes * r->local_world &&
+					 r->rank == r->node * r->local_world + r->local_rank };
 }
 
 static struct zr_share cut(int64_t blocks, int64_t per, int64_t number)

@@ -11,7 +11,9 @@
 #include <zeroth/zero.h>
 
 /* Ranks of a group, which follow each other; this rank's number among them. */
-struct zr_axis { int32_t n, rank; };
+struct zr_axis {
+	int32_t n, rank;
+};
 
 struct zr_mesh {
 	struct zr_axis group[ZR_GROUP_WORLD + 1]; /* by ZR_GROUP_* */
@@ -19,7 +21,9 @@ struct zr_mesh {
 };
 
 /* Blocks of a unit. The last shares may have fewer than `per`, or none. */
-struct zr_share { int64_t per, first, n; };
+struct zr_share {
+	int64_t per, first, n;
+};
 
 struct zr_mesh zr_mesh_of(const struct zr_boot_info *ranks);
 

@@ -16,8 +16,10 @@ static void add_use(struct zr_schedule *s, const struct zr_model_decl *m, int32_
 		    int32_t phase)
 {
 	const struct zr_layer *l = zr_layer_at(m, layer);
-	s->use[s->n++] = (struct zr_use){ .size = sizeof(struct zr_use), .layer = layer,
-					  .phase = phase, .n_units = l->n_units,
+	s->use[s->n++] = (struct zr_use){ .size = sizeof(struct zr_use),
+					  .layer = layer,
+					  .phase = phase,
+					  .n_units = l->n_units,
 					  .units = l->units };
 }
 

@@ -13,31 +13,34 @@
 #define FROM(draft, role, first) "zr." #role "/1", offsetof(struct zr_##role##_v1, first), draft
 const struct zr_calls zr_calls[] = {
 	{ FROM(1, boot, info), { "info", "?put", "+get", "?fence", "?abort" } },
-	{ FROM(1, comm, post), { "post", "test", "wait", "?mem_alloc", "+mem_free", "?mem_peer",
-				 "abort", "bytes_sent", "?mem_view", "?sums", "?held" } },
-	{ FROM(1, device, info), { "info", "ops", "mem_alloc", "mem_free", "copy", "sync",
-				   "?copy_start", "+copy_wait", "?native_stream", "?mem_pin",
-				   "+mem_unpin", "?copy_now" } },
+	{ FROM(1, comm, post),
+	  { "post", "test", "wait", "?mem_alloc", "+mem_free", "?mem_peer", "abort", "bytes_sent",
+	    "?mem_view", "?sums", "?held" } },
+	{ FROM(1, device, info),
+	  { "info", "ops", "mem_alloc", "mem_free", "copy", "sync", "?copy_start", "+copy_wait",
+	    "?native_stream", "?mem_pin", "+mem_unpin", "?copy_now" } },
 	{ FROM(1, model, declare), { "declare", "bytes", "forward", "backward", "?logits" } },
 	{ FROM(0, adapter, path), { "?path", "?config", "?options", "?merge_with", "+merge" } },
-	{ FROM(0, data, info), { "info", "prepare", "batch", "?decode", "?encode", "?file",
-				 "?targets", "?count" } },
+	{ FROM(0, data, info),
+	  { "info", "prepare", "batch", "?decode", "?encode", "?file", "?targets", "?count" } },
 	{ FROM(0, zero, groups), { "groups", "at" } },
-	{ FROM(1, offload, info), { "info", "make", "discard", "read", "write", "?map", "test",
-				    "wait", "drain" } },
-	{ FROM(0, optimizer, states), { "states", "step", "?partial", "?step_whole", "?upgrade",
-					"?whole_work" } },
+	{ FROM(1, offload, info),
+	  { "info", "make", "discard", "read", "write", "?map", "test", "wait", "drain" } },
+	{ FROM(0, optimizer, states),
+	  { "states", "step", "?partial", "?step_whole", "?upgrade", "?whole_work" } },
 	{ FROM(0, scheduler, value), { "value" } },
 	{ FROM(0, precision, info), { "info", "start", "next" } },
 	{ FROM(1, activation, choose), { "choose" } },
-	{ FROM(0, monitor, metrics), { "metrics", "?flush", "?resume" } }, { 0 },
+	{ FROM(0, monitor, metrics), { "metrics", "?flush", "?resume" } },
+	{ 0 },
 };
 
 zr_call *zr_call_at(const struct zr_calls *c, const void *table, int i)
 {
 	uint32_t at = c->first + (uint32_t)i * sizeof(zr_call *);
 	return at + sizeof(zr_call *) <= *(const uint32_t *)table ?
-		     *(zr_call *const *)((const char *)table + at) : NULL;
+		       *(zr_call *const *)((const char *)table + at) :
+		       NULL;
 }
 
 const struct zr_calls *zr_calls_of(const char *id)
@@ -52,7 +55,8 @@ uint32_t zr_calls_least(const struct zr_calls *c)
 {
 	uint32_t least = sizeof(uint32_t);
 	for (uint32_t i = 0; c->name[i]; i++)
-		least = strchr("?+", *c->name[i]) ? least :
+		least = strchr("?+", *c->name[i]) ?
+				least :
 				c->first + (i + 1) * (uint32_t)sizeof(zr_call *);
 	return least;
 }

@@ -43,8 +43,8 @@ static void *host_alloc(const struct zr_host *h, uint64_t bytes, const char *wha
 	if (total < bytes)
 		return NULL;
 
-	struct header *m = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-				-1, 0);
+	struct header *m =
+		mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (m == MAP_FAILED)
 		return NULL;
 
@@ -77,9 +77,8 @@ static void host_parallel(const struct zr_host *h, int64_t n,
 static const struct service {
 	const char *id, *role;
 } services[] = {
-	{ "zr.boot/1", "comm" },     { "zr.device/1", "comm" },
-	{ "zr.data/1:", "data" },    { "zr.model/1", "adapter" },
-	{ "zr.pretrained/1", "adapter" }, { NULL, NULL },
+	{ "zr.boot/1", "comm" },     { "zr.device/1", "comm" },        { "zr.data/1:", "data" },
+	{ "zr.model/1", "adapter" }, { "zr.pretrained/1", "adapter" }, { NULL, NULL },
 };
 
 static int is_named(const char *id)
@@ -90,8 +89,8 @@ static int is_named(const char *id)
 static const struct service *find_service(const char *iface)
 {
 	const struct service *s = services;
-	while (s->id && (is_named(s->id) ? strncmp(s->id, iface, strlen(s->id)) :
-					   strcmp(s->id, iface)))
+	while (s->id &&
+	       (is_named(s->id) ? strncmp(s->id, iface, strlen(s->id)) : strcmp(s->id, iface)))
 		s++;
 	return s;
 }
@@ -147,7 +146,8 @@ static const void *host_get(const struct zr_host *h, const char *iface, struct z
 
 	it->taken = 1;
 	*inst = it->inst;
-	return strcmp(iface, "zr.pretrained/1") ? it->vtbl :
+	return strcmp(iface, "zr.pretrained/1") ?
+		       it->vtbl :
 		       zr_plugin_iface(it->section->plugin, iface, &(struct zr_error){ 0 });
 }
 
@@ -156,12 +156,20 @@ void zr_host_init(struct zr_instance *it, struct zr_process *process,
 {
 	*it = (struct zr_instance){ .section = section, .process = process };
 	it->host = (struct zr_host){
-		.size = sizeof it->host, .abi_minor = ZR_ABI_MINOR, .impl = it,
-		.rank = process->rank, .world = process->world, .local_rank = process->local_rank,
+		.size = sizeof it->host,
+		.abi_minor = ZR_ABI_MINOR,
+		.impl = it,
+		.rank = process->rank,
+		.world = process->world,
+		.local_rank = process->local_rank,
 		.local_world = process->local_world,
 		.workers = process->pool ? zr_pool_size(process->pool) : 1,
-		.run_dir = process->run_dir, .log = host_log, .fail = host_fail,
-		.alloc = host_alloc, .release = host_release, .parallel = host_parallel,
+		.run_dir = process->run_dir,
+		.log = host_log,
+		.fail = host_fail,
+		.alloc = host_alloc,
+		.release = host_release,
+		.parallel = host_parallel,
 		.get = host_get,
 	};
 }
@@ -170,9 +178,11 @@ int zr_instance_failed(struct zr_instance *it, int code, const char *doing, stru
 {
 	/* NULL: there is none to call */
 	if (it->process && zr_pool_rounding(it->process->pool) && !it->warned++)
-		zr_logf(ZR_LOG_WARN, topic(it), "%s of plugin %s, or what it called, changed how "
+		zr_logf(ZR_LOG_WARN, topic(it),
+			"%s of plugin %s, or what it called, changed how "
 			"the processor rounds or treats denormals, and did not put it back: zeroth "
-			"did", doing, it->section->plugin->desc->id);
+			"did",
+			doing, it->section->plugin->desc->id);
 	if (!code)
 		return 0;
 

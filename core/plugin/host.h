@@ -15,20 +15,20 @@ struct zr_instance;
 /* What the services of all instances of a process share. */
 struct zr_process {
 	int32_t rank, world, local_rank, local_world;
-	struct zr_pool *pool;       /* NULL before it exists: parallel() then runs on the caller */
+	struct zr_pool *pool; /* NULL before it exists: parallel() then runs on the caller */
 	struct zr_account *account;
-	const char *run_dir;        /* NULL: none */
+	const char *run_dir;         /* NULL: none */
 	const struct zr_config *cfg; /* knows the places of options, for messages; NULL: none */
 	struct zr_instance *boot, *device; /* offered to comm; NULL before they exist */
-	struct zr_instance *model;  /* offered to the adapter */
-	struct zr_instance *source; /* [sources] those of [data.NAME], offered to data */
+	struct zr_instance *model;         /* offered to the adapter */
+	struct zr_instance *source;        /* [sources] those of [data.NAME], offered to data */
 	int sources;
 };
 
 struct zr_instance {
 	const struct zr_section *section;
-	const void *vtbl;       /* of its role's interface */
-	struct zr_inst *inst;   /* NULL until created */
+	const void *vtbl;     /* of its role's interface */
+	struct zr_inst *inst; /* NULL until created */
 	struct zr_process *process;
 	struct zr_host host;
 	struct zr_error failed; /* text of the last fail() */
@@ -56,8 +56,9 @@ void zr_instance_destroy(struct zr_instance *it); /* may be called on a zeroed o
  * code; 0: it did not fail. */
 int zr_instance_failed(struct zr_instance *it, int code, const char *doing, struct zr_error *err);
 /* Calls function fn of the instance. */
-#define ZR_ASK(it, role, fn, err, ...) \
-	zr_instance_failed(it, ((const struct zr_##role##_v1 *)(it)->vtbl)->fn((it)->inst, \
-			   __VA_ARGS__), #fn, err)
+#define ZR_ASK(it, role, fn, err, ...)                                                             \
+	zr_instance_failed(                                                                        \
+		it, ((const struct zr_##role##_v1 *)(it)->vtbl)->fn((it)->inst, __VA_ARGS__), #fn, \
+		err)
 
 #endif

@@ -18,9 +18,9 @@
 #include "core/config/options.h"
 #include "core/plugin/plugin_file.h"
 
-#define SYMBOL "zr_plugin_entry_v1"
+#define SYMBOL  "zr_plugin_entry_v1"
 #define REBUILD "; rebuild it with this zeroth's headers"
-#define NEWER "; install a newer zeroth"
+#define NEWER   "; install a newer zeroth"
 
 const struct zr_plugin *zr_plugins; /* kept until the process ends, as the plugins are */
 const struct zr_entry *(*zr_plugin_inside)(const char *role, const char *id);
@@ -42,7 +42,8 @@ static void *open_file(const char *path, struct zr_error *err)
 		zr_err(err, none ? ZR_ENOMEM : ZR_EINVAL, "%s%s", dlerror(),
 		       none ? " (out of memory)" : "");
 	else if (changed)
-		zr_err(err, ZR_EINVAL, "loading it changed the floating-point mode; link it "
+		zr_err(err, ZR_EINVAL,
+		       "loading it changed the floating-point mode; link it "
 		       "without -ffast-math");
 	return changed ? NULL : so;
 }
@@ -60,8 +61,10 @@ static const struct zr_entry *find_entry(void *so, struct zr_error *err)
 	else if (dladdr1(entry, &info, (void **)&owner, RTLD_DL_LINKMAP) && own == owner)
 		return entry;
 	else
-		zr_err(err, ZR_EINVAL, SYMBOL " belongs to %s, with which it was linked; link "
-		       "plugins with no other", owner ? owner->l_name : "another object");
+		zr_err(err, ZR_EINVAL,
+		       SYMBOL " belongs to %s, with which it was linked; link "
+			      "plugins with no other",
+		       owner ? owner->l_name : "another object");
 	return NULL;
 }
 
@@ -78,12 +81,14 @@ static int check_entry(const struct zr_entry *e, struct zr_error *err)
 		return zr_err(err, ZR_EINVAL, "need_minor is %u, this zeroth has %d" NEWER,
 			      e->need_minor, ZR_ABI_MINOR);
 	if (!ZR_HAS(e, struct zr_entry, descs) || !e->descs || !e->descs[0])
-		return zr_err(err, ZR_EINVAL, "its entry of %u bytes has no descriptor, expected "
-			      "at least %zu bytes", e->size,
-			      offsetof(struct zr_entry, descs) + sizeof e->descs);
+		return zr_err(err, ZR_EINVAL,
+			      "its entry of %u bytes has no descriptor, expected "
+			      "at least %zu bytes",
+			      e->size, offsetof(struct zr_entry, descs) + sizeof e->descs);
 	if (e->flags & ~ZR_ENTRY_DRAFT_OPTIONAL)
-		return zr_err(err, ZR_EINVAL, "its entry's flags are 0x%x, this zeroth knows 0x%x"
-			      NEWER, e->flags, ZR_ENTRY_DRAFT_OPTIONAL);
+		return zr_err(err, ZR_EINVAL,
+			      "its entry's flags are 0x%x, this zeroth knows 0x%x" NEWER, e->flags,
+			      ZR_ENTRY_DRAFT_OPTIONAL);
 	return 0;
 }
 
@@ -108,7 +113,8 @@ static int check_desc(const struct zr_entry *entry, const struct zr_desc *d, str
 			      d->size, least);
 	if (!d->role || !d->id || !d->version || !d->license || !d->summary || !d->ifaces ||
 	    !d->create || !d->destroy)
-		return zr_err(err, ZR_EINVAL, "its descriptor lacks one of role, id, version, "
+		return zr_err(err, ZR_EINVAL,
+			      "its descriptor lacks one of role, id, version, "
 			      "license, summary, ifaces, create, destroy");
 	if (d->flags)
 		return zr_err(err, ZR_EINVAL,
@@ -218,8 +224,10 @@ const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, struct zr
 		zr_err(err, ZR_EINVAL, "plugin %s: %s has %u bytes, expected at least %u" REBUILD,
 		       p->path, id, bytes, zr_calls_least(c));
 	else if ((lack = zr_calls_lack(c, f->vtbl)))
-		zr_err(err, ZR_EINVAL, "plugin %s: %s: function %s is NULL, and it is not "
-		       "optional; mend the plugin", p->path, id, lack);
+		zr_err(err, ZR_EINVAL,
+		       "plugin %s: %s: function %s is NULL, and it is not "
+		       "optional; mend the plugin",
+		       p->path, id, lack);
 	else
 		return f->vtbl;
 	return NULL;

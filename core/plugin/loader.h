@@ -45,7 +45,7 @@ extern const struct zr_calls {
 	uint32_t first;
 	int draft;
 	const char *name[16];
-} zr_calls[]; /* ends with id NULL */
+} zr_calls[];                                       /* ends with id NULL */
 const struct zr_calls *zr_calls_of(const char *id); /* its id is NULL: not known */
 /* bytes of a vtable up to the last function that must be there */
 uint32_t zr_calls_least(const struct zr_calls *c);

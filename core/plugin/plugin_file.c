@@ -27,10 +27,11 @@ static int check_owner(const char *what, const struct stat *st, struct zr_error 
 	const uid_t self = geteuid();
 	if (zr_owner_is_trusted(st->st_uid, &owner))
 		return 0;
-	return zr_err(err, ZR_EINVAL, "%s belongs to uid %u, who can change it; the owner must be "
+	return zr_err(err, ZR_EINVAL,
+		      "%s belongs to uid %u, who can change it; the owner must be "
 		      "root, you (uid %u) or the owner of zeroth (uid %u): copy the plugin to a "
-		      "directory of yours if you trust it", what, (unsigned)st->st_uid,
-		      (unsigned)self, (unsigned)owner);
+		      "directory of yours if you trust it",
+		      what, (unsigned)st->st_uid, (unsigned)self, (unsigned)owner);
 }
 
 static int check_writers(const char *path, const struct stat *st, struct zr_error *err)
@@ -46,8 +47,10 @@ static int check_writers(const char *path, const struct stat *st, struct zr_erro
 	if (stat(dirname(dir), &up))
 		return zr_err(err, zr_file_code(errno), "its directory: %s", strerror(errno));
 	if ((up.st_mode & S_IWOTH) && !(up.st_mode & S_ISVTX))
-		return zr_err(err, ZR_EINVAL, "its directory's mode is %04o, writable by others; "
-			      "run chmod o-w on it", up.st_mode & 07777);
+		return zr_err(err, ZR_EINVAL,
+			      "its directory's mode is %04o, writable by others; "
+			      "run chmod o-w on it",
+			      up.st_mode & 07777);
 
 	int rc = check_owner("it", st, err);
 	if (rc)
@@ -62,7 +65,7 @@ static uint64_t end_of(uint64_t at, uint64_t bytes)
 
 /* Finds the end of what the headers promise, in bytes. 0 or errno, ENODATA if the program headers
  * end too early. */
-static int find_end(int fd, const ElfW(Ehdr) *h, uint64_t *end)
+static int find_end(int fd, const ElfW(Ehdr) * h, uint64_t *end)
 {
 	*end = end_of(h->e_shoff, (uint64_t)h->e_shnum * h->e_shentsize);
 	for (int i = 0; i < h->e_phnum; i++) {
@@ -91,8 +94,10 @@ static int check_elf(int fd, uint64_t size, struct zr_error *err)
 		return 0; /* dlopen says it best */
 	no = n == sizeof h ? find_end(fd, &h, &end) : 0;
 	if (no == ENODATA)
-		return zr_err(err, ZR_EINVAL, "truncated: %llu bytes end within its program "
-			      "headers; copy or build it again", (unsigned long long)size);
+		return zr_err(err, ZR_EINVAL,
+			      "truncated: %llu bytes end within its program "
+			      "headers; copy or build it again",
+			      (unsigned long long)size);
 	if (no)
 		return zr_err(err, ZR_EIO, "cannot read its program headers: %s", strerror(no));
 	if (end <= size)
@@ -108,8 +113,8 @@ int zr_plugin_file_check(const char *path, struct zr_error *err)
 	struct stat st;
 	int fd = zr_file_open(AT_FDCWD, path, 1), rc = 0;
 	if (fd < 0 || fstat(fd, &st))
-		rc = zr_err(err, zr_file_code(errno), "%s", errno == ENXIO ? "not a regular file" :
-									     strerror(errno));
+		rc = zr_err(err, zr_file_code(errno), "%s",
+			    errno == ENXIO ? "not a regular file" : strerror(errno));
 	if (!rc)
 		rc = check_writers(path, &st, err);
 	if (!rc)

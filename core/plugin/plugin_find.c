@@ -20,9 +20,9 @@
 
 #define MAX_DIRS 32
 
-const char *const zr_roles[] = { "boot", "comm", "device", "model", "adapter", "data", "zero",
-				 "offload", "optimizer", "scheduler", "precision", "activation",
-				 "codec", "monitor", NULL };
+const char *const zr_roles[] = { "boot",      "comm",       "device",  "model",     "adapter",
+				 "data",      "zero",       "offload", "optimizer", "scheduler",
+				 "precision", "activation", "codec",   "monitor",   NULL };
 
 const char *zr_trusted_env(const char *name)
 {
@@ -161,8 +161,10 @@ static char *unknown(const struct dirs *d, const char *role, const char *id, str
 		snprintf(where + strlen(where), sizeof where - strlen(where), "%s%s", i ? ":" : "",
 			 d->dir[i]);
 	if (near)
-		zr_err(err, ZR_EINVAL, "no %s plugin '%s'; did you mean %s? `zeroth plugin info "
-		       "%s/%s` lists its options", role, id, near, role, near);
+		zr_err(err, ZR_EINVAL,
+		       "no %s plugin '%s'; did you mean %s? `zeroth plugin info "
+		       "%s/%s` lists its options",
+		       role, id, near, role, near);
 	else
 		zr_err(err, ZR_EINVAL, "no %s plugin '%s' in %s%s%s", role, id, where,
 		       *ids ? ", which has " : "; see `zeroth plugin list`", ids);
@@ -178,8 +180,7 @@ char *zr_plugin_file_find(const char *role, const char *id, struct zr_error *err
 	if (strchr(id, '/')) {
 		real = realpath(id, NULL);
 		if (!real)
-			zr_err(err, zr_file_code(errno), "plugin %s: %s", id,
-			       strerror(errno));
+			zr_err(err, zr_file_code(errno), "plugin %s: %s", id, strerror(errno));
 		return real;
 	}
 
@@ -198,8 +199,7 @@ char *zr_plugin_file_find(const char *role, const char *id, struct zr_error *err
 		/* it is there and broken: going on to the next directory would be a silent
 		 * fallback */
 		if (!real)
-			zr_err(err, zr_file_code(errno), "plugin %s: %s", path,
-			       strerror(errno));
+			zr_err(err, zr_file_code(errno), "plugin %s: %s", path, strerror(errno));
 		return real;
 	}
 	return unknown(&d, role, id, err);

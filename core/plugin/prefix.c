@@ -91,7 +91,8 @@ static int is_safe(const char *path)
 	zr_logf(ZR_LOG_WARN, NULL,
 		"%s: uid %u or others can change it, so that plugins and data are not looked for "
 		"in the prefix of this program; its owner must be root, you or the owner of this "
-		"program", path, (unsigned)st.st_uid);
+		"program",
+		path, (unsigned)st.st_uid);
 	return 0;
 }
 
@@ -122,11 +123,11 @@ static void look(void)
 	if (!*own || getauxval(AT_SECURE) || !plugins_at || !data_at || !find_prefix(prefix))
 		return;
 	if ((size_t)snprintf(defaults, sizeof defaults, "%s%s/defaults.ini", prefix, data_at) >=
-		    sizeof defaults || access(defaults, F_OK))
+		    sizeof defaults ||
+	    access(defaults, F_OK))
 		return; /* a tree in which it was built, or a program that has the library inside */
 	if (!is_safe(prefix) || !is_safe(own) || !is_safe(defaults) ||
-	    !is_safe_below(prefix, plugins_at, path[0]) ||
-	    !is_safe_below(prefix, data_at, path[1]))
+	    !is_safe_below(prefix, plugins_at, path[0]) || !is_safe_below(prefix, data_at, path[1]))
 		return;
 
 	memcpy(plugins, path[0], sizeof plugins);

@@ -18,7 +18,7 @@
 #include "core/pretrained/pretrained.h"
 
 #define PATIENCE 20 /* s for all plugins to load */
-#define KILLED -1   /* in place of an errno */
+#define KILLED   -1 /* in place of an errno */
 
 /* In the child, for every model plugin that reads directories a line: "+ID", or "-ID" with the
  * count of what differs and what that is. "!TEXT" comes last, if a plugin cannot be looked at:
@@ -130,8 +130,10 @@ static int scan(const struct zr_model_json *f, char **out, struct zr_error *err)
 	else
 		why = NULL;
 	say_why(ended, no, status);
-	zr_err(err, ZR_EIO, "cannot look for a plugin that reads model_type %.80s (%.600s): name "
-	       "one by [model] plugin", f->type, why ? why + 1 : ended);
+	zr_err(err, ZR_EIO,
+	       "cannot look for a plugin that reads model_type %.80s (%.600s): name "
+	       "one by [model] plugin",
+	       f->type, why ? why + 1 : ended);
 	free(*out);
 	return ZR_EIO;
 }
@@ -164,13 +166,17 @@ int zr_pretrained_find(const struct zr_model_json *f, char id[ZR_PLUGIN_ID], str
 	if (named)
 		snprintf(id, ZR_PLUGIN_ID, "%s", f->type);
 	if (!n)
-		rc = zr_err(err, ZR_EINVAL, "%s: model_type = %.80s: no plugin reads it. The "
-			    "nearest is [model] plugin = %s, %s%s", f->path, f->type, nearest,
+		rc = zr_err(err, ZR_EINVAL,
+			    "%s: model_type = %.80s: no plugin reads it. The "
+			    "nearest is [model] plugin = %s, %s%s",
+			    f->path, f->type, nearest,
 			    least ? "which does not compute" : "whose keys are the same",
 			    least ? differs : "");
 	else if (n > 1 && !named)
-		rc = zr_err(err, ZR_EINVAL, "%s: model_type = %.80s: several plugins read it: name "
-			    "one by [model] plugin: %s", f->path, f->type, fits);
+		rc = zr_err(err, ZR_EINVAL,
+			    "%s: model_type = %.80s: several plugins read it: name "
+			    "one by [model] plugin: %s",
+			    f->path, f->type, fits);
 	free(text);
 	return rc;
 }

@@ -62,7 +62,7 @@ int zr_json_file(const char *path, size_t most, json_t **out, struct zr_error *e
 	size_t bytes;
 	int no = zr_file_text(AT_FDCWD, path, 1, most, &text, &bytes);
 	int rc = no ? zr_file_failed(err, path, "", no) :
-		zr_json_object(text, bytes, path, out, err);
+		      zr_json_object(text, bytes, path, out, err);
 	free(text);
 	return rc;
 }
@@ -74,10 +74,11 @@ static int refuse_quantised(const struct zr_model_json *f, struct zr_error *err)
 	const char *by = json_string_value(json_object_get(config, "quant_method"));
 	if (!config || json_is_null(config))
 		return 0;
-	return zr_err(err, ZR_EINVAL, "%s: quantization_config: %.80s has quantised its weights: "
+	return zr_err(err, ZR_EINVAL,
+		      "%s: quantization_config: %.80s has quantised its weights: "
 		      "give the directory of the model that they were made from; [model] store = "
-		      "nf4 or int8 keeps its frozen ones in as few bits", f->path,
-		      by ? by : "another program");
+		      "nf4 or int8 keeps its frozen ones in as few bits",
+		      f->path, by ? by : "another program");
 }
 
 int zr_model_json_open(const char *dir, struct zr_model_json *out, struct zr_error *err)
@@ -292,14 +293,17 @@ static int check_rope(const struct zr_model_json *f, struct zr_error *err)
 	if (!json_object_size(old))
 		return 0;
 
-	json_object_foreach(new, key, value) {
+	json_object_foreach(new, key, value)
+	{
 		const json_t *same_one = json_object_get(old, key);
 		if (!same_one)
 			same_one = json_object_get(f->root, key);
 		if (!same_one || !json_equal(same_one, value))
-			return zr_err(err, ZR_EINVAL, "%s: rope_scaling and rope_parameters are "
+			return zr_err(err, ZR_EINVAL,
+				      "%s: rope_scaling and rope_parameters are "
 				      "both there, and %.80s of the second is not in the first: "
-				      "take one of them out", f->path, key);
+				      "take one of them out",
+				      f->path, key);
 	}
 	return 0;
 }
@@ -376,7 +380,8 @@ static void list_unknown(const struct zr_model_json *f, const struct zr_pretrain
 {
 	const char *key;
 	json_t *value;
-	json_object_foreach((json_t *)object, key, value) {
+	json_object_foreach((json_t *)object, key, value)
+	{
 		char name[VALUE];
 		if (json_is_null(value) || to->at >= to->size)
 			continue;
@@ -461,7 +466,8 @@ void zr_pretrained_named(const struct zr_model_json *f, const struct zr_pretrain
 	for (uint32_t i = 0; i < v->n_keys && at < size; i++)
 		at += name_key(f, key_at(v, i), model, out + at, size - at);
 	if (json_is_integer(pad) && json_integer_value(pad) >= 0 && at < size)
-		at += (size_t)snprintf(out + at, size - at, "pad_token_id = %lld (here a token "
+		at += (size_t)snprintf(out + at, size - at,
+				       "pad_token_id = %lld (here a token "
 				       "like any other: its embedding is trained), ",
 				       (long long)json_integer_value(pad));
 	if (at > 2 && at < size)

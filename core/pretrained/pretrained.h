@@ -13,9 +13,9 @@
 
 /* config.json, read. */
 struct zr_model_json {
-	char *path;       /* of the file */
-	json_t *root;     /* an object */
-	const char *type; /* its model_type */
+	char *path;          /* of the file */
+	json_t *root;        /* an object */
+	const char *type;    /* its model_type */
 	const char *ignored; /* keys, separated by blanks, that it may have; NULL: none; borrowed */
 	/* tensor of the files because of which it was untied; NULL: it was not */
 	char *head;

@@ -12,14 +12,14 @@
 
 #define KEY "tie_word_embeddings"
 
-int (*zr_head_differs)(const char *dir, const char *prefix, const char *head,
-		       const char *embedding, int *differs, struct zr_error *err);
+int (*zr_head_differs)(const char *dir, const char *prefix, const char *head, const char *embedding,
+		       int *differs, struct zr_error *err);
 
 static const struct zr_config_key *tied_key(const struct zr_pretrained_v1 *v)
 {
 	for (uint32_t i = 0; i < v->n_keys; i++) {
-		const struct zr_config_key *k = (const void *)((const char *)v->keys +
-							       (size_t)i * v->key_stride);
+		const struct zr_config_key *k =
+			(const void *)((const char *)v->keys + (size_t)i * v->key_stride);
 		if (!strcmp(k->name, KEY))
 			return k;
 	}

@@ -8,8 +8,8 @@
 #include <string.h>
 
 const char *const zr_program_name[] = { "micro", "last_micro", "update", "eval" };
-const char *const zr_pop_name[] = { "layer", "gather", "drop", "reduce", "update", "publish",
-				    "wait", "spill", "fetch", "hop" };
+const char *const zr_pop_name[] = { "layer",   "gather", "drop",  "reduce", "update",
+				    "publish", "wait",   "spill", "fetch",  "hop" };
 const char *const zr_phase_name[] = { "forward", "recompute", "backward" };
 
 void zr_program_free(struct zr_program *p)

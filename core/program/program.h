@@ -26,7 +26,7 @@ enum zr_pop_kind {
 	ZR_P_WAIT,    /* completes `target`; of a reduce also folds */
 	ZR_P_SPILL,   /* post: activations to the other tier */
 	ZR_P_FETCH,   /* post: and back */
-	ZR_P_HOP    /* ends a hop of `target`, begins the next one: see route.h */
+	ZR_P_HOP      /* ends a hop of `target`, begins the next one: see route.h */
 };
 
 struct zr_pop {
@@ -40,7 +40,7 @@ struct zr_pop {
 	int32_t once;
 	/* GATHER, SPILL, FETCH while it is recorded: 1 and those not begun, 0: it is over */
 	int32_t hops;
-	int64_t subgroup;    /* UPDATE: elements per sub-group, 0: whole */
+	int64_t subgroup; /* UPDATE: elements per sub-group, 0: whole */
 	/* that this rank receives from others; of SPILL and FETCH: moved between tiers */
 	uint64_t bytes;
 };

@@ -25,8 +25,12 @@
 static int tell(struct recorder *r, int32_t at, int32_t use, const int32_t *units, int32_t n)
 {
 	const struct zr_zero_v1 *zero = r->setup->zero.vtbl;
-	r->at = (struct zr_point){ .size = sizeof r->at, .program = r->p->id, .at = at, .use = use,
-				   .units = units, .n_units = (uint32_t)n };
+	r->at = (struct zr_point){ .size = sizeof r->at,
+				   .program = r->p->id,
+				   .at = at,
+				   .use = use,
+				   .units = units,
+				   .n_units = (uint32_t)n };
 	if (!zero)
 		return 0; /* sampling: everything is whole */
 	int rc = zero->at(r->setup->zero.inst, &r->at, &r->stage);
@@ -55,8 +59,10 @@ static int post_moves(struct recorder *r, int32_t use, int32_t back)
 	int rc = 0;
 	for (; !rc && r->uses == &r->setup->train_uses && r->move < a->n_moves; r->move++) {
 		const struct zr_act_move *m = &a->move[r->move];
-		struct zr_pop op = { .kind = back ? ZR_P_FETCH : ZR_P_SPILL, .use = r->move,
-				     .bytes = m->bytes, .hops = zr_route_move(r->setup, back).n };
+		struct zr_pop op = { .kind = back ? ZR_P_FETCH : ZR_P_SPILL,
+				     .use = r->move,
+				     .bytes = m->bytes,
+				     .hops = zr_route_move(r->setup, back).n };
 		if (m->use != use || m->back != back)
 			break;
 		rc = back ? wait_left(r, m) : 0;
@@ -89,7 +95,8 @@ static int record_use(struct recorder *r, int32_t i)
 	const struct zr_use *use = &r->uses->use[i];
 	int rc = tell(r, ZR_AT_BEFORE, i, use->units, (int32_t)use->n_units);
 	for (uint32_t k = 0; !rc && k < use->n_units; k++)
-		rc = r->gathered[use->units[k]] ? zr_rec_wait_gather(r, use->units[k]) :
+		rc = r->gathered[use->units[k]] ?
+			     zr_rec_wait_gather(r, use->units[k]) :
 			     zr_rec_refuse(r, "is needed, but not gathered", use->units[k]);
 	if (!rc)
 		rc = emit_use(r, i);
@@ -108,10 +115,14 @@ static int check_end(struct recorder *r)
 		int split = r->setup->groups[u].param != ZR_GROUP_SELF;
 		int reduces = training && !r->setup->frozen_unit[u];
 		int missed = r->p->id == ZR_PROG_UPDATE && r->values[u] == OLD;
-		zr_rec_must(r, &rc, !split || !r->gathered[u], "is still full at the end of the "
-			    "program: a drop is missing", u);
-		zr_rec_must(r, &rc, !reduces || r->state[u] == REDUCED, "has a complete gradient "
-			    "that was not reduced by the end of the program", u);
+		zr_rec_must(r, &rc, !split || !r->gathered[u],
+			    "is still full at the end of the "
+			    "program: a drop is missing",
+			    u);
+		zr_rec_must(r, &rc, !reduces || r->state[u] == REDUCED,
+			    "has a complete gradient "
+			    "that was not reduced by the end of the program",
+			    u);
 		zr_rec_must(r, &rc, r->values[u] != UPDATED, "is updated but not published", u);
 		zr_rec_must(r, &rc, !missed, "is not updated", u);
 	}
@@ -197,9 +208,13 @@ int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, st
 {
 	static const struct zr_schedule none;
 	struct zr_program p = { .id = id };
-	struct recorder r = { .setup = s, .p = &p, .err = err, .reducing = -1,
+	struct recorder r = { .setup = s,
+			      .p = &p,
+			      .err = err,
+			      .reducing = -1,
 			      .uses = id == ZR_PROG_UPDATE ? &none :
-				      id == ZR_PROG_EVAL   ? &s->eval_uses : &s->train_uses };
+				      id == ZR_PROG_EVAL   ? &s->eval_uses :
+							     &s->train_uses };
 	*err = (struct zr_error){ 0 };
 	zr_rec_offer(&r);
 	int rc = start(&r, s);

@@ -17,19 +17,19 @@ struct recorder {
 	const struct zr_schedule *uses;
 	struct zr_stage stage;
 	struct zr_error *err;
-	struct zr_point at;   /* where the stage is asked now */
-	int32_t *all;         /* [n_units] their numbers. One allocation for these lists, */
-	int32_t *some;        /* [n_units] scratch of verbs */
-	int32_t *left;        /* [n_units] what the update program is to update */
+	struct zr_point at; /* where the stage is asked now */
+	int32_t *all;       /* [n_units] their numbers. One allocation for these lists, */
+	int32_t *some;      /* [n_units] scratch of verbs */
+	int32_t *left;      /* [n_units] what the update program is to update */
 	/* [n_units] number of the gather that is not waited for yet, -1: none */
 	int32_t *gather;
-	uint8_t *gathered;    /* [n_units] its gathered copy is there, or on its way; one for */
-	uint8_t *state;       /* [n_units] of its gradient; */
-	uint8_t *values;      /* [n_units] */
-	int64_t live;         /* elements of the copies that are gathered */
-	int32_t reducing;     /* outstanding reduce, -1: none */
-	int32_t move;         /* next one of the activations */
-	int32_t first;        /* operations before it are not under way */
+	uint8_t *gathered; /* [n_units] its gathered copy is there, or on its way; one for */
+	uint8_t *state;    /* [n_units] of its gradient; */
+	uint8_t *values;   /* [n_units] */
+	int64_t live;      /* elements of the copies that are gathered */
+	int32_t reducing;  /* outstanding reduce, -1: none */
+	int32_t move;      /* next one of the activations */
+	int32_t first;     /* operations before it are not under way */
 };
 
 /* Fills r->stage: facts, verbs and queries. */

@@ -24,7 +24,7 @@ enum zr_hop {
 struct zr_route {
 	int32_t n, hop[3];
 	int32_t bounce; /* 1: passes through one */
-	int32_t whole; /* 1: ranks meet there: it holds all shares, else this rank's */
+	int32_t whole;  /* 1: ranks meet there: it holds all shares, else this rank's */
 };
 
 /* Whether collectives on device memory go through host memory. */

@@ -21,8 +21,12 @@ static const char *stage_name(const struct recorder *r)
 /* "before the forward of h.0 in program micro" into buf, which it returns. */
 static const char *point_text(const struct recorder *r, char *buf, size_t n)
 {
-	static const char *const at[] = { "at the begin", "at the end", "before", "after",
-					  "once gradients are complete after", "at the update" };
+	static const char *const at[] = { "at the begin",
+					  "at the end",
+					  "before",
+					  "after",
+					  "once gradients are complete after",
+					  "at the update" };
 	const struct zr_use *use = r->at.use < 0 ? NULL : &r->uses->use[r->at.use];
 	snprintf(buf, n, "%s%s%s%s%s in program %s", at[r->at.at], use ? " the " : "",
 		 use ? zr_phase_name[use->phase] : "", use ? " of " : "",
@@ -65,8 +69,11 @@ int zr_rec_emit(struct recorder *r, struct zr_pop op, const int32_t *units, int3
 int zr_rec_wait(struct recorder *r, int32_t target)
 {
 	r->p->op[target].hops = 0;
-	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_WAIT, .target = target,
-					       .once = r->p->op[target].once }, NULL, 0);
+	return zr_rec_emit(r,
+			   (struct zr_pop){ .kind = ZR_P_WAIT,
+					    .target = target,
+					    .once = r->p->op[target].once },
+			   NULL, 0);
 }
 
 int32_t zr_rec_under_way(struct recorder *r, int32_t i)
@@ -144,8 +151,10 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 		int32_t u = units[i], group = s->groups[u].param, first = s->groups[units[0]].param;
 		zr_rec_must(r, &rc, group != ZR_GROUP_SELF, NOTHING_TO "gather", u);
 		zr_rec_must(r, &rc, !r->gathered[u], "is gathered twice without a drop", u);
-		zr_rec_must(r, &rc, group == first, "is gathered in one list with units of another "
-			    "group", u);
+		zr_rec_must(r, &rc, group == first,
+			    "is gathered in one list with units of another "
+			    "group",
+			    u);
 		r->gathered[u] = 1;
 		r->live += s->layout.unit[u].elements;
 		if (!zr_unit_view(s, u))
@@ -233,17 +242,22 @@ static int check_early(struct recorder *r, const int32_t *units, int32_t n)
 {
 	char reason[256];
 	if (n && zr_update_waits(r->setup, reason, sizeof reason))
-		return zr_err(r->err, ZR_EINVAL, "[zero] %s: unit %s cannot be updated in the "
-			      "backward: %s, or update_in_backward = no", stage_name(r),
-			      r->setup->layout.unit[units[0]].name, reason);
+		return zr_err(r->err, ZR_EINVAL,
+			      "[zero] %s: unit %s cannot be updated in the "
+			      "backward: %s, or update_in_backward = no",
+			      stage_name(r), r->setup->layout.unit[units[0]].name, reason);
 
 	int rc = 0;
 	for (int32_t i = 0; !rc && i < n; i++) {
 		int32_t u = units[i], split = r->setup->groups[u].param != ZR_GROUP_SELF;
-		zr_rec_must(r, &rc, r->state[u] == REDUCED, "is updated before its gradient is "
-			    "reduced", u);
-		zr_rec_must(r, &rc, !split || !r->gathered[u], "is updated while a gathered copy "
-			    "of it is there", u);
+		zr_rec_must(r, &rc, r->state[u] == REDUCED,
+			    "is updated before its gradient is "
+			    "reduced",
+			    u);
+		zr_rec_must(r, &rc, !split || !r->gathered[u],
+			    "is updated while a gathered copy "
+			    "of it is there",
+			    u);
 	}
 
 	if (rc)
@@ -274,8 +288,10 @@ static int verb_update(const struct zr_stage *st, const int32_t *units, int32_t 
 	if (!rc && early)
 		rc = check_early(r, units, n);
 	n = rc ? 0 : some(r, units, n, 0);
-	return rc || !n ? rc : zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_UPDATE,
-							       .subgroup = subgroup }, r->some, n);
+	return rc || !n ?
+		       rc :
+		       zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_UPDATE, .subgroup = subgroup },
+				   r->some, n);
 }
 
 /* Units that are frozen are published when they have got their values, and then no more. */
@@ -346,11 +362,22 @@ static int ask_scalars(const struct zr_stage *st)
 void zr_rec_offer(struct recorder *r)
 {
 	const struct zr_setup *s = r->setup;
-	r->stage = (struct zr_stage){
-		.size = sizeof r->stage, .n_units = s->layout.n_units, .n_uses = r->uses->n,
-		.synchronous = s->process.world == 1 && s->device_info.unified,
-		.world = s->process.world, .impl = r, .gather = verb_gather, .drop = verb_drop,
-		.reduce = verb_reduce, .update = verb_update, .publish = verb_publish,
-		.elements = ask_elements, .use = ask_use, .next_use = ask_next_use,
-		.live_elements = ask_live, .needs_scalars = ask_scalars, .name = ask_name };
+	r->stage =
+		(struct zr_stage){ .size = sizeof r->stage,
+				   .n_units = s->layout.n_units,
+				   .n_uses = r->uses->n,
+				   .synchronous = s->process.world == 1 && s->device_info.unified,
+				   .world = s->process.world,
+				   .impl = r,
+				   .gather = verb_gather,
+				   .drop = verb_drop,
+				   .reduce = verb_reduce,
+				   .update = verb_update,
+				   .publish = verb_publish,
+				   .elements = ask_elements,
+				   .use = ask_use,
+				   .next_use = ask_next_use,
+				   .live_elements = ask_live,
+				   .needs_scalars = ask_scalars,
+				   .name = ask_name };
 }

@@ -12,8 +12,10 @@ struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t bloc
 	uint64_t in_arena = (uintptr_t)base - (uintptr_t)s->arena[ZR_STORE_DEVICE];
 	int apart = in_arena < s->setup->plan.arena[ZR_STORE_DEVICE] &&
 		    !s->setup->device_info.host_access;
-	return (struct zr_buf){ .data = base, .count = base ? (uint64_t)(blocks * ZR_BLOCK) : 0,
-				.dtype = dtype, .mem = apart ? ZR_MEM_DEVICE : ZR_MEM_HOST };
+	return (struct zr_buf){ .data = base,
+				.count = base ? (uint64_t)(blocks * ZR_BLOCK) : 0,
+				.dtype = dtype,
+				.mem = apart ? ZR_MEM_DEVICE : ZR_MEM_HOST };
 }
 
 struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
@@ -24,15 +26,20 @@ struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
 	const struct zr_entry *e = o->it.section->plugin->entry;
 	const int knows = e->draft == ZR_DRAFT_REVISION;
 	return (struct zr_opt_step){
-		.size = sizeof(struct zr_opt_step), .n_state = o->n_states, 
+		.size = sizeof(struct zr_opt_step),
+		.n_state = o->n_states,
 		/* 48 bytes until it could grow */
 		.seg_stride = e->abi_minor < 4 ? 48 : sizeof(struct zr_seg),
-		.step = s->decided->update, .lr = s->decided->lr[group],
+		.step = s->decided->update,
+		.lr = s->decided->lr[group],
 		.grad_mult = s->decided->grad_mult,
-		.opts = p->param_group[group].section->opts, .state = s->state_buf,
-		.seed = (uint64_t)p->train->seed, .ops = knows ? ops : NULL,
+		.opts = p->param_group[group].section->opts,
+		.state = s->state_buf,
+		.seed = (uint64_t)p->train->seed,
+		.ops = knows ? ops : NULL,
 		.scalars = knows ? scalars + group : NULL,
-		.native = ops->native, .elementwise = ops->elementwise,
+		.native = ops->native,
+		.elementwise = ops->elementwise,
 	};
 }
 

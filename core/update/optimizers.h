@@ -16,17 +16,17 @@ struct zr_setup;
 
 /* One of the plugins that [optimizer] and its groups name. */
 struct zr_optimizer {
-	struct zr_instance it;       /* of the first section that names it */
+	struct zr_instance it; /* of the first section that names it */
 	const struct zr_state *states;
 	uint32_t n_states;
-	uint32_t first_state;        /* number of its first among the states of all optimizers */
+	uint32_t first_state; /* number of its first among the states of all optimizers */
 };
 
 /* [optimizer], then each [optimizer.NAME] in the order of the file. */
 struct zr_param_group {
 	const struct zr_section *section;
-	int32_t optimizer;           /* number of it */
-	double lr;                   /* its own, before the schedule */
+	int32_t optimizer; /* number of it */
+	double lr;         /* its own, before the schedule */
 };
 
 static inline const struct zr_optimizer_v1 *zr_optimizer_calls(const struct zr_optimizer *o)

@@ -30,10 +30,12 @@ static int claim(struct zr_setup *s, int32_t tensor)
 static int claim_all(struct zr_setup *s, const struct zr_section *sec, struct zr_error *err)
 {
 	int32_t taken = zr_match_tensors(s, sec->name, "match", sec->match, claim, NULL, err);
-	return taken > 0 ? 0 : taken < 0 ? taken :
-		zr_config_blame(s->cfg, sec->name, ZR_EINVAL, err,
-				"match: groups before this one have all of its tensors; take it "
-				"out or put it before them");
+	return taken > 0 ? 0 :
+	       taken < 0 ? taken :
+			   zr_config_blame(
+				   s->cfg, sec->name, ZR_EINVAL, err,
+				   "match: groups before this one have all of its tensors; take it "
+				   "out or put it before them");
 }
 
 /* ---- groups and their optimizers ---- */
@@ -42,8 +44,10 @@ static int learning_rate(const struct zr_section *sec, double *lr, struct zr_err
 {
 	const struct zr_opt *o = zr_table_find(&sec->table, "lr");
 	if (!o || o->type != ZR_T_F64)
-		return zr_err(err, ZR_EINVAL, "optimizer %s declares no option lr of type number, "
-			      "which the scheduler drives", sec->plugin->desc->id);
+		return zr_err(err, ZR_EINVAL,
+			      "optimizer %s declares no option lr of type number, "
+			      "which the scheduler drives",
+			      sec->plugin->desc->id);
 	*lr = *(const double *)((const char *)sec->opts + o->offset);
 	return 0;
 }
@@ -62,12 +66,15 @@ static int check_memory(const struct zr_setup *s, const struct zr_optimizer *o,
 	int on_device = !zr_offloaded(s, ZR_STORE_OPTIMIZER) && !s->device_info.host_access;
 	if (zr_optimizer_calls(o)->mem_ok & (on_device ? ZR_MEM_DEVICE : ZR_MEM_HOST))
 		return 0;
-	return on_device ? zr_err(err, ZR_EINVAL,
-		       "optimizer %s runs on host memory only: add [offload.optimizer]", id_of(o)) :
-		zr_err(err, ZR_EINVAL,
-		       "optimizer %s does not run on host memory, where %s keeps the state",
-		       id_of(o), zr_offloaded(s, ZR_STORE_OPTIMIZER) ? "[offload.optimizer]" :
-								       s->device_info.name);
+	return on_device ?
+		       zr_err(err, ZR_EINVAL,
+			      "optimizer %s runs on host memory only: add [offload.optimizer]",
+			      id_of(o)) :
+		       zr_err(err, ZR_EINVAL,
+			      "optimizer %s does not run on host memory, where %s keeps the state",
+			      id_of(o),
+			      zr_offloaded(s, ZR_STORE_OPTIMIZER) ? "[offload.optimizer]" :
+								    s->device_info.name);
 }
 
 static int add_states(struct zr_setup *s, struct zr_optimizer *o, struct zr_error *err)
@@ -94,9 +101,10 @@ static int start_instance(struct zr_setup *s, const struct zr_section *sec, stru
 	const uint32_t caps = ZR_OPT_ELEMENTWISE | ZR_OPT_WHOLE,
 		       kinds = ZR_MEM_HOST | ZR_MEM_PINNED | ZR_MEM_DEVICE;
 	if ((v->caps & ~caps) || (v->mem_ok & ~kinds))
-		return zr_err(err, ZR_EINVAL, "optimizer %s has caps 0x%x and mem_ok 0x%x, this "
-			      "zeroth knows 0x%x and 0x%x; install a newer one", id_of(o), v->caps,
-			      v->mem_ok, caps, kinds);
+		return zr_err(err, ZR_EINVAL,
+			      "optimizer %s has caps 0x%x and mem_ok 0x%x, this "
+			      "zeroth knows 0x%x and 0x%x; install a newer one",
+			      id_of(o), v->caps, v->mem_ok, caps, kinds);
 	if (!v->caps && !s->process.rank)
 		zr_logf(ZR_LOG_WARN, sec->name,
 			"optimizer %s has caps 0: results may depend on how parameters are cut",
@@ -107,8 +115,10 @@ static int start_instance(struct zr_setup *s, const struct zr_section *sec, stru
 			      id_of(o), v->n_partial);
 	if (zr_is_whole(o) &&
 	    (!ZR_HAS(v, struct zr_optimizer_v1, step_whole) || !v->step_whole || v->n_partial))
-		return zr_err(err, ZR_EINVAL, "optimizer %s takes whole parameters, so it needs "
-			      "step_whole() and no partial sums", id_of(o));
+		return zr_err(err, ZR_EINVAL,
+			      "optimizer %s takes whole parameters, so it needs "
+			      "step_whole() and no partial sums",
+			      id_of(o));
 	if (s->types.master == ZR_MASTER_AUTO && !zr_takes_split(o))
 		s->types.master = ZR_MASTER_FP32;
 	return (rc = check_memory(s, o, err)) ? rc : add_states(s, o, err);

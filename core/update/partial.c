@@ -14,8 +14,8 @@ uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, u
 {
 	uint64_t segments = ZR_CHUNK;
 	for (int32_t k = 0; k < s->n_optimizers; k++)
-		p->width = (uint32_t)zr_max(p->width,
-					    zr_optimizer_calls(&s->optimizer[k])->n_partial);
+		p->width =
+			(uint32_t)zr_max(p->width, zr_optimizer_calls(&s->optimizer[k])->n_partial);
 	if (!p->width)
 		return at;
 
@@ -91,5 +91,6 @@ int zr_partial_totals(struct zr_session *s, const struct zr_opt_data *d, struct 
 			out[i * n + k] = totals[(uint32_t)ZR_SEG(step, i)->param * p->width + k];
 	step->partials = n ? d->sums : NULL;
 	return n && d->sums != out ?
-		       zr_copy(s, d->sums, out, step->n_seg * n * sizeof *out, d->err) : 0;
+		       zr_copy(s, d->sums, out, step->n_seg * n * sizeof *out, d->err) :
+		       0;
 }

@@ -10,8 +10,8 @@
 
 #include "core/base/dtype.h"
 
-#define LONGEST_NAME 128      /* checkpoints read names of that length back */
-#define MOST_BYTES (1 << 20)  /* per block */
+#define LONGEST_NAME 128       /* checkpoints read names of that length back */
+#define MOST_BYTES   (1 << 20) /* per block */
 
 static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error *err)
 {
@@ -19,10 +19,13 @@ static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error
 	const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
 	size_t n = st->name ? strspn(st->name, letters) : 0;
 	if (!n || n > LONGEST_NAME || st->name[n])
-		return zr_err(err, ZR_EINVAL, "its name must have 1 to %d letters, digits, _ - or "
-			      ".", LONGEST_NAME);
+		return zr_err(err, ZR_EINVAL,
+			      "its name must have 1 to %d letters, digits, _ - or "
+			      ".",
+			      LONGEST_NAME);
 	if (!strcmp(st->name, "master"))
-		return zr_err(err, ZR_EINVAL, "\"master\" is the name of the parameters themselves"
+		return zr_err(err, ZR_EINVAL,
+			      "\"master\" is the name of the parameters themselves"
 			      "; choose another");
 
 	for (uint32_t k = 0; k < i; k++)
@@ -30,9 +33,10 @@ static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error
 			return zr_err(err, ZR_EINVAL, "\"%s\" is the name of state %u, too",
 				      st->name, k + 1);
 	if (st->bytes_per_block ? st->dtype : !zr_dtype(st->dtype, NULL)->trains)
-		return zr_err(err, ZR_EINVAL, "\"%s\" has type %d and %u bytes per block; expected "
-			      "ZR_F32, ZR_BF16 or ZR_F16, or no type and bytes per block", st->name,
-			      st->dtype, st->bytes_per_block);
+		return zr_err(err, ZR_EINVAL,
+			      "\"%s\" has type %d and %u bytes per block; expected "
+			      "ZR_F32, ZR_BF16 or ZR_F16, or no type and bytes per block",
+			      st->name, st->dtype, st->bytes_per_block);
 	if (st->bytes_per_block > MOST_BYTES)
 		return zr_err(err, ZR_EINVAL, "\"%s\" has %u bytes per block, at most %d can be",
 			      st->name, st->bytes_per_block, MOST_BYTES);
@@ -53,10 +57,11 @@ int zr_states_check(const struct zr_optimizer *o, struct zr_error *err)
 	struct zr_error why = { 0 };
 	uint32_t i = 0;
 	if (n && (!o->states || stride < least || stride % align))
-		return zr_err(err, ZR_EINVAL, "plugin %s: a table of %u states at %s with a stride "
+		return zr_err(err, ZR_EINVAL,
+			      "plugin %s: a table of %u states at %s with a stride "
 			      "of %u bytes, expected at least %zu, a multiple of %zu; mend the "
-			      "plugin", path, n, o->states ? "an address" : "NULL", stride, least,
-			      align);
+			      "plugin",
+			      path, n, o->states ? "an address" : "NULL", stride, least, align);
 
 	while (i < n && !check_state(o, i, &why))
 		i++;

@@ -33,13 +33,16 @@ int zr_step_subgroup(struct zr_session *s, const struct zr_opt_data *d)
 		int64_t n = p->n - at < step ? p->n - at : step;
 		uint64_t segments = zr_cut_segments(s, p->unit, p->first + at, n, s->seg);
 		struct zr_opt_blocks b = { d, at, n,
-					   chunk ? (char *)chunk : split ? NULL : k->master,
+					   chunk ? (char *)chunk :
+					   split ? NULL :
+						   k->master,
 					   chunk || plain ? NULL : k->lowp };
 		rc = chunk ? zr_master_get(s, p, k, at, n, chunk, d->err) : 0;
 		if (!rc)
 			rc = zr_opt_each_group(s, &b, segments, call_step);
 		rc = rc || !chunk ? rc : zr_master_put(s, p, k, at, n, chunk, d->err);
 	}
-	return rc || d->chunk || !plain || !k->lowp ? rc :
+	return rc || d->chunk || !plain || !k->lowp ?
+		       rc :
 		       zr_copy(s, k->lowp, k->master, (uint64_t)(p->n * ZR_BLOCK * 4), d->err);
 }

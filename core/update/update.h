@@ -13,11 +13,11 @@ struct zr_opt_data {
 	const struct zr_subgroup *subgroup;
 	struct zr_masters kept;
 	char *grad;
-	float *chunk;    /* ZR_CHUNK blocks, where masters are kept in another format */
+	float *chunk; /* ZR_CHUNK blocks, where masters are kept in another format */
 	const struct zr_scalars *scalars; /* [n_param_groups] where operations read them */
-	double *sums;    /* over parameters, of one call; NULL: none */
-	char *const *state; /* of the sub-group's optimizer */
-	struct zr_error *err; /* says why it failed */
+	double *sums;                     /* over parameters, of one call; NULL: none */
+	char *const *state;               /* of the sub-group's optimizer */
+	struct zr_error *err;             /* says why it failed */
 };
 
 /* Blocks [from, from + n) of a sub-group, with their master in fp32, NULL: as it is kept, and,

@@ -22,14 +22,17 @@ static int may_skip(const struct zr_setup *s)
 int zr_update_waits(const struct zr_setup *s, char *why, size_t size)
 {
 	if (s->train->gradient_clipping > 0)
-		return snprintf(why, size, "[train] gradient_clipping needs the norm of all "
+		return snprintf(why, size,
+				"[train] gradient_clipping needs the norm of all "
 				"gradients first: set it to 0");
 	if (s->types.scaled)
-		return snprintf(why, size, "the loss scale of [precision] %s needs to know first "
+		return snprintf(why, size,
+				"the loss scale of [precision] %s needs to know first "
 				"whether any gradient overflows: choose another plugin",
 				s->precision.section->plugin->desc->id);
 	if (may_skip(s))
-		return snprintf(why, size, "[precision] would skip a step with non-finite "
+		return snprintf(why, size,
+				"[precision] would skip a step with non-finite "
 				"gradients, and has to see all of them first: set on_nonfinite = "
 				"stop");
 
@@ -41,9 +44,10 @@ int zr_update_waits(const struct zr_setup *s, char *why, size_t size)
 					"[%s] %s takes whole parameters: choose another plugin",
 					section->name, section->plugin->desc->id);
 		if (zr_optimizer_calls(o)->n_partial)
-			return snprintf(why, size, "[%s] %s needs sums over whole parameters "
-					"first: choose another plugin", section->name,
-					section->plugin->desc->id);
+			return snprintf(why, size,
+					"[%s] %s needs sums over whole parameters "
+					"first: choose another plugin",
+					section->name, section->plugin->desc->id);
 	}
 	return 0;
 }

@@ -13,7 +13,8 @@ uint32_t zr_whole_kinds(const struct zr_setup *s, int32_t k, int back)
 uint64_t zr_whole_kind_bytes(const struct zr_setup *s, int32_t k, uint32_t kind)
 {
 	const struct zr_optimizer *o = &s->optimizer[k];
-	return kind == 0 || kind > o->n_states ? ZR_BLOCK * 4 :
+	return kind == 0 || kind > o->n_states ?
+		       ZR_BLOCK * 4 :
 		       zr_state_bytes(zr_setup_state(s, o->first_state + kind - 1));
 }
 
@@ -50,8 +51,11 @@ int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step
 	const struct zr_place *t = &p->layout.tensor[tensor];
 	int32_t k = zr_optimizer_of(p, tensor);
 	struct zr_optimizer *o = &p->optimizer[k];
-	struct zr_seg seg = { .n = t->elements, .param = tensor, .ndim = t->decl->ndim,
-			      .dims = t->decl->dims, .name = t->decl->name };
+	struct zr_seg seg = { .n = t->elements,
+			      .param = tensor,
+			      .ndim = t->decl->ndim,
+			      .dims = t->decl->dims,
+			      .name = t->decl->name };
 	uint64_t grad = zr_whole_kind_at(p, k, t->blocks, o->n_states + 1);
 	step->master = zr_opt_buffer(s, matrix, t->blocks, ZR_F32);
 	step->grad = zr_opt_buffer(s, matrix + grad, t->blocks, ZR_F32);
@@ -72,5 +76,6 @@ uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t)
 {
 	const struct zr_optimizer_v1 *v = zr_optimizer_calls(o);
 	return ZR_HAS(v, struct zr_optimizer_v1, whole_work) && v->whole_work ?
-		       v->whole_work(o->it.inst, t->dims, t->ndim) : 0;
+		       v->whole_work(o->it.inst, t->dims, t->ndim) :
+		       0;
 }

@@ -13,23 +13,23 @@
 #include "files/chat/json_list.h"
 #include "files/chat/parts.h"
 
-#define READ (1 << 18)
-#define BATCH (4 << 20)        /* bytes of lines that are encoded at a time */
-#define ITEM (1 << 16)         /* of them, by one thread at a time */
+#define READ      (1 << 18)
+#define BATCH     (4 << 20)    /* bytes of lines that are encoded at a time */
+#define ITEM      (1 << 16)    /* of them, by one thread at a time */
 #define LINE_MOST (256u << 20) /* bytes of a line */
-#define START 8                /* bytes of a file that say what it is */
-#define SHOWN 5                /* bad lines that are told one by one */
+#define START     8            /* bytes of a file that say what it is */
+#define SHOWN     5            /* bad lines that are told one by one */
 
 /* Lines that follow one another, and what became of them. */
 struct item {
 	char *p;
 	size_t n;
-	int64_t line;              /* the number of the first one */
+	int64_t line;                      /* the number of the first one */
 	struct zr_buf ids, learned, sizes; /* of all documents; sizes: size_t each */
 	struct zr_chat_counts counts;
 	int rc;
-	struct zr_error err;       /* of the line that ends all */
-	char note[SHOWN][600];     /* lines that were left out */
+	struct zr_error err;   /* of the line that ends all */
+	char note[SHOWN][600]; /* lines that were left out */
 	int notes;
 };
 
@@ -41,10 +41,10 @@ struct zr_chat {
 	struct zr_chat_encoder *encoder; /* [threads] */
 	struct item *item;
 	int64_t items, room;
-	const char *path;          /* of the file under way */
+	const char *path; /* of the file under way */
 	struct zr_input *in;
-	struct zr_buf text;        /* of it */
-	struct zr_json_list list;  /* that it is */
+	struct zr_buf text;       /* of it */
+	struct zr_json_list list; /* that it is */
 	int64_t line;
 	uint64_t at;
 	int shown;
@@ -58,8 +58,8 @@ static int no_memory(struct zr_error *err)
 
 const char *zr_chat_reason(int reason)
 {
-	static const char *const words[] = { "json", "fields", "roles", "too_long", "no_target",
-					     "no_token" };
+	static const char *const words[] = { "json",     "fields",    "roles",
+					     "too_long", "no_target", "no_token" };
 	return words[reason];
 }
 
@@ -107,7 +107,8 @@ static int leave_out(struct zr_chat *c, struct item *k, int reason, int64_t line
 	if (mistake && !c->s.skip)
 		return zr_err(&k->err, ZR_EINVAL,
 			      "%s:%lld: %s (on_bad = skip, or --on-bad skip, leaves such lines "
-			      "out)", c->path, (long long)line, why->text);
+			      "out)",
+			      c->path, (long long)line, why->text);
 	if (k->notes < SHOWN)
 		snprintf(k->note[k->notes++], sizeof *k->note, "%.200s:%lld: left out: %.300s",
 			 c->path, (long long)line, why->text);
@@ -305,7 +306,8 @@ static int refuse_tables(const struct zr_chat *c, struct zr_error *err)
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
 		const size_t n = strlen(tables[i].bytes);
 		if (c->text.n >= n && !memcmp(c->text.p, tables[i].bytes, n))
-			return zr_err(err, ZR_EINVAL, "%s: is %s, not JSON lines: pandas.%s(FILE)"
+			return zr_err(err, ZR_EINVAL,
+				      "%s: is %s, not JSON lines: pandas.%s(FILE)"
 				      ".to_json(OUT, orient=\"records\", lines=True) makes them",
 				      c->path, tables[i].is, tables[i].reader);
 	}

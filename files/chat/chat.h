@@ -19,7 +19,7 @@
 struct zr_chat_options {
 	/* tokenizer.json, or the directory that has it; beside it is tokenizer_config.json */
 	const char *tokenizer;
-	const char *template;  /* auto: what tokenizer_config.json has; else a name */
+	const char *template; /* auto: what tokenizer_config.json has; else a name */
 	/* forms in place of the template's, with \n, \t and \\; see template.h */
 	const char *begin, *system_form, *user_form, *first_form, *assistant_form, *between, *end;
 	const char *bos, *eos; /* tokens, as text */
@@ -33,8 +33,8 @@ struct zr_chat_options {
 	int threads;           /* at least 1 */
 	/* Calls fn(arg, item, thread) for each item in [0, n), thread in [0, threads), and returns
 	 * when all are done. */
-	void (*parallel)(void *of, int64_t n,
-			 void (*fn)(void *arg, int64_t item, int32_t thread), void *arg);
+	void (*parallel)(void *of, int64_t n, void (*fn)(void *arg, int64_t item, int32_t thread),
+			 void *arg);
 	void *of;
 	/* A line for people; NULL: none. */
 	void (*note)(void *arg, const char *text);
@@ -43,14 +43,21 @@ struct zr_chat_options {
 	void *arg;
 };
 
-enum { ZR_CHAT_JSON, ZR_CHAT_FIELDS, ZR_CHAT_ORDER, ZR_CHAT_LONG, ZR_CHAT_NO_TARGET,
-       ZR_CHAT_NO_TOKEN, ZR_CHAT_REASONS };
+enum {
+	ZR_CHAT_JSON,
+	ZR_CHAT_FIELDS,
+	ZR_CHAT_ORDER,
+	ZR_CHAT_LONG,
+	ZR_CHAT_NO_TARGET,
+	ZR_CHAT_NO_TOKEN,
+	ZR_CHAT_REASONS
+};
 
 struct zr_chat_counts {
 	int64_t records, documents, tokens, targets, longest;
 	int64_t truncated; /* documents that lost their oldest messages */
 	int64_t dropped[ZR_CHAT_REASONS];
-	uint64_t bytes;    /* of the text of the lines */
+	uint64_t bytes;          /* of the text of the lines */
 	struct zr_unread unread; /* fields of documents that nobody reads */
 };
 
@@ -59,13 +66,13 @@ int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct z
 void zr_chat_close(struct zr_chat *c); /* NULL is fine */
 
 int64_t zr_chat_vocabulary(const struct zr_chat *c);
-const char *zr_chat_template_of(const struct zr_chat *c); /* its name */
+const char *zr_chat_template_of(const struct zr_chat *c);              /* its name */
 const struct zr_chat_template *zr_chat_forms(const struct zr_chat *c); /* itself; see template.h */
 
 /* All documents of a file (plain, gzip or zstd; -: standard input) in their order. */
 int zr_chat_file(struct zr_chat *c, const char *path, struct zr_error *err);
 uint64_t zr_chat_at(const struct zr_chat *c); /* bytes of the file that were read */
 const struct zr_chat_counts *zr_chat_counts(const struct zr_chat *c);
-const char *zr_chat_reason(int reason);       /* a word for counts: "json" ... */
+const char *zr_chat_reason(int reason); /* a word for counts: "json" ... */
 
 #endif

@@ -152,8 +152,8 @@ static int encode_apart(struct zr_chat_encoder *e, const struct zr_chat_message 
 		const struct zr_chat_span *s = &e->text.span[i];
 		rc = encode_part(e, at, s->from, all, err);
 		if (!rc)
-			rc = encode_part(e, s->from, s->to,
-					 all || is_learned(e, &m[s->message], s), err);
+			rc = encode_part(e, s->from, s->to, all || is_learned(e, &m[s->message], s),
+					 err);
 		at = s->to;
 	}
 
@@ -286,7 +286,7 @@ int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr
 
 	rc = zr_conversation_read(&e->c, p, n, &e->s->fields, e->o->system, &word, err);
 	e->reason = !word || !strcmp(word, "roles") ? ZR_CHAT_ORDER :
-		    !strcmp(word, "json")	    ? ZR_CHAT_JSON :
+		    !strcmp(word, "json")           ? ZR_CHAT_JSON :
 						      ZR_CHAT_FIELDS;
 	if (rc)
 		return rc;

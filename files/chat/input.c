@@ -28,19 +28,19 @@ enum { PLAIN, GZIP, ZSTD };
 struct zr_input {
 	const char *path;
 	int fd;
-	uint64_t at;        /* bytes of the file that were read */
+	uint64_t at;           /* bytes of the file that were read */
 	int begun, compressed; /* PLAIN, GZIP or ZSTD */
-	uint64_t expanded;  /* bytes that came of it so far */
-	unsigned char *p;   /* what of `piece` is not used */
+	uint64_t expanded;     /* bytes that came of it so far */
+	unsigned char *p;      /* what of `piece` is not used */
 	size_t n;
-	int end;            /* of the file */
+	int end; /* of the file */
 #ifdef HAVE_ZLIB
 	z_stream z;
-	int inside;         /* a member has begun and not ended */
+	int inside; /* a member has begun and not ended */
 #endif
 #ifdef HAVE_ZSTD
 	ZSTD_DStream *zstd;
-	int frame;          /* one has begun and not ended */
+	int frame; /* one has begun and not ended */
 #endif
 	unsigned char piece[PIECE];
 };
@@ -202,7 +202,8 @@ static int start_zstd(struct zr_input *in, struct zr_error *err)
 {
 	return zr_err(err, ZR_ENOTSUP,
 		      "%s: is compressed by zstd, which this build lacks: decompress it, or "
-		      "install libzstd-dev and configure and build again", in->path);
+		      "install libzstd-dev and configure and build again",
+		      in->path);
 }
 
 static int expand_zstd(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err)

@@ -9,8 +9,8 @@
 #include <stddef.h>
 
 struct zr_json_list {
-	int is_list;   /* 0: the text is no list and stays as it is */
-	int depth;     /* of braces and brackets that are open; 1: between values */
+	int is_list; /* 0: the text is no list and stays as it is */
+	int depth;   /* of braces and brackets that are open; 1: between values */
 	int in_string, escaped;
 	int has_value; /* since the last comma */
 	int values;    /* there was one */

@@ -36,11 +36,11 @@ struct zr_chat_encoder {
 	struct zr_encoder *e;
 	struct zr_conversation c;
 	struct zr_chat_text text;
-	struct zr_buf kept;    /* messages that are left of it */
+	struct zr_buf kept;         /* messages that are left of it */
 	struct zr_buf ids, learned; /* int32_t and uint8_t for each token */
 	int64_t targets;
 	int truncated;
-	int reason;            /* ZR_CHAT_*: why a line is no document */
+	int reason; /* ZR_CHAT_*: why a line is no document */
 };
 int zr_chat_encoder_open(struct zr_chat_encoder *e, struct zr_error *err);
 void zr_chat_encoder_close(struct zr_chat_encoder *e);

@@ -12,23 +12,24 @@
 
 #include "core/base/json.h"
 
-static const char *const usual[ZR_FIELDS] = { "messages", "conversations", "role",   "content",
-					      "from",	  "value",	   "prompt", "completion",
-					      "instruction", "input",	   "output", "text",
-					      "system",	  "user",	   "assistant" };
+static const char *const usual[ZR_FIELDS] = { "messages", "conversations", "role",
+					      "content",  "from",          "value",
+					      "prompt",   "completion",    "instruction",
+					      "input",    "output",        "text",
+					      "system",   "user",          "assistant" };
 
 /* Other names that roles have in the wild; all of them are read. */
 static const struct {
 	const char *name;
 	int role;
 } roles[] = {
-	{ "system", ZR_CHAT_SYSTEM },	{ "user", ZR_CHAT_USER }, { "human", ZR_CHAT_USER },
-	{ "assistant", ZR_CHAT_ASSISTANT }, { "gpt", ZR_CHAT_ASSISTANT },
-	{ "model", ZR_CHAT_ASSISTANT },
+	{ "system", ZR_CHAT_SYSTEM }, { "user", ZR_CHAT_USER },
+	{ "human", ZR_CHAT_USER },    { "assistant", ZR_CHAT_ASSISTANT },
+	{ "gpt", ZR_CHAT_ASSISTANT }, { "model", ZR_CHAT_ASSISTANT },
 };
 
-#define FORMATS \
-	"messages, conversations, prompt and completion, instruction and output, or text are " \
+#define FORMATS                                                                                    \
+	"messages, conversations, prompt and completion, instruction and output, or text are "     \
 	"read; --field names others"
 
 struct reading {
@@ -82,7 +83,8 @@ static int set(struct zr_chat_fields *f, const char *p, size_t n, struct zr_erro
 	return zr_err(err, ZR_EINVAL,
 		      "%.*s: expected NAME=FIELD, NAME one of messages, conversations, role, "
 		      "content, from, value, prompt, completion, instruction, input, output, text, "
-		      "system, user, assistant", (int)n, p);
+		      "system, user, assistant",
+		      (int)n, p);
 }
 
 int zr_chat_fields_set(struct zr_chat_fields *f, const char *text, struct zr_error *err)
@@ -105,9 +107,9 @@ static int is(const json_t *text, const char *name)
 static const char *type_of(const json_t *v)
 {
 	static const char *const names[] = {
-		[JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list",	 [JSON_STRING] = "a text",
-		[JSON_INTEGER] = "a number", [JSON_REAL] = "a number",	 [JSON_TRUE] = "true",
-		[JSON_FALSE] = "false",	     [JSON_NULL] = "null",
+		[JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list",  [JSON_STRING] = "a text",
+		[JSON_INTEGER] = "a number", [JSON_REAL] = "a number", [JSON_TRUE] = "true",
+		[JSON_FALSE] = "false",      [JSON_NULL] = "null",
 	};
 	return names[json_typeof(v)];
 }
@@ -211,7 +213,8 @@ static int refuse_others(struct reading *r)
 	const char *name;
 	json_t *v;
 
-	json_object_foreach((json_t *)r->record, name, v) {
+	json_object_foreach((json_t *)r->record, name, v)
+	{
 		int rc = is_named(r, name) ? 0 : refuse_other(r, "", name, v);
 		if (rc)
 			return rc;
@@ -227,10 +230,10 @@ static void count_others(struct reading *r)
 	const char *name;
 	json_t *v;
 
-	json_object_foreach((json_t *)r->record, name, v)
-		if (!is_used(r, name) && !says_nothing(name, v) &&
-		    !(is_alpaca && !strcmp(name, "history")))
-			zr_unread_see(&r->c->unread, "", name);
+	json_object_foreach((json_t *)r->record, name,
+			    v) if (!is_used(r, name) && !says_nothing(name, v) &&
+				   !(is_alpaca && !strcmp(name, "history")))
+		zr_unread_see(&r->c->unread, "", name);
 }
 
 /* ---- messages ---- */
@@ -264,8 +267,8 @@ static int role_of(struct reading *r, const json_t *v)
 			return roles[i].role;
 	return wrong(r, "roles",
 		     "message %zu: role \"%.40s\"; system, user (human) and assistant (gpt, model) "
-		     "are known, and what --field user=NAME and the like name", r->c->n + 1,
-		     json_string_value(v));
+		     "are known, and what --field user=NAME and the like name",
+		     r->c->n + 1, json_string_value(v));
 }
 
 /* The text in r->made, which lives as long as the record. */
@@ -281,13 +284,15 @@ static const json_t *join(struct reading *r, const json_t *list, int *rc)
 	json_t *part;
 	size_t i;
 	r->made.n = 0;
-	json_array_foreach((json_t *)list, i, part) {
+	json_array_foreach((json_t *)list, i, part)
+	{
 		const json_t *type = json_object_get(part, "type");
 		const json_t *text = json_object_get(part, "text");
 		if ((type && !is(type, "text")) || !json_is_string(text)) {
 			*rc = wrong(r, "fields",
 				    "message %zu: a part that is not {\"type\": \"text\", "
-				    "\"text\": ...}; only text is read", r->c->n + 1);
+				    "\"text\": ...}; only text is read",
+				    r->c->n + 1);
 			return NULL;
 		}
 
@@ -328,7 +333,8 @@ static int look_at_message(struct reading *r, const json_t *message, const char 
 	json_t *v;
 
 	snprintf(of, sizeof of, "message %zu: ", r->c->n + 1);
-	json_object_foreach((json_t *)message, name, v) {
+	json_object_foreach((json_t *)message, name, v)
+	{
 		if (!strcmp(name, role_name) || !strcmp(name, text_name) ||
 		    !strcmp(name, "weight") || !strcmp(name, "train") || says_nothing(name, v))
 			continue;
@@ -356,8 +362,8 @@ static int add_message(struct reading *r, const json_t *v, int share)
 	if (rc)
 		return rc;
 	if (!json_is_string(role) || !content)
-		return wrong(r, "fields", "message %zu: has no %s; it needs %s and %s",
-			     r->c->n + 1, !content ? text_name : "role", role_name, text_name);
+		return wrong(r, "fields", "message %zu: has no %s; it needs %s and %s", r->c->n + 1,
+			     !content ? text_name : "role", role_name, text_name);
 
 	int is_role = role_of(r, role);
 	if (is_role < 0)
@@ -434,12 +440,14 @@ static int read_history(struct reading *r)
 		return wrong(r, "fields", "history: expected a list of turns, found %s",
 			     type_of(list));
 
-	json_array_foreach((json_t *)list, i, turn) {
+	json_array_foreach((json_t *)list, i, turn)
+	{
 		const json_t *asked = json_array_get(turn, 0), *answer = json_array_get(turn, 1);
-		if (json_array_size(turn) != 2 || !json_is_string(asked) ||
-		    !json_is_string(answer))
-			return wrong(r, "fields", "history: turn %zu: expected a list of two "
-				     "texts, an instruction and an output", i + 1);
+		if (json_array_size(turn) != 2 || !json_is_string(asked) || !json_is_string(answer))
+			return wrong(r, "fields",
+				     "history: turn %zu: expected a list of two "
+				     "texts, an instruction and an output",
+				     i + 1);
 
 		int rc = add(r, ZR_CHAT_USER, asked, 0);
 		if (!rc)

@@ -23,10 +23,24 @@
 #include "files/chat/unread.h"
 
 /* Names of fields and roles in the data, in place of the usual ones. */
-enum { ZR_FIELD_MESSAGES, ZR_FIELD_CONVERSATIONS, ZR_FIELD_ROLE, ZR_FIELD_CONTENT, ZR_FIELD_FROM,
-       ZR_FIELD_VALUE, ZR_FIELD_PROMPT, ZR_FIELD_COMPLETION, ZR_FIELD_INSTRUCTION, ZR_FIELD_INPUT,
-       ZR_FIELD_OUTPUT, ZR_FIELD_TEXT, ZR_FIELD_SYSTEM, ZR_FIELD_USER, ZR_FIELD_ASSISTANT,
-       ZR_FIELDS };
+enum {
+	ZR_FIELD_MESSAGES,
+	ZR_FIELD_CONVERSATIONS,
+	ZR_FIELD_ROLE,
+	ZR_FIELD_CONTENT,
+	ZR_FIELD_FROM,
+	ZR_FIELD_VALUE,
+	ZR_FIELD_PROMPT,
+	ZR_FIELD_COMPLETION,
+	ZR_FIELD_INSTRUCTION,
+	ZR_FIELD_INPUT,
+	ZR_FIELD_OUTPUT,
+	ZR_FIELD_TEXT,
+	ZR_FIELD_SYSTEM,
+	ZR_FIELD_USER,
+	ZR_FIELD_ASSISTANT,
+	ZR_FIELDS
+};
 struct zr_chat_fields {
 	char name[ZR_FIELDS][64]; /* "": the usual one */
 };
@@ -37,9 +51,9 @@ struct zr_conversation {
 	struct zr_unread unread; /* of this record */
 	struct zr_chat_message *m;
 	size_t n, room;
-	int plain;           /* one message, which no template writes */
-	int input;           /* it is alpaca's, with an input */
-	int headed;          /* set by the owner: `input` has the heading of alpaca's prompts */
+	int plain;             /* one message, which no template writes */
+	int input;             /* it is alpaca's, with an input */
+	int headed;            /* set by the owner: `input` has the heading of alpaca's prompts */
 	json_t *record, *made; /* what has the texts: of the line, made of several */
 };
 

@@ -12,8 +12,8 @@ struct render {
 	const struct zr_chat_template *t;
 	const struct zr_chat_message *system; /* that {system} is; NULL: none */
 	struct zr_chat_text *out;
-	size_t content;   /* where the last {content} ended */
-	size_t start;     /* and began */
+	size_t content; /* where the last {content} ended */
+	size_t start;   /* and began */
 	int rc;
 };
 
@@ -103,7 +103,7 @@ static void put_form(struct render *r, const char *form, const char *stop,
 		     const struct zr_chat_message *m)
 {
 	static const char *const names[] = { "{content}", "{content|trim}", "{system}", "{role}",
-					     "{bos}", "{eos}", "{trim}", "{/trim}" };
+					     "{bos}",     "{eos}",          "{trim}",   "{/trim}" };
 	size_t trimmed = 0, k, known = sizeof names / sizeof *names;
 	const char *end = stop ? stop : form ? form + strlen(form) : NULL;
 	for (const char *p = form; p && p < end && !r->rc;) {
@@ -206,7 +206,8 @@ static int check(const struct zr_chat_template *t, const struct zr_chat_message 
 		if (m[i].role == ZR_CHAT_SYSTEM && !t->later)
 			return zr_err(err, ZR_EINVAL,
 				      "message %zu is of role system, which template %s has first "
-				      "only", i + 1, t->name);
+				      "only",
+				      i + 1, t->name);
 	}
 	return 0;
 }

@@ -81,7 +81,8 @@ static int find_jinja(struct setup *u, const char **jinja, size_t *n)
 	if (rc || *jinja)
 		return rc;
 
-	json_array_foreach(v, i, one) {
+	json_array_foreach(v, i, one)
+	{
 		const char *name = json_string_value(json_object_get(one, "name"));
 		if (name && !strcmp(name, "default"))
 			*jinja = json_string_value(json_object_get(one, "template"));
@@ -124,14 +125,15 @@ static int recognize(struct setup *u, const struct zr_chat_template **t)
 	if (!jinja)
 		return zr_err(u->err, ZR_EINVAL,
 			      "%s: has no chat_template: name one of %s, or give --user-form and "
-			      "--assistant-form", u->path, names);
+			      "--assistant-form",
+			      u->path, names);
 
 	*t = zr_chat_recognize(jinja, n, &hash);
 	if (!*t)
 		return zr_err(u->err, ZR_ENOTSUP,
 			      "%s: its chat_template (hash %016llx) is none that is known: name "
-			      "one of %s, or give --user-form and --assistant-form", u->path,
-			      (unsigned long long)hash, names);
+			      "one of %s, or give --user-form and --assistant-form",
+			      u->path, (unsigned long long)hash, names);
 	return 0;
 }
 
@@ -151,7 +153,8 @@ static int choose(struct setup *u)
 		list_names(names, sizeof names),
 			rc = zr_err(u->err, ZR_EINVAL,
 				    "template %s: expected auto, or one of %s, or none with "
-				    "--user-form and --assistant-form", o->template, names);
+				    "--user-form and --assistant-form",
+				    o->template, names);
 	if (!rc)
 		u->s->template = *t;
 	return rc;
@@ -227,7 +230,7 @@ static int take_forms(struct setup *u)
 
 static int uses(const struct zr_chat_template *t, const char *what)
 {
-	const char *const forms[] = { t->begin, t->system,    t->user, t->first,
+	const char *const forms[] = { t->begin,   t->system,    t->user, t->first,
 				      t->between, t->assistant, t->end };
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
 		if (forms[i] && strstr(forms[i], what))
@@ -272,8 +275,10 @@ static void check_markers(const struct setup *u)
 				continue;
 			snprintf(token, sizeof token, "%.*s", (int)n + 1, p);
 			if (zr_tokenizer_added(u->t, token) < 0) {
-				note(u, "%s of template %s is no added token of %s: it is written "
-					"as several tokens", token, t->name, u->o->tokenizer);
+				note(u,
+				     "%s of template %s is no added token of %s: it is written "
+				     "as several tokens",
+				     token, t->name, u->o->tokenizer);
 				return;
 			}
 		}
@@ -317,8 +322,9 @@ static int choose_rest(struct setup *u)
 
 	u->s->headed = !strncmp(u->s->template.name, "alpaca", 6);
 	if (u->s->template.rules & ZR_CHAT_SYSTEM_LAST)
-		note(u, "template %s writes a system message before a last user message only, as "
-			"the models' own: where an answer is last, it is left out",
+		note(u,
+		     "template %s writes a system message before a last user message only, as "
+		     "the models' own: where an answer is last, it is left out",
 		     u->s->template.name);
 	return o->fields ? zr_chat_fields_set(&u->s->fields, o->fields, u->err) : 0;
 }

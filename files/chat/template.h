@@ -33,16 +33,16 @@ struct zr_chat_message {
 	size_t n;
 };
 
-enum { /* rules */
-	ZR_CHAT_ALTERNATES = 1,      /* user, assistant, user, ... after the system message */
-	ZR_CHAT_NO_SYSTEM = 2,       /* there is no such role */
-	ZR_CHAT_SYSTEM_LAST = 4,     /* `first` is for the last message, if that is a user's */
-	ZR_CHAT_NO_EMPTY_SYSTEM = 8, /* one without text is left out */
-	/* what is learned is tokenized by itself, and so is what stands between; the tokenizer puts
+enum {                              /* rules */
+       ZR_CHAT_ALTERNATES = 1,      /* user, assistant, user, ... after the system message */
+       ZR_CHAT_NO_SYSTEM = 2,       /* there is no such role */
+       ZR_CHAT_SYSTEM_LAST = 4,     /* `first` is for the last message, if that is a user's */
+       ZR_CHAT_NO_EMPTY_SYSTEM = 8, /* one without text is left out */
+       /* what is learned is tokenized by itself, and so is what stands between; the tokenizer puts
 	 * its first tokens before all */
-	ZR_CHAT_APART = 16,
-	ZR_CHAT_LIKE_TRL = 32, /* set by who renders */
-	ZR_CHAT_TRL_LINE = 64  /* TRL learns the line end before {content}, too */
+       ZR_CHAT_APART = 16,
+       ZR_CHAT_LIKE_TRL = 32, /* set by who renders */
+       ZR_CHAT_TRL_LINE = 64  /* TRL learns the line end before {content}, too */
 };
 
 /* Forms; NULL: nothing. */
@@ -51,9 +51,9 @@ struct zr_chat_template {
 	const char *begin, *between, *end; /* of the text; between two messages */
 	const char *system, *no_system;    /* no_system: where there is no such message */
 	const char *with_input; /* in the place of no_system where alpaca's rows have an input */
-	const char *later;    /* of a system message that is not the first; NULL: refused */
+	const char *later;      /* of a system message that is not the first; NULL: refused */
 	const char *user, *assistant;
-	const char *first;    /* of the first user message after a system message, which has no
+	const char *first;     /* of the first user message after a system message, which has no
 			       * form of its own then */
 	const char *bos, *eos; /* where the tokenizer's configuration names none; NULL: none */
 	unsigned rules;

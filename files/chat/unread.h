@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ZR_UNREAD 16 /* names at most */
+#define ZR_UNREAD      16 /* names at most */
 #define ZR_UNREAD_NAME 48
 
 struct zr_unread {

@@ -25,11 +25,11 @@ struct zr_saver;
 
 struct zr_saver_stats {
 	int64_t saved, failed;
-	int64_t last;        /* step of the last one saved; -1: none */
-	uint64_t bytes;      /* of its files */
-	double seconds;      /* from the first saved one's start to its end, and of all others */
-	double stall;        /* of that, training waited */
-	char why[512];       /* the last failure */
+	int64_t last;   /* step of the last one saved; -1: none */
+	uint64_t bytes; /* of its files */
+	double seconds; /* from the first saved one's start to its end, and of all others */
+	double stall;   /* of that, training waited */
+	char why[512];  /* the last failure */
 };
 
 /* dir: as rank 0 has it. */
@@ -41,7 +41,7 @@ int zr_saver_save(struct zr_saver *v, const float *losses, const struct zr_best 
 		  struct zr_error *err);
 /* Between two steps: ends an asynchronous save that all ranks have written. */
 int zr_saver_poll(struct zr_saver *v, struct zr_error *err);
-int zr_saver_finish(struct zr_saver *v, struct zr_error *err); /* waits for it */
+int zr_saver_finish(struct zr_saver *v, struct zr_error *err);         /* waits for it */
 const struct zr_saver_stats *zr_saver_stats(const struct zr_saver *v); /* not collective */
 /* not collective; what is not finished is abandoned; NULL is fine */
 void zr_saver_close(struct zr_saver *v);
@@ -73,7 +73,7 @@ int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, str
 
 /* What ranks tell each other about a checkpoint. All members int64_t or text. */
 struct zr_ckpt_word {
-	int64_t code;  /* 0, or ZR_E* */
+	int64_t code; /* 0, or ZR_E* */
 	int64_t done;
 	int64_t bytes, hash;
 	char text[992];

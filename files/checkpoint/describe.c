@@ -51,8 +51,8 @@ static void add_settings(json_t **to, const struct zr_section *s)
  * by their variants. */
 static int matters(const struct zr_section *s)
 {
-	static const char *const roles[] = { "boot", "comm", "device", "zero", "offload",
-					     "activation", "monitor", NULL };
+	static const char *const roles[] = { "boot",    "comm",       "device",  "zero",
+					     "offload", "activation", "monitor", NULL };
 	for (int i = 0; s->role && roles[i]; i++)
 		if (!strcmp(s->role, roles[i]))
 			return 0;
@@ -169,10 +169,10 @@ static int describe_optimizer(const struct zr_optimizer *o, struct zr_ckpt_optim
 	for (uint32_t i = 0; i < o->n_states; i++) {
 		const struct zr_state *st = (const struct zr_state *)((const char *)o->states +
 								      (size_t)i * v->state_stride);
-		out->state[i] = (struct zr_ckpt_state){ .name = st->name,
-							.dtype = st->bytes_per_block ? ZR_U8 :
-										       st->dtype,
-							.block_bytes = st->bytes_per_block };
+		out->state[i] =
+			(struct zr_ckpt_state){ .name = st->name,
+						.dtype = st->bytes_per_block ? ZR_U8 : st->dtype,
+						.block_bytes = st->bytes_per_block };
 	}
 	return 0;
 }
@@ -206,17 +206,28 @@ int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, str
 {
 	const struct zr_setup *p = s->setup;
 	struct zr_manifest m = {
-		.step = s->step, .applied = s->applied, .best = ZR_BEST_NONE,
-		.seed = p->train->seed, .world = p->process.world,
-		.entry_blocks = ZR_CKPT_ENTRY_BLOCKS, .scale = s->scale, .micro = p->batch.micro,
-		.slots = p->batch.slots, .length = p->batch.length,
+		.step = s->step,
+		.applied = s->applied,
+		.best = ZR_BEST_NONE,
+		.seed = p->train->seed,
+		.world = p->process.world,
+		.entry_blocks = ZR_CKPT_ENTRY_BLOCKS,
+		.scale = s->scale,
+		.micro = p->batch.micro,
+		.slots = p->batch.slots,
+		.length = p->batch.length,
 		.model = p->model.section->plugin->desc->id,
 		.data = p->source->it.section->plugin->desc->id,
 		.dtype = zr_dtype(p->types.dtype, NULL)->name,
 		.master_bits = p->types.master == ZR_MASTER_NONE    ? 16 :
-			       p->types.master == ZR_MASTER_SPLIT24 ? 24 : 32,
-		.layout = p->layout, .source = s->frozen_hash, .other_data = s->other_data,
-		.settings = json_object(), .plugins = json_object(), .meta = json_object(),
+			       p->types.master == ZR_MASTER_SPLIT24 ? 24 :
+								      32,
+		.layout = p->layout,
+		.source = s->frozen_hash,
+		.other_data = s->other_data,
+		.settings = json_object(),
+		.plugins = json_object(),
+		.meta = json_object(),
 		.config = config_text(p->cfg),
 	};
 	int rc = describe_optimizers(p, &m, err);

@@ -136,7 +136,8 @@ int zr_ckpt_prune(const char *dir, int64_t step, int64_t keep, int64_t *removed,
 	int64_t n, whole = 0, *steps = zr_ckpt_steps(dir, 0, &n), best = zr_ckpt_named(dir, "best");
 	char path[PATH_MAX];
 	int rc = n < 0 ? zr_err(err, ZR_EIO, "%s: cannot read the directory: %s", dir,
-				strerror((int)-n)) : 0;
+				strerror((int)-n)) :
+			 0;
 	for (int64_t i = n - 1; !rc && keep > 0 && i >= 0; i--) {
 		struct zr_error why = { 0 };
 		if (steps[i] > step || zr_ckpt_path(dir, steps[i], 0, path, NULL))
@@ -356,7 +357,10 @@ int zr_ckpt_check(const char *path, int every_byte, zr_ckpt_progress *progress, 
 	if (rc)
 		return rc;
 
-	struct check c = { .m = &mine, .path = path, .progress = progress, .arg = arg,
+	struct check c = { .m = &mine,
+			   .path = path,
+			   .progress = progress,
+			   .arg = arg,
 			   .all = zr_ckpt_bytes(&mine) };
 	if (every_byte && !(c.reader = zr_reader_new(0)))
 		rc = zr_err(err, ZR_ENOMEM, "%s: out of memory", path);

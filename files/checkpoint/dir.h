@@ -18,7 +18,7 @@ int zr_ckpt_path(const char *dir, int64_t step, int tmp, char path[PATH_MAX], st
 /* The steps that have a directory, or one that was not finished, ascending; returned owned, NULL
  * with *n = 0 if there are none, or -errno if the directory cannot be read. */
 int64_t *zr_ckpt_steps(const char *dir, int unfinished, int64_t *n);
-#define ZR_LATEST_NONE (-1)
+#define ZR_LATEST_NONE    (-1)
 #define ZR_LATEST_DAMAGED (-2)
 /* step that `name` names, or one of these; errno: why damaged, 0 if it was read */
 int64_t zr_ckpt_named(const char *dir, const char *name);

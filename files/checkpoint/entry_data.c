@@ -59,8 +59,10 @@ int zr_entries_visible(const struct zr_session *s)
 
 uint64_t zr_entry_offset(const struct zr_session *s, const struct zr_ckpt_entry *e, int64_t blocks)
 {
-	uint64_t bytes = (uint64_t)blocks * (e->state < 0 ? ZR_BLOCK * 4 :
-			 zr_block_bytes(s->setup, -1, datum_of(s, e))); /* of a state */
+	uint64_t bytes = (uint64_t)blocks *
+			 (e->state < 0 ?
+				  ZR_BLOCK * 4 :
+				  zr_block_bytes(s->setup, -1, datum_of(s, e))); /* of a state */
 	return bytes < e->bytes ? bytes : e->bytes;
 }
 
@@ -86,7 +88,8 @@ static void join(const uint16_t *lowp, const void *rem, int32_t bits, int64_t n,
 {
 	for (int64_t i = 0; i < n; i++) {
 		uint32_t low = bits == 8 ? (uint32_t)((const uint8_t *)rem)[i] << 8 :
-			       bits      ? ((const uint16_t *)rem)[i] : 0;
+			       bits      ? ((const uint16_t *)rem)[i] :
+					   0;
 		out[i] = (lowp[i] - (low >> 15)) << 16 | low;
 	}
 }
@@ -103,7 +106,8 @@ const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, in
 
 	const uint16_t *lowp = raw(s, &p, ZR_D_LOWP, work, err);
 	const int whole = kept == ZR_MASTER_NONE;
-	const void *rem = !lowp || whole ? NULL :
+	const void *rem = !lowp || whole ?
+				  NULL :
 				  raw(s, &p, ZR_D_MASTER, (uint16_t *)work + n * ZR_BLOCK, err);
 	if (!lowp || (!rem && !whole))
 		return NULL;

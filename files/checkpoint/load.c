@@ -28,10 +28,15 @@ void zr_ckpt_say(struct zr_ckpt_word *w, const struct zr_error *e)
 int zr_ckpt_share(struct zr_session *s, const struct zr_ckpt_word *mine, struct zr_ckpt_word *words,
 		  const struct zr_ckpt_word **bad, struct zr_error *err)
 {
-	struct zr_comm_seg seg = { .send = mine, .recv = words,
+	struct zr_comm_seg seg = { .send = mine,
+				   .recv = words,
 				   .count = sizeof *mine / sizeof(int64_t) };
-	struct zr_comm_op o = { .size = sizeof o, .kind = ZR_COMM_ALL_GATHER,
-				.group = ZR_GROUP_WORLD, .dtype = ZR_I64, .n_seg = 1, .seg = &seg,
+	struct zr_comm_op o = { .size = sizeof o,
+				.kind = ZR_COMM_ALL_GATHER,
+				.group = ZR_GROUP_WORLD,
+				.dtype = ZR_I64,
+				.n_seg = 1,
+				.seg = &seg,
 				.tag = { .step = s->step + 1, .op = -1, .unit = -1 } };
 	*words = *mine;
 	int rc = s->setup->process.world == 1 ? 0 : zr_exchange(s, &o, err);
@@ -97,12 +102,11 @@ static int convert_entry(struct load *l, const struct zr_ckpt_entry *e, int64_t 
 		old[e->state] = (struct zr_buf){ data + zr_ckpt_state_bytes(st, at, at * ZR_BLOCK),
 						 (uint64_t)(n * ZR_BLOCK),
 						 st->dtype == ZR_U8 ? 0 : st->dtype, ZR_MEM_HOST };
-		now[e->state] = (struct zr_buf){ to, (uint64_t)(n * ZR_BLOCK), is->dtype,
-						 ZR_MEM_HOST };
-		rc = zr_instance_failed(&o->it,
-					v->upgrade(o->it.inst, was->state_version, old, o->n_states,
-						   now),
-					"upgrade", err);
+		now[e->state] =
+			(struct zr_buf){ to, (uint64_t)(n * ZR_BLOCK), is->dtype, ZR_MEM_HOST };
+		rc = zr_instance_failed(
+			&o->it, v->upgrade(o->it.inst, was->state_version, old, o->n_states, now),
+			"upgrade", err);
 		if (!rc)
 			rc = zr_entry_put(l->s, e, at, n, to, err);
 	}

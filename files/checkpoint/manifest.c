@@ -39,8 +39,9 @@ static json_t *optimizers(const struct zr_manifest *m)
 	return list;
 }
 
-static const char *const frozen_text[] = { [ZR_FROZEN_SAVED] = "saved",
-					   [ZR_FROZEN_LEFT_OUT] = "left out" };
+static const char *const frozen_text[] = {
+	[ZR_FROZEN_SAVED] = "saved", [ZR_FROZEN_LEFT_OUT] = "left out"
+};
 
 static json_t *tensors(const struct zr_manifest *m, const struct zr_unit_place *u)
 {
@@ -108,10 +109,10 @@ char *zr_manifest_text(const struct zr_manifest *m)
 	for (int32_t i = 0; i < m->layout.n_tensors; i++)
 		version = m->ranks[i] ? 3 : zr_manifest_frozen(m, i) && version < 2 ? 2 : version;
 	json_t *root = json_pack("{s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:I}", "format",
-				 "zeroth checkpoint", "version", version,
-				 "step", (json_int_t)m->step, "applied", (json_int_t)m->applied,
-				 "seed", (json_int_t)m->seed, "world", m->world, "block_elements",
-				 ZR_BLOCK, "entry_blocks", (json_int_t)m->entry_blocks);
+				 "zeroth checkpoint", "version", version, "step",
+				 (json_int_t)m->step, "applied", (json_int_t)m->applied, "seed",
+				 (json_int_t)m->seed, "world", m->world, "block_elements", ZR_BLOCK,
+				 "entry_blocks", (json_int_t)m->entry_blocks);
 	char *body, *out = NULL, hex[17];
 	zr_json_put(&root, "loss_scale", scale(&m->scale));
 	if (m->best.step >= 0 || m->best.since > 0)
@@ -245,14 +246,18 @@ static int same_frozen(const struct zr_manifest *here, const struct zr_manifest 
 	const char *name = here->layout.tensor[i].decl->name;
 	int now = zr_manifest_frozen(here, i), was = zr_manifest_frozen(saved, i);
 	if (!now != !was)
-		return zr_err(err, ZR_EINVAL, "tensor %s was %s, is %s: give [train] freeze as it "
-			      "was, or begin with what `zeroth checkpoint export` makes", name,
-			      was ? "frozen" : "trained", now ? "frozen" : "trained");
+		return zr_err(err, ZR_EINVAL,
+			      "tensor %s was %s, is %s: give [train] freeze as it "
+			      "was, or begin with what `zeroth checkpoint export` makes",
+			      name, was ? "frozen" : "trained", now ? "frozen" : "trained");
 	if (was == ZR_FROZEN_SAVED && now == ZR_FROZEN_LEFT_OUT)
-		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was saved: go on with "
-			      "[checkpoint] save = all", name);
+		return zr_err(err, ZR_EINVAL,
+			      "tensor %s is frozen and was saved: go on with "
+			      "[checkpoint] save = all",
+			      name);
 	if (was == ZR_FROZEN_LEFT_OUT && now != ZR_FROZEN_LEFT_OUT)
-		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was left out: it needs "
+		return zr_err(err, ZR_EINVAL,
+			      "tensor %s is frozen and was left out: it needs "
 			      "[checkpoint] save = trainable and the [model] path that it is in",
 			      name);
 	if (was == ZR_FROZEN_LEFT_OUT && here->source[i] != saved->source[i])
@@ -261,17 +266,20 @@ static int same_frozen(const struct zr_manifest *here, const struct zr_manifest 
 			      "what it was, or [model] store is another%s",
 			      name,
 			      cut ? ", or an older zeroth saved this, with 32 bits of it: begin "
-				    "with what `zeroth checkpoint export` makes" : "");
+				    "with what `zeroth checkpoint export` makes" :
+				    "");
 	return 0;
 }
 
 static int same_layout(const struct zr_manifest *here, const struct zr_manifest *saved,
 		       struct zr_error *err)
 {
-	int rc = here->layout.n_tensors == saved->layout.n_tensors ? 0 :
-		 zr_err(err, ZR_EINVAL,
-			"the model is another one, of %d tensors where it had %d" ANOTHER_MODEL,
-			here->layout.n_tensors, saved->layout.n_tensors);
+	int rc = here->layout.n_tensors == saved->layout.n_tensors ?
+			 0 :
+			 zr_err(err, ZR_EINVAL,
+				"the model is another one, of %d tensors "
+				"where it had %d" ANOTHER_MODEL,
+				here->layout.n_tensors, saved->layout.n_tensors);
 	int cut = here->layout.n_units != saved->layout.n_units;
 	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
 		rc = same_tensor(&here->layout.tensor[i], &saved->layout.tensor[i], cut, err);
@@ -318,11 +326,15 @@ static int same_settings(const struct zr_manifest *here, const struct zr_manifes
 	    (strcmp(key, plugin) && strcmp(setting(here, plugin), setting(saved, plugin))))
 		return 0;
 	if (is_data && !here->other_data)
-		return zr_err(err, ZR_EINVAL, "the data is another: %s was %s, is %s: give what it "
-			      "was, or go on with --other-data", strchr(key, '.') + 1, was, is);
+		return zr_err(err, ZR_EINVAL,
+			      "the data is another: %s was %s, is %s: give what it "
+			      "was, or go on with --other-data",
+			      strchr(key, '.') + 1, was, is);
 	if (log)
-		zr_logf(ZR_LOG_WARN, "resume", "%s was %s, is %s: from here on results are not "
-			"those of an uninterrupted run", key, was, is);
+		zr_logf(ZR_LOG_WARN, "resume",
+			"%s was %s, is %s: from here on results are not "
+			"those of an uninterrupted run",
+			key, was, is);
 	return 0;
 }
 
@@ -336,9 +348,9 @@ static int all_settings(const struct zr_manifest *here, const struct zr_manifest
 		zr_logf(ZR_LOG_INFO, "resume",
 			"the checkpoint has no hash of its data: not compared");
 	for (int k = 0; k < 2; k++)
-		json_object_foreach((k ? saved : here)->settings, key, value)
-			if (!rc && (!k || !json_object_get(here->settings, key)))
-				rc = same_settings(here, saved, key, log, err);
+		json_object_foreach((k ? saved : here)->settings, key,
+				    value) if (!rc && (!k || !json_object_get(here->settings, key)))
+			rc = same_settings(here, saved, key, log, err);
 	return rc;
 }
 
@@ -365,9 +377,10 @@ int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest
 		rc = same_number("the number of bits that [precision] keeps of a parameter",
 				 here->master_bits, saved->master_bits, err);
 	if (!rc && log && here->master_bits != saved->master_bits)
-		zr_logf(ZR_LOG_WARN, "resume", "masters had %d bits, have %d: from here on results "
-			"are not those of an uninterrupted run", saved->master_bits,
-			here->master_bits);
+		zr_logf(ZR_LOG_WARN, "resume",
+			"masters had %d bits, have %d: from here on results "
+			"are not those of an uninterrupted run",
+			saved->master_bits, here->master_bits);
 	if (rc)
 		return rc;
 	return all_settings(here, saved, log, err);

@@ -28,18 +28,20 @@
 
 /* of the format; older ones are read. Version 2 is written with frozen tensors, 3 with units whose
  * state was split over some of the ranks; else 1. */
-#define ZR_CKPT_VERSION 3
+#define ZR_CKPT_VERSION      3
 #define ZR_CKPT_ENTRY_BLOCKS 2048 /* 4 Mi elements */
-#define ZR_META_CONFIG "zeroth.config.json" /* in meta: config.json of [model] path, as text */
-#define ZR_META_IGNORED "zeroth.ignored"    /* what of its files the model does not use */
-#define ZR_META_PATH "zeroth.path"          /* and the directory, absolute */
-#define ZR_META_PREFIX "zeroth.prefix"      /* and what may be before the names in its files */
-#define ZR_DATA_FILE "data.file "           /* in settings, and a number: which data it is */
-#define ZR_CKPT_LOSSES "losses"   /* the entry of rank 0 that has the loss of every step, fp32 */
+/* in meta: config.json of [model] path, as text */
+#define ZR_META_CONFIG  "zeroth.config.json"
+#define ZR_META_IGNORED "zeroth.ignored" /* what of its files the model does not use */
+#define ZR_META_PATH    "zeroth.path"    /* and the directory, absolute */
+#define ZR_META_PREFIX  "zeroth.prefix"  /* and what may be before the names in its files */
+#define ZR_DATA_FILE    "data.file "     /* in settings, and a number: which data it is */
+/* the entry of rank 0 that has the loss of every step, fp32 */
+#define ZR_CKPT_LOSSES "losses"
 
 struct zr_ckpt_state {
 	const char *name;
-	int32_t dtype;        /* of an element; ZR_U8: a block is so many bytes: */
+	int32_t dtype; /* of an element; ZR_U8: a block is so many bytes: */
 	uint32_t block_bytes;
 };
 
@@ -48,10 +50,10 @@ struct zr_ckpt_optimizer {
 	uint32_t state_version;
 	int32_t n_states;
 	struct zr_ckpt_state *state;
-	int converts;         /* here: it takes states of other versions and types */
+	int converts; /* here: it takes states of other versions and types */
 };
 
-#define ZR_FROZEN_SAVED 1    /* it has no states */
+#define ZR_FROZEN_SAVED 1 /* it has no states */
 /* nor entries: its values are in the directory that the model began with */
 #define ZR_FROZEN_LEFT_OUT 2
 
@@ -72,7 +74,7 @@ struct zr_manifest {
 	int64_t step, applied; /* as in struct zr_session */
 	struct zr_best best;
 	int64_t seed;
-	int32_t world;         /* ranks that wrote it */
+	int32_t world; /* ranks that wrote it */
 	int32_t n_optimizers;
 	int64_t entry_blocks;
 	struct zr_scale scale;
@@ -84,18 +86,18 @@ struct zr_manifest {
 	/* of names and shapes, units as the session cuts them; the rest is not known */
 	struct zr_layout layout;
 	struct zr_ckpt_optimizer *optimizer;
-	int32_t *optimizer_of;        /* [n_tensors] */
+	int32_t *optimizer_of; /* [n_tensors] */
 	/* [n_tensors] over so many ranks its unit's state was split; 0: over all, or it was not */
 	int32_t *ranks;
-	uint8_t *frozen;              /* [n_tensors] ZR_FROZEN_*; NULL: none is */
+	uint8_t *frozen; /* [n_tensors] ZR_FROZEN_*; NULL: none is */
 	/* [n_tensors] of ZR_FROZEN_LEFT_OUT: XXH3-64 of its values in fp32 */
 	uint64_t *source;
-	struct zr_ckpt_file *file;    /* [world]; NULL: not known yet */
-	json_t *settings;             /* {"optimizer.lr": "0.001"}: what changes results */
-	int other_data;               /* of a training that goes on: its data may be another */
-	json_t *plugins;              /* {"optimizer": "ID VERSION"} */
-	json_t *meta;                 /* {"n_layer": "12"}: the model's config.json */
-	const char *config;           /* the resolved configuration as an INI */
+	struct zr_ckpt_file *file; /* [world]; NULL: not known yet */
+	json_t *settings;          /* {"optimizer.lr": "0.001"}: what changes results */
+	int other_data;            /* of a training that goes on: its data may be another */
+	json_t *plugins;           /* {"optimizer": "ID VERSION"} */
+	json_t *meta;              /* {"n_layer": "12"}: the model's config.json */
+	const char *config;        /* the resolved configuration as an INI */
 	/* of one that was read: owns the above */
 	json_t *root;
 	struct zr_unit *units;
@@ -118,7 +120,11 @@ int zr_manifest_same(const struct zr_manifest *m, const char *text, const struct
 int zr_manifest_parse(const char *text, size_t bytes, const char *path, struct zr_manifest *out,
 		      struct zr_error *err);
 int zr_manifest_read(const char *dir, struct zr_manifest *out, struct zr_error *err);
-static inline void zr_ckpt_close(int fd) { if (fd >= 0) close(fd); }
+static inline void zr_ckpt_close(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
 void zr_manifest_free(struct zr_manifest *m); /* read, or described */
 
 /* Whether training can go on from `saved` as `here` says: what must be equal and is not is refused
@@ -129,11 +135,11 @@ int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest
 /* ---- entries ---- */
 
 struct zr_ckpt_entry {
-	int32_t tensor; /* -1: the losses */
-	int32_t state;  /* of its optimizer; -1: the master */
+	int32_t tensor;        /* -1: the losses */
+	int32_t state;         /* of its optimizer; -1: the master */
 	int64_t first, blocks; /* of the tensor */
 	int64_t elements;
-	uint64_t at, bytes;    /* in the data of the file */
+	uint64_t at, bytes; /* in the data of the file */
 };
 
 uint64_t zr_ckpt_state_bytes(const struct zr_ckpt_state *st, int64_t blocks, int64_t elements);

@@ -15,12 +15,12 @@
 #include "core/base/json.h"
 #include "files/checkpoint/manifest.h"
 
-#define HASH_LINE "{\"xxh3\": \"0123456789abcdef\",\n"
+#define HASH_LINE  "{\"xxh3\": \"0123456789abcdef\",\n"
 #define MOST_BYTES (1u << 30)
 #define MOST_RANKS (1 << 20)
 /* of a model, with padding: what is counted in bytes stays far from 2^63 */
 #define MOST_ELEMENTS (INT64_C(1) << 50)
-#define MOST_STEPS (INT64_C(1) << 48)
+#define MOST_STEPS    (INT64_C(1) << 48)
 
 struct reader {
 	const char *path;
@@ -114,7 +114,8 @@ static int read_files(const struct reader *r)
 
 	uint64_t sum = 0, parameters = 0;
 	for (int32_t i = 0; i < r->m->layout.n_tensors; i++)
-		parameters += r->m->frozen[i] == ZR_FROZEN_LEFT_OUT ? 0 :
+		parameters += r->m->frozen[i] == ZR_FROZEN_LEFT_OUT ?
+				      0 :
 				      (uint64_t)r->m->layout.tensor[i].elements;
 	for (int32_t i = 0; i < r->m->world; i++) {
 		const json_t *j = json_array_get(list, (size_t)i);
@@ -274,8 +275,7 @@ static size_t count_tensors(const json_t *units)
 {
 	size_t n = 0, i;
 	json_t *u;
-	json_array_foreach(units, i, u)
-		n += json_array_size(json_object_get(u, "tensors"));
+	json_array_foreach(units, i, u) n += json_array_size(json_object_get(u, "tensors"));
 	return n;
 }
 
@@ -308,9 +308,11 @@ static int read_units(const struct reader *r)
 			rc = read_tensor(r, json_array_get(t, k), i++, &left);
 	}
 
-	struct zr_model_decl decl = { .size = sizeof decl, .n_units = (uint32_t)units,
+	struct zr_model_decl decl = { .size = sizeof decl,
+				      .n_units = (uint32_t)units,
 				      .unit_stride = sizeof *m->units,
-				      .tensor_stride = sizeof *m->tensors, .units = m->units };
+				      .tensor_stride = sizeof *m->tensors,
+				      .units = m->units };
 	if (rc)
 		return rc;
 	return zr_layout_make(&decl, &m->layout, r->err);
@@ -344,8 +346,10 @@ static int read_numbers(const struct reader *r)
 	if (rc)
 		return rc;
 	if (!world || block != ZR_BLOCK || !m->entry_blocks || !json_is_integer(seed))
-		return bad(r, !world            ? "world" : block != ZR_BLOCK ? "block_elements" :
-			      !m->entry_blocks  ? "entry_blocks" : "seed");
+		return bad(r, !world            ? "world" :
+			      block != ZR_BLOCK ? "block_elements" :
+			      !m->entry_blocks  ? "entry_blocks" :
+						  "seed");
 
 	m->seed = json_integer_value(seed);
 	m->world = (int32_t)world;
@@ -372,9 +376,8 @@ static int read_texts(const struct reader *r)
 		if (!json_is_object(all[i]))
 			return bad(r, "settings, plugins or meta");
 
-		json_object_foreach((json_t *)all[i], key, value)
-			if (!json_is_string(value))
-				return bad(r, key);
+		json_object_foreach((json_t *)all[i], key,
+				    value) if (!json_is_string(value)) return bad(r, key);
 	}
 	return rc;
 }
@@ -406,9 +409,10 @@ static int check_version(const struct reader *r)
 	    !json_is_integer(version) || json_integer_value(version) < 1)
 		return zr_err(r->err, ZR_EINVAL, "%s: not the manifest of a checkpoint", r->path);
 	if (json_integer_value(version) > ZR_CKPT_VERSION)
-		return zr_err(r->err, ZR_ENOTSUP, "%s: format version %lld; this zeroth reads "
-			      "versions up to %d: use a newer one", r->path,
-			      (long long)json_integer_value(version), ZR_CKPT_VERSION);
+		return zr_err(r->err, ZR_ENOTSUP,
+			      "%s: format version %lld; this zeroth reads "
+			      "versions up to %d: use a newer one",
+			      r->path, (long long)json_integer_value(version), ZR_CKPT_VERSION);
 	return 0;
 }
 
@@ -466,8 +470,14 @@ void zr_manifest_free(struct zr_manifest *m)
 		json_decref(described[i]);
 	if (m->root)
 		zr_layout_free(&m->layout);
-	void *const own[] = { m->optimizer, m->optimizer_of, m->ranks, m->frozen,
-			      m->root ? m->source : NULL, m->file, m->units, m->tensors,
+	void *const own[] = { m->optimizer,
+			      m->optimizer_of,
+			      m->ranks,
+			      m->frozen,
+			      m->root ? m->source : NULL,
+			      m->file,
+			      m->units,
+			      m->tensors,
 			      m->root ? NULL : (char *)m->config };
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		free(own[i]);

@@ -21,7 +21,7 @@
 #include "core/base/pages.h"
 #include "core/base/pool.h"
 
-#define ALIGN 4096 /* of requests past the page cache */
+#define ALIGN   4096 /* of requests past the page cache */
 #define SAMPLES 16
 
 struct slot {
@@ -37,9 +37,9 @@ struct thread {
 	struct zr_reader *r;
 	pthread_t id;
 	XXH3_state_t *hash;
-	char *window;       /* bytes [at, at + bytes) of the file */
+	char *window; /* bytes [at, at + bytes) of the file */
 	uint64_t at, bytes;
-	int refused;        /* O_DIRECT did not work */
+	int refused; /* O_DIRECT did not work */
 };
 
 struct zr_reader {
@@ -259,8 +259,11 @@ int zr_reader_run(struct zr_reader *r, const struct zr_manifest *m, const struct
 {
 	begin(r, m, file, e, n);
 	int no, threads = start_threads(r, &no);
-	int rc = threads ? 0 : zr_err(err, ZR_ENOMEM, "%s: no thread to read it: %s: too little "
-				      "memory, or too many threads", file->path, strerror(no));
+	int rc = threads ? 0 :
+			   zr_err(err, ZR_ENOMEM,
+				  "%s: no thread to read it: %s: too little "
+				  "memory, or too many threads",
+				  file->path, strerror(no));
 	for (int64_t i = 0; !rc && i < n;) {
 		struct slot *s = receive(r);
 		rc = s->rc ? zr_err(err, s->rc, "%s", s->err.text) : 0;
@@ -286,7 +289,8 @@ struct zr_reader *zr_reader_new(int cached)
 	pthread_cond_init(&r->changed, NULL);
 	for (int i = 0; i < ZR_READER_THREADS; i++) {
 		struct thread *t = &r->thread[i];
-		*t = (struct thread){ .r = r, .hash = XXH3_createState(),
+		*t = (struct thread){ .r = r,
+				      .hash = XXH3_createState(),
 				      .window = zr_pages_open(ZR_READER_WINDOW) };
 		bad |= !t->hash || !t->window;
 	}

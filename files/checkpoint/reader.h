@@ -13,11 +13,11 @@
 #include "files/checkpoint/manifest.h"
 
 /* an entry, or several small ones: 16 MiB */
-#define ZR_READER_SLOT ((uint64_t)ZR_CKPT_ENTRY_BLOCKS * ZR_BLOCK * 4)
-#define ZR_READER_SLOTS (ZR_READER_THREADS + 1)
-#define ZR_READER_WINDOW (UINT64_C(2) << 20) /* of a request, and of the thread that makes it */
+#define ZR_READER_SLOT    ((uint64_t)ZR_CKPT_ENTRY_BLOCKS * ZR_BLOCK * 4)
+#define ZR_READER_SLOTS   (ZR_READER_THREADS + 1)
+#define ZR_READER_WINDOW  (UINT64_C(2) << 20) /* of a request, and of the thread that makes it */
 #define ZR_READER_THREADS 3
-#define ZR_READER_BYTES (ZR_READER_SLOTS * ZR_READER_SLOT + ZR_READER_THREADS * ZR_READER_WINDOW)
+#define ZR_READER_BYTES   (ZR_READER_SLOTS * ZR_READER_SLOT + ZR_READER_THREADS * ZR_READER_WINDOW)
 
 struct zr_reader;
 

@@ -13,7 +13,7 @@
 #include "files/checkpoint/checkpoint.h"
 
 #define CHUNK 256 /* blocks that are fetched at a time */
-#define PART ((int32_t)(sizeof((struct zr_ckpt_word *)0)->text / 8)) /* hashes in a word */
+#define PART  ((int32_t)(sizeof((struct zr_ckpt_word *)0)->text / 8)) /* hashes in a word */
 
 struct hashing {
 	struct zr_session *s;
@@ -47,16 +47,17 @@ static int add(const struct hashing *h, int32_t tensor, int copy, int64_t at, in
 	struct zr_session *s = h->s;
 	const struct zr_setup *p = s->setup;
 	const struct zr_place *t = &p->layout.tensor[tensor];
-	struct zr_ckpt_entry e = { .tensor = tensor, .state = -1, .blocks = t->blocks,
-				   .elements = t->elements };
+	struct zr_ckpt_entry e = {
+		.tensor = tensor, .state = -1, .blocks = t->blocks, .elements = t->elements
+	};
 	uint64_t block = copy ? zr_unit_block(p, t->unit) : ZR_BLOCK * 4;
 	struct zr_spot spot = p->plan.unit[t->unit].param;
-	struct zr_share share = zr_unit_share(p, t->unit, p->groups[t->unit].param,
-					      p->process.rank);
+	struct zr_share share =
+		zr_unit_share(p, t->unit, p->groups[t->unit].param, p->process.rank);
 	spot.at += (uint64_t)(t->offset / ZR_BLOCK + at - share.first) * block;
-	const void *data = copy ? zr_spot_get(s, spot, (uint64_t)n * block, h->chunk, err) :
-				  zr_entry_get(s, &e, at, n, h->chunk,
-					       h->chunk + CHUNK * ZR_BLOCK * 4, err);
+	const void *data =
+		copy ? zr_spot_get(s, spot, (uint64_t)n * block, h->chunk, err) :
+		       zr_entry_get(s, &e, at, n, h->chunk, h->chunk + CHUNK * ZR_BLOCK * 4, err);
 	int64_t left = t->elements - at * ZR_BLOCK;
 	uint64_t bytes = (uint64_t)n * block;
 	if (!p->frozen[tensor] && left < n * ZR_BLOCK)
@@ -104,7 +105,8 @@ static int compare(const struct hashing *h, struct zr_ckpt_word *mine, struct zr
 		for (int32_t r = 1; r < p->process.world; r++) {
 			int32_t k = twin(words, r, group_of(p, i / 2, i % 2));
 			if (memcmp(words[r].text + at * 8, words[k].text + at * 8, 8))
-				return zr_err(err, ZR_EIO, "step %lld: tensor %s (unit %s) of rank "
+				return zr_err(err, ZR_EIO,
+					      "step %lld: tensor %s (unit %s) of rank "
 					      "%d is not that of rank %d: ranks have drifted "
 					      "apart, so this step is not saved; go on from an "
 					      "earlier checkpoint with --resume",

@@ -29,21 +29,21 @@ struct zr_saver {
 	struct zr_session *s;
 	const struct zr_checkpoint_opts *o;
 	char dir[PATH_MAX];
-	int overlap;             /* a thread may write */
+	int overlap; /* a thread may write */
 	struct zr_saver_stats stats;
 	struct zr_ckpt_word *words;
 
 	/* of the save that goes on */
 	int phase;
 	struct zr_manifest m;
-	char tmp[PATH_MAX];       /* its directory while it is written */
+	char tmp[PATH_MAX]; /* its directory while it is written */
 	struct zr_ckpt_writer *writer;
-	struct zr_ckpt_word mine; /* result of the phase's job on this rank */
-	int lock;                 /* on the directory, rank 0 */
-	int whole;                /* no rank failed to write */
+	struct zr_ckpt_word mine;     /* result of the phase's job on this rank */
+	int lock;                     /* on the directory, rank 0 */
+	int whole;                    /* no rank failed to write */
 	double start, stall, entered; /* entered: when training came here last */
 	pthread_t thread;
-	int running, ended;       /* a thread was started; under `mutex`: its job is done */
+	int running, ended; /* a thread was started; under `mutex`: its job is done */
 	pthread_mutex_t mutex;
 };
 
@@ -185,9 +185,11 @@ static void note_success(struct zr_saver *v)
 	v->stats.seconds += seconds;
 	v->stats.stall += v->stall;
 	if (is_rank_0(v))
-		zr_logf(ZR_LOG_INFO, "checkpoint", "step %lld saved in %.3f s, of which training "
-			"waited %.3f s: %.1f MiB in %s/step-%08lld", (long long)v->m.step, seconds,
-			v->stall, (double)v->stats.bytes / 0x1p20, v->dir, (long long)v->m.step);
+		zr_logf(ZR_LOG_INFO, "checkpoint",
+			"step %lld saved in %.3f s, of which training "
+			"waited %.3f s: %.1f MiB in %s/step-%08lld",
+			(long long)v->m.step, seconds, v->stall, (double)v->stats.bytes / 0x1p20,
+			v->dir, (long long)v->m.step);
 }
 
 static void end_save(struct zr_saver *v)
@@ -371,7 +373,8 @@ int zr_saver_open(struct zr_session *s, const char *dir, const struct zr_checkpo
 		return rc;
 	}
 	if (o->async && !v->overlap && is_rank_0(v))
-		zr_logf(ZR_LOG_INFO, "checkpoint", "async = yes: saves wait all the same, because "
+		zr_logf(ZR_LOG_INFO, "checkpoint",
+			"async = yes: saves wait all the same, because "
 			"state lies where the host cannot address it");
 	*out = v;
 	return 0;

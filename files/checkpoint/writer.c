@@ -35,12 +35,12 @@ struct zr_ckpt_writer {
 	struct zr_ckpt_entry *entry;
 	uint64_t *hash;
 	int64_t n;
-	int fd, direct;   /* direct: the file with O_DIRECT, or -1 */
+	int fd, direct; /* direct: the file with O_DIRECT, or -1 */
 	struct zr_direct *out;
-	size_t header;    /* bytes before the data */
+	size_t header; /* bytes before the data */
 	uint64_t bytes, header_hash;
-	int failed;       /* errno */
-	struct zr_error why; /* of what reads back as something else */
+	int failed;           /* errno */
+	struct zr_error why;  /* of what reads back as something else */
 	struct zr_error tier; /* of what the state lies in */
 	char *chunk, *work;
 
@@ -48,8 +48,8 @@ struct zr_ckpt_writer {
 	pthread_cond_t changed;
 	uint8_t *state;
 	char **copy;
-	uint64_t copied;  /* bytes in copies */
-	int64_t wanted;   /* the training thread waits for it; -1: it does not */
+	uint64_t copied; /* bytes in copies */
+	int64_t wanted;  /* the training thread waits for it; -1: it does not */
 };
 
 /* ---- the header ---- */
@@ -368,8 +368,9 @@ int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char
 	if (!w)
 		return zr_err(err, ZR_ENOMEM, "%s: out of memory", dir);
 
-	*w = (struct zr_ckpt_writer){ .s = s, .m = m, .dir = dir, .losses = losses, .fd = -1,
-				      .direct = -1, .wanted = -1 };
+	*w = (struct zr_ckpt_writer){
+		.s = s, .m = m, .dir = dir, .losses = losses, .fd = -1, .direct = -1, .wanted = -1
+	};
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);
 	w->entry = zr_entries(m, s->setup->process.rank, &w->n);

@@ -18,8 +18,8 @@
 #include "core/base/pages.h"
 #include "core/base/pool.h"
 
-#define UNIT 4096 /* of addresses, lengths and places in files */
-#define PARTS 16 /* a small file is written in so many windows */
+#define UNIT   4096              /* of addresses, lengths and places in files */
+#define PARTS  16                /* a small file is written in so many windows */
 #define CACHED ((size_t)1 << 17) /* bytes that stay in the processor's cache */
 
 struct window {
@@ -32,7 +32,7 @@ struct window {
 
 struct zr_direct {
 	int fd, direct;
-	size_t room;  /* of a window */
+	size_t room; /* of a window */
 	/* of the windows, and of what is read back by each thread and by the caller */
 	char *memory;
 	size_t bytes; /* of memory */

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ZR_DIRECT_WINDOW (2u << 20) /* bytes; smaller for a small file */
+#define ZR_DIRECT_WINDOW  (2u << 20) /* bytes; smaller for a small file */
 #define ZR_DIRECT_WINDOWS 6
 #define ZR_DIRECT_THREADS 4
 /* that it takes */

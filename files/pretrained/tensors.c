@@ -19,7 +19,7 @@
 #include "files/safetensors.h"
 
 #define MOST_FILES 1024
-#define NAME 512 /* of a tensor or a pattern */
+#define NAME       512 /* of a tensor or a pattern */
 
 struct found {
 	int32_t file; /* -1: none */
@@ -27,21 +27,21 @@ struct found {
 };
 
 struct zr_tensor_files {
-	char *path;           /* of the one file, or of the index: for messages */
+	char *path; /* of the one file, or of the index: for messages */
 	const struct zr_layout *layout;
-	int which;            /* ZR_FILES_* */
+	int which; /* ZR_FILES_* */
 	const char *prefix, *ignored;
-	struct zr_st *file;   /* [n] */
+	struct zr_st *file; /* [n] */
 	int32_t n;
-	struct found *found;  /* [n_tensors] */
+	struct found *found; /* [n_tensors] */
 };
 
 /* ---- files ---- */
 
 static int add_file(struct zr_tensor_files *f, const char *path, struct zr_error *err)
 {
-	struct zr_st *more = f->n < MOST_FILES ?
-				     realloc(f->file, ((size_t)f->n + 1) * sizeof *more) : NULL;
+	struct zr_st *more =
+		f->n < MOST_FILES ? realloc(f->file, ((size_t)f->n + 1) * sizeof *more) : NULL;
 	if (!more)
 		return zr_err(err, ZR_EINVAL, "%s: more than %d files, or no memory for them",
 			      f->path, MOST_FILES);
@@ -68,7 +68,8 @@ static int open_shards(struct zr_tensor_files *f, const char *dir, struct zr_err
 	map = json_object_get(root, "weight_map");
 	if (!rc && !json_object_size(map))
 		rc = zr_err(err, ZR_EINVAL, "%s: no weight_map with tensors", f->path);
-	json_object_foreach(map, name, file) {
+	json_object_foreach(map, name, file)
+	{
 		const char *base = json_string_value(file);
 		if (rc)
 			break;
@@ -121,10 +122,12 @@ static int open_dir(struct zr_tensor_files *f, const char *dir, struct zr_error 
 	if (rc)
 		return rc;
 	if (!there[ONE] && !there[MANY] && (there[PICKLED] || there[PICKLED_MANY]))
-		return zr_err(err, ZR_EINVAL, "%s: pytorch_model.bin can hold programs and is not "
+		return zr_err(err, ZR_EINVAL,
+			      "%s: pytorch_model.bin can hold programs and is not "
 			      "read; this converts it: python3 -c \"from transformers import "
 			      "AutoModelForCausalLM as M; "
-			      "M.from_pretrained('%s').save_pretrained('%s')\"", dir, dir, dir);
+			      "M.from_pretrained('%s').save_pretrained('%s')\"",
+			      dir, dir, dir);
 	if (!there[ONE] && !there[MANY])
 		return zr_err(err, ZR_EINVAL,
 			      "%s: no model.safetensors there, nor model.safetensors.index.json",
@@ -178,12 +181,14 @@ static int find_named(const struct zr_tensor_files *f, const char *name, struct 
 	at->file = -1;
 	for (int32_t k = 0; k < f->n; k++)
 		for (int with = 0; with <= (*f->prefix != 0); with++) {
-			const struct zr_st_tensor *t = zr_st_find(&f->file[k],
-								  with ? longer : name);
+			const struct zr_st_tensor *t =
+				zr_st_find(&f->file[k], with ? longer : name);
 			if (t && at->file >= 0)
-				return zr_err(err, ZR_EINVAL, "%s: tensor %s is there again: %s in "
-					      "%s is the same one", f->file[k].path, t->name,
-					      at->tensor->name, f->file[at->file].path);
+				return zr_err(err, ZR_EINVAL,
+					      "%s: tensor %s is there again: %s in "
+					      "%s is the same one",
+					      f->file[k].path, t->name, at->tensor->name,
+					      f->file[at->file].path);
 			if (t)
 				*at = (struct found){ k, t };
 		}
@@ -232,10 +237,11 @@ static int find_tensor(struct zr_tensor_files *f, int32_t i, struct zr_error *er
 	const uint32_t flags = f->layout->tensor[i].flags;
 	const int adapted = flags & ZR_TENSOR_ADDED || !(flags & ZR_TENSOR_FROZEN);
 	if (at->file < 0 && (f->which == ZR_FILES_MODEL ? flags & ZR_TENSOR_ADDED :
-			     f->which == ZR_FILES_ADAPTER && !adapted))
+							  f->which == ZR_FILES_ADAPTER && !adapted))
 		return 0;
-	return at->file >= 0 ? check_tensor(&f->file[at->file], at->tensor, want, err) :
-		zr_err(err, ZR_EINVAL, "%s: tensor %s is missing", f->path, want->name);
+	return at->file >= 0 ?
+		       check_tensor(&f->file[at->file], at->tensor, want, err) :
+		       zr_err(err, ZR_EINVAL, "%s: tensor %s is missing", f->path, want->name);
 }
 
 static int fits(const char *patterns, const char *name)
@@ -276,9 +282,11 @@ static int check_others(const struct zr_tensor_files *f, struct zr_error *err)
 										 t->name + prefix;
 			if (!bsearch(&t, used, (size_t)n, sizeof *used, by_address) &&
 			    !fits(f->ignored, name))
-				rc = zr_err(err, ZR_EINVAL, "%s: tensor %s is none of the model's: "
+				rc = zr_err(err, ZR_EINVAL,
+					    "%s: tensor %s is none of the model's: "
 					    "its config.json is of another model, or of a variant "
-					    "that is not read", f->file[k].path, t->name);
+					    "that is not read",
+					    f->file[k].path, t->name);
 		}
 	free(used);
 	return rc;
@@ -316,8 +324,9 @@ int zr_tensor_files_open(const char *path, const struct zr_layout *layout, int w
 	if (!f)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 
-	*f = (struct zr_tensor_files){ .layout = layout, .which = which, .prefix = prefix,
-				       .ignored = ignored };
+	*f = (struct zr_tensor_files){
+		.layout = layout, .which = which, .prefix = prefix, .ignored = ignored
+	};
 	int rc = open_all(f, path, err);
 	if (rc)
 		zr_tensor_files_close(f);
@@ -398,7 +407,8 @@ int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float
 		widen(x, n, at->tensor->dtype);
 	for (int64_t k = 0; !rc && k < n; k++)
 		if (!isfinite(x[k]))
-			rc = zr_err(err, ZR_EINVAL, "%s: tensor %s: element %lld is %g: nothing "
+			rc = zr_err(err, ZR_EINVAL,
+				    "%s: tensor %s: element %lld is %g: nothing "
 				    "can be learned from such weights; begin with others",
 				    f->file[at->file].path, at->tensor->name,
 				    (long long)(first + k), (double)x[k]);

@@ -8,7 +8,7 @@
 
 #include "files/tokenizer/parts.h"
 
-#define FEW 4      /* bytes that are looked for one by one */
+#define FEW    4   /* bytes that are looked for one by one */
 #define WINDOW 256 /* bytes that all of them are looked for in at a time */
 
 static int by_first_then_longest(const void *a, const void *b)

@@ -9,10 +9,10 @@
 
 #include "files/tokenizer/parts.h"
 
-#define FEW ZR_MERGING_MOST /* symbols that need no heap */
-#define MOST_BYTES (4 * FEW) /* of them */
-#define EXPECTED 288         /* words */
-#define AHEAD (EXPECTED * 32) /* and their symbols */
+#define FEW        ZR_MERGING_MOST /* symbols that need no heap */
+#define MOST_BYTES (4 * FEW)       /* of them */
+#define EXPECTED   288             /* words */
+#define AHEAD      (EXPECTED * 32) /* and their symbols */
 
 struct symbol {
 	uint32_t id;
@@ -30,7 +30,7 @@ struct zr_bpe_work {
 	int32_t *to; /* where symbols are put */
 	struct zr_merging_word expected[EXPECTED];
 	size_t n_expected;
-	size_t asked; /* of these were asked for */
+	size_t asked;         /* of these were asked for */
 	int32_t ahead[AHEAD]; /* the ids of all */
 	size_t n_ahead;
 	struct zr_merging merging[ZR_MERGING_TURNS];
@@ -38,7 +38,7 @@ struct zr_bpe_work {
 	struct candidate *heap;
 	int32_t *id;
 	size_t room, n_heap; /* symbols; a symbol brings at most three candidates */
-	int lacking; /* a byte of text for which there is no token; -1: none yet */
+	int lacking;         /* a byte of text for which there is no token; -1: none yet */
 };
 
 #define NO_TOKEN SIZE_MAX /* in place of a number of symbols: see `lacking` */

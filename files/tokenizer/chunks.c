@@ -11,8 +11,8 @@
 
 #include "files/tokenizer/encoder.h"
 
-#define ADDED 1        /* found: added tokens */
-#define CHUNKS 128     /* looked for at a time */
+#define ADDED     1    /* found: added tokens */
+#define CHUNKS    128  /* looked for at a time */
 #define MOST_HELD 4096 /* bytes of a chunk that waits for its end */
 
 /* What is between two gaps. */
@@ -27,10 +27,10 @@ struct chunk {
 
 struct zr_chunks {
 	struct zr_memo *memo;
-	char gap;       /* what stands between normalized chunks */
-	int within;     /* text up to here is part of a chunk that goes on */
+	char gap;         /* what stands between normalized chunks */
+	int within;       /* text up to here is part of a chunk that goes on */
 	struct chunk *at; /* whose ids come next */
-	uint64_t start; /* of the text of these chunks */
+	uint64_t start;   /* of the text of these chunks */
 	struct zr_buf ids;
 	struct chunk chunk[CHUNKS];
 };
@@ -99,9 +99,8 @@ static size_t next_chunks(struct zr_encoder *e, const char *p, size_t n, size_t 
 		struct chunk *c = &k->chunk[count++];
 		c->p = p + from;
 		c->n = end - from;
-		c->place = c->n > ZR_MEMO_BYTES ?
-				   NULL :
-				   zr_memo_place(k->memo, ZR_MEMO_CHUNK, c->p, c->n);
+		c->place = c->n > ZR_MEMO_BYTES ? NULL :
+						  zr_memo_place(k->memo, ZR_MEMO_CHUNK, c->p, c->n);
 	}
 
 	e->marks.at[ZR_MARK_NORMALIZER] += from - *at;
@@ -165,8 +164,8 @@ static int chunks_apart(struct zr_encoder *e, size_t count)
 
 static void find_chunk(struct chunk *c)
 {
-	const struct zr_memo *m =
-		c->place ? zr_memo_find(c->place, ZR_MEMO_CHUNK, c->p, c->n) : NULL;
+	const struct zr_memo *m = c->place ? zr_memo_find(c->place, ZR_MEMO_CHUNK, c->p, c->n) :
+					     NULL;
 	c->found = m ? m->ids : -1;
 	if (m)
 		memcpy(c->id, m->id, sizeof c->id);

@@ -83,10 +83,9 @@ static int put_run(struct zr_decoder *d)
 static int clean_up(struct zr_buf *b)
 {
 	static const char *const rules[][2] = {
-		{ " .", "." },	 { " ?", "?" },	    { " !", "!" },
-		{ " ,", "," },	 { " ' ", "'" },    { " n't", "n't" },
-		{ " 'm", "'m" }, { " do not", " don't" }, { " 's", "'s" },
-		{ " 've", "'ve" }, { " 're", "'re" },
+		{ " .", "." },   { " ?", "?" },     { " !", "!" },     { " ,", "," },
+		{ " ' ", "'" },  { " n't", "n't" }, { " 'm", "'m" },   { " do not", " don't" },
+		{ " 's", "'s" }, { " 've", "'ve" }, { " 're", "'re" },
 	};
 	struct zr_buf to = { 0 };
 	int rc = zr_buf_add(b, "", 1);

@@ -34,10 +34,10 @@ int zr_encoder_open(const struct zr_tokenizer *t, zr_token_sink *sink, void *arg
 {
 	struct zr_encoder *e = calloc(1, sizeof *e);
 	if (e)
-		*e = (struct zr_encoder){
-			.t = t, .sink = sink, .arg = arg,
-			.model = zr_model_open(t, zr_encoder_take, e)
-		};
+		*e = (struct zr_encoder){ .t = t,
+					  .sink = sink,
+					  .arg = arg,
+					  .model = zr_model_open(t, zr_encoder_take, e) };
 	int rc = e && e->model ? zr_match_open(&e->match, err) :
 				 zr_err(err, ZR_ENOMEM, "out of memory");
 	if (!rc && zr_chunks_open(e))

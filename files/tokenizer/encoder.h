@@ -10,9 +10,9 @@
 
 #include "files/tokenizer/parts.h"
 
-#define RAW 0
+#define RAW        0
 #define NORMALIZED 1
-#define OUT 4096 /* ids handed on at a time */
+#define OUT        4096 /* ids handed on at a time */
 
 /* Of the functions below those that return int: 0 or a negative code. */
 
@@ -27,32 +27,32 @@ struct zr_encoder {
 	void *arg;
 	struct zr_model_work *model;
 	struct zr_match *match;
-	struct zr_error *err;   /* of the call under way */
-	struct zr_buf raw, text; /* bytes that may be part of a character; whole characters */
-	struct zr_buf held[2];  /* RAW, NORMALIZED: text that may be part of an added token */
-	int in_word[2];         /* whether the text before that ends in a word */
-	struct zr_buf composing; /* text that may be changed by what follows */
+	struct zr_error *err;       /* of the call under way */
+	struct zr_buf raw, text;    /* bytes that may be part of a character; whole characters */
+	struct zr_buf held[2];      /* RAW, NORMALIZED: text that may be part of an added token */
+	int in_word[2];             /* whether the text before that ends in a word */
+	struct zr_buf composing;    /* text that may be changed by what follows */
 	size_t enough_to_normalize; /* bytes of it that are worth another try */
 	struct zr_buf normalized;   /* what the steps made of it */
-	struct zr_buf section;  /* text that is not split yet */
-	size_t enough;          /* bytes of `section` that are worth another try */
+	struct zr_buf section;      /* text that is not split yet */
+	size_t enough;              /* bytes of `section` that are worth another try */
 	struct zr_buf prefixed, spaced;
-	struct zr_buf written;  /* a piece in ByteLevel's characters, or with U+2581 for spaces */
-	struct zr_buf bytes;	/* a word of it */
+	struct zr_buf written; /* a piece in ByteLevel's characters, or with U+2581 for spaces */
+	struct zr_buf bytes;   /* a word of it */
 	int in_alphabet, in_marks; /* the piece under way is written so */
-	int begun;              /* the section has text */
-	int normalizing;        /* it has text for the normalizer */
-	int not_first;          /* it is not the document's first */
+	int begun;                 /* the section has text */
+	int normalizing;           /* it has text for the normalizer */
+	int not_first;             /* it is not the document's first */
 	struct zr_utf8_bad bad;
-	uint64_t given;         /* bytes of the document */
-	uint64_t lacking[256];  /* 1 + where one without a token is first; 0: nowhere yet */
+	uint64_t given;        /* bytes of the document */
+	uint64_t lacking[256]; /* 1 + where one without a token is first; 0: nowhere yet */
 	int32_t out[OUT];
 	size_t n_out;
 	struct zr_chunks *chunks; /* NULL: what is between two gaps has no ids of its own */
-	zr_encoder_keep *keep;  /* takes the ids of words; NULL: they go on */
+	zr_encoder_keep *keep;    /* takes the ids of words; NULL: they go on */
 	struct zr_marks marks;
-	const char *origin;     /* a byte that went into the section */
-	uint64_t origin_at;     /* which */
+	const char *origin; /* a byte that went into the section */
+	uint64_t origin_at; /* which */
 };
 
 static inline int no_memory(struct zr_encoder *e)
@@ -86,8 +86,8 @@ static inline int zr_encoder_pass(struct zr_encoder *e, int stage, size_t n, siz
 
 int zr_encoder_emit(struct zr_encoder *e, const int32_t *ids, size_t n);
 int zr_encoder_flush(struct zr_encoder *e); /* what was emitted goes to the sink */
-zr_model_sink zr_encoder_take; /* the ids of a word, or of a part of one */
-zr_encoder_stage zr_encoder_split; /* normalized text, without added tokens */
+zr_model_sink zr_encoder_take;              /* the ids of a word, or of a part of one */
+zr_encoder_stage zr_encoder_split;          /* normalized text, without added tokens */
 
 /* ---- encoder_added.c ---- */
 
@@ -105,7 +105,7 @@ zr_encoder_stage zr_encoder_by_steps;   /* what is settled of the section, with 
 
 /* ---- chunks.c ---- */
 
-int zr_chunks_open(struct zr_encoder *e); /* e->chunks, where there are any; ZR_ENOMEM */
+int zr_chunks_open(struct zr_encoder *e);  /* e->chunks, where there are any; ZR_ENOMEM */
 void zr_chunks_close(struct zr_chunks *k); /* NULL is fine */
 zr_encoder_stage zr_chunks_normalize;
 

@@ -210,11 +210,10 @@ struct part {
 /* Whether a part is one piece with that before it. */
 static int joins(const struct zr_split *s, int before, int matched)
 {
-	return s->behavior == ZR_SPLIT_CONTIGUOUS ? before == matched :
-	       s->behavior == ZR_SPLIT_WITH_PREVIOUS ?
-						     !before && matched :
-						     s->behavior == ZR_SPLIT_WITH_NEXT && before &&
-							     !matched;
+	return s->behavior == ZR_SPLIT_CONTIGUOUS    ? before == matched :
+	       s->behavior == ZR_SPLIT_WITH_PREVIOUS ? !before && matched :
+						       s->behavior == ZR_SPLIT_WITH_NEXT &&
+							       before && !matched;
 }
 
 /* The next part is text[start..stop); *w is that before it, and becomes what may still grow. */
@@ -262,8 +261,7 @@ static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int f
 			return rc;
 		if (at == n)
 			break;
-		found = zr_regex_find(s->regex, e->match, p, n, at, !final, &start, &stop,
-				      e->err);
+		found = zr_regex_find(s->regex, e->match, p, n, at, !final, &start, &stop, e->err);
 		if (found != ZR_REGEX_FOUND)
 			break;
 		rc = part(e, step, p, &w, (struct part){ at, start, 0 });

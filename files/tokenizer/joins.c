@@ -9,7 +9,7 @@
 
 #include "files/tokenizer/parts.h"
 
-#define BITS 32   /* for each merge: few of those that are not set share one */
+#define BITS 32 /* for each merge: few of those that are not set share one */
 
 /* What becomes of characters without a token. */
 enum {
@@ -21,9 +21,9 @@ enum {
 
 struct zr_joins {
 	char ascii[128][128]; /* whether a merge joins two characters */
-	uint64_t *bit;      /* of the pairs of characters that a merge joins, by their hash */
+	uint64_t *bit;        /* of the pairs of characters that a merge joins, by their hash */
 	unsigned shift;
-	int none; /* of these */
+	int none;   /* of these */
 	int spaced; /* a space stands for U+2581 */
 	int32_t unknown;
 	const int32_t *token; /* of a character alone; borrowed */
@@ -163,10 +163,10 @@ static int of_none(const struct zr_tokenizer *t)
 	int bytes = 0;
 	for (int i = 0; i < 256; i++)
 		bytes += t->byte[i] >= 0;
-	return bytes == 256				      ? BYTES :
+	return bytes == 256                              ? BYTES :
 	       bytes || t->unknown < 0 || has_unknown(t) ? OTHER :
-	       t->bpe.fuse_unknown			      ? TOGETHER :
-								EACH;
+	       t->bpe.fuse_unknown                       ? TOGETHER :
+							   EACH;
 }
 
 int zr_joins_open(const struct zr_tokenizer *t, struct zr_joins **out)

@@ -44,7 +44,7 @@ static int load_model(struct zr_load *l, const json_t *model, const json_t *adde
 	int rc = zr_load_flag(l, model, "model", "byte_fallback", 0, &l->t->byte_fallback);
 	if (rc)
 		return rc;
-	return l->t->model == ZR_MODEL_UNIGRAM	 ? zr_load_unigram(l, model, added) :
+	return l->t->model == ZR_MODEL_UNIGRAM   ? zr_load_unigram(l, model, added) :
 	       l->t->model == ZR_MODEL_WORDPIECE ? zr_load_wordpiece(l, model, added) :
 						   zr_load_bpe(l, model, added);
 }

@@ -15,8 +15,8 @@ static int claim(struct zr_load *l, const char *place, const char *content, int6
 	size_t n = strlen(content);
 	const struct zr_name *known = zr_names_find(&l->names, content, n);
 	if (known && known->id != id)
-		return zr_load_fail(l, ZR_EINVAL, place, "%.60s has id %lld, and also %d",
-				    content, (long long)id, known->id);
+		return zr_load_fail(l, ZR_EINVAL, place, "%.60s has id %lld, and also %d", content,
+				    (long long)id, known->id);
 	if (!known && t->token[id].p)
 		return zr_load_fail(l, ZR_EINVAL, place, "%.60s has the id %lld of %.60s", content,
 				    (long long)id, t->token[id].p);
@@ -118,7 +118,8 @@ int zr_load_added(struct zr_load *l, const json_t *list)
 		all[k].token = calloc(json_array_size(list) + 1, sizeof *all[k].token);
 		rc = all[k].token ? rc : zr_err(l->err, ZR_ENOMEM, "out of memory");
 	}
-	json_array_foreach (list, i, v) {
+	json_array_foreach(list, i, v)
+	{
 		snprintf(place, sizeof place, "added_tokens[%zu]", i);
 		if (!rc)
 			rc = load_one(l, v, place);

@@ -122,8 +122,7 @@ static int check_bpe(const struct zr_load *l, const json_t *model)
 		const json_t *v = json_object_get(model, unset[i]);
 		char place[64];
 		snprintf(place, sizeof place, "model.%s", unset[i]);
-		int none = !v || json_is_null(v) ||
-			   (json_is_string(v) && !json_string_length(v)) ||
+		int none = !v || json_is_null(v) || (json_is_string(v) && !json_string_length(v)) ||
 			   (json_is_real(v) && json_real_value(v) == 0);
 		if (!none)
 			return zr_load_fail(l, ZR_ENOTSUP, place, "is not supported");

@@ -31,9 +31,8 @@ static int load_metaspace(struct zr_load *l, const json_t *o)
 	int add = 1;
 	int rc = zr_load_flag(l, o, "decoder", "add_prefix_space", 1, &add);
 	d->kind = ZR_DECODE_SPACES;
-	d->unspaced_first = json_object_get(o, "prepend_scheme") ?
-				    !is_text(o, "prepend_scheme", "never") :
-				    add;
+	d->unspaced_first =
+		json_object_get(o, "prepend_scheme") ? !is_text(o, "prepend_scheme", "never") : add;
 	return rc;
 }
 

@@ -65,7 +65,7 @@ static int is_by_character(const char *type, struct zr_step *s)
 /* Whether where text is cut between two letters or digits changes what a replacement finds. */
 static int finds_letters(const char *pattern, int literal)
 {
-	static const char *const spaces[] = { " {2,}",	 " +",	 "\\s+", "[\\s]+",
+	static const char *const spaces[] = { " {2,}",   " +",   "\\s+", "[\\s]+",
 					      "\\s{2,}", "\\n+", "\\n" };
 	for (size_t i = 0; !literal && i < sizeof spaces / sizeof *spaces; i++)
 		if (!strcmp(pattern, spaces[i]))

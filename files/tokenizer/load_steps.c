@@ -135,13 +135,12 @@ static int load_step(struct zr_load *l, const json_t *o, const char *place, int 
 		return load_words(l, ZR_PATTERN_NO_SPACES, place, s);
 	if (!strcmp(type, "CharDelimiterSplit"))
 		return load_delimiter(l, o, place, s);
-	return zr_load_fail(
-		l, ZR_ENOTSUP, place,
-		"%.60s is not supported%s; BertPreTokenizer, ByteLevel, "
-		"CharDelimiterSplit, Digits, "
-		"Metaspace, Punctuation, Split, Whitespace and WhitespaceSplit are",
-		*type ? type : "one without a type",
-		metaspace || !strcmp(type, "ByteLevel") ? " with this model" : "");
+	return zr_load_fail(l, ZR_ENOTSUP, place,
+			    "%.60s is not supported%s; BertPreTokenizer, ByteLevel, "
+			    "CharDelimiterSplit, Digits, "
+			    "Metaspace, Punctuation, Split, Whitespace and WhitespaceSplit are",
+			    *type ? type : "one without a type",
+			    metaspace || !strcmp(type, "ByteLevel") ? " with this model" : "");
 }
 
 static int load_no_step(struct zr_load *l)
@@ -197,8 +196,7 @@ static int may_have_gaps(const struct zr_tokenizer *t)
 static int is_removed(const struct zr_tokenizer *t, struct zr_match *m, char c)
 {
 	size_t start, stop;
-	return !(c & 0x80) &&
-	       !zr_regex_find(t->split->regex, m, &c, 1, 0, 0, &start, &stop, NULL);
+	return !(c & 0x80) && !zr_regex_find(t->split->regex, m, &c, 1, 0, 0, &start, &stop, NULL);
 }
 
 /* What the normalizer makes of a character is one that the first step removes. */
@@ -276,7 +274,8 @@ static int template(struct zr_load *l, const json_t *o)
 			rc = zr_load_found(l, "post_processor.single",
 					   "special tokens around one text", v);
 	}
-	return rc || texts ? rc :
+	return rc || texts ?
+		       rc :
 		       zr_load_found(l, "post_processor.single", "a list with one text", single);
 }
 

@@ -50,7 +50,8 @@ int zr_load_room(struct zr_load *l, size_t bytes, const json_t *added)
 	json_t *v;
 	size_t i;
 	int rc = 0;
-	json_array_foreach (added, i, v) {
+	json_array_foreach(added, i, v)
+	{
 		rc = count_token(l, "added_tokens", json_object_get(v, "id"),
 				 json_string_value(json_object_get(v, "content")), &bytes);
 		if (rc)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define ZR_MEMO_BYTES 30
-#define ZR_MEMO_IDS 8
+#define ZR_MEMO_IDS   8
 #define ZR_MEMO_TEXTS (1 << 17)
 
 enum { ZR_MEMO_WORD, ZR_MEMO_CHUNK = 0x80 }; /* kinds of texts; what is of one is none of another */
@@ -23,7 +23,7 @@ struct zr_memo {
 	char bytes[ZR_MEMO_BYTES];
 };
 
-struct zr_memo *zr_memo_open(void); /* [ZR_MEMO_TEXTS]; NULL: there is no memory */
+struct zr_memo *zr_memo_open(void);    /* [ZR_MEMO_TEXTS]; NULL: there is no memory */
 void zr_memo_close(struct zr_memo *m); /* NULL is fine */
 /* At the place of a text. */
 void zr_memo_put(struct zr_memo *at, int kind, const char *p, size_t n, const int32_t *ids,

@@ -10,9 +10,9 @@
 
 #include "files/tokenizer/parts.h"
 
-#define GROUP 4      /* pairs in one, on average, at most */
-#define LARGEST 256  /* pairs in one; more are so only in a file made for it */
-#define TRIES 8      /* with other hashes */
+#define GROUP   4   /* pairs in one, on average, at most */
+#define LARGEST 256 /* pairs in one; more are so only in a file made for it */
+#define TRIES   8   /* with other hashes */
 
 /* Of an id, so that none has all of them set. */
 static unsigned bits_of(size_t ids)
@@ -55,9 +55,9 @@ void zr_merges_free(struct zr_merges *m)
 
 struct groups {
 	size_t n;
-	uint64_t *list;        /* of group g: list[end[g] .. end[g + 1]) */
-	uint32_t *end;         /* [n + 2] */
-	uint32_t *order;       /* [n] groups, the largest first */
+	uint64_t *list;  /* of group g: list[end[g] .. end[g + 1]) */
+	uint32_t *end;   /* [n + 2] */
+	uint32_t *order; /* [n] groups, the largest first */
 };
 
 static int open_groups(struct groups *g, const struct zr_merges *m)

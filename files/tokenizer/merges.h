@@ -17,7 +17,7 @@ struct zr_merges {
 	uint16_t *displacement; /* by the first bits of the hash */
 	uint64_t places, factor;
 	unsigned group_shift, bits;
-	uint64_t *list;         /* [n] merges in the order of ranks, until zr_merges_ready */
+	uint64_t *list; /* [n] merges in the order of ranks, until zr_merges_ready */
 	size_t n;
 };
 
@@ -47,7 +47,7 @@ static inline uint64_t *zr_merges_place(const struct zr_merges *m, uint64_t hash
 }
 
 #define ZR_NO_MERGE UINT64_MAX
-#define ZR_NO_RANK UINT32_MAX
+#define ZR_NO_RANK  UINT32_MAX
 
 /* No token has this id, so that no merge has it. */
 static inline uint32_t zr_merges_no_id(const struct zr_merges *m)
@@ -90,8 +90,8 @@ static inline uint32_t zr_merges_find(const struct zr_merges *m, uint32_t left, 
 
 /* ---- merging.c ---- */
 
-#define ZR_MERGING_MOST 62  /* symbols of a word */
-#define ZR_MERGING_TURNS 16  /* words at a time */
+#define ZR_MERGING_MOST  62 /* symbols of a word */
+#define ZR_MERGING_TURNS 16 /* words at a time */
 
 struct zr_merging_word {
 	int32_t *id; /* [n] symbols, which become its ids */
@@ -110,9 +110,9 @@ struct zr_merging {
 	uint8_t next[ZR_MERGING_MOST + 2], before[ZR_MERGING_MOST + 2];
 	struct zr_merging_word *word;
 	size_t keys;
-	int first;                          /* the next step reads all merges */
+	int first; /* the next step reads all merges */
 	const uint64_t *place[ZR_MERGING_MOST + 2];
-	struct zr_asked asked[2];           /* or these */
+	struct zr_asked asked[2]; /* or these */
 };
 /* Merges the symbols of words. m: [ZR_MERGING_TURNS], of which nothing is kept. */
 void zr_merging(struct zr_merging *m, const struct zr_merges *merges, struct zr_merging_word *word,

@@ -5,11 +5,10 @@
  */
 #include "files/tokenizer/parts.h"
 
-
 /* A merge as a number, rank * SYMBOLS + place: the smallest is to be made next. */
 #define SYMBOLS (ZR_MERGING_MOST + 2)
 #define NO_RANK (INT32_MAX / SYMBOLS) /* no merge */
-#define NONE (NO_RANK * SYMBOLS)      /* and larger keys */
+#define NONE    (NO_RANK * SYMBOLS)   /* and larger keys */
 _Static_assert(ZR_MERGES_MOST <= NO_RANK, "key");
 _Static_assert(SYMBOLS == 64, "a multiple of BLOCK");
 

@@ -15,13 +15,13 @@ struct part {
 	const char *p;
 	size_t n;
 	uint64_t start;
-	struct zr_memo *place; /* NULL: it is not remembered */
+	struct zr_memo *place;       /* NULL: it is not remembered */
 	const struct zr_memo *found; /* there; NULL: it is not yet */
-	const int32_t *ids; /* of it */
-	int count;          /* how many; 0: they are not known yet */
-	int first;          /* of what was put */
-	int cut;            /* if it is not remembered, its parts may be */
-	int expected;       /* merged together with others */
+	const int32_t *ids;          /* of it */
+	int count;                   /* how many; 0: they are not known yet */
+	int first;                   /* of what was put */
+	int cut;                     /* if it is not remembered, its parts may be */
+	int expected;                /* merged together with others */
 };
 
 struct zr_model_work {
@@ -33,7 +33,7 @@ struct zr_model_work {
 	zr_model_sink *sink;
 	void *arg;
 	struct part part[WAITING];
-	size_t n, most; /* `most` of them wait */
+	size_t n, most;                           /* `most` of them wait */
 	struct part cut[WAITING + ZR_MEMO_BYTES]; /* these, or their parts */
 	int32_t id[WAITING][ZR_JOINS_IDS], cut_id[WAITING + ZR_MEMO_BYTES][ZR_JOINS_IDS];
 };
@@ -173,8 +173,8 @@ static size_t cut(struct zr_model_work *w, const struct part *word, struct part 
 static int64_t ids_of(struct zr_model_work *w, const struct part *o, const int32_t **ids)
 {
 	*ids = o->found ? o->found->id : o->ids;
-	return o->count	   ? o->count :
-	       o->found	   ? o->found->ids :
+	return o->count    ? o->count :
+	       o->found    ? o->found->ids :
 	       o->expected ? zr_bpe_expected(w->bpe, ids) :
 			     zr_bpe_encode(w->bpe, o->p, o->n, ids);
 }
@@ -191,8 +191,7 @@ static int put_parts(struct zr_model_work *w, struct part *part, size_t n)
 	zr_bpe_merge_expected(w->bpe);
 	for (o = part; !rc && o < end; o++) {
 		int64_t count = ids_of(w, o, &ids);
-		rc = count < 0 ? (int)count :
-				 w->sink(w->arg, ids, (size_t)count, o->start, o->n);
+		rc = count < 0 ? (int)count : w->sink(w->arg, ids, (size_t)count, o->start, o->n);
 	}
 	zr_bpe_expect_again(w->bpe);
 	for (o = part; !rc && o < end; o++)
@@ -260,7 +259,7 @@ int zr_model_put(struct zr_model_work *w, const char *p, size_t n, uint64_t star
 		*o = (struct part){ .p = p, .start = start, .first = first, .ids = ids };
 		o->cut = joins && whole;
 		len = w->t->apart ? zr_unigram_part(p, n) :
-		      whole	  ? n :
+		      whole       ? n :
 				    zr_joins_part(joins, p, n, ids, &o->count);
 		o->n = len;
 		find_place(w, o);

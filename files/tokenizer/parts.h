@@ -27,7 +27,7 @@
 struct zr_token {
 	const char *p; /* the bytes it stands for; NULL: no such id */
 	uint32_t n;
-	uint16_t made;  /* whether it is of the vocabulary, and of bytes only: BPE can make it */
+	uint16_t made; /* whether it is of the vocabulary, and of bytes only: BPE can make it */
 	uint16_t special;
 };
 
@@ -36,25 +36,30 @@ struct zr_added_token {
 	uint32_t len;
 	const char *content; /* as it is looked for: normalized where the text is */
 	int lstrip, rstrip;
-	int single_word;     /* only where it is not part of a longer word */
+	int single_word; /* only where it is not part of a longer word */
 };
 
 /* Added tokens that are looked for at the same place: in raw text, or in normalized text. */
 struct zr_added {
 	/* those with the same first byte together, the longest first */
 	struct zr_added_token *token;
-	int32_t n, of[257];           /* token[of[b] .. of[b + 1]) start with byte b */
-	unsigned char first[256];     /* the bytes that tokens start with */
+	int32_t n, of[257];       /* token[of[b] .. of[b + 1]) start with byte b */
+	unsigned char first[256]; /* the bytes that tokens start with */
 	int n_first;
-	uint32_t second[256];         /* what the second may be: bit b % 32 */
+	uint32_t second[256]; /* what the second may be: bit b % 32 */
 	size_t longest;
-	int lstrip;                   /* any has it */
-	int marked;                   /* a space in the text stands for U+2581, no white space */
-	struct zr_regex *word;        /* a character of words; NULL: no token is a single word */
+	int lstrip;            /* any has it */
+	int marked;            /* a space in the text stands for U+2581, no white space */
+	struct zr_regex *word; /* a character of words; NULL: no token is a single word */
 };
 
-enum { ZR_SPLIT_ISOLATED, ZR_SPLIT_REMOVED, ZR_SPLIT_CONTIGUOUS, ZR_SPLIT_WITH_PREVIOUS,
-       ZR_SPLIT_WITH_NEXT };
+enum {
+	ZR_SPLIT_ISOLATED,
+	ZR_SPLIT_REMOVED,
+	ZR_SPLIT_CONTIGUOUS,
+	ZR_SPLIT_WITH_PREVIOUS,
+	ZR_SPLIT_WITH_NEXT
+};
 
 /* One step of the pre-tokenizer. */
 struct zr_split {
@@ -68,20 +73,25 @@ struct zr_split {
 
 /* One step of the normalizer. */
 enum {
-	ZR_STEP_FORM, ZR_STEP_CHARACTERS, ZR_STEP_CHARSMAP, ZR_STEP_REPLACE, ZR_STEP_STRIP,
-	ZR_STEP_PREPEND, ZR_STEP_SPACES
+	ZR_STEP_FORM,
+	ZR_STEP_CHARACTERS,
+	ZR_STEP_CHARSMAP,
+	ZR_STEP_REPLACE,
+	ZR_STEP_STRIP,
+	ZR_STEP_PREPEND,
+	ZR_STEP_SPACES
 };
 struct zr_step {
 	int kind;
-	int form;                    /* ZR_FORM_* */
-	struct zr_regex *regex;      /* of ZR_STEP_REPLACE */
-	char *text;                  /* what is put in */
-	int left, right;             /* of ZR_STEP_STRIP */
-	struct zr_charsmap *map;     /* of ZR_STEP_CHARSMAP */
-	int clean, spaced_chinese;   /* of ZR_STEP_CHARACTERS, in this order: as BERT cleans */
-	int decompose, unmark;       /* form D; no marks: UNMARK_* */
-	int lower, nmt;              /* lower case; as the normalizer Nmt */
-	int16_t ascii[128];          /* what becomes of these; -1: nothing */
+	int form;                  /* ZR_FORM_* */
+	struct zr_regex *regex;    /* of ZR_STEP_REPLACE */
+	char *text;                /* what is put in */
+	int left, right;           /* of ZR_STEP_STRIP */
+	struct zr_charsmap *map;   /* of ZR_STEP_CHARSMAP */
+	int clean, spaced_chinese; /* of ZR_STEP_CHARACTERS, in this order: as BERT cleans */
+	int decompose, unmark;     /* form D; no marks: UNMARK_* */
+	int lower, nmt;            /* lower case; as the normalizer Nmt */
+	int16_t ascii[128];        /* what becomes of these; -1: nothing */
 };
 enum { ZR_UNMARK_NONE, ZR_UNMARK_NONSPACING, ZR_UNMARK_ALL };
 
@@ -142,7 +152,7 @@ struct zr_trie {
 struct zr_trie_text {
 	const char *p;
 	uint32_t n;
-	int32_t id; /* of equal texts the largest counts */
+	int32_t id;         /* of equal texts the largest counts */
 	uint64_t beginning; /* zr_trie_build sets it */
 };
 
@@ -153,33 +163,33 @@ enum { ZR_MODEL_BPE, ZR_MODEL_UNIGRAM, ZR_MODEL_WORDPIECE };
 struct zr_tokenizer {
 	struct zr_token *token; /* [size] */
 	int64_t size;
-	struct zr_buf text;     /* of all tokens */
-	int model;              /* ZR_MODEL_* */
-	int32_t byte[256];      /* tokens of single bytes; -1: none */
-	int32_t unknown;        /* token of what has none; -1: there is none */
-	int byte_fallback;      /* what has no token becomes tokens of its bytes */
-	int spaced;             /* U+2581 is a space in tokens, and in text from some step on */
+	struct zr_buf text; /* of all tokens */
+	int model;          /* ZR_MODEL_* */
+	int32_t byte[256];  /* tokens of single bytes; -1: none */
+	int32_t unknown;    /* token of what has none; -1: there is none */
+	int byte_fallback;  /* what has no token becomes tokens of its bytes */
+	int spaced;         /* U+2581 is a space in tokens, and in text from some step on */
 	struct zr_normalizer normalizer; /* without steps: `nfc`, `spaces` and `prepend` say all */
 	int nfc;
-	int spaces;             /* ZR_SPACES_*: where U+2581 becomes a space */
-	int prepend;            /* the normalizer puts a space before each section */
+	int spaces;               /* ZR_SPACES_*: where U+2581 becomes a space */
+	int prepend;              /* the normalizer puts a space before each section */
 	struct zr_added added[2]; /* looked for in raw text, in normalized text */
 	struct zr_split *split;
 	int n_splits;
 	char gap[256]; /* whether a byte, up to a space, leaves nothing and ends what is before it:
 			* what is between two of these has ids of its own */
 	struct zr_bpe bpe;
-	struct zr_trie trie;    /* tokens of Unigram and WordPiece */
-	double *score;          /* [size] of Unigram's */
+	struct zr_trie trie; /* tokens of Unigram and WordPiece */
+	double *score;       /* [size] of Unigram's */
 	double unknown_score;
-	int apart;              /* Unigram takes the words of a text one by one */
-	uint32_t continuing;    /* node of what tokens begin with that go on with a word */
-	int no_continuing;      /* there are none */
-	size_t prefix;          /* bytes of that beginning, which no text has */
-	size_t longest_word;    /* characters; longer ones are unknown */
+	int apart;           /* Unigram takes the words of a text one by one */
+	uint32_t continuing; /* node of what tokens begin with that go on with a word */
+	int no_continuing;   /* there are none */
+	size_t prefix;       /* bytes of that beginning, which no text has */
+	size_t longest_word; /* characters; longer ones are unknown */
 	struct zr_decoding decoding;
 	int32_t *template[2], n_template[2]; /* before, after */
-	char processor[64];     /* type of a post-processor that we do not know */
+	char processor[64];                  /* type of a post-processor that we do not know */
 };
 
 /* ---- bpe.c ---- */
@@ -270,14 +280,14 @@ struct zr_unigram_place {
 	uint32_t c;    /* the character behind the place */
 	uint32_t at;   /* bytes of the word before it */
 };
-#define ZR_AHEAD 32       /* places that are looked from at the same time */
+#define ZR_AHEAD       32 /* places that are looked from at the same time */
 #define ZR_AHEAD_DEPTH 16 /* characters of a token that are looked for so */
 /* What starts at the places from `first` on: looked for together, as the processor waits for the
  * memory of all of them at once. */
 struct zr_unigram_ahead {
 	size_t first, n;
-	uint32_t length[ZR_AHEAD]; /* characters that texts of the trie start with */
-	uint32_t node[ZR_AHEAD];   /* where more of them are; 0: none */
+	uint32_t length[ZR_AHEAD];            /* characters that texts of the trie start with */
+	uint32_t node[ZR_AHEAD];              /* where more of them are; 0: none */
 	int32_t id[ZR_AHEAD][ZR_AHEAD_DEPTH]; /* of the token with one more character; -1: none */
 };
 struct zr_unigram_work {
@@ -325,7 +335,7 @@ void zr_model_close(struct zr_model_work *w); /* NULL is fine */
  * returns. */
 int zr_model_put(struct zr_model_work *w, const char *p, size_t n, uint64_t start);
 int zr_model_flush(struct zr_model_work *w);
-int zr_model_lacking(const struct zr_model_work *w); /* zr_bpe_lacking */
+int zr_model_lacking(const struct zr_model_work *w);    /* zr_bpe_lacking */
 struct zr_memo *zr_model_memo(struct zr_model_work *w); /* of words; others may use it too */
 
 /* ---- alphabet.c ---- */
@@ -338,7 +348,7 @@ size_t zr_alphabet_count(const char *p, size_t n); /* characters in p[0..n) */
 
 /* ---- utf8.c ---- */
 
-char *zr_utf8_put(char *to, int32_t c); /* writes a character; returns where it ends */
+char *zr_utf8_put(char *to, int32_t c);              /* writes a character; returns where it ends */
 size_t zr_utf8_well_formed(const char *p, size_t n); /* how many bytes of p[0..n), from p on */
 
 /* What is no UTF-8 of all bytes so far: how many places, and bytes before the first of them. */
@@ -472,8 +482,8 @@ struct zr_name {
 struct zr_names {
 	struct zr_name *name; /* [n] in the order they came */
 	size_t n, mask;
-	uint32_t *at;         /* [mask + 1] open addressing: one more than the number of a name */
-	struct zr_buf text;   /* for their texts; has room, as these must not move */
+	uint32_t *at;       /* [mask + 1] open addressing: one more than the number of a name */
+	struct zr_buf text; /* for their texts; has room, as these must not move */
 };
 int zr_names_room(struct zr_names *s, size_t n); /* for n of them; 0 or ZR_ENOMEM */
 void zr_names_free(struct zr_names *s);
@@ -532,6 +542,6 @@ int zr_load_splits(struct zr_load *l, const json_t *o);
 int zr_load_gaps(struct zr_load *l); /* when all else is there */
 int zr_load_template(struct zr_load *l, const json_t *o);
 int zr_load_decoder(struct zr_load *l, const json_t *o); /* load_decoder.c */
-int zr_load_added(struct zr_load *l, const json_t *o); /* after the normalizer; load_added.c */
+int zr_load_added(struct zr_load *l, const json_t *o);   /* after the normalizer; load_added.c */
 
 #endif

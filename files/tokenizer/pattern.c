@@ -72,7 +72,8 @@ static int property(struct scan *s)
 	size_t n = strcspn(q, "}");
 	int known = *q && strchr(major, *q) && (n == 1 || (n == 2 && q[1] >= 'a' && q[1] <= 'z'));
 	size_t all = (size_t)(q - s->p) + n + (q[n] == '}');
-	return known && q[n] ? copy(s, all) : refuse(s, all,
+	return known && q[n] ? copy(s, all) :
+			       refuse(s, all,
 				      "of the properties only general categories are supported, "
 				      "like \\p{L}");
 }

@@ -14,8 +14,8 @@
 #include <string.h>
 
 #define STACK_START (32u << 10)
-#define STACK_MOST (64u << 20) /* bytes that a match may go deep */
-#define STEPS_MOST 100000000u  /* of one match: what a pattern may go astray */
+#define STACK_MOST  (64u << 20) /* bytes that a match may go deep */
+#define STEPS_MOST  100000000u  /* of one match: what a pattern may go astray */
 
 struct zr_regex {
 	pcre2_code *code;
@@ -57,9 +57,9 @@ static int compile(struct zr_regex *re, const char *pattern, struct zr_error *er
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 
 	pcre2_set_newline(lines, PCRE2_NEWLINE_LF);
-	re->code =
-		pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
-			      PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &at, lines);
+	re->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+				 PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &at,
+				 lines);
 	pcre2_compile_context_free(lines);
 	if (!re->code)
 		return fail(err, code, "the pattern is wrong");
@@ -163,10 +163,10 @@ static unsigned class_of(const void *arg, const char *p, size_t n)
 	two[n] = 'a';
 	size_t with_letter = matched(arg, two, n + 1);
 	memcpy(two + n, p, n);
-	return !with_letter			? ZR_CLASS_NONE :
-	       with_letter > n			? ZR_CLASS_RUN :
-	       matched(arg, two, 2 * n) > n	? ZR_CLASS_OTHER_RUN :
-						  ZR_CLASS_ALONE;
+	return !with_letter                 ? ZR_CLASS_NONE :
+	       with_letter > n              ? ZR_CLASS_RUN :
+	       matched(arg, two, 2 * n) > n ? ZR_CLASS_OTHER_RUN :
+					      ZR_CLASS_ALONE;
 }
 
 static int find_run(const struct zr_regex *re, struct zr_match *m, const char *p, size_t n,
@@ -221,7 +221,8 @@ int zr_regex_find(const struct zr_regex *re, struct zr_match *m, const char *p, 
 int zr_regex_compile(const char *pattern, int literal, struct zr_regex **out, struct zr_error *err)
 {
 	(void)pattern, (void)literal, (void)out;
-	return zr_err(err, ZR_ENOTSUP, "needs PCRE2, which this build lacks: install libpcre2-dev, "
+	return zr_err(err, ZR_ENOTSUP,
+		      "needs PCRE2, which this build lacks: install libpcre2-dev, "
 		      "configure and build again");
 }
 

@@ -9,8 +9,8 @@
 #include "files/tokenizer/utf8.h"
 
 static const char *const patterns[ZR_RUNS] = {
-	ZR_PATTERN_BERT, ZR_PATTERN_NO_SPACES, ZR_PATTERN_PUNCTUATION, ZR_PATTERN_WORDS,
-	ZR_PATTERN_DIGIT
+	ZR_PATTERN_BERT,  ZR_PATTERN_NO_SPACES, ZR_PATTERN_PUNCTUATION,
+	ZR_PATTERN_WORDS, ZR_PATTERN_DIGIT,
 };
 
 int zr_runs_known(const char *pattern)

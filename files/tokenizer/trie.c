@@ -193,9 +193,8 @@ int zr_trie_build(struct zr_trie *t, struct zr_trie_text *text, size_t n)
 	t->node = malloc(room * sizeof *t->node);
 	t->first = calloc(2 * ZR_BMP, sizeof *t->first);
 	t->second = t->first ? t->first + ZR_BMP : NULL;
-	int rc = of && t->node && t->first ?
-			 add_node(t, &of, &room, (struct range){ 0, n, 0 }, 0) :
-			 ZR_ENOMEM;
+	int rc = of && t->node && t->first ? add_node(t, &of, &room, (struct range){ 0, n, 0 }, 0) :
+					     ZR_ENOMEM;
 	if (!rc)
 		rc = sort_texts(text, n);
 	if (!rc)

@@ -19,14 +19,14 @@
 #include "files/tokenizer/parts.h"
 
 #define NOWHERE UINT32_MAX
-#define SPACE "\u2581"
-#define ENOUGH 256 /* characters that are worth being settled */
+#define SPACE   "\u2581"
+#define ENOUGH  256 /* characters that are worth being settled */
 
 /* Roundings are below FAR in sums up to MOST_SUM and the 30 scores, each below MOST_SCORE, that a
  * remembered word has at most. */
 #define MOST_SCORE 1e6
-#define MOST_SUM 1e8
-#define FAR 1e-5
+#define MOST_SUM   1e8
+#define FAR        1e-5
 
 static int make_room(struct zr_unigram_work *w)
 {
@@ -111,8 +111,7 @@ static int look_ahead(const struct zr_tokenizer *t, struct zr_unigram_work *w, c
 			a->length[at] = last - at;
 			__builtin_prefetch(&t->score[id < 0 ? 0 : id]);
 			from[still] = at;
-			node[still] =
-				last < chars ? zr_trie_place(&t->trie, node[k], c[last]) : 0;
+			node[still] = last < chars ? zr_trie_place(&t->trie, node[k], c[last]) : 0;
 			__builtin_prefetch(&t->trie.node[node[still]]);
 			still += node[still] != 0;
 		}
@@ -210,7 +209,7 @@ static size_t settle(const struct zr_tokenizer *t, struct zr_unigram_work *w, co
 			*--id = place[at].id;
 			continue;
 		}
-		w->sure = 0; /* its score is not that of its ids */
+		w->sure = 0;                                 /* its score is not that of its ids */
 		while (from && place[from].id == t->unknown) /* neighbours are one */
 			from = place[from].from;
 		id -= put_unknown(t, id, p + place[from].at, place[at].at - place[from].at);

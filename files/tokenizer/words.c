@@ -101,7 +101,9 @@ static size_t gpt2(const struct text *t, size_t at)
 	if (c >= 0x80)
 		return UNDECIDED;
 	return settled(t, run(t, from,
-			      is_letter(c) ? is_letter : is_digit(c)  ? is_digit : is_mark));
+			      is_letter(c) ? is_letter :
+			      is_digit(c)  ? is_digit :
+					     is_mark));
 }
 
 static size_t digits(const struct text *t, size_t at, size_t most)
@@ -184,8 +186,8 @@ static size_t spaced(const char *p, size_t n, size_t at, int one, int open)
 
 /* ---- the outside ---- */
 
-#define LLAMA3(digits) \
-	"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits \
+#define LLAMA3(digits)                                                                             \
+	"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                       \
 	"| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 static const char *const patterns[] = {
@@ -207,9 +209,9 @@ int zr_words_known(const char *pattern)
 size_t zr_words_end(int words, const char *p, size_t n, size_t at, int open)
 {
 	const struct text t = { (const unsigned char *)p, n, open };
-	size_t end = words == ZR_WORDS_GPT2   ? gpt2(&t, at) :
-		     words >= ZR_WORDS_SPACED ?
-			      spaced(p, n, at, words == ZR_WORDS_SPACES_BEGIN, open) :
-						llama3(&t, at, words == ZR_WORDS_QWEN2 ? 1 : 3);
+	size_t end =
+		words == ZR_WORDS_GPT2   ? gpt2(&t, at) :
+		words >= ZR_WORDS_SPACED ? spaced(p, n, at, words == ZR_WORDS_SPACES_BEGIN, open) :
+					   llama3(&t, at, words == ZR_WORDS_QWEN2 ? 1 : 3);
 	return end == UNDECIDED ? 0 : end;
 }

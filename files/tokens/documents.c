@@ -18,14 +18,14 @@
 #include "core/base/text.h"
 
 #define HEADER 8192 /* bytes, with their count of 8 */
-#define ROOM 4096   /* elements written at a time */
+#define ROOM   4096 /* elements written at a time */
 
 struct zr_documents {
 	const char *path;
 	char *tmp;
 	FILE *tokens, *learned, *starts; /* learned: NULL: not masked */
 	int64_t vocabulary, start;       /* start: of the document */
-	int width; /* bytes of a token */
+	int width;                       /* bytes of a token */
 	struct zr_documents_totals sum;
 	json_t *meta;
 };
@@ -35,10 +35,10 @@ int zr_documents_header(const char *name, const char *text, size_t n, json_t **o
 {
 	json_error_t why;
 	*out = zr_json_load(text, n, 0, &why);
-	return *out	       ? 0 :
-	       errno == ENOMEM ? zr_err(err, ZR_ENOMEM, "%s: out of memory", name) :
-				 zr_err(err, ZR_EINVAL, "%s: the header is no JSON: %s", name,
-					why.text);
+	return *out ? 0 :
+	       errno == ENOMEM ?
+		      zr_err(err, ZR_ENOMEM, "%s: out of memory", name) :
+		      zr_err(err, ZR_EINVAL, "%s: the header is no JSON: %s", name, why.text);
 }
 
 static int failed(const struct zr_documents *d, const char *doing, struct zr_error *err)
@@ -82,8 +82,8 @@ static int create_files(struct zr_documents *d, mode_t mode, int masked, struct 
 	int rc = nameless(d, "documents", &d->starts, err);
 	if (!rc && masked)
 		rc = nameless(d, "learned", &d->learned, err);
-	if (!rc && (fseek(d->tokens, HEADER, SEEK_SET) ||
-		    fwrite(&first, sizeof first, 1, d->starts) != 1))
+	if (!rc &&
+	    (fseek(d->tokens, HEADER, SEEK_SET) || fwrite(&first, sizeof first, 1, d->starts) != 1))
 		rc = failed(d, "write", err);
 	return rc;
 }

@@ -16,7 +16,7 @@
 #include "core/base/text.h"
 
 #define HEADER 256
-#define ROOM (1 << 16) /* tokens written at a time */
+#define ROOM   (1 << 16) /* tokens written at a time */
 
 struct zr_token_file {
 	const char *path;

@@ -24,13 +24,13 @@ extern "C" {
 typedef uint64_t zr_ticket;
 
 /* Kinds of operation. With R ranks in the group and count elements of a segment: */
-#define ZR_COMM_ALL_GATHER 1     /* send [count], recv [R][count]: recv[r] = send of rank r */
+#define ZR_COMM_ALL_GATHER     1 /* send [count], recv [R][count]: recv[r] = send of rank r */
 #define ZR_COMM_REDUCE_SCATTER 2 /* send [R][count], recv [count] = sum over ranks of send_r[own] */
 /* send [count], recv [count] = sum over ranks; may be the same buffer */
 #define ZR_COMM_ALL_REDUCE 3
-#define ZR_COMM_BROADCAST 4      /* recv [count] = send [count] of `root` */
-#define ZR_COMM_ALL_TO_ALL 5     /* send [R][count], recv [R][count]: recv[r] = send_r[own] */
-#define ZR_COMM_BARRIER 6        /* no segment */
+#define ZR_COMM_BROADCAST  4 /* recv [count] = send [count] of `root` */
+#define ZR_COMM_ALL_TO_ALL 5 /* send [R][count], recv [R][count]: recv[r] = send_r[own] */
+#define ZR_COMM_BARRIER    6 /* no segment */
 /* Moves no data. After wait, mem_peer shows what peers wrote into their segments' `send` before
  * they posted. Segments are compared as those of any other operation. */
 #define ZR_COMM_FENCE 7

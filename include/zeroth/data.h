@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 #define ZR_SPLIT_TRAIN 0
-#define ZR_SPLIT_VAL 1
+#define ZR_SPLIT_VAL   1
 
 /* A sequence holds documents, of which no token sees another one; not every token is a target. */
 #define ZR_DATA_DOCUMENTS 1u
@@ -32,7 +32,7 @@ struct zr_data_info {
 	int64_t vocabulary;   /* every token is below this; 0 if the files do not say */
 	int64_t train_tokens; /* 0: none */
 	int64_t val_tokens;
-	char describe[160];   /* one line for people: "jargon.txt.gz: 1.6 M bytes, 5 % held out" */
+	char describe[160]; /* one line for people: "jargon.txt.gz: 1.6 M bytes, 5 % held out" */
 	int64_t train_sequences; /* of an epoch, once prepared; 0: not told */
 	int64_t val_sequences;
 };
@@ -40,7 +40,7 @@ struct zr_data_info {
 /* One micro-batch. GROWABLE. */
 struct zr_batch {
 	uint32_t size;
-	int32_t split;             /* ZR_SPLIT_* */
+	int32_t split; /* ZR_SPLIT_* */
 	uint64_t seed;
 	int64_t step;              /* 0-based; 0 for ZR_SPLIT_VAL */
 	int64_t slot;              /* ZR_SPLIT_VAL: 0-based number of the evaluation batch */
@@ -50,8 +50,8 @@ struct zr_batch {
 				    * being the token after inputs[i] */
 	/* [B*T] each, written where info() says ZR_DATA_DOCUMENTS, else NULL; targets may be
 	 * ZR_NO_TARGET or ZR_PADDING then */
-	int32_t *starts;           /* where in its sequence the token's document starts */
-	int32_t *positions;        /* of the token in its document, below the model's context */
+	int32_t *starts;    /* where in its sequence the token's document starts */
+	int32_t *positions; /* of the token in its document, below the model's context */
 	/* of the target, finite and not negative; 0 where there is none */
 	float *weights;
 	/* ZR_SPLIT_VAL: 0: sequences go round; 1: they do not, and may end early: rows behind the

@@ -29,20 +29,20 @@
 extern "C" {
 #endif
 
-struct zr_stream; /* in-order queue of operations; NULL is the compute stream */
+struct zr_stream;   /* in-order queue of operations; NULL is the compute stream */
 struct zr_opt_step; /* zeroth/optimizer.h */
 struct zr_native;
 struct zr_elementwise; /* zeroth/elementwise.h */
 
 /* Functions of one element. In an operation that has an `activation`, 0 is the one named there. */
-#define ZR_ACT_SILU 1      /* x / (1 + exp(-x)) */
+#define ZR_ACT_SILU      1 /* x / (1 + exp(-x)) */
 #define ZR_ACT_GELU_TANH 2 /* GELU's tanh form (Hendrycks and Gimpel 2016), GPT-2's */
-#define ZR_ACT_GELU_ERF 3  /* x Phi(x) (there), Phi the normal distribution: torch.nn.GELU() */
+#define ZR_ACT_GELU_ERF  3 /* x Phi(x) (there), Phi the normal distribution: torch.nn.GELU() */
 
-#define ZR_MM_TRANS_A 1u    /* A is stored [K, M] */
-#define ZR_MM_TRANS_B 2u    /* B is stored [N, K] */
+#define ZR_MM_TRANS_A    1u /* A is stored [K, M] */
+#define ZR_MM_TRANS_B    2u /* B is stored [N, K] */
 #define ZR_MM_ACCUMULATE 4u /* D += instead of D =; D is fp32, no bias, no GELU */
-#define ZR_MM_GELU 8u       /* D = gelu(product + bias); `pre` receives product + bias */
+#define ZR_MM_GELU       8u /* D = gelu(product + bias); `pre` receives product + bias */
 /* A row of D depends on its row of A, on B, N and K only, not on M: what is computed row by row has
  * the bits of what is computed at once. A device whose products come from a library may do without;
  * its results then agree within rounding. */
@@ -57,8 +57,8 @@ struct zr_op_matmul {
 	int64_t lda, ldb, ldd; /* elements between rows as stored */
 	const void *a, *b;
 	void *d;
-	const void *bias;      /* [N] of b_dtype, or NULL */
-	void *pre;             /* with ZR_MM_GELU: [M, N] of d_dtype, ldd apart; may be NULL */
+	const void *bias; /* [N] of b_dtype, or NULL */
+	void *pre;        /* with ZR_MM_GELU: [M, N] of d_dtype, ldd apart; may be NULL */
 };
 
 /* D = op(A) op(B) + drop(gain U V) + bias, then GELU, as `product` says: a low-rank update of op(B)
@@ -82,9 +82,9 @@ struct zr_op_embedding {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
 	int64_t batch, length, width, vocabulary, positions; /* B, T, C, rows of wte, rows of wpe */
-	const int32_t *tokens; /* [B*T], each < vocabulary */
-	const void *wte, *wpe; /* [vocabulary, C], [positions, C] or NULL */
-	void *out;             /* [B*T, C] */
+	const int32_t *tokens;                               /* [B*T], each < vocabulary */
+	const void *wte, *wpe;   /* [vocabulary, C], [positions, C] or NULL */
+	void *out;               /* [B*T, C] */
 	const int32_t *position; /* [B*T], each < positions; NULL: t */
 };
 
@@ -100,7 +100,7 @@ struct zr_op_embedding_bwd {
 	const int32_t *tokens;
 	const void *dout;
 	float *dwte, *dwpe;
-	const int32_t *position; /* as in the forward */
+	const int32_t *position;   /* as in the forward */
 	int64_t first_row, n_rows; /* embedding_bwd_rows: of dwte; else both 0 */
 };
 
@@ -165,7 +165,7 @@ struct zr_op_attention {
  * what a backward alone needs later goes into that, too. */
 struct zr_op_attention_bwd {
 	uint32_t size, flags;
-	const void *dout;           /* out_stride apart */
+	const void *dout; /* out_stride apart */
 	void *dq, *dk, *dv;
 	void *work;                 /* attention_bwd_work() bytes */
 	struct zr_op_attention fwd; /* as in the forward; out and lse are read */
@@ -224,15 +224,15 @@ struct zr_op_head_loss {
 	const int32_t *targets; /* [rows], each < vocabulary; negative: none */
 	float *loss;            /* [rows] */
 	double *loss_sum;
-	void *dx;               /* [rows, width], or NULL: loss only */
-	float *dw;              /* [vocabulary, width]; NULL: not wanted */
-	void *work;             /* head_loss_work() bytes */
-	const float *weights;   /* [rows]; NULL: 1 */
-	float *stats;           /* [rows][2], with dx: what head_loss_rows needs; NULL: nothing */
+	void *dx;             /* [rows, width], or NULL: loss only */
+	float *dw;            /* [vocabulary, width]; NULL: not wanted */
+	void *work;           /* head_loss_work() bytes */
+	const float *weights; /* [rows]; NULL: 1 */
+	float *stats;         /* [rows][2], with dx: what head_loss_rows needs; NULL: nothing */
 	int64_t first_row, n_rows; /* head_loss_rows: of w and dw; else both 0 */
-	float *right;           /* [rows], without dx; NULL: not wanted */
-	float logit_gain;       /* finite; 0: 1 */
-	float softcap;          /* finite; 0: none */
+	float *right;              /* [rows], without dx; NULL: not wanted */
+	float logit_gain;          /* finite; 0: 1 */
+	float softcap;             /* finite; 0: none */
 };
 
 /* x = gain * x and then, with softcap > 0, softcap * tanh(x / softcap), in place: what head_loss
@@ -249,7 +249,7 @@ struct zr_op_logit_cap {
  * Rows lie in groups of per_row, as the heads of a token in a matrix of tokens: a group's rows
  * without gaps, groups of x x_stride elements apart, those of y y_stride. GROWABLE. */
 #define ZR_RMSNORM_PLUS_ONE 2u
-#define ZR_RMSNORM_STORE 4u
+#define ZR_RMSNORM_STORE    4u
 struct zr_op_rmsnorm {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
@@ -258,7 +258,7 @@ struct zr_op_rmsnorm {
 	int32_t rsv2;
 	const void *x, *gamma; /* gamma: [C], or NULL: the factor is 1 */
 	void *y;
-	float *rstd; /* [rows], the factor of the row, kept for backward */
+	float *rstd;                /* [rows], the factor of the row, kept for backward */
 	int64_t per_row;            /* 0: 1 */
 	int64_t x_stride, y_stride; /* at least per_row * C; 0: that */
 };
@@ -286,17 +286,17 @@ struct zr_op_rmsnorm_bwd {
  * backward. D is rotary_dim: a head's further elements are copied to out. Row r starts at r*stride
  * elements, head h at + h*head_stride. Elements between heads stay as they are. out may be x.
  * GROWABLE. */
-#define ZR_ROTARY_BACK 1u
+#define ZR_ROTARY_BACK  1u
 #define ZR_ROTARY_PAIRS 128
 struct zr_op_rotary {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
 	int64_t batch, length, heads, head_dim;
-	int64_t stride;                         /* of x and of out */
+	int64_t stride; /* of x and of out */
 	const void *x;
 	void *out;
-	float frequency[ZR_ROTARY_PAIRS];       /* [D/2] radians per position, in [0, 4] */
-	const int32_t *position;                /* [B*T]; NULL: t */
+	float frequency[ZR_ROTARY_PAIRS]; /* [D/2] radians per position, in [0, 4] */
+	const int32_t *position;          /* [B*T]; NULL: t */
 	int64_t rotary_dim;  /* D, even, at most head_dim and 2 * ZR_ROTARY_PAIRS; 0: head_dim */
 	int64_t head_stride; /* of x and of out, at least head_dim; 0: head_dim */
 	float gain;          /* g; 0: 1 */
@@ -309,8 +309,8 @@ struct zr_op_rotary {
 struct zr_op_swiglu {
 	uint32_t size, flags;
 	int32_t dtype;
-	int32_t activation;    /* ZR_ACT_*; 0: ZR_ACT_SILU */
-	int64_t n;             /* elements of out: a multiple of width */
+	int32_t activation; /* ZR_ACT_*; 0: ZR_ACT_SILU */
+	int64_t n;          /* elements of out: a multiple of width */
 	const void *gate, *up;
 	void *out;
 	int64_t width, stride; /* stride >= width; both 0: no gaps */
@@ -415,22 +415,22 @@ struct zr_ops {
 /* GROWABLE; filled by info(). */
 struct zr_device_info {
 	uint32_t size;
-	uint32_t unified;     /* 1: device memory is host memory, one tier */
-	char name[64];        /* "cpu", "NVIDIA H200" */
-	char variant[64];     /* all that results depend on bit for bit: "avx512+own" */
+	uint32_t unified; /* 1: device memory is host memory, one tier */
+	char name[64];    /* "cpu", "NVIDIA H200" */
+	char variant[64]; /* all that results depend on bit for bit: "avx512+own" */
 	/* Bytes of device memory that this rank may use, without scratch that lies there. */
 	uint64_t memory;
 	/* Bytes that create() took for itself; those in host memory are on its account there. */
 	uint64_t scratch;
 	/* 1: host code may use addresses of device memory. With unified this and host_ops are 1. */
 	uint32_t host_access;
-	uint32_t host_ops;    /* 1: operations take addresses of host memory too, in any mixture */
+	uint32_t host_ops; /* 1: operations take addresses of host memory too, in any mixture */
 };
 
 /* Interface "zr.device/1". GROWABLE. */
 struct zr_device_v1 {
 	uint32_t size, rsv;
-	int (*info)(struct zr_inst *, struct zr_device_info *);            /* [main] */
+	int (*info)(struct zr_inst *, struct zr_device_info *); /* [main] */
 	/* [main] valid until destroy */
 	const struct zr_ops *(*ops)(struct zr_inst *);
 	/* [main] Allocates zeroed bytes, aligned to at least 64; the caller frees with mem_free. */

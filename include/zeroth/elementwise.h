@@ -55,9 +55,9 @@
 extern "C" {
 #endif
 
-#define ZR_ELEMENTWISE_STATES 8
+#define ZR_ELEMENTWISE_STATES    8
 #define ZR_ELEMENTWISE_CONSTANTS 32
-#define ZR_ELEMENTWISE_SUMS 4
+#define ZR_ELEMENTWISE_SUMS      4
 /* Lanes of a sum: element i of a block of ZR_BLOCK is added to lane i mod 16, in order; then lanes
  * l and l + 8, l + 4, l + 2, l + 1. */
 #define ZR_ELEMENTWISE_LANES 16
@@ -71,10 +71,10 @@ typedef void zr_elementwise_measure(const float *k, int64_t n, float mult, const
 				    const float *p, float *const *s, double *sum);
 
 /* Loops, by what they need of an x86-64 processor. NULL: none. */
-#define ZR_ISA_ANY 0
-#define ZR_ISA_AVX2 1   /* AVX2 and FMA */
+#define ZR_ISA_ANY    0
+#define ZR_ISA_AVX2   1 /* AVX2 and FMA */
 #define ZR_ISA_AVX512 2 /* and AVX-512 F, BW, DQ and VL */
-#define ZR_ISAS 4
+#define ZR_ISAS       4
 
 #define ZR_ELEMENTWISE_RANDOM 1u /* update() has a fifth argument: a random word */
 
@@ -103,27 +103,35 @@ struct zr_elementwise {
 struct zr_elementwise_state {
 	const char *name; /* as that of struct zr_state */
 	double init;
-	uint32_t root;    /* 1: never negative, and as 8 bits its square root is kept */
+	uint32_t root; /* 1: never negative, and as 8 bits its square root is kept */
 	uint32_t rsv;
 };
-#define ZR_STATE(name) { name, 0, 0, 0 }
-#define ZR_STATE_ROOT(name) { name, 0, 1, 0 }
-#define ZR_NO_STATE { NULL, 0, 0, 0 }
+#define ZR_STATE(name)                                                                             \
+	{                                                                                          \
+		name, 0, 0, 0                                                                      \
+	}
+#define ZR_STATE_ROOT(name)                                                                        \
+	{                                                                                          \
+		name, 0, 1, 0                                                                      \
+	}
+#define ZR_NO_STATE                                                                                \
+	{                                                                                          \
+		NULL, 0, 0, 0                                                                      \
+	}
 #define ZR_STATE8_BYTES (ZR_BLOCK + ZR_BLOCK / 32 * 2)
 
-static const char *const zr_elementwise_types[] __attribute__((unused)) = { "fp32", "bf16",
-									     "8bit", NULL };
+static const char *const zr_elementwise_types[]
+	__attribute__((unused)) = { "fp32", "bf16", "8bit", NULL };
 
 /* Rows of the option table: a learning rate, a number >= 0 and the type of the states. All but the
  * last may differ between parameter groups. */
 #define ZR_O_PER_GROUP (ZR_O_NUMERIC | ZR_O_GROUP)
-#define ZR_OPT_LR(S, def) \
+#define ZR_OPT_LR(S, def)                                                                          \
 	ZR_OPT(S, lr, ZR_T_F64, ZR_O_PER_GROUP | ZR_O_SCHED, def, 0, ZR_HI, "", "Learning rate.")
-#define ZR_OPT_REAL(S, f, def, doc) \
-	ZR_OPT(S, f, ZR_T_F64, ZR_O_PER_GROUP, def, 0, ZR_HI, "", doc)
-#define ZR_OPT_STATES(S) \
-	ZR_OPT_ENUM(S, states, ZR_O_NUMERIC, "fp32", zr_elementwise_types, \
-		    "Type in which the states are kept; 8bit: codes of 8 bits, and a scale per " \
+#define ZR_OPT_REAL(S, f, def, doc) ZR_OPT(S, f, ZR_T_F64, ZR_O_PER_GROUP, def, 0, ZR_HI, "", doc)
+#define ZR_OPT_STATES(S)                                                                           \
+	ZR_OPT_ENUM(S, states, ZR_O_NUMERIC, "fp32", zr_elementwise_types,                         \
+		    "Type in which the states are kept; 8bit: codes of 8 bits, and a scale per "   \
 		    "32 elements.")
 
 /* ---- the plugin around it -------------------------------------------------------- */
@@ -152,8 +160,7 @@ static inline int zr_elementwise_create(const struct zr_host *h, const struct zr
 					struct zr_elementwise_inst **out)
 {
 	const int32_t type = zr_elementwise_type(desc, opts);
-	struct zr_elementwise_inst *inst =
-		(struct zr_elementwise_inst *)calloc(1, sizeof *inst);
+	struct zr_elementwise_inst *inst = (struct zr_elementwise_inst *)calloc(1, sizeof *inst);
 	uint32_t n = 0;
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
@@ -216,96 +223,113 @@ struct zr_elementwise_about {
 	int (*check)(const struct zr_host *h, const void *opts);
 	int (*probe)(const struct zr_host *h);
 };
-#define ZR_EW_DESC_(S, ...) \
-	ZR_EW_QUIET_ \
-	static constexpr zr_elementwise_about zr_ew_about_ = { __VA_ARGS__ }; \
-	ZR_EW_LOUD_ \
-	static const struct zr_desc zr_ew_desc_ = { \
-		sizeof(struct zr_desc), 0, "optimizer", zr_ew_about_.id, zr_ew_about_.version, \
-		zr_ew_about_.license, zr_ew_about_.summary, zr_ew_ifaces_, options, \
-		sizeof options / sizeof *options, sizeof *options, sizeof(S), 0, \
-		zr_ew_about_.resolve, zr_ew_about_.check, zr_ew_create_, zr_ew_destroy_, \
-		zr_ew_about_.probe \
-	};
+#define ZR_EW_DESC_(S, ...)                                                                        \
+	ZR_EW_QUIET_                                                                               \
+	static constexpr zr_elementwise_about zr_ew_about_ = { __VA_ARGS__ };                      \
+	ZR_EW_LOUD_                                                                                \
+	static const struct zr_desc zr_ew_desc_ = { sizeof(struct zr_desc),                        \
+						    0,                                             \
+						    "optimizer",                                   \
+						    zr_ew_about_.id,                               \
+						    zr_ew_about_.version,                          \
+						    zr_ew_about_.license,                          \
+						    zr_ew_about_.summary,                          \
+						    zr_ew_ifaces_,                                 \
+						    options,                                       \
+						    sizeof options / sizeof *options,              \
+						    sizeof *options,                               \
+						    sizeof(S),                                     \
+						    0,                                             \
+						    zr_ew_about_.resolve,                          \
+						    zr_ew_about_.check,                            \
+						    zr_ew_create_,                                 \
+						    zr_ew_destroy_,                                \
+						    zr_ew_about_.probe };
 #ifdef __clang__
-#define ZR_EW_QUIET_ \
-	_Pragma("clang diagnostic push") \
-	_Pragma("clang diagnostic ignored \"-Wpedantic\"") \
-	_Pragma("clang diagnostic ignored \"-Wunknown-warning-option\"") \
-	_Pragma("clang diagnostic ignored \"-Wc++20-designator\"") \
-	_Pragma("clang diagnostic ignored \"-Wmissing-field-initializers\"")
+#define ZR_EW_QUIET_                                                                               \
+	_Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wpedantic\"")        \
+		_Pragma("clang diagnostic ignored \"-Wunknown-warning-option\"")                   \
+			_Pragma("clang diagnostic ignored \"-Wc++20-designator\"") _Pragma(        \
+				"clang diagnostic ignored \"-Wmissing-field-initializers\"")
 #define ZR_EW_LOUD_ _Pragma("clang diagnostic pop")
 #else
-#define ZR_EW_QUIET_ \
-	_Pragma("GCC diagnostic push") \
-	_Pragma("GCC diagnostic ignored \"-Wpragmas\"") \
-	_Pragma("GCC diagnostic ignored \"-Wpedantic\"") \
-	_Pragma("GCC diagnostic ignored \"-Wc++20-extensions\"") \
-	_Pragma("GCC diagnostic ignored \"-Wmissing-field-initializers\"")
+#define ZR_EW_QUIET_                                                                               \
+	_Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wpragmas\"")             \
+		_Pragma("GCC diagnostic ignored \"-Wpedantic\"")                                   \
+			_Pragma("GCC diagnostic ignored \"-Wc++20-extensions\"")                   \
+				_Pragma("GCC diagnostic ignored \"-Wmissing-field-initializers\"")
 #define ZR_EW_LOUD_ _Pragma("GCC diagnostic pop")
 #endif
 #else
-#define ZR_EW_DESC_(S, ...) \
-	static const struct zr_desc zr_ew_desc_ = { \
-		.size = sizeof zr_ew_desc_, \
-		.role = "optimizer", \
-		.ifaces = zr_ew_ifaces_, \
-		.opts = options, \
-		.n_opts = sizeof options / sizeof *options, \
-		.opt_stride = sizeof *options, \
-		.opts_size = sizeof(S), \
-		.create = zr_ew_create_, \
-		.destroy = zr_ew_destroy_, \
-		__VA_ARGS__ \
-	};
+#define ZR_EW_DESC_(S, ...)                                                                        \
+	static const struct zr_desc zr_ew_desc_ = { .size = sizeof zr_ew_desc_,                    \
+						    .role = "optimizer",                           \
+						    .ifaces = zr_ew_ifaces_,                       \
+						    .opts = options,                               \
+						    .n_opts = sizeof options / sizeof *options,    \
+						    .opt_stride = sizeof *options,                 \
+						    .opts_size = sizeof(S),                        \
+						    .create = zr_ew_create_,                       \
+						    .destroy = zr_ew_destroy_,                     \
+						    __VA_ARGS__ };
 #endif
 
-#define ZR_ELEMENTWISE_OPTIMIZER(S, ...) \
-	struct zr_inst { \
-		struct zr_elementwise_inst e; \
-	}; \
-	static int zr_ew_create_(const struct zr_host *h, const void *opts, \
-				 struct zr_inst **out); \
-	static void zr_ew_destroy_(struct zr_inst *inst) { free(inst); } \
-	static const struct zr_state *zr_ew_states_(struct zr_inst *inst, uint32_t *n) \
-	{ \
-		*n = STATES; \
-		return inst->e.state; \
-	} \
-	static int zr_ew_step_(struct zr_inst *inst, const struct zr_opt_step *s) \
-	{ \
-		float k[CONSTANTS + 1]; \
-		zr_elementwise_unset(k, CONSTANTS); \
-		constants((const S *)s->opts, s, k); \
-		return zr_elementwise_call(&inst->e, s, k, NULL); \
-	} \
-	static int zr_ew_partial_(struct zr_inst *inst, const struct zr_opt_step *s, double *out) \
-	{ \
-		float k[CONSTANTS + 1]; \
-		zr_elementwise_unset(k, CONSTANTS); \
-		constants((const S *)s->opts, s, k); \
-		return zr_elementwise_call(&inst->e, s, k, out); \
-	} \
-	static int zr_ew_upgrade_(struct zr_inst *inst, uint32_t from, const struct zr_buf *old, \
-				  uint32_t n_old, const struct zr_buf *now) \
-	{ \
-		return zr_elementwise_upgrade(&inst->e, from, old, n_old, now); \
-	} \
-	static const struct zr_optimizer_v1 zr_ew_vtbl_ = { \
-		sizeof zr_ew_vtbl_, ZR_OPT_ELEMENTWISE, \
-		ZR_MEM_HOST | ZR_MEM_PINNED | ZR_MEM_DEVICE, \
-		1, zr_ew_sums_, sizeof(struct zr_state), \
-		zr_ew_states_, zr_ew_step_, zr_ew_sums_ ? zr_ew_partial_ : NULL, NULL, \
-		zr_ew_upgrade_, NULL, 0, 0 \
-	}; \
-	static const struct zr_iface zr_ew_ifaces_[] = { { "zr.optimizer/1", &zr_ew_vtbl_ }, \
-							 { NULL, NULL } }; \
-	ZR_EW_DESC_(S, __VA_ARGS__) \
-	static int zr_ew_create_(const struct zr_host *h, const void *opts, struct zr_inst **out) \
-	{ \
-		return zr_elementwise_create(h, &zr_ew_desc_, &zr_ew_, states, opts, \
-					     (struct zr_elementwise_inst **)(void *)out); \
-	} \
+#define ZR_ELEMENTWISE_OPTIMIZER(S, ...)                                                           \
+	struct zr_inst {                                                                           \
+		struct zr_elementwise_inst e;                                                      \
+	};                                                                                         \
+	static int zr_ew_create_(const struct zr_host *h, const void *opts, struct zr_inst **out); \
+	static void zr_ew_destroy_(struct zr_inst *inst)                                           \
+	{                                                                                          \
+		free(inst);                                                                        \
+	}                                                                                          \
+	static const struct zr_state *zr_ew_states_(struct zr_inst *inst, uint32_t *n)             \
+	{                                                                                          \
+		*n = STATES;                                                                       \
+		return inst->e.state;                                                              \
+	}                                                                                          \
+	static int zr_ew_step_(struct zr_inst *inst, const struct zr_opt_step *s)                  \
+	{                                                                                          \
+		float k[CONSTANTS + 1];                                                            \
+		zr_elementwise_unset(k, CONSTANTS);                                                \
+		constants((const S *)s->opts, s, k);                                               \
+		return zr_elementwise_call(&inst->e, s, k, NULL);                                  \
+	}                                                                                          \
+	static int zr_ew_partial_(struct zr_inst *inst, const struct zr_opt_step *s, double *out)  \
+	{                                                                                          \
+		float k[CONSTANTS + 1];                                                            \
+		zr_elementwise_unset(k, CONSTANTS);                                                \
+		constants((const S *)s->opts, s, k);                                               \
+		return zr_elementwise_call(&inst->e, s, k, out);                                   \
+	}                                                                                          \
+	static int zr_ew_upgrade_(struct zr_inst *inst, uint32_t from, const struct zr_buf *old,   \
+				  uint32_t n_old, const struct zr_buf *now)                        \
+	{                                                                                          \
+		return zr_elementwise_upgrade(&inst->e, from, old, n_old, now);                    \
+	}                                                                                          \
+	static const struct zr_optimizer_v1 zr_ew_vtbl_ = { sizeof zr_ew_vtbl_,                    \
+							    ZR_OPT_ELEMENTWISE,                    \
+							    ZR_MEM_HOST | ZR_MEM_PINNED |          \
+								    ZR_MEM_DEVICE,                 \
+							    1,                                     \
+							    zr_ew_sums_,                           \
+							    sizeof(struct zr_state),               \
+							    zr_ew_states_,                         \
+							    zr_ew_step_,                           \
+							    zr_ew_sums_ ? zr_ew_partial_ : NULL,   \
+							    NULL,                                  \
+							    zr_ew_upgrade_,                        \
+							    NULL,                                  \
+							    0,                                     \
+							    0 };                                   \
+	static const struct zr_iface zr_ew_ifaces_[] = { { "zr.optimizer/1", &zr_ew_vtbl_ },       \
+							 { NULL, NULL } };                         \
+	ZR_EW_DESC_(S, __VA_ARGS__)                                                                \
+	static int zr_ew_create_(const struct zr_host *h, const void *opts, struct zr_inst **out)  \
+	{                                                                                          \
+		return zr_elementwise_create(h, &zr_ew_desc_, &zr_ew_, states, opts,               \
+					     (struct zr_elementwise_inst **)(void *)out);          \
+	}                                                                                          \
 	ZR_PLUGIN(&zr_ew_desc_)
 
 /* ---- loops around the text ------------------------------------------------------- */
@@ -320,114 +344,135 @@ struct zr_elementwise_about {
 #define ZR_EW_LOOP_
 #endif
 #define ZR_EW_STATE_(j, i) ((j) < STATES ? s##j[i] : 0)
-#define ZR_EW_POINT_(j) float *const s##j = (j) < STATES ? s[j] : NULL
-#define ZR_EW_POINTERS_ \
-	ZR_EW_POINT_(0); \
-	ZR_EW_POINT_(1); \
-	ZR_EW_POINT_(2); \
-	ZR_EW_POINT_(3); \
-	ZR_EW_POINT_(4); \
-	ZR_EW_POINT_(5); \
-	ZR_EW_POINT_(6); \
+#define ZR_EW_POINT_(j)    float *const s##j = (j) < STATES ? s[j] : NULL
+#define ZR_EW_POINTERS_                                                                            \
+	ZR_EW_POINT_(0);                                                                           \
+	ZR_EW_POINT_(1);                                                                           \
+	ZR_EW_POINT_(2);                                                                           \
+	ZR_EW_POINT_(3);                                                                           \
+	ZR_EW_POINT_(4);                                                                           \
+	ZR_EW_POINT_(5);                                                                           \
+	ZR_EW_POINT_(6);                                                                           \
 	ZR_EW_POINT_(7)
-#define ZR_EW_LOAD_(i) \
-	{ ZR_EW_STATE_(0, i), ZR_EW_STATE_(1, i), ZR_EW_STATE_(2, i), ZR_EW_STATE_(3, i), \
-	  ZR_EW_STATE_(4, i), ZR_EW_STATE_(5, i), ZR_EW_STATE_(6, i), ZR_EW_STATE_(7, i) }
-#define ZR_EW_STORE_(j) \
-	if ((j) < STATES) \
+#define ZR_EW_LOAD_(i)                                                                             \
+	{                                                                                          \
+		ZR_EW_STATE_(0, i), ZR_EW_STATE_(1, i), ZR_EW_STATE_(2, i), ZR_EW_STATE_(3, i),    \
+			ZR_EW_STATE_(4, i), ZR_EW_STATE_(5, i), ZR_EW_STATE_(6, i),                \
+			ZR_EW_STATE_(7, i)                                                         \
+	}
+#define ZR_EW_STORE_(j)                                                                            \
+	if ((j) < STATES)                                                                          \
 	s##j[i] = x[j]
 
-#define ZR_EW_NEXT_(call) \
-	static inline float zr_ew_next_(const float *k, float g, float p, float *s, \
-					const uint32_t *random, int64_t i) \
-	{ \
-		(void)random; \
-		(void)i; \
-		return call; \
+#define ZR_EW_NEXT_(call)                                                                          \
+	static inline float zr_ew_next_(const float *k, float g, float p, float *s,                \
+					const uint32_t *random, int64_t i)                         \
+	{                                                                                          \
+		(void)random;                                                                      \
+		(void)i;                                                                           \
+		return call;                                                                       \
 	}
 
-#define ZR_EW_UPDATE_(name, target) \
-	target static void name(const float *k, int64_t n, float mult, const float *g, float *p, \
-				float *const *s, const uint32_t *random) \
-	{ \
-		float c[CONSTANTS + 1]; /* what is stored cannot change them */ \
-		ZR_EW_POINTERS_; \
-		for (int j = 0; j < CONSTANTS; j++) \
-			c[j] = k[j]; \
-		ZR_EW_LOOP_ \
-		for (int64_t i = 0; i < n; i++) { \
-			float x[ZR_ELEMENTWISE_STATES] = ZR_EW_LOAD_(i); \
-			p[i] = zr_ew_next_(c, g[i] * mult, p[i], x, random, i); \
-			ZR_EW_STORE_(0); \
-			ZR_EW_STORE_(1); \
-			ZR_EW_STORE_(2); \
-			ZR_EW_STORE_(3); \
-			ZR_EW_STORE_(4); \
-			ZR_EW_STORE_(5); \
-			ZR_EW_STORE_(6); \
-			ZR_EW_STORE_(7); \
-		} \
+#define ZR_EW_UPDATE_(name, target)                                                                \
+	target static void name(const float *k, int64_t n, float mult, const float *g, float *p,   \
+				float *const *s, const uint32_t *random)                           \
+	{                                                                                          \
+		float c[CONSTANTS + 1]; /* what is stored cannot change them */                    \
+		ZR_EW_POINTERS_;                                                                   \
+		for (int j = 0; j < CONSTANTS; j++)                                                \
+			c[j] = k[j];                                                               \
+		ZR_EW_LOOP_                                                                        \
+		for (int64_t i = 0; i < n; i++) {                                                  \
+			float x[ZR_ELEMENTWISE_STATES] = ZR_EW_LOAD_(i);                           \
+			p[i] = zr_ew_next_(c, g[i] * mult, p[i], x, random, i);                    \
+			ZR_EW_STORE_(0);                                                           \
+			ZR_EW_STORE_(1);                                                           \
+			ZR_EW_STORE_(2);                                                           \
+			ZR_EW_STORE_(3);                                                           \
+			ZR_EW_STORE_(4);                                                           \
+			ZR_EW_STORE_(5);                                                           \
+			ZR_EW_STORE_(6);                                                           \
+			ZR_EW_STORE_(7);                                                           \
+		}                                                                                  \
 	}
 
-#define ZR_EW_MEASURE_(name, target) \
-	target static void name(const float *k, int64_t n, float mult, const float *g, \
-				const float *p, float *const *s, double *sum) \
-	{ \
-		double lane[SUMS][ZR_ELEMENTWISE_LANES] = { { 0 } }; \
-		ZR_EW_POINTERS_; \
-		for (int64_t at = 0; at < n; at += ZR_ELEMENTWISE_LANES) { \
-			const int64_t left = n - at; \
-			const int lanes = left < ZR_ELEMENTWISE_LANES ? (int)left : \
-									ZR_ELEMENTWISE_LANES; \
-			for (int l = 0; l < lanes; l++) { \
-				const int64_t i = at + l; \
-				float x[ZR_ELEMENTWISE_STATES] = ZR_EW_LOAD_(i); \
-				double added[SUMS] = { 0 }; \
-				measure(k, g[i] * mult, p[i], x, added); \
-				for (int j = 0; j < SUMS; j++) \
-					lane[j][l] += added[j]; \
-			} \
-		} \
-		for (int j = 0; j < SUMS; j++) { \
-			for (int half = ZR_ELEMENTWISE_LANES / 2; half > 0; half /= 2) \
-				for (int l = 0; l < half; l++) \
-					lane[j][l] += lane[j][l + half]; \
-			sum[j] = lane[j][0]; \
-		} \
+#define ZR_EW_MEASURE_(name, target)                                                               \
+	target static void name(const float *k, int64_t n, float mult, const float *g,             \
+				const float *p, float *const *s, double *sum)                      \
+	{                                                                                          \
+		double lane[SUMS][ZR_ELEMENTWISE_LANES] = { { 0 } };                               \
+		ZR_EW_POINTERS_;                                                                   \
+		for (int64_t at = 0; at < n; at += ZR_ELEMENTWISE_LANES) {                         \
+			const int64_t left = n - at;                                               \
+			const int lanes = left < ZR_ELEMENTWISE_LANES ? (int)left :                \
+									ZR_ELEMENTWISE_LANES;      \
+			for (int l = 0; l < lanes; l++) {                                          \
+				const int64_t i = at + l;                                          \
+				float x[ZR_ELEMENTWISE_STATES] = ZR_EW_LOAD_(i);                   \
+				double added[SUMS] = { 0 };                                        \
+				measure(k, g[i] * mult, p[i], x, added);                           \
+				for (int j = 0; j < SUMS; j++)                                     \
+					lane[j][l] += added[j];                                    \
+			}                                                                          \
+		}                                                                                  \
+		for (int j = 0; j < SUMS; j++) {                                                   \
+			for (int half = ZR_ELEMENTWISE_LANES / 2; half > 0; half /= 2)             \
+				for (int l = 0; l < half; l++)                                     \
+					lane[j][l] += lane[j][l + half];                           \
+			sum[j] = lane[j][0];                                                       \
+		}                                                                                  \
 	}
 
 /* Instruction sets that this compiler makes loops for. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #define ZR_EW_AVX2_ __attribute__((target("avx2,fma"), flatten))
-#define ZR_EW_AVX512_ \
+#define ZR_EW_AVX512_                                                                              \
 	__attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl"), flatten))
-#define ZR_EW_EACH_(LOOP, name) \
-	LOOP(name##_any, __attribute__((flatten))) \
-	LOOP(name##_avx2, ZR_EW_AVX2_) \
+#define ZR_EW_EACH_(LOOP, name)                                                                    \
+	LOOP(name##_any, __attribute__((flatten)))                                                 \
+	LOOP(name##_avx2, ZR_EW_AVX2_)                                                             \
 	LOOP(name##_avx512, ZR_EW_AVX512_)
-#define ZR_EW_LOOPS_(name) { name##_any, name##_avx2, name##_avx512, NULL }
+#define ZR_EW_LOOPS_(name)                                                                         \
+	{                                                                                          \
+		name##_any, name##_avx2, name##_avx512, NULL                                       \
+	}
 #else
 #define ZR_EW_EACH_(LOOP, name) LOOP(name##_any, )
-#define ZR_EW_LOOPS_(name) { name##_any, NULL, NULL, NULL }
+#define ZR_EW_LOOPS_(name)                                                                         \
+	{                                                                                          \
+		name##_any, NULL, NULL, NULL                                                       \
+	}
 #endif
 
-#define ZR_EW_DEFINE_(bits, sums, measures, totals, words) \
-	enum { zr_ew_sums_ = sums }; \
-	static const struct zr_elementwise zr_ew_ = { \
-		sizeof(struct zr_elementwise), bits, STATES, CONSTANTS, sums, 0, NULL, \
-		zr_elementwise_functions, words, ZR_EW_LOOPS_(zr_ew_update), measures, totals, \
-		NULL, NULL \
-	}; \
-	typedef char zr_ew_at_most_8_states_[STATES <= ZR_ELEMENTWISE_STATES ? 1 : -1]; \
-	typedef char zr_ew_at_most_32_constants_[CONSTANTS <= ZR_ELEMENTWISE_CONSTANTS ? 1 : -1]; \
+#define ZR_EW_DEFINE_(bits, sums, measures, totals, words)                                         \
+	enum { zr_ew_sums_ = sums };                                                               \
+	static const struct zr_elementwise zr_ew_ = { sizeof(struct zr_elementwise),               \
+						      bits,                                        \
+						      STATES,                                      \
+						      CONSTANTS,                                   \
+						      sums,                                        \
+						      0,                                           \
+						      NULL,                                        \
+						      zr_elementwise_functions,                    \
+						      words,                                       \
+						      ZR_EW_LOOPS_(zr_ew_update),                  \
+						      measures,                                    \
+						      totals,                                      \
+						      NULL,                                        \
+						      NULL };                                      \
+	typedef char zr_ew_at_most_8_states_[STATES <= ZR_ELEMENTWISE_STATES ? 1 : -1];            \
+	typedef char zr_ew_at_most_32_constants_[CONSTANTS <= ZR_ELEMENTWISE_CONSTANTS ? 1 : -1];  \
 	typedef char zr_ew_at_most_4_sums_[(sums) <= ZR_ELEMENTWISE_SUMS ? 1 : -1];
 
-#define ZR_EW_NONE_ { NULL, NULL, NULL, NULL }
+#define ZR_EW_NONE_                                                                                \
+	{                                                                                          \
+		NULL, NULL, NULL, NULL                                                             \
+	}
 
-#define ZR_ELEMENTWISE(...) \
-	__VA_ARGS__ \
-	ZR_EW_NEXT_(update(k, g, p, s)) \
-	ZR_EW_EACH_(ZR_EW_UPDATE_, zr_ew_update) \
+#define ZR_ELEMENTWISE(...)                                                                        \
+	__VA_ARGS__                                                                                \
+	ZR_EW_NEXT_(update(k, g, p, s))                                                            \
+	ZR_EW_EACH_(ZR_EW_UPDATE_, zr_ew_update)                                                   \
 	ZR_EW_DEFINE_(0, 0, ZR_EW_NONE_, NULL, #__VA_ARGS__)
 
 /* The same for
@@ -435,10 +480,10 @@ struct zr_elementwise_about {
  * random: 32 random bits, which depend on the seed of the run, the step, the parameter and the
  * element alone: word (e mod 4) of the stream of struct zr_rng (<zeroth/parameters.h>) with this
  * seed and step, the number of the parameter as its slot, and the site 0xfffffffd. */
-#define ZR_ELEMENTWISE_WITH_RANDOM(...) \
-	__VA_ARGS__ \
-	ZR_EW_NEXT_(update(k, g, p, s, random[i])) \
-	ZR_EW_EACH_(ZR_EW_UPDATE_, zr_ew_update) \
+#define ZR_ELEMENTWISE_WITH_RANDOM(...)                                                            \
+	__VA_ARGS__                                                                                \
+	ZR_EW_NEXT_(update(k, g, p, s, random[i]))                                                 \
+	ZR_EW_EACH_(ZR_EW_UPDATE_, zr_ew_update)                                                   \
 	ZR_EW_DEFINE_(ZR_ELEMENTWISE_RANDOM, 0, ZR_EW_NONE_, NULL, #__VA_ARGS__)
 
 /* The same for an update by sums over its whole parameter, such as norms. The text has also
@@ -448,19 +493,19 @@ struct zr_elementwise_about {
  * measure() sets sum[SUMS] to what this element adds, from the states before the update. Then use()
  * gets the totals over the parameter, exact but for one rounding, and sets constants that depend on
  * them; update() comes after it. */
-#define ZR_ELEMENTWISE_WITH_SUMS(...) \
-	__VA_ARGS__ \
-	ZR_EW_NEXT_(update(k, g, p, s)) \
-	ZR_EW_EACH_(ZR_EW_UPDATE_, zr_ew_update) \
-	ZR_EW_EACH_(ZR_EW_MEASURE_, zr_ew_measure) \
+#define ZR_ELEMENTWISE_WITH_SUMS(...)                                                              \
+	__VA_ARGS__                                                                                \
+	ZR_EW_NEXT_(update(k, g, p, s))                                                            \
+	ZR_EW_EACH_(ZR_EW_UPDATE_, zr_ew_update)                                                   \
+	ZR_EW_EACH_(ZR_EW_MEASURE_, zr_ew_measure)                                                 \
 	ZR_EW_DEFINE_(0, SUMS, ZR_EW_LOOPS_(zr_ew_measure), use, #__VA_ARGS__)
 
 /* The same for both. */
-#define ZR_ELEMENTWISE_WITH_SUMS_AND_RANDOM(...) \
-	__VA_ARGS__ \
-	ZR_EW_NEXT_(update(k, g, p, s, random[i])) \
-	ZR_EW_EACH_(ZR_EW_UPDATE_, zr_ew_update) \
-	ZR_EW_EACH_(ZR_EW_MEASURE_, zr_ew_measure) \
+#define ZR_ELEMENTWISE_WITH_SUMS_AND_RANDOM(...)                                                   \
+	__VA_ARGS__                                                                                \
+	ZR_EW_NEXT_(update(k, g, p, s, random[i]))                                                 \
+	ZR_EW_EACH_(ZR_EW_UPDATE_, zr_ew_update)                                                   \
+	ZR_EW_EACH_(ZR_EW_MEASURE_, zr_ew_measure)                                                 \
 	ZR_EW_DEFINE_(ZR_ELEMENTWISE_RANDOM, SUMS, ZR_EW_LOOPS_(zr_ew_measure), use, #__VA_ARGS__)
 
 /* ---- functions that a text may call ---------------------------------------------- */
@@ -469,13 +514,25 @@ struct zr_elementwise_about {
 
 /* Correctly rounded. `const`, so that it needs no errno and a loop of it becomes vectors. */
 #if defined(__cplusplus) || !defined(__GNUC__)
-ZR_FN float zr_sqrt(float x) { return __builtin_sqrtf(x); }
-ZR_FN double zr_sqrt64(double x) { return __builtin_sqrt(x); } /* for use() */
+ZR_FN float zr_sqrt(float x)
+{
+	return __builtin_sqrtf(x);
+}
+ZR_FN double zr_sqrt64(double x)
+{
+	return __builtin_sqrt(x);
+} /* for use() */
 #else
 extern float sqrtf(float) __attribute__((const));
 extern double sqrt(double) __attribute__((const));
-ZR_FN float zr_sqrt(float x) { return sqrtf(x); }
-ZR_FN double zr_sqrt64(double x) { return sqrt(x); }
+ZR_FN float zr_sqrt(float x)
+{
+	return sqrtf(x);
+}
+ZR_FN double zr_sqrt64(double x)
+{
+	return sqrt(x);
+}
 #endif
 
 /* Numbers as bits. */
@@ -492,41 +549,42 @@ ZR_FN float zr_float_of(uint32_t u)
 	return x;
 }
 
-#define ZR_EW_TEXT_(name, ...) \
-	__VA_ARGS__ \
+#define ZR_EW_TEXT_(name, ...)                                                                     \
+	__VA_ARGS__                                                                                \
 	static const char name[] __attribute__((unused)) = #__VA_ARGS__;
 
-ZR_EW_TEXT_(zr_elementwise_functions,
-/* |x| */
-ZR_FN float zr_abs(float x) { return zr_float_of(zr_bits_of(x) & 0x7fffffffu); }
-/* b where they do not compare */
-ZR_FN float zr_min(float a, float b) { return a < b ? a : b; }
-ZR_FN float zr_max(float a, float b) { return a > b ? a : b; }
-/* 1, -1, or x where it is 0 or no number */
-ZR_FN float zr_sign(float x)
-{
-	float one = zr_float_of((zr_bits_of(x) & 0x80000000u) | 0x3f800000u);
-	return zr_abs(x) > 0 ? one : x;
-}
-/* in [0, 1), a multiple of 2^-24 */
-ZR_FN float zr_uniform(uint32_t random) { return (float)(int32_t)(random >> 8) * 5.96046448e-08f; }
-/* exp(x), within 2 units of the last place; 0 where it would be subnormal */
-ZR_FN float zr_exp(float x)
-{
-	float c = x > 89.0f ? 89.0f : x;
-	float big = c * 1.44269502f + 12582912.0f;
-	float n = big - 12582912.0f;
-	int32_t e = (int32_t)(zr_bits_of(big) - 0x4b400000u);
-	float r = (c - n * 0.693145752f) - n * 1.42860677e-06f;
-	float q = 0.00138143206f * r + 0.00836885069f;
-	q = q * r + 0.0416684002f;
-	q = q * r + 0.166665196f;
-	q = q * r + 0.49999994f;
-	q = ((q * (r * r) + r) + 1.0f) * zr_float_of((uint32_t)((e >> 1) + 127) << 23);
-	q = q * zr_float_of((uint32_t)(e - (e >> 1) + 127) << 23);
-	return x < -87.33f ? 0.0f : q;
-}
-)
+ZR_EW_TEXT_(
+	zr_elementwise_functions,
+	/* |x| */
+	ZR_FN float zr_abs(float x) { return zr_float_of(zr_bits_of(x) & 0x7fffffffu); }
+	/* b where they do not compare */
+	ZR_FN float zr_min(float a, float b) {
+		return a < b ? a : b;
+	} ZR_FN float zr_max(float a, float b) { return a > b ? a : b; }
+	/* 1, -1, or x where it is 0 or no number */
+	ZR_FN float zr_sign(float x) {
+		float one = zr_float_of((zr_bits_of(x) & 0x80000000u) | 0x3f800000u);
+		return zr_abs(x) > 0 ? one : x;
+	}
+	/* in [0, 1), a multiple of 2^-24 */
+	ZR_FN float zr_uniform(uint32_t random) {
+		return (float)(int32_t)(random >> 8) * 5.96046448e-08f;
+	}
+	/* exp(x), within 2 units of the last place; 0 where it would be subnormal */
+	ZR_FN float zr_exp(float x) {
+		float c = x > 89.0f ? 89.0f : x;
+		float big = c * 1.44269502f + 12582912.0f;
+		float n = big - 12582912.0f;
+		int32_t e = (int32_t)(zr_bits_of(big) - 0x4b400000u);
+		float r = (c - n * 0.693145752f) - n * 1.42860677e-06f;
+		float q = 0.00138143206f * r + 0.00836885069f;
+		q = q * r + 0.0416684002f;
+		q = q * r + 0.166665196f;
+		q = q * r + 0.49999994f;
+		q = ((q * (r * r) + r) + 1.0f) * zr_float_of((uint32_t)((e >> 1) + 127) << 23);
+		q = q * zr_float_of((uint32_t)(e - (e >> 1) + 127) << 23);
+		return x < -87.33f ? 0.0f : q;
+	})
 
 /* On the host, for constants(): n numbers rounded; x to the power of n >= 0, the same bits
  * everywhere. */

@@ -50,25 +50,25 @@ struct zr_op_router_losses {
 	uint32_t size, flags;
 	int64_t blocks, experts;
 	float balance, z;
-	const double *sums;       /* [2 experts + 2] */
-	float *share;             /* [experts + 1]: f, and the tokens of each block */
+	const double *sums; /* [2 experts + 2] */
+	float *share;       /* [experts + 1]: f, and the tokens of each block */
 	double *loss;
 };
 
 /* dlogits = gradient w.r.t. the logits of sum(dweights * weights) + balance * experts * sum of
  * share * P + z * mean of lse^2, P and mean over those of these tokens that count. GROWABLE. */
 struct zr_op_route_bwd {
-	uint32_t size, flags;     /* as in the forward, like all that is read */
+	uint32_t size, flags; /* as in the forward, like all that is read */
 	int64_t rows, experts, k;
 	float balance, z;
-	const float *p;           /* [rows, experts] */
-	const float *lse;         /* [rows] */
-	const int32_t *ids;       /* [rows, k] */
-	const float *weights;     /* [rows, k] */
-	const float *share;       /* [experts + 1]; NULL where balance and z are 0 */
-	const float *dweights;    /* [rows, k] */
-	float *dlogits;           /* [rows, experts]; may be p */
-	const int32_t *targets;   /* [rows]; as in the forward */
+	const float *p;         /* [rows, experts] */
+	const float *lse;       /* [rows] */
+	const int32_t *ids;     /* [rows, k] */
+	const float *weights;   /* [rows, k] */
+	const float *share;     /* [experts + 1]; NULL where balance and z are 0 */
+	const float *dweights;  /* [rows, k] */
+	float *dlogits;         /* [rows, experts]; may be p */
+	const int32_t *targets; /* [rows]; as in the forward */
 };
 
 /* out[s] = x[order[s] / k], s < rows * k: the tokens of each expert. GROWABLE. */
@@ -127,13 +127,13 @@ struct zr_op_matmul_grouped {
 #define ZR_EXPERT_CHUNK 2048
 struct zr_op_matmul_grouped_dw {
 	uint32_t size, flags;
-	int32_t dtype, rsv;      /* of dy and x */
+	int32_t dtype, rsv; /* of dy and x */
 	int64_t rows, experts, m, n;
-	int64_t k;               /* places of a token */
-	const int32_t *offsets;  /* [experts + 1] */
-	const int32_t *order;    /* [rows] */
-	const void *dy, *x;      /* [rows, m], [rows, n] */
-	float *dw[ZR_EXPERTS];   /* [m, n]; NULL past the last */
+	int64_t k;              /* places of a token */
+	const int32_t *offsets; /* [experts + 1] */
+	const int32_t *order;   /* [rows] */
+	const void *dy, *x;     /* [rows, m], [rows, n] */
+	float *dw[ZR_EXPERTS];  /* [m, n]; NULL past the last */
 };
 
 #ifdef __cplusplus

@@ -16,8 +16,8 @@
 extern "C" {
 #endif
 
-#define ZR_INIT_NORMAL 1 /* N(mean, std) by position in the tensor */
-#define ZR_INIT_CONST 2  /* mean everywhere */
+#define ZR_INIT_NORMAL  1 /* N(mean, std) by position in the tensor */
+#define ZR_INIT_CONST   2 /* mean everywhere */
 #define ZR_INIT_UNIFORM 3 /* U(mean - std, mean + std) by position */
 
 /* The weight of a linear map y = W x, as the tensor has it: rows are outputs, or inputs. Products
@@ -25,23 +25,23 @@ extern "C" {
  * operand d of one. Maps of a mixture's experts are ZR_MAP_OUT_IN, and operands b of
  * matmul_grouped and dw of matmul_grouped_dw. What is no weight of a linear map, an embedding or
  * the head, has ZR_MAP_NONE. */
-#define ZR_MAP_NONE 0
+#define ZR_MAP_NONE   0
 #define ZR_MAP_OUT_IN 1
 #define ZR_MAP_IN_OUT 2
 
 #define ZR_TENSOR_FROZEN 1u /* not trained, whatever [train] freeze says */
-#define ZR_TENSOR_ADDED 2u  /* by an adapter: a model's files do not have it */
+#define ZR_TENSOR_ADDED  2u /* by an adapter: a model's files do not have it */
 
 /* GROWABLE by zr_model_decl.tensor_stride. */
 struct zr_tensor {
 	/* canonical (Hugging Face's): "h.0.ln_1.weight"; owned by the model instance */
 	const char *name;
-	int64_t dims[4];   /* row-major, unused trailing ones 1 */
+	int64_t dims[4]; /* row-major, unused trailing ones 1 */
 	int32_t ndim;
-	int32_t init;      /* ZR_INIT_* */
+	int32_t init; /* ZR_INIT_* */
 	double mean, std;
-	int32_t map;       /* ZR_MAP_* */
-	uint32_t flags;    /* ZR_TENSOR_* */
+	int32_t map;    /* ZR_MAP_* */
+	uint32_t flags; /* ZR_TENSOR_* */
 	/* of an expert's map: the experts of a token, each a row of its products; else 0 */
 	int32_t experts_per_token, rsv;
 };
@@ -83,7 +83,7 @@ struct zr_model_decl {
 	const struct zr_unit *units;
 	const struct zr_layer *layers;
 	int64_t vocabulary;
-	int64_t context;         /* longest sequence */
+	int64_t context; /* longest sequence */
 	/* of forward and backward, without recomputation, at length `context` */
 	double flops_per_token;
 	/* key, value, ..., NULL: written to the metadata of weights files, as config.json would say
@@ -106,7 +106,7 @@ struct zr_layer_bytes {
 	uint64_t work_fwd; /* scratch of one forward call */
 	/* scratch of one backward call (with ZR_LAYER_LOSS also of the evaluation) */
 	uint64_t work_bwd;
-	uint64_t grad;     /* gradient w.r.t. its output (for the loss layer: w.r.t. its input) */
+	uint64_t grad; /* gradient w.r.t. its output (for the loss layer: w.r.t. its input) */
 	/* what it keeps of the tokens of a sequence for those that follow, when sampling: keys and
 	 * values of attention; 0: nothing */
 	uint64_t cache;
@@ -125,8 +125,8 @@ struct zr_layer_call {
 	int64_t batch, length; /* B, T */
 	/* [B*T], device memory; a target may be negative: none, ZR_PADDING: no token */
 	const int32_t *tokens, *targets;
-	const void *in;        /* output of the layer before */
-	void *out;             /* this layer's output */
+	const void *in; /* output of the layer before */
+	void *out;      /* this layer's output */
 	void *saved, *work;
 	/* backward: on entry the gradient w.r.t. out, on return that w.r.t. in, in the same buffer;
 	 * the loss layer gets none and only returns one */
@@ -137,11 +137,11 @@ struct zr_layer_call {
 	float *const *dparam;
 	/* [tensors] 0: store, the first contribution of a micro-batch; 1: add */
 	const uint8_t *accumulate;
-	float *loss_rows;      /* [B*T] loss layer: loss of each token */
-	double *loss_sum;      /* loss layer: fp64 sum of them, stored; [1]: see zr_model_decl */
-	float grad_scale;      /* loss layer: d(objective)/d(loss of one token) */
-	uint32_t flags;        /* ZR_CALL_* */
-	struct zr_rng rng;     /* seed, step, slot; the model sets site = layer*8 + n */
+	float *loss_rows;  /* [B*T] loss layer: loss of each token */
+	double *loss_sum;  /* loss layer: fp64 sum of them, stored; [1]: see zr_model_decl */
+	float grad_scale;  /* loss layer: d(objective)/d(loss of one token) */
+	uint32_t flags;    /* ZR_CALL_* */
+	struct zr_rng rng; /* seed, step, slot; the model sets site = layer*8 + n */
 	const struct zr_ops *ops;
 	struct zr_stream *stream;
 	/* backward, n_rows > 0: nothing but rows [first_row, first_row + n_rows) of the gradient
@@ -206,7 +206,7 @@ struct zr_config_key {
 	/* The accepted values, separated by blanks; NULL: any. "silu", or "true=yes" where the
 	 * option gets `yes`, or "true=" where it gets nothing. */
 	const char *values;
-	const char *def;    /* the value of a missing key; NULL: none */
+	const char *def; /* the value of a missing key; NULL: none */
 	/* values of model_type to which the key applies, separated by blanks; NULL: all */
 	const char *types;
 	uint32_t flags, rsv;
@@ -222,7 +222,7 @@ struct zr_pretrained_v1 {
 	/* Options, separated by blanks, that say the same as config.json and are refused beside a
 	 * directory. */
 	const char *presets;
-	const char *prefix;       /* may stand before the canonical names in the files; "": none */
+	const char *prefix; /* may stand before the canonical names in the files; "": none */
 	/* Patterns, separated by blanks, of tensors that may be in the files although the model
 	 * does not use them. "HEAD=TENSOR" is the head of a model whose head is its embedding:
 	 * TENSOR by another name where that is not there. Where both are there and differ the

@@ -31,7 +31,7 @@ extern "C" {
 /* GROWABLE; filled by info(). */
 struct zr_tier_info {
 	uint32_t size;
-	uint32_t mem_ok;       /* kinds of memory it reads into and writes from: ZR_MEM_* */
+	uint32_t mem_ok; /* kinds of memory it reads into and writes from: ZR_MEM_* */
 	/* requests posted and not waited for, at most; one more gets ZR_EAGAIN */
 	uint32_t max_inflight;
 	/* 1: map() gives the memory of objects, and requests are plain copies */
@@ -46,7 +46,7 @@ struct zr_tier_info {
 	/* sub-groups in memory at once, at least 1 + pipeline_read + pipeline_write; 0: core counts
 	 * them */
 	uint32_t buffers;
-	uint32_t pipeline_read; /* 1: read the next sub-group while one is computed */
+	uint32_t pipeline_read;  /* 1: read the next sub-group while one is computed */
 	uint32_t pipeline_write; /* 1: write the last sub-group while one is computed */
 	/* Bytes of host memory that the store allocates for each 4096 bytes of an object, for
 	 * checksums for example. */

@@ -22,9 +22,9 @@
 extern "C" {
 #endif
 
-struct zr_ops;     /* zeroth/device.h, draft: operations of the device that owns the memory */
-struct zr_stream;  /* zeroth/device.h, draft */
-struct zr_scalars; /* zeroth/parameters.h, draft: scalars in the memory kind of the buffers */
+struct zr_ops;         /* zeroth/device.h, draft: operations of the device that owns the memory */
+struct zr_stream;      /* zeroth/device.h, draft */
+struct zr_scalars;     /* zeroth/parameters.h, draft: scalars in the memory kind of the buffers */
 struct zr_elementwise; /* zeroth/elementwise.h */
 
 /* Memory that is lent for one call. FROZEN. */
@@ -38,7 +38,7 @@ struct zr_buf {
 /* caps, bits; a host refuses others. 0: step() is called as with ZR_OPT_ELEMENTWISE, but results
  * may depend on how ranks and sub-groups cut the parameters, and a run says so. */
 #define ZR_OPT_ELEMENTWISE 1u /* any split of the data gives the same result, bit for bit */
-#define ZR_OPT_WHOLE 2u       /* needs whole parameters, in step_whole */
+#define ZR_OPT_WHOLE       2u /* needs whole parameters, in step_whole */
 
 /* One state tensor, declared per element of the parameters. GROWABLE by stride: the host reads no
  * member beyond state_stride. */
@@ -53,7 +53,7 @@ struct zr_state {
 	 * sub-group the block that has element i starts at i / ZR_BLOCK * bytes_per_block of the
 	 * state's data, whose zr_buf has dtype 0 and counts elements. It begins as zeros. */
 	uint32_t bytes_per_block;
-	double init;              /* first value of every element; 0 where dtype is not ZR_F32 */
+	double init; /* first value of every element; 0 where dtype is not ZR_F32 */
 };
 
 /* The part of one parameter that is in a sub-group. It starts on a block of ZR_BLOCK elements.
@@ -66,13 +66,13 @@ struct zr_seg {
 	int32_t ndim;
 	/* shape of the whole parameter; owned by the host and valid as long as it */
 	const int64_t *dims;
-	const char *name;    /* canonical name, "h.0.attn.c_attn.weight"; likewise */
+	const char *name; /* canonical name, "h.0.attn.c_attn.weight"; likewise */
 };
 
 /* What a kernel of the plugin's own needs to run where the buffers are. GROWABLE. */
 #define ZR_NATIVE_HOST 0 /* host memory; no stream */
 #define ZR_NATIVE_CUDA 1 /* stream is a cudaStream_t */
-#define ZR_NATIVE_HIP 2  /* stream is a hipStream_t */
+#define ZR_NATIVE_HIP  2 /* stream is a hipStream_t */
 struct zr_native {
 	uint32_t size;
 	uint32_t api;   /* ZR_NATIVE_* */
@@ -86,11 +86,11 @@ struct zr_native {
 struct zr_opt_step {
 	uint32_t size;
 	uint32_t n_state;
-	int64_t step;        /* 1-based count of applied updates, this one included */
-	double lr;           /* learning rate of its parameter group, schedule applied */
+	int64_t step; /* 1-based count of applied updates, this one included */
+	double lr;    /* learning rate of its parameter group, schedule applied */
 	/* gradient of element i = grad[i] * (float)grad_mult (mean, unscale, clip) */
 	double grad_mult;
-	const void *opts;    /* options of its parameter group */
+	const void *opts;     /* options of its parameter group */
 	struct zr_buf master; /* in/out, ZR_F32 */
 	struct zr_buf grad;   /* in, read-only, ZR_F32 */
 	/* out: the master rounded to ZR_BF16 (half away from zero: bits + 0x8000, cut; a NaN is
@@ -137,7 +137,8 @@ struct zr_opt_step {
 #define ZR_SEG(s, i)                                                                               \
 	((const struct zr_seg *)((const char *)(s)->seg +                                          \
 				 (i) * (ZR_HAS(s, struct zr_opt_step, seg_stride) ?                \
-						(s)->seg_stride : sizeof(struct zr_seg))))
+						(s)->seg_stride :                                  \
+						sizeof(struct zr_seg))))
 
 /* GROWABLE. */
 struct zr_optimizer_v1 {

@@ -27,10 +27,10 @@ struct zr_rng {
 
 /* Scalars of an update, in the memory kind of the buffers they go with. FROZEN. */
 struct zr_scalars {
-	int64_t step;    /* 1-based count of applied updates, this one included */
+	int64_t step; /* 1-based count of applied updates, this one included */
 	/* gradient = stored gradient * grad_mult: mean, unscale and clip in one factor */
 	float grad_mult;
-	float lr;        /* learning rate of the group, schedule applied */
+	float lr; /* learning rate of the group, schedule applied */
 };
 
 /* Gradients of parameters: += instead of =. The first contribution of a micro-batch stores. */
@@ -137,9 +137,9 @@ struct zr_op_init {
 struct zr_op_master {
 	uint32_t size, flags;
 	int64_t n;
-	float *master;  /* join writes it, split reads it */
-	uint16_t *lowp; /* bf16; join reads it, split writes it */
-	void *rem;      /* uint16_t, or uint8_t */
+	float *master;    /* join writes it, split reads it */
+	uint16_t *lowp;   /* bf16; join reads it, split writes it */
+	void *rem;        /* uint16_t, or uint8_t */
 	int32_t rem_bits; /* 16 (also 0) or 8 */
 	int32_t rsv;
 };

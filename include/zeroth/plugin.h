@@ -60,22 +60,22 @@ extern "C" {
 
 /* Return codes. 0 is success, failures are negative; a code unknown to the reader means
  * ZR_EINTERNAL. The text of a failure goes through zr_fail(), once, where it was decided. */
-#define ZR_OK 0
-#define ZR_EAGAIN (-1)    /* back-pressure: try again after completing something; not a failure */
-#define ZR_EINVAL (-2)    /* bad configuration or input */
-#define ZR_ENOTSUP (-3)   /* not supported by this plugin */
-#define ZR_ENOMEM (-4)    /* memory refused by the system */
-#define ZR_EIO (-5)       /* file or device error */
-#define ZR_EPEER (-6)     /* another rank failed */
-#define ZR_ESTATE (-7)    /* called in the wrong order */
-#define ZR_EINTERNAL (-8) /* a defect */
-#define ZR_EFIT (-9)      /* does not fit the memory at hand */
-#define ZR_ENUMERIC (-10) /* non-finite numbers stopped the run */
+#define ZR_OK        0
+#define ZR_EAGAIN    (-1)  /* back-pressure: try again after completing something; not a failure */
+#define ZR_EINVAL    (-2)  /* bad configuration or input */
+#define ZR_ENOTSUP   (-3)  /* not supported by this plugin */
+#define ZR_ENOMEM    (-4)  /* memory refused by the system */
+#define ZR_EIO       (-5)  /* file or device error */
+#define ZR_EPEER     (-6)  /* another rank failed */
+#define ZR_ESTATE    (-7)  /* called in the wrong order */
+#define ZR_EINTERNAL (-8)  /* a defect */
+#define ZR_EFIT      (-9)  /* does not fit the memory at hand */
+#define ZR_ENUMERIC  (-10) /* non-finite numbers stopped the run */
 
 /* Log levels. */
 #define ZR_LOG_ERROR 0
-#define ZR_LOG_WARN 1
-#define ZR_LOG_INFO 2
+#define ZR_LOG_WARN  1
+#define ZR_LOG_INFO  2
 #define ZR_LOG_DEBUG 3
 
 /* The target of a row of a batch that is no token of the data: it fills a sequence up, and the
@@ -83,13 +83,13 @@ extern "C" {
 #define ZR_PADDING (-2)
 
 /* Element types. */
-#define ZR_F32 1
+#define ZR_F32  1
 #define ZR_BF16 2
-#define ZR_F16 3
-#define ZR_F64 4
-#define ZR_I32 5
-#define ZR_I64 6
-#define ZR_U8 7
+#define ZR_F16  3
+#define ZR_F64  4
+#define ZR_I32  5
+#define ZR_I64  6
+#define ZR_U8   7
 /* Types of whole blocks of ZR_BLOCK elements, whose bytes are all codes of a block, then an fp32
  * scale for each 64 elements. Of 64 elements x, the largest magnitude a:
  *   ZR_NF4   4 bits, the first of two elements in the high ones: the nearest of 16 values,
@@ -97,11 +97,11 @@ extern "C" {
  *            (1 / a); scale a; element = value * a. The codes of bitsandbytes.
  *   ZR_INT8  bytes, x / s to the nearest, ties to even; scale s = a / 127; element = code * s
  * What came out of them in fp32 goes in again with the same bytes. */
-#define ZR_NF4 8  /* 1152 bytes */
+#define ZR_NF4  8 /* 1152 bytes */
 #define ZR_INT8 9 /* 2176 bytes */
 
 /* Kinds of memory, as bits. */
-#define ZR_MEM_HOST 1u
+#define ZR_MEM_HOST   1u
 #define ZR_MEM_PINNED 2u
 #define ZR_MEM_DEVICE 4u
 
@@ -116,10 +116,10 @@ struct zr_inst; /* an instance of a plugin: the plugin's own, opaque to everyone
 struct zr_host {
 	uint32_t size;
 	uint32_t abi_minor;
-	void *impl;           /* the host's own */
-	int32_t rank, world;  /* this process among all training processes */
+	void *impl;          /* the host's own */
+	int32_t rank, world; /* this process among all training processes */
 	int32_t local_rank, local_world;
-	int32_t workers;      /* threads that parallel() uses, the caller included */
+	int32_t workers; /* threads that parallel() uses, the caller included */
 	int32_t rsv;
 	/* directory for files of this run: monitors have it; NULL for roles that begin before it is
 	 * there, and where there is no run */
@@ -160,42 +160,42 @@ struct zr_host {
 /* ---- options ---------------------------------------------------------------------
  * One table drives INI parsing, validation, `zeroth plugin info`, the man page and what a
  * checkpoint records. The host writes each parsed value into the plugin's options struct. */
-#define ZR_T_BOOL 1  /* uint8_t; yes|no|true|false|on|off|1|0 */
-#define ZR_T_I64 2   /* int64_t */
-#define ZR_T_F64 3   /* double; NaN and infinities are refused */
-#define ZR_T_STR 4   /* const char *, owned by the host */
-#define ZR_T_ENUM 5  /* int32_t: index into `choices` */
-#define ZR_T_BYTES 6 /* uint64_t; suffixes K M G T are powers of 1024 */
-#define ZR_T_PATH 7  /* const char *, owned by the host; relative to the working directory */
-#define ZR_T_COUNT 8 /* uint64_t; 5e8 is allowed */
-#define ZR_T_F64S 9  /* double[width / 8]: exactly that many, separated by commas or blanks */
+#define ZR_T_BOOL  1  /* uint8_t; yes|no|true|false|on|off|1|0 */
+#define ZR_T_I64   2  /* int64_t */
+#define ZR_T_F64   3  /* double; NaN and infinities are refused */
+#define ZR_T_STR   4  /* const char *, owned by the host */
+#define ZR_T_ENUM  5  /* int32_t: index into `choices` */
+#define ZR_T_BYTES 6  /* uint64_t; suffixes K M G T are powers of 1024 */
+#define ZR_T_PATH  7  /* const char *, owned by the host; relative to the working directory */
+#define ZR_T_COUNT 8  /* uint64_t; 5e8 is allowed */
+#define ZR_T_F64S  9  /* double[width / 8]: exactly that many, separated by commas or blanks */
 #define ZR_T_GLOBS 10 /* const char *: patterns separated by blanks, kept as text */
 
-#define ZR_O_REQUIRED 1u   /* no default: the user must give it */
-#define ZR_O_MIN_OPEN 2u   /* min itself is excluded */
-#define ZR_O_MAX_OPEN 4u   /* max itself is excluded */
-#define ZR_O_AUTO 8u       /* accepts `auto`: stored as ZR_AUTO_*, then filled by resolve() */
-#define ZR_O_SCHED 16u     /* a scheduler may drive it */
-#define ZR_O_GROUP 32u     /* may differ between parameter groups */
-#define ZR_O_NUMERIC 64u   /* changes results: equal on all ranks */
+#define ZR_O_REQUIRED   1u  /* no default: the user must give it */
+#define ZR_O_MIN_OPEN   2u  /* min itself is excluded */
+#define ZR_O_MAX_OPEN   4u  /* max itself is excluded */
+#define ZR_O_AUTO       8u  /* accepts `auto`: stored as ZR_AUTO_*, then filled by resolve() */
+#define ZR_O_SCHED      16u /* a scheduler may drive it */
+#define ZR_O_GROUP      32u /* may differ between parameter groups */
+#define ZR_O_NUMERIC    64u /* changes results: equal on all ranks */
 #define ZR_O_DEPRECATED 128u
 /* resolve() may leave it `auto`: then each call decides, by the parameter group it is for, for
  * example. */
 #define ZR_O_STAYS_AUTO 256u
 
-#define ZR_AUTO_I64 INT64_MIN
+#define ZR_AUTO_I64   INT64_MIN
 #define ZR_AUTO_COUNT UINT64_MAX /* also BYTES */
-#define ZR_AUTO_ENUM (-1)
+#define ZR_AUTO_ENUM  (-1)
 /* `auto` of an F64 is NaN, which no user can give; of an F64S, NaN in its first element. */
 
 /* GROWABLE through zr_desc.opt_stride. All pointers are static. */
 struct zr_opt {
 	const char *name;
-	const char *def;             /* INI text, parsed like a user's; NULL with ZR_O_REQUIRED */
-	const char *doc;             /* one sentence */
-	const char *unit;            /* "s", "tokens", ...; "" if none */
-	const char *const *choices;  /* ZR_T_ENUM: NULL-terminated */
-	double min, max;             /* allowed range of numbers (of each element of a list) */
+	const char *def;            /* INI text, parsed like a user's; NULL with ZR_O_REQUIRED */
+	const char *doc;            /* one sentence */
+	const char *unit;           /* "s", "tokens", ...; "" if none */
+	const char *const *choices; /* ZR_T_ENUM: NULL-terminated */
+	double min, max;            /* allowed range of numbers (of each element of a list) */
 	int32_t type;
 	uint32_t flags;
 	/* where the host stores the value: bytes in the options struct */
@@ -206,28 +206,32 @@ struct zr_opt {
 
 /* ZR_OPT(struct my_opts, lr, ZR_T_F64, ZR_O_SCHED, "1e-3", 0, ZR_HI, "", "Learning rate.")
  * In C11 a type that is not that of the member does not compile. */
-#define ZR_OPT(S, f, T, flags, def, min, max, unit, doc)                                       \
-	{ #f, def, doc, unit, NULL, min, max, T, flags, (uint32_t)offsetof(S, f),              \
-	  ZR_OPT_WIDTH_(S, f, T) }
-#define ZR_OPT_ENUM(S, f, flags, def, choices, doc)                                            \
-	{ #f, def, doc, "", choices, 0, 0, ZR_T_ENUM, flags, (uint32_t)offsetof(S, f),         \
-	  ZR_OPT_WIDTH_(S, f, ZR_T_ENUM) }
+#define ZR_OPT(S, f, T, flags, def, min, max, unit, doc)                                           \
+	{                                                                                          \
+#f, def, doc, unit, NULL, min, max, T, flags, (uint32_t)offsetof(S, f),            \
+			ZR_OPT_WIDTH_(S, f, T)                                                     \
+	}
+#define ZR_OPT_ENUM(S, f, flags, def, choices, doc)                                                \
+	{                                                                                          \
+#f, def, doc, "", choices, 0, 0, ZR_T_ENUM, flags, (uint32_t)offsetof(S, f),       \
+			ZR_OPT_WIDTH_(S, f, ZR_T_ENUM)                                             \
+	}
 #if defined(__cplusplus) || __STDC_VERSION__ < 201112L
 #define ZR_OPT_WIDTH_(S, f, T) (uint32_t)sizeof(((S *)0)->f)
 #else
-#define ZR_OPT_SUITS_(member, T)                                                               \
+#define ZR_OPT_SUITS_(member, T)                                                                   \
 	_Generic((member), uint8_t: (T) == ZR_T_BOOL, int32_t: (T) == ZR_T_ENUM,                \
 		 int64_t: (T) == ZR_T_I64,                                                     \
 		 uint64_t: (T) == ZR_T_COUNT || (T) == ZR_T_BYTES, double: (T) == ZR_T_F64,     \
 		 double *: (T) == ZR_T_F64S,                                                   \
 		 const char *: (T) == ZR_T_STR || (T) == ZR_T_PATH || (T) == ZR_T_GLOBS,       \
 		 default: 1) /* by its width alone */
-#define ZR_OPT_WIDTH_(S, f, T)                                                                 \
-	(uint32_t)(sizeof(((S *)0)->f) +                                                       \
-		   0 * sizeof(struct {                                                         \
-			   _Static_assert(ZR_OPT_SUITS_(((S *)0)->f, T),                       \
-					  "option " #f ": its type is not that of the member"); \
-			   char unused;                                                        \
+#define ZR_OPT_WIDTH_(S, f, T)                                                                     \
+	(uint32_t)(sizeof(((S *)0)->f) +                                                           \
+		   0 * sizeof(struct {                                                             \
+			   _Static_assert(ZR_OPT_SUITS_(((S *)0)->f, T),                           \
+					  "option " #f ": its type is not that of the member");    \
+			   char unused;                                                            \
 		   }))
 #endif
 
@@ -244,15 +248,15 @@ struct zr_facts {
 	int64_t steps;           /* optimizer steps of the run */
 	/* base learning rate of all parameter groups; NaN also if they differ */
 	double lr;
-	uint64_t memory;         /* bytes of host memory this rank may use */
-	int64_t parameters;      /* elements of all units, padding included */
-	int64_t largest_unit;    /* elements of the largest one */
-	int64_t typical_unit;    /* elements of the median unit: in a transformer, one block */
+	uint64_t memory;      /* bytes of host memory this rank may use */
+	int64_t parameters;   /* elements of all units, padding included */
+	int64_t largest_unit; /* elements of the largest one */
+	int64_t typical_unit; /* elements of the median unit: in a transformer, one block */
 	/* How many layers before its use a split unit should be gathered: one for each transfer
 	 * that the gather consists of, for example from disk, to the device, and between the
 	 * ranks. */
 	int32_t gather_legs;
-	int32_t evaluates;       /* data: 1: nothing is learned from it, all of it is held out */
+	int32_t evaluates; /* data: 1: nothing is learned from it, all of it is held out */
 };
 
 /* ---- descriptor and entry: constant data, read before any function is called ----- */
@@ -266,16 +270,16 @@ struct zr_iface {
 /* GROWABLE. */
 struct zr_desc {
 	uint32_t size;
-	uint32_t flags;              /* 0; a host refuses what it does not know */
-	const char *role;            /* "optimizer": INI section and directory */
-	const char *id;              /* "adamw": [a-z0-9_-]+, equal to the file's name */
-	const char *version;         /* of the plugin */
-	const char *license;         /* SPDX */
-	const char *summary;         /* one line */
+	uint32_t flags;                /* 0; a host refuses what it does not know */
+	const char *role;              /* "optimizer": INI section and directory */
+	const char *id;                /* "adamw": [a-z0-9_-]+, equal to the file's name */
+	const char *version;           /* of the plugin */
+	const char *license;           /* SPDX */
+	const char *summary;           /* one line */
 	const struct zr_iface *ifaces; /* ends with {NULL, NULL} */
-	const struct zr_opt *opts;   /* n_opts entries, opt_stride bytes apart */
+	const struct zr_opt *opts;     /* n_opts entries, opt_stride bytes apart */
 	uint32_t n_opts, opt_stride;
-	uint32_t opts_size;          /* bytes of the options struct, at least 1 if n_opts > 0 */
+	uint32_t opts_size; /* bytes of the options struct, at least 1 if n_opts > 0 */
 	uint32_t rsv;
 
 	/* (optional) [pure] Replaces ZR_AUTO_* values in opts, and applies presets. Fails with a
@@ -302,8 +306,8 @@ struct zr_entry {
 	uint16_t rsv;
 	/* 0, or the ZR_DRAFT_REVISION of the draft headers it was built with */
 	uint32_t draft;
-	uint32_t flags;      /* ZR_ENTRY_*; a host refuses what it does not know */
-	const char *build;   /* compiler and the like: printed, never compared */
+	uint32_t flags;                     /* ZR_ENTRY_*; a host refuses what it does not know */
+	const char *build;                  /* compiler and the like: printed, never compared */
 	const struct zr_desc *const *descs; /* ends with NULL */
 };
 
@@ -328,11 +332,17 @@ struct zr_entry {
 #define ZR_PLUGIN_NEED(minor, ...)                                                                 \
 	static const struct zr_desc *const zr_descs__[] = { __VA_ARGS__, NULL };                   \
 	ZR_EXTERN __attribute__((visibility("default"))) const struct zr_entry zr_plugin_entry_v1; \
-	const struct zr_entry zr_plugin_entry_v1 = {                                               \
-		ZR_MAGIC, sizeof(struct zr_entry), ZR_ABI_MAJOR, ZR_ABI_MINOR,                     \
-		(minor) > ZR_HEADERS_NEED ? (minor) : ZR_HEADERS_NEED, 0,                          \
-		ZR_DRAFT_USED, ZR_ENTRY_FLAGS, __VERSION__, zr_descs__                             \
-	}
+	const struct zr_entry zr_plugin_entry_v1 = { ZR_MAGIC,                                     \
+						     sizeof(struct zr_entry),                      \
+						     ZR_ABI_MAJOR,                                 \
+						     ZR_ABI_MINOR,                                 \
+						     (minor) > ZR_HEADERS_NEED ? (minor) :         \
+										 ZR_HEADERS_NEED,  \
+						     0,                                            \
+						     ZR_DRAFT_USED,                                \
+						     ZR_ENTRY_FLAGS,                               \
+						     __VERSION__,                                  \
+						     zr_descs__ }
 
 /* ---- conveniences ---------------------------------------------------------------- */
 

@@ -18,8 +18,8 @@ extern "C" {
 #endif
 
 #define ZR_STEP_APPLY 0 /* update */
-#define ZR_STEP_SKIP 1  /* change nothing and log it */
-#define ZR_STEP_STOP 2  /* end the run: exit 5, naming the first non-finite tensor */
+#define ZR_STEP_SKIP  1 /* change nothing and log it */
+#define ZR_STEP_STOP  2 /* end the run: exit 5, naming the first non-finite tensor */
 
 /* How the fp32 value of a parameter is kept between steps. */
 /* Beside the 16-bit compute copy: 6 bytes. */

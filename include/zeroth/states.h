@@ -32,7 +32,7 @@ ZR_FN uint16_t zr_scale_for(uint32_t most) /* the bits of the largest magnitude 
 		return 0x7bff;
 	if (x < 6.10351562e-05f) /* 2^-14: to the nearest multiple of 2^-24; no number becomes 0 */
 		return (uint16_t)(most && x < 5.96046448e-08f ? 1 :
-				  zr_bits_of(x + 0.5f) - 0x3f000000u);
+								zr_bits_of(x + 0.5f) - 0x3f000000u);
 	return (uint16_t)((most - 0x38000000u + 0xfffu + (most >> 13 & 1)) >> 13);
 }
 /* The nearest integer, ties to even, in [least, most]. */
@@ -77,9 +77,12 @@ ZR_FN void zr_state_put8(uint8_t *block, uint64_t i, int root, const float *x)
 	const float scale = zr_scale_of(h);
 	memcpy(block + ZR_BLOCK + i / ZR_STATE8_GROUP * 2, &h, 2);
 	for (int k = 0; k < ZR_STATE8_GROUP; k++)
-		block[i + (uint64_t)k] = !(scale > 0) ? 0 :
-			(uint8_t)(root ? zr_code_of(y[k] * (255 / scale), 1, 255) :
-			zr_code_of(254 * (y[k] / (scale + zr_abs(y[k]))), -127, 127));
+		block[i + (uint64_t)k] =
+			!(scale > 0) ?
+				0 :
+				(uint8_t)(root ? zr_code_of(y[k] * (255 / scale), 1, 255) :
+						 zr_code_of(254 * (y[k] / (scale + zr_abs(y[k]))),
+							    -127, 127));
 }
 
 /* upgrade(): between fp32, bf16 and 8 bits. */
@@ -95,13 +98,14 @@ static inline int zr_elementwise_upgrade(const struct zr_elementwise_inst *inst,
 			float x[ZR_STATE8_GROUP];
 			zr_state_get(&old[j], i, root, x);
 			if (!now[j].dtype)
-				zr_state_put8((uint8_t *)now[j].data + i / ZR_BLOCK *
-					      ZR_STATE8_BYTES, i % ZR_BLOCK, root, x);
+				zr_state_put8((uint8_t *)now[j].data +
+						      i / ZR_BLOCK * ZR_STATE8_BYTES,
+					      i % ZR_BLOCK, root, x);
 			for (uint64_t k = 0; now[j].dtype && k < ZR_STATE8_GROUP; k++) {
 				/* bf16: half away from zero; a NaN stays one */
 				const uint32_t u = zr_bits_of(x[k]) + (x[k] == x[k] ? 0x8000u : 0);
-				const uint16_t h = (uint16_t)((x[k] == x[k] ? u : u | 0x400000u) >>
-							      16);
+				const uint16_t h =
+					(uint16_t)((x[k] == x[k] ? u : u | 0x400000u) >> 16);
 				if (now[j].dtype == ZR_F32)
 					((float *)now[j].data)[i + k] = x[k];
 				else

@@ -19,8 +19,8 @@ extern "C" {
 #endif
 
 /* Groups over which something is split. */
-#define ZR_GROUP_SELF 0  /* not split: whole on every rank */
-#define ZR_GROUP_NODE 1
+#define ZR_GROUP_SELF  0 /* not split: whole on every rank */
+#define ZR_GROUP_NODE  1
 #define ZR_GROUP_WORLD 2
 
 /* FROZEN. */
@@ -38,25 +38,25 @@ struct zr_groups_of {
 };
 
 /* programs */
-#define ZR_PROG_MICRO 0      /* a micro-batch that is not the last of its step */
+#define ZR_PROG_MICRO      0 /* a micro-batch that is not the last of its step */
 #define ZR_PROG_LAST_MICRO 1
-#define ZR_PROG_UPDATE 2
-#define ZR_PROG_EVAL 3       /* forward only */
+#define ZR_PROG_UPDATE     2
+#define ZR_PROG_EVAL       3 /* forward only */
 
 /* Points at which the host asks the stage. */
-#define ZR_AT_BEGIN 0  /* the program begins */
-#define ZR_AT_END 1    /* the program ends; full copies that were not dropped stay resident */
+#define ZR_AT_BEGIN  0 /* the program begins */
+#define ZR_AT_END    1 /* the program ends; full copies that were not dropped stay resident */
 #define ZR_AT_BEFORE 2 /* a use comes next */
-#define ZR_AT_AFTER 3  /* a use has run */
-#define ZR_AT_GRAD 4   /* the gradients of the listed units are complete for this micro-batch */
+#define ZR_AT_AFTER  3 /* a use has run */
+#define ZR_AT_GRAD   4 /* the gradients of the listed units are complete for this micro-batch */
 /* All ranks know the scalars of the update. The listed units are those that last_micro did not
  * update. A skipped step does not have this point. */
 #define ZR_AT_UPDATE 5
 
 /* Phases of a use. */
-#define ZR_FORWARD 0
+#define ZR_FORWARD   0
 #define ZR_RECOMPUTE 1
-#define ZR_BACKWARD 2
+#define ZR_BACKWARD  2
 
 /* One node of the schedule: a layer that runs in one phase. GROWABLE. */
 struct zr_use {
@@ -78,15 +78,15 @@ struct zr_point {
 /* Tiers: the kinds of memory that hold bytes. A stage need not know them: the host makes a gather
  * read offloaded shards and an update read and write offloaded state. */
 #define ZR_TIER_DEVICE 0
-#define ZR_TIER_HOST 1
-#define ZR_TIER_DISK 2
+#define ZR_TIER_HOST   1
+#define ZR_TIER_DISK   2
 
 /* What a stage may do and ask during at(). One list makes one collective. GROWABLE. */
 struct zr_stage {
 	uint32_t size;
 	int32_t n_units, n_uses; /* n_uses: of the current program */
 	int32_t world;
-	void *impl;              /* the host's own */
+	void *impl; /* the host's own */
 
 	/* Verbs: 0, or a negative code that at() must return. */
 	/* Gathers full copies from the shards of the param group. */
@@ -98,8 +98,7 @@ struct zr_stage {
 	/* Runs the optimizer on sub-groups of `subgroup` elements; 0: on each unit as a whole. If
 	 * needs_scalars() says 0, it may be called in last_micro, after the reduce of the units and
 	 * the drop of their full copies. */
-	int (*update)(const struct zr_stage *, const int32_t *units, int32_t n,
-		      int64_t subgroup);
+	int (*update)(const struct zr_stage *, const int32_t *units, int32_t n, int64_t subgroup);
 	/* Sends updated parameters from their owners to the param group. */
 	int (*publish)(const struct zr_stage *, const int32_t *units, int32_t n);
 

@@ -79,15 +79,15 @@ ZEROTH_API int zeroth_set_log(struct zeroth *, int level, zeroth_log_fn *fn, voi
 
 /* A tensor of parameters. GROWABLE by zeroth_model.tensor_size. */
 struct zeroth_tensor {
-	const char *name;      /* of all tensors only this one */
-	int64_t dims[4];       /* row-major, unused trailing ones 1 */
+	const char *name; /* of all tensors only this one */
+	int64_t dims[4];  /* row-major, unused trailing ones 1 */
 	int32_t ndim;
-	int32_t init;          /* ZEROTH_INIT_* */
+	int32_t init; /* ZEROTH_INIT_* */
 	double mean, std;
 };
 
-#define ZEROTH_INIT_NORMAL 1  /* N(mean, std), from [train] seed, tensor and element */
-#define ZEROTH_INIT_CONST 2   /* mean everywhere */
+#define ZEROTH_INIT_NORMAL  1 /* N(mean, std), from [train] seed, tensor and element */
+#define ZEROTH_INIT_CONST   2 /* mean everywhere */
 #define ZEROTH_INIT_UNIFORM 3 /* U(mean - std, mean + std) */
 
 /* Tensors that are split, gathered and updated together. GROWABLE by zeroth_model.unit_size. */
@@ -102,19 +102,19 @@ struct zeroth_unit {
  * [precision] decides; with fp32, the default, they are float. GROWABLE. */
 struct zeroth_call {
 	uint32_t size;
-	int32_t layer;         /* its number */
-	int32_t rank;          /* of all ranks; another thread for each of this process */
-	int32_t training;      /* 0: only the loss is wanted, no backward follows */
-	int32_t dtype;         /* ZR_F32, ZR_BF16 or ZR_F16 */
+	int32_t layer;    /* its number */
+	int32_t rank;     /* of all ranks; another thread for each of this process */
+	int32_t training; /* 0: only the loss is wanted, no backward follows */
+	int32_t dtype;    /* ZR_F32, ZR_BF16 or ZR_F16 */
 	int32_t rsv;
-	int64_t samples;       /* S */
-	int64_t step, slot;    /* of the micro-batch in the training, both from 0 */
-	void *arg;             /* of the model */
-	const void *batch;     /* what zeroth_forward() or load() gave for this micro-batch */
-	const void *in;        /* [S * out of the layer before]; NULL: the first layer */
-	void *out;             /* [S * out]; NULL: the last layer */
-	void *saved;           /* [S * saved bytes] from its forward to its backward */
-	void *work;            /* [S * work bytes] during the call */
+	int64_t samples;    /* S */
+	int64_t step, slot; /* of the micro-batch in the training, both from 0 */
+	void *arg;          /* of the model */
+	const void *batch;  /* what zeroth_forward() or load() gave for this micro-batch */
+	const void *in;     /* [S * out of the layer before]; NULL: the first layer */
+	void *out;          /* [S * out]; NULL: the last layer */
+	void *saved;        /* [S * saved bytes] from its forward to its backward */
+	void *work;         /* [S * work bytes] during the call */
 	/* [tensors of its units, in order] parameters, and in backward their fp32 gradients, sums
 	 * over the samples: stored where accumulate is 0, else added. dparam and accumulate are
 	 * NULL in forward, dparam[i] where the gradient is not wanted. */
@@ -129,7 +129,7 @@ struct zeroth_call {
 	 * times the sum of these. */
 	float *loss;
 	float scale;
-	float *right;          /* [S] evaluation: 1 where the sample is right, 0 before the call */
+	float *right; /* [S] evaluation: 1 where the sample is right, 0 before the call */
 };
 
 /* A layer of a chain: the input of each is the output of the one before. The last one has no output
@@ -140,30 +140,30 @@ struct zeroth_call {
  * zeroth_model.layer_size. */
 struct zeroth_layer {
 	const char *name;
-	const int32_t *units;  /* numbers of those that it uses; several layers may use one */
+	const int32_t *units; /* numbers of those that it uses; several layers may use one */
 	uint32_t n_units, rsv;
-	uint64_t out;          /* elements of its output per sample; 0: the last layer */
-	uint64_t saved, work;  /* bytes per sample */
+	uint64_t out;         /* elements of its output per sample; 0: the last layer */
+	uint64_t saved, work; /* bytes per sample */
 	int (*forward)(const struct zeroth_call *);
 	int (*backward)(const struct zeroth_call *);
 };
 
 /* GROWABLE. All that it points to is borrowed until zeroth_close(). */
 struct zeroth_model {
-	uint32_t size;         /* sizeof(struct zeroth_model) */
+	uint32_t size; /* sizeof(struct zeroth_model) */
 	uint32_t n_units, n_layers;
 	/* sizeof of the three structs above */
 	uint32_t tensor_size, unit_size, layer_size;
 	const struct zeroth_unit *units;
 	const struct zeroth_layer *layers;
-	void *arg;             /* passed on to all functions */
+	void *arg; /* passed on to all functions */
 	/* (optional) The micro-batch `slot` of step `step`, of S samples; training 0: batch `slot`
 	 * of what is held out. The same for the same numbers, whatever the rank. What *batch points
 	 * to stays until the next call for the same rank. NULL: batches come from zeroth_forward()
 	 * alone, and nothing evaluates but zeroth_infer(). */
 	int (*load)(void *arg, int32_t rank, int training, int64_t step, int64_t slot,
 		    int64_t samples, const void **batch);
-	int64_t held_out;      /* samples that zeroth_evaluate() goes over; 0: none */
+	int64_t held_out; /* samples that zeroth_evaluate() goes over; 0: none */
 };
 
 /* The model, instead of [model] and [data] of the configuration. What it points to is read, and
@@ -189,11 +189,11 @@ ZEROTH_API int zeroth_resume(struct zeroth *, const char *path, int64_t *step);
 
 /* GROWABLE. */
 struct zeroth_result {
-	uint32_t size;         /* set by the caller */
-	int32_t outcome;       /* ZEROTH_APPLIED, ... */
-	int64_t step;          /* steps of the training so far, this one included */
-	double loss;           /* mean over the samples or tokens of the step, before the update */
-	double grad_norm;      /* L2, before clipping */
+	uint32_t size;    /* set by the caller */
+	int32_t outcome;  /* ZEROTH_APPLIED, ... */
+	int64_t step;     /* steps of the training so far, this one included */
+	double loss;      /* mean over the samples or tokens of the step, before the update */
+	double grad_norm; /* L2, before clipping */
 	double lr;
 	double loss_scale;
 	double seconds;
@@ -216,10 +216,10 @@ ZEROTH_API int zeroth_infer(struct zeroth *, const void *const *batch, double *l
 
 /* GROWABLE. */
 struct zeroth_evaluation {
-	uint32_t size;         /* set by the caller */
+	uint32_t size; /* set by the caller */
 	uint32_t rsv;
-	double loss;           /* mean over targets, by their weights */
-	double accuracy;       /* part of the targets that were the likeliest */
+	double loss;     /* mean over targets, by their weights */
+	double accuracy; /* part of the targets that were the likeliest */
 	int64_t targets;
 };
 
@@ -241,9 +241,9 @@ ZEROTH_API int zeroth_save_weights(struct zeroth *, const char *file);
 
 /* GROWABLE. */
 struct zeroth_tensor_info {
-	uint32_t size;         /* set by the caller */
+	uint32_t size; /* set by the caller */
 	int32_t ndim;
-	const char *name;      /* until zeroth_close() */
+	const char *name; /* until zeroth_close() */
 	int64_t dims[4];
 	int64_t elements;
 };
@@ -267,14 +267,14 @@ ZEROTH_API int zeroth_metric(struct zeroth *, const char *name, double *value);
 
 /* GROWABLE. */
 struct zeroth_facts {
-	uint32_t size;         /* set by the caller */
-	int32_t ranks;         /* of all processes */
-	int32_t rank;          /* the first of this process */
-	int32_t accumulation;  /* micro-batches of a rank and step */
-	int64_t micro_batch;   /* S */
+	uint32_t size;        /* set by the caller */
+	int32_t ranks;        /* of all processes */
+	int32_t rank;         /* the first of this process */
+	int32_t accumulation; /* micro-batches of a rank and step */
+	int64_t micro_batch;  /* S */
 	int64_t parameters;
-	int64_t step, steps;   /* done, and of [train] */
-	uint64_t bytes;        /* of the first rank, on host and device */
+	int64_t step, steps; /* done, and of [train] */
+	uint64_t bytes;      /* of the first rank, on host and device */
 };
 ZEROTH_API int zeroth_facts(struct zeroth *, struct zeroth_facts *out);
 

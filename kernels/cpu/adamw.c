@@ -58,8 +58,7 @@ void ZR_SCALAR(adamw)(const struct zr_op_adamw *op, int64_t lo, int64_t hi)
 	}
 	for (int64_t i = lo; i < hi; i++) {
 		zr_real m = zr_get(op->m, i, dtype), v = zr_get(op->v, i, dtype);
-		zr_kept_put(&p, i,
-			    adamw_update(&f, op->l2, zr_kept_get(&p, i), grad[i], &m, &v));
+		zr_kept_put(&p, i, adamw_update(&f, op->l2, zr_kept_get(&p, i), grad[i], &m, &v));
 		zr_put(op->m, i, dtype, m);
 		zr_put(op->v, i, dtype, v);
 	}

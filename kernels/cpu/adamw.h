@@ -15,8 +15,8 @@ struct adamw_factors {
 	zr_real keep;    /* 1 - lr * weight_decay: AdamW's form, else 1 */
 	zr_real b1, b1c; /* beta1, 1 - beta1 */
 	zr_real b2, b2c;
-	zr_real step;    /* lr / (1 - beta1^t) */
-	zr_real root;    /* 1 / sqrt(1 - beta2^t) */
+	zr_real step; /* lr / (1 - beta1^t) */
+	zr_real root; /* 1 / sqrt(1 - beta2^t) */
 	zr_real eps;
 };
 

@@ -19,8 +19,8 @@ ZR_INLINE struct lanes spread(const struct zr_op_adamw *op)
 	struct adamw_factors f = adamw_factors(op);
 
 	return (struct lanes){ vset(f.grad_mult), vset(f.l2),  vset(f.keep), vset(f.b1),
-			       vset(f.b1c),	  vset(f.b2),  vset(f.b2c),  vset(f.step),
-			       vset(f.root),	  vset(f.eps), op->l2 };
+			       vset(f.b1c),       vset(f.b2),  vset(f.b2c),  vset(f.step),
+			       vset(f.root),      vset(f.eps), op->l2 };
 }
 
 ZR_INLINE vf gradient(const struct lanes *f, vf p, vf g)
@@ -32,8 +32,14 @@ ZR_INLINE vf gradient(const struct lanes *f, vf p, vf g)
 }
 
 /* New moments, and with these, the new p. */
-ZR_INLINE vf first(const struct lanes *f, vf m, vf g) { return f->b1 * m + f->b1c * g; }
-ZR_INLINE vf second(const struct lanes *f, vf v, vf g) { return f->b2 * v + f->b2c * g * g; }
+ZR_INLINE vf first(const struct lanes *f, vf m, vf g)
+{
+	return f->b1 * m + f->b1c * g;
+}
+ZR_INLINE vf second(const struct lanes *f, vf v, vf g)
+{
+	return f->b2 * v + f->b2c * g * g;
+}
 ZR_INLINE vf next(const struct lanes *f, vf p, vf m, vf root)
 {
 	return p * f->keep - f->step * m / (root * f->root + f->eps);

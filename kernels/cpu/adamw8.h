@@ -28,7 +28,7 @@
 struct adamw8_factors {
 	struct adamw_factors f;
 	zr_real m_grad, root_grad; /* of the gradient in m and in the root of v */
-	zr_real root_each;	   /* of a code of v in the root, times its scale */
+	zr_real root_each;         /* of a code of v in the root, times its scale */
 };
 
 #define ADAMW8_254TH (1.0f / 254)

@@ -18,10 +18,17 @@ ZR_INLINE struct lanes spread(const struct zr_op_adamw *op)
 {
 	struct adamw8_factors f = adamw8_factors(op);
 
-	return (struct lanes){ vset(f.m_grad),	   vset(f.root_grad), vset(f.f.grad_mult),
-			       vset(f.f.l2),	   vset(f.f.step),    vset(f.f.keep),
-			       vset(f.f.root),	   vset(f.f.eps),     f.f.b1,
-			       f.root_each,	   op->l2 };
+	return (struct lanes){ vset(f.m_grad),
+			       vset(f.root_grad),
+			       vset(f.f.grad_mult),
+			       vset(f.f.l2),
+			       vset(f.f.step),
+			       vset(f.f.keep),
+			       vset(f.f.root),
+			       vset(f.f.eps),
+			       f.f.b1,
+			       f.root_each,
+			       op->l2 };
 }
 
 /* Where the elements of ZR_GROUPS8 groups of a block are. */

@@ -33,7 +33,7 @@
 
 #include <float.h>
 
-#define GROUP 2 /* panels whose queries a block of dK or dV goes through at once */
+#define GROUP   2 /* panels whose queries a block of dK or dV goes through at once */
 #define AT_ONCE 2 /* keys whose exponentials are computed side by side */
 
 /* ---- tiles ----------------------------------------------------------------------- */
@@ -95,7 +95,8 @@ static void cap_scores(const struct work *w, float *s, const int64_t keys[COLUMN
 
 	for (int col = 0; col < COLUMNS; col++)
 		for (int64_t j = 0; j < keys[col]; j++)
-			UNROLL for (int n = 0; n < NR; n++) {
+			UNROLL for (int n = 0; n < NR; n++)
+			{
 				float *x = s + j * w->lds + col * COLUMN + n * ZR_W;
 				vstore_f32(x, c * vtanh(vload_f32(x) * r));
 			}
@@ -116,8 +117,7 @@ static void score_panel(const struct work *w, float *p, int64_t i, int64_t q0, i
 ZR_INLINE void clear_keys(const struct work *w, float *p, int64_t keys)
 {
 	for (int64_t j = keys; j < keys + MR; j++)
-		UNROLL for (int n = 0; n < NR; n++)
-			vstore_f32(p + j * w->lds + n * ZR_W, vset(0));
+		UNROLL for (int n = 0; n < NR; n++) vstore_f32(p + j * w->lds + n * ZR_W, vset(0));
 }
 
 /* ---- forward --------------------------------------------------------------------- */
@@ -129,9 +129,10 @@ ZR_INLINE void softmax_keys(const struct work *w, int n, float *p, const vf max[
 	vf e[AT_ONCE * NR];
 
 	UNROLLED(i, AT_ONCE * NR, n * NR)
-		e[i] = vload_f32(p + i / NR * w->lds + i % NR * ZR_W) - max[i % NR];
+	e[i] = vload_f32(p + i / NR * w->lds + i % NR * ZR_W) - max[i % NR];
 	vexp_small(e, n * NR);
-	UNROLLED(i, AT_ONCE * NR, n * NR) {
+	UNROLLED(i, AT_ONCE * NR, n * NR)
+	{
 		total[i % NR] = total[i % NR] + e[i];
 		if (keep)
 			e[i] = e[i] * vload_f32(keep + i / NR * PW + i % NR * ZR_W);
@@ -148,19 +149,20 @@ ZR_INLINE void softmax_column(const struct work *w, float *p, int64_t keys, floa
 	vf m[NR], less[NR], total[NR];
 	int64_t j = 0;
 
-	UNROLL for (int n = 0; n < NR; n++)
-		m[n] = vload_f32(max + n * ZR_W);
+	UNROLL for (int n = 0; n < NR; n++) m[n] = vload_f32(max + n * ZR_W);
 	for (; j < keys; j++)
 		UNROLL for (int n = 0; n < NR; n++)
 			m[n] = vmax(m[n], vload_f32(p + j * w->lds + n * ZR_W));
-	UNROLL for (int n = 0; n < NR; n++) {
+	UNROLL for (int n = 0; n < NR; n++)
+	{
 		less[n] = vload_f32(max + n * ZR_W);
 		vstore_f32(max + n * ZR_W, m[n]);
 		m[n] = vmax(vset(-FLT_MAX), m[n]);
 		less[n] = less[n] - m[n];
 	}
 	vexp_small(less, NR);
-	UNROLL for (int n = 0; n < NR; n++) {
+	UNROLL for (int n = 0; n < NR; n++)
+	{
 		vstore_f32(shrink + n * ZR_W, less[n]);
 		total[n] = vload_f32(sum + n * ZR_W) * less[n];
 	}
@@ -168,8 +170,7 @@ ZR_INLINE void softmax_column(const struct work *w, float *p, int64_t keys, floa
 		softmax_keys(w, AT_ONCE, p + j * w->lds, m, total, keep ? keep + j * PW : NULL);
 	for (; j < keys; j++)
 		softmax_keys(w, 1, p + j * w->lds, m, total, keep ? keep + j * PW : NULL);
-	UNROLL for (int n = 0; n < NR; n++)
-		vstore_f32(sum + n * ZR_W, total[n]);
+	UNROLL for (int n = 0; n < NR; n++) vstore_f32(sum + n * ZR_W, total[n]);
 	clear_keys(w, p, keys);
 }
 
@@ -302,12 +303,14 @@ ZR_INLINE void grad_keys(const struct work *w, int n, float *p, float *ds, const
 {
 	vf s[AT_ONCE * NR], e[AT_ONCE * NR], by = vset(1) / vset(cap > 0 ? cap : 1);
 
-	UNROLLED(i, AT_ONCE * NR, n * NR) {
+	UNROLLED(i, AT_ONCE * NR, n * NR)
+	{
 		s[i] = vload_f32(p + i / NR * w->lds + i % NR * ZR_W);
 		e[i] = vmin(vset(0), s[i] - lse[i % NR]);
 	}
 	vexp_small(e, n * NR);
-	UNROLLED(i, AT_ONCE * NR, n * NR) {
+	UNROLLED(i, AT_ONCE * NR, n * NR)
+	{
 		int64_t to = i / NR * w->lds + i % NR * ZR_W;
 		vf m = keep ? vload_f32(keep + i / NR * PW + i % NR * ZR_W) : vset(1);
 		vf x = e[i] * (m * vload_f32(ds + to) - delta[i % NR]);
@@ -326,7 +329,8 @@ ZR_INLINE void grad_column(const struct work *w, float *p, float *ds, int64_t ke
 	vf l[NR], r[NR];
 	int64_t j = 0;
 
-	UNROLL for (int n = 0; n < NR; n++) {
+	UNROLL for (int n = 0; n < NR; n++)
+	{
 		l[n] = vload_f32(lse + n * ZR_W);
 		r[n] = vload_f32(delta + n * ZR_W);
 	}
@@ -334,8 +338,8 @@ ZR_INLINE void grad_column(const struct work *w, float *p, float *ds, int64_t ke
 		grad_keys(w, AT_ONCE, p + j * w->lds, ds + j * w->lds, l, r,
 			  keep ? keep + j * PW : NULL, cap);
 	for (; j < keys; j++)
-		grad_keys(w, 1, p + j * w->lds, ds + j * w->lds, l, r,
-			  keep ? keep + j * PW : NULL, cap);
+		grad_keys(w, 1, p + j * w->lds, ds + j * w->lds, l, r, keep ? keep + j * PW : NULL,
+			  cap);
 	clear_keys(w, p, keys);
 	clear_keys(w, ds, keys);
 }
@@ -406,9 +410,8 @@ static void load_delta(const struct work *w, int64_t q0, int64_t n, float *delta
 		for (int64_t d = 0; d < w->D; d += 4) {
 			vf r[4];
 			load_columns(w->rows + i * Dp + d, Dp * (int64_t)sizeof *w->rows, r);
-			UNROLL for (int k = 0; k < 4; k++)
-				if (d + k < w->D)
-					s = vfma(vload_f32(at_dot + (d + k) * PW), r[k], s);
+			UNROLL for (int k = 0; k < 4; k++) if (d + k < w->D)
+				s = vfma(vload_f32(at_dot + (d + k) * PW), r[k], s);
 		}
 		vstore_f32(w->sum + i, s);
 	}
@@ -445,8 +448,7 @@ void ZR_SIMD(attention_bwd)(const struct zr_op_attention_bwd *op, int64_t parts,
 			    int64_t hi, void *scratch, float *delta, float *sums)
 {
 	const struct zr_op_attention *o = &op->fwd;
-	int64_t in_batch = o->kv_heads * parts, heads = o->heads / in_batch,
-		size = sums_size(o);
+	int64_t in_batch = o->kv_heads * parts, heads = o->heads / in_batch, size = sums_size(o);
 	struct ahead ahead = { 0 };
 	struct work w = { .ahead = &ahead };
 

@@ -8,7 +8,7 @@
 #include "attention_simd.h"
 
 /* Of a panel of queries, or of the elements of a head: as wide as a block. */
-#define COLUMN (NR * ZR_W)
+#define COLUMN  (NR * ZR_W)
 #define COLUMNS (PW / COLUMN)
 #if defined __clang__ /* which would unroll nothing within */
 #define STEPS
@@ -31,11 +31,12 @@ ZR_INLINE void step_of(int rows, int vecs, vf acc[MR][NR], const float *a, int64
 	vf y[NR];
 
 	OF_VECS
-		y[n] = vload_f32(b + n * ZR_W);
-	OF_ROWS {
+	y[n] = vload_f32(b + n * ZR_W);
+	OF_ROWS
+	{
 		vf x = vset(a[i * row]);
 		OF_VECS
-			acc[i][n] = vfma(x, y[n], acc[i][n]);
+		acc[i][n] = vfma(x, y[n], acc[i][n]);
 	}
 }
 
@@ -48,24 +49,25 @@ ZR_INLINE void micro(int rows, int vecs, int how, float *c, int64_t ldc, const f
 	vf acc[MR][NR];
 
 	OF_ROWS
-		OF_VECS
-			acc[i][n] = vset(0);
+	OF_VECS
+	acc[i][n] = vset(0);
 	if (how != SET)
 		OF_ROWS
-			OF_VECS
-				acc[i][n] = vload_f32(c + i * ldc + n * ZR_W);
+	OF_VECS
+	acc[i][n] = vload_f32(c + i * ldc + n * ZR_W);
 	if (how == SCALED)
 		OF_ROWS
-			OF_VECS
-				acc[i][n] = acc[i][n] * vset(by[i]);
-	STEPS for (; k > 0; k--) {
+	OF_VECS
+	acc[i][n] = acc[i][n] * vset(by[i]);
+	STEPS for (; k > 0; k--)
+	{
 		step_of(rows, vecs, acc, a, row, b);
 		a += step;
 		b += ldb;
 	}
 	OF_ROWS
-		OF_VECS
-			vstore_f32(c + i * ldc + n * ZR_W, acc[i][n]);
+	OF_VECS
+	vstore_f32(c + i * ldc + n * ZR_W, acc[i][n]);
 }
 
 /* The same of as many rows as are left, rounded up to 2, at most MR. Not inlined: compilers take
@@ -74,8 +76,8 @@ __attribute__((noinline)) static void block(int64_t rows, int vecs, int how, flo
 					    const float *by, const float *a, int64_t row,
 					    int64_t step, const float *b, int64_t ldb, int64_t k)
 {
-#define ROWS(n) \
-	(vecs == 1 ? micro(n, 1, how, c, ldc, by, a, row, step, b, ldb, k) : \
+#define ROWS(n)                                                                                    \
+	(vecs == 1 ? micro(n, 1, how, c, ldc, by, a, row, step, b, ldb, k) :                       \
 		     micro(n, NR, how, c, ldc, by, a, row, step, b, ldb, k))
 	if (rows > MR - 2)
 		ROWS(MR);

@@ -20,14 +20,14 @@
 #include "attention_pairs.h"
 
 struct pairs {
-	struct work w;         /* of its scratch p, ds, keep, words, max, sum, ot and rows */
-	float unit;            /* of S: the scale, 1 under a soft cap */
-	uint32_t *k, *v;       /* [KEYS, Dp/2] */
-	uint32_t *across;      /* [KEYS/2, Dp]: V forward, K backward, pairs along keys */
-	uint32_t *p2;          /* [KEYS/2, PW]: P forward, dS backward, pairs along keys */
-	uint32_t *raw;         /* [TQ, Dp/2]: rows as they are loaded */
-	uint32_t *qt, *dot;    /* panels [Dp/2, PW] */
-	uint32_t *q2, *do2;    /* [TQ/2, Dp], pairs along queries */
+	struct work w;          /* of its scratch p, ds, keep, words, max, sum, ot and rows */
+	float unit;             /* of S: the scale, 1 under a soft cap */
+	uint32_t *k, *v;        /* [KEYS, Dp/2] */
+	uint32_t *across;       /* [KEYS/2, Dp]: V forward, K backward, pairs along keys */
+	uint32_t *p2;           /* [KEYS/2, PW]: P forward, dS backward, pairs along keys */
+	uint32_t *raw;          /* [TQ, Dp/2]: rows as they are loaded */
+	uint32_t *qt, *dot;     /* panels [Dp/2, PW] */
+	uint32_t *q2, *do2;     /* [TQ/2, Dp], pairs along queries */
 	uint32_t *prow, *dsrow; /* [KEYS, TQ/2]: P, dS */
 };
 
@@ -45,27 +45,25 @@ ZR_INLINE void micro_pairs(int add, const vf *by, float *c, int64_t ldc, const u
 {
 	vf acc[MR][NR];
 
-	UNROLL for (int i = 0; i < MR; i++)
-		UNROLL for (int n = 0; n < NR; n++) {
-			acc[i][n] = add ? vload_f32(c + i * ldc + n * ZR_W) : vset(0);
-			if (by)
-				acc[i][n] = acc[i][n] * by[n];
-		}
+	UNROLL for (int i = 0; i < MR; i++) UNROLL for (int n = 0; n < NR; n++)
+	{
+		acc[i][n] = add ? vload_f32(c + i * ldc + n * ZR_W) : vset(0);
+		if (by)
+			acc[i][n] = acc[i][n] * by[n];
+	}
 	for (int64_t j = 0; j < k; j++) {
 		vi y[NR];
-		UNROLL for (int n = 0; n < NR; n++)
-			y[n] = viload(b + n * ZR_W);
-		UNROLL for (int i = 0; i < MR; i++) {
+		UNROLL for (int n = 0; n < NR; n++) y[n] = viload(b + n * ZR_W);
+		UNROLL for (int i = 0; i < MR; i++)
+		{
 			vi x = viset(a[i * row]);
-			UNROLL for (int n = 0; n < NR; n++)
-				acc[i][n] = vpairs(acc[i][n], x, y[n]);
+			UNROLL for (int n = 0; n < NR; n++) acc[i][n] = vpairs(acc[i][n], x, y[n]);
 		}
 		a += step;
 		b += ldb;
 	}
-	UNROLL for (int i = 0; i < MR; i++)
-		UNROLL for (int n = 0; n < NR; n++)
-			vstore_f32(c + i * ldc + n * ZR_W, acc[i][n]);
+	UNROLL for (int i = 0; i < MR; i++) UNROLL for (int n = 0; n < NR; n++)
+		vstore_f32(c + i * ldc + n * ZR_W, acc[i][n]);
 }
 
 /* c[keys, PW] = a[keys, Dp/2] b[Dp/2, PW] */
@@ -137,8 +135,8 @@ static void pair_panels(const struct pairs *x, uint32_t *panels, const uint32_t 
 /* bf16 of a in the low halves of the lanes, of b in the high ones */
 ZR_INLINE vi vpair(vf a, vf b)
 {
-	static const uint16_t order[32] = { 0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,
-					    21, 6, 22, 7, 23, 8,  24, 9,  25, 10, 26,
+	static const uint16_t order[32] = { 0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+					    21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
 					    11, 27, 12, 28, 13, 29, 14, 30, 15, 31 };
 	return _mm512_permutexvar_epi16(_mm512_loadu_si512(order),
 					(__m512i)_mm512_cvtne2ps_pbh(b, a));
@@ -212,12 +210,12 @@ static void softmax_pairs(const struct pairs *x, int64_t keys, float *max, float
 	vf m[PV], total[PV], c = vset(x->unit * ZR_EXP_LOG2E);
 	const float *p = x->w.p;
 
-	UNROLL for (int i = 0; i < PV; i++)
-		m[i] = vload_f32(max + i * ZR_W);
+	UNROLL for (int i = 0; i < PV; i++) m[i] = vload_f32(max + i * ZR_W);
 	for (int64_t j = 0; j < keys; j++)
 		UNROLL for (int i = 0; i < PV; i++)
 			m[i] = vmax(m[i], vload_f32(p + j * PW + i * ZR_W));
-	UNROLL for (int i = 0; i < PV; i++) {
+	UNROLL for (int i = 0; i < PV; i++)
+	{
 		vf old = vload_f32(max + i * ZR_W), new = vmax(vset(ZR_PAIRS_LEAST), m[i]);
 		vstore_f32(max + i * ZR_W, m[i]);
 		m[i] = new;
@@ -225,7 +223,8 @@ static void softmax_pairs(const struct pairs *x, int64_t keys, float *max, float
 		total[i] = vload_f32(sum + i * ZR_W) * shrink[i];
 	}
 	for (int64_t j = 0; j < keys; j += 2)
-		UNROLL for (int i = 0; i < PV; i++) {
+		UNROLL for (int i = 0; i < PV; i++)
+		{
 			int64_t at_p = j * PW + i * ZR_W;
 			vf a = vexp2((vload_f32(p + at_p) - m[i]) * c);
 			vf b = vexp2((vload_f32(p + at_p + PW) - m[i]) * c);
@@ -236,8 +235,7 @@ static void softmax_pairs(const struct pairs *x, int64_t keys, float *max, float
 					    b * vload_f32(keep + at_p + PW));
 			vistore(x->p2 + at_p / 2 + i * (ZR_W / 2), two);
 		}
-	UNROLL for (int i = 0; i < PV; i++)
-		vstore_f32(sum + i * ZR_W, total[i]);
+	UNROLL for (int i = 0; i < PV; i++) vstore_f32(sum + i * ZR_W, total[i]);
 }
 
 static void forward_panel(const struct pairs *x, int64_t i, int64_t q0, int64_t k0)
@@ -250,8 +248,8 @@ static void forward_panel(const struct pairs *x, int64_t i, int64_t q0, int64_t 
 		return;
 	scores_pairs(x, w->p, x->k, x->qt + i * PW * w->Dp / 2, keys);
 	prepare_panel(x, q0, k0, keys);
-	softmax_pairs(x, keys, w->max + i * PW, w->sum + i * PW,
-		      w->o->dropout > 0 ? w->keep : NULL, shrink);
+	softmax_pairs(x, keys, w->max + i * PW, w->sum + i * PW, w->o->dropout > 0 ? w->keep : NULL,
+		      shrink);
 	add_queries_pairs(x, shrink, w->ot + i * w->panel_size, keys);
 }
 
@@ -368,33 +366,35 @@ static void grad_pairs(const struct pairs *x, int64_t panel, int64_t keys, const
 {
 	const struct work *w = &x->w;
 	vf l[PV], r[PV], unit = vset(x->unit),
-		cap = vset(w->o->softcap > 0 ? 1 / w->o->softcap : 0);
+			 cap = vset(w->o->softcap > 0 ? 1 / w->o->softcap : 0);
 	uint32_t *prow = x->prow + panel * (PW / 2), *dsrow = x->dsrow + panel * (PW / 2);
 
-	UNROLL for (int i = 0; i < PV; i++) {
+	UNROLL for (int i = 0; i < PV; i++)
+	{
 		l[i] = vload_f32(w->max + panel * PW + i * ZR_W);
 		r[i] = vload_f32(w->sum + panel * PW + i * ZR_W);
 	}
 	for (int64_t j = 0; j < UP(keys, MR); j += 2) {
 		vf ds[2][PV], mp[2][PV];
-		UNROLL for (int n = 0; n < 2; n++)
-			UNROLL for (int i = 0; i < PV; i++) {
-				int64_t at_p = (j + n) * PW + i * ZR_W;
-				vf s = vload_f32(w->p + at_p), dp = vload_f32(w->ds + at_p);
-				vf p = vexp2(vmin(vset(0), s * unit - l[i]) * vset(ZR_EXP_LOG2E));
-				mp[n][i] = p;
-				if (keep) {
-					vf m = vload_f32(keep + at_p);
-					mp[n][i] = p * m;
-					dp = dp * m;
-				}
-				ds[n][i] = p * (dp - r[i]);
-				if (w->o->softcap > 0) {
-					vf t = vmax(vset(-1), s * cap);
-					ds[n][i] = ds[n][i] * vfma(vset(-1) * t, t, vset(1));
-				}
+		UNROLL for (int n = 0; n < 2; n++) UNROLL for (int i = 0; i < PV; i++)
+		{
+			int64_t at_p = (j + n) * PW + i * ZR_W;
+			vf s = vload_f32(w->p + at_p), dp = vload_f32(w->ds + at_p);
+			vf p = vexp2(vmin(vset(0), s * unit - l[i]) * vset(ZR_EXP_LOG2E));
+			mp[n][i] = p;
+			if (keep) {
+				vf m = vload_f32(keep + at_p);
+				mp[n][i] = p * m;
+				dp = dp * m;
 			}
-		UNROLL for (int n = 0; n < 2; n++) {
+			ds[n][i] = p * (dp - r[i]);
+			if (w->o->softcap > 0) {
+				vf t = vmax(vset(-1), s * cap);
+				ds[n][i] = ds[n][i] * vfma(vset(-1) * t, t, vset(1));
+			}
+		}
+		UNROLL for (int n = 0; n < 2; n++)
+		{
 			vistore(prow + (j + n) * (TQ / 2), vrow(mp[n][0], mp[n][1]));
 			vistore(dsrow + (j + n) * (TQ / 2), vrow(ds[n][0], ds[n][1]));
 		}
@@ -482,8 +482,7 @@ void ZR_SIMD(attention_bwd)(const struct zr_op_attention_bwd *op, int64_t parts,
 			    int64_t hi, void *scratch, float *delta, float *sums)
 {
 	const struct zr_op_attention *o = &op->fwd;
-	int64_t in_batch = o->kv_heads * parts, heads = o->heads / in_batch,
-		size = sums_size(o);
+	int64_t in_batch = o->kv_heads * parts, heads = o->heads / in_batch, size = sums_size(o);
 	struct pairs x = { 0 };
 	struct work *w = &x.w;
 

@@ -24,7 +24,7 @@
 #endif
 
 #define UP(x, unit) (((x) + (unit)-1) / (unit) * (unit))
-#define KEYS UP(TK, MR)
+#define KEYS        UP(TK, MR)
 /* dropout factors of a query and a tile's keys, wherever they start */
 #define WORDS (4 + TK + 4 * ZR_W)
 
@@ -38,20 +38,20 @@ struct ahead {
 struct work {
 	const struct zr_op_attention *o;
 	int64_t T, D, Dp, panel_size;
-	int64_t tq;              /* queries per tile in fp32 */
-	int64_t ldk, lds;        /* between rows of k and v, of p and ds */
-	int64_t window;          /* tokens that a query attends to, at most all */
-	int64_t b, h, g;         /* batch entry, query head, key-value head */
-	int64_t start;           /* the document's first token; T of them */
-	float *k, *v;            /* [KEYS, ldk] */
-	float *p, *ds;           /* [KEYS, lds] */
-	float *keep, *words;     /* [KEYS, PW], [PW, WORDS]: dropout's factors */
-	float *max, *sum;        /* of each query of a tile */
-	float *shrink;           /* [PW] */
-	float *rows, *drows;     /* [queries, Dp]: Q, dO */
-	float *qt, *dot;         /* panels: Q, dO */
-	float *ot;               /* O or dQ: panels in pairs, [queries, Dp] in fp32 */
-	float *dk, *dv;          /* [T + KEYS, Dp], sums of a part */
+	int64_t tq;          /* queries per tile in fp32 */
+	int64_t ldk, lds;    /* between rows of k and v, of p and ds */
+	int64_t window;      /* tokens that a query attends to, at most all */
+	int64_t b, h, g;     /* batch entry, query head, key-value head */
+	int64_t start;       /* the document's first token; T of them */
+	float *k, *v;        /* [KEYS, ldk] */
+	float *p, *ds;       /* [KEYS, lds] */
+	float *keep, *words; /* [KEYS, PW], [PW, WORDS]: dropout's factors */
+	float *max, *sum;    /* of each query of a tile */
+	float *shrink;       /* [PW] */
+	float *rows, *drows; /* [queries, Dp]: Q, dO */
+	float *qt, *dot;     /* panels: Q, dO */
+	float *ot;           /* O or dQ: panels in pairs, [queries, Dp] in fp32 */
+	float *dk, *dv;      /* [T + KEYS, Dp], sums of a part */
 	struct ahead *ahead;
 };
 
@@ -153,8 +153,8 @@ static inline void store_scaled(const struct work *w, void *dst, int64_t stride,
 }
 
 /* dst[cols, ldd] = src[rows, lds]'; rows and cols are multiples of 4 */
-static inline void transpose(float *dst, int64_t ldd, const float *src, int64_t lds,
-			     int64_t rows, int64_t cols)
+static inline void transpose(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows,
+			     int64_t cols)
 {
 	for (int64_t i = 0; i < rows; i += 4)
 		for (int64_t j = 0; j < cols; j += 4) {
@@ -182,8 +182,8 @@ ZR_INLINE float dot_bf16(const uint16_t *a, const uint16_t *b, int64_t n)
 }
 
 /* Address of row r of the heads at h, `head` apart, or D. */
-static inline void *at(const struct work *w, const void *p, int64_t stride, int64_t head,
-		       int64_t r, int64_t h)
+static inline void *at(const struct work *w, const void *p, int64_t stride, int64_t head, int64_t r,
+		       int64_t h)
 {
 	return zr_at(p, r * stride + h * (head ? head : w->D), w->o->dtype);
 }
@@ -264,8 +264,7 @@ static inline int64_t keys_of(const struct work *w, int64_t q0, int64_t k0)
 
 /* Scores of keys [k0, k0 + keys) become -infinity for the queries, from q0 on, that precede them or
  * whose window does. */
-static inline void mask_panel(const struct work *w, float *s, int64_t q0, int64_t k0,
-			      int64_t keys)
+static inline void mask_panel(const struct work *w, float *s, int64_t q0, int64_t k0, int64_t keys)
 {
 	int64_t passed = q0 + PW - w->window - k0; /* keys that the last query attends to no more */
 	for (int64_t j = q0 < k0 ? 0 : q0 - k0 + 1; j < keys; j++)
@@ -280,8 +279,8 @@ static inline void mask_panel(const struct work *w, float *s, int64_t q0, int64_
 		for (int c = 0; c < PV; c++) {
 			int64_t n = w->window + k0 + j - q0 - c * ZR_W; /* that still do */
 			float *at_s = s + j * w->lds + c * ZR_W;
-			vstore_f32(at_s, vfirst(vload_f32(at_s), vlanes(most(n, 0)),
-						vset(-INFINITY)));
+			vstore_f32(at_s,
+				   vfirst(vload_f32(at_s), vlanes(most(n, 0)), vset(-INFINITY)));
 		}
 }
 

@@ -31,7 +31,7 @@
 
 #include "attention_pairs.h"
 
-#define ZR_TILES_KEYS 64
+#define ZR_TILES_KEYS  64
 #define ZR_TILES_BLOCK 32
 
 /* How far scores may outgrow what they are relative to, as a power of 2: bf16 is as exact there,

@@ -37,12 +37,13 @@ ZR_INLINE vf vmax_of_each(vf m[COL])
 {
 	vf four[4];
 
-	UNROLL for (int i = 0; i < COL; i += 4) {
+	UNROLL for (int i = 0; i < COL; i += 4)
+	{
 		const vf *v = m + i;
-		const __m512d a = _mm512_castps_pd(vmax(_mm512_unpacklo_ps(v[0], v[1]),
-							_mm512_unpackhi_ps(v[0], v[1])));
-		const __m512d b = _mm512_castps_pd(vmax(_mm512_unpacklo_ps(v[2], v[3]),
-							_mm512_unpackhi_ps(v[2], v[3])));
+		const __m512d a = _mm512_castps_pd(
+			vmax(_mm512_unpacklo_ps(v[0], v[1]), _mm512_unpackhi_ps(v[0], v[1])));
+		const __m512d b = _mm512_castps_pd(
+			vmax(_mm512_unpacklo_ps(v[2], v[3]), _mm512_unpackhi_ps(v[2], v[3])));
 		four[i / 4] = vmax(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
 				   _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
 	}
@@ -60,11 +61,9 @@ ZR_INLINE vf follow_maxima(const struct tiles *x, const float *s, int64_t lo, in
 	const vf old = vload_f32(n), c = vset(x->unit * ZR_EXP_LOG2E);
 	vf m[COL], new;
 
-	UNROLL for (int i = 0; i < COL; i++)
-		m[i] = vset(-INFINITY);
+	UNROLL for (int i = 0; i < COL; i++) m[i] = vset(-INFINITY);
 	for (int64_t j = lo; j < hi; j += ZR_W)
-		UNROLL for (int i = 0; i < COL; i++)
-			m[i] = vmax(m[i], vload_f32(s + i * TK + j));
+		UNROLL for (int i = 0; i < COL; i++) m[i] = vmax(m[i], vload_f32(s + i * TK + j));
 	new = vmax_of_each(m);
 	new = vselect_less(vset(ZR_TILES_GROWTH), (new - old) * c, new, old);
 	vstore_f32(n, new);
@@ -77,7 +76,8 @@ ZR_INLINE vf softmax_row(const struct tiles *x, float *s, vf n, vf sum, const fl
 {
 	const vf c = vset(x->unit * ZR_EXP_LOG2E);
 
-	UNROLL for (int64_t j = lo; j < hi; j += BLOCK) {
+	UNROLL for (int64_t j = lo; j < hi; j += BLOCK)
+	{
 		vf a = vpower((vload_f32(s + j) - n) * c);
 		vf b = vpower((vload_f32(s + j + ZR_W) - n) * c);
 		sum = (sum + a) + b;
@@ -156,12 +156,17 @@ static void enqueue_scores(const struct tiles *x, const struct panel *p, float *
 	const int64_t Dp = x->w.Dp;
 	if (p->hi)
 		enqueue(x->queue,
-			(struct product){ .c = s + p->lo, .ldc = TK, .c_next = BLOCK,
-					  .a = x->q + p->at * x->half, .row = Dp * 2,
+			(struct product){ .c = s + p->lo,
+					  .ldc = TK,
+					  .c_next = BLOCK,
+					  .a = x->q + p->at * x->half,
+					  .row = Dp * 2,
 					  .a_step = COL,
 					  .b = x->kt + (p->k0 - x->packed + p->lo) * x->half,
-					  .col = COL * x->half, .b_step = COL * COL,
-					  .b_next = BLOCK * x->half, .blocks = Dp / BLOCK,
+					  .col = COL * x->half,
+					  .b_step = COL * COL,
+					  .b_next = BLOCK * x->half,
+					  .blocks = Dp / BLOCK,
 					  .times = (p->hi - p->lo) / BLOCK });
 }
 
@@ -171,13 +176,19 @@ static void enqueue_values(const struct tiles *x, const struct panel *p, const f
 	const int64_t Dp = x->w.Dp;
 	if (p->hi)
 		enqueue(x->queue,
-			(struct product){ .c = x->w.ot + p->at * Dp, .ldc = Dp, .c_next = BLOCK,
+			(struct product){ .c = x->w.ot + p->at * Dp,
+					  .ldc = Dp,
+					  .c_next = BLOCK,
 					  .a = (const uint32_t *)(const void *)s + p->lo / 2,
-					  .row = TK * 4, .a_step = COL,
+					  .row = TK * 4,
+					  .a_step = COL,
 					  .b = x->v2 + (p->k0 - x->packed + p->lo) / 2 * COL,
-					  .col = KEPT / 2 * COL, .b_step = COL * COL,
-					  .b_next = KEPT * COL, .blocks = (p->hi - p->lo) / BLOCK,
-					  .times = Dp / BLOCK, .add = !p->first });
+					  .col = KEPT / 2 * COL,
+					  .b_step = COL * COL,
+					  .b_next = KEPT * COL,
+					  .blocks = (p->hi - p->lo) / BLOCK,
+					  .times = Dp / BLOCK,
+					  .add = !p->first });
 }
 
 /* The panel and tile of packed keys after p, of n queries from q0 on. */

@@ -25,9 +25,11 @@ ZR_INLINE void grad_keys(const struct tiles *x, const float *s, const float *dp,
 		 cap = vset(x->w.o->softcap > 0 ? 1 / x->w.o->softcap : 0);
 	vi row[2];
 
-	UNROLL for (int j = 0; j < 2; j++) {
+	UNROLL for (int j = 0; j < 2; j++)
+	{
 		vf p[PV], ds[PV];
-		UNROLL for (int i = 0; i < PV; i++) {
+		UNROLL for (int i = 0; i < PV; i++)
+		{
 			const int at = j * PW + i * ZR_W;
 			vf score = vload_f32(s + at), d = vload_f32(dp + at);
 			vf e = vpower(vmin(vset(0), vfma(score, c, l[i])));
@@ -90,7 +92,8 @@ static void grad_panel(const struct tiles *x, const struct panel *q, int64_t k0)
 	mask_panel(w, s, q->q0, k0, q->hi);
 	if (w->o->dropout > 0)
 		dropout_panel(w, q->q0, k0, q->hi);
-	UNROLL for (int i = 0; i < PV; i++) {
+	UNROLL for (int i = 0; i < PV; i++)
+	{
 		l[i] = vload_f32(w->max + at + i * ZR_W);
 		delta[i] = vload_f32(w->sum + at + i * ZR_W);
 	}
@@ -109,11 +112,17 @@ static void grad_panel(const struct tiles *x, const struct panel *q, int64_t k0)
 /* St = K Q', dPt = V dO' */
 static void enqueue_both_scores(const struct tiles *x, const struct panel *q)
 {
-	struct product p = { .c = half_of(x->w.p, q->at) + q->lo * PW, .ldc = PW,
-			     .c_next = BLOCK * PW, .a = x->k + q->lo * x->half, .row = x->half * 4,
-			     .a_step = COL, .a_next = BLOCK * x->half,
-			     .b = x->qt + q->at * x->half, .col = COL * x->half,
-			     .b_step = COL * COL, .blocks = x->w.Dp / BLOCK,
+	struct product p = { .c = half_of(x->w.p, q->at) + q->lo * PW,
+			     .ldc = PW,
+			     .c_next = BLOCK * PW,
+			     .a = x->k + q->lo * x->half,
+			     .row = x->half * 4,
+			     .a_step = COL,
+			     .a_next = BLOCK * x->half,
+			     .b = x->qt + q->at * x->half,
+			     .col = COL * x->half,
+			     .b_step = COL * COL,
+			     .blocks = x->w.Dp / BLOCK,
 			     .times = (q->hi - q->lo) / BLOCK };
 	if (!q->hi)
 		return;
@@ -129,15 +138,19 @@ static void enqueue_queries(const struct tiles *x, const struct panel *q)
 {
 	const int64_t Dp = x->w.Dp;
 	if (q->hi)
-		enqueue(x->queue,
-			(struct product){ .c = x->w.ot + q->at * Dp, .ldc = PW,
-					  .c_next = BLOCK * PW,
-					  .a = x->kt + q->lo / BLOCK * Dp * COL,
-					  .row = COL * 4, .a_step = Dp * COL, .a_next = BLOCK * COL,
-					  .b = ds2_of(x, q->at) + q->lo / 2 * COL,
-					  .col = TK / 2 * COL, .b_step = COL * COL,
-					  .blocks = (q->hi - q->lo) / BLOCK, .times = Dp / BLOCK,
-					  .add = !q->first });
+		enqueue(x->queue, (struct product){ .c = x->w.ot + q->at * Dp,
+						    .ldc = PW,
+						    .c_next = BLOCK * PW,
+						    .a = x->kt + q->lo / BLOCK * Dp * COL,
+						    .row = COL * 4,
+						    .a_step = Dp * COL,
+						    .a_next = BLOCK * COL,
+						    .b = ds2_of(x, q->at) + q->lo / 2 * COL,
+						    .col = TK / 2 * COL,
+						    .b_step = COL * COL,
+						    .blocks = (q->hi - q->lo) / BLOCK,
+						    .times = Dp / BLOCK,
+						    .add = !q->first });
 }
 
 /* dV += Pt dO, dK += dSt Q of the keys from k0 on and the group of panels from `from` on, of n
@@ -151,12 +164,18 @@ static void enqueue_keys(const struct tiles *x, int64_t q0, int64_t n, int64_t k
 		const int64_t last = k0 + j + BLOCK - 1 - q0; /* of the block, counted from q0 */
 		const int64_t i = most(from, most(0, k0 + j - q0) / PW * PW);
 		const int64_t to = w->window < w->T ? least(end, last + w->window) : end;
-		struct product p = { .c = w->dv + (w->start + k0 + j) * Dp, .ldc = Dp,
-				     .c_next = BLOCK, .a = group_of(x->prow, i) + j * COL,
-				     .row = COL * 4, .a_step = TK * COL,
-				     .b = x->do2 + i / 2 * COL, .col = x->tq / 2 * COL,
-				     .b_step = COL * COL, .b_next = x->tq * COL,
-				     .blocks = (UP(to, PW) - i) / PW, .times = Dp / BLOCK,
+		struct product p = { .c = w->dv + (w->start + k0 + j) * Dp,
+				     .ldc = Dp,
+				     .c_next = BLOCK,
+				     .a = group_of(x->prow, i) + j * COL,
+				     .row = COL * 4,
+				     .a_step = TK * COL,
+				     .b = x->do2 + i / 2 * COL,
+				     .col = x->tq / 2 * COL,
+				     .b_step = COL * COL,
+				     .b_next = x->tq * COL,
+				     .blocks = (UP(to, PW) - i) / PW,
+				     .times = Dp / BLOCK,
 				     .add = 1 };
 		if (i >= to)
 			continue;
@@ -209,8 +228,8 @@ static void load_delta(const struct tiles *x, const struct zr_op_attention_bwd *
 	memcpy(delta + row(w, q0), w->sum, (size_t)n * sizeof *delta);
 }
 
-static void load_queries(const struct tiles *x, uint32_t *columns, uint32_t *pairs,
-			 const void *src, int64_t stride, int64_t n)
+static void load_queries(const struct tiles *x, uint32_t *columns, uint32_t *pairs, const void *src,
+			 int64_t stride, int64_t n)
 {
 	const int64_t padded = UP(n, PW);
 	load_words(x, x->q, padded, src, stride, n);
@@ -262,8 +281,7 @@ void ZR_SIMD(attention_bwd)(const struct zr_op_attention_bwd *op, int64_t parts,
 			    int64_t hi, void *scratch, float *delta, float *sums)
 {
 	const struct zr_op_attention *o = &op->fwd;
-	int64_t in_batch = o->kv_heads * parts, heads = o->heads / in_batch,
-		size = sums_size(o);
+	int64_t in_batch = o->kv_heads * parts, heads = o->heads / in_batch, size = sums_size(o);
 	struct tiles x = { 0 };
 	struct work *w = &x.w;
 

@@ -22,8 +22,8 @@
 #include "transpose_simd.h"
 
 #define BLOCK ZR_TILES_BLOCK
-#define KEPT 512 /* keys that the forward has packed at once */
-#define GROUP 4  /* panels that the backward adds to dK and dV at once */
+#define KEPT  512 /* keys that the forward has packed at once */
+#define GROUP 4   /* panels that the backward adds to dK and dV at once */
 _Static_assert(BLOCK == NR * ZR_W, "rows of a head are of whole blocks");
 
 struct tiles {
@@ -47,8 +47,8 @@ struct tiles {
 /* ---- load and pack --------------------------------------------------------------- */
 
 /* dst[padded, half] = rows [0, n) of src, `stride` elements apart; zeros around. */
-static inline void load_words(const struct tiles *x, uint32_t *dst, int64_t padded,
-			      const void *src, int64_t stride, int64_t n)
+static inline void load_words(const struct tiles *x, uint32_t *dst, int64_t padded, const void *src,
+			      int64_t stride, int64_t n)
 {
 	const uint16_t *s = src;
 	const int64_t whole = x->w.D / 32 * 32;
@@ -68,11 +68,11 @@ static inline void load_words(const struct tiles *x, uint32_t *dst, int64_t padd
 /* dst[16 words][16] from 16 rows of 16 words, `row` words apart. */
 ZR_INLINE void transpose_words(void *dst, const void *src, int64_t row)
 {
-	UNROLL for (int i = 0; i < COL; i += 4) {
+	UNROLL for (int i = 0; i < COL; i += 4)
+	{
 		vf r[4];
 		load_columns((const float *)src + i, row * (int64_t)sizeof(float), r);
-		UNROLL for (int k = 0; k < 4; k++)
-			vstore_f32((float *)dst + (i + k) * COL, r[k]);
+		UNROLL for (int k = 0; k < 4; k++) vstore_f32((float *)dst + (i + k) * COL, r[k]);
 	}
 }
 
@@ -152,9 +152,9 @@ static inline int keys_of_panel(const struct work *w, int64_t q0, int64_t k0, in
 
 /* A panel of the tile of queries and the keys of a tile that it goes through. */
 struct panel {
-	int64_t at, q0, n; /* place in the tile, the first query, how many there are */
+	int64_t at, q0, n;  /* place in the tile, the first query, how many there are */
 	int64_t k0, lo, hi; /* keys [lo, hi) from k0 on: none where hi is 0 */
-	int first;         /* no tile before had keys for it */
+	int first;          /* no tile before had keys for it */
 };
 
 static inline struct panel panel_of(const struct tiles *x, int64_t at, int64_t q0, int64_t n,

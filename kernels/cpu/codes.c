@@ -13,8 +13,8 @@ static void encode(int32_t dtype, const float *x, uint8_t *code, float *scale)
 	*scale = zr_code_scale(dtype, most);
 	const float factor = zr_nf4_factor(*scale), divisor = zr_int8_divisor(*scale);
 	for (int i = 0; dtype == ZR_NF4 && i < ZR_SHARING; i += 2)
-		code[i / 2] = (uint8_t)(zr_nf4_code(x[i] * factor) << 4 |
-					zr_nf4_code(x[i + 1] * factor));
+		code[i / 2] =
+			(uint8_t)(zr_nf4_code(x[i] * factor) << 4 | zr_nf4_code(x[i + 1] * factor));
 	for (int i = 0; dtype == ZR_INT8 && i < ZR_SHARING; i++)
 		code[i] = (uint8_t)zr_int8_code(x[i] / divisor);
 }

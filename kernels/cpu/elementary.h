@@ -8,16 +8,16 @@
 
 /* Coefficients of the fp32 exponential, shared with simd.h: exp(r) = 1 + r + r^2 q(r), minimax of
  * relative error 3e-9 for |r| <= ln(2)/2. Below ZR_EXP_MIN the result is 0, never a subnormal. */
-#define ZR_EXP_LOG2E 0x1.715476p+0f
-#define ZR_EXP_LN2_HI 0x1.62e4p-1f
-#define ZR_EXP_LN2_LO 0x1.7f7d1cp-20f
-#define ZR_EXP_MIN (-87.33f)
-#define ZR_EXP_MAX 89.0f /* infinity from 88.73 on */
-#define ZR_EXP_Q0 0x1.fffffcp-2f
-#define ZR_EXP_Q1 0x1.55549p-3f
-#define ZR_EXP_Q2 0x1.5558f8p-5f
-#define ZR_EXP_Q3 0x1.123b02p-7f
-#define ZR_EXP_Q4 0x1.6a2256p-10f
+#define ZR_EXP_LOG2E   0x1.715476p+0f
+#define ZR_EXP_LN2_HI  0x1.62e4p-1f
+#define ZR_EXP_LN2_LO  0x1.7f7d1cp-20f
+#define ZR_EXP_MIN     (-87.33f)
+#define ZR_EXP_MAX     89.0f /* infinity from 88.73 on */
+#define ZR_EXP_Q0      0x1.fffffcp-2f
+#define ZR_EXP_Q1      0x1.55549p-3f
+#define ZR_EXP_Q2      0x1.5558f8p-5f
+#define ZR_EXP_Q3      0x1.123b02p-7f
+#define ZR_EXP_Q4      0x1.6a2256p-10f
 #define ZR_ROUND_MAGIC 0x1.8p+23f /* x + magic - magic rounds |x| < 2^22 to an integer */
 
 /* exp(r) - 1 for |r| <= ln(2)/2. */
@@ -69,13 +69,23 @@ ZR_INLINE float zr_tanhf(float x)
 
 /* The series of the two functions below, of a double or of a vector of them, as double_simd.h has:
  * first is the coefficient of the highest power, in that type. */
-#define ZR_LOG_SERIES(first, s) \
-	((((((((first) * (s) + 1.0 / 15) * (s) + 1.0 / 13) * (s) + 1.0 / 11) * (s) + 1.0 / 9) * \
-	    (s) + 1.0 / 7) * (s) + 1.0 / 5) * (s) + 1.0 / 3)
-#define ZR_SINE_SERIES(first, s) \
-	((((((((first) * (s) - 1.0 / 1307674368000.0) * (s) + 1.0 / 6227020800.0) * (s) - \
-	     1.0 / 39916800.0) * (s) + 1.0 / 362880.0) * (s) - 1.0 / 5040.0) * (s) + \
-	   1.0 / 120.0) * (s) - 1.0 / 6.0)
+#define ZR_LOG_SERIES(first, s)                                                                    \
+	((((((((first) * (s) + 1.0 / 15) * (s) + 1.0 / 13) * (s) + 1.0 / 11) * (s) + 1.0 / 9) *    \
+		   (s) +                                                                           \
+	   1.0 / 7) *                                                                              \
+		  (s) +                                                                            \
+	  1.0 / 5) *                                                                               \
+		 (s) +                                                                             \
+	 1.0 / 3)
+#define ZR_SINE_SERIES(first, s)                                                                   \
+	((((((((first) * (s)-1.0 / 1307674368000.0) * (s) + 1.0 / 6227020800.0) * (s)-1.0 /        \
+	     39916800.0) *                                                                         \
+		    (s) +                                                                          \
+	    1.0 / 362880.0) *                                                                      \
+	   (s)-1.0 / 5040.0) *                                                                     \
+		  (s) +                                                                            \
+	  1.0 / 120.0) *                                                                           \
+	 (s)-1.0 / 6.0)
 
 /* Natural logarithm of a positive normal number; relative error < 1e-14. No fma: the bits are the
  * same wherever it is compiled. */
@@ -121,28 +131,70 @@ ZR_INLINE uint32_t zr_turn(float a)
 
 #if ZR_REAL_IS_F64
 /* The test oracle may use libm. */
-ZR_INLINE zr_real zr_cos(float a) { return cos((double)a); }
-ZR_INLINE zr_real zr_sin(float a) { return sin((double)a); }
-ZR_INLINE zr_real zr_exp(zr_real x) { return exp(x); }
-ZR_INLINE zr_real zr_tanh(zr_real x) { return tanh(x); }
-ZR_INLINE zr_real zr_ln(zr_real x) { return log(x); }
-ZR_INLINE zr_real zr_sqrt(zr_real x) { return sqrt(x); }
-ZR_INLINE zr_real zr_fma(zr_real a, zr_real b, zr_real c) { return fma(a, b, c); }
+ZR_INLINE zr_real zr_cos(float a)
+{
+	return cos((double)a);
+}
+ZR_INLINE zr_real zr_sin(float a)
+{
+	return sin((double)a);
+}
+ZR_INLINE zr_real zr_exp(zr_real x)
+{
+	return exp(x);
+}
+ZR_INLINE zr_real zr_tanh(zr_real x)
+{
+	return tanh(x);
+}
+ZR_INLINE zr_real zr_ln(zr_real x)
+{
+	return log(x);
+}
+ZR_INLINE zr_real zr_sqrt(zr_real x)
+{
+	return sqrt(x);
+}
+ZR_INLINE zr_real zr_fma(zr_real a, zr_real b, zr_real c)
+{
+	return fma(a, b, c);
+}
 #else
-ZR_INLINE zr_real zr_cos(float a) { return (float)zr_cos_turn(zr_turn(a)); }
-ZR_INLINE zr_real zr_sin(float a) { return (float)zr_cos_turn(zr_turn(a) - 0x40000000u); }
-ZR_INLINE zr_real zr_exp(zr_real x) { return zr_expf(x); }
-ZR_INLINE zr_real zr_tanh(zr_real x) { return zr_tanhf(x); }
+ZR_INLINE zr_real zr_cos(float a)
+{
+	return (float)zr_cos_turn(zr_turn(a));
+}
+ZR_INLINE zr_real zr_sin(float a)
+{
+	return (float)zr_cos_turn(zr_turn(a) - 0x40000000u);
+}
+ZR_INLINE zr_real zr_exp(zr_real x)
+{
+	return zr_expf(x);
+}
+ZR_INLINE zr_real zr_tanh(zr_real x)
+{
+	return zr_tanhf(x);
+}
 /* of a positive normal number; a NaN stays */
-ZR_INLINE zr_real zr_ln(zr_real x) { return x == x ? (float)zr_logd(x) : x; }
-ZR_INLINE zr_real zr_sqrt(zr_real x) { return sqrtf(x); }
-ZR_INLINE zr_real zr_fma(zr_real a, zr_real b, zr_real c) { return fmaf(a, b, c); }
+ZR_INLINE zr_real zr_ln(zr_real x)
+{
+	return x == x ? (float)zr_logd(x) : x;
+}
+ZR_INLINE zr_real zr_sqrt(zr_real x)
+{
+	return sqrtf(x);
+}
+ZR_INLINE zr_real zr_fma(zr_real a, zr_real b, zr_real c)
+{
+	return fmaf(a, b, c);
+}
 #endif
 
 /* GELU, tanh form: x/2 (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3). Since (1 + tanh(u)) / 2 =
  * 1 / (1 + exp(-2u)), one exponential and no cancellation in the negative tail. */
-#define ZR_GELU_2C 1.5957691216057308 /* 2 sqrt(2/pi) */
-#define ZR_GELU_A 0.044715
+#define ZR_GELU_2C  1.5957691216057308 /* 2 sqrt(2/pi) */
+#define ZR_GELU_A   0.044715
 #define ZR_GELU_END 10 /* beyond it the derivative is 0 or 1 to fp32's last bit */
 
 /* exp(-2u) */
@@ -177,17 +229,17 @@ ZR_INLINE zr_real zr_gelu_grad(zr_real x)
  *   exp(-x^2/2) F(v) / (t + 3),  t = |x|, v = (t - 3) / (t + 3),
  * F a minimax polynomial of relative error 2e-8 for t <= ZR_CDF_END; for x > 0 it is 1 - Phi(-x).
  * Relative error < 8 * 2^-24; 0 where it would be subnormal. */
-#define ZR_CDF_END 14
-#define ZR_CDF_F0 0x1.754a76p-1f
-#define ZR_CDF_F1 (-0x1.04c73p-1f)
-#define ZR_CDF_F2 0x1.d71390p-3f
-#define ZR_CDF_F3 (-0x1.832408p-5f)
-#define ZR_CDF_F4 (-0x1.56dd3cp-7f)
-#define ZR_CDF_F5 0x1.c6b43cp-8f
-#define ZR_CDF_F6 0x1.0ba22ap-10f
-#define ZR_CDF_F7 (-0x1.f03a30p-11f)
-#define ZR_CDF_F8 (-0x1.b5f2dap-13f)
-#define ZR_CDF_F9 0x1.9b38dap-15f
+#define ZR_CDF_END    14
+#define ZR_CDF_F0     0x1.754a76p-1f
+#define ZR_CDF_F1     (-0x1.04c73p-1f)
+#define ZR_CDF_F2     0x1.d71390p-3f
+#define ZR_CDF_F3     (-0x1.832408p-5f)
+#define ZR_CDF_F4     (-0x1.56dd3cp-7f)
+#define ZR_CDF_F5     0x1.c6b43cp-8f
+#define ZR_CDF_F6     0x1.0ba22ap-10f
+#define ZR_CDF_F7     (-0x1.f03a30p-11f)
+#define ZR_CDF_F8     (-0x1.b5f2dap-13f)
+#define ZR_CDF_F9     0x1.9b38dap-15f
 #define ZR_BELL_SCALE 0.3989422804014327 /* 1 / sqrt(2 pi) */
 
 /* exp(-t^2/2) */

@@ -21,8 +21,7 @@ ZR_INLINE void combine_lanes(const struct zr_op_expert_combine *op, int64_t r, i
 	vstore_n(op->out, r * op->width + c, op->out_dtype, sum, n);
 }
 
-ZR_INLINE void combine(const struct zr_op_expert_combine *op, int64_t lo, int64_t hi,
-		       int32_t dtype)
+ZR_INLINE void combine(const struct zr_op_expert_combine *op, int64_t lo, int64_t hi, int32_t dtype)
 {
 	for (int64_t r = lo; r < hi; r++) {
 		int64_t c = 0;

@@ -15,8 +15,7 @@ struct measure {
  * write it again saves half of the way to memory. */
 ZR_INLINE int is_there(const struct zr_op_fold *op, int32_t dtype)
 {
-	return (const void *)op->g == op->acc && dtype == ZR_F32 &&
-	       !(op->flags & ZR_OP_ACCUMULATE);
+	return (const void *)op->g == op->acc && dtype == ZR_F32 && !(op->flags & ZR_OP_ACCUMULATE);
 }
 
 /* One vector of n elements from i, part `part` of its 16. */
@@ -53,7 +52,7 @@ ZR_INLINE void fold_block(const struct zr_op_fold *op, int64_t b, int32_t dtype)
 }
 
 #define TURNS 4
-#define ASK 1024 /* bytes between what is asked for and what is used */
+#define ASK   1024 /* bytes between what is asked for and what is used */
 
 /* Asks for the line of an element that comes later. */
 ZR_INLINE void ask(const float *g)
@@ -67,11 +66,9 @@ ZR_INLINE void fold_blocks(const struct zr_op_fold *op, int64_t b, int32_t dtype
 {
 	struct measure s[TURNS];
 	const int stores = !is_there(op, dtype);
-	UNROLL for (int t = 0; t < TURNS; t++)
-		s[t] = (struct measure){ vchains_zero(), 0 };
+	UNROLL for (int t = 0; t < TURNS; t++) s[t] = (struct measure){ vchains_zero(), 0 };
 	for (int64_t i = b * ZR_BLOCK; i < (b + 1) * ZR_BLOCK; i += ZR_CHAINS) {
-		UNROLL for (int t = 0; t < TURNS; t++)
-			ask(op->g + i + t * ZR_BLOCK);
+		UNROLL for (int t = 0; t < TURNS; t++) ask(op->g + i + t * ZR_BLOCK);
 		UNROLL for (int t = 0; t < TURNS; t++) UNROLL for (int part = 0; part < ZR_PARTS;
 								   part++)
 			add(op, &s[t], i + t * ZR_BLOCK + part * ZR_W, part, ZR_W, dtype, stores);

@@ -9,12 +9,12 @@
  */
 #include "scalar.h"
 
-#define ROWS 256 /* rows and columns summed at once, over so many k at a time */
-#define COLS 64
+#define ROWS  256 /* rows and columns summed at once, over so many k at a time */
+#define COLS  64
 #define DEPTH 256
 
 struct room {
-	zr_real b[DEPTH][COLS];  /* of op(B), widened: read once for all rows */
+	zr_real b[DEPTH][COLS]; /* of op(B), widened: read once for all rows */
 	zr_real sum[ROWS][COLS];
 	zr_real uv[ROWS][COLS];
 };
@@ -118,7 +118,7 @@ static void part(const struct zr_op_matmul *op, const struct zr_op_matmul_low_ra
 	sum_up(op, row0, rows, col0, cols, room->b, room->sum);
 	if (low)
 		ZR_SCALAR(gemm_low_rank)
-		(low, row0, rows, col0, cols, room->sum[0], COLS, room);
+	(low, row0, rows, col0, cols, room->sum[0], COLS, room);
 	ZR_SCALAR(gemm_finish)
 	(op, room->sum[0], COLS, rows, cols, op->bias ? zr_at(op->bias, col0, op->b_dtype) : NULL,
 	 zr_at(op->d, at, op->d_dtype), op->pre ? zr_at(op->pre, at, op->d_dtype) : NULL);

@@ -29,7 +29,7 @@
 #endif
 
 #if ZR_W == 16
-#define MR 8 /* 8 x 3 sums, 3 of B, 1 of A: 28 of 32 registers */
+#define MR     8         /* 8 x 3 sums, 3 of B, 1 of A: 28 of 32 registers */
 #define DIRECT INT64_MAX /* columns of a tile for which packing fp32 rows of A does not pay */
 #ifdef ZR_PAIRS
 #define KC 192
@@ -37,29 +37,29 @@
 #define KC 256
 #endif
 #else
-#define MR 4 /* 4 x 3 sums, 3 of B, 1 of A: all 16 */
-#define KC 256
+#define MR     4 /* 4 x 3 sums, 3 of B, 1 of A: all 16 */
+#define KC     256
 #define DIRECT 384
 #endif
 /* Whether the micro-kernel packs operands of fp32 when it reads them first. */
 #define ON_THE_WAY (ZR_W == 16 && STEP == 1)
-#define STEPS 4         /* elements of K between jumps */
-#define NV 3            /* vectors in a row of sums */
-#define NR (NV * ZR_W)  /* KC x NR floats fill most of the first-level cache */
-#define MC 256          /* rows of A packed at once: MC x KC floats lie in the second-level cache */
+#define STEPS      4           /* elements of K between jumps */
+#define NV         3           /* vectors in a row of sums */
+#define NR         (NV * ZR_W) /* KC x NR floats fill most of the first-level cache */
+#define MC         256 /* rows of A packed at once: MC x KC floats lie in the second-level cache */
 /* Floats between panels of A: an odd number of cache lines, so that the panels do not share
  * sets. */
 #define A_PANEL (MR * KC + 16)
-#define NC 1536         /* columns of a tile whose sums need a place of their own */
-#define UC 192          /* columns of a low-rank update summed at once, a multiple of NR */
+#define NC      1536 /* columns of a tile whose sums need a place of their own */
+#define UC      192  /* columns of a low-rank update summed at once, a multiple of NR */
 
 /* Floats in the scratch of a tile: a panel of B, rows of B before they are transposed, packed A,
  * the sums of a result that is not fp32, and those of a low-rank update. */
 #define B_PANEL 0
-#define B_ROWS (B_PANEL + KC * NR)
+#define B_ROWS  (B_PANEL + KC * NR)
 #define A_BLOCK (B_ROWS + KC * NR)
-#define SUMS (A_BLOCK + MC / MR * A_PANEL)
-#define UPDATE (SUMS + MC * NC)
+#define SUMS    (A_BLOCK + MC / MR * A_PANEL)
+#define UPDATE  (SUMS + MC * NC)
 _Static_assert((UPDATE + MC * UC) * sizeof(float) <= ZR_GEMM_SCRATCH, "scratch of gemm_tile");
 _Static_assert(UC % NR == 0, "columns of a low-rank update");
 
@@ -104,8 +104,8 @@ static void transpose(const float *src, int64_t ld, int64_t kc, float *dst, int 
 struct rows {
 	int64_t n, kc;
 	const float *a;
-	int64_t lda;           /* between rows, or columns where A is stored by them */
-	int64_t next_a;        /* from panel to panel */
+	int64_t lda;    /* between rows, or columns where A is stored by them */
+	int64_t next_a; /* from panel to panel */
 	float *b;
 	float *c;
 	int64_t ldc;
@@ -179,33 +179,33 @@ ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a
 	ask_sums(nv, c, ldc);
 	for (; k + STEPS <= kc; k += STEPS, b += STEPS * nv * ZR_W)
 		UNROLL
-		for (i = 0; i < STEPS; i++)
-			add_step(nv, by_rows, k + i, a, row, b + i * nv * ZR_W, s);
+	for (i = 0; i < STEPS; i++)
+		add_step(nv, by_rows, k + i, a, row, b + i * nv * ZR_W, s);
 	for (; k < kc; k++, b += nv * ZR_W)
 		add_step(nv, by_rows, k, a, row, b, s);
 	UNROLL
 	for (i = 0; i < MR; i++)
 		UNROLL
-		for (j = 0; j < nv; j++) {
-			float *at = c + i * ldc + j * ZR_W;
-			if (add)
-				s[i][j] = vload_f32(at) + s[i][j];
-			vstore_f32(at, s[i][j]);
-		}
+	for (j = 0; j < nv; j++) {
+		float *at = c + i * ldc + j * ZR_W;
+		if (add)
+			s[i][j] = vload_f32(at) + s[i][j];
+		vstore_f32(at, s[i][j]);
+	}
 }
 #endif
 
 typedef void rows_fn(const struct rows *);
 #ifndef ROWS
-#define ROWS(nv, by_rows) \
-	static void rows_##nv##_##by_rows(const struct rows *r) \
-	{ \
-		for (int64_t i = 0; i < r->n; i++) { \
-			ahead_ask(r->ask_a); \
-			ahead_ask(r->ask_b); \
-			micro(nv, by_rows, r->kc, r->a + i * r->next_a, r->lda, r->b, \
-			      r->c + i * MR * r->ldc, r->ldc, r->add); \
-		} \
+#define ROWS(nv, by_rows)                                                                          \
+	static void rows_##nv##_##by_rows(const struct rows *r)                                    \
+	{                                                                                          \
+		for (int64_t i = 0; i < r->n; i++) {                                               \
+			ahead_ask(r->ask_a);                                                       \
+			ahead_ask(r->ask_b);                                                       \
+			micro(nv, by_rows, r->kc, r->a + i * r->next_a, r->lda, r->b,              \
+			      r->c + i * MR * r->ldc, r->ldc, r->add);                             \
+		}                                                                                  \
 	}
 #endif
 ROWS(1, 0)
@@ -285,10 +285,19 @@ static void panel(const struct block *t, int64_t j, int64_t n, int nv, struct ah
 	const int trans = !!(op->flags & ZR_MM_TRANS_A);
 	const float *packed = t->scratch + A_BLOCK;
 	rows_fn *fn = kernels[nv - 1][!trans];
-	struct rows r = { .n = whole, .kc = t->kc, .a = packed, .lda = trans ? MR : KC,
-			  .next_a = A_PANEL, .b = t->scratch + B_PANEL, .c = t->c + j,
-			  .ldc = t->ldc, .add = t->add, .ask_a = ask_a, .ask_b = ask_b,
-			  .ask = &ask, .ldb = op->ldb };
+	struct rows r = { .n = whole,
+			  .kc = t->kc,
+			  .a = packed,
+			  .lda = trans ? MR : KC,
+			  .next_a = A_PANEL,
+			  .b = t->scratch + B_PANEL,
+			  .c = t->c + j,
+			  .ldc = t->ldc,
+			  .add = t->add,
+			  .ask_a = ask_a,
+			  .ask_b = ask_b,
+			  .ask = &ask,
+			  .ldb = op->ldb };
 	if (in_place) {
 		r.a = (const float *)op->a + t->row0 * op->lda + t->k0;
 		r.lda = op->lda;
@@ -380,7 +389,7 @@ static void blocks(const struct zr_op_matmul *op, int64_t row0, int64_t rows, in
 	if (rows == 1 && ZR_SIMD(gemv)(op, row0, col0, cols, kb, c, add))
 		return;
 	do {
-		struct block t = { op, row0, rows, col0, cols, k, min(kb, depth - k),
+		struct block t = { op, row0, rows, col0,   cols, k, min(kb, depth - k),
 				   c,  ldc,  add,  scratch };
 		block(&t);
 		add = 1;
@@ -473,8 +482,8 @@ static void subtile(const struct zr_op_matmul *op, const struct zr_op_matmul_low
 		ZR_SIMD(gemm_low_rank)(low, row0, rows, col0, cols, c, ldc, scratch);
 	if (op->bias || op->flags & ZR_MM_GELU || !direct)
 		ZR_SIMD(gemm_finish)
-		(op, c, ldc, rows, cols, op->bias ? zr_at(op->bias, col0, op->b_dtype) : NULL,
-		 zr_at(op->d, at, op->d_dtype), op->pre ? zr_at(op->pre, at, op->d_dtype) : NULL);
+	(op, c, ldc, rows, cols, op->bias ? zr_at(op->bias, col0, op->b_dtype) : NULL,
+	 zr_at(op->d, at, op->d_dtype), op->pre ? zr_at(op->pre, at, op->d_dtype) : NULL);
 }
 
 void ZR_SIMD(gemm_tile)(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,

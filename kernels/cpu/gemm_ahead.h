@@ -8,11 +8,11 @@
 #define ZEROTH_KERNELS_CPU_GEMM_AHEAD_H
 
 struct ahead {
-	const char *at;      /* the next row as stored */
-	int64_t ld, bytes;   /* bytes between rows, bytes of a row */
-	int64_t rows, step;  /* rows left, rows at a time */
-	int64_t done;        /* bytes of the next row that ask_line() has asked for */
-	struct ahead *then;  /* what it asks for after the last row */
+	const char *at;     /* the next row as stored */
+	int64_t ld, bytes;  /* bytes between rows, bytes of a row */
+	int64_t rows, step; /* rows left, rows at a time */
+	int64_t done;       /* bytes of the next row that ask_line() has asked for */
+	struct ahead *then; /* what it asks for after the last row */
 };
 
 /* rows x cols elements from element `first` on, in `parts` parts. */
@@ -20,8 +20,11 @@ static struct ahead ahead_of(const void *p, int32_t dtype, int64_t first, int64_
 			     int64_t cols, int64_t parts)
 {
 	int64_t size = zr_size(dtype);
-	return (struct ahead){ .at = zr_at(p, first, dtype), .ld = ld * size, .bytes = cols * size,
-			       .rows = rows, .step = (rows + parts - 1) / parts };
+	return (struct ahead){ .at = zr_at(p, first, dtype),
+			       .ld = ld * size,
+			       .bytes = cols * size,
+			       .rows = rows,
+			       .step = (rows + parts - 1) / parts };
 }
 
 static struct ahead ahead_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0,

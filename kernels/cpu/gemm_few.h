@@ -7,8 +7,8 @@
 
 #include "simd.h"
 
-#define ZR_FEW_ROWS 8   /* up to here vectors are faster than tiles */
-#define ZR_FEW_K 2048   /* elements of K that are widened at once */
+#define ZR_FEW_ROWS 8    /* up to here vectors are faster than tiles */
+#define ZR_FEW_K    2048 /* elements of K that are widened at once */
 
 /* c (rows <= ZR_FEW_ROWS, ldc apart) = or += the product of bf16 operands for rows row0.. and
  * columns col0.., over all of K > 0. `a` has room for ZR_FEW_ROWS x ZR_FEW_K floats. */

@@ -19,9 +19,9 @@
 #include "bf16_pairs.h"
 #include "transpose_simd.h"
 
-#define KB ZR_FEW_K
-#define STEP (2 * ZR_TILE_PAIRS) /* elements of K that a tile instruction takes */
-#define ROWS 4    /* rows whose sums are in registers at once; those that follow find B cached: */
+#define KB    ZR_FEW_K
+#define STEP  (2 * ZR_TILE_PAIRS) /* elements of K that a tile instruction takes */
+#define ROWS  4   /* rows whose sums are in registers at once; those that follow find B cached: */
 #define STRIP 128 /* so many columns of a step, where B is stored by rows, */
 #define GROUP 32  /* and so many columns of KB elements where it is stored by columns */
 _Static_assert(KB % STEP == 0, "blocks of whole steps");
@@ -79,32 +79,30 @@ ZR_INLINE void step_by_rows(const int rows, const int nv, const float *a, const 
 	UNROLL
 	for (r = 0; r < rows; r++)
 		UNROLL
-		for (v = 0; v < 2 * nv; v++)
-			even[r][v] = odd[r][v] = vset(0);
+	for (v = 0; v < 2 * nv; v++)
+		even[r][v] = odd[r][v] = vset(0);
 	for (int p = 0; p < ZR_TILE_PAIRS; p++, b += 2 * ld)
 		UNROLL
-		for (v = 0; v < nv; v++) {
-			const vi x = _mm512_loadu_si512(b + 32 * v),
-				 y = _mm512_loadu_si512(b + ld + 32 * v);
-			__builtin_prefetch(b + STEP * ld + 32 * v, 0, 2);
-			__builtin_prefetch(b + (STEP + 1) * ld + 32 * v, 0, 2);
-			UNROLL
-			for (r = 0; r < rows; r++) {
-				const vf e = vset(a[r * KB + p]),
-					 o = vset(a[r * KB + ZR_TILE_PAIRS + p]);
-				even[r][2 * v] = vfma(e, low_half(x), even[r][2 * v]);
-				even[r][2 * v + 1] = vfma(e, high_half(x), even[r][2 * v + 1]);
-				odd[r][2 * v] = vfma(o, low_half(y), odd[r][2 * v]);
-				odd[r][2 * v + 1] = vfma(o, high_half(y), odd[r][2 * v + 1]);
-			}
+	for (v = 0; v < nv; v++) {
+		const vi x = _mm512_loadu_si512(b + 32 * v),
+			 y = _mm512_loadu_si512(b + ld + 32 * v);
+		__builtin_prefetch(b + STEP * ld + 32 * v, 0, 2);
+		__builtin_prefetch(b + (STEP + 1) * ld + 32 * v, 0, 2);
+		UNROLL
+		for (r = 0; r < rows; r++) {
+			const vf e = vset(a[r * KB + p]), o = vset(a[r * KB + ZR_TILE_PAIRS + p]);
+			even[r][2 * v] = vfma(e, low_half(x), even[r][2 * v]);
+			even[r][2 * v + 1] = vfma(e, high_half(x), even[r][2 * v + 1]);
+			odd[r][2 * v] = vfma(o, low_half(y), odd[r][2 * v]);
+			odd[r][2 * v + 1] = vfma(o, high_half(y), odd[r][2 * v + 1]);
 		}
+	}
 	UNROLL
 	for (r = 0; r < rows; r++)
 		UNROLL
-		for (v = 0; v < nv; v++)
-			add_pair_of_vectors(c + r * ldc + 32 * v, add,
-					    even[r][2 * v] + odd[r][2 * v],
-					    even[r][2 * v + 1] + odd[r][2 * v + 1]);
+	for (v = 0; v < nv; v++)
+		add_pair_of_vectors(c + r * ldc + 32 * v, add, even[r][2 * v] + odd[r][2 * v],
+				    even[r][2 * v + 1] + odd[r][2 * v + 1]);
 }
 
 /* The same where B ends: by way of a copy that is filled up with 0. */
@@ -115,8 +113,9 @@ ZR_INLINE void last_by_rows(const int rows, const struct piece *t, int64_t j)
 	uint16_t b[STEP][32];
 	float c[ROWS][32];
 	for (int64_t e = 0; e < STEP; e++)
-		_mm512_storeu_si512(b[e], e < t->k ? _mm512_maskz_loadu_epi16(first_of_32(n),
-						     t->b + e * t->ld + j) : viset(0));
+		_mm512_storeu_si512(b[e], e < t->k ? _mm512_maskz_loadu_epi16(
+							     first_of_32(n), t->b + e * t->ld + j) :
+						     viset(0));
 	for (int r = 0; r < rows; r++) {
 		const float *from = t->c + r * t->ldc + j;
 		vstore_f32(c[r], vload_f32_n(from, t->add ? low : 0));
@@ -157,41 +156,40 @@ ZR_INLINE void step_by_columns(const int rows, const int groups, const float *a,
 	UNROLL
 	for (r = 0; r < rows; r++)
 		UNROLL
-		for (g = 0; g < groups; g++)
-			even[r][g] = odd[r][g] = vset(0);
+	for (g = 0; g < groups; g++)
+		even[r][g] = odd[r][g] = vset(0);
 	UNROLL
 	for (int p = 0; p < ZR_TILE_PAIRS; p += 4)
 		UNROLL
-		for (g = 0; g < groups; g++) {
-			load_columns(b + g * ZR_W * ld + 2 * p, 2 * ld, words);
+	for (g = 0; g < groups; g++) {
+		load_columns(b + g * ZR_W * ld + 2 * p, 2 * ld, words);
+		UNROLL
+		for (i = 0; i < 4; i++)
+			__builtin_prefetch(b + (g * ZR_W + p + i) * ld + next, 0, 2);
+		UNROLL
+		for (i = 0; i < 4; i++)
 			UNROLL
-			for (i = 0; i < 4; i++)
-				__builtin_prefetch(b + (g * ZR_W + p + i) * ld + next, 0, 2);
-			UNROLL
-			for (i = 0; i < 4; i++)
-				UNROLL
-				for (r = 0; r < rows; r++) {
-					const float *x = a + r * KB + p + i;
-					const vi w = vbits(words[i]);
-					even[r][g] = vfma(vset(x[0]), low_half(w), even[r][g]);
-					odd[r][g] = vfma(vset(x[ZR_TILE_PAIRS]), high_half(w),
-							 odd[r][g]);
-				}
+		for (r = 0; r < rows; r++) {
+			const float *x = a + r * KB + p + i;
+			const vi w = vbits(words[i]);
+			even[r][g] = vfma(vset(x[0]), low_half(w), even[r][g]);
+			odd[r][g] = vfma(vset(x[ZR_TILE_PAIRS]), high_half(w), odd[r][g]);
 		}
+	}
 	UNROLL
 	for (r = 0; r < rows; r++)
 		UNROLL
-		for (g = 0; g < groups; g++)
-			sum[r][g] = sum[r][g] + (even[r][g] + odd[r][g]);
+	for (g = 0; g < groups; g++)
+		sum[r][g] = sum[r][g] + (even[r][g] + odd[r][g]);
 }
 
 /* A copy of a step of n <= ZR_W columns, of which B has k elements, filled up with 0. */
 static void copy_step(uint16_t to[ZR_W][STEP], const uint16_t *b, int64_t ld, int64_t n, int64_t k)
 {
 	for (int64_t i = 0; i < ZR_W; i++)
-		_mm512_storeu_si512(to[i], i < n ? _mm512_maskz_loadu_epi16(first_of_32(k),
-									    b + i * ld) :
-						   viset(0));
+		_mm512_storeu_si512(to[i],
+				    i < n ? _mm512_maskz_loadu_epi16(first_of_32(k), b + i * ld) :
+					    viset(0));
 }
 
 /* All of the piece's K for n columns from column j on: `groups` vectors of them, or fewer than one.
@@ -207,9 +205,8 @@ ZR_INLINE void sums_by_columns(const int rows, const int groups, const struct pi
 	UNROLL
 	for (r = 0; r < rows; r++)
 		UNROLL
-		for (g = 0; g < groups; g++)
-			sum[r][g] = vload_n(t->c + r * t->ldc + j, g * ZR_W, ZR_F32,
-					    t->add ? n : 0);
+	for (g = 0; g < groups; g++)
+		sum[r][g] = vload_n(t->c + r * t->ldc + j, g * ZR_W, ZR_F32, t->add ? n : 0);
 	for (; n == ZR_W && e + STEP <= t->k; e += STEP)
 		step_by_columns(rows, groups, t->a + e, b + e, t->ld, GROUP * t->ld, sum);
 	for (; e < t->k; e += STEP)
@@ -225,8 +222,8 @@ ZR_INLINE void sums_by_columns(const int rows, const int groups, const struct pi
 	UNROLL
 	for (r = 0; r < rows; r++)
 		UNROLL
-		for (g = 0; g < groups; g++)
-			vstore_n(t->c + r * t->ldc + j, g * ZR_W, ZR_F32, sum[r][g], n);
+	for (g = 0; g < groups; g++)
+		vstore_n(t->c + r * t->ldc + j, g * ZR_W, ZR_F32, sum[r][g], n);
 }
 
 /* At most GROUP columns. */
@@ -245,14 +242,14 @@ ZR_INLINE void by_columns(const int rows, const struct piece *t)
 /* ---- all of it ------------------------------------------------------------------- */
 
 typedef void piece_fn(const struct piece *);
-#define PIECE(rows) \
-	static void by_rows_##rows(const struct piece *t) \
-	{ \
-		by_rows(rows, t); \
-	} \
-	static void by_columns_##rows(const struct piece *t) \
-	{ \
-		by_columns(rows, t); \
+#define PIECE(rows)                                                                                \
+	static void by_rows_##rows(const struct piece *t)                                          \
+	{                                                                                          \
+		by_rows(rows, t);                                                                  \
+	}                                                                                          \
+	static void by_columns_##rows(const struct piece *t)                                       \
+	{                                                                                          \
+		by_columns(rows, t);                                                               \
 	}
 PIECE(1)
 PIECE(2)
@@ -271,14 +268,13 @@ static void widen(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int
 	const int64_t down = trans ? op->lda : 1, right = trans ? 1 : op->lda;
 	for (int64_t r = 0; r < rows; r++)
 		for (int64_t e = 0; e < k; e += STEP) {
-			const uint16_t *a = (const uint16_t *)op->a + (row0 + r) * right +
-					    (k0 + e) * down;
+			const uint16_t *a =
+				(const uint16_t *)op->a + (row0 + r) * right + (k0 + e) * down;
 			const int64_t n = min(STEP, k - e);
 			uint16_t line[STEP];
 			for (int64_t i = 0; trans && i < n; i++)
 				line[i] = a[i * down];
-			const vi words = _mm512_maskz_loadu_epi16(first_of_32(n),
-								  trans ? line : a);
+			const vi words = _mm512_maskz_loadu_epi16(first_of_32(n), trans ? line : a);
 			vstore_f32(to + r * KB + e, low_half(words));
 			vstore_f32(to + r * KB + e + ZR_TILE_PAIRS, high_half(words));
 		}
@@ -294,9 +290,11 @@ static void block(const struct piece *t, int64_t rows, int trans)
 				const struct piece p = {
 					.a = t->a + r * KB + e,
 					.b = t->b + (trans ? j * t->ld : e * t->ld + j),
-					.ld = t->ld, .k = min(deep, t->k - e),
+					.ld = t->ld,
+					.k = min(deep, t->k - e),
 					.cols = min(wide, t->cols - j),
-					.c = t->c + r * t->ldc + j, .ldc = t->ldc,
+					.c = t->c + r * t->ldc + j,
+					.ldc = t->ldc,
 					.add = t->add || e > 0,
 				};
 				pieces[trans][min(ROWS, rows - r) - 1](&p);

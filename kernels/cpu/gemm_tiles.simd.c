@@ -18,29 +18,29 @@
 #include "table.h"
 #include "tiles.h"
 
-#define MC 256     /* rows that are always taken at once, if there are so many */
-#define MOST 1024  /* zr_gemm_rows_at_once() at most */
-#define KC 192     /* pairs of a part of B: 24 KiB */
-#define DEPTH 1024 /* pairs of A that are packed at once at most */
-#define NC 1536    /* columns of a tile whose sums need a place of their own */
-#define UC 192     /* columns of a low-rank update summed at once */
+#define MC    256       /* rows that are always taken at once, if there are so many */
+#define MOST  1024      /* zr_gemm_rows_at_once() at most */
+#define KC    192       /* pairs of a part of B: 24 KiB */
+#define DEPTH 1024      /* pairs of A that are packed at once at most */
+#define NC    1536      /* columns of a tile whose sums need a place of their own */
+#define UC    192       /* columns of a low-rank update summed at once */
 #define LARGE (1 << 18) /* elements of a result that goes past the caches */
-#define SIDE 32    /* rows of A and columns of B in a step */
-#define GROUP 64   /* columns of B that are packed together at most */
-#define LEAD 32    /* rows of B that are asked for before they are packed */
+#define SIDE  32        /* rows of A and columns of B in a step */
+#define GROUP 64        /* columns of B that are packed together at most */
+#define LEAD  32        /* rows of B that are asked for before they are packed */
 #define PAIRS ZR_TILE_PAIRS
-#define TILE (16 * PAIRS) /* words of a tile */
+#define TILE  (16 * PAIRS) /* words of a tile */
 
 /* Words in the scratch of a tile: two parts of groups of B, packed A, sums of a group, complete
  * sums of a block of 32 rows, sums of all, sums of a low-rank update. */
-#define B_PARTS 0
-#define A_TILES (B_PARTS + 2 * KC * GROUP)
-#define SUMS (A_TILES + MC * DEPTH)
+#define B_PARTS  0
+#define A_TILES  (B_PARTS + 2 * KC * GROUP)
+#define SUMS     (A_TILES + MC * DEPTH)
 #define COMPLETE (SUMS + MOST * GROUP)
 #define ALL_SUMS (COMPLETE + SIDE * SIDE)
-#define UPDATE (ALL_SUMS + MC * NC)
+#define UPDATE   (ALL_SUMS + MC * NC)
 _Static_assert((UPDATE + MC * UC) * sizeof(float) <= ZR_GEMM_SCRATCH, "scratch of gemm_tile");
-_Static_assert(ZR_FEW_ROWS * ZR_FEW_K <= SUMS, "room of gemm_few");
+_Static_assert(ZR_FEW_ROWS *ZR_FEW_K <= SUMS, "room of gemm_few");
 _Static_assert(KC % PAIRS == 0 && DEPTH % PAIRS == 0, "parts of whole tiles");
 
 static int64_t min(int64_t a, int64_t b)
@@ -92,10 +92,10 @@ static void take_sums(const struct tile *t, int64_t col, int64_t cols, float *to
 /* What is left of a block of 32 rows of complete sums: its rows are taken a few at a time. */
 struct complete {
 	const struct tile *t;
-	float *sums;       /* of its first row, rows of 32 */
+	float *sums; /* of its first row, rows of 32 */
 	int64_t row, rows, col, cols;
-	int finishes;      /* D gets what becomes of them, else c gets them */
-	int streams;       /* past the caches */
+	int finishes; /* D gets what becomes of them, else c gets them */
+	int streams;  /* past the caches */
 };
 
 /* A large result is written past the caches, which would read it first: unless it was read. */
@@ -151,41 +151,41 @@ ZR_INLINE void take_rows(struct complete *s, int64_t n)
 
 /* Sums of 32 rows and 32 columns lie in rows of 32. Register t holds those of the rows from
  * 16 (t / 2) on and of the columns from 16 (t % 2) on. */
-#define ROW (SIDE * (int64_t)sizeof(float))
+#define ROW         (SIDE * (int64_t)sizeof(float))
 #define PLACE(c, t) ((c) + (t) / 2 * 16 * SIDE + (t) % 2 * 16)
 #define LEAVE(c, t) TILE_STORE(t, PLACE(c, t), ROW)
 /* The sums before leave a register where the next begin, at 0 unless they are added to c: the
  * stores go on beside products. */
-#define CHANGE(before, c, add, t) \
-	do { \
-		if (before) \
-			LEAVE(before, t); \
-		if (add) \
-			TILE_LOAD(t, PLACE(c, t), ROW); \
-		else \
-			TILE_ZERO(t); \
+#define CHANGE(before, c, add, t)                                                                  \
+	do {                                                                                       \
+		if (before)                                                                        \
+			LEAVE(before, t);                                                          \
+		if (add)                                                                           \
+			TILE_LOAD(t, PLACE(c, t), ROW);                                            \
+		else                                                                               \
+			TILE_ZERO(t);                                                              \
 	} while (0)
 
 /* A step: two tiles of A by two of B; FIRST is what a register has to do before. wide is a
  * constant: without it only 16 columns are summed. */
-#define STEP(wide, a, b, FIRST) \
-	do { \
-		TILE_STREAM(4, a, 64); \
-		TILE_LOAD(6, b, 128); \
-		FIRST(0); \
-		TILE_MULTIPLY_ADD(0, 4, 6); \
-		TILE_STREAM(5, (a) + TILE, 64); \
-		if (wide) { \
-			TILE_LOAD(7, (b) + 16, 128); \
-			FIRST(1); \
-			TILE_MULTIPLY_ADD(1, 4, 7); \
-		} \
-		FIRST(2); \
-		TILE_MULTIPLY_ADD(2, 5, 6); \
-		if (wide) { \
-			FIRST(3); \
-			TILE_MULTIPLY_ADD(3, 5, 7); \
-		} \
+#define STEP(wide, a, b, FIRST)                                                                    \
+	do {                                                                                       \
+		TILE_STREAM(4, a, 64);                                                             \
+		TILE_LOAD(6, b, 128);                                                              \
+		FIRST(0);                                                                          \
+		TILE_MULTIPLY_ADD(0, 4, 6);                                                        \
+		TILE_STREAM(5, (a) + TILE, 64);                                                    \
+		if (wide) {                                                                        \
+			TILE_LOAD(7, (b) + 16, 128);                                               \
+			FIRST(1);                                                                  \
+			TILE_MULTIPLY_ADD(1, 4, 7);                                                \
+		}                                                                                  \
+		FIRST(2);                                                                          \
+		TILE_MULTIPLY_ADD(2, 5, 6);                                                        \
+		if (wide) {                                                                        \
+			FIRST(3);                                                                  \
+			TILE_MULTIPLY_ADD(3, 5, 7);                                                \
+		}                                                                                  \
 	} while (0)
 
 /* Lines of D that n rows from `row` on of this panel and the next will be written to, asked into
@@ -212,13 +212,13 @@ struct pass {
 	const uint32_t *a;     /* of the first block */
 	int64_t next;          /* words from block to block */
 	const uint32_t *b;
-	float *sums;           /* of the first block */
-	int add;               /* they begin as they are, not at 0 */
-	int last;              /* complete ones go to the place of the panel's */
-	struct complete panel; /* complete sums of all rows */
+	float *sums;            /* of the first block */
+	int add;                /* they begin as they are, not at 0 */
+	int last;               /* complete ones go to the place of the panel's */
+	struct complete panel;  /* complete sums of all rows */
 	struct packing *coming; /* is packed meanwhile */
-	struct ahead *ahead;   /* is asked for meanwhile */
-	struct complete *left; /* is taken meanwhile, or by the next pass */
+	struct ahead *ahead;    /* is asked for meanwhile */
+	struct complete *left;  /* is taken meanwhile, or by the next pass */
 };
 
 /* The sums of block i of a panel. */
@@ -245,7 +245,7 @@ ZR_INLINE void pass(const int wide, const int by_columns, const struct pass *m)
 	for (int64_t i = 0; i < m->blocks; i++, sums += SIDE * SIDE) {
 		const uint32_t *a = m->a + i * m->next, *b = m->b;
 #define CHANGE_TO_THESE(t) CHANGE(before, sums, m->add, t)
-#define NOTHING(t) (void)0
+#define NOTHING(t)         (void)0
 		STEP(wide, a, b, CHANGE_TO_THESE);
 		pack_units(by_columns, &coming, coming.each);
 		ahead_ask(&ahead, ahead.each);
@@ -277,10 +277,10 @@ ZR_INLINE void pass(const int wide, const int by_columns, const struct pass *m)
 }
 
 typedef void pass_fn(const struct pass *);
-#define PASS(wide, by_columns) \
-	static void pass_##wide##_##by_columns(const struct pass *m) \
-	{ \
-		pass(wide, by_columns, m); \
+#define PASS(wide, by_columns)                                                                     \
+	static void pass_##wide##_##by_columns(const struct pass *m)                               \
+	{                                                                                          \
+		pass(wide, by_columns, m);                                                         \
 	}
 PASS(0, 0)
 PASS(0, 1)
@@ -345,8 +345,11 @@ static struct part part_at(const struct tile *t, const struct depth *d, int64_t 
 static struct complete complete_of(const struct tile *t, const struct depth *d, int64_t col,
 				   int64_t n, int was_read)
 {
-	return (struct complete){ .t = t, .sums = (float *)t->scratch + COMPLETE, .col = col,
-				  .cols = n, .finishes = t->finishes && d->last,
+	return (struct complete){ .t = t,
+				  .sums = (float *)t->scratch + COMPLETE,
+				  .col = col,
+				  .cols = n,
+				  .finishes = t->finishes && d->last,
 				  /* sums of a part of K are read again */
 				  .streams = d->last && may_stream(t, n, was_read) };
 }
@@ -376,8 +379,11 @@ static void groups(const struct tile *t, const struct depth *d)
 	struct packing coming;
 	struct ahead ahead;
 	struct complete left = { .rows = 0 };
-	struct pass m = { .blocks = up(t->rows, SIDE) / SIDE, .coming = &coming, .ahead = &ahead,
-			  .left = &left, .next = up(d->kc, PAIRS) / PAIRS * 2 * TILE };
+	struct pass m = { .blocks = up(t->rows, SIDE) / SIDE,
+			  .coming = &coming,
+			  .ahead = &ahead,
+			  .left = &left,
+			  .next = up(d->kc, PAIRS) / PAIRS * 2 * TILE };
 	pack_first(t, d, b);
 	for (int64_t i = 0; i / parts * group_of(t) < t->cols; i++) {
 		const struct part part = part_at(t, d, i), next = part_at(t, d, i + 1),
@@ -413,8 +419,8 @@ static void sum_up(const struct tile *t)
 {
 	const struct zr_op_matmul *op = t->op;
 	if (t->rows <= ZR_FEW_ROWS) {
-		ZR_SIMD(gemm_few)(op, t->row0, t->rows, t->col0, t->cols, t->c, t->ldc, t->add,
-				  (float *)t->scratch);
+		ZR_SIMD(gemm_few)
+		(op, t->row0, t->rows, t->col0, t->cols, t->c, t->ldc, t->add, (float *)t->scratch);
 		if (t->finishes)
 			finish_sums(t, 0, t->rows, 0, t->cols, t->c, t->ldc);
 		return;
@@ -450,10 +456,16 @@ static void subtile(const struct zr_op_matmul *op, const struct zr_op_matmul_low
 	const int direct = op->d_dtype == ZR_F32;
 	const int more = op->bias || op->flags & ZR_MM_GELU || !direct;
 	const int64_t at = row0 * op->ldd + col0;
-	const struct tile t = { op, row0, rows, col0, cols,
+	const struct tile t = { op,
+				row0,
+				rows,
+				col0,
+				cols,
 				direct ? (float *)op->d + at : scratch + ALL_SUMS,
-				direct ? op->ldd : cols, !!(op->flags & ZR_MM_ACCUMULATE),
-				(uint32_t *)(void *)scratch, more && !low };
+				direct ? op->ldd : cols,
+				!!(op->flags & ZR_MM_ACCUMULATE),
+				(uint32_t *)(void *)scratch,
+				more && !low };
 	sum_up(&t);
 	if (!low)
 		return;

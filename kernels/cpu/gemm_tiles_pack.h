@@ -50,8 +50,8 @@ ZR_INLINE void pack_a_tile(const uint16_t *a, int64_t ld, int64_t rows, int64_t 
 	if (rows >= 16 && k >= 2 * PAIRS) {
 		UNROLL
 		for (int64_t p = 0; p < PAIRS; p++)
-			_mm512_store_si512(pairs[p], interleave(a + 2 * p * ld,
-								a + (2 * p + 1) * ld, 16));
+			_mm512_store_si512(pairs[p],
+					   interleave(a + 2 * p * ld, a + (2 * p + 1) * ld, 16));
 	} else {
 		memset(pairs, 0, sizeof pairs);
 		for (int64_t p = 0; rows > 0 && p < PAIRS && 2 * p < k; p++, a += 2 * ld)
@@ -79,7 +79,7 @@ struct part {
 	const uint16_t *b; /* its first element */
 	int64_t ld, k;     /* elements between rows as stored; elements of K */
 	int64_t cols;
-	int by_columns;    /* K is stored contiguously */
+	int by_columns; /* K is stored contiguously */
 };
 
 /* Whether a part is packed in units, a few at a time. */
@@ -141,8 +141,8 @@ static void pack_panel(const struct part *p, uint32_t *to)
 		const uint16_t *low = p->b + e * p->ld, *high = e + 1 < p->k ? low + p->ld : NULL;
 		_mm512_store_si512(to, interleave(low, high, n0));
 		if (n1)
-			_mm512_store_si512(to + 16, interleave(low + 16, high ? high + 16 : NULL,
-							       n1));
+			_mm512_store_si512(to + 16,
+					   interleave(low + 16, high ? high + 16 : NULL, n1));
 	}
 	for (int64_t e = 0; p->by_columns && e < p->k; e += 2 * PAIRS, to += PAIRS * SIDE)
 		for (int64_t j = 0; j < p->cols; j += 16) {
@@ -188,10 +188,10 @@ static struct packing packing_of(const struct part *p, uint32_t *to)
 
 struct ahead {
 	const char *row;
-	int64_t bytes; /* from row to row */
+	int64_t bytes;             /* from row to row */
 	int64_t lines, line, rows; /* of a row; the next; rows left */
-	int64_t each;  /* lines asked in a step */
-	const char *then; /* so many rows from here on are asked for after these */
+	int64_t each;              /* lines asked in a step */
+	const char *then;          /* so many rows from here on are asked for after these */
 	int64_t then_rows;
 };
 
@@ -204,8 +204,10 @@ static int64_t rows_of(const struct part *p)
 static struct ahead ahead_of(const struct part *p, const struct part *after, int64_t steps)
 {
 	const int64_t lead = min(LEAD, rows_of(p));
-	struct ahead s = { .row = (const char *)(p->b + p->ld * lead), .bytes = 2 * p->ld,
-			   .rows = rows_of(p) - lead, .then = (const char *)after->b,
+	struct ahead s = { .row = (const char *)(p->b + p->ld * lead),
+			   .bytes = 2 * p->ld,
+			   .rows = rows_of(p) - lead,
+			   .then = (const char *)after->b,
 			   .then_rows = min(LEAD, rows_of(after)) };
 	s.lines = up(2 * (p->by_columns ? p->k : p->cols), 64) / 64;
 	s.each = (s.lines * (s.rows + s.then_rows) + steps - 1) / steps;

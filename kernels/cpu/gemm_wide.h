@@ -25,9 +25,9 @@ ZR_INLINE vf multiply_add(vf x, vf y, vf sum)
 
 /* s += element k of MR rows of A times element k of a panel of B, which is copied to `to` if
  * `packs`. nv, by_rows and packs are constants. */
-ZR_INLINE void add_step(const int nv, const int by_rows, const int packs, int64_t k,
-			const float *a, int64_t lda, const float *const row[MR], const float *b,
-			float *to, vf s[MR][NV])
+ZR_INLINE void add_step(const int nv, const int by_rows, const int packs, int64_t k, const float *a,
+			int64_t lda, const float *const row[MR], const float *b, float *to,
+			vf s[MR][NV])
 {
 	vf y[NV], x;
 	int i, j;
@@ -104,8 +104,8 @@ ZR_INLINE void micro(const int nv, const int by_rows, const int packs, const str
 		__asm__("" : "+r"(c)); /* one pointer that walks, instead of one for each row */
 		if (add)
 			UNROLL
-			for (j = 0; j < nv; j++)
-				s[i][j] = vload_f32(c + j * ZR_W) + s[i][j];
+		for (j = 0; j < nv; j++)
+			s[i][j] = vload_f32(c + j * ZR_W) + s[i][j];
 		UNROLL
 		for (j = 0; j < nv; j++)
 			vstore_f32(c + j * ZR_W, s[i][j]);
@@ -130,13 +130,13 @@ ZR_INLINE void rows(const int nv, const int by_rows, const int packs_a, const st
 	panels(nv, by_rows, 0, packs_a, r, first, r->n);
 }
 
-#define ROWS(nv, by_rows) \
-	static void rows_##nv##_##by_rows(const struct rows *r) \
-	{ \
-		if (nv == NV && !by_rows && r->packed_a) \
-			rows(nv, by_rows, 1, r); \
-		else \
-			rows(nv, by_rows, 0, r); \
+#define ROWS(nv, by_rows)                                                                          \
+	static void rows_##nv##_##by_rows(const struct rows *r)                                    \
+	{                                                                                          \
+		if (nv == NV && !by_rows && r->packed_a)                                           \
+			rows(nv, by_rows, 1, r);                                                   \
+		else                                                                               \
+			rows(nv, by_rows, 0, r);                                                   \
 	}
 
 #endif

@@ -11,10 +11,10 @@
 #include "gemv.h"
 #include "transpose_simd.h"
 
-#define KB 384 /* elements of the longest block of K */
-#define DEPTH 4096 /* elements of A that are read at once */
-#define NV (ZR_W == 16 ? 16 : 8) /* vectors of sums in registers */
-#define AHEAD 8 /* rows of B that are fetched ahead */
+#define KB     384                   /* elements of the longest block of K */
+#define DEPTH  4096                  /* elements of A that are read at once */
+#define NV     (ZR_W == 16 ? 16 : 8) /* vectors of sums in registers */
+#define AHEAD  8                     /* rows of B that are fetched ahead */
 #define GROUPS 2 /* vectors of columns summed side by side: a chain alone waits for itself */
 
 static int64_t min(int64_t a, int64_t b)
@@ -99,8 +99,8 @@ ZR_INLINE void strip(const float *a, const void *b, int64_t ld, int64_t kc, cons
 		const vf x = vset(a[k / STEP]);
 		for (int64_t r = k + AHEAD; r < k + AHEAD + STEP; r++)
 			UNROLL
-			for (j = 0; j < nv; j += line)
-				__builtin_prefetch(zr_at(b, r * ld + j * ZR_W, dtype), 0, 3);
+		for (j = 0; j < nv; j += line)
+			__builtin_prefetch(zr_at(b, r * ld + j * ZR_W, dtype), 0, 3);
 		UNROLL
 		for (j = 0; j + 1 < nv; j++)
 			s[j] = multiply_add(x, load_b(b, ld, k, kc, j * ZR_W, ZR_W, dtype), s[j]);
@@ -157,8 +157,8 @@ ZR_INLINE vf add_last(vf s, float a, const void *b, int64_t ld, int64_t k, int32
 }
 
 /* `groups` vectors of columns over a block of K. groups is a constant. */
-ZR_INLINE void dots(const float *a, const void *b, int64_t ld, int64_t kc, const int groups,
-		    vf *s, int32_t dtype)
+ZR_INLINE void dots(const float *a, const void *b, int64_t ld, int64_t kc, const int groups, vf *s,
+		    int32_t dtype)
 {
 	const int64_t size = zr_size(dtype), bytes = ld * size, step = 16 / size;
 	int64_t k = 0;
@@ -185,8 +185,8 @@ ZR_INLINE void dots(const float *a, const void *b, int64_t ld, int64_t kc, const
 }
 
 /* Fewer columns than a vector has: by way of rows of zeros beside them. */
-ZR_INLINE void last_dots(const float *a, const void *b, int64_t ld, int64_t kc, int64_t n,
-			 vf *s, int32_t dtype)
+ZR_INLINE void last_dots(const float *a, const void *b, int64_t ld, int64_t kc, int64_t n, vf *s,
+			 int32_t dtype)
 {
 	float rows[ZR_W * KB];
 	const int64_t size = zr_size(dtype);

@@ -18,7 +18,7 @@ struct feature {
 	const char *name;
 	int32_t isa; /* the lowest instruction set that needs it */
 	enum leaf leaf;
-	int reg;     /* 0 eax, 1 ebx, 2 ecx, 3 edx */
+	int reg; /* 0 eax, 1 ebx, 2 ecx, 3 edx */
 	uint32_t bits;
 };
 
@@ -46,7 +46,9 @@ static const struct feature features[] = {
 /* Each leaf once: a virtual machine stops for every CPUID. What is missing is 0. */
 static void read_leaves(uint32_t r[LEAVES][4])
 {
-	static const struct { uint32_t leaf, subleaf; } ask[] = { { 1, 0 }, { 7, 0 }, { 7, 1 } };
+	static const struct {
+		uint32_t leaf, subleaf;
+	} ask[] = { { 1, 0 }, { 7, 0 }, { 7, 1 } };
 	const uint32_t most = __get_cpuid_max(0, NULL);
 	memset(r, 0, LEAVES * sizeof *r);
 	for (int i = LEAF1; i <= LEAF7_1; i++)
@@ -80,8 +82,7 @@ static int sums_pairs(void)
 		zr_pair_sums_avx512bf16(sum, a, b);
 		for (int i = 0; i < 16; i++) {
 			float want = zr_pair_sum(was[i], a + 2 * i, b + 2 * i);
-			if (zr_bits(want) != zr_bits(sum[i]) &&
-			    (want == want || sum[i] == sum[i]))
+			if (zr_bits(want) != zr_bits(sum[i]) && (want == want || sum[i] == sum[i]))
 				return 0;
 		}
 	}
@@ -96,7 +97,7 @@ static const char *of_pairs(int32_t isa)
 #ifdef HAVE_AMX
 /* Linux, arch_prctl(2) */
 #define ASK_FOR_STATE 0x1023
-#define TILE_DATA 18
+#define TILE_DATA     18
 
 /* Whether the processor sums tiles as bf16_pairs.h says, where products are around 1 and where they
  * are denormal. */
@@ -114,8 +115,8 @@ static int sums_tiles(void)
 							((i < 12 ? 120 : 50) + (x >> 28)) << 7);
 				b[p][i][e] = (uint16_t)((y & 0x807f) |
 							((i < 12 ? 120 : 70) + (y >> 28)) << 7);
-				sum[i][p] = (float)(int32_t)(x ^ y) *
-					    (i < 12 ? 0x1p-25f : 0x1p-149f);
+				sum[i][p] =
+					(float)(int32_t)(x ^ y) * (i < 12 ? 0x1p-25f : 0x1p-149f);
 			}
 	float was[16][16];
 	memcpy(was, sum, sizeof sum);

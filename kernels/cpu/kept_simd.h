@@ -9,20 +9,20 @@
 
 #include "master_simd.h"
 
-#define ZR_KEPT_SPLIT8 (-8) /* minus the bits of the remainder */
+#define ZR_KEPT_SPLIT8  (-8) /* minus the bits of the remainder */
 #define ZR_KEPT_SPLIT16 (-16)
 
 /* Calls f with the arguments and, as a constant, how masters are kept. */
-#define ZR_BY_KEPT(op, f, ...) \
-	do { \
-		if ((op)->rem && (op)->rem_bits == 8) \
-			f(__VA_ARGS__, ZR_KEPT_SPLIT8); \
-		else if ((op)->rem) \
-			f(__VA_ARGS__, ZR_KEPT_SPLIT16); \
-		else if (!(op)->lowp) \
-			f(__VA_ARGS__, 0); \
-		else \
-			ZR_BY_DTYPE((op)->lowp_dtype, f, __VA_ARGS__); \
+#define ZR_BY_KEPT(op, f, ...)                                                                     \
+	do {                                                                                       \
+		if ((op)->rem && (op)->rem_bits == 8)                                              \
+			f(__VA_ARGS__, ZR_KEPT_SPLIT8);                                            \
+		else if ((op)->rem)                                                                \
+			f(__VA_ARGS__, ZR_KEPT_SPLIT16);                                           \
+		else if (!(op)->lowp)                                                              \
+			f(__VA_ARGS__, 0);                                                         \
+		else                                                                               \
+			ZR_BY_DTYPE((op)->lowp_dtype, f, __VA_ARGS__);                             \
 	} while (0)
 
 struct vkept {
@@ -31,7 +31,10 @@ struct vkept {
 	int around; /* a copy in bf16 goes around the caches */
 };
 
-ZR_INLINE int vsplit_bits(int32_t kept) { return kept < 0 ? -kept : 0; }
+ZR_INLINE int vsplit_bits(int32_t kept)
+{
+	return kept < 0 ? -kept : 0;
+}
 
 /* From element i on. */
 ZR_INLINE struct vkept vkept_at(const struct vkept *k, int64_t i, int32_t kept)
@@ -88,8 +91,7 @@ ZR_INLINE void vkept_get2(const struct vkept *k, int64_t i, vf *p, int32_t kept)
 ZR_INLINE void vkept_put2(const struct vkept *k, int64_t i, const vf *p, int32_t kept)
 {
 #if ZR_W == 16
-	if (kept == ZR_KEPT_SPLIT8 &&
-	    vsplit8_2((uint16_t *)k->lowp + i, (uint8_t *)k->rem + i, p))
+	if (kept == ZR_KEPT_SPLIT8 && vsplit8_2((uint16_t *)k->lowp + i, (uint8_t *)k->rem + i, p))
 		return;
 	if (kept == ZR_KEPT_SPLIT16 &&
 	    vsplit16_2((uint16_t *)k->lowp + i, (uint16_t *)k->rem + i, p))

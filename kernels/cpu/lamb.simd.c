@@ -15,9 +15,9 @@ ZR_INLINE struct lanes spread(const struct zr_op_lamb *op)
 {
 	struct lamb_factors f = lamb_factors(op);
 
-	return (struct lanes){ vset(f.grad_mult), vset(f.wd),	vset(f.eps),
-			       vset(f.b1),	  vset(f.b1c),	vset(f.b2),
-			       vset(f.b2c),	  vset(f.mean), vset(f.root) };
+	return (struct lanes){ vset(f.grad_mult), vset(f.wd),   vset(f.eps),
+			       vset(f.b1),        vset(f.b1c),  vset(f.b2),
+			       vset(f.b2c),       vset(f.mean), vset(f.root) };
 }
 
 /* r of n elements from i, whose parameters are p; *m and *v become the new moments. */

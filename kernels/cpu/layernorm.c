@@ -27,8 +27,7 @@ static void forward_row(const struct zr_op_layernorm *op, int64_t r)
 	for (int64_t c = 0; c < width; c++) {
 		zr_real xh = (zr_get(op->x, at + c, op->dtype) - mean) * rstd;
 		zr_real beta = op->beta ? zr_get(op->beta, c, op->dtype) : 0;
-		zr_put(op->y, at + c, op->dtype,
-		       zr_fma(xh, zr_get(op->gamma, c, op->dtype), beta));
+		zr_put(op->y, at + c, op->dtype, zr_fma(xh, zr_get(op->gamma, c, op->dtype), beta));
 	}
 	zr_reals(op->mean)[r] = mean;
 	zr_reals(op->rstd)[r] = rstd;

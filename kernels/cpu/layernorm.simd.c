@@ -76,7 +76,7 @@ struct backward {
 	const struct zr_op_layernorm_bwd *op;
 	int64_t at; /* first element of the row */
 	vf mean, rstd;
-	vf sum_n, sum_nx; /* first the lanes' sums, then both means over the row */
+	vf sum_n, sum_nx;      /* first the lanes' sums, then both means over the row */
 	float *dgamma, *dbeta; /* partial sums, or both NULL */
 };
 
@@ -111,8 +111,8 @@ ZR_INLINE void backward(const struct zr_op_layernorm_bwd *op, int64_t lo, int64_
 
 	for (int64_t r = lo; r < hi; r++) {
 		struct backward b = {
-			op,	 r * width, vset(op->mean[r]), vset(op->rstd[r]), vset(0),
-			vset(0), part,	    part ? part + width : NULL
+			op,      r * width, vset(op->mean[r]),         vset(op->rstd[r]), vset(0),
+			vset(0), part,      part ? part + width : NULL
 		};
 		for (c = 0; c + ZR_W <= width; c += ZR_W)
 			gather_sums(&b, c, dtype, ZR_W);

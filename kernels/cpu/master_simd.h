@@ -29,8 +29,9 @@ ZR_INLINE void vput_rem8(uint8_t *rem, vi x, int n)
 ZR_INLINE vf vjoined(const uint16_t *lowp, const void *rem, int64_t i, int n, int bits)
 {
 	const uint16_t *low16 = (const uint16_t *)rem + i;
-	vi low = bits == 8  ? vrem8((const uint8_t *)rem + i, n) :
-		 n == ZR_W ? viwiden(vhload(low16)) : viwiden(vhload_n(low16, n));
+	vi low = bits == 8 ? vrem8((const uint8_t *)rem + i, n) :
+		 n == ZR_W ? viwiden(vhload(low16)) :
+			     viwiden(vhload_n(low16, n));
 	vi high = viwiden(n == ZR_W ? vhload(lowp + i) : vhload_n(lowp + i, n));
 
 	high = visub(high, vishr(low, 15));

@@ -14,8 +14,8 @@
 
 #include "scalar.h"
 
-#define ZR_SCALE8_NAN 0x7e00u
-#define ZR_SCALE8_MOST 0x7bffu /* ZR_SCALE8_LARGEST */
+#define ZR_SCALE8_NAN     0x7e00u
+#define ZR_SCALE8_MOST    0x7bffu /* ZR_SCALE8_LARGEST */
 #define ZR_SCALE8_LARGEST 65504.0f
 
 /* Of the group that element i of `moments` is in; i counts from the start of a block. */
@@ -67,7 +67,10 @@ ZR_INLINE float zr_signed8(int q, float scale)
 	return scale * ((float)q / (float)(254 - (q < 0 ? -q : q)));
 }
 
-ZR_INLINE int zr_signed8_rounded(float q) { return zr_nearest8(zr_between8(-127, q, 127)); }
+ZR_INLINE int zr_signed8_rounded(float q)
+{
+	return zr_nearest8(zr_between8(-127, q, 127));
+}
 ZR_INLINE int zr_signed8_code(float m, float scale)
 {
 	return zr_signed8_rounded(254 * (m / (scale + (m < 0 ? -m : m))));
@@ -109,7 +112,7 @@ ZR_INLINE void zr_put8(void *moments, int64_t i, int n, int root, const float *x
 	scale = zr_from_f16(zr_scale8_of(most));
 	for (int k = 0; k < n; k++)
 		code[k] = !(scale > 0) ? 0 :
-			  root	       ? (uint8_t)zr_root8_code(y[k], scale) :
+			  root         ? (uint8_t)zr_root8_code(y[k], scale) :
 					 (uint8_t)zr_signed8_code(y[k], scale);
 }
 

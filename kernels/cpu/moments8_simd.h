@@ -12,8 +12,8 @@
 #include "simd.h"
 
 #define ZR_GROUPS8 8
-#define ZR_SOME8 (ZR_GROUPS8 * ZR_MOMENT8_GROUP)
-#define ZR_V8 (ZR_MOMENT8_GROUP / ZR_W)
+#define ZR_SOME8   (ZR_GROUPS8 * ZR_MOMENT8_GROUP)
+#define ZR_V8      (ZR_MOMENT8_GROUP / ZR_W)
 
 /* A number of each of the groups: one in a register, for arithmetic, one in memory, to spread. */
 typedef __m256 v8;

@@ -72,7 +72,7 @@ struct backward {
 	const struct zr_op_rmsnorm_bwd *op;
 	int64_t x, dy, dx; /* first elements of the row */
 	vf rstd;
-	vf mean; /* first the lanes' sums, then the mean over the row */
+	vf mean;       /* first the lanes' sums, then the mean over the row */
 	float *dgamma; /* or NULL */
 };
 

@@ -63,11 +63,20 @@ ZR_INLINE double zr_normal(uint32_t a, uint32_t b)
 }
 
 /* U(-1,1) from a word. */
-ZR_INLINE double zr_centered(uint32_t a) { return ((double)a + 0.5) * 0x1p-31 - 1; }
+ZR_INLINE double zr_centered(uint32_t a)
+{
+	return ((double)a + 0.5) * 0x1p-31 - 1;
+}
 
 /* Dropout with probability p in [0, 1): an element is kept if its word >= zr_drop_below(p), and
  * then multiplied by zr_drop_scale(p). */
-ZR_INLINE uint32_t zr_drop_below(float p) { return (uint32_t)((double)p * 4294967296.0); }
-ZR_INLINE zr_real zr_drop_scale(float p) { return (zr_real)(1.0 / (1.0 - (double)p)); }
+ZR_INLINE uint32_t zr_drop_below(float p)
+{
+	return (uint32_t)((double)p * 4294967296.0);
+}
+ZR_INLINE zr_real zr_drop_scale(float p)
+{
+	return (zr_real)(1.0 / (1.0 - (double)p));
+}
 
 #endif

@@ -32,8 +32,8 @@ void ZR_SCALAR(rotary)(const struct zr_op_rotary *op, int64_t lo, int64_t hi)
 
 	for (int64_t r = lo; r < hi; r++) {
 		for (int64_t i = 0; i < dim / 2; i++) {
-			float a = (float)zr_position(op->position, r, op->length) *
-				  op->frequency[i];
+			float a =
+				(float)zr_position(op->position, r, op->length) * op->frequency[i];
 			cosine[i] = zr_cos(a) * gain;
 			sine[i] = (op->flags & ZR_ROTARY_BACK ? -zr_sin(a) : zr_sin(a)) * gain;
 		}

@@ -23,11 +23,11 @@
 #endif
 typedef ZR_REAL zr_real;
 
-#define ZR_CAT_(a, b) a##b
-#define ZR_CAT(a, b) ZR_CAT_(a, b)
-#define ZR_REAL_IS_float 0
+#define ZR_CAT_(a, b)     a##b
+#define ZR_CAT(a, b)      ZR_CAT_(a, b)
+#define ZR_REAL_IS_float  0
 #define ZR_REAL_IS_double 1
-#define ZR_REAL_IS_F64 ZR_CAT(ZR_REAL_IS_, ZR_REAL)
+#define ZR_REAL_IS_F64    ZR_CAT(ZR_REAL_IS_, ZR_REAL)
 
 /* Name of a scalar kernel: zr_<op>_scalar, or zr_<op>_f64 in the double build. And zr_real as a
  * dtype. */

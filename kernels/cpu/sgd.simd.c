@@ -32,8 +32,8 @@ ZR_INLINE void update(const struct zr_op_sgd *op, const struct lanes *f, int64_t
 
 ZR_INLINE void sweep(const struct zr_op_sgd *op, int64_t lo, int64_t hi, int32_t lowp)
 {
-	struct lanes f = { vset(op->scalars->grad_mult),      vset(op->scalars->lr),
-			   vset((float)op->weight_decay),     vset((float)op->momentum),
+	struct lanes f = { vset(op->scalars->grad_mult),     vset(op->scalars->lr),
+			   vset((float)op->weight_decay),    vset((float)op->momentum),
 			   vset((float)(1 - op->dampening)), op->scalars->step == 1 };
 	int64_t i = lo;
 

@@ -26,14 +26,14 @@
 #define UNROLLED(i, most, n) UNROLL for (int i = 0; i < (most); i++) if (i < (n))
 
 /* body(..., dtype) with a constant dtype. */
-#define ZR_BY_DTYPE(dtype, body, ...) \
-	do { \
-		if ((dtype) == ZR_BF16) \
-			body(__VA_ARGS__, ZR_BF16); \
-		else if ((dtype) == ZR_F16) \
-			body(__VA_ARGS__, ZR_F16); \
-		else \
-			body(__VA_ARGS__, ZR_F32); \
+#define ZR_BY_DTYPE(dtype, body, ...)                                                              \
+	do {                                                                                       \
+		if ((dtype) == ZR_BF16)                                                            \
+			body(__VA_ARGS__, ZR_BF16);                                                \
+		else if ((dtype) == ZR_F16)                                                        \
+			body(__VA_ARGS__, ZR_F16);                                                 \
+		else                                                                               \
+			body(__VA_ARGS__, ZR_F32);                                                 \
 	} while (0)
 
 #ifdef __AVX512F__
@@ -57,7 +57,10 @@ ZR_INLINE vh vnarrow(vf x)
 }
 
 /* Between fp32 and storage of 16 bits. */
-ZR_INLINE int vis16(int32_t dtype) { return dtype == ZR_BF16 || dtype == ZR_F16; }
+ZR_INLINE int vis16(int32_t dtype)
+{
+	return dtype == ZR_BF16 || dtype == ZR_F16;
+}
 ZR_INLINE vf vwiden_from(vh h, int32_t dtype)
 {
 	return dtype == ZR_F16 ? vwiden_f16(h) : vwiden(h);
@@ -137,21 +140,21 @@ ZR_INLINE void vexp_small(vf *x, int n)
 	UNROLLED(i, 8, n)
 	whole[i] = (x[i] * vset(ZR_EXP_LOG2E) + vset(ZR_ROUND_MAGIC)) - vset(ZR_ROUND_MAGIC);
 	UNROLLED(i, 8, n)
-		r[i] = vfma(whole[i], vset(-ZR_EXP_LN2_HI), x[i]);
+	r[i] = vfma(whole[i], vset(-ZR_EXP_LN2_HI), x[i]);
 	UNROLLED(i, 8, n)
-		r[i] = vfma(whole[i], vset(-ZR_EXP_LN2_LO), r[i]);
+	r[i] = vfma(whole[i], vset(-ZR_EXP_LN2_LO), r[i]);
 	UNROLLED(i, 8, n)
-		q[i] = vfma(vset(ZR_EXP_Q4), r[i], vset(ZR_EXP_Q3));
+	q[i] = vfma(vset(ZR_EXP_Q4), r[i], vset(ZR_EXP_Q3));
 	UNROLLED(i, 8, n)
-		q[i] = vfma(q[i], r[i], vset(ZR_EXP_Q2));
+	q[i] = vfma(q[i], r[i], vset(ZR_EXP_Q2));
 	UNROLLED(i, 8, n)
-		q[i] = vfma(q[i], r[i], vset(ZR_EXP_Q1));
+	q[i] = vfma(q[i], r[i], vset(ZR_EXP_Q1));
 	UNROLLED(i, 8, n)
-		q[i] = vfma(q[i], r[i], vset(ZR_EXP_Q0));
+	q[i] = vfma(q[i], r[i], vset(ZR_EXP_Q0));
 	UNROLLED(i, 8, n)
-		q[i] = vfma(q[i], r[i] * r[i], r[i]) + vset(1);
+	q[i] = vfma(q[i], r[i] * r[i], r[i]) + vset(1);
 	UNROLLED(i, 8, n)
-		x[i] = vzero_where_less(vscale2_small(q[i], whole[i]), x[i], vset(ZR_EXP_MIN));
+	x[i] = vzero_where_less(vscale2_small(q[i], whole[i]), x[i], vset(ZR_EXP_MIN));
 }
 
 /* tanh, formula and bits of zr_tanhf. */

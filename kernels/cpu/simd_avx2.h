@@ -18,14 +18,35 @@ ZR_INLINE vi vmask(int n)
 	return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-ZR_INLINE vf vset(float x) { return _mm256_set1_ps(x); }
-ZR_INLINE vf vload_f32(const float *p) { return _mm256_loadu_ps(p); }
-ZR_INLINE void vstore_f32(float *p, vf x) { _mm256_storeu_ps(p, x); }
-ZR_INLINE vf vload_f32_n(const float *p, int n) { return _mm256_maskload_ps(p, vmask(n)); }
-ZR_INLINE void vstore_f32_n(float *p, vf x, int n) { _mm256_maskstore_ps(p, vmask(n), x); }
+ZR_INLINE vf vset(float x)
+{
+	return _mm256_set1_ps(x);
+}
+ZR_INLINE vf vload_f32(const float *p)
+{
+	return _mm256_loadu_ps(p);
+}
+ZR_INLINE void vstore_f32(float *p, vf x)
+{
+	_mm256_storeu_ps(p, x);
+}
+ZR_INLINE vf vload_f32_n(const float *p, int n)
+{
+	return _mm256_maskload_ps(p, vmask(n));
+}
+ZR_INLINE void vstore_f32_n(float *p, vf x, int n)
+{
+	_mm256_maskstore_ps(p, vmask(n), x);
+}
 
-ZR_INLINE vh vhload(const uint16_t *p) { return _mm_loadu_si128((const __m128i *)p); }
-ZR_INLINE void vhstore(uint16_t *p, vh h) { _mm_storeu_si128((__m128i *)p, h); }
+ZR_INLINE vh vhload(const uint16_t *p)
+{
+	return _mm_loadu_si128((const __m128i *)p);
+}
+ZR_INLINE void vhstore(uint16_t *p, vh h)
+{
+	_mm_storeu_si128((__m128i *)p, h);
+}
 
 /* There is no 16-bit mask: the tail goes through a staged vector. */
 ZR_INLINE vh vhload_n(const uint16_t *p, int n)
@@ -44,7 +65,10 @@ ZR_INLINE void vhstore_n(uint16_t *p, vh h, int n)
 		p[i] = t[i];
 }
 
-ZR_INLINE vi viwiden(vh h) { return _mm256_cvtepu16_epi32(h); }
+ZR_INLINE vi viwiden(vh h)
+{
+	return _mm256_cvtepu16_epi32(h);
+}
 
 /* the low halves of the lanes */
 ZR_INLINE vh vinarrow(vi x)
@@ -53,7 +77,10 @@ ZR_INLINE vh vinarrow(vi x)
 	return _mm_packus_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
 }
 
-ZR_INLINE vf vwiden(vh h) { return _mm256_castsi256_ps(_mm256_slli_epi32(viwiden(h), 16)); }
+ZR_INLINE vf vwiden(vh h)
+{
+	return _mm256_castsi256_ps(_mm256_slli_epi32(viwiden(h), 16));
+}
 
 /* bits of zr_bf16_with */
 ZR_INLINE vh vnarrow_with(vf x, vi add)
@@ -76,7 +103,10 @@ ZR_INLINE vf vround24(vf x)
 }
 
 /* values and bits of zr_from_f16, zr_f16 */
-ZR_INLINE vf vwiden_f16(vh h) { return _mm256_cvtph_ps(h); }
+ZR_INLINE vf vwiden_f16(vh h)
+{
+	return _mm256_cvtph_ps(h);
+}
 ZR_INLINE vh vnarrow_f16(vf x)
 {
 	return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -99,10 +129,16 @@ ZR_INLINE vf vload_i8(const uint8_t *p)
 {
 	return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
-ZR_INLINE vf vload_u8(const uint8_t *p) { return _mm256_cvtepi32_ps(vbload(p)); }
+ZR_INLINE vf vload_u8(const uint8_t *p)
+{
+	return _mm256_cvtepi32_ps(vbload(p));
+}
 
 /* rounded to integers, their low 8 bits */
-ZR_INLINE void vstore_8(uint8_t *p, vf x) { vbstore(p, _mm256_cvtps_epi32(x)); }
+ZR_INLINE void vstore_8(uint8_t *p, vf x)
+{
+	vbstore(p, _mm256_cvtps_epi32(x));
+}
 
 /* 4 vectors, rounded to integers and cut to what 8 bits hold but at least `least`, signed or not;
  * of magnitudes from 2^31 on the code is unspecified */
@@ -128,12 +164,30 @@ ZR_INLINE void vstore_u8(uint8_t *p, const vf *x, uint8_t least)
 
 /* ---- arithmetic ------------------------------------------------------------------ */
 
-ZR_INLINE vf vfma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); } /* a b + c */
-ZR_INLINE vf vquotient8(vf a, vf b) { return a / b; } /* of integers of 8 bits */
-ZR_INLINE vf vsqrt(vf x) { return _mm256_sqrt_ps(x); }
-ZR_INLINE vf vmin(vf a, vf b) { return _mm256_min_ps(a, b); } /* a < b ? a : b: a NaN in b stays */
-ZR_INLINE vf vmax(vf a, vf b) { return _mm256_max_ps(a, b); }
-ZR_INLINE vf vabs(vf x) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x); }
+ZR_INLINE vf vfma(vf a, vf b, vf c)
+{
+	return _mm256_fmadd_ps(a, b, c);
+} /* a b + c */
+ZR_INLINE vf vquotient8(vf a, vf b)
+{
+	return a / b;
+} /* of integers of 8 bits */
+ZR_INLINE vf vsqrt(vf x)
+{
+	return _mm256_sqrt_ps(x);
+}
+ZR_INLINE vf vmin(vf a, vf b)
+{
+	return _mm256_min_ps(a, b);
+} /* a < b ? a : b: a NaN in b stays */
+ZR_INLINE vf vmax(vf a, vf b)
+{
+	return _mm256_max_ps(a, b);
+}
+ZR_INLINE vf vabs(vf x)
+{
+	return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
+}
 
 /* 1 or -1 by the sign of x; 0 and NaN as they are */
 ZR_INLINE vf vsign(vf x)
@@ -198,26 +252,74 @@ ZR_INLINE float vmaxh(vf x)
 
 /* ---- doubles --------------------------------------------------------------------- */
 
-ZR_INLINE vd vdset(double x) { return _mm256_set1_pd(x); }
-ZR_INLINE vd vdlow(vf x) { return _mm256_cvtps_pd(_mm256_castps256_ps128(x)); }
-ZR_INLINE vd vdhigh(vf x) { return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)); }
-ZR_INLINE void vdstore(double *p, vd x) { _mm256_storeu_pd(p, x); }
+ZR_INLINE vd vdset(double x)
+{
+	return _mm256_set1_pd(x);
+}
+ZR_INLINE vd vdlow(vf x)
+{
+	return _mm256_cvtps_pd(_mm256_castps256_ps128(x));
+}
+ZR_INLINE vd vdhigh(vf x)
+{
+	return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1));
+}
+ZR_INLINE void vdstore(double *p, vd x)
+{
+	_mm256_storeu_pd(p, x);
+}
 /* as floats, each rounded once */
-ZR_INLINE void vdnarrow(float *p, vd x) { _mm_storeu_ps(p, _mm256_cvtpd_ps(x)); }
-ZR_INLINE vd vdsqrt(vd x) { return _mm256_sqrt_pd(x); }
+ZR_INLINE void vdnarrow(float *p, vd x)
+{
+	_mm_storeu_ps(p, _mm256_cvtpd_ps(x));
+}
+ZR_INLINE vd vdsqrt(vd x)
+{
+	return _mm256_sqrt_pd(x);
+}
 
 /* ---- 32-bit integers ------------------------------------------------------------- */
 
-ZR_INLINE vi viset(uint32_t x) { return _mm256_set1_epi32((int)x); }
-ZR_INLINE vi vixor(vi a, vi b) { return _mm256_xor_si256(a, b); }
-ZR_INLINE vi vior(vi a, vi b) { return _mm256_or_si256(a, b); }
-ZR_INLINE vi visub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
-ZR_INLINE vi vishl(vi a, int k) { return _mm256_slli_epi32(a, k); }
-ZR_INLINE vi vishr(vi a, int k) { return _mm256_srli_epi32(a, k); }
-ZR_INLINE vi vbits(vf x) { return _mm256_castps_si256(x); }
-ZR_INLINE vf vfrom_bits(vi x) { return _mm256_castsi256_ps(x); }
-ZR_INLINE vi viload(const uint32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
-ZR_INLINE void vistore(uint32_t *p, vi x) { _mm256_storeu_si256((__m256i *)p, x); }
+ZR_INLINE vi viset(uint32_t x)
+{
+	return _mm256_set1_epi32((int)x);
+}
+ZR_INLINE vi vixor(vi a, vi b)
+{
+	return _mm256_xor_si256(a, b);
+}
+ZR_INLINE vi vior(vi a, vi b)
+{
+	return _mm256_or_si256(a, b);
+}
+ZR_INLINE vi visub(vi a, vi b)
+{
+	return _mm256_sub_epi32(a, b);
+}
+ZR_INLINE vi vishl(vi a, int k)
+{
+	return _mm256_slli_epi32(a, k);
+}
+ZR_INLINE vi vishr(vi a, int k)
+{
+	return _mm256_srli_epi32(a, k);
+}
+ZR_INLINE vi vbits(vf x)
+{
+	return _mm256_castps_si256(x);
+}
+ZR_INLINE vf vfrom_bits(vi x)
+{
+	return _mm256_castsi256_ps(x);
+}
+ZR_INLINE vi viload(const uint32_t *p)
+{
+	return _mm256_loadu_si256((const __m256i *)p);
+}
+ZR_INLINE void vistore(uint32_t *p, vi x)
+{
+	_mm256_storeu_si256((__m256i *)p, x);
+}
 
 /* x, x+1, x+2, ... */
 ZR_INLINE vi viota(uint32_t x)
@@ -226,7 +328,10 @@ ZR_INLINE vi viota(uint32_t x)
 }
 
 /* unsigned; the largest of all lanes */
-ZR_INLINE vi vimax(vi a, vi b) { return _mm256_max_epu32(a, b); }
+ZR_INLINE vi vimax(vi a, vi b)
+{
+	return _mm256_max_epu32(a, b);
+}
 ZR_INLINE uint32_t vimaxh(vi x)
 {
 	__m128i q = _mm_max_epu32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));

@@ -13,21 +13,60 @@ typedef __m256i vh;
 
 /* ---- load and store -------------------------------------------------------------- */
 
-ZR_INLINE vf vset(float x) { return _mm512_set1_ps(x); }
-ZR_INLINE vf vload_f32(const float *p) { return _mm512_loadu_ps(p); }
-ZR_INLINE void vstore_f32(float *p, vf x) { _mm512_storeu_ps(p, x); }
-ZR_INLINE __mmask16 vmask(int n) { return (__mmask16)((1u << n) - 1); }
-ZR_INLINE vf vload_f32_n(const float *p, int n) { return _mm512_maskz_loadu_ps(vmask(n), p); }
-ZR_INLINE void vstore_f32_n(float *p, vf x, int n) { _mm512_mask_storeu_ps(p, vmask(n), x); }
+ZR_INLINE vf vset(float x)
+{
+	return _mm512_set1_ps(x);
+}
+ZR_INLINE vf vload_f32(const float *p)
+{
+	return _mm512_loadu_ps(p);
+}
+ZR_INLINE void vstore_f32(float *p, vf x)
+{
+	_mm512_storeu_ps(p, x);
+}
+ZR_INLINE __mmask16 vmask(int n)
+{
+	return (__mmask16)((1u << n) - 1);
+}
+ZR_INLINE vf vload_f32_n(const float *p, int n)
+{
+	return _mm512_maskz_loadu_ps(vmask(n), p);
+}
+ZR_INLINE void vstore_f32_n(float *p, vf x, int n)
+{
+	_mm512_mask_storeu_ps(p, vmask(n), x);
+}
 
-ZR_INLINE vh vhload(const uint16_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
-ZR_INLINE void vhstore(uint16_t *p, vh h) { _mm256_storeu_si256((__m256i *)p, h); }
-ZR_INLINE vh vhload_n(const uint16_t *p, int n) { return _mm256_maskz_loadu_epi16(vmask(n), p); }
-ZR_INLINE void vhstore_n(uint16_t *p, vh h, int n) { _mm256_mask_storeu_epi16(p, vmask(n), h); }
+ZR_INLINE vh vhload(const uint16_t *p)
+{
+	return _mm256_loadu_si256((const __m256i *)p);
+}
+ZR_INLINE void vhstore(uint16_t *p, vh h)
+{
+	_mm256_storeu_si256((__m256i *)p, h);
+}
+ZR_INLINE vh vhload_n(const uint16_t *p, int n)
+{
+	return _mm256_maskz_loadu_epi16(vmask(n), p);
+}
+ZR_INLINE void vhstore_n(uint16_t *p, vh h, int n)
+{
+	_mm256_mask_storeu_epi16(p, vmask(n), h);
+}
 
-ZR_INLINE vi viwiden(vh h) { return _mm512_cvtepu16_epi32(h); }
-ZR_INLINE vh vinarrow(vi x) { return _mm512_cvtepi32_epi16(x); } /* the low halves of the lanes */
-ZR_INLINE vf vwiden(vh h) { return _mm512_castsi512_ps(_mm512_slli_epi32(viwiden(h), 16)); }
+ZR_INLINE vi viwiden(vh h)
+{
+	return _mm512_cvtepu16_epi32(h);
+}
+ZR_INLINE vh vinarrow(vi x)
+{
+	return _mm512_cvtepi32_epi16(x);
+} /* the low halves of the lanes */
+ZR_INLINE vf vwiden(vh h)
+{
+	return _mm512_castsi512_ps(_mm512_slli_epi32(viwiden(h), 16));
+}
 
 /* bits of zr_bf16_with */
 ZR_INLINE vh vnarrow_with(vf x, vi add)
@@ -50,7 +89,10 @@ ZR_INLINE vf vround24(vf x)
 }
 
 /* values and bits of zr_from_f16, zr_f16 */
-ZR_INLINE vf vwiden_f16(vh h) { return _mm512_cvtph_ps(h); }
+ZR_INLINE vf vwiden_f16(vh h)
+{
+	return _mm512_cvtph_ps(h);
+}
 ZR_INLINE vh vnarrow_f16(vf x)
 {
 	return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -71,10 +113,16 @@ ZR_INLINE vf vload_i8(const uint8_t *p)
 {
 	return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
-ZR_INLINE vf vload_u8(const uint8_t *p) { return _mm512_cvtepi32_ps(vbload(p)); }
+ZR_INLINE vf vload_u8(const uint8_t *p)
+{
+	return _mm512_cvtepi32_ps(vbload(p));
+}
 
 /* rounded to integers, their low 8 bits */
-ZR_INLINE void vstore_8(uint8_t *p, vf x) { vbstore(p, _mm512_cvtps_epi32(x)); }
+ZR_INLINE void vstore_8(uint8_t *p, vf x)
+{
+	vbstore(p, _mm512_cvtps_epi32(x));
+}
 
 /* 4 vectors, rounded to integers and cut to what 8 bits hold but at least `least`, signed or not;
  * of magnitudes from 2^31 on the code is unspecified */
@@ -100,7 +148,10 @@ ZR_INLINE void vstore_u8(uint8_t *p, const vf *x, uint8_t least)
 
 /* ---- arithmetic ------------------------------------------------------------------ */
 
-ZR_INLINE vf vfma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); } /* a b + c */
+ZR_INLINE vf vfma(vf a, vf b, vf c)
+{
+	return _mm512_fmadd_ps(a, b, c);
+} /* a b + c */
 /* a / b, the same bits, of integers of 8 bits, b from 126 to 254: codes are not to wait for other
  * divisions. r is 1 / b but for 2^-23.5 of it, y the quotient but for 2^-22.5, and its remainder is
  * exact: what is rounded last differs from the quotient by less than 2^-45 of it. A quotient is
@@ -112,10 +163,22 @@ ZR_INLINE vf vquotient8(vf a, vf b)
 	y = a * r;
 	return vfma(_mm512_fnmadd_ps(b, y, a), r, y);
 }
-ZR_INLINE vf vsqrt(vf x) { return _mm512_sqrt_ps(x); }
-ZR_INLINE vf vmin(vf a, vf b) { return _mm512_min_ps(a, b); } /* a < b ? a : b: a NaN in b stays */
-ZR_INLINE vf vmax(vf a, vf b) { return _mm512_max_ps(a, b); }
-ZR_INLINE vf vabs(vf x) { return _mm512_abs_ps(x); }
+ZR_INLINE vf vsqrt(vf x)
+{
+	return _mm512_sqrt_ps(x);
+}
+ZR_INLINE vf vmin(vf a, vf b)
+{
+	return _mm512_min_ps(a, b);
+} /* a < b ? a : b: a NaN in b stays */
+ZR_INLINE vf vmax(vf a, vf b)
+{
+	return _mm512_max_ps(a, b);
+}
+ZR_INLINE vf vabs(vf x)
+{
+	return _mm512_abs_ps(x);
+}
 
 /* 1 or -1 by the sign of x; 0 and NaN as they are */
 ZR_INLINE vf vsign(vf x)
@@ -123,8 +186,14 @@ ZR_INLINE vf vsign(vf x)
 	vf one = _mm512_or_ps(_mm512_and_ps(x, vset(-0.0f)), vset(1));
 	return _mm512_mask_mov_ps(one, _mm512_cmp_ps_mask(x, vset(0), _CMP_EQ_UQ), x);
 }
-ZR_INLINE vf vscale2(vf x, vf n) { return _mm512_scalef_ps(x, n); } /* x 2^n, n an integer */
-ZR_INLINE vf vscale2_small(vf x, vf n) { return vscale2(x, n); }
+ZR_INLINE vf vscale2(vf x, vf n)
+{
+	return _mm512_scalef_ps(x, n);
+} /* x 2^n, n an integer */
+ZR_INLINE vf vscale2_small(vf x, vf n)
+{
+	return vscale2(x, n);
+}
 
 /* x, 0 in the lanes where a < b */
 ZR_INLINE vf vzero_where_less(vf x, vf a, vf b)
@@ -138,10 +207,16 @@ ZR_INLINE vf vselect_less(vf a, vf b, vf x, vf other)
 	return _mm512_mask_mov_ps(other, _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), x);
 }
 
-ZR_INLINE int vall_equal(vf a, vf b) { return !_mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ); }
+ZR_INLINE int vall_equal(vf a, vf b)
+{
+	return !_mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ);
+}
 
 /* x in the first n lanes, `other` in the rest */
-ZR_INLINE vf vfirst(vf x, int n, vf other) { return _mm512_mask_mov_ps(other, vmask(n), x); }
+ZR_INLINE vf vfirst(vf x, int n, vf other)
+{
+	return _mm512_mask_mov_ps(other, vmask(n), x);
+}
 
 /* lanes l and l + 8, then + 4, + 2, + 1 */
 ZR_INLINE float vsum(vf x)
@@ -162,37 +237,91 @@ ZR_INLINE float vmaxh(vf x)
 
 /* ---- doubles --------------------------------------------------------------------- */
 
-ZR_INLINE vd vdset(double x) { return _mm512_set1_pd(x); }
-ZR_INLINE vd vdlow(vf x) { return _mm512_cvtps_pd(_mm512_castps512_ps256(x)); }
-ZR_INLINE vd vdhigh(vf x) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)); }
-ZR_INLINE void vdstore(double *p, vd x) { _mm512_storeu_pd(p, x); }
+ZR_INLINE vd vdset(double x)
+{
+	return _mm512_set1_pd(x);
+}
+ZR_INLINE vd vdlow(vf x)
+{
+	return _mm512_cvtps_pd(_mm512_castps512_ps256(x));
+}
+ZR_INLINE vd vdhigh(vf x)
+{
+	return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1));
+}
+ZR_INLINE void vdstore(double *p, vd x)
+{
+	_mm512_storeu_pd(p, x);
+}
 /* as floats, each rounded once */
-ZR_INLINE void vdnarrow(float *p, vd x) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(x)); }
-ZR_INLINE vd vdsqrt(vd x) { return _mm512_sqrt_pd(x); }
+ZR_INLINE void vdnarrow(float *p, vd x)
+{
+	_mm256_storeu_ps(p, _mm512_cvtpd_ps(x));
+}
+ZR_INLINE vd vdsqrt(vd x)
+{
+	return _mm512_sqrt_pd(x);
+}
 
 /* ---- 32-bit integers ------------------------------------------------------------- */
 
-ZR_INLINE vi viset(uint32_t x) { return _mm512_set1_epi32((int)x); }
-ZR_INLINE vi vixor(vi a, vi b) { return _mm512_xor_si512(a, b); }
-ZR_INLINE vi vior(vi a, vi b) { return _mm512_or_si512(a, b); }
-ZR_INLINE vi visub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
-ZR_INLINE vi vishl(vi a, int k) { return _mm512_slli_epi32(a, (unsigned)k); }
-ZR_INLINE vi vishr(vi a, int k) { return _mm512_srli_epi32(a, (unsigned)k); }
-ZR_INLINE vi vbits(vf x) { return _mm512_castps_si512(x); }
-ZR_INLINE vf vfrom_bits(vi x) { return _mm512_castsi512_ps(x); }
-ZR_INLINE vi viload(const uint32_t *p) { return _mm512_loadu_si512(p); }
-ZR_INLINE void vistore(uint32_t *p, vi x) { _mm512_storeu_si512(p, x); }
+ZR_INLINE vi viset(uint32_t x)
+{
+	return _mm512_set1_epi32((int)x);
+}
+ZR_INLINE vi vixor(vi a, vi b)
+{
+	return _mm512_xor_si512(a, b);
+}
+ZR_INLINE vi vior(vi a, vi b)
+{
+	return _mm512_or_si512(a, b);
+}
+ZR_INLINE vi visub(vi a, vi b)
+{
+	return _mm512_sub_epi32(a, b);
+}
+ZR_INLINE vi vishl(vi a, int k)
+{
+	return _mm512_slli_epi32(a, (unsigned)k);
+}
+ZR_INLINE vi vishr(vi a, int k)
+{
+	return _mm512_srli_epi32(a, (unsigned)k);
+}
+ZR_INLINE vi vbits(vf x)
+{
+	return _mm512_castps_si512(x);
+}
+ZR_INLINE vf vfrom_bits(vi x)
+{
+	return _mm512_castsi512_ps(x);
+}
+ZR_INLINE vi viload(const uint32_t *p)
+{
+	return _mm512_loadu_si512(p);
+}
+ZR_INLINE void vistore(uint32_t *p, vi x)
+{
+	_mm512_storeu_si512(p, x);
+}
 
 /* x, x+1, x+2, ... */
 ZR_INLINE vi viota(uint32_t x)
 {
-	return _mm512_add_epi32(
-		viset(x), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+	return _mm512_add_epi32(viset(x), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,
+							    12, 13, 14, 15));
 }
 
 /* unsigned; the largest of all lanes */
-ZR_INLINE vi vimax(vi a, vi b) { return _mm512_max_epu32(a, b); }
-ZR_INLINE uint32_t vimaxh(vi x) { return _mm512_reduce_max_epu32(x); }
+ZR_INLINE vi vimax(vi a, vi b)
+{
+	return _mm512_max_epu32(a, b);
+}
+ZR_INLINE uint32_t vimaxh(vi x)
+{
+	return _mm512_reduce_max_epu32(x);
+}
 
 /* of each of 8 vectors */
 ZR_INLINE __m256i vimaxh8(const vi *x)

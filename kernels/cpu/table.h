@@ -10,76 +10,76 @@
 
 #include <kernels.h>
 
-#define ZR_CPU_PRODUCT_PROTOTYPES(SUFFIX, REAL) \
-	void zr_gemm_finish_##SUFFIX(const struct zr_op_matmul *, const REAL *, int64_t, int64_t, \
-				     int64_t, const void *, void *, void *); \
-	void zr_gemm_low_rank_##SUFFIX(const struct zr_op_matmul_low_rank *, int64_t, int64_t, \
-				       int64_t, int64_t, REAL *, int64_t, void *); \
-	void zr_gemm_tile_##SUFFIX(const struct zr_op_matmul *, \
-				   const struct zr_op_matmul_low_rank *, int64_t, int64_t, \
+#define ZR_CPU_PRODUCT_PROTOTYPES(SUFFIX, REAL)                                                    \
+	void zr_gemm_finish_##SUFFIX(const struct zr_op_matmul *, const REAL *, int64_t, int64_t,  \
+				     int64_t, const void *, void *, void *);                       \
+	void zr_gemm_low_rank_##SUFFIX(const struct zr_op_matmul_low_rank *, int64_t, int64_t,     \
+				       int64_t, int64_t, REAL *, int64_t, void *);                 \
+	void zr_gemm_tile_##SUFFIX(const struct zr_op_matmul *,                                    \
+				   const struct zr_op_matmul_low_rank *, int64_t, int64_t,         \
 				   int64_t, int64_t, void *);
 
-#define ZR_CPU_ATTENTION_PROTOTYPES(SUFFIX, REAL) \
-	void zr_attention_##SUFFIX(const struct zr_op_attention *, int64_t, int64_t, void *); \
-	void zr_attention_bwd_##SUFFIX(const struct zr_op_attention_bwd *, int64_t, int64_t, \
-				       int64_t, void *, REAL *, REAL *); \
-	void zr_attention_bwd_sum_##SUFFIX(const struct zr_op_attention_bwd *, int64_t, int64_t, \
-					   int64_t, REAL *); \
-	int64_t zr_attention_sums_##SUFFIX(const struct zr_op_attention *); \
+#define ZR_CPU_ATTENTION_PROTOTYPES(SUFFIX, REAL)                                                  \
+	void zr_attention_##SUFFIX(const struct zr_op_attention *, int64_t, int64_t, void *);      \
+	void zr_attention_bwd_##SUFFIX(const struct zr_op_attention_bwd *, int64_t, int64_t,       \
+				       int64_t, void *, REAL *, REAL *);                           \
+	void zr_attention_bwd_sum_##SUFFIX(const struct zr_op_attention_bwd *, int64_t, int64_t,   \
+					   int64_t, REAL *);                                       \
+	int64_t zr_attention_sums_##SUFFIX(const struct zr_op_attention *);                        \
 	uint64_t zr_attention_scratch_##SUFFIX(const struct zr_op_attention *, int);
 
-#define ZR_CPU_PROTOTYPES(SUFFIX, REAL) \
-	void zr_embedding_##SUFFIX(const struct zr_op_embedding *, int64_t, int64_t); \
-	void zr_embedding_bwd_##SUFFIX(const struct zr_op_embedding_bwd *, int64_t, int64_t); \
-	void zr_layernorm_##SUFFIX(const struct zr_op_layernorm *, int64_t, int64_t); \
-	void zr_layernorm_bwd_##SUFFIX(const struct zr_op_layernorm_bwd *, int64_t, int64_t, \
-				       REAL *); \
-	void zr_layernorm_bwd_sum_##SUFFIX(const struct zr_op_layernorm_bwd *, const REAL *, \
-					   int64_t, int64_t, int64_t); \
-	void zr_rmsnorm_##SUFFIX(const struct zr_op_rmsnorm *, int64_t, int64_t); \
-	void zr_rmsnorm_bwd_##SUFFIX(const struct zr_op_rmsnorm_bwd *, int64_t, int64_t, REAL *); \
-	void zr_rmsnorm_bwd_sum_##SUFFIX(const struct zr_op_rmsnorm_bwd *, const REAL *, int64_t, \
-					 int64_t, int64_t); \
-	void zr_rotary_##SUFFIX(const struct zr_op_rotary *, int64_t, int64_t); \
-	ZR_CPU_ATTENTION_PROTOTYPES(SUFFIX, REAL) \
-	void zr_gelu_bwd_##SUFFIX(const struct zr_op_gelu_bwd *, int64_t, int64_t); \
-	void zr_swiglu_##SUFFIX(const struct zr_op_swiglu *, int64_t, int64_t); \
-	void zr_swiglu_bwd_##SUFFIX(const struct zr_op_swiglu_bwd *, int64_t, int64_t); \
-	void zr_residual_##SUFFIX(const struct zr_op_residual *, int64_t, int64_t); \
-	void zr_cast_##SUFFIX(const struct zr_op_cast *, int64_t, int64_t); \
-	void zr_encode_##SUFFIX(const struct zr_op_cast *, int64_t, int64_t); \
-	void zr_decode_##SUFFIX(const struct zr_op_cast *, int64_t, int64_t); \
-	void zr_init_##SUFFIX(const struct zr_op_init *, int64_t, int64_t); \
-	void zr_adamw_##SUFFIX(const struct zr_op_adamw *, int64_t, int64_t); \
-	void zr_sgd_##SUFFIX(const struct zr_op_sgd *, int64_t, int64_t); \
-	void zr_lion_##SUFFIX(const struct zr_op_lion *, int64_t, int64_t); \
-	void zr_adagrad_##SUFFIX(const struct zr_op_adagrad *, int64_t, int64_t); \
-	void zr_lamb_##SUFFIX(const struct zr_op_lamb *, int64_t, int64_t); \
-	void zr_lamb_norms_##SUFFIX(const struct zr_op_lamb *, int64_t, int64_t); \
-	void zr_muon_momentum_##SUFFIX(const struct zr_op_muon *, int64_t, int64_t); \
-	void zr_muon_normalize_##SUFFIX(const struct zr_op_muon *, REAL, int64_t, int64_t); \
-	void zr_muon_factor_##SUFFIX(const struct zr_op_muon_factor *, int64_t, int64_t); \
-	void zr_muon_update_##SUFFIX(const struct zr_op_muon *, int64_t, int64_t); \
-	void zr_master_join_##SUFFIX(const struct zr_op_master *, int64_t, int64_t); \
-	void zr_master_split_##SUFFIX(const struct zr_op_master *, int64_t, int64_t); \
-	void zr_round_stochastic_##SUFFIX(const struct zr_op_round_stochastic *, int64_t, \
-					  int64_t); \
-	void zr_fold_##SUFFIX(const struct zr_op_fold *, int64_t, int64_t); \
-	void zr_state8_get_##SUFFIX(const void *, int, float *, int64_t, int64_t); \
-	void zr_state8_put_##SUFFIX(void *, int, const float *, int64_t, int64_t); \
-	void zr_random_words_##SUFFIX(const struct zr_rng *, uint32_t *, int64_t, int64_t); \
-	void zr_bias_bwd_##SUFFIX(const struct zr_op_bias_bwd *, int64_t, int64_t); \
-	void zr_route_##SUFFIX(const struct zr_op_route *, int64_t, int64_t); \
-	void zr_route_bwd_##SUFFIX(const struct zr_op_route_bwd *, int64_t, int64_t); \
-	void zr_expert_combine_##SUFFIX(const struct zr_op_expert_combine *, int64_t, int64_t); \
-	void zr_expert_weigh_##SUFFIX(const struct zr_op_expert_weigh *, int64_t, int64_t); \
-	void zr_logit_cap_##SUFFIX(const struct zr_op_logit_cap *, int64_t, int64_t); \
-	void zr_logit_cap_bwd_##SUFFIX(const struct zr_op_logit_cap *, REAL *); \
-	REAL zr_softmax_loss_##SUFFIX(REAL *, int64_t, int32_t, int, REAL, REAL *); \
-	REAL zr_softmax_end_##SUFFIX(REAL *, REAL, REAL); \
-	void zr_softmax_sums_##SUFFIX(REAL *, int64_t, int, REAL *); \
-	void zr_softmax_part_##SUFFIX(REAL *, int64_t, int64_t, REAL, const REAL *); \
-	int zr_softmax_right_##SUFFIX(const REAL *, int64_t, int32_t); \
+#define ZR_CPU_PROTOTYPES(SUFFIX, REAL)                                                            \
+	void zr_embedding_##SUFFIX(const struct zr_op_embedding *, int64_t, int64_t);              \
+	void zr_embedding_bwd_##SUFFIX(const struct zr_op_embedding_bwd *, int64_t, int64_t);      \
+	void zr_layernorm_##SUFFIX(const struct zr_op_layernorm *, int64_t, int64_t);              \
+	void zr_layernorm_bwd_##SUFFIX(const struct zr_op_layernorm_bwd *, int64_t, int64_t,       \
+				       REAL *);                                                    \
+	void zr_layernorm_bwd_sum_##SUFFIX(const struct zr_op_layernorm_bwd *, const REAL *,       \
+					   int64_t, int64_t, int64_t);                             \
+	void zr_rmsnorm_##SUFFIX(const struct zr_op_rmsnorm *, int64_t, int64_t);                  \
+	void zr_rmsnorm_bwd_##SUFFIX(const struct zr_op_rmsnorm_bwd *, int64_t, int64_t, REAL *);  \
+	void zr_rmsnorm_bwd_sum_##SUFFIX(const struct zr_op_rmsnorm_bwd *, const REAL *, int64_t,  \
+					 int64_t, int64_t);                                        \
+	void zr_rotary_##SUFFIX(const struct zr_op_rotary *, int64_t, int64_t);                    \
+	ZR_CPU_ATTENTION_PROTOTYPES(SUFFIX, REAL)                                                  \
+	void zr_gelu_bwd_##SUFFIX(const struct zr_op_gelu_bwd *, int64_t, int64_t);                \
+	void zr_swiglu_##SUFFIX(const struct zr_op_swiglu *, int64_t, int64_t);                    \
+	void zr_swiglu_bwd_##SUFFIX(const struct zr_op_swiglu_bwd *, int64_t, int64_t);            \
+	void zr_residual_##SUFFIX(const struct zr_op_residual *, int64_t, int64_t);                \
+	void zr_cast_##SUFFIX(const struct zr_op_cast *, int64_t, int64_t);                        \
+	void zr_encode_##SUFFIX(const struct zr_op_cast *, int64_t, int64_t);                      \
+	void zr_decode_##SUFFIX(const struct zr_op_cast *, int64_t, int64_t);                      \
+	void zr_init_##SUFFIX(const struct zr_op_init *, int64_t, int64_t);                        \
+	void zr_adamw_##SUFFIX(const struct zr_op_adamw *, int64_t, int64_t);                      \
+	void zr_sgd_##SUFFIX(const struct zr_op_sgd *, int64_t, int64_t);                          \
+	void zr_lion_##SUFFIX(const struct zr_op_lion *, int64_t, int64_t);                        \
+	void zr_adagrad_##SUFFIX(const struct zr_op_adagrad *, int64_t, int64_t);                  \
+	void zr_lamb_##SUFFIX(const struct zr_op_lamb *, int64_t, int64_t);                        \
+	void zr_lamb_norms_##SUFFIX(const struct zr_op_lamb *, int64_t, int64_t);                  \
+	void zr_muon_momentum_##SUFFIX(const struct zr_op_muon *, int64_t, int64_t);               \
+	void zr_muon_normalize_##SUFFIX(const struct zr_op_muon *, REAL, int64_t, int64_t);        \
+	void zr_muon_factor_##SUFFIX(const struct zr_op_muon_factor *, int64_t, int64_t);          \
+	void zr_muon_update_##SUFFIX(const struct zr_op_muon *, int64_t, int64_t);                 \
+	void zr_master_join_##SUFFIX(const struct zr_op_master *, int64_t, int64_t);               \
+	void zr_master_split_##SUFFIX(const struct zr_op_master *, int64_t, int64_t);              \
+	void zr_round_stochastic_##SUFFIX(const struct zr_op_round_stochastic *, int64_t,          \
+					  int64_t);                                                \
+	void zr_fold_##SUFFIX(const struct zr_op_fold *, int64_t, int64_t);                        \
+	void zr_state8_get_##SUFFIX(const void *, int, float *, int64_t, int64_t);                 \
+	void zr_state8_put_##SUFFIX(void *, int, const float *, int64_t, int64_t);                 \
+	void zr_random_words_##SUFFIX(const struct zr_rng *, uint32_t *, int64_t, int64_t);        \
+	void zr_bias_bwd_##SUFFIX(const struct zr_op_bias_bwd *, int64_t, int64_t);                \
+	void zr_route_##SUFFIX(const struct zr_op_route *, int64_t, int64_t);                      \
+	void zr_route_bwd_##SUFFIX(const struct zr_op_route_bwd *, int64_t, int64_t);              \
+	void zr_expert_combine_##SUFFIX(const struct zr_op_expert_combine *, int64_t, int64_t);    \
+	void zr_expert_weigh_##SUFFIX(const struct zr_op_expert_weigh *, int64_t, int64_t);        \
+	void zr_logit_cap_##SUFFIX(const struct zr_op_logit_cap *, int64_t, int64_t);              \
+	void zr_logit_cap_bwd_##SUFFIX(const struct zr_op_logit_cap *, REAL *);                    \
+	REAL zr_softmax_loss_##SUFFIX(REAL *, int64_t, int32_t, int, REAL, REAL *);                \
+	REAL zr_softmax_end_##SUFFIX(REAL *, REAL, REAL);                                          \
+	void zr_softmax_sums_##SUFFIX(REAL *, int64_t, int, REAL *);                               \
+	void zr_softmax_part_##SUFFIX(REAL *, int64_t, int64_t, REAL, const REAL *);               \
+	int zr_softmax_right_##SUFFIX(const REAL *, int64_t, int32_t);                             \
 	ZR_CPU_PRODUCT_PROTOTYPES(SUFFIX, REAL)
 
 ZR_CPU_PROTOTYPES(scalar, float)

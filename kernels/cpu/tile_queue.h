@@ -9,8 +9,8 @@
 #include "simd.h"
 #include "tiles.h"
 
-#define COL 16  /* columns of a tile, rows too */
-#define QUEUE 8 /* products that wait at most */
+#define COL   16 /* columns of a tile, rows too */
+#define QUEUE 8  /* products that wait at most */
 
 /* `times` pieces c[32, 32] = or += a b, each a sum of so many blocks. a is rows of words that are
  * pairs along the sum; b is columns of 16, each [pairs][16] words. */
@@ -25,10 +25,10 @@ struct product {
 };
 
 struct queue {
-	int64_t n, at;             /* products; the one at work */
-	int64_t done, left;        /* steps of its piece done, of all left */
-	float *c;                  /* where the sums in the registers belong, or NULL */
-	int64_t ldc;               /* between rows there */
+	int64_t n, at;      /* products; the one at work */
+	int64_t done, left; /* steps of its piece done, of all left */
+	float *c;           /* where the sums in the registers belong, or NULL */
+	int64_t ldc;        /* between rows there */
 	struct product p[QUEUE];
 };
 
@@ -39,16 +39,16 @@ static inline void enqueue(struct queue *q, struct product p)
 }
 
 /* Register t is stored where its last sum belongs, and begins another one at c. */
-#define TURN(q, p, t, at_row, at_col) \
-	do { \
-		const int64_t bytes = (p)->ldc * (int64_t)sizeof(float); \
-		if ((q)->c) \
-			TILE_STORE(t, (q)->c + (at_row) * (q)->ldc + (at_col), \
-				   (q)->ldc * (int64_t)sizeof(float)); \
-		if ((p)->add) \
-			TILE_LOAD(t, (p)->c + (at_row) * (p)->ldc + (at_col), bytes); \
-		else \
-			TILE_ZERO(t); \
+#define TURN(q, p, t, at_row, at_col)                                                              \
+	do {                                                                                       \
+		const int64_t bytes = (p)->ldc * (int64_t)sizeof(float);                           \
+		if ((q)->c)                                                                        \
+			TILE_STORE(t, (q)->c + (at_row) * (q)->ldc + (at_col),                     \
+				   (q)->ldc * (int64_t)sizeof(float));                             \
+		if ((p)->add)                                                                      \
+			TILE_LOAD(t, (p)->c + (at_row) * (p)->ldc + (at_col), bytes);              \
+		else                                                                               \
+			TILE_ZERO(t);                                                              \
 	} while (0)
 
 /* The next step, of which there is one. A sum takes long to leave the multiplier, and what comes

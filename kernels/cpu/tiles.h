@@ -21,7 +21,8 @@ static inline void tiles_begin(void)
 		uint8_t palette, start_row, rsv[14];
 		uint16_t bytes[16];
 		uint8_t rows[16];
-	} config = { .palette = 1, .bytes = { 64, 64, 64, 64, 64, 64, 64, 64 },
+	} config = { .palette = 1,
+		     .bytes = { 64, 64, 64, 64, 64, 64, 64, 64 },
 		     .rows = { 16, 16, 16, 16, 16, 16, 16, 16 } };
 	_tile_loadconfig(&config);
 }
@@ -29,13 +30,13 @@ static inline void tiles_end(void)
 {
 	_tile_release();
 }
-#define TILE_ZERO(t) _tile_zero(t)
-#define TILE_LOAD(t, from, stride) _tile_loadd(t, from, stride) /* stride: bytes between rows */
+#define TILE_ZERO(t)                 _tile_zero(t)
+#define TILE_LOAD(t, from, stride)   _tile_loadd(t, from, stride) /* stride: bytes between rows */
 /* the same of what is read once: the first-level cache keeps what it has */
 #define TILE_STREAM(t, from, stride) _tile_stream_loadd(t, from, stride)
-#define TILE_STORE(t, to, stride) _tile_stored(t, to, stride)
+#define TILE_STORE(t, to, stride)    _tile_stored(t, to, stride)
 /* c += a b: rows of pairs of bf16 in a, pairs of columns in the rows of b */
-#define TILE_MULTIPLY_ADD(c, a, b) _tile_dpbf16ps(c, a, b)
+#define TILE_MULTIPLY_ADD(c, a, b)   _tile_dpbf16ps(c, a, b)
 #endif
 
 #endif

@@ -51,8 +51,7 @@ ZR_INLINE vf load_parts(const void *rows, int64_t bytes)
 /* Four units of each of ZR_W rows, `bytes` apart: r[j] gets unit j of all rows. */
 ZR_INLINE void load_columns(const void *rows, int64_t bytes, vf r[4])
 {
-	UNROLL for (int j = 0; j < 4; j++)
-		r[j] = load_parts((const char *)rows + j * bytes, bytes);
+	UNROLL for (int j = 0; j < 4; j++) r[j] = load_parts((const char *)rows + j * bytes, bytes);
 	transpose_parts(r);
 }
 

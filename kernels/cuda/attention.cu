@@ -8,18 +8,21 @@
  */
 #include "attention.h"
 
-#define ROWS 32
-#define SHARE 4 /* threads of a row */
+#define ROWS    32
+#define SHARE   4 /* threads of a row */
 #define THREADS (ROWS * SHARE)
-#define EACH (ROWS / SHARE) /* scores of a thread */
-#define PAD (ROWS + 1)
+#define EACH    (ROWS / SHARE) /* scores of a thread */
+#define PAD     (ROWS + 1)
 
 /* Rows of a matrix of scores, `stride` floats apart: one more than there are, so that threads read
  * different banks. */
 struct tile {
 	float *x;
 	int stride;
-	ZR_MEMBER float &at(int row, int d) const { return x[row * stride + d]; }
+	ZR_MEMBER float &at(int row, int d) const
+	{
+		return x[row * stride + d];
+	}
 };
 
 /* Tokens [t0, t0 + ROWS) of a head; 0 past the last, and for queries that are not computed. */
@@ -320,7 +323,7 @@ static dim3 grid_of(const struct zr_op_attention *o, int64_t heads)
 template <class T>
 static cudaError_t launch_forward(const struct zr_op_attention *o, cudaStream_t s)
 {
-	auto kernel = o->head_dim <= 64	 ? forward_kernel<T, 64 / SHARE> :
+	auto kernel = o->head_dim <= 64  ? forward_kernel<T, 64 / SHARE> :
 		      o->head_dim <= 128 ? forward_kernel<T, 128 / SHARE> :
 					   forward_kernel<T, 256 / SHARE>;
 	return zr_launch(kernel, grid_of(o, o->heads), dim3(THREADS), shared_bytes(o, 3, 1), s, *o);

@@ -72,8 +72,7 @@ ZR_DEVICE void raise_bases(results<D, M> &x, const float (&s)[M][N][4], float sc
 	for (int r = 0; r < M; r++)
 #pragma unroll
 		for (int half = 0; half < 2; half++) {
-			const float shrink =
-				zr_exp2(x.base[r][half] - seen_or_0(next[r][half]));
+			const float shrink = zr_exp2(x.base[r][half] - seen_or_0(next[r][half]));
 			x.base[r][half] = next[r][half];
 			x.sum[r][half] *= shrink;
 #pragma unroll
@@ -100,9 +99,7 @@ ZR_DEVICE void soften(results<D, M> &x, float (&s)[M][N][4], float scale, float 
 				const float base = seen_or_0(x.base[r][e / 2]);
 				const float p = zr_exp2(fmaf(s[r][n][e], scale, -base));
 				x.sum[r][e / 2] += p;
-				s[r][n][e] = PLAIN				    ? p :
-					     bits[r] >> (4 * n + e) & 1 ? p * m :
-									  0;
+				s[r][n][e] = PLAIN ? p : bits[r] >> (4 * n + e) & 1 ? p * m : 0;
 			}
 }
 

@@ -10,11 +10,11 @@
 #include "attention.h"
 #include "mma.h"
 
-#define WARPS 4
+#define WARPS   4
 #define THREADS (WARPS * ZR_WARP)
-#define ROWS (WARPS * 16) /* of a CUDA block whose warps take 16 each */
-#define LOG2E 1.44269504f
-#define LN2 0.693147181f
+#define ROWS    (WARPS * 16) /* of a CUDA block whose warps take 16 each */
+#define LOG2E   1.44269504f
+#define LN2     0.693147181f
 
 /* ---- who does what ---------------------------------------------------------------- */
 
@@ -49,8 +49,14 @@ ZR_DEVICE seen_keys keys_seen(const struct zr_op_attention &o, int64_t b, int i,
 template <int D> struct tile {
 	enum { STRIDE = D + 8 };
 	uint16_t *x;
-	ZR_MEMBER const void *at(int row, int col) const { return x + row * STRIDE + col; }
-	ZR_MEMBER tile from(int row) const { return tile{ x + row * STRIDE }; }
+	ZR_MEMBER const void *at(int row, int col) const
+	{
+		return x + row * STRIDE + col;
+	}
+	ZR_MEMBER tile from(int row) const
+	{
+		return tile{ x + row * STRIDE };
+	}
 	/* Rows [row, row+16) and columns [16k, 16k+16) as an A. */
 	ZR_MEMBER void as_a(uint32_t (&a)[4], int row, int k) const
 	{
@@ -100,8 +106,14 @@ template <int D> struct carrier {
 	enum { PIECES = D / 8, SIDE = PIECES & -PIECES, AT_ONCE = THREADS / SIDE };
 	const uint16_t *next; /* this thread's first piece of the next tile */
 	int64_t stride;
-	ZR_MEMBER static int row() { return (int)threadIdx.x / SIDE; }
-	ZR_MEMBER static int col() { return (int)threadIdx.x % SIDE * 8; }
+	ZR_MEMBER static int row()
+	{
+		return (int)threadIdx.x / SIDE;
+	}
+	ZR_MEMBER static int col()
+	{
+		return (int)threadIdx.x % SIDE * 8;
+	}
 	/* The next tile's row 0 is at element `at`. */
 	ZR_MEMBER void start(const heads &x, int64_t at)
 	{
@@ -236,8 +248,8 @@ ZR_DEVICE uint32_t kept(const struct zr_op_attention &o, uint64_t at, uint64_t r
 		return 0xffffffffu;
 #pragma unroll 1
 	for (int k = 0; k < 4 * N; k++) {
-		uint64_t e = at + (uint64_t)(k / 2 % 2 * 8) * row +
-			     (uint64_t)(k / 4 * 8 + k % 2) * col;
+		uint64_t e =
+			at + (uint64_t)(k / 2 % 2 * 8) * row + (uint64_t)(k / 4 * 8 + k % 2) * col;
 		bits |= (uint32_t)(zr_rng_word(&o.rng, e) >= below) << k;
 	}
 	return bits;
@@ -291,10 +303,10 @@ static inline int attention_pieces(const void *p, int64_t stride, int64_t head)
 	return (uintptr_t)p % 16 == 0 && stride % 8 == 0 && head % 8 == 0;
 }
 
-#define BY_WIDTH(width, fn, T, ...) \
-	((width) == 64 ? fn<T, 64>(__VA_ARGS__) : \
-	 (width) == 80 ? fn<T, 80>(__VA_ARGS__) : \
-	 (width) == 96 ? fn<T, 96>(__VA_ARGS__) : \
+#define BY_WIDTH(width, fn, T, ...)                                                                \
+	((width) == 64 ? fn<T, 64>(__VA_ARGS__) :                                                  \
+	 (width) == 80 ? fn<T, 80>(__VA_ARGS__) :                                                  \
+	 (width) == 96 ? fn<T, 96>(__VA_ARGS__) :                                                  \
 			 fn<T, 128>(__VA_ARGS__))
 
 #endif

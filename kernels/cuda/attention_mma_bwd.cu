@@ -29,7 +29,10 @@ struct left {
 /* The same of N queries in shared memory, as it was left. */
 template <int N> struct lefts {
 	float lse[N], delta[N];
-	ZR_MEMBER left of(int at) const { return left{ lse[at] * LOG2E, delta[at] }; }
+	ZR_MEMBER left of(int at) const
+	{
+		return left{ lse[at] * LOG2E, delta[at] };
+	}
 	/* Starts to bring it for queries from i0 on; zeros past the last, whose q and dout are 0
 	 * too. */
 	ZR_MEMBER void bring(const struct zr_op_attention_bwd &op, int64_t b, int64_t h, int i0)
@@ -228,9 +231,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	for (int h = first_h, i0 = j0, stage = 0; h < end_h; stage ^= 1) {
 		const tile<D> tiles = tile_at<D>(room, 2 * BLOCK + stage * 2 * QUERIES);
 		const lefts<QUERIES> &now = of_tile[stage];
-		const auto first = [&](int i) {
-			return first_since(o, starts[stage][i - i0], i);
-		};
+		const auto first = [&](int i) { return first_since(o, starts[stage][i - i0], i); };
 		const int next = i0 + QUERIES < end ? i0 + QUERIES : j0,
 			  next_h = next == j0 ? h + 1 : h;
 		zr_copied();
@@ -251,8 +252,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			float s[M][STEP / 8][4] = { { { 0 } } }, dp[M][STEP / 8][4] = { { { 0 } } };
 			uint32_t bits = 0;
 			/* a whole warp: no query of these sees any of its keys */
-			if (i >= length || last < mine ||
-			    first(i) >= mine + 16 * M)
+			if (i >= length || last < mine || first(i) >= mine + 16 * M)
 				continue;
 			add_scores<T>(s, k, q);
 			if constexpr (!PLAIN)

@@ -12,7 +12,7 @@
 #include "../cpu/update.h"
 
 #define BLOCKS_AT_ONCE 16 /* by the threads of a CUDA block */
-#define WORDS_AHEAD 32 /* that a thread loads before it computes the first: memory is far away */
+#define WORDS_AHEAD    32 /* that a thread loads before it computes the first: memory is far away */
 
 struct sums {
 	double a, b;
@@ -75,7 +75,10 @@ template <class F> static cudaError_t each_block(const F &f, int64_t n, cudaStre
 
 template <class T> struct fold {
 	struct zr_op_fold op;
-	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER nothing factors() const
+	{
+		return nothing();
+	}
 	struct operands {
 		float g, acc;
 	};
@@ -117,7 +120,10 @@ cudaError_t zr_cuda_fold(const struct zr_op_fold *op, cudaStream_t s)
 
 struct lamb_norms {
 	struct zr_op_lamb op;
-	ZR_MEMBER struct lamb_factors factors() const { return lamb_factors(&op); }
+	ZR_MEMBER struct lamb_factors factors() const
+	{
+		return lamb_factors(&op);
+	}
 	struct operands {
 		float m, v, p, g;
 	};
@@ -147,11 +153,17 @@ cudaError_t zr_cuda_lamb_norms(const struct zr_op_lamb *op, cudaStream_t s)
 
 struct muon_momentum {
 	struct zr_op_muon op;
-	ZR_MEMBER struct muon_factors factors() const { return muon_factors(&op); }
+	ZR_MEMBER struct muon_factors factors() const
+	{
+		return muon_factors(&op);
+	}
 	struct operands {
 		float buf, g;
 	};
-	ZR_MEMBER operands load(int64_t i) const { return operands{ op.buf[i], op.grad[i] }; }
+	ZR_MEMBER operands load(int64_t i) const
+	{
+		return operands{ op.buf[i], op.grad[i] };
+	}
 	ZR_MEMBER void element(const struct muon_factors &f, int64_t i, operands of, sums *s) const
 	{
 		float x = muon_average(&f, of.g, &of.buf);
@@ -159,7 +171,10 @@ struct muon_momentum {
 		op.x[i] = x;
 		s->a += (double)x * (double)x;
 	}
-	ZR_MEMBER void block(int64_t b, const sums &s) const { op.sumsq[b] = s.a; }
+	ZR_MEMBER void block(int64_t b, const sums &s) const
+	{
+		op.sumsq[b] = s.a;
+	}
 };
 
 cudaError_t zr_cuda_muon_momentum(const struct zr_op_muon *op, cudaStream_t s)

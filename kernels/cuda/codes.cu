@@ -10,14 +10,19 @@
 
 template <class To> struct decode {
 	struct zr_op_cast op;
-	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER nothing factors() const
+	{
+		return nothing();
+	}
 	ZR_MEMBER void quad(nothing, zr_place at) const
 	{
 		const int nf4 = op.src_dtype == ZR_NF4;
 		const int64_t b = at.i / ZR_BLOCK, i = at.i % ZR_BLOCK;
 		const uint8_t *code = (const uint8_t *)op.src + b * zr_coded_block(op.src_dtype);
-		const float scale = ((const float *)(const void *)(code +
-			zr_code_bytes(op.src_dtype, ZR_BLOCK)))[i / ZR_SHARING];
+		const float scale =
+			((const float *)(const void *)(code +
+						       zr_code_bytes(op.src_dtype,
+								     ZR_BLOCK)))[i / ZR_SHARING];
 		zr_quad q;
 		for (int k = 0; k < 4; k++) {
 			int64_t e = i + k;
@@ -68,6 +73,7 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 cudaError_t zr_cuda_encode(const struct zr_op_cast *op, cudaStream_t s)
 {
 	int64_t grid = zr_ceil_div(op->n / ZR_SHARING, ZR_THREADS);
-	return zr_launch(encode_kernel, dim3((unsigned)(grid < ZR_MOST_BLOCKS ? grid : ZR_MOST_BLOCKS)),
+	return zr_launch(encode_kernel,
+			 dim3((unsigned)(grid < ZR_MOST_BLOCKS ? grid : ZR_MOST_BLOCKS)),
 			 dim3(ZR_THREADS), 0, s, *op);
 }

@@ -8,7 +8,7 @@
 /* ---- bias_bwd -------------------------------------------------------------------- */
 
 #define BIAS_THREADS 64 /* of four columns each */
-#define BIAS_ROWS 16    /* that a thread loads before it adds the first */
+#define BIAS_ROWS    16 /* that a thread loads before it adds the first */
 
 /* Sums over rows that are `width` elements apart. */
 template <class T, int AHEAD>
@@ -65,8 +65,8 @@ static cudaError_t launch_bias_bwd(const struct zr_op_bias_bwd *op, float *part,
 	for (int64_t first = 0; e == cudaSuccess && first < op->width; first += most) {
 		int64_t columns = op->width - first < most ? op->width - first : most;
 		dim3 grid((unsigned)zr_ceil_div(columns, 4 * BIAS_THREADS), (unsigned)tiles);
-		e = zr_launch(bias_part_kernel<T>, grid, dim3(BIAS_THREADS), 0, s, *op, part,
-			      first, columns, whole);
+		e = zr_launch(bias_part_kernel<T>, grid, dim3(BIAS_THREADS), 0, s, *op, part, first,
+			      columns, whole);
 		if (e == cudaSuccess)
 			e = sum_parts(part, columns, tiles, op->db + first, columns, op->flags, s);
 	}
@@ -88,7 +88,7 @@ cudaError_t zr_cuda_bias_bwd(const struct zr_op_bias_bwd *op, float *part, int64
 /* rows of a list that are put in order; of more all tokens are searched, which are few lists
  * then */
 #define LISTED 2048
-#define MOST 8       /* columns of a thread at a time */
+#define MOST   8 /* columns of a thread at a time */
 
 struct lists {
 	int32_t *next;     /* [vocabulary] rows, then where the next one goes */
@@ -248,7 +248,7 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 int64_t zr_cuda_embedding_bwd_room(const struct zr_op_embedding_bwd *op)
 {
 	int64_t most = op->position && op->positions > op->vocabulary ? op->positions :
-									  op->vocabulary;
+									op->vocabulary;
 	return 3 * most + 2 + op->batch * op->length;
 }
 

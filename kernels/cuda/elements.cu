@@ -15,7 +15,10 @@ template <class T, int32_t ACTIVATION> struct gelu_bwd {
 	struct operands {
 		zr_quad pre, dy;
 	};
-	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER nothing factors() const
+	{
+		return nothing();
+	}
 	ZR_MEMBER operands load(zr_place at) const
 	{
 		return operands{ zr_load<T>(op.pre, at), zr_load<T>(op.dy, at) };
@@ -80,7 +83,10 @@ cudaError_t zr_cuda_gelu(const struct zr_cuda_gelu *op, cudaStream_t s)
 
 struct logit_cap {
 	struct zr_op_logit_cap op;
-	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER nothing factors() const
+	{
+		return nothing();
+	}
 	ZR_MEMBER void quad(nothing, zr_place at) const
 	{
 		const float gain = op.gain != 0 ? op.gain : 1;
@@ -126,7 +132,10 @@ template <class T, int32_t ACTIVATION> struct swiglu {
 		glu_place p;
 		zr_quad gate, up;
 	};
-	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER nothing factors() const
+	{
+		return nothing();
+	}
 	ZR_MEMBER operands load(zr_place at) const
 	{
 		const glu_place p = glu_place_of(at, op.width, op.stride);
@@ -166,7 +175,10 @@ template <class T, int32_t ACTIVATION> struct swiglu_bwd {
 		glu_place p;
 		zr_quad gate, up, dy;
 	};
-	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER nothing factors() const
+	{
+		return nothing();
+	}
 	ZR_MEMBER operands load(zr_place at) const
 	{
 		const glu_place p = glu_place_of(at, op.width, op.stride);
@@ -222,7 +234,10 @@ struct drop {
 template <class T> struct residual {
 	struct zr_op_residual op;
 	drop how;
-	ZR_MEMBER drop factors() const { return how; }
+	ZR_MEMBER drop factors() const
+	{
+		return how;
+	}
 	struct operands {
 		zr_quad a, b;
 	};
@@ -269,7 +284,10 @@ cudaError_t zr_cuda_residual(const struct zr_op_residual *op, cudaStream_t s)
 
 template <class To, class From> struct cast {
 	struct zr_op_cast op;
-	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER nothing factors() const
+	{
+		return nothing();
+	}
 	ZR_MEMBER void quad(nothing, zr_place at) const
 	{
 		zr_store<To>(op.dst, at, zr_load<From>(op.src, at));
@@ -286,7 +304,7 @@ static cudaError_t launch_cast(const struct zr_op_cast *op, cudaStream_t s)
 template <class To> static cudaError_t cast_to(const struct zr_op_cast *op, cudaStream_t s)
 {
 	return op->src_dtype == ZR_BF16 ? launch_cast<To, bf16>(op, s) :
-	       op->src_dtype == ZR_F16	? launch_cast<To, f16>(op, s) :
+	       op->src_dtype == ZR_F16  ? launch_cast<To, f16>(op, s) :
 					  launch_cast<To, float>(op, s);
 }
 
@@ -302,7 +320,10 @@ cudaError_t zr_cuda_cast(const struct zr_op_cast *op, cudaStream_t s)
 
 struct init {
 	struct zr_op_init op;
-	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER nothing factors() const
+	{
+		return nothing();
+	}
 	ZR_MEMBER void quad(nothing, zr_place at) const
 	{
 		uint32_t w[4];
@@ -316,10 +337,9 @@ struct init {
 			if (k == 0 || e % 2 == 0)
 				zr_rng_block(&op.rng, e / 2, w);
 			const uint32_t a = e % 2 ? w[2] : w[0], b = e % 2 ? w[3] : w[1];
-			q.x[k] = (float)(op.mean +
-					 op.std * (op.flags & ZR_INIT_OP_UNIFORM ?
-							   zr_centered(a) :
-							   zr_normal(a, b)));
+			q.x[k] = (float)(op.mean + op.std * (op.flags & ZR_INIT_OP_UNIFORM ?
+								     zr_centered(a) :
+								     zr_normal(a, b)));
 		}
 		zr_store<float>(op.dst, at, q);
 	}
@@ -332,7 +352,10 @@ cudaError_t zr_cuda_init(const struct zr_op_init *op, cudaStream_t s)
 
 struct round_stochastic {
 	struct zr_op_round_stochastic op;
-	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER nothing factors() const
+	{
+		return nothing();
+	}
 	ZR_MEMBER void quad(nothing, zr_place at) const
 	{
 		zr_quad x = zr_load<float>(op.src, at);
@@ -356,7 +379,10 @@ cudaError_t zr_cuda_round_stochastic(const struct zr_op_round_stochastic *op, cu
 
 struct master_join {
 	struct zr_op_master op;
-	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER nothing factors() const
+	{
+		return nothing();
+	}
 	ZR_MEMBER void quad(nothing, zr_place at) const
 	{
 		for (int k = 0; k < at.n; k++)
@@ -371,7 +397,10 @@ cudaError_t zr_cuda_master_join(const struct zr_op_master *op, cudaStream_t s)
 
 struct master_split {
 	struct zr_op_master op;
-	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER nothing factors() const
+	{
+		return nothing();
+	}
 	ZR_MEMBER void quad(nothing, zr_place at) const
 	{
 		for (int k = 0; k < at.n; k++)
@@ -388,7 +417,10 @@ cudaError_t zr_cuda_master_split(const struct zr_op_master *op, cudaStream_t s)
 
 struct muon_factor {
 	struct zr_op_muon_factor op;
-	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER nothing factors() const
+	{
+		return nothing();
+	}
 	ZR_MEMBER void quad(nothing, zr_place at) const
 	{
 		zr_quad gram = zr_load<float>(op.gram, at), square = zr_load<float>(op.square, at);

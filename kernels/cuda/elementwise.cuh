@@ -54,9 +54,15 @@ template <int TYPE> ZR_DEVICE float zr_ew_get(const void *state, int64_t i, int 
 /* All states, one after the other. */
 template <int... TYPES> struct zr_ew_states;
 template <> struct zr_ew_states<> {
-	ZR_MEMBER static void load(const zr_ew_args &, int, zr_place, zr_quad *) {}
-	ZR_MEMBER static void store(const zr_ew_args &, int, zr_place, const zr_quad *) {}
-	ZR_MEMBER static void get(const zr_ew_args &, int, int64_t, float *) {}
+	ZR_MEMBER static void load(const zr_ew_args &, int, zr_place, zr_quad *)
+	{
+	}
+	ZR_MEMBER static void store(const zr_ew_args &, int, zr_place, const zr_quad *)
+	{
+	}
+	ZR_MEMBER static void get(const zr_ew_args &, int, int64_t, float *)
+	{
+	}
 };
 template <int TYPE, int... REST> struct zr_ew_states<TYPE, REST...> {
 	ZR_MEMBER static void load(const zr_ew_args &a, int j, zr_place at, zr_quad *s)
@@ -127,8 +133,7 @@ ZR_DEVICE void zr_ew_quad(const zr_ew_args &a, const float *k, zr_place at)
 
 /* All threads of a block are in each round, where n ends with no elements: they find scales
  * together. */
-ZR_EW_KERNEL __launch_bounds__(ZR_EW_THREADS)
-	zr_ew_update(const __grid_constant__ zr_ew_args a)
+ZR_EW_KERNEL __launch_bounds__(ZR_EW_THREADS) zr_ew_update(const __grid_constant__ zr_ew_args a)
 {
 	zr_ew_constants c(a);
 	const int64_t step = (int64_t)gridDim.x * ZR_EW_THREADS * 4;
@@ -146,8 +151,7 @@ ZR_EW_KERNEL __launch_bounds__(ZR_EW_THREADS)
 #define ZR_EW_LANES 16
 
 /* Sixteen threads measure a segment: one a lane. */
-ZR_EW_KERNEL __launch_bounds__(ZR_EW_THREADS)
-	zr_ew_measure(const __grid_constant__ zr_ew_args a)
+ZR_EW_KERNEL __launch_bounds__(ZR_EW_THREADS) zr_ew_measure(const __grid_constant__ zr_ew_args a)
 {
 	zr_ew_constants c(a);
 	const uint32_t i = (blockIdx.x * ZR_EW_THREADS + threadIdx.x) / ZR_EW_LANES;

@@ -110,7 +110,7 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 	__shared__ int64_t number[ZR_THREADS];
 	const int me = (int)threadIdx.x;
 	const int64_t e = blockIdx.x, at = op.experts + e;
-	/* the number that goes with the sum: that of e's places, of the last block that of tokens */
+	/* the number that goes with the sum: that of e's places, in the last block of tokens */
 	const int64_t number_at = e < op.experts ? e : 2 * op.experts + 1;
 	double x = 0;
 	int64_t n = 0;
@@ -159,8 +159,8 @@ static dim3 blocks_of(int64_t n, int64_t each)
 cudaError_t zr_cuda_route(const struct zr_op_route *op, cudaStream_t s)
 {
 	const dim3 experts((unsigned)op->experts), threads(ZR_THREADS);
-	cudaError_t e = zr_launch(route_kernel, blocks_of(op->rows, ZR_THREADS), threads, 0, s,
-				  *op);
+	cudaError_t e =
+		zr_launch(route_kernel, blocks_of(op->rows, ZR_THREADS), threads, 0, s, *op);
 	if (e == cudaSuccess)
 		e = zr_launch(count_kernel, experts, threads, 0, s, *op);
 	if (e == cudaSuccess)
@@ -240,8 +240,7 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 		combine_four<T>(op, blockIdx.x, c, whole);
 }
 
-template <class T>
-static cudaError_t combine(const struct zr_op_expert_combine *op, cudaStream_t s)
+template <class T> static cudaError_t combine(const struct zr_op_expert_combine *op, cudaStream_t s)
 {
 	int whole = op->width % 4 == 0 && zr_quads(op->y, sizeof(T)) &&
 		    zr_quads(op->out, op->out_dtype == ZR_F32 ? 4 : 2);

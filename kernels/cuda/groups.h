@@ -36,8 +36,7 @@ ZR_DEVICE zr_quad zr_load8(const void *state, zr_place at, int root)
 	const zr_packed<uint8_t> code = zr_load_codes8(state, at);
 	const float scale = zr_from_f16(*zr_scale8(state, at.i));
 	for (int k = 0; k < 4; k++) {
-		float y = root ? zr_root8(code.x[k], scale) :
-				 zr_signed8((int8_t)code.x[k], scale);
+		float y = root ? zr_root8(code.x[k], scale) : zr_signed8((int8_t)code.x[k], scale);
 		q.x[k] = k >= at.n ? 0 : root ? y * y : y;
 	}
 	return q;
@@ -65,8 +64,8 @@ ZR_DEVICE void zr_store8(void *state, zr_place at, zr_quad q, int root)
 	const float scale = zr_new_scale8(state, at, q);
 	for (int k = 0; k < at.n; k++)
 		zr_codes8(state, at.i)[k] = !(scale > 0) ? 0 :
-					    root ? (uint8_t)zr_root8_code(q.x[k], scale) :
-						   (uint8_t)zr_signed8_code(q.x[k], scale);
+					    root         ? (uint8_t)zr_root8_code(q.x[k], scale) :
+							   (uint8_t)zr_signed8_code(q.x[k], scale);
 }
 
 #endif

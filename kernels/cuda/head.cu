@@ -10,11 +10,11 @@
 #include "mma.h"
 
 #define THREADS ZR_MOST_THREADS
-#define WARPS (THREADS / ZR_WARP)
-#define QUADS 5
-#define STEP ((int64_t)QUADS * 4 * THREADS) /* elements that a block takes at a time */
-#define LOG2E 1.44269504f
-#define LOWEST (-3.40282347e38f) /* a difference to it is a number */
+#define WARPS   (THREADS / ZR_WARP)
+#define QUADS   5
+#define STEP    ((int64_t)QUADS * 4 * THREADS) /* elements that a block takes at a time */
+#define LOG2E   1.44269504f
+#define LOWEST  (-3.40282347e38f) /* a difference to it is a number */
 
 /* All threads get the result. */
 ZR_DEVICE float block_sum(float x, float *room)
@@ -71,8 +71,14 @@ ZR_DEVICE int is_likeliest(const struct zr_cuda_softmax &op, const float *x, int
 
 /* exp of what is at most 0. Where a gradient is rounded to 16 bits, by the unit for powers of 2: of
  * a relative error of 1e-6. */
-template <class T> ZR_DEVICE float exp_of(float x, T) { return zr_exp2(x * LOG2E); }
-ZR_DEVICE float exp_of(float x, float) { return zr_exp(x); }
+template <class T> ZR_DEVICE float exp_of(float x, T)
+{
+	return zr_exp2(x * LOG2E);
+}
+ZR_DEVICE float exp_of(float x, float)
+{
+	return zr_exp(x);
+}
 
 /* A thread's part of STEP elements from j on, of which n are there; FULL: all of them, aligned. */
 struct some_logits {
@@ -153,7 +159,9 @@ static __global__ void __launch_bounds__(THREADS, 1)
 	const int64_t r = blockIdx.x, n = op.vocabulary, full = whole ? n - STEP : -1;
 	const float *x = op.logits + r * op.ld;
 	const int32_t target = op.targets[r];
-	const float weight = target < 0 ? 0 : op.weights ? op.weights[r] : 1,
+	const float weight = target < 0 ? 0 :
+			     op.weights ? op.weights[r] :
+					  1,
 		    scale = op.scale * weight;
 	row_sum mine = { LOWEST, 0 };
 

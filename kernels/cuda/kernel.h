@@ -42,9 +42,9 @@ ZR_INLINE float zr_inverse(float d)
 #include "../cpu/scalar.h"
 #include <kernels_cuda.h>
 
-#define ZR_WARP 32
+#define ZR_WARP      32
 #define ZR_FULL_WARP 0xffffffffu
-#define ZR_THREADS 256     /* of a block, where nothing else is said */
+#define ZR_THREADS   256 /* of a block, where nothing else is said */
 #ifndef ZR_MOST_THREADS
 #define ZR_MOST_THREADS 1024 /* that a block may have */
 #endif
@@ -59,9 +59,9 @@ template <class T> inline constexpr bool zr_converts_long = false;
 template <> inline constexpr bool zr_converts_long<f16> = true;
 
 /* Calls fn<T>(...) for the storage type `dtype`. */
-#define ZR_BY_TYPE(dtype, fn, ...) \
-	((dtype) == ZR_BF16 ? fn<bf16>(__VA_ARGS__) : \
-	 (dtype) == ZR_F16  ? fn<f16>(__VA_ARGS__) : \
+#define ZR_BY_TYPE(dtype, fn, ...)                                                                 \
+	((dtype) == ZR_BF16 ? fn<bf16>(__VA_ARGS__) :                                              \
+	 (dtype) == ZR_F16  ? fn<f16>(__VA_ARGS__) :                                               \
 			      fn<float>(__VA_ARGS__))
 
 /* Whether p (or nothing) can be read four elements of `bytes` at a time. */
@@ -102,7 +102,8 @@ static cudaError_t zr_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t
 #endif
 }
 
-struct nothing {}; /* factors of operations that have none */
+struct nothing {
+}; /* factors of operations that have none */
 
 /* f.quad(f.factors(), place) for every four of n elements. */
 template <class F>

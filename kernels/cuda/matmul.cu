@@ -6,9 +6,9 @@
  */
 #include "kernel.h"
 
-#define TILE 64
+#define TILE  64
 #define DEPTH 16
-#define SIDE (TILE / 4) /* threads along either side */
+#define SIDE  (TILE / 4) /* threads along either side */
 
 /* D = or += drop(gain op(A) op(B)), then the rest of `op` */
 struct scaled_product {

@@ -8,18 +8,18 @@
  */
 #include "mma.h"
 
-#define ROWS 64
-#define COLS 128  /* of a tile on tensor cores */
-#define SQUARE 64 /* rows and columns of a tile in fp32 */
-#define DEPTH 32  /* of K at a time */
-#define SIDE 16   /* threads along either side of a square */
+#define ROWS   64
+#define COLS   128 /* of a tile on tensor cores */
+#define SQUARE 64  /* rows and columns of a tile in fp32 */
+#define DEPTH  32  /* of K at a time */
+#define SIDE   16  /* threads along either side of a square */
 
 static_assert(ZR_THREADS == ZR_EXPERTS && ZR_THREADS == SIDE * SIDE, "a thread for each");
 
 /* ---- whose tile ------------------------------------------------------------------ */
 
 struct whose {
-	int expert;      /* -1: there is no such tile */
+	int expert;       /* -1: there is no such tile */
 	int64_t row, end; /* its first row, and behind the expert's last */
 };
 
@@ -80,7 +80,10 @@ ZR_DEVICE void put_d(const struct zr_op_matmul_grouped &op, int64_t row, int64_t
 template <int R, int W> struct tile {
 	enum { STRIDE = W + 8, SIZE = R * STRIDE };
 	uint16_t *x;
-	ZR_MEMBER const void *at(int row, int col) const { return x + row * STRIDE + col; }
+	ZR_MEMBER const void *at(int row, int col) const
+	{
+		return x + row * STRIDE + col;
+	}
 	/* Starts to bring rows from r0 and columns from c0 on; 0 from r1 and from c1 on. */
 	ZR_MEMBER void load(const void *from, int64_t ld, int64_t r0, int64_t r1, int64_t c0,
 			    int64_t c1) const
@@ -102,7 +105,10 @@ template <bool A_DOWN, bool B_ACROSS> struct operands {
 	typedef tile<B_ACROSS ? COLS : DEPTH, B_ACROSS ? DEPTH : COLS> b_tile;
 	enum { SIZE = (int)a_tile::SIZE + (int)b_tile::SIZE };
 	uint16_t *room; /* [2 * SIZE] */
-	ZR_MEMBER a_tile a(int turn) const { return a_tile{ room + turn * SIZE }; }
+	ZR_MEMBER a_tile a(int turn) const
+	{
+		return a_tile{ room + turn * SIZE };
+	}
 	ZR_MEMBER b_tile b(int turn) const
 	{
 		return b_tile{ room + turn * SIZE + a_tile::SIZE };

@@ -50,7 +50,7 @@ ZR_DEVICE zr_quad norm_factor(const zr_packed<T> &gamma, const norm_bwd &op)
 }
 
 #define NORM_THREADS 512 /* at most, and half of it where a thread has one four */
-#define NORM_WIDEST (4 * 2 * NORM_THREADS)
+#define NORM_WIDEST  (4 * 2 * NORM_THREADS)
 
 template <class T, int Q> struct norm_rows {
 	enum { ROWS = 2 }; /* as registers allow */
@@ -114,9 +114,8 @@ static __global__ void __launch_bounds__(NORM_THREADS / 2 * Q, Q > 1 ? 1 : 3)
 
 	for (int q = 0; q < Q; q++) {
 		const int64_t c = 4 * ((int64_t)q * blockDim.x + threadIdx.x);
-		gamma[q] = c < op.width && op.gamma ?
-				   packed_of<T>(op.gamma, c, op.width - c, 0) :
-				   zr_packed<T>{};
+		gamma[q] = c < op.width && op.gamma ? packed_of<T>(op.gamma, c, op.width - c, 0) :
+						      zr_packed<T>{};
 	}
 	if (EARLY)
 		load_rows(&next, op, from, end, whole);
@@ -234,7 +233,10 @@ template <class T, int KEPT> struct lane_row {
 	int whole;
 	zr_packed<T> kept[KEPT ? KEPT : 1];
 
-	ZR_MEMBER int64_t column(int j) const { return 4 * ((int64_t)j * ZR_WARP + threadIdx.x); }
+	ZR_MEMBER int64_t column(int j) const
+	{
+		return 4 * ((int64_t)j * ZR_WARP + threadIdx.x);
+	}
 
 	ZR_MEMBER void load()
 	{
@@ -264,10 +266,10 @@ template <class T, int KEPT> struct lane_row {
 
 /* fn<T, KEPT>(...) of as many as a width needs, or of 0: up to 8, of bf16 up to WIDE, as registers
  * allow. */
-#define BY_WIDTH(T, WIDE, width, fn, ...) \
-	((width) <= 4 * ZR_WARP * 8		      ? fn<T, 8>(__VA_ARGS__) : \
-	 (width) <= 4 * ZR_WARP * MOST_KEPT<T, WIDE>  ? fn<T, MOST_KEPT<T, WIDE>>(__VA_ARGS__) : \
-							fn<T, 0>(__VA_ARGS__))
+#define BY_WIDTH(T, WIDE, width, fn, ...)                                                          \
+	((width) <= 4 * ZR_WARP * 8                  ? fn<T, 8>(__VA_ARGS__) :                     \
+	 (width) <= 4 * ZR_WARP * MOST_KEPT<T, WIDE> ? fn<T, MOST_KEPT<T, WIDE>>(__VA_ARGS__) :    \
+						       fn<T, 0>(__VA_ARGS__))
 
 template <class T, int WIDE> static constexpr int MOST_KEPT = 8;
 template <int WIDE> constexpr int MOST_KEPT<bf16, WIDE> = WIDE;
@@ -315,8 +317,8 @@ static cudaError_t launch_layernorm_kept(const struct zr_op_layernorm *op, int w
 					 cudaStream_t s)
 {
 	return zr_launch(layernorm_kernel<T, KEPT>,
-			 dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)),
-			 dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
+			 dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)), dim3(ZR_WARP, ROW_WARPS),
+			 0, s, *op, whole);
 }
 
 template <class T>
@@ -407,8 +409,8 @@ static cudaError_t launch_layernorm_bwd(const struct zr_op_layernorm_bwd *op, cu
 	const bool at_once = !zr_converts_long<T> && op->width <= NORM_WIDEST;
 	cudaError_t e = cudaSuccess;
 	if constexpr (!zr_converts_long<T>) {
-		const norm_bwd both = { op->x,	op->dy, op->gamma, op->mean,	op->rstd,
-					op->dx, part,	op->rows,  op->width, 0 };
+		const norm_bwd both = { op->x,  op->dy, op->gamma, op->mean,  op->rstd,
+					op->dx, part,   op->rows,  op->width, 0 };
 		if (at_once)
 			e = norm_bwd_by_width<T, false>(both, s);
 	}
@@ -444,12 +446,14 @@ static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP, (lane_row<T, KEPT>:
 
 	if (r >= op.rows) /* a whole warp */
 		return;
-	lane_row<T, KEPT> row = { op.x, zr_row_at(r, width, op.per_row, op.x_stride), width, whole,
-				  {} };
+	lane_row<T, KEPT> row = {
+		op.x, zr_row_at(r, width, op.per_row, op.x_stride), width, whole, {}
+	};
 	row.load();
 	row.each([&](const zr_quad &x, int64_t, int) { /* beyond the row x is 0 */
-		for (int k = 0; k < 4; k++)
-			squares = fmaf(x.x[k], x.x[k], squares);
+						       for (int k = 0; k < 4; k++)
+							       squares = fmaf(x.x[k], x.x[k],
+									      squares);
 	});
 	const float rstd = 1 / sqrtf(zr_warp_sum(squares) / (float)width + op.eps);
 	row.each([&](zr_quad x, int64_t c, int n) {
@@ -465,8 +469,7 @@ static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP, (lane_row<T, KEPT>:
 template <class T, int KEPT>
 static cudaError_t launch_rmsnorm_kept(const struct zr_op_rmsnorm *op, int whole, cudaStream_t s)
 {
-	return zr_launch(rmsnorm_kernel<T, KEPT>,
-			 dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)),
+	return zr_launch(rmsnorm_kernel<T, KEPT>, dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)),
 			 dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
 }
 
@@ -535,8 +538,8 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 		from = zr_row_at(first, op.width, op.per_row, op.dy_stride);
 	/* from the last row of a group to the first of the next one */
 	const int64_t x_step = (op.x_stride ? op.x_stride : per * op.width) - (per - 1) * op.width,
-		      dy_step = (op.dy_stride ? op.dy_stride : per * op.width) -
-				(per - 1) * op.width;
+		      dy_step =
+			      (op.dy_stride ? op.dy_stride : per * op.width) - (per - 1) * op.width;
 	float gamma = 0;
 
 	if (c >= op.width)
@@ -569,8 +572,8 @@ static cudaError_t launch_rmsnorm_bwd(const struct zr_op_rmsnorm_bwd *op, cudaSt
 	cudaError_t e = cudaSuccess;
 
 	if constexpr (!zr_converts_long<T>) {
-		const norm_bwd both = { op->x,	op->dy, op->gamma, NULL,	op->rstd,
-					op->dx, part,	op->rows,  op->width, op->flags };
+		const norm_bwd both = { op->x,  op->dy, op->gamma, NULL,      op->rstd,
+					op->dx, part,   op->rows,  op->width, op->flags };
 		if (at_once)
 			e = norm_bwd_by_width<T, true>(both, s);
 	}

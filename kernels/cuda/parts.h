@@ -11,8 +11,8 @@
 #define TILE ZR_LN_TILE /* rows; of bias_bwd too, where it is part of the arithmetic */
 
 #define SUM_COLUMNS 32 /* of a CUDA block */
-#define SUM_ROWS 8     /* threads of a column, which load SUM_EACH tiles each at a time */
-#define SUM_EACH 16
+#define SUM_ROWS    8  /* threads of a column, which load SUM_EACH tiles each at a time */
+#define SUM_EACH    16
 
 /* out[c] = or += the sum over tiles of part[tile * stride + c]. All threads load, the next tiles
  * while one of a column adds those before: few columns are a long wait for memory otherwise. */

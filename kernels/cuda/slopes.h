@@ -90,9 +90,9 @@ template <int32_t ACTIVATION> ZR_DEVICE void slopes_of(const zr_quad &x, zr_quad
 }
 
 /* fn<T, ACTIVATION>(...) of one of the three. */
-#define ZR_BY_ACTIVATION(activation, fn, T, ...) \
-	((activation) == ZR_ACT_GELU_TANH ? fn<T, ZR_ACT_GELU_TANH>(__VA_ARGS__) : \
-	 (activation) == ZR_ACT_GELU_ERF  ? fn<T, ZR_ACT_GELU_ERF>(__VA_ARGS__) : \
+#define ZR_BY_ACTIVATION(activation, fn, T, ...)                                                   \
+	((activation) == ZR_ACT_GELU_TANH ? fn<T, ZR_ACT_GELU_TANH>(__VA_ARGS__) :                 \
+	 (activation) == ZR_ACT_GELU_ERF  ? fn<T, ZR_ACT_GELU_ERF>(__VA_ARGS__) :                  \
 					    fn<T, ZR_ACT_SILU>(__VA_ARGS__))
 
 #endif

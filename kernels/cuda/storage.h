@@ -8,15 +8,37 @@
 
 /* ---- storage --------------------------------------------------------------------- */
 
-struct bf16 { uint16_t bits; };
-struct f16 { uint16_t bits; };
+struct bf16 {
+	uint16_t bits;
+};
+struct f16 {
+	uint16_t bits;
+};
 
-ZR_INLINE float zr_widen(float x) { return x; }
-ZR_INLINE float zr_widen(bf16 x) { return zr_from_bf16(x.bits); }
-ZR_INLINE float zr_widen(f16 x) { return zr_from_f16(x.bits); }
-ZR_INLINE void zr_narrow(float x, float *to) { *to = x; }
-ZR_INLINE void zr_narrow(float x, bf16 *to) { to->bits = zr_bf16(x); }
-ZR_INLINE void zr_narrow(float x, f16 *to) { to->bits = zr_f16(x); }
+ZR_INLINE float zr_widen(float x)
+{
+	return x;
+}
+ZR_INLINE float zr_widen(bf16 x)
+{
+	return zr_from_bf16(x.bits);
+}
+ZR_INLINE float zr_widen(f16 x)
+{
+	return zr_from_f16(x.bits);
+}
+ZR_INLINE void zr_narrow(float x, float *to)
+{
+	*to = x;
+}
+ZR_INLINE void zr_narrow(float x, bf16 *to)
+{
+	to->bits = zr_bf16(x);
+}
+ZR_INLINE void zr_narrow(float x, f16 *to)
+{
+	to->bits = zr_f16(x);
+}
 
 /* ---- four elements --------------------------------------------------------------- */
 
@@ -65,8 +87,7 @@ ZR_DEVICE void zr_pack(const zr_quad &q, zr_packed<bf16> *v)
 {
 	uint32_t u[4];
 	for (int k = 0; k < 4; k++) /* zr_bf16() */
-		u[k] = q.x[k] != q.x[k] ? zr_bits(q.x[k]) | 0x00400000u :
-					  zr_bits(q.x[k]) + 0x8000u;
+		u[k] = q.x[k] != q.x[k] ? zr_bits(q.x[k]) | 0x00400000u : zr_bits(q.x[k]) + 0x8000u;
 	for (int k = 0; k < 2; k++)
 		v->w[k] = u[2 * k] >> 16 | (u[2 * k + 1] & 0xffff0000u);
 }

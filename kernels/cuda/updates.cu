@@ -16,7 +16,10 @@
 /* ---- masters --------------------------------------------------------------------- */
 
 /* What is split of a master, where the operation takes that; else rem is NULL. */
-template <class O> ZR_DEVICE zr_op_master split(const O &) { return {}; }
+template <class O> ZR_DEVICE zr_op_master split(const O &)
+{
+	return {};
+}
 template <class O> ZR_DEVICE zr_op_master split_of(const O &op)
 {
 	zr_op_master s = {};
@@ -25,8 +28,14 @@ template <class O> ZR_DEVICE zr_op_master split_of(const O &op)
 	s.rem_bits = op.rem_bits;
 	return s;
 }
-ZR_DEVICE zr_op_master split(const zr_op_adamw &op) { return split_of(op); }
-ZR_DEVICE zr_op_master split(const zr_op_lion &op) { return split_of(op); }
+ZR_DEVICE zr_op_master split(const zr_op_adamw &op)
+{
+	return split_of(op);
+}
+ZR_DEVICE zr_op_master split(const zr_op_lion &op)
+{
+	return split_of(op);
+}
 
 template <class O> ZR_DEVICE zr_quad load_masters(const O &op, zr_place at)
 {
@@ -62,11 +71,13 @@ template <class U, class M, class L> struct sweep {
 	U u;
 	const float *grad;
 	void *state[2];
-	ZR_MEMBER auto factors() const { return u.factors(); }
+	ZR_MEMBER auto factors() const
+	{
+		return u.factors();
+	}
 	template <class F> ZR_MEMBER void quad(const F &f, zr_place at) const
 	{
-		zr_quad p = load_masters(u.op, at), g = zr_load<float>(grad, at),
-			s[2] = {};
+		zr_quad p = load_masters(u.op, at), g = zr_load<float>(grad, at), s[2] = {};
 #pragma unroll
 		for (int i = 0; i < U::STATES; i++)
 			s[i] = zr_load<M>(state[i], at);
@@ -94,7 +105,10 @@ template <class U, class L> struct sweep8 {
 	U u;
 	const float *grad;
 	void *state[2];
-	ZR_MEMBER auto factors() const { return u.factors(); }
+	ZR_MEMBER auto factors() const
+	{
+		return u.factors();
+	}
 
 	template <class F> ZR_MEMBER void next(const F &f, zr_place at, zr_quad s[2]) const
 	{
@@ -151,7 +165,10 @@ static cudaError_t launch_groups(const O &op, const F &f, cudaStream_t s)
 struct adamw {
 	struct zr_op_adamw op;
 	enum { STATES = 2 };
-	ZR_MEMBER struct adamw_factors factors() const { return adamw_factors(&op); }
+	ZR_MEMBER struct adamw_factors factors() const
+	{
+		return adamw_factors(&op);
+	}
 	ZR_MEMBER float next(const struct adamw_factors &f, float p, float g, float *m,
 			     float *v) const
 	{
@@ -162,7 +179,10 @@ struct adamw {
 /* As sweep8, in the operations of adamw8.h. */
 template <class L> struct adamw8 {
 	struct zr_op_adamw op;
-	ZR_MEMBER struct adamw8_factors factors() const { return adamw8_factors(&op); }
+	ZR_MEMBER struct adamw8_factors factors() const
+	{
+		return adamw8_factors(&op);
+	}
 
 	ZR_MEMBER void moments(const struct adamw8_factors &f, zr_place at, const zr_quad &p,
 			       zr_quad *m, zr_quad *root) const
@@ -223,7 +243,10 @@ cudaError_t zr_cuda_adamw(const struct zr_op_adamw *op, cudaStream_t s)
 template <bool BUF> struct sgd {
 	struct zr_op_sgd op;
 	enum { STATES = BUF };
-	ZR_MEMBER struct sgd_factors factors() const { return sgd_factors(&op); }
+	ZR_MEMBER struct sgd_factors factors() const
+	{
+		return sgd_factors(&op);
+	}
 	ZR_MEMBER float next(const struct sgd_factors &f, float p, float g, float *buf,
 			     float *) const
 	{
@@ -244,7 +267,10 @@ cudaError_t zr_cuda_sgd(const struct zr_op_sgd *op, cudaStream_t s)
 struct lion {
 	struct zr_op_lion op;
 	enum { STATES = 1 };
-	ZR_MEMBER struct lion_factors factors() const { return lion_factors(&op); }
+	ZR_MEMBER struct lion_factors factors() const
+	{
+		return lion_factors(&op);
+	}
 	ZR_MEMBER float next(const struct lion_factors &f, float p, float g, float *m,
 			     float *) const
 	{
@@ -269,7 +295,10 @@ cudaError_t zr_cuda_lion(const struct zr_op_lion *op, cudaStream_t s)
 struct adagrad {
 	struct zr_op_adagrad op;
 	enum { STATES = 1 };
-	ZR_MEMBER struct adagrad_factors factors() const { return adagrad_factors(&op); }
+	ZR_MEMBER struct adagrad_factors factors() const
+	{
+		return adagrad_factors(&op);
+	}
 	ZR_MEMBER float next(const struct adagrad_factors &f, float p, float g, float *sum,
 			     float *) const
 	{
@@ -292,7 +321,10 @@ struct lamb_all {
 struct lamb {
 	struct zr_op_lamb op;
 	enum { STATES = 2 };
-	ZR_MEMBER lamb_all factors() const { return lamb_all{ lamb_factors(&op), lamb_rate(&op) }; }
+	ZR_MEMBER lamb_all factors() const
+	{
+		return lamb_all{ lamb_factors(&op), lamb_rate(&op) };
+	}
 	ZR_MEMBER float next(const lamb_all &a, float p, float g, float *m, float *v) const
 	{
 		return p - a.rate * lamb_direction(&a.f, p, g, m, v);
@@ -310,7 +342,10 @@ cudaError_t zr_cuda_lamb(const struct zr_op_lamb *op, cudaStream_t s)
 struct muon {
 	struct zr_op_muon op;
 	enum { STATES = 0 };
-	ZR_MEMBER struct muon_factors factors() const { return muon_factors(&op); }
+	ZR_MEMBER struct muon_factors factors() const
+	{
+		return muon_factors(&op);
+	}
 	ZR_MEMBER float next(const struct muon_factors &f, float p, float x, float *, float *) const
 	{
 		return muon_step(&f, p, x);

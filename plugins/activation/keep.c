@@ -43,8 +43,6 @@ static void keep_destroy(struct zr_inst *inst)
 
 static const struct zr_activation_v1 vtbl = { .size = sizeof vtbl, .choose = keep_choose };
 
-PLUGIN(activation, "keep", &vtbl,
-       .version = "1",
+PLUGIN(activation, "keep", &vtbl, .version = "1",
        .summary = "Keeps every activation in device memory: fastest, needs the most.",
-       .create = keep_create,
-       .destroy = keep_destroy);
+       .create = keep_create, .destroy = keep_destroy);

@@ -65,10 +65,8 @@ static void offload_destroy(struct zr_inst *inst)
 
 static const struct zr_activation_v1 vtbl = { .size = sizeof vtbl, .choose = offload_choose };
 
-PLUGIN(activation, "offload", &vtbl,
-       .version = "1",
+PLUGIN(activation, "offload", &vtbl, .version = "1",
        .summary = "Moves activations between forward and backward to the tier of "
 		  "[offload.activation], by default host memory.",
-       PLUGIN_OPTIONS(struct offload_opts, options),
-       .create = offload_create,
+       PLUGIN_OPTIONS(struct offload_opts, options), .create = offload_create,
        .destroy = offload_destroy);

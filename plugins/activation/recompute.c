@@ -184,10 +184,9 @@ static int recompute_choose(struct zr_inst *inst, const struct zr_act_layer *lay
 	};
 	int64_t i;
 	if (n < 3)
-		return zr_fail(
-			inst->h, ZR_EINVAL,
-			"the model has no layer between the first and the last; nothing to "
-			"recompute");
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "the model has no layer between the first and the last; nothing to "
+			       "recompute");
 	if (inst->o->max_bytes)
 		return fit(inst, &s);
 	if (inst->o->every >= (int64_t)n - 2)
@@ -251,12 +250,8 @@ static void recompute_destroy(struct zr_inst *inst)
 
 static const struct zr_activation_v1 vtbl = { .size = sizeof vtbl, .choose = recompute_choose };
 
-PLUGIN(activation, "recompute", &vtbl,
-       .version = "1",
+PLUGIN(activation, "recompute", &vtbl, .version = "1",
        .summary = "Drops activations and computes them again before backward: less memory, up to "
 		  "a third more time.",
-       PLUGIN_OPTIONS(struct recompute_opts, options),
-       .resolve = recompute_resolve,
-       .check = recompute_check,
-       .create = recompute_create,
-       .destroy = recompute_destroy);
+       PLUGIN_OPTIONS(struct recompute_opts, options), .resolve = recompute_resolve,
+       .check = recompute_check, .create = recompute_create, .destroy = recompute_destroy);

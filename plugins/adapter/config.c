@@ -54,9 +54,11 @@ static int refuse_init(const struct zr_host *h, const char *name, const json_t *
 		if (!strcmp(how, fine[i]))
 			return ZR_OK;
 	return !how ? ZR_OK :
-		      zr_fail(h, ZR_ENOTSUP, "%s: init_lora_weights = %.40s: such adapters change "
+		      zr_fail(h, ZR_ENOTSUP,
+			      "%s: init_lora_weights = %.40s: such adapters change "
 			      "their base; PEFT's save_pretrained makes those of it that do not, "
-			      "with path_initial_model_for_weight_conversion", name, how);
+			      "with path_initial_model_for_weight_conversion",
+			      name, how);
 }
 
 /* Keys of PEFT 0.21's LoraConfig, and of its parents, that change nothing of what is learned. */
@@ -71,11 +73,20 @@ static const char *const without_effect[] = {
 	/* of what another key asks for */
 	"qalora_group_size"
 };
-static const char *const read_here[] = {
-	"peft_type", "task_type", "bias", "init_lora_weights", "r", "lora_alpha", "use_rslora",
-	"target_modules", "exclude_modules", "layers_to_transform", "layers_pattern",
-	"rank_pattern", "alpha_pattern", "modules_to_save"
-};
+static const char *const read_here[] = { "peft_type",
+					 "task_type",
+					 "bias",
+					 "init_lora_weights",
+					 "r",
+					 "lora_alpha",
+					 "use_rslora",
+					 "target_modules",
+					 "exclude_modules",
+					 "layers_to_transform",
+					 "layers_pattern",
+					 "rank_pattern",
+					 "alpha_pattern",
+					 "modules_to_save" };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -105,7 +116,8 @@ static int refuse_others(const struct zr_host *h, const char *name, json_t *root
 	const char *key;
 	json_t *value;
 
-	json_object_foreach(root, key, value) {
+	json_object_foreach(root, key, value)
+	{
 		if (is_among(key, read_here, COUNT(read_here)) ||
 		    is_among(key, without_effect, COUNT(without_effect)) || is_off(value))
 			continue;
@@ -126,8 +138,10 @@ static int refuse(const struct zr_host *h, const char *name, json_t *root)
 		return zr_fail(h, ZR_EINVAL, "%s: peft_type = %.40s; adapter/lora reads LORA", name,
 			       type ? type : "none");
 	if (task && strcmp(task, "CAUSAL_LM"))
-		return zr_fail(h, ZR_ENOTSUP, "%s: task_type = %.40s: only models of language, "
-			       "CAUSAL_LM, are trained here", name, task);
+		return zr_fail(h, ZR_ENOTSUP,
+			       "%s: task_type = %.40s: only models of language, "
+			       "CAUSAL_LM, are trained here",
+			       name, task);
 	if (bias && strcmp(bias, "none"))
 		return zr_fail(h, ZR_ENOTSUP, "%s: bias = %.40s; none is read", name, bias);
 
@@ -142,8 +156,8 @@ static int refuse(const struct zr_host *h, const char *name, json_t *root)
 static int add_word(char text[TEXT], const char *before, const char *word, const char *behind)
 {
 	const size_t at = strlen(text);
-	const int n = snprintf(text + at, TEXT - at, "%s%s%s%s", at ? " " : "", before, word,
-			       behind);
+	const int n =
+		snprintf(text + at, TEXT - at, "%s%s%s%s", at ? " " : "", before, word, behind);
 
 	return n < 0 || (size_t)n >= TEXT - at || strlen(word) + 16 > LORA_NAME ? -1 : 0;
 }
@@ -158,8 +172,8 @@ static int is_name(const char *word)
 static int read_expression(const char *expression, char text[TEXT])
 {
 	const int all = !strcasecmp(expression, LORA_ALL);
-	const int n = snprintf(text, TEXT, "%s%s", all ? "" : LORA_REGEX,
-			       all ? LORA_ALL : expression);
+	const int n =
+		snprintf(text, TEXT, "%s%s", all ? "" : LORA_REGEX, all ? LORA_ALL : expression);
 
 	return n >= TEXT || expression[strcspn(expression, "\n\r")] ? -1 : 0;
 }
@@ -196,8 +210,10 @@ static int read_modules(const struct zr_host *h, const char *name, const json_t 
 	if (!bad)
 		return ZR_OK;
 
-	return zr_fail(h, ZR_ENOTSUP, "%s: %s: expected a list of names, of %d letters at most, "
-		       "or a regular expression", name, key, TEXT - 1);
+	return zr_fail(h, ZR_ENOTSUP,
+		       "%s: %s: expected a list of names, of %d letters at most, "
+		       "or a regular expression",
+		       name, key, TEXT - 1);
 }
 
 /* A name, or a list of names. */
@@ -243,14 +259,16 @@ static int read_pattern(const struct zr_host *h, const char *name, const json_t 
 	json_t *v;
 	const char *module;
 
-	json_object_foreach((json_t *)value, module, v) {
+	json_object_foreach((json_t *)value, module, v)
+	{
 		const int expression = !is_name(module);
 		char number[40];
 
 		snprintf(number, sizeof number, ":%.17g", json_number_value(v));
 		if (!*module || !json_is_number(v) || module[strcspn(module, " ,\t\n\r")] ||
 		    add_word(text, expression ? LORA_REGEX : "", module, number))
-			return zr_fail(h, ZR_ENOTSUP, "%s: %s: %.80s: expected a name, or a "
+			return zr_fail(h, ZR_ENOTSUP,
+				       "%s: %s: %.80s: expected a name, or a "
 				       "regular expression without blanks and commas, and a number",
 				       name, key, module);
 	}
@@ -266,9 +284,11 @@ static int check_targets(const struct zr_host *h, const char *name, const json_t
 	if (names && !is_off(names))
 		return ZR_OK;
 
-	return zr_fail(h, ZR_EINVAL, "%s: target_modules: expected names of linear maps; PEFT "
+	return zr_fail(h, ZR_EINVAL,
+		       "%s: target_modules: expected names of linear maps; PEFT "
 		       "takes those of its table for the class where there are none, as q_proj "
-		       "and v_proj of Llama: write them into the file", name);
+		       "and v_proj of Llama: write them into the file",
+		       name);
 }
 
 static int read_numbers(const struct zr_host *h, const char *name, const json_t *root,
@@ -287,19 +307,17 @@ static int read_numbers(const struct zr_host *h, const char *name, const json_t 
 static const struct {
 	const char *key, *option;
 	size_t at; /* in struct lora_opts */
-	int (*read)(const struct zr_host *h, const char *name, const json_t *value,
-		    const char *key, char text[TEXT]);
+	int (*read)(const struct zr_host *h, const char *name, const json_t *value, const char *key,
+		    char text[TEXT]);
 } lists[LORA_LISTS] = {
-	{ "target_modules", "targets", offsetof(struct lora_opts, targets),
-	  read_modules },
+	{ "target_modules", "targets", offsetof(struct lora_opts, targets), read_modules },
 	{ "exclude_modules", "exclude_modules", offsetof(struct lora_opts, exclude_modules),
 	  read_modules },
 	{ "layers_to_transform", "layers_to_transform",
 	  offsetof(struct lora_opts, layers_to_transform), read_layers },
 	{ "layers_pattern", "layers_pattern", offsetof(struct lora_opts, layers_pattern),
 	  read_layer_names },
-	{ "rank_pattern", "rank_pattern", offsetof(struct lora_opts, rank_pattern),
-	  read_pattern },
+	{ "rank_pattern", "rank_pattern", offsetof(struct lora_opts, rank_pattern), read_pattern },
 	{ "alpha_pattern", "alpha_pattern", offsetof(struct lora_opts, alpha_pattern),
 	  read_pattern },
 	{ "modules_to_save", "modules_to_save", offsetof(struct lora_opts, modules_to_save),
@@ -351,8 +369,8 @@ const char *const *lora_options(struct zr_inst *inst)
 	snprintf(inst->number[0], sizeof *inst->number, "%lld", (long long)o->r);
 
 	snprintf(inst->number[1], sizeof *inst->number, "%.17g", o->alpha);
-	const char *const numbers[] = { "r", inst->number[0], "alpha", inst->number[1], "rslora",
-					o->rslora ? "yes" : "no" };
+	const char *const numbers[] = { "r",      inst->number[0],         "alpha", inst->number[1],
+					"rslora", o->rslora ? "yes" : "no" };
 	memcpy(option, numbers, sizeof numbers);
 	option += COUNT(numbers);
 
@@ -453,8 +471,8 @@ static json_t *pattern(const struct zr_inst *inst, int alpha)
 
 		snprintf(name, sizeof name, "%.*s", module_length(m), m->weight->name);
 		if (alpha ? m->alpha != inst->o.alpha : m->r != inst->o.r)
-			failed = json_object_set_new(o, name, alpha ? number(m->alpha) :
-								      json_integer(m->r));
+			failed = json_object_set_new(o, name,
+						     alpha ? number(m->alpha) : json_integer(m->r));
 	}
 
 	return all_or_none(o, failed);
@@ -477,14 +495,15 @@ static json_t *words(const char *text)
 const char *lora_config(struct zr_inst *inst, const char *base)
 {
 	const int transposed = inst->map[0].weight->map == ZR_MAP_IN_OUT;
-	json_t *o = json_pack(
-		"{s:s s:s s:s s:I s:o s:f s:b s:b s:s s:b s:b s:o s:o s:o s:o}", "peft_type",
-		"LORA", "task_type", "CAUSAL_LM", "base_model_name_or_path", base, "r",
-		(json_int_t)inst->o.r, "lora_alpha", number(inst->o.alpha), "lora_dropout",
-		inst->o.dropout, "use_rslora", (int)inst->o.rslora, "fan_in_fan_out", transposed,
-		"bias", "none", "inference_mode", 1, "init_lora_weights", 1, "target_modules",
-		targets(inst), "rank_pattern", pattern(inst, 0), "alpha_pattern", pattern(inst, 1),
-		"modules_to_save", words(inst->o.modules_to_save));
+	json_t *o = json_pack("{s:s s:s s:s s:I s:o s:f s:b s:b s:s s:b s:b s:o s:o s:o s:o}",
+			      "peft_type", "LORA", "task_type", "CAUSAL_LM",
+			      "base_model_name_or_path", base, "r", (json_int_t)inst->o.r,
+			      "lora_alpha", number(inst->o.alpha), "lora_dropout", inst->o.dropout,
+			      "use_rslora", (int)inst->o.rslora, "fan_in_fan_out", transposed,
+			      "bias", "none", "inference_mode", 1, "init_lora_weights", 1,
+			      "target_modules", targets(inst), "rank_pattern", pattern(inst, 0),
+			      "alpha_pattern", pattern(inst, 1), "modules_to_save",
+			      words(inst->o.modules_to_save));
 	free(inst->text);
 	inst->text = o ? json_dumps(o, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
 

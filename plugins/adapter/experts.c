@@ -65,8 +65,15 @@ static int add(const struct group *g, int32_t dtype, int64_t n, float gain, floa
 	       const void *a, const void *b, void *out)
 {
 	const struct zr_layer_call *c = g->w->c;
-	struct zr_op_residual op = { .size = sizeof op, .dtype = dtype, .dropout = drop, .n = n,
-				     .rng = c->rng, .a = a, .b = b, .out = out, .gain = gain };
+	struct zr_op_residual op = { .size = sizeof op,
+				     .dtype = dtype,
+				     .dropout = drop,
+				     .n = n,
+				     .rng = c->rng,
+				     .a = a,
+				     .b = b,
+				     .out = out,
+				     .gain = gain };
 	op.rng.site = LORA_SITE + g->m->number;
 	return c->ops->residual(c->ops, c->stream, &op);
 }
@@ -76,10 +83,18 @@ static int multiply(const struct group *g, int which, uint32_t flags, int64_t n,
 		    const void *x, void *d, int32_t d_dtype)
 {
 	const struct zr_layer_call *c = g->w->c;
-	struct zr_op_matmul_grouped op = { .size = sizeof op, .flags = flags, .a_dtype = c->dtype,
-					   .b_dtype = c->dtype, .d_dtype = d_dtype,
-					   .rows = g->rows, .experts = g->experts, .n = n, .k = k,
-					   .offsets = g->offsets, .a = x, .d = d };
+	struct zr_op_matmul_grouped op = { .size = sizeof op,
+					   .flags = flags,
+					   .a_dtype = c->dtype,
+					   .b_dtype = c->dtype,
+					   .d_dtype = d_dtype,
+					   .rows = g->rows,
+					   .experts = g->experts,
+					   .n = n,
+					   .k = k,
+					   .offsets = g->offsets,
+					   .a = x,
+					   .d = d };
 	for (int64_t e = 0; e < g->experts; e++)
 		op.b[e] = c->param[g->use[e]->a + which];
 	return c->ops->matmul_grouped(c->ops, c->stream, &op);
@@ -129,8 +144,9 @@ int lora_grouped(const struct zr_ops *ops, struct zr_stream *s,
 {
 	const struct lora_wrapped *w = (const struct lora_wrapped *)(const void *)ops;
 	const struct zr_ops *device = w->c->ops;
-	struct group g = { .w = w, .rows = op->rows, .experts = op->experts,
-			   .offsets = op->offsets };
+	struct group g = {
+		.w = w, .rows = op->rows, .experts = op->experts, .offsets = op->offsets
+	};
 	const void *x = op->a;
 	find(&g, op->b);
 	int rc = device->matmul_grouped(device, s, op);
@@ -184,8 +200,9 @@ int lora_grouped_dw(const struct zr_ops *ops, struct zr_stream *s,
 {
 	const struct lora_wrapped *w = (const struct lora_wrapped *)(const void *)ops;
 	const struct zr_ops *device = w->c->ops;
-	struct group g = { .w = w, .rows = op->rows, .experts = op->experts,
-			   .offsets = op->offsets };
+	struct group g = {
+		.w = w, .rows = op->rows, .experts = op->experts, .offsets = op->offsets
+	};
 	int32_t first = -1;
 	for (int64_t e = 0; e < op->experts && first < 0; e++)
 		first = lora_marked(op->dw[e]);

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULT_R 8
+#define DEFAULT_R     8
 #define DEFAULT_ALPHA 8
-#define TEXT(x) #x
-#define VALUE(x) TEXT(x)
+#define TEXT(x)       #x
+#define VALUE(x)      TEXT(x)
 
 static const struct zr_opt options[] = {
 	ZR_OPT(struct lora_opts, path, ZR_T_PATH, 0, "", 0, 0, "",
@@ -110,11 +110,17 @@ static void declare_map(const struct lora_map *m, struct zr_tensor t[2], char (*
 	const int module = (int)(weight - m->weight->name);
 	snprintf(names[0], sizeof *names, "%.*s.lora_A.weight", module, m->weight->name);
 	snprintf(names[1], sizeof *names, "%.*s.lora_B.weight", module, m->weight->name);
-	t[0] = (struct zr_tensor){ .name = names[0], .dims = { m->r, m->in, 1, 1 }, .ndim = 2,
-				   .init = ZR_INIT_UNIFORM, .std = 1 / sqrt((double)m->in),
+	t[0] = (struct zr_tensor){ .name = names[0],
+				   .dims = { m->r, m->in, 1, 1 },
+				   .ndim = 2,
+				   .init = ZR_INIT_UNIFORM,
+				   .std = 1 / sqrt((double)m->in),
 				   .flags = ZR_TENSOR_ADDED };
-	t[1] = (struct zr_tensor){ .name = names[1], .dims = { m->out, m->r, 1, 1 }, .ndim = 2,
-				   .init = ZR_INIT_CONST, .flags = ZR_TENSOR_ADDED };
+	t[1] = (struct zr_tensor){ .name = names[1],
+				   .dims = { m->out, m->r, 1, 1 },
+				   .ndim = 2,
+				   .init = ZR_INIT_CONST,
+				   .flags = ZR_TENSOR_ADDED };
 }
 
 /* Units of adapters, in the order of the model's. Returns how many units there are in all;
@@ -122,7 +128,7 @@ static void declare_map(const struct lora_map *m, struct zr_tensor t[2], char (*
 static uint32_t add_units(struct zr_inst *inst, struct zr_tensor *t, int32_t *unit)
 {
 	uint32_t n = inst->decl.n_units;
-	char (*names)[LORA_NAME] = inst->names;
+	char(*names)[LORA_NAME] = inst->names;
 	for (uint32_t u = 0; u < inst->decl.n_units; u++) {
 		int32_t first, maps = maps_of(inst, (int32_t)u, &first);
 		unit[u] = maps ? (int32_t)n : -1;
@@ -175,9 +181,11 @@ static int join_experts(struct zr_inst *inst, const struct zr_layer *of)
 		}
 
 		if (!alike)
-			return zr_fail(inst->h, ZR_ENOTSUP, "targets: %s is not adapted as %s is: "
+			return zr_fail(inst->h, ZR_ENOTSUP,
+				       "targets: %s is not adapted as %s is: "
 				       "experts of a layer all have adapters of one rank and "
-				       "alpha, or none has", u->name, first->name);
+				       "alpha, or none has",
+				       u->name, first->name);
 	}
 	return ZR_OK;
 }
@@ -203,10 +211,9 @@ static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside
 				if (inst->map[m].weight ==
 				    at(u->tensors, inst->decl.tensor_stride, t)) {
 					const int expert = inst->map[m].weight->experts_per_token;
-					l->use[l->n++] = (struct lora_use){
-						&inst->map[m], (int32_t)tensor, a,
-						expert ? -1 : l->kept++
-					};
+					l->use[l->n++] =
+						(struct lora_use){ &inst->map[m], (int32_t)tensor,
+								   a, expert ? -1 : l->kept++ };
 					a += 2;
 				}
 	}
@@ -240,11 +247,11 @@ static int check_tied(const struct zr_inst *inst)
 	for (uint32_t u = 0; u < inst->decl.n_units; u++)
 		for (uint32_t i = 0; i < unit_of(inst, u)->n_tensors; i++)
 			if (*kept++ && layers_of(inst, (int32_t)u) != 1)
-				return zr_fail(inst->h, ZR_ENOTSUP, "modules_to_save: unit %s is "
+				return zr_fail(inst->h, ZR_ENOTSUP,
+					       "modules_to_save: unit %s is "
 					       "tied, %d layers use it: PEFT would train a copy "
 					       "for one of them; leave it frozen, or untie it",
-					       unit_of(inst, u)->name,
-					       layers_of(inst, (int32_t)u));
+					       unit_of(inst, u)->name, layers_of(inst, (int32_t)u));
 	return ZR_OK;
 }
 
@@ -324,10 +331,10 @@ static int lora_bytes(struct zr_inst *inst, int32_t layer, int64_t batch, int64_
 		      int32_t dtype, const struct zr_ops *ops, struct zr_layer_bytes *out)
 {
 	const struct zr_layer_call c = { .batch = batch, .length = length, .dtype = dtype };
-	int rc = ZR_HAS(ops, struct zr_ops, matmul_low_rank) && ops->matmul_low_rank ?
-			 inst->model->bytes(inst->base, layer, batch, length, dtype, ops, out) :
-			 zr_fail(inst->h, ZR_ENOTSUP,
-				 "the device has no operation matmul_low_rank");
+	int rc =
+		ZR_HAS(ops, struct zr_ops, matmul_low_rank) && ops->matmul_low_rank ?
+			inst->model->bytes(inst->base, layer, batch, length, dtype, ops, out) :
+			zr_fail(inst->h, ZR_ENOTSUP, "the device has no operation matmul_low_rank");
 	if (!rc && inst->layer[layer].n)
 		lora_add_bytes(inst, &inst->layer[layer], &c, out);
 	return rc;
@@ -346,9 +353,9 @@ static int lora_backward(struct zr_inst *inst, const struct zr_layer_call *c)
 static void lora_destroy(struct zr_inst *inst)
 {
 	const struct zr_host *h = inst->h;
-	void *const own[] = { inst->map, inst->kept, inst->units, inst->tensors, inst->layers,
-			      inst->layer_units, inst->names, inst->layer, inst->use,
-			      inst->beside };
+	void *const own[] = { inst->map,    inst->kept,        inst->units, inst->tensors,
+			      inst->layers, inst->layer_units, inst->names, inst->layer,
+			      inst->use,    inst->beside };
 
 	free(inst->text);
 	lora_regex_free(inst->regex);
@@ -365,13 +372,18 @@ static int check_given(const struct zr_host *h, const struct lora_opts *given,
 		       const struct lora_opts *file)
 {
 	if (given->r != DEFAULT_R && given->r != file->r)
-		return zr_fail(h, ZR_EINVAL, "r = %lld: adapter_config.json in path says %lld; "
-			       "take the option out", (long long)given->r, (long long)file->r);
+		return zr_fail(h, ZR_EINVAL,
+			       "r = %lld: adapter_config.json in path says %lld; "
+			       "take the option out",
+			       (long long)given->r, (long long)file->r);
 	if (given->alpha != DEFAULT_ALPHA && given->alpha != file->alpha)
-		return zr_fail(h, ZR_EINVAL, "alpha = %g: adapter_config.json in path says %g; "
-			       "take the option out", given->alpha, file->alpha);
+		return zr_fail(h, ZR_EINVAL,
+			       "alpha = %g: adapter_config.json in path says %g; "
+			       "take the option out",
+			       given->alpha, file->alpha);
 	if (given->rslora && !file->rslora)
-		return zr_fail(h, ZR_EINVAL, "rslora = yes: adapter_config.json in path says no; "
+		return zr_fail(h, ZR_EINVAL,
+			       "rslora = yes: adapter_config.json in path says no; "
 			       "take the option out");
 	return ZR_OK;
 }
@@ -387,7 +399,8 @@ static int lora_create(const struct zr_host *h, const void *opts, struct zr_inst
 	inst->model = h->get(h, "zr.model/1", &inst->base);
 	const struct zr_pretrained_v1 *files_of = h->get(h, "zr.pretrained/1", &inst->base);
 	inst->prefix = files_of && ZR_HAS(files_of, struct zr_pretrained_v1, prefix) ?
-			       files_of->prefix : "";
+			       files_of->prefix :
+			       "";
 	int rc = inst->model ? ZR_OK : zr_fail(h, ZR_ESTATE, "there is no model to adapt");
 	if (!rc && *inst->o.path)
 		rc = lora_read_config(h, &inst->o, inst->of_file);
@@ -423,13 +436,13 @@ static const struct zr_model_v1 vtbl = {
 	.logits = lora_logits,
 };
 static const struct zr_iface ifaces[] = {
-	PLUGIN_IFACE(model, &vtbl), PLUGIN_IFACE(adapter, &files), { NULL, NULL }
+	PLUGIN_IFACE(model, &vtbl),
+	PLUGIN_IFACE(adapter, &files),
+	{ NULL, NULL },
 };
 
-PLUGIN_DESC(adapter, "lora", ifaces,
-	    .version = "1",
+PLUGIN_DESC(adapter, "lora", ifaces, .version = "1",
 	    .summary = "Low-rank adapters beside the frozen linear maps of the model.",
-	    PLUGIN_OPTIONS(struct lora_opts, options),
-	    .create = lora_create,
+	    PLUGIN_OPTIONS(struct lora_opts, options), .create = lora_create,
 	    .destroy = lora_destroy);
 ZR_PLUGIN(&desc);

@@ -12,10 +12,10 @@
 
 #include "names.h"
 
-#define LORA_TENSORS 2560 /* of a layer, most */
-#define LORA_REGEX "re:" /* what begins a regular expression in an option */
-#define LORA_ALL "all-linear"
-#define LORA_LISTS 7     /* options that are lists of words */
+#define LORA_TENSORS 2560  /* of a layer, most */
+#define LORA_REGEX   "re:" /* what begins a regular expression in an option */
+#define LORA_ALL     "all-linear"
+#define LORA_LISTS   7 /* options that are lists of words */
 
 struct lora_opts {
 	int64_t r;
@@ -28,7 +28,7 @@ struct lora_opts {
 /* An adapted tensor. */
 struct lora_map {
 	const struct zr_tensor *weight; /* of the model */
-	int32_t unit;      /* of the model */
+	int32_t unit;                   /* of the model */
 	int64_t in, out, r;
 	double alpha;
 	float scale;       /* s */
@@ -51,26 +51,26 @@ struct lora_layer {
 
 struct zr_inst {
 	const struct zr_host *h;
-	struct lora_opts o;           /* as adapter_config.json has them, if there is one */
-	char *of_file[LORA_LISTS];    /* lists from there */
-	char number[2][40];           /* and numbers, as text */
+	struct lora_opts o;        /* as adapter_config.json has them, if there is one */
+	char *of_file[LORA_LISTS]; /* lists from there */
+	char number[2][40];        /* and numbers, as text */
 	const char *option[2 * (3 + LORA_LISTS) + 1]; /* of lora_options */
-	char *text;                   /* of lora_config */
+	char *text;                                   /* of lora_config */
 	const struct zr_model_v1 *model;
 	struct zr_inst *base;
-	struct zr_model_decl decl;    /* of the model */
-	const char *prefix;           /* of names in the model's files, "": none */
+	struct zr_model_decl decl; /* of the model */
+	const char *prefix;        /* of names in the model's files, "": none */
 	struct lora_map *map;
 	int32_t maps;
-	uint8_t *kept;                /* [tensors of decl] trained as they are */
-	struct lora_regex *regex;     /* of `targets`; NULL: it is a list */
-	struct lora_regex *excluded;  /* of `exclude_modules`, likewise */
-	struct lora_layer *layer;     /* [n_layers] */
-	struct lora_use *use;         /* of all layers */
-	int32_t *beside;              /* [units of decl] the unit of its adapters, -1: none */
+	uint8_t *kept;               /* [tensors of decl] trained as they are */
+	struct lora_regex *regex;    /* of `targets`; NULL: it is a list */
+	struct lora_regex *excluded; /* of `exclude_modules`, likewise */
+	struct lora_layer *layer;    /* [n_layers] */
+	struct lora_use *use;        /* of all layers */
+	int32_t *beside;             /* [units of decl] the unit of its adapters, -1: none */
 	/* what declare() answers */
 	struct zr_unit *units;
-	struct zr_tensor *tensors;    /* behind the last one: no name */
+	struct zr_tensor *tensors; /* behind the last one: no name */
 	struct zr_layer *layers;
 	int32_t *layer_units;
 	char (*names)[LORA_NAME];

@@ -31,7 +31,7 @@ static int drops(const struct zr_inst *inst, const struct zr_layer_call *c)
 }
 
 static struct lora_place carve(const struct zr_inst *inst, const struct lora_layer *l,
-			  const struct zr_layer_call *c, struct zr_layer_bytes *bytes)
+			       const struct zr_layer_call *c, struct zr_layer_bytes *bytes)
 {
 	const uint64_t rows = (uint64_t)(c->batch * c->length), e = (uint64_t)element(c);
 	struct lora_place at = { .low = c->saved, .dlow = c->work };
@@ -70,10 +70,19 @@ static int product(const struct lora_wrapped *w, uint32_t flags, int64_t m, int6
 		   const void *a, const void *b, void *d, int32_t d_dtype)
 {
 	const int32_t t = w->c->dtype;
-	struct zr_op_matmul op = { .size = sizeof op, .flags = flags, .a_dtype = t, .b_dtype = t,
-				   .d_dtype = d_dtype, .m = m, .n = n, .k = k,
+	struct zr_op_matmul op = { .size = sizeof op,
+				   .flags = flags,
+				   .a_dtype = t,
+				   .b_dtype = t,
+				   .d_dtype = d_dtype,
+				   .m = m,
+				   .n = n,
+				   .k = k,
 				   .lda = flags & ZR_MM_TRANS_A ? m : k,
-				   .ldb = flags & ZR_MM_TRANS_B ? k : n, .ldd = n, .a = a, .b = b,
+				   .ldb = flags & ZR_MM_TRANS_B ? k : n,
+				   .ldd = n,
+				   .a = a,
+				   .b = b,
 				   .d = d };
 	return w->c->ops->matmul(w->c->ops, w->c->stream, &op);
 }
@@ -89,8 +98,13 @@ static struct zr_rng rng_of(const struct lora_wrapped *w, const struct lora_map 
 static int scale(const struct lora_wrapped *w, const struct lora_map *m, int64_t n, float gain,
 		 float dropout, const void *x, void *out)
 {
-	struct zr_op_residual op = { .size = sizeof op, .dtype = w->c->dtype, .dropout = dropout,
-				     .n = n, .rng = rng_of(w, m), .b = x, .out = out,
+	struct zr_op_residual op = { .size = sizeof op,
+				     .dtype = w->c->dtype,
+				     .dropout = dropout,
+				     .n = n,
+				     .rng = rng_of(w, m),
+				     .b = x,
+				     .out = out,
 				     .gain = gain };
 	return w->c->ops->residual(w->c->ops, w->c->stream, &op);
 }
@@ -125,9 +139,14 @@ static int lower_gradient(struct lora_wrapped *w, int32_t i, const void *dy, int
 static int updated(const struct lora_wrapped *w, const struct lora_map *m, uint32_t flags,
 		   float dropout, const void *u, const void *v, const struct zr_op_matmul *op)
 {
-	struct zr_op_matmul_low_rank low = { .size = sizeof low, .flags = flags, .r = m->r,
-					     .gain = m->scale, .dropout = dropout,
-					     .rng = rng_of(w, m), .u = u, .v = v,
+	struct zr_op_matmul_low_rank low = { .size = sizeof low,
+					     .flags = flags,
+					     .r = m->r,
+					     .gain = m->scale,
+					     .dropout = dropout,
+					     .rng = rng_of(w, m),
+					     .u = u,
+					     .v = v,
 					     .product = *op };
 	return w->c->ops->matmul_low_rank(w->c->ops, w->c->stream, &low);
 }

@@ -17,8 +17,8 @@ int lora_regex_new(const struct zr_host *h, const char *text, struct lora_regex 
 	int code;
 	size_t at;
 	char why[128] = "";
-	pcre2_code *c = pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED, whole, &code, &at,
-				      NULL);
+	pcre2_code *c =
+		pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED, whole, &code, &at, NULL);
 	if (c) {
 		*out = (struct lora_regex *)c;
 		return ZR_OK;
@@ -54,8 +54,10 @@ void lora_regex_free(struct lora_regex *re)
 int lora_regex_new(const struct zr_host *h, const char *text, struct lora_regex **out)
 {
 	(void)out;
-	return zr_fail(h, ZR_ENOTSUP, "re:%.200s: needs PCRE2, which this zeroth is built "
-		       "without: install libpcre2-dev, configure and build again", text);
+	return zr_fail(h, ZR_ENOTSUP,
+		       "re:%.200s: needs PCRE2, which this zeroth is built "
+		       "without: install libpcre2-dev, configure and build again",
+		       text);
 }
 
 int lora_regex_fits(const struct zr_host *h, const struct lora_regex *re, const char *name,

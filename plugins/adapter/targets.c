@@ -118,8 +118,10 @@ static int refuse_parents(const struct zr_inst *inst, const char *module)
 		if (rc)
 			return rc;
 		if (target)
-			return zr_fail(inst->h, ZR_EINVAL, "targets: %s has parts: name those of "
-				       "them that are linear maps", parent);
+			return zr_fail(inst->h, ZR_EINVAL,
+				       "targets: %s has parts: name those of "
+				       "them that are linear maps",
+				       parent);
 	}
 
 	return ZR_OK;
@@ -197,12 +199,17 @@ static int add_map(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit
 	if (rc)
 		return rc;
 
-	struct lora_map m = { .weight = t, .unit = unit, .r = (int64_t)r, .alpha = alpha,
-			      .in = t->dims[rows_are_out], .out = t->dims[!rows_are_out],
+	struct lora_map m = { .weight = t,
+			      .unit = unit,
+			      .r = (int64_t)r,
+			      .alpha = alpha,
+			      .in = t->dims[rows_are_out],
+			      .out = t->dims[!rows_are_out],
 			      .number = (uint32_t)inst->maps,
 			      .tensor = inst->map[inst->maps].tensor };
 	if (m.r < 1 || m.r > m.in || m.r > m.out)
-		return zr_fail(inst->h, ZR_EINVAL, "r = %lld: %s is a map from %lld to %lld "
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "r = %lld: %s is a map from %lld to %lld "
 			       "elements: give a rank of at least 1 that is not larger",
 			       (long long)m.r, module, (long long)m.in, (long long)m.out);
 
@@ -234,13 +241,16 @@ static int look_at(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit
 		return rc;
 
 	if (!is_map)
-		return zr_fail(inst->h, ZR_EINVAL, "targets: %s is no linear map that can be "
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "targets: %s is no linear map that can be "
 			       "adapted; what is to be trained as it is goes to modules_to_save",
 			       module);
 	if (*kept)
-		return zr_fail(inst->h, ZR_EINVAL, "modules_to_save: %s ends with one of these "
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "modules_to_save: %s ends with one of these "
 			       "names and has an adapter, too: give whole parts of names there, "
-			       "or take it out of the targets", module);
+			       "or take it out of the targets",
+			       module);
 
 	return add_map(inst, t, unit, module);
 }
@@ -273,8 +283,10 @@ static void warn_of_targets(struct zr_inst *inst)
 		return;
 	while (lora_next_word(&list, name))
 		if (!each_module(inst, name, lora_is_called))
-			zr_log(inst->h, ZR_LOG_WARN, "targets: the model has no module called %s; "
-			       "the other names count", name);
+			zr_log(inst->h, ZR_LOG_WARN,
+			       "targets: the model has no module called %s; "
+			       "the other names count",
+			       name);
 }
 
 /* A name of modules_to_save that no module has: what PEFT may find there is not here. */
@@ -285,8 +297,10 @@ static int check_saved(struct zr_inst *inst)
 
 	while (lora_next_word(&list, name))
 		if (!each_module(inst, name, lora_is_kept))
-			return zr_fail(inst->h, ZR_EINVAL, "modules_to_save: the model has no "
-				       "module whose name ends with %s", name);
+			return zr_fail(inst->h, ZR_EINVAL,
+				       "modules_to_save: the model has no "
+				       "module whose name ends with %s",
+				       name);
 
 	return ZR_OK;
 }
@@ -321,10 +335,12 @@ static int check_layers(const struct zr_inst *inst)
 	const struct lora_opts *o = &inst->o;
 
 	if (!*o->layers_to_transform && *o->layers_pattern)
-		return zr_fail(inst->h, ZR_EINVAL, "layers_pattern: says nothing without "
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "layers_pattern: says nothing without "
 			       "layers_to_transform: give both, or none");
 	if (*o->layers_to_transform && (is_regex(o->targets) || !strcmp(o->targets, LORA_ALL)))
-		return zr_fail(inst->h, ZR_EINVAL, "layers_to_transform: goes with a list of "
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "layers_to_transform: goes with a list of "
 			       "names in targets, not with %s: say the layers there",
 			       is_regex(o->targets) ? "a regular expression" : LORA_ALL);
 
@@ -351,7 +367,8 @@ static int prepare(struct zr_inst *inst)
 		return rc;
 
 	if (inst->decl.tensor_stride < sizeof(struct zr_tensor))
-		return zr_fail(inst->h, ZR_ENOTSUP, "the model does not say which of its tensors "
+		return zr_fail(inst->h, ZR_ENOTSUP,
+			       "the model does not say which of its tensors "
 			       "are linear maps: it is built for an older zeroth");
 
 	warn_of_targets(inst);
@@ -361,11 +378,14 @@ static int prepare(struct zr_inst *inst)
 static int refuse_none(const struct zr_inst *inst)
 {
 	if (inst->regex)
-		return zr_fail(inst->h, ZR_EINVAL, "targets: no linear map of the model has a name "
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "targets: no linear map of the model has a name "
 			       "that is fit as a whole");
 
-	return zr_fail(inst->h, ZR_EINVAL, "targets: no linear map of the model is called %.200s, "
-		       "or what is so called is excluded", inst->o.targets);
+	return zr_fail(inst->h, ZR_EINVAL,
+		       "targets: no linear map of the model is called %.200s, "
+		       "or what is so called is excluded",
+		       inst->o.targets);
 }
 
 int lora_find(struct zr_inst *inst, uint8_t *kept)

@@ -26,9 +26,9 @@
 #include "plugins/descriptor.h"
 
 #define MAX_RANKS 256
-#define MAX_NODE 65536 /* as boot/mpi: a run that it started may be sampled here */
-#define MAX_KEYS 256
-#define REPORT 10.0 /* seconds between lines that say who is missing */
+#define MAX_NODE  65536 /* as boot/mpi: a run that it started may be sampled here */
+#define MAX_KEYS  256
+#define REPORT    10.0 /* seconds between lines that say who is missing */
 
 struct value {
 	_Atomic uint32_t ready;
@@ -367,15 +367,11 @@ static int local_resolve(const struct zr_host *h, const struct zr_facts *facts, 
 }
 
 static const struct zr_opt opts[] = {
-	ZR_OPT(struct local_opts, ranks_per_node, ZR_T_I64, ZR_O_AUTO, "auto", 1, MAX_NODE,
-	       "ranks",
+	ZR_OPT(struct local_opts, ranks_per_node, ZR_T_I64, ZR_O_AUTO, "auto", 1, MAX_NODE, "ranks",
 	       "Plays nodes of so many ranks each on one machine; auto: all ranks are one node."),
 };
 
-PLUGIN(boot, "local", &vtbl,
-       .version = "2",
+PLUGIN(boot, "local", &vtbl, .version = "2",
        .summary = "Ranks on this machine: one process, or those of a supervisor.",
-       PLUGIN_OPTIONS(struct local_opts, opts),
-       .resolve = local_resolve,
-       .create = local_create,
+       PLUGIN_OPTIONS(struct local_opts, opts), .resolve = local_resolve, .create = local_create,
        .destroy = local_destroy);

@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GOODBYE 5.0 /* seconds that a rank that failed gives the others to come to their end, too */
-#define PATIENT 10.0 /* seconds between the lines of one that did not */
+/* seconds that a rank that failed gives the others to come to their end, too */
+#define GOODBYE  5.0
+#define PATIENT  10.0 /* seconds between the lines of one that did not */
 #define MAX_NODE 65536
 
 struct mpi_opts {
@@ -243,10 +244,7 @@ static const struct zr_opt opts[] = {
 	       "takes them as they are."),
 };
 
-PLUGIN(boot, "mpi", &vtbl,
-       .version = "1",
+PLUGIN(boot, "mpi", &vtbl, .version = "1",
        .summary = "Ranks started by mpirun, srun or another launcher of MPI.",
-       PLUGIN_OPTIONS(struct mpi_opts, opts),
-       .resolve = mpi_resolve,
-       .create = mpi_create,
+       PLUGIN_OPTIONS(struct mpi_opts, opts), .resolve = mpi_resolve, .create = mpi_create,
        .destroy = mpi_destroy);

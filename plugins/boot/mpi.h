@@ -18,10 +18,10 @@
 #endif
 
 /* name that comm gives MPI_COMM_SELF once MPI_Finalize would hang */
-#define BROKEN "zeroth: broken"
+#define BROKEN    "zeroth: broken"
 #define MAX_VALUE 4096
-#define MAX_KEY 64
-#define PIECE 1024 /* bytes of a value per message: small ones leave at once */
+#define MAX_KEY   64
+#define PIECE     1024 /* bytes of a value per message: small ones leave at once */
 
 /* A value, or some of it on its way. */
 struct zb_piece {
@@ -52,9 +52,9 @@ struct zr_inst {
 	struct zr_boot_info info;
 	struct zb_value *values;
 	struct zb_sending *sendings;
-	uint64_t put;      /* values that this rank published */
-	uint64_t *got;     /* [world] complete values of each rank that came here */
-	uint64_t *wanted;  /* [world] scratch of a fence */
+	uint64_t put;     /* values that this rank published */
+	uint64_t *got;    /* [world] complete values of each rank that came here */
+	uint64_t *wanted; /* [world] scratch of a fence */
 };
 
 /* mpi_value.c */

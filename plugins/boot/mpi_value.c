@@ -10,7 +10,7 @@
 #include <time.h>
 
 #define REPORT 10.0 /* seconds between lines that say what is missing */
-#define PUSH 1.0    /* seconds that a put gives its pieces to leave */
+#define PUSH   1.0  /* seconds that a put gives its pieces to leave */
 
 double zb_now(void)
 {

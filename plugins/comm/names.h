@@ -13,8 +13,8 @@
 #include <zeroth/comm.h>
 
 /* Of the option sums: what all choices have in common, and the first of them. */
-#define COMM_SUMS \
-	"How gradients are added over ranks where each rank sends one fp32 sum per update, that " \
+#define COMM_SUMS                                                                                  \
+	"How gradients are added over ranks where each rank sends one fp32 sum per update, that "  \
 	"is with [train] reduction = local. ordered: in the order of the ranks; "
 
 /* mem_alloc as an operation among others, after those of zeroth/comm.h: callers do not post it. */

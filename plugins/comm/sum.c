@@ -19,14 +19,14 @@
 #ifdef __SSE2__
 #include <emmintrin.h>
 #define AROUND(to, k, x) _mm_stream_si128((__m128i *)(to) + k, (__m128i)(x))
-#define FENCE() _mm_sfence() /* streamed stores are ordered by nothing else */
+#define FENCE()          _mm_sfence() /* streamed stores are ordered by nothing else */
 #else
 #define AROUND(to, k, x) memcpy((char *)(to) + 16 * k, &(x), 16)
-#define FENCE() (void)0
+#define FENCE()          (void)0
 #endif
 
-#define PAGE 4096u
-#define PAIR 128u        /* bytes of a page in a turn: two cache lines */
+#define PAGE  4096u
+#define PAIR  128u       /* bytes of a page in a turn: two cache lines */
 #define CHUNK (2 * PAGE) /* bytes of the running sum: stays in the first-level cache */
 #define PAGES 4          /* read in turns where nothing is kept in between */
 #define LEAST 256u       /* bytes worth going around the caches */
@@ -37,50 +37,50 @@ struct sum {
 	const char *const *from; /* [ranks] */
 	uint64_t at, bytes;
 	int32_t ranks;
-	int pages;               /* read in turns */
-	int stream;              /* `to` is at a multiple of 16 */
+	int pages;  /* read in turns */
+	int stream; /* `to` is at a multiple of 16 */
 };
 
 /* pair_: of the 128 bytes at byte i. Bytes of private memory may lie anywhere. */
-#define SUM(name, T) \
-	typedef T name##_x __attribute__((vector_size(16))); \
-	typedef name##_x name##_at __attribute__((aligned(1), may_alias)); \
-	typedef T name##_one __attribute__((aligned(1), may_alias)); \
-	static inline void pair_##name(const struct sum *s, uint64_t i) \
-	{ \
-		const name##_at *p = (const name##_at *)(s->from[0] + s->at + i); \
-		name##_x a = p[0], b = p[1], c = p[2], d = p[3]; \
-		name##_x e = p[4], f = p[5], g = p[6], h = p[7]; \
-		for (int32_t r = 1; r < s->ranks; r++) { \
-			p = (const name##_at *)(s->from[r] + s->at + i); \
-			a += p[0], b += p[1], c += p[2], d += p[3]; \
-			e += p[4], f += p[5], g += p[6], h += p[7]; \
-		} \
-		name##_at *to = (name##_at *)(s->to + i); \
-		if (s->stream) { \
-			AROUND(to, 0, a), AROUND(to, 1, b), AROUND(to, 2, c), AROUND(to, 3, d); \
-			AROUND(to, 4, e), AROUND(to, 5, f), AROUND(to, 6, g), AROUND(to, 7, h); \
-		} else { \
-			to[0] = a, to[1] = b, to[2] = c, to[3] = d; \
-			to[4] = e, to[5] = f, to[6] = g, to[7] = h; \
-		} \
-	} \
-	static void name(const struct sum *s) \
-	{ \
-		const uint64_t block = (uint64_t)s->pages * PAGE; \
-		uint64_t i = 0; \
-		for (; i + block <= s->bytes; i += block) \
-			for (uint64_t k = i; k < i + PAGE; k += PAIR) \
-				for (uint64_t j = k; j < k + block; j += PAGE) \
-					pair_##name(s, j); \
-		for (; i + PAIR <= s->bytes; i += PAIR) \
-			pair_##name(s, i); \
-		for (; i < s->bytes; i += sizeof(T)) { \
-			T x = *(const name##_one *)(s->from[0] + s->at + i); \
-			for (int32_t r = 1; r < s->ranks; r++) \
-				x += *(const name##_one *)(s->from[r] + s->at + i); \
-			*(name##_one *)(s->to + i) = x; \
-		} \
+#define SUM(name, T)                                                                               \
+	typedef T name##_x __attribute__((vector_size(16)));                                       \
+	typedef name##_x name##_at __attribute__((aligned(1), may_alias));                         \
+	typedef T name##_one __attribute__((aligned(1), may_alias));                               \
+	static inline void pair_##name(const struct sum *s, uint64_t i)                            \
+	{                                                                                          \
+		const name##_at *p = (const name##_at *)(s->from[0] + s->at + i);                  \
+		name##_x a = p[0], b = p[1], c = p[2], d = p[3];                                   \
+		name##_x e = p[4], f = p[5], g = p[6], h = p[7];                                   \
+		for (int32_t r = 1; r < s->ranks; r++) {                                           \
+			p = (const name##_at *)(s->from[r] + s->at + i);                           \
+			a += p[0], b += p[1], c += p[2], d += p[3];                                \
+			e += p[4], f += p[5], g += p[6], h += p[7];                                \
+		}                                                                                  \
+		name##_at *to = (name##_at *)(s->to + i);                                          \
+		if (s->stream) {                                                                   \
+			AROUND(to, 0, a), AROUND(to, 1, b), AROUND(to, 2, c), AROUND(to, 3, d);    \
+			AROUND(to, 4, e), AROUND(to, 5, f), AROUND(to, 6, g), AROUND(to, 7, h);    \
+		} else {                                                                           \
+			to[0] = a, to[1] = b, to[2] = c, to[3] = d;                                \
+			to[4] = e, to[5] = f, to[6] = g, to[7] = h;                                \
+		}                                                                                  \
+	}                                                                                          \
+	static void name(const struct sum *s)                                                      \
+	{                                                                                          \
+		const uint64_t block = (uint64_t)s->pages * PAGE;                                  \
+		uint64_t i = 0;                                                                    \
+		for (; i + block <= s->bytes; i += block)                                          \
+			for (uint64_t k = i; k < i + PAGE; k += PAIR)                              \
+				for (uint64_t j = k; j < k + block; j += PAGE)                     \
+					pair_##name(s, j);                                         \
+		for (; i + PAIR <= s->bytes; i += PAIR)                                            \
+			pair_##name(s, i);                                                         \
+		for (; i < s->bytes; i += sizeof(T)) {                                             \
+			T x = *(const name##_one *)(s->from[0] + s->at + i);                       \
+			for (int32_t r = 1; r < s->ranks; r++)                                     \
+				x += *(const name##_one *)(s->from[r] + s->at + i);                \
+			*(name##_one *)(s->to + i) = x;                                            \
+		}                                                                                  \
 	}
 SUM(sum_f32, float)
 SUM(sum_f64, double)
@@ -110,8 +110,13 @@ static void put(char *to, const char *from, uint64_t bytes, int stream)
 		return;
 	}
 	memcpy(to, from, head);
-	sum_i64(&(struct sum){ .to = to + head, .from = &from, .at = head, .bytes = body,
-			       .ranks = 1, .pages = PAGES, .stream = 1 });
+	sum_i64(&(struct sum){ .to = to + head,
+			       .from = &from,
+			       .at = head,
+			       .bytes = body,
+			       .ranks = 1,
+			       .pages = PAGES,
+			       .stream = 1 });
 	memcpy(to + head + body, from + head + body, bytes - head - body);
 }
 
@@ -135,10 +140,14 @@ static void stream_sum(int32_t dtype, char *to, const char *const *from, int32_t
 		       uint64_t bytes)
 {
 	const uint64_t head = to_line(to);
-	sum(dtype, &(struct sum){ .to = to, .from = from, .bytes = head, .ranks = ranks,
-				  .pages = 1 });
-	sum(dtype, &(struct sum){ .to = to + head, .from = from, .at = head,
-				  .bytes = bytes - head, .ranks = ranks, .pages = PAGES,
+	sum(dtype,
+	    &(struct sum){ .to = to, .from = from, .bytes = head, .ranks = ranks, .pages = 1 });
+	sum(dtype, &(struct sum){ .to = to + head,
+				  .from = from,
+				  .at = head,
+				  .bytes = bytes - head,
+				  .ranks = ranks,
+				  .pages = PAGES,
 				  .stream = 1 });
 	FENCE();
 }

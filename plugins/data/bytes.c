@@ -89,12 +89,12 @@ static uint8_t *only_member(const uint8_t *in, size_t n, size_t *bytes)
 {
 	struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
 	const uint8_t *end = in + n;
-	size_t most = n < 18 ? 0 : end[-4] | (size_t)end[-3] << 8 | (size_t)end[-2] << 16 |
-					   (size_t)end[-1] << 24;
+	size_t most = n < 18 ? 0 :
+			       end[-4] | (size_t)end[-3] << 8 | (size_t)end[-2] << 16 |
+				       (size_t)end[-1] << 24;
 	uint8_t *out = d && most && most <= SMALL ? bytes_room(most) : NULL;
 	size_t used = 0;
-	if (out && (libdeflate_gzip_decompress_ex(d, in, n, out, most, &used, bytes) ||
-		    used < n)) {
+	if (out && (libdeflate_gzip_decompress_ex(d, in, n, out, most, &used, bytes) || used < n)) {
 		free(out);
 		out = NULL;
 	}

@@ -13,8 +13,7 @@
 #include "windows.h"
 #include "plugins/descriptor.h"
 
-#define FORM(name_, text_) \
-	ZR_OPT(struct chat_opts, name_, ZR_T_STR, 0, "", 0, 0, "", text_)
+#define FORM(name_, text_) ZR_OPT(struct chat_opts, name_, ZR_T_STR, 0, "", 0, 0, "", text_)
 
 static const struct zr_opt options[] = {
 	ZR_OPT(struct chat_opts, path, ZR_T_PATH, ZR_O_REQUIRED, NULL, 0, 0, "",
@@ -79,8 +78,8 @@ struct zr_inst {
 	/* ZR_SPLIT_*; as they were given; the first: with the tokens' hash */
 	struct files files[2];
 	int hashed;
-	char *name[2];         /* of the tokens */
-	char told[2][1024];    /* what messages call them */
+	char *name[2];      /* of the tokens */
+	char told[2][1024]; /* what messages call them */
 	struct mapped m[2];
 	struct documents documents[2];
 	struct documents_part part[2];
@@ -197,8 +196,8 @@ static int chat_check(const struct zr_host *h, const void *opts)
 static int chat_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
 {
 	(void)h;
-	((struct chat_opts *)opts)->evaluates =
-		ZR_HAS(facts, struct zr_facts, evaluates) && facts->evaluates;
+	((struct chat_opts *)opts)->evaluates = ZR_HAS(facts, struct zr_facts, evaluates) &&
+						facts->evaluates;
 	return ZR_OK;
 }
 
@@ -234,11 +233,7 @@ static const struct zr_data_v1 vtbl = {
 	.count = chat_count,
 };
 
-PLUGIN(data, "chat", &vtbl,
-       .version = "1",
+PLUGIN(data, "chat", &vtbl, .version = "1",
        .summary = "Conversations in JSON lines, of which the answers are learned.",
-       PLUGIN_OPTIONS(struct chat_opts, options),
-       .resolve = chat_resolve,
-       .check = chat_check,
-       .create = chat_create,
-       .destroy = chat_destroy);
+       PLUGIN_OPTIONS(struct chat_opts, options), .resolve = chat_resolve, .check = chat_check,
+       .create = chat_create, .destroy = chat_destroy);

@@ -21,7 +21,7 @@ struct chat_opts {
 };
 
 extern const char *const chat_train_on[], *const chat_masks[], *const chat_on_bad[],
-	*const chat_on_long[];
+								       *const chat_on_long[];
 
 /* Maps the file of tokens of these files, the one that is there or a new one, and gives its name,
  * owned by the caller. Of several processes one writes, and the others wait for it. [main] */

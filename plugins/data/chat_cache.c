@@ -90,11 +90,23 @@ static int hash_beside(const struct cache *c, XXH3_state_t *x, const char *token
 static int hash_all(const struct cache *c, XXH3_state_t *x)
 {
 	const struct chat_opts *o = c->o;
-	const char *const texts[] = { CACHE_FORMAT, o->template, o->system, o->fields, o->user_form,
-				      o->assistant_form, o->system_form, o->first_form, o->begin,
-				      o->between, o->end, o->bos, o->eos,
-				      chat_train_on[o->train_on], chat_on_bad[o->on_bad],
-				      chat_on_long[o->on_long], chat_masks[o->mask] };
+	const char *const texts[] = { CACHE_FORMAT,
+				      o->template,
+				      o->system,
+				      o->fields,
+				      o->user_form,
+				      o->assistant_form,
+				      o->system_form,
+				      o->first_form,
+				      o->begin,
+				      o->between,
+				      o->end,
+				      o->bos,
+				      o->eos,
+				      chat_train_on[o->train_on],
+				      chat_on_bad[o->on_bad],
+				      chat_on_long[o->on_long],
+				      chat_masks[o->mask] };
 	XXH3_64bits_reset(x);
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		hash_text(x, texts[i]);
@@ -183,22 +195,35 @@ static int write_file(struct cache *c, const char *name)
 	const struct chat_opts *o = c->o;
 	struct zr_chat *chat = NULL;
 	const struct zr_chat_options options = {
-		.tokenizer = o->tokenizer, .template = given(o->template),
-		.begin = given(o->begin), .system_form = given(o->system_form),
-		.user_form = given(o->user_form), .first_form = given(o->first_form),
-		.assistant_form = given(o->assistant_form), .between = given(o->between),
-		.end = given(o->end), .bos = given(o->bos), .eos = given(o->eos),
-		.train_on = chat_train_on[o->train_on], .mask = chat_masks[o->mask],
+		.tokenizer = o->tokenizer,
+		.template = given(o->template),
+		.begin = given(o->begin),
+		.system_form = given(o->system_form),
+		.user_form = given(o->user_form),
+		.first_form = given(o->first_form),
+		.assistant_form = given(o->assistant_form),
+		.between = given(o->between),
+		.end = given(o->end),
+		.bos = given(o->bos),
+		.eos = given(o->eos),
+		.train_on = chat_train_on[o->train_on],
+		.mask = chat_masks[o->mask],
 		.system = given(o->system),
-		.on_bad = chat_on_bad[o->on_bad], .on_long = chat_on_long[o->on_long],
+		.on_bad = chat_on_bad[o->on_bad],
+		.on_long = chat_on_long[o->on_long],
 		.fields = given(o->fields),
-		.max_length = o->max_length, .threads = c->h->workers > 0 ? c->h->workers : 1,
-		.parallel = parallel, .of = (void *)c->h, .note = note, .sink = take, .arg = c,
+		.max_length = o->max_length,
+		.threads = c->h->workers > 0 ? c->h->workers : 1,
+		.parallel = parallel,
+		.of = (void *)c->h,
+		.note = note,
+		.sink = take,
+		.arg = c,
 	};
 	int rc = zr_chat_open(&options, &chat, &c->err);
 	if (!rc)
-		rc = zr_documents_create(name, 0600, zr_chat_vocabulary(chat), 1,
-					 &c->documents, &c->err);
+		rc = zr_documents_create(name, 0600, zr_chat_vocabulary(chat), 1, &c->documents,
+					 &c->err);
 	if (!rc)
 		zr_log(c->h, ZR_LOG_INFO, "tokenizing %s, with template %s, to %s",
 		       c->fs->f[0].name, zr_chat_template_of(chat), name);
@@ -228,8 +253,8 @@ static int take_or_write(struct cache *c, const struct kept *k, struct mapped *m
 	rc = kept_wait(k, 1);
 	if (!rc)
 		rc = kept_take(k, m, why); /* another process may have written it */
-      if (rc || m->base)
-	      return rc;
+	if (rc || m->base)
+		return rc;
 	if (*why)
 		zr_log(c->h, ZR_LOG_WARN, "%s: %s: it is not used, and written again", k->path,
 		       why);

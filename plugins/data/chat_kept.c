@@ -17,9 +17,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define NOTE "xxh3 %016llx\n"
+#define NOTE       "xxh3 %016llx\n"
 #define NOTE_BYTES 22
-#define OWN "set cache to a directory of your own"
+#define OWN        "set cache to a directory of your own"
 
 static int no_memory(const struct zr_host *h)
 {
@@ -54,7 +54,8 @@ static int choose_dir(struct kept *k, const char *cache)
 	else if (home)
 		k->dir = kept_text("%s/.cache/zeroth", home);
 	else
-		return zr_fail(k->h, ZR_EINVAL, "cache: no place for the tokens: neither "
+		return zr_fail(k->h, ZR_EINVAL,
+			       "cache: no place for the tokens: neither "
 			       "XDG_CACHE_HOME nor HOME is the absolute path of a directory; set "
 			       "cache to one");
 	return k->dir ? ZR_OK : no_memory(k->h);
@@ -90,10 +91,13 @@ static int open_dir(struct kept *k, int follow)
 	if (k->at < 0 || fstat(k->at, &st))
 		return zr_fail(k->h, ZR_EINVAL, "cache = %s: %s", k->dir, strerror(errno));
 	if (is_stranger(&st))
-		return zr_fail(k->h, ZR_EINVAL, "cache = %s: it belongs to uid %u, who can change "
-			       "what is learned: " OWN, k->dir, (unsigned)st.st_uid);
+		return zr_fail(k->h, ZR_EINVAL,
+			       "cache = %s: it belongs to uid %u, who can change "
+			       "what is learned: " OWN,
+			       k->dir, (unsigned)st.st_uid);
 	if ((st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
-		return zr_fail(k->h, ZR_EINVAL, "cache = %s: its mode is %04o, writable by others, "
+		return zr_fail(k->h, ZR_EINVAL,
+			       "cache = %s: its mode is %04o, writable by others, "
 			       "who can change what is learned: run chmod o-w on it, or " OWN,
 			       k->dir, (unsigned)st.st_mode & 07777);
 	return ZR_OK;
@@ -251,7 +255,7 @@ int kept_note(const struct kept *k, struct mapped *m)
 		return rc;
 
 	make_note(k, m, note);
-	for (size_t done = 0; done < NOTE_BYTES; done += n > 0 ? (size_t)n : 0) {
+	for (size_t done = 0; done<NOTE_BYTES; done += n> 0 ? (size_t)n : 0) {
 		n = pwrite(k->lock, note + done, NOTE_BYTES - done, (off_t)done);
 		if (n < 0 && errno != EINTR)
 			return zr_fail(k->h, ZR_EIO, "%s.lock: cannot write: %s", k->path,

@@ -10,7 +10,7 @@
 #include "files/content.h"
 
 #define TOKENS "use [data] plugin = tokens"
-#define RAW TOKENS ", with format = uint16 or uint32 if it holds raw tokens"
+#define RAW    TOKENS ", with format = uint16 or uint32 if it holds raw tokens"
 #define UNPACK "decompress it; gzip alone is read as it is"
 
 static const struct format {
@@ -22,7 +22,9 @@ static const struct format {
 	{ "\xa1\xd9\x34\x01\x07\0\0\0", 8, "a file of tokens with llm.c's header", TOKENS },
 	{ "\x93NUMPY", 6, "an array of NumPy", "write its tokens by tofile() and " RAW },
 	{ "\x28\xb5\x2f\xfd", 4, "compressed by zstd", UNPACK },
-	{ "\xfd" "7zXZ", 5, "compressed by xz", UNPACK },
+	{ "\xfd"
+	  "7zXZ",
+	  5, "compressed by xz", UNPACK },
 	{ "BZh", 3, "compressed by bzip2", UNPACK },
 	{ "PK\3\4", 4, "a zip archive", "unpack it" },
 	{ "PAR1", 4, "a Parquet file", "write the texts in it to a file of text" },

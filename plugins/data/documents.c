@@ -54,18 +54,25 @@ static int find_tensor(const struct reading *r, const char *key, struct tensor *
 	const char *type = json_string_value(json_object_get(o, "dtype"));
 	int64_t from = json_integer_value(json_array_get(at, 0)),
 		to = json_integer_value(json_array_get(at, 1));
-	int width = !type ? 0 : !strcmp(type, "U8") ? 1 : !strcmp(type, "U16") ? 2 :
-		    !strcmp(type, "U32") ? 4 : !strcmp(type, "I64") ? 8 : 0;
+	int width = !type                ? 0 :
+		    !strcmp(type, "U8")  ? 1 :
+		    !strcmp(type, "U16") ? 2 :
+		    !strcmp(type, "U32") ? 4 :
+		    !strcmp(type, "I64") ? 8 :
+					   0;
 	*t = (struct tensor){ type, json_integer_value(json_array_get(shape, 0)), NULL };
 	if (!o)
 		return ZR_OK;
 	if (json_array_size(shape) != 1 || json_array_size(at) != 2 || !width || t->n < 0)
-		return zr_fail(r->h, ZR_EINVAL, "%s: tensor %s is no list of numbers U8, U16, U32 "
-			       "or I64: the file is damaged, or of another program", r->name, key);
+		return zr_fail(r->h, ZR_EINVAL,
+			       "%s: tensor %s is no list of numbers U8, U16, U32 "
+			       "or I64: the file is damaged, or of another program",
+			       r->name, key);
 	if (from < 0 || to < from || to > r->bytes || t->n > r->bytes || to - from != t->n * width)
-		return zr_fail(r->h, ZR_EINVAL, "%s: tensor %s of %lld elements lies at bytes %lld "
-			       "to %lld of %lld: the file is truncated or damaged", r->name, key,
-			       (long long)t->n, (long long)from, (long long)to,
+		return zr_fail(r->h, ZR_EINVAL,
+			       "%s: tensor %s of %lld elements lies at bytes %lld "
+			       "to %lld of %lld: the file is truncated or damaged",
+			       r->name, key, (long long)t->n, (long long)from, (long long)to,
 			       (long long)r->bytes);
 
 	t->at = r->data + from;
@@ -83,19 +90,23 @@ static int check_offsets(const struct reading *r, const struct documents_file *f
 {
 	int64_t at = offset(f, 0), i = 0, next;
 	if (at)
-		return zr_fail(r->h, ZR_EINVAL, "%s: the first document begins at token %lld, not "
-			       "at 0: the file is damaged", r->name, (long long)at);
+		return zr_fail(r->h, ZR_EINVAL,
+			       "%s: the first document begins at token %lld, not "
+			       "at 0: the file is damaged",
+			       r->name, (long long)at);
 
 	for (; i < f->documents; i++, at = next)
 		if ((next = offset(f, i + 1)) <= at || next > f->n)
-			return zr_fail(r->h, ZR_EINVAL, "%s: document %lld ends at token %lld; it "
+			return zr_fail(r->h, ZR_EINVAL,
+				       "%s: document %lld ends at token %lld; it "
 				       "begins at %lld, and there are %lld: the file is damaged",
 				       r->name, (long long)i, (long long)next, (long long)at,
 				       (long long)f->n);
 	if (at != f->n)
-		return zr_fail(r->h, ZR_EINVAL, "%s: the last document ends at token %lld, and "
-			       "there are %lld: the file is damaged", r->name, (long long)at,
-			       (long long)f->n);
+		return zr_fail(r->h, ZR_EINVAL,
+			       "%s: the last document ends at token %lld, and "
+			       "there are %lld: the file is damaged",
+			       r->name, (long long)at, (long long)f->n);
 	return ZR_OK;
 }
 
@@ -114,12 +125,14 @@ static int find_tensors(const struct reading *r, struct documents_file *f)
 			       r->name, tokens.at ? "documents" : "tokens");
 	if ((strcmp(tokens.type, "U16") && strcmp(tokens.type, "U32")) ||
 	    (learned.at && strcmp(learned.type, "U8")) || strcmp(offsets.type, "I64"))
-		return zr_fail(r->h, ZR_EINVAL, "%s: tokens are %s, learned %s and documents %s, "
+		return zr_fail(r->h, ZR_EINVAL,
+			       "%s: tokens are %s, learned %s and documents %s, "
 			       "which must be U16 or U32, U8 and I64: the file is damaged",
 			       r->name, tokens.type, learned.at ? learned.type : "none",
 			       offsets.type);
 	if (!offsets.n || (learned.at && learned.n != tokens.n))
-		return zr_fail(r->h, ZR_EINVAL, "%s: %lld tokens, of which %lld are said to be "
+		return zr_fail(r->h, ZR_EINVAL,
+			       "%s: %lld tokens, of which %lld are said to be "
 			       "learned or not, and %lld offsets of documents: the file is damaged",
 			       r->name, (long long)tokens.n, (long long)learned.n,
 			       (long long)offsets.n);
@@ -151,11 +164,14 @@ static int take_metadata(const struct reading *r, struct documents *d)
 	json_t *meta = json_object_get(r->header, "__metadata__"), *v;
 	const char *format = json_string_value(json_object_get(meta, "format")), *key;
 	if (!format || strcmp(format, FORMAT))
-		return zr_fail(r->h, ZR_EINVAL, "%s: is a file of safetensors without documents "
+		return zr_fail(r->h, ZR_EINVAL,
+			       "%s: is a file of safetensors without documents "
 			       "(metadata format = %.40s, wanted " FORMAT "): write one by `zeroth "
-			       "tokenize --documents`", r->name, format ? format : "none");
+			       "tokenize --documents`",
+			       r->name, format ? format : "none");
 
-	json_object_foreach(meta, key, v) {
+	json_object_foreach(meta, key, v)
+	{
 		const char *text = json_string_value(v);
 		char *end = NULL;
 		errno = 0;
@@ -181,8 +197,10 @@ int documents_add(const struct zr_host *h, struct documents *d, const char *name
 	struct reading r = { .h = h, .name = name };
 	struct zr_error err = { 0 };
 	if (header > (uint64_t)n - 8)
-		return zr_fail(h, ZR_EINVAL, "%s: a header of %" PRIu64 " bytes in a file of %lld: "
-			       "it is truncated", name, header, (long long)n);
+		return zr_fail(h, ZR_EINVAL,
+			       "%s: a header of %" PRIu64 " bytes in a file of %lld: "
+			       "it is truncated",
+			       name, header, (long long)n);
 
 	int rc = zr_documents_header(name, (const char *)bytes + 8, header, &r.header, &err);
 	if (rc)
@@ -194,8 +212,7 @@ int documents_add(const struct zr_host *h, struct documents *d, const char *name
 	if (!rc)
 		rc = find_tensors(&r, &f);
 	json_decref(r.header);
-	struct documents_file *more =
-		rc ? NULL : realloc(d->f, (size_t)(d->n + 1) * sizeof *more);
+	struct documents_file *more = rc ? NULL : realloc(d->f, (size_t)(d->n + 1) * sizeof *more);
 	if (!rc && !more)
 		rc = zr_fail(h, ZR_ENOMEM, "no memory");
 	if (rc)
@@ -284,12 +301,13 @@ int documents_divide(const struct zr_host *h, const struct documents d[2], doubl
 	part[ZR_SPLIT_TRAIN].shuffled = shuffled;
 	if (val)
 		choose(&part[ZR_SPLIT_VAL], from, held_out, ZR_SPLIT_VAL);
-	if (evaluates ||
-	    (part[ZR_SPLIT_TRAIN].documents && (part[ZR_SPLIT_VAL].documents || !val)))
+	if (evaluates || (part[ZR_SPLIT_TRAIN].documents && (part[ZR_SPLIT_VAL].documents || !val)))
 		return ZR_OK;
-	return zr_fail(h, ZR_EINVAL, "%s: split = %g leaves %lld documents to train on and %lld "
-		       "for validation: choose another", from->f[0].name, held_out,
-		       (long long)part[0].documents, (long long)part[1].documents);
+	return zr_fail(h, ZR_EINVAL,
+		       "%s: split = %g leaves %lld documents to train on and %lld "
+		       "for validation: choose another",
+		       from->f[0].name, held_out, (long long)part[0].documents,
+		       (long long)part[1].documents);
 }
 
 static int64_t token_at(const struct documents_file *f, int64_t at)
@@ -311,9 +329,10 @@ static int check_tokens(const struct zr_host *h, const struct documents_file *f,
 	const int64_t end = at + n;
 	for (; at < end; at++)
 		if (token_at(f, at) >= vocabulary)
-			return zr_fail(h, ZR_EINVAL, "%s: token %lld at position %lld is not below "
-				       "the vocabulary of %lld", f->name,
-				       (long long)token_at(f, at), (long long)at,
+			return zr_fail(h, ZR_EINVAL,
+				       "%s: token %lld at position %lld is not below "
+				       "the vocabulary of %lld",
+				       f->name, (long long)token_at(f, at), (long long)at,
 				       (long long)vocabulary);
 	return ZR_OK;
 }

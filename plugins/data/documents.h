@@ -19,9 +19,9 @@
 struct documents_file {
 	const char *name;
 	const uint8_t *tokens, *learned, *offsets; /* of any alignment; learned may be NULL */
-	int width;     /* bytes per token */
-	int64_t n;     /* tokens */
-	int64_t first; /* its first document among those of all files */
+	int width;                                 /* bytes per token */
+	int64_t n;                                 /* tokens */
+	int64_t first;                             /* its first document among those of all files */
 	int64_t documents;
 };
 
@@ -36,7 +36,7 @@ struct documents {
 	struct documents_file *f;
 	int n;
 	int64_t documents, tokens;
-	int64_t vocabulary; /* the largest that a file names; 0: none does */
+	int64_t vocabulary;               /* the largest that a file names; 0: none does */
 	struct documents_count count[32]; /* over all files */
 	uint32_t counts;
 };
@@ -51,8 +51,8 @@ void documents_free(struct documents *d);
 /* Some of them, packed. */
 struct documents_part {
 	const struct documents *of; /* NULL: there is none */
-	double held_out;  /* a share, by the hash of the number of each document */
-	int32_t split;    /* ZR_SPLIT_VAL: takes what is held out; else the others */
+	double held_out;            /* a share, by the hash of the number of each document */
+	int32_t split;              /* ZR_SPLIT_VAL: takes what is held out; else the others */
 	int shuffled;
 	int64_t documents, tokens, vocabulary;
 	struct packing packing; /* freed by the owner */

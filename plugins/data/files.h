@@ -10,8 +10,8 @@
 
 struct file {
 	char *name;
-	int64_t n; /* tokens, set by the owner */
-	int64_t bytes;    /* and what it is told from another file by */
+	int64_t n;     /* tokens, set by the owner */
+	int64_t bytes; /* and what it is told from another file by */
 	uint64_t hash;
 	uint32_t sampled; /* as in struct zr_data_file */
 };

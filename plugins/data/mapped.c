@@ -13,8 +13,8 @@
 #include <xxhash.h>
 
 #define WHOLE (INT64_C(256) << 20) /* bytes of all files up to which they are hashed whole */
-#define PAGE 4096
-#define PAGES 1024                 /* of all larger ones together that are hashed instead */
+#define PAGE  4096
+#define PAGES 1024 /* of all larger ones together that are hashed instead */
 
 int mapped_take(const struct zr_host *h, const char *name, int fd, struct mapped *m)
 {

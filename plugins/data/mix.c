@@ -21,10 +21,10 @@
 #include "windows.h"
 #include "plugins/descriptor.h"
 
-#define SETS 64
-#define EXACT 1000000 /* weights have six digits behind the point */
+#define SETS   64
+#define EXACT  1000000 /* weights have six digits behind the point */
 #define PERIOD (1 << 21)
-#define ONCE 2 /* beside ZR_SPLIT_*: the order of all that is held out, each sequence once */
+#define ONCE   2 /* beside ZR_SPLIT_*: the order of all that is held out, each sequence once */
 
 struct mix_opts {
 	const char *weights;
@@ -61,7 +61,7 @@ struct zr_inst {
 	struct order order[3]; /* ZR_SPLIT_*, ONCE */
 	int documents;         /* of one set at least */
 	int64_t length;
-	char counted[128];     /* the name of the last count */
+	char counted[128]; /* the name of the last count */
 };
 
 /* ---- weights --------------------------------------------------------------------------------- */
@@ -75,9 +75,10 @@ static int add_set(struct zr_inst *inst, const char *word, size_t len)
 	double weight = colon ? strtod(colon + 1, &end) : 1;
 	if (inst->n == SETS || !name || name >= sizeof s->name || (colon && end != word + len) ||
 	    !(weight * EXACT >= 1 && weight <= 1e6))
-		return zr_fail(inst->h, ZR_EINVAL, "weights: '%.*s': expected NAME:WEIGHT with a "
-			       "weight in [1e-06, 1e+06], of at most %d sets", (int)len, word,
-			       SETS);
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "weights: '%.*s': expected NAME:WEIGHT with a "
+			       "weight in [1e-06, 1e+06], of at most %d sets",
+			       (int)len, word, SETS);
 
 	memcpy(s->name, word, name);
 	s->weight = llrint(weight * EXACT);
@@ -109,7 +110,7 @@ static int add_sets(struct zr_inst *inst, const char *text)
 
 static int64_t share_of(const struct set *s, int which)
 {
-	return which == ONCE	     ? s->info.val_sequences :
+	return which == ONCE         ? s->info.val_sequences :
 	       which == ZR_SPLIT_VAL ? (s->info.val_tokens ? s->weight : 0) :
 	       s->info.train_tokens  ? s->weight :
 				       0;
@@ -140,7 +141,8 @@ static int make_order(struct zr_inst *inst, int which)
 	if (!o->period)
 		return ZR_OK;
 	if (o->period > PERIOD && which != ONCE)
-		return zr_fail(inst->h, ZR_EINVAL, "weights: their shares are exact after %lld "
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "weights: their shares are exact after %lld "
 			       "sequences, %d are allowed: give rounder ones",
 			       (long long)o->period, PERIOD);
 
@@ -195,9 +197,15 @@ static const struct set *find(struct zr_inst *inst, const struct zr_batch *b, in
 	const int64_t at = o->first + g, i = at % o->period;
 	const int k = o->set[i];
 	const int64_t number = at / o->period * o->share[k] + o->of[i] - o->before[k];
-	*one = (struct zr_batch){ .size = sizeof *one, .split = b->split, .seed = b->seed,
-				  .step = val ? 0 : number, .slot = val ? number : 0, .slots = 1,
-				  .sequences = 1, .length = b->length, .once = once };
+	*one = (struct zr_batch){ .size = sizeof *one,
+				  .split = b->split,
+				  .seed = b->seed,
+				  .step = val ? 0 : number,
+				  .slot = val ? number : 0,
+				  .slots = 1,
+				  .sequences = 1,
+				  .length = b->length,
+				  .once = once };
 	return &inst->set[k];
 }
 
@@ -265,7 +273,7 @@ static int mix_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary)
 	inst->length = length;
 	if (!rc)
 		rc = ask(inst); /* now they tell how many sequences they have */
-      free_order(&inst->order[ONCE]);
+	free_order(&inst->order[ONCE]);
 	return rc || !sequences_of(inst, ZR_SPLIT_VAL) ? rc : make_order(inst, ONCE);
 }
 
@@ -413,9 +421,6 @@ static const struct zr_data_v1 vtbl = {
 	.count = mix_count,
 };
 
-PLUGIN(data, "mix", &vtbl,
-       .version = "1",
+PLUGIN(data, "mix", &vtbl, .version = "1",
        .summary = "Sequences of several sets, sections [data.NAME], in shares that weights give.",
-       PLUGIN_OPTIONS(struct mix_opts, options),
-       .create = mix_create,
-       .destroy = mix_destroy);
+       PLUGIN_OPTIONS(struct mix_opts, options), .create = mix_create, .destroy = mix_destroy);

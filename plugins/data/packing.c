@@ -17,8 +17,8 @@ struct cutting {
 	const struct zr_host *h;
 	struct packing *p;
 	const struct packing_source *src;
-	int64_t room;     /* pieces that fit p->piece */
-	int64_t rest;     /* rows that the sequence still has, of wrapped */
+	int64_t room; /* pieces that fit p->piece */
+	int64_t rest; /* rows that the sequence still has, of wrapped */
 	int kind;
 };
 
@@ -41,8 +41,10 @@ static int add_piece(struct cutting *c, int64_t document, int64_t from, int64_t 
 						(int32_t)targets };
 	p->rows += rows;
 	p->targets += targets;
-	return p->pieces < UINT32_MAX ? ZR_OK :
-		zr_fail(c->h, ZR_EINVAL, "more than %u documents and pieces", UINT32_MAX - 1);
+	return p->pieces < UINT32_MAX ?
+		       ZR_OK :
+		       zr_fail(c->h, ZR_EINVAL, "more than %u documents and pieces",
+			       UINT32_MAX - 1);
 }
 
 static int cut_document(struct cutting *c, int64_t d, int64_t tokens)
@@ -272,13 +274,12 @@ int packing_make(const struct zr_host *h, struct packing *p, int kind, int64_t l
 struct packing_visit packing_visit(const struct packing *p, uint64_t seed, int64_t g, int shuffled)
 {
 	uint64_t key = windows_key(seed, (uint64_t)(g / p->n));
-	return (struct packing_visit){
-		key, shuffled ? windows_permute(g % p->n, p->n, key) : g % p->n, shuffled
-	};
+	return (struct packing_visit){ key,
+				       shuffled ? windows_permute(g % p->n, p->n, key) : g % p->n,
+				       shuffled };
 }
 
-const struct piece *packing_piece(const struct packing *p, const struct packing_visit *v,
-				  int64_t i)
+const struct piece *packing_piece(const struct packing *p, const struct packing_visit *v, int64_t i)
 {
 	int64_t at = p->first[v->sequence] + i;
 	if (at >= p->first[v->sequence + 1])

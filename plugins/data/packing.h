@@ -33,24 +33,24 @@ struct packing_source {
 
 struct piece {
 	uint32_t document;
-	uint32_t from;    /* its first row in the document */
+	uint32_t from; /* its first row in the document */
 	int32_t rows;
-	int32_t targets;  /* among the tokens that follow its rows */
+	int32_t targets; /* among the tokens that follow its rows */
 };
 
 struct packing {
-	int64_t length;       /* T */
-	int64_t n;            /* sequences of an epoch */
+	int64_t length; /* T */
+	int64_t n;      /* sequences of an epoch */
 	int64_t pieces;
-	struct piece *piece;  /* of bfd by falling number of rows */
-	uint32_t *place;      /* of bfd: the pieces of each sequence; NULL: as they are */
-	uint32_t *first;      /* [n + 1]: of each sequence in `place` */
-	uint32_t *longer;     /* of bfd, [T + 1]: pieces that have more than so many rows */
+	struct piece *piece;   /* of bfd by falling number of rows */
+	uint32_t *place;       /* of bfd: the pieces of each sequence; NULL: as they are */
+	uint32_t *first;       /* [n + 1]: of each sequence in `place` */
+	uint32_t *longer;      /* of bfd, [T + 1]: pieces that have more than so many rows */
 	int64_t rows, targets; /* of all pieces */
 	int64_t documents;     /* that take part */
 	int64_t longest;       /* tokens of the longest document */
-	int64_t cut;          /* documents in more than one piece */
-	int64_t unlearned;    /* documents and pieces left out for having no target */
+	int64_t cut;           /* documents in more than one piece */
+	int64_t unlearned;     /* documents and pieces left out for having no target */
 };
 
 /* Packs all documents into sequences of `length` rows: in O(D log T), with about 40 bytes per piece

@@ -17,8 +17,8 @@
 #include "plugins/descriptor.h"
 
 #define CHUNK 4096
-#define EVERY 20 /* chunks, the last of which is held out */
-#define KEPT (32 << 20) /* bytes of all files that are read once: kept until they have a place */
+#define EVERY 20         /* chunks, the last of which is held out */
+#define KEPT  (32 << 20) /* bytes of all files that are read once: kept until they have a place */
 
 struct text_opts {
 	const char *path, *val_path;
@@ -63,7 +63,7 @@ struct zr_inst {
 struct reading {
 	struct zr_inst *inst;
 	int32_t from;
-	int64_t at; /* bytes of all its files so far */
+	int64_t at;     /* bytes of all its files so far */
 	int64_t before; /* and of all files of the stream before it */
 	struct file *file;
 	XXH3_state_t *hash; /* of the file, where its bytes are placed */
@@ -347,10 +347,7 @@ static const struct zr_data_v1 vtbl = {
 	.file = text_file,
 };
 
-PLUGIN(data, "text", &vtbl,
-       .version = "1",
+PLUGIN(data, "text", &vtbl, .version = "1",
        .summary = "Text as bytes, plain or gzip; every 20th chunk of 4 KiB held out.",
-       PLUGIN_OPTIONS(struct text_opts, options),
-       .resolve = text_resolve,
-       .create = text_create,
+       PLUGIN_OPTIONS(struct text_opts, options), .resolve = text_resolve, .create = text_create,
        .destroy = text_destroy);

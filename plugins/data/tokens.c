@@ -15,10 +15,10 @@
 #include "windows.h"
 #include "plugins/descriptor.h"
 
-#define HEADER 1024          /* bytes: 256 int32, {magic, version, tokens, 0 ...} */
-#define MAGIC_GPT2 20240520  /* version 1: uint16 */
-#define MAGIC_LLAMA 20240801 /* version 7: uint32 */
-#define GLANCE (1 << 20)      /* tokens of each file looked at before a run */
+#define HEADER      1024      /* bytes: 256 int32, {magic, version, tokens, 0 ...} */
+#define MAGIC_GPT2  20240520  /* version 1: uint16 */
+#define MAGIC_LLAMA 20240801  /* version 7: uint32 */
+#define GLANCE      (1 << 20) /* tokens of each file looked at before a run */
 
 enum { FORMAT_AUTO, FORMAT_LLMC, FORMAT_UINT16, FORMAT_UINT32 };
 static const char *const formats[] = { "auto", "llmc", "uint16", "uint32", NULL };
@@ -63,7 +63,7 @@ struct zr_inst {
 	const struct tokens_opts *o;
 	struct files files[2]; /* ZR_SPLIT_*; no validation files: split */
 	struct mapping *map[2];
-	int64_t n[2];          /* tokens of each part */
+	int64_t n[2]; /* tokens of each part */
 	struct windows w[2];
 	struct documents documents[2]; /* of files[] */
 	struct documents_part part[2];
@@ -126,11 +126,12 @@ static int layout(const struct zr_host *h, const struct file *f, int32_t format,
 		return layout_llmc(h, f, m, width, announced);
 	if (raw)
 		return layout_raw(h, f, m, formats[format]);
-	return zr_fail(
-		h, ZR_EINVAL, "%s: has no header of llm.c (magic %d version 1, or %d version 7)%s",
-		f->name, MAGIC_GPT2, MAGIC_LLAMA,
-		format == FORMAT_AUTO ? ": set format = uint16 or uint32 if it holds raw tokens" :
-					"");
+	return zr_fail(h, ZR_EINVAL,
+		       "%s: has no header of llm.c (magic %d version 1, or %d version 7)%s",
+		       f->name, MAGIC_GPT2, MAGIC_LLAMA,
+		       format == FORMAT_AUTO ?
+			       ": set format = uint16 or uint32 if it holds raw tokens" :
+			       "");
 }
 
 static int open_file(struct zr_inst *inst, int32_t split, int i)
@@ -149,9 +150,11 @@ static int open_file(struct zr_inst *inst, int32_t split, int i)
 		return zr_fail(inst->h, ZR_EINVAL,
 			       "%s: is a file with documents: set format = auto", f->name);
 	if (found != inst->has_documents)
-		return zr_fail(inst->h, ZR_EINVAL, "%s: has %s documents, %s has%s: give files of "
-			       "one kind", f->name, found ? "its" : "no",
-			       inst->files[all].f[0].name, found ? " none" : " its");
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "%s: has %s documents, %s has%s: give files of "
+			       "one kind",
+			       f->name, found ? "its" : "no", inst->files[all].f[0].name,
+			       found ? " none" : " its");
 
 	rc = found ? documents_add(inst->h, d, f->name, m->m.base, m->m.bytes) :
 		     layout(inst->h, f, inst->o->format, m);
@@ -184,7 +187,9 @@ static int divide(struct zr_inst *inst)
 	const struct tokens_opts *o = inst->o;
 	int from = inst->files[ZR_SPLIT_VAL].n > 0 ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN;
 	if (!inst->has_documents) {
-		inst->n[ZR_SPLIT_VAL] = from == ZR_SPLIT_VAL ? inst->files[from].tokens :
+		inst->n[ZR_SPLIT_VAL] =
+			from == ZR_SPLIT_VAL ?
+				inst->files[from].tokens :
 				(int64_t)((double)inst->files[from].tokens * o->split);
 		inst->n[ZR_SPLIT_TRAIN] = inst->files[ZR_SPLIT_TRAIN].tokens -
 					  (from == ZR_SPLIT_VAL ? 0 : inst->n[ZR_SPLIT_VAL]);
@@ -204,7 +209,8 @@ static int tokens_info(struct zr_inst *inst, struct zr_data_info *info)
 	int64_t n[2];
 	for (int i = 0; i < 2; i++)
 		n[i] = inst->has_documents ? inst->part[i].packing.n :
-		       i == ZR_SPLIT_VAL   ? windows_once(&inst->w[i]) : inst->w[i].n;
+		       i == ZR_SPLIT_VAL   ? windows_once(&inst->w[i]) :
+					     inst->w[i].n;
 	info->vocabulary = 0;
 	for (int i = 0; i < 2 && inst->has_documents; i++)
 		if (inst->documents[i].vocabulary > info->vocabulary)
@@ -329,9 +335,8 @@ static int tokens_batch(struct zr_inst *inst, const struct zr_batch *b)
 static int tokens_targets(struct zr_inst *inst, const struct zr_batch *b, double *sum)
 {
 	int64_t all = b->sequences * b->length;
-	*sum = inst->has_documents ?
-		       documents_targets(&inst->part[b->split == ZR_SPLIT_VAL], b) :
-		       (double)(b->split == ZR_SPLIT_VAL ? all : all * b->slots);
+	*sum = inst->has_documents ? documents_targets(&inst->part[b->split == ZR_SPLIT_VAL], b) :
+				     (double)(b->split == ZR_SPLIT_VAL ? all : all * b->slots);
 	return ZR_OK;
 }
 
@@ -392,8 +397,8 @@ static int tokens_check(const struct zr_host *h, const void *opts)
 static int tokens_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
 {
 	(void)h;
-	((struct tokens_opts *)opts)->evaluates =
-		ZR_HAS(facts, struct zr_facts, evaluates) && facts->evaluates;
+	((struct tokens_opts *)opts)->evaluates = ZR_HAS(facts, struct zr_facts, evaluates) &&
+						  facts->evaluates;
 	return ZR_OK;
 }
 
@@ -429,11 +434,7 @@ static const struct zr_data_v1 vtbl = {
 	.count = tokens_count,
 };
 
-PLUGIN(data, "tokens", &vtbl,
-       .version = "1",
+PLUGIN(data, "tokens", &vtbl, .version = "1",
        .summary = "Files of token numbers: with documents, with llm.c's header, or raw.",
-       PLUGIN_OPTIONS(struct tokens_opts, options),
-       .resolve = tokens_resolve,
-       .check = tokens_check,
-       .create = tokens_create,
-       .destroy = tokens_destroy);
+       PLUGIN_OPTIONS(struct tokens_opts, options), .resolve = tokens_resolve,
+       .check = tokens_check, .create = tokens_create, .destroy = tokens_destroy);

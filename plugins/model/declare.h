@@ -15,14 +15,17 @@ struct decl {
 	struct zr_unit *units;
 	struct zr_tensor *tensors; /* canonical order, those of a unit one after the other */
 	struct zr_layer *layers;
-	int32_t *layer_units;      /* the units of every layer */
+	int32_t *layer_units; /* the units of every layer */
 	char (*names)[DECL_NAME];
 };
 
 static inline struct zr_tensor decl_matrix(const char *name, int64_t rows, int64_t cols, double std)
 {
-	return (struct zr_tensor){ .name = name, .dims = { rows, cols, 1, 1 }, .ndim = 2,
-				   .init = ZR_INIT_NORMAL, .std = std };
+	return (struct zr_tensor){ .name = name,
+				   .dims = { rows, cols, 1, 1 },
+				   .ndim = 2,
+				   .init = ZR_INIT_NORMAL,
+				   .std = std };
 }
 
 /* The weight of a linear map, stored as `map` says. */
@@ -36,8 +39,11 @@ static inline struct zr_tensor decl_map(const char *name, int32_t map, int64_t r
 
 static inline struct zr_tensor decl_vector(const char *name, int64_t n, double value)
 {
-	return (struct zr_tensor){ .name = name, .dims = { n, 1, 1, 1 }, .ndim = 1,
-				   .init = ZR_INIT_CONST, .mean = value };
+	return (struct zr_tensor){ .name = name,
+				   .dims = { n, 1, 1, 1 },
+				   .ndim = 1,
+				   .init = ZR_INIT_CONST,
+				   .mean = value };
 }
 
 static inline void decl_free(const struct zr_host *h, struct decl *d)
@@ -67,11 +73,14 @@ static inline struct zr_model_decl decl_answer(const struct decl *d, int64_t uni
 					       const char *const *meta)
 {
 	return (struct zr_model_decl){ .size = sizeof(struct zr_model_decl),
-				       .n_units = (uint32_t)units, .n_layers = (uint32_t)layers,
+				       .n_units = (uint32_t)units,
+				       .n_layers = (uint32_t)layers,
 				       .unit_stride = sizeof *d->units,
 				       .layer_stride = sizeof *d->layers,
-				       .tensor_stride = sizeof *d->tensors, .units = d->units,
-				       .layers = d->layers, .meta = meta };
+				       .tensor_stride = sizeof *d->tensors,
+				       .units = d->units,
+				       .layers = d->layers,
+				       .meta = meta };
 }
 
 #endif

@@ -16,9 +16,13 @@ static const struct decoder_opts presets[] = {
 };
 
 static const struct zr_opt opts[] = {
-	OPTS_SHAPE(names),	 OPT_TIED("yes"),    OPT_ACTIVATION("gelu_tanh"),
-	OPT_NORM_EPS("1e-6"),	 OPT_ROPE_THETA("10000"),
-	OPTS_ROPE_SCALING,	 OPT_INIT_STD("o_proj and down_proj"),
+	OPTS_SHAPE(names),
+	OPT_TIED("yes"),
+	OPT_ACTIVATION("gelu_tanh"),
+	OPT_NORM_EPS("1e-6"),
+	OPT_ROPE_THETA("10000"),
+	OPTS_ROPE_SCALING,
+	OPT_INIT_STD("o_proj and down_proj"),
 };
 
 static const struct tensor_name tensors[] = {
@@ -35,7 +39,9 @@ static const struct family_key keys[] = {
 	KEYS_ROPE("10000"),
 	/* The first published files say gelu and were trained with its tanh form, which is what
 	 * transformers 5 reads there; 4.57 computes gelu itself. */
-	{ .key = { .name = "hidden_act", .option = "activation", .def = "gelu_pytorch_tanh",
+	{ .key = { .name = "hidden_act",
+		   .option = "activation",
+		   .def = "gelu_pytorch_tanh",
 		   .values = "gelu_pytorch_tanh=gelu_tanh gelu=gelu_tanh gelu_new=gelu_tanh" },
 	  .write = 1 },
 	/* what there is one way of */

@@ -10,10 +10,13 @@
 
 static const char *const sizes[] = { "none", "124m", "355m", "774m", "1558m", NULL };
 
-#define SIZE(l, h, c) \
-	{ .layers = l, .heads = h, .width = c, .context = 1024, .vocabulary = 50257 }
-static const struct decoder_opts presets[] = { { 0 }, SIZE(12, 12, 768), SIZE(24, 16, 1024),
-					       SIZE(36, 20, 1280), SIZE(48, 25, 1600) };
+#define SIZE(l, h, c)                                                                              \
+	{                                                                                          \
+		.layers = l, .heads = h, .width = c, .context = 1024, .vocabulary = 50257          \
+	}
+static const struct decoder_opts presets[] = {
+	{ 0 }, SIZE(12, 12, 768), SIZE(24, 16, 1024), SIZE(36, 20, 1280), SIZE(48, 25, 1600)
+};
 
 static const struct zr_opt opts[] = {
 	{ "size", "none",
@@ -45,12 +48,12 @@ static int settle(const struct zr_host *h, struct decoder_opts *o)
 }
 
 static const struct tensor_name tensors[] = {
-	TENSOR(NORM1_W, "ln_1.weight"),       TENSOR(NORM1_B, "ln_1.bias"),
-	TENSOR(QKV_W, "attn.c_attn.weight"),  TENSOR(QKV_B, "attn.c_attn.bias"),
-	TENSOR(O_W, "attn.c_proj.weight"),    TENSOR(O_B, "attn.c_proj.bias"),
-	TENSOR(NORM2_W, "ln_2.weight"),       TENSOR(NORM2_B, "ln_2.bias"),
-	TENSOR(UP_W, "mlp.c_fc.weight"),      TENSOR(UP_B, "mlp.c_fc.bias"),
-	TENSOR(DOWN_W, "mlp.c_proj.weight"),  TENSOR(DOWN_B, "mlp.c_proj.bias"),
+	TENSOR(NORM1_W, "ln_1.weight"),      TENSOR(NORM1_B, "ln_1.bias"),
+	TENSOR(QKV_W, "attn.c_attn.weight"), TENSOR(QKV_B, "attn.c_attn.bias"),
+	TENSOR(O_W, "attn.c_proj.weight"),   TENSOR(O_B, "attn.c_proj.bias"),
+	TENSOR(NORM2_W, "ln_2.weight"),      TENSOR(NORM2_B, "ln_2.bias"),
+	TENSOR(UP_W, "mlp.c_fc.weight"),     TENSOR(UP_B, "mlp.c_fc.bias"),
+	TENSOR(DOWN_W, "mlp.c_proj.weight"), TENSOR(DOWN_B, "mlp.c_proj.bias"),
 };
 
 static const struct family_key keys[] = {
@@ -60,7 +63,9 @@ static const struct family_key keys[] = {
 	KEY_DEF("n_positions", "context", "1024"),
 	KEY_DEF("vocab_size", "vocabulary", "50257"),
 	KEY("n_inner", "ffn_width"),
-	{ .key = { .name = "activation_function", .option = "activation", .def = "gelu_new",
+	{ .key = { .name = "activation_function",
+		   .option = "activation",
+		   .def = "gelu_new",
 		   .values = "gelu_new=gelu_tanh gelu_pytorch_tanh=gelu_tanh gelu=gelu" },
 	  .write = 1 },
 	KEY_DEF("layer_norm_epsilon", "norm_eps", "1e-5"),
@@ -89,12 +94,13 @@ static const char *const types[] = { "gpt2", NULL };
 DECODER_FILES("h.*.attn.bias h.*.attn.masked_bias lm_head.weight=wte.weight", .presets = "size",
 	      .prefix = "transformer.");
 
-#define GPT2(before) \
-	DECODER_TABLES, .type = "gpt2", .architecture = "GPT2LMHeadModel", \
-	.base = { .tied = 1, .norm_eps = 1e-5, .activation = ACT_GELU_TANH }, .settle = settle, \
-	.tokens = before "wte.weight", .positions = before "wpe.weight", .blocks = before "h", \
-	.norm = before "ln_f.weight", .norm_bias = before "ln_f.bias", .head = "lm_head.weight", \
-	.map = ZR_MAP_IN_OUT, .norm_kind = NORM_LAYER
+#define GPT2(before)                                                                               \
+	DECODER_TABLES, .type = "gpt2", .architecture = "GPT2LMHeadModel",                         \
+			.base = { .tied = 1, .norm_eps = 1e-5, .activation = ACT_GELU_TANH },      \
+			.settle = settle, .tokens = before "wte.weight",                           \
+			.positions = before "wpe.weight", .blocks = before "h",                    \
+			.norm = before "ln_f.weight", .norm_bias = before "ln_f.bias",             \
+			.head = "lm_head.weight", .map = ZR_MAP_IN_OUT, .norm_kind = NORM_LAYER
 
 /* Beside lm_head.weight transformers wants the others with their prefix. */
 static const struct family untied = { GPT2("transformer.") };

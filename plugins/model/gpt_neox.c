@@ -8,9 +8,9 @@
 #include "plugins/model/decoder/options.h"
 #include "plugins/model/decoder/plugin.h"
 
-static const char *const names[] = { "none",	    "pythia-70m",  "pythia-160m", "pythia-410m",
-				     "pythia-1b",   "pythia-1.4b", "pythia-2.8b", "pythia-6.9b",
-				     "pythia-12b",  "gpt-neox-20b", NULL };
+static const char *const names[] = { "none",       "pythia-70m",   "pythia-160m", "pythia-410m",
+				     "pythia-1b",  "pythia-1.4b",  "pythia-2.8b", "pythia-6.9b",
+				     "pythia-12b", "gpt-neox-20b", NULL };
 
 #define NEOX(l, h, c, v) SHAPE(l, h, h, c, 4 * c, 2048, v)
 static const struct decoder_opts presets[] = {
@@ -84,7 +84,9 @@ static const struct family_key keys[] = {
 	KEY_YES_NO("tie_word_embeddings", "tied", "false"),
 	KEY_YES_NO("attention_bias", "qkv_bias", "true"),
 	KEY_YES_NO("use_parallel_residual", "parallel", "true"),
-	{ .key = { .name = "hidden_act", .option = "activation", .def = "gelu",
+	{ .key = { .name = "hidden_act",
+		   .option = "activation",
+		   .def = "gelu",
 		   .values = "gelu=gelu gelu_new=gelu_tanh gelu_pytorch_tanh=gelu_tanh" },
 	  .write = 1 },
 	KEY_DEF("layer_norm_eps", "norm_eps", "1e-5"),

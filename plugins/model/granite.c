@@ -10,7 +10,7 @@
 
 static const char *const names[] = { "none", "granite3.1-2b", "granite3.1-8b", NULL };
 
-#define GRANITE3 \
+#define GRANITE3                                                                                   \
 	.tied = 1, .norm_eps = 1e-5, .rope_theta = 5e6, .embed_gain = 12, .residual_gain = 0.22
 static const struct decoder_opts presets[] = {
 	{ 0 },
@@ -70,7 +70,10 @@ static const struct family family = {
 	.type = "granite",
 	.architecture = "GraniteForCausalLM",
 	.misfit = decoder_biases_differ,
-	.base = { .norm_eps = 1e-6, .embed_gain = 1, .residual_gain = 1, .score_gain = 1,
+	.base = { .norm_eps = 1e-6,
+		  .embed_gain = 1,
+		  .residual_gain = 1,
+		  .score_gain = 1,
 		  .logit_divisor = 1 },
 	NAMES_AROUND_BLOCKS,
 };

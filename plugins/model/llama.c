@@ -9,13 +9,12 @@
 #include "plugins/model/decoder/options.h"
 #include "plugins/model/decoder/plugin.h"
 
-static const char *const names[] = { "none",	   "tinyllama-1.1b", "llama2-7b",   "llama2-13b",
+static const char *const names[] = { "none",       "tinyllama-1.1b", "llama2-7b",   "llama2-13b",
 				     "llama3-8b",  "llama3.1-8b",    "llama3.2-1b", "llama3.2-3b",
 				     "qwen2-0.5b", "qwen2-1.5b",     "qwen2-7b",    NULL };
 
-#define STRETCHED(x) \
-	.rope_scaling = ROPE_LLAMA3, .rope_factor = x, .rope_original_context = 8192
-#define QWEN2 .qkv_bias = 1, .norm_eps = 1e-6, .rope_theta = 1e6
+#define STRETCHED(x) .rope_scaling = ROPE_LLAMA3, .rope_factor = x, .rope_original_context = 8192
+#define QWEN2        .qkv_bias = 1, .norm_eps = 1e-6, .rope_theta = 1e6
 
 /* As published. */
 static const struct decoder_opts presets[] = {
@@ -37,9 +36,8 @@ static const struct decoder_opts presets[] = {
 static const struct zr_opt opts[] = {
 	OPTS_SHAPE(names),
 	OPT_TIED("no"),
-	OPT_YES_NO(qkv_bias,
-		   "Whether queries, keys and values have biases, as in Qwen2; auto: the "
-		   "preset's, else no."),
+	OPT_YES_NO(qkv_bias, "Whether queries, keys and values have biases, as in Qwen2; auto: the "
+			     "preset's, else no."),
 	OPT_O_BIAS,
 	OPT_MLP_BIAS,
 	OPT_WINDOW("0"),
@@ -61,21 +59,31 @@ static const struct tensor_name tensors[] = {
 static const struct family_key keys[] = {
 	KEYS_SHAPE,
 	KEY_YES_NO("tie_word_embeddings", "tied", "false"),
-	{ .key = { .name = "model_type", .option = "qkv_bias", .values = "qwen2=yes",
+	{ .key = { .name = "model_type",
+		   .option = "qkv_bias",
+		   .values = "qwen2=yes",
 		   .types = "qwen2" } },
-	{ .key = { .name = "attention_bias", .option = "qkv_bias",
-		   .values = "true=yes false=no", .types = "llama" } },
-	{ .key = { .name = "attention_bias", .option = "o_bias", .values = "true=yes false=no",
+	{ .key = { .name = "attention_bias",
+		   .option = "qkv_bias",
+		   .values = "true=yes false=no",
+		   .types = "llama" } },
+	{ .key = { .name = "attention_bias",
+		   .option = "o_bias",
+		   .values = "true=yes false=no",
 		   .types = "llama" },
 	  .write = 1 },
 	{ .key = { .name = "attention_bias", .values = "false", .types = "mistral qwen2" } },
-	{ .key = { .name = "mlp_bias", .option = "mlp_bias", .values = "true=yes false=no",
+	{ .key = { .name = "mlp_bias",
+		   .option = "mlp_bias",
+		   .values = "true=yes false=no",
 		   .types = "llama" },
 	  .write = 1 },
 	{ .key = { .name = "mlp_bias", .values = "false", .types = "mistral qwen2" } },
 	KEY_DEF("rms_norm_eps", "norm_eps", "1e-6"),
 	KEYS_ROPE("10000"),
-	{ .key = { .name = "sliding_window", .option = "window", .def = "4096",
+	{ .key = { .name = "sliding_window",
+		   .option = "window",
+		   .def = "4096",
 		   .types = "mistral" },
 	  .write = 1 },
 	{ .key = { .name = "sliding_window", .types = "llama qwen2" } }, /* not in use */
@@ -106,7 +114,7 @@ static void name(const struct decoder_opts *o, const char **type, const char **a
 	int qwen = o->qkv_bias && !o->o_bias;
 	*type = o->window ? "mistral" : qwen ? "qwen2" : "llama";
 	*architecture = o->window ? "MistralForCausalLM" :
-			qwen	  ? "Qwen2ForCausalLM" :
+			qwen      ? "Qwen2ForCausalLM" :
 				    "LlamaForCausalLM";
 }
 

@@ -16,14 +16,10 @@ static const struct decoder_opts presets[] = {
 };
 
 static const struct zr_opt opts[] = {
-	OPTS_SHAPE(names),
-	OPTS_EXPERTS,
-	OPT_TIED("no"),
-	OPT_WINDOW("0"),
-	OPT_NORM_EPS("1e-5"),
-	OPT_ROPE_THETA("1000000"),
-	OPTS_ROPE_SCALING,
-	OPT_INIT_STD("o_proj and w2"),
+	OPTS_SHAPE(names),    OPTS_EXPERTS,
+	OPT_TIED("no"),       OPT_WINDOW("0"),
+	OPT_NORM_EPS("1e-5"), OPT_ROPE_THETA("1000000"),
+	OPTS_ROPE_SCALING,    OPT_INIT_STD("o_proj and w2"),
 };
 
 static const struct tensor_name tensors[] = {

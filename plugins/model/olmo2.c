@@ -8,8 +8,9 @@
 #include "plugins/model/decoder/options.h"
 #include "plugins/model/decoder/plugin.h"
 
-static const char *const names[] = { "none", "olmo2-1b", "olmo2-7b", "olmo2-13b", "olmo2-32b",
-				     NULL };
+static const char *const names[] = {
+	"none", "olmo2-1b", "olmo2-7b", "olmo2-13b", "olmo2-32b", NULL
+};
 
 #define OLMO2(l, h, k, c, f) SHAPE(l, h, k, c, f, 4096, 100352)
 static const struct decoder_opts presets[] = {
@@ -21,12 +22,8 @@ static const struct decoder_opts presets[] = {
 };
 
 static const struct zr_opt opts[] = {
-	OPTS_SHAPE(names),
-	OPT_TIED("no"),
-	OPT_NORM_EPS("1e-6"),
-	OPT_ROPE_THETA("500000"),
-	OPTS_ROPE_SCALING,
-	OPT_INIT_STD("o_proj and down_proj"),
+	OPTS_SHAPE(names),        OPT_TIED("no"),    OPT_NORM_EPS("1e-6"),
+	OPT_ROPE_THETA("500000"), OPTS_ROPE_SCALING, OPT_INIT_STD("o_proj and down_proj"),
 };
 
 static const struct tensor_name tensors[] = {

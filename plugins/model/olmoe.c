@@ -15,14 +15,10 @@ static const struct decoder_opts presets[] = {
 };
 
 static const struct zr_opt opts[] = {
-	OPTS_SHAPE(names),
-	OPTS_EXPERTS,
-	OPT_NORM_TOPK_PROB("no"),
-	OPT_TIED("no"),
-	OPT_NORM_EPS("1e-5"),
-	OPT_ROPE_THETA("10000"),
-	OPTS_ROPE_SCALING,
-	OPT_INIT_STD("o_proj and down_proj"),
+	OPTS_SHAPE(names),        OPTS_EXPERTS,
+	OPT_NORM_TOPK_PROB("no"), OPT_TIED("no"),
+	OPT_NORM_EPS("1e-5"),     OPT_ROPE_THETA("10000"),
+	OPTS_ROPE_SCALING,        OPT_INIT_STD("o_proj and down_proj"),
 };
 
 static const struct tensor_name tensors[] = {

@@ -73,12 +73,8 @@ static const char *misfit(const struct decoder_opts *o)
 }
 
 static const struct family family = {
-	DECODER_TABLES,
-	.type = "phi3",
-	.architecture = "Phi3ForCausalLM",
-	.misfit = misfit,
-	NAMES_AROUND_BLOCKS,
-	.bare_rule = 1,
+	DECODER_TABLES,   .type = "phi3",      .architecture = "Phi3ForCausalLM",
+	.misfit = misfit, NAMES_AROUND_BLOCKS, .bare_rule = 1,
 };
 
 DECODER_PLUGIN("phi3", "Phi-3 and Phi-4: joint maps, long rotary positions");

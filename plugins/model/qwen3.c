@@ -8,7 +8,7 @@
 #include "plugins/model/decoder/options.h"
 #include "plugins/model/decoder/plugin.h"
 
-static const char *const names[] = { "none",	 "qwen3-0.6b", "qwen3-1.7b", "qwen3-4b",
+static const char *const names[] = { "none",     "qwen3-0.6b", "qwen3-1.7b", "qwen3-4b",
 				     "qwen3-8b", "qwen3-14b",  "qwen3-32b",  NULL };
 
 #define QWEN3(l, h, c, f) SHAPE(l, h, 8, c, f, 40960, 151936)
@@ -23,18 +23,15 @@ static const struct decoder_opts presets[] = {
 };
 
 static const struct zr_opt opts[] = {
-	OPTS_SHAPE(names),	 OPT_TIED("no"),	   OPT_QKV_BIAS,
-	OPT_O_BIAS,		 OPT_NORM_EPS("1e-6"),	   OPT_ROPE_THETA("1000000"),
-	OPTS_ROPE_SCALING,	 OPT_INIT_STD("o_proj and down_proj"),
+	OPTS_SHAPE(names),    OPT_TIED("no"),
+	OPT_QKV_BIAS,         OPT_O_BIAS,
+	OPT_NORM_EPS("1e-6"), OPT_ROPE_THETA("1000000"),
+	OPTS_ROPE_SCALING,    OPT_INIT_STD("o_proj and down_proj"),
 };
 
 static const struct tensor_name tensors[] = {
-	TENSOR(NORM1_W, "input_layernorm.weight"),
-	TENSORS_QKVO,
-	TENSORS_QK_NORM,
-	TENSOR(NORM2_W, "post_attention_layernorm.weight"),
-	TENSORS_GATED,
-	TENSORS_QKVO_BIASES,
+	TENSOR(NORM1_W, "input_layernorm.weight"),          TENSORS_QKVO,  TENSORS_QK_NORM,
+	TENSOR(NORM2_W, "post_attention_layernorm.weight"), TENSORS_GATED, TENSORS_QKVO_BIASES,
 };
 
 static const struct family_key keys[] = {

@@ -10,9 +10,9 @@
 
 static const char *const names[] = { "none", "qwen3-30b-a3b", "qwen3-235b-a22b", NULL };
 
-#define QWEN3_MOE(l, h, c, f) \
-	SHAPE(l, h, 4, c, f, 40960, 151936), .experts = 128, .experts_per_token = 8, \
-		.norm_topk_prob = 1, .rope_theta = 1e6
+#define QWEN3_MOE(l, h, c, f)                                                                      \
+	SHAPE(l, h, 4, c, f, 40960, 151936), .experts = 128, .experts_per_token = 8,               \
+					     .norm_topk_prob = 1, .rope_theta = 1e6
 static const struct decoder_opts presets[] = {
 	{ 0 },
 	{ QWEN3_MOE(48, 32, 2048, 768) },

@@ -11,7 +11,7 @@
 static const char *const names[] = { "none", "starcoder2-3b", "starcoder2-7b", "starcoder2-15b",
 				     NULL };
 
-#define STARCODER2(l, h, k, c, theta) \
+#define STARCODER2(l, h, k, c, theta)                                                              \
 	SHAPE(l, h, k, c, 4 * c, 16384, 49152), .window = 4096, .rope_theta = theta
 static const struct decoder_opts presets[] = {
 	{ 0 },
@@ -63,7 +63,9 @@ static const struct family_key keys[] = {
 	KEYS_SHAPE,
 	KEY_YES_NO("tie_word_embeddings", "tied", "true"),
 	KEY_YES_NO("use_bias", "qkv_bias", "true"),
-	{ .key = { .name = "hidden_act", .option = "activation", .def = "gelu_pytorch_tanh",
+	{ .key = { .name = "hidden_act",
+		   .option = "activation",
+		   .def = "gelu_pytorch_tanh",
 		   .values = "gelu_pytorch_tanh=gelu_tanh gelu_new=gelu_tanh gelu=gelu" },
 	  .write = 1 },
 	KEY_OR_NULL("sliding_window", "window", NULL, "0"),

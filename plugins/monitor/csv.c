@@ -14,7 +14,7 @@
 #include "plugins/descriptor.h"
 
 #define MAX_COLUMNS 64
-#define STEP "step,"
+#define STEP        "step,"
 
 /* Those of a new file. New ones come last. */
 static const char usual[] = "loss val_loss lr grad_norm loss_scale tokens_per_s memory "
@@ -68,8 +68,8 @@ static int take_columns(struct zr_inst *inst)
 {
 	const char *there = inst->line.text;
 	inst->told = 1; /* they are a choice of all metrics */
-	return split_columns(inst, strncmp(there, STEP, strlen(STEP)) ? usual :
-									there + strlen(STEP));
+	return split_columns(inst,
+			     strncmp(there, STEP, strlen(STEP)) ? usual : there + strlen(STEP));
 }
 
 /* Writes the header, or compares it with the one that is there, in the line's text. */
@@ -180,12 +180,10 @@ static void csv_destroy(struct zr_inst *inst)
 	free(inst);
 }
 
-static const struct zr_monitor_v1 vtbl = { .size = sizeof vtbl, .metrics = csv_metrics,
-					   .flush = csv_flush, .resume = csv_resume };
+static const struct zr_monitor_v1 vtbl = {
+	.size = sizeof vtbl, .metrics = csv_metrics, .flush = csv_flush, .resume = csv_resume
+};
 
-PLUGIN(monitor, "csv", &vtbl,
-       .version = "1",
+PLUGIN(monitor, "csv", &vtbl, .version = "1",
        .summary = "Metrics as comma separated values, a row per step.",
-       PLUGIN_OPTIONS(struct csv_opts, options),
-       .create = csv_create,
-       .destroy = csv_destroy);
+       PLUGIN_OPTIONS(struct csv_opts, options), .create = csv_create, .destroy = csv_destroy);

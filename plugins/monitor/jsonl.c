@@ -79,12 +79,10 @@ static void jsonl_destroy(struct zr_inst *inst)
 	free(inst);
 }
 
-static const struct zr_monitor_v1 vtbl = { .size = sizeof vtbl, .metrics = jsonl_metrics,
-					   .flush = jsonl_flush, .resume = jsonl_resume };
+static const struct zr_monitor_v1 vtbl = {
+	.size = sizeof vtbl, .metrics = jsonl_metrics, .flush = jsonl_flush, .resume = jsonl_resume
+};
 
-PLUGIN(monitor, "jsonl", &vtbl,
-       .version = "1",
-       .summary = "Metrics as one JSON object per step.",
-       PLUGIN_OPTIONS(struct jsonl_opts, options),
-       .create = jsonl_create,
+PLUGIN(monitor, "jsonl", &vtbl, .version = "1", .summary = "Metrics as one JSON object per step.",
+       PLUGIN_OPTIONS(struct jsonl_opts, options), .create = jsonl_create,
        .destroy = jsonl_destroy);

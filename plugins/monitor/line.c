@@ -140,9 +140,9 @@ static int not_written(const struct line *l, size_t bytes)
 	const int no = errno, full = no == ENOSPC || no == EDQUOT || no == EFBIG;
 	const int back = take_back(l, bytes);
 	errno = no;
-	return full && back ? zr_fail(l->h, ZR_EAGAIN, "%s: cannot write: %s", l->name,
-				      strerror(no)) :
-			      failed(l, "write");
+	return full && back ?
+		       zr_fail(l->h, ZR_EAGAIN, "%s: cannot write: %s", l->name, strerror(no)) :
+		       failed(l, "write");
 }
 
 int line_end(struct line *l)

@@ -16,8 +16,8 @@ struct line {
 	const struct zr_host *h;
 	int fd;
 	uint32_t used;
-	int64_t size;     /* bytes of the file */
-	char name[4096];  /* of the file, for messages */
+	int64_t size;    /* bytes of the file */
+	char name[4096]; /* of the file, for messages */
 	char text[LINE_ROOM];
 };
 

@@ -28,7 +28,7 @@ void message_text(struct message *m, uint32_t field, const char *text);
 size_t message_begin(struct message *m, uint32_t field);
 void message_end(struct message *m, size_t begun);
 
-#define CRC32 0xedb88320u  /* of zlib: the polynomial with its bits reversed */
+#define CRC32  0xedb88320u /* of zlib: the polynomial with its bits reversed */
 #define CRC32C 0x82f63b78u /* Castagnoli's */
 
 struct crc {

@@ -36,8 +36,8 @@ int output_dir(struct output *o, const struct zr_host *h, const char *path)
 		return ZR_OK;
 	return zr_fail(h, ZR_EINVAL, "path = %s: %s", o->name,
 		       errno == ENOTDIR || errno == ELOOP ? "is not a directory of the run: remove "
-							    "it"
-							  : strerror(errno));
+							    "it" :
+							    strerror(errno));
 }
 
 int output_enter(struct output *o, const char *name, int make)

@@ -10,8 +10,8 @@
 
 struct output {
 	const struct zr_host *h;
-	int dir, fd;	 /* -1: none */
-	int64_t size;	 /* bytes of the file */
+	int dir, fd;     /* -1: none */
+	int64_t size;    /* bytes of the file */
 	char name[4096]; /* of the directory, or of the file in it, for messages */
 };
 
@@ -25,7 +25,7 @@ int output_file(struct output *o, const char *name, int make);
 void output_close(struct output *o);
 
 int output_write(struct output *o, const void *p, size_t bytes); /* appends */
-int output_cut(struct output *o, int64_t bytes);		 /* leaves so many */
+int output_cut(struct output *o, int64_t bytes);                 /* leaves so many */
 /* After a write that failed with rc: leaves the bytes that were there before the record. ZR_EAGAIN:
  * so it is, and the disk was full, which may end; else what failed. */
 int output_undo(struct output *o, int64_t bytes, int rc);

@@ -19,7 +19,7 @@
 #include "plugins/descriptor.h"
 
 #define RECORD_ROOM 16384 /* bytes of the longest record */
-#define PREFIX "events.out.tfevents."
+#define PREFIX      "events.out.tfevents."
 
 /* Numbers of fields. */
 enum { EVENT_TIME = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_SUMMARY = 5, EVENT_SESSION = 7 };
@@ -196,12 +196,12 @@ static void tb_destroy(struct zr_inst *inst)
 }
 
 static const struct zr_monitor_v1 vtbl = {
-	.size = sizeof vtbl, .metrics = tb_metrics, .flush = tb_flush, .resume = tb_resume
+	.size = sizeof vtbl,
+	.metrics = tb_metrics,
+	.flush = tb_flush,
+	.resume = tb_resume,
 };
 
-PLUGIN(monitor, "tensorboard", &vtbl,
-       .version = "1",
-       .summary = "Metrics as event files of TensorBoard.",
-       PLUGIN_OPTIONS(struct tb_opts, options),
-       .create = tb_create,
-       .destroy = tb_destroy);
+PLUGIN(monitor, "tensorboard", &vtbl, .version = "1",
+       .summary = "Metrics as event files of TensorBoard.", PLUGIN_OPTIONS(struct tb_opts, options),
+       .create = tb_create, .destroy = tb_destroy);

@@ -35,8 +35,8 @@ enum { HISTORY_STEP = 2, STEP_NUM = 1, EXIT_CODE = 1, EXIT_RUNTIME = 2 };
 
 #define LAST_ROOM 128 /* metrics of which the summary has the last value */
 #define NAME_ROOM 64
-#define ID 8 /* characters of an id */
-#define PREFIX "offline-run-"
+#define ID        8 /* characters of an id */
+#define PREFIX    "offline-run-"
 
 struct wandb_opts {
 	const char *path, *project, *entity, *name;
@@ -64,7 +64,7 @@ struct zr_inst {
 	struct wandb_log log;
 	int entered, open; /* the directory of the run is open; its file is there */
 	char dir[64];      /* its name, "": not chosen yet */
-	int failed; /* nothing more is written */
+	int failed;        /* nothing more is written */
 	int64_t records, resumed, step;
 	double start, now; /* Unix seconds */
 	struct last last[LAST_ROOM];
@@ -526,12 +526,13 @@ static void wandb_destroy(struct zr_inst *inst)
 }
 
 static const struct zr_monitor_v1 vtbl = {
-	.size = sizeof vtbl, .metrics = wandb_metrics, .flush = wandb_flush, .resume = wandb_resume
+	.size = sizeof vtbl,
+	.metrics = wandb_metrics,
+	.flush = wandb_flush,
+	.resume = wandb_resume,
 };
 
-PLUGIN(monitor, "wandb", &vtbl,
-       .version = "1",
+PLUGIN(monitor, "wandb", &vtbl, .version = "1",
        .summary = "Metrics as an offline run of Weights & Biases, for `wandb sync`.",
-       PLUGIN_OPTIONS(struct wandb_opts, options),
-       .create = wandb_create,
+       PLUGIN_OPTIONS(struct wandb_opts, options), .create = wandb_create,
        .destroy = wandb_destroy);

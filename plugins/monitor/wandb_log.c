@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define BLOCK 32768
-#define HEAD 7
+#define HEAD  7
 
 enum { FULL = 1, FIRST, MIDDLE, LAST };
 
@@ -81,8 +81,8 @@ static int fragment(const struct wandb_log *l, int64_t *at, uint8_t *room, size_
 		return 0;
 
 	const size_t n = (size_t)h[4] | (size_t)h[5] << 8;
-	const uint32_t crc =
-		(uint32_t)h[0] | (uint32_t)h[1] << 8 | (uint32_t)h[2] << 16 | (uint32_t)h[3] << 24;
+	const uint32_t crc = (uint32_t)h[0] | (uint32_t)h[1] << 8 | (uint32_t)h[2] << 16 |
+			     (uint32_t)h[3] << 24;
 	if (h[6] < FULL || h[6] > LAST || (h[6] == FULL || h[6] == FIRST) != !*used ||
 	    *used + n > WANDB_RECORD_ROOM || read_at(l, *at + HEAD, room + *used, n) ||
 	    crc != crc_of_fragment(l, h[6], room + *used, n))

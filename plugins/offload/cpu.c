@@ -221,8 +221,11 @@ static int drain(struct zr_inst *s)
 static int info(struct zr_inst *s, struct zr_tier_info *i)
 {
 	(void)s;
-	*i = (struct zr_tier_info){ .size = i->size, .mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED,
-				    .max_inflight = 1, .direct = 1, .align = 1,
+	*i = (struct zr_tier_info){ .size = i->size,
+				    .mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED,
+				    .max_inflight = 1,
+				    .direct = 1,
+				    .align = 1,
 				    .capacity = UINT64_MAX };
 	return ZR_OK;
 }
@@ -245,15 +248,17 @@ static void destroy(struct zr_inst *s)
 	s->h->release(s->h, s);
 }
 
-static const struct zr_offload_v1 vtbl = { .size = sizeof vtbl, .info = info, .make = make,
-					   .discard = discard, .read = read_object,
-					   .write = write_object, .map = map, .test = test,
-					   .wait = no_ticket, .drain = drain };
+static const struct zr_offload_v1 vtbl = { .size = sizeof vtbl,
+					   .info = info,
+					   .make = make,
+					   .discard = discard,
+					   .read = read_object,
+					   .write = write_object,
+					   .map = map,
+					   .test = test,
+					   .wait = no_ticket,
+					   .drain = drain };
 
-PLUGIN(offload, "cpu", &vtbl,
-       .version = "0.1.0",
-       .summary = "Host memory, used in place.",
-       PLUGIN_OPTIONS(struct opts, cpu_opts),
-       .resolve = resolve,
-       .create = create,
+PLUGIN(offload, "cpu", &vtbl, .version = "0.1.0", .summary = "Host memory, used in place.",
+       PLUGIN_OPTIONS(struct opts, cpu_opts), .resolve = resolve, .create = create,
        .destroy = destroy);

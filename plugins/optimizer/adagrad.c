@@ -101,9 +101,7 @@ static const struct zr_optimizer_v1 vtbl = {
 	.step = adagrad_step,
 };
 
-PLUGIN(optimizer, "adagrad", &vtbl,
-       .version = "1",
+PLUGIN(optimizer, "adagrad", &vtbl, .version = "1",
        .summary = "Adagrad: steps shrink with the sum of squared gradients.",
-       PLUGIN_OPTIONS(struct adagrad_opts, options),
-       .create = adagrad_create,
+       PLUGIN_OPTIONS(struct adagrad_opts, options), .create = adagrad_create,
        .destroy = adagrad_destroy);

@@ -28,9 +28,6 @@ static const struct zr_optimizer_v1 vtbl = {
 	.split_masters = 1,
 };
 
-PLUGIN(optimizer, "adam", &vtbl,
-       .version = "1",
+PLUGIN(optimizer, "adam", &vtbl, .version = "1",
        .summary = "Adam with L2 weight decay on the device that holds the parameters.",
-       PLUGIN_OPTIONS(struct adam_opts, options),
-       .create = adam_create,
-       .destroy = adam_destroy);
+       PLUGIN_OPTIONS(struct adam_opts, options), .create = adam_create, .destroy = adam_destroy);

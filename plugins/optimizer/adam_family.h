@@ -25,23 +25,30 @@ extern const char *const adam_types[];
 
 /* Rows of an option table whose struct begins with a struct adam_opts; `type`: of the states, by
  * default. */
-#define ADAM_OPTIONS(decay, type) \
-	ZR_OPT(struct adam_opts, lr, ZR_T_F64, ADAM_CHANGES | ZR_O_SCHED, "1e-3", 0, ZR_HI, "", \
-	       "Learning rate."), \
-	ZR_OPT(struct adam_opts, betas, ZR_T_F64S, ADAM_CHANGES | ZR_O_MAX_OPEN, "0.9, 0.999", \
-	       0, 1, "", "Decay per step of the averages of the gradient and of its square."), \
-	ZR_OPT(struct adam_opts, eps, ZR_T_F64, ADAM_CHANGES, "1e-8", 0, ZR_HI, "", \
-	       "Added to the root of the averaged square before dividing by it."), \
-	ZR_OPT(struct adam_opts, weight_decay, ZR_T_F64, ADAM_CHANGES, "0", 0, ZR_HI, "", decay), \
-	ZR_OPT(struct adam_opts, bias_correction, ZR_T_BOOL, ADAM_CHANGES, "yes", 0, 0, "", \
-	       "Divide the averages by what their start at zero left out."), \
-	/* not per group: it decides the type of the state */ \
-	ZR_OPT_ENUM(struct adam_opts, states, ZR_O_NUMERIC, type, adam_types, \
-		    "Type in which both averages are kept, with 4 bytes each in fp32. bf16 takes " \
-		    "4 bytes less per parameter and rounds to nearest, so that with betas above " \
-		    "0.998 an average of squares rises but never falls. 8bit takes 5.9 bytes " \
-		    "less: codes of 8 bits and a scale per 32 elements, with which, for betas " \
-		    "above 0.999, the same holds.")
+#define ADAM_OPTIONS(decay, type)                                                                  \
+	ZR_OPT(struct adam_opts, lr, ZR_T_F64, ADAM_CHANGES | ZR_O_SCHED, "1e-3", 0, ZR_HI, "",    \
+	       "Learning rate."),                                                                  \
+		ZR_OPT(struct adam_opts, betas, ZR_T_F64S, ADAM_CHANGES | ZR_O_MAX_OPEN,           \
+		       "0.9, 0.999", 0, 1, "",                                                     \
+		       "Decay per step of the averages of the gradient and of its square."),       \
+		ZR_OPT(struct adam_opts, eps, ZR_T_F64, ADAM_CHANGES, "1e-8", 0, ZR_HI, "",        \
+		       "Added to the root of the averaged square before dividing by it."),         \
+		ZR_OPT(struct adam_opts, weight_decay, ZR_T_F64, ADAM_CHANGES, "0", 0, ZR_HI, "",  \
+		       decay),                                                                     \
+		ZR_OPT(struct adam_opts, bias_correction, ZR_T_BOOL, ADAM_CHANGES, "yes", 0, 0,    \
+		       "",                                                                         \
+		       "Divide the averages by what their start at zero left "                     \
+		       "out."), /* not per group: it decides the type of the state */              \
+		ZR_OPT_ENUM(                                                                       \
+			struct adam_opts, states, ZR_O_NUMERIC, type, adam_types,                  \
+			"Type in which both averages are kept, with 4 bytes each in fp32. "        \
+			"bf16 takes "                                                              \
+			"4 bytes less per parameter and rounds to nearest, so that with "          \
+			"betas above "                                                             \
+			"0.998 an average of squares rises but never falls. 8bit takes 5.9 bytes " \
+			"less: codes of 8 bits and a scale per 32 elements, with which, for "      \
+			"betas "                                                                   \
+			"above 0.999, the same holds.")
 
 struct zr_inst {
 	const struct zr_host *h;

@@ -8,12 +8,12 @@
 
 /* adamw8 is the same with another default. */
 #ifdef STATES_IN_8_BITS
-#define ID "adamw8"
-#define STATES "8bit"
+#define ID      "adamw8"
+#define STATES  "8bit"
 #define SUMMARY "AdamW with states of 8 bits: adamw with states = 8bit."
 #else
-#define ID "adamw"
-#define STATES "fp32"
+#define ID      "adamw"
+#define STATES  "fp32"
 #define SUMMARY "AdamW on the device that holds the parameters."
 #endif
 
@@ -39,9 +39,5 @@ static const struct zr_optimizer_v1 vtbl = {
 	.split_masters = 1,
 };
 
-PLUGIN(optimizer, ID, &vtbl,
-       .version = "1",
-       .summary = SUMMARY,
-       PLUGIN_OPTIONS(struct adam_opts, options),
-       .create = adam_create,
-       .destroy = adam_destroy);
+PLUGIN(optimizer, ID, &vtbl, .version = "1", .summary = SUMMARY,
+       PLUGIN_OPTIONS(struct adam_opts, options), .create = adam_create, .destroy = adam_destroy);

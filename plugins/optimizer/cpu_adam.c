@@ -75,9 +75,7 @@ static const struct zr_optimizer_v1 vtbl = {
 	.split_masters = 1,
 };
 
-PLUGIN(optimizer, "cpu_adam", &vtbl,
-       .version = "1",
+PLUGIN(optimizer, "cpu_adam", &vtbl, .version = "1",
        .summary = "AdamW or Adam on host memory, by the processor.",
-       PLUGIN_OPTIONS(struct cpu_adam_opts, options),
-       .create = adam_create,
+       PLUGIN_OPTIONS(struct cpu_adam_opts, options), .create = adam_create,
        .destroy = adam_destroy);

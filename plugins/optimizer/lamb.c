@@ -172,10 +172,7 @@ static const struct zr_optimizer_v1 vtbl = {
 	.partial = lamb_partial,
 };
 
-PLUGIN(optimizer, "lamb", &vtbl,
-       .version = "1",
+PLUGIN(optimizer, "lamb", &vtbl, .version = "1",
        .summary = "LAMB: Adam with a step in proportion to the norm of each parameter.",
-       PLUGIN_OPTIONS(struct lamb_opts, options),
-       .check = lamb_check,
-       .create = lamb_create,
+       PLUGIN_OPTIONS(struct lamb_opts, options), .check = lamb_check, .create = lamb_create,
        .destroy = lamb_destroy);

@@ -15,12 +15,12 @@
 
 /* lion8 is the same with another default. */
 #ifdef STATES_IN_8_BITS
-#define ID "lion8"
-#define STATES "8bit"
+#define ID      "lion8"
+#define STATES  "8bit"
 #define SUMMARY "Lion with a state of 8 bits: lion with states = 8bit."
 #else
-#define ID "lion"
-#define STATES "fp32"
+#define ID      "lion"
+#define STATES  "fp32"
 #define SUMMARY "Lion: the sign of an average, with half of Adam's state."
 #endif
 
@@ -133,9 +133,5 @@ static const struct zr_optimizer_v1 vtbl = {
 	.split_masters = 1,
 };
 
-PLUGIN(optimizer, ID, &vtbl,
-       .version = "1",
-       .summary = SUMMARY,
-       PLUGIN_OPTIONS(struct lion_opts, options),
-       .create = lion_create,
-       .destroy = lion_destroy);
+PLUGIN(optimizer, ID, &vtbl, .version = "1", .summary = SUMMARY,
+       PLUGIN_OPTIONS(struct lion_opts, options), .create = lion_create, .destroy = lion_destroy);

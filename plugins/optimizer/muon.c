@@ -21,7 +21,7 @@
 #define NS_A 3.4445f
 #define NS_B -4.775f
 #define NS_C 2.0315f
-#define EPS 1e-7
+#define EPS  1e-7
 
 enum { ORIGINAL, MATCH_RMS_ADAMW };
 static const char *const adjustments[] = { "original", "match_rms_adamw", NULL };
@@ -47,11 +47,10 @@ static const struct zr_opt options[] = {
 	       "Share of each parameter, times the learning rate, that a step takes away."),
 	ZR_OPT(struct muon_opts, ns_steps, ZR_T_I64, CHANGES, "5", 1, 100, "",
 	       "Newton-Schulz iterations that make a step orthogonal."),
-	ZR_OPT_ENUM(
-		struct muon_opts, adjust_lr_fn, CHANGES, "original", adjustments,
-		"Scale of a step by the shape of its matrix: original, sqrt(max(1, rows / "
-		"columns)); match_rms_adamw, 0.2 sqrt(max(rows, columns)), so that AdamW's "
-		"learning rates fit."),
+	ZR_OPT_ENUM(struct muon_opts, adjust_lr_fn, CHANGES, "original", adjustments,
+		    "Scale of a step by the shape of its matrix: original, sqrt(max(1, rows / "
+		    "columns)); match_rms_adamw, 0.2 sqrt(max(rows, columns)), so that AdamW's "
+		    "learning rates fit."),
 };
 
 static const struct zr_state states[] = { { "momentum_buffer", ZR_F32, 0, 0 } };
@@ -136,8 +135,13 @@ static int newton_schulz(const struct zr_opt_step *s, struct work *w, int64_t ro
 {
 	int tall = rows > cols;
 	int64_t k = lesser(rows, cols);
-	struct zr_op_muon_factor f = { .size = sizeof f, .n = k, .a = NS_A, .b = NS_B, .c = NS_C,
-				       .gram = w->gram, .square = w->square };
+	struct zr_op_muon_factor f = { .size = sizeof f,
+				       .n = k,
+				       .a = NS_A,
+				       .b = NS_B,
+				       .c = NS_C,
+				       .gram = w->gram,
+				       .square = w->square };
 	float *x = w->x;
 	int rc = product(s, tall ? ZR_MM_TRANS_A : ZR_MM_TRANS_B, k, k, tall ? rows : cols, x, x,
 			 w->gram);
@@ -250,9 +254,7 @@ static const struct zr_optimizer_v1 vtbl = {
 };
 
 /* It needs step_whole(), with memory to work in. */
-PLUGIN_NEED(1, optimizer, "muon", &vtbl,
-	    .version = "1",
+PLUGIN_NEED(1, optimizer, "muon", &vtbl, .version = "1",
 	    .summary = "Muon: orthogonal steps for matrices, in a group beside another optimizer.",
-	    PLUGIN_OPTIONS(struct muon_opts, options),
-	    .create = muon_create,
+	    PLUGIN_OPTIONS(struct muon_opts, options), .create = muon_create,
 	    .destroy = muon_destroy);

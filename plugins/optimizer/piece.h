@@ -19,7 +19,7 @@ static inline float *piece_f32(const struct zr_buf *b, int64_t off)
 static inline void *piece_at(const struct zr_buf *b, int64_t off)
 {
 	int64_t bytes = b->dtype == ZR_F32 ? off * 4 :
-			b->dtype	   ? off * 2 :
+			b->dtype           ? off * 2 :
 					     off / ZR_BLOCK * ZR_MOMENT8_BYTES;
 	return b->data ? (char *)b->data + bytes : NULL;
 }

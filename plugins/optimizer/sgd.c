@@ -117,10 +117,7 @@ static const struct zr_optimizer_v1 vtbl = {
 	.step = sgd_step,
 };
 
-PLUGIN(optimizer, "sgd", &vtbl,
-       .version = "1",
+PLUGIN(optimizer, "sgd", &vtbl, .version = "1",
        .summary = "Gradient descent with momentum on the device that holds the parameters.",
-       PLUGIN_OPTIONS(struct sgd_opts, options),
-       .check = sgd_check,
-       .create = sgd_create,
+       PLUGIN_OPTIONS(struct sgd_opts, options), .check = sgd_check, .create = sgd_create,
        .destroy = sgd_destroy);

@@ -10,8 +10,9 @@ struct bf16_opts {
 	int32_t master;
 };
 
-static const char *const masters[] = { "fp32", "split", "none", "split24", "auto",
-				      NULL }; /* ZR_MASTER_* */
+static const char *const masters[] = {
+	"fp32", "split", "none", "split24", "auto", NULL
+}; /* ZR_MASTER_* */
 
 static const struct zr_opt options[] = {
 	UNSCALED_ON_NONFINITE,
@@ -43,10 +44,8 @@ static const struct zr_precision_v1 vtbl = {
 };
 
 /* It needs ZR_MASTER_AUTO. */
-PLUGIN_NEED(4, precision, "bf16", &vtbl,
-	    .version = "1",
+PLUGIN_NEED(4, precision, "bf16", &vtbl, .version = "1",
 	    .summary = "Parameters and activations in bf16, masters with the bits of fp32 unless "
 		       "told otherwise.",
-	    PLUGIN_OPTIONS(struct bf16_opts, options),
-	    .create = unscaled_create,
+	    PLUGIN_OPTIONS(struct bf16_opts, options), .create = unscaled_create,
 	    .destroy = unscaled_destroy);

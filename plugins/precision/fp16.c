@@ -35,12 +35,12 @@ struct fp16_opts {
 };
 
 #define MOST_POWER 126 /* of a scale in fp32 */
-#define POWER 16
-#define WINDOW 1000
+#define POWER      16
+#define WINDOW     1000
 #define HYSTERESIS 2
-#define FLOOR 1
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
+#define FLOOR      1
+#define TEXT_(x)   #x
+#define TEXT(x)    TEXT_(x)
 
 static const struct zr_opt options[] = {
 	ZR_OPT(struct fp16_opts, loss_scale, ZR_T_F64, ZR_O_NUMERIC, "0", 0, 0x1p126, "",
@@ -59,10 +59,9 @@ static const struct zr_opt options[] = {
 	       "doubles."),
 	ZR_OPT(struct fp16_opts, min_loss_scale, ZR_T_F64, ZR_O_NUMERIC | ZR_O_MIN_OPEN,
 	       TEXT(FLOOR), 0, 0x1p126, "", "The floor of a dynamic scale."),
-	ZR_OPT_ENUM(
-		struct fp16_opts, on_nonfinite, ZR_O_NUMERIC, "stop", choices,
-		"What an overflow does if the scale cannot fall, at its floor or because it is "
-		"fixed: end the run, or skip the step."),
+	ZR_OPT_ENUM(struct fp16_opts, on_nonfinite, ZR_O_NUMERIC, "stop", choices,
+		    "What an overflow does if the scale cannot fall, at its floor or because it is "
+		    "fixed: end the run, or skip the step."),
 };
 
 struct zr_inst {
@@ -177,10 +176,7 @@ static const struct zr_precision_v1 vtbl = {
 	.next = fp16_next,
 };
 
-PLUGIN(precision, "fp16", &vtbl,
-       .version = "1",
+PLUGIN(precision, "fp16", &vtbl, .version = "1",
        .summary = "Parameters and activations in fp16 over an fp32 master, with a loss scale.",
-       PLUGIN_OPTIONS(struct fp16_opts, options),
-       .check = fp16_check,
-       .create = fp16_create,
+       PLUGIN_OPTIONS(struct fp16_opts, options), .check = fp16_check, .create = fp16_create,
        .destroy = fp16_destroy);

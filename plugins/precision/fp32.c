@@ -22,9 +22,7 @@ static const struct zr_precision_v1 vtbl = {
 	.next = unscaled_next,
 };
 
-PLUGIN(precision, "fp32", &vtbl,
-       .version = "1",
+PLUGIN(precision, "fp32", &vtbl, .version = "1",
        .summary = "Parameters, activations and gradients in fp32.",
-       PLUGIN_OPTIONS(struct unscaled_opts, options),
-       .create = unscaled_create,
+       PLUGIN_OPTIONS(struct unscaled_opts, options), .create = unscaled_create,
        .destroy = unscaled_destroy);

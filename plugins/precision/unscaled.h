@@ -15,9 +15,9 @@ struct unscaled_opts {
 
 /* The row of an option table whose struct starts with a struct unscaled_opts. */
 extern const char *const unscaled_choices[];
-#define UNSCALED_ON_NONFINITE \
-	ZR_OPT_ENUM(struct unscaled_opts, on_nonfinite, ZR_O_NUMERIC, "stop", unscaled_choices, \
-		    "What a step with an infinite or NaN gradient does: end the run, or leave " \
+#define UNSCALED_ON_NONFINITE                                                                      \
+	ZR_OPT_ENUM(struct unscaled_opts, on_nonfinite, ZR_O_NUMERIC, "stop", unscaled_choices,    \
+		    "What a step with an infinite or NaN gradient does: end the run, or leave "    \
 		    "everything as it is.")
 
 /* The options the instance was made with: the plugin's own struct. */

@@ -14,8 +14,6 @@ static int constant_value(struct zr_inst *inst, const struct zr_sched_point *at,
 
 static const struct zr_scheduler_v1 vtbl = { .size = sizeof vtbl, .value = constant_value };
 
-PLUGIN(scheduler, "constant", &vtbl,
-       .version = "1",
-       .summary = "The optimizer's own learning rate, always.",
-       .create = pure_create,
+PLUGIN(scheduler, "constant", &vtbl, .version = "1",
+       .summary = "The optimizer's own learning rate, always.", .create = pure_create,
        .destroy = pure_destroy);

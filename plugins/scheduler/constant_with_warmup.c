@@ -14,5 +14,5 @@ static double factor(const struct tf_opts *o, const struct tf_point *at)
 }
 
 TRANSFORMERS_SCHEDULE("constant_with_warmup",
-		      "Warm-up, then constant (transformers' constant_with_warmup).",
-		      tf_resolve, NULL);
+		      "Warm-up, then constant (transformers' constant_with_warmup).", tf_resolve,
+		      NULL);

@@ -10,8 +10,8 @@ static const struct zr_opt options[] = {
 	TF_TOTAL,
 	TF_CYCLES("0.5", "Cosine waves from the end of the warm-up to the end of the schedule."),
 	TF_MIN_LR,
-	ZR_OPT(struct tf_opts, warmup_lr_rate, ZR_T_F64,
-	       ZR_O_NUMERIC | ZR_O_AUTO | ZR_O_STAYS_AUTO, "auto", 0, ZR_HI, "",
+	ZR_OPT(struct tf_opts, warmup_lr_rate, ZR_T_F64, ZR_O_NUMERIC | ZR_O_AUTO | ZR_O_STAYS_AUTO,
+	       "auto", 0, ZR_HI, "",
 	       "Share of the optimizer's lr in the first update; auto is 1 / warmup_num_steps."),
 };
 

@@ -25,5 +25,5 @@ static double factor(const struct tf_opts *o, const struct tf_point *at)
 }
 
 TRANSFORMERS_SCHEDULE("inverse_sqrt",
-		      "Warm-up, then 1 / sqrt(updates) (transformers' inverse_sqrt).",
-		      tf_resolve, NULL);
+		      "Warm-up, then 1 / sqrt(updates) (transformers' inverse_sqrt).", tf_resolve,
+		      NULL);

@@ -51,10 +51,7 @@ static int range_value(struct zr_inst *inst, const struct zr_sched_point *at, do
 
 static const struct zr_scheduler_v1 vtbl = { .size = sizeof vtbl, .value = range_value };
 
-PLUGIN(scheduler, "lr_range_test", &vtbl,
-       .version = "1",
+PLUGIN(scheduler, "lr_range_test", &vtbl, .version = "1",
        .summary = "A learning rate that grows, to find which ones train (DeepSpeed's LRRangeTest).",
-       PLUGIN_OPTIONS(struct range_opts, options),
-       .resolve = range_resolve,
-       .create = pure_create,
+       PLUGIN_OPTIONS(struct range_opts, options), .resolve = range_resolve, .create = pure_create,
        .destroy = pure_destroy);

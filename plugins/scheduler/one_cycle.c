@@ -111,12 +111,8 @@ static int cycle_value(struct zr_inst *inst, const struct zr_sched_point *at, do
 
 static const struct zr_scheduler_v1 vtbl = { .size = sizeof vtbl, .value = cycle_value };
 
-PLUGIN(scheduler, "one_cycle", &vtbl,
-       .version = "1",
+PLUGIN(scheduler, "one_cycle", &vtbl, .version = "1",
        .summary = "Up, down, then a decay (DeepSpeed's OneCycle, of the learning rate only: betas "
 		  "stay).",
-       PLUGIN_OPTIONS(struct cycle_opts, options),
-       .resolve = cycle_resolve,
-       .check = cycle_check,
-       .create = pure_create,
-       .destroy = pure_destroy);
+       PLUGIN_OPTIONS(struct cycle_opts, options), .resolve = cycle_resolve, .check = cycle_check,
+       .create = pure_create, .destroy = pure_destroy);

@@ -39,18 +39,18 @@ struct tf_opts {
 	ZR_OPT(struct tf_opts, warmup_num_steps, ZR_T_I64, ZR_O_NUMERIC | ZR_O_AUTO, "auto", 0,    \
 	       ZR_HI, "updates",                                                                   \
 	       "Length of the warm-up, which begins at 0; auto is warmup_ratio of the run."),      \
-	ZR_OPT(struct tf_opts, warmup_ratio, ZR_T_F64, ZR_O_NUMERIC, "0", 0, 1, "",                \
-	       "Share of the updates until the end of the schedule that are the warm-up, where "   \
-	       "warmup_num_steps gives no number."),                                               \
-	ZR_OPT_ENUM(struct tf_opts, warmup_rounding, ZR_O_NUMERIC, "up", warmup_roundings,         \
-		    "How the product of warmup_ratio and the updates becomes a whole number: up "  \
-		    "as transformers, down as Axolotl."),                                          \
-	ZR_OPT(struct tf_opts, warmup_least_steps, ZR_T_I64, ZR_O_NUMERIC, "1", 1, ZR_HI,          \
-	       "updates",                                                                          \
-	       "Least length of a warm-up by warmup_ratio that is not 0."),                        \
-	ZR_OPT(struct tf_opts, warmup_most_steps, ZR_T_I64, ZR_O_NUMERIC, "0", 0, ZR_HI,           \
-	       "updates",                                                                          \
-	       "Greatest length of a warm-up by warmup_ratio; 0 is no limit.")
+		ZR_OPT(struct tf_opts, warmup_ratio, ZR_T_F64, ZR_O_NUMERIC, "0", 0, 1, "",        \
+		       "Share of the updates until the end of the schedule that are the "          \
+		       "warm-up, where "                                                           \
+		       "warmup_num_steps gives no number."),                                       \
+		ZR_OPT_ENUM(struct tf_opts, warmup_rounding, ZR_O_NUMERIC, "up", warmup_roundings, \
+			    "How the product of warmup_ratio and the updates becomes a whole "     \
+			    "number: up "                                                          \
+			    "as transformers, down as Axolotl."),                                  \
+		ZR_OPT(struct tf_opts, warmup_least_steps, ZR_T_I64, ZR_O_NUMERIC, "1", 1, ZR_HI,  \
+		       "updates", "Least length of a warm-up by warmup_ratio that is not 0."),     \
+		ZR_OPT(struct tf_opts, warmup_most_steps, ZR_T_I64, ZR_O_NUMERIC, "0", 0, ZR_HI,   \
+		       "updates", "Greatest length of a warm-up by warmup_ratio; 0 is no limit.")
 
 #define TF_TOTAL                                                                                   \
 	ZR_OPT(struct tf_opts, total_num_steps, ZR_T_I64, ZR_O_NUMERIC | ZR_O_AUTO, "auto", 1,     \
@@ -66,9 +66,10 @@ struct tf_opts {
 	       "auto", 0, ZR_HI, "",                                                               \
 	       "Learning rate at the end of the decay; auto is min_lr_rate of each group's own "   \
 	       "lr."),                                                                             \
-	ZR_OPT(struct tf_opts, min_lr_rate, ZR_T_F64, ZR_O_NUMERIC, "0", 0, 1, "",                 \
-	       "Share of the optimizer's lr at the end of the decay; of this and min_lr give "     \
-	       "one.")
+		ZR_OPT(struct tf_opts, min_lr_rate, ZR_T_F64, ZR_O_NUMERIC, "0", 0, 1, "",         \
+		       "Share of the optimizer's lr at the end of the decay; of this and "         \
+		       "min_lr give "                                                              \
+		       "one.")
 
 /* What a factor follows from. */
 struct tf_point {
@@ -176,13 +177,8 @@ static inline int tf_check_min_lr(const struct zr_host *h, const void *opts)
 		return ZR_OK;                                                                      \
 	}                                                                                          \
 	static const struct zr_scheduler_v1 vtbl = { .size = sizeof vtbl, .value = value_of };     \
-	PLUGIN(scheduler, name, &vtbl,                                                             \
-	       .version = "1",                                                                     \
-	       .summary = about,                                                                   \
-	       PLUGIN_OPTIONS(struct tf_opts, options),                                            \
-	       .resolve = resolved_by,                                                             \
-	       .check = checked_by,                                                                \
-	       .create = pure_create,                                                              \
-	       .destroy = pure_destroy)
+	PLUGIN(scheduler, name, &vtbl, .version = "1", .summary = about,                           \
+	       PLUGIN_OPTIONS(struct tf_opts, options), .resolve = resolved_by,                    \
+	       .check = checked_by, .create = pure_create, .destroy = pure_destroy)
 
 #endif

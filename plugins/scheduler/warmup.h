@@ -17,20 +17,20 @@
 enum { WARMUP_LOG, WARMUP_LINEAR };
 static const char *const warmup_types[] = { "log", "linear", NULL };
 
-#define WARMUP_MAX_LR(S) \
-	ZR_OPT(S, warmup_max_lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_AUTO | ZR_O_STAYS_AUTO, "auto", 0, \
-	       ZR_HI, "", \
-	       "Learning rate after the warm-up, of every parameter group; auto is each group's " \
+#define WARMUP_MAX_LR(S)                                                                           \
+	ZR_OPT(S, warmup_max_lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_AUTO | ZR_O_STAYS_AUTO, "auto", 0,  \
+	       ZR_HI, "",                                                                          \
+	       "Learning rate after the warm-up, of every parameter group; auto is each group's "  \
 	       "own lr.")
-#define WARMUP_NUM_STEPS(S) \
-	ZR_OPT(S, warmup_num_steps, ZR_T_I64, ZR_O_NUMERIC, "1000", 1, ZR_HI, "updates", \
+#define WARMUP_NUM_STEPS(S)                                                                        \
+	ZR_OPT(S, warmup_num_steps, ZR_T_I64, ZR_O_NUMERIC, "1000", 1, ZR_HI, "updates",           \
 	       "Length of the warm-up; 1 counts as 2.")
-#define WARMUP_TYPE(S) \
-	ZR_OPT_ENUM(S, warmup_type, ZR_O_NUMERIC, "log", warmup_types, \
+#define WARMUP_TYPE(S)                                                                             \
+	ZR_OPT_ENUM(S, warmup_type, ZR_O_NUMERIC, "log", warmup_types,                             \
 		    "Shape of the warm-up: log rises fast first, linear evenly.")
-#define WARMUP_TOTAL_NUM_STEPS(S) \
-	ZR_OPT(S, total_num_steps, ZR_T_I64, ZR_O_NUMERIC | ZR_O_AUTO, "auto", 1, ZR_HI, \
-	       "updates", \
+#define WARMUP_TOTAL_NUM_STEPS(S)                                                                  \
+	ZR_OPT(S, total_num_steps, ZR_T_I64, ZR_O_NUMERIC | ZR_O_AUTO, "auto", 1, ZR_HI,           \
+	       "updates",                                                                          \
 	       "Where the decay ends, counted from the start of the run; auto is [train] steps.")
 
 static inline int64_t warmup_length(int64_t warmup_num_steps)

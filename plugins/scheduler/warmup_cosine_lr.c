@@ -69,10 +69,7 @@ static int cosine_create(const struct zr_host *h, const void *opts, struct zr_in
 
 static const struct zr_scheduler_v1 vtbl = { .size = sizeof vtbl, .value = cosine_value };
 
-PLUGIN(scheduler, "warmup_cosine_lr", &vtbl,
-       .version = "1",
+PLUGIN(scheduler, "warmup_cosine_lr", &vtbl, .version = "1",
        .summary = "Warm-up, then half a cosine down (DeepSpeed's WarmupCosineLR).",
-       PLUGIN_OPTIONS(struct cosine_opts, options),
-       .resolve = cosine_resolve,
-       .create = cosine_create,
-       .destroy = pure_destroy);
+       PLUGIN_OPTIONS(struct cosine_opts, options), .resolve = cosine_resolve,
+       .create = cosine_create, .destroy = pure_destroy);

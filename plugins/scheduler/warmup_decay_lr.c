@@ -68,10 +68,7 @@ static int decay_create(const struct zr_host *h, const void *opts, struct zr_ins
 
 static const struct zr_scheduler_v1 vtbl = { .size = sizeof vtbl, .value = decay_value };
 
-PLUGIN(scheduler, "warmup_decay_lr", &vtbl,
-       .version = "1",
+PLUGIN(scheduler, "warmup_decay_lr", &vtbl, .version = "1",
        .summary = "Warm-up, then a straight line down (DeepSpeed's WarmupDecayLR).",
-       PLUGIN_OPTIONS(struct decay_opts, options),
-       .resolve = decay_resolve,
-       .create = decay_create,
+       PLUGIN_OPTIONS(struct decay_opts, options), .resolve = decay_resolve, .create = decay_create,
        .destroy = pure_destroy);

@@ -52,10 +52,7 @@ static int warmup_value(struct zr_inst *inst, const struct zr_sched_point *at, d
 
 static const struct zr_scheduler_v1 vtbl = { .size = sizeof vtbl, .value = warmup_value };
 
-PLUGIN(scheduler, "warmup_lr", &vtbl,
-       .version = "1",
+PLUGIN(scheduler, "warmup_lr", &vtbl, .version = "1",
        .summary = "Warm-up from a small learning rate, then constant (DeepSpeed's WarmupLR).",
-       PLUGIN_OPTIONS(struct warmup_opts, options),
-       .resolve = warmup_resolve,
-       .create = pure_create,
-       .destroy = pure_destroy);
+       PLUGIN_OPTIONS(struct warmup_opts, options), .resolve = warmup_resolve,
+       .create = pure_create, .destroy = pure_destroy);

@@ -7,5 +7,5 @@
 #include "policy.h"
 
 ZERO_STAGE("hpz", "ZeRO stage 3 with parameters split inside each node (ZeRO++ hpZ).",
-	   POLICY_SPLIT_OPTS, split_at,
-	   .param = ZR_GROUP_NODE, .grad = ZR_GROUP_WORLD, .state = ZR_GROUP_WORLD);
+	   POLICY_SPLIT_OPTS, split_at, .param = ZR_GROUP_NODE, .grad = ZR_GROUP_WORLD,
+	   .state = ZR_GROUP_WORLD);

@@ -5,9 +5,8 @@
  */
 #include "policy.h"
 
-ZERO_STAGE(
-	"mics",
-	"ZeRO stage 3 inside each node: parameters, gradients and state once per node (MiCS, "
-	"hybrid sharding).",
-	POLICY_SPLIT_OPTS, split_at, .param = ZR_GROUP_NODE, .grad = ZR_GROUP_NODE,
-	.state = ZR_GROUP_NODE);
+ZERO_STAGE("mics",
+	   "ZeRO stage 3 inside each node: parameters, gradients and state once per node (MiCS, "
+	   "hybrid sharding).",
+	   POLICY_SPLIT_OPTS, split_at, .param = ZR_GROUP_NODE, .grad = ZR_GROUP_NODE,
+	   .state = ZR_GROUP_NODE);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT(f, min, doc) \
+#define COUNT(f, min, doc)                                                                         \
 	ZR_OPT(struct policy_opts, f, ZR_T_COUNT, ZR_O_AUTO, "auto", min, ZR_HI, "elements", doc)
 
 const struct zr_opt policy_options[POLICY_SPLIT_OPTS] = {
@@ -80,7 +80,7 @@ int policy_resolve(const struct zr_host *h, const struct zr_facts *facts, void *
 	settle(&o->allgather_bucket_size, block);
 	settle(&o->sub_group_size, largest < 4194304 ? largest : 4194304);
 	settle(&o->prefetch_bucket_size, !o->overlap_comm ? 0 :
-					 further	  ? largest + further * block :
+					 further          ? largest + further * block :
 							    block);
 	settle(&o->max_live_parameters, largest + (2 + further) * block);
 	settle(&o->max_reuse_distance, 2 * largest);
@@ -123,8 +123,8 @@ static int stays_whole(const struct zr_inst *inst, int64_t elements, const char 
 	       persistent_names(inst->o->persistent, name);
 }
 
-int policy_groups(const struct zr_inst *inst, const struct zr_groups_of *unit,
-		  struct zr_groups of, struct zr_groups *out)
+int policy_groups(const struct zr_inst *inst, const struct zr_groups_of *unit, struct zr_groups of,
+		  struct zr_groups *out)
 {
 	*out = of;
 	if (stays_whole(inst, unit->elements, unit->name))

@@ -51,17 +51,17 @@ int bucket_close(struct bucket *b, const struct zr_stage *s);
 struct zr_inst {
 	const struct zr_host *h;
 	const struct policy_opts *o;
-	void *memory;          /* of all arrays: host->alloc */
-	int32_t n_units;       /* that they have room for */
-	struct bucket grads;   /* complete gradients, open until END */
-	int32_t *order;        /* units in the order in which their gradients are complete */
+	void *memory;        /* of all arrays: host->alloc */
+	int32_t n_units;     /* that they have room for */
+	struct bucket grads; /* complete gradients, open until END */
+	int32_t *order;      /* units in the order in which their gradients are complete */
 	/* the first so many of them: of these lists were closed; before the last closed ones, so
 	 * that their reduce was waited for; were updated */
 	int32_t complete, reduced, arrived, updated;
-	struct bucket list;    /* closed before an answer ends */
-	uint8_t *whole;        /* per unit: not split */
-	uint8_t *full;         /* gathered and not dropped */
-	uint8_t *ahead;        /* full for a later use than the current one */
+	struct bucket list; /* closed before an answer ends */
+	uint8_t *whole;     /* per unit: not split */
+	uint8_t *full;      /* gathered and not dropped */
+	uint8_t *ahead;     /* full for a later use than the current one */
 	int64_t elements_ahead;
 };
 
@@ -71,8 +71,8 @@ int policy_create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 void policy_destroy(struct zr_inst *inst);
 
 /* The groups of a stage; a unit that is small or persistent stays whole. */
-int policy_groups(const struct zr_inst *inst, const struct zr_groups_of *unit,
-		  struct zr_groups of, struct zr_groups *out);
+int policy_groups(const struct zr_inst *inst, const struct zr_groups_of *unit, struct zr_groups of,
+		  struct zr_groups *out);
 
 /* Whether one of the patterns fits the name; patterns may be NULL. */
 int persistent_names(const char *patterns, const char *name);
@@ -84,26 +84,19 @@ int split_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_sta
 
 /* All of a stage: id, summary, number of options, the policy that answers points, and the groups of
  * parameters, gradients and state. The last line of its file, as ZR_PLUGIN, which it ends with. */
-#define ZERO_STAGE(name, text, options, answer, ...) \
-	static int stage_groups(struct zr_inst *inst, const struct zr_groups_of *of, \
-				struct zr_groups *out) \
-	{ \
-		return policy_groups(inst, of, (struct zr_groups){ __VA_ARGS__ }, out); \
-	} \
-	static const struct zr_zero_v1 vtbl = { .size = sizeof vtbl, \
-						.groups = stage_groups, \
-						.at = answer }; \
-	PLUGIN_NEED(4, /* names of units */ \
-		    zero, name, &vtbl, \
-		    .version = "1", \
-		    .summary = text, \
-		    .opts = policy_options, \
-		    .n_opts = options, \
-		    .opt_stride = sizeof *policy_options, \
-		    .opts_size = sizeof(struct policy_opts), \
-		    .resolve = policy_resolve, \
-		    .check = policy_check, \
-		    .create = policy_create, \
-		    .destroy = policy_destroy)
+#define ZERO_STAGE(name, text, options, answer, ...)                                               \
+	static int stage_groups(struct zr_inst *inst, const struct zr_groups_of *of,               \
+				struct zr_groups *out)                                             \
+	{                                                                                          \
+		return policy_groups(inst, of, (struct zr_groups){ __VA_ARGS__ }, out);            \
+	}                                                                                          \
+	static const struct zr_zero_v1 vtbl = { .size = sizeof vtbl,                               \
+						.groups = stage_groups,                            \
+						.at = answer };                                    \
+	PLUGIN_NEED(4, /* names of units */                                                        \
+		    zero, name, &vtbl, .version = "1", .summary = text, .opts = policy_options,    \
+		    .n_opts = options, .opt_stride = sizeof *policy_options,                       \
+		    .opts_size = sizeof(struct policy_opts), .resolve = policy_resolve,            \
+		    .check = policy_check, .create = policy_create, .destroy = policy_destroy)
 
 #endif

@@ -5,6 +5,5 @@
  */
 #include "policy.h"
 
-ZERO_STAGE("stage0", "Plain data parallelism: every rank holds everything.",
-	   POLICY_WHOLE_OPTS, policy_at,
-	   .param = ZR_GROUP_SELF, .grad = ZR_GROUP_SELF, .state = ZR_GROUP_SELF);
+ZERO_STAGE("stage0", "Plain data parallelism: every rank holds everything.", POLICY_WHOLE_OPTS,
+	   policy_at, .param = ZR_GROUP_SELF, .grad = ZR_GROUP_SELF, .state = ZR_GROUP_SELF);

@@ -6,5 +6,5 @@
 #include "policy.h"
 
 ZERO_STAGE("stage1", "ZeRO stage 1: the optimizer's state is split over all ranks.",
-	   POLICY_WHOLE_OPTS, policy_at,
-	   .param = ZR_GROUP_SELF, .grad = ZR_GROUP_SELF, .state = ZR_GROUP_WORLD);
+	   POLICY_WHOLE_OPTS, policy_at, .param = ZR_GROUP_SELF, .grad = ZR_GROUP_SELF,
+	   .state = ZR_GROUP_WORLD);

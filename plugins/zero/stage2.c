@@ -6,5 +6,5 @@
 #include "policy.h"
 
 ZERO_STAGE("stage2", "ZeRO stage 2: gradients and optimizer's state are split over all ranks.",
-	   POLICY_WHOLE_OPTS, policy_at,
-	   .param = ZR_GROUP_SELF, .grad = ZR_GROUP_WORLD, .state = ZR_GROUP_WORLD);
+	   POLICY_WHOLE_OPTS, policy_at, .param = ZR_GROUP_SELF, .grad = ZR_GROUP_WORLD,
+	   .state = ZR_GROUP_WORLD);

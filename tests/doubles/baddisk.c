@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PAGE 4096
+#define PAGE    4096
 #define VISIBLE __attribute__((visibility("default")))
 
 static long begun, ended; /* one thread transfers */
@@ -58,7 +58,7 @@ VISIBLE ssize_t pread(int fd, void *mem, size_t bytes, off_t at)
 {
 	static ssize_t (*next)(int, void *, size_t, off_t);
 	if (!next)
-		next = (ssize_t (*)(int, void *, size_t, off_t))dlsym(RTLD_NEXT, "pread");
+		next = (ssize_t(*)(int, void *, size_t, off_t))dlsym(RTLD_NEXT, "pread");
 	return result(end(next(fd, mem, begin(bytes), at)));
 }
 
@@ -66,7 +66,7 @@ VISIBLE ssize_t pwrite(int fd, const void *mem, size_t bytes, off_t at)
 {
 	static ssize_t (*next)(int, const void *, size_t, off_t);
 	if (!next)
-		next = (ssize_t (*)(int, const void *, size_t, off_t))dlsym(RTLD_NEXT, "pwrite");
+		next = (ssize_t(*)(int, const void *, size_t, off_t))dlsym(RTLD_NEXT, "pwrite");
 	return result(end(next(fd, mem, begin(bytes), at)));
 }
 
@@ -108,7 +108,8 @@ static void end_all(struct io_uring *ring)
 	if (of != ring)
 		counted = *ring->cq.khead;
 	of = ring;
-	io_uring_for_each_cqe(ring, head, e) {
+	io_uring_for_each_cqe(ring, head, e)
+	{
 		if ((int)(head - counted) < 0)
 			continue;
 		e->res = (int)end(e->res);

@@ -189,10 +189,13 @@ static void destroy(struct zr_inst *inst)
 	free(inst);
 }
 
-static struct zr_optimizer_v1 vtbl = { .size = sizeof vtbl, .caps = ZR_OPT_ELEMENTWISE,
-				       .mem_ok = ZR_MEM_HOST, .state_version = 1,
+static struct zr_optimizer_v1 vtbl = { .size = sizeof vtbl,
+				       .caps = ZR_OPT_ELEMENTWISE,
+				       .mem_ok = ZR_MEM_HOST,
+				       .state_version = 1,
 				       .state_stride = sizeof(struct zr_state),
-				       .states = asked_states, .step = step };
+				       .states = asked_states,
+				       .step = step };
 
 __attribute__((constructor)) static void damage(void)
 {

@@ -103,8 +103,8 @@ static void destroy(struct zr_inst *inst)
 	free(inst);
 }
 
-#if defined(FP_MODE) || defined(CRASH) || defined(HANG) || defined(QUIT) || \
-	defined(CHATTER) || defined(TAKES_SIGNALS)
+#if defined(FP_MODE) || defined(CRASH) || defined(HANG) || defined(QUIT) || defined(CHATTER) ||    \
+	defined(TAKES_SIGNALS)
 __attribute__((constructor)) static void misbehave(void)
 {
 #ifdef FP_MODE
@@ -165,11 +165,11 @@ static const struct zr_desc *const descs[] = {
 #ifndef NO_DESC
 	&desc,
 #endif
-	NULL
+	NULL,
 };
 ZR_EXTERN __attribute__((visibility("default"))) const struct zr_entry zr_plugin_entry_v1;
-const struct zr_entry zr_plugin_entry_v1 = { MAGIC, ENTRY_SIZE, MAJOR, ZR_ABI_MINOR, NEED, 0, DRAFT,
-					     ENTRY_BITS, __VERSION__, descs };
+const struct zr_entry zr_plugin_entry_v1 = { MAGIC, ENTRY_SIZE, MAJOR,      ZR_ABI_MINOR, NEED,
+					     0,     DRAFT,      ENTRY_BITS, __VERSION__,  descs };
 #else
 const struct zr_desc *const unused_desc = &desc;
 #endif

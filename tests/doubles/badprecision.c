@@ -57,14 +57,26 @@ static void destroy(struct zr_inst *inst)
 }
 
 static const struct zr_precision_v1 vtbl = {
-	.size = sizeof vtbl, .info = info, .start = start, .next = next
+	.size = sizeof vtbl,
+	.info = info,
+	.start = start,
+	.next = next,
 };
 static const struct zr_iface ifaces[] = { { "zr.precision/1", &vtbl }, { NULL, NULL } };
 
 static const struct zr_desc desc = {
-	.size = sizeof desc, .role = "precision", .id = "badprecision", .version = "1",
-	.license = "Apache-2.0", .summary = "For tests.", .ifaces = ifaces, .opts = options,
-	.n_opts = 3, .opt_stride = sizeof *options, .opts_size = sizeof(struct opts),
-	.create = create, .destroy = destroy,
+	.size = sizeof desc,
+	.role = "precision",
+	.id = "badprecision",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "For tests.",
+	.ifaces = ifaces,
+	.opts = options,
+	.n_opts = 3,
+	.opt_stride = sizeof *options,
+	.opts_size = sizeof(struct opts),
+	.create = create,
+	.destroy = destroy,
 };
 ZR_PLUGIN(&desc);

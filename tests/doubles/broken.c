@@ -29,10 +29,10 @@ static const char *fault = "";
 #define PLACE_OF_MOMENTUM offsetof(struct opts, momentum)
 #endif
 #if defined(AUTO_STAYS)
-#define PERIOD "auto"
+#define PERIOD       "auto"
 #define PERIOD_FLAGS ZR_O_AUTO
 #else
-#define PERIOD "3"
+#define PERIOD       "3"
 #define PERIOD_FLAGS 0
 #endif
 
@@ -48,8 +48,8 @@ static const struct zr_opt options[] = {
 	ZR_OPT(struct opts, period, ZR_T_I64, PERIOD_FLAGS, PERIOD, 0, 10, "steps",
 	       "Does nothing."),
 #ifdef TOO_MANY_OPTIONS /* what happens to lie behind the table */
-	{ (const char *)1, (const char *)2, (const char *)3, (const char *)4, NULL, 0, 1,
-	  ZR_T_BOOL, 0, 0, 1 },
+	{ (const char *)1, (const char *)2, (const char *)3, (const char *)4, NULL, 0, 1, ZR_T_BOOL,
+	  0, 0, 1 },
 #endif
 };
 #ifdef TOO_MANY_OPTIONS
@@ -122,9 +122,9 @@ static void misbehave(struct zr_inst *inst, const struct zr_opt_step *s)
 	const struct zr_host *h = inst->h;
 	IF(ALLOCATES) h->release(h, h->alloc(h, 64, "workspace"));
 	IF(MALLOCS) free(realloc(malloc(64), 128));
-	IF(WRITES_GRAD) ((float *)s->grad.data)[0] *= 2;
-	IF(BEYOND) ((float *)s->master.data)[s->master.count] = 0;
-	IF(WRITES_OPTIONS) ((struct opts *)(uintptr_t)s->opts)->lr = 0;
+	IF(WRITES_GRAD)((float *)s->grad.data)[0] *= 2;
+	IF(BEYOND)((float *)s->master.data)[s->master.count] = 0;
+	IF(WRITES_OPTIONS)((struct opts *)(uintptr_t)s->opts)->lr = 0;
 	IF(NEWER) inst->seen += s->work != NULL;
 #ifdef ROUNDS
 	fesetround(FE_UPWARD);
@@ -185,7 +185,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 #ifdef HANDLER
 	signal(SIGUSR1, on_signal);
 #endif
-	IF(USES_GET) *(volatile char *)h->get(h, "zr.device/1", &other);
+	IF(USES_GET) * (volatile char *)h->get(h, "zr.device/1", &other);
 	inst = malloc(sizeof *inst);
 	IF(NO_LOOK) inst->seen = 0;
 	IF(SILENT) if (!inst) return ZR_ENOMEM;
@@ -226,15 +226,29 @@ __attribute__((visibility("default"))) int helper;
 #endif
 
 static const struct zr_optimizer_v1 vtbl = {
-	.size = sizeof vtbl, .caps = ZR_OPT_ELEMENTWISE, .mem_ok = ZR_MEM_HOST,
-	.state_version = 1, .state_stride = sizeof(struct zr_state), .states = states, .step = step,
+	.size = sizeof vtbl,
+	.caps = ZR_OPT_ELEMENTWISE,
+	.mem_ok = ZR_MEM_HOST,
+	.state_version = 1,
+	.state_stride = sizeof(struct zr_state),
+	.states = states,
+	.step = step,
 };
 static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, NULL } };
 static const struct zr_desc desc = {
-	.size = sizeof desc, .role = "optimizer", .id = "broken", .version = "1",
-	.license = "Apache-2.0", .summary = "For tests.", .ifaces = ifaces,
-	.opts = options, .n_opts = N_OPTIONS, .opt_stride = sizeof *options,
-	.opts_size = sizeof(struct opts), .create = create, .destroy = destroy,
+	.size = sizeof desc,
+	.role = "optimizer",
+	.id = "broken",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "For tests.",
+	.ifaces = ifaces,
+	.opts = options,
+	.n_opts = N_OPTIONS,
+	.opt_stride = sizeof *options,
+	.opts_size = sizeof(struct opts),
+	.create = create,
+	.destroy = destroy,
 };
 #ifndef NO_ENTRY
 ZR_PLUGIN(&desc);

@@ -44,8 +44,14 @@ static void destroy(struct zr_inst *inst)
 static const struct zr_scheduler_v1 vtbl = { .size = sizeof vtbl, .value = value };
 static const struct zr_iface ifaces[] = { { "zr.scheduler/1", &vtbl }, { NULL, NULL } };
 static const struct zr_desc desc = {
-	.size = sizeof desc, .role = "scheduler", .id = "broken", .version = "1",
-	.license = "Apache-2.0", .summary = "For tests.", .ifaces = ifaces, .create = create,
+	.size = sizeof desc,
+	.role = "scheduler",
+	.id = "broken",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "For tests.",
+	.ifaces = ifaces,
+	.create = create,
 	.destroy = destroy,
 };
 ZR_PLUGIN(&desc);

@@ -16,7 +16,7 @@
 #include "wrapped.h"
 
 #define PENDING 64
-#define SEGS 512
+#define SEGS    512
 
 static struct zr_desc desc;
 static struct zr_comm_v1 vtbl;
@@ -69,13 +69,16 @@ static const void *inner_get(const struct zr_host *h, const char *iface, struct 
 static int64_t ranks_of(const struct zr_comm_op *op)
 {
 	return op->group == ZR_GROUP_WORLD ? host->world :
-	       op->group == ZR_GROUP_NODE  ? host->local_world : 1;
+	       op->group == ZR_GROUP_NODE  ? host->local_world :
+					     1;
 }
 
 static uint64_t width(int32_t dtype)
 {
-	return dtype == ZR_U8 ? 1 : dtype == ZR_F32 || dtype == ZR_I32 ? 4 :
-	       dtype == ZR_BF16 || dtype == ZR_F16 ? 2 : 8;
+	return dtype == ZR_U8                      ? 1 :
+	       dtype == ZR_F32 || dtype == ZR_I32  ? 4 :
+	       dtype == ZR_BF16 || dtype == ZR_F16 ? 2 :
+						     8;
 }
 
 /* Host code cannot look at device memory: an address that a copy from does not change is the
@@ -102,7 +105,8 @@ static int post(struct zr_inst *inst, const struct zr_comm_op *op, zr_ticket *ou
 	struct pending *p = pending;
 	int64_t ranks = ranks_of(op),
 		parts = op->kind == ZR_COMM_ALL_TO_ALL || op->kind == ZR_COMM_REDUCE_SCATTER ?
-				ranks : 1;
+				ranks :
+				1;
 	int rc = 0;
 	while (p < pending + PENDING && p->used)
 		p++;
@@ -169,8 +173,12 @@ __attribute__((constructor)) static void wrap(void)
 	real = wrapped("comm/local.so");
 	real_vtbl = real->ifaces[0].vtbl;
 	desc = *real;
-	vtbl = (struct zr_comm_v1){ .size = sizeof vtbl, .mem = ZR_MEM_DEVICE, .post = post,
-				    .test = test, .wait = wait, .abort = real_vtbl->abort,
+	vtbl = (struct zr_comm_v1){ .size = sizeof vtbl,
+				    .mem = ZR_MEM_DEVICE,
+				    .post = post,
+				    .test = test,
+				    .wait = wait,
+				    .abort = real_vtbl->abort,
 				    .bytes_sent = real_vtbl->bytes_sent };
 	desc.id = "devcomm";
 	desc.ifaces = ifaces;

@@ -20,16 +20,42 @@
 #include <unistd.h>
 
 #define DEFECTS(X)                                                                                 \
-	X(NONE) X(TIES_EVEN) X(NAN_BECOMES_ZERO) X(FP16_TIES_AWAY) X(FP16_FLUSHES)                 \
-	X(FP16_CLAMPS) X(NO_COPY_IN_FP32) X(OPTIONS_OF_CREATE) X(OPTIONS_OF_FIRST_STEP)            \
-	X(RATE_BY_WORKERS) X(NUMBER_OF_WORKER) X(CUT_BY_WORKERS) X(STATIC_BUFFER) X(STATIC_RATE)   \
-	X(SHARED_COUNT) X(STATIC_POINTER) X(ZERO_DIRECTION) X(NO_EPSILON) X(ZERO_NORM)             \
-	X(REFUSES_PINNED) X(LEAVES_THREAD) X(LEAVES_ALARM) X(LEAVES_ITIMER) X(LEAVES_TIMER)        \
-	X(BLOCKS_SIGNAL) X(LEAVES_FILE) X(BINDS_TO_PROCESSOR) X(LIMITS_FILES) X(READS_TIME)        \
-	X(READS_CLOCK) X(READS_ENVIRONMENT) X(READS_PID) X(READS_PROCESSOR)
+	X(NONE)                                                                                    \
+	X(TIES_EVEN)                                                                               \
+	X(NAN_BECOMES_ZERO)                                                                        \
+	X(FP16_TIES_AWAY)                                                                          \
+	X(FP16_FLUSHES)                                                                            \
+	X(FP16_CLAMPS)                                                                             \
+	X(NO_COPY_IN_FP32)                                                                         \
+	X(OPTIONS_OF_CREATE)                                                                       \
+	X(OPTIONS_OF_FIRST_STEP)                                                                   \
+	X(RATE_BY_WORKERS)                                                                         \
+	X(NUMBER_OF_WORKER)                                                                        \
+	X(CUT_BY_WORKERS)                                                                          \
+	X(STATIC_BUFFER)                                                                           \
+	X(STATIC_RATE)                                                                             \
+	X(SHARED_COUNT)                                                                            \
+	X(STATIC_POINTER)                                                                          \
+	X(ZERO_DIRECTION)                                                                          \
+	X(NO_EPSILON)                                                                              \
+	X(ZERO_NORM)                                                                               \
+	X(REFUSES_PINNED)                                                                          \
+	X(LEAVES_THREAD)                                                                           \
+	X(LEAVES_ALARM)                                                                            \
+	X(LEAVES_ITIMER)                                                                           \
+	X(LEAVES_TIMER)                                                                            \
+	X(BLOCKS_SIGNAL)                                                                           \
+	X(LEAVES_FILE)                                                                             \
+	X(BINDS_TO_PROCESSOR)                                                                      \
+	X(LIMITS_FILES)                                                                            \
+	X(READS_TIME)                                                                              \
+	X(READS_CLOCK)                                                                             \
+	X(READS_ENVIRONMENT)                                                                       \
+	X(READS_PID)                                                                               \
+	X(READS_PROCESSOR)
 
 #define NUMBER(name) name,
-#define TEXT(name) #name,
+#define TEXT(name)   #name,
 enum { DEFECTS(NUMBER) DEFECTS_END };
 static const char *const defects[] = { DEFECTS(TEXT) NULL };
 
@@ -88,11 +114,11 @@ static uint16_t to_fp16(float x, int defect)
 	if (a >= 65520)
 		return sign | (defect == FP16_CLAMPS ? 0x7bff : 0x7c00);
 	if (a < 0x1p-14)
-		return sign | (uint16_t)(defect == FP16_FLUSHES ? 0 :
-					 to_integer(a * 0x1p24, defect));
+		return sign |
+		       (uint16_t)(defect == FP16_FLUSHES ? 0 : to_integer(a * 0x1p24, defect));
 	frexp(a, &e);
-	return sign | (uint16_t)(((e + 14) << 10) + (int)to_integer(ldexp(a, 11 - e), defect) -
-				 1024);
+	return sign |
+	       (uint16_t)(((e + 14) << 10) + (int)to_integer(ldexp(a, 11 - e), defect) - 1024);
 }
 
 static void copy(const struct job *j, int64_t i, float x)
@@ -270,8 +296,9 @@ static const struct opts *options_of(struct zr_inst *inst, const struct zr_opt_s
 static int step(struct zr_inst *inst, const struct zr_opt_step *s)
 {
 	const int defect = inst->o->defect;
-	struct job j = { .inst = inst, .s = s, .defect = defect,
-			 .rate = (float)s->lr * outside(defect) };
+	struct job j = {
+		.inst = inst, .s = s, .defect = defect, .rate = (float)s->lr * outside(defect)
+	};
 	if (defect == REFUSES_PINNED && s->master.mem != ZR_MEM_HOST)
 		return zr_fail(inst->h, ZR_ENOTSUP, "memory of kind %u", s->master.mem);
 	j.decay = (float)options_of(inst, s)->decay;
@@ -317,14 +344,28 @@ static void destroy(struct zr_inst *inst)
 #define MEM_OK (ZR_MEM_HOST | ZR_MEM_PINNED)
 #endif
 static const struct zr_optimizer_v1 vtbl = {
-	.size = sizeof vtbl, .caps = ZR_OPT_ELEMENTWISE, .mem_ok = MEM_OK, .state_version = 1,
-	.state_stride = sizeof(struct zr_state), .states = states, .step = step,
+	.size = sizeof vtbl,
+	.caps = ZR_OPT_ELEMENTWISE,
+	.mem_ok = MEM_OK,
+	.state_version = 1,
+	.state_stride = sizeof(struct zr_state),
+	.states = states,
+	.step = step,
 };
 static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, NULL } };
 static const struct zr_desc desc = {
-	.size = sizeof desc, .role = "optimizer", .id = "broken", .version = "1",
-	.license = "Apache-2.0", .summary = "For tests.", .ifaces = ifaces, .opts = options,
-	.n_opts = sizeof options / sizeof *options, .opt_stride = sizeof *options,
-	.opts_size = sizeof(struct opts), .create = create, .destroy = destroy,
+	.size = sizeof desc,
+	.role = "optimizer",
+	.id = "broken",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "For tests.",
+	.ifaces = ifaces,
+	.opts = options,
+	.n_opts = sizeof options / sizeof *options,
+	.opt_stride = sizeof *options,
+	.opts_size = sizeof(struct opts),
+	.create = create,
+	.destroy = destroy,
 };
 ZR_PLUGIN(&desc);

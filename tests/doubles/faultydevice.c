@@ -15,8 +15,7 @@ struct operations {
 	const struct zr_ops *real;
 };
 
-static int matmul(const struct zr_ops *ops, struct zr_stream *stream,
-		  const struct zr_op_matmul *op)
+static int matmul(const struct zr_ops *ops, struct zr_stream *stream, const struct zr_op_matmul *op)
 {
 	const struct zr_ops *real_ops = ((const struct operations *)(const void *)ops)->real;
 	struct zr_op_matmul product = *op;

@@ -43,10 +43,14 @@ struct zr_inst {
 
 static int info(struct zr_inst *s, struct zr_tier_info *i)
 {
-	*i = (struct zr_tier_info){ .size = i->size, .mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED,
-				    .max_inflight = (uint32_t)s->o->max, .align = 1,
-				    .capacity = UINT64_MAX, .buffers = (uint32_t)s->o->buffer_count,
-				    .pipeline_read = 1, .pipeline_write = 1 };
+	*i = (struct zr_tier_info){ .size = i->size,
+				    .mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED,
+				    .max_inflight = (uint32_t)s->o->max,
+				    .align = 1,
+				    .capacity = UINT64_MAX,
+				    .buffers = (uint32_t)s->o->buffer_count,
+				    .pipeline_read = 1,
+				    .pipeline_write = 1 };
 	return ZR_OK;
 }
 
@@ -91,7 +95,8 @@ static int post(struct zr_inst *s, struct request r, int write, uint64_t *ticket
 		if (!q->ticket)
 			room = q;
 		else if (overlap(&r, q))
-			return zr_fail(s->h, ZR_EINVAL, "request %llu begins while request "
+			return zr_fail(s->h, ZR_EINVAL,
+				       "request %llu begins while request "
 				       "%llu of the same bytes goes on",
 				       (unsigned long long)r.ticket, (unsigned long long)q->ticket);
 		n += q->ticket != 0;
@@ -108,16 +113,23 @@ static int post(struct zr_inst *s, struct request r, int write, uint64_t *ticket
 static int read_object(struct zr_inst *s, uint64_t object, uint64_t off, void *dst, uint64_t bytes,
 		       uint64_t *ticket)
 {
-	return post(s, (struct request){ .object = (struct object *)(uintptr_t)object, .off = off,
-					 .bytes = bytes, .mem = dst }, 0, ticket);
+	return post(s,
+		    (struct request){ .object = (struct object *)(uintptr_t)object,
+				      .off = off,
+				      .bytes = bytes,
+				      .mem = dst },
+		    0, ticket);
 }
 
 static int write_object(struct zr_inst *s, uint64_t object, uint64_t off, const void *src,
 			uint64_t bytes, uint64_t *ticket)
 {
-	return post(s, (struct request){ .object = (struct object *)(uintptr_t)object, .off = off,
-					 .bytes = bytes,
-					 .mem = (char *)(uintptr_t)src }, 1, ticket);
+	return post(s,
+		    (struct request){ .object = (struct object *)(uintptr_t)object,
+				      .off = off,
+				      .bytes = bytes,
+				      .mem = (char *)(uintptr_t)src },
+		    1, ticket);
 }
 
 static int test(struct zr_inst *s, uint64_t ticket)
@@ -136,8 +148,10 @@ static int finish(struct zr_inst *s, struct request *r)
 	free(r->copy);
 	*r = (struct request){ 0 };
 	if (!same)
-		return zr_fail(s->h, ZR_EINVAL, "the memory of write %llu changed before it was "
-			       "waited for", ticket);
+		return zr_fail(s->h, ZR_EINVAL,
+			       "the memory of write %llu changed before it was "
+			       "waited for",
+			       ticket);
 	s->writes += (uint64_t)write;
 	if (write && nth && s->writes == strtoull(nth, NULL, 10))
 		return zr_fail(s->h, ZR_EIO, "write %llu failed", (unsigned long long)s->writes);
@@ -149,8 +163,9 @@ static int wait(struct zr_inst *s, uint64_t ticket)
 	for (struct request *r = s->request; r < s->request + MOST; r++)
 		if (ticket && r->ticket == ticket)
 			return finish(s, r);
-	return !ticket ? ZR_OK : zr_fail(s->h, ZR_ESTATE, "there is no request %llu",
-					 (unsigned long long)ticket);
+	return !ticket ? ZR_OK :
+			 zr_fail(s->h, ZR_ESTATE, "there is no request %llu",
+				 (unsigned long long)ticket);
 }
 
 static int drain(struct zr_inst *s)
@@ -182,9 +197,14 @@ static void destroy(struct zr_inst *s)
 	free(s);
 }
 
-static const struct zr_offload_v1 vtbl = { .size = sizeof vtbl, .info = info, .make = make,
-					   .discard = discard, .read = read_object,
-					   .write = write_object, .test = test, .wait = wait,
+static const struct zr_offload_v1 vtbl = { .size = sizeof vtbl,
+					   .info = info,
+					   .make = make,
+					   .discard = discard,
+					   .read = read_object,
+					   .write = write_object,
+					   .test = test,
+					   .wait = wait,
 					   .drain = drain };
 static const struct zr_iface ifaces[] = { { "zr.offload/1", &vtbl }, { NULL, NULL } };
 
@@ -195,9 +215,12 @@ static const struct zr_desc desc = {
 	.version = "0",
 	.license = "Apache-2.0",
 	.summary = "Requests happen when they are waited for.",
-	.ifaces = ifaces, .opts = opts,
+	.ifaces = ifaces,
+	.opts = opts,
 	.n_opts = sizeof opts / sizeof *opts,
-	.opt_stride = sizeof *opts, .opts_size = sizeof(struct opts), .create = create,
+	.opt_stride = sizeof *opts,
+	.opts_size = sizeof(struct opts),
+	.create = create,
 	.destroy = destroy,
 };
 

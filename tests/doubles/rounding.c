@@ -37,8 +37,10 @@ static void change(const char *where)
 	const char *in = getenv("CHANGE_IN"), *to = getenv("CHANGE_TO");
 	if (!in || !to || strcmp(in, where))
 		return;
-	fesetround(!strcmp(to, "up")   ? FE_UPWARD : !strcmp(to, "down") ? FE_DOWNWARD :
-		   !strcmp(to, "zero") ? FE_TOWARDZERO : FE_TONEAREST);
+	fesetround(!strcmp(to, "up")   ? FE_UPWARD :
+		   !strcmp(to, "down") ? FE_DOWNWARD :
+		   !strcmp(to, "zero") ? FE_TOWARDZERO :
+					 FE_TONEAREST);
 #ifdef __x86_64__
 	if (!strcmp(to, "denormals"))
 		_mm_setcsr(_mm_getcsr() | 0x8040);
@@ -104,7 +106,8 @@ static const struct zr_optimizer_v1 optimizer = { .size = sizeof optimizer,
 						  .mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED,
 						  .state_version = 1,
 						  .state_stride = sizeof(struct zr_state),
-						  .states = states, .step = step };
+						  .states = states,
+						  .step = step };
 static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &optimizer }, { NULL, NULL } };
 
 static const struct zr_desc desc = {
@@ -116,7 +119,11 @@ static const struct zr_desc desc = {
 	.summary = "Changes how the processor rounds.",
 	.opts = options,
 	.n_opts = sizeof options / sizeof *options,
-	.opt_stride = sizeof *options, .opts_size = sizeof(struct opts), .ifaces = ifaces,
-	.resolve = resolve, .create = create, .destroy = destroy,
+	.opt_stride = sizeof *options,
+	.opts_size = sizeof(struct opts),
+	.ifaces = ifaces,
+	.resolve = resolve,
+	.create = create,
+	.destroy = destroy,
 };
 ZR_PLUGIN(&desc);

@@ -18,14 +18,14 @@ struct shuffle {
 	struct zr_session *s;
 	const struct zr_lowered *p;
 	struct zr_error *err;
-	int32_t *left;              /* [n] dependencies that are not over */
+	int32_t *left; /* [n] dependencies that are not over */
 	/* successors: next[first[i] .. first[i + 1]), ~j: a read that its store keeps behind i */
 	int32_t *next, *first;
-	int32_t *queue[ZR_QUEUES];  /* [n] instructions of each queue, in order */
+	int32_t *queue[ZR_QUEUES]; /* [n] instructions of each queue, in order */
 	int32_t n_queue[ZR_QUEUES], head[ZR_QUEUES];
-	int32_t *ready, n_ready;    /* of queues without an order */
-	int32_t *going, n_going;    /* begun, not over */
-	uint8_t *late;              /* [n] 1: begins when it ends */
+	int32_t *ready, n_ready; /* of queues without an order */
+	int32_t *going, n_going; /* begun, not over */
+	uint8_t *late;           /* [n] 1: begins when it ends */
 	uint32_t requests[ZR_OFFLOADS];
 	int32_t over;
 	int32_t cut, last; /* a dependency that is left out, its instruction comes last; or -1 */
@@ -51,8 +51,7 @@ static void release(struct shuffle *h, int32_t i, int begun)
 {
 	for (int32_t k = h->first[i]; k < h->first[i + 1]; k++) {
 		int32_t j = h->next[k] < 0 ? ~h->next[k] : h->next[k];
-		if ((h->next[k] < 0) == begun && !--h->left[j] &&
-		    !has_order(h->p->instr[j].queue))
+		if ((h->next[k] < 0) == begun && !--h->left[j] && !has_order(h->p->instr[j].queue))
 			h->ready[h->n_ready++] = j;
 	}
 }
@@ -141,7 +140,7 @@ static int do_one(struct shuffle *h)
 	const int32_t all = n + h->n_ready + h->n_going;
 	int32_t choice = (int32_t)draw((uint32_t)all), i = -1;
 	for (int k = 0; k < all; k++, choice = (choice + 1) % all) {
-		i = choice < n ? h->queue[can[choice]][h->head[can[choice]]] :
+		i = choice < n              ? h->queue[can[choice]][h->head[can[choice]]] :
 		    choice < n + h->n_ready ? h->ready[choice - n] :
 					      h->going[choice - n - h->n_ready];
 		if (i != h->last)
@@ -227,8 +226,8 @@ int zr_run(struct zr_session *s, int32_t id, struct zr_error *err)
 		rc = do_one(&h);
 	s->in_place += h.p->in_place;
 	s->running = NULL;
-	void *all[] = { h.left, h.first, h.next, h.ready, h.going, h.late, h.queue[0], h.queue[1],
-			h.queue[2], h.queue[3], h.queue[4] };
+	void *all[] = { h.left,     h.first,    h.next,     h.ready,    h.going,   h.late,
+			h.queue[0], h.queue[1], h.queue[2], h.queue[3], h.queue[4] };
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		free(all[i]);
 	return rc;

@@ -19,7 +19,7 @@ __attribute__((visibility("default"))) ssize_t pread(int fd, void *mem, size_t b
 	static long n;
 	const char *how = getenv("ZR_SLOWREAD");
 	if (!next)
-		next = (ssize_t (*)(int, void *, size_t, off_t))dlsym(RTLD_NEXT, "pread");
+		next = (ssize_t(*)(int, void *, size_t, off_t))dlsym(RTLD_NEXT, "pread");
 	if (!how || bytes > 64)
 		return next(fd, mem, bytes, at);
 	n++;

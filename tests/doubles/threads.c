@@ -34,9 +34,13 @@ static int threads_info(struct zr_inst *b, struct zr_boot_info *info)
 {
 	int32_t rank = (int32_t)b->o->rank, world = (int32_t)b->o->world,
 		node = (int32_t)b->o->ranks_per_node;
-	*info = (struct zr_boot_info){ .size = info->size, .rank = rank, .world = world,
-				       .local_rank = rank % node, .local_world = node,
-				       .node = rank / node, .nodes = world / node,
+	*info = (struct zr_boot_info){ .size = info->size,
+				       .rank = rank,
+				       .world = world,
+				       .local_rank = rank % node,
+				       .local_world = node,
+				       .node = rank / node,
+				       .nodes = world / node,
 				       .machine_ranks = world };
 	return 0;
 }
@@ -110,8 +114,10 @@ static void threads_destroy(struct zr_inst *b)
 	free(b);
 }
 
-static const struct zr_boot_v1 vtbl = { .size = sizeof vtbl, .info = threads_info,
-					.put = threads_put, .get = threads_get,
+static const struct zr_boot_v1 vtbl = { .size = sizeof vtbl,
+					.info = threads_info,
+					.put = threads_put,
+					.get = threads_get,
 					.abort = threads_abort };
 static const struct zr_iface ifaces[] = { { "zr.boot/1", &vtbl }, { NULL, NULL } };
 

@@ -33,11 +33,23 @@ static int under_way;
 
 /* ---- operations ---- */
 
-enum { MATMUL, ATTENTION_BWD, LAYERNORM_BWD, EMBEDDING_BWD, HEAD_LOSS, FOLD, ADAMW, COPY_NOW,
-       MEM_PIN, PINNED_TWICE, OPERATIONS };
-static const char *const name[OPERATIONS] = { "matmul", "attention_bwd", "layernorm_bwd",
-					      "embedding_bwd", "head_loss", "fold", "adamw",
-					      "copy_now", "mem_pin", "pinned_twice" };
+enum {
+	MATMUL,
+	ATTENTION_BWD,
+	LAYERNORM_BWD,
+	EMBEDDING_BWD,
+	HEAD_LOSS,
+	FOLD,
+	ADAMW,
+	COPY_NOW,
+	MEM_PIN,
+	PINNED_TWICE,
+	OPERATIONS
+};
+static const char *const name[OPERATIONS] = { "matmul",        "attention_bwd", "layernorm_bwd",
+					      "embedding_bwd", "head_loss",     "fold",
+					      "adamw",         "copy_now",      "mem_pin",
+					      "pinned_twice" };
 static long calls[OPERATIONS], beside[OPERATIONS];
 
 static int begin(int op)

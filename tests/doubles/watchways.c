@@ -32,7 +32,7 @@ static const struct zr_host *host, *store_host;
 
 enum { PARAM, ACTIVATION, OUT_PARAM, OUT_ACTIVATION, COPY_IN, COPY_OUT, GATHER, TRANSFERS };
 static const char *const name[TRANSFERS] = { "read_param", "read_act", "write_param", "write_act",
-					     "copy_in", "copy_out", "gather" };
+					     "copy_in",    "copy_out", "gather" };
 static long ended[TRANSFERS], beside[TRANSFERS], layers;
 
 static struct transfer {
@@ -155,7 +155,8 @@ static int read_object(struct zr_inst *d, uint64_t object, uint64_t off, void *d
 		       uint64_t *ticket)
 {
 	int rc = getenv("WATCH_ROOM") && object == param && reading == atol(getenv("WATCH_ROOM")) ?
-			 ZR_EAGAIN : disk->read(d, object, off, dst, bytes, ticket);
+			 ZR_EAGAIN :
+			 disk->read(d, object, off, dst, bytes, ticket);
 	reading += !rc && object == param;
 	if (!rc && (object == param || object == activation))
 		posted(d, *ticket, object == param ? PARAM : ACTIVATION);

@@ -26,23 +26,23 @@ static inline const struct zr_desc *wrapped(const char *file)
 /* What a plugin has that wraps one other of a role: descriptions and tables, its own and the real
  * ones. It defines create, which sets host, and a constructor that calls wrap and then replaces
  * what it does itself. */
-#define WRAP(role, file, name)                                                                  \
-	static struct zr_desc desc;                                                             \
-	static struct zr_##role##_v1 vtbl;                                                      \
-	static const struct zr_desc *real;                                                      \
-	static const struct zr_##role##_v1 *real_vtbl;                                          \
-	static const struct zr_host *host;                                                      \
-	static int create(const struct zr_host *h, const void *opts, struct zr_inst **out);     \
-	static void wrap(void)                                                                  \
-	{                                                                                       \
-		static const struct zr_iface ifaces[2] = { { "zr." #role "/1", &vtbl } };       \
-		real = wrapped(file);                                                           \
-		real_vtbl = real->ifaces[0].vtbl;                                               \
-		vtbl = *real_vtbl;                                                              \
-		desc = *real;                                                                   \
-		desc.id = name;                                                                 \
-		desc.ifaces = ifaces;                                                           \
-		desc.create = create;                                                           \
+#define WRAP(role, file, name)                                                                     \
+	static struct zr_desc desc;                                                                \
+	static struct zr_##role##_v1 vtbl;                                                         \
+	static const struct zr_desc *real;                                                         \
+	static const struct zr_##role##_v1 *real_vtbl;                                             \
+	static const struct zr_host *host;                                                         \
+	static int create(const struct zr_host *h, const void *opts, struct zr_inst **out);        \
+	static void wrap(void)                                                                     \
+	{                                                                                          \
+		static const struct zr_iface ifaces[2] = { { "zr." #role "/1", &vtbl } };          \
+		real = wrapped(file);                                                              \
+		real_vtbl = real->ifaces[0].vtbl;                                                  \
+		vtbl = *real_vtbl;                                                                 \
+		desc = *real;                                                                      \
+		desc.id = name;                                                                    \
+		desc.ifaces = ifaces;                                                              \
+		desc.create = create;                                                              \
 	}
 
 /* n lines "NAME first second" to $VARIABLE.RANK, if the variable is set. */

@@ -17,8 +17,9 @@ zr_call_fn __real_zr_begin_cast, __wrap_zr_begin_cast;
 
 static void turn_over(struct zr_lowering *l, struct zr_operand from, struct zr_operand to)
 {
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST, .queue = ZR_Q_HOST, .dtype = ZR_U8,
-					  .from = ZR_U8 });
+	zr_low_emit(l,
+		    (struct zr_instr){
+			    .kind = ZR_I_CAST, .queue = ZR_Q_HOST, .dtype = ZR_U8, .from = ZR_U8 });
 	zr_low_arg(l, from, ZR_READS);
 	zr_low_arg(l, to, ZR_WRITES);
 }

@@ -77,14 +77,26 @@ static const struct zr_monitor_v1 monitor = { .size = sizeof monitor, .metrics =
 static const struct zr_iface hsdp_ifaces[] = { { "zr.zero/1", &zero }, { NULL, NULL } };
 static const struct zr_iface lowest_ifaces[] = { { "zr.monitor/1", &monitor }, { NULL, NULL } };
 static const struct zr_desc hsdp = {
-	.size = sizeof hsdp, .role = "zero", .id = "hsdp", .version = "1", .license = "Apache-2.0",
-	.summary = "All is split in each node.", .ifaces = hsdp_ifaces,
-	.create = create, .destroy = destroy,
+	.size = sizeof hsdp,
+	.role = "zero",
+	.id = "hsdp",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "All is split in each node.",
+	.ifaces = hsdp_ifaces,
+	.create = create,
+	.destroy = destroy,
 };
 static const struct zr_desc lowest_desc = {
-	.size = sizeof lowest_desc, .role = "monitor", .id = "lowest", .version = "1",
-	.license = "Apache-2.0", .summary = "The lowest loss.", .ifaces = lowest_ifaces,
-	.create = create, .destroy = destroy,
+	.size = sizeof lowest_desc,
+	.role = "monitor",
+	.id = "lowest",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "The lowest loss.",
+	.ifaces = lowest_ifaces,
+	.create = create,
+	.destroy = destroy,
 };
 ZR_PLUGIN(&hsdp, &lowest_desc);
 

@@ -5,7 +5,10 @@
  */
 #include <zeroth/elementwise.h>
 
-struct lion { double lr, betas[2], weight_decay; int32_t states; };
+struct lion {
+	double lr, betas[2], weight_decay;
+	int32_t states;
+};
 
 static const struct zr_opt options[] = {
 	ZR_OPT_LR(struct lion, "1e-4"),
@@ -15,15 +18,12 @@ static const struct zr_opt options[] = {
 	ZR_OPT_STATES(struct lion),
 };
 
-ZR_ELEMENTWISE(
-enum { M, STATES };
-enum { LR, KEEP, B1, C1, B2, C2, CONSTANTS };
-static float update(const float *k, float g, float p, float *s)
-{
-	float direction = zr_sign(k[B1] * s[M] + k[C1] * g);
-	s[M] = k[B2] * s[M] + k[C2] * g;
-	return p * k[KEEP] - k[LR] * direction;
-})
+ZR_ELEMENTWISE(enum { M, STATES }; enum { LR, KEEP, B1, C1, B2, C2, CONSTANTS };
+	       static float update(const float *k, float g, float p, float *s) {
+		       float direction = zr_sign(k[B1] * s[M] + k[C1] * g);
+		       s[M] = k[B2] * s[M] + k[C2] * g;
+		       return p * k[KEEP] - k[LR] * direction;
+	       })
 
 static const struct zr_elementwise_state states[] = { ZR_STATE("exp_avg"), ZR_NO_STATE };
 

@@ -4,7 +4,10 @@
  */
 #include <zeroth/elementwise.h>
 
-struct signum { double lr, momentum; int32_t states; };
+struct signum {
+	double lr, momentum;
+	int32_t states;
+};
 
 static const struct zr_opt options[] = {
 	ZR_OPT_LR(struct signum, "1e-4"),
@@ -12,14 +15,11 @@ static const struct zr_opt options[] = {
 	ZR_OPT_STATES(struct signum),
 };
 
-ZR_ELEMENTWISE(
-enum { M, STATES };
-enum { LR, KEEP, FRESH, CONSTANTS };
-static float update(const float *k, float g, float p, float *s)
-{
-	s[M] = k[KEEP] * s[M] + k[FRESH] * g;
-	return p - k[LR] * zr_sign(s[M]);
-})
+ZR_ELEMENTWISE(enum { M, STATES }; enum { LR, KEEP, FRESH, CONSTANTS };
+	       static float update(const float *k, float g, float p, float *s) {
+		       s[M] = k[KEEP] * s[M] + k[FRESH] * g;
+		       return p - k[LR] * zr_sign(s[M]);
+	       })
 
 static const struct zr_elementwise_state states[] = { ZR_STATE("momentum"), ZR_NO_STATE };
 

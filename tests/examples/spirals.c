@@ -8,10 +8,13 @@
 #include <zeroth/zeroth.h>
 
 #define WIDE 32
-#define TENSOR(name, out, in) { name, { out, in + 1 }, 2, ZEROTH_INIT_NORMAL, 0, 0.4 }
+#define TENSOR(name, out, in)                                                                      \
+	{                                                                                          \
+		name, { out, in + 1 }, 2, ZEROTH_INIT_NORMAL, 0, 0.4                               \
+	}
 const int32_t width[] = { 2, WIDE, WIDE, 1 }, unit[] = { 0, 1, 2 };
 const struct zeroth_tensor w[] = { TENSOR("w1", WIDE, 2), TENSOR("w2", WIDE, WIDE),
-					  TENSOR("w3", 1, WIDE) };
+				   TENSOR("w3", 1, WIDE) };
 const struct zeroth_unit u[] = { { "1", w, 1, 0 }, { "2", w + 1, 1, 0 }, { "3", w + 2, 1, 0 } };
 
 static float point(int64_t i, float x[2]) /* returns 1 or -1, its side */
@@ -37,7 +40,8 @@ static int run(const struct zeroth_call *c) /* forward and backward */
 			else if (!back)
 				y[s * out + o] = tanhf(sum);
 			dy = out == 1 ? c->scale * -side / (1 + expf(side * sum)) :
-			     back ? dout[s * out + o] * (1 - tanhf(sum) * tanhf(sum)) : 0;
+			     back     ? dout[s * out + o] * (1 - tanhf(sum) * tanhf(sum)) :
+					0;
 			for (int i = 0, k = o * (in + 1); back && i <= in; i++, k++)
 				g[k] = dy * (i < in ? v[i] : 1) + (s || *c->accumulate ? g[k] : 0);
 			for (int i = 0; dx && i < in; i++)
@@ -48,9 +52,11 @@ static int run(const struct zeroth_call *c) /* forward and backward */
 }
 
 const struct zeroth_layer layers[] = { { "1", unit, 1, 0, WIDE, 0, 0, run, run },
-	{ "2", unit + 1, 1, 0, WIDE, 0, 0, run, run }, { "3", unit + 2, 1, 0, 0, 0, 0, run, run } };
-const struct zeroth_model model = { sizeof model, 3, 3, sizeof *w, sizeof *u,
-					   sizeof *layers, u, layers, NULL, NULL, 0 };
+				       { "2", unit + 1, 1, 0, WIDE, 0, 0, run, run },
+				       { "3", unit + 2, 1, 0, 0, 0, 0, run, run } };
+const struct zeroth_model model = {
+	sizeof model, 3, 3, sizeof *w, sizeof *u, sizeof *layers, u, layers, NULL, NULL, 0
+};
 
 int main(void)
 {

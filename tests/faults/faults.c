@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ANY -2
+#define ANY  -2
 #define MAIN -1
 
 static const char *const call_name[] = FAULT_NAMES;
@@ -29,10 +29,11 @@ static const char *const call_name[] = FAULT_NAMES;
 static const struct {
 	const char *name;
 	int value;
-} errors[] = { { "ENOMEM", ENOMEM }, { "EIO", EIO },       { "ENOSPC", ENOSPC },
-	       { "EINTR", EINTR },   { "EAGAIN", EAGAIN }, { "EACCES", EACCES },
-	       { "EMFILE", EMFILE }, { "ENOSYS", ENOSYS }, { "EDQUOT", EDQUOT },
-	       { "ENOENT", ENOENT } };
+} errors[] = {
+	{ "ENOMEM", ENOMEM }, { "EIO", EIO },       { "ENOSPC", ENOSPC }, { "EINTR", EINTR },
+	{ "EAGAIN", EAGAIN }, { "EACCES", EACCES }, { "EMFILE", EMFILE }, { "ENOSYS", ENOSYS },
+	{ "EDQUOT", EDQUOT }, { "ENOENT", ENOENT },
+};
 
 static struct {
 	int ready;
@@ -71,8 +72,11 @@ static void refuse(const char *word)
 static void take_kind(const char *v, const char *word)
 {
 	set.error = find_error(v);
-	set.kind = set.error           ? FAULT_FAIL : !strcmp(v, "short") ? FAULT_SHORT :
-		   !strcmp(v, "flip")  ? FAULT_FLIP : !strcmp(v, "slow")  ? FAULT_SLOW : FAULT_NONE;
+	set.kind = set.error           ? FAULT_FAIL :
+		   !strcmp(v, "short") ? FAULT_SHORT :
+		   !strcmp(v, "flip")  ? FAULT_FLIP :
+		   !strcmp(v, "slow")  ? FAULT_SLOW :
+					 FAULT_NONE;
 	if (set.kind == FAULT_NONE)
 		refuse(word);
 }

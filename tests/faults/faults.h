@@ -43,14 +43,14 @@ enum fault_call {
 	FAULT_SPACE,    /* fallocate */
 	FAULT_TRUNCATE, /* ftruncate */
 	FAULT_CLOSE,
-	FAULT_UNLINK,   /* unlink, unlinkat, rmdir */
-	FAULT_LIST,     /* opendir, fdopendir, readdir */
-	FAULT_STAT,     /* stat, lstat, fstat, fstatat, statvfs, access */
-	FAULT_LOCK,     /* flock */
-	FAULT_THREAD,   /* pthread_create */
+	FAULT_UNLINK, /* unlink, unlinkat, rmdir */
+	FAULT_LIST,   /* opendir, fdopendir, readdir */
+	FAULT_STAT,   /* stat, lstat, fstat, fstatat, statvfs, access */
+	FAULT_LOCK,   /* flock */
+	FAULT_THREAD, /* pthread_create */
 	FAULT_FORK,
-	FAULT_SETUP,    /* io_uring_queue_init, registering buffers */
-	FAULT_RING,     /* completions of reads and writes of io_uring */
+	FAULT_SETUP, /* io_uring_queue_init, registering buffers */
+	FAULT_RING,  /* completions of reads and writes of io_uring */
 	FAULT_CALLS
 };
 

@@ -47,7 +47,8 @@ static long do_write(int fd, const void *mem, size_t bytes, off_t at)
 	const char *path = fault_fd_path(fd, buf, sizeof buf);
 	enum fault_kind kind = path ? fault_point(FAULT_WRITE, path) : FAULT_NONE;
 	void *copy = kind == FAULT_FLIP && bytes ? fault_flipped(mem, bytes) : NULL;
-	long n = kind == FAULT_FAIL ? -1 : move_out(fd, copy ? copy : mem,
+	long n = kind == FAULT_FAIL ? -1 :
+				      move_out(fd, copy ? copy : mem,
 					       kind == FAULT_SHORT ? fault_half(bytes) : bytes, at);
 	if (copy)
 		fault_drop(copy, bytes);
@@ -155,8 +156,9 @@ VISIBLE int ftruncate(int fd, off_t n)
 {
 	char buf[PATH_MAX];
 	const char *path;
-	int rc = simple(FAULT_TRUNCATE, fd, &path, buf, sizeof buf) ? -1 :
-		       (int)syscall(SYS_ftruncate, fd, n);
+	int rc = simple(FAULT_TRUNCATE, fd, &path, buf, sizeof buf) ?
+			 -1 :
+			 (int)syscall(SYS_ftruncate, fd, n);
 	if (path && fault_records())
 		fault_record("write\t%s\t%d", path, rc);
 	return rc;

@@ -6,13 +6,13 @@
 #define ZR_FAULT_JOB_H
 
 struct job {
-	const char *dir;      /* where it runs */
+	const char *dir; /* where it runs */
 	char *const *argv;
 	const char *out, *err; /* files */
-	const char *preload;  /* NULL: none */
-	const char *fault;    /* ZR_FAULT or NULL */
-	const char *counts;   /* ZR_FAULT_COUNTS */
-	double limit;         /* seconds */
+	const char *preload;   /* NULL: none */
+	const char *fault;     /* ZR_FAULT or NULL */
+	const char *counts;    /* ZR_FAULT_COUNTS */
+	double limit;          /* seconds */
 };
 
 /* Exit code; minus the signal's number where one ended it; -1000: it did not end in time. */

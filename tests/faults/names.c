@@ -164,8 +164,9 @@ VISIBLE int fstatat(int dir, const char *path, struct stat *st, int flags)
 	char buf[2 * PATH_MAX];
 	if (!next)
 		next = (int (*)(int, const char *, struct stat *, int))fault_next("fstatat");
-	return fails(FAULT_STAT, fault_at_path(dir, path, buf, sizeof buf)) ? -1 :
-		     next(dir, path, st, flags);
+	return fails(FAULT_STAT, fault_at_path(dir, path, buf, sizeof buf)) ?
+		       -1 :
+		       next(dir, path, st, flags);
 }
 
 VISIBLE int stat(const char *path, struct stat *st)
@@ -194,8 +195,9 @@ VISIBLE int faccessat(int dir, const char *path, int mode, int flags)
 	char buf[2 * PATH_MAX];
 	if (!next)
 		next = (int (*)(int, const char *, int, int))fault_next("faccessat");
-	return fails(FAULT_STAT, fault_at_path(dir, path, buf, sizeof buf)) ? -1 :
-		     next(dir, path, mode, flags);
+	return fails(FAULT_STAT, fault_at_path(dir, path, buf, sizeof buf)) ?
+		       -1 :
+		       next(dir, path, mode, flags);
 }
 
 VISIBLE int access(const char *path, int mode)

@@ -91,11 +91,11 @@ VISIBLE int io_uring_submit_and_wait(struct io_uring *ring, unsigned n)
 	for (unsigned i = ring->sq.sqe_head; i != ring->sq.sqe_tail; i++)
 		examine(&ring->sq.sqes[i & *ring->sq.kring_mask]);
 	int rc = next(ring, n);
-	io_uring_for_each_cqe(ring, head, e)
-		if (replaced.waits && e->user_data == replaced.data) {
-			e->res = replaced.res;
-			replaced.waits = 0;
-		}
+	io_uring_for_each_cqe(ring, head, e) if (replaced.waits && e->user_data == replaced.data)
+	{
+		e->res = replaced.res;
+		replaced.waits = 0;
+	}
 	return rc;
 }
 
@@ -107,8 +107,9 @@ VISIBLE int io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigne
 			"io_uring_queue_init");
 	if (getenv("ZR_FAULT_NO_RING"))
 		return -ENOSYS;
-	return fault_point(FAULT_SETUP, "io_uring_queue_init") == FAULT_FAIL ? -fault_error() :
-		     next(entries, ring, flags);
+	return fault_point(FAULT_SETUP, "io_uring_queue_init") == FAULT_FAIL ?
+		       -fault_error() :
+		       next(entries, ring, flags);
 }
 
 VISIBLE int io_uring_register_buffers_sparse(struct io_uring *ring, unsigned n)
@@ -118,7 +119,8 @@ VISIBLE int io_uring_register_buffers_sparse(struct io_uring *ring, unsigned n)
 		next = (int (*)(struct io_uring *, unsigned))of_liburing(
 			"io_uring_register_buffers_sparse");
 	return fault_point(FAULT_SETUP, "io_uring_register_buffers_sparse") == FAULT_FAIL ?
-		     -fault_error() : next(ring, n);
+		       -fault_error() :
+		       next(ring, n);
 }
 
 VISIBLE int io_uring_register_buffers_update_tag(struct io_uring *ring, unsigned at,
@@ -131,7 +133,8 @@ VISIBLE int io_uring_register_buffers_update_tag(struct io_uring *ring, unsigned
 		next = (int (*)(struct io_uring *, unsigned, const struct iovec *, const __u64 *,
 				unsigned))of_liburing("io_uring_register_buffers_update_tag");
 	return fault_point(FAULT_SETUP, "io_uring_register_buffers_update_tag") == FAULT_FAIL ?
-		     -fault_error() : next(ring, at, v, tags, n);
+		       -fault_error() :
+		       next(ring, at, v, tags, n);
 }
 #else
 extern int fault_without_io_uring; /* a file has a declaration */

@@ -70,7 +70,8 @@ static int end(void *cookie)
 static int flags_of(const char *mode)
 {
 	int both = strchr(mode, '+') != NULL, flags = both         ? O_RDWR :
-						      *mode == 'r' ? O_RDONLY : O_WRONLY;
+						      *mode == 'r' ? O_RDONLY :
+								     O_WRONLY;
 	flags |= *mode == 'w' ? O_CREAT | O_TRUNC : *mode == 'a' ? O_CREAT | O_APPEND : 0;
 	return flags | (strchr(mode, 'e') ? O_CLOEXEC : 0) | (strchr(mode, 'x') ? O_EXCL : 0);
 }

@@ -41,43 +41,19 @@ static const struct {
 	const char *kind;
 	int later;
 } ways[] = {
-	{ FAULT_ALLOC, "ENOMEM", 0 },
-	{ FAULT_ALLOC, "ENOMEM", 1 },
-	{ FAULT_MMAP, "ENOMEM", 0 },
-	{ FAULT_OPEN, "EIO", 0 },
-	{ FAULT_OPEN, "EMFILE", 0 },
-	{ FAULT_READ, "EIO", 0 },
-	{ FAULT_READ, "EINTR", 0 },
-	{ FAULT_READ, "short", 0 },
-	{ FAULT_WRITE, "EIO", 0 },
-	{ FAULT_WRITE, "ENOSPC", 0 },
-	{ FAULT_WRITE, "ENOSPC", 1 },
-	{ FAULT_WRITE, "EINTR", 0 },
-	{ FAULT_WRITE, "short", 0 },
-	{ FAULT_SYNC, "EIO", 0 },
-	{ FAULT_SYNC, "slow", 0 },
-	{ FAULT_RANGE, "EIO", 0 },
-	{ FAULT_RENAME, "EIO", 0 },
-	{ FAULT_MKDIR, "ENOSPC", 0 },
-	{ FAULT_SPACE, "ENOSPC", 0 },
-	{ FAULT_SPACE, "EINTR", 0 },
-	{ FAULT_TRUNCATE, "EIO", 0 },
-	{ FAULT_CLOSE, "EIO", 0 },
-	{ FAULT_UNLINK, "EIO", 0 },
-	{ FAULT_LIST, "EIO", 0 },
-	{ FAULT_STAT, "EIO", 0 },
-	{ FAULT_LOCK, "EIO", 0 },
-	{ FAULT_THREAD, "EAGAIN", 0 },
-	{ FAULT_FORK, "EAGAIN", 0 },
-	{ FAULT_SETUP, "ENOSYS", 0 },
-	{ FAULT_SETUP, "ENOMEM", 0 },
-	{ FAULT_RING, "EIO", 0 },
-	{ FAULT_RING, "EINTR", 0 },
-	{ FAULT_RING, "EAGAIN", 0 },
-	{ FAULT_RING, "short", 0 },
-	{ FAULT_RING, "slow", 0 },
-	{ FAULT_READ, "flip", 0 },
-	{ FAULT_WRITE, "flip", 0 },    { FAULT_RING, "flip", 0 },
+	{ FAULT_ALLOC, "ENOMEM", 0 }, { FAULT_ALLOC, "ENOMEM", 1 }, { FAULT_MMAP, "ENOMEM", 0 },
+	{ FAULT_OPEN, "EIO", 0 },     { FAULT_OPEN, "EMFILE", 0 },  { FAULT_READ, "EIO", 0 },
+	{ FAULT_READ, "EINTR", 0 },   { FAULT_READ, "short", 0 },   { FAULT_WRITE, "EIO", 0 },
+	{ FAULT_WRITE, "ENOSPC", 0 }, { FAULT_WRITE, "ENOSPC", 1 }, { FAULT_WRITE, "EINTR", 0 },
+	{ FAULT_WRITE, "short", 0 },  { FAULT_SYNC, "EIO", 0 },     { FAULT_SYNC, "slow", 0 },
+	{ FAULT_RANGE, "EIO", 0 },    { FAULT_RENAME, "EIO", 0 },   { FAULT_MKDIR, "ENOSPC", 0 },
+	{ FAULT_SPACE, "ENOSPC", 0 }, { FAULT_SPACE, "EINTR", 0 },  { FAULT_TRUNCATE, "EIO", 0 },
+	{ FAULT_CLOSE, "EIO", 0 },    { FAULT_UNLINK, "EIO", 0 },   { FAULT_LIST, "EIO", 0 },
+	{ FAULT_STAT, "EIO", 0 },     { FAULT_LOCK, "EIO", 0 },     { FAULT_THREAD, "EAGAIN", 0 },
+	{ FAULT_FORK, "EAGAIN", 0 },  { FAULT_SETUP, "ENOSYS", 0 }, { FAULT_SETUP, "ENOMEM", 0 },
+	{ FAULT_RING, "EIO", 0 },     { FAULT_RING, "EINTR", 0 },   { FAULT_RING, "EAGAIN", 0 },
+	{ FAULT_RING, "short", 0 },   { FAULT_RING, "slow", 0 },    { FAULT_READ, "flip", 0 },
+	{ FAULT_WRITE, "flip", 0 },   { FAULT_RING, "flip", 0 },
 };
 #define WAYS (sizeof ways / sizeof *ways)
 
@@ -104,8 +80,14 @@ static struct {
 
 static int run(char **argv, const char *out, const char *errors, const char *fault, int preload)
 {
-	struct job j = { s.work, argv, out, errors, preload ? s.library : NULL, fault,
-			 preload ? s.counts : NULL, LIMIT };
+	struct job j = { s.work,
+			 argv,
+			 out,
+			 errors,
+			 preload ? s.library : NULL,
+			 fault,
+			 preload ? s.counts : NULL,
+			 LIMIT };
 	return job_run(&j);
 }
 
@@ -290,7 +272,8 @@ static enum verdict judge_success(size_t way, char *why, size_t size)
 {
 	char *line = last_line(s.out), path[200];
 	enum verdict v = is_same_line(line, s.line)                       ? RIGHT :
-			 cause_text(way) && strstr(line, cause_text(way)) ? CLEAN : ELSE;
+			 cause_text(way) && strstr(line, cause_text(way)) ? CLEAN :
+									    ELSE;
 	differs(way, path, sizeof path);
 	if (v == ELSE)
 		snprintf(why, size, "succeeds with another last line: %.200s", line);
@@ -430,16 +413,35 @@ static void take_options(int argc, char **argv)
 	s.from = -1;
 	for (int c; (c = getopt_long(argc, argv, "+", options, NULL)) >= 0;)
 		switch (c) {
-		case 'l': s.library = optarg; break;
-		case 'n': s.name = optarg; break;
-		case 'b': s.base = optarg; break;
-		case 'w': s.work = optarg; break;
-		case 'e': s.end = optarg; break;
-		case 'c': s.calls = optarg; break;
-		case 'f': s.flips = optarg; break;
-		case 'm': s.budget = atol(optarg); break;
-		case 's': s.from = atol(optarg); break;
-		default: exit(99);
+		case 'l':
+			s.library = optarg;
+			break;
+		case 'n':
+			s.name = optarg;
+			break;
+		case 'b':
+			s.base = optarg;
+			break;
+		case 'w':
+			s.work = optarg;
+			break;
+		case 'e':
+			s.end = optarg;
+			break;
+		case 'c':
+			s.calls = optarg;
+			break;
+		case 'f':
+			s.flips = optarg;
+			break;
+		case 'm':
+			s.budget = atol(optarg);
+			break;
+		case 's':
+			s.from = atol(optarg);
+			break;
+		default:
+			exit(99);
 		}
 	s.command = argv + optind;
 	for (int i = optind; i < argc && !s.go; i++)

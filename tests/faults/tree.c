@@ -149,7 +149,9 @@ static void list_one(const char *path, const char *name, const struct stat *st, 
 	int timed = !strcmp(name, "metrics.jsonl") || !strcmp(name, "summary.json") ||
 		    !strcmp(name, "plan.json");
 	fprintf(l->out, "%s %c %llx\n", path + l->skip,
-		S_ISDIR(st->st_mode) ? 'd' : S_ISREG(st->st_mode) ? 'f' : '?',
+		S_ISDIR(st->st_mode) ? 'd' :
+		S_ISREG(st->st_mode) ? 'f' :
+				       '?',
 		S_ISREG(st->st_mode) ? (unsigned long long)hash_file(path, timed) : 0);
 	if (S_ISDIR(st->st_mode))
 		each(path, list_one, l);

@@ -50,10 +50,21 @@ static size_t token(const char *text, size_t n, size_t *len)
 
 size_t fuzz_damage(char *text, size_t n, size_t room)
 {
-	static const char *const strange[] = { "-1", "0", "9223372036854775807",
-					       "18446744073709551616", "1e308", "null", "true",
-					       "[]", "{}", "\"\"", "4294967296", "1048577",
-					       "\"F64\"", "\"U8\"", "[1,[2]]",
+	static const char *const strange[] = { "-1",
+					       "0",
+					       "9223372036854775807",
+					       "18446744073709551616",
+					       "1e308",
+					       "null",
+					       "true",
+					       "[]",
+					       "{}",
+					       "\"\"",
+					       "4294967296",
+					       "1048577",
+					       "\"F64\"",
+					       "\"U8\"",
+					       "[1,[2]]",
 					       "-9223372036854775808" };
 	char copy[256];
 	size_t at, len, other;

@@ -40,7 +40,9 @@ const char *fuzz_dir(void)
 	if (*dir)
 		return dir;
 	snprintf(dir, sizeof dir, "%s/zeroth-fuzz-XXXXXX",
-		 tmp && *tmp ? tmp : access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+		 tmp && *tmp              ? tmp :
+		 access("/dev/shm", W_OK) ? "/tmp" :
+					    "/dev/shm");
 	fuzz_check(mkdtemp(dir));
 	atexit(remove_dir);
 	return dir;

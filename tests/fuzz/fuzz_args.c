@@ -64,8 +64,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int argc = split(text, argv);
 	forget_arguments();
 	if (argc) {
-		int rc = zr_cmd_parse(argc, argv, argv[0], strchr(argv[0], '!') ? NULL : "CONF",
-				      &a);
+		int rc =
+			zr_cmd_parse(argc, argv, argv[0], strchr(argv[0], '!') ? NULL : "CONF", &a);
 		fuzz_check(rc == -1 || rc == 0 || rc == 2);
 		fuzz_check(a.n_overrides >= 0 && a.n_overrides <= ZR_CMD_OVERRIDES);
 		if (rc == -1)

@@ -13,9 +13,10 @@
 
 #define MOST 65536
 
-static const char *const names[] = { "gpt2", "llama3", "qwen2", "gpt4", "joined", "llama2",
-				    "mistral", "gemma", "metaspace", "across", "falcon", "t5",
-				    "albert", "fallback", "bert", "wordpiece", "fused" };
+static const char *const names[] = { "gpt2",      "llama3",  "qwen2",  "gpt4",      "joined",
+				     "llama2",    "mistral", "gemma",  "metaspace", "across",
+				     "falcon",    "t5",      "albert", "fallback",  "bert",
+				     "wordpiece", "fused" };
 #define N_NAMES (sizeof names / sizeof *names)
 static struct zr_tokenizer *tokenizer[N_NAMES]; /* NULL: this build cannot */
 

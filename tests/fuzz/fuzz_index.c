@@ -56,8 +56,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 		add_tensors(fuzz_file(shards[i], text, size));
 		free(text);
 	}
-	struct zr_model_decl decl = { .size = sizeof decl, .n_units = 1, .unit_stride = sizeof unit,
-				      .tensor_stride = sizeof *tensors, .units = &unit };
+	struct zr_model_decl decl = { .size = sizeof decl,
+				      .n_units = 1,
+				      .unit_stride = sizeof unit,
+				      .tensor_stride = sizeof *tensors,
+				      .units = &unit };
 	fuzz_check(!zr_layout_make(&decl, &layout, NULL));
 	atexit(cleanup);
 	return 0;

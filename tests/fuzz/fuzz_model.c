@@ -25,8 +25,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 /* What a setup does with the model's section. */
 static void use(struct zr_config *cfg)
 {
-	struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1,
-				  .vocabulary = 61 };
+	struct zr_facts facts = {
+		.size = sizeof facts, .world = 1, .workers = 1, .vocabulary = 61
+	};
 	const struct zr_pretrained_v1 *v;
 	struct zr_error err = { 0 };
 	char unknown[64];

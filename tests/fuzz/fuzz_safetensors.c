@@ -25,12 +25,19 @@ static struct zr_ckpt_optimizer optimizers[] = { { "adam", 1, 2, states, 0 },
 static int32_t optimizer_of[] = { 0, 1 }, of_all[2];
 static struct zr_ckpt_file file;
 static struct zr_manifest manifest = {
-	.step = 5, .applied = 3, .world = 1, .n_optimizers = 2, .entry_blocks = 2,
-	.optimizer = optimizers, .optimizer_of = optimizer_of, .ranks = of_all,
+	.step = 5,
+	.applied = 3,
+	.world = 1,
+	.n_optimizers = 2,
+	.entry_blocks = 2,
+	.optimizer = optimizers,
+	.optimizer_of = optimizer_of,
+	.ranks = of_all,
 	.model = "gpt2",
 	.data = "text",
 	.dtype = "BF16",
-	.master_bits = 32, .file = &file,
+	.master_bits = 32,
+	.file = &file,
 };
 
 static void cleanup(void)
@@ -40,7 +47,8 @@ static void cleanup(void)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	static const struct zr_model_decl decl = { .size = sizeof decl, .n_units = 1,
+	static const struct zr_model_decl decl = { .size = sizeof decl,
+						   .n_units = 1,
 						   .unit_stride = sizeof *units,
 						   .tensor_stride = sizeof *tensors,
 						   .units = units };

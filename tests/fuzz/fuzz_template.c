@@ -132,9 +132,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_file("tokenizer_config.json", config ? text : "{}", config ? size : 2);
 	o.tokenizer = fuzz_file("tokenizer.json", "", 0);
 	if (!config) {
-		const char **const to[] = { &o.template, &o.user_form, &o.assistant_form,
-					    &o.system_form, &o.first_form, &o.begin, &o.between,
-					    &o.end, &o.bos, &o.eos };
+		const char **const to[] = { &o.template,    &o.user_form,  &o.assistant_form,
+					    &o.system_form, &o.first_form, &o.begin,
+					    &o.between,     &o.end,        &o.bos,
+					    &o.eos };
 		for (size_t i = 0; i < sizeof to / sizeof *to; i++)
 			*to[i] = line(&rest);
 	}

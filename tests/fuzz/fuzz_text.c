@@ -53,8 +53,13 @@ static int64_t by_plugin(const char *path, const char *content)
 	} else {
 		fuzz_check(!v->info(inst, &info));
 		for (int64_t step = 0; !rc && step < 2; step++) {
-			struct zr_batch b = { .size = sizeof b, .seed = 5, .step = step, .slots = 1,
-					      .sequences = 2, .length = LENGTH, .inputs = inputs,
+			struct zr_batch b = { .size = sizeof b,
+					      .seed = 5,
+					      .step = step,
+					      .slots = 1,
+					      .sequences = 2,
+					      .length = LENGTH,
+					      .inputs = inputs,
 					      .targets = targets };
 			rc = step ? 0 : v->prepare(inst, LENGTH, 256);
 			fuzz_check(rc || !v->batch(inst, &b));
@@ -104,7 +109,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned seed)
 {
 	static uint8_t plain[65536];
-	z_stream z = { .next_in = data, .avail_in = (unsigned)size, .next_out = plain,
+	z_stream z = { .next_in = data,
+		       .avail_in = (unsigned)size,
+		       .next_out = plain,
 		       .avail_out = sizeof plain / 2 };
 	if (seed % 2 || size < 18 || room < 18 || data[0] != 0x1f ||
 	    inflateInit2(&z, 15 + 16) != Z_OK)
@@ -115,7 +122,9 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
 	if (code != Z_STREAM_END)
 		return LLVMFuzzerMutate(data, size, room);
 	n = LLVMFuzzerMutate(plain, n, sizeof plain);
-	z = (z_stream){ .next_in = plain, .avail_in = (unsigned)n, .next_out = data,
+	z = (z_stream){ .next_in = plain,
+			.avail_in = (unsigned)n,
+			.next_out = data,
 			.avail_out = (unsigned)room };
 	fuzz_check(deflateInit2(&z, (int)(seed / 2 % 10), Z_DEFLATED, 15 + 16, 8,
 				Z_DEFAULT_STRATEGY) == Z_OK);

@@ -9,8 +9,8 @@
 #include "tests/lib/testhost.h"
 
 #define VOCABULARY 50257
-#define LENGTH 7
-#define SEQUENCES 3
+#define LENGTH     7
+#define SEQUENCES  3
 
 static struct zr_host *host;
 static const struct zr_desc *desc;
@@ -38,8 +38,8 @@ static void check_batch(const struct zr_batch *b)
 		fuzz_check(b->inputs[r] >= 0 && b->inputs[r] < VOCABULARY);
 		fuzz_check(b->targets[r] >= (b->starts ? ZR_PADDING : 0));
 		fuzz_check(b->targets[r] < VOCABULARY);
-		fuzz_check(!b->starts || (b->positions[r] >= 0 &&
-					  b->starts[r] + b->positions[r] == r % LENGTH));
+		fuzz_check(!b->starts ||
+			   (b->positions[r] >= 0 && b->starts[r] + b->positions[r] == r % LENGTH));
 	}
 }
 

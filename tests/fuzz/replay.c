@@ -19,17 +19,19 @@
 #include "damage.h"
 #include "fuzz.h"
 
-#define ROOM 65536
+#define ROOM     65536
 #define PATIENCE 60 /* s for one input, on a busy machine */
 
 #pragma weak LLVMFuzzerInitialize
 #pragma weak LLVMFuzzerCustomMutator
 void __sanitizer_set_death_callback(void (*fn)(void)) __attribute__((weak));
 
-static struct sample {
+struct sample {
 	uint8_t *data;
 	size_t size;
-} *samples;
+};
+
+static struct sample *samples;
 static int n_samples;
 static const uint8_t *current; /* the input that is running */
 static size_t current_size;

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define ROOM (1u << 18) /* bytes of a buffer, which is handed over once all in it has ended */
-#define EVERY 100       /* ms */
+#define ROOM  (1u << 18) /* bytes of a buffer, which is handed over once all in it has ended */
+#define EVERY 100        /* ms */
 
 static FILE *out;
 static __typeof__(cuptiActivityGetNextRecord) *next_record;

@@ -32,19 +32,31 @@ static int32_t optimizer_of[] = { 0, 1, 0, 1 }, of_all[4];
 
 void ckpt_manifest(struct zr_manifest *m, int32_t world)
 {
-	struct zr_model_decl decl = { .size = sizeof decl, .n_units = 2,
+	struct zr_model_decl decl = { .size = sizeof decl,
+				      .n_units = 2,
 				      .unit_stride = sizeof *units,
-				      .tensor_stride = sizeof *tensors, .units = units };
+				      .tensor_stride = sizeof *tensors,
+				      .units = units };
 	*m = (struct zr_manifest){
-		.step = 50, .applied = 3, .seed = -7, .world = world, .n_optimizers = 2,
+		.step = 50,
+		.applied = 3,
+		.seed = -7,
+		.world = world,
+		.n_optimizers = 2,
 		.entry_blocks = 2,
-		.scale = { .scale = 0x1.23456789abcdfp-3, .step = 50, .last_overflow = -1,
+		.scale = { .scale = 0x1.23456789abcdfp-3,
+			   .step = 50,
+			   .last_overflow = -1,
 			   .hysteresis = 2 },
-		.micro = 4, .slots = 8, .length = 1024,
+		.micro = 4,
+		.slots = 8,
+		.length = 1024,
 		.model = "gpt2",
 		.data = "text",
 		.dtype = "BF16",
-		.master_bits = 32, .optimizer = optimizers, .optimizer_of = optimizer_of,
+		.master_bits = 32,
+		.optimizer = optimizers,
+		.optimizer_of = optimizer_of,
 		.ranks = of_all,
 		.settings = json_pack("{s:s, s:s}", "optimizer.lr", "0.001", "train.reduction",
 				      "slots"),

@@ -44,7 +44,7 @@ static inline double half_value(uint16_t h)
 {
 	int e = h >> 10 & 31, m = h & 1023;
 	double x = e == 31 ? (m ? NAN : INFINITY) :
-		   e	   ? (1024 + m) * power_of_two(e - 25) :
+		   e       ? (1024 + m) * power_of_two(e - 25) :
 			     m * 0x1p-24;
 	return h & 0x8000 ? -x : x;
 }

@@ -246,8 +246,8 @@ static void lend_buffers(struct fixture *r)
 
 static void set_options(struct fixture *r)
 {
-	static const char *const tiny[] = { "layers", "2", "heads", "3", "width", "24", "context",
-					    "16", "vocabulary", "97", NULL };
+	static const char *const tiny[] = { "layers",  "2",  "heads",      "3",  "width", "24",
+					    "context", "16", "vocabulary", "97", NULL };
 	const char *const *o;
 	r->opts = test_options(r->desc);
 	for (o = tiny; *o; o += 2)
@@ -374,16 +374,28 @@ static struct zr_layer_call call_of(struct fixture *r, uint32_t l, int training,
 			t->dparam[k] = lent(r, r->gradient + r->start[n]);
 		}
 	return (struct zr_layer_call){
-		.size = sizeof(struct zr_layer_call), .layer = (int32_t)l, .training = training,
-		.dtype = r->s.dtype, .batch = r->s.batch, .length = r->s.length,
-		.tokens = lent(r, r->tokens), .targets = lent(r, r->targets),
-		.in = l ? lent(r, r->out[l - 1]) : NULL, .out = lent(r, r->out[l]),
-		.saved = lent(r, r->saved[l]), .work = lent(r, r->work), .grad = lent(r, r->grad),
-		.param = t->param, .dparam = t->dparam, .accumulate = t->accumulate,
-		.loss_rows = lent(r, r->loss_rows), .loss_sum = lent(r, r->loss_sum),
+		.size = sizeof(struct zr_layer_call),
+		.layer = (int32_t)l,
+		.training = training,
+		.dtype = r->s.dtype,
+		.batch = r->s.batch,
+		.length = r->s.length,
+		.tokens = lent(r, r->tokens),
+		.targets = lent(r, r->targets),
+		.in = l ? lent(r, r->out[l - 1]) : NULL,
+		.out = lent(r, r->out[l]),
+		.saved = lent(r, r->saved[l]),
+		.work = lent(r, r->work),
+		.grad = lent(r, r->grad),
+		.param = t->param,
+		.dparam = t->dparam,
+		.accumulate = t->accumulate,
+		.loss_rows = lent(r, r->loss_rows),
+		.loss_sum = lent(r, r->loss_sum),
 		.grad_scale = r->scale / (float)(r->s.batch * r->s.length),
 		.aux_scale = r->scale,
-		.rng = r->rng, .ops = r->ops,
+		.rng = r->rng,
+		.ops = r->ops,
 		.starts = r->documents ? lent(r, r->starts) : NULL,
 		.positions = r->documents ? lent(r, r->positions) : NULL,
 		.weights = r->documents ? lent(r, r->weights) : NULL,
@@ -481,8 +493,7 @@ void fixture_logits(struct fixture *r, int64_t row, float *logits)
 }
 
 double fixture_difference(struct fixture *r, uint64_t direction, int64_t lo, int64_t hi,
-			  const float *at,
-		      double h)
+			  const float *at, double h)
 {
 	double loss[2];
 	for (int side = 0; side < 2; side++) {

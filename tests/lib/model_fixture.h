@@ -47,23 +47,23 @@ struct fixture {
 	const struct zr_tensor **tensor; /* [n_tensors] canonical order */
 	/* elements of each, and where it starts in value and gradient */
 	int64_t *numel, *start;
-	int64_t total;                   /* elements of all */
+	int64_t total; /* elements of all */
 	/* [total] parameters in fp32; fixture_load() after changing them */
 	float *value;
-	float *gradient;                 /* [total] */
-	void **param;                    /* [n_tensors] in dtype */
-	void **out, **saved;             /* [n_layers] */
+	float *gradient;     /* [total] */
+	void **param;        /* [n_tensors] in dtype */
+	void **out, **saved; /* [n_layers] */
 	uint64_t *out_bytes, *saved_bytes;
 	void *work, *grad;
 	uint64_t work_bytes, grad_bytes;
-	int32_t *tokens, *targets;       /* [B*T] */
-	int32_t *starts, *positions;     /* [B*T] used if documents is 1, as are weights */
+	int32_t *tokens, *targets;   /* [B*T] */
+	int32_t *starts, *positions; /* [B*T] used if documents is 1, as are weights */
 	float *weights;
 	int documents;
-	float *loss_rows;                /* [B*T] */
-	double loss_sum[2];              /* as in zr_layer_call */
+	float *loss_rows;   /* [B*T] */
+	double loss_sum[2]; /* as in zr_layer_call */
 	struct zr_rng rng;
-	float scale;                     /* of the gradient, 1: that of the mean loss */
+	float scale; /* of the gradient, 1: that of the mean loss */
 };
 
 /* vocabulary 97, width 24, 3 heads, 2 layers, context 16, unless options say otherwise */
@@ -88,8 +88,7 @@ double fixture_step(struct fixture *r, int add);
 /* Derivative of the mean loss in the direction of hashed +-1 on elements [lo, hi), from losses at
  * `at`, h of it away; and what a gradient [total] says it is. r->value is another afterwards. */
 double fixture_difference(struct fixture *r, uint64_t direction, int64_t lo, int64_t hi,
-			  const float *at,
-		      double h);
+			  const float *at, double h);
 double fixture_along(const float *gradient, uint64_t direction, int64_t lo, int64_t hi);
 void fixture_logits(struct fixture *r, int64_t row, float *logits); /* after fixture_loss(r, 0) */
 

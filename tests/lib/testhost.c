@@ -168,9 +168,16 @@ struct zr_host *test_host(int workers)
 	int i;
 	if (!t || workers < 1 || workers > 65)
 		abort();
-	t->h = (struct zr_host){ .size = sizeof t->h, .abi_minor = ZR_ABI_MINOR, .impl = t,
-				 .world = 1, .local_world = 1, .workers = workers, .log = host_log,
-				 .fail = host_fail, .alloc = host_alloc, .release = host_release,
+	t->h = (struct zr_host){ .size = sizeof t->h,
+				 .abi_minor = ZR_ABI_MINOR,
+				 .impl = t,
+				 .world = 1,
+				 .local_world = 1,
+				 .workers = workers,
+				 .log = host_log,
+				 .fail = host_fail,
+				 .alloc = host_alloc,
+				 .release = host_release,
 				 .parallel = host_parallel };
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->start, NULL);

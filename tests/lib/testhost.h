@@ -16,13 +16,13 @@
 struct zr_host *test_host(int workers);
 void test_host_free(struct zr_host *h); /* aborts if memory of alloc() was not released */
 
-const char *test_error(const struct zr_host *h);     /* text of the last fail(), "" if none */
-int test_error_code(const struct zr_host *h);        /* its code, 0 if none */
-int test_errors(const struct zr_host *h);            /* how many fail() calls */
-const char *test_log(const struct zr_host *h);       /* text of the last log(), "" if none */
-void test_clear(struct zr_host *h);                  /* forgets failures and logs */
-uint64_t test_bytes(const struct zr_host *h);        /* bytes allocated now */
-int64_t test_allocs(const struct zr_host *h);        /* calls of alloc() so far */
+const char *test_error(const struct zr_host *h); /* text of the last fail(), "" if none */
+int test_error_code(const struct zr_host *h);    /* its code, 0 if none */
+int test_errors(const struct zr_host *h);        /* how many fail() calls */
+const char *test_log(const struct zr_host *h);   /* text of the last log(), "" if none */
+void test_clear(struct zr_host *h);              /* forgets failures and logs */
+uint64_t test_bytes(const struct zr_host *h);    /* bytes allocated now */
+int64_t test_allocs(const struct zr_host *h);    /* calls of alloc() so far */
 /* the nth alloc() from now fails; 0: none does */
 void test_refuse(struct zr_host *h, int64_t nth);
 

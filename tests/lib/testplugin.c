@@ -58,8 +58,8 @@ static const struct zr_opt *find(const struct zr_desc *desc, const char *name)
 {
 	uint32_t i;
 	for (i = 0; i < desc->n_opts; i++) {
-		const struct zr_opt *o = (const void *)((const char *)desc->opts +
-							(size_t)i * desc->opt_stride);
+		const struct zr_opt *o =
+			(const void *)((const char *)desc->opts + (size_t)i * desc->opt_stride);
 		if (!strcmp(o->name, name))
 			return o;
 	}
@@ -188,8 +188,8 @@ void *test_options(const struct zr_desc *desc)
 	if (!opts)
 		abort();
 	for (i = 0; i < desc->n_opts; i++) {
-		const struct zr_opt *o = (const void *)((const char *)desc->opts +
-							(size_t)i * desc->opt_stride);
+		const struct zr_opt *o =
+			(const void *)((const char *)desc->opts + (size_t)i * desc->opt_stride);
 		if (o->def && set(o, opts, o->def))
 			broken("its own default is refused", o->name);
 	}
@@ -204,8 +204,9 @@ int test_set(const struct zr_desc *desc, void *opts, const char *name, const cha
 int test_create(const struct zr_host *h, const struct zr_desc *desc, void *opts,
 		struct zr_inst **out)
 {
-	struct zr_facts facts = { .size = sizeof facts, .world = h->world, .workers = h->workers,
-				  .lr = NAN };
+	struct zr_facts facts = {
+		.size = sizeof facts, .world = h->world, .workers = h->workers, .lr = NAN
+	};
 	int rc = 0;
 	if (desc->resolve)
 		rc = desc->resolve(h, &facts, opts);

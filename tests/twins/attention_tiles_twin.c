@@ -107,8 +107,7 @@ static void forward_row(const struct head *x, int64_t i, float *acc)
 	o->lse[statistic(x, i)] = relative * unit(o) + zr_ln(sum[0]);
 }
 
-void zr_attention_tiles_twin(const struct zr_op_attention *o, int64_t lo, int64_t hi,
-			     void *scratch)
+void zr_attention_tiles_twin(const struct zr_op_attention *o, int64_t lo, int64_t hi, void *scratch)
 {
 	twin_forward(o, lo, hi, scratch, forward_row);
 }

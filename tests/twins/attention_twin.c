@@ -54,8 +54,8 @@ static void forward_row(const struct head *x, int64_t i, float *acc)
 {
 	const struct zr_op_attention *o = x->o;
 	const uint16_t ones[2] = { rounded(1), rounded(1) };
-	int64_t start = document(x, i), D = o->head_dim, place = out_row(x, o->out, i) -
-								(const uint16_t *)o->out;
+	int64_t start = document(x, i), D = o->head_dim,
+		place = out_row(x, o->out, i) - (const uint16_t *)o->out;
 	float max = -INFINITY, sum = 0, c = unit(o) * ZR_EXP_LOG2E;
 
 	memset(acc, 0, (size_t)D * sizeof *acc);

@@ -133,11 +133,11 @@ static inline void twin_forward(const struct zr_op_attention *o, int64_t lo, int
 }
 
 /* of_query stores a row of dq, of_key adds to dk = sum[0, D) and dv = sum[D, 2D) of a key. */
-static inline void
-twin_backward(const struct zr_op_attention_bwd *op, int64_t parts, int64_t lo, int64_t hi,
-	      float *acc, float *delta, float *sums,
-	      void (*of_query)(const struct head *, const void *dq, int64_t i, float *acc),
-	      void (*of_key)(const struct head *, int64_t j, float *sum))
+static inline void twin_backward(const struct zr_op_attention_bwd *op, int64_t parts, int64_t lo,
+				 int64_t hi, float *acc, float *delta, float *sums,
+				 void (*of_query)(const struct head *, const void *dq, int64_t i,
+						  float *acc),
+				 void (*of_key)(const struct head *, int64_t j, float *sum))
 {
 	const struct zr_op_attention *o = &op->fwd;
 	int64_t in_batch = o->kv_heads * parts, heads = o->heads / in_batch, D = o->head_dim;

@@ -72,14 +72,13 @@ void zr_gemm_tile_twin(const struct zr_op_matmul *op, const struct zr_op_matmul_
 		for (int64_t j = col0; j < col0 + cols; j++) {
 			const int add = !!(op->flags & ZR_MM_ACCUMULATE);
 			void *d = zr_at(op->d, i * op->ldd + j, op->d_dtype);
-			float x = element(op, tiles, i, j, add,
-					  add ? zr_get(d, 0, op->d_dtype) : 0);
+			float x =
+				element(op, tiles, i, j, add, add ? zr_get(d, 0, op->d_dtype) : 0);
 			if (low)
 				x += update(low, tiles, i, j);
-			zr_gemm_finish_scalar(&last, &x, 1, 1, 1,
-					      op->bias ? zr_at(op->bias, j, op->b_dtype) : NULL, d,
-					      op->pre ? zr_at(op->pre, i * op->ldd + j,
-							      op->d_dtype) :
-							NULL);
+			zr_gemm_finish_scalar(
+				&last, &x, 1, 1, 1,
+				op->bias ? zr_at(op->bias, j, op->b_dtype) : NULL, d,
+				op->pre ? zr_at(op->pre, i * op->ldd + j, op->d_dtype) : NULL);
 		}
 }

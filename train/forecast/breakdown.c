@@ -5,20 +5,20 @@
 #include "train/forecast/breakdown.h"
 
 const char *const zr_part_name[ZR_PARTS] = {
-	[ZR_PART_FORWARD] = "forward",		[ZR_PART_BACKWARD] = "backward",
-	[ZR_PART_REDUCE] = "reduce",		[ZR_PART_GATHER_WAIT] = "gather wait",
-	[ZR_PART_READ_WAIT] = "read wait",	[ZR_PART_OPTIMIZER] = "optimizer",
-	[ZR_PART_WRITE_WAIT] = "write wait",	[ZR_PART_PUBLISH] = "publish",
-	[ZR_PART_BOUNDARY] = "boundary",	[ZR_PART_DATA] = "data",
+	[ZR_PART_FORWARD] = "forward",       [ZR_PART_BACKWARD] = "backward",
+	[ZR_PART_REDUCE] = "reduce",         [ZR_PART_GATHER_WAIT] = "gather wait",
+	[ZR_PART_READ_WAIT] = "read wait",   [ZR_PART_OPTIMIZER] = "optimizer",
+	[ZR_PART_WRITE_WAIT] = "write wait", [ZR_PART_PUBLISH] = "publish",
+	[ZR_PART_BOUNDARY] = "boundary",     [ZR_PART_DATA] = "data",
 	[ZR_PART_OTHER] = "other",
 };
 
 const char *const zr_part_metric[ZR_PARTS] = {
-	[ZR_PART_FORWARD] = "forward_s",	[ZR_PART_BACKWARD] = "backward_s",
-	[ZR_PART_REDUCE] = "reduce_s",		[ZR_PART_GATHER_WAIT] = "gather_wait_s",
-	[ZR_PART_READ_WAIT] = "read_wait_s",	[ZR_PART_OPTIMIZER] = "optimizer_s",
-	[ZR_PART_WRITE_WAIT] = "write_wait_s",	[ZR_PART_PUBLISH] = "publish_s",
-	[ZR_PART_BOUNDARY] = "boundary_s",	[ZR_PART_DATA] = "data_s",
+	[ZR_PART_FORWARD] = "forward_s",       [ZR_PART_BACKWARD] = "backward_s",
+	[ZR_PART_REDUCE] = "reduce_s",         [ZR_PART_GATHER_WAIT] = "gather_wait_s",
+	[ZR_PART_READ_WAIT] = "read_wait_s",   [ZR_PART_OPTIMIZER] = "optimizer_s",
+	[ZR_PART_WRITE_WAIT] = "write_wait_s", [ZR_PART_PUBLISH] = "publish_s",
+	[ZR_PART_BOUNDARY] = "boundary_s",     [ZR_PART_DATA] = "data_s",
 	[ZR_PART_OTHER] = "other_s",
 };
 

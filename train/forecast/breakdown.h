@@ -15,11 +15,11 @@ enum zr_part {
 	ZR_PART_GATHER_WAIT, /* parameters from other ranks and from host memory */
 	ZR_PART_READ_WAIT,   /* from a store; activations that return */
 	ZR_PART_OPTIMIZER,
-	ZR_PART_WRITE_WAIT,  /* to a store; activations that leave */
-	ZR_PART_PUBLISH,     /* new parameters to all who hold them */
-	ZR_PART_BOUNDARY,    /* loss, norm and non-finite numbers of all ranks */
-	ZR_PART_DATA,        /* the batch */
-	ZR_PART_OTHER,       /* all else */
+	ZR_PART_WRITE_WAIT, /* to a store; activations that leave */
+	ZR_PART_PUBLISH,    /* new parameters to all who hold them */
+	ZR_PART_BOUNDARY,   /* loss, norm and non-finite numbers of all ranks */
+	ZR_PART_DATA,       /* the batch */
+	ZR_PART_OTHER,      /* all else */
 	ZR_PARTS
 };
 

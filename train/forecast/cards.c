@@ -14,19 +14,19 @@
 
 #include "train/forecast/source.h"
 
-#define GB 1e9
+#define GB  1e9
 #define GIB 1073741824.0
-#define T 1e12
+#define T   1e12
 
 /* Dense products per second with sums in fp32: 16-bit types, and fp32 without tensor cores. The
  * first name that a device's contains counts. */
 static const struct card {
 	const char *name;
 	double half, single; /* operations per second */
-	double memory;	     /* bytes */
-	double stream;	     /* bytes per second of its memory */
-	double link;	     /* bytes per second to the cards beside it, one way */
-	double host;	     /* bytes per second to host memory, one way */
+	double memory;       /* bytes */
+	double stream;       /* bytes per second of its memory */
+	double link;         /* bytes per second to the cards beside it, one way */
+	double host;         /* bytes per second to host memory, one way */
 } cards[] = {
 	{ "B200", 2250 * T, 80 * T, 180 * GIB, 8000 * GB, 900 * GB, 63 * GB },
 	{ "GH200", 989 * T, 67 * T, 96 * GIB, 4000 * GB, 450 * GB, 450 * GB },
@@ -53,12 +53,12 @@ static const struct card {
 
 #define NETWORK (50 * GB) /* bytes per second of a card's part of a network, 400 Gbit/s */
 /* Seconds that a collective takes for each further rank of a machine, and each machine. */
-#define HOP_LINK 5e-6
+#define HOP_LINK    5e-6
 #define HOP_NETWORK 15e-6
-#define LAUNCH 5e-6	  /* seconds of a kernel that has next to nothing to do */
+#define LAUNCH      5e-6      /* seconds of a kernel that has next to nothing to do */
 #define HOST_STREAM (80 * GB) /* bytes per second of host memory, of each card */
-#define DISK_READ (6 * GB)
-#define DISK_WRITE (4 * GB)
+#define DISK_READ   (6 * GB)
+#define DISK_WRITE  (4 * GB)
 
 static const struct card *find(const char *name)
 {
@@ -123,8 +123,8 @@ static void products(struct table *t, const char *type, double peak)
 			for (size_t n = 0; n < 4; n++)
 				put(t, name, 3, side[m], side[n], 2048,
 				    0.50 * peak *
-					    (fill(side[m]) < fill(side[n]) ? fill(side[m])
-									   : fill(side[n])));
+					    (fill(side[m]) < fill(side[n]) ? fill(side[m]) :
+									     fill(side[n])));
 	}
 
 	launched(t, "attention", type, 2, 16, 16, 1, 2.0 * 16 * 16 * 16);

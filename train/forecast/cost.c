@@ -31,7 +31,7 @@ struct costs {
 	int64_t added; /* blocks of the last sum, */
 	int added_flags;
 	double added_seconds; /* and what it takes */
-	int both_ways; /* the program reads and writes stores */
+	int both_ways;        /* the program reads and writes stores */
 };
 
 /* An address at which nothing lies, far from the others. */
@@ -82,7 +82,8 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 		.accumulate = c->accumulate,
 		.loss_rows = nowhere(7),
 		.loss_sum = nowhere(8),
-		.grad_scale = 1, .aux_scale = 1,
+		.grad_scale = 1,
+		.aux_scale = 1,
 		.ops = &c->tally.ops,
 		.first_row = i->block,
 		.n_rows = i->blocks,
@@ -141,9 +142,9 @@ static double checksums(struct costs *c, const struct zr_instr *i)
 	const int store = c->s->plan.region[o->region].store;
 	if (!c->s->device_info.host_ops || store < ZR_STORE_OPTIMIZER)
 		return 0;
-	return c->s->offload[store - ZR_STORE_OPTIMIZER].info.kept
-		       ? zr_tally_bytes(&c->tally, (double)o->bytes)
-		       : 0;
+	return c->s->offload[store - ZR_STORE_OPTIMIZER].info.kept ?
+		       zr_tally_bytes(&c->tally, (double)o->bytes) :
+		       0;
 }
 
 static double copy(struct costs *c, const struct zr_instr *i)
@@ -152,9 +153,9 @@ static double copy(struct costs *c, const struct zr_instr *i)
 	const double bytes = (double)(i->block * i->blocks);
 	const int to_device = c->s->plan.region[o[1].region].tier == ZR_TIER_DEVICE;
 	const char *way = to_device ? "to_device" : "from_device";
-	double s = c->s->device_info.host_ops
-			   ? 0
-			   : zr_tally_seconds(&c->tally, bytes, way, 1, bytes, 1, 1);
+	double s = c->s->device_info.host_ops ?
+			   0 :
+			   zr_tally_seconds(&c->tally, bytes, way, 1, bytes, 1, 1);
 	c->f->copied += (uint64_t)(i->block * i->blocks);
 	return s > 0 ? s : zr_tally_bytes(&c->tally, 2 * bytes);
 }
@@ -182,9 +183,9 @@ static double exchange(struct costs *c, const struct zr_instr *i, double work, d
 		[ZR_COMM_ALL_TO_ALL] = "all_to_all", [ZR_COMM_BARRIER] = "barrier",
 		[ZR_COMM_FENCE] = "fence",
 	};
-	double s = zr_group_ranks(c->s, i->group) > 1
-			   ? zr_tally_seconds(&c->tally, work, name[i->number], 1, work, 1, 1)
-			   : 0;
+	double s = zr_group_ranks(c->s, i->group) > 1 ?
+			   zr_tally_seconds(&c->tally, work, name[i->number], 1, work, 1, 1) :
+			   0;
 	return s > 0 ? s : by_links(c, i, bytes);
 }
 

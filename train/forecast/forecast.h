@@ -15,17 +15,17 @@
 #include "train/forecast/rates.h"
 
 struct zr_forecast {
-	double seconds;		    /* of a step */
+	double seconds;             /* of a step */
 	double queue[ZR_QUEUES];    /* that each is busy with it */
 	double program[ZR_LOWERED]; /* that each takes in it, all its runs together */
-	double critical;	    /* if no queue had to wait for anything but dependencies */
-	double flops;		    /* of products and attention of this rank in a step */
-	double again;		    /* of these, those of what is computed again */
-	double guessed; /* seconds in `queue` by bytes alone: no rate was measured */
-	uint64_t received;	    /* bytes from other ranks in a step */
-	uint64_t read, written;	    /* bytes of stores on disk */
-	uint64_t copied;	    /* bytes between memories */
-	int binding;		    /* ZR_Q_* of the queue that is busy longest */
+	double critical;            /* if no queue had to wait for anything but dependencies */
+	double flops;               /* of products and attention of this rank in a step */
+	double again;               /* of these, those of what is computed again */
+	double guessed;             /* seconds in `queue` by bytes alone: no rate was measured */
+	uint64_t received;          /* bytes from other ranks in a step */
+	uint64_t read, written;     /* bytes of stores on disk */
+	uint64_t copied;            /* bytes between memories */
+	int binding;                /* ZR_Q_* of the queue that is busy longest */
 };
 
 /* s: with ranks that are there, or planned for alone. Calls the model's layers with operations that

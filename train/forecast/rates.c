@@ -30,7 +30,8 @@ int zr_rates_path(char path[PATH_MAX], struct zr_error *err)
 		n = snprintf(path, PATH_MAX, "%s/.local/state/zeroth/rates.ini", home);
 	if (n > 0 && n < PATH_MAX)
 		return 0;
-	return zr_err(err, ZR_EINVAL, "no place for rates.ini: neither XDG_STATE_HOME nor HOME is "
+	return zr_err(err, ZR_EINVAL,
+		      "no place for rates.ini: neither XDG_STATE_HOME nor HOME is "
 		      "the absolute path of a directory; give --rates FILE");
 }
 
@@ -330,11 +331,12 @@ int zr_rates_read(const char *path, struct zr_rates *r, struct zr_error *err)
 
 static void print_machine(FILE *f, const struct zr_rates *r)
 {
-	const char *const texts[] = { "cpu", r->cpu, "device", r->device, "variant", r->variant,
-				      "date", r->date, "version", r->version, "disk", r->disk };
+	const char *const texts[] = { "cpu",  r->cpu,  "device",  r->device,  "variant", r->variant,
+				      "date", r->date, "version", r->version, "disk",    r->disk };
 	fputs("; What this machine was measured to do: `zeroth bench` wrote it, `zeroth plan` "
 	      "reads it.\n; NAME.SIZE = work per second of each rank; zeroth-bench(1) says what "
-	      "is counted.\n\n[machine]\n", f);
+	      "is counted.\n\n[machine]\n",
+	      f);
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i += 2) {
 		if (!*texts[i + 1])
 			continue;

@@ -9,7 +9,7 @@
 #include "train/forecast/forecast.h"
 
 struct clocks {
-	double issue;		/* of the thread */
+	double issue;           /* of the thread */
 	double free[ZR_QUEUES]; /* when each queue has done all that it was given */
 };
 

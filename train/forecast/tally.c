@@ -20,8 +20,7 @@ static double rate_of(struct zr_tally *t, const char *name, int dims, const doub
 	uint64_t place = (uint64_t)(at[0] + 3 * at[1] + 7 * at[2]);
 	for (const char *s = name; *s; s++)
 		place = place * 31 + (unsigned char)*s;
-	struct zr_tally_asked *a =
-		&t->asked[place * 0x9e3779b97f4a7c15ULL >> (64 - ZR_TALLY_BITS)];
+	struct zr_tally_asked *a = &t->asked[place * 0x9e3779b97f4a7c15ULL >> (64 - ZR_TALLY_BITS)];
 	if (memcmp(a->at, at, sizeof a->at) || strcmp(a->name, name)) {
 		a->rate = zr_rate_at(t->rates, name, t->ranks, t->threads, at, dims);
 		memcpy(a->at, at, sizeof a->at);
@@ -88,9 +87,9 @@ static int matmul(const struct zr_ops *ops, struct zr_stream *st, const struct z
 {
 	(void)st;
 	product(of(ops), op->a_dtype,
-		op->flags & ZR_MM_TRANS_A   ? "tn"
-		: op->flags & ZR_MM_TRANS_B ? "nt"
-					    : "nn",
+		op->flags & ZR_MM_TRANS_A ? "tn" :
+		op->flags & ZR_MM_TRANS_B ? "nt" :
+					    "nn",
 		(double)op->m, (double)op->n, (double)op->k, 1);
 	if (op->flags & ZR_MM_GELU)
 		elements(ops, "gelu", op->d_dtype, (double)(op->m * op->n), 2);
@@ -123,8 +122,8 @@ static int embedding_bwd(const struct zr_ops *ops, struct zr_stream *st,
 	if (op->dwte && !(op->flags & ZR_OP_ACCUMULATE_WTE))
 		of(ops)->seconds += zr_tally_bytes(of(ops), rows * c * 4);
 	return op->dwte || op->dwpe ? elements(ops, "embedding_bwd", op->dtype,
-					       (double)(op->batch * op->length) * c, 2)
-				    : ZR_OK;
+					       (double)(op->batch * op->length) * c, 2) :
+				      ZR_OK;
 }
 
 static int layernorm(const struct zr_ops *ops, struct zr_stream *st,

@@ -20,7 +20,7 @@ struct zr_tally_asked {
 };
 
 struct zr_tally {
-	struct zr_ops ops;	   /* whose `dev` is this struct */
+	struct zr_ops ops;         /* whose `dev` is this struct */
 	const struct zr_ops *real; /* answers queries of work memory */
 	const struct zr_rates *rates;
 	int ranks, threads; /* how many do the same at once */
@@ -41,6 +41,5 @@ double zr_tally_seconds(struct zr_tally *t, double work, const char *name, int d
 
 /* Seconds to touch so many bytes, half of them written. */
 double zr_tally_bytes(struct zr_tally *t, double bytes);
-
 
 #endif

@@ -28,18 +28,17 @@ static uint64_t update_bytes(const struct zr_setup *s)
 		if (i->kind != ZR_I_COLLECTIVE || i->number == ZR_COMM_FENCE)
 			continue;
 		for (int64_t k = 0; k < i->blocks; k++)
-			sum += i->number == ZR_COMM_ALL_GATHER	? others * o[2 * k].bytes :
-			       i->root != s->process.rank	? o[2 * k + 1].bytes :
-								  0;
+			sum += i->number == ZR_COMM_ALL_GATHER ? others * o[2 * k].bytes :
+			       i->root != s->process.rank      ? o[2 * k + 1].bytes :
+								 0;
 	}
 	return sum;
 }
 
 uint64_t zr_traffic_received(const struct zr_setup *s)
 {
-	uint64_t micro = program_bytes(&s->program[ZR_PROG_MICRO]) *
-			 (uint64_t)(s->batch.accumulation - 1);
+	uint64_t micro =
+		program_bytes(&s->program[ZR_PROG_MICRO]) * (uint64_t)(s->batch.accumulation - 1);
 	uint64_t exchange = (uint64_t)(s->process.world - 1) * sizeof(struct zr_boundary);
-	return micro + program_bytes(&s->program[ZR_PROG_LAST_MICRO]) + update_bytes(s) +
-	       exchange;
+	return micro + program_bytes(&s->program[ZR_PROG_LAST_MICRO]) + update_bytes(s) + exchange;
 }

@@ -24,8 +24,8 @@
 #include "core/plugin/loader.h"
 #include "train/run/outlet.h"
 
-#define PATIENCE 10     /* seconds that a report may take */
-#define DEEPEST 1000000 /* frames that are examined */
+#define PATIENCE   10      /* seconds that a report may take */
+#define DEEPEST    1000000 /* frames that are examined */
 #define MEANT_CODE 4
 
 static struct {
@@ -62,12 +62,12 @@ struct stack {
 	const struct zr_plugin *plugin; /* the innermost plugin; NULL: none */
 	/* the innermost plugin that a function of its tables was called in */
 	const struct zr_plugin *caller;
-	const char *function;           /* that function */
+	const char *function; /* that function */
 	/* the innermost file that is neither a plugin nor ours nor libc's */
 	const char *other;
-	const void *ours, *libc;        /* addresses inside these two */
-	int in_options;                 /* zr_table_check was looking at a plugin's options */
-	void *last;                     /* the function that was examined last */
+	const void *ours, *libc; /* addresses inside these two */
+	int in_options;          /* zr_table_check was looking at a plugin's options */
+	void *last;              /* the function that was examined last */
 	int frames;
 };
 
@@ -77,7 +77,7 @@ static const char *function_of(const struct zr_plugin *p, const void *function)
 	const char *name = function == (void *)d->create  ? "create" :
 			   function == (void *)d->destroy ? "destroy" :
 			   function == (void *)d->resolve ? "resolve" :
-			   function == (void *)d->check	  ? "check" :
+			   function == (void *)d->check   ? "check" :
 							    NULL;
 	for (const struct zr_iface *f = d->ifaces; !name && f->id; f++)
 		for (const struct zr_calls *c = zr_calls; f->vtbl && c->id; c++)
@@ -189,7 +189,8 @@ static void where(ucontext_t *u, char *out, size_t size)
 			add(out, size, ", below %s() of plugin %s/%s", s.function,
 			    s.caller->desc->role, s.caller->desc->id);
 	} else if (s.in_options) {
-		add(out, size, " looking at the options of %s%s: they are not what opts, n_opts "
+		add(out, size,
+		    " looking at the options of %s%s: they are not what opts, n_opts "
 		    "and opt_stride of its descriptor say; mend it",
 		    watch.loading ? "plugin " : "a plugin", watch.loading ? watch.loading : "");
 	} else {

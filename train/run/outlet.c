@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 static struct outlet {
-	FILE *plain;    /* stdout or stderr as it was; NULL: it still is */
-	int fd;         /* written to */
+	FILE *plain; /* stdout or stderr as it was; NULL: it still is */
+	int fd;      /* written to */
 	int is_socket;
 	int closed;
 	int stalled;    /* nobody reads: what is printed is dropped */

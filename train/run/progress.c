@@ -87,8 +87,7 @@ static void limits_text(const struct zr_pace *p, char *out, size_t size)
 	int n = 0;
 	*out = 0;
 	if (isfinite(p->mfu))
-		n += snprintf(out + n, size - (size_t)n, "  mfu %.0f %%",
-			      100 * p->mfu * recent(p));
+		n += snprintf(out + n, size - (size_t)n, "  mfu %.0f %%", 100 * p->mfu * recent(p));
 	if (isfinite(p->mfu_product))
 		n += snprintf(out + n, size - (size_t)n, "  of products %.0f %%",
 			      100 * p->mfu_product * recent(p));
@@ -144,8 +143,7 @@ static void compose_narrow(const struct zr_progress *p, char line[LINE], int64_t
 		zr_bytes_text(pace->device_bytes ? pace->device_bytes : zr_process_memory(), mem);
 	snprintf(line, LINE, "%lld/%lld loss %.3f%s lr %.1e |g| %.3g%s %s/s %s ETA %s",
 		 (long long)step, (long long)p->total, (double)r->loss, val, r->lr, r->grad_norm,
-		 scale, count_text(rate(pace), speed), mem,
-		 zr_duration_text(left(p, step), eta));
+		 scale, count_text(rate(pace), speed), mem, zr_duration_text(left(p, step), eta));
 }
 
 static void draw(const struct zr_progress *p, char line[LINE], int64_t step,

@@ -23,16 +23,16 @@ struct zr_pause {
 struct zr_progress {
 	FILE *out;
 	int tty;
-	int64_t total, every;     /* steps; steps between plain lines */
+	int64_t total, every; /* steps; steps between plain lines */
 	const struct zr_pace *pace;
-	double last, ema;         /* seconds; ema of one step's time and what follows it */
+	double last, ema; /* seconds; ema of one step's time and what follows it */
 	struct zr_pause pause[ZR_PAUSES];
 	double last_drawn;
 	double val_loss;
 	int have_val;
-	int scaled;               /* there is a loss scale to show */
-	double parts[ZR_PARTS];   /* seconds, since the line of parts before, */
-	int64_t parts_of;         /* of so many steps */
+	int scaled;             /* there is a loss scale to show */
+	double parts[ZR_PARTS]; /* seconds, since the line of parts before, */
+	int64_t parts_of;       /* of so many steps */
 };
 
 const char *zr_duration_text(double seconds, char buf[32]);

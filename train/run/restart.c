@@ -26,7 +26,7 @@ struct restarts {
 	const char *resume; /* as the user gave it, or NULL */
 	int given;          /* number of overrides that the user gave */
 	int ranks;
-	int vain;           /* attempts in sequence that finished no step */
+	int vain; /* attempts in sequence that finished no step */
 	char from[PATH_MAX + 32];
 	char text[ZR_RESTART_OVERRIDES][PATH_MAX + 16];
 };

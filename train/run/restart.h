@@ -14,10 +14,10 @@
 /* What the command line asks for, and the places of what changes between attempts. */
 struct zr_restart_how {
 	int ranks, restarts;
-	int min_ranks;           /* 0: always as many */
-	double watchdog;         /* seconds, 0: none */
-	const char **resume;     /* *resume: "auto", a path, or NULL: from the beginning */
-	const char **overrides;  /* [*n_overrides + ZR_RESTART_OVERRIDES] */
+	int min_ranks;          /* 0: always as many */
+	double watchdog;        /* seconds, 0: none */
+	const char **resume;    /* *resume: "auto", a path, or NULL: from the beginning */
+	const char **overrides; /* [*n_overrides + ZR_RESTART_OVERRIDES] */
 	int *n_overrides;
 };
 

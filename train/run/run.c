@@ -40,7 +40,7 @@ struct run {
 	uint16_t *bytes;    /* [vocabulary] of the text of each token; NULL: not known */
 	struct zr_run_report *report;
 	struct zr_config_ini *config_ini; /* being written; NULL: it is there */
-	int stop; /* the signal that some rank caught */
+	int stop;                         /* the signal that some rank caught */
 };
 
 /* Tells the supervisor that this rank makes progress. */
@@ -317,8 +317,7 @@ static int resume(struct run *r, int other_data, struct zr_error *err)
 static void leave_dirs(struct run *r, int failed)
 {
 	zr_config_ini_end(&r->config_ini, NULL);
-	zr_trainer_leave_dirs(&r->t, failed && (!r->t.session ||
-						r->t.session->step == r->t.first));
+	zr_trainer_leave_dirs(&r->t, failed && (!r->t.session || r->t.session->step == r->t.first));
 }
 
 /* Tells a supervisor where to restart from. */
@@ -395,8 +394,9 @@ static int save_weights(struct run *r, struct zr_error *err)
 	if (!rc)
 		rc = zr_adapter_save(r->t.session, zr_rundir(r->t.cfg), err);
 	if (!rc && whole && r->t.rank0)
-		rc = zr_export_config(r->t.setup, zr_rundir_file(r->t.cfg, "config.json", path,
-							       sizeof path), err);
+		rc = zr_export_config(r->t.setup,
+				      zr_rundir_file(r->t.cfg, "config.json", path, sizeof path),
+				      err);
 	r->report->adapters = !whole;
 	r->report->exported = !rc && zr_room_exports(r->t.cfg);
 	return rc;

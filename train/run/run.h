@@ -15,25 +15,25 @@ struct zr_run_report {
 	/* attempted steps of the whole run, also those before a checkpoint; steps of these that
 	 * were skipped */
 	int64_t steps, skipped;
-	int64_t total_tokens;   /* tokens of these steps */
-	int64_t resumed;        /* step of the checkpoint that the run resumed from; -1: none */
-	double resume_seconds;  /* to read it */
+	int64_t total_tokens;  /* tokens of these steps */
+	int64_t resumed;       /* step of the checkpoint that the run resumed from; -1: none */
+	double resume_seconds; /* to read it */
 	struct zr_saver_stats checkpoints;
-	int64_t process_steps, tokens;     /* of this process alone */
+	int64_t process_steps, tokens; /* of this process alone */
 	/* duration of its training, with evaluations and saving */
 	double seconds;
 	double step_seconds, tokens_per_s; /* of its steps alone */
 	float first_loss, last_loss;
-	int64_t evals;          /* evaluations of this process */
-	int64_t eval_from, eval_at; /* steps done at the first of them, at the last */
-	int n_sets;             /* that each of these had */
+	int64_t evals;                           /* evaluations of this process */
+	int64_t eval_from, eval_at;              /* steps done at the first of them, at the last */
+	int n_sets;                              /* that each of these had */
 	struct zr_run_set set[ZR_EVAL_SETS + 1]; /* valid but for what it points to, if evals > 0 */
-	struct zr_best best;    /* of the evaluations that decide; step -1: none do */
-	int enough;             /* 1: [train] patience ended it; stopped_text says why */
+	struct zr_best best; /* of the evaluations that decide; step -1: none do */
+	int enough;          /* 1: [train] patience ended it; stopped_text says why */
 	int64_t parameters;
 	/* bytes per step that rank 0 receives from other ranks: recorded and measured */
 	uint64_t received_plan, received;
-	int breakdown;          /* 1: the parts of a step are wanted: */
+	int breakdown; /* 1: the parts of a step are wanted: */
 	/* seconds in all steps of this process: of rank 0, of the rank with fewest, with most */
 	double part[ZR_PARTS], part_min[ZR_PARTS], part_max[ZR_PARTS];
 	/* sum over the updates after the first one, and number of these updates */
@@ -41,10 +41,10 @@ struct zr_run_report {
 	int64_t updates;
 	uint64_t planned, process_peak; /* bytes */
 	uint64_t losses_digest, params_digest;
-	int interrupted;                /* signal number, or 0 */
-	int exported;                   /* model-16bit/ is there */
-	int adapters;                   /* and adapters, instead of the model */
-	int stopped;                    /* ZR_ENUMERIC if non-finite numbers ended it, or 0 */
+	int interrupted; /* signal number, or 0 */
+	int exported;    /* model-16bit/ is there */
+	int adapters;    /* and adapters, instead of the model */
+	int stopped;     /* ZR_ENUMERIC if non-finite numbers ended it, or 0 */
 	char stopped_text[512];
 	char device[64], variant[64];
 };

@@ -22,7 +22,7 @@
 
 #include "train/run/outlet.h"
 
-#define FRAMES 64
+#define FRAMES   64
 #define PATIENCE 100 /* times 2 ms for a thread */
 
 static atomic_int busy, turn; /* the thread that has to show its stack; 0: it has done so */

@@ -32,19 +32,19 @@
 #include "train/run/signals.h"
 #include "train/run/stacks.h"
 
-#define LINE 2048
-#define PATIENCE 3.0 /* seconds from SIGTERM to SIGKILL */
-#define ERASE "\r\033[K" /* rank 0's progress may stand on the terminal's last line */
+#define LINE     2048
+#define PATIENCE 3.0        /* seconds from SIGTERM to SIGKILL */
+#define ERASE    "\r\033[K" /* rank 0's progress may stand on the terminal's last line */
 
 struct child {
-	pid_t pid;           /* 0: it has ended */
-	int out;             /* its standard error, -1 once it is closed */
-	int status;          /* of waitpid */
-	int order;           /* 1 for the first rank that failed; 0: it did not fail by itself */
-	int oom;             /* the kernel killed something for memory before it was reaped */
-	size_t used;         /* bytes of `line` */
-	char line[LINE];     /* being received */
-	char last[LINE];     /* the last complete line */
+	pid_t pid;       /* 0: it has ended */
+	int out;         /* its standard error, -1 once it is closed */
+	int status;      /* of waitpid */
+	int order;       /* 1 for the first rank that failed; 0: it did not fail by itself */
+	int oom;         /* the kernel killed something for memory before it was reaped */
+	size_t used;     /* bytes of `line` */
+	char line[LINE]; /* being received */
+	char last[LINE]; /* the last complete line */
 };
 
 struct crew {
@@ -53,21 +53,21 @@ struct crew {
 	struct zr_error *why;
 	volatile char *ended; /* [n] whether it ended as intended; also shared */
 	int n, running, failed;
-	int area;            /* memfd */
-	int signals;         /* signalfd */
-	int terminal;        /* standard error is one */
-	int interrupted;     /* the first signal that the supervisor got, which ends all ranks */
-	double since;        /* when that was */
+	int area;        /* memfd */
+	int signals;     /* signalfd */
+	int terminal;    /* standard error is one */
+	int interrupted; /* the first signal that the supervisor got, which ends all ranks */
+	double since;    /* when that was */
 	/* a rank has ended for this signal, perhaps before the others got it: they then report that
 	 * a rank is missing */
 	int early;
-	double stop_at;      /* when SIGTERM was sent, 0: not yet */
-	int killed;          /* SIGKILL was sent as well */
+	double stop_at; /* when SIGTERM was sent, 0: not yet */
+	int killed;     /* SIGKILL was sent as well */
 	const struct zr_crew_how *how;
-	uint64_t beat;       /* the last value of *watch.beat */
-	double beat_at;      /* when that changed */
-	int stalled;         /* that did not change for too long */
-	long long ooms;      /* the count of oom.h at the start */
+	uint64_t beat;  /* the last value of *watch.beat */
+	double beat_at; /* when that changed */
+	int stalled;    /* that did not change for too long */
+	long long ooms; /* the count of oom.h at the start */
 	sigset_t old;
 	void (*old_pipe)(int), (*old_child)(int);
 };
@@ -440,7 +440,7 @@ static int explain(const struct crew *s, struct zr_crew_end *end)
 	const struct child *c = &s->child[rank];
 	const char *text = s->why[rank].code ? s->why[rank].text : c->last;
 	char name[128];
-	int code = s->why[rank].code	? zr_exit_code(s->why[rank].code) :
+	int code = s->why[rank].code    ? zr_exit_code(s->why[rank].code) :
 		   WIFEXITED(c->status) ? WEXITSTATUS(c->status) :
 					  4;
 	print_others(s, rank);
@@ -540,15 +540,18 @@ static void cannot_start(int n, int no, char *text, size_t room)
 	text += used;
 	room -= (size_t)used;
 	if (no == EMFILE && !getrlimit(RLIMIT_NOFILE, &lim))
-		snprintf(text, room, "a process may open %llu files here, and %llu are needed: "
-			 "raise ulimit -n", (unsigned long long)lim.rlim_cur,
-			 (unsigned long long)files_needed(n));
+		snprintf(text, room,
+			 "a process may open %llu files here, and %llu are needed: "
+			 "raise ulimit -n",
+			 (unsigned long long)lim.rlim_cur, (unsigned long long)files_needed(n));
 	else if (no == EAGAIN && !getrlimit(RLIMIT_NPROC, &lim))
-		snprintf(text, room, "%s: a user may have %llu processes and threads here (ulimit "
-			 "-u), a control group fewer (pids.max)", strerror(no),
-			 (unsigned long long)lim.rlim_cur);
+		snprintf(text, room,
+			 "%s: a user may have %llu processes and threads here (ulimit "
+			 "-u), a control group fewer (pids.max)",
+			 strerror(no), (unsigned long long)lim.rlim_cur);
 	else if (no == EFBIG)
-		snprintf(text, room, "they share files of more than ulimit -f allows: raise it "
+		snprintf(text, room,
+			 "they share files of more than ulimit -f allows: raise it "
 			 "(ulimit -f unlimited)");
 	else
 		snprintf(text, room, "%s", strerror(no));

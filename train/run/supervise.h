@@ -45,7 +45,7 @@ struct zr_crew_how {
 	/* after so many seconds without a change of *beat, all ranks show their stacks and end; 0:
 	 * never */
 	double watchdog;
-	const _Atomic uint64_t *beat;    /* may be NULL without a watchdog */
+	const _Atomic uint64_t *beat; /* may be NULL without a watchdog */
 };
 struct zr_crew_end {
 	/* 1: a rank was killed, crashed, hung or stalled, so that a restart may help; 0: it

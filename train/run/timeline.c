@@ -104,7 +104,7 @@ int zr_timeline_ranks(const struct zr_timeline *t, double mine[ZR_PARTS], double
 	if (!t->wanted)
 		return 0;
 
-	double (*all)[ZR_PARTS] = calloc((size_t)world, bytes);
+	double(*all)[ZR_PARTS] = calloc((size_t)world, bytes);
 	int rc = all ? zr_share(t->session, mine, all, bytes, err) :
 		       zr_err(err, ZR_ENOMEM, "out of memory");
 	for (int r = 0; !rc && r < world; r++)

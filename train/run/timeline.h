@@ -14,11 +14,11 @@ struct zr_timeline {
 	struct zr_session *session;
 	uint8_t *part_of[ZR_LOWERED]; /* [instructions of the program] */
 	struct zr_trace *trace;       /* NULL: none is wanted */
-	int tracing;   /* 1: this step */
-	int wanted;    /* 1: the parts of each step are wanted */
-	int running;   /* 1: a step */
-	int wait;      /* 1: in this step each operation of the device is waited for */
-	double began, last;           /* the step, and the session's last call: zr_now() */
+	int tracing;                  /* 1: this step */
+	int wanted;                   /* 1: the parts of each step are wanted */
+	int running;                  /* 1: a step */
+	int wait;           /* 1: in this step each operation of the device is waited for */
+	double began, last; /* the step, and the session's last call: zr_now() */
 	double update; /* seconds of this step in updates, also those in the backward, what they
 			* publish included */
 	double part[ZR_PARTS]; /* seconds of this step: they add up to it */

@@ -25,10 +25,10 @@
 #include "train/share.h"
 
 #define RANGES 64
-#define LANES 64          /* instructions of a queue that overlap */
-#define MOST (1 << 20)    /* instructions of a step that are kept */
-#define ROOM 65536        /* bytes of a buffer, far more than of a line */
-#define NAME 64
+#define LANES  64        /* instructions of a queue that overlap */
+#define MOST   (1 << 20) /* instructions of a step that are kept */
+#define ROOM   65536     /* bytes of a buffer, far more than of a line */
+#define NAME   64
 
 struct event {
 	int64_t from, to, waited; /* ns */
@@ -44,7 +44,9 @@ struct file {
 };
 
 struct steps {
-	struct { int64_t first, last; } range[RANGES];
+	struct {
+		int64_t first, last;
+	} range[RANGES];
 	int n;
 };
 
@@ -59,7 +61,7 @@ struct zr_trace {
 	/* [instructions] the event of each in the last run of the program */
 	int32_t *latest[ZR_LOWERED];
 	int failed;
-	int at;               /* the directory, once there is a trace; -1: none yet */
+	int at; /* the directory, once there is a trace; -1: none yet */
 	struct file out, in;
 };
 
@@ -100,7 +102,8 @@ static int read_steps(const struct zr_config *cfg, struct steps *out, struct zr_
 	return parse(out, o->trace) ?
 		       zr_config_blame(cfg, "run", ZR_EINVAL, err,
 				       "trace = %s: expected at most %d steps and ranges of "
-				       "steps, as 10 20-22", o->trace, RANGES) :
+				       "steps, as 10 20-22",
+				       o->trace, RANGES) :
 		       0;
 }
 
@@ -425,9 +428,10 @@ void zr_trace_end(struct zr_trace *t)
 	if (no)
 		give_up(t, name, no);
 	else if (t->dropped)
-		zr_logf(ZR_LOG_WARN, "trace", "step %lld: %lld instructions are left out, more "
-			"than %d, or more than %d at once", (long long)t->step,
-			(long long)t->dropped, MOST, LANES);
+		zr_logf(ZR_LOG_WARN, "trace",
+			"step %lld: %lld instructions are left out, more "
+			"than %d, or more than %d at once",
+			(long long)t->step, (long long)t->dropped, MOST, LANES);
 }
 
 /* ---- what rank 0 merges ---- */
@@ -440,8 +444,10 @@ static void put_time(struct file *f, const char *key, int64_t ns)
 static void put_thread(struct file *f, int rank, int tid)
 {
 	int lane = tid / ZR_QUEUES;
-	put(f, "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_sort_index\","
-	    "\"args\":{\"sort_index\":%d}},\n", rank, tid, tid % ZR_QUEUES * LANES + lane);
+	put(f,
+	    "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_sort_index\","
+	    "\"args\":{\"sort_index\":%d}},\n",
+	    rank, tid, tid % ZR_QUEUES * LANES + lane);
 	put(f,
 	    "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s",
 	    rank, tid, zr_queue_name[tid % ZR_QUEUES]);
@@ -486,8 +492,10 @@ static void merge_rank(struct zr_trace *t, int rank, int64_t begin)
 {
 	uint8_t named[ZR_QUEUES * LANES] = { 0 };
 	char *line = next_line(&t->in), *p;
-	put(&t->out, "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_sort_index\",\"args\":"
-	    "{\"sort_index\":%d}},\n", rank, rank);
+	put(&t->out,
+	    "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_sort_index\",\"args\":"
+	    "{\"sort_index\":%d}},\n",
+	    rank, rank);
 	while (line && (line = next_line(&t->in))) {
 		int tid = (int)strtol(line, &p, 10);
 		int64_t from = strtoll(p, &p, 10), took = strtoll(p, &p, 10);
@@ -501,8 +509,10 @@ static void merge_rank(struct zr_trace *t, int rank, int64_t begin)
 		put(&t->out, "%s,\n", p + 1);
 	}
 
-	put(&t->out, "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":"
-	    "\"rank %d\"}}", rank, rank);
+	put(&t->out,
+	    "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":"
+	    "\"rank %d\"}}",
+	    rank, rank);
 }
 
 static int merge(struct zr_trace *t, int64_t step, char name[NAME])
@@ -535,8 +545,10 @@ static int merge(struct zr_trace *t, int64_t step, char name[NAME])
 		unlinkat(t->at, of_rank, 0);
 	}
 	if (!no && ranks < world)
-		zr_logf(ZR_LOG_WARN, "trace", "%s/%s: %d of %d ranks: the others write no files "
-			"there", t->dir, name, ranks, world);
+		zr_logf(ZR_LOG_WARN, "trace",
+			"%s/%s: %d of %d ranks: the others write no files "
+			"there",
+			t->dir, name, ranks, world);
 	return no;
 }
 

@@ -40,9 +40,12 @@ static int cast(const struct zr_base *b, int32_t from, const void *src, int32_t 
 		struct zr_error *err)
 {
 	const struct zr_ops *ops = b->kept->host_ops;
-	const struct zr_op_cast op = { .size = sizeof op, .dst_dtype = to, .src_dtype = from,
+	const struct zr_op_cast op = { .size = sizeof op,
+				       .dst_dtype = to,
+				       .src_dtype = from,
 				       .n = (b->n + ZR_BLOCK - 1) / ZR_BLOCK * ZR_BLOCK,
-				       .src = src, .dst = dst };
+				       .src = src,
+				       .dst = dst };
 	int rc = ops->cast(ops, NULL, &op);
 	return rc ? zr_err(err, rc, "%s: cannot be brought into the type that it was stored in",
 			   b->layout->tensor[b->tensor].decl->name) :

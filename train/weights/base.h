@@ -11,14 +11,14 @@
 
 struct zr_base {
 	const struct zr_layout *layout;
-	int32_t dtype;               /* that training computes in */
+	int32_t dtype; /* that training computes in */
 	/* knows which tensors are stored, and in what; NULL: none is */
 	const struct zr_setup *kept;
-	zr_values_fn *fn;            /* what files hold */
+	zr_values_fn *fn; /* what files hold */
 	void *arg;
 	/* its own */
 	int32_t tensor;
-	int64_t at, n;               /* elements that `values` has; n 0: nothing */
+	int64_t at, n; /* elements that `values` has; n 0: nothing */
 	float *values;
 	void *codes;
 	struct XXH3_state_s *hash;
@@ -27,7 +27,7 @@ struct zr_base {
 /* The first five members are set; all they point to is borrowed. */
 int zr_base_open(struct zr_base *b, struct zr_error *err);
 void zr_base_close(struct zr_base *b); /* a zeroed one is fine */
-zr_values_fn zr_base_read; /* arg: a struct zr_base */
+zr_values_fn zr_base_read;             /* arg: a struct zr_base */
 /* XXH3-64 of what was kept of the tensor, in fp32, once its last element was read: as checkpoints
  * have it. */
 uint64_t zr_base_hash(const struct zr_base *b);

@@ -77,7 +77,8 @@ static int can_compare(const struct zr_setup *p, const struct zr_manifest *m)
 	if (p->process.rank == 0)
 		zr_logf(ZR_LOG_WARN, "model",
 			"whether %s is what it was is not looked at: the training had it in "
-			"another type", p->model.section->path);
+			"another type",
+			p->model.section->path);
 	return 0;
 }
 

@@ -16,8 +16,8 @@
 #include "core/base/file.h"
 #include "train/weights/former.h"
 
-static int start(struct zr_setup *s, struct zr_instance *it, const char *section,
-		 const char *iface, struct zr_error *err)
+static int start(struct zr_setup *s, struct zr_instance *it, const char *section, const char *iface,
+		 struct zr_error *err)
 {
 	const struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1, .lr = NAN };
 	const struct zr_section *sec = zr_config_find(s->cfg, section);
@@ -60,8 +60,9 @@ int zr_declare(struct zr_config *cfg, struct zr_setup **out, struct zr_error *er
 
 	s->cfg = cfg;
 	s->train = zr_config_find(cfg, "train")->opts;
-	s->process = (struct zr_process){ .world = 1, .local_world = 1, .account = &s->account,
-					  .cfg = cfg };
+	s->process = (struct zr_process){
+		.world = 1, .local_world = 1, .account = &s->account, .cfg = cfg
+	};
 	s->decl.size = sizeof s->decl;
 	s->types.size = sizeof s->types;
 	s->types.master = ZR_MASTER_FP32;

@@ -23,8 +23,8 @@
 #include "files/checkpoint/checkpoint.h"
 #include "files/pretrained/tensors.h"
 
-#define CHUNK 65536 /* values that are cast at a time */
-#define NAME 64
+#define CHUNK       65536 /* values that are cast at a time */
+#define NAME        64
 #define MOST_COPIED (1u << 30) /* bytes of a tokenizer's file that are copied at most */
 
 struct zr_export {
@@ -34,11 +34,11 @@ struct zr_export {
 	const char *base, *store, *adapter; /* borrowed; NULL: nothing was merged */
 	int32_t dtype;
 	int replace;
-	int32_t *shard;   /* [n_tensors] number of the file that holds the tensor */
+	int32_t *shard; /* [n_tensors] number of the file that holds the tensor */
 	int32_t shards;
-	int32_t tensor;   /* the next value belongs to this tensor */
-	int64_t element;  /* and is this element of it */
-	int32_t file;     /* number of the open file, -1: none */
+	int32_t tensor;  /* the next value belongs to this tensor */
+	int64_t element; /* and is this element of it */
+	int32_t file;    /* number of the open file, -1: none */
 	struct zr_st_writer w;
 	uint64_t bytes;   /* of all tensors */
 	int64_t infinite; /* values that were finite */
@@ -267,9 +267,8 @@ static json_t *config_from(json_t *meta)
 		return j;
 
 	j = json_object();
-	json_object_foreach(meta, key, text)
-		if (strncmp(key, "zeroth.", 7))
-			zr_json_put(&j, key, value_of(key, json_string_value(text)));
+	json_object_foreach(meta, key, text) if (strncmp(key, "zeroth.", 7))
+		zr_json_put(&j, key, value_of(key, json_string_value(text)));
 	return j;
 }
 
@@ -511,7 +510,8 @@ int zr_export_session(struct zr_session *s, const char *dir, int replace, struct
 {
 	const struct zr_setup *p = s->setup;
 	struct zr_export *x = NULL;
-	struct zr_export_how how = { .dtype = p->types.dtype, .replace = replace,
+	struct zr_export_how how = { .dtype = p->types.dtype,
+				     .replace = replace,
 				     .shard_bytes = ZR_EXPORT_SHARD };
 	struct zr_error why = { 0 };
 	if (p->process.rank)

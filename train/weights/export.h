@@ -21,7 +21,7 @@ struct zr_export_how {
 	/* what was merged, and in what the base was stored, for the files' metadata; borrowed while
 	 * the export is open; NULL: nothing */
 	const char *base, *store, *adapter;
-	int merge;            /* of what has an adapter: the model with it, not the adapter alone */
+	int merge; /* of what has an adapter: the model with it, not the adapter alone */
 };
 
 /* The tensors of a layout as `dtype`: ZR_F32, ZR_BF16 (rounded half away from zero, as in

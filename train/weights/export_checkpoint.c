@@ -25,13 +25,13 @@ struct source {
 	char path[PATH_MAX];
 	struct zr_st *file; /* [world] */
 	struct zr_ckpt_entry **entry;
-	int64_t *n, *next;  /* entries of each file; number of the one that was read last */
+	int64_t *n, *next; /* entries of each file; number of the one that was read last */
 	int32_t opened;
 	const struct zr_ckpt_entry *have; /* what buf has; NULL: nothing */
 	float *buf;
-	struct zr_tensor_files *began; /* the tensors that are left out; NULL: not opened yet */
+	struct zr_tensor_files *began;    /* the tensors that are left out; NULL: not opened yet */
 	const struct zr_layout *declared; /* knows which tensors an adapter added; NULL: none is */
-	struct zr_base base;           /* the same as training had them */
+	struct zr_base base;              /* the same as training had them */
 };
 
 static int open_source(struct source *s, struct zr_error *err)
@@ -125,8 +125,9 @@ static int read_began(void *arg, int32_t tensor, int64_t first, int64_t n, float
 
 static int open_base(struct source *s, const struct zr_setup *declared, struct zr_error *err)
 {
-	s->base = (struct zr_base){ .layout = &s->m.layout, .kept = declared, .fn = read_began,
-				    .arg = s };
+	s->base = (struct zr_base){
+		.layout = &s->m.layout, .kept = declared, .fn = read_began, .arg = s
+	};
 	return zr_base_open(&s->base, err);
 }
 
@@ -265,8 +266,7 @@ static int export_adapted(struct source *s, struct zr_setup *setup, const char *
 {
 	const char *base = json_string_value(json_object_get(s->m.meta, ZR_META_PATH));
 	struct zr_export_how named = *how;
-	int rc = how->merge || how->dtype == ZR_F32 ? 0 :
-		 zr_export_adapters_type(err);
+	int rc = how->merge || how->dtype == ZR_F32 ? 0 : zr_export_adapters_type(err);
 	named.base = base ? base : s->path;
 	named.store = zr_declared_store(setup);
 	named.adapter = s->path;

@@ -56,7 +56,7 @@ static int load_pair(struct files *f, const struct zr_export_from *from, struct 
 {
 	char model[PATH_MAX + 16], path[PATH_MAX + 16], id[64], plugin[96];
 	const char *o[ZR_EXPORT_OPTIONS + 5] = { model, plugin, path, "data.plugin=tokens",
-						"data.path=none" };
+						 "data.path=none" };
 	int n = 5, rc = zr_adapter_plugin(from->adapter, id, sizeof id, err);
 	snprintf(model, sizeof model, "model.path=%s", from->model);
 	snprintf(path, sizeof path, "adapter.path=%s", from->adapter);
@@ -110,8 +110,10 @@ static int open_files(struct files *f, const char *from, struct zr_error *err)
 		rc = zr_tensor_files_open(path, &f->setup->layout, ZR_FILES_WHOLE, "", "",
 					  &f->weights.model, err);
 	f->base = (struct zr_base){ .layout = rc ? NULL : &f->setup->layout,
-				    .dtype = rc ? 0 : f->setup->types.dtype, .kept = f->setup,
-				    .fn = read_files, .arg = f };
+				    .dtype = rc ? 0 : f->setup->types.dtype,
+				    .kept = f->setup,
+				    .fn = read_files,
+				    .arg = f };
 	if (rc)
 		return rc;
 	return zr_base_open(&f->base, err);
@@ -146,9 +148,8 @@ static int write_merged(struct files *f, const struct zr_export_from *from, cons
 	named.adapter = from->adapter ? from->adapter : from->model;
 	int rc = write_model(f, dir, &named, err);
 	if (!rc)
-		printf("merged      %s%s%s with %s, to %s\n", named.base,
-		       named.store ? " in " : "", named.store ? named.store : "", named.adapter,
-		       dir);
+		printf("merged      %s%s%s with %s, to %s\n", named.base, named.store ? " in " : "",
+		       named.store ? named.store : "", named.adapter, dir);
 	return rc;
 }
 
@@ -185,7 +186,7 @@ int zr_export_files(const struct zr_export_from *from, const char *dir,
 			    from->model);
 	if (!rc)
 		rc = how->merge || from->adapter ? write_merged(&f, from, dir, how, err) :
-				  write_run(&f, from->model, dir, how, err);
+						   write_run(&f, from->model, dir, how, err);
 	zr_base_close(&f.base);
 	zr_weights_files_close(&f.weights);
 	zr_setup_close(f.setup);

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define SECTION "[optimizer" /* and its groups */
-#define FORMER "moments"
-#define NOW "states"
+#define FORMER  "moments"
+#define NOW     "states"
 
 void zr_former_settings(json_t *saved, const json_t *here)
 {
@@ -18,7 +18,8 @@ void zr_former_settings(json_t *saved, const json_t *here)
 	const char *key;
 	json_t *value;
 	void *next;
-	json_object_foreach_safe(saved, next, key, value) {
+	json_object_foreach_safe(saved, next, key, value)
+	{
 		const size_t len = strlen(key);
 		char now[300];
 		if (len < n || strcmp(key + len - n, "." FORMER))

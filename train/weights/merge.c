@@ -40,8 +40,12 @@ static int put_tensor(struct zr_setup *s, const struct zr_place *t, int32_t tens
 	int rc = buf ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for a row of %s", t->decl->name);
 	for (int64_t at = 0, n; !rc && at < rows; at += n) {
 		n = rows - at < most ? rows - at : most;
-		const struct zr_merge g = { .size = sizeof g, .tensor = tensor, .first = at, .n = n,
-					    .rows = buf, .with = (const float *const *)w->values };
+		const struct zr_merge g = { .size = sizeof g,
+					    .tensor = tensor,
+					    .first = at,
+					    .n = n,
+					    .rows = buf,
+					    .with = (const float *const *)w->values };
 		rc = fn(arg, tensor, at * row, n * row, buf, err);
 		if (!rc && w->n)
 			rc = zr_instance_failed(&s->adapter,

@@ -19,13 +19,22 @@ struct names {
 };
 
 static const struct names launchers[] = {
-	{ "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+	{ "RANK",
+	  "WORLD_SIZE",
+	  "LOCAL_RANK",
+	  "LOCAL_WORLD_SIZE",
 	  { "TORCHELASTIC_RUN_ID", "MASTER_PORT" } },
-	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-	  "OMPI_COMM_WORLD_LOCAL_SIZE", { "PMIX_NAMESPACE", NULL } },
+	{ "OMPI_COMM_WORLD_RANK",
+	  "OMPI_COMM_WORLD_SIZE",
+	  "OMPI_COMM_WORLD_LOCAL_RANK",
+	  "OMPI_COMM_WORLD_LOCAL_SIZE",
+	  { "PMIX_NAMESPACE", NULL } },
 	{ "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", { NULL, NULL } },
 	/* SLURM_NTASKS: also of a batch script */
-	{ "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL,
+	{ "SLURM_PROCID",
+	  "SLURM_STEP_NUM_TASKS",
+	  "SLURM_LOCALID",
+	  NULL,
 	  { "SLURM_JOB_ID", "SLURM_STEP_ID" } },
 };
 
@@ -305,10 +314,7 @@ static const struct zr_opt opts[] = {
 	       "A rank that waits longer for others to join ends the run, naming them."),
 };
 
-PLUGIN(boot, "env", &vtbl,
-       .version = "1",
+PLUGIN(boot, "env", &vtbl, .version = "1",
        .summary = "Ranks by environment variables: RANK, WORLD_SIZE, or those of SLURM, PMI or "
 		  "Open MPI.",
-       PLUGIN_OPTIONS(struct env_opts, opts),
-       .create = env_create,
-       .destroy = env_destroy);
+       PLUGIN_OPTIONS(struct env_opts, opts), .create = env_create, .destroy = env_destroy);

@@ -27,7 +27,7 @@
 
 #define MAX_RANKS 4096
 #define MAX_VALUE 4096
-#define MAX_KEY 64
+#define MAX_KEY   64
 #define NAME_ROOM 256
 #define PATH_ROOM 4096
 
@@ -51,12 +51,12 @@ struct zr_inst {
 	const struct env_opts *o;
 	struct zr_boot_info info;
 	struct ze_hello mine;
-	struct ze_hello *all;    /* [world], NULL: one rank alone */
-	uint64_t id;             /* of this run, 0: not known yet */
-	int meeting, run;        /* open directories, -1: not open */
-	_Atomic uint32_t begun;  /* files that this rank has begun to write */
-	unsigned char *here;     /* [world] scratch: ranks that a wait has seen */
-	struct ze_hello misfit;  /* the last rank seen that has another world; its world 0: none */
+	struct ze_hello *all;   /* [world], NULL: one rank alone */
+	uint64_t id;            /* of this run, 0: not known yet */
+	int meeting, run;       /* open directories, -1: not open */
+	_Atomic uint32_t begun; /* files that this rank has begun to write */
+	unsigned char *here;    /* [world] scratch: ranks that a wait has seen */
+	struct ze_hello misfit; /* the last rank seen that has another world; its world 0: none */
 	uint32_t fences;
 };
 
@@ -87,8 +87,8 @@ enum { ZE_ABSENT, ZE_READ, ZE_TORN, ZE_REFUSED, ZE_FAILED };
 int ze_try_read(int dir, uint64_t nonce, const char *name, void *data, uint64_t room,
 		uint64_t *bytes, char *why);
 /* as above, but what is refused is a failure */
-int ze_read(struct zr_inst *b, int dir, uint64_t nonce, const char *name, void *data,
-	    uint64_t room, uint64_t *bytes);
+int ze_read(struct zr_inst *b, int dir, uint64_t nonce, const char *name, void *data, uint64_t room,
+	    uint64_t *bytes);
 /* in the run: 1, 0: not there, < 0 */
 int ze_read_run(struct zr_inst *b, const char *name, void *data, uint64_t room, uint64_t *bytes);
 int ze_is_there(struct zr_inst *b, const char *name); /* in the run: 1, 0 or < 0 */
@@ -102,11 +102,11 @@ void ze_remove_run(struct zr_inst *b);
 struct ze_wish {
 	/* 1, 0, or < 0; marks the ranks that it sees in b->here */
 	int (*done)(struct zr_inst *b, struct ze_wish *w);
-	const char *what;  /* "to join"; or with key NULL */
-	const char *key;   /* a key is waited for, not ranks */
+	const char *what; /* "to join"; or with key NULL */
+	const char *key;  /* a key is waited for, not ranks */
 	void *data;
 	uint64_t bytes;
-	int stops;         /* who waits too long tells the others of the run */
+	int stops; /* who waits too long tells the others of the run */
 };
 int ze_wait(struct zr_inst *b, struct ze_wish *w, double timeout);
 /* Tells the other ranks why this one stops; the first reason stands. [any] */

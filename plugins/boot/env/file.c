@@ -179,8 +179,8 @@ int ze_try_read(int dir, uint64_t nonce, const char *name, void *data, uint64_t 
 	return rc;
 }
 
-int ze_read(struct zr_inst *b, int dir, uint64_t nonce, const char *name, void *data,
-	    uint64_t room, uint64_t *bytes)
+int ze_read(struct zr_inst *b, int dir, uint64_t nonce, const char *name, void *data, uint64_t room,
+	    uint64_t *bytes)
 {
 	char path[PATH_ROOM], why[NAME_ROOM];
 	int rc = ze_try_read(dir, nonce, name, data, room, bytes, why);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#define REPORT 10.0
+#define REPORT   10.0
 #define LOOK_MIN 1e-3
 #define LOOK_MAX 0.1
 

@@ -15,9 +15,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define KEY "comm.local"
-#define HUGE (2u << 20)
-#define REPORT 10.0                   /* seconds between lines that say who is missing */
+#define KEY    "comm.local"
+#define HUGE   (2u << 20)
+#define REPORT 10.0 /* seconds between lines that say who is missing */
 
 /* What rank 0 publishes: no address, and a descriptor that others check before they use it. */
 struct hello {

@@ -63,8 +63,10 @@ static void move(const struct slot *s, const char *const *from, int32_t ranks, i
 	const uint64_t own = (uint64_t)rank * bytes;
 	const char *part[MAX_RANKS];
 	for (int32_t r = 0; r < ranks; r++)
-		part[r] = from[r] + (s->kind == ZR_COMM_REDUCE_SCATTER ||
-				     s->kind == ZR_COMM_ALL_TO_ALL ? own : 0);
+		part[r] = from[r] +
+			  (s->kind == ZR_COMM_REDUCE_SCATTER || s->kind == ZR_COMM_ALL_TO_ALL ?
+				   own :
+				   0);
 	switch (s->kind) {
 	case ZR_COMM_ALL_GATHER:
 	case ZR_COMM_ALL_TO_ALL:

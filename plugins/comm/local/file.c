@@ -50,8 +50,10 @@ int zl_file_grow(struct zr_inst *c, int fd, uint64_t bytes)
 
 	/* Another node may have made it longer meanwhile: the seal keeps that. */
 	if (ftruncate(fd, (off_t)bytes) && !(errno == EPERM && is_long_enough(fd, bytes)))
-		return zr_fail(c->h, ZR_ENOMEM, "cannot make the memory of the ranks %llu bytes "
-			       "long: %s", (unsigned long long)bytes, strerror(errno));
+		return zr_fail(c->h, ZR_ENOMEM,
+			       "cannot make the memory of the ranks %llu bytes "
+			       "long: %s",
+			       (unsigned long long)bytes, strerror(errno));
 	return 0;
 }
 
@@ -140,8 +142,12 @@ static int add_process(struct zr_inst *c, uint64_t nonce)
 			       m == MAP_FAILED ? strerror(why) : "no memory");
 	}
 
-	*p = (struct process){ .next = processes, .nonce = nonce, .fd = c->fd, .maps = maps,
-			       .area = m, .area_bytes = c->area_bytes };
+	*p = (struct process){ .next = processes,
+			       .nonce = nonce,
+			       .fd = c->fd,
+			       .maps = maps,
+			       .area = m,
+			       .area_bytes = c->area_bytes };
 	processes = p;
 	return 0;
 }

@@ -146,15 +146,10 @@ static const struct zr_opt opts[] = {
 	       "A rank that waits longer for others ends the run, naming them."),
 	ZR_OPT(struct local_opts, staging, ZR_T_BYTES, 0, "1M", 65536, 1 << 30, "bytes",
 	       "Size of a rank's staging buffer, used for memory that other ranks cannot read."),
-	ZR_OPT_ENUM(
-		struct local_opts, cross_read, 0, "auto", cross_reads,
-		"auto: read the memory of other processes through the kernel where it permits "
-		"that; off: always stage."),
+	ZR_OPT_ENUM(struct local_opts, cross_read, 0, "auto", cross_reads,
+		    "auto: read the memory of other processes through the kernel where it permits "
+		    "that; off: always stage."),
 };
 
-PLUGIN(comm, "local", &vtbl,
-       .version = "1",
-       .summary = "Ranks of one machine over shared memory.",
-       PLUGIN_OPTIONS(struct local_opts, opts),
-       .create = local_create,
-       .destroy = local_destroy);
+PLUGIN(comm, "local", &vtbl, .version = "1", .summary = "Ranks of one machine over shared memory.",
+       PLUGIN_OPTIONS(struct local_opts, opts), .create = local_create, .destroy = local_destroy);

@@ -31,16 +31,16 @@
 #include "plugins/comm/segment.h"
 #include "plugins/comm/sum.h"
 
-#define WINDOW 64     /* tickets of one rank that may be outstanding */
+#define WINDOW 64 /* tickets of one rank that may be outstanding */
 /* a slot is rewritten only when every peer must have executed it: that far apart are two ranks
  * never, > 2 * WINDOW */
-#define RING 256
-#define SEGS 16384    /* segments of the operations in a ring, all together */
-#define REGIONS 64    /* calls of mem_alloc in a life */
+#define RING      256
+#define SEGS      16384 /* segments of the operations in a ring, all together */
+#define REGIONS   64    /* calls of mem_alloc in a life */
 #define MAX_RANKS 256
-#define CARRIED 8192u /* bytes that a rank sends at most in an operation that carries them */
-#define PAYLOAD (WINDOW * CARRIED) /* and in the operations of a ring, all together */
-#define LANES 2       /* groups that need one: node and world */
+#define CARRIED   8192u /* bytes that a rank sends at most in an operation that carries them */
+#define PAYLOAD   (WINDOW * CARRIED) /* and in the operations of a ring, all together */
+#define LANES     2                  /* groups that need one: node and world */
 
 /* The growing words of a lane. */
 enum word { POSTED, DONE, SYNC, WORDS };
@@ -50,8 +50,8 @@ enum word { POSTED, DONE, SYNC, WORDS };
 struct mark {
 	_Alignas(64) _Atomic uint32_t seq; /* of the operation */
 	uint32_t unused;
-	uint64_t sign;                     /* hash of all in which ranks must not differ */
-	char data[48];                     /* its payload, if that is no longer */
+	uint64_t sign; /* hash of all in which ranks must not differ */
+	char data[48]; /* its payload, if that is no longer */
 };
 
 /* One segment as peers see it: the owner's addresses, and their places in the memfd, 0 where they
@@ -107,9 +107,9 @@ struct seat {
 	_Atomic uint32_t joined; /* 1 seated, 2 has tried to read the others */
 	_Atomic uint32_t left;   /* destroyed its instance */
 	_Atomic int32_t pid;
-	_Atomic uint32_t reads;  /* process_vm_readv works from here to every other process */
-	_Atomic uint64_t probe;  /* address of a private copy of the area's nonce */
-	cpu_set_t cpus;          /* that it may use */
+	_Atomic uint32_t reads;   /* process_vm_readv works from here to every other process */
+	_Atomic uint64_t probe;   /* address of a private copy of the area's nonce */
+	cpu_set_t cpus;           /* that it may use */
 	_Atomic uint32_t ordered; /* its process takes part in barriers of others */
 	struct doing doing;
 	/* in the memfd, of the regions of its node: set by the node's first rank */
@@ -119,9 +119,9 @@ struct seat {
 
 struct area {
 	uint64_t nonce;
-	_Atomic uint64_t end;      /* of what mem_alloc has given away */
+	_Atomic uint64_t end; /* of what mem_alloc has given away */
 	int32_t world;
-	_Atomic uint32_t aborted;  /* 1 somebody writes why, 2 why is there */
+	_Atomic uint32_t aborted; /* 1 somebody writes why, 2 why is there */
 	char why[1000];
 	struct seat seat[];
 };
@@ -137,14 +137,14 @@ struct pend {
 	uint32_t seq;    /* value of `posted` after it */
 	uint32_t meet;   /* all_reduce: value of `sync` that separates its halves */
 	int32_t group;
-	int32_t stage;   /* 0 posted, 1 the first half of an all_reduce is done, 2 executed */
+	int32_t stage; /* 0 posted, 1 the first half of an all_reduce is done, 2 executed */
 };
 
 struct region {
 	/* place in the memfd, of the node's first rank; distance of ranks */
 	uint64_t at, stride, bytes;
-	char *base;                 /* where `at` is mapped; NULL: freed */
-	struct view *views;         /* owned */
+	char *base;         /* where `at` is mapped; NULL: freed */
+	struct view *views; /* owned */
 };
 
 /* Where a rank's bytes are read: at p here, or at p in process pid. */
@@ -165,31 +165,31 @@ struct zr_inst {
 	const struct zr_boot_v1 *boot;
 	struct zr_inst *boot_inst;
 	int32_t rank, world, pid;
-	int32_t nodes;         /* 1, or more: then memory of mem_alloc is shared by the node only */
+	int32_t nodes; /* 1, or more: then memory of mem_alloc is shared by the node only */
 	struct group group[3];
 	struct process *process; /* NULL: one rank alone */
-	int fd;                /* the process's */
-	struct area *area;     /* NULL: one rank alone */
+	int fd;                  /* the process's */
+	struct area *area;       /* NULL: one rank alone */
 	/* of the area; places in the memfd of staging and mem_alloc */
 	uint64_t area_bytes, stage_at, data_at;
-	uint64_t nonce;        /* peers try to read it */
-	int reads;             /* process_vm_readv works between all */
-	int ordered;           /* all are `ordered`: who sleeps pays for the order, not who wakes */
-	int crowded;           /* there are more ranks than processors */
-	struct pollfd *watch;  /* [world]: pidfds of the other processes, -1 where there is none */
+	uint64_t nonce;       /* peers try to read it */
+	int reads;            /* process_vm_readv works between all */
+	int ordered;          /* all are `ordered`: who sleeps pays for the order, not who wakes */
+	int crowded;          /* there are more ranks than processors */
+	struct pollfd *watch; /* [world]: pidfds of the other processes, -1 where there is none */
 	struct pend pend[WINDOW];
-	uint64_t next, head;   /* next ticket to give, to execute */
-	int outstanding;       /* tickets not yet waited for */
+	uint64_t next, head; /* next ticket to give, to execute */
+	int outstanding;     /* tickets not yet waited for */
 	uint64_t seg_head[LANES], payload_head[LANES];
 	uint64_t seg_end[LANES], payload_end[LANES]; /* known to be free up to here */
 	uint32_t posted[LANES], sync[LANES];
-	const char *doing;     /* what the wait in progress is for; NULL: the operation `in` */
+	const char *doing; /* what the wait in progress is for; NULL: the operation `in` */
 	const struct pend *in;
-	char text[200];        /* of zl_doing */
-	double since;          /* when the call in progress began to wait; 0: not yet */
-	char *stage;           /* mapping of all staging buffers, NULL until used */
-	struct source *source; /* [world] */
-	char *fetch;           /* [workers][world][FETCH]; owns also `source` and `watch` */
+	char text[200];         /* of zl_doing */
+	double since;           /* when the call in progress began to wait; 0: not yet */
+	char *stage;            /* mapping of all staging buffers, NULL until used */
+	struct source *source;  /* [world] */
+	char *fetch;            /* [workers][world][FETCH]; owns also `source` and `watch` */
 	_Atomic int32_t unread; /* process whose memory could not be read, 0: none */
 	_Atomic uint64_t sent;
 	struct region region[REGIONS];

@@ -17,8 +17,13 @@
 static int meet(struct zr_inst *c, uint64_t bytes)
 {
 	struct zr_comm_seg seg = { NULL, NULL, (int64_t)bytes };
-	struct zr_comm_op op = { .size = sizeof op, .kind = COMM_MEM, .group = ZR_GROUP_NODE,
-				 .dtype = ZR_U8, .n_seg = 1, .seg = &seg, .tag = { -1, -1, -1 } };
+	struct zr_comm_op op = { .size = sizeof op,
+				 .kind = COMM_MEM,
+				 .group = ZR_GROUP_NODE,
+				 .dtype = ZR_U8,
+				 .n_seg = 1,
+				 .seg = &seg,
+				 .tag = { -1, -1, -1 } };
 	zr_ticket t;
 	int rc = zl_post(c, &op, &t);
 	if (rc == ZR_EAGAIN)

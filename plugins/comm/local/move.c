@@ -12,7 +12,7 @@
 
 #include <sys/uio.h>
 
-#define PIECE (512u << 10)  /* bytes of result per item of parallel() */
+#define PIECE  (512u << 10) /* bytes of result per item of parallel() */
 #define STREAM (4u << 20)   /* results of at least so many bytes go around the caches */
 
 /* One copy, or one sum into several places. */
@@ -64,9 +64,9 @@ static void sum_chunk(struct job *j, uint64_t at, uint64_t n, int32_t worker)
 	for (int32_t r = 0; r < j->ranks; r++) {
 		from[r] = j->from[r].p + at;
 		if (j->from[r].pid) {
-			char *mine = j->c->fetch +
-				     ((uint64_t)worker * (uint64_t)j->c->world + (uint64_t)r) *
-					     FETCH;
+			char *mine =
+				j->c->fetch +
+				((uint64_t)worker * (uint64_t)j->c->world + (uint64_t)r) * FETCH;
 			fetch(j->c, j->from[r].pid, from[r], mine, n);
 			from[r] = mine;
 		}
@@ -105,8 +105,14 @@ void zl_copy_all(struct zr_inst *c, const struct source *from, char *to, uint64_
 static void sum_into(struct zr_inst *c, int32_t dtype, char *const *to, int32_t n_to,
 		     uint64_t bytes, int32_t ranks, int stream)
 {
-	struct job j = { .c = c, .from = c->source, .all = to, .n_to = n_to, .bytes = bytes,
-			 .ranks = ranks, .dtype = dtype, .stream = stream };
+	struct job j = { .c = c,
+			 .from = c->source,
+			 .all = to,
+			 .n_to = n_to,
+			 .bytes = bytes,
+			 .ranks = ranks,
+			 .dtype = dtype,
+			 .stream = stream };
 	run(&j);
 }
 

@@ -121,7 +121,8 @@ static void share_segments(struct zr_inst *c, const struct zr_comm_op *op, struc
 				(op->kind != ZR_COMM_BROADCAST || op->root == g->rank);
 		seg_bytes(op, g->size, from->count, &send, &recv);
 		*to = (struct shared_seg){ .send = (uintptr_t)from->send,
-					   .recv = (uintptr_t)from->recv, .count = from->count };
+					   .recv = (uintptr_t)from->recv,
+					   .count = from->count };
 		if (s->carries)
 			continue;
 		to->send_at = across ? 0 : zl_mem_at(c, from->send, send);
@@ -147,8 +148,10 @@ static void announce(struct zr_inst *c, const struct zr_comm_op *op, struct pend
 	struct lane *l = lane_of(c, op->group, c->group[op->group].rank);
 	*p = (struct pend){ .ticket = c->next, .seq = c->posted[k] + 1, .group = op->group };
 	struct slot *s = &l->slot[p->seq % RING];
-	*s = (struct slot){ .kind = op->kind, .dtype = op->n_seg ? op->dtype : 0,
-			    .n_seg = op->n_seg, .tag = op->tag };
+	*s = (struct slot){ .kind = op->kind,
+			    .dtype = op->n_seg ? op->dtype : 0,
+			    .n_seg = op->n_seg,
+			    .tag = op->tag };
 	s->root = op->kind == ZR_COMM_BROADCAST ? op->root : 0;
 	s->first_seg = c->seg_head[k];
 	s->payload = c->payload_head[k];

@@ -18,14 +18,14 @@ struct pass {
 	struct zr_inst *c;
 	const struct pend *p;
 	const struct group *g;
-	int32_t dtype;        /* 0: copies */
-	int32_t parts;        /* of `send`: 1 or the ranks */
-	int32_t only;         /* the one rank that sends, -1: all do */
+	int32_t dtype; /* 0: copies */
+	int32_t parts; /* of `send`: 1 or the ranks */
+	int32_t only;  /* the one rank that sends, -1: all do */
 	const char *send;
 	/* sums: of the own part; copies: rank r's data go to recv + r * stride */
 	char *recv;
-	uint64_t stride;      /* bytes of a part */
-	uint64_t total;       /* bytes of all parts; the last ones may be shorter */
+	uint64_t stride; /* bytes of a part */
+	uint64_t total;  /* bytes of all parts; the last ones may be shorter */
 };
 
 static char *stage_of(const struct pass *s, int32_t r)
@@ -134,7 +134,12 @@ static int segment(struct zr_inst *c, const struct pend *p, const struct slot *o
 {
 	uint64_t esz = comm_dtype_bytes(op->dtype), bytes = (uint64_t)seg->count * esz;
 	const struct group *g = &c->group[p->group];
-	struct pass s = { .c = c, .p = p, .g = g, .parts = 1, .only = -1, .stride = bytes,
+	struct pass s = { .c = c,
+			  .p = p,
+			  .g = g,
+			  .parts = 1,
+			  .only = -1,
+			  .stride = bytes,
 			  .total = bytes * (uint64_t)g->size };
 	s.send = (const char *)(uintptr_t)seg->send;
 	s.recv = (char *)(uintptr_t)seg->recv;

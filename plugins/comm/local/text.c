@@ -23,8 +23,8 @@ const char *zl_doing(struct zr_inst *c)
 {
 	if (c->doing)
 		return c->doing;
-	const struct slot *s = slot_of(lane_of(c, c->in->group, c->group[c->in->group].rank),
-				       c->in->seq);
+	const struct slot *s =
+		slot_of(lane_of(c, c->in->group, c->group[c->in->group].rank), c->in->seq);
 	zl_op_text(s->kind, c->in->group, &s->tag, c->text, sizeof c->text);
 	return c->text;
 }

@@ -18,10 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK 20e-6
+#define LOOK         20e-6
 #define LOOK_CROWDED 5e-6
-#define GLANCE 32 /* looks between looks at the clock */
-#define TICK 0.2
+#define GLANCE       32 /* looks between looks at the clock */
+#define TICK         0.2
 
 double zl_now(void)
 {
@@ -129,7 +129,7 @@ int zl_check_alive(struct zr_inst *c, int32_t awaited)
 		if (kind)
 			zl_op_text(kind & 255, kind >> 8, &tag, what, sizeof what);
 		return zl_stop(c, "rank %d (pid %d) died%s%s", r, atomic_load(&s->pid),
-			       !kind			      ? "" :
+			       !kind                          ? "" :
 			       atomic_load(&s->doing.waiting) ? " in " :
 								" after ",
 			       what);

@@ -247,9 +247,5 @@ static const struct zr_opt opts[] = {
 		"place of ranks and on the version of MPI: so may the bits."),
 };
 
-PLUGIN(comm, "mpi", &vtbl,
-       .version = "1",
-       .summary = "Ranks on one or many machines, through MPI.",
-       PLUGIN_OPTIONS(struct mpi_opts, opts),
-       .create = mpi_create,
-       .destroy = mpi_destroy);
+PLUGIN(comm, "mpi", &vtbl, .version = "1", .summary = "Ranks on one or many machines, through MPI.",
+       PLUGIN_OPTIONS(struct mpi_opts, opts), .create = mpi_create, .destroy = mpi_destroy);

@@ -32,9 +32,9 @@
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
 #endif
 
-#define WINDOW 64                   /* tickets of one rank that may be outstanding */
-#define GROUPS 3                    /* self, node, world, as ZR_GROUP_* */
-#define BROKEN "zeroth: broken"     /* name of MPI_COMM_SELF once MPI_Finalize would hang */
+#define WINDOW 64               /* tickets of one rank that may be outstanding */
+#define GROUPS 3                /* self, node, world, as ZR_GROUP_* */
+#define BROKEN "zeroth: broken" /* name of MPI_COMM_SELF once MPI_Finalize would hang */
 
 /* What all ranks of an operation must agree on. */
 struct zm_header {
@@ -54,7 +54,7 @@ struct zm_note {
 	/* NOTE_WAITS: number in the group of the operation in which it waits, which is */
 	uint64_t seq;
 	struct zm_header at;
-	char why[900];           /* NOTE_STOPPED */
+	char why[900]; /* NOTE_STOPPED */
 };
 
 struct zm_peer {
@@ -67,9 +67,9 @@ struct zm_group {
 	int32_t first, size, rank;
 	/* segments; headers; the second halves of all_reduces, pieces of reduce_scatters */
 	MPI_Comm data, meet, sums;
-	char *pieces;              /* staging of those; NULL until there are some */
-	uint64_t posted;           /* operations so far */
-	struct zm_header common;   /* the last one that all have come to */
+	char *pieces;            /* staging of those; NULL until there are some */
+	uint64_t posted;         /* operations so far */
+	struct zm_header common; /* the last one that all have come to */
 	uint64_t common_seq;
 };
 
@@ -97,8 +97,8 @@ struct zm_pend {
 	/* a reduce_scatter in rank order; its first pieces are posted */
 	int in_pieces, begun;
 	struct zm_piece piece[2];
-	int turn;                      /* the piece that was posted first */
-	int32_t next_seg;              /* where the next one begins */
+	int turn;         /* the piece that was posted first */
+	int32_t next_seg; /* where the next one begins */
 	int64_t next_at;
 	char *staging;
 	uint64_t staging_bytes;
@@ -112,24 +112,24 @@ struct mpi_opts {
 struct zr_inst {
 	const struct zr_host *h;
 	const struct mpi_opts *o;
-	int started;   /* this instance called MPI_Init */
-	int broken;    /* 1: no further MPI calls; `why` says it */
-	int follows;   /* broken because of another rank */
+	int started; /* this instance called MPI_Init */
+	int broken;  /* 1: no further MPI calls; `why` says it */
+	int follows; /* broken because of another rank */
 	int32_t rank, world;
 	struct zm_group group[GROUPS];
 	MPI_Comm notes;
-	struct zm_peer *peer;        /* [world] */
-	struct zm_note note;         /* being sent */
-	MPI_Request *note_req;       /* [world] */
+	struct zm_peer *peer;  /* [world] */
+	struct zm_note note;   /* being sent */
+	MPI_Request *note_req; /* [world] */
 	struct zm_pend pend[WINDOW];
-	zr_ticket next;              /* count of tickets given */
+	zr_ticket next; /* count of tickets given */
 	/* those that post more later, in order of posting: in a group one after the other */
 	int32_t sums[WINDOW];
 	int32_t n_sums;
-	const char **source;         /* [workers][world] of a sum */
-	double moved;                /* when the last piece of one was here */
+	const char **source; /* [workers][world] of a sum */
+	double moved;        /* when the last piece of one was here */
 	_Atomic uint64_t received;
-	_Atomic int abort_state;     /* 1 somebody writes `abort_why`, 2 it is there */
+	_Atomic int abort_state; /* 1 somebody writes `abort_why`, 2 it is there */
 	char abort_why[800];
 	char why[1024];
 };

@@ -6,9 +6,9 @@
  */
 #include "mpi.h"
 
-#define HALF (4u << 20)   /* bytes of a half, */
+#define HALF  (4u << 20)  /* bytes of a half, */
 #define LEAST (64u << 10) /* but no less than so many of each rank */
-#define ITEM (64u << 10)  /* bytes of a sum per item of parallel() */
+#define ITEM  (64u << 10) /* bytes of a sum per item of parallel() */
 
 /* Bytes of a piece that come from each rank. */
 static uint64_t piece_bytes(const struct zm_group *g)

@@ -136,7 +136,7 @@ static int start_all_reduce(struct zr_inst *c, struct zm_pend *p, const struct z
 	uint64_t esz = comm_dtype_bytes(p->own.dtype), part = zm_part(s->count, g->size) * esz,
 		 all = part * (uint64_t)g->size;
 	uint64_t bytes = (uint64_t)s->count * esz, lo = part * (uint64_t)g->rank,
-		 own = lo >= bytes	 ? 0 :
+		 own = lo >= bytes       ? 0 :
 		       bytes - lo < part ? bytes - lo :
 					   part;
 	struct parts m = { .send = *staging, .recv = *staging + all, .bytes = part };
@@ -159,10 +159,10 @@ static int start_own_sum(struct zr_inst *c, struct zm_pend *p, const struct zr_c
 	if (to == *staging)
 		*staging += (uint64_t)s->count * comm_dtype_bytes(p->own.dtype);
 	*req = MPI_REQUEST_NULL;
-	return zm_mpi_failed(
-		c,
-		MPI_Ireduce_scatter_block(s->send, to, (int)s->count, type, MPI_SUM, g->data, req),
-		"MPI_Ireduce_scatter_block");
+	return zm_mpi_failed(c,
+			     MPI_Ireduce_scatter_block(s->send, to, (int)s->count, type, MPI_SUM,
+						       g->data, req),
+			     "MPI_Ireduce_scatter_block");
 }
 
 static int start_segment(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_seg *s,
@@ -176,7 +176,7 @@ static int start_segment(struct zr_inst *c, struct zm_pend *p, const struct zr_c
 		return start_all_reduce(c, p, s, staging);
 
 	count_received(c, kind != ZR_COMM_BROADCAST ? (uint64_t)(g->size - 1) * bytes :
-			  g->rank != m.root	    ? bytes :
+			  g->rank != m.root         ? bytes :
 						      0);
 	if (kind == ZR_COMM_REDUCE_SCATTER)
 		return p->in_pieces ? 0 : start_own_sum(c, p, s, staging);
@@ -223,10 +223,14 @@ static void alone(const struct zr_comm_op *op)
 
 static struct zm_header header_of(const struct zr_comm_op *op, int32_t sums)
 {
-	struct zm_header h = { .kind = op->kind, .dtype = op->n_seg ? op->dtype : 0,
-			       .n_seg = op->n_seg, .op = op->tag.op, .unit = op->tag.unit,
-			       .step = op->tag.step, .counts = 14695981039346656037u };
-	h.root = op->kind == ZR_COMM_BROADCAST	    ? op->root :
+	struct zm_header h = { .kind = op->kind,
+			       .dtype = op->n_seg ? op->dtype : 0,
+			       .n_seg = op->n_seg,
+			       .op = op->tag.op,
+			       .unit = op->tag.unit,
+			       .step = op->tag.step,
+			       .counts = 14695981039346656037u };
+	h.root = op->kind == ZR_COMM_BROADCAST      ? op->root :
 		 op->kind == ZR_COMM_REDUCE_SCATTER ? sums :
 						      0;
 	for (int32_t i = 0; i < op->n_seg; i++) {

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <time.h>
 
-#define PART 0.03  /* of what was waited */
-#define NAP 1e-3   /* the longest sleep */
-#define PUSH 2.0   /* seconds that a rank which stops gives its message to leave */
+#define PART 0.03 /* of what was waited */
+#define NAP  1e-3 /* the longest sleep */
+#define PUSH 2.0  /* seconds that a rank which stops gives its message to leave */
 
 double zm_now(void)
 {

@@ -49,7 +49,7 @@ static int meet(struct zr_inst *c, struct zm_pend *p)
 		if (what)
 			return zm_differ(c, p, r, what,
 					 is_common(c, p, g->rank) ? g->rank :
-					 is_common(c, p, r)	  ? r :
+					 is_common(c, p, r)       ? r :
 								    -1);
 	}
 

@@ -26,10 +26,9 @@ static int take_roles(struct zr_inst *c)
 			       c->world);
 	if (!c->dev || !ZR_HAS(c->dev, struct zr_device_v1, native_stream) ||
 	    !c->dev->native_stream)
-		return zr_fail(
-			h, ZR_ENOTSUP,
-			"this device has no CUDA streams: NCCL moves memory of GPUs, so set "
-			"[device] plugin = cuda");
+		return zr_fail(h, ZR_ENOTSUP,
+			       "this device has no CUDA streams: NCCL moves memory of GPUs, so set "
+			       "[device] plugin = cuda");
 
 	c->compute = c->dev->native_stream(c->dev_inst, NULL);
 	return nn_cuda(c, cudaGetDevice(&c->gpu), "cudaGetDevice");
@@ -247,11 +246,8 @@ static const struct zr_opt opts[] = {
 		"on what connects them and on the version of NCCL: so may the bits."),
 };
 
-PLUGIN(comm, "nccl", &vtbl,
-       .version = "1",
+PLUGIN(comm, "nccl", &vtbl, .version = "1",
        .summary = "GPUs of one or many machines, through NCCL; [comm.host] moves what is on the "
 		  "host.",
-       PLUGIN_OPTIONS(struct nccl_opts, opts),
-       .create = nccl_create,
-       .destroy = nccl_destroy,
+       PLUGIN_OPTIONS(struct nccl_opts, opts), .create = nccl_create, .destroy = nccl_destroy,
        .probe = nccl_probe);

@@ -26,8 +26,8 @@
 
 #include "plugins/comm/names.h"
 
-#define NN_WINDOW 64 /* operations posted and not over, at most */
-#define NN_GROUPS 3  /* by ZR_GROUP_* */
+#define NN_WINDOW  64 /* operations posted and not over, at most */
+#define NN_GROUPS  3  /* by ZR_GROUP_* */
 #define NN_SCRATCH (32u << 20)
 
 enum { NN_SUMS_ORDERED, NN_SUMS_NCCL };
@@ -46,7 +46,7 @@ struct nn_group {
 struct nn_pend {
 	int used, waited; /* free again when it was waited for and is over */
 	cudaEvent_t over;
-	double since;     /* when it was posted, seconds */
+	double since; /* when it was posted, seconds */
 	int32_t kind, group;
 	struct zr_comm_tag tag;
 	uint64_t bytes;
@@ -67,9 +67,9 @@ struct zr_inst {
 	void *scratch;                /* owned, NN_SCRATCH bytes of device memory for sums */
 	struct nn_pend pend[NN_WINDOW];
 	const struct nn_pend *posting; /* NULL: none */
-	_Atomic uint64_t moved;       /* bytes that came from other ranks */
+	_Atomic uint64_t moved;        /* bytes that came from other ranks */
 
-	pthread_mutex_t lock;         /* of all calls of NCCL, and of what follows */
+	pthread_mutex_t lock; /* of all calls of NCCL, and of what follows */
 	pthread_t watch;
 	int watched, leaving;
 	/* communicators are aborted, for the reason in why; what calls fail with then */

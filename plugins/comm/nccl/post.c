@@ -10,7 +10,7 @@
 static ncclDataType_t type_of(int32_t dtype)
 {
 	static const ncclDataType_t types[] = { ncclUint8,   ncclFloat32, ncclBfloat16, ncclFloat16,
-						ncclFloat64, ncclInt32,	  ncclInt64,	ncclUint8 };
+						ncclFloat64, ncclInt32,   ncclInt64,    ncclUint8 };
 	return types[dtype];
 }
 
@@ -104,9 +104,12 @@ static int add_in_order(struct zr_inst *c, const struct nn_group *g, float *to, 
 	const struct zr_ops *ops = c->dev->ops(c->dev_inst);
 	int rc = ZR_OK;
 	for (int32_t r = 0; !rc && r < g->size && n; r++) {
-		struct zr_op_fold op = { .size = sizeof op, .flags = r ? ZR_OP_ACCUMULATE : 0,
-					 .comm_dtype = ZR_F32, .n = n,
-					 .g = (float *)c->scratch + r * n, .acc = to };
+		struct zr_op_fold op = { .size = sizeof op,
+					 .flags = r ? ZR_OP_ACCUMULATE : 0,
+					 .comm_dtype = ZR_F32,
+					 .n = n,
+					 .g = (float *)c->scratch + r * n,
+					 .acc = to };
 		rc = ops->fold(ops, (struct zr_stream *)c->stream, &op);
 	}
 	return rc;
@@ -301,8 +304,12 @@ static int post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 		return rc;
 
 	cudaEvent_t over = p->over;
-	*p = (struct nn_pend){ .over = over, .since = nn_now(), .kind = op->kind,
-			       .group = op->group, .tag = op->tag, .bytes = bytes_of(c, op) };
+	*p = (struct nn_pend){ .over = over,
+			       .since = nn_now(),
+			       .kind = op->kind,
+			       .group = op->group,
+			       .tag = op->tag,
+			       .bytes = bytes_of(c, op) };
 	c->posting = p;
 	rc = nn_cuda(c, cudaEventRecord(c->ready, c->compute), "cudaEventRecord");
 	if (!rc)
@@ -364,9 +371,9 @@ int nn_test(struct zr_inst *c, zr_ticket ticket)
 
 	pthread_mutex_lock(&c->lock);
 	cudaError_t e = c->broken ? cudaSuccess : cudaEventQuery(c->pend[ticket - 1].over);
-	int rc = c->broken		? nn_stopped(c) :
+	int rc = c->broken              ? nn_stopped(c) :
 		 e == cudaErrorNotReady ? 0 :
-		 e == cudaSuccess	? 1 :
+		 e == cudaSuccess       ? 1 :
 					  nn_cuda(c, e, "cudaEventQuery");
 	pthread_mutex_unlock(&c->lock);
 	return rc;

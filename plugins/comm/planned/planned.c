@@ -15,8 +15,9 @@ static int planned_create(const struct zr_host *h, const void *opts, struct zr_i
 {
 	(void)opts;
 	(void)out;
-	return zr_fail(h, ZR_ENOTSUP, "plugin planned is for `zeroth plan`; to train on cards say "
-				      "[comm] plugin = nccl");
+	return zr_fail(h, ZR_ENOTSUP,
+		       "plugin planned is for `zeroth plan`; to train on cards say "
+		       "[comm] plugin = nccl");
 }
 
 static void planned_destroy(struct zr_inst *inst)
@@ -57,9 +58,14 @@ static const char *sums_of(const void *opts)
 	return ((const struct planned_opts *)opts)->sums ? "a library" : NULL;
 }
 
-static const struct zr_comm_v1 vtbl = { .size = sizeof vtbl, .mem = ZR_MEM_DEVICE, .post = post,
-					.test = wait_for, .wait = wait_for, .abort = stop,
-					.bytes_sent = bytes_sent, .sums = sums_of };
+static const struct zr_comm_v1 vtbl = { .size = sizeof vtbl,
+					.mem = ZR_MEM_DEVICE,
+					.post = post,
+					.test = wait_for,
+					.wait = wait_for,
+					.abort = stop,
+					.bytes_sent = bytes_sent,
+					.sums = sums_of };
 
 static const char *const sums[] = { "ordered", "library", NULL };
 static const struct zr_opt opts[] = {
@@ -68,9 +74,7 @@ static const struct zr_opt opts[] = {
 		    "order; library, in an order of its own, as NCCL does."),
 };
 
-PLUGIN(comm, "planned", &vtbl,
-       .version = "1",
+PLUGIN(comm, "planned", &vtbl, .version = "1",
        .summary = "Stands for a library that moves the memory of cards, in plans.",
-       PLUGIN_OPTIONS(struct planned_opts, opts),
-       .create = planned_create,
+       PLUGIN_OPTIONS(struct planned_opts, opts), .create = planned_create,
        .destroy = planned_destroy);

@@ -75,11 +75,10 @@ static int check(const struct zr_inst *d, const struct zr_op_attention *o, int b
 			       "dropout leaves out queries",
 			       o->first, (long long)o->length);
 	if (need > CPU_SCRATCH)
-		return zr_fail(
-			d->h, ZR_ENOTSUP,
-			"attention with heads of width %lld needs %llu bytes of scratch per "
-			"thread, there are %u",
-			(long long)o->head_dim, (unsigned long long)need, CPU_SCRATCH);
+		return zr_fail(d->h, ZR_ENOTSUP,
+			       "attention with heads of width %lld needs %llu bytes of scratch per "
+			       "thread, there are %u",
+			       (long long)o->head_dim, (unsigned long long)need, CPU_SCRATCH);
 	return zr_check_dtype(d->h, "attention", o->dtype);
 }
 

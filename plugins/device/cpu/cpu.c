@@ -24,10 +24,9 @@ static const char *const isa_choices[] = { "scalar", "avx2", "avx512", "avx512bf
 static const struct zr_opt cpu_opts[] = {
 	ZR_OPT(struct opts, threads, ZR_T_I64, ZR_O_AUTO, "auto", 1, 1024, "",
 	       "Threads of this rank; auto shares the processors among the ranks of the machine."),
-	ZR_OPT_ENUM(
-		struct opts, isa, ZR_O_AUTO | ZR_O_NUMERIC, "auto", isa_choices,
-		"Vector instructions to use; auto takes the widest that processor and system "
-		"support, but not avx512bf16 on processors of Intel, where avx512 is faster."),
+	ZR_OPT_ENUM(struct opts, isa, ZR_O_AUTO | ZR_O_NUMERIC, "auto", isa_choices,
+		    "Vector instructions to use; auto takes the widest that processor and system "
+		    "support, but not avx512bf16 on processors of Intel, where avx512 is faster."),
 	ZR_OPT(struct opts, memory, ZR_T_BYTES, ZR_O_AUTO, "auto", 0, MEMORY_MOST, "",
 	       "Plays a device with so much memory of its own per rank; auto is 0: device and host "
 	       "memory are one, without a limit."),
@@ -166,9 +165,12 @@ static int info(struct zr_inst *d, struct zr_device_info *i)
 {
 	const struct cpu_arena *a = &d->arena;
 	uint32_t size = i->size;
-	*i = (struct zr_device_info){ .size = size, .unified = !a->limit, .name = "cpu",
+	*i = (struct zr_device_info){ .size = size,
+				      .unified = !a->limit,
+				      .name = "cpu",
 				      .memory = a->limit ? a->limit : memory_of_machine(d),
-				      .scratch = d->scratch_bytes, .host_access = !a->span,
+				      .scratch = d->scratch_bytes,
+				      .host_access = !a->span,
 				      .host_ops = !a->span };
 	memcpy(i->variant, d->variant, sizeof i->variant);
 	return ZR_OK;
@@ -187,18 +189,14 @@ static int wait_stream(struct zr_inst *d, struct zr_stream *s)
 }
 
 static const struct zr_device_v1 device = { sizeof device,  0,
-					    info,	    ops,
+					    info,           ops,
 					    cpu_mem_alloc,  cpu_mem_free,
-					    cpu_copy,	    wait_stream,
+					    cpu_copy,       wait_stream,
 					    cpu_copy_start, cpu_copy_wait,
-					    NULL,	    cpu_mem_pin,
+					    NULL,           cpu_mem_pin,
 					    cpu_mem_unpin,  cpu_copy_start };
 
-PLUGIN(device, "cpu", &device,
-       .version = "0.1.0",
+PLUGIN(device, "cpu", &device, .version = "0.1.0",
        .summary = "The processor: AVX-512, AVX2 or scalar kernels.",
-       PLUGIN_OPTIONS(struct opts, cpu_opts),
-       .resolve = resolve,
-       .check = check,
-       .create = create,
+       PLUGIN_OPTIONS(struct opts, cpu_opts), .resolve = resolve, .check = check, .create = create,
        .destroy = destroy);

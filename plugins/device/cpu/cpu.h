@@ -22,7 +22,7 @@
  * callers get and nobody can touch, and `real`, where the memory is; byte i of one is byte i of the
  * other. */
 struct cpu_arena {
-	uint64_t limit, used;     /* bytes of live allocations; limit 0: memory of the host */
+	uint64_t limit, used; /* bytes of live allocations; limit 0: memory of the host */
 	char *seen, *real;
 	uint64_t span;            /* bytes of each range, 0: not separate */
 	struct cpu_piece *pieces; /* owned: live allocations in it, ascending */

@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-#define ITEM (8 * ZR_BLOCK) /* elements */
-#define CHUNK 1024          /* elements; a block when sums are measured */
-#define SEGMENTS 8          /* per item of measuring */
+#define ITEM     (8 * ZR_BLOCK) /* elements */
+#define CHUNK    1024           /* elements; a block when sums are measured */
+#define SEGMENTS 8              /* per item of measuring */
 
 struct job {
 	struct zr_inst *d;
@@ -173,7 +173,8 @@ static int translate(struct zr_inst *d, struct zr_opt_step *s, struct zr_element
 {
 	const void **at[ZR_ELEMENTWISE_STATES + 5] = {
 		(const void **)&s->master.data, (const void **)&s->grad.data,
-		(const void **)&s->lowp.data, (const void **)&s->partials, (const void **)&e->sums,
+		(const void **)&s->lowp.data,   (const void **)&s->partials,
+		(const void **)&e->sums,
 	};
 	uint32_t n = 5;
 	memcpy(state, s->state, s->n_state * sizeof *state);

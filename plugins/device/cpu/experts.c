@@ -11,11 +11,11 @@
 
 #include <string.h>
 
-#define ROUTED 64      /* tokens per item */
-#define ELEMENTS 16384 /* per item of what goes over rows */
+#define ROUTED    64    /* tokens per item */
+#define ELEMENTS  16384 /* per item of what goes over rows */
 #define TILE_ROWS 256
 #define TILE_COLS 384
-#define SUMS 256       /* partial sums, each over every 256th token, added pairwise */
+#define SUMS      256 /* partial sums, each over every 256th token, added pairwise */
 
 _Static_assert(ZR_GEMM_SCRATCH + TILE_ROWS * TILE_COLS * sizeof(float) <= CPU_SCRATCH,
 	       "a tile of a gradient beside the scratch of gemm_tile");
@@ -33,13 +33,13 @@ static void run(const struct zr_inst *d, const void *op, int64_t n, int64_t cut,
 	cpu_parallel(d, cpu_ceil_div(n, cut), fn, &job);
 }
 
-#define ITEM(name) \
-	static void name##_item(void *arg, int64_t item, int32_t worker) \
-	{ \
-		const struct job *j = arg; \
-		int64_t lo = item * j->cut; \
-		(void)worker; \
-		j->d->k->name(j->op, lo, cpu_min(lo + j->cut, j->n)); \
+#define ITEM(name)                                                                                 \
+	static void name##_item(void *arg, int64_t item, int32_t worker)                           \
+	{                                                                                          \
+		const struct job *j = arg;                                                         \
+		int64_t lo = item * j->cut;                                                        \
+		(void)worker;                                                                      \
+		j->d->k->name(j->op, lo, cpu_min(lo + j->cut, j->n));                              \
 	}
 ITEM(route)
 ITEM(route_bwd)
@@ -225,11 +225,17 @@ static void grouped_item(void *arg, int64_t item, int32_t worker)
 		item -= n;
 		e++;
 	}
-	struct zr_op_matmul op = { .size = sizeof op, .flags = o->flags | ZR_MM_EACH_ROW,
-				   .a_dtype = o->a_dtype, .b_dtype = o->b_dtype,
-				   .d_dtype = o->d_dtype, .m = o->offsets[e + 1] - o->offsets[e],
-				   .n = o->n, .k = o->k, .lda = o->k,
-				   .ldb = o->flags & ZR_MM_TRANS_B ? o->k : o->n, .ldd = o->n,
+	struct zr_op_matmul op = { .size = sizeof op,
+				   .flags = o->flags | ZR_MM_EACH_ROW,
+				   .a_dtype = o->a_dtype,
+				   .b_dtype = o->b_dtype,
+				   .d_dtype = o->d_dtype,
+				   .m = o->offsets[e + 1] - o->offsets[e],
+				   .n = o->n,
+				   .k = o->k,
+				   .lda = o->k,
+				   .ldb = o->flags & ZR_MM_TRANS_B ? o->k : o->n,
+				   .ldd = o->n,
 				   .a = cpu_at(o->a, o->a_dtype, o->offsets[e] * o->k),
 				   .b = o->b[e],
 				   .d = cpu_at(o->d, o->d_dtype, o->offsets[e] * o->n) };
@@ -267,12 +273,20 @@ static void sum_rows(const struct job *j, const struct gradient *g, int64_t firs
 		     float *to, int64_t ld, void *scratch)
 {
 	const struct zr_op_matmul_grouped_dw *o = g->o;
-	struct zr_op_matmul op = { .size = sizeof op, .flags = ZR_MM_TRANS_A | ZR_MM_EACH_ROW,
-				   .a_dtype = o->dtype, .b_dtype = o->dtype, .d_dtype = ZR_F32,
-				   .m = g->rows, .n = g->cols, .k = end - first, .lda = o->m,
-				   .ldb = o->n, .ldd = ld,
+	struct zr_op_matmul op = { .size = sizeof op,
+				   .flags = ZR_MM_TRANS_A | ZR_MM_EACH_ROW,
+				   .a_dtype = o->dtype,
+				   .b_dtype = o->dtype,
+				   .d_dtype = ZR_F32,
+				   .m = g->rows,
+				   .n = g->cols,
+				   .k = end - first,
+				   .lda = o->m,
+				   .ldb = o->n,
+				   .ldd = ld,
 				   .a = cpu_at(o->dy, o->dtype, first * o->m + g->row),
-				   .b = cpu_at(o->x, o->dtype, first * o->n + g->col), .d = to };
+				   .b = cpu_at(o->x, o->dtype, first * o->n + g->col),
+				   .d = to };
 	j->d->k->gemm_tile(&op, NULL, 0, g->rows, 0, g->cols, scratch);
 }
 
@@ -312,8 +326,9 @@ static void grouped_dw_item(void *arg, int64_t item, int32_t worker)
 	const struct zr_op_matmul_grouped_dw *o = j->op;
 	int64_t n = tiles(o->m, o->n), e = item / n, across = cpu_ceil_div(o->n, TILE_COLS);
 	int64_t row = item % n / across * TILE_ROWS, col = item % n % across * TILE_COLS;
-	struct gradient g = { o, row, cpu_min(TILE_ROWS, o->m - row), col,
-			      cpu_min(TILE_COLS, o->n - col), NULL };
+	struct gradient g = {
+		o, row, cpu_min(TILE_ROWS, o->m - row), col, cpu_min(TILE_COLS, o->n - col), NULL
+	};
 	if (!o->dw[e])
 		return;
 

@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-#define CHUNK_BYTES (32ll << 20) /* of logits */
-#define CHUNK_ROWS 512
-#define CHUNK_MIN 32
+#define CHUNK_BYTES   (32ll << 20) /* of logits */
+#define CHUNK_ROWS    512
+#define CHUNK_MIN     32
 #define ITEM_ELEMENTS 16384
 
 /* Floats between rows of logits: whole cache lines. */
@@ -57,13 +57,16 @@ static struct cpu_head whole(const struct zr_ops *ops, const struct zr_op_head_l
 	int stats = ZR_HAS(o, struct zr_op_head_loss, n_rows),
 	    right = ZR_HAS(o, struct zr_op_head_loss, right) && !o->dx,
 	    pairs = ops->dev->isa >= ZR_CPU_AVX512BF16 && o->dtype == ZR_BF16;
-	return (struct cpu_head){ .d = ops->dev, .op = o, .columns = o->vocabulary,
-			       .logits = o->work, .stride = stride_of(o),
-			       .rows_per_item = clamp(ITEM_ELEMENTS / o->vocabulary, 1,
-						      chunk_rows(o)),
-			       .stats = stats ? o->stats : NULL,
-			       .grad_dtype = pairs ? ZR_BF16 : ZR_F32,
-			       .right = right ? o->right : NULL };
+	return (struct cpu_head){ .d = ops->dev,
+				  .op = o,
+				  .columns = o->vocabulary,
+				  .logits = o->work,
+				  .stride = stride_of(o),
+				  .rows_per_item =
+					  clamp(ITEM_ELEMENTS / o->vocabulary, 1, chunk_rows(o)),
+				  .stats = stats ? o->stats : NULL,
+				  .grad_dtype = pairs ? ZR_BF16 : ZR_F32,
+				  .right = right ? o->right : NULL };
 }
 
 static int check(const struct zr_inst *d, const char *op, const struct zr_op_head_loss *o)

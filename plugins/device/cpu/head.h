@@ -15,9 +15,9 @@ struct cpu_head {
 	int64_t column, columns; /* of the logits */
 	float *stats, *right;    /* NULL: not wanted */
 	float *logits;
-	int64_t stride;          /* floats between rows of logits */
-	int capped;              /* logits are as after logit_cap */
-	int32_t grad_dtype;      /* of the logits once they are their gradient */
+	int64_t stride;     /* floats between rows of logits */
+	int capped;         /* logits are as after logit_cap */
+	int32_t grad_dtype; /* of the logits once they are their gradient */
 };
 
 /* ---- head_part.c ---- */

@@ -9,11 +9,11 @@
  */
 #include "head.h"
 
-#define ROWS 2048      /* at most */
-#define COLUMNS 4032   /* at most: longer sums of dx might be split */
-#define FEW_COLUMNS 1024
-#define MOST_WORK (16 << 20) /* floats */
-#define LARGE (1 << 24) /* weights that leave the caches between two chunks of rows */
+#define ROWS          2048 /* at most */
+#define COLUMNS       4032 /* at most: longer sums of dx might be split */
+#define FEW_COLUMNS   1024
+#define MOST_WORK     (16 << 20) /* floats */
+#define LARGE         (1 << 24)  /* weights that leave the caches between two chunks of rows */
 #define ITEM_ELEMENTS 16384
 _Static_assert(COLUMNS <= ITEM_ELEMENTS, "an item has a row");
 
@@ -137,8 +137,11 @@ static int store_dx(const struct zr_ops *ops, const struct cpu_head *c, const fl
 {
 	const struct zr_op_head_loss *o = c->op;
 	const struct zr_ops *plain = &ops->dev->ops;
-	const struct zr_op_cast op = { .size = sizeof op, .src_dtype = ZR_F32,
-				       .dst_dtype = o->dtype, .n = c->rows * o->width, .src = sums,
+	const struct zr_op_cast op = { .size = sizeof op,
+				       .src_dtype = ZR_F32,
+				       .dst_dtype = o->dtype,
+				       .n = c->rows * o->width,
+				       .src = sums,
 				       .dst = cpu_at(o->dx, o->dtype, c->first * o->width) };
 	return plain->cast(plain, NULL, &op);
 }

@@ -24,8 +24,11 @@ struct cap {
 static struct cap cap_of(const struct cpu_head *c, float *logits, int64_t n, int32_t worker)
 {
 	const struct zr_op_head_loss *o = c->op;
-	return (struct cap){ .op = { .size = sizeof(struct zr_op_logit_cap), .n = n,
-				     .gain = o->logit_gain, .softcap = o->softcap, .x = logits },
+	return (struct cap){ .op = { .size = sizeof(struct zr_op_logit_cap),
+				     .n = n,
+				     .gain = o->logit_gain,
+				     .softcap = o->softcap,
+				     .x = logits },
 			     .wanted = o->softcap > 0 || (o->logit_gain != 0 && o->logit_gain != 1),
 			     .kept = cpu_scratch(c->d, worker) };
 }
@@ -50,9 +53,12 @@ static void cap_gradient(const struct cpu_head *c, const struct cap *cap, float 
  * does: each is written after it and all before it were read. */
 static void store_gradient(const struct cpu_head *c, float *logits)
 {
-	const struct zr_op_cast op = { .size = sizeof op, .src_dtype = ZR_F32,
-				       .dst_dtype = c->grad_dtype, .n = c->columns,
-				       .src = logits, .dst = logits };
+	const struct zr_op_cast op = { .size = sizeof op,
+				       .src_dtype = ZR_F32,
+				       .dst_dtype = c->grad_dtype,
+				       .n = c->columns,
+				       .src = logits,
+				       .dst = logits };
 	if (c->grad_dtype != ZR_F32)
 		c->d->k->cast(&op, 0, op.n);
 }
@@ -82,8 +88,11 @@ static float row_loss(const struct cpu_head *c, int64_t r, int32_t worker)
 	} else
 		memset(logits, 0, (size_t)o->vocabulary * sizeof *logits);
 	if (c->right)
-		c->right[c->first + r] = target >= 0 && loss == loss &&
-			c->d->k->softmax_right(logits, o->vocabulary, target) ? weight : 0;
+		c->right[c->first + r] =
+			target >= 0 && loss == loss &&
+					c->d->k->softmax_right(logits, o->vocabulary, target) ?
+				weight :
+				0;
 	if (o->dx)
 		store_gradient(c, logits);
 	return weight * loss;
@@ -171,9 +180,10 @@ void cpu_head_losses(const struct cpu_head *c)
 	const struct zr_op_head_loss *o = c->op;
 	for (int64_t at = c->first; at < c->first + c->rows; at++) {
 		const float weight = weight_of(o, at);
-		o->loss[at] = o->targets[at] < 0 ? 0 :
-				weight * c->d->k->softmax_end(c->stats + 2 * at, o->loss[at],
-							      o->scale * weight);
+		o->loss[at] = o->targets[at] < 0 ?
+				      0 :
+				      weight * c->d->k->softmax_end(c->stats + 2 * at, o->loss[at],
+								    o->scale * weight);
 	}
 }
 
@@ -182,11 +192,20 @@ int cpu_head_project(const struct zr_ops *ops, const struct cpu_head *c)
 {
 	const struct zr_op_head_loss *o = c->op;
 	struct zr_op_matmul mm = {
-		.size = sizeof mm, .flags = ZR_MM_TRANS_B, .a_dtype = o->dtype, .b_dtype = o->dtype,
-		.d_dtype = ZR_F32, .m = c->rows, .n = c->columns, .k = o->width,
-		.a = cpu_at(o->x, o->dtype, c->first * o->width), .lda = o->width,
+		.size = sizeof mm,
+		.flags = ZR_MM_TRANS_B,
+		.a_dtype = o->dtype,
+		.b_dtype = o->dtype,
+		.d_dtype = ZR_F32,
+		.m = c->rows,
+		.n = c->columns,
+		.k = o->width,
+		.a = cpu_at(o->x, o->dtype, c->first * o->width),
+		.lda = o->width,
 		.b = cpu_at(o->w, o->dtype, c->column * o->width),
-		.ldb = o->width, .d = c->logits, .ldd = c->stride,
+		.ldb = o->width,
+		.d = c->logits,
+		.ldd = c->stride,
 	};
 	return cpu_matmul_of(ops, &mm, c->rows, o->vocabulary);
 }
@@ -196,12 +215,20 @@ int cpu_head_grad_x(const struct zr_ops *ops, const struct cpu_head *c, void *dx
 {
 	const struct zr_op_head_loss *o = c->op;
 	struct zr_op_matmul mm = {
-		.size = sizeof mm, .flags = add ? ZR_MM_ACCUMULATE : 0,
-		.a_dtype = c->grad_dtype, .b_dtype = o->dtype,
-		.d_dtype = dtype, .m = c->rows, .n = o->width, .k = c->columns,
-		.a = c->logits, .lda = grad_stride(c),
-		.b = cpu_at(o->w, o->dtype, c->column * o->width), .ldb = o->width,
-		.d = dx, .ldd = o->width,
+		.size = sizeof mm,
+		.flags = add ? ZR_MM_ACCUMULATE : 0,
+		.a_dtype = c->grad_dtype,
+		.b_dtype = o->dtype,
+		.d_dtype = dtype,
+		.m = c->rows,
+		.n = o->width,
+		.k = c->columns,
+		.a = c->logits,
+		.lda = grad_stride(c),
+		.b = cpu_at(o->w, o->dtype, c->column * o->width),
+		.ldb = o->width,
+		.d = dx,
+		.ldd = o->width,
 	};
 	return cpu_matmul_of(ops, &mm, mm.m, mm.n);
 }
@@ -211,12 +238,20 @@ int cpu_head_grad_w(const struct zr_ops *ops, const struct cpu_head *c, float *d
 	const struct zr_op_head_loss *o = c->op;
 	int add = c->first > 0 || o->flags & ZR_OP_ACCUMULATE;
 	struct zr_op_matmul mm = {
-		.size = sizeof mm, .flags = ZR_MM_TRANS_A | (add ? ZR_MM_ACCUMULATE : 0),
-		.a_dtype = c->grad_dtype, .b_dtype = o->dtype, .d_dtype = ZR_F32,
-		.m = c->columns, .n = o->width, .k = c->rows,
-		.a = c->logits, .lda = grad_stride(c),
-		.b = cpu_at(o->x, o->dtype, c->first * o->width), .ldb = o->width,
-		.d = dw, .ldd = o->width,
+		.size = sizeof mm,
+		.flags = ZR_MM_TRANS_A | (add ? ZR_MM_ACCUMULATE : 0),
+		.a_dtype = c->grad_dtype,
+		.b_dtype = o->dtype,
+		.d_dtype = ZR_F32,
+		.m = c->columns,
+		.n = o->width,
+		.k = c->rows,
+		.a = c->logits,
+		.lda = grad_stride(c),
+		.b = cpu_at(o->x, o->dtype, c->first * o->width),
+		.ldb = o->width,
+		.d = dw,
+		.ldd = o->width,
 	};
 	return cpu_matmul_of(ops, &mm, o->vocabulary, o->width);
 }

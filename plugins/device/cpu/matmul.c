@@ -12,22 +12,22 @@
 
 #include <string.h>
 
-#define GRID 8          /* items wanted of a big product, so that few workers end together */
-#define BIG (1ll << 21) /* multiply-adds worth an item of their own */
-#define LONG (1ll << 29) /* multiply-adds of a worker from which on two items share them */
-#define SHORTEST 256    /* length of the shortest part of a split sum */
-#define LONG_SUM 8192   /* one that is worth splitting for its operands alone */
-#define ROWS 16         /* of split sums that are added up by one item */
-#define TILE_M 256      /* of the largest tile */
-#define TILE_N 1536
+#define GRID     8           /* items wanted of a big product, so that few workers end together */
+#define BIG      (1ll << 21) /* multiply-adds worth an item of their own */
+#define LONG     (1ll << 29) /* multiply-adds of a worker from which on two items share them */
+#define SHORTEST 256         /* length of the shortest part of a split sum */
+#define LONG_SUM 8192        /* one that is worth splitting for its operands alone */
+#define ROWS     16          /* of split sums that are added up by one item */
+#define TILE_M   256         /* of the largest tile */
+#define TILE_N   1536
 _Static_assert(ZR_GEMM_SCRATCH + 2 * TILE_M * TILE_N * sizeof(float) <= CPU_SCRATCH,
 	       "two tiles of sums beside the scratch of gemm_tile");
 
 struct grid {
-	int64_t tm, tn, tk;    /* size of a tile and length of a part of the sum */
-	int64_t nm, nn, nk;    /* how many */
-	int64_t unit;          /* of tn */
-	int apart;             /* parts of the sum are items of their own */
+	int64_t tm, tn, tk; /* size of a tile and length of a part of the sum */
+	int64_t nm, nn, nk; /* how many */
+	int64_t unit;       /* of tn */
+	int apart;          /* parts of the sum are items of their own */
 };
 
 static const int64_t tms[] = { TILE_M, 128, 64, 32 };
@@ -52,8 +52,9 @@ static int64_t cost_of(const struct grid *g)
 static struct grid grid_with(int64_t m, int64_t n, int64_t k, int64_t tm, int64_t tn, int64_t unit,
 			     int64_t want, int64_t most)
 {
-	struct grid g = { .nm = cpu_ceil_div(m, tm), .nn = cpu_ceil_div(n, tn), .nk = 1,
-			  .unit = unit };
+	struct grid g = {
+		.nm = cpu_ceil_div(m, tm), .nn = cpu_ceil_div(n, tn), .nk = 1, .unit = unit
+	};
 	int64_t room = (int64_t)(CPU_SPLIT / sizeof(float)) / m / n;
 	g.nk = cpu_min(cpu_min(cpu_ceil_div(want, g.nm * g.nn), k / SHORTEST), room);
 	g.nk = cpu_min(g.nk > 1 ? g.nk : 1, most);
@@ -117,7 +118,7 @@ static struct grid cut(struct grid g, int64_t m, int64_t n, int64_t k, int64_t w
 {
 	static const int64_t tms[] = { 1024, 512, TILE_M, 128, 64, 32 };
 	static const int64_t tns[] = { INT32_MAX, TILE_N, 1152, 768, 576, 512, 384, 288,
-				       256,	  192,	  144,	128, 96,  64,  48 };
+				       256,       192,    144,  128, 96,  64,  48 };
 	/* sums of a tile are kept where K is split */
 	const int large = at_once && g.nk == 1;
 	const size_t row = at_once > TILE_M && large ? 0 : 2, col = large ? 0 : 1;
@@ -162,10 +163,10 @@ static struct zr_op_matmul part_of(const struct job *j, int64_t p, int64_t row, 
 	struct zr_op_matmul op = *j->op;
 	int64_t k0 = p * j->g.tk;
 	op.flags &= ZR_MM_TRANS_A | ZR_MM_TRANS_B;
-	op.a = cpu_at(op.a, op.a_dtype, op.flags & ZR_MM_TRANS_A ? k0 * op.lda + row :
-							     row * op.lda + k0);
-	op.b = cpu_at(op.b, op.b_dtype, op.flags & ZR_MM_TRANS_B ? col * op.ldb + k0 :
-							     k0 * op.ldb + col);
+	op.a = cpu_at(op.a, op.a_dtype,
+		      op.flags & ZR_MM_TRANS_A ? k0 * op.lda + row : row * op.lda + k0);
+	op.b = cpu_at(op.b, op.b_dtype,
+		      op.flags & ZR_MM_TRANS_B ? col * op.ldb + k0 : k0 * op.ldb + col);
 	op.k = cpu_min(j->g.tk, op.k - k0);
 	op.d = to;
 	op.d_dtype = ZR_F32;

@@ -16,7 +16,8 @@
 
 /* cut at huge pages: two threads that touch one first would both clear it */
 #define COPY_CUT (2 << 20)
-#define SPREAD 4 /* addresses per byte of the limit: allocations of any order of sizes find a gap */
+/* addresses per byte of the limit: allocations of any order of sizes find a gap */
+#define SPREAD 4
 
 /* An allocation in a separate arena: [at, end) in whole pages, and a page after it that stays
  * free. */

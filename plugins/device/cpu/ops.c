@@ -8,8 +8,8 @@
 #include <math.h>
 
 #define ELEMENTS 16384 /* per item of the elementwise operations: some 100 KB of traffic */
-#define COLUMNS 64     /* per item of the sums over rows: whole cache lines of each row */
-#define BLOCKS 8
+#define COLUMNS  64    /* per item of the sums over rows: whole cache lines of each row */
+#define BLOCKS   8
 
 struct job {
 	const struct zr_inst *d;
@@ -42,31 +42,30 @@ static int64_t rows_per_item(int64_t width)
 }
 
 /* An item of the kernel `name`: the range [item * cut, item * cut + cut) of [0, n). */
-#define ITEM(name) \
-	static void name##_item(void *arg, int64_t item, int32_t worker) \
-	{ \
-		const struct job *j = arg; \
-		int64_t lo = item * j->cut; \
-		(void)worker; \
-		j->d->k->name(j->op, lo, cpu_min(lo + j->cut, j->n)); \
+#define ITEM(name)                                                                                 \
+	static void name##_item(void *arg, int64_t item, int32_t worker)                           \
+	{                                                                                          \
+		const struct job *j = arg;                                                         \
+		int64_t lo = item * j->cut;                                                        \
+		(void)worker;                                                                      \
+		j->d->k->name(j->op, lo, cpu_min(lo + j->cut, j->n));                              \
 	}
 
 /* The operation `name` on struct zr_op_<args>, if `check` is ZR_OK, cut every `cut` of `n`; o is
  * its argument struct. */
-#define CHECKED_ON(args, name, check, n, cut) \
-	ITEM(name) \
-	static int op_##name(const struct zr_ops *ops, struct zr_stream *s, \
-			     const struct zr_op_##args *o) \
-	{ \
-		int rc = check; \
-		(void)s; \
-		if (!rc) \
-			run(ops->dev, o, n, cut, name##_item); \
-		return rc; \
+#define CHECKED_ON(args, name, check, n, cut)                                                      \
+	ITEM(name)                                                                                 \
+	static int op_##name(const struct zr_ops *ops, struct zr_stream *s,                        \
+			     const struct zr_op_##args *o)                                         \
+	{                                                                                          \
+		int rc = check;                                                                    \
+		(void)s;                                                                           \
+		if (!rc)                                                                           \
+			run(ops->dev, o, n, cut, name##_item);                                     \
+		return rc;                                                                         \
 	}
-#define CHECKED(name, n, cut) \
-	CHECKED_ON(name, name, zr_check_##name(ops->dev->h, o), n, cut)
-#define OPERATION_ON(args, name, dtype, n, cut) \
+#define CHECKED(name, n, cut) CHECKED_ON(name, name, zr_check_##name(ops->dev->h, o), n, cut)
+#define OPERATION_ON(args, name, dtype, n, cut)                                                    \
 	CHECKED_ON(args, name, zr_check_dtype(ops->dev->h, #name, dtype), n, cut)
 #define OPERATION(name, dtype, n, cut) OPERATION_ON(name, name, dtype, n, cut)
 
@@ -263,8 +262,7 @@ static int op_rmsnorm_bwd(const struct zr_ops *ops, struct zr_stream *s,
 
 	cpu_parallel(ops->dev, tiles, rmsnorm_bwd_item, &job);
 	if (o->dgamma)
-		cpu_parallel(ops->dev, cpu_ceil_div(o->width, COLUMNS), rmsnorm_bwd_sum_item,
-			     &job);
+		cpu_parallel(ops->dev, cpu_ceil_div(o->width, COLUMNS), rmsnorm_bwd_sum_item, &job);
 	return ZR_OK;
 }
 

@@ -91,9 +91,10 @@ static int choose_gpu(struct zr_inst *d, int64_t index)
 	snprintf(d->name, sizeof d->name, "%.*s", (int)sizeof d->name - 1, p.name);
 	d->capability = p.major * 10 + p.minor;
 	if (d->capability < CUDA_LEAST)
-		return zr_fail(
-			h, ZR_ENOTSUP, "GPU %d, %s, has compute capability %d.%d; needed is %d.%d",
-			d->device, d->name, p.major, p.minor, CUDA_LEAST / 10, CUDA_LEAST % 10);
+		return zr_fail(h, ZR_ENOTSUP,
+			       "GPU %d, %s, has compute capability %d.%d; needed is %d.%d",
+			       d->device, d->name, p.major, p.minor, CUDA_LEAST / 10,
+			       CUDA_LEAST % 10);
 	return cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
 }
 
@@ -166,8 +167,10 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	d->ops.dev = d;
 	cuda_ops_fill(&d->ops);
 	cuda_experts_fill(&d->ops);
-	d->native = (struct zr_native){ .size = sizeof d->native, .api = ZR_NATIVE_CUDA,
-					.device = d->device, .stream = d->stream };
+	d->native = (struct zr_native){ .size = sizeof d->native,
+					.api = ZR_NATIVE_CUDA,
+					.device = d->device,
+					.stream = d->stream };
 	d->ops.native = &d->native;
 	d->ops.elementwise = cuda_elementwise;
 	*out = d;
@@ -215,7 +218,8 @@ static int probe(const struct zr_host *h)
 static int info(struct zr_inst *d, struct zr_device_info *i)
 {
 	uint32_t size = i->size;
-	*i = (struct zr_device_info){ .size = size, .memory = d->memory,
+	*i = (struct zr_device_info){ .size = size,
+				      .memory = d->memory,
 				      .scratch = CUDA_WORKSPACE + CUDA_PARTS };
 	memcpy(i->name, d->name, sizeof i->name);
 	memcpy(i->variant, d->variant, sizeof i->variant);
@@ -247,12 +251,8 @@ static const struct zr_device_v1 device = { sizeof device,
 					    cuda_mem_unpin,
 					    cuda_copy_now };
 
-PLUGIN(device, "cuda", &device,
-       .version = "0.1.0",
+PLUGIN(device, "cuda", &device, .version = "0.1.0",
        .summary = "NVIDIA GPUs from compute capability 8.0 on; matrix products by cuBLASLt, "
 		  "everything else by kernels of our own.",
-       PLUGIN_OPTIONS(struct opts, cuda_opts),
-       .resolve = resolve,
-       .create = create,
-       .destroy = destroy,
-       .probe = probe);
+       PLUGIN_OPTIONS(struct opts, cuda_opts), .resolve = resolve, .create = create,
+       .destroy = destroy, .probe = probe);

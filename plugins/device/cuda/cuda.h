@@ -20,18 +20,18 @@
 #define CUDA_SHAPES 512
 /* bytes of device memory for cuBLASLt, of every product the same */
 #define CUDA_WORKSPACE (32ull << 20)
-#define CUDA_PARTS (16ull << 20)    /* bytes of device memory for partial sums over rows */
+#define CUDA_PARTS     (16ull << 20) /* bytes of device memory for partial sums over rows */
 /* bytes left free for kernels, which are loaded when first used, and their stacks */
-#define CUDA_CODE (512ull << 20)
-#define CUDA_COPIES 256              /* copies under way at most; one more is done at once */
-#define CUDA_GRID_Y 65535            /* rows of a grid */
-#define CUDA_LEAST 80               /* compute capability * 10 */
+#define CUDA_CODE   (512ull << 20)
+#define CUDA_COPIES 256   /* copies under way at most; one more is done at once */
+#define CUDA_GRID_Y 65535 /* rows of a grid */
+#define CUDA_LEAST  80    /* compute capability * 10 */
 
 /* What an algorithm of cuBLASLt was chosen for. Compared as bytes. */
 struct cuda_shape {
 	int64_t m, n, k, lda, ldb, ldd;
-	uint32_t flags;  /* of the operation, and whether it has bias and pre */
-	uint32_t types;  /* of a, b, d, by 8 bits */
+	uint32_t flags;   /* of the operation, and whether it has bias and pre */
+	uint32_t types;   /* of a, b, d, by 8 bits */
 	uint32_t aligned; /* of a, b, d, bias, pre, by 5 bits: log2 of bytes, at most 16 bytes */
 	uint32_t used;
 };
@@ -44,13 +44,13 @@ struct cuda_choice {
 
 struct zr_inst {
 	const struct zr_host *h;
-	struct zr_native native; /* by which cuda_elementwise() is called */
+	struct zr_native native;     /* by which cuda_elementwise() is called */
 	struct cuda_update *updates; /* owned: compiled ones */
 	int device, capability;
 	int tf32;
 	/* of operations, of copies to the device and from it, of those that wait for neither */
 	cudaStream_t stream, in, out, now;
-	cudaEvent_t reached;          /* by the operations, when a copy started */
+	cudaEvent_t reached;             /* by the operations, when a copy started */
 	cudaEvent_t copied[CUDA_COPIES]; /* end of the copy with ticket k + 1 */
 	uint8_t copying[CUDA_COPIES];
 	cublasLtHandle_t lt;
@@ -59,8 +59,8 @@ struct zr_inst {
 	void *scratch;
 	/* bytes of device memory for callers, and of live allocations */
 	uint64_t memory, used;
-	const char *last;           /* operation that was enqueued last */
-	int complained;             /* while memory and streams were given back */
+	const char *last; /* operation that was enqueued last */
+	int complained;   /* while memory and streams were given back */
 	char name[64], variant[64];
 	struct zr_ops ops;
 };

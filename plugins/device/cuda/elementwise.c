@@ -85,7 +85,8 @@ static int same(const struct cuda_update *a, const struct cuda_update *b)
 static int find(struct zr_inst *d, const struct zr_opt_step *s, const struct zr_elementwise *e,
 		const struct cuda_update **out)
 {
-	struct cuda_update key = { .text = e->text, .roots = e->roots,
+	struct cuda_update key = { .text = e->text,
+				   .roots = e->roots,
 				   .lowp = s->lowp.data ? s->lowp.dtype : 0 };
 	struct cuda_update *u = d->updates;
 	int rc = ZR_OK;
@@ -197,8 +198,8 @@ static int measure(struct zr_inst *d, const struct zr_opt_step *s, const struct 
 
 int cuda_elementwise(const struct zr_opt_step *s, const struct zr_elementwise *e)
 {
-	struct zr_inst *d = (struct zr_inst *)((char *)(uintptr_t)s->native -
-					       offsetof(struct zr_inst, native));
+	struct zr_inst *d =
+		(struct zr_inst *)((char *)(uintptr_t)s->native - offsetof(struct zr_inst, native));
 	const struct cuda_update *u = NULL;
 	int rc = zr_check_elementwise(d->h, s, e);
 	if (!rc)

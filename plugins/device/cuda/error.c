@@ -34,11 +34,10 @@ static void add_hint(const struct zr_inst *d, cudaError_t e, char *to, size_t ro
 	if (blocking && !strcmp(blocking, "1"))
 		snprintf(to, room, "; enqueued last: %s", d->last ? d->last : "no operation");
 	else
-		snprintf(
-			to, room,
-			"; found there, it may come from an earlier operation or copy (enqueued "
-			"last: %s): run with CUDA_LAUNCH_BLOCKING=1 to find which",
-			d->last ? d->last : "no operation");
+		snprintf(to, room,
+			 "; found there, it may come from an earlier operation or copy (enqueued "
+			 "last: %s): run with CUDA_LAUNCH_BLOCKING=1 to find which",
+			 d->last ? d->last : "no operation");
 }
 
 int cuda_result(const struct zr_inst *d, cudaError_t e, const char *what)

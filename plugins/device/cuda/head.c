@@ -11,9 +11,10 @@
 #include "cuda.h"
 
 #define CHUNK_BYTES (1ll << 30) /* of logits and their gradient */
-#define CHUNK_MIN 64
-#define CHUNK_STEP 128 /* rows of chunks are multiples of, where there are several */
-#define LINE 64 /* elements: rows of logits start on this multiple, which cuBLASLt's kernels want */
+#define CHUNK_MIN   64
+#define CHUNK_STEP  128 /* rows of chunks are multiples of, where there are several */
+/* elements: rows of logits start on a multiple of it, which cuBLASLt's kernels want */
+#define LINE 64
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -71,7 +72,7 @@ struct chunk {
 	const void *w; /* the op's or its padded copy */
 	int64_t first, rows;
 	float *logits, *right; /* right: NULL: not wanted */
-	void *grad; /* of them, in op->dtype */
+	void *grad;            /* of them, in op->dtype */
 };
 
 static const void *x_of(const struct chunk *c)
@@ -84,9 +85,20 @@ static int project(const struct zr_ops *ops, struct zr_stream *s, const struct c
 {
 	const struct zr_op_head_loss *o = c->op;
 	struct zr_op_matmul mm = {
-		.size = sizeof mm, .flags = ZR_MM_TRANS_B, .a_dtype = o->dtype, .b_dtype = o->dtype,
-		.d_dtype = ZR_F32, .m = c->rows, .n = columns_of(o), .k = o->width, .a = x_of(c),
-		.lda = o->width, .b = c->w, .ldb = o->width, .d = c->logits, .ldd = stride_of(o),
+		.size = sizeof mm,
+		.flags = ZR_MM_TRANS_B,
+		.a_dtype = o->dtype,
+		.b_dtype = o->dtype,
+		.d_dtype = ZR_F32,
+		.m = c->rows,
+		.n = columns_of(o),
+		.k = o->width,
+		.a = x_of(c),
+		.lda = o->width,
+		.b = c->w,
+		.ldb = o->width,
+		.d = c->logits,
+		.ldd = stride_of(o),
 	};
 	return cuda_matmul(ops, s, &mm);
 }
@@ -96,11 +108,19 @@ static int grad_x(const struct zr_ops *ops, struct zr_stream *s, const struct ch
 {
 	const struct zr_op_head_loss *o = c->op;
 	struct zr_op_matmul mm = {
-		.size = sizeof mm, .a_dtype = o->dtype, .b_dtype = o->dtype, .d_dtype = o->dtype,
-		.m = c->rows, .n = o->width, .k = columns_of(o),
-		.a = c->grad, .lda = stride_of(o),
-		.b = c->w, .ldb = o->width,
-		.d = (char *)o->dx + c->first * o->width * size_of(o->dtype), .ldd = o->width,
+		.size = sizeof mm,
+		.a_dtype = o->dtype,
+		.b_dtype = o->dtype,
+		.d_dtype = o->dtype,
+		.m = c->rows,
+		.n = o->width,
+		.k = columns_of(o),
+		.a = c->grad,
+		.lda = stride_of(o),
+		.b = c->w,
+		.ldb = o->width,
+		.d = (char *)o->dx + c->first * o->width * size_of(o->dtype),
+		.ldd = o->width,
 	};
 	return cuda_matmul(ops, s, &mm);
 }
@@ -112,12 +132,20 @@ static int grad_rows(const struct zr_ops *ops, struct zr_stream *s, const struct
 	const struct zr_op_head_loss *o = c->op;
 	int add = c->first > 0 || o->flags & ZR_OP_ACCUMULATE;
 	struct zr_op_matmul mm = {
-		.size = sizeof mm, .flags = ZR_MM_TRANS_A | (add ? ZR_MM_ACCUMULATE : 0),
-		.a_dtype = o->dtype, .b_dtype = o->dtype, .d_dtype = ZR_F32,
-		.m = n, .n = o->width, .k = c->rows,
-		.a = (const char *)c->grad + first * size_of(o->dtype), .lda = stride_of(o),
-		.b = x_of(c), .ldb = o->width,
-		.d = o->dw + first * o->width, .ldd = o->width,
+		.size = sizeof mm,
+		.flags = ZR_MM_TRANS_A | (add ? ZR_MM_ACCUMULATE : 0),
+		.a_dtype = o->dtype,
+		.b_dtype = o->dtype,
+		.d_dtype = ZR_F32,
+		.m = n,
+		.n = o->width,
+		.k = c->rows,
+		.a = (const char *)c->grad + first * size_of(o->dtype),
+		.lda = stride_of(o),
+		.b = x_of(c),
+		.ldb = o->width,
+		.d = o->dw + first * o->width,
+		.ldd = o->width,
 	};
 	return cuda_matmul(ops, s, &mm);
 }
@@ -185,7 +213,9 @@ static int pad(const struct zr_ops *ops, struct zr_stream *s, struct chunk *c)
 int cuda_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_head_loss *o)
 {
 	int64_t most = chunk_rows(o);
-	struct chunk c = { .op = o, .w = o->w, .logits = o->work,
+	struct chunk c = { .op = o,
+			   .w = o->w,
+			   .logits = o->work,
 			   .grad = (float *)o->work + most * stride_of(o) };
 	if (ZR_HAS(o, struct zr_op_head_loss, right) && !o->dx)
 		c.right = o->right;
@@ -197,10 +227,10 @@ int cuda_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct z
 		rc = run_chunk(ops, s, &c);
 	}
 	if (!rc)
-		rc = cuda_result(
-			ops->dev,
-			zr_cuda_loss_sum(o->loss, o->rows, o->loss_sum, cuda_stream(ops->dev, s)),
-			"head_loss");
+		rc = cuda_result(ops->dev,
+				 zr_cuda_loss_sum(o->loss, o->rows, o->loss_sum,
+						  cuda_stream(ops->dev, s)),
+				 "head_loss");
 	ops->dev->last = "head_loss";
 	return rc;
 }

@@ -18,8 +18,8 @@
 
 #include <string.h>
 
-#define PROPOSALS 8 /* that cuBLASLt is asked for */
-#define WAVES 12    /* as often as tiles have to fill the GPU to be preferred */
+#define PROPOSALS 8  /* that cuBLASLt is asked for */
+#define WAVES     12 /* as often as tiles have to fill the GPU to be preferred */
 
 static cudaDataType_t type_of(int32_t dtype)
 {
@@ -252,7 +252,7 @@ static int choose(const struct zr_inst *d, struct product *p, const struct zr_op
 	best = s || n < 1 ? 0 : best_of(d, found, n);
 	if (s || n < 1 || found[best].state)
 		return choose_own(d, op, c,
-				  s	? s :
+				  s     ? s :
 				  n < 1 ? CUBLAS_STATUS_NOT_SUPPORTED :
 					  found[best].state,
 				  "algorithm for it");
@@ -286,10 +286,9 @@ static int own(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul
 {
 	cudaStream_t stream = cuda_stream(d, s);
 	d->last = "matmul";
-	return cuda_result(d,
-			   update ? zr_cuda_low_rank_update(update, stream) :
-				    zr_cuda_matmul(op, stream),
-			   "matmul");
+	return cuda_result(
+		d, update ? zr_cuda_low_rank_update(update, stream) : zr_cuda_matmul(op, stream),
+		"matmul");
 }
 
 /* Of any type, with D added or not; neither M nor N is 0, and no GELU where D is fp32. */
@@ -368,9 +367,13 @@ static int then_gelu(struct zr_inst *d, struct zr_stream *s, const struct zr_op_
 	}
 	int rc = with_update(d, s, &sum, low ? &update : NULL);
 	const struct zr_cuda_gelu gelu = {
-		.rows = op->m, .width = op->n, .ld = op->ldd, .dtype = op->d_dtype,
+		.rows = op->m,
+		.width = op->n,
+		.ld = op->ldd,
+		.dtype = op->d_dtype,
 		.activation = op->activation ? op->activation : ZR_ACT_GELU_TANH,
-		.from = sum.d, .to = op->d,
+		.from = sum.d,
+		.to = op->d,
 	};
 	if (rc)
 		return rc;

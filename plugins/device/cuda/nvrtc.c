@@ -89,8 +89,12 @@ int cuda_compile(const struct zr_host *h, const char *name, const char *source, 
 		 void **code, size_t *bytes)
 {
 	char target[32];
-	const char *const options[] = { target, "--std=c++20", "--fmad=false", "--ftz=false",
-					"--prec-div=true", "--prec-sqrt=true",
+	const char *const options[] = { target,
+					"--std=c++20",
+					"--fmad=false",
+					"--ftz=false",
+					"--prec-div=true",
+					"--prec-sqrt=true",
 					"--device-as-default-execution-space",
 					"--disable-warnings" };
 	static struct nvrtc n; /* never unloaded; [step] is one thread */

@@ -4,7 +4,6 @@
  */
 #include "cuda.h"
 
-
 static int launched(struct zr_inst *d, cudaError_t e, const char *op)
 {
 	d->last = op;
@@ -12,17 +11,17 @@ static int launched(struct zr_inst *d, cudaError_t e, const char *op)
 }
 
 /* The operation `name` on struct zr_op_<args>, if `check` is ZR_OK; o is its argument struct. */
-#define CHECKED_ON(args, name, check) \
-	static int op_##name(const struct zr_ops *ops, struct zr_stream *s, \
-			     const struct zr_op_##args *o) \
-	{ \
-		int rc = check; \
-		if (rc) \
-			return rc; \
-		return launched(ops->dev, zr_cuda_##name(o, cuda_stream(ops->dev, s)), #name); \
+#define CHECKED_ON(args, name, check)                                                              \
+	static int op_##name(const struct zr_ops *ops, struct zr_stream *s,                        \
+			     const struct zr_op_##args *o)                                         \
+	{                                                                                          \
+		int rc = check;                                                                    \
+		if (rc)                                                                            \
+			return rc;                                                                 \
+		return launched(ops->dev, zr_cuda_##name(o, cuda_stream(ops->dev, s)), #name);     \
 	}
 #define CHECKED(name) CHECKED_ON(name, name, zr_check_##name(ops->dev->h, o))
-#define OPERATION_ON(args, name, dtype) \
+#define OPERATION_ON(args, name, dtype)                                                            \
 	CHECKED_ON(args, name, zr_check_dtype(ops->dev->h, #name, dtype))
 #define OPERATION(name, dtype) OPERATION_ON(name, name, dtype)
 
@@ -97,7 +96,8 @@ static int op_cast(const struct zr_ops *ops, struct zr_stream *s, const struct z
 	if (rc)
 		return rc;
 	return launched(ops->dev,
-			in  ? zr_cuda_encode(o, stream) : out ? zr_cuda_decode(o, stream) :
+			in  ? zr_cuda_encode(o, stream) :
+			out ? zr_cuda_decode(o, stream) :
 			      zr_cuda_cast(o, stream),
 			"cast");
 }

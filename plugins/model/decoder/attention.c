@@ -32,15 +32,31 @@ static struct zr_op_attention attention_op(const struct pass *p, const struct bl
 {
 	int64_t before = p->c->past * s->kv_stride; /* of the tokens that the cache has */
 	return (struct zr_op_attention){
-		.size = sizeof(struct zr_op_attention), .dtype = p->c->dtype,
-		.first = (int32_t)p->c->past, .batch = p->B, .length = p->c->past + p->T,
-		.heads = p->H, .kv_heads = p->K, .head_dim = p->D, .q_stride = s->q_stride,
-		.k_stride = s->kv_stride, .v_stride = s->kv_stride, .out_stride = p->H * p->D,
-		.scale = (float)score_gain(p), .dropout = p->dropout,
-		.rng = site(p, 0), .q = s->q, .k = skip(p, s->k, -before),
-		.v = skip(p, s->v, -before), .out = s->att, .lse = s->lse, .starts = p->c->starts,
+		.size = sizeof(struct zr_op_attention),
+		.dtype = p->c->dtype,
+		.first = (int32_t)p->c->past,
+		.batch = p->B,
+		.length = p->c->past + p->T,
+		.heads = p->H,
+		.kv_heads = p->K,
+		.head_dim = p->D,
+		.q_stride = s->q_stride,
+		.k_stride = s->kv_stride,
+		.v_stride = s->kv_stride,
+		.out_stride = p->H * p->D,
+		.scale = (float)score_gain(p),
+		.dropout = p->dropout,
+		.rng = site(p, 0),
+		.q = s->q,
+		.k = skip(p, s->k, -before),
+		.v = skip(p, s->v, -before),
+		.out = s->att,
+		.lse = s->lse,
+		.starts = p->c->starts,
 		.window = is_local(p->g, block_of(p)) ? p->o->window : 0,
-		.softcap = (float)p->o->score_softcap, .q_head = s->q_head, .k_head = s->kv_head,
+		.softcap = (float)p->o->score_softcap,
+		.q_head = s->q_head,
+		.k_head = s->kv_head,
 		.v_head = s->kv_head,
 	};
 }
@@ -56,7 +72,8 @@ static struct inputs inputs_of(const struct pass *p, const struct block_work *w)
 {
 	int64_t q = p->H * p->D, kv = p->K * p->D;
 	if (has(p, QKV_W))
-		return (struct inputs){ 1, { map_of(p, QKV_W, QKV_B, p->C, qkv_width(p)) },
+		return (struct inputs){ 1,
+					{ map_of(p, QKV_W, QKV_B, p->C, qkv_width(p)) },
 					{ w->dqkv } };
 	return (struct inputs){ 3,
 				{ map_of(p, Q_W, Q_B, p->C, q), map_of(p, K_W, K_B, p->C, kv),
@@ -135,14 +152,17 @@ static int scores_backward(const struct pass *p, const struct block_saved *s,
 {
 	const struct zr_layer_call *c = p->c;
 	const int *at = p->g->at;
-	struct zr_op_attention_bwd op = { .size = sizeof op, .fwd = attention_op(p, s),
-					  .dout = w->datt, .dq = w->dq, .dk = w->dk, .dv = w->dv,
+	struct zr_op_attention_bwd op = { .size = sizeof op,
+					  .fwd = attention_op(p, s),
+					  .dout = w->datt,
+					  .dq = w->dq,
+					  .dk = w->dk,
+					  .dv = w->dv,
 					  .work = w->ops };
 	const void *dy;
 	int rc;
 	if ((rc = branch_gradient(p, 1, AFTER1_W, s->o, s->after_stats1, w, &dy)) ||
-	    (rc = linear_dw(p, map_o(p), s->att, dy)) ||
-	    (rc = linear_dx(p, map_o(p), dy, w->datt)))
+	    (rc = linear_dw(p, map_o(p), s->att, dy)) || (rc = linear_dx(p, map_o(p), dy, w->datt)))
 		return rc;
 	if (has(p, Q_NORM_W) && (rc = norm_and_turn(p, s)))
 		return rc;

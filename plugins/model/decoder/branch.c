@@ -18,9 +18,9 @@ int branch_gradient(const struct pass *p, int n, enum block_tensor after, const 
 	if (!branches_differ(p))
 		return ZR_OK;
 	rc = residual(p, n, NULL, dout, w->dbranch);
-	return rc || !has(p, after) ? rc :
-				      norm_bwd_in_place(p, p->g->at[after], w->dbranch, x, stats,
-							w->ops);
+	return rc || !has(p, after) ?
+		       rc :
+		       norm_bwd_in_place(p, p->g->at[after], w->dbranch, x, stats, w->ops);
 }
 
 int input_gradient(const struct pass *p, enum block_tensor before, const void *x,

@@ -180,8 +180,7 @@ static void put_rope(const struct zr_inst *g, struct decoder_meta *m)
 	if (g->o->rope_scaling != ROPE_LONG || is_written(m, original))
 		return;
 
-	snprintf(m->original, sizeof m->original, "%lld",
-		 (long long)g->o->rope_original_context);
+	snprintf(m->original, sizeof m->original, "%lld", (long long)g->o->rope_original_context);
 	put(m, original, m->original);
 }
 
@@ -227,8 +226,8 @@ int decoder_config(const struct zr_inst *g, struct decoder_meta *m)
 		else if (k->key.option)
 			value_text(g, &k->key, text, sizeof m->text[0]);
 		else
-			snprintf(text, sizeof m->text[0], "%.*s",
-				 (int)strcspn(k->key.values, " "), k->key.values);
+			snprintf(text, sizeof m->text[0], "%.*s", (int)strcspn(k->key.values, " "),
+				 k->key.values);
 		put(m, k->key.name, text);
 	}
 

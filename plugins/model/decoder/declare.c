@@ -13,21 +13,19 @@ enum extent { NONE, WIDTH, QUERIES, KEYS, ALL_HEADS, FFN, GATE_AND_UP, Q_NORM, K
 static const struct {
 	enum extent out, in;
 } shape[BLOCK_TENSORS] = {
-	[NORM1_W] = { WIDTH, NONE },  [NORM1_B] = { WIDTH, NONE },
+	[NORM1_W] = { WIDTH, NONE },    [NORM1_B] = { WIDTH, NONE },
 	[QKV_W] = { ALL_HEADS, WIDTH }, [QKV_B] = { ALL_HEADS, NONE },
-	[Q_W] = { QUERIES, WIDTH },   [Q_B] = { QUERIES, NONE },
-	[K_W] = { KEYS, WIDTH },      [K_B] = { KEYS, NONE },
-	[V_W] = { KEYS, WIDTH },      [V_B] = { KEYS, NONE },
-	[Q_NORM_W] = { Q_NORM, NONE }, [K_NORM_W] = { K_NORM, NONE },
-	[O_W] = { WIDTH, QUERIES },   [O_B] = { WIDTH, NONE },
-	[AFTER1_W] = { WIDTH, NONE },
-	[NORM2_W] = { WIDTH, NONE },  [NORM2_B] = { WIDTH, NONE },
-	[GATE_W] = { FFN, WIDTH },    [GATE_B] = { FFN, NONE },
-	[UP_W] = { FFN, WIDTH },      [UP_B] = { FFN, NONE },
-	[GATE_UP_W] = { GATE_AND_UP, WIDTH },
-	[DOWN_W] = { WIDTH, FFN },    [DOWN_B] = { WIDTH, NONE },
-	[AFTER2_W] = { WIDTH, NONE },
-	[ROUTER_W] = { EXPERTS, WIDTH },
+	[Q_W] = { QUERIES, WIDTH },     [Q_B] = { QUERIES, NONE },
+	[K_W] = { KEYS, WIDTH },        [K_B] = { KEYS, NONE },
+	[V_W] = { KEYS, WIDTH },        [V_B] = { KEYS, NONE },
+	[Q_NORM_W] = { Q_NORM, NONE },  [K_NORM_W] = { K_NORM, NONE },
+	[O_W] = { WIDTH, QUERIES },     [O_B] = { WIDTH, NONE },
+	[AFTER1_W] = { WIDTH, NONE },   [NORM2_W] = { WIDTH, NONE },
+	[NORM2_B] = { WIDTH, NONE },    [GATE_W] = { FFN, WIDTH },
+	[GATE_B] = { FFN, NONE },       [UP_W] = { FFN, WIDTH },
+	[UP_B] = { FFN, NONE },         [GATE_UP_W] = { GATE_AND_UP, WIDTH },
+	[DOWN_W] = { WIDTH, FFN },      [DOWN_B] = { WIDTH, NONE },
+	[AFTER2_W] = { WIDTH, NONE },   [ROUTER_W] = { EXPERTS, WIDTH },
 };
 
 static int64_t extent(const struct zr_inst *g, enum extent e)
@@ -35,8 +33,16 @@ static int64_t extent(const struct zr_inst *g, enum extent e)
 	const struct decoder_opts *o = g->o;
 	int64_t D = o->head_dim, q = o->heads * D, kv = o->kv_heads * D;
 	int whole = g->f->qk_norm_whole;
-	const int64_t is[] = { 1, o->width, q, kv, q + 2 * kv, o->ffn_width, 2 * o->ffn_width,
-			       whole ? q : D, whole ? kv : D, o->experts };
+	const int64_t is[] = { 1,
+			       o->width,
+			       q,
+			       kv,
+			       q + 2 * kv,
+			       o->ffn_width,
+			       2 * o->ffn_width,
+			       whole ? q : D,
+			       whole ? kv : D,
+			       o->experts };
 	return is[e];
 }
 
@@ -109,8 +115,8 @@ static void declare_experts(const struct zr_inst *g, int64_t i, struct zr_unit *
 		char *unit = *names++;
 		snprintf(unit, DECL_NAME, "%s.%lld.%s.%lld", g->f->blocks, (long long)i,
 			 g->f->experts, (long long)e);
-		*units = (struct zr_unit){ .name = unit, .tensors = t,
-					   .n_tensors = EXPERT_TENSORS };
+		*units =
+			(struct zr_unit){ .name = unit, .tensors = t, .n_tensors = EXPERT_TENSORS };
 		for (k = 0; k < EXPERT_TENSORS; k++, t++, names++) {
 			int down = k == EXPERT_DOWN_W;
 			snprintf(*names, DECL_NAME, "%s.%lld.%s.%lld.%s", g->f->blocks,
@@ -147,8 +153,8 @@ static int64_t declare_units(const struct zr_inst *g, struct decl *d)
 	for (i = 0; i < o->layers; i++) {
 		declare_block(g, i, t, block_names);
 		snprintf(*name, DECL_NAME, "%s.%lld", f->blocks, (long long)i);
-		d->units[u++] = (struct zr_unit){ .name = *name++, .tensors = t,
-						  .n_tensors = (uint32_t)n };
+		d->units[u++] =
+			(struct zr_unit){ .name = *name++, .tensors = t, .n_tensors = (uint32_t)n };
 		declare_experts(g, i, &d->units[u], t + n, block_names + n);
 		u += o->experts;
 		t += n + o->experts * EXPERT_TENSORS;

@@ -45,18 +45,18 @@ struct decoder_opts {
 	int64_t layers, heads, kv_heads, head_dim, width, ffn_width, context, vocabulary;
 	double norm_eps, dropout, init_std;
 	/* Layers of local attention: a token sees `window` tokens, its own included. */
-	int64_t window, global_every; /* each layer whose number, from 1, is a multiple of
+	int64_t window, global_every;          /* each layer whose number, from 1, is a multiple of
 				       * global_every sees all tokens; 0: none */
-	int64_t rope_skip_every;      /* and has no positions; 0: none */
+	int64_t rope_skip_every;               /* and has no positions; 0: none */
 	const char *layer_types, *rope_layers; /* these of each layer in words; "": as above */
-	double rope_fraction;         /* of a head's elements turn */
-	double rope_theta, rope_local_theta; /* of layers of local attention; 0: as the others */
+	double rope_fraction;                  /* of a head's elements turn */
+	double rope_theta, rope_local_theta;   /* of layers of local attention; 0: as the others */
 	double rope_factor, rope_low_freq, rope_high_freq, rope_beta_fast, rope_beta_slow,
 		rope_attention;
 	int64_t rope_original_context;
-	const char *rope_short, *rope_long; /* ROPE_LONG: factor per pair; numbers */
-	double score_gain;  /* of q k^T; 0: 1 / sqrt(score_width) */
-	int64_t score_width; /* otherwise head_dim */
+	const char *rope_short, *rope_long;              /* ROPE_LONG: factor per pair; numbers */
+	double score_gain;                               /* of q k^T; 0: 1 / sqrt(score_width) */
+	int64_t score_width;                             /* otherwise head_dim */
 	double score_softcap, logit_softcap;             /* 0: none */
 	double embed_gain, residual_gain, logit_divisor; /* 0: 1 */
 	/* A mixture of experts, as config.json names its properties; experts 0: none. */
@@ -67,18 +67,32 @@ struct decoder_opts {
 
 /* Tensors of a block, of all families. */
 enum block_tensor {
-	NORM1_W, NORM1_B,           /* [C] before attention */
-	QKV_W, QKV_B,               /* q, k and v by one map */
-	Q_W, Q_B, K_W, K_B, V_W, V_B,
-	Q_NORM_W, K_NORM_W,         /* of q and k, see struct family */
-	O_W, O_B,
-	AFTER1_W,                   /* [C] norm of the attention branch */
-	NORM2_W, NORM2_B,           /* [C] before the feed-forward part */
-	GATE_W, GATE_B, UP_W, UP_B, /* up alone: no gate */
-	GATE_UP_W,                  /* gate and up by one map */
-	DOWN_W, DOWN_B,
-	AFTER2_W,                   /* [C] norm of the feed-forward branch */
-	ROUTER_W,                   /* [experts, C] */
+	NORM1_W,
+	NORM1_B, /* [C] before attention */
+	QKV_W,
+	QKV_B, /* q, k and v by one map */
+	Q_W,
+	Q_B,
+	K_W,
+	K_B,
+	V_W,
+	V_B,
+	Q_NORM_W,
+	K_NORM_W, /* of q and k, see struct family */
+	O_W,
+	O_B,
+	AFTER1_W, /* [C] norm of the attention branch */
+	NORM2_W,
+	NORM2_B, /* [C] before the feed-forward part */
+	GATE_W,
+	GATE_B,
+	UP_W,
+	UP_B,      /* up alone: no gate */
+	GATE_UP_W, /* gate and up by one map */
+	DOWN_W,
+	DOWN_B,
+	AFTER2_W, /* [C] norm of the feed-forward branch */
+	ROUTER_W, /* [experts, C] */
 	BLOCK_TENSORS
 };
 /* Tensors of an expert, each expert a unit: its param[] follow those of the block. */
@@ -94,8 +108,14 @@ struct tensor_name {
 	const char *name;
 	enum tensor_if needs;
 };
-#define TENSOR(which, text) { .tensor = which, .name = text }
-#define TENSOR_IF(option, which, text) { .tensor = which, .name = text, .needs = option }
+#define TENSOR(which, text)                                                                        \
+	{                                                                                          \
+		.tensor = which, .name = text                                                      \
+	}
+#define TENSOR_IF(option, which, text)                                                             \
+	{                                                                                          \
+		.tensor = which, .name = text, .needs = option                                     \
+	}
 
 /* A key of config.json; `write`: also where a model is exported; WRITE_LIST: a word for each layer,
  * one such key in a table. */
@@ -120,7 +140,7 @@ struct family {
 	 * one of them first; NULL: the class of `architecture` does */
 	const char *(*misfit)(const struct decoder_opts *);
 
-	const struct family *untied; /* (optional) it, with other names, where it is not tied */
+	const struct family *untied;    /* (optional) it, with other names, where it is not tied */
 	const char *tokens, *positions; /* the embedding's tensors; positions NULL: rotary ones */
 	const char *blocks;             /* before ".NUMBER.NAME" of a block's tensor */
 	const struct tensor_name *tensors;
@@ -132,10 +152,10 @@ struct family {
 	int32_t map; /* ZR_MAP_*: how linear maps are stored */
 	enum norm_kind norm_kind;
 	int embed_by_width; /* the embedding is multiplied by sqrt(C) */
-	int norm_plus_one; /* RMSNorm's factor is 1 + its weight */
-	int qk_norm_whole; /* norms of q and k go over all heads, [H D]; else over each, [D] */
-	int bare_rule; /* rope_scaling is {"type": ...} and what that needs, in transformers 4 */
-	int qkv_by_head;   /* the joint map gives q, k, v of head 0, then of head 1, ...; K = H */
+	int norm_plus_one;  /* RMSNorm's factor is 1 + its weight */
+	int qk_norm_whole;  /* norms of q and k go over all heads, [H D]; else over each, [D] */
+	int bare_rule;   /* rope_scaling is {"type": ...} and what that needs, in transformers 4 */
+	int qkv_by_head; /* the joint map gives q, k, v of head 0, then of head 1, ...; K = H */
 
 	const struct zr_pretrained_v1 *pretrained; /* its keys are struct family_key */
 };
@@ -174,8 +194,8 @@ struct zr_inst {
 	int at[BLOCK_TENSORS]; /* place of the tensor in a block's param[]; -1: it has none */
 	int n_block;           /* tensors of a block */
 	int64_t n_units;
-	int64_t rope_dim; /* elements of a head that turn */
-	struct rope rope[ROPES]; /* ROPE_LOCAL: with rope_local_theta */
+	int64_t rope_dim;             /* elements of a head that turn */
+	struct rope rope[ROPES];      /* ROPE_LOCAL: with rope_local_theta */
 	uint8_t kind[DECODER_LAYERS]; /* of each block, enum block_kind */
 };
 
@@ -192,9 +212,18 @@ struct pass {
 static inline struct pass unpack(const struct zr_inst *g, const struct zr_layer_call *c)
 {
 	const struct decoder_opts *o = g->o;
-	return (struct pass){ .g = g, .f = g->f, .o = o, .c = c, .B = c->batch, .T = c->length,
-			      .N = c->batch * c->length, .C = o->width, .H = o->heads,
-			      .K = o->kv_heads, .D = o->head_dim, .F = o->ffn_width,
+	return (struct pass){ .g = g,
+			      .f = g->f,
+			      .o = o,
+			      .c = c,
+			      .B = c->batch,
+			      .T = c->length,
+			      .N = c->batch * c->length,
+			      .C = o->width,
+			      .H = o->heads,
+			      .K = o->kv_heads,
+			      .D = o->head_dim,
+			      .F = o->ffn_width,
 			      .dropout = c->training ? (float)o->dropout : 0 };
 }
 
@@ -327,8 +356,8 @@ uint64_t norm_bwd_work(const struct pass *); /* bytes of its work, also of heads
 int norm_bwd(const struct pass *, int weight, const void *dy, const void *x, const float *stats,
 	     void *work);
 /* dy becomes the gradient w.r.t. x */
-int norm_bwd_in_place(const struct pass *, int weight, void *dy, const void *x,
-		      const float *stats, void *work);
+int norm_bwd_in_place(const struct pass *, int weight, void *dy, const void *x, const float *stats,
+		      void *work);
 
 /* RMSNorm of q or k, [N, heads * D], rows of y `stride` apart; stats: [N, heads] or [N] */
 int heads_norm(const struct pass *, int weight, int64_t heads, const void *x, void *y,
@@ -354,43 +383,43 @@ int add(const struct pass *, const void *a, float gain, const void *b, void *out
 
 /* What a mixture of experts keeps: the routing of zr_op_route, and of all places gate and up. */
 struct routing {
-	float *p, *lse, *weights;                    /* [N, E], [N], [N, k] */
-	int32_t *ids, *offsets, *order, *where;      /* [N, k], [E + 1], [N k], [N k] */
-	void *gate, *up;                             /* [N k, F] */
+	float *p, *lse, *weights;               /* [N, E], [N], [N, k] */
+	int32_t *ids, *offsets, *order, *where; /* [N, k], [E + 1], [N k], [N k] */
+	void *gate, *up;                        /* [N k, F] */
 };
 
 /* Its scratch, by place. */
 struct moe_work {
-	void *x, *y, *act;        /* [N k, C], [N k, C], [N k, F] */
+	void *x, *y, *act; /* [N k, C], [N k, C], [N k, F] */
 	/* backward only: */
-	void *dy, *dgate, *dup;   /* [N k, C], [N k, F], [N k, F] */
-	float *dx;                /* [N k, C] */
+	void *dy, *dgate, *dup;    /* [N k, C], [N k, F], [N k, F] */
+	float *dx;                 /* [N k, C] */
 	float *dweights, *dlogits; /* [N, k], [N, E] */
 };
 
 /* A block's activations that live from its forward to its backward. */
 struct block_saved {
 	struct routing routing;
-	float *stats1, *stats2;           /* of the norms before the branches */
+	float *stats1, *stats2;             /* of the norms before the branches */
 	float *after_stats1, *after_stats2; /* of those after them */
 	float *q_stats, *k_stats;
-	float *lse;             /* [B, H, T] */
-	void *qkv;              /* [N, (H + 2K) D] with one map for the three */
-	void *q_raw, *k_raw;    /* q and k before their norms, where they have some */
-	void *q, *k, *v;        /* [N, H D], [N, K D], [N, K D]; columns of qkv where that is */
+	float *lse;          /* [B, H, T] */
+	void *qkv;           /* [N, (H + 2K) D] with one map for the three */
+	void *q_raw, *k_raw; /* q and k before their norms, where they have some */
+	void *q, *k, *v;     /* [N, H D], [N, K D], [N, K D]; columns of qkv where that is */
 	int64_t q_stride, kv_stride; /* elements between rows of q, and of k and v */
 	int64_t q_head, kv_head;     /* elements between heads */
-	void *att, *x2;         /* [N, H D], [N, C] */
-	void *o, *down;         /* [N, C] the branches before the norms after them */
-	void *gate, *up;        /* [N, F] each, or rows of both side by side; no gate: only up */
+	void *att, *x2;              /* [N, H D], [N, C] */
+	void *o, *down;              /* [N, C] the branches before the norms after them */
+	void *gate, *up; /* [N, F] each, or rows of both side by side; no gate: only up */
 };
 
 /* Scratch of a call. Some share memory, see block.c. */
 struct block_work {
 	struct moe_work moe;
-	void *ln;           /* [N, C] output of a norm */
-	void *act;          /* [N, F] input of the map down */
-	void *q, *k;        /* [N, H D], [N, K D] after their norms */
+	void *ln;    /* [N, C] output of a norm */
+	void *act;   /* [N, F] input of the map down */
+	void *q, *k; /* [N, H D], [N, K D] after their norms */
 	/* backward only: */
 	void *dact;         /* [N, F] */
 	void *dgate, *dup;  /* as gate, up */
@@ -417,8 +446,8 @@ int branches_differ(const struct pass *);
 int branch_gradient(const struct pass *, int n, enum block_tensor after, const void *x,
 		    const float *stats, const struct block_work *, const void **dy);
 /* grad += the gradient w.r.t. x by way of the norm `before` or, without one, dln itself */
-int input_gradient(const struct pass *, enum block_tensor before, const void *x,
-		   const float *stats, const struct block_work *);
+int input_gradient(const struct pass *, enum block_tensor before, const void *x, const float *stats,
+		   const struct block_work *);
 
 /* ---- attention.c ---- */
 

@@ -26,11 +26,13 @@ static struct inputs inputs_of(const struct pass *p, const struct block_work *w)
 {
 	struct map up = map_of(p, UP_W, UP_B, p->C, p->F);
 	if (has(p, GATE_UP_W))
-		return (struct inputs){ 1, { map_of(p, GATE_UP_W, UP_B, p->C, 2 * p->F) },
+		return (struct inputs){ 1,
+					{ map_of(p, GATE_UP_W, UP_B, p->C, 2 * p->F) },
 					{ w->dgate } };
 	if (!has(p, GATE_W))
 		return (struct inputs){ 1, { up }, { w->dup } };
-	return (struct inputs){ 2, { map_of(p, GATE_W, GATE_B, p->C, p->F), up },
+	return (struct inputs){ 2,
+				{ map_of(p, GATE_W, GATE_B, p->C, p->F), up },
 				{ w->dgate, w->dup } };
 }
 
@@ -49,17 +51,21 @@ static const void *input(const struct pass *p, const struct block_saved *s,
 
 static int norm_input(const struct pass *p, const struct block_saved *s, const struct block_work *w)
 {
-	return has(p, NORM2_W) ?
-		       norm(p, p->g->at[NORM2_W], source(p, s), w->ln, s->stats2, p->N) : ZR_OK;
+	return has(p, NORM2_W) ? norm(p, p->g->at[NORM2_W], source(p, s), w->ln, s->stats2, p->N) :
+				 ZR_OK;
 }
 
 static int activate(const struct pass *p, const struct block_saved *s, const struct block_work *w)
 {
 	const struct zr_layer_call *c = p->c;
 	struct inputs in = inputs_of(p, w);
-	struct zr_op_swiglu op = { .size = sizeof op, .dtype = c->dtype,
-				   .activation = p->o->activation + 1, .n = p->N * p->F,
-				   .gate = s->gate, .up = s->up, .out = w->act };
+	struct zr_op_swiglu op = { .size = sizeof op,
+				   .dtype = c->dtype,
+				   .activation = p->o->activation + 1,
+				   .n = p->N * p->F,
+				   .gate = s->gate,
+				   .up = s->up,
+				   .out = w->act };
 	const void *y = input(p, s, w);
 	int rc;
 	if (!gated(p))
@@ -95,13 +101,24 @@ static int activate_backward(const struct pass *p, const struct block_saved *s,
 {
 	const struct zr_layer_call *c = p->c;
 	int32_t activation = p->o->activation + 1;
-	struct zr_op_gelu_bwd gelu = { .size = sizeof gelu, .dtype = c->dtype,
-				       .activation = activation, .n = p->N * p->F, .dy = w->dact,
-				       .pre = s->up, .dx = w->dup, .act = w->act };
-	struct zr_op_swiglu_bwd glu = { .size = sizeof glu, .dtype = c->dtype,
-					.activation = activation, .n = p->N * p->F, .dy = w->dact,
-					.gate = s->gate, .up = s->up, .dgate = w->dgate,
-					.dup = w->dup, .act = w->act };
+	struct zr_op_gelu_bwd gelu = { .size = sizeof gelu,
+				       .dtype = c->dtype,
+				       .activation = activation,
+				       .n = p->N * p->F,
+				       .dy = w->dact,
+				       .pre = s->up,
+				       .dx = w->dup,
+				       .act = w->act };
+	struct zr_op_swiglu_bwd glu = { .size = sizeof glu,
+					.dtype = c->dtype,
+					.activation = activation,
+					.n = p->N * p->F,
+					.dy = w->dact,
+					.gate = s->gate,
+					.up = s->up,
+					.dgate = w->dgate,
+					.dup = w->dup,
+					.act = w->act };
 	if (has(p, GATE_UP_W)) {
 		glu.width = p->F;
 		glu.stride = 2 * p->F;

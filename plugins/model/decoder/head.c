@@ -30,11 +30,17 @@ static float gain(const struct pass *p)
 static struct zr_op_head_loss loss_op(const struct pass *p)
 {
 	const struct zr_layer_call *c = p->c;
-	return (struct zr_op_head_loss){ .size = sizeof(struct zr_op_head_loss), .dtype = c->dtype,
-					 .scale = c->grad_scale, .rows = p->N, .width = p->C,
-					 .vocabulary = p->o->vocabulary, .targets = c->targets,
-					 .loss = c->loss_rows, .loss_sum = c->loss_sum,
-					 .weights = c->weights, .logit_gain = gain(p),
+	return (struct zr_op_head_loss){ .size = sizeof(struct zr_op_head_loss),
+					 .dtype = c->dtype,
+					 .scale = c->grad_scale,
+					 .rows = p->N,
+					 .width = p->C,
+					 .vocabulary = p->o->vocabulary,
+					 .targets = c->targets,
+					 .loss = c->loss_rows,
+					 .loss_sum = c->loss_sum,
+					 .weights = c->weights,
+					 .logit_gain = gain(p),
 					 .softcap = (float)p->o->logit_softcap };
 }
 
@@ -136,13 +142,24 @@ int head_backward(const struct pass *p)
 int head_logits(const struct pass *p, int64_t row, float *logits)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_matmul op = { .size = sizeof op, .flags = ZR_MM_TRANS_B, .a_dtype = c->dtype,
-				   .b_dtype = c->dtype, .d_dtype = ZR_F32, .m = 1,
-				   .n = p->o->vocabulary, .k = p->C, .lda = p->C, .ldb = p->C,
-				   .ldd = p->o->vocabulary, .b = c->param[projection(p)],
+	struct zr_op_matmul op = { .size = sizeof op,
+				   .flags = ZR_MM_TRANS_B,
+				   .a_dtype = c->dtype,
+				   .b_dtype = c->dtype,
+				   .d_dtype = ZR_F32,
+				   .m = 1,
+				   .n = p->o->vocabulary,
+				   .k = p->C,
+				   .lda = p->C,
+				   .ldb = p->C,
+				   .ldd = p->o->vocabulary,
+				   .b = c->param[projection(p)],
 				   .d = logits };
-	struct zr_op_logit_cap cap = { .size = sizeof cap, .n = p->o->vocabulary, .gain = gain(p),
-				       .softcap = (float)p->o->logit_softcap, .x = logits };
+	struct zr_op_logit_cap cap = { .size = sizeof cap,
+				       .n = p->o->vocabulary,
+				       .gain = gain(p),
+				       .softcap = (float)p->o->logit_softcap,
+				       .x = logits };
 	struct work w;
 	int rc;
 	carve(p, 0, c->work, &w);

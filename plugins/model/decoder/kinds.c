@@ -54,8 +54,10 @@ static int by_list(const struct zr_host *h, const struct kind_list *l, int64_t l
 	}
 
 	if (i < layers || n)
-		return zr_fail(h, ZR_EINVAL, "%s has %s words than layers = %lld: give one for "
-			       "each layer", l->option, n ? "more" : "fewer", (long long)layers);
+		return zr_fail(h, ZR_EINVAL,
+			       "%s has %s words than layers = %lld: give one for "
+			       "each layer",
+			       l->option, n ? "more" : "fewer", (long long)layers);
 	return ZR_OK;
 }
 
@@ -63,10 +65,10 @@ static int by_list(const struct zr_host *h, const struct kind_list *l, int64_t l
 
 static void kind_lists(const struct decoder_opts *o, struct kind_list lists[LISTS])
 {
-	lists[0] = (struct kind_list){ "layer_types", o->layer_types, "sliding_attention",
-				       "full_attention", BLOCK_LOCAL, o->global_every };
-	lists[1] = (struct kind_list){ "rope_layers", o->rope_layers, "1", "0", BLOCK_TURNED,
-				       o->rope_skip_every };
+	lists[0] = (struct kind_list){ "layer_types",    o->layer_types, "sliding_attention",
+				       "full_attention", BLOCK_LOCAL,    o->global_every };
+	lists[1] = (struct kind_list){ "rope_layers", o->rope_layers, "1",
+				       "0",           BLOCK_TURNED,   o->rope_skip_every };
 }
 
 void decoder_kind_list(const struct zr_inst *g, const char *option, char *out, size_t n)
@@ -104,7 +106,9 @@ int decoder_kinds(const struct zr_host *h, const struct decoder_opts *o, uint8_t
 
 	for (i = 0; !o->window && i < (size_t)o->layers; i++)
 		if (kind[i] & BLOCK_LOCAL)
-			return zr_fail(h, ZR_EINVAL, "layer_types: layer %zu is "
-				       "sliding_attention, but there is no window", i);
+			return zr_fail(h, ZR_EINVAL,
+				       "layer_types: layer %zu is "
+				       "sliding_attention, but there is no window",
+				       i);
 	return ZR_OK;
 }

@@ -29,10 +29,15 @@ static int embed_forward(const struct pass *p)
 {
 	const struct zr_layer_call *c = p->c;
 	int learned = p->f->positions != NULL;
-	struct zr_op_embedding op = { .size = sizeof op, .dtype = c->dtype, .batch = p->B,
-				      .length = p->T, .width = p->C,
-				      .vocabulary = p->o->vocabulary, .tokens = c->tokens,
-				      .wte = c->param[TOKENS_W], .out = c->out };
+	struct zr_op_embedding op = { .size = sizeof op,
+				      .dtype = c->dtype,
+				      .batch = p->B,
+				      .length = p->T,
+				      .width = p->C,
+				      .vocabulary = p->o->vocabulary,
+				      .tokens = c->tokens,
+				      .wte = c->param[TOKENS_W],
+				      .out = c->out };
 	int rc;
 	if (learned) {
 		op.positions = p->o->context;
@@ -52,10 +57,15 @@ static int embed_forward(const struct pass *p)
 static int embed_backward(const struct pass *p)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_embedding_bwd op = { .size = sizeof op, .dtype = c->dtype, .batch = p->B,
-					  .length = p->T, .width = p->C,
-					  .vocabulary = p->o->vocabulary, .tokens = c->tokens,
-					  .dout = c->grad, .dwte = c->dparam[TOKENS_W] };
+	struct zr_op_embedding_bwd op = { .size = sizeof op,
+					  .dtype = c->dtype,
+					  .batch = p->B,
+					  .length = p->T,
+					  .width = p->C,
+					  .vocabulary = p->o->vocabulary,
+					  .tokens = c->tokens,
+					  .dout = c->grad,
+					  .dwte = c->dparam[TOKENS_W] };
 	int some = ZR_HAS(c, struct zr_layer_call, n_rows) && c->n_rows, rc = ZR_OK;
 	op.flags = c->accumulate[TOKENS_W] ? ZR_OP_ACCUMULATE_WTE : 0;
 	if (p->f->positions) {
@@ -84,9 +94,9 @@ static int embed_backward(const struct pass *p)
 static int unsupported(const struct zr_inst *g, const struct zr_ops *ops)
 {
 	const char *missing = NULL;
-#define NEED(op) \
-	if (!ZR_HAS(ops, struct zr_ops, op) || !ops->op) \
-		missing = #op
+#define NEED(op)                                                                                   \
+	if (!ZR_HAS(ops, struct zr_ops, op) || !ops->op)                                           \
+	missing = #op
 	NEED(matmul);
 	NEED(embedding);
 	NEED(embedding_bwd);
@@ -137,8 +147,13 @@ static int unsupported(const struct zr_inst *g, const struct zr_ops *ops)
 static int decoder_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_t length,
 			 int32_t dtype, const struct zr_ops *ops, struct zr_layer_bytes *out)
 {
-	struct zr_layer_call c = { .size = sizeof c, .layer = layer, .training = 1, .dtype = dtype,
-				   .batch = batch, .length = length, .ops = ops };
+	struct zr_layer_call c = { .size = sizeof c,
+				   .layer = layer,
+				   .training = 1,
+				   .dtype = dtype,
+				   .batch = batch,
+				   .length = length,
+				   .ops = ops };
 	struct pass p = unpack(g, &c);
 	struct carver row = { 0, 0 };
 	int rc = unsupported(g, ops);

@@ -53,7 +53,8 @@ void *moe_behind(const struct pass *p, const void *rows)
 
 int moe_clear_sums(const struct pass *p)
 {
-	struct zr_op_init op = { .size = sizeof op, .n = (int64_t)(moe_bytes_behind(p) / 4),
+	struct zr_op_init op = { .size = sizeof op,
+				 .n = (int64_t)(moe_bytes_behind(p) / 4),
 				 .dst = moe_behind(p, p->c->out) };
 	return op.dst ? p->c->ops->init(p->c->ops, p->c->stream, &op) : ZR_OK;
 }
@@ -61,12 +62,14 @@ int moe_clear_sums(const struct pass *p)
 int moe_losses(const struct pass *p)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_router_losses op = {
-		.size = sizeof op, .blocks = p->o->layers, .experts = p->o->experts,
-		.balance = (float)p->o->router_aux_loss_coef, .z = (float)p->o->router_z_loss_coef,
-		.sums = moe_behind(p, c->in), .share = moe_behind(p, c->grad),
-		.loss = c->loss_sum + 1
-	};
+	struct zr_op_router_losses op = { .size = sizeof op,
+					  .blocks = p->o->layers,
+					  .experts = p->o->experts,
+					  .balance = (float)p->o->router_aux_loss_coef,
+					  .z = (float)p->o->router_z_loss_coef,
+					  .sums = moe_behind(p, c->in),
+					  .share = moe_behind(p, c->grad),
+					  .loss = c->loss_sum + 1 };
 	return op.sums ? c->ops->router_losses(c->ops, c->stream, &op) : ZR_OK;
 }
 
@@ -142,12 +145,18 @@ static int gradients(const struct pass *p, const struct routing *r, enum expert_
 	const struct zr_layer_call *c = p->c;
 	int rc = ZR_OK;
 	for (int add = 0; !rc && add < 2; add++) {
-		struct zr_op_matmul_grouped_dw op = {
-			.size = sizeof op, .flags = add ? ZR_OP_ACCUMULATE : 0, .dtype = c->dtype,
-			.rows = places(p), .experts = p->o->experts, .m = rows, .n = cols,
-			.k = p->o->experts_per_token, .offsets = r->offsets, .order = r->order,
-			.dy = dy, .x = x
-		};
+		struct zr_op_matmul_grouped_dw op = { .size = sizeof op,
+						      .flags = add ? ZR_OP_ACCUMULATE : 0,
+						      .dtype = c->dtype,
+						      .rows = places(p),
+						      .experts = p->o->experts,
+						      .m = rows,
+						      .n = cols,
+						      .k = p->o->experts_per_token,
+						      .offsets = r->offsets,
+						      .order = r->order,
+						      .dy = dy,
+						      .x = x };
 		int wanted = 0;
 		for (int64_t e = 0; e < p->o->experts; e++) {
 			int i = parameter(p, e, t);
@@ -162,9 +171,14 @@ static int gradients(const struct pass *p, const struct routing *r, enum expert_
 
 static int gather(const struct pass *p, const struct routing *r, const void *x, void *out)
 {
-	struct zr_op_expert_rows op = { .size = sizeof op, .dtype = p->c->dtype, .rows = p->N,
-					.k = p->o->experts_per_token, .width = p->C,
-					.order = r->order, .x = x, .out = out };
+	struct zr_op_expert_rows op = { .size = sizeof op,
+					.dtype = p->c->dtype,
+					.rows = p->N,
+					.k = p->o->experts_per_token,
+					.width = p->C,
+					.order = r->order,
+					.x = x,
+					.out = out };
 	return p->c->ops->expert_rows(p->c->ops, p->c->stream, &op);
 }
 
@@ -179,18 +193,35 @@ static int route(const struct pass *p, const struct routing *r, const void *x)
 {
 	const struct zr_layer_call *c = p->c;
 	int64_t E = p->o->experts;
-	struct zr_op_matmul logits = {
-		.size = sizeof logits,
-		.flags = ZR_MM_TRANS_B | (c->flags & ZR_CALL_EACH_ROW ? ZR_MM_EACH_ROW : 0),
-		.a_dtype = c->dtype, .b_dtype = c->dtype, .d_dtype = ZR_F32, .m = p->N, .n = E,
-		.k = p->C, .lda = p->C, .ldb = p->C, .ldd = E, .a = x,
-		.b = c->param[p->g->at[ROUTER_W]], .d = r->p
-	};
-	struct zr_op_route op = { .size = sizeof op, .flags = route_flags(p), .rows = p->N,
-				  .experts = E, .k = p->o->experts_per_token, .logits = r->p,
-				  .lse = r->lse, .ids = r->ids, .weights = r->weights,
-				  .offsets = r->offsets, .order = r->order, .where = r->where,
-				  .before = moe_behind(p, c->in), .sums = moe_behind(p, c->out),
+	struct zr_op_matmul logits = { .size = sizeof logits,
+				       .flags = ZR_MM_TRANS_B |
+						(c->flags & ZR_CALL_EACH_ROW ? ZR_MM_EACH_ROW : 0),
+				       .a_dtype = c->dtype,
+				       .b_dtype = c->dtype,
+				       .d_dtype = ZR_F32,
+				       .m = p->N,
+				       .n = E,
+				       .k = p->C,
+				       .lda = p->C,
+				       .ldb = p->C,
+				       .ldd = E,
+				       .a = x,
+				       .b = c->param[p->g->at[ROUTER_W]],
+				       .d = r->p };
+	struct zr_op_route op = { .size = sizeof op,
+				  .flags = route_flags(p),
+				  .rows = p->N,
+				  .experts = E,
+				  .k = p->o->experts_per_token,
+				  .logits = r->p,
+				  .lse = r->lse,
+				  .ids = r->ids,
+				  .weights = r->weights,
+				  .offsets = r->offsets,
+				  .order = r->order,
+				  .where = r->where,
+				  .before = moe_behind(p, c->in),
+				  .sums = moe_behind(p, c->out),
 				  .targets = c->targets };
 	int rc = c->ops->matmul(c->ops, c->stream, &logits);
 	if (rc)
@@ -200,8 +231,12 @@ static int route(const struct pass *p, const struct routing *r, const void *x)
 
 static int activate(const struct pass *p, const struct routing *r, void *act)
 {
-	struct zr_op_swiglu op = { .size = sizeof op, .dtype = p->c->dtype, .n = places(p) * p->F,
-				   .gate = r->gate, .up = r->up, .out = act };
+	struct zr_op_swiglu op = { .size = sizeof op,
+				   .dtype = p->c->dtype,
+				   .n = places(p) * p->F,
+				   .gate = r->gate,
+				   .up = r->up,
+				   .out = act };
 	return p->c->ops->swiglu(p->c->ops, p->c->stream, &op);
 }
 
@@ -211,10 +246,16 @@ int moe_forward(const struct pass *p, const struct block_saved *s, const struct 
 	const struct routing *r = &s->routing;
 	const struct moe_work *m = &w->moe;
 	int32_t t = c->dtype;
-	struct zr_op_expert_combine sum = { .size = sizeof sum, .dtype = t, .out_dtype = t,
-					    .rows = p->N, .k = p->o->experts_per_token,
-					    .width = p->C, .where = r->where,
-					    .weights = r->weights, .y = m->y, .out = c->out };
+	struct zr_op_expert_combine sum = { .size = sizeof sum,
+					    .dtype = t,
+					    .out_dtype = t,
+					    .rows = p->N,
+					    .k = p->o->experts_per_token,
+					    .width = p->C,
+					    .where = r->where,
+					    .weights = r->weights,
+					    .y = m->y,
+					    .out = c->out };
 	int rc;
 	if ((rc = norm(p, p->g->at[NORM2_W], s->x2, w->ln, s->stats2, p->N)) ||
 	    (rc = route(p, r, w->ln)) || (rc = gather(p, r, w->ln, m->x)) ||
@@ -234,13 +275,23 @@ static int experts_backward(const struct pass *p, const struct routing *r, const
 			    const void *dy)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_expert_weigh weigh = { .size = sizeof weigh, .dtype = c->dtype,
-					    .places = places(p), .width = p->F, .order = r->order,
-					    .weights = r->weights, .x = m->act, .dy = m->dgate,
+	struct zr_op_expert_weigh weigh = { .size = sizeof weigh,
+					    .dtype = c->dtype,
+					    .places = places(p),
+					    .width = p->F,
+					    .order = r->order,
+					    .weights = r->weights,
+					    .x = m->act,
+					    .dy = m->dgate,
 					    .dweights = m->dweights };
-	struct zr_op_swiglu_bwd glu = { .size = sizeof glu, .dtype = c->dtype,
-					.n = places(p) * p->F, .dy = m->dgate, .gate = r->gate,
-					.up = r->up, .dgate = m->dgate, .dup = m->dup };
+	struct zr_op_swiglu_bwd glu = { .size = sizeof glu,
+					.dtype = c->dtype,
+					.n = places(p) * p->F,
+					.dy = m->dgate,
+					.gate = r->gate,
+					.up = r->up,
+					.dgate = m->dgate,
+					.dup = m->dup };
 	int rc;
 	if ((rc = gather(p, r, dy, m->dy)) ||
 	    (rc = multiply(p, r, EXPERT_DOWN_W, 1, p->C, p->F, m->dy, m->dgate, c->dtype, 0)) ||
@@ -256,10 +307,15 @@ static int inputs_of_experts_backward(const struct pass *p, const struct routing
 				      const struct moe_work *m, const void *y, float *sum)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_expert_combine add = { .size = sizeof add, .dtype = ZR_F32,
-					    .out_dtype = ZR_F32, .rows = p->N,
-					    .k = p->o->experts_per_token, .width = p->C,
-					    .where = r->where, .y = m->dx, .out = sum };
+	struct zr_op_expert_combine add = { .size = sizeof add,
+					    .dtype = ZR_F32,
+					    .out_dtype = ZR_F32,
+					    .rows = p->N,
+					    .k = p->o->experts_per_token,
+					    .width = p->C,
+					    .where = r->where,
+					    .y = m->dx,
+					    .out = sum };
 	int rc;
 	if ((rc = gather(p, r, y, m->x)) ||
 	    (rc = gradients(p, r, EXPERT_GATE_W, p->F, p->C, m->dgate, m->x)) ||
@@ -278,24 +334,50 @@ static int router_backward(const struct pass *p, const struct routing *r, const 
 	int64_t E = p->o->experts;
 	int weight = p->g->at[ROUTER_W], rc;
 	float loss = c->aux_scale / (float)p->o->layers;
-	struct zr_op_route_bwd op = { .size = sizeof op, .flags = route_flags(p), .rows = p->N,
-				      .experts = E, .k = p->o->experts_per_token,
+	struct zr_op_route_bwd op = { .size = sizeof op,
+				      .flags = route_flags(p),
+				      .rows = p->N,
+				      .experts = E,
+				      .k = p->o->experts_per_token,
 				      .balance = (float)p->o->router_aux_loss_coef * loss,
-				      .z = (float)p->o->router_z_loss_coef * loss, .p = r->p,
-				      .lse = r->lse, .ids = r->ids, .weights = r->weights,
-				      .share = moe_behind(p, c->grad), .dweights = m->dweights,
-				      .dlogits = m->dlogits, .targets = c->targets };
-	struct zr_op_matmul dx = { .size = sizeof dx, .flags = ZR_MM_ACCUMULATE, .a_dtype = ZR_F32,
-				   .b_dtype = c->dtype, .d_dtype = ZR_F32, .m = p->N, .n = p->C,
-				   .k = E, .lda = E, .ldb = p->C, .ldd = p->C, .a = m->dlogits,
-				   .b = c->param[weight], .d = sum };
-	struct zr_op_matmul dw = {
-		.size = sizeof dw,
-		.flags = ZR_MM_TRANS_A | (c->accumulate[weight] ? ZR_MM_ACCUMULATE : 0),
-		.a_dtype = ZR_F32, .b_dtype = c->dtype, .d_dtype = ZR_F32, .m = E, .n = p->C,
-		.k = p->N, .lda = E, .ldb = p->C, .ldd = p->C, .a = m->dlogits, .b = y,
-		.d = c->dparam[weight]
-	};
+				      .z = (float)p->o->router_z_loss_coef * loss,
+				      .p = r->p,
+				      .lse = r->lse,
+				      .ids = r->ids,
+				      .weights = r->weights,
+				      .share = moe_behind(p, c->grad),
+				      .dweights = m->dweights,
+				      .dlogits = m->dlogits,
+				      .targets = c->targets };
+	struct zr_op_matmul dx = { .size = sizeof dx,
+				   .flags = ZR_MM_ACCUMULATE,
+				   .a_dtype = ZR_F32,
+				   .b_dtype = c->dtype,
+				   .d_dtype = ZR_F32,
+				   .m = p->N,
+				   .n = p->C,
+				   .k = E,
+				   .lda = E,
+				   .ldb = p->C,
+				   .ldd = p->C,
+				   .a = m->dlogits,
+				   .b = c->param[weight],
+				   .d = sum };
+	struct zr_op_matmul dw = { .size = sizeof dw,
+				   .flags = ZR_MM_TRANS_A |
+					    (c->accumulate[weight] ? ZR_MM_ACCUMULATE : 0),
+				   .a_dtype = ZR_F32,
+				   .b_dtype = c->dtype,
+				   .d_dtype = ZR_F32,
+				   .m = E,
+				   .n = p->C,
+				   .k = p->N,
+				   .lda = E,
+				   .ldb = p->C,
+				   .ldd = p->C,
+				   .a = m->dlogits,
+				   .b = y,
+				   .d = c->dparam[weight] };
 	if ((rc = c->ops->route_bwd(c->ops, c->stream, &op)) ||
 	    (rc = c->ops->matmul(c->ops, c->stream, &dx)) || !dw.d)
 		return rc;
@@ -306,8 +388,11 @@ int moe_backward(const struct pass *p, const struct block_saved *s, const struct
 {
 	const struct zr_layer_call *c = p->c;
 	const struct routing *r = &s->routing;
-	struct zr_op_cast round = { .size = sizeof round, .dst_dtype = c->dtype,
-				    .src_dtype = ZR_F32, .n = p->N * p->C, .src = w->sum,
+	struct zr_op_cast round = { .size = sizeof round,
+				    .dst_dtype = c->dtype,
+				    .src_dtype = ZR_F32,
+				    .n = p->N * p->C,
+				    .src = w->sum,
 				    .dst = w->dln };
 	const void *dy;
 	int rc;

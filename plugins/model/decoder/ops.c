@@ -17,8 +17,11 @@ struct map map_of(const struct pass *p, enum block_tensor weight, enum block_ten
 static struct zr_op_matmul matmul_op(const struct pass *p, uint32_t flags)
 {
 	int32_t t = p->c->dtype;
-	return (struct zr_op_matmul){ .size = sizeof(struct zr_op_matmul), .flags = flags,
-				      .a_dtype = t, .b_dtype = t, .d_dtype = t };
+	return (struct zr_op_matmul){ .size = sizeof(struct zr_op_matmul),
+				      .flags = flags,
+				      .a_dtype = t,
+				      .b_dtype = t,
+				      .d_dtype = t };
 }
 
 static int out_in(const struct pass *p)
@@ -29,8 +32,8 @@ static int out_in(const struct pass *p)
 int linear(const struct pass *p, struct map l, const void *x, void *y, void *pre)
 {
 	uint32_t each = p->c->flags & ZR_CALL_EACH_ROW ? ZR_MM_EACH_ROW : 0;
-	struct zr_op_matmul op = matmul_op(p, each | (out_in(p) ? ZR_MM_TRANS_B : 0) |
-						      (pre ? ZR_MM_GELU : 0));
+	struct zr_op_matmul op =
+		matmul_op(p, each | (out_in(p) ? ZR_MM_TRANS_B : 0) | (pre ? ZR_MM_GELU : 0));
 	op.m = p->N;
 	op.n = l.to;
 	op.k = l.from;
@@ -79,8 +82,8 @@ static int linear_dx_add(const struct pass *p, struct map l, const void *dy, flo
 int linear_dw(const struct pass *p, struct map l, const void *x, const void *dy)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_matmul op = matmul_op(
-		p, ZR_MM_TRANS_A | (c->accumulate[l.weight] ? ZR_MM_ACCUMULATE : 0));
+	struct zr_op_matmul op =
+		matmul_op(p, ZR_MM_TRANS_A | (c->accumulate[l.weight] ? ZR_MM_ACCUMULATE : 0));
 	struct zr_op_bias_bwd bias = {
 		.size = sizeof bias, .dtype = c->dtype, .rows = p->N, .width = l.to, .dy = dy
 	};
@@ -105,8 +108,12 @@ int linear_dw(const struct pass *p, struct map l, const void *x, const void *dy)
 int inputs_backward(const struct pass *p, const struct inputs *in, const void *x, float *sum,
 		    void *dx)
 {
-	struct zr_op_cast round = { .size = sizeof round, .dst_dtype = p->c->dtype,
-				    .src_dtype = ZR_F32, .n = p->N * p->C, .src = sum, .dst = dx };
+	struct zr_op_cast round = { .size = sizeof round,
+				    .dst_dtype = p->c->dtype,
+				    .src_dtype = ZR_F32,
+				    .n = p->N * p->C,
+				    .src = sum,
+				    .dst = dx };
 	int i, rc = ZR_OK;
 	for (i = 0; !rc && i < in->n; i++)
 		rc = linear_dw(p, in->map[i], x, in->dy[i]);
@@ -129,10 +136,17 @@ static int layer_norm(const struct pass *p, int weight, const void *x, void *y, 
 		      int64_t rows)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_layernorm op = { .size = sizeof op, .dtype = c->dtype, .rows = rows,
-				      .width = p->C, .eps = (float)p->o->norm_eps, .x = x,
-				      .gamma = c->param[weight], .beta = c->param[weight + 1],
-				      .y = y, .mean = stats, .rstd = stats + p->N };
+	struct zr_op_layernorm op = { .size = sizeof op,
+				      .dtype = c->dtype,
+				      .rows = rows,
+				      .width = p->C,
+				      .eps = (float)p->o->norm_eps,
+				      .x = x,
+				      .gamma = c->param[weight],
+				      .beta = c->param[weight + 1],
+				      .y = y,
+				      .mean = stats,
+				      .rstd = stats + p->N };
 	return c->ops->layernorm(c->ops, c->stream, &op);
 }
 
@@ -140,7 +154,8 @@ static struct zr_op_rmsnorm rms_norm_op(const struct pass *p, int weight)
 {
 	return (struct zr_op_rmsnorm){ .size = sizeof(struct zr_op_rmsnorm),
 				       .flags = p->f->norm_plus_one ? ZR_RMSNORM_PLUS_ONE : 0,
-				       .dtype = p->c->dtype, .width = p->C,
+				       .dtype = p->c->dtype,
+				       .width = p->C,
 				       .eps = (float)p->o->norm_eps,
 				       .gamma = p->c->param[weight] };
 }
@@ -186,14 +201,18 @@ int heads_norm(const struct pass *p, int weight, int64_t heads, const void *x, v
 static struct zr_op_layernorm_bwd layer_norm_bwd_op(const struct pass *p)
 {
 	return (struct zr_op_layernorm_bwd){ .size = sizeof(struct zr_op_layernorm_bwd),
-					     .dtype = p->c->dtype, .rows = p->N, .width = p->C };
+					     .dtype = p->c->dtype,
+					     .rows = p->N,
+					     .width = p->C };
 }
 
 static struct zr_op_rmsnorm_bwd rms_norm_bwd_op(const struct pass *p)
 {
 	return (struct zr_op_rmsnorm_bwd){ .size = sizeof(struct zr_op_rmsnorm_bwd),
 					   .flags = p->f->norm_plus_one ? ZR_RMSNORM_PLUS_ONE : 0,
-					   .dtype = p->c->dtype, .rows = p->N, .width = p->C };
+					   .dtype = p->c->dtype,
+					   .rows = p->N,
+					   .width = p->C };
 }
 
 static struct zr_op_rmsnorm_bwd heads_norm_bwd_op(const struct pass *p, int64_t heads)
@@ -280,8 +299,8 @@ int norm_bwd(const struct pass *p, int weight, const void *dy, const void *x, co
 	return rms_norm_bwd(p, &op, weight, dy, x, stats, p->c->grad, work);
 }
 
-int norm_bwd_in_place(const struct pass *p, int weight, void *dy, const void *x,
-		      const float *stats, void *work)
+int norm_bwd_in_place(const struct pass *p, int weight, void *dy, const void *x, const float *stats,
+		      void *work)
 {
 	struct zr_op_rmsnorm_bwd op = rms_norm_bwd_op(p);
 	op.flags |= ZR_RMSNORM_STORE;
@@ -309,11 +328,20 @@ int rotate(const struct pass *p, uint32_t flags, void *x, int64_t heads, int64_t
 	   int64_t head)
 {
 	const struct rope *r = rope_of(p);
-	struct zr_op_rotary op = { .size = sizeof op, .flags = flags, .dtype = p->c->dtype,
-				   .batch = p->B, .length = p->T, .heads = heads, .head_dim = p->D,
-				   .stride = stride, .x = x, .out = x,
-				   .position = p->c->positions, .rotary_dim = p->g->rope_dim,
-				   .head_stride = head, .gain = r->gain };
+	struct zr_op_rotary op = { .size = sizeof op,
+				   .flags = flags,
+				   .dtype = p->c->dtype,
+				   .batch = p->B,
+				   .length = p->T,
+				   .heads = heads,
+				   .head_dim = p->D,
+				   .stride = stride,
+				   .x = x,
+				   .out = x,
+				   .position = p->c->positions,
+				   .rotary_dim = p->g->rope_dim,
+				   .head_stride = head,
+				   .gain = r->gain };
 	memcpy(op.frequency, r->frequency, (size_t)p->g->rope_dim / 2 * sizeof *op.frequency);
 	return p->c->ops->rotary(p->c->ops, p->c->stream, &op);
 }
@@ -327,15 +355,26 @@ struct zr_rng site(const struct pass *p, int n)
 
 int residual(const struct pass *p, int n, const void *a, const void *b, void *out)
 {
-	struct zr_op_residual op = { .size = sizeof op, .dtype = p->c->dtype, .dropout = p->dropout,
-				     .n = p->N * p->C, .rng = site(p, n), .a = a, .b = b,
-				     .out = out, .gain = (float)p->o->residual_gain };
+	struct zr_op_residual op = { .size = sizeof op,
+				     .dtype = p->c->dtype,
+				     .dropout = p->dropout,
+				     .n = p->N * p->C,
+				     .rng = site(p, n),
+				     .a = a,
+				     .b = b,
+				     .out = out,
+				     .gain = (float)p->o->residual_gain };
 	return p->c->ops->residual(p->c->ops, p->c->stream, &op);
 }
 
 int add(const struct pass *p, const void *a, float gain, const void *b, void *out)
 {
-	struct zr_op_residual op = { .size = sizeof op, .dtype = p->c->dtype, .n = p->N * p->C,
-				     .a = a, .b = b, .out = out, .gain = gain };
+	struct zr_op_residual op = { .size = sizeof op,
+				     .dtype = p->c->dtype,
+				     .n = p->N * p->C,
+				     .a = a,
+				     .b = b,
+				     .out = out,
+				     .gain = gain };
 	return p->c->ops->residual(p->c->ops, p->c->stream, &op);
 }

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-const char *const decoder_scalings[] = { "default", "linear", "dynamic", "llama3", "yarn",
-					  "longrope", NULL };
+const char *const decoder_scalings[] = { "default", "linear",   "dynamic", "llama3",
+					 "yarn",    "longrope", NULL };
 const char *const decoder_yes_no[] = { "no", "yes", NULL };
 const char *const decoder_activations[] = { "silu", "gelu_tanh", "gelu", NULL };
 
@@ -174,8 +174,7 @@ int decoder_check(const struct zr_host *h, const struct family *f, const struct 
 		return zr_fail(h, ZR_EINVAL, "kv_heads = %lld does not divide heads = %lld",
 			       (long long)o->kv_heads, (long long)o->heads);
 	if (o->experts_per_token > o->experts)
-		return zr_fail(h, ZR_EINVAL,
-			       "experts_per_token = %lld is more than experts = %lld",
+		return zr_fail(h, ZR_EINVAL, "experts_per_token = %lld is more than experts = %lld",
 			       (long long)o->experts_per_token, (long long)o->experts);
 	if (!has_gate(f) && !f->experts && o->activation == ACT_SILU)
 		return zr_fail(h, ZR_EINVAL,
@@ -218,8 +217,8 @@ static const struct {
 	{ "short_factor", READ_BY(ROPE_LONG) },
 	{ "long_factor", READ_BY(ROPE_LONG) },
 	/* transformers 4 lets dynamic scaling have it, and does not use it there */
-	{ "original_max_position_embeddings", READ_BY(ROPE_DYNAMIC) | READ_BY(ROPE_LLAMA3) |
-						      READ_BY(ROPE_YARN) | READ_BY(ROPE_LONG) },
+	{ "original_max_position_embeddings",
+	  READ_BY(ROPE_DYNAMIC) | READ_BY(ROPE_LLAMA3) | READ_BY(ROPE_YARN) | READ_BY(ROPE_LONG) },
 };
 
 int decoder_accepts(const struct zr_host *h, const struct family *f, const void *opts,

@@ -8,111 +8,111 @@
 #include "decoder.h"
 
 /* Of a preset. */
-#define SHAPE(l, h, k, c, f, t, v) \
-	.layers = l, .heads = h, .kv_heads = k, .width = c, .ffn_width = f, .context = t, \
+#define SHAPE(l, h, k, c, f, t, v)                                                                 \
+	.layers = l, .heads = h, .kv_heads = k, .width = c, .ffn_width = f, .context = t,          \
 	.vocabulary = v
 
 /* The upper limits keep every product of two of them, in bytes, far below 2^63. */
-#define OPT_COUNT(name, most, unit, doc) \
-	ZR_OPT(struct decoder_opts, name, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, most, \
+#define OPT_COUNT(name, most, unit, doc)                                                           \
+	ZR_OPT(struct decoder_opts, name, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, most,     \
 	       unit, doc)
-#define OPT_POSITIVE(name, most, doc) \
-	ZR_OPT(struct decoder_opts, name, ZR_T_F64, ZR_O_AUTO | ZR_O_NUMERIC | ZR_O_MIN_OPEN, \
+#define OPT_POSITIVE(name, most, doc)                                                              \
+	ZR_OPT(struct decoder_opts, name, ZR_T_F64, ZR_O_AUTO | ZR_O_NUMERIC | ZR_O_MIN_OPEN,      \
 	       "auto", 0, most, "", doc)
 
-#define OPT_PRESET(names) \
-	ZR_OPT_ENUM(struct decoder_opts, preset, ZR_O_NUMERIC, "none", names, \
+#define OPT_PRESET(names)                                                                          \
+	ZR_OPT_ENUM(struct decoder_opts, preset, ZR_O_NUMERIC, "none", names,                      \
 		    "A published model, whose values those options take that are auto.")
 #define OPT_LAYERS OPT_COUNT(layers, DECODER_LAYERS, "", "Transformer blocks; auto: the preset's.")
-#define OPT_HEADS \
-	OPT_COUNT(heads, 1 << 20, "", "Attention heads of queries; auto: the preset's.")
-#define OPT_KV_HEADS \
-	OPT_COUNT(kv_heads, 1 << 20, "", \
-		  "Heads of keys and values, each shared by heads / kv_heads of the queries; " \
+#define OPT_HEADS  OPT_COUNT(heads, 1 << 20, "", "Attention heads of queries; auto: the preset's.")
+#define OPT_KV_HEADS                                                                               \
+	OPT_COUNT(kv_heads, 1 << 20, "",                                                           \
+		  "Heads of keys and values, each shared by heads / kv_heads of the queries; "     \
 		  "auto: the preset's, else heads.")
-#define OPT_HEAD_DIM \
-	OPT_COUNT(head_dim, 2 * ZR_ROTARY_PAIRS, "", \
+#define OPT_HEAD_DIM                                                                               \
+	OPT_COUNT(head_dim, 2 * ZR_ROTARY_PAIRS, "",                                               \
 		  "Elements of a head, an even number; auto: the preset's, else width / heads.")
-#define OPT_WIDTH \
+#define OPT_WIDTH                                                                                  \
 	OPT_COUNT(width, 1 << 20, "", "Elements of a token's activation; auto: the preset's.")
-#define OPT_FFN_WIDTH \
-	OPT_COUNT(ffn_width, 1 << 22, "", \
-		  "Elements between the products of the feed-forward part; auto: the preset's, " \
+#define OPT_FFN_WIDTH                                                                              \
+	OPT_COUNT(ffn_width, 1 << 22, "",                                                          \
+		  "Elements between the products of the feed-forward part; auto: the preset's, "   \
 		  "else 8/3 of width, up to a multiple of 64.")
-#define OPT_CONTEXT \
+#define OPT_CONTEXT                                                                                \
 	OPT_COUNT(context, 1 << 24, "tokens", "The longest sequence; auto: the preset's.")
-#define OPT_VOCABULARY \
-	ZR_OPT(struct decoder_opts, vocabulary, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 2, \
+#define OPT_VOCABULARY                                                                             \
+	ZR_OPT(struct decoder_opts, vocabulary, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 2,     \
 	       INT32_MAX, "tokens", "Different tokens; auto: the preset's, else the data's.")
-#define OPT_TIED(otherwise) \
-	ZR_OPT_ENUM(struct decoder_opts, tied, ZR_O_AUTO | ZR_O_NUMERIC, "auto", decoder_yes_no, \
-		    "Whether the output projection is the embedding; auto: the preset's, else " \
-		    otherwise ".")
-#define OPT_NORM_EPS(otherwise) \
-	OPT_POSITIVE(norm_eps, 1, \
-		     "What the norms add to the mean square; auto: the preset's, else " otherwise \
+#define OPT_TIED(otherwise)                                                                        \
+	ZR_OPT_ENUM(struct decoder_opts, tied, ZR_O_AUTO | ZR_O_NUMERIC, "auto", decoder_yes_no,   \
+		    "Whether the output projection is the embedding; auto: the "                   \
+		    "preset's, else " otherwise ".")
+#define OPT_NORM_EPS(otherwise)                                                                    \
+	OPT_POSITIVE(norm_eps, 1,                                                                  \
+		     "What the norms add to the mean square; auto: the preset's, else " otherwise  \
 		     ".")
-#define OPT_ROPE_THETA(otherwise) \
-	ZR_OPT(struct decoder_opts, rope_theta, ZR_T_F64, \
-	       ZR_O_AUTO | ZR_O_NUMERIC | ZR_O_MIN_OPEN, "auto", 1, 1e12, "", \
-	       "Base of the wavelengths of rotary positions; auto: the preset's, else " otherwise \
+#define OPT_ROPE_THETA(otherwise)                                                                  \
+	ZR_OPT(struct decoder_opts, rope_theta, ZR_T_F64,                                          \
+	       ZR_O_AUTO | ZR_O_NUMERIC | ZR_O_MIN_OPEN, "auto", 1, 1e12, "",                      \
+	       "Base of the wavelengths of rotary positions; auto: the preset's, else " otherwise  \
 	       ".")
-#define OPT_INIT_STD(projections) \
-	ZR_OPT(struct decoder_opts, init_std, ZR_T_F64, ZR_O_NUMERIC, "0.02", 0, 100, "", \
-	       "Standard deviation of initial weights; " projections \
+#define OPT_INIT_STD(projections)                                                                  \
+	ZR_OPT(struct decoder_opts, init_std, ZR_T_F64, ZR_O_NUMERIC, "0.02", 0, 100, "",          \
+	       "Standard deviation of initial weights; " projections                               \
 	       " get it divided by sqrt(2 layers).")
 
-#define OPT_DROPOUT \
-	ZR_OPT(struct decoder_opts, dropout, ZR_T_F64, ZR_O_MAX_OPEN | ZR_O_NUMERIC, "0", 0, 1, \
-	       "", \
-	       "Probability to drop, in training: embeddings, attention probabilities, both " \
+#define OPT_DROPOUT                                                                                \
+	ZR_OPT(struct decoder_opts, dropout, ZR_T_F64, ZR_O_MAX_OPEN | ZR_O_NUMERIC, "0", 0, 1,    \
+	       "",                                                                                 \
+	       "Probability to drop, in training: embeddings, attention probabilities, both "      \
 	       "residual branches.")
-#define OPT_ACTIVATION(otherwise) \
-	ZR_OPT_ENUM(struct decoder_opts, activation, ZR_O_AUTO | ZR_O_NUMERIC, "auto", \
-		    decoder_activations, \
-		    "The feed-forward part's function: silu, or GELU by way of tanh or in its " \
+#define OPT_ACTIVATION(otherwise)                                                                  \
+	ZR_OPT_ENUM(struct decoder_opts, activation, ZR_O_AUTO | ZR_O_NUMERIC, "auto",             \
+		    decoder_activations,                                                           \
+		    "The feed-forward part's function: silu, or GELU by way of tanh or in its "    \
 		    "exact form; auto: the preset's, else " otherwise ".")
-#define OPTS_SHAPE(names) \
-	OPT_PRESET(names), OPT_LAYERS, OPT_HEADS, OPT_KV_HEADS, OPT_HEAD_DIM, OPT_WIDTH, \
+#define OPTS_SHAPE(names)                                                                          \
+	OPT_PRESET(names), OPT_LAYERS, OPT_HEADS, OPT_KV_HEADS, OPT_HEAD_DIM, OPT_WIDTH,           \
 		OPT_FFN_WIDTH, OPT_CONTEXT, OPT_VOCABULARY
-#define OPT_YES_NO(name, doc) \
-	ZR_OPT_ENUM(struct decoder_opts, name, ZR_O_AUTO | ZR_O_NUMERIC, "auto", decoder_yes_no, \
+#define OPT_YES_NO(name, doc)                                                                      \
+	ZR_OPT_ENUM(struct decoder_opts, name, ZR_O_AUTO | ZR_O_NUMERIC, "auto", decoder_yes_no,   \
 		    doc)
-#define OPT_QKV_BIAS \
-	OPT_YES_NO(qkv_bias, "Whether queries, keys and values have biases; auto: the preset's, " \
+#define OPT_QKV_BIAS                                                                               \
+	OPT_YES_NO(qkv_bias, "Whether queries, keys and values have biases; auto: the preset's, "  \
 			     "else no.")
-#define OPT_O_BIAS \
+#define OPT_O_BIAS                                                                                 \
 	OPT_YES_NO(o_bias, "Whether attention's output has a bias; auto: the preset's, else no.")
-#define OPT_MLP_BIAS \
-	OPT_YES_NO(mlp_bias, "Whether the maps of the feed-forward part have biases; auto: the " \
+#define OPT_MLP_BIAS                                                                               \
+	OPT_YES_NO(mlp_bias, "Whether the maps of the feed-forward part have biases; auto: the "   \
 			     "preset's, else no.")
-#define OPT_COUNT0(name, most, unit, doc) \
-	ZR_OPT(struct decoder_opts, name, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 0, most, \
+#define OPT_COUNT0(name, most, unit, doc)                                                          \
+	ZR_OPT(struct decoder_opts, name, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 0, most,     \
 	       unit, doc)
-#define OPT_WINDOW(otherwise) \
-	OPT_COUNT0(window, 1 << 24, "tokens", \
-		   "How many tokens a token sees in a layer of local attention, its own " \
+#define OPT_WINDOW(otherwise)                                                                      \
+	OPT_COUNT0(window, 1 << 24, "tokens",                                                      \
+		   "How many tokens a token sees in a layer of local attention, its own "          \
 		   "included; 0: all. auto: the preset's, else " otherwise ".")
-#define OPT_GLOBAL_EVERY(otherwise) \
-	OPT_COUNT0(global_every, 10000, "", \
-		   "With n, each n-th layer sees all tokens; 0: none does where there is a " \
+#define OPT_GLOBAL_EVERY(otherwise)                                                                \
+	OPT_COUNT0(global_every, 10000, "",                                                        \
+		   "With n, each n-th layer sees all tokens; 0: none does where there is a "       \
 		   "window. auto: the preset's, else " otherwise ".")
-#define OPT_ROPE_FRACTION(otherwise) \
-	OPT_POSITIVE(rope_fraction, 1, \
-		     "The part of a head's elements that rotary positions turn; auto: the " \
+#define OPT_ROPE_FRACTION(otherwise)                                                               \
+	OPT_POSITIVE(rope_fraction, 1,                                                             \
+		     "The part of a head's elements that rotary positions turn; auto: the "        \
 		     "preset's, else " otherwise ".")
-#define OPT_REAL(name, otherwise, doc) \
+#define OPT_REAL(name, otherwise, doc)                                                             \
 	OPT_POSITIVE(name, 1e9, doc " auto: the preset's, else " otherwise ".")
-#define OPT_SOFTCAP(name, otherwise, of) \
-	ZR_OPT(struct decoder_opts, name, ZR_T_F64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 0, 1e6, "", \
+#define OPT_SOFTCAP(name, otherwise, of)                                                           \
+	ZR_OPT(struct decoder_opts, name, ZR_T_F64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 0, 1e6, "",  \
 	       "c of c tanh(s / c) over " of "; 0: none. auto: the preset's, else " otherwise ".")
-#define OPT_SCORE_WIDTH(otherwise) \
-	OPT_COUNT(score_width, 1 << 24, "", \
-		  "Attention's scores are divided by its root; auto: the preset's, else " \
-		  otherwise ".")
-#define OPT_LAYER_TYPES \
-	ZR_OPT(struct decoder_opts, layer_types, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "", \
-	       "For each layer sliding_attention, which has the window, or full_attention; " \
+#define OPT_SCORE_WIDTH(otherwise)                                                                 \
+	OPT_COUNT(                                                                                 \
+		score_width, 1 << 24, "",                                                          \
+		"Attention's scores are divided by its root; auto: the preset's, else " otherwise  \
+		".")
+#define OPT_LAYER_TYPES                                                                            \
+	ZR_OPT(struct decoder_opts, layer_types, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",             \
+	       "For each layer sliding_attention, which has the window, or full_attention; "       \
 	       "empty: global_every says it.")
 
 /* A mixture of experts. */
@@ -142,35 +142,41 @@
 		   "sum; auto: the preset's, else " otherwise ".")
 
 /* Stretched rotary positions: ten options. */
-#define OPTS_ROPE_SCALING \
-	ZR_OPT_ENUM(struct decoder_opts, rope_scaling, ZR_O_AUTO | ZR_O_NUMERIC, "auto", \
-		    decoder_scalings, \
-		    "How these wavelengths are stretched; dynamic: only beyond context. auto: " \
-		    "the preset's, else default."), \
-	ZR_OPT(struct decoder_opts, rope_factor, ZR_T_F64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, \
-	       1e6, "", \
-	       "How far; auto: the preset's, with longrope context / rope_original_context."), \
-	OPT_POSITIVE(rope_low_freq, 1e6, \
-		     "llama3: wavelengths beyond rope_original_context over this are stretched; " \
-		     "auto: 1."), \
-	OPT_POSITIVE(rope_high_freq, 1e6, \
-		     "llama3: those below rope_original_context over this are left; auto: 4."), \
-	OPT_POSITIVE(rope_beta_fast, 1e6, \
-		     "yarn: pairs that turn oftener within rope_original_context are left; " \
-		     "auto: 32."), \
-	OPT_POSITIVE(rope_beta_slow, 1e6, \
-		     "yarn: pairs that turn less often are stretched; auto: 1."), \
-	OPT_POSITIVE(rope_attention, 1e6, \
-		     "yarn, longrope: factor of what is turned of queries and keys; auto: 0.1 " \
-		     "ln(rope_factor) + 1, with longrope sqrt(1 + ln(rope_factor) / " \
-		     "ln(rope_original_context))."), \
-	ZR_OPT(struct decoder_opts, rope_short, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "", \
-	       "longrope: the factor of each wavelength in sequences up to " \
-	       "rope_original_context, numbers."), \
-	ZR_OPT(struct decoder_opts, rope_long, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "", \
-	       "longrope: the same in longer ones."), \
-	OPT_COUNT(rope_original_context, 1 << 24, "tokens", \
-		  "The context before wavelengths were stretched; auto: the preset's, else " \
-		  "context.")
+#define OPTS_ROPE_SCALING                                                                          \
+	ZR_OPT_ENUM(struct decoder_opts, rope_scaling, ZR_O_AUTO | ZR_O_NUMERIC, "auto",           \
+		    decoder_scalings,                                                              \
+		    "How these wavelengths are stretched; dynamic: only beyond context. auto: "    \
+		    "the preset's, else default."),                                                \
+		ZR_OPT(struct decoder_opts, rope_factor, ZR_T_F64, ZR_O_AUTO | ZR_O_NUMERIC,       \
+		       "auto", 1, 1e6, "",                                                         \
+		       "How far; auto: the preset's, with longrope context / "                     \
+		       "rope_original_context."),                                                  \
+		OPT_POSITIVE(rope_low_freq, 1e6,                                                   \
+			     "llama3: wavelengths beyond rope_original_context over this are "     \
+			     "stretched; "                                                         \
+			     "auto: 1."),                                                          \
+		OPT_POSITIVE(                                                                      \
+			rope_high_freq, 1e6,                                                       \
+			"llama3: those below rope_original_context over this are left; auto: 4."), \
+		OPT_POSITIVE(                                                                      \
+			rope_beta_fast, 1e6,                                                       \
+			"yarn: pairs that turn oftener within rope_original_context are left; "    \
+			"auto: 32."),                                                              \
+		OPT_POSITIVE(rope_beta_slow, 1e6,                                                  \
+			     "yarn: pairs that turn less often are stretched; auto: 1."),          \
+		OPT_POSITIVE(                                                                      \
+			rope_attention, 1e6,                                                       \
+			"yarn, longrope: factor of what is turned of queries and keys; auto: 0.1 " \
+			"ln(rope_factor) + 1, with longrope sqrt(1 + ln(rope_factor) / "           \
+			"ln(rope_original_context))."),                                            \
+		ZR_OPT(struct decoder_opts, rope_short, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",      \
+		       "longrope: the factor of each wavelength in sequences up to "               \
+		       "rope_original_context, numbers."),                                         \
+		ZR_OPT(struct decoder_opts, rope_long, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",       \
+		       "longrope: the same in longer ones."),                                      \
+		OPT_COUNT(                                                                         \
+			rope_original_context, 1 << 24, "tokens",                                  \
+			"The context before wavelengths were stretched; auto: the preset's, else " \
+			"context.")
 
 #endif

@@ -25,8 +25,8 @@ int nv_chunks(struct zr_inst *d)
 			       "no memory for %lld chunks and a buffer of %llu bytes", (long long)n,
 			       (unsigned long long)d->o->block_size);
 
-	d->bounce = (char *)d->bounce_mem +
-		    (d->unit - (uintptr_t)d->bounce_mem % d->unit) % d->unit;
+	d->bounce =
+		(char *)d->bounce_mem + (d->unit - (uintptr_t)d->bounce_mem % d->unit) % d->unit;
 	while (n-- > 0) {
 		d->chunks[n].next = d->free_chunks;
 		d->free_chunks = &d->chunks[n];
@@ -101,8 +101,12 @@ static struct nv_chunk *cut(struct zr_inst *d, struct nv_request *r)
 
 	d->bounce_busy |= partial;
 	d->free_chunks = c->next;
-	*c = (struct nv_chunk){ .request = r, .lo = lo, .hi = hi, .at = down(lo, d->unit),
-				.write = r->write, .partial = partial,
+	*c = (struct nv_chunk){ .request = r,
+				.lo = lo,
+				.hi = hi,
+				.at = down(lo, d->unit),
+				.write = r->write,
+				.partial = partial,
 				.mem = partial ? d->bounce : mem };
 	c->bytes = (uint32_t)(up(hi, d->unit) - c->at);
 	r->cut = hi - r->off;

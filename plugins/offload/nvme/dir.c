@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define PREFIX "zeroth-offload-r"
-#define TRIES 16
+#define TRIES  16
 
 /* The lock of an open directory, or -errno; -EWOULDBLOCK: somebody has it. */
 static int take_lock(int dir)

@@ -102,9 +102,14 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 static int info(struct zr_inst *d, struct zr_tier_info *i)
 {
 	*i = (struct zr_tier_info){
-		.size = i->size, .mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED, .max_inflight = NV_INFLIGHT,
-		.in_order = 1, .align = d->unit, .capacity = nv_free_bytes(d),
-		.buffers = (uint32_t)d->o->buffer_count, .pipeline_read = d->o->pipeline_read,
+		.size = i->size,
+		.mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED,
+		.max_inflight = NV_INFLIGHT,
+		.in_order = 1,
+		.align = d->unit,
+		.capacity = nv_free_bytes(d),
+		.buffers = (uint32_t)d->o->buffer_count,
+		.pipeline_read = d->o->pipeline_read,
 		.pipeline_write = d->o->pipeline_write,
 		.kept = d->o->checksums ? (uint32_t)(sizeof(uint64_t) * NV_UNIT / d->unit) : 0
 	};
@@ -142,16 +147,17 @@ static int write_object(struct zr_inst *d, uint64_t object, uint64_t off, const 
 	return post(d, object, off, (void *)(uintptr_t)src, bytes, 1, ticket);
 }
 
-static const struct zr_offload_v1 vtbl = { .size = sizeof vtbl, .info = info, .make = nv_make,
-					   .discard = nv_discard, .read = read_object,
-					   .write = write_object, .test = nv_test, .wait = nv_wait,
+static const struct zr_offload_v1 vtbl = { .size = sizeof vtbl,
+					   .info = info,
+					   .make = nv_make,
+					   .discard = nv_discard,
+					   .read = read_object,
+					   .write = write_object,
+					   .test = nv_test,
+					   .wait = nv_wait,
 					   .drain = nv_drain };
 
-PLUGIN(offload, "nvme", &vtbl,
-       .version = "0.1.0",
+PLUGIN(offload, "nvme", &vtbl, .version = "0.1.0",
        .summary = "Files on a disk, past the page cache, many operations at once.",
-       PLUGIN_OPTIONS(struct nv_opts, nvme_opts),
-       .resolve = resolve,
-       .check = check,
-       .create = create,
-       .destroy = destroy);
+       PLUGIN_OPTIONS(struct nv_opts, nvme_opts), .resolve = resolve, .check = check,
+       .create = create, .destroy = destroy);

@@ -26,10 +26,10 @@
 #include <sys/types.h>
 #include <zeroth/offload.h>
 
-#define NV_UNIT 4096u
-#define NV_INFLIGHT 128 /* requests */
-#define NV_LOCK "lock"  /* the locked file */
-#define NV_DATA ".obj"  /* files of objects end like this */
+#define NV_UNIT     4096u
+#define NV_INFLIGHT 128    /* requests */
+#define NV_LOCK     "lock" /* the locked file */
+#define NV_DATA     ".obj" /* files of objects end like this */
 
 struct nv_opts {
 	const char *path;
@@ -43,9 +43,9 @@ struct nv_object {
 	int fd;
 	uint32_t outstanding; /* requests */
 	uint64_t bytes;
-	uint64_t room;  /* of the file: whole units and one more (N3) */
-	nlink_t links;  /* of the file when it was made; 0 where the file system does not count */
-	uint64_t *sum;  /* XXH3 of every unit, or NULL */
+	uint64_t room; /* of the file: whole units and one more (N3) */
+	nlink_t links; /* of the file when it was made; 0 where the file system does not count */
+	uint64_t *sum; /* XXH3 of every unit, or NULL */
 	char name[80];
 };
 
@@ -61,9 +61,9 @@ struct nv_request {
 
 	/* of the I/O thread until done */
 	uint64_t number; /* counts requests */
-	uint64_t cut; /* bytes that became chunks */
-	int queued;   /* in a queue of the I/O thread */
-	int open;     /* chunks in flight */
+	uint64_t cut;    /* bytes that became chunks */
+	int queued;      /* in a queue of the I/O thread */
+	int open;        /* chunks in flight */
 
 	int state; /* under the lock */
 	int code;
@@ -88,8 +88,8 @@ struct zr_inst {
 
 	/* dir.c, file.c */
 	int parent, dir, lock;
-	char name[64];        /* of the directory in o->path */
-	char path[PATH_MAX];  /* both, for messages */
+	char name[64];            /* of the directory in o->path */
+	char path[PATH_MAX];      /* both, for messages */
 	uint64_t unit, mem_align; /* N1; of addresses */
 	int direct, told_unreserved;
 	uint32_t made;
@@ -100,7 +100,7 @@ struct zr_inst {
 	int running;
 	pthread_mutex_t mutex; /* posted, free_requests, state, code, text, broken */
 	pthread_cond_t done;
-	int event, stop;       /* eventfd that wakes the I/O thread; stop under the lock */
+	int event, stop; /* eventfd that wakes the I/O thread; stop under the lock */
 	int broken;
 	char broken_text[256];
 	struct nv_request request[NV_INFLIGHT], *free_requests, *posted, **posted_end;
@@ -120,7 +120,7 @@ struct zr_inst {
 
 /* ---- dir.c: the directory of this instance --------------------------------------- */
 
-int nv_dir_open(struct zr_inst *d);   /* removes those of dead runs, too */
+int nv_dir_open(struct zr_inst *d); /* removes those of dead runs, too */
 /* after the last file is gone; also after an nv_dir_open that failed */
 void nv_dir_close(struct zr_inst *d);
 

@@ -68,8 +68,10 @@ int nv_start(struct zr_inst *d)
 		       d->o->path, why);
 	rc = start_thread(d);
 	if (rc)
-		return zr_fail(d->h, ZR_ENOMEM, "cannot start a thread: %s: too little "
-			       "memory, or too many threads", strerror(rc));
+		return zr_fail(d->h, ZR_ENOMEM,
+			       "cannot start a thread: %s: too little "
+			       "memory, or too many threads",
+			       strerror(rc));
 
 	d->running = 1;
 	return ZR_OK;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kept.c - an optimizer, a scheduler and a monitor in one file, which make.sh builds with the headers of each minor of
- * the plugin ABI; minorN.so are these builds, which every later host must load. tests/system/abi.sh runs them.
+ * kept.c - an optimizer, a scheduler and a monitor in one file, which make.sh builds with the
+ * headers of each minor of the plugin ABI; minorN.so are these builds, which every later host
+ * must load. tests/system/abi.sh runs them.
  */
 #include <zeroth/monitor.h>
 #include <zeroth/optimizer.h>
@@ -16,11 +17,14 @@ struct opts {
 };
 
 static const struct zr_opt of_optimizer[] = {
-	ZR_OPT(struct opts, lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_GROUP | ZR_O_SCHED, "1e-2", 0, ZR_HI, "", "Learning rate."),
-	ZR_OPT(struct opts, keep, ZR_T_F64, ZR_O_NUMERIC | ZR_O_GROUP | ZR_O_MAX_OPEN, "0.5", 0, 1, "", "Share of the last step that is kept."),
+	ZR_OPT(struct opts, lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_GROUP | ZR_O_SCHED, "1e-2", 0, ZR_HI,
+	       "", "Learning rate."),
+	ZR_OPT(struct opts, keep, ZR_T_F64, ZR_O_NUMERIC | ZR_O_GROUP | ZR_O_MAX_OPEN, "0.5", 0, 1,
+	       "", "Share of the last step that is kept."),
 };
 static const struct zr_opt of_scheduler[] = {
-	ZR_OPT(struct opts, period, ZR_T_COUNT, ZR_O_NUMERIC, "3", 1, ZR_HI, "updates", "Updates between two halvings."),
+	ZR_OPT(struct opts, period, ZR_T_COUNT, ZR_O_NUMERIC, "3", 1, ZR_HI, "updates",
+	       "Updates between two halvings."),
 };
 
 struct zr_inst {
@@ -94,8 +98,13 @@ static int step(struct zr_inst *inst, const struct zr_opt_step *s)
 	return ZR_OK;
 }
 
-static const struct zr_optimizer_v1 optimizer = { .size = sizeof optimizer, .caps = ZR_OPT_ELEMENTWISE, .mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED,
-						  .state_version = 1, .state_stride = sizeof(struct zr_state), .states = states, .step = step };
+static const struct zr_optimizer_v1 optimizer = { .size = sizeof optimizer,
+						  .caps = ZR_OPT_ELEMENTWISE,
+						  .mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED,
+						  .state_version = 1,
+						  .state_stride = sizeof(struct zr_state),
+						  .states = states,
+						  .step = step };
 
 /* ---- scheduler: half the rate every period ---- */
 
@@ -128,15 +137,26 @@ static int flush(struct zr_inst *inst)
 	return inst->f && fflush(inst->f) ? zr_fail(inst->h, ZR_EIO, "cannot write") : ZR_OK;
 }
 
-static const struct zr_monitor_v1 monitor = { .size = sizeof monitor, .metrics = metrics, .flush = flush };
+static const struct zr_monitor_v1 monitor = { .size = sizeof monitor,
+					      .metrics = metrics,
+					      .flush = flush };
 
-#define DESC(name, table) \
-	static const struct zr_iface name##_ifaces[] = { { "zr." #name "/1", &name }, { NULL, NULL } }; \
-	static const struct zr_desc name##_desc = { \
-		.size = sizeof(struct zr_desc), .role = #name, .id = "kept", .version = "1", .license = "Apache-2.0", \
-		.summary = "Kept for later hosts.", .ifaces = name##_ifaces, .opts = table, \
-		.n_opts = sizeof table / sizeof *table, .opt_stride = sizeof *table, .opts_size = sizeof(struct opts), \
-		.create = create, .destroy = destroy };
+#define DESC(name, table)                                                                          \
+	static const struct zr_iface name##_ifaces[] = { { "zr." #name "/1", &name },              \
+							 { NULL, NULL } };                         \
+	static const struct zr_desc name##_desc = { .size = sizeof(struct zr_desc),                \
+						    .role = #name,                                 \
+						    .id = "kept",                                  \
+						    .version = "1",                                \
+						    .license = "Apache-2.0",                       \
+						    .summary = "Kept for later hosts.",            \
+						    .ifaces = name##_ifaces,                       \
+						    .opts = table,                                 \
+						    .n_opts = sizeof table / sizeof *table,        \
+						    .opt_stride = sizeof *table,                   \
+						    .opts_size = sizeof(struct opts),              \
+						    .create = create,                              \
+						    .destroy = destroy };
 DESC(optimizer, of_optimizer)
 DESC(scheduler, of_scheduler)
 static const struct zr_opt of_monitor[] = {

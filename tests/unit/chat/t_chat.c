@@ -108,10 +108,16 @@ static void check(const char *template, const char *mask, int threads)
 	assert_non_null(g.f);
 	assert_int_equal(fscanf(g.f, "%63s\n", name), 1);
 	snprintf(tokenizer, sizeof tokenizer, "%s/tests/golden/chat/%s.json", top, name);
-	struct zr_chat_options o = { .tokenizer = tokenizer, .template = template, .bos = "<s>",
-				     .eos = "</s>", .mask = mask, .on_bad = "skip",
+	struct zr_chat_options o = { .tokenizer = tokenizer,
+				     .template = template,
+				     .bos = "<s>",
+				     .eos = "</s>",
+				     .mask = mask,
+				     .on_bad = "skip",
 				     .threads = threads,
-				     .sink = take, .arg = &g, .parallel = parallel };
+				     .sink = take,
+				     .arg = &g,
+				     .parallel = parallel };
 	assert_int_equal(zr_pool_new(threads, &pool), 0);
 	o.of = pool;
 	if (zr_chat_open(&o, &c, &err)) {
@@ -142,8 +148,8 @@ static void test_templates(void **unused)
 /* Those of which TRL has a training template. */
 static void test_masks_of_trl(void **unused)
 {
-	static const char *const names[] = { "gemma", "gemma3", "llama3", "phi3", "phi3.5",
-					     "qwen2", "qwen2.5" };
+	static const char *const names[] = { "gemma",  "gemma3", "llama3", "phi3",
+					     "phi3.5", "qwen2",  "qwen2.5" };
 	(void)unused;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		check(names[i], "trl", 1);
@@ -191,9 +197,14 @@ static void test_alpaca_input(void **unused)
 	close(fd);
 	snprintf(tokenizer, sizeof tokenizer, "%s/tests/golden/chat/spaces.json", top);
 	assert_int_equal(zr_pool_new(1, &pool), 0);
-	struct zr_chat_options o = { .tokenizer = tokenizer, .template = "alpaca-input",
-				     .eos = "</s>", .threads = 1, .sink = keep, .arg = &c,
-				     .parallel = parallel, .of = pool };
+	struct zr_chat_options o = { .tokenizer = tokenizer,
+				     .template = "alpaca-input",
+				     .eos = "</s>",
+				     .threads = 1,
+				     .sink = keep,
+				     .arg = &c,
+				     .parallel = parallel,
+				     .of = pool };
 	if (zr_chat_open(&o, &chat, &err)) {
 		unlink(path);
 		zr_pool_free(pool);
@@ -207,8 +218,7 @@ static void test_alpaca_input(void **unused)
 		fail_msg("%s", err.text);
 	assert_int_equal(c.documents, 2);
 	assert_true(c.n[0] > c.n[1] + 10); /* "paired with an input ..." */
-	assert_memory_equal(c.ids[0] + c.n[0] - 20, c.ids[1] + c.n[1] - 20,
-			    20 * sizeof(int32_t));
+	assert_memory_equal(c.ids[0] + c.n[0] - 20, c.ids[1] + c.n[1] - 20, 20 * sizeof(int32_t));
 	zr_chat_close(chat);
 	zr_pool_free(pool);
 }

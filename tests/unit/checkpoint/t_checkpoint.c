@@ -204,7 +204,7 @@ static void test_newer_version(void **unused)
 	assert_int_equal(zr_manifest_parse(text, strlen(text), "dir/manifest.json", &back, &err),
 			 ZR_ENOTSUP);
 	assert_string_equal(err.text, "dir/manifest.json: format version 4; this zeroth reads "
-			    "versions up to 3: use a newer one");
+				      "versions up to 3: use a newer one");
 	free(text);
 	ckpt_manifest_free(&m);
 }

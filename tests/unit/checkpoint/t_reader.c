@@ -66,9 +66,11 @@ static struct zr_st file;
 
 static int make_file(void **unused)
 {
-	struct zr_model_decl decl = { .size = sizeof decl, .n_units = 2,
+	struct zr_model_decl decl = { .size = sizeof decl,
+				      .n_units = 2,
 				      .unit_stride = sizeof *units,
-				      .tensor_stride = sizeof *tensors, .units = units };
+				      .tensor_stride = sizeof *tensors,
+				      .units = units };
 	struct zr_st_writer w;
 	json_t *meta = json_object();
 	char hex[17];
@@ -89,9 +91,9 @@ static int make_file(void **unused)
 		values[i] = malloc(entry[i].bytes);
 		for (uint64_t k = 0; k < entry[i].bytes; k++)
 			values[i][k] = (unsigned char)((uint64_t)i * 29 + k * 7 + (k >> 11));
-		json_object_set_new(meta, name[i],
-				    json_string(
-					    zr_hex(XXH3_64bits(values[i], entry[i].bytes), hex)));
+		json_object_set_new(
+			meta, name[i],
+			json_string(zr_hex(XXH3_64bits(values[i], entry[i].bytes), hex)));
 	}
 	assert_int_equal(zr_st_create(&w, path, t, n_entries, meta, NULL), 0);
 	for (int64_t i = 0; i < n_entries; i++)

@@ -90,12 +90,14 @@ EXPORT int posix_memalign(void **out, size_t align, size_t n)
 static char scratch[1024];
 
 /* What a try left behind beside its files. */
-static struct outcome {
+struct outcome {
 	int rc;
 	long allocations;
 	struct zr_saver_stats saves;
 	char text[1024];
-} *out;
+};
+
+static struct outcome *out;
 
 static int reference; /* nothing fails, and the first checkpoint is copied before it goes */
 static int beside;    /* training goes on while it saves */
@@ -128,10 +130,19 @@ static void train(const char *const *extra)
 	/* from the root: a checkpoint has it so, whatever the directory */
 	char data[PATH_MAX + 32];
 	snprintf(data, sizeof data, "data.path=%s/text", scratch);
-	const char *o[24] = { "model.plugin=gpt2", "model.layers=1", "model.heads=2",
-			      "model.width=16", "model.context=16", "data.plugin=text", data,
-			      "run.dir=run", "train.micro_batch_size=2", "train.steps=8",
-			      "run.log_every=1", "device.threads=1", "checkpoint.every=4",
+	const char *o[24] = { "model.plugin=gpt2",
+			      "model.layers=1",
+			      "model.heads=2",
+			      "model.width=16",
+			      "model.context=16",
+			      "data.plugin=text",
+			      data,
+			      "run.dir=run",
+			      "train.micro_batch_size=2",
+			      "train.steps=8",
+			      "run.log_every=1",
+			      "device.threads=1",
+			      "checkpoint.every=4",
 			      "checkpoint.keep=1" };
 	int n = 14;
 	struct zr_config *cfg;
@@ -343,9 +354,9 @@ static int begin(void **unused)
 	setenv("OPENBLAS_NUM_THREADS", "1", 1); /* its threads do not outlive a fork */
 	/* in memory, where there is room: a sync of a disk takes longer than a training */
 	snprintf(scratch, sizeof scratch, "%s/zeroth-alloc-XXXXXX",
-		 getenv("TMPDIR")          ? getenv("TMPDIR") :
+		 getenv("TMPDIR")         ? getenv("TMPDIR") :
 		 access("/dev/shm", W_OK) ? "/tmp" :
-					     "/dev/shm");
+					    "/dev/shm");
 	out = mmap(NULL, sizeof *out, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (out == MAP_FAILED || !mkdtemp(scratch))
 		return -1;

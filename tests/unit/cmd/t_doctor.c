@@ -17,13 +17,22 @@
 
 static struct zr_machine fine(void)
 {
-	struct zr_machine m = { .cpu = "A", .processors = 8, .memory = 64ull << 30,
-				.available = 60ull << 30, .locked = ZR_UNLIMITED, .files = 1 << 20,
-				.file_size = ZR_UNLIMITED, .addresses = ZR_UNLIMITED,
-				.shm = 32ull << 30, .shm_free = 32ull << 30,
-				.huge_pages = "madvise", .ptrace_scope = 0, .n_disks = 2 };
-	m.disk[0] = (struct zr_disk){ .what = "run.dir", .path = "/r", .direct = 1,
-				      .free = 1ull << 40, .system = "ext4" };
+	struct zr_machine m = { .cpu = "A",
+				.processors = 8,
+				.memory = 64ull << 30,
+				.available = 60ull << 30,
+				.locked = ZR_UNLIMITED,
+				.files = 1 << 20,
+				.file_size = ZR_UNLIMITED,
+				.addresses = ZR_UNLIMITED,
+				.shm = 32ull << 30,
+				.shm_free = 32ull << 30,
+				.huge_pages = "madvise",
+				.ptrace_scope = 0,
+				.n_disks = 2 };
+	m.disk[0] = (struct zr_disk){
+		.what = "run.dir", .path = "/r", .direct = 1, .free = 1ull << 40, .system = "ext4"
+	};
 	m.disk[1] = m.disk[0];
 	strcpy(m.disk[1].what, "offload.optimizer.path");
 	m.plugins = json_pack("[{s:s, s:s}]", "role", "device", "id", "cpu");
@@ -45,8 +54,7 @@ static void expect(struct zr_machine m, int weight, const char *text, const char
 	}
 	if (f.n != 1)
 		fail_msg("%s: %d findings", text, f.n);
-	if (f.at[0].weight != weight || !strstr(f.at[0].text, text) ||
-	    !strstr(f.at[0].mend, mend))
+	if (f.at[0].weight != weight || !strstr(f.at[0].text, text) || !strstr(f.at[0].mend, mend))
 		fail_msg("%d %s -> %s; expected %d %s -> %s", f.at[0].weight, f.at[0].text,
 			 f.at[0].mend, weight, text, mend);
 }
@@ -134,7 +142,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_to_find), cmocka_unit_test(memory_and_processors),
-		cmocka_unit_test(limits),	   cmocka_unit_test(disks),
+		cmocka_unit_test(limits),          cmocka_unit_test(disks),
 		cmocka_unit_test(plugins),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -84,8 +84,9 @@ static void test_work(void **state)
 	assert_int_equal(zr_rates_set(&r, "matmul.fp32.tn", 1, 1, at, 3, 500, &err), 0);
 	assert_int_equal(zr_rates_set(&r, "copy", 1, 1, at, 1, 100, &err), 0);
 	zr_tally_open(&t, &none, &r, 1, 1);
-	struct zr_op_matmul op = { .size = sizeof op, .a_dtype = ZR_F32, .d_dtype = ZR_F32,
-				   .m = 10, .n = 20, .k = 30 };
+	struct zr_op_matmul op = {
+		.size = sizeof op, .a_dtype = ZR_F32, .d_dtype = ZR_F32, .m = 10, .n = 20, .k = 30
+	};
 	assert_int_equal(t.ops.matmul(&t.ops, NULL, &op), 0);
 	/* and 2400 bytes of the weight */
 	assert_float_equal(t.seconds, 12 + 12, 1e-9);
@@ -132,8 +133,12 @@ static void test_window(void **state)
 	struct zr_error err = { 0 };
 	struct zr_ops none = { .size = sizeof none };
 	struct zr_tally t;
-	struct zr_op_attention op = { .size = sizeof op, .dtype = ZR_F32, .batch = 1, .length = 64,
-				      .heads = 1, .head_dim = 16 };
+	struct zr_op_attention op = { .size = sizeof op,
+				      .dtype = ZR_F32,
+				      .batch = 1,
+				      .length = 64,
+				      .heads = 1,
+				      .head_dim = 16 };
 	(void)state;
 	assert_int_equal(zr_rates_set(&r, "attention.fp32", 1, 1, at, 2, 1, &err), 0);
 	zr_tally_open(&t, &none, &r, 1, 1);
@@ -167,8 +172,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_queues), cmocka_unit_test(test_thread),
 		cmocka_unit_test(test_work),   cmocka_unit_test(test_window),
-		cmocka_unit_test(test_asked),
-		cmocka_unit_test(test_cards),
+		cmocka_unit_test(test_asked),  cmocka_unit_test(test_cards),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,8 +61,9 @@ static void merge(const char *model, const char *option, char dir[PATH_MAX],
 {
 	const char *base = strcmp(model, "gpt2-names") ? model : "gpt2";
 	const struct zr_export_from from = { .model = golden("pretrained", base),
-					    .adapter = golden("adapters", model),
-					    .option = &option, .options = option != NULL };
+					     .adapter = golden("adapters", model),
+					     .option = &option,
+					     .options = option != NULL };
 	struct zr_error err = { 0 };
 	snprintf(dir, PATH_MAX, "%s/%s", scratch, model);
 	zr_remove(AT_FDCWD, dir);
@@ -70,7 +71,8 @@ static void merge(const char *model, const char *option, char dir[PATH_MAX],
 		fail_msg("%s: %s", model, err.text);
 }
 
-static const struct zr_export_how fp32 = { .dtype = ZR_F32, .shard_bytes = ZR_EXPORT_SHARD,
+static const struct zr_export_how fp32 = { .dtype = ZR_F32,
+					   .shard_bytes = ZR_EXPORT_SHARD,
 					   .merge = 1 };
 
 /* W + s B A is rounded once, and s is: both are off by less than half a unit in the last place of
@@ -117,7 +119,7 @@ static void merges_as_peft(void **unused)
 struct product {
 	const char *model;
 	const char *stored, *weight; /* the weight's name in the base, in what is merged */
-	const char *adapter;	     /* what is before .lora_A.weight */
+	const char *adapter;         /* what is before .lora_A.weight */
 	int64_t in, out, r;
 	float scale;
 	int out_in;
@@ -228,7 +230,7 @@ static void what_is_no_adapter_is_refused(void **unused)
 	(void)unused;
 	snprintf(dir, sizeof dir, "%s/none", scratch);
 	struct zr_export_from from = { .model = golden("pretrained", "qwen2"),
-				      .adapter = golden("adapters", "none") };
+				       .adapter = golden("adapters", "none") };
 	assert_int_equal(zr_export_files(&from, dir, &fp32, &err), ZR_EINVAL);
 	assert_non_null(strstr(err.text, "adapters/none/adapter_config.json"));
 	memset(&err, 0, sizeof err);
@@ -245,8 +247,8 @@ static int set_up(void **unused)
 
 static int clean_up(void **unused)
 {
-	static const char *const made[] = { "gpt2", "gpt2-names", "gpt2-untied", "llama", "qwen2",
-					    "mixtral", "qwen3-moe" };
+	static const char *const made[] = { "gpt2",  "gpt2-names", "gpt2-untied", "llama",
+					    "qwen2", "mixtral",    "qwen3-moe" };
 	char dir[PATH_MAX];
 	(void)unused;
 	for (size_t i = 0; i < sizeof made / sizeof *made; i++) {

@@ -52,8 +52,8 @@ static void put(const char *file, const char *text)
 	fclose(f);
 }
 
-#define V2 "low 0\nhigh 4\nmax 30\noom 9\noom_kill 2\noom_group_kill 6\n"
-#define V1 "oom_kill_disable 0\nunder_oom 1\noom_kill 7\n"
+#define V2      "low 0\nhigh 4\nmax 30\noom 9\noom_kill 2\noom_group_kill 6\n"
+#define V1      "oom_kill_disable 0\nunder_oom 1\noom_kill 7\n"
 #define MACHINE "pgfault 12\noom_kill 50\n"
 
 static void version_2_counts_events(void **state)

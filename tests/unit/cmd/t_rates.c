@@ -93,7 +93,7 @@ static void of_other_ranks(void **unused)
 	set(&r, "fold.fp32", 1, 4, 100, 0, 0, 1, 8e9);
 	set(&r, "fold.fp32", 2, 2, 100, 0, 0, 1, 3e9);
 	near(at1(&r, "fold.fp32", 1, 4, 100), 8e9);
-	near(at1(&r, "fold.fp32", 1, 2, 100), 4e9);    /* half the threads */
+	near(at1(&r, "fold.fp32", 1, 2, 100), 4e9); /* half the threads */
 	near(at1(&r, "fold.fp32", 2, 2, 100), 3e9);
 	near(at1(&r, "fold.fp32", 8, 1, 100), 0.75e9); /* half a processor each */
 	zr_rates_free(&r);
@@ -101,7 +101,9 @@ static void of_other_ranks(void **unused)
 
 static void reads_what_it_wrote(void **unused)
 {
-	struct zr_rates r = { .processors = 2, .memory = 1ull << 40, .cpu = "A ; B",
+	struct zr_rates r = { .processors = 2,
+			      .memory = 1ull << 40,
+			      .cpu = "A ; B",
 			      .disk = "/x y" },
 			back = { 0 };
 	struct zr_error err = { 0 };
@@ -188,11 +190,18 @@ static int clean(void **unused)
 
 static void peaks_are_those_of_the_device(void **unused)
 {
-	static const struct { const char *device; double half, single; } want[] = {
-		{ "NVIDIA H200", 989e12, 67e12 },	    { "NVIDIA H100 PCIe", 756e12, 51e12 },
-		{ "NVIDIA H100 80GB HBM3", 989e12, 67e12 }, { "NVIDIA L40S", 362e12, 91.6e12 },
-		{ "NVIDIA A100-SXM4-80GB", 312e12, 19.5e12 }, { "NVIDIA L4", 121e12, 30.3e12 },
-		{ "Quadro T400", 0, 0 },		    { "cpu", 0, 0 },
+	static const struct {
+		const char *device;
+		double half, single;
+	} want[] = {
+		{ "NVIDIA H200", 989e12, 67e12 },
+		{ "NVIDIA H100 PCIe", 756e12, 51e12 },
+		{ "NVIDIA H100 80GB HBM3", 989e12, 67e12 },
+		{ "NVIDIA L40S", 362e12, 91.6e12 },
+		{ "NVIDIA A100-SXM4-80GB", 312e12, 19.5e12 },
+		{ "NVIDIA L4", 121e12, 30.3e12 },
+		{ "Quadro T400", 0, 0 },
+		{ "cpu", 0, 0 },
 	};
 	(void)unused;
 	for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
@@ -205,9 +214,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(peaks_are_those_of_the_device),
-		cmocka_unit_test(between_sizes),	cmocka_unit_test(in_a_grid),
-		cmocka_unit_test(without_a_corner),	cmocka_unit_test(of_other_ranks),
-		cmocka_unit_test(reads_what_it_wrote), cmocka_unit_test(refuses_what_is_none),
+		cmocka_unit_test(between_sizes),
+		cmocka_unit_test(in_a_grid),
+		cmocka_unit_test(without_a_corner),
+		cmocka_unit_test(of_other_ranks),
+		cmocka_unit_test(reads_what_it_wrote),
+		cmocka_unit_test(refuses_what_is_none),
 		cmocka_unit_test(where_it_is),
 	};
 	if (!mkdtemp(dir))

@@ -43,7 +43,7 @@
 #endif
 
 static atomic_int counting;
-static atomic_int *shown;         /* of rank 0, shared by ranks: the last step it printed */
+static atomic_int *shown;          /* of rank 0, shared by ranks: the last step it printed */
 static int count_from, count_till; /* count while *shown is in between, both included */
 
 #ifndef SANITIZED
@@ -110,7 +110,7 @@ static int runs;
 struct watch {
 	/* start counting allocations once step 1 was shown, stop at the last step */
 	int count_after_first;
-	int interrupt_at;      /* raise SIGINT when this step is shown */
+	int interrupt_at; /* raise SIGINT when this step is shown */
 	int total;
 };
 
@@ -136,10 +136,19 @@ static int train(struct watch *w, const char *const *extra, struct zr_run_report
 		 struct zr_error *err)
 {
 	static char data_opt[PATH_MAX + 16], run_opt[PATH_MAX + 16];
-	const char *o[40] = { "model.plugin=gpt2", "model.layers=2", "model.heads=2",
-			      "model.width=32", "model.context=32", "data.plugin=text", data_opt,
-			      run_opt, "train.micro_batch_size=2", "train.steps=6",
-			      "train.eval_every=2", "train.eval_batches=2", "run.log_every=1",
+	const char *o[40] = { "model.plugin=gpt2",
+			      "model.layers=2",
+			      "model.heads=2",
+			      "model.width=32",
+			      "model.context=32",
+			      "data.plugin=text",
+			      data_opt,
+			      run_opt,
+			      "train.micro_batch_size=2",
+			      "train.steps=6",
+			      "train.eval_every=2",
+			      "train.eval_batches=2",
+			      "run.log_every=1",
 			      "device.threads=2" };
 	int n = 14;
 	struct zr_config *cfg;
@@ -242,12 +251,14 @@ static void I3_no_allocation_while_steps_are_traced(void **unused)
 
 /* ---- two ranks ---- */
 
-static struct two {
+struct two {
 	atomic_int shown;
 	int rc[2];
 	long allocated[2];
 	char text[2][1024];
-} *two;
+};
+
+static struct two *two;
 
 /* Rank 1 prints nothing: each counts by what rank 0 has shown. When that is step k, rank 1 has left
  * the boundary of step k behind and not that of k + 2: counting ends before the last two steps. */
@@ -298,10 +309,13 @@ static void I3_no_allocation_with_two_ranks(void **unused)
 					      "zero.plugin=stage3", "zero.plugin=hpz",
 					      "zero.plugin=mics" };
 	for (int i = 0; i < 10; i++) {
-		const char *const extra[] = { stages[i % 5], "train.gradient_accumulation_steps=2",
-					      "train.steps=8", "zero.reduce_bucket_size=1",
+		const char *const extra[] = { stages[i % 5],
+					      "train.gradient_accumulation_steps=2",
+					      "train.steps=8",
+					      "zero.reduce_bucket_size=1",
 					      i % 2 ? "run.trace=2-8" : "run.trace=",
-					      i < 5 ? NULL : "boot.ranks_per_node=1", NULL };
+					      i < 5 ? NULL : "boot.ranks_per_node=1",
+					      NULL };
 		train_two(extra);
 		for (int r = 0; r < 2; r++)
 			if (two->allocated[r])
@@ -318,14 +332,14 @@ static void ledger_equals_plan(int lines_at_least)
 	int lines = 0;
 	assert_non_null(j);
 	json_object_foreach(json_object_get(j, "memory"), tier_name, tier)
-		json_object_foreach(tier, what, line) {
-			json_int_t planned = json_integer_value(json_object_get(line, "planned"));
-			if (planned != json_integer_value(json_object_get(line, "peak")))
-				fail_msg("%s: planned %lld, peak %lld", what, (long long)planned,
-					 (long long)json_integer_value(
-						 json_object_get(line, "peak")));
-			lines += planned > 0;
-		}
+		json_object_foreach(tier, what, line)
+	{
+		json_int_t planned = json_integer_value(json_object_get(line, "planned"));
+		if (planned != json_integer_value(json_object_get(line, "peak")))
+			fail_msg("%s: planned %lld, peak %lld", what, (long long)planned,
+				 (long long)json_integer_value(json_object_get(line, "peak")));
+		lines += planned > 0;
+	}
 	assert_true(lines >= lines_at_least);
 	json_decref(j);
 }
@@ -350,7 +364,7 @@ static void I2_the_plan_is_the_allocation_with_two_ranks(void **unused)
 	(void)unused;
 	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1",
 					      "zero.plugin=stage2", "zero.plugin=stage3",
-					      "zero.plugin=hpz", "zero.plugin=mics" };
+					      "zero.plugin=hpz",    "zero.plugin=mics" };
 	static const char *const precisions[] = { "precision.plugin=fp32", "precision.plugin=bf16",
 						  "precision.plugin=fp16" };
 	for (int i = 0; i < 24; i += sanitized() ? 5 : 1) {
@@ -404,13 +418,14 @@ static void I2_the_plan_is_the_allocation(void **unused)
 	int lines = 0;
 	assert_non_null(j);
 	json_object_foreach(json_object_get(j, "memory"), tier_name, tier)
-		json_object_foreach(tier, what, line) {
-			json_int_t p = json_integer_value(json_object_get(line, "planned"));
-			assert_true(p > 0);
-			assert_int_equal(p, json_integer_value(json_object_get(line, "peak")));
-			planned += (uint64_t)p;
-			lines++;
-		}
+		json_object_foreach(tier, what, line)
+	{
+		json_int_t p = json_integer_value(json_object_get(line, "planned"));
+		assert_true(p > 0);
+		assert_int_equal(p, json_integer_value(json_object_get(line, "peak")));
+		planned += (uint64_t)p;
+		lines++;
+	}
 	assert_true(lines >= 7);
 #ifndef SANITIZED
 	uint64_t slack = planned / 50 > (64u << 20) ? planned / 50 : 64u << 20;

@@ -176,9 +176,8 @@ struct run {
 /* So wide that sums of a product with all rows would be split. */
 static struct run begin(const char *const *more, int n, int mode)
 {
-	const char *options[32] = { "data.plugin=tokens",  "data.path=none",
-				    "model.layers=2",	   "model.heads=4",
-				    "model.width=256",	   "model.context=96",
+	const char *options[32] = { "data.plugin=tokens",  "data.path=none",  "model.layers=2",
+				    "model.heads=4",       "model.width=256", "model.context=96",
 				    "model.vocabulary=67", "train.seed=5" };
 	struct zr_error err = { 0 };
 	struct run r = { 0 };
@@ -213,9 +212,9 @@ static void look(struct run *r, const int32_t *tokens, int64_t past, int64_t n, 
 /* Steps of 1, of a few and of many, and back, as when another text begins alike. */
 static void compare(const char *const *more, int n)
 {
-	static const int at[][2] = { { 0, 21 }, { 21, 1 },  { 22, 1 },	{ 23, 9 },  { 32, 1 },
-				     { 33, 62 }, { 95, 1 }, { 40, 25 }, { 65, 1 }, { 0, 48 },
-				     { 48, 1 } };
+	static const int at[][2] = { { 0, 21 }, { 21, 1 },  { 22, 1 }, { 23, 9 },
+				     { 32, 1 }, { 33, 62 }, { 95, 1 }, { 40, 25 },
+				     { 65, 1 }, { 0, 48 },  { 48, 1 } };
 	struct run with = begin(more, n, ZR_SETUP_CACHED), without = begin(more, n, 0);
 	int32_t tokens[T];
 	float a[67], b[67];
@@ -254,8 +253,12 @@ static void logits_have_the_bits_of_a_whole_forward(const char *model, const cha
 					     "precision.plugin=fp16" };
 	for (int i = 0; i < 3; i++)
 		for (int t = 0; has_isa(isas[i]) && t < 3; t++) {
-			const char *more[] = { isas[i], types[t], model, heads,
-					       "device.separate=yes", "device.memory=64M" };
+			const char *more[] = { isas[i],
+					       types[t],
+					       model,
+					       heads,
+					       "device.separate=yes",
+					       "device.memory=64M" };
 			int all = i == 2 && t; /* the scalar kernels take their time */
 			if (sanitized() && t != (i < 2))
 				continue;
@@ -314,9 +317,13 @@ static void a_cache_changes_no_bit_of_mixtures(void **unused)
 	(void)unused;
 	for (int f = 0; f < 3; f++)
 		for (int t = 0; t < (f ? 1 : 3); t++) {
-			const char *more[] = { families[f], types[t], "device.threads=2",
-					       "model.experts=5", "model.experts_per_token=2",
-					       "model.ffn_width=72", "model.head_dim=64" };
+			const char *more[] = { families[f],
+					       types[t],
+					       "device.threads=2",
+					       "model.experts=5",
+					       "model.experts_per_token=2",
+					       "model.ffn_width=72",
+					       "model.head_dim=64" };
 			if (!sanitized() || t == f)
 				compare(more, 7);
 		}

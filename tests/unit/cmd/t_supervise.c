@@ -26,9 +26,11 @@
 
 #include <cmocka.h> /* last: it defines fail() */
 
-static struct {
+struct shared {
 	_Atomic int ready, pid[8], signal[8];
-} *shared;
+};
+
+static struct shared *shared;
 
 static void (*arranged)(void); /* in the supervisor, before it starts */
 static char out[16384], err[16384];
@@ -294,8 +296,8 @@ static int cause_last(int rank, void *arg, struct zr_error *why)
 	here(rank);
 	await_all(4);
 	if (rank != 2)
-		return zr_exit_code(zr_err(why, ZR_EPEER,
-					   "[comm] rank 2 stopped: the disk is full"));
+		return zr_exit_code(
+			zr_err(why, ZR_EPEER, "[comm] rank 2 stopped: the disk is full"));
 	doze(300);
 	return zr_exit_code(zr_err(why, ZR_EIO, "the disk is full"));
 }
@@ -322,13 +324,13 @@ static void what_all_ranks_say_is_printed_once(void **state)
 	(void)state;
 	assert_int_equal(code_of(4, all_alike, 0), 2);
 	assert_string_equal(err, "zeroth: rank 0 failed with code 2: x.ini:3: heads = 3 does not "
-			    "divide width = 8\n");
+				 "divide width = 8\n");
 }
 
 static int some_differ(int rank, void *arg, struct zr_error *why)
 {
-	static const char *const text[] = { "ranks differ", "no file a", "no file b", "no file a",
-					    "no file b", "ranks differ" };
+	static const char *const text[] = { "ranks differ", "no file a", "no file b",
+					    "no file a",    "no file b", "ranks differ" };
 	(void)arg;
 	signal(SIGTERM, SIG_IGN);
 	here(rank);

@@ -99,8 +99,11 @@ static void *rank_main(void *arg)
 	const struct zr_desc *desc = test_plugin(g->plugin);
 	void *opts = test_options(desc);
 	struct rank r = { .h = test_host(g->workers ? g->workers : 1),
-			  .v = test_iface(desc, "zr.comm/1"), .rank = j->rank, .world = g->world,
-			  .per_node = per_node, .fixture = g };
+			  .v = test_iface(desc, "zr.comm/1"),
+			  .rank = j->rank,
+			  .world = g->world,
+			  .per_node = per_node,
+			  .fixture = g };
 	r.h->rank = j->rank;
 	r.h->world = g->world;
 	r.h->local_rank = j->rank % per_node;
@@ -180,8 +183,12 @@ int fixture_run(const struct fixture *fixture, void (*fn)(struct rank *), int de
 struct zr_comm_op fixture_op(int kind, int group, int dtype, const struct zr_comm_seg *seg,
 			     int n_seg)
 {
-	return (struct zr_comm_op){ .size = sizeof(struct zr_comm_op), .kind = kind, .group = group,
-				    .dtype = dtype, .n_seg = n_seg, .seg = seg,
+	return (struct zr_comm_op){ .size = sizeof(struct zr_comm_op),
+				    .kind = kind,
+				    .group = group,
+				    .dtype = dtype,
+				    .n_seg = n_seg,
+				    .seg = seg,
 				    .tag = { 1, kind, -1 } };
 }
 
@@ -203,8 +210,10 @@ int fixture_barrier(struct rank *r, int64_t step, int32_t op)
 
 uint64_t fixture_esz(int dtype)
 {
-	return dtype == ZR_U8                      ? 1 : dtype == ZR_BF16 || dtype == ZR_F16 ? 2 :
-	       dtype == ZR_F32 || dtype == ZR_I32  ? 4 : 8;
+	return dtype == ZR_U8                      ? 1 :
+	       dtype == ZR_BF16 || dtype == ZR_F16 ? 2 :
+	       dtype == ZR_F32 || dtype == ZR_I32  ? 4 :
+						     8;
 }
 
 static uint64_t mix(uint64_t x)
@@ -220,8 +229,8 @@ void fixture_fill(void *at, int dtype, int rank, int s, int64_t first, int64_t n
 {
 	for (int64_t k = 0; k < n; k++) {
 		int64_t i = first + k;
-		uint64_t bits = mix((uint64_t)i * 1000003u + (uint64_t)rank * 97u + (uint64_t)s +
-				    1);
+		uint64_t bits =
+			mix((uint64_t)i * 1000003u + (uint64_t)rank * 97u + (uint64_t)s + 1);
 		double scale = (double)((uint64_t)1 << (bits & 31)),
 		       x = ((double)(bits >> 40) - 8388608.0) * scale;
 		if (i % 7 == 0)

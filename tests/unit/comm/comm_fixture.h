@@ -39,10 +39,10 @@ const char *fixture_failure(void); /* text of the first failure of the last run 
 void fixture_meet(int n);
 
 void fixture_say(struct rank *r, const char *file, int line, const char *what, const char *why);
-#define CHECK(r, cond)                                                                        \
-	do {                                                                                  \
-		if (!(cond))                                                                  \
-			fixture_say(r, __FILE__, __LINE__, #cond, test_error((r)->h));            \
+#define CHECK(r, cond)                                                                             \
+	do {                                                                                       \
+		if (!(cond))                                                                       \
+			fixture_say(r, __FILE__, __LINE__, #cond, test_error((r)->h));             \
 	} while (0)
 
 /* Post and wait of one segment: the code of the first that fails. */

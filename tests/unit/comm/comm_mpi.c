@@ -208,10 +208,9 @@ static void pieces(struct rank *r)
 	struct zr_comm_seg seg[N][3];
 	zr_ticket t[N];
 	for (int i = 0; i < N; i++) {
-		struct zr_comm_op op = fixture_op(i == 2 ? ZR_COMM_ALL_REDUCE :
-							   ZR_COMM_REDUCE_SCATTER,
-						  i == 1 ? ZR_GROUP_NODE : ZR_GROUP_WORLD, ZR_F32,
-						  seg[i], 3);
+		struct zr_comm_op op =
+			fixture_op(i == 2 ? ZR_COMM_ALL_REDUCE : ZR_COMM_REDUCE_SCATTER,
+				   i == 1 ? ZR_GROUP_NODE : ZR_GROUP_WORLD, ZR_F32, seg[i], 3);
 		int n = i == 1 ? r->per_node : r->world;
 		op.tag.op = i;
 		for (int k = 0; k < 3; k++) { /* the second one is empty */
@@ -346,7 +345,7 @@ int main(int argc, char **argv)
 	const char *reason;
 	mpi_adds = argc == 4 && !strcmp(argv[3], "mpi");
 	if (argc < 3 || up(&r, argv[2], strcmp(argv[1], "late") ? "60" : "2",
-			    argc == 4 ? argv[3] : "ordered")) {
+			   argc == 4 ? argv[3] : "ordered")) {
 		fprintf(stderr, "%s\n",
 			r.h ? test_error(r.h) : "usage: comm_mpi TEST RANKS_PER_NODE [SUMS]");
 		return 2;

@@ -62,7 +62,8 @@ static int group_size(const struct rank *r, int group)
 static int group_first(const struct rank *r, int group)
 {
 	return group == ZR_GROUP_SELF ? r->rank :
-	       group == ZR_GROUP_NODE ? r->rank / r->per_node * r->per_node : 0;
+	       group == ZR_GROUP_NODE ? r->rank / r->per_node * r->per_node :
+					0;
 }
 
 static int64_t many(const struct spec *s, int ranks, int sent)
@@ -114,8 +115,8 @@ static void free_buffers(struct rank *r, const struct spec *s, struct buffers *b
 		free(b->memory);
 }
 
-#define ADD(T)                                                           \
-	for (int64_t k = 0; k < n; k++)                                  \
+#define ADD(T)                                                                                     \
+	for (int64_t k = 0; k < n; k++)                                                            \
 		((T *)acc)[k] = ((T *)acc)[k] + ((const T *)x)[k];
 
 static void add(int dtype, void *acc, const void *x, int64_t n)
@@ -139,7 +140,8 @@ static void expect(struct rank *r, const struct spec *s, int i, char *want)
 		abort();
 	for (int k = 0; k < n; k++) {
 		int64_t from = s->kind == ZR_COMM_REDUCE_SCATTER || s->kind == ZR_COMM_ALL_TO_ALL ?
-				       me * count : 0;
+				       me * count :
+				       0;
 		fixture_fill(x, s->dtype, first + k, i, from, count);
 		if (s->kind == ZR_COMM_ALL_GATHER || s->kind == ZR_COMM_ALL_TO_ALL)
 			memcpy(want + (uint64_t)k * bytes, x, bytes);
@@ -205,10 +207,13 @@ static void kinds(struct rank *r, int group, int shared)
 			     in_place++) {
 				int adds = kind == ZR_COMM_REDUCE_SCATTER ||
 					   kind == ZR_COMM_ALL_REDUCE;
-				struct spec s = { .kind = kind, .group = group,
+				struct spec s = { .kind = kind,
+						  .group = group,
 						  .dtype = adds ? sums[d] : moves[d],
-						  .in_place = in_place, .shared = shared,
-						  .count = counts, .n = SEGMENTS };
+						  .in_place = in_place,
+						  .shared = shared,
+						  .count = counts,
+						  .n = SEGMENTS };
 				s.root = group_size(r, group) - 1;
 				check_spec(r, &s);
 			}
@@ -272,9 +277,12 @@ static void large(struct rank *r)
 			for (int shared = 0; shared < 2; shared++) {
 				if (sanitized() && (kind + in_place + shared) % 2)
 					continue;
-				struct spec s = { .kind = kind, .group = ZR_GROUP_WORLD,
-						  .dtype = ZR_F32, .in_place = in_place,
-						  .shared = shared, .n = 3 };
+				struct spec s = { .kind = kind,
+						  .group = ZR_GROUP_WORLD,
+						  .dtype = ZR_F32,
+						  .in_place = in_place,
+						  .shared = shared,
+						  .n = 3 };
 				s.count = big[(kind + in_place + shared + r->fixture->as) % 2];
 				check_spec(r, &s);
 			}
@@ -415,8 +423,8 @@ static void unhurried(struct rank *r)
 	for (int i = 0; i < N; i++) {
 		memset(in[i], r->rank * N + i, BYTES);
 		seg[i] = (struct zr_comm_seg){ in[i], out[i], BYTES };
-		struct zr_comm_op op = fixture_op(ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_U8,
-						  &seg[i], 1);
+		struct zr_comm_op op =
+			fixture_op(ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_U8, &seg[i], 1);
 		op.tag.op = i + 1;
 		if (i == N - 1) {
 			if (r->rank == 1)
@@ -484,8 +492,12 @@ static void random_program(struct rank *r)
 		int pick = rand_r(&seed) % 5,
 		    group = rand_r(&seed) % 2 ? ZR_GROUP_WORLD : ZR_GROUP_NODE;
 		int at = rand_r(&seed) % 2;
-		struct spec s = { .kind = pick + 1, .group = group, .dtype = ZR_F32,
-				  .in_place = at && pick < 3, .count = &count, .n = 1 };
+		struct spec s = { .kind = pick + 1,
+				  .group = group,
+				  .dtype = ZR_F32,
+				  .in_place = at && pick < 3,
+				  .count = &count,
+				  .n = 1 };
 		if (rand_r(&pace) % 4 == 0)
 			nanosleep(&(struct timespec){ 0, rand_r(&pace) % 300000 }, NULL);
 		check_spec(r, &s);
@@ -494,8 +506,9 @@ static void random_program(struct rank *r)
 
 static void random_programs_agree(void **state)
 {
-	struct fixture fixture = { .plugin = "comm/local", .world = 4, .per_node = 2,
-				   .workers = 2 };
+	struct fixture fixture = {
+		.plugin = "comm/local", .world = 4, .per_node = 2, .workers = 2
+	};
 	(void)state;
 	for (fixture.as = THREADS; fixture.as <= PROCESSES; fixture.as++)
 		run(&fixture, random_program);

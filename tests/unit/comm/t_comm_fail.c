@@ -145,8 +145,8 @@ static void differ_memory(struct rank *r)
 
 static void differing_operations_name_both_ranks(void **state)
 {
-	static void (*const all[])(struct rank *) = { differ_kind, differ_count, differ_tag,
-						      differ_type, differ_length, differ_root,
+	static void (*const all[])(struct rank *) = { differ_kind,   differ_count,    differ_tag,
+						      differ_type,   differ_length,   differ_root,
 						      differ_memory, differ_in_halves };
 	(void)state;
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -181,8 +181,8 @@ static void a_timeout_names_the_missing_rank_and_what_it_does(void **state)
 
 static void elsewhere(struct rank *r)
 {
-	struct zr_comm_op world = fixture_op(ZR_COMM_BARRIER, ZR_GROUP_WORLD, 0, NULL, 0), node =
-			world;
+	struct zr_comm_op world = fixture_op(ZR_COMM_BARRIER, ZR_GROUP_WORLD, 0, NULL, 0),
+			  node = world;
 	node.group = ZR_GROUP_NODE;
 	CHECK(r, fixture_do(r, r->rank < 2 ? &node : &world) == (r->rank < 2 ? 0 : ZR_EPEER));
 	fixture_meet(r->world);
@@ -320,7 +320,8 @@ static void wrong(struct rank *r)
 	refused(r, o, "segment 0 of all_reduce has -1 elements");
 	for (int kind = ZR_COMM_ALL_GATHER; kind <= ZR_COMM_ALL_TO_ALL; kind++) {
 		bad.recv = kind == ZR_COMM_REDUCE_SCATTER ? x + 3 - 2 * r->rank :
-			   kind == ZR_COMM_ALL_TO_ALL     ? x : x + 1;
+			   kind == ZR_COMM_ALL_TO_ALL     ? x :
+							    x + 1;
 		o = fixture_op(kind, ZR_GROUP_WORLD, ZR_F32, &bad, 1), o.root = r->rank;
 		refused(r, o, "would overwrite what peers read");
 	}

@@ -101,8 +101,8 @@ static void views_show_all_ranks_in_one_piece(void **state)
 	struct fixture fixture = { .plugin = "comm/local" };
 	(void)state;
 	for (fixture.as = THREADS; fixture.as <= PROCESSES; fixture.as++) {
-		for (fixture.per_node = fixture.world = 1; fixture.world <= 4; fixture.per_node =
-		     ++fixture.world)
+		for (fixture.per_node = fixture.world = 1; fixture.world <= 4;
+		     fixture.per_node = ++fixture.world)
 			run(&fixture, views);
 		fixture.world = 4;
 		for (fixture.per_node = 1; fixture.per_node <= 2; fixture.per_node++)

@@ -23,7 +23,8 @@ static void fill(char *p, int32_t dtype, int rank)
 		const float f[2] = { (float)d, (float)-i };
 		const int64_t n = i * 0x123456789abcd + rank;
 		const void *x = dtype == ZR_F32 ? (const void *)f :
-				dtype == ZR_F64 ? (const void *)&d : &n;
+				dtype == ZR_F64 ? (const void *)&d :
+						  &n;
 		memcpy(p + 8 * i, x, 8);
 	}
 }

@@ -110,13 +110,14 @@ static void a_config_needs_no_file(void **unused)
 
 static void sections_come_in_the_order_of_roles(void **unused)
 {
-	static const char *const want[] = { "train", "memory", "run", "checkpoint", "log", "boot",
-					    "comm", "comm.host", "device", "device.host", "model",
-					    "data", "zero", "optimizer", "scheduler", "precision",
-					    "activation", "monitor.jsonl", "monitor.z",
-					    "monitor.a" };
-	struct zr_config *cfg = load("[monitor.z]\nplugin=csv\n[monitor.a]\nplugin=csv\n" BASE,
-				     NULL, 0);
+	static const char *const want[] = {
+		"train",     "memory",     "run",           "checkpoint", "log",
+		"boot",      "comm",       "comm.host",     "device",     "device.host",
+		"model",     "data",       "zero",          "optimizer",  "scheduler",
+		"precision", "activation", "monitor.jsonl", "monitor.z",  "monitor.a"
+	};
+	struct zr_config *cfg =
+		load("[monitor.z]\nplugin=csv\n[monitor.a]\nplugin=csv\n" BASE, NULL, 0);
 	(void)unused;
 	assert_int_equal(zr_config_count(cfg), sizeof want / sizeof *want);
 	for (int i = 0; i < zr_config_count(cfg); i++)
@@ -197,8 +198,9 @@ static void another_plugin_hides_the_keys_of_the_defaults(void **unused)
 static void auto_is_resolved_by_the_plugin_and_shown_so(void **unused)
 {
 	struct zr_config *cfg = load(BASE "[scheduler]\nplugin = warmup_lr\n", NULL, 0);
-	struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1, .lr = 0.25,
-				  .steps = 10 };
+	struct zr_facts facts = {
+		.size = sizeof facts, .world = 1, .workers = 1, .lr = 0.25, .steps = 10
+	};
 	struct zr_error err = { 0 };
 	(void)unused;
 	assert_true(isnan(number(cfg, "scheduler", "warmup_max_lr")));
@@ -289,9 +291,11 @@ static char *shown(const struct zr_config *cfg, int sources)
 static void what_is_shown_loads_to_the_same_values(void **unused)
 {
 	const char *o[] = { "data.path=  a ; b # \"c\" \\d/*.txt ",
-			    "data.val_path=#", "optimizer.lr=0.1",
+			    "data.val_path=#",
+			    "optimizer.lr=0.1",
 			    "optimizer.eps=1.2345678901234567e-9",
-			    "optimizer.betas=0.30000000000000004, 0.1", "train.steps=5e8",
+			    "optimizer.betas=0.30000000000000004, 0.1",
+			    "train.steps=5e8",
 			    "run.dir=\"x\"" };
 	struct zr_config *cfg = load(BASE "[monitor.c]\nplugin = csv\n", o, 7);
 	char *first = shown(cfg, 1), *plain = shown(cfg, 0), *second;

@@ -124,14 +124,18 @@ static void interfaces_are_found_by_id_and_size(void **unused)
 	assert_non_null(v);
 	assert_non_null(v->value);
 	assert_null(zr_plugin_iface(p, "zr.scheduler/2", &err));
-	snprintf(text, sizeof text, "plugin %s: offers zr.scheduler/1, expected zr.scheduler/2; "
-		 "rebuild it with this zeroth's headers", p->path);
+	snprintf(text, sizeof text,
+		 "plugin %s: offers zr.scheduler/1, expected zr.scheduler/2; "
+		 "rebuild it with this zeroth's headers",
+		 p->path);
 	assert_string_equal(err.text, text);
 	err.code = 0;
 	assert_int_equal(zr_plugin_load("scheduler", "short", &p, &err), 0);
 	assert_null(zr_plugin_iface(p, "zr.scheduler/1", &err));
-	snprintf(text, sizeof text, "plugin %s: zr.scheduler/1 has 4 bytes, expected at least %zu; "
-		 "rebuild it with this zeroth's headers", p->path, sizeof *v);
+	snprintf(text, sizeof text,
+		 "plugin %s: zr.scheduler/1 has 4 bytes, expected at least %zu; "
+		 "rebuild it with this zeroth's headers",
+		 p->path, sizeof *v);
 	assert_string_equal(err.text, text);
 }
 
@@ -171,9 +175,10 @@ static void a_function_that_must_be_there_is_missed_by_name(void **unused)
 				continue;
 			assert_null(taken);
 			assert_int_equal(err.code, ZR_EINVAL);
-			snprintf(text, sizeof text, "plugin /bad.so: %s: function %s is NULL, and "
-				 "it is not optional; mend the plugin", c->id,
-				 c->name[i] + (*c->name[i] == '+'));
+			snprintf(text, sizeof text,
+				 "plugin /bad.so: %s: function %s is NULL, and "
+				 "it is not optional; mend the plugin",
+				 c->id, c->name[i] + (*c->name[i] == '+'));
 			assert_string_equal(err.text, text);
 			required++;
 		}
@@ -205,7 +210,7 @@ static void a_scan_shows_every_file_and_the_shadowed(void **unused)
 	search("a", "b");
 	assert_int_equal(zr_plugin_scan(see, &s), 0);
 	assert_string_equal(s.text, "scheduler/alpha scheduler/fp scheduler/good "
-			    "scheduler/good(shadowed) scheduler/short ");
+				    "scheduler/good(shadowed) scheduler/short ");
 }
 
 static void a_scan_stops_when_told(void **unused)

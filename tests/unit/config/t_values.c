@@ -319,8 +319,10 @@ static void words_are_separated_by_blanks(void **unused)
 static void options_are_found_by_their_flags(void **unused)
 {
 	static const struct zr_opt opts[] = {
-		{ .name = "a" }, { .name = "b", .flags = ZR_O_NUMERIC | ZR_O_AUTO },
-		{ .name = "c", .flags = ZR_O_AUTO }, { .name = "d", .flags = ZR_O_NUMERIC },
+		{ .name = "a" },
+		{ .name = "b", .flags = ZR_O_NUMERIC | ZR_O_AUTO },
+		{ .name = "c", .flags = ZR_O_AUTO },
+		{ .name = "d", .flags = ZR_O_NUMERIC },
 	};
 	const struct zr_table t = { opts, 4, sizeof *opts, 0 };
 	uint32_t i = 0, all = 0;

@@ -30,8 +30,13 @@ static const struct zr_layer layers[] = { { "in", in_units, 1, ZR_LAYER_INPUT },
 					  { "mid", mid_units, 1, 0 },
 					  { "out", out_units, 2, ZR_LAYER_LOSS } };
 static const struct zr_model_decl model = {
-	.size = sizeof model, .n_units = 3, .n_layers = 3, .unit_stride = sizeof units[0],
-	.layer_stride = sizeof layers[0], .tensor_stride = sizeof tied_t[0], .units = units,
+	.size = sizeof model,
+	.n_units = 3,
+	.n_layers = 3,
+	.unit_stride = sizeof units[0],
+	.layer_stride = sizeof layers[0],
+	.tensor_stride = sizeof tied_t[0],
+	.units = units,
 	.layers = layers,
 };
 
@@ -71,8 +76,12 @@ static void shards_cover_every_block_once(void **unused)
 
 static struct zr_mesh mesh_of(int32_t rank, int32_t world, int32_t node)
 {
-	struct zr_boot_info i = { .rank = rank, .world = world, .local_rank = rank % node,
-				  .local_world = node, .node = rank / node, .nodes = world / node };
+	struct zr_boot_info i = { .rank = rank,
+				  .world = world,
+				  .local_rank = rank % node,
+				  .local_world = node,
+				  .node = rank / node,
+				  .nodes = world / node };
 	return zr_mesh_of(&i);
 }
 
@@ -110,10 +119,12 @@ static void groups_cover_every_block_once(void **unused)
 /* Three ranks on nodes of two and one: at least one node's ranks see it. */
 static void nodes_of_two_sizes(void **unused)
 {
-	struct zr_boot_info one = { .rank = 1, .world = 3, .local_rank = 1, .local_world = 2,
-				    .nodes = 2 };
-	struct zr_boot_info two = { .rank = 2, .world = 3, .local_world = 1, .node = 1,
-				    .nodes = 2 };
+	struct zr_boot_info one = {
+		.rank = 1, .world = 3, .local_rank = 1, .local_world = 2, .nodes = 2
+	};
+	struct zr_boot_info two = {
+		.rank = 2, .world = 3, .local_world = 1, .node = 1, .nodes = 2
+	};
 	struct zr_mesh a = zr_mesh_of(&one), b = zr_mesh_of(&two);
 	(void)unused;
 	assert_true(!a.even && !b.even);
@@ -187,7 +198,8 @@ static void buffers_that_live_together_do_not_overlap(void **unused)
 		uint64_t total, sum = 0;
 		for (int i = 0; i < 40; i++) {
 			x = x * 1664525u + 1013904223u;
-			l[i] = (struct zr_buffer){ .bytes = x >> 20, .first = (int)(x % 30),
+			l[i] = (struct zr_buffer){ .bytes = x >> 20,
+						   .first = (int)(x % 30),
 						   .last = (int)(x % 30 + (x >> 8) % 10) };
 			sum += (l[i].bytes + 63) / 64 * 64;
 		}
@@ -254,8 +266,8 @@ static void buffers_share_bytes_when_they_can(void **unused)
 {
 	(void)unused;
 	struct zr_buffer l[3] = { { .bytes = 128, .first = 0, .last = 1 },
-				    { .bytes = 128, .first = 1, .last = 2 },
-				    { .bytes = 128, .first = 2, .last = 3 } };
+				  { .bytes = 128, .first = 1, .last = 2 },
+				  { .bytes = 128, .first = 2, .last = 3 } };
 	struct zr_error err = { 0 };
 	uint64_t total;
 	assert_int_equal(assign(l, 3, &total, &err), 0);
@@ -267,8 +279,8 @@ static void what_lives_to_the_end_lies_below_the_others(void **unused)
 {
 	(void)unused;
 	struct zr_buffer l[3] = { { .bytes = 192, .first = 0, .last = 0 },
-				    { .bytes = 64, .first = 0, .last = INT32_MAX },
-				    { .bytes = 128, .first = 1, .last = 1 } };
+				  { .bytes = 64, .first = 0, .last = INT32_MAX },
+				  { .bytes = 128, .first = 1, .last = 1 } };
 	struct zr_error err = { 0 };
 	uint64_t total;
 	assert_int_equal(assign(l, 3, &total, &err), 0);

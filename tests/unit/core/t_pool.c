@@ -87,7 +87,7 @@ static void every_item_once_5(void **unused)
 }
 
 #define THREADS 3
-#define SHARE 4
+#define SHARE   4
 
 struct shares {
 	pthread_barrier_t all_began;

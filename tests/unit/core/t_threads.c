@@ -85,11 +85,24 @@ static void *rank_main(void *arg)
 static void load(struct rank *r, int rank, int world, int node, int run, const char *const *extra)
 {
 	char boot[PATH_MAX], data[PATH_MAX], number[4][48];
-	const char *o[40] = { "model.plugin=gpt2", "model.layers=2", "model.heads=2",
-			      "model.width=32", "model.context=32", "model.dropout=0.1",
-			      "data.plugin=text", data, boot, number[0], number[1], number[2],
-			      number[3], "comm.plugin=local", "train.train_batch_size=12",
-			      "train.micro_batch_size=1", "train.steps=3", "device.threads=2" };
+	const char *o[40] = { "model.plugin=gpt2",
+			      "model.layers=2",
+			      "model.heads=2",
+			      "model.width=32",
+			      "model.context=32",
+			      "model.dropout=0.1",
+			      "data.plugin=text",
+			      data,
+			      boot,
+			      number[0],
+			      number[1],
+			      number[2],
+			      number[3],
+			      "comm.plugin=local",
+			      "train.train_batch_size=12",
+			      "train.micro_batch_size=1",
+			      "train.steps=3",
+			      "device.threads=2" };
 	int n = 18;
 	snprintf(boot, sizeof boot, "boot.plugin=%s/tests/doubles/.libs/threads.so",
 		 getenv("ZR_BUILDDIR"));
@@ -130,7 +143,7 @@ static void I1_every_stage_with_ranks_as_threads(void **state)
 {
 	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1",
 					      "zero.plugin=stage2", "zero.plugin=stage3",
-					      "zero.plugin=hpz", "zero.plugin=mics" };
+					      "zero.plugin=hpz",    "zero.plugin=mics" };
 	static const char *const precisions[] = { "precision.plugin=fp32",
 						  "precision.plugin=bf16" };
 	(void)state;

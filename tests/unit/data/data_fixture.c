@@ -125,9 +125,16 @@ int32_t inputs[MAX_BATCH], targets[MAX_BATCH];
 struct zr_batch request(int32_t split, int64_t step, int64_t slot, int64_t slots, int64_t sequences,
 			int64_t length)
 {
-	struct zr_batch b = { .size = sizeof b, .split = split, .seed = 1234, .step = step,
-			      .slot = slot, .slots = slots, .sequences = sequences,
-			      .length = length, .inputs = inputs, .targets = targets };
+	struct zr_batch b = { .size = sizeof b,
+			      .split = split,
+			      .seed = 1234,
+			      .step = step,
+			      .slot = slot,
+			      .slots = slots,
+			      .sequences = sequences,
+			      .length = length,
+			      .inputs = inputs,
+			      .targets = targets };
 	assert_true(sequences * length <= MAX_BATCH);
 	return b;
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define LENGTH 16
-#define ROWS (4 * LENGTH)
+#define ROWS   (4 * LENGTH)
 
 static int32_t starts[ROWS], positions[ROWS];
 static float weights[ROWS];
@@ -32,8 +32,9 @@ static void write_parts(const char *name, const char *header, const uint16_t *to
 	write_file(name, bytes, (size_t)(p + (documents + 1) * 8 - bytes));
 }
 
-#define META "\"__metadata__\":{\"format\":\"zeroth.documents/1\",\"vocabulary\":\"9000\"," \
-	     "\"truncated\":\"3\",\"dropped.too long\":\"2\"}"
+#define META                                                                                       \
+	"\"__metadata__\":{\"format\":\"zeroth.documents/1\",\"vocabulary\":\"9000\","             \
+	"\"truncated\":\"3\",\"dropped.too long\":\"2\"}"
 
 static const char *header_of(int n, int documents)
 {
@@ -106,9 +107,8 @@ static void see_epoch(struct data *d, int32_t split, int64_t sequences, uint8_t 
 {
 	for (int64_t g = 0; g < sequences; g += 2) {
 		double sum = 0;
-		struct zr_batch b = split == ZR_SPLIT_VAL ?
-					    request(split, 0, g / 2, 1, 2, LENGTH) :
-					    request(split, g / 2, 0, 1, 2, LENGTH);
+		struct zr_batch b = split == ZR_SPLIT_VAL ? request(split, 0, g / 2, 1, 2, LENGTH) :
+							    request(split, g / 2, 0, 1, 2, LENGTH);
 		get_documents(d, &b);
 		check_rows(&b, seen);
 		for (int r = 0; r < 2 * LENGTH; r++)
@@ -171,8 +171,8 @@ static void sequences_depend_on_step_slot_and_row_only_I1(void **state)
 
 static void files_of_a_pattern_are_joined(void **state)
 {
-	const char *const o[] = { "path", in_dir("join-*"), "order", "sequential", "packing",
-				  "none", NULL };
+	const char *const o[] = { "path",    in_dir("join-*"), "order", "sequential",
+				  "packing", "none",           NULL };
 	static const int lengths[] = { 3, 4, 5 };
 	struct zr_batch b = request(ZR_SPLIT_TRAIN, 0, 0, 1, 4, LENGTH);
 	struct zr_data_count c = { .size = sizeof c };
@@ -224,8 +224,8 @@ static void whole_documents_are_held_out(void **state)
 
 static void the_end_of_a_stream_is_held_out(void **state)
 {
-	const char *const o[] = { "path", in_dir("raw"), "format", "uint32", "split", "0.3",
-				  "order", "sequential", NULL };
+	const char *const o[] = { "path", in_dir("raw"), "format",     "uint32", "split",
+				  "0.3",  "order",       "sequential", NULL };
 	struct zr_batch b = request(ZR_SPLIT_VAL, 0, 0, 1, 1, 7);
 	struct data d;
 	(void)state;
@@ -294,7 +294,8 @@ static void damaged_files_are_refused_by_name_I7(void **state)
 	const char *const o[] = { "path", in_dir("bad"), NULL };
 	char bytes[200];
 	(void)state;
-	damaged("zeroth.documents/1", "pt", "/bad: is a file of safetensors without documents "
+	damaged("zeroth.documents/1", "pt",
+		"/bad: is a file of safetensors without documents "
 		"(metadata format = pt, wanted zeroth.documents/1)");
 	damaged("\"tokens\"", "\"tokeny\"", "/bad: has no tensor tokens");
 	damaged("\"documents\"", "\"documenty\"", "/bad: has no tensor documents");
@@ -409,8 +410,8 @@ static void close_mix(struct data *d)
 /* Tokens 0, 1, ... of set a and 5000, ... of set b, in their order. */
 static void two_streams(void)
 {
-	const char *const a[] = { "path", in_dir("stream-a"), "order", "sequential",
-				  "val_path", in_dir("held-a"), NULL };
+	const char *const a[] = { "path",     in_dir("stream-a"), "order", "sequential",
+				  "val_path", in_dir("held-a"),   NULL };
 	const char *const b[] = { "path", in_dir("stream-b"), "order", "sequential", NULL };
 	write_tokens("stream-a", 0, 300 * LENGTH + 1, 2, 300 * LENGTH + 1);
 	write_tokens("stream-b", 5000, 300 * LENGTH + 1, 2, 300 * LENGTH + 1);

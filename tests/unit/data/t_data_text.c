@@ -96,8 +96,9 @@ static void chunks_are_counted_over_the_concatenated_text(void **state)
 
 static void val_path_leaves_all_of_path_for_training(void **state)
 {
-	const char *const o[] = { ANY, "path", in_dir("text"), "val_path", in_dir("valtext"),
-				  NULL };
+	const char *const o[] = {
+		ANY, "path", in_dir("text"), "val_path", in_dir("valtext"), NULL
+	};
 	struct data d;
 	(void)state;
 	write_text("text", 45 * 4096, chunk_of);
@@ -111,8 +112,9 @@ static void val_path_leaves_all_of_path_for_training(void **state)
 static void short_or_empty_text_is_refused(void **state)
 {
 	const char *const o[] = { ANY, "path", in_dir("text"), NULL };
-	const char *const val[] = { ANY, "path", in_dir("text"), "val_path", in_dir("valtext"),
-				    NULL };
+	const char *const val[] = {
+		ANY, "path", in_dir("text"), "val_path", in_dir("valtext"), NULL
+	};
 	struct data d;
 	(void)state;
 	write_text("text", 0, noise);
@@ -129,7 +131,7 @@ static void short_or_empty_text_is_refused(void **state)
 			       "50 bytes for validation, one sequence needs 65: set val_path"));
 	assert_int_equal(d.v->prepare(d.inst, 32, 97), ZR_EINVAL);
 	assert_string_equal(test_error(host), "bytes need a model with a vocabulary of at least "
-			    "256, this one has 97");
+					      "256, this one has 97");
 	data_close(&d);
 }
 
@@ -154,7 +156,10 @@ struct begin {
 	int n;
 	const char *says; /* NULL: it is text */
 };
-#define BEGIN(text, says) { text, sizeof text - 1, says }
+#define BEGIN(text, says)                                                                          \
+	{                                                                                          \
+		text, sizeof text - 1, says                                                        \
+	}
 
 static const struct begin begins[] = {
 	BEGIN("\x88\xd8\x34\x01\1\0\0\0", "a file of tokens with llm.c's header, not text: use"),
@@ -281,8 +286,8 @@ static void same_text(int members)
 	assert_int_equal(info_of(&a).train_tokens, info_of(&b).train_tokens);
 	assert_int_equal(info_of(&a).val_tokens, info_of(&b).val_tokens);
 	for (step = 0; step < 50; step++) {
-		struct zr_batch r = request(step % 2 ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN, step, 0, 1, 1,
-					    64);
+		struct zr_batch r =
+			request(step % 2 ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN, step, 0, 1, 1, 64);
 		get(&a, &r);
 		memcpy(want, targets, sizeof want);
 		get(&b, &r);
@@ -305,10 +310,13 @@ static void compressed_text_is_the_same_text(void **state)
 static void what_expands_beyond_the_limit_is_refused_I7(void **state)
 {
 	const char *const o[] = { ANY, "path", in_dir("zeros.gz"), "max_bytes", "1M", NULL };
-	const char *const as_large[] = { ANY, "path", in_dir("zeros.gz"), "max_bytes", "64M",
-					 NULL };
-	const char *const both[] = { ANY, "path", in_dir("zeros.gz"), "val_path",
-				     in_dir("zeros.gz"), "max_bytes", "64M", NULL };
+	const char *const as_large[] = {
+		ANY, "path", in_dir("zeros.gz"), "max_bytes", "64M", NULL
+	};
+	const char *const both[] = {
+		ANY,   "path", in_dir("zeros.gz"), "val_path", in_dir("zeros.gz"), "max_bytes",
+		"64M", NULL
+	};
 	static const char zeros[1 << 20];
 	struct data d;
 	gzFile f;

@@ -115,8 +115,8 @@ static void sequences_depend_on_step_slot_and_row_only_I1(void **state)
 
 static void sequential_order_starts_at_the_start(void **state)
 {
-	const char *const o[] = { "path", in_dir("u32"), "format", "uint32", "order", "sequential",
-				  NULL };
+	const char *const o[] = { "path",  in_dir("u32"), "format", "uint32",
+				  "order", "sequential",  NULL };
 	struct data d;
 	int g;
 	(void)state;
@@ -130,8 +130,8 @@ static void sequential_order_starts_at_the_start(void **state)
 /* 3 windows of 7 and one more target: the last window has that alone. */
 static void a_tail_of_one_target_is_evaluated(void **state)
 {
-	const char *const o[] = { "path", in_dir("u32"), "val_path", in_dir("tail"), "format",
-				  "uint32", NULL };
+	const char *const o[] = { "path",   in_dir("u32"), "val_path", in_dir("tail"),
+				  "format", "uint32",      NULL };
 	struct data d;
 	struct zr_batch b;
 
@@ -154,8 +154,8 @@ static void a_tail_of_one_target_is_evaluated(void **state)
 
 static void validation_runs_in_order_and_wraps(void **state)
 {
-	const char *const o[] = { "path", in_dir("u32"), "val_path", in_dir("val"), "format",
-				  "uint32", NULL };
+	const char *const o[] = { "path",   in_dir("u32"), "val_path", in_dir("val"),
+				  "format", "uint32",      NULL };
 	struct zr_batch b;
 	struct data d;
 	int64_t slot;
@@ -248,8 +248,8 @@ static void missing_files_are_refused_by_name(void **state)
 	const char *const missing[] = { "path", in_dir("nothing"), NULL };
 	const char *const pattern[] = { "path", in_dir("no*such"), NULL };
 	const char *const folder[] = { "path", dir, NULL };
-	const char *const val[] = { "path", in_dir("raw"), "format", "uint16", "val_path",
-				    in_dir("nothing"), NULL };
+	const char *const val[] = { "path",     in_dir("raw"),     "format", "uint16",
+				    "val_path", in_dir("nothing"), NULL };
 	(void)state;
 	write_tokens("raw", 0, 500, 2, -1);
 	refused(missing, "path = ");
@@ -261,8 +261,8 @@ static void missing_files_are_refused_by_name(void **state)
 
 static void files_of_a_pattern_are_one_stream_in_order_of_names(void **state)
 {
-	const char *const o[] = { "path", in_dir("part-*"), "format", "uint32", "order",
-				  "sequential", NULL };
+	const char *const o[] = { "path",  in_dir("part-*"), "format", "uint32",
+				  "order", "sequential",     NULL };
 	struct data d;
 	int g;
 	(void)state;
@@ -291,8 +291,8 @@ static void a_name_with_pattern_characters_is_found(void **state)
 static void a_token_outside_the_vocabulary_names_file_and_position_I7(void **state)
 {
 	enum { FAR = 2000003 };
-	const char *const o[] = { "path", in_dir("voc-*"), "format", "uint32", "order",
-				  "sequential", NULL };
+	const char *const o[] = { "path",  in_dir("voc-*"), "format", "uint32",
+				  "order", "sequential",    NULL };
 	struct zr_batch b = request(ZR_SPLIT_TRAIN, (9 + FAR) / 7, 0, 1, 1, 7);
 	uint32_t *tokens = calloc(FAR + 20, sizeof *tokens);
 	struct data d;
@@ -334,8 +334,8 @@ static void the_start_of_each_file_is_looked_at(void **state)
 
 static void a_stream_shorter_than_a_window_is_refused(void **state)
 {
-	const char *const o[] = { "path", in_dir("u32"), "val_path", in_dir("val"), "format",
-				  "uint32", NULL };
+	const char *const o[] = { "path",   in_dir("u32"), "val_path", in_dir("val"),
+				  "format", "uint32",      NULL };
 	struct data d;
 	(void)state;
 	write_tokens("u32", 0, 64, 4, -1);

@@ -195,7 +195,8 @@ static void seeds_and_epochs_differ_and_nothing_else_does(void **state_)
 
 static void what_is_packed_is_counted(void **state_)
 {
-	struct documents d = { .n = 5, .tokens = { 9, 1, 4, 0, 3 },
+	struct documents d = { .n = 5,
+			       .tokens = { 9, 1, 4, 0, 3 },
 			       .start = { 0, 9, 10, 14, 14, 17 } };
 	struct packing p = { 0 };
 	(void)state_;

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "elementwise_texts.h"
 
-ZR_ELEMENTWISE(
-enum { M, V, STATES };
-enum { KEEP, STEP, ROOT, EPS, B1, B1C, B2, B2C, CONSTANTS };
-static float update(const float *k, float g, float p, float *s)
-{
-	s[M] = k[B1] * s[M] + k[B1C] * g;
-	s[V] = k[B2] * s[V] + k[B2C] * g * g;
-	return p * k[KEEP] - k[STEP] * s[M] / (zr_sqrt(s[V]) * k[ROOT] + k[EPS]);
-}
-)
+ZR_ELEMENTWISE(enum { M, V, STATES }; enum { KEEP, STEP, ROOT, EPS, B1, B1C, B2, B2C, CONSTANTS };
+	       static float update(const float *k, float g, float p, float *s) {
+		       s[M] = k[B1] * s[M] + k[B1C] * g;
+		       s[V] = k[B2] * s[V] + k[B2C] * g * g;
+		       return p * k[KEEP] - k[STEP] * s[M] / (zr_sqrt(s[V]) * k[ROOT] + k[EPS]);
+	       })
 
 static void constants(int64_t step, double lr, float *k)
 {

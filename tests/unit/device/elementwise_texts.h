@@ -17,7 +17,7 @@ struct text {
 /* What all of them compute with. */
 #define TEXT_BETA1 0.9
 #define TEXT_BETA2 0.995
-#define TEXT_EPS 1e-6
+#define TEXT_EPS   1e-6
 #define TEXT_DECAY 0.1
 
 extern const struct text text_adamw;  /* zr_op_adamw */

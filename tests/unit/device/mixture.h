@@ -12,7 +12,7 @@ struct mix {
 	int32_t dtype;
 	uint32_t flags; /* of the routing */
 	float balance, z;
-	struct buf x, dout, gate;         /* gate: the router's weight [experts, width] */
+	struct buf x, dout, gate; /* gate: the router's weight [experts, width] */
 	/* [experts][ffn, width], the same, [experts][width, ffn] */
 	struct buf wg, wu, wd;
 	struct buf logits, lse, weights, dweights, dlogits;
@@ -52,15 +52,25 @@ static void draw_expert(struct mix *m, int64_t e, uint64_t *state)
 static struct mix mix_new(int64_t rows, int64_t experts, int64_t k, int64_t width, int64_t ffn,
 			  int32_t dtype)
 {
-	struct mix m = { .rows = rows, .experts = experts, .k = k, .width = width, .ffn = ffn,
-			 .dtype = dtype, .flags = ZR_ROUTE_NORMALISE, .balance = 0.25f,
+	struct mix m = { .rows = rows,
+			 .experts = experts,
+			 .k = k,
+			 .width = width,
+			 .ffn = ffn,
+			 .dtype = dtype,
+			 .flags = ZR_ROUTE_NORMALISE,
+			 .balance = 0.25f,
 			 .z = 0.125f };
 	int64_t places = rows * k, all = experts * ffn * width;
 	uint64_t state = 7;
 	m.x = drawn(rows * width, dtype, &state, 1);
 	m.dout = drawn(rows * width, dtype, &state, 1);
 	m.gate = drawn(experts * width, dtype, &state, 0.25);
-	struct { struct buf *b; int64_t n; int32_t dtype; } const rest[] = {
+	struct {
+		struct buf *b;
+		int64_t n;
+		int32_t dtype;
+	} const rest[] = {
 		{ &m.wg, all, dtype },
 		{ &m.wu, all, dtype },
 		{ &m.wd, all, dtype },
@@ -113,10 +123,17 @@ static void done(const struct dev *d, int rc)
 static void multiply(const struct dev *d, const struct mix *m, uint32_t flags, int64_t n, int64_t k,
 		     const struct buf *a, const struct buf *w, struct buf *to)
 {
-	struct zr_op_matmul_grouped op = { .size = sizeof op, .flags = flags, .a_dtype = m->dtype,
-					   .b_dtype = m->dtype, .d_dtype = to->dtype,
-					   .rows = m->rows * m->k, .experts = m->experts, .n = n,
-					   .k = k, .offsets = I(m->offsets), .a = a->p,
+	struct zr_op_matmul_grouped op = { .size = sizeof op,
+					   .flags = flags,
+					   .a_dtype = m->dtype,
+					   .b_dtype = m->dtype,
+					   .d_dtype = to->dtype,
+					   .rows = m->rows * m->k,
+					   .experts = m->experts,
+					   .n = n,
+					   .k = k,
+					   .offsets = I(m->offsets),
+					   .a = a->p,
 					   .d = to->p };
 	for (int64_t e = 0; e < m->experts; e++)
 		op.b[e] = w->p + (size_t)(e * n * k) * width_of(m->dtype);
@@ -126,11 +143,17 @@ static void multiply(const struct dev *d, const struct mix *m, uint32_t flags, i
 static void gradient(const struct dev *d, const struct mix *m, int64_t rows, int64_t cols,
 		     const struct buf *dy, const struct buf *x, struct buf *dw)
 {
-	struct zr_op_matmul_grouped_dw op = { .size = sizeof op, .dtype = m->dtype,
-					      .rows = m->rows * m->k, .experts = m->experts,
-					      .m = rows, .n = cols, .k = m->k,
-					      .offsets = I(m->offsets), .order = I(m->order),
-					      .dy = dy->p, .x = x->p };
+	struct zr_op_matmul_grouped_dw op = { .size = sizeof op,
+					      .dtype = m->dtype,
+					      .rows = m->rows * m->k,
+					      .experts = m->experts,
+					      .m = rows,
+					      .n = cols,
+					      .k = m->k,
+					      .offsets = I(m->offsets),
+					      .order = I(m->order),
+					      .dy = dy->p,
+					      .x = x->p };
 	for (int64_t e = 0; e < m->experts; e++)
 		op.dw[e] = F(*dw) + e * rows * cols;
 	done(d, d->ops->matmul_grouped_dw(d->ops, NULL, &op));
@@ -138,45 +161,77 @@ static void gradient(const struct dev *d, const struct mix *m, int64_t rows, int
 
 static void gather(const struct dev *d, const struct mix *m, const struct buf *x, struct buf *out)
 {
-	struct zr_op_expert_rows op = { .size = sizeof op, .dtype = m->dtype, .rows = m->rows,
-					.k = m->k, .width = m->width, .order = I(m->order),
-					.x = x->p, .out = out->p };
+	struct zr_op_expert_rows op = { .size = sizeof op,
+					.dtype = m->dtype,
+					.rows = m->rows,
+					.k = m->k,
+					.width = m->width,
+					.order = I(m->order),
+					.x = x->p,
+					.out = out->p };
 	done(d, d->ops->expert_rows(d->ops, NULL, &op));
 }
 
 static void combine(const struct dev *d, const struct mix *m, const float *weights,
 		    const struct buf *y, struct buf *out)
 {
-	struct zr_op_expert_combine op = { .size = sizeof op, .dtype = y->dtype,
-					   .out_dtype = out->dtype, .rows = m->rows, .k = m->k,
-					   .width = m->width, .where = I(m->where),
-					   .weights = weights, .y = y->p, .out = out->p };
+	struct zr_op_expert_combine op = { .size = sizeof op,
+					   .dtype = y->dtype,
+					   .out_dtype = out->dtype,
+					   .rows = m->rows,
+					   .k = m->k,
+					   .width = m->width,
+					   .where = I(m->where),
+					   .weights = weights,
+					   .y = y->p,
+					   .out = out->p };
 	done(d, d->ops->expert_combine(d->ops, NULL, &op));
 }
 
 static void route(const struct dev *d, struct mix *m)
 {
-	struct zr_op_route op = { .size = sizeof op, .flags = m->flags, .rows = m->rows,
-				  .experts = m->experts, .k = m->k, .logits = F(m->logits),
-				  .lse = F(m->lse), .ids = I(m->ids), .weights = F(m->weights),
-				  .offsets = I(m->offsets), .order = I(m->order),
-				  .where = I(m->where), .sums = m->sums };
+	struct zr_op_route op = { .size = sizeof op,
+				  .flags = m->flags,
+				  .rows = m->rows,
+				  .experts = m->experts,
+				  .k = m->k,
+				  .logits = F(m->logits),
+				  .lse = F(m->lse),
+				  .ids = I(m->ids),
+				  .weights = F(m->weights),
+				  .offsets = I(m->offsets),
+				  .order = I(m->order),
+				  .where = I(m->where),
+				  .sums = m->sums };
 	done(d, d->ops->route(d->ops, NULL, &op));
 	for (int i = 0; i < 2; i++) {
-		struct zr_op_router_losses loss = { .size = sizeof loss, .blocks = 1,
-						    .experts = m->experts, .balance = (float)!i,
-						    .z = (float)i, .sums = m->sums,
-						    .share = m->share, .loss = &m->losses[i] };
+		struct zr_op_router_losses loss = { .size = sizeof loss,
+						    .blocks = 1,
+						    .experts = m->experts,
+						    .balance = (float)!i,
+						    .z = (float)i,
+						    .sums = m->sums,
+						    .share = m->share,
+						    .loss = &m->losses[i] };
 		done(d, d->ops->router_losses(d->ops, NULL, &loss));
 	}
 }
 
 static void score(const struct dev *d, struct mix *m)
 {
-	struct zr_op_matmul op = { .size = sizeof op, .flags = ZR_MM_TRANS_B, .a_dtype = m->dtype,
-				   .b_dtype = m->dtype, .d_dtype = ZR_F32, .m = m->rows,
-				   .n = m->experts, .k = m->width, .lda = m->width, .ldb = m->width,
-				   .ldd = m->experts, .a = m->x.p, .b = m->gate.p,
+	struct zr_op_matmul op = { .size = sizeof op,
+				   .flags = ZR_MM_TRANS_B,
+				   .a_dtype = m->dtype,
+				   .b_dtype = m->dtype,
+				   .d_dtype = ZR_F32,
+				   .m = m->rows,
+				   .n = m->experts,
+				   .k = m->width,
+				   .lda = m->width,
+				   .ldb = m->width,
+				   .ldd = m->experts,
+				   .a = m->x.p,
+				   .b = m->gate.p,
 				   .d = m->logits.p };
 	done(d, d->ops->matmul(d->ops, NULL, &op));
 }
@@ -184,8 +239,11 @@ static void score(const struct dev *d, struct mix *m)
 /* From the logits on. */
 static void forward(const struct dev *d, struct mix *m)
 {
-	struct zr_op_swiglu glu = { .size = sizeof glu, .dtype = m->dtype,
-				    .n = m->rows * m->k * m->ffn, .gate = m->hg.p, .up = m->hu.p,
+	struct zr_op_swiglu glu = { .size = sizeof glu,
+				    .dtype = m->dtype,
+				    .n = m->rows * m->k * m->ffn,
+				    .gate = m->hg.p,
+				    .up = m->hu.p,
 				    .out = m->act.p };
 	route(d, m);
 	gather(d, m, &m->x, &m->xs);
@@ -198,20 +256,47 @@ static void forward(const struct dev *d, struct mix *m)
 
 static void router_backward(const struct dev *d, struct mix *m)
 {
-	struct zr_op_route_bwd op = { .size = sizeof op, .flags = m->flags, .rows = m->rows,
-				      .experts = m->experts, .k = m->k, .balance = m->balance,
-				      .z = m->z, .p = F(m->logits), .lse = F(m->lse),
-				      .ids = I(m->ids), .weights = F(m->weights), .share = m->share,
-				      .dweights = F(m->dweights), .dlogits = F(m->dlogits) };
-	struct zr_op_matmul dx = { .size = sizeof dx, .flags = ZR_MM_ACCUMULATE, .a_dtype = ZR_F32,
-				   .b_dtype = m->dtype, .d_dtype = ZR_F32, .m = m->rows,
-				   .n = m->width, .k = m->experts, .lda = m->experts,
-				   .ldb = m->width, .ldd = m->width, .a = m->dlogits.p,
-				   .b = m->gate.p, .d = m->dx.p };
-	struct zr_op_matmul dw = { .size = sizeof dw, .flags = ZR_MM_TRANS_A, .a_dtype = ZR_F32,
-				   .b_dtype = m->dtype, .d_dtype = ZR_F32, .m = m->experts,
-				   .n = m->width, .k = m->rows, .lda = m->experts, .ldb = m->width,
-				   .ldd = m->width, .a = m->dlogits.p, .b = m->x.p,
+	struct zr_op_route_bwd op = { .size = sizeof op,
+				      .flags = m->flags,
+				      .rows = m->rows,
+				      .experts = m->experts,
+				      .k = m->k,
+				      .balance = m->balance,
+				      .z = m->z,
+				      .p = F(m->logits),
+				      .lse = F(m->lse),
+				      .ids = I(m->ids),
+				      .weights = F(m->weights),
+				      .share = m->share,
+				      .dweights = F(m->dweights),
+				      .dlogits = F(m->dlogits) };
+	struct zr_op_matmul dx = { .size = sizeof dx,
+				   .flags = ZR_MM_ACCUMULATE,
+				   .a_dtype = ZR_F32,
+				   .b_dtype = m->dtype,
+				   .d_dtype = ZR_F32,
+				   .m = m->rows,
+				   .n = m->width,
+				   .k = m->experts,
+				   .lda = m->experts,
+				   .ldb = m->width,
+				   .ldd = m->width,
+				   .a = m->dlogits.p,
+				   .b = m->gate.p,
+				   .d = m->dx.p };
+	struct zr_op_matmul dw = { .size = sizeof dw,
+				   .flags = ZR_MM_TRANS_A,
+				   .a_dtype = ZR_F32,
+				   .b_dtype = m->dtype,
+				   .d_dtype = ZR_F32,
+				   .m = m->experts,
+				   .n = m->width,
+				   .k = m->rows,
+				   .lda = m->experts,
+				   .ldb = m->width,
+				   .ldd = m->width,
+				   .a = m->dlogits.p,
+				   .b = m->x.p,
 				   .d = m->dgate.p };
 	done(d, d->ops->route_bwd(d->ops, NULL, &op));
 	done(d, d->ops->matmul(d->ops, NULL, &dx));
@@ -220,14 +305,22 @@ static void router_backward(const struct dev *d, struct mix *m)
 
 static void backward(const struct dev *d, struct mix *m)
 {
-	struct zr_op_expert_weigh weigh = { .size = sizeof weigh, .dtype = m->dtype,
-					    .places = m->rows * m->k, .width = m->ffn,
-					    .order = I(m->order), .weights = F(m->weights),
-					    .x = m->act.p, .dy = m->dact.p,
+	struct zr_op_expert_weigh weigh = { .size = sizeof weigh,
+					    .dtype = m->dtype,
+					    .places = m->rows * m->k,
+					    .width = m->ffn,
+					    .order = I(m->order),
+					    .weights = F(m->weights),
+					    .x = m->act.p,
+					    .dy = m->dact.p,
 					    .dweights = F(m->dweights) };
-	struct zr_op_swiglu_bwd glu = { .size = sizeof glu, .dtype = m->dtype,
-					.n = m->rows * m->k * m->ffn, .dy = m->dact.p,
-					.gate = m->hg.p, .up = m->hu.p, .dgate = m->hg.p,
+	struct zr_op_swiglu_bwd glu = { .size = sizeof glu,
+					.dtype = m->dtype,
+					.n = m->rows * m->k * m->ffn,
+					.dy = m->dact.p,
+					.gate = m->hg.p,
+					.up = m->hu.p,
+					.dgate = m->hg.p,
 					.dup = m->hu.p };
 	gather(d, m, &m->dout, &m->dys);
 	multiply(d, m, 0, m->ffn, m->width, &m->dys, &m->wd, &m->dact);

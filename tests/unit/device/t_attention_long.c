@@ -20,14 +20,19 @@ static void must(const struct dev *d, int rc)
 static void attention_takes_sequences_of_any_length(void **state)
 {
 	enum { LONG = 4200, D = 256, ALL = LONG * D };
-	struct zr_op_attention_bwd ab = { .size = sizeof ab, .fwd = { .size = sizeof ab.fwd,
-								      .dtype = ZR_F32, .batch = 1,
-								      .length = LONG, .heads = 1,
-								      .kv_heads = 1, .head_dim = D,
-								      .q_stride = D, .k_stride = D,
-								      .v_stride = D,
-								      .out_stride = D,
-								      .scale = 0.0625f } };
+	struct zr_op_attention_bwd ab = { .size = sizeof ab,
+					  .fwd = { .size = sizeof ab.fwd,
+						   .dtype = ZR_F32,
+						   .batch = 1,
+						   .length = LONG,
+						   .heads = 1,
+						   .kv_heads = 1,
+						   .head_dim = D,
+						   .q_stride = D,
+						   .k_stride = D,
+						   .v_stride = D,
+						   .out_stride = D,
+						   .scale = 0.0625f } };
 	float *x = malloc((size_t)(8 * ALL + LONG) * sizeof *x);
 	uint64_t seed = 8;
 	struct zr_device_info info = { .size = sizeof info };

@@ -35,20 +35,31 @@ static void head_new(struct head *t, const struct dev *d, int64_t rows, int64_t 
 			    .right = buf_new(rows, ZR_F32, 0) };
 	for (int64_t r = 0; r < rows; r++)
 		t->targets[r] = r == 1 ? -1 : (int32_t)((rnd(&seed) + 1) / 2 * (double)vocabulary);
-	t->op = (struct zr_op_head_loss){ .size = sizeof t->op, .dtype = dtype, .scale = 0.25f,
-					  .rows = rows, .width = width, .vocabulary = vocabulary,
-					  .x = t->x.p, .w = t->w.p, .targets = t->targets,
-					  .loss = F(t->loss), .dx = t->dx.p, .dw = F(t->dw),
-					  .stats = F(t->stats), .loss_sum = &t->sum,
-					  .logit_gain = way->gain, .softcap = way->softcap };
+	t->op = (struct zr_op_head_loss){ .size = sizeof t->op,
+					  .dtype = dtype,
+					  .scale = 0.25f,
+					  .rows = rows,
+					  .width = width,
+					  .vocabulary = vocabulary,
+					  .x = t->x.p,
+					  .w = t->w.p,
+					  .targets = t->targets,
+					  .loss = F(t->loss),
+					  .dx = t->dx.p,
+					  .dw = F(t->dw),
+					  .stats = F(t->stats),
+					  .loss_sum = &t->sum,
+					  .logit_gain = way->gain,
+					  .softcap = way->softcap };
 	t->work = buf_new((int64_t)(d->ops->head_loss_work(d->ops, &t->op) / 4), ZR_F32, 0);
 	t->op.work = t->work.p;
 }
 
 static void head_free(struct head *t)
 {
-	struct buf *all[] = { &t->x, &t->w, &t->loss, &t->dx, &t->dw, &t->stats, &t->right,
-			      &t->work };
+	struct buf *all[] = {
+		&t->x, &t->w, &t->loss, &t->dx, &t->dw, &t->stats, &t->right, &t->work
+	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		assert_true(buf_guarded(all[i]));
 		buf_free(all[i]);
@@ -178,13 +189,24 @@ static void alone(const struct dev *d, const char *variant)
 		uint64_t state = 8;
 		struct buf x = buf_new(7 * 6, ZR_F32, 0), w = buf_new(13 * 6, ZR_F32, 0),
 			   y = buf_new(7 * 13, ZR_F32, 1);
-		struct zr_op_matmul product = { .size = sizeof product, .flags = ZR_MM_TRANS_B,
-						.a_dtype = ZR_F32, .b_dtype = ZR_F32,
-						.d_dtype = ZR_F32, .m = 7, .n = 13, .k = 6,
-						.lda = 6, .ldb = 6, .ldd = 13, .a = x.p, .b = w.p,
+		struct zr_op_matmul product = { .size = sizeof product,
+						.flags = ZR_MM_TRANS_B,
+						.a_dtype = ZR_F32,
+						.b_dtype = ZR_F32,
+						.d_dtype = ZR_F32,
+						.m = 7,
+						.n = 13,
+						.k = 6,
+						.lda = 6,
+						.ldb = 6,
+						.ldd = 13,
+						.a = x.p,
+						.b = w.p,
 						.d = y.p };
-		struct zr_op_logit_cap cap = { .size = sizeof cap, .n = 7 * 13,
-					       .gain = ways[k].gain, .softcap = ways[k].softcap,
+		struct zr_op_logit_cap cap = { .size = sizeof cap,
+					       .n = 7 * 13,
+					       .gain = ways[k].gain,
+					       .softcap = ways[k].softcap,
 					       .x = F(y) };
 		drawn(&x, &state);
 		drawn(&w, &state);
@@ -240,8 +262,9 @@ static void I1_bits_do_not_depend_on_the_number_of_workers(void **state)
 	(void)state;
 	for (int workers = 1; workers <= 3; workers++) {
 		struct buf many = buf_random(40003, ZR_F32, 5, 9);
-		struct zr_op_logit_cap cap = { .size = sizeof cap, .n = 40003, .softcap = 2,
-					       .x = F(many) };
+		struct zr_op_logit_cap cap = {
+			.size = sizeof cap, .n = 40003, .softcap = 2, .x = F(many)
+		};
 		struct dev d;
 		struct head t;
 		assert_int_equal(dev_open(&d, workers, "auto"), ZR_OK);

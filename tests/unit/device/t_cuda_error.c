@@ -32,7 +32,7 @@ static void own_errors_name_the_call(void **state)
 	assert_int_equal(cuda_result(&d, cudaErrorMemoryAllocation, "allocating device memory"),
 			 ZR_ENOMEM);
 	assert_string_equal(test_error(d.h), "rank 0, GPU 3, allocating device memory: out of "
-			    "memory (cudaErrorMemoryAllocation)");
+					     "memory (cudaErrorMemoryAllocation)");
 	assert_int_equal(cuda_result(&d, cudaErrorInvalidConfiguration, "matmul"), ZR_EIO);
 	assert_null(strstr(test_error(d.h), "earlier"));
 	test_host_free((struct zr_host *)(uintptr_t)d.h);
@@ -40,9 +40,9 @@ static void own_errors_name_the_call(void **state)
 
 static void late_errors_may_come_from_another(void **state)
 {
-	static const cudaError_t late[] = { cudaErrorIllegalAddress, cudaErrorLaunchFailure,
+	static const cudaError_t late[] = { cudaErrorIllegalAddress,    cudaErrorLaunchFailure,
 					    cudaErrorMisalignedAddress, cudaErrorAssert,
-					    cudaErrorLaunchTimeout, cudaErrorECCUncorrectable,
+					    cudaErrorLaunchTimeout,     cudaErrorECCUncorrectable,
 					    cudaErrorHardwareStackError };
 	struct zr_inst d;
 	(void)state;

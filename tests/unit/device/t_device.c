@@ -42,7 +42,7 @@ static void auto_takes_the_widest_and_shares_processors(void **state)
 {
 	struct opts {
 		int64_t threads;
-	} *first;
+	} * first;
 	struct dev d;
 	struct zr_device_info info = { .size = sizeof info };
 	(void)state;
@@ -53,12 +53,12 @@ static void auto_takes_the_widest_and_shares_processors(void **state)
 	first = d.opts;
 	for (int32_t share = 0; share < 4; share++) {
 		first->threads = ZR_AUTO_I64;
-		assert_int_equal(d.desc->resolve(d.h,
-						 &(struct zr_facts){
-							 .size = sizeof(struct zr_facts),
-							 .workers = share },
-						 d.opts),
-				 ZR_OK);
+		assert_int_equal(
+			d.desc->resolve(d.h,
+					&(struct zr_facts){ .size = sizeof(struct zr_facts),
+							    .workers = share },
+					d.opts),
+			ZR_OK);
 		assert_int_equal(first->threads, share ? share : 1);
 	}
 	dev_close(&d);
@@ -184,8 +184,9 @@ static void memory_of_others_is_pinned_once_and_given_back(void **state)
 	struct dev d;
 	assert_int_equal(open_kind(&d, 3, "auto", state), ZR_OK);
 	for (int round = 0; round < 2; round++) {
-		struct zr_op_init op = { .size = sizeof op, .n = 16, .mean = 3,
-					 .dst = take(&d, page) };
+		struct zr_op_init op = {
+			.size = sizeof op, .n = 16, .mean = 3, .dst = take(&d, page)
+		};
 		must(&d, d.v->mem_pin(d.inst, host, bytes));
 		there_and_back(&d, host + page, bytes - page);
 		assert_true(d.v->mem_pin(d.inst, host, bytes) < 0 &&
@@ -318,14 +319,21 @@ static void every_operation_is_there_and_unknown_types_are_refused(void **state)
 {
 	struct dev d;
 	const char *at;
-	struct zr_op_cast c = { .size = sizeof c, .dst_dtype = ZR_F64, .src_dtype = ZR_F32,
-				.n = 1 };
+	struct zr_op_cast c = {
+		.size = sizeof c, .dst_dtype = ZR_F64, .src_dtype = ZR_F32, .n = 1
+	};
 	struct zr_op_gelu_bwd g = { .size = sizeof g, .dtype = ZR_F64, .n = 1 };
 	struct zr_op_adamw m = { .size = sizeof m, .moment_dtype = ZR_F16, .n = 1 };
-	struct zr_op_attention a = { .size = sizeof a, .dtype = ZR_F32, .batch = 1, .length = 4,
-				     .heads = 3, .kv_heads = 2, .head_dim = 8 };
-	struct zr_op_rotary r = { .size = sizeof r, .dtype = ZR_F32, .batch = 1, .length = 4,
-				  .heads = 3 };
+	struct zr_op_attention a = { .size = sizeof a,
+				     .dtype = ZR_F32,
+				     .batch = 1,
+				     .length = 4,
+				     .heads = 3,
+				     .kv_heads = 2,
+				     .head_dim = 8 };
+	struct zr_op_rotary r = {
+		.size = sizeof r, .dtype = ZR_F32, .batch = 1, .length = 4, .heads = 3
+	};
 	int i;
 	assert_int_equal(open_kind(&d, 1, "auto", state), ZR_OK);
 	assert_int_equal(d.ops->size, sizeof *d.ops);
@@ -352,7 +360,10 @@ static void every_operation_is_there_and_unknown_types_are_refused(void **state)
 	dev_close(&d);
 }
 
-#define OVER(kind, f) { #f " (" #kind ")", f, NULL, NULL, &kind }
+#define OVER(kind, f)                                                                              \
+	{                                                                                          \
+#f " (" #kind ")", f, NULL, NULL, &kind                                            \
+	}
 #define OVER_EACH_KIND(f) OVER(unified, f), OVER(limited, f), OVER(separate, f)
 
 int main(void)

@@ -16,11 +16,11 @@
 
 #include <cmocka.h> /* after the headers with members that its macros name */
 
-#define MOST (9 * ZR_BLOCK)
+#define MOST   (9 * ZR_BLOCK)
 #define BLOCKS (MOST / ZR_BLOCK)
-#define STEP 3
-#define SEED 77
-#define PARAM 5
+#define STEP   3
+#define SEED   77
+#define PARAM  5
 
 /* One parameter and all that belongs to it, with room that nobody may touch behind its end. */
 struct data {
@@ -49,8 +49,12 @@ static void draw(struct data *x, const struct dev *d, int32_t type, uint32_t sta
 			v[i] = (float)rnd(&seed) * (i / 32 % 5 ? 0.5f : 0);
 		for (int i = 0; i < MOST && roots >> j & 1; i++)
 			v[i] = v[i] * v[i];
-		struct zr_op_cast op = { .size = sizeof op, .dst_dtype = type, .src_dtype = ZR_F32,
-					 .n = MOST, .src = v, .dst = &x->state[j] };
+		struct zr_op_cast op = { .size = sizeof op,
+					 .dst_dtype = type,
+					 .src_dtype = ZR_F32,
+					 .n = MOST,
+					 .src = v,
+					 .dst = &x->state[j] };
 		if (type)
 			assert_int_equal(d->ops->cast(d->ops, NULL, &op), 0);
 		for (int i = 0; !type && i < MOST; i++) {
@@ -89,12 +93,20 @@ static int elementwise(const struct dev *d, const struct text *t, struct data *x
 	c.e.name = "text";
 	for (uint32_t j = 0; j < c.e.n_state; j++)
 		c.state[j] = buf(&x->state[j], type);
-	c.s = (struct zr_opt_step){ .size = sizeof c.s, .seg_stride = sizeof(struct zr_seg),
-				    .n_state = c.e.n_state, .step = STEP, .lr = (double)scalars.lr,
+	c.s = (struct zr_opt_step){ .size = sizeof c.s,
+				    .seg_stride = sizeof(struct zr_seg),
+				    .n_state = c.e.n_state,
+				    .step = STEP,
+				    .lr = (double)scalars.lr,
 				    .grad_mult = (double)scalars.grad_mult,
-				    .master = buf(x->master, ZR_F32), .grad = buf(x->grad, ZR_F32),
-				    .state = c.state, .seg = &c.seg, .n_seg = 1, .partials = totals,
-				    .seed = SEED, .native = d->ops->native };
+				    .master = buf(x->master, ZR_F32),
+				    .grad = buf(x->grad, ZR_F32),
+				    .state = c.state,
+				    .seg = &c.seg,
+				    .n_seg = 1,
+				    .partials = totals,
+				    .seed = SEED,
+				    .native = d->ops->native };
 	if (lowp)
 		c.s.lowp = buf(x->lowp, lowp);
 	return d->ops->elementwise(&c.s, &c.e);
@@ -102,11 +114,19 @@ static int elementwise(const struct dev *d, const struct text *t, struct data *x
 
 static int adamw(const struct dev *d, struct data *x, int32_t type, int32_t lowp, int64_t n)
 {
-	struct zr_op_adamw op = { .size = sizeof op, .lowp_dtype = lowp, .bias_correction = 1,
-				  .n = n, .beta1 = TEXT_BETA1, .beta2 = TEXT_BETA2,
-				  .eps = TEXT_EPS, .weight_decay = TEXT_DECAY,
-				  .scalars = &scalars, .grad = x->grad, .master = x->master,
-				  .m = &x->state[0], .v = &x->state[1],
+	struct zr_op_adamw op = { .size = sizeof op,
+				  .lowp_dtype = lowp,
+				  .bias_correction = 1,
+				  .n = n,
+				  .beta1 = TEXT_BETA1,
+				  .beta2 = TEXT_BETA2,
+				  .eps = TEXT_EPS,
+				  .weight_decay = TEXT_DECAY,
+				  .scalars = &scalars,
+				  .grad = x->grad,
+				  .master = x->master,
+				  .m = &x->state[0],
+				  .v = &x->state[1],
 				  .lowp = lowp ? x->lowp : NULL,
 				  .moment_dtype = type ? type : ZR_U8 };
 	return d->ops->adamw(d->ops, NULL, &op);
@@ -128,8 +148,10 @@ static int apart(const uint8_t *x, const uint8_t *y, int is_signed)
 static uint16_t scale_of(const struct data *x, int j, int64_t i)
 {
 	uint16_t scale;
-	memcpy(&scale, x->state[j].codes + i / ZR_BLOCK * ZR_STATE8_BYTES + ZR_BLOCK +
-			       i % ZR_BLOCK / 32 * 2, 2);
+	memcpy(&scale,
+	       x->state[j].codes + i / ZR_BLOCK * ZR_STATE8_BYTES + ZR_BLOCK +
+		       i % ZR_BLOCK / 32 * 2,
+	       2);
 	return scale;
 }
 
@@ -186,12 +208,24 @@ static void adamw_has_the_bits_of_the_operation(void **state)
 
 static int lamb(const struct dev *d, struct data *x, int64_t n, const double *totals, double *sums)
 {
-	struct zr_op_lamb op = { .size = sizeof op, .lowp_dtype = ZR_BF16, .bias_correction = 1,
-				 .n = n, .beta1 = TEXT_BETA1, .beta2 = TEXT_BETA2,
-				 .eps = TEXT_EPS, .weight_decay = TEXT_DECAY, .min_coeff = 0.01,
-				 .max_coeff = 10, .scalars = &scalars, .grad = x->grad,
-				 .master = x->master, .m = x->state[0].wide, .v = x->state[1].wide,
-				 .lowp = x->lowp, .block_norms = sums, .norms = totals };
+	struct zr_op_lamb op = { .size = sizeof op,
+				 .lowp_dtype = ZR_BF16,
+				 .bias_correction = 1,
+				 .n = n,
+				 .beta1 = TEXT_BETA1,
+				 .beta2 = TEXT_BETA2,
+				 .eps = TEXT_EPS,
+				 .weight_decay = TEXT_DECAY,
+				 .min_coeff = 0.01,
+				 .max_coeff = 10,
+				 .scalars = &scalars,
+				 .grad = x->grad,
+				 .master = x->master,
+				 .m = x->state[0].wide,
+				 .v = x->state[1].wide,
+				 .lowp = x->lowp,
+				 .block_norms = sums,
+				 .norms = totals };
 	return sums ? d->ops->lamb_norms(d->ops, NULL, &op) : d->ops->lamb(d->ops, NULL, &op);
 }
 
@@ -244,8 +278,12 @@ static void random_words_are_those_of_the_stream(void **state)
 	struct dev d;
 	(void)state;
 	assert_int_equal(dev_open(&d, 3, "scalar"), 0);
-	struct zr_op_init op = { .size = sizeof op, .flags = ZR_INIT_OP_UNIFORM, .n = MOST / 2,
-				 .std = 1, .rng = { SEED, STEP, PARAM, 0xfffffffdu }, .dst = want };
+	struct zr_op_init op = { .size = sizeof op,
+				 .flags = ZR_INIT_OP_UNIFORM,
+				 .n = MOST / 2,
+				 .std = 1,
+				 .rng = { SEED, STEP, PARAM, 0xfffffffdu },
+				 .dst = want };
 	assert_int_equal(d.ops->init(d.ops, NULL, &op), 0);
 	draw(&a, &d, ZR_F32, 0, 0);
 	assert_int_equal(elementwise(&d, &text_random, &a, ZR_F32, 0, 0, MOST, NULL, NULL), 0);
@@ -273,9 +311,11 @@ static void sums_and_random_words_come_together(void **state)
 			assert_true(fabs(got[0] - want) < 1e-9 * fabs(want));
 			assert_memory_equal(&a, &b, sizeof a);
 			assert_int_equal(elementwise(&d, &text_random, &a, ZR_F32, 0, 0, MOST, NULL,
-						     NULL), 0);
+						     NULL),
+					 0);
 			assert_int_equal(elementwise(&d, &text_both, &b, ZR_F32, 0, 0, MOST, total,
-						     NULL), 0);
+						     NULL),
+					 0);
 			assert_memory_equal(&a, &b, sizeof a);
 		}
 		dev_close(&d);

@@ -145,9 +145,9 @@ static void near(const char *variant, const char *what, const struct mix *m, dou
 	double step = m->dtype == ZR_F32 ? 0x1p-20 : m->dtype == ZR_BF16 ? 0x1p-6 : 0x1p-9;
 	if (!(fabs(got - want) <= step * (size + 1e-2)))
 		fail_msg("%s: type %d, %lld rows, %lld of %lld experts, width %lld: %s is %.9g, "
-			 "not %.9g (of %.9g)", variant, m->dtype, (long long)m->rows,
-			 (long long)m->k, (long long)m->experts, (long long)m->width, what, got,
-			 want, size);
+			 "not %.9g (of %.9g)",
+			 variant, m->dtype, (long long)m->rows, (long long)m->k,
+			 (long long)m->experts, (long long)m->width, what, got, want, size);
 }
 
 /* Each product of the forward and each gradient of a weight, from the operands as they were
@@ -191,8 +191,8 @@ static void check_combined(const char *variant, const struct mix *m)
 		int64_t r = i / m->width, c = i % m->width;
 		double sum = 0, size = 0;
 		for (int64_t j = r * m->k; j < (r + 1) * m->k; j++) {
-			double x = (double)F(m->weights)[j] *
-				   at(&m->y, I(m->where)[j] * m->width + c);
+			double x =
+				(double)F(m->weights)[j] * at(&m->y, I(m->where)[j] * m->width + c);
 			sum += x;
 			size += fabs(x);
 			assert_true(at(&m->xs, I(m->where)[j] * m->width + c) == at(&m->x, i));
@@ -211,7 +211,8 @@ static void choose(struct mix *m, int which)
 
 static void shapes(const struct dev *d, const char *variant)
 {
-	static const struct { int64_t rows, experts, k, width, ffn;
+	static const struct {
+		int64_t rows, experts, k, width, ffn;
 	} shape[] = { { 1, 1, 1, 1, 1 },     { 1, 7, 3, 5, 2 },     { 33, 4, 4, 17, 9 },
 		      { 300, 3, 1, 21, 50 }, { 70, 16, 2, 48, 33 }, { 13, 256, 8, 7, 3 },
 		      { 2, 256, 256, 3, 4 }, { 41, 6, 2, 64, 400 } };
@@ -314,8 +315,12 @@ static void a_token_gets_what_it_gets_alone(void **state)
 static void gradient_of(const struct dev *d, const struct mix *m, int64_t lo, int64_t hi,
 			uint32_t flags, struct buf *dw)
 {
-	struct zr_op_matmul_grouped_dw op = { .size = sizeof op, .flags = flags, .dtype = m->dtype,
-					      .experts = m->experts, .m = m->ffn, .n = m->width,
+	struct zr_op_matmul_grouped_dw op = { .size = sizeof op,
+					      .flags = flags,
+					      .dtype = m->dtype,
+					      .experts = m->experts,
+					      .m = m->ffn,
+					      .n = m->width,
 					      .k = m->k };
 	struct buf order = buf_new(m->order.n, ZR_F32, 0),
 		   offsets = buf_new(m->experts + 1, ZR_F32, 0);
@@ -362,7 +367,7 @@ static void chunks(const struct dev *d, const char *variant)
 	for (int64_t r = 0; r < ROWS; r++)
 		for (int64_t e = 0; e < 4; e++)
 			F(m.logits)
-			[r * 4 + e] = (float)(e == (r / C == 1 && r % 3 == 0 ? 2 : r % 2));
+	[r * 4 + e] = (float)(e == (r / C == 1 && r % 3 == 0 ? 2 : r % 2));
 	forward(d, &m);
 	gradient(d, &m, m.ffn, m.width, &m.hg, &m.xs, &m.dwg);
 	for (int64_t lo = 0; lo < ROWS; lo += C) {
@@ -394,9 +399,15 @@ static void what_cannot_be_is_refused_with_a_text(void **state)
 {
 	struct dev d;
 	struct zr_op_route op = { .size = sizeof op, .rows = 1, .experts = 4, .k = 5 };
-	struct zr_op_matmul_grouped mm = { .size = sizeof mm, .flags = ZR_MM_ACCUMULATE,
-					   .a_dtype = ZR_F32, .b_dtype = ZR_F32, .d_dtype = ZR_BF16,
-					   .rows = 1, .experts = 1, .n = 1, .k = 1 };
+	struct zr_op_matmul_grouped mm = { .size = sizeof mm,
+					   .flags = ZR_MM_ACCUMULATE,
+					   .a_dtype = ZR_F32,
+					   .b_dtype = ZR_F32,
+					   .d_dtype = ZR_BF16,
+					   .rows = 1,
+					   .experts = 1,
+					   .n = 1,
+					   .k = 1 };
 	(void)state;
 	assert_int_equal(dev_open(&d, 1, "auto"), ZR_OK);
 	assert_int_equal(d.ops->route(d.ops, NULL, &op), ZR_EINVAL);

@@ -19,8 +19,12 @@ static struct head head_new(const struct dev *d, int64_t rows, int64_t width, in
 			    int32_t dtype, double scale)
 {
 	struct head t = {
-		.op = { .size = sizeof t.op, .dtype = dtype, .scale = 0.125f, .rows = rows,
-			.width = width, .vocabulary = vocabulary },
+		.op = { .size = sizeof t.op,
+			.dtype = dtype,
+			.scale = 0.125f,
+			.rows = rows,
+			.width = width,
+			.vocabulary = vocabulary },
 		.x = buf_random(rows * width, dtype, 1, scale),
 		.w = buf_random(vocabulary * width, dtype, 2, 1),
 		.loss = buf_new(rows, ZR_F32, 0),
@@ -132,10 +136,22 @@ static void torch_matmul(const struct dev *d, const char *variant)
 	struct buf a = buf_new(45, ZR_F32, 0), b = buf_new(171, ZR_F32, 0),
 		   bias = buf_new(19, ZR_F32, 0);
 	struct buf pre = buf_new(95, ZR_F32, 0), out = buf_new(95, ZR_F32, 0);
-	struct zr_op_matmul op = { .size = sizeof op, .flags = ZR_MM_GELU, .a_dtype = ZR_F32,
-				   .b_dtype = ZR_F32, .d_dtype = ZR_F32, .m = 5, .n = 19, .k = 9,
-				   .lda = 9, .ldb = 19, .ldd = 19, .a = a.p, .b = b.p, .d = out.p,
-				   .bias = bias.p, .pre = pre.p };
+	struct zr_op_matmul op = { .size = sizeof op,
+				   .flags = ZR_MM_GELU,
+				   .a_dtype = ZR_F32,
+				   .b_dtype = ZR_F32,
+				   .d_dtype = ZR_F32,
+				   .m = 5,
+				   .n = 19,
+				   .k = 9,
+				   .lda = 9,
+				   .ldb = 19,
+				   .ldd = 19,
+				   .a = a.p,
+				   .b = b.p,
+				   .d = out.p,
+				   .bias = bias.p,
+				   .pre = pre.p };
 	uint64_t state = 6;
 	int i;
 	drawn(&a, &state);
@@ -406,8 +422,10 @@ static void little_work(const struct dev *d, const char *variant)
 	const int tiles = has_tiles(variant); /* keeps more, to compute less */
 	for (int i = 0; i < 5; i++)
 		for (int j = 0; j < 2; j++) {
-			struct zr_op_head_loss op = { .size = sizeof op, .dtype = ZR_BF16,
-						      .rows = rows[i], .width = 64,
+			struct zr_op_head_loss op = { .size = sizeof op,
+						      .dtype = ZR_BF16,
+						      .rows = rows[i],
+						      .width = 64,
 						      .vocabulary = vocabulary[j] };
 			uint64_t work = d->ops->head_loss_work(d->ops, &op),
 				 row = (uint64_t)vocabulary[j] * 4;
@@ -507,8 +525,9 @@ static void parts_of(const struct dev *d, const int64_t *shape, int32_t dtype, i
 static void parts(const struct dev *d, const char *variant)
 {
 	/* rows, width, vocabulary: one chunk and several, sums along K that are split and not */
-	static const int64_t shape[][3] = { { 1, 8, 5 }, { 65, 9, 256 }, { 150, 16, 513 },
-					    { 1024, 128, 40 }, { 64, 1024, 64 } };
+	static const int64_t shape[][3] = {
+		{ 1, 8, 5 }, { 65, 9, 256 }, { 150, 16, 513 }, { 1024, 128, 40 }, { 64, 1024, 64 }
+	};
 	static const int64_t part[] = { 1, 7, 64, 256, 0 };
 	/* and the vocabulary in blocks, with tile registers */
 	static const int64_t blocks[] = { 1600, 4, 9000 }, of_blocks[] = { 2900, 9000, 0 };
@@ -537,11 +556,16 @@ static void parts_of_wte(const struct dev *d, const char *variant)
 		struct buf dout = buf_random(ROWS * C, types[k % 3], 1, 1);
 		struct buf all = buf_random(V * C, ZR_F32, 2, 1);
 		struct buf some = buf_copy(&all);
-		struct zr_op_embedding_bwd op = {
-			.size = sizeof op, .flags = k & 1 ? ZR_OP_ACCUMULATE_WTE : 0,
-			.dtype = types[k % 3], .batch = 2, .length = ROWS / 2, .width = C,
-			.vocabulary = V, .tokens = tokens, .dout = dout.p,
-			.dwte = (float *)(void *)all.p };
+		struct zr_op_embedding_bwd op = { .size = sizeof op,
+						  .flags = k & 1 ? ZR_OP_ACCUMULATE_WTE : 0,
+						  .dtype = types[k % 3],
+						  .batch = 2,
+						  .length = ROWS / 2,
+						  .width = C,
+						  .vocabulary = V,
+						  .tokens = tokens,
+						  .dout = dout.p,
+						  .dwte = (float *)(void *)all.p };
 		assert_int_equal(d->ops->embedding_bwd(d->ops, NULL, &op), ZR_OK);
 		for (op.first_row = 0; op.first_row < V; op.first_row += op.n_rows) {
 			op.n_rows = V - op.first_row < 10 ? V - op.first_row : 10;

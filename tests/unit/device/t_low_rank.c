@@ -40,15 +40,31 @@ static struct low low_new(const int64_t *shape, uint32_t flags, uint32_t low_fla
 			 .pre = buf_new(m * (n + GAP), to, 0),
 			 .u = matrix(m, r, 0, dtype, 55),
 			 .v = matrix(tv ? n : r, tv ? r : n, 0, dtype, 66) };
-	t.op = (struct zr_op_matmul_low_rank){
-		.size = sizeof t.op, .flags = low_flags, .r = r, .gain = 0.7f, .dropout = dropout,
-		.rng = { 5, 6, 7, 8 }, .u = t.u.p, .v = t.v.p,
-		.product = { .size = sizeof t.op.product, .flags = flags, .a_dtype = dtype,
-			     .b_dtype = dtype, .d_dtype = to, .m = m, .n = n, .k = k,
-			     .lda = k + GAP, .ldb = (tb ? k : n) + GAP, .ldd = n + GAP,
-			     .a = t.a.p, .b = t.b.p, .d = t.d.p, .bias = bias ? t.bias.p : NULL,
-			     .pre = flags & ZR_MM_GELU ? t.pre.p : NULL }
-	};
+	t.op = (struct zr_op_matmul_low_rank){ .size = sizeof t.op,
+					       .flags = low_flags,
+					       .r = r,
+					       .gain = 0.7f,
+					       .dropout = dropout,
+					       .rng = { 5, 6, 7, 8 },
+					       .u = t.u.p,
+					       .v = t.v.p,
+					       .product = { .size = sizeof t.op.product,
+							    .flags = flags,
+							    .a_dtype = dtype,
+							    .b_dtype = dtype,
+							    .d_dtype = to,
+							    .m = m,
+							    .n = n,
+							    .k = k,
+							    .lda = k + GAP,
+							    .ldb = (tb ? k : n) + GAP,
+							    .ldd = n + GAP,
+							    .a = t.a.p,
+							    .b = t.b.p,
+							    .d = t.d.p,
+							    .bias = bias ? t.bias.p : NULL,
+							    .pre = flags & ZR_MM_GELU ? t.pre.p :
+											NULL } };
 	return t;
 }
 
@@ -68,8 +84,8 @@ static void expect(const struct low *t, const struct buf *start, double *want, d
 	const struct zr_op_matmul *o = &t->op.product;
 	const int64_t mnk[] = { o->m, o->n, o->k }, mnr[] = { o->m, o->n, t->op.r };
 	const int tb = (o->flags & ZR_MM_TRANS_B) != 0, tv = (t->op.flags & ZR_LR_TRANS_V) != 0;
-	const struct factor a = { o->a, o->a_dtype, o->lda, 0 }, b = { o->b, o->b_dtype, o->ldb,
-								       tb };
+	const struct factor a = { o->a, o->a_dtype, o->lda, 0 },
+			    b = { o->b, o->b_dtype, o->ldb, tb };
 	const struct factor u = { t->op.u, o->a_dtype, t->op.r, 0 };
 	const struct factor v = { t->op.v, o->b_dtype, tv ? t->op.r : o->n, tv };
 	for (int64_t i = 0; i < o->m * o->n; i++) {
@@ -101,9 +117,10 @@ static void verify(const struct low *t, const double *sums, const double *sizes,
 				want = product_gelu(want, o->activation);
 			if (!ok || !product_close(got, want, 1.2 * size, k, o->d_dtype))
 				fail_msg("%s: m %d n %d k %d r %d flags %x %x types %d %d: (%d, "
-					 "%d) is %.9g, not %.9g", isa, (int)o->m, (int)o->n,
-					 (int)o->k, (int)t->op.r, o->flags, t->op.flags, o->a_dtype,
-					 o->d_dtype, (int)i, (int)j, got, want);
+					 "%d) is %.9g, not %.9g",
+					 isa, (int)o->m, (int)o->n, (int)o->k, (int)t->op.r,
+					 o->flags, t->op.flags, o->a_dtype, o->d_dtype, (int)i,
+					 (int)j, got, want);
 		}
 	assert_true(buf_guarded(&t->d) && buf_guarded(&t->pre));
 }
@@ -171,14 +188,27 @@ static void any_shape_rank_and_type_is_right(void **state)
 static void separately(const struct dev *d, const struct low *t, float *uv)
 {
 	const struct zr_op_matmul *o = &t->op.product;
-	struct zr_op_matmul low = { .size = sizeof low, .flags = ZR_MM_EACH_ROW,
-				    .a_dtype = ZR_F32, .b_dtype = ZR_F32, .d_dtype = ZR_F32,
-				    .m = o->m, .n = o->n, .k = t->op.r, .lda = t->op.r,
-				    .ldb = o->n, .ldd = o->n, .a = t->op.u, .b = t->op.v,
+	struct zr_op_matmul low = { .size = sizeof low,
+				    .flags = ZR_MM_EACH_ROW,
+				    .a_dtype = ZR_F32,
+				    .b_dtype = ZR_F32,
+				    .d_dtype = ZR_F32,
+				    .m = o->m,
+				    .n = o->n,
+				    .k = t->op.r,
+				    .lda = t->op.r,
+				    .ldb = o->n,
+				    .ldd = o->n,
+				    .a = t->op.u,
+				    .b = t->op.v,
 				    .d = uv };
-	struct zr_op_residual drop = { .size = sizeof drop, .dtype = ZR_F32,
-				       .dropout = t->op.dropout, .n = o->m * o->n,
-				       .rng = t->op.rng, .b = uv, .out = uv,
+	struct zr_op_residual drop = { .size = sizeof drop,
+				       .dtype = ZR_F32,
+				       .dropout = t->op.dropout,
+				       .n = o->m * o->n,
+				       .rng = t->op.rng,
+				       .b = uv,
+				       .out = uv,
 				       .gain = t->op.gain };
 	assert_int_equal(d->ops->matmul(d->ops, NULL, o), ZR_OK);
 	assert_int_equal(d->ops->matmul(d->ops, NULL, &low), ZR_OK);
@@ -215,8 +245,10 @@ static void it_is_the_separate_operations_in_fp32(void **state)
 
 static void I1_bits_do_not_depend_on_the_number_of_workers(void **state)
 {
-	static const int64_t big[][4] = { { 256, 300, 768, 16 }, { 130, 128, 5000, 8 },
-					  { 70, 2000, 64, 64 }, { 16, 64, 20000, 3 } };
+	static const int64_t big[][4] = { { 256, 300, 768, 16 },
+					  { 130, 128, 5000, 8 },
+					  { 70, 2000, 64, 64 },
+					  { 16, 64, 20000, 3 } };
 	(void)state;
 	for (int v = 0; v < DEV_VARIANTS; v++)
 		for (int i = 0; i < 8; i += step(3)) {
@@ -246,8 +278,8 @@ static void I1_bits_do_not_depend_on_the_number_of_workers(void **state)
 static void rows_alone(const struct dev *d, const char *isa)
 {
 	static const int64_t shape[] = { 21, 70, 3000, 8 };
-	struct low t = low_new(shape, ZR_MM_EACH_ROW | ZR_MM_GELU, ZR_LR_TRANS_V, ZR_F32, ZR_F32, 1,
-			       0);
+	struct low t =
+		low_new(shape, ZR_MM_EACH_ROW | ZR_MM_GELU, ZR_LR_TRANS_V, ZR_F32, ZR_F32, 1, 0);
 	const struct zr_op_matmul all = t.op.product;
 	struct buf whole;
 	assert_int_equal(d->ops->matmul_low_rank(d->ops, NULL, &t.op), ZR_OK);

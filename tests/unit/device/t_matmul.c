@@ -19,18 +19,9 @@ struct mm {
 };
 
 static const int64_t shapes[][3] = {
-	{ 1, 1, 1 },
-	{ 1, 7, 3 },
-	{ 3, 1, 5 },
-	{ 5, 17, 31 },
-	{ 8, 48, 192 },
-	{ 9, 49, 193 },
-	{ 13, 97, 64 },
-	{ 33, 50, 257 },
-	{ 64, 130, 400 },
-	{ 67, 24, 515 },
-	{ 129, 33, 129 },
-	{ 3, 3, 4500 },
+	{ 1, 1, 1 },      { 1, 7, 3 },     { 3, 1, 5 },      { 5, 17, 31 },
+	{ 8, 48, 192 },   { 9, 49, 193 },  { 13, 97, 64 },   { 33, 50, 257 },
+	{ 64, 130, 400 }, { 67, 24, 515 }, { 129, 33, 129 }, { 3, 3, 4500 },
 };
 #define N_SHAPES (sizeof shapes / sizeof *shapes)
 
@@ -51,9 +42,17 @@ static struct mm mm_new(const int64_t *shape, uint32_t flags, int32_t a_dtype, i
 	int64_t m = shape[0], n = shape[1], k = shape[2], i, j;
 	int ta = !!(flags & ZR_MM_TRANS_A), tb = !!(flags & ZR_MM_TRANS_B);
 	struct mm t = {
-		.op = { .size = sizeof t.op, .flags = flags, .a_dtype = a_dtype, .b_dtype = b_dtype,
-			.d_dtype = d_dtype, .m = m, .n = n, .k = k, .lda = (ta ? m : k) + GAP,
-			.ldb = (tb ? k : n) + GAP, .ldd = n + GAP },
+		.op = { .size = sizeof t.op,
+			.flags = flags,
+			.a_dtype = a_dtype,
+			.b_dtype = b_dtype,
+			.d_dtype = d_dtype,
+			.m = m,
+			.n = n,
+			.k = k,
+			.lda = (ta ? m : k) + GAP,
+			.ldb = (tb ? k : n) + GAP,
+			.ldd = n + GAP },
 		.a = matrix(ta ? k : m, ta ? m : k, a_dtype, 11),
 		.b = matrix(tb ? n : k, tb ? k : n, b_dtype, 22),
 		.d = flags & ZR_MM_ACCUMULATE ? matrix(m, n, d_dtype, 33) :
@@ -114,10 +113,10 @@ static void verify(const struct mm *t, const double *sums, const double *sizes, 
 			}
 			if (!ok || !product_close(got, want, size, o->k, o->d_dtype))
 				fail_msg("%s m %lld n %lld k %lld flags %x types %d %d %d: (%lld, "
-					 "%lld) is %.9g, not %.9g", isa, (long long)o->m,
-					 (long long)o->n, (long long)o->k, o->flags, o->a_dtype,
-					 o->b_dtype, o->d_dtype, (long long)i, (long long)j, got,
-					 want);
+					 "%lld) is %.9g, not %.9g",
+					 isa, (long long)o->m, (long long)o->n, (long long)o->k,
+					 o->flags, o->a_dtype, o->b_dtype, o->d_dtype, (long long)i,
+					 (long long)j, got, want);
 		}
 		for (j = o->n; j < o->ldd && o->flags & ZR_MM_GELU; j++)
 			assert_true(isnan(get(o->pre, o->d_dtype, i * o->ldd + j)));
@@ -249,9 +248,18 @@ static void ties(const struct dev *d, const char *isa)
 	for (i = 0; i < sizeof tie / sizeof *tie; i++) {
 		float a = (float)tie[i].x, one_ = 1;
 		uint16_t out[2] = { 0 };
-		struct zr_op_matmul op = { .size = sizeof op, .a_dtype = ZR_F32, .b_dtype = ZR_F32,
-					   .d_dtype = tie[i].dtype, .m = 1, .n = 1, .k = 1,
-					   .lda = 1, .ldb = 1, .ldd = 1, .a = &a, .b = &one_,
+		struct zr_op_matmul op = { .size = sizeof op,
+					   .a_dtype = ZR_F32,
+					   .b_dtype = ZR_F32,
+					   .d_dtype = tie[i].dtype,
+					   .m = 1,
+					   .n = 1,
+					   .k = 1,
+					   .lda = 1,
+					   .ldb = 1,
+					   .ldd = 1,
+					   .a = &a,
+					   .b = &one_,
 					   .d = out };
 		assert_int_equal(d->ops->matmul(d->ops, NULL, &op), ZR_OK);
 		if (get(out, tie[i].dtype, 0) != tie[i].rounded)
@@ -278,15 +286,15 @@ static void an_empty_sum_is_zero_or_the_bias(void **state)
 static void i1(const struct dev *unused, const char *isa)
 {
 	static const int64_t big[][3] = {
-		{ 256, 300, 768 },
-		{ 70, 2000, 64 },
-		{ 130, 128, 5000 },
-		{ 16, 64, 20000 },
-		{ 255, 300, 300 },
+		{ 256, 300, 768 }, { 70, 2000, 64 },  { 130, 128, 5000 },
+		{ 16, 64, 20000 }, { 255, 300, 300 },
 	};
-	static const uint32_t flags[] = { 0, ZR_MM_TRANS_B | ZR_MM_GELU,
-					  ZR_MM_TRANS_A | ZR_MM_ACCUMULATE, ZR_MM_TRANS_A,
-					  ZR_MM_TRANS_B, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE };
+	static const uint32_t flags[] = { 0,
+					  ZR_MM_TRANS_B | ZR_MM_GELU,
+					  ZR_MM_TRANS_A | ZR_MM_ACCUMULATE,
+					  ZR_MM_TRANS_A,
+					  ZR_MM_TRANS_B,
+					  ZR_MM_TRANS_A | ZR_MM_ACCUMULATE };
 	static const int32_t in[] = { ZR_F32, ZR_F32, ZR_F16, ZR_F32, ZR_BF16, ZR_BF16 };
 	static const int32_t out[] = { ZR_F32, ZR_BF16, ZR_F32, ZR_BF16, ZR_BF16, ZR_F32 };
 	struct buf first[5][6] = { 0 };

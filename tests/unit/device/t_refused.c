@@ -34,10 +34,14 @@ static void refused(int rc, const char *text)
 
 static void activations(void **state)
 {
-	struct zr_op_gelu_bwd gelu = { .size = sizeof gelu, .dtype = ZR_F32, .n = 1,
-				       .activation = ZR_ACT_SILU };
-	struct zr_op_matmul product = { .size = sizeof product, .flags = ZR_MM_GELU,
-					.a_dtype = ZR_F32, .b_dtype = ZR_F32, .d_dtype = ZR_F32,
+	struct zr_op_gelu_bwd gelu = {
+		.size = sizeof gelu, .dtype = ZR_F32, .n = 1, .activation = ZR_ACT_SILU
+	};
+	struct zr_op_matmul product = { .size = sizeof product,
+					.flags = ZR_MM_GELU,
+					.a_dtype = ZR_F32,
+					.b_dtype = ZR_F32,
+					.d_dtype = ZR_F32,
 					.activation = 4 };
 	struct zr_op_swiglu glu = { .size = sizeof glu, .dtype = ZR_F32, .activation = 4 };
 	struct zr_op_swiglu_bwd back = { .size = sizeof back, .dtype = ZR_F32, .activation = -1 };
@@ -62,10 +66,15 @@ static void rows_of_gates(void **state)
 
 static void groups_of_rows(void **state)
 {
-	struct zr_op_rmsnorm norm = { .size = sizeof norm, .dtype = ZR_F32, .rows = 4, .width = 8,
-				      .per_row = 2, .x_stride = 15 };
-	struct zr_op_rmsnorm_bwd back = { .size = sizeof back, .dtype = ZR_F32, .rows = 4,
-					  .width = 8, .per_row = -1 };
+	struct zr_op_rmsnorm norm = { .size = sizeof norm,
+				      .dtype = ZR_F32,
+				      .rows = 4,
+				      .width = 8,
+				      .per_row = 2,
+				      .x_stride = 15 };
+	struct zr_op_rmsnorm_bwd back = {
+		.size = sizeof back, .dtype = ZR_F32, .rows = 4, .width = 8, .per_row = -1
+	};
 	(void)state;
 	refused(d.ops->rmsnorm(d.ops, NULL, &norm),
 		"rmsnorm: x: no 2 rows of 8 fit where groups lie 15 apart");
@@ -84,9 +93,14 @@ static void groups_of_rows(void **state)
 static void windows_and_soft_caps(void **state)
 {
 	struct zr_op_attention_bwd o = { .size = sizeof o,
-					 .fwd = { .size = sizeof o.fwd, .dtype = ZR_F32, .batch = 1,
-						  .length = 1, .heads = 1, .kv_heads = 1,
-						  .head_dim = 8, .window = -1 } };
+					 .fwd = { .size = sizeof o.fwd,
+						  .dtype = ZR_F32,
+						  .batch = 1,
+						  .length = 1,
+						  .heads = 1,
+						  .kv_heads = 1,
+						  .head_dim = 8,
+						  .window = -1 } };
 	(void)state;
 	refused(d.ops->attention(d.ops, NULL, &o.fwd), "attention: a window of -1 tokens");
 	refused(d.ops->attention_bwd(d.ops, NULL, &o), "attention: a window of -1 tokens");
@@ -100,8 +114,13 @@ static void windows_and_soft_caps(void **state)
 
 static void parts_of_heads(void **state)
 {
-	struct zr_op_rotary turn = { .size = sizeof turn, .dtype = ZR_F32, .batch = 1, .length = 1,
-				     .heads = 1, .head_dim = 8, .rotary_dim = 10 };
+	struct zr_op_rotary turn = { .size = sizeof turn,
+				     .dtype = ZR_F32,
+				     .batch = 1,
+				     .length = 1,
+				     .heads = 1,
+				     .head_dim = 8,
+				     .rotary_dim = 10 };
 	(void)state;
 	refused(d.ops->rotary(d.ops, NULL, &turn), "rotary: heads of width 8 do not have 10");
 	turn.rotary_dim = 7;
@@ -117,8 +136,12 @@ static void parts_of_heads(void **state)
 static void logits(void **state)
 {
 	struct zr_op_logit_cap cap = { .size = sizeof cap, .softcap = -1 };
-	struct zr_op_head_loss head = { .size = sizeof head, .dtype = ZR_F32, .rows = 1, .width = 1,
-					.vocabulary = 1, .logit_gain = NAN };
+	struct zr_op_head_loss head = { .size = sizeof head,
+					.dtype = ZR_F32,
+					.rows = 1,
+					.width = 1,
+					.vocabulary = 1,
+					.logit_gain = NAN };
 	(void)state;
 	refused(d.ops->logit_cap(d.ops, NULL, &cap),
 		"logit_cap: logits are not scaled by 0 and capped at -1");
@@ -134,12 +157,9 @@ static void logits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(activations),
-		cmocka_unit_test(rows_of_gates),
-		cmocka_unit_test(groups_of_rows),
-		cmocka_unit_test(windows_and_soft_caps),
-		cmocka_unit_test(parts_of_heads),
-		cmocka_unit_test(logits),
+		cmocka_unit_test(activations),    cmocka_unit_test(rows_of_gates),
+		cmocka_unit_test(groups_of_rows), cmocka_unit_test(windows_and_soft_caps),
+		cmocka_unit_test(parts_of_heads), cmocka_unit_test(logits),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, open_device, close_device);

@@ -26,9 +26,15 @@ static void job_new(struct job *j, const struct dev *d, int64_t width, int64_t v
 			   .w = buf_new(vocabulary * width, dtype, 0),
 			   .loss = buf_new(ROWS, ZR_F32, 0),
 			   .right = buf_new(ROWS, ZR_F32, 1) };
-	j->op = (struct zr_op_head_loss){ .size = sizeof j->op, .dtype = dtype, .scale = 1,
-					  .rows = ROWS, .width = width, .vocabulary = vocabulary,
-					  .x = j->x.p, .w = j->w.p, .targets = j->targets,
+	j->op = (struct zr_op_head_loss){ .size = sizeof j->op,
+					  .dtype = dtype,
+					  .scale = 1,
+					  .rows = ROWS,
+					  .width = width,
+					  .vocabulary = vocabulary,
+					  .x = j->x.p,
+					  .w = j->w.p,
+					  .targets = j->targets,
 					  .loss = (float *)(void *)j->loss.p,
 					  .weights = j->weights,
 					  .right = (float *)(void *)j->right.p };

@@ -188,8 +188,9 @@ static void operations_refuse_host_memory(void **state)
 {
 	float host[100], *dev;
 	struct zr_device_info info = { .size = sizeof info };
-	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = ZR_F32,
-				 .n = 100, .src = host };
+	struct zr_op_cast op = {
+		.size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = ZR_F32, .n = 100, .src = host
+	};
 	(void)state;
 	open_separate("1M");
 	assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
@@ -281,20 +282,20 @@ static void copies_beside_refuse_what_is_not_pinned(void **state)
 	dev = take(BYTES);
 	own = take_pinned(BYTES);
 	assert_int_equal(d.v->copy(d.inst, NULL, dev, host, BYTES), ZR_OK);
-	refused(d.v->copy_start(d.inst, dev, host, BYTES, &ticket), not);
-	refused(d.v->copy_start(d.inst, host, dev, BYTES, &ticket), not);
+	refused(d.v->copy_start(d.inst, dev, host, BYTES, &ticket), not );
+	refused(d.v->copy_start(d.inst, host, dev, BYTES, &ticket), not );
 	assert_int_equal(d.v->mem_pin(d.inst, host, BYTES), ZR_OK);
 	assert_int_equal(d.v->copy_start(d.inst, host + 1, dev, BYTES - 1, &ticket), ZR_OK);
-	refused(d.v->copy_start(d.inst, host + 1, dev, BYTES, &ticket), not);
+	refused(d.v->copy_start(d.inst, host + 1, dev, BYTES, &ticket), not );
 	/* side by side they are two */
 	assert_int_equal(d.v->mem_pin(d.inst, host + BYTES, BYTES), ZR_OK);
-	refused(d.v->copy_start(d.inst, dev, host + BYTES - 1, 2, &ticket), not);
+	refused(d.v->copy_start(d.inst, dev, host + BYTES - 1, 2, &ticket), not );
 	d.v->mem_unpin(d.inst, host + BYTES);
 	d.v->mem_unpin(d.inst, host);
-	refused(d.v->copy_start(d.inst, host, dev, 1, &ticket), not);
+	refused(d.v->copy_start(d.inst, host, dev, 1, &ticket), not );
 	assert_int_equal(d.v->copy_start(d.inst, own, dev, BYTES, &ticket), ZR_OK);
 	d.v->mem_free(d.inst, own, BYTES, ZR_MEM_PINNED);
-	refused(d.v->copy_start(d.inst, own, dev, 1, &ticket), not);
+	refused(d.v->copy_start(d.inst, own, dev, 1, &ticket), not );
 	munmap(host, 2 * BYTES);
 	dev_close(&d);
 }
@@ -302,8 +303,8 @@ static void copies_beside_refuse_what_is_not_pinned(void **state)
 static void pinning_out_of_order_is_refused_or_said(void **state)
 {
 	enum { BYTES = 4 * 4096 };
-	char *host = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			  0);
+	char *host =
+		mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	(void)state;
 	open_separate("1M");
 	munmap(host + BYTES, BYTES);
@@ -364,8 +365,11 @@ static void gpt2_touches_nothing_itself_I1(void **state)
 	int i;
 	(void)state;
 	for (i = 0; i < 2; i++) {
-		struct fixture_setup s = { .workers = 2, .dtype = dtypes[i], .batch = 2,
-					   .length = 13, .options = { "dropout", "0.2" } };
+		struct fixture_setup s = { .workers = 2,
+					   .dtype = dtypes[i],
+					   .batch = 2,
+					   .length = 13,
+					   .options = { "dropout", "0.2" } };
 		struct fixture *a = fixture_new(s), *b;
 		s.separate = 1;
 		b = fixture_new(s);
@@ -413,12 +417,20 @@ static void update(const struct zr_desc *desc, struct zr_inst *inst, const void 
 	const struct zr_state *state = v->states(inst, &n);
 	struct zr_seg seg = { .n = SIZE, .ndim = 1, .dims = dims, .name = "a" };
 	struct zr_buf states[2];
-	struct zr_opt_step step = { .size = sizeof step, .seg_stride = sizeof(struct zr_seg),
-				    .n_state = n, .lr = 0.01, .grad_mult = 0.5, .opts = opts,
-				    .state = states, .seg = &seg, .n_seg = 1, .ops = on->ops,
+	struct zr_opt_step step = { .size = sizeof step,
+				    .seg_stride = sizeof(struct zr_seg),
+				    .n_state = n,
+				    .lr = 0.01,
+				    .grad_mult = 0.5,
+				    .opts = opts,
+				    .state = states,
+				    .seg = &seg,
+				    .n_seg = 1,
+				    .ops = on->ops,
 				    .master = buf(p->x[0], ZR_F32, mem),
 				    .grad = buf(p->x[1], ZR_F32, mem),
-				    .lowp = buf(p->lowp, ZR_BF16, mem), .scalars = &p->scalars };
+				    .lowp = buf(p->lowp, ZR_BF16, mem),
+				    .scalars = &p->scalars };
 	assert_true(v->mem_ok & mem && n <= 2);
 	for (i = 0; i < n; i++)
 		states[i] = buf(p->x[2 + i], state[i].dtype, mem);

@@ -37,12 +37,20 @@ static int matmul(const struct side *s, int32_t dtype, int variant)
 {
 	const uint32_t flags = (uint32_t)arg[3];
 	const int32_t pad = arg[4];
-	struct zr_op_matmul op = { .size = sizeof op, .flags = flags, .a_dtype = dtype,
-				   .b_dtype = dtype, .d_dtype = operands[3].dtype, .m = arg[0],
-				   .n = arg[1], .k = arg[2],
+	struct zr_op_matmul op = { .size = sizeof op,
+				   .flags = flags,
+				   .a_dtype = dtype,
+				   .b_dtype = dtype,
+				   .d_dtype = operands[3].dtype,
+				   .m = arg[0],
+				   .n = arg[1],
+				   .k = arg[2],
 				   .lda = (flags & ZR_MM_TRANS_A ? arg[0] : arg[2]) + pad,
 				   .ldb = (flags & ZR_MM_TRANS_B ? arg[2] : arg[1]) + pad,
-				   .ldd = arg[1] + pad, .a = at(s, 0), .b = at(s, 1), .d = at(s, 3),
+				   .ldd = arg[1] + pad,
+				   .a = at(s, 0),
+				   .b = at(s, 1),
+				   .d = at(s, 3),
 				   .bias = variant & 1 ? at(s, 2) : NULL,
 				   .pre = flags & ZR_MM_GELU && variant & 2 ? at(s, 4) : NULL,
 				   .activation = variant & 4 ? ZR_ACT_GELU_ERF : 0 };
@@ -95,16 +103,28 @@ static int low_rank(const struct side *s, int32_t dtype, int variant)
 {
 	const uint32_t flags = (uint32_t)arg[4];
 	struct zr_op_matmul_low_rank op = { .size = sizeof op,
-					    .flags = variant & 2 ? ZR_LR_TRANS_V : 0, .r = arg[3],
-					    .gain = 0.5f, .dropout = variant & 4 ? 0.2f : 0,
-					    .rng = { 1, 2, 3, 4 }, .u = at(s, 5), .v = at(s, 6) };
-	op.product = (struct zr_op_matmul){ .size = sizeof op.product, .flags = flags,
-					    .a_dtype = dtype, .b_dtype = dtype,
-					    .d_dtype = operands[3].dtype, .m = arg[0], .n = arg[1],
-					    .k = arg[2], .lda = arg[2],
+					    .flags = variant & 2 ? ZR_LR_TRANS_V : 0,
+					    .r = arg[3],
+					    .gain = 0.5f,
+					    .dropout = variant & 4 ? 0.2f : 0,
+					    .rng = { 1, 2, 3, 4 },
+					    .u = at(s, 5),
+					    .v = at(s, 6) };
+	op.product = (struct zr_op_matmul){ .size = sizeof op.product,
+					    .flags = flags,
+					    .a_dtype = dtype,
+					    .b_dtype = dtype,
+					    .d_dtype = operands[3].dtype,
+					    .m = arg[0],
+					    .n = arg[1],
+					    .k = arg[2],
+					    .lda = arg[2],
 					    .ldb = flags & ZR_MM_TRANS_B ? arg[2] : arg[1],
-					    .ldd = arg[1], .a = at(s, 0), .b = at(s, 1),
-					    .d = at(s, 3), .bias = variant & 1 ? at(s, 2) : NULL,
+					    .ldd = arg[1],
+					    .a = at(s, 0),
+					    .b = at(s, 1),
+					    .d = at(s, 3),
+					    .bias = variant & 1 ? at(s, 2) : NULL,
 					    .pre = flags & ZR_MM_GELU ? at(s, 4) : NULL,
 					    .activation = variant & 2 ? ZR_ACT_GELU_ERF : 0 };
 	return s->d.ops->matmul_low_rank(OPS, &op);
@@ -150,11 +170,19 @@ static void low_rank_updates_are_close(void **state)
 static int head_loss(const struct side *s, int32_t dtype, int variant)
 {
 	struct zr_op_head_loss op = { .size = sizeof op,
-				      .flags = variant & 1 ? ZR_OP_ACCUMULATE : 0, .dtype = dtype,
-				      .scale = 1.0f / 64, .rows = arg[0], .width = arg[1],
-				      .vocabulary = arg[2], .x = at(s, 0), .w = at(s, 1),
-				      .targets = at(s, 2), .loss = f32(s, 3), .loss_sum = at(s, 4),
-				      .dx = variant & 2 ? NULL : at(s, 5), .dw = f32(s, 6),
+				      .flags = variant & 1 ? ZR_OP_ACCUMULATE : 0,
+				      .dtype = dtype,
+				      .scale = 1.0f / 64,
+				      .rows = arg[0],
+				      .width = arg[1],
+				      .vocabulary = arg[2],
+				      .x = at(s, 0),
+				      .w = at(s, 1),
+				      .targets = at(s, 2),
+				      .loss = f32(s, 3),
+				      .loss_sum = at(s, 4),
+				      .dx = variant & 2 ? NULL : at(s, 5),
+				      .dw = f32(s, 6),
 				      .work = at(s, 7) };
 	if (s->d.ops->head_loss_work(s->d.ops, &op) > (uint64_t)operands[7].n * 4)
 		return ZR_EFIT;
@@ -178,7 +206,9 @@ static void heads_are_close(void **state)
 		operand(1, ZR_F64, 0, 0, 0x1p35);
 		operand((int64_t)z[0] * z[1], t, 1, 0, t == ZR_F32 ? 256 : 4);
 		operand((int64_t)z[2] * z[1], ZR_F32, 1, 0,
-			t == ZR_F32  ? 256 : t == ZR_BF16 ? 0x1p17 : 0x1p14);
+			t == ZR_F32  ? 256 :
+			t == ZR_BF16 ? 0x1p17 :
+				       0x1p14);
 		operand(400000, ZR_F32, 1, 0, 1e30); /* work */
 		twins("head_loss", head_loss, t, k / 9);
 	}
@@ -189,15 +219,28 @@ static void heads_are_close(void **state)
 
 static int layernorm(const struct side *s, int32_t dtype, int variant)
 {
-	struct zr_op_layernorm op = { .size = sizeof op, .dtype = dtype, .rows = arg[0],
-				      .width = arg[1], .eps = 1e-5f, .x = at(s, 0),
-				      .gamma = at(s, 1), .beta = variant & 2 ? NULL : at(s, 2),
-				      .y = at(s, 3), .mean = f32(s, 4), .rstd = f32(s, 5) };
+	struct zr_op_layernorm op = { .size = sizeof op,
+				      .dtype = dtype,
+				      .rows = arg[0],
+				      .width = arg[1],
+				      .eps = 1e-5f,
+				      .x = at(s, 0),
+				      .gamma = at(s, 1),
+				      .beta = variant & 2 ? NULL : at(s, 2),
+				      .y = at(s, 3),
+				      .mean = f32(s, 4),
+				      .rstd = f32(s, 5) };
 	struct zr_op_layernorm_bwd b = { .size = sizeof b,
 					 .flags = variant & 1 ? ZR_OP_ACCUMULATE : 0,
-					 .dtype = dtype, .rows = arg[0], .width = arg[1],
-					 .dy = at(s, 6), .x = at(s, 0), .gamma = at(s, 1),
-					 .mean = f32(s, 4), .rstd = f32(s, 5), .dx = at(s, 7),
+					 .dtype = dtype,
+					 .rows = arg[0],
+					 .width = arg[1],
+					 .dy = at(s, 6),
+					 .x = at(s, 0),
+					 .gamma = at(s, 1),
+					 .mean = f32(s, 4),
+					 .rstd = f32(s, 5),
+					 .dx = at(s, 7),
 					 .dgamma = variant == 2 ? NULL : f32(s, 8),
 					 .dbeta = variant & 2 ? NULL : f32(s, 9),
 					 .work = at(s, 10) };
@@ -213,18 +256,35 @@ static int rmsnorm(const struct side *s, int32_t dtype, int variant)
 	const int heads = variant & 2 && arg[1] > 8;
 	const int64_t width = heads ? arg[1] / 2 - 1 : arg[1], rows = heads ? 2 * arg[0] : arg[0];
 	const uint32_t flags = heads ? ZR_RMSNORM_PLUS_ONE : 0;
-	struct zr_op_rmsnorm op = { .size = sizeof op, .flags = flags, .dtype = dtype, .rows = rows,
-				    .width = width, .eps = 1e-5f, .x = at(s, 0), .gamma = at(s, 1),
-				    .y = at(s, 3), .rstd = f32(s, 11), .per_row = heads ? 2 : 0,
+	struct zr_op_rmsnorm op = { .size = sizeof op,
+				    .flags = flags,
+				    .dtype = dtype,
+				    .rows = rows,
+				    .width = width,
+				    .eps = 1e-5f,
+				    .x = at(s, 0),
+				    .gamma = at(s, 1),
+				    .y = at(s, 3),
+				    .rstd = f32(s, 11),
+				    .per_row = heads ? 2 : 0,
 				    .x_stride = heads ? arg[1] : 0,
 				    .y_stride = heads ? arg[1] : 0 };
 	struct zr_op_rmsnorm_bwd b = { .size = sizeof b,
 				       .flags = flags | (variant & 1 ? ZR_OP_ACCUMULATE : 0),
-				       .dtype = dtype, .rows = rows, .width = width, .dy = at(s, 6),
-				       .x = at(s, 0), .gamma = at(s, 1), .rstd = f32(s, 11),
-				       .dx = at(s, 7), .dgamma = f32(s, 8), .work = at(s, 10),
-				       .per_row = op.per_row, .dy_stride = op.x_stride,
-				       .x_stride = op.x_stride, .dx_stride = op.x_stride };
+				       .dtype = dtype,
+				       .rows = rows,
+				       .width = width,
+				       .dy = at(s, 6),
+				       .x = at(s, 0),
+				       .gamma = at(s, 1),
+				       .rstd = f32(s, 11),
+				       .dx = at(s, 7),
+				       .dgamma = f32(s, 8),
+				       .work = at(s, 10),
+				       .per_row = op.per_row,
+				       .dy_stride = op.x_stride,
+				       .x_stride = op.x_stride,
+				       .dx_stride = op.x_stride };
 	if (heads) {
 		b.flags |= ZR_RMSNORM_STORE;
 		b.dy = b.dx;
@@ -281,28 +341,59 @@ static void norms_of_squares_are_close(void **state)
 static int elements(const struct side *s, int32_t dtype, int variant)
 {
 	const struct zr_ops *o = s->d.ops;
-	struct zr_op_gelu_bwd g = { .size = sizeof g, .dtype = dtype, .n = N, .dy = at(s, 0),
-				    .pre = at(s, 1), .dx = at(s, 2),
-				    .activation = variant > 1 ? variant : 0, .act = at(s, 3) };
-	struct zr_op_residual r = { .size = sizeof r, .dtype = dtype, .dropout = variant ? 0.3f : 0,
-				    .n = N, .rng = { 5, 6, 7, 8 }, .a = at(s, 0), .b = at(s, 1),
+	struct zr_op_gelu_bwd g = { .size = sizeof g,
+				    .dtype = dtype,
+				    .n = N,
+				    .dy = at(s, 0),
+				    .pre = at(s, 1),
+				    .dx = at(s, 2),
+				    .activation = variant > 1 ? variant : 0,
+				    .act = at(s, 3) };
+	struct zr_op_residual r = { .size = sizeof r,
+				    .dtype = dtype,
+				    .dropout = variant ? 0.3f : 0,
+				    .n = N,
+				    .rng = { 5, 6, 7, 8 },
+				    .a = at(s, 0),
+				    .b = at(s, 1),
 				    .out = at(s, 4) };
-	struct zr_op_swiglu w = { .size = sizeof w, .dtype = dtype, .n = N, .gate = at(s, 0),
-				  .up = at(s, 1), .out = at(s, 5) };
-	struct zr_op_swiglu_bwd wb = { .size = sizeof wb, .dtype = dtype, .n = N, .dy = at(s, 5),
-				       .gate = at(s, 0), .up = at(s, 1), .dgate = at(s, 6),
-				       .dup = at(s, 7), .act = at(s, 8) };
+	struct zr_op_swiglu w = { .size = sizeof w,
+				  .dtype = dtype,
+				  .n = N,
+				  .gate = at(s, 0),
+				  .up = at(s, 1),
+				  .out = at(s, 5) };
+	struct zr_op_swiglu_bwd wb = { .size = sizeof wb,
+				       .dtype = dtype,
+				       .n = N,
+				       .dy = at(s, 5),
+				       .gate = at(s, 0),
+				       .up = at(s, 1),
+				       .dgate = at(s, 6),
+				       .dup = at(s, 7),
+				       .act = at(s, 8) };
 	w.activation = wb.activation = variant;
 	if (variant > 1) { /* rows with gaps */
 		w.width = wb.width = variant == 2 ? 15 : 16;
 		w.stride = wb.stride = 20;
 		w.n = wb.n = N / 20 * w.width;
 	}
-	struct zr_op_cast c = { .size = sizeof c, .dst_dtype = ZR_F32, .src_dtype = dtype, .n = N,
-				.src = at(s, 0), .dst = at(s, 9) };
-	struct zr_op_rotary t = { .size = sizeof t, .flags = variant & 1 ? ZR_ROTARY_BACK : 0,
-				  .dtype = dtype, .batch = 2, .length = N / 70, .heads = 3,
-				  .head_dim = 10, .stride = 35, .x = at(s, 0), .out = at(s, 10),
+	struct zr_op_cast c = { .size = sizeof c,
+				.dst_dtype = ZR_F32,
+				.src_dtype = dtype,
+				.n = N,
+				.src = at(s, 0),
+				.dst = at(s, 9) };
+	struct zr_op_rotary t = { .size = sizeof t,
+				  .flags = variant & 1 ? ZR_ROTARY_BACK : 0,
+				  .dtype = dtype,
+				  .batch = 2,
+				  .length = N / 70,
+				  .heads = 3,
+				  .head_dim = 10,
+				  .stride = 35,
+				  .x = at(s, 0),
+				  .out = at(s, 10),
 				  .frequency = { 1, 0.5f, 0.2f, 0.1f, 0.01f } };
 	if (variant > 1) { /* a part of heads that lie apart */
 		t.rotary_dim = 2 * variant;
@@ -327,42 +418,109 @@ static int updates(const struct side *s, int32_t dtype, int variant)
 {
 	const struct zr_ops *o = s->d.ops;
 	const struct zr_scalars *scalars = at(s, 0);
-	struct zr_op_fold f = { .size = sizeof f, .flags = variant ? ZR_OP_ACCUMULATE : 0,
-				.comm_dtype = dtype, .n = N, .g = f32(s, 1), .acc = f32(s, 2),
-				.sumsq = at(s, 3), .nonfinite = at(s, 4) };
-	struct zr_op_adamw a = { .size = sizeof a, .lowp_dtype = dtype, .l2 = variant & 1,
-				 .bias_correction = 1, .n = N, .beta1 = 0.9, .beta2 = 0.99,
-				 .eps = 1e-8, .weight_decay = 0.1, .scalars = scalars,
-				 .grad = f32(s, 1), .master = f32(s, 5), .m = at(s, 6),
-				 .v = at(s, 7), .lowp = at(s, 8) };
-	struct zr_op_sgd g = { .size = sizeof g, .lowp_dtype = dtype, .nesterov = 1, .n = N,
-			       .momentum = 0.9, .weight_decay = 0.1, .scalars = scalars,
-			       .grad = f32(s, 1), .master = f32(s, 5), .buf = f32(s, 6),
+	struct zr_op_fold f = { .size = sizeof f,
+				.flags = variant ? ZR_OP_ACCUMULATE : 0,
+				.comm_dtype = dtype,
+				.n = N,
+				.g = f32(s, 1),
+				.acc = f32(s, 2),
+				.sumsq = at(s, 3),
+				.nonfinite = at(s, 4) };
+	struct zr_op_adamw a = { .size = sizeof a,
+				 .lowp_dtype = dtype,
+				 .l2 = variant & 1,
+				 .bias_correction = 1,
+				 .n = N,
+				 .beta1 = 0.9,
+				 .beta2 = 0.99,
+				 .eps = 1e-8,
+				 .weight_decay = 0.1,
+				 .scalars = scalars,
+				 .grad = f32(s, 1),
+				 .master = f32(s, 5),
+				 .m = at(s, 6),
+				 .v = at(s, 7),
+				 .lowp = at(s, 8) };
+	struct zr_op_sgd g = { .size = sizeof g,
+			       .lowp_dtype = dtype,
+			       .nesterov = 1,
+			       .n = N,
+			       .momentum = 0.9,
+			       .weight_decay = 0.1,
+			       .scalars = scalars,
+			       .grad = f32(s, 1),
+			       .master = f32(s, 5),
+			       .buf = f32(s, 6),
 			       .lowp = at(s, 8) };
-	struct zr_op_lion l = { .size = sizeof l, .lowp_dtype = dtype, .n = N, .beta1 = 0.9,
-				.beta2 = 0.99, .weight_decay = 0.1, .scalars = scalars,
-				.grad = f32(s, 1), .master = f32(s, 5), .m = f32(s, 6),
+	struct zr_op_lion l = { .size = sizeof l,
+				.lowp_dtype = dtype,
+				.n = N,
+				.beta1 = 0.9,
+				.beta2 = 0.99,
+				.weight_decay = 0.1,
+				.scalars = scalars,
+				.grad = f32(s, 1),
+				.master = f32(s, 5),
+				.m = f32(s, 6),
 				.lowp = at(s, 8) };
-	struct zr_op_adagrad d = { .size = sizeof d, .lowp_dtype = dtype, .n = N, .lr_decay = 0.1,
-				   .eps = 1e-10, .weight_decay = 0.1, .scalars = scalars,
-				   .grad = f32(s, 1), .master = f32(s, 5), .sum = f32(s, 7),
+	struct zr_op_adagrad d = { .size = sizeof d,
+				   .lowp_dtype = dtype,
+				   .n = N,
+				   .lr_decay = 0.1,
+				   .eps = 1e-10,
+				   .weight_decay = 0.1,
+				   .scalars = scalars,
+				   .grad = f32(s, 1),
+				   .master = f32(s, 5),
+				   .sum = f32(s, 7),
 				   .lowp = at(s, 8) };
-	struct zr_op_lamb b = { .size = sizeof b, .lowp_dtype = dtype, .bias_correction = 1, .n = N,
-				.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1,
-				.max_coeff = 10, .scalars = scalars, .grad = f32(s, 1),
-				.master = f32(s, 5), .m = f32(s, 6), .v = f32(s, 7),
-				.lowp = at(s, 8), .block_norms = at(s, 9), .norms = at(s, 9) };
-	struct zr_op_muon u = { .size = sizeof u, .lowp_dtype = dtype, .nesterov = 1, .n = N,
-				.momentum = 0.9, .weight_decay = 0.1, .eps = 1e-7, .ratio = 2,
-				.scalars = scalars, .grad = f32(s, 1), .master = f32(s, 5),
-				.buf = f32(s, 6), .x = f32(s, 10), .sumsq = at(s, 11),
+	struct zr_op_lamb b = { .size = sizeof b,
+				.lowp_dtype = dtype,
+				.bias_correction = 1,
+				.n = N,
+				.beta1 = 0.9,
+				.beta2 = 0.99,
+				.eps = 1e-8,
+				.weight_decay = 0.1,
+				.max_coeff = 10,
+				.scalars = scalars,
+				.grad = f32(s, 1),
+				.master = f32(s, 5),
+				.m = f32(s, 6),
+				.v = f32(s, 7),
+				.lowp = at(s, 8),
+				.block_norms = at(s, 9),
+				.norms = at(s, 9) };
+	struct zr_op_muon u = { .size = sizeof u,
+				.lowp_dtype = dtype,
+				.nesterov = 1,
+				.n = N,
+				.momentum = 0.9,
+				.weight_decay = 0.1,
+				.eps = 1e-7,
+				.ratio = 2,
+				.scalars = scalars,
+				.grad = f32(s, 1),
+				.master = f32(s, 5),
+				.buf = f32(s, 6),
+				.x = f32(s, 10),
+				.sumsq = at(s, 11),
 				.lowp = at(s, 8) };
-	struct zr_op_init i = { .size = sizeof i, .n = N, .first = 12345, .mean = 1, .std = 2,
-				.rng = { 9, 10, 11, 12 }, .dst = f32(s, 12) };
-	struct zr_op_master m = { .size = sizeof m, .n = N, .master = f32(s, 5), .lowp = at(s, 13),
-				  .rem = at(s, 14) };
-	struct zr_op_round_stochastic q = { .size = sizeof q, .n = N, .first = 77,
-					    .rng = { 9, 10, 11, 12 }, .src = f32(s, 5),
+	struct zr_op_init i = { .size = sizeof i,
+				.n = N,
+				.first = 12345,
+				.mean = 1,
+				.std = 2,
+				.rng = { 9, 10, 11, 12 },
+				.dst = f32(s, 12) };
+	struct zr_op_master m = {
+		.size = sizeof m, .n = N, .master = f32(s, 5), .lowp = at(s, 13), .rem = at(s, 14)
+	};
+	struct zr_op_round_stochastic q = { .size = sizeof q,
+					    .n = N,
+					    .first = 77,
+					    .rng = { 9, 10, 11, 12 },
+					    .src = f32(s, 5),
 					    .dst = at(s, 15) };
 	int rc = o->fold(OPS, &f);
 	if (!rc)
@@ -412,8 +570,11 @@ static int casts(const struct side *s, int32_t dtype, int variant)
 	int rc = ZR_OK;
 	(void)variant;
 	for (int i = 0; !rc && i < 3; i++) {
-		struct zr_op_cast c = { .size = sizeof c, .dst_dtype = dtypes[i],
-					.src_dtype = dtype, .n = N, .src = at(s, 0),
+		struct zr_op_cast c = { .size = sizeof c,
+					.dst_dtype = dtypes[i],
+					.src_dtype = dtype,
+					.n = N,
+					.src = at(s, 0),
 					.dst = at(s, 1 + i) };
 		rc = s->d.ops->cast(OPS, &c);
 	}
@@ -423,13 +584,29 @@ static int casts(const struct side *s, int32_t dtype, int variant)
 /* AdamW with moments in bf16, and Muon's factor of 64 x 64. */
 static int other_updates(const struct side *s, int32_t dtype, int variant)
 {
-	struct zr_op_adamw a = { .size = sizeof a, .lowp_dtype = dtype, .l2 = variant & 1,
-				 .bias_correction = 1, .n = N, .beta1 = 0.9, .beta2 = 0.99,
-				 .eps = 1e-8, .weight_decay = 0.1, .scalars = at(s, 0),
-				 .grad = f32(s, 1), .master = f32(s, 2), .m = at(s, 3),
-				 .v = at(s, 4), .lowp = at(s, 5), .moment_dtype = ZR_BF16 };
-	struct zr_op_muon_factor f = { .size = sizeof f, .n = 64, .a = 3.4445f, .b = -4.7750f,
-				       .c = 2.0315f, .gram = f32(s, 6), .square = f32(s, 7) };
+	struct zr_op_adamw a = { .size = sizeof a,
+				 .lowp_dtype = dtype,
+				 .l2 = variant & 1,
+				 .bias_correction = 1,
+				 .n = N,
+				 .beta1 = 0.9,
+				 .beta2 = 0.99,
+				 .eps = 1e-8,
+				 .weight_decay = 0.1,
+				 .scalars = at(s, 0),
+				 .grad = f32(s, 1),
+				 .master = f32(s, 2),
+				 .m = at(s, 3),
+				 .v = at(s, 4),
+				 .lowp = at(s, 5),
+				 .moment_dtype = ZR_BF16 };
+	struct zr_op_muon_factor f = { .size = sizeof f,
+				       .n = 64,
+				       .a = 3.4445f,
+				       .b = -4.7750f,
+				       .c = 2.0315f,
+				       .gram = f32(s, 6),
+				       .square = f32(s, 7) };
 	int rc = s->d.ops->adamw(OPS, &a);
 	if (rc)
 		return rc;
@@ -438,8 +615,9 @@ static int other_updates(const struct side *s, int32_t dtype, int variant)
 
 static void other_operands(int32_t dtype, const struct zr_scalars *scalars, int off)
 {
-	static const int32_t type[] = { ZR_F32, ZR_F32, ZR_F32, ZR_BF16, ZR_BF16, 0, ZR_F32,
-					ZR_F32 };
+	static const int32_t type[] = {
+		ZR_F32, ZR_F32, ZR_F32, ZR_BF16, ZR_BF16, 0, ZR_F32, ZR_F32
+	};
 	operand(sizeof *scalars / 4, ZR_F32, 0, 0, 0);
 	memcpy(start + operands[0].at, scalars, sizeof *scalars);
 	for (int i = 1; i < 8; i++)
@@ -465,9 +643,9 @@ static const struct zr_scalars scalars = { 3, 0.5f, 1e-2f };
 
 static void updates_have_the_same_bits(void **state)
 {
-	static const int32_t type[] = { ZR_F32, ZR_F32, ZR_F32, ZR_F64, ZR_F32, ZR_F32, ZR_F32,
-					ZR_F32, 0, ZR_F64, ZR_F32, ZR_F64, ZR_F32, ZR_BF16, ZR_BF16,
-					ZR_BF16 };
+	static const int32_t type[] = { ZR_F32, ZR_F32,  ZR_F32,  ZR_F64, ZR_F32, ZR_F32,
+					ZR_F32, ZR_F32,  0,       ZR_F64, ZR_F32, ZR_F64,
+					ZR_F32, ZR_BF16, ZR_BF16, ZR_BF16 };
 	(void)state;
 	for (int k = 0; k < 3 * 4; k++) {
 		int32_t t = dtypes[k % 3];
@@ -517,16 +695,35 @@ static void casts_have_the_same_bits(void **state)
 static int columns(const struct side *s, int32_t dtype, int variant)
 {
 	const struct zr_ops *o = s->d.ops;
-	struct zr_op_embedding e = { .size = sizeof e, .dtype = dtype, .batch = 3, .length = 50,
-				     .width = arg[0], .vocabulary = 37, .positions = 52,
-				     .tokens = at(s, 0), .wte = at(s, 1), .wpe = at(s, 2),
+	struct zr_op_embedding e = { .size = sizeof e,
+				     .dtype = dtype,
+				     .batch = 3,
+				     .length = 50,
+				     .width = arg[0],
+				     .vocabulary = 37,
+				     .positions = 52,
+				     .tokens = at(s, 0),
+				     .wte = at(s, 1),
+				     .wpe = at(s, 2),
 				     .out = at(s, 3) };
-	struct zr_op_embedding_bwd eb = { .size = sizeof eb, .flags = (uint32_t)variant,
-					  .dtype = dtype, .batch = 3, .length = 50, .width = arg[0],
-					  .vocabulary = 37, .positions = 52, .tokens = at(s, 0),
-					  .dout = at(s, 3), .dwte = f32(s, 4), .dwpe = f32(s, 5) };
-	struct zr_op_bias_bwd b = { .size = sizeof b, .flags = (uint32_t)variant & 1,
-				    .dtype = dtype, .rows = 150, .width = arg[0], .dy = at(s, 3),
+	struct zr_op_embedding_bwd eb = { .size = sizeof eb,
+					  .flags = (uint32_t)variant,
+					  .dtype = dtype,
+					  .batch = 3,
+					  .length = 50,
+					  .width = arg[0],
+					  .vocabulary = 37,
+					  .positions = 52,
+					  .tokens = at(s, 0),
+					  .dout = at(s, 3),
+					  .dwte = f32(s, 4),
+					  .dwpe = f32(s, 5) };
+	struct zr_op_bias_bwd b = { .size = sizeof b,
+				    .flags = (uint32_t)variant & 1,
+				    .dtype = dtype,
+				    .rows = 150,
+				    .width = arg[0],
+				    .dy = at(s, 3),
 				    .db = f32(s, 6) };
 	int rc = o->embedding(OPS, &e);
 	if (!rc)

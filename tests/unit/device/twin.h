@@ -13,9 +13,9 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-#define ROOM (24ull << 20) /* bytes of device memory, each */
+#define ROOM   (24ull << 20)  /* bytes of device memory, each */
 #define BESIDE (256ull << 10) /* bytes past the last operand that are looked at as well */
-#define MOST 18
+#define MOST   18
 
 /* ---- two devices with the same memory ---- */
 
@@ -173,8 +173,10 @@ static void all_agreed(void)
 static void compare(const char *what, int number, int32_t dtype, int variant)
 {
 	const struct operand *o = &operands[number];
-	const double step = o->dtype == ZR_BF16 ? 0x1p-8 : o->dtype == ZR_F16  ? 0x1p-11 :
-			    o->dtype == ZR_F64  ? 0x1p-52 : 0x1p-23;
+	const double step = o->dtype == ZR_BF16 ? 0x1p-8 :
+			    o->dtype == ZR_F16  ? 0x1p-11 :
+			    o->dtype == ZR_F64  ? 0x1p-52 :
+						  0x1p-23;
 	size_t width = width_of(o->dtype);
 	double most = 0;
 	if (o->units < 0)

@@ -9,10 +9,16 @@ static struct zr_op_attention attention_of(const struct side *s, int32_t dtype, 
 {
 	int64_t w = arg[4], row = (arg[2] + 2 * arg[3]) * w + arg[5];
 	size_t size = width_of(dtype);
-	return (struct zr_op_attention){ .size = sizeof(struct zr_op_attention), .dtype = dtype,
-					 .batch = arg[0], .length = arg[1], .heads = arg[2],
-					 .kv_heads = arg[3], .head_dim = w, .q_stride = row,
-					 .k_stride = row, .v_stride = row,
+	return (struct zr_op_attention){ .size = sizeof(struct zr_op_attention),
+					 .dtype = dtype,
+					 .batch = arg[0],
+					 .length = arg[1],
+					 .heads = arg[2],
+					 .kv_heads = arg[3],
+					 .head_dim = w,
+					 .q_stride = row,
+					 .k_stride = row,
+					 .v_stride = row,
 					 .out_stride = arg[2] * w + arg[5],
 					 .scale = 1 / sqrtf((float)w),
 					 .dropout = variant & 1 ? 0.2f : 0,
@@ -21,7 +27,8 @@ static struct zr_op_attention attention_of(const struct side *s, int32_t dtype, 
 					 .k = (char *)at(s, 0) + (size_t)(arg[2] * w) * size,
 					 .v = (char *)at(s, 0) +
 					      (size_t)((arg[2] + arg[3]) * w) * size,
-					 .out = at(s, 1), .lse = f32(s, 2),
+					 .out = at(s, 1),
+					 .lse = f32(s, 2),
 					 .window = variant & 2 ? 20 : 0,
 					 .softcap = variant & 2 ? 0.5f : 0 };
 }
@@ -34,8 +41,11 @@ static int attention(const struct side *s, int32_t dtype, int variant)
 
 static int attention_bwd(const struct side *s, int32_t dtype, int variant)
 {
-	struct zr_op_attention_bwd op = { .size = sizeof op, .fwd = attention_of(s, dtype, variant),
-					  .dout = at(s, 3), .dq = at(s, 4), .work = at(s, 5) };
+	struct zr_op_attention_bwd op = { .size = sizeof op,
+					  .fwd = attention_of(s, dtype, variant),
+					  .dout = at(s, 3),
+					  .dq = at(s, 4),
+					  .work = at(s, 5) };
 	int rc = s->d.ops->attention(OPS, &op.fwd);
 	op.dk = (char *)op.dq + ((const char *)op.fwd.k - (const char *)op.fwd.q);
 	op.dv = (char *)op.dq + ((const char *)op.fwd.v - (const char *)op.fwd.q);
@@ -128,6 +138,5 @@ static void attentions_in_16_bits_backward_are_close(void **state)
 		wide_attentions(attention_bwd, "attention_bwd", 1 + k / 2, k % 2);
 	all_agreed();
 }
-
 
 #endif

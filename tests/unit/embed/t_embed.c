@@ -25,7 +25,9 @@
 
 /* ---- the model: thrice y = relu(A x + b), and loss = (mean of A y + b - t)^2 ---- */
 
-struct sample { float x[WIDE], t; };
+struct sample {
+	float x[WIDE], t;
+};
 
 static _Atomic int fail_layer = -1; /* that fails in backward */
 
@@ -61,7 +63,8 @@ static int body(const struct zeroth_call *c, int back)
 		}
 		for (int o = 0; o < WIDE; o++)
 			d[o] = last ? c->scale * 2 * (mean - data[s].t) / WIDE :
-			       dy   ? (y[o] > 0 ? dy[o] : 0) : 0;
+			       dy   ? (y[o] > 0 ? dy[o] : 0) :
+				      0;
 		if (last)
 			c->loss[s] = (mean - data[s].t) * (mean - data[s].t);
 		if (c->right)
@@ -83,8 +86,14 @@ static int body(const struct zeroth_call *c, int back)
 	return 0;
 }
 
-static int forward(const struct zeroth_call *c) { return body(c, 0); }
-static int backward(const struct zeroth_call *c) { return body(c, 1); }
+static int forward(const struct zeroth_call *c)
+{
+	return body(c, 0);
+}
+static int backward(const struct zeroth_call *c)
+{
+	return body(c, 1);
+}
 
 /* a thread of the engine takes a signal of the program, or not that of its own crash */
 static _Atomic int wrong_mask;
@@ -95,7 +104,7 @@ static int load(void *arg, int32_t rank, int training, int64_t step, int64_t slo
 	sigset_t blocked;
 	pthread_sigmask(SIG_BLOCK, NULL, &blocked);
 	wrong_mask |= sigismember(&blocked, SIGSEGV) || !sigismember(&blocked, SIGTERM);
-	struct sample (*room)[4] = arg;
+	struct sample(*room)[4] = arg;
 	assert_true(samples <= 4);
 	for (int64_t i = 0; i < samples; i++)
 		make_sample(((training ? step + 1 : 0) * 64 + slot) * 4 + i, &room[rank][i]);
@@ -109,7 +118,8 @@ static const struct zeroth_tensor tensors[] = {
 	{ "b", { WIDE, WIDE }, 2, ZEROTH_INIT_UNIFORM, 0, 0.3 },
 	{ "c", { WIDE, WIDE }, 2, ZEROTH_INIT_UNIFORM, 0, 0.3 },
 };
-static const struct zeroth_unit units[] = { { "a", tensors, 1, 0 }, { "bias", tensors + 1, 1, 0 },
+static const struct zeroth_unit units[] = { { "a", tensors, 1, 0 },
+					    { "bias", tensors + 1, 1, 0 },
 					    { "b", tensors + 2, 1, 0 },
 					    { "c", tensors + 3, 1, 0 } };
 static const int32_t used[][2] = { { 0, 1 }, { 2, 1 }, { 3, 1 } };
@@ -121,14 +131,26 @@ static const struct zeroth_layer layers[] = {
 };
 static struct sample rooms[8][4];
 static const struct zeroth_model model = {
-	.size = sizeof model, .n_units = 4, .n_layers = 4, .tensor_size = sizeof *tensors,
-	.unit_size = sizeof *units, .layer_size = sizeof *layers, .units = units, .layers = layers,
-	.arg = rooms, .load = load, .held_out = 10,
+	.size = sizeof model,
+	.n_units = 4,
+	.n_layers = 4,
+	.tensor_size = sizeof *tensors,
+	.unit_size = sizeof *units,
+	.layer_size = sizeof *layers,
+	.units = units,
+	.layers = layers,
+	.arg = rooms,
+	.load = load,
+	.held_out = 10,
 };
 
 /* ---- engines ---- */
 
-#define OK(call) do { if (call) fail_msg("%s: %s", #call, zeroth_error(e)); } while (0)
+#define OK(call)                                                                                   \
+	do {                                                                                       \
+		if (call)                                                                          \
+			fail_msg("%s: %s", #call, zeroth_error(e));                                \
+	} while (0)
 
 static struct zeroth *make(int ranks, const char *stage, const char *more)
 {
@@ -185,8 +207,8 @@ static void test_ranks_and_stages(void **state)
 		for (int stage = 0; stage < 4; stage++) {
 			char name[24];
 			snprintf(name, sizeof name, "stage%d", stage);
-			struct zeroth *e = make(ranks, name, stage & 1 ?
-						"activation.plugin=recompute" : NULL);
+			struct zeroth *e =
+				make(ranks, name, stage & 1 ? "activation.plugin=recompute" : NULL);
 			steps(e, 6);
 			assert_true(end(e) == reference());
 		}
@@ -331,9 +353,11 @@ static void test_failures(void **state)
 	for (int i = 0; i < 4; i++) { /* later calls return it, whatever else fails between */
 		assert_int_equal(zeroth_tensor(other, 9999, &info), ZR_EINVAL);
 		assert_string_equal(zeroth_error(other), "there are 4 tensors");
-		assert_int_equal(i == 0 ? zeroth_save(other) : i == 1 ? zeroth_step(other, NULL) :
+		assert_int_equal(i == 0 ? zeroth_save(other) :
+				 i == 1 ? zeroth_step(other, NULL) :
 				 i == 2 ? zeroth_forward(other, NULL, NULL) :
-					  zeroth_backward(other), ZR_EIO);
+					  zeroth_backward(other),
+				 ZR_EIO);
 		assert_non_null(strstr(zeroth_error(other), "backward of layer first failed"));
 	}
 	zeroth_close(other);
@@ -351,10 +375,11 @@ static void test_failures(void **state)
 	zeroth_close(NULL);
 }
 
-#define MISSING(call, text) do { \
-	assert_int_equal(call, ZR_EINVAL); \
-	assert_string_equal(zeroth_error(e), text " is NULL"); \
-} while (0)
+#define MISSING(call, text)                                                                        \
+	do {                                                                                       \
+		assert_int_equal(call, ZR_EINVAL);                                                 \
+		assert_string_equal(zeroth_error(e), text " is NULL");                             \
+	} while (0)
 
 /* What must be there and is not, is a failure that ends nothing. */
 static void test_null(void **state)
@@ -479,7 +504,7 @@ static void test_log(void **state)
 	OK(zeroth_set_ranks(e, 2));
 	OK(zeroth_set_log(e, ZR_LOG_INFO, count, NULL));
 	OK(zeroth_set_text(e, "[train]\nmicro_batch_size = 1\ntrain_batch_size = 2\n"
-			   "[data]\nplugin = text\npath = nothing\n"));
+			      "[data]\nplugin = text\npath = nothing\n"));
 	OK(zeroth_set_model(e, &model));
 	OK(zeroth_open(e)); /* "[data] goes without path" */
 	assert_true(lines == 1);
@@ -488,9 +513,9 @@ static void test_log(void **state)
 
 /* ---- calls from within a call ---- */
 
-static struct zeroth *within;  /* the engine whose callbacks call it */
-static _Atomic int let_in;     /* calls that were not refused */
-static _Atomic int came;       /* callbacks that called */
+static struct zeroth *within; /* the engine whose callbacks call it */
+static _Atomic int let_in;    /* calls that were not refused */
+static _Atomic int came;      /* callbacks that called */
 
 static void refused(int rc)
 {
@@ -564,7 +589,7 @@ static void test_calls_within_a_call(void **state)
 	m.layers = calling;
 	e = zeroth_new();
 	OK(zeroth_set_text(e, "[train]\ntrain_batch_size = 16\nmicro_batch_size = 2\nsteps = 6\n"
-			   "[optimizer]\nlr = 0.05\n"));
+			      "[optimizer]\nlr = 0.05\n"));
 	OK(zeroth_set_model(e, &m));
 	OK(zeroth_set_ranks(e, 2));
 	OK(zeroth_open(e));
@@ -603,7 +628,7 @@ static void test_calls_of_a_log_function(void **state)
 	let_in = 0;
 	OK(zeroth_set_log(e, ZR_LOG_INFO, calling_log, e));
 	OK(zeroth_set_text(e, "[train]\nmicro_batch_size = 1\ntrain_batch_size = 2\n"
-			   "[data]\nplugin = text\npath = nothing\n"));
+			      "[data]\nplugin = text\npath = nothing\n"));
 	OK(zeroth_set_model(e, &model));
 	OK(zeroth_open(e));
 	assert_true(log_calls > 0);
@@ -631,10 +656,11 @@ static void test_calls_of_a_child(void **state)
 
 /* ---- sizes of structs, and fields of a model ---- */
 
-#define TOO_SMALL(call, what) do { \
-	assert_int_equal(call, ZR_EINVAL); \
-	assert_non_null(strstr(zeroth_error(e), what)); \
-} while (0)
+#define TOO_SMALL(call, what)                                                                      \
+	do {                                                                                       \
+		assert_int_equal(call, ZR_EINVAL);                                                 \
+		assert_non_null(strstr(zeroth_error(e), what));                                    \
+	} while (0)
 
 static void test_sizes_of_structs(void **state)
 {
@@ -710,59 +736,63 @@ static void refuse_model(void (*spoil)(struct spoilt *), const char *want)
 
 static char long_name[300];
 
-#define SPOILS(X) \
-	X(no_layer, s->layer[1].units = s->layer[2].units = used[0], \
-	  "unit b: no layer has it in its units") \
-	X(same_tensors, s->tensor[3].name = "a", "two tensors have the name a") \
-	X(same_units, s->unit[3].name = "a", "two units have the name a") \
-	X(same_layers, s->layer[1].name = "first", "two layers have the name first") \
-	X(std_nan, s->tensor[0].std = NAN, "tensor a: std is nan") \
-	X(std_negative, s->tensor[0].std = -1, "tensor a: std is -1") \
-	X(std_inf, s->tensor[2].std = INFINITY, "tensor b: std is inf") \
-	X(mean_nan, s->tensor[1].mean = NAN, "tensor bias: mean is nan") \
-	X(mean_large, s->tensor[1].mean = -1e39, "tensor bias: mean is -1e+39") \
-	X(init, s->tensor[1].init = 4, "tensor bias: init is 4") \
-	X(ndim, s->tensor[1].ndim = 5, "tensor bias: ndim is 5") \
-	X(ndim_0, s->tensor[1].ndim = 0, "tensor bias: ndim is 0") \
-	X(dims, s->tensor[0].dims[1] = 0, "tensor a: dims[1] is 0") \
-	X(dims_negative, s->tensor[0].dims[0] = -3, "tensor a: dims[0] is -3") \
-	X(dims_large, s->tensor[0].dims[0] = INT64_MAX, "tensor a has an impossible shape") \
-	X(held_out, s->m.held_out = -1, "held_out is -1; expected 0 to") \
-	X(held_out_large, s->m.held_out = INT64_MAX, "held_out is 9223372036854775807") \
-	X(newline, s->tensor[2].name = "b\n", \
-	  "name of tensor 0 (b ) has a control character, as a newline, in unit b") \
-	X(newline_unit, s->unit[2].name = "b\nc", "name of unit 2 (b c) has a control character") \
-	X(newline_layer, s->layer[2].name = "\x1b[2J", "name of layer 2 ( [2J) has a control") \
-	X(control_c1, s->tensor[2].name = "b\xc2\x9b", "name of tensor 0") \
-	X(utf8, s->tensor[2].name = "b\xff", "is not UTF-8") \
-	X(name_long, s->tensor[2].name = memset(long_name, 'x', 299), "is longer than 255 bytes") \
-	X(name_null, s->tensor[2].name = NULL, "name of tensor 0 () is NULL, in unit b") \
-	X(name_empty, s->unit[2].name = "", "name of unit 2 () is empty") \
-	X(unit_null, s->unit[2].name = NULL, "name of unit 2 () is NULL") \
-	X(layer_null, s->layer[2].name = NULL, "name of layer 2 () is NULL") \
-	X(no_tensors, s->unit[2].tensors = NULL, "unit b: tensors is NULL") \
-	X(n_tensors, s->unit[2].n_tensors = 0, "unit b: n_tensors is 0") \
-	X(n_tensors_large, s->unit[2].n_tensors = UINT32_MAX, \
-	  "n_tensors of all units are 4294967298") \
-	X(n_units, s->m.n_units = 0, "n_units is 0") \
-	X(n_units_large, s->m.n_units = UINT32_MAX, "n_units is 4294967295") \
-	X(n_layers, s->m.n_layers = 1, "n_layers is 1") \
-	X(n_layers_large, s->m.n_layers = UINT32_MAX, "n_layers is 4294967295") \
-	X(units_null, s->layer[1].units = NULL, "layer middle: units is NULL") \
-	X(units_twice, s->layer[1].units = s->used, \
-	  "layer middle: units[1] is 1, which it has already") \
-	X(units_number, s->used[1] = 4; s->layer[1].units = s->used, \
-	  "layer middle: units[1] is 4; there are 4 units") \
-	X(units_negative, s->used[1] = -1; s->layer[1].units = s->used, \
-	  "layer middle: units[1] is -1") \
-	X(forward, s->layer[1].forward = NULL, "layer 1 (middle): forward is NULL") \
-	X(backward, s->layer[3].backward = NULL, "layer 3 (last): backward is NULL") \
-	X(out, s->layer[1].out = 0, "layer 1 (middle): out is 0") \
-	X(out_last, s->layer[3].out = 1, "layer 3 (last): out is 1") \
-	X(out_large, s->layer[1].out = UINT64_C(1) << 62, "layer 1 needs over 64 TiB") \
-	X(saved, s->layer[1].saved = UINT64_MAX, "layer 1 needs over 64 TiB") \
+#define SPOILS(X)                                                                                  \
+	X(no_layer, s->layer[1].units = s->layer[2].units = used[0],                               \
+	  "unit b: no layer has it in its units")                                                  \
+	X(same_tensors, s->tensor[3].name = "a", "two tensors have the name a")                    \
+	X(same_units, s->unit[3].name = "a", "two units have the name a")                          \
+	X(same_layers, s->layer[1].name = "first", "two layers have the name first")               \
+	X(std_nan, s->tensor[0].std = NAN, "tensor a: std is nan")                                 \
+	X(std_negative, s->tensor[0].std = -1, "tensor a: std is -1")                              \
+	X(std_inf, s->tensor[2].std = INFINITY, "tensor b: std is inf")                            \
+	X(mean_nan, s->tensor[1].mean = NAN, "tensor bias: mean is nan")                           \
+	X(mean_large, s->tensor[1].mean = -1e39, "tensor bias: mean is -1e+39")                    \
+	X(init, s->tensor[1].init = 4, "tensor bias: init is 4")                                   \
+	X(ndim, s->tensor[1].ndim = 5, "tensor bias: ndim is 5")                                   \
+	X(ndim_0, s->tensor[1].ndim = 0, "tensor bias: ndim is 0")                                 \
+	X(dims, s->tensor[0].dims[1] = 0, "tensor a: dims[1] is 0")                                \
+	X(dims_negative, s->tensor[0].dims[0] = -3, "tensor a: dims[0] is -3")                     \
+	X(dims_large, s->tensor[0].dims[0] = INT64_MAX, "tensor a has an impossible shape")        \
+	X(held_out, s->m.held_out = -1, "held_out is -1; expected 0 to")                           \
+	X(held_out_large, s->m.held_out = INT64_MAX, "held_out is 9223372036854775807")            \
+	X(newline, s->tensor[2].name = "b\n",                                                      \
+	  "name of tensor 0 (b ) has a control character, as a newline, in unit b")                \
+	X(newline_unit, s->unit[2].name = "b\nc", "name of unit 2 (b c) has a control character")  \
+	X(newline_layer, s->layer[2].name = "\x1b[2J", "name of layer 2 ( [2J) has a control")     \
+	X(control_c1, s->tensor[2].name = "b\xc2\x9b", "name of tensor 0")                         \
+	X(utf8, s->tensor[2].name = "b\xff", "is not UTF-8")                                       \
+	X(name_long, s->tensor[2].name = memset(long_name, 'x', 299), "is longer than 255 bytes")  \
+	X(name_null, s->tensor[2].name = NULL, "name of tensor 0 () is NULL, in unit b")           \
+	X(name_empty, s->unit[2].name = "", "name of unit 2 () is empty")                          \
+	X(unit_null, s->unit[2].name = NULL, "name of unit 2 () is NULL")                          \
+	X(layer_null, s->layer[2].name = NULL, "name of layer 2 () is NULL")                       \
+	X(no_tensors, s->unit[2].tensors = NULL, "unit b: tensors is NULL")                        \
+	X(n_tensors, s->unit[2].n_tensors = 0, "unit b: n_tensors is 0")                           \
+	X(n_tensors_large, s->unit[2].n_tensors = UINT32_MAX,                                      \
+	  "n_tensors of all units are 4294967298")                                                 \
+	X(n_units, s->m.n_units = 0, "n_units is 0")                                               \
+	X(n_units_large, s->m.n_units = UINT32_MAX, "n_units is 4294967295")                       \
+	X(n_layers, s->m.n_layers = 1, "n_layers is 1")                                            \
+	X(n_layers_large, s->m.n_layers = UINT32_MAX, "n_layers is 4294967295")                    \
+	X(units_null, s->layer[1].units = NULL, "layer middle: units is NULL")                     \
+	X(units_twice, s->layer[1].units = s->used,                                                \
+	  "layer middle: units[1] is 1, which it has already")                                     \
+	X(units_number, s->used[1] = 4;                                                            \
+	  s->layer[1].units = s->used, "layer middle: units[1] is 4; there are 4 units")           \
+	X(units_negative, s->used[1] = -1;                                                         \
+	  s->layer[1].units = s->used, "layer middle: units[1] is -1")                             \
+	X(forward, s->layer[1].forward = NULL, "layer 1 (middle): forward is NULL")                \
+	X(backward, s->layer[3].backward = NULL, "layer 3 (last): backward is NULL")               \
+	X(out, s->layer[1].out = 0, "layer 1 (middle): out is 0")                                  \
+	X(out_last, s->layer[3].out = 1, "layer 3 (last): out is 1")                               \
+	X(out_large, s->layer[1].out = UINT64_C(1) << 62, "layer 1 needs over 64 TiB")             \
+	X(saved, s->layer[1].saved = UINT64_MAX, "layer 1 needs over 64 TiB")                      \
 	X(work, s->layer[1].work = UINT64_MAX / 2 + 1, "layer 1 needs over 64 TiB")
-#define SPOIL(name, change, want) static void spoil_##name(struct spoilt *s) { change; }
+#define SPOIL(name, change, want)                                                                  \
+	static void spoil_##name(struct spoilt *s)                                                 \
+	{                                                                                          \
+		change;                                                                            \
+	}
 SPOILS(SPOIL)
 
 /* Each field of a model's description that cannot be held is refused by its name. */
@@ -775,8 +805,8 @@ static void test_fields_of_a_model(void **state)
 
 /* ---- optimizers that the program brings ---- */
 
-static _Atomic uint32_t ndims;  /* a bit for each ndim that step_whole() has got */
-static _Atomic int lent;        /* interfaces that create() has got */
+static _Atomic uint32_t ndims; /* a bit for each ndim that step_whole() has got */
+static _Atomic int lent;       /* interfaces that create() has got */
 
 struct descent {
 	double lr;
@@ -824,7 +854,7 @@ static const struct zr_state *no_states(struct zr_inst *inst, uint32_t *n)
 
 static int descent_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
-	static const char *const all[] = { "zr.boot/1", "zr.device/1", "zr.model/1",
+	static const char *const all[] = { "zr.boot/1",       "zr.device/1", "zr.model/1",
 					   "zr.pretrained/1", "zr.data/1:x", "zr.unknown/1" };
 	struct zr_inst *other;
 	(void)opts;
@@ -847,20 +877,33 @@ static const struct zr_opt descent_options[] = {
 	       "Learning rate."),
 };
 
-#define DESCENT(name, bits, whole, work) \
-	static const struct zr_optimizer_v1 name##_calls = { \
-		.size = sizeof name##_calls, .caps = bits, .mem_ok = ZR_MEM_HOST, \
-		.state_version = 1, .states = no_states, .step = descend, .step_whole = whole, \
-		.whole_work = work, \
-	}; \
-	static const struct zr_iface name##_ifaces[] = { { "zr.optimizer/1", &name##_calls }, \
-							 { NULL, NULL } }; \
-	static const struct zr_desc name##_desc = { \
-		.size = sizeof name##_desc, .role = "optimizer", .id = #name, .version = "1", \
-		.license = "Apache-2.0", .summary = "Descent.", .ifaces = name##_ifaces, \
-		.opts = descent_options, .n_opts = 1, .opt_stride = sizeof *descent_options, \
-		.opts_size = sizeof(struct descent), .create = descent_create, \
-		.destroy = descent_destroy, \
+#define DESCENT(name, bits, whole, work)                                                           \
+	static const struct zr_optimizer_v1 name##_calls = {                                       \
+		.size = sizeof name##_calls,                                                       \
+		.caps = bits,                                                                      \
+		.mem_ok = ZR_MEM_HOST,                                                             \
+		.state_version = 1,                                                                \
+		.states = no_states,                                                               \
+		.step = descend,                                                                   \
+		.step_whole = whole,                                                               \
+		.whole_work = work,                                                                \
+	};                                                                                         \
+	static const struct zr_iface name##_ifaces[] = { { "zr.optimizer/1", &name##_calls },      \
+							 { NULL, NULL } };                         \
+	static const struct zr_desc name##_desc = {                                                \
+		.size = sizeof name##_desc,                                                        \
+		.role = "optimizer",                                                               \
+		.id = #name,                                                                       \
+		.version = "1",                                                                    \
+		.license = "Apache-2.0",                                                           \
+		.summary = "Descent.",                                                             \
+		.ifaces = name##_ifaces,                                                           \
+		.opts = descent_options,                                                           \
+		.n_opts = 1,                                                                       \
+		.opt_stride = sizeof *descent_options,                                             \
+		.opts_size = sizeof(struct descent),                                               \
+		.create = descent_create,                                                          \
+		.destroy = descent_destroy,                                                        \
 	};
 DESCENT(elements, ZR_OPT_ELEMENTWISE, NULL, NULL)
 DESCENT(whole, ZR_OPT_WHOLE, descend_whole, NULL)
@@ -931,7 +974,8 @@ static void test_whole_parameters_of_all_shapes(void **state)
 		}
 	struct zeroth *e = shaped(1, "stage0", "picky", &rc);
 	assert_int_equal(rc, ZR_EINVAL);
-	assert_non_null(strstr(zeroth_error(e), "tensor bias has a shape that picky does not "
+	assert_non_null(strstr(zeroth_error(e),
+			       "tensor bias has a shape that picky does not "
 			       "update, 2 x 2 x 2: give it to an [optimizer.NAME]"));
 	zeroth_close(e);
 }
@@ -945,7 +989,7 @@ static void test_what_an_optimizer_gets(void **state)
 	trained(1, "stage0", "elements");
 	assert_int_equal(lent, 0);
 	assert_string_equal(last_line, "plugin elements asked for zr.boot/1, which comm plugins "
-					"get alone");
+				       "get alone");
 }
 
 static int setup(void **state)
@@ -964,11 +1008,16 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ranks_and_stages), cmocka_unit_test(test_parts),
-		cmocka_unit_test(test_save_and_resume),	 cmocka_unit_test(test_evaluate),
-		cmocka_unit_test(test_values),		 cmocka_unit_test(test_failures),
-		cmocka_unit_test(test_failed_saves),	 cmocka_unit_test(test_closed_within),
-		cmocka_unit_test(test_log),		 cmocka_unit_test(test_null),
+		cmocka_unit_test(test_ranks_and_stages),
+		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_save_and_resume),
+		cmocka_unit_test(test_evaluate),
+		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_failed_saves),
+		cmocka_unit_test(test_closed_within),
+		cmocka_unit_test(test_log),
+		cmocka_unit_test(test_null),
 		cmocka_unit_test(test_signals_are_the_programs),
 		cmocka_unit_test(test_calls_within_a_call),
 		cmocka_unit_test(test_calls_of_a_log_function),

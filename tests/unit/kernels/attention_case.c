@@ -29,16 +29,16 @@ static void sum_f64(const struct zr_op_attention_bwd *o, int64_t parts, int64_t 
 	zr_attention_bwd_sum_f64(o, parts, lo, hi, (double *)(void *)sums);
 }
 
-const struct variant oracle64 = { "f64", zr_attention_f64, backward_f64, sum_f64,
-				  zr_attention_sums_f64, zr_attention_scratch_f64 };
+const struct variant oracle64 = { "f64",   zr_attention_f64,      backward_f64,
+				  sum_f64, zr_attention_sums_f64, zr_attention_scratch_f64 };
 struct variant variants[5];
 int n_variants;
 
 static void add_variant(const struct zr_cpu_kernels *k)
 {
-	variants[n_variants++] = (struct variant){ k->name, k->attention, k->attention_bwd,
-						   k->attention_bwd_sum, k->attention_sums,
-						   k->attention_scratch };
+	variants[n_variants++] = (struct variant){ k->name,           k->attention,
+						   k->attention_bwd,  k->attention_bwd_sum,
+						   k->attention_sums, k->attention_scratch };
 }
 
 void find_variants(void)
@@ -355,8 +355,8 @@ void assert_wide_windows(const struct variant *v, struct problem *p)
 void assert_window_forgets(const struct variant *v, int32_t dtype, int64_t head_dim)
 {
 	enum { ALL = 161, GONE = 128, UNREAD = 64, WINDOW = 16 };
-	const int64_t shape[5] = { 1, ALL, 1, 1, head_dim }, tail[5] = { 1, ALL - GONE, 1, 1,
-									 head_dim };
+	const int64_t shape[5] = { 1, ALL, 1, 1, head_dim },
+		      tail[5] = { 1, ALL - GONE, 1, 1, head_dim };
 	struct problem p = make(shape, dtype, 3, 1), t = make(tail, dtype, 3, 1);
 	size_t in = (size_t)p.in_stride * p.elem, out = (size_t)p.out_stride * p.elem;
 	size_t from = WINDOW - 1, n = ALL - GONE - from;
@@ -427,17 +427,10 @@ void compare_all(const struct problem *x, const struct problem *y, double tolera
 }
 
 const int64_t attention_shapes[N_ATTENTION_SHAPES][5] = {
-	{ 1, 1, 1, 1, 1 },
-	{ 2, 13, 3, 3, 5 },
-	{ 1, 31, 2, 1, 16 },
-	{ 1, 33, 1, 1, 31 },
-	{ 1, 64, 2, 2, 64 },
-	{ 1, 65, 3, 1, 32 },
-	{ 2, 70, 4, 2, 8 },
-	{ 1, 127, 1, 1, 7 },
-	{ 1, 128, 1, 1, 17 },
-	{ 1, 129, 2, 1, 33 },
-	{ 1, 193, 1, 1, 96 }, { 1, 260, 1, 1, 20 }, { 1, 65, 1, 1, 128 }, { 1, 40, 1, 1, 200 },
+	{ 1, 1, 1, 1, 1 },    { 2, 13, 3, 3, 5 },   { 1, 31, 2, 1, 16 },  { 1, 33, 1, 1, 31 },
+	{ 1, 64, 2, 2, 64 },  { 1, 65, 3, 1, 32 },  { 2, 70, 4, 2, 8 },   { 1, 127, 1, 1, 7 },
+	{ 1, 128, 1, 1, 17 }, { 1, 129, 2, 1, 33 }, { 1, 193, 1, 1, 96 }, { 1, 260, 1, 1, 20 },
+	{ 1, 65, 1, 1, 128 }, { 1, 40, 1, 1, 200 },
 };
 
 /* Rounds n elements to what a problem of dtype holds. */

@@ -39,9 +39,9 @@ struct problem {
 	int32_t dtype;
 	/* elements, padding between rows included */
 	int64_t in_stride, out_stride, n_in, n_out, n_lse;
-	char *qkv, *out, *dout, *dqkv, *lse, *delta;       /* owned */
-	int32_t *starts;                                   /* owned; NULL: one document */
-	size_t elem, real;                                 /* bytes of an element and of lse */
+	char *qkv, *out, *dout, *dqkv, *lse, *delta; /* owned */
+	int32_t *starts;                             /* owned; NULL: one document */
+	size_t elem, real;                           /* bytes of an element and of lse */
 };
 
 extern int64_t attention_pad; /* elements between rows that belong to nobody */

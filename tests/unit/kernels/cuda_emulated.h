@@ -39,7 +39,10 @@ enum { cudaSuccess, cudaMemcpyDefault = 4 };
 /* ZR_UNSEEN: what is no part of the kernels. */
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
-extern "C" inline const char *__tsan_default_options() { return "halt_on_error=1"; }
+extern "C" inline const char *__tsan_default_options()
+{
+	return "halt_on_error=1";
+}
 /* whose no_sanitize leaves notes of entry and exit, and a coroutine ends without exit */
 #ifdef __clang__
 #define ZR_UNSEEN __attribute__((disable_sanitizer_instrumentation, noinline))
@@ -61,21 +64,30 @@ extern "C" inline const char *__tsan_default_options() { return "halt_on_error=1
 #endif
 #define __grid_constant__
 #define __launch_bounds__(...)
-#define ZR_MOST_BLOCKS 2    /* the loops of sweeps go round */
-#define ZR_MOST_THREADS 256 /* the time of a barrier grows with their square */
+#define ZR_MOST_BLOCKS          2   /* the loops of sweeps go round */
+#define ZR_MOST_THREADS         256 /* the time of a barrier grows with their square */
 #define ZR_DYNAMIC_SHARED(name) unsigned char *name = emulated::dynamic
 
 struct dim3 {
 	unsigned x, y, z;
-	dim3(unsigned x_, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+	dim3(unsigned x_, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_)
+	{
+	}
 };
 inline dim3 threadIdx(0), blockIdx(0), blockDim(1), gridDim(1);
 
-namespace emulated {
+namespace emulated
+{
 
 /* DYNAMIC: what compute capability 8.0, the least, lends a block. */
-enum { LANES = 32, MOST = 1024, STACK = 256 << 10, DYNAMIC = 163 << 10, PAGE = 1 << 16,
-       GRID_YZ = 65535 };
+enum {
+	LANES = 32,
+	MOST = 1024,
+	STACK = 256 << 10,
+	DYNAMIC = 163 << 10,
+	PAGE = 1 << 16,
+	GRID_YZ = 65535
+};
 
 /* Of a warp or of a block. */
 struct barrier {
@@ -106,7 +118,10 @@ ZR_UNSEEN inline void begin_at(place *p, char *stack, size_t size, void (*f)())
 #else
 typedef ucontext_t place;
 
-ZR_UNSEEN inline void change(place *from, place *to) { swapcontext(from, to); }
+ZR_UNSEEN inline void change(place *from, place *to)
+{
+	swapcontext(from, to);
+}
 
 ZR_UNSEEN inline void begin_at(place *p, char *stack, size_t size, void (*f)())
 {
@@ -157,23 +172,47 @@ inline void *body_arg;
 /* ---- what the thread sanitizer is told ---- */
 
 #ifdef __SANITIZE_THREAD__
-inline void tell(char *place) { __tsan_release(place); }
-inline void hear(char *place) { __tsan_acquire(place); }
+inline void tell(char *place)
+{
+	__tsan_release(place);
+}
+inline void hear(char *place)
+{
+	__tsan_acquire(place);
+}
 
 ZR_UNSEEN inline void go_to(void *thread)
 {
 	__tsan_switch_to_fiber(thread, __tsan_switch_to_fiber_no_sync);
 }
 
-ZR_UNSEEN inline void *new_thread() { return __tsan_create_fiber(0); }
+ZR_UNSEEN inline void *new_thread()
+{
+	return __tsan_create_fiber(0);
+}
 
-ZR_UNSEEN inline void *this_thread() { return __tsan_get_current_fiber(); }
+ZR_UNSEEN inline void *this_thread()
+{
+	return __tsan_get_current_fiber();
+}
 #else
-inline void tell(char *) {}
-inline void hear(char *) {}
-inline void go_to(void *) {}
-inline void *new_thread() { return &scheduler; }
-inline void *this_thread() { return &scheduler; }
+inline void tell(char *)
+{
+}
+inline void hear(char *)
+{
+}
+inline void go_to(void *)
+{
+}
+inline void *new_thread()
+{
+	return &scheduler;
+}
+inline void *this_thread()
+{
+	return &scheduler;
+}
 #endif
 
 /* ---- threads ---- */
@@ -210,7 +249,10 @@ ZR_UNSEEN inline void meet(barrier *b)
 	hear(order);
 }
 
-ZR_UNSEEN inline barrier *own_warp() { return &warp[now / LANES]; }
+ZR_UNSEEN inline barrier *own_warp()
+{
+	return &warp[now / LANES];
+}
 
 ZR_UNSEEN inline void run_thread()
 {
@@ -230,7 +272,9 @@ ZR_UNSEEN inline void run_thread()
 
 /* Arrays in shared memory that kernels declare. */
 #ifdef __SANITIZE_ADDRESS__
-inline void poison_static() {}
+inline void poison_static()
+{
+}
 #else
 extern "C" char __start_zr_shared[] __attribute__((weak)), __stop_zr_shared[] __attribute__((weak));
 inline void poison_static()
@@ -292,8 +336,8 @@ ZR_UNSEEN inline void run_block(int threads)
 	while (block.members > 0) {
 		bool any_moved = false;
 		for (int first = 0; first < threads; first += LANES)
-			any_moved |= run_warp(first,
-					      first + LANES < threads ? first + LANES : threads);
+			any_moved |=
+				run_warp(first, first + LANES < threads ? first + LANES : threads);
 		if (!any_moved) {
 			fprintf(stderr, "block (%u, %u): its threads wait for each other forever\n",
 				blockIdx.x, blockIdx.y);
@@ -303,7 +347,10 @@ ZR_UNSEEN inline void run_block(int threads)
 	hear(&over);
 }
 
-template <class F> void call(void *f) { (*(F *)f)(); }
+template <class F> void call(void *f)
+{
+	(*(F *)f)();
+}
 
 ZR_UNSEEN inline void copy_later(void *to, const void *from, size_t n)
 {
@@ -408,8 +455,14 @@ cudaError_t emulated_launch(F f, dim3 grid, dim3 threads, size_t shared, cudaStr
 
 /* ---- what kernels call ---- */
 
-static inline void __syncthreads() { emulated::meet(&emulated::block); }
-static inline void __syncwarp() { emulated::meet(emulated::own_warp()); }
+static inline void __syncthreads()
+{
+	emulated::meet(&emulated::block);
+}
+static inline void __syncwarp()
+{
+	emulated::meet(emulated::own_warp());
+}
 
 template <class T> T __shfl_xor_sync(uint32_t, T x, int mask, int)
 {
@@ -436,8 +489,14 @@ static inline int32_t atomicAdd(int32_t *to, int32_t x)
 	return __atomic_fetch_add(to, x, __ATOMIC_RELAXED);
 }
 
-static inline int __ffs(int x) { return __builtin_ffs(x); }
-static inline int __popc(uint32_t x) { return __builtin_popcount(x); }
+static inline int __ffs(int x)
+{
+	return __builtin_ffs(x);
+}
+static inline int __popc(uint32_t x)
+{
+	return __builtin_popcount(x);
+}
 
 static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, int, cudaStream_t)
 {

@@ -40,7 +40,8 @@ int main(void)
 			       "\t\treturn;\n\t}\n",
 			       s->name);
 		printf("\temulated_launch([&] { %s::zr_ew_update(a); }, dim3((unsigned)blocks), "
-		       "dim3(ZR_EW_THREADS), 0, NULL);\n}\n", s->name);
+		       "dim3(ZR_EW_THREADS), 0, NULL);\n}\n",
+		       s->name);
 	}
 	return 0;
 }

@@ -12,7 +12,7 @@
 #include "tests/unit/device/elementwise_texts.h"
 
 #define SOURCE_STEP 3 /* the update that they compute */
-#define SOURCE_LR 0x1p-6
+#define SOURCE_LR   0x1p-6
 
 struct source {
 	const char *name;
@@ -49,8 +49,10 @@ static inline struct captured source_load(const struct source *s)
 		void *opts = test_options(desc);
 		const struct zr_opt_step step = { .size = sizeof step,
 						  .seg_stride = sizeof(struct zr_seg),
-						  .step = SOURCE_STEP, .lr = SOURCE_LR,
-						  .opts = opts, .work = &c,
+						  .step = SOURCE_STEP,
+						  .lr = SOURCE_LR,
+						  .opts = opts,
+						  .work = &c,
 						  .elementwise = capture };
 		struct zr_inst *inst;
 		if (test_create(h, desc, opts, &inst) || v->step(inst, &step))
@@ -64,24 +66,24 @@ static inline struct captured source_load(const struct source *s)
 }
 
 /* SOURCE(name, text, lowp, types...), EXAMPLE(name, plugin, lowp, types...) */
-#define SOURCES(SOURCE, EXAMPLE) \
-	SOURCE(adamw_fp32, text_adamw, ZR_BF16, ZR_F32, ZR_F32) \
-	SOURCE(adamw_bf16, text_adamw, ZR_F32, ZR_BF16, ZR_BF16) \
-	SOURCE(adamw_8bit, text_adamw, ZR_F16, 0, 0) \
-	SOURCE(lamb_fp32, text_lamb, ZR_BF16, ZR_F32, ZR_F32) \
-	SOURCE(lamb_8bit, text_lamb, 0, 0, 0) \
-	SOURCE(words, text_random, 0, 0) \
-	SOURCE(both, text_both, 0, 0) \
-	SOURCE(many, text_many, ZR_F16, ZR_F32, ZR_BF16, 0, ZR_F16, 0, 0, ZR_F32, 0) \
-	EXAMPLE(ademamix_fp32, "ademamix", ZR_BF16, ZR_F32, ZR_F32, ZR_F32) \
-	EXAMPLE(ademamix_8bit, "ademamix", ZR_F16, 0, 0, 0) \
-	EXAMPLE(lion_fp32, "lion", ZR_BF16, ZR_F32) \
-	EXAMPLE(lion_8bit, "lion", ZR_F16, 0) \
-	EXAMPLE(signum_fp32, "signum", ZR_BF16, ZR_F32) \
+#define SOURCES(SOURCE, EXAMPLE)                                                                   \
+	SOURCE(adamw_fp32, text_adamw, ZR_BF16, ZR_F32, ZR_F32)                                    \
+	SOURCE(adamw_bf16, text_adamw, ZR_F32, ZR_BF16, ZR_BF16)                                   \
+	SOURCE(adamw_8bit, text_adamw, ZR_F16, 0, 0)                                               \
+	SOURCE(lamb_fp32, text_lamb, ZR_BF16, ZR_F32, ZR_F32)                                      \
+	SOURCE(lamb_8bit, text_lamb, 0, 0, 0)                                                      \
+	SOURCE(words, text_random, 0, 0)                                                           \
+	SOURCE(both, text_both, 0, 0)                                                              \
+	SOURCE(many, text_many, ZR_F16, ZR_F32, ZR_BF16, 0, ZR_F16, 0, 0, ZR_F32, 0)               \
+	EXAMPLE(ademamix_fp32, "ademamix", ZR_BF16, ZR_F32, ZR_F32, ZR_F32)                        \
+	EXAMPLE(ademamix_8bit, "ademamix", ZR_F16, 0, 0, 0)                                        \
+	EXAMPLE(lion_fp32, "lion", ZR_BF16, ZR_F32)                                                \
+	EXAMPLE(lion_8bit, "lion", ZR_F16, 0)                                                      \
+	EXAMPLE(signum_fp32, "signum", ZR_BF16, ZR_F32)                                            \
 	EXAMPLE(signum_8bit, "signum", ZR_F16, 0)
 
 #define OF_TEXT(name, text, lowp, ...) { #name, &text, NULL, { __VA_ARGS__ }, lowp },
-#define OF_EXAMPLE(name, id, lowp, ...) \
+#define OF_EXAMPLE(name, id, lowp, ...)                                                            \
 	{ #name, NULL, "../tests/unit/optimizer/.libs/" id, { __VA_ARGS__ }, lowp },
 static const struct source sources[] = { SOURCES(OF_TEXT, OF_EXAMPLE) };
 #define N_SOURCES ((int)(sizeof sources / sizeof *sources))

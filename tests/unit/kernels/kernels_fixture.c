@@ -12,19 +12,22 @@
 
 #define GUARD 128 /* bytes, more than the widest vector */
 
-static struct buffer {
+struct buffer {
 	struct buffer *next;
 	size_t bytes;
 	uint16_t poison;
 	_Alignas(16) unsigned char memory[];
-} *buffers;
+};
+
+static struct buffer *buffers;
 
 const struct zr_cpu_kernels *fixture_kernels(int i)
 {
 	static const struct zr_cpu_kernels *const all[] = {
 		&zr_cpu_scalar,
 #ifdef HAVE_X86_64
-		&zr_cpu_avx2, &zr_cpu_avx512,
+		&zr_cpu_avx2,
+		&zr_cpu_avx512,
 #endif
 	};
 	return i < (int)(sizeof all / sizeof *all) ? all[i] : NULL;
@@ -44,7 +47,8 @@ void *fixture_buffer(int64_t n, int32_t dtype)
 	assert_non_null(b);
 	/* a NaN, and in bf16 and fp32 a signalling one: arithmetic that passes it on makes it
 	 * quiet */
-	*b = (struct buffer){ .next = buffers, .bytes = bytes,
+	*b = (struct buffer){ .next = buffers,
+			      .bytes = bytes,
 			      .poison = (uint16_t)(0x7f80 | (count++ % 63 + 1)) };
 	for (size_t i = 0; i < bytes + 2 * GUARD; i += sizeof b->poison)
 		memcpy(b->memory + i, &b->poison, sizeof b->poison);

@@ -88,7 +88,8 @@ static void compare(const struct job *got, const struct job *want, double tolera
 		}
 		for (int64_t i = 0; i < n; i++) {
 			double w = fixture_get(want->out[o].p, i, dtype);
-			double t = dtype == ZR_BF16 ? 0x1p-7 : dtype == ZR_F16  ? 0x1p-10 :
+			double t = dtype == ZR_BF16 ? 0x1p-7 :
+				   dtype == ZR_F16  ? 0x1p-10 :
 						      tolerance;
 			fixture_near(fixture_get(got->out[o].p, i, dtype), w,
 				     t * (1 + (w < 0 ? -w : w)));

@@ -70,7 +70,7 @@ static inline int mode_main(const char *group, const struct mode_test *wanted, i
 {
 	static struct mode modes[MODES];
 	struct CMUnitTest *tests = calloc((size_t)(MODES * count), sizeof *tests);
-	char (*names)[96] = calloc((size_t)(MODES * count), sizeof *names);
+	char(*names)[96] = calloc((size_t)(MODES * count), sizeof *names);
 	int n_modes = mode_fill(modes), n = 0, rc;
 
 	if (!tests || !names)

@@ -30,8 +30,11 @@ static void product_golden(void **state)
 	need(m);
 	for (int activation = 0; activation <= ZR_ACT_GELU_ERF; activation++) {
 		uint64_t x = activation == ZR_ACT_GELU_ERF ? 8 : 3;
-		struct zr_op_matmul op = { .flags = ZR_MM_GELU, .activation = activation,
-					   .b_dtype = m->dtype, .d_dtype = m->dtype, .ldd = 97 };
+		struct zr_op_matmul op = { .flags = ZR_MM_GELU,
+					   .activation = activation,
+					   .b_dtype = m->dtype,
+					   .d_dtype = m->dtype,
+					   .ldd = 97 };
 		double sums[97];
 		float narrow[97];
 		void *bias = fixture_buffer(97, m->dtype), *pre = fixture_buffer(97, m->dtype);
@@ -48,7 +51,7 @@ static void product_golden(void **state)
 		else
 			zr_gemm_finish_f64(&op, sums, 97, 1, 97, bias, d, pre);
 		fixture_golden(m->name, names[activation ? activation - 1 : 0], d, 97, m->dtype,
-			   m->tolerance);
+			       m->tolerance);
 		for (int i = 0; i < 97; i++)
 			assert_true(fixture_get(pre, i, m->dtype) == sums[i] + 1);
 	}
@@ -61,8 +64,8 @@ enum { ROWS = 5, WIDTH = 21, STRIDE = 2 * WIDTH + 3, GAPPED = ROWS * STRIDE };
 static void spread(void *to, const void *dense, int32_t dtype)
 {
 	for (int i = 0; i < ROWS * WIDTH; i++)
-		fixture_set(to, i / WIDTH * STRIDE + i % WIDTH, dtype, fixture_get(dense, i,
-										   dtype));
+		fixture_set(to, i / WIDTH * STRIDE + i % WIDTH, dtype,
+			    fixture_get(dense, i, dtype));
 }
 
 static void expect_rows(const struct mode *m, const char *name, const void *apart)
@@ -82,14 +85,25 @@ static void run_glu(const struct mode *m, int32_t activation, const char *name)
 	void *gate = fixture_drawn(&x, ROWS * WIDTH, m->dtype, 2);
 	void *up = fixture_drawn(&x, ROWS * WIDTH, m->dtype, 1);
 	void *dy = fixture_drawn(&x, ROWS * WIDTH, m->dtype, 1);
-	char *both = fixture_buffer(GAPPED, m->dtype), *half =
-			both + WIDTH * fixture_size(m->dtype);
+	char *both = fixture_buffer(GAPPED, m->dtype),
+	     *half = both + WIDTH * fixture_size(m->dtype);
 	char *before = malloc((size_t)(GAPPED * fixture_size(m->dtype)));
-	struct zr_op_swiglu op = { .dtype = m->dtype, .activation = activation, .n = ROWS * WIDTH,
-				   .gate = both, .up = half, .width = WIDTH, .stride = STRIDE };
-	struct zr_op_swiglu_bwd bwd = { .dtype = m->dtype, .activation = activation,
-					.n = ROWS * WIDTH, .dy = dy, .gate = both, .up = half,
-					.dgate = both, .dup = half, .width = WIDTH,
+	struct zr_op_swiglu op = { .dtype = m->dtype,
+				   .activation = activation,
+				   .n = ROWS * WIDTH,
+				   .gate = both,
+				   .up = half,
+				   .width = WIDTH,
+				   .stride = STRIDE };
+	struct zr_op_swiglu_bwd bwd = { .dtype = m->dtype,
+					.activation = activation,
+					.n = ROWS * WIDTH,
+					.dy = dy,
+					.gate = both,
+					.up = half,
+					.dgate = both,
+					.dup = half,
+					.width = WIDTH,
 					.stride = STRIDE };
 	char what[32];
 
@@ -137,8 +151,12 @@ static void gelu_erf_holds_for_every_exponent(void **state)
 	if (m->k != &zr_cpu_scalar)
 		return;
 	float *pre = fixture_buffer(N, ZR_F32), *one = fixture_buffer(N, ZR_F32);
-	struct zr_op_gelu_bwd op = { .dtype = ZR_F32, .activation = ZR_ACT_GELU_ERF, .n = N,
-				     .dy = one, .pre = pre, .dx = fixture_buffer(N, ZR_F32),
+	struct zr_op_gelu_bwd op = { .dtype = ZR_F32,
+				     .activation = ZR_ACT_GELU_ERF,
+				     .n = N,
+				     .dy = one,
+				     .pre = pre,
+				     .dx = fixture_buffer(N, ZR_F32),
 				     .act = fixture_buffer(N, ZR_F32) };
 
 	for (uint32_t i = 0; i < N; i++) {
@@ -178,9 +196,15 @@ static void gates_of_every_exponent_have_the_scalar_bits(void **state)
 			got[i] = fixture_buffer(N, ZR_F32);
 			expected[i] = fixture_buffer(N, ZR_F32);
 		}
-		struct zr_op_swiglu_bwd op = { .dtype = ZR_F32, .activation = f, .n = N,
-					       .dy = one, .gate = gate, .up = one,
-					       .dgate = got[0], .dup = got[1], .act = got[2] };
+		struct zr_op_swiglu_bwd op = { .dtype = ZR_F32,
+					       .activation = f,
+					       .n = N,
+					       .dy = one,
+					       .gate = gate,
+					       .up = one,
+					       .dgate = got[0],
+					       .dup = got[1],
+					       .act = got[2] };
 		m->k->swiglu_bwd(&op, 0, N);
 		op.dgate = expected[0];
 		op.dup = expected[1];

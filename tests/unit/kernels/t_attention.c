@@ -154,8 +154,8 @@ static void gradients_are_finite_differences_under_dropout(void **state)
 {
 	(void)state;
 	differences(&(struct options){ .dropout = 0.3f });
-	differences(&(struct options){ .dropout = 0.3f, .documents = 1, .window = 3,
-				       .softcap = 0.5f });
+	differences(
+		&(struct options){ .dropout = 0.3f, .documents = 1, .window = 3, .softcap = 0.5f });
 }
 
 /* ---- variants against the oracle ---- */
@@ -205,8 +205,8 @@ static void variants_agree_in_fp16(void **state)
 static void variants_agree_on_documents(void **state)
 {
 	(void)state;
-	assert_variants_agree(1, ZR_F32, &(struct options){ .dropout = 0.25f,
-							    .documents = 1 }, 2e-6);
+	assert_variants_agree(1, ZR_F32, &(struct options){ .dropout = 0.25f, .documents = 1 },
+			      2e-6);
 	assert_variants_agree(2, ZR_BF16, &(struct options){ .documents = 1 }, 4e-3);
 }
 
@@ -250,10 +250,10 @@ static void last_queries_have_the_bits_of_all(void **state)
 	(void)state;
 	for (size_t s = 0; s < N_ATTENTION_SHAPES; s++)
 		for (int v = 0; v < n_variants; v++) {
-			int64_t T = attention_shapes[s][1], firsts[] = { T - 1, T / 3,
-									 T > 30 ? 29 : 0 };
-			struct problem p = make(attention_shapes[s], s % 3 == 2 ? ZR_BF16 : ZR_F32,
-						s, 1);
+			int64_t T = attention_shapes[s][1],
+				firsts[] = { T - 1, T / 3, T > 30 ? 29 : 0 };
+			struct problem p =
+				make(attention_shapes[s], s % 3 == 2 ? ZR_BF16 : ZR_F32, s, 1);
 			if (s % 4 == 3)
 				give_documents(&p);
 			if (s % 2)
@@ -417,8 +417,9 @@ static void scratch_does_not_grow_with_length(void **state)
 {
 	(void)state;
 	for (int v = 0; v < n_variants; v++) {
-		struct zr_op_attention o = { .length = 1, .heads = 1, .kv_heads = 1,
-					     .head_dim = 64 };
+		struct zr_op_attention o = {
+			.length = 1, .heads = 1, .kv_heads = 1, .head_dim = 64
+		};
 		uint64_t small = variants[v].scratch(&o, 0), backward = variants[v].scratch(&o, 1);
 		o.length = 1 << 20;
 		o.batch = 64;

@@ -13,12 +13,13 @@ static void variants_agree_in_windows(void **state)
 	(void)state;
 	for (int64_t window = 1; window < 140; window = 3 * window + 13) {
 		float dropout = window % 2 ? 0 : 0.25f;
-		assert_variants_agree(1, ZR_F32, &(struct options){ .dropout = dropout,
-								    .window = window }, 2e-6);
+		assert_variants_agree(
+			1, ZR_F32, &(struct options){ .dropout = dropout, .window = window }, 2e-6);
 	}
 	assert_variants_agree(1, ZR_BF16, &(struct options){ .window = 24 }, 4e-3);
-	assert_variants_agree(2, ZR_F32, &(struct options){ .dropout = 0.25f, .window = 24,
-							    .documents = 1 }, 2e-6);
+	assert_variants_agree(2, ZR_F32,
+			      &(struct options){ .dropout = 0.25f, .window = 24, .documents = 1 },
+			      2e-6);
 }
 
 static void variants_agree_under_a_soft_cap(void **state)
@@ -26,10 +27,11 @@ static void variants_agree_under_a_soft_cap(void **state)
 	(void)state;
 	assert_variants_agree(1, ZR_F32, &(struct options){ .softcap = 0.75f }, 2e-6);
 	assert_variants_agree(1, ZR_BF16, &(struct options){ .softcap = 30, .window = 24 }, 4e-3);
-	assert_variants_agree(1, ZR_F16, &(struct options){ .softcap = 1, .documents = 1,
-							    .dropout = 0.25f }, 5e-4);
-	assert_variants_agree(2, ZR_F32, &(struct options){ .softcap = 2, .window = 24,
-							    .dropout = 0.25f }, 2e-6);
+	assert_variants_agree(1, ZR_F16,
+			      &(struct options){ .softcap = 1, .documents = 1, .dropout = 0.25f },
+			      5e-4);
+	assert_variants_agree(
+		2, ZR_F32, &(struct options){ .softcap = 2, .window = 24, .dropout = 0.25f }, 2e-6);
 }
 
 /* lse of a single key is its score: so every variant has the tanh of the scalar one. */
@@ -85,8 +87,8 @@ static void a_window_of_all_has_the_bits_of_none(void **state)
 	(void)state;
 	for (size_t s = 0; s < N_ATTENTION_SHAPES; s++)
 		for (int v = 0; v < n_variants; v++) {
-			struct problem p = make(attention_shapes[s], s % 2 ? ZR_BF16 : ZR_F32, s,
-						1);
+			struct problem p =
+				make(attention_shapes[s], s % 2 ? ZR_BF16 : ZR_F32, s, 1);
 			if (s % 3 == 2)
 				give_documents(&p);
 			assert_wide_windows(&variants[v], &p);

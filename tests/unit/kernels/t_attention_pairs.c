@@ -11,9 +11,11 @@
 #include "tests/lib/isa.h"
 #include "tests/twins/twins.h"
 
-#define TWIN(name, forward, backward) \
-	{ name, forward, backward, zr_attention_bwd_sum_scalar, zr_attention_sums_scalar, \
-	  zr_attention_scratch_scalar }
+#define TWIN(name, forward, backward)                                                              \
+	{                                                                                          \
+		name, forward, backward, zr_attention_bwd_sum_scalar, zr_attention_sums_scalar,    \
+			zr_attention_scratch_scalar                                                \
+	}
 
 static const struct variant pairs_twin =
 	TWIN("twin of pairs", zr_attention_twin, zr_attention_bwd_twin);
@@ -32,17 +34,17 @@ static void find_held(void)
 	for (int i = 0; i < n_variants; i++) {
 		const int tiles = !strcmp(variants[i].name, "amx");
 		if (tiles || !strcmp(variants[i].name, "avx512bf16"))
-			held[n_held++] = (struct held){ variants[i],
-							tiles ? &tiles_twin : &pairs_twin };
+			held[n_held++] =
+				(struct held){ variants[i], tiles ? &tiles_twin : &pairs_twin };
 	}
 #ifdef HAVE_AVX512BF16
 	if (isa_runs("avx512"))
-		held[n_held++] = (struct held){ { "amx_emulated", zr_attention_amx_emulated,
-						  zr_attention_bwd_amx_emulated,
-						  zr_attention_bwd_sum_amx_emulated,
-						  zr_attention_sums_amx_emulated,
-						  zr_attention_scratch_amx_emulated },
-						&tiles_twin };
+		held[n_held++] = (struct held){
+			{ "amx_emulated", zr_attention_amx_emulated, zr_attention_bwd_amx_emulated,
+			  zr_attention_bwd_sum_amx_emulated, zr_attention_sums_amx_emulated,
+			  zr_attention_scratch_amx_emulated },
+			&tiles_twin
+		};
 #endif
 }
 
@@ -81,8 +83,8 @@ static void compare_bits(const struct held *h, const int64_t shape[5], int64_t p
 static void I1_bits_are_those_of_the_twin(void **state)
 {
 	static const int64_t shapes[][5] = {
-		{ 1, 1, 1, 1, 1 },  { 2, 13, 3, 3, 5 },   { 1, 33, 1, 1, 31 }, { 1, 64, 2, 2, 64 },
-		{ 1, 65, 4, 2, 33 }, { 1, 127, 1, 1, 7 },
+		{ 1, 1, 1, 1, 1 },    { 2, 13, 3, 3, 5 },   { 1, 33, 1, 1, 31 },
+		{ 1, 64, 2, 2, 64 },  { 1, 65, 4, 2, 33 },  { 1, 127, 1, 1, 7 },
 		{ 1, 129, 2, 1, 16 }, { 1, 200, 1, 1, 20 }, { 1, 290, 1, 1, 34 },
 		{ 1, 530, 1, 1, 8 },  { 1, 40, 1, 1, 264 },
 	};

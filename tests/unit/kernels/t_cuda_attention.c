@@ -70,17 +70,18 @@ static uint64_t no_scratch(const struct zr_op_attention *o, int backward)
 	return 64;
 }
 
-static const struct variant fma_kernels = { "fma", forward_fma, backward_fma, no_sum, no_sums,
-					    no_scratch };
-static const struct variant mma_kernels = { "mma", forward_mma, backward_mma, no_sum, no_sums,
-					    no_scratch };
+static const struct variant fma_kernels = { "fma",  forward_fma, backward_fma,
+					    no_sum, no_sums,     no_scratch };
+static const struct variant mma_kernels = { "mma",  forward_mma, backward_mma,
+					    no_sum, no_sums,     no_scratch };
 
 /* Of relative norms: results are rounded to the type once, here and there; on tensor cores what
  * enters products too. */
 static double tolerance(const struct variant *v, int32_t dtype)
 {
 	return (v->forward == forward_mma ? 2 : 1) * (dtype == ZR_F32  ? 2e-6 :
-						      dtype == ZR_BF16 ? 3e-3 : 4e-4);
+						      dtype == ZR_BF16 ? 3e-3 :
+									 4e-4);
 }
 
 static void agree_with(const struct variant *v, const int64_t shape[5], int32_t dtype,
@@ -167,8 +168,8 @@ static void windows_agree_with_the_scalar_kernel(void **state)
 		attention_pad = 3;
 	}
 	attention_pad = 8;
-	agree_with(&mma_kernels, shapes[0], ZR_BF16, &(struct options){ .window = 20,
-									.documents = 1 });
+	agree_with(&mma_kernels, shapes[0], ZR_BF16,
+		   &(struct options){ .window = 20, .documents = 1 });
 	attention_pad = 3;
 }
 
@@ -248,8 +249,8 @@ static void tensor_cores_keep_nan(void **state)
 static void soft_caps_agree_with_the_scalar_kernel(void **state)
 {
 	static const int64_t shape[5] = { 1, 70, 2, 1, 64 }, single[5] = { 40, 1, 2, 1, 1 };
-	const struct options caps[] = { { .softcap = 0.75f }, { .softcap = 30, .window = 33,
-								.dropout = 0.2f } };
+	const struct options caps[] = { { .softcap = 0.75f },
+					{ .softcap = 30, .window = 33, .dropout = 0.2f } };
 	struct problem x, y;
 	(void)state;
 	for (int i = 0; i < 2; i++) {

@@ -15,11 +15,11 @@
 
 #include <cmocka.h> /* after the headers with members that its macros name */
 
-#define MOST (3 * ZR_BLOCK)
+#define MOST   (3 * ZR_BLOCK)
 #define BLOCKS (MOST / ZR_BLOCK)
-#define SEED 77
-#define PARAM 5
-#define MULT 0.25f
+#define SEED   77
+#define PARAM  5
+#define MULT   0.25f
 
 #define DECLARE(name, ...) void emulated_##name(const void *args, int measure, int blocks);
 SOURCES(DECLARE, DECLARE)
@@ -65,12 +65,19 @@ static void call_cpu(const struct dev *d, const struct source *s, const struct c
 	struct zr_buf state[ZR_ELEMENTWISE_STATES];
 	struct zr_seg seg[BLOCKS];
 	int64_t dims[1] = { n };
-	struct zr_opt_step step = { .size = sizeof step, .seg_stride = sizeof(struct zr_seg),
-				    .n_state = e.n_state, .step = SOURCE_STEP, .lr = SOURCE_LR,
+	struct zr_opt_step step = { .size = sizeof step,
+				    .seg_stride = sizeof(struct zr_seg),
+				    .n_state = e.n_state,
+				    .step = SOURCE_STEP,
+				    .lr = SOURCE_LR,
 				    .grad_mult = MULT,
 				    .master = { cpu.master, MOST, ZR_F32, ZR_MEM_HOST },
-				    .grad = { cpu.grad, MOST, ZR_F32, ZR_MEM_HOST }, .state = state,
-				    .seg = seg, .n_seg = 1, .partials = totals, .seed = SEED,
+				    .grad = { cpu.grad, MOST, ZR_F32, ZR_MEM_HOST },
+				    .state = state,
+				    .seg = seg,
+				    .n_seg = 1,
+				    .partials = totals,
+				    .seed = SEED,
 				    .native = d->ops->native };
 	e.k = c->k;
 	e.sums = measure ? &cpu.sums[0][0] : NULL;
@@ -81,8 +88,9 @@ static void call_cpu(const struct dev *d, const struct source *s, const struct c
 	seg[0] = (struct zr_seg){ 0, n, ZR_BLOCK, PARAM, 1, dims, "p" };
 	for (int64_t at = 0; measure && at < n; at += ZR_BLOCK) {
 		step.n_seg = (uint64_t)(at / ZR_BLOCK + 1);
-		seg[at / ZR_BLOCK] = (struct zr_seg){ at, n - at < ZR_BLOCK ? n - at : ZR_BLOCK, at,
-						      PARAM, 1, dims, "p" };
+		seg[at / ZR_BLOCK] = (struct zr_seg){
+			at, n - at < ZR_BLOCK ? n - at : ZR_BLOCK, at, PARAM, 1, dims, "p"
+		};
 	}
 	assert_int_equal(d->ops->elementwise(&step, &e), ZR_OK);
 }
@@ -90,10 +98,18 @@ static void call_cpu(const struct dev *d, const struct source *s, const struct c
 static void call_gpu(const struct source *s, const struct captured *c, int64_t n,
 		     const double *totals, int measure)
 {
-	struct zr_ew_args a = { .grad = gpu.grad, .master = gpu.master, .lowp = gpu.lowp,
-				.total = totals, .sums = &gpu.sums[0][0], .seed = SEED,
-				.step = SOURCE_STEP, .n = n, .first = ZR_BLOCK, .param = PARAM,
-				.mult = MULT, .whole = n % 2 };
+	struct zr_ew_args a = { .grad = gpu.grad,
+				.master = gpu.master,
+				.lowp = gpu.lowp,
+				.total = totals,
+				.sums = &gpu.sums[0][0],
+				.seed = SEED,
+				.step = SOURCE_STEP,
+				.n = n,
+				.first = ZR_BLOCK,
+				.param = PARAM,
+				.mult = MULT,
+				.whole = n % 2 };
 	memcpy(a.k, c->k, sizeof a.k);
 	for (uint32_t j = 0; j < c->e.n_state; j++)
 		a.state[j] = gpu.state[j];

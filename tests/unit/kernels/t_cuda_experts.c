@@ -12,8 +12,8 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-#define F(b) ((float *)(void *)(b).p)
-#define I(b) ((int32_t *)(void *)(b).p)
+#define F(b)       ((float *)(void *)(b).p)
+#define I(b)       ((int32_t *)(void *)(b).p)
 #define DONE(call) assert_int_equal(call, cudaSuccess)
 
 static struct dev d;
@@ -46,7 +46,9 @@ static void same(const char *what, struct buf *r)
 
 static void close_enough(const char *what, struct buf *r, double units)
 {
-	double step = r->dtype == ZR_F32  ? 0x1p-23 : r->dtype == ZR_BF16 ? 0x1p-8 : 0x1p-11,
+	double step = r->dtype == ZR_F32  ? 0x1p-23 :
+		      r->dtype == ZR_BF16 ? 0x1p-8 :
+					    0x1p-11,
 	       most = 1e-6;
 	assert_true(buf_guarded(&r[1]));
 	for (int64_t i = 0; i < r->n; i++)
@@ -93,23 +95,42 @@ static void route_case(int64_t rows, int64_t experts, int64_t k, uint32_t flags,
 	for (int64_t i = 0; i < 2 * experts + 2; i++)
 		before[i] = (double)i / 3;
 	for (int i = 0; i < 2; i++) {
-		struct zr_op_router_losses sum = { .size = sizeof sum, .blocks = 2,
-						   .experts = experts, .balance = 0.5f, .z = 0.25f,
-						   .sums = sums[i], .share = share[i],
+		struct zr_op_router_losses sum = { .size = sizeof sum,
+						   .blocks = 2,
+						   .experts = experts,
+						   .balance = 0.5f,
+						   .z = 0.25f,
+						   .sums = sums[i],
+						   .share = share[i],
 						   .loss = &loss[i] };
-		struct zr_op_route op = { .size = sizeof op, .flags = flags, .rows = rows,
-					  .experts = experts, .k = k, .logits = F(logits[i]),
-					  .lse = F(lse[i]), .ids = I(ids[i]),
-					  .weights = F(weights[i]), .offsets = I(offsets[i]),
-					  .order = I(order[i]), .where = I(where[i]),
-					  .before = flags ? before : NULL, .sums = sums[i],
+		struct zr_op_route op = { .size = sizeof op,
+					  .flags = flags,
+					  .rows = rows,
+					  .experts = experts,
+					  .k = k,
+					  .logits = F(logits[i]),
+					  .lse = F(lse[i]),
+					  .ids = I(ids[i]),
+					  .weights = F(weights[i]),
+					  .offsets = I(offsets[i]),
+					  .order = I(order[i]),
+					  .where = I(where[i]),
+					  .before = flags ? before : NULL,
+					  .sums = sums[i],
 					  .targets = masked ? targets : NULL };
-		struct zr_op_route_bwd bwd = { .size = sizeof bwd, .flags = flags, .rows = rows,
-					       .experts = experts, .k = k,
-					       .balance = flags ? 0.5f : 0, .z = 0.25f,
-					       .p = F(logits[i]), .lse = F(lse[i]),
-					       .ids = I(ids[i]), .weights = F(weights[i]),
-					       .share = share[i], .dweights = F(dweights),
+		struct zr_op_route_bwd bwd = { .size = sizeof bwd,
+					       .flags = flags,
+					       .rows = rows,
+					       .experts = experts,
+					       .k = k,
+					       .balance = flags ? 0.5f : 0,
+					       .z = 0.25f,
+					       .p = F(logits[i]),
+					       .lse = F(lse[i]),
+					       .ids = I(ids[i]),
+					       .weights = F(weights[i]),
+					       .share = share[i],
+					       .dweights = F(dweights),
 					       .dlogits = F(dlogits[i]),
 					       .targets = masked ? targets : NULL };
 		if (i) {
@@ -176,18 +197,34 @@ static void rows_case(int64_t rows, int64_t k, int64_t width, int32_t t, int off
 	two(dact, rows * k * width, t, 2, off);
 	two(dweights, rows * k, ZR_F32, 0, off);
 	for (int i = 0; i < 2; i++) {
-		struct zr_op_expert_rows r = { .size = sizeof r, .dtype = t, .rows = rows, .k = k,
-					       .width = width, .order = I(order), .x = x.p,
+		struct zr_op_expert_rows r = { .size = sizeof r,
+					       .dtype = t,
+					       .rows = rows,
+					       .k = k,
+					       .width = width,
+					       .order = I(order),
+					       .x = x.p,
 					       .out = out[i].p };
-		struct zr_op_expert_combine c = { .size = sizeof c, .dtype = t, .out_dtype = t,
-						  .rows = rows, .k = k, .width = width,
-						  .where = I(where), .weights = F(weights),
-						  .y = y.p, .out = sum[i].p };
+		struct zr_op_expert_combine c = { .size = sizeof c,
+						  .dtype = t,
+						  .out_dtype = t,
+						  .rows = rows,
+						  .k = k,
+						  .width = width,
+						  .where = I(where),
+						  .weights = F(weights),
+						  .y = y.p,
+						  .out = sum[i].p };
 		struct zr_op_expert_combine p = c;
-		struct zr_op_expert_weigh w = { .size = sizeof w, .dtype = t, .places = rows * k,
-						.width = width, .order = I(order),
-						.weights = F(weights), .x = act[i].p,
-						.dy = dact[i].p, .dweights = F(dweights[i]) };
+		struct zr_op_expert_weigh w = { .size = sizeof w,
+						.dtype = t,
+						.places = rows * k,
+						.width = width,
+						.order = I(order),
+						.weights = F(weights),
+						.x = act[i].p,
+						.dy = dact[i].p,
+						.dweights = F(dweights[i]) };
 		p.out_dtype = ZR_F32;
 		p.weights = NULL;
 		p.out = plain[i].p;
@@ -234,7 +271,9 @@ struct crowd {
 };
 static const struct crowd crowds[] = {
 	/* rows 0..2 are nobody's */
-	{ 1, { 0, 65 } }, { 5, { 0, 0, 1, 1, 67, 67 } }, { 3, { 3, 70, 70, 75 } }
+	{ 1, { 0, 65 } },
+	{ 5, { 0, 0, 1, 1, 67, 67 } },
+	{ 3, { 3, 70, 70, 75 } },
 };
 
 static void product_case(const struct crowd *c, int64_t n, int64_t k, uint32_t flags, int32_t t,
@@ -245,9 +284,15 @@ static void product_case(const struct crowd *c, int64_t n, int64_t k, uint32_t f
 		   b = buf_random(c->experts * n * k + 1, t, 2, 1), r[2];
 	two(r, rows * n, td, 1, 0);
 	for (int i = 0; i < 2; i++) {
-		struct zr_op_matmul_grouped op = { .size = sizeof op, .flags = flags, .a_dtype = t,
-						   .b_dtype = t, .d_dtype = td, .rows = rows,
-						   .experts = c->experts, .n = n, .k = k,
+		struct zr_op_matmul_grouped op = { .size = sizeof op,
+						   .flags = flags,
+						   .a_dtype = t,
+						   .b_dtype = t,
+						   .d_dtype = td,
+						   .rows = rows,
+						   .experts = c->experts,
+						   .n = n,
+						   .k = k,
 						   .offsets = c->offsets,
 						   .a = a.p + (off ? width_of(t) : 0),
 						   .d = r[i].p };
@@ -289,10 +334,18 @@ static void gradient_case(const struct crowd *c, int64_t m, int64_t n, uint32_t 
 			I(order)[s] = (s - c->offsets[e]) * step;
 	two(r, c->experts * m * n, ZR_F32, 1, 1);
 	for (int i = 0; i < 2; i++) {
-		struct zr_op_matmul_grouped_dw op = { .size = sizeof op, .flags = flags, .dtype = t,
-						      .rows = rows, .experts = c->experts, .m = m,
-						      .n = n, .k = 2, .offsets = c->offsets,
-						      .order = I(order), .dy = dy.p, .x = x.p };
+		struct zr_op_matmul_grouped_dw op = { .size = sizeof op,
+						      .flags = flags,
+						      .dtype = t,
+						      .rows = rows,
+						      .experts = c->experts,
+						      .m = m,
+						      .n = n,
+						      .k = 2,
+						      .offsets = c->offsets,
+						      .order = I(order),
+						      .dy = dy.p,
+						      .x = x.p };
 		for (int64_t e = 0; e < c->experts; e++)
 			op.dw[e] = e == 3 ? NULL : F(r[i]) + e * m * n;
 		if (i)
@@ -334,10 +387,15 @@ static void whole_numbers_are_exact(void **state)
 		for (int i = 0; i < 2; i++) {
 			struct zr_op_matmul_grouped op = { .size = sizeof op,
 							   .flags = trans ? ZR_MM_TRANS_B : 0,
-							   .a_dtype = ZR_BF16, .b_dtype = ZR_BF16,
-							   .d_dtype = ZR_F32, .rows = 67,
-							   .experts = 5, .n = 40, .k = 32,
-							   .offsets = c->offsets, .a = a.p,
+							   .a_dtype = ZR_BF16,
+							   .b_dtype = ZR_BF16,
+							   .d_dtype = ZR_F32,
+							   .rows = 67,
+							   .experts = 5,
+							   .n = 40,
+							   .k = 32,
+							   .offsets = c->offsets,
+							   .a = a.p,
 							   .d = r[i].p };
 			for (int64_t e = 0; e < 5; e++)
 				op.b[e] = b.p + (size_t)(e * 40 * 32) * 2;

@@ -24,7 +24,7 @@ struct operand {
 };
 
 static const struct zr_scalars scalars[] = { { 3, 0.5f, 1e-2f }, { 1, 1, 1e-3f } };
-static int trial; /* which of them, and other choices that a case makes */
+static int trial;   /* which of them, and other choices that a case makes */
 static int aligned; /* all operands, else every other */
 
 typedef void run_fn(struct buf *b, int64_t n, int32_t dtype, int device);
@@ -54,8 +54,9 @@ static void compare(const char *what, const struct buf *a, const struct buf *b, 
 		if (memcmp(a->p + (size_t)i * width_of(a->dtype),
 			   b->p + (size_t)i * width_of(a->dtype), width_of(a->dtype)))
 			fail_msg("%s of %lld, type %d, trial %d: element %lld of operand %d is %a, "
-				 "should be %a", what, (long long)n, a->dtype, trial, (long long)i,
-				 which, a->dtype == ZR_F64 ? 0 : get(b->p, b->dtype, i),
+				 "should be %a",
+				 what, (long long)n, a->dtype, trial, (long long)i, which,
+				 a->dtype == ZR_F64 ? 0 : get(b->p, b->dtype, i),
 				 a->dtype == ZR_F64 ? 0 : get(a->p, a->dtype, i));
 }
 
@@ -66,8 +67,7 @@ static void same_bits_of(const char *what, run_fn *run, const struct operand *o,
 	struct buf a[MOST], b[MOST];
 	for (int i = 0; i < count; i++) {
 		a[i] = draw(&o[i], n, dtype, 0, (uint64_t)(n * 100 + i));
-		b[i] = draw(&o[i], n, dtype, !aligned && (trial + i) & 1,
-			    (uint64_t)(n * 100 + i));
+		b[i] = draw(&o[i], n, dtype, !aligned && (trial + i) & 1, (uint64_t)(n * 100 + i));
 	}
 	run(a, n, dtype, 0);
 	run(b, n, dtype, 1);
@@ -94,8 +94,8 @@ static void same_bits(const char *what, run_fn *run, const struct operand *o, in
 #define MANY 258
 
 /* An elementwise operation of the scalar kernels, or of the device. */
-#define BY(name, op, n)                                                      \
-	(device ? assert_int_equal(zr_cuda_##name(&op, NULL), cudaSuccess) : \
+#define BY(name, op, n)                                                                            \
+	(device ? assert_int_equal(zr_cuda_##name(&op, NULL), cudaSuccess) :                       \
 		  zr_cpu_scalar.name(&op, 0, n))
 static int64_t blocks_of(int64_t n)
 {
@@ -106,8 +106,12 @@ static int64_t blocks_of(int64_t n)
 
 static void run_gelu_bwd(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_gelu_bwd op = { .size = sizeof op, .dtype = dtype, .n = n, .dy = b[0].p,
-				     .pre = b[1].p, .dx = b[2].p,
+	struct zr_op_gelu_bwd op = { .size = sizeof op,
+				     .dtype = dtype,
+				     .n = n,
+				     .dy = b[0].p,
+				     .pre = b[1].p,
+				     .dx = b[2].p,
 				     .activation = trial & 2 ? ZR_ACT_GELU_ERF : 0,
 				     .act = trial & 1 ? b[3].p : NULL };
 	BY(gelu_bwd, op, n);
@@ -118,16 +122,25 @@ static void run_gelu(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	char *from = b[0].p, *to = trial & 1 ? from : b[1].p, dx[12];
 	const struct zr_cuda_gelu gelu = {
-		.rows = n / 5, .width = 3, .ld = 5, .dtype = dtype, .from = from, .to = to,
+		.rows = n / 5,
+		.width = 3,
+		.ld = 5,
+		.dtype = dtype,
+		.from = from,
+		.to = to,
 		.activation = trial & 2 ? ZR_ACT_GELU_ERF : ZR_ACT_GELU_TANH,
 	};
 	if (device)
 		assert_int_equal(zr_cuda_gelu(&gelu, NULL), cudaSuccess);
 	for (int64_t i = 0; !device && i + 5 <= n; i += 5) {
 		char *at = from + (size_t)i * width_of(dtype);
-		struct zr_op_gelu_bwd op = { .size = sizeof op, .dtype = dtype,
-					     .activation = gelu.activation, .n = 3, .dy = at,
-					     .pre = at, .dx = dx,
+		struct zr_op_gelu_bwd op = { .size = sizeof op,
+					     .dtype = dtype,
+					     .activation = gelu.activation,
+					     .n = 3,
+					     .dy = at,
+					     .pre = at,
+					     .dx = dx,
 					     .act = to + (size_t)i * width_of(dtype) };
 		zr_cpu_scalar.gelu_bwd(&op, 0, 3);
 	}
@@ -135,10 +148,19 @@ static void run_gelu(struct buf *b, int64_t n, int32_t dtype, int device)
 
 static void run_swiglu(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_swiglu op = { .size = sizeof op, .dtype = dtype, .n = n, .gate = b[0].p,
-				   .up = b[1].p, .out = b[2].p };
-	struct zr_op_swiglu_bwd back = { .size = sizeof back, .dtype = dtype, .n = n, .dy = b[3].p,
-					 .gate = b[0].p, .up = b[1].p, .dgate = b[4].p,
+	struct zr_op_swiglu op = { .size = sizeof op,
+				   .dtype = dtype,
+				   .n = n,
+				   .gate = b[0].p,
+				   .up = b[1].p,
+				   .out = b[2].p };
+	struct zr_op_swiglu_bwd back = { .size = sizeof back,
+					 .dtype = dtype,
+					 .n = n,
+					 .dy = b[3].p,
+					 .gate = b[0].p,
+					 .up = b[1].p,
+					 .dgate = b[4].p,
 					 .dup = trial & 2 ? b[1].p : b[5].p,
 					 .act = trial & 1 ? b[6].p : NULL };
 	op.activation = back.activation = trial;
@@ -150,14 +172,26 @@ static void run_swiglu(struct buf *b, int64_t n, int32_t dtype, int device)
 static void run_glu_in_rows(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	int64_t width = trial & 1 ? 8 : 6, all = n / 12 * width;
-	struct zr_op_swiglu op = { .size = sizeof op, .dtype = dtype, .activation = 3 - trial,
-				   .n = all, .gate = b[0].p, .up = b[1].p, .out = b[2].p,
-				   .width = width, .stride = 12 };
-	struct zr_op_swiglu_bwd back = { .size = sizeof back, .dtype = dtype,
-					 .activation = 3 - trial, .n = all, .dy = b[3].p,
-					 .gate = b[0].p, .up = b[1].p, .dgate = b[4].p,
+	struct zr_op_swiglu op = { .size = sizeof op,
+				   .dtype = dtype,
+				   .activation = 3 - trial,
+				   .n = all,
+				   .gate = b[0].p,
+				   .up = b[1].p,
+				   .out = b[2].p,
+				   .width = width,
+				   .stride = 12 };
+	struct zr_op_swiglu_bwd back = { .size = sizeof back,
+					 .dtype = dtype,
+					 .activation = 3 - trial,
+					 .n = all,
+					 .dy = b[3].p,
+					 .gate = b[0].p,
+					 .up = b[1].p,
+					 .dgate = b[4].p,
 					 .dup = trial & 2 ? b[1].p : b[5].p,
-					 .act = trial & 1 ? b[6].p : NULL, .width = width,
+					 .act = trial & 1 ? b[6].p : NULL,
+					 .width = width,
 					 .stride = 12 };
 	BY(swiglu, op, all);
 	BY(swiglu_bwd, back, all);
@@ -165,7 +199,9 @@ static void run_glu_in_rows(struct buf *b, int64_t n, int32_t dtype, int device)
 
 static void run_logit_cap(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_logit_cap op = { .size = sizeof op, .n = n, .gain = trial & 1 ? 1.3f : 0,
+	struct zr_op_logit_cap op = { .size = sizeof op,
+				      .n = n,
+				      .gain = trial & 1 ? 1.3f : 0,
 				      .softcap = trial & 2 ? 0.8f : 0,
 				      .x = (float *)(void *)b[0].p };
 	(void)dtype;
@@ -174,9 +210,15 @@ static void run_logit_cap(struct buf *b, int64_t n, int32_t dtype, int device)
 
 static void run_rotary(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_rotary op = { .size = sizeof op, .flags = trial & 1 ? ZR_ROTARY_BACK : 0,
-				   .dtype = dtype, .batch = 2, .length = n / 280, .heads = 11,
-				   .head_dim = 10, .stride = 135, .x = b[0].p,
+	struct zr_op_rotary op = { .size = sizeof op,
+				   .flags = trial & 1 ? ZR_ROTARY_BACK : 0,
+				   .dtype = dtype,
+				   .batch = 2,
+				   .length = n / 280,
+				   .heads = 11,
+				   .head_dim = 10,
+				   .stride = 135,
+				   .x = b[0].p,
 				   .out = trial & 2 ? b[0].p : b[2].p };
 	int32_t *position = calloc((size_t)(op.batch * op.length) + 1, sizeof *position);
 	for (int64_t r = 0; r < op.batch * op.length; r++)
@@ -195,9 +237,14 @@ static void run_rotary(struct buf *b, int64_t n, int32_t dtype, int device)
 
 static void run_residual(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_residual op = { .size = sizeof op, .dtype = dtype,
-				     .dropout = trial & 1 ? 0.3f : 0, .n = n, .rng = { 5, 6, 7, 8 },
-				     .a = trial & 2 ? b[0].p : NULL, .b = b[1].p, .out = b[2].p,
+	struct zr_op_residual op = { .size = sizeof op,
+				     .dtype = dtype,
+				     .dropout = trial & 1 ? 0.3f : 0,
+				     .n = n,
+				     .rng = { 5, 6, 7, 8 },
+				     .a = trial & 2 ? b[0].p : NULL,
+				     .b = b[1].p,
+				     .out = b[2].p,
 				     .gain = trial & 2 ? 1.7f : 0 };
 	BY(residual, op, n);
 }
@@ -205,8 +252,12 @@ static void run_residual(struct buf *b, int64_t n, int32_t dtype, int device)
 static void run_cast(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	static const int32_t to[] = { ZR_F32, ZR_BF16, ZR_F16, ZR_F32 };
-	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = to[trial], .src_dtype = dtype,
-				 .n = n, .src = b[0].p, .dst = b[to[trial] == ZR_F32 ? 1 : 2].p };
+	struct zr_op_cast op = { .size = sizeof op,
+				 .dst_dtype = to[trial],
+				 .src_dtype = dtype,
+				 .n = n,
+				 .src = b[0].p,
+				 .dst = b[to[trial] == ZR_F32 ? 1 : 2].p };
 	BY(cast, op, n);
 }
 
@@ -215,19 +266,30 @@ static void run_codes(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	int32_t type = trial & 1 ? ZR_NF4 : ZR_INT8;
 	int64_t blocks = n / ZR_BLOCK;
-	struct zr_op_cast in = { .size = sizeof in, .dst_dtype = type, .src_dtype = ZR_F32,
-				 .n = blocks * ZR_BLOCK, .src = b[0].p, .dst = b[1].p };
-	struct zr_op_cast out = { .size = sizeof out, .dst_dtype = dtype, .src_dtype = type,
-				  .n = blocks * ZR_BLOCK, .src = b[1].p, .dst = b[2].p };
+	struct zr_op_cast in = { .size = sizeof in,
+				 .dst_dtype = type,
+				 .src_dtype = ZR_F32,
+				 .n = blocks * ZR_BLOCK,
+				 .src = b[0].p,
+				 .dst = b[1].p };
+	struct zr_op_cast out = { .size = sizeof out,
+				  .dst_dtype = dtype,
+				  .src_dtype = type,
+				  .n = blocks * ZR_BLOCK,
+				  .src = b[1].p,
+				  .dst = b[2].p };
 	BY(encode, in, blocks);
 	BY(decode, out, blocks);
 }
 
 static void run_init(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_init op = { .size = sizeof op, .n = n,
-				 .first = trial ? 12345 : (1ll << 33) + 2, .mean = 1,
-				 .std = trial == 2 ? 0 : 2, .rng = { 9, 10, 11, 12 },
+	struct zr_op_init op = { .size = sizeof op,
+				 .n = n,
+				 .first = trial ? 12345 : (1ll << 33) + 2,
+				 .mean = 1,
+				 .std = trial == 2 ? 0 : 2,
+				 .rng = { 9, 10, 11, 12 },
 				 .dst = (float *)(void *)b[0].p,
 				 .flags = trial == 1 ? ZR_INIT_OP_UNIFORM : 0 };
 	(void)dtype;
@@ -236,8 +298,11 @@ static void run_init(struct buf *b, int64_t n, int32_t dtype, int device)
 
 static void run_master(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_master op = { .size = sizeof op, .n = n, .master = (float *)(void *)b[0].p,
-				   .lowp = (uint16_t *)(void *)b[1].p, .rem = b[2].p,
+	struct zr_op_master op = { .size = sizeof op,
+				   .n = n,
+				   .master = (float *)(void *)b[0].p,
+				   .lowp = (uint16_t *)(void *)b[1].p,
+				   .rem = b[2].p,
 				   .rem_bits = trial & 1 ? 8 : 16 };
 	(void)dtype;
 	BY(master_split, op, n);
@@ -247,7 +312,9 @@ static void run_master(struct buf *b, int64_t n, int32_t dtype, int device)
 
 static void run_round_stochastic(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_round_stochastic op = { .size = sizeof op, .n = n, .first = 4096 + trial,
+	struct zr_op_round_stochastic op = { .size = sizeof op,
+					     .n = n,
+					     .first = 4096 + trial,
 					     .rng = { 9, 10, 11, 12 },
 					     .src = (float *)(void *)b[0].p,
 					     .dst = (uint16_t *)(void *)b[1].p };
@@ -258,7 +325,11 @@ static void run_round_stochastic(struct buf *b, int64_t n, int32_t dtype, int de
 static void run_muon_factor(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	int64_t side = (int64_t)sqrt((double)n);
-	struct zr_op_muon_factor op = { .size = sizeof op, .n = side, .a = 3, .b = -4, .c = 2,
+	struct zr_op_muon_factor op = { .size = sizeof op,
+					.n = side,
+					.a = 3,
+					.b = -4,
+					.c = 2,
 					.gram = (float *)(void *)b[0].p,
 					.square = (float *)(void *)b[1].p };
 	(void)dtype;
@@ -307,15 +378,28 @@ static void activations_of_every_number_have_the_bits_of_the_scalar_kernels(void
 		}
 		for (int device = 0; device < 2; device++) {
 			void *dx = got[device][0], *act = got[device][1];
-			struct zr_op_gelu_bwd op = { .size = sizeof op, .dtype = dtype, .n = N,
-						     .activation = activation, .dy = one,
-						     .pre = pre, .dx = dx, .act = act };
-			struct zr_op_swiglu glu = { .size = sizeof glu, .dtype = dtype, .n = N,
-						    .activation = activation, .gate = pre,
-						    .up = one, .out = got[device][2] };
-			struct zr_op_swiglu_bwd back = { .size = sizeof back, .dtype = dtype,
-							 .activation = activation, .n = N,
-							 .dy = one, .gate = pre, .up = one,
+			struct zr_op_gelu_bwd op = { .size = sizeof op,
+						     .dtype = dtype,
+						     .n = N,
+						     .activation = activation,
+						     .dy = one,
+						     .pre = pre,
+						     .dx = dx,
+						     .act = act };
+			struct zr_op_swiglu glu = { .size = sizeof glu,
+						    .dtype = dtype,
+						    .n = N,
+						    .activation = activation,
+						    .gate = pre,
+						    .up = one,
+						    .out = got[device][2] };
+			struct zr_op_swiglu_bwd back = { .size = sizeof back,
+							 .dtype = dtype,
+							 .activation = activation,
+							 .n = N,
+							 .dy = one,
+							 .gate = pre,
+							 .up = one,
 							 .dgate = got[device][3],
 							 .dup = got[device][4] };
 			BY(gelu_bwd, op, N);
@@ -326,8 +410,8 @@ static void activations_of_every_number_have_the_bits_of_the_scalar_kernels(void
 			const double a = get(got[0], dtype, k), b = get(got[1], dtype, k);
 			if (memcmp(got[0][0] + k, got[1][0] + k, 2) && !(isnan(a) && isnan(b)))
 				fail_msg("type %d, activation %d: result %d of %a is %a, should "
-					 "be %a", dtype, activation, k / N, get(pre, dtype, k % N),
-					 b, a);
+					 "be %a",
+					 dtype, activation, k / N, get(pre, dtype, k % N), b, a);
 		}
 	}
 }
@@ -338,11 +422,21 @@ static void activations_of_every_number_have_the_bits_of_the_scalar_kernels(void
 
 static void run_adamw(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_adamw op = { .size = sizeof op, .lowp_dtype = dtype, .l2 = trial == 1,
-				  .bias_correction = trial != 2, .n = n, .beta1 = 0.9,
-				  .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1,
-				  .scalars = &scalars[trial & 1], .grad = F(0), .master = F(1),
-				  .m = F(2), .v = F(3), .lowp = trial == 3 ? NULL : b[6].p };
+	struct zr_op_adamw op = { .size = sizeof op,
+				  .lowp_dtype = dtype,
+				  .l2 = trial == 1,
+				  .bias_correction = trial != 2,
+				  .n = n,
+				  .beta1 = 0.9,
+				  .beta2 = 0.99,
+				  .eps = 1e-8,
+				  .weight_decay = 0.1,
+				  .scalars = &scalars[trial & 1],
+				  .grad = F(0),
+				  .master = F(1),
+				  .m = F(2),
+				  .v = F(3),
+				  .lowp = trial == 3 ? NULL : b[6].p };
 	BY(adamw, op, n);
 	op.m = b[4].p;
 	op.v = b[5].p;
@@ -359,18 +453,34 @@ static void run_adamw(struct buf *b, int64_t n, int32_t dtype, int device)
 
 static void run_sgd(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_sgd op = { .size = sizeof op, .lowp_dtype = dtype, .nesterov = trial == 1,
-				.n = n, .momentum = 0.9, .dampening = 0.1, .weight_decay = 0.1,
-				.scalars = &scalars[trial & 1], .grad = F(0), .master = F(1),
-				.buf = trial == 2 ? NULL : F(2), .lowp = b[6].p };
+	struct zr_op_sgd op = { .size = sizeof op,
+				.lowp_dtype = dtype,
+				.nesterov = trial == 1,
+				.n = n,
+				.momentum = 0.9,
+				.dampening = 0.1,
+				.weight_decay = 0.1,
+				.scalars = &scalars[trial & 1],
+				.grad = F(0),
+				.master = F(1),
+				.buf = trial == 2 ? NULL : F(2),
+				.lowp = b[6].p };
 	BY(sgd, op, n);
 }
 
 static void run_lion(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_lion op = { .size = sizeof op, .lowp_dtype = dtype, .n = n, .beta1 = 0.9,
-				 .beta2 = 0.99, .weight_decay = 0.1, .scalars = &scalars[trial & 1],
-				 .grad = F(0), .master = F(1), .m = F(2), .lowp = b[6].p };
+	struct zr_op_lion op = { .size = sizeof op,
+				 .lowp_dtype = dtype,
+				 .n = n,
+				 .beta1 = 0.9,
+				 .beta2 = 0.99,
+				 .weight_decay = 0.1,
+				 .scalars = &scalars[trial & 1],
+				 .grad = F(0),
+				 .master = F(1),
+				 .m = F(2),
+				 .lowp = b[6].p };
 	BY(lion, op, n);
 	op.m = b[7].p;
 	op.moment_dtype = ZR_U8;
@@ -380,21 +490,39 @@ static void run_lion(struct buf *b, int64_t n, int32_t dtype, int device)
 
 static void run_adagrad(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	struct zr_op_adagrad op = { .size = sizeof op, .lowp_dtype = dtype, .n = n, .lr_decay = 0.1,
-				    .eps = 1e-10, .weight_decay = 0.1,
-				    .scalars = &scalars[trial & 1], .grad = F(0), .master = F(1),
-				    .sum = F(3), .lowp = b[6].p };
+	struct zr_op_adagrad op = { .size = sizeof op,
+				    .lowp_dtype = dtype,
+				    .n = n,
+				    .lr_decay = 0.1,
+				    .eps = 1e-10,
+				    .weight_decay = 0.1,
+				    .scalars = &scalars[trial & 1],
+				    .grad = F(0),
+				    .master = F(1),
+				    .sum = F(3),
+				    .lowp = b[6].p };
 	BY(adagrad, op, n);
 }
 
 static void run_lamb(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	double norms[3 * 2];
-	struct zr_op_lamb op = { .size = sizeof op, .lowp_dtype = dtype,
-				 .bias_correction = trial != 2, .n = n, .beta1 = 0.9, .beta2 = 0.99,
-				 .eps = 1e-8, .weight_decay = 0.1, .max_coeff = 10,
-				 .scalars = &scalars[trial & 1], .grad = F(0), .master = F(1),
-				 .m = F(2), .v = F(3), .lowp = b[6].p, .block_norms = norms,
+	struct zr_op_lamb op = { .size = sizeof op,
+				 .lowp_dtype = dtype,
+				 .bias_correction = trial != 2,
+				 .n = n,
+				 .beta1 = 0.9,
+				 .beta2 = 0.99,
+				 .eps = 1e-8,
+				 .weight_decay = 0.1,
+				 .max_coeff = 10,
+				 .scalars = &scalars[trial & 1],
+				 .grad = F(0),
+				 .master = F(1),
+				 .m = F(2),
+				 .v = F(3),
+				 .lowp = b[6].p,
+				 .block_norms = norms,
 				 .norms = norms };
 	BY(lamb_norms, op, blocks_of(n));
 	memcpy(b[7].p, norms, 8); /* a sum differs in its bits where the order did */
@@ -405,10 +533,20 @@ static void run_lamb(struct buf *b, int64_t n, int32_t dtype, int device)
 static void run_muon(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	double sumsq[MANY], sum = 0;
-	struct zr_op_muon op = { .size = sizeof op, .lowp_dtype = dtype, .nesterov = trial & 1,
-				 .n = n, .momentum = 0.9, .weight_decay = 0.1, .eps = 1e-7,
-				 .ratio = 2, .scalars = &scalars[trial & 1], .grad = F(0),
-				 .master = F(1), .buf = F(2), .x = F(3), .sumsq = sumsq,
+	struct zr_op_muon op = { .size = sizeof op,
+				 .lowp_dtype = dtype,
+				 .nesterov = trial & 1,
+				 .n = n,
+				 .momentum = 0.9,
+				 .weight_decay = 0.1,
+				 .eps = 1e-7,
+				 .ratio = 2,
+				 .scalars = &scalars[trial & 1],
+				 .grad = F(0),
+				 .master = F(1),
+				 .buf = F(2),
+				 .x = F(3),
+				 .sumsq = sumsq,
 				 .lowp = b[6].p };
 	BY(muon_momentum, op, blocks_of(n));
 	for (int64_t i = 0; i < blocks_of(n); i++)
@@ -417,9 +555,8 @@ static void run_muon(struct buf *b, int64_t n, int32_t dtype, int device)
 	if (device)
 		assert_int_equal(zr_cuda_muon_normalize(&op, NULL), cudaSuccess);
 	else
-		zr_cpu_scalar.muon_normalize(&op,
-					     (float)(1 / (sqrt(sum) > op.eps ? sqrt(sum) : op.eps)),
-					     0, n);
+		zr_cpu_scalar.muon_normalize(
+			&op, (float)(1 / (sqrt(sum) > op.eps ? sqrt(sum) : op.eps)), 0, n);
 	BY(muon_update, op, n);
 }
 
@@ -455,9 +592,14 @@ static void run_fold(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	double sumsq[MANY] = { 0 };
 	uint32_t bad[MANY] = { 0 };
-	struct zr_op_fold op = { .size = sizeof op, .flags = trial & 1 ? ZR_OP_ACCUMULATE : 0,
-				 .comm_dtype = dtype, .n = n, .g = F(0), .acc = F(1),
-				 .sumsq = trial & 2 ? sumsq : NULL, .nonfinite = bad };
+	struct zr_op_fold op = { .size = sizeof op,
+				 .flags = trial & 1 ? ZR_OP_ACCUMULATE : 0,
+				 .comm_dtype = dtype,
+				 .n = n,
+				 .g = F(0),
+				 .acc = F(1),
+				 .sumsq = trial & 2 ? sumsq : NULL,
+				 .nonfinite = bad };
 	F(0)[n / 2] = trial == 3 ? INFINITY : -0.0f;
 	BY(fold, op, blocks_of(n));
 	memcpy(b[2].p, sumsq, 8);
@@ -479,8 +621,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(elements_have_the_bits_of_the_scalar_kernels),
-		cmocka_unit_test(
-			activations_of_every_number_have_the_bits_of_the_scalar_kernels),
+		cmocka_unit_test(activations_of_every_number_have_the_bits_of_the_scalar_kernels),
 		cmocka_unit_test(updates_have_the_bits_of_the_scalar_kernels),
 		cmocka_unit_test(fold_has_the_bits_of_the_scalar_kernel),
 	};

@@ -35,7 +35,8 @@ static void close(const char *what, const struct buf *a, const struct buf *b, do
 		double x = get(a->p, a->dtype, i), y = get(b->p, b->dtype, i);
 		if (!(fabs(x - y) <= units * step_of(a->dtype) * most))
 			fail_msg("%s, type %d: element %lld of %lld is %g, should be %g (largest "
-				 "%g)", what, a->dtype, (long long)i, (long long)a->n, y, x, most);
+				 "%g)",
+				 what, a->dtype, (long long)i, (long long)a->n, y, x, most);
 	}
 }
 
@@ -107,15 +108,29 @@ static void embeddings_have_the_bits_of_the_scalar_kernels(void **state)
 		two(out, B * T * c, t, 0);
 		two(dwte, V * c, ZR_F32, 1);
 		two(dwpe, P * c, ZR_F32, 1);
-		struct zr_op_embedding e = { .size = sizeof e, .dtype = t, .batch = B, .length = T,
-					     .width = c, .vocabulary = V, .positions = P,
-					     .tokens = tokens, .wte = wte.p,
-					     .wpe = k == 4 ? NULL : wpe.p, .out = out[0].p,
+		struct zr_op_embedding e = { .size = sizeof e,
+					     .dtype = t,
+					     .batch = B,
+					     .length = T,
+					     .width = c,
+					     .vocabulary = V,
+					     .positions = P,
+					     .tokens = tokens,
+					     .wte = wte.p,
+					     .wpe = k == 4 ? NULL : wpe.p,
+					     .out = out[0].p,
 					     .position = k % 2 ? position : NULL };
-		struct zr_op_embedding_bwd b = { .size = sizeof b, .flags = (uint32_t)k % 4,
-						 .dtype = t, .batch = B, .length = T, .width = c,
-						 .vocabulary = V, .positions = P, .tokens = tokens,
-						 .dout = dout.p, .dwte = F(dwte[0]),
+		struct zr_op_embedding_bwd b = { .size = sizeof b,
+						 .flags = (uint32_t)k % 4,
+						 .dtype = t,
+						 .batch = B,
+						 .length = T,
+						 .width = c,
+						 .vocabulary = V,
+						 .positions = P,
+						 .tokens = tokens,
+						 .dout = dout.p,
+						 .dwte = F(dwte[0]),
 						 .dwpe = k == 4 ? NULL : F(dwpe[0]),
 						 .position = k % 2 ? position : NULL };
 		zr_cpu_scalar.embedding(&e, 0, B * T);
@@ -150,9 +165,15 @@ static void long_lists_of_rows_are_added_in_order(void **state)
 		for (int i = 0; i < B * T; i++)
 			tokens[i] = k || i % 4 ? V - 1 : (int32_t)((rnd(&seed) + 1) / 2 * V);
 		two(dwte, V * C, ZR_F32, 1);
-		struct zr_op_embedding_bwd b = { .size = sizeof b, .dtype = ZR_BF16, .batch = B,
-						 .length = T, .width = C, .vocabulary = V,
-						 .positions = T, .tokens = tokens, .dout = dout.p,
+		struct zr_op_embedding_bwd b = { .size = sizeof b,
+						 .dtype = ZR_BF16,
+						 .batch = B,
+						 .length = T,
+						 .width = C,
+						 .vocabulary = V,
+						 .positions = T,
+						 .tokens = tokens,
+						 .dout = dout.p,
 						 .dwte = F(dwte[0]) };
 		zr_cpu_scalar.embedding_bwd(&b, 0, C);
 		b.dwte = F(dwte[1]);
@@ -174,8 +195,11 @@ static void bias_bwd_has_the_bits_of_the_scalar_kernel(void **state)
 		two(db, c, ZR_F32, 1);
 		struct zr_op_bias_bwd op = { .size = sizeof op,
 					     .flags = k & 1 ? ZR_OP_ACCUMULATE : 0,
-					     .dtype = dtypes[k % 3], .rows = rows, .width = c,
-					     .dy = dy.p, .db = F(db[0]) };
+					     .dtype = dtypes[k % 3],
+					     .rows = rows,
+					     .width = c,
+					     .dy = dy.p,
+					     .db = F(db[0]) };
 		zr_cpu_scalar.bias_bwd(&op, 0, c);
 		op.db = F(db[1]);
 		/* the second cuts the columns */
@@ -203,15 +227,28 @@ static void norm_case(int64_t rows, int64_t c, int32_t t, int add, int without)
 	two(db, c, ZR_F32, 1);
 	two(work, (rows + ZR_LN_TILE - 1) / ZR_LN_TILE * 2 * c, ZR_F32, 0);
 	for (int k = 0; k < 2; k++) {
-		struct zr_op_layernorm op = { .size = sizeof op, .dtype = t, .rows = rows,
-					      .width = c, .eps = 1e-5f, .x = x.p, .gamma = gamma.p,
-					      .beta = without & 1 ? NULL : beta.p, .y = y[k].p,
-					      .mean = F(mean[k]), .rstd = F(rstd[k]) };
+		struct zr_op_layernorm op = { .size = sizeof op,
+					      .dtype = t,
+					      .rows = rows,
+					      .width = c,
+					      .eps = 1e-5f,
+					      .x = x.p,
+					      .gamma = gamma.p,
+					      .beta = without & 1 ? NULL : beta.p,
+					      .y = y[k].p,
+					      .mean = F(mean[k]),
+					      .rstd = F(rstd[k]) };
 		struct zr_op_layernorm_bwd b = { .size = sizeof b,
-						 .flags = add ? ZR_OP_ACCUMULATE : 0, .dtype = t,
-						 .rows = rows, .width = c, .dy = dy.p, .x = x.p,
-						 .gamma = gamma.p, .mean = F(mean[0]),
-						 .rstd = F(rstd[0]), .dx = dx[k].p,
+						 .flags = add ? ZR_OP_ACCUMULATE : 0,
+						 .dtype = t,
+						 .rows = rows,
+						 .width = c,
+						 .dy = dy.p,
+						 .x = x.p,
+						 .gamma = gamma.p,
+						 .mean = F(mean[0]),
+						 .rstd = F(rstd[0]),
+						 .dx = dx[k].p,
 						 .dgamma = without & 2 ? NULL : F(dg[k]),
 						 .dbeta = without & 1 ? NULL : F(db[k]),
 						 .work = work[k].p };
@@ -222,10 +259,9 @@ static void norm_case(int64_t rows, int64_t c, int32_t t, int add, int without)
 		}
 		zr_cpu_scalar.layernorm(&op, 0, rows);
 		for (int64_t lo = 0; lo < rows; lo += ZR_LN_TILE)
-			zr_cpu_scalar.layernorm_bwd(&b, lo,
-						    lo + ZR_LN_TILE < rows ? lo + ZR_LN_TILE : rows,
-						    without == 3 ? NULL :
-							    F(work[0]) + lo / ZR_LN_TILE * 2 * c);
+			zr_cpu_scalar.layernorm_bwd(
+				&b, lo, lo + ZR_LN_TILE < rows ? lo + ZR_LN_TILE : rows,
+				without == 3 ? NULL : F(work[0]) + lo / ZR_LN_TILE * 2 * c);
 		if (without < 3)
 			zr_cpu_scalar.layernorm_bwd_sum(&b, F(work[0]),
 							(rows + ZR_LN_TILE - 1) / ZR_LN_TILE, 0, c);
@@ -265,18 +301,34 @@ static void rms_case(int64_t rows, int64_t c, int32_t t, int add, int ways)
 	two(dg, c, ZR_F32, 1);
 	two(work, (rows + ZR_LN_TILE - 1) / ZR_LN_TILE * c, ZR_F32, 0);
 	for (int k = 0; k < 2; k++) {
-		struct zr_op_rmsnorm op = { .size = sizeof op, .flags = plus, .dtype = t,
-					    .rows = rows, .width = c, .eps = 1e-5f, .x = x.p,
-					    .gamma = ways & 8 ? NULL : gamma.p, .y = y[k].p,
-					    .rstd = F(rstd[k]), .per_row = per, .x_stride = gap,
+		struct zr_op_rmsnorm op = { .size = sizeof op,
+					    .flags = plus,
+					    .dtype = t,
+					    .rows = rows,
+					    .width = c,
+					    .eps = 1e-5f,
+					    .x = x.p,
+					    .gamma = ways & 8 ? NULL : gamma.p,
+					    .y = y[k].p,
+					    .rstd = F(rstd[k]),
+					    .per_row = per,
+					    .x_stride = gap,
 					    .y_stride = gap };
 		struct zr_op_rmsnorm_bwd b = { .size = sizeof b,
 					       .flags = plus | (add ? ZR_OP_ACCUMULATE : 0) |
 							(ways & 4 ? ZR_RMSNORM_STORE : 0),
-					       .dtype = t, .rows = rows, .width = c, .dy = dy.p,
-					       .x = x.p, .gamma = op.gamma, .rstd = F(rstd[0]),
-					       .dx = dx[k].p, .dgamma = ways & 8 ? NULL : F(dg[k]),
-					       .work = work[k].p, .per_row = per, .dy_stride = gap,
+					       .dtype = t,
+					       .rows = rows,
+					       .width = c,
+					       .dy = dy.p,
+					       .x = x.p,
+					       .gamma = op.gamma,
+					       .rstd = F(rstd[0]),
+					       .dx = dx[k].p,
+					       .dgamma = ways & 8 ? NULL : F(dg[k]),
+					       .work = work[k].p,
+					       .per_row = per,
+					       .dy_stride = gap,
 					       .x_stride = gap,
 					       .dx_stride = gap };
 		if (k) {
@@ -286,10 +338,9 @@ static void rms_case(int64_t rows, int64_t c, int32_t t, int add, int ways)
 		}
 		zr_cpu_scalar.rmsnorm(&op, 0, rows);
 		for (int64_t lo = 0; lo < rows; lo += ZR_LN_TILE)
-			zr_cpu_scalar.rmsnorm_bwd(&b, lo,
-						  lo + ZR_LN_TILE < rows ? lo + ZR_LN_TILE : rows,
-						  ways & 8 ? NULL :
-							     F(work[0]) + lo / ZR_LN_TILE * c);
+			zr_cpu_scalar.rmsnorm_bwd(
+				&b, lo, lo + ZR_LN_TILE < rows ? lo + ZR_LN_TILE : rows,
+				ways & 8 ? NULL : F(work[0]) + lo / ZR_LN_TILE * c);
 		if (b.dgamma)
 			zr_cpu_scalar.rmsnorm_bwd_sum(&b, F(work[0]),
 						      (rows + ZR_LN_TILE - 1) / ZR_LN_TILE, 0, c);
@@ -354,8 +405,9 @@ static void softmax_case(int64_t v, int32_t t, int backward, float cap, int64_t 
 	for (int64_t i = 0; i < logits.n; i += 5) /* the largest, several times */
 		F(logits)[i] = 9;
 	copy = buf_copy(&logits);
-	struct zr_op_logit_cap way = { .size = sizeof way, .n = logits.n, .gain = 0.75f,
-				       .softcap = cap, .x = F(copy) };
+	struct zr_op_logit_cap way = {
+		.size = sizeof way, .n = logits.n, .gain = 0.75f, .softcap = cap, .x = F(copy)
+	};
 	if (cap > 0)
 		zr_cpu_scalar.logit_cap(&way, 0, way.n);
 	struct buf capped = buf_copy(&copy);
@@ -366,9 +418,14 @@ static void softmax_case(int64_t v, int32_t t, int backward, float cap, int64_t 
 		F(right[0])
 		[r] = targets[r] >= 0 &&
 				      zr_cpu_scalar.softmax_right(F(copy) + r * ld, v, targets[r]) ?
-			      weights[r] : 0;
-		F(loss[0])[r] = targets[r] < 0 ? 0 : weights[r] * zr_cpu_scalar.softmax_loss(
-			F(copy) + r * ld, v, targets[r], backward, 0.25f * weights[r], NULL);
+			      weights[r] :
+			      0;
+		F(loss[0])
+		[r] = targets[r] < 0 ?
+			      0 :
+			      weights[r] * zr_cpu_scalar.softmax_loss(F(copy) + r * ld, v,
+								      targets[r], backward,
+								      0.25f * weights[r], NULL);
 		way.x = F(capped) + r * ld;
 		way.n = v;
 		if (backward && cap > 0)
@@ -377,12 +434,21 @@ static void softmax_case(int64_t v, int32_t t, int backward, float cap, int64_t 
 			put(grad[0].p, t, r * ld + j,
 			    targets[r] < 0 || j >= v ? 0 : (double)F(copy)[r * ld + j]);
 	}
-	struct zr_cuda_softmax op = { .rows = ROWS, .vocabulary = v, .ld = ld, .ldd = ld,
-				      .filled = filled, .dtype = t, .scale = 0.25f,
-				      .gain = cap > 0 ? 0.75f : 1, .softcap = cap,
-				      .logits = F(logits), .targets = targets,
-				      .weights = weights, .loss = F(loss[1]),
-				      .grad = backward ? grad[1].p : NULL, .right = F(right[1]) };
+	struct zr_cuda_softmax op = { .rows = ROWS,
+				      .vocabulary = v,
+				      .ld = ld,
+				      .ldd = ld,
+				      .filled = filled,
+				      .dtype = t,
+				      .scale = 0.25f,
+				      .gain = cap > 0 ? 0.75f : 1,
+				      .softcap = cap,
+				      .logits = F(logits),
+				      .targets = targets,
+				      .weights = weights,
+				      .loss = F(loss[1]),
+				      .grad = backward ? grad[1].p : NULL,
+				      .right = F(right[1]) };
 	DONE(zr_cuda_softmax_loss(&op, NULL));
 	assert_true(buf_same(&right[0], &right[1]));
 	free_two(right);
@@ -437,10 +503,16 @@ static void softmax_keeps_what_is_not_finite(void **state)
 	logits[250] = NAN;
 	logits[V + 250] = INFINITY;
 	for (int t = 0; t < 3; t++) {
-		const struct zr_cuda_softmax op = { .rows = ROWS, .vocabulary = V, .ld = V,
-						    .ldd = V, .dtype = dtypes[t], .scale = 1,
-						    .gain = 1, .logits = logits,
-						    .targets = targets, .loss = loss,
+		const struct zr_cuda_softmax op = { .rows = ROWS,
+						    .vocabulary = V,
+						    .ld = V,
+						    .ldd = V,
+						    .dtype = dtypes[t],
+						    .scale = 1,
+						    .gain = 1,
+						    .logits = logits,
+						    .targets = targets,
+						    .loss = loss,
 						    .grad = grad };
 		DONE(zr_cuda_softmax_loss(&op, NULL));
 		for (int i = 0; i < ROWS * V; i++)
@@ -465,10 +537,21 @@ static void matmul_case(int64_t m, int64_t n, int64_t k, uint32_t flags, int32_t
 	two(d, m * ldd, td, 1);
 	two(pre, m * ldd, td, 1);
 	for (int i = 0; i < 2; i++) {
-		struct zr_op_matmul op = { .size = sizeof op, .flags = flags, .a_dtype = ta,
-					   .b_dtype = tb, .d_dtype = td, .m = m, .n = n, .k = k,
-					   .lda = lda, .ldb = ldb, .ldd = ldd, .a = a.p, .b = b.p,
-					   .d = d[i].p, .bias = extras ? bias.p : NULL,
+		struct zr_op_matmul op = { .size = sizeof op,
+					   .flags = flags,
+					   .a_dtype = ta,
+					   .b_dtype = tb,
+					   .d_dtype = td,
+					   .m = m,
+					   .n = n,
+					   .k = k,
+					   .lda = lda,
+					   .ldb = ldb,
+					   .ldd = ldd,
+					   .a = a.p,
+					   .b = b.p,
+					   .d = d[i].p,
+					   .bias = extras ? bias.p : NULL,
 					   .pre = extras ? pre[i].p : NULL,
 					   .activation = flags & ZR_MM_TRANS_A ? ZR_ACT_GELU_ERF :
 										 0 };
@@ -515,12 +598,23 @@ static void update_case(int64_t m, int64_t n, int64_t r, uint32_t flags, uint32_
 	assert_non_null(sum);
 	two(d, m * n, td, 1);
 	for (int i = 0; i < 2; i++) {
-		struct zr_op_matmul_low_rank op = { .size = sizeof op, .flags = low_flags, .r = r,
-						    .gain = 0.6f, .dropout = dropout,
-						    .rng = { 1, 2, 3, 4 }, .u = u.p, .v = v.p };
-		op.product = (struct zr_op_matmul){ .size = sizeof op.product, .flags = flags,
-						    .a_dtype = t, .b_dtype = t, .d_dtype = td,
-						    .m = m, .n = n, .ldd = n, .d = d[i].p };
+		struct zr_op_matmul_low_rank op = { .size = sizeof op,
+						    .flags = low_flags,
+						    .r = r,
+						    .gain = 0.6f,
+						    .dropout = dropout,
+						    .rng = { 1, 2, 3, 4 },
+						    .u = u.p,
+						    .v = v.p };
+		op.product = (struct zr_op_matmul){ .size = sizeof op.product,
+						    .flags = flags,
+						    .a_dtype = t,
+						    .b_dtype = t,
+						    .d_dtype = td,
+						    .m = m,
+						    .n = n,
+						    .ldd = n,
+						    .d = d[i].p };
 		if (i) {
 			DONE(zr_cuda_low_rank_update(&op, NULL));
 			continue;

@@ -14,10 +14,20 @@ static void embedding_golden(void **state)
 	const struct mode *m = *state;
 	uint64_t x = 1;
 	need(m);
-	struct zr_op_embedding op = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19,
-				      .vocabulary = 11, .positions = 6, .tokens = tokens };
-	struct zr_op_embedding_bwd bwd = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19,
-					   .vocabulary = 11, .positions = 6, .tokens = tokens };
+	struct zr_op_embedding op = { .dtype = m->dtype,
+				      .batch = 2,
+				      .length = 5,
+				      .width = 19,
+				      .vocabulary = 11,
+				      .positions = 6,
+				      .tokens = tokens };
+	struct zr_op_embedding_bwd bwd = { .dtype = m->dtype,
+					   .batch = 2,
+					   .length = 5,
+					   .width = 19,
+					   .vocabulary = 11,
+					   .positions = 6,
+					   .tokens = tokens };
 
 	op.wte = fixture_drawn(&x, 11 * 19, m->dtype, 1);
 	op.wpe = fixture_drawn(&x, 6 * 19, m->dtype, 1);
@@ -75,10 +85,18 @@ static void embedding_without_positions(void **state)
 	const struct mode *m = *state;
 	uint64_t x = 1;
 	need(m);
-	struct zr_op_embedding op = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19,
-				      .vocabulary = 11, .tokens = tokens };
-	struct zr_op_embedding_bwd bwd = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19,
-					   .vocabulary = 11, .tokens = tokens };
+	struct zr_op_embedding op = { .dtype = m->dtype,
+				      .batch = 2,
+				      .length = 5,
+				      .width = 19,
+				      .vocabulary = 11,
+				      .tokens = tokens };
+	struct zr_op_embedding_bwd bwd = { .dtype = m->dtype,
+					   .batch = 2,
+					   .length = 5,
+					   .width = 19,
+					   .vocabulary = 11,
+					   .tokens = tokens };
 
 	op.wte = fixture_drawn(&x, 11 * 19, m->dtype, 1);
 	op.out = fixture_buffer(10 * 19, m->dtype);
@@ -103,13 +121,24 @@ static void positions_may_be_given(void **state)
 	uint64_t x = 1;
 	int32_t same[10] = { 0 };
 	need(m);
-	struct zr_op_embedding op = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19,
-				      .vocabulary = 11, .positions = 6, .tokens = same };
-	struct zr_op_embedding_bwd bwd = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19,
-					   .vocabulary = 11, .positions = 6, .tokens = same,
+	struct zr_op_embedding op = { .dtype = m->dtype,
+				      .batch = 2,
+				      .length = 5,
+				      .width = 19,
+				      .vocabulary = 11,
+				      .positions = 6,
+				      .tokens = same };
+	struct zr_op_embedding_bwd bwd = { .dtype = m->dtype,
+					   .batch = 2,
+					   .length = 5,
+					   .width = 19,
+					   .vocabulary = 11,
+					   .positions = 6,
+					   .tokens = same,
 					   .position = position };
-	struct zr_op_rotary turn = { .dtype = m->dtype, .batch = 2, .length = 5, .heads = 1,
-				     .head_dim = 18, .stride = 19 };
+	struct zr_op_rotary turn = {
+		.dtype = m->dtype, .batch = 2, .length = 5, .heads = 1, .head_dim = 18, .stride = 19
+	};
 	size_t row = 19 * (size_t)fixture_size(m->dtype);
 	void *given = fixture_buffer(190, m->dtype), *turned = fixture_buffer(190, m->dtype);
 
@@ -147,7 +176,8 @@ static void positions_may_be_given(void **state)
 			double sum = 0;
 			for (int64_t r = 0; r < 10; r++)
 				sum += position[r] == p ?
-					       fixture_get(bwd.dout, r * 19 + c, m->dtype) : 0;
+					       fixture_get(bwd.dout, r * 19 + c, m->dtype) :
+					       0;
 			fixture_near(fixture_get(bwd.dwpe, p * 19 + c, m->real), sum, 1e-6);
 		}
 	fixture_release();
@@ -184,8 +214,9 @@ static void rotary_golden(void **state)
 	const struct mode *m = *state;
 	uint64_t x = 6;
 	need(m);
-	struct zr_op_rotary op = { .dtype = m->dtype, .batch = 2, .length = 5, .heads = 2,
-				   .head_dim = 22, .stride = 44 };
+	struct zr_op_rotary op = {
+		.dtype = m->dtype, .batch = 2, .length = 5, .heads = 2, .head_dim = 22, .stride = 44
+	};
 	struct zr_op_rotary bwd;
 
 	for (int i = 0; i < 11; i++)
@@ -208,9 +239,14 @@ static void rotary_leaves_what_lies_between_rows(void **state)
 	const struct mode *m = *state;
 	uint64_t x = 6, again = 6;
 	need(m);
-	struct zr_op_rotary op = { .dtype = m->dtype, .batch = 1, .length = 9, .heads = 2,
-				   .head_dim = 10, .stride = 33,
-				   .frequency = { 1, 0.7f, 0.5f, 0.3f, 0.1f } }, tight = op;
+	struct zr_op_rotary op = { .dtype = m->dtype,
+				   .batch = 1,
+				   .length = 9,
+				   .heads = 2,
+				   .head_dim = 10,
+				   .stride = 33,
+				   .frequency = { 1, 0.7f, 0.5f, 0.3f, 0.1f } },
+			    tight = op;
 	void *before = fixture_drawn(&x, 9 * 33, m->dtype, 1),
 	     *after = fixture_drawn(&again, 9 * 33, m->dtype, 1);
 	size_t element = (size_t)fixture_size(m->dtype);
@@ -322,9 +358,9 @@ static void residual_adds(void **state)
 		CALL(m, residual, &op, 0, 97);
 		for (int i = 0; i < 97; i++)
 			fixture_near(fixture_get(out, i, m->dtype),
-				 fixture_get(op.a, i, m->dtype) +
-					 (gained ? 1 : 2.5) * fixture_get(op.b, i, m->dtype),
-				 8 * m->tolerance);
+				     fixture_get(op.a, i, m->dtype) +
+					     (gained ? 1 : 2.5) * fixture_get(op.b, i, m->dtype),
+				     8 * m->tolerance);
 	}
 	op.out = (void *)(uintptr_t)op.b; /* in place, as the model does */
 	CALL(m, residual, &op, 0, 97);
@@ -348,8 +384,13 @@ static void compare(const struct mode *m, const char *run, int step, const char 
 static void adam_run(const struct mode *m, const char *run, uint8_t l2)
 {
 	struct zr_scalars scalars = { .grad_mult = 0.5f, .lr = 0x1p-7f };
-	struct zr_op_adamw op = { .l2 = l2, .bias_correction = 1, .n = 7, .beta1 = 0.9,
-				  .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
+	struct zr_op_adamw op = { .l2 = l2,
+				  .bias_correction = 1,
+				  .n = 7,
+				  .beta1 = 0.9,
+				  .beta2 = 0.95,
+				  .eps = 1e-8,
+				  .weight_decay = 0.1,
 				  .scalars = &scalars };
 	uint64_t x = 4;
 
@@ -389,8 +430,9 @@ static void adamw_uncorrected(void **state)
 	const struct mode *m = *state;
 	need(m);
 	struct zr_scalars scalars = { .step = 1, .grad_mult = 1, .lr = 0.125f };
-	struct zr_op_adamw op = { .n = 1, .beta1 = 0.5, .beta2 = 0.75, .eps = 0,
-				  .scalars = &scalars };
+	struct zr_op_adamw op = {
+		.n = 1, .beta1 = 0.5, .beta2 = 0.75, .eps = 0, .scalars = &scalars
+	};
 
 	fixture_set(op.master = fixture_buffer(1, m->real), 0, m->real, 1);
 	fixture_set(op.m = fixture_buffer(1, m->real), 0, m->real, 0);
@@ -408,8 +450,12 @@ static void sgd_run(const struct mode *m, const char *run, double momentum, doub
 		    double wd, uint8_t nesterov)
 {
 	struct zr_scalars scalars = { .grad_mult = 0.5f, .lr = 0x1p-7f };
-	struct zr_op_sgd op = { .nesterov = nesterov, .n = 7, .momentum = momentum,
-				.dampening = damping, .weight_decay = wd, .scalars = &scalars };
+	struct zr_op_sgd op = { .nesterov = nesterov,
+				.n = 7,
+				.momentum = momentum,
+				.dampening = damping,
+				.weight_decay = wd,
+				.scalars = &scalars };
 	uint64_t x = 4;
 
 	op.master = fixture_drawn(&x, 7, m->real, 1);
@@ -439,8 +485,9 @@ static void lion_trajectory(void **state)
 {
 	const struct mode *m = *state;
 	struct zr_scalars scalars = { .grad_mult = 0.5f, .lr = 0x1p-7f };
-	struct zr_op_lion op = { .n = 7, .beta1 = 0.9, .beta2 = 0.98, .weight_decay = 0.1,
-				 .scalars = &scalars };
+	struct zr_op_lion op = {
+		.n = 7, .beta1 = 0.9, .beta2 = 0.98, .weight_decay = 0.1, .scalars = &scalars
+	};
 	uint64_t x = 4;
 	need(m);
 
@@ -459,8 +506,9 @@ static void adagrad_trajectory(void **state)
 {
 	const struct mode *m = *state;
 	struct zr_scalars scalars = { .grad_mult = 0.5f, .lr = 0x1p-7f };
-	struct zr_op_adagrad op = { .n = 7, .lr_decay = 0.01, .eps = 1e-10, .weight_decay = 0.1,
-				    .scalars = &scalars };
+	struct zr_op_adagrad op = {
+		.n = 7, .lr_decay = 0.01, .eps = 1e-10, .weight_decay = 0.1, .scalars = &scalars
+	};
 	uint64_t x = 4;
 	need(m);
 
@@ -482,9 +530,14 @@ static void adamw_with_bf16_moments(void **state)
 {
 	const struct mode *m = *state;
 	struct zr_scalars scalars = { .step = 3, .grad_mult = 0.5f, .lr = 0x1p-7f };
-	struct zr_op_adamw op = { .bias_correction = 1, .n = 97, .beta1 = 0.9, .beta2 = 0.95,
-				  .eps = 1e-8, .weight_decay = 0.1,
-				  .scalars = &scalars }, narrow = op;
+	struct zr_op_adamw op = { .bias_correction = 1,
+				  .n = 97,
+				  .beta1 = 0.9,
+				  .beta2 = 0.95,
+				  .eps = 1e-8,
+				  .weight_decay = 0.1,
+				  .scalars = &scalars },
+			   narrow = op;
 	uint64_t x = 9, again = 9;
 	need(m);
 

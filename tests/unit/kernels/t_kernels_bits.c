@@ -12,7 +12,9 @@
 #include "kernels_fixture.h"
 
 /* for every variant k that runs here */
-#define EACH_VARIANT(k) for (int v_ = 0; (k = fixture_kernels(v_)); v_++) if (fixture_runs(k))
+#define EACH_VARIANT(k)                                                                            \
+	for (int v_ = 0; (k = fixture_kernels(v_)); v_++)                                          \
+		if (fixture_runs(k))
 
 /* ---- random words ---- */
 
@@ -44,8 +46,9 @@ static void philox_gives_the_known_answers(void **state)
 static void stream_is_keyed_as_documented(void **state)
 {
 	static const uint32_t word[4] = { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 };
-	struct zr_rng g = { .seed = 0xa4093822u, .step = 0x299f31d0u, .slot = 0x13198a2e,
-			    .site = 0x03707344 };
+	struct zr_rng g = {
+		.seed = 0xa4093822u, .step = 0x299f31d0u, .slot = 0x13198a2e, .site = 0x03707344
+	};
 	uint32_t block[4];
 
 	(void)state;
@@ -74,8 +77,9 @@ static void neighbouring_seeds_share_no_stream(void **state)
 	uint64_t *first = malloc(SEEDS * STEPS * sizeof *first);
 	(void)state;
 	for (uint64_t i = 0; i < SEEDS * STEPS; i++) {
-		const struct zr_rng g = { .seed = 40 + i % SEEDS, .step = i / SEEDS, .slot = 1,
-					  .site = 8 };
+		const struct zr_rng g = {
+			.seed = 40 + i % SEEDS, .step = i / SEEDS, .slot = 1, .site = 8
+		};
 		first[i] = (uint64_t)zr_rng_word(&g, 0) << 32 | zr_rng_word(&g, 1);
 	}
 	qsort(first, SEEDS * STEPS, sizeof *first, by_value);
@@ -102,10 +106,14 @@ static void dropout_keeps_its_share(void **state)
 	static const float rates[] = { 0.1f, 0.5f, 0.9f };
 
 	(void)state;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		for (int r = 0; r < 3; r++) {
-			struct zr_op_residual op = { .dtype = ZR_F32, .dropout = rates[r], .n = N,
-						     .rng = { 1, 2, 3, 4 }, .b = ones(),
+			struct zr_op_residual op = { .dtype = ZR_F32,
+						     .dropout = rates[r],
+						     .n = N,
+						     .rng = { 1, 2, 3, 4 },
+						     .b = ones(),
 						     .out = fixture_buffer(N, ZR_F32) };
 			double p = rates[r], kept = 0;
 			k->residual(&op, 0, N);
@@ -128,9 +136,11 @@ static void dropout_is_a_function_of_its_key(void **state)
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
-	EACH_VARIANT(k) {
-		struct zr_op_residual op = { .dtype = ZR_F32, .dropout = 0.5f, .n = N,
-					     .b = ones() };
+	EACH_VARIANT(k)
+	{
+		struct zr_op_residual op = {
+			.dtype = ZR_F32, .dropout = 0.5f, .n = N, .b = ones()
+		};
 		float *out[6];
 		for (int i = 0; i < 6; i++) {
 			op.rng = keys[i];
@@ -153,8 +163,12 @@ static void init_is_normal(void **state)
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
-	EACH_VARIANT(k) {
-		struct zr_op_init op = { .n = N, .mean = 3, .std = 0.5, .rng = { 7, 0, 0, 1 },
+	EACH_VARIANT(k)
+	{
+		struct zr_op_init op = { .n = N,
+					 .mean = 3,
+					 .std = 0.5,
+					 .rng = { 7, 0, 0, 1 },
 					 .dst = fixture_buffer(N, ZR_F32) };
 		double m1 = 0, m2 = 0, m3 = 0, m4 = 0, beyond2 = 0, beyond4 = 0, next = 0, last = 0;
 		k->init(&op, 0, N);
@@ -188,9 +202,14 @@ static void init_is_uniform(void **state)
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
-	EACH_VARIANT(k) {
-		struct zr_op_init op = { .flags = ZR_INIT_OP_UNIFORM, .n = N, .first = 5, .mean = 3,
-					 .std = 0.5, .rng = { 7, 0, 0, 1 },
+	EACH_VARIANT(k)
+	{
+		struct zr_op_init op = { .flags = ZR_INIT_OP_UNIFORM,
+					 .n = N,
+					 .first = 5,
+					 .mean = 3,
+					 .std = 0.5,
+					 .rng = { 7, 0, 0, 1 },
 					 .dst = fixture_buffer(N, ZR_F32) };
 		double sum = 0, squares = 0;
 		k->init(&op, 0, N);
@@ -212,8 +231,11 @@ static void init_depends_on_the_element_alone(void **state)
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
-	EACH_VARIANT(k) {
-		struct zr_op_init all = { .n = 1000, .std = 1, .rng = { 7, 0, 0, 1 },
+	EACH_VARIANT(k)
+	{
+		struct zr_op_init all = { .n = 1000,
+					  .std = 1,
+					  .rng = { 7, 0, 0, 1 },
 					  .dst = fixture_buffer(1000, ZR_F32) };
 		struct zr_op_init some = all;
 		k->init(&all, 0, 1000);
@@ -258,17 +280,22 @@ static void stochastic_rounding_has_no_bias(void **state)
 	static const struct {
 		float x, below, above;
 	} cases[] = {
-		{ 0x1.01p0f, 0x1p0f, 0x1.02p0f },         { -0x1.008p0f, -0x1p0f, -0x1.02p0f },
+		{ 0x1.01p0f, 0x1p0f, 0x1.02p0f },
+		{ -0x1.008p0f, -0x1p0f, -0x1.02p0f },
 		/* carries; subnormal */
-		{ 0x1.ffcp5f, 0x1.fep5f, 0x1p6f },        { 0x1.8p-134f, 0, 0x1p-133f },
-		{ 0x1.fffffep127f, 0x1.fep127f, INFINITY }, { 0x1.00002p0f, 0x1p0f, 0x1.02p0f },
+		{ 0x1.ffcp5f, 0x1.fep5f, 0x1p6f },
+		{ 0x1.8p-134f, 0, 0x1p-133f },
+		{ 0x1.fffffep127f, 0x1.fep127f, INFINITY },
+		{ 0x1.00002p0f, 0x1p0f, 0x1.02p0f },
 	};
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-			struct zr_op_round_stochastic op = { .n = N, .rng = { 1, 2, 3, 4 },
+			struct zr_op_round_stochastic op = { .n = N,
+							     .rng = { 1, 2, 3, 4 },
 							     .src = filled(cases[c].x),
 							     .dst = fixture_buffer(N, ZR_BF16) };
 			double p = (zr_bits(cases[c].x) & 0xffff) / 65536.0, up = 0;
@@ -286,14 +313,16 @@ static void stochastic_rounding_has_no_bias(void **state)
 
 static void stochastic_rounding_leaves_what_bf16_holds(void **state)
 {
-	static const float exact[] = { 0, -0.0f, 1, -0x1.fep-3f, 0x1.fep127f, INFINITY, -INFINITY,
-				       0x1p-133f };
+	static const float exact[] = { 0,           -0.0f,    1,         -0x1.fep-3f,
+				       0x1.fep127f, INFINITY, -INFINITY, 0x1p-133f };
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		for (size_t c = 0; c < sizeof exact / sizeof *exact; c++) {
-			struct zr_op_round_stochastic op = { .n = N, .rng = { 1, 2, 3, 4 },
+			struct zr_op_round_stochastic op = { .n = N,
+							     .rng = { 1, 2, 3, 4 },
 							     .src = filled(exact[c]),
 							     .dst = fixture_buffer(N, ZR_BF16) };
 			k->round_stochastic(&op, 0, N);
@@ -314,11 +343,13 @@ static void stochastic_rounding_depends_on_the_element_alone(void **state)
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
-	EACH_VARIANT(k) {
-		struct zr_op_round_stochastic all = { .n = N, .rng = { 7, 8, 9, 1 },
+	EACH_VARIANT(k)
+	{
+		struct zr_op_round_stochastic all = { .n = N,
+						      .rng = { 7, 8, 9, 1 },
 						      .src = filled(0x1.01p0f),
-						      .dst = fixture_buffer(N, ZR_BF16) }, some =
-								      all;
+						      .dst = fixture_buffer(N, ZR_BF16) },
+					      some = all;
 		k->round_stochastic(&all, 0, N);
 		for (some.first = 1; some.first < 300; some.first += 37) {
 			some.n = 1000 - some.first;
@@ -337,7 +368,8 @@ static void fold_stores_minus_zero(void **state)
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		for (int32_t dtype = ZR_F32; dtype <= ZR_F16; dtype++) {
 			float g[19], *acc = fixture_buffer(19, ZR_F32);
 			struct zr_op_fold op = { .comm_dtype = dtype, .n = 19, .g = g, .acc = acc };
@@ -357,12 +389,17 @@ static void fold_counts_what_is_not_finite(void **state)
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		float *g = fixture_buffer(LENGTH, ZR_F32), *acc = fixture_buffer(LENGTH, ZR_F32);
 		double *sumsq = fixture_buffer(2, ZR_F64);
 		uint32_t *bad = fixture_buffer(2, ZR_F32);
-		struct zr_op_fold op = { .comm_dtype = ZR_F32, .n = LENGTH, .g = g, .acc = acc,
-					 .sumsq = sumsq, .nonfinite = bad };
+		struct zr_op_fold op = { .comm_dtype = ZR_F32,
+					 .n = LENGTH,
+					 .g = g,
+					 .acc = acc,
+					 .sumsq = sumsq,
+					 .nonfinite = bad };
 		for (int i = 0; i < LENGTH; i++)
 			g[i] = i % 2 ? 3 : -2;
 		k->fold(&op, 0, 2);
@@ -388,12 +425,17 @@ static void fold_counts_what_overflows_fp16(void **state)
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		float g[5] = { 65519, 65520, -1e38f, 1e-38f, -65504 }, acc[5];
 		double sumsq;
 		uint32_t bad;
-		struct zr_op_fold op = { .comm_dtype = ZR_F16, .n = 5, .g = g, .acc = acc,
-					 .sumsq = &sumsq, .nonfinite = &bad };
+		struct zr_op_fold op = { .comm_dtype = ZR_F16,
+					 .n = 5,
+					 .g = g,
+					 .acc = acc,
+					 .sumsq = &sumsq,
+					 .nonfinite = &bad };
 		k->fold(&op, 0, 1);
 		assert_int_equal(bad, 2);
 		assert_true(acc[0] == 65504 && acc[1] == INFINITY && acc[2] == -INFINITY &&
@@ -407,10 +449,12 @@ static void fold_rounds_the_contribution_once(void **state)
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		float g[1] = { 0x1.01p0f }, acc[1] = { 0x1p-20f }; /* 1 + 2^-8 is a tie */
-		struct zr_op_fold op = { .flags = ZR_OP_ACCUMULATE, .comm_dtype = ZR_BF16, .n = 1,
-					 .g = g, .acc = acc };
+		struct zr_op_fold op = {
+			.flags = ZR_OP_ACCUMULATE, .comm_dtype = ZR_BF16, .n = 1, .g = g, .acc = acc
+		};
 		k->fold(&op, 0, 1);
 		fixture_near(acc[0], 0x1.02p0 + 0x1p-20, 0);
 		op.comm_dtype = ZR_F16;
@@ -428,12 +472,17 @@ static void fold_can_only_measure(void **state)
 	uint64_t seed = 5;
 
 	(void)state;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		float *acc = fixture_drawn(&seed, LENGTH, ZR_F32, 1), copy[LENGTH];
 		double sumsq[BLOCKS], sum[BLOCKS] = { 0 };
 		uint32_t bad[BLOCKS];
-		struct zr_op_fold op = { .comm_dtype = ZR_F32, .n = LENGTH, .g = acc, .acc = acc,
-					 .sumsq = sumsq, .nonfinite = bad };
+		struct zr_op_fold op = { .comm_dtype = ZR_F32,
+					 .n = LENGTH,
+					 .g = acc,
+					 .acc = acc,
+					 .sumsq = sumsq,
+					 .nonfinite = bad };
 		memcpy(copy, acc, sizeof copy);
 		for (int i = 0; i < LENGTH; i++)
 			/* exact: small multiples of 2^-12 */

@@ -11,10 +11,12 @@
 #include "kernels_fixture.h"
 
 /* for every variant k that runs here */
-#define EACH_VARIANT(k) for (int v_ = 0; (k = fixture_kernels(v_)); v_++) if (fixture_runs(k))
+#define EACH_VARIANT(k)                                                                            \
+	for (int v_ = 0; (k = fixture_kernels(v_)); v_++)                                          \
+		if (fixture_runs(k))
 
 #define BLOCKS 5
-#define N (BLOCKS * ZR_BLOCK)
+#define N      (BLOCKS * ZR_BLOCK)
 static const int32_t types[] = { ZR_NF4, ZR_INT8 };
 
 static void read_golden(FILE *f, const char *name, int n, uint32_t *to)
@@ -42,10 +44,12 @@ static void codes_are_those_of_bitsandbytes(void **state)
 	read_golden(f, "codes", ZR_BLOCK / 2, codes);
 	read_golden(f, "scales", ZR_SCALES, scales);
 	fclose(f);
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		uint8_t *to = fixture_buffer(1152 / 4, ZR_F32);
-		struct zr_op_cast op = { .dst_dtype = ZR_NF4, .src_dtype = ZR_F32, .n = ZR_BLOCK,
-					 .src = x, .dst = to };
+		struct zr_op_cast op = {
+			.dst_dtype = ZR_NF4, .src_dtype = ZR_F32, .n = ZR_BLOCK, .src = x, .dst = to
+		};
 		k->encode(&op, 0, 1);
 		for (int i = 0; i < ZR_BLOCK / 2; i++)
 			if (to[i] != codes[i])
@@ -75,8 +79,9 @@ static float *numbers(void)
 static uint8_t *encoded(const struct zr_cpu_kernels *k, int32_t dtype, const float *x)
 {
 	uint8_t *to = fixture_buffer(BLOCKS * zr_coded_block(dtype) / 4, ZR_F32);
-	struct zr_op_cast op = { .dst_dtype = dtype, .src_dtype = ZR_F32, .n = N, .src = x,
-				 .dst = to };
+	struct zr_op_cast op = {
+		.dst_dtype = dtype, .src_dtype = ZR_F32, .n = N, .src = x, .dst = to
+	};
 	k->encode(&op, 0, 2);
 	k->encode(&op, 2, BLOCKS);
 	return to;
@@ -85,8 +90,9 @@ static uint8_t *encoded(const struct zr_cpu_kernels *k, int32_t dtype, const flo
 static void *decoded(const struct zr_cpu_kernels *k, int32_t dtype, const uint8_t *from, int32_t to)
 {
 	void *x = fixture_buffer(N, to);
-	struct zr_op_cast op = { .dst_dtype = to, .src_dtype = dtype, .n = N, .src = from,
-				 .dst = x };
+	struct zr_op_cast op = {
+		.dst_dtype = to, .src_dtype = dtype, .n = N, .src = from, .dst = x
+	};
 	k->decode(&op, 0, 3);
 	k->decode(&op, 3, BLOCKS);
 	return x;
@@ -121,7 +127,8 @@ static void what_came_out_goes_in_with_the_same_bytes(void **state)
 {
 	const struct zr_cpu_kernels *k;
 	(void)state;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		const float *x = numbers();
 		for (int t = 0; t < 2; t++) {
 			uint8_t *once = encoded(k, types[t], x);
@@ -138,7 +145,8 @@ static void variants_have_the_same_bits(void **state)
 	static const int32_t to[] = { ZR_F32, ZR_BF16, ZR_F16 };
 	const struct zr_cpu_kernels *k, *scalar = fixture_kernels(0);
 	(void)state;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		float *x = numbers();
 		x[7] = NAN;
 		x[ZR_SHARING] = INFINITY;
@@ -162,18 +170,18 @@ static void what_is_not_finite_is_seen(void **state)
 	static const float bad[] = { NAN, INFINITY, -INFINITY };
 	(void)state;
 	EACH_VARIANT(k)
-		for (int n = 0; n < 6; n++) {
-			float *x = numbers();
-			x[ZR_SHARING + 11] = bad[n / 2];
-			const uint8_t *codes = encoded(k, types[n % 2], x);
-			const float *y = decoded(k, types[n % 2], codes, ZR_F32);
-			int finite = 0;
-			for (int i = ZR_SHARING; i < 2 * ZR_SHARING; i++)
-				finite += isfinite(y[i]);
-			assert_int_equal(finite, 0);
-			assert_true(isfinite(y[0]) && isfinite(y[2 * ZR_SHARING]));
-			fixture_release();
-		}
+	for (int n = 0; n < 6; n++) {
+		float *x = numbers();
+		x[ZR_SHARING + 11] = bad[n / 2];
+		const uint8_t *codes = encoded(k, types[n % 2], x);
+		const float *y = decoded(k, types[n % 2], codes, ZR_F32);
+		int finite = 0;
+		for (int i = ZR_SHARING; i < 2 * ZR_SHARING; i++)
+			finite += isfinite(y[i]);
+		assert_int_equal(finite, 0);
+		assert_true(isfinite(y[0]) && isfinite(y[2 * ZR_SHARING]));
+		fixture_release();
+	}
 }
 
 int main(void)

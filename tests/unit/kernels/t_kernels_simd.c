@@ -9,14 +9,17 @@
 static void make_embedding(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	(void)variation;
-	j->op.embedding = (struct zr_op_embedding){ .dtype = dtype, .batch = 2, .length = s->rows,
-						    .width = s->width, .vocabulary = 5,
-						    .positions = s->rows + 1,
-						    .tokens = draw_tokens(2 * s->rows, 5),
-						    .wte = noise(5 * s->width, dtype),
-						    .wpe = noise((s->rows + 1) * s->width, dtype),
-						    .out = output(j, 2 * s->rows * s->width, dtype,
-								  1) };
+	j->op.embedding =
+		(struct zr_op_embedding){ .dtype = dtype,
+					  .batch = 2,
+					  .length = s->rows,
+					  .width = s->width,
+					  .vocabulary = 5,
+					  .positions = s->rows + 1,
+					  .tokens = draw_tokens(2 * s->rows, 5),
+					  .wte = noise(5 * s->width, dtype),
+					  .wpe = noise((s->rows + 1) * s->width, dtype),
+					  .out = output(j, 2 * s->rows * s->width, dtype, 1) };
 	j->span = 2 * s->rows;
 	j->grain = 1;
 }
@@ -24,9 +27,14 @@ static void make_embedding(struct job *j, const struct shape *s, int32_t dtype, 
 static void make_embedding_bwd(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	j->op.embedding_bwd = (struct zr_op_embedding_bwd){
-		.flags = variation ? ZR_OP_ACCUMULATE_WTE : ZR_OP_ACCUMULATE_WPE, .dtype = dtype,
-		.batch = 2, .length = s->rows, .width = s->width, .vocabulary = 5,
-		.positions = s->rows + 1, .tokens = draw_tokens(2 * s->rows, 5),
+		.flags = variation ? ZR_OP_ACCUMULATE_WTE : ZR_OP_ACCUMULATE_WPE,
+		.dtype = dtype,
+		.batch = 2,
+		.length = s->rows,
+		.width = s->width,
+		.vocabulary = 5,
+		.positions = s->rows + 1,
+		.tokens = draw_tokens(2 * s->rows, 5),
 		.dout = noise(2 * s->rows * s->width, dtype),
 		.dwte = output(j, 5 * s->width, ZR_F32, !variation),
 		.dwpe = output(j, (s->rows + 1) * s->width, ZR_F32, variation)
@@ -37,15 +45,17 @@ static void make_embedding_bwd(struct job *j, const struct shape *s, int32_t dty
 
 static void make_layernorm(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
-	j->op.layernorm = (struct zr_op_layernorm){ .dtype = dtype, .rows = s->rows,
-						    .width = s->width, .eps = 1e-5f,
-						    .x = noise(s->rows * s->width, dtype),
-						    .gamma = noise(s->width, dtype),
-						    .beta = variation ? NULL :
-									noise(s->width, dtype),
-						    .y = output(j, s->rows * s->width, dtype, 1),
-						    .mean = output(j, s->rows, ZR_F32, 1),
-						    .rstd = output(j, s->rows, ZR_F32, 1) };
+	j->op.layernorm =
+		(struct zr_op_layernorm){ .dtype = dtype,
+					  .rows = s->rows,
+					  .width = s->width,
+					  .eps = 1e-5f,
+					  .x = noise(s->rows * s->width, dtype),
+					  .gamma = noise(s->width, dtype),
+					  .beta = variation ? NULL : noise(s->width, dtype),
+					  .y = output(j, s->rows * s->width, dtype, 1),
+					  .mean = output(j, s->rows, ZR_F32, 1),
+					  .rstd = output(j, s->rows, ZR_F32, 1) };
 	j->span = s->rows;
 	j->grain = 1;
 }
@@ -54,9 +64,13 @@ static void make_layernorm_bwd(struct job *j, const struct shape *s, int32_t dty
 {
 	(void)variation;
 	j->op.layernorm_bwd = (struct zr_op_layernorm_bwd){
-		.dtype = dtype, .rows = s->rows, .width = s->width,
-		.dy = noise(s->rows * s->width, dtype), .x = noise(s->rows * s->width, dtype),
-		.gamma = noise(s->width, dtype), .mean = noise(s->rows, ZR_F32),
+		.dtype = dtype,
+		.rows = s->rows,
+		.width = s->width,
+		.dy = noise(s->rows * s->width, dtype),
+		.x = noise(s->rows * s->width, dtype),
+		.gamma = noise(s->width, dtype),
+		.mean = noise(s->rows, ZR_F32),
 		.rstd = absolute(noise(s->rows, ZR_F32), s->rows, ZR_F32),
 		.dx = output(j, s->rows * s->width, dtype, 0)
 	};
@@ -68,11 +82,12 @@ static void make_layernorm_bwd(struct job *j, const struct shape *s, int32_t dty
 static void make_layernorm_sum(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	(void)dtype;
-	j->op.layernorm_bwd = (struct zr_op_layernorm_bwd){
-		.flags = variation ? ZR_OP_ACCUMULATE : 0, .rows = s->rows, .width = s->width,
-		.dgamma = output(j, s->width, ZR_F32, !variation),
-		.dbeta = output(j, s->width, ZR_F32, !variation)
-	};
+	j->op.layernorm_bwd =
+		(struct zr_op_layernorm_bwd){ .flags = variation ? ZR_OP_ACCUMULATE : 0,
+					      .rows = s->rows,
+					      .width = s->width,
+					      .dgamma = output(j, s->width, ZR_F32, !variation),
+					      .dbeta = output(j, s->width, ZR_F32, !variation) };
 	j->part = noise(PARTS * 2 * s->width, ZR_F32);
 	j->span = s->width;
 	j->grain = 1;
@@ -86,12 +101,17 @@ static void make_rmsnorm(struct job *j, const struct shape *s, int32_t dtype, in
 	void *gamma = noise(s->width, dtype);
 
 	j->op.rmsnorm = (struct zr_op_rmsnorm){ .flags = variation & 1 ? ZR_RMSNORM_PLUS_ONE : 0,
-						.dtype = dtype, .rows = s->rows, .width = s->width,
-						.eps = 1e-5f, .x = noise(n, dtype),
+						.dtype = dtype,
+						.rows = s->rows,
+						.width = s->width,
+						.eps = 1e-5f,
+						.x = noise(n, dtype),
 						.gamma = variation == 3 ? NULL : gamma,
 						.y = output(j, n, dtype, !per),
 						.rstd = output(j, s->rows, ZR_F32, 1),
-						.per_row = per, .x_stride = gap, .y_stride = gap };
+						.per_row = per,
+						.x_stride = gap,
+						.y_stride = gap };
 	j->span = s->rows;
 	j->grain = 1;
 }
@@ -106,11 +126,19 @@ static void make_rmsnorm_bwd(struct job *j, const struct shape *s, int32_t dtype
 	j->op.rmsnorm_bwd = (struct zr_op_rmsnorm_bwd){
 		.flags = (variation & 1 ? ZR_RMSNORM_PLUS_ONE : 0) |
 			 (variation & 12 ? ZR_RMSNORM_STORE : 0),
-		.dtype = dtype, .rows = s->rows, .width = s->width, .x = noise(n, dtype),
-		.dy = variation & 8 ? dx : noise(n, dtype), .dx = dx,
+		.dtype = dtype,
+		.rows = s->rows,
+		.width = s->width,
+		.x = noise(n, dtype),
+		.dy = variation & 8 ? dx : noise(n, dtype),
+		.dx = dx,
 		.gamma = variation % 4 == 3 ? NULL : gamma,
-		.rstd = absolute(noise(s->rows, ZR_F32), s->rows, ZR_F32), .per_row = per,
-		.x_stride = gap, .dy_stride = gap, .dx_stride = gap };
+		.rstd = absolute(noise(s->rows, ZR_F32), s->rows, ZR_F32),
+		.per_row = per,
+		.x_stride = gap,
+		.dy_stride = gap,
+		.dx_stride = gap
+	};
 	j->span = (s->rows + ZR_LN_TILE - 1) / ZR_LN_TILE;
 	j->grain = 1;
 	j->part = output(j, j->span * s->width, ZR_F32, 1);
@@ -119,10 +147,11 @@ static void make_rmsnorm_bwd(struct job *j, const struct shape *s, int32_t dtype
 static void make_rmsnorm_sum(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	(void)dtype;
-	j->op.rmsnorm_bwd = (struct zr_op_rmsnorm_bwd){ .flags = variation ? ZR_OP_ACCUMULATE : 0,
-							.rows = s->rows, .width = s->width,
-							.dgamma = output(j, s->width, ZR_F32,
-									 !variation) };
+	j->op.rmsnorm_bwd =
+		(struct zr_op_rmsnorm_bwd){ .flags = variation ? ZR_OP_ACCUMULATE : 0,
+					    .rows = s->rows,
+					    .width = s->width,
+					    .dgamma = output(j, s->width, ZR_F32, !variation) };
 	j->part = noise(PARTS * s->width, ZR_F32);
 	j->span = s->width;
 	j->grain = 1;
@@ -137,10 +166,14 @@ static void make_rotary(struct job *j, const struct shape *s, int32_t dtype, int
 	int64_t stride = 3 * (head ? head : dim) + (variation & 1 ? 0 : 5);
 
 	j->op.rotary = (struct zr_op_rotary){ .flags = variation & 1 ? ZR_ROTARY_BACK : 0,
-					      .dtype = dtype, .batch = 2,
+					      .dtype = dtype,
+					      .batch = 2,
 					      .rotary_dim = variation < 2 ? 0 : (dim + 3) / 4 * 2,
-					      .head_stride = head, .gain = variation < 2 ? 0 : 1.3f,
-					      .length = s->rows, .heads = 3, .head_dim = dim,
+					      .head_stride = head,
+					      .gain = variation < 2 ? 0 : 1.3f,
+					      .length = s->rows,
+					      .heads = 3,
+					      .head_dim = dim,
 					      .stride = stride };
 	j->op.rotary.out = output(j, 2 * s->rows * stride, dtype, 0);
 	j->op.rotary.x = variation & 1 ? j->op.rotary.out : noise(2 * s->rows * stride, dtype);
@@ -156,9 +189,13 @@ static void make_swiglu(struct job *j, const struct shape *s, int32_t dtype, int
 	int64_t width = variation < 4 ? 0 : s->width, stride = variation < 4 ? 0 : s->width + 3;
 	int64_t n = width ? s->rows * width : s->n, room = width ? s->rows * stride : s->n;
 
-	j->op.swiglu = (struct zr_op_swiglu){ .dtype = dtype, .activation = variation % 4, .n = n,
-					      .gate = noise(room, dtype), .up = noise(room, dtype),
-					      .out = output(j, n, dtype, 1), .width = width,
+	j->op.swiglu = (struct zr_op_swiglu){ .dtype = dtype,
+					      .activation = variation % 4,
+					      .n = n,
+					      .gate = noise(room, dtype),
+					      .up = noise(room, dtype),
+					      .out = output(j, n, dtype, 1),
+					      .width = width,
 					      .stride = stride };
 	j->span = n;
 	for (int64_t i = 0; i < room; i++) /* both tails, too */
@@ -172,22 +209,29 @@ static void make_swiglu_bwd(struct job *j, const struct shape *s, int32_t dtype,
 	struct zr_op_swiglu op = j->op.swiglu;
 	int64_t room = op.width ? s->rows * op.stride : op.n;
 	j->outs = variation & 1; /* whether it has its out again */
-	j->op.swiglu_bwd = (struct zr_op_swiglu_bwd){
-		.dtype = dtype, .activation = op.activation, .n = op.n, .dy = noise(op.n, dtype),
-		.gate = op.gate, .up = op.up, .dgate = output(j, room, dtype, !op.width),
-		.dup = output(j, room, dtype, !op.width), .act = variation & 1 ? op.out : NULL,
-		.width = op.width, .stride = op.stride };
+	j->op.swiglu_bwd = (struct zr_op_swiglu_bwd){ .dtype = dtype,
+						      .activation = op.activation,
+						      .n = op.n,
+						      .dy = noise(op.n, dtype),
+						      .gate = op.gate,
+						      .up = op.up,
+						      .dgate = output(j, room, dtype, !op.width),
+						      .dup = output(j, room, dtype, !op.width),
+						      .act = variation & 1 ? op.out : NULL,
+						      .width = op.width,
+						      .stride = op.stride };
 }
 
 static void make_gelu_bwd(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
-	j->op.gelu_bwd = (struct zr_op_gelu_bwd){ .dtype = dtype,
-						  .activation = variation & 2 ? ZR_ACT_GELU_ERF : 0,
-						  .n = s->n, .dy = noise(s->n, dtype),
-						  .pre = noise(s->n, dtype),
-						  .dx = output(j, s->n, dtype, 1),
-						  .act = variation & 1 ? output(j, s->n, dtype, 1) :
-									 NULL };
+	j->op.gelu_bwd =
+		(struct zr_op_gelu_bwd){ .dtype = dtype,
+					 .activation = variation & 2 ? ZR_ACT_GELU_ERF : 0,
+					 .n = s->n,
+					 .dy = noise(s->n, dtype),
+					 .pre = noise(s->n, dtype),
+					 .dx = output(j, s->n, dtype, 1),
+					 .act = variation & 1 ? output(j, s->n, dtype, 1) : NULL };
 	for (int64_t i = 0; i < s->n; i++) /* both tails, too */
 		zr_put((void *)(uintptr_t)j->op.gelu_bwd.pre, i, dtype,
 		       6 * zr_get(j->op.gelu_bwd.pre, i, dtype));
@@ -196,7 +240,8 @@ static void make_gelu_bwd(struct job *j, const struct shape *s, int32_t dtype, i
 static void make_residual(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	j->op.residual = (struct zr_op_residual){ .dtype = dtype,
-						  .dropout = variation < 2 ? 0.3f : 0, .n = s->n,
+						  .dropout = variation < 2 ? 0.3f : 0,
+						  .n = s->n,
 						  .gain = variation % 2 ? 1.7f : 0,
 						  .rng = { 0x123456789abcdef0u, 77, 5, 17 },
 						  .a = variation & 1 ? noise(s->n, dtype) : NULL,
@@ -207,7 +252,8 @@ static void make_residual(struct job *j, const struct shape *s, int32_t dtype, i
 static void make_bias_bwd(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	j->op.bias_bwd = (struct zr_op_bias_bwd){ .flags = variation ? ZR_OP_ACCUMULATE : 0,
-						  .dtype = dtype, .rows = s->rows,
+						  .dtype = dtype,
+						  .rows = s->rows,
 						  .width = s->width,
 						  .dy = noise(s->rows * s->width, dtype),
 						  .db = output(j, s->width, ZR_F32, !variation) };
@@ -219,7 +265,8 @@ static void make_bias_bwd(struct job *j, const struct shape *s, int32_t dtype, i
 static void make_logit_cap(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	(void)dtype;
-	j->op.logit_cap = (struct zr_op_logit_cap){ .n = s->n, .gain = 1.7f,
+	j->op.logit_cap = (struct zr_op_logit_cap){ .n = s->n,
+						    .gain = 1.7f,
 						    .softcap = variation & 1 ? 0 : 0.9f,
 						    .x = output(j, s->n, ZR_F32, 0) };
 	j->part = variation & 2 ? output(j, s->n, ZR_F32, 0) : NULL;
@@ -301,8 +348,12 @@ static const int32_t *mixed(int64_t n)
 static void make_combine(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	j->op.expert_combine = (struct zr_op_expert_combine){
-		.dtype = dtype, .out_dtype = variation ? ZR_F32 : dtype, .rows = s->rows, .k = 3,
-		.width = s->width, .where = mixed(3 * s->rows),
+		.dtype = dtype,
+		.out_dtype = variation ? ZR_F32 : dtype,
+		.rows = s->rows,
+		.k = 3,
+		.width = s->width,
+		.where = mixed(3 * s->rows),
 		.weights = variation ? NULL : noise(3 * s->rows, ZR_F32),
 		.y = noise(3 * s->rows * s->width, dtype),
 		.out = output(j, s->rows * s->width, variation ? ZR_F32 : dtype, 1)
@@ -314,12 +365,15 @@ static void make_combine(struct job *j, const struct shape *s, int32_t dtype, in
 static void make_weigh(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	(void)variation;
-	j->op.expert_weigh = (struct zr_op_expert_weigh){
-		.dtype = dtype, .places = s->rows, .width = s->width, .order = mixed(s->rows),
-		.weights = noise(s->rows, ZR_F32), .x = output(j, s->rows * s->width, dtype, 0),
-		.dy = output(j, s->rows * s->width, dtype, 0),
-		.dweights = output(j, s->rows, ZR_F32, 1)
-	};
+	j->op.expert_weigh =
+		(struct zr_op_expert_weigh){ .dtype = dtype,
+					     .places = s->rows,
+					     .width = s->width,
+					     .order = mixed(s->rows),
+					     .weights = noise(s->rows, ZR_F32),
+					     .x = output(j, s->rows * s->width, dtype, 0),
+					     .dy = output(j, s->rows * s->width, dtype, 0),
+					     .dweights = output(j, s->rows, ZR_F32, 1) };
 	j->span = s->rows;
 	j->grain = 1;
 }

@@ -48,8 +48,9 @@ static void layernorm_bwd_is_the_slope_of_layernorm(void **state)
 {
 	enum { R = 3, C = 7 };
 	uint64_t x = 11;
-	struct layernorm_case c = { .op = { .dtype = ZR_F64, .rows = R, .width = C,
-					    .eps = 1e-3f } };
+	struct layernorm_case c = {
+		.op = { .dtype = ZR_F64, .rows = R, .width = C, .eps = 1e-3f }
+	};
 	struct zr_op_layernorm_bwd bwd = { .dtype = ZR_F64, .rows = R, .width = C };
 	double part[2 * C], dgamma[C], dbeta[C], dx[R * C] = { 0 };
 	double *in = fixture_drawn(&x, R * C, ZR_F64, 1), *gamma = fixture_drawn(&x, C, ZR_F64, 1);
@@ -94,8 +95,9 @@ static void check_rmsnorm(uint32_t flags)
 {
 	enum { R = 3, C = 7 };
 	uint64_t x = 15;
-	struct rmsnorm_case c = { .op = { .flags = flags, .dtype = ZR_F64, .rows = R, .width = C,
-					  .eps = 1e-3f } };
+	struct rmsnorm_case c = {
+		.op = { .flags = flags, .dtype = ZR_F64, .rows = R, .width = C, .eps = 1e-3f }
+	};
 	struct zr_op_rmsnorm_bwd bwd = { .flags = flags, .dtype = ZR_F64, .rows = R, .width = C };
 	double part[C], dgamma[C], dx[R * C] = { 0 };
 	double *in = fixture_drawn(&x, R * C, ZR_F64, 1), *gamma = fixture_drawn(&x, C, ZR_F64, 1);
@@ -139,8 +141,12 @@ static double rotary_loss(void *arg)
 static void rotary_back_is_the_slope_of_rotary(void **state)
 {
 	uint64_t x = 16;
-	struct rotary_case c = { .op = { .dtype = ZR_F64, .batch = 1, .length = 4, .heads = 2,
-					 .head_dim = 6, .stride = 12,
+	struct rotary_case c = { .op = { .dtype = ZR_F64,
+					 .batch = 1,
+					 .length = 4,
+					 .heads = 2,
+					 .head_dim = 6,
+					 .stride = 12,
 					 .frequency = { 1, 0.4f, 0.1f } } };
 	double *in = fixture_drawn(&x, 4 * 12, ZR_F64, 1), dx[4 * 12];
 
@@ -165,8 +171,12 @@ static int32_t activation;
 static double swiglu_loss(void *arg)
 {
 	double *gate_up = arg, out;
-	struct zr_op_swiglu op = { .dtype = ZR_F64, .activation = activation, .n = 1,
-				   .gate = gate_up, .up = gate_up + 1, .out = &out };
+	struct zr_op_swiglu op = { .dtype = ZR_F64,
+				   .activation = activation,
+				   .n = 1,
+				   .gate = gate_up,
+				   .up = gate_up + 1,
+				   .out = &out };
 	zr_swiglu_f64(&op, 0, 1);
 	return out;
 }
@@ -177,9 +187,14 @@ static void swiglu_bwd_is_the_slope_of_swiglu(void **state)
 	for (activation = 0; activation <= ZR_ACT_GELU_ERF; activation++)
 		for (double at = -30; at < 30; at += 0.37) {
 			double x[2] = { at, 1.25 }, dy = 1, dgate, dup;
-			struct zr_op_swiglu_bwd op = { .dtype = ZR_F64, .activation = activation,
-						       .n = 1, .dy = &dy, .gate = x, .up = x + 1,
-						       .dgate = &dgate, .dup = &dup };
+			struct zr_op_swiglu_bwd op = { .dtype = ZR_F64,
+						       .activation = activation,
+						       .n = 1,
+						       .dy = &dy,
+						       .gate = x,
+						       .up = x + 1,
+						       .dgate = &dgate,
+						       .dup = &dup };
 			zr_swiglu_bwd_f64(&op, 0, 1);
 			check_slope(swiglu_loss, x, x, 0, dgate);
 			check_slope(swiglu_loss, x, x, 1, dup);
@@ -204,13 +219,23 @@ static void embedding_bwd_is_the_slope_of_embedding(void **state)
 {
 	enum { C = 3, V = 11, P = 6 };
 	uint64_t x = 12;
-	struct embedding_case c = { .op = { .dtype = ZR_F64, .batch = 2, .length = 5, .width = C,
-					    .vocabulary = V, .positions = P, .tokens = tokens } };
-	struct zr_op_embedding_bwd bwd = { .dtype = ZR_F64, .batch = 2, .length = 5, .width = C,
-					   .vocabulary = V, .positions = P, .tokens = tokens };
+	struct embedding_case c = { .op = { .dtype = ZR_F64,
+					    .batch = 2,
+					    .length = 5,
+					    .width = C,
+					    .vocabulary = V,
+					    .positions = P,
+					    .tokens = tokens } };
+	struct zr_op_embedding_bwd bwd = { .dtype = ZR_F64,
+					   .batch = 2,
+					   .length = 5,
+					   .width = C,
+					   .vocabulary = V,
+					   .positions = P,
+					   .tokens = tokens };
 	double dwte[V * C], dwpe[P * C];
-	double *wte = fixture_drawn(&x, V * C, ZR_F64, 1), *wpe = fixture_drawn(&x, P * C, ZR_F64,
-										1);
+	double *wte = fixture_drawn(&x, V * C, ZR_F64, 1),
+	       *wpe = fixture_drawn(&x, P * C, ZR_F64, 1);
 
 	(void)state;
 	c.op.wte = wte;
@@ -238,8 +263,12 @@ static void gelu_bwd_is_the_slope_of_gelu(void **state)
 	for (activation = 0; activation <= ZR_ACT_GELU_ERF; activation += ZR_ACT_GELU_ERF)
 		for (double at = -9; at < 9; at += 0.37) {
 			double x = at, dy = 1, dx;
-			struct zr_op_gelu_bwd op = { .dtype = ZR_F64, .activation = activation,
-						     .n = 1, .dy = &dy, .pre = &x, .dx = &dx };
+			struct zr_op_gelu_bwd op = { .dtype = ZR_F64,
+						     .activation = activation,
+						     .n = 1,
+						     .dy = &dy,
+						     .pre = &x,
+						     .dx = &dx };
 			zr_gelu_bwd_f64(&op, 0, 1);
 			check_slope(gelu_loss, &x, &x, 0, dx);
 		}
@@ -261,8 +290,9 @@ static void dropout_is_its_own_slope(void **state)
 {
 	enum { N = 70 };
 	uint64_t x = 13;
-	struct residual_case c = { .op = { .dtype = ZR_F64, .dropout = 0.3f, .n = N,
-					   .rng = { 5, 6, 7, 8 } } };
+	struct residual_case c = {
+		.op = { .dtype = ZR_F64, .dropout = 0.3f, .n = N, .rng = { 5, 6, 7, 8 } }
+	};
 	struct zr_op_residual bwd = c.op;
 	double *b = fixture_drawn(&x, N, ZR_F64, 1), db[N];
 
@@ -295,10 +325,11 @@ static void bias_bwd_is_the_slope_of_a_bias(void **state)
 {
 	uint64_t x = 14;
 	double db[5];
-	struct bias_case c = { .dy = fixture_drawn(&x, 4 * 5, ZR_F64, 1), .bias = { 1, 2, 3, 4,
-										   5 } };
-	struct zr_op_bias_bwd op = { .dtype = ZR_F64, .rows = 4, .width = 5, .dy = c.dy,
-				     .db = (float *)(void *)db };
+	struct bias_case c = { .dy = fixture_drawn(&x, 4 * 5, ZR_F64, 1),
+			       .bias = { 1, 2, 3, 4, 5 } };
+	struct zr_op_bias_bwd op = {
+		.dtype = ZR_F64, .rows = 4, .width = 5, .dy = c.dy, .db = (float *)(void *)db
+	};
 
 	(void)state;
 	zr_bias_bwd_f64(&op, 0, 5);
@@ -351,8 +382,11 @@ static void route_bwd_is_the_slope_of_route_and_its_losses(void **state)
 		double lse[TOKENS], weights[TOKENS * CHOSEN], dlogits[TOKENS * EXPERTS];
 		double share[EXPERTS + 1];
 		int32_t ids[TOKENS * CHOSEN];
-		struct route_case c = { .op = { .flags = flags, .rows = TOKENS, .experts = EXPERTS,
-						.k = CHOSEN, .ids = ids,
+		struct route_case c = { .op = { .flags = flags,
+						.rows = TOKENS,
+						.experts = EXPERTS,
+						.k = CHOSEN,
+						.ids = ids,
 						.lse = (float *)(void *)lse,
 						.weights = (float *)(void *)weights },
 					.targets = i < 2 ? NULL : padded,
@@ -368,9 +402,15 @@ static void route_bwd_is_the_slope_of_route_and_its_losses(void **state)
 		for (int e = 0; e < EXPERTS; e++)
 			share[e] = c.count[e] / c.tokens;
 		share[EXPERTS] = c.tokens;
-		struct zr_op_route_bwd bwd = { .flags = flags, .rows = TOKENS, .experts = EXPERTS,
-					       .k = CHOSEN, .balance = 0.75f, .z = 0.5f,
-					       .p = c.op.logits, .lse = c.op.lse, .ids = ids,
+		struct zr_op_route_bwd bwd = { .flags = flags,
+					       .rows = TOKENS,
+					       .experts = EXPERTS,
+					       .k = CHOSEN,
+					       .balance = 0.75f,
+					       .z = 0.5f,
+					       .p = c.op.logits,
+					       .lse = c.op.lse,
+					       .ids = ids,
 					       .weights = c.op.weights,
 					       .share = (float *)(void *)share,
 					       .dweights = (const float *)(const void *)c.dweights,
@@ -400,12 +440,21 @@ static void expert_weigh_is_the_slope_of_expert_combine(void **state)
 {
 	static const int32_t order[6] = { 3, 0, 4, 1, 5, 2 }, where[6] = { 1, 3, 5, 0, 2, 4 };
 	uint64_t x = 18;
-	struct combine_case c = { .op = { .dtype = ZR_F64, .out_dtype = ZR_F64, .rows = 3, .k = 2,
-					  .width = 19, .where = where } };
+	struct combine_case c = { .op = { .dtype = ZR_F64,
+					  .out_dtype = ZR_F64,
+					  .rows = 3,
+					  .k = 2,
+					  .width = 19,
+					  .where = where } };
 	double *y = fixture_drawn(&x, 6 * 19, ZR_F64, 1),
 	       *weights = fixture_drawn(&x, 6, ZR_F64, 1), dy[6 * 19], kept[6 * 19], dweights[6];
-	struct zr_op_expert_weigh bwd = { .dtype = ZR_F64, .places = 6, .width = 19, .order = order,
-					  .x = kept, .dy = dy, .weights = (float *)(void *)weights,
+	struct zr_op_expert_weigh bwd = { .dtype = ZR_F64,
+					  .places = 6,
+					  .width = 19,
+					  .order = order,
+					  .x = kept,
+					  .dy = dy,
+					  .weights = (float *)(void *)weights,
 					  .dweights = (float *)(void *)dweights };
 
 	(void)state;

@@ -11,7 +11,9 @@
 #include "kernels_fixture.h"
 
 /* for every variant k that runs here */
-#define EACH_VARIANT(k) for (int v_ = 0; (k = fixture_kernels(v_)); v_++) if (fixture_runs(k))
+#define EACH_VARIANT(k)                                                                            \
+	for (int v_ = 0; (k = fixture_kernels(v_)); v_++)                                          \
+		if (fixture_runs(k))
 
 /* ---- bf16 ---- */
 
@@ -49,11 +51,15 @@ static void bf16_rounds_half_away_from_zero(void **state)
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		uint32_t from[CASES];
 		uint16_t *to = fixture_buffer(CASES, ZR_BF16);
-		struct zr_op_cast op = { .dst_dtype = ZR_BF16, .src_dtype = ZR_F32, .n = CASES,
-					 .src = from, .dst = to };
+		struct zr_op_cast op = { .dst_dtype = ZR_BF16,
+					 .src_dtype = ZR_F32,
+					 .n = CASES,
+					 .src = from,
+					 .dst = to };
 		for (int i = 0; i < CASES; i++)
 			from[i] = cases[i].from;
 		k->cast(&op, 0, CASES);
@@ -71,13 +77,20 @@ static void bf16_survives_the_way_through_fp32(void **state)
 	(void)state;
 	for (int i = 0; i < 65536; i++)
 		all[i] = (uint16_t)i;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		float *wide = fixture_buffer(65536, ZR_F32);
 		uint16_t *back = fixture_buffer(65536, ZR_BF16);
-		struct zr_op_cast up = { .dst_dtype = ZR_F32, .src_dtype = ZR_BF16, .n = 65536,
-					 .src = all, .dst = wide };
-		struct zr_op_cast down = { .dst_dtype = ZR_BF16, .src_dtype = ZR_F32, .n = 65536,
-					   .src = wide, .dst = back };
+		struct zr_op_cast up = { .dst_dtype = ZR_F32,
+					 .src_dtype = ZR_BF16,
+					 .n = 65536,
+					 .src = all,
+					 .dst = wide };
+		struct zr_op_cast down = { .dst_dtype = ZR_BF16,
+					   .src_dtype = ZR_F32,
+					   .n = 65536,
+					   .src = wide,
+					   .dst = back };
 		k->cast(&up, 0, 65536);
 		k->cast(&down, 0, 65536);
 		for (int i = 0; i < 65536; i++) {
@@ -109,7 +122,8 @@ static void fp16_has_known_bits(void **state)
 		{ 0x1.8p-25f, 0x0001 },
 		{ -0x1p-26f, 0x8000 },
 		/* a tie of subnormals, to even; up to the least normal */
-		{ 0x1.8p-24f, 0x0002 }, { 0x1.ffcp-15f, 0x0400 },
+		{ 0x1.8p-24f, 0x0002 },
+		{ 0x1.ffcp-15f, 0x0400 },
 		{ 0x1.002p0f, 0x3c00 },
 		{ 0x1.006p0f, 0x3c02 },
 		{ 1.0f / 3, 0x3555 },
@@ -120,11 +134,13 @@ static void fp16_has_known_bits(void **state)
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		float from[CASES];
 		uint16_t *to = fixture_buffer(CASES, ZR_F16);
-		struct zr_op_cast op = { .dst_dtype = ZR_F16, .src_dtype = ZR_F32, .n = CASES,
-					 .src = from, .dst = to };
+		struct zr_op_cast op = {
+			.dst_dtype = ZR_F16, .src_dtype = ZR_F32, .n = CASES, .src = from, .dst = to
+		};
 		for (int i = 0; i < CASES; i++)
 			from[i] = cases[i].from;
 		k->cast(&op, 0, CASES);
@@ -142,13 +158,20 @@ static void every_fp16_survives_the_way_through_fp32(void **state)
 	(void)state;
 	for (int i = 0; i < 65536; i++)
 		all[i] = (uint16_t)i;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		float *wide = fixture_buffer(65536, ZR_F32);
 		uint16_t *back = fixture_buffer(65536, ZR_F16);
-		struct zr_op_cast up = { .dst_dtype = ZR_F32, .src_dtype = ZR_F16, .n = 65536,
-					 .src = all, .dst = wide };
-		struct zr_op_cast down = { .dst_dtype = ZR_F16, .src_dtype = ZR_F32, .n = 65536,
-					   .src = wide, .dst = back };
+		struct zr_op_cast up = { .dst_dtype = ZR_F32,
+					 .src_dtype = ZR_F16,
+					 .n = 65536,
+					 .src = all,
+					 .dst = wide };
+		struct zr_op_cast down = { .dst_dtype = ZR_F16,
+					   .src_dtype = ZR_F32,
+					   .n = 65536,
+					   .src = wide,
+					   .dst = back };
 		k->cast(&up, 0, 65536);
 		k->cast(&down, 0, 65536);
 		for (uint32_t i = 0; i < 65536; i++) {
@@ -184,10 +207,12 @@ static void fp16_rounds_to_nearest_even_from_everywhere(void **state)
 	while (n < ALL)
 		from[n++] = zr_from_bits(
 			(uint32_t)((x = x * 6364136223846793005u + 1442695040888963407u) >> 32));
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		uint16_t *to = fixture_buffer(ALL, ZR_F16);
-		struct zr_op_cast op = { .dst_dtype = ZR_F16, .src_dtype = ZR_F32, .n = ALL,
-					 .src = from, .dst = to };
+		struct zr_op_cast op = {
+			.dst_dtype = ZR_F16, .src_dtype = ZR_F32, .n = ALL, .src = from, .dst = to
+		};
 		k->cast(&op, 0, ALL);
 		for (int i = 0; i < ALL; i++) {
 			uint32_t u = zr_bits(from[i]), kept = isnan(from[i]) ? u >> 13 & 0x1ff : 0;
@@ -208,13 +233,20 @@ static void bf16_and_fp16_meet_in_fp32(void **state)
 	(void)state;
 	for (int i = 0; i < 65536; i++)
 		all[i] = (uint16_t)i;
-	EACH_VARIANT(k) {
-		uint16_t *half = fixture_buffer(65536, ZR_F16), *brain = fixture_buffer(65536,
-											ZR_BF16);
-		struct zr_op_cast a = { .dst_dtype = ZR_F16, .src_dtype = ZR_BF16, .n = 65536,
-					.src = all, .dst = half };
-		struct zr_op_cast b = { .dst_dtype = ZR_BF16, .src_dtype = ZR_F16, .n = 65536,
-					.src = all, .dst = brain };
+	EACH_VARIANT(k)
+	{
+		uint16_t *half = fixture_buffer(65536, ZR_F16),
+			 *brain = fixture_buffer(65536, ZR_BF16);
+		struct zr_op_cast a = { .dst_dtype = ZR_F16,
+					.src_dtype = ZR_BF16,
+					.n = 65536,
+					.src = all,
+					.dst = half };
+		struct zr_op_cast b = { .dst_dtype = ZR_BF16,
+					.src_dtype = ZR_F16,
+					.n = 65536,
+					.src = all,
+					.dst = brain };
 		k->cast(&a, 0, 65536);
 		k->cast(&b, 0, 65536);
 		for (int i = 0; i < 65536; i++) {

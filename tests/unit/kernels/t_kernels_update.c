@@ -11,7 +11,9 @@ static void make_cast(struct job *j, const struct shape *s, int32_t dtype, int v
 	static const int32_t types[] = { ZR_F32, ZR_BF16, ZR_F16 };
 	int32_t to = types[variation];
 
-	j->op.cast = (struct zr_op_cast){ .dst_dtype = to, .src_dtype = dtype, .n = s->n,
+	j->op.cast = (struct zr_op_cast){ .dst_dtype = to,
+					  .src_dtype = dtype,
+					  .n = s->n,
 					  .src = noise(s->n, dtype),
 					  .dst = output(j, s->n, to, 1) };
 }
@@ -22,9 +24,12 @@ static void make_init(struct job *j, const struct shape *s, int32_t dtype, int v
 	static const int64_t first[] = { 0, 37, (1LL << 33) - 37, 1 };
 
 	(void)dtype;
-	j->op.init = (struct zr_op_init){ .n = s->n, .first = first[variation], .mean = 0.5,
+	j->op.init = (struct zr_op_init){ .n = s->n,
+					  .first = first[variation],
+					  .mean = 0.5,
 					  .flags = variation == 1 ? ZR_INIT_OP_UNIFORM : 0,
-					  .std = variation < 3 ? 0.02 : 0, .rng = { 1234, 0, 0, 3 },
+					  .std = variation < 3 ? 0.02 : 0,
+					  .rng = { 1234, 0, 0, 3 },
 					  .dst = output(j, s->n, ZR_F32, 1) };
 }
 
@@ -47,14 +52,22 @@ static void make_adamw(struct job *j, const struct shape *s, int32_t dtype, int 
 
 	int32_t moments = variation & 4 ? ZR_BF16 : ZR_F32;
 
-	j->op.adamw = (struct zr_op_adamw){
-		.lowp_dtype = dtype, .l2 = variation & 1, .bias_correction = 1, .n = s->n,
-		.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .scalars = &scalars,
-		.grad = noise(s->n, ZR_F32), .moment_dtype = moments,
-		.master = output(j, s->n, ZR_F32, 0), .m = output(j, s->n, moments, 0),
-		.v = absolute(output(j, s->n, moments, 0), s->n, moments),
-		.lowp = variation & 2 ? output(j, s->n, dtype, 1) : NULL
-	};
+	j->op.adamw =
+		(struct zr_op_adamw){ .lowp_dtype = dtype,
+				      .l2 = variation & 1,
+				      .bias_correction = 1,
+				      .n = s->n,
+				      .beta1 = 0.9,
+				      .beta2 = 0.95,
+				      .eps = 1e-8,
+				      .weight_decay = 0.1,
+				      .scalars = &scalars,
+				      .grad = noise(s->n, ZR_F32),
+				      .moment_dtype = moments,
+				      .master = output(j, s->n, ZR_F32, 0),
+				      .m = output(j, s->n, moments, 0),
+				      .v = absolute(output(j, s->n, moments, 0), s->n, moments),
+				      .lowp = variation & 2 ? output(j, s->n, dtype, 1) : NULL };
 	if (variation & 8)
 		j->op.adamw.lowp = line_of_copy(j, s->n, dtype, &j->op.adamw.n);
 }
@@ -120,8 +133,12 @@ static void make_sgd(struct job *j, const struct shape *s, int32_t dtype, int va
 {
 	static const struct zr_scalars first = { 1, 0.37f, 1e-3f }, later = { 2, 0.37f, 1e-3f };
 
-	j->op.sgd = (struct zr_op_sgd){ .lowp_dtype = dtype, .nesterov = variation & 1, .n = s->n,
-					.momentum = 0.9, .dampening = 0.1, .weight_decay = 0.1,
+	j->op.sgd = (struct zr_op_sgd){ .lowp_dtype = dtype,
+					.nesterov = variation & 1,
+					.n = s->n,
+					.momentum = 0.9,
+					.dampening = 0.1,
+					.weight_decay = 0.1,
 					.scalars = variation == 3 ? &first : &later,
 					.grad = noise(s->n, ZR_F32),
 					.master = output(j, s->n, ZR_F32, 0),
@@ -135,9 +152,14 @@ static void make_lion(struct job *j, const struct shape *s, int32_t dtype, int v
 	static const struct zr_scalars scalars = { 17, 0.37f, 1e-3f };
 	float *grad = noise(s->n, ZR_F32), *m;
 
-	j->op.lion = (struct zr_op_lion){ .lowp_dtype = dtype, .n = s->n, .beta1 = 0.9,
-					  .beta2 = 0.95, .weight_decay = 0.1, .scalars = &scalars,
-					  .grad = grad, .master = output(j, s->n, ZR_F32, 0),
+	j->op.lion = (struct zr_op_lion){ .lowp_dtype = dtype,
+					  .n = s->n,
+					  .beta1 = 0.9,
+					  .beta2 = 0.95,
+					  .weight_decay = 0.1,
+					  .scalars = &scalars,
+					  .grad = grad,
+					  .master = output(j, s->n, ZR_F32, 0),
 					  .m = m = output(j, s->n, ZR_F32, 0),
 					  .lowp = variation ? output(j, s->n, dtype, 1) : NULL };
 	for (int64_t i = 0; i < s->n; i += 3) /* all three signs */
@@ -166,13 +188,17 @@ static void make_adagrad(struct job *j, const struct shape *s, int32_t dtype, in
 {
 	static const struct zr_scalars scalars = { 17, 0.37f, 1e-3f };
 
-	j->op.adagrad = (struct zr_op_adagrad){
-		.lowp_dtype = dtype, .n = s->n, .lr_decay = 0.1, .eps = 1e-10, .weight_decay = 0.1,
-		.scalars = &scalars, .grad = noise(s->n, ZR_F32),
-		.master = output(j, s->n, ZR_F32, 0),
-		.sum = absolute(output(j, s->n, ZR_F32, 0), s->n, ZR_F32),
-		.lowp = variation ? output(j, s->n, dtype, 1) : NULL
-	};
+	j->op.adagrad =
+		(struct zr_op_adagrad){ .lowp_dtype = dtype,
+					.n = s->n,
+					.lr_decay = 0.1,
+					.eps = 1e-10,
+					.weight_decay = 0.1,
+					.scalars = &scalars,
+					.grad = noise(s->n, ZR_F32),
+					.master = output(j, s->n, ZR_F32, 0),
+					.sum = absolute(output(j, s->n, ZR_F32, 0), s->n, ZR_F32),
+					.lowp = variation ? output(j, s->n, dtype, 1) : NULL };
 }
 
 static void make_lamb(struct job *j, const struct shape *s, int32_t dtype, int variation)
@@ -180,10 +206,17 @@ static void make_lamb(struct job *j, const struct shape *s, int32_t dtype, int v
 	static const struct zr_scalars scalars = { 17, 0.37f, 1e-3f };
 	static const double norms[2] = { 3, 2 };
 
-	j->op.lamb = (struct zr_op_lamb){ .lowp_dtype = dtype, .bias_correction = 1, .n = s->n,
-					  .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
-					  .weight_decay = 0.1, .min_coeff = 0.01, .max_coeff = 10,
-					  .scalars = &scalars, .grad = noise(s->n, ZR_F32),
+	j->op.lamb = (struct zr_op_lamb){ .lowp_dtype = dtype,
+					  .bias_correction = 1,
+					  .n = s->n,
+					  .beta1 = 0.9,
+					  .beta2 = 0.95,
+					  .eps = 1e-8,
+					  .weight_decay = 0.1,
+					  .min_coeff = 0.01,
+					  .max_coeff = 10,
+					  .scalars = &scalars,
+					  .grad = noise(s->n, ZR_F32),
 					  .master = output(j, s->n, ZR_F32, 0),
 					  .m = output(j, s->n, ZR_F32, 0),
 					  .v = absolute(output(j, s->n, ZR_F32, 0), s->n, ZR_F32),
@@ -205,9 +238,14 @@ static void make_muon(struct job *j, const struct shape *s, int32_t dtype, int v
 {
 	static const struct zr_scalars scalars = { 17, 0.37f, 1e-3f };
 
-	j->op.muon = (struct zr_op_muon){ .lowp_dtype = dtype, .n = s->n, .momentum = 0.95,
-					  .weight_decay = 0.1, .eps = 1e-7, .ratio = 0.7,
-					  .scalars = &scalars, .master = output(j, s->n, ZR_F32, 0),
+	j->op.muon = (struct zr_op_muon){ .lowp_dtype = dtype,
+					  .n = s->n,
+					  .momentum = 0.95,
+					  .weight_decay = 0.1,
+					  .eps = 1e-7,
+					  .ratio = 0.7,
+					  .scalars = &scalars,
+					  .master = output(j, s->n, ZR_F32, 0),
 					  .x = output(j, s->n, ZR_F32, 0),
 					  .lowp = variation ? output(j, s->n, dtype, 1) : NULL };
 }
@@ -226,11 +264,13 @@ static void make_muon_momentum(struct job *j, const struct shape *s, int32_t dty
 static void make_muon_factor(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	(void)dtype, (void)variation;
-	j->op.muon_factor = (struct zr_op_muon_factor){
-		.n = s->width, .a = 3.4445f, .b = -4.775f, .c = 2.0315f,
-		.gram = output(j, s->width * s->width, ZR_F32, 0),
-		.square = noise(s->width * s->width, ZR_F32)
-	};
+	j->op.muon_factor =
+		(struct zr_op_muon_factor){ .n = s->width,
+					    .a = 3.4445f,
+					    .b = -4.775f,
+					    .c = 2.0315f,
+					    .gram = output(j, s->width * s->width, ZR_F32, 0),
+					    .square = noise(s->width * s->width, ZR_F32) };
 	j->span = s->width;
 	j->grain = 1;
 }
@@ -238,7 +278,8 @@ static void make_muon_factor(struct job *j, const struct shape *s, int32_t dtype
 static void make_split(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	(void)dtype;
-	j->op.master = (struct zr_op_master){ .n = s->n, .master = noise(s->n, ZR_F32),
+	j->op.master = (struct zr_op_master){ .n = s->n,
+					      .master = noise(s->n, ZR_F32),
 					      .rem_bits = variation ? 8 : 0,
 					      .lowp = output(j, s->n, ZR_BF16, 1),
 					      .rem = variation ?
@@ -251,8 +292,10 @@ static void make_join(struct job *j, const struct shape *s, int32_t dtype, int v
 	uint16_t *rem = noise(s->n, ZR_BF16);
 
 	(void)dtype;
-	j->op.master = (struct zr_op_master){ .n = s->n, .master = output(j, s->n, ZR_F32, 1),
-					      .lowp = noise(s->n, ZR_BF16), .rem = rem,
+	j->op.master = (struct zr_op_master){ .n = s->n,
+					      .master = output(j, s->n, ZR_F32, 1),
+					      .lowp = noise(s->n, ZR_BF16),
+					      .rem = rem,
 					      .rem_bits = variation ? 8 : 16 };
 	for (int64_t i = 0; i < s->n; i++) /* all 16 bits */
 		rem[i] = (uint16_t)(rem[i] * 40503);
@@ -265,12 +308,12 @@ static void make_round_stochastic(struct job *j, const struct shape *s, int32_t 
 	static const int64_t first[] = { 0, 37, (1LL << 34) - 37, 2 };
 
 	(void)dtype;
-	j->op.round_stochastic = (struct zr_op_round_stochastic){ .n = s->n,
-								  .first = first[variation],
-								  .rng = { 1234, 5, 6, 7 },
-								  .src = noise(s->n, ZR_F32),
-								  .dst = output(j, s->n, ZR_BF16,
-										1) };
+	j->op.round_stochastic =
+		(struct zr_op_round_stochastic){ .n = s->n,
+						 .first = first[variation],
+						 .rng = { 1234, 5, 6, 7 },
+						 .src = noise(s->n, ZR_F32),
+						 .dst = output(j, s->n, ZR_BF16, 1) };
 }
 
 static void make_fold(struct job *j, const struct shape *s, int32_t dtype, int variation)
@@ -278,12 +321,14 @@ static void make_fold(struct job *j, const struct shape *s, int32_t dtype, int v
 	int64_t blocks = (s->n + ZR_BLOCK - 1) / ZR_BLOCK;
 	int add = variation & 1, measure = variation & 2;
 
-	j->op.fold = (struct zr_op_fold){ .flags = add ? ZR_OP_ACCUMULATE : 0, .comm_dtype = dtype,
-					  .n = s->n, .g = noise(s->n, ZR_F32),
-					  .acc = output(j, s->n, ZR_F32, !add),
-					  .sumsq = measure ? output(j, blocks, ZR_F64, 1) : NULL,
-					  .nonfinite = measure ? output(j, blocks, ZR_F32, 1) :
-								 NULL };
+	j->op.fold =
+		(struct zr_op_fold){ .flags = add ? ZR_OP_ACCUMULATE : 0,
+				     .comm_dtype = dtype,
+				     .n = s->n,
+				     .g = noise(s->n, ZR_F32),
+				     .acc = output(j, s->n, ZR_F32, !add),
+				     .sumsq = measure ? output(j, blocks, ZR_F64, 1) : NULL,
+				     .nonfinite = measure ? output(j, blocks, ZR_F32, 1) : NULL };
 	j->span = blocks;
 	j->grain = 1;
 }

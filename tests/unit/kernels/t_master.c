@@ -12,7 +12,9 @@
 #include "tests/lib/sanitize.h"
 
 /* for every variant k that runs here */
-#define EACH_VARIANT(k) for (int v_ = 0; (k = fixture_kernels(v_)); v_++) if (fixture_runs(k))
+#define EACH_VARIANT(k)                                                                            \
+	for (int v_ = 0; (k = fixture_kernels(v_)); v_++)                                          \
+		if (fixture_runs(k))
 
 enum { SPAN = 65536 }; /* patterns of the lower half */
 
@@ -23,8 +25,9 @@ static void split_and_join(const struct zr_cpu_kernels *k, uint32_t upper)
 	static uint16_t lowp[SPAN], rem[SPAN], cast[SPAN];
 	struct zr_op_master split = { .n = SPAN, .master = from, .lowp = lowp, .rem = rem };
 	struct zr_op_master join = { .n = SPAN, .master = back, .lowp = lowp, .rem = rem };
-	struct zr_op_cast copy = { .dst_dtype = ZR_BF16, .src_dtype = ZR_F32, .n = SPAN,
-				   .src = from, .dst = cast };
+	struct zr_op_cast copy = {
+		.dst_dtype = ZR_BF16, .src_dtype = ZR_F32, .n = SPAN, .src = from, .dst = cast
+	};
 
 	for (uint32_t i = 0; i < SPAN; i++)
 		from[i] = zr_from_bits(upper << 16 | i);
@@ -44,12 +47,15 @@ static void split_in_24_and_join(const struct zr_cpu_kernels *k, uint32_t upper)
 	static float from[SPAN], back[SPAN], again[SPAN];
 	static uint16_t lowp[SPAN], cast[SPAN];
 	static uint8_t rem[SPAN];
-	struct zr_op_master split = { .n = SPAN, .master = from, .lowp = lowp, .rem = rem,
-				      .rem_bits = 8 };
-	struct zr_op_master join = { .n = SPAN, .master = back, .lowp = lowp, .rem = rem,
-				     .rem_bits = 8 };
-	struct zr_op_cast copy = { .dst_dtype = ZR_BF16, .src_dtype = ZR_F32, .n = SPAN,
-				   .src = back, .dst = cast };
+	struct zr_op_master split = {
+		.n = SPAN, .master = from, .lowp = lowp, .rem = rem, .rem_bits = 8
+	};
+	struct zr_op_master join = {
+		.n = SPAN, .master = back, .lowp = lowp, .rem = rem, .rem_bits = 8
+	};
+	struct zr_op_cast copy = {
+		.dst_dtype = ZR_BF16, .src_dtype = ZR_F32, .n = SPAN, .src = back, .dst = cast
+	};
 
 	for (uint32_t i = 0; i < SPAN; i++)
 		from[i] = zr_from_bits(upper << 16 | i);
@@ -75,12 +81,13 @@ static void split_in_24_and_join(const struct zr_cpu_kernels *k, uint32_t upper)
 /* Every 61st upper half, and those beside zero, infinity and NaN of either sign. */
 static void a_split_master_comes_back_and_its_upper_half_is_the_cast(void **state)
 {
-	static const uint16_t edges[] = { 0, 1, 0x7f, 0x80, 0x7f7e, 0x7f7f, 0x7f80, 0x7f81, 0x7fbf,
-					  0x7fc0, 0x7fff };
+	static const uint16_t edges[] = { 0,      1,      0x7f,   0x80,   0x7f7e, 0x7f7f,
+					  0x7f80, 0x7f81, 0x7fbf, 0x7fc0, 0x7fff };
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		for (uint32_t upper = 3; upper < SPAN; upper += sanitized() ? 61 * 7 : 61)
 			split_and_join(k, upper), split_in_24_and_join(k, upper);
 		for (size_t i = 0; i < 2 * (sizeof edges / sizeof *edges); i++) {
@@ -101,7 +108,8 @@ static void masters_of_24_bits_are_as_near_as_those_of_flashoptim(void **state)
 
 	(void)state;
 	snprintf(path, sizeof path, "%s/tests/golden/split24.txt", top ? top : ".");
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		FILE *f = fopen(path, "r");
 		double ours = 0, theirs = 0;
 		unsigned x, lowp, back;
@@ -112,8 +120,9 @@ static void masters_of_24_bits_are_as_near_as_those_of_flashoptim(void **state)
 			float from = zr_from_bits(x), to;
 			uint16_t half;
 			uint8_t code;
-			struct zr_op_master op = { .n = 1, .master = &from, .lowp = &half,
-						   .rem = &code, .rem_bits = 8 };
+			struct zr_op_master op = {
+				.n = 1, .master = &from, .lowp = &half, .rem = &code, .rem_bits = 8
+			};
 			double unit = zr_from_bits((lowp + 1) << 16) - zr_from_bits(lowp << 16),
 			       away, code_away;
 

@@ -12,13 +12,13 @@
 #include "cpu/moments8.h"
 #include "kernels_fixture.h"
 
-#define N (ZR_BLOCK + 77) /* of golden/make_moments8.py, as what follows */
-#define EVERY 13
-#define SOME ((N + EVERY - 1) / EVERY)
+#define N      (ZR_BLOCK + 77) /* of golden/make_moments8.py, as what follows */
+#define EVERY  13
+#define SOME   ((N + EVERY - 1) / EVERY)
 #define GROUPS ((N + ZR_MOMENT8_GROUP - 1) / ZR_MOMENT8_GROUP)
 
-#define EACH_VARIANT(k) \
-	for (int variant_ = 0; (k = fixture_kernels(variant_)); variant_++) \
+#define EACH_VARIANT(k)                                                                            \
+	for (int variant_ = 0; (k = fixture_kernels(variant_)); variant_++)                        \
 		if (fixture_runs(k))
 
 static double golden[256];
@@ -83,56 +83,56 @@ static void codes_stand_for_what_they_do_in_flashoptim(void **state)
  * means than division. */
 static void every_code_is_read_alike(void **state)
 {
-	static const float scales[] = { 0x1p-24f, 0.75f, 1, 1.0009765625f, 3.1415926f,
-					ZR_SCALE8_LARGEST };
+	static const float scales[] = { 0x1p-24f,      0.75f,      1,
+					1.0009765625f, 3.1415926f, ZR_SCALE8_LARGEST };
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
 	EACH_VARIANT(k)
-		for (size_t s = 0; s < sizeof scales / sizeof *scales; s++)
-			for (int root = 0; root <= 1; root++) {
-				void *block = moments();
-				float *x = fixture_buffer(256, ZR_F32), y[ZR_MOMENT8_GROUP];
-				for (int i = 0; i < 256; i++) {
-					*zr_codes8(block, i) = (uint8_t)i;
-					*zr_scale8(block, i) = zr_f16(scales[s]);
-				}
-				k->state8_get(block, root, x, 0, 256);
-				for (int i = 0; i < 256; i += ZR_MOMENT8_GROUP) {
-					zr_get8(block, i, ZR_MOMENT8_GROUP, root, y);
-					assert_memory_equal(x + i, y, sizeof y);
-				}
-				fixture_release();
+	for (size_t s = 0; s < sizeof scales / sizeof *scales; s++)
+		for (int root = 0; root <= 1; root++) {
+			void *block = moments();
+			float *x = fixture_buffer(256, ZR_F32), y[ZR_MOMENT8_GROUP];
+			for (int i = 0; i < 256; i++) {
+				*zr_codes8(block, i) = (uint8_t)i;
+				*zr_scale8(block, i) = zr_f16(scales[s]);
 			}
+			k->state8_get(block, root, x, 0, 256);
+			for (int i = 0; i < 256; i += ZR_MOMENT8_GROUP) {
+				zr_get8(block, i, ZR_MOMENT8_GROUP, root, y);
+				assert_memory_equal(x + i, y, sizeof y);
+			}
+			fixture_release();
+		}
 }
 
 /* The same codes in every variant of numbers in the middle of two of them, and a few bits away: a
  * quotient that is only nearly right would be rounded to the other. */
 static void numbers_between_codes_are_put_alike(void **state)
 {
-	static const float scales[] = { 0x1p-24f, 0x1p-20f, 0.75f, 1.0009765625f, 3.140625f,
-					ZR_SCALE8_LARGEST };
+	static const float scales[] = { 0x1p-24f,      0x1p-20f,  0.75f,
+					1.0009765625f, 3.140625f, ZR_SCALE8_LARGEST };
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
 	EACH_VARIANT(k)
-		for (size_t s = 0; s < sizeof scales / sizeof *scales; s++)
-			for (int bits = -40; bits <= 40; bits++) {
-				void *block = moments();
-				float *x = fixture_buffer(256, ZR_F32);
-				for (int i = 0; i < 256; i++) {
-					float middle = (float)(i - 128 + (i % 3 == 0)) / 2;
-					float m = scales[s] * middle / (254 - fabsf(middle));
-					x[i] = zr_from_bits(zr_bits(m) + (uint32_t)bits);
-					if (m == 0 || i % ZR_MOMENT8_GROUP == 0)
-						x[i] = scales[s];
-				}
-				k->state8_put(block, 0, x, 0, 256);
-				for (int i = 0; i < 256; i++)
-					assert_int_equal((int8_t)*zr_codes8(block, i),
-							 zr_signed8_code(x[i], scales[s]));
-				fixture_release();
+	for (size_t s = 0; s < sizeof scales / sizeof *scales; s++)
+		for (int bits = -40; bits <= 40; bits++) {
+			void *block = moments();
+			float *x = fixture_buffer(256, ZR_F32);
+			for (int i = 0; i < 256; i++) {
+				float middle = (float)(i - 128 + (i % 3 == 0)) / 2;
+				float m = scales[s] * middle / (254 - fabsf(middle));
+				x[i] = zr_from_bits(zr_bits(m) + (uint32_t)bits);
+				if (m == 0 || i % ZR_MOMENT8_GROUP == 0)
+					x[i] = scales[s];
 			}
+			k->state8_put(block, 0, x, 0, 256);
+			for (int i = 0; i < 256; i++)
+				assert_int_equal((int8_t)*zr_codes8(block, i),
+						 zr_signed8_code(x[i], scales[s]));
+			fixture_release();
+		}
 }
 
 /* Codes differ where a number lies near the border of two: theirs are relative to what the scale is
@@ -163,8 +163,7 @@ static void follows_scales(int step, const char *which, const void *block)
 	read_golden(name, GROUPS);
 	for (int g = 0; g < GROUPS; g++)
 		fixture_near(zr_from_f16(*zr_scale8(block, (int64_t)g * ZR_MOMENT8_GROUP)),
-			     golden[g],
-			 (step == 1 ? 1e-8 : 0.02) * golden[g]);
+			     golden[g], (step == 1 ? 1e-8 : 0.02) * golden[g]);
 }
 
 static void follows(int step, const struct zr_op_adamw *op)
@@ -186,13 +185,22 @@ static void fifty_updates_follow_flashoptim(void **state)
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		struct zr_scalars scalars = { .grad_mult = 1, .lr = 0x1p-7f };
 		float *p = fixture_buffer(N, ZR_F32), *g = fixture_buffer(N, ZR_F32);
-		struct zr_op_adamw op = { .bias_correction = 1, .n = N, .beta1 = 0.9, .beta2 = 0.95,
-					  .eps = 1e-8, .weight_decay = 0.1, .scalars = &scalars,
-					  .moment_dtype = ZR_U8, .master = p, .grad = g,
-					  .m = moments(), .v = moments() };
+		struct zr_op_adamw op = { .bias_correction = 1,
+					  .n = N,
+					  .beta1 = 0.9,
+					  .beta2 = 0.95,
+					  .eps = 1e-8,
+					  .weight_decay = 0.1,
+					  .scalars = &scalars,
+					  .moment_dtype = ZR_U8,
+					  .master = p,
+					  .grad = g,
+					  .m = moments(),
+					  .v = moments() };
 		uint64_t x = 5;
 
 		for (int i = 0; i < N; i++)
@@ -214,9 +222,16 @@ static const float *one_update(const struct zr_cpu_kernels *k, const float *g, v
 {
 	const struct zr_scalars scalars = { .step = 1, .grad_mult = 1, .lr = 0x1p-7f };
 	float *grad = fixture_buffer(64, ZR_F32), *master = fixture_buffer(64, ZR_F32);
-	struct zr_op_adamw op = { .n = 64, .beta1 = 0.5, .beta2 = 0.75, .eps = 1e-8,
-				  .scalars = &scalars, .moment_dtype = ZR_U8, .master = master,
-				  .grad = grad, .m = m, .v = v };
+	struct zr_op_adamw op = { .n = 64,
+				  .beta1 = 0.5,
+				  .beta2 = 0.75,
+				  .eps = 1e-8,
+				  .scalars = &scalars,
+				  .moment_dtype = ZR_U8,
+				  .master = master,
+				  .grad = grad,
+				  .m = m,
+				  .v = v };
 
 	memset(m, 0, ZR_MOMENT8_BYTES);
 	memset(v, 0, ZR_MOMENT8_BYTES);
@@ -239,7 +254,8 @@ static void zeros_are_kept(void **state)
 	static const float g[32];
 
 	(void)state;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		void *m = moments(), *v = moments();
 		const float *p = one_update(k, g, m, v);
 		assert_int_equal(*zr_scale8(m, 0), 0);
@@ -257,18 +273,18 @@ static void what_is_not_finite_is_nan_for_its_group(void **state)
 
 	(void)state;
 	EACH_VARIANT(k)
-		for (int b = 0; b < 4; b++) {
-			void *m = moments(), *v = moments();
-			float g[32] = { 1, 1, 1 }, x[32];
-			g[7 * b] = bad[b];
-			one_update(k, g, m, v);
-			for (int root = 0; root <= 1; root++) {
-				zr_get8(root ? v : m, 0, 32, root, x);
-				for (int i = 0; i < 32; i++)
-					assert_true(isnan(x[i]));
-			}
-			fixture_release();
+	for (int b = 0; b < 4; b++) {
+		void *m = moments(), *v = moments();
+		float g[32] = { 1, 1, 1 }, x[32];
+		g[7 * b] = bad[b];
+		one_update(k, g, m, v);
+		for (int root = 0; root <= 1; root++) {
+			zr_get8(root ? v : m, 0, 32, root, x);
+			for (int i = 0; i < 32; i++)
+				assert_true(isnan(x[i]));
 		}
+		fixture_release();
+	}
 }
 
 /* Scales of fp16 would be 0 or infinite. */
@@ -279,18 +295,17 @@ static void scales_neither_vanish_nor_overflow(void **state)
 
 	(void)state;
 	EACH_VARIANT(k)
-		for (int s = 0; s < 4; s++) {
-			void *m = moments(), *v = moments();
-			uint16_t scale = size[s] < 1 ? 1 : ZR_SCALE8_MOST;
-			float g[32] = { size[s], -size[s] };
-			one_update(k, g, m, v);
-			assert_int_equal(*zr_scale8(m, 0), scale);
-			assert_int_equal(*zr_scale8(v, 0), scale);
-			assert_true(s >= 2 ? *zr_codes8(v, 1) == 255 &&
-						    (int8_t)*zr_codes8(m, 1) == -127 :
-					    *zr_codes8(v, 1) >= 1 && (int8_t)*zr_codes8(m, 1) <= 0);
-			fixture_release();
-		}
+	for (int s = 0; s < 4; s++) {
+		void *m = moments(), *v = moments();
+		uint16_t scale = size[s] < 1 ? 1 : ZR_SCALE8_MOST;
+		float g[32] = { size[s], -size[s] };
+		one_update(k, g, m, v);
+		assert_int_equal(*zr_scale8(m, 0), scale);
+		assert_int_equal(*zr_scale8(v, 0), scale);
+		assert_true(s >= 2 ? *zr_codes8(v, 1) == 255 && (int8_t)*zr_codes8(m, 1) == -127 :
+				     *zr_codes8(v, 1) >= 1 && (int8_t)*zr_codes8(m, 1) <= 0);
+		fixture_release();
+	}
 }
 
 /* Else m / eps would be the step of a parameter whose m has a code. */
@@ -299,7 +314,8 @@ static void a_small_root_is_not_rounded_to_zero(void **state)
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		void *m = moments(), *v = moments();
 		float g[32] = { 1, 1e-4f, -1e-12f, 0 };
 		one_update(k, g, m, v);
@@ -331,7 +347,7 @@ static void what_is_read_is_near_what_was_put(void **state)
 				double r = root ? sqrt(x[i]) : fabs(x[i]) / scale;
 				double half = root ? scale / 254 : scale * (1 + r) * (1 + r) / 500;
 				fixture_near(root ? sqrt(y[i]) : y[i], root ? r : x[i],
-					 root && r < scale / 255 ? scale / 254 : half);
+					     root && r < scale / 255 ? scale / 254 : half);
 			}
 		}
 	}
@@ -348,12 +364,15 @@ struct split {
 
 static struct split drawn_split(int32_t bits, int32_t moments)
 {
-	struct split s = { fixture_buffer(N, ZR_F32), fixture_buffer(N, ZR_F32),
-			   fixture_buffer(N, ZR_BF16), fixture_buffer(N, ZR_BF16),
+	struct split s = { fixture_buffer(N, ZR_F32),
+			   fixture_buffer(N, ZR_F32),
+			   fixture_buffer(N, ZR_BF16),
+			   fixture_buffer(N, ZR_BF16),
 			   fixture_buffer(2 * ZR_BLOCK, ZR_F32),
 			   fixture_buffer(2 * ZR_BLOCK, ZR_F32) };
-	struct zr_op_master op = { .n = N, .master = s.master, .lowp = s.lowp, .rem = s.rem,
-				   .rem_bits = bits };
+	struct zr_op_master op = {
+		.n = N, .master = s.master, .lowp = s.lowp, .rem = s.rem, .rem_bits = bits
+	};
 	uint64_t x = 3;
 
 	memset(s.rem, 0, N * sizeof(uint16_t));
@@ -376,13 +395,27 @@ static void update_split(const struct zr_cpu_kernels *k, const struct split *s, 
 			 int32_t moments, int32_t bits, int joined)
 {
 	const struct zr_scalars scalars = { .step = 3, .grad_mult = 0.5f, .lr = 0x1p-7f };
-	struct zr_op_master split = { .n = N, .master = s->master, .lowp = s->lowp, .rem = s->rem,
-				      .rem_bits = bits };
-	struct zr_op_adamw a = { .bias_correction = 1, .n = N, .beta1 = 0.9, .beta2 = 0.95,
-				 .eps = 1e-8, .weight_decay = 0.1, .scalars = &scalars,
-				 .moment_dtype = moments, .grad = s->grad, .m = s->m, .v = s->v };
-	struct zr_op_lion l = { .n = N, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1,
-				.scalars = &scalars, .moment_dtype = moments, .grad = s->grad,
+	struct zr_op_master split = {
+		.n = N, .master = s->master, .lowp = s->lowp, .rem = s->rem, .rem_bits = bits
+	};
+	struct zr_op_adamw a = { .bias_correction = 1,
+				 .n = N,
+				 .beta1 = 0.9,
+				 .beta2 = 0.95,
+				 .eps = 1e-8,
+				 .weight_decay = 0.1,
+				 .scalars = &scalars,
+				 .moment_dtype = moments,
+				 .grad = s->grad,
+				 .m = s->m,
+				 .v = s->v };
+	struct zr_op_lion l = { .n = N,
+				.beta1 = 0.9,
+				.beta2 = 0.95,
+				.weight_decay = 0.1,
+				.scalars = &scalars,
+				.moment_dtype = moments,
+				.grad = s->grad,
 				.m = s->m };
 
 	if (joined) {
@@ -407,7 +440,8 @@ static void a_split_master_is_joined_updated_and_split(void **state)
 	const struct zr_cpu_kernels *k;
 
 	(void)state;
-	EACH_VARIANT(k) {
+	EACH_VARIANT(k)
+	{
 		for (int i = 0; i < 8; i++) {
 			int32_t bits = i & 1 ? 16 : 8, moments = types[i >> 1 & 1];
 			struct split whole = drawn_split(bits, moments),

@@ -45,13 +45,22 @@ static void heads_golden(void **state)
 	uint64_t x = 10;
 	need(m);
 	void *part = fixture_buffer(C, m->real), *in = fixture_drawn(&x, N, m->dtype, 1);
-	struct zr_op_rmsnorm op = { .flags = ZR_RMSNORM_PLUS_ONE, .dtype = m->dtype, .rows = ROWS,
-				    .width = C, .eps = 1e-5f, .per_row = HEADS,
-				    .x_stride = STRIDE, .y_stride = STRIDE };
+	struct zr_op_rmsnorm op = { .flags = ZR_RMSNORM_PLUS_ONE,
+				    .dtype = m->dtype,
+				    .rows = ROWS,
+				    .width = C,
+				    .eps = 1e-5f,
+				    .per_row = HEADS,
+				    .x_stride = STRIDE,
+				    .y_stride = STRIDE };
 	struct zr_op_rmsnorm_bwd bwd = { .flags = ZR_RMSNORM_PLUS_ONE | ZR_RMSNORM_STORE,
-					 .dtype = m->dtype, .rows = ROWS, .width = C,
-					 .per_row = HEADS, .x_stride = STRIDE,
-					 .dy_stride = WIDE, .dx_stride = WIDE };
+					 .dtype = m->dtype,
+					 .rows = ROWS,
+					 .width = C,
+					 .per_row = HEADS,
+					 .x_stride = STRIDE,
+					 .dy_stride = WIDE,
+					 .dx_stride = WIDE };
 
 	op.x = op.y = spread(in, STRIDE, m->dtype);
 	bwd.x = spread(in, STRIDE, m->dtype);
@@ -75,10 +84,17 @@ static void no_gamma_golden(void **state)
 	uint64_t x = 10;
 	need(m);
 	void *in = fixture_drawn(&x, N, m->dtype, 1);
-	struct zr_op_rmsnorm op = { .dtype = m->dtype, .rows = ROWS, .width = C, .eps = 1e-5f,
-				    .per_row = HEADS, .x_stride = STRIDE };
-	struct zr_op_rmsnorm_bwd bwd = { .flags = ZR_RMSNORM_STORE, .dtype = m->dtype,
-					 .rows = ROWS, .width = C, .per_row = HEADS,
+	struct zr_op_rmsnorm op = { .dtype = m->dtype,
+				    .rows = ROWS,
+				    .width = C,
+				    .eps = 1e-5f,
+				    .per_row = HEADS,
+				    .x_stride = STRIDE };
+	struct zr_op_rmsnorm_bwd bwd = { .flags = ZR_RMSNORM_STORE,
+					 .dtype = m->dtype,
+					 .rows = ROWS,
+					 .width = C,
+					 .per_row = HEADS,
 					 .x_stride = STRIDE };
 
 	fixture_drawn(&x, C, m->dtype, 1);
@@ -102,8 +118,9 @@ static void no_beta_golden(void **state)
 	for (int wanted = 0; wanted < 2; wanted++) {
 		uint64_t x = 12;
 		void *part = wanted ? fixture_buffer(2 * C, m->real) : NULL;
-		struct zr_op_layernorm op = { .dtype = m->dtype, .rows = ROWS, .width = C,
-					      .eps = 1e-5f };
+		struct zr_op_layernorm op = {
+			.dtype = m->dtype, .rows = ROWS, .width = C, .eps = 1e-5f
+		};
 		struct zr_op_layernorm_bwd bwd = { .dtype = m->dtype, .rows = ROWS, .width = C };
 
 		bwd.x = op.x = fixture_drawn(&x, N, m->dtype, 1);

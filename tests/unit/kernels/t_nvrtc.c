@@ -74,7 +74,8 @@ static void a_bad_text_is_refused_by_name(void **state)
 	assert_int_equal(compile(&sources[0],
 				 "static float update(const float *k, float g, float p, float *s) "
 				 "{ return fabricated(p); }",
-				 80, &code, &bytes), ZR_EINVAL);
+				 80, &code, &bytes),
+			 ZR_EINVAL);
 }
 
 int main(void)

@@ -25,8 +25,8 @@ static uint32_t draw32(uint64_t *state)
  * infinities */
 static uint16_t operand(uint64_t *state, int kind)
 {
-	static const uint16_t odd[] = { 0, 0x8000, 1, 0x8001, 0x7f, 0x80, 0x3f80, 0xbf80, 0x7f80,
-					0xff80, 0x7fc0 };
+	static const uint16_t odd[] = { 0,      0x8000, 1,      0x8001, 0x7f,  0x80,
+					0x3f80, 0xbf80, 0x7f80, 0xff80, 0x7fc0 };
 	const uint32_t x = draw32(state), low = x & 0x807f, e = x >> 16;
 	switch (kind) {
 	case 0:
@@ -100,8 +100,14 @@ static struct product make(uint64_t *seed, const int64_t *mnk, uint32_t flags, i
 	const int64_t m = mnk[0], n = mnk[1], k = mnk[2];
 	struct product p = { .with_low = low };
 	p.op = (struct zr_op_matmul){
-		.size = sizeof p.op, .flags = flags, .a_dtype = ZR_BF16, .b_dtype = ZR_BF16,
-		.d_dtype = d_dtype, .m = m, .n = n, .k = k,
+		.size = sizeof p.op,
+		.flags = flags,
+		.a_dtype = ZR_BF16,
+		.b_dtype = ZR_BF16,
+		.d_dtype = d_dtype,
+		.m = m,
+		.n = n,
+		.k = k,
 		.lda = (flags & ZR_MM_TRANS_A ? m : k) + (int64_t)(*seed % 3),
 		.ldb = (flags & ZR_MM_TRANS_B ? k : n) + (int64_t)(*seed / 3 % 3),
 		.ldd = n + 1,
@@ -109,8 +115,11 @@ static struct product make(uint64_t *seed, const int64_t *mnk, uint32_t flags, i
 	p.op.a = fixture_drawn(seed, p.op.lda * (flags & ZR_MM_TRANS_A ? k : m), ZR_BF16, 1);
 	p.op.b = fixture_drawn(seed, p.op.ldb * (flags & ZR_MM_TRANS_B ? n : k), ZR_BF16, 0x1p-3);
 	p.op.bias = bias ? fixture_drawn(seed, n, ZR_BF16, 1) : NULL;
-	p.low = (struct zr_op_matmul_low_rank){ .size = sizeof p.low, .r = 5, .gain = 0.5f,
-						.product = p.op, .dropout = low > 1 ? 0.25f : 0,
+	p.low = (struct zr_op_matmul_low_rank){ .size = sizeof p.low,
+						.r = 5,
+						.gain = 0.5f,
+						.product = p.op,
+						.dropout = low > 1 ? 0.25f : 0,
 						.flags = low > 1 ? ZR_LR_TRANS_V : 0 };
 	p.low.u = fixture_drawn(seed, m * 5, ZR_BF16, 1);
 	p.low.v = fixture_drawn(seed, n * 5, ZR_BF16, 1);
@@ -151,7 +160,8 @@ static void compare(tile_fn *tile, int tiles, struct product *p, uint64_t *seed,
 	}
 	if (memcmp(d[0], d[1], (size_t)size) || memcmp(pre[0], pre[1], (size_t)size))
 		fail_msg("tiles %d: %lld x %lld x %lld, flags %u, result %d, low rank %d: other "
-			 "bits", tiles, (long long)m, (long long)n, (long long)p->op.k, p->op.flags,
+			 "bits",
+			 tiles, (long long)m, (long long)n, (long long)p->op.k, p->op.flags,
 			 p->op.d_dtype, p->with_low);
 }
 
@@ -238,8 +248,10 @@ static void hold_few_rows(tile_fn *tile)
 	for (size_t s = 0; s < sizeof nk / sizeof *nk; s++)
 		for (int i = 0; i < 9 * 4 * 5; i++) {
 			const int64_t mnk[] = { 1 + i % 9, nk[s][0], nk[s][1] };
-			struct product p = make(&seed, mnk, (i / 9 % 2 ? ZR_MM_TRANS_B : 0) |
-						(i / 18 % 2 ? ZR_MM_ACCUMULATE : 0), ZR_F32, 0, 0);
+			struct product p = make(&seed, mnk,
+						(i / 9 % 2 ? ZR_MM_TRANS_B : 0) |
+							(i / 18 % 2 ? ZR_MM_ACCUMULATE : 0),
+						ZR_F32, 0, 0);
 			struct zr_op_matmul op = p.op;
 			uint16_t *a = (uint16_t *)(uintptr_t)op.a, *b = (uint16_t *)(uintptr_t)op.b;
 			const int64_t all = op.m * op.ldd;
@@ -250,8 +262,8 @@ static void hold_few_rows(tile_fn *tile)
 			     e++)
 				b[e] = operand(&seed, i / 36);
 			for (int64_t e = 0; e < all; e++)
-				d[0][e] = d[1][e] = zr_from_bits((uint32_t)operand(&seed, i / 36)
-								 << 16);
+				d[0][e] = d[1][e] =
+					zr_from_bits((uint32_t)operand(&seed, i / 36) << 16);
 			op.d = d[0];
 			tile(&op, NULL, 0, op.m, 0, op.n, scratch);
 			op.d = d[1];
@@ -259,8 +271,9 @@ static void hold_few_rows(tile_fn *tile)
 			for (int64_t e = 0; e < all; e++)
 				if (!same(d[0][e], d[1][e]))
 					fail_msg("%lld x %lld x %lld, flags %u, values %d: %a, "
-						 "twin %a", (long long)op.m, (long long)op.n,
-						 (long long)op.k, op.flags, i / 36, (double)d[0][e],
+						 "twin %a",
+						 (long long)op.m, (long long)op.n, (long long)op.k,
+						 op.flags, i / 36, (double)d[0][e],
 						 (double)d[1][e]);
 			fixture_release();
 		}

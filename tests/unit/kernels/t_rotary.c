@@ -42,9 +42,15 @@ static void part_golden(void **state)
 	const struct mode *m = *state;
 	uint64_t x = 11;
 	need(m);
-	struct zr_op_rotary op = { .dtype = m->dtype, .batch = 2, .length = LENGTH,
-				   .heads = HEADS, .head_dim = DIM, .stride = STRIDE,
-				   .rotary_dim = TURNED, .head_stride = HEAD, .gain = 1.375f };
+	struct zr_op_rotary op = { .dtype = m->dtype,
+				   .batch = 2,
+				   .length = LENGTH,
+				   .heads = HEADS,
+				   .head_dim = DIM,
+				   .stride = STRIDE,
+				   .rotary_dim = TURNED,
+				   .head_stride = HEAD,
+				   .gain = 1.375f };
 	void *in = fixture_drawn(&x, N, m->dtype, 1), *dout = fixture_drawn(&x, N, m->dtype, 1);
 
 	for (int i = 0; i < TURNED / 2; i++)

@@ -7,7 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#define EACH_VARIANT(k) for (int v_ = 0; (k = fixture_kernels(v_)); v_++) if (fixture_runs(k))
+#define EACH_VARIANT(k)                                                                            \
+	for (int v_ = 0; (k = fixture_kernels(v_)); v_++)                                          \
+		if (fixture_runs(k))
 
 enum { MOST = 300 };
 static const int64_t lengths[] = { 1, 2, 15, 64, 67, MOST };
@@ -38,20 +40,20 @@ static void blocks_have_the_loss_of_one_pass(void **state)
 
 	(void)state;
 	EACH_VARIANT(k)
-		for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
-			for (int64_t block = 1; block <= lengths[i]; block += 13) {
-				const int32_t target = (int32_t)lengths[i] / 2;
-				float *x = fixture_drawn(&seed, lengths[i], ZR_F32, 8);
-				float one[2], all[2];
-				/* the first block has nothing that counts */
-				for (int64_t j = 0; j < block && j < target; j++)
-					x[j] = -INFINITY;
-				fixture_near(in_blocks(k, x, lengths[i], block, target, all),
-					     in_one_pass(k, x, lengths[i], target, 1, one), 1e-5);
-				fixture_near(all[0], one[0], 0);
-				fixture_near(all[1], one[1], 1e-5);
-				fixture_release();
-			}
+	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+		for (int64_t block = 1; block <= lengths[i]; block += 13) {
+			const int32_t target = (int32_t)lengths[i] / 2;
+			float *x = fixture_drawn(&seed, lengths[i], ZR_F32, 8);
+			float one[2], all[2];
+			/* the first block has nothing that counts */
+			for (int64_t j = 0; j < block && j < target; j++)
+				x[j] = -INFINITY;
+			fixture_near(in_blocks(k, x, lengths[i], block, target, all),
+				     in_one_pass(k, x, lengths[i], target, 1, one), 1e-5);
+			fixture_near(all[0], one[0], 0);
+			fixture_near(all[1], one[1], 1e-5);
+			fixture_release();
+		}
 }
 
 static void what_is_not_finite_shows_in_the_loss(void **state)
@@ -62,18 +64,18 @@ static void what_is_not_finite_shows_in_the_loss(void **state)
 
 	(void)state;
 	EACH_VARIANT(k)
-		for (int64_t at = 0; at < MOST; at++) {
-			float *x = fixture_drawn(&seed, MOST, ZR_F32, 1), stats[2];
-			x[at] = bad[at % 2];
-			for (int backward = 0; backward < 2; backward++)
-				assert_false(isfinite(in_one_pass(k, x, MOST, 7, backward, stats)));
-			assert_false(isfinite(in_blocks(k, x, MOST, 100, 7, stats)));
-			for (int64_t i = 0; i < MOST; i++)
-				if (i != at && i / 100 == at / 100)
-					x[i] = -INFINITY; /* all of the block but that */
-			assert_false(isfinite(in_blocks(k, x, MOST, 100, 7, stats)));
-			fixture_release();
-		}
+	for (int64_t at = 0; at < MOST; at++) {
+		float *x = fixture_drawn(&seed, MOST, ZR_F32, 1), stats[2];
+		x[at] = bad[at % 2];
+		for (int backward = 0; backward < 2; backward++)
+			assert_false(isfinite(in_one_pass(k, x, MOST, 7, backward, stats)));
+		assert_false(isfinite(in_blocks(k, x, MOST, 100, 7, stats)));
+		for (int64_t i = 0; i < MOST; i++)
+			if (i != at && i / 100 == at / 100)
+				x[i] = -INFINITY; /* all of the block but that */
+		assert_false(isfinite(in_blocks(k, x, MOST, 100, 7, stats)));
+		fixture_release();
+	}
 }
 
 int main(void)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TILE_ROWS 16
+#define TILE_ROWS  16
 #define TILE_BYTES 64
 
 struct tile_register {
@@ -80,8 +80,7 @@ static inline void tile_multiply_add(int c, int a, int b)
 			const float pair[2] = { tile_bf16(left->row[m], 2 * k),
 						tile_bf16(left->row[m], 2 * k + 1) };
 			for (int n = 0; n < 2 * TILE_ROWS; n++)
-				sums[n] = tile_no_denormal(
-					fmaf(pair[n % 2], in_b[k][n], sums[n]));
+				sums[n] = tile_no_denormal(fmaf(pair[n % 2], in_b[k][n], sums[n]));
 		}
 		memcpy(dest, tile_at(c)->row[m], sizeof dest);
 		for (int n = 0; n < TILE_ROWS; n++) {
@@ -92,10 +91,10 @@ static inline void tile_multiply_add(int c, int a, int b)
 	}
 }
 
-#define TILE_ZERO(t) memset(tile_at(t), 0, sizeof(struct tile_register))
-#define TILE_LOAD(t, from, stride) tile_load(t, from, stride)
+#define TILE_ZERO(t)                 memset(tile_at(t), 0, sizeof(struct tile_register))
+#define TILE_LOAD(t, from, stride)   tile_load(t, from, stride)
 #define TILE_STREAM(t, from, stride) tile_load(t, from, stride)
-#define TILE_STORE(t, to, stride) tile_store(t, to, stride)
-#define TILE_MULTIPLY_ADD(c, a, b) tile_multiply_add(c, a, b)
+#define TILE_STORE(t, to, stride)    tile_store(t, to, stride)
+#define TILE_MULTIPLY_ADD(c, a, b)   tile_multiply_add(c, a, b)
 
 #endif

@@ -35,7 +35,8 @@ void fixture_setup(struct zr_setup *s, uint64_t bytes, uint32_t inflight)
 {
 	memset(s, 0, sizeof *s);
 	for (int i = 0; i < ZR_R_COUNT; i++)
-		s->plan.region[i] = (struct zr_region){ .what = "a region", .bytes = bytes,
+		s->plan.region[i] = (struct zr_region){ .what = "a region",
+							.bytes = bytes,
 							.room = bytes,
 							.offset = (uint64_t)i << 40 };
 	s->plan.region[ZR_R_STATE].store = ZR_STORE_OPTIMIZER;
@@ -49,20 +50,25 @@ void fixture_setup(struct zr_setup *s, uint64_t bytes, uint32_t inflight)
 int32_t fixture_add(struct zr_lowered *p, int kind, int queue)
 {
 	p->instr = more(p->instr, p->n + 1, &p->cap, sizeof *p->instr);
-	p->instr[p->n] = (struct zr_instr){ .kind = (uint8_t)kind, .queue = (uint8_t)queue,
-					    .op = -1, .unit = -1, .first = p->n_operand,
+	p->instr[p->n] = (struct zr_instr){ .kind = (uint8_t)kind,
+					    .queue = (uint8_t)queue,
+					    .op = -1,
+					    .unit = -1,
+					    .first = p->n_operand,
 					    .after = p->n_dep };
 	return p->n++;
 }
 
 void fixture_touch(struct zr_lowered *p, uint32_t access, int32_t region, int32_t whose,
-		   uint64_t at,
-	       uint64_t bytes)
+		   uint64_t at, uint64_t bytes)
 {
 	p->operand = more(p->operand, p->n_operand + 1, &p->cap_operand, sizeof *p->operand);
-	p->operand[p->n_operand++] = (struct zr_operand){ .region = region, .whose = whose,
-							 .access = access, .unit = -1, .at = at,
-							 .bytes = bytes };
+	p->operand[p->n_operand++] = (struct zr_operand){ .region = region,
+							  .whose = whose,
+							  .access = access,
+							  .unit = -1,
+							  .at = at,
+							  .bytes = bytes };
 	p->instr[p->n - 1].n++;
 }
 
@@ -290,12 +296,12 @@ struct machine {
 	const struct zr_setup *s;
 	const struct zr_lowered *p;
 	uint8_t memory[ZR_R_COUNT][2][FIXTURE_BYTES];
-	uint64_t *read;      /* [n] hash of what each read */
-	uint8_t *state;      /* [n] */
-	uint8_t *late;       /* [n] 1: reads at its start, writes at its end; 2: both at its end */
-	uint8_t *urgent;     /* [n] first needs it */
+	uint64_t *read;  /* [n] hash of what each read */
+	uint8_t *state;  /* [n] */
+	uint8_t *late;   /* [n] 1: reads at its start, writes at its end; 2: both at its end */
+	uint8_t *urgent; /* [n] first needs it */
 	uint64_t random;
-	int lazy;            /* nothing ends while anything can start */
+	int lazy; /* nothing ends while anything can start */
 	int32_t last, first;
 };
 
@@ -444,8 +450,7 @@ struct fixture_run fixture_in_order(const struct zr_setup *s, const struct zr_lo
 }
 
 struct fixture_run fixture_shuffled(const struct zr_setup *s, const struct zr_lowered *p,
-				    uint64_t seed,
-			    int32_t last, int32_t first)
+				    uint64_t seed, int32_t last, int32_t first)
 {
 	struct machine m = begin(s, p);
 	m.random = seed;

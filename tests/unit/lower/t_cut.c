@@ -24,7 +24,7 @@
 struct count {
 	int64_t setups, refused_setups, of_kind[4], with_parts, instructions, dependencies, missed;
 	int64_t waits, behind; /* for late writes; for writes that a store keeps reads behind */
-	int64_t decided; /* updates after what was decided */
+	int64_t decided;       /* updates after what was decided */
 };
 
 static void *copied(const void *from, size_t n)
@@ -165,12 +165,11 @@ static void cut_dependencies(const struct proof *v, struct zr_lowered *p, int32_
 		if (!accepts_without(v, p, j, k))
 			continue;
 		if (!c->missed++)
-			print_message("# program %s: %s (%d) without %s (%d)\n",
-				      zr_lowered_name[p->id],
-				      zr_instr_text(s, p, j, a, sizeof a), j,
-				      zr_instr_text(s, p, p->dep[p->instr[j].after + k], b,
-						    sizeof b),
-				      p->dep[p->instr[j].after + k]);
+			print_message(
+				"# program %s: %s (%d) without %s (%d)\n", zr_lowered_name[p->id],
+				zr_instr_text(s, p, j, a, sizeof a), j,
+				zr_instr_text(s, p, p->dep[p->instr[j].after + k], b, sizeof b),
+				p->dep[p->instr[j].after + k]);
 	}
 }
 
@@ -214,8 +213,8 @@ static int cut_setup(int world, const char *const *options, struct count *c)
 }
 
 static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1",
-				      "zero.plugin=stage2", "zero.plugin=stage3", "zero.plugin=hpz",
-				      "zero.plugin=mics" };
+				      "zero.plugin=stage2", "zero.plugin=stage3",
+				      "zero.plugin=hpz",    "zero.plugin=mics" };
 static const char *const memories[][2] = { { "device.threads=1", "device.threads=1" },
 					   { "device.memory=64M", "device.threads=1" },
 					   { "device.memory=64M", "device.separate=yes" } };

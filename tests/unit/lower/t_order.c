@@ -230,11 +230,11 @@ static void requests(void **unused)
 	setup.offload[0].info.max_inflight = 2;
 	request(0, 0);
 	request(0, 8);
-	request(1, 16);  /* 2: one too many */
+	request(1, 16); /* 2: one too many */
 	one(ZR_Q_COMPUTE, R | W, ZR_R_PARAM, 8, 8);
-	request(1, 8);   /* 4: 1 is over, as 3 was issued; 2 and 4 under way */
-	request(0, 16);  /* 5: waits for 2 anyway */
-	request(0, 24);  /* 6 */
+	request(1, 8);  /* 4: 1 is over, as 3 was issued; 2 and 4 under way */
+	request(0, 16); /* 5: waits for 2 anyway */
+	request(0, 24); /* 6 */
 	fixture_add(&program, ZR_I_WRITE, ZR_Q_STORE);
 	fixture_touch(&program, R, ZR_R_PARAM, ZR_MINE, 0, 8);
 	fixture_touch(&program, W, ZR_R_ACT_OFFLOADED, ZR_MINE, 0, 8); /* 7: another store */
@@ -422,8 +422,8 @@ static void every_dependency_counts(void **unused)
 		cut_each(&c);
 	}
 	printf("# %d dependencies cut: %d refused; of %d that are for bytes %d change what is "
-	       "read or left, %d what is left\n", c.all, c.refused, c.all - c.limits, c.differ,
-	       c.memory);
+	       "read or left, %d what is left\n",
+	       c.all, c.refused, c.all - c.limits, c.differ, c.memory);
 	assert_true(c.all > 1000 && c.limits > 0);
 	assert_int_equal(c.refused, c.all);
 	assert_true(c.differ > (c.all - c.limits) * 9 / 10);
@@ -568,7 +568,8 @@ static void thousand_layers(void **unused)
 	if (zr_verify(&setup, &program, &err))
 		fail_msg("%s", err.text);
 	printf("# %d instructions, %d operands, %d dependencies: ordered in %.3f s, verified in "
-	       "%.3f s\n", program.n, program.n_operand, program.n_dep, t1 - t0, seconds() - t1);
+	       "%.3f s\n",
+	       program.n, program.n_operand, program.n_dep, t1 - t0, seconds() - t1);
 }
 
 int main(void)

@@ -86,6 +86,7 @@ static void done(struct model *m)
 }
 
 #define DECLARE(plugin, ...) declare(plugin, (const char *const[]){ __VA_ARGS__, NULL })
+
 #define SMALL "layers", "2", "heads", "4", "width", "16", "context", "32", "vocabulary", "61"
 
 static void presets_have_the_published_sizes(void **state)

@@ -233,9 +233,11 @@ static void same_bits_for_one_and_two_workers(struct fixture_setup s)
 static void I1_same_bits_for_any_number_of_workers(void **state)
 {
 	/* Large enough for several tiles of everything. */
-	struct fixture_setup s = { .dtype = ZR_F32, .batch = 3, .length = 100,
-			       .options = { "width", "96", "context", "100", "vocabulary", "1009",
-					    NULL } };
+	struct fixture_setup s = { .dtype = ZR_F32,
+				   .batch = 3,
+				   .length = 100,
+				   .options = { "width", "96", "context", "100", "vocabulary",
+						"1009", NULL } };
 	(void)state;
 	same_bits_for_one_and_two_workers(s);
 	s.dtype = ZR_BF16;

@@ -11,8 +11,9 @@
 
 #include <cmocka.h> /* after the headers of Zeroth: it has a macro fail() */
 
-static const struct fixture_setup tiny = { .workers = 1, .dtype = ZR_F32, .batch = 2, .length =
-					  13 };
+static const struct fixture_setup tiny = {
+	.workers = 1, .dtype = ZR_F32, .batch = 2, .length = 13
+};
 
 static int64_t preset_parameters(const char *size, struct zr_model_decl *d, double *residual_std)
 {
@@ -68,14 +69,18 @@ static void tensors_carry_hugging_faces_names_and_shapes(void **state)
 		int64_t rows, cols;
 		double mean, std;
 	} want[] = {
-		{ "wte.weight", 97, 24, 0, 0.02 },         { "wpe.weight", 16, 24, 0, 0.02 },
-		{ "h.0.ln_1.weight", 24, 1, 1, 0 },        { "h.0.ln_1.bias", 24, 1, 0, 0 },
+		{ "wte.weight", 97, 24, 0, 0.02 },
+		{ "wpe.weight", 16, 24, 0, 0.02 },
+		{ "h.0.ln_1.weight", 24, 1, 1, 0 },
+		{ "h.0.ln_1.bias", 24, 1, 0, 0 },
 		{ "h.0.attn.c_attn.weight", 24, 72, 0, 0.02 },
 		{ "h.0.attn.c_attn.bias", 72, 1, 0, 0 },
 		{ "h.0.attn.c_proj.weight", 24, 24, 0, 0.01 },
 		{ "h.0.attn.c_proj.bias", 24, 1, 0, 0 },
-		{ "h.0.ln_2.weight", 24, 1, 1, 0 },        { "h.0.ln_2.bias", 24, 1, 0, 0 },
-		{ "h.0.mlp.c_fc.weight", 24, 96, 0, 0.02 },    { "h.0.mlp.c_fc.bias", 96, 1, 0, 0 },
+		{ "h.0.ln_2.weight", 24, 1, 1, 0 },
+		{ "h.0.ln_2.bias", 24, 1, 0, 0 },
+		{ "h.0.mlp.c_fc.weight", 24, 96, 0, 0.02 },
+		{ "h.0.mlp.c_fc.bias", 96, 1, 0, 0 },
 		{ "h.0.mlp.c_proj.weight", 96, 24, 0, 0.01 },
 		{ "h.0.mlp.c_proj.bias", 24, 1, 0, 0 },
 	};
@@ -116,8 +121,8 @@ static void I7_options_that_cannot_be_are_refused_with_their_names(void **state)
 {
 	static const char *const heads[] = { "size", "124m", "heads", "5", NULL };
 	static const char *const nothing[] = { "layers", "2", "heads", "2", NULL };
-	static const char *const vocabulary[] = { "layers", "2", "heads", "2", "width", "8",
-						  "context", "8", NULL };
+	static const char *const vocabulary[] = { "layers", "2",       "heads", "2", "width",
+						  "8",      "context", "8",     NULL };
 	static const char *const override[] = { "size", "124m", "heads", "6", "width", "96", NULL };
 	struct zr_host *h = test_host(1);
 	(void)state;

@@ -17,9 +17,14 @@
 #define V 61
 
 #define SHAPE "vocabulary", "61", "width", "16", "ffn_width", "20"
-#define LLAMA { .model = "model/llama", .workers = 1, .dtype = ZR_F32, .batch = B, .length = T, \
-		.options = { SHAPE
-#define END } }
+#define LLAMA                                                                                      \
+	{                                                                                          \
+		.model = "model/llama", .workers = 1, .dtype = ZR_F32, .batch = B, .length = T,    \
+		.options = {                                                                       \
+			SHAPE
+#define END                                                                                        \
+	}                                                                                          \
+	}
 
 /* As the table of the same names in golden/make_llama.py, and in its order. */
 static const struct {
@@ -209,9 +214,13 @@ static void same_bits(const char *name, struct fixture *a, struct fixture *b)
 static void I1_same_bits_for_any_number_of_workers(void **state)
 {
 	/* Large enough for several tiles of everything. */
-	struct fixture_setup s = { .model = "model/llama", .workers = 1, .batch = 3, .length = 100,
-			       .options = { "width", "96", "heads", "6", "kv_heads", "2", "context",
-					    "100", "vocabulary", "1009", "qkv_bias", "yes" } };
+	struct fixture_setup s = { .model = "model/llama",
+				   .workers = 1,
+				   .batch = 3,
+				   .length = 100,
+				   .options = { "width", "96", "heads", "6", "kv_heads", "2",
+						"context", "100", "vocabulary", "1009", "qkv_bias",
+						"yes" } };
 	(void)state;
 	for (s.dtype = ZR_F32; s.dtype <= ZR_F16; s.dtype++) {
 		struct fixture_setup two = s;

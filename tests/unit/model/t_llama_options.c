@@ -297,9 +297,8 @@ static void vocabulary_comes_from_the_data_unless_given(void **state)
 
 static void a_layer_that_cannot_run_is_refused_with_the_reason(void **state)
 {
-	struct fixture *r = fixture_new((struct fixture_setup){ .model = "model/llama",
-								.workers = 1, .dtype = ZR_F32,
-								.batch = 2, .length = 13 });
+	struct fixture *r = fixture_new((struct fixture_setup){
+		.model = "model/llama", .workers = 1, .dtype = ZR_F32, .batch = 2, .length = 13 });
 	struct zr_ops ops = *r->ops;
 	struct zr_layer_bytes b;
 	(void)state;

@@ -22,11 +22,12 @@ static const char *const models[] = { "model/gpt2", "model/llama", "model/mixtra
 /* Of a mixture all experts are chosen: a small step changes no choice. */
 static struct fixture_setup setup_of(const char *model, int32_t dtype)
 {
-	struct fixture_setup s = { .model = model, .workers = 2, .dtype = dtype, .batch = 2,
-			       .length = 9 };
+	struct fixture_setup s = {
+		.model = model, .workers = 2, .dtype = dtype, .batch = 2, .length = 9
+	};
 	if (!strcmp(model, "model/mixtral")) {
-		const char *const more[] = { "experts", "3", "experts_per_token", "3",
-					     "ffn_width", "20" };
+		const char *const more[] = { "experts", "3",         "experts_per_token",
+					     "3",       "ffn_width", "20" };
 		memcpy(s.options, more, sizeof more);
 	}
 	return s;

@@ -45,8 +45,8 @@ static const void *lend_model(const struct zr_host *h, const char *iface, struct
 
 static void set_sizes(const struct zr_desc *desc, void *opts)
 {
-	static const char *const sizes[] = { "layers", "2", "heads", "3", "width", "24", "context",
-					     "16", "vocabulary", "97", NULL };
+	static const char *const sizes[] = { "layers",  "2",  "heads",      "3",  "width", "24",
+					     "context", "16", "vocabulary", "97", NULL };
 
 	for (const char *const *o = sizes; *o; o += 2)
 		assert_int_equal(test_set(desc, opts, o[0], o[1]), 0);
@@ -58,7 +58,8 @@ static int adapt(struct adapted *a, const char *kind, const char *dir)
 	char name[80];
 
 	snprintf(name, sizeof name, "model/%.40s", kind);
-	*a = (struct adapted){ .host = test_host(1), .model_desc = test_plugin(name),
+	*a = (struct adapted){ .host = test_host(1),
+			       .model_desc = test_plugin(name),
 			       .lora_desc = test_plugin("adapter/lora") };
 	a->model_opts = test_options(a->model_desc);
 	a->lora_opts = test_options(a->lora_desc);
@@ -95,8 +96,8 @@ static void give_back(struct adapted *a)
 static const struct zr_tensor *next_tensor(const struct adapted *a, uint32_t *unit, uint32_t *i)
 {
 	for (; *unit < a->d.n_units; ++*unit, *i = 0) {
-		const struct zr_unit *u = (const void *)((const char *)a->d.units +
-							 *unit * (size_t)a->d.unit_stride);
+		const struct zr_unit *u =
+			(const void *)((const char *)a->d.units + *unit * (size_t)a->d.unit_stride);
 		if (*i < u->n_tensors)
 			return (const void *)((const char *)u->tensors +
 					      (*i)++ * (size_t)a->d.tensor_stride);

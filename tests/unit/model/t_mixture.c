@@ -20,7 +20,11 @@
 static struct fixture *fixture_of(const char *chosen, int32_t dtype, int separate)
 {
 	return fixture_new((struct fixture_setup){
-		.model = "model/mixtral", .workers = 2, .dtype = dtype, .batch = 2, .length = 9,
+		.model = "model/mixtral",
+		.workers = 2,
+		.dtype = dtype,
+		.batch = 2,
+		.length = 9,
 		.separate = separate,
 		.options = { "experts", "3", "experts_per_token", chosen, "ffn_width", "20",
 			     "router_aux_loss_coef", "0.7", "router_z_loss_coef", "0.3" } });
@@ -71,8 +75,7 @@ static void I1_memory_of_a_device_of_its_own_changes_no_bit(void **state)
 		struct fixture *a = fixture_of("2", dtype, 0), *b = fixture_of("2", dtype, 1);
 		assert_true(fixture_step(a, 0) == fixture_step(b, 0));
 		assert_memory_equal(a->loss_sum, b->loss_sum, sizeof a->loss_sum);
-		assert_memory_equal(a->gradient, b->gradient,
-				    (size_t)a->total * sizeof(float));
+		assert_memory_equal(a->gradient, b->gradient, (size_t)a->total * sizeof(float));
 		fixture_free(a);
 		fixture_free(b);
 	}

@@ -57,7 +57,7 @@ int dirs_in(const char *at, char *first, size_t room);
 /* The path of the file that holds objects of `key`, in the first directory of `disk`. */
 void file_of(const char *key, char *path, size_t room);
 
-uint32_t draw(uint32_t n);                        /* pseudo-random, in [0, n) */
+uint32_t draw(uint32_t n);                           /* pseudo-random, in [0, n) */
 void fill(char *mem, uint64_t bytes, uint32_t seed); /* different bytes for every seed */
 
 #endif

@@ -94,8 +94,9 @@ static int cut_parts(struct model *m, struct part *p, int max)
 						  4096 * (1 + draw(5)) - off % 4096;
 			mem += draw(2) ? (4096 - (uintptr_t)mem % 4096 + off % 4096) % 4096 :
 					 draw(64);
-			p[n] = (struct part){ .m = &m[i], .off = off, .mem = mem,
-					      .write = (int)draw(2) };
+			p[n] = (struct part){
+				.m = &m[i], .off = off, .mem = mem, .write = (int)draw(2)
+			};
 			p[n].bytes = step < left ? step : left;
 			off += p[n].bytes;
 			mem += p[n].bytes;
@@ -113,8 +114,8 @@ static void post_parts(struct store *s, struct part *p, int n)
 		} else {
 			memset(p[i].mem, 0x55, p[i].bytes);
 		}
-		p[i].ticket = store_post(s, p[i].write, p[i].m->object, p[i].off, p[i].mem,
-					 p[i].bytes);
+		p[i].ticket =
+			store_post(s, p[i].write, p[i].m->object, p[i].off, p[i].mem, p[i].bytes);
 	}
 }
 
@@ -465,11 +466,15 @@ static void io_uring_is_forbidden(void **state)
 	store_close(&s);
 }
 
-#define NAMED(test, suffix) { #test suffix, test, NULL, NULL, NULL }
-#define TESTS_OF(suffix) \
-	NAMED(bytes_come_back, suffix), NAMED(requests_of_the_same_bytes_take_turns, suffix), \
-	NAMED(unwritten_bytes_are_zeros, suffix), NAMED(one_more_is_told_to_come_again, suffix), \
-	NAMED(misuse_is_said, suffix), NAMED(drain_ends_all_tickets, suffix)
+#define NAMED(test, suffix)                                                                        \
+	{                                                                                          \
+#test suffix, test, NULL, NULL, NULL                                               \
+	}
+#define TESTS_OF(suffix)                                                                           \
+	NAMED(bytes_come_back, suffix), NAMED(requests_of_the_same_bytes_take_turns, suffix),      \
+		NAMED(unwritten_bytes_are_zeros, suffix),                                          \
+		NAMED(one_more_is_told_to_come_again, suffix), NAMED(misuse_is_said, suffix),      \
+		NAMED(drain_ends_all_tickets, suffix)
 
 int main(void)
 {

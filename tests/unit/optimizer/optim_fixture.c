@@ -54,7 +54,8 @@ int64_t optim_place(const struct optim *o, int64_t i)
 int64_t optim_state_bytes(const struct optim *o, uint32_t i)
 {
 	const struct zr_state *st = &o->state[i];
-	return st->bytes_per_block  ? st->bytes_per_block : st->dtype == ZR_BF16 ? 2 * ZR_BLOCK :
+	return st->bytes_per_block  ? st->bytes_per_block :
+	       st->dtype == ZR_BF16 ? 2 * ZR_BLOCK :
 				      4 * ZR_BLOCK;
 }
 
@@ -120,8 +121,8 @@ void optim_open(struct optim *o, const char *plugin, const char *const *options,
 	o->shape = shape;
 	o->lowp_dtype = ZR_BF16;
 	for (p = 0; p < OPTIM_PARAMS; p++)
-		o->block[p + 1] = o->block[p] +
-				  (optim_elements(&shape[p]) + ZR_BLOCK - 1) / ZR_BLOCK;
+		o->block[p + 1] =
+			o->block[p] + (optim_elements(&shape[p]) + ZR_BLOCK - 1) / ZR_BLOCK;
 	o->desc = test_plugin(plugin);
 	o->v = test_iface(o->desc, "zr.optimizer/1");
 	o->opts = test_options(o->desc);
@@ -150,8 +151,11 @@ void optim_open(struct optim *o, const char *plugin, const char *const *options,
 	o->work = aligned_alloc(64, (o->work_bytes + 64) / 64 * 64);
 	o->draw = 1;
 	first_values(o);
-	o->step = (struct zr_opt_step){ .size = sizeof o->step, .seg_stride = sizeof(struct zr_seg),
-					.n_state = o->n_state, .opts = o->opts, .ops = o->ops,
+	o->step = (struct zr_opt_step){ .size = sizeof o->step,
+					.seg_stride = sizeof(struct zr_seg),
+					.n_state = o->n_state,
+					.opts = o->opts,
+					.ops = o->ops,
 					.native = o->ops->native,
 					.elementwise = o->ops->elementwise };
 }
@@ -177,7 +181,8 @@ void optim_draw(struct optim *o, int t)
 	int64_t i, at;
 	for (i = 0; (at = optim_place(o, i)) >= 0; i++)
 		o->grad[at] = 8 * draw(&o->draw);
-	scalars = (struct zr_scalars){ .step = t, .grad_mult = 0.125f,
+	scalars = (struct zr_scalars){ .step = t,
+				       .grad_mult = 0.125f,
 				       .lr = 1.0f / (float)(64 << t % 3) };
 	o->step.step = t;
 	o->step.grad_mult = scalars.grad_mult;
@@ -206,7 +211,8 @@ static uint64_t cut(const struct optim *o, int64_t first, int64_t blocks, int64_
 			assert_true(n < SEGMENTS);
 			segments[n++] = (struct zr_seg){ .off = at - base,
 							 .n = stop - at < most ? stop - at : most,
-							 .param_off = at - start, .param = p,
+							 .param_off = at - start,
+							 .param = p,
 							 .ndim = o->shape[p].ndim,
 							 .dims = o->shape[p].dims,
 							 .name = names[p] };

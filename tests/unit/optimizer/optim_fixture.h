@@ -16,8 +16,8 @@
 
 #include <cmocka.h> /* after the headers with members that its macros name */
 
-#define OPTIM_PARAMS 3
-#define OPTIM_STATES 3
+#define OPTIM_PARAMS  3
+#define OPTIM_STATES  3
 #define OPTIM_PADDING 0x7777 /* every two bytes that belong to no parameter */
 
 struct optim_shape {

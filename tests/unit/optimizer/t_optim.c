@@ -10,7 +10,7 @@
 
 #include "optim_fixture.h"
 
-#define STEP 131 /* of golden/make_optim.py */
+#define STEP     131 /* of golden/make_optim.py */
 #define EXAMPLES "../tests/unit/optimizer/.libs/"
 
 static struct optim o;
@@ -71,10 +71,10 @@ static void follows(const char *name, const char *plugin, const char *const *opt
 static void adam_and_adamw_follow_torch(void **state)
 {
 	static const char *const decoupled[] = { "betas", "0.9,0.95", "weight_decay", "0.1", NULL };
-	static const char *const l2[] = { "betas", "0.8,0.99", "eps", "1e-6", "weight_decay", "0.1",
-					  NULL };
-	static const char *const mode[] = { "betas", "0.8,0.99", "eps", "1e-6", "weight_decay",
-					    "0.1", "adamw_mode", "no", NULL };
+	static const char *const l2[] = { "betas",        "0.8,0.99", "eps", "1e-6",
+					  "weight_decay", "0.1",      NULL };
+	static const char *const mode[] = { "betas", "0.8,0.99",   "eps", "1e-6", "weight_decay",
+					    "0.1",   "adamw_mode", "no",  NULL };
 	(void)state;
 	follows("adamw", "optimizer/adamw", decoupled);
 	follows("adam", "optimizer/adam", l2);
@@ -85,7 +85,7 @@ static void adam_and_adamw_follow_torch(void **state)
 static void sgd_follows_torch(void **state)
 {
 	static const char *const decay[] = { "weight_decay", "0.1", NULL };
-	static const char *const momentum[] = { "momentum", "0.9", "dampening", "0.25",
+	static const char *const momentum[] = { "momentum",     "0.9",  "dampening", "0.25",
 						"weight_decay", "0.05", NULL };
 	static const char *const nesterov[] = { "momentum", "0.8", "nesterov", "yes", NULL };
 	(void)state;
@@ -97,8 +97,15 @@ static void sgd_follows_torch(void **state)
 
 static void adagrad_follows_torch(void **state)
 {
-	static const char *const all[] = { "lr_decay", "0.05", "eps", "1e-6", "weight_decay", "0.1",
-					   "initial_accumulator_value", "0.5", NULL };
+	static const char *const all[] = { "lr_decay",
+					   "0.05",
+					   "eps",
+					   "1e-6",
+					   "weight_decay",
+					   "0.1",
+					   "initial_accumulator_value",
+					   "0.5",
+					   NULL };
 	(void)state;
 	follows("adagrad", "optimizer/adagrad", none);
 	follows("adagrad-all", "optimizer/adagrad", all);
@@ -116,8 +123,10 @@ static void examples_follow_others(void **state)
 {
 	static const char *const lion[] = { "betas", "0.9,0.98", "weight_decay", "0.1", NULL };
 	static const char *const mix[] = { "alpha", "2", NULL };
-	static const char *const mix_all[] = { "betas", "0.8,0.98,0.995", "alpha", "3", "warmup",
-					       "20", "eps", "1e-6", "weight_decay", "0.1", NULL };
+	static const char *const mix_all[] = {
+		"betas", "0.8,0.98,0.995", "alpha",        "3",   "warmup", "20",
+		"eps",   "1e-6",           "weight_decay", "0.1", NULL
+	};
 	static const char *const signum[] = { "momentum", "0.8", NULL };
 	(void)state;
 	follows("lion", EXAMPLES "lion", lion);
@@ -129,9 +138,11 @@ static void examples_follow_others(void **state)
 
 static void lamb_follows_its_paper(void **state)
 {
-	static const char *const all[] = { "betas", "0.8,0.99", "eps", "1e-6", "weight_decay",
-					   "0.1", "min_coeff", "1.25", "max_coeff", "3",
-					   "bias_correction", "no", NULL };
+	static const char *const all[] = {
+		"betas",     "0.8,0.99", "eps",       "1e-6", "weight_decay",    "0.1",
+		"min_coeff", "1.25",     "max_coeff", "3",    "bias_correction", "no",
+		NULL
+	};
 	(void)state;
 	follows("lamb", "optimizer/lamb", none);
 	follows("lamb-all", "optimizer/lamb", all);
@@ -139,9 +150,11 @@ static void lamb_follows_its_paper(void **state)
 
 static void muon_follows_its_author(void **state)
 {
-	static const char *const all[] = { "momentum", "0.8", "nesterov", "no", "weight_decay",
-					   "0.1", "ns_steps", "3", "adjust_lr_fn",
-					   "match_rms_adamw", NULL };
+	static const char *const all[] = {
+		"momentum", "0.8",      "nesterov", "no",           "weight_decay",
+		"0.1",      "ns_steps", "3",        "adjust_lr_fn", "match_rms_adamw",
+		NULL
+	};
 	(void)state;
 	follows_on(optim_matrices, "muon", "optimizer/muon", none);
 	follows_on(optim_matrices, "muon-all", "optimizer/muon", all);
@@ -183,8 +196,8 @@ static void lamb_sums_blocks_and_changes_nothing(void **state)
 	memcpy(before, o.master, 3 * ZR_BLOCK * sizeof *before);
 	o.step.master.data = o.master;
 	o.step.grad.data = o.grad;
-	o.step.state = (struct zr_buf[]){ { .data = o.state_data[0] },
-					  { .data = o.state_data[1] } };
+	o.step.state =
+		(struct zr_buf[]){ { .data = o.state_data[0] }, { .data = o.state_data[1] } };
 	o.step.seg = seg;
 	o.step.n_seg = 3;
 	assert_int_equal(o.v->partial(o.inst, &o.step, &out[0][0]), ZR_OK);
@@ -299,8 +312,8 @@ static void moments_in_bf16_follow_those_in_fp32(void **state)
 	int t;
 	(void)state;
 	optim_open(&o, "optimizer/adamw", options, optim_golden, 1);
-	optim_open(&wide, "optimizer/adamw", (const char *const[]){ "betas", "0.9,0.95",
-								    NULL }, optim_golden, 1);
+	optim_open(&wide, "optimizer/adamw", (const char *const[]){ "betas", "0.9,0.95", NULL },
+		   optim_golden, 1);
 	assert_int_equal(o.state[0].dtype, ZR_BF16);
 	assert_int_equal(o.state[1].dtype, ZR_BF16);
 	for (t = 1; t <= 50; t++) {
@@ -326,12 +339,12 @@ static void states_are_converted(void **state)
 	static uint8_t codes[BYTES] __attribute__((aligned(2))),
 		again[BYTES] __attribute__((aligned(2)));
 	static uint8_t first[2][BYTES];
-	static const struct { const char *plugin; uint32_t root; } of[] = {
-		{ "optimizer/adamw", 1 },
-		{ "optimizer/adam", 1 },
-		{ "optimizer/cpu_adam", 1 },
-		{ "optimizer/lion", 9 },
-		{ EXAMPLES "lion", 9 }, { EXAMPLES "ademamix", 2 },
+	static const struct {
+		const char *plugin;
+		uint32_t root;
+	} of[] = {
+		{ "optimizer/adamw", 1 }, { "optimizer/adam", 1 }, { "optimizer/cpu_adam", 1 },
+		{ "optimizer/lion", 9 },  { EXAMPLES "lion", 9 },  { EXAMPLES "ademamix", 2 },
 	};
 	(void)state;
 	for (int i = 0; i < N; i++) { /* also groups of zeros, of tiny, huge numbers */
@@ -379,8 +392,8 @@ static void states_are_converted(void **state)
 
 static void a_group_brings_its_own_options(void **state)
 {
-	static const char *const plugins[] = { "adamw", "adam", "cpu_adam", "sgd", "lion",
-					       "adagrad", "lamb" };
+	static const char *const plugins[] = { "adamw", "adam",    "cpu_adam", "sgd",
+					       "lion",  "adagrad", "lamb" };
 	static const char *const decay[] = { "weight_decay", "0.5", NULL };
 	size_t i;
 	(void)state;
@@ -424,10 +437,11 @@ static void state_is_what_the_options_need(void **state)
 
 static void a_device_without_the_operation_is_refused_by_name(void **state)
 {
-	static const char *const plugins[] = { "adamw", "adam", "sgd", "lion", "adagrad", "lamb",
-					       "muon" };
-	static const char *const ops[] = { "adamw operation", "adamw operation", "sgd operation",
-					   "lion operation", "adagrad operation", "lamb operations",
+	static const char *const plugins[] = { "adamw",   "adam", "sgd", "lion",
+					       "adagrad", "lamb", "muon" };
+	static const char *const ops[] = { "adamw operation",   "adamw operation",
+					   "sgd operation",     "lion operation",
+					   "adagrad operation", "lamb operations",
 					   "muon operations" };
 	const struct zr_ops bare = { .size = sizeof bare },
 			    old = { .size = offsetof(struct zr_ops, adamw) };

@@ -162,8 +162,10 @@ static void gradients_are_only_read(void **state)
 static void cpu_adam_has_the_bits_of(const char *plugin, const char *mode, const char *moments,
 				     const char *correction)
 {
-	struct run r = { "", plugin, { "weight_decay", "0.1", "states", moments, "bias_correction",
-				       correction, NULL } };
+	struct run r = { "",
+			 plugin,
+			 { "weight_decay", "0.1", "states", moments, "bias_correction", correction,
+			   NULL } };
 	static struct optim device, cpu;
 	int t;
 	train(&device, &r, 2, 0);
@@ -211,10 +213,10 @@ int main(void)
 	for (r = 0; r < RUNS; r++)
 		for (i = 0; i < ALL; i++, n++) {
 			snprintf(names[n], sizeof names[n], "%s: %s", runs[r].name, all[i].name);
-			tests[n] = (struct CMUnitTest){
-				.name = names[n], .test_func = all[i].test,
-				.initial_state = (void *)(uintptr_t)&runs[r]
-			};
+			tests[n] =
+				(struct CMUnitTest){ .name = names[n],
+						     .test_func = all[i].test,
+						     .initial_state = (void *)(uintptr_t)&runs[r] };
 		}
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(cpu_adam_has_the_bits_of_the_device);
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -32,11 +32,11 @@ struct seat {
 
 static char *failure; /* shared */
 
-#define CHECK(s, cond) \
-	do { \
-		if (!(cond) && !*failure) \
-			snprintf(failure, 1024, "rank %d: line %d: %s (%s)", (s)->rank, __LINE__, \
-				 #cond, test_error((s)->h)); \
+#define CHECK(s, cond)                                                                             \
+	do {                                                                                       \
+		if (!(cond) && !*failure)                                                          \
+			snprintf(failure, 1024, "rank %d: line %d: %s (%s)", (s)->rank, __LINE__,  \
+				 #cond, test_error((s)->h));                                       \
 	} while (0)
 
 static void set_number(const char *name, int v)

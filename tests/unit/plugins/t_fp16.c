@@ -147,8 +147,9 @@ static void *open_fp16(const struct zr_desc *desc, const char *const *options)
 
 static void follows_its_trace(void **state)
 {
-	static const char actions[] = { [ZR_STEP_APPLY] = 'a', [ZR_STEP_SKIP] = 's',
-					[ZR_STEP_STOP] = 't' };
+	static const char actions[] = {
+		[ZR_STEP_APPLY] = 'a', [ZR_STEP_SKIP] = 's', [ZR_STEP_STOP] = 't'
+	};
 	const struct trace *t = *state;
 	const struct zr_desc *desc = test_plugin("precision/fp16");
 	const struct zr_precision_v1 *v = test_iface(desc, "zr.precision/1");
@@ -191,8 +192,10 @@ static void after_1000_calm_steps_the_default_scale_doubles(void **state)
 	assert_true(info.dtype == ZR_F16 && info.comm_dtype == ZR_F32 && info.scaled == 1);
 	assert_int_equal(v->start(inst, &s), ZR_OK);
 	for (int i = 0; i < 3500; i++) {
-		assert_true(s.scale == (i <= 1000 ? 0x1p16 : i <= 2000 ? 0x1p17 :
-					i <= 3000 ? 0x1p18 : 0x1p19));
+		assert_true(s.scale == (i <= 1000 ? 0x1p16 :
+					i <= 2000 ? 0x1p17 :
+					i <= 3000 ? 0x1p18 :
+						    0x1p19));
 		assert_int_equal(v->next(inst, &s, 0, &action), ZR_OK);
 		assert_int_equal(action, ZR_STEP_APPLY);
 	}
@@ -222,8 +225,8 @@ static void options_that_cannot_act_are_refused(void **state)
 					       { "min_loss_scale", "2" } };
 	(void)state;
 	for (int i = 0; i < 5; i++)
-		refused((const char *const[]){ "loss_scale", "128", dead[i][0], dead[i][1],
-					       NULL }, dead[i][0]);
+		refused((const char *const[]){ "loss_scale", "128", dead[i][0], dead[i][1], NULL },
+			dead[i][0]);
 	refused((const char *const[]){ "initial_scale_power", "3", "min_loss_scale", "16", NULL },
 		"initial_scale_power = 3 starts the scale at 8, below min_loss_scale = 16");
 }

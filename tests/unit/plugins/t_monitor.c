@@ -228,8 +228,8 @@ static void jsonl_has_null_where_json_has_no_number(void **state)
 
 static void numbers_read_back_as_the_same_double(void **state)
 {
-	static const double v[] = { 0.1, 1.0 / 3, 5e-324, DBL_MAX, -2.5e-7, 1e15, 123456789.125,
-				    0x1.fffffep-3, 1e22, -0.0 };
+	static const double v[] = { 0.1,  1.0 / 3,       5e-324,        DBL_MAX, -2.5e-7,
+				    1e15, 123456789.125, 0x1.fffffep-3, 1e22,    -0.0 };
 	const uint32_t n = sizeof v / sizeof *v;
 	struct zr_metric x[sizeof v / sizeof *v];
 	struct monitor m;
@@ -326,9 +326,9 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	static const char *const made[] = { "a.csv", "b.csv", "c.csv", "d.csv", "a.jsonl",
-					    "nan.jsonl", "numbers.jsonl", "torn.jsonl", "blob",
-					    "cut.csv", "cut.jsonl" };
+	static const char *const made[] = { "a.csv",   "b.csv",     "c.csv",         "d.csv",
+					    "a.jsonl", "nan.jsonl", "numbers.jsonl", "torn.jsonl",
+					    "blob",    "cut.csv",   "cut.jsonl" };
 	size_t i;
 	(void)state;
 	for (i = 0; i < sizeof made / sizeof *made; i++)
@@ -341,8 +341,9 @@ static int teardown(void **state)
 /* A line that the disk has no room for is not there, in whole or in part, and comes again. */
 static void a_full_disk_tears_no_line(void **state)
 {
-	static const char *const plugin[] = { "monitor/jsonl", "monitor/csv" },
-				 *const name[] = { "full.jsonl", "full.csv" };
+	static const char *const plugin[] = { "monitor/jsonl", "monitor/csv" }, *const name[] = {
+		"full.jsonl", "full.csv"
+	};
 	const struct zr_metric x[] = { { "loss", 5.5 } };
 	(void)state;
 	for (int i = 0; i < 2; i++) {
@@ -362,9 +363,9 @@ static void a_full_disk_tears_no_line(void **state)
 		}
 		assert_int_equal(m.v->metrics(m.inst, 2, x, 1), ZR_OK);
 		close_monitor(&m);
-		assert_string_equal(content(name[i]), i ?
-				    "step,loss\n1,5.5\n2,5.5\n" :
-				    "{\"step\":1,\"loss\":5.5}\n{\"step\":2,\"loss\":5.5}\n");
+		assert_string_equal(content(name[i]),
+				    i ? "step,loss\n1,5.5\n2,5.5\n" :
+					"{\"step\":1,\"loss\":5.5}\n{\"step\":2,\"loss\":5.5}\n");
 	}
 }
 

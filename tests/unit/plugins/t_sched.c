@@ -21,8 +21,9 @@ static struct zr_host *host;
 static double value(const struct zr_desc *desc, struct zr_inst *inst, int64_t step, double base)
 {
 	const struct zr_scheduler_v1 *v = test_iface(desc, "zr.scheduler/1");
-	struct zr_sched_point at = { .size = sizeof at, .step = step, .total_steps = 100,
-				     .base = base };
+	struct zr_sched_point at = {
+		.size = sizeof at, .step = step, .total_steps = 100, .base = base
+	};
 	double lr = -1;
 	assert_int_equal(v->value(inst, &at, &lr), ZR_OK);
 	return lr;
@@ -186,14 +187,16 @@ static void a_share_of_the_updates_is_the_warmup(void **state)
 	char line[256];
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		struct zr_facts facts = { .size = sizeof facts, .lr = NAN,
+		struct zr_facts facts = { .size = sizeof facts,
+					  .lr = NAN,
 					  .steps = cases[i].steps };
 		struct schedule s;
 		snprintf(line, sizeof line, "case constant_with_warmup 1 %s", cases[i].text);
 		open_schedule(&s, line);
 		const struct zr_scheduler_v1 *v = test_iface(s.desc, "zr.scheduler/1");
 		for (int known = 0; known < 2; known++) {
-			struct zr_sched_point at = { .size = sizeof at, .base = 1,
+			struct zr_sched_point at = { .size = sizeof at,
+						     .base = 1,
 						     .total_steps = cases[i].steps };
 			double lr = 0;
 			if (known)
@@ -251,7 +254,8 @@ static void auto_total_is_the_length_of_the_run(void **state)
 	(void)state;
 	for (int i = 0; i < 8; i++) {
 		const struct zr_desc *desc = test_plugin(names[i / 2]);
-		struct zr_facts facts = { .size = sizeof facts, .lr = NAN,
+		struct zr_facts facts = { .size = sizeof facts,
+					  .lr = NAN,
 					  .steps = i % 2 ? 100 : 0 };
 		struct zr_inst *inst;
 		void *opts = test_options(desc);
@@ -271,19 +275,24 @@ static void auto_total_is_the_length_of_the_run(void **state)
  * asked. cosine_warmup_with_min_lr reaches it by a warm-up alone. */
 static void the_top_is_the_optimizers_lr(void **state)
 {
-	static const char *const names[] = { "scheduler/constant", "scheduler/warmup_lr",
+	static const char *const names[] = { "scheduler/constant",
+					     "scheduler/warmup_lr",
 					     "scheduler/warmup_decay_lr",
-					     "scheduler/warmup_cosine_lr", "scheduler/one_cycle",
-					     "scheduler/linear", "scheduler/cosine",
+					     "scheduler/warmup_cosine_lr",
+					     "scheduler/one_cycle",
+					     "scheduler/linear",
+					     "scheduler/cosine",
 					     "scheduler/cosine_with_restarts",
 					     "scheduler/cosine_with_min_lr",
 					     "scheduler/constant_with_warmup",
-					     "scheduler/polynomial", "scheduler/inverse_sqrt",
+					     "scheduler/polynomial",
+					     "scheduler/inverse_sqrt",
 					     "scheduler/warmup_stable_decay" };
 	(void)state;
 	for (int i = 0; i < 2 * (int)(sizeof names / sizeof *names); i++) {
 		const struct zr_desc *desc = test_plugin(names[i / 2]);
-		struct zr_facts facts = { .size = sizeof facts, .lr = i % 2 ? 2e-5 : NAN,
+		struct zr_facts facts = { .size = sizeof facts,
+					  .lr = i % 2 ? 2e-5 : NAN,
 					  .steps = 5000 };
 		void *opts = test_options(desc);
 		struct zr_inst *inst;
@@ -317,7 +326,8 @@ static void a_range_test_starts_at_the_optimizers_lr(void **state)
 static void ending_inside_the_warmup_is_said(void **state)
 {
 	static const char *const cases[] = { "case warmup_decay_lr 1 total_num_steps=9 "
-					     "warmup_num_steps=10", "case warmup_cosine_lr 1 "
+					     "warmup_num_steps=10",
+					     "case warmup_cosine_lr 1 "
 					     "total_num_steps=9 warmup_num_steps=10" };
 	struct schedule s;
 	(void)state;

@@ -96,12 +96,13 @@ static size_t file_content(int k, int want, uint8_t *to, size_t room)
 }
 
 static const struct zr_metric eighth[] = {
-	{ "time", 1700000000.5 }, { "loss", 5.5 }, { "lr", 3e-4 },
-	{ "forward_s", 0.125 },	  { "memory", 2147483648.0 },
+	{ "time", 1700000000.5 },   { "loss", 5.5 }, { "lr", 3e-4 }, { "forward_s", 0.125 },
+	{ "memory", 2147483648.0 },
 };
 static const struct zr_metric ninth[] = {
-	{ "time", 1700000000.75 },   { "loss", NAN },		 { "val_loss", 1.875 },
-	{ "news_accuracy", 0.5 },    { "tokens_per_s", 12345.678 }, { "step_seconds", 1e-30 },
+	{ "time", 1700000000.75 },     { "loss", NAN },
+	{ "val_loss", 1.875 },         { "news_accuracy", 0.5 },
+	{ "tokens_per_s", 12345.678 }, { "step_seconds", 1e-30 },
 	{ "loss_scale", INFINITY },
 };
 
@@ -273,7 +274,10 @@ static void a_message_in_a_message_has_its_length(void **state)
 	message_end(&m, at);
 	assert_false(m.full);
 	assert_int_equal(m.used, 3 + 3 + 199);
-	assert_memory_equal(b, "\x2a\xca\x01\x0a\xc7\x01" "aaa", 9);
+	assert_memory_equal(b,
+			    "\x2a\xca\x01\x0a\xc7\x01"
+			    "aaa",
+			    9);
 	m = (struct message){ small, 0, sizeof small, 0 };
 	message_varint(&m, 1, UINT64_MAX);
 	assert_true(m.full);

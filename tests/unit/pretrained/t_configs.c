@@ -83,7 +83,8 @@ static void write_config(json_t *entry)
 	if (!config) {
 		snprintf(path, sizeof path, "%s/config.json", golden_path(model));
 		config = json_at(path);
-		json_object_foreach(json_object_get(entry, "set"), key, value) {
+		json_object_foreach(json_object_get(entry, "set"), key, value)
+		{
 			if (json_is_null(value))
 				json_object_del(config, key);
 			else
@@ -100,13 +101,21 @@ static void write_config(json_t *entry)
 static double loss(struct zr_error *err)
 {
 	char model[PATH_MAX], tokens[PATH_MAX];
-	const char *const options[] = { model, tokens, "train.sequence_length=13",
-					"data.plugin=tokens", "data.format=uint16",
-					"data.order=sequential", "train.micro_batch_size=2",
-					"train.gradient_accumulation_steps=1", "train.eval_every=0",
-					"precision.plugin=fp32", "optimizer.plugin=sgd",
-					"optimizer.lr=0", "optimizer.weight_decay=0",
-					"optimizer.momentum=0", "device.threads=1" };
+	const char *const options[] = { model,
+					tokens,
+					"train.sequence_length=13",
+					"data.plugin=tokens",
+					"data.format=uint16",
+					"data.order=sequential",
+					"train.micro_batch_size=2",
+					"train.gradient_accumulation_steps=1",
+					"train.eval_every=0",
+					"precision.plugin=fp32",
+					"optimizer.plugin=sgd",
+					"optimizer.lr=0",
+					"optimizer.weight_decay=0",
+					"optimizer.momentum=0",
+					"device.threads=1" };
 	struct zr_config *cfg = NULL;
 	struct zr_setup *setup = NULL;
 	struct zr_session *session = NULL;
@@ -152,7 +161,8 @@ static void every_config_gives_the_loss_of_transformers(void **unused)
 	size_t i, wrong = 0;
 	(void)unused;
 	assert_true(json_array_size(entries) > 350);
-	json_array_foreach(entries, i, entry) {
+	json_array_foreach(entries, i, entry)
+	{
 		const char *model = json_string_value(json_object_get(entry, "model"));
 		const char *what = json_string_value(json_object_get(entry, "what"));
 		struct zr_error err;

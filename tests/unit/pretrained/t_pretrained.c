@@ -24,28 +24,26 @@
 
 #include <cmocka.h> /* last: it defines fail() */
 
-#define LENGTH 13
-#define LIMIT 1e-5
-#define STEPS 20
+#define LENGTH     13
+#define LIMIT      1e-5
+#define STEPS      20
 #define LOSS_LIMIT 2e-6
-#define MOST 65536 /* elements of a tensor of these models */
+#define MOST       65536 /* elements of a tensor of these models */
 
 /* A golden directory; the precision whose types are those of its files. */
 static const struct golden {
 	const char *name, *precision;
-} goldens[] = { { "gpt2", "fp32" },          { "gpt2-bf16", "bf16" },
-		{ "gpt2-shards", "fp16" },   { "llama", "fp32" },
-		{ "llama-tied", "bf16" },    { "llama-yarn", "fp32" },
-		{ "llama-dynamic", "fp32" }, { "qwen2", "fp16" },
-		{ "gpt2-untied", "fp32" },   { "llama-bias", "fp32" },
-		{ "mistral", "fp32" },       { "qwen3", "fp32" },
-		{ "gemma", "fp32" },         { "gemma3", "fp32" },
-		{ "phi3", "fp32" },          { "phi3-long", "fp32" },
-		{ "olmo2", "fp32" },         { "smollm3", "fp32" },
-		{ "gpt-neox", "fp32" },      { "gpt-neox-serial", "fp32" },
-		{ "starcoder2", "fp32" },    { "gemma2", "fp32" },
-		{ "granite", "fp32" },       { "mixtral", "fp32" },
-		{ "qwen3-moe", "fp32" },     { "olmoe", "fp32" } };
+} goldens[] = {
+	{ "gpt2", "fp32" },          { "gpt2-bf16", "bf16" },       { "gpt2-shards", "fp16" },
+	{ "llama", "fp32" },         { "llama-tied", "bf16" },      { "llama-yarn", "fp32" },
+	{ "llama-dynamic", "fp32" }, { "qwen2", "fp16" },           { "gpt2-untied", "fp32" },
+	{ "llama-bias", "fp32" },    { "mistral", "fp32" },         { "qwen3", "fp32" },
+	{ "gemma", "fp32" },         { "gemma3", "fp32" },          { "phi3", "fp32" },
+	{ "phi3-long", "fp32" },     { "olmo2", "fp32" },           { "smollm3", "fp32" },
+	{ "gpt-neox", "fp32" },      { "gpt-neox-serial", "fp32" }, { "starcoder2", "fp32" },
+	{ "gemma2", "fp32" },        { "granite", "fp32" },         { "mixtral", "fp32" },
+	{ "qwen3-moe", "fp32" },     { "olmoe", "fp32" },
+};
 
 static const char *golden_path(const char *name)
 {
@@ -74,12 +72,23 @@ static struct run begin_with(const char *name, int mode, const char *const *more
 	snprintf(option[0], sizeof *option, "model.path=%s", golden_path(name));
 	snprintf(option[1], sizeof *option, "data.path=%s", golden_path("tokens.bin"));
 	snprintf(option[2], sizeof *option, "train.sequence_length=%d", LENGTH);
-	const char *options[] = { option[0], option[1], option[2], more[0], more[1],
-				  "data.plugin=tokens", "data.format=uint16",
-				  "data.order=sequential", "train.micro_batch_size=2",
+	const char *options[] = { option[0],
+				  option[1],
+				  option[2],
+				  more[0],
+				  more[1],
+				  "data.plugin=tokens",
+				  "data.format=uint16",
+				  "data.order=sequential",
+				  "train.micro_batch_size=2",
 				  "train.gradient_accumulation_steps=1",
-				  "train.gradient_clipping=0", optimizer, lr, decay, betas,
-				  "train.eval_every=0", "device.threads=1" };
+				  "train.gradient_clipping=0",
+				  optimizer,
+				  lr,
+				  decay,
+				  betas,
+				  "train.eval_every=0",
+				  "device.threads=1" };
 	int rc = zr_config_load(NULL, options, sizeof options / sizeof *options, &r.cfg, &err);
 	if (!rc)
 		rc = zr_setup_open(r.cfg, mode, 1, &r.setup, &err);
@@ -173,9 +182,9 @@ static void compare_step(const char *name, const char *const *more, const char *
 	/* one micro-batch: sums are gradients of the mean */
 	for (int32_t i = 0; i < r.setup->layout.n_tensors; i++) {
 		const struct zr_place *t = &r.setup->layout.tensor[i];
-		const float *sum = (const float *)zr_at(r.session,
-							r.setup->plan.unit[t->unit].grad) +
-				   t->offset;
+		const float *sum =
+			(const float *)zr_at(r.session, r.setup->plan.unit[t->unit].grad) +
+			t->offset;
 		assert_near(name, t->decl->name, sum,
 			    expected(&st, kind, t->decl->name, t->elements), t->elements);
 	}

@@ -43,12 +43,9 @@ void plant(int i)
 void plant_any(uint32_t seed)
 {
 	static const struct zr_act_choice any[] = {
-		{ ZR_ACT_KEEP, ZR_ACT_KEEP },
-		{ ZR_ACT_KEEP, ZR_ACT_RECOMPUTE },
-		{ ZR_ACT_KEEP, ZR_ACT_OFFLOAD },
-		{ ZR_ACT_OFFLOAD, ZR_ACT_KEEP },
-		{ ZR_ACT_OFFLOAD, ZR_ACT_RECOMPUTE },
-		{ ZR_ACT_OFFLOAD, ZR_ACT_OFFLOAD },
+		{ ZR_ACT_KEEP, ZR_ACT_KEEP },           { ZR_ACT_KEEP, ZR_ACT_RECOMPUTE },
+		{ ZR_ACT_KEEP, ZR_ACT_OFFLOAD },        { ZR_ACT_OFFLOAD, ZR_ACT_KEEP },
+		{ ZR_ACT_OFFLOAD, ZR_ACT_RECOMPUTE },   { ZR_ACT_OFFLOAD, ZR_ACT_OFFLOAD },
 		{ ZR_ACT_RECOMPUTE, ZR_ACT_RECOMPUTE },
 	};
 	memset(planted, 0, sizeof planted);
@@ -197,9 +194,12 @@ static int store_drain(struct zr_inst *inst)
 void plant_store(struct zr_setup *s, uint64_t align)
 {
 	static const struct zr_offload_v1 vtbl = { .size = sizeof vtbl,
-						   .make = store_make, .discard = store_discard,
-						   .read = store_read, .write = store_write,
-						   .wait = store_wait, .drain = store_drain };
+						   .make = store_make,
+						   .discard = store_discard,
+						   .read = store_read,
+						   .write = store_write,
+						   .wait = store_wait,
+						   .drain = store_drain };
 	struct zr_offload *o = &s->offload[ZR_STORE_ACTIVATION - ZR_STORE_OPTIMIZER];
 	store.moved = 0;
 	store.fail_in = 0;
@@ -207,8 +207,10 @@ void plant_store(struct zr_setup *s, uint64_t align)
 	o->it.section = s->activation.section; /* any: its name is in messages */
 	o->it.vtbl = &vtbl;
 	o->it.process = &s->process;
-	o->info = (struct zr_tier_info){ .size = sizeof o->info, .mem_ok = ZR_MEM_HOST,
-					 .max_inflight = REQUESTS, .align = align };
+	o->info = (struct zr_tier_info){ .size = sizeof o->info,
+					 .mem_ok = ZR_MEM_HOST,
+					 .max_inflight = REQUESTS,
+					 .align = align };
 }
 
 int store_outstanding(void)
@@ -258,7 +260,8 @@ static struct memory *memory_of(struct walk *w, const struct zr_operand *o, uint
 	const struct zr_region *r = &w->s->plan.region[o->region];
 	*at = r->offset + o->at;
 	return r->store <= ZR_STORE_HOST       ? &w->memory[r->store] :
-	       o->region == ZR_R_ACT_OFFLOADED ? &w->memory[FAR] : NULL;
+	       o->region == ZR_R_ACT_OFFLOADED ? &w->memory[FAR] :
+						 NULL;
 }
 
 static void mark(struct walk *w, const struct zr_operand *o, int who)
@@ -334,7 +337,8 @@ static const struct zr_act_move *move_of(const struct walk *w, const struct zr_i
 	const struct zr_program *r = zr_record_of(w->s, w->p->id);
 	const struct zr_pop *op = r && in->op >= 0 ? &r->op[in->op] : NULL;
 	return op && (op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH) ?
-		     &w->s->train_act.move[op->use] : NULL;
+		       &w->s->train_act.move[op->use] :
+		       NULL;
 }
 
 void walk_program(const struct zr_setup *s, int32_t id)

@@ -33,8 +33,8 @@ int ask_again(struct zr_setup *s, struct zr_error *err);
  * are waited for. A read fills its target with rubbish when it is posted. Of the tier disk, with
  * this alignment. */
 void plant_store(struct zr_setup *s, uint64_t align);
-int store_outstanding(void); /* transfers posted and not waited for */
-uint64_t store_moved(void);  /* bytes since plant_store() */
+int store_outstanding(void);  /* transfers posted and not waited for */
+uint64_t store_moved(void);   /* bytes since plant_store() */
 void store_fail(int64_t nth); /* the nth wait from now fails */
 
 /* Walks a program of activations: what a layer reads must be what was written, and nothing may

@@ -43,7 +43,7 @@ static void program_text(const struct zr_setup *s, char *buf)
 		const struct zr_pop *op = wait ? &p->op[p->op[i].target] : &p->op[i];
 		if (op->kind == ZR_P_LAYER) {
 			const struct zr_use *use = &s->train_uses.use[op->use];
-			buf += sprintf(buf, " %c%d", "frb"[use->phase], use->layer);
+			buf += sprintf(buf, " %c%d", "frb"[use->phase], use -> layer);
 		} else if (op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH) {
 			const struct zr_act_move *m = &s->train_act.move[op->use];
 			buf += sprintf(buf, " %c%c%d",
@@ -65,7 +65,7 @@ static void moves_run_beside_the_next_use(void **unused)
 	struct zr_setup *s = offloaded(NULL, 64);
 	program_text(s, got);
 	assert_string_equal(got, " f0 f1 f2 >s2 f3 )s2 >o2 f4 )o2 f5 >s5 f6 )s5 b7 <s5 b6 (s5 b5 "
-			    "<o2 b4 (o2 <s2 b3 (s2 b2 b1 b0");
+				 "<o2 b4 (o2 <s2 b3 (s2 b2 b1 b0");
 	walk_program(s, ZR_S_LAST);
 	plan_close(s);
 }
@@ -85,7 +85,7 @@ static void each_leg_runs_beside_a_use(void **unused)
 	assert_int_equal(ask_again(s, &err), 0);
 	program_text(s, got);
 	assert_string_equal(got, " f0 f1 f2 >s2 f3 /s2 >o2 f4 )s2 /o2 f5 )o2 >s5 f6 /s5 )s5 <s5 b7 "
-			    "\\s5 b6 (s5 <o2 b5 \\o2 <s2 b4 (o2 \\s2 b3 (s2 b2 b1 b0");
+				 "\\s5 b6 (s5 <o2 b5 \\o2 <s2 b4 (o2 \\s2 b3 (s2 b2 b1 b0");
 	walk_program(s, ZR_S_LAST);
 	plan_close(s);
 }
@@ -102,19 +102,20 @@ static void outputs_return_before_their_segment_runs_again(void **unused)
 	struct zr_setup *s = offloaded(NULL, 64);
 	program_text(s, got);
 	assert_string_equal(got, " f0 f1 f2 f3 >o2 f4 )o2 f5 >o4 f6 )o4 b7 <o4 b6 (o4 <o2 b5 (o2 "
-			    "r3 r4 b4 b3 r1 r2 b2 b1 b0");
+				 "r3 r4 b4 b3 r1 r2 b2 b1 b0");
 	walk_program(s, ZR_S_LAST);
 	plan_close(s);
 
 	/* there are enough uses between r4 and b4 to leave again: it stays */
 	for (int i = 1; i <= L; i++)
 		planted[i] = (struct zr_act_choice){ i == 3 ? ZR_ACT_OFFLOAD :
-						     i < 3  ? ZR_ACT_KEEP : ZR_ACT_RECOMPUTE,
+						     i < 3  ? ZR_ACT_KEEP :
+							      ZR_ACT_RECOMPUTE,
 						     i > 3 ? ZR_ACT_RECOMPUTE : ZR_ACT_KEEP };
 	s = offloaded(NULL, 64);
 	program_text(s, got);
 	assert_string_equal(got, " f0 f1 f2 f3 f4 >o3 f5 )o3 f6 <o3 b7 (o3 r4 r5 r6 b6 b5 b4 b3 b2 "
-			    "b1 b0");
+				 "b1 b0");
 	plan_close(s);
 }
 
@@ -270,15 +271,14 @@ static void the_default_is_there_on_demand(void **unused)
 					      "activation.plugin=offload" };
 	for (int i = 0; i < 3; i++) {
 		struct zr_error err = { 0 };
-		struct zr_setup *s = plan_try(ZR_SETUP_ALONE, 1,
-					      (const char *const[]){ SIX, "device.memory=1G",
-								     policy[i], NULL },
-					      &err);
+		struct zr_setup *s = plan_try(
+			ZR_SETUP_ALONE, 1,
+			(const char *const[]){ SIX, "device.memory=1G", policy[i], NULL }, &err);
 		if (!s)
 			fail_msg("%s", err.text);
 		assert_int_equal(zr_offloaded(s, ZR_STORE_ACTIVATION), i == 2);
-		const char *place = i == 2 ? zr_config_source(s->cfg, "offload.activation",
-							      "plugin") : NULL;
+		const char *place =
+			i == 2 ? zr_config_source(s->cfg, "offload.activation", "plugin") : NULL;
 		assert_true(i == 2 ? !strncmp(place, "defaults.ini:", 13) :
 				     !zr_config_find(s->cfg, "offload.activation"));
 		assert_true((s->plan.region[ZR_R_ACT_OFFLOADED].bytes > 0) == (i == 2));

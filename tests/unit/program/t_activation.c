@@ -209,7 +209,7 @@ static void refused(const char *const *options, const char *text)
 		fail_msg("refused with: %s; wanted: %s", err.text, text);
 }
 
-#define REFUSED(text, ...) \
+#define REFUSED(text, ...)                                                                         \
 	refused((const char *const[]){ "activation.plugin=recompute", __VA_ARGS__, NULL }, text)
 
 static void options_that_cannot_act_are_refused(void **unused)
@@ -273,16 +273,17 @@ static void parts_of_no_bytes_are_kept(void **unused)
 static void I1_whatever_is_dropped(void **unused)
 {
 	(void)unused;
-	static const int choice[] = { 0, 2186, 2, 2 * R5, 2 * R6 + R5, 2 * R1 + 2 * R2 + R3,
-				      R1 + 2 * R3 + 2 * R6, 1000 };
+	static const int choice[] = {
+		0, 2186, 2, 2 * R5, 2 * R6 + R5, 2 * R1 + 2 * R2 + R3, R1 + 2 * R3 + 2 * R6, 1000
+	};
 	static const char *const precision[] = { "precision.plugin=fp32", "precision.plugin=bf16" };
 	for (int p = 0; p < 2; p++) {
 		struct bits want = train_bits((struct training){ .option = { precision[p] } });
 		assert_true(want.loss[0] > 1 && want.norm[1] > 0 && want.loss[0] != want.loss[1]);
 		for (size_t i = 0; i < sizeof choice / sizeof *choice; i++) {
 			plant(choice[i]);
-			struct bits got = train_bits((struct training){ .option = { precision[p] },
-									.planted = 1 });
+			struct bits got = train_bits(
+				(struct training){ .option = { precision[p] }, .planted = 1 });
 			assert_memory_equal(&got, &want, sizeof want);
 		}
 	}

@@ -80,8 +80,8 @@ static uint64_t most(uint64_t a, uint64_t b)
 /* ---- a case ---- */
 
 enum { STAGE0, STAGE1, STAGE2, STAGE3, HPZ, MICS, STAGES };
-static const char *const stage_name[STAGES] = { "stage0", "stage1", "stage2", "stage3", "hpz",
-						"mics" };
+static const char *const stage_name[STAGES] = { "stage0", "stage1", "stage2",
+						"stage3", "hpz",    "mics" };
 enum { TINY, HUGE_ }; /* every unit alone and nothing ahead; everything in one list and kept */
 
 struct a_case {
@@ -143,8 +143,8 @@ static uint64_t state_blocks(const struct a_case *c)
 {
 	int64_t all = 0;
 	for (int u = 0; u < UNITS; u++) {
-		int64_t held = (unit_blocks(u) + c->world - 1) / c->world *
-			       (c->world / state_split(c));
+		int64_t held =
+			(unit_blocks(u) + c->world - 1) / c->world * (c->world / state_split(c));
 		all += held < unit_blocks(u) ? held : unit_blocks(u);
 	}
 	return (uint64_t)all;
@@ -186,17 +186,17 @@ static void expect_parameters(const struct a_case *c, uint64_t *want)
 		want[ZR_R_PARAM] = c->size == 4 ? 0 : held / 2;
 		break;
 	default: /* the node's share, and in 16 bits the home blocks on their way to it */
-		want[ZR_R_PARAM] = sum(share, N, c->size) * (uint64_t)(N / L) +
-				   (c->size == 4 ? 0 : mine / 2);
+		want[ZR_R_PARAM] =
+			sum(share, N, c->size) * (uint64_t)(N / L) + (c->size == 4 ? 0 : mine / 2);
 	}
 }
 
 static void expect_buffers(const struct a_case *c, uint64_t *want)
 {
 	int64_t N = c->world, L = split(c);
-	uint64_t one_use = most(full(H0, N, c->size),
-				full(WTE, N, c->size) +
-					most(full(WPE, N, c->size), full(LN_F, N, c->size)));
+	uint64_t one_use =
+		most(full(H0, N, c->size),
+		     full(WTE, N, c->size) + most(full(WPE, N, c->size), full(LN_F, N, c->size)));
 	/* of the whole unit, over all ranks */
 	uint64_t one_publish = N > 1 && c->stage == HPZ ? full(H0, N, c->size) : 0;
 	uint64_t publish = N > 1 && c->stage == HPZ ? sum(full, N, c->size) : 0;
@@ -208,7 +208,8 @@ static void expect_buffers(const struct a_case *c, uint64_t *want)
 	want[ZR_R_GRAD_BUFFER] = direct           ? 0 :
 				 c->sizes == TINY ? full(WTE, N, 4) + blocks * full(H0, N, 4) :
 						    sum(full, N, 4);
-	want[ZR_R_GATHER] = L == 1 || views(c) ? 0 : c->sizes == TINY   ? one_use :
+	want[ZR_R_GATHER] = L == 1 || views(c) ? 0 :
+			    c->sizes == TINY   ? one_use :
 						 sum(full, N, c->size);
 	want[ZR_R_GATHER] = most(want[ZR_R_GATHER], c->sizes == TINY ? one_publish : publish);
 	/* what others sent; in 16 bits also what is sent, which is gone when a share of a unit is
@@ -221,13 +222,13 @@ static void expect_buffers(const struct a_case *c, uint64_t *want)
 		want[ZR_R_COMM] = 0; /* read where it lies */
 	want[ZR_R_LOCAL] = sums_locally(c) ? sum(full, N, 4) : 0;
 	if (sums_apart(c)) /* all sums, after what came for them */
-		want[ZR_R_COMM] = most(want[ZR_R_COMM],
-				       c->sizes == TINY ? full(H0, N, 4) : sum(full, N, 4));
+		want[ZR_R_COMM] =
+			most(want[ZR_R_COMM], c->sizes == TINY ? full(H0, N, 4) : sum(full, N, 4));
 }
 
 static void check_held(const struct a_case *c, const struct zr_setup *s)
 {
-	static const int regions[] = { ZR_R_PARAM, ZR_R_MASTER, ZR_R_GRAD, ZR_R_STATE,
+	static const int regions[] = { ZR_R_PARAM,       ZR_R_MASTER, ZR_R_GRAD, ZR_R_STATE,
 				       ZR_R_GRAD_BUFFER, ZR_R_GATHER, ZR_R_COMM, ZR_R_LOCAL };
 	uint64_t want[ZR_R_COUNT] = { 0 };
 	expect_parameters(c, want);
@@ -255,10 +256,12 @@ static uint64_t others_of(const struct a_case *c, int unit)
 /* How often a unit is gathered: per use, or once. */
 static uint64_t gathered(const struct a_case *c, int training)
 {
-	static const int train_uses[UNITS] = { [WTE] = 3, [WPE] = 2, [H0] = 2, [H1] = 2,
-					       [LN_F] = 1 };
-	static const int eval_uses[UNITS] = { [WTE] = 2, [WPE] = 1, [H0] = 1, [H1] = 1,
-					      [LN_F] = 1 };
+	static const int train_uses[UNITS] = {
+		[WTE] = 3, [WPE] = 2, [H0] = 2, [H1] = 2, [LN_F] = 1
+	};
+	static const int eval_uses[UNITS] = {
+		[WTE] = 2, [WPE] = 1, [H0] = 1, [H1] = 1, [LN_F] = 1
+	};
 	uint64_t all = 0;
 	for (int u = 0; u < UNITS && !views(c); u++)
 		all += others_of(c, u) * (uint64_t)(c->sizes != TINY ? 1 :
@@ -269,7 +272,8 @@ static uint64_t gathered(const struct a_case *c, int training)
 
 static uint64_t published(const struct a_case *c)
 {
-	return c->stage == STAGE0 || c->stage == STAGE3 || c->stage == MICS ? 0 :
+	return c->stage == STAGE0 || c->stage == STAGE3 || c->stage == MICS ?
+		       0 :
 		       sum(others, c->world, c->size);
 }
 
@@ -295,9 +299,15 @@ static void all_cases(void (*check)(const struct a_case *, const struct zr_setup
 			int world = worlds[i & 3], node = i & 4 ? world : 2 - (world == 1);
 			if (i & 4 && node <= 2)
 				node = 1; /* instead of the same again */
-			struct a_case c = { stage, world, node, i & 8 ? 4 : 2,
-					    i & 16 ? TINY : HUGE_, i & 32 ? 1 : 3, i / 64 == 1,
-					    i / 64 == 2, i / 64 == 0 && i & 8 };
+			struct a_case c = { stage,
+					    world,
+					    node,
+					    i & 8 ? 4 : 2,
+					    i & 16 ? TINY : HUGE_,
+					    i & 32 ? 1 : 3,
+					    i / 64 == 1,
+					    i / 64 == 2,
+					    i / 64 == 0 && i & 8 };
 			struct zr_setup *s = open_case(&c);
 			check(&c, s);
 			plan_close(s);
@@ -320,8 +330,8 @@ static void bytes_received_follow_the_formulas(void **unused)
 static void the_rest_is_the_same_for_all_stages(void **unused)
 {
 	(void)unused;
-	struct a_case one = { STAGE0, 1, 1, 4, TINY, 3, 0, 0, 0 }, c = { STAGE3, 4, 4, 4, HUGE_, 3,
-									 0, 0, 0 };
+	struct a_case one = { STAGE0, 1, 1, 4, TINY, 3, 0, 0, 0 },
+		      c = { STAGE3, 4, 4, 4, HUGE_, 3, 0, 0, 0 };
 	struct zr_setup *a = open_case(&one), *b = open_case(&c);
 	assert_int_equal(a->plan.region[ZR_R_ACT].bytes, b->plan.region[ZR_R_ACT].bytes);
 	assert_int_equal(a->plan.region[ZR_R_WORK].bytes, b->plan.region[ZR_R_WORK].bytes);
@@ -360,8 +370,8 @@ static void masters_are_split_where_that_is_free(void **unused)
 		      { 2, { APART } },
 		      { 4, { APART, "offload.optimizer.plugin=cpu" } },
 		      { 2, { APART, "offload.optimizer.plugin=cpu", "offload.param.plugin=cpu" } },
-		      { 2, { APART, "offload.optimizer.plugin=nvme",
-			     "offload.optimizer.path=." } } };
+		      { 2,
+			{ APART, "offload.optimizer.plugin=nvme", "offload.optimizer.path=." } } };
 	(void)unused;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		const char *o[10] = { "precision.plugin=bf16" };
@@ -496,9 +506,13 @@ static void arenas_have_one_place_for_what_is_needed_in_turn(void **unused)
 /* Matrices are back where they are kept before new values are published. */
 static void a_whole_matrix_and_what_is_published_are_there_in_turn(void **unused)
 {
-	static const char *const options[] = { "optimizer.plugin=muon", "zero.plugin=hpz",
-		"optimizer.plain.plugin=adamw", "optimizer.plain.match=*.bias *ln_* *w?e*",
-		"boot.ranks_per_node=2", "zero.allgather_bucket_size=1e9", NULL };
+	static const char *const options[] = { "optimizer.plugin=muon",
+					       "zero.plugin=hpz",
+					       "optimizer.plain.plugin=adamw",
+					       "optimizer.plain.match=*.bias *ln_* *w?e*",
+					       "boot.ranks_per_node=2",
+					       "zero.allgather_bucket_size=1e9",
+					       NULL };
 	struct zr_setup *s = plan_open(4, options);
 	const struct zr_lowered *p = &s->lowered[ZR_S_UPDATE];
 	uint64_t whole = 0, published = 0, end = 0;

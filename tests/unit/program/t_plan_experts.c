@@ -65,11 +65,18 @@ static uint64_t block_and_experts(int64_t ranks, int size)
 static struct zr_setup *open_case(const char *stage, int world, const char *more)
 {
 	char zero[32], node[32];
-	const char *o[] = { zero, node, "precision.plugin=bf16", more, "zero.reduce_bucket_size=1",
-			    "zero.allgather_bucket_size=1", "train.gradient_accumulation_steps=3",
+	const char *o[] = { zero,
+			    node,
+			    "precision.plugin=bf16",
+			    more,
+			    "zero.reduce_bucket_size=1",
+			    "zero.allgather_bucket_size=1",
+			    "train.gradient_accumulation_steps=3",
 			    strcmp(stage, "stage3") ? NULL : "zero.persistence_threshold=0",
-			    "zero.prefetch_bucket_size=0", "zero.max_live_parameters=0",
-			    "zero.max_reuse_distance=0", NULL };
+			    "zero.prefetch_bucket_size=0",
+			    "zero.max_live_parameters=0",
+			    "zero.max_reuse_distance=0",
+			    NULL };
 	snprintf(zero, sizeof zero, "zero.plugin=%s", stage);
 	snprintf(node, sizeof node, "boot.ranks_per_node=%d", world > 1 ? world / 2 : 1);
 	plan_ini = "mixture.ini";

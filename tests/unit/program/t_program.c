@@ -165,7 +165,7 @@ static void walk_update(const struct zr_program *p)
 	}
 }
 
-#define KEEP "activation.plugin=keep"
+#define KEEP      "activation.plugin=keep"
 #define RECOMPUTE "activation.plugin=recompute" /* of two blocks the first runs again */
 
 static void walk_case(int world, const char *const *options)
@@ -182,7 +182,7 @@ static void waits_are_where_they_must_be_and_buffers_do_not_overlap(void **unuse
 {
 	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1",
 					      "zero.plugin=stage2", "zero.plugin=stage3",
-					      "zero.plugin=hpz", "zero.plugin=mics" };
+					      "zero.plugin=hpz",    "zero.plugin=mics" };
 	static const char *const lists[] = { "1", "6000", "60000", "1e9" };
 	static const char *const limits[] = { "0", "2048", "50000", "70000", "1e9" };
 	char text[6][48];
@@ -214,9 +214,12 @@ static void what_passes_through_host_memory_has_its_own_place_there(void **unuse
 	char text[2][48];
 	(void)unused;
 	for (int i = 0; i < 2 * 2 * 2 * 4; i++) {
-		const char *o[] = { "model.layers=2", "device.memory=1G",
-				    "device.separate=yes", "offload.optimizer.plugin=cpu",
-				    "zero.persistence_threshold=0", "zero.max_live_parameters=1e9",
+		const char *o[] = { "model.layers=2",
+				    "device.memory=1G",
+				    "device.separate=yes",
+				    "offload.optimizer.plugin=cpu",
+				    "zero.persistence_threshold=0",
+				    "zero.max_live_parameters=1e9",
 				    i & 1 ? "zero.plugin=hpz" : "zero.plugin=stage3",
 				    i & 2 ? "precision.plugin=bf16" : "precision.plugin=fp32",
 				    text[0],
@@ -254,10 +257,14 @@ static void the_hash_is_of_the_program(void **unused)
 {
 	static const char *const micro[] = { "zero.reduce_bucket_size=1",
 					     "zero.prefetch_bucket_size=0",
-					     "zero.max_reuse_distance=0", "zero.overlap_comm=no",
+					     "zero.max_reuse_distance=0",
+					     "zero.overlap_comm=no",
 					     "zero.persistence_threshold=0",
-					     "precision.plugin=bf16", RECOMPUTE, "model.layers=3",
-					     "model.width=96", "boot.ranks_per_node=2" };
+					     "precision.plugin=bf16",
+					     RECOMPUTE,
+					     "model.layers=3",
+					     "model.width=96",
+					     "boot.ranks_per_node=2" };
 	(void)unused;
 	for (int id = 0; id < 4; id++)
 		assert_true(hash_of(NULL, id) == hash_of(NULL, id));

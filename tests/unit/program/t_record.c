@@ -77,8 +77,10 @@ static int update_units(const struct zr_stage *s, const int32_t *units, int32_t 
 static int before(const struct zr_point *p, const struct zr_stage *s)
 {
 	static const int32_t wte = WTE, h0 = H0, twice[] = { H0, H0 }, none = UNITS;
-	int rc = each(s->gather, s, p, fault == NO_GATHER && p->use == L1 ? H1 :
-				       fault == GATHER_TWICE_IN_A_LIST && p->use == L0 ? H0 : -1);
+	int rc = each(s->gather, s, p,
+		      fault == NO_GATHER && p->use == L1              ? H1 :
+		      fault == GATHER_TWICE_IN_A_LIST && p->use == L0 ? H0 :
+									-1);
 	if (fault == GATHER_TWICE_IN_A_LIST && p->use == L0)
 		rc = s->gather(s, twice, 2);
 	if (fault == GATHER_TWICE && p->use == BWD_L0)
@@ -122,7 +124,8 @@ static int after(const struct zr_point *p, const struct zr_stage *s)
 	int rc = each(s->drop, s, p,
 		      fault == KEEP_LAST && p->use == BWD_EMBED                ? WPE :
 		      fault == IN_BACKWARD_COPIED && p->use == BWD_L1          ? H1 :
-		      fault == OTHER_MICRO && my_rank == 1 && p->use == BWD_L0 ? H0 : -1);
+		      fault == OTHER_MICRO && my_rank == 1 && p->use == BWD_L0 ? H0 :
+										 -1);
 	if (!rc && in_backward(p) && p->use == (fault == IN_BACKWARD_UNREDUCED ? BWD_L1 : BWD_L0))
 		rc = update_h1(s);
 	if (!rc && fault == IN_BACKWARD_COPIED && p->use == BWD_L0)
@@ -152,7 +155,8 @@ static int update(const struct zr_point *p, const struct zr_stage *s)
 	static const int32_t h0 = H0;
 	static const int32_t h1 = H1;
 	int rc = fault == PUBLISH_EARLY         ? s->publish(s, &h0, 1) :
-		 fault == IN_BACKWARD_AND_AFTER ? s->update(s, &h1, 1, 0) : 0;
+		 fault == IN_BACKWARD_AND_AFTER ? s->update(s, &h1, 1, 0) :
+						  0;
 	if (!rc && fault == OTHER_UPDATE && my_rank == 1)
 		rc = s->update(s, p->units, (int32_t)p->n_units, 0);
 	else if (!rc)
@@ -373,7 +377,9 @@ static void groups_are_respected(void **unused)
 struct outcome {
 	int rc, applied, changed;
 	char text[1024];
-} *outcome; /* [ranks], shared */
+}; /* [ranks], shared */
+
+static struct outcome *outcome;
 
 static int run_step(struct zr_setup *s, struct outcome *out, struct zr_error *err)
 {
@@ -399,10 +405,14 @@ static int run_step(struct zr_setup *s, struct outcome *out, struct zr_error *er
 
 static int train_planted(int rank, void *arg)
 {
-	static const char *const o[] = { "zero.plugin=stage3", "zero.persistence_threshold=0",
-					 "train.gradient_accumulation_steps=2", "comm.plugin=local",
-					 "comm.timeout=20", "device.threads=1",
-					 "scheduler.plugin=constant", NULL };
+	static const char *const o[] = { "zero.plugin=stage3",
+					 "zero.persistence_threshold=0",
+					 "train.gradient_accumulation_steps=2",
+					 "comm.plugin=local",
+					 "comm.timeout=20",
+					 "device.threads=1",
+					 "scheduler.plugin=constant",
+					 NULL };
 	struct zr_error err;
 	struct zr_setup *s = plan_try(ZR_SETUP_TRAIN, 0, o, &err);
 	struct outcome *out = &outcome[rank];

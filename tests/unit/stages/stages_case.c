@@ -11,8 +11,10 @@
 
 #include <cmocka.h> /* after the headers with members that its macros name */
 
-const struct fixture_model gpt2 = { .n_units = 6, .n_layers = 5,
-				    .elements = { 100, 10, 20, 20, 20, 1 }, .n = { 2, 1, 1, 1, 2 },
+const struct fixture_model gpt2 = { .n_units = 6,
+				    .n_layers = 5,
+				    .elements = { 100, 10, 20, 20, 20, 1 },
+				    .n = { 2, 1, 1, 1, 2 },
 				    .unit = { { 0, 1 }, { 2 }, { 3 }, { 4 }, { 5, 0 } } };
 
 const char *const stages[N_STAGES] = { "stage0", "stage1", "stage2", "stage3", "hpz", "mics" };
@@ -36,8 +38,11 @@ const struct zr_desc *stage(const char *id)
 
 void resolve(const struct zr_desc *desc, void *opts, const struct fixture_model *m)
 {
-	struct zr_facts facts = { .size = sizeof facts, .world = 4, .workers = 1,
-				  .largest_unit = largest(m), .typical_unit = m->typical,
+	struct zr_facts facts = { .size = sizeof facts,
+				  .world = 4,
+				  .workers = 1,
+				  .largest_unit = largest(m),
+				  .typical_unit = m->typical,
 				  .gather_legs = m->hops };
 	for (int32_t u = 0; u < m->n_units; u++)
 		facts.parameters += m->elements[u];

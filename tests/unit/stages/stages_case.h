@@ -8,7 +8,7 @@
 #include "stages_fixture.h"
 #include "tests/lib/testhost.h"
 
-#define N_STAGES 6
+#define N_STAGES    6
 #define FIRST_SPLIT 3 /* the stages from here on split parameters */
 extern const char *const stages[N_STAGES];
 

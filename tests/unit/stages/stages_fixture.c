@@ -91,7 +91,8 @@ static int one_gather(struct fixture *r, int32_t u)
 	for (int32_t i = 0; i < r->model->n_units; i++) {
 		ahead += r->ahead[i] ? r->model->elements[i] : 0;
 		need += is_used(r, i) && r->groups[i].param != ZR_GROUP_SELF ?
-				r->model->elements[i] : 0;
+				r->model->elements[i] :
+				0;
 	}
 	if (ahead > r->limits.ahead)
 		return refuse(r, "too much ahead", u);
@@ -153,9 +154,8 @@ static int one_publish(struct fixture *r, int32_t u)
 		return ZR_OK;
 	}
 	if (r->point.program != ZR_PROG_UPDATE || r->done[u] != 1)
-		return refuse(r,
-			      r->done[u] == 2 ? "published twice" : "published before its update",
-			      u);
+		return refuse(
+			r, r->done[u] == 2 ? "published twice" : "published before its update", u);
 	r->done[u] = 2;
 	return ZR_OK;
 }
@@ -208,8 +208,8 @@ static int verb_publish(const struct zr_stage *s, const int32_t *units, int32_t 
 /* ---- queries ---- */
 
 /* of the unit of each number, for any model */
-static const char *const names[FIXTURE_UNITS] = { "u0", "u1", "u2",  "u3",  "u4",  "u5",
-						  "u6", "u7", "u8",  "u9",  "u10", "u11",
+static const char *const names[FIXTURE_UNITS] = { "u0",  "u1",  "u2",  "u3", "u4",  "u5",
+						  "u6",  "u7",  "u8",  "u9", "u10", "u11",
 						  "u12", "u13", "u14", "u15" };
 
 static const char *ask_name(const struct zr_stage *s, int32_t unit)
@@ -256,18 +256,27 @@ void fixture_open(struct fixture *r, const struct fixture_model *m, const struct
 	r->model = m;
 	r->zero = zero;
 	r->inst = inst;
-	r->limits = (struct fixture_limits){ INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX,
-					    INT64_MAX };
+	r->limits =
+		(struct fixture_limits){ INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };
 	r->stage = (struct zr_stage){
-		.size = sizeof r->stage, .n_units = m->n_units, .world = 4, .impl = r,
-		.gather = verb_gather, .drop = verb_drop, .reduce = verb_reduce,
-		.update = verb_update, .publish = verb_publish, .elements = ask_elements,
-		.use = ask_use, .next_use = ask_next_use, .live_elements = ask_live,
-		.needs_scalars = ask_scalars, .name = ask_name,
+		.size = sizeof r->stage,
+		.n_units = m->n_units,
+		.world = 4,
+		.impl = r,
+		.gather = verb_gather,
+		.drop = verb_drop,
+		.reduce = verb_reduce,
+		.update = verb_update,
+		.publish = verb_publish,
+		.elements = ask_elements,
+		.use = ask_use,
+		.next_use = ask_next_use,
+		.live_elements = ask_live,
+		.needs_scalars = ask_scalars,
+		.name = ask_name,
 	};
 	for (int32_t u = 0; u < m->n_units; u++) {
-		struct zr_groups_of of = { sizeof of, u, m->n_units, 4, m->elements[u],
-					   names[u] };
+		struct zr_groups_of of = { sizeof of, u, m->n_units, 4, m->elements[u], names[u] };
 		if (zero->groups(inst, &of, &r->groups[u]))
 			refuse(r, "groups failed", u);
 	}
@@ -275,7 +284,8 @@ void fixture_open(struct fixture *r, const struct fixture_model *m, const struct
 
 static void add_use(struct fixture *r, int32_t layer, int32_t phase)
 {
-	r->use[r->stage.n_uses++] = (struct zr_use){ .size = sizeof(struct zr_use), .layer = layer,
+	r->use[r->stage.n_uses++] = (struct zr_use){ .size = sizeof(struct zr_use),
+						     .layer = layer,
 						     .phase = phase,
 						     .n_units = (uint32_t)r->model->n[layer],
 						     .units = r->model->unit[layer] };
@@ -297,8 +307,11 @@ static void make_uses(struct fixture *r, int32_t program)
 static int tell(struct fixture *r, int32_t at, int32_t use, const int32_t *units, int32_t n)
 {
 	int rc;
-	r->point = (struct zr_point){ .size = sizeof r->point, .program = r->point.program,
-				      .at = at, .use = use, .units = units,
+	r->point = (struct zr_point){ .size = sizeof r->point,
+				      .program = r->point.program,
+				      .at = at,
+				      .use = use,
+				      .units = units,
 				      .n_units = (uint32_t)n };
 	rc = r->zero->at(r->inst, &r->point, &r->stage);
 	if (rc)
@@ -333,7 +346,8 @@ static int walk_use(struct fixture *r, int32_t i)
 	for (uint32_t k = 0; k < use->n_units; k++) {
 		r->ahead[use->units[k]] = 0;
 		need += r->groups[use->units[k]].param != ZR_GROUP_SELF ?
-				r->model->elements[use->units[k]] : 0;
+				r->model->elements[use->units[k]] :
+				0;
 	}
 	r->peak_need = need > r->peak_need ? need : r->peak_need;
 	rc = tell(r, ZR_AT_BEFORE, i, use->units, (int32_t)use->n_units);

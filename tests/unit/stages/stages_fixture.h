@@ -9,9 +9,9 @@
 
 #include <zeroth/zero.h>
 
-#define FIXTURE_UNITS 16
+#define FIXTURE_UNITS  16
 #define FIXTURE_LAYERS 16
-#define FIXTURE_USES (3 * FIXTURE_LAYERS)
+#define FIXTURE_USES   (3 * FIXTURE_LAYERS)
 
 struct fixture_model {
 	int32_t n_units, n_layers;
@@ -24,10 +24,10 @@ struct fixture_model {
 
 /* What the stage promises by its options, in elements; more is refused. */
 struct fixture_limits {
-	int64_t live;    /* full copies, unless one use needs more */
-	int64_t ahead;   /* gathered for a later use only */
+	int64_t live;           /* full copies, unless one use needs more */
+	int64_t ahead;          /* gathered for a later use only */
 	int64_t reduce, gather; /* in one list of several units; gather also of publish */
-	int64_t waiting; /* complete gradients, not reduced when a GRAD point is answered */
+	int64_t waiting;        /* complete gradients, not reduced when a GRAD point is answered */
 };
 
 /* Falsifies the verb call number `call` on its way to the fixture. SHORT: without its last unit;
@@ -43,7 +43,7 @@ struct fixture {
 	int64_t fault_call, calls;
 	int local; /* no update needs scalars */
 
-	char error[256];   /* the first thing refused, "" if nothing was */
+	char error[256]; /* the first thing refused, "" if nothing was */
 	/* of the current program: "before 0: gather 0 1; after 0: drop 0 1; " */
 	char said[1 << 14];
 	int64_t peak_live, peak_need;

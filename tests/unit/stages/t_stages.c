@@ -41,11 +41,16 @@ static void groups_are_those_of_the_stage(void **state)
 
 static void every_option_is_documented_and_auto_means_what_its_text_says(void **state)
 {
-	static const char *const names[] = { "reduce_bucket_size", "allgather_bucket_size",
-					     "sub_group_size", "overlap_comm", "update_in_backward",
+	static const char *const names[] = { "reduce_bucket_size",
+					     "allgather_bucket_size",
+					     "sub_group_size",
+					     "overlap_comm",
+					     "update_in_backward",
 					     "gather_16bit_weights_on_model_save",
-					     "prefetch_bucket_size", "max_live_parameters",
-					     "max_reuse_distance", "persistence_threshold",
+					     "prefetch_bucket_size",
+					     "max_live_parameters",
+					     "max_reuse_distance",
+					     "persistence_threshold",
 					     "persistent" };
 	struct fixture_model told = gpt2;
 	static const uint64_t one_hop[] = { 20, 20, 100, 1, 0, 0, 20, 140, 200, 8192 },
@@ -164,7 +169,8 @@ static void without_overlap_everything_happens_where_it_is_due(void **state)
 	for (int i = 0; i < N_STAGES; i++) {
 		answers(stages[i], ZR_PROG_LAST_MICRO,
 			SETS("overlap_comm", "no", "reduce_bucket_size", "5e8"));
-		assert_string_equal(run.fixture.said, "grad 4: reduce 5; grad 5: reduce 4; grad 6: "
+		assert_string_equal(run.fixture.said,
+				    "grad 4: reduce 5; grad 5: reduce 4; grad 6: "
 				    "reduce 3; grad 7: reduce 2; grad 8: reduce 0 1; ");
 		assert_string_equal(answers(stages[i], ZR_PROG_UPDATE, SETS("overlap_comm", "no")),
 				    "update: update 0; update 1; update 2; update 3; update 4; "
@@ -173,7 +179,8 @@ static void without_overlap_everything_happens_where_it_is_due(void **state)
 	answers("stage3", ZR_PROG_EVAL,
 		SETS("overlap_comm", "no", "persistence_threshold", "1", "max_reuse_distance",
 		     "0"));
-	assert_string_equal(run.fixture.said, "before 0: gather 0; gather 1; after 0: drop 0 1; "
+	assert_string_equal(run.fixture.said,
+			    "before 0: gather 0; gather 1; after 0: drop 0 1; "
 			    "before 1: gather 2; after 1: drop 2; before 2: gather 3; after 2: "
 			    "drop 3; before 3: gather 4; after 3: drop 4; before 4: gather 0; "
 			    "after 4: drop 0; ");
@@ -197,8 +204,8 @@ static void update_in_backward_updates_one_list_behind_the_reduces(void **state)
 	for (int i = 0; i < 2 * N_STAGES; i++) {
 		open_run(stages[i / 2], &gpt2, sets[i % 2]);
 		run.fixture.local = 1;
-		if (fixture_steps(&run.fixture) || fixture_program(&run.fixture,
-								   ZR_PROG_LAST_MICRO))
+		if (fixture_steps(&run.fixture) ||
+		    fixture_program(&run.fixture, ZR_PROG_LAST_MICRO))
 			fail_msg("%s: %s", stages[i / 2], run.fixture.error);
 		if (i % 2 == 0 && i / 2 < FIRST_SPLIT)
 			assert_string_equal(run.fixture.said, want);
@@ -222,8 +229,9 @@ static void one_rank_that_computes_on_the_host_updates_at_once(void **state)
 		"grad 8: reduce 0; reduce 1; update 0; publish 0; update 1; publish 1; ";
 	(void)state;
 	for (int i = 0; i < N_STAGES; i++) {
-		open_run(stages[i], &gpt2, SETS("update_in_backward", "yes", "reduce_bucket_size",
-						"1", "allgather_bucket_size", "1"));
+		open_run(stages[i], &gpt2,
+			 SETS("update_in_backward", "yes", "reduce_bucket_size", "1",
+			      "allgather_bucket_size", "1"));
 		run.fixture.local = run.fixture.stage.synchronous = 1;
 		if (fixture_steps(&run.fixture) ||
 		    fixture_program(&run.fixture, ZR_PROG_LAST_MICRO))
@@ -243,7 +251,8 @@ static void prefetch_bucket_size_gathers_ahead_in_the_order_of_uses(void **state
 		answers(split[i], ZR_PROG_EVAL,
 			SETS("persistence_threshold", "1", "max_reuse_distance", "0",
 			     "allgather_bucket_size", "5e8", "prefetch_bucket_size", "40"));
-		assert_string_equal(run.fixture.said, "before 0: gather 0 1; gather 2; gather 3; "
+		assert_string_equal(run.fixture.said,
+				    "before 0: gather 0 1; gather 2; gather 3; "
 				    "after 0: drop 0 1; before 1: gather 4; after 1: drop 2; after "
 				    "2: drop 3; after 3: drop 4; before 4: gather 0; after 4: drop "
 				    "0; ");
@@ -409,8 +418,10 @@ static void refused_memory_fails_the_begin_with_a_text(void **state)
 
 static void one_instance_records_models_of_any_size(void **state)
 {
-	static const struct fixture_model small = { .n_units = 2, .n_layers = 2,
-						    .elements = { 3, 4 }, .n = { 1, 2 },
+	static const struct fixture_model small = { .n_units = 2,
+						    .n_layers = 2,
+						    .elements = { 3, 4 },
+						    .n = { 1, 2 },
 						    .unit = { { 0 }, { 1, 0 } } };
 	static const struct fixture_model *const models[] = { &small, &gpt2, &small, &gpt2 };
 	(void)state;

@@ -35,8 +35,8 @@ static int has(const struct fixture_model *m, int32_t layer, int32_t unit)
 
 static struct fixture_model random_model(void)
 {
-	struct fixture_model m = { .n_units = 1 + (int32_t)roll(10), .n_layers =
-				  2 + (int32_t)roll(8) };
+	struct fixture_model m = { .n_units = 1 + (int32_t)roll(10),
+				   .n_layers = 2 + (int32_t)roll(8) };
 	for (int32_t u = 0; u < m.n_units; u++) {
 		int32_t uses = 1 + (int32_t)(roll(3) == 0 ? roll(4) : 0);
 		m.elements[u] = 1 + roll(roll(2) ? 20 : 100);
@@ -55,9 +55,9 @@ static struct fixture_model random_model(void)
 static void random_options(const struct fixture_model *m, int split_parameters, const char **sets,
 			   char text[7][32], int64_t *value)
 {
-	static const char *const name[] = { "reduce_bucket_size", "allgather_bucket_size",
-					    "overlap_comm", "prefetch_bucket_size",
-					    "max_live_parameters", "max_reuse_distance",
+	static const char *const name[] = { "reduce_bucket_size",   "allgather_bucket_size",
+					    "overlap_comm",         "prefetch_bucket_size",
+					    "max_live_parameters",  "max_reuse_distance",
 					    "persistence_threshold" };
 	int64_t big = largest(m), automatic[] = { big, big, 1, big, 4 * big, 2 * big, 8192 };
 	int overlap = roll(3) > 0;
@@ -65,9 +65,11 @@ static void random_options(const struct fixture_model *m, int split_parameters, 
 		int64_t pick = k == 2 ? overlap : k == 3 && !overlap ? 4 : roll(5);
 		if (k == 6 && pick == 4)
 			pick = roll(4); /* auto leaves nothing split here */
-		value[k] = k == 2             ? overlap : pick == 0          ? k < 2 :
+		value[k] = k == 2             ? overlap :
+			   pick == 0          ? k < 2 :
 			   pick == 1          ? 1000000000000000000 :
-			   pick < 4           ? 1 + roll(2 * big) : k == 3 && !overlap ? 0 :
+			   pick < 4           ? 1 + roll(2 * big) :
+			   k == 3 && !overlap ? 0 :
 						automatic[k];
 		snprintf(text[k], 32, "%lld", (long long)value[k]);
 		*sets++ = name[k];
@@ -93,7 +95,9 @@ static void try_stage(const char *id, const struct fixture_model *m, int split_p
 	int64_t allocs;
 	random_options(m, split_parameters, sets, text, v);
 	open_run(id, m, sets);
-	run.fixture.limits = (struct fixture_limits){ .reduce = v[0], .gather = v[1], .ahead = v[3],
+	run.fixture.limits = (struct fixture_limits){ .reduce = v[0],
+						      .gather = v[1],
+						      .ahead = v[3],
 						      .live = v[4],
 						      .waiting = v[2] ? v[0] - 1 : 0 };
 	if (fixture_steps(&run.fixture))
@@ -168,8 +172,18 @@ static void the_fixture_catches_every_omitted_doubled_or_shortened_verb(void **s
 	}
 }
 
-enum defect { SOUND, NO_DROP, DROP_AT_BEFORE, GATHER_WHOLE, REDUCE_AT_AFTER, NO_REDUCE,
-	      PUBLISH_FIRST, UPDATE_AT_BEGIN, KEEP_IN_MICRO, N_DEFECTS };
+enum defect {
+	SOUND,
+	NO_DROP,
+	DROP_AT_BEFORE,
+	GATHER_WHOLE,
+	REDUCE_AT_AFTER,
+	NO_REDUCE,
+	PUBLISH_FIRST,
+	UPDATE_AT_BEGIN,
+	KEEP_IN_MICRO,
+	N_DEFECTS
+};
 static enum defect defect;
 
 /* The plainest stage 3 with one planted defect. */
@@ -198,7 +212,8 @@ static int planted_at(struct zr_inst *inst, const struct zr_point *p, const stru
 	switch (p->at) {
 	case ZR_AT_BEGIN:
 		return defect == UPDATE_AT_BEGIN && p->program == ZR_PROG_UPDATE ?
-			       s->update(s, p->units, n, 0) : ZR_OK;
+			       s->update(s, p->units, n, 0) :
+			       ZR_OK;
 	case ZR_AT_BEFORE:
 		rc = s->gather(s, p->units, n);
 		return rc || defect != DROP_AT_BEFORE ? rc : s->drop(s, p->units, n);
@@ -219,13 +234,18 @@ static int planted_at(struct zr_inst *inst, const struct zr_point *p, const stru
 
 static void the_fixture_names_planted_defects(void **state)
 {
-	static const struct zr_zero_v1 zero = { .size = sizeof zero, .groups = planted_groups,
+	static const struct zr_zero_v1 zero = { .size = sizeof zero,
+						.groups = planted_groups,
 						.at = planted_at };
 	static const char *const said[N_DEFECTS] = {
-		"", "gather of what is full",
-		"used but not full", "gather of what is already whole",
-		"reduced before its gradient is complete", "not reduced",
-		"published before its update", "update before the scalars are agreed",
+		"",
+		"gather of what is full",
+		"used but not full",
+		"gather of what is already whole",
+		"reduced before its gradient is complete",
+		"not reduced",
+		"published before its update",
+		"update before the scalars are agreed",
 		"resident over one end and not over another",
 	};
 	(void)state;

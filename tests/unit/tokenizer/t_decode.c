@@ -32,7 +32,7 @@ static void normalize_added(json_t *root)
 {
 	json_t *token;
 	size_t i;
-	json_array_foreach (json_object_get(root, "added_tokens"), i, token)
+	json_array_foreach(json_object_get(root, "added_tokens"), i, token)
 		json_object_set_new(token, "normalized", json_true());
 }
 
@@ -101,11 +101,12 @@ static void test_decoded(void **unused)
 	json_t *all = golden("decoded", ".json"), *one;
 	size_t i, done = 0;
 	(void)unused;
-	json_array_foreach (all, i, one) {
+	json_array_foreach(all, i, one)
+	{
 		const char *file = json_string_value(json_object_get(one, "file"));
 		int normalized = json_is_true(json_object_get(one, "normalized"));
-		struct zr_tokenizer *t = open_with(file, json_object_get(one, "decoder"),
-						   normalized);
+		struct zr_tokenizer *t =
+			open_with(file, json_object_get(one, "decoder"), normalized);
 		if (t)
 			check(t, one), done++;
 		zr_tokenizer_close(t);
@@ -140,7 +141,8 @@ static void test_none(void **unused)
 static void test_unknown(void **unused)
 {
 	static const char *const decoders[] = {
-		"{\"type\":\"CTC\"}", "{\"type\":\"WordPiece\"}",
+		"{\"type\":\"CTC\"}",
+		"{\"type\":\"WordPiece\"}",
 		"{\"type\":\"Strip\",\"content\":\" \"}",
 		("{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteLevel\"},"
 		 "{\"type\":\"Fuse\"}]}"),

@@ -129,7 +129,7 @@ static size_t draw(size_t n)
 /* Text of tokens, and of characters that have none. */
 static size_t random_text(const struct zr_tokenizer *t, char *to, size_t room)
 {
-	static const char *const others[] = { " ", "\u2581", "\u0416", "\U0001f600",
+	static const char *const others[] = { " ",  "\u2581", "\u0416", "\U0001f600",
 					      "\n", "\u4eba", "x" };
 	size_t n = 0, len;
 	while (n + 64 < room) {
@@ -216,19 +216,32 @@ static void encode_pieces(const struct zr_tokenizer *t, const char *text, size_t
 static size_t random_chunk(char *to)
 {
 	static const char *const parts[] = {
-		"the", "The",
-		"Quick", "ing",
-		",", ".",
-		"''", "-",
-		"7", "\u00e9",
-		"e\u0301", "\u4eba",
-		"\u4e2d", "\u3000",
-		"\u00a0", "\x01",
-		"\x1c", "\u200b",
-		"\ufffd", "\u0130",
-		"<|a|>b", "caf\u00e9!",
-		"\u212bngstrom", "<|endoftext|>",
-		"\u0410\u0411", "\U0001f600",
+		"the",
+		"The",
+		"Quick",
+		"ing",
+		",",
+		".",
+		"''",
+		"-",
+		"7",
+		"\u00e9",
+		"e\u0301",
+		"\u4eba",
+		"\u4e2d",
+		"\u3000",
+		"\u00a0",
+		"\x01",
+		"\x1c",
+		"\u200b",
+		"\ufffd",
+		"\u0130",
+		"<|a|>b",
+		"caf\u00e9!",
+		"\u212bngstrom",
+		"<|endoftext|>",
+		"\u0410\u0411",
+		"\U0001f600",
 		"\xc2\x85",
 		"\u0301",
 	};
@@ -382,13 +395,18 @@ static void test_merged_bytes(void **unused)
 /* Characters that nothing joins come together with their tokens, up to a number of them. What has
  * no token is cut off where nothing else has its id: with those beside it where they are unknown
  * together; but not beside some bytes with tokens, or where a merge has it. */
-#define LAST { 22, 22, 2 }, { 4, 4, 2 }
+#define LAST                                                                                       \
+	{ 22, 22, 2 },                                                                             \
+	{                                                                                          \
+		4, 4, 2                                                                            \
+	}
 static void test_single_characters(void **unused)
 {
-	struct zr_token token[5] = {
-		{ "<unk>", 5, 1, 0 }, { "a", 1, 1, 0 }, { "b", 1, 1, 0 }, { "ab", 2, 1, 0 },
-		{ "a<unk>", 6, 1, 0 }
-	};
+	struct zr_token token[5] = { { "<unk>", 5, 1, 0 },
+				     { "a", 1, 1, 0 },
+				     { "b", 1, 1, 0 },
+				     { "ab", 2, 1, 0 },
+				     { "a<unk>", 6, 1, 0 } };
 	static const struct {
 		int fuse, byte, merged;
 		struct {
@@ -419,7 +437,8 @@ static void test_single_characters(void **unused)
 		if (cases[i].merged)
 			zr_merges_put(&merges, 1, 0, 4);
 		assert_int_equal(zr_merges_ready(&merges), 0);
-		t.bpe = (struct zr_bpe){ .merges = merges, .character = character,
+		t.bpe = (struct zr_bpe){ .merges = merges,
+					 .character = character,
 					 .fuse_unknown = cases[i].fuse };
 		assert_int_equal(zr_joins_open(&t, &j), 0);
 		for (int k = 0, count; p < end; p += cases[i].part[k++].n) {
@@ -438,14 +457,10 @@ static void test_single_characters(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_golden),
-		cmocka_unit_test(test_parts),
-		cmocka_unit_test(test_words_apart),
-		cmocka_unit_test(test_chunks),
-		cmocka_unit_test(test_long_tokens),
-		cmocka_unit_test(test_forgotten),
-		cmocka_unit_test(test_merged_bytes),
-		cmocka_unit_test(test_single_characters),
+		cmocka_unit_test(test_golden),       cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_words_apart),  cmocka_unit_test(test_chunks),
+		cmocka_unit_test(test_long_tokens),  cmocka_unit_test(test_forgotten),
+		cmocka_unit_test(test_merged_bytes), cmocka_unit_test(test_single_characters),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

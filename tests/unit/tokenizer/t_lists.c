@@ -34,17 +34,28 @@ static int open_text(const char *text, struct zr_tokenizer **t, struct zr_error 
 
 static void test_strings(void **unused)
 {
-	static const struct { const char *json, *text; } cases[] = {
+	static const struct {
+		const char *json, *text;
+	} cases[] = {
 		{ "\"\"", "" },
 		{ " \"a b\"", "a b" },
 		{ "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\/\b\f\n\r\t" },
 		{ "\"\\u0041\\u00e4\\u4eBa\\uD83D\\ude00!\"", "A\u00e4\u4eba\U0001f600!" },
 		{ "\"\u2581\U0001f600\"", "\u2581\U0001f600" },
 		{ "\"\\uffff\\uDBFF\\uDFFF\"", "\uffff\U0010ffff" },
-		{ "\"a", NULL }, { "\"\n\"", NULL }, { "\"\\", NULL }, { "\"\\x\"", NULL },
-		{ "\"\\u00g0\"", NULL }, { "\"\\u12", NULL }, { "\"\\u0000\"", NULL },
-		{ "\"\\ud83d\"", NULL }, { "\"\\ude00\"", NULL }, { "\"\\ud83d\\n\"", NULL },
-		{ "\"\\ud83d\\u0041\"", NULL }, { "a", NULL }, { "", NULL },
+		{ "\"a", NULL },
+		{ "\"\n\"", NULL },
+		{ "\"\\", NULL },
+		{ "\"\\x\"", NULL },
+		{ "\"\\u00g0\"", NULL },
+		{ "\"\\u12", NULL },
+		{ "\"\\u0000\"", NULL },
+		{ "\"\\ud83d\"", NULL },
+		{ "\"\\ude00\"", NULL },
+		{ "\"\\ud83d\\n\"", NULL },
+		{ "\"\\ud83d\\u0041\"", NULL },
+		{ "a", NULL },
+		{ "", NULL },
 	};
 	struct zr_buf to = { 0 };
 	(void)unused;
@@ -68,19 +79,25 @@ static void test_strings(void **unused)
 static void test_numbers(void **unused)
 {
 	/* As tokenizers 0.23.3 writes the scores of a Unigram that it has read. */
-	static const struct { const char *text; double value; } cases[] = {
+	static const struct {
+		const char *text;
+		double value;
+	} cases[] = {
 		{ "-9.527064173986698137", -0x1.30ddb5afc550dp+3 }, /* the nearest ends in e */
-		{ "-5.97272598634241092", -0x1.7e41247ed3d71p+2 }, /* in 0 */
-		{ "-11.276879091854591", -0x1.68dc318a8ec5ep+3 }, /* in d */
+		{ "-5.97272598634241092", -0x1.7e41247ed3d71p+2 },  /* in 0 */
+		{ "-11.276879091854591", -0x1.68dc318a8ec5ep+3 },   /* in d */
 		{ "-13.245792068510020556005", -0x1.a7dd8753fbbc3p+3 },
-		{ "-1e-7", -0x1.ad7f29abcaf48p-24 }, { "-1e25", -0x1.08b2a2c280291p+83 },
+		{ "-1e-7", -0x1.ad7f29abcaf48p-24 },
+		{ "-1e25", -0x1.08b2a2c280291p+83 },
 		{ "-0.00000000000000000000000000012345", -0x1.38fba1828c79bp-93 },
 		{ "-123456789012345678901234567890.5", -0x1.8ee90ff6c373ep+96 },
 		{ "-18446744073709551615.5", -0x1p+64 },
-		{ "-12", -12 }, { "0", 0 }, { "2.50E+1", 25 },
+		{ "-12", -12 },
+		{ "0", 0 },
+		{ "2.50E+1", 25 },
 	};
-	static const char *const wrong[] = { "", "-", "+1", "01", "-00", "1.", ".5",
-					     "1e", "1e+", "1.e5", "x" };
+	static const char *const wrong[] = { "",   "-",  "+1",  "01",   "-00", "1.",
+					     ".5", "1e", "1e+", "1.e5", "x" };
 	static const char *const integers[] = { "-1", "0", "1200", "123456789012345678" };
 	static const char *const not_integers[] = { "01", "1.0", "1e3", "-",
 						    "1234567890123456789" };
@@ -103,11 +120,10 @@ static void test_numbers(void **unused)
 }
 
 /* Texts of JSON, with ' for ". */
-#define BPE(vocab, merges) \
+#define BPE(vocab, merges)                                                                         \
 	"{ 'added_tokens': [], 'model': {'vocab': " vocab ", 'merges':" merges " } }"
-#define UNIGRAM(vocab, more) \
-	"{'model':{'vocab':" vocab ",'type':'Unigram','unk_id':0" more "}}"
-#define AB "{'a':0, 'b' : 2,'ab':1,'\\u0061bb':3}"
+#define UNIGRAM(vocab, more) "{'model':{'vocab':" vocab ",'type':'Unigram','unk_id':0" more "}}"
+#define AB                   "{'a':0, 'b' : 2,'ab':1,'\\u0061bb':3}"
 
 static char *quote(const char *text, char to[256])
 {
@@ -119,7 +135,9 @@ static char *quote(const char *text, char to[256])
 
 static void test_files(void **unused)
 {
-	static const struct { const char *text, *error; } cases[] = {
+	static const struct {
+		const char *text, *error;
+	} cases[] = {
 		{ BPE(AB, "[]"), NULL },
 		{ BPE(AB, "['a b' , [ 'ab', 'b' ]]"), NULL },
 		{ BPE(AB, "['a b',['\\u0061b','b'] ]"), NULL },
@@ -174,12 +192,12 @@ static void test_files(void **unused)
 		  "model.vocab[0]: expected a token and its score, found ['a',0,1]" },
 		{ UNIGRAM("[['a','0']]", ""),
 		  "model.vocab[0]: expected a token and its score, found ['a','0']" },
-		{ UNIGRAM("[['a',1e999]]", ""),
-		  ": not JSON: " },
+		{ UNIGRAM("[['a',1e999]]", ""), ": not JSON: " },
 		{ UNIGRAM("[ ]", ""),
 		  "model.vocab: expected a list of tokens with their scores, found []" },
-		{ "", ": not JSON: " }, { "[]", ": not a JSON object" }, { "{'model':{'vocab':",
-		  ": not JSON: " },
+		{ "", ": not JSON: " },
+		{ "[]", ": not a JSON object" },
+		{ "{'model':{'vocab':", ": not JSON: " },
 	};
 	(void)unused;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -302,10 +320,8 @@ static void test_passed(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_strings),
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_files),
-		cmocka_unit_test(test_entries),
+		cmocka_unit_test(test_strings), cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_files),   cmocka_unit_test(test_entries),
 		cmocka_unit_test(test_passed),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -60,8 +60,8 @@ static void encode_some(const struct zr_tokenizer *t, const char *text, size_t p
 		for (size_t i = 0; i < n; i += step)
 			assert_int_equal(zr_encode_mark(e, i, 0, &err), 0);
 		for (size_t i = 0; i < n; i += piece)
-			assert_int_equal(zr_encode(e, text + i, piece < n - i ? piece : n - i,
-						   &err), 0);
+			assert_int_equal(
+				zr_encode(e, text + i, piece < n - i ? piece : n - i, &err), 0);
 		assert_int_equal(zr_encode_end(e, &err), 0);
 		for (size_t i = 0; i < n; i += step)
 			r->token[i] = zr_encoder_marked(e, i / step);
@@ -74,8 +74,8 @@ static void encode(const struct zr_tokenizer *t, const char *text, size_t piece,
 	encode_some(t, text, piece, 1, r);
 }
 
-#define TEXT \
-	"Hello,  world\n\n\ncaf\u00e9 \U0001f600 <|endoftext|> \u4eba\u5de5\u667a\u80fd it's  a " \
+#define TEXT                                                                                       \
+	"Hello,  world\n\n\ncaf\u00e9 \U0001f600 <|endoftext|> \u4eba\u5de5\u667a\u80fd it's  a "  \
 	"<mask> \n x<right>\u3000 y"
 
 /* Where no byte is lost or made: a byte's token is the one whose bytes it is among. */
@@ -113,10 +113,11 @@ static void test_byte_level(void **unused)
 
 static void test_every_family(void **unused)
 {
-	static const char *const family[] = { "gpt2",  "llama3",  "qwen2", "gpt4",	"joined",
-					      "llama2", "mistral", "gemma", "metaspace", "across",
-					      "falcon", "t5", "fallback", "bert", "unknown",
-					      "neox", "lacking", "behind", "behind_whole" };
+	static const char *const family[] = { "gpt2",      "llama3", "qwen2",       "gpt4",
+					      "joined",    "llama2", "mistral",     "gemma",
+					      "metaspace", "across", "falcon",      "t5",
+					      "fallback",  "bert",   "unknown",     "neox",
+					      "lacking",   "behind", "behind_whole" };
 	(void)unused;
 	for (size_t k = 0; k < sizeof family / sizeof *family; k++) {
 		struct zr_tokenizer *t = open_family(family[k]);
@@ -340,8 +341,8 @@ static void test_no_mark_is_lost_without_memory(void **unused)
 			failed += rc != 0;
 			if (rc)
 				assert_int_equal(rc, ZR_ENOMEM);
-			if (!rc && (r.n != whole.n || memcmp(r.token, whole.token, strlen(TEXT) *
-							     sizeof *r.token)))
+			if (!rc && (r.n != whole.n ||
+				    memcmp(r.token, whole.token, strlen(TEXT) * sizeof *r.token)))
 				fail_msg("%s: allocation %ld", family[k], n);
 			if (over)
 				break;

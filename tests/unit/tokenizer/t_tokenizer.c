@@ -26,15 +26,17 @@
 static void test_utf8(void **unused)
 {
 	/* as Python decodes with errors='replace' */
-	static const struct { const char *bytes, *text; } cases[] = {
+	static const struct {
+		const char *bytes, *text;
+	} cases[] = {
 		{ "plain", "plain" },
 		{ "\xc3\xa4\xe4\xba\xba\xf0\x9f\x98\x80", "\xc3\xa4\xe4\xba\xba\xf0\x9f\x98\x80" },
 		{ "\xff", "?" },
 		{ "a\xf0\x9f\x98z", "a?z" },
 		{ "\xe4\xba", "?" },
-		{ "\xed\xa0\x80", "???" },         /* a surrogate */
-		{ "\xc0\x80", "??" },              /* longer than it need be */
-		{ "\xf4\x90\x80\x80", "????" },    /* behind the last one */
+		{ "\xed\xa0\x80", "???" },      /* a surrogate */
+		{ "\xc0\x80", "??" },           /* longer than it need be */
+		{ "\xf4\x90\x80\x80", "????" }, /* behind the last one */
 		{ "\xe4\xba\xff\xe4\xba\xba", "??\xe4\xba\xba" },
 		{ "\xf0\x80\x80", "???" },
 		{ "\xc3\xc3\xa4", "?\xc3\xa4" },
@@ -70,14 +72,17 @@ static void test_utf8(void **unused)
 
 static void test_patterns(void **unused)
 {
-	static const char *const same[] = { "a|b*+c?+", "(?i:'s|'T)", "\\p{L}\\P{Nd}\\p{^Lu}{1,3}",
-					    "[^\\r\\n\\p{L}]", "(?=x)(?!y)(?>z)(?:w)", "a.b",
-					    "\\(\\[\\." };
-	static const char *const refused[] = { "\\w", "\\bx", "\\h", "\\p{Han}", "\\p{L", "\\pL",
-					       "a{2}+", "[a[^b]]", "[a[]]", "[a-[b]]",
-					       "[[:alpha:]]", "[a[b]", "[a&&b]", "^a", "(?<=a)b",
-					       "(?i)a", "(*ACCEPT)", "[\\S]", "a\\", "[]a]", "[a",
-					       "x{,3}", "\\1" };
+	static const char *const same[] = {
+		"a|b*+c?+",        "(?i:'s|'T)",           "\\p{L}\\P{Nd}\\p{^Lu}{1,3}",
+		"[^\\r\\n\\p{L}]", "(?=x)(?!y)(?>z)(?:w)", "a.b",
+		"\\(\\[\\."
+	};
+	static const char *const refused[] = { "\\w",       "\\bx",    "\\h",         "\\p{Han}",
+					       "\\p{L",     "\\pL",    "a{2}+",       "[a[^b]]",
+					       "[a[]]",     "[a-[b]]", "[[:alpha:]]", "[a[b]",
+					       "[a&&b]",    "^a",      "(?<=a)b",     "(?i)a",
+					       "(*ACCEPT)", "[\\S]",   "a\\",         "[]a]",
+					       "[a",        "x{,3}",   "\\1" };
 	struct zr_error err = { 0 };
 	char *text;
 	(void)unused;
@@ -303,10 +308,8 @@ static void test_shared(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_utf8),
-		cmocka_unit_test(test_patterns),
-		cmocka_unit_test(test_long),
-		cmocka_unit_test(test_many_words),
+		cmocka_unit_test(test_utf8),   cmocka_unit_test(test_patterns),
+		cmocka_unit_test(test_long),   cmocka_unit_test(test_many_words),
 		cmocka_unit_test(test_shared),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

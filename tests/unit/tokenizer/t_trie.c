@@ -14,7 +14,7 @@
 #include <cmocka.h> /* last: it defines fail() */
 
 #define TEXTS 400
-#define ROOM 32 /* bytes of a text */
+#define ROOM  32 /* bytes of a text */
 
 static uint64_t state = 1;
 

@@ -15,11 +15,11 @@
 
 #include <cmocka.h> /* last: it defines fail() */
 
-#define LLAMA3 \
-	"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?" \
+#define LLAMA3                                                                                     \
+	"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?"                \
 	"[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define QWEN2 \
-	"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?" \
+#define QWEN2                                                                                      \
+	"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?"                     \
 	"[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 static const char *const patterns[] = { ZR_PATTERN_GPT2, LLAMA3, QWEN2, ZR_PATTERN_SPACED_WORDS,
@@ -27,9 +27,10 @@ static const char *const patterns[] = { ZR_PATTERN_GPT2, LLAMA3, QWEN2, ZR_PATTE
 
 /* With the marks of contractions, and with characters of which one more decides. */
 static const char *const parts[] = {
-	"a", "B", "z", "word", "'s", "'S", "'re", "'LL", "'v", "'", "0", "12", "3456", " ", "  ",
-	"\t", "\n", "\r\n", "\v", ".", "...", "!\n", "{", "~", "@", "\x7f", "\x1c", "\u00e9",
-	"\u0660", "\u3000", "\u201c", "\u017f", "\u0301", "\U0001f600", "\u00a0",
+	"a",      "B",      "z",      "word",   "'s",     "'S",     "'re",        "'LL",    "'v",
+	"'",      "0",      "12",     "3456",   " ",      "  ",     "\t",         "\n",     "\r\n",
+	"\v",     ".",      "...",    "!\n",    "{",      "~",      "@",          "\x7f",   "\x1c",
+	"\u00e9", "\u0660", "\u3000", "\u201c", "\u017f", "\u0301", "\U0001f600", "\u00a0",
 };
 #define PARTS (sizeof parts / sizeof *parts)
 #define ASCII 27 /* so many of them */
@@ -119,8 +120,8 @@ static void test_open(void **unused)
 }
 
 static const char *const by_class[] = { ZR_PATTERN_BERT, ZR_PATTERN_NO_SPACES,
-					 ZR_PATTERN_PUNCTUATION, ZR_PATTERN_WORDS,
-					 ZR_PATTERN_DIGIT };
+					ZR_PATTERN_PUNCTUATION, ZR_PATTERN_WORDS,
+					ZR_PATTERN_DIGIT };
 
 /* All matches in the text, one behind the other, as both have them. */
 static void check_all(const struct zr_regex *re, const struct zr_regex *other, const char *text,
@@ -143,8 +144,9 @@ static void check_all(const struct zr_regex *re, const struct zr_regex *other, c
 static void test_classes(void **unused)
 {
 	static const char *const rare[] = {
-		"\u2e43", "\u061d", "\u00ab", "$", "`", "_", "\u4e2d", "\u200d", "\u2160", "\u00b2",
-		"\U0001d7ce", "\U00011660", "\u2028", "\xc2\x85", "\u00ad", "\u20ac", "\u1680",
+		"\u2e43", "\u061d",   "\u00ab", "$",      "`",          "_",
+		"\u4e2d", "\u200d",   "\u2160", "\u00b2", "\U0001d7ce", "\U00011660",
+		"\u2028", "\xc2\x85", "\u00ad", "\u20ac", "\u1680",
 	};
 	char pattern[1024], text[256];
 	struct zr_error err = { 0 };

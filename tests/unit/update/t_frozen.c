@@ -16,7 +16,7 @@
 #include <cmocka.h> /* last: it defines fail() */
 
 #define OPTIONS(...) ((const char *const[]){ __VA_ARGS__, NULL })
-#define TWICE "train.gradient_accumulation_steps=2"
+#define TWICE        "train.gradient_accumulation_steps=2"
 
 /* ---- a step ---- */
 
@@ -103,8 +103,12 @@ static void one_step(const char *freeze, const char *const *more)
 }
 
 /* The embedding that the head shares, the lowest layers, all but the last, and parts of units. */
-static const char *const patterns[] = { "wte.weight", "wte.weight wpe.weight", "w* h.0.*", "w* h.*",
-					"h.1.* ln_f.*", "*.bias",
+static const char *const patterns[] = { "wte.weight",
+					"wte.weight wpe.weight",
+					"w* h.0.*",
+					"w* h.*",
+					"h.1.* ln_f.*",
+					"*.bias",
 					"*ln_?.weight wpe.weight h.0.attn.c_attn.weight",
 					"* !h.1.* h.1.ln_?.*" };
 
@@ -173,9 +177,9 @@ static void gradients_of_frozen_units_have_no_buffer(void **unused)
 {
 	struct zr_setup *all = plan_open(1, OPTIONS("train.gradient_accumulation_steps=2",
 						    "zero.reduce_bucket_size=1e9"));
-	struct zr_setup *s = plan_open(1, OPTIONS("train.gradient_accumulation_steps=2",
-						  "zero.reduce_bucket_size=1e9",
-						  "train.freeze=w* h.0.*"));
+	struct zr_setup *s =
+		plan_open(1, OPTIONS("train.gradient_accumulation_steps=2",
+				     "zero.reduce_bucket_size=1e9", "train.freeze=w* h.0.*"));
 	(void)unused;
 	uint64_t left = 0;
 	for (int32_t u = 0; u < s->layout.n_units; u++)
@@ -233,7 +237,8 @@ static void a_frozen_tensor_takes_its_copy_only(void **unused)
 				blocks += s->frozen[t] ? s->layout.tensor[t].blocks : 0;
 			for (int k = 0; k < 5; k++) {
 				int64_t split = gone[k].region == ZR_R_LOCAL ||
-								gone[k].region == ZR_R_PARAM ? 1 :
+								gone[k].region == ZR_R_PARAM ?
+							1 :
 							worlds[w];
 				int64_t less = (int64_t)(region(all, gone[k].region) -
 							 region(s, gone[k].region));
@@ -243,7 +248,8 @@ static void a_frozen_tensor_takes_its_copy_only(void **unused)
 					want = 0;
 				if (less < want - slack || less > want + slack)
 					fail_msg("%s, %d ranks, region %d: %lld bytes less, not "
-						 "%lld", patterns[i], worlds[w], gone[k].region,
+						 "%lld",
+						 patterns[i], worlds[w], gone[k].region,
 						 (long long)less, (long long)want);
 			}
 			plan_close(s);
@@ -257,18 +263,20 @@ static uint64_t reduced(const struct zr_setup *s)
 	uint64_t n = 0;
 	for (int32_t i = 0; i < s->program[ZR_PROG_LAST_MICRO].n; i++)
 		n += s->program[ZR_PROG_LAST_MICRO].op[i].kind == ZR_P_REDUCE ?
-			     s->program[ZR_PROG_LAST_MICRO].op[i].bytes : 0;
+			     s->program[ZR_PROG_LAST_MICRO].op[i].bytes :
+			     0;
 	return n;
 }
 
 static void gradients_of_frozen_tensors_do_not_travel(void **unused)
 {
-	struct zr_setup *s = plan_open(2,
-				       OPTIONS("train.freeze=*.c_*.weight", "zero.plugin=stage3"));
+	struct zr_setup *s =
+		plan_open(2, OPTIONS("train.freeze=*.c_*.weight", "zero.plugin=stage3"));
 	uint64_t most = 0;
 	(void)unused;
 	for (int32_t i = 0; i < s->layout.n_tensors; i++) /* half of it, from one other rank */
-		most += s->frozen[i] ? 0 :
+		most += s->frozen[i] ?
+				0 :
 				(uint64_t)(s->layout.tensor[i].blocks + 1) / 2 * ZR_BLOCK * 4;
 	assert_true(reduced(s) > 0);
 	assert_true(reduced(s) <= most);
@@ -344,15 +352,19 @@ static void I7_patterns_that_cannot_be_meant(void **unused)
 {
 	(void)unused;
 	refused("-o: [train] freeze: no tensor has a name like h.7.*; their names are like "
-		"wte.weight and h.0.ln_1.weight", "train.freeze=w* h.7.*");
+		"wte.weight and h.0.ln_1.weight",
+		"train.freeze=w* h.7.*");
 	refused("-o: [train] freeze: all tensors are frozen: nothing is left to train",
 		"train.freeze=*");
 	refused("-o: [train] freeze: no tensor has a name like h.7.*; their names are like "
-		"wte.weight and h.0.ln_1.weight", "train.freeze=* !h.7.*");
+		"wte.weight and h.0.ln_1.weight",
+		"train.freeze=* !h.7.*");
 	refused("-o: [train] freeze: !h.1.* takes out no tensor that a pattern before it names: "
-		"put it behind one that does, as in * !h.1.*", "train.freeze=w* !h.1.*");
+		"put it behind one that does, as in * !h.1.*",
+		"train.freeze=w* !h.1.*");
 	refused("-o: [optimizer.a] match: no tensor has a name like !h.1.*; their names are like "
-		"wte.weight and h.0.ln_1.weight", "optimizer.a.match=* !h.1.*");
+		"wte.weight and h.0.ln_1.weight",
+		"optimizer.a.match=* !h.1.*");
 }
 
 int main(void)

@@ -94,9 +94,9 @@ static void states_are_there_for_the_tensors_of_their_optimizer_only(void **unus
 {
 	const int64_t matrices = blocks_of(48 * 144) + blocks_of(48 * 48) + 2 * blocks_of(48 * 192);
 	const int64_t others = blocks_of(256 * 48) + blocks_of(40 * 48) + 2 + 2 * 8;
-	struct zr_setup *s = plan_open(1, OPTIONS("optimizer.m.match=h.*.c_*.weight",
-						  "optimizer.m.plugin=sgd",
-						  "optimizer.m.momentum=0.9"));
+	struct zr_setup *s =
+		plan_open(1, OPTIONS("optimizer.m.match=h.*.c_*.weight", "optimizer.m.plugin=sgd",
+				     "optimizer.m.momentum=0.9"));
 	(void)unused;
 	assert_int_equal(s->n_states, 3);
 	assert_string_equal(zr_setup_state(s, 2)->name, "momentum_buffer");
@@ -111,11 +111,10 @@ static void states_are_there_for_the_tensors_of_their_optimizer_only(void **unus
  * equal arenas. */
 static void ranks_plan_alike(void **unused)
 {
-	struct zr_setup *s = plan_open(3,
-				       OPTIONS("zero.plugin=stage3", "zero.persistence_threshold=0",
-					       "optimizer.m.match=wte.weight",
-					       "optimizer.m.plugin=sgd",
-					       "optimizer.m.momentum=0.9"));
+	struct zr_setup *s =
+		plan_open(3, OPTIONS("zero.plugin=stage3", "zero.persistence_threshold=0",
+				     "optimizer.m.match=wte.weight", "optimizer.m.plugin=sgd",
+				     "optimizer.m.momentum=0.9"));
 	int64_t wte = blocks_of(256 * 48), most = 0;
 	(void)unused;
 	for (int r = 0; r < 3; r++) {
