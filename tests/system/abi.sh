@@ -25,7 +25,7 @@ changed() { # NAME SED FILE WANTED
 changed 'a member put between others is seen' 's/^\tdouble base; /\tint64_t more; double base;/' scheduler \
 	'^changed: member zr_sched_point.base was 24 8 and is 32 8'
 changed 'a member that is gone is seen' '/^\tuint64_t seed;/d' optimizer '^changed: member zr_opt_step.seed is gone'
-changed 'another number is seen' 's/^#define ZR_EIO (-5)/#define ZR_EIO (-50)/' plugin '^changed: constant ZR_EIO was -5 and is -50'
+changed 'another number is seen' 's/^#define ZR_EIO *(-5)/#define ZR_EIO (-50)/' plugin '^changed: constant ZR_EIO was -5 and is -50'
 changed 'a frozen struct that grows is seen' 's/^\tint64_t hysteresis;/&int64_t more;/' precision \
 	'^changed: struct zr_scale was frozen 32 and is frozen 40'
 changed 'a member at the end is a line to add' 's/^\tdouble base; /&int64_t more;/' scheduler \
@@ -98,7 +98,7 @@ make_kept -Igrown -o tomorrow.so
 is 'plugins of tomorrow, with grown structs, compute the same' "$(kept tomorrow.so)" "$(cat today)"
 sed 's/^ZR_PLUGIN(/ZR_PLUGIN_NEED(99, /' "$golden/abi/kept.c" > needs.c
 "${cc[@]}" -std=gnu11 -w -shared -fPIC -Igrown -o needs.so needs.c
-minor=$(sed -n 's/^#define ZR_ABI_MINOR //p' "$src/include/zeroth/plugin.h")
+minor=$(sed -n 's/^#define ZR_ABI_MINOR *//p' "$src/include/zeroth/plugin.h")
 like 'one that needs a later host is refused with both minors' "$(kept needs.so)" \
 	"need_minor is 99, this zeroth has $minor; install a newer zeroth"
 

@@ -36,9 +36,9 @@ variant() {
 rebuild="rebuild it with this zeroth's headers"
 variant 'another magic number' 'magic is 0x0000002a, expected 0x5a525031; it is not a plugin of zeroth' -DMAGIC=42
 variant 'another ABI major' "abi_major is 2, this zeroth has 1; $rebuild" -DMAJOR=2
-minor=$(sed -n 's/^#define ZR_ABI_MINOR //p' "$ZR_SRCDIR/include/zeroth/plugin.h")
+minor=$(sed -n 's/^#define ZR_ABI_MINOR *//p' "$ZR_SRCDIR/include/zeroth/plugin.h")
 variant 'a newer ABI minor' "need_minor is 7, this zeroth has $minor; install a newer zeroth" -DNEED=7
-revision=$(sed -n 's/^#define ZR_DRAFT_REVISION //p' "$ZR_SRCDIR/include/zeroth/plugin.h")
+revision=$(sed -n 's/^#define ZR_DRAFT_REVISION *//p' "$ZR_SRCDIR/include/zeroth/plugin.h")
 variant 'another draft revision' "draft is 99, this zeroth has $revision; $rebuild" -DDRAFT=99
 variant 'a draft interface in a file without drafts' \
 	"draft is 0, zr.comm/1 of this zeroth has $revision; $rebuild" '-DIFACE="zr.comm/1"'

@@ -7,6 +7,6 @@ cd "$(dirname "$0")" || exit 1
 at=$(mktemp -d) || exit 1
 trap 'rm -r "$at"' EXIT
 git -C ../../.. archive "$2" include | tar -x -C "$at"
-grep -q "^#define ZR_ABI_MINOR $1\$" "$at/include/zeroth/plugin.h" || { echo "$2 is not minor $1"; exit 1; }
+grep -q "^#define ZR_ABI_MINOR *$1\$" "$at/include/zeroth/plugin.h" || { echo "$2 is not minor $1"; exit 1; }
 gcc -std=c11 -O1 -shared -fPIC -fvisibility=hidden -ffp-contract=off -s -Wl,-z,noseparate-code -Wl,--build-id=none \
 	-Wl,--hash-style=gnu -I"$at/include" -o "minor$1.so" kept.c && chmod 644 "minor$1.so"
