@@ -147,8 +147,8 @@ declared=$(cat "$ZR_SRCDIR"/include/zeroth/*.h | awk '
 		next
 	}
 	{ text = text $0 }' | sort)
-known=$(tr -d '\n' < "$ZR_SRCDIR/core/plugin/calls.c" | grep -oE 'FROM\([01], [a-z]+, [a-z]+\), \{[^}]*' |
-	sed -E 's/FROM\([01], ([a-z]+), [a-z]+\), \{/\1/' | while read -r role names; do
+known=$(tr -s '\n\t' ' ' < "$ZR_SRCDIR/core/plugin/calls.c" | grep -oE 'FROM\([01], [a-z]+, [a-z]+\), *\{[^}]*' |
+	sed -E 's/FROM\([01], ([a-z]+), [a-z]+\), *\{/\1/' | while read -r role names; do
 		grep -oE '"[?+a-z_]+"' <<< "$names" | tr -d '"' | sed "s,^,zr.$role/1 ,"
 	done | sort)
 is 'core knows the functions of all roles as the headers declare them' "$known" "$declared"
