@@ -97,7 +97,7 @@ static int find(const char *path, struct found *f, struct zr_error *err)
 	if (f->n)
 		return 0;
 	return zr_err(err, ZR_EINVAL, "%s: no checkpoint there%s", path,
-		      zr_dir_kind(path).run ? "; [checkpoint] every saves some" : "");
+		      zr_dir_look(path).run ? "; [checkpoint] every saves some" : "");
 }
 
 static int path_of(const struct found *f, int64_t i, char path[PATH_MAX])
@@ -248,7 +248,7 @@ static int export(const struct args *a, struct zr_error *err)
 	if (a->from.adapter)
 		return zr_export_files(&a->from, a->out, &a->how, err);
 
-	const struct zr_dir_kind kind = zr_dir_kind(a->dir);
+	const struct zr_dir_kind kind = zr_dir_look(a->dir);
 	const int ended = !a->best && (kind.weights || kind.adapters);
 	long long step = -1;
 	int rc = choose(a, path, &why);

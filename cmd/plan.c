@@ -144,7 +144,7 @@ static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 static int forecast(struct zr_setup *s, struct zr_rate_source *rates, struct zr_forecast *f,
 		    struct zr_error *err)
 {
-	return zr_rate_source_suits(rates, s) ? zr_forecast(s, &rates->rates, f, err) : 0;
+	return zr_rate_source_suits(rates, s) ? zr_forecast_make(s, &rates->rates, f, err) : 0;
 }
 
 /* What is known of the configuration itself. */

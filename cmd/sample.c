@@ -218,7 +218,7 @@ static int check(const struct sampler *s)
 	if (s->chat && (s->prompt || s->prompts || s->json || s->samples > 1))
 		return wrong("--chat reads standard input, and answers once: not with --prompt, "
 			     "--prompts, --samples or --json");
-	if (s->keep && (s->chat || zr_dir_kind(s->run).model))
+	if (s->keep && (s->chat || zr_dir_look(s->run).model))
 		return wrong("--keep is for texts of a run, which go into its " ZR_SAMPLES_FILE);
 	if (!s->chat && zr_form_given(&s->forms))
 		return wrong("--system, --template, --bos and the forms are for --chat");

@@ -136,7 +136,7 @@ static int parse(int argc, char **argv, struct job *j)
 
 static int64_t tokens_of(const struct job *j)
 {
-	return j->documents ? zr_documents_totals(j->documents).tokens :
+	return j->documents ? zr_documents_total(j->documents).tokens :
 	       j->file      ? zr_token_file_tokens(j->file) :
 			      0;
 }

@@ -162,9 +162,9 @@ static int parse(int argc, char **argv, struct job *j)
 
 static void show(struct job *j)
 {
-	const struct zr_documents_totals n = zr_documents_totals(j->documents);
+	const struct zr_documents_totals n = zr_documents_total(j->documents);
 	double now = zr_now(), took = now - j->start;
-	uint64_t text = zr_chat_counts(j->chat)->bytes;
+	uint64_t text = zr_chat_counts_of(j->chat)->bytes;
 	char bytes[32], eta[80], line[200];
 	if (now - j->shown < (j->tty ? ZR_TOKENIZE_EVERY_TTY : ZR_TOKENIZE_EVERY_LOG))
 		return;
@@ -206,7 +206,7 @@ static void parallel(void *of, int64_t n, void (*fn)(void *arg, int64_t item, in
 
 static int put_counts(struct job *j)
 {
-	const struct zr_chat_counts *n = zr_chat_counts(j->chat);
+	const struct zr_chat_counts *n = zr_chat_counts_of(j->chat);
 	int64_t dropped = n->records - n->documents;
 	int rc = zr_documents_count(j->documents, "records", n->records, j->err);
 	if (!rc)
@@ -228,7 +228,7 @@ static int put_counts(struct job *j)
 
 static void report(const struct job *j)
 {
-	const struct zr_chat_counts *n = zr_chat_counts(j->chat);
+	const struct zr_chat_counts *n = zr_chat_counts_of(j->chat);
 	char bytes[32];
 	double took = zr_now() - j->start + 1e-9;
 	printf("tokenized   %s, template %s: %lld of %lld records, %lld tokens, %lld targets "

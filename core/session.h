@@ -146,7 +146,7 @@ int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const c
 int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const char *doing,
 		   struct zr_error *err);
 /* of host memory, between instructions; done on return */
-int zr_exchange(struct zr_session *s, const struct zr_comm_op *o, struct zr_error *err);
+int zr_comm_run(struct zr_session *s, const struct zr_comm_op *o, struct zr_error *err);
 /* late writes end */
 int zr_settle(struct zr_session *s, struct zr_error *err);
 

@@ -262,7 +262,7 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 	int rc = zr_setup_start(s, &s->precision, "precision", "zr.precision/1", err);
 	if (rc || (rc = ZR_ASK(&s->precision, precision, info, err, t)))
 		return rc;
-	if (!zr_dtype(t->dtype, NULL)->trains || !zr_dtype(t->comm_dtype, NULL)->trains ||
+	if (!zr_dtype_find(t->dtype, NULL)->trains || !zr_dtype_find(t->comm_dtype, NULL)->trains ||
 	    (uint32_t)t->master > (t->dtype == ZR_BF16 ? ZR_MASTER_AUTO : ZR_MASTER_FP32))
 		return zr_err(err, ZR_EINVAL,
 			      "plugin %s: info: dtype is %d, comm_dtype %d, master "

@@ -47,7 +47,7 @@ static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 	for (int64_t m = 0; !rc && m < p->batch.accumulation; m++) {
 		prepare(s, p->source, ZR_SPLIT_TRAIN, m * p->process.world + p->process.rank);
 		int last = m + 1 == p->batch.accumulation;
-		rc = zr_run(s, last ? ZR_S_LAST : m ? ZR_S_MICRO : ZR_S_FIRST, err);
+		rc = zr_run_program(s, last ? ZR_S_LAST : m ? ZR_S_MICRO : ZR_S_FIRST, err);
 	}
 	return rc;
 }
@@ -84,11 +84,11 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 	s->result = r;
 	int rc = run_micro_batches(s, err);
 	if (!rc)
-		rc = zr_run(s, ZR_S_BOUNDARY, err);
+		rc = zr_run_program(s, ZR_S_BOUNDARY, err);
 	if (!rc)
 		rc = refuse_late(s, r, err);
 	if (!rc && r->action == ZR_STEP_APPLY)
-		rc = zr_run(s, ZR_S_UPDATE, err);
+		rc = zr_run_program(s, ZR_S_UPDATE, err);
 	s->step += !rc;
 	r->received = bytes_in(s) - before;
 	return rc;
@@ -107,7 +107,7 @@ int zr_session_eval(struct zr_session *s, struct zr_source *from, int64_t sequen
 	const char *at = host_batch(s);
 	s->sequences = sequences;
 	prepare(s, from, ZR_SPLIT_VAL, slot);
-	int rc = zr_run(s, ZR_S_EVAL, err);
+	int rc = zr_run_program(s, ZR_S_EVAL, err);
 	s->sequences = 0;
 	*rows = (struct zr_rows){ s->call.batch * s->call.length,
 				  (const int32_t *)(at + p->targets),
@@ -132,7 +132,7 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t past,
 	s->call.length = n;
 	s->call.past = past;
 	s->call.flags = ZR_CALL_EACH_ROW;
-	int rc = zr_run(s, ZR_S_EVAL, err);
+	int rc = zr_run_program(s, ZR_S_EVAL, err);
 	if (!rc)
 		memcpy(logits, host_batch(s) + p->plan.loss_sum, p->plan.loss_bytes);
 	return rc;

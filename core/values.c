@@ -88,7 +88,7 @@ static int each_chunk(struct zr_session *s, int32_t unit, int32_t rank, chunk_fn
 {
 	const struct zr_setup *p = s->setup;
 	struct zr_share share = zr_unit_share(p, unit, p->groups[unit].state, rank);
-	struct zr_run all = { .unit = unit, .optimizer = ZR_ANY };
+	struct zr_block_run all = { .unit = unit, .optimizer = ZR_ANY };
 	int rc = 0;
 	for (int64_t at = 0; !rc && at < share.n; at += ZR_CHUNK) {
 		int64_t n = share.n - at < ZR_CHUNK ? share.n - at : ZR_CHUNK;
@@ -121,7 +121,7 @@ int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr
 	s->chunk->arg = arg;
 	for (int32_t u = 0; !rc && u < s->setup->layout.n_units; u++)
 		rc = each_chunk(s, u, s->setup->process.rank, fill);
-	return rc || s->setup->mode == ZR_SETUP_SAMPLE ? rc : zr_run(s, ZR_S_VALUES, err);
+	return rc || s->setup->mode == ZR_SETUP_SAMPLE ? rc : zr_run_program(s, ZR_S_VALUES, err);
 }
 
 int zr_init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err)
@@ -147,7 +147,7 @@ int zr_init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, str
 }
 
 /* First values of one state of a run. Memory and objects of stores are zero already. */
-static int init_state(struct zr_session *s, const struct zr_run *r, uint32_t i,
+static int init_state(struct zr_session *s, const struct zr_block_run *r, uint32_t i,
 		      struct zr_error *err)
 {
 	const struct zr_state *st = zr_setup_state(s->setup, i);
@@ -193,7 +193,7 @@ static int send_chunk(struct zr_session *s, const struct zr_subgroup *p, int32_t
 				.n_seg = 1,
 				.seg = &seg,
 				.tag = { .step = s->step + 1, .op = -1, .unit = p->unit } };
-	return ranks == 1 ? 0 : zr_exchange(s, &o, s->chunk->err);
+	return ranks == 1 ? 0 : zr_comm_run(s, &o, s->chunk->err);
 }
 
 static int hand_out(struct zr_session *s, const struct zr_subgroup *p, int32_t rank)

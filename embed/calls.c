@@ -308,7 +308,7 @@ int zeroth_infer(struct zeroth *e, const void *const *batch, double *loss)
 /* Whether [data] or [eval.NAME] is there to be evaluated on. */
 static int check_set(struct zeroth *e, const char *name)
 {
-	const struct zr_run_evals *evals = &e->rank->t.evals;
+	const struct zr_eval_sets *evals = &e->rank->t.evals;
 	for (int i = 0; i < evals->n; i++)
 		if (!strcmp(evals->set[i].name, name))
 			return 0;

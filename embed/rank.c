@@ -310,11 +310,11 @@ static int save(struct rank *r, struct zr_error *err)
 	if (rc)
 		return rc;
 
-	const int64_t failed = zr_saver_stats(r->t.saver)->failed;
+	const int64_t failed = zr_saver_stats_of(r->t.saver)->failed;
 	rc = zr_trainer_save(&r->t, err);
 	if (!rc)
 		rc = zr_saver_finish(r->t.saver, err);
-	const struct zr_saver_stats *now = zr_saver_stats(r->t.saver);
+	const struct zr_saver_stats *now = zr_saver_stats_of(r->t.saver);
 	if (rc || now->failed == failed)
 		return rc;
 

@@ -64,7 +64,8 @@ static int read_tensor(const struct zr_st *st, struct zr_st_tensor *t, const jso
 		       struct zr_error *err)
 {
 	const json_t *offsets = json_object_get(e, "data_offsets");
-	const struct zr_dtype *type = zr_dtype(0, json_string_value(json_object_get(e, "dtype")));
+	const struct zr_dtype *type =
+		zr_dtype_find(0, json_string_value(json_object_get(e, "dtype")));
 	int64_t from = count_of(json_array_get(offsets, 0)),
 		to = count_of(json_array_get(offsets, 1)), bytes;
 	if (!type->name)

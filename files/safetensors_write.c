@@ -20,8 +20,9 @@ static json_t *describe(const struct zr_st_tensor *t)
 	json_t *shape = json_array();
 	for (int32_t d = 0; d < t->ndim; d++)
 		zr_json_add(&shape, json_integer(t->dims[d]));
-	return json_pack("{s:s, s:o, s:[I, I]}", "dtype", zr_dtype(t->dtype, NULL)->name, "shape",
-			 shape, "data_offsets", (json_int_t)t->at, (json_int_t)(t->at + t->bytes));
+	return json_pack("{s:s, s:o, s:[I, I]}", "dtype", zr_dtype_find(t->dtype, NULL)->name,
+			 "shape", shape, "data_offsets", (json_int_t)t->at,
+			 (json_int_t)(t->at + t->bytes));
 }
 
 char *zr_st_header(const struct zr_st_tensor *t, int64_t n, json_t *meta, size_t *bytes)

@@ -22,14 +22,14 @@ extern "C" {
 /* elements.cu: bits of the CPU's scalar kernels */
 cudaError_t zr_cuda_gelu_bwd(const struct zr_op_gelu_bwd *, cudaStream_t);
 /* to = gelu(from) of rows of `width` elements, ld apart; to may be from */
-struct zr_cuda_gelu {
+struct zr_cuda_gelu_args {
 	int64_t rows, width, ld;
 	int32_t dtype;
 	int32_t activation; /* ZR_ACT_GELU_* */
 	const void *from;
 	void *to;
 };
-cudaError_t zr_cuda_gelu(const struct zr_cuda_gelu *, cudaStream_t);
+cudaError_t zr_cuda_gelu(const struct zr_cuda_gelu_args *, cudaStream_t);
 cudaError_t zr_cuda_logit_cap(const struct zr_op_logit_cap *, cudaStream_t);
 cudaError_t zr_cuda_residual(const struct zr_op_residual *, cudaStream_t);
 cudaError_t zr_cuda_cast(const struct zr_op_cast *, cudaStream_t);

@@ -100,7 +100,7 @@ static int compare_kinds(struct zr_session *s, const struct zr_inputs *in, struc
 	if (!all)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 
-	int rc = zr_share(s, &mine, all, sizeof mine, err);
+	int rc = zr_gather_bytes(s, &mine, all, sizeof mine, err);
 	if (!rc)
 		*o = find_other(all, world);
 	free(all);
@@ -121,7 +121,7 @@ static int compare_files(struct zr_session *s, const struct zr_inputs *in, struc
 	}
 
 	if (!rc)
-		rc = zr_share(s, mine, all, n * sizeof *mine, err);
+		rc = zr_gather_bytes(s, mine, all, n * sizeof *mine, err);
 	if (!rc) {
 		const uint64_t *other = all + (size_t)o->rank * n;
 		while (o->at + 1 < o->files && all[o->at] == other[o->at])
@@ -148,7 +148,7 @@ static int refuse(struct zr_session *s, const struct zr_inputs *in, const struct
 		snprintf(mine.file, sizeof mine.file, "%.380s (%lld bytes, xxh3 %s)", f->name,
 			 (long long)f->bytes, zr_hex(f->hash, hex));
 
-	int rc = zr_share(s, &mine, all, sizeof mine, err);
+	int rc = zr_gather_bytes(s, &mine, all, sizeof mine, err);
 	if (!rc)
 		rc = zr_err(err, ZR_EINVAL,
 			    "rank %d on %.63s reads another %s than rank 0 on %.63s: %.300s, there "
@@ -181,7 +181,7 @@ static int any_asks(struct zr_session *s, int verify, int *any, struct zr_error 
 	if (!all)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 
-	int rc = zr_share(s, &mine, all, sizeof mine, err);
+	int rc = zr_gather_bytes(s, &mine, all, sizeof mine, err);
 	*any = 0;
 	for (int32_t r = 0; !rc && r < world; r++)
 		*any |= all[r] != 0;

@@ -52,7 +52,7 @@ static int meet(struct zr_session *s, struct zr_exact *a, struct zr_exact *b, st
 {
 	struct zr_boundary *sums = &s->decided->boundary;
 	*sums = (struct zr_boundary){ .loss = *a, .norm = *b, .bad_tensor = INT64_MAX };
-	int rc = zr_run(s, ZR_S_MEET, err);
+	int rc = zr_run_program(s, ZR_S_MEET, err);
 	*a = sums->loss;
 	*b = sums->norm;
 	return rc;

@@ -106,7 +106,7 @@ int zr_pace_forecast(struct zr_pace *p, struct zr_setup *s, json_t *plan, struct
 	int rc = zr_rate_source_open(NULL, NULL, s->cfg, &r, &unknown);
 	const int suits = !rc && zr_rate_source_suits(&r, s);
 	if (suits || (!rc && p->nominal > 0))
-		rc = zr_forecast(s, suits ? &r.rates : &none, &f, &unknown);
+		rc = zr_forecast_make(s, suits ? &r.rates : &none, &f, &unknown);
 	/* at the length that is trained, without gradients of what is frozen; a model that computes
 	 * without the operations of the device has only its own count */
 	if (!rc && f.flops > 0)

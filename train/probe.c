@@ -78,7 +78,7 @@ static int look(struct zr_session *s, const struct place *all, struct zr_error *
 	if (!each)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 
-	int rc = zr_share(s, &mine, each, sizeof mine, err);
+	int rc = zr_gather_bytes(s, &mine, each, sizeof mine, err);
 	int32_t r = 0;
 	while (!rc && r < world && each[r])
 		r++;
@@ -107,7 +107,7 @@ int zr_probe_dir(struct zr_session *s, const char *dir, struct zr_error *blind,
 		return rc;
 
 	struct place *all = calloc((size_t)world, sizeof *all);
-	rc = all ? zr_share(s, &mine, all, sizeof mine, err) :
+	rc = all ? zr_gather_bytes(s, &mine, all, sizeof mine, err) :
 		   zr_err(err, ZR_ENOMEM, "out of memory");
 	if (!rc)
 		rc = look(s, all, blind, err);

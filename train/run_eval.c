@@ -17,7 +17,7 @@ static int is_part(const struct zr_setup *p, const struct zr_data_info *held_out
 	return all <= 0 || (int64_t)p->train->eval_batches < batches;
 }
 
-static int add_set(struct zr_run_evals *e, struct zr_source *from, struct zr_error *err)
+static int add_set(struct zr_eval_sets *e, struct zr_source *from, struct zr_error *err)
 {
 	const struct zr_setup *p = e->session->setup;
 	uint64_t want = from->it.section->sequences;
@@ -42,7 +42,7 @@ static int add_set(struct zr_run_evals *e, struct zr_source *from, struct zr_err
 }
 
 /* The set that patience and keep_best go by. */
-static int find_best_by(struct zr_run_evals *e, struct zr_error *err)
+static int find_best_by(struct zr_eval_sets *e, struct zr_error *err)
 {
 	const struct zr_setup *p = e->session->setup;
 	const struct zr_checkpoint_opts *o = zr_config_find(p->cfg, "checkpoint")->opts;
@@ -68,11 +68,11 @@ static int find_best_by(struct zr_run_evals *e, struct zr_error *err)
 			       "an [eval.NAME] here");
 }
 
-int zr_run_evals_open(struct zr_session *s, struct zr_run_evals *out, struct zr_error *err)
+int zr_run_evals_open(struct zr_session *s, struct zr_eval_sets *out, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
 	int rc = 0;
-	*out = (struct zr_run_evals){ .session = s, .best = ZR_BEST_NONE };
+	*out = (struct zr_eval_sets){ .session = s, .best = ZR_BEST_NONE };
 	for (int32_t i = 0; !rc && i < p->n_sources; i++)
 		rc = add_set(out, &p->source[i], err);
 	if (rc)
@@ -97,7 +97,7 @@ int zr_best_note(struct zr_best *b, double loss, int64_t step, int counts)
 	return best;
 }
 
-int zr_run_eval(struct zr_run_evals *e, struct zr_run_set *set, int64_t step,
+int zr_run_eval(struct zr_eval_sets *e, struct zr_run_set *set, int64_t step,
 		const struct zr_eval_how *how, struct zr_error *err)
 {
 	const int64_t every = (int64_t)e->session->setup->train->eval_every;
@@ -112,8 +112,8 @@ int zr_run_eval(struct zr_run_evals *e, struct zr_run_set *set, int64_t step,
 	return 0;
 }
 
-int zr_run_evals(struct zr_run_evals *e, int64_t step, const struct zr_eval_how *how,
-		 struct zr_error *err)
+int zr_run_all_evals(struct zr_eval_sets *e, int64_t step, const struct zr_eval_how *how,
+		     struct zr_error *err)
 {
 	int rc = 0;
 	e->improved = 0;
@@ -131,7 +131,7 @@ int zr_run_evals(struct zr_run_evals *e, int64_t step, const struct zr_eval_how 
 	return rc;
 }
 
-int zr_run_evals_stop(const struct zr_run_evals *e, char *why, size_t size)
+int zr_run_evals_stop(const struct zr_eval_sets *e, char *why, size_t size)
 {
 	int64_t patience = (int64_t)e->session->setup->train->patience;
 	if (!patience || !e->best_by || e->best.since < patience)

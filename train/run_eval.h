@@ -20,7 +20,7 @@ struct zr_run_set {
 
 #define ZR_EVAL_SETS 8 /* beside the held-out part */
 
-struct zr_run_evals {
+struct zr_eval_sets {
 	struct zr_session *session;
 	int n;
 	int64_t times;    /* that all were evaluated */
@@ -32,20 +32,20 @@ struct zr_run_evals {
 };
 
 /* Which there are; none is no failure, unless something is to go by it. */
-int zr_run_evals_open(struct zr_session *s, struct zr_run_evals *out, struct zr_error *err);
+int zr_run_evals_open(struct zr_session *s, struct zr_eval_sets *out, struct zr_error *err);
 
 /* Evaluates one of them after `step`; what follows from it is decided where it is best_by. */
-int zr_run_eval(struct zr_run_evals *e, struct zr_run_set *set, int64_t step,
+int zr_run_eval(struct zr_eval_sets *e, struct zr_run_set *set, int64_t step,
 		const struct zr_eval_how *how, struct zr_error *err);
 /* Evaluates all after `step`; step 0, before any update, is not compared. One at a run's end,
  * between two of [train] eval_every, may be the best, but patience does not count it: a run that
  * goes on from there ends where one without that end does. */
-int zr_run_evals(struct zr_run_evals *e, int64_t step, const struct zr_eval_how *how,
-		 struct zr_error *err);
+int zr_run_all_evals(struct zr_eval_sets *e, int64_t step, const struct zr_eval_how *how,
+		     struct zr_error *err);
 /* What one evaluation changes; `counts`: it is one of those that patience waits for. Returns
  * whether it is the best so far. */
 int zr_best_note(struct zr_best *b, double loss, int64_t step, int counts);
 /* Whether [train] patience is at its end, with the line that says so. */
-int zr_run_evals_stop(const struct zr_run_evals *e, char *why, size_t size);
+int zr_run_evals_stop(const struct zr_eval_sets *e, char *why, size_t size);
 
 #endif

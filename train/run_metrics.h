@@ -14,7 +14,7 @@ struct zr_run_step {
 	const struct zr_step_result *result;
 	const struct zr_pace *pace;
 	int64_t step;                     /* its number, from 1 */
-	const struct zr_run_evals *evals; /* of which those after this step count */
+	const struct zr_eval_sets *evals; /* of which those after this step count */
 	const double *part;               /* [ZR_PARTS] seconds; NULL: not wanted */
 };
 

@@ -178,7 +178,7 @@ int zr_dir_has(const char *dir, const char *name, char path[PATH_MAX])
 	return errno != ENOENT && errno != ENOTDIR;
 }
 
-struct zr_dir_kind zr_dir_kind(const char *dir)
+struct zr_dir_kind zr_dir_look(const char *dir)
 {
 	struct zr_dir_kind kind = { .run = zr_dir_has(dir, "config.ini", NULL) };
 
@@ -206,7 +206,7 @@ long long zr_run_steps(const char *run)
 int zr_dir_with_model(const char *dir, struct zr_dir_kind *out, struct zr_error *err)
 {
 	struct stat st;
-	*out = zr_dir_kind(dir);
+	*out = zr_dir_look(dir);
 	if (out->unseen)
 		return zr_err(err, ZR_EIO, "%s/adapter_model.safetensors: %s", dir,
 			      strerror(out->unseen));

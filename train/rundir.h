@@ -44,7 +44,7 @@ struct zr_dir_kind {
 	int weights, adapters;
 	int unseen; /* errno, where it cannot be known whether there are adapters */
 };
-struct zr_dir_kind zr_dir_kind(const char *dir);
+struct zr_dir_kind zr_dir_look(const char *dir);
 /* The same of what must have a model that can be used: a run that ended, or a model's directory. */
 int zr_dir_with_model(const char *dir, struct zr_dir_kind *out, struct zr_error *err);
 /* Steps after which a run has what it left at its end, by summary.json; -1: not known. */

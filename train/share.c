@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-int zr_share(struct zr_session *s, const void *mine, void *all, size_t bytes, struct zr_error *err)
+int zr_gather_bytes(struct zr_session *s, const void *mine, void *all, size_t bytes,
+		    struct zr_error *err)
 {
 	struct zr_comm_seg seg = { .send = mine,
 				   .recv = all,
@@ -19,5 +20,5 @@ int zr_share(struct zr_session *s, const void *mine, void *all, size_t bytes, st
 				.seg = &seg,
 				.tag = { .step = s->step + 1, .op = -1, .unit = -1 } };
 	memcpy(all, mine, bytes);
-	return s->setup->process.world == 1 ? 0 : zr_exchange(s, &o, err);
+	return s->setup->process.world == 1 ? 0 : zr_comm_run(s, &o, err);
 }

@@ -8,6 +8,7 @@
 #include "core/session.h"
 
 /* all: [world][bytes], in rank order; bytes is a multiple of 8. Collective; not in a step. */
-int zr_share(struct zr_session *s, const void *mine, void *all, size_t bytes, struct zr_error *err);
+int zr_gather_bytes(struct zr_session *s, const void *mine, void *all, size_t bytes,
+		    struct zr_error *err);
 
 #endif

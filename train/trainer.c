@@ -213,7 +213,7 @@ int zr_trainer_find(struct zr_trainer *t, const char *name, struct zr_error *err
 /* A training from the beginning would take the place of a model that no checkpoint has. */
 static int keep_model(const struct zr_trainer *t, struct zr_error *err)
 {
-	const struct zr_dir_kind has = zr_dir_kind(zr_rundir(t->cfg));
+	const struct zr_dir_kind has = zr_dir_look(zr_rundir(t->cfg));
 	if (!t->rank0 || (!has.weights && !has.adapters))
 		return 0;
 	return zr_err(err, ZR_EINVAL,

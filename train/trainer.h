@@ -24,7 +24,7 @@ struct zr_trainer {
 	struct zr_config *cfg;  /* borrowed, set by the caller; all else is zero at first */
 	struct zr_setup *setup; /* what follows is owned */
 	struct zr_session *session;
-	struct zr_run_evals evals;
+	struct zr_eval_sets evals;
 	struct zr_metrics *metrics; /* of rank 0; NULL: nobody is told */
 	struct zr_saver *saver;     /* NULL: nothing is saved */
 	struct zr_pace pace;

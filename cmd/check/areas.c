@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-void *zr_area(struct zr_check *c, const char *name, uint64_t bytes, uint64_t align)
+void *zr_area_new(struct zr_check *c, const char *name, uint64_t bytes, uint64_t align)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t whole = (bytes + page - 1) / page * page;
@@ -75,7 +75,7 @@ void *zr_lend(struct zr_check *c, const char *name, const void *from, uint32_t s
 {
 	uint32_t have = c->minor < ZR_ABI_MINOR && minor_size < size ? minor_size : size;
 	uint32_t whole = have + (uint32_t)c->grown;
-	char *to = zr_area(c, name, whole, 8);
+	char *to = zr_area_new(c, name, whole, 8);
 	memcpy(to, from, have);
 	memset(to + have, 0xa5, whole - have); /* no pointer, no number that makes sense */
 	memcpy(to, &whole, sizeof whole);

@@ -230,7 +230,7 @@ static void cut(struct piece *p, int apart)
 static void *lend(struct zr_bench *b, const char *name, const char *from, uint64_t block,
 		  const struct piece *p)
 {
-	char *to = zr_area(b->c, name, (uint64_t)p->n * block, 64);
+	char *to = zr_area_new(b->c, name, (uint64_t)p->n * block, 64);
 	memcpy(to, from + (uint64_t)p->first * block, (size_t)p->n * block);
 	return to;
 }
@@ -351,18 +351,18 @@ static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way
 	if (way->lowp)
 		s.lowp = buffer(lend(b, "the copy in 16 bits", b->lowp, lowp_block(way), p), p->n,
 				way->lowp, way);
-	p->scalars = zr_area(c, "struct zr_scalars", sizeof *p->scalars, 8);
+	p->scalars = zr_area_new(c, "struct zr_scalars", sizeof *p->scalars, 8);
 	*p->scalars = scalars;
 	s.scalars = knows && ops ? p->scalars : NULL;
-	p->segments = zr_area(c, "the segments", p->n_seg * s.seg_stride, 8);
+	p->segments = zr_area_new(c, "the segments", p->n_seg * s.seg_stride, 8);
 	for (uint64_t i = 0; i < p->n_seg; i++)
 		memcpy(p->segments + i * s.seg_stride, &p->seg[i], sizeof *p->seg);
 	zr_area_protect(c, p->segments, 1);
 	s.seg = (const struct zr_seg *)(const void *)p->segments;
 	p->partials = NULL;
 	if (b->v->n_partial) {
-		p->partials = zr_area(c, "the partial sums",
-				      p->n_seg * b->v->n_partial * sizeof(double), 8);
+		p->partials = zr_area_new(c, "the partial sums",
+					  p->n_seg * b->v->n_partial * sizeof(double), 8);
 		for (uint64_t i = 0; i < p->n_seg; i++)
 			for (uint32_t k = 0; k < b->v->n_partial; k++)
 				p->partials[i * b->v->n_partial + k] = b->total[p->seg[i].param][k];
@@ -453,7 +453,7 @@ static void step_tensor(struct zr_bench *b, int i, const struct zr_bench_way *wa
 
 	cut(&p, 0);
 	p.work_bytes = bytes;
-	p.work = bytes ? zr_area(c, "the work memory", bytes, 64) : NULL;
+	p.work = bytes ? zr_area_new(c, "the work memory", bytes, 64) : NULL;
 	begin(b, &p, way, number);
 	judge(b, way, ZR_CALL(c, ZR_STEP, "step_whole", b->v->step_whole(b->it.inst, p.step)));
 	finish(b, &p, way);

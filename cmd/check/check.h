@@ -132,7 +132,7 @@ const char *zr_process_differs(const struct zr_process_state *a, const struct zr
 
 /* ---- areas.c ---- */
 /* Zeroed bytes that end where the next page may not be touched, aligned to `align`. */
-void *zr_area(struct zr_check *c, const char *name, uint64_t bytes, uint64_t align);
+void *zr_area_new(struct zr_check *c, const char *name, uint64_t bytes, uint64_t align);
 void zr_area_free(struct zr_check *c, const void *base);
 void zr_area_protect(struct zr_check *c, const void *base, int read_only);
 void zr_area_hide(struct zr_check *c, const void *base); /* as memory of a device */

@@ -112,16 +112,17 @@ static void lay(struct comm *m, const struct spec *s, struct buffers *b)
 		const uint64_t each = (uint64_t)s->count[i] * bytes, own = each * (uint64_t)me;
 		const uint64_t in = is_wide(s, 1) ? each * (uint64_t)n : each;
 		const uint64_t out = is_wide(s, 0) ? each * (uint64_t)n : each;
-		char *send = zr_area(m->t.c, "what is sent", in ? in : bytes, bytes), *recv = send;
+		char *send = zr_area_new(m->t.c, "what is sent", in ? in : bytes, bytes),
+		     *recv = send;
 		b->area[i][0] = send;
 		b->area[i][1] = NULL;
 		if (!s->in_place) {
-			recv = zr_area(m->t.c, "what is received", out ? out : bytes, bytes);
+			recv = zr_area_new(m->t.c, "what is received", out ? out : bytes, bytes);
 			b->area[i][1] = recv;
 			memset(recv, 0xa5, out);
 		} else if (s->kind == ZR_COMM_ALL_GATHER) {
 			zr_area_free(m->t.c, send);
-			recv = zr_area(m->t.c, "what is received", out ? out : bytes, bytes);
+			recv = zr_area_new(m->t.c, "what is received", out ? out : bytes, bytes);
 			b->area[i][0] = recv;
 			memset(recv, 0xa5, out);
 			send = recv + own;

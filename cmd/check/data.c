@@ -89,10 +89,10 @@ static struct drawn draw(struct zr_try *t, const struct zr_data_info *info,
 	const char *names[] = { "the inputs", "the targets", "the starts", "the positions" };
 	int32_t **to[] = { &b.inputs, &b.targets, &b.starts, &b.positions };
 	for (int k = 0; k < (documents ? 4 : 2); k++) {
-		*to[k] = zr_area(c, names[k], sizeof d.inputs, 4);
+		*to[k] = zr_area_new(c, names[k], sizeof d.inputs, 4);
 		memset(*to[k], 0xa5, sizeof d.inputs);
 	}
-	b.weights = documents ? zr_area(c, "the weights", sizeof d.weights, 4) : NULL;
+	b.weights = documents ? zr_area_new(c, "the weights", sizeof d.weights, 4) : NULL;
 	struct zr_batch *lent = zr_lend(c, "struct zr_batch", &b, sizeof b, sizeof b);
 	zr_area_protect(c, lent, 1);
 	t->code = 0;
@@ -317,7 +317,8 @@ void zr_test_data_held_out(struct zr_check *c)
 	int64_t n = info.train_sequences && info.train_sequences < MOST ?
 			    info.train_sequences + 2 * ROWS :
 			    MOST;
-	int32_t(*learned)[LENGTH] = zr_area(c, "what is learned", (uint64_t)n * sizeof *learned, 4);
+	int32_t(*learned)[LENGTH] =
+		zr_area_new(c, "what is learned", (uint64_t)n * sizeof *learned, 4);
 	int known = 0, others = 0;
 	draw_learned(&t, &info, learned, n);
 	for (int slot = 0; slot < VALIDATED; slot++) {

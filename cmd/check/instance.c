@@ -206,7 +206,7 @@ void zr_try_options(struct zr_check *c, struct zr_try *t)
 	struct zr_table table = zr_table_of(d);
 	const struct zr_opt *o;
 	t->c = c;
-	t->opts = zr_area(c, "the options", d->opts_size ? d->opts_size : 1, 8);
+	t->opts = zr_area_new(c, "the options", d->opts_size ? d->opts_size : 1, 8);
 	for (uint32_t i = 0; (o = zr_table_next(&table, 0, &i));) {
 		const char *text = zr_try_given(c, o->name);
 		if (!text)

@@ -136,7 +136,7 @@ void zr_test_declaration(struct zr_check *c)
 
 static void *room(struct zr_check *c, const char *name, uint64_t bytes)
 {
-	return bytes ? zr_area(c, name, bytes, 64) : NULL;
+	return bytes ? zr_area_new(c, name, bytes, 64) : NULL;
 }
 
 static void fill(struct fixture *r)

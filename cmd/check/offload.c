@@ -93,8 +93,8 @@ static void move(struct store *s, int writes)
 		off = off / align * align;
 		n = n / align * align;
 	}
-	char *buffer = zr_area(c, writes ? "what is written" : "what is read into", n ? n : 1,
-			       draw(s, 2) ? 4096 : 1);
+	char *buffer = zr_area_new(c, writes ? "what is written" : "what is read into", n ? n : 1,
+				   draw(s, 2) ? 4096 : 1);
 	for (uint64_t k = 0; k < n; k++)
 		buffer[k] = (char)draw(s, 256);
 	if (writes) {
@@ -131,7 +131,7 @@ void zr_compute_offload(struct zr_check *c, struct zr_results *r)
 {
 	struct store s;
 	open_store(c, &s);
-	char *buffer = zr_area(c, "what is read into", BYTES, 4096);
+	char *buffer = zr_area_new(c, "what is read into", BYTES, 4096);
 	for (int i = 0; i < 8; i++)
 		move(&s, i % 2 == 0);
 	for (int i = 0; i < OBJECTS; i++) {
@@ -157,7 +157,7 @@ void zr_test_offload_limits(struct zr_check *c)
 	open_store(c, &s);
 	const uint64_t n = s.info.max_inflight < MOST ? s.info.max_inflight : MOST;
 	const uint64_t each = BYTES / MOST / 4096 * 4096;
-	char *buffer = zr_area(c, "what is written", each * MOST, 4096);
+	char *buffer = zr_area_new(c, "what is written", each * MOST, 4096);
 	memset(buffer, 7, each * MOST);
 	for (uint64_t i = 0; i < n; i++)
 		zr_must(&s.t, ZR_CALL(c, ZR_STEP, "write",
@@ -231,7 +231,7 @@ void zr_test_offload_no_space(struct zr_check *c)
 	struct store s;
 	signal(SIGXFSZ, SIG_IGN);
 	open_empty(c, &s);
-	char *buffer = zr_area(c, "what is written", BYTES, 4096);
+	char *buffer = zr_area_new(c, "what is written", BYTES, 4096);
 	make(&s, 0);
 	limit_files(c, ROOM);
 	s.t.code = 0;
@@ -291,7 +291,7 @@ static void die_writing(struct zr_check *c, int32_t rank, int32_t world, void *s
 	uint64_t ticket = 0;
 	(void)rank, (void)world, (void)shared;
 	open_store(c, &s);
-	char *buffer = zr_area(c, "what is written", BYTES, 4096);
+	char *buffer = zr_area_new(c, "what is written", BYTES, 4096);
 	for (int i = 0; i < OBJECTS; i++)
 		write_all(&s, i, buffer, 9);
 	s.v->write(s.t.inst, s.object[0], 0, buffer, BYTES, &ticket);
@@ -305,7 +305,7 @@ void zr_test_offload_killed(struct zr_check *c)
 	for (int i = 0; i < 3; i++)
 		zr_check_killed(c, NULL, die_writing);
 	open_store(c, &s);
-	char *buffer = zr_area(c, "what is read into", BYTES, 4096);
+	char *buffer = zr_area_new(c, "what is read into", BYTES, 4096);
 	for (int i = 0; i < OBJECTS; i++)
 		read_all(&s, i, buffer, 0,
 			 "after another process was killed, a new object was made");

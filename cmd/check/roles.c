@@ -198,8 +198,8 @@ void zr_test_activation(struct zr_check *c)
 	} * layers;
 	struct zr_act_choice *choice, first[LAYERS];
 	zr_try_open(c, &t);
-	layers = zr_area(c, "the layers", LAYERS * sizeof *layers, 8);
-	choice = zr_area(c, "the choices", LAYERS * sizeof *choice, 4);
+	layers = zr_area_new(c, "the layers", LAYERS * sizeof *layers, 8);
+	choice = zr_area_new(c, "the choices", LAYERS * sizeof *choice, 4);
 	for (int i = 0; i < LAYERS; i++)
 		layers[i].layer = (struct zr_act_layer){ .out = 1000, .saved = 4000 };
 	zr_area_protect(c, layers, 1);
@@ -255,7 +255,7 @@ static void send(struct zr_try *t, int64_t step)
 				       { "grad_norm", step % 3 ? 1 : 1e300 },
 				       { "val_loss", 3 } };
 	const uint32_t n = step % 10 ? 3 : 4;
-	struct zr_metric *lent = zr_area(c, "the metrics", n * sizeof *m, 8);
+	struct zr_metric *lent = zr_area_new(c, "the metrics", n * sizeof *m, 8);
 	memcpy(lent, m, n * sizeof *m);
 	zr_area_protect(c, lent, 1);
 	zr_must(t, ZR_CALL(c, ZR_MAIN, "metrics", v->metrics(t->inst, step, lent, n)));

@@ -105,7 +105,7 @@ static int measure(struct zr_setup *s, struct zr_rate_source *rates, struct zr_t
 	t->tokens = (double)(s->batch.train * s->batch.length);
 	t->f.received = zr_traffic_received(s); /* known without rates */
 	t->forecast = zr_rate_source_suits(rates, s);
-	return t->forecast ? zr_forecast(s, &rates->rates, &t->f, err) : 0;
+	return t->forecast ? zr_forecast_make(s, &rates->rates, &t->f, err) : 0;
 }
 
 /* What is said of a row is not about what the user wrote. */

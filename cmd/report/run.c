@@ -208,7 +208,7 @@ void zr_run_files_close(struct zr_run_files *r)
 	memset(r, 0, sizeof *r);
 }
 
-const char *zr_run_value(const struct zr_run_files *r, const char *section, const char *key)
+const char *zr_run_find_value(const struct zr_run_files *r, const char *section, const char *key)
 {
 	for (int i = 0; i < r->n_values; i++)
 		if (!strcmp(r->value[i].section, section) && !strcmp(r->value[i].key, key))

@@ -33,7 +33,7 @@ int zr_run_files_open(struct zr_run_files *r, const char *dir, struct zr_error *
 void zr_run_files_close(struct zr_run_files *r);
 
 /* The value of config.ini, or NULL. */
-const char *zr_run_value(const struct zr_run_files *r, const char *section, const char *key);
+const char *zr_run_find_value(const struct zr_run_files *r, const char *section, const char *key);
 /* A number in the summary, or NaN. */
 double zr_run_summary(const struct zr_run_files *r, const char *key);
 /* When the last step was written, Unix seconds; NaN: there is none. */

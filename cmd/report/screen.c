@@ -88,7 +88,7 @@ static void add(const struct zr_screen *s, char *line, size_t size, const char *
 static void write_numbers(const struct zr_screen *s, const struct zr_run_files *run, FILE *f)
 {
 	const struct zr_rows *rows = &run->metrics.rows;
-	const char *planned = zr_run_value(run, "train", "steps");
+	const char *planned = zr_run_find_value(run, "train", "steps");
 	const double all = planned ? strtod(planned, NULL) : 0;
 	const double step = rows->n ? rows->value[0][rows->n - 1] : 0;
 	char line[512] = "", text[64], n[ZR_NUMBER_ROOM];

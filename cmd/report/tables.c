@@ -51,7 +51,7 @@ static void write_facts(const struct zr_run_files *run, FILE *f)
 {
 	const struct zr_rows *rows = &run->metrics.rows;
 	char a[ZR_NUMBER_ROOM], text[160];
-	const char *planned = zr_run_value(run, "train", "steps");
+	const char *planned = zr_run_find_value(run, "train", "steps");
 	int64_t at = 0;
 	double best = best_of(rows, "val_loss", &at),
 	       step = rows->n ? rows->value[0][rows->n - 1] : zr_run_summary(run, "steps");
@@ -185,9 +185,9 @@ void zr_report_numbers(struct zr_report *r)
 
 static int differs(const struct zr_report *r, const char *section, const char *key)
 {
-	const char *a = zr_run_value(&r->run[0], section, key);
+	const char *a = zr_run_find_value(&r->run[0], section, key);
 	for (int i = 1; i < r->n; i++) {
-		const char *b = zr_run_value(&r->run[i], section, key);
+		const char *b = zr_run_find_value(&r->run[i], section, key);
 		if ((!a) != (!b) || (a && strcmp(a, b)))
 			return 1;
 	}
@@ -213,7 +213,7 @@ static int write_difference(struct zr_report *r, const struct zr_run_value *v, i
 	zr_html_text(r->page, v->key);
 	fputs("</th>", r->page);
 	for (int i = 0; i < r->n; i++) {
-		const char *value = zr_run_value(&r->run[i], v->section, v->key);
+		const char *value = zr_run_find_value(&r->run[i], v->section, v->key);
 		fputs("<td>", r->page);
 		zr_html_text(r->page, value ? value : "-");
 		fputs("</td>", r->page);
@@ -231,7 +231,7 @@ static void write_differences(struct zr_report *r)
 			const struct zr_run_value *v = &r->run[i].value[k];
 			int before = !strcmp(v->section, "run") && !strcmp(v->key, "dir");
 			for (int j = 0; j < i && !before; j++)
-				before = zr_run_value(&r->run[j], v->section, v->key) != NULL;
+				before = zr_run_find_value(&r->run[j], v->section, v->key) != NULL;
 			if (!before && differs(r, v->section, v->key))
 				n = write_difference(r, v, n);
 		}
@@ -294,7 +294,7 @@ void zr_report_machine(struct zr_report *r)
 		const char *device = json_string_value(json_object_get(of, "device"));
 		const char *variant = json_string_value(json_object_get(of, "device_variant"));
 		const char *cpu = json_string_value(json_object_get(of, "processor"));
-		const char *configured = zr_run_value(run, "device", "plugin");
+		const char *configured = zr_run_find_value(run, "device", "plugin");
 		json_t *have = json_object_get(run->plan, "available");
 		json_t *need = json_object_get(run->plan, "needed");
 		fputs("<tr><th scope=\"row\">", r->page);

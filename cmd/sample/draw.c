@@ -59,8 +59,8 @@ static double uniform(uint64_t seed, uint64_t i)
 	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
 }
 
-int32_t zr_draw(const struct zr_draw *how, const float *logits, int64_t n, uint64_t i,
-		int32_t *best)
+int32_t zr_draw_token(const struct zr_draw *how, const float *logits, int64_t n, uint64_t i,
+		      int32_t *best)
 {
 	int64_t k = how->temperature == 0 ? 1 : how->top_k && how->top_k < n ? how->top_k : n, few;
 	double sum = 0, part = 0, top, u;

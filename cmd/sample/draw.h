@@ -21,8 +21,8 @@ struct zr_draw {
 void zr_draw_best(const float *logits, int64_t n, int64_t k, int32_t *best);
 
 /* The i-th draw of the seed from n logits. best: [n], scratch. */
-int32_t zr_draw(const struct zr_draw *how, const float *logits, int64_t n, uint64_t i,
-		int32_t *best);
+int32_t zr_draw_token(const struct zr_draw *how, const float *logits, int64_t n, uint64_t i,
+		      int32_t *best);
 
 /* Text that may end at one of some strings. What could be the start of one is held back. */
 struct zr_stops {

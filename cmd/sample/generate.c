@@ -132,8 +132,8 @@ int zr_generate(struct zr_generator *g, struct zr_drawn *d, struct zr_error *err
 		if ((rc = look(g, err)))
 			return rc;
 
-		int32_t token = zr_draw(&g->draw, g->logits, g->text->tokens,
-					d->number << 32 | (uint64_t)d->n, g->best);
+		int32_t token = zr_draw_token(&g->draw, g->logits, g->text->tokens,
+					      d->number << 32 | (uint64_t)d->n, g->best);
 		if (is_eos(g, token)) {
 			d->ended = ZR_ENDED_EOS;
 			break;

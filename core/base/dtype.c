@@ -15,7 +15,7 @@ static const struct zr_dtype types[] = {
 	{ NULL, 0, 0, 0 },
 };
 
-const struct zr_dtype *zr_dtype(int32_t id, const char *name)
+const struct zr_dtype *zr_dtype_find(int32_t id, const char *name)
 {
 	const struct zr_dtype *t = types;
 	while (t->name && (name ? strcmp(t->name, name) : !id || t->id != id))

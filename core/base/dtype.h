@@ -14,11 +14,11 @@ struct zr_dtype {
 };
 
 /* By name, or where that is NULL by id; never NULL. */
-const struct zr_dtype *zr_dtype(int32_t id, const char *name);
+const struct zr_dtype *zr_dtype_find(int32_t id, const char *name);
 
 static inline int zr_dtype_bytes(int32_t id)
 {
-	return zr_dtype(id, NULL)->bytes;
+	return zr_dtype_find(id, NULL)->bytes;
 }
 
 #endif

@@ -28,7 +28,7 @@ struct zr_given {
 };
 
 /* A section and where its values came from. */
-struct zr_part {
+struct zr_config_part {
 	struct zr_section s;
 	const char **source;           /* [s.table.n], borrowed from zr_given.place or static */
 	const struct zr_given *chosen; /* the line that set `plugin`; NULL: a section of core */
@@ -43,7 +43,7 @@ struct zr_config {
 	char *path;
 	struct zr_given *given, *last;
 	int n_given;
-	struct zr_part *part;
+	struct zr_config_part *part;
 	int n;
 	/* of [model]: a directory to begin with, and who says so; NULL: none */
 	const char *model_path, *model_place;
@@ -63,8 +63,8 @@ struct zr_given *zr_given_last(const struct zr_config *cfg, enum zr_given_layer 
 int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err);
 /* config_sections.c: makes the parts. */
 int zr_sections_make(struct zr_config *cfg, struct zr_error *err);
-struct zr_part *zr_part_find(const struct zr_config *cfg, const char *name);
-const char **zr_part_source(const struct zr_part *p, const struct zr_opt *o);
+struct zr_config_part *zr_part_find(const struct zr_config *cfg, const char *name);
+const char **zr_part_source(const struct zr_config_part *p, const struct zr_opt *o);
 
 /* Fails with "file:line: [section] key = value: text" or "-o section.key=value: text". */
 int zr_given_bad(const struct zr_given *g, struct zr_error *err, const char *fmt, ...)

@@ -54,8 +54,8 @@ void zr_config_free(struct zr_config *cfg)
 }
 
 /* What was `auto` must now be a value in range. */
-static int check_resolved(const struct zr_config *cfg, struct zr_part *p, const uint8_t *was_auto,
-			  struct zr_error *err)
+static int check_resolved(const struct zr_config *cfg, struct zr_config_part *p,
+			  const uint8_t *was_auto, struct zr_error *err)
 {
 	const struct zr_opt *o;
 	for (uint32_t i = 0; (o = zr_table_next(&p->s.table, 0, &i));) {
@@ -78,7 +78,7 @@ static int check_resolved(const struct zr_config *cfg, struct zr_part *p, const 
 int zr_config_resolve(struct zr_config *cfg, const char *section, const struct zr_facts *facts,
 		      struct zr_error *err)
 {
-	struct zr_part *p = zr_part_find(cfg, section);
+	struct zr_config_part *p = zr_part_find(cfg, section);
 	struct zr_process process = { .world = facts->world,
 				      .local_world = facts->world,
 				      .cfg = cfg };

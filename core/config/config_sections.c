@@ -106,7 +106,7 @@ static void add_part(struct zr_config *cfg, const char *name, const char *role)
 {
 	if (zr_part_find(cfg, name))
 		return;
-	struct zr_part *p = &cfg->part[cfg->n++];
+	struct zr_config_part *p = &cfg->part[cfg->n++];
 	p->s = (struct zr_section){ .name = name, .role = role, .sequences = ZR_AUTO_COUNT };
 	if (!role)
 		p->s.table = core_table(name)->table;
@@ -154,18 +154,18 @@ static int check_required(const struct zr_config *cfg, struct zr_error *err)
 	return 0;
 }
 
-static int is_group(const struct zr_part *p)
+static int is_group(const struct zr_config_part *p)
 {
 	return p->s.role && !strncmp(p->s.name, "optimizer.", 10);
 }
 
-static int is_model(const struct zr_part *p)
+static int is_model(const struct zr_config_part *p)
 {
 	return !strcmp(p->s.name, "model");
 }
 
 /* Core's key among those of the plugin, NULL: none; that of the model is beside its path. */
-static const struct zr_opt *own_key(const struct zr_part *p)
+static const struct zr_opt *own_key(const struct zr_config_part *p)
 {
 	return is_model(p)                     ? zr_model_table.table.opts + 1 :
 	       is_group(p)                     ? zr_group_table.table.opts :
@@ -174,15 +174,16 @@ static const struct zr_opt *own_key(const struct zr_part *p)
 }
 
 /* Sections of a role are made in order: those before are complete. */
-static const struct zr_part *first_with(const struct zr_config *cfg, const struct zr_part *p)
+static const struct zr_config_part *first_with(const struct zr_config *cfg,
+					       const struct zr_config_part *p)
 {
-	const struct zr_part *o = zr_part_find(cfg, "optimizer");
+	const struct zr_config_part *o = zr_part_find(cfg, "optimizer");
 	while (o < p && o->s.plugin != p->s.plugin)
 		o++;
 	return o < p ? o : NULL;
 }
 
-static int load_plugin(struct zr_config *cfg, struct zr_part *p, struct zr_error *err)
+static int load_plugin(struct zr_config *cfg, struct zr_config_part *p, struct zr_error *err)
 {
 	const struct zr_given *own = zr_given_last(cfg, ZR_LAYER_AUTO, p->s.name, "plugin");
 	struct zr_error e = { 0 };
@@ -204,9 +205,9 @@ static int load_plugin(struct zr_config *cfg, struct zr_part *p, struct zr_error
 	return 0;
 }
 
-static int make_values(const struct zr_config *cfg, struct zr_part *p, struct zr_error *err)
+static int make_values(const struct zr_config *cfg, struct zr_config_part *p, struct zr_error *err)
 {
-	const struct zr_part *like = is_group(p) ? first_with(cfg, p) : NULL;
+	const struct zr_config_part *like = is_group(p) ? first_with(cfg, p) : NULL;
 	const struct zr_opt *o;
 	p->s.opts = calloc(1, p->s.table.size + 8u);
 	p->source = calloc(p->s.table.n + 1u, sizeof *p->source);
@@ -228,7 +229,8 @@ static int make_values(const struct zr_config *cfg, struct zr_part *p, struct zr
 }
 
 /* Whether a line was written for the plugin that a layer below the chosen one's names. */
-static int is_others(const struct zr_config *cfg, const struct zr_part *p, const struct zr_given *g)
+static int is_others(const struct zr_config *cfg, const struct zr_config_part *p,
+		     const struct zr_given *g)
 {
 	const struct zr_given *c = p->chosen, *below;
 	if (!c || g->layer >= c->layer)
@@ -239,14 +241,15 @@ static int is_others(const struct zr_config *cfg, const struct zr_part *p, const
 }
 
 /* What the plugin of -o does not have of the options that the file gives to another one. */
-static int leave_out(struct zr_part *p, const struct zr_given *g)
+static int leave_out(struct zr_config_part *p, const struct zr_given *g)
 {
 	size_t n = strlen(p->left_out), room = sizeof p->left_out - n;
 	snprintf(p->left_out + n, room, "%s%s (%s)", n ? ", " : "", g->key, g->place);
 	return 0;
 }
 
-static int unknown_key(const struct zr_part *p, const struct zr_given *g, struct zr_error *err)
+static int unknown_key(const struct zr_config_part *p, const struct zr_given *g,
+		       struct zr_error *err)
 {
 	const char *near = zr_table_nearest(&p->s.table, g->key),
 		   *own[] = { own_key(p) ? own_key(p)->name : "", "path", "ignore_keys" };
@@ -268,7 +271,8 @@ static int unknown_key(const struct zr_part *p, const struct zr_given *g, struct
 
 /* An option that belongs to the plugin's one instance, in a group that shares it: names those that
  * may be here. */
-static int not_of_groups(const struct zr_part *p, const struct zr_given *g, struct zr_error *err)
+static int not_of_groups(const struct zr_config_part *p, const struct zr_given *g,
+			 struct zr_error *err)
 {
 	char list[512] = "";
 	const struct zr_opt *o;
@@ -282,7 +286,7 @@ static int not_of_groups(const struct zr_part *p, const struct zr_given *g, stru
 			    p->s.plugin->desc->id, p->s.like->name, *list ? list : "match only");
 }
 
-static int apply(const struct zr_config *cfg, struct zr_part *p, const struct zr_given *g,
+static int apply(const struct zr_config *cfg, struct zr_config_part *p, const struct zr_given *g,
 		 struct zr_error *err)
 {
 	struct zr_error e = { 0 };
@@ -324,7 +328,7 @@ static int apply(const struct zr_config *cfg, struct zr_part *p, const struct zr
 	return 0;
 }
 
-static int make_part(struct zr_config *cfg, struct zr_part *p, struct zr_error *err)
+static int make_part(struct zr_config *cfg, struct zr_config_part *p, struct zr_error *err)
 {
 	const struct zr_opt *o;
 	int rc = p->s.role ? load_plugin(cfg, p, err) : 0;

@@ -12,7 +12,7 @@
 
 const char *zr_config_plugin_text(const struct zr_config *cfg, const struct zr_section *s)
 {
-	const struct zr_part *p = zr_part_find(cfg, s->name);
+	const struct zr_config_part *p = zr_part_find(cfg, s->name);
 	return strchr(p->chosen->value, '/') ? s->plugin->path : p->chosen->value;
 }
 
@@ -44,7 +44,7 @@ int zr_config_write_ini(const struct zr_config *cfg, FILE *out, int sources)
 {
 	char room[2 * PATH_MAX];
 	for (int i = 0; i < cfg->n; i++) {
-		const struct zr_part *p = &cfg->part[i];
+		const struct zr_config_part *p = &cfg->part[i];
 		fprintf(out, "%s[%s]\n", i ? "\n" : "", p->s.name);
 		if (p->chosen)
 			write_pair(out, "plugin", zr_config_plugin_text(cfg, &p->s),

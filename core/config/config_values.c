@@ -35,13 +35,13 @@ const struct zr_section *zr_config_at(const struct zr_config *cfg, int i)
 
 const struct zr_section *zr_config_find(const struct zr_config *cfg, const char *name)
 {
-	const struct zr_part *p = zr_part_find(cfg, name);
+	const struct zr_config_part *p = zr_part_find(cfg, name);
 	return p ? &p->s : NULL;
 }
 
 const char *zr_config_source(const struct zr_config *cfg, const char *section, const char *key)
 {
-	const struct zr_part *p = zr_part_find(cfg, section);
+	const struct zr_config_part *p = zr_part_find(cfg, section);
 	const struct zr_opt *o = p ? zr_table_find(&p->s.table, key) : NULL;
 	if (o)
 		return *zr_part_source(p, o);
@@ -69,7 +69,7 @@ int zr_config_blame(const struct zr_config *cfg, const char *section, int code,
 {
 	char text[1200];
 	va_list ap;
-	const struct zr_part *p = zr_part_find(cfg, section);
+	const struct zr_config_part *p = zr_part_find(cfg, section);
 	const struct zr_opt *o;
 	const char *place = NULL, *from = NULL;
 	va_start(ap, fmt);
@@ -91,7 +91,7 @@ int zr_config_blame(const struct zr_config *cfg, const char *section, int code,
 int zr_config_set_auto(struct zr_config *cfg, const char *section, const char *key,
 		       const char *text, struct zr_error *err)
 {
-	struct zr_part *p = zr_part_find(cfg, section);
+	struct zr_config_part *p = zr_part_find(cfg, section);
 	const struct zr_opt *o = p ? zr_table_find(&p->s.table, key) : NULL;
 	struct zr_error e = { 0 };
 	if (!o)
@@ -108,7 +108,7 @@ int zr_config_set_auto(struct zr_config *cfg, const char *section, const char *k
 	return 0;
 }
 
-struct zr_part *zr_part_find(const struct zr_config *cfg, const char *name)
+struct zr_config_part *zr_part_find(const struct zr_config *cfg, const char *name)
 {
 	for (int i = 0; i < cfg->n; i++)
 		if (!strcmp(cfg->part[i].s.name, name))
@@ -116,7 +116,7 @@ struct zr_part *zr_part_find(const struct zr_config *cfg, const char *name)
 	return NULL;
 }
 
-const char **zr_part_source(const struct zr_part *p, const struct zr_opt *o)
+const char **zr_part_source(const struct zr_config_part *p, const struct zr_opt *o)
 {
 	return &p->source[(size_t)((const char *)o - (const char *)p->s.table.opts) /
 			  p->s.table.stride];

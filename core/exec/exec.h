@@ -54,7 +54,7 @@ int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct z
 int zr_end_late(struct zr_session *s, int32_t late, struct zr_error *err);
 
 /* run.c: a program from its beginning to the end of all it began but late writes. */
-int zr_run(struct zr_session *s, int32_t id, struct zr_error *err);
+int zr_run_program(struct zr_session *s, int32_t id, struct zr_error *err);
 
 /* What runs now, for people; allocates nothing. */
 void zr_running_text(const struct zr_session *s, char *out, size_t size);

@@ -88,7 +88,7 @@ static int complete(struct zr_session *s, int device, zr_ticket ticket, struct z
 	return ticket ? zr_user_failed(s, comm, v->wait(comm->inst, ticket), "wait", err) : 0;
 }
 
-int zr_exchange(struct zr_session *s, const struct zr_comm_op *o, struct zr_error *err)
+int zr_comm_run(struct zr_session *s, const struct zr_comm_op *o, struct zr_error *err)
 {
 	zr_ticket ticket;
 	int rc = post(s, o, 0, &ticket, err);

@@ -23,7 +23,7 @@ static int run_one(struct zr_session *s, const struct zr_lowered *p, int32_t n,
 		      who);
 }
 
-int zr_run(struct zr_session *s, int32_t id, struct zr_error *err)
+int zr_run_program(struct zr_session *s, int32_t id, struct zr_error *err)
 {
 	const struct zr_lowered *p = &s->setup->lowered[id];
 	int32_t wait = 0;

@@ -127,7 +127,7 @@ void zr_before_wait(struct zr_before *b, int32_t j, int32_t i)
 		mark_back(b, b->next[queue], b->over[j][queue], i, 0);
 }
 
-int zr_before(struct zr_before *b, int32_t i, int32_t j)
+int zr_is_before(struct zr_before *b, int32_t i, int32_t j)
 {
 	const struct zr_instr *in = &b->p->instr[j];
 	int l = b->lane[i];

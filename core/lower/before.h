@@ -38,7 +38,7 @@ void zr_before_enter(struct zr_before *b, int32_t j);
 void zr_before_wait(struct zr_before *b, int32_t j, int32_t i);
 void zr_before_leave(struct zr_before *b, int32_t j);
 
-int zr_before(struct zr_before *b, int32_t i, int32_t j); /* i < j */
+int zr_is_before(struct zr_before *b, int32_t i, int32_t j); /* i < j */
 
 /* Two comms move on only while somebody waits for them: what a rank waits for on one must not need
  * what another rank has not waited for on the other. So collectives [result, j) of the other comm

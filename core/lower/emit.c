@@ -103,7 +103,7 @@ static int on_device(const struct zr_lowering *l, const struct zr_operand *o)
 /* Part k of an operand's equal parts. */
 static struct zr_operand part_of(struct zr_operand o, int64_t k, int64_t parts, uint64_t bytes)
 {
-	return zr_part(o, (uint64_t)k * zr_parts_apart(&o, parts, bytes), bytes);
+	return zr_operand_part(o, (uint64_t)k * zr_parts_apart(&o, parts, bytes), bytes);
 }
 
 /* A store takes one part at a time; parts that touch are one. */
@@ -151,7 +151,7 @@ static int sends(const struct zr_lowering *l, const struct zr_instr *i)
 	return i->number != ZR_COMM_BROADCAST || i->root == l->s->process.rank;
 }
 
-static void post(struct zr_lowering *l, struct zr_instr i, const struct zr_exchange *part,
+static void post(struct zr_lowering *l, struct zr_instr i, const struct zr_sent_received *part,
 		 int32_t n)
 {
 	i.blocks = n;
@@ -173,11 +173,11 @@ static uint64_t parts(int32_t kind, int received, uint64_t ranks)
 /* Bytes [at, at + n) of each of a buffer's parts. */
 static struct zr_operand of_each(struct zr_operand o, uint64_t parts, uint64_t at, uint64_t n)
 {
-	return zr_part(o, at, (parts - 1) * (o.bytes / parts) + n);
+	return zr_operand_part(o, at, (parts - 1) * (o.bytes / parts) + n);
 }
 
 /* Chunk by chunk, each through the same sub-group of host memory. */
-static void through_host(struct zr_lowering *l, struct zr_instr i, const struct zr_exchange *x)
+static void through_host(struct zr_lowering *l, struct zr_instr i, const struct zr_sent_received *x)
 {
 	uint64_t ranks = (uint64_t)zr_group_ranks(l->s, i.group),
 		 size = (uint64_t)zr_dtype_bytes(i.dtype);
@@ -191,8 +191,8 @@ static void through_host(struct zr_lowering *l, struct zr_instr i, const struct 
 	l->now++;
 	for (uint64_t at = 0; at < all; at += step) {
 		uint64_t n = all - at < step ? all - at : step;
-		struct zr_exchange part = { zr_part(host, 0, sent * n),
-					    zr_part(host, step * sent, received * n) };
+		struct zr_sent_received part = { zr_operand_part(host, 0, sent * n),
+						 zr_operand_part(host, step * sent, received * n) };
 		if (sends(l, &i))
 			zr_low_move_parts(l, of_each(x->send, sent, at, n), part.send,
 					  (int64_t)sent, n, 0);
@@ -231,7 +231,7 @@ void zr_low_merge(struct zr_lowering *l, struct zr_operand mine, uint64_t at, in
 	if (ranks == 1)
 		return;
 
-	l->part[0] = (struct zr_exchange){ mine, all };
+	l->part[0] = (struct zr_sent_received){ mine, all };
 	zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_I64, 0, 1);
 	zr_low_emit(l,
 		    (struct zr_instr){

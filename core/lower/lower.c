@@ -15,7 +15,7 @@
 static struct zr_operand host_batch(const struct zr_lowering *l, uint64_t at, uint64_t bytes)
 {
 	return l->s->device_info.host_access ?
-		       zr_part(l->batch, at, bytes) :
+		       zr_operand_part(l->batch, at, bytes) :
 		       zr_mine(ZR_R_HOST, l->s->plan.host_batch + at, bytes);
 }
 
@@ -27,14 +27,14 @@ static void load_batch(struct zr_lowering *l)
 	zr_low_host(l, l->s->mode == ZR_SETUP_SAMPLE ? ZR_H_GIVEN : ZR_H_BATCH);
 	zr_low_arg(l, host_batch(l, at, bytes), ZR_WRITES);
 	if (!l->s->device_info.host_access)
-		zr_low_move(l, host_batch(l, at, bytes), zr_part(l->batch, at, bytes), 0);
+		zr_low_move(l, host_batch(l, at, bytes), zr_operand_part(l->batch, at, bytes), 0);
 }
 
 static void fetch_loss(struct zr_lowering *l, uint64_t at) /* and all behind it */
 {
 	uint64_t bytes = l->s->plan.loss_sum + l->s->plan.loss_bytes - at;
 	if (!l->s->device_info.host_access)
-		zr_low_move(l, zr_part(l->batch, at, bytes), host_batch(l, at, bytes), 0);
+		zr_low_move(l, zr_operand_part(l->batch, at, bytes), host_batch(l, at, bytes), 0);
 }
 
 /* What this rank says at the boundary, and afterwards all. */

@@ -13,7 +13,7 @@
 #include "core/setup.h"
 
 /* What a collective moves for one unit. */
-struct zr_exchange {
+struct zr_sent_received {
 	struct zr_operand send, recv;
 };
 
@@ -51,10 +51,10 @@ struct zr_lowering {
 	struct zr_operand *bounce;
 	/* [record->n] of an operation on its way: what its hop reads until the next one begins */
 	struct zr_operand *source;
-	struct zr_operand *whole; /* [record->n_unit] all of a unit that is published */
-	struct zr_exchange *part; /* [n_units] scratch: the exchanges of a collective */
+	struct zr_operand *whole;      /* [record->n_unit] all of a unit that is published */
+	struct zr_sent_received *part; /* [n_units] scratch: the exchanges of a collective */
 	/* [record->n_unit] what a reduce sends and receives of each of its units */
-	struct zr_exchange *reduce;
+	struct zr_sent_received *reduce;
 	/* [record->n_unit] what of it is read until the reduce is waited for */
 	struct zr_operand *from;
 	int32_t subgroups; /* of p->subgroup, that the record updates */
@@ -88,7 +88,7 @@ static inline struct zr_operand zr_of_spot(struct zr_spot spot, uint64_t bytes)
 	return o;
 }
 
-static inline struct zr_operand zr_part(struct zr_operand o, uint64_t from, uint64_t bytes)
+static inline struct zr_operand zr_operand_part(struct zr_operand o, uint64_t from, uint64_t bytes)
 {
 	o.at += from;
 	o.bytes = bytes;

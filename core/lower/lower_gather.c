@@ -11,20 +11,22 @@
 
 /* From where to where a hop brings a unit. at: of it in the bounce buffer, in host memory, which is
  * for all shares or for this rank's. */
-static struct zr_exchange ends_of(const struct zr_lowering *l, const struct zr_pop *op, int32_t u,
-				  const struct zr_route *r, int32_t hop, uint64_t at)
+static struct zr_sent_received ends_of(const struct zr_lowering *l, const struct zr_pop *op,
+				       int32_t u, const struct zr_route *r, int32_t hop,
+				       uint64_t at)
 {
 	struct zr_operand full = l->gathered[u], bounce = l->bounce[op - l->record->op];
 	uint64_t share = zr_unit_share_bytes(l->s, u),
 		 before = (uint64_t)l->s->mesh.group[l->s->groups[u].param].rank * share;
 	struct zr_operand shard = zr_low_share(l, u);
-	bounce = zr_part(bounce, at, zr_route_bounce_bytes(l->s, r, u));
-	struct zr_operand meet = r->whole ? bounce : full, own = zr_part(meet, before, share);
+	bounce = zr_operand_part(bounce, at, zr_route_bounce_bytes(l->s, r, u));
+	struct zr_operand meet = r->whole ? bounce : full,
+			  own = zr_operand_part(meet, before, share);
 	if (hop == ZR_HOP_READ)
-		return (struct zr_exchange){ shard, r->bounce && !r->whole ? bounce : own };
+		return (struct zr_sent_received){ shard, r->bounce && !r->whole ? bounce : own };
 	if (hop == ZR_HOP_COPY)
-		return (struct zr_exchange){ bounce, r->whole ? full : own };
-	return (struct zr_exchange){ r->hop[0] == ZR_HOP_READ ? own : shard, meet };
+		return (struct zr_sent_received){ bounce, r->whole ? full : own };
+	return (struct zr_sent_received){ r->hop[0] == ZR_HOP_READ ? own : shard, meet };
 }
 
 static void gather_hop(struct zr_lowering *l, const struct zr_pop *op, const struct zr_route *r,
@@ -160,10 +162,10 @@ static void publish_from(struct zr_lowering *l, const struct zr_pop *op, int32_t
 		uint64_t bytes = held_bytes(l, u);
 		struct zr_operand whole = l->whole[op->first + i] = whole_unit(l, u),
 				  values = zr_of_spot(m->held_copy, bytes),
-				  own = zr_part(whole, (uint64_t)a->rank * bytes, bytes);
+				  own = zr_operand_part(whole, (uint64_t)a->rank * bytes, bytes);
 		if (m->offloaded)
 			zr_low_move(l, values, own, 0);
-		l->part[n++] = (struct zr_exchange){ m->offloaded ? own : values, whole };
+		l->part[n++] = (struct zr_sent_received){ m->offloaded ? own : values, whole };
 	}
 
 	l->unit = op->n ? zr_low_units(l, op)[0] : -1;
@@ -195,7 +197,7 @@ void zr_low_published(struct zr_lowering *l, const struct zr_pop *op)
 		n = at < end ? end - at : 0;
 		zr_low_keep(l, &whole);
 		if (n)
-			zr_low_move(l, zr_part(whole, at, n), zr_of_spot(m->param, n), 0);
+			zr_low_move(l, zr_operand_part(whole, at, n), zr_of_spot(m->param, n), 0);
 	}
 }
 

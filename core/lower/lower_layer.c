@@ -95,9 +95,10 @@ static void call_layer(struct zr_lowering *l, const struct layer *c)
 	layer_activations(l, c);
 	for (uint32_t k = 0; k < use->n_units; k++)
 		layer_unit(l, c, use->units[k], l->part[k].recv);
-	zr_low_arg(l, zr_part(l->batch, p->tokens, p->loss_rows - p->tokens), ZR_READS);
+	zr_low_arg(l, zr_operand_part(l->batch, p->tokens, p->loss_rows - p->tokens), ZR_READS);
 	if (c->loss)
-		zr_low_arg(l, zr_part(l->batch, p->loss_rows, end - p->loss_rows), ZR_WRITES);
+		zr_low_arg(l, zr_operand_part(l->batch, p->loss_rows, end - p->loss_rows),
+			   ZR_WRITES);
 	for (uint32_t k = 0; k < use->n_units; k++)
 		zr_low_arg(l, own_share(l->part[k].recv), ZR_READS);
 }

@@ -51,8 +51,8 @@ static int32_t contribution_type(const struct zr_lowering *l)
 /* What layers left of a unit's gradient, without the padding. */
 static struct zr_operand gradient(struct zr_lowering *l, int32_t u)
 {
-	return zr_part(zr_low_gradient(l, u), 0,
-		       (uint64_t)l->s->layout.unit[u].blocks * ZR_BLOCK * 4);
+	return zr_operand_part(zr_low_gradient(l, u), 0,
+			       (uint64_t)l->s->layout.unit[u].blocks * ZR_BLOCK * 4);
 }
 
 static struct zr_operand local_sum(const struct zr_lowering *l, int32_t u)
@@ -98,29 +98,33 @@ static void accumulate(struct zr_lowering *l, int32_t u, struct zr_instr of, str
 	zr_low_emit(l, of);
 	zr_low_arg(l, from, ZR_READS);
 	zr_low_arg(l, sum, flags & ZR_F_STORE && !same ? ZR_WRITES : ZR_READS | ZR_WRITES);
-	zr_low_arg(l, of.from == ZR_F32 ? zr_none() : zr_part(l->wide, 0, sum.bytes), ZR_WRITES);
+	zr_low_arg(l, of.from == ZR_F32 ? zr_none() : zr_operand_part(l->wide, 0, sum.bytes),
+		   ZR_WRITES);
 	if (flags & ZR_F_MEASURE)
 		measure(l, u, first, n, of.queue == ZR_Q_HOST);
 }
 
 /* What ranks sent of blocks [first, first + n): rank r's, read where it lies, or that of all. */
-static struct zr_operand contributions_of(const struct zr_lowering *l, const struct zr_exchange *x,
-					  int32_t r, int64_t first, int64_t n)
+static struct zr_operand contributions_of(const struct zr_lowering *l,
+					  const struct zr_sent_received *x, int32_t r,
+					  int64_t first, int64_t n)
 {
 	const struct zr_setup *s = l->s;
 	uint64_t block = zr_dtype_block(contribution_type(l)), bytes = (uint64_t)n * block;
 	uint64_t at = (uint64_t)(first - l->own.first) * block;
 	uint64_t share = (uint64_t)l->own.per * block;
 	if (!s->peers)
-		return zr_part(x->recv, at, (uint64_t)(contributions(l) - 1) * share + bytes);
-	struct zr_operand o = zr_part(x->send, (uint64_t)s->process.rank * share + at, bytes);
+		return zr_operand_part(x->recv, at,
+				       (uint64_t)(contributions(l) - 1) * share + bytes);
+	struct zr_operand o =
+		zr_operand_part(x->send, (uint64_t)s->process.rank * share + at, bytes);
 	o.whose = r == s->process.rank ? ZR_MINE : r;
 	return o;
 }
 
 /* All contributions to blocks [first, first + n) of a unit, into their sum. */
-static void add_range(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, int64_t first,
-		      int64_t n, struct zr_operand sum)
+static void add_range(struct zr_lowering *l, int32_t u, const struct zr_sent_received *x,
+		      int64_t first, int64_t n, struct zr_operand sum)
 {
 	int32_t ranks = contributions(l), last = l->s->peers ? ranks - 1 : 0;
 	struct zr_instr of = { .dtype = l->s->types.comm_dtype,
@@ -138,7 +142,7 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_exchange
 
 /* Sums on disk pass through two buffers: while one is added to, the other is written and read
  * ahead. */
-static void add_on_disk(struct zr_lowering *l, int32_t u, const struct zr_exchange *x,
+static void add_on_disk(struct zr_lowering *l, int32_t u, const struct zr_sent_received *x,
 			struct zr_operand sum)
 {
 	const uint64_t block = ZR_BLOCK * 4;
@@ -149,27 +153,27 @@ static void add_on_disk(struct zr_lowering *l, int32_t u, const struct zr_exchan
 	for (uint64_t at = 0, b = 0; at < sum.bytes; at += step, b = step - b) {
 		uint64_t now = sum.bytes - at < step ? sum.bytes - at : step;
 		uint64_t left = sum.bytes - at - now, next = left < step ? left : step;
-		struct zr_operand here = zr_part(pair, b, now);
+		struct zr_operand here = zr_operand_part(pair, b, now);
 		if (at == 0 && !stores(l))
-			zr_low_move(l, zr_part(sum, 0, now), here, 0);
+			zr_low_move(l, zr_operand_part(sum, 0, now), here, 0);
 		if (next > 0 && !stores(l))
-			zr_low_move(l, zr_part(sum, at + now, next), zr_part(pair, step - b, next),
-				    0);
+			zr_low_move(l, zr_operand_part(sum, at + now, next),
+				    zr_operand_part(pair, step - b, next), 0);
 		add_range(l, u, x, l->own.first + (int64_t)(at / block), (int64_t)(now / block),
 			  here);
-		zr_low_move(l, here, zr_part(sum, at, now), 0);
+		zr_low_move(l, here, zr_operand_part(sum, at, now), 0);
 	}
 
 	zr_low_keep(l, &pair);
 }
 
-static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_exchange *x)
+static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_sent_received *x)
 {
 	const struct zr_setup *s = l->s;
 	const struct zr_share whole = s->plan.unit[u].own, own = l->slice.per ? l->slice : whole;
 	const uint64_t block = ZR_BLOCK * 4, bytes = (uint64_t)own.n * block;
 	const uint64_t skip = (uint64_t)(own.first - whole.first) * block;
-	struct zr_operand sum = zr_part(owned_sum(l, u), skip, bytes);
+	struct zr_operand sum = zr_operand_part(owned_sum(l, u), skip, bytes);
 	int region = sums_on_host(l) && !s->device_info.host_ops ? ZR_R_GRAD_BOUNCE : ZR_R_COMM;
 	l->own = own;
 	l->unit = u;
@@ -202,7 +206,7 @@ static struct zr_operand narrow(struct zr_lowering *l, struct zr_operand send, u
 					  .queue = host ? ZR_Q_HOST : ZR_Q_COMPUTE,
 					  .dtype = type,
 					  .from = ZR_F32 });
-	zr_low_arg(l, zr_part(send, 0, bytes), ZR_READS);
+	zr_low_arg(l, zr_operand_part(send, 0, bytes), ZR_READS);
 	zr_low_arg(l, to, ZR_WRITES);
 	return to;
 }
@@ -215,10 +219,11 @@ static struct zr_operand room_for(struct zr_lowering *l, const struct zr_operand
 
 /* What this rank sends of a unit, in place or rounded, and where it receives. By way of the host
  * both are there, where the gradients begin to go. */
-static struct zr_exchange fill(struct zr_lowering *l, int32_t u, struct zr_operand *from)
+static struct zr_sent_received fill(struct zr_lowering *l, int32_t u, struct zr_operand *from)
 {
-	struct zr_exchange x = { zr_sums_locally(l->s) ? local_sum(l, u) : zr_low_gradient(l, u),
-				 zr_none() };
+	struct zr_sent_received x = { zr_sums_locally(l->s) ? local_sum(l, u) :
+							      zr_low_gradient(l, u),
+				      zr_none() };
 	if (l->s->peers)
 		return x;
 
@@ -246,7 +251,7 @@ static void exchange(struct zr_lowering *l, const struct zr_pop *op)
 static void fence(struct zr_lowering *l, const struct zr_pop *op, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++)
-		l->part[i] = (struct zr_exchange){ l->reduce[op->first + i].send, zr_none() };
+		l->part[i] = (struct zr_sent_received){ l->reduce[op->first + i].send, zr_none() };
 	l->unit = zr_low_units(l, op)[0];
 	zr_low_collective(l, ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, 0, n);
 	for (int32_t i = 0; i < op->n; i++) {
@@ -271,7 +276,7 @@ static void add_units(struct zr_lowering *l, const struct zr_pop *op)
 static void add_locally(struct zr_lowering *l, int32_t u)
 {
 	struct zr_operand sum = local_sum(l, u), from = gradient(l, u);
-	sum = l->store ? sum : zr_part(sum, 0, from.bytes);
+	sum = l->store ? sum : zr_operand_part(sum, 0, from.bytes);
 	struct zr_instr of = {
 		.dtype = ZR_F32, .from = ZR_F32, .number = 1, .flags = l->store ? ZR_F_STORE : 0
 	};
@@ -279,7 +284,7 @@ static void add_locally(struct zr_lowering *l, int32_t u)
 }
 
 /* The sums of a unit's blocks that this rank adds; room for those of all: in place, or apart. */
-static struct zr_exchange all_sums(struct zr_lowering *l, int32_t u)
+static struct zr_sent_received all_sums(struct zr_lowering *l, int32_t u)
 {
 	const struct zr_unit_memory *m = &l->s->plan.unit[u];
 	uint64_t share = (uint64_t)m->own.per * ZR_BLOCK * 4;
@@ -289,12 +294,12 @@ static struct zr_exchange all_sums(struct zr_lowering *l, int32_t u)
 	if (apart)
 		all = zr_low_buffer(l, sums_on_host(l) ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes,
 				    ZR_PAGE);
-	struct zr_operand own = zr_part(all, (uint64_t)l->s->process.rank * share, share);
+	struct zr_operand own = zr_operand_part(all, (uint64_t)l->s->process.rank * share, share);
 	if (l->s->plan.region[sum.region].tier != ZR_TIER_DISK)
-		return (struct zr_exchange){ apart ? sum : own, all };
+		return (struct zr_sent_received){ apart ? sum : own, all };
 
 	zr_low_move(l, sum, own, 0);
-	return (struct zr_exchange){ own, all };
+	return (struct zr_sent_received){ own, all };
 }
 
 /* After the last contribution, where who adds gradients is not who holds masters, all sums reach
@@ -321,7 +326,7 @@ static void share_sums(struct zr_lowering *l, const struct zr_pop *op)
 		uint64_t bytes = (uint64_t)m->held.per * ZR_BLOCK * 4;
 		uint64_t at = (uint64_t)l->s->mesh.group[l->s->groups[u].state].rank * bytes;
 		if (zr_sums_way(l->s, u) == ZR_SUMS_PASS)
-			zr_low_move(l, zr_part(l->reduce[op->first + i].recv, at, bytes),
+			zr_low_move(l, zr_operand_part(l->reduce[op->first + i].recv, at, bytes),
 				    zr_of_spot(m->grad, bytes), 0);
 	}
 }
@@ -335,10 +340,10 @@ static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		struct zr_operand *recv = &l->reduce[op->first + i].recv;
 		int64_t skip = l->slice.per ? l->slice.first - l->s->plan.unit[u].own.first : 0;
-		struct zr_operand to = straight ?
-					       zr_part(owned_sum(l, u),
-						       (uint64_t)skip * ZR_BLOCK * 4, recv->bytes) :
-					       zr_low_buffer(l, region, recv->bytes, 64);
+		struct zr_operand to = straight ? zr_operand_part(owned_sum(l, u),
+								  (uint64_t)skip * ZR_BLOCK * 4,
+								  recv->bytes) :
+						  zr_low_buffer(l, region, recv->bytes, 64);
 		zr_low_keep(l, recv);
 		/* with the padding, or nothing else: all ranks wait for what they send */
 		zr_low_move(l, *recv, to, 0);
@@ -359,7 +364,7 @@ static void reduce_parts(struct zr_lowering *l, const struct zr_pop *op)
 	const struct zr_plan *p = &l->s->plan;
 	const int32_t u = zr_low_units(l, op)[0], ranks = l->s->process.world;
 	const struct zr_share *own = &p->unit[u].own;
-	struct zr_exchange *x = &l->reduce[op->first];
+	struct zr_sent_received *x = &l->reduce[op->first];
 	int host = alone(l) ? by_host(l) : zr_comm_on_host(l->s);
 	int64_t most = p->unit[u].part / ranks > 0 ? p->unit[u].part / ranks : 1;
 	for (int64_t at = 0, n; at < own->per; at += n) {
@@ -401,10 +406,10 @@ void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
 	}
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
-		struct zr_exchange *x = &l->reduce[op->first + i];
+		struct zr_sent_received *x = &l->reduce[op->first + i];
 		struct zr_operand *from = &l->from[op->first + i];
 		if (alone(l))
-			*x = (struct zr_exchange){ zr_none(), *from = gradient(l, u) };
+			*x = (struct zr_sent_received){ zr_none(), *from = gradient(l, u) };
 		else if (zr_sums_locally(l->s))
 			add_locally(l, u);
 		if (sends(l))

@@ -22,7 +22,7 @@ struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_subg
 		return zr_none();
 	if (!zr_datum_staged(l->s, p->unit, d))
 		return kept(l, p, d);
-	return zr_part(l->staging, at + zr_staged_at(l->s, p, d), kept(l, p, d).bytes);
+	return zr_operand_part(l->staging, at + zr_staged_at(l->s, p, d), kept(l, p, d).bytes);
 }
 
 /* An update changes no gradient, and reads no copy of masters in fp32. */
@@ -37,7 +37,7 @@ void zr_low_pass(struct zr_lowering *l, const struct zr_subgroup *p, int out)
 	}
 }
 
-static void list_run(struct zr_lowering *l, const struct zr_run *r, int64_t elements)
+static void list_run(struct zr_lowering *l, const struct zr_block_run *r, int64_t elements)
 {
 	int64_t step = elements > 0 ? 1 + (elements - 1) / ZR_BLOCK : r->n;
 	if (zr_is_whole(&l->s->optimizer[r->optimizer]))
@@ -67,7 +67,7 @@ static struct zr_operand table(struct zr_lowering *l, int region, uint64_t at, u
 {
 	int apart = zr_low_queue(l, region) == ZR_Q_COMPUTE && !l->s->device_info.host_ops;
 	struct zr_operand host = zr_mine(ZR_R_HOST, at, bytes);
-	return apart ? zr_part(zr_low_whole_life(l, ZR_R_WORK, bytes), 0, bytes) : host;
+	return apart ? zr_operand_part(zr_low_whole_life(l, ZR_R_WORK, bytes), 0, bytes) : host;
 }
 
 struct zr_operand zr_low_scalars(struct zr_lowering *l, int region)
@@ -225,8 +225,8 @@ void zr_low_partial(struct zr_lowering *l)
 	l->unit = -1;
 	for (int64_t i = 0, some; i < n; i += some) {
 		some = n - i < ZR_SUMS_AT_ONCE ? n - i : ZR_SUMS_AT_ONCE;
-		zr_low_merge(l, zr_part(sums, (uint64_t)i * one, (uint64_t)some * one), p->arrived,
-			     ZR_H_ADD, some);
+		zr_low_merge(l, zr_operand_part(sums, (uint64_t)i * one, (uint64_t)some * one),
+			     p->arrived, ZR_H_ADD, some);
 	}
 	zr_low_host(l, ZR_H_TOTALS);
 	zr_low_arg(l, sums, ZR_READS | ZR_WRITES);

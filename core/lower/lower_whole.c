@@ -40,13 +40,13 @@ static struct zr_operand part(const struct zr_lowering *l, const struct chunk *c
 {
 	uint64_t bytes = zr_whole_kind_bytes(l->s, c->optimizer, kind);
 	uint64_t at = zr_whole_kind_at(l->s, c->optimizer, c->n, kind);
-	return zr_part(c->buffer, at + (uint64_t)from * bytes, (uint64_t)n * bytes);
+	return zr_operand_part(c->buffer, at + (uint64_t)from * bytes, (uint64_t)n * bytes);
 }
 
 static struct zr_operand all_of(const struct zr_lowering *l, const struct chunk *c, int way)
 {
 	uint32_t kinds = zr_whole_kinds(l->s, c->optimizer, way == BACK);
-	return zr_part(c->buffer, 0, zr_whole_kind_at(l->s, c->optimizer, c->n, kinds));
+	return zr_operand_part(c->buffer, 0, zr_whole_kind_at(l->s, c->optimizer, c->n, kinds));
 }
 
 /* The blocks that both have, from one to the other. */
@@ -65,7 +65,7 @@ static struct zr_subgroup subgroup_of(const struct zr_lowering *l, const struct 
 {
 	const struct zr_plan *p = &l->s->plan;
 	int32_t unit = l->s->layout.tensor[c->tensor].unit;
-	const struct zr_run *r = &p->run[p->first_run[unit]];
+	const struct zr_block_run *r = &p->run[p->first_run[unit]];
 	while (r->first + r->n <= first)
 		r++;
 	return zr_subgroup_in(l->s, r, first, n);
@@ -127,7 +127,7 @@ static void store(struct zr_lowering *l, const struct chunk *c)
 
 static void send(struct zr_lowering *l, const struct chunk *c, int root, int way)
 {
-	l->part[0] = (struct zr_exchange){ all_of(l, c, way), all_of(l, c, way) };
+	l->part[0] = (struct zr_sent_received){ all_of(l, c, way), all_of(l, c, way) };
 	if (l->s->process.world > 1)
 		zr_low_collective(l, ZR_COMM_BROADCAST, ZR_GROUP_WORLD, ZR_F32, root, 1);
 	zr_low_keep(l, &l->matrix); /* also on a rank that owns none */
@@ -168,7 +168,7 @@ static void update(struct zr_lowering *l, int32_t tensor)
 					  .number = tensor,
 					  .queue = zr_low_queue(l, ZR_R_WHOLE) });
 	zr_low_arg(l, all_of(l, &all, TO_OWNER), ZR_READS | ZR_WRITES);
-	zr_low_arg(l, zr_part(l->matrix, p->work, p->work_bytes), ZR_WRITES);
+	zr_low_arg(l, zr_operand_part(l->matrix, p->work, p->work_bytes), ZR_WRITES);
 	zr_low_arg(l, l->whole_scalars, ZR_READS);
 }
 

@@ -86,7 +86,7 @@ static int visit(struct order *o, int32_t j)
 		qsort(t->found, (size_t)t->n_found, sizeof *t->found, latest_first);
 	zr_before_enter(&o->before, j);
 	for (int32_t k = 0; !rc && k < t->n_found && t->found[k].instr >= 0; k++)
-		if (!zr_before(&o->before, t->found[k].instr, j))
+		if (!zr_is_before(&o->before, t->found[k].instr, j))
 			rc = depend(o, j, t->found[k].instr);
 	zr_before_leave(&o->before, j);
 	if (rc)

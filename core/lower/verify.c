@@ -142,7 +142,7 @@ static int check_touched(struct proof *v, int32_t j, const struct zr_operand *o)
 		uint64_t at = t->found[k].at - zr_operand_base(v->setup, o);
 		if (i < 0 && transient(v, o))
 			return not_written(v, j, at, o);
-		if (i >= 0 && !zr_before(&v->before, i, j))
+		if (i >= 0 && !zr_is_before(&v->before, i, j))
 			return wrong(v, i,
 				     "and %s touch byte %" PRIu64 " of %s%s, one of them writes "
 				     "it, and nothing orders them",
@@ -193,7 +193,7 @@ static int check_comms(struct proof *v, int32_t j)
 {
 	char b[NAME];
 	for (int32_t i = zr_before_switch(&v->before, j); i < j; i++)
-		if (v->p->instr[i].kind == ZR_I_COLLECTIVE && !zr_before(&v->before, i, j))
+		if (v->p->instr[i].kind == ZR_I_COLLECTIVE && !zr_is_before(&v->before, i, j))
 			return wrong(v, j, "is posted while %s is under way on another comm",
 				     name(v, i, b));
 	return 0;

@@ -103,7 +103,7 @@ struct zr_unit_memory {
 };
 
 /* Consecutive blocks that this rank holds, and that one optimizer updates. */
-struct zr_run {
+struct zr_block_run {
 	int32_t unit, optimizer;
 	int64_t first, n; /* blocks of the unit */
 	int64_t state;    /* the first in that optimizer's states */
@@ -158,7 +158,7 @@ struct zr_plan {
 	int stored_directly;
 	struct zr_unit_memory *unit; /* [n_units] */
 	/* [n_runs] unit by unit; those of unit u from first_run[u] to first_run[u + 1] */
-	struct zr_run *run;
+	struct zr_block_run *run;
 	int32_t n_runs, *first_run;
 	uint64_t *state;         /* [n_states] bytes from the start of ZR_R_STATE */
 	uint32_t *state_bytes;   /* [n_states] bytes per block */

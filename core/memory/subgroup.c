@@ -185,8 +185,8 @@ uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first
 	return count;
 }
 
-struct zr_subgroup zr_subgroup_in(const struct zr_setup *s, const struct zr_run *r, int64_t first,
-				  int64_t n)
+struct zr_subgroup zr_subgroup_in(const struct zr_setup *s, const struct zr_block_run *r,
+				  int64_t first, int64_t n)
 {
 	return (struct zr_subgroup){ .unit = r->unit,
 				     .optimizer = r->optimizer,

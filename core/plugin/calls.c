@@ -35,11 +35,11 @@ const struct zr_calls zr_calls[] = {
 	{ 0 },
 };
 
-zr_call *zr_call_at(const struct zr_calls *c, const void *table, int i)
+zr_plugin_fn *zr_call_at(const struct zr_calls *c, const void *table, int i)
 {
-	uint32_t at = c->first + (uint32_t)i * sizeof(zr_call *);
-	return at + sizeof(zr_call *) <= *(const uint32_t *)table ?
-		       *(zr_call *const *)((const char *)table + at) :
+	uint32_t at = c->first + (uint32_t)i * sizeof(zr_plugin_fn *);
+	return at + sizeof(zr_plugin_fn *) <= *(const uint32_t *)table ?
+		       *(zr_plugin_fn *const *)((const char *)table + at) :
 		       NULL;
 }
 
@@ -57,7 +57,7 @@ uint32_t zr_calls_least(const struct zr_calls *c)
 	for (uint32_t i = 0; c->name[i]; i++)
 		least = strchr("?+", *c->name[i]) ?
 				least :
-				c->first + (i + 1) * (uint32_t)sizeof(zr_call *);
+				c->first + (i + 1) * (uint32_t)sizeof(zr_plugin_fn *);
 	return least;
 }
 

@@ -39,7 +39,7 @@ int zr_plugin_scan(zr_scan_fn *fn, void *arg);
 extern const char *const zr_roles[]; /* NULL-terminated */
 
 /* calls.c: the functions of an interface by name, the one at byte `first` of its struct first. */
-typedef void zr_call(void);
+typedef void zr_plugin_fn(void);
 extern const struct zr_calls {
 	const char *id;
 	uint32_t first;
@@ -49,7 +49,7 @@ extern const struct zr_calls {
 const struct zr_calls *zr_calls_of(const char *id); /* its id is NULL: not known */
 /* bytes of a vtable up to the last function that must be there */
 uint32_t zr_calls_least(const struct zr_calls *c);
-zr_call *zr_call_at(const struct zr_calls *c, const void *table, int i); /* NULL: absent */
+zr_plugin_fn *zr_call_at(const struct zr_calls *c, const void *table, int i); /* NULL: absent */
 /* a function that must be there; NULL: all are */
 const char *zr_calls_lack(const struct zr_calls *c, const void *table);
 

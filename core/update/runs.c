@@ -23,8 +23,8 @@ static void add_run(const struct zr_setup *s, struct zr_plan *p, int32_t tensor,
 {
 	const struct zr_place *t = &s->layout.tensor[tensor];
 	struct zr_share mine = zr_rank_holds(s, tensor, s->process.rank);
-	struct zr_run r = { t->unit, zr_optimizer_of(s, tensor), mine.first, mine.n, 0 };
-	struct zr_run *last = p->n_runs ? &p->run[p->n_runs - 1] : NULL;
+	struct zr_block_run r = { t->unit, zr_optimizer_of(s, tensor), mine.first, mine.n, 0 };
+	struct zr_block_run *last = p->n_runs ? &p->run[p->n_runs - 1] : NULL;
 	if (!r.n || s->frozen[tensor])
 		return;
 

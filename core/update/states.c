@@ -32,7 +32,7 @@ static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error
 		if (!strcmp(zr_optimizer_state(o, k)->name, st->name))
 			return zr_err(err, ZR_EINVAL, "\"%s\" is the name of state %u, too",
 				      st->name, k + 1);
-	if (st->bytes_per_block ? st->dtype : !zr_dtype(st->dtype, NULL)->trains)
+	if (st->bytes_per_block ? st->dtype : !zr_dtype_find(st->dtype, NULL)->trains)
 		return zr_err(err, ZR_EINVAL,
 			      "\"%s\" has type %d and %u bytes per block; expected "
 			      "ZR_F32, ZR_BF16 or ZR_F16, or no type and bytes per block",

@@ -400,7 +400,7 @@ int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct z
 	}
 
 	if (!rc)
-		rc = zr_chat_setup(&c->o, c->tokenizer, &c->s, err);
+		rc = zr_chat_prepare(&c->o, c->tokenizer, &c->s, err);
 	if (rc)
 		zr_chat_close(c);
 	else
@@ -448,7 +448,7 @@ uint64_t zr_chat_at(const struct zr_chat *c)
 	return c->at;
 }
 
-const struct zr_chat_counts *zr_chat_counts(const struct zr_chat *c)
+const struct zr_chat_counts *zr_chat_counts_of(const struct zr_chat *c)
 {
 	return &c->counts;
 }

@@ -72,7 +72,7 @@ const struct zr_chat_template *zr_chat_forms(const struct zr_chat *c); /* itself
 /* All documents of a file (plain, gzip or zstd; -: standard input) in their order. */
 int zr_chat_file(struct zr_chat *c, const char *path, struct zr_error *err);
 uint64_t zr_chat_at(const struct zr_chat *c); /* bytes of the file that were read */
-const struct zr_chat_counts *zr_chat_counts(const struct zr_chat *c);
+const struct zr_chat_counts *zr_chat_counts_of(const struct zr_chat *c);
 const char *zr_chat_reason(int reason); /* a word for counts: "json" ... */
 
 #endif

@@ -23,8 +23,8 @@ struct zr_chat_setup {
 	int drops_long; /* what is too long is left out as it is */
 	struct zr_chat_fields fields;
 };
-int zr_chat_setup(const struct zr_chat_options *o, const struct zr_tokenizer *t,
-		  struct zr_chat_setup *s, struct zr_error *err);
+int zr_chat_prepare(const struct zr_chat_options *o, const struct zr_tokenizer *t,
+		    struct zr_chat_setup *s, struct zr_error *err);
 void zr_chat_setup_free(struct zr_chat_setup *s);
 
 /* ---- encode.c: a line to a document; one per thread ---- */

@@ -149,7 +149,7 @@ static int choose(struct setup *u)
 	}
 	if (!o->template || !strcmp(o->template, "auto"))
 		rc = recognize(u, &t);
-	else if (!(t = zr_chat_template(o->template)))
+	else if (!(t = zr_chat_template_find(o->template)))
 		list_names(names, sizeof names),
 			rc = zr_err(u->err, ZR_EINVAL,
 				    "template %s: expected auto, or one of %s, or none with "
@@ -339,8 +339,8 @@ static int copy_token(struct setup *u, int i, const char **token)
 	return zr_err(u->err, ZR_ENOMEM, "out of memory");
 }
 
-int zr_chat_setup(const struct zr_chat_options *o, const struct zr_tokenizer *t,
-		  struct zr_chat_setup *s, struct zr_error *err)
+int zr_chat_prepare(const struct zr_chat_options *o, const struct zr_tokenizer *t,
+		    struct zr_chat_setup *s, struct zr_error *err)
 {
 	struct setup u = { .o = o, .t = t, .s = s, .err = err };
 	int rc = read_config(&u);

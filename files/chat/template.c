@@ -314,7 +314,7 @@ static const struct {
 	{ 0, NULL },
 };
 
-const struct zr_chat_template *zr_chat_template(const char *name)
+const struct zr_chat_template *zr_chat_template_find(const char *name)
 {
 	for (const struct zr_chat_template *t = templates; t->name; t++)
 		if (!strcmp(t->name, name))
@@ -333,6 +333,6 @@ const struct zr_chat_template *zr_chat_recognize(const char *jinja, size_t n, ui
 	*hash = XXH3_64bits(jinja, n);
 	for (size_t i = 0; known[i].name; i++)
 		if (known[i].hash == *hash)
-			return zr_chat_template(known[i].name);
+			return zr_chat_template_find(known[i].name);
 	return NULL;
 }

@@ -59,8 +59,8 @@ struct zr_chat_template {
 	unsigned rules;
 };
 
-const struct zr_chat_template *zr_chat_template(const char *name); /* NULL: none */
-const char *zr_chat_template_name(size_t i);                       /* NULL behind the last */
+const struct zr_chat_template *zr_chat_template_find(const char *name); /* NULL: none */
+const char *zr_chat_template_name(size_t i);                            /* NULL behind the last */
 /* The one that renders as a Jinja template of a tokenizer does; NULL: it is not known. hash: of its
  * text. */
 const struct zr_chat_template *zr_chat_recognize(const char *jinja, size_t n, uint64_t *hash);

@@ -41,8 +41,8 @@ int zr_saver_save(struct zr_saver *v, const float *losses, const struct zr_best 
 		  struct zr_error *err);
 /* Between two steps: ends an asynchronous save that all ranks have written. */
 int zr_saver_poll(struct zr_saver *v, struct zr_error *err);
-int zr_saver_finish(struct zr_saver *v, struct zr_error *err);         /* waits for it */
-const struct zr_saver_stats *zr_saver_stats(const struct zr_saver *v); /* not collective */
+int zr_saver_finish(struct zr_saver *v, struct zr_error *err);            /* waits for it */
+const struct zr_saver_stats *zr_saver_stats_of(const struct zr_saver *v); /* not collective */
 /* not collective; what is not finished is abandoned; NULL is fine */
 void zr_saver_close(struct zr_saver *v);
 

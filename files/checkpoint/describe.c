@@ -97,7 +97,7 @@ static void describe_sums(const struct zr_setup *p, json_t **to)
 	set(to, "device", "variant", text);
 	if (p->plan.sums)
 		set(to, "comm", "sums", p->plan.sums);
-	set(to, "train", "communication_data_type", zr_dtype(p->types.comm_dtype, NULL)->name);
+	set(to, "train", "communication_data_type", zr_dtype_find(p->types.comm_dtype, NULL)->name);
 	snprintf(text, sizeof text, "local over %d ranks", p->process.world);
 	set(to, "train", "reduction", zr_sums_locally(p) ? text : "slots");
 }
@@ -218,7 +218,7 @@ int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, str
 		.length = p->batch.length,
 		.model = p->model.section->plugin->desc->id,
 		.data = p->source->it.section->plugin->desc->id,
-		.dtype = zr_dtype(p->types.dtype, NULL)->name,
+		.dtype = zr_dtype_find(p->types.dtype, NULL)->name,
 		.master_bits = p->types.master == ZR_MASTER_NONE    ? 16 :
 			       p->types.master == ZR_MASTER_SPLIT24 ? 24 :
 								      32,

@@ -338,7 +338,8 @@ static int check_size(const struct check *c, int32_t rank, struct zr_error *err)
 {
 	char path[PATH_MAX];
 	struct stat st;
-	int fd = zr_ckpt_file(c->m, c->path, rank, path), no = fd < 0 || fstat(fd, &st) ? errno : 0;
+	int fd = zr_ckpt_file_path(c->m, c->path, rank, path),
+	    no = fd < 0 || fstat(fd, &st) ? errno : 0;
 	zr_ckpt_close(fd);
 	if (no)
 		return zr_file_failed(err, path, "", no);

@@ -134,7 +134,8 @@ int zr_ckpt_dir(const char *path)
 	return zr_dir_open(AT_FDCWD, path, strncmp(name ? name + 1 : path, "step-", 5) != 0);
 }
 
-int zr_ckpt_file(const struct zr_manifest *m, const char *dir, int32_t rank, char path[PATH_MAX])
+int zr_ckpt_file_path(const struct zr_manifest *m, const char *dir, int32_t rank,
+		      char path[PATH_MAX])
 {
 	char name[ZR_CKPT_NAME];
 	snprintf(path, PATH_MAX, "%s/%s", dir, zr_ckpt_file_name(rank, m->world, name));
@@ -149,7 +150,7 @@ int zr_ckpt_open(const struct zr_manifest *m, const char *dir, int32_t rank, str
 {
 	char path[PATH_MAX];
 	struct zr_st st;
-	int rc = zr_st_open_fd(zr_ckpt_file(m, dir, rank, path), path, &st, err);
+	int rc = zr_st_open_fd(zr_ckpt_file_path(m, dir, rank, path), path, &st, err);
 	if (rc)
 		return rc;
 	if (st.bytes != m->file[rank].bytes)

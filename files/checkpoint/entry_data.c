@@ -24,8 +24,8 @@ static struct zr_subgroup subgroup_of(const struct zr_session *s, const struct z
 	const struct zr_plan *plan = &s->setup->plan;
 	const struct zr_place *t = &s->setup->layout.tensor[e->tensor];
 	int64_t first = t->offset / ZR_BLOCK + e->first + from;
-	const struct zr_run *r = &plan->run[plan->first_run[t->unit]],
-			    none = { .unit = t->unit, .optimizer = ZR_ANY, .first = first };
+	const struct zr_block_run *r = &plan->run[plan->first_run[t->unit]],
+				  none = { .unit = t->unit, .optimizer = ZR_ANY, .first = first };
 	if (s->setup->frozen[e->tensor])
 		return zr_subgroup_in(s->setup, &none, first, n);
 

@@ -39,7 +39,7 @@ int zr_ckpt_share(struct zr_session *s, const struct zr_ckpt_word *mine, struct 
 				.seg = &seg,
 				.tag = { .step = s->step + 1, .op = -1, .unit = -1 } };
 	*words = *mine;
-	int rc = s->setup->process.world == 1 ? 0 : zr_exchange(s, &o, err);
+	int rc = s->setup->process.world == 1 ? 0 : zr_comm_run(s, &o, err);
 	*bad = NULL;
 	for (int32_t r = s->setup->process.world - 1; !rc && r >= 0; r--)
 		if (words[r].code)
@@ -94,8 +94,8 @@ static int convert_entry(struct load *l, const struct zr_ckpt_entry *e, int64_t 
 	if (!(l->told & bit) && l->s->setup->process.rank == 0)
 		zr_logf(ZR_LOG_WARN, "resume",
 			"state %s of optimizer %s was kept in %s and is converted to %s", is->name,
-			was->id, zr_dtype(st->dtype, NULL)->name,
-			zr_dtype(is->dtype ? is->dtype : ZR_U8, NULL)->name);
+			was->id, zr_dtype_find(st->dtype, NULL)->name,
+			zr_dtype_find(is->dtype ? is->dtype : ZR_U8, NULL)->name);
 	l->told |= bit;
 	for (int64_t at = from; !rc && at < end; at += ZR_CHUNK) {
 		int64_t n = end - at < ZR_CHUNK ? end - at : ZR_CHUNK;
@@ -199,7 +199,7 @@ static int take_over(struct load *l, struct zr_error *err)
 	*l->best = l->saved.best;
 	if (s->setup->process.rank == 0)
 		zr_manifest_accepts(&l->here, &l->saved, 1, NULL);
-	return zr_run(s, ZR_S_VALUES, err);
+	return zr_run_program(s, ZR_S_VALUES, err);
 }
 
 /* Loads l->path on all ranks. *bad: the word of the first that could not. */

@@ -19,7 +19,7 @@ static json_t *states(const struct zr_ckpt_optimizer *o)
 	json_t *list = json_array();
 	for (int32_t i = 0; i < o->n_states; i++) {
 		const struct zr_ckpt_state *st = &o->state[i];
-		const char *dtype = zr_dtype(st->dtype, NULL)->name;
+		const char *dtype = zr_dtype_find(st->dtype, NULL)->name;
 		json_t *j = json_pack("{s:s, s:s}", "name", st->name, "dtype", dtype);
 		if (st->dtype == ZR_U8)
 			zr_json_put(&j, "bytes_per_block", json_integer(st->block_bytes));
@@ -233,8 +233,8 @@ static int same_optimizer(const struct zr_ckpt_optimizer *here,
 		if (strcmp(a->name, b->name) || (other && !here->converts))
 			return zr_err(err, ZR_EINVAL,
 				      "state %d of optimizer %s was %s in %s, is %s in %s", i,
-				      here->id, b->name, zr_dtype(b->dtype, NULL)->name, a->name,
-				      zr_dtype(a->dtype, NULL)->name);
+				      here->id, b->name, zr_dtype_find(b->dtype, NULL)->name,
+				      a->name, zr_dtype_find(a->dtype, NULL)->name);
 	}
 	return 0;
 }

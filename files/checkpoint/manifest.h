@@ -157,7 +157,8 @@ const char *zr_hex(uint64_t v, char text[17]); /* 16 digits: hashes as the files
 
 int zr_ckpt_dir(const char *path); /* opened; -1: errno. One that is called step-... is no link. */
 /* opened, -1: errno */
-int zr_ckpt_file(const struct zr_manifest *m, const char *dir, int32_t rank, char path[PATH_MAX]);
+int zr_ckpt_file_path(const struct zr_manifest *m, const char *dir, int32_t rank,
+		      char path[PATH_MAX]);
 /* Opens a rank's file and checks that it is the one the manifest means: size, header. */
 int zr_ckpt_open(const struct zr_manifest *m, const char *dir, int32_t rank, struct zr_st *out,
 		 struct zr_error *err);

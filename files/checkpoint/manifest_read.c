@@ -143,7 +143,7 @@ static int read_files(const struct reader *r)
 
 static int32_t type_of(const char *name)
 {
-	const struct zr_dtype *t = zr_dtype(0, name);
+	const struct zr_dtype *t = zr_dtype_find(0, name);
 	return t->trains || t->id == ZR_U8 ? t->id : 0;
 }
 

@@ -380,7 +380,7 @@ int zr_saver_open(struct zr_session *s, const char *dir, const struct zr_checkpo
 	return 0;
 }
 
-const struct zr_saver_stats *zr_saver_stats(const struct zr_saver *v)
+const struct zr_saver_stats *zr_saver_stats_of(const struct zr_saver *v)
 {
 	return &v->stats;
 }

@@ -156,7 +156,7 @@ static int check_tensor(const struct zr_st *st, const struct zr_st_tensor *t,
 			const struct zr_tensor *want, struct zr_error *err)
 {
 	char has[NAME], wants[NAME];
-	if (!zr_dtype(t->dtype, NULL)->trains)
+	if (!zr_dtype_find(t->dtype, NULL)->trains)
 		return zr_err(err, ZR_EINVAL,
 			      "%s: tensor %s has type %s, expected F32, BF16 or F16", st->path,
 			      t->name, zr_st_type(st, t));
@@ -462,8 +462,8 @@ static int head_differs(const char *dir, const char *prefix, const char *head,
 		zr_err(err, rc, "%s", why.text);
 	if (!rc && two[0].file >= 0 && two[1].file >= 0) {
 		const struct zr_st_tensor *a = two[0].tensor, *b = two[1].tensor;
-		const int trains = zr_dtype(a->dtype, NULL)->trains &&
-				   zr_dtype(b->dtype, NULL)->trains;
+		const int trains = zr_dtype_find(a->dtype, NULL)->trains &&
+				   zr_dtype_find(b->dtype, NULL)->trains;
 		*differs = a->elements != b->elements || !trains;
 		rc = *differs ? 0 : compare(f, two, differs, err);
 	}

@@ -348,7 +348,7 @@ int zr_bpe_expect(struct zr_bpe_work *w, const char *p, size_t n)
 
 void zr_bpe_merge_expected(struct zr_bpe_work *w)
 {
-	zr_merging(w->merging, &w->t->bpe.merges, w->expected, w->n_expected);
+	zr_merge_word(w->merging, &w->t->bpe.merges, w->expected, w->n_expected);
 }
 
 int64_t zr_bpe_expected(struct zr_bpe_work *w, const int32_t **ids)
@@ -373,7 +373,7 @@ void zr_bpe_expect_none(struct zr_bpe_work *w)
 static size_t merge_few(struct zr_bpe_work *w, size_t n)
 {
 	struct zr_merging_word word = { w->id, n };
-	zr_merging(w->merging, &w->t->bpe.merges, &word, 1);
+	zr_merge_word(w->merging, &w->t->bpe.merges, &word, 1);
 	return word.n;
 }
 

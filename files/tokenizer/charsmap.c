@@ -152,7 +152,7 @@ static int put_cluster(const struct zr_charsmap *m, const char *p, size_t n, str
 	return rc;
 }
 
-int zr_charsmap(const struct zr_charsmap *m, const char *p, size_t n, struct zr_buf *out)
+int zr_charsmap_apply(const struct zr_charsmap *m, const char *p, size_t n, struct zr_buf *out)
 {
 	int rc = 0;
 	for (size_t at = 0, end; !rc && at < n; at = end) {
@@ -184,7 +184,7 @@ void zr_charsmap_close(struct zr_charsmap *m)
 	(void)m;
 }
 
-int zr_charsmap(const struct zr_charsmap *m, const char *p, size_t n, struct zr_buf *out)
+int zr_charsmap_apply(const struct zr_charsmap *m, const char *p, size_t n, struct zr_buf *out)
 {
 	(void)m, (void)p, (void)n, (void)out;
 	return 0;

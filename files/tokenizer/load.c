@@ -13,7 +13,7 @@
 #define MOST (1 << 30) /* bytes of a tokenizer.json */
 
 /* The model of a file that does not name it, as the library tells them apart. */
-static const char *unnamed_model(const struct zr_load *l, const json_t *model)
+static const char *unnamed_model(const struct zr_tokenizer_loading *l, const json_t *model)
 {
 	if (l->lists.merges.text)
 		return "BPE";
@@ -23,7 +23,7 @@ static const char *unnamed_model(const struct zr_load *l, const json_t *model)
 	return json_object_get(model, "max_input_chars_per_word") ? "WordPiece" : "BPE";
 }
 
-static int load_model(struct zr_load *l, const json_t *model, const json_t *added)
+static int load_model(struct zr_tokenizer_loading *l, const json_t *model, const json_t *added)
 {
 	static const char *const names[] = { [ZR_MODEL_BPE] = "BPE",
 					     [ZR_MODEL_UNIGRAM] = "Unigram",
@@ -58,7 +58,7 @@ static int is_byte_level(const json_t *root)
 	return 0;
 }
 
-static int load(struct zr_load *l, const json_t *root)
+static int load(struct zr_tokenizer_loading *l, const json_t *root)
 {
 	const json_t *added = json_object_get(root, "added_tokens");
 	if (added && !json_is_null(added) && !json_is_array(added))
@@ -85,7 +85,7 @@ static int load(struct zr_load *l, const json_t *root)
 }
 
 /* All of the file but for its lists. */
-static int read_root(struct zr_load *l, json_t **root)
+static int read_root(struct zr_tokenizer_loading *l, json_t **root)
 {
 	struct zr_error why = { 0 };
 	if (zr_lists_find(&l->lists, l->text, l->bytes))
@@ -98,7 +98,7 @@ static int read_root(struct zr_load *l, json_t **root)
 
 int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_error *err)
 {
-	struct zr_load l = { .err = err };
+	struct zr_tokenizer_loading l = { .err = err };
 	json_t *root = NULL;
 	char *text, file[ZR_TOKENIZER_PATH];
 	size_t bytes;

@@ -9,7 +9,7 @@
 #include "files/tokenizer/parts.h"
 
 /* The id belongs to this content, in the vocabulary or from now on. */
-static int claim(struct zr_load *l, const char *place, const char *content, int64_t id)
+static int claim(struct zr_tokenizer_loading *l, const char *place, const char *content, int64_t id)
 {
 	struct zr_tokenizer *t = l->t;
 	size_t n = strlen(content);
@@ -35,8 +35,8 @@ static int append(void *arg, const char *p, size_t n)
 }
 
 /* The content as it is looked for, owned by the token. */
-static int wanted_text(struct zr_load *l, struct zr_added_token *a, const char *content,
-		       int normalized)
+static int wanted_text(struct zr_tokenizer_loading *l, struct zr_added_token *a,
+		       const char *content, int normalized)
 {
 	const struct zr_tokenizer *t = l->t;
 	struct zr_match *match = NULL;
@@ -63,14 +63,14 @@ static int wanted_text(struct zr_load *l, struct zr_added_token *a, const char *
 	return rc ? zr_err(l->err, rc, "out of memory") : 0;
 }
 
-static int need_words(struct zr_load *l, struct zr_added *all, const char *place)
+static int need_words(struct zr_tokenizer_loading *l, struct zr_added *all, const char *place)
 {
 	struct zr_error why = { 0 };
 	int rc = zr_regex_compile("[" ZR_WORD_CLASS "]", 0, &all->word, &why);
 	return rc ? zr_load_fail(l, rc, place, "single_word: %s", why.text) : 0;
 }
 
-static int load_one(struct zr_load *l, const json_t *o, const char *place)
+static int load_one(struct zr_tokenizer_loading *l, const json_t *o, const char *place)
 {
 	struct zr_added_token a = { .id = (int32_t)json_integer_value(json_object_get(o, "id")) };
 	const char *content = json_string_value(json_object_get(o, "content"));
@@ -106,7 +106,7 @@ static int load_one(struct zr_load *l, const json_t *o, const char *place)
 	return rc || !a.single_word || all->word ? rc : need_words(l, all, place);
 }
 
-int zr_load_added(struct zr_load *l, const json_t *list)
+int zr_load_added(struct zr_tokenizer_loading *l, const json_t *list)
 {
 	struct zr_added *all = l->t->added;
 	char place[64];

@@ -9,7 +9,7 @@
 
 /* Many a byte-level vocabulary has no token for some bytes, at least for those that UTF-8 never
  * has. */
-static int find_lacking(struct zr_load *l, const json_t *model)
+static int find_lacking(struct zr_tokenizer_loading *l, const json_t *model)
 {
 	struct zr_bpe *b = &l->t->bpe;
 
@@ -52,7 +52,8 @@ static const char *merge_place(size_t i, char place[64])
 }
 
 /* A part of merge i; NULL: no token, which is said. */
-static const struct zr_name *part_of(const struct zr_load *l, size_t i, const char *p, size_t n)
+static const struct zr_name *part_of(const struct zr_tokenizer_loading *l, size_t i, const char *p,
+				     size_t n)
 {
 	const struct zr_name *name = zr_names_find(&l->names, p, n);
 	if (!name)
@@ -62,8 +63,8 @@ static const struct zr_name *part_of(const struct zr_load *l, size_t i, const ch
 }
 
 /* *made: what the merge before made; in most files they make one token after the other. */
-static int load_merge(struct zr_load *l, size_t i, struct zr_list *list, struct zr_buf *both,
-		      const struct zr_name **made)
+static int load_merge(struct zr_tokenizer_loading *l, size_t i, struct zr_list *list,
+		      struct zr_buf *both, const struct zr_name **made)
 {
 	size_t left = 0;
 	const char *p = two_of(list->p, both, &left);
@@ -86,7 +87,7 @@ static int load_merge(struct zr_load *l, size_t i, struct zr_list *list, struct 
 	return 0;
 }
 
-static int load_merges(struct zr_load *l)
+static int load_merges(struct zr_tokenizer_loading *l)
 {
 	struct zr_list list = l->lists.merges;
 	struct zr_buf both = { 0 };
@@ -114,7 +115,7 @@ static int load_merges(struct zr_load *l)
 }
 
 /* What would change the ids and is not here. */
-static int check_bpe(const struct zr_load *l, const json_t *model)
+static int check_bpe(const struct zr_tokenizer_loading *l, const json_t *model)
 {
 	static const char *const unset[] = { "dropout", "continuing_subword_prefix",
 					     "end_of_word_suffix" };
@@ -130,7 +131,7 @@ static int check_bpe(const struct zr_load *l, const json_t *model)
 	return 0;
 }
 
-int zr_load_bpe(struct zr_load *l, const json_t *model, const json_t *added)
+int zr_load_bpe(struct zr_tokenizer_loading *l, const json_t *model, const json_t *added)
 {
 	struct zr_bpe *b = &l->t->bpe;
 	int rc = check_bpe(l, model);

@@ -12,7 +12,7 @@ static int is_text(const json_t *o, const char *key, const char *text)
 	return found && !strcmp(found, text);
 }
 
-static int load_wordpiece(struct zr_load *l, const json_t *o)
+static int load_wordpiece(struct zr_tokenizer_loading *l, const json_t *o)
 {
 	struct zr_decoding *d = &l->t->decoding;
 	const char *prefix = json_string_value(json_object_get(o, "prefix"));
@@ -25,7 +25,7 @@ static int load_wordpiece(struct zr_load *l, const json_t *o)
 }
 
 /* Spaces for U+2581, which the tokens have already, and none before the text. */
-static int load_metaspace(struct zr_load *l, const json_t *o)
+static int load_metaspace(struct zr_tokenizer_loading *l, const json_t *o)
 {
 	struct zr_decoding *d = &l->t->decoding;
 	int add = 1;
@@ -63,7 +63,7 @@ static void load_none(struct zr_tokenizer *t)
 		t->decoding.kind = ZR_DECODE_WORDS;
 }
 
-int zr_load_decoder(struct zr_load *l, const json_t *o)
+int zr_load_decoder(struct zr_tokenizer_loading *l, const json_t *o)
 {
 	struct zr_tokenizer *t = l->t;
 	const json_t *one, *first = zr_load_step(o, "decoders", 0);

@@ -12,8 +12,8 @@
 /* ---- Unigram ---- */
 
 /* The token and score of an entry. */
-static int load_entry(struct zr_load *l, size_t i, struct zr_list *list, struct zr_trie_text *text,
-		      size_t *texts)
+static int load_entry(struct zr_tokenizer_loading *l, size_t i, struct zr_list *list,
+		      struct zr_trie_text *text, size_t *texts)
 {
 	struct zr_tokenizer *t = l->t;
 	struct zr_buf *to = &l->names.text;
@@ -45,7 +45,7 @@ static int load_entry(struct zr_load *l, size_t i, struct zr_list *list, struct 
 	return 0;
 }
 
-static int load_entries(struct zr_load *l, struct zr_list list)
+static int load_entries(struct zr_tokenizer_loading *l, struct zr_list list)
 {
 	size_t texts = 0, i = 0;
 	struct zr_trie_text *text = malloc((list.entries + 1) * sizeof *text);
@@ -63,7 +63,7 @@ static int load_entries(struct zr_load *l, struct zr_list list)
 	return rc;
 }
 
-int zr_load_unigram(struct zr_load *l, const json_t *model, const json_t *added)
+int zr_load_unigram(struct zr_tokenizer_loading *l, const json_t *model, const json_t *added)
 {
 	struct zr_list list = l->lists.vocab;
 	const json_t *unknown = json_object_get(model, "unk_id");
@@ -90,7 +90,7 @@ int zr_load_unigram(struct zr_load *l, const json_t *model, const json_t *added)
 
 /* ---- WordPiece ---- */
 
-static int build_trie(struct zr_load *l)
+static int build_trie(struct zr_tokenizer_loading *l)
 {
 	struct zr_tokenizer *t = l->t;
 	struct zr_trie_text *text = malloc((l->names.n + 1) * sizeof *text);
@@ -108,7 +108,7 @@ static int build_trie(struct zr_load *l)
 	return rc;
 }
 
-int zr_load_wordpiece(struct zr_load *l, const json_t *model, const json_t *added)
+int zr_load_wordpiece(struct zr_tokenizer_loading *l, const json_t *model, const json_t *added)
 {
 	struct zr_tokenizer *t = l->t;
 	const json_t *prefix = json_object_get(model, "continuing_subword_prefix");

@@ -23,7 +23,7 @@ static int form_of(const char *type)
 	return -1;
 }
 
-static int need_unicode(const struct zr_load *l, const json_t *o)
+static int need_unicode(const struct zr_tokenizer_loading *l, const json_t *o)
 {
 	struct zr_error why = { 0 };
 	return zr_unicode_there(&why) ? zr_load_fail(l, ZR_ENOTSUP, "normalizer", "%s %s",
@@ -31,7 +31,7 @@ static int need_unicode(const struct zr_load *l, const json_t *o)
 					0;
 }
 
-static int load_bert(struct zr_load *l, const json_t *o, struct zr_step *s)
+static int load_bert(struct zr_tokenizer_loading *l, const json_t *o, struct zr_step *s)
 {
 	const json_t *accents = json_object_get(o, "strip_accents");
 	int strip;
@@ -76,7 +76,7 @@ static int finds_letters(const char *pattern, int literal)
 	return !literal;
 }
 
-static int load_replace(struct zr_load *l, const json_t *o, struct zr_step *s)
+static int load_replace(struct zr_tokenizer_loading *l, const json_t *o, struct zr_step *s)
 {
 	const json_t *pattern = json_object_get(o, "pattern");
 	const char *regex = json_string_value(json_object_get(pattern, "Regex"));
@@ -101,7 +101,7 @@ static int load_replace(struct zr_load *l, const json_t *o, struct zr_step *s)
 			 zr_err(l->err, ZR_ENOMEM, "out of memory");
 }
 
-static int load_prepend(struct zr_load *l, const json_t *o, struct zr_step *s)
+static int load_prepend(struct zr_tokenizer_loading *l, const json_t *o, struct zr_step *s)
 {
 	const char *text = json_string_value(json_object_get(o, "prepend"));
 	s->kind = ZR_STEP_PREPEND;
@@ -127,7 +127,7 @@ static int may_make_spaces(const struct zr_step *s)
 	return s->kind == ZR_STEP_CHARSMAP || s->spaced_chinese;
 }
 
-static int load_strip(struct zr_load *l, const json_t *o, struct zr_step *s)
+static int load_strip(struct zr_tokenizer_loading *l, const json_t *o, struct zr_step *s)
 {
 	int rc = zr_load_flag(l, o, "normalizer", "strip_left", 1, &s->left);
 	s->kind = ZR_STEP_STRIP;
@@ -138,7 +138,7 @@ static int load_strip(struct zr_load *l, const json_t *o, struct zr_step *s)
 	return zr_load_flag(l, o, "normalizer", "strip_right", 1, &s->right);
 }
 
-static int load_charsmap(struct zr_load *l, const json_t *o, struct zr_step *s)
+static int load_charsmap(struct zr_tokenizer_loading *l, const json_t *o, struct zr_step *s)
 {
 	const char *map = json_string_value(json_object_get(o, "precompiled_charsmap"));
 	struct zr_error why = { 0 };
@@ -147,7 +147,7 @@ static int load_charsmap(struct zr_load *l, const json_t *o, struct zr_step *s)
 	return rc ? zr_load_fail(l, rc, "normalizer", "Precompiled %s", why.text) : 0;
 }
 
-static int load_one(struct zr_load *l, const json_t *o, struct zr_step *s)
+static int load_one(struct zr_tokenizer_loading *l, const json_t *o, struct zr_step *s)
 {
 	const char *type = zr_load_type(o);
 	if (l->t->spaces && strcmp(type, "Prepend"))
@@ -199,7 +199,7 @@ static void simplify(struct zr_tokenizer *t)
 	*z = (struct zr_normalizer){ 0 };
 }
 
-int zr_load_normalizer(struct zr_load *l, const json_t *o)
+int zr_load_normalizer(struct zr_tokenizer_loading *l, const json_t *o)
 {
 	struct zr_normalizer *z = &l->t->normalizer;
 	const json_t *one;

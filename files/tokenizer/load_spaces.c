@@ -27,7 +27,7 @@ int zr_load_is_spaced(const json_t *root)
 	return spaced;
 }
 
-int zr_load_takes_words(const struct zr_load *l)
+int zr_load_takes_words(const struct zr_tokenizer_loading *l)
 {
 	const struct zr_tokenizer *t = l->t;
 	const struct zr_bpe *b = &t->bpe;
@@ -43,7 +43,7 @@ int zr_load_takes_words(const struct zr_load *l)
 }
 
 /* prepend_scheme, or what older files have for it. */
-static int load_prefix(struct zr_load *l, const json_t *o, struct zr_split *s)
+static int load_prefix(struct zr_tokenizer_loading *l, const json_t *o, struct zr_split *s)
 {
 	static const char *const names[] = { "never", "first", "always" };
 	const json_t *scheme = json_object_get(o, "prepend_scheme");
@@ -59,8 +59,8 @@ static int load_prefix(struct zr_load *l, const json_t *o, struct zr_split *s)
 	return zr_load_found(l, "pre_tokenizer.prepend_scheme", "never, first or always", scheme);
 }
 
-int zr_load_metaspace(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s,
-		      int last)
+int zr_load_metaspace(struct zr_tokenizer_loading *l, const json_t *o, const char *place,
+		      struct zr_split *s, int last)
 {
 	const char *mark = json_string_value(json_object_get(o, "replacement"));
 	int each;

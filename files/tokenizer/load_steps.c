@@ -10,7 +10,8 @@
 
 /* ---- pre-tokenizer ---- */
 
-static int load_behavior(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s)
+static int load_behavior(struct zr_tokenizer_loading *l, const json_t *o, const char *place,
+			 struct zr_split *s)
 {
 	const char *behavior = json_string_value(json_object_get(o, "behavior"));
 	static const char *const names[] = {
@@ -33,7 +34,8 @@ static int load_behavior(struct zr_load *l, const json_t *o, const char *place, 
 			       behavior ? behavior : "none");
 }
 
-static int load_split(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s)
+static int load_split(struct zr_tokenizer_loading *l, const json_t *o, const char *place,
+		      struct zr_split *s)
 {
 	const json_t *pattern = json_object_get(o, "pattern");
 	const char *regex = json_string_value(json_object_get(pattern, "Regex")),
@@ -57,7 +59,7 @@ static int load_split(struct zr_load *l, const json_t *o, const char *place, str
 	return zr_load_regex(l, place, regex ? regex : text, !regex, &s->regex);
 }
 
-static int load_byte_level(struct zr_load *l, const json_t *o, const char *place,
+static int load_byte_level(struct zr_tokenizer_loading *l, const json_t *o, const char *place,
 			   struct zr_split *s, int last)
 {
 	int use_regex;
@@ -71,7 +73,8 @@ static int load_byte_level(struct zr_load *l, const json_t *o, const char *place
 	return rc || !use_regex ? rc : zr_load_regex(l, place, ZR_PATTERN_GPT2, 0, &s->regex);
 }
 
-static int load_digits(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s)
+static int load_digits(struct zr_tokenizer_loading *l, const json_t *o, const char *place,
+		       struct zr_split *s)
 {
 	int each;
 	int rc = zr_load_flag(l, o, place, "individual_digits", 0, &each);
@@ -81,7 +84,7 @@ static int load_digits(struct zr_load *l, const json_t *o, const char *place, st
 	return zr_load_regex(l, place, ZR_PATTERN_DIGIT, 0, &s->regex);
 }
 
-static int load_punctuation(struct zr_load *l, const json_t *o, const char *place,
+static int load_punctuation(struct zr_tokenizer_loading *l, const json_t *o, const char *place,
 			    struct zr_split *s)
 {
 	int rc = json_object_get(o, "behavior") ? load_behavior(l, o, place, s) : 0;
@@ -91,14 +94,16 @@ static int load_punctuation(struct zr_load *l, const json_t *o, const char *plac
 }
 
 /* What matches is a piece, the rest is removed. */
-static int load_words(struct zr_load *l, const char *pattern, const char *place, struct zr_split *s)
+static int load_words(struct zr_tokenizer_loading *l, const char *pattern, const char *place,
+		      struct zr_split *s)
 {
 	s->behavior = ZR_SPLIT_REMOVED;
 	s->invert = 1;
 	return zr_load_regex(l, place, pattern, 0, &s->regex);
 }
 
-static int load_delimiter(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s)
+static int load_delimiter(struct zr_tokenizer_loading *l, const json_t *o, const char *place,
+			  struct zr_split *s)
 {
 	const char *text = json_string_value(json_object_get(o, "delimiter"));
 	s->behavior = ZR_SPLIT_REMOVED;
@@ -107,7 +112,7 @@ static int load_delimiter(struct zr_load *l, const json_t *o, const char *place,
 		       zr_load_found(l, place, "a delimiter", json_object_get(o, "delimiter"));
 }
 
-static int load_step(struct zr_load *l, const json_t *o, const char *place, int last)
+static int load_step(struct zr_tokenizer_loading *l, const json_t *o, const char *place, int last)
 {
 	struct zr_split *s = &l->t->split[l->t->n_splits++];
 	const char *type = zr_load_type(o);
@@ -143,7 +148,7 @@ static int load_step(struct zr_load *l, const json_t *o, const char *place, int 
 			    metaspace || !strcmp(type, "ByteLevel") ? " with this model" : "");
 }
 
-static int load_no_step(struct zr_load *l)
+static int load_no_step(struct zr_tokenizer_loading *l)
 {
 	const struct zr_tokenizer *t = l->t;
 	int words = t->spaces == ZR_SPACES_NORMALIZED && zr_load_takes_words(l);
@@ -152,7 +157,7 @@ static int load_no_step(struct zr_load *l)
 		       0;
 }
 
-int zr_load_splits(struct zr_load *l, const json_t *o)
+int zr_load_splits(struct zr_tokenizer_loading *l, const json_t *o)
 {
 	const json_t *one;
 	size_t n = 0;
@@ -218,7 +223,7 @@ static int added_across(const struct zr_tokenizer *t, struct zr_match *m)
 	return across;
 }
 
-int zr_load_gaps(struct zr_load *l)
+int zr_load_gaps(struct zr_tokenizer_loading *l)
 {
 	struct zr_match *m = NULL;
 	if (!may_have_gaps(l->t))
@@ -233,7 +238,7 @@ int zr_load_gaps(struct zr_load *l)
 
 /* ---- post-processor ---- */
 
-static int put_ids(struct zr_load *l, int after, const json_t *ids)
+static int put_ids(struct zr_tokenizer_loading *l, int after, const json_t *ids)
 {
 	int32_t **list = &l->t->template[after], *n = &l->t->n_template[after];
 	size_t count = json_array_size(ids);
@@ -256,7 +261,7 @@ static int put_ids(struct zr_load *l, int after, const json_t *ids)
 }
 
 /* What is before the text and what is after it, in a template of one text. */
-static int template(struct zr_load *l, const json_t *o)
+static int template(struct zr_tokenizer_loading *l, const json_t *o)
 {
 	const json_t *special = json_object_get(o, "special_tokens"), *v;
 	const json_t *single = json_object_get(o, "single");
@@ -280,7 +285,7 @@ static int template(struct zr_load *l, const json_t *o)
 }
 
 /* BERT's and RoBERTa's: ["[CLS]", 101] before, ["[SEP]", 102] after. */
-static int first_and_last(struct zr_load *l, const json_t *o)
+static int first_and_last(struct zr_tokenizer_loading *l, const json_t *o)
 {
 	static const char *const keys[2] = { "cls", "sep" };
 	int rc = 0;
@@ -297,7 +302,7 @@ static int first_and_last(struct zr_load *l, const json_t *o)
 	return rc;
 }
 
-int zr_load_template(struct zr_load *l, const json_t *o)
+int zr_load_template(struct zr_tokenizer_loading *l, const json_t *o)
 {
 	const json_t *list = json_object_get(o, "processors");
 	int rc = 0;

@@ -10,7 +10,8 @@
 #include "core/base/json.h"
 #include "files/tokenizer/parts.h"
 
-int zr_load_fail(const struct zr_load *l, int code, const char *place, const char *fmt, ...)
+int zr_load_fail(const struct zr_tokenizer_loading *l, int code, const char *place, const char *fmt,
+		 ...)
 {
 	char text[512];
 	va_list ap;
@@ -20,7 +21,7 @@ int zr_load_fail(const struct zr_load *l, int code, const char *place, const cha
 	return zr_err(l->err, code, "%s: %s: %s", l->file, place, text);
 }
 
-int zr_load_found(const struct zr_load *l, const char *place, const char *wanted,
+int zr_load_found(const struct zr_tokenizer_loading *l, const char *place, const char *wanted,
 		  const json_t *found)
 {
 	char *text = found ? zr_json_dump(found, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
@@ -30,7 +31,7 @@ int zr_load_found(const struct zr_load *l, const char *place, const char *wanted
 	return rc;
 }
 
-int zr_load_unread(const struct zr_load *l, const char *place, const char *wanted,
+int zr_load_unread(const struct zr_tokenizer_loading *l, const char *place, const char *wanted,
 		   const char *found)
 {
 	json_t *v = NULL;
@@ -46,8 +47,8 @@ int zr_load_unread(const struct zr_load *l, const char *place, const char *wante
 	return rc;
 }
 
-int zr_load_flag(const struct zr_load *l, const json_t *o, const char *place, const char *key,
-		 int otherwise, int *out)
+int zr_load_flag(const struct zr_tokenizer_loading *l, const json_t *o, const char *place,
+		 const char *key, int otherwise, int *out)
 {
 	const json_t *v = json_object_get(o, key);
 	char at[128];
@@ -81,8 +82,8 @@ const json_t *zr_load_step(const json_t *o, const char *list, size_t i)
 	return nth(o, list, &i);
 }
 
-int zr_load_regex(struct zr_load *l, const char *place, const char *pattern, int literal,
-		  struct zr_regex **out)
+int zr_load_regex(struct zr_tokenizer_loading *l, const char *place, const char *pattern,
+		  int literal, struct zr_regex **out)
 {
 	struct zr_error why = { 0 };
 	int rc = zr_regex_compile(pattern, literal, out, &why);

@@ -26,14 +26,15 @@ static int to_bytes(const char *start, char *out, size_t *n)
 #define AN_ID "an id in [0, 4194303]"
 _Static_assert(ZR_TOKENIZER_IDS == 4194304, "AN_ID says another number");
 
-static int id_of(const struct zr_load *l, const char *place, const json_t *v, int64_t *id)
+static int id_of(const struct zr_tokenizer_loading *l, const char *place, const json_t *v,
+		 int64_t *id)
 {
 	*id = json_is_integer(v) ? json_integer_value(v) : -1;
 	return *id >= 0 && *id < ZR_TOKENIZER_IDS ? 0 : zr_load_found(l, place, AN_ID, v);
 }
 
-static int count_token(struct zr_load *l, const char *place, const json_t *id, const char *text,
-		       size_t *bytes)
+static int count_token(struct zr_tokenizer_loading *l, const char *place, const json_t *id,
+		       const char *text, size_t *bytes)
 {
 	int64_t at;
 	int rc = id_of(l, place, id, &at);
@@ -44,7 +45,7 @@ static int count_token(struct zr_load *l, const char *place, const json_t *id, c
 }
 
 /* Room for `bytes` of the vocabulary's tokens and for the added ones, with a byte behind each. */
-int zr_load_room(struct zr_load *l, size_t bytes, const json_t *added)
+int zr_load_room(struct zr_tokenizer_loading *l, size_t bytes, const json_t *added)
 {
 	struct zr_tokenizer *t = l->t;
 	json_t *v;
@@ -69,7 +70,7 @@ int zr_load_room(struct zr_load *l, size_t bytes, const json_t *added)
 	return t->token && t->text.p ? 0 : zr_err(l->err, ZR_ENOMEM, "out of memory");
 }
 
-int zr_load_names(struct zr_load *l, const json_t *added)
+int zr_load_names(struct zr_tokenizer_loading *l, const json_t *added)
 {
 	const struct zr_list *list = &l->lists.vocab;
 	int rc = zr_names_room(&l->names, list->entries + json_array_size(added));
@@ -78,7 +79,7 @@ int zr_load_names(struct zr_load *l, const json_t *added)
 		       0;
 }
 
-int zr_load_token(struct zr_load *l, const struct zr_name *name, int *kind)
+int zr_load_token(struct zr_tokenizer_loading *l, const struct zr_name *name, int *kind)
 {
 	struct zr_tokenizer *t = l->t;
 	struct zr_token *o = &t->token[name->id];
@@ -99,7 +100,7 @@ int zr_load_token(struct zr_load *l, const struct zr_name *name, int *kind)
 }
 
 /* The names and ids of the vocabulary. */
-static int read_names(struct zr_load *l)
+static int read_names(struct zr_tokenizer_loading *l)
 {
 	struct zr_list list = l->lists.vocab;
 	struct zr_buf *to = &l->names.text;
@@ -122,7 +123,7 @@ static int read_names(struct zr_load *l)
 	return more ? zr_load_unread(l, "model.vocab", "an object", list.text) : 0;
 }
 
-int zr_load_vocab(struct zr_load *l, const json_t *added)
+int zr_load_vocab(struct zr_tokenizer_loading *l, const json_t *added)
 {
 	const struct zr_list *list = &l->lists.vocab;
 	int rc, kind;
@@ -139,7 +140,7 @@ int zr_load_vocab(struct zr_load *l, const json_t *added)
 	return rc;
 }
 
-int zr_load_unknown(struct zr_load *l, const json_t *v, const char *otherwise)
+int zr_load_unknown(struct zr_tokenizer_loading *l, const json_t *v, const char *otherwise)
 {
 	const char *text = v ? json_string_value(v) : otherwise;
 	const struct zr_name *name = text ? zr_names_find(&l->names, text, strlen(text)) : NULL;

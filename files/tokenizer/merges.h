@@ -115,7 +115,7 @@ struct zr_merging {
 	struct zr_asked asked[2]; /* or these */
 };
 /* Merges the symbols of words. m: [ZR_MERGING_TURNS], of which nothing is kept. */
-void zr_merging(struct zr_merging *m, const struct zr_merges *merges, struct zr_merging_word *word,
-		size_t words);
+void zr_merge_word(struct zr_merging *m, const struct zr_merges *merges,
+		   struct zr_merging_word *word, size_t words);
 
 #endif

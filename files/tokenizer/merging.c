@@ -112,8 +112,8 @@ static void end(struct zr_merging *m)
 	w->n = ids;
 }
 
-void zr_merging(struct zr_merging *m, const struct zr_merges *of, struct zr_merging_word *word,
-		size_t words)
+void zr_merge_word(struct zr_merging *m, const struct zr_merges *of, struct zr_merging_word *word,
+		   size_t words)
 {
 	const struct zr_merges copy = *of, *merges = &copy; /* which no store changes */
 	struct zr_merging *turn[ZR_MERGING_TURNS];

@@ -48,7 +48,7 @@ static int step(const struct zr_step *s, struct zr_match *m, const char *p, size
 	case ZR_STEP_CHARACTERS:
 		return zr_characters(s, p, n, out);
 	case ZR_STEP_CHARSMAP:
-		return zr_charsmap(s->map, p, n, out);
+		return zr_charsmap_apply(s->map, p, n, out);
 	case ZR_STEP_REPLACE:
 		return replace(s, m, p, n, out, err);
 	case ZR_STEP_STRIP:

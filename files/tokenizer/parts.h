@@ -400,7 +400,7 @@ size_t zr_characters_cut(const char *p, size_t n);
 /* A map of SentencePiece, in base64; what is wrong with it is said. */
 int zr_charsmap_open(const char *base64, struct zr_charsmap **out, struct zr_error *err);
 void zr_charsmap_close(struct zr_charsmap *m); /* NULL is fine */
-int zr_charsmap(const struct zr_charsmap *m, const char *p, size_t n, struct zr_buf *out);
+int zr_charsmap_apply(const struct zr_charsmap *m, const char *p, size_t n, struct zr_buf *out);
 
 /* ---- normalizer.c ---- */
 
@@ -495,7 +495,7 @@ int zr_names_put(struct zr_names *s, const char *p, size_t n, int64_t id);
 
 enum { ZR_TOKEN_OTHER, ZR_TOKEN_MADE, ZR_TOKEN_BYTE };
 
-struct zr_load {
+struct zr_tokenizer_loading {
 	const char *file;
 	struct zr_tokenizer *t;
 	const char *text; /* of the file, `bytes` of it */
@@ -509,39 +509,40 @@ struct zr_load {
 };
 /* load_values.c */
 /* Fails with "FILE: place: text". */
-int zr_load_fail(const struct zr_load *l, int code, const char *place, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
+int zr_load_fail(const struct zr_tokenizer_loading *l, int code, const char *place, const char *fmt,
+		 ...) __attribute__((format(printf, 4, 5)));
 /* Fails for a value of another type: "FILE: place: text, found ...". */
-int zr_load_found(const struct zr_load *l, const char *place, const char *wanted,
+int zr_load_found(const struct zr_tokenizer_loading *l, const char *place, const char *wanted,
 		  const json_t *found);
 /* The same of what stands in the file's text; NULL: nothing. Or the file is no JSON at all. */
-int zr_load_unread(const struct zr_load *l, const char *place, const char *wanted,
+int zr_load_unread(const struct zr_tokenizer_loading *l, const char *place, const char *wanted,
 		   const char *found);
-int zr_load_flag(const struct zr_load *l, const json_t *o, const char *place, const char *key,
-		 int otherwise, int *out);
+int zr_load_flag(const struct zr_tokenizer_loading *l, const json_t *o, const char *place,
+		 const char *key, int otherwise, int *out);
 const char *zr_load_type(const json_t *o); /* "": it has none */
 /* The i-th step of a normalizer, pre-tokenizer or decoder, those of sequences one after the other;
  * NULL: behind the last. `list` is what a sequence calls its steps. */
 const json_t *zr_load_step(const json_t *o, const char *list, size_t i);
-int zr_load_regex(struct zr_load *l, const char *place, const char *pattern, int literal,
-		  struct zr_regex **out);
+int zr_load_regex(struct zr_tokenizer_loading *l, const char *place, const char *pattern,
+		  int literal, struct zr_regex **out);
 /* load_vocabulary.c */
-int zr_load_vocab(struct zr_load *l, const json_t *added);
-int zr_load_room(struct zr_load *l, size_t bytes, const json_t *added);
+int zr_load_vocab(struct zr_tokenizer_loading *l, const json_t *added);
+int zr_load_room(struct zr_tokenizer_loading *l, size_t bytes, const json_t *added);
 /* Room for the names of the vocabulary, and these. */
-int zr_load_names(struct zr_load *l, const json_t *added);
-int zr_load_token(struct zr_load *l, const struct zr_name *name, int *kind);
-int zr_load_unknown(struct zr_load *l, const json_t *v, const char *otherwise);
+int zr_load_names(struct zr_tokenizer_loading *l, const json_t *added);
+int zr_load_token(struct zr_tokenizer_loading *l, const struct zr_name *name, int *kind);
+int zr_load_unknown(struct zr_tokenizer_loading *l, const json_t *v, const char *otherwise);
 /* load_bpe.c, load_models.c */
-int zr_load_bpe(struct zr_load *l, const json_t *model, const json_t *added);
-int zr_load_unigram(struct zr_load *l, const json_t *model, const json_t *added);
-int zr_load_wordpiece(struct zr_load *l, const json_t *model, const json_t *added);
-int zr_load_normalizer(struct zr_load *l, const json_t *o); /* load_normalizer.c */
+int zr_load_bpe(struct zr_tokenizer_loading *l, const json_t *model, const json_t *added);
+int zr_load_unigram(struct zr_tokenizer_loading *l, const json_t *model, const json_t *added);
+int zr_load_wordpiece(struct zr_tokenizer_loading *l, const json_t *model, const json_t *added);
+int zr_load_normalizer(struct zr_tokenizer_loading *l, const json_t *o); /* load_normalizer.c */
 /* load_steps.c */
-int zr_load_splits(struct zr_load *l, const json_t *o);
-int zr_load_gaps(struct zr_load *l); /* when all else is there */
-int zr_load_template(struct zr_load *l, const json_t *o);
-int zr_load_decoder(struct zr_load *l, const json_t *o); /* load_decoder.c */
-int zr_load_added(struct zr_load *l, const json_t *o);   /* after the normalizer; load_added.c */
+int zr_load_splits(struct zr_tokenizer_loading *l, const json_t *o);
+int zr_load_gaps(struct zr_tokenizer_loading *l); /* when all else is there */
+int zr_load_template(struct zr_tokenizer_loading *l, const json_t *o);
+int zr_load_decoder(struct zr_tokenizer_loading *l, const json_t *o); /* load_decoder.c */
+int zr_load_added(struct zr_tokenizer_loading *l,
+		  const json_t *o); /* after the normalizer; load_added.c */
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "files/tokenizer/buf.h"
 
-struct zr_load;
+struct zr_tokenizer_loading;
 struct zr_split;
 struct zr_tokenizer;
 
@@ -30,9 +30,10 @@ int zr_spaced_joins(const char *text); /* of U+2581 behind another character */
 
 /* Whether a step of the tokenizer writes spaces so. */
 int zr_load_is_spaced(const json_t *root);
-int zr_load_is_space_step(const json_t *o);       /* the normalizer's */
-int zr_load_takes_words(const struct zr_load *l); /* BPE gives each word the ids it has alone */
-int zr_load_metaspace(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s,
-		      int last);
+int zr_load_is_space_step(const json_t *o); /* the normalizer's */
+int zr_load_takes_words(
+	const struct zr_tokenizer_loading *l); /* BPE gives each word the ids it has alone */
+int zr_load_metaspace(struct zr_tokenizer_loading *l, const json_t *o, const char *place,
+		      struct zr_split *s, int last);
 
 #endif

@@ -177,7 +177,7 @@ int zr_documents_count(struct zr_documents *d, const char *name, int64_t n, stru
 	return zr_err(err, ZR_ENOMEM, "out of memory");
 }
 
-struct zr_documents_totals zr_documents_totals(const struct zr_documents *d)
+struct zr_documents_totals zr_documents_total(const struct zr_documents *d)
 {
 	return d->sum;
 }

@@ -42,7 +42,7 @@ int zr_documents_count(struct zr_documents *d, const char *name, int64_t n, stru
 struct zr_documents_totals {
 	int64_t documents, tokens, targets, longest; /* longest: tokens of a document */
 };
-struct zr_documents_totals zr_documents_totals(const struct zr_documents *d);
+struct zr_documents_totals zr_documents_total(const struct zr_documents *d);
 
 /* keep: makes the file durable and gives it its name; else, and on failure, removes it. Frees d;
  * NULL is fine. */

@@ -46,7 +46,7 @@ void ZR_SCALAR(adamw)(const struct zr_op_adamw *op, int64_t lo, int64_t hi)
 	const struct adamw_factors f = adamw_factors(op);
 	const zr_real *grad = zr_reals(op->grad);
 	const struct zr_kept p =
-		zr_kept(op->master, op->lowp, op->lowp_dtype, op->rem, op->rem_bits);
+		zr_kept_at(op->master, op->lowp, op->lowp_dtype, op->rem, op->rem_bits);
 	int32_t dtype = op->moment_dtype == ZR_BF16 ? ZR_BF16 : ZR_REAL_DTYPE;
 
 	if (op->moment_dtype == ZR_U8) {

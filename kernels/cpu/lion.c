@@ -12,7 +12,7 @@ static void in_groups(const struct zr_op_lion *op, int64_t lo, int64_t hi)
 {
 	const zr_real *grad = zr_reals(op->grad);
 	const struct zr_kept p =
-		zr_kept(op->master, op->lowp, op->lowp_dtype, op->rem, op->rem_bits);
+		zr_kept_at(op->master, op->lowp, op->lowp_dtype, op->rem, op->rem_bits);
 	const struct lion_factors f = lion_factors(op);
 
 	for (int64_t i = lo; i < hi; i += ZR_MOMENT8_GROUP) {
@@ -33,7 +33,7 @@ void ZR_SCALAR(lion)(const struct zr_op_lion *op, int64_t lo, int64_t hi)
 	const zr_real *grad = zr_reals(op->grad);
 	zr_real *m = op->m;
 	const struct zr_kept p =
-		zr_kept(op->master, op->lowp, op->lowp_dtype, op->rem, op->rem_bits);
+		zr_kept_at(op->master, op->lowp, op->lowp_dtype, op->rem, op->rem_bits);
 	const struct lion_factors f = lion_factors(op);
 
 	if (op->moment_dtype == ZR_U8) {

@@ -44,7 +44,8 @@ struct zr_kept {
 	struct zr_op_master split;
 };
 
-ZR_INLINE struct zr_kept zr_kept(float *master, void *lowp, int32_t dtype, void *rem, int32_t bits)
+ZR_INLINE struct zr_kept zr_kept_at(float *master, void *lowp, int32_t dtype, void *rem,
+				    int32_t bits)
 {
 	struct zr_kept k;
 	memset(&k, 0, sizeof k);

@@ -56,7 +56,7 @@ cudaError_t zr_cuda_gelu_bwd(const struct zr_op_gelu_bwd *op, cudaStream_t s)
 
 template <class T>
 static __global__ void __launch_bounds__(ZR_THREADS)
-	gelu_kernel(const __grid_constant__ struct zr_cuda_gelu op)
+	gelu_kernel(const __grid_constant__ struct zr_cuda_gelu_args op)
 {
 	const int64_t n = op.rows * op.width, step = (int64_t)gridDim.x * blockDim.x;
 	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
@@ -66,7 +66,8 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 	}
 }
 
-template <class T> static cudaError_t launch_gelu(const struct zr_cuda_gelu *op, cudaStream_t s)
+template <class T>
+static cudaError_t launch_gelu(const struct zr_cuda_gelu_args *op, cudaStream_t s)
 {
 	int64_t blocks = zr_ceil_div(op->rows * op->width, ZR_THREADS);
 	return zr_launch(gelu_kernel<T>,
@@ -74,7 +75,7 @@ template <class T> static cudaError_t launch_gelu(const struct zr_cuda_gelu *op,
 			 dim3(ZR_THREADS), 0, s, *op);
 }
 
-cudaError_t zr_cuda_gelu(const struct zr_cuda_gelu *op, cudaStream_t s)
+cudaError_t zr_cuda_gelu(const struct zr_cuda_gelu_args *op, cudaStream_t s)
 {
 	return ZR_BY_TYPE(op->dtype, launch_gelu, op, s);
 }

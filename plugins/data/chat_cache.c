@@ -230,9 +230,9 @@ static int write_file(struct cache *c, const char *name)
 	for (int i = 0; i < c->fs->n && !rc; i++)
 		rc = zr_chat_file(chat, c->fs->f[i].name, &c->err);
 	if (!rc)
-		rc = put_counts(c, zr_chat_counts(chat));
+		rc = put_counts(c, zr_chat_counts_of(chat));
 	if (!rc)
-		tell_unread(c, zr_chat_counts(chat));
+		tell_unread(c, zr_chat_counts_of(chat));
 	int end = zr_documents_close(c->documents, !rc, &c->err);
 	zr_chat_close(chat);
 	if (!rc)

@@ -31,7 +31,7 @@ check_LTLIBRARIES += %D%/threads.la
 %C%_threads_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_threads_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
 
-# zeroth, with another zr_run: instructions in orders drawn at random.
+# zeroth, with another zr_run_program: instructions in orders drawn at random.
 check_PROGRAMS += %D%/shuffled
 %C%_shuffled_SOURCES = $(zeroth_SOURCES) %D%/shuffled_run.c
 %C%_shuffled_CPPFLAGS = $(zeroth_CPPFLAGS)

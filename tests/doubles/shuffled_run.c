@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * shuffled_run.c - zr_run in another order, for the program `shuffled`, which is zeroth otherwise:
+ * shuffled_run.c - zr_run_program in another order, for the program `shuffled`, which is zeroth
+ * otherwise:
  * any instruction whose dependencies are over may be the next one, but for the order of its queue
  * where that has one; what goes on beside others ends early or late, and half of the copies and
  * requests do not even begin before they end. A read that its store keeps behind writes may begin
@@ -203,7 +204,7 @@ static void *table(size_t n, size_t size)
 	return p;
 }
 
-int zr_run(struct zr_session *s, int32_t id, struct zr_error *err)
+int zr_run_program(struct zr_session *s, int32_t id, struct zr_error *err)
 {
 	struct shuffle h = { .s = s, .p = &s->setup->lowered[id], .err = err };
 	size_t n = (size_t)h.p->n + 1;

@@ -38,8 +38,9 @@ void __wrap_zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group
 		     reaches(l, &l->part[0].recv);
 	uint64_t rank = (uint64_t)l->s->mesh.group[group].rank;
 	for (int32_t i = 0; gather && i < n; i++) {
-		struct zr_exchange *x = &l->part[i];
-		struct zr_operand own = zr_part(x->recv, rank * x->send.bytes, x->send.bytes);
+		struct zr_sent_received *x = &l->part[i];
+		struct zr_operand own =
+			zr_operand_part(x->recv, rank * x->send.bytes, x->send.bytes);
 		turn_over(l, x->send, own);
 		x->send = own;
 	}

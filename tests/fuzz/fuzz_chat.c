@@ -46,7 +46,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	encoder.t = tokenizer;
 	for (size_t i = 0; i < MOST && (name = zr_chat_template_name(i)); i++) {
 		options.template = name;
-		fuzz_check(!zr_chat_setup(&options, encoder.t, &setup[i], &err));
+		fuzz_check(!zr_chat_prepare(&options, encoder.t, &setup[i], &err));
 		templates = i + 1;
 	}
 	return 0;

@@ -108,7 +108,7 @@ static void use(const struct zr_chat_options *o)
 {
 	struct zr_chat_setup s = { 0 };
 	struct zr_error err = { 0 };
-	int rc = zr_chat_setup(o, tokenizer, &s, &err);
+	int rc = zr_chat_prepare(o, tokenizer, &s, &err);
 	fuzz_check(!rc == !err.code);
 	if (rc) {
 		fuzz_refused(&err);

@@ -22,7 +22,7 @@ const char *const zr_part_metric[ZR_PARTS] = {
 	[ZR_PART_OTHER] = "other_s",
 };
 
-static enum zr_part part_of_call(int32_t call)
+static enum zr_operand_part part_of_call(int32_t call)
 {
 	switch (call) {
 	case ZR_H_BEGIN:
@@ -38,14 +38,15 @@ static enum zr_part part_of_call(int32_t call)
 	}
 }
 
-static enum zr_part part_of_layer(const struct zr_setup *s, const struct zr_program *r, int32_t use)
+static enum zr_operand_part part_of_layer(const struct zr_setup *s, const struct zr_program *r,
+					  int32_t use)
 {
 	const struct zr_schedule *uses = r->id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses;
 	return uses->use[use].phase == ZR_FORWARD ? ZR_PART_FORWARD : ZR_PART_BACKWARD;
 }
 
-static enum zr_part part_of_operation(const struct zr_setup *s, const struct zr_program *r,
-				      int32_t op)
+static enum zr_operand_part part_of_operation(const struct zr_setup *s, const struct zr_program *r,
+					      int32_t op)
 {
 	while (r->op[op].kind == ZR_P_WAIT || r->op[op].kind == ZR_P_HOP)
 		op = r->op[op].target;
@@ -67,7 +68,7 @@ static enum zr_part part_of_operation(const struct zr_setup *s, const struct zr_
 	}
 }
 
-enum zr_part zr_part_of(const struct zr_setup *s, const struct zr_lowered *p, int32_t n)
+enum zr_operand_part zr_part_of(const struct zr_setup *s, const struct zr_lowered *p, int32_t n)
 {
 	const struct zr_program *r = zr_record_of(s, p->id);
 	const struct zr_instr *i = &p->instr[n];

@@ -8,7 +8,7 @@
 
 #include "core/setup.h"
 
-enum zr_part {
+enum zr_operand_part {
 	ZR_PART_FORWARD,
 	ZR_PART_BACKWARD,    /* and what it computes again of the forward */
 	ZR_PART_REDUCE,      /* gradients on their way to those who add them, and adding */
@@ -27,6 +27,6 @@ enum zr_part {
 extern const char *const zr_part_name[ZR_PARTS], *const zr_part_metric[ZR_PARTS];
 
 /* The part of instruction n of a program of s, which may have been lowered for another rank. */
-enum zr_part zr_part_of(const struct zr_setup *s, const struct zr_lowered *p, int32_t n);
+enum zr_operand_part zr_part_of(const struct zr_setup *s, const struct zr_lowered *p, int32_t n);
 
 #endif

@@ -65,8 +65,8 @@ static int program(struct zr_setup *s, const struct zr_rates *rates, int id,
 	return rc;
 }
 
-int zr_forecast(struct zr_setup *s, const struct zr_rates *rates, struct zr_forecast *out,
-		struct zr_error *err)
+int zr_forecast_make(struct zr_setup *s, const struct zr_rates *rates, struct zr_forecast *out,
+		     struct zr_error *err)
 {
 	int rc = 0;
 	*out = (struct zr_forecast){ 0 };

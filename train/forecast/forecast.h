@@ -30,8 +30,8 @@ struct zr_forecast {
 
 /* s: with ranks that are there, or planned for alone. Calls the model's layers with operations that
  * compute nothing. Fails if a layer fails, or memory runs out. */
-int zr_forecast(struct zr_setup *s, const struct zr_rates *rates, struct zr_forecast *out,
-		struct zr_error *err);
+int zr_forecast_make(struct zr_setup *s, const struct zr_rates *rates, struct zr_forecast *out,
+		     struct zr_error *err);
 
 /* cost.c: seconds of each instruction of a program, and what it adds to the sums of *f but seconds:
  * cost [p->n]. beside [p->n]: those that an instruction on another queue takes from what computes,

@@ -60,7 +60,7 @@ static void note_round(void *arg, int64_t done, int64_t all)
 static int evaluate(struct run *r, int64_t step, struct zr_error *err)
 {
 	const struct zr_eval_how how = { .tick = note_round, .arg = r, .bytes = r->bytes };
-	int rc = zr_run_evals(&r->t.evals, step, &how, err);
+	int rc = zr_run_all_evals(&r->t.evals, step, &how, err);
 	zr_progress_pause(&r->progress, ZR_PAUSE_EVAL);
 	for (int i = 0; !rc && r->t.rank0 && i < r->t.evals.n; i++) {
 		const struct zr_run_set *e = &r->t.evals.set[i];
@@ -158,7 +158,7 @@ static int one_step(struct run *r, struct zr_error *err)
 
 static void note_saved(const struct run *r)
 {
-	if (r->t.rank0 && zr_saver_stats(r->t.saver)->saved)
+	if (r->t.rank0 && zr_saver_stats_of(r->t.saver)->saved)
 		atomic_store(&zr_beat_shared()->saved, 1);
 }
 
@@ -241,7 +241,7 @@ static int finish_report(struct run *r, struct zr_error *err)
 	rep->skipped = rep->steps - r->t.session->applied - !!rep->stopped;
 	rep->first_loss = rep->steps ? r->t.losses[0] : 0;
 	rep->last_loss = rep->steps ? r->t.losses[rep->steps - 1] : 0;
-	rep->checkpoints = *zr_saver_stats(r->t.saver);
+	rep->checkpoints = *zr_saver_stats_of(r->t.saver);
 	rep->process_steps = rep->steps - r->t.first;
 	rep->breakdown = r->timeline.wanted;
 	rep->total_tokens = rep->steps * r->t.setup->batch.train * r->t.setup->batch.length;

@@ -159,7 +159,7 @@ static int share_dir(struct zr_trace *t, const char *dir, struct zr_error *err)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	if (snprintf(mine, sizeof mine, "%s/trace", dir) >= PATH_MAX)
 		*mine = 0; /* what fails later, and ends the tracing */
-	int rc = zr_share(t->session, mine, all, PATH_MAX, err);
+	int rc = zr_gather_bytes(t->session, mine, all, PATH_MAX, err);
 	memcpy(t->dir, all, PATH_MAX);
 	free(all);
 	return rc;

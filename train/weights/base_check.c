@@ -62,7 +62,7 @@ static int add_values(void *arg, const struct zr_place *t, int64_t first, int64_
 static int kept_otherwise(const struct zr_setup *p, const struct zr_manifest *m)
 {
 	const char *store = zr_config_source(p->cfg, "model", "store");
-	return strcmp(m->dtype, zr_dtype(p->types.dtype, NULL)->name) ||
+	return strcmp(m->dtype, zr_dtype_find(p->types.dtype, NULL)->name) ||
 	       (store && !strcmp(store, "-o"));
 }
 
@@ -87,7 +87,7 @@ static int all_can(struct zr_session *s, int64_t mine, int *all, struct zr_error
 {
 	const int32_t world = s->setup->process.world;
 	int64_t *each = calloc((size_t)world, sizeof *each);
-	int rc = each ? zr_share(s, &mine, each, sizeof mine, err) :
+	int rc = each ? zr_gather_bytes(s, &mine, each, sizeof mine, err) :
 			zr_err(err, ZR_ENOMEM, "out of memory");
 	*all = !rc;
 	for (int32_t r = 0; r < world && *all; r++)

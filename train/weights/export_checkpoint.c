@@ -88,7 +88,7 @@ static int32_t type_of(const struct zr_manifest *m, int32_t tensor)
 	for (int32_t i = u->first; i < u->first + u->count; i++)
 		whole &= zr_manifest_frozen(m, i) != 0;
 
-	const int32_t kept = zr_dtype(0, m->dtype)->id;
+	const int32_t kept = zr_dtype_find(0, m->dtype)->id;
 	return whole && (kept == ZR_BF16 || kept == ZR_F16) ? kept : ZR_F32;
 }
 

@@ -91,7 +91,7 @@ static int load_whole(struct files *f, const char *ini, struct zr_error *err)
 static int load_run(struct files *f, const char *from, struct zr_error *err)
 {
 	char ini[PATH_MAX], path[PATH_MAX + 16];
-	const struct zr_dir_kind kind = zr_dir_kind(from);
+	const struct zr_dir_kind kind = zr_dir_look(from);
 	const char *const o[] = { path, "model.path=" };
 	zr_dir_has(from, "config.ini", ini);
 	snprintf(path, sizeof path, "adapter.path=%s", from);

@@ -366,7 +366,7 @@ static int then_gelu(struct zr_inst *d, struct zr_stream *s, const struct zr_op_
 		update.product = sum;
 	}
 	int rc = with_update(d, s, &sum, low ? &update : NULL);
-	const struct zr_cuda_gelu gelu = {
+	const struct zr_cuda_gelu_args gelu = {
 		.rows = op->m,
 		.width = op->n,
 		.ld = op->ldd,

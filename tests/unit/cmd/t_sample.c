@@ -67,19 +67,19 @@ static void a_draw_keeps_to_top_k_and_top_p(void **unused)
 	int seen[4] = { 0 };
 	(void)unused;
 	for (uint64_t i = 0; i < 4000; i++)
-		seen[zr_draw(&how, x, 4, i, best)]++;
+		seen[zr_draw_token(&how, x, 4, i, best)]++;
 	assert_true(seen[1] > 2400 && seen[1] < 2750 && seen[0] > 60 && seen[0] < 220);
 	how.top_p = 0.7; /* 0.644 is less, with 0.237 it is more */
 	memset(seen, 0, sizeof seen);
 	for (uint64_t i = 0; i < 4000; i++)
-		seen[zr_draw(&how, x, 4, i, best)]++;
+		seen[zr_draw_token(&how, x, 4, i, best)]++;
 	assert_true(seen[1] > 2700 && seen[2] > 900 && !seen[0] && !seen[3]);
 	how.top_p = 0;
 	how.top_k = 3;
 	for (uint64_t i = 0; i < 100; i++)
-		assert_int_equal(zr_draw(&how, x, 4, i, best), 1);
+		assert_int_equal(zr_draw_token(&how, x, 4, i, best), 1);
 	how = (struct zr_draw){ .temperature = 0, .top_p = 1 };
-	assert_int_equal(zr_draw(&how, x, 4, 0, best), 1);
+	assert_int_equal(zr_draw_token(&how, x, 4, 0, best), 1);
 }
 
 /* ---- stop strings ---- */

@@ -153,7 +153,7 @@ static void a_function_that_must_be_there_is_missed_by_name(void **unused)
 	(void)unused;
 	for (const struct zr_calls *c = zr_calls; c->id; c++, roles++) {
 		_Alignas(8) char table[256] = { 0 };
-		zr_call **call = (zr_call **)(table + c->first);
+		zr_plugin_fn **call = (zr_plugin_fn **)(table + c->first);
 		uint32_t n = 0;
 		while (c->name[n])
 			call[n++] = something;

@@ -121,7 +121,7 @@ static void run_gelu_bwd(struct buf *b, int64_t n, int32_t dtype, int device)
 static void run_gelu(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	char *from = b[0].p, *to = trial & 1 ? from : b[1].p, dx[12];
-	const struct zr_cuda_gelu gelu = {
+	const struct zr_cuda_gelu_args gelu = {
 		.rows = n / 5,
 		.width = 3,
 		.ld = 5,

@@ -132,7 +132,7 @@ static void test_words(void **unused)
 			n[k] = merge(&m, wanted[k], symbols);
 			merged += symbols - n[k];
 		}
-		zr_merging(turns, &m, word, words);
+		zr_merge_word(turns, &m, word, words);
 		for (size_t k = 0; k < words; k++) {
 			assert_int_equal(word[k].n, n[k]);
 			assert_memory_equal(id[k], wanted[k], n[k] * sizeof **id);
