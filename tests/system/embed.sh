@@ -46,8 +46,8 @@ like 'ranks that do not fit are one text' "$(./embed_train 3 tiny.ini 2>&1)" \
 
 
 # ---- what a program brings ----
-ok 'a network on spirals takes 60 lines at most' \
-	test "$(grep -cvE '^( ?\*|/\*| \*|$)' "$ZR_SRCDIR/tests/examples/spirals.c")" -le 60
+ok 'a network on spirals takes 80 lines at most' \
+	test "$(grep -cvE '^( ?\*|/\*| \*|$)' "$ZR_SRCDIR/tests/examples/spirals.c")" -le 80
 ok '... and builds' program spirals
 like '... it learns, in stage 2 on 2 ranks' "$(./spirals 2>&1)" '^loss 0\.0[0-9]* after 300 steps$'
 

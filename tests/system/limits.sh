@@ -26,13 +26,17 @@ trainings=('train' 'train -n 2' 'train -n 16')
 gpt2=$ZR_SRCDIR/tests/golden/tokenizers/gpt2.json
 others=('plugin check scheduler/constant' 'doctor' "sample $model -n 8 -t 0" "eval $model" "eval -n 2 $model" "watch $model"
 	"plan $ini" "config check $ini" "config show $ini" "config diff $ini $model" "data show $ini" "schedule $ini"
-	"checkpoint ls $model" "checkpoint verify $model" "checkpoint export $model made" "checkpoint prune --keep 2 $model"
+	"checkpoint ls $model" "checkpoint verify $model" "checkpoint export $model made" 'checkpoint prune --keep 2 pruned'
 	"report -o made $model" "tokenize --tokenizer $gpt2 -o made $text" 'plugin list' 'plugin info scheduler/constant'
 	'plugin new --dir made scheduler mine' 'completion bash' 'bench adam -n 1 --seconds 0.02 --rates made')
 commands=("${trainings[@]}" "${others[@]}")
 command_line() { # $1 as the array `words`
 	words=($1)
-	[ "${words[0]}" != train ] || words+=("$ini" -o run.dir=run)
+	case $1 in
+	train*) words+=("$ini" -o run.dir=run) ;;
+	# it locks the directory, and others read the model at the same time
+	*pruned) rm -rf pruned && cp -r "$model" pruned ;;
+	esac
 }
 # What the last command has made: its hash, or nothing.
 made() { find made* -type f -exec sha256sum {} + 2> /dev/null | sort; }
@@ -300,6 +304,7 @@ grouped() { # LIMIT WANTED
 		case $got:$(tail -n 1 err) in
 		"${plain[$command]}:"*) got=trains ;;
 		*'exit 3:zeroth: '*'does not fit: needs '*) got=refused ;;
+		*'exit 2:zeroth: '*' bytes, which is the memory at hand; '*) got=refused ;;
 		*'exit 4:zeroth: rank '*' was killed by the kernel: out of memory') got=refused ;;
 		*'exit 137:'*) [ "$command" != train ] || got=refused ;; # it cannot say so itself
 		*) got+=" $(tail -n 1 err)" ;;

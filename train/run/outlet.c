@@ -164,6 +164,15 @@ int zr_outlet_push(void)
 	return pushed_error;
 }
 
+/* Why standard output takes nothing, where the error of the write that failed is not known any
+ * more: the next write fails alike. */
+static const char *ask_again(void)
+{
+	if (write(STDOUT_FILENO, "\n", 1) < 0)
+		return strerror(errno);
+	return "it could not be written";
+}
+
 const char *zr_outlet_flush(void)
 {
 	const struct outlet *o = &outlets[STDOUT_FILENO];
@@ -172,7 +181,7 @@ const char *zr_outlet_flush(void)
 	if (fflush(stdout))
 		return strerror(errno);
 	if (ferror(stdout))
-		return "it could not be written";
+		return ask_again();
 	return o->plain && o->stalled ? "nobody reads it, and its last lines are lost" : NULL;
 }
 
