@@ -18,7 +18,7 @@ static uint64_t moved(const struct zr_lowered *p, const struct zr_instr *i)
 	if (i->kind == ZR_I_COPY || i->kind == ZR_I_READ || i->kind == ZR_I_WRITE)
 		return (uint64_t)(i->block * i->blocks);
 	for (int64_t k = 0; i->kind == ZR_I_COLLECTIVE && k < i->blocks; k++)
-		bytes += o[2 * k + 1].bytes;
+		bytes += o[zr_in_pair(ZR_O_COLLECTIVE_EACH_RECEIVED, k)].bytes;
 	return bytes;
 }
 

@@ -94,10 +94,11 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 	return rc;
 }
 
-/* What the host reads of the batch: its tokens are the first operand of the program. */
+/* What the host reads of the batch, which the first instruction of the program loads. */
 static const char *host_batch(const struct zr_session *s)
 {
-	return s->bound[ZR_S_EVAL].at[0] - s->setup->plan.tokens;
+	int32_t tokens = s->setup->lowered[ZR_S_EVAL].instr[0].first + ZR_O_BATCH_TOKENS;
+	return s->bound[ZR_S_EVAL].at[tokens] - s->setup->plan.tokens;
 }
 
 int zr_session_eval(struct zr_session *s, struct zr_source *from, int64_t sequences, int64_t slot,

@@ -37,10 +37,10 @@ static void bind_segments(const struct zr_setup *s, const struct zr_lowered *p, 
 			  const struct zr_instr *i)
 {
 	for (int64_t k = 0; k < i->blocks; k++) {
-		const struct zr_operand *o = p->operand + i->first + 2 * k;
-		b->seg[i->first + k] = (struct zr_comm_seg){ b->at[i->first + 2 * k],
-							     b->at[i->first + 2 * k + 1],
-							     count(s, i, o, o + 1) };
+		int32_t sent = i->first + zr_in_pair(ZR_O_COLLECTIVE_EACH_SENT, k);
+		int32_t received = i->first + zr_in_pair(ZR_O_COLLECTIVE_EACH_RECEIVED, k);
+		int64_t n = count(s, i, &p->operand[sent], &p->operand[received]);
+		b->seg[i->first + k] = (struct zr_comm_seg){ b->at[sent], b->at[received], n };
 	}
 }
 

@@ -9,9 +9,9 @@
 #include "core/exec/exec.h"
 #include "core/update/update.h"
 
-static int add_loss(struct zr_session *s, const struct zr_call *c)
+int zr_add_loss(struct zr_session *s, const struct zr_call *c)
 {
-	const double *loss = (const double *)c->at[0];
+	const double *loss = (const double *)c->at[ZR_O_LOSS_LOSS];
 	zr_exact_add(&s->decided->boundary.loss, loss[0]);
 	zr_exact_add(&s->decided->boundary.aux_loss, s->setup->decl.aux_loss ? loss[1] : 0);
 	return 0;
@@ -19,11 +19,11 @@ static int add_loss(struct zr_session *s, const struct zr_call *c)
 
 /* Squares of the gradients in this rank's own blocks, from the last contribution; its first tensor
  * with non-finite ones. */
-static int measure(struct zr_session *s, const struct zr_call *c)
+int zr_measure(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_setup *p = s->setup;
-	const double *sumsq = (const double *)c->at[0];
-	const uint32_t *bad = (const uint32_t *)c->at[1];
+	const double *sumsq = (const double *)c->at[ZR_O_MEASURE_SQUARES];
+	const uint32_t *bad = (const uint32_t *)c->at[ZR_O_MEASURE_COUNTS];
 	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
 		const struct zr_place *t = &p->layout.tensor[i];
 		const struct zr_unit_memory *m = &p->plan.unit[t->unit];
@@ -53,10 +53,10 @@ static void add_boundary(struct zr_boundary *to, const struct zr_boundary *from,
 }
 
 /* What this rank says becomes the merge of what all say. */
-static int merge(struct zr_session *s, const struct zr_call *c)
+int zr_merge_said(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_process *p = &s->setup->process;
-	const struct zr_boundary *all = (const struct zr_boundary *)c->at[0];
+	const struct zr_boundary *all = (const struct zr_boundary *)c->at[ZR_O_MERGE_ALL];
 	struct zr_boundary sum = { .bad_tensor = INT64_MAX, .check = s->decided->boundary.check };
 	for (int r = 0; r < p->world; r++) {
 		if (all[r].check != sum.check)
@@ -73,10 +73,10 @@ static int merge(struct zr_session *s, const struct zr_call *c)
 }
 
 /* What all ranks say of a few sums over parameters, merged in rank order. */
-static int add_sums(struct zr_session *s, const struct zr_call *c)
+int zr_add_sums(struct zr_session *s, const struct zr_call *c)
 {
-	const struct zr_exact *arrived = (const struct zr_exact *)c->at[0];
-	struct zr_exact *sums = (struct zr_exact *)c->at[1];
+	const struct zr_exact *arrived = (const struct zr_exact *)c->at[ZR_O_ADD_ALL];
+	struct zr_exact *sums = (struct zr_exact *)c->at[ZR_O_ADD_MERGED];
 	for (int64_t i = 0; i < c->i->blocks; i++) {
 		sums[i] = (struct zr_exact){ 0 };
 		for (int r = 0; r < s->setup->process.world; r++)
@@ -86,11 +86,11 @@ static int add_sums(struct zr_session *s, const struct zr_call *c)
 }
 
 /* What the sums over parameters are, once those of all ranks are in them. */
-static int take_totals(struct zr_session *s, const struct zr_call *c)
+int zr_take_totals(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_setup *setup = s->setup;
-	struct zr_exact *sums = (struct zr_exact *)c->at[0];
-	double *totals = (double *)c->at[1];
+	struct zr_exact *sums = (struct zr_exact *)c->at[ZR_O_TOTALS_SUMS];
+	double *totals = (double *)c->at[ZR_O_TOTALS_TOTALS];
 	uint32_t width = setup->plan.partial.width;
 	int rc = 0;
 	for (int64_t i = 0; !rc && i < (int64_t)setup->layout.n_tensors * width; i++) {
@@ -108,11 +108,8 @@ static int take_totals(struct zr_session *s, const struct zr_call *c)
 int zr_begin_host(struct zr_session *s, const struct zr_call *c)
 {
 	static zr_call_fn *const call[] = {
-		[ZR_H_BEGIN] = zr_begin_step, [ZR_H_RATES] = zr_ask_rates,
-		[ZR_H_BATCH] = zr_load_batch, [ZR_H_GIVEN] = zr_take_given,
-		[ZR_H_LOSS] = add_loss,       [ZR_H_MEASURE] = measure,
-		[ZR_H_MERGE] = merge,         [ZR_H_DECIDE] = zr_decide,
-		[ZR_H_ADD] = add_sums,        [ZR_H_TOTALS] = take_totals,
+#define ZR_HOST_CALL(call, what, begin, ...) begin,
+#include "core/lower/instr.def"
 	};
 	return call[c->i->number](s, c);
 }

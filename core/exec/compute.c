@@ -7,7 +7,7 @@
 
 /* ---- layers ---- */
 
-/* Where the tensors of a layer's units are, and where their gradients go: two operands per unit. */
+/* Where the tensors of a layer's units are, and where their gradients go. */
 static void point_tensors(struct zr_session *s, const struct zr_call *c,
 			  const struct zr_layer *layer)
 {
@@ -15,18 +15,21 @@ static void point_tensors(struct zr_session *s, const struct zr_call *c,
 	const int64_t block = (int64_t)zr_dtype_block(p->types.dtype);
 	for (uint32_t i = 0, n = 0; i < layer->n_units; i++) {
 		const struct zr_unit_place *u = &p->layout.unit[layer->units[i]];
-		char *const *at = &c->at[5 + 2 * i];
-		int later = at[1] && c->o[6 + 2 * i].access & ZR_READS;
+		int32_t grads = zr_in_pair(ZR_O_LAYER_EACH_DPARAM, i);
+		char *param = c->at[zr_in_pair(ZR_O_LAYER_EACH_PARAM, i)];
+		float *dparam = (float *)c->at[grads];
+		int later = dparam && c->o[grads].access & ZR_READS;
+
 		for (int32_t k = u->first; k < u->first + u->count; k++, n++) {
 			int64_t offset = p->layout.tensor[k].offset;
-			s->param[n] = at[0] + offset / ZR_BLOCK * block;
-			s->dparam[n] = at[1] ? (float *)at[1] + offset : NULL;
+			s->param[n] = param + offset / ZR_BLOCK * block;
+			s->dparam[n] = dparam ? dparam + offset : NULL;
 			s->accumulate[n] = (uint8_t)later;
 		}
 	}
 }
 
-/* Where its rows are: the operand behind those of the units. */
+/* Where its rows are. */
 static void point_batch(struct zr_session *s, char *tokens)
 {
 	const struct zr_plan *p = &s->setup->plan;
@@ -52,14 +55,14 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 	struct zr_layer_call *call = &s->call;
 	int backward = (c->i->flags & ZR_F_BACKWARD) != 0;
 	point_tensors(s, c, layer);
-	point_batch(s, c->at[5 + 2 * layer->n_units]);
+	point_batch(s, c->at[zr_behind_pairs(ZR_O_LAYER_BATCH, layer->n_units)]);
 	call->layer = c->i->number;
-	call->in = c->at[0];
-	call->out = c->at[1];
-	call->saved = c->at[2];
-	call->work = c->at[3];
-	call->grad = backward ? c->at[4] : NULL;
-	call->cache = backward ? NULL : c->at[4];
+	call->in = c->at[ZR_O_LAYER_IN];
+	call->out = c->at[ZR_O_LAYER_OUT];
+	call->saved = c->at[ZR_O_LAYER_SAVED];
+	call->work = c->at[ZR_O_LAYER_WORK];
+	call->grad = backward ? c->at[ZR_O_LAYER_GRAD_OR_CACHE] : NULL;
+	call->cache = backward ? NULL : c->at[ZR_O_LAYER_GRAD_OR_CACHE];
 	call->param = s->param;
 	call->dparam = s->dparam;
 	call->accumulate = s->accumulate;
@@ -94,8 +97,8 @@ static int cast(struct zr_session *s, const struct zr_call *c, int32_t type, int
 
 int zr_begin_cast(struct zr_session *s, const struct zr_call *c)
 {
-	uint64_t n = c->o[1].bytes / (uint64_t)zr_dtype_bytes(c->i->dtype);
-	return cast(s, c, c->i->dtype, (int64_t)n, c->at[0], c->at[1]);
+	uint64_t n = c->o[ZR_O_CAST_TO].bytes / (uint64_t)zr_dtype_bytes(c->i->dtype);
+	return cast(s, c, c->i->dtype, (int64_t)n, c->at[ZR_O_CAST_FROM], c->at[ZR_O_CAST_TO]);
 }
 
 /* What of contribution g, which begins at `lo`, is one tensor's: elements [from, to) of the
@@ -106,15 +109,16 @@ static int add_tensor(struct zr_session *s, const struct zr_call *c, int32_t num
 	const struct zr_ops *ops = ops_of(s, c->i);
 	int measure = c->i->flags & ZR_F_MEASURE && number == c->i->number - 1;
 	int64_t block = (from - lo) / ZR_BLOCK;
-	struct zr_op_fold op = { .size = sizeof op,
-				 .comm_dtype = c->i->dtype,
-				 .n = to - from,
-				 .flags = c->i->flags & ZR_F_STORE && !number ? 0 :
-										ZR_OP_ACCUMULATE,
-				 .g = g + (from - lo),
-				 .acc = (float *)c->at[1] + (from - lo),
-				 .sumsq = measure ? (double *)c->at[3] + block : NULL,
-				 .nonfinite = measure ? (uint32_t *)c->at[4] + block : NULL };
+	struct zr_op_fold op = {
+		.size = sizeof op,
+		.comm_dtype = c->i->dtype,
+		.n = to - from,
+		.flags = c->i->flags & ZR_F_STORE && !number ? 0 : ZR_OP_ACCUMULATE,
+		.g = g + (from - lo),
+		.acc = (float *)c->at[ZR_O_ACCUMULATE_SUM] + (from - lo),
+		.sumsq = measure ? (double *)c->at[ZR_O_ACCUMULATE_SQUARES] + block : NULL,
+		.nonfinite = measure ? (uint32_t *)c->at[ZR_O_ACCUMULATE_COUNTS] + block : NULL
+	};
 	return zr_op_failed(s, ops, ops->fold(ops, NULL, &op), "fold", c->err);
 }
 
@@ -124,13 +128,21 @@ static int add_contribution(struct zr_session *s, const struct zr_call *c, int32
 	const struct zr_unit_place *u = &l->unit[c->i->unit];
 	int64_t n = c->i->blocks * ZR_BLOCK, lo = c->i->block * ZR_BLOCK;
 	uint64_t bytes = (uint64_t)c->i->blocks * zr_dtype_block(c->i->from);
-	char *g = c->at[0] + (uint64_t)number * zr_parts_apart(c->o, c->i->number, bytes);
-	int wide = c->i->from == ZR_F32, rc = wide ? 0 : cast(s, c, ZR_F32, n, g, c->at[2]);
+	char *g = c->at[ZR_O_ACCUMULATE_FROM];
+	char *wide = c->at[ZR_O_ACCUMULATE_WIDE];
+	int rc = 0;
+
+	g += (uint64_t)number * zr_parts_apart(&c->o[ZR_O_ACCUMULATE_FROM], c->i->number, bytes);
+	if (c->i->from != ZR_F32) {
+		rc = cast(s, c, ZR_F32, n, g, wide);
+		g = wide;
+	}
+
 	for (int32_t i = u->first; !rc && i < u->first + u->count; i++) {
 		const struct zr_place *t = &l->tensor[i];
 		int64_t from = t->offset, to = from + t->elements;
 		if (zr_intersect(lo, lo + n, &from, &to))
-			rc = add_tensor(s, c, number, (float *)(wide ? g : c->at[2]), lo, from, to);
+			rc = add_tensor(s, c, number, (float *)g, lo, from, to);
 	}
 	return rc;
 }
@@ -157,24 +169,24 @@ int zr_begin_secure(struct zr_session *s, const struct zr_call *c)
 	return 0;
 }
 
-/* Its operands: master, gradient, copy, chunk, scalars, sums of one call, states. */
 int zr_begin_update(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_opt_data d = { .subgroup = subgroup_of(s, c),
-				 .kept = { ops_of(s, c->i), c->at[0], c->at[2] },
-				 .grad = c->at[1],
-				 .chunk = (float *)c->at[3],
-				 .scalars = (const struct zr_scalars *)c->at[4],
-				 .sums = (double *)c->at[5],
-				 .state = c->at + 6,
+				 .kept = { ops_of(s, c->i), c->at[ZR_O_OPTIMIZE_MASTER],
+					   c->at[ZR_O_OPTIMIZE_COPY] },
+				 .grad = c->at[ZR_O_OPTIMIZE_GRAD],
+				 .chunk = (float *)c->at[ZR_O_OPTIMIZE_CHUNK],
+				 .scalars = (const struct zr_scalars *)c->at[ZR_O_OPTIMIZE_SCALARS],
+				 .sums = (double *)c->at[ZR_O_OPTIMIZE_SUMS],
+				 .state = c->at + ZR_O_OPTIMIZE_STATE,
 				 .err = c->err };
 	return c->i->kind == ZR_I_OPTIMIZE ? zr_step_subgroup(s, &d) : zr_partial_subgroup(s, &d);
 }
 
 int zr_begin_master(struct zr_session *s, const struct zr_call *c)
 {
-	struct zr_masters m = { ops_of(s, c->i), c->at[1], c->at[2] };
-	float *x = (float *)c->at[0];
+	struct zr_masters m = { ops_of(s, c->i), c->at[ZR_O_LOAD_MASTER], c->at[ZR_O_LOAD_COPY] };
+	float *x = (float *)c->at[ZR_O_LOAD_VALUES];
 	return (c->i->kind == ZR_I_LOAD ? zr_master_get : zr_master_put)(
 		s, subgroup_of(s, c), &m, 0, c->i->blocks, x, c->err);
 }
@@ -182,7 +194,8 @@ int zr_begin_master(struct zr_session *s, const struct zr_call *c)
 int zr_begin_whole(struct zr_session *s, const struct zr_call *c)
 {
 	int32_t group = s->setup->group_of[c->i->number];
-	struct zr_opt_step step =
-		zr_opt_step_of(s, group, ops_of(s, c->i), (const struct zr_scalars *)c->at[2]);
-	return zr_step_whole(s, c->i->number, &step, c->at[0], c->at[1], c->err);
+	const struct zr_scalars *scalars = (const struct zr_scalars *)c->at[ZR_O_WHOLE_SCALARS];
+	struct zr_opt_step step = zr_opt_step_of(s, group, ops_of(s, c->i), scalars);
+	return zr_step_whole(s, c->i->number, &step, c->at[ZR_O_WHOLE_MATRIX],
+			     c->at[ZR_O_WHOLE_WORK], c->err);
 }

@@ -69,7 +69,7 @@ int zr_load_batch(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_setup *p = s->setup;
 	struct zr_source *d = s->from;
-	char *at = c->at[0] - p->plan.tokens;
+	char *at = c->at[ZR_O_BATCH_TOKENS] - p->plan.tokens;
 	struct zr_batch b = request(s, s->split, s->slot);
 	b.once = s->sequences > 0;
 	b.inputs = (int32_t *)(at + p->plan.tokens);
@@ -91,8 +91,9 @@ int zr_load_batch(struct zr_session *s, const struct zr_call *c)
 int zr_take_given(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_plan *p = &s->setup->plan;
-	int32_t *position = (int32_t *)(c->at[0] + (p->positions - p->tokens));
-	memcpy(c->at[0], s->given, (size_t)s->call.length * sizeof *s->given);
+	char *tokens = c->at[ZR_O_GIVEN_TOKENS];
+	int32_t *position = (int32_t *)(tokens + (p->positions - p->tokens));
+	memcpy(tokens, s->given, (size_t)s->call.length * sizeof *s->given);
 	for (int64_t t = 0; t < s->call.length; t++)
 		position[t] = (int32_t)(s->call.past + t);
 	return 0;

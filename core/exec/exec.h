@@ -23,23 +23,15 @@ struct zr_call {
 /* Begins an instruction, or ends it. */
 typedef int zr_call_fn(struct zr_session *s, const struct zr_call *c);
 
-/* moves.c */
-zr_call_fn zr_begin_copy, zr_begin_request, zr_begin_collective;
-zr_call_fn zr_end_copy, zr_end_request, zr_end_collective;
+/* The functions that core/lower/instr.def names: of moves.c, compute.c, calls.c; decide.c: targets
+ * and learning rates before a step, its decision after the boundary; data.c: the micro-batch that
+ * the session is at. */
+#define ZR_INSTR_BESIDE(kind, name, queue, begin, end, ...) zr_call_fn begin, end;
+#define ZR_INSTR(kind, name, queue, begin, ...)             zr_call_fn begin;
+#define ZR_HOST_CALL(call, what, begin, ...)                zr_call_fn begin;
+#include "core/lower/instr.def"
 
-/* compute.c */
-zr_call_fn zr_begin_layer, zr_begin_cast, zr_begin_accumulate, zr_begin_secure, zr_begin_update;
-zr_call_fn zr_begin_master, zr_begin_whole;
-
-/* calls.c */
-zr_call_fn zr_begin_host;
-
-/* decide.c: targets and learning rates before a step; its decision after the boundary. */
-zr_call_fn zr_begin_step, zr_ask_rates, zr_decide;
-
-/* data.c: the micro-batch that the session is at. zr_count_targets: the sum of all weights of the
- * step, the same on all ranks. */
-zr_call_fn zr_load_batch, zr_take_given;
+/* data.c: the sum of all weights of the step, the same on all ranks. */
 int zr_count_targets(struct zr_session *s, double *sum, struct zr_error *err);
 
 /* bind.c: the addresses of all programs' operands; needs the session's memory. [main] */

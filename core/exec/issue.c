@@ -5,20 +5,13 @@
 #include "core/exec/exec.h"
 
 static zr_call_fn *const begin[ZR_I_KINDS] = {
-	[ZR_I_HOST] = zr_begin_host,      [ZR_I_LAYER] = zr_begin_layer,
-	[ZR_I_COPY] = zr_begin_copy,      [ZR_I_READ] = zr_begin_request,
-	[ZR_I_WRITE] = zr_begin_request,  [ZR_I_COLLECTIVE] = zr_begin_collective,
-	[ZR_I_CAST] = zr_begin_cast,      [ZR_I_ACCUMULATE] = zr_begin_accumulate,
-	[ZR_I_SECURE] = zr_begin_secure,  [ZR_I_OPTIMIZE] = zr_begin_update,
-	[ZR_I_PARTIAL] = zr_begin_update, [ZR_I_LOAD] = zr_begin_master,
-	[ZR_I_STORE] = zr_begin_master,   [ZR_I_WHOLE] = zr_begin_whole,
+#define ZR_INSTR(kind, name, queue, begin, ...) begin,
+#include "core/lower/instr.def"
 };
 
 static zr_call_fn *const end[ZR_I_KINDS] = {
-	[ZR_I_COPY] = zr_end_copy,
-	[ZR_I_READ] = zr_end_request,
-	[ZR_I_WRITE] = zr_end_request,
-	[ZR_I_COLLECTIVE] = zr_end_collective,
+#define ZR_INSTR_BESIDE(kind, name, queue, begin, end, ...) [ZR_I_##kind] = end,
+#include "core/lower/instr.def"
 };
 
 static struct zr_call call_of(const struct zr_session *s, const struct zr_lowered *p, int32_t n,

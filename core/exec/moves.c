@@ -11,12 +11,13 @@ static int copy_part(struct zr_session *s, const struct zr_call *c, int64_t part
 	struct zr_inst *it = s->setup->device.inst;
 	const struct zr_device_v1 *dev = s->setup->device.vtbl;
 	const uint64_t bytes = (uint64_t)c->i->block, k = (uint64_t)part;
-	char *from = c->at[0] + k * zr_parts_apart(&c->o[0], c->i->blocks, bytes);
-	char *to = c->at[1] + k * zr_parts_apart(&c->o[1], c->i->blocks, bytes);
+	const struct zr_operand *source = &c->o[ZR_O_COPY_FROM], *target = &c->o[ZR_O_COPY_TO];
+	char *from = c->at[ZR_O_COPY_FROM] + k * zr_parts_apart(source, c->i->blocks, bytes);
+	char *to = c->at[ZR_O_COPY_TO] + k * zr_parts_apart(target, c->i->blocks, bytes);
 	int beside = ZR_HAS(dev, struct zr_device_v1, copy_wait) && dev->copy_start &&
 		     dev->copy_wait;
 	int now = ZR_HAS(dev, struct zr_device_v1, copy_now) && dev->copy_now;
-	if (!beside || s->pageable[c->o[0].region] || s->pageable[c->o[1].region])
+	if (!beside || s->pageable[source->region] || s->pageable[target->region])
 		return zr_copy(s, to, from, bytes, c->err);
 
 	now = now && c->i->flags & ZR_F_IDLE;
@@ -44,22 +45,17 @@ int zr_end_copy(struct zr_session *s, const struct zr_call *c)
 	return ZR_ASK(&s->setup->device, device, copy_wait, c->err, *c->ticket);
 }
 
-/* Which of the two operands the store has. */
-static int stored(const struct zr_call *c)
-{
-	return c->i->kind == ZR_I_WRITE;
-}
-
 int zr_begin_request(struct zr_session *s, const struct zr_call *c)
 {
-	const struct zr_operand *o = &c->o[stored(c)];
+	const struct zr_operand *o = &c->o[zr_stored(c->i)];
 	struct zr_spot spot = { .region = o->region, .at = o->at };
-	return zr_request(s, spot, c->at[!stored(c)], o->bytes, stored(c), c->ticket, c->err);
+	return zr_request(s, spot, c->at[zr_unstored(c->i)], o->bytes, c->i->kind == ZR_I_WRITE,
+			  c->ticket, c->err);
 }
 
 int zr_end_request(struct zr_session *s, const struct zr_call *c)
 {
-	return zr_requested(s, c->o[stored(c)].region, *c->ticket, c->err);
+	return zr_requested(s, c->o[zr_stored(c->i)].region, *c->ticket, c->err);
 }
 
 /* ---- ranks ---- */

@@ -53,10 +53,9 @@ int32_t zr_before_switch(struct zr_before *b, int32_t j)
 int zr_store_of(const struct zr_setup *s, const struct zr_lowered *p, int32_t i)
 {
 	const struct zr_instr *in = &p->instr[i];
-	int at = in->kind == ZR_I_WRITE;
-	if ((in->kind != ZR_I_READ && in->kind != ZR_I_WRITE) || in->n <= at)
+	if ((in->kind != ZR_I_READ && in->kind != ZR_I_WRITE) || in->n <= zr_stored(in))
 		return -1;
-	int32_t region = p->operand[in->first + at].region;
+	int32_t region = p->operand[in->first + zr_stored(in)].region;
 	int store = region < 0 ? -1 : s->plan.region[region].store;
 	return store < ZR_STORE_OPTIMIZER ? -1 : store - ZR_STORE_OPTIMIZER;
 }

@@ -15,9 +15,16 @@ static int grows(struct zr_lowering *l, void *list, int32_t n, int32_t *cap, siz
 
 void zr_low_emit(struct zr_lowering *l, struct zr_instr i)
 {
+	static const uint8_t queue[ZR_I_KINDS] = {
+#define ZR_INSTR(kind, name, queue, begin, ...) ZR_Q_##queue,
+#include "core/lower/instr.def"
+	};
 	struct zr_lowered *p = l->p;
 	if (!grows(l, &p->instr, p->n, &p->cap, sizeof *p->instr))
 		return;
+
+	if (queue[i.kind] != ZR_Q_COMPUTE)
+		i.queue = queue[i.kind];
 	i.op = l->op;
 	i.unit = l->unit;
 	i.first = p->n_operand;
@@ -69,6 +76,15 @@ void zr_low_arg(struct zr_lowering *l, struct zr_operand o, uint32_t access)
 	p->instr[p->n - 1].n++;
 }
 
+void zr_low_operand(struct zr_lowering *l, int32_t name, struct zr_operand o, uint32_t access)
+{
+	const struct zr_instr *i = &l->p->instr[l->p->n - 1];
+	if (!l->rc && i->n != name)
+		l->rc = zr_err(l->err, ZR_EINTERNAL, "%s: operand %d comes as the %d-th one",
+			       zr_instr_name[i->kind], name, i->n);
+	zr_low_arg(l, o, access);
+}
+
 void zr_low_seen(struct zr_lowering *l, struct zr_operand mine)
 {
 	zr_low_arg(l, mine, ZR_READS);
@@ -87,7 +103,7 @@ int32_t zr_low_add_subgroup(struct zr_lowering *l, const struct zr_subgroup *sub
 
 void zr_low_host(struct zr_lowering *l, int32_t call)
 {
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_HOST, .queue = ZR_Q_HOST, .number = call });
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_HOST, .number = call });
 }
 
 static int on_disk(const struct zr_lowering *l, const struct zr_operand *o)
@@ -127,7 +143,6 @@ void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_
 	struct zr_instr i = { .kind = read  ? ZR_I_READ :
 				      write ? ZR_I_WRITE :
 					      ZR_I_COPY,
-			      .queue = disk ? ZR_Q_STORE : ZR_Q_COPY,
 			      .flags = write && from.buffer ? ZR_F_LATE :
 				       idle && !disk        ? ZR_F_IDLE :
 							      0,
@@ -135,8 +150,10 @@ void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_
 			      .blocks = disk ? 1 : parts };
 	for (int64_t k = 0; k < (disk ? parts : 1); k++) {
 		zr_low_emit(l, i);
-		zr_low_arg(l, disk ? part_of(from, k, parts, bytes) : from, ZR_READS);
-		zr_low_arg(l, disk ? part_of(to, k, parts, bytes) : to, ZR_WRITES);
+		zr_low_operand(l, ZR_O_COPY_FROM, disk ? part_of(from, k, parts, bytes) : from,
+			       ZR_READS);
+		zr_low_operand(l, ZR_O_COPY_TO, disk ? part_of(to, k, parts, bytes) : to,
+			       ZR_WRITES);
 	}
 }
 
@@ -157,8 +174,10 @@ static void post(struct zr_lowering *l, struct zr_instr i, const struct zr_sent_
 	i.blocks = n;
 	zr_low_emit(l, i);
 	for (int32_t k = 0; k < n; k++) {
-		zr_low_arg(l, part[k].send, sends(l, &i) ? ZR_READS : 0);
-		zr_low_arg(l, part[k].recv, ZR_WRITES);
+		zr_low_operand(l, zr_in_pair(ZR_O_COLLECTIVE_EACH_SENT, k), part[k].send,
+			       sends(l, &i) ? ZR_READS : 0);
+		zr_low_operand(l, zr_in_pair(ZR_O_COLLECTIVE_EACH_RECEIVED, k), part[k].recv,
+			       ZR_WRITES);
 	}
 }
 
@@ -206,7 +225,6 @@ void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32
 		       int32_t root, int32_t n)
 {
 	struct zr_instr i = { .kind = ZR_I_COLLECTIVE,
-			      .queue = ZR_Q_COMM,
 			      .number = kind,
 			      .group = group,
 			      .dtype = dtype,
@@ -233,9 +251,7 @@ void zr_low_merge(struct zr_lowering *l, struct zr_operand mine, uint64_t at, in
 
 	l->part[0] = (struct zr_sent_received){ mine, all };
 	zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_I64, 0, 1);
-	zr_low_emit(l,
-		    (struct zr_instr){
-			    .kind = ZR_I_HOST, .queue = ZR_Q_HOST, .number = call, .blocks = n });
-	zr_low_arg(l, all, ZR_READS);
-	zr_low_arg(l, mine, ZR_READS | ZR_WRITES);
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_HOST, .number = call, .blocks = n });
+	zr_low_operand(l, ZR_O_ADD_ALL, all, ZR_READS);
+	zr_low_operand(l, ZR_O_ADD_MERGED, mine, ZR_READS | ZR_WRITES);
 }

@@ -15,41 +15,36 @@
 struct zr_setup;
 struct zr_program;
 
+/* Kinds of instructions, functions of the session, and which of their operands is which: see
+ * instr.def. */
 enum zr_instr_kind {
-	ZR_I_HOST,       /* a function of the session on host memory: number is ZR_H_* */
-	ZR_I_LAYER,      /* the model's forward, or as the flags say: number is the layer */
-	ZR_I_COPY,       /* between memories: from the first operand to the second, in `blocks`
-			  * parts of `block` bytes */
-	ZR_I_READ,       /* from a store: likewise */
-	ZR_I_WRITE,      /* to a store: likewise */
-	ZR_I_COLLECTIVE, /* number is ZR_COMM_*; pairs of operands: sent, received */
-	ZR_I_CAST,       /* from the first operand to the second: types `from` and `dtype` */
-	ZR_I_ACCUMULATE, /* the first operand's `number` contributions of type `from` into the
-			  * second's sums; third: room for one in fp32; squares and counts per
-			  * block: fourth, fifth */
-	/* a save that is under way takes what is about to change: number is the sub-group */
-	ZR_I_SECURE,
-	ZR_I_OPTIMIZE, /* the optimizer on a sub-group */
-	ZR_I_PARTIAL,  /* sums over parameters of a sub-group */
-	ZR_I_LOAD,     /* masters of a sub-group in fp32, into the first operand */
-	ZR_I_STORE,    /* and from it, with the compute copy */
-	ZR_I_WHOLE,    /* the optimizer on a matrix: number is the tensor */
+#define ZR_INSTR(kind, name, queue, begin, ...) ZR_I_##kind,
+#include "core/lower/instr.def"
 	ZR_I_KINDS
 };
 
-/* Functions of the session. */
 enum zr_host_call {
-	ZR_H_BEGIN,   /* nothing is summed yet; the step's targets are counted */
-	ZR_H_RATES,   /* the scheduler says learning rates */
-	ZR_H_BATCH,   /* tokens of the micro-batch, */
-	ZR_H_GIVEN,   /* or those of who samples */
-	ZR_H_LOSS,    /* adds its loss */
-	ZR_H_MEASURE, /* squares and non-finite numbers of the blocks that this rank owns */
-	ZR_H_MERGE,   /* what all ranks say at the boundary */
-	ZR_H_DECIDE,  /* loss, norm, whether the step counts, how far it is clipped */
-	ZR_H_ADD,     /* what all ranks say of `blocks` sums over parameters */
-	ZR_H_TOTALS   /* what these are, and they begin again */
+#define ZR_HOST_CALL(call, what, begin, ...) ZR_H_##call,
+#include "core/lower/instr.def"
+	ZR_H_CALLS
 };
+
+#define O(kind, operand)                        ZR_O_##kind##_##operand,
+#define ZR_INSTR(kind, name, queue, begin, ...) enum { __VA_ARGS__ ZR_O_##kind##_OPERANDS };
+#define ZR_HOST_CALL(call, what, begin, ...)    enum { __VA_ARGS__ ZR_O_##call##_OPERANDS };
+#include "core/lower/instr.def"
+#undef O
+
+/* Operands of pair k, which are named EACH_; those behind n pairs. */
+static inline int32_t zr_in_pair(int32_t each, int64_t k)
+{
+	return each + 2 * (int32_t)k;
+}
+
+static inline int32_t zr_behind_pairs(int32_t operand, int64_t n)
+{
+	return zr_in_pair(operand, n - 1);
+}
 
 /* COMPUTE and HOST run in order, one instruction after the other: by the operations of the device,
  * or by those on host memory. The others run beside them, in any order; COMM is posted in order. */
@@ -114,7 +109,7 @@ struct zr_instr {
 	/* operation of the recorded program that it is a part of, -1: none */
 	int32_t op;
 	int32_t unit;        /* for messages, -1: none */
-	int32_t number;      /* see the kinds */
+	int32_t number;      /* see instr.def */
 	int32_t group, root; /* COLLECTIVE */
 	int32_t dtype, from; /* element types; ACCUMULATE: what a contribution is rounded to */
 	int32_t first, n;    /* operands: lowered.operand[first .. first + n) */
@@ -124,6 +119,17 @@ struct zr_instr {
 	/* of the unit, or of the sub-group; COLLECTIVE: `blocks` exchanges */
 	int64_t block, blocks;
 };
+
+/* Which operand of a read or a write is in a store; the other one is in memory. */
+static inline int32_t zr_stored(const struct zr_instr *i)
+{
+	return i->kind == ZR_I_WRITE ? ZR_O_COPY_TO : ZR_O_COPY_FROM;
+}
+
+static inline int32_t zr_unstored(const struct zr_instr *i)
+{
+	return i->kind == ZR_I_WRITE ? ZR_O_COPY_FROM : ZR_O_COPY_TO;
+}
 
 /* Before an instruction starts, a late write is over: instruction late / ZR_LOWERED of program
  * late % ZR_LOWERED. */

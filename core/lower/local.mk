@@ -4,7 +4,7 @@
 core_libcore_la_SOURCES += \
 	%D%/before.c %D%/before.h \
 	%D%/emit.c \
-	%D%/instr.h \
+	%D%/instr.def %D%/instr.h \
 	%D%/late.c \
 	%D%/lower.c %D%/lower.h %D%/lower_layer.c %D%/lower_gather.c %D%/lower_reduce.c %D%/lower_update.c %D%/lower_whole.c \
 	%D%/order.c \

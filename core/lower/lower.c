@@ -25,7 +25,7 @@ static void load_batch(struct zr_lowering *l)
 	uint64_t at = p->tokens, bytes = p->loss_rows - p->tokens;
 	l->batch = zr_low_whole_life(l, ZR_R_BATCH, p->loss_sum + p->loss_bytes);
 	zr_low_host(l, l->s->mode == ZR_SETUP_SAMPLE ? ZR_H_GIVEN : ZR_H_BATCH);
-	zr_low_arg(l, host_batch(l, at, bytes), ZR_WRITES);
+	zr_low_operand(l, ZR_O_BATCH_TOKENS, host_batch(l, at, bytes), ZR_WRITES);
 	if (!l->s->device_info.host_access)
 		zr_low_move(l, host_batch(l, at, bytes), zr_operand_part(l->batch, at, bytes), 0);
 }
@@ -49,16 +49,18 @@ static void decide(struct zr_lowering *l, int32_t call)
 	const struct zr_plan *p = &l->s->plan;
 	uint64_t scalars = (uint64_t)l->s->n_param_groups * sizeof(struct zr_scalars);
 	zr_low_host(l, call);
-	zr_low_arg(l, zr_mine(ZR_R_HOST, p->decided, p->scalars + scalars - p->decided),
-		   ZR_READS | ZR_WRITES);
+	zr_low_operand(l, ZR_O_DECIDE_DECIDED,
+		       zr_mine(ZR_R_HOST, p->decided, p->scalars + scalars - p->decided),
+		       ZR_READS | ZR_WRITES);
 }
 
 static void add_loss(struct zr_lowering *l)
 {
 	fetch_loss(l, l->s->plan.loss_sum);
 	zr_low_host(l, ZR_H_LOSS);
-	zr_low_arg(l, host_batch(l, l->s->plan.loss_sum, l->s->plan.loss_bytes), ZR_READS);
-	zr_low_arg(l, said(l), ZR_READS | ZR_WRITES);
+	zr_low_operand(l, ZR_O_LOSS_LOSS, host_batch(l, l->s->plan.loss_sum, l->s->plan.loss_bytes),
+		       ZR_READS);
+	zr_low_operand(l, ZR_O_LOSS_SAID, said(l), ZR_READS | ZR_WRITES);
 }
 
 /* ---- programs ---- */
@@ -144,9 +146,9 @@ static void boundary(struct zr_lowering *l)
 		zr_low_move(l, zr_mine(ZR_R_MEASURE, p->nonfinite, n * 4), counts, 0);
 	}
 	zr_low_host(l, ZR_H_MEASURE);
-	zr_low_arg(l, squares, ZR_READS);
-	zr_low_arg(l, counts, ZR_READS);
-	zr_low_arg(l, said(l), ZR_READS | ZR_WRITES);
+	zr_low_operand(l, ZR_O_MEASURE_SQUARES, squares, ZR_READS);
+	zr_low_operand(l, ZR_O_MEASURE_COUNTS, counts, ZR_READS);
+	zr_low_operand(l, ZR_O_MEASURE_SAID, said(l), ZR_READS | ZR_WRITES);
 	exchange_boundary(l);
 	decide(l, ZR_H_DECIDE);
 }

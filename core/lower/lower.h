@@ -108,8 +108,10 @@ static inline uint8_t zr_low_queue(const struct zr_lowering *l, int region)
 	return l->s->plan.region[region].store == ZR_STORE_DEVICE ? ZR_Q_COMPUTE : ZR_Q_HOST;
 }
 
-/* Begins an instruction; its operands follow. */
+/* Begins an instruction; its operands follow: first those that have names, ZR_O_*, in their order.
+ * Its queue counts where that may be either of two, see instr.def. */
 void zr_low_emit(struct zr_lowering *l, struct zr_instr i);
+void zr_low_operand(struct zr_lowering *l, int32_t name, struct zr_operand o, uint32_t access);
 void zr_low_arg(struct zr_lowering *l, struct zr_operand o, uint32_t access);
 
 /* A function of the session. */

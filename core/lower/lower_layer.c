@@ -30,26 +30,28 @@ static struct zr_operand converted(struct zr_lowering *l, int32_t unit)
 		return from;
 
 	struct zr_operand to = zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST,
-					  .queue = ZR_Q_COMPUTE,
-					  .dtype = s->types.dtype,
-					  .from = s->stored });
-	zr_low_arg(l, from, ZR_READS);
-	zr_low_arg(l, to, ZR_WRITES);
+	zr_low_emit(l, (struct zr_instr){
+			       .kind = ZR_I_CAST, .dtype = s->types.dtype, .from = s->stored });
+	zr_low_operand(l, ZR_O_CAST_FROM, from, ZR_READS);
+	zr_low_operand(l, ZR_O_CAST_TO, to, ZR_WRITES);
 	zr_low_arg(l, own_share(from), ZR_READS);
 	return to;
 }
 
-/* Its parameters, and, in the backward, where its gradients go. */
-static void layer_unit(struct zr_lowering *l, const struct layer *c, int32_t unit,
-		       struct zr_operand from)
+/* Parameters of its k-th unit, and, in the backward, where its gradients go. */
+static void layer_unit(struct zr_lowering *l, const struct layer *c, uint32_t k)
 {
+	int32_t unit = c->use->units[k];
 	int again = c->rows > 0, parts = l->s->plan.unit[unit].part > 0;
 	int backward = c->use->phase == ZR_BACKWARD && !l->s->frozen_unit[unit] && again == parts;
 	int first = backward && l->s->train_uses.first_grad[unit] == c->number;
-	struct zr_operand to = !backward ? zr_none() : again ? c->part : zr_low_gradient(l, unit);
-	zr_low_arg(l, from, ZR_READS);
-	zr_low_arg(l, to, first ? ZR_WRITES : ZR_READS | ZR_WRITES);
+	struct zr_operand to = zr_none();
+	if (backward)
+		to = again ? c->part : zr_low_gradient(l, unit);
+
+	zr_low_operand(l, zr_in_pair(ZR_O_LAYER_EACH_PARAM, k), l->part[k].recv, ZR_READS);
+	zr_low_operand(l, zr_in_pair(ZR_O_LAYER_EACH_DPARAM, k), to,
+		       first ? ZR_WRITES : ZR_READS | ZR_WRITES);
 }
 
 static struct zr_operand cache(struct zr_lowering *l, int32_t layer)
@@ -58,8 +60,6 @@ static struct zr_operand cache(struct zr_lowering *l, int32_t layer)
 	return bytes ? zr_mine(ZR_R_CACHE, zr_room(&l->cache, bytes), bytes) : zr_none();
 }
 
-/* The first five operands of a layer: in, out, saved, work, gradient of the activations or, in a
- * forward, the cache. */
 static void layer_activations(struct zr_lowering *l, const struct layer *c)
 {
 	const struct zr_use *use = c->use;
@@ -69,11 +69,23 @@ static void layer_activations(struct zr_lowering *l, const struct layer *c)
 	uint32_t changes = first ? ZR_WRITES : ZR_READS | ZR_WRITES;
 	if (backward && !l->work_grad.buffer)
 		l->work_grad = zr_low_buffer(l, ZR_R_WORK, l->s->plan.act_grad_bytes, 64);
-	zr_low_arg(l, use->layer ? zr_low_activation(l, place->in) : zr_none(), ZR_READS);
-	zr_low_arg(l, backward ? zr_none() : zr_low_activation(l, place->out), ZR_WRITES);
-	zr_low_arg(l, zr_low_activation(l, place->saved), backward ? changes : ZR_WRITES);
-	zr_low_arg(l, c->work, again ? ZR_READS | ZR_WRITES : ZR_WRITES);
-	zr_low_arg(l, backward ? l->work_grad : cache(l, use->layer), changes);
+
+	zr_low_operand(l, ZR_O_LAYER_IN, use->layer ? zr_low_activation(l, place->in) : zr_none(),
+		       ZR_READS);
+	zr_low_operand(l, ZR_O_LAYER_OUT, backward ? zr_none() : zr_low_activation(l, place->out),
+		       ZR_WRITES);
+	zr_low_operand(l, ZR_O_LAYER_SAVED, zr_low_activation(l, place->saved),
+		       backward ? changes : ZR_WRITES);
+	zr_low_operand(l, ZR_O_LAYER_WORK, c->work, again ? ZR_READS | ZR_WRITES : ZR_WRITES);
+	zr_low_operand(l, ZR_O_LAYER_GRAD_OR_CACHE, backward ? l->work_grad : cache(l, use->layer),
+		       changes);
+}
+
+static uint16_t layer_flags(const struct zr_lowering *l, const struct layer *c)
+{
+	if (c->use->phase == ZR_BACKWARD)
+		return ZR_F_BACKWARD;
+	return c->loss && l->s->mode == ZR_SETUP_SAMPLE ? ZR_F_LOGITS : 0;
 }
 
 static void call_layer(struct zr_lowering *l, const struct layer *c)
@@ -83,19 +95,18 @@ static void call_layer(struct zr_lowering *l, const struct layer *c)
 	uint64_t end = p->loss_sum + p->loss_bytes;
 	for (uint32_t k = 0; k < use->n_units; k++)
 		l->part[k].recv = converted(l, use->units[k]);
+
 	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_LAYER,
-					  .queue = ZR_Q_COMPUTE,
-					  .flags = use->phase == ZR_BACKWARD ? ZR_F_BACKWARD :
-						   c->loss && l->s->mode == ZR_SETUP_SAMPLE ?
-									       ZR_F_LOGITS :
-									       0,
+					  .flags = layer_flags(l, c),
 					  .number = use->layer,
 					  .block = c->row,
 					  .blocks = c->rows });
 	layer_activations(l, c);
 	for (uint32_t k = 0; k < use->n_units; k++)
-		layer_unit(l, c, use->units[k], l->part[k].recv);
-	zr_low_arg(l, zr_operand_part(l->batch, p->tokens, p->loss_rows - p->tokens), ZR_READS);
+		layer_unit(l, c, k);
+
+	zr_low_operand(l, zr_behind_pairs(ZR_O_LAYER_BATCH, use->n_units),
+		       zr_operand_part(l->batch, p->tokens, p->loss_rows - p->tokens), ZR_READS);
 	if (c->loss)
 		zr_low_arg(l, zr_operand_part(l->batch, p->loss_rows, end - p->loss_rows),
 			   ZR_WRITES);

@@ -78,8 +78,10 @@ static void measure(struct zr_lowering *l, int32_t unit, int64_t first, int64_t 
 	const struct zr_plan *p = &l->s->plan;
 	uint64_t block = (uint64_t)(l->s->layout.unit[unit].block + first);
 	int32_t region = on_host || l->s->device_info.host_ops ? ZR_R_HOST : ZR_R_MEASURE;
-	zr_low_arg(l, zr_mine(region, p->sumsq + block * 8, (uint64_t)n * 8), ZR_WRITES);
-	zr_low_arg(l, zr_mine(region, p->nonfinite + block * 4, (uint64_t)n * 4), ZR_WRITES);
+	zr_low_operand(l, ZR_O_ACCUMULATE_SQUARES,
+		       zr_mine(region, p->sumsq + block * 8, (uint64_t)n * 8), ZR_WRITES);
+	zr_low_operand(l, ZR_O_ACCUMULATE_COUNTS,
+		       zr_mine(region, p->nonfinite + block * 4, (uint64_t)n * 4), ZR_WRITES);
 }
 
 /* Blocks [first, first + n) of contributions into their sum. of: their number and types. */
@@ -96,10 +98,12 @@ static void accumulate(struct zr_lowering *l, int32_t u, struct zr_instr of, str
 	of.block = first;
 	of.blocks = n;
 	zr_low_emit(l, of);
-	zr_low_arg(l, from, ZR_READS);
-	zr_low_arg(l, sum, flags & ZR_F_STORE && !same ? ZR_WRITES : ZR_READS | ZR_WRITES);
-	zr_low_arg(l, of.from == ZR_F32 ? zr_none() : zr_operand_part(l->wide, 0, sum.bytes),
-		   ZR_WRITES);
+	zr_low_operand(l, ZR_O_ACCUMULATE_FROM, from, ZR_READS);
+	zr_low_operand(l, ZR_O_ACCUMULATE_SUM, sum,
+		       flags & ZR_F_STORE && !same ? ZR_WRITES : ZR_READS | ZR_WRITES);
+	zr_low_operand(l, ZR_O_ACCUMULATE_WIDE,
+		       of.from == ZR_F32 ? zr_none() : zr_operand_part(l->wide, 0, sum.bytes),
+		       ZR_WRITES);
 	if (flags & ZR_F_MEASURE)
 		measure(l, u, first, n, of.queue == ZR_Q_HOST);
 }
@@ -206,8 +210,8 @@ static struct zr_operand narrow(struct zr_lowering *l, struct zr_operand send, u
 					  .queue = host ? ZR_Q_HOST : ZR_Q_COMPUTE,
 					  .dtype = type,
 					  .from = ZR_F32 });
-	zr_low_arg(l, zr_operand_part(send, 0, bytes), ZR_READS);
-	zr_low_arg(l, to, ZR_WRITES);
+	zr_low_operand(l, ZR_O_CAST_FROM, zr_operand_part(send, 0, bytes), ZR_READS);
+	zr_low_operand(l, ZR_O_CAST_TO, to, ZR_WRITES);
 	return to;
 }
 

@@ -112,13 +112,16 @@ static void subgroup_call(struct zr_lowering *l, int32_t kind, int32_t number)
 	zr_low_emit(l, (struct zr_instr){ .kind = (uint8_t)kind,
 					  .number = number,
 					  .queue = zr_low_queue(l, ZR_R_MASTER) });
-	zr_low_arg(l, zr_low_datum(l, p, ZR_D_MASTER), change);
-	zr_low_arg(l, zr_low_datum(l, p, ZR_D_GRAD), ZR_READS);
-	zr_low_arg(l, zr_low_datum(l, p, ZR_D_LOWP),
-		   s->types.master == ZR_MASTER_FP32 ? (optimize ? ZR_WRITES : 0) : change);
-	zr_low_arg(l, l->chunk, ZR_WRITES);
-	zr_low_arg(l, l->scalars, ZR_READS);
-	zr_low_arg(l, l->sums, ZR_WRITES);
+	uint32_t copy = change;
+	if (s->types.master == ZR_MASTER_FP32)
+		copy = optimize ? ZR_WRITES : 0;
+
+	zr_low_operand(l, ZR_O_OPTIMIZE_MASTER, zr_low_datum(l, p, ZR_D_MASTER), change);
+	zr_low_operand(l, ZR_O_OPTIMIZE_GRAD, zr_low_datum(l, p, ZR_D_GRAD), ZR_READS);
+	zr_low_operand(l, ZR_O_OPTIMIZE_COPY, zr_low_datum(l, p, ZR_D_LOWP), copy);
+	zr_low_operand(l, ZR_O_OPTIMIZE_CHUNK, l->chunk, ZR_WRITES);
+	zr_low_operand(l, ZR_O_OPTIMIZE_SCALARS, l->scalars, ZR_READS);
+	zr_low_operand(l, ZR_O_OPTIMIZE_SUMS, l->sums, ZR_WRITES);
 	for (int d = ZR_D_STATE; d < s->plan.staging.n_data; d++)
 		if (zr_subgroup_has(s, p, d))
 			zr_low_arg(l, zr_low_datum(l, p, d), change);
@@ -131,8 +134,7 @@ void zr_low_secure(struct zr_lowering *l, int32_t number)
 		return;
 	const struct zr_subgroup *p = &l->p->subgroup[number];
 	l->unit = p->unit;
-	zr_low_emit(l,
-		    (struct zr_instr){ .kind = ZR_I_SECURE, .queue = ZR_Q_HOST, .number = number });
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_SECURE, .number = number });
 	for (int d = 0; d < l->s->plan.staging.n_data; d++)
 		if (d != ZR_D_GRAD && zr_subgroup_has(l->s, p, d) && kept(l, p, d).bytes)
 			zr_low_arg(l, kept(l, p, d), ZR_READS);
@@ -229,6 +231,7 @@ void zr_low_partial(struct zr_lowering *l)
 			     p->arrived, ZR_H_ADD, some);
 	}
 	zr_low_host(l, ZR_H_TOTALS);
-	zr_low_arg(l, sums, ZR_READS | ZR_WRITES);
-	zr_low_arg(l, zr_mine(ZR_R_HOST, p->totals, p->call - p->totals), ZR_WRITES);
+	zr_low_operand(l, ZR_O_TOTALS_SUMS, sums, ZR_READS | ZR_WRITES);
+	zr_low_operand(l, ZR_O_TOTALS_TOTALS, zr_mine(ZR_R_HOST, p->totals, p->call - p->totals),
+		       ZR_WRITES);
 }

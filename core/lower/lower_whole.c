@@ -89,11 +89,11 @@ static void master(struct zr_lowering *l, int32_t kind, const struct chunk *c,
 					  .number = number,
 					  .blocks = p->n,
 					  .queue = zr_low_queue(l, ZR_R_MASTER) });
-	zr_low_arg(l, part(l, c, 0, p->first - c->first, p->n),
-		   load ? ZR_WRITES : ZR_READS | ZR_WRITES);
-	zr_low_arg(l, zr_low_datum(l, p, ZR_D_MASTER), other);
-	zr_low_arg(l, zr_low_datum(l, p, ZR_D_LOWP),
-		   l->s->types.master == ZR_MASTER_FP32 && load ? 0 : other);
+	zr_low_operand(l, ZR_O_LOAD_VALUES, part(l, c, 0, p->first - c->first, p->n),
+		       load ? ZR_WRITES : ZR_READS | ZR_WRITES);
+	zr_low_operand(l, ZR_O_LOAD_MASTER, zr_low_datum(l, p, ZR_D_MASTER), other);
+	zr_low_operand(l, ZR_O_LOAD_COPY, zr_low_datum(l, p, ZR_D_LOWP),
+		       l->s->types.master == ZR_MASTER_FP32 && load ? 0 : other);
 }
 
 /* A chunk from where this rank holds it. */
@@ -167,9 +167,10 @@ static void update(struct zr_lowering *l, int32_t tensor)
 	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_WHOLE,
 					  .number = tensor,
 					  .queue = zr_low_queue(l, ZR_R_WHOLE) });
-	zr_low_arg(l, all_of(l, &all, TO_OWNER), ZR_READS | ZR_WRITES);
-	zr_low_arg(l, zr_operand_part(l->matrix, p->work, p->work_bytes), ZR_WRITES);
-	zr_low_arg(l, l->whole_scalars, ZR_READS);
+	zr_low_operand(l, ZR_O_WHOLE_MATRIX, all_of(l, &all, TO_OWNER), ZR_READS | ZR_WRITES);
+	zr_low_operand(l, ZR_O_WHOLE_WORK, zr_operand_part(l->matrix, p->work, p->work_bytes),
+		       ZR_WRITES);
+	zr_low_operand(l, ZR_O_WHOLE_SCALARS, l->whole_scalars, ZR_READS);
 }
 
 static void give_back(struct zr_lowering *l, int32_t tensor, int owner)

@@ -13,13 +13,8 @@ const char *const zr_lowered_name[ZR_LOWERED] = {
 };
 
 const char *const zr_instr_name[ZR_I_KINDS] = {
-	[ZR_I_HOST] = "call",       [ZR_I_LAYER] = "layer",
-	[ZR_I_COPY] = "copy",       [ZR_I_READ] = "read",
-	[ZR_I_WRITE] = "write",     [ZR_I_COLLECTIVE] = "collective",
-	[ZR_I_CAST] = "cast",       [ZR_I_ACCUMULATE] = "accumulate",
-	[ZR_I_SECURE] = "secure",   [ZR_I_OPTIMIZE] = "optimize",
-	[ZR_I_PARTIAL] = "partial", [ZR_I_LOAD] = "load",
-	[ZR_I_STORE] = "store",     [ZR_I_WHOLE] = "whole",
+#define ZR_INSTR(kind, name, queue, begin, ...) name,
+#include "core/lower/instr.def"
 };
 
 const char *const zr_queue_name[ZR_QUEUES] = {
@@ -46,17 +41,22 @@ const struct zr_program *zr_record_of(const struct zr_setup *s, int32_t id)
 static const char *part_of(const struct zr_lowered *p, const struct zr_instr *i)
 {
 	static const char *const call[] = {
-		[ZR_H_BEGIN] = "targets",   [ZR_H_RATES] = "learning rates",
-		[ZR_H_BATCH] = "batch",     [ZR_H_GIVEN] = "batch",
-		[ZR_H_LOSS] = "loss",       [ZR_H_MEASURE] = "sums of squares",
-		[ZR_H_DECIDE] = "decision", [ZR_H_TOTALS] = "sums over parameters",
+#define ZR_HOST_CALL(call, what, begin, ...) what,
+#include "core/lower/instr.def"
 	};
 	if (i->kind == ZR_I_HOST && call[i->number])
 		return call[i->number];
-	return p->id == ZR_S_BOUNDARY || p->id == ZR_S_MEET ? "exchange of loss and norm" :
-	       p->id == ZR_S_UPDATE                         ? "update" :
-	       p->id == ZR_S_VALUES                         ? "publish" :
-							      zr_instr_name[i->kind];
+	switch (p->id) {
+	case ZR_S_BOUNDARY:
+	case ZR_S_MEET:
+		return "exchange of loss and norm";
+	case ZR_S_UPDATE:
+		return "update";
+	case ZR_S_VALUES:
+		return "publish";
+	default:
+		return zr_instr_name[i->kind];
+	}
 }
 
 /* The use that an operation runs, or is beside; NULL: another kind. */

@@ -18,8 +18,8 @@ static int is_copied(const struct zr_session *s, int32_t region)
 		const struct zr_lowered *p = &s->setup->lowered[id];
 		for (int32_t i = 0; i < p->n; i++) {
 			const struct zr_operand *o = &p->operand[p->instr[i].first];
-			if (p->instr[i].kind == ZR_I_COPY &&
-			    (o[0].region == region || o[1].region == region))
+			if (p->instr[i].kind == ZR_I_COPY && (o[ZR_O_COPY_FROM].region == region ||
+							      o[ZR_O_COPY_TO].region == region))
 				return 1;
 		}
 	}

@@ -69,7 +69,7 @@ static int store_of(const struct shuffle *h, int32_t i)
 	const struct zr_instr *in = &h->p->instr[i];
 	if (in->queue != ZR_Q_STORE)
 		return -1;
-	int32_t region = h->p->operand[in->first + (in->kind == ZR_I_WRITE)].region;
+	int32_t region = h->p->operand[in->first + zr_stored(in)].region;
 	return h->s->setup->plan.region[region].store - ZR_STORE_OPTIMIZER;
 }
 
@@ -163,10 +163,10 @@ static void count_successors(struct shuffle *h)
 		h->first[p->dep[k] + 1] += k != h->cut;
 	for (int32_t i = 0; i < p->n; i++)
 		h->first[i + 1] += h->first[i];
-	int32_t *at = malloc(((size_t)p->n + 1) * sizeof *at);
-	if (!at)
+	int32_t *free_place = malloc(((size_t)p->n + 1) * sizeof *free_place);
+	if (!free_place)
 		abort();
-	memcpy(at, h->first, (size_t)p->n * sizeof *at);
+	memcpy(free_place, h->first, (size_t)p->n * sizeof *free_place);
 	for (int32_t j = 0; j < p->n; j++) {
 		const struct zr_instr *in = &p->instr[j];
 		const int32_t behind = in->after + in->n_after - in->n_behind;
@@ -175,9 +175,9 @@ static void count_successors(struct shuffle *h)
 			if (k == h->cut)
 				h->left[j]--;
 			else
-				h->next[at[p->dep[k]]++] = k < behind ? j : ~j;
+				h->next[free_place[p->dep[k]]++] = k < behind ? j : ~j;
 	}
-	free(at);
+	free(free_place);
 }
 
 static void prepare(struct shuffle *h)

@@ -20,8 +20,8 @@ static void turn_over(struct zr_lowering *l, struct zr_operand from, struct zr_o
 	zr_low_emit(l,
 		    (struct zr_instr){
 			    .kind = ZR_I_CAST, .queue = ZR_Q_HOST, .dtype = ZR_U8, .from = ZR_U8 });
-	zr_low_arg(l, from, ZR_READS);
-	zr_low_arg(l, to, ZR_WRITES);
+	zr_low_operand(l, ZR_O_CAST_FROM, from, ZR_READS);
+	zr_low_operand(l, ZR_O_CAST_TO, to, ZR_WRITES);
 }
 
 /* Where the host can reach what is gathered. */
@@ -53,7 +53,7 @@ int __wrap_zr_begin_cast(struct zr_session *s, const struct zr_call *c)
 {
 	if (c->i->dtype != ZR_U8)
 		return __real_zr_begin_cast(s, c);
-	for (uint64_t i = 0; i < c->o[0].bytes; i++)
-		c->at[1][i] = (char)~c->at[0][i];
+	for (uint64_t i = 0; i < c->o[ZR_O_CAST_FROM].bytes; i++)
+		c->at[ZR_O_CAST_TO][i] = (char)~c->at[ZR_O_CAST_FROM][i];
 	return 0;
 }

@@ -47,7 +47,7 @@ static void point_tensors(const struct costs *c, const struct zr_instr *i)
 	int n = 0;
 	for (uint32_t k = 0; k < l->n_units; k++) {
 		const struct zr_unit_place *u = &c->s->layout.unit[l->units[k]];
-		const struct zr_operand *grad = &o[6 + 2 * k];
+		const struct zr_operand *grad = &o[zr_in_pair(ZR_O_LAYER_EACH_DPARAM, k)];
 		for (int32_t t = 0; t < u->count; t++, n++) {
 			c->param[n] = nowhere(64 + 2 * (uint64_t)n);
 			c->dparam[n] = grad->bytes ? nowhere(65 + 2 * (uint64_t)n) : NULL;
@@ -128,7 +128,7 @@ static double transfer(struct costs *c, const struct zr_instr *i)
 	const struct zr_operand *o = &c->p->operand[i->first];
 	const int reads = i->kind == ZR_I_READ;
 	const double bytes = (double)o->bytes;
-	const int32_t region = reads ? o[0].region : o[1].region;
+	const int32_t region = o[zr_stored(i)].region;
 	if (c->s->plan.region[region].tier != ZR_TIER_DISK)
 		return zr_tally_bytes(&c->tally, 2 * bytes);
 	*(reads ? &c->f->read : &c->f->written) += o->bytes;
@@ -138,7 +138,7 @@ static double transfer(struct costs *c, const struct zr_instr *i)
 /* A store that keeps checksums reads what it moves, with the processors that compute. */
 static double checksums(struct costs *c, const struct zr_instr *i)
 {
-	const struct zr_operand *o = &c->p->operand[i->first + (i->kind == ZR_I_WRITE)];
+	const struct zr_operand *o = &c->p->operand[i->first + zr_stored(i)];
 	const int store = c->s->plan.region[o->region].store;
 	if (!c->s->device_info.host_ops || store < ZR_STORE_OPTIMIZER)
 		return 0;
@@ -151,7 +151,7 @@ static double copy(struct costs *c, const struct zr_instr *i)
 {
 	const struct zr_operand *o = &c->p->operand[i->first];
 	const double bytes = (double)(i->block * i->blocks);
-	const int to_device = c->s->plan.region[o[1].region].tier == ZR_TIER_DEVICE;
+	const int to_device = c->s->plan.region[o[ZR_O_COPY_TO].region].tier == ZR_TIER_DEVICE;
 	const char *way = to_device ? "to_device" : "from_device";
 	double s = c->s->device_info.host_ops ?
 			   0 :
@@ -197,8 +197,8 @@ static double collective(struct costs *c, const struct zr_instr *i)
 		return exchange(c, i, 1, 0);
 
 	for (int64_t k = 0; k < i->blocks; k++) {
-		sent += (double)o[2 * k].bytes;
-		got += (double)o[2 * k + 1].bytes;
+		sent += (double)o[zr_in_pair(ZR_O_COLLECTIVE_EACH_SENT, k)].bytes;
+		got += (double)o[zr_in_pair(ZR_O_COLLECTIVE_EACH_RECEIVED, k)].bytes;
 	}
 	whole = sent > got ? sent : got;
 	return exchange(c, i, whole, i->number == ZR_COMM_ALL_REDUCE ? 2 * whole : whole);

@@ -27,10 +27,12 @@ static uint64_t update_bytes(const struct zr_setup *s)
 		uint64_t others = (uint64_t)zr_group_ranks(s, i->group) - 1;
 		if (i->kind != ZR_I_COLLECTIVE || i->number == ZR_COMM_FENCE)
 			continue;
-		for (int64_t k = 0; k < i->blocks; k++)
-			sum += i->number == ZR_COMM_ALL_GATHER ? others * o[2 * k].bytes :
-			       i->root != s->process.rank      ? o[2 * k + 1].bytes :
-								 0;
+		for (int64_t k = 0; k < i->blocks; k++) {
+			if (i->number == ZR_COMM_ALL_GATHER)
+				sum += others * o[zr_in_pair(ZR_O_COLLECTIVE_EACH_SENT, k)].bytes;
+			else if (i->root != s->process.rank)
+				sum += o[zr_in_pair(ZR_O_COLLECTIVE_EACH_RECEIVED, k)].bytes;
+		}
 	}
 	return sum;
 }

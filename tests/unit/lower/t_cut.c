@@ -137,7 +137,8 @@ static void check_decided(const struct zr_lowered *p, struct count *c)
 			rates = j;
 		if (p->instr[j].kind != ZR_I_OPTIMIZE && p->instr[j].kind != ZR_I_PARTIAL)
 			continue;
-		const struct zr_operand *scalars = &p->operand[p->instr[j].first + 4];
+		const struct zr_operand *scalars =
+			&p->operand[p->instr[j].first + ZR_O_OPTIMIZE_SCALARS];
 		assert_true(scalars->region >= 0 && scalars->bytes && scalars->access == ZR_READS);
 		assert_true(rates < 0 || comes_after(p, j, rates));
 		c->decided += rates >= 0;

@@ -306,18 +306,18 @@ static void walk_use(struct walk *w, const struct zr_instr *in)
 	int loss = i == (int32_t)w->s->decl.n_layers - 1;
 	for (int after = 0; after < 2; after++) {
 		if (i > 0)
-			expect(w, &o[0], w->s->layer_bytes[i - 1].out, OUT_OF + i - 1);
+			expect(w, &o[ZR_O_LAYER_IN], w->s->layer_bytes[i - 1].out, OUT_OF + i - 1);
 		if (backward && !loss)
-			expect(w, &o[2], b->saved, SAVED_OF + i);
+			expect(w, &o[ZR_O_LAYER_SAVED], b->saved, SAVED_OF + i);
 		if (after)
 			break;
 		mark_others(w, in);
 		if (!backward)
-			mark(w, &o[1], OUT_OF + i);
+			mark(w, &o[ZR_O_LAYER_OUT], OUT_OF + i);
 		if (!backward || loss)
-			mark(w, &o[2], SAVED_OF + i);
+			mark(w, &o[ZR_O_LAYER_SAVED], SAVED_OF + i);
 		if (!backward)
-			expect(w, &o[1], b->out, OUT_OF + i);
+			expect(w, &o[ZR_O_LAYER_OUT], b->out, OUT_OF + i);
 	}
 }
 
@@ -328,8 +328,8 @@ static void walk_hop(struct walk *w, const struct zr_instr *in, const struct zr_
 	const struct zr_operand *o = &w->p->operand[in->first];
 	int who = (m->saved ? SAVED_OF : OUT_OF) + m->layer;
 	assert_int_equal(in->n, 2);
-	expect(w, &o[0], m->saved ? b->saved : b->out, who);
-	mark(w, &o[1], who);
+	expect(w, &o[ZR_O_COPY_FROM], m->saved ? b->saved : b->out, who);
+	mark(w, &o[ZR_O_COPY_TO], who);
 }
 
 static const struct zr_act_move *move_of(const struct walk *w, const struct zr_instr *in)

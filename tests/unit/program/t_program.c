@@ -98,7 +98,8 @@ static void walk_layers(const struct zr_setup *s, const struct zr_lowered *p)
 		for (uint32_t k = 0; k < layer->n_units; k++) {
 			int64_t blocks = s->layout.unit[layer->units[k]].blocks;
 			int64_t N = s->process.world;
-			const struct zr_operand *full = &o[5 + 2 * k], *grad = &o[6 + 2 * k];
+			const struct zr_operand *full = &o[zr_in_pair(ZR_O_LAYER_EACH_PARAM, k)];
+			const struct zr_operand *grad = &o[zr_in_pair(ZR_O_LAYER_EACH_DPARAM, k)];
 			assert_true(full->whose != ZR_MINE ||
 				    full->bytes >= (uint64_t)blocks * 2048 * size);
 			if (in->flags & ZR_F_BACKWARD && grad->region == ZR_R_GRAD_BUFFER)
