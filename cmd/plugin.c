@@ -298,12 +298,12 @@ static int find_role(const char **name, const char **role, struct zr_error *err)
 		*role = s.role;
 		return role_of_id(&s, err);
 	}
-	for (int i = 0; zr_roles[i] && !*role; i++)
-		if (strlen(zr_roles[i]) == (size_t)(slash - *name) &&
-		    !strncmp(zr_roles[i], *name, (size_t)(slash - *name)) &&
-		    !strpbrk(slash + 1, "/."))
-			*role = zr_roles[i];
-	*name = *role ? slash + 1 : *name;
+
+	const struct zr_role *named = zr_role_find(*name, (size_t)(slash - *name));
+	if (!named || strpbrk(slash + 1, "/."))
+		return 0;
+	*role = named->name;
+	*name = slash + 1;
 	return 0;
 }
 

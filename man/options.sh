@@ -6,12 +6,12 @@
 # is out of date.
 set -e
 zeroth=$1 plugins=$2 page=$3
+roles=$(dirname "$0")/../core/plugin/roles.def
 export ZEROTH_PLUGIN_PATH=$plugins
 {
 	sed '/^\.\\" BEGIN OPTIONS/q' "$page"
 	"$zeroth" plugin info --mdoc
-	for role in boot comm device model adapter data zero offload optimizer scheduler precision activation \
-		codec monitor; do
+	for role in $(sed -n 's/^ROLE(\([a-z]*\),.*/\1/p' "$roles"); do
 		for so in "$plugins/$role"/*.so; do
 			[ ! -e "$so" ] || "$zeroth" plugin info --mdoc "$role/$(basename "$so" .so)"
 		done

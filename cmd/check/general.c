@@ -34,24 +34,21 @@ void zr_test_descriptor(struct zr_check *c)
 {
 	const struct zr_desc *d = c->plugin->desc;
 	const char *lack;
-	int known = 0;
 	has_text(c, "version", d->version);
 	has_text(c, "license", d->license);
 	has_text(c, "summary", d->summary);
 	if (!*d->id || strspn(d->id, "abcdefghijklmnopqrstuvwxyz0123456789_-") != strlen(d->id))
 		zr_check_fail(c, "its id \"%s\" has other characters than a-z, 0-9, _ and -",
 			      d->id);
-	for (int i = 0; zr_roles[i]; i++)
-		known |= !strcmp(zr_roles[i], d->role);
-	if (!known)
+	if (!zr_role_find(d->role, strlen(d->role)))
 		zr_check_fail(c, "its role \"%s\" is unknown; see `zeroth plugin list`", d->role);
 	if (d->flags)
 		zr_check_fail(c, "flags of its descriptor are 0x%x, expected 0", d->flags);
 	for (const struct zr_iface *f = d->ifaces; f->id; f++) {
-		const struct zr_calls *k = zr_calls_of(f->id);
+		const struct zr_role *role = zr_role_of_iface(f->id);
 		if (!f->vtbl)
 			zr_check_fail(c, "its interface %s has no table", f->id);
-		if (k->id && f->vtbl && (lack = zr_calls_lack(k, f->vtbl)))
+		if (f->vtbl && (lack = zr_role_lacks(role, f->vtbl)))
 			zr_check_fail(c,
 				      "%s: function %s is NULL, and it is not optional; write "
 				      "it",

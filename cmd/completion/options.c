@@ -137,27 +137,23 @@ static void find_naming(struct naming *w, const char *const *words, int n)
 
 /* ---- sections, keys, values ------------------------------------------------------- */
 
-static const char *const more_sections[] = {
-	"device.host",        "comm.host", "offload.optimizer", "offload.gradient", "offload.param",
-	"offload.activation", NULL,
-};
+static void list_section(const struct zr_candidates *c, const char *section, const char *doc)
+{
+	char word[80];
+	snprintf(word, sizeof word, "%s.", section);
+	zr_candidate(c, word, doc);
+}
 
 static void list_sections(const struct zr_candidates *c, const char *const *words, int n)
 {
 	struct naming w = { .list = c };
-	char word[80];
-	for (const struct zr_core_table *t = zr_core_tables; t->section; t++) {
-		snprintf(word, sizeof word, "%s.", t->section);
-		zr_candidate(c, word, t->doc);
-	}
-	for (int i = 0; zr_roles[i]; i++) {
-		snprintf(word, sizeof word, "%s.", zr_roles[i]);
-		if (strcmp(zr_roles[i], "codec") && strcmp(zr_roles[i], "offload"))
-			zr_candidate(c, word, NULL);
-	}
-	for (int i = 0; more_sections[i]; i++) {
-		snprintf(word, sizeof word, "%s.", more_sections[i]);
-		zr_candidate(c, word, NULL);
+	for (const struct zr_core_table *t = zr_core_tables; t->section; t++)
+		list_section(c, t->section, t->doc);
+	for (const struct zr_role *r = zr_roles; r->name; r++) {
+		if (r->need != ZR_ROLE_UNUSED && !r->has_no_plain)
+			list_section(c, r->name, NULL);
+		for (int i = 0; r->section[i]; i++)
+			list_section(c, r->section[i], NULL);
 	}
 	find_naming(&w, words, n);
 }
@@ -220,15 +216,6 @@ static int tables_of(const char *section, const char *role, const char *const *w
 	return found;
 }
 
-static const char *role_of(const char *section)
-{
-	const size_t len = strcspn(section, ".");
-	for (int i = 0; zr_roles[i]; i++)
-		if (strlen(zr_roles[i]) == len && !strncmp(zr_roles[i], section, len))
-			return zr_roles[i];
-	return len == 4 && !strncmp(section, "eval", 4) ? "data" : NULL;
-}
-
 void zr_complete_option(const struct zr_candidates *c, const char *const *words, int n)
 {
 	const char *equals = strchr(c->begin, '='), *dot = NULL;
@@ -244,7 +231,8 @@ void zr_complete_option(const struct zr_candidates *c, const char *const *words,
 
 	snprintf(section, sizeof section, "%.*s", (int)(dot - c->begin), c->begin);
 	snprintf(key, sizeof key, "%.*s", (int)(c->begin + key_end - dot - 1), dot + 1);
-	const char *role = role_of(section);
+	const struct zr_role *of = zr_section_role(section);
+	const char *role = of ? of->name : NULL;
 	snprintf(word, sizeof word, "%s.plugin=", section);
 	if (role && !equals)
 		zr_candidate(c, word, "which plugin it is");

@@ -22,10 +22,6 @@
 
 #define NAME_MOST 63
 
-static const char *const roles[] = { "activation", "adapter", "boot",    "comm",      "data",
-				     "model",      "monitor", "offload", "optimizer", "precision",
-				     "scheduler",  "zero",    NULL };
-
 /* A file that is written, and the templates that it comes from, one after the other. */
 enum { FROM = 3 };
 static const struct part {
@@ -49,16 +45,16 @@ struct plan {
 /* Copies text with what stands for names replaced. */
 static void fill(const struct plan *p, const char *text, FILE *out)
 {
+	const struct zr_role *role = zr_role_find(p->role, strlen(p->role));
+	const char *section = role->has_no_plain ? role->section[0] : role->name;
+	const int named = role->is_named && role->need == ZR_ROLE_OPTIONAL;
 	const struct {
 		const char *mark, *name, *more;
 	} marks[] = {
 		{ "@ID@", p->id, "" },
 		{ "@ROLE@", p->role, "" },
-		/* several monitors may be active: each has a name; stores say what they hold */
-		{ "@SECTION@", p->role,
-		  !strcmp(p->role, "monitor") ? ".mine" :
-		  !strcmp(p->role, "offload") ? ".optimizer" :
-						"" },
+		/* several monitors may be active, so each has a name */
+		{ "@SECTION@", section, named ? ".mine" : "" },
 	};
 	while (*text) {
 		size_t i = 0;
@@ -122,21 +118,32 @@ static int write_part(const struct plan *p, int i, struct zr_error *err)
 	return rc;
 }
 
+/* Its template is ROLE.c. */
+static int has_template(const char *role)
+{
+	char file[64];
+	snprintf(file, sizeof file, "%s.c", role);
+	for (const struct zr_template *t = zr_templates; t->name; t++)
+		if (!strcmp(t->name, file))
+			return 1;
+	return 0;
+}
+
 static int known_role(const char *role, struct zr_error *err)
 {
 	char list[160] = "";
+	if (zr_role_find(role, strlen(role)) && has_template(role))
+		return 0;
 	if (!strcmp(role, "device"))
 		return zr_err(err, ZR_EINVAL,
 			      "there is no template of a device: it has all "
 			      "operations of zeroth/device.h, which no short source can show; "
 			      "begin with a copy of plugins/device/cpu of Zeroth's sources");
 
-	for (int i = 0; roles[i]; i++) {
+	for (const struct zr_role *r = zr_roles; r->name; r++) {
 		size_t n = strlen(list);
-		if (!strcmp(roles[i], role))
-			return 0;
-
-		snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", roles[i]);
+		if (has_template(r->name))
+			snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", r->name);
 	}
 	return zr_err(err, ZR_EINVAL, "there is no template for role '%s', but for %s", role, list);
 }

@@ -156,8 +156,8 @@ static inline int zr_section_gives(const struct zr_section *s, const struct zr_o
 	return !s->like || o->flags & ZR_O_GROUP;
 }
 
-/* All that begin with "offload.", in the order of enum zr_store, and NULL. */
-extern const char *const zr_offload_sections[];
+/* The role of "ROLE", "ROLE.NAME" or "eval.NAME"; NULL: none. */
+const struct zr_role *zr_section_role(const char *section);
 
 /* If not NULL: may put what an unknown key, or section without a key, is called here in a
  * message. */

@@ -61,6 +61,13 @@ struct zr_given *zr_given_last(const struct zr_config *cfg, enum zr_given_layer 
 			       const char *section, const char *key);
 /* config_pretrained.c: what the directory of [model] path says, as lines. */
 int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err);
+/* config_names.c: whether a line's section may be there, and all that a run needs are. */
+int zr_section_check(const struct zr_given *g, struct zr_error *err);
+int zr_sections_check_all_there(const struct zr_config *cfg, struct zr_error *err);
+/* Whether it is [eval.NAME], or was meant to be. */
+int zr_section_is_eval(const char *section);
+/* Core's table of a section; NULL: it is none of core. */
+const struct zr_core_table *zr_core_table_of(const char *section);
 /* config_sections.c: makes the parts. */
 int zr_sections_make(struct zr_config *cfg, struct zr_error *err);
 struct zr_config_part *zr_part_find(const struct zr_config *cfg, const char *name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * config_sections.c - from lines to sections: known names, their plugins, and every value by its
- * table.
+ * config_sections.c - from lines to sections: each gets the plugin that its lines name, and every
+ * value by the table of core or of that plugin. config_names.c says which sections may be there.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -10,150 +10,68 @@
 #include "core/base/log.h"
 #include "core/config/config_impl.h"
 
-int (*zr_spelling)(const char *section, const char *key, const char *value, char *hint,
-		   size_t room);
+/* ---- which sections there are ----------------------------------------------------- */
 
-static const struct zr_core_table *core_table(const char *section)
+/* The first line of the section in the highest layer that has one. */
+static const struct zr_given *first_line(const struct zr_config *cfg, const char *section)
 {
-	const struct zr_core_table *t = zr_core_tables;
-	while (t->section && strcmp(t->section, section))
-		t++;
-	return t->section ? t : NULL;
+	const struct zr_given *first = NULL;
+	for (const struct zr_given *g = cfg->given; g; g = g->next)
+		if (!strcmp(g->section, section) && (!first || g->layer > first->layer))
+			first = g;
+	return first;
 }
 
-static int is_eval(const char *section)
-{
-	return !strcmp(section, "eval") || !strncmp(section, "eval.", 5);
-}
-
-/* The role of "role" or "role.name"; NULL: none. */
-static const char *role_of(const char *section)
-{
-	section = is_eval(section) ? "data" : section;
-	size_t len = strcspn(section, ".");
-	for (int i = 0; zr_roles[i]; i++)
-		if (strlen(zr_roles[i]) == len && !strncmp(zr_roles[i], section, len))
-			return zr_roles[i];
-	return NULL;
-}
-
-static int unknown_section(const struct zr_given *g, struct zr_error *err)
-{
-	const char *names[32], *near;
-	char head[64], hint[256] = "";
-	int n = 0;
-	for (const struct zr_core_table *t = zr_core_tables; t->section; t++)
-		names[n++] = t->section;
-	for (int i = 0; zr_roles[i]; i++)
-		names[n++] = zr_roles[i];
-	snprintf(head, sizeof head, "%.*s", (int)strcspn(g->section, "."), g->section);
-	near = zr_nearest(head, names, n);
-	if (near)
-		snprintf(hint, sizeof hint, "; did you mean [%s]?", near);
-	else if (zr_spelling)
-		zr_spelling(g->section, g->key, g->value, hint, sizeof hint);
-	if (g->layer == ZR_LAYER_OVERRIDE && g->key)
-		return zr_given_bad(g, err, "unknown section [%s]%s", g->section, hint);
-	return zr_err(err, ZR_EINVAL, "%s: unknown section [%s]%s", g->place, g->section, hint);
-}
-
-const char *const zr_offload_sections[] = { "offload.optimizer", "offload.gradient",
-					    "offload.param", "offload.activation", NULL };
-
-static int is_store(const char *section)
-{
-	const char *const *name = zr_offload_sections;
-	while (*name && strcmp(*name, section))
-		name++;
-	return *name != NULL;
-}
-
-static int check_name(const struct zr_given *g, struct zr_error *err)
-{
-	const char *role = role_of(g->section), *dot = strchr(g->section, '.');
-	if (core_table(g->section))
-		return 0;
-	if (!role)
-		return unknown_section(g, err);
-	if (!strcmp(role, "codec"))
-		return zr_given_bad(g, err,
-				    "nothing encodes what ranks exchange yet; take the "
-				    "section out");
-	if (!dot && is_eval(g->section))
-		return zr_given_bad(g, err, "a set to evaluate on has a name: [eval.NAME]");
-	if (!strcmp(role, "offload") && !is_store(g->section))
-		return zr_err(err, ZR_EINVAL,
-			      "%s: [%s] plugin: nothing lies in a section of this "
-			      "name; there are [offload.optimizer], [offload.gradient], "
-			      "[offload.param] and [offload.activation]",
-			      g->place, g->section);
-	if (!dot || !strcmp(g->section, "device.host") || !strcmp(g->section, "comm.host"))
-		return 0;
-	if (!strstr("data monitor offload optimizer", role))
-		return zr_given_bad(g, err,
-				    "there is one section [%s]; only data, monitor, "
-				    "offload, optimizer and eval have named ones, and "
-				    "[device.host] and [comm.host]",
-				    role);
-	if (!dot[1] ||
-	    strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
-		    strlen(dot + 1))
-		return zr_given_bad(g, err, "a section's name has letters, digits, _ and -");
-	return 0;
-}
-
-static void add_part(struct zr_config *cfg, const char *name, const char *role)
+/* role NULL: a section of core. */
+static void add_part(struct zr_config *cfg, const char *name, const struct zr_role *role)
 {
 	if (zr_part_find(cfg, name))
 		return;
+
 	struct zr_config_part *p = &cfg->part[cfg->n++];
-	p->s = (struct zr_section){ .name = name, .role = role, .sequences = ZR_AUTO_COUNT };
-	if (!role)
-		p->s.table = core_table(name)->table;
-	for (const struct zr_given *g = cfg->given; g; g = g->next)
-		if (!strcmp(g->section, name) && (!p->first || g->layer > p->first->layer))
-			p->first = g;
+	p->s = (struct zr_section){ .name = name, .sequences = ZR_AUTO_COUNT };
+	if (role)
+		p->s.role = role->name;
+	else
+		p->s.table = zr_core_table_of(name)->table;
+	p->first = first_line(cfg, name);
 }
 
-/* Core's own, then role by role, the nameless one first. A store that only the defaults have is
- * there on demand. */
+/* Of the role, those with a name or the one without. A section of a list, as [offload.param], that
+ * only the defaults have is there on demand: see zr_config_demand. */
+static void add_parts_of(struct zr_config *cfg, const struct zr_role *role, int with_a_name)
+{
+	for (const struct zr_given *g = cfg->given; g; g = g->next) {
+		const int has_a_name = strchr(g->section, '.') != NULL;
+		const int on_demand = role->has_no_plain && g->layer == ZR_LAYER_DEFAULTS;
+		if (zr_section_role(g->section) == role && has_a_name == with_a_name && !on_demand)
+			add_part(cfg, g->section, role);
+	}
+}
+
+/* Core's own, then role by role, the one without a name first. */
 static int list_parts(struct zr_config *cfg, struct zr_error *err)
 {
 	for (const struct zr_given *g = cfg->given; g; g = g->next)
-		if (check_name(g, err))
+		if (zr_section_check(g, err))
 			return ZR_EINVAL;
+
 	cfg->part = calloc((size_t)cfg->n_given + 8, sizeof *cfg->part);
 	if (!cfg->part)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 
 	for (const struct zr_core_table *t = zr_core_tables; t->section; t++)
 		add_part(cfg, t->section, NULL);
-	for (int r = 0; zr_roles[r]; r++)
-		for (int named = 0; named <= 1; named++)
-			for (const struct zr_given *g = cfg->given; g; g = g->next) {
-				int waits = g->layer == ZR_LAYER_DEFAULTS &&
-					    !strncmp(g->section, "offload.", 8);
-				if (!waits && role_of(g->section) == zr_roles[r] &&
-				    !strchr(g->section, '.') == !named)
-					add_part(cfg, g->section, zr_roles[r]);
-			}
+	for (const struct zr_role *r = zr_roles; r->name; r++) {
+		add_parts_of(cfg, r, 0);
+		add_parts_of(cfg, r, 1);
+	}
 	return 0;
 }
 
-/* A run needs these; what the installed defaults name is never missing. */
-static int check_required(const struct zr_config *cfg, struct zr_error *err)
-{
-	for (int r = 0; zr_roles[r]; r++)
-		if (!strstr("adapter comm offload codec monitor", zr_roles[r]) &&
-		    !zr_part_find(cfg, zr_roles[r]))
-			return zr_err(err, ZR_EINVAL,
-				      "%s%sno [%s] section: add one with plugin = "
-				      "ID; `zeroth plugin list` shows the IDs",
-				      cfg->path ? cfg->path : "", cfg->path ? ": " : "",
-				      zr_roles[r]);
-	return 0;
-}
+/* ---- the plugin of a section ------------------------------------------------------ */
 
+/* Whether it is a parameter group, [optimizer.NAME]. */
 static int is_group(const struct zr_config_part *p)
 {
 	return p->s.role && !strncmp(p->s.name, "optimizer.", 10);
@@ -164,38 +82,34 @@ static int is_model(const struct zr_config_part *p)
 	return !strcmp(p->s.name, "model");
 }
 
-/* Core's key among those of the plugin, NULL: none; that of the model is beside its path. */
-static const struct zr_opt *own_key(const struct zr_config_part *p)
+/* The line that names the plugin: a parameter group without one has that of [optimizer]. */
+static const struct zr_given *choice_of(const struct zr_config *cfg, const struct zr_config_part *p)
 {
-	return is_model(p)                     ? zr_model_table.table.opts + 1 :
-	       is_group(p)                     ? zr_group_table.table.opts :
-	       p->s.role && is_eval(p->s.name) ? zr_eval_table.table.opts :
-						 NULL;
+	const struct zr_given *own = zr_given_last(cfg, ZR_LAYER_AUTO, p->s.name, "plugin");
+	if (own || !is_group(p))
+		return own;
+	return zr_part_find(cfg, "optimizer")->chosen;
 }
 
-/* Sections of a role are made in order: those before are complete. */
-static const struct zr_config_part *first_with(const struct zr_config *cfg,
-					       const struct zr_config_part *p)
+static int no_plugin(const struct zr_config *cfg, const struct zr_config_part *p,
+		     struct zr_error *err)
 {
-	const struct zr_config_part *o = zr_part_find(cfg, "optimizer");
-	while (o < p && o->s.plugin != p->s.plugin)
-		o++;
-	return o < p ? o : NULL;
+	char hint[256] = ": add plugin = ID; `zeroth plugin list` shows the IDs";
+	for (const struct zr_given *g = cfg->given; zr_spelling && g; g = g->next)
+		if (g->key && !strcmp(g->section, p->s.name))
+			zr_spelling(g->section, g->key, g->value, hint, sizeof hint);
+	return zr_given_bad(p->first, err, "no plugin%s", hint);
 }
 
 static int load_plugin(struct zr_config *cfg, struct zr_config_part *p, struct zr_error *err)
 {
-	const struct zr_given *own = zr_given_last(cfg, ZR_LAYER_AUTO, p->s.name, "plugin");
 	struct zr_error e = { 0 };
-	char hint[256] = ": add plugin = ID; `zeroth plugin list` shows the IDs";
-	p->chosen = own || !is_group(p) ? own : zr_part_find(cfg, "optimizer")->chosen;
-	for (const struct zr_given *g = cfg->given; !p->chosen && zr_spelling && g; g = g->next)
-		if (g->key && !strcmp(g->section, p->s.name))
-			zr_spelling(g->section, g->key, g->value, hint, sizeof hint);
+	char hint[256] = "";
+	p->chosen = choice_of(cfg, p);
 	if (!p->chosen)
-		return zr_given_bad(p->first, err, "no plugin%s", hint);
+		return no_plugin(cfg, p, err);
+
 	if (zr_plugin_load(p->s.role, p->chosen->value, &p->s.plugin, &e)) {
-		*hint = 0;
 		if (zr_spelling)
 			zr_spelling(p->s.role, "plugin", p->chosen->value, hint, sizeof hint);
 		return zr_given_bad(p->chosen, err, "%s%s", e.text, hint);
@@ -205,38 +119,73 @@ static int load_plugin(struct zr_config *cfg, struct zr_config_part *p, struct z
 	return 0;
 }
 
-static int make_values(const struct zr_config *cfg, struct zr_config_part *p, struct zr_error *err)
-{
-	const struct zr_config_part *like = is_group(p) ? first_with(cfg, p) : NULL;
-	const struct zr_opt *o;
-	p->s.opts = calloc(1, p->s.table.size + 8u);
-	p->source = calloc(p->s.table.n + 1u, sizeof *p->source);
-	if (!p->s.opts || !p->source)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
-	if (like) {
-		p->s.like = &like->s;
-		memcpy(p->s.opts, like->s.opts, p->s.table.size);
-		memcpy(p->source, like->source, p->s.table.n * sizeof *p->source);
-		return 0;
-	}
+/* ---- values before any line ------------------------------------------------------- */
 
+/* The first optimizer's section before `p` with the same plugin; NULL: none. Sections of a role are
+ * made in order: those before are complete. */
+static const struct zr_config_part *first_with(const struct zr_config *cfg,
+					       const struct zr_config_part *p)
+{
+	for (const struct zr_config_part *o = zr_part_find(cfg, "optimizer"); o < p; o++)
+		if (o->s.plugin == p->s.plugin)
+			return o;
+	return NULL;
+}
+
+static int take_defaults(struct zr_config_part *p, struct zr_error *err)
+{
+	const struct zr_opt *o;
 	for (uint32_t i = 0; (o = zr_table_next(&p->s.table, 0, &i));) {
-		*zr_part_source(p, o) = o->def ? "default" : NULL;
-		if (o->def && zr_value_parse(o, o->def, p->s.opts, err))
+		if (!o->def)
+			continue;
+		*zr_part_source(p, o) = "default";
+		if (zr_value_parse(o, o->def, p->s.opts, err))
 			return ZR_EINVAL;
 	}
 	return 0;
 }
 
-/* Whether a line was written for the plugin that a layer below the chosen one's names. */
-static int is_others(const struct zr_config *cfg, const struct zr_config_part *p,
-		     const struct zr_given *g)
+static int make_values(const struct zr_config *cfg, struct zr_config_part *p, struct zr_error *err)
 {
-	const struct zr_given *c = p->chosen, *below;
-	if (!c || g->layer >= c->layer)
+	p->s.opts = calloc(1, p->s.table.size + 8u);
+	p->source = calloc(p->s.table.n + 1u, sizeof *p->source);
+	if (!p->s.opts || !p->source)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+
+	const struct zr_config_part *like = is_group(p) ? first_with(cfg, p) : NULL;
+	if (!like)
+		return take_defaults(p, err);
+
+	p->s.like = &like->s;
+	memcpy(p->s.opts, like->s.opts, p->s.table.size);
+	memcpy(p->source, like->source, p->s.table.n * sizeof *p->source);
+	return 0;
+}
+
+/* ---- a line ----------------------------------------------------------------------- */
+
+/* Core's key among those of the plugin, NULL: none; that of the model is beside its path. */
+static const struct zr_opt *own_key(const struct zr_config_part *p)
+{
+	if (is_model(p))
+		return zr_model_table.table.opts + 1;
+	if (is_group(p))
+		return zr_group_table.table.opts;
+	if (p->s.role && zr_section_is_eval(p->s.name))
+		return zr_eval_table.table.opts;
+	return NULL;
+}
+
+/* Whether a line was written for the plugin that a layer below the chosen one's names. */
+static int is_for_another_plugin(const struct zr_config *cfg, const struct zr_config_part *p,
+				 const struct zr_given *g)
+{
+	const struct zr_given *chosen = p->chosen;
+	if (!chosen || g->layer >= chosen->layer)
 		return 0;
-	below = zr_given_last(cfg, g->layer, c->section, "plugin");
-	return below && strcmp(below->value, c->value) &&
+
+	const struct zr_given *below = zr_given_last(cfg, g->layer, chosen->section, "plugin");
+	return below && strcmp(below->value, chosen->value) &&
 	       strcmp(below->value, p->s.plugin->desc->id);
 }
 
@@ -248,14 +197,23 @@ static int leave_out(struct zr_config_part *p, const struct zr_given *g)
 	return 0;
 }
 
+/* The name of an option that the key may have meant; NULL: none. */
+static const char *nearest_key(const struct zr_config_part *p, const char *key)
+{
+	const struct zr_opt *own = own_key(p);
+	const char *near = zr_table_nearest(&p->s.table, key);
+	if (near || !own)
+		return near;
+
+	const char *names[] = { own->name, "path", "ignore_keys" };
+	return zr_nearest(key, names, is_model(p) ? 3 : 1);
+}
+
 static int unknown_key(const struct zr_config_part *p, const struct zr_given *g,
 		       struct zr_error *err)
 {
-	const char *near = zr_table_nearest(&p->s.table, g->key),
-		   *own[] = { own_key(p) ? own_key(p)->name : "", "path", "ignore_keys" };
+	const char *near = nearest_key(p, g->key);
 	char hint[512] = "";
-	if (!near && own_key(p))
-		near = zr_nearest(g->key, own, is_model(p) ? 3 : 1);
 	if (near)
 		snprintf(hint, sizeof hint, "; did you mean %s?", near);
 	else if (p->s.plugin)
@@ -263,6 +221,7 @@ static int unknown_key(const struct zr_config_part *p, const struct zr_given *g,
 			 p->s.role, p->s.plugin->desc->id);
 	if (zr_spelling)
 		zr_spelling(g->section, g->key, g->value, hint, sizeof hint);
+
 	if (g->layer == ZR_LAYER_OVERRIDE)
 		return zr_given_bad(g, err, "unknown key%s", hint);
 	return zr_err(err, ZR_EINVAL, "%s: [%s] %s: unknown key%s", g->place, g->section, g->key,
@@ -286,41 +245,28 @@ static int not_of_groups(const struct zr_config_part *p, const struct zr_given *
 			    p->s.plugin->desc->id, p->s.like->name, *list ? list : "match only");
 }
 
-static int apply(const struct zr_config *cfg, struct zr_config_part *p, const struct zr_given *g,
-		 struct zr_error *err)
+static int set_own(struct zr_config_part *p, const struct zr_given *g, struct zr_error *err)
+{
+	const struct zr_opt *own = own_key(p);
+	struct zr_error e = { 0 };
+	p->own = g;
+	if (own->type == ZR_T_GLOBS && !g->value[strspn(g->value, " \t")])
+		return zr_given_bad(g, err, "expected patterns of tensors' names");
+	if (zr_value_parse(own, g->value, &p->s, &e))
+		return zr_given_bad(g, err, "%s", e.text);
+	return 0;
+}
+
+static int set_option(struct zr_config_part *p, const struct zr_opt *o, const struct zr_given *g,
+		      struct zr_error *err)
 {
 	struct zr_error e = { 0 };
-	const struct zr_opt *o, *own = own_key(p);
-	int other = is_others(cfg, p, g);
-	if (!g->key || strcmp(g->section, p->s.name) || (p->s.role && !strcmp(g->key, "plugin")) ||
-	    (other && g->layer == ZR_LAYER_DEFAULTS))
+	const int unset_that_no_line_gave = g->layer == ZR_LAYER_OVERRIDE && !*g->value;
+	if (unset_that_no_line_gave)
 		return 0;
-	if (is_model(p) && !strcmp(g->key, "path") && !zr_table_find(&p->s.table, "path"))
-		return 0; /* config_pretrained.c has read it */
-	if (is_model(p) && !strcmp(g->key, "ignore_keys")) {
-		p->s.ignore_keys = g->value;
-		return 0;
-	}
-	if (own && !strcmp(g->key, own->name)) {
-		p->own = g;
-		if (own->type == ZR_T_GLOBS && !g->value[strspn(g->value, " \t")])
-			return zr_given_bad(g, err, "expected patterns of tensors' names");
-		return zr_value_parse(own, g->value, &p->s, &e) ?
-			       zr_given_bad(g, err, "%s", e.text) :
-			       0;
-	}
-
-	o = zr_table_find(&p->s.table, g->key);
-	if (other && (!o || !zr_section_gives(&p->s, o)))
-		return leave_out(p, g);
-	if (!o)
-		return unknown_key(p, g, err);
-	if (!zr_section_gives(&p->s, o))
-		return not_of_groups(p, g, err);
-	if (g->layer == ZR_LAYER_OVERRIDE && !*g->value)
-		return 0; /* unset, and no line gave it */
 	if (zr_value_parse(o, g->value, p->s.opts, &e))
 		return zr_given_bad(g, err, "%s", e.text);
+
 	if (o->flags & ZR_O_DEPRECATED)
 		zr_logf(ZR_LOG_WARN, g->place, "[%s] %s is deprecated: %s", g->section, g->key,
 			o->doc);
@@ -328,39 +274,103 @@ static int apply(const struct zr_config *cfg, struct zr_config_part *p, const st
 	return 0;
 }
 
-static int make_part(struct zr_config *cfg, struct zr_config_part *p, struct zr_error *err)
+/* Core's keys in [model], beside the one in own_key: whether the line gives one of them. */
+static int takes_model_key(struct zr_config_part *p, const struct zr_given *g)
 {
-	const struct zr_opt *o;
-	int rc = p->s.role ? load_plugin(cfg, p, err) : 0;
-	if (!rc)
-		rc = make_values(cfg, p, err);
-	for (const struct zr_given *g = cfg->given; !rc && g; g = g->next)
-		rc = apply(cfg, p, g, err);
-	if (!rc && *p->left_out)
+	if (!is_model(p))
+		return 0;
+	if (!strcmp(g->key, "path")) /* config_pretrained.c has read it */
+		return !zr_table_find(&p->s.table, "path");
+	if (strcmp(g->key, "ignore_keys"))
+		return 0;
+
+	p->s.ignore_keys = g->value;
+	return 1;
+}
+
+static int apply_line(const struct zr_config *cfg, struct zr_config_part *p,
+		      const struct zr_given *g, struct zr_error *err)
+{
+	const struct zr_opt *own = own_key(p);
+	const int names_plugin = p->s.role && !strcmp(g->key, "plugin");
+	const int for_another = is_for_another_plugin(cfg, p, g);
+	if (names_plugin || (for_another && g->layer == ZR_LAYER_DEFAULTS))
+		return 0;
+	if (takes_model_key(p, g))
+		return 0;
+	if (own && !strcmp(g->key, own->name))
+		return set_own(p, g, err);
+
+	const struct zr_opt *o = zr_table_find(&p->s.table, g->key);
+	const int may_give = o && zr_section_gives(&p->s, o);
+	if (for_another && !may_give)
+		return leave_out(p, g);
+	if (!o)
+		return unknown_key(p, g, err);
+	if (!may_give)
+		return not_of_groups(p, g, err);
+	return set_option(p, o, g, err);
+}
+
+/* ---- a whole section -------------------------------------------------------------- */
+
+static int apply_lines(const struct zr_config *cfg, struct zr_config_part *p, struct zr_error *err)
+{
+	for (const struct zr_given *g = cfg->given; g; g = g->next) {
+		if (!g->key || strcmp(g->section, p->s.name))
+			continue;
+		int rc = apply_line(cfg, p, g, err);
+		if (rc)
+			return rc;
+	}
+
+	if (*p->left_out)
 		zr_logf(ZR_LOG_INFO, NULL,
 			"-o %s.plugin=%s: [%s] goes without what it does not have: %s",
 			p->chosen->section, p->chosen->value, p->s.name, p->left_out);
-	if (!rc && is_group(p) && !p->own)
+	return 0;
+}
+
+static int check_nothing_is_missing(const struct zr_config_part *p, struct zr_error *err)
+{
+	const struct zr_opt *o;
+	for (uint32_t i = 0; (o = zr_table_next(&p->s.table, 0, &i));) {
+		if (*zr_part_source(p, o))
+			continue;
+		return zr_err(err, ZR_EINVAL, "%s: [%s] %s: missing, plugin %s requires it: %s",
+			      p->first->layer == ZR_LAYER_OVERRIDE ? "-o" : p->first->place,
+			      p->s.name, o->name, p->s.plugin->desc->id, o->doc);
+	}
+	return 0;
+}
+
+static int make_part(struct zr_config *cfg, struct zr_config_part *p, struct zr_error *err)
+{
+	int rc = p->s.role ? load_plugin(cfg, p, err) : 0;
+	if (!rc)
+		rc = make_values(cfg, p, err);
+	if (!rc)
+		rc = apply_lines(cfg, p, err);
+	if (rc)
+		return rc;
+
+	if (is_group(p) && !p->own)
 		return zr_err(err, ZR_EINVAL, "%s: [%s] match: missing: %s", p->first->place,
 			      p->s.name, zr_group_table.table.opts->doc);
-	if (!rc && is_model(p) && cfg->model_path) {
+	if (is_model(p) && cfg->model_path) {
 		p->s.path = cfg->model_path;
 		rc = zr_pretrained_accepts(&cfg->model_json, p->s.plugin, p->s.opts, err);
+		if (rc)
+			return rc;
 	}
-	for (uint32_t i = 0; !rc && (o = zr_table_next(&p->s.table, 0, &i));)
-		if (!*zr_part_source(p, o))
-			rc = zr_err(err, ZR_EINVAL,
-				    "%s: [%s] %s: missing, plugin %s requires it: %s",
-				    p->first->layer == ZR_LAYER_OVERRIDE ? "-o" : p->first->place,
-				    p->s.name, o->name, p->s.plugin->desc->id, o->doc);
-	return rc;
+	return check_nothing_is_missing(p, err);
 }
 
 int zr_sections_make(struct zr_config *cfg, struct zr_error *err)
 {
 	int rc = list_parts(cfg, err);
 	if (!rc)
-		rc = check_required(cfg, err);
+		rc = zr_sections_check_all_there(cfg, err);
 	for (int i = 0; !rc && i < cfg->n; i++)
 		rc = make_part(cfg, &cfg->part[i], err);
 	return rc;
@@ -371,6 +381,7 @@ int zr_config_demand(struct zr_config *cfg, const char *section, struct zr_error
 	const struct zr_given *g = zr_given_last(cfg, ZR_LAYER_AUTO, section, "plugin");
 	if (!g || zr_part_find(cfg, section))
 		return 0;
-	add_part(cfg, g->section, role_of(g->section));
+
+	add_part(cfg, g->section, zr_section_role(section));
 	return make_part(cfg, &cfg->part[cfg->n - 1], err);
 }

@@ -9,12 +9,13 @@
 
 static int start_offload(struct zr_setup *s, int i, struct zr_error *err)
 {
+	const char *section = zr_role_of_iface("zr.offload/1")->section[i];
 	struct zr_offload *o = &s->offload[i];
-	if (o->it.section || !zr_config_find(s->cfg, zr_offload_sections[i]))
+	if (o->it.section || !zr_config_find(s->cfg, section))
 		return 0;
 
 	o->info.size = sizeof o->info;
-	int rc = zr_setup_start(s, &o->it, zr_offload_sections[i], "zr.offload/1", err);
+	int rc = zr_setup_start(s, &o->it, section, "zr.offload/1", err);
 	if (rc || (rc = ZR_ASK(&o->it, offload, info, err, &o->info)))
 		return rc;
 
@@ -25,7 +26,7 @@ static int start_offload(struct zr_setup *s, int i, struct zr_error *err)
 			      "map; mend the plugin",
 			      o->it.section->plugin->path);
 	if (o->info.direct && s->device_info.unified)
-		return zr_config_blame(s->cfg, zr_offload_sections[i], ZR_EINVAL, err,
+		return zr_config_blame(s->cfg, section, ZR_EINVAL, err,
 				       "plugin: device and host are one memory here, so this moves "
 				       "nothing: give the device a memory of its own ([device] "
 				       "memory = ...), choose a plugin for disk or take the "

@@ -98,7 +98,7 @@ static int check_drafts(const struct zr_entry *e, const struct zr_desc *d, struc
 {
 	const int refuses = e->draft && !(e->flags & ZR_ENTRY_DRAFT_OPTIONAL);
 	for (const struct zr_iface *f = d->ifaces; e->draft != ZR_DRAFT_REVISION && f->id; f++)
-		if (refuses || zr_calls_of(f->id)->draft)
+		if (refuses || zr_role_of_iface(f->id)->draft)
 			return zr_err(err, ZR_EINVAL, "draft is %u, %s%sthis zeroth has %d" REBUILD,
 				      e->draft, refuses ? "" : f->id, refuses ? "" : " of ",
 				      ZR_DRAFT_REVISION);
@@ -212,7 +212,7 @@ int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plu
 const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, struct zr_error *err)
 {
 	const struct zr_iface *f = p->desc->ifaces;
-	const struct zr_calls *c = zr_calls_of(id);
+	const struct zr_role *role = zr_role_of_iface(id);
 	const char *lack;
 	while (f->id && strcmp(f->id, id))
 		f++;
@@ -220,10 +220,10 @@ const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, struct zr
 	if (!f->id)
 		zr_err(err, ZR_EINVAL, "plugin %s: offers %s, expected %s" REBUILD, p->path,
 		       p->desc->ifaces->id ? p->desc->ifaces->id : "no interface", id);
-	else if (bytes < zr_calls_least(c))
+	else if (bytes < zr_role_least(role))
 		zr_err(err, ZR_EINVAL, "plugin %s: %s has %u bytes, expected at least %u" REBUILD,
-		       p->path, id, bytes, zr_calls_least(c));
-	else if ((lack = zr_calls_lack(c, f->vtbl)))
+		       p->path, id, bytes, zr_role_least(role));
+	else if ((lack = zr_role_lacks(role, f->vtbl)))
 		zr_err(err, ZR_EINVAL,
 		       "plugin %s: %s: function %s is NULL, and it is not "
 		       "optional; mend the plugin",

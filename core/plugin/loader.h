@@ -11,6 +11,7 @@
 #define ZR_CORE_LOADER_H
 
 #include "core/base/error.h"
+#include "core/plugin/role.h"
 
 struct zr_plugin {
 	const struct zr_desc *desc;
@@ -35,22 +36,5 @@ const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, struct zr
  * shadowed: an earlier directory has the same role and id. Stops when fn returns nonzero. */
 typedef int zr_scan_fn(void *arg, const char *role, const char *id, const char *path, int shadowed);
 int zr_plugin_scan(zr_scan_fn *fn, void *arg);
-
-extern const char *const zr_roles[]; /* NULL-terminated */
-
-/* calls.c: the functions of an interface by name, the one at byte `first` of its struct first. */
-typedef void zr_plugin_fn(void);
-extern const struct zr_calls {
-	const char *id;
-	uint32_t first;
-	int draft;
-	const char *name[16];
-} zr_calls[];                                       /* ends with id NULL */
-const struct zr_calls *zr_calls_of(const char *id); /* its id is NULL: not known */
-/* bytes of a vtable up to the last function that must be there */
-uint32_t zr_calls_least(const struct zr_calls *c);
-zr_plugin_fn *zr_call_at(const struct zr_calls *c, const void *table, int i); /* NULL: absent */
-/* a function that must be there; NULL: all are */
-const char *zr_calls_lack(const struct zr_calls *c, const void *table);
 
 #endif

@@ -20,10 +20,6 @@
 
 #define MAX_DIRS 32
 
-const char *const zr_roles[] = { "boot",      "comm",       "device",  "model",     "adapter",
-				 "data",      "zero",       "offload", "optimizer", "scheduler",
-				 "precision", "activation", "codec",   "monitor",   NULL };
-
 const char *zr_trusted_env(const char *name)
 {
 	const char *v = getauxval(AT_SECURE) ? NULL : getenv(name);
@@ -127,15 +123,15 @@ int zr_plugin_scan(zr_scan_fn *fn, void *arg)
 	int rc = list_dirs(&d, &err);
 	if (rc)
 		zr_logf(ZR_LOG_ERROR, NULL, "%s", err.text);
-	for (int r = 0; !rc && zr_roles[r]; r++) {
-		struct list l = list_role(&d, zr_roles[r]);
+	for (const struct zr_role *r = zr_roles; !rc && r->name; r++) {
+		struct list l = list_role(&d, r->name);
 		/* what is missed may be what is looked for */
 		rc = l.no == EIO || l.no == ENOMEM ? l.no : 0;
 		for (int i = 0; !rc && i < l.n; i++) {
 			char path[PATH_MAX];
-			snprintf(path, sizeof path, "%s/%s/%s.so", d.dir[l.v[i].dir], zr_roles[r],
+			snprintf(path, sizeof path, "%s/%s/%s.so", d.dir[l.v[i].dir], r->name,
 				 l.v[i].id);
-			rc = fn(arg, zr_roles[r], l.v[i].id, path,
+			rc = fn(arg, r->name, l.v[i].id, path,
 				i && !strcmp(l.v[i].id, l.v[i - 1].id));
 		}
 

@@ -81,13 +81,13 @@ refused 'a key of another section than that of a plugin' 2 \
 refused 'a key that no other of a section of core is like' 2 '-o memory.elephant=1: unknown key; [memory] has host, disk' \
 	-o memory.elephant=1
 refused 'a named section of a role that has one' 2 \
-	'-o scheduler.a.plugin=constant: there is one section [scheduler]; only data, monitor, offload, optimizer and eval have named ones, and [device.host] and [comm.host]' \
+	'-o scheduler.a.plugin=constant: there is one section [scheduler]; sections with a name are [comm.host], [device.host], [data.NAME], [offload.optimizer], [offload.gradient], [offload.param], [offload.activation], [optimizer.NAME], [monitor.NAME], [eval.NAME]' \
 	-o scheduler.a.plugin=constant
 refused 'a tier for what there is not' 2 \
-	'-o: [offload.optimiser] plugin: nothing lies in a section of this name; there are [offload.optimizer], [offload.gradient], [offload.param] and [offload.activation]' \
+	'-o: [offload.optimiser] plugin: nothing lies in a section of this name; there are [offload.optimizer], [offload.gradient], [offload.param], [offload.activation]' \
 	-o offload.optimiser.plugin=cpu
 refused 'a tier for nothing' 2 \
-	'-o: [offload] plugin: nothing lies in a section of this name; there are [offload.optimizer], [offload.gradient], [offload.param] and [offload.activation]' \
+	'-o: [offload] plugin: nothing lies in a section of this name; there are [offload.optimizer], [offload.gradient], [offload.param], [offload.activation]' \
 	-o offload.plugin=cpu
 write '[optimizer.x]' 'lr = 1'
 refused 'a parameter group without patterns' 2 "c.ini:13: [optimizer.x] match: missing: The tensors of this group, by patterns of \

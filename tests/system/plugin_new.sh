@@ -12,9 +12,9 @@ ln -s "$ZEROTH" bin/zeroth
 PATH=$PWD/bin:$PATH
 alone() { env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s "$@"; }
 
-roles='activation adapter boot comm data model monitor offload optimizer precision scheduler zero'
+roles=$(sed -n 's/^ROLE(\([a-z]*\),.*/\1/p' "$ZR_SRCDIR/core/plugin/roles.def" | grep -vx 'device\|codec' | tr '\n' ' ')
 is 'zeroth-plugin(1) lists these roles' "$(sed -n '/^\.Ar role$/,/^\.Ar name$/s/^\.Cm//p' "$ZR_SRCDIR/man/zeroth-plugin.1" |
-	tr -d ' ,.\n' )" "${roles// }"
+	tr -s ' ,.\n' ' ' | xargs -n1 | sort)" "$(xargs -n1 <<< "$roles" | sort)"
 for role in $roles; do
 	said=$(zeroth plugin new $role "my_$role-1" 2>&1)
 	is "new $role" "$? $(ls "my_$role-1" | tr '\n' ' ')" "0 Makefile README.md my_$role-1.c my_$role-1.ini "
@@ -58,7 +58,7 @@ refused 'nothing is written over' 'my_data-1/my_data-1.c is there already, and n
 refused 'nor is a part of it' 'here/Makefile is there already, and nothing is written over; choose another name or --dir' \
 	--dir "$(mkdir here; touch here/Makefile; echo here)" data other
 is 'and nothing else is' "$(diff -r before my_data-1; ls here)" Makefile
-refused 'a role without a template' "there is no template for role 'devil', but for activation, adapter, boot, comm, data, model, monitor, offload, optimizer, precision, scheduler, zero" \
+refused 'a role without a template' "there is no template for role 'devil', but for $(echo $roles | sed 's/ /, /g')" \
 	devil x
 refused 'a device, with a reason' "there is no template of a device: it has all operations of zeroth/device.h, which no short \
 source can show; begin with a copy of plugins/device/cpu of Zeroth's sources" device x

@@ -74,18 +74,22 @@ struct stack {
 static const char *function_of(const struct zr_plugin *p, const void *function)
 {
 	const struct zr_desc *d = p->desc;
-	const char *name = function == (void *)d->create  ? "create" :
-			   function == (void *)d->destroy ? "destroy" :
-			   function == (void *)d->resolve ? "resolve" :
-			   function == (void *)d->check   ? "check" :
-							    NULL;
-	for (const struct zr_iface *f = d->ifaces; !name && f->id; f++)
-		for (const struct zr_calls *c = zr_calls; f->vtbl && c->id; c++)
-			for (int i = 0; !strcmp(c->id, f->id) && c->name[i]; i++)
-				if ((const void *)zr_call_at(c, f->vtbl, i) == function)
-					name = c->name[i] +
-					       (*c->name[i] == '?' || *c->name[i] == '+');
-	return name;
+	if (function == (void *)d->create)
+		return "create";
+	if (function == (void *)d->destroy)
+		return "destroy";
+	if (function == (void *)d->resolve)
+		return "resolve";
+	if (function == (void *)d->check)
+		return "check";
+
+	for (const struct zr_iface *f = d->ifaces; f->id; f++) {
+		const struct zr_role *role = zr_role_of_iface(f->id);
+		for (int i = 0; f->vtbl && role->call[i]; i++)
+			if ((const void *)zr_role_call_in(role, f->vtbl, i) == function)
+				return zr_role_call(role, i);
+	}
+	return NULL;
 }
 
 /* Examines one frame: `pc` is in the function that begins at `start`. */
