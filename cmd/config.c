@@ -66,7 +66,7 @@ int zr_cmd_config(int argc, char **argv)
 	if (!rc)
 		rc = zr_trace_check(cfg, &err);
 	if (!rc)
-		rc = zr_setup_open(cfg, ZR_SETUP_ALONE, 1, &s, &err);
+		rc = zr_setup_open(cfg, ZR_MODE_TRAIN, ZR_SETUP_ALONE, 1, &s, &err);
 	if (!rc)
 		rc = zr_adapter_settle(s, &err);
 	if (!rc && !strcmp(verb, "check"))

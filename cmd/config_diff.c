@@ -89,7 +89,7 @@ static int read_side(struct side *to, struct zr_error *err)
 	int rc = run ? zr_run_config(path, NULL, 0, &cfg, err) :
 		       zr_config_load(to->name, NULL, 0, &cfg, err);
 	if (!rc && !run)
-		rc = zr_setup_open(cfg, ZR_SETUP_ALONE, 1, &s, err);
+		rc = zr_setup_open(cfg, ZR_MODE_TRAIN, ZR_SETUP_ALONE, 1, &s, err);
 	rc = rc || run ? rc : zr_adapter_settle(s, err);
 	for (int i = 0; !rc && i < zr_config_count(cfg); i++)
 		if (add_section(to, cfg, zr_config_at(cfg, i)))

@@ -296,7 +296,7 @@ int zr_cmd_data(int argc, char **argv)
 	if (!rc)
 		zr_cmd_log(cfg);
 	if (!rc)
-		rc = zr_setup_open(cfg, ZR_SETUP_ALONE, 1, &s.setup, &err);
+		rc = zr_setup_open(cfg, ZR_MODE_TRAIN, ZR_SETUP_ALONE, 1, &s.setup, &err);
 	if (!rc)
 		rc = show(&s, &err);
 	zr_setup_close(s.setup);

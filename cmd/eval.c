@@ -140,7 +140,7 @@ static int open_model(struct eval *e, struct zr_error *err)
 {
 	int rc = one_at_a_time(e, err);
 	if (!rc)
-		rc = zr_setup_open(e->cfg, ZR_SETUP_EVAL, 0, &e->setup, err);
+		rc = zr_setup_open(e->cfg, ZR_MODE_EVAL, 0, 0, &e->setup, err);
 	if (!rc)
 		rc = zr_plan_check(e->setup, 0, err);
 	if (!rc)

@@ -278,7 +278,7 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 
 	s->is_model = is_model;
 	const char *of = s->adapter ? s->adapter : kind.adapters ? s->run : NULL;
-	int mode = ZR_SETUP_SAMPLE | (s->no_cache ? 0 : ZR_SETUP_CACHED);
+	uint32_t flags = s->no_cache ? 0 : ZR_SETUP_CACHED;
 	if (is_model) {
 		snprintf(model, sizeof model, "model.path=%s", s->run);
 		/* [data] must have a path, although it is not read */
@@ -306,7 +306,7 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	rc = is_model ? zr_config_load(NULL, s->overrides, s->n_overrides, cfg, err) :
 			zr_run_config(path, s->overrides, s->n_overrides, cfg, err);
 	if (!rc)
-		rc = zr_setup_open(*cfg, mode, 1, &s->setup, err);
+		rc = zr_setup_open(*cfg, ZR_MODE_SAMPLE, flags, 1, &s->setup, err);
 	if (!rc)
 		rc = zr_plan_check(s->setup, 0, err);
 	if (!rc)

@@ -48,7 +48,7 @@ int zr_unit_apart(const struct zr_setup *s, int32_t unit)
 
 int32_t zr_unit_master(const struct zr_setup *s, int32_t unit)
 {
-	int unused = s->mode == ZR_SETUP_SAMPLE && s->types.dtype != ZR_F32;
+	int unused = s->mode == ZR_MODE_SAMPLE && s->types.dtype != ZR_F32;
 	return unused || s->frozen_unit[unit] ? ZR_MASTER_NONE : s->types.master;
 }
 

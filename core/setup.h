@@ -33,14 +33,17 @@
 #include "core/program/program.h"
 #include "core/update/optimizers.h"
 
-#define ZR_SETUP_TRAIN 0
-/* no data files, no gradients nor optimizer state, one sequence at a time */
-#define ZR_SETUP_SAMPLE 1
-#define ZR_SETUP_EVAL   3 /* all parameters are frozen, and nothing but evaluation runs */
-#define ZR_SETUP_CACHED 4 /* with it: layers keep what they need of the tokens before */
-/* everything of ZR_SETUP_TRAIN for the first of `world` ranks, without the others: plans */
-#define ZR_SETUP_ALONE   2
-#define ZR_SETUP_NO_DATA 8 /* with ZR_SETUP_ALONE: no data is looked at */
+/* What a setup is for. */
+enum zr_mode {
+	ZR_MODE_TRAIN,
+	ZR_MODE_SAMPLE, /* no data files, no gradients nor optimizer state, a sequence at a time */
+	ZR_MODE_EVAL    /* all parameters are frozen, and nothing but evaluation runs */
+};
+
+/* Flags. */
+#define ZR_SETUP_ALONE   1u /* the first of `world` ranks without the others: plans */
+#define ZR_SETUP_CACHED  2u /* when sampling: layers keep what they need of the tokens before */
+#define ZR_SETUP_NO_DATA 4u /* with ALONE: no data is looked at */
 
 /* [data], or a section [eval.NAME]. */
 struct zr_source {
@@ -57,8 +60,8 @@ struct zr_offload {
 
 struct zr_setup {
 	struct zr_config *cfg; /* borrowed */
-	/* ZR_SETUP_*; with ZR_SETUP_CACHED; ZR_SETUP_EVAL, which is ZR_SETUP_TRAIN otherwise */
-	int mode, cached, evaluates, no_data;
+	enum zr_mode mode;
+	uint32_t flags; /* ZR_SETUP_* */
 	const struct zr_train_opts *train;
 	struct zr_process process;
 	struct zr_account account;
@@ -117,8 +120,8 @@ struct zr_setup {
 
 /* cfg must outlive the setup and receives resolved values. Whether the plan fits is not judged
  * here. world: only for ZR_SETUP_ALONE. */
-int zr_setup_open(struct zr_config *cfg, int mode, int world, struct zr_setup **out,
-		  struct zr_error *err);
+int zr_setup_open(struct zr_config *cfg, enum zr_mode mode, uint32_t flags, int world,
+		  struct zr_setup **out, struct zr_error *err);
 void zr_setup_close(struct zr_setup *s); /* NULL is fine */
 
 /* This rank stops because of `why`: what the others wait for fails with that text. */

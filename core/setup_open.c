@@ -61,7 +61,7 @@ static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 	int rc = zr_setup_start(s, &s->boot, "boot", "zr.boot/1", err);
 	if (!rc)
 		rc = ZR_ASK(&s->boot, boot, info, err, &s->ranks);
-	if (rc || (s->mode == ZR_SETUP_ALONE && (rc = play_ranks(s, world, err))))
+	if (rc || (s->flags & ZR_SETUP_ALONE && (rc = play_ranks(s, world, err))))
 		return rc;
 
 	s->process.rank = s->ranks.rank;
@@ -71,6 +71,12 @@ static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 	s->mesh = zr_mesh_of(&s->ranks);
 	s->process.boot = &s->boot;
 	return 0;
+}
+
+/* Whether the other ranks are there: a plan does without, and who samples is one rank. */
+static int has_others(const struct zr_setup *s)
+{
+	return s->mode != ZR_MODE_SAMPLE && !(s->flags & ZR_SETUP_ALONE);
 }
 
 /* A comm of device memory alone needs another one beside it. */
@@ -84,7 +90,7 @@ static int start_host_comm(struct zr_setup *s, const struct zr_comm_v1 *v, struc
 				       "plugin: it moves memory of GPUs, and this device has none");
 
 	s->two_comms = 1;
-	if (s->mode != ZR_SETUP_TRAIN)
+	if (!has_others(s))
 		return zr_setup_resolve(s, "comm.host", err);
 
 	int rc = zr_setup_start(s, &s->host_comm, "comm.host", "zr.comm/1", err);
@@ -104,7 +110,7 @@ static int start_comm(struct zr_setup *s, struct zr_error *err)
 		return zr_err(err, ZR_EINVAL, "%d ranks need a [comm] section", s->process.world);
 
 	int rc = zr_setup_resolve(s, "comm", err);
-	if (!rc && s->mode == ZR_SETUP_TRAIN)
+	if (!rc && has_others(s))
 		rc = zr_instance_create(&s->comm, &s->process, sec, "zr.comm/1", err);
 	const struct zr_comm_v1 *v = rc ? NULL : zr_plugin_iface(sec->plugin, "zr.comm/1", err);
 	if (v)
@@ -193,7 +199,10 @@ static int start_source(struct zr_setup *s, const struct zr_section *sec, int le
  * others. */
 static int start_data(struct zr_setup *s, struct zr_error *err)
 {
-	int n = s->mode == ZR_SETUP_SAMPLE || s->no_data ? 0 : zr_config_count(s->cfg), rc = 0;
+	int n = 0, rc = 0;
+	if (s->mode != ZR_MODE_SAMPLE && !(s->flags & ZR_SETUP_NO_DATA))
+		n = zr_config_count(s->cfg);
+
 	s->source = calloc((size_t)n + 1, sizeof *s->source);
 	s->process.source = calloc((size_t)n + 1, sizeof *s->process.source);
 	if (!s->source || !s->process.source)
@@ -291,7 +300,7 @@ static const char *wrong_groups(const struct zr_setup *s, const struct zr_groups
 static int start_stage(struct zr_setup *s, struct zr_error *err)
 {
 	s->groups = calloc((size_t)s->layout.n_units + 1, sizeof *s->groups);
-	if (s->mode == ZR_SETUP_SAMPLE && s->groups)
+	if (s->mode == ZR_MODE_SAMPLE && s->groups)
 		return 0; /* one rank, no state: ZR_GROUP_SELF is 0 */
 	int rc = zr_setup_start(s, &s->zero, "zero", "zr.zero/1", err);
 	if (!rc && !s->groups)
@@ -378,7 +387,7 @@ static int check_data(struct zr_setup *s, struct zr_error *err)
 	int rc = 0;
 	for (int32_t i = 0; !rc && i < s->n_sources; i++)
 		rc = check_source(s, &s->source[i], err);
-	if (rc || s->evaluates || s->no_data)
+	if (rc || s->mode == ZR_MODE_EVAL || s->flags & ZR_SETUP_NO_DATA)
 		return rc;
 
 	rc = zr_epochs_resolve(s->cfg, s->train, s->source->info.train_sequences, s->batch.train,
@@ -390,7 +399,7 @@ static int check_data(struct zr_setup *s, struct zr_error *err)
 
 static int make_tables(struct zr_setup *s, struct zr_error *err)
 {
-	const int trains = s->mode != ZR_SETUP_SAMPLE;
+	const int trains = s->mode != ZR_MODE_SAMPLE;
 	int rc = size_layers(s, err);
 	if (!rc && trains) {
 		rc = zr_activation_ask(s, err);
@@ -432,11 +441,11 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 		rc = zr_frozen_find(s, err);
 	if (!rc)
 		rc = start_policies(s, err);
-	if (!rc && s->mode != ZR_SETUP_SAMPLE)
+	if (!rc && s->mode != ZR_MODE_SAMPLE)
 		rc = zr_offloads_start(s, err);
 	if (!rc)
 		rc = start_stage(s, err);
-	if (!rc && s->mode != ZR_SETUP_SAMPLE) {
+	if (!rc && s->mode != ZR_MODE_SAMPLE) {
 		rc = zr_offloads_check(s, err);
 		if (!rc)
 			rc = zr_batch_resolve(s->cfg, s->train, s->process.world, &s->batch, err);
@@ -465,18 +474,16 @@ void zr_setup_abort(struct zr_setup *s, const char *why)
 		boot->abort(s->boot.inst, why);
 }
 
-int zr_setup_open(struct zr_config *cfg, int mode, int world, struct zr_setup **out,
-		  struct zr_error *err)
+int zr_setup_open(struct zr_config *cfg, enum zr_mode mode, uint32_t flags, int world,
+		  struct zr_setup **out, struct zr_error *err)
 {
 	struct zr_setup *s = calloc(1, sizeof *s);
 	if (!s)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 
 	s->cfg = cfg;
-	s->evaluates = mode == ZR_SETUP_EVAL;
-	s->mode = s->evaluates ? ZR_SETUP_TRAIN : mode & ~(ZR_SETUP_CACHED | ZR_SETUP_NO_DATA);
-	s->cached = mode & ZR_SETUP_CACHED;
-	s->no_data = mode & ZR_SETUP_NO_DATA;
+	s->mode = mode;
+	s->flags = flags;
 	s->train = zr_config_find(cfg, "train")->opts;
 	s->process = (struct zr_process){ .account = &s->account, .cfg = cfg };
 	s->memory = zr_memory_available();

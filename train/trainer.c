@@ -69,7 +69,7 @@ static int check_export(const struct zr_trainer *t, struct zr_error *err)
 int zr_trainer_setup(struct zr_trainer *t, uint64_t machine, struct zr_error *err)
 {
 	t->resumed = -1;
-	int rc = zr_setup_open(t->cfg, ZR_SETUP_TRAIN, 0, &t->setup, err);
+	int rc = zr_setup_open(t->cfg, ZR_MODE_TRAIN, 0, 0, &t->setup, err);
 	if (rc)
 		return rc;
 

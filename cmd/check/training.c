@@ -153,7 +153,7 @@ static void prove(struct zr_check *c, const char *ini, int world, int per_node)
 		snprintf(in_nodes, sizeof in_nodes, " in nodes of %d", per_node);
 	int rc = zr_config_load(ini, set, per_node < world, &cfg, &err);
 	if (!rc)
-		rc = zr_setup_open(cfg, ZR_SETUP_ALONE, world, &s, &err);
+		rc = zr_setup_open(cfg, ZR_MODE_TRAIN, ZR_SETUP_ALONE, world, &s, &err);
 	if (!rc)
 		rc = zr_prove_all(s, &err);
 	if (rc)
@@ -192,7 +192,7 @@ static void add_programs(struct zr_check *c, struct zr_results *r, const char *i
 	snprintf(threads, sizeof threads, "device.threads=%d", zr_pool_size(c->pool));
 	int rc = zr_config_load(ini, set, 1, &cfg, &err);
 	if (!rc)
-		rc = zr_setup_open(cfg, ZR_SETUP_ALONE, world, &s, &err);
+		rc = zr_setup_open(cfg, ZR_MODE_TRAIN, ZR_SETUP_ALONE, world, &s, &err);
 	if (rc)
 		zr_check_fail(c, "with %d ranks: %s", world, err.text);
 	for (int i = 0; i < 4; i++)

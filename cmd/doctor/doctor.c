@@ -79,7 +79,7 @@ static void find_places(const struct zr_config *cfg, struct trial *t)
 static int try_setup(struct zr_config *cfg, int ranks, struct trial *t)
 {
 	struct zr_setup *s = NULL;
-	int rc = zr_setup_open(cfg, ZR_SETUP_ALONE, ranks, &s, &t->err);
+	int rc = zr_setup_open(cfg, ZR_MODE_TRAIN, ZR_SETUP_ALONE, ranks, &s, &t->err);
 	if (!rc) {
 		memcpy(t->device, s->device_info.name, sizeof t->device);
 		memcpy(t->variant, s->device_info.variant, sizeof t->variant);

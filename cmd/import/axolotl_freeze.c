@@ -37,7 +37,7 @@ static int open_model(struct model *m, const char *dir, struct zr_error *err)
 
 	int rc = zr_config_load(NULL, options, n, &m->cfg, err);
 	if (!rc)
-		rc = zr_setup_open(m->cfg, ZR_SETUP_SAMPLE, 1, &m->setup, err);
+		rc = zr_setup_open(m->cfg, ZR_MODE_SAMPLE, 0, 1, &m->setup, err);
 	if (rc)
 		return rc;
 

@@ -261,7 +261,7 @@ int zr_bench_rank(int rank, void *arg, struct zr_error *why)
 	if (!rc && zr_table_find(&zr_config_find(cfg, "device")->table, "threads"))
 		rc = zr_config_set_auto(cfg, "device", "threads", threads, why);
 	if (!rc)
-		rc = zr_setup_open(cfg, ZR_SETUP_TRAIN, 0, &b.s, why);
+		rc = zr_setup_open(cfg, ZR_MODE_TRAIN, 0, 0, &b.s, why);
 	if (!rc)
 		rc = take_room(&b);
 	if (!rc)

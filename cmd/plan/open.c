@@ -57,8 +57,8 @@ static void count_comm(struct zr_setup *s)
 int zr_plan_open(struct zr_config *cfg, int ranks, struct zr_setup **out, struct zr_error *err)
 {
 	const char *absent = zr_data_absent(cfg);
-	int mode = ZR_SETUP_ALONE | (absent ? ZR_SETUP_NO_DATA : 0);
-	int rc = zr_setup_open(cfg, mode, ranks, out, err);
+	uint32_t flags = ZR_SETUP_ALONE | (absent ? ZR_SETUP_NO_DATA : 0);
+	int rc = zr_setup_open(cfg, ZR_MODE_TRAIN, flags, ranks, out, err);
 	if (rc && absent)
 		zr_err_add(err, "; " ZR_DATA_ABSENT, absent);
 	if (!rc)

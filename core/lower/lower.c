@@ -24,7 +24,7 @@ static void load_batch(struct zr_lowering *l)
 	const struct zr_plan *p = &l->s->plan;
 	uint64_t at = p->tokens, bytes = p->loss_rows - p->tokens;
 	l->batch = zr_low_whole_life(l, ZR_R_BATCH, p->loss_sum + p->loss_bytes);
-	zr_low_host(l, l->s->mode == ZR_SETUP_SAMPLE ? ZR_H_GIVEN : ZR_H_BATCH);
+	zr_low_host(l, l->s->mode == ZR_MODE_SAMPLE ? ZR_H_GIVEN : ZR_H_BATCH);
 	zr_low_operand(l, ZR_O_BATCH_TOKENS, host_batch(l, at, bytes), ZR_WRITES);
 	if (!l->s->device_info.host_access)
 		zr_low_move(l, host_batch(l, at, bytes), zr_operand_part(l->batch, at, bytes), 0);
@@ -270,6 +270,14 @@ static int lower_one(struct zr_setup *s, int32_t id, struct zr_error *err)
 	return l.rc;
 }
 
+/* Whether a program runs at all. */
+static int runs(const struct zr_setup *s, int32_t id)
+{
+	if (id == ZR_S_EVAL || s->mode == ZR_MODE_TRAIN)
+		return 1;
+	return s->mode == ZR_MODE_EVAL && (id == ZR_S_MEET || id == ZR_S_VALUES);
+}
+
 /* What no machine holds gets no programs: they would have millions of sub-groups. */
 int zr_lower_all(struct zr_setup *s, struct zr_error *err)
 {
@@ -278,8 +286,7 @@ int zr_lower_all(struct zr_setup *s, struct zr_error *err)
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		held += s->plan.region[i].bytes;
 	for (int32_t id = 0; !rc && held >> 44 == 0 && id < ZR_LOWERED; id++)
-		if (id == ZR_S_EVAL || (s->mode != ZR_SETUP_SAMPLE &&
-					(!s->evaluates || id == ZR_S_MEET || id == ZR_S_VALUES)))
+		if (runs(s, id))
 			rc = lower_one(s, id, err);
 	if (!rc)
 		rc = zr_place_all(s, err);

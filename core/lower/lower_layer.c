@@ -56,7 +56,7 @@ static void layer_unit(struct zr_lowering *l, const struct layer *c, uint32_t k)
 
 static struct zr_operand cache(struct zr_lowering *l, int32_t layer)
 {
-	uint64_t bytes = l->s->cached ? l->s->layer_bytes[layer].cache : 0;
+	uint64_t bytes = l->s->flags & ZR_SETUP_CACHED ? l->s->layer_bytes[layer].cache : 0;
 	return bytes ? zr_mine(ZR_R_CACHE, zr_room(&l->cache, bytes), bytes) : zr_none();
 }
 
@@ -85,7 +85,7 @@ static uint16_t layer_flags(const struct zr_lowering *l, const struct layer *c)
 {
 	if (c->use->phase == ZR_BACKWARD)
 		return ZR_F_BACKWARD;
-	return c->loss && l->s->mode == ZR_SETUP_SAMPLE ? ZR_F_LOGITS : 0;
+	return c->loss && l->s->mode == ZR_MODE_SAMPLE ? ZR_F_LOGITS : 0;
 }
 
 static void call_layer(struct zr_lowering *l, const struct layer *c)

@@ -65,7 +65,7 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 	m->param_per = zr_unit_share(s, unit, g->param, rank).per;
 	m->offloaded = zr_unit_offloaded(s, unit);
 	place_values(s, p, unit);
-	if (s->mode == ZR_SETUP_SAMPLE || s->frozen_unit[unit])
+	if (s->mode == ZR_MODE_SAMPLE || s->frozen_unit[unit])
 		return;
 
 	m->grad = take(p, ZR_R_GRAD, m->held.per, ZR_F32);
@@ -199,7 +199,7 @@ static void choose_ways(const struct zr_setup *s, struct zr_plan *p)
 	int leaves = !s->device_info.host_ops && p->region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
 	p->direct = s->batch.slots == 1 && s->types.comm_dtype == ZR_F32 &&
 		    p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
-	p->scatter = s->mode != ZR_SETUP_SAMPLE && adds_in_comm(s);
+	p->scatter = s->mode != ZR_MODE_SAMPLE && adds_in_comm(s);
 	p->stored_directly = leaves && !zr_comm_on_host(s) && s->types.comm_dtype == ZR_F32 &&
 			     p->region[ZR_R_GRAD].tier != ZR_TIER_DISK &&
 			     (s->process.world == 1 || p->scatter);
@@ -224,7 +224,7 @@ static void place_tables(const struct zr_setup *s, struct zr_plan *p, uint64_t *
 static void place_batch(const struct zr_setup *s, struct zr_plan *p)
 {
 	uint64_t rows = (uint64_t)(s->batch.micro * s->batch.length), at = 0;
-	int sample = s->mode == ZR_SETUP_SAMPLE;
+	int sample = s->mode == ZR_MODE_SAMPLE;
 	uint64_t apart = sample ? rows * 4 : 0;
 	for (int32_t i = 0; i < s->n_sources; i++)
 		apart = zr_has_documents(&s->source[i]) ? rows * 4 : apart;
@@ -297,7 +297,7 @@ static int allocate_tables(const struct zr_setup *s, struct zr_plan *p, struct z
 /* All that has a place of its own. */
 static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *err)
 {
-	int train = s->mode != ZR_SETUP_SAMPLE;
+	int train = s->mode != ZR_MODE_SAMPLE;
 	for (int32_t u = 0; u < s->layout.n_units; u++)
 		place_unit(s, p, u);
 	int rc = train ? zr_runs_place(s, p, err) : 0;
@@ -307,7 +307,8 @@ static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *
 	p->region[ZR_R_ACT_OFFLOADED].bytes = s->train_act.offloaded_bytes;
 	for (uint32_t i = 0; i < s->decl.n_layers; i++) {
 		p->act_grad_bytes = zr_max(p->act_grad_bytes, train ? s->layer_bytes[i].grad : 0);
-		zr_room(&p->region[ZR_R_CACHE].bytes, s->cached ? s->layer_bytes[i].cache : 0);
+		zr_room(&p->region[ZR_R_CACHE].bytes,
+			s->flags & ZR_SETUP_CACHED ? s->layer_bytes[i].cache : 0);
 	}
 	if (train)
 		place_tables(s, p, &p->region[ZR_R_HOST].bytes);
@@ -323,7 +324,7 @@ static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *
 static int check_parts(const struct zr_setup *s, const struct zr_plan *p, struct zr_error *err)
 {
 	int given = s->train->gradient_part_size && s->train->gradient_part_size != ZR_AUTO_COUNT;
-	if (s->mode == ZR_SETUP_SAMPLE || s->evaluates || !given || p->region[ZR_R_PARTS].bytes)
+	if (s->mode != ZR_MODE_TRAIN || !given || p->region[ZR_R_PARTS].bytes)
 		return 0;
 	return zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
 			       "gradient_part_size: it does "

@@ -193,7 +193,7 @@ static int take_parts(struct zr_setup *s, struct parts *p, struct zr_error *err)
 
 int zr_frozen_find(struct zr_setup *s, struct zr_error *err)
 {
-	int trains = !s->evaluates && s->mode != ZR_SETUP_SAMPLE;
+	int trains = s->mode == ZR_MODE_TRAIN;
 	struct parts p = { 0 };
 	s->frozen = calloc((size_t)s->layout.n_tensors + 1, 1);
 	p.first = calloc((size_t)s->decl.n_units + 1, sizeof *p.first);
@@ -205,7 +205,7 @@ int zr_frozen_find(struct zr_setup *s, struct zr_error *err)
 	if (!rc)
 		rc = store(s, err);
 	for (int32_t i = 0; i < s->layout.n_tensors && !rc && !trains; i++)
-		s->frozen[i] = s->frozen[i] > 1 ? 2 : (uint8_t)s->evaluates;
+		s->frozen[i] = s->frozen[i] > 1 ? 2 : s->mode == ZR_MODE_EVAL;
 	if (!rc)
 		rc = take_parts(s, &p, err);
 	free(p.first);

@@ -34,7 +34,8 @@ int plan_data_remove(void **unused)
 	return unlink(text_path);
 }
 
-struct zr_setup *plan_try(int mode, int world, const char *const *options, struct zr_error *err)
+struct zr_setup *plan_try(uint32_t flags, int world, const char *const *options,
+			  struct zr_error *err)
 {
 	char ini[PATH_MAX], data[64];
 	const char *o[32] = { data };
@@ -49,7 +50,7 @@ struct zr_setup *plan_try(int mode, int world, const char *const *options, struc
 	*err = (struct zr_error){ 0 };
 	if (zr_config_load(ini, o, n, &cfg, err))
 		return NULL;
-	if (zr_setup_open(cfg, mode, world, &s, err))
+	if (zr_setup_open(cfg, ZR_MODE_TRAIN, flags, world, &s, err))
 		zr_config_free(cfg);
 	return s;
 }

@@ -14,7 +14,8 @@ int plan_data(void **unused);
 int plan_data_remove(void **unused);
 
 /* options: "section.key=value", ending with NULL. NULL with a text in err if refused. */
-struct zr_setup *plan_try(int mode, int world, const char *const *options, struct zr_error *err);
+struct zr_setup *plan_try(uint32_t flags, int world, const char *const *options,
+			  struct zr_error *err);
 
 /* The first of `world` ranks, without the others; fails the test if refused. */
 struct zr_setup *plan_open(int world, const char *const *options);

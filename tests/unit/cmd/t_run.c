@@ -460,7 +460,7 @@ static int load_weights(uint64_t *digest, struct zr_error *err)
 	int rc = zr_config_load(in_run("config.ini"), NULL, 0, &cfg, err);
 	if (rc)
 		return rc;
-	rc = zr_setup_open(cfg, ZR_SETUP_SAMPLE, 1, &setup, err);
+	rc = zr_setup_open(cfg, ZR_MODE_SAMPLE, 0, 1, &setup, err);
 	if (!rc)
 		rc = zr_session_open(setup, &s, err);
 	if (!rc)

@@ -174,7 +174,7 @@ struct run {
 };
 
 /* So wide that sums of a product with all rows would be split. */
-static struct run begin(const char *const *more, int n, int mode)
+static struct run begin(const char *const *more, int n, uint32_t flags)
 {
 	const char *options[32] = { "data.plugin=tokens",  "data.path=none",  "model.layers=2",
 				    "model.heads=4",       "model.width=256", "model.context=96",
@@ -185,7 +185,7 @@ static struct run begin(const char *const *more, int n, int mode)
 		options[8 + i] = more[i];
 	int rc = zr_config_load(NULL, options, 8 + n, &r.cfg, &err);
 	if (!rc)
-		rc = zr_setup_open(r.cfg, ZR_SETUP_SAMPLE | mode, 1, &r.setup, &err);
+		rc = zr_setup_open(r.cfg, ZR_MODE_SAMPLE, flags, 1, &r.setup, &err);
 	if (!rc)
 		rc = zr_session_open(r.setup, &r.session, &err);
 	if (!rc)

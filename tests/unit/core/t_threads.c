@@ -70,7 +70,7 @@ static void *rank_main(void *arg)
 	struct rank *r = arg;
 	struct zr_setup *setup = NULL;
 	struct zr_session *s = NULL;
-	int rc = zr_setup_open(r->cfg, ZR_SETUP_TRAIN, 0, &setup, &r->err);
+	int rc = zr_setup_open(r->cfg, ZR_MODE_TRAIN, 0, 0, &setup, &r->err);
 	if (!rc)
 		rc = zr_session_open(setup, &s, &r->err);
 	if (!rc)

@@ -125,7 +125,7 @@ static double loss(struct zr_error *err)
 	*err = (struct zr_error){ 0 };
 	int rc = zr_config_load(NULL, options, sizeof options / sizeof *options, &cfg, err);
 	if (!rc)
-		rc = zr_setup_open(cfg, ZR_SETUP_TRAIN, 1, &setup, err);
+		rc = zr_setup_open(cfg, ZR_MODE_TRAIN, 0, 1, &setup, err);
 	if (!rc)
 		rc = zr_session_open(setup, &session, err);
 	if (!rc)

@@ -62,7 +62,7 @@ struct run {
 };
 
 /* more: two options */
-static struct run begin_with(const char *name, int mode, const char *const *more,
+static struct run begin_with(const char *name, enum zr_mode mode, const char *const *more,
 			     const char *optimizer, const char *lr, const char *decay,
 			     const char *betas)
 {
@@ -91,7 +91,7 @@ static struct run begin_with(const char *name, int mode, const char *const *more
 				  "device.threads=1" };
 	int rc = zr_config_load(NULL, options, sizeof options / sizeof *options, &r.cfg, &err);
 	if (!rc)
-		rc = zr_setup_open(r.cfg, mode, 1, &r.setup, &err);
+		rc = zr_setup_open(r.cfg, mode, 0, 1, &r.setup, &err);
 	if (!rc)
 		rc = zr_session_open(r.setup, &r.session, &err);
 	if (!rc)
@@ -101,7 +101,7 @@ static struct run begin_with(const char *name, int mode, const char *const *more
 	return r;
 }
 
-static struct run begin(const char *name, int mode, const char *precision)
+static struct run begin(const char *name, enum zr_mode mode, const char *precision)
 {
 	const char *more[] = { precision, "train.seed=1" };
 	return begin_with(name, mode, more, "optimizer.plugin=sgd", "optimizer.lr=0",
@@ -167,7 +167,7 @@ static const char *const routers[] = { "model.router_aux_loss_coef=0.5",
 /* kind: what stands before the names of gradients */
 static void compare_step(const char *name, const char *const *more, const char *kind)
 {
-	struct run r = begin_with(name, ZR_SETUP_TRAIN, more, "optimizer.plugin=sgd",
+	struct run r = begin_with(name, ZR_MODE_TRAIN, more, "optimizer.plugin=sgd",
 				  "optimizer.lr=0", "optimizer.weight_decay=0",
 				  "optimizer.momentum=0");
 	struct zr_st st = open_expected(name);
@@ -197,7 +197,7 @@ static void compare_losses(const char *name, const char *const *more, const char
 {
 	struct zr_st st = open_expected(name);
 	struct zr_error err = { 0 };
-	struct run r = begin_with(name, ZR_SETUP_TRAIN, more, "optimizer.plugin=adamw",
+	struct run r = begin_with(name, ZR_MODE_TRAIN, more, "optimizer.plugin=adamw",
 				  "optimizer.lr=1e-3", "optimizer.weight_decay=0.1",
 				  "optimizer.betas=0.9, 0.999");
 	const float *want = expected(&st, losses, "", STEPS);
@@ -215,7 +215,7 @@ static void compare_losses(const char *name, const char *const *more, const char
 
 static void compare_logits(const char *name)
 {
-	struct run r = begin(name, ZR_SETUP_SAMPLE, "precision.plugin=fp32");
+	struct run r = begin(name, ZR_MODE_SAMPLE, "precision.plugin=fp32");
 	struct zr_st st = open_expected(name);
 	struct zr_error err = { 0 };
 	int32_t tokens[LENGTH];
@@ -322,7 +322,7 @@ static void export_again(const struct golden *g)
 	char option[64], dir[] = "/tmp/zeroth-pretrained.XXXXXX", out[64], a[MOST], b[MOST];
 	struct zr_error err = { 0 };
 	snprintf(option, sizeof option, "precision.plugin=%s", g->precision);
-	struct run r = begin(g->name, ZR_SETUP_TRAIN, option);
+	struct run r = begin(g->name, ZR_MODE_TRAIN, option);
 	assert_non_null(mkdtemp(dir));
 	snprintf(out, sizeof out, "%s/out", dir);
 	if (zr_export_session(r.session, out, 0, &err))

@@ -371,7 +371,7 @@ struct bits train_bits(struct training t)
 {
 	const char *o[] = { SIX, "device.threads=1", t.option[0], t.option[1], NULL };
 	struct zr_error err = { 0 };
-	struct zr_setup *s = plan_try(ZR_SETUP_TRAIN, 0, o, &err);
+	struct zr_setup *s = plan_try(0, 0, o, &err);
 	struct zr_session *session = NULL;
 	struct zr_step_result r;
 	struct bits b = { { 0 }, { 0 } };

@@ -214,7 +214,7 @@ static void a_failed_transfer_ends_the_step(void **unused)
 	struct zr_session *session = NULL;
 	struct zr_step_result r;
 	for (int nth = 1; nth < 18; nth += 4) {
-		struct zr_setup *s = plan_try(ZR_SETUP_TRAIN, 0, o, &err);
+		struct zr_setup *s = plan_try(0, 0, o, &err);
 		assert_non_null(s);
 		plant_store(s, 64);
 		plant_offload(2);

@@ -414,7 +414,7 @@ static int train_planted(int rank, void *arg)
 					 "scheduler.plugin=constant",
 					 NULL };
 	struct zr_error err;
-	struct zr_setup *s = plan_try(ZR_SETUP_TRAIN, 0, o, &err);
+	struct zr_setup *s = plan_try(0, 0, o, &err);
 	struct outcome *out = &outcome[rank];
 	my_rank = rank;
 	out->rc = err.code;

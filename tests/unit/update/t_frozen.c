@@ -44,7 +44,7 @@ static float **train(struct zr_setup **setup, int steps, const char *freeze,
 	snprintf(pattern, sizeof pattern, "train.freeze=%s", freeze);
 	for (int i = 0; more[i]; i++)
 		options[2 + i] = more[i];
-	struct zr_setup *s = plan_try(ZR_SETUP_TRAIN, 1, options, &err);
+	struct zr_setup *s = plan_try(0, 1, options, &err);
 	if (!s)
 		fail_msg("%s", err.text);
 	struct weights w = { s->layout.tensor, calloc((size_t)s->layout.n_tensors, sizeof *w.x) };

@@ -149,7 +149,7 @@ static float **train(struct zr_setup **setup, int steps, double *lr, const char 
 	struct zr_error err;
 	struct zr_session *session = NULL;
 	struct zr_step_result r;
-	struct zr_setup *s = plan_try(ZR_SETUP_TRAIN, 1, options, &err);
+	struct zr_setup *s = plan_try(0, 1, options, &err);
 	if (!s)
 		fail_msg("%s", err.text);
 	struct weights w = { s->layout.tensor, calloc((size_t)s->layout.n_tensors, sizeof *w.x) };
