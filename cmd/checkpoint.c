@@ -4,7 +4,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,53 +17,69 @@
 #include "train/rundir.h"
 #include "train/weights/export.h"
 
-static const char usage[] =
-	"usage: zeroth checkpoint ls DIR\n"
-	"       zeroth checkpoint verify DIR\n"
-	"       zeroth checkpoint export [--dtype fp32|bf16|fp16] [--shard-bytes N] [--best]\n"
-	"                                [--merge] DIR OUT\n"
-	"       zeroth checkpoint export --merge --adapter ADAPTER [-o section.key=value]...\n"
-	"                                MODEL OUT\n"
-	"       zeroth checkpoint prune --keep N DIR\n"
-	"\n"
-	"DIR is a checkpoint, a directory of checkpoints, or a run directory.\n"
-	"\n"
-	"  ls      step, size, ranks, plugins, and whether each checkpoint is whole, by its "
-	"manifest\n"
-	"          and the sizes of its files\n"
-	"  verify  reads every byte of each checkpoint and compares all checksums\n"
-	"  export  writes the parameters of the checkpoint, or of the latest whole one, or of the "
-	"end of a\n"
-	"          run, whichever is later, as directory OUT\n"
-	"          with model.safetensors and config.json, as Hugging Face's tools load them; of "
-	"a\n"
-	"          run with adapters: these, with adapter_model.safetensors and "
-	"adapter_config.json\n"
-	"  prune   removes all whole checkpoints but the newest N and the best one, and what was\n"
-	"          left unfinished\n"
-	"\n"
-	"      --dtype TYPE     of the exported numbers: fp32 (default), bf16, fp16\n"
-	"      --shard-bytes N  most bytes of tensors in a file, unless one is larger (default "
-	"5e9);\n"
-	"                       what needs several files has model.safetensors.index.json\n"
-	"      --best           exports the one with the lowest loss, which [checkpoint] "
-	"keep_best kept\n"
-	"      --merge          exports the model in which the adapters are merged\n"
-	"      --adapter DIR    merges adapters of PEFT into MODEL, a model's directory of Hugging "
-	"Face\n"
-	"  -o, --option section.key=value\n"
-	"                       how ADAPTER was trained, as in -o model.store=nf4: onto that it is "
-	"merged\n"
-	"      --keep N         checkpoints that stay, 1 or more\n"
-	"  -h, --help           shows this\n";
-
 struct args {
-	const char *action, *dir, *out;
+	const char *dir, *out, *dtype;
 	struct zr_export_from from;
 	const char *option[ZR_EXPORT_OPTIONS];
 	int64_t keep;
 	int best;
 	struct zr_export_how how;
+};
+
+#define AT(member) offsetof(struct args, member)
+
+static const struct zr_cmd_option options[] = {
+	{ 0, "dtype", "fp32|bf16|fp16", "of the exported numbers; default: fp32",
+	  .kind = ZR_CMD_CHOICE, .at = AT(dtype), .verbs = "export" },
+	{ 0, "shard-bytes", "N",
+	  "most bytes of tensors in a file, unless one is larger (default 5e9); what needs several "
+	  "files has model.safetensors.index.json",
+	  .kind = ZR_CMD_BYTES, .at = AT(how.shard_bytes), .verbs = "export" },
+	{ 0, "best", NULL,
+	  "exports the one with the lowest loss, which [checkpoint] keep_best kept",
+	  .kind = ZR_CMD_FLAG, .at = AT(best), .verbs = "export" },
+	{ 0, "merge", NULL, "exports the model in which the adapters are merged",
+	  .kind = ZR_CMD_FLAG, .at = AT(how.merge), .verbs = "export" },
+	{ 0, "adapter", "DIR",
+	  "with --merge: merges adapters of PEFT into MODEL, a model's directory of Hugging Face",
+	  .kind = ZR_CMD_TEXT, .at = AT(from.adapter), .verbs = "export" },
+	{ 'o', "option", "section.key=value",
+	  "with --adapter: how it was trained, as in -o model.store=nf4: onto that it is merged",
+	  .kind = ZR_CMD_LIST, .at = AT(option), .most = ZR_EXPORT_OPTIONS,
+	  .count = AT(from.options), .verbs = "export", .place = ZR_CMD_WITHIN },
+	{ 0, "keep", "N", "checkpoints that stay, 1 or more", .kind = ZR_CMD_WHOLE, .at = AT(keep),
+	  .least = 1, .counts = "a number of checkpoints", .verbs = "prune",
+	  .place = ZR_CMD_REQUIRED },
+	{ 0 },
+};
+
+const struct zr_cmd_usage zr_checkpoint_usage = {
+	.command = "checkpoint",
+	.form = { { "ls", "DIR", NULL },
+		  { "verify", "DIR", NULL },
+		  { "export", "DIR|MODEL OUT", NULL },
+		  { "prune", "DIR", NULL } },
+	.about = "DIR is a checkpoint, a directory of checkpoints, or a run directory.\n"
+		 "\n"
+		 "  ls      step, size, ranks, plugins, and whether each checkpoint is whole, by "
+		 "its "
+		 "manifest\n"
+		 "          and the sizes of its files\n"
+		 "  verify  reads every byte of each checkpoint and compares all checksums\n"
+		 "  export  writes the parameters of the checkpoint, or of the latest whole one, "
+		 "or of "
+		 "the end of a\n"
+		 "          run, whichever is later, as directory OUT\n"
+		 "          with model.safetensors and config.json, as Hugging Face's tools load "
+		 "them; "
+		 "of a\n"
+		 "          run with adapters: these, with adapter_model.safetensors and "
+		 "adapter_config.json\n"
+		 "  prune   removes all whole checkpoints but the newest N and the best one, and "
+		 "what "
+		 "was\n"
+		 "          left unfinished\n",
+	.option = options,
 };
 
 /* The checkpoints at a path, which is a directory of them or a single one. */
@@ -292,112 +307,58 @@ static int prune(const struct args *a, struct zr_error *err)
 
 /* ---- the command line ---- */
 
-static int parse_dtype(const char *text, int32_t *out)
+static int32_t dtype_of(const char *name)
 {
-	static const struct {
-		const char *name;
-		int32_t dtype;
-	} types[] = { { "fp32", ZR_F32 }, { "bf16", ZR_BF16 }, { "fp16", ZR_F16 } };
-	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-		if (!strcmp(types[i].name, text)) {
-			*out = types[i].dtype;
-			return 0;
-		}
-	fprintf(stderr, "zeroth checkpoint: --dtype %s: expected fp32, bf16 or fp16\n", text);
-	return -1;
-}
-
-static int parse_count(const char *option, const char *text, int64_t *out)
-{
-	char *end;
-	long long n = strtoll(text, &end, 10);
-	if (!*text || *end || n < 1) {
-		fprintf(stderr, "zeroth checkpoint: %s %s: expected a number, 1 or more\n", option,
-			text);
-		return -1;
-	}
-	*out = n;
-	return 0;
-}
-
-static int wrong(const char *what)
-{
-	fprintf(stderr, "zeroth checkpoint: %s\n", what);
-	return zr_cmd_synopsis(usage);
+	if (!strcmp(name, "bf16"))
+		return ZR_BF16;
+	if (!strcmp(name, "fp16"))
+		return ZR_F16;
+	return ZR_F32;
 }
 
 /* -1 to continue, else the exit code. */
-static int parse(int argc, char **argv, struct args *a)
+static int check(const struct args *a)
 {
-	static const struct option longs[] = { { "dtype", 1, NULL, 'd' },
-					       { "keep", 1, NULL, 'k' },
-					       { "shard-bytes", 1, NULL, 's' },
-					       { "best", 0, NULL, 'b' },
-					       { "merge", 0, NULL, 'm' },
-					       { "adapter", 1, NULL, 'a' },
-					       { "option", 1, NULL, 'o' },
-					       { "help", 0, NULL, 'h' },
-					       { NULL, 0, NULL, 0 } };
-	int64_t shard = (int64_t)ZR_EXPORT_SHARD;
-	int c;
-	*a = (struct args){ .how.dtype = ZR_F32 };
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "ho:", longs, NULL)) != -1) {
-		if (c == 'h') {
-			fputs(usage, stdout);
-			return 0;
-		}
-		a->best |= c == 'b';
-		a->how.merge |= c == 'm';
-		a->from.adapter = c == 'a' ? optarg : a->from.adapter;
-		if (c == 'o' && a->from.options == ZR_EXPORT_OPTIONS)
-			return wrong("too many -o");
-		if (c == 'o')
-			a->option[a->from.options++] = optarg;
-		else if (!strchr("bma", c) && !(c == 'd' && !parse_dtype(optarg, &a->how.dtype)) &&
-			 !(c == 'k' && !parse_count("--keep", optarg, &a->keep)) &&
-			 !(c == 's' && !parse_count("--shard-bytes", optarg, &shard))) {
-			return c == '?' ? zr_cmd_synopsis(usage) : 2;
-		}
-	}
-
-	a->how.shard_bytes = (uint64_t)shard;
-	a->action = argv[optind];
-	a->dir = a->action ? argv[optind + 1] : NULL;
-	a->out = a->dir ? argv[optind + 2] : NULL;
-	a->from.model = a->dir;
-	a->from.option = a->option;
-	return a->dir ? -1 :
-			wrong(a->action ? "DIR is missing" :
-					  "ls, verify, export or prune is missing");
+	if (a->from.options && !a->from.adapter)
+		return zr_cmd_wrong(&zr_checkpoint_usage,
+				    "-o is for --adapter: a run has its configuration");
+	if (a->from.adapter && (a->best || !a->how.merge))
+		return zr_cmd_wrong(
+			&zr_checkpoint_usage,
+			"--adapter needs --merge, and no --best: what it names is no run");
+	return -1;
 }
 
 int zr_cmd_checkpoint(int argc, char **argv)
 {
-	struct args a;
+	static const struct {
+		const char *verb;
+		int (*run)(const struct args *a, struct zr_error *err);
+	} verbs[] = {
+		{ "ls", list }, { "verify", verify }, { "export", export }, { "prune", prune }
+	};
+	struct args a = { .dtype = "fp32", .how.shard_bytes = ZR_EXPORT_SHARD };
+	struct zr_cmd_operands operands;
 	struct zr_error err = { 0 };
-	int rc = parse(argc, argv, &a);
+	int rc;
+	const struct zr_cmd_form *form = zr_cmd_verb(argc, argv, &zr_checkpoint_usage, &rc);
+	if (!form)
+		return rc;
+
+	rc = zr_cmd_parse(argc - 1, argv + 1, &zr_checkpoint_usage, form, &a, &operands);
+	if (rc < 0)
+		rc = check(&a);
 	if (rc >= 0)
 		return rc;
 
-	int exports = !strcmp(a.action, "export"), prunes = !strcmp(a.action, "prune");
-	if (exports != (a.out != NULL))
-		return wrong(exports ? "OUT is missing" : "one DIR only");
-	if (prunes != (a.keep > 0))
-		return wrong(prunes ? "prune needs --keep N" : "--keep is for prune");
-	if ((a.best || a.how.merge || a.from.adapter) && !exports)
-		return wrong("--best, --merge and --adapter are for export");
-	if (a.from.options && !a.from.adapter)
-		return wrong("-o is for --adapter: a run has its configuration");
-	if (a.from.adapter && (a.best || !a.how.merge))
-		return wrong("--adapter needs --merge, and no --best: what it names is no run");
-	if (!exports && !prunes && strcmp(a.action, "ls") && strcmp(a.action, "verify"))
-		return wrong("expected ls, verify, export or prune");
-	if (exports)
-		rc = export(&a, &err);
-	else if (prunes)
-		rc = prune(&a, &err);
-	else
-		rc = strcmp(a.action, "ls") ? verify(&a, &err) : list(&a, &err);
-	return rc ? zr_cmd_failed(&err) : 0;
+	a.dir = operands.at[0];
+	a.out = operands.at[1];
+	a.how.dtype = dtype_of(a.dtype);
+	a.from.model = a.dir;
+	a.from.option = a.option;
+
+	size_t i = 0;
+	while (strcmp(verbs[i].verb, form->verb))
+		i++;
+	return verbs[i].run(&a, &err) ? zr_cmd_failed(&err) : 0;
 }

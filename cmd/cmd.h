@@ -6,45 +6,41 @@
 #ifndef ZR_CMD_H
 #define ZR_CMD_H
 
+#include "cmd/options.h"
 #include "core/config/config.h"
-#include "train/run/restart.h"
 
 #define ZR_CMD_OVERRIDES 128
 
-/* The options that most subcommands take: -o section.key=value..., one operand, and those of the
- * table in args.c that their usage names. */
+/* What most commands take: a configuration, -o over it, and two options. */
 struct zr_cmd_args {
 	const char *operand; /* NULL if none was given */
-	/* with room for the overrides that restarts add */
-	const char *overrides[ZR_CMD_OVERRIDES + ZR_RESTART_OVERRIDES];
+	const char *overrides[ZR_CMD_OVERRIDES];
 	int n_overrides;
 	int json;
-	int ranks;                        /* -n, 0 if not given */
-	int restarts, min_ranks;          /* --restarts, --min-ranks, 0 if not given */
-	double watchdog;                  /* --watchdog, 0 if not given */
-	int program;                      /* --program */
-	const char *resume;               /* --resume, NULL if not given */
-	int other_data;                   /* --other-data */
-	int verify;                       /* --verify */
-	uint64_t memory;                  /* --memory, 0 if not given */
-	int sequences;                    /* --sequences, 0 if not given */
-	int compare, no_compare, fit;     /* --compare, --no-compare, --fit */
-	uint64_t device, host, disk;      /* --device, --host, --disk: bytes, 0 if not given */
-	const char *rates, *card, *scale; /* --rates, --card, --scale, NULL if not given */
+	int ranks; /* 0 if not given */
 };
 
-/* Parses the common options. operand: its name for messages, or NULL if the command takes none and
- * refuses one. Returns -1 to continue, else the exit code (0 after --help on stdout, 2 after a
- * usage error). */
-int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
-		 struct zr_cmd_args *out);
+/* Rows of the tables of options of commands: `type` has members as those above. */
+#define ZR_CMD_OPTION_SET(type, text)                                                              \
+	{                                                                                          \
+		'o', "option", "section.key=value", text,                                          \
+			.kind = ZR_CMD_LIST, .at = offsetof(type, overrides),                      \
+			.most = ZR_CMD_OVERRIDES, .count = offsetof(type, n_overrides)             \
+	}
+#define ZR_CMD_OPTION_RANKS(type, text, most_ranks)                                                \
+	{                                                                                          \
+		'n', "ranks", "RANKS", text, .kind = ZR_CMD_INT, .at = offsetof(type, ranks),      \
+					     .least = 1, .most = most_ranks,                       \
+					     .counts = "a number of ranks"                         \
+	}
+#define ZR_CMD_OPTION_JSON(type, text)                                                             \
+	{                                                                                          \
+		0, "json", NULL, text, .kind = ZR_CMD_FLAG, .at = offsetof(type, json)             \
+	}
 
-/* After a message about the command line, which all of the help would push off the screen: how the
- * command is called. Returns 2. */
-int zr_cmd_synopsis(const char *usage);
-
-/* Returns 0 if `ranks` is in [1, most]; otherwise prints these limits and returns 2. */
-int zr_cmd_check_ranks(const char *argv0, int ranks, int most);
+/* args.c: refuses an operand that is no INI, but another program's configuration, or, if it must be
+ * a file, a directory. Returns 0, or 2 after a line. */
+int zr_cmd_check_conf(const char *path, int is_file);
 
 /* Prints "zeroth: text" as the one line of an error to stderr and returns its exit code. */
 int zr_cmd_failed(const struct zr_error *err);
@@ -60,9 +56,28 @@ int zr_cmd_config_json(const struct zr_config *cfg);
 struct zr_command {
 	const char *name, *summary;
 	int (*run)(int argc, char **argv);
+	const struct zr_cmd_usage *usage;
 };
 extern const struct zr_command zr_commands[];
 extern const int zr_n_commands;
+
+extern const struct zr_cmd_usage zr_train_usage;
+extern const struct zr_cmd_usage zr_sample_usage;
+extern const struct zr_cmd_usage zr_eval_usage;
+extern const struct zr_cmd_usage zr_report_usage;
+extern const struct zr_cmd_usage zr_watch_usage;
+extern const struct zr_cmd_usage zr_plan_usage;
+extern const struct zr_cmd_usage zr_config_usage;
+extern const struct zr_cmd_usage zr_config_diff_usage;
+extern const struct zr_cmd_usage zr_config_import_usage;
+extern const struct zr_cmd_usage zr_data_usage;
+extern const struct zr_cmd_usage zr_plugin_usage;
+extern const struct zr_cmd_usage zr_schedule_usage;
+extern const struct zr_cmd_usage zr_checkpoint_usage;
+extern const struct zr_cmd_usage zr_tokenize_usage;
+extern const struct zr_cmd_usage zr_bench_usage;
+extern const struct zr_cmd_usage zr_doctor_usage;
+extern const struct zr_cmd_usage zr_completion_usage;
 
 int zr_cmd_train(int argc, char **argv);
 int zr_cmd_sample(int argc, char **argv);

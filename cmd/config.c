@@ -11,23 +11,29 @@
 #include "train/adapter.h"
 #include "train/run/trace.h"
 
-static const char usage[] =
-	"usage: zeroth config check [-o section.key=value]... CONF\n"
-	"       zeroth config show [--json] [-o section.key=value]... CONF\n"
-	"       zeroth config diff A B\n"
-	"       zeroth config import [-o OUT.ini] [--force] [--model DIR] [--data FILE] "
-	"[--json] FILE\n"
-	"\n"
-	"check  reads CONF as `zeroth train` would, with the data and the model it names,\n"
-	"       and prints what it is, or the first error\n"
-	"show   prints every value, `auto` resolved, and where it comes from; what it\n"
-	"       prints is a configuration that loads to the same values\n"
-	"diff   prints what differs between two configurations, or runs\n"
-	"import writes DeepSpeed's JSON and others as an INI: see `zeroth config import --help`\n"
-	"\n"
-	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
-	"      --json                      machine-readable: {section: {key: {value, source}}}\n"
-	"  -h, --help                      shows this\n";
+static const struct zr_cmd_option options[] = {
+	ZR_CMD_OPTION_SET(struct zr_cmd_args, "sets an option over CONF; the last of several wins"),
+	{ 0, "json", NULL, "machine-readable: {section: {key: {value, source}}}",
+	  .kind = ZR_CMD_FLAG, .at = offsetof(struct zr_cmd_args, json), .verbs = "show" },
+	{ 0 },
+};
+
+const struct zr_cmd_usage zr_config_usage = {
+	.command = "config",
+	.form = { { "check", "CONF", NULL },
+		  { "show", "CONF", NULL },
+		  { "diff", NULL, &zr_config_diff_usage },
+		  { "import", NULL, &zr_config_import_usage } },
+	.about =
+		"check  reads CONF as `zeroth train` would, with the data and the model it names,\n"
+		"       and prints what it is, or the first error\n"
+		"show   prints every value, `auto` resolved, and where it comes from; what it\n"
+		"       prints is a configuration that loads to the same values\n"
+		"diff   prints what differs between two configurations, or runs\n"
+		"import writes DeepSpeed's JSON and others as an INI: see `zeroth config import "
+		"--help`\n",
+	.option = options,
+};
 
 static void print_ok(const struct zr_config *cfg)
 {
@@ -42,34 +48,32 @@ static void print_ok(const struct zr_config *cfg)
 
 int zr_cmd_config(int argc, char **argv)
 {
-	struct zr_cmd_args a;
+	struct zr_cmd_args a = { 0 };
+	struct zr_cmd_operands operands;
 	struct zr_config *cfg = NULL;
 	struct zr_setup *s = NULL;
 	struct zr_error err = { 0 };
-	const char *verb = argc > 1 ? argv[1] : "";
-	int known = !strcmp(verb, "check") || !strcmp(verb, "show");
 	int rc;
-	if (!strcmp(verb, "import"))
+	const struct zr_cmd_form *form = zr_cmd_verb(argc, argv, &zr_config_usage, &rc);
+	if (!form)
+		return rc;
+	if (!strcmp(form->verb, "import"))
 		return zr_cmd_config_import(argc - 1, argv + 1);
-	if (!strcmp(verb, "diff"))
+	if (!strcmp(form->verb, "diff"))
 		return zr_cmd_config_diff(argc - 1, argv + 1);
-	if (!known && strcmp(verb, "-h") && strcmp(verb, "--help")) {
-		fprintf(stderr, "zeroth config: expected check, show, diff or import%s%s\n",
-			*verb ? ", found " : "", verb);
-		return zr_cmd_synopsis(usage);
-	}
-	rc = zr_cmd_parse(argc - known, argv + known, usage, "CONF", &a);
+
+	rc = zr_cmd_parse(argc - 1, argv + 1, &zr_config_usage, form, &a, &operands);
 	if (rc >= 0)
 		return rc;
 
-	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
+	rc = zr_config_load(operands.at[0], a.overrides, a.n_overrides, &cfg, &err);
 	if (!rc)
 		rc = zr_trace_check(cfg, &err);
 	if (!rc)
 		rc = zr_setup_open(cfg, ZR_MODE_TRAIN, ZR_SETUP_ALONE, 1, &s, &err);
 	if (!rc)
 		rc = zr_adapter_settle(s, &err);
-	if (!rc && !strcmp(verb, "check"))
+	if (!rc && !strcmp(form->verb, "check"))
 		print_ok(cfg);
 	else if (!rc && (a.json ? zr_cmd_config_json(cfg) : zr_config_write_ini(cfg, stdout, 1)))
 		rc = zr_err(&err, ZR_EIO, "standard output: cannot write the configuration: %s",

@@ -4,7 +4,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,14 +16,18 @@
 #include "train/rundir.h"
 #include "train/weights/declare.h"
 
-static const char usage[] =
-	"usage: zeroth config diff A B\n"
-	"\n"
-	"Prints each value that differs between two configurations, with the file and line of\n"
-	"both. A and B are INI files, whose `auto` is resolved first, or directories of runs.\n"
-	"Exits with 0 if no value differs, with 1 if one does.\n"
-	"\n"
-	"  -h, --help  shows this\n";
+static const struct zr_cmd_option options[] = { { 0 } };
+
+const struct zr_cmd_usage zr_config_diff_usage = {
+	.command = "config diff",
+	.form = { { NULL, "A B", NULL } },
+	.about = "Prints each value that differs between two configurations, with the file and "
+		 "line of\n"
+		 "both. A and B are INI files, whose `auto` is resolved first, or directories of "
+		 "runs.\n"
+		 "Exits with 0 if no value differs, with 1 if one does.\n",
+	.option = options,
+};
 
 struct value {
 	char *section, *key, *text, *source; /* owned */
@@ -151,19 +154,16 @@ static void free_side(struct side *s)
 
 int zr_cmd_config_diff(int argc, char **argv)
 {
-	static const struct option longs[] = { { "help", 0, NULL, 'h' }, { NULL, 0, NULL, 0 } };
 	struct side a = { 0 }, b = { 0 };
 	struct zr_error err = { 0 };
-	int c, rc, differ = 0;
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1)
-		return c == 'h' ? fputs(usage, stdout) < 0 : zr_cmd_synopsis(usage);
-	if (argc - optind != 2) {
-		fputs("zeroth config diff: expected two configurations\n", stderr);
-		return zr_cmd_synopsis(usage);
-	}
-	a.name = argv[optind];
-	b.name = argv[optind + 1];
+	struct zr_cmd_operands operands;
+	int differ = 0;
+	int rc = zr_cmd_parse(argc, argv, &zr_config_diff_usage, NULL, NULL, &operands);
+	if (rc >= 0)
+		return rc;
+
+	a.name = operands.at[0];
+	b.name = operands.at[1];
 	rc = read_side(&a, &err);
 	if (!rc)
 		rc = read_side(&b, &err);

@@ -5,7 +5,6 @@
  * A token is learned if it is the target of the row before it. What is not is dimmed on a terminal
  * and stands between [- and -] elsewhere.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,28 +14,11 @@
 #include "cmd/sample/token_text.h"
 #include "core/setup.h"
 
-static const char usage[] =
-	"usage: zeroth data show [-n N] [--val] [-T FILE] [-o section.key=value]... CONF\n"
-	"\n"
-	"Prints the first N sequences that `zeroth train` would learn from: each document in "
-	"lines\n"
-	"of its own, tokens that are no targets dimmed (where this is no terminal, between [- and "
-	"-]).\n"
-	"Then counts: documents, tokens, targets, padding, and what was cut or left out.\n"
-	"\n"
-	"  -n, --samples N                 default 3; 0: counts only\n"
-	"      --val                       sequences of the part that is held out\n"
-	"  -T, --tokenizer FILE            tokenizer.json that the tokens are from, or its "
-	"directory (default: what [data]\n"
-	"                                  knows, else the one in [model] path)\n"
-	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
-	"  -h, --help                      shows this\n";
-
 struct show {
 	const char *conf, *tokenizer;
 	const char *overrides[ZR_CMD_OVERRIDES];
 	int n_overrides;
-	long samples;
+	int samples, held_out;
 	int32_t split;
 	struct zr_setup *setup;
 	struct zr_token_text text;
@@ -45,46 +27,34 @@ struct show {
 	struct zr_batch b; /* one sequence */
 };
 
-/* -1 to continue, else the exit code. */
-static int parse(int argc, char **argv, struct show *s)
-{
-	static const struct option longs[] = {
-		{ "samples", 1, NULL, 'n' }, { "tokenizer", 1, NULL, 'T' },
-		{ "option", 1, NULL, 'o' },  { "val", 0, NULL, 'v' },
-		{ "help", 0, NULL, 'h' },    { NULL, 0, NULL, 0 },
-	};
-	char *end;
-	int c;
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "n:T:o:h", longs, NULL)) != -1) {
-		if (c == 'n') {
-			s->samples = strtol(optarg, &end, 10);
-			if (*optarg && !*end && s->samples >= 0 && s->samples <= 1 << 30)
-				continue;
-			fprintf(stderr, "zeroth data: -n %s: expected a number of sequences\n",
-				optarg);
-			return 2;
-		} else if (c == 'v') {
-			s->split = ZR_SPLIT_VAL;
-		} else if (c == 'T') {
-			s->tokenizer = optarg;
-		} else if (c == 'o' && s->n_overrides < ZR_CMD_OVERRIDES) {
-			s->overrides[s->n_overrides++] = optarg;
-		} else {
-			return c == 'h' ? fputs(usage, stdout) < 0 : zr_cmd_synopsis(usage);
-		}
-	}
+#define AT(member) offsetof(struct show, member)
 
-	s->conf = argv[optind];
-	if (optind + 1 == argc)
-		return -1;
+static const struct zr_cmd_option options[] = {
+	{ 'n', "samples", "N", "default 3; 0: counts only", .kind = ZR_CMD_INT, .at = AT(samples),
+	  .most = 1 << 30, .counts = "a number of sequences" },
+	{ 0, "val", NULL, "sequences of the part that is held out", .kind = ZR_CMD_FLAG,
+	  .at = AT(held_out) },
+	{ 'T', "tokenizer", "FILE",
+	  "tokenizer.json that the tokens are from, or its directory (default: what [data] knows, "
+	  "else the one in [model] path)",
+	  .kind = ZR_CMD_TEXT, .at = AT(tokenizer) },
+	ZR_CMD_OPTION_SET(struct show, "sets an option over CONF; the last of several wins"),
+	{ 0 },
+};
 
-	fprintf(stderr,
-		optind == argc ? "zeroth data: CONF is missing\n" :
-				 "zeroth data: unexpected argument: %s\n",
-		argv[argc - 1]);
-	return zr_cmd_synopsis(usage);
-}
+const struct zr_cmd_usage zr_data_usage = {
+	.command = "data",
+	.form = { { "show", "CONF", NULL } },
+	.about =
+		"Prints the first N sequences that `zeroth train` would learn from: each "
+		"document in "
+		"lines\n"
+		"of its own, tokens that are no targets dimmed (where this is no terminal, "
+		"between [- "
+		"and -]).\n"
+		"Then counts: documents, tokens, targets, padding, and what was cut or left out.\n",
+	.option = options,
+};
 
 /* ---- a sequence ---- */
 
@@ -282,16 +252,19 @@ int zr_cmd_data(int argc, char **argv)
 	struct show s = { .samples = 3 };
 	struct zr_config *cfg = NULL;
 	struct zr_error err = { 0 };
-	const char *verb = argc > 1 ? argv[1] : "";
-	int known = !strcmp(verb, "show");
-	if (!known && strcmp(verb, "-h") && strcmp(verb, "--help")) {
-		fprintf(stderr, "zeroth data: expected show%s%s\n", *verb ? ", found " : "", verb);
-		return zr_cmd_synopsis(usage);
-	}
-	int rc = parse(argc - known, argv + known, &s);
+	struct zr_cmd_operands operands;
+	int rc;
+	const struct zr_cmd_form *form = zr_cmd_verb(argc, argv, &zr_data_usage, &rc);
+	if (!form)
+		return rc;
+
+	rc = zr_cmd_parse(argc - 1, argv + 1, &zr_data_usage, form, &s, &operands);
 	if (rc >= 0)
 		return rc;
 
+	s.conf = operands.at[0];
+	if (s.held_out)
+		s.split = ZR_SPLIT_VAL;
 	rc = zr_config_load(s.conf, s.overrides, s.n_overrides, &cfg, &err);
 	if (!rc)
 		zr_cmd_log(cfg);

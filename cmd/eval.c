@@ -30,27 +30,41 @@
 #include "train/weights/base_check.h"
 #include "train/weights/declare.h"
 
-static const char usage[] =
-	"usage: zeroth eval [-n RANKS] [--sequences N] [--json] [-o section.key=value]...\n"
-	"                   CONF|RUN|DIR\n"
-	"\n"
-	"Loss, perplexity, bits per byte and accuracy on what [data] holds out, each sequence\n"
-	"once, and on each [eval.NAME]: of the model that CONF begins with, of the weights of\n"
-	"run directory RUN, or of a model's directory of Hugging Face, which is evaluated on all "
-	"of\n"
-	"what -o gives, as in -o data.plugin=tokens -o data.path=test.bin.\n"
-	"\n"
-	"  -n, --ranks RANKS               with so many processes on this machine\n"
-	"      --sequences N               the first N of what [data] holds out; default: all\n"
-	"      --json                      the results as JSON\n"
-	"  -o, --option section.key=value  sets an option over the configuration\n"
-	"  -h, --help                      shows this\n"
-	"\n"
-	"The digest is that of the exact sums: ranks, stages, tiers and the size of a\n"
-	"micro-batch do not change it.\n";
+struct eval_args {
+	const char *operand;
+	const char *overrides[ZR_CMD_OVERRIDES];
+	int n_overrides, json, ranks, sequences; /* 0: not given */
+};
+
+static const struct zr_cmd_option options[] = {
+	ZR_CMD_OPTION_RANKS(struct eval_args, "with so many processes on this machine",
+			    ZR_SUPERVISE_MAX),
+	{ 0, "sequences", "N", "the first N of what [data] holds out; default: all",
+	  .kind = ZR_CMD_INT, .at = offsetof(struct eval_args, sequences), .least = 1,
+	  .counts = "a number of sequences" },
+	ZR_CMD_OPTION_JSON(struct eval_args, "the results as JSON"),
+	ZR_CMD_OPTION_SET(struct eval_args, "sets an option over the configuration"),
+	{ 0 },
+};
+
+const struct zr_cmd_usage zr_eval_usage = {
+	.command = "eval",
+	.form = { { NULL, "CONF|RUN|DIR", NULL } },
+	.about = "Loss, perplexity, bits per byte and accuracy on what [data] holds out, each "
+		 "sequence\n"
+		 "once, and on each [eval.NAME]: of the model that CONF begins with, of the "
+		 "weights of\n"
+		 "run directory RUN, or of a model's directory of Hugging Face, which is "
+		 "evaluated on "
+		 "all of\n"
+		 "what -o gives, as in -o data.plugin=tokens -o data.path=test.bin.\n",
+	.option = options,
+	.more = "The digest is that of the exact sums: ranks, stages, tiers and the size of a\n"
+		"micro-batch do not change it.\n",
+};
 
 struct eval {
-	const struct zr_cmd_args *a;
+	const struct eval_args *a;
 	int first; /* rank of this machine that prints */
 	struct zr_config *cfg;
 	struct zr_setup *setup;
@@ -287,17 +301,16 @@ static int run_rank(int rank, void *arg, struct zr_error *why)
 
 int zr_cmd_eval(int argc, char **argv)
 {
-	struct zr_cmd_args a;
+	struct eval_args a = { 0 };
+	struct zr_cmd_operands operands;
 	struct zr_error err = { 0 };
-	int rc = zr_cmd_parse(argc, argv, usage, "CONF|RUN|DIR", &a);
+	int rc = zr_cmd_parse(argc, argv, &zr_eval_usage, NULL, &a, &operands);
 	if (rc >= 0)
 		return rc;
-	if (a.ranks) {
-		rc = zr_cmd_check_ranks(argv[0], a.ranks, ZR_SUPERVISE_MAX);
-		if (rc)
-			return rc;
+
+	a.operand = operands.at[0];
+	if (a.ranks)
 		return zr_supervise(a.ranks, run_rank, &a);
-	}
 
 	rc = run(0, &a, &err);
 	return rc ? zr_cmd_failed(&err) : 0;

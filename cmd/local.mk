@@ -6,7 +6,7 @@
 noinst_LTLIBRARIES += cmd/libcmd.la
 cmd_libcmd_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
 cmd_libcmd_la_SOURCES = \
-	cmd/cmd.h cmd/args.c cmd/commands.c \
+	cmd/cmd.h cmd/args.c cmd/options.c cmd/options.h cmd/help.c cmd/commands.c \
 	cmd/config.c cmd/config_diff.c cmd/config_json.c cmd/import/command.c \
 	cmd/data.c cmd/eval.c \
 	cmd/plugin.c cmd/plugin.h cmd/plugin_usage.c \

@@ -22,36 +22,53 @@
 
 #define RANKS_MAX 4096
 
-static const char usage[] =
-	"usage: zeroth plan [-n N] [--json] [--program] [--compare | --no-compare]\n"
-	"                   [--rates FILE | --card NAME] [-o section.key=value]... CONF\n"
-	"\n"
-	"Shows the memory that training CONF will take, by tier and category, without\n"
-	"taking it, how long a step will take, and both for stages 0 to 3 and other tiers.\n"
-	"Its data need not be there. Exit code 0: it fits this machine; 3: it does not.\n"
-	"\n"
-	"  -o, --option section.key=value  sets an option over CONF\n"
-	"  -n, --ranks N                   for N ranks on this machine: the bytes of rank 0\n"
-	"      --memory BYTES              of a machine with this much memory (K M G T)\n"
-	"      --rates FILE                what `zeroth bench` measured; default: that of\n"
-	"                                  [run] rates, or this machine's\n"
-	"      --card NAME                 the data sheet of a card, as H100: of so much\n"
-	"                                  memory, beside rates that follow from it\n"
-	"      --compare, --no-compare     with the table of stages and tiers, or without; "
-	"default:\n"
-	"                                  with it for up to 1000 layers and experts\n"
-	"      --fit                       the fastest of stages, tiers, micro-batches,\n"
-	"                                  recomputation and 8-bit states that fits, as INI\n"
-	"      --scale N,N,...             memory, traffic and time of so many ranks, in\n"
-	"                                  machines of 8\n"
-	"      --device BYTES              with --fit: on cards of so much memory each,\n"
-	"      --host BYTES, --disk BYTES  and on a machine with so much for all ranks\n"
-	"      --json                      machine-readable\n"
-	"      --program                   what runs in a step, one line per instruction:\n"
-	"                                  its queue, what it reads (<) and writes (>),\n"
-	"                                  what it waits for, and what its disk keeps\n"
-	"                                  it behind\n"
-	"  -h, --help                      shows this\n";
+#define AT(member) offsetof(struct zr_plan_args, member)
+
+static const struct zr_cmd_option options[] = {
+	ZR_CMD_OPTION_SET(struct zr_plan_args, "sets an option over CONF"),
+	{ 'n', "ranks", "N", "for N ranks on this machine: the bytes of rank 0", .kind = ZR_CMD_INT,
+	  .at = AT(ranks), .least = 1, .most = RANKS_MAX, .counts = "a number of ranks" },
+	{ 0, "memory", "BYTES", "of a machine with this much memory (K M G T)",
+	  .kind = ZR_CMD_BYTES, .at = AT(memory) },
+	{ 0, "rates", "FILE",
+	  "what `zeroth bench` measured; default: that of [run] rates, or this machine's",
+	  .kind = ZR_CMD_TEXT, .at = AT(rates) },
+	{ 0, "card", "NAME",
+	  "the data sheet of a card, as H100: of so much memory, beside rates that follow from it",
+	  .kind = ZR_CMD_TEXT, .at = AT(card), .place = ZR_CMD_OR },
+	{ 0, "compare", NULL, NULL, .kind = ZR_CMD_FLAG, .at = AT(compare) },
+	{ 0, "no-compare", NULL,
+	  "with the table of stages and tiers, or without; default: with it for up to 1000 layers "
+	  "and experts",
+	  .kind = ZR_CMD_FLAG, .at = AT(no_compare), .place = ZR_CMD_OR },
+	{ 0, "fit", NULL,
+	  "the fastest of stages, tiers, micro-batches, recomputation and 8-bit states that fits, "
+	  "as INI",
+	  .kind = ZR_CMD_FLAG, .at = AT(fit) },
+	{ 0, "device", "BYTES", "with --fit: on cards of so much memory each,",
+	  .kind = ZR_CMD_BYTES, .at = AT(device), .place = ZR_CMD_WITHIN },
+	{ 0, "host", "BYTES", NULL, .kind = ZR_CMD_BYTES, .at = AT(host), .place = ZR_CMD_WITHIN },
+	{ 0, "disk", "BYTES", "and on a machine with so much for all ranks", .kind = ZR_CMD_BYTES,
+	  .at = AT(disk), .place = ZR_CMD_WITHIN },
+	{ 0, "scale", "N,N,...", "memory, traffic and time of so many ranks, in machines of 8",
+	  .kind = ZR_CMD_TEXT, .at = AT(scale) },
+	ZR_CMD_OPTION_JSON(struct zr_plan_args, "machine-readable"),
+	{ 0, "program", NULL,
+	  "what runs in a step, one line per instruction: its queue, what it reads (<) and writes "
+	  "(>), what it waits for, and what its disk keeps it behind",
+	  .kind = ZR_CMD_FLAG, .at = AT(program) },
+	{ 0 },
+};
+
+const struct zr_cmd_usage zr_plan_usage = {
+	.command = "plan",
+	.form = { { NULL, "CONF", NULL } },
+	.about = "Shows the memory that training CONF will take, by tier and category, without\n"
+		 "taking it, how long a step will take, and both for stages 0 to 3 and other "
+		 "tiers.\n"
+		 "Its data need not be there. Exit code 0: it fits this machine; 3: it does not.\n",
+	.option = options,
+};
 
 /* Counts also the host memory that plugins hold, by the account. Scratch in device memory is not
  * part of device_info.memory. */
@@ -154,12 +171,12 @@ struct outlook {
 	struct zr_forecast f; /* seconds 0: none */
 };
 
-static int compares(const struct zr_cmd_args *a, const struct zr_setup *s)
+static int compares(const struct zr_plan_args *a, const struct zr_setup *s)
 {
 	return a->compare || (!a->no_compare && s->layout.n_units <= 1000);
 }
 
-static int print_as_json(const struct zr_cmd_args *a, struct zr_setup *s, const struct outlook *k,
+static int print_as_json(const struct zr_plan_args *a, struct zr_setup *s, const struct outlook *k,
 			 struct zr_rate_source *rates, struct zr_error *err)
 {
 	json_t *j = zr_plan_json(s, k->have, k->fits), *rows = NULL;
@@ -177,7 +194,7 @@ static int print_as_json(const struct zr_cmd_args *a, struct zr_setup *s, const 
 	return rc;
 }
 
-static int print_as_text(const struct zr_cmd_args *a, struct zr_setup *s, const struct outlook *k,
+static int print_as_text(const struct zr_plan_args *a, struct zr_setup *s, const struct outlook *k,
 			 struct zr_rate_source *rates, struct zr_error *err)
 {
 	json_t *none;
@@ -195,8 +212,8 @@ static int print_as_text(const struct zr_cmd_args *a, struct zr_setup *s, const 
 	return 0;
 }
 
-static int print_plan(const struct zr_cmd_args *a, struct zr_setup *s, struct zr_rate_source *rates,
-		      struct zr_error *err)
+static int print_plan(const struct zr_plan_args *a, struct zr_setup *s,
+		      struct zr_rate_source *rates, struct zr_error *err)
 {
 	struct zr_error unprinted = { 0 };
 	struct outlook k = { .have = a->memory ? a->memory : zr_memory_at_start() };
@@ -216,7 +233,7 @@ static int print_plan(const struct zr_cmd_args *a, struct zr_setup *s, struct zr
 }
 
 /* What stands for a card comes before what the user says. */
-static void be_card(struct zr_cmd_args *a, char *memory, size_t size)
+static void be_card(struct zr_plan_args *a, char *memory, size_t size)
 {
 	const char *first[] = { "device.plugin=cpu", "device.separate=yes", memory,
 				"comm.plugin=planned" };
@@ -242,20 +259,19 @@ static void keep_freed_memory(void)
 
 int zr_cmd_plan(int argc, char **argv)
 {
-	struct zr_cmd_args a;
+	struct zr_plan_args a = { 0 };
+	struct zr_cmd_operands operands;
 	struct zr_config *cfg = NULL;
 	struct zr_setup *s = NULL;
 	struct zr_rate_source rates = { 0 };
 	struct zr_error err = { 0 };
 	char memory[64];
 	keep_freed_memory();
-	int rc = zr_cmd_parse(argc, argv, usage, "CONF", &a);
+	int rc = zr_cmd_parse(argc, argv, &zr_plan_usage, NULL, &a, &operands);
 	if (rc >= 0)
 		return rc;
 
-	rc = zr_cmd_check_ranks(argv[0], a.ranks, RANKS_MAX);
-	if (rc)
-		return rc;
+	a.operand = operands.at[0];
 	if (a.card)
 		be_card(&a, memory, sizeof memory);
 	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);

@@ -224,7 +224,7 @@ int zr_plugins_list(json_t **out, struct zr_error *err)
 	return 0;
 }
 
-static int list(const struct zr_cmd_args *a)
+static int list(const struct zr_plugin_args *a)
 {
 	struct zr_error err = { 0 };
 	json_t *found;
@@ -323,59 +323,55 @@ static int load(const char *name, const struct zr_plugin **p, struct zr_error *e
 	return rc;
 }
 
-static int info(const struct zr_cmd_args *a, int mdoc)
+static int info(const struct zr_plugin_args *a)
 {
 	const struct zr_plugin *p;
 	struct zr_error err = { 0 };
-	if (!a->operand) {
+	if (!a->name && a->mdoc) {
 		zr_describe_core_mdoc(stdout);
 		return 0;
 	}
-	if (load(a->operand, &p, &err))
+	if (!a->name)
+		return zr_cmd_wrong(&zr_plugin_usage, "[ROLE/]ID|PATH is missing");
+	if (load(a->name, &p, &err))
 		return zr_cmd_failed(&err);
 	if (a->json)
 		return print_json(zr_describe(p), "the plugin");
-	if (mdoc)
+	if (a->mdoc)
 		zr_describe_mdoc(p, stdout);
 	else
 		zr_describe_text(p, stdout);
 	return 0;
 }
 
-/* Removes --mdoc from argv, so that the common parser sees the rest. */
-static int take_mdoc(int *argc, char **argv)
+static int check(const struct zr_plugin_args *a)
 {
-	int to = 1, found = 0;
-	for (int i = 1; i < *argc; i++)
-		if (!strcmp(argv[i], "--mdoc"))
-			found = 1;
-		else
-			argv[to++] = argv[i];
-	argv[to] = NULL;
-	*argc = to;
-	return found;
+	return zr_cmd_plugin_check(a, find_file);
 }
 
 int zr_cmd_plugin(int argc, char **argv)
 {
-	struct zr_cmd_args a;
-	const char *verb = argc > 1 ? argv[1] : "";
-	int is_list = !strcmp(verb, "list"), is_info = !strcmp(verb, "info"),
-	    known = is_list || is_info;
-	int mdoc = is_info && take_mdoc(&argc, argv);
-	const char *operand = is_list || (mdoc && argc == 2) ? NULL : "[ROLE/]ID or PATH";
+	static const struct {
+		const char *verb;
+		int (*run)(const struct zr_plugin_args *a);
+	} verbs[] = {
+		{ "list", list }, { "info", info }, { "check", check }, { "new", zr_cmd_plugin_new }
+	};
+	struct zr_plugin_args a = { .timeout = 30 };
+	struct zr_cmd_operands operands;
 	int rc;
-	if (!strcmp(verb, "check"))
-		return zr_cmd_plugin_check(argc - 1, argv + 1, find_file);
-	if (!strcmp(verb, "new"))
-		return zr_cmd_plugin_new(argc - 1, argv + 1);
-	if (!known && strcmp(verb, "-h") && strcmp(verb, "--help")) {
-		fprintf(stderr, "zeroth plugin: expected list, info, check or new%s%s\n",
-			*verb ? ", found " : "", verb);
-		return zr_cmd_synopsis(zr_plugin_usage);
-	}
-	rc = zr_cmd_parse(argc - known, argv + known, zr_plugin_usage, operand, &a);
+	const struct zr_cmd_form *form = zr_cmd_verb(argc, argv, &zr_plugin_usage, &rc);
+	if (!form)
+		return rc;
+
+	rc = zr_cmd_parse(argc - 1, argv + 1, &zr_plugin_usage, form, &a, &operands);
 	if (rc >= 0)
 		return rc;
-	return is_list ? list(&a) : info(&a, mdoc);
+
+	a.name = operands.at[operands.n > 1];
+	a.role = operands.n > 1 ? operands.at[0] : NULL;
+	size_t i = 0;
+	while (strcmp(verbs[i].verb, form->verb))
+		i++;
+	return verbs[i].run(&a);
 }

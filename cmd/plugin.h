@@ -10,7 +10,19 @@
 #include "core/config/options.h"
 #include "core/plugin/loader.h"
 
-extern const char zr_plugin_usage[]; /* of all of `zeroth plugin` */
+#define ZR_PLUGIN_PATTERNS 64 /* most patterns, or options, of `zeroth plugin check` */
+
+/* What the verbs of `zeroth plugin` are asked. */
+struct zr_plugin_args {
+	const char *name; /* [ROLE/]ID or PATH; NULL: not given */
+	const char *role; /* of `new` */
+	int json, mdoc, list_tests;
+	const char *include[ZR_PLUGIN_PATTERNS], *exclude[ZR_PLUGIN_PATTERNS];
+	const char *given[ZR_PLUGIN_PATTERNS]; /* KEY=VALUE */
+	int n_include, n_exclude, n_given;
+	double timeout;  /* seconds */
+	const char *dir; /* NULL: not given */
+};
 
 /* A new reference, or NULL: out of memory. No text of it is borrowed. */
 json_t *zr_describe(const struct zr_plugin *p);

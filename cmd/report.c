@@ -2,7 +2,6 @@
  *
  * report.c - zeroth report RUN...: one HTML page of what the run directories have.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,43 +10,28 @@
 #include "cmd/report/report.h"
 #include "train/rundir.h"
 
-static const char usage[] =
-	"usage: zeroth report [-o FILE] RUN...\n"
-	"\n"
-	"Writes one HTML page of a run, or of up to 16 runs against each other: curves, where "
-	"time\n"
-	"and memory went, configurations and where they differ. It needs no network and no other\n"
-	"file. A run that goes on is shown as far as it is.\n"
-	"\n"
-	"  -o, --output FILE  default: report.html in the first run directory\n"
-	"  -h, --help         shows this\n";
+struct report_args {
+	const char *output; /* NULL: not given */
+};
 
-/* -1 to continue, else the exit code. */
-static int parse(int argc, char **argv, const char **output)
-{
-	static const struct option longs[] = { { "output", 1, NULL, 'o' },
-					       { "help", 0, NULL, 'h' },
-					       { NULL, 0, NULL, 0 } };
-	int c;
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "o:h", longs, NULL)) != -1) {
-		if (c == 'o' && *optarg) {
-			*output = optarg;
-			continue;
-		}
-		return c == 'h' ? fputs(usage, stdout) < 0 : zr_cmd_synopsis(usage);
-	}
+static const struct zr_cmd_option options[] = {
+	{ 'o', "output", "FILE", "default: report.html in the first run directory",
+	  .kind = ZR_CMD_TEXT, .at = offsetof(struct report_args, output) },
+	{ 0 },
+};
 
-	const int n = argc - optind;
-	if (n > 0 && n <= ZR_REPORT_RUNS)
-		return -1;
-	if (!n) {
-		fputs("zeroth report: RUN is missing\n", stderr);
-		return zr_cmd_synopsis(usage);
-	}
-	fprintf(stderr, "zeroth report: %d runs: at most %d at once\n", n, ZR_REPORT_RUNS);
-	return 2;
-}
+const struct zr_cmd_usage zr_report_usage = {
+	.command = "report",
+	.form = { { NULL, "RUN...", NULL } },
+	.about =
+		"Writes one HTML page of a run, or of up to 16 runs against each other: curves, "
+		"where "
+		"time\n"
+		"and memory went, configurations and where they differ. It needs no network and no "
+		"other\n"
+		"file. A run that goes on is shown as far as it is.\n",
+	.option = options,
+};
 
 /* Where two directories have one name, the whole paths tell them apart. */
 static void tell_apart(struct zr_report *r)
@@ -79,24 +63,27 @@ int zr_cmd_report(int argc, char **argv)
 {
 	struct zr_report *r;
 	struct zr_error err = { 0 };
-	const char *output = NULL;
+	struct report_args a = { 0 };
+	struct zr_cmd_operands dirs;
 	char path[PATH_MAX], *text = NULL;
-	int rc = parse(argc, argv, &output);
+	int rc = zr_cmd_parse(argc, argv, &zr_report_usage, NULL, &a, &dirs);
 	if (rc >= 0)
 		return rc;
+	if (dirs.n > ZR_REPORT_RUNS)
+		return zr_cmd_refuse(&zr_report_usage, "%d runs: at most %d at once", dirs.n,
+				     ZR_REPORT_RUNS);
 
 	r = calloc(1, sizeof *r);
-	rc = r ? read_runs(r, argv + optind, argc - optind, &err) :
-		 zr_err(&err, ZR_ENOMEM, "out of memory");
+	rc = r ? read_runs(r, dirs.at, dirs.n, &err) : zr_err(&err, ZR_ENOMEM, "out of memory");
 	if (!rc)
 		rc = zr_report_page(r, &text, &err);
-	if (!rc && !output &&
-	    snprintf(path, sizeof path, "%s/report.html", argv[optind]) >= (int)sizeof path)
-		rc = zr_err(&err, ZR_EINVAL, "%s: too long a path", argv[optind]);
+	if (!rc && !a.output &&
+	    snprintf(path, sizeof path, "%s/report.html", dirs.at[0]) >= (int)sizeof path)
+		rc = zr_err(&err, ZR_EINVAL, "%s: too long a path", dirs.at[0]);
 	if (!rc)
-		rc = zr_put_text(output ? output : path, text, &err);
+		rc = zr_put_text(a.output ? a.output : path, text, &err);
 	if (!rc)
-		printf("%s\n", output ? output : path);
+		printf("%s\n", a.output ? a.output : path);
 	for (int i = 0; r && i < r->n; i++)
 		zr_run_files_close(&r->run[i]);
 	free(r);

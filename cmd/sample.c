@@ -4,7 +4,6 @@
  */
 #include <ctype.h>
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,74 +26,14 @@
 #include "train/weights/base_check.h"
 #include "train/weights/declare.h"
 
-static const char usage[] =
-	"usage: zeroth sample [options] RUN\n"
-	"\n"
-	"Prints text that the model of run directory RUN continues, as it is drawn. RUN may\n"
-	"also be a model's directory of Hugging Face, with config.json and safetensors.\n"
-	"\n"
-	"  -p, --prompt TEXT       text to continue (default: a newline; with a tokenizer that has "
-	"it <|endoftext|>)\n"
-	"      --prompts FILE      a prompt a line, or JSONL with \"prompt\"; -: standard input\n"
-	"      --samples N         texts of each prompt (default 1)\n"
-	"      --adapter DIR       adapters of PEFT for a model's directory: adapter_config.json "
-	"and adapter_model.safetensors\n"
-	"      --chat              a conversation: reads a line of standard input, answers, and so "
-	"on; /reset, /quit\n"
-	"      --template NAME     how --chat writes it: auto, or a name of tokenize --chat; "
-	"default "
-	"here and below: what [data]\n"
-	"                          of RUN has, else auto\n"
-	"      --system TEXT       system message of --chat\n" ZR_FORMS_USAGE(
-		"                          ") "      --bos TOKEN         the first token of a "
-					      "text, for {bos}; --eos for {eos}\n"
-					      "  -T, --tokenizer FILE    tokenizer.json that the "
-					      "model's tokens are from, or its "
-					      "directory (default: bytes, where those of\n"
-					      "                          [data] are, else the one "
-					      "of [data], in RUN or in the directory "
-					      "of "
-					      "[model] path, if it is there)\n"
-					      "  -n, --tokens N          most tokens to draw "
-					      "(default 400)\n"
-					      "      --eos TOKEN|none    token that ends a text, "
-					      "by its text or number (default: what "
-					      "the model's files say)\n"
-					      "      --stop TEXT         ends a text too, and is "
-					      "not printed; may be given again\n"
-					      "  -t, --temperature T     0 takes the likeliest "
-					      "token (default 0.8)\n"
-					      "  -k, --top-k K           draws among the K "
-					      "likeliest only; 0: all (default 40)\n"
-					      "      --top-p P           of these among the "
-					      "likeliest that have P of the probability "
-					      "(default 1: all)\n"
-					      "  -s, --seed S            another seed, another "
-					      "text (default 1)\n"
-					      "      --json              a line of JSON per text: "
-					      "prompt, sample, text, tokens, end\n"
-					      "      --keep              appends the texts "
-					      "to " ZR_SAMPLES_FILE " of RUN too, which "
-					      "zeroth report shows\n"
-					      "      --no-cache          computes all tokens again "
-					      "for each new one: slower, less "
-					      "memory\n"
-					      "  -o, --option section.key=value  sets an option "
-					      "over the run's, e.g. device.threads=1\n"
-					      "  -h, --help              shows this\n"
-					      "\n"
-					      "Tokens without a text are printed as numbers; "
-					      "control bytes appear as ? on a terminal.\n"
-					      "Several texts are separated by a line with ---.\n";
-
 #define STOPS 64 /* most --stop */
 
 struct sampler {
 	const char *run, *adapter, *prompt, *prompts, *tokenizer, *eos;
-	struct zr_chat_options forms; /* of --chat */
-	const char *overrides[70], *stop[STOPS];
+	struct zr_chat_options forms;                              /* of --chat */
+	const char *overrides[ZR_CMD_OVERRIDES + 8], *stop[STOPS]; /* room for this file's own */
 	int n_overrides, json, no_cache, chat, keep;
-	long samples;
+	int samples;
 	struct zr_setup *setup;
 	struct zr_token_text text;
 	struct zr_generator g;
@@ -110,109 +49,93 @@ struct sampler {
 
 /* ---- the command line ---- */
 
-static int number(const char *text, double min, double max, double *out, const char *name)
-{
-	char *end;
-	errno = 0;
-	*out = strtod(text, &end);
-	if (!*text || *end || errno || !(*out >= min && *out <= max)) {
-		fprintf(stderr, "zeroth sample: --%s %s: expected a number in [%g, %g]\n", name,
-			text, min, max);
-		return -1;
-	}
-	return 0;
-}
+#define AT(member) offsetof(struct sampler, member)
+
+static const struct zr_cmd_option options[] = {
+	{ 'p', "prompt", "TEXT",
+	  "text to continue (default: a newline; with a tokenizer that has it <|endoftext|>)",
+	  .kind = ZR_CMD_TEXT, .at = AT(prompt) },
+	{ 0, "prompts", "FILE", "a prompt a line, or JSONL with \"prompt\"; -: standard input",
+	  .kind = ZR_CMD_TEXT, .at = AT(prompts) },
+	{ 0, "samples", "N", "texts of each prompt (default 1)", .kind = ZR_CMD_INT,
+	  .at = AT(samples), .least = 1, .most = 1e6, .counts = "a number of texts" },
+	{ 0, "adapter", "DIR",
+	  "adapters of PEFT for a model's directory: adapter_config.json and "
+	  "adapter_model.safetensors",
+	  .kind = ZR_CMD_TEXT, .at = AT(adapter) },
+	{ 0, "chat", NULL,
+	  "a conversation: reads a line of standard input, answers, and so on; /reset, /quit",
+	  .kind = ZR_CMD_FLAG, .at = AT(chat) },
+	{ 0, "template", "NAME",
+	  "how --chat writes it: auto, or a name of tokenize --chat; default here and below: what "
+	  "[data] of RUN has, else auto",
+	  .kind = ZR_CMD_TEXT, .at = AT(forms.template) },
+	{ 0, "system", "TEXT", "system message of --chat", .kind = ZR_CMD_TEXT,
+	  .at = AT(forms.system) },
+	ZR_FORM_OPTIONS(struct sampler, forms),
+	{ 0, "bos", "TOKEN", "the first token of a text, for {bos}; --eos for {eos}",
+	  .kind = ZR_CMD_TEXT, .at = AT(forms.bos) },
+	{ 'T', "tokenizer", "FILE",
+	  "tokenizer.json that the model's tokens are from, or its directory (default: bytes, "
+	  "where "
+	  "those of [data] are, else the one of [data], in RUN or in the directory of [model] "
+	  "path, "
+	  "if it is there)",
+	  .kind = ZR_CMD_TEXT, .at = AT(tokenizer) },
+	{ 'n', "tokens", "N", "most tokens to draw (default 400)", .kind = ZR_CMD_WHOLE,
+	  .at = AT(g.most), .least = 1, .most = 1e9, .counts = "a number of tokens" },
+	{ 0, "eos", "TOKEN|none",
+	  "token that ends a text, by its text or number (default: what the model's files say)",
+	  .kind = ZR_CMD_TEXT, .at = AT(forms.eos) },
+	{ 0, "stop", "TEXT", "ends a text too, and is not printed; may be given again",
+	  .kind = ZR_CMD_LIST, .at = AT(stop), .most = STOPS, .count = AT(g.stops.n) },
+	{ 't', "temperature", "T", "0 takes the likeliest token (default 0.8)",
+	  .kind = ZR_CMD_NUMBER, .at = AT(g.draw.temperature), .most = 100 },
+	{ 'k', "top-k", "K", "draws among the K likeliest only; 0: all (default 40)",
+	  .kind = ZR_CMD_WHOLE, .at = AT(g.draw.top_k), .most = 1e9,
+	  .counts = "a number of tokens" },
+	{ 0, "top-p", "P",
+	  "of these among the likeliest that have P of the probability (default 1: all)",
+	  .kind = ZR_CMD_NUMBER, .at = AT(g.draw.top_p), .most = 1 },
+	{ 's', "seed", "S", "another seed, another text (default 1)", .kind = ZR_CMD_WHOLE,
+	  .at = AT(g.draw.seed), .most = 9e15, .counts = "a whole number" },
+	{ 0, "json", NULL, "a line of JSON per text: prompt, sample, text, tokens, end",
+	  .kind = ZR_CMD_FLAG, .at = AT(json) },
+	{ 0, "keep", NULL,
+	  "appends the texts to " ZR_SAMPLES_FILE " of RUN too, which zeroth report shows",
+	  .kind = ZR_CMD_FLAG, .at = AT(keep) },
+	{ 0, "no-cache", NULL, "computes all tokens again for each new one: slower, less memory",
+	  .kind = ZR_CMD_FLAG, .at = AT(no_cache) },
+	{ 'o', "option", "section.key=value",
+	  "sets an option over the run's, e.g. device.threads=1", .kind = ZR_CMD_LIST,
+	  .at = AT(overrides), .most = ZR_CMD_OVERRIDES, .count = AT(n_overrides) },
+	{ 0 },
+};
+
+const struct zr_cmd_usage zr_sample_usage = {
+	.command = "sample",
+	.form = { { NULL, "RUN", NULL } },
+	.about = "Prints text that the model of run directory RUN continues, as it is drawn. RUN "
+		 "may\n"
+		 "also be a model's directory of Hugging Face, with config.json and safetensors.\n",
+	.option = options,
+	.more = "Tokens without a text are printed as numbers; control bytes appear as ? on a "
+		"terminal.\n"
+		"Several texts are separated by a line with ---.\n",
+	.is_long = 1,
+};
 
 static int wrong(const char *what)
 {
-	fprintf(stderr, "zeroth sample: %s\n", what);
-	return -1;
+	return zr_cmd_refuse(&zr_sample_usage, "%s", what);
 }
 
-static int take_stop(struct sampler *s, const char *text)
-{
-	if (!*text)
-		return wrong("--stop must not be empty");
-	if (s->g.stops.n == STOPS)
-		return wrong("more than 64 --stop");
-	s->stop[s->g.stops.n++] = text;
-	return 0;
-}
-
-enum { O_PROMPTS = 256, O_SAMPLES, O_STOP, O_TOP_P, O_JSON, O_NO_CACHE, O_CHAT, O_ADAPTER, O_KEEP };
-
-static const struct option longs[] = {
-	{ "prompt", 1, NULL, 'p' },
-	{ "tokens", 1, NULL, 'n' },
-	{ "temperature", 1, NULL, 't' },
-	{ "top-k", 1, NULL, 'k' },
-	{ "seed", 1, NULL, 's' },
-	{ "option", 1, NULL, 'o' },
-	{ "help", 0, NULL, 'h' },
-	{ "tokenizer", 1, NULL, 'T' },
-	{ "prompts", 1, NULL, O_PROMPTS },
-	{ "samples", 1, NULL, O_SAMPLES },
-	{ "chat", 0, NULL, O_CHAT },
-	{ "stop", 1, NULL, O_STOP },
-	{ "top-p", 1, NULL, O_TOP_P },
-	{ "json", 0, NULL, O_JSON },
-	{ "adapter", 1, NULL, O_ADAPTER },
-	{ "keep", 0, NULL, O_KEEP },
-	{ "no-cache", 0, NULL, O_NO_CACHE },
-	ZR_FORMS(ZR_FORM_LONG){ NULL, 0, NULL, 0 },
-};
-
-/* 0 or -1: the option is refused. */
-static int take_number(struct sampler *s, int c)
-{
-	struct zr_draw *d = &s->g.draw;
-	double v;
-	int rc = c == 'n'     ? number(optarg, 1, 1e9, &v, "tokens") :
-		 c == 't'     ? number(optarg, 0, 100, &d->temperature, "temperature") :
-		 c == 'k'     ? number(optarg, 0, 1e9, &v, "top-k") :
-		 c == 's'     ? number(optarg, 0, 9e15, &v, "seed") :
-		 c == O_TOP_P ? number(optarg, 0, 1, &d->top_p, "top-p") :
-				number(optarg, 1, 1e6, &v, "samples");
-	if (!rc && c == 'n')
-		s->g.most = (int64_t)v;
-	else if (!rc && c == 'k')
-		d->top_k = (int64_t)v;
-	else if (!rc && c == 's')
-		d->seed = (uint64_t)v;
-	else if (!rc && c == O_SAMPLES)
-		s->samples = (long)v;
-	return rc;
-}
-
-static int take_option(struct sampler *s, int c)
-{
-	const char **text = c == 'p'       ? &s->prompt :
-			    c == 'T'       ? &s->tokenizer :
-			    c == O_PROMPTS ? &s->prompts :
-			    c == O_ADAPTER ? &s->adapter :
-					     zr_form_option(&s->forms, c);
-	int *flag = c == O_JSON     ? &s->json :
-		    c == O_NO_CACHE ? &s->no_cache :
-		    c == O_CHAT     ? &s->chat :
-		    c == O_KEEP     ? &s->keep :
-				      NULL;
-	if (text)
-		*text = optarg;
-	else if (flag)
-		*flag = 1;
-	else if (c == O_STOP)
-		return take_stop(s, optarg);
-	else if (c == 'o' && s->n_overrides < 63)
-		s->overrides[s->n_overrides++] = optarg;
-	else if (c == 'o' || c == '?')
-		return -1;
-	else
-		return take_number(s, c);
-	return 0;
-}
-
+/* -1 to continue, else the exit code. */
 static int check(const struct sampler *s)
 {
+	for (int i = 0; i < s->g.stops.n; i++)
+		if (!*s->stop[i])
+			return wrong("--stop must not be empty");
 	if (s->prompt && s->prompts)
 		return wrong("--prompt and --prompts: give one of them");
 	if (s->chat && (s->prompt || s->prompts || s->json || s->samples > 1))
@@ -222,30 +145,22 @@ static int check(const struct sampler *s)
 		return wrong("--keep is for texts of a run, which go into its " ZR_SAMPLES_FILE);
 	if (!s->chat && zr_form_given(&s->forms))
 		return wrong("--system, --template, --bos and the forms are for --chat");
-	return 0;
+	return -1;
 }
 
 /* -1 to continue, else the exit code. */
 static int parse(int argc, char **argv, struct sampler *s)
 {
-	int c;
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "p:T:n:t:k:s:o:h", longs, NULL)) != -1) {
-		if (c == 'h')
-			return fputs(usage, stdout), 0;
-		if (take_option(s, c))
-			return c == '?' ? zr_cmd_synopsis(usage) : 2;
-	}
+	struct zr_cmd_operands operands;
+	int rc = zr_cmd_parse(argc, argv, &zr_sample_usage, NULL, s, &operands);
+	if (rc >= 0)
+		return rc;
 
-	if (optind + 1 != argc) {
-		wrong(optind == argc ? "RUN is missing" : "one RUN at a time");
-		return zr_cmd_synopsis(usage);
-	}
-	s->run = argv[optind];
+	s->run = operands.at[0];
 	s->eos = s->forms.eos;
 	if (s->eos && (!strcmp(s->eos, "none") || isdigit((unsigned char)*s->eos)))
 		s->forms.eos = NULL; /* no text for {eos} */
-	return check(s) ? 2 : -1;
+	return check(s);
 }
 
 /* ---- the model ---- */
@@ -521,7 +436,7 @@ static int sample(struct sampler *s, struct zr_error *err)
 	for (size_t i = 0; !rc && i < n; i++) {
 		const struct zr_prompt *p = s->prompts ? &s->list.at[i] : s->prompt ? &one : NULL;
 		rc = encode(s, p, err);
-		for (long k = 0; !rc && k < s->samples; k++) {
+		for (int k = 0; !rc && k < s->samples; k++) {
 			uint64_t number = (uint64_t)i * (uint64_t)s->samples + (uint64_t)k;
 			zr_generator_begin(&s->g, s->tokens, s->n_tokens);
 			rc = (s->json ? print_json : print_text)(s, p, number, err);

@@ -3,45 +3,37 @@
  * schedule.c - zeroth schedule CONF --steps N: the learning rates of the first N updates. Needs the
  * plugins of CONF, but neither its data nor its model.
  */
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zeroth/scheduler.h>
 
 #include "cmd/cmd.h"
 #include "core/config/options.h"
 #include "core/plugin/host.h"
 
-static const char usage[] =
-	"usage: zeroth schedule [-n N] [-o section.key=value]... CONF\n"
-	"\n"
-	"Prints `step,lr` for each of the first N updates, as the scheduler of CONF gives it.\n"
-	"step counts the updates before: 0 is that of step 1 of a training.\n"
-	"\n"
-	"  -n, --steps N                   default: [train] steps; with epochs, these are N\n"
-	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
-	"  -h, --help                      shows this\n";
+struct schedule_args {
+	const char *overrides[ZR_CMD_OVERRIDES];
+	int n_overrides;
+	int64_t steps; /* 0: not given */
+};
 
-/* Removes --steps from argv, so that the common parser sees the rest. Returns its text, or NULL. */
-static const char *take_steps(int *argc, char **argv)
-{
-	const char *steps = NULL;
-	int to = 1;
-	for (int i = 1; i < *argc; i++) {
-		if ((!strcmp(argv[i], "--steps") || !strcmp(argv[i], "-n")) && i + 1 < *argc)
-			steps = argv[++i];
-		else if (!strncmp(argv[i], "--steps=", 8))
-			steps = argv[i] + 8;
-		else
-			argv[to++] = argv[i];
-	}
+static const struct zr_cmd_option options[] = {
+	{ 'n', "steps", "N", "default: [train] steps; with epochs, these are N",
+	  .kind = ZR_CMD_WHOLE, .at = offsetof(struct schedule_args, steps), .least = 1,
+	  .counts = "a number of steps" },
+	ZR_CMD_OPTION_SET(struct schedule_args,
+			  "sets an option over CONF; the last of several wins"),
+	{ 0 },
+};
 
-	argv[to] = NULL;
-	*argc = to;
-	return steps;
-}
+const struct zr_cmd_usage zr_schedule_usage = {
+	.command = "schedule",
+	.form = { { NULL, "CONF", NULL } },
+	.about = "Prints `step,lr` for each of the first N updates, as the scheduler of CONF "
+		 "gives it.\n"
+		 "step counts the updates before: 0 is that of step 1 of a training.\n",
+	.option = options,
+};
 
 static int base_lr(const struct zr_config *cfg, double *lr, struct zr_error *err)
 {
@@ -85,7 +77,7 @@ static int schedule(struct zr_config *cfg, int64_t steps, struct zr_error *err)
 	struct zr_process process = { .world = 1, .local_world = 1 };
 	struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1, .steps = total };
 	struct zr_instance it = { 0 };
-	if (train->epochs > 0 && steps < 0)
+	if (train->epochs > 0 && !steps)
 		return zr_err(err, ZR_EINVAL,
 			      "[train] epochs = %g: how many steps that is the "
 			      "data says, which is not read here: give --steps N",
@@ -99,32 +91,24 @@ static int schedule(struct zr_config *cfg, int64_t steps, struct zr_error *err)
 		rc = zr_instance_create(&it, &process, zr_config_find(cfg, "scheduler"),
 					"zr.scheduler/1", err);
 	if (!rc)
-		rc = print_rows(&it, steps < 0 ? total : steps, total, facts.lr, err);
+		rc = print_rows(&it, steps ? steps : total, total, facts.lr, err);
 	zr_instance_destroy(&it);
 	return rc;
 }
 
 int zr_cmd_schedule(int argc, char **argv)
 {
-	struct zr_cmd_args a;
+	struct schedule_args a = { 0 };
+	struct zr_cmd_operands operands;
 	struct zr_config *cfg = NULL;
 	struct zr_error err = { 0 };
-	const char *text = take_steps(&argc, argv);
-	int64_t steps = -1;
-	char *end = NULL;
-	int rc = zr_cmd_parse(argc, argv, usage, "CONF", &a);
+	int rc = zr_cmd_parse(argc, argv, &zr_schedule_usage, NULL, &a, &operands);
 	if (rc >= 0)
 		return rc;
-	if (text)
-		steps = strtoll(text, &end, 10);
-	if (text && (!*text || *end || steps < 1)) {
-		fprintf(stderr, "zeroth schedule: --steps %s: expected a whole number >= 1\n",
-			text);
-		return 2;
-	}
-	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
+
+	rc = zr_config_load(operands.at[0], a.overrides, a.n_overrides, &cfg, &err);
 	if (!rc)
-		rc = schedule(cfg, steps, &err);
+		rc = schedule(cfg, a.steps, &err);
 	zr_config_free(cfg);
 	return rc ? zr_cmd_failed(&err) : 0;
 }

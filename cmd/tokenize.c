@@ -4,7 +4,6 @@
  * data/tokens.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,42 +21,14 @@
 #include "files/tokens/documents.h"
 #include "files/tokens/token_file.h"
 
-static const char usage[] =
-	"usage: zeroth tokenize --tokenizer FILE -o OUT [options] IN...\n"
-	"\n"
-	"Writes the tokens of the texts IN (plain or gzip; -: standard input) to OUT, as "
-	"data/tokens and llm.c read them:\n"
-	"uint16, or uint32 where the vocabulary has more than 65536 tokens. Each IN is a "
-	"document.\n"
-	"\n"
-	"  -T, --tokenizer FILE  tokenizer.json (BPE, Unigram or WordPiece), or the directory of a "
-	"model that has one\n"
-	"  -o, --output OUT      file to write, which must not be there\n"
-	"  -f, --force           replaces one that is there when the new one is whole\n"
-	"      --eot TOKEN       puts the added token TOKEN before each document (default: "
-	"<|endoftext|> if there is one,\n"
-	"                        but not with --add-special); none: nothing\n"
-	"      --add-special     puts around each document what the tokenizer's post-processor "
-	"does, e.g. <|begin_of_text|>\n"
-	"      --documents       keeps each IN a document of its own, in a file that only "
-	"data/tokens reads; the end\n"
-	"                        token comes behind it, so that it is learned\n"
-	"      --content text|any\n"
-	"                        text (default) refuses JSON, which --chat reads; any takes the "
-	"bytes of IN as they are\n"
-	"      --raw             no header: for more than 2147483647 tokens, and [data] format = "
-	"uint16 or uint32\n"
-	"      --chat            reads conversations: zeroth tokenize --chat --help\n"
-	"  -h, --help            shows this\n";
-
 #define CHUNK (1 << 16) /* bytes encoded at a time: all copies stay in the cache */
 
 struct job {
 	const char *tokenizer, *output, *eot;
 	char **in;
-	int n_in, add_special, raw, force, apart; /* apart: --documents */
+	int n_in, add_special, raw, force, apart, chat; /* apart: --documents */
 	const char *content;
-	size_t chunk; /* --chunk-bytes is for tests: tokens must not depend on it */
+	int64_t chunk; /* --chunk-bytes is for tests: tokens must not depend on it */
 	struct zr_tokenizer *t;
 	struct zr_encoder *encoder;
 	struct zr_token_file *file; /* or */
@@ -74,62 +45,67 @@ struct job {
 
 /* ---- the command line ---- */
 
-static int wrong(const char *what)
-{
-	fprintf(stderr, "zeroth tokenize: %s\n", what);
-	return zr_cmd_synopsis(usage);
-}
+#define AT(member) offsetof(struct job, member)
+
+static const struct zr_cmd_option options[] = {
+	{ 'T', "tokenizer", "FILE",
+	  "tokenizer.json (BPE, Unigram or WordPiece), or the directory of a model that has one",
+	  .kind = ZR_CMD_TEXT, .at = AT(tokenizer), .place = ZR_CMD_REQUIRED },
+	{ 'o', "output", "OUT", "file to write, which must not be there", .kind = ZR_CMD_TEXT,
+	  .at = AT(output), .place = ZR_CMD_REQUIRED },
+	{ 'f', "force", NULL, "replaces one that is there when the new one is whole",
+	  .kind = ZR_CMD_FLAG, .at = AT(force) },
+	{ 0, "eot", "TOKEN",
+	  "puts the added token TOKEN before each document (default: <|endoftext|> if there is "
+	  "one, "
+	  "but not with --add-special); none: nothing",
+	  .kind = ZR_CMD_TEXT, .at = AT(eot) },
+	{ 0, "add-special", NULL,
+	  "puts around each document what the tokenizer's post-processor does, e.g. "
+	  "<|begin_of_text|>",
+	  .kind = ZR_CMD_FLAG, .at = AT(add_special) },
+	{ 0, "documents", NULL,
+	  "keeps each IN a document of its own, in a file that only data/tokens reads; the end "
+	  "token "
+	  "comes behind it, so that it is learned",
+	  .kind = ZR_CMD_FLAG, .at = AT(apart) },
+	{ 0, "content", "text|any",
+	  "text (default) refuses JSON, which --chat reads; any takes the bytes of IN as they are",
+	  .kind = ZR_CMD_CHOICE, .at = AT(content) },
+	{ 0, "raw", NULL,
+	  "no header: for more than 2147483647 tokens, and [data] format = uint16 or uint32",
+	  .kind = ZR_CMD_FLAG, .at = AT(raw) },
+	{ 0, "chat", NULL, "reads conversations: zeroth tokenize --chat --help",
+	  .kind = ZR_CMD_FLAG, .at = AT(chat) },
+	{ 0, "chunk-bytes", "N", NULL, .kind = ZR_CMD_WHOLE, .at = AT(chunk), .least = 1,
+	  .most = 1 << 30, .place = ZR_CMD_HIDDEN },
+	{ 0 },
+};
+
+const struct zr_cmd_usage zr_tokenize_usage = {
+	.command = "tokenize",
+	.form = { { NULL, "IN...", NULL } },
+	.about = "Writes the tokens of the texts IN (plain or gzip; -: standard input) to OUT, as "
+		 "data/tokens and llm.c read them:\n"
+		 "uint16, or uint32 where the vocabulary has more than 65536 tokens. Each IN is a "
+		 "document.\n",
+	.option = options,
+	.is_long = 1,
+};
 
 /* -1 to continue, else the exit code. */
 static int parse(int argc, char **argv, struct job *j)
 {
-	static const struct option longs[] = { { "tokenizer", 1, NULL, 'T' },
-					       { "output", 1, NULL, 'o' },
-					       { "eot", 1, NULL, 'e' },
-					       { "add-special", 0, NULL, 'a' },
-					       { "chunk-bytes", 1, NULL, 'c' },
-					       { "help", 0, NULL, 'h' },
-					       { "raw", 0, NULL, 'r' },
-					       { "documents", 0, NULL, 'd' },
-					       { "force", 0, NULL, 'f' },
-					       { "content", 1, NULL, 'k' },
-					       { NULL, 0, NULL, 0 } };
-	int c;
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "T:o:fh", longs, NULL)) != -1) {
-		if (c == 'T')
-			j->tokenizer = optarg;
-		else if (c == 'o')
-			j->output = optarg;
-		else if (c == 'e')
-			j->eot = optarg;
-		else if (c == 'a')
-			j->add_special = 1;
-		else if (c == 'r')
-			j->raw = 1;
-		else if (c == 'f')
-			j->force = 1;
-		else if (c == 'd')
-			j->apart = 1;
-		else if (c == 'k')
-			j->content = optarg;
-		else if (c == 'c' && atol(optarg) > 0)
-			j->chunk = (size_t)atol(optarg);
-		else if (c == 'h')
-			return fputs(usage, stdout), 0;
-		else
-			return zr_cmd_synopsis(usage);
-	}
+	struct zr_cmd_operands in;
+	int rc = zr_cmd_parse(argc, argv, &zr_tokenize_usage, NULL, j, &in);
+	if (rc >= 0)
+		return rc;
 
-	j->in = argv + optind;
-	j->n_in = argc - optind;
-	return !j->tokenizer      ? wrong("--tokenizer is missing") :
-	       !j->output         ? wrong("-o is missing") :
-	       !j->n_in           ? wrong("IN is missing") :
-	       j->raw && j->apart ? wrong("--raw and --documents exclude each other") :
-	       strcmp(j->content, "text") && strcmp(j->content, "any") ?
-				    wrong("--content: expected text or any") :
-				    -1;
+	j->in = in.at;
+	j->n_in = in.n;
+	if (j->raw && j->apart)
+		return zr_cmd_wrong(&zr_tokenize_usage, "--raw and --documents exclude each other");
+	return -1;
 }
 
 /* ---- the file ---- */
@@ -245,7 +221,7 @@ static int document(struct job *j, const char *path)
 	const uint64_t begin = j->text, bad = zr_encoder_replaced(j->encoder);
 	int has_zero = 0;
 	struct zr_input *in = NULL;
-	char *buf = malloc(j->chunk);
+	char *buf = malloc((size_t)j->chunk);
 	size_t got = 1;
 	int rc = buf ? zr_input_open(path, &in, j->err) :
 		       zr_err(j->err, ZR_ENOMEM, "out of memory");
@@ -254,7 +230,7 @@ static int document(struct job *j, const char *path)
 	if (!rc)
 		rc = put_template(j, 0);
 	while (!rc && got) {
-		rc = zr_input_read(in, buf, j->chunk, &got, j->err);
+		rc = zr_input_read(in, buf, (size_t)j->chunk, &got, j->err);
 		if (!rc && j->text == begin)
 			rc = check_start(j, path, buf, got);
 		j->text += got;

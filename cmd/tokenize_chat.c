@@ -3,7 +3,6 @@
  * tokenize_chat.c - zeroth tokenize --chat: conversations to a file of tokens for data/tokens, with
  * what is learned of each.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,49 +19,16 @@
 #include "train/run/progress.h"
 #include "train/rundir.h"
 
-static const char usage[] =
-	"usage: zeroth tokenize --chat --tokenizer FILE -o OUT [options] IN...\n"
-	"\n"
-	"Writes the tokens of the conversations IN, and which of them are learned, to OUT, as "
-	"data/tokens reads it. A line\n"
-	"of IN (plain, gzip or zstd; -: standard input) is a JSON object with messages, "
-	"conversations, prompt and\n"
-	"completion, instruction and output, or text.\n"
-	"\n"
-	"  -T, --tokenizer FILE      tokenizer.json, or its directory; tokenizer_config.json is "
-	"looked for beside it\n"
-	"  -o, --output OUT          file to write, which must not be there\n"
-	"  -f, --force               replaces one that is there when the new one is whole\n"
-	"  -t, --template NAME       how conversations are written: auto (default: as "
-	"tokenizer_config.json says), or a\n"
-	"                            name such as chatml, llama3, mistral-v3, gemma, phi3, alpaca\n"
-	"      --train-on WHAT       assistant (default): what the assistant says; completion: the "
-	"answer to a prompt;\n"
-	"                            last: the last answer; all: everything\n"
-	"      --mask turn|trl       how much of an answer is learned: its text and the end of its "
-	"turn (default), or what\n"
-	"                            TRL's training templates learn: white space behind that, too\n"
-	"      --system TEXT         system message of conversations that have none\n"
-	"      --max-length N        most tokens of a conversation\n"
-	"      --on-long shorten|drop\n"
-	"                            what a longer one does: lose its oldest turns (default), or "
-	"be left out\n"
-	"      --on-bad stop|skip    what a line does that cannot be read (default: stop)\n"
-	"      --field NAME=FIELD    the data has FIELD where NAME is usual: messages, role, "
-	"content, user, assistant, ...\n" ZR_FORMS_USAGE(
-		"                            ") "      --bos TOKEN, --eos TOKEN\n"
-						"                            the first and "
-						"the last token of a text, for {bos} and {eos}\n"
-						"  -j, --threads N           (default: one "
-						"for each processor)\n"
-						"  -h, --help                shows this\n";
+#define FIELDS 64 /* most --field */
 
 struct job {
 	struct zr_chat_options o;
 	const char *output;
-	char fields[1024];
+	const char *field[FIELDS];
+	int n_fields;
+	char fields[1024]; /* all of them */
 	char **in;
-	int n_in, force;
+	int n_in, force, is_chat;
 	struct zr_chat *chat;
 	struct zr_documents *documents;
 	struct zr_error *err;
@@ -71,91 +37,90 @@ struct job {
 	int tty;
 };
 
-static int wrong(const char *what)
-{
-	fprintf(stderr, "zeroth tokenize --chat: %s\n", what);
-	return zr_cmd_synopsis(usage);
-}
-
 /* ---- the command line ---- */
 
-enum { CHAT = 256, TRAIN_ON, MASK, MAX_LENGTH, ON_LONG, ON_BAD, FIELD };
+#define THREADS_MOST 1024
+#define AT(member)   offsetof(struct job, member)
 
-static const struct option longs[] = {
-	{ "chat", 0, NULL, CHAT },
-	{ "tokenizer", 1, NULL, 'T' },
-	{ "output", 1, NULL, 'o' },
-	{ "force", 0, NULL, 'f' },
-	{ "train-on", 1, NULL, TRAIN_ON },
-	{ "mask", 1, NULL, MASK },
-	{ "max-length", 1, NULL, MAX_LENGTH },
-	{ "on-long", 1, NULL, ON_LONG },
-	{ "on-bad", 1, NULL, ON_BAD },
-	{ "field", 1, NULL, FIELD },
-	ZR_FORMS(ZR_FORM_LONG){ "threads", 1, NULL, 'j' },
-	{ "help", 0, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+static const struct zr_cmd_option options[] = {
+	{ 0, "chat", NULL, "reads conversations", .kind = ZR_CMD_FLAG, .at = AT(is_chat),
+	  .place = ZR_CMD_HIDDEN },
+	{ 'T', "tokenizer", "FILE",
+	  "tokenizer.json, or its directory; tokenizer_config.json is looked for beside it",
+	  .kind = ZR_CMD_TEXT, .at = AT(o.tokenizer), .place = ZR_CMD_REQUIRED },
+	{ 'o', "output", "OUT", "file to write, which must not be there", .kind = ZR_CMD_TEXT,
+	  .at = AT(output), .place = ZR_CMD_REQUIRED },
+	{ 'f', "force", NULL, "replaces one that is there when the new one is whole",
+	  .kind = ZR_CMD_FLAG, .at = AT(force) },
+	{ 't', "template", "NAME",
+	  "how conversations are written: auto (default: as tokenizer_config.json says), or a name "
+	  "such as chatml, llama3, mistral-v3, gemma, phi3, alpaca",
+	  .kind = ZR_CMD_TEXT, .at = AT(o.template) },
+	{ 0, "train-on", "WHAT",
+	  "assistant (default): what the assistant says; completion: the answer to a prompt; last: "
+	  "the last answer; all: everything",
+	  .kind = ZR_CMD_TEXT, .at = AT(o.train_on) },
+	{ 0, "mask", "turn|trl",
+	  "how much of an answer is learned: its text and the end of its turn (default), or what "
+	  "TRL's training templates learn: white space behind that, too",
+	  .kind = ZR_CMD_TEXT, .at = AT(o.mask) },
+	{ 0, "system", "TEXT", "system message of conversations that have none",
+	  .kind = ZR_CMD_TEXT, .at = AT(o.system) },
+	{ 0, "max-length", "N", "most tokens of a conversation", .kind = ZR_CMD_WHOLE,
+	  .at = AT(o.max_length), .least = 1, .most = INT32_MAX, .counts = "a number of tokens" },
+	{ 0, "on-long", "shorten|drop",
+	  "what a longer one does: lose its oldest turns (default), or be left out",
+	  .kind = ZR_CMD_TEXT, .at = AT(o.on_long) },
+	{ 0, "on-bad", "stop|skip", "what a line does that cannot be read (default: stop)",
+	  .kind = ZR_CMD_TEXT, .at = AT(o.on_bad) },
+	{ 0, "field", "NAME=FIELD",
+	  "the data has FIELD where NAME is usual: messages, role, content, user, assistant, ...",
+	  .kind = ZR_CMD_LIST, .at = AT(field), .most = FIELDS, .count = AT(n_fields) },
+	ZR_FORM_OPTIONS(struct job, o),
+	{ 0, "bos", "TOKEN", NULL, .kind = ZR_CMD_TEXT, .at = AT(o.bos) },
+	{ 0, "eos", "TOKEN", "the first and the last token of a text, for {bos} and {eos}",
+	  .kind = ZR_CMD_TEXT, .at = AT(o.eos) },
+	{ 'j', "threads", "N", "(default: one for each processor)", .kind = ZR_CMD_INT,
+	  .at = AT(o.threads), .least = 1, .most = THREADS_MOST, .counts = "a number of threads" },
+	{ 0 },
 };
 
-/* Where the text of an option goes; NULL: it is not one of these. */
-static const char **text_option(struct job *j, int c)
-{
-	struct zr_chat_options *o = &j->o;
-	return c == 'T'      ? &o->tokenizer :
-	       c == 'o'      ? &j->output :
-	       c == 't'      ? &o->template :
-	       c == TRAIN_ON ? &o->train_on :
-	       c == MASK     ? &o->mask :
-	       c == ON_LONG  ? &o->on_long :
-	       c == ON_BAD   ? &o->on_bad :
-			       zr_form_option(o, c);
-}
+static const struct zr_cmd_usage usage = {
+	.command = "tokenize --chat",
+	.form = { { NULL, "IN...", NULL } },
+	.about = "Writes the tokens of the conversations IN, and which of them are learned, to "
+		 "OUT, as "
+		 "data/tokens reads it. A line\n"
+		 "of IN (plain, gzip or zstd; -: standard input) is a JSON object with messages, "
+		 "conversations, prompt and\n"
+		 "completion, instruction and output, or text.\n",
+	.option = options,
+	.is_long = 1,
+};
 
-static int number(const char *text, int64_t most, int64_t *to)
+static void join_fields(struct job *j)
 {
-	char *end;
-	*to = strtoll(text, &end, 10);
-	return *end || end == text || *to < 1 || *to > most;
-}
-
-static void add_field(struct job *j, const char *text)
-{
-	size_t n = strlen(j->fields);
-	snprintf(j->fields + n, sizeof j->fields - n, "%s ", text);
+	size_t n = 0;
+	for (int i = 0; i < j->n_fields && n < sizeof j->fields; i++)
+		n += (size_t)snprintf(j->fields + n, sizeof j->fields - n, "%s ", j->field[i]);
+	j->o.fields = j->fields;
 }
 
 /* -1 to continue, else the exit code. */
 static int parse(int argc, char **argv, struct job *j)
 {
-	int64_t threads = sysconf(_SC_NPROCESSORS_ONLN);
-	int c;
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "T:o:t:j:fh", longs, NULL)) != -1) {
-		const char **text = c == '?' ? NULL : text_option(j, c);
-		if (text)
-			*text = optarg;
-		else if (c == FIELD)
-			add_field(j, optarg);
-		else if (c == MAX_LENGTH && number(optarg, INT32_MAX, &j->o.max_length))
-			return wrong("--max-length: expected a number of tokens from 1");
-		else if (c == 'j' && number(optarg, 1024, &threads))
-			return wrong("--threads: expected a number from 1 to 1024");
-		else if (c == 'f')
-			j->force = 1;
-		else if (c == 'h')
-			return fputs(usage, stdout), 0;
-		else if (c == '?')
-			return zr_cmd_synopsis(usage);
-	}
+	struct zr_cmd_operands in;
+	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	j->o.threads = processors < 1 ? 1 : (int)processors;
 
-	j->o.threads = threads < 1 ? 1 : (int)threads;
-	j->o.fields = j->fields;
-	j->in = argv + optind;
-	j->n_in = argc - optind;
-	return !j->o.tokenizer ? wrong("--tokenizer is missing") :
-	       !j->output      ? wrong("-o is missing") :
-	       !j->n_in        ? wrong("IN is missing") :
-				 -1;
+	int rc = zr_cmd_parse(argc, argv, &usage, NULL, j, &in);
+	if (rc >= 0)
+		return rc;
+
+	join_fields(j);
+	j->in = in.at;
+	j->n_in = in.n;
+	return -1;
 }
 
 /* ---- work ---- */

@@ -26,42 +26,62 @@
 #include "train/run/supervise.h"
 #include "train/rundir.h"
 
-static const char usage[] =
-	"usage: zeroth train [-n RANKS] [--restarts N [--min-ranks N]] [--watchdog SECONDS]\n"
-	"                    [--resume auto|PATH [--other-data]] [--verify]\n"
-	"                    [-o section.key=value]... CONF\n"
-	"\n"
-	"Trains the model of CONF and writes a run directory: config.ini, metrics.jsonl,\n"
-	"model.safetensors, config.json, summary.json. Ctrl-C ends the run after the\n"
-	"current step, with a checkpoint that --resume goes on from.\n"
-	"\n"
-	"  -n, --ranks RANKS               trains with so many processes on this machine; their "
-	"lines on\n"
-	"                                  standard error start with \"rank N: \"\n"
-	"      --restarts N                goes on after the death of a rank, N times at most, "
-	"from the newest\n"
-	"                                  whole checkpoint; what a rank refuses is not tried "
-	"again\n"
-	"      --min-ranks N               with fewer ranks each time, as the batch allows, but N "
-	"or more\n"
-	"      --watchdog SECONDS          ends ranks that finish nothing for so long, after their "
-	"stacks;\n"
-	"                                  with --restarts it then goes on\n"
-	"      --resume auto|PATH          goes on from the newest whole checkpoint of "
-	"[checkpoint] dir, or\n"
-	"                                  from PATH: a checkpoint, or a directory of them, or a "
-	"run's\n"
-	"      --other-data                with data that is not what the checkpoint was trained "
-	"on\n"
-	"      --verify                    before training, ranks compare all bytes of the files "
-	"that they\n"
-	"                                  read, not samples of those above 64 MiB\n"
-	"  -o, --option section.key=value  sets an option over CONF; the last of several wins; "
-	"no value\n"
-	"                                  takes it back\n"
-	"  -h, --help                      shows this\n"
-	"\n"
-	"The last line of output is `digest: losses=<16 hex> params=<16 hex>`.\n";
+struct train_args {
+	const char *conf;
+	/* with room for those that restarts add */
+	const char *overrides[ZR_CMD_OVERRIDES + ZR_RESTART_OVERRIDES];
+	int n_overrides;
+	int ranks, restarts, min_ranks; /* 0: not given */
+	double watchdog;                /* 0: not given */
+	const char *resume;             /* NULL: not given */
+	int other_data, verify;
+};
+
+#define AT(member) offsetof(struct train_args, member)
+
+static const struct zr_cmd_option options[] = {
+	ZR_CMD_OPTION_RANKS(
+		struct train_args,
+		"trains with so many processes on this machine; their lines on standard "
+		"error start with \"rank N: \"",
+		ZR_SUPERVISE_MAX),
+	{ 0, "restarts", "N",
+	  "goes on after the death of a rank, N times at most, from the newest whole checkpoint; "
+	  "what a rank refuses is not tried again",
+	  .kind = ZR_CMD_INT, .at = AT(restarts), .least = 1, .counts = "a number of restarts" },
+	{ 0, "min-ranks", "N", "with fewer ranks each time, as the batch allows, but N or more",
+	  .kind = ZR_CMD_INT, .at = AT(min_ranks), .least = 1, .counts = "a number of ranks",
+	  .place = ZR_CMD_WITHIN },
+	{ 0, "watchdog", "SECONDS",
+	  "ends ranks that finish nothing for so long, after their stacks; with --restarts it then "
+	  "goes on",
+	  .kind = ZR_CMD_SECONDS, .at = AT(watchdog), .most = 1e9 },
+	{ 0, "resume", "auto|PATH",
+	  "goes on from the newest whole checkpoint of [checkpoint] dir, or from PATH: a "
+	  "checkpoint, "
+	  "or a directory of them, or a run's",
+	  .kind = ZR_CMD_TEXT, .at = AT(resume) },
+	{ 0, "other-data", NULL, "with data that is not what the checkpoint was trained on",
+	  .kind = ZR_CMD_FLAG, .at = AT(other_data), .place = ZR_CMD_WITHIN },
+	{ 0, "verify", NULL,
+	  "before training, ranks compare all bytes of the files that they read, not samples of "
+	  "those above 64 MiB",
+	  .kind = ZR_CMD_FLAG, .at = AT(verify) },
+	ZR_CMD_OPTION_SET(
+		struct train_args,
+		"sets an option over CONF; the last of several wins; no value takes it back"),
+	{ 0 },
+};
+
+const struct zr_cmd_usage zr_train_usage = {
+	.command = "train",
+	.form = { { NULL, "CONF", NULL } },
+	.about = "Trains the model of CONF and writes a run directory: config.ini, metrics.jsonl,\n"
+		 "model.safetensors, config.json, summary.json. Ctrl-C ends the run after the\n"
+		 "current step, with a checkpoint that --resume goes on from.\n",
+	.option = options,
+	.more = "The last line of output is `digest: losses=<16 hex> params=<16 hex>`.\n",
+};
 
 /* A command to be copied to a shell, which takes other names in quotes. */
 static void print_sample(const char *run)
@@ -156,13 +176,13 @@ static int token_lengths(const struct zr_setup *s, uint16_t **out, struct zr_err
 
 /* Runs this process as one rank, which may be the only one. first: of those on this machine.
  * Returns the exit code; *err says why it failed. */
-static int train(const struct zr_cmd_args *a, int first, struct zr_error *err)
+static int train(const struct train_args *a, int first, struct zr_error *err)
 {
 	struct zr_config *cfg;
 	struct zr_run_report report;
 	if (!first)
 		zr_log_level(ZR_LOG_ERROR); /* rank 0 says it */
-	int rc = zr_config_load(a->operand, a->overrides, a->n_overrides, &cfg, err);
+	int rc = zr_config_load(a->conf, a->overrides, a->n_overrides, &cfg, err);
 	if (rc)
 		return zr_exit_code(rc);
 
@@ -186,7 +206,7 @@ static int train(const struct zr_cmd_args *a, int first, struct zr_error *err)
 	return rc ? zr_exit_code(rc) : report.interrupted ? 130 : 0;
 }
 
-static int train_alone(const struct zr_cmd_args *a)
+static int train_alone(const struct train_args *a)
 {
 	struct zr_error err = { 0 };
 	int code = train(a, 1, &err);
@@ -203,7 +223,7 @@ static int train_rank(int rank, void *arg, struct zr_error *why)
 /* Checks that the configuration loads, so that one process reports an error instead of every rank.
  * It runs in a process of its own, because plugins load libraries that may start threads, and a
  * process with threads must not fork ranks. */
-static int try_config(const struct zr_cmd_args *a)
+static int try_config(const struct train_args *a)
 {
 	struct zr_config *cfg;
 	struct zr_error err = { 0 };
@@ -215,7 +235,7 @@ static int try_config(const struct zr_cmd_args *a)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		zr_crash_watch(NULL);
 		zr_log_level(ZR_LOG_ERROR); /* a rank says what is no error */
-		int code = zr_config_load(a->operand, a->overrides, a->n_overrides, &cfg, &err) ?
+		int code = zr_config_load(a->conf, a->overrides, a->n_overrides, &cfg, &err) ?
 				   zr_cmd_failed(&err) :
 				   0;
 		zr_crash_unwatch();
@@ -231,7 +251,7 @@ static int try_config(const struct zr_cmd_args *a)
 	if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
 		return 4; /* the child has said where it crashed */
 	if (!WIFEXITED(status)) {
-		fprintf(stderr, "zeroth: %s: cannot load the configuration\n", a->operand);
+		fprintf(stderr, "zeroth: %s: cannot load the configuration\n", a->conf);
 		return 4;
 	}
 	return WEXITSTATUS(status);
@@ -239,33 +259,28 @@ static int try_config(const struct zr_cmd_args *a)
 
 int zr_cmd_train(int argc, char **argv)
 {
-	struct zr_cmd_args a;
-	int rc = zr_cmd_parse(argc, argv, usage, "CONF", &a);
+	struct train_args a = { 0 };
+	struct zr_cmd_operands operands;
+	int rc = zr_cmd_parse(argc, argv, &zr_train_usage, NULL, &a, &operands);
 	if (rc >= 0)
 		return rc;
-	if (a.min_ranks && !a.restarts) {
-		fprintf(stderr, "zeroth train: --min-ranks %d: is for --restarts\n", a.min_ranks);
-		return 2;
-	}
-	if (a.other_data && !a.resume) {
-		fprintf(stderr, "zeroth train: --other-data: is for --resume\n");
-		return 2;
-	}
+
+	a.conf = operands.at[0];
+	if (a.min_ranks && !a.restarts)
+		return zr_cmd_refuse(&zr_train_usage, "--min-ranks %d: is for --restarts",
+				     a.min_ranks);
+	if (a.other_data && !a.resume)
+		return zr_cmd_refuse(&zr_train_usage, "--other-data: is for --resume");
+
 	zr_outlets_begin();
 	if (!a.ranks && !a.restarts && a.watchdog <= 0)
 		return train_alone(&a);
 	if (!a.ranks)
 		a.ranks = 1;
-	if (a.min_ranks > a.ranks) {
-		fprintf(stderr,
-			"zeroth train: --min-ranks %d: expected a number of ranks in [1, %d]\n",
-			a.min_ranks, a.ranks);
-		return 2;
-	}
-
-	rc = zr_cmd_check_ranks(argv[0], a.ranks, ZR_SUPERVISE_MAX);
-	if (rc)
-		return rc;
+	if (a.min_ranks > a.ranks)
+		return zr_cmd_refuse(&zr_train_usage,
+				     "--min-ranks %d: expected a number of ranks in [1, %d]",
+				     a.min_ranks, a.ranks);
 
 	const char *other = zr_other_launcher();
 	if (other) {

@@ -3,7 +3,6 @@
  * watch.c - zeroth watch RUN: a run in the terminal while it trains, also one that was started
  * elsewhere: only its files are read.
  */
-#include <getopt.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <poll.h>
@@ -20,18 +19,29 @@
 #include "train/run/outlet.h"
 #include "train/run/signals.h"
 
-static const char usage[] =
-	"usage: zeroth watch [-i SECONDS] RUN\n"
-	"\n"
-	"Shows the run of a run directory in the terminal while it trains: loss, speed and other\n"
-	"curves, when no step came for a while, how it ended. Where standard output is no "
-	"terminal,\n"
-	"it is printed once.\n"
-	"\n"
-	"  -i, --interval SECONDS  looks again after so long (default 1)\n"
-	"  -h, --help              shows this\n"
-	"\n"
-	"q or Ctrl-C ends it; the run goes on.\n";
+struct watch_args {
+	double interval;
+};
+
+static const struct zr_cmd_option options[] = {
+	{ 'i', "interval", "SECONDS", "looks again after so long (default 1)",
+	  .kind = ZR_CMD_NUMBER, .at = offsetof(struct watch_args, interval), .least = 0.05,
+	  .most = 3600, .counts = "seconds" },
+	{ 0 },
+};
+
+const struct zr_cmd_usage zr_watch_usage = {
+	.command = "watch",
+	.form = { { NULL, "RUN", NULL } },
+	.about =
+		"Shows the run of a run directory in the terminal while it trains: loss, speed and "
+		"other\n"
+		"curves, when no step came for a while, how it ended. Where standard output is no "
+		"terminal,\n"
+		"it is printed once.\n",
+	.option = options,
+	.more = "q or Ctrl-C ends it; the run goes on.\n",
+};
 
 static volatile sig_atomic_t ended, stopped;
 
@@ -169,35 +179,17 @@ static int watch(struct zr_run_files *run, double interval, struct zr_error *err
 
 int zr_cmd_watch(int argc, char **argv)
 {
-	static const struct option longs[] = { { "interval", 1, NULL, 'i' },
-					       { "help", 0, NULL, 'h' },
-					       { NULL, 0, NULL, 0 } };
+	struct watch_args a = { .interval = 1 };
+	struct zr_cmd_operands operands;
 	struct zr_run_files run;
 	struct zr_error err = { 0 };
-	double interval = 1;
-	char *end;
-	int c;
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "i:h", longs, NULL)) != -1) {
-		if (c == 'i') {
-			interval = strtod(optarg, &end);
-			if (*optarg && !*end && interval >= 0.05 && interval <= 3600)
-				continue;
-			fprintf(stderr, "zeroth watch: -i %s: expected seconds in [0.05, 3600]\n",
-				optarg);
-			return 2;
-		}
-		return c == 'h' ? fputs(usage, stdout) < 0 : zr_cmd_synopsis(usage);
-	}
+	int rc = zr_cmd_parse(argc, argv, &zr_watch_usage, NULL, &a, &operands);
+	if (rc >= 0)
+		return rc;
 
-	if (argc - optind != 1) {
-		fprintf(stderr, "zeroth watch: %s\n",
-			argc == optind ? "RUN is missing" : "one RUN is watched at a time");
-		return zr_cmd_synopsis(usage);
-	}
-	int rc = zr_run_files_open(&run, argv[optind], &err);
+	rc = zr_run_files_open(&run, operands.at[0], &err);
 	if (!rc) {
-		rc = watch(&run, interval, &err);
+		rc = watch(&run, a.interval, &err);
 		zr_run_files_close(&run);
 	}
 	return rc ? zr_cmd_failed(&err) : 0;

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fnmatch.h>
-#include <getopt.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -29,14 +28,10 @@
 #include "train/run/crash.h"
 #include "train/run/outlet.h"
 
-#define MOST 64 /* patterns, or options */
-
 struct request {
-	const char *include[MOST], *exclude[MOST], *given[MOST];
-	int n_include, n_exclude, n_given, json, list;
-	double timeout;
-	const char *name; /* FILE or ROLE/ID */
-	const char *role; /* NULL: it is a file */
+	const struct zr_plugin_args *a;
+	const char *name; /* PATH or ID */
+	const char *role; /* NULL: it is a path */
 	char *path;
 	char scratch[64];
 };
@@ -88,10 +83,10 @@ static void run_test(const struct request *r, const struct zr_test *t, struct zr
 {
 	struct zr_check c = { .verdict = v,
 			      .path = r->path,
-			      .given = r->given,
-			      .n_given = r->n_given,
+			      .given = r->a->given,
+			      .n_given = r->a->n_given,
 			      .scratch = r->scratch,
-			      .timeout = r->timeout,
+			      .timeout = r->a->timeout,
 			      .minor = ZR_ABI_MINOR,
 			      .offer = zr_check_offer };
 	zr_check_catch_output(&c);
@@ -213,7 +208,7 @@ static void run_apart(struct request *r, const struct zr_test *t, struct zr_verd
 	if (child < 0)
 		lacks(v, "process");
 	else
-		wait_for(child, v, r->timeout);
+		wait_for(child, v, r->a->timeout);
 	empty_directory(r->scratch);
 }
 
@@ -228,8 +223,8 @@ static int matches(const char *const *pattern, int n, const char *name)
 static int wanted(const struct request *r, const struct zr_test *t, const char *role)
 {
 	return (!t->role || !strcmp(t->role, role)) &&
-	       (!r->n_include || matches(r->include, r->n_include, t->name)) &&
-	       !matches(r->exclude, r->n_exclude, t->name);
+	       (!r->a->n_include || matches(r->a->include, r->a->n_include, t->name)) &&
+	       !matches(r->a->exclude, r->a->n_exclude, t->name);
 }
 
 /* ---- printing -------------------------------------------------------------------- */
@@ -287,7 +282,7 @@ static int run_all(struct request *r, struct zr_verdict *v)
 		untested += v->state == ZR_CHECK_UNTESTED;
 		n++;
 		snprintf(v->plugin, sizeof v->plugin, "%s", first.plugin);
-		if (!r->json)
+		if (!r->a->json)
 			print_tap(n, r, t, v);
 		zr_json_add(&tests, as_json(t, v));
 	}
@@ -296,19 +291,19 @@ static int run_all(struct request *r, struct zr_verdict *v)
 		failed += first.state == ZR_CHECK_FAILED;
 		untested += first.state == ZR_CHECK_UNTESTED;
 		n++;
-		if (!r->json)
+		if (!r->a->json)
 			print_tap(n, r, &loads, &first);
 		zr_json_add(&tests, as_json(&loads, &first));
 	}
 
-	if (!r->json)
+	if (!r->a->json)
 		printf("1..%d\n", n);
 	zr_json_put(&all, "plugin", zr_json_string(first.plugin, "(not UTF-8)"));
 	zr_json_put(&all, "file", zr_json_string(r->path, "(not UTF-8)"));
 	zr_json_put(&all, "tests", tests);
-	if (r->json && zr_json_print(all, JSON_INDENT(2), "the tests", &err))
+	if (r->a->json && zr_json_print(all, JSON_INDENT(2), "the tests", &err))
 		return zr_cmd_failed(&err);
-	if (!r->json)
+	if (!r->a->json)
 		json_decref(all);
 	if (unloaded)
 		return 2;
@@ -324,66 +319,22 @@ static int list(void)
 	return 0;
 }
 
-static int add(const char **to, int *n, const char *text)
+int zr_cmd_plugin_check(const struct zr_plugin_args *a, zr_plugin_find_fn *find)
 {
-	if (*n == MOST)
-		return -1;
-	to[(*n)++] = text;
-	return 0;
-}
-
-/* -1 to continue, else the exit code. */
-static int parse(int argc, char **argv, struct request *r)
-{
-	static const struct option longs[] = {
-		{ "option", 1, NULL, 'o' },  { "include", 1, NULL, 'i' },
-		{ "exclude", 1, NULL, 'x' }, { "timeout", 1, NULL, 't' },
-		{ "json", 0, NULL, 'j' },    { "tests", 0, NULL, 'l' },
-		{ "help", 0, NULL, 'h' },    { NULL, 0, NULL, 0 },
-	};
-	int c;
-	r->timeout = 30;
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "o:h", longs, NULL)) != -1) {
-		if (c == 'h') {
-			fputs(zr_plugin_usage, stdout);
-			return 0;
-		}
-		if (c == 'j')
-			r->json = 1;
-		else if (c == 'l')
-			r->list = 1;
-		else if ((c == 'o' && strchr(optarg, '=') && !add(r->given, &r->n_given, optarg)) ||
-			 (c == 'i' && !add(r->include, &r->n_include, optarg)) ||
-			 (c == 'x' && !add(r->exclude, &r->n_exclude, optarg)))
-			continue;
-		else if (c != 't' || zr_parse_double(optarg, &r->timeout) ||
-			 !(r->timeout > 0 && r->timeout < 1e6)) {
-			return zr_cmd_synopsis(zr_plugin_usage);
-		}
-	}
-
-	if (argc - optind == !r->list) {
-		r->name = argv[optind];
-		return -1;
-	}
-	if (r->list || optind < argc)
-		fprintf(stderr, "zeroth plugin check: unexpected argument: %s\n",
-			argv[r->list ? optind : optind + 1]);
-	else
-		fputs("zeroth plugin check: [ROLE/]ID or PATH is missing\n", stderr);
-	return zr_cmd_synopsis(zr_plugin_usage);
-}
-
-int zr_cmd_plugin_check(int argc, char **argv, zr_plugin_find_fn *find)
-{
-	struct request r = { 0 };
+	struct request r = { .a = a, .name = a->name };
 	struct zr_error err = { 0 };
-	int rc = parse(argc, argv, &r);
-	if (rc >= 0)
-		return rc;
-	if (r.list)
+	int rc;
+	if (a->list_tests && a->name)
+		return zr_cmd_wrong(&zr_plugin_usage, "--tests shows those of all plugins");
+	if (a->list_tests)
 		return list();
+	if (!a->name)
+		return zr_cmd_wrong(&zr_plugin_usage, "[ROLE/]ID|PATH is missing");
+
+	for (int i = 0; i < a->n_given; i++)
+		if (!strchr(a->given[i], '='))
+			return zr_cmd_refuse(&zr_plugin_usage, "-o %s: expected KEY=VALUE",
+					     a->given[i]);
 
 	r.path = find(&r.name, &r.role, &err);
 	if (!r.path)

@@ -11,6 +11,8 @@
  * *role becomes that of an id, whose name *name then is; NULL: *name is a path. */
 typedef char *zr_plugin_find_fn(const char **name, const char **role, struct zr_error *err);
 
-int zr_cmd_plugin_check(int argc, char **argv, zr_plugin_find_fn *find);
+struct zr_plugin_args;
+
+int zr_cmd_plugin_check(const struct zr_plugin_args *a, zr_plugin_find_fn *find);
 
 #endif

@@ -4,18 +4,11 @@
  */
 #define _GNU_SOURCE
 #include <ctype.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "completion.h"
-#include "core/base/child.h"
-#include "train/run/outlet.h"
-
-#define HELP_MOST 16384
 
 static const struct zr_command *commands;
 static int n_commands;
@@ -32,35 +25,6 @@ static const struct zr_command *command_of(const char *name)
 		if (!strcmp(commands[i].name, name))
 			return &commands[i];
 	return NULL;
-}
-
-/* What `zeroth COMMAND --help` prints. */
-static void help_of(const struct zr_command *c, char *out)
-{
-	int fd[2], n = 0, status;
-	*out = 0;
-	if (pipe2(fd, O_CLOEXEC))
-		return;
-
-	zr_outlet_push();
-	pid_t child = fork();
-	if (!child) {
-		char name[32], help[] = "--help", *argv[] = { name, help, NULL };
-		snprintf(name, sizeof name, "%s", c->name);
-		dup2(fd[1], 1);
-		c->run(2, argv);
-		fflush(stdout);
-		_exit(0);
-	}
-
-	close(fd[1]);
-	for (ssize_t got; n < HELP_MOST - 1; n += (int)got)
-		if ((got = read(fd[0], out + n, (size_t)(HELP_MOST - 1 - n))) <= 0)
-			break;
-	out[n] = 0;
-	close(fd[0]);
-	if (child > 0)
-		zr_child_wait(child, &status);
 }
 
 static void list_kind(const struct zr_candidates *c, const char *kind)
@@ -92,53 +56,111 @@ static void list_kinds(const struct zr_candidates *c, const char *kinds)
 	}
 }
 
-static const struct zr_help_option *find(const struct zr_help *h, const char *name)
+/* The words of "DIR [OUT]" or "RUN...", without brackets and dots. */
+static void list_operands(const struct zr_candidates *c, const char *operands)
 {
-	for (int i = 0; i < h->n_options; i++)
-		if (!strcmp(h->option[i].name, name))
-			return &h->option[i];
+	char word[64];
+	for (size_t n; operands && *operands; operands += n + strspn(operands + n, " ")) {
+		n = strcspn(operands, " ");
+		const int in_brackets = *operands == '[' && operands[n - 1] == ']';
+		snprintf(word, sizeof word, "%.*s", (int)n - 2 * in_brackets,
+			 operands + in_brackets);
+
+		char *dots = strstr(word, "...");
+		if (dots)
+			*dots = 0;
+		list_kinds(c, word);
+	}
+}
+
+/* The option that a word is: "--ranks" or "-n". */
+static const struct zr_cmd_option *find_option(const struct zr_cmd_usage *usage, const char *word)
+{
+	for (const struct zr_cmd_option *o = usage->option; o->name; o++) {
+		const int is_letter = o->letter && word[0] == '-' && word[1] == o->letter &&
+				      !word[2];
+		if (is_letter || (!strncmp(word, "--", 2) && !strcmp(word + 2, o->name)))
+			return o;
+	}
 	return NULL;
 }
 
-static void list_options(const struct zr_candidates *c, const struct zr_help *h)
+/* The text of an option, which stands with the last one of its row of the help. */
+static const char *text_of(const struct zr_cmd_option *o)
 {
-	for (int i = 0; i < h->n_options; i++)
-		if (!strncmp(h->option[i].name, "--", 2))
-			zr_candidate(c, h->option[i].name, h->option[i].doc);
-	for (int i = 0; i < h->n_options && !strcmp(c->begin, "-"); i++)
-		if (h->option[i].name[1] != '-')
-			zr_candidate(c, h->option[i].name, h->option[i].doc);
+	while (o->name && !o->help)
+		o++;
+	return o->help;
+}
+
+static void list_options(const struct zr_candidates *c, const struct zr_cmd_usage *usage,
+			 const struct zr_cmd_form *form)
+{
+	const int letters = !strcmp(c->begin, "-");
+	char word[40];
+	for (const struct zr_cmd_option *o = usage->option; o->name; o++) {
+		if (o->place == ZR_CMD_HIDDEN || !zr_cmd_takes(form, o))
+			continue;
+
+		snprintf(word, sizeof word, "--%s", o->name);
+		zr_candidate(c, word, text_of(o));
+		snprintf(word, sizeof word, "-%c", o->letter);
+		if (letters && o->letter)
+			zr_candidate(c, word, text_of(o));
+	}
+
+	zr_candidate(c, "--help", "shows this");
+	if (letters)
+		zr_candidate(c, "-h", "shows this");
+}
+
+/* The form of a usage that has this verb. */
+static const struct zr_cmd_form *form_of(const struct zr_cmd_usage *usage, const char *verb)
+{
+	for (int i = 0; usage->form[i].verb; i++)
+		if (!strcmp(usage->form[i].verb, verb))
+			return &usage->form[i];
+	return NULL;
+}
+
+/* What may follow a command, or a verb of it, whose words these are. */
+static void in_form(const struct zr_candidates *c, const struct zr_cmd_usage *usage,
+		    const struct zr_cmd_form *form, const char *const *words, int n)
+{
+	const struct zr_cmd_option *o = find_option(usage, words[n - 2]);
+	if (o && o->argument && strstr(o->argument, "section.key"))
+		zr_complete_option(c, words, n - 1);
+	else if (o && o->argument)
+		list_kinds(c, o->argument);
+	else if (*c->begin == '-')
+		list_options(c, usage, form);
+	else
+		list_operands(c, form->operands);
 }
 
 /* words[0] is the command. */
 static void in_command(const struct zr_candidates *c, const char *const *words, int n)
 {
-	static char text[HELP_MOST];
-	static struct zr_help h;
 	const struct zr_command *command = command_of(words[0]);
 	if (!command)
 		return;
 
-	help_of(command, text);
-	zr_help_read(text, words[0], "", &h);
-	const int verbs = h.n_verbs;
-	if (verbs && n == 2) {
-		for (int i = 0; i < verbs; i++)
-			zr_candidate(c, h.verb[i], NULL);
+	const struct zr_cmd_usage *usage = command->usage;
+	const struct zr_cmd_form *form = &usage->form[0];
+	if (form->verb && n == 2) {
+		for (; form->verb; form++)
+			zr_candidate(c, form->verb, NULL);
 		return;
 	}
-	if (verbs)
-		zr_help_read(text, words[0], words[1], &h);
-	const struct zr_help_option *o = n > 2 ? find(&h, words[n - 2]) : NULL;
-	if (o && *o->value && strstr(o->value, "section.key"))
-		zr_complete_option(c, words, n - 1);
-	else if (o && *o->value)
-		list_kinds(c, o->value);
-	else if (*c->begin == '-')
-		list_options(c, &h);
-	else
-		for (int i = 0; i < h.n_operands; i++)
-			list_kinds(c, h.operand[i]);
+
+	if (form->verb)
+		form = form_of(usage, words[1]);
+	if (form && form->own) {
+		usage = form->own;
+		form = &usage->form[0];
+	}
+	if (form)
+		in_form(c, usage, form, words, n);
 }
 
 void zr_complete_words(const char *const *words, int n, FILE *out)

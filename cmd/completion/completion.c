@@ -9,19 +9,25 @@
 #include "cmd/cmd.h"
 #include "completion.h"
 
-static const char usage[] =
-	"usage: zeroth completion bash|zsh|fish\n"
-	"       zeroth completion words [WORD]...\n"
-	"\n"
-	"bash, zsh, fish  print the script by which that shell completes what is typed after\n"
-	"                 `zeroth`: commands, options, plugins, values, files\n"
-	"words            prints what the last word may become, a line each: the word, a tab,\n"
-	"                 what it means\n"
-	"\n"
-	"  -h, --help     shows this\n"
-	"\n"
-	"For this shell alone: source <(zeroth completion bash), likewise zsh;\n"
-	"zeroth completion fish | source. `make install` puts the scripts where shells look.\n";
+static const struct zr_cmd_option options[] = { { 0 } };
+
+const struct zr_cmd_usage zr_completion_usage = {
+	.command = "completion",
+	.form = { { "bash", NULL, NULL },
+		  { "zsh", NULL, NULL },
+		  { "fish", NULL, NULL },
+		  { "words", "[WORD]...", NULL } },
+	.about = "bash, zsh, fish  print the script by which that shell completes what is typed "
+		 "after\n"
+		 "                 `zeroth`: commands, options, plugins, values, files\n"
+		 "words            prints what the last word may become, a line each: the word, a "
+		 "tab,\n"
+		 "                 what it means\n",
+	.option = options,
+	.more = "For this shell alone: source <(zeroth completion bash), likewise zsh;\n"
+		"zeroth completion fish | source. `make install` puts the scripts where shells "
+		"look.\n",
+};
 
 /* Bash cuts words at = and :, and wants what is behind the last one. A word that goes on gets no
  * blank. */
@@ -81,21 +87,23 @@ int zr_cmd_completion(int argc, char **argv)
 	static const struct {
 		const char *name, *script;
 	} shells[] = { { "bash", bash }, { "zsh", zsh }, { "fish", fish } };
-	const char *verb = argc > 1 ? argv[1] : "";
-	if (!strcmp(verb, "-h") || !strcmp(verb, "--help")) {
-		fputs(usage, stdout);
-		return 0;
-	}
-	if (!strcmp(verb, "words")) {
+	struct zr_cmd_operands operands;
+	int rc;
+	const struct zr_cmd_form *form = zr_cmd_verb(argc, argv, &zr_completion_usage, &rc);
+	if (!form)
+		return rc;
+	if (!strcmp(form->verb, "words")) { /* which may begin with a dash */
 		zr_complete_words((const char *const *)argv + 2, argc - 2, stdout);
 		return 0;
 	}
-	for (size_t i = 0; i < sizeof shells / sizeof *shells && argc == 2; i++)
-		if (!strcmp(verb, shells[i].name)) {
-			fputs(shells[i].script, stdout);
-			return 0;
-		}
-	fprintf(stderr, "zeroth completion: expected bash, zsh or fish%s%s\n",
-		*verb ? ", found " : "", verb);
-	return zr_cmd_synopsis(usage);
+
+	rc = zr_cmd_parse(argc - 1, argv + 1, &zr_completion_usage, form, NULL, &operands);
+	if (rc >= 0)
+		return rc;
+
+	size_t i = 0;
+	while (strcmp(shells[i].name, form->verb))
+		i++;
+	fputs(shells[i].script, stdout);
+	return 0;
 }

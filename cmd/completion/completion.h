@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * completion.h - what may stand where the user presses Tab. It follows from what commands print as
- * their help and from the option tables, so that it never lags behind them. [main]
+ * completion.h - what may stand where the user presses Tab. It follows from the commands' tables of
+ * options and from those of the configuration, so that it never lags behind them. [main]
  */
 #ifndef ZR_CMD_COMPLETION_H
 #define ZR_CMD_COMPLETION_H
@@ -17,23 +17,6 @@ void zr_complete_commands(const struct zr_command *list, int n);
 /* Candidates for the last of the words, which begin behind the name of the program, go to `out`, a
  * line each: the word, and after a tab what it means, if that is known. */
 void zr_complete_words(const char *const *words, int n, FILE *out);
-
-/* help.c: the help of a command, read. An option, or an operand (name ""), at most once each. */
-struct zr_help_option {
-	char name[32];  /* "--ranks", "-n" */
-	char value[48]; /* "N", "auto|PATH"; "": it takes none */
-	char doc[160];
-};
-#define ZR_HELP_OPTIONS 64
-#define ZR_HELP_WORDS   16
-struct zr_help {
-	int n_options, n_verbs, n_operands;
-	struct zr_help_option option[ZR_HELP_OPTIONS];
-	char verb[ZR_HELP_WORDS][32];    /* "check", "show" */
-	char operand[ZR_HELP_WORDS][48]; /* "CONF", "DIR", "gemm": those of the verb */
-};
-/* verb: "" without one. */
-void zr_help_read(const char *text, const char *command, const char *verb, struct zr_help *out);
 
 /* options.c: for a word after -o that begins "section.key=value": `words` say which plugins are
  * meant, as far as they name them or a configuration. */

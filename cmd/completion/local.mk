@@ -2,7 +2,7 @@
 #
 # `zeroth completion`, and the scripts that it prints, where shells look for them.
 cmd_libcmd_la_SOURCES += \
-	%D%/completion.c %D%/completion.h %D%/complete.c %D%/help.c %D%/options.c
+	%D%/completion.c %D%/completion.h %D%/complete.c %D%/options.c
 
 bash_completiondir = $(datadir)/bash-completion/completions
 nodist_bash_completion_DATA = %D%/zeroth

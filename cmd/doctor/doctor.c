@@ -24,16 +24,22 @@
 #include "train/run/crash.h"
 #include "train/run/outlet.h"
 
-static const char usage[] =
-	"usage: zeroth doctor [-n RANKS] [--json] [-o section.key=value]... [CONF]\n"
-	"\n"
-	"Shows what this machine has for training, and each problem with the command that mends\n"
-	"it. With CONF also whether that can run here. Exit code 0: nothing hinders a run.\n"
-	"\n"
-	"  -n, --ranks RANKS               whether CONF can run with so many ranks\n"
-	"      --json                      machine-readable\n"
-	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
-	"  -h, --help                      shows this\n";
+static const struct zr_cmd_option options[] = {
+	ZR_CMD_OPTION_RANKS(struct zr_cmd_args, "whether CONF can run with so many ranks", 4096),
+	ZR_CMD_OPTION_JSON(struct zr_cmd_args, "machine-readable"),
+	ZR_CMD_OPTION_SET(struct zr_cmd_args, "sets an option over CONF; the last of several wins"),
+	{ 0 },
+};
+
+const struct zr_cmd_usage zr_doctor_usage = {
+	.command = "doctor",
+	.form = { { NULL, "[CONF]", NULL } },
+	.about = "Shows what this machine has for training, and each problem with the command that "
+		 "mends\n"
+		 "it. With CONF also whether that can run here. Exit code 0: nothing hinders a "
+		 "run.\n",
+	.option = options,
+};
 
 /* ---- a configuration ------------------------------------------------------------- */
 
@@ -337,31 +343,19 @@ static int look(const struct zr_cmd_args *a, struct trial *t, struct zr_machine 
 	return 0;
 }
 
-static int parse(int argc, char **argv, struct zr_cmd_args *a)
-{
-	int has_conf = 0;
-	for (int i = 1; i < argc; i++) {
-		const int valued = !strcmp(argv[i], "-o") || !strcmp(argv[i], "-n") ||
-				   !strcmp(argv[i], "--ranks") || !strcmp(argv[i], "--option");
-		has_conf |= *argv[i] != '-';
-		i += valued;
-	}
-	return zr_cmd_parse(argc, argv, usage, has_conf ? "CONF" : NULL, a);
-}
-
 int zr_cmd_doctor(int argc, char **argv)
 {
 	static struct zr_findings findings;
 	struct zr_machine m = { 0 };
-	struct zr_cmd_args a;
+	struct zr_cmd_args a = { 0 };
+	struct zr_cmd_operands operands;
 	struct zr_error err = { 0 };
-	int rc = parse(argc, argv, &a);
+	int rc = zr_cmd_parse(argc, argv, &zr_doctor_usage, NULL, &a, &operands);
 	if (rc >= 0)
 		return rc;
 
-	rc = zr_cmd_check_ranks(argv[0], a.ranks, 4096);
-	if (rc)
-		return rc;
+	a.operand = operands.at[0];
+	rc = 0;
 
 	struct trial *t =
 		mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

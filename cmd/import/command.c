@@ -4,7 +4,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,69 +12,46 @@
 #include "core/base/json_text.h"
 #include "train/rundir.h"
 
-static const char usage[] =
-	"usage: zeroth config import [-o OUT.ini] [--force] [--model DIR] [--data FILE]\n"
-	"                            [--device cpu|cuda] [--json] FILE\n"
-	"\n"
-	"Writes a configuration of another program as an INI: DeepSpeed's JSON, the training\n"
-	"arguments of Hugging Face's transformers as JSON, with the DeepSpeed file that they "
-	"name,\n"
-	"or the YAML of Axolotl or accelerate. Each line says which key it comes from. What is\n"
-	"mapped, what has no effect here and why, goes to standard error. A key that no such\n"
-	"program has, or that asks for what is not here, is an error that names it, and nothing\n"
-	"is written.\n"
-	"\n"
-	"  -o, --output OUT.ini  writes there instead of to standard output\n"
-	"  -f, --force           replaces OUT.ini if it is there\n"
-	"      --model DIR       [model] path: a directory of Hugging Face\n"
-	"      --data FILE       [data] path: tokens, or text (.txt, .gz), or conversations "
-	"(.jsonl)\n"
-	"      --device cpu|cuda [device] plugin; without it cuda if it can be loaded, else cpu\n"
-	"      --json            what became of each key, as JSON on standard output; with -o\n"
-	"  -h, --help            shows this\n";
-
 struct args {
-	const char *output;
+	const char *output, *model, *data, *device;
 	int json, force;
 };
 
-/* -1: go on. */
-static int parse(int argc, char **argv, struct args *a, struct zr_import *im)
-{
-	static const struct option longs[] = {
-		{ "output", 1, NULL, 'o' }, { "model", 1, NULL, 'm' }, { "data", 1, NULL, 'd' },
-		{ "force", 0, NULL, 'f' },  { "json", 0, NULL, 'j' },  { "device", 1, NULL, 'D' },
-		{ "help", 0, NULL, 'h' },   { NULL, 0, NULL, 0 }
-	};
-	int c;
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "o:fh", longs, NULL)) != -1) {
-		if (c == 'o')
-			a->output = optarg;
-		else if (c == 'f')
-			a->force = 1;
-		else if (c == 'm')
-			im->model = optarg;
-		else if (c == 'd')
-			im->data = optarg;
-		else if (c == 'D')
-			im->device = optarg;
-		else if (c == 'j')
-			a->json = 1;
-		else
-			return c == 'h' ? fputs(usage, stdout) < 0 : zr_cmd_synopsis(usage);
-	}
+#define AT(member) offsetof(struct args, member)
 
-	im->file = argv[optind];
-	if (argc - optind == 1 && (!a->json || a->output))
-		return -1;
+static const struct zr_cmd_option options[] = {
+	{ 'o', "output", "OUT.ini", "writes there instead of to standard output",
+	  .kind = ZR_CMD_TEXT, .at = AT(output) },
+	{ 'f', "force", NULL, "replaces OUT.ini if it is there", .kind = ZR_CMD_FLAG,
+	  .at = AT(force) },
+	{ 0, "model", "DIR", "[model] path: a directory of Hugging Face", .kind = ZR_CMD_TEXT,
+	  .at = AT(model) },
+	{ 0, "data", "FILE", "[data] path: tokens, or text (.txt, .gz), or conversations (.jsonl)",
+	  .kind = ZR_CMD_TEXT, .at = AT(data) },
+	{ 0, "device", "cpu|cuda", "[device] plugin; without it cuda if it can be loaded, else cpu",
+	  .kind = ZR_CMD_TEXT, .at = AT(device) },
+	{ 0, "json", NULL, "what became of each key, as JSON on standard output; with -o",
+	  .kind = ZR_CMD_FLAG, .at = AT(json) },
+	{ 0 },
+};
 
-	fprintf(stderr, "zeroth config import: %s\n",
-		argc == optind    ? "FILE is missing" :
-		argc - optind > 1 ? "one FILE at a time" :
-				    "--json needs -o: the INI would be on standard output, too");
-	return zr_cmd_synopsis(usage);
-}
+const struct zr_cmd_usage zr_config_import_usage = {
+	.command = "config import",
+	.form = { { NULL, "FILE", NULL } },
+	.about = "Writes a configuration of another program as an INI: DeepSpeed's JSON, the "
+		 "training\n"
+		 "arguments of Hugging Face's transformers as JSON, with the DeepSpeed file that "
+		 "they "
+		 "name,\n"
+		 "or the YAML of Axolotl or accelerate. Each line says which key it comes from. "
+		 "What is\n"
+		 "mapped, what has no effect here and why, goes to standard error. A key that no "
+		 "such\n"
+		 "program has, or that asks for what is not here, is an error that names it, and "
+		 "nothing\n"
+		 "is written.\n",
+	.option = options,
+};
 
 static int write_ini(const struct zr_import *im, const char *path, struct zr_error *err)
 {
@@ -101,10 +77,19 @@ int zr_cmd_config_import(int argc, char **argv)
 	struct zr_import im = { 0 };
 	struct args a = { 0 };
 	struct zr_error err = { 0 };
-	int rc = parse(argc, argv, &a, &im), bad = 0;
+	struct zr_cmd_operands operands;
+	int bad = 0;
+	int rc = zr_cmd_parse(argc, argv, &zr_config_import_usage, NULL, &a, &operands);
 	if (rc >= 0)
 		return rc;
+	if (a.json && !a.output)
+		return zr_cmd_wrong(&zr_config_import_usage,
+				    "--json needs -o: the INI would be on standard output, too");
 
+	im.file = operands.at[0];
+	im.model = a.model;
+	im.data = a.data;
+	im.device = a.device;
 	rc = a.output ? zr_keep_file(a.output, a.force, &err) : 0;
 	if (!rc)
 		rc = zr_import_run(&im, &err);

@@ -26,30 +26,6 @@
 #define PACKAGE_VERSION "unreleased"
 #endif
 
-static const char usage[] =
-	"usage: zeroth bench [gemm|ops|adam|comm|io|step] [-n RANKS] [--seconds S] [--dir DIR]\n"
-	"                    [--rates FILE] [--json] [-o section.key=value]... [CONF]\n"
-	"\n"
-	"Measures what training is made of, by the plugins that CONF names, and beside it what\n"
-	"the machine allows. Without a subject it measures all and writes the rates, from which\n"
-	"`zeroth plan` forecasts the time of a step.\n"
-	"\n"
-	"  gemm  matrix products, attention, loss, beside multiply-adds in registers\n"
-	"  ops   norms, activations, casts, copies, beside a copy past the caches\n"
-	"  adam  updates with states in fp32 and in 8 bits, beside the same memory streamed\n"
-	"  comm  collectives between ranks, beside copies of shared memory\n"
-	"  io    requests to a disk, beside threads with O_DIRECT\n"
-	"  step  steps of a small model, or of that of CONF\n"
-	"\n"
-	"  -n, --ranks RANKS               with one rank, and with so many; default: with one,\n"
-	"                                  with one of one thread, and with 2\n"
-	"      --seconds S                 for each measurement, instead of 0.02 to 1.5\n"
-	"      --dir DIR                   for files of io; default: the working directory\n"
-	"      --rates FILE                where rates are put; a subject's replace those there\n"
-	"      --json                      machine-readable\n"
-	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
-	"  -h, --help                      shows this\n";
-
 static const struct zr_bench_subject *const subjects[] = {
 	&zr_bench_gemm, &zr_bench_ops, &zr_bench_adam, &zr_bench_adam8,
 	&zr_bench_comm, &zr_bench_io,  &zr_bench_step,
@@ -68,37 +44,51 @@ struct bench {
 	char *copied;
 };
 
-/* Removes `option VALUE` from argv, so that the common parser sees the rest. NULL: not given. */
-static const char *take(int *argc, char **argv, const char *option)
-{
-	const size_t len = strlen(option);
-	const char *value = NULL;
-	int to = 1;
-	for (int i = 1; i < *argc; i++) {
-		if (!strcmp(argv[i], option) && i + 1 < *argc)
-			value = argv[++i];
-		else if (!strncmp(argv[i], option, len) && argv[i][len] == '=')
-			value = argv[i] + len + 1;
-		else
-			argv[to++] = argv[i];
-	}
+#define AT(member) offsetof(struct bench, member)
 
-	argv[to] = NULL;
-	*argc = to;
-	return value;
-}
+static const struct zr_cmd_option options[] = {
+	{ 'n', "ranks", "RANKS",
+	  "with one rank, and with so many; default: with one, with one of one thread, and with 2",
+	  .kind = ZR_CMD_INT, .at = AT(a.ranks), .least = 1, .most = ZR_BENCH_RANKS,
+	  .counts = "a number of ranks" },
+	{ 0, "seconds", "S", "for each measurement, instead of 0.02 to 1.5", .kind = ZR_CMD_SECONDS,
+	  .at = AT(seconds), .most = 3600 },
+	{ 0, "dir", "DIR", "for files of io; default: the working directory", .kind = ZR_CMD_TEXT,
+	  .at = AT(dir) },
+	{ 0, "rates", "FILE", "where rates are put; a subject's replace those there",
+	  .kind = ZR_CMD_TEXT, .at = AT(rates) },
+	{ 0, "json", NULL, "machine-readable", .kind = ZR_CMD_FLAG, .at = AT(a.json) },
+	{ 'o', "option", "section.key=value", "sets an option over CONF; the last of several wins",
+	  .kind = ZR_CMD_LIST, .at = AT(a.overrides), .most = ZR_CMD_OVERRIDES,
+	  .count = AT(a.n_overrides) },
+	{ 0 },
+};
 
-/* The first argument, if it is a subject: it is taken out of argv. */
-static const char *take_subject(int *argc, char **argv)
+const struct zr_cmd_usage zr_bench_usage = {
+	.command = "bench",
+	.form = { { NULL, "[gemm|ops|adam|comm|io|step] [CONF]", NULL } },
+	.about = "Measures what training is made of, by the plugins that CONF names, and beside "
+		 "it what\n"
+		 "the machine allows. Without a subject it measures all and writes the rates, from "
+		 "which\n"
+		 "`zeroth plan` forecasts the time of a step.\n"
+		 "\n"
+		 "  gemm  matrix products, attention, loss, beside multiply-adds in registers\n"
+		 "  ops   norms, activations, casts, copies, beside a copy past the caches\n"
+		 "  adam  updates with states in fp32 and in 8 bits, beside the same memory "
+		 "streamed\n"
+		 "  comm  collectives between ranks, beside copies of shared memory\n"
+		 "  io    requests to a disk, beside threads with O_DIRECT\n"
+		 "  step  steps of a small model, or of that of CONF\n",
+	.option = options,
+};
+
+static const char *subject_of(const char *name)
 {
-	const char *name = NULL;
-	for (size_t i = 0; i<SUBJECTS && * argc> 1; i++)
-		if (!strcmp(argv[1], subjects[i]->name))
-			name = subjects[i]->name;
-	for (int i = 1; name && i < *argc; i++)
-		argv[i] = argv[i + 1];
-	*argc -= name != NULL;
-	return name;
+	for (size_t i = 0; name && i < SUBJECTS; i++)
+		if (!strcmp(name, subjects[i]->name))
+			return subjects[i]->name;
+	return NULL;
 }
 
 /* ---- the machine ----------------------------------------------------------------- */
@@ -367,50 +357,43 @@ static int begin(struct bench *b, struct zr_error *err)
 	return make_shared(b, err);
 }
 
+/* What is neither a subject nor a file. */
+static int refuse_conf(const char *conf)
+{
+	const char *names[SUBJECTS];
+	for (size_t i = 0; i < SUBJECTS; i++)
+		names[i] = subjects[i]->name;
+
+	const char *near = zr_nearest(conf, names, SUBJECTS);
+	if (near)
+		return zr_cmd_refuse(&zr_bench_usage,
+				     "%s: neither a subject nor a file; did you mean %s?", conf,
+				     near);
+	return zr_cmd_refuse(&zr_bench_usage, "%s: neither a subject nor a file", conf);
+}
+
+/* -1 to continue, else the exit code. */
 static int parse(int argc, char **argv, struct bench *b)
 {
-	const char *seconds = take(&argc, argv, "--seconds");
-	b->dir = take(&argc, argv, "--dir");
-	b->rates = take(&argc, argv, "--rates");
-	b->subject = take_subject(&argc, argv);
-	char *end = NULL;
-	int has_conf = 0;
-	for (int i = 1; i < argc; i++) {
-		const int valued = !strcmp(argv[i], "-o") || !strcmp(argv[i], "-n") ||
-				   !strcmp(argv[i], "--ranks") || !strcmp(argv[i], "--option");
-		has_conf |= *argv[i] != '-';
-		i += valued;
-	}
-
-	int rc = zr_cmd_parse(argc, argv, usage, has_conf ? "CONF" : NULL, &b->a);
+	struct zr_cmd_operands operands;
+	char text[PATH_MAX];
+	int rc = zr_cmd_parse(argc, argv, &zr_bench_usage, NULL, b, &operands);
 	if (rc >= 0)
 		return rc;
 
-	b->conf = has_conf ? b->a.operand : NULL;
-	if (b->conf && access(b->conf, F_OK)) {
-		const char *names[SUBJECTS], *near;
-		for (size_t i = 0; i < SUBJECTS; i++)
-			names[i] = subjects[i]->name;
-		near = zr_nearest(b->conf, names, SUBJECTS);
-		fprintf(stderr, "zeroth bench: %s: neither a subject nor a file%s%s%s\n", b->conf,
-			near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
-		return 2;
+	b->subject = subject_of(operands.at[0]);
+	b->conf = operands.at[b->subject != NULL];
+	if (operands.n == 2 && !b->subject) {
+		snprintf(text, sizeof text, "unexpected argument: %s", operands.at[1]);
+		return zr_cmd_wrong(&zr_bench_usage, text);
 	}
-
-	if (seconds)
-		b->seconds = strtod(seconds, &end);
-	if (seconds && (!*seconds || *end || !(b->seconds > 0 && b->seconds < 3600))) {
-		fprintf(stderr,
-			"zeroth bench: --seconds %s: expected a number of seconds, more "
-			"than 0\n",
-			seconds);
+	if (b->conf && access(b->conf, F_OK))
+		return refuse_conf(b->conf);
+	if (b->conf && zr_cmd_check_conf(b->conf, 1))
 		return 2;
-	}
-	if (b->dir && access(b->dir, W_OK | X_OK)) {
-		fprintf(stderr, "zeroth bench: --dir %s: %s\n", b->dir, strerror(errno));
-		return 2;
-	}
-	return zr_cmd_check_ranks(argv[0], b->a.ranks, ZR_BENCH_RANKS) ? 2 : -1;
+	if (b->dir && access(b->dir, W_OK | X_OK))
+		return zr_cmd_refuse(&zr_bench_usage, "--dir %s: %s", b->dir, strerror(errno));
+	return -1;
 }
 
 int zr_cmd_bench(int argc, char **argv)

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,31 +187,10 @@ static int write_all(struct plan *p, struct zr_error *err)
 	return rc;
 }
 
-int zr_cmd_plugin_new(int argc, char **argv)
+int zr_cmd_plugin_new(const struct zr_plugin_args *a)
 {
-	static const struct option longs[] = { { "dir", 1, NULL, 'd' },
-					       { "help", 0, NULL, 'h' },
-					       { NULL, 0, NULL, 0 } };
-	struct plan p = { 0 };
+	struct plan p = { .role = a->role, .id = a->name, .dir = a->dir ? a->dir : a->name };
 	struct zr_error err = { 0 };
-	int c;
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-		if (c == 'd')
-			p.dir = optarg;
-		else if (c == 'h')
-			return fputs(zr_plugin_usage, stdout) < 0;
-		else
-			return zr_cmd_synopsis(zr_plugin_usage);
-	}
-
-	if (argc - optind != 2) {
-		fputs("zeroth plugin new: expected ROLE and NAME\n", stderr);
-		return zr_cmd_synopsis(zr_plugin_usage);
-	}
-	p.role = argv[optind];
-	p.id = argv[optind + 1];
-	p.dir = p.dir ? p.dir : p.id;
 	if (known_role(p.role, &err) || check_name(p.id, &err) || write_all(&p, &err))
 		return zr_cmd_failed(&err);
 

@@ -7,7 +7,9 @@
 
 #include <stddef.h>
 
-int zr_cmd_plugin_new(int argc, char **argv);
+struct zr_plugin_args;
+
+int zr_cmd_plugin_new(const struct zr_plugin_args *a);
 
 /* templates.c, which is made of the files in this folder; the last one has no name. */
 struct zr_template {

@@ -48,7 +48,7 @@ static json_t *row_json(const struct zr_trial *t, int s, const struct zr_tiers *
 	return j;
 }
 
-int zr_plan_compare(const struct zr_cmd_args *a, struct zr_rate_source *rates, json_t **out,
+int zr_plan_compare(const struct zr_plan_args *a, struct zr_rate_source *rates, json_t **out,
 		    struct zr_error *err)
 {
 	int rc = 0, separate = 1, ranks = a->ranks ? a->ranks : 1;

@@ -50,7 +50,7 @@ static int next(const char **list)
 	return (int)n;
 }
 
-int zr_plan_scale(const struct zr_cmd_args *a, struct zr_rate_source *rates, double peak,
+int zr_plan_scale(const struct zr_plan_args *a, struct zr_rate_source *rates, double peak,
 		  struct zr_error *err)
 {
 	const char *list = a->scale;

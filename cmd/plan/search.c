@@ -26,7 +26,7 @@ static const char *const adapters[][3] = {
 };
 
 struct search {
-	const struct zr_cmd_args *a;
+	const struct zr_plan_args *a;
 	struct zr_rate_source *rates;
 	struct zr_error *err;
 	int ranks, separate, narrow;
@@ -229,7 +229,7 @@ static int look(struct search *s)
 	return zr_err(s->err, ZR_EINVAL, "--fit: %s", s->rates->by);
 }
 
-int zr_plan_search(const struct zr_cmd_args *a, struct zr_rate_source *rates, struct zr_error *err)
+int zr_plan_search(const struct zr_plan_args *a, struct zr_rate_source *rates, struct zr_error *err)
 {
 	struct search s = { .a = a, .rates = rates, .err = err, .ranks = a->ranks ? a->ranks : 1 };
 	int rc = look(&s);

@@ -117,7 +117,7 @@ static int say_nothing(int level, const char *topic, const char *text)
 	return 1;
 }
 
-int zr_trial_run(const struct zr_cmd_args *a, struct zr_rate_source *rates, struct zr_trial *t,
+int zr_trial_run(const struct zr_plan_args *a, struct zr_rate_source *rates, struct zr_trial *t,
 		 struct zr_error *err)
 {
 	const char *all[ZR_CMD_OVERRIDES + 4 + ZR_TRIAL_SETS];

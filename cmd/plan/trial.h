@@ -12,6 +12,16 @@
 #include "train/forecast/forecast.h"
 #include "train/forecast/source.h"
 
+/* What `zeroth plan` is asked. */
+struct zr_plan_args {
+	const char *operand;
+	const char *overrides[ZR_CMD_OVERRIDES];
+	int n_overrides, json, ranks; /* ranks 0: not given */
+	int program, compare, no_compare, fit;
+	uint64_t memory, device, host, disk; /* bytes, 0: not given */
+	const char *rates, *card, *scale;    /* NULL: not given */
+};
+
 /* The first file of data that is not there, as cfg has it; NULL: all are there. */
 const char *zr_data_absent(const struct zr_config *cfg);
 /* The setup of a plan for so many ranks. Where data is absent, none is looked at: the vocabulary is
@@ -39,7 +49,7 @@ struct zr_trial {
 
 /* Plans a->operand with the overrides of `a`, but for what either says of [offload.X], and with
  * those of the trial. Fails only where memory ran out. */
-int zr_trial_run(const struct zr_cmd_args *a, struct zr_rate_source *rates, struct zr_trial *t,
+int zr_trial_run(const struct zr_plan_args *a, struct zr_rate_source *rates, struct zr_trial *t,
 		 struct zr_error *err);
 
 /* "zero.plugin=stage0" and so on. */
@@ -66,14 +76,15 @@ void zr_trial_set_all(struct zr_trial *t, const char *const *sets); /* ends with
 json_t *zr_trial_json(const struct zr_trial *t);
 
 /* compare.c: a table of stages and tiers, or, with a->json, an array of it in *out. */
-int zr_plan_compare(const struct zr_cmd_args *a, struct zr_rate_source *rates, json_t **out,
+int zr_plan_compare(const struct zr_plan_args *a, struct zr_rate_source *rates, json_t **out,
 		    struct zr_error *err);
 
 /* search.c: the fastest that fits a->device, host and disk. ZR_EFIT: nothing does. */
-int zr_plan_search(const struct zr_cmd_args *a, struct zr_rate_source *rates, struct zr_error *err);
+int zr_plan_search(const struct zr_plan_args *a, struct zr_rate_source *rates,
+		   struct zr_error *err);
 
 /* scale.c: a row for each number of ranks in a->scale. peak: of a card, 0: not known. */
-int zr_plan_scale(const struct zr_cmd_args *a, struct zr_rate_source *rates, double peak,
+int zr_plan_scale(const struct zr_plan_args *a, struct zr_rate_source *rates, double peak,
 		  struct zr_error *err);
 
 #endif

@@ -8,22 +8,24 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FORM(member, name) { #member, offsetof(struct zr_chat_options, member) },
+/* Those of struct zr_chat_options that a run has in its [data], by the same name. */
+#define FORM(member)                                                                               \
+	{                                                                                          \
+#member, offsetof(struct zr_chat_options, member)                                  \
+	}
 static const struct {
 	const char *key;
 	size_t at;
-} forms[] = { ZR_FORMS(FORM) };
+} forms[] = {
+	FORM(template),    FORM(system),     FORM(user_form), FORM(assistant_form),
+	FORM(system_form), FORM(first_form), FORM(begin),     FORM(between),
+	FORM(end),         FORM(bos),        FORM(eos),
+};
 #define N_FORMS ((int)(sizeof forms / sizeof *forms))
 
 static const char **text_at(struct zr_chat_options *o, size_t at)
 {
 	return (const char **)(void *)((char *)o + at);
-}
-
-const char **zr_form_option(struct zr_chat_options *o, int value)
-{
-	int i = value - ZR_FORM_LEAST - 1;
-	return i >= 0 && i < N_FORMS ? text_at(o, forms[i].at) : NULL;
 }
 
 /* Beside a template and its forms these mean the same. */

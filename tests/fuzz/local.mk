@@ -18,7 +18,7 @@ endif
 fuzz_cppflags = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 fuzz_libs = %D%/libfuzz.la files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 
-%C%_fuzz_args_SOURCES = %D%/fuzz_args.c cmd/args.c train/run/outlet.c
+%C%_fuzz_args_SOURCES = %D%/fuzz_args.c cmd/args.c cmd/options.c cmd/help.c train/run/outlet.c
 %C%_fuzz_args_CPPFLAGS = $(fuzz_cppflags)
 %C%_fuzz_args_LDFLAGS = $(FUZZ_LDFLAGS)
 %C%_fuzz_args_LDADD = $(fuzz_libs)

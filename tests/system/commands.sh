@@ -43,8 +43,8 @@ done
 says 'two operands' 2 '' '^zeroth schedule: unexpected argument: b$' schedule a b
 says 'config with another verb' 2 '' '^zeroth config: expected check, show, diff or import, found chekc$' config chekc x
 says 'plugin with another verb' 2 '' '^zeroth plugin: expected list, info, check or new, found lsit$' plugin lsit
-says 'an operand after plugin list' 2 '' '^zeroth list: unexpected argument: x$' plugin list x
-says 'steps that are no number' 2 '' '^zeroth schedule: --steps many: expected a whole number >= 1$' schedule x --steps many
+says 'an operand after plugin list' 2 '' '^zeroth plugin: unexpected argument: x$' plugin list x
+says 'steps that are no number' 2 '' '^zeroth schedule: --steps many: expected a number of steps, 1 or more$' schedule x --steps many
 if [ -w /dev/full ]; then
 	"$ZEROTH" --help >/dev/full 2>"$scratch/err"
 	is 'a full disk is no success' "$? $(cat "$scratch/err")" '4 zeroth: standard output: No space left on device'

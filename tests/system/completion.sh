@@ -18,19 +18,26 @@ is 'commands' "$(words '')" "$(zeroth --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'
 is 'a command' "$(words tr)" 'train '
 is 'what a command means' "$(zeroth completion words schedu)" "$(printf 'schedule\tprint the learning rate of every step')"
 
-# Every option at the start of a line of help, for commands and their verbs.
+# Every option that the help describes, for commands; for verbs those of their usage.
+described() { # described COMMAND...
+	zeroth "$@" --help | sed '1,/^$/d' | sed -n 's/^ *\(-.*\)/\1/p' | sed 's/  .*//' | grep -oE -- '--[a-z-]+' | sort -u
+}
 while read -r command; do
-	help=$(zeroth ${command%% *} --help)
-	is "all options of $command" \
-		"$(comm -13 <(words $command - | tr ' ' '\n' | sort -u) \
-			<(sed '1,/^$/d' <<<"$help" | sed -n 's/^ *\(-.*\)/\1/p' | sed 's/  .*//' | grep -oE -- '--[a-z-]+' | sort -u) | tr '\n' ' ')" ''
+	is "options of $command" "$(words $command - | tr ' ' '\n' | grep '^--' | sort -u)" "$(described $command)"
 done <<<"$(zeroth --help | sed -n 's/^  \([a-z]*\)  .*/\1/p' | grep -vE '^(config|data|plugin|checkpoint|completion)$')
-config check
-config show
 data show
-plugin info
-plugin check
-checkpoint export"
+config diff
+config import"
+is 'options of config check' "$(words config check --)" '--help --option '
+is 'options of config show' "$(words config show --)" '--help --json --option '
+is 'options of plugin info' "$(words plugin info --)" '--help --json --mdoc '
+is 'options of plugin check' "$(words plugin check --)" '--exclude --help --include --json --option --tests --timeout '
+is 'options of checkpoint export' "$(words checkpoint export --)" '--adapter --best --dtype --help --merge --option --shard-bytes '
+is 'options of checkpoint prune' "$(words checkpoint prune --)" '--help --keep '
+is 'what an option means' "$(zeroth completion words train --min)" \
+	"$(printf -- '--min-ranks\twith fewer ranks each time, as the batch allows, but N or more')"
+is 'options that the help describes together' "$(zeroth completion words plan --ho)" \
+	"$(printf -- '--host\tand on a machine with so much for all ranks')"
 for command in 'config check' 'data show' 'plugin check info list new' 'checkpoint export ls prune verify'; do
 	like "verbs of ${command%% *}" " $(words ${command%% *} '')" " ${command#* }"
 done
@@ -86,6 +93,6 @@ else
 	skip 'fish' 'not here'
 fi
 "$ZEROTH" completion elephant >out 2>err
-is 'no such shell' "$? $(head -n 1 err)" '2 zeroth completion: expected bash, zsh or fish, found elephant'
+is 'no such shell' "$? $(head -n 1 err)" '2 zeroth completion: expected bash, zsh, fish or words, found elephant'
 
 done_testing

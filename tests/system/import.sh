@@ -541,7 +541,7 @@ is 'and the steps that it had' "$(grep -A 2 'train\] steps' out | cut -d ' ' -f 
 - 1000
 + 1'
 is 'config diff of one file' "$(diff_of a.ini) $(head -n 1 err)" \
-	'2 zeroth config diff: expected two configurations'
+	'2 zeroth config diff: B is missing'
 is 'config diff of no file' "$(diff_of a.ini none.ini)" 2
 
 done_testing

@@ -230,7 +230,7 @@ like '-o without --adapter' \
 	"$("$ZEROTH" checkpoint export --merge -o model.store=nf4 was out 2>&1 | head -n 1)" \
 	'^zeroth checkpoint: -o is for --adapter'
 like '--merge without export' "$("$ZEROTH" checkpoint ls --merge was 2>&1 | head -n 1)" \
-	'^zeroth checkpoint: --best, --merge and --adapter are for export'
+	'^zeroth checkpoint: --merge is not for ls but for export$'
 mkdir out
 like 'a directory that is there' "$("$ZEROTH" checkpoint export was out 2>&1)" \
 	'out exists already; choose another directory or remove it'

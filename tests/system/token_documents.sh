@@ -64,7 +64,7 @@ like 'so is standard input' "$(run --documents - <rows.jsonl)" "^2 zeroth: stand
 like 'without --documents, too' "$("$ZEROTH" tokenize -T "$golden/gpt2.json" -o rows.bin rows.jsonl 2>&1)" '^zeroth: rows.jsonl: is JSON, not text: '
 is 'a program that begins with a brace is text' "$(run --documents program)" '0 '
 is '--content any takes JSON as bytes' "$(run --documents --content any rows.jsonl)" '0 '
-like 'another --content' "$(run --content json a)" '^2 zeroth tokenize: --content: expected text or any$'
+like 'another --content' "$(run --content json a)" '^2 zeroth tokenize: --content json: expected text or any$'
 
 # ---- bits per byte ----
 # Of documents of 7 bytes; a document's first token, of one byte, is no target, and <|endoftext|> has no bytes.
