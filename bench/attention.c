@@ -30,7 +30,7 @@ static void must(int rc)
 /* Numbers between -2 and 2 of fp32 or bf16: the sign, 8 bits and what follows them. */
 static void *numbers(int64_t n, int32_t dtype)
 {
-	uint16_t *x = calloc((size_t)n, dtype == ZR_F32 ? 4 : 2);
+	uint16_t *x = calloc(1, zr_bytes_of(dtype, n));
 	const int64_t each = dtype == ZR_F32 ? 2 : 1;
 	uint32_t state = 1;
 
@@ -68,7 +68,7 @@ static double least(double (*of)(const struct dev *, const struct zr_op_attentio
 
 static void measure(const struct dev *d, int64_t length, int64_t heads, int64_t D, int32_t dtype)
 {
-	const int64_t width = heads * D, n = length * width, one = dtype == ZR_F32 ? 4 : 2;
+	const int64_t width = heads * D, n = length * width, one = (int64_t)zr_bytes_of(dtype, 1);
 	char *qkv = numbers(3 * n, dtype), *grad = numbers(3 * n, dtype);
 	void *out = numbers(n, dtype), *dout = numbers(n, dtype);
 	float *lse = malloc((size_t)(length * heads) * sizeof *lse);

@@ -96,7 +96,7 @@ static int32_t to;
 /* D[m, n] of the flags' kind, its operands one after the other. */
 static int product(void)
 {
-	const int64_t width = to == ZR_F32 ? 4 : 2;
+	const int64_t width = (int64_t)zr_bytes_of(to, 1);
 	struct zr_op_matmul op = { .size = sizeof op,
 				   .flags = flags,
 				   .a_dtype = ZR_BF16,

@@ -74,7 +74,7 @@ static uint32_t drawn(void)
 
 static size_t width_of(int32_t dtype)
 {
-	return dtype == ZR_F32 ? 4 : 2;
+	return zr_bytes_of(dtype, 1);
 }
 
 /* n small values, in room for as many floats. */

@@ -146,7 +146,7 @@ static inline int32_t zr_unit_dtype(const struct zr_setup *s, int32_t unit)
 
 static inline uint64_t zr_dtype_block(int32_t id)
 {
-	return id == ZR_NF4 ? 1152 : id == ZR_INT8 ? 2176 : ZR_BLOCK * (uint64_t)zr_dtype_bytes(id);
+	return zr_bytes_of(id, ZR_BLOCK);
 }
 
 static inline uint64_t zr_unit_block(const struct zr_setup *s, int32_t unit)

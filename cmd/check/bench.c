@@ -32,7 +32,9 @@ int zr_bench_padding(int64_t element)
 
 uint64_t zr_bench_block(const struct zr_state *s)
 {
-	return s->dtype ? (s->dtype == ZR_F32 ? 4 : 2) * ZR_BLOCK : s->bytes_per_block;
+	if (!s->dtype)
+		return s->bytes_per_block;
+	return zr_bytes_of(s->dtype, ZR_BLOCK);
 }
 
 static void *grab(struct zr_check *c, uint64_t bytes)
@@ -251,7 +253,7 @@ static struct zr_buf buffer(void *data, int64_t blocks, int32_t dtype,
 
 static uint64_t lowp_block(const struct zr_bench_way *way)
 {
-	return (way->lowp == ZR_F32 ? 4 : 2) * ZR_BLOCK;
+	return zr_bytes_of(way->lowp, ZR_BLOCK);
 }
 
 /* ---- a device whose memory the processor cannot reach ------------------------------ */

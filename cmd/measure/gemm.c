@@ -34,7 +34,7 @@ static int measure_product(struct product *p, int type, const char *kind, uint32
 {
 	const int64_t m = size[0], n = size[1], k = size[2];
 	const int32_t t = types[type], d = flags & ZR_MM_TRANS_A ? ZR_F32 : t;
-	const uint64_t width = type ? 2 : 4;
+	const uint64_t width = zr_bytes_of(t, 1);
 	const double at[] = { (double)m, (double)n, (double)k };
 	char name[ZR_RATE_NAME];
 	zr_bench_empty(p->b);
@@ -99,7 +99,7 @@ static int attention_bwd(void *arg)
 static void place_attention(struct product *p, int type, int64_t length, int64_t head)
 {
 	struct zr_op_attention_bwd *a = &p->attention;
-	const uint64_t width = HEADS * (uint64_t)head, one = type ? 2 : 4;
+	const uint64_t width = HEADS * (uint64_t)head, one = zr_bytes_of(types[type], 1);
 	char *qkv, *dqkv;
 	zr_bench_empty(p->b);
 	*a = (struct zr_op_attention_bwd){ .size = sizeof *a };
@@ -167,7 +167,7 @@ static int head_loss(void *arg)
 static int place_head(struct product *p, int type, int64_t rows, int64_t width, int64_t vocabulary)
 {
 	const uint64_t n = (uint64_t)rows, c = (uint64_t)width, v = (uint64_t)vocabulary,
-		       one = type ? 2 : 4;
+		       one = zr_bytes_of(types[type], 1);
 	static const int32_t zeros[1024];
 	zr_bench_empty(p->b);
 	p->head = (struct zr_op_head_loss){ .size = sizeof p->head,

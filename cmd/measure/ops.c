@@ -388,7 +388,8 @@ static int at_size(struct call *c, double limit)
 			c->fn = o->fn;
 			c->name = o->name;
 			rc = measure(c, type ? "bf16" : "fp32",
-				     o->arrays * (type ? 2 : 4) + o->fp32 * 4, limit);
+				     o->arrays * (int)zr_bytes_of(c->s.dtype, 1) + o->fp32 * 4,
+				     limit);
 		}
 	for (int type = 0; type < 2 && !rc; type++) {
 		c->s.dtype = type ? ZR_BF16 : ZR_F32;

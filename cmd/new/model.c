@@ -103,7 +103,7 @@ static int declare(struct zr_inst *m, struct zr_model_decl *out)
 
 static uint64_t bytes_of(const struct zr_layer_call *c, int64_t n)
 {
-	return (uint64_t)n * (c->dtype == ZR_F32 ? 4 : 2);
+	return zr_bytes_of(c->dtype, n);
 }
 
 /* Memory is given out from the front of what the host lends, in multiples of 64 bytes. */

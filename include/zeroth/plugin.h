@@ -109,6 +109,31 @@ extern "C" {
  * consist of whole blocks. */
 #define ZR_BLOCK 2048
 
+/* Bytes of n elements of a type: whole blocks where it is a type of blocks. 0: there is no such
+ * type. */
+static inline uint64_t zr_bytes_of(int32_t dtype, int64_t n)
+{
+	switch (dtype) {
+	case ZR_U8:
+		return (uint64_t)n;
+	case ZR_BF16:
+	case ZR_F16:
+		return (uint64_t)n * 2;
+	case ZR_F32:
+	case ZR_I32:
+		return (uint64_t)n * 4;
+	case ZR_F64:
+	case ZR_I64:
+		return (uint64_t)n * 8;
+	case ZR_NF4:
+		return (uint64_t)(n / ZR_BLOCK) * 1152;
+	case ZR_INT8:
+		return (uint64_t)(n / ZR_BLOCK) * 2176;
+	default:
+		return 0;
+	}
+}
+
 struct zr_inst; /* an instance of a plugin: the plugin's own, opaque to everyone else */
 
 /* ---- services of the host --------------------------------------------------------

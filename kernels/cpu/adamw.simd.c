@@ -73,8 +73,8 @@ ZR_INLINE void ask(const void *p, int64_t i, int bytes)
 ZR_INLINE void ask_operands(const struct zr_op_adamw *op, int64_t i, int32_t type, int32_t kept)
 {
 	ask(op->grad, i, 4);
-	ask(op->m, i, type == ZR_F32 ? 4 : 2);
-	ask(op->v, i, type == ZR_F32 ? 4 : 2);
+	ask(op->m, i, zr_size(type));
+	ask(op->v, i, zr_size(type));
 	if (!vsplit_bits(kept))
 		ask(op->master, i, 4);
 }

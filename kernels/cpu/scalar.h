@@ -151,7 +151,11 @@ ZR_INLINE zr_real zr_rounded(zr_real x, int32_t dtype)
 /* Bytes of an element. */
 ZR_INLINE int64_t zr_size(int32_t dtype)
 {
-	return dtype == ZR_BF16 || dtype == ZR_F16 ? 2 : dtype == ZR_F64 ? 8 : 4;
+	if (dtype == ZR_BF16 || dtype == ZR_F16)
+		return 2;
+	if (dtype == ZR_F64)
+		return 8;
+	return 4;
 }
 
 /* Address of element i. */

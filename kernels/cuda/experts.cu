@@ -243,7 +243,7 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 template <class T> static cudaError_t combine(const struct zr_op_expert_combine *op, cudaStream_t s)
 {
 	int whole = op->width % 4 == 0 && zr_quads(op->y, sizeof(T)) &&
-		    zr_quads(op->out, op->out_dtype == ZR_F32 ? 4 : 2);
+		    zr_quads(op->out, zr_size(op->out_dtype));
 	return zr_launch(combine_kernel<T>, dim3((unsigned)op->rows), dim3(ZR_THREADS), 0, s, *op,
 			 whole);
 }

@@ -15,7 +15,7 @@
 struct lora_experts lora_experts_at(const struct zr_inst *inst, const struct lora_layer *l,
 				    const struct zr_layer_call *c, char *work, uint64_t *bytes)
 {
-	const uint64_t N = (uint64_t)(c->batch * c->length), e = c->dtype == ZR_F32 ? 4 : 2;
+	const uint64_t N = (uint64_t)(c->batch * c->length), e = zr_bytes_of(c->dtype, 1);
 	uint64_t low = 0, wide = 0;
 	for (int32_t i = 0; i < l->n; i++) {
 		const struct lora_map *m = l->use[i].map;

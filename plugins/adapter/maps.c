@@ -22,7 +22,7 @@ static uint64_t up(uint64_t n)
 
 static int64_t element(const struct zr_layer_call *c)
 {
-	return c->dtype == ZR_F32 ? 4 : 2;
+	return (int64_t)zr_bytes_of(c->dtype, 1);
 }
 
 static int drops(const struct zr_inst *inst, const struct zr_layer_call *c)

@@ -11,8 +11,7 @@
 /* Bytes of an element; 0: none of ours. */
 static inline uint64_t comm_dtype_bytes(int32_t dtype)
 {
-	static const uint8_t bytes[] = { 0, 4, 2, 2, 8, 4, 8, 1 };
-	return dtype > 0 && dtype <= ZR_U8 ? bytes[dtype] : 0;
+	return dtype <= ZR_U8 ? zr_bytes_of(dtype, 1) : 0;
 }
 
 static inline int comm_overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)

@@ -155,7 +155,7 @@ static void stream_sum(int32_t dtype, char *to, const char *const *from, int32_t
 void zl_sum(int32_t dtype, char *const *to, int32_t n_to, const char *const *from, int32_t ranks,
 	    uint64_t bytes, int stream)
 {
-	const uint64_t element = dtype == ZR_F32 ? 4 : 8;
+	const uint64_t element = zr_bytes_of(dtype, 1);
 	_Alignas(64) char acc[CHUNK];
 	struct sum s = { .to = acc, .from = from, .ranks = ranks, .pages = CHUNK / PAGE };
 	for (int32_t k = 0; stream && k < n_to; k++)

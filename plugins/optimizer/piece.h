@@ -14,14 +14,14 @@ static inline float *piece_f32(const struct zr_buf *b, int64_t off)
 	return b->data ? (float *)b->data + off : NULL;
 }
 
-/* The same for a type of four bytes (fp32) or of two, or, without a type, for moments in 8 bits,
- * where a block starts at `off`. */
+/* The same for any type; without a type for moments in 8 bits, whose block starts at `off`. */
 static inline void *piece_at(const struct zr_buf *b, int64_t off)
 {
-	int64_t bytes = b->dtype == ZR_F32 ? off * 4 :
-			b->dtype           ? off * 2 :
-					     off / ZR_BLOCK * ZR_MOMENT8_BYTES;
-	return b->data ? (char *)b->data + bytes : NULL;
+	if (!b->data)
+		return NULL;
+	if (!b->dtype)
+		return (char *)b->data + off / ZR_BLOCK * ZR_MOMENT8_BYTES;
+	return (char *)b->data + zr_bytes_of(b->dtype, off);
 }
 
 /* Bits of a split master that its copy lacks, 0: it is not split; and where those of element `off`

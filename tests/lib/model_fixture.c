@@ -80,7 +80,7 @@ static void fetch(struct fixture *r)
 
 static uint64_t element(int32_t dtype)
 {
-	return dtype == ZR_F32 ? 4 : 2;
+	return zr_bytes_of(dtype, 1);
 }
 
 /* splitmix64 of stream and element */

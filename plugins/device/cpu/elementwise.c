@@ -33,8 +33,9 @@ struct chunk {
 
 static char *state_at(const struct zr_buf *b, int64_t off)
 {
-	return (char *)b->data +
-	       (b->dtype ? off * cpu_dtype_size(b->dtype) : off / ZR_BLOCK * ZR_STATE8_BYTES);
+	if (!b->dtype)
+		return (char *)b->data + off / ZR_BLOCK * ZR_STATE8_BYTES;
+	return (char *)b->data + zr_bytes_of(b->dtype, off);
 }
 
 /* Between storage and fp32; 8 bits start on a group. */

@@ -129,8 +129,9 @@ static int launch(struct zr_inst *d, cudaKernel_t kernel, int64_t blocks, struct
 
 static char *state_at(const struct zr_buf *b, int64_t off)
 {
-	int64_t width = b->dtype == ZR_F32 ? 4 : 2;
-	return (char *)b->data + (b->dtype ? off * width : off / ZR_BLOCK * ZR_STATE8_BYTES);
+	if (!b->dtype)
+		return (char *)b->data + off / ZR_BLOCK * ZR_STATE8_BYTES;
+	return (char *)b->data + zr_bytes_of(b->dtype, off);
 }
 
 static int aligned(const void *p)

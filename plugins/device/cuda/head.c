@@ -28,7 +28,7 @@ static int64_t stride_of(const struct zr_op_head_loss *o)
 
 static int64_t size_of(int32_t dtype)
 {
-	return dtype == ZR_F32 ? 4 : 2;
+	return (int64_t)zr_bytes_of(dtype, 1);
 }
 
 /* Rows of a chunk, of nearly equal chunks. */

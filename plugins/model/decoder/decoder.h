@@ -235,7 +235,7 @@ static inline int is16(const struct pass *p)
 /* Bytes of n activations. */
 static inline uint64_t activations(const struct pass *p, int64_t n)
 {
-	return (uint64_t)n * (is16(p) ? 2 : 4);
+	return zr_bytes_of(p->c->dtype, n);
 }
 
 /* `columns` activations for each of the N rows. */

@@ -335,12 +335,12 @@ static void row_alone(const struct dev *d, const char *isa, const struct mm *t, 
 {
 	struct mm row = *t;
 	const int64_t n = t->op.n, at = t->op.flags & ZR_MM_TRANS_A ? i : i * t->op.lda;
-	const size_t bytes = (size_t)n * (t->op.d_dtype == ZR_F32 ? 4 : 2);
+	const size_t bytes = zr_bytes_of(t->op.d_dtype, n);
 	struct buf out = buf_new(n, t->op.d_dtype, 1);
 	for (int64_t j = 0; j < n && t->op.flags & ZR_MM_ACCUMULATE; j++)
 		put(out.p, ZR_F32, j, t->start[i * n + j]);
 	row.op.m = 1;
-	row.op.a = (const char *)t->op.a + at * (t->op.a_dtype == ZR_F32 ? 4 : 2);
+	row.op.a = (const char *)t->op.a + zr_bytes_of(t->op.a_dtype, at);
 	row.op.d = out.p;
 	row.op.pre = NULL;
 	assert_int_equal(d->ops->matmul(d->ops, NULL, &row.op), ZR_OK);

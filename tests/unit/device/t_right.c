@@ -44,8 +44,8 @@ static void job_new(struct job *j, const struct dev *d, int64_t width, int64_t v
 		j->targets[r] = 0;
 		j->weights[r] = (float)(r % 4) / 2;
 	}
-	memset(j->x.p, 0, (size_t)(ROWS * width * (dtype == ZR_F32 ? 4 : 2)));
-	memset(j->w.p, 0, (size_t)(vocabulary * width * (dtype == ZR_F32 ? 4 : 2)));
+	memset(j->x.p, 0, zr_bytes_of(dtype, ROWS * width));
+	memset(j->w.p, 0, zr_bytes_of(dtype, vocabulary * width));
 }
 
 static void job_run(struct job *j, const struct dev *d)

@@ -88,7 +88,7 @@ static void walk_buffers(const struct zr_setup *s, const struct zr_lowered *p)
 /* What layers are given: a full copy of each unit, and room for gradients of equal shares. */
 static void walk_layers(const struct zr_setup *s, const struct zr_lowered *p)
 {
-	uint64_t size = s->types.dtype == ZR_F32 ? 4 : 2;
+	uint64_t size = zr_bytes_of(s->types.dtype, 1);
 	for (int32_t i = 0; i < p->n; i++) {
 		const struct zr_instr *in = &p->instr[i];
 		if (in->kind != ZR_I_LAYER)
