@@ -21,3 +21,6 @@ zerothinclude_HEADERS = \
 	%D%/zeroth/states.h \
 	%D%/zeroth/zero.h \
 	%D%/zeroth/zeroth.h
+
+# Not installed.
+EXTRA_DIST += %D%/ops.def

@@ -24,6 +24,45 @@ static inline int zr_check_master(const struct zr_host *h, const char *op,
 	return zr_fail(h, ZR_ENOTSUP, "%s: a remainder has 16 or 8 bits, not %d", op, o->rem_bits);
 }
 
+/* Moments in fp32 (also 0), 8 bits or, with bf16 != 0, in bf16; and a rounded copy, or none. */
+static inline int zr_check_moments(const struct zr_host *h, const char *op, int32_t dtype, int bf16,
+				   const void *lowp, int32_t lowp_dtype)
+{
+	if (dtype && dtype != ZR_F32 && dtype != ZR_U8 && !(bf16 && dtype == ZR_BF16))
+		return zr_fail(h, ZR_ENOTSUP, "%s: moments cannot be of element type %d", op,
+			       dtype);
+	return zr_check_dtype(h, op, lowp ? lowp_dtype : ZR_F32);
+}
+
+static inline int zr_check_adamw(const struct zr_host *h, const struct zr_op_adamw *o)
+{
+	return zr_check_moments(h, "adamw", o->moment_dtype, 1, o->lowp, o->lowp_dtype);
+}
+
+static inline int zr_check_lion(const struct zr_host *h, const struct zr_op_lion *o)
+{
+	return zr_check_moments(h, "lion", o->moment_dtype, 0, o->lowp, o->lowp_dtype);
+}
+
+static inline int zr_has_codes(int32_t dtype)
+{
+	return dtype == ZR_NF4 || dtype == ZR_INT8;
+}
+
+/* fp32 into codes, codes into any, or any into any. */
+static inline int zr_check_cast(const struct zr_host *h, const struct zr_op_cast *o)
+{
+	const int in = zr_has_codes(o->dst_dtype) && o->src_dtype == ZR_F32;
+	const int out = zr_has_codes(o->src_dtype);
+	int rc = in ? ZR_OK : zr_check_dtype(h, "cast", o->dst_dtype);
+	if (!rc && !out)
+		rc = zr_check_dtype(h, "cast", o->src_dtype);
+	if (!rc && (in || out) && o->n % ZR_BLOCK)
+		rc = zr_fail(h, ZR_EINVAL, "cast: %lld elements are no whole blocks",
+			     (long long)o->n);
+	return rc;
+}
+
 static inline int zr_check_gelu(const struct zr_host *h, const char *op, int32_t activation)
 {
 	if (!activation || activation == ZR_ACT_GELU_TANH || activation == ZR_ACT_GELU_ERF)

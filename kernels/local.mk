@@ -10,6 +10,7 @@ kernel_headers = \
 	%D%/checks.h \
 	%D%/elementwise.h \
 	%D%/kernels.h \
+	%D%/kernels.def \
 	%D%/cpu/adamw.h \
 	%D%/cpu/adamw8.h \
 	%D%/cpu/adamw8_simd.h \

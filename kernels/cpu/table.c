@@ -4,4 +4,10 @@
  */
 #include "table.h"
 
-const struct zr_cpu_kernels zr_cpu_scalar = ZR_CPU_TABLE(scalar, scalar);
+const struct zr_cpu_kernels zr_cpu_scalar = {
+	.name = "scalar",
+#define KERNEL(returns, name, args)  .name = zr_##name##_scalar,
+#define PRODUCT(returns, name, args) .name = zr_##name##_scalar,
+#define SCALAR(returns, name, args)  .name = zr_##name##_scalar,
+#include <kernels.def>
+};

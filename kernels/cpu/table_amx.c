@@ -7,4 +7,10 @@
 
 #define zr_gemm_finish_amx zr_gemm_finish_avx512
 
-const struct zr_cpu_kernels zr_cpu_amx = ZR_CPU_TABLE(avx512, amx);
+const struct zr_cpu_kernels zr_cpu_amx = {
+	.name = "amx",
+#define KERNEL(returns, name, args)  .name = zr_##name##_avx512,
+#define PRODUCT(returns, name, args) .name = zr_##name##_amx,
+#define SCALAR(returns, name, args)  .name = zr_##name##_scalar,
+#include <kernels.def>
+};

@@ -5,4 +5,10 @@
  */
 #include "table.h"
 
-const struct zr_cpu_kernels zr_cpu_avx512bf16 = ZR_CPU_TABLE(avx512, avx512bf16);
+const struct zr_cpu_kernels zr_cpu_avx512bf16 = {
+	.name = "avx512bf16",
+#define KERNEL(returns, name, args)  .name = zr_##name##_avx512,
+#define PRODUCT(returns, name, args) .name = zr_##name##_avx512bf16,
+#define SCALAR(returns, name, args)  .name = zr_##name##_scalar,
+#include <kernels.def>
+};

@@ -28,8 +28,9 @@ libc='<(sys|linux|arpa|netinet)/[a-z0-9_/]+\.h>|<[a-z0-9_]+\.h>'
 mine='"[a-z0-9_.]+\.h"'
 
 only 'public headers include libc and each other' include "$libc" '<zeroth/[a-z]+\.h>'
-only 'kernels include kernels.h and their own parts' kernels/cpu "$libc" "$mine"
-only 'kernels.h includes the argument structs of device.h' kernels/kernels.h "$libc" '<zeroth/device\.h>'
+only 'kernels include kernels.h and their own parts' kernels/cpu "$libc" "$mine" '<kernels\.def>'
+only 'kernels.h includes the argument structs of device.h' kernels/kernels.h "$libc" '<zeroth/device\.h>' \
+	'"kernels\.def"'
 only 'core includes core and the public headers' core "$libc" '<zeroth/[a-z]+\.h>' \
 	'"core/((config|plugin|model|memory|program|lower|exec|update|base|pretrained)/)?[a-z0-9_]+\.(h|def)"'
 only 'files includes files, core and the public headers' files "$libc" '<zeroth/[a-z]+\.h>' \
@@ -39,7 +40,7 @@ below_cmd=("$libc" '<zeroth/[a-z]+\.h>'
 	'"core/((config|plugin|model|memory|program|lower|exec|base|pretrained)/)?[a-z0-9_]+\.h"'
 	'"files/((chat|checkpoint|direct|pretrained|tokenizer|tokens)/)?[a-z0-9_]+\.h"'
 	'"train/([a-z]+/)?[a-z0-9_]+\.h"')
-only 'train includes train, files, core and the public headers' train "${below_cmd[@]}"
+only 'train includes train, files, core and the public headers' train "${below_cmd[@]}" '<ops\.def>'
 only 'cmd includes cmd, train, files, core and the public headers' cmd "${below_cmd[@]}" \
 	'"cmd/([a-z]+/)?[a-z0-9_]+\.h"' "$mine"
 
@@ -51,7 +52,7 @@ only 'embed includes the silent parts of train, files, core and the public heade
 plugin_found=
 for role in plugins/*/; do
 	allowed=("$libc" '<zeroth/[a-z]+\.h>' "\"(${role})?[a-z0-9_]+\\.h\"" '"plugins/descriptor\.h"')
-	[ "$role" != plugins/device/ ] || allowed+=('<cublasLt\.h>')
+	[ "$role" != plugins/device/ ] || allowed+=('<cublasLt\.h>' '<ops\.def>')
 	[ "$role" != plugins/data/ ] || allowed+=('"files/(chat/chat|content|tokenizer/tokenizer|tokens/documents)\.h"')
 	[ "$role" = plugins/device/ ] || allowed[2]="\"(${role})?([a-z0-9_]+/)?[a-z0-9_]+\\.h\""
 	found=$(strange_includes "$role" "${allowed[@]}")

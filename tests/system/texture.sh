@@ -13,12 +13,12 @@ cd "${ZR_SRCDIR:-.}" || exit 99
 #        p50 p90 a_line ternaries blank chains    asked for: 75 200 8.5 (kernels 10) 15 5 0
 allowed='
 core     112 251 10.0 52.8 2.9 0
-train    104 240 9.3 45.6 3.1 0
+train    106 240 9.3 44.4 3.1 0
 files    102 249 9.5 48.8 4.0 0
 cmd      108 270 9.1 40.3 2.7 0
 embed    93 199 8.5 40.1 3.8 0
-plugins  94 232 9.2 35.1 3.5 0
-kernels  76 252 10.7 40.2 2.9 0
+plugins  94 232 9.2 34.6 3.5 0
+kernels  76 252 10.6 40.1 2.9 0
 '
 
 figures() {

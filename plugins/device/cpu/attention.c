@@ -45,7 +45,7 @@ static uint64_t delta_bytes(const struct zr_op_attention *o)
 	return whole_lines((uint64_t)(o->batch * o->heads * o->length) * sizeof(float));
 }
 
-static uint64_t attention_bwd_work(const struct zr_ops *ops, const struct zr_op_attention_bwd *op)
+uint64_t cpu_attention_bwd_work(const struct zr_ops *ops, const struct zr_op_attention_bwd *op)
 {
 	const struct zr_op_attention *o = &op->fwd;
 	int64_t parts = parts_of(o), items = o->batch * o->kv_heads * parts;
@@ -88,7 +88,7 @@ static void forward_item(void *arg, int64_t item, int32_t worker)
 	j->d->k->attention(j->op, item, item + 1, cpu_scratch(j->d, worker));
 }
 
-static int attention(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_attention *o)
+int cpu_attention(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_attention *o)
 {
 	struct job job = { .d = ops->dev, .op = o };
 	int rc = check(ops->dev, o, 0);
@@ -119,8 +119,8 @@ static void sum_item(void *arg, int64_t item, int32_t worker)
 				   j->sums + item * j->parts * j->size);
 }
 
-static int attention_bwd(const struct zr_ops *ops, struct zr_stream *s,
-			 const struct zr_op_attention_bwd *op)
+int cpu_attention_bwd(const struct zr_ops *ops, struct zr_stream *s,
+		      const struct zr_op_attention_bwd *op)
 {
 	const struct zr_op_attention *o = &op->fwd;
 	struct job job = { .d = ops->dev, .op = op, .parts = parts_of(o), .delta = op->work };
@@ -137,11 +137,4 @@ static int attention_bwd(const struct zr_ops *ops, struct zr_stream *s,
 	if (job.parts > 1)
 		cpu_parallel(ops->dev, heads, sum_item, &job);
 	return ZR_OK;
-}
-
-void cpu_attention_fill(struct zr_ops *ops)
-{
-	ops->attention = attention;
-	ops->attention_bwd = attention_bwd;
-	ops->attention_bwd_work = attention_bwd_work;
 }

@@ -114,18 +114,15 @@ static int take_memory(struct zr_inst *d, const struct opts *o)
 
 static void fill_ops(struct zr_inst *d)
 {
-	d->ops.size = sizeof d->ops;
-	d->ops.dev = d;
-	d->ops.matmul = cpu_matmul;
-	d->ops.matmul_low_rank = cpu_matmul_low_rank;
-	d->ops.head_loss = cpu_head_loss;
-	d->ops.head_loss_rows = cpu_head_loss_rows;
-	d->ops.head_loss_work = cpu_head_loss_work;
-	cpu_ops_fill(&d->ops);
-	cpu_attention_fill(&d->ops);
-	cpu_experts_fill(&d->ops);
-	d->ops.native = &d->native;
-	d->ops.elementwise = cpu_elementwise;
+	d->ops = (struct zr_ops){
+		.size = sizeof d->ops,
+		.dev = d,
+#define OPERATION(name, arg, last, pointers, work) .name = cpu_##name,
+#define QUERY(name, arg)                           .name = cpu_##name,
+#include <ops.def>
+		.native = &d->native,
+		.elementwise = cpu_elementwise,
+	};
 	cpu_separate_fill(&d->separate_ops, d);
 }
 

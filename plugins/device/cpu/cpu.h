@@ -79,14 +79,9 @@ static inline int64_t cpu_ceil_div(int64_t a, int64_t b)
 	return (a + b - 1) / b;
 }
 
-static inline int64_t cpu_dtype_size(int32_t dtype)
-{
-	return dtype == ZR_F32 ? 4 : 2;
-}
-
 static inline void *cpu_at(const void *base, int32_t dtype, int64_t element)
 {
-	return (char *)(uintptr_t)base + element * cpu_dtype_size(dtype);
+	return (char *)(uintptr_t)base + zr_bytes_of(dtype, element);
 }
 
 /* memory.c: the arena, and functions of zr.device/1 */
@@ -114,24 +109,16 @@ void cpu_separate_fill(struct zr_ops *ops, struct zr_inst *d);
 /* ops.c: runs fn on n items; one item runs on the caller at once. */
 void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t, int32_t),
 		  void *arg);
-/* Fills the table but for attention, experts, matmul and head_loss. */
-void cpu_ops_fill(struct zr_ops *ops);
-
-void cpu_attention_fill(struct zr_ops *ops); /* attention.c */
-void cpu_experts_fill(struct zr_ops *ops);   /* experts.c */
+/* The operations: cpu_matmul() ... */
+#define OPERATION(name, arg, last, pointers, work)                                                 \
+	int cpu_##name(const struct zr_ops *, struct zr_stream *, const struct zr_op_##arg *);
+#define QUERY(name, arg) uint64_t cpu_##name(const struct zr_ops *, const struct zr_op_##arg *);
+#include <ops.def>
 
 /* elementwise.c, on a separate memory, too */
 int cpu_elementwise(const struct zr_opt_step *s, const struct zr_elementwise *e);
 
-/* matmul.c, head.c */
-int cpu_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op);
-int cpu_matmul_low_rank(const struct zr_ops *ops, struct zr_stream *s,
-			const struct zr_op_matmul_low_rank *low);
-/* Some rows and columns of a product [m, n], with the bits that they have there. */
+/* matmul.c: some rows and columns of a product [m, n], with the bits that they have there. */
 int cpu_matmul_of(const struct zr_ops *ops, const struct zr_op_matmul *op, int64_t m, int64_t n);
-int cpu_head_loss_rows(const struct zr_ops *ops, struct zr_stream *s,
-		       const struct zr_op_head_loss *op);
-int cpu_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_head_loss *op);
-uint64_t cpu_head_loss_work(const struct zr_ops *ops, const struct zr_op_head_loss *op);
 
 #endif

@@ -123,7 +123,7 @@ static void add_sums(const struct zr_op_route *o)
 	}
 }
 
-static int op_route(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_route *o)
+int cpu_route(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_route *o)
 {
 	int rc = zr_check_route(ops->dev->h, "route", o->rows, o->experts, o->k);
 	(void)s;
@@ -136,8 +136,8 @@ static int op_route(const struct zr_ops *ops, struct zr_stream *s, const struct 
 	return ZR_OK;
 }
 
-static int op_router_losses(const struct zr_ops *ops, struct zr_stream *s,
-			    const struct zr_op_router_losses *o)
+int cpu_router_losses(const struct zr_ops *ops, struct zr_stream *s,
+		      const struct zr_op_router_losses *o)
 {
 	const double *p = o->sums + o->experts, all = o->sums[2 * o->experts + 1];
 	const double tokens = all > 0 ? all : 1; /* without tokens all sums are 0 */
@@ -155,8 +155,7 @@ static int op_router_losses(const struct zr_ops *ops, struct zr_stream *s,
 	return ZR_OK;
 }
 
-static int op_route_bwd(const struct zr_ops *ops, struct zr_stream *s,
-			const struct zr_op_route_bwd *o)
+int cpu_route_bwd(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_route_bwd *o)
 {
 	int rc = zr_check_route(ops->dev->h, "route_bwd", o->rows, o->experts, o->k);
 	(void)s;
@@ -176,11 +175,11 @@ static void expert_rows_item(void *arg, int64_t item, int32_t worker)
 	for (int64_t s = lo; s < hi; s++)
 		memcpy(cpu_at(o->out, o->dtype, s * o->width),
 		       cpu_at(o->x, o->dtype, o->order[s] / o->k * o->width),
-		       (size_t)(o->width * cpu_dtype_size(o->dtype)));
+		       zr_bytes_of(o->dtype, o->width));
 }
 
-static int op_expert_rows(const struct zr_ops *ops, struct zr_stream *s,
-			  const struct zr_op_expert_rows *o)
+int cpu_expert_rows(const struct zr_ops *ops, struct zr_stream *s,
+		    const struct zr_op_expert_rows *o)
 {
 	int rc = zr_check_dtype(ops->dev->h, "expert_rows", o->dtype);
 	(void)s;
@@ -189,8 +188,8 @@ static int op_expert_rows(const struct zr_ops *ops, struct zr_stream *s,
 	return rc;
 }
 
-static int op_expert_combine(const struct zr_ops *ops, struct zr_stream *s,
-			     const struct zr_op_expert_combine *o)
+int cpu_expert_combine(const struct zr_ops *ops, struct zr_stream *s,
+		       const struct zr_op_expert_combine *o)
 {
 	int rc = zr_check_combine(ops->dev->h, o);
 	(void)s;
@@ -199,8 +198,8 @@ static int op_expert_combine(const struct zr_ops *ops, struct zr_stream *s,
 	return rc;
 }
 
-static int op_expert_weigh(const struct zr_ops *ops, struct zr_stream *s,
-			   const struct zr_op_expert_weigh *o)
+int cpu_expert_weigh(const struct zr_ops *ops, struct zr_stream *s,
+		     const struct zr_op_expert_weigh *o)
 {
 	int rc = zr_check_dtype(ops->dev->h, "expert_weigh", o->dtype);
 	(void)s;
@@ -245,8 +244,8 @@ static void grouped_item(void *arg, int64_t item, int32_t worker)
 			   cpu_min(TILE_COLS, op.n - col), cpu_scratch(j->d, worker));
 }
 
-static int op_matmul_grouped(const struct zr_ops *ops, struct zr_stream *s,
-			     const struct zr_op_matmul_grouped *o)
+int cpu_matmul_grouped(const struct zr_ops *ops, struct zr_stream *s,
+		       const struct zr_op_matmul_grouped *o)
 {
 	const struct zr_inst *d = ops->dev;
 	int64_t items = 0;
@@ -336,8 +335,8 @@ static void grouped_dw_item(void *arg, int64_t item, int32_t worker)
 	sum_chunks(j, &g, o->offsets[e], o->offsets[e + 1], cpu_scratch(j->d, worker));
 }
 
-static int op_matmul_grouped_dw(const struct zr_ops *ops, struct zr_stream *s,
-				const struct zr_op_matmul_grouped_dw *o)
+int cpu_matmul_grouped_dw(const struct zr_ops *ops, struct zr_stream *s,
+			  const struct zr_op_matmul_grouped_dw *o)
 {
 	const struct zr_inst *d = ops->dev;
 	int rc = zr_check_grouped_dw(d->h, o);
@@ -345,16 +344,4 @@ static int op_matmul_grouped_dw(const struct zr_ops *ops, struct zr_stream *s,
 	if (!rc)
 		run(d, o, o->experts * tiles(o->m, o->n), 1, grouped_dw_item);
 	return rc;
-}
-
-void cpu_experts_fill(struct zr_ops *ops)
-{
-	ops->route = op_route;
-	ops->route_bwd = op_route_bwd;
-	ops->router_losses = op_router_losses;
-	ops->expert_rows = op_expert_rows;
-	ops->expert_combine = op_expert_combine;
-	ops->expert_weigh = op_expert_weigh;
-	ops->matmul_grouped = op_matmul_grouped;
-	ops->matmul_grouped_dw = op_matmul_grouped_dw;
 }

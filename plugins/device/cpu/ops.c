@@ -55,8 +55,8 @@ static int64_t rows_per_item(int64_t width)
  * its argument struct. */
 #define CHECKED_ON(args, name, check, n, cut)                                                      \
 	ITEM(name)                                                                                 \
-	static int op_##name(const struct zr_ops *ops, struct zr_stream *s,                        \
-			     const struct zr_op_##args *o)                                         \
+	int cpu_##name(const struct zr_ops *ops, struct zr_stream *s,                              \
+		       const struct zr_op_##args *o)                                               \
 	{                                                                                          \
 		int rc = check;                                                                    \
 		(void)s;                                                                           \
@@ -81,6 +81,8 @@ CHECKED(swiglu_bwd, o->n, ELEMENTS)
 OPERATION(residual, o->dtype, o->n, ELEMENTS)
 OPERATION(bias_bwd, o->dtype, o->width, COLUMNS)
 OPERATION(fold, o->comm_dtype, cpu_ceil_div(o->n, ZR_BLOCK), BLOCKS)
+CHECKED(adamw, o->n, ELEMENTS)
+CHECKED(lion, o->n, ELEMENTS)
 OPERATION(sgd, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
 OPERATION(adagrad, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
 OPERATION(lamb, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
@@ -97,60 +99,21 @@ ITEM(cast)
 ITEM(encode)
 ITEM(decode)
 
-static int has_codes(int32_t dtype)
+int cpu_cast(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_cast *o)
 {
-	return dtype == ZR_NF4 || dtype == ZR_INT8;
-}
-
-static int op_cast(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_cast *o)
-{
-	int in = has_codes(o->dst_dtype) && o->src_dtype == ZR_F32, out = has_codes(o->src_dtype);
-	int rc = in ? ZR_OK : zr_check_dtype(ops->dev->h, "cast", o->dst_dtype);
+	const struct zr_inst *d = ops->dev;
+	int rc = zr_check_cast(d->h, o);
 	(void)s;
-	if (!rc && !out)
-		rc = zr_check_dtype(ops->dev->h, "cast", o->src_dtype);
-	if (!rc && (in || out) && o->n % ZR_BLOCK)
-		rc = zr_fail(ops->dev->h, ZR_EINVAL, "cast: %lld elements are no whole blocks",
-			     (long long)o->n);
-	if (!rc && (in || out))
-		run(ops->dev, o, o->n / ZR_BLOCK, BLOCKS, in ? encode_item : decode_item);
-	else if (!rc)
-		run(ops->dev, o, o->n, ELEMENTS, cast_item);
-	return rc;
-}
+	if (rc)
+		return rc;
 
-/* An optimizer whose moments are in fp32 (also 0), 8 bits or, with bf16 != 0, in bf16. */
-static int check_moments(const struct zr_inst *d, const char *op, int32_t dtype, int bf16)
-{
-	if (!dtype || dtype == ZR_F32 || dtype == ZR_U8 || (bf16 && dtype == ZR_BF16))
-		return ZR_OK;
-	return zr_fail(d->h, ZR_ENOTSUP, "%s: moments cannot be of element type %d", op, dtype);
-}
-
-ITEM(adamw)
-
-static int op_adamw(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_adamw *o)
-{
-	int rc = check_moments(ops->dev, "adamw", o->moment_dtype, 1);
-	(void)s;
-	if (!rc)
-		rc = zr_check_dtype(ops->dev->h, "adamw", o->lowp ? o->lowp_dtype : ZR_F32);
-	if (!rc)
-		run(ops->dev, o, o->n, ELEMENTS, adamw_item);
-	return rc;
-}
-
-ITEM(lion)
-
-static int op_lion(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_lion *o)
-{
-	int rc = check_moments(ops->dev, "lion", o->moment_dtype, 0);
-	(void)s;
-	if (!rc)
-		rc = zr_check_dtype(ops->dev->h, "lion", o->lowp ? o->lowp_dtype : ZR_F32);
-	if (!rc)
-		run(ops->dev, o, o->n, ELEMENTS, lion_item);
-	return rc;
+	if (zr_has_codes(o->dst_dtype))
+		run(d, o, o->n / ZR_BLOCK, BLOCKS, encode_item);
+	else if (zr_has_codes(o->src_dtype))
+		run(d, o, o->n / ZR_BLOCK, BLOCKS, decode_item);
+	else
+		run(d, o, o->n, ELEMENTS, cast_item);
+	return ZR_OK;
 }
 
 /* ---- muon_normalize: one factor for all items ------------------------------------ */
@@ -163,8 +126,7 @@ static void muon_normalize_item(void *arg, int64_t item, int32_t worker)
 	j->d->k->muon_normalize(j->op, *j->part, lo, cpu_min(lo + j->cut, j->n));
 }
 
-static int op_muon_normalize(const struct zr_ops *ops, struct zr_stream *s,
-			     const struct zr_op_muon *o)
+int cpu_muon_normalize(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_muon *o)
 {
 	double sum = 0, norm;
 	float factor;
@@ -200,14 +162,14 @@ static void layernorm_bwd_sum_item(void *arg, int64_t item, int32_t worker)
 	j->d->k->layernorm_bwd_sum(o, j->part, j->n, lo, cpu_min(lo + COLUMNS, o->width));
 }
 
-static uint64_t layernorm_bwd_work(const struct zr_ops *ops, const struct zr_op_layernorm_bwd *o)
+uint64_t cpu_layernorm_bwd_work(const struct zr_ops *ops, const struct zr_op_layernorm_bwd *o)
 {
 	(void)ops;
 	return (uint64_t)(cpu_ceil_div(o->rows, ZR_LN_TILE) * 2 * o->width) * sizeof(float);
 }
 
-static int op_layernorm_bwd(const struct zr_ops *ops, struct zr_stream *s,
-			    const struct zr_op_layernorm_bwd *o)
+int cpu_layernorm_bwd(const struct zr_ops *ops, struct zr_stream *s,
+		      const struct zr_op_layernorm_bwd *o)
 {
 	int64_t tiles = cpu_ceil_div(o->rows, ZR_LN_TILE);
 	struct job job = { ops->dev, o, tiles, ZR_LN_TILE, o->work };
@@ -244,14 +206,14 @@ static void rmsnorm_bwd_sum_item(void *arg, int64_t item, int32_t worker)
 	j->d->k->rmsnorm_bwd_sum(o, j->part, j->n, lo, cpu_min(lo + COLUMNS, o->width));
 }
 
-static uint64_t rmsnorm_bwd_work(const struct zr_ops *ops, const struct zr_op_rmsnorm_bwd *o)
+uint64_t cpu_rmsnorm_bwd_work(const struct zr_ops *ops, const struct zr_op_rmsnorm_bwd *o)
 {
 	(void)ops;
 	return (uint64_t)(cpu_ceil_div(o->rows, ZR_LN_TILE) * o->width) * sizeof(float);
 }
 
-static int op_rmsnorm_bwd(const struct zr_ops *ops, struct zr_stream *s,
-			  const struct zr_op_rmsnorm_bwd *o)
+int cpu_rmsnorm_bwd(const struct zr_ops *ops, struct zr_stream *s,
+		    const struct zr_op_rmsnorm_bwd *o)
 {
 	int64_t tiles = cpu_ceil_div(o->rows, ZR_LN_TILE);
 	struct job job = { ops->dev, o, tiles, ZR_LN_TILE, o->work };
@@ -266,37 +228,8 @@ static int op_rmsnorm_bwd(const struct zr_ops *ops, struct zr_stream *s,
 	return ZR_OK;
 }
 
-void cpu_ops_fill(struct zr_ops *ops)
+int cpu_embedding_bwd_rows(const struct zr_ops *ops, struct zr_stream *s,
+			   const struct zr_op_embedding_bwd *o)
 {
-	ops->embedding = op_embedding;
-	ops->embedding_bwd = ops->embedding_bwd_rows = op_embedding_bwd;
-	ops->layernorm = op_layernorm;
-	ops->layernorm_bwd = op_layernorm_bwd;
-	ops->layernorm_bwd_work = layernorm_bwd_work;
-	ops->gelu_bwd = op_gelu_bwd;
-	ops->residual = op_residual;
-	ops->bias_bwd = op_bias_bwd;
-	ops->fold = op_fold;
-	ops->adamw = op_adamw;
-	ops->sgd = op_sgd;
-	ops->cast = op_cast;
-	ops->init = op_init;
-	ops->master_join = op_master_join;
-	ops->master_split = op_master_split;
-	ops->round_stochastic = op_round_stochastic;
-	ops->lion = op_lion;
-	ops->adagrad = op_adagrad;
-	ops->lamb_norms = op_lamb_norms;
-	ops->lamb = op_lamb;
-	ops->muon_momentum = op_muon_momentum;
-	ops->muon_normalize = op_muon_normalize;
-	ops->muon_factor = op_muon_factor;
-	ops->muon_update = op_muon_update;
-	ops->rmsnorm = op_rmsnorm;
-	ops->rmsnorm_bwd = op_rmsnorm_bwd;
-	ops->rmsnorm_bwd_work = rmsnorm_bwd_work;
-	ops->rotary = op_rotary;
-	ops->logit_cap = op_logit_cap;
-	ops->swiglu = op_swiglu;
-	ops->swiglu_bwd = op_swiglu_bwd;
+	return cpu_embedding_bwd(ops, s, o);
 }

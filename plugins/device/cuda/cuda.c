@@ -142,6 +142,23 @@ static int take_resources(struct zr_inst *d, uint64_t limit)
 	return rc;
 }
 
+/* A GPU computes gradients whole. */
+#define cuda_embedding_bwd_rows NULL
+#define cuda_head_loss_rows     NULL
+
+static void fill_ops(struct zr_inst *d)
+{
+	d->ops = (struct zr_ops){
+		.size = sizeof d->ops,
+		.dev = d,
+#define OPERATION(name, arg, last, pointers, work) .name = cuda_##name,
+#define QUERY(name, arg)                           .name = cuda_##name,
+#include <ops.def>
+		.native = &d->native,
+		.elementwise = cuda_elementwise,
+	};
+}
+
 static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
 	const struct opts *o = opts;
@@ -163,16 +180,11 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	}
 	snprintf(d->variant, sizeof d->variant, "sm_%d+cublaslt-%zu%s", d->capability,
 		 cublasLtGetVersion(), d->tf32 ? "+tf32" : "");
-	d->ops.size = sizeof d->ops;
-	d->ops.dev = d;
-	cuda_ops_fill(&d->ops);
-	cuda_experts_fill(&d->ops);
 	d->native = (struct zr_native){ .size = sizeof d->native,
 					.api = ZR_NATIVE_CUDA,
 					.device = d->device,
 					.stream = d->stream };
-	d->ops.native = &d->native;
-	d->ops.elementwise = cuda_elementwise;
+	fill_ops(d);
 	*out = d;
 	return ZR_OK;
 }

@@ -95,19 +95,14 @@ int cuda_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t byte
 int cuda_copy_now(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);
 int cuda_copy_wait(struct zr_inst *d, uint64_t ticket);
 
-/* ops.c, experts.c */
-void cuda_ops_fill(struct zr_ops *ops);
-void cuda_experts_fill(struct zr_ops *ops);
+/* The operations: cuda_matmul() ... */
+#define OPERATION(name, arg, last, pointers, work)                                                 \
+	int cuda_##name(const struct zr_ops *, struct zr_stream *, const struct zr_op_##arg *);
+#define QUERY(name, arg) uint64_t cuda_##name(const struct zr_ops *, const struct zr_op_##arg *);
+#include <ops.def>
 
 /* elementwise.c */
 int cuda_elementwise(const struct zr_opt_step *s, const struct zr_elementwise *e);
 void cuda_elementwise_end(struct zr_inst *d); /* nothing runs any more */
-
-/* matmul.c, head.c */
-int cuda_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op);
-int cuda_matmul_low_rank(const struct zr_ops *ops, struct zr_stream *s,
-			 const struct zr_op_matmul_low_rank *low);
-int cuda_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_head_loss *op);
-uint64_t cuda_head_loss_work(const struct zr_ops *ops, const struct zr_op_head_loss *op);
 
 #endif

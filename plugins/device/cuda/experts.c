@@ -11,7 +11,7 @@ static int launched(struct zr_inst *d, cudaError_t e, const char *op)
 	return cuda_result(d, e, op);
 }
 
-static int op_route(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_route *o)
+int cuda_route(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_route *o)
 {
 	struct zr_inst *d = ops->dev;
 	int rc = zr_check_route(d->h, "route", o->rows, o->experts, o->k);
@@ -20,15 +20,14 @@ static int op_route(const struct zr_ops *ops, struct zr_stream *s, const struct 
 	return launched(d, zr_cuda_route(o, cuda_stream(d, s)), "route");
 }
 
-static int op_router_losses(const struct zr_ops *ops, struct zr_stream *s,
-			    const struct zr_op_router_losses *o)
+int cuda_router_losses(const struct zr_ops *ops, struct zr_stream *s,
+		       const struct zr_op_router_losses *o)
 {
 	struct zr_inst *d = ops->dev;
 	return launched(d, zr_cuda_router_losses(o, cuda_stream(d, s)), "router_losses");
 }
 
-static int op_route_bwd(const struct zr_ops *ops, struct zr_stream *s,
-			const struct zr_op_route_bwd *o)
+int cuda_route_bwd(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_route_bwd *o)
 {
 	struct zr_inst *d = ops->dev;
 	int rc = zr_check_route(d->h, "route_bwd", o->rows, o->experts, o->k);
@@ -37,8 +36,8 @@ static int op_route_bwd(const struct zr_ops *ops, struct zr_stream *s,
 	return launched(d, zr_cuda_route_bwd(o, cuda_stream(d, s)), "route_bwd");
 }
 
-static int op_expert_rows(const struct zr_ops *ops, struct zr_stream *s,
-			  const struct zr_op_expert_rows *o)
+int cuda_expert_rows(const struct zr_ops *ops, struct zr_stream *s,
+		     const struct zr_op_expert_rows *o)
 {
 	struct zr_inst *d = ops->dev;
 	int rc = zr_check_dtype(d->h, "expert_rows", o->dtype);
@@ -47,8 +46,8 @@ static int op_expert_rows(const struct zr_ops *ops, struct zr_stream *s,
 	return launched(d, zr_cuda_expert_rows(o, cuda_stream(d, s)), "expert_rows");
 }
 
-static int op_expert_combine(const struct zr_ops *ops, struct zr_stream *s,
-			     const struct zr_op_expert_combine *o)
+int cuda_expert_combine(const struct zr_ops *ops, struct zr_stream *s,
+			const struct zr_op_expert_combine *o)
 {
 	struct zr_inst *d = ops->dev;
 	int rc = zr_check_combine(d->h, o);
@@ -57,8 +56,8 @@ static int op_expert_combine(const struct zr_ops *ops, struct zr_stream *s,
 	return launched(d, zr_cuda_expert_combine(o, cuda_stream(d, s)), "expert_combine");
 }
 
-static int op_expert_weigh(const struct zr_ops *ops, struct zr_stream *s,
-			   const struct zr_op_expert_weigh *o)
+int cuda_expert_weigh(const struct zr_ops *ops, struct zr_stream *s,
+		      const struct zr_op_expert_weigh *o)
 {
 	struct zr_inst *d = ops->dev;
 	int rc = zr_check_dtype(d->h, "expert_weigh", o->dtype);
@@ -67,8 +66,8 @@ static int op_expert_weigh(const struct zr_ops *ops, struct zr_stream *s,
 	return launched(d, zr_cuda_expert_weigh(o, cuda_stream(d, s)), "expert_weigh");
 }
 
-static int op_matmul_grouped(const struct zr_ops *ops, struct zr_stream *s,
-			     const struct zr_op_matmul_grouped *o)
+int cuda_matmul_grouped(const struct zr_ops *ops, struct zr_stream *s,
+			const struct zr_op_matmul_grouped *o)
 {
 	struct zr_inst *d = ops->dev;
 	int rc = zr_check_grouped(d->h, o);
@@ -80,24 +79,12 @@ static int op_matmul_grouped(const struct zr_ops *ops, struct zr_stream *s,
 	return launched(d, zr_cuda_matmul_grouped(o, cuda_stream(d, s)), "matmul_grouped");
 }
 
-static int op_matmul_grouped_dw(const struct zr_ops *ops, struct zr_stream *s,
-				const struct zr_op_matmul_grouped_dw *o)
+int cuda_matmul_grouped_dw(const struct zr_ops *ops, struct zr_stream *s,
+			   const struct zr_op_matmul_grouped_dw *o)
 {
 	struct zr_inst *d = ops->dev;
 	int rc = zr_check_grouped_dw(d->h, o);
 	if (rc)
 		return rc;
 	return launched(d, zr_cuda_matmul_grouped_dw(o, cuda_stream(d, s)), "matmul_grouped_dw");
-}
-
-void cuda_experts_fill(struct zr_ops *ops)
-{
-	ops->route = op_route;
-	ops->route_bwd = op_route_bwd;
-	ops->router_losses = op_router_losses;
-	ops->expert_rows = op_expert_rows;
-	ops->expert_combine = op_expert_combine;
-	ops->expert_weigh = op_expert_weigh;
-	ops->matmul_grouped = op_matmul_grouped;
-	ops->matmul_grouped_dw = op_matmul_grouped_dw;
 }

@@ -12,8 +12,8 @@ static int launched(struct zr_inst *d, cudaError_t e, const char *op)
 
 /* The operation `name` on struct zr_op_<args>, if `check` is ZR_OK; o is its argument struct. */
 #define CHECKED_ON(args, name, check)                                                              \
-	static int op_##name(const struct zr_ops *ops, struct zr_stream *s,                        \
-			     const struct zr_op_##args *o)                                         \
+	int cuda_##name(const struct zr_ops *ops, struct zr_stream *s,                             \
+			const struct zr_op_##args *o)                                              \
 	{                                                                                          \
 		int rc = check;                                                                    \
 		if (rc)                                                                            \
@@ -44,80 +44,44 @@ CHECKED_ON(master, master_join, zr_check_master(ops->dev->h, "master_join", o))
 CHECKED_ON(master, master_split, zr_check_master(ops->dev->h, "master_split", o))
 OPERATION_ON(muon, muon_normalize, ZR_F32)
 OPERATION(sgd, o->lowp ? o->lowp_dtype : ZR_F32)
-OPERATION(lion, o->lowp ? o->lowp_dtype : ZR_F32)
+CHECKED(lion)
 OPERATION(adagrad, o->lowp ? o->lowp_dtype : ZR_F32)
 OPERATION(lamb, o->lowp ? o->lowp_dtype : ZR_F32)
 OPERATION_ON(lamb, lamb_norms, ZR_F32)
 OPERATION_ON(muon, muon_momentum, ZR_F32)
 OPERATION_ON(muon, muon_update, o->lowp ? o->lowp_dtype : ZR_F32)
-OPERATION(adamw, o->lowp ? o->lowp_dtype : ZR_F32)
+CHECKED(adamw)
 
-/* Moments in fp32 (also 0), 8 bits or, with bf16 != 0, in bf16. */
-static int check_moments(const struct zr_inst *d, const char *op, int32_t dtype, int bf16)
+int cuda_cast(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_cast *o)
 {
-	if (!dtype || dtype == ZR_F32 || dtype == ZR_U8 || (bf16 && dtype == ZR_BF16))
-		return ZR_OK;
-	return zr_fail(d->h, ZR_ENOTSUP, "%s: moments cannot be of element type %d", op, dtype);
-}
-
-static int op_adamw_checked(const struct zr_ops *ops, struct zr_stream *s,
-			    const struct zr_op_adamw *o)
-{
-	int rc = check_moments(ops->dev, "adamw", o->moment_dtype, 1);
-	if (rc)
-		return rc;
-	return op_adamw(ops, s, o);
-}
-
-static int op_lion_checked(const struct zr_ops *ops, struct zr_stream *s,
-			   const struct zr_op_lion *o)
-{
-	int rc = check_moments(ops->dev, "lion", o->moment_dtype, 0);
-	if (rc)
-		return rc;
-	return op_lion(ops, s, o);
-}
-
-static int has_codes(int32_t dtype)
-{
-	return dtype == ZR_NF4 || dtype == ZR_INT8;
-}
-
-static int op_cast(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_cast *o)
-{
-	int in = has_codes(o->dst_dtype) && o->src_dtype == ZR_F32, out = has_codes(o->src_dtype);
-	int rc = in ? ZR_OK : zr_check_dtype(ops->dev->h, "cast", o->dst_dtype);
 	cudaStream_t stream = cuda_stream(ops->dev, s);
-	if (!rc && !out)
-		rc = zr_check_dtype(ops->dev->h, "cast", o->src_dtype);
-	if (!rc && (in || out) && o->n % ZR_BLOCK)
-		rc = zr_fail(ops->dev->h, ZR_EINVAL, "cast: %lld elements are no whole blocks",
-			     (long long)o->n);
+	int rc = zr_check_cast(ops->dev->h, o);
 	if (rc)
 		return rc;
-	return launched(ops->dev,
-			in  ? zr_cuda_encode(o, stream) :
-			out ? zr_cuda_decode(o, stream) :
-			      zr_cuda_cast(o, stream),
-			"cast");
+
+	if (zr_has_codes(o->dst_dtype))
+		return launched(ops->dev, zr_cuda_encode(o, stream), "cast");
+	if (zr_has_codes(o->src_dtype))
+		return launched(ops->dev, zr_cuda_decode(o, stream), "cast");
+	return launched(ops->dev, zr_cuda_cast(o, stream), "cast");
 }
 
 /* ---- sums over rows -------------------------------------------------------------- */
 
-static uint64_t layernorm_bwd_work(const struct zr_ops *ops, const struct zr_op_layernorm_bwd *o)
+uint64_t cuda_layernorm_bwd_work(const struct zr_ops *ops, const struct zr_op_layernorm_bwd *o)
 {
 	(void)ops;
 	return (uint64_t)((o->rows + ZR_LN_TILE - 1) / ZR_LN_TILE * 2 * o->width) * sizeof(float);
 }
 
-static uint64_t rmsnorm_bwd_work(const struct zr_ops *ops, const struct zr_op_rmsnorm_bwd *o)
+uint64_t cuda_rmsnorm_bwd_work(const struct zr_ops *ops, const struct zr_op_rmsnorm_bwd *o)
 {
 	(void)ops;
 	return (uint64_t)((o->rows + ZR_LN_TILE - 1) / ZR_LN_TILE * o->width) * sizeof(float);
 }
 
-static int op_embedding_bwd(const struct zr_ops *ops, struct zr_stream *s,
-			    const struct zr_op_embedding_bwd *o)
+int cuda_embedding_bwd(const struct zr_ops *ops, struct zr_stream *s,
+		       const struct zr_op_embedding_bwd *o)
 {
 	struct zr_inst *d = ops->dev;
 	int64_t need = zr_cuda_embedding_bwd_room(o), room = CUDA_PARTS / sizeof(int32_t);
@@ -135,8 +99,7 @@ static int op_embedding_bwd(const struct zr_ops *ops, struct zr_stream *s,
 			"embedding_bwd");
 }
 
-static int op_bias_bwd(const struct zr_ops *ops, struct zr_stream *s,
-		       const struct zr_op_bias_bwd *o)
+int cuda_bias_bwd(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_bias_bwd *o)
 {
 	struct zr_inst *d = ops->dev;
 	int64_t room = CUDA_PARTS / sizeof(float);
@@ -180,8 +143,7 @@ static int check_attention(const struct zr_inst *d, const struct zr_op_attention
 	return zr_check_dtype(d->h, "attention", o->dtype);
 }
 
-static int op_attention(const struct zr_ops *ops, struct zr_stream *s,
-			const struct zr_op_attention *o)
+int cuda_attention(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_attention *o)
 {
 	cudaStream_t stream = cuda_stream(ops->dev, s);
 	int rc = check_attention(ops->dev, o, 0);
@@ -193,14 +155,14 @@ static int op_attention(const struct zr_ops *ops, struct zr_stream *s,
 			"attention");
 }
 
-static uint64_t attention_bwd_work(const struct zr_ops *ops, const struct zr_op_attention_bwd *o)
+uint64_t cuda_attention_bwd_work(const struct zr_ops *ops, const struct zr_op_attention_bwd *o)
 {
 	(void)ops;
 	return (uint64_t)(o->fwd.batch * o->fwd.heads * o->fwd.length) * sizeof(float);
 }
 
-static int op_attention_bwd(const struct zr_ops *ops, struct zr_stream *s,
-			    const struct zr_op_attention_bwd *o)
+int cuda_attention_bwd(const struct zr_ops *ops, struct zr_stream *s,
+		       const struct zr_op_attention_bwd *o)
 {
 	cudaStream_t stream = cuda_stream(ops->dev, s);
 	int rc = check_attention(ops->dev, &o->fwd, 1);
@@ -213,46 +175,4 @@ static int op_attention_bwd(const struct zr_ops *ops, struct zr_stream *s,
 		e = zr_cuda_attention_mma_takes_bwd(o) ? zr_cuda_attention_mma_bwd(o, stream) :
 							 zr_cuda_attention_bwd(o, stream);
 	return launched(ops->dev, e, "attention_bwd");
-}
-
-void cuda_ops_fill(struct zr_ops *ops)
-{
-	ops->matmul = cuda_matmul;
-	ops->matmul_low_rank = cuda_matmul_low_rank;
-	ops->embedding = op_embedding;
-	ops->embedding_bwd = op_embedding_bwd;
-	ops->layernorm = op_layernorm;
-	ops->layernorm_bwd = op_layernorm_bwd;
-	ops->layernorm_bwd_work = layernorm_bwd_work;
-	ops->attention = op_attention;
-	ops->attention_bwd = op_attention_bwd;
-	ops->attention_bwd_work = attention_bwd_work;
-	ops->gelu_bwd = op_gelu_bwd;
-	ops->residual = op_residual;
-	ops->bias_bwd = op_bias_bwd;
-	ops->head_loss = cuda_head_loss;
-	ops->head_loss_work = cuda_head_loss_work;
-	ops->fold = op_fold;
-	ops->adamw = op_adamw_checked;
-	ops->sgd = op_sgd;
-	ops->cast = op_cast;
-	ops->init = op_init;
-	ops->master_join = op_master_join;
-	ops->master_split = op_master_split;
-	ops->round_stochastic = op_round_stochastic;
-	ops->lion = op_lion_checked;
-	ops->adagrad = op_adagrad;
-	ops->lamb_norms = op_lamb_norms;
-	ops->lamb = op_lamb;
-	ops->muon_momentum = op_muon_momentum;
-	ops->muon_normalize = op_muon_normalize;
-	ops->muon_factor = op_muon_factor;
-	ops->muon_update = op_muon_update;
-	ops->rmsnorm = op_rmsnorm;
-	ops->rmsnorm_bwd = op_rmsnorm_bwd;
-	ops->rmsnorm_bwd_work = rmsnorm_bwd_work;
-	ops->rotary = op_rotary;
-	ops->logit_cap = op_logit_cap;
-	ops->swiglu = op_swiglu;
-	ops->swiglu_bwd = op_swiglu_bwd;
 }

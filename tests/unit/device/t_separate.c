@@ -199,7 +199,7 @@ static void operations_refuse_host_memory(void **state)
 	assert_int_equal(d.ops->cast(d.ops, NULL, &op), ZR_EINVAL);
 	assert_non_null(strstr(
 		test_error(d.h),
-		"operation cast: pointer 1 of AT(src), AT(dst) is not to memory of this device"));
+		"operation cast: pointer 1 of (AT(src), AT(dst)) is not to memory of this device"));
 	op.dst = host;
 	op.src = dev;
 	assert_int_equal(d.ops->cast(d.ops, NULL, &op), ZR_EINVAL);
