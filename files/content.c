@@ -21,13 +21,19 @@ static size_t behind_string(const char *p, size_t at, size_t n)
 
 	for (; at < n && p[at] != '"' && (unsigned char)p[at] >= ' '; at++)
 		at += p[at] == '\\';
-	return at < n && p[at] == '"' ? at + 1 : n;
+	if (at < n && p[at] == '"')
+		return at + 1;
+
+	return n;
 }
 
 /* It begins with a key and its colon within braces, which may be in brackets. */
 int zr_content_is_json(const char *p, size_t n)
 {
-	const size_t mark = n > 2 && !memcmp(p, "\xef\xbb\xbf", 3) ? 3 : 0;
+	size_t mark = 0;
+
+	if (n > 2 && !memcmp(p, "\xef\xbb\xbf", 3))
+		mark = 3;
 	size_t at = behind_blanks(p, mark, n);
 
 	if (at < n && p[at] == '[')

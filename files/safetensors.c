@@ -22,10 +22,12 @@ struct zr_st_tensor zr_st_make(const char *name, int32_t dtype, int32_t ndim, co
 	struct zr_st_tensor t = {
 		.name = name, .dtype = dtype, .ndim = ndim, .elements = 1, .at = at
 	};
+
 	for (int32_t d = 0; d < ndim; d++) {
 		t.dims[d] = dims[d];
 		t.elements *= dims[d];
 	}
+
 	t.bytes = (uint64_t)(t.elements * zr_dtype_bytes(dtype));
 	return t;
 }
@@ -40,8 +42,10 @@ static int bad(const struct zr_st *st, struct zr_error *err, const char *name, c
 /* A whole number that is not negative; -1: it is something else. */
 static int64_t count_of(const json_t *j)
 {
-	return json_is_integer(j) && json_integer_value(j) >= 0 ? (int64_t)json_integer_value(j) :
-								  -1;
+	if (json_is_integer(j) && json_integer_value(j) >= 0)
+		return (int64_t)json_integer_value(j);
+
+	return -1;
 }
 
 static int read_shape(const struct zr_st *st, struct zr_st_tensor *t, const json_t *shape,
@@ -57,6 +61,7 @@ static int read_shape(const struct zr_st *st, struct zr_st_tensor *t, const json
 		if (t->dims[d] < 0 || __builtin_mul_overflow(t->elements, t->dims[d], &t->elements))
 			return bad(st, err, t->name, "an impossible shape");
 	}
+
 	return 0;
 }
 
@@ -68,6 +73,7 @@ static int read_tensor(const struct zr_st *st, struct zr_st_tensor *t, const jso
 		zr_dtype_find(0, json_string_value(json_object_get(e, "dtype")));
 	int64_t from = count_of(json_array_get(offsets, 0)),
 		to = count_of(json_array_get(offsets, 1)), bytes;
+
 	if (!type->name)
 		return bad(st, err, t->name, "an unknown dtype");
 
@@ -106,6 +112,7 @@ static int by_name(const void *a, const void *b)
 static int check_places(struct zr_st *st, struct zr_error *err)
 {
 	uint64_t end = 0;
+
 	qsort(st->tensor, (size_t)st->n, sizeof *st->tensor, by_place);
 	for (int64_t i = 0; i < st->n; i++) {
 		if (st->tensor[i].at != end)
@@ -113,6 +120,7 @@ static int check_places(struct zr_st *st, struct zr_error *err)
 
 		end += st->tensor[i].bytes;
 	}
+
 	if (end != st->bytes - st->data)
 		return zr_err(err, ZR_EINVAL,
 			      "%s: %llu bytes of data, but the header has tensors of %llu",
@@ -128,6 +136,7 @@ static int read_tensors(struct zr_st *st, struct zr_error *err)
 	const char *name;
 	json_t *e;
 	int rc = 0;
+
 	st->tensor = calloc(json_object_size(st->root) + 1, sizeof *st->tensor);
 	if (!st->tensor)
 		return zr_err(err, ZR_ENOMEM, "%s: out of memory", st->path);
@@ -136,11 +145,13 @@ static int read_tensors(struct zr_st *st, struct zr_error *err)
 	{
 		if (!strcmp(name, "__metadata__"))
 			continue;
+
 		st->tensor[st->n].name = name;
 		rc = read_tensor(st, &st->tensor[st->n++], e, err);
 		if (rc)
 			return rc;
 	}
+
 	return check_places(st, err);
 }
 
@@ -161,14 +172,18 @@ static int read_header(struct zr_st *st, struct zr_error *err)
 			      st->path, (unsigned long long)n);
 
 	no = zr_read_all_at(st->fd, text, sizeof n + n, 0);
-	int rc = no ? zr_file_failed(err, st->path, "cannot read its header", no) :
-		      zr_json_object(text + sizeof n, n, st->path, &st->root, err);
+	int rc;
+	if (no)
+		rc = zr_file_failed(err, st->path, "cannot read its header", no);
+	else
+		rc = zr_json_object(text + sizeof n, n, st->path, &st->root, err);
 	if (!rc)
 		st->hash = XXH3_64bits(text, sizeof n + n);
 	st->data = sizeof n + n;
 	free(text);
 	if (rc)
 		return rc;
+
 	return read_tensors(st, err);
 }
 
@@ -177,12 +192,18 @@ int zr_st_open_fd(int fd, const char *path, struct zr_st *out, struct zr_error *
 	struct zr_st st = { .fd = fd };
 	struct stat about = { 0 };
 	int failed = fd < 0 || fstat(fd, &about) || !(st.path = strdup(path));
+
 	st.bytes = (uint64_t)about.st_size;
-	int rc = failed ? zr_file_failed(err, path, "", errno) : read_header(&st, err);
+	int rc;
+	if (failed)
+		rc = zr_file_failed(err, path, "", errno);
+	else
+		rc = read_header(&st, err);
 	if (rc)
 		zr_st_close(&st);
 	else
 		*out = st;
+
 	return rc;
 }
 
@@ -229,5 +250,8 @@ int zr_st_read(const struct zr_st *st, const struct zr_st_tensor *t, uint64_t fr
 	       void *to, struct zr_error *err)
 {
 	int no = zr_read_all_at(st->fd, to, n, st->data + t->at + from);
-	return no ? zr_st_failed(st, t, no, err) : 0;
+	if (no)
+		return zr_st_failed(st, t, no, err);
+
+	return 0;
 }

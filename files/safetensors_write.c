@@ -18,8 +18,10 @@
 static json_t *describe(const struct zr_st_tensor *t)
 {
 	json_t *shape = json_array();
+
 	for (int32_t d = 0; d < t->ndim; d++)
 		zr_json_add(&shape, json_integer(t->dims[d]));
+
 	return json_pack("{s:s, s:o, s:[I, I]}", "dtype", zr_dtype_find(t->dtype, NULL)->name,
 			 "shape", shape, "data_offsets", (json_int_t)t->at,
 			 (json_int_t)(t->at + t->bytes));
@@ -28,13 +30,16 @@ static json_t *describe(const struct zr_st_tensor *t)
 char *zr_st_header(const struct zr_st_tensor *t, int64_t n, json_t *meta, size_t *bytes)
 {
 	json_t *root = json_object();
+
 	if (meta)
 		zr_json_put(&root, "__metadata__", json_incref(meta));
 	for (int64_t i = 0; i < n; i++)
 		zr_json_put(&root, t[i].name, describe(&t[i]));
 	char *text = zr_json_dump(root, JSON_COMPACT), *out = NULL;
 	json_decref(root);
-	size_t len = text ? strlen(text) : 0;
+	size_t len = 0;
+	if (text)
+		len = strlen(text);
 	uint64_t padded = (len + 7) / 8 * 8;
 	if (text && (out = malloc(sizeof padded + padded))) {
 		memcpy(out, &padded, sizeof padded);
@@ -52,6 +57,7 @@ int zr_st_create(struct zr_st_writer *w, const char *path, const struct zr_st_te
 		 json_t *meta, struct zr_error *err)
 {
 	size_t bytes;
+
 	*w = (struct zr_st_writer){ .path = strdup(path),
 				    .fd = -1,
 				    .n = n,
@@ -96,10 +102,13 @@ static int read_back(const struct zr_st_writer *w, struct zr_error *err)
 	char *buf = malloc(room);
 	XXH3_64bits_reset(w->hash);
 	for (uint64_t at = 0, n; buf && !no && at < st.bytes; at += n) {
-		n = st.bytes - at < room ? st.bytes - at : room;
+		n = st.bytes - at;
+		if (n > room)
+			n = room;
 		no = zr_read_all_at(st.fd, buf, n, at);
 		XXH3_64bits_update(w->hash, buf, no ? 0 : n);
 	}
+
 	if (no || !buf)
 		rc = zr_file_failed(err, w->tmp, "cannot read it back", buf ? no : ENOMEM);
 	else if (st.n != w->n || st.bytes != w->bytes || XXH3_64bits_digest(w->hash) != written)
@@ -112,6 +121,7 @@ static int read_back(const struct zr_st_writer *w, struct zr_error *err)
 int zr_st_finish(struct zr_st_writer *w, int keep, struct zr_error *err)
 {
 	int rc = 0;
+
 	if (!w->failed && keep && fsync(w->fd))
 		w->failed = errno;
 	if (w->fd >= 0 && close(w->fd) && !w->failed)

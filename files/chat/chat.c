@@ -71,6 +71,7 @@ static int move(struct zr_buf *to, struct zr_buf *from)
 	struct zr_buf empty = *to;
 	if (to->n)
 		return zr_buf_add(to, from->p, from->n);
+
 	*to = *from;
 	*from = empty;
 	return 0;
@@ -79,6 +80,7 @@ static int move(struct zr_buf *to, struct zr_buf *from)
 static int keep(struct item *k, struct zr_chat_encoder *e)
 {
 	size_t n = e->learned.n;
+
 	k->counts.documents++;
 	k->counts.tokens += (int64_t)n;
 	k->counts.targets += e->targets;
@@ -86,10 +88,11 @@ static int keep(struct item *k, struct zr_chat_encoder *e)
 	zr_unread_add(&k->counts.unread, &e->c.unread);
 	if ((int64_t)n > k->counts.longest)
 		k->counts.longest = (int64_t)n;
-	return move(&k->ids, &e->ids) || move(&k->learned, &e->learned) ||
-			       zr_buf_add(&k->sizes, &n, sizeof n) ?
-		       no_memory(&k->err) :
-		       0;
+	if (move(&k->ids, &e->ids) || move(&k->learned, &e->learned) ||
+	    zr_buf_add(&k->sizes, &n, sizeof n))
+		return no_memory(&k->err);
+
+	return 0;
 }
 
 static int is_blank(const char *p, size_t n)
@@ -120,14 +123,19 @@ static int line_of(struct zr_chat *c, struct zr_chat_encoder *e, struct item *k,
 		   int64_t line)
 {
 	struct zr_error err = { 0 };
+
 	if (is_blank(p, n))
 		return 0;
+
 	k->counts.records++;
 	k->counts.bytes += n;
 	int rc = zr_chat_encode(e, p, n, &err);
 	if (rc && (rc != ZR_EINVAL || err.code == ZR_ENOMEM))
 		return zr_err(&k->err, rc, "%s:%lld: %s", c->path, (long long)line, err.text);
-	return rc ? leave_out(c, k, e->reason, line, &err) : keep(k, e);
+	if (rc)
+		return leave_out(c, k, e->reason, line, &err);
+
+	return keep(k, e);
 }
 
 static void encode_item(void *arg, int64_t i, int32_t worker)
@@ -136,11 +144,13 @@ static void encode_item(void *arg, int64_t i, int32_t worker)
 	struct item *k = &c->item[i];
 	struct zr_chat_encoder *e = &c->encoder[worker];
 	int64_t line = k->line;
+
 	for (char *p = k->p, *end = p + k->n, *next; !k->rc && p < end; p = next, line++) {
 		char *stop = memchr(p, '\n', (size_t)(end - p));
 		next = stop ? stop + 1 : end;
 		k->rc = line_of(c, e, k, p, (size_t)((stop ? stop : end) - p), line);
 	}
+
 	if (k->n > BATCH)
 		zr_chat_encoder_shrink(e);
 }
@@ -156,7 +166,8 @@ static void add_counts(struct zr_chat_counts *to, const struct zr_chat_counts *f
 	to->truncated += from->truncated;
 	to->bytes += from->bytes;
 	zr_unread_add(&to->unread, &from->unread);
-	to->longest = from->longest > to->longest ? from->longest : to->longest;
+	if (from->longest > to->longest)
+		to->longest = from->longest;
 	for (int i = 0; i < ZR_CHAT_REASONS; i++)
 		to->dropped[i] += from->dropped[i];
 }
@@ -166,16 +177,21 @@ static int hand_on(struct zr_chat *c, struct item *k, struct zr_error *err)
 	const int32_t *ids = (const int32_t *)k->ids.p;
 	const uint8_t *learned = (const uint8_t *)k->learned.p;
 	int rc = 0;
+
 	add_counts(&c->counts, &k->counts);
 	for (size_t i = 0, n; !rc && i < k->sizes.n; i += sizeof n, ids += n, learned += n) {
 		memcpy(&n, k->sizes.p + i, sizeof n);
 		rc = c->o.sink(c->o.arg, ids, learned, n);
 	}
+
 	for (int i = 0; i < k->notes && c->shown < SHOWN && c->o.note; i++, c->shown++)
 		c->o.note(c->o.arg, k->note[i]);
 	if (rc)
 		return rc;
-	return k->rc ? zr_err(err, k->rc, "%s", k->err.text) : 0;
+	if (k->rc)
+		return zr_err(err, k->rc, "%s", k->err.text);
+
+	return 0;
 }
 
 static struct item *add_item(struct zr_chat *c)
@@ -210,12 +226,16 @@ static int cut_items(struct zr_chat *c, char *p, size_t n)
 		size_t left = (size_t)(end - p), size = left < ITEM ? left : ITEM;
 		char *stop = memchr(p + size - 1, '\n', left - size + 1);
 		k->p = p;
-		k->n = stop ? (size_t)(stop - p) + 1 : left;
+		if (stop)
+			k->n = (size_t)(stop - p) + 1;
+		else
+			k->n = left;
 		k->line = c->line;
 		for (char *q = p, *e = p + k->n; q < e && (q = memchr(q, '\n', (size_t)(e - q)));
 		     q++)
 			c->line++;
 	}
+
 	return 0;
 }
 
@@ -227,7 +247,10 @@ static void shrink(struct zr_buf *b, size_t most)
 
 static int run_batch(struct zr_chat *c, size_t n, struct zr_error *err)
 {
-	int rc = cut_items(c, c->text.p, n) ? no_memory(err) : 0;
+	int rc = 0;
+
+	if (cut_items(c, c->text.p, n))
+		rc = no_memory(err);
 	if (!rc)
 		c->o.parallel(c->o.of, c->items, encode_item, c);
 	for (int64_t i = 0; !rc && i < c->items; i++)
@@ -239,6 +262,7 @@ static int run_batch(struct zr_chat *c, size_t n, struct zr_error *err)
 		for (int64_t i = 0; i < c->items; i++)
 			shrink(&c->item[i].ids, BATCH), shrink(&c->item[i].learned, BATCH);
 	}
+
 	return rc;
 }
 
@@ -250,6 +274,7 @@ static int skip_line(struct zr_chat *c, struct zr_error *err)
 	struct zr_error why = { 0 };
 	struct item k = { 0 };
 	size_t got = 1;
+
 	zr_err(&why, ZR_EINVAL, "a line of more than %u MiB", LINE_MOST >> 20);
 	int rc = leave_out(c, &k, ZR_CHAT_JSON, c->line, &why);
 	if (rc)
@@ -261,7 +286,10 @@ static int skip_line(struct zr_chat *c, struct zr_error *err)
 	while (!rc && got && !stop) {
 		c->text.n = 0;
 		rc = zr_input_read(c->in, c->text.p, READ, &got, err);
-		stop = got ? memchr(c->text.p, '\n', got) : NULL;
+		if (got)
+			stop = memchr(c->text.p, '\n', got);
+		else
+			stop = NULL;
 		c->text.n = got;
 	}
 
@@ -284,8 +312,10 @@ static int read_on(struct zr_chat *c, size_t *got, struct zr_error *err)
 {
 	static const char nothing[READ];
 	size_t n = c->text.n;
+
 	if (zr_buf_add(&c->text, nothing, READ))
 		return no_memory(err);
+
 	int rc = zr_input_read(c->in, c->text.p + n, READ, got, err);
 	c->text.n = n + *got;
 	c->at = zr_input_at(c->in);
@@ -334,11 +364,15 @@ static int read_next(struct zr_chat *c, int *begun, size_t *from, size_t *got, s
 		*begun = 1;
 		rc = look_at_start(c, err);
 	}
+
 	if (rc || !*begun)
 		return rc;
 
 	const char *why = zr_json_list_cut(&c->list, c->text.p + *from, c->text.n - *from, !*got);
-	return why ? zr_err(err, ZR_EINVAL, "%s: %s", c->path, why) : 0;
+	if (why)
+		return zr_err(err, ZR_EINVAL, "%s: %s", c->path, why);
+
+	return 0;
 }
 
 static int read_lines(struct zr_chat *c, struct zr_error *err)
@@ -349,15 +383,21 @@ static int read_lines(struct zr_chat *c, struct zr_error *err)
 		size_t n;
 		rc = read_next(c, &begun, &n, &got, err);
 		const char *end = last_line_end(c->text.p + n, c->text.n - n);
-		complete = end ? (size_t)(end - c->text.p) + 1 : complete;
+		if (end)
+			complete = (size_t)(end - c->text.p) + 1;
 		if (!rc && complete && complete >= BATCH) {
 			rc = run_batch(c, complete, err);
 			complete = 0;
 		}
+
 		if (!rc && !complete && c->text.n > LINE_MOST)
 			rc = skip_line(c, err);
 	}
-	return rc || !c->text.n ? rc : run_batch(c, c->text.n, err);
+
+	if (rc || !c->text.n)
+		return rc;
+
+	return run_batch(c, c->text.n, err);
 }
 
 int zr_chat_file(struct zr_chat *c, const char *path, struct zr_error *err)
@@ -383,7 +423,9 @@ int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct z
 
 	c->o = *o;
 	c->encoder = calloc((size_t)o->threads, sizeof *c->encoder);
-	int rc = c->encoder ? 0 : no_memory(err);
+	int rc = 0;
+	if (!c->encoder)
+		rc = no_memory(err);
 	if (!rc && !*o->tokenizer)
 		rc = zr_err(err, ZR_EINVAL, "tokenizer: names no file");
 	if (!rc)
@@ -405,6 +447,7 @@ int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct z
 		zr_chat_close(c);
 	else
 		*out = c;
+
 	return rc;
 }
 
@@ -420,6 +463,7 @@ void zr_chat_close(struct zr_chat *c)
 		zr_buf_free(&c->item[i].learned);
 		zr_buf_free(&c->item[i].sizes);
 	}
+
 	zr_chat_setup_free(&c->s);
 	zr_tokenizer_close(c->tokenizer);
 	zr_buf_free(&c->text);

@@ -36,10 +36,14 @@ static int take(void *arg, const int32_t *ids, size_t n)
 static int encode_bytes(struct zr_chat_encoder *e, const char *p, size_t n, struct zr_error *err)
 {
 	int rc = 0;
+
 	for (size_t at = 0, m; !rc && at < n; at += m) {
-		m = n - at < PIECE ? n - at : PIECE;
+		m = n - at;
+		if (m > PIECE)
+			m = PIECE;
 		rc = zr_encode(e->e, p + at, m, err);
 	}
+
 	if (!rc)
 		rc = zr_encode_end(e->e, err);
 	if (!rc)
@@ -78,6 +82,7 @@ static int is_learned(const struct zr_chat_encoder *e, const struct zr_chat_mess
 static void choose_spans(struct zr_chat_encoder *e, const struct zr_chat_message *m)
 {
 	size_t n = 0;
+
 	for (size_t i = 0; i < e->text.n; i++)
 		if (is_learned(e, &m[e->text.span[i].message], &e->text.span[i]))
 			n++;
@@ -93,12 +98,16 @@ static void choose_spans(struct zr_chat_encoder *e, const struct zr_chat_message
 static int add_flags(struct zr_chat_encoder *e, int learned, struct zr_error *err)
 {
 	char flags[4096];
+
 	memset(flags, learned, sizeof flags);
 	for (size_t n = count(e), m; e->learned.n < n;) {
-		m = n - e->learned.n < sizeof flags ? n - e->learned.n : sizeof flags;
+		m = n - e->learned.n;
+		if (m > sizeof flags)
+			m = sizeof flags;
 		if (zr_buf_add(&e->learned, flags, m))
 			return no_memory(err);
 	}
+
 	return 0;
 }
 
@@ -112,6 +121,7 @@ static void count_targets(struct zr_chat_encoder *e)
 static int learn(struct zr_chat_encoder *e, int all, struct zr_error *err)
 {
 	size_t n = count(e);
+
 	e->learned.n = 0;
 	int rc = add_flags(e, all, err);
 	if (rc)
@@ -130,9 +140,13 @@ static int learn(struct zr_chat_encoder *e, int all, struct zr_error *err)
 static int encode_part(struct zr_chat_encoder *e, size_t from, size_t to, int learned,
 		       struct zr_error *err)
 {
-	int rc = from < to ? encode_bytes(e, e->text.text.p + from, to - from, err) : 0;
+	int rc = 0;
+
+	if (from < to)
+		rc = encode_bytes(e, e->text.text.p + from, to - from, err);
 	if (rc)
 		return rc;
+
 	return add_flags(e, learned, err);
 }
 
@@ -144,6 +158,7 @@ static int encode_apart(struct zr_chat_encoder *e, const struct zr_chat_message 
 	const int has = zr_tokenizer_template(e->t, 0, &before, err);
 	size_t at = 0;
 	int rc = has < 0 ? has : 0;
+
 	e->ids.n = e->learned.n = 0;
 	if (!rc && has && zr_buf_add(&e->ids, before, (size_t)has * sizeof *before))
 		return no_memory(err);
@@ -161,6 +176,7 @@ static int encode_apart(struct zr_chat_encoder *e, const struct zr_chat_message 
 		rc = encode_part(e, at, e->text.text.n, all, err);
 	if (!rc)
 		count_targets(e);
+
 	return rc;
 }
 
@@ -169,6 +185,7 @@ static int encode_messages(struct zr_chat_encoder *e, const struct zr_chat_messa
 {
 	struct zr_chat_template t = e->s->template;
 	int all = e->s->train_on == ZR_TRAIN_ALL;
+
 	if (e->c.input && t.with_input)
 		t.no_system = t.with_input;
 	int rc = zr_chat_render(&t, m, n, 0, &e->text, err);
@@ -185,10 +202,12 @@ static int encode_messages(struct zr_chat_encoder *e, const struct zr_chat_messa
 		if (!rc)
 			rc = zr_encode_mark(e->e, e->text.span[i].to - 1, 0, err);
 	}
+
 	if (!rc)
 		rc = encode_text(e, err);
 	if (rc)
 		return rc;
+
 	return learn(e, all, err);
 }
 
@@ -201,6 +220,7 @@ static int encode_plain(struct zr_chat_encoder *e, const struct zr_chat_message 
 	const int32_t *before;
 	int ends = len <= m->n && !memcmp(m->text + m->n - len, eos, len), rc;
 	int has = zr_tokenizer_template(e->t, 0, &before, err);
+
 	if (has < 0)
 		return has;
 
@@ -223,6 +243,7 @@ static int encode_plain(struct zr_chat_encoder *e, const struct zr_chat_message 
 
 	if (rc)
 		return rc;
+
 	return learn(e, 1, err);
 }
 
@@ -238,6 +259,7 @@ static size_t turn(const struct zr_conversation *c, size_t k)
 	for (size_t turns = 0; i < c->n; i++)
 		if (c->m[i].role == ZR_CHAT_USER && turns++ == k)
 			return i;
+
 	return c->n;
 }
 
@@ -246,10 +268,12 @@ static int encode_from(struct zr_chat_encoder *e, size_t k, struct zr_error *err
 {
 	const struct zr_conversation *c = &e->c;
 	size_t from = turn(c, k), first = c->m[0].role == ZR_CHAT_SYSTEM;
+
 	e->kept.n = 0;
 	if (zr_buf_add(&e->kept, c->m, first * sizeof *c->m) ||
 	    zr_buf_add(&e->kept, c->m + from, (c->n - from) * sizeof *c->m))
 		return no_memory(err);
+
 	return encode_messages(e, (const void *)e->kept.p, first + c->n - from, err);
 }
 
@@ -272,26 +296,38 @@ static int shorten(struct zr_chat_encoder *e, struct zr_error *err)
 	}
 
 	e->truncated = low < turns;
-	return low < turns ? encode_from(e, low, err) : 0;
+	if (low < turns)
+		return encode_from(e, low, err);
+
+	return 0;
 }
 
 int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr_error *err)
 {
 	const char *word = NULL;
+
 	e->truncated = 0;
 	e->c.headed = e->s->headed;
-	int rc = e->e ? 0 : zr_chat_encoder_open(e, err);
+	int rc = 0;
+	if (!e->e)
+		rc = zr_chat_encoder_open(e, err);
 	if (rc)
 		return rc;
 
 	rc = zr_conversation_read(&e->c, p, n, &e->s->fields, e->o->system, &word, err);
-	e->reason = !word || !strcmp(word, "roles") ? ZR_CHAT_ORDER :
-		    !strcmp(word, "json")           ? ZR_CHAT_JSON :
-						      ZR_CHAT_FIELDS;
+	if (!word || !strcmp(word, "roles"))
+		e->reason = ZR_CHAT_ORDER;
+	else if (!strcmp(word, "json"))
+		e->reason = ZR_CHAT_JSON;
+	else
+		e->reason = ZR_CHAT_FIELDS;
 	if (rc)
 		return rc;
 
-	rc = e->c.plain ? encode_plain(e, e->c.m, err) : encode_messages(e, e->c.m, e->c.n, err);
+	if (e->c.plain)
+		rc = encode_plain(e, e->c.m, err);
+	else
+		rc = encode_messages(e, e->c.m, e->c.n, err);
 	const size_t before = count(e);
 	if (!rc && !fits(e) && !e->c.plain && !e->s->drops_long)
 		rc = shorten(e, err);
@@ -304,6 +340,7 @@ int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr
 			      before, (long long)e->o->max_length);
 	if (e->targets)
 		return 0;
+
 	return zr_err(err, ZR_EINVAL, "nothing in it is learned");
 }
 

@@ -59,13 +59,19 @@ static int refill(struct zr_input *in, size_t least, struct zr_error *err)
 		in->n += (size_t)len;
 		in->at += (uint64_t)len;
 	}
+
 	return 0;
 }
 
 static int plain(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err)
 {
-	int rc = in->n ? 0 : refill(in, 1, err);
-	*got = in->n < n ? in->n : n;
+	int rc = 0;
+
+	if (!in->n)
+		rc = refill(in, 1, err);
+	*got = in->n;
+	if (*got > n)
+		*got = n;
 	memcpy(p, in->p, *got);
 	in->p += *got;
 	in->n -= *got;
@@ -78,6 +84,7 @@ static int too_far(const struct zr_input *in, struct zr_error *err)
 	uint64_t most = SLACK + RATIO * zr_input_at(in);
 	if (in->expanded <= most)
 		return 0;
+
 	return zr_err(err, ZR_EINVAL,
 		      "%s: its first %llu bytes expand to more than %d times as much (%llu "
 		      "bytes), as no text does; if it is meant, %s",
@@ -100,14 +107,18 @@ static int start(struct zr_input *in, struct zr_error *err)
 static int expand(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err)
 {
 	unsigned room = n > PIECE ? PIECE : (unsigned)n;
+
 	for (*got = 0; !*got;) {
-		int rc = in->n ? 0 : refill(in, 1, err);
+		int rc = 0;
+		if (!in->n)
+			rc = refill(in, 1, err);
 		for (; !in->inside && in->n && !*in->p; in->n--)
 			in->p++;
 		if (rc || (in->end && !in->n && !in->inside))
 			return rc;
 		if (!in->n && !in->inside)
 			continue;
+
 		in->z.next_in = in->p;
 		in->z.avail_in = (unsigned)in->n;
 		in->z.next_out = p;
@@ -126,6 +137,7 @@ static int expand(struct zr_input *in, void *p, size_t n, size_t *got, struct zr
 			return zr_err(err, code == Z_MEM_ERROR ? ZR_ENOMEM : ZR_EIO, "%s: %s",
 				      in->path, in->z.msg ? in->z.msg : "damaged");
 	}
+
 	return 0;
 }
 
@@ -171,8 +183,11 @@ static int start_zstd(struct zr_input *in, struct zr_error *err)
 static int expand_zstd(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err)
 {
 	ZSTD_outBuffer out = { p, n, 0 };
+
 	for (*got = 0; !*got; *got = out.pos) {
-		int rc = in->n ? 0 : refill(in, 1, err);
+		int rc = 0;
+		if (!in->n)
+			rc = refill(in, 1, err);
 		if (rc || (!in->n && !in->frame))
 			return rc;
 
@@ -188,6 +203,7 @@ static int expand_zstd(struct zr_input *in, void *p, size_t n, size_t *got, stru
 		in->n -= from.pos;
 		in->frame = left != 0;
 	}
+
 	return 0;
 }
 
@@ -221,6 +237,7 @@ static void leave_zstd(struct zr_input *in)
 static int look(struct zr_input *in, struct zr_error *err)
 {
 	int rc = refill(in, 4, err), is = PLAIN;
+
 	in->begun = !rc;
 	if (rc)
 		return rc;
@@ -228,21 +245,35 @@ static int look(struct zr_input *in, struct zr_error *err)
 		is = GZIP;
 	else if (in->n >= 4 && !memcmp(in->p, "\x28\xb5\x2f\xfd", 4))
 		is = ZSTD;
-	rc = is == GZIP ? start(in, err) : is == ZSTD ? start_zstd(in, err) : 0;
+	if (is == GZIP)
+		rc = start(in, err);
+	else if (is == ZSTD)
+		rc = start_zstd(in, err);
+	else
+		rc = 0;
 	in->compressed = rc ? PLAIN : is;
 	return rc;
 }
 
 int zr_input_read(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err)
 {
-	int rc = in->begun ? 0 : look(in, err);
+	int rc = 0;
+
+	if (!in->begun)
+		rc = look(in, err);
 	*got = 0;
-	if (rc || in->compressed == PLAIN)
-		return rc ? rc : plain(in, p, n, got, err);
-	rc = in->compressed == GZIP ? expand(in, p, n, got, err) : expand_zstd(in, p, n, got, err);
+	if (rc)
+		return rc;
+	if (in->compressed == PLAIN)
+		return plain(in, p, n, got, err);
+	if (in->compressed == GZIP)
+		rc = expand(in, p, n, got, err);
+	else
+		rc = expand_zstd(in, p, n, got, err);
 	in->expanded += *got;
 	if (rc)
 		return rc;
+
 	return too_far(in, err);
 }
 
@@ -254,7 +285,12 @@ uint64_t zr_input_at(const struct zr_input *in)
 int zr_input_open(const char *path, struct zr_input **out, struct zr_error *err)
 {
 	int std = !strcmp(path, "-");
-	int fd = std ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+	int fd;
+
+	if (std)
+		fd = dup(STDIN_FILENO);
+	else
+		fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return zr_err(err, ZR_EINVAL, "%s: %s", path, strerror(errno));
 
@@ -263,6 +299,7 @@ int zr_input_open(const char *path, struct zr_input **out, struct zr_error *err)
 		close(fd);
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	}
+
 	in->path = std ? "standard input" : path;
 	in->fd = fd;
 	in->p = in->piece;
@@ -274,6 +311,7 @@ void zr_input_close(struct zr_input *in)
 {
 	if (!in)
 		return;
+
 	leave(in);
 	leave_zstd(in);
 	close(in->fd);

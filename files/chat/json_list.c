@@ -54,6 +54,7 @@ static char cut(struct zr_json_list *l, char c)
 		l->depth = 1;
 		return ' ';
 	}
+
 	if (l->depth == 1 && (c == ',' || c == ']'))
 		return between_values(l, c);
 
@@ -81,5 +82,8 @@ const char *zr_json_list_cut(struct zr_json_list *l, char *text, size_t n, int e
 			return "more brackets are closed than opened";
 	}
 
-	return end && !l->ended ? "the list that it begins with does not end" : NULL;
+	if (end && !l->ended)
+		return "the list that it begins with does not end";
+
+	return NULL;
 }

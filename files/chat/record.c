@@ -49,6 +49,7 @@ static int wrong(struct reading *r, const char *reason, const char *fmt, ...)
 {
 	char text[512];
 	va_list ap;
+
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
@@ -65,21 +66,27 @@ static int no_memory(struct reading *r)
 
 static const char *name_of(const struct zr_chat_fields *f, int field)
 {
-	return *f->name[field] ? f->name[field] : usual[field];
+	if (*f->name[field])
+		return f->name[field];
+
+	return usual[field];
 }
 
 static int set(struct zr_chat_fields *f, const char *p, size_t n, struct zr_error *err)
 {
 	const char *equals = memchr(p, '=', n);
 	size_t key = equals ? (size_t)(equals - p) : 0, value = equals ? n - key - 1 : 0;
+
 	for (int i = 0; i < ZR_FIELDS && key; i++) {
 		if (strlen(usual[i]) != key || memcmp(usual[i], p, key) || !value ||
 		    value >= sizeof f->name[i])
 			continue;
+
 		memcpy(f->name[i], equals + 1, value);
 		f->name[i][value] = 0;
 		return 0;
 	}
+
 	return zr_err(err, ZR_EINVAL,
 		      "%.*s: expected NAME=FIELD, NAME one of messages, conversations, role, "
 		      "content, from, value, prompt, completion, instruction, input, output, text, "
@@ -95,6 +102,7 @@ int zr_chat_fields_set(struct zr_chat_fields *f, const char *text, struct zr_err
 		rc = set(f, text, n, err);
 		text += n;
 	}
+
 	return rc;
 }
 
@@ -111,6 +119,7 @@ static const char *type_of(const json_t *v)
 		[JSON_INTEGER] = "a number", [JSON_REAL] = "a number", [JSON_TRUE] = "true",
 		[JSON_FALSE] = "false",      [JSON_NULL] = "null",
 	};
+
 	return names[json_typeof(v)];
 }
 
@@ -130,6 +139,7 @@ static const json_t *get_text(struct reading *r, int field, int *rc)
 	if (v && !json_is_string(v) && !*rc)
 		*rc = wrong(r, "fields", "%s: expected a text, found %s", name_of(r->f, field),
 			    type_of(v));
+
 	return *rc ? NULL : v;
 }
 
@@ -215,7 +225,9 @@ static int refuse_others(struct reading *r)
 
 	json_object_foreach((json_t *)r->record, name, v)
 	{
-		int rc = is_named(r, name) ? 0 : refuse_other(r, "", name, v);
+		int rc = 0;
+		if (!is_named(r, name))
+			rc = refuse_other(r, "", name, v);
 		if (rc)
 			return rc;
 	}
@@ -262,9 +274,11 @@ static int role_of(struct reading *r, const json_t *v)
 	for (int i = ZR_FIELD_SYSTEM; i <= ZR_FIELD_ASSISTANT; i++)
 		if (*r->f->name[i] && is(v, r->f->name[i]))
 			return i - ZR_FIELD_SYSTEM;
+
 	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
 		if (is(v, roles[i].name))
 			return roles[i].role;
+
 	return wrong(r, "roles",
 		     "message %zu: role \"%.40s\"; system, user (human) and assistant (gpt, model) "
 		     "are known, and what --field user=NAME and the like name",
@@ -275,7 +289,10 @@ static int role_of(struct reading *r, const json_t *v)
 static const json_t *keep_made(struct reading *r)
 {
 	json_t *text = json_stringn_nocheck(r->made.p, r->made.n);
-	return text && !json_array_append_new(r->c->made, text) ? text : NULL;
+	if (text && !json_array_append_new(r->c->made, text))
+		return text;
+
+	return NULL;
 }
 
 /* The texts of a list of parts as one; NULL: r->err says why not. */
@@ -283,6 +300,7 @@ static const json_t *join(struct reading *r, const json_t *list, int *rc)
 {
 	json_t *part;
 	size_t i;
+
 	r->made.n = 0;
 	json_array_foreach((json_t *)list, i, part)
 	{
@@ -300,8 +318,14 @@ static const json_t *join(struct reading *r, const json_t *list, int *rc)
 			break;
 	}
 
-	const json_t *all = i < json_array_size(list) ? NULL : keep_made(r);
-	*rc = all ? 0 : no_memory(r);
+	const json_t *all = NULL;
+	if (i >= json_array_size(list))
+		all = keep_made(r);
+	if (all)
+		*rc = 0;
+	else
+		*rc = no_memory(r);
+
 	return all;
 }
 
@@ -338,6 +362,7 @@ static int look_at_message(struct reading *r, const json_t *message, const char 
 		if (!strcmp(name, role_name) || !strcmp(name, text_name) ||
 		    !strcmp(name, "weight") || !strcmp(name, "train") || says_nothing(name, v))
 			continue;
+
 		int rc = refuse_other(r, of, name, v);
 		if (rc)
 			return rc;
@@ -353,6 +378,7 @@ static int add_message(struct reading *r, const json_t *v, int share)
 	int field = share ? ZR_FIELD_VALUE : ZR_FIELD_CONTENT, rc = 0;
 	const char *role_name = name_of(r->f, share ? ZR_FIELD_FROM : ZR_FIELD_ROLE);
 	const char *text_name = name_of(r->f, field);
+
 	if (!json_is_object(v))
 		return wrong(r, "fields", "message %zu: expected an object, found %s", r->c->n + 1,
 			     type_of(v));
@@ -377,17 +403,22 @@ static int add_message(struct reading *r, const json_t *v, int share)
 		return rc;
 
 	int ignored = is_ignored(r, v);
-	return ignored < 0 ? ignored : add(r, is_role, content, ignored);
+	if (ignored < 0)
+		return ignored;
+
+	return add(r, is_role, content, ignored);
 }
 
 static int add_messages(struct reading *r, const json_t *list, int field, int share)
 {
 	int rc = 0;
+
 	if (!json_is_array(list))
 		return wrong(r, "fields", "%s: expected a list of messages, found %s",
 			     name_of(r->f, field), type_of(list));
 	for (size_t i = 0; !rc && i < json_array_size(list); i++)
 		rc = add_message(r, json_array_get(list, i), share);
+
 	return rc;
 }
 
@@ -424,6 +455,7 @@ static int read_pair(struct reading *r, const json_t *prompt, const json_t *comp
 	r->completion = 1;
 	if (rc)
 		return rc;
+
 	return read_side(r, completion, ZR_FIELD_COMPLETION, ZR_CHAT_ASSISTANT);
 }
 
@@ -466,6 +498,7 @@ static int read_alpaca(struct reading *r, const json_t *instruction)
 	const json_t *input = get_text(r, ZR_FIELD_INPUT, &rc);
 	const json_t *output = get_text(r, ZR_FIELD_OUTPUT, &rc);
 	const char *heading = r->c->headed ? "\n\n### Input:\n" : "\n";
+
 	if (rc)
 		return rc;
 	if (!output)
@@ -484,10 +517,14 @@ static int read_alpaca(struct reading *r, const json_t *instruction)
 		r->c->input = 1;
 	}
 
-	rc = instruction ? add(r, ZR_CHAT_USER, instruction, 0) : no_memory(r);
+	if (instruction)
+		rc = add(r, ZR_CHAT_USER, instruction, 0);
+	else
+		rc = no_memory(r);
 	r->completion = 1;
 	if (rc)
 		return rc;
+
 	return add(r, ZR_CHAT_ASSISTANT, output, 0);
 }
 
@@ -495,14 +532,19 @@ static int read_record(struct reading *r)
 {
 	const json_t *v;
 	int rc = 0;
+
 	if ((v = get(r, r->record, ZR_FIELD_MESSAGES)))
 		return read_messages(r, v, ZR_FIELD_MESSAGES, 0);
 	if ((v = get(r, r->record, ZR_FIELD_CONVERSATIONS)))
 		return read_messages(r, v, ZR_FIELD_CONVERSATIONS, 1);
 	if ((v = get(r, r->record, ZR_FIELD_PROMPT)))
 		return read_pair(r, v, get(r, r->record, ZR_FIELD_COMPLETION));
-	if ((v = get_text(r, ZR_FIELD_INSTRUCTION, &rc)) || rc)
-		return rc ? rc : read_alpaca(r, v);
+	if ((v = get_text(r, ZR_FIELD_INSTRUCTION, &rc)) || rc) {
+		if (rc)
+			return rc;
+
+		return read_alpaca(r, v);
+	}
 
 	v = get_text(r, ZR_FIELD_TEXT, &rc);
 	if (rc)
@@ -539,6 +581,7 @@ static int add_system(struct reading *r, const char *otherwise)
 		first.text = otherwise;
 		first.n = strlen(otherwise);
 	}
+
 	memmove(c->m + 1, c->m, (c->n - 1) * sizeof *c->m);
 	c->m[0] = first;
 	return 0;
@@ -580,6 +623,7 @@ int zr_conversation_read(struct zr_conversation *c, const char *p, size_t n,
 			 struct zr_error *err)
 {
 	struct reading r = { .c = c, .f = f, .reason = reason, .err = err };
+
 	c->n = 0;
 	c->plain = c->input = 0;
 	c->unread = (struct zr_unread){ 0 };

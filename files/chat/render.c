@@ -43,6 +43,7 @@ static size_t spaces_before(const char *p, size_t n)
 	int len;
 	while (at < n && (len = zr_utf8_at(p + at, n - at)) > 0 && is_space(zr_utf8_value(p + at)))
 		at += (size_t)len;
+
 	return at;
 }
 
@@ -54,15 +55,21 @@ static size_t without_spaces_behind(const char *p, size_t from, size_t n)
 			at--;
 		if (zr_utf8_at(p + at, n - at) <= 0 || !is_space(zr_utf8_value(p + at)))
 			break;
+
 		n = at;
 	}
+
 	return n;
 }
 
 /* Where a place of the text is when n bytes from `from` on are gone and it ends at `end`. */
 static size_t moved(size_t at, size_t from, size_t n, size_t end)
 {
-	at = at > from + n ? at - n : at > from ? from : at;
+	if (at > from + n)
+		at = at - n;
+	else if (at > from)
+		at = from;
+
 	return at < end ? at : end;
 }
 
@@ -72,6 +79,7 @@ static void trim_from(struct render *r, size_t from)
 	struct zr_buf *b = &r->out->text;
 	if (r->rc || from >= b->n)
 		return;
+
 	b->n = without_spaces_behind(b->p, from, b->n);
 	size_t spaces = spaces_before(b->p + from, b->n - from);
 	memmove(b->p + from, b->p + from + spaces, b->n - from - spaces);
@@ -86,11 +94,13 @@ static void put_content(struct render *r, const struct zr_chat_message *m, int t
 {
 	const char *p = m ? m->text : "";
 	size_t n = m ? m->n : 0;
+
 	if (trim) {
 		size_t end = without_spaces_behind(p, 0, n), from = spaces_before(p, end);
 		p += from;
 		n = end - from;
 	}
+
 	r->start = r->out->text.n;
 	put(r, p, n);
 	r->content = r->out->text.n;
@@ -105,14 +115,25 @@ static void put_form(struct render *r, const char *form, const char *stop,
 	static const char *const names[] = { "{content}", "{content|trim}", "{system}", "{role}",
 					     "{bos}",     "{eos}",          "{trim}",   "{/trim}" };
 	size_t trimmed = 0, k, known = sizeof names / sizeof *names;
-	const char *end = stop ? stop : form ? form + strlen(form) : NULL;
+	const char *end;
+
+	if (stop)
+		end = stop;
+	else if (form)
+		end = form + strlen(form);
+	else
+		end = NULL;
 	for (const char *p = form; p && p < end && !r->rc;) {
-		size_t n = *p == '{' ? 1 : strcspn(p, "{");
-		n = n < (size_t)(end - p) ? n : (size_t)(end - p);
+		size_t n = 1;
+		if (*p != '{')
+			n = strcspn(p, "{");
+		if (n >= (size_t)(end - p))
+			n = (size_t)(end - p);
 		for (k = 0; *p == '{' && k < known; k++)
 			if (!strncmp(p, names[k], strlen(names[k])))
 				break;
-		k = *p == '{' ? k : known;
+		if (*p != '{')
+			k = known;
 		if (k <= 1)
 			put_content(r, m, k == 1);
 		else if (k == 2 && r->system)
@@ -127,7 +148,10 @@ static void put_form(struct render *r, const char *form, const char *stop,
 			trim_from(r, trimmed);
 		else if (k == known)
 			put(r, p, n);
-		p += k < known ? strlen(names[k]) : n;
+		if (k < known)
+			p += strlen(names[k]);
+		else
+			p += n;
 	}
 }
 
@@ -149,14 +173,17 @@ static size_t span_end(const struct render *r)
 
 	if (r->t->rules & ZR_CHAT_LIKE_TRL)
 		return to;
+
 	while (to > r->content && strchr(" \t\r\n", text->p[to - 1]))
 		to--;
+
 	return to;
 }
 
 static void put_span(struct render *r, size_t message)
 {
 	struct zr_chat_text *o = r->out;
+
 	if (r->rc)
 		return;
 
@@ -170,6 +197,7 @@ static void put_span(struct render *r, size_t message)
 			r->rc = ZR_ENOMEM;
 			return;
 		}
+
 		o->span = more;
 		o->room = room;
 	}
@@ -181,7 +209,10 @@ static void put_span(struct render *r, size_t message)
 static void put_end(struct render *r, size_t n)
 {
 	struct zr_chat_text *o = r->out;
-	struct zr_chat_span *last = o->n ? &o->span[o->n - 1] : NULL;
+	struct zr_chat_span *last = NULL;
+
+	if (o->n)
+		last = &o->span[o->n - 1];
 
 	put_form(r, r->t->end, NULL, NULL);
 	if ((r->t->rules & ZR_CHAT_LIKE_TRL) && last && last->message + 1 == n)
@@ -209,6 +240,7 @@ static int check(const struct zr_chat_template *t, const struct zr_chat_message 
 				      "only",
 				      i + 1, t->name);
 	}
+
 	return 0;
 }
 
@@ -222,6 +254,7 @@ static int has_system(const struct render *r, size_t i, size_t n)
 static void put_message(struct render *r, const struct zr_chat_message *m, size_t i, size_t n)
 {
 	const struct zr_chat_template *t = r->t;
+
 	if (m[i].role == ZR_CHAT_ASSISTANT) {
 		r->start = r->content = r->out->text.n;
 		put_form(r, t->assistant, NULL, &m[i]);
@@ -261,7 +294,9 @@ int zr_chat_render(const struct zr_chat_template *t, const struct zr_chat_messag
 	}
 
 	if (prompt) {
-		const char *stop = t->assistant ? strstr(t->assistant, "{content") : NULL;
+		const char *stop = NULL;
+		if (t->assistant)
+			stop = strstr(t->assistant, "{content");
 		put_between(&r, n);
 		size_t from = out->text.n;
 		put_form(&r, stop ? t->assistant : NULL, stop, NULL);
@@ -270,7 +305,10 @@ int zr_chat_render(const struct zr_chat_template *t, const struct zr_chat_messag
 	} else {
 		put_end(&r, n);
 	}
-	return r.rc ? zr_err(err, ZR_ENOMEM, "out of memory") : 0;
+	if (r.rc)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+
+	return 0;
 }
 
 void zr_chat_text_free(struct zr_chat_text *t)

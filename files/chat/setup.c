@@ -31,6 +31,7 @@ static void note(const struct setup *u, const char *fmt, ...)
 {
 	char text[512];
 	va_list ap;
+
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
@@ -44,10 +45,14 @@ static void note(const struct setup *u, const char *fmt, ...)
 static int beside(const struct setup *u, const char *name, char **path)
 {
 	const char *slash = strrchr(u->o->tokenizer, '/');
-	int dir = slash ? (int)(slash - u->o->tokenizer) + 1 : 0;
+	int dir = 0;
+
+	if (slash)
+		dir = (int)(slash - u->o->tokenizer) + 1;
 	*path = zr_text("%.*s%s", dir, u->o->tokenizer, name);
 	if (*path)
 		return 0;
+
 	return zr_err(u->err, ZR_ENOMEM, "out of memory");
 }
 
@@ -55,8 +60,14 @@ static int beside(const struct setup *u, const char *name, char **path)
 static int read_beside(const struct setup *u, const char *name, char **path, char **text, size_t *n)
 {
 	int rc = beside(u, name, path);
-	int no = rc ? 0 : zr_file_text(AT_FDCWD, *path, 1, MOST, text, n);
-	return rc || !no || no == ENOENT ? rc : zr_file_failed(u->err, *path, "cannot read", no);
+	int no = 0;
+
+	if (!rc)
+		no = zr_file_text(AT_FDCWD, *path, 1, MOST, text, n);
+	if (!rc && no && no != ENOENT)
+		return zr_file_failed(u->err, *path, "cannot read", no);
+
+	return rc;
 }
 
 static int read_config(struct setup *u)
@@ -64,7 +75,8 @@ static int read_config(struct setup *u)
 	char *text = NULL;
 	size_t n = 0;
 	int rc = read_beside(u, "tokenizer_config.json", &u->path, &text, &n);
-	rc = rc || !text ? rc : zr_json_object(text, n, u->path, &u->config, u->err);
+	if (!rc && text)
+		rc = zr_json_object(text, n, u->path, &u->config, u->err);
 	free(text);
 	return rc;
 }
@@ -76,6 +88,7 @@ static int find_jinja(struct setup *u, const char **jinja, size_t *n)
 	json_t *v = json_object_get(u->config, "chat_template"), *one;
 	size_t i;
 	int rc = read_beside(u, "chat_template.jinja", &path, &u->s->owned[0], n);
+
 	free(path);
 	*jinja = u->s->owned[0];
 	if (rc || *jinja)
@@ -87,9 +100,14 @@ static int find_jinja(struct setup *u, const char **jinja, size_t *n)
 		if (name && !strcmp(name, "default"))
 			*jinja = json_string_value(json_object_get(one, "template"));
 	}
+
 	if (json_is_string(v))
 		*jinja = json_string_value(v);
-	*n = *jinja ? strlen(*jinja) : 0;
+	if (*jinja)
+		*n = strlen(*jinja);
+	else
+		*n = 0;
+
 	return 0;
 }
 
@@ -118,6 +136,7 @@ static int recognize(struct setup *u, const struct zr_chat_template **t)
 	uint64_t hash;
 	char names[512];
 	int rc = find_jinja(u, &jinja, &n);
+
 	if (rc)
 		return rc;
 
@@ -134,6 +153,7 @@ static int recognize(struct setup *u, const struct zr_chat_template **t)
 			      "%s: its chat_template (hash %016llx) is none that is known: name "
 			      "one of %s, or give --user-form and --assistant-form",
 			      u->path, (unsigned long long)hash, names);
+
 	return 0;
 }
 
@@ -143,10 +163,12 @@ static int choose(struct setup *u)
 	const struct zr_chat_template *t = NULL;
 	int own = o->user_form || o->assistant_form, rc = 0;
 	char names[512];
+
 	if (!o->template && own) {
 		u->s->template = (struct zr_chat_template){ .name = "of forms" };
 		return 0;
 	}
+
 	if (!o->template || !strcmp(o->template, "auto"))
 		rc = recognize(u, &t);
 	else if (!(t = zr_chat_template_find(o->template)))
@@ -157,6 +179,7 @@ static int choose(struct setup *u)
 				    o->template, names);
 	if (!rc)
 		u->s->template = *t;
+
 	return rc;
 }
 
@@ -164,13 +187,16 @@ static int choose(struct setup *u)
 static int is_paired(const char *form)
 {
 	int open = 0;
+
 	for (const char *p = form; (p = strstr(p, "trim}")); p += strlen("trim}")) {
 		int opens = p > form && p[-1] == '{';
 		int closes = p > form + 1 && p[-1] == '/' && p[-2] == '{';
 		if (opens ? open : closes && !open)
 			return 0;
+
 		open = opens || (open && !closes);
 	}
+
 	return !open;
 }
 
@@ -191,8 +217,16 @@ static int copy_form(struct setup *u, int i, const char *form, const char **to)
 	for (const char *p = q; *p; p++, q++) {
 		int escaped = *p == '\\' && (p[1] == 'n' || p[1] == 't' || p[1] == '\\');
 		p += escaped;
-		*q = !escaped ? *p : *p == 'n' ? '\n' : *p == 't' ? '\t' : '\\';
+		if (!escaped)
+			*q = *p;
+		else if (*p == 'n')
+			*q = '\n';
+		else if (*p == 't')
+			*q = '\t';
+		else
+			*q = '\\';
 	}
+
 	*q = 0;
 	return 0;
 }
@@ -223,6 +257,7 @@ static int take_forms(struct setup *u)
 		rc = zr_err(u->err, ZR_EINVAL,
 			    "--user-form and --assistant-form: both are needed, with {content} in "
 			    "each, as in '<|user|>\\n{content}<|end|>\\n'");
+
 	return rc;
 }
 
@@ -232,16 +267,20 @@ static int uses(const struct zr_chat_template *t, const char *what)
 {
 	const char *const forms[] = { t->begin,   t->system,    t->user, t->first,
 				      t->between, t->assistant, t->end };
+
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
 		if (forms[i] && strstr(forms[i], what))
 			return 1;
+
 	return 0;
 }
 
 static int choose_token(struct setup *u, const char *key, const char *given, const char **to)
 {
 	static const char *const usual[] = { "<|endoftext|>", "</s>" };
-	const char *found = given ? given : token_of(u, key);
+	const char *found = given;
+	if (!given)
+		found = token_of(u, key);
 	const char *what = *key == 'b' ? "{bos}" : "{eos}";
 	int end = *key == 'e';
 	if (found)
@@ -259,6 +298,7 @@ static int choose_token(struct setup *u, const char *key, const char *given, con
 	if (**to && zr_tokenizer_added(u->t, *to) < 0)
 		note(u, "%s is no added token of %s: it is written as several tokens", *to,
 		     u->o->tokenizer);
+
 	return 0;
 }
 
@@ -268,11 +308,13 @@ static void check_markers(const struct setup *u)
 	const struct zr_chat_template *t = &u->s->template;
 	const char *const forms[] = { t->user, t->assistant };
 	char token[64];
+
 	for (size_t i = 0; i < 2; i++) {
 		for (const char *p = forms[i]; p && (p = strchr(p, '<')); p++) {
 			size_t n = strcspn(p, "> \n");
 			if (p[n] != '>' || n + 2 > sizeof token)
 				continue;
+
 			snprintf(token, sizeof token, "%.*s", (int)n + 1, p);
 			if (zr_tokenizer_added(u->t, token) < 0) {
 				note(u,
@@ -292,6 +334,7 @@ static int choice(const char *text, const char *const *names, int *to)
 			return 0;
 	if (!text)
 		*to = 0;
+
 	return text ? -1 : 0;
 }
 
@@ -302,6 +345,7 @@ static int choose_rest(struct setup *u)
 	static const char *const on_bad[] = { "stop", "skip", NULL };
 	static const char *const on_long[] = { "shorten", "drop", NULL };
 	const struct zr_chat_options *o = u->o;
+
 	if (choice(o->train_on, train_on, &u->s->train_on))
 		return zr_err(u->err, ZR_EINVAL,
 			      "train-on %s: expected assistant, completion, all or last",
@@ -326,16 +370,21 @@ static int choose_rest(struct setup *u)
 		     "template %s writes a system message before a last user message only, as "
 		     "the models' own: where an answer is last, it is left out",
 		     u->s->template.name);
-	return o->fields ? zr_chat_fields_set(&u->s->fields, o->fields, u->err) : 0;
+	if (o->fields)
+		return zr_chat_fields_set(&u->s->fields, o->fields, u->err);
+
+	return 0;
 }
 
 static int copy_token(struct setup *u, int i, const char **token)
 {
 	if (!*token)
 		return 0;
+
 	*token = u->s->owned[i] = strdup(*token);
 	if (*token)
 		return 0;
+
 	return zr_err(u->err, ZR_ENOMEM, "out of memory");
 }
 

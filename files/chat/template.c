@@ -334,5 +334,6 @@ const struct zr_chat_template *zr_chat_recognize(const char *jinja, size_t n, ui
 	for (size_t i = 0; known[i].name; i++)
 		if (known[i].hash == *hash)
 			return zr_chat_template_find(known[i].name);
+
 	return NULL;
 }

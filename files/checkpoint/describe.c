@@ -27,6 +27,7 @@ static int is_free(const char *section, const char *key)
 				  "train.micro_batch_size train.gradient_accumulation_steps "
 				  "train.reduction train.communication_data_type precision.master ";
 	char name[300];
+
 	snprintf(name, sizeof name, " %s.%s ", section, key);
 	return strstr(all, name) != NULL;
 }
@@ -35,6 +36,7 @@ static void add_settings(json_t **to, const struct zr_section *s)
 {
 	const struct zr_opt *o;
 	char text[640];
+
 	if (s->plugin)
 		set(to, s->name, "plugin", s->plugin->desc->id);
 	if (s->match)
@@ -42,6 +44,7 @@ static void add_settings(json_t **to, const struct zr_section *s)
 	for (uint32_t i = 0; (o = zr_table_next(&s->table, ZR_O_NUMERIC, &i));) {
 		if (is_free(s->name, o->name))
 			continue;
+
 		zr_value_format(o, s->opts, text, sizeof text);
 		set(to, s->name, o->name, text);
 	}
@@ -53,15 +56,18 @@ static int matters(const struct zr_section *s)
 {
 	static const char *const roles[] = { "boot",    "comm",       "device",  "zero",
 					     "offload", "activation", "monitor", NULL };
+
 	for (int i = 0; s->role && roles[i]; i++)
 		if (!strcmp(s->role, roles[i]))
 			return 0;
+
 	return strncmp(s->name, "eval.", 5) != 0;
 }
 
 void zr_describe_model(const struct zr_setup *p, json_t **meta)
 {
 	const struct zr_model_json *from = zr_config_model_json(p->cfg);
+
 	for (const char *const *k = p->decl.meta; k && k[0] && k[1]; k += 2)
 		zr_json_put(meta, k[0], zr_json_string(k[1], "(not UTF-8)"));
 	const struct zr_pretrained_v1 *v;
@@ -72,7 +78,9 @@ void zr_describe_model(const struct zr_setup *p, json_t **meta)
 	char *text = zr_json_dump(from->root, JSON_COMPACT),
 	     *dir = realpath(p->model.section->path, NULL);
 	/* one that is not UTF-8 has no JSON */
-	json_t *path = dir ? zr_json_string(dir, NULL) : NULL;
+	json_t *path = NULL;
+	if (dir)
+		path = zr_json_string(dir, NULL);
 	zr_json_put(meta, ZR_META_CONFIG, json_string(text));
 	zr_json_put(meta, ZR_META_PREFIX, json_string(v->prefix));
 	zr_json_put(meta, ZR_META_IGNORED, json_string(v->ignored));
@@ -89,6 +97,7 @@ static void describe_sums(const struct zr_setup *p, json_t **to)
 	const struct zr_device_info *d = &p->device_info;
 	char text[320];
 	int n = snprintf(text, sizeof text, "%s (%s)", d->name, d->variant);
+
 	if (p->host_device.inst &&
 	    !((const struct zr_device_v1 *)p->host_device.vtbl)->info(p->host_device.inst, &host) &&
 	    (strcmp(host.name, d->name) || strcmp(host.variant, d->variant)))
@@ -105,13 +114,17 @@ static void describe_sums(const struct zr_setup *p, json_t **to)
 static void describe_config(const struct zr_setup *p, struct zr_manifest *m)
 {
 	char text[160];
+
 	for (int i = 0; i < zr_config_count(p->cfg); i++) {
 		const struct zr_section *s = zr_config_at(p->cfg, i);
-		const struct zr_desc *d = s->plugin ? s->plugin->desc : NULL;
+		const struct zr_desc *d = NULL;
+		if (s->plugin)
+			d = s->plugin->desc;
 		if (d) {
 			snprintf(text, sizeof text, "%s %s", d->id, d->version);
 			zr_json_put(&m->plugins, s->name, zr_json_string(text, "(not UTF-8)"));
 		}
+
 		if (matters(s))
 			add_settings(&m->settings, s);
 	}
@@ -128,6 +141,7 @@ static int describe_data(struct zr_instance *data, json_t **to, struct zr_error 
 	const struct zr_data_v1 *v = data->vtbl;
 	struct zr_data_file f = { .size = sizeof f };
 	char key[32], hex[17], hash[80], text[1024];
+
 	for (uint32_t i = 0; ZR_HAS(v, struct zr_data_v1, file) && v->file; i++, f.name = NULL) {
 		int rc = zr_instance_failed(data, v->file(data->inst, i, &f), "file", err);
 		if (rc || !f.name)
@@ -139,6 +153,7 @@ static int describe_data(struct zr_instance *data, json_t **to, struct zr_error 
 		snprintf(text, sizeof text, "%s in %s", hash, f.name);
 		zr_json_put(to, key, zr_json_string(text, hash));
 	}
+
 	return 0;
 }
 
@@ -148,9 +163,11 @@ static char *config_text(const struct zr_config *cfg)
 	size_t n;
 	FILE *f = open_memstream(&text, &n);
 	int bad = !f || zr_config_write_ini(cfg, f, 0);
+
 	bad |= f && fclose(f);
 	if (bad)
 		free(text);
+
 	return bad ? NULL : text;
 }
 
@@ -158,6 +175,7 @@ static int describe_optimizer(const struct zr_optimizer *o, struct zr_ckpt_optim
 			      struct zr_error *err)
 {
 	const struct zr_optimizer_v1 *v = o->it.vtbl;
+
 	out->id = o->it.section->plugin->desc->id;
 	out->converts = ZR_HAS(v, struct zr_optimizer_v1, upgrade) && v->upgrade;
 	out->state_version = v->state_version;
@@ -174,6 +192,7 @@ static int describe_optimizer(const struct zr_optimizer *o, struct zr_ckpt_optim
 						.dtype = st->bytes_per_block ? ZR_U8 : st->dtype,
 						.block_bytes = st->bytes_per_block };
 	}
+
 	return 0;
 }
 
@@ -181,6 +200,7 @@ static int describe_optimizers(const struct zr_setup *p, struct zr_manifest *m,
 			       struct zr_error *err)
 {
 	int rc = 0;
+
 	m->optimizer = calloc((size_t)p->n_optimizers + 1, sizeof *m->optimizer);
 	m->optimizer_of = calloc((size_t)p->layout.n_tensors + 1, sizeof *m->optimizer_of);
 	m->frozen = calloc((size_t)p->layout.n_tensors + 1, sizeof *m->frozen);
@@ -194,11 +214,20 @@ static int describe_optimizers(const struct zr_setup *p, struct zr_manifest *m,
 	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
 		m->optimizer_of[i] = zr_optimizer_of(p, i);
 		int32_t ranks = p->mesh.group[p->groups[p->layout.tensor[i].unit].state].n;
-		m->ranks[i] = ranks > 1 && ranks < m->world ? ranks : 0;
+		if (ranks > 1 && ranks < m->world)
+			m->ranks[i] = ranks;
+		else
+			m->ranks[i] = 0;
 		/* in [model] path */
 		const int kept = m->source && !(p->layout.tensor[i].flags & ZR_TENSOR_ADDED);
-		m->frozen[i] = !p->frozen[i] ? 0 : kept ? ZR_FROZEN_LEFT_OUT : ZR_FROZEN_SAVED;
+		if (!p->frozen[i])
+			m->frozen[i] = 0;
+		else if (kept)
+			m->frozen[i] = ZR_FROZEN_LEFT_OUT;
+		else
+			m->frozen[i] = ZR_FROZEN_SAVED;
 	}
+
 	return rc;
 }
 
@@ -231,6 +260,7 @@ int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, str
 		.config = config_text(p->cfg),
 	};
 	int rc = describe_optimizers(p, &m, err);
+
 	if (!rc)
 		rc = describe_data(&s->setup->source->it, &m.settings, err);
 	if (!rc)
@@ -241,5 +271,6 @@ int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, str
 		zr_manifest_free(&m);
 	else
 		*out = m;
+
 	return rc;
 }

@@ -33,6 +33,7 @@ int zr_ckpt_path(const char *dir, int64_t step, int tmp, char path[PATH_MAX], st
 	step_name(step, tmp, name);
 	if (snprintf(path, PATH_MAX, "%s/%s", dir, name) < PATH_MAX - ZR_CKPT_NAME)
 		return 0;
+
 	return zr_err(err, ZR_EINVAL, "%s: a path too long", dir);
 }
 
@@ -43,6 +44,7 @@ static int64_t step_of(const char *name, int tmp)
 	int64_t step;
 	if (sscanf(name, "step-%" SCNd64, &step) != 1 || step < 0)
 		return -1;
+
 	step_name(step, tmp, again);
 	return strcmp(again, name) ? -1 : step;
 }
@@ -58,7 +60,10 @@ int64_t *zr_ckpt_steps(const char *dir, int unfinished, int64_t *n)
 	int64_t *steps = NULL, room = 0;
 	struct dirent *e;
 	DIR *d = opendir(dir);
-	int no = d || errno == ENOENT || errno == ENOTDIR ? 0 : errno;
+	int no = 0;
+
+	if (!d && errno != ENOENT && errno != ENOTDIR)
+		no = errno;
 	*n = 0;
 	while (d && !no && (errno = 0, e = readdir(d))) {
 		int64_t step = step_of(e->d_name, unfinished);
@@ -66,7 +71,8 @@ int64_t *zr_ckpt_steps(const char *dir, int unfinished, int64_t *n)
 			room = room * 2 + 16;
 			int64_t *more = realloc(steps, (size_t)room * sizeof *steps);
 			no = more ? 0 : ENOMEM;
-			steps = more ? more : steps;
+			if (more)
+				steps = more;
 		}
 
 		if (step >= 0 && !no)
@@ -92,14 +98,26 @@ int64_t zr_ckpt_named(const char *dir, const char *name)
 	int at = zr_dir_open(AT_FDCWD, dir, 1);
 	char *text = NULL;
 	size_t n;
-	int no = at < 0 ? errno : zr_file_text(at, name, 0, ZR_CKPT_NAME, &text, &n);
+	int no;
+
+	if (at < 0)
+		no = errno;
+	else
+		no = zr_file_text(at, name, 0, ZR_CKPT_NAME, &text, &n);
 	zr_ckpt_close(at);
 	if (!no)
 		text[strcspn(text, "\n")] = 0;
-	int64_t step = no ? -1 : step_of(text, 0);
+	int64_t step = -1;
+	if (!no)
+		step = step_of(text, 0);
 	free(text);
 	errno = no;
-	return no == ENOENT ? ZR_LATEST_NONE : step < 0 ? ZR_LATEST_DAMAGED : step;
+	if (no == ENOENT)
+		return ZR_LATEST_NONE;
+	if (step < 0)
+		return ZR_LATEST_DAMAGED;
+
+	return step;
 }
 
 /* ---- removal ---- */
@@ -109,6 +127,7 @@ void zr_ckpt_abandon(const char *dir, int64_t step)
 {
 	char name[ZR_CKPT_NAME];
 	int at = zr_dir_open(AT_FDCWD, dir, 1);
+
 	step_name(step, 1, name);
 	if (at >= 0)
 		zr_remove(at, name);
@@ -120,6 +139,7 @@ int zr_ckpt_remove(const char *dir, int64_t step, struct zr_error *err)
 {
 	char from[ZR_CKPT_NAME], to[ZR_CKPT_NAME];
 	int at = zr_dir_open(AT_FDCWD, dir, 1), no = at < 0 ? errno : 0;
+
 	step_name(step, 0, from);
 	step_name(step, 1, to);
 	if (!no)
@@ -127,7 +147,10 @@ int zr_ckpt_remove(const char *dir, int64_t step, struct zr_error *err)
 	if (!no)
 		no = zr_remove(at, to);
 	zr_ckpt_close(at);
-	return no ? zr_err(err, ZR_EIO, "%s/%s: cannot remove: %s", dir, from, strerror(no)) : 0;
+	if (no)
+		return zr_err(err, ZR_EIO, "%s/%s: cannot remove: %s", dir, from, strerror(no));
+
+	return 0;
 }
 
 int zr_ckpt_prune(const char *dir, int64_t step, int64_t keep, int64_t *removed,
@@ -135,18 +158,21 @@ int zr_ckpt_prune(const char *dir, int64_t step, int64_t keep, int64_t *removed,
 {
 	int64_t n, whole = 0, *steps = zr_ckpt_steps(dir, 0, &n), best = zr_ckpt_named(dir, "best");
 	char path[PATH_MAX];
-	int rc = n < 0 ? zr_err(err, ZR_EIO, "%s: cannot read the directory: %s", dir,
-				strerror((int)-n)) :
-			 0;
+	int rc = 0;
+	if (n < 0)
+		rc = zr_err(err, ZR_EIO, "%s: cannot read the directory: %s", dir,
+			    strerror((int)-n));
 	for (int64_t i = n - 1; !rc && keep > 0 && i >= 0; i--) {
 		struct zr_error why = { 0 };
 		if (steps[i] > step || zr_ckpt_path(dir, steps[i], 0, path, NULL))
 			continue;
+
 		int bad = zr_ckpt_check(path, 0, NULL, NULL, NULL, &why);
 		if (bad && bad != ZR_EINVAL) /* it may be whole */
 			rc = zr_err(err, bad, "%s", why.text);
 		if (bad || ++whole <= keep || steps[i] == best)
 			continue;
+
 		rc = zr_ckpt_remove(dir, steps[i], err);
 		if (!rc && removed)
 			++*removed;
@@ -161,6 +187,7 @@ int64_t zr_ckpt_clear(const char *dir)
 	int64_t n, removed = 0, *steps = zr_ckpt_steps(dir, 1, &n);
 	int at = zr_dir_open(AT_FDCWD, dir, 1);
 	char name[ZR_CKPT_NAME];
+
 	for (int64_t i = 0; at >= 0 && i < n; i++) {
 		step_name(steps[i], 1, name);
 		int fd = zr_dir_open(at, name, 0),
@@ -187,6 +214,7 @@ static int make_dir(const char *dir)
 	for (char *p = path + 1; *p; p++) {
 		if (*p != '/')
 			continue;
+
 		*p = 0;
 		if (mkdir(path, 0777) && errno != EEXIST)
 			return errno;
@@ -201,6 +229,7 @@ static int make_dir(const char *dir)
 	/* as far up as this user may */
 	for (char *p; !no && (p = strrchr(path, '/')) && p > path; zr_sync_parent(path))
 		*p = 0;
+
 	return no;
 }
 
@@ -217,8 +246,10 @@ int zr_ckpt_begin(const char *dir, int64_t step, int *lock, struct zr_error *err
 
 	zr_ckpt_clear(dir);
 	int at = zr_dir_open(AT_FDCWD, dir, 1);
-	no = at < 0 || mkdirat(at, name, 0777) || (*lock = zr_dir_open(at, name, 0)) < 0 ? errno :
-											   0;
+	if (at < 0 || mkdirat(at, name, 0777) || (*lock = zr_dir_open(at, name, 0)) < 0)
+		no = errno;
+	else
+		no = 0;
 	zr_ckpt_close(at);
 	if (no)
 		return zr_err(err, ZR_EIO, "%s: cannot make the directory: %s%s", path,
@@ -235,15 +266,22 @@ static int write_manifest(int at, const char *tmp, const struct zr_manifest *m,
 {
 	struct zr_manifest back;
 	char *text = zr_manifest_text(m);
-	int no = text ? zr_file_put(at, "manifest.json", text, strlen(text)) : ENOMEM;
+	int no = ENOMEM;
+
+	if (text)
+		no = zr_file_put(at, "manifest.json", text, strlen(text));
 	if (!no)
 		no = zr_sync_dir(at);
-	int rc = no ? zr_err(err, ZR_EIO, "%s/manifest.json: cannot write: %s", tmp, strerror(no)) :
-		      zr_ckpt_check(tmp, 0, NULL, NULL, &back, err);
+	int rc;
+	if (no)
+		rc = zr_err(err, ZR_EIO, "%s/manifest.json: cannot write: %s", tmp, strerror(no));
+	else
+		rc = zr_ckpt_check(tmp, 0, NULL, NULL, &back, err);
 	if (!rc) {
 		rc = zr_manifest_same(m, text, &back, err);
 		zr_manifest_free(&back);
 	}
+
 	free(text);
 	return rc;
 }
@@ -252,12 +290,14 @@ static int set_name(int at, const char *name, int64_t step)
 {
 	char text[ZR_CKPT_NAME], tmp[ZR_CKPT_NAME];
 	int n = snprintf(text, sizeof text, STEP_DIR "\n", step, "");
+
 	snprintf(tmp, sizeof tmp, "%s.tmp", name);
 	int no = zr_file_put(at, tmp, text, (size_t)n);
 	if (!no && renameat(at, tmp, at, name))
 		no = errno;
 	if (no)
 		return no;
+
 	return zr_sync_dir(at);
 }
 
@@ -274,13 +314,21 @@ int zr_ckpt_commit(const char *dir, const struct zr_manifest *m, int keep_best,
 	step_name(m->step, 1, tmp);
 	step_name(m->step, 0, name);
 	int top = zr_dir_open(AT_FDCWD, dir, 1), at = top < 0 ? -1 : zr_dir_open(top, tmp, 0);
-	rc = at < 0 ? zr_file_failed(err, path, "", errno) : write_manifest(at, path, m, err);
-	int no = rc ? 0 : zr_take_name(top, tmp, name);
+	if (at < 0)
+		rc = zr_file_failed(err, path, "", errno);
+	else
+		rc = write_manifest(at, path, m, err);
+	int no = 0;
+	if (!rc)
+		no = zr_take_name(top, tmp, name);
 	if (no)
 		rc = zr_err(err, ZR_EIO, "%s/%s: cannot give it its name: %s", dir, name,
 			    strerror(no));
 	step_name(m->best.step, 0, best);
-	no = rc ? 0 : set_name(top, "latest", m->step);
+	if (rc)
+		no = 0;
+	else
+		no = set_name(top, "latest", m->step);
 	if (!rc && !no && keep_best && !faccessat(top, best, F_OK, 0))
 		no = set_name(top, "best", m->best.step);
 	if (no)
@@ -312,10 +360,12 @@ struct check {
 static int count_entry(void *arg, const struct zr_ckpt_entry *e, void *data, struct zr_error *err)
 {
 	struct check *c = arg;
+
 	(void)data, (void)err;
 	c->done += e->bytes;
 	if (c->progress)
 		c->progress(c->arg, c->done, c->all);
+
 	return 0;
 }
 
@@ -324,7 +374,10 @@ static int check_entries(struct check *c, const struct zr_st *file, int32_t rank
 {
 	int64_t n;
 	struct zr_ckpt_entry *e = zr_entries(c->m, rank, &n);
-	int rc = e ? 0 : zr_err(err, ZR_ENOMEM, "%s: out of memory", c->path);
+	int rc = 0;
+
+	if (!e)
+		rc = zr_err(err, ZR_ENOMEM, "%s: out of memory", c->path);
 	if (!rc && file->n != n)
 		rc = zr_err(err, ZR_EINVAL, "%s: %lld tensors, but the manifest declares %lld",
 			    file->path, (long long)file->n, (long long)n);
@@ -340,11 +393,13 @@ static int check_size(const struct check *c, int32_t rank, struct zr_error *err)
 	struct stat st;
 	int fd = zr_ckpt_file_path(c->m, c->path, rank, path),
 	    no = fd < 0 || fstat(fd, &st) ? errno : 0;
+
 	zr_ckpt_close(fd);
 	if (no)
 		return zr_file_failed(err, path, "", no);
 	if ((uint64_t)st.st_size == c->m->file[rank].bytes)
 		return 0;
+
 	return zr_err(err, ZR_EINVAL, "%s: %lld bytes, but the manifest says %llu", path,
 		      (long long)st.st_size, (unsigned long long)c->m->file[rank].bytes);
 }
@@ -366,9 +421,13 @@ int zr_ckpt_check(const char *path, int every_byte, zr_ckpt_progress *progress, 
 	if (every_byte && !(c.reader = zr_reader_new(0)))
 		rc = zr_err(err, ZR_ENOMEM, "%s: out of memory", path);
 	for (int32_t r = 0; !rc && r < mine.world; r++) {
-		rc = every_byte ? zr_ckpt_open(&mine, path, r, &file, err) : check_size(&c, r, err);
+		if (every_byte)
+			rc = zr_ckpt_open(&mine, path, r, &file, err);
+		else
+			rc = check_size(&c, r, err);
 		if (rc || !every_byte)
 			continue;
+
 		rc = check_entries(&c, &file, r, err);
 		zr_st_close(&file);
 	}
@@ -378,5 +437,6 @@ int zr_ckpt_check(const char *path, int every_byte, zr_ckpt_progress *progress, 
 		zr_manifest_free(&mine);
 	else
 		*m = mine;
+
 	return rc;
 }

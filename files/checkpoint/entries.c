@@ -29,13 +29,18 @@ const char *zr_ckpt_file_name(int32_t rank, int32_t world, char name[ZR_CKPT_NAM
 
 int zr_manifest_frozen(const struct zr_manifest *m, int32_t tensor)
 {
-	return m->frozen ? m->frozen[tensor] : 0;
+	if (m->frozen)
+		return m->frozen[tensor];
+
+	return 0;
 }
 
 uint64_t zr_ckpt_state_bytes(const struct zr_ckpt_state *st, int64_t blocks, int64_t elements)
 {
-	return st->dtype == ZR_U8 ? (uint64_t)blocks * st->block_bytes :
-				    (uint64_t)(elements * zr_dtype_bytes(st->dtype));
+	if (st->dtype == ZR_U8)
+		return (uint64_t)blocks * st->block_bytes;
+
+	return (uint64_t)(elements * zr_dtype_bytes(st->dtype));
 }
 
 static const struct zr_ckpt_state *state_of(const struct zr_manifest *m,
@@ -72,11 +77,15 @@ static void add_tensor(const struct zr_manifest *m, struct list *l, int32_t tens
 {
 	const struct zr_place *t = &m->layout.tensor[tensor];
 	int frozen = zr_manifest_frozen(m, tensor);
-	int32_t states = frozen ? 0 : m->optimizer[m->optimizer_of[tensor]].n_states;
+	int32_t states = 0;
+
+	if (!frozen)
+		states = m->optimizer[m->optimizer_of[tensor]].n_states;
 	while (first < end && frozen != ZR_FROZEN_LEFT_OUT) {
 		int64_t next = (first / m->entry_blocks + 1) * m->entry_blocks;
 		struct zr_ckpt_entry e = { .tensor = tensor, .first = first };
-		next = next < end ? next : end;
+		if (next >= end)
+			next = end;
 		e.blocks = next - first;
 		e.elements = (next * ZR_BLOCK < t->elements ? next * ZR_BLOCK : t->elements) -
 			     first * ZR_BLOCK;
@@ -104,6 +113,7 @@ static void add_all(const struct zr_manifest *m, struct list *l, int32_t rank)
 struct zr_ckpt_entry *zr_entries(const struct zr_manifest *m, int32_t rank, int64_t *n)
 {
 	struct list l = { 0 };
+
 	add_all(m, &l, rank);
 	l.at = malloc(((size_t)l.n + 1) * sizeof *l.at);
 	l.n = 0;
@@ -118,13 +128,19 @@ struct zr_st_tensor zr_entry_tensor(const struct zr_manifest *m, const struct zr
 				    char name[ZR_ENTRY_NAME])
 {
 	int32_t dtype = e->tensor < 0 || e->state < 0 ? ZR_F32 : state_of(m, e)->dtype;
-	int64_t n = dtype == ZR_U8 ? (int64_t)e->bytes : e->elements;
+	int64_t n;
+
+	if (dtype == ZR_U8)
+		n = (int64_t)e->bytes;
+	else
+		n = e->elements;
 	if (e->tensor < 0)
 		snprintf(name, ZR_ENTRY_NAME, ZR_CKPT_LOSSES);
 	else
 		snprintf(name, ZR_ENTRY_NAME, "%s/%s@%lld", m->layout.tensor[e->tensor].decl->name,
 			 e->state < 0 ? "master" : state_of(m, e)->name,
 			 (long long)(e->first * ZR_BLOCK));
+
 	return zr_st_make(name, dtype, 1, &n, e->at);
 }
 
@@ -138,6 +154,7 @@ int zr_ckpt_file_path(const struct zr_manifest *m, const char *dir, int32_t rank
 		      char path[PATH_MAX])
 {
 	char name[ZR_CKPT_NAME];
+
 	snprintf(path, PATH_MAX, "%s/%s", dir, zr_ckpt_file_name(rank, m->world, name));
 	int at = zr_ckpt_dir(dir), fd = at < 0 ? -1 : zr_file_open(at, name, 0), no = errno;
 	zr_ckpt_close(at);
@@ -164,6 +181,7 @@ int zr_ckpt_open(const struct zr_manifest *m, const char *dir, int32_t rank, str
 		zr_st_close(&st);
 	else
 		*out = st;
+
 	return rc;
 }
 
@@ -173,6 +191,7 @@ int zr_ckpt_find(const struct zr_manifest *m, const struct zr_st *file,
 	struct zr_st_tensor want = zr_entry_tensor(m, e, out->name);
 	const struct zr_st_tensor *t = zr_st_find(file, out->name);
 	const char *hash = zr_st_meta(file, out->name);
+
 	if (!t || t->dtype != want.dtype || t->elements != want.elements || t->at != want.at ||
 	    !hash)
 		return zr_err(err, ZR_EINVAL, "%s: tensor %s: %s", file->path, out->name,
@@ -189,6 +208,7 @@ int zr_ckpt_same(const struct zr_st *file, const struct zr_ckpt_found *f, uint64
 	char hex[17];
 	if (!strcmp(zr_hex(hash, hex), f->hash))
 		return 0;
+
 	return zr_err(err, ZR_EINVAL,
 		      "%s: tensor %s is damaged: "
 		      "checksum %s, written as %s",

@@ -26,11 +26,13 @@ static struct zr_subgroup subgroup_of(const struct zr_session *s, const struct z
 	int64_t first = t->offset / ZR_BLOCK + e->first + from;
 	const struct zr_block_run *r = &plan->run[plan->first_run[t->unit]],
 				  none = { .unit = t->unit, .optimizer = ZR_ANY, .first = first };
+
 	if (s->setup->frozen[e->tensor])
 		return zr_subgroup_in(s->setup, &none, first, n);
 
 	while (first >= r->first + r->n)
 		r++;
+
 	return zr_subgroup_in(s->setup, r, first, n);
 }
 
@@ -46,6 +48,7 @@ int zr_entries_visible(const struct zr_session *s)
 {
 	const struct zr_setup *p = s->setup;
 	int all = p->n_states == 0 || visible(s, ZR_R_STATE);
+
 	for (int32_t u = 0; all && u < p->layout.n_units; u++) {
 		struct zr_subgroup subgroup = { .unit = u, .optimizer = ZR_ANY };
 		int32_t kept = zr_unit_master(p, u);
@@ -54,6 +57,7 @@ int zr_entries_visible(const struct zr_session *s)
 		      (kept == ZR_MASTER_FP32 ||
 		       visible(s, zr_datum_spot(p, &subgroup, ZR_D_LOWP).region));
 	}
+
 	return all;
 }
 
@@ -63,7 +67,11 @@ uint64_t zr_entry_offset(const struct zr_session *s, const struct zr_ckpt_entry 
 			 (e->state < 0 ?
 				  ZR_BLOCK * 4 :
 				  zr_block_bytes(s->setup, -1, datum_of(s, e))); /* of a state */
-	return bytes < e->bytes ? bytes : e->bytes;
+
+	if (bytes < e->bytes)
+		return bytes;
+
+	return e->bytes;
 }
 
 const void *zr_spot_get(struct zr_session *s, struct zr_spot spot, uint64_t bytes, void *buf,
@@ -71,7 +79,10 @@ const void *zr_spot_get(struct zr_session *s, struct zr_spot spot, uint64_t byte
 {
 	if (visible(s, spot.region))
 		return zr_at(s, spot);
-	return zr_pass(s, spot, buf, bytes, 0, err) ? NULL : buf;
+	if (zr_pass(s, spot, buf, bytes, 0, err))
+		return NULL;
+
+	return buf;
 }
 
 /* One kind of a sub-group's data. */
@@ -87,9 +98,13 @@ static const void *raw(struct zr_session *s, const struct zr_subgroup *p, int d,
 static void join(const uint16_t *lowp, const void *rem, int32_t bits, int64_t n, uint32_t *out)
 {
 	for (int64_t i = 0; i < n; i++) {
-		uint32_t low = bits == 8 ? (uint32_t)((const uint8_t *)rem)[i] << 8 :
-			       bits      ? ((const uint16_t *)rem)[i] :
-					   0;
+		uint32_t low;
+		if (bits == 8)
+			low = (uint32_t)((const uint8_t *)rem)[i] << 8;
+		else if (bits)
+			low = ((const uint16_t *)rem)[i];
+		else
+			low = 0;
 		out[i] = (lowp[i] - (low >> 15)) << 16 | low;
 	}
 }
@@ -106,15 +121,16 @@ const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, in
 
 	const uint16_t *lowp = raw(s, &p, ZR_D_LOWP, work, err);
 	const int whole = kept == ZR_MASTER_NONE;
-	const void *rem = !lowp || whole ?
-				  NULL :
-				  raw(s, &p, ZR_D_MASTER, (uint16_t *)work + n * ZR_BLOCK, err);
+	const void *rem = NULL;
+	if (lowp && !whole)
+		rem = raw(s, &p, ZR_D_MASTER, (uint16_t *)work + n * ZR_BLOCK, err);
 	if (!lowp || (!rem && !whole))
 		return NULL;
 	if (type == ZR_F16)
 		zr_widen_f16(lowp, n * ZR_BLOCK, out);
 	else
 		join(lowp, rem, zr_unit_rem_bits(s->setup, p.unit), n * ZR_BLOCK, out);
+
 	return out;
 }
 
@@ -123,13 +139,19 @@ static int put_masters(struct zr_session *s, const struct zr_ckpt_entry *e, int6
 		       float *x, struct zr_error *err)
 {
 	int32_t unit = s->setup->layout.tensor[e->tensor].unit;
-	int64_t step = zr_unit_dtype(s->setup, unit) == ZR_F32 ? n : ZR_CHUNK;
+	int64_t step = ZR_CHUNK;
+
+	if (zr_unit_dtype(s->setup, unit) == ZR_F32)
+		step = n;
 	uint16_t *work = malloc(ZR_CHUNK * ZR_BLOCK * sizeof *x);
-	int rc = work ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for a chunk of weights");
+	int rc = 0;
+	if (!work)
+		rc = zr_err(err, ZR_ENOMEM, "out of memory for a chunk of weights");
 	for (int64_t at = 0; !rc && at < n; at += step) {
 		struct zr_subgroup p = subgroup_of(s, e, from + at, n - at < step ? n - at : step);
 		rc = zr_master_in(s, &p, x + at * ZR_BLOCK, work, err);
 	}
+
 	free(work);
 	return rc;
 }
@@ -138,6 +160,8 @@ int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t fr
 		 void *data, struct zr_error *err)
 {
 	struct zr_subgroup p = subgroup_of(s, e, from, n);
-	return e->state < 0 ? put_masters(s, e, from, n, data, err) :
-			      zr_datum_pass(s, &p, datum_of(s, e), data, 1, err);
+	if (e->state < 0)
+		return put_masters(s, e, from, n, data, err);
+
+	return zr_datum_pass(s, &p, datum_of(s, e), data, 1, err);
 }

@@ -38,12 +38,16 @@ int zr_ckpt_share(struct zr_session *s, const struct zr_ckpt_word *mine, struct 
 				.n_seg = 1,
 				.seg = &seg,
 				.tag = { .step = s->step + 1, .op = -1, .unit = -1 } };
+
 	*words = *mine;
-	int rc = s->setup->process.world == 1 ? 0 : zr_comm_run(s, &o, err);
+	int rc = 0;
+	if (s->setup->process.world != 1)
+		rc = zr_comm_run(s, &o, err);
 	*bad = NULL;
 	for (int32_t r = s->setup->process.world - 1; !rc && r >= 0; r--)
 		if (words[r].code)
 			*bad = &words[r];
+
 	return rc;
 }
 
@@ -90,7 +94,10 @@ static int convert_entry(struct load *l, const struct zr_ckpt_entry *e, int64_t 
 	struct zr_buf old[ZR_STATES_MAX] = { 0 }, now[ZR_STATES_MAX] = { 0 };
 	uint32_t bit = 1u << (o->first_state + (uint32_t)e->state);
 	char *to = malloc(ZR_CHUNK * (size_t)zr_state_bytes(is));
-	int rc = to ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for states of another type");
+	int rc = 0;
+
+	if (!to)
+		rc = zr_err(err, ZR_ENOMEM, "out of memory for states of another type");
 	if (!(l->told & bit) && l->s->setup->process.rank == 0)
 		zr_logf(ZR_LOG_WARN, "resume",
 			"state %s of optimizer %s was kept in %s and is converted to %s", is->name,
@@ -119,15 +126,18 @@ static int place_entry(void *arg, const struct zr_ckpt_entry *e, void *data, str
 {
 	struct load *l = arg;
 	int64_t lo, hi;
+
 	if (e->tensor < 0) {
 		memcpy(l->losses, data, e->bytes);
 		return 0;
 	}
+
 	held_of(l, e, &lo, &hi);
 	if (e->state >= 0 &&
 	    is_other(&l->here.optimizer[l->here.optimizer_of[e->tensor]],
 		     &l->saved.optimizer[l->saved.optimizer_of[e->tensor]], e->state))
 		return convert_entry(l, e, lo, hi, data, err);
+
 	return zr_entry_put(l->s, e, lo, hi - lo, (char *)data + zr_entry_offset(l->s, e, lo), err);
 }
 
@@ -136,12 +146,14 @@ static int place_entry(void *arg, const struct zr_ckpt_entry *e, void *data, str
 static int64_t keep_needed(const struct load *l, struct zr_ckpt_entry *e, int64_t n)
 {
 	int64_t lo = 0, hi = 1, kept = 0;
+
 	for (int64_t i = 0; i < n; i++) {
 		if (e[i].tensor >= 0)
 			held_of(l, &e[i], &lo, &hi);
 		if (e[i].tensor < 0 || lo < hi)
 			e[kept++] = e[i];
 	}
+
 	return kept;
 }
 
@@ -151,7 +163,10 @@ static int load_file(struct load *l, int32_t rank, struct zr_error *err)
 	struct zr_st file;
 	int64_t n;
 	struct zr_ckpt_entry *e = zr_entries(&l->saved, rank, &n);
-	int rc = e ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for the entries of a file");
+	int rc = 0;
+
+	if (!e)
+		rc = zr_err(err, ZR_ENOMEM, "out of memory for the entries of a file");
 	if (!rc && (n = keep_needed(l, e, n))) {
 		rc = zr_ckpt_open(&l->saved, l->path, rank, &file, err);
 		if (!rc) {
@@ -171,6 +186,7 @@ static int load_here(struct load *l, int *refused, struct zr_error *err)
 	const struct zr_train_opts *t = l->s->setup->train;
 	struct zr_error why = { 0 };
 	int rc = zr_manifest_read(l->path, &l->saved, err);
+
 	*refused = rc == ZR_ENOTSUP || rc == ZR_ENOMEM;
 	if (rc)
 		return rc;
@@ -184,6 +200,7 @@ static int load_here(struct load *l, int *refused, struct zr_error *err)
 		*refused = 1;
 		return zr_err(err, rc, "%s: cannot go on from here: %s", l->path, why.text);
 	}
+
 	for (int32_t r = 0; !rc && r < l->saved.world; r++)
 		rc = load_file(l, r, err);
 	*refused = rc == ZR_ENOMEM || rc == ZR_ENOTSUP; /* the checkpoint may be whole */
@@ -193,12 +210,14 @@ static int load_here(struct load *l, int *refused, struct zr_error *err)
 static int take_over(struct load *l, struct zr_error *err)
 {
 	struct zr_session *s = l->s;
+
 	s->step = l->saved.step;
 	s->applied = l->saved.applied;
 	s->scale = l->saved.scale;
 	*l->best = l->saved.best;
 	if (s->setup->process.rank == 0)
 		zr_manifest_accepts(&l->here, &l->saved, 1, NULL);
+
 	return zr_run_program(s, ZR_S_VALUES, err);
 }
 
@@ -208,6 +227,7 @@ static int load_one(struct load *l, int *refused, const struct zr_ckpt_word **ba
 {
 	struct zr_ckpt_word mine = { 0 };
 	struct zr_error why = { 0 };
+
 	*refused = 0;
 	if (load_here(l, refused, &why))
 		zr_ckpt_say(&mine, &why);
@@ -230,9 +250,15 @@ static int64_t candidate(const int64_t *steps, int64_t n, int64_t latest, int64_
 	int64_t before = 0;
 	if (n < 0)
 		return n - 1; /* -errno, and never -1 */
+
 	while (before < n && (latest < 0 || steps[before] <= latest))
 		before++;
-	return i < before ? steps[before - 1 - i] : i < n ? steps[n - 1 - (i - before)] : -1;
+	if (i < before)
+		return steps[before - 1 - i];
+	if (i < n)
+		return steps[n - 1 - (i - before)];
+
+	return -1;
 }
 
 static int agree(struct load *l, int64_t step, int64_t *agreed, struct zr_error *err)
@@ -240,9 +266,11 @@ static int agree(struct load *l, int64_t step, int64_t *agreed, struct zr_error 
 	struct zr_ckpt_word mine = { .done = step };
 	const struct zr_ckpt_word *bad;
 	int rc = zr_ckpt_share(l->s, &mine, l->words, &bad, err);
+
 	*agreed = l->words[0].done;
 	if (rc || *agreed >= -1)
 		return rc;
+
 	return zr_err(err, ZR_EIO, "%s: rank 0 cannot read the directory: %s", l->path,
 		      strerror((int)(-1 - *agreed)));
 }
@@ -253,6 +281,7 @@ static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr
 	int rc = 0, refused = 0;
 	const struct zr_ckpt_word *bad;
 	struct zr_ckpt_word last = { 0 };
+
 	snprintf(l->path, sizeof l->path, "%s", dir);
 	if (n > 0 && candidate(steps, n, latest, 0) != latest && l->s->setup->process.rank == 0)
 		zr_logf(ZR_LOG_WARN, "resume",
@@ -261,11 +290,13 @@ static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr
 		rc = agree(l, candidate(steps, n, latest, i), step, err);
 		if (rc || *step < 0)
 			break;
+
 		rc = zr_ckpt_path(dir, *step, 0, l->path, err);
 		if (!rc)
 			rc = load_one(l, &refused, &bad, err);
 		if (rc || !bad)
 			break;
+
 		last = *bad;
 		if (refused)
 			rc = zr_err(err, (int)last.code, "%s", last.text);
@@ -279,6 +310,7 @@ static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr
 		rc = zr_err(err, ZR_EINVAL,
 			    "%s: none of its checkpoints is whole; the last reason: %s", dir,
 			    last.text);
+
 	return rc;
 }
 
@@ -286,11 +318,13 @@ static int load_exactly(struct load *l, const char *path, int64_t *step, struct 
 {
 	const struct zr_ckpt_word *bad;
 	int refused;
+
 	snprintf(l->path, sizeof l->path, "%s", path);
 	int rc = load_one(l, &refused, &bad, err);
 	*step = l->s->step;
 	if (rc || !bad)
 		return rc;
+
 	return zr_err(err, (int)bad->code, "%s", bad->text);
 }
 
@@ -309,15 +343,20 @@ int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, st
 	struct load l = { .s = s, .losses = losses, .best = best };
 	char file[PATH_MAX + 16];
 	int rc = zr_describe_session(s, &l.here, err);
+
 	l.reader = zr_reader_new(held_by_all(s));
 	if (!rc &&
 	    (!l.reader || !(l.words = calloc((size_t)s->setup->process.world, sizeof *l.words))))
 		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	*step = -1;
 	snprintf(file, sizeof file, "%s/manifest.json", path);
-	if (!rc)
-		rc = access(file, F_OK) ? load_newest(&l, path, step, err) :
-					  load_exactly(&l, path, step, err);
+	if (!rc) {
+		if (access(file, F_OK))
+			rc = load_newest(&l, path, step, err);
+		else
+			rc = load_exactly(&l, path, step, err);
+	}
+
 	free(l.words);
 	zr_reader_free(l.reader);
 	zr_manifest_free(&l.here);

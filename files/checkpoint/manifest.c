@@ -17,6 +17,7 @@
 static json_t *states(const struct zr_ckpt_optimizer *o)
 {
 	json_t *list = json_array();
+
 	for (int32_t i = 0; i < o->n_states; i++) {
 		const struct zr_ckpt_state *st = &o->state[i];
 		const char *dtype = zr_dtype_find(st->dtype, NULL)->name;
@@ -25,17 +26,20 @@ static json_t *states(const struct zr_ckpt_optimizer *o)
 			zr_json_put(&j, "bytes_per_block", json_integer(st->block_bytes));
 		zr_json_add(&list, j);
 	}
+
 	return list;
 }
 
 static json_t *optimizers(const struct zr_manifest *m)
 {
 	json_t *list = json_array();
+
 	for (int32_t k = 0; k < m->n_optimizers; k++)
 		zr_json_add(&list,
 			    json_pack("{s:s, s:I, s:o}", "id", m->optimizer[k].id, "state_version",
 				      (json_int_t)m->optimizer[k].state_version, "states",
 				      states(&m->optimizer[k])));
+
 	return list;
 }
 
@@ -47,6 +51,7 @@ static json_t *tensors(const struct zr_manifest *m, const struct zr_unit_place *
 {
 	json_t *list = json_array();
 	char hex[17];
+
 	for (int32_t i = u->first; i < u->first + u->count; i++) {
 		const struct zr_tensor *t = m->layout.tensor[i].decl;
 		json_t *shape = json_array();
@@ -63,6 +68,7 @@ static json_t *tensors(const struct zr_manifest *m, const struct zr_unit_place *
 			zr_json_put(&j, "source_xxh3", json_string(zr_hex(m->source[i], hex)));
 		zr_json_add(&list, j);
 	}
+
 	return list;
 }
 
@@ -72,12 +78,14 @@ static json_t *units(const struct zr_manifest *m)
 	for (int32_t u = 0; u < m->layout.n_units; u++)
 		zr_json_add(&list, json_pack("{s:s, s:o}", "name", m->layout.unit[u].name,
 					     "tensors", tensors(m, &m->layout.unit[u])));
+
 	return list;
 }
 
 static json_t *files(const struct zr_manifest *m)
 {
 	json_t *list = json_array();
+
 	for (int32_t r = 0; r < m->world; r++) {
 		char name[ZR_CKPT_NAME], hex[17];
 		zr_json_add(&list, json_pack("{s:s, s:I, s:s}", "name",
@@ -85,6 +93,7 @@ static json_t *files(const struct zr_manifest *m)
 					     (json_int_t)m->file[r].bytes, "header_xxh3",
 					     zr_hex(m->file[r].header, hex)));
 	}
+
 	return list;
 }
 
@@ -106,8 +115,14 @@ static json_t *text_of(const char *text)
 char *zr_manifest_text(const struct zr_manifest *m)
 {
 	int version = 1;
-	for (int32_t i = 0; i < m->layout.n_tensors; i++)
-		version = m->ranks[i] ? 3 : zr_manifest_frozen(m, i) && version < 2 ? 2 : version;
+
+	for (int32_t i = 0; i < m->layout.n_tensors; i++) {
+		if (m->ranks[i])
+			version = 3;
+		else if (zr_manifest_frozen(m, i) && version < 2)
+			version = 2;
+	}
+
 	json_t *root = json_pack("{s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:I}", "format",
 				 "zeroth checkpoint", "version", version, "step",
 				 (json_int_t)m->step, "applied", (json_int_t)m->applied, "seed",
@@ -135,7 +150,9 @@ char *zr_manifest_text(const struct zr_manifest *m)
 	zr_json_put(&root, "config", text_of(m->config));
 	body = zr_json_dump(root, JSON_INDENT(1));
 	json_decref(root);
-	size_t size = body ? strlen(body) + 64 : 0;
+	size_t size = 0;
+	if (body)
+		size = strlen(body) + 64;
 	if (body && (out = malloc(size))) /* the body starts with "{\n" */
 		snprintf(out, size, "{\"xxh3\": \"%s\",\n%s\n", zr_hex(0, hex), body + 2);
 	free(body);
@@ -143,6 +160,7 @@ char *zr_manifest_text(const struct zr_manifest *m)
 		char *rest = strchr(out, '\n') + 1;
 		memcpy(out + 10, zr_hex(XXH3_64bits(rest, strlen(rest)), hex), 16);
 	}
+
 	return out;
 }
 
@@ -152,12 +170,18 @@ int zr_manifest_same(const struct zr_manifest *m, const char *text, const struct
 	char *again = zr_manifest_text(back);
 	int same = again && !strcmp(again, text) && json_equal(m->settings, back->settings) &&
 		   json_equal(m->plugins, back->plugins) && json_equal(m->meta, back->meta);
-	int rc = !again ? zr_err(err, ZR_ENOMEM, "out of memory for a manifest") :
-		 !same  ? zr_err(err, ZR_EIO, "the manifest does not read back as it was written") :
-			  0;
+	int rc;
+
+	if (!again)
+		rc = zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
+	else if (!same)
+		rc = zr_err(err, ZR_EIO, "the manifest does not read back as it was written");
+	else
+		rc = 0;
 	free(again);
 	if (rc)
 		return rc;
+
 	return zr_manifest_accepts(m, back, 0, err);
 }
 
@@ -188,6 +212,7 @@ static int same_tensor(const struct zr_place *here, const struct zr_place *saved
 {
 	const struct zr_tensor *a = here->decl, *b = saved->decl;
 	int same = a->ndim == b->ndim && (cut || here->unit == saved->unit);
+
 	if (strcmp(a->name, b->name))
 		return zr_err(
 			err, ZR_EINVAL,
@@ -198,6 +223,7 @@ static int same_tensor(const struct zr_place *here, const struct zr_place *saved
 		same = a->dims[d] == b->dims[d];
 	if (same)
 		return 0;
+
 	return zr_err(err, ZR_EINVAL,
 		      "the model is another one: tensor %s had another shape: %lld "
 		      "elements, now %lld" ANOTHER_MODEL,
@@ -236,6 +262,7 @@ static int same_optimizer(const struct zr_ckpt_optimizer *here,
 				      here->id, b->name, zr_dtype_find(b->dtype, NULL)->name,
 				      a->name, zr_dtype_find(a->dtype, NULL)->name);
 	}
+
 	return 0;
 }
 
@@ -268,18 +295,20 @@ static int same_frozen(const struct zr_manifest *here, const struct zr_manifest 
 			      cut ? ", or an older zeroth saved this, with 32 bits of it: begin "
 				    "with what `zeroth checkpoint export` makes" :
 				    "");
+
 	return 0;
 }
 
 static int same_layout(const struct zr_manifest *here, const struct zr_manifest *saved,
 		       struct zr_error *err)
 {
-	int rc = here->layout.n_tensors == saved->layout.n_tensors ?
-			 0 :
-			 zr_err(err, ZR_EINVAL,
-				"the model is another one, of %d tensors "
-				"where it had %d" ANOTHER_MODEL,
-				here->layout.n_tensors, saved->layout.n_tensors);
+	int rc = 0;
+
+	if (here->layout.n_tensors != saved->layout.n_tensors)
+		rc = zr_err(err, ZR_EINVAL,
+			    "the model is another one, of %d tensors "
+			    "where it had %d" ANOTHER_MODEL,
+			    here->layout.n_tensors, saved->layout.n_tensors);
 	int cut = here->layout.n_units != saved->layout.n_units;
 	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
 		rc = same_tensor(&here->layout.tensor[i], &saved->layout.tensor[i], cut, err);
@@ -289,6 +318,7 @@ static int same_layout(const struct zr_manifest *here, const struct zr_manifest 
 		rc = same_optimizer(&here->optimizer[here->optimizer_of[i]],
 				    &saved->optimizer[saved->optimizer_of[i]],
 				    here->layout.tensor[i].decl->name, err);
+
 	return rc;
 }
 
@@ -303,7 +333,9 @@ static const char *setting(const struct zr_manifest *m, const char *key)
 /* Of data, "BYTES, HASH in NAME", the name may be another. */
 static int same_setting(const char *here, const char *saved, int is_data)
 {
-	const char *name = is_data ? strstr(here, " in ") : NULL;
+	const char *name = NULL;
+	if (is_data)
+		name = strstr(here, " in ");
 	return !strncmp(here, saved, name ? (size_t)(name - here) : strlen(here) + 1);
 }
 
@@ -320,6 +352,7 @@ static int same_settings(const struct zr_manifest *here, const struct zr_manifes
 	const char *dot = strrchr(key, '.'), *is = setting(here, key), *was = setting(saved, key);
 	int is_data = !strncmp(key, ZR_DATA_FILE, strlen(ZR_DATA_FILE));
 	char plugin[300];
+
 	snprintf(plugin, sizeof plugin, "%.*s.plugin", dot ? (int)(dot - key) : 0, key);
 	if (same_setting(is, was, is_data) || (is_data && !(has_data(here) && has_data(saved))) ||
 	    (!strncmp(key, "device.", 7) && strcmp(key, "device.variant")) ||
@@ -335,6 +368,7 @@ static int same_settings(const struct zr_manifest *here, const struct zr_manifes
 			"%s was %s, is %s: from here on results are not "
 			"those of an uninterrupted run",
 			key, was, is);
+
 	return 0;
 }
 
@@ -344,6 +378,7 @@ static int all_settings(const struct zr_manifest *here, const struct zr_manifest
 	const char *key;
 	json_t *value;
 	int rc = 0;
+
 	if (log && has_data(here) && !has_data(saved))
 		zr_logf(ZR_LOG_INFO, "resume",
 			"the checkpoint has no hash of its data: not compared");
@@ -351,6 +386,7 @@ static int all_settings(const struct zr_manifest *here, const struct zr_manifest
 		json_object_foreach((k ? saved : here)->settings, key,
 				    value) if (!rc && (!k || !json_object_get(here->settings, key)))
 			rc = same_settings(here, saved, key, log, err);
+
 	return rc;
 }
 
@@ -383,5 +419,6 @@ int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest
 			saved->master_bits, here->master_bits);
 	if (rc)
 		return rc;
+
 	return all_settings(here, saved, log, err);
 }

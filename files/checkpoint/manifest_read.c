@@ -39,6 +39,7 @@ static int number(const struct reader *r, const json_t *from, const char *key, i
 	const json_t *j = json_object_get(from, key);
 	if (!json_is_integer(j) || json_integer_value(j) < 0 || json_integer_value(j) > most)
 		return bad(r, key);
+
 	*out = json_integer_value(j);
 	return 0;
 }
@@ -66,17 +67,22 @@ static int read_scale(const struct reader *r)
 	const char *exact;
 	char *end = NULL;
 	int rc = text(r, j, "scale", &exact);
+
 	if (!rc)
 		s->scale = strtod(exact, &end);
-	if (rc || *end || end == exact || !(s->scale > 0))
-		return rc ? rc : bad(r, "loss_scale");
+	if (rc)
+		return rc;
+	if (*end || end == exact || !(s->scale > 0))
+		return bad(r, "loss_scale");
 
 	rc = number(r, j, "step", INT64_MAX, &s->step);
 	if (!rc)
 		rc = number(r, j, "hysteresis", INT64_MAX, &s->hysteresis);
 	const json_t *last = json_object_get(j, "last_overflow");
-	if (rc || !json_is_integer(last)) /* -1: none */
-		return rc ? rc : bad(r, "last_overflow");
+	if (rc)
+		return rc;
+	if (!json_is_integer(last)) /* -1: none */
+		return bad(r, "last_overflow");
 
 	s->last_overflow = json_integer_value(last);
 	return 0;
@@ -88,17 +94,21 @@ static int read_best(const struct reader *r)
 	const json_t *j = json_object_get(r->m->root, "best");
 	struct zr_best *b = &r->m->best;
 	int end = 0;
+
 	*b = ZR_BEST_NONE;
 	if (!j)
 		return 0;
 
-	const char *s = json_is_string(j) ? json_string_value(j) : "";
+	const char *s = "";
+	if (json_is_string(j))
+		s = json_string_value(j);
 	int n = sscanf(s, "%la %" SCNd64 " %" SCNd64 "%n %la%n", &b->loss, &b->step, &b->since,
 		       &end, &b->lowest, &end);
 	if (n == 3)
 		b->lowest = b->loss;
 	if (n >= 3 && !s[end] && b->step >= -1 && b->since >= 0)
 		return 0;
+
 	return bad(r, "best");
 }
 
@@ -106,6 +116,7 @@ static int read_files(const struct reader *r)
 {
 	const json_t *list = json_object_get(r->m->root, "files");
 	char name[ZR_CKPT_NAME];
+
 	r->m->file = calloc((size_t)r->m->world, sizeof *r->m->file);
 	if (!r->m->file)
 		return zr_err(r->err, ZR_ENOMEM, "%s: out of memory", r->path);
@@ -113,10 +124,11 @@ static int read_files(const struct reader *r)
 		return bad(r, "files");
 
 	uint64_t sum = 0, parameters = 0;
-	for (int32_t i = 0; i < r->m->layout.n_tensors; i++)
-		parameters += r->m->frozen[i] == ZR_FROZEN_LEFT_OUT ?
-				      0 :
-				      (uint64_t)r->m->layout.tensor[i].elements;
+	for (int32_t i = 0; i < r->m->layout.n_tensors; i++) {
+		if (r->m->frozen[i] != ZR_FROZEN_LEFT_OUT)
+			parameters += (uint64_t)r->m->layout.tensor[i].elements;
+	}
+
 	for (int32_t i = 0; i < r->m->world; i++) {
 		const json_t *j = json_array_get(list, (size_t)i);
 		const char *is, *header;
@@ -126,9 +138,11 @@ static int read_files(const struct reader *r)
 			rc = number(r, j, "bytes", INT64_MAX / MOST_RANKS, &bytes);
 		if (!rc)
 			rc = text(r, j, "header_xxh3", &header);
-		if (rc || strcmp(is, zr_ckpt_file_name(i, r->m->world, name)) ||
+		if (rc)
+			return rc;
+		if (strcmp(is, zr_ckpt_file_name(i, r->m->world, name)) ||
 		    hash_of(header, &r->m->file[i].header))
-			return rc ? rc : bad(r, "files");
+			return bad(r, "files");
 
 		r->m->file[i].bytes = (uint64_t)bytes;
 		sum += (uint64_t)bytes;
@@ -136,6 +150,7 @@ static int read_files(const struct reader *r)
 
 	if (sum / 4 >= parameters)
 		return 0;
+
 	return bad(r, "files: they are too small for the units");
 }
 
@@ -144,7 +159,10 @@ static int read_files(const struct reader *r)
 static int32_t type_of(const char *name)
 {
 	const struct zr_dtype *t = zr_dtype_find(0, name);
-	return t->trains || t->id == ZR_U8 ? t->id : 0;
+	if (t->trains || t->id == ZR_U8)
+		return t->id;
+
+	return 0;
 }
 
 static int read_state(const struct reader *r, const json_t *j, struct zr_ckpt_state *st)
@@ -171,8 +189,10 @@ static int read_optimizer(const struct reader *r, const json_t *j, struct zr_ckp
 	int rc = text(r, j, "id", &o->id);
 	if (!rc)
 		rc = number(r, j, "state_version", UINT32_MAX, &version);
-	if (rc || !json_is_array(list) || json_array_size(list) > 64)
-		return rc ? rc : bad(r, "states");
+	if (rc)
+		return rc;
+	if (!json_is_array(list) || json_array_size(list) > 64)
+		return bad(r, "states");
 
 	o->state_version = (uint32_t)version;
 	o->n_states = (int32_t)json_array_size(list);
@@ -182,6 +202,7 @@ static int read_optimizer(const struct reader *r, const json_t *j, struct zr_ckp
 
 	for (int32_t i = 0; !rc && i < o->n_states; i++)
 		rc = read_state(r, json_array_get(list, (size_t)i), &o->state[i]);
+
 	return rc;
 }
 
@@ -189,6 +210,7 @@ static int read_optimizers(const struct reader *r)
 {
 	const json_t *list = json_object_get(r->m->root, "optimizers");
 	int rc = 0;
+
 	if (!json_array_size(list) || json_array_size(list) > 4096)
 		return bad(r, "optimizers");
 
@@ -199,6 +221,7 @@ static int read_optimizers(const struct reader *r)
 	r->m->n_optimizers = (int32_t)json_array_size(list);
 	for (int32_t k = 0; !rc && k < r->m->n_optimizers; k++)
 		rc = read_optimizer(r, json_array_get(list, (size_t)k), &r->m->optimizer[k]);
+
 	return rc;
 }
 
@@ -208,13 +231,17 @@ static int read_shape(const struct reader *r, const json_t *shape, struct zr_ten
 		      int64_t *left)
 {
 	int64_t n = 1;
+
 	if (!json_is_array(shape) || json_array_size(shape) > sizeof t->dims / sizeof *t->dims)
 		return bad(r, "shape");
 
 	t->ndim = (int32_t)json_array_size(shape);
 	for (int32_t d = 0; d < t->ndim; d++) {
 		const json_t *dim = json_array_get(shape, (size_t)d);
-		t->dims[d] = json_is_integer(dim) ? json_integer_value(dim) : 0;
+		if (json_is_integer(dim))
+			t->dims[d] = json_integer_value(dim);
+		else
+			t->dims[d] = 0;
 		if (t->dims[d] <= 0 || __builtin_mul_overflow(n, t->dims[d], &n) || n > *left)
 			return bad(r, "shape");
 	}
@@ -223,6 +250,7 @@ static int read_shape(const struct reader *r, const json_t *shape, struct zr_ten
 	*left -= n;
 	if (*left >= 0)
 		return 0;
+
 	return bad(r, "shape");
 }
 
@@ -231,6 +259,7 @@ static int read_frozen(const struct reader *r, const json_t *j, int32_t i)
 {
 	const json_t *frozen = json_object_get(j, "frozen");
 	const char *word = json_string_value(frozen), *hash = NULL;
+
 	if (!frozen)
 		return 0;
 	if (!word || (strcmp(word, "saved") && strcmp(word, "left out")))
@@ -243,7 +272,10 @@ static int read_frozen(const struct reader *r, const json_t *j, int32_t i)
 	int rc = text(r, j, "source_xxh3", &hash);
 	if (rc)
 		return rc;
-	return hash_of(hash, &r->m->source[i]) ? bad(r, "source_xxh3") : 0;
+	if (hash_of(hash, &r->m->source[i]))
+		return bad(r, "source_xxh3");
+
+	return 0;
 }
 
 static int read_tensor(const struct reader *r, const json_t *j, int32_t i, int64_t *left)
@@ -268,6 +300,7 @@ static int read_tensor(const struct reader *r, const json_t *j, int32_t i, int64
 		rc = read_frozen(r, j, i);
 	if (rc)
 		return rc;
+
 	return read_shape(r, json_object_get(j, "shape"), t, left);
 }
 
@@ -287,6 +320,7 @@ static int read_units(const struct reader *r)
 	int64_t left = MOST_ELEMENTS;
 	int32_t i = 0;
 	int rc = 0;
+
 	if (!units || !tensors || tensors > INT32_MAX / 2)
 		return bad(r, "units");
 
@@ -315,6 +349,7 @@ static int read_units(const struct reader *r)
 				      .units = m->units };
 	if (rc)
 		return rc;
+
 	return zr_layout_make(&decl, &m->layout, r->err);
 }
 
@@ -327,6 +362,7 @@ static int read_numbers(const struct reader *r)
 		     *seed = json_object_get(m->root, "seed");
 	int64_t world, block, bits;
 	int rc = number(r, m->root, "step", MOST_STEPS, &m->step);
+
 	if (!rc)
 		rc = number(r, m->root, "applied", m->step, &m->applied);
 	if (!rc)
@@ -363,6 +399,7 @@ static int read_texts(const struct reader *r)
 	const char *key;
 	json_t *value;
 	int rc = text(r, m->root, "model", &m->model);
+
 	if (!rc)
 		rc = text(r, m->root, "data", &m->data);
 	if (!rc)
@@ -379,6 +416,7 @@ static int read_texts(const struct reader *r)
 		json_object_foreach((json_t *)all[i], key,
 				    value) if (!json_is_string(value)) return bad(r, key);
 	}
+
 	return rc;
 }
 
@@ -398,6 +436,7 @@ static int read_fields(const struct reader *r)
 		rc = read_units(r);
 	if (rc)
 		return rc;
+
 	return read_files(r);
 }
 
@@ -413,6 +452,7 @@ static int check_version(const struct reader *r)
 			      "%s: format version %lld; this zeroth reads "
 			      "versions up to %d: use a newer one",
 			      r->path, (long long)json_integer_value(version), ZR_CKPT_VERSION);
+
 	return 0;
 }
 
@@ -424,6 +464,7 @@ int zr_manifest_parse(const char *at, size_t bytes, const char *path, struct zr_
 	struct reader r = { path, &m, err };
 	char hex[17] = "";
 	uint64_t hash;
+
 	if (bytes > first && !memcmp(at, HASH_LINE, 10) &&
 	    !memcmp(at + 26, &HASH_LINE[26], first - 26))
 		memcpy(hex, at + 10, 16);
@@ -440,6 +481,7 @@ int zr_manifest_parse(const char *at, size_t bytes, const char *path, struct zr_
 		zr_manifest_free(&m);
 	else
 		*out = m;
+
 	return rc;
 }
 
@@ -447,6 +489,7 @@ int zr_manifest_read(const char *dir, struct zr_manifest *out, struct zr_error *
 {
 	char path[PATH_MAX], *at = NULL;
 	size_t bytes;
+
 	if (snprintf(path, sizeof path, "%s/manifest.json", dir) >= (int)sizeof path)
 		return zr_err(err, ZR_EINVAL, "%s: a path too long", dir);
 
@@ -456,7 +499,10 @@ int zr_manifest_read(const char *dir, struct zr_manifest *out, struct zr_error *
 
 	int no = zr_file_text(fd, "manifest.json", 0, MOST_BYTES, &at, &bytes);
 	close(fd);
-	rc = no ? zr_file_failed(err, path, "", no) : zr_manifest_parse(at, bytes, path, out, err);
+	if (no)
+		rc = zr_file_failed(err, path, "", no);
+	else
+		rc = zr_manifest_parse(at, bytes, path, out, err);
 	free(at);
 	return rc;
 }

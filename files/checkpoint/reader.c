@@ -65,9 +65,11 @@ static int is_cached(const struct zr_st *file)
 {
 	char byte;
 	struct iovec to = { &byte, 1 };
+
 	for (uint64_t i = 0; i < SAMPLES; i++)
 		if (preadv2(file->fd, &to, 1, (off_t)(file->bytes / SAMPLES * i), RWF_NOWAIT) != 1)
 			return 0;
+
 	return 1;
 }
 
@@ -82,8 +84,11 @@ static void set_direct(int fd, int on)
 static int fill(struct thread *t, uint64_t at, uint64_t end)
 {
 	uint64_t want, ask;
+
 	t->at = at / ALIGN * ALIGN;
-	want = end - t->at < ZR_READER_WINDOW ? end - t->at : ZR_READER_WINDOW;
+	want = end - t->at;
+	if (want > ZR_READER_WINDOW)
+		want = ZR_READER_WINDOW;
 	ask = (want + ALIGN - 1) / ALIGN * ALIGN;
 	for (t->bytes = 0; t->bytes < want;) {
 		ssize_t n = pread(t->r->file->fd, t->window + t->bytes, ask - t->bytes,
@@ -97,6 +102,7 @@ static int fill(struct thread *t, uint64_t at, uint64_t end)
 			return n < 0 ? errno : ENODATA;
 		}
 	}
+
 	return 0;
 }
 
@@ -126,7 +132,8 @@ static int read_entry(struct thread *t, const struct zr_ckpt_entry *e, uint64_t 
 		if (no)
 			return zr_st_failed(file, f.tensor, no, err);
 
-		n = n < t->at + t->bytes - at ? n : t->at + t->bytes - at;
+		if (n >= t->at + t->bytes - at)
+			n = t->at + t->bytes - at;
 		XXH3_64bits_update(t->hash, t->window + (at - t->at), n);
 		memcpy(to + done, t->window + (at - t->at), n);
 		done += n;
@@ -141,19 +148,25 @@ static int read_batch(struct thread *t, struct slot *s)
 	const struct zr_ckpt_entry *e = t->r->e + s->first, *last = t->r->e + s->end - 1;
 	uint64_t end = t->r->file->data + last->at + last->bytes;
 	int rc = 0;
+
 	if (s->bytes > s->room) {
 		zr_pages_close(s->buf, s->room);
-		s->room = s->bytes > ZR_READER_SLOT ? s->bytes : ZR_READER_SLOT;
+		s->room = s->bytes;
+		if (s->room < ZR_READER_SLOT)
+			s->room = ZR_READER_SLOT;
 		s->buf = zr_pages_open(s->room);
 	}
+
 	if (!s->buf) {
 		s->room = 0;
 		return zr_err(&s->err, ZR_ENOMEM, "out of memory for an entry of %llu bytes",
 			      (unsigned long long)e->bytes);
 	}
+
 	t->bytes = 0;
 	for (char *to = s->buf; !rc && e <= last; to += room_of(e++))
 		rc = read_entry(t, e, end, to, &s->err);
+
 	return rc;
 }
 
@@ -161,6 +174,7 @@ static int read_batch(struct thread *t, struct slot *s)
 static struct slot *take(struct zr_reader *r)
 {
 	struct slot *s = NULL;
+
 	pthread_mutex_lock(&r->lock);
 	while (!r->stop && r->next < r->n && r->taken - r->given == ZR_READER_SLOTS)
 		pthread_cond_wait(&r->changed, &r->lock);
@@ -193,6 +207,7 @@ static void *thread_main(void *arg)
 		pthread_cond_broadcast(&t->r->changed);
 		pthread_mutex_unlock(&t->r->lock);
 	}
+
 	return NULL;
 }
 
@@ -201,6 +216,7 @@ static int start_threads(struct zr_reader *r, int *no)
 {
 	sigset_t old;
 	int n = 0;
+
 	zr_pool_mask(&old);
 	while (n < ZR_READER_THREADS &&
 	       !(*no = pthread_create(&r->thread[n].id, NULL, thread_main, &r->thread[n])))
@@ -224,6 +240,7 @@ static void end_threads(struct zr_reader *r, int n)
 static struct slot *receive(struct zr_reader *r)
 {
 	struct slot *s = &r->slot[r->given % ZR_READER_SLOTS];
+
 	pthread_mutex_lock(&r->lock);
 	while (!s->full)
 		pthread_cond_wait(&r->changed, &r->lock);
@@ -259,14 +276,18 @@ int zr_reader_run(struct zr_reader *r, const struct zr_manifest *m, const struct
 {
 	begin(r, m, file, e, n);
 	int no, threads = start_threads(r, &no);
-	int rc = threads ? 0 :
-			   zr_err(err, ZR_ENOMEM,
-				  "%s: no thread to read it: %s: too little "
-				  "memory, or too many threads",
-				  file->path, strerror(no));
+	int rc = 0;
+	if (!threads)
+		rc = zr_err(err, ZR_ENOMEM,
+			    "%s: no thread to read it: %s: too little "
+			    "memory, or too many threads",
+			    file->path, strerror(no));
 	for (int64_t i = 0; !rc && i < n;) {
 		struct slot *s = receive(r);
-		rc = s->rc ? zr_err(err, s->rc, "%s", s->err.text) : 0;
+		if (s->rc)
+			rc = zr_err(err, s->rc, "%s", s->err.text);
+		else
+			rc = 0;
 		for (char *data = s->buf; !rc && i < s->end; data += room_of(&e[i++]))
 			rc = fn(arg, &e[i], data, err);
 		give_back(r, s);
@@ -281,6 +302,7 @@ struct zr_reader *zr_reader_new(int cached)
 {
 	struct zr_reader *r = calloc(1, sizeof *r);
 	int bad = 0;
+
 	if (!r)
 		return NULL;
 
@@ -297,6 +319,7 @@ struct zr_reader *zr_reader_new(int cached)
 
 	if (bad)
 		zr_reader_free(r);
+
 	return bad ? NULL : r;
 }
 
@@ -309,6 +332,7 @@ void zr_reader_free(struct zr_reader *r)
 		XXH3_freeState(r->thread[i].hash);
 		zr_pages_close(r->thread[i].window, ZR_READER_WINDOW);
 	}
+
 	for (int i = 0; i < ZR_READER_SLOTS; i++)
 		zr_pages_close(r->slot[i].buf, r->slot[i].room);
 	pthread_cond_destroy(&r->changed);

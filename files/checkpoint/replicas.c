@@ -50,20 +50,28 @@ static int add(const struct hashing *h, int32_t tensor, int copy, int64_t at, in
 	struct zr_ckpt_entry e = {
 		.tensor = tensor, .state = -1, .blocks = t->blocks, .elements = t->elements
 	};
-	uint64_t block = copy ? zr_unit_block(p, t->unit) : ZR_BLOCK * 4;
+	uint64_t block;
+
+	if (copy)
+		block = zr_unit_block(p, t->unit);
+	else
+		block = ZR_BLOCK * 4;
 	struct zr_spot spot = p->plan.unit[t->unit].param;
 	struct zr_share share =
 		zr_unit_share(p, t->unit, p->groups[t->unit].param, p->process.rank);
 	spot.at += (uint64_t)(t->offset / ZR_BLOCK + at - share.first) * block;
-	const void *data =
-		copy ? zr_spot_get(s, spot, (uint64_t)n * block, h->chunk, err) :
-		       zr_entry_get(s, &e, at, n, h->chunk, h->chunk + CHUNK * ZR_BLOCK * 4, err);
+	const void *data;
+	if (copy)
+		data = zr_spot_get(s, spot, (uint64_t)n * block, h->chunk, err);
+	else
+		data = zr_entry_get(s, &e, at, n, h->chunk, h->chunk + CHUNK * ZR_BLOCK * 4, err);
 	int64_t left = t->elements - at * ZR_BLOCK;
 	uint64_t bytes = (uint64_t)n * block;
 	if (!p->frozen[tensor] && left < n * ZR_BLOCK)
 		bytes = (uint64_t)left * (block / ZR_BLOCK);
 	if (data)
 		XXH3_64bits_update(h->hash, data, bytes);
+
 	return data ? 0 : err->code;
 }
 
@@ -76,6 +84,7 @@ static int hash_tensor(const struct hashing *h, int32_t tensor, int copy, struct
 	int64_t at = share.first - t->offset / ZR_BLOCK, end = at + share.n;
 	int rc = 0,
 	    same = copy && group == group_of(p, tensor, 0) && !zr_has_datum(p, t->unit, ZR_D_LOWP);
+
 	if (same || zr_group_ranks(p, group) == p->process.world ||
 	    (!copy && p->frozen[tensor] > 1))
 		return 0;
@@ -93,12 +102,15 @@ static int compare(const struct hashing *h, struct zr_ckpt_word *mine, struct zr
 		   const struct zr_ckpt_word **bad, struct zr_error *err)
 {
 	const struct zr_setup *p = h->s->setup;
+
 	for (int32_t i = 0; i < 2 * p->layout.n_tensors; i++) {
 		const struct zr_place *t = &p->layout.tensor[i / 2];
 		int32_t at = i % PART;
 		if (!at && !mine->code)
 			memcpy(mine->text, h->of + i, (size_t)PART * 8);
-		int rc = at ? 0 : zr_ckpt_share(h->s, mine, words, bad, err);
+		int rc = 0;
+		if (!at)
+			rc = zr_ckpt_share(h->s, mine, words, bad, err);
 		if (rc || *bad)
 			return rc;
 
@@ -114,6 +126,7 @@ static int compare(const struct hashing *h, struct zr_ckpt_word *mine, struct zr
 					      p->layout.unit[t->unit].name, r, k);
 		}
 	}
+
 	return 0;
 }
 
@@ -124,6 +137,7 @@ int zr_replicas_compare(struct zr_session *s, struct zr_ckpt_word *words,
 	struct zr_ckpt_word mine = { .done = (int64_t)node->rank << 32 | node->n };
 	struct zr_error why = { 0 };
 	int32_t tensors = s->setup->layout.n_tensors, no = 0;
+
 	*bad = NULL;
 	if (s->setup->process.world == 1)
 		return 0;
@@ -157,15 +171,20 @@ static int hash_values(void *arg, const struct zr_place *t, int64_t first, int64
 	XXH3_64bits_update(h->hash, x, (size_t)n * sizeof *x);
 	if (first + n == t->elements)
 		h->s->frozen_hash[i] = XXH3_64bits_digest(h->hash);
+
 	return 0;
 }
 
 int zr_checkpoint_leave_out(struct zr_session *s, struct zr_error *err)
 {
 	struct hashing h = { .s = s, .hash = XXH3_createState() };
+
 	s->frozen_hash = calloc((size_t)s->setup->layout.n_tensors + 1, sizeof *s->frozen_hash);
-	int rc = s->frozen_hash && h.hash ? zr_session_masters(s, hash_values, &h, err) :
-					    zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc;
+	if (s->frozen_hash && h.hash)
+		rc = zr_session_masters(s, hash_values, &h, err);
+	else
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	XXH3_freeState(h.hash);
 	return rc;
 }

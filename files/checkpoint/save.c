@@ -57,6 +57,7 @@ static int is_rank_0(const struct zr_saver *v)
 static void commit_job(struct zr_saver *v)
 {
 	struct zr_error err = { 0 };
+
 	if (!is_rank_0(v))
 		return;
 	if (!v->whole || zr_ckpt_commit(v->dir, &v->m, v->o->keep_best, &err))
@@ -80,6 +81,7 @@ static void do_job(struct zr_saver *v)
 static void *thread_main(void *arg)
 {
 	struct zr_saver *v = arg;
+
 	do_job(v);
 	pthread_mutex_lock(&v->mutex);
 	v->ended = 1;
@@ -90,6 +92,7 @@ static void *thread_main(void *arg)
 static void start_job(struct zr_saver *v, int phase)
 {
 	sigset_t old;
+
 	v->phase = phase;
 	v->mine = (struct zr_ckpt_word){ 0 };
 	v->ended = 0;
@@ -134,6 +137,7 @@ static uint64_t bytes_of_all(struct zr_manifest m)
 {
 	uint64_t headers = (uint64_t)m.world << 14, sum = 0;
 	int64_t n;
+
 	m.world = 1;
 	struct zr_ckpt_entry *e = zr_entries(&m, 0, &n);
 	if (e && n)
@@ -146,12 +150,14 @@ static int check_space(const struct zr_saver *v, struct zr_error *err)
 {
 	struct statvfs fs;
 	uint64_t need = bytes_of_all(v->m), have;
+
 	if (statvfs(v->dir, &fs))
 		return zr_err(err, ZR_EIO, "%s: %s", v->dir, strerror(errno));
 
 	have = (uint64_t)fs.f_bavail * fs.f_frsize;
 	if (need <= have)
 		return 0;
+
 	return zr_err(err, ZR_EIO,
 		      "%s: a checkpoint needs %.1f MiB, the disk has %.1f MiB left: "
 		      "make room, lower [checkpoint] keep or choose another dir",
@@ -179,6 +185,7 @@ static void note_failure(struct zr_saver *v, int32_t rank, const char *why)
 static void note_success(struct zr_saver *v)
 {
 	const double seconds = v->entered - v->start; /* both end at the same time */
+
 	v->stats.saved++;
 	v->stats.last = v->m.step;
 	v->stats.bytes = zr_ckpt_bytes(&v->m);
@@ -232,6 +239,7 @@ static int advance(struct zr_saver *v, struct zr_error *err)
 		join_job(v);
 		v->mine.done = 1;
 	}
+
 	int rc = zr_ckpt_share(v->s, done ? &v->mine : &unfinished, v->words, &bad, err);
 	for (int32_t r = 0; !rc && r < v->s->setup->process.world; r++)
 		all &= (int)v->words[r].done;
@@ -241,13 +249,16 @@ static int advance(struct zr_saver *v, struct zr_error *err)
 		end_write(v, bad);
 	else
 		end_commit(v, bad);
+
 	return 0;
 }
 
 int zr_saver_poll(struct zr_saver *v, struct zr_error *err)
 {
 	v->entered = zr_now();
-	int rc = v->phase == IDLE ? 0 : advance(v, err);
+	int rc = 0;
+	if (v->phase != IDLE)
+		rc = advance(v, err);
 	count_stall(v);
 	return rc;
 }
@@ -255,11 +266,13 @@ int zr_saver_poll(struct zr_saver *v, struct zr_error *err)
 int zr_saver_finish(struct zr_saver *v, struct zr_error *err)
 {
 	int rc = 0;
+
 	v->entered = zr_now();
 	while (!rc && v->phase != IDLE) {
 		join_job(v);
 		rc = advance(v, err);
 	}
+
 	return rc;
 }
 
@@ -271,6 +284,7 @@ static int prepare(struct zr_saver *v, struct zr_error *err)
 	int rc = zr_ckpt_begin(v->dir, v->m.step, &v->lock, err);
 	if (rc || !(rc = check_space(v, err)))
 		return rc;
+
 	zr_ckpt_abandon(v->dir, v->m.step);
 	close(v->lock);
 	v->lock = -1;
@@ -289,6 +303,7 @@ static void begin_write(struct zr_saver *v, const float *losses)
 			v->s->before_update = before_update;
 			v->s->before_update_arg = v;
 		}
+
 		start_job(v, WRITE);
 		return;
 	}
@@ -305,6 +320,7 @@ int zr_saver_save(struct zr_saver *v, const float *losses, const struct zr_best 
 	const struct zr_ckpt_word *bad;
 	struct zr_error why = { 0 };
 	int rc = zr_settle(v->s, err); /* what failed there is not this save's */
+
 	if (!rc)
 		rc = zr_saver_finish(v, err);
 	if (rc)
@@ -328,9 +344,13 @@ int zr_saver_save(struct zr_saver *v, const float *losses, const struct zr_best 
 		end_save(v);
 		return rc;
 	}
+
 	begin_write(v, losses);
 	count_stall(v);
-	rc = v->overlap ? 0 : zr_saver_finish(v, err);
+	if (v->overlap)
+		rc = 0;
+	else
+		rc = zr_saver_finish(v, err);
 	count_stall(v);
 	return rc;
 }
@@ -343,6 +363,7 @@ static int share_path(struct zr_saver *v, const char *dir, struct zr_error *err)
 	const struct zr_ckpt_word *bad;
 	const size_t part = sizeof bad->text - 1;
 	int rc = 0;
+
 	for (size_t at = 0; !rc && at + part < sizeof v->dir; at += part) {
 		struct zr_ckpt_word mine = { 0 };
 		if (is_rank_0(v) && at < strlen(dir))
@@ -350,6 +371,7 @@ static int share_path(struct zr_saver *v, const char *dir, struct zr_error *err)
 		rc = zr_ckpt_share(v->s, &mine, v->words, &bad, err);
 		memcpy(v->dir + at, v->words[0].text, part);
 	}
+
 	return rc;
 }
 
@@ -361,6 +383,7 @@ int zr_saver_open(struct zr_session *s, const char *dir, const struct zr_checkpo
 		free(v);
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	}
+
 	v->s = s;
 	v->o = o;
 	v->lock = -1;
@@ -372,6 +395,7 @@ int zr_saver_open(struct zr_session *s, const char *dir, const struct zr_checkpo
 		zr_saver_close(v);
 		return rc;
 	}
+
 	if (o->async && !v->overlap && is_rank_0(v))
 		zr_logf(ZR_LOG_INFO, "checkpoint",
 			"async = yes: saves wait all the same, because "
@@ -397,6 +421,7 @@ void zr_saver_close(struct zr_saver *v)
 			zr_ckpt_abandon(v->dir, v->m.step);
 		end_save(v);
 	}
+
 	zr_ckpt_close(v->lock);
 	pthread_mutex_destroy(&v->mutex);
 	free(v->words);

@@ -61,10 +61,12 @@ static char *make_header(const struct zr_ckpt_writer *w, size_t *bytes)
 	char(*name)[ZR_ENTRY_NAME] = malloc(((size_t)w->n + 1) * sizeof *name), hex[17],
 	*out = NULL;
 	json_t *meta = json_pack("{s:s}", "format", "zeroth checkpoint");
+
 	for (int64_t i = 0; t && name && meta && i < w->n; i++) {
 		t[i] = zr_entry_tensor(w->m, &w->entry[i], name[i]);
 		zr_json_put(&meta, name[i], json_string(zr_hex(w->hash[i], hex)));
 	}
+
 	if (t && name && meta)
 		out = zr_st_header(t, w->n, meta, bytes);
 	json_decref(meta);
@@ -79,6 +81,7 @@ static int write_header(struct zr_ckpt_writer *w)
 	char *header = make_header(w, &bytes);
 	if (!header)
 		return ENOMEM;
+
 	w->header_hash = XXH3_64bits(header, bytes);
 	int no = zr_write_all_at(w->fd, header, bytes, 0);
 	free(header);
@@ -100,11 +103,17 @@ static int each_chunk(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, c
 		return fn(w, e, 0, w->losses, e->bytes, arg);
 
 	for (int64_t at = 0; !no && at < e->blocks; at += CHUNK) {
-		int64_t n = e->blocks - at < CHUNK ? e->blocks - at : CHUNK;
+		int64_t n = e->blocks - at;
+		if (n > CHUNK)
+			n = CHUNK;
 		uint64_t from = zr_entry_offset(w->s, e, at), to = zr_entry_offset(w->s, e, at + n);
 		const void *data = zr_entry_get(w->s, e, at, n, chunk, work, &w->tier);
-		no = data ? fn(w, e, from, data, to - from, arg) : EIO;
+		if (data)
+			no = fn(w, e, from, data, to - from, arg);
+		else
+			no = EIO;
 	}
+
 	return no;
 }
 
@@ -125,9 +134,13 @@ static int to_copy(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, uint
 static int write_entry(struct zr_ckpt_writer *w, int64_t i, const char *copy, XXH3_state_t *hash)
 {
 	const struct zr_ckpt_entry *e = &w->entry[i];
+
 	XXH3_64bits_reset(hash);
-	int no = copy ? to_file(w, e, 0, copy, e->bytes, hash) :
-			each_chunk(w, e, w->chunk, w->work, to_file, hash);
+	int no;
+	if (copy)
+		no = to_file(w, e, 0, copy, e->bytes, hash);
+	else
+		no = each_chunk(w, e, w->chunk, w->work, to_file, hash);
 	w->hash[i] = XXH3_64bits_digest(hash);
 	return no;
 }
@@ -139,8 +152,10 @@ static void end_data(struct zr_ckpt_writer *w)
 	char name[ZR_ENTRY_NAME];
 	uint64_t bad;
 	int no = zr_direct_close(w->out, &bad);
+
 	pthread_mutex_lock(&w->lock);
-	w->failed = w->failed ? w->failed : no;
+	if (!w->failed)
+		w->failed = no;
 	pthread_mutex_unlock(&w->lock);
 	if (bad == UINT64_MAX)
 		return;
@@ -161,12 +176,17 @@ static int64_t take(struct zr_ckpt_writer *w, int64_t *next, char **copy)
 		if (*next == w->n)
 			return -1;
 
-		int64_t i = w->wanted >= 0 && w->state[w->wanted] == TODO ? w->wanted : *next;
+		int64_t i;
+		if (w->wanted >= 0 && w->state[w->wanted] == TODO)
+			i = w->wanted;
+		else
+			i = *next;
 		if (w->state[i] != BUSY) {
 			*copy = w->copy[i];
 			w->state[i] = *copy ? DONE : BUSY;
 			return i;
 		}
+
 		pthread_cond_wait(&w->changed, &w->lock);
 	}
 }
@@ -175,6 +195,7 @@ static void write_entries(struct zr_ckpt_writer *w, XXH3_state_t *hash)
 {
 	int64_t next = 0, i;
 	char *copy;
+
 	pthread_mutex_lock(&w->lock);
 	while ((i = take(w, &next, &copy)) >= 0) {
 		int failed = w->failed;
@@ -182,9 +203,11 @@ static void write_entries(struct zr_ckpt_writer *w, XXH3_state_t *hash)
 		if (!failed)
 			failed = write_entry(w, i, copy, hash);
 		pthread_mutex_lock(&w->lock);
-		w->failed = w->failed ? w->failed : failed;
+		if (!w->failed)
+			w->failed = failed;
 		w->state[i] = DONE;
-		w->copied -= copy ? w->entry[i].bytes : 0;
+		if (copy)
+			w->copied -= w->entry[i].bytes;
 		free(copy);
 		w->copy[i] = NULL;
 		pthread_cond_broadcast(&w->changed);
@@ -200,6 +223,7 @@ static void read_header(struct zr_ckpt_writer *w)
 	int32_t rank = w->s->setup->process.rank;
 	struct zr_ckpt_found f;
 	struct zr_st file;
+
 	w->m->file[rank] = (struct zr_ckpt_file){ w->bytes, w->header_hash };
 	int rc = zr_ckpt_open(w->m, w->dir, rank, &file, &w->why);
 	if (rc)
@@ -210,6 +234,7 @@ static void read_header(struct zr_ckpt_writer *w)
 		if (!rc)
 			rc = zr_ckpt_same(&file, &f, w->hash[i], &w->why);
 	}
+
 	zr_st_close(&file);
 }
 
@@ -233,7 +258,10 @@ void zr_writer_run(struct zr_ckpt_writer *w)
 
 static int32_t unit_of(const struct zr_ckpt_writer *w, int64_t i)
 {
-	return w->entry[i].tensor < 0 ? INT32_MAX : w->m->layout.tensor[w->entry[i].tensor].unit;
+	if (w->entry[i].tensor < 0)
+		return INT32_MAX;
+
+	return w->m->layout.tensor[w->entry[i].tensor].unit;
 }
 
 static int64_t block_of(const struct zr_ckpt_writer *w, int64_t i)
@@ -253,6 +281,7 @@ static int64_t first_behind(const struct zr_ckpt_writer *w, int32_t unit, int64_
 		else
 			hi = mid;
 	}
+
 	return lo;
 }
 
@@ -266,16 +295,20 @@ static void copy_entry(struct zr_ckpt_writer *w, int64_t i)
 {
 	const struct zr_ckpt_entry *e = &w->entry[i];
 	char *copy = malloc(e->bytes), *work = malloc(2 * CHUNK * ZR_BLOCK * 4);
+
 	w->state[i] = BUSY;
 	w->copied += e->bytes;
 	pthread_mutex_unlock(&w->lock);
-	int no = copy && work ? each_chunk(w, e, work, work + CHUNK * ZR_BLOCK * 4, to_copy, copy) :
-				ENOMEM;
+	int no = ENOMEM;
+	if (copy && work)
+		no = each_chunk(w, e, work, work + CHUNK * ZR_BLOCK * 4, to_copy, copy);
 	free(work);
 	pthread_mutex_lock(&w->lock);
-	if (no)
+	if (no) {
 		free(copy);
-	w->copied -= no ? e->bytes : 0;
+		w->copied -= e->bytes;
+	}
+
 	w->copy[i] = no ? NULL : copy;
 	w->state[i] = no ? TODO : COPIED;
 	pthread_cond_broadcast(&w->changed);
@@ -289,12 +322,14 @@ static void secure(struct zr_ckpt_writer *w, int64_t i)
 		w->wanted = i;
 		pthread_cond_wait(&w->changed, &w->lock);
 	}
+
 	w->wanted = -1;
 }
 
 double zr_writer_before_update(struct zr_ckpt_writer *w, const struct zr_subgroup *p)
 {
 	double start = zr_now();
+
 	pthread_mutex_lock(&w->lock);
 	for (int64_t i = first_behind(w, p->unit, p->first); overlaps(w, i, p); i++)
 		secure(w, i);
@@ -305,7 +340,8 @@ double zr_writer_before_update(struct zr_ckpt_writer *w, const struct zr_subgrou
 void zr_writer_stop(struct zr_ckpt_writer *w)
 {
 	pthread_mutex_lock(&w->lock);
-	w->failed = w->failed ? w->failed : ECANCELED;
+	if (!w->failed)
+		w->failed = ECANCELED;
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -318,7 +354,10 @@ static int allocate(struct zr_ckpt_writer *w)
 	w->copy = calloc((size_t)w->n + 1, sizeof *w->copy);
 	w->chunk = aligned_alloc(4096, CHUNK * ZR_BLOCK * 4);
 	w->work = aligned_alloc(4096, CHUNK * ZR_BLOCK * 4);
-	return w->hash && w->state && w->copy && w->chunk && w->work ? 0 : -1;
+	if (w->hash && w->state && w->copy && w->chunk && w->work)
+		return 0;
+
+	return -1;
 }
 
 static void release(struct zr_ckpt_writer *w)
@@ -337,7 +376,10 @@ static void release(struct zr_ckpt_writer *w)
 static int open_file(struct zr_ckpt_writer *w)
 {
 	char *header = make_header(w, &w->header), name[ZR_CKPT_NAME];
-	const struct zr_ckpt_entry *last = w->n ? &w->entry[w->n - 1] : NULL;
+	const struct zr_ckpt_entry *last = NULL;
+
+	if (w->n)
+		last = &w->entry[w->n - 1];
 	if (!header)
 		return ENOMEM;
 
@@ -348,16 +390,22 @@ static int open_file(struct zr_ckpt_writer *w)
 		return ENAMETOOLONG;
 
 	int at = zr_ckpt_dir(w->dir);
-	w->fd = at < 0 ? -1 :
-			 openat(at, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (at < 0)
+		w->fd = -1;
+	else
+		w->fd = openat(at, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	int no = w->fd < 0 ? errno : 0;
-	w->direct = no ? -1 : openat(at, name, O_RDWR | O_DIRECT | O_NOFOLLOW | O_CLOEXEC);
+	if (no)
+		w->direct = -1;
+	else
+		w->direct = openat(at, name, O_RDWR | O_DIRECT | O_NOFOLLOW | O_CLOEXEC);
 	zr_ckpt_close(at);
 	if (!no && fallocate(w->fd, 0, 0, (off_t)w->bytes) && errno != EOPNOTSUPP &&
 	    errno != ENOSYS && errno != EINTR)
 		no = errno;
 	if (!no && !(w->out = zr_direct_open(w->fd, w->direct, w->bytes)))
 		no = ENOMEM;
+
 	return no;
 }
 
@@ -374,7 +422,9 @@ int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);
 	w->entry = zr_entries(m, s->setup->process.rank, &w->n);
-	int no = !w->entry || allocate(w) ? ENOMEM : open_file(w);
+	int no = ENOMEM;
+	if (w->entry && !allocate(w))
+		no = open_file(w);
 	if (no) {
 		zr_err(err, ZR_EIO, "%s: cannot write: %s", *w->path ? w->path : dir, strerror(no));
 		zr_ckpt_close(w->direct);
@@ -390,6 +440,7 @@ int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char
 void zr_writer_close(struct zr_ckpt_writer *w, struct zr_ckpt_word *result)
 {
 	struct zr_error e = { 0 };
+
 	zr_ckpt_close(w->direct);
 	if (close(w->fd) && !w->failed)
 		w->failed = errno;

@@ -54,15 +54,28 @@ struct zr_direct {
 
 static int step(int fd, char *mem, size_t bytes, uint64_t at, int write, size_t *done)
 {
-	ssize_t n = write ? pwrite(fd, mem, bytes, (off_t)at) : pread(fd, mem, bytes, (off_t)at);
+	ssize_t n;
+
+	if (write)
+		n = pwrite(fd, mem, bytes, (off_t)at);
+	else
+		n = pread(fd, mem, bytes, (off_t)at);
 	*done = n > 0 ? (size_t)n : 0;
-	return n > 0 || (n < 0 && errno == EINTR) ? 0 : n < 0 ? errno : write ? ENOSPC : ENODATA;
+	if (n > 0 || (n < 0 && errno == EINTR))
+		return 0;
+	if (n < 0)
+		return errno;
+	if (write)
+		return ENOSPC;
+
+	return ENODATA;
 }
 
 /* Bytes [from, end) of a window to the file, or of the file to `mem`. */
 static int move(const struct window *w, char *mem, size_t from, size_t end, int direct, int write)
 {
 	int no = 0;
+
 	for (size_t done; !no && from < end; from += done) {
 		no = step(direct ? w->d->direct : w->d->fd, mem + from, end - from, w->at + from,
 			  write, &done);
@@ -70,6 +83,7 @@ static int move(const struct window *w, char *mem, size_t from, size_t end, int 
 		if (no == EINVAL && direct)
 			no = direct = 0;
 	}
+
 	return no;
 }
 
@@ -78,11 +92,13 @@ static int move_all(const struct window *w, char *mem, int write)
 	size_t lo = (w->from + UNIT - 1) / UNIT * UNIT, hi = w->end / UNIT * UNIT;
 	if (w->d->direct < 0 || lo >= hi)
 		return move(w, mem, w->from, w->end, 0, write);
+
 	int no = move(w, mem, w->from, lo, 0, write);
 	if (!no)
 		no = move(w, mem, lo, hi, 1, write);
 	if (no)
 		return no;
+
 	return move(w, mem, hi, w->end, 0, write);
 }
 
@@ -106,9 +122,12 @@ static void write_window(struct window *w, char *back)
 		bad = first_difference(w, back);
 		no = EIO;
 	}
+
 	pthread_mutex_lock(&d->lock);
-	d->failed = d->failed ? d->failed : no;
-	d->bad = bad < d->bad ? bad : d->bad;
+	if (!d->failed)
+		d->failed = no;
+	if (bad < d->bad)
+		d->bad = bad;
 	w->full = 0;
 	pthread_cond_broadcast(&d->changed);
 	pthread_mutex_unlock(&d->lock);
@@ -122,7 +141,9 @@ static struct window *take(struct zr_direct *d)
 	pthread_mutex_lock(&d->lock);
 	while (!d->stop && d->taken == d->given)
 		pthread_cond_wait(&d->changed, &d->lock);
-	struct window *w = d->taken < d->given ? &d->window[d->taken++ % ZR_DIRECT_WINDOWS] : NULL;
+	struct window *w = NULL;
+	if (d->taken < d->given)
+		w = &d->window[d->taken++ % ZR_DIRECT_WINDOWS];
 	pthread_mutex_unlock(&d->lock);
 	return w;
 }
@@ -136,17 +157,20 @@ static void *thread_main(void *arg)
 {
 	struct zr_direct *d = arg;
 	struct window *w;
+
 	pthread_mutex_lock(&d->lock);
 	char *back = room_behind(d, d->started++);
 	pthread_mutex_unlock(&d->lock);
 	while ((w = take(d)))
 		write_window(w, back);
+
 	return NULL;
 }
 
 static void start_threads(struct zr_direct *d)
 {
 	sigset_t old;
+
 	zr_pool_mask(&old);
 	while (d->threads < ZR_DIRECT_THREADS &&
 	       !pthread_create(&d->thread[d->threads], NULL, thread_main, d))
@@ -160,6 +184,7 @@ struct zr_direct *zr_direct_open(int fd, int direct, uint64_t bytes)
 {
 	struct zr_direct *d = calloc(1, sizeof *d);
 	uint64_t room = (bytes / PARTS / UNIT + 1) * UNIT;
+
 	if (!d)
 		return NULL;
 
@@ -171,6 +196,7 @@ struct zr_direct *zr_direct_open(int fd, int direct, uint64_t bytes)
 		free(d);
 		return NULL;
 	}
+
 	for (int i = 0; i < ZR_DIRECT_WINDOWS; i++)
 		d->window[i] = (struct window){ .d = d, .mem = d->memory + (size_t)i * d->room };
 	pthread_mutex_init(&d->lock, NULL);
@@ -182,6 +208,7 @@ struct zr_direct *zr_direct_open(int fd, int direct, uint64_t bytes)
 static void give(struct zr_direct *d)
 {
 	struct window *w = d->filling;
+
 	d->filling = NULL;
 	if (!w)
 		return;
@@ -198,6 +225,7 @@ static void give(struct zr_direct *d)
 static struct window *next_window(struct zr_direct *d, uint64_t at)
 {
 	struct window *w = &d->window[d->given % ZR_DIRECT_WINDOWS];
+
 	pthread_mutex_lock(&d->lock);
 	while (w->full)
 		pthread_cond_wait(&d->changed, &d->lock);
@@ -216,12 +244,16 @@ int zr_direct_write(struct zr_direct *d, const void *data, size_t bytes, uint64_
 		if (w && (w->end == d->room || w->at + w->end != at + done))
 			give(d);
 		w = d->filling = d->filling ? d->filling : next_window(d, at + done);
-		n = bytes - done < d->room - w->end ? bytes - done : d->room - w->end;
-		n = n < CACHED ? n : CACHED;
+		n = bytes - done;
+		if (n > d->room - w->end)
+			n = d->room - w->end;
+		if (n >= CACHED)
+			n = CACHED;
 		XXH3_64bits_update(hash, (const char *)data + done, n);
 		memcpy(w->mem + w->end, (const char *)data + done, n);
 		w->end += n;
 	}
+
 	return d->known;
 }
 

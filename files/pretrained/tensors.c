@@ -65,6 +65,7 @@ static int open_shards(struct zr_tensor_files *f, const char *dir, struct zr_err
 	json_t *root = NULL, *map, *file;
 	const char *name;
 	int rc = zr_json_file(f->path, ZR_MODEL_JSON_MAX, &root, err);
+
 	map = json_object_get(root, "weight_map");
 	if (!rc && !json_object_size(map))
 		rc = zr_err(err, ZR_EINVAL, "%s: no weight_map with tensors", f->path);
@@ -85,6 +86,7 @@ static int open_shards(struct zr_tensor_files *f, const char *dir, struct zr_err
 			rc = zr_err(err, ZR_ENOMEM, "out of memory");
 			break;
 		}
+
 		int32_t i = file_of(f, path);
 		if (i == f->n)
 			rc = add_file(f, path, err);
@@ -110,9 +112,11 @@ static int find_known(const char *dir, int there[KNOWN], struct zr_error *err)
 		char *path = zr_text("%s/%s", dir, known[i]);
 		if (!path)
 			return zr_err(err, ZR_ENOMEM, "out of memory");
+
 		there[i] = !access(path, F_OK) || errno != ENOENT;
 		free(path);
 	}
+
 	return 0;
 }
 
@@ -136,7 +140,10 @@ static int open_dir(struct zr_tensor_files *f, const char *dir, struct zr_error 
 	f->path = zr_text("%s/%s", dir, known[there[ONE] ? ONE : MANY]);
 	if (!f->path)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
-	return there[ONE] ? add_file(f, f->path, err) : open_shards(f, dir, err);
+	if (there[ONE])
+		return add_file(f, f->path, err);
+
+	return open_shards(f, dir, err);
 }
 
 /* ---- tensors ---- */
@@ -144,11 +151,13 @@ static int open_dir(struct zr_tensor_files *f, const char *dir, struct zr_error 
 static const char *dims_text(int32_t ndim, const int64_t *dims, char out[NAME])
 {
 	size_t at = (size_t)snprintf(out, NAME, "[");
+
 	for (int32_t d = 0; d < ndim && at < NAME; d++)
 		at += (size_t)snprintf(out + at, NAME - at, "%s%lld", d ? ", " : "",
 				       (long long)dims[d]);
 	if (at < NAME)
 		snprintf(out + at, NAME - at, "]");
+
 	return out;
 }
 
@@ -156,6 +165,7 @@ static int check_tensor(const struct zr_st *st, const struct zr_st_tensor *t,
 			const struct zr_tensor *want, struct zr_error *err)
 {
 	char has[NAME], wants[NAME];
+
 	if (!zr_dtype_find(t->dtype, NULL)->trains)
 		return zr_err(err, ZR_EINVAL,
 			      "%s: tensor %s has type %s, expected F32, BF16 or F16", st->path,
@@ -166,6 +176,7 @@ static int check_tensor(const struct zr_st *st, const struct zr_st_tensor *t,
 		same = t->dims[d] == want->dims[d];
 	if (same)
 		return 0;
+
 	return zr_err(err, ZR_EINVAL,
 		      "%s: tensor %s has shape %s, but the model's config makes it %s", st->path,
 		      t->name, dims_text(t->ndim, t->dims, has),
@@ -177,6 +188,7 @@ static int find_named(const struct zr_tensor_files *f, const char *name, struct 
 		      struct zr_error *err)
 {
 	char longer[NAME];
+
 	snprintf(longer, sizeof longer, "%s%s", f->prefix, name);
 	at->file = -1;
 	for (int32_t k = 0; k < f->n; k++)
@@ -213,13 +225,17 @@ static int find_other_name(const struct zr_tensor_files *f, const char *name, st
 	size_t n;
 	while ((word = zr_next_word(&words, &n))) {
 		const char *is = memchr(word, '=', n);
-		const size_t rest = is ? n - (size_t)(is + 1 - word) : 0;
+		size_t rest = 0;
+		if (is)
+			rest = n - (size_t)(is + 1 - word);
 		if (!is || strlen(name) != rest || memcmp(is + 1, name, rest))
 			continue;
+
 		snprintf(head, sizeof head, "%.*s", (int)(is - word), word);
 		if (!is_declared(f->layout, head))
 			return find_named(f, head, at, err);
 	}
+
 	return 0;
 }
 
@@ -239,9 +255,10 @@ static int find_tensor(struct zr_tensor_files *f, int32_t i, struct zr_error *er
 	if (at->file < 0 && (f->which == ZR_FILES_MODEL ? flags & ZR_TENSOR_ADDED :
 							  f->which == ZR_FILES_ADAPTER && !adapted))
 		return 0;
-	return at->file >= 0 ?
-		       check_tensor(&f->file[at->file], at->tensor, want, err) :
-		       zr_err(err, ZR_EINVAL, "%s: tensor %s is missing", f->path, want->name);
+	if (at->file < 0)
+		return zr_err(err, ZR_EINVAL, "%s: tensor %s is missing", f->path, want->name);
+
+	return check_tensor(&f->file[at->file], at->tensor, want, err);
 }
 
 static int fits(const char *patterns, const char *name)
@@ -254,6 +271,7 @@ static int fits(const char *patterns, const char *name)
 		if (!fnmatch(pattern, name, 0))
 			return 1;
 	}
+
 	return 0;
 }
 
@@ -270,7 +288,10 @@ static int check_others(const struct zr_tensor_files *f, struct zr_error *err)
 	int32_t n = f->layout->n_tensors;
 	size_t prefix = strlen(f->prefix);
 	const struct zr_st_tensor **used = malloc(((size_t)n + 1) * sizeof *used);
-	int rc = used ? 0 : zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc = 0;
+
+	if (!used)
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	for (int32_t i = 0; !rc && i < n; i++)
 		used[i] = f->found[i].tensor;
 	if (!rc)
@@ -296,6 +317,7 @@ static int open_all(struct zr_tensor_files *f, const char *path, struct zr_error
 {
 	struct stat st;
 	int rc;
+
 	f->found = calloc((size_t)f->layout->n_tensors + 1, sizeof *f->found);
 	if (!f->found)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
@@ -313,6 +335,7 @@ static int open_all(struct zr_tensor_files *f, const char *path, struct zr_error
 		rc = find_tensor(f, i, err);
 	if (rc)
 		return rc;
+
 	return check_others(f, err);
 }
 
@@ -332,6 +355,7 @@ int zr_tensor_files_open(const char *path, const struct zr_layout *layout, int w
 		zr_tensor_files_close(f);
 	else
 		*out = f;
+
 	return rc;
 }
 
@@ -339,6 +363,7 @@ void zr_tensor_files_close(struct zr_tensor_files *f)
 {
 	if (!f)
 		return;
+
 	for (int32_t k = 0; k < f->n; k++)
 		zr_st_close(&f->file[k]);
 	free(f->file);
@@ -364,7 +389,10 @@ static float from_f16(uint16_t h)
 		return from_bits(sign | 0x7f800000 | m << 13);
 	if (exponent)
 		return from_bits(sign | (exponent + 112) << 23 | m << 13);
-	return sign ? -(float)m * 0x1p-24f : (float)m * 0x1p-24f;
+	if (sign)
+		return -(float)m * 0x1p-24f;
+
+	return (float)m * 0x1p-24f;
 }
 
 void zr_widen_f16(const uint16_t *from, int64_t n, float *to)
@@ -380,13 +408,19 @@ static void widen(float *x, int64_t n, int32_t dtype)
 	for (int64_t i = 0; i < n; i++) {
 		uint16_t h;
 		memcpy(&h, (const char *)x + 2 * (n + i), sizeof h);
-		x[i] = dtype == ZR_BF16 ? from_bits((uint32_t)h << 16) : from_f16(h);
+		if (dtype == ZR_BF16)
+			x[i] = from_bits((uint32_t)h << 16);
+		else
+			x[i] = from_f16(h);
 	}
 }
 
 const char *zr_tensor_files_path(const struct zr_tensor_files *f, int32_t k)
 {
-	return k < f->n ? f->file[k].path : NULL;
+	if (k < f->n)
+		return f->file[k].path;
+
+	return NULL;
 }
 
 int zr_tensor_files_have(const struct zr_tensor_files *f, int32_t i)
@@ -403,6 +437,7 @@ int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float
 	char *to = (char *)x + (4 - size) * n;
 	int rc = zr_st_read(&f->file[at->file], at->tensor, (uint64_t)(first * size),
 			    (uint64_t)(n * size), to, err);
+
 	if (!rc && size == 2)
 		widen(x, n, at->tensor->dtype);
 	for (int64_t k = 0; !rc && k < n; k++)
@@ -412,6 +447,7 @@ int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float
 				    "can be learned from such weights; begin with others",
 				    f->file[at->file].path, at->tensor->name,
 				    (long long)(first + k), (double)x[k]);
+
 	return rc;
 }
 
@@ -425,10 +461,15 @@ static int compare(struct zr_tensor_files *f, const struct found two[2], int *di
 {
 	const int64_t all = two[0].tensor->elements;
 	float *x = malloc(2 * COMPARED * sizeof *x);
-	int rc = x ? 0 : zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc = 0;
+
+	if (!x)
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	f->found = (struct found *)two;
 	for (int64_t at = 0, n; !rc && !*differ && at < all; at += n) {
-		n = all - at < COMPARED ? all - at : COMPARED;
+		n = all - at;
+		if (n > COMPARED)
+			n = COMPARED;
 		rc = zr_tensor_files_read(f, 0, at, n, x, err);
 		if (!rc)
 			rc = zr_tensor_files_read(f, 1, at, n, x + COMPARED, err);
@@ -446,6 +487,7 @@ static int head_differs(const char *dir, const char *prefix, const char *head,
 	struct zr_tensor_files *f = calloc(1, sizeof *f);
 	struct found two[2] = { { -1, NULL }, { -1, NULL } };
 	struct zr_error why = { 0 };
+
 	*differs = 0;
 	if (!f)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
@@ -465,7 +507,10 @@ static int head_differs(const char *dir, const char *prefix, const char *head,
 		const int trains = zr_dtype_find(a->dtype, NULL)->trains &&
 				   zr_dtype_find(b->dtype, NULL)->trains;
 		*differs = a->elements != b->elements || !trains;
-		rc = *differs ? 0 : compare(f, two, differs, err);
+		if (*differs)
+			rc = 0;
+		else
+			rc = compare(f, two, differs, err);
 	}
 
 	zr_tensor_files_close(f);

@@ -17,7 +17,13 @@ static int by_first_then_longest(const void *a, const void *b)
 	unsigned char p = (unsigned char)x->content[0], q = (unsigned char)y->content[0];
 	if (p != q)
 		return p < q ? -1 : 1;
-	return x->len != y->len ? (x->len > y->len ? -1 : 1) : strcmp(x->content, y->content);
+	if (x->len == y->len)
+		return strcmp(x->content, y->content);
+
+	if (x->len > y->len)
+		return -1;
+
+	return 1;
 }
 
 void zr_added_sort(struct zr_added *a)
@@ -29,12 +35,14 @@ void zr_added_sort(struct zr_added *a)
 			i++;
 		a->of[b] = i;
 	}
+
 	a->n_first = 0;
 	for (int b = 0; b < 256; b++)
 		if (a->of[b] < a->of[b + 1])
 			a->first[a->n_first++] = (unsigned char)b;
 	for (int32_t i = 0; i < a->n; i++) {
-		a->longest = a->token[i].len > a->longest ? a->token[i].len : a->longest;
+		if (a->token[i].len > a->longest)
+			a->longest = a->token[i].len;
 		a->lstrip |= a->token[i].lstrip;
 		unsigned char b = (unsigned char)a->token[i].content[1]; /* 0: it ends there */
 		a->second[(unsigned char)a->token[i].content[0]] |= b ? 1u << (b % 32) : UINT32_MAX;
@@ -47,6 +55,7 @@ static const struct zr_added_token *longest_at(const struct zr_added *a, const c
 	for (int32_t i = a->of[first]; i < a->of[first + 1]; i++)
 		if (a->token[i].len <= n && !memcmp(a->token[i].content, p, a->token[i].len))
 			return &a->token[i];
+
 	return NULL;
 }
 
@@ -58,10 +67,13 @@ static size_t next_first(const struct zr_added *a, const char *p, size_t i, size
 			i++;
 		return i;
 	}
+
 	for (int k = 0; k < a->n_first; k++) {
 		const char *at = memchr(p + i, a->first[k], end - i);
-		end = at ? (size_t)(at - p) : end;
+		if (at)
+			end = (size_t)(at - p);
 	}
+
 	return end;
 }
 
@@ -69,14 +81,24 @@ static size_t next_first(const struct zr_added *a, const char *p, size_t i, size
 static size_t next_start(const struct zr_added *a, const char *p, size_t n, size_t i)
 {
 	const unsigned char *u = (const unsigned char *)p;
+
 	while (i + 1 < n) {
-		size_t end = a->n_first == 1 || n - 1 - i < WINDOW ? n - 1 : i + WINDOW;
+		size_t end;
+		if (a->n_first == 1 || n - 1 - i < WINDOW)
+			end = n - 1;
+		else
+			end = i + WINDOW;
 		i = next_first(a, p, i, end);
 		if (i < end && a->second[u[i]] & 1u << (u[i + 1] % 32))
 			return i;
+
 		i += i < end;
 	}
-	return i < n && !a->second[u[i]] ? n : i;
+
+	if (i < n && !a->second[u[i]])
+		return n;
+
+	return i;
 }
 
 /* Whether the character at p is one of a word. */
@@ -96,7 +118,9 @@ int zr_added_in_word(const struct zr_added *a, struct zr_match *m, const char *p
 static int stands_alone(const struct zr_added *a, struct zr_match *m, const char *p, size_t n,
 			size_t at, size_t end, int in_word)
 {
-	int before = at ? zr_added_in_word(a, m, p, at) : in_word;
+	int before = in_word;
+	if (at)
+		before = zr_added_in_word(a, m, p, at);
 	return !before && (end == n || !is_word(a, m, p + end, n - end));
 }
 
@@ -121,28 +145,42 @@ void zr_added_find(const struct zr_added *a, struct zr_match *m, const char *p, 
 		   size_t from, int final, int in_word, struct zr_found *out)
 {
 	size_t i = from;
+
 	out->token = NULL;
 	while ((i = next_start(a, p, n, i)) < n) {
 		if (!final && n - i < a->longest)
 			break;
+
 		const struct zr_added_token *t = longest_at(a, p + i, n - i);
 		if (!t) {
 			i++;
 			continue;
 		}
+
 		if (t->single_word && i + t->len == n && !final)
 			break; /* a word may go on */
 		if (t->single_word && !stands_alone(a, m, p, n, i, i + t->len, in_word)) {
 			i += t->len; /* what it has is looked at once */
 			continue;
 		}
-		out->stop = t->rstrip ? spaces_after(a, p, i + t->len, n) : i + t->len;
+
+		if (t->rstrip)
+			out->stop = spaces_after(a, p, i + t->len, n);
+		else
+			out->stop = i + t->len;
 		if (t->rstrip && out->stop == n && !final)
 			break; /* there may be more white space */
+
 		out->token = t;
-		out->start = t->lstrip ? spaces_before(a, p, from, i) : i;
+		if (t->lstrip)
+			out->start = spaces_before(a, p, from, i);
+		else
+			out->start = i;
 		return;
 	}
 
-	out->start = a->lstrip && !final ? spaces_before(a, p, from, i) : i;
+	if (a->lstrip && !final)
+		out->start = spaces_before(a, p, from, i);
+	else
+		out->start = i;
 }

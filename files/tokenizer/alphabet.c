@@ -16,43 +16,59 @@ int zr_alphabet_byte(int32_t c)
 		return c;
 	if (c < 0x100 || c > 0x143)
 		return -1;
-	return c <= 0x120 ? c - 0x100 : c <= 0x142 ? c - 0x121 + 0x7f : 0xad;
+	if (c <= 0x120)
+		return c - 0x100;
+	if (c <= 0x142)
+		return c - 0x121 + 0x7f;
+
+	return 0xad;
 }
 
 static int32_t character_of(unsigned char byte)
 {
 	if (is_itself(byte))
 		return byte;
-	return byte <= 0x20 ? 0x100 + byte : byte <= 0xa0 ? 0x121 + byte - 0x7f : 0x143;
+	if (byte <= 0x20)
+		return 0x100 + byte;
+	if (byte <= 0xa0)
+		return 0x121 + byte - 0x7f;
+
+	return 0x143;
 }
 
 int zr_alphabet_write(const char *p, size_t n, struct zr_buf *out)
 {
 	if (zr_buf_reserve(out, 2 * n))
 		return ZR_ENOMEM;
+
 	for (size_t i = 0; i < n; i++) {
 		int32_t c = character_of((unsigned char)p[i]);
 		if (c >= 0x80)
 			out->p[out->n++] = (char)(0xc0 | c >> 6);
 		out->p[out->n++] = (char)(c < 0x80 ? c : 0x80 | (c & 0x3f));
 	}
+
 	return 0;
 }
 
 int zr_alphabet_read(const char *p, size_t n, struct zr_buf *out)
 {
 	int len;
+
 	if (zr_buf_reserve(out, n))
 		return ZR_ENOMEM;
 
 	for (size_t i = 0; i < n; i += (size_t)len) {
 		len = zr_utf8_at(p + i, n - i);
-		int byte = len > 0 ? zr_alphabet_byte(zr_utf8_value(p + i)) : -1;
+		int byte = -1;
+		if (len > 0)
+			byte = zr_alphabet_byte(zr_utf8_value(p + i));
 		if (byte < 0)
 			return ZR_EINVAL;
 
 		out->p[out->n++] = (char)byte;
 	}
+
 	return 0;
 }
 

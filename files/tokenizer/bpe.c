@@ -58,11 +58,13 @@ static size_t whole_place(const struct zr_tokenizer *t, const char *p, size_t n)
 {
 	const struct zr_bpe *b = &t->bpe;
 	size_t i = (size_t)XXH3_64bits(p, n) & b->whole_mask;
+
 	for (; b->whole[i] >= 0; i = (i + 1) & b->whole_mask) {
 		const struct zr_token *o = &t->token[b->whole[i]];
 		if (o->n == n && !memcmp(o->p, p, n))
 			break;
 	}
+
 	return i;
 }
 
@@ -75,9 +77,13 @@ static void put_character(struct zr_bpe *b, int32_t c, int32_t id)
 int zr_bpe_index(struct zr_tokenizer *t)
 {
 	struct zr_bpe *b = &t->bpe;
+
 	b->whole_mask = power_of_two(2 * (size_t)t->size + 1) - 1;
 	b->whole = malloc((b->whole_mask + 1) * sizeof *b->whole);
-	b->character = b->characters ? malloc(ZR_BMP * sizeof *b->character) : NULL;
+	if (b->characters)
+		b->character = malloc(ZR_BMP * sizeof *b->character);
+	else
+		b->character = NULL;
 	if (!b->whole || (b->characters && !b->character))
 		return ZR_ENOMEM;
 	if (b->characters)
@@ -90,6 +96,7 @@ int zr_bpe_index(struct zr_tokenizer *t)
 		if (b->characters && o->made && o->n && (size_t)zr_utf8_at(o->p, o->n) == o->n)
 			put_character(b, zr_utf8_value(o->p), (int32_t)i);
 	}
+
 	return 0;
 }
 
@@ -110,6 +117,7 @@ void zr_bpe_close(struct zr_bpe_work *w)
 {
 	if (!w)
 		return;
+
 	free(w->symbol);
 	free(w->heap);
 	free(w->id);
@@ -138,7 +146,10 @@ static int make_room(struct zr_bpe_work *w, size_t n)
 
 static int before(const struct candidate *a, const struct candidate *b)
 {
-	return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
+	if (a->rank != b->rank)
+		return a->rank < b->rank;
+
+	return a->at < b->at;
 }
 
 static void push(struct zr_bpe_work *w, struct candidate c)
@@ -157,6 +168,7 @@ static struct candidate pop(struct zr_bpe_work *w)
 		k += k + 1 < w->n_heap && before(&w->heap[k + 1], &w->heap[k]);
 		if (!before(&w->heap[k], &last))
 			break;
+
 		w->heap[i] = w->heap[k];
 		i = k;
 	}
@@ -168,8 +180,10 @@ static struct candidate pop(struct zr_bpe_work *w)
 /* The rank of the merge of a symbol with the next one. */
 static uint32_t rank_at(const struct zr_bpe_work *w, const struct symbol *s)
 {
-	return s->next < 0 ? ZR_NO_RANK :
-			     zr_merges_find(&w->t->bpe.merges, s->id, w->symbol[s->next].id);
+	if (s->next < 0)
+		return ZR_NO_RANK;
+
+	return zr_merges_find(&w->t->bpe.merges, s->id, w->symbol[s->next].id);
 }
 
 /* The merge of the symbol at `at` with the next one, if there is one, becomes a candidate. */
@@ -185,7 +199,10 @@ static void consider(struct zr_bpe_work *w, int32_t at)
 static int stands(const struct zr_bpe_work *w, const struct candidate *c)
 {
 	const struct symbol *s = &w->symbol[c->at];
-	uint32_t rank = s->gone ? ZR_NO_RANK : rank_at(w, s);
+	uint32_t rank = ZR_NO_RANK;
+	if (!s->gone)
+		rank = rank_at(w, s);
+
 	return rank != ZR_NO_RANK && w->t->bpe.merges.id[rank] == c->id;
 }
 
@@ -199,15 +216,19 @@ static void put_symbol(struct zr_bpe_work *w, size_t *n, int32_t id)
 static int put_bytes(struct zr_bpe_work *w, const char *p, size_t len, size_t *n)
 {
 	const int32_t *byte = w->t->byte;
+
 	if (w->t->spaced && *p == ' ') {
 		p = ZR_SPACE;
 		len = strlen(ZR_SPACE);
 	}
+
 	for (size_t i = 0; i < len; i++)
 		if (byte[(unsigned char)p[i]] < 0)
 			return 0;
+
 	for (size_t i = 0; i < len; i++)
 		put_symbol(w, n, byte[(unsigned char)p[i]]);
+
 	return 1;
 }
 
@@ -244,8 +265,11 @@ static size_t put_characters(struct zr_bpe_work *w, const char *p, size_t n)
 
 	for (size_t at = 0; at < n; at += len) {
 		uint32_t c = zr_utf8_read(p + at, &len);
-		int32_t id = c < ZR_BMP ? b->character[c] :
-					  b->whole[whole_place(w->t, p + at, len)];
+		int32_t id;
+		if (c < ZR_BMP)
+			id = b->character[c];
+		else
+			id = b->whole[whole_place(w->t, p + at, len)];
 		if (id >= 0 || !put_bytes(w, p + at, len, &o.n))
 			put_or_wait(w, &o, id);
 	}
@@ -267,6 +291,7 @@ static size_t put_some_bytes(struct zr_bpe_work *w, const char *p, size_t n)
 			w->lacking = byte;
 			return NO_TOKEN;
 		}
+
 		put_or_wait(w, &o, id);
 	}
 
@@ -282,6 +307,7 @@ static size_t put_symbols(struct zr_bpe_work *w, const char *p, size_t n)
 		return put_characters(w, p, n);
 	if (put_bytes(w, p, n, &symbols))
 		return symbols;
+
 	return put_some_bytes(w, p, n);
 }
 
@@ -289,6 +315,7 @@ static size_t put_symbols(struct zr_bpe_work *w, const char *p, size_t n)
 static size_t merge_many(struct zr_bpe_work *w, size_t n)
 {
 	size_t ids = 0;
+
 	w->n_heap = 0;
 	for (int32_t i = 0; i < (int32_t)n; i++)
 		w->symbol[i] = (struct symbol){ (uint32_t)w->id[i], i - 1, i + 1, 0 };
@@ -299,6 +326,7 @@ static size_t merge_many(struct zr_bpe_work *w, size_t n)
 		struct candidate c = pop(w);
 		if (!stands(w, &c))
 			continue;
+
 		struct symbol *s = &w->symbol[c.at], *right = &w->symbol[s->next];
 		s->id = c.id;
 		s->next = right->next;
@@ -312,6 +340,7 @@ static size_t merge_many(struct zr_bpe_work *w, size_t n)
 
 	for (int32_t i = 0; i >= 0; i = w->symbol[i].next)
 		w->id[ids++] = (int32_t)w->symbol[i].id;
+
 	return ids;
 }
 
@@ -319,16 +348,26 @@ static size_t merge_many(struct zr_bpe_work *w, size_t n)
 static size_t most_symbols(const struct zr_bpe_work *w, size_t n)
 {
 	const struct zr_bpe *b = &w->t->bpe;
-	return w->t->spaced && b->character[' '] < 0 ? strlen(ZR_SPACE) * n : n;
+	if (w->t->spaced && b->character[' '] < 0)
+		return strlen(ZR_SPACE) * n;
+
+	return n;
 }
 
 /* The symbols that merges begin with, to `to`; or the one token that the word is. */
 static size_t begin(struct zr_bpe_work *w, const char *p, size_t n, int32_t *to)
 {
 	const struct zr_bpe *b = &w->t->bpe;
+
 	w->to = to;
-	to[0] = b->ignore_merges ? b->whole[whole_place(w->t, p, n)] : -1;
-	return to[0] >= 0 ? 1 : put_symbols(w, p, n);
+	if (b->ignore_merges)
+		to[0] = b->whole[whole_place(w->t, p, n)];
+	else
+		to[0] = -1;
+	if (to[0] >= 0)
+		return 1;
+
+	return put_symbols(w, p, n);
 }
 
 /* ---- words that are expected ---- */
@@ -337,10 +376,12 @@ int zr_bpe_expect(struct zr_bpe_work *w, const char *p, size_t n)
 {
 	if (w->n_expected == EXPECTED || n > MOST_BYTES || most_symbols(w, n) > AHEAD - w->n_ahead)
 		return 0;
+
 	int32_t *id = w->ahead + w->n_ahead;
 	n = begin(w, p, n, id);
 	if (n > FEW)
 		return 0;
+
 	w->n_ahead += n;
 	w->expected[w->n_expected++] = (struct zr_merging_word){ id, n };
 	return 1;
@@ -391,5 +432,6 @@ int64_t zr_bpe_encode(struct zr_bpe_work *w, const char *p, size_t n, const int3
 	n = begin(w, p, n, w->id);
 	if (n == NO_TOKEN)
 		return ZR_ENOTSUP;
+
 	return (int64_t)(n <= FEW ? merge_few(w, n) : merge_many(w, n));
 }

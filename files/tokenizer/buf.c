@@ -51,10 +51,13 @@ int zr_ids_room(struct zr_ids *ids, size_t n)
 {
 	if (n <= ids->room)
 		return 0;
+
 	free(ids->id);
 	for (ids->room = 1024; ids->room < n; ids->room *= 2)
 		;
 	ids->id = malloc(ids->room * sizeof *ids->id);
-	ids->room = ids->id ? ids->room : 0;
+	if (!ids->id)
+		ids->room = 0;
+
 	return ids->id ? 0 : ZR_ENOMEM;
 }

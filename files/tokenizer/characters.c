@@ -12,11 +12,12 @@ static int32_t nmt(int32_t c)
 	if ((c >= 1 && c <= 8) || c == 0xb || (c >= 0xe && c <= 0x1f) || c == 0x7f || c == 0x8f ||
 	    c == 0x9f)
 		return -1;
-	return c == 9 || c == 0xa || c == 0xc || c == 0xd || c == 0x1680 ||
-			       (c >= 0x200b && c <= 0x200f) || c == 0x2028 || c == 0x2029 ||
-			       c == 0x2581 || c == 0xfeff || c == 0xfffd ?
-		       ' ' :
-		       c;
+	if (c == 9 || c == 0xa || c == 0xc || c == 0xd || c == 0x1680 ||
+	    (c >= 0x200b && c <= 0x200f) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+	    c == 0xfeff || c == 0xfffd)
+		return ' ';
+
+	return c;
 }
 
 /* Ideographs as BERT has them, which are written between spaces. */
@@ -119,11 +120,14 @@ static int is_other(int32_t c)
 static int is_mark(int32_t c, int kind)
 {
 	utf8proc_category_t k = utf8proc_category(c);
+
 	if (kind == ZR_UNMARK_NONSPACING)
 		return (k == UTF8PROC_CATEGORY_MN && !is_in(later_nonspacing, c)) || c == 0x1734 ||
 		       c == 0x1171e;
+
 	int mark = k == UTF8PROC_CATEGORY_MN || k == UTF8PROC_CATEGORY_MC ||
 		   k == UTF8PROC_CATEGORY_ME;
+
 	return (mark && !is_in(later_mark, c)) || c == 0x1cf2 || c == 0x1cf3;
 }
 
@@ -138,11 +142,13 @@ static char *put_marked(const struct zr_step *s, int32_t c, char *to)
 {
 	utf8proc_int32_t d[DECOMPOSED] = { c };
 	utf8proc_ssize_t n = 1;
+
 	if (s->decompose)
 		n = utf8proc_decompose_char(c, d, DECOMPOSED, UTF8PROC_DECOMPOSE, NULL);
 	for (utf8proc_ssize_t i = 0; i < n && i < DECOMPOSED; i++)
 		if (!s->unmark || !is_mark(d[i], s->unmark))
 			to = put_lower(s, d[i], to);
+
 	return to;
 }
 
@@ -160,6 +166,7 @@ static char *put_changed(const struct zr_step *s, int32_t c, char *to)
 	to = put_marked(s, c, to);
 	if (apart)
 		*to++ = ' ';
+
 	return to;
 }
 
@@ -167,13 +174,18 @@ static char *put_changed(const struct zr_step *s, int32_t c, char *to)
 static int is_apart(int32_t c)
 {
 	utf8proc_int32_t d[32];
+
 	if (c < 0x80)
 		return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
 
 	utf8proc_option_t compat = UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT;
 	utf8proc_ssize_t n = utf8proc_decompose_char(c, d, 32, compat, NULL);
 	const utf8proc_property_t *is = utf8proc_get_property(c), *first;
-	first = n > 0 ? utf8proc_get_property(d[0]) : is;
+	if (n > 0)
+		first = utf8proc_get_property(d[0]);
+	else
+		first = is;
+
 	return is->boundclass == UTF8PROC_BOUNDCLASS_OTHER &&
 	       first->boundclass == UTF8PROC_BOUNDCLASS_OTHER && !is->combining_class &&
 	       !first->combining_class && is->category >= UTF8PROC_CATEGORY_LU &&
@@ -188,7 +200,10 @@ static char *put_changed(const struct zr_step *s, int32_t c, char *to)
 {
 	if (s->nmt && (c = nmt(c)) < 0)
 		return to;
-	return is_chinese(c) && s->spaced_chinese ? to : zr_utf8_put(to, c);
+	if (is_chinese(c) && s->spaced_chinese)
+		return to;
+
+	return zr_utf8_put(to, c);
 }
 
 static int is_apart(int32_t c)
@@ -202,7 +217,10 @@ void zr_characters_ready(struct zr_step *s)
 {
 	for (int32_t c = 0; c < 128; c++) {
 		char to[GROWS];
-		s->ascii[c] = put_changed(s, c, to) == to ? -1 : to[0];
+		if (put_changed(s, c, to) == to)
+			s->ascii[c] = -1;
+		else
+			s->ascii[c] = to[0];
 	}
 }
 
@@ -232,6 +250,7 @@ int zr_characters(const struct zr_step *s, const char *p, size_t n, struct zr_bu
 size_t zr_characters_cut(const char *p, size_t n)
 {
 	int after = 0; /* whether text may be cut before the character that starts at `end` */
+
 	for (size_t end = n, at; end; end = at) {
 		for (at = end - 1; at && ((unsigned char)p[at] & 0xc0) == 0x80; at--)
 			;
@@ -241,5 +260,6 @@ size_t zr_characters_cut(const char *p, size_t n)
 
 		after = apart;
 	}
+
 	return 0;
 }

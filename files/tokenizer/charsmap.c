@@ -28,8 +28,14 @@ static int value_of(unsigned char c)
 {
 	static const char digits[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const char *at = c ? strchr(digits, c) : NULL;
-	return at ? (int)(at - digits) : -1;
+	const char *at = NULL;
+
+	if (c)
+		at = strchr(digits, c);
+	if (at)
+		return (int)(at - digits);
+
+	return -1;
 }
 
 /* Returns the number of bytes in `to`, -1: it is not base64. */
@@ -38,6 +44,7 @@ static int64_t decode(const char *text, unsigned char *to)
 	uint32_t bits = 0;
 	int64_t n = 0;
 	size_t i = 0, more;
+
 	for (; text[i] && text[i] != '='; i++) {
 		int v = value_of((unsigned char)text[i]);
 		if (v < 0)
@@ -49,9 +56,10 @@ static int64_t decode(const char *text, unsigned char *to)
 	}
 
 	more = strlen(text + i);
-	return i % 4 == 1 || more > 2 || (more && (i + more) % 4) || strspn(text + i, "=") != more ?
-		       -1 :
-		       n;
+	if (i % 4 == 1 || more > 2 || (more && (i + more) % 4) || strspn(text + i, "=") != more)
+		return -1;
+
+	return n;
 }
 
 /* What the map has for the shortest start of p[0..n) that it has; NULL: none. */
@@ -59,6 +67,7 @@ static const char *look_up(const struct zr_charsmap *m, const char *p, size_t n)
 {
 	size_t at = 0;
 	uint32_t unit = m->unit[0];
+
 	at ^= (size_t)(unit >> 10) << ((unit & 512) >> 6);
 	for (size_t i = 0; i < n; i++) {
 		unsigned char c = (unsigned char)p[i];
@@ -75,9 +84,13 @@ static const char *look_up(const struct zr_charsmap *m, const char *p, size_t n)
 			return NULL;
 		if (unit >> 8 & 1) {
 			size_t to = m->unit[at] & 0x7fffffff;
-			return to < m->n ? m->text + to : NULL;
+			if (to < m->n)
+				return m->text + to;
+
+			return NULL;
 		}
 	}
+
 	return NULL;
 }
 
@@ -85,6 +98,7 @@ static int open_map(struct zr_charsmap *m, const char *base64, struct zr_error *
 {
 	int64_t n = decode(base64, (unsigned char *)m->unit);
 	uint32_t bytes = 0;
+
 	if (n >= 4)
 		bytes = m->unit[0];
 	if (n < 4 || bytes % 4 || !bytes || bytes > n - 4)
@@ -97,6 +111,7 @@ static int open_map(struct zr_charsmap *m, const char *base64, struct zr_error *
 	((char *)m->unit)[n - 4] = 0; /* where the last text ends */
 	for (int c = 1; c < 128; c++)
 		m->ascii[c] = look_up(m, &(char){ (char)c }, 1);
+
 	return 0;
 }
 
@@ -105,11 +120,16 @@ int zr_charsmap_open(const char *base64, struct zr_charsmap **out, struct zr_err
 	struct zr_charsmap *m = calloc(1, sizeof *m);
 	if (m)
 		m->unit = malloc(strlen(base64) + 16);
-	int rc = m && m->unit ? open_map(m, base64, err) : zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc;
+	if (m && m->unit)
+		rc = open_map(m, base64, err);
+	else
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	if (rc)
 		zr_charsmap_close(m);
 	else
 		*out = m;
+
 	return rc;
 }
 
@@ -127,11 +147,13 @@ static size_t cluster_end(const char *p, size_t n)
 	int32_t c = zr_utf8_value(p), next;
 	utf8proc_int32_t state = 0;
 	size_t at = (size_t)zr_utf8_at(p, n);
+
 	for (; at < n; at += (size_t)zr_utf8_at(p + at, n - at), c = next) {
 		next = zr_utf8_value(p + at);
 		if (utf8proc_grapheme_break_stateful(c, next, &state))
 			break;
 	}
+
 	return at;
 }
 
@@ -142,19 +164,29 @@ static int put(struct zr_buf *out, const char *text)
 
 static int put_cluster(const struct zr_charsmap *m, const char *p, size_t n, struct zr_buf *out)
 {
-	const char *to = n < CLUSTER ? look_up(m, p, n) : NULL;
-	int rc = to ? put(out, to) : 0;
+	const char *to = NULL;
+
+	if (n < CLUSTER)
+		to = look_up(m, p, n);
+	int rc = 0;
+	if (to)
+		rc = put(out, to);
 	for (size_t at = 0, len; !to && !rc && at < n; at += len) {
 		len = (size_t)zr_utf8_at(p + at, n - at);
 		const char *one = look_up(m, p + at, len);
-		rc = one ? put(out, one) : zr_buf_add(out, p + at, len);
+		if (one)
+			rc = put(out, one);
+		else
+			rc = zr_buf_add(out, p + at, len);
 	}
+
 	return rc;
 }
 
 int zr_charsmap_apply(const struct zr_charsmap *m, const char *p, size_t n, struct zr_buf *out)
 {
 	int rc = 0;
+
 	for (size_t at = 0, end; !rc && at < n; at = end) {
 		/* ASCII before ASCII is a cluster, but for a line end of two characters */
 		for (end = at; end < n && !(p[end] & 0x80) && !m->ascii[(int)p[end]] &&
@@ -165,9 +197,11 @@ int zr_charsmap_apply(const struct zr_charsmap *m, const char *p, size_t n, stru
 			rc = zr_buf_add(out, p + at, end - at);
 			continue;
 		}
+
 		end = at + cluster_end(p + at, n - at);
 		rc = put_cluster(m, p + at, end - at, out);
 	}
+
 	return rc;
 }
 

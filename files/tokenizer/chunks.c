@@ -38,6 +38,7 @@ struct zr_chunks {
 int zr_chunks_open(struct zr_encoder *e)
 {
 	struct zr_chunks *k = NULL;
+
 	for (int c = 0; !k && c < 128; c++)
 		if (e->t->gap[c]) {
 			k = calloc(1, sizeof *k);
@@ -76,12 +77,19 @@ static uint64_t may_be_gaps(const char *p)
 static size_t gap_after(const struct zr_encoder *e, const char *p, size_t n, size_t at)
 {
 	while (at < n) {
-		uint64_t some = n - at < 8 ? 1 : may_be_gaps(p + at);
-		at += !some ? 8 : (size_t)__builtin_ctzll(some) / 8;
+		uint64_t some = 1;
+		if (n - at >= 8)
+			some = may_be_gaps(p + at);
+		if (!some)
+			at += 8;
+		else
+			at += (size_t)__builtin_ctzll(some) / 8;
 		if (some && e->t->gap[(unsigned char)p[at]])
 			break;
+
 		at += some != 0;
 	}
+
 	return at;
 }
 
@@ -90,17 +98,21 @@ static size_t next_chunks(struct zr_encoder *e, const char *p, size_t n, size_t 
 {
 	struct zr_chunks *k = e->chunks;
 	size_t count = 0, end, from = *at;
+
 	for (; count < CHUNKS; from = end) {
 		while (from < n && e->t->gap[(unsigned char)p[from]])
 			from++;
 		end = gap_after(e, p, n, from);
 		if (end == n)
 			break;
+
 		struct chunk *c = &k->chunk[count++];
 		c->p = p + from;
 		c->n = end - from;
-		c->place = c->n > ZR_MEMO_BYTES ? NULL :
-						  zr_memo_place(k->memo, ZR_MEMO_CHUNK, c->p, c->n);
+		if (c->n > ZR_MEMO_BYTES)
+			c->place = NULL;
+		else
+			c->place = zr_memo_place(k->memo, ZR_MEMO_CHUNK, c->p, c->n);
 	}
 
 	e->marks.at[ZR_MARK_NORMALIZER] += from - *at;
@@ -112,9 +124,13 @@ static size_t next_chunks(struct zr_encoder *e, const char *p, size_t n, size_t 
 static int keep(struct zr_encoder *e, const int32_t *ids, size_t count, uint64_t start)
 {
 	struct zr_chunks *k = e->chunks;
+
 	for (; start - k->start >= k->at->end; k->at++)
 		k->at->ids = k->ids.n / sizeof *ids;
-	return zr_buf_add(&k->ids, ids, count * sizeof *ids) ? no_memory(e) : 0;
+	if (zr_buf_add(&k->ids, ids, count * sizeof *ids))
+		return no_memory(e);
+
+	return 0;
 }
 
 /* The ids of the chunks that are not remembered, all of them together. */
@@ -124,12 +140,15 @@ static int find_ids(struct zr_encoder *e, size_t count)
 	struct zr_buf *to = &e->normalized;
 	struct zr_found f = { .token = NULL };
 	int rc = 0;
+
 	to->n = 0;
 	for (struct chunk *c = k->chunk; !rc && c < k->chunk + count; c++) {
 		if (c->found < 0) {
 			rc = zr_normalize(&e->t->normalizer, e->match, c->p, c->n, 0, to, e->err);
-			rc = rc || !zr_buf_add(to, &k->gap, 1) ? rc : no_memory(e);
+			if (!rc && zr_buf_add(to, &k->gap, 1))
+				rc = no_memory(e);
 		}
+
 		c->end = to->n;
 	}
 
@@ -148,6 +167,7 @@ static int find_ids(struct zr_encoder *e, size_t count)
 	e->keep = NULL;
 	for (; k->at < k->chunk + count; k->at++)
 		k->at->ids = k->ids.n / sizeof(int32_t);
+
 	return rc;
 }
 
@@ -155,17 +175,21 @@ static int find_ids(struct zr_encoder *e, size_t count)
 static int chunks_apart(struct zr_encoder *e, size_t count)
 {
 	int rc = 0;
+
 	for (struct chunk *c = e->chunks->chunk; !rc && c < e->chunks->chunk + count; c++) {
 		e->marks.at[ZR_MARK_NORMALIZER] -= c->n; /* which it adds again */
 		rc = zr_encoder_normalize(e, c->p, c->n, 1);
 	}
+
 	return rc;
 }
 
 static void find_chunk(struct chunk *c)
 {
-	const struct zr_memo *m = c->place ? zr_memo_find(c->place, ZR_MEMO_CHUNK, c->p, c->n) :
-					     NULL;
+	const struct zr_memo *m = NULL;
+
+	if (c->place)
+		m = zr_memo_find(c->place, ZR_MEMO_CHUNK, c->p, c->n);
 	c->found = m ? m->ids : -1;
 	if (m)
 		memcpy(c->id, m->id, sizeof c->id);
@@ -176,6 +200,7 @@ static int chunks_to_ids(struct zr_encoder *e, size_t count)
 	struct zr_chunks *k = e->chunks;
 	struct chunk *c, *end = k->chunk + count;
 	size_t from = 0;
+
 	for (c = k->chunk; c < end; c++)
 		find_chunk(c);
 	int rc = find_ids(e, count);
@@ -189,10 +214,12 @@ static int chunks_to_ids(struct zr_encoder *e, size_t count)
 			rc = zr_encoder_emit(e, c->id, (size_t)c->found);
 			continue;
 		}
+
 		rc = zr_encoder_emit(e, ids + from, c->ids - from);
 		if (c->place)
 			zr_memo_put(c->place, ZR_MEMO_CHUNK, c->p, c->n, ids + from, c->ids - from);
 	}
+
 	return rc;
 }
 
@@ -201,20 +228,27 @@ int zr_chunks_normalize(struct zr_encoder *e, const char *p, size_t n, int final
 	struct zr_buf *b = &e->composing;
 	struct zr_chunks *k = e->chunks;
 	size_t at = 0, count = CHUNKS;
+
 	if (zr_buf_add(b, p, n))
 		return no_memory(e);
 
 	int rc = 0, marked = e->marks.first < e->marks.n;
-	size_t end = k->within && !marked ? gap_after(e, b->p, b->n, 0) : b->n;
+	size_t end;
+	if (k->within && !marked)
+		end = gap_after(e, b->p, b->n, 0);
+	else
+		end = b->n;
 	if (k->within && end < b->n) {
 		k->within = 0;
 		at = end;
 		rc = zr_encoder_normalize(e, b->p, end, 1);
 	}
+
 	while (!rc && !marked && !k->within && count == CHUNKS) {
 		count = next_chunks(e, b->p, b->n, &at);
 		rc = chunks_to_ids(e, count);
 	}
+
 	zr_buf_drop(b, at);
 	k->within |= marked || b->n > MOST_HELD;
 	if (!rc && (k->within || final))

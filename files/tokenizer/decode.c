@@ -20,6 +20,7 @@ struct zr_decoder {
 int zr_decoder_open(const struct zr_tokenizer *t, struct zr_decoder **out, struct zr_error *err)
 {
 	struct zr_decoder *d;
+
 	if (t->decoding.kind == ZR_DECODE_UNKNOWN)
 		return zr_err(err, ZR_ENOTSUP,
 			      "the decoder of the tokenizer is none that is known; ByteLevel, "
@@ -39,6 +40,7 @@ void zr_decoder_close(struct zr_decoder *d)
 {
 	if (!d)
 		return;
+
 	zr_buf_free(&d->run);
 	zr_buf_free(&d->text);
 	zr_buf_free(&d->out);
@@ -59,6 +61,7 @@ static int put(struct zr_decoder *d, const char *p, size_t n)
 		p++, n--;
 	if (n)
 		d->to_strip = 0;
+
 	return zr_buf_add(&d->out, p, n);
 }
 
@@ -89,16 +92,19 @@ static int clean_up(struct zr_buf *b)
 	};
 	struct zr_buf to = { 0 };
 	int rc = zr_buf_add(b, "", 1);
+
 	for (size_t i = 0; !rc && i < sizeof rules / sizeof *rules; i++) {
 		size_t len = strlen(rules[i][0]);
 		const char *p = b->p, *found;
 		if (!strstr(p, rules[i][0]))
 			continue;
+
 		for (to.n = 0; !rc && (found = strstr(p, rules[i][0])); p = found + len) {
 			rc = zr_buf_add(&to, p, (size_t)(found - p));
 			if (!rc)
 				rc = zr_buf_add(&to, rules[i][1], strlen(rules[i][1]));
 		}
+
 		if (!rc)
 			rc = zr_buf_add(&to, p, strlen(p) + 1);
 		b->n = 0;
@@ -116,6 +122,7 @@ static int put_word(struct zr_decoder *d, const char *p, size_t n)
 	const struct zr_decoding *how = &d->t->decoding;
 	size_t prefix = how->prefix ? strlen(how->prefix) : 0;
 	int goes_on = how->prefix && n >= prefix && !memcmp(p, how->prefix, prefix), rc = 0;
+
 	d->text.n = 0;
 	if (d->begun && goes_on)
 		p += prefix, n -= prefix;
@@ -123,9 +130,11 @@ static int put_word(struct zr_decoder *d, const char *p, size_t n)
 		rc = zr_buf_add(&d->text, " ", 1);
 	if (!rc)
 		rc = zr_buf_add(&d->text, p, n);
-	rc = rc || !how->cleanup ? rc : clean_up(&d->text);
+	if (!rc && how->cleanup)
+		rc = clean_up(&d->text);
 	if (rc)
 		return rc;
+
 	return put(d, d->text.p, d->text.n);
 }
 
@@ -140,12 +149,22 @@ static int put_spaced(struct zr_decoder *d, int32_t id, const char *p, size_t n)
 		n = (size_t)snprintf(byte, sizeof byte, "<0x%02X>", (unsigned char)*p);
 		p = byte;
 	}
-	int rc = put_run(d);
-	if (d->begun || !how->unspaced_first)
-		return rc ? rc : put(d, p, n);
 
-	for (size_t i = 0; !rc && i < n; i++)
-		rc = p[i] == ' ' ? 0 : put(d, p + i, 1);
+	int rc = put_run(d);
+	if (d->begun || !how->unspaced_first) {
+		if (rc)
+			return rc;
+
+		return put(d, p, n);
+	}
+
+	for (size_t i = 0; !rc && i < n; i++) {
+		if (p[i] == ' ')
+			rc = 0;
+		else
+			rc = put(d, p + i, 1);
+	}
+
 	return rc;
 }
 
@@ -164,6 +183,7 @@ static const char *text_of(const struct zr_tokenizer *t, int32_t id, size_t *n)
 {
 	const struct zr_added *a = &t->added[1];
 	const char *p = zr_tokenizer_bytes(t, id, n);
+
 	for (int32_t i = 0; p && i < a->n; i++)
 		if (a->token[i].id == id) {
 			*n = a->token[i].len;
@@ -175,7 +195,10 @@ static const char *text_of(const struct zr_tokenizer *t, int32_t id, size_t *n)
 static const char *result(struct zr_decoder *d, int rc, size_t *n)
 {
 	*n = d->out.n;
-	return rc || zr_buf_reserve(&d->out, 1) ? NULL : d->out.p;
+	if (rc || zr_buf_reserve(&d->out, 1))
+		return NULL;
+
+	return d->out.p;
 }
 
 const char *zr_decode(struct zr_decoder *d, int32_t id, size_t *bytes)
@@ -183,6 +206,7 @@ const char *zr_decode(struct zr_decoder *d, int32_t id, size_t *bytes)
 	size_t n;
 	const char *p = text_of(d->t, id, &n);
 	int rc = 0;
+
 	d->out.n = 0;
 	if (!p)
 		return result(d, 0, bytes);

@@ -10,7 +10,10 @@
 static int normalize(struct zr_encoder *e, const char *p, size_t n, int final)
 {
 	const struct zr_tokenizer *t = e->t;
-	const size_t held = t->nfc || t->normalizer.n ? e->composing.n : 0;
+	size_t held = 0;
+
+	if (t->nfc || t->normalizer.n)
+		held = e->composing.n;
 	int rc = zr_encoder_pass(e, ZR_MARK_RAW, n, held, NULL, p);
 	if (rc)
 		return rc;
@@ -26,6 +29,7 @@ static int normalize(struct zr_encoder *e, const char *p, size_t n, int final)
 	rc = zr_encoder_pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n, NULL, p);
 	if (rc)
 		return rc;
+
 	return zr_encoder_normalized(e, p, n, final);
 }
 
@@ -38,14 +42,18 @@ int zr_encoder_open(const struct zr_tokenizer *t, zr_token_sink *sink, void *arg
 					  .sink = sink,
 					  .arg = arg,
 					  .model = zr_model_open(t, zr_encoder_take, e) };
-	int rc = e && e->model ? zr_match_open(&e->match, err) :
-				 zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc;
+	if (e && e->model)
+		rc = zr_match_open(&e->match, err);
+	else
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	if (!rc && zr_chunks_open(e))
 		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	if (rc)
 		zr_encoder_close(e);
 	else
 		*out = e;
+
 	return rc;
 }
 
@@ -86,7 +94,10 @@ int zr_encode(struct zr_encoder *e, const void *bytes, size_t n, struct zr_error
 	int rc = zr_encoder_look(e, bytes, n);
 	if (rc)
 		return rc;
-	return zr_buf_add(&e->raw, bytes, n) ? no_memory(e) : decode(e, 0);
+	if (zr_buf_add(&e->raw, bytes, n))
+		return no_memory(e);
+
+	return decode(e, 0);
 }
 
 int zr_encode_end(struct zr_encoder *e, struct zr_error *err)
@@ -100,13 +111,17 @@ int zr_encode_end(struct zr_encoder *e, struct zr_error *err)
 	zr_marks_end(&e->marks);
 	if (rc)
 		return rc;
+
 	return zr_encoder_flush(e);
 }
 
 int zr_encode_mark(struct zr_encoder *e, uint64_t at, int first, struct zr_error *err)
 {
 	e->err = err;
-	return zr_marks_add(&e->marks, at, first) ? no_memory(e) : 0;
+	if (zr_marks_add(&e->marks, at, first))
+		return no_memory(e);
+
+	return 0;
 }
 
 uint64_t zr_encoder_marked(const struct zr_encoder *e, size_t i)

@@ -79,7 +79,10 @@ static inline int zr_encoder_pass(struct zr_encoder *e, int stage, size_t n, siz
 				  zr_marks_map *map, const char *p)
 {
 	const uint64_t to = e->marks.at[stage + 1] + held;
-	return zr_marks_pass(&e->marks, stage, n, to, map, e, p) ? no_memory(e) : 0;
+	if (zr_marks_pass(&e->marks, stage, n, to, map, e, p))
+		return no_memory(e);
+
+	return 0;
 }
 
 /* ---- encoder_split.c ---- */

@@ -21,6 +21,7 @@ int zr_encoder_extract(struct zr_encoder *e, int which, zr_encoder_stage *next, 
 	struct zr_found f;
 	size_t from = 0;
 	int rc = 0;
+
 	if (!a->n)
 		return next(e, p, n, final);
 	if (zr_buf_add(b, p, n))
@@ -42,5 +43,8 @@ int zr_encoder_extract(struct zr_encoder *e, int which, zr_encoder_stage *next, 
 	zr_buf_drop(b, from);
 	if (rc)
 		return rc;
-	return b->n > ZR_TOKENIZER_PIECE ? zr_encoder_too_long(e) : 0;
+	if (b->n > ZR_TOKENIZER_PIECE)
+		return zr_encoder_too_long(e);
+
+	return 0;
 }

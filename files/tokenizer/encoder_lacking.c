@@ -34,6 +34,7 @@ int zr_encoder_look(struct zr_encoder *e, const unsigned char *p, size_t n)
 
 		if (e->t->byte[byte] >= 0 || e->lacking[byte])
 			continue;
+
 		e->lacking[byte] = e->given + i + 1;
 		if (is_never_utf8(byte))
 			return say_lacking(e, byte);
@@ -49,5 +50,6 @@ int zr_encoder_model_failed(struct zr_encoder *e, int rc)
 		return no_memory(e);
 	if (rc && zr_model_lacking(e->model) >= 0)
 		return say_lacking(e, zr_model_lacking(e->model));
+
 	return rc;
 }

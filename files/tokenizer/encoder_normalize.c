@@ -17,6 +17,7 @@ static int composed(void *arg, const char *p, size_t n)
 int zr_encoder_spaces(struct zr_encoder *e, const char *p, size_t n, int final)
 {
 	struct zr_buf *b = &e->composing;
+
 	b->n = 0;
 	if (n && !e->normalizing && e->t->prepend && zr_buf_add(b, " ", 1))
 		return no_memory(e);
@@ -27,7 +28,10 @@ int zr_encoder_spaces(struct zr_encoder *e, const char *p, size_t n, int final)
 				 zr_spaces_place, p);
 	if (rc)
 		return rc;
-	return zr_spaces(p, n, b) ? no_memory(e) : zr_encoder_normalized(e, b->p, b->n, final);
+	if (zr_spaces(p, n, b))
+		return no_memory(e);
+
+	return zr_encoder_normalized(e, b->p, b->n, final);
 }
 
 /* Where a byte of a section's text is when the steps have changed that: at the end of its
@@ -51,6 +55,7 @@ static size_t place(const void *arg, const char *p, size_t n, size_t at, int fir
 		return ZR_MARK_LOST;
 	if (own && own <= all)
 		return all - own;
+
 	return all ? all - 1 : 0;
 }
 
@@ -59,6 +64,7 @@ static size_t place(const void *arg, const char *p, size_t n, size_t at, int fir
 static int find_first(struct zr_encoder *e, const char *p, size_t n)
 {
 	int asks = 0; /* whether it is the start of a document */
+
 	for (int i = 0; i < e->t->n_splits; i++)
 		asks |= e->t->split[i].prefix == ZR_PREFIX_FIRST;
 	if (!n || e->not_first || e->normalizing || !asks)
@@ -74,6 +80,7 @@ static int find_first(struct zr_encoder *e, const char *p, size_t n)
 int zr_encoder_normalize(struct zr_encoder *e, const char *p, size_t n, int final)
 {
 	const struct zr_normalizer *z = &e->t->normalizer;
+
 	e->normalized.n = 0;
 	int rc = find_first(e, p, n);
 	if (!rc)
@@ -83,6 +90,7 @@ int zr_encoder_normalize(struct zr_encoder *e, const char *p, size_t n, int fina
 	e->normalizing = !final && (e->normalized.n || e->normalizing);
 	if (rc)
 		return rc;
+
 	return zr_encoder_normalized(e, e->normalized.p, e->normalized.n, final);
 }
 
@@ -102,7 +110,10 @@ int zr_encoder_by_steps(struct zr_encoder *e, const char *p, size_t n, int final
 		e->enough_to_normalize = ZR_TOKENIZER_PIECE + 1;
 	if (rc)
 		return rc;
-	return b->n > ZR_TOKENIZER_PIECE ? zr_encoder_too_long(e) : 0;
+	if (b->n > ZR_TOKENIZER_PIECE)
+		return zr_encoder_too_long(e);
+
+	return 0;
 }
 
 int zr_encoder_form(struct zr_encoder *e, const char *p, size_t n, int final)
@@ -121,5 +132,8 @@ int zr_encoder_form(struct zr_encoder *e, const char *p, size_t n, int final)
 		rc = zr_encoder_normalized(e, "", 0, 1);
 	if (rc)
 		return rc;
-	return b->n > ZR_TOKENIZER_PIECE ? zr_encoder_too_long(e) : 0;
+	if (b->n > ZR_TOKENIZER_PIECE)
+		return zr_encoder_too_long(e);
+
+	return 0;
 }

@@ -10,7 +10,10 @@ int zr_encoder_flush(struct zr_encoder *e)
 {
 	size_t n = e->n_out;
 	e->n_out = 0;
-	return n ? e->sink(e->arg, e->out, n) : 0;
+	if (n)
+		return e->sink(e->arg, e->out, n);
+
+	return 0;
 }
 
 /* They may fill `out`. */
@@ -18,13 +21,19 @@ static int emit_many(struct zr_encoder *e, const int32_t *ids, size_t n)
 {
 	int rc = 0;
 	while (!rc && n) {
-		size_t m = n < OUT - e->n_out ? n : OUT - e->n_out;
+		size_t m = n;
+		if (m > OUT - e->n_out)
+			m = OUT - e->n_out;
 		memcpy(e->out + e->n_out, ids, m * sizeof *ids);
 		e->n_out += m;
 		ids += m;
 		n -= m;
-		rc = e->n_out == OUT ? zr_encoder_flush(e) : 0;
+		if (e->n_out == OUT)
+			rc = zr_encoder_flush(e);
+		else
+			rc = 0;
 	}
+
 	return rc;
 }
 
@@ -33,6 +42,7 @@ int zr_encoder_emit(struct zr_encoder *e, const int32_t *ids, size_t n)
 	int32_t *to = e->out + e->n_out;
 	if (n > 4 || e->n_out + n >= OUT)
 		return emit_many(e, ids, n);
+
 	for (size_t i = 0; i < n; i++) /* most words have few */
 		to[i] = ids[i];
 	e->n_out += n;
@@ -43,7 +53,10 @@ int zr_encoder_emit(struct zr_encoder *e, const int32_t *ids, size_t n)
 static size_t text_of(const struct zr_tokenizer *t, int32_t id, int64_t i)
 {
 	size_t n = t->token[id].n;
-	return i && n >= t->prefix ? n - t->prefix : n;
+	if (i && n >= t->prefix)
+		return n - t->prefix;
+
+	return n;
 }
 
 /* The tokens of a word that starts at a byte of what went into the section, where a mark is. */
@@ -52,15 +65,21 @@ static void mark_tokens(struct zr_encoder *e, const int32_t *ids, int64_t count,
 {
 	uint64_t end = start;
 	size_t known = 0, unknown = 0;
+
 	for (int64_t i = 0; i < count; i++)
 		if (ids[i] == e->t->unknown)
 			unknown++;
 		else
 			known += text_of(e->t, ids[i], i);
 	/* unknown tokens share the rest equally: how much each has is not known */
-	size_t each = unknown && known < n ? (n - known) / unknown : 0;
+	size_t each = 0;
+	if (unknown && known < n)
+		each = (n - known) / unknown;
 	for (int64_t i = 0; i < count; i++) {
-		end += ids[i] == e->t->unknown ? each : text_of(e->t, ids[i], i);
+		if (ids[i] == e->t->unknown)
+			end += each;
+		else
+			end += text_of(e->t, ids[i], i);
 		if (i + 1 == count || end > start + n)
 			end = start + n;
 		zr_marks_token(&e->marks, ZR_MARK_SECTION, end);
@@ -74,7 +93,10 @@ int zr_encoder_take(void *arg, const int32_t *ids, size_t count, uint64_t start,
 		e->marks.tokens += count;
 	else
 		mark_tokens(e, ids, (int64_t)count, start, n);
-	return e->keep ? e->keep(e, ids, count, start) : zr_encoder_emit(e, ids, count);
+	if (e->keep)
+		return e->keep(e, ids, count, start);
+
+	return zr_encoder_emit(e, ids, count);
 }
 
 /* The ids of all words so far. */
@@ -88,13 +110,18 @@ static int finish_words(struct zr_encoder *e)
 static int read_back(struct zr_encoder *e, const char **p, size_t *n, size_t *at)
 {
 	e->bytes.n = 0;
-	int rc = e->in_alphabet ? zr_alphabet_read(*p, *n, &e->bytes) :
-				  zr_spaces(*p, *n, &e->bytes);
+	int rc;
+	if (e->in_alphabet)
+		rc = zr_alphabet_read(*p, *n, &e->bytes);
+	else
+		rc = zr_spaces(*p, *n, &e->bytes);
 	if (rc)
 		return no_memory(e);
 
-	*at = e->in_alphabet ? zr_alphabet_count(e->origin, *at) :
-			       zr_spaces_place(NULL, e->origin, *at, *at, 0);
+	if (e->in_alphabet)
+		*at = zr_alphabet_count(e->origin, *at);
+	else
+		*at = zr_spaces_place(NULL, e->origin, *at, *at, 0);
 	*p = e->bytes.p;
 	*n = e->bytes.n;
 	return 0;
@@ -104,7 +131,10 @@ static int word(struct zr_encoder *e, const char *p, size_t n)
 {
 	const int written = e->in_alphabet || e->in_marks;
 	size_t at = (size_t)(p - e->origin);
-	int rc = written ? read_back(e, &p, &n, &at) : 0;
+	int rc = 0;
+
+	if (written)
+		rc = read_back(e, &p, &n, &at);
 	if (rc)
 		return rc;
 	if (n > ZR_TOKENIZER_PIECE)
@@ -112,7 +142,10 @@ static int word(struct zr_encoder *e, const char *p, size_t n)
 
 	rc = zr_model_put(e->model, p, n, e->origin_at + at);
 	rc = zr_encoder_model_failed(e, rc);
-	return rc || !written ? rc : finish_words(e);
+	if (rc || !written)
+		return rc;
+
+	return finish_words(e);
 }
 
 static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int final, size_t *used);
@@ -133,6 +166,7 @@ static int write_spaces(struct zr_encoder *e, const struct zr_split *next, const
 	int starts = **p == ' ' || (next->spaces && *n >= 3 && !memcmp(*p, "\u2581", 3));
 	int prefix = !starts &&
 		     (next->prefix == ZR_PREFIX_ALL || (next->prefix == ZR_PREFIX_FIRST && first));
+
 	if (!prefix && !next->spaces)
 		return 0;
 
@@ -164,8 +198,11 @@ static int write_characters(struct zr_encoder *e, const struct zr_split *s, cons
 		return 0;
 
 	e->written.n = 0;
-	int rc = s->alphabet ? zr_alphabet_write(*p, *n, &e->written) :
-			       zr_spaces_write(*p, *n, &e->written);
+	int rc;
+	if (s->alphabet)
+		rc = zr_alphabet_write(*p, *n, &e->written);
+	else
+		rc = zr_spaces_write(*p, *n, &e->written);
 	if (rc)
 		return no_memory(e);
 
@@ -185,6 +222,7 @@ static int piece(struct zr_encoder *e, int step, const char *p, size_t n)
 	uint64_t origin_at = e->origin_at;
 	int in_alphabet = e->in_alphabet, in_marks = e->in_marks;
 	size_t used;
+
 	if (step + 1 == e->t->n_splits)
 		return word(e, p, n);
 
@@ -210,10 +248,12 @@ struct part {
 /* Whether a part is one piece with that before it. */
 static int joins(const struct zr_split *s, int before, int matched)
 {
-	return s->behavior == ZR_SPLIT_CONTIGUOUS    ? before == matched :
-	       s->behavior == ZR_SPLIT_WITH_PREVIOUS ? !before && matched :
-						       s->behavior == ZR_SPLIT_WITH_NEXT &&
-							       before && !matched;
+	if (s->behavior == ZR_SPLIT_CONTIGUOUS)
+		return before == matched;
+	if (s->behavior == ZR_SPLIT_WITH_PREVIOUS)
+		return !before && matched;
+
+	return s->behavior == ZR_SPLIT_WITH_NEXT && before && !matched;
 }
 
 /* The next part is text[start..stop); *w is that before it, and becomes what may still grow. */
@@ -221,6 +261,7 @@ static int part(struct zr_encoder *e, int step, const char *text, struct part *w
 {
 	const struct zr_split *s = &e->t->split[step];
 	int rc = 0;
+
 	next.matched ^= s->invert;
 	if (next.start == next.stop || (next.matched && s->behavior == ZR_SPLIT_REMOVED))
 		return 0;
@@ -241,10 +282,13 @@ static int plain_words(struct zr_encoder *e, int step, const char *p, size_t n, 
 	const struct zr_split *s = &e->t->split[step];
 	int words = zr_regex_words(s->regex), rc = 0;
 	size_t end;
+
 	if (!words || s->behavior != ZR_SPLIT_ISOLATED || step + 1 < e->t->n_splits)
 		return 0;
+
 	for (; !rc && *at < n && (end = zr_words_end(words, p, n, *at, !final)); *at = end)
 		rc = word(e, p + *at, end - *at);
+
 	return rc;
 }
 
@@ -255,15 +299,18 @@ static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int f
 	struct part w = { 0 };
 	int rc = 0, found = ZR_REGEX_FOUND;
 	size_t start, stop, at = 0;
+
 	for (; s->regex && at < n; at = stop) {
 		rc = plain_words(e, step, p, n, final, &at);
 		if (rc)
 			return rc;
 		if (at == n)
 			break;
+
 		found = zr_regex_find(s->regex, e->match, p, n, at, !final, &start, &stop, e->err);
 		if (found != ZR_REGEX_FOUND)
 			break;
+
 		rc = part(e, step, p, &w, (struct part){ at, start, 0 });
 		if (!rc)
 			rc = part(e, step, p, &w, (struct part){ start, stop, 1 });
@@ -277,7 +324,10 @@ static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int f
 
 	rc = part(e, step, p, &w, (struct part){ at, n, 0 });
 	*used = n;
-	return rc || w.start == w.stop ? rc : piece(e, step, p + w.start, w.stop - w.start);
+	if (rc || w.start == w.stop)
+		return rc;
+
+	return piece(e, step, p + w.start, w.stop - w.start);
 }
 
 int zr_encoder_split(struct zr_encoder *e, const char *p, size_t n, int final)
@@ -285,6 +335,7 @@ int zr_encoder_split(struct zr_encoder *e, const char *p, size_t n, int final)
 	size_t used = 0, given = n, before = e->section.n;
 	const char *from = p;
 	int rc = 0, spaces = e->t->spaces == ZR_SPACES_SPLIT, prefix = e->t->split[0].prefix;
+
 	e->spaced.n = 0;
 	if (spaces && zr_spaces(p, n, &e->spaced))
 		return no_memory(e);
@@ -293,8 +344,12 @@ int zr_encoder_split(struct zr_encoder *e, const char *p, size_t n, int final)
 	if (n && !e->begun) {
 		e->begun = 1;
 		prefix = prefix == ZR_PREFIX_ALL || (prefix == ZR_PREFIX_FIRST && !e->not_first);
-		rc = prefix && *p != ' ' ? zr_buf_add(&e->section, " ", 1) : 0;
+		if (prefix && *p != ' ')
+			rc = zr_buf_add(&e->section, " ", 1);
+		else
+			rc = 0;
 	}
+
 	e->marks.inserted = e->section.n - before;
 	int lost = zr_encoder_pass(e, ZR_MARK_NORMALIZED, given, e->section.n,
 				   spaces ? zr_spaces_place : NULL, from);
@@ -318,5 +373,8 @@ int zr_encoder_split(struct zr_encoder *e, const char *p, size_t n, int final)
 	if (e->enough > ZR_TOKENIZER_PIECE)
 		e->enough = ZR_TOKENIZER_PIECE + 1;
 	e->begun &= !final;
-	return e->section.n > ZR_TOKENIZER_PIECE ? zr_encoder_too_long(e) : 0;
+	if (e->section.n > ZR_TOKENIZER_PIECE)
+		return zr_encoder_too_long(e);
+
+	return 0;
 }

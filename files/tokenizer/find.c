@@ -35,10 +35,17 @@ static int is_tiktoken(const char *path)
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
 	char text[256] = "";
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-	if (fd >= 0)
+	ssize_t n = 0;
+
+	if (fd >= 0) {
+		n = read(fd, text, sizeof text - 1);
 		close(fd);
-	size_t token = n > 0 ? strspn(text, base64) : 0;
+	}
+
+	size_t token = 0;
+	if (n > 0)
+		token = strspn(text, base64);
+
 	return token && text[token] == ' ' && text[token + 1] >= '0' && text[token + 1] <= '9';
 }
 
@@ -49,10 +56,14 @@ static const char *family_of(const char *path)
 	name = name ? name + 1 : path;
 	if (end && (!strcmp(end, ".tiktoken") || !strcmp(end, ".model")) && is_tiktoken(path))
 		return "a vocabulary of tiktoken";
+
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (!strcmp(name, others[i].name))
 			return others[i].family;
-	return end && !strcmp(end, ".model") ? "a model of SentencePiece" : NULL;
+	if (end && !strcmp(end, ".model"))
+		return "a model of SentencePiece";
+
+	return NULL;
 }
 
 /* dir: where the model is, of n bytes. */
@@ -79,6 +90,7 @@ static int in_directory(const char *dir, char file[ZR_TOKENIZER_PATH], struct zr
 		if (!access(file, F_OK))
 			return refuse(file, dir, n, err);
 	}
+
 	return zr_err(err, ZR_EINVAL, "%s: is a directory without a tokenizer.json", dir);
 }
 
@@ -86,6 +98,7 @@ int zr_tokenizer_find(const char *path, char file[ZR_TOKENIZER_PATH], struct zr_
 {
 	const char *slash = strrchr(path, '/');
 	struct stat st;
+
 	if (strlen(path) + 64 > ZR_TOKENIZER_PATH)
 		return zr_err(err, ZR_EINVAL, "the path of a tokenizer is too long");
 	if (!stat(path, &st) && S_ISDIR(st.st_mode))

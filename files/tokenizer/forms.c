@@ -23,8 +23,10 @@ size_t zr_nfc_settled(const char *p, size_t n, int final)
 {
 	if (final)
 		return n;
+
 	while (n > 0 && (n--, goes_on(p[n]) || !plain(ZR_FORM_C, p[n])))
 		;
+
 	return n;
 }
 
@@ -57,6 +59,7 @@ static int change(int form, const char *p, size_t n, zr_form_put *put, void *arg
 int zr_form(int form, const char *p, size_t n, zr_form_put *put, void *arg, struct zr_error *err)
 {
 	int rc = 0;
+
 	for (size_t at = 0, from, to; !rc && at < n; at = to) {
 		for (to = at; to < n && plain(form, p[to]); to++)
 			;
@@ -64,13 +67,18 @@ int zr_form(int form, const char *p, size_t n, zr_form_put *put, void *arg, stru
 		     to < n && from > at &&
 		     goes_on(p[--from]);) /* the character that what follows may compose with */
 			;
-		rc = from > at ? put(arg, p + at, from - at) : 0;
+		if (from > at)
+			rc = put(arg, p + at, from - at);
+		else
+			rc = 0;
 		if (rc || to == n)
 			continue;
+
 		for (to++; to < n && (goes_on(p[to]) || !plain(form, p[to])); to++)
 			;
 		rc = change(form, p + from, to - from, put, arg, err);
 	}
+
 	return rc;
 }
 
@@ -95,6 +103,7 @@ static size_t normal_bytes(const char *p, size_t n, size_t *last)
 size_t zr_nfc_place(const void *unused, const char *p, size_t n, size_t at, int first)
 {
 	size_t end = at + 1, start = at, last;
+
 	(void)unused, (void)first;
 	while (end < n && goes_on(p[end]))
 		end++;
@@ -103,6 +112,7 @@ size_t zr_nfc_place(const void *unused, const char *p, size_t n, size_t at, int 
 	size_t bytes = normal_bytes(p, end, &last);
 	if (bytes == ZR_MARK_LOST)
 		return bytes;
+
 	return at == start ? last : bytes - 1;
 }
 

@@ -44,7 +44,10 @@ static inline int is_unknown(const struct zr_joins *j, uint32_t c)
 static int none_joins(const struct zr_joins *j, uint32_t a, uint32_t b)
 {
 	int one = a >= ZR_BMP || is_unknown(j, a), other = b >= ZR_BMP || is_unknown(j, b);
-	return j->none == TOGETHER ? one && other : j->none == OTHER && (one || other);
+	if (j->none == TOGETHER)
+		return one && other;
+
+	return j->none == OTHER && (one || other);
 }
 
 static inline int may_join(const struct zr_joins *j, uint32_t a, uint32_t b)
@@ -60,9 +63,13 @@ static size_t together(const struct zr_joins *j, const char *p, size_t n)
 {
 	size_t at = 0, len = 0;
 	uint32_t c = 0;
+
 	for (; at < n && is_unknown(j, c = zr_utf8_read(p + at, &len)); at += len)
 		;
-	return at < n && c >= ZR_BMP ? 0 : at;
+	if (at < n && c >= ZR_BMP)
+		return 0;
+
+	return at;
 }
 
 /* The tokens of a character that nothing joins; returns how many: 0 if that is not known. */
@@ -75,9 +82,14 @@ static int tokens_of(const struct zr_joins *j, uint32_t c, const char *p, size_t
 		p = ZR_SPACE;
 		n = strlen(ZR_SPACE);
 	}
-	ids[0] = none ? j->byte[(unsigned char)p[0]] : j->token[c];
+
+	if (none)
+		ids[0] = j->byte[(unsigned char)p[0]];
+	else
+		ids[0] = j->token[c];
 	for (size_t i = 1; none && i < n; i++)
 		ids[i] = j->byte[(unsigned char)p[i]];
+
 	return none ? (int)n : 1;
 }
 
@@ -86,13 +98,20 @@ size_t zr_joins_part(const struct zr_joins *j, const char *p, size_t n, int32_t 
 {
 	size_t len, more = 0, at = 0;
 	uint32_t c = zr_utf8_read(p, &len), next = 0;
+
 	*count = 0;
-	if (is_unknown(j, c) && (j->none == EACH || j->none == TOGETHER))
-		at = j->none == EACH ? len : together(j, p, n);
+	if (is_unknown(j, c) && (j->none == EACH || j->none == TOGETHER)) {
+		if (j->none == EACH)
+			at = len;
+		else
+			at = together(j, p, n);
+	}
+
 	if (at) {
 		ids[(*count)++] = j->unknown;
 		return at;
 	}
+
 	for (; at + len == n || !may_join(j, c, next = zr_utf8_read(p + at + len, &more));
 	     c = next, len = more) {
 		int some = tokens_of(j, c, p + at, len, ids + *count);
@@ -114,6 +133,7 @@ size_t zr_joins_part(const struct zr_joins *j, const char *p, size_t n, int32_t 
 		if (!may_join(j, c, next))
 			break;
 	}
+
 	return at;
 }
 
@@ -141,12 +161,14 @@ static int put_pair(struct zr_joins *j, const struct zr_tokenizer *t, uint64_t m
 	j->bit[at / 64] |= UINT64_C(1) << (at % 64);
 	if (before < 128 && behind < 128)
 		j->ascii[before][behind] = 1;
+
 	return 1;
 }
 
 static int has_unknown(const struct zr_tokenizer *t)
 {
 	const struct zr_merges *m = &t->bpe.merges;
+
 	for (size_t i = 0; i < m->places; i++) {
 		uint64_t pair = zr_merges_pair_of(m, m->place[i]);
 		if (m->place[i] != ZR_NO_MERGE &&
@@ -154,6 +176,7 @@ static int has_unknown(const struct zr_tokenizer *t)
 		     (pair & zr_merges_no_id(m)) == (uint32_t)t->unknown))
 			return 1;
 	}
+
 	return 0;
 }
 
@@ -161,12 +184,17 @@ static int has_unknown(const struct zr_tokenizer *t)
 static int of_none(const struct zr_tokenizer *t)
 {
 	int bytes = 0;
+
 	for (int i = 0; i < 256; i++)
 		bytes += t->byte[i] >= 0;
-	return bytes == 256                              ? BYTES :
-	       bytes || t->unknown < 0 || has_unknown(t) ? OTHER :
-	       t->bpe.fuse_unknown                       ? TOGETHER :
-							   EACH;
+	if (bytes == 256)
+		return BYTES;
+	if (bytes || t->unknown < 0 || has_unknown(t))
+		return OTHER;
+	if (t->bpe.fuse_unknown)
+		return TOGETHER;
+
+	return EACH;
 }
 
 int zr_joins_open(const struct zr_tokenizer *t, struct zr_joins **out)
@@ -175,6 +203,7 @@ int zr_joins_open(const struct zr_tokenizer *t, struct zr_joins **out)
 	struct zr_joins *j = calloc(1, sizeof *j);
 	const struct zr_merges *m = &b->merges;
 	int good = 1, bits = 10;
+
 	*out = j;
 	if (!j)
 		return ZR_ENOMEM;
@@ -200,6 +229,7 @@ int zr_joins_open(const struct zr_tokenizer *t, struct zr_joins **out)
 		zr_joins_close(j);
 		*out = NULL;
 	}
+
 	return 0;
 }
 

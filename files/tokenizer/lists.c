@@ -23,12 +23,15 @@ static const char *behind_space(const char *p)
 static int hex_of(const char *p)
 {
 	int value = 0;
+
 	for (int i = 0; i < 4; i++) {
 		int c = p[i] | 32, digit = c >= 'a' ? c - 'a' + 10 : c - '0';
 		if (!strchr("0123456789abcdefABCDEF", p[i]) || !p[i])
 			return -1;
+
 		value = value << 4 | digit;
 	}
+
 	return value;
 }
 
@@ -37,25 +40,40 @@ static const char *read_unicode(const char *p, struct zr_buf *to)
 {
 	char text[4];
 	int c = hex_of(p + 2), low = 0;
+
 	p += 6;
 	if (c >= 0xd800 && c < 0xdc00) {
-		low = p[0] == '\\' && p[1] == 'u' ? hex_of(p + 2) : 0;
+		if (p[0] == '\\' && p[1] == 'u')
+			low = hex_of(p + 2);
+		else
+			low = 0;
 		c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
 		p += 6;
 	}
+
 	if (c <= 0 || (c >= 0xd800 && c < 0xe000) || (low && (low < 0xdc00 || low > 0xdfff)) ||
 	    (c > 0xffff && !low))
 		return NULL;
-	return zr_buf_add(to, text, (size_t)(zr_utf8_put(text, c) - text)) ? NULL : p;
+	if (zr_buf_add(to, text, (size_t)(zr_utf8_put(text, c) - text)))
+		return NULL;
+
+	return p;
 }
 
 static const char *read_escape(const char *p, struct zr_buf *to)
 {
 	static const char from[] = "\"\\/bfnrt", becomes[] = "\"\\/\b\f\n\r\t";
+
 	if (p[1] == 'u')
 		return read_unicode(p, to);
-	const char *at = p[1] ? strchr(from, p[1]) : NULL;
-	return at && !zr_buf_add(to, &becomes[at - from], 1) ? p + 2 : NULL;
+
+	const char *at = NULL;
+	if (p[1])
+		at = strchr(from, p[1]);
+	if (at && !zr_buf_add(to, &becomes[at - from], 1))
+		return p + 2;
+
+	return NULL;
 }
 
 const char *zr_list_string(const char *p, struct zr_buf *to)
@@ -73,13 +91,18 @@ const char *zr_list_string(const char *p, struct zr_buf *to)
 		if (*p == '\\')
 			p = read_escape(p, to);
 	}
+
 	return p ? p + 1 : NULL;
 }
 
 const char *zr_list_mark(const char *p, char mark)
 {
-	p = p ? behind_space(p) : NULL;
-	return p && *p == mark ? p + 1 : NULL;
+	if (p)
+		p = behind_space(p);
+	if (p && *p == mark)
+		return p + 1;
+
+	return NULL;
 }
 
 static int is_digit(char c)
@@ -92,17 +115,25 @@ static const char *behind_digits(const char *p)
 {
 	if (!is_digit(*p) || (*p == '0' && is_digit(p[1])))
 		return NULL;
+
 	while (is_digit(*p))
 		p++;
+
 	return p;
 }
 
 const char *zr_list_integer(const char *p, int64_t *value)
 {
-	const char *from = p ? behind_space(p) : NULL;
-	const char *end = from ? behind_digits(from + (*from == '-')) : NULL;
+	const char *from = NULL;
+
+	if (p)
+		from = behind_space(p);
+	const char *end = NULL;
+	if (from)
+		end = behind_digits(from + (*from == '-'));
 	if (!end || end - from > 18 || *end == '.' || (*end | 32) == 'e')
 		return NULL;
+
 	*value = strtoll(from, NULL, 10);
 	return end;
 }
@@ -114,11 +145,13 @@ static double as_read(const char *p, const char *end)
 	const char *start = p + (*p == '-');
 	uint64_t digits = 0;
 	long exponent = 0, ignored = 0, behind = 0;
+
 	for (p = start; p < end && (*p | 32) != 'e'; p++) {
 		unsigned d = (unsigned)(*p - '0');
 		behind |= *p == '.';
 		if (*p == '.')
 			continue;
+
 		ignored |= digits > (UINT64_MAX - d) / 10;
 		if (!ignored)
 			digits = digits * 10 + d;
@@ -133,18 +166,25 @@ static double as_read(const char *p, const char *end)
 
 	for (long i = 0; i < labs(exponent); i++)
 		power *= 10;
+
 	return exponent < 0 ? value / power : value * power;
 }
 
 const char *zr_list_number(const char *p, double *value)
 {
-	const char *from = p ? behind_space(p) : NULL;
-	const char *end = from ? behind_digits(from + (*from == '-')) : NULL;
+	const char *from = NULL;
+
+	if (p)
+		from = behind_space(p);
+	const char *end = NULL;
+	if (from)
+		end = behind_digits(from + (*from == '-'));
 	if (end && *end == '.') {
 		end = is_digit(end[1]) ? end + 1 : NULL;
 		while (end && is_digit(*end))
 			end++;
 	}
+
 	if (end && (*end | 32) == 'e') {
 		end += 1 + (end[1] == '+' || end[1] == '-');
 		if (!is_digit(*end))
@@ -158,7 +198,9 @@ const char *zr_list_number(const char *p, double *value)
 		return NULL;
 
 	*value = as_read(from, end);
-	*value = *from == '-' ? -*value : *value;
+	if (*from == '-')
+		*value = -*value;
+
 	return end;
 }
 
@@ -171,7 +213,11 @@ int zr_list_next(struct zr_list *l)
 	int ends = *p == (*l->text == '{' ? '}' : ']');
 	if (ends || (!first && *p != ','))
 		return ends ? 0 : -1;
-	l->p = first ? p : behind_space(p + 1);
+	if (first)
+		l->p = p;
+	else
+		l->p = behind_space(p + 1);
+
 	return 1;
 }
 
@@ -198,6 +244,7 @@ struct passed {
 static inline int pass_eight(struct passed *v, const char *p)
 {
 	uint64_t x;
+
 	memcpy(&x, p, sizeof x);
 	x = le64toh(x);
 	uint64_t braces = x | ONES * 0x20; /* of [ and ] too */
@@ -220,8 +267,12 @@ static inline size_t pass_one(struct passed *v, const char *p)
 {
 	if (v->in_string) {
 		v->in_string = *p != '"';
-		return *p == '\\' ? 2 : 1;
+		if (*p == '\\')
+			return 2;
+
+		return 1;
 	}
+
 	v->in_string = *p == '"';
 	v->depth += *p == '{' || *p == '[';
 	v->depth -= *p == '}' || *p == ']';
@@ -239,10 +290,15 @@ static const char *pass(struct passed *v, const char *p, const char *end)
 			p = next;
 			continue;
 		}
+
 		while (p < end && p < next && (v->depth || v->in_string))
 			p += pass_one(v, p);
 	}
-	return v->depth || v->in_string || p > end ? NULL : p;
+
+	if (v->depth || v->in_string || p > end)
+		return NULL;
+
+	return p;
 }
 
 static const char *behind_value(struct zr_list *l, const char *end)
@@ -254,7 +310,11 @@ static const char *behind_value(struct zr_list *l, const char *end)
 	else
 		p += strcspn(p, ",]} \n\r\t");
 	l->entries = v.commas + 1;
-	l->bytes = p ? (size_t)(p - l->text) : 0;
+	if (p)
+		l->bytes = (size_t)(p - l->text);
+	else
+		l->bytes = 0;
+
 	return p;
 }
 
@@ -265,9 +325,11 @@ static int next_key(struct zr_list *o, struct zr_buf *key, struct zr_list *value
 	key->n = 0;
 	if (zr_list_next(o) != 1)
 		return 0;
+
 	const char *p = zr_list_mark(zr_list_string(o->p, key), ':');
 	if (!p || zr_buf_add(key, "", 1))
 		return 0;
+
 	*value = (struct zr_list){ .text = behind_space(p) };
 	value->p = value->text;
 	return 1;
@@ -284,10 +346,12 @@ static int leave_out(struct zr_buf *rest, const struct zr_list *l, const char **
 {
 	if (!l->text || (*l->text != '{' && *l->text != '['))
 		return 0;
+
 	int rc = zr_buf_add(rest, *from, (size_t)(l->text - *from));
 	*from = l->text + l->bytes;
 	if (rc)
 		return rc;
+
 	return zr_buf_add(rest, "null", 4);
 }
 
@@ -297,6 +361,7 @@ int zr_lists_find(struct zr_lists *s, const char *text, size_t n)
 	const char *end = text + n;
 	struct zr_list root = { .text = behind_space(text) }, model = { 0 }, v;
 	int bpe = 1;
+
 	root.p = root.text;
 	if (*root.text == '{' && zr_utf8_well_formed(text, n) == n)
 		while (!model.text && next_key(&root, &key, &v)) {
@@ -323,5 +388,6 @@ int zr_lists_find(struct zr_lists *s, const char *text, size_t n)
 		rc = leave_out(&s->rest, merges_first ? &s->vocab : merges, &text);
 	if (rc)
 		return rc;
+
 	return zr_buf_add(&s->rest, text, (size_t)(end - text));
 }

@@ -29,11 +29,16 @@ static int load_model(struct zr_tokenizer_loading *l, const json_t *model, const
 					     [ZR_MODEL_UNIGRAM] = "Unigram",
 					     [ZR_MODEL_WORDPIECE] = "WordPiece" };
 	int known = sizeof names / sizeof *names;
+
 	if (!json_is_object(model))
 		return zr_load_found(l, "model", "an object", model);
 
 	const json_t *type = json_object_get(model, "type"); /* old files have none */
-	const char *name = type ? json_string_value(type) : unnamed_model(l, model);
+	const char *name;
+	if (type)
+		name = json_string_value(type);
+	else
+		name = unnamed_model(l, model);
 	while (l->t->model < known && strcmp(name ? name : "", names[l->t->model]))
 		l->t->model++;
 	if (l->t->model == known)
@@ -44,9 +49,12 @@ static int load_model(struct zr_tokenizer_loading *l, const json_t *model, const
 	int rc = zr_load_flag(l, model, "model", "byte_fallback", 0, &l->t->byte_fallback);
 	if (rc)
 		return rc;
-	return l->t->model == ZR_MODEL_UNIGRAM   ? zr_load_unigram(l, model, added) :
-	       l->t->model == ZR_MODEL_WORDPIECE ? zr_load_wordpiece(l, model, added) :
-						   zr_load_bpe(l, model, added);
+	if (l->t->model == ZR_MODEL_UNIGRAM)
+		return zr_load_unigram(l, model, added);
+	if (l->t->model == ZR_MODEL_WORDPIECE)
+		return zr_load_wordpiece(l, model, added);
+
+	return zr_load_bpe(l, model, added);
 }
 
 static int is_byte_level(const json_t *root)
@@ -55,6 +63,7 @@ static int is_byte_level(const json_t *root)
 	for (size_t i = 0; (o = zr_load_step(pre, "pretokenizers", i)); i++)
 		if (!strcmp(zr_load_type(o), "ByteLevel"))
 			return 1;
+
 	return 0;
 }
 
@@ -81,6 +90,7 @@ static int load(struct zr_tokenizer_loading *l, const json_t *root)
 		rc = zr_load_decoder(l, json_object_get(root, "decoder"));
 	if (rc)
 		return rc;
+
 	return zr_load_template(l, json_object_get(root, "post_processor"));
 }
 
@@ -88,8 +98,10 @@ static int load(struct zr_tokenizer_loading *l, const json_t *root)
 static int read_root(struct zr_tokenizer_loading *l, json_t **root)
 {
 	struct zr_error why = { 0 };
+
 	if (zr_lists_find(&l->lists, l->text, l->bytes))
 		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+
 	const struct zr_buf *rest = &l->lists.rest;
 	return zr_json_object(rest->p, rest->n, l->file, root, &why) ?
 		       zr_json_object(l->text, l->bytes, l->file, root, l->err) : /* says where */
@@ -102,20 +114,28 @@ int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_err
 	json_t *root = NULL;
 	char *text, file[ZR_TOKENIZER_PATH];
 	size_t bytes;
+
 	if (zr_tokenizer_find(path, file, err))
 		return err->code;
 
 	l.file = path = file;
 	int no = zr_file_text(AT_FDCWD, path, 1, MOST, &text, &bytes);
-	int rc = no ? zr_file_failed(err, path, "", no) : 0;
+	int rc = 0;
+	if (no)
+		rc = zr_file_failed(err, path, "", no);
 	l.text = text;
 	l.bytes = bytes;
 	if (!rc)
 		rc = read_root(&l, &root);
 	if (!rc)
 		l.t = calloc(1, sizeof *l.t);
-	if (!rc)
-		rc = l.t ? load(&l, root) : zr_err(err, ZR_ENOMEM, "out of memory");
+	if (!rc) {
+		if (l.t)
+			rc = load(&l, root);
+		else
+			rc = zr_err(err, ZR_ENOMEM, "out of memory");
+	}
+
 	free(text);
 	json_decref(root);
 	zr_buf_free(&l.lists.rest);
@@ -124,5 +144,6 @@ int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_err
 		zr_tokenizer_close(l.t);
 	else
 		*out = l.t;
+
 	return rc;
 }

@@ -26,6 +26,7 @@ static int claim(struct zr_tokenizer_loading *l, const char *place, const char *
 		memcpy(t->text.p + t->text.n, content, n + 1);
 		t->text.n += n + 1;
 	}
+
 	return 0;
 }
 
@@ -43,31 +44,42 @@ static int wanted_text(struct zr_tokenizer_loading *l, struct zr_added_token *a,
 	struct zr_buf text = { 0 };
 	size_t n = strlen(content);
 	int rc = 0;
+
 	if (normalized && t->normalizer.n) {
 		rc = zr_match_open(&match, l->err);
 		if (!rc)
 			rc = zr_normalize(&t->normalizer, match, content, n, 1, &text, l->err);
 		zr_match_close(match);
 	} else if (normalized && t->spaces == ZR_SPACES_NORMALIZED) {
-		rc = (t->prepend && zr_buf_add(&text, " ", 1)) || zr_spaces(content, n, &text) ?
-			     ZR_ENOMEM :
-			     0;
+		if ((t->prepend && zr_buf_add(&text, " ", 1)) || zr_spaces(content, n, &text))
+			rc = ZR_ENOMEM;
+		else
+			rc = 0;
 	} else {
-		rc = normalized && t->nfc ? zr_form(ZR_FORM_C, content, n, append, &text, l->err) :
-					    zr_buf_add(&text, content, n);
+		if (normalized && t->nfc)
+			rc = zr_form(ZR_FORM_C, content, n, append, &text, l->err);
+		else
+			rc = zr_buf_add(&text, content, n);
 	}
+
 	a->len = (uint32_t)text.n;
 	if (!rc)
 		rc = zr_buf_add(&text, "", 1);
 	a->content = text.p;
-	return rc ? zr_err(l->err, rc, "out of memory") : 0;
+	if (rc)
+		return zr_err(l->err, rc, "out of memory");
+
+	return 0;
 }
 
 static int need_words(struct zr_tokenizer_loading *l, struct zr_added *all, const char *place)
 {
 	struct zr_error why = { 0 };
 	int rc = zr_regex_compile("[" ZR_WORD_CLASS "]", 0, &all->word, &why);
-	return rc ? zr_load_fail(l, rc, place, "single_word: %s", why.text) : 0;
+	if (rc)
+		return zr_load_fail(l, rc, place, "single_word: %s", why.text);
+
+	return 0;
 }
 
 static int load_one(struct zr_tokenizer_loading *l, const json_t *o, const char *place)
@@ -75,6 +87,7 @@ static int load_one(struct zr_tokenizer_loading *l, const json_t *o, const char 
 	struct zr_added_token a = { .id = (int32_t)json_integer_value(json_object_get(o, "id")) };
 	const char *content = json_string_value(json_object_get(o, "content"));
 	int special, normalized, rc;
+
 	if (!content)
 		return zr_load_found(l, place, "an object with id and content", o);
 
@@ -102,8 +115,12 @@ static int load_one(struct zr_tokenizer_loading *l, const json_t *o, const char 
 		free((char *)a.content);
 		return 0;
 	}
+
 	all->token[all->n++] = a;
-	return rc || !a.single_word || all->word ? rc : need_words(l, all, place);
+	if (rc || !a.single_word || all->word)
+		return rc;
+
+	return need_words(l, all, place);
 }
 
 int zr_load_added(struct zr_tokenizer_loading *l, const json_t *list)
@@ -113,20 +130,25 @@ int zr_load_added(struct zr_tokenizer_loading *l, const json_t *list)
 	json_t *v;
 	size_t i;
 	int rc = 0;
+
 	all[1].marked = l->t->spaces == ZR_SPACES_NORMALIZED;
 	for (int k = 0; k < 2; k++) {
 		all[k].token = calloc(json_array_size(list) + 1, sizeof *all[k].token);
-		rc = all[k].token ? rc : zr_err(l->err, ZR_ENOMEM, "out of memory");
+		if (!all[k].token)
+			rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
 	}
+
 	json_array_foreach(list, i, v)
 	{
 		snprintf(place, sizeof place, "added_tokens[%zu]", i);
 		if (!rc)
 			rc = load_one(l, v, place);
 	}
+
 	if (!rc) {
 		zr_added_sort(&all[0]);
 		zr_added_sort(&all[1]);
 	}
+
 	return rc;
 }

@@ -34,15 +34,21 @@ static const char *two_of(const char *p, struct zr_buf *both, size_t *left)
 		*left = both->n;
 		return zr_list_mark(zr_list_string(zr_list_mark(p, ','), both), ']');
 	}
+
 	p = zr_list_string(p, both);
-	char *space = p ? memchr(both->p, ' ', both->n) : NULL;
+	char *space = NULL;
+	if (p)
+		space = memchr(both->p, ' ', both->n);
 	if (!space)
 		return NULL;
 
 	*left = (size_t)(space - both->p);
 	both->n--;
 	memmove(space, space + 1, both->n - *left);
-	return memchr(space, ' ', both->n - *left) ? NULL : p;
+	if (memchr(space, ' ', both->n - *left))
+		return NULL;
+
+	return p;
 }
 
 static const char *merge_place(size_t i, char place[64])
@@ -59,6 +65,7 @@ static const struct zr_name *part_of(const struct zr_tokenizer_loading *l, size_
 	if (!name)
 		zr_load_fail(l, ZR_EINVAL, merge_place(i, (char[64]){ 0 }),
 			     "%.*s is not in the vocabulary", n < 60 ? (int)n : 60, p);
+
 	return name;
 }
 
@@ -74,10 +81,17 @@ static int load_merge(struct zr_tokenizer_loading *l, size_t i, struct zr_list *
 
 	list->p = p;
 	const struct zr_name *a = part_of(l, i, both->p, left);
-	const struct zr_name *b = a ? part_of(l, i, both->p + left, both->n - left) : NULL;
+	const struct zr_name *b = NULL;
+	if (a)
+		b = part_of(l, i, both->p + left, both->n - left);
 	const struct zr_name *end = l->names.name + l->names.n, *ab = *made ? *made + 1 : NULL;
-	if (!ab || ab == end || ab->n != both->n || memcmp(ab->p, both->p, both->n))
-		ab = b ? part_of(l, i, both->p, both->n) : NULL;
+	if (!ab || ab == end || ab->n != both->n || memcmp(ab->p, both->p, both->n)) {
+		if (b)
+			ab = part_of(l, i, both->p, both->n);
+		else
+			ab = NULL;
+	}
+
 	if (!b || !ab)
 		return ZR_EINVAL;
 
@@ -94,6 +108,7 @@ static int load_merges(struct zr_tokenizer_loading *l)
 	const struct zr_name *made = NULL;
 	size_t i = 0;
 	int rc = 0, more;
+
 	if (!list.text || *list.text != '[')
 		return zr_load_unread(l, "model.merges", "an array", list.text);
 
@@ -104,14 +119,23 @@ static int load_merges(struct zr_tokenizer_loading *l)
 	if (zr_merges_room(&l->t->bpe.merges, list.entries, ids) ||
 	    zr_buf_reserve(&both, list.bytes))
 		rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
-	while (!rc && (more = zr_list_next(&list)))
-		rc = more < 0 ? zr_load_unread(l, "model.merges", "an array", list.text) :
-				load_merge(l, i++, &list, &both, &made);
+	while (!rc && (more = zr_list_next(&list))) {
+		if (more < 0)
+			rc = zr_load_unread(l, "model.merges", "an array", list.text);
+		else
+			rc = load_merge(l, i++, &list, &both, &made);
+	}
+
 	zr_buf_free(&both);
-	int no = rc ? 0 : zr_merges_ready(&l->t->bpe.merges);
+	int no = 0;
+	if (!rc)
+		no = zr_merges_ready(&l->t->bpe.merges);
 	if (no == ZR_EINVAL)
 		return zr_load_fail(l, no, "model.merges", "has more than 256 of one pair or hash");
-	return no ? zr_err(l->err, ZR_ENOMEM, "out of memory") : rc;
+	if (no)
+		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+
+	return rc;
 }
 
 /* What would change the ids and is not here. */
@@ -119,6 +143,7 @@ static int check_bpe(const struct zr_tokenizer_loading *l, const json_t *model)
 {
 	static const char *const unset[] = { "dropout", "continuing_subword_prefix",
 					     "end_of_word_suffix" };
+
 	for (size_t i = 0; i < sizeof unset / sizeof *unset; i++) {
 		const json_t *v = json_object_get(model, unset[i]);
 		char place[64];
@@ -128,6 +153,7 @@ static int check_bpe(const struct zr_tokenizer_loading *l, const json_t *model)
 		if (!none)
 			return zr_load_fail(l, ZR_ENOTSUP, place, "is not supported");
 	}
+
 	return 0;
 }
 
@@ -147,8 +173,13 @@ int zr_load_bpe(struct zr_tokenizer_loading *l, const json_t *model, const json_
 		rc = find_lacking(l, model);
 	if (!rc)
 		rc = load_merges(l);
-	int no = !rc && (b->ignore_merges || b->characters) ? zr_bpe_index(l->t) : 0;
+	int no = 0;
+	if (!rc && (b->ignore_merges || b->characters))
+		no = zr_bpe_index(l->t);
 	if (!rc && !no && b->characters && !b->ignore_merges)
 		no = zr_joins_open(l->t, &b->joins);
-	return no ? zr_err(l->err, ZR_ENOMEM, "out of memory") : rc;
+	if (no)
+		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+
+	return rc;
 }

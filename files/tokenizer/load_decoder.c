@@ -16,11 +16,13 @@ static int load_wordpiece(struct zr_tokenizer_loading *l, const json_t *o)
 {
 	struct zr_decoding *d = &l->t->decoding;
 	const char *prefix = json_string_value(json_object_get(o, "prefix"));
+
 	d->kind = ZR_DECODE_WORDS;
 	d->prefix = strdup(prefix ? prefix : "##");
 	int rc = zr_load_flag(l, o, "decoder", "cleanup", 1, &d->cleanup);
 	if (rc || d->prefix)
 		return rc;
+
 	return zr_err(l->err, ZR_ENOMEM, "out of memory");
 }
 
@@ -30,9 +32,13 @@ static int load_metaspace(struct zr_tokenizer_loading *l, const json_t *o)
 	struct zr_decoding *d = &l->t->decoding;
 	int add = 1;
 	int rc = zr_load_flag(l, o, "decoder", "add_prefix_space", 1, &add);
+
 	d->kind = ZR_DECODE_SPACES;
-	d->unspaced_first =
-		json_object_get(o, "prepend_scheme") ? !is_text(o, "prepend_scheme", "never") : add;
+	if (json_object_get(o, "prepend_scheme"))
+		d->unspaced_first = !is_text(o, "prepend_scheme", "never");
+	else
+		d->unspaced_first = add;
+
 	return rc;
 }
 
@@ -46,11 +52,13 @@ static int is_of_spaces(struct zr_decoding *d, const json_t *o)
 	int strip = !strcmp(type, "Strip") && d->fused && is_text(o, "content", " ") &&
 		    json_integer_value(start) >= 0 && json_integer_value(start) < 100 &&
 		    json_integer_value(json_object_get(o, "stop")) == 0;
+
 	d->replaced |= replace;
 	d->bytes |= !strcmp(type, "ByteFallback");
 	d->fused |= !strcmp(type, "Fuse");
 	if (strip)
 		d->strip = (int)json_integer_value(start);
+
 	return replace || strip || !strcmp(type, "ByteFallback") || !strcmp(type, "Fuse");
 }
 
@@ -68,10 +76,12 @@ int zr_load_decoder(struct zr_tokenizer_loading *l, const json_t *o)
 	struct zr_tokenizer *t = l->t;
 	const json_t *one, *first = zr_load_step(o, "decoders", 0);
 	int alone = !zr_load_step(o, "decoders", 1), known = 1, bytes;
+
 	if (!first) {
 		load_none(t);
 		return 0;
 	}
+
 	bytes = alone && !strcmp(zr_load_type(first), "ByteLevel");
 	if (bytes && t->model == ZR_MODEL_BPE && !t->bpe.characters)
 		return 0;

@@ -21,15 +21,20 @@ static int load_entry(struct zr_tokenizer_loading *l, size_t i, struct zr_list *
 	const char *p = zr_list_string(zr_list_mark(list->p, '['), to);
 	char place[64];
 	int kind;
+
 	name.n = (uint32_t)(to->p + to->n - name.p);
 	p = zr_list_mark(zr_list_number(zr_list_mark(p, ','), &t->score[i]), ']');
 	if (!p || !isfinite(t->score[i])) {
 		snprintf(place, sizeof place, "model.vocab[%zu]", i);
 		return zr_load_unread(l, place, "a token and its score", list->p);
 	}
+
 	list->p = p;
-	int rc = zr_buf_add(to, "", 1) ? zr_err(l->err, ZR_ENOMEM, "out of memory") :
-					 zr_load_token(l, &name, &kind);
+	int rc;
+	if (zr_buf_add(to, "", 1))
+		rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
+	else
+		rc = zr_load_token(l, &name, &kind);
 	if (rc)
 		return rc;
 
@@ -50,12 +55,17 @@ static int load_entries(struct zr_tokenizer_loading *l, struct zr_list list)
 	size_t texts = 0, i = 0;
 	struct zr_trie_text *text = malloc((list.entries + 1) * sizeof *text);
 	int rc = 0, more;
+
 	l->t->score = calloc((size_t)l->t->size + 1, sizeof *l->t->score);
 	if (!text || !l->t->score)
 		rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
-	while (!rc && (more = zr_list_next(&list)))
-		rc = more < 0 ? zr_load_unread(l, "model.vocab", "a list", list.text) :
-				load_entry(l, i++, &list, text, &texts);
+	while (!rc && (more = zr_list_next(&list))) {
+		if (more < 0)
+			rc = zr_load_unread(l, "model.vocab", "a list", list.text);
+		else
+			rc = load_entry(l, i++, &list, text, &texts);
+	}
+
 	l->t->unknown_score -= 10; /* kUnkPenalty of SentencePiece */
 	if (!rc && zr_trie_build(&l->t->trie, text, texts))
 		rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
@@ -68,6 +78,7 @@ int zr_load_unigram(struct zr_tokenizer_loading *l, const json_t *model, const j
 	struct zr_list list = l->lists.vocab;
 	const json_t *unknown = json_object_get(model, "unk_id");
 	size_t n = list.entries;
+
 	if (!list.text || *list.text != '[' || zr_list_next(&list) != 1)
 		return zr_load_unread(l, "model.vocab", "a list of tokens with their scores",
 				      list.text);
@@ -85,6 +96,7 @@ int zr_load_unigram(struct zr_tokenizer_loading *l, const json_t *model, const j
 		rc = zr_load_room(l, list.bytes, added);
 	if (rc)
 		return rc;
+
 	return load_entries(l, l->lists.vocab);
 }
 
@@ -95,6 +107,7 @@ static int build_trie(struct zr_tokenizer_loading *l)
 	struct zr_tokenizer *t = l->t;
 	struct zr_trie_text *text = malloc((l->names.n + 1) * sizeof *text);
 	size_t n = 0;
+
 	if (!text)
 		return zr_err(l->err, ZR_ENOMEM, "out of memory");
 
@@ -103,7 +116,10 @@ static int build_trie(struct zr_tokenizer_loading *l)
 		text[n] = (struct zr_trie_text){ name->p, name->n, name->id, 0 };
 		n += text[n].n > 0;
 	}
-	int rc = zr_trie_build(&t->trie, text, n) ? zr_err(l->err, ZR_ENOMEM, "out of memory") : 0;
+
+	int rc = 0;
+	if (zr_trie_build(&t->trie, text, n))
+		rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
 	free(text);
 	return rc;
 }
@@ -113,7 +129,10 @@ int zr_load_wordpiece(struct zr_tokenizer_loading *l, const json_t *model, const
 	struct zr_tokenizer *t = l->t;
 	const json_t *prefix = json_object_get(model, "continuing_subword_prefix");
 	const json_t *longest = json_object_get(model, "max_input_chars_per_word");
-	const char *text = prefix ? json_string_value(prefix) : "##";
+	const char *text = "##";
+
+	if (prefix)
+		text = json_string_value(prefix);
 	if (!text)
 		return zr_load_found(l, "model.continuing_subword_prefix", "a text", prefix);
 	if (longest && (!json_is_integer(longest) || json_integer_value(longest) < 0))

@@ -17,18 +17,22 @@ static int form_of(const char *type)
 					     [ZR_FORM_D] = "NFD",
 					     [ZR_FORM_KC] = "NFKC",
 					     [ZR_FORM_KD] = "NFKD" };
+
 	for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
 		if (!strcmp(type, names[i]))
 			return i;
+
 	return -1;
 }
 
 static int need_unicode(const struct zr_tokenizer_loading *l, const json_t *o)
 {
 	struct zr_error why = { 0 };
-	return zr_unicode_there(&why) ? zr_load_fail(l, ZR_ENOTSUP, "normalizer", "%s %s",
-						     zr_load_type(o), why.text) :
-					0;
+	if (zr_unicode_there(&why))
+		return zr_load_fail(l, ZR_ENOTSUP, "normalizer", "%s %s", zr_load_type(o),
+				    why.text);
+
+	return 0;
 }
 
 static int load_bert(struct zr_tokenizer_loading *l, const json_t *o, struct zr_step *s)
@@ -49,6 +53,7 @@ static int load_bert(struct zr_tokenizer_loading *l, const json_t *o, struct zr_
 	s->unmark = strip ? ZR_UNMARK_NONSPACING : ZR_UNMARK_NONE;
 	if (rc)
 		return rc;
+
 	return need_unicode(l, o);
 }
 
@@ -67,12 +72,15 @@ static int finds_letters(const char *pattern, int literal)
 {
 	static const char *const spaces[] = { " {2,}",   " +",   "\\s+", "[\\s]+",
 					      "\\s{2,}", "\\n+", "\\n" };
+
 	for (size_t i = 0; !literal && i < sizeof spaces / sizeof *spaces; i++)
 		if (!strcmp(pattern, spaces[i]))
 			return 0;
+
 	for (const unsigned char *p = (const unsigned char *)pattern; *p; p++)
 		literal &= *p < 0x80 && !(*p >= '0' && *p <= '9') &&
 			   !((*p | 32) >= 'a' && (*p | 32) <= 'z');
+
 	return !literal;
 }
 
@@ -82,12 +90,14 @@ static int load_replace(struct zr_tokenizer_loading *l, const json_t *o, struct 
 	const char *regex = json_string_value(json_object_get(pattern, "Regex"));
 	const char *text = json_string_value(json_object_get(pattern, "String"));
 	const char *content = json_string_value(json_object_get(o, "content"));
+
 	s->kind = ZR_STEP_REPLACE;
 	if (l->t->spaced && zr_load_is_space_step(o)) {
 		s->kind = ZR_STEP_SPACES;
 		l->t->spaces = ZR_SPACES_NORMALIZED;
 		return 0;
 	}
+
 	if (!regex == !text || !*(regex ? regex : text))
 		return zr_load_found(l, "normalizer", "a pattern that is a Regex or a String",
 				     pattern);
@@ -97,13 +107,16 @@ static int load_replace(struct zr_tokenizer_loading *l, const json_t *o, struct 
 
 	l->t->normalizer.whole |= finds_letters(regex ? regex : text, !regex);
 	s->text = strdup(content);
-	return s->text ? zr_load_regex(l, "normalizer", regex ? regex : text, !regex, &s->regex) :
-			 zr_err(l->err, ZR_ENOMEM, "out of memory");
+	if (!s->text)
+		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+
+	return zr_load_regex(l, "normalizer", regex ? regex : text, !regex, &s->regex);
 }
 
 static int load_prepend(struct zr_tokenizer_loading *l, const json_t *o, struct zr_step *s)
 {
 	const char *text = json_string_value(json_object_get(o, "prepend"));
+
 	s->kind = ZR_STEP_PREPEND;
 	if (!text)
 		return zr_load_found(l, "normalizer", "prepend, a text",
@@ -118,6 +131,7 @@ static int load_prepend(struct zr_tokenizer_loading *l, const json_t *o, struct 
 	s->text = strdup(l->t->spaces ? " " : text);
 	if (s->text)
 		return 0;
+
 	return zr_err(l->err, ZR_ENOMEM, "out of memory");
 }
 
@@ -130,11 +144,13 @@ static int may_make_spaces(const struct zr_step *s)
 static int load_strip(struct zr_tokenizer_loading *l, const json_t *o, struct zr_step *s)
 {
 	int rc = zr_load_flag(l, o, "normalizer", "strip_left", 1, &s->left);
+
 	s->kind = ZR_STEP_STRIP;
 	for (const struct zr_step *before = l->t->normalizer.step; before < s; before++)
 		l->t->normalizer.whole |= may_make_spaces(before);
 	if (rc)
 		return rc;
+
 	return zr_load_flag(l, o, "normalizer", "strip_right", 1, &s->right);
 }
 
@@ -142,9 +158,13 @@ static int load_charsmap(struct zr_tokenizer_loading *l, const json_t *o, struct
 {
 	const char *map = json_string_value(json_object_get(o, "precompiled_charsmap"));
 	struct zr_error why = { 0 };
+
 	s->kind = ZR_STEP_CHARSMAP;
 	int rc = zr_charsmap_open(map ? map : "", &s->map, &why);
-	return rc ? zr_load_fail(l, rc, "normalizer", "Precompiled %s", why.text) : 0;
+	if (rc)
+		return zr_load_fail(l, rc, "normalizer", "Precompiled %s", why.text);
+
+	return 0;
 }
 
 static int load_one(struct zr_tokenizer_loading *l, const json_t *o, struct zr_step *s)
@@ -160,6 +180,7 @@ static int load_one(struct zr_tokenizer_loading *l, const json_t *o, struct zr_s
 		s->form = form_of(type);
 		return need_unicode(l, o);
 	}
+
 	if (!strcmp(type, "BertNormalizer"))
 		return load_bert(l, o, s);
 	if (!strcmp(type, "Replace"))
@@ -172,6 +193,7 @@ static int load_one(struct zr_tokenizer_loading *l, const json_t *o, struct zr_s
 		return load_charsmap(l, o, s);
 	if (is_by_character(type, s))
 		return need_unicode(l, o);
+
 	return zr_load_fail(l, ZR_ENOTSUP, "normalizer", "%.60s is not supported; " KNOWN,
 			    *type ? type : "one without a type");
 }
@@ -181,6 +203,7 @@ static void simplify(struct zr_tokenizer *t)
 {
 	struct zr_normalizer *z = &t->normalizer;
 	int forms = 0, spaces = 0, prepends = 0;
+
 	for (int i = 0; i < z->n; i++) {
 		const struct zr_step *s = &z->step[i];
 		forms += s->kind == ZR_STEP_FORM && s->form == ZR_FORM_C;
@@ -205,6 +228,7 @@ int zr_load_normalizer(struct zr_tokenizer_loading *l, const json_t *o)
 	const json_t *one;
 	size_t n = 0;
 	int rc = 0;
+
 	while (zr_load_step(o, "normalizers", n))
 		n++;
 	z->step = calloc(n + 1, sizeof *z->step);
@@ -220,5 +244,6 @@ int zr_load_normalizer(struct zr_tokenizer_loading *l, const json_t *o)
 
 	if (!rc)
 		simplify(l->t);
+
 	return rc;
 }

@@ -20,10 +20,12 @@ int zr_load_is_spaced(const json_t *root)
 	const json_t *normalizer = json_object_get(root, "normalizer"), *o;
 	const json_t *pre = json_object_get(root, "pre_tokenizer");
 	int spaced = 0;
+
 	for (size_t i = 0; (o = zr_load_step(normalizer, "normalizers", i)); i++)
 		spaced |= zr_load_is_space_step(o);
 	for (size_t i = 0; (o = zr_load_step(pre, "pretokenizers", i)); i++)
 		spaced |= !strcmp(zr_load_type(o), "Metaspace");
+
 	return spaced;
 }
 
@@ -32,6 +34,7 @@ int zr_load_takes_words(const struct zr_tokenizer_loading *l)
 	const struct zr_tokenizer *t = l->t;
 	const struct zr_bpe *b = &t->bpe;
 	int bytes = 0;
+
 	if (t->model != ZR_MODEL_BPE || l->joins_words || b->ignore_merges)
 		return 0;
 
@@ -48,14 +51,17 @@ static int load_prefix(struct zr_tokenizer_loading *l, const json_t *o, struct z
 	static const char *const names[] = { "never", "first", "always" };
 	const json_t *scheme = json_object_get(o, "prepend_scheme");
 	int add;
+
 	if (!scheme) {
 		int rc = zr_load_flag(l, o, "pre_tokenizer", "add_prefix_space", 1, &add);
 		s->prefix = add ? ZR_PREFIX_ALL : ZR_PREFIX_NONE;
 		return rc;
 	}
+
 	for (s->prefix = 0; s->prefix < 3; s->prefix++)
 		if (json_is_string(scheme) && !strcmp(json_string_value(scheme), names[s->prefix]))
 			return 0;
+
 	return zr_load_found(l, "pre_tokenizer.prepend_scheme", "never, first or always", scheme);
 }
 
@@ -64,6 +70,7 @@ int zr_load_metaspace(struct zr_tokenizer_loading *l, const json_t *o, const cha
 {
 	const char *mark = json_string_value(json_object_get(o, "replacement"));
 	int each;
+
 	if (l->metaspaces++)
 		return zr_load_fail(l, ZR_ENOTSUP, place, "a second Metaspace is not supported");
 	if (!mark || strcmp(mark, ZR_SPACE))
@@ -87,5 +94,6 @@ int zr_load_metaspace(struct zr_tokenizer_loading *l, const json_t *o, const cha
 	/* what is not split is one piece, unless no token goes on behind a space */
 	if (last && zr_load_takes_words(l))
 		return zr_load_regex(l, place, ZR_PATTERN_SPACED_WORDS, 0, &s->regex);
+
 	return 0;
 }

@@ -22,16 +22,18 @@ static int load_behavior(struct zr_tokenizer_loading *l, const json_t *o, const 
 		[ZR_SPLIT_WITH_NEXT] = "MergedWithNext",
 	};
 	int known = sizeof names / sizeof *names;
+
 	while (s->behavior < known && strcmp(behavior ? behavior : "", names[s->behavior]))
 		s->behavior++;
-	return s->behavior < known ?
-		       0 :
-		       zr_load_fail(
-			       l, ZR_ENOTSUP, place,
-			       "behavior %.60s is not supported; Isolated, Removed, Contiguous, "
-			       "MergedWithPrevious "
-			       "and MergedWithNext are",
-			       behavior ? behavior : "none");
+	if (s->behavior >= known)
+		return zr_load_fail(
+			l, ZR_ENOTSUP, place,
+			"behavior %.60s is not supported; Isolated, Removed, Contiguous, "
+			"MergedWithPrevious "
+			"and MergedWithNext are",
+			behavior ? behavior : "none");
+
+	return 0;
 }
 
 static int load_split(struct zr_tokenizer_loading *l, const json_t *o, const char *place,
@@ -41,6 +43,7 @@ static int load_split(struct zr_tokenizer_loading *l, const json_t *o, const cha
 	const char *regex = json_string_value(json_object_get(pattern, "Regex")),
 		   *text = json_string_value(json_object_get(pattern, "String"));
 	int rc = zr_load_flag(l, o, place, "invert", 0, &s->invert);
+
 	if (!rc)
 		rc = load_behavior(l, o, place, s);
 	if (rc)
@@ -56,6 +59,7 @@ static int load_split(struct zr_tokenizer_loading *l, const json_t *o, const cha
 		s->invert = 0;
 		return 0;
 	}
+
 	return zr_load_regex(l, place, regex ? regex : text, !regex, &s->regex);
 }
 
@@ -63,14 +67,19 @@ static int load_byte_level(struct zr_tokenizer_loading *l, const json_t *o, cons
 			   struct zr_split *s, int last)
 {
 	int use_regex;
+
 	if (l->byte_level++)
 		return zr_load_fail(l, ZR_ENOTSUP, place, "a second ByteLevel is not supported");
+
 	int rc = zr_load_flag(l, o, place, "add_prefix_space", 1, &s->prefix);
 	s->prefix *= ZR_PREFIX_ALL;
 	s->alphabet = !last;
 	if (!rc)
 		rc = zr_load_flag(l, o, place, "use_regex", 1, &use_regex);
-	return rc || !use_regex ? rc : zr_load_regex(l, place, ZR_PATTERN_GPT2, 0, &s->regex);
+	if (rc || !use_regex)
+		return rc;
+
+	return zr_load_regex(l, place, ZR_PATTERN_GPT2, 0, &s->regex);
 }
 
 static int load_digits(struct zr_tokenizer_loading *l, const json_t *o, const char *place,
@@ -78,18 +87,24 @@ static int load_digits(struct zr_tokenizer_loading *l, const json_t *o, const ch
 {
 	int each;
 	int rc = zr_load_flag(l, o, place, "individual_digits", 0, &each);
+
 	s->behavior = each ? ZR_SPLIT_ISOLATED : ZR_SPLIT_CONTIGUOUS;
 	if (rc)
 		return rc;
+
 	return zr_load_regex(l, place, ZR_PATTERN_DIGIT, 0, &s->regex);
 }
 
 static int load_punctuation(struct zr_tokenizer_loading *l, const json_t *o, const char *place,
 			    struct zr_split *s)
 {
-	int rc = json_object_get(o, "behavior") ? load_behavior(l, o, place, s) : 0;
+	int rc = 0;
+
+	if (json_object_get(o, "behavior"))
+		rc = load_behavior(l, o, place, s);
 	if (rc)
 		return rc;
+
 	return zr_load_regex(l, place, ZR_PATTERN_PUNCTUATION, 0, &s->regex);
 }
 
@@ -107,9 +122,10 @@ static int load_delimiter(struct zr_tokenizer_loading *l, const json_t *o, const
 {
 	const char *text = json_string_value(json_object_get(o, "delimiter"));
 	s->behavior = ZR_SPLIT_REMOVED;
-	return text && *text ?
-		       zr_load_regex(l, place, text, 1, &s->regex) :
-		       zr_load_found(l, place, "a delimiter", json_object_get(o, "delimiter"));
+	if (!text || !*text)
+		return zr_load_found(l, place, "a delimiter", json_object_get(o, "delimiter"));
+
+	return zr_load_regex(l, place, text, 1, &s->regex);
 }
 
 static int load_step(struct zr_tokenizer_loading *l, const json_t *o, const char *place, int last)
@@ -140,6 +156,7 @@ static int load_step(struct zr_tokenizer_loading *l, const json_t *o, const char
 		return load_words(l, ZR_PATTERN_NO_SPACES, place, s);
 	if (!strcmp(type, "CharDelimiterSplit"))
 		return load_delimiter(l, o, place, s);
+
 	return zr_load_fail(l, ZR_ENOTSUP, place,
 			    "%.60s is not supported%s; BertPreTokenizer, ByteLevel, "
 			    "CharDelimiterSplit, Digits, "
@@ -152,9 +169,11 @@ static int load_no_step(struct zr_tokenizer_loading *l)
 {
 	const struct zr_tokenizer *t = l->t;
 	int words = t->spaces == ZR_SPACES_NORMALIZED && zr_load_takes_words(l);
-	return words ? zr_load_regex(l, "pre_tokenizer", ZR_PATTERN_SPACED_WORDS, 0,
-				     &t->split->regex) :
-		       0;
+	if (words)
+		return zr_load_regex(l, "pre_tokenizer", ZR_PATTERN_SPACED_WORDS, 0,
+				     &t->split->regex);
+
+	return 0;
 }
 
 int zr_load_splits(struct zr_tokenizer_loading *l, const json_t *o)
@@ -162,6 +181,7 @@ int zr_load_splits(struct zr_tokenizer_loading *l, const json_t *o)
 	const json_t *one;
 	size_t n = 0;
 	int rc = 0;
+
 	while (zr_load_step(o, "pretokenizers", n))
 		n++;
 	l->t->split = calloc(n + 1, sizeof *l->t->split);
@@ -179,7 +199,10 @@ int zr_load_splits(struct zr_tokenizer_loading *l, const json_t *o)
 		l->t->n_splits = 1;
 	int whole = l->t->n_splits == 1 && !l->t->split->regex && !l->byte_level &&
 		    strcmp(zr_load_type(zr_load_step(o, "pretokenizers", 0)), "Metaspace");
-	return rc || !whole ? rc : load_no_step(l);
+	if (rc || !whole)
+		return rc;
+
+	return load_no_step(l);
 }
 
 /* ---- gaps ---- */
@@ -191,10 +214,12 @@ static int may_have_gaps(const struct zr_tokenizer *t)
 	const struct zr_split *s = t->split;
 	int good = t->normalizer.n && !t->spaces && !t->apart && s->regex && s->invert &&
 		   s->behavior == ZR_SPLIT_REMOVED && zr_regex_is_by_class(s->regex);
+
 	for (int i = 0; i < t->normalizer.n; i++)
 		good &= t->normalizer.step[i].kind == ZR_STEP_CHARACTERS;
 	for (int i = 0; i < t->n_splits; i++)
 		good &= s[i].prefix == ZR_PREFIX_NONE;
+
 	return good;
 }
 
@@ -207,8 +232,13 @@ static int is_removed(const struct zr_tokenizer *t, struct zr_match *m, char c)
 /* What the normalizer makes of a character is one that the first step removes. */
 static int is_gap(const struct zr_tokenizer *t, struct zr_match *m, int c)
 {
-	for (int i = 0; i < t->normalizer.n && c >= 0; i++)
-		c = c < 128 ? t->normalizer.step[i].ascii[c] : -1;
+	for (int i = 0; i < t->normalizer.n && c >= 0; i++) {
+		if (c < 128)
+			c = t->normalizer.step[i].ascii[c];
+		else
+			c = -1;
+	}
+
 	return c >= 0 && is_removed(t, m, (char)c);
 }
 
@@ -217,19 +247,25 @@ static int added_across(const struct zr_tokenizer *t, struct zr_match *m)
 {
 	const struct zr_added *a = &t->added[1];
 	int across = 0;
+
 	for (int32_t i = 0; i < a->n; i++)
 		for (const char *p = a->token[i].content; *p; p++)
 			across |= is_removed(t, m, *p);
+
 	return across;
 }
 
 int zr_load_gaps(struct zr_tokenizer_loading *l)
 {
 	struct zr_match *m = NULL;
+
 	if (!may_have_gaps(l->t))
 		return 0;
+
 	int rc = zr_match_open(&m, l->err);
-	int across = rc ? 0 : added_across(l->t, m);
+	int across = 0;
+	if (!rc)
+		across = added_across(l->t, m);
 	for (int c = 0; !rc && !across && c <= ' '; c++)
 		l->t->gap[c] = (char)is_gap(l->t, m, c);
 	zr_match_close(m);
@@ -257,7 +293,11 @@ static int put_ids(struct zr_tokenizer_loading *l, int after, const json_t *ids)
 
 		more[(*n)++] = (int32_t)json_integer_value(id);
 	}
-	return count ? 0 : zr_load_found(l, "post_processor.special_tokens", "ids", ids);
+
+	if (!count)
+		return zr_load_found(l, "post_processor.special_tokens", "ids", ids);
+
+	return 0;
 }
 
 /* What is before the text and what is after it, in a template of one text. */
@@ -266,6 +306,7 @@ static int template(struct zr_tokenizer_loading *l, const json_t *o)
 	const json_t *special = json_object_get(o, "special_tokens"), *v;
 	const json_t *single = json_object_get(o, "single");
 	int texts = 0, rc = 0;
+
 	for (size_t i = 0; !rc && i < json_array_size(single); i++) {
 		v = json_array_get(single, i);
 		const char *name = json_string_value(
@@ -279,9 +320,11 @@ static int template(struct zr_tokenizer_loading *l, const json_t *o)
 			rc = zr_load_found(l, "post_processor.single",
 					   "special tokens around one text", v);
 	}
-	return rc || texts ?
-		       rc :
-		       zr_load_found(l, "post_processor.single", "a list with one text", single);
+
+	if (!rc && !texts)
+		return zr_load_found(l, "post_processor.single", "a list with one text", single);
+
+	return rc;
 }
 
 /* BERT's and RoBERTa's: ["[CLS]", 101] before, ["[SEP]", 102] after. */
@@ -289,6 +332,7 @@ static int first_and_last(struct zr_tokenizer_loading *l, const json_t *o)
 {
 	static const char *const keys[2] = { "cls", "sep" };
 	int rc = 0;
+
 	for (int after = 0; !rc && after < 2; after++) {
 		json_t *ids = json_array();
 		if (!ids ||
@@ -299,6 +343,7 @@ static int first_and_last(struct zr_tokenizer_loading *l, const json_t *o)
 			rc = put_ids(l, after, ids);
 		json_decref(ids);
 	}
+
 	return rc;
 }
 
@@ -306,6 +351,7 @@ int zr_load_template(struct zr_tokenizer_loading *l, const json_t *o)
 {
 	const json_t *list = json_object_get(o, "processors");
 	int rc = 0;
+
 	if (!o || json_is_null(o) || !strcmp(zr_load_type(o), "ByteLevel"))
 		return 0;
 	if (!strcmp(zr_load_type(o), "TemplateProcessing") && !l->t->template[0] &&
@@ -321,7 +367,9 @@ int zr_load_template(struct zr_tokenizer_loading *l, const json_t *o)
 			 *zr_load_type(o) ? zr_load_type(o) : "one without a type");
 		return 0;
 	}
+
 	for (size_t i = 0; !rc && i < json_array_size(list); i++)
 		rc = zr_load_template(l, json_array_get(list, i));
+
 	return rc;
 }

@@ -15,6 +15,7 @@ int zr_load_fail(const struct zr_tokenizer_loading *l, int code, const char *pla
 {
 	char text[512];
 	va_list ap;
+
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
@@ -24,7 +25,10 @@ int zr_load_fail(const struct zr_tokenizer_loading *l, int code, const char *pla
 int zr_load_found(const struct zr_tokenizer_loading *l, const char *place, const char *wanted,
 		  const json_t *found)
 {
-	char *text = found ? zr_json_dump(found, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+	char *text = NULL;
+
+	if (found)
+		text = zr_json_dump(found, JSON_ENCODE_ANY | JSON_COMPACT);
 	int rc = zr_load_fail(l, ZR_EINVAL, place, "expected %s, found %.60s", wanted,
 			      found ? text ? text : "?" : "nothing");
 	free(text);
@@ -41,7 +45,10 @@ int zr_load_unread(const struct zr_tokenizer_loading *l, const char *place, cons
 
 	json_decref(v);
 	json_error_t why;
-	v = found ? json_loads(found, JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, &why) : NULL;
+	if (found)
+		v = json_loads(found, JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, &why);
+	else
+		v = NULL;
 	rc = zr_load_found(l, place, wanted, v);
 	json_decref(v);
 	return rc;
@@ -52,9 +59,14 @@ int zr_load_flag(const struct zr_tokenizer_loading *l, const json_t *o, const ch
 {
 	const json_t *v = json_object_get(o, key);
 	char at[128];
-	*out = v ? json_is_true(v) : otherwise;
+
+	if (v)
+		*out = json_is_true(v);
+	else
+		*out = otherwise;
 	if (!v || json_is_boolean(v))
 		return 0;
+
 	snprintf(at, sizeof at, "%s.%s", place, key);
 	return zr_load_found(l, at, "true or false", v);
 }
@@ -70,10 +82,16 @@ const char *zr_load_type(const json_t *o)
 static const json_t *nth(const json_t *o, const char *list, size_t *i)
 {
 	const json_t *found = NULL, *steps = json_object_get(o, list);
-	if (strcmp(zr_load_type(o), "Sequence"))
-		return !o || json_is_null(o) || (*i)-- ? NULL : o;
+	if (strcmp(zr_load_type(o), "Sequence")) {
+		if (!o || json_is_null(o) || (*i)--)
+			return NULL;
+
+		return o;
+	}
+
 	for (size_t k = 0; !found && k < json_array_size(steps); k++)
 		found = nth(json_array_get(steps, k), list, i);
+
 	return found;
 }
 
@@ -87,5 +105,8 @@ int zr_load_regex(struct zr_tokenizer_loading *l, const char *place, const char 
 {
 	struct zr_error why = { 0 };
 	int rc = zr_regex_compile(pattern, literal, out, &why);
-	return rc ? zr_load_fail(l, rc, place, "%s", why.text) : 0;
+	if (rc)
+		return zr_load_fail(l, rc, place, "%s", why.text);
+
+	return 0;
 }

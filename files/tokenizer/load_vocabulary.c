@@ -11,6 +11,7 @@
 static int to_bytes(const char *start, char *out, size_t *n)
 {
 	const char *text = start;
+
 	for (*n = 0; *text; text += zr_utf8_at(text, strlen(text) < 4 ? strlen(text) : 4)) {
 		int b = zr_alphabet_byte(zr_utf8_value(text));
 		if (b < 0) {
@@ -18,8 +19,10 @@ static int to_bytes(const char *start, char *out, size_t *n)
 			memcpy(out, start, *n);
 			return ZR_TOKEN_OTHER;
 		}
+
 		out[(*n)++] = (char)b;
 	}
+
 	return *n == 1 ? ZR_TOKEN_BYTE : ZR_TOKEN_MADE;
 }
 
@@ -29,8 +32,14 @@ _Static_assert(ZR_TOKENIZER_IDS == 4194304, "AN_ID says another number");
 static int id_of(const struct zr_tokenizer_loading *l, const char *place, const json_t *v,
 		 int64_t *id)
 {
-	*id = json_is_integer(v) ? json_integer_value(v) : -1;
-	return *id >= 0 && *id < ZR_TOKENIZER_IDS ? 0 : zr_load_found(l, place, AN_ID, v);
+	if (json_is_integer(v))
+		*id = json_integer_value(v);
+	else
+		*id = -1;
+	if (*id < 0 || *id >= ZR_TOKENIZER_IDS)
+		return zr_load_found(l, place, AN_ID, v);
+
+	return 0;
 }
 
 static int count_token(struct zr_tokenizer_loading *l, const char *place, const json_t *id,
@@ -51,6 +60,7 @@ int zr_load_room(struct zr_tokenizer_loading *l, size_t bytes, const json_t *add
 	json_t *v;
 	size_t i;
 	int rc = 0;
+
 	json_array_foreach(added, i, v)
 	{
 		rc = count_token(l, "added_tokens", json_object_get(v, "id"),
@@ -67,16 +77,20 @@ int zr_load_room(struct zr_tokenizer_loading *l, size_t bytes, const json_t *add
 		t->unknown = -1;
 	if (rc)
 		return rc;
-	return t->token && t->text.p ? 0 : zr_err(l->err, ZR_ENOMEM, "out of memory");
+	if (!t->token || !t->text.p)
+		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+
+	return 0;
 }
 
 int zr_load_names(struct zr_tokenizer_loading *l, const json_t *added)
 {
 	const struct zr_list *list = &l->lists.vocab;
 	int rc = zr_names_room(&l->names, list->entries + json_array_size(added));
-	return rc || zr_buf_reserve(&l->names.text, list->bytes + 1) ?
-		       zr_err(l->err, ZR_ENOMEM, "out of memory") :
-		       0;
+	if (rc || zr_buf_reserve(&l->names.text, list->bytes + 1))
+		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+
+	return 0;
 }
 
 int zr_load_token(struct zr_tokenizer_loading *l, const struct zr_name *name, int *kind)
@@ -86,7 +100,11 @@ int zr_load_token(struct zr_tokenizer_loading *l, const struct zr_name *name, in
 	char *to = t->text.p + t->text.n;
 	int bytes = t->model == ZR_MODEL_BPE && !t->bpe.characters;
 	size_t n;
-	*kind = bytes ? to_bytes(name->p, to, &n) : zr_spaced_token(t, name->p, to, &n);
+
+	if (bytes)
+		*kind = to_bytes(name->p, to, &n);
+	else
+		*kind = zr_spaced_token(t, name->p, to, &n);
 	if (o->p)
 		return zr_load_fail(l, ZR_EINVAL, "model.vocab", "two tokens have id %d", name->id);
 
@@ -96,6 +114,7 @@ int zr_load_token(struct zr_tokenizer_loading *l, const struct zr_name *name, in
 	t->text.n += o->n + 1;
 	if (*kind == ZR_TOKEN_BYTE)
 		t->byte[(unsigned char)to[0]] = name->id;
+
 	return 0;
 }
 
@@ -106,6 +125,7 @@ static int read_names(struct zr_tokenizer_loading *l)
 	struct zr_buf *to = &l->names.text;
 	int64_t id;
 	int more;
+
 	while ((more = zr_list_next(&list)) == 1) {
 		const char *name = to->p + to->n;
 		const char *value = zr_list_mark(zr_list_string(list.p, to), ':');
@@ -118,15 +138,21 @@ static int read_names(struct zr_tokenizer_loading *l)
 		if (zr_names_put(&l->names, name, n, id)) /* jansson refuses it too */
 			return zr_load_unread(l, "model.vocab", "each token once", list.text);
 
-		l->t->size = id >= l->t->size ? id + 1 : l->t->size;
+		if (id >= l->t->size)
+			l->t->size = id + 1;
 	}
-	return more ? zr_load_unread(l, "model.vocab", "an object", list.text) : 0;
+
+	if (more)
+		return zr_load_unread(l, "model.vocab", "an object", list.text);
+
+	return 0;
 }
 
 int zr_load_vocab(struct zr_tokenizer_loading *l, const json_t *added)
 {
 	const struct zr_list *list = &l->lists.vocab;
 	int rc, kind;
+
 	if (!list->text || *list->text != '{')
 		return zr_load_unread(l, "model.vocab", "an object", list->text);
 
@@ -137,15 +163,22 @@ int zr_load_vocab(struct zr_tokenizer_loading *l, const json_t *added)
 		rc = zr_load_room(l, l->names.text.n, added);
 	for (size_t i = 0; !rc && i < l->names.n; i++)
 		rc = zr_load_token(l, &l->names.name[i], &kind);
+
 	return rc;
 }
 
 int zr_load_unknown(struct zr_tokenizer_loading *l, const json_t *v, const char *otherwise)
 {
-	const char *text = v ? json_string_value(v) : otherwise;
-	const struct zr_name *name = text ? zr_names_find(&l->names, text, strlen(text)) : NULL;
+	const char *text = otherwise;
+
+	if (v)
+		text = json_string_value(v);
+	const struct zr_name *name = NULL;
+	if (text)
+		name = zr_names_find(&l->names, text, strlen(text));
 	l->t->unknown = name ? name->id : -1;
 	if (text ? !name : v && !json_is_null(v))
 		return zr_load_found(l, "model.unk_token", "a token of the vocabulary", v);
+
 	return 0;
 }

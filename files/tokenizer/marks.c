@@ -15,6 +15,7 @@ int zr_marks_add(struct zr_marks *m, uint64_t at, int first)
 		m->n = m->first = 0;
 		m->settled = 0;
 	}
+
 	if (m->n == m->room) {
 		size_t room = m->room ? 2 * m->room : 64;
 		struct zr_mark *more = realloc(m->mark, room * sizeof *more);
@@ -33,6 +34,7 @@ int zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_mar
 		  const void *arg, const char *p)
 {
 	uint64_t from = m->at[stage];
+
 	m->at[stage] += n;
 	for (size_t i = m->first; i < m->n; i++) {
 		struct zr_mark *k = &m->mark[i];
@@ -40,13 +42,17 @@ int zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_mar
 			break;
 		if (k->stage != stage)
 			continue;
+
 		size_t off = (size_t)(k->at - from);
-		const size_t place = map ? map(arg, p, (size_t)n, off, k->first) : off;
+		size_t place = off;
+		if (map)
+			place = map(arg, p, (size_t)n, off, k->first);
 		if (place == ZR_MARK_LOST)
 			return ZR_ENOMEM;
 
 		k->at = to + place;
-		k->at -= k->first && !off ? m->inserted : 0;
+		if (k->first && !off)
+			k->at -= m->inserted;
 		k->stage++;
 	}
 

@@ -22,6 +22,7 @@ void zr_memo_put(struct zr_memo *at, int kind, const char *p, size_t n, const in
 {
 	if (count > ZR_MEMO_IDS)
 		return;
+
 	at[1] = at[0];
 	at->n = (uint8_t)(n | (unsigned)kind);
 	at->ids = (uint8_t)count;

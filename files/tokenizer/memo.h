@@ -45,6 +45,7 @@ static inline uint64_t zr_memo_mix(uint64_t x, uint64_t y)
 static inline uint64_t zr_memo_hash(int kind, const char *p, size_t n)
 {
 	uint64_t h = n | (unsigned)kind;
+
 	for (; n >= 8; p += 8, n -= 8)
 		h = zr_memo_mix(h, zr_memo_bytes(p, 8));
 	if (n >= 4)
@@ -52,6 +53,7 @@ static inline uint64_t zr_memo_hash(int kind, const char *p, size_t n)
 	else if (n)
 		h = zr_memo_mix(h, zr_memo_bytes(p, 1) << 16 | zr_memo_bytes(p + n / 2, 1) << 8 |
 					   zr_memo_bytes(p + n - 1, 1));
+
 	return zr_memo_mix(h, h >> 32);
 }
 
@@ -67,6 +69,7 @@ static inline struct zr_memo *zr_memo_place(struct zr_memo *m, int kind, const c
 static inline int zr_memo_is(const struct zr_memo *m, int kind, const char *p, size_t n)
 {
 	const char *q = m->bytes;
+
 	if (m->n != (n | (unsigned)kind))
 		return 0;
 	if (n < 4)
@@ -74,9 +77,11 @@ static inline int zr_memo_is(const struct zr_memo *m, int kind, const char *p, s
 	if (n < 8)
 		return zr_memo_bytes(p, 4) == zr_memo_bytes(q, 4) &&
 		       zr_memo_bytes(p + n - 4, 4) == zr_memo_bytes(q + n - 4, 4);
+
 	for (size_t i = 0; i + 8 < n; i += 8)
 		if (zr_memo_bytes(p + i, 8) != zr_memo_bytes(q + i, 8))
 			return 0;
+
 	return zr_memo_bytes(p + n - 8, 8) == zr_memo_bytes(q + n - 8, 8);
 }
 
@@ -84,7 +89,12 @@ static inline int zr_memo_is(const struct zr_memo *m, int kind, const char *p, s
 static inline const struct zr_memo *zr_memo_find(const struct zr_memo *at, int kind, const char *p,
 						 size_t n)
 {
-	return zr_memo_is(at, kind, p, n) ? at : zr_memo_is(at + 1, kind, p, n) ? at + 1 : NULL;
+	if (zr_memo_is(at, kind, p, n))
+		return at;
+	if (zr_memo_is(at + 1, kind, p, n))
+		return at + 1;
+
+	return NULL;
 }
 
 #endif

@@ -26,7 +26,10 @@ static unsigned bits_of(size_t ids)
 size_t zr_merges_most(size_t ids)
 {
 	unsigned bits = 64 - 2 * bits_of(ids);
-	return bits < 24 ? (size_t)1 << bits : ZR_MERGES_MOST;
+	if (bits < 24)
+		return (size_t)1 << bits;
+
+	return ZR_MERGES_MOST;
 }
 
 int zr_merges_room(struct zr_merges *m, size_t n, size_t ids)
@@ -34,7 +37,10 @@ int zr_merges_room(struct zr_merges *m, size_t n, size_t ids)
 	m->bits = bits_of(ids);
 	m->list = malloc((n + 1) * sizeof *m->list);
 	m->id = malloc((n + 1) * sizeof *m->id);
-	return m->list && m->id ? 0 : ZR_ENOMEM;
+	if (m->list && m->id)
+		return 0;
+
+	return ZR_ENOMEM;
 }
 
 void zr_merges_put(struct zr_merges *m, uint32_t left, uint32_t right, uint32_t id)
@@ -66,7 +72,10 @@ static int open_groups(struct groups *g, const struct zr_merges *m)
 	g->list = malloc((m->n + 1) * sizeof *g->list);
 	g->end = calloc(g->n + 2, sizeof *g->end);
 	g->order = malloc(g->n * sizeof *g->order);
-	return g->list && g->end && g->order ? 0 : ZR_ENOMEM;
+	if (g->list && g->end && g->order)
+		return 0;
+
+	return ZR_ENOMEM;
 }
 
 static void close_groups(struct groups *g)
@@ -101,6 +110,7 @@ static uint32_t *by_size(const struct groups *g, uint32_t *start, size_t i)
 static void order_groups(struct groups *g)
 {
 	uint32_t start[LARGEST + 1] = { 0 }, before = 0;
+
 	for (size_t i = 0; i < g->n; i++)
 		++*by_size(g, start, i);
 	for (int i = 0; i <= LARGEST; i++) {
@@ -108,6 +118,7 @@ static void order_groups(struct groups *g)
 		start[i] = before;
 		before += n;
 	}
+
 	for (size_t i = 0; i < g->n; i++)
 		g->order[(*by_size(g, start, i))++] = (uint32_t)i;
 }
@@ -116,12 +127,14 @@ static void order_groups(struct groups *g)
 static uint32_t last_of_each(const struct zr_merges *m, uint64_t *list, uint32_t n)
 {
 	uint32_t kept = 0;
+
 	for (uint32_t i = 0, k; i < n; i++) {
 		for (k = 0; k < kept && zr_merges_pair_of(m, list[k] ^ list[i]); k++)
 			;
 		list[k] = list[i];
 		kept += k == kept;
 	}
+
 	return kept;
 }
 
@@ -137,10 +150,12 @@ static uint64_t *place_of(const struct zr_merges *m, uint64_t merge, uint32_t di
 static int put_group(struct zr_merges *m, const uint64_t *list, uint32_t n, uint32_t displacement)
 {
 	uint32_t i = 0;
+
 	for (; i < n; i++) {
 		uint64_t *place = place_of(m, list[i], displacement);
 		if (*place != ZR_NO_MERGE)
 			break;
+
 		*place = list[i];
 	}
 
@@ -149,6 +164,7 @@ static int put_group(struct zr_merges *m, const uint64_t *list, uint32_t n, uint
 
 	while (i-- > 0)
 		*place_of(m, list[i], displacement) = ZR_NO_MERGE;
+
 	return 0;
 }
 
@@ -170,6 +186,7 @@ static int put_groups(struct zr_merges *m, struct groups *g)
 
 		m->displacement[k] = (uint16_t)d;
 	}
+
 	return 1;
 }
 
@@ -177,13 +194,17 @@ int zr_merges_ready(struct zr_merges *m)
 {
 	struct groups g = { 0 };
 	int done = 0, rc;
+
 	m->group_shift = 63;
 	while (m->n >> (64 - m->group_shift) >= GROUP)
 		m->group_shift--;
 	m->places = m->n + m->n / 3 + 16;
 	m->place = malloc(m->places * sizeof *m->place);
 	m->displacement = calloc((size_t)1 << (64 - m->group_shift), sizeof *m->displacement);
-	rc = m->place && m->displacement ? open_groups(&g, m) : ZR_ENOMEM;
+	if (m->place && m->displacement)
+		rc = open_groups(&g, m);
+	else
+		rc = ZR_ENOMEM;
 	m->factor = UINT64_C(0x9e3779b97f4a7c15);
 	for (int i = 0; !rc && !done && i < TRIES; i++) {
 		m->factor += i ? UINT64_C(0x2545f4914f6cdd1e) : 0; /* which stays odd */
@@ -198,5 +219,6 @@ int zr_merges_ready(struct zr_merges *m)
 	m->list = NULL;
 	if (rc)
 		return rc;
+
 	return done ? 0 : ZR_EINVAL;
 }

@@ -78,7 +78,10 @@ static inline uint32_t zr_merges_rank(const struct zr_merges *m, uint64_t merge,
 				      uint32_t otherwise)
 {
 	uint64_t x = merge ^ pair;
-	return zr_merges_pair_of(m, x) ? otherwise : (uint32_t)(x >> 2 * m->bits);
+	if (zr_merges_pair_of(m, x))
+		return otherwise;
+
+	return (uint32_t)(x >> 2 * m->bits);
 }
 
 /* ZR_NO_RANK: there is no merge of these. */

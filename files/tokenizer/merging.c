@@ -24,6 +24,7 @@ static inline lanes smaller(lanes a, lanes b)
 static inline int32_t smallest_of(const int32_t *key, size_t n)
 {
 	const lanes *k = (const lanes *)key;
+
 	lanes a = smaller(smaller(k[0], k[1]), smaller(k[2], k[3]));
 	for (k += 4; n > BLOCK; n -= BLOCK, k += 4)
 		a = smaller(a, smaller(smaller(k[0], k[1]), smaller(k[2], k[3])));
@@ -52,6 +53,7 @@ static inline void answer(struct zr_merging *m, const struct zr_merges *merges,
 static void start(struct zr_merging *m, const struct zr_merges *merges, struct zr_merging_word *w)
 {
 	size_t n = w->n;
+
 	m->word = w;
 	m->keys = (n + BLOCK) / BLOCK * BLOCK;
 	m->first = 1;
@@ -64,6 +66,7 @@ static void start(struct zr_merging *m, const struct zr_merges *merges, struct z
 		m->next[i] = (uint8_t)(i + 1);
 		m->before[i] = (uint8_t)(i - 1);
 	}
+
 	for (size_t i = 1; i < n; i++) {
 		m->place[i] = zr_merges_of(merges, zr_merges_pair(merges, m->id[i], m->id[i + 1]));
 		__builtin_prefetch(m->place[i]);
@@ -119,6 +122,7 @@ void zr_merge_word(struct zr_merging *m, const struct zr_merges *of, struct zr_m
 	struct zr_merging *turn[ZR_MERGING_TURNS];
 	struct zr_merging_word *last = word + words;
 	size_t n = 0;
+
 	for (; n < ZR_MERGING_TURNS && word < last; n++)
 		start(turn[n] = &m[n], merges, word++);
 	while (n) {
@@ -131,6 +135,7 @@ void zr_merge_word(struct zr_merging *m, const struct zr_merges *of, struct zr_m
 				still++;
 				continue;
 			}
+
 			end(turn[i]);
 			if (word < last)
 				start(turn[still++], merges, word++);

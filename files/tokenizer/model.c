@@ -61,6 +61,7 @@ void zr_model_close(struct zr_model_work *w)
 {
 	if (!w)
 		return;
+
 	zr_bpe_close(w->bpe);
 	free(w->unigram.place);
 	free(w->unigram.ids.id);
@@ -85,6 +86,7 @@ static int64_t encode_wordpiece(struct zr_model_work *w, const char *p, size_t n
 	struct zr_wordpiece word = { .p = p, .n = n };
 	if (zr_wordpiece_encode(w->t, &w->wordpiece, &word, 1))
 		return ZR_ENOMEM;
+
 	*ids = word.id;
 	return word.count;
 }
@@ -111,9 +113,11 @@ static int64_t look_up(struct zr_model_work *w, struct zr_memo *place, const cha
 		*ids = found->id;
 		return found->ids;
 	}
+
 	int64_t count = encode(w, p, n, ids);
 	if (count >= 0 && (!apart || w->unigram.sure))
 		zr_memo_put(place, ZR_MEMO_WORD, p, n, *ids, (size_t)count);
+
 	return count;
 }
 
@@ -125,6 +129,7 @@ static int remember_all(struct zr_model_work *w)
 	struct zr_wordpiece word[ZR_WORDPIECES];
 	const struct part *of[ZR_WORDPIECES];
 	size_t n = 0;
+
 	for (const struct part *o = w->part; o < w->part + w->n; o++)
 		if (o->place && !zr_memo_find(o->place, ZR_MEMO_WORD, o->p, o->n)) {
 			of[n] = o;
@@ -136,6 +141,7 @@ static int remember_all(struct zr_model_work *w)
 	for (size_t i = 0; i < n; i++)
 		zr_memo_put(of[i]->place, ZR_MEMO_WORD, word[i].p, word[i].n, word[i].id,
 			    (size_t)word[i].count);
+
 	return 0;
 }
 
@@ -143,10 +149,18 @@ static int remember_all(struct zr_model_work *w)
 static int put(struct zr_model_work *w, const struct part *o)
 {
 	const int32_t *ids;
-	w->unigram.sum = o->first ? 0 : w->unigram.sum;
-	int64_t count = o->place ? look_up(w, o->place, o->p, o->n, &ids) :
-				   encode(w, o->p, o->n, &ids);
-	return count < 0 ? (int)count : w->sink(w->arg, ids, (size_t)count, o->start, o->n);
+
+	if (o->first)
+		w->unigram.sum = 0;
+	int64_t count;
+	if (o->place)
+		count = look_up(w, o->place, o->p, o->n, &ids);
+	else
+		count = encode(w, o->p, o->n, &ids);
+	if (count < 0)
+		return (int)count;
+
+	return w->sink(w->arg, ids, (size_t)count, o->start, o->n);
 }
 
 static void find_place(struct zr_model_work *w, struct part *o)
@@ -159,6 +173,7 @@ static void find_place(struct zr_model_work *w, struct part *o)
 static size_t cut(struct zr_model_work *w, const struct part *word, struct part *to)
 {
 	size_t n = 0, len;
+
 	for (size_t at = 0; at < word->n; at += len, n++) {
 		int32_t *ids = w->cut_id[to + n - w->cut];
 		to[n] = (struct part){ .p = word->p + at, .start = word->start + at, .ids = ids };
@@ -166,17 +181,25 @@ static size_t cut(struct zr_model_work *w, const struct part *word, struct part 
 		to[n].n = len;
 		find_place(w, &to[n]);
 	}
+
 	return n;
 }
 
 /* The ids of a part of BPE, of which those that are not remembered have been expected. */
 static int64_t ids_of(struct zr_model_work *w, const struct part *o, const int32_t **ids)
 {
-	*ids = o->found ? o->found->id : o->ids;
-	return o->count    ? o->count :
-	       o->found    ? o->found->ids :
-	       o->expected ? zr_bpe_expected(w->bpe, ids) :
-			     zr_bpe_encode(w->bpe, o->p, o->n, ids);
+	if (o->found)
+		*ids = o->found->id;
+	else
+		*ids = o->ids;
+	if (o->count)
+		return o->count;
+	if (o->found)
+		return o->found->ids;
+	if (o->expected)
+		return zr_bpe_expected(w->bpe, ids);
+
+	return zr_bpe_encode(w->bpe, o->p, o->n, ids);
 }
 
 /* Parts of BPE in their order. What is new is remembered behind them: until then the memory stays
@@ -186,13 +209,18 @@ static int put_parts(struct zr_model_work *w, struct part *part, size_t n)
 	struct part *o, *end = part + n;
 	const int32_t *ids;
 	int rc = 0;
+
 	for (o = part; o < end; o++)
 		o->expected = !o->count && !o->found && zr_bpe_expect(w->bpe, o->p, o->n);
 	zr_bpe_merge_expected(w->bpe);
 	for (o = part; !rc && o < end; o++) {
 		int64_t count = ids_of(w, o, &ids);
-		rc = count < 0 ? (int)count : w->sink(w->arg, ids, (size_t)count, o->start, o->n);
+		if (count < 0)
+			rc = (int)count;
+		else
+			rc = w->sink(w->arg, ids, (size_t)count, o->start, o->n);
 	}
+
 	zr_bpe_expect_again(w->bpe);
 	for (o = part; !rc && o < end; o++)
 		if (o->expected) {
@@ -206,7 +234,10 @@ static int put_parts(struct zr_model_work *w, struct part *part, size_t n)
 
 static inline void find_part(struct part *o)
 {
-	o->found = o->place ? zr_memo_find(o->place, ZR_MEMO_WORD, o->p, o->n) : NULL;
+	if (o->place)
+		o->found = zr_memo_find(o->place, ZR_MEMO_WORD, o->p, o->n);
+	else
+		o->found = NULL;
 }
 
 /* Words of BPE, of which those that are not remembered are cut. */
@@ -215,6 +246,7 @@ static int put_words(struct zr_model_work *w)
 	struct part *part = w->cut;
 	size_t n = 0;
 	int rc = 0;
+
 	for (size_t i = 0; !rc && i < w->n; i++) {
 		struct part *o = &w->part[i];
 		size_t more = 1;
@@ -231,20 +263,30 @@ static int put_words(struct zr_model_work *w)
 			n = 0;
 		}
 	}
+
 	return rc;
 }
 
 static int put_all(struct zr_model_work *w)
 {
-	int rc = w->t->model == ZR_MODEL_WORDPIECE ? remember_all(w) : 0;
+	int rc = 0;
+
+	if (w->t->model == ZR_MODEL_WORDPIECE)
+		rc = remember_all(w);
 	for (size_t i = 0; !rc && i < w->n; i++)
 		rc = put(w, &w->part[i]);
+
 	return rc;
 }
 
 int zr_model_flush(struct zr_model_work *w)
 {
-	int rc = w->t->model == ZR_MODEL_BPE ? put_words(w) : put_all(w);
+	int rc;
+
+	if (w->t->model == ZR_MODEL_BPE)
+		rc = put_words(w);
+	else
+		rc = put_all(w);
 	w->n = 0;
 	return rc;
 }
@@ -253,19 +295,26 @@ int zr_model_put(struct zr_model_work *w, const char *p, size_t n, uint64_t star
 {
 	const struct zr_joins *joins = w->t->bpe.joins;
 	int first = 1, whole = !joins || n <= ZR_MEMO_BYTES;
+
 	for (size_t len; n; p += len, n -= len, start += len, first = 0) {
 		int32_t *ids = w->id[w->n];
 		struct part *o = &w->part[w->n++];
 		*o = (struct part){ .p = p, .start = start, .first = first, .ids = ids };
 		o->cut = joins && whole;
-		len = w->t->apart ? zr_unigram_part(p, n) :
-		      whole       ? n :
-				    zr_joins_part(joins, p, n, ids, &o->count);
+		if (w->t->apart)
+			len = zr_unigram_part(p, n);
+		else if (whole)
+			len = n;
+		else
+			len = zr_joins_part(joins, p, n, ids, &o->count);
 		o->n = len;
 		find_place(w, o);
-		int rc = w->n == w->most ? zr_model_flush(w) : 0;
+		int rc = 0;
+		if (w->n == w->most)
+			rc = zr_model_flush(w);
 		if (rc)
 			return rc;
 	}
+
 	return 0;
 }

@@ -14,7 +14,10 @@ int zr_names_room(struct zr_names *s, size_t n)
 		;
 	s->name = malloc((n + 1) * sizeof *s->name);
 	s->at = calloc(s->mask + 1, sizeof *s->at);
-	return s->name && s->at ? 0 : ZR_ENOMEM;
+	if (s->name && s->at)
+		return 0;
+
+	return ZR_ENOMEM;
 }
 
 void zr_names_free(struct zr_names *s)
@@ -28,18 +31,23 @@ void zr_names_free(struct zr_names *s)
 static uint32_t *place(const struct zr_names *s, const char *p, size_t n)
 {
 	size_t i = (size_t)XXH3_64bits(p, n) & s->mask;
+
 	for (; s->at[i]; i = (i + 1) & s->mask) {
 		const struct zr_name *o = &s->name[s->at[i] - 1];
 		if (o->n == n && !memcmp(o->p, p, n))
 			break;
 	}
+
 	return &s->at[i];
 }
 
 const struct zr_name *zr_names_find(const struct zr_names *s, const char *p, size_t n)
 {
 	uint32_t at = *place(s, p, n);
-	return at ? &s->name[at - 1] : NULL;
+	if (at)
+		return &s->name[at - 1];
+
+	return NULL;
 }
 
 int zr_names_put(struct zr_names *s, const char *p, size_t n, int64_t id)
@@ -50,6 +58,7 @@ int zr_names_put(struct zr_names *s, const char *p, size_t n, int64_t id)
 		s->name[s->n++] = (struct zr_name){ .p = p, .n = (uint32_t)n };
 		*at = (uint32_t)s->n;
 	}
+
 	s->name[*at - 1].id = (int32_t)id;
 	return before;
 }

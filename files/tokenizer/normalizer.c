@@ -29,13 +29,20 @@ static int replace(const struct zr_step *s, struct zr_match *m, const char *p, s
 
 	if (rc)
 		return rc;
+
 	return zr_buf_add(out, p + at, n - at);
 }
 
 static int strip(const struct zr_step *s, const char *p, size_t n, int begins, struct zr_buf *out)
 {
-	size_t from = s->left && begins ? zr_utf8_spaces_after(p, 0, n) : 0;
-	size_t to = s->right ? zr_utf8_spaces_before(p, from, n) : n;
+	size_t from = 0;
+
+	if (s->left && begins)
+		from = zr_utf8_spaces_after(p, 0, n);
+	size_t to = n;
+	if (s->right)
+		to = zr_utf8_spaces_before(p, from, n);
+
 	return zr_buf_add(out, p + from, to - from);
 }
 
@@ -67,8 +74,11 @@ int zr_normalize(const struct zr_normalizer *z, struct zr_match *m, const char *
 {
 	struct zr_buf text[2] = { { 0 } };
 	int rc = 0;
+
 	for (int i = 0; !rc && i < z->n; i++) {
-		struct zr_buf *to = i + 1 == z->n ? out : &text[i % 2];
+		struct zr_buf *to = out;
+		if (i + 1 != z->n)
+			to = &text[i % 2];
 		if (to != out)
 			to->n = 0;
 		rc = step(&z->step[i], m, p, n, begins, to, err);
@@ -78,12 +88,20 @@ int zr_normalize(const struct zr_normalizer *z, struct zr_match *m, const char *
 
 	zr_buf_free(&text[0]);
 	zr_buf_free(&text[1]);
-	return rc == ZR_ENOMEM ? zr_err(err, rc, "out of memory") : rc;
+	if (rc == ZR_ENOMEM)
+		return zr_err(err, rc, "out of memory");
+
+	return rc;
 }
 
 size_t zr_normalize_settled(const struct zr_normalizer *z, const char *p, size_t n, int final)
 {
-	return final ? n : z->whole ? 0 : zr_characters_cut(p, n);
+	if (final)
+		return n;
+	if (z->whole)
+		return 0;
+
+	return zr_characters_cut(p, n);
 }
 
 void zr_normalizer_free(struct zr_normalizer *z)
@@ -93,5 +111,6 @@ void zr_normalizer_free(struct zr_normalizer *z)
 		zr_charsmap_close(z->step[i].map);
 		free(z->step[i].text);
 	}
+
 	free(z->step);
 }

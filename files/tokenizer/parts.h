@@ -249,9 +249,18 @@ static inline uint32_t zr_trie_place(const struct zr_trie *t, uint32_t node, uin
 {
 	const struct zr_trie_node *o = &t->node[node];
 	uint64_t has = zr_trie_has(o), bit = UINT64_C(1) << zr_trie_bit(c);
-	if ((!node || node == t->widest) && c < ZR_BMP)
-		return node ? t->second[c] : t->first[c];
-	return has & bit ? o->child + zr_trie_count(has & (bit - 1)) : 0;
+
+	if ((!node || node == t->widest) && c < ZR_BMP) {
+		if (node)
+			return t->second[c];
+
+		return t->first[c];
+	}
+
+	if (has & bit)
+		return o->child + zr_trie_count(has & (bit - 1));
+
+	return 0;
 }
 /* What is there; 0: none of the character. */
 static inline uint32_t zr_trie_at(const struct zr_trie *t, uint32_t place, uint32_t c)
@@ -260,7 +269,10 @@ static inline uint32_t zr_trie_at(const struct zr_trie *t, uint32_t place, uint3
 	if (o->c != c && o->shares)
 		while (!o->last && (++o)->c != c)
 			;
-	return o->c == c ? (uint32_t)(o - t->node) : 0;
+	if (o->c == c)
+		return (uint32_t)(o - t->node);
+
+	return 0;
 }
 /* The child of a node that a character leads to; 0: none. */
 static inline uint32_t zr_trie_next(const struct zr_trie *t, uint32_t node, uint32_t c)
@@ -441,7 +453,9 @@ int zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_mar
 /* Whether a mark is on a stage's bytes before `end`, or on what they become. */
 static inline int zr_marks_before(const struct zr_marks *m, int stage, uint64_t end)
 {
-	const struct zr_mark *k = m->first < m->n ? &m->mark[m->first] : NULL;
+	const struct zr_mark *k = NULL;
+	if (m->first < m->n)
+		k = &m->mark[m->first];
 	return k && (k->stage > stage || (k->stage == stage && k->at < end));
 }
 /* The next token is of a stage's bytes before `end`. */

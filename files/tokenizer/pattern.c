@@ -43,7 +43,10 @@ static int refuse(const struct scan *s, size_t n, const char *why)
 
 static int put(struct scan *s, const char *text, size_t n)
 {
-	return zr_buf_add(&s->out, text, n) ? zr_err(s->err, ZR_ENOMEM, "out of memory") : 0;
+	if (zr_buf_add(&s->out, text, n))
+		return zr_err(s->err, ZR_ENOMEM, "out of memory");
+
+	return 0;
 }
 
 /* Copies n bytes of the pattern as they are. */
@@ -72,10 +75,12 @@ static int property(struct scan *s)
 	size_t n = strcspn(q, "}");
 	int known = *q && strchr(major, *q) && (n == 1 || (n == 2 && q[1] >= 'a' && q[1] <= 'z'));
 	size_t all = (size_t)(q - s->p) + n + (q[n] == '}');
-	return known && q[n] ? copy(s, all) :
-			       refuse(s, all,
-				      "of the properties only general categories are supported, "
-				      "like \\p{L}");
+	if (!known || !q[n])
+		return refuse(s, all,
+			      "of the properties only general categories are supported, "
+			      "like \\p{L}");
+
+	return copy(s, all);
 }
 
 static int escape(struct scan *s)
@@ -94,6 +99,7 @@ static int escape(struct scan *s)
 	if ((c && strchr("rntf", c)) ||
 	    (c < 0x80 && strchr("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~ ", c) && c))
 		return copy(s, 2);
+
 	return refuse(s, c ? 2 : 1,
 		      c ? "this escape is not supported here" : "an escape without a character");
 }
@@ -101,11 +107,18 @@ static int escape(struct scan *s)
 static int group(struct scan *s)
 {
 	static const char *const known[] = { "(?:", "(?=", "(?!", "(?>", "(?i:" };
-	if (s->p[1] != '?')
-		return s->p[1] == '*' ? refuse(s, 2, "verbs are not supported") : copy(s, 1);
+
+	if (s->p[1] != '?') {
+		if (s->p[1] == '*')
+			return refuse(s, 2, "verbs are not supported");
+
+		return copy(s, 1);
+	}
+
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
 		if (!strncmp(s->p, known[i], strlen(known[i])))
 			return copy(s, strlen(known[i]));
+
 	return refuse(s, strnlen(s->p, 4),
 		      "of the groups only (?: (?= (?! (?> and (?i: are supported");
 }
@@ -118,6 +131,7 @@ static int interval(struct scan *s)
 		return refuse(s, n, "expected an interval like {1,3}");
 	if (s->p[n + 1] == '+')
 		return refuse(s, n + 2, "intervals cannot be possessive");
+
 	return copy(s, n + 1);
 }
 
@@ -126,6 +140,7 @@ static int class_open(struct scan *s)
 	int negated = s->p[1] == '^';
 	if (s->p[1 + negated] == ']')
 		return refuse(s, 2, "an empty class");
+
 	s->in_class = 1;
 	return copy(s, (size_t)(1 + negated));
 }
@@ -136,8 +151,12 @@ static int in_class(struct scan *s)
 		return refuse(s, 1, "such a class inside a class is not supported");
 	if (s->p[0] == '&' && s->p[1] == '&')
 		return refuse(s, 2, "intersections are not supported");
+
 	s->in_class += (*s->p == '[') - (*s->p == ']');
-	return *s->p == '[' || (*s->p == ']' && s->in_class) ? instead(s, 1, "") : copy(s, 1);
+	if (*s->p == '[' || (*s->p == ']' && s->in_class))
+		return instead(s, 1, "");
+
+	return copy(s, 1);
 }
 
 static int one(struct scan *s)
@@ -172,13 +191,17 @@ static int literal_text(struct scan *s)
 		if (!rc)
 			rc = copy(s, 1);
 	}
+
 	return rc;
 }
 
 int zr_pattern_translate(const char *pattern, int literal, char **out, struct zr_error *err)
 {
 	struct scan s = { .pattern = pattern, .p = pattern, .err = err };
-	int rc = literal ? literal_text(&s) : 0;
+	int rc = 0;
+
+	if (literal)
+		rc = literal_text(&s);
 	while (!rc && *s.p)
 		rc = one(&s);
 	if (!rc && s.in_class)

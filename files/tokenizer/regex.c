@@ -41,16 +41,21 @@ static int fail(struct zr_error *err, int code, const char *what)
 static int check(const struct zr_regex *re, struct zr_error *err)
 {
 	uint32_t empty = 0, behind = 0;
+
 	pcre2_pattern_info(re->code, PCRE2_INFO_MATCHEMPTY, &empty);
 	pcre2_pattern_info(re->code, PCRE2_INFO_MAXLOOKBEHIND, &behind);
 	if (empty)
 		return zr_err(err, ZR_ENOTSUP, "the pattern matches where there is nothing");
-	return behind ? zr_err(err, ZR_ENOTSUP, "the pattern looks behind") : 0;
+	if (behind)
+		return zr_err(err, ZR_ENOTSUP, "the pattern looks behind");
+
+	return 0;
 }
 
 static int compile(struct zr_regex *re, const char *pattern, struct zr_error *err)
 {
 	int code;
+
 	PCRE2_SIZE at;
 	pcre2_compile_context *lines = pcre2_compile_context_create(NULL);
 	if (!lines)
@@ -77,16 +82,27 @@ int zr_regex_compile(const char *pattern, int literal, struct zr_regex **out, st
 		return rc;
 
 	struct zr_regex *re = calloc(1, sizeof *re);
-	rc = re ? compile(re, text, err) : zr_err(err, ZR_ENOMEM, "out of memory");
+	if (re)
+		rc = compile(re, text, err);
+	else
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	if (re) {
-		re->words = literal ? ZR_WORDS_OTHER : zr_words_known(pattern);
-		re->runs = literal ? ZR_RUNS : zr_runs_known(pattern);
+		if (literal)
+			re->words = ZR_WORDS_OTHER;
+		else
+			re->words = zr_words_known(pattern);
+		if (literal)
+			re->runs = ZR_RUNS;
+		else
+			re->runs = zr_runs_known(pattern);
 	}
+
 	free(text);
 	if (rc)
 		zr_regex_free(re);
 	else
 		*out = re;
+
 	return rc;
 }
 
@@ -129,6 +145,7 @@ void zr_match_close(struct zr_match *m)
 {
 	if (!m)
 		return;
+
 	pcre2_jit_stack_free(m->stack);
 	pcre2_match_context_free(m->context);
 	pcre2_match_data_free(m->data);
@@ -152,21 +169,29 @@ static size_t matched(const struct question *q, const char *p, size_t n)
 			       PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, q->m->data, q->m->context);
 	if (code < 0 && code != PCRE2_ERROR_NOMATCH)
 		*q->failed = code;
-	return code < 0 ? 0 : pcre2_get_ovector_pointer(q->m->data)[1];
+	if (code < 0)
+		return 0;
+
+	return pcre2_get_ovector_pointer(q->m->data)[1];
 }
 
 /* By what it matches with a letter, or with itself, behind it. */
 static unsigned class_of(const void *arg, const char *p, size_t n)
 {
 	char two[8];
+
 	memcpy(two, p, n);
 	two[n] = 'a';
 	size_t with_letter = matched(arg, two, n + 1);
 	memcpy(two + n, p, n);
-	return !with_letter                 ? ZR_CLASS_NONE :
-	       with_letter > n              ? ZR_CLASS_RUN :
-	       matched(arg, two, 2 * n) > n ? ZR_CLASS_OTHER_RUN :
-					      ZR_CLASS_ALONE;
+	if (!with_letter)
+		return ZR_CLASS_NONE;
+	if (with_letter > n)
+		return ZR_CLASS_RUN;
+	if (matched(arg, two, 2 * n) > n)
+		return ZR_CLASS_OTHER_RUN;
+
+	return ZR_CLASS_ALONE;
 }
 
 static int find_run(const struct zr_regex *re, struct zr_match *m, const char *p, size_t n,
@@ -175,6 +200,7 @@ static int find_run(const struct zr_regex *re, struct zr_match *m, const char *p
 	unsigned char **classes = &m->class_of[re->runs];
 	int failed = 0, rc;
 	const struct question q = { re, m, &failed };
+
 	if (!*classes)
 		*classes = calloc(ZR_CHARACTERS, 1);
 	if (!*classes)
@@ -196,11 +222,15 @@ int zr_regex_find(const struct zr_regex *re, struct zr_match *m, const char *p, 
 		  int partial, size_t *start, size_t *stop, struct zr_error *err)
 {
 	uint32_t options = PCRE2_NO_UTF_CHECK | (partial ? PCRE2_PARTIAL_HARD : 0);
+
 	if (re->runs < ZR_RUNS)
 		return find_run(re, m, p, n, at, partial, start, stop, err);
 
 	*start = at;
-	*stop = re->words ? zr_words_end(re->words, p, n, at, partial) : 0;
+	if (re->words)
+		*stop = zr_words_end(re->words, p, n, at, partial);
+	else
+		*stop = 0;
 	if (*stop)
 		return ZR_REGEX_FOUND;
 

@@ -35,6 +35,7 @@ int zr_runs_find(const struct zr_runs *r, const char *p, size_t n, size_t at, in
 {
 	unsigned class = ZR_CLASS_NONE;
 	size_t len = 0;
+
 	for (; at < n && class == ZR_CLASS_NONE; at += len)
 		class = class_at(r, p + at, &len);
 	*start = at - len;
@@ -43,5 +44,8 @@ int zr_runs_find(const struct zr_runs *r, const char *p, size_t n, size_t at, in
 	*stop = at;
 	if (class == ZR_CLASS_NONE)
 		return ZR_REGEX_NONE;
-	return at == n && class > ZR_CLASS_ALONE && open ? ZR_REGEX_MORE : ZR_REGEX_FOUND;
+	if (at == n && class > ZR_CLASS_ALONE && open)
+		return ZR_REGEX_MORE;
+
+	return ZR_REGEX_FOUND;
 }

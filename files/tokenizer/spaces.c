@@ -23,12 +23,17 @@ int zr_spaces(const char *p, size_t n, struct zr_buf *out)
 {
 	while (n) {
 		const char *mark = find_space(p, n);
-		size_t before = mark ? (size_t)(mark - p) : n;
+		size_t before = n;
+		if (mark)
+			before = (size_t)(mark - p);
 		if (zr_buf_add(out, p, before) || (mark && zr_buf_add(out, " ", 1)))
 			return ZR_ENOMEM;
+
 		n -= mark ? before + 3 : n;
-		p = mark ? mark + 3 : p;
+		if (mark)
+			p = mark + 3;
 	}
+
 	return 0;
 }
 
@@ -53,26 +58,33 @@ int zr_spaces_write(const char *p, size_t n, struct zr_buf *out)
 size_t zr_spaces_place(const void *unused, const char *p, size_t n, size_t at, int first)
 {
 	size_t less = 0;
+
 	(void)unused, (void)first;
 	for (const char *q = p, *mark; (mark = memmem(q, n - (size_t)(q - p), ZR_SPACE, 3));
 	     q = mark + 3) {
 		size_t m = (size_t)(mark - p);
 		if (m >= at)
 			break;
+
 		less += at >= m + 3 ? 2 : at - m;
 	}
+
 	return at - less;
 }
 
 static int hex(char c)
 {
 	const char *digits = "0123456789ABCDEF", *at = c ? strchr(digits, c) : NULL;
-	return at ? (int)(at - digits) : -1;
+	if (at)
+		return (int)(at - digits);
+
+	return -1;
 }
 
 int zr_spaced_token(const struct zr_tokenizer *t, const char *text, char *out, size_t *n)
 {
 	struct zr_buf to = { .p = out, .room = SIZE_MAX }; /* out has the room; nothing grows */
+
 	if (t->byte_fallback && strlen(text) == 6 && !memcmp(text, "<0x", 3) && text[5] == '>' &&
 	    hex(text[3]) >= 0 && hex(text[4]) >= 0) {
 		*out = (char)(hex(text[3]) << 4 | hex(text[4]));
@@ -85,7 +97,10 @@ int zr_spaced_token(const struct zr_tokenizer *t, const char *text, char *out, s
 	else
 		memcpy(out, text, to.n = strlen(text));
 	*n = to.n;
-	return t->spaced && strchr(text, ' ') ? ZR_TOKEN_OTHER : ZR_TOKEN_MADE;
+	if (t->spaced && strchr(text, ' '))
+		return ZR_TOKEN_OTHER;
+
+	return ZR_TOKEN_MADE;
 }
 
 int zr_spaced_joins(const char *text)

@@ -31,6 +31,7 @@ int32_t zr_tokenizer_added(const struct zr_tokenizer *t, const char *content)
 		for (int32_t i = 0; i < t->added[k].n; i++)
 			if (!strcmp(t->token[t->added[k].token[i].id].p, content))
 				return t->added[k].token[i].id;
+
 	return -1;
 }
 

@@ -21,12 +21,23 @@ static uint64_t beginning(const struct zr_trie_text *text)
 static int by_text(const void *a, const void *b)
 {
 	const struct zr_trie_text *x = a, *y = b;
-	if (x->beginning != y->beginning)
-		return x->beginning < y->beginning ? -1 : 1;
+	if (x->beginning != y->beginning) {
+		if (x->beginning < y->beginning)
+			return -1;
+
+		return 1;
+	}
+
 	int order = memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
 	if (order)
 		return order;
-	return x->n != y->n ? (x->n < y->n ? -1 : 1) : (x->id > y->id) - (x->id < y->id);
+	if (x->n == y->n)
+		return (x->id > y->id) - (x->id < y->id);
+
+	if (x->n < y->n)
+		return -1;
+
+	return 1;
 }
 
 /* To `to`, in the order of a byte of their beginnings; those that are alike stay as they are. */
@@ -34,6 +45,7 @@ static void sort_by_byte(const struct zr_trie_text *from, size_t n, int byte,
 			 struct zr_trie_text *to)
 {
 	size_t start[257] = { 0 };
+
 	for (size_t i = 0; i < n; i++)
 		start[(from[i].beginning >> 8 * byte & 255) + 1]++;
 	for (int i = 0; i < 256; i++)
@@ -55,6 +67,7 @@ static int sort_texts(struct zr_trie_text *text, size_t n)
 		sort_by_byte(text, n, byte, other);
 		sort_by_byte(other, n, byte + 1, text);
 	}
+
 	free(other);
 	for (size_t from = 0, to; from < n; from = to) {
 		for (to = from + 1; to < n && text[to].beginning == text[from].beginning; to++)
@@ -62,6 +75,7 @@ static int sort_texts(struct zr_trie_text *text, size_t n)
 		if (to - from > 1)
 			qsort(text + from, to - from, sizeof *text, by_text);
 	}
+
 	return 0;
 }
 
@@ -76,9 +90,13 @@ static int add_node(struct zr_trie *t, struct range **of, size_t *room, struct r
 	if (t->n == *room) {
 		size_t more = 2 * *room;
 		void *a = realloc(*of, more * sizeof **of);
-		*of = a ? a : *of;
-		void *b = a ? realloc(t->node, more * sizeof *t->node) : NULL;
-		t->node = b ? b : t->node;
+		if (a)
+			*of = a;
+		void *b = NULL;
+		if (a)
+			b = realloc(t->node, more * sizeof *t->node);
+		if (b)
+			t->node = b;
 		if (!b)
 			return ZR_ENOMEM;
 
@@ -98,14 +116,17 @@ static void sort_in(struct zr_trie *t, struct range *of, size_t first, uint64_t 
 	struct range texts = of[t->n - 1];
 	uint64_t bit = UINT64_C(1) << zr_trie_bit(node.c);
 	size_t at = t->n - 1, to = first + zr_trie_count(has & (bit - 1));
+
 	if (has & bit) {
 		t->node[to].shares = 1;
 		return;
 	}
+
 	for (; at > to; at--) {
 		t->node[at] = t->node[at - 1];
 		of[at] = of[at - 1];
 	}
+
 	t->node[at] = node;
 	of[at] = texts;
 }
@@ -117,6 +138,7 @@ static int fill(struct zr_trie *t, size_t node, const struct zr_trie_text *text,
 	struct range r = (*of)[node];
 	size_t first = t->n, len, end;
 	uint64_t has = 0;
+
 	for (; r.from < r.to && text[r.from].n == r.depth; r.from++)
 		t->node[node].id = text[r.from].id;
 	for (; r.from < r.to; r.from = end) {
@@ -137,6 +159,7 @@ static int fill(struct zr_trie *t, size_t node, const struct zr_trie_text *text,
 	o->child = (uint32_t)first;
 	if (has)
 		t->node[t->n - 1].last = 1;
+
 	return 0;
 }
 
@@ -156,6 +179,7 @@ static int fill_all(struct zr_trie *t, const struct zr_trie_text *text, struct r
 			most = children;
 			t->widest = node;
 		}
+
 		for (uint32_t child = (uint32_t)t->n; !rc && child-- > first;)
 			rc = zr_buf_add(&stack, &child, sizeof child);
 	}
@@ -179,6 +203,7 @@ static int move_nodes(struct zr_trie *t)
 	struct zr_trie_node *node = zr_pages_open(t->n * sizeof *node);
 	if (!node)
 		return ZR_ENOMEM;
+
 	memcpy(node, t->node, t->n * sizeof *node);
 	free(t->node);
 	t->node = node;
@@ -190,11 +215,13 @@ int zr_trie_build(struct zr_trie *t, struct zr_trie_text *text, size_t n)
 {
 	size_t room = 2 * n + 16;
 	struct range *of = malloc(room * sizeof *of);
+
 	t->node = malloc(room * sizeof *t->node);
 	t->first = calloc(2 * ZR_BMP, sizeof *t->first);
 	t->second = t->first ? t->first + ZR_BMP : NULL;
-	int rc = of && t->node && t->first ? add_node(t, &of, &room, (struct range){ 0, n, 0 }, 0) :
-					     ZR_ENOMEM;
+	int rc = ZR_ENOMEM;
+	if (of && t->node && t->first)
+		rc = add_node(t, &of, &room, (struct range){ 0, n, 0 }, 0);
 	if (!rc)
 		rc = sort_texts(text, n);
 	if (!rc)
@@ -205,6 +232,7 @@ int zr_trie_build(struct zr_trie *t, struct zr_trie_text *text, size_t n)
 		list_children(t, 0, t->first);
 		list_children(t, t->widest, t->second);
 	}
+
 	free(of);
 	return rc;
 }
@@ -222,9 +250,11 @@ void zr_trie_free(struct zr_trie *t)
 uint32_t zr_trie_walk(const struct zr_trie *t, const char *p, size_t n)
 {
 	uint32_t node = 0;
+
 	for (size_t at = 0, len; at < n && (node || !at); at += len) {
 		uint32_t c = zr_utf8_read(p + at, &len);
 		node = zr_trie_next(t, node, c);
 	}
+
 	return node;
 }

@@ -34,6 +34,7 @@ static int make_room(struct zr_unigram_work *w)
 	struct zr_unigram_place *more = realloc(w->place, room * sizeof *more);
 	if (!more)
 		return ZR_ENOMEM;
+
 	w->place = more;
 	w->room = room;
 	return 0;
@@ -43,8 +44,10 @@ static int make_room(struct zr_unigram_work *w)
 static int read_on(struct zr_unigram_work *w, const char *p)
 {
 	size_t len;
+
 	if (w->n + 2 > w->room && make_room(w))
 		return ZR_ENOMEM;
+
 	struct zr_unigram_place *last = &w->place[w->n++];
 	last->c = zr_utf8_read(p + last->at, &len);
 	last[1].at = last->at + (uint32_t)len;
@@ -61,12 +64,18 @@ static void reach(struct zr_unigram_work *w, size_t to, double more, size_t from
 {
 	struct zr_unigram_place *place = &w->place[to];
 	double score = w->place[from].score + more, second = w->place[from].second + more;
-	w->farthest = to > w->farthest ? to : w->farthest;
+
+	if (to > w->farthest)
+		w->farthest = to;
 	if (place->from != NOWHERE && score <= place->score) {
 		place->second = larger(place->second, score);
 		return;
 	}
-	place->second = place->from == NOWHERE ? second : larger(second, place->score);
+
+	if (place->from == NOWHERE)
+		place->second = second;
+	else
+		place->second = larger(second, place->score);
 	place->score = score;
 	place->from = (uint32_t)from;
 	place->id = id;
@@ -88,13 +97,16 @@ static int look_ahead(const struct zr_tokenizer *t, struct zr_unigram_work *w, c
 	struct zr_unigram_ahead *a = &w->ahead;
 	uint32_t c[ZR_AHEAD + ZR_AHEAD_DEPTH], from[ZR_AHEAD], node[ZR_AHEAD];
 	size_t chars = 0, active = 0;
+
 	if (read_up_to(w, p, n, i + ZR_AHEAD + ZR_AHEAD_DEPTH))
 		return ZR_ENOMEM;
 
 	for (; chars < ZR_AHEAD + ZR_AHEAD_DEPTH && i + chars < w->n; chars++)
 		c[chars] = w->place[i + chars].c;
 	a->first = i;
-	a->n = chars < ZR_AHEAD ? chars : ZR_AHEAD;
+	a->n = chars;
+	if (a->n > ZR_AHEAD)
+		a->n = ZR_AHEAD;
 	for (uint32_t k = 0; k < a->n; k++) {
 		a->length[k] = a->node[k] = 0;
 		from[active] = k;
@@ -111,7 +123,10 @@ static int look_ahead(const struct zr_tokenizer *t, struct zr_unigram_work *w, c
 			a->length[at] = last - at;
 			__builtin_prefetch(&t->score[id < 0 ? 0 : id]);
 			from[still] = at;
-			node[still] = last < chars ? zr_trie_place(&t->trie, node[k], c[last]) : 0;
+			if (last < chars)
+				node[still] = zr_trie_place(&t->trie, node[k], c[last]);
+			else
+				node[still] = 0;
 			__builtin_prefetch(&t->trie.node[node[still]]);
 			still += node[still] != 0;
 		}
@@ -121,11 +136,13 @@ static int look_ahead(const struct zr_tokenizer *t, struct zr_unigram_work *w, c
 			node[found] = zr_trie_at(&t->trie, node[k], c[from[k] + depth + 1]);
 			found += node[found] != 0;
 		}
+
 		active = found;
 	}
 
 	for (size_t k = 0; k < active; k++)
 		a->node[from[k]] = node[k];
+
 	return 0;
 }
 
@@ -150,11 +167,15 @@ static int reach_from(const struct zr_tokenizer *t, struct zr_unigram_work *w, c
 		if (read_up_to(w, p, n, end + 1))
 			return ZR_ENOMEM;
 
-		node = end < w->n ? zr_trie_next(&t->trie, node, w->place[end].c) : 0;
+		if (end < w->n)
+			node = zr_trie_next(&t->trie, node, w->place[end].c);
+		else
+			node = 0;
 	}
 
 	if (!single)
 		reach(w, i + 1, t->unknown_score, i, t->unknown);
+
 	return 0;
 }
 
@@ -172,6 +193,7 @@ static size_t put_byte(const struct zr_tokenizer *t, int32_t *id, unsigned char 
 static size_t put_bytes(const struct zr_tokenizer *t, int32_t *id, const char *p, size_t n)
 {
 	size_t ids = 0;
+
 	for (size_t i = n; i-- > 0;) {
 		int space = t->spaced && p[i] == ' ';
 		const char *q = space ? SPACE : p + i;
@@ -179,6 +201,7 @@ static size_t put_bytes(const struct zr_tokenizer *t, int32_t *id, const char *p
 			if (!put_byte(t, id - ids - 1, (unsigned char)q[k]))
 				return 0;
 	}
+
 	return ids;
 }
 
@@ -187,13 +210,17 @@ static size_t put_unknown(const struct zr_tokenizer *t, int32_t *id, const char 
 {
 	uint32_t node = zr_trie_walk(&t->trie, p, n);
 	size_t ids = 0;
-	int32_t whole = node ? t->trie.node[node].id : -1;
+	int32_t whole = -1;
+
+	if (node)
+		whole = t->trie.node[node].id;
 	if (whole < 0 && t->byte_fallback)
 		ids = put_bytes(t, id, p, n);
 	if (!ids)
 		id[-1] = whole < 0 ? t->unknown : whole;
 	if (ids)
 		return ids;
+
 	return 1;
 }
 
@@ -203,12 +230,14 @@ static size_t settle(const struct zr_tokenizer *t, struct zr_unigram_work *w, co
 {
 	struct zr_unigram_place *place = w->place;
 	int32_t *end = w->ids.id + ids + 3 * (place[last].at - place[0].at), *id = end;
+
 	for (size_t at = last, from; at; at = from) {
 		from = place[at].from;
 		if (place[at].id != t->unknown) {
 			*--id = place[at].id;
 			continue;
 		}
+
 		w->sure = 0;                                 /* its score is not that of its ids */
 		while (from && place[from].id == t->unknown) /* neighbours are one */
 			from = place[from].from;
@@ -227,6 +256,7 @@ int64_t zr_unigram_encode(const struct zr_tokenizer *t, struct zr_unigram_work *
 			  size_t n, const int32_t **ids)
 {
 	size_t count = 0, i = 0;
+
 	if (zr_ids_room(&w->ids, 3 * n + 1) || (!w->room && make_room(w)))
 		return ZR_ENOMEM;
 
@@ -237,6 +267,7 @@ int64_t zr_unigram_encode(const struct zr_tokenizer *t, struct zr_unigram_work *
 			count = settle(t, w, p, count, i);
 			i = 0;
 		}
+
 		if (reach_from(t, w, p, n, i))
 			return ZR_ENOMEM;
 	}
@@ -253,10 +284,12 @@ int zr_unigram_apart(const struct zr_tokenizer *t)
 {
 	uint32_t space = t->trie.first[' '];
 	int good = space && t->trie.node[space].id >= 0 && t->trie.node[space].id != t->unknown;
+
 	for (int64_t i = 0; good && i < t->size; i++)
 		good = fabs(t->score[i]) < MOST_SCORE;
 	for (uint32_t i = 1; good && i < t->trie.n; i++)
 		good = t->trie.node[i].c == ' ' || !zr_trie_next(&t->trie, i, ' ');
+
 	return good;
 }
 
@@ -265,8 +298,13 @@ size_t zr_unigram_part(const char *p, size_t n)
 	size_t at = 0;
 	while (at < n && p[at] == ' ')
 		at++;
-	const char *space = at < n ? memchr(p + at, ' ', n - at) : NULL;
-	return space ? (size_t)(space - p) : n;
+	const char *space = NULL;
+	if (at < n)
+		space = memchr(p + at, ' ', n - at);
+	if (space)
+		return (size_t)(space - p);
+
+	return n;
 }
 
 int zr_unigram_add(const struct zr_tokenizer *t, struct zr_unigram_work *w, const int32_t *ids,
@@ -274,7 +312,9 @@ int zr_unigram_add(const struct zr_tokenizer *t, struct zr_unigram_work *w, cons
 {
 	if (fabs(w->sum) >= MOST_SUM)
 		return 0;
+
 	for (size_t i = 0; i < n; i++)
 		w->sum += t->score[ids[i]];
+
 	return 1;
 }

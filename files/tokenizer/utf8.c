@@ -14,7 +14,15 @@ int zr_utf8_at(const char *p, size_t n)
 	if (c < 0x80)
 		return 1;
 
-	int len = c < 0xc2 || c > 0xf4 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+	int len;
+	if (c < 0xc2 || c > 0xf4)
+		len = 0;
+	else if (c < 0xe0)
+		len = 2;
+	else if (c < 0xf0)
+		len = 3;
+	else
+		len = 4;
 	unsigned low = c == 0xe0 ? 0xa0 :
 		       c == 0xf0 ? 0x90 :
 				   0x80,
@@ -30,6 +38,7 @@ int zr_utf8_at(const char *p, size_t n)
 		if (u[i] < low || u[i] > high)
 			return -i;
 	}
+
 	return len;
 }
 
@@ -42,6 +51,7 @@ int32_t zr_utf8_value(const char *p)
 		return (u[0] & 0x1f) << 6 | (u[1] & 0x3f);
 	if (u[0] < 0xf0)
 		return (u[0] & 0xf) << 12 | (u[1] & 0x3f) << 6 | (u[2] & 0x3f);
+
 	return (u[0] & 7) << 18 | (u[1] & 0x3f) << 12 | (u[2] & 0x3f) << 6 | (u[3] & 0x3f);
 }
 
@@ -51,11 +61,19 @@ char *zr_utf8_put(char *to, int32_t c)
 		*to++ = (char)c;
 		return to;
 	}
-	int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+
+	int more;
+	if (c < 0x800)
+		more = 1;
+	else if (c < 0x10000)
+		more = 2;
+	else
+		more = 3;
 	static const unsigned char lead[] = { 0, 0xc0, 0xe0, 0xf0 };
 	*to++ = (char)(lead[more] | c >> (6 * more));
 	while (more-- > 0)
 		*to++ = (char)(0x80 | (c >> (6 * more) & 0x3f));
+
 	return to;
 }
 
@@ -93,14 +111,24 @@ static size_t usual(const char *p)
 {
 	const unsigned char *u = (const unsigned char *)p;
 	int one = (u[1] & 0xc0) == 0x80, two = (u[2] & 0xc0) == 0x80;
-	if (u[0] < 0xe0)
-		return u[0] >= 0xc2 && one ? 2 : 0;
-	return u[0] > 0xe0 && u[0] < 0xf0 && u[0] != 0xed && one && two ? 3 : 0;
+
+	if (u[0] < 0xe0) {
+		if (u[0] >= 0xc2 && one)
+			return 2;
+
+		return 0;
+	}
+
+	if (u[0] > 0xe0 && u[0] < 0xf0 && u[0] != 0xed && one && two)
+		return 3;
+
+	return 0;
 }
 
 size_t zr_utf8_well_formed(const char *p, size_t n)
 {
 	size_t i = 0;
+
 	for (;;) {
 		for (size_t len; i + 3 <= n && (len = usual(p + i)); i += len)
 			;
@@ -110,7 +138,10 @@ size_t zr_utf8_well_formed(const char *p, size_t n)
 			if (eight & 0x8080808080808080u)
 				break;
 		}
-		int len = i < n ? zr_utf8_at(p + i, n - i) : 0;
+
+		int len = 0;
+		if (i < n)
+			len = zr_utf8_at(p + i, n - i);
 		if (len <= 0)
 			return i;
 
@@ -128,10 +159,12 @@ int zr_utf8_lossy(struct zr_buf *raw, int final, struct zr_buf *out, struct zr_u
 		i += good;
 		if (rc || i == raw->n)
 			break;
+
 		int part = -zr_utf8_at(raw->p + i, raw->n - i);
 		if (!part && !final)
 			break;
-		bad->first = bad->places++ ? bad->first : bad->bytes + i;
+		if (!bad->places++)
+			bad->first = bad->bytes + i;
 		i = part ? i + (size_t)part : raw->n;
 		rc = zr_buf_add(out, "\xef\xbf\xbd", 3);
 	}

@@ -17,11 +17,22 @@ static inline uint32_t zr_utf8_read(const char *p, size_t *len)
 {
 	const unsigned char *u = (const unsigned char *)p;
 	uint32_t c = u[0];
-	*len = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-	return c < 0x80 ? c :
-	       c < 0xe0 ? (c & 0x1f) << 6 | (u[1] & 0x3f) :
-	       c < 0xf0 ? (c & 0xf) << 12 | (u[1] & 0x3fu) << 6 | (u[2] & 0x3f) :
-			  (uint32_t)zr_utf8_value(p);
+	if (c < 0x80)
+		*len = 1;
+	else if (c < 0xe0)
+		*len = 2;
+	else if (c < 0xf0)
+		*len = 3;
+	else
+		*len = 4;
+	if (c < 0x80)
+		return c;
+	if (c < 0xe0)
+		return (c & 0x1f) << 6 | (u[1] & 0x3f);
+	if (c < 0xf0)
+		return (c & 0xf) << 12 | (u[1] & 0x3fu) << 6 | (u[2] & 0x3f);
+
+	return (uint32_t)zr_utf8_value(p);
 }
 size_t zr_utf8_previous(const char *p, size_t at); /* where the character before `at` starts */
 

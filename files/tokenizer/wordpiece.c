@@ -11,6 +11,7 @@
 static int look(const struct zr_tokenizer *t, struct zr_wordpiece *w, uint32_t node)
 {
 	size_t len;
+
 	w->c = zr_utf8_read(w->p + w->next, &len);
 	w->place = zr_trie_place(&t->trie, node, w->c);
 	__builtin_prefetch(&t->trie.node[w->place]);
@@ -32,6 +33,7 @@ static int begin(const struct zr_tokenizer *t, struct zr_wordpiece *w)
 	w->at = w->next = w->end = 0;
 	if (w->n > t->longest_word && zr_alphabet_count(w->p, w->n) > t->longest_word)
 		return unknown(t, w);
+
 	return look(t, w, 0) || unknown(t, w);
 }
 
@@ -43,6 +45,7 @@ static int go_on(const struct zr_tokenizer *t, struct zr_wordpiece *w)
 		w->id[w->count] = t->trie.node[node].id;
 		w->end = w->next;
 	}
+
 	if (node && w->next < w->n && look(t, w, node))
 		return 1;
 	if (w->end == w->at) /* of the rest there is none */
@@ -52,6 +55,7 @@ static int go_on(const struct zr_tokenizer *t, struct zr_wordpiece *w)
 	w->at = w->next = w->end;
 	if (w->at == w->n)
 		return 0;
+
 	return (!t->no_continuing && look(t, w, t->continuing)) || unknown(t, w);
 }
 
@@ -60,6 +64,7 @@ int zr_wordpiece_encode(const struct zr_tokenizer *t, struct zr_ids *ids, struct
 {
 	struct zr_wordpiece *going[ZR_WORDPIECES];
 	size_t bytes = 0, active = 0;
+
 	for (size_t i = 0; i < words; i++)
 		bytes += word[i].n + 1;
 	if (zr_ids_room(ids, bytes))
@@ -80,5 +85,6 @@ int zr_wordpiece_encode(const struct zr_tokenizer *t, struct zr_ids *ids, struct
 			still += go_on(t, going[i]) != 0;
 		}
 	}
+
 	return 0;
 }

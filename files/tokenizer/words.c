@@ -59,7 +59,10 @@ static inline size_t run(const struct text *t, size_t at, int (*is)(unsigned))
 /* The end of a run that no character that may come is part of. */
 static size_t settled(const struct text *t, size_t end)
 {
-	return (end < t->n ? t->p[end] < 0x80 : !t->open) ? end : UNDECIDED;
+	if (end < t->n ? t->p[end] < 0x80 : !t->open)
+		return end;
+
+	return UNDECIDED;
 }
 
 /* 's, 't, 'm, 'd, 're, 've, 'll: where it ends; at: there is none. */
@@ -74,18 +77,26 @@ static size_t contraction(const struct text *t, size_t at, unsigned any_case)
 	if (a >= 0x80 || b >= 0x80)
 		return UNDECIDED;
 
-	a |= is_letter(a) ? any_case : 0;
-	b |= is_letter(b) ? any_case : 0;
+	if (is_letter(a))
+		a |= any_case;
+	if (is_letter(b))
+		b |= any_case;
 	if (a == 's' || a == 't' || a == 'm' || a == 'd')
 		return at + 2;
-	return ((a == 'r' || a == 'v') && b == 'e') || (a == 'l' && b == 'l') ? at + 3 : at;
+	if (((a == 'r' || a == 'v') && b == 'e') || (a == 'l' && b == 'l'))
+		return at + 3;
+
+	return at;
 }
 
 /* White space; the last one goes with what follows, if there is more than one. */
 static size_t white(const struct text *t, size_t at)
 {
 	size_t end = settled(t, run(t, at, is_white));
-	return end == UNDECIDED || end == t->n || end - at == 1 ? end : end - 1;
+	if (end == UNDECIDED || end == t->n || end - at == 1)
+		return end;
+
+	return end - 1;
 }
 
 static size_t gpt2(const struct text *t, size_t at)
@@ -100,6 +111,7 @@ static size_t gpt2(const struct text *t, size_t at)
 		return white(t, at);
 	if (c >= 0x80)
 		return UNDECIDED;
+
 	return settled(t, run(t, from,
 			      is_letter(c) ? is_letter :
 			      is_digit(c)  ? is_digit :
@@ -111,7 +123,10 @@ static size_t digits(const struct text *t, size_t at, size_t most)
 	size_t end = at;
 	while (end < t->n && end - at < most && is_digit(t->p[end]))
 		end++;
-	return end - at == most ? end : settled(t, end);
+	if (end - at == most)
+		return end;
+
+	return settled(t, end);
 }
 
 static size_t lines(const struct text *t, size_t at)
@@ -119,15 +134,20 @@ static size_t lines(const struct text *t, size_t at)
 	size_t end = settled(t, run(t, at, is_white)), last = end;
 	if (end == UNDECIDED)
 		return end;
+
 	while (last > at && !is_line_end(t->p[last - 1]))
 		last--;
-	return last > at ? last : white(t, at);
+	if (last > at)
+		return last;
+
+	return white(t, at);
 }
 
 static size_t llama3(const struct text *t, size_t at, size_t most)
 {
 	size_t end = contraction(t, at, 32);
 	unsigned c = t->p[at];
+
 	if (end != at)
 		return end;
 	if (is_letter(c))
@@ -148,7 +168,10 @@ static size_t llama3(const struct text *t, size_t at, size_t most)
 		return end;
 
 	end = run(t, end, is_line_end);
-	return end < t->n || !t->open ? end : UNDECIDED;
+	if (end < t->n || !t->open)
+		return end;
+
+	return UNDECIDED;
 }
 
 /* Which of 8 bytes are a space: the lowest bit that is set is right. */
@@ -169,8 +192,10 @@ static inline size_t next_space(const char *p, size_t n, size_t at)
 		if (some)
 			return at + (size_t)__builtin_ctzll(some) / 8;
 	}
+
 	while (at < n && p[at] != ' ')
 		at++;
+
 	return at;
 }
 
@@ -209,9 +234,14 @@ int zr_words_known(const char *pattern)
 size_t zr_words_end(int words, const char *p, size_t n, size_t at, int open)
 {
 	const struct text t = { (const unsigned char *)p, n, open };
-	size_t end =
-		words == ZR_WORDS_GPT2   ? gpt2(&t, at) :
-		words >= ZR_WORDS_SPACED ? spaced(p, n, at, words == ZR_WORDS_SPACES_BEGIN, open) :
-					   llama3(&t, at, words == ZR_WORDS_QWEN2 ? 1 : 3);
+	size_t end;
+
+	if (words == ZR_WORDS_GPT2)
+		end = gpt2(&t, at);
+	else if (words >= ZR_WORDS_SPACED)
+		end = spaced(p, n, at, words == ZR_WORDS_SPACES_BEGIN, open);
+	else
+		end = llama3(&t, at, words == ZR_WORDS_QWEN2 ? 1 : 3);
+
 	return end == UNDECIDED ? 0 : end;
 }

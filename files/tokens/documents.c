@@ -35,10 +35,12 @@ int zr_documents_header(const char *name, const char *text, size_t n, json_t **o
 {
 	json_error_t why;
 	*out = zr_json_load(text, n, 0, &why);
-	return *out ? 0 :
-	       errno == ENOMEM ?
-		      zr_err(err, ZR_ENOMEM, "%s: out of memory", name) :
-		      zr_err(err, ZR_EINVAL, "%s: the header is no JSON: %s", name, why.text);
+	if (*out)
+		return 0;
+	if (errno == ENOMEM)
+		return zr_err(err, ZR_ENOMEM, "%s: out of memory", name);
+
+	return zr_err(err, ZR_EINVAL, "%s: the header is no JSON: %s", name, why.text);
 }
 
 static int failed(const struct zr_documents *d, const char *doing, struct zr_error *err)
@@ -53,9 +55,12 @@ static FILE *create(const char *name, mode_t mode)
 {
 	unlink(name);
 	int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-	FILE *f = fd < 0 ? NULL : fdopen(fd, "w+b");
+	FILE *f = NULL;
+	if (fd >= 0)
+		f = fdopen(fd, "w+b");
 	if (fd >= 0 && !f)
 		close(fd);
+
 	return f;
 }
 
@@ -66,8 +71,11 @@ static int nameless(const struct zr_documents *d, const char *what, FILE **out,
 	char *name = zr_text("%s.%s", d->tmp, what);
 	if (!name)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	*out = create(name, 0600);
-	int rc = *out && !unlink(name) ? 0 : zr_err(err, ZR_EIO, "%s: %s", name, strerror(errno));
+	int rc = 0;
+	if (!*out || unlink(name))
+		rc = zr_err(err, ZR_EIO, "%s: %s", name, strerror(errno));
 	free(name);
 	return rc;
 }
@@ -75,6 +83,7 @@ static int nameless(const struct zr_documents *d, const char *what, FILE **out,
 static int create_files(struct zr_documents *d, mode_t mode, int masked, struct zr_error *err)
 {
 	const int64_t first = 0;
+
 	d->tokens = create(d->tmp, mode);
 	if (!d->tokens)
 		return zr_err(err, ZR_EINVAL, "%s: %s", d->tmp, strerror(errno));
@@ -85,6 +94,7 @@ static int create_files(struct zr_documents *d, mode_t mode, int masked, struct 
 	if (!rc &&
 	    (fseek(d->tokens, HEADER, SEEK_SET) || fwrite(&first, sizeof first, 1, d->starts) != 1))
 		rc = failed(d, "write", err);
+
 	return rc;
 }
 
@@ -96,6 +106,7 @@ int zr_documents_create(const char *path, mode_t mode, int64_t vocabulary, int m
 		free(d);
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	}
+
 	d->path = path;
 	d->vocabulary = vocabulary;
 	d->width = vocabulary > 65536 ? 4 : 2;
@@ -107,6 +118,7 @@ int zr_documents_create(const char *path, mode_t mode, int64_t vocabulary, int m
 		zr_documents_close(d, 0, NULL);
 	else
 		*out = d;
+
 	return rc;
 }
 
@@ -115,16 +127,20 @@ int zr_documents_create(const char *path, mode_t mode, int64_t vocabulary, int m
 static int put_tokens(struct zr_documents *d, const int32_t *ids, size_t n)
 {
 	uint16_t two[ROOM];
+
 	if (d->width == 4)
 		return fwrite(ids, sizeof *ids, n, d->tokens) != n;
 
 	for (size_t m; n; n -= m, ids += m) {
-		m = n < ROOM ? n : ROOM;
+		m = n;
+		if (m > ROOM)
+			m = ROOM;
 		for (size_t i = 0; i < m; i++)
 			two[i] = (uint16_t)ids[i];
 		if (fwrite(two, sizeof *two, m, d->tokens) != m)
 			return 1;
 	}
+
 	return 0;
 }
 
@@ -132,16 +148,21 @@ static int put_learned(struct zr_documents *d, const uint8_t *learned, size_t n)
 {
 	uint8_t flags[ROOM];
 	int first = d->sum.tokens == d->start;
+
 	for (size_t m; n; n -= m) {
-		m = n < ROOM ? n : ROOM;
+		m = n;
+		if (m > ROOM)
+			m = ROOM;
 		for (size_t i = 0; i < m; i++, first = 0) {
 			flags[i] = !first && (!learned || learned[i]);
 			d->sum.targets += flags[i];
 		}
+
 		learned = learned ? learned + m : NULL;
 		if (d->learned && fwrite(flags, 1, m, d->learned) != m)
 			return 1;
 	}
+
 	return 0;
 }
 
@@ -159,21 +180,26 @@ int zr_documents_end(struct zr_documents *d, struct zr_error *err)
 	int64_t n = d->sum.tokens - d->start;
 	if (!n)
 		return 0;
+
 	d->start = d->sum.tokens;
 	d->sum.documents++;
-	d->sum.longest = n > d->sum.longest ? n : d->sum.longest;
+	if (n > d->sum.longest)
+		d->sum.longest = n;
 	if (fwrite(&d->start, sizeof d->start, 1, d->starts) != 1)
 		return failed(d, "write", err);
+
 	return 0;
 }
 
 int zr_documents_count(struct zr_documents *d, const char *name, int64_t n, struct zr_error *err)
 {
 	char text[24];
+
 	snprintf(text, sizeof text, "%lld", (long long)n);
 	zr_json_put(&d->meta, name, json_string(text));
 	if (d->meta)
 		return 0;
+
 	return zr_err(err, ZR_ENOMEM, "out of memory");
 }
 
@@ -189,6 +215,7 @@ static int append(struct zr_documents *d, FILE *from)
 {
 	char piece[1 << 16];
 	size_t n = 1;
+
 	if (fflush(from) || fseek(from, 0, SEEK_SET))
 		return 1;
 
@@ -197,6 +224,7 @@ static int append(struct zr_documents *d, FILE *from)
 		if (fwrite(piece, 1, n, d->tokens) != n)
 			return 1;
 	}
+
 	return ferror(from);
 }
 
@@ -215,6 +243,7 @@ static int write_header(struct zr_documents *d, struct zr_error *err)
 	const uint64_t length = HEADER - sizeof length;
 	int64_t at = 0;
 	json_t *root = json_object();
+
 	zr_json_put(&d->meta, "format", json_string("zeroth.documents/1"));
 	zr_json_put(&root, "__metadata__", json_incref(d->meta));
 	describe(&root, "tokens", d->width == 4 ? "U32" : "U16", d->sum.tokens, d->width, &at);
@@ -222,17 +251,25 @@ static int write_header(struct zr_documents *d, struct zr_error *err)
 		describe(&root, "learned", "U8", d->sum.tokens, 1, &at);
 	describe(&root, "documents", "I64", d->sum.documents + 1, 8, &at);
 	char *text = zr_json_dump(root, JSON_COMPACT);
-	size_t n = text ? strlen(text) : 0;
+	size_t n = 0;
+	if (text)
+		n = strlen(text);
 	json_decref(root);
 	memset(header, ' ', sizeof header);
 	memcpy(header, &length, sizeof length);
 	memcpy(header + sizeof length, text ? text : "", n < length ? n : 0);
 	free(text);
-	if (!n || n > length)
-		return n ? zr_err(err, ZR_EINVAL, "%s: too many counts for its header", d->path) :
-			   zr_err(err, ZR_ENOMEM, "out of memory");
+	if (!n || n > length) {
+		if (n)
+			return zr_err(err, ZR_EINVAL, "%s: too many counts for its header",
+				      d->path);
+
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	}
+
 	if (fseek(d->tokens, 0, SEEK_SET) || fwrite(header, sizeof header, 1, d->tokens) != 1)
 		return failed(d, "write", err);
+
 	return 0;
 }
 
@@ -249,6 +286,7 @@ static int finish(struct zr_documents *d, struct zr_error *err)
 			    strerror(errno));
 	if (!rc && (errno = zr_sync_parent(d->path)))
 		rc = failed(d, "make its name durable", err);
+
 	return rc;
 }
 

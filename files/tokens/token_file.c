@@ -40,10 +40,13 @@ static int write_header(struct zr_token_file *f, struct zr_error *err)
 {
 	int32_t head[HEADER] = { f->width == 2 ? 20240520 : 20240801, f->width == 2 ? 1 : 7,
 				 (int32_t)f->tokens };
-	return f->raw ? 0 :
-	       fseek(f->f, 0, SEEK_SET) || fwrite(head, sizeof head, 1, f->f) != 1 ?
-			failed(f, "write", err) :
-			0;
+
+	if (f->raw)
+		return 0;
+	if (fseek(f->f, 0, SEEK_SET) || fwrite(head, sizeof head, 1, f->f) != 1)
+		return failed(f, "write", err);
+
+	return 0;
 }
 
 int zr_token_file_create(const char *path, int width, int raw, struct zr_token_file **out,
@@ -54,18 +57,26 @@ int zr_token_file_create(const char *path, int width, int raw, struct zr_token_f
 		free(f);
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	}
+
 	f->path = path;
 	f->width = width;
 	f->raw = raw;
 	unlink(f->tmp); /* removes even a link: a new file takes its place */
 	int fd = open(f->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	f->f = fd < 0 ? NULL : fdopen(fd, "wb");
-	int rc = f->f ? write_header(f, err) :
-			zr_err(err, ZR_EINVAL, "%s: %s", f->tmp, strerror(errno));
+	if (fd < 0)
+		f->f = NULL;
+	else
+		f->f = fdopen(fd, "wb");
+	int rc;
+	if (f->f)
+		rc = write_header(f, err);
+	else
+		rc = zr_err(err, ZR_EINVAL, "%s: %s", f->tmp, strerror(errno));
 	if (rc)
 		zr_token_file_close(f, 0, NULL);
 	else
 		*out = f;
+
 	return rc;
 }
 
@@ -73,7 +84,10 @@ static int write_out(struct zr_token_file *f, struct zr_error *err)
 {
 	size_t n = f->n;
 	f->n = 0;
-	return fwrite(&f->out, (size_t)f->width, n, f->f) == n ? 0 : failed(f, "write", err);
+	if (fwrite(&f->out, (size_t)f->width, n, f->f) != n)
+		return failed(f, "write", err);
+
+	return 0;
 }
 
 int zr_token_file_put(struct zr_token_file *f, const int32_t *ids, size_t n, struct zr_error *err)
@@ -87,7 +101,9 @@ int zr_token_file_put(struct zr_token_file *f, const int32_t *ids, size_t n, str
 
 	f->tokens += (int64_t)n;
 	for (size_t m; n; n -= m, ids += m) {
-		m = n < ROOM - f->n ? n : ROOM - f->n;
+		m = n;
+		if (m > ROOM - f->n)
+			m = ROOM - f->n;
 		for (size_t i = 0; i < m && f->width == 2; i++)
 			f->out.two[f->n + i] = (uint16_t)ids[i];
 		if (f->width == 4)
@@ -96,6 +112,7 @@ int zr_token_file_put(struct zr_token_file *f, const int32_t *ids, size_t n, str
 		if (f->n == ROOM && write_out(f, err))
 			return ZR_EIO;
 	}
+
 	return 0;
 }
 
@@ -116,6 +133,7 @@ static int finish(struct zr_token_file *f, struct zr_error *err)
 			    strerror(errno));
 	if (!rc && (errno = zr_sync_parent(f->path))) /* makes the name durable, like the file */
 		rc = failed(f, "make its name durable", err);
+
 	return rc;
 }
 
@@ -124,7 +142,9 @@ int zr_token_file_close(struct zr_token_file *f, int keep, struct zr_error *err)
 	if (!f)
 		return 0;
 
-	int rc = keep ? finish(f, err) : 0;
+	int rc = 0;
+	if (keep)
+		rc = finish(f, err);
 	if (f->f)
 		fclose(f->f);
 	if (f->f && (!keep || rc))

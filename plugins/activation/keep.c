@@ -17,20 +17,24 @@ static int keep_choose(struct zr_inst *inst, const struct zr_act_layer *layers, 
 		       uint32_t stride, struct zr_act_choice *choice)
 {
 	uint32_t i;
+
 	(void)inst;
 	(void)layers;
 	(void)stride;
 	for (i = 0; i < n; i++)
 		choice[i] = (struct zr_act_choice){ .out = ZR_ACT_KEEP, .saved = ZR_ACT_KEEP };
+
 	return ZR_OK;
 }
 
 static int keep_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
 	struct zr_inst *inst = malloc(sizeof *inst);
+
 	(void)opts;
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->h = h;
 	*out = inst;
 	return ZR_OK;

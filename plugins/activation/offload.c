@@ -31,6 +31,7 @@ static int offload_choose(struct zr_inst *inst, const struct zr_act_layer *layer
 			  uint32_t stride, struct zr_act_choice *choice)
 {
 	int64_t i, leave = (int64_t)n - 1 - inst->o->keep;
+
 	(void)layers;
 	(void)stride;
 	if (leave < 2)
@@ -44,6 +45,7 @@ static int offload_choose(struct zr_inst *inst, const struct zr_act_layer *layer
 	for (i = 0; i < leave; i++)
 		choice[i] =
 			(struct zr_act_choice){ .out = ZR_ACT_OFFLOAD, .saved = ZR_ACT_OFFLOAD };
+
 	return ZR_OK;
 }
 
@@ -52,6 +54,7 @@ static int offload_create(const struct zr_host *h, const void *opts, struct zr_i
 	struct zr_inst *inst = malloc(sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->h = h;
 	inst->o = opts;
 	*out = inst;

@@ -86,6 +86,7 @@ static uint64_t kept_bytes(const struct sizes *s, uint32_t i)
 static void cut(struct sizes *s, uint32_t kept, uint32_t segment)
 {
 	uint32_t last = s->n - 2, recomputed = last - kept, i;
+
 	for (i = 0; i < s->n; i++)
 		s->choice[i] = (struct zr_act_choice){ .out = ZR_ACT_KEEP, .saved = ZR_ACT_KEEP };
 	for (i = 1; i <= recomputed; i++) {
@@ -102,9 +103,11 @@ static uint64_t peak(const struct sizes *s)
 {
 	uint64_t held = 0, again = 0, top = 0;
 	uint32_t i;
+
 	for (i = 0; i + 1 < s->n; i++) {
-		uint64_t in = i > 0 && s->choice[i - 1].out ? place_bytes(layer_at(s, i - 1)->out) :
-							      0;
+		uint64_t in = 0;
+		if (i > 0 && s->choice[i - 1].out)
+			in = place_bytes(layer_at(s, i - 1)->out);
 		top = most(top, held + in + both_bytes(layer_at(s, i)));
 		held += kept_bytes(s, i);
 	}
@@ -112,12 +115,16 @@ static uint64_t peak(const struct sizes *s)
 	top = most(top, held + place_bytes(layer_at(s, i)->saved));
 	for (i = s->n - 2; i > 0; i--) {
 		held -= kept_bytes(s, i);
-		again = s->choice[i].saved ? again + both_bytes(layer_at(s, i)) : 0;
+		if (s->choice[i].saved)
+			again += both_bytes(layer_at(s, i));
+		else
+			again = 0;
 		if (again && !s->choice[i - 1].out) {
 			top = most(top, held + again);
 			again = 0;
 		}
 	}
+
 	return top;
 }
 
@@ -127,6 +134,7 @@ static uint64_t bound(const struct sizes *s, uint32_t kept, uint32_t segment)
 {
 	uint32_t last = s->n - 2, recomputed = last - kept, first = 1, end;
 	uint64_t held = both_bytes(layer_at(s, 0)), top = 0;
+
 	for (end = recomputed ? (recomputed - 1) % segment + 1 : 1; end <= recomputed;
 	     end += segment) {
 		top = most(top, held + s->sum[end] - s->sum[first - 1]);
@@ -142,17 +150,20 @@ static int search(const struct zr_inst *inst, struct sizes *s)
 {
 	uint32_t layers = s->n - 2, kept, segment;
 	uint64_t least = UINT64_MAX, now;
+
 	for (kept = layers; kept > 0; kept--)
 		for (segment = 1; segment == 1 || segment <= layers - kept; segment++) {
 			now = bound(s, kept, segment);
 			if (now > inst->o->max_bytes && now >= least)
 				continue; /* nor is it the least to be told */
+
 			cut(s, kept, segment);
 			now = peak(s);
 			if (now <= inst->o->max_bytes)
 				return ZR_OK;
 
-			least = now < least ? now : least;
+			if (now < least)
+				least = now;
 		}
 	return zr_fail(
 		inst->h, ZR_EINVAL,
@@ -165,6 +176,7 @@ static int fit(const struct zr_inst *inst, struct sizes *s)
 {
 	uint32_t i;
 	int rc;
+
 	s->sum = calloc(s->n, sizeof *s->sum);
 	if (!s->sum)
 		return zr_fail(inst->h, ZR_ENOMEM, "no memory for %u layers", s->n);
@@ -183,6 +195,7 @@ static int recompute_choose(struct zr_inst *inst, const struct zr_act_layer *lay
 		.layers = (const char *)layers, .n = n, .stride = stride, .choice = choice
 	};
 	int64_t i;
+
 	if (n < 3)
 		return zr_fail(inst->h, ZR_EINVAL,
 			       "the model has no layer between the first and the last; nothing to "
@@ -201,16 +214,19 @@ static int recompute_choose(struct zr_inst *inst, const struct zr_act_layer *lay
 	for (i = 0; inst->o->outputs && i < n - 1 - inst->o->every; i++)
 		if (choice[i].out == ZR_ACT_KEEP)
 			choice[i].out = ZR_ACT_OFFLOAD;
+
 	return ZR_OK;
 }
 
 static int recompute_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
 {
 	struct recompute_opts *o = opts;
+
 	(void)h;
 	(void)facts;
 	if (o->every == ZR_AUTO_I64)
 		o->every = o->max_bytes ? 0 : 1;
+
 	return ZR_OK;
 }
 
@@ -229,6 +245,7 @@ static int recompute_check(const struct zr_host *h, const void *opts)
 			"give every");
 	if (!o->every && !o->max_bytes)
 		return zr_fail(h, ZR_EINVAL, "every = 0 needs max_bytes, which then decides");
+
 	return ZR_OK;
 }
 
@@ -237,6 +254,7 @@ static int recompute_create(const struct zr_host *h, const void *opts, struct zr
 	struct zr_inst *inst = malloc(sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->h = h;
 	inst->o = opts;
 	*out = inst;

@@ -50,15 +50,18 @@ static int refuse_init(const struct zr_host *h, const char *name, const json_t *
 {
 	static const char *const fine[] = { "gaussian", "orthogonal", "eva" }; /* B A begins as 0 */
 	const char *how = json_string_value(json_object_get(root, "init_lora_weights"));
+
 	for (size_t i = 0; how && i < sizeof fine / sizeof *fine; i++)
 		if (!strcmp(how, fine[i]))
 			return ZR_OK;
-	return !how ? ZR_OK :
-		      zr_fail(h, ZR_ENOTSUP,
-			      "%s: init_lora_weights = %.40s: such adapters change "
-			      "their base; PEFT's save_pretrained makes those of it that do not, "
-			      "with path_initial_model_for_weight_conversion",
-			      name, how);
+	if (how)
+		return zr_fail(h, ZR_ENOTSUP,
+			       "%s: init_lora_weights = %.40s: such adapters change "
+			       "their base; PEFT's save_pretrained makes those of it that do not, "
+			       "with path_initial_model_for_weight_conversion",
+			       name, how);
+
+	return ZR_OK;
 }
 
 /* Keys of PEFT 0.21's LoraConfig, and of its parents, that change nothing of what is learned. */
@@ -159,7 +162,10 @@ static int add_word(char text[TEXT], const char *before, const char *word, const
 	const int n =
 		snprintf(text + at, TEXT - at, "%s%s%s%s", at ? " " : "", before, word, behind);
 
-	return n < 0 || (size_t)n >= TEXT - at || strlen(word) + 16 > LORA_NAME ? -1 : 0;
+	if (n < 0 || (size_t)n >= TEXT - at || strlen(word) + 16 > LORA_NAME)
+		return -1;
+
+	return 0;
 }
 
 /* Whether a text is a name as modules have it: a word, without what * and ? mean in an INI. */
@@ -175,7 +181,10 @@ static int read_expression(const char *expression, char text[TEXT])
 	const int n =
 		snprintf(text, TEXT, "%s%s", all ? "" : LORA_REGEX, all ? LORA_ALL : expression);
 
-	return n >= TEXT || expression[strcspn(expression, "\n\r")] ? -1 : 0;
+	if (n >= TEXT || expression[strcspn(expression, "\n\r")])
+		return -1;
+
+	return 0;
 }
 
 /* A list of names. */
@@ -187,7 +196,10 @@ static int read_list(const json_t *list, char text[TEXT])
 			return -1;
 	}
 
-	return list && !json_is_null(list) && !json_is_array(list) ? -1 : 0;
+	if (list && !json_is_null(list) && !json_is_array(list))
+		return -1;
+
+	return 0;
 }
 
 static int read_names(const struct zr_host *h, const char *name, const json_t *value,
@@ -205,7 +217,12 @@ static int read_modules(const struct zr_host *h, const char *name, const json_t 
 			const char *key, char text[TEXT])
 {
 	const char *expression = json_string_value(value);
-	const int bad = expression ? read_expression(expression, text) : read_list(value, text);
+	int bad;
+
+	if (expression)
+		bad = read_expression(expression, text);
+	else
+		bad = read_list(value, text);
 
 	if (!bad)
 		return ZR_OK;
@@ -233,11 +250,16 @@ static int read_layers(const struct zr_host *h, const char *name, const json_t *
 		       const char *key, char text[TEXT])
 {
 	const int one = json_is_integer(value);
-	const size_t n = one ? 1 : json_array_size(value);
+	size_t n = 1;
+
+	if (!one)
+		n = json_array_size(value);
 	int bad = value && !one && !json_is_null(value) && !json_is_array(value);
 
 	for (size_t i = 0; i < n && !bad; i++) {
-		const json_t *layer = one ? value : json_array_get(value, i);
+		const json_t *layer = value;
+		if (!one)
+			layer = json_array_get(value, i);
 		char number[40];
 
 		snprintf(number, sizeof number, "%lld", (long long)json_integer_value(layer));
@@ -297,6 +319,7 @@ static int read_numbers(const struct zr_host *h, const char *name, const json_t 
 	const json_t *r = json_object_get(root, "r"), *alpha = json_object_get(root, "lora_alpha");
 	if (!json_is_integer(r) || !json_is_number(alpha) || json_integer_value(r) < 1)
 		return zr_fail(h, ZR_EINVAL, "%s: expected numbers r and lora_alpha", name);
+
 	o->r = json_integer_value(r);
 	o->alpha = json_number_value(alpha);
 	o->rslora = json_is_true(json_object_get(root, "use_rslora"));
@@ -348,6 +371,7 @@ int lora_read_config(const struct zr_host *h, struct lora_opts *o, char *text[LO
 			rc = zr_fail(h, ZR_ENOMEM, "no memory");
 			break;
 		}
+
 		*text[i] = 0;
 		rc = lists[i].read(h, name, json_object_get(root, lists[i].key), lists[i].key,
 				   text[i]);
@@ -404,16 +428,19 @@ static int left_out(const struct zr_inst *inst, const char *part, int n)
 {
 	char end[LORA_NAME];
 	int maps = 0, adapted = 0;
+
 	snprintf(end, sizeof end, ".%.*s.weight", n, part);
 	const size_t len = strlen(end);
 	for (const struct zr_tensor *t = inst->tensors; t->name; t++) {
 		const size_t all = strlen(t->name);
 		maps += all >= len && !strcmp(t->name + all - len, end);
 	}
+
 	for (int32_t i = 0; i < inst->maps; i++) {
 		const size_t all = strlen(inst->map[i].weight->name);
 		adapted += all >= len && !strcmp(inst->map[i].weight->name + all - len, end);
 	}
+
 	return maps != adapted;
 }
 
@@ -442,6 +469,7 @@ static json_t *targets(const struct zr_inst *inst)
 			part = m->weight->name;
 			n = module_length(m);
 		}
+
 		snprintf(word, sizeof word, "%.*s", n, part);
 		if (!json_object_get(seen, word))
 			failed = json_object_set_new(seen, word, json_true()) ||
@@ -456,7 +484,10 @@ static json_t *number(double x)
 {
 	const json_int_t whole = (json_int_t)x;
 
-	return (double)whole == x ? json_integer(whole) : json_real(x);
+	if ((double)whole == x)
+		return json_integer(whole);
+
+	return json_real(x);
 }
 
 /* Modules whose rank, or alpha, is another than that of the adapter. */
@@ -480,7 +511,12 @@ static json_t *pattern(const struct zr_inst *inst, int alpha)
 
 static json_t *words(const char *text)
 {
-	json_t *list = *text ? json_array() : json_null();
+	json_t *list;
+
+	if (*text)
+		list = json_array();
+	else
+		list = json_null();
 	int failed = !list;
 
 	while (!failed && *(text += strspn(text, " ,\t"))) {
@@ -504,11 +540,17 @@ const char *lora_config(struct zr_inst *inst, const char *base)
 			      "target_modules", targets(inst), "rank_pattern", pattern(inst, 0),
 			      "alpha_pattern", pattern(inst, 1), "modules_to_save",
 			      words(inst->o.modules_to_save));
+
 	free(inst->text);
-	inst->text = o ? json_dumps(o, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
+	if (o)
+		inst->text = json_dumps(o, JSON_INDENT(2) | JSON_SORT_KEYS);
+	else
+		inst->text = NULL;
 
 	/* jansson looks at no failure while it writes a key */
-	json_t *back = inst->text ? json_loads(inst->text, 0, NULL) : NULL;
+	json_t *back = NULL;
+	if (inst->text)
+		back = json_loads(inst->text, 0, NULL);
 	if (!back || !json_equal(back, o)) {
 		free(inst->text);
 		inst->text = NULL;

@@ -17,12 +17,17 @@ struct lora_experts lora_experts_at(const struct zr_inst *inst, const struct lor
 {
 	const uint64_t N = (uint64_t)(c->batch * c->length), e = zr_bytes_of(c->dtype, 1);
 	uint64_t low = 0, wide = 0;
+
 	for (int32_t i = 0; i < l->n; i++) {
 		const struct lora_map *m = l->use[i].map;
 		const uint64_t places = N * (uint64_t)m->weight->experts_per_token;
-		const int64_t most = m->in > m->out ? m->in : m->out;
-		low = places * (uint64_t)m->r > low ? places * (uint64_t)m->r : low;
-		wide = places * (uint64_t)most > wide ? places * (uint64_t)most : wide;
+		int64_t most = m->in;
+		if (most < m->out)
+			most = m->out;
+		if (places * (uint64_t)m->r > low)
+			low = places * (uint64_t)m->r;
+		if (places * (uint64_t)most > wide)
+			wide = places * (uint64_t)most;
 	}
 
 	low = (low * e + 63) / 64 * 64;
@@ -50,14 +55,19 @@ static void find(struct group *g, const void *const *weight)
 		i = lora_use_of(g->w, weight[e], (int32_t)i);
 		if (i < 0)
 			return;
+
 		g->use[e] = &g->w->l->use[i];
 	}
+
 	g->m = g->use[0]->map;
 }
 
 static float dropout(const struct group *g)
 {
-	return g->w->c->training ? (float)g->w->inst->o.dropout : 0;
+	if (g->w->c->training)
+		return (float)g->w->inst->o.dropout;
+
+	return 0;
 }
 
 /* out = a + drop(gain b) */
@@ -74,6 +84,7 @@ static int add(const struct group *g, int32_t dtype, int64_t n, float gain, floa
 				     .b = b,
 				     .out = out,
 				     .gain = gain };
+
 	op.rng.site = LORA_SITE + g->m->number;
 	return c->ops->residual(c->ops, c->stream, &op);
 }
@@ -95,8 +106,10 @@ static int multiply(const struct group *g, int which, uint32_t flags, int64_t n,
 					   .offsets = g->offsets,
 					   .a = x,
 					   .d = d };
+
 	for (int64_t e = 0; e < g->experts; e++)
 		op.b[e] = c->param[g->use[e]->a + which];
+
 	return c->ops->matmul_grouped(c->ops, c->stream, &op);
 }
 
@@ -104,8 +117,10 @@ static int multiply(const struct group *g, int which, uint32_t flags, int64_t n,
 static int drop_inputs(const struct group *g, const void **x)
 {
 	const void *whole = *x;
+
 	if (!(dropout(g) > 0))
 		return ZR_OK;
+
 	*x = g->w->at.experts.dropped;
 	return add(g, g->w->c->dtype, g->rows * g->m->in, 1, dropout(g), NULL, whole,
 		   g->w->at.experts.dropped);
@@ -116,10 +131,16 @@ static int lower(const struct group *g, int which, const void *x)
 {
 	const int32_t t = g->w->c->dtype;
 	void *low = g->w->at.experts.low;
-	const int64_t k = which ? g->m->out : g->m->in;
+	int64_t k;
+
+	if (which)
+		k = g->m->out;
+	else
+		k = g->m->in;
 	int rc = multiply(g, which, which ? 0 : ZR_MM_TRANS_B, g->m->r, k, x, low, t);
 	if (rc)
 		return rc;
+
 	return add(g, t, g->rows * g->m->r, g->m->scale, 0, NULL, low, low);
 }
 
@@ -127,7 +148,12 @@ static int lower(const struct group *g, int which, const void *x)
 static int raise_to(const struct group *g, int which, float drop, void *d, int32_t d_dtype)
 {
 	const uint32_t flags = which ? ZR_MM_TRANS_B : 0;
-	const int64_t n = which ? g->m->out : g->m->in;
+	int64_t n;
+
+	if (which)
+		n = g->m->out;
+	else
+		n = g->m->in;
 	const void *low = g->w->at.experts.low;
 	void *wide = g->w->at.experts.wide;
 	if (d_dtype == ZR_F32 && !(drop > 0))
@@ -136,6 +162,7 @@ static int raise_to(const struct group *g, int which, float drop, void *d, int32
 	int rc = multiply(g, which, flags, n, g->m->r, low, wide, d_dtype);
 	if (rc)
 		return rc;
+
 	return add(g, d_dtype, g->rows * n, 1, drop, d, wide, d);
 }
 
@@ -148,6 +175,7 @@ int lora_grouped(const struct zr_ops *ops, struct zr_stream *s,
 		.w = w, .rows = op->rows, .experts = op->experts, .offsets = op->offsets
 	};
 	const void *x = op->a;
+
 	find(&g, op->b);
 	int rc = device->matmul_grouped(device, s, op);
 	if (rc || !g.m)
@@ -164,6 +192,7 @@ int lora_grouped(const struct zr_ops *ops, struct zr_stream *s,
 		rc = lower(&g, 0, x);
 	if (rc)
 		return rc;
+
 	return raise_to(&g, 1, 0, op->d, op->d_dtype);
 }
 
@@ -175,8 +204,15 @@ static int gradients(const struct group *g, const struct zr_op_matmul_grouped_dw
 	const struct zr_layer_call *c = g->w->c;
 	struct zr_op_matmul_grouped_dw op = *given;
 	int rc = ZR_OK;
-	op.m = which ? g->m->out : g->m->r;
-	op.n = which ? g->m->r : g->m->in;
+
+	if (which)
+		op.m = g->m->out;
+	else
+		op.m = g->m->r;
+	if (which)
+		op.n = g->m->r;
+	else
+		op.n = g->m->in;
 	op.dy = dy;
 	op.x = x;
 	for (int flag = 0; !rc && flag < 2; flag++) {
@@ -192,6 +228,7 @@ static int gradients(const struct group *g, const struct zr_op_matmul_grouped_dw
 		if (wanted)
 			rc = c->ops->matmul_grouped_dw(c->ops, c->stream, &op);
 	}
+
 	return rc;
 }
 
@@ -204,6 +241,7 @@ int lora_grouped_dw(const struct zr_ops *ops, struct zr_stream *s,
 		.w = w, .rows = op->rows, .experts = op->experts, .offsets = op->offsets
 	};
 	int32_t first = -1;
+
 	for (int64_t e = 0; e < op->experts && first < 0; e++)
 		first = lora_marked(op->dw[e]);
 	if (first < 0)
@@ -214,6 +252,7 @@ int lora_grouped_dw(const struct zr_ops *ops, struct zr_stream *s,
 		const int32_t i = lora_marked(op->dw[e]);
 		g.use[e] = &w->l->use[i < 0 ? first : i];
 	}
+
 	g.m = m;
 	const void *x = op->x;
 	int rc = drop_inputs(&g, &x);
@@ -225,5 +264,6 @@ int lora_grouped_dw(const struct zr_ops *ops, struct zr_stream *s,
 		rc = lower(&g, 0, x);
 	if (rc)
 		return rc;
+
 	return gradients(&g, op, 1, op->dy, w->at.experts.low);
 }

@@ -78,10 +78,12 @@ static uint32_t count_tensors(const struct zr_inst *inst)
 static int32_t maps_of(const struct zr_inst *inst, int32_t unit, int32_t *first)
 {
 	int32_t n = 0;
+
 	for (*first = 0; *first < inst->maps && inst->map[*first].unit != unit;)
 		++*first;
 	while (*first + n < inst->maps && inst->map[*first + n].unit == unit)
 		n++;
+
 	return n;
 }
 
@@ -91,15 +93,18 @@ static int32_t maps_of(const struct zr_inst *inst, int32_t unit, int32_t *first)
 static struct zr_tensor *copy_units(struct zr_inst *inst, const uint8_t *kept)
 {
 	struct zr_tensor *t = inst->tensors;
+
 	for (uint32_t u = 0; u < inst->decl.n_units; u++) {
 		const struct zr_unit *unit = unit_of(inst, u);
 		inst->units[u] = (struct zr_unit){ unit->name, t, unit->n_tensors, 0 };
 		for (uint32_t i = 0; i < unit->n_tensors; i++, t++) {
 			*t = *(const struct zr_tensor *)at(unit->tensors, inst->decl.tensor_stride,
 							   i);
-			t->flags |= *kept++ ? 0 : ZR_TENSOR_FROZEN;
+			if (!*kept++)
+				t->flags |= ZR_TENSOR_FROZEN;
 		}
 	}
+
 	return t;
 }
 
@@ -108,6 +113,7 @@ static void declare_map(const struct lora_map *m, struct zr_tensor t[2], char (*
 {
 	const char *weight = strrchr(m->weight->name, '.');
 	const int module = (int)(weight - m->weight->name);
+
 	snprintf(names[0], sizeof *names, "%.*s.lora_A.weight", module, m->weight->name);
 	snprintf(names[1], sizeof *names, "%.*s.lora_B.weight", module, m->weight->name);
 	t[0] = (struct zr_tensor){ .name = names[0],
@@ -129,11 +135,13 @@ static uint32_t add_units(struct zr_inst *inst, struct zr_tensor *t, int32_t *un
 {
 	uint32_t n = inst->decl.n_units;
 	char(*names)[LORA_NAME] = inst->names;
+
 	for (uint32_t u = 0; u < inst->decl.n_units; u++) {
 		int32_t first, maps = maps_of(inst, (int32_t)u, &first);
 		unit[u] = maps ? (int32_t)n : -1;
 		if (!maps)
 			continue;
+
 		snprintf(*names, sizeof *names, "%s.lora", unit_of(inst, u)->name);
 		inst->units[n++] = (struct zr_unit){ *names++, t, 2 * (uint32_t)maps, 0 };
 		for (int32_t i = first; i < first + maps; i++, t += 2, names += 2) {
@@ -141,6 +149,7 @@ static uint32_t add_units(struct zr_inst *inst, struct zr_tensor *t, int32_t *un
 			declare_map(&inst->map[i], t, names);
 		}
 	}
+
 	return n;
 }
 
@@ -162,13 +171,17 @@ static int join_experts(struct zr_inst *inst, const struct zr_layer *of)
 {
 	const struct zr_unit *first = NULL;
 	int32_t maps = 0, from = 0, at;
+
 	for (uint32_t k = 0; k < of->n_units; k++) {
 		const struct zr_unit *u = unit_of(inst, (uint32_t)of->units[k]);
 		const int32_t n = maps_of(inst, of->units[k], &at);
 		if (!is_expert(u))
 			continue;
-		from = first ? from : at;
-		maps = first ? maps : n;
+		if (!first) {
+			from = at;
+			maps = n;
+		}
+
 		if (!first)
 			first = u;
 		int alike = n == maps;
@@ -187,6 +200,7 @@ static int join_experts(struct zr_inst *inst, const struct zr_layer *of)
 				       "alpha, or none has",
 				       u->name, first->name);
 	}
+
 	return ZR_OK;
 }
 
@@ -197,6 +211,7 @@ static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside
 	struct lora_layer *l = &inst->layer[i];
 	int32_t *mine = *units, a = 0, first;
 	uint32_t n = of->n_units;
+
 	for (uint32_t k = 0; k < of->n_units; k++)
 		a += (int32_t)unit_of(inst, (uint32_t)of->units[k])->n_tensors;
 	l->tensors = a;
@@ -220,9 +235,11 @@ static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside
 
 	inst->layers[i] = (struct zr_layer){ of->name, mine, n, of->flags };
 	*units = mine + n;
-	return a < LORA_TENSORS ? ZR_OK :
-				  zr_fail(inst->h, ZR_ENOTSUP, "layer %s has more than %d tensors",
-					  of->name, LORA_TENSORS - 1);
+	if (a >= LORA_TENSORS)
+		return zr_fail(inst->h, ZR_ENOTSUP, "layer %s has more than %d tensors", of->name,
+			       LORA_TENSORS - 1);
+
+	return ZR_OK;
 }
 
 static int layers_of(const struct zr_inst *inst, int32_t unit)
@@ -231,6 +248,7 @@ static int layers_of(const struct zr_inst *inst, int32_t unit)
 	for (uint32_t i = 0; i < inst->decl.n_layers; i++)
 		for (uint32_t k = 0; k < layer_of(inst, i)->n_units; k++)
 			uses += layer_of(inst, i)->units[k] == unit;
+
 	return uses;
 }
 
@@ -239,6 +257,7 @@ static int layers_of(const struct zr_inst *inst, int32_t unit)
 static int check_tied(const struct zr_inst *inst)
 {
 	const uint8_t *kept = inst->kept;
+
 	for (int32_t m = 0; m < inst->maps; m++)
 		if (layers_of(inst, inst->map[m].unit) != 1)
 			return zr_fail(inst->h, ZR_ENOTSUP, "targets: %s is used by %d layers",
@@ -252,6 +271,7 @@ static int check_tied(const struct zr_inst *inst)
 					       "tied, %d layers use it: PEFT would train a copy "
 					       "for one of them; leave it frozen, or untie it",
 					       unit_of(inst, u)->name, layers_of(inst, (int32_t)u));
+
 	return ZR_OK;
 }
 
@@ -264,6 +284,7 @@ static int alloc_tables(struct zr_inst *inst, uint32_t tensors)
 {
 	const struct zr_model_decl *d = &inst->decl;
 	size_t maps = (size_t)inst->maps, listed = 0;
+
 	for (uint32_t i = 0; i < d->n_layers; i++)
 		listed += 2 * (size_t)layer_of(inst, i)->n_units;
 	inst->units = alloc(inst, 2 * (size_t)d->n_units, sizeof *inst->units);
@@ -274,10 +295,11 @@ static int alloc_tables(struct zr_inst *inst, uint32_t tensors)
 	inst->layer = alloc(inst, d->n_layers, sizeof *inst->layer);
 	inst->use = alloc(inst, maps, sizeof *inst->use);
 	inst->beside = alloc(inst, d->n_units, sizeof *inst->beside);
-	return inst->units && inst->tensors && inst->layers && inst->layer_units && inst->names &&
-			       inst->layer && inst->use && inst->beside ?
-		       ZR_OK :
-		       zr_fail(inst->h, ZR_ENOMEM, "no memory for the adapters' declaration");
+	if (!inst->units || !inst->tensors || !inst->layers || !inst->layer_units || !inst->names ||
+	    !inst->layer || !inst->use || !inst->beside)
+		return zr_fail(inst->h, ZR_ENOMEM, "no memory for the adapters' declaration");
+
+	return ZR_OK;
 }
 
 static int declare_all(struct zr_inst *inst, struct zr_model_decl *out)
@@ -287,6 +309,7 @@ static int declare_all(struct zr_inst *inst, struct zr_model_decl *out)
 	int rc = check_tied(inst);
 	struct zr_tensor *t = copy_units(inst, inst->kept);
 	const uint32_t n = add_units(inst, t, inst->beside);
+
 	for (uint32_t i = 0; i < inst->decl.n_layers && !rc; i++) {
 		inst->layer[i].use = use;
 		rc = join_experts(inst, layer_of(inst, i));
@@ -322,6 +345,7 @@ static int lora_declare(struct zr_inst *inst, struct zr_model_decl *out)
 		rc = alloc_tables(inst, tensors);
 	if (rc)
 		return rc;
+
 	return declare_all(inst, out);
 }
 
@@ -331,12 +355,15 @@ static int lora_bytes(struct zr_inst *inst, int32_t layer, int64_t batch, int64_
 		      int32_t dtype, const struct zr_ops *ops, struct zr_layer_bytes *out)
 {
 	const struct zr_layer_call c = { .batch = batch, .length = length, .dtype = dtype };
-	int rc =
-		ZR_HAS(ops, struct zr_ops, matmul_low_rank) && ops->matmul_low_rank ?
-			inst->model->bytes(inst->base, layer, batch, length, dtype, ops, out) :
-			zr_fail(inst->h, ZR_ENOTSUP, "the device has no operation matmul_low_rank");
+	int rc;
+
+	if (ZR_HAS(ops, struct zr_ops, matmul_low_rank) && ops->matmul_low_rank)
+		rc = inst->model->bytes(inst->base, layer, batch, length, dtype, ops, out);
+	else
+		rc = zr_fail(inst->h, ZR_ENOTSUP, "the device has no operation matmul_low_rank");
 	if (!rc && inst->layer[layer].n)
 		lora_add_bytes(inst, &inst->layer[layer], &c, out);
+
 	return rc;
 }
 
@@ -385,6 +412,7 @@ static int check_given(const struct zr_host *h, const struct lora_opts *given,
 		return zr_fail(h, ZR_EINVAL,
 			       "rslora = yes: adapter_config.json in path says no; "
 			       "take the option out");
+
 	return ZR_OK;
 }
 
@@ -398,10 +426,13 @@ static int lora_create(const struct zr_host *h, const void *opts, struct zr_inst
 	inst->o = *(const struct lora_opts *)opts;
 	inst->model = h->get(h, "zr.model/1", &inst->base);
 	const struct zr_pretrained_v1 *files_of = h->get(h, "zr.pretrained/1", &inst->base);
-	inst->prefix = files_of && ZR_HAS(files_of, struct zr_pretrained_v1, prefix) ?
-			       files_of->prefix :
-			       "";
-	int rc = inst->model ? ZR_OK : zr_fail(h, ZR_ESTATE, "there is no model to adapt");
+	if (files_of && ZR_HAS(files_of, struct zr_pretrained_v1, prefix))
+		inst->prefix = files_of->prefix;
+	else
+		inst->prefix = "";
+	int rc = ZR_OK;
+	if (!inst->model)
+		rc = zr_fail(h, ZR_ESTATE, "there is no model to adapt");
 	if (!rc && *inst->o.path)
 		rc = lora_read_config(h, &inst->o, inst->of_file);
 	if (!rc)
@@ -410,6 +441,7 @@ static int lora_create(const struct zr_host *h, const void *opts, struct zr_inst
 		lora_destroy(inst);
 	else
 		*out = inst;
+
 	return rc;
 }
 

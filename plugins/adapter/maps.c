@@ -36,12 +36,15 @@ static struct lora_place carve(const struct zr_inst *inst, const struct lora_lay
 	const uint64_t rows = (uint64_t)(c->batch * c->length), e = (uint64_t)element(c);
 	struct lora_place at = { .low = c->saved, .dlow = c->work };
 	uint64_t r = 0, wide = 0;
+
 	for (int32_t i = 0; i < l->n; i++) {
 		const struct lora_map *m = l->use[i].map;
 		if (l->use[i].kept < 0)
 			continue;
-		r = (uint64_t)m->r > r ? (uint64_t)m->r : r;
-		wide = (uint64_t)m->in > wide ? (uint64_t)m->in : wide;
+		if ((uint64_t)m->r > r)
+			r = (uint64_t)m->r;
+		if ((uint64_t)m->in > wide)
+			wide = (uint64_t)m->in;
 	}
 
 	at.each = up(rows * r * e);
@@ -84,6 +87,7 @@ static int product(const struct lora_wrapped *w, uint32_t flags, int64_t m, int6
 				   .a = a,
 				   .b = b,
 				   .d = d };
+
 	return w->c->ops->matmul(w->c->ops, w->c->stream, &op);
 }
 
@@ -106,6 +110,7 @@ static int scale(const struct lora_wrapped *w, const struct lora_map *m, int64_t
 				     .b = x,
 				     .out = out,
 				     .gain = gain };
+
 	return w->c->ops->residual(w->c->ops, w->c->stream, &op);
 }
 
@@ -116,6 +121,7 @@ static int drop(const struct lora_wrapped *w, const struct lora_map *m, int64_t 
 	const void *whole = *x;
 	if (!drops(w->inst, w->c))
 		return ZR_OK;
+
 	*x = w->at.dropped;
 	return scale(w, m, rows * m->in, 1, (float)w->inst->o.dropout, whole, w->at.dropped);
 }
@@ -130,6 +136,7 @@ static int lower_gradient(struct lora_wrapped *w, int32_t i, const void *dy, int
 		made->dy = NULL;
 		return ZR_OK;
 	}
+
 	*made = (struct lora_made){ dy, rows, for_gradient };
 	return product(w, 0, rows, u->map->r, u->map->out, dy, w->c->param[u->a + 1],
 		       w->at.dlow + (uint64_t)u->kept * w->at.each, w->c->dtype);
@@ -148,6 +155,7 @@ static int updated(const struct lora_wrapped *w, const struct lora_map *m, uint3
 					     .u = u,
 					     .v = v,
 					     .product = *op };
+
 	return w->c->ops->matmul_low_rank(w->c->ops, w->c->stream, &low);
 }
 
@@ -159,11 +167,13 @@ static int forward(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul 
 	void *low = w->at.low + (uint64_t)u->kept * w->at.each;
 	const void *x = op->a;
 	int rc = drop(w, m, op->m, &x);
+
 	if (!rc)
 		rc = product(w, ZR_MM_TRANS_B | each, op->m, m->r, m->in, x, w->c->param[u->a], low,
 			     w->c->dtype);
 	if (rc)
 		return rc;
+
 	return updated(w, m, ZR_LR_TRANS_V, 0, low, w->c->param[u->a + 1], op);
 }
 
@@ -173,8 +183,10 @@ static int backward(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul
 	const float dropout = drops(w->inst, w->c) ? (float)w->inst->o.dropout : 0;
 	const void *dlow = w->at.dlow + (uint64_t)u->kept * w->at.each;
 	int rc = lower_gradient(w, i, op->a, op->m, 0);
+
 	if (rc)
 		return rc;
+
 	return updated(w, u->map, 0, dropout, dlow, w->c->param[u->a], op);
 }
 
@@ -192,6 +204,7 @@ static int gradients(struct lora_wrapped *w, int32_t i, const struct zr_op_matmu
 	float *da = c->dparam[u->a], *db = c->dparam[u->a + 1];
 	const uint32_t flags = ZR_MM_TRANS_A | (c->accumulate[u->a] ? ZR_MM_ACCUMULATE : 0);
 	int rc = drop(w, m, op->k, &x);
+
 	if (!rc)
 		rc = lower_gradient(w, i, dy, op->k, 1);
 	if (!rc)
@@ -202,6 +215,7 @@ static int gradients(struct lora_wrapped *w, int32_t i, const struct zr_op_matmu
 		rc = scale(w, m, n, m->scale, 0, low, w->at.scaled);
 	if (!rc && db)
 		rc = product(w, flags, m->out, m->r, op->k, dy, w->at.scaled, db, ZR_F32);
+
 	return rc;
 }
 
@@ -210,11 +224,14 @@ static int mapped(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul *
 {
 	const struct zr_tensor *weight = w->l->use[i].map->weight;
 	const int transposed = (op->flags & ZR_MM_TRANS_B) != 0;
+
 	if (op->lda != op->k)
 		return zr_fail(w->inst->h, ZR_ENOTSUP, "%s: a product with gaps between its rows",
 			       weight->name);
-	return transposed == (weight->map == ZR_MAP_OUT_IN) ? forward(w, i, op) :
-							      backward(w, i, op);
+	if (transposed == (weight->map == ZR_MAP_OUT_IN))
+		return forward(w, i, op);
+
+	return backward(w, i, op);
 }
 
 static int matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op)
@@ -223,8 +240,12 @@ static int matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr
 	int32_t i = lora_marked(op->d);
 	if (i >= 0)
 		return gradients(w, i, op);
+
 	i = lora_use_of(w, op->b, 0);
-	return i < 0 ? w->c->ops->matmul(w->c->ops, s, op) : mapped(w, i, op);
+	if (i < 0)
+		return w->c->ops->matmul(w->c->ops, s, op);
+
+	return mapped(w, i, op);
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */
@@ -239,7 +260,9 @@ struct call {
 static void wrap(struct zr_inst *inst, const struct zr_layer_call *c, int backward_, struct call *k)
 {
 	const struct lora_layer *l = &inst->layer[c->layer];
-	const size_t known = c->ops->size < sizeof k->w.ops ? c->ops->size : sizeof k->w.ops;
+	size_t known = c->ops->size;
+	if (known > sizeof k->w.ops)
+		known = sizeof k->w.ops;
 	struct zr_layer_bytes own;
 	k->w = (struct lora_wrapped){ .inst = inst, .c = c, .l = l };
 	memcpy(&k->w.ops, c->ops, known);
@@ -249,6 +272,7 @@ static void wrap(struct zr_inst *inst, const struct zr_layer_call *c, int backwa
 		k->w.ops.matmul_grouped = lora_grouped;
 		k->w.ops.matmul_grouped_dw = lora_grouped_dw;
 	}
+
 	k->c = *c;
 	if (!l->n)
 		return;
@@ -269,8 +293,10 @@ int lora_call(struct zr_inst *inst, const struct zr_layer_call *c, int backward_
 {
 	struct call k;
 	wrap(inst, c, backward_, &k);
-	return backward_ ? inst->model->backward(inst->base, &k.c) :
-			   inst->model->forward(inst->base, &k.c);
+	if (backward_)
+		return inst->model->backward(inst->base, &k.c);
+
+	return inst->model->forward(inst->base, &k.c);
 }
 
 int lora_logits(struct zr_inst *inst, const struct zr_layer_call *c, int64_t row, float *logits)

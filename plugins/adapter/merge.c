@@ -57,7 +57,9 @@ int lora_merge(struct zr_inst *inst, const struct zr_merge *g)
 	for (int64_t i = 0; i < g->n; i++)
 		for (int64_t from = 0, n; from < columns; from += n) {
 			float *w = g->rows + i * columns + from;
-			n = columns - from < TILE ? columns - from : TILE;
+			n = columns - from;
+			if (n > TILE)
+				n = TILE;
 			(out_in ? sum_output : sum_input)(m, g->with[0], g->with[1], g->first + i,
 							  from, n, sum);
 			for (int64_t j = 0; j < n; j++)

@@ -179,5 +179,8 @@ long lora_layer_number(const char *patterns, const char *module)
 		any = 1;
 	}
 
-	return any ? -1 : first_number(module);
+	if (any)
+		return -1;
+
+	return first_number(module);
 }

@@ -15,7 +15,10 @@ float *lora_mark(int32_t use)
 int32_t lora_marked(const void *gradient)
 {
 	const uintptr_t at = (uintptr_t)gradient - (uintptr_t)nowhere;
-	return at < sizeof nowhere ? (int32_t)(at / sizeof *nowhere) : -1;
+	if (at < sizeof nowhere)
+		return (int32_t)(at / sizeof *nowhere);
+
+	return -1;
 }
 
 int32_t lora_use_of(const struct lora_wrapped *w, const void *weight, int32_t from)

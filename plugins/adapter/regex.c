@@ -19,10 +19,12 @@ int lora_regex_new(const struct zr_host *h, const char *text, struct lora_regex 
 	char why[128] = "";
 	pcre2_code *c =
 		pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED, whole, &code, &at, NULL);
+
 	if (c) {
 		*out = (struct lora_regex *)c;
 		return ZR_OK;
 	}
+
 	pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
 	return zr_fail(h, code == PCRE2_ERROR_NOMEMORY ? ZR_ENOMEM : ZR_EINVAL,
 		       "re:%.200s: %s at letter %zu", text, why, at + 1);
@@ -39,9 +41,10 @@ int lora_regex_fits(const struct zr_host *h, const struct lora_regex *re, const 
 	const int rc = pcre2_match(c, (PCRE2_SPTR)name, strlen(name), 0, 0, m, NULL);
 	pcre2_match_data_free(m);
 	*fits = rc >= 0;
-	return rc >= 0 || rc == PCRE2_ERROR_NOMATCH ?
-		       ZR_OK :
-		       zr_fail(h, ZR_EINVAL, "re: matching %s takes too many steps", name);
+	if (rc < 0 && rc != PCRE2_ERROR_NOMATCH)
+		return zr_fail(h, ZR_EINVAL, "re: matching %s takes too many steps", name);
+
+	return ZR_OK;
 }
 
 void lora_regex_free(struct lora_regex *re)

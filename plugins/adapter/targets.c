@@ -22,6 +22,7 @@ static int module_of(const struct zr_inst *inst, const char *tensor, char module
 	const int has_prefix = !strncmp(tensor, inst->prefix, strlen(inst->prefix));
 	snprintf(module, LORA_NAME, "%s%.*s", has_prefix ? "" : inst->prefix, (int)(dot - tensor),
 		 tensor);
+
 	return 1;
 }
 
@@ -74,6 +75,7 @@ static int is_in_layers(const struct zr_inst *inst, const char *module)
 {
 	const char *list = inst->o.layers_to_transform;
 	char number[LORA_NAME];
+
 	if (!*list || lora_is_spelled_out(inst->o.targets, module))
 		return 1;
 
@@ -100,6 +102,7 @@ static int is_target(const struct zr_inst *inst, const char *module, int is_map,
 		*target = is_map;
 		return ZR_OK;
 	}
+
 	rc = has_module(inst, o->targets, inst->regex, module, target);
 	if (!rc && *target)
 		*target = is_in_layers(inst, module);
@@ -134,7 +137,10 @@ static int cut_number(struct zr_inst *inst, const char *key, char *word, double 
 {
 	char *colon = strrchr(word, ':'), *end = NULL;
 
-	*number = colon ? strtod(colon + 1, &end) : 0;
+	if (colon)
+		*number = strtod(colon + 1, &end);
+	else
+		*number = 0;
 	if (!colon || colon == word || end == colon + 1 || *end || !(*number > 0) || *number > 1e6)
 		return zr_fail(inst->h, ZR_EINVAL,
 			       "%s: '%s': expected MODULE:NUMBER with a number above 0", key, word);
@@ -281,6 +287,7 @@ static void warn_of_targets(struct zr_inst *inst)
 
 	if (inst->regex || !strcmp(list, LORA_ALL))
 		return;
+
 	while (lora_next_word(&list, name))
 		if (!each_module(inst, name, lora_is_called))
 			zr_log(inst->h, ZR_LOG_WARN,
@@ -318,6 +325,7 @@ static int check_pattern(struct zr_inst *inst, const char *key, const char *list
 			module_of(inst, inst->map[i].weight->name, module);
 			rc = pattern_fits(inst, word, module, &found);
 		}
+
 		if (rc)
 			return rc;
 		if (!found)

@@ -104,6 +104,7 @@ static void say(const struct zr_inst *inst, const struct wish *w, double waited,
 		size_t room)
 {
 	char ranks[200];
+
 	missing(inst, w, ranks, sizeof ranks);
 	if (*ranks)
 		snprintf(text, room, "waited %.0f s for rank %s to join", waited, ranks);
@@ -122,6 +123,7 @@ static int wait_for(const struct zr_inst *inst, struct wish *w, double timeout)
 {
 	double start = now(), said = start;
 	char text[300];
+
 	for (;;) {
 		uint32_t seen = atomic_load(&inst->area->bell);
 		if (atomic_load(&inst->area->aborted))
@@ -132,11 +134,13 @@ static int wait_for(const struct zr_inst *inst, struct wish *w, double timeout)
 			say(inst, w, now() - start, text, sizeof text);
 			return zr_fail(inst->h, ZR_EPEER, "timeout: %s", text);
 		}
+
 		if (now() - said >= REPORT) {
 			said = now();
 			say(inst, w, said - start, text, sizeof text);
 			zr_log(inst->h, ZR_LOG_WARN, "%s", text);
 		}
+
 		sleep_until_rung(inst->area, seen);
 	}
 }
@@ -164,6 +168,7 @@ static struct value *find(struct area *a, const char *key)
 	for (uint32_t i = 0; i < n && i < MAX_KEYS; i++)
 		if (atomic_load(&a->value[i].ready) && !strcmp(a->value[i].key, key))
 			return &a->value[i];
+
 	return NULL;
 }
 
@@ -207,6 +212,7 @@ static int local_get(struct zr_inst *inst, const char *key, void *value, uint64_
 		     double timeout)
 {
 	struct wish w = { .done = has_key, .here = has_joined, .key = key };
+
 	if (!inst->area)
 		return zr_fail(inst->h, ZR_ENOTSUP, "one rank alone has nobody to ask");
 
@@ -237,8 +243,10 @@ static int all_at_fence(const struct zr_inst *inst, const struct wish *w)
 static int local_fence(struct zr_inst *inst, double timeout)
 {
 	struct wish w = { .done = all_at_fence, .here = at_fence, .key = "" };
+
 	if (!inst->area)
 		return 0;
+
 	w.fence = atomic_fetch_add(&inst->area->fences[inst->rank], 1) + 1;
 	ring(inst->area);
 	return wait_for(inst, &w, timeout);
@@ -250,6 +258,7 @@ static void local_abort(struct zr_inst *inst, const char *why)
 	struct area *a = inst->area;
 	if (!a || !atomic_compare_exchange_strong(&a->aborted, &none, 1))
 		return;
+
 	snprintf(a->why, sizeof a->why, "rank %d stopped: %s", inst->rank, why);
 	atomic_store(&a->aborted, 2);
 	ring(a);
@@ -262,8 +271,14 @@ static int32_t number(const char *name, int32_t max)
 {
 	const char *text = getenv(name);
 	char *end;
-	long v = text && *text ? strtol(text, &end, 10) : -1;
-	return v < 0 || v > max || *end ? -1 : (int32_t)v;
+	long v = -1;
+
+	if (text && *text)
+		v = strtol(text, &end, 10);
+	if (v < 0 || v > max || *end)
+		return -1;
+
+	return (int32_t)v;
 }
 
 /* Whether a descriptor is of the memfd that the supervisor made for so many ranks. Only that is
@@ -274,6 +289,7 @@ static int is_area(int fd, int32_t world)
 	struct zr_local_head head;
 	struct stat st;
 	int has = fcntl(fd, F_GET_SEALS);
+
 	return has >= 0 && (has & seals) == seals && !(has & F_SEAL_WRITE) && !fstat(fd, &st) &&
 	       st.st_size == ZR_LOCAL_BYTES && pread(fd, &head, sizeof head, 0) == sizeof head &&
 	       head.magic == ZR_LOCAL_MAGIC && head.world == world;
@@ -282,6 +298,7 @@ static int is_area(int fd, int32_t world)
 static int join(struct zr_inst *inst, const struct zr_host *h)
 {
 	int fd = number("ZEROTH_LOCAL_FD", INT_MAX);
+
 	inst->rank = number("ZEROTH_LOCAL_RANK", MAX_RANKS);
 	inst->world = number("ZEROTH_LOCAL_WORLD", MAX_RANKS);
 	if (inst->world < 1 || inst->rank < 0 || inst->rank >= inst->world || fd < 0)
@@ -308,11 +325,15 @@ static int join(struct zr_inst *inst, const struct zr_host *h)
 
 static int play_nodes(struct zr_inst *inst, const struct zr_host *h, int64_t per_node)
 {
-	inst->per_node = per_node > inst->world ? inst->world : (int32_t)per_node;
+	if (per_node > inst->world)
+		inst->per_node = inst->world;
+	else
+		inst->per_node = (int32_t)per_node;
 	if (inst->world % inst->per_node)
 		return zr_fail(h, ZR_EINVAL,
 			       "ranks_per_node = %d: %d ranks do not fill nodes of that size",
 			       inst->per_node, inst->world);
+
 	return 0;
 }
 
@@ -334,13 +355,16 @@ static int local_create(const struct zr_host *h, const void *opts, struct zr_ins
 	inst->world = 1;
 	int supervised = getenv("ZEROTH_LOCAL_RANK") || getenv("ZEROTH_LOCAL_WORLD") ||
 			 getenv("ZEROTH_LOCAL_FD");
-	int rc = supervised ? join(inst, h) : 0;
+	int rc = 0;
+	if (supervised)
+		rc = join(inst, h);
 	if (!rc)
 		rc = play_nodes(inst, h, o->ranks_per_node);
 	if (rc) {
 		local_destroy(inst);
 		return rc;
 	}
+
 	*out = inst;
 	return 0;
 }
@@ -359,10 +383,12 @@ static int local_resolve(const struct zr_host *h, const struct zr_facts *facts, 
 {
 	struct local_opts *o = opts_;
 	int32_t world = number("ZEROTH_LOCAL_WORLD", MAX_RANKS);
+
 	(void)h;
 	(void)facts; /* boot itself is the source of facts->world */
 	if (o->ranks_per_node == ZR_AUTO_I64)
 		o->ranks_per_node = world > 0 ? world : 1;
+
 	return 0;
 }
 

@@ -37,6 +37,7 @@ static int find_place(struct place *p)
 {
 	MPI_Comm node;
 	int rank = 0;
+
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node) !=
 	    MPI_SUCCESS)
@@ -45,7 +46,10 @@ static int find_place(struct place *p)
 	p->node = rank;
 	MPI_Comm_rank(node, &p->local);
 	MPI_Bcast(&p->node, 1, MPI_INT, 0, node);
-	return MPI_Comm_free(&node) == MPI_SUCCESS ? 0 : -1;
+	if (MPI_Comm_free(&node) == MPI_SUCCESS)
+		return 0;
+
+	return -1;
 }
 
 /* Nodes in the order of their lowest MPI rank. */
@@ -59,6 +63,7 @@ static void number(struct zr_boot_info *info, const struct place *mine, const st
 		info->nodes += all[r].local == 0;
 		info->local_world += all[r].node == mine->node;
 	}
+
 	info->machine_ranks = info->local_world;
 }
 
@@ -75,10 +80,13 @@ static int play_nodes(struct zr_inst *b, const struct place *all, int64_t per_no
 {
 	struct zr_boot_info *i = &b->info;
 	int32_t n = (int32_t)per_node, largest = 0;
+
 	for (int r = 0; r < i->world; r++) {
 		int ranks = ranks_of(all, i->world, all[r].node);
-		largest = ranks > largest ? ranks : largest;
+		if (ranks > largest)
+			largest = ranks;
 	}
+
 	if (n >= largest)
 		return 0;
 
@@ -103,6 +111,7 @@ static int take_ranks(struct zr_inst *b, int64_t per_node)
 	struct place mine, *all = NULL;
 	int rc = -1, length = 0;
 	char host[MPI_MAX_PROCESSOR_NAME] = "";
+
 	MPI_Comm_size(MPI_COMM_WORLD, &b->info.world);
 	MPI_Get_processor_name(host, &length);
 	snprintf(b->info.host, sizeof b->info.host, "%.*s", (int)sizeof b->info.host - 1, host);
@@ -127,11 +136,13 @@ static int take_ranks(struct zr_inst *b, int64_t per_node)
 static int start(struct zr_inst *b)
 {
 	int there = 0, level = 0;
+
 	MPI_Initialized(&there);
 	if (there)
 		return 0;
 	if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS)
 		return zr_fail(b->h, ZR_EIO, "MPI does not start");
+
 	b->started = 1;
 	return 0;
 }
@@ -146,6 +157,7 @@ static int all_end(struct zr_inst *b)
 	int length = 0, done = 0;
 	double start = zb_now(), waited = 0, said = 0;
 	MPI_Request req;
+
 	MPI_Comm_get_name(MPI_COMM_SELF, name, &length);
 	if (!strcmp(name, BROKEN) || b->all == MPI_COMM_NULL ||
 	    MPI_Ibarrier(b->all, &req) != MPI_SUCCESS)
@@ -166,6 +178,7 @@ static int all_end(struct zr_inst *b)
 
 	if (!done)
 		zr_log(b->h, ZR_LOG_WARN, "rank %d ends, other ranks do not", b->info.rank);
+
 	return done;
 }
 
@@ -180,6 +193,7 @@ static void mpi_abort(struct zr_inst *b, const char *why)
 static void mpi_destroy(struct zr_inst *b)
 {
 	int over = 0;
+
 	MPI_Finalized(&over);
 	if (!over && all_end(b)) {
 		zb_free_values(b);
@@ -231,10 +245,12 @@ static const struct zr_boot_v1 vtbl = {
 static int mpi_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts_)
 {
 	struct mpi_opts *o = opts_;
+
 	(void)h;
 	(void)facts; /* boot itself is the source of facts->world */
 	if (o->ranks_per_node == ZR_AUTO_I64)
 		o->ranks_per_node = MAX_NODE;
+
 	return 0;
 }
 

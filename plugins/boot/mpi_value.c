@@ -21,7 +21,9 @@ double zb_now(void)
 
 void zb_doze(double waited)
 {
-	double nap = waited * 0.03 < 1e-3 ? waited * 0.03 : 1e-3;
+	double nap = waited * 0.03;
+	if (nap > 1e-3)
+		nap = 1e-3;
 	nanosleep(&(struct timespec){ 0, (long)(nap * 1e9) }, NULL);
 }
 
@@ -38,6 +40,7 @@ static struct zb_value *make(struct zr_inst *b, const char *key, uint32_t total)
 	struct zb_value *v = calloc(1, sizeof *v);
 	if (!v)
 		return NULL;
+
 	snprintf(v->key, sizeof v->key, "%s", key);
 	v->total = total;
 	v->next = b->values;
@@ -57,6 +60,7 @@ static int is_sound(const struct zb_piece *p, int bytes, const struct zb_value *
 		return 0;
 	if (p->at > p->total || p->bytes > p->total - p->at)
 		return 0;
+
 	return !p->at || (v && v->total == p->total && v->have == p->at);
 }
 
@@ -80,7 +84,8 @@ static int receive(struct zr_inst *b)
 				       "zeroth?",
 				       st.MPI_SOURCE);
 
-		v = p.at ? v : make(b, p.key, p.total);
+		if (!p.at)
+			v = make(b, p.key, p.total);
 		if (!v)
 			return no_memory(b);
 
@@ -88,6 +93,7 @@ static int receive(struct zr_inst *b)
 		v->have = p.at + p.bytes;
 		b->got[st.MPI_SOURCE] += v->have == v->total;
 	}
+
 	return 0;
 }
 
@@ -106,13 +112,17 @@ static struct zb_sending *make_sending(struct zr_inst *b, int pieces)
 		free(s);
 		return NULL;
 	}
+
 	s->next = b->sendings;
 	return b->sendings = s;
 }
 
 static int send_all(struct zr_inst *b, const char *key, const char *value, uint32_t bytes)
 {
-	int pieces = bytes ? (int)((bytes + PIECE - 1) / PIECE) : 1;
+	int pieces = 1;
+
+	if (bytes)
+		pieces = (int)((bytes + PIECE - 1) / PIECE);
 	double start = zb_now(), waited = 0;
 	struct zb_sending *s = make_sending(b, pieces);
 	if (!s)
@@ -123,7 +133,9 @@ static int send_all(struct zr_inst *b, const char *key, const char *value, uint3
 		snprintf(p->key, sizeof p->key, "%s", key);
 		p->total = bytes;
 		p->at = (uint32_t)k * PIECE;
-		p->bytes = bytes - p->at < PIECE ? bytes - p->at : PIECE;
+		p->bytes = bytes - p->at;
+		if (p->bytes > PIECE)
+			p->bytes = PIECE;
 		memcpy(p->data, value + p->at, p->bytes);
 		for (int32_t r = 0; r < b->info.world; r++)
 			if (r != b->info.rank && MPI_Isend(p, sizeof *p, MPI_BYTE, r, 0, b->all,
@@ -133,6 +145,7 @@ static int send_all(struct zr_inst *b, const char *key, const char *value, uint3
 
 	for (; !left(s) && waited < PUSH; waited = zb_now() - start)
 		zb_doze(waited);
+
 	return 0;
 }
 
@@ -155,7 +168,10 @@ int zb_put(struct zr_inst *b, const char *key, const void *value, uint64_t bytes
 	memcpy(v->data, value, bytes);
 	v->have = v->total;
 	b->put++;
-	return b->info.world > 1 ? send_all(b, key, value, (uint32_t)bytes) : 0;
+	if (b->info.world > 1)
+		return send_all(b, key, value, (uint32_t)bytes);
+
+	return 0;
 }
 
 /* A report every 10 s; fails at the timeout. */
@@ -169,6 +185,7 @@ static int still_waiting(struct zr_inst *b, double start, double *said, double t
 		*said = now;
 		zr_log(b->h, ZR_LOG_WARN, "waited %.0f s for %s", now - start, what);
 	}
+
 	zb_doze(now - start);
 	return 0;
 }
@@ -179,12 +196,14 @@ int zb_get(struct zr_inst *b, const char *key, void *value, uint64_t bytes, doub
 	char what[MAX_KEY + 16];
 	struct zb_value *v;
 	int rc = receive(b);
+
 	snprintf(what, sizeof what, "the key %s", key);
 	while (!rc && (!(v = find(b, key)) || v->have < v->total)) {
 		rc = still_waiting(b, start, &said, timeout, what);
 		if (!rc)
 			rc = receive(b);
 	}
+
 	if (rc)
 		return rc;
 	if (v->total != bytes)
@@ -199,6 +218,7 @@ int zb_get(struct zr_inst *b, const char *key, void *value, uint64_t bytes, doub
 static void behind(const struct zr_inst *b, char *out, size_t room)
 {
 	size_t n = 0;
+
 	out[0] = 0;
 	for (int32_t r = 0; r < b->info.world && n < room; r++)
 		if (r != b->info.rank && b->got[r] < b->wanted[r])
@@ -213,6 +233,7 @@ int zb_fence(struct zr_inst *b, double timeout)
 	char what[200] = "";
 	MPI_Request req;
 	int done = 0, rc = 0;
+
 	if (b->info.world == 1)
 		return 0;
 	if (MPI_Iallgather(&b->put, 1, MPI_UINT64_T, b->wanted, 1, MPI_UINT64_T, b->all, &req) !=
@@ -225,8 +246,10 @@ int zb_fence(struct zr_inst *b, double timeout)
 			rc = still_waiting(b, start, &said, timeout,
 					   "all ranks to come to a fence");
 	}
+
 	while (!rc && (rc = receive(b)) == 0 && (behind(b, what, sizeof what), *what))
 		rc = still_waiting(b, start, &said, timeout, what);
+
 	return rc;
 }
 
@@ -237,6 +260,7 @@ void zb_free_values(struct zr_inst *b)
 		b->values = v->next;
 		free(v);
 	}
+
 	while (b->sendings) {
 		struct zb_sending *s = b->sendings;
 		b->sendings = s->next;

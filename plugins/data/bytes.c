@@ -30,7 +30,10 @@ static int next(struct source *s)
 	do
 		s->n = read(s->fd, s->in, sizeof s->in);
 	while (s->n < 0 && errno == EINTR);
-	return s->n < 0 ? zr_fail(s->h, ZR_EIO, "%s: %s", s->name, strerror(errno)) : ZR_OK;
+	if (s->n < 0)
+		return zr_fail(s->h, ZR_EIO, "%s: %s", s->name, strerror(errno));
+
+	return ZR_OK;
 }
 
 static int plain(struct source *s, bytes_sink *sink, void *arg)
@@ -41,6 +44,7 @@ static int plain(struct source *s, bytes_sink *sink, void *arg)
 		if (!rc)
 			rc = next(s);
 	}
+
 	return rc;
 }
 
@@ -53,6 +57,7 @@ static int expand(struct source *s, z_stream *z, int *inside, bytes_sink *sink, 
 {
 	uint8_t out[PIECE];
 	int rc = ZR_OK, code;
+
 	z->next_in = s->in;
 	z->avail_in = (unsigned)s->n;
 	do {
@@ -61,6 +66,7 @@ static int expand(struct source *s, z_stream *z, int *inside, bytes_sink *sink, 
 			z->next_in++;
 		if (!*inside && !z->avail_in)
 			break;
+
 		z->next_out = out;
 		z->avail_out = sizeof out;
 		code = inflate(z, Z_NO_FLUSH);
@@ -89,15 +95,20 @@ static uint8_t *only_member(const uint8_t *in, size_t n, size_t *bytes)
 {
 	struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
 	const uint8_t *end = in + n;
-	size_t most = n < 18 ? 0 :
-			       end[-4] | (size_t)end[-3] << 8 | (size_t)end[-2] << 16 |
-				       (size_t)end[-1] << 24;
-	uint8_t *out = d && most && most <= SMALL ? bytes_room(most) : NULL;
+	size_t most = 0;
+
+	if (n >= 18)
+		most = end[-4] | (size_t)end[-3] << 8 | (size_t)end[-2] << 16 |
+		       (size_t)end[-1] << 24;
+	uint8_t *out = NULL;
+	if (d && most && most <= SMALL)
+		out = bytes_room(most);
 	size_t used = 0;
 	if (out && (libdeflate_gzip_decompress_ex(d, in, n, out, most, &used, bytes) || used < n)) {
 		free(out);
 		out = NULL;
 	}
+
 	libdeflate_free_decompressor(d);
 	return out;
 }
@@ -109,6 +120,7 @@ static int small(struct source *s, bytes_sink *sink, void *arg, int *done)
 	uint8_t *in = NULL, *out = NULL;
 	size_t at = 0, n = 0;
 	int rc = ZR_OK;
+
 	if (!fstat(s->fd, &st) && S_ISREG(st.st_mode) && st.st_size <= SMALL)
 		in = malloc((size_t)st.st_size + 1);
 	if (in && pread(s->fd, in, (size_t)st.st_size + 1, 0) == st.st_size)
@@ -146,10 +158,12 @@ static int compressed(struct source *s, bytes_sink *sink, void *arg)
 		if (!rc)
 			rc = next(s);
 	}
+
 	inflateEnd(&z);
-	return !rc && inside ?
-		       zr_fail(s->h, ZR_EINVAL, "%s: the compressed file is truncated", s->name) :
-		       rc;
+	if (!rc && inside)
+		return zr_fail(s->h, ZR_EINVAL, "%s: the compressed file is truncated", s->name);
+
+	return rc;
 }
 
 #else
@@ -172,6 +186,7 @@ void *bytes_room(size_t bytes)
 	void *room = aligned_alloc(LARGE, whole);
 	if (room)
 		madvise(room, whole, MADV_HUGEPAGE);
+
 	return room;
 }
 
@@ -180,6 +195,7 @@ int bytes_read(const struct zr_host *h, const char *name, bytes_sink *sink, void
 	struct source s = { .h = h, .name = name, .fd = open(name, O_RDONLY | O_CLOEXEC) };
 	const char *dot = strrchr(name, '.');
 	int rc;
+
 	if (s.fd < 0)
 		return zr_fail(h, ZR_EINVAL, "%s: %s", name, strerror(errno));
 

@@ -95,6 +95,7 @@ static int open_split(struct zr_inst *inst, int split, const char *key, const ch
 		rc = zr_fail(inst->h, ZR_EINVAL, "%s: is damaged: remove it", inst->name[split]);
 	if (rc)
 		return rc;
+
 	return documents_add(inst->h, &inst->documents[split], inst->name[split],
 			     inst->m[split].base, inst->m[split].bytes);
 }
@@ -102,6 +103,7 @@ static int open_split(struct zr_inst *inst, int split, const char *key, const ch
 static int chat_info(struct zr_inst *inst, struct zr_data_info *info)
 {
 	char unit[64];
+
 	info->vocabulary = inst->documents[inst->o->evaluates].vocabulary;
 	info->flags |= ZR_DATA_DOCUMENTS;
 	info->train_tokens = inst->part[ZR_SPLIT_TRAIN].tokens;
@@ -114,16 +116,19 @@ static int chat_info(struct zr_inst *inst, struct zr_data_info *info)
 		info->train_sequences = inst->part[ZR_SPLIT_TRAIN].packing.n;
 		info->val_sequences = inst->part[ZR_SPLIT_VAL].packing.n;
 	}
+
 	return ZR_OK;
 }
 
 static int chat_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary)
 {
 	int rc = ZR_OK;
+
 	for (int i = 0; i < 2 && !rc; i++)
 		if (inst->part[i].of)
 			rc = documents_pack(inst->h, &inst->part[i], inst->o->packing, length,
 					    vocabulary);
+
 	return rc;
 }
 
@@ -150,17 +155,20 @@ static void hash_tokens(struct zr_inst *inst)
 	for (int i = 0; i < 2; i++) {
 		if (!inst->m[i].base)
 			continue;
+
 		struct file *f = &inst->files[i].f[0];
 		mapped_hash(&inst->m[i], 1, inst->m[i].bytes, f);
 		snprintf(inst->told[i], sizeof inst->told[i], "%s, tokenized in %s", f->name,
 			 inst->name[i]);
 	}
+
 	inst->hashed = 1;
 }
 
 static int chat_file(struct zr_inst *inst, uint32_t i, struct zr_data_file *out)
 {
 	const uint32_t split = i + !inst->files[ZR_SPLIT_TRAIN].n;
+
 	out->name = NULL;
 	if (split > ZR_SPLIT_VAL || !inst->files[split].n)
 		return ZR_OK;
@@ -184,6 +192,7 @@ static void chat_destroy(struct zr_inst *inst)
 		packing_free(&inst->part[i].packing);
 		documents_free(&inst->documents[i]);
 	}
+
 	free(inst);
 }
 
@@ -220,6 +229,7 @@ static int chat_create(const struct zr_host *h, const void *opts, struct zr_inst
 		chat_destroy(inst);
 	else
 		*out = inst;
+
 	return rc;
 }
 

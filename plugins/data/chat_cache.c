@@ -58,19 +58,22 @@ static int hash_file(const struct zr_host *h, XXH3_state_t *x, const char *name,
 	uint64_t all = 0;
 	ssize_t n = 1;
 	int fd = open(name, O_RDONLY | O_CLOEXEC), no = fd < 0 ? errno : 0;
+
 	while (!no && n) {
 		n = read(fd, piece, sizeof piece);
 		no = n < 0 ? errno : 0;
 		XXH3_64bits_update(x, piece, n < 0 ? 0 : (size_t)n);
-		all += n < 0 ? 0 : (uint64_t)n;
+		if (n >= 0)
+			all += (uint64_t)n;
 	}
 
 	if (fd >= 0)
 		close(fd);
 	XXH3_64bits_update(x, &all, sizeof all);
-	return no && !(optional && no == ENOENT) ?
-		       zr_fail(h, ZR_EINVAL, "%s: %s", name, strerror(no)) :
-		       ZR_OK;
+	if (no && !(optional && no == ENOENT))
+		return zr_fail(h, ZR_EINVAL, "%s: %s", name, strerror(no));
+
+	return ZR_OK;
 }
 
 /* A file beside the tokenizer.json. */
@@ -78,10 +81,14 @@ static int hash_beside(const struct cache *c, XXH3_state_t *x, const char *token
 		       const char *name)
 {
 	const char *slash = strrchr(tokenizer, '/');
-	int dir = slash ? (int)(slash - tokenizer) + 1 : 0;
+	int dir = 0;
+
+	if (slash)
+		dir = (int)(slash - tokenizer) + 1;
 	char *path = kept_text("%.*s%s", dir, tokenizer, name);
 	if (!path)
 		return no_memory(c->h);
+
 	int rc = hash_file(c->h, x, path, 1);
 	free(path);
 	return rc;
@@ -107,6 +114,7 @@ static int hash_all(const struct cache *c, XXH3_state_t *x)
 				      chat_on_bad[o->on_bad],
 				      chat_on_long[o->on_long],
 				      chat_masks[o->mask] };
+
 	XXH3_64bits_reset(x);
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		hash_text(x, texts[i]);
@@ -123,13 +131,19 @@ static int hash_all(const struct cache *c, XXH3_state_t *x)
 		rc = hash_beside(c, x, file, "chat_template.jinja");
 	for (int i = 0; i < c->fs->n && !rc; i++)
 		rc = hash_file(c->h, x, c->fs->f[i].name, 0);
+
 	return rc;
 }
 
 static int find_key(const struct cache *c, uint64_t *key)
 {
 	XXH3_state_t *x = XXH3_createState();
-	int rc = x ? hash_all(c, x) : no_memory(c->h);
+	int rc;
+
+	if (x)
+		rc = hash_all(c, x);
+	else
+		rc = no_memory(c->h);
 	if (!rc)
 		*key = XXH3_64bits_digest(x);
 	XXH3_freeState(x);
@@ -144,6 +158,7 @@ static int take(void *arg, const int32_t *ids, const uint8_t *learned, size_t n)
 	int rc = zr_documents_put(c->documents, ids, learned, n, &c->err);
 	if (rc)
 		return rc;
+
 	return zr_documents_end(c->documents, &c->err);
 }
 
@@ -178,6 +193,7 @@ static int put_counts(struct cache *c, const struct zr_chat_counts *n)
 	if (!rc && !n->documents)
 		rc = zr_fail(c->h, ZR_EINVAL, "there is no conversation to learn from in %s",
 			     c->fs->f[0].name);
+
 	return rc;
 }
 
@@ -221,6 +237,7 @@ static int write_file(struct cache *c, const char *name)
 		.arg = c,
 	};
 	int rc = zr_chat_open(&options, &chat, &c->err);
+
 	if (!rc)
 		rc = zr_documents_create(name, 0600, zr_chat_vocabulary(chat), 1, &c->documents,
 					 &c->err);
@@ -237,7 +254,10 @@ static int write_file(struct cache *c, const char *name)
 	zr_chat_close(chat);
 	if (!rc)
 		rc = end;
-	return rc && *c->err.text ? zr_fail(c->h, rc, "%s", c->err.text) : rc;
+	if (rc && *c->err.text)
+		return zr_fail(c->h, rc, "%s", c->err.text);
+
+	return rc;
 }
 
 /* The tokens that are there, or new ones. */
@@ -261,6 +281,7 @@ static int take_or_write(struct cache *c, const struct kept *k, struct mapped *m
 	rc = write_file(c, k->path);
 	if (rc)
 		return rc;
+
 	return kept_note(k, m);
 }
 
@@ -271,6 +292,7 @@ int chat_cached(const struct zr_host *h, const struct chat_opts *o, const struct
 	struct kept k = { .at = -1, .lock = -1 };
 	uint64_t key = 0;
 	int rc = find_key(&c, &key);
+
 	if (!rc)
 		rc = kept_open(h, o->cache, key, &k);
 	if (!rc)
@@ -279,6 +301,7 @@ int chat_cached(const struct zr_host *h, const struct chat_opts *o, const struct
 		*name = k.path;
 		k.path = NULL;
 	}
+
 	kept_close(&k);
 	return rc;
 }

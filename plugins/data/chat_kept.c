@@ -30,6 +30,7 @@ char *kept_text(const char *fmt, ...)
 {
 	char *text;
 	va_list ap;
+
 	va_start(ap, fmt);
 	int n = vasprintf(&text, fmt, ap);
 	va_end(ap);
@@ -41,12 +42,16 @@ char *kept_text(const char *fmt, ...)
 static const char *absolute(const char *variable)
 {
 	const char *path = getenv(variable);
-	return path && *path == '/' ? path : NULL;
+	if (path && *path == '/')
+		return path;
+
+	return NULL;
 }
 
 static int choose_dir(struct kept *k, const char *cache)
 {
 	const char *base = absolute("XDG_CACHE_HOME"), *home = absolute("HOME");
+
 	if (cache)
 		k->dir = kept_text("%s", cache);
 	else if (base)
@@ -58,7 +63,10 @@ static int choose_dir(struct kept *k, const char *cache)
 			       "cache: no place for the tokens: neither "
 			       "XDG_CACHE_HOME nor HOME is the absolute path of a directory; set "
 			       "cache to one");
-	return k->dir ? ZR_OK : no_memory(k->h);
+	if (!k->dir)
+		return no_memory(k->h);
+
+	return ZR_OK;
 }
 
 static int make_dirs(const struct kept *k)
@@ -67,8 +75,11 @@ static int make_dirs(const struct kept *k)
 		const char was = *p;
 		if (was && was != '/')
 			continue;
+
 		*p = 0;
-		const int no = mkdir(k->dir, 0700) && errno != EEXIST ? errno : 0;
+		int no = 0;
+		if (mkdir(k->dir, 0700) && errno != EEXIST)
+			no = errno;
 		if (no && !was)
 			return zr_fail(k->h, ZR_EINVAL, "cache = %s: %s", k->dir, strerror(no));
 
@@ -87,6 +98,7 @@ static int is_stranger(const struct stat *st)
 static int open_dir(struct kept *k, int follow)
 {
 	struct stat st;
+
 	k->at = open(k->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW));
 	if (k->at < 0 || fstat(k->at, &st))
 		return zr_fail(k->h, ZR_EINVAL, "cache = %s: %s", k->dir, strerror(errno));
@@ -100,6 +112,7 @@ static int open_dir(struct kept *k, int follow)
 			       "cache = %s: its mode is %04o, writable by others, "
 			       "who can change what is learned: run chmod o-w on it, or " OWN,
 			       k->dir, (unsigned)st.st_mode & 07777);
+
 	return ZR_OK;
 }
 
@@ -123,26 +136,32 @@ static int open_lock(struct kept *k)
 	struct stat st;
 	char why[KEPT_WHY], *name = kept_text("%s.lock", k->name);
 	const int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+
 	if (!name)
 		return no_memory(k->h);
 
 	k->lock = openat(k->at, name, O_RDWR | O_CREAT | flags, 0600);
 	if (k->lock < 0 && (errno == EACCES || errno == EROFS)) /* tokens that root keeps for all */
 		k->lock = openat(k->at, name, O_RDONLY | flags);
-	const int no = k->lock < 0 || fstat(k->lock, &st) ? errno : 0;
+	int no = 0;
+	if (k->lock < 0 || fstat(k->lock, &st))
+		no = errno;
 	free(name);
 	if (no)
 		return zr_fail(k->h, ZR_EIO, "%s.lock: %s", k->path,
 			       no == ELOOP ? "is a symbolic link: remove it" : strerror(no));
 
 	judge(&st, why);
-	return *why ? zr_fail(k->h, ZR_EINVAL, "%s.lock: %s: remove it, or " OWN, k->path, why) :
-		      ZR_OK;
+	if (*why)
+		return zr_fail(k->h, ZR_EINVAL, "%s.lock: %s: remove it, or " OWN, k->path, why);
+
+	return ZR_OK;
 }
 
 int kept_open(const struct zr_host *h, const char *cache, uint64_t key, struct kept *k)
 {
 	const int named = cache && *cache;
+
 	*k = (struct kept){ .h = h, .key = key, .at = -1, .lock = -1 };
 	int rc = choose_dir(k, named ? cache : NULL);
 	if (!rc)
@@ -188,7 +207,8 @@ static int read_note(const struct kept *k, char note[NOTE_BYTES + 1])
 		if (n < 0 && errno != EINTR)
 			return zr_fail(k->h, ZR_EIO, "%s.lock: %s", k->path, strerror(errno));
 
-		used += n > 0 ? (size_t)n : 0;
+		if (n > 0)
+			used += (size_t)n;
 	}
 
 	note[used] = 0;
@@ -205,6 +225,7 @@ int kept_take(const struct kept *k, struct mapped *m, char why[KEPT_WHY])
 {
 	char noted[NOTE_BYTES + 1], is[NOTE_BYTES + 1];
 	struct stat st;
+
 	*why = 0;
 	const int fd = openat(k->at, k->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
@@ -213,6 +234,7 @@ int kept_take(const struct kept *k, struct mapped *m, char why[KEPT_WHY])
 		snprintf(why, KEPT_WHY, "is a symbolic link");
 		return ZR_OK;
 	}
+
 	if (fd < 0 || fstat(fd, &st)) {
 		const int no = errno;
 		if (fd >= 0)
@@ -227,6 +249,7 @@ int kept_take(const struct kept *k, struct mapped *m, char why[KEPT_WHY])
 		close(fd);
 		return ZR_OK;
 	}
+
 	int rc = mapped_take(k->h, k->path, fd, m);
 	if (!rc)
 		rc = read_note(k, noted);
@@ -261,5 +284,6 @@ int kept_note(const struct kept *k, struct mapped *m)
 			return zr_fail(k->h, ZR_EIO, "%s.lock: cannot write: %s", k->path,
 				       strerror(errno));
 	}
+
 	return ZR_OK;
 }

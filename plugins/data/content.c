@@ -44,6 +44,7 @@ int content_check(const struct zr_host *h, const char *name, const uint8_t *p, i
 	const uint8_t *zero = memchr(p, 0, (size_t)n);
 	const size_t known = sizeof formats / sizeof *formats;
 	char is[64];
+
 	for (size_t i = 0; i < known; i++)
 		if (n >= formats[i].n && !memcmp(p, formats[i].bytes, (size_t)formats[i].n))
 			return refuse(h, name, formats[i].is, formats[i].use);

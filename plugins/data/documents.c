@@ -54,12 +54,20 @@ static int find_tensor(const struct reading *r, const char *key, struct tensor *
 	const char *type = json_string_value(json_object_get(o, "dtype"));
 	int64_t from = json_integer_value(json_array_get(at, 0)),
 		to = json_integer_value(json_array_get(at, 1));
-	int width = !type                ? 0 :
-		    !strcmp(type, "U8")  ? 1 :
-		    !strcmp(type, "U16") ? 2 :
-		    !strcmp(type, "U32") ? 4 :
-		    !strcmp(type, "I64") ? 8 :
-					   0;
+	int width;
+
+	if (!type)
+		width = 0;
+	else if (!strcmp(type, "U8"))
+		width = 1;
+	else if (!strcmp(type, "U16"))
+		width = 2;
+	else if (!strcmp(type, "U32"))
+		width = 4;
+	else if (!strcmp(type, "I64"))
+		width = 8;
+	else
+		width = 0;
 	*t = (struct tensor){ type, json_integer_value(json_array_get(shape, 0)), NULL };
 	if (!o)
 		return ZR_OK;
@@ -107,6 +115,7 @@ static int check_offsets(const struct reading *r, const struct documents_file *f
 			       "%s: the last document ends at token %lld, and "
 			       "there are %lld: the file is damaged",
 			       r->name, (long long)at, (long long)f->n);
+
 	return ZR_OK;
 }
 
@@ -149,11 +158,13 @@ static int find_tensors(const struct reading *r, struct documents_file *f)
 static struct documents_count *count_of(struct documents *d, const char *name)
 {
 	const uint32_t room = sizeof d->count / sizeof *d->count;
+
 	for (uint32_t i = 0; i < d->counts; i++)
 		if (!strcmp(d->count[i].name, name))
 			return &d->count[i];
 	if (d->counts == room || strlen(name) >= sizeof d->count->name)
 		return NULL;
+
 	strcpy(d->count[d->counts].name, name);
 	return &d->count[d->counts++];
 }
@@ -175,17 +186,22 @@ static int take_metadata(const struct reading *r, struct documents *d)
 		const char *text = json_string_value(v);
 		char *end = NULL;
 		errno = 0;
-		int64_t n = text ? strtoll(text, &end, 10) : 0;
+		int64_t n = 0;
+		if (text)
+			n = strtoll(text, &end, 10);
 		if (!text || end == text || *end || n < 0 || errno)
 			continue;
 		if (!strcmp(key, "vocabulary")) {
-			d->vocabulary = n > d->vocabulary ? n : d->vocabulary;
+			if (n > d->vocabulary)
+				d->vocabulary = n;
 			continue;
 		}
+
 		struct documents_count *c = count_of(d, key);
 		if (c)
 			c->value += n;
 	}
+
 	return ZR_OK;
 }
 
@@ -196,6 +212,7 @@ int documents_add(const struct zr_host *h, struct documents *d, const char *name
 	struct documents_file f = { .name = name, .first = d->documents };
 	struct reading r = { .h = h, .name = name };
 	struct zr_error err = { 0 };
+
 	if (header > (uint64_t)n - 8)
 		return zr_fail(h, ZR_EINVAL,
 			       "%s: a header of %" PRIu64 " bytes in a file of %lld: "
@@ -259,8 +276,10 @@ static int64_t tokens_of(const void *arg, int64_t i)
 {
 	const struct documents_part *part = arg;
 	const struct documents_file *f;
+
 	if (!is_chosen(part, i))
 		return 0;
+
 	f = file_at(part->of, &i);
 	return offset(f, i + 1) - offset(f, i);
 }
@@ -270,11 +289,14 @@ static int64_t targets_of(const void *arg, int64_t i, int64_t from, int64_t n)
 	const struct documents_part *part = arg;
 	const struct documents_file *f = file_at(part->of, &i);
 	int64_t sum = 0;
+
 	if (!f->learned)
 		return n;
+
 	const uint8_t *learned = f->learned + offset(f, i) + from;
 	for (i = 0; i < n; i++)
 		sum += learned[i] != 0;
+
 	return sum;
 }
 
@@ -296,6 +318,7 @@ int documents_divide(const struct zr_host *h, const struct documents d[2], doubl
 {
 	const int own = d[ZR_SPLIT_VAL].n > 0, val = own || held_out > 0;
 	const struct documents *from = &d[own ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN];
+
 	if (!evaluates)
 		choose(&part[ZR_SPLIT_TRAIN], &d[ZR_SPLIT_TRAIN], held_out, ZR_SPLIT_TRAIN);
 	part[ZR_SPLIT_TRAIN].shuffled = shuffled;
@@ -303,6 +326,7 @@ int documents_divide(const struct zr_host *h, const struct documents d[2], doubl
 		choose(&part[ZR_SPLIT_VAL], from, held_out, ZR_SPLIT_VAL);
 	if (evaluates || (part[ZR_SPLIT_TRAIN].documents && (part[ZR_SPLIT_VAL].documents || !val)))
 		return ZR_OK;
+
 	return zr_fail(h, ZR_EINVAL,
 		       "%s: split = %g leaves %lld documents to train on and %lld "
 		       "for validation: choose another",
@@ -314,10 +338,12 @@ static int64_t token_at(const struct documents_file *f, int64_t at)
 {
 	uint16_t narrow;
 	uint32_t wide;
+
 	if (f->width == 2) {
 		memcpy(&narrow, f->tokens + at * 2, sizeof narrow);
 		return narrow;
 	}
+
 	memcpy(&wide, f->tokens + at * 4, sizeof wide);
 	return wide;
 }
@@ -327,6 +353,7 @@ static int check_tokens(const struct zr_host *h, const struct documents_file *f,
 			int64_t n, int64_t vocabulary)
 {
 	const int64_t end = at + n;
+
 	for (; at < end; at++)
 		if (token_at(f, at) >= vocabulary)
 			return zr_fail(h, ZR_EINVAL,
@@ -334,6 +361,7 @@ static int check_tokens(const struct zr_host *h, const struct documents_file *f,
 				       "the vocabulary of %lld",
 				       f->name, (long long)token_at(f, at), (long long)at,
 				       (long long)vocabulary);
+
 	return ZR_OK;
 }
 
@@ -342,12 +370,14 @@ int documents_pack(const struct zr_host *h, struct documents_part *part, int pac
 {
 	const struct packing_source src = { part->of->documents, tokens_of, targets_of, part };
 	int rc = ZR_OK;
+
 	part->vocabulary = vocabulary;
 	/* files of another tokenizer seldom pass, and reading all of them could take minutes */
 	for (int i = 0; i < part->of->n && !rc; i++) {
 		const struct documents_file *f = &part->of->f[i];
 		rc = check_tokens(h, f, 0, f->n < GLANCE ? f->n : GLANCE, vocabulary);
 	}
+
 	if (!rc)
 		rc = packing_make(h, &part->packing, packing, length, &src);
 	if (!rc && !part->packing.n)
@@ -355,6 +385,7 @@ int documents_pack(const struct zr_host *h, struct documents_part *part, int pac
 			     part->of->f[0].name,
 			     part->split == ZR_SPLIT_VAL ? "validation" : "training",
 			     (long long)part->documents, part->documents == 1 ? "" : "s");
+
 	return rc;
 }
 
@@ -367,6 +398,7 @@ static void write_row(const struct zr_batch *b, int64_t row, int64_t start, int3
 		      int32_t target)
 {
 	const int64_t at = row % b->length;
+
 	b->inputs[row] = token;
 	b->targets[row] = target;
 	b->starts[row] = (int32_t)start;
@@ -380,6 +412,7 @@ static int write_piece(const struct zr_host *h, const struct documents_part *par
 {
 	int64_t i = p->document, start = row % b->length, at, end;
 	const struct documents_file *f = file_at(part->of, &i);
+
 	at = offset(f, i) + p->from;
 	end = at + p->rows;
 	int rc = check_tokens(h, f, at, end - at + 1, part->vocabulary);
@@ -387,6 +420,7 @@ static int write_piece(const struct zr_host *h, const struct documents_part *par
 		write_row(b, row++, start, (int32_t)token_at(f, at),
 			  !f->learned || f->learned[at + 1] ? (int32_t)token_at(f, at + 1) :
 							      ZR_NO_TARGET);
+
 	return rc;
 }
 
@@ -396,6 +430,7 @@ int documents_batch(const struct zr_host *h, const struct documents_part *part,
 	const struct packing *pack = &part->packing;
 	int64_t s, i, row = 0, first = first_sequence(b, b->slot);
 	int rc = ZR_OK;
+
 	if (!pack->n || pack->length != b->length)
 		return zr_fail(h, ZR_ESTATE, "%s batches of length %lld were not prepared",
 			       b->split == ZR_SPLIT_VAL ? "validation" : "training",
@@ -409,6 +444,7 @@ int documents_batch(const struct zr_host *h, const struct documents_part *part,
 		for (; !rc && row < (s + 1) * b->length; row++) /* padding */
 			write_row(b, row, row % b->length, 0, ZR_PADDING);
 	}
+
 	return rc;
 }
 
@@ -418,12 +454,14 @@ double documents_targets(const struct documents_part *part, const struct zr_batc
 	const int evaluates = b->split == ZR_SPLIT_VAL;
 	int64_t g = first_sequence(b, evaluates ? b->slot : 0), i;
 	int64_t end = first_sequence(b, evaluates ? b->slot + 1 : b->slots), sum = 0;
+
 	for (; pack->n && g < end; g++) {
 		struct packing_visit v = packing_visit(pack, b->seed, g, part->shuffled);
 		const struct piece *p;
 		for (i = 0; (p = packing_piece(pack, &v, i)); i++)
 			sum += p->targets;
 	}
+
 	return (double)sum;
 }
 
@@ -431,6 +469,7 @@ void documents_tell(const struct documents_part *part, uint32_t i, struct zr_dat
 {
 	const struct packing *p = &part->packing;
 	const int64_t rows = p->n * p->length;
+
 	out->name = NULL;
 	if (!part->of)
 		return;

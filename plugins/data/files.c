@@ -38,6 +38,7 @@ static int add_all(const struct zr_host *h, const char *key, char **names, size_
 {
 	size_t i;
 	int rc = ZR_OK;
+
 	fs->f = calloc(n, sizeof *fs->f);
 	if (!fs->f)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
@@ -46,12 +47,14 @@ static int add_all(const struct zr_host *h, const char *key, char **names, size_
 		rc = add(h, key, names[i], fs);
 	if (!rc)
 		qsort(fs->f, (size_t)fs->n, sizeof *fs->f, by_name);
+
 	return rc;
 }
 
 int files_find(const struct zr_host *h, const char *key, const char *pattern, struct files *out)
 {
 	char *literal = (char *)pattern;
+
 	glob_t g;
 	int rc;
 	memset(out, 0, sizeof *out);
@@ -68,6 +71,7 @@ int files_find(const struct zr_host *h, const char *key, const char *pattern, st
 
 	if (rc)
 		files_free(out);
+
 	return rc;
 }
 
@@ -82,9 +86,10 @@ void files_free(struct files *fs)
 
 int files_check_split(const struct zr_host *h, double split, const char *val_path)
 {
-	return split > 0 && val_path && *val_path ?
-		       zr_fail(h, ZR_EINVAL, "val_path and split: give one of them, not both") :
-		       ZR_OK;
+	if (split > 0 && val_path && *val_path)
+		return zr_fail(h, ZR_EINVAL, "val_path and split: give one of them, not both");
+
+	return ZR_OK;
 }
 
 const struct file *files_at(const struct files *fs, int64_t *at)
@@ -98,9 +103,11 @@ const struct file *files_at(const struct files *fs, int64_t *at)
 void files_tell(const struct files fs[2], uint32_t i, struct zr_data_file *out)
 {
 	const uint32_t first = (uint32_t)fs[0].n, all = first + (uint32_t)fs[1].n;
+
 	out->name = NULL;
 	if (i >= all)
 		return;
+
 	const struct file *f = i < first ? &fs[0].f[i] : &fs[1].f[i - first];
 	out->name = f->name;
 	out->bytes = f->bytes;
@@ -114,6 +121,7 @@ static const char *scaled(int64_t n, double *v)
 	int i = 0;
 	for (*v = (double)n; *v >= 1000 && i < 4; i++)
 		*v /= 1000;
+
 	return unit[i];
 }
 
@@ -123,6 +131,7 @@ void files_describe(const struct files *fs, const char *unit, int64_t train, int
 	const char *slash = strrchr(fs->f[0].name, '/'), *prefix;
 	double v, share = 100.0 * (double)val / (double)(train + val > 0 ? train + val : 1);
 	char what[100], rest[40];
+
 	prefix = scaled(train + val, &v);
 	if (fs->n == 1)
 		snprintf(what, sizeof what, "%s", slash ? slash + 1 : fs->f[0].name);

@@ -20,6 +20,7 @@ int mapped_take(const struct zr_host *h, const char *name, int fd, struct mapped
 {
 	struct stat st;
 	int rc = ZR_OK;
+
 	if (fstat(fd, &st)) {
 		rc = zr_fail(h, ZR_EINVAL, "%s: %s", name, strerror(errno));
 	} else if (!S_ISREG(st.st_mode)) {
@@ -61,11 +62,13 @@ static uint64_t hash_samples(const struct mapped *m, int64_t pages)
 {
 	uint64_t hash = 0;
 	int64_t i;
+
 	madvise((void *)m->base, (size_t)m->bytes, MADV_RANDOM); /* no page but these is read */
 	for (i = 0; i < pages; i++) {
 		int64_t at = (m->bytes / PAGE - 1) * i / (pages - 1) * PAGE;
 		hash = XXH3_64bits_withSeed(m->base + at, PAGE, hash);
 	}
+
 	madvise((void *)m->base, (size_t)m->bytes, MADV_NORMAL);
 	return XXH3_64bits_withSeed(m->base + m->bytes - PAGE, PAGE, hash);
 }
@@ -73,9 +76,13 @@ static uint64_t hash_samples(const struct mapped *m, int64_t pages)
 void mapped_hash(const struct mapped *m, int64_t files, int64_t all, struct file *f)
 {
 	int64_t pages = PAGES / files > 16 ? PAGES / files : 16;
+
 	f->bytes = m->bytes;
 	f->sampled = all > WHOLE && m->bytes > pages * PAGE;
-	f->hash = f->sampled ? hash_samples(m, pages) : XXH3_64bits(m->base, (size_t)m->bytes);
+	if (f->sampled)
+		f->hash = hash_samples(m, pages);
+	else
+		f->hash = XXH3_64bits(m->base, (size_t)m->bytes);
 }
 
 void mapped_hash_whole(const struct mapped *m, struct zr_data_file *told)

@@ -70,9 +70,14 @@ static int add_set(struct zr_inst *inst, const char *word, size_t len)
 {
 	struct set *s = &inst->set[inst->n];
 	const char *colon = memchr(word, ':', len);
-	size_t name = colon ? (size_t)(colon - word) : len;
+	size_t name = len;
+
+	if (colon)
+		name = (size_t)(colon - word);
 	char iface[80], *end = NULL;
-	double weight = colon ? strtod(colon + 1, &end) : 1;
+	double weight = 1;
+	if (colon)
+		weight = strtod(colon + 1, &end);
 	if (inst->n == SETS || !name || name >= sizeof s->name || (colon && end != word + len) ||
 	    !(weight * EXACT >= 1 && weight <= 1e6))
 		return zr_fail(inst->h, ZR_EINVAL,
@@ -86,6 +91,7 @@ static int add_set(struct zr_inst *inst, const char *word, size_t len)
 	for (int i = 0; i < inst->n; i++)
 		if (!strcmp(inst->set[i].name, s->name))
 			return zr_fail(inst->h, ZR_EINVAL, "weights: %s is named twice", s->name);
+
 	s->v = inst->h->get(inst->h, iface, &s->inst);
 	if (!s->v)
 		return zr_fail(inst->h, ZR_EINVAL, "weights: there is no section [data.%s]",
@@ -98,12 +104,17 @@ static int add_set(struct zr_inst *inst, const char *word, size_t len)
 static int add_sets(struct zr_inst *inst, const char *text)
 {
 	int rc = ZR_OK;
+
 	for (text += strspn(text, " \t"); !rc && *text; text += strspn(text, " \t")) {
 		size_t len = strcspn(text, " \t");
 		rc = add_set(inst, text, len);
 		text += len;
 	}
-	return rc || inst->n ? rc : zr_fail(inst->h, ZR_EINVAL, "weights: no set is named");
+
+	if (!rc && !inst->n)
+		return zr_fail(inst->h, ZR_EINVAL, "weights: no set is named");
+
+	return rc;
 }
 
 /* ---- the order ------------------------------------------------------------------------------- */
@@ -122,6 +133,7 @@ static void share_out(struct zr_inst *inst, int which)
 	struct order *o = &inst->order[which];
 	int64_t divisor = 0, a, b, t;
 	int i;
+
 	for (i = 0; i < inst->n; i++) {
 		o->share[i] = share_of(&inst->set[i], which);
 		for (a = divisor, b = o->share[i]; b; t = a % b, a = b, b = t)
@@ -137,6 +149,7 @@ static int make_order(struct zr_inst *inst, int which)
 {
 	struct order *o = &inst->order[which];
 	int64_t behind[SETS] = { 0 }, had[SETS] = { 0 };
+
 	share_out(inst, which);
 	if (!o->period)
 		return ZR_OK;
@@ -156,12 +169,15 @@ static int make_order(struct zr_inst *inst, int which)
 		int best = 0;
 		for (int i = 0; i < inst->n; i++) {
 			behind[i] += o->share[i];
-			best = behind[i] > behind[best] ? i : best;
+			if (behind[i] > behind[best])
+				best = i;
 		}
+
 		behind[best] -= o->period;
 		o->set[g] = (uint8_t)best;
 		o->of[g] = (uint32_t)had[best]++;
 	}
+
 	return ZR_OK;
 }
 
@@ -177,6 +193,7 @@ static void begin(struct order *o, uint64_t seed)
 {
 	if (o->begun && o->seed == seed)
 		return;
+
 	o->begun = 1;
 	o->seed = seed;
 	o->first = (int64_t)(windows_key(seed, 0) % (uint64_t)o->period);
@@ -192,6 +209,7 @@ static const struct set *find(struct zr_inst *inst, const struct zr_batch *b, in
 	const int val = b->split == ZR_SPLIT_VAL;
 	const int once = ZR_HAS(b, struct zr_batch, once) && b->once;
 	struct order *o = &inst->order[once && inst->order[ONCE].period ? ONCE : val];
+
 	if (!val)
 		begin(o, b->seed);
 	const int64_t at = o->first + g, i = at % o->period;
@@ -206,6 +224,7 @@ static const struct set *find(struct zr_inst *inst, const struct zr_batch *b, in
 				  .sequences = 1,
 				  .length = b->length,
 				  .once = once };
+
 	return &inst->set[k];
 }
 
@@ -214,6 +233,7 @@ static const struct set *find(struct zr_inst *inst, const struct zr_batch *b, in
 static int ask(struct zr_inst *inst)
 {
 	int rc = ZR_OK;
+
 	inst->documents = 0;
 	for (int i = 0; i < inst->n && !rc; i++) {
 		struct set *s = &inst->set[i];
@@ -221,6 +241,7 @@ static int ask(struct zr_inst *inst)
 		rc = s->v->info(s->inst, &s->info);
 		inst->documents |= (s->info.flags & ZR_DATA_DOCUMENTS) != 0;
 	}
+
 	return rc;
 }
 
@@ -228,6 +249,7 @@ static int ask(struct zr_inst *inst)
 static int64_t sequences_of(const struct zr_inst *inst, int split)
 {
 	int64_t sum = 0;
+
 	for (int i = 0; i < inst->n; i++) {
 		const struct zr_data_info *one = &inst->set[i].info;
 		const int val = split == ZR_SPLIT_VAL;
@@ -237,6 +259,7 @@ static int64_t sequences_of(const struct zr_inst *inst, int split)
 
 		sum += n;
 	}
+
 	return sum;
 }
 
@@ -244,7 +267,9 @@ static int mix_info(struct zr_inst *inst, struct zr_data_info *info)
 {
 	int rc = ask(inst), told = ZR_HAS(info, struct zr_data_info, val_sequences);
 	size_t at = 0;
-	info->flags |= inst->documents ? ZR_DATA_DOCUMENTS : 0;
+
+	if (inst->documents)
+		info->flags |= ZR_DATA_DOCUMENTS;
 	info->vocabulary = info->train_tokens = info->val_tokens = 0;
 	for (int i = 0; i < inst->n && !rc; i++) {
 		const struct zr_data_info *one = &inst->set[i].info;
@@ -262,19 +287,24 @@ static int mix_info(struct zr_inst *inst, struct zr_data_info *info)
 		info->train_sequences = sequences_of(inst, ZR_SPLIT_TRAIN);
 		info->val_sequences = sequences_of(inst, ZR_SPLIT_VAL);
 	}
+
 	return rc;
 }
 
 static int mix_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary)
 {
 	int rc = ZR_OK;
+
 	for (int i = 0; i < inst->n && !rc; i++)
 		rc = inst->set[i].v->prepare(inst->set[i].inst, length, vocabulary);
 	inst->length = length;
 	if (!rc)
 		rc = ask(inst); /* now they tell how many sequences they have */
 	free_order(&inst->order[ONCE]);
-	return rc || !sequences_of(inst, ZR_SPLIT_VAL) ? rc : make_order(inst, ONCE);
+	if (rc || !sequences_of(inst, ZR_SPLIT_VAL))
+		return rc;
+
+	return make_order(inst, ONCE);
 }
 
 /* Of a set whose sequences are one document each. */
@@ -292,6 +322,7 @@ static int mix_batch(struct zr_inst *inst, const struct zr_batch *b)
 	const int val = b->split == ZR_SPLIT_VAL;
 	const int64_t slot = val ? b->slot : b->step * b->slots + b->slot;
 	int rc = ZR_OK;
+
 	if (!inst->order[val].period || inst->length != b->length)
 		return zr_fail(inst->h, ZR_ESTATE, "%s batches of length %lld were not prepared",
 			       val ? "validation" : "training", (long long)b->length);
@@ -310,6 +341,7 @@ static int mix_batch(struct zr_inst *inst, const struct zr_batch *b)
 		if (b->starts && !documents)
 			fill_in(b, first);
 	}
+
 	return rc;
 }
 
@@ -319,6 +351,7 @@ static int mix_targets(struct zr_inst *inst, const struct zr_batch *b, double *s
 	int64_t g = (val ? b->slot : b->step * b->slots) * b->sequences;
 	const int64_t end = g + (val ? 1 : b->slots) * b->sequences;
 	int rc = ZR_OK;
+
 	for (*sum = 0; g < end && !rc && inst->order[val].period; g++) {
 		double of_one = (double)b->length;
 		struct zr_batch one;
@@ -327,6 +360,7 @@ static int mix_targets(struct zr_inst *inst, const struct zr_batch *b, double *s
 			rc = s->v->targets(s->inst, &one, &of_one);
 		*sum += of_one;
 	}
+
 	return rc;
 }
 
@@ -361,12 +395,14 @@ static int mix_file(struct zr_inst *inst, uint32_t i, struct zr_data_file *out)
 static int mix_count(struct zr_inst *inst, int32_t split, uint32_t i, struct zr_data_count *out)
 {
 	int rc = ZR_OK;
+
 	for (int k = 0; k < inst->n; k++) {
 		const struct set *s = &inst->set[k];
 		uint32_t n = 0;
 		out->name = NULL;
 		if (!ZR_HAS(s->v, struct zr_data_v1, count) || !s->v->count)
 			continue;
+
 		do
 			rc = s->v->count(s->inst, split, n, out);
 		while (!rc && out->name && n++ != i);
@@ -374,11 +410,13 @@ static int mix_count(struct zr_inst *inst, int32_t split, uint32_t i, struct zr_
 			snprintf(inst->counted, sizeof inst->counted, "%s: %s", s->name, out->name);
 			out->name = inst->counted;
 		}
+
 		if (rc || out->name)
 			return rc;
 
 		i -= n;
 	}
+
 	return rc;
 }
 
@@ -393,6 +431,7 @@ static int mix_create(const struct zr_host *h, const void *opts, struct zr_inst 
 {
 	struct zr_inst *inst = calloc(1, sizeof *inst);
 	int rc;
+
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 
@@ -408,6 +447,7 @@ static int mix_create(const struct zr_host *h, const void *opts, struct zr_inst 
 		mix_destroy(inst);
 	else
 		*out = inst;
+
 	return rc;
 }
 

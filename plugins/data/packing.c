@@ -41,29 +41,36 @@ static int add_piece(struct cutting *c, int64_t document, int64_t from, int64_t 
 						(int32_t)targets };
 	p->rows += rows;
 	p->targets += targets;
-	return p->pieces < UINT32_MAX ?
-		       ZR_OK :
-		       zr_fail(c->h, ZR_EINVAL, "more than %u documents and pieces",
+	if (p->pieces >= UINT32_MAX)
+		return zr_fail(c->h, ZR_EINVAL, "more than %u documents and pieces",
 			       UINT32_MAX - 1);
+
+	return ZR_OK;
 }
 
 static int cut_document(struct cutting *c, int64_t d, int64_t tokens)
 {
 	int64_t T = c->p->length, from, rows = 0;
 	int rc = ZR_OK, wrapped = c->kind == PACKING_WRAPPED;
+
 	if (tokens > UINT32_MAX)
 		return zr_fail(c->h, ZR_EINVAL, "document %lld has %lld tokens, %u are allowed",
 			       (long long)d, (long long)tokens, UINT32_MAX);
 
 	for (from = 0; from < tokens - 1 && !rc; from += rows) {
 		int64_t most = wrapped ? c->rest : T;
-		rows = tokens - 1 - from < most ? tokens - 1 - from : most;
+		rows = tokens - 1 - from;
+		if (rows > most)
+			rows = most;
 		int64_t targets = c->src->targets(c->src->arg, d, from + 1, rows);
 		if (targets || wrapped)
 			rc = add_piece(c, d, from, rows, targets);
 		else
 			c->p->unlearned++;
-		c->rest = c->rest > rows ? c->rest - rows : T;
+		if (c->rest > rows)
+			c->rest = c->rest - rows;
+		else
+			c->rest = T;
 	}
 
 	c->p->cut += rows < tokens - 1;
@@ -74,17 +81,21 @@ static int cut_all(struct cutting *c)
 {
 	struct packing *p = c->p;
 	int rc = ZR_OK;
+
 	for (int64_t d = 0; d < c->src->n && !rc; d++) {
 		int64_t tokens = c->src->tokens(c->src->arg, d);
 		if (!tokens)
 			continue;
+
 		p->documents++;
-		p->longest = tokens > p->longest ? tokens : p->longest;
+		if (tokens > p->longest)
+			p->longest = tokens;
 		if (tokens < 2 || !c->src->targets(c->src->arg, d, 1, tokens - 1))
 			p->unlearned++;
 		else
 			rc = cut_document(c, d, tokens);
 	}
+
 	return rc;
 }
 
@@ -93,7 +104,10 @@ static int cut_all(struct cutting *c)
 static int allocate(const struct zr_host *h, uint32_t **to, int64_t n)
 {
 	*to = calloc((size_t)n, sizeof **to);
-	return *to ? ZR_OK : zr_fail(h, ZR_ENOMEM, "no memory for %lld sequences", (long long)n);
+	if (!*to)
+		return zr_fail(h, ZR_ENOMEM, "no memory for %lld sequences", (long long)n);
+
+	return ZR_OK;
 }
 
 /* Ends a sequence before each piece that the last one has no room for, and leaves out those without
@@ -101,9 +115,11 @@ static int allocate(const struct zr_host *h, uint32_t **to, int64_t n)
 static void join_pieces(struct packing *p, int kind)
 {
 	int64_t kept = 0, room = 0, targets = 0, i;
+
 	for (i = 0; i < p->pieces; i++) {
 		if (!room || kind == PACKING_NONE) {
-			kept = p->n && !targets ? (int64_t)p->first[--p->n] : kept;
+			if (p->n && !targets)
+				kept = (int64_t)p->first[--p->n];
 			p->first[p->n++] = (uint32_t)kept;
 			room = p->length;
 			targets = 0;
@@ -114,7 +130,8 @@ static void join_pieces(struct packing *p, int kind)
 		targets += p->piece[i].targets;
 	}
 
-	kept = p->n && !targets ? (int64_t)p->first[--p->n] : kept;
+	if (p->n && !targets)
+		kept = (int64_t)p->first[--p->n];
 	p->first[p->n] = (uint32_t)kept;
 	p->rows = 0;
 	for (i = 0; i < kept; i++)
@@ -129,6 +146,7 @@ static int sort_pieces(const struct zr_host *h, struct packing *p)
 {
 	struct piece *sorted = malloc((size_t)p->pieces * sizeof *sorted);
 	int64_t i, rows;
+
 	if (!sorted)
 		return zr_fail(h, ZR_ENOMEM, "no memory for %lld documents", (long long)p->pieces);
 
@@ -176,6 +194,7 @@ static int64_t least_room(const struct rooms *r, int64_t rows)
 
 	for (at++; at < r->leaves;)
 		at = 2 * at + !r->any[2 * at];
+
 	return at - r->leaves;
 }
 
@@ -183,23 +202,31 @@ static int64_t least_room(const struct rooms *r, int64_t rows)
 static int64_t fit(const struct packing *p, struct rooms *r, uint32_t *sequence)
 {
 	int64_t n = 0, i;
+
 	for (i = 0; i < p->pieces; i++) {
 		int64_t rows = p->piece[i].rows, room = least_room(r, rows);
-		uint32_t s = room < 0 ? (uint32_t)n++ : r->head[room] - 1;
+		uint32_t s;
+		if (room < 0)
+			s = (uint32_t)n++;
+		else
+			s = r->head[room] - 1;
 		if (room < 0) {
 			room = p->length;
 		} else {
 			r->head[room] = r->next[s];
 			tell(r, room);
 		}
+
 		sequence[i] = s;
 		room -= rows;
 		if (!room)
 			continue;
+
 		r->next[s] = r->head[room];
 		r->head[room] = s + 1;
 		tell(r, room);
 	}
+
 	return n;
 }
 
@@ -219,6 +246,7 @@ static int list_pieces(const struct zr_host *h, struct packing *p, const uint32_
 		p->first[i] += p->first[i - 1];
 	for (i = p->pieces; i-- > 0;)
 		p->place[--p->first[sequence[i]]] = (uint32_t)i;
+
 	return ZR_OK;
 }
 
@@ -232,7 +260,8 @@ static int best_fit_decreasing(const struct zr_host *h, struct packing *p)
 	while (r.leaves <= p->length)
 		r.leaves *= 2;
 	r.any = calloc((size_t)r.leaves, 2);
-	rc = rc || r.any ? rc : zr_fail(h, ZR_ENOMEM, "no memory");
+	if (!rc && !r.any)
+		rc = zr_fail(h, ZR_ENOMEM, "no memory");
 	if (!rc)
 		rc = allocate(h, &r.head, r.leaves);
 	if (!rc)
@@ -243,6 +272,7 @@ static int best_fit_decreasing(const struct zr_host *h, struct packing *p)
 		p->n = fit(p, &r, sequence);
 		rc = list_pieces(h, p, sequence);
 	}
+
 	free(sequence);
 	free(r.next);
 	free(r.head);
@@ -257,6 +287,7 @@ int packing_make(const struct zr_host *h, struct packing *p, int kind, int64_t l
 {
 	struct cutting c = { .h = h, .p = p, .src = src, .rest = length, .kind = kind };
 	int rc;
+
 	packing_free(p);
 	p->length = length;
 	rc = cut_all(&c);
@@ -268,6 +299,7 @@ int packing_make(const struct zr_host *h, struct packing *p, int kind, int64_t l
 	rc = allocate(h, &p->first, p->pieces + 1);
 	if (!rc)
 		join_pieces(p, kind);
+
 	return rc;
 }
 
@@ -293,6 +325,7 @@ const struct piece *packing_piece(const struct packing *p, const struct packing_
 		int64_t first = p->longer[rows], n = p->longer[rows - 1] - first;
 		at = first + windows_permute(at - first, n, windows_key(v->key, (uint64_t)rows));
 	}
+
 	return &p->piece[at];
 }
 

@@ -98,10 +98,17 @@ static int count_bytes(void *arg, const uint8_t *p, int64_t n)
 	struct reading *r = arg;
 	const struct text_opts *o = r->inst->o;
 	int given = o->max_bytes != ZR_AUTO_COUNT;
-	uint64_t most = given ? o->max_bytes : o->memory ? o->memory : INT64_MAX;
-	int rc = r->file->n || o->content == CONTENT_ANY ?
-			 ZR_OK :
-			 content_check(r->inst->h, r->file->name, p, n);
+	uint64_t most;
+
+	if (given)
+		most = o->max_bytes;
+	else if (o->memory)
+		most = o->memory;
+	else
+		most = INT64_MAX;
+	int rc = ZR_OK;
+	if (!r->file->n && o->content != CONTENT_ANY)
+		rc = content_check(r->inst->h, r->file->name, p, n);
 	if (rc)
 		return rc;
 
@@ -110,6 +117,7 @@ static int count_bytes(void *arg, const uint8_t *p, int64_t n)
 	keep_bytes(r->inst, p, n, r->before + r->at);
 	if ((uint64_t)(r->inst->files[ZR_SPLIT_TRAIN].tokens + r->at) <= most)
 		return ZR_OK;
+
 	return zr_fail(
 		r->inst->h, ZR_EINVAL,
 		"%s: with it the text has more than %llu bytes, which is %s; %stake a shorter "
@@ -122,6 +130,7 @@ static int place_bytes(void *arg, const uint8_t *p, int64_t n)
 {
 	struct reading *r = arg;
 	struct zr_inst *inst = r->inst;
+
 	XXH3_64bits_update(r->hash, p, (size_t)n);
 	while (n > 0) {
 		int64_t chunk = r->at / CHUNK, m = CHUNK - r->at % CHUNK, to = r->at;
@@ -134,6 +143,7 @@ static int place_bytes(void *arg, const uint8_t *p, int64_t n)
 			to -= (split == ZR_SPLIT_VAL ? chunk - chunk / EVERY : chunk / EVERY) *
 			      CHUNK;
 		}
+
 		if (m > n)
 			m = n;
 		if (to + m > inst->n[split])
@@ -143,6 +153,7 @@ static int place_bytes(void *arg, const uint8_t *p, int64_t n)
 		n -= m;
 		r->at += m;
 	}
+
 	return ZR_OK;
 }
 
@@ -152,13 +163,19 @@ static int read_files(struct zr_inst *inst, int32_t from, bytes_sink *sink)
 	struct files *fs = &inst->files[from];
 	struct reading r = { .inst = inst, .from = from, .hash = XXH3_createState() };
 	int kept = sink == place_bytes && inst->kept;
-	r.before = from == ZR_SPLIT_VAL ? inst->files[ZR_SPLIT_TRAIN].tokens : 0;
+
+	if (from == ZR_SPLIT_VAL)
+		r.before = inst->files[ZR_SPLIT_TRAIN].tokens;
+	else
+		r.before = 0;
 	int i, rc = r.hash ? ZR_OK : zr_fail(inst->h, ZR_ENOMEM, "no memory");
 	for (i = 0; i < fs->n && !rc; i++) {
 		r.file = &fs->f[i];
 		XXH3_64bits_reset(r.hash);
-		rc = kept ? sink(&r, inst->kept + r.before + r.at, r.file->n) :
-			    bytes_read(inst->h, r.file->name, sink, &r);
+		if (kept)
+			rc = sink(&r, inst->kept + r.before + r.at, r.file->n);
+		else
+			rc = bytes_read(inst->h, r.file->name, sink, &r);
 		r.file->bytes = r.file->n;
 		r.file->hash = XXH3_64bits_digest(r.hash);
 	}
@@ -166,6 +183,7 @@ static int read_files(struct zr_inst *inst, int32_t from, bytes_sink *sink)
 	XXH3_freeState(r.hash);
 	if (!rc && r.at < fs->tokens && sink == place_bytes)
 		rc = zr_fail(inst->h, ZR_EIO, "%s: shrank while it was read", r.file->name);
+
 	return rc;
 }
 
@@ -173,10 +191,12 @@ static int count_files(struct zr_inst *inst, int32_t from)
 {
 	struct files *fs = &inst->files[from];
 	int i, rc = read_files(inst, from, count_bytes);
+
 	for (i = 0; i < fs->n; i++)
 		fs->tokens += fs->f[i].n;
 	if (!rc && fs->n && !fs->tokens)
 		rc = zr_fail(inst->h, ZR_EINVAL, "%s: is empty", fs->f[0].name);
+
 	return rc;
 }
 
@@ -194,6 +214,7 @@ static int load(struct zr_inst *inst)
 {
 	int64_t *n = inst->n;
 	int32_t split;
+
 	inst->kept = bytes_room(KEPT);
 	int rc = count_files(inst, ZR_SPLIT_TRAIN);
 	if (!rc)
@@ -207,13 +228,17 @@ static int load(struct zr_inst *inst)
 		n[ZR_SPLIT_VAL] = held_out(n[ZR_SPLIT_TRAIN]);
 		n[ZR_SPLIT_TRAIN] -= n[ZR_SPLIT_VAL];
 	}
+
 	for (split = 0; split < 2; split++) {
-		inst->text[split] = n[split] ? inst->h->alloc(inst->h, (uint64_t)n[split], "data") :
-					       NULL;
+		if (n[split])
+			inst->text[split] = inst->h->alloc(inst->h, (uint64_t)n[split], "data");
+		else
+			inst->text[split] = NULL;
 		if (n[split] && !inst->text[split])
 			return zr_fail(inst->h, ZR_ENOMEM, "no memory for %lld bytes of text",
 				       (long long)n[split]);
 	}
+
 	return place_files(inst);
 }
 
@@ -228,6 +253,7 @@ static int text_info(struct zr_inst *inst, struct zr_data_info *info)
 		info->train_sequences = inst->w[ZR_SPLIT_TRAIN].n;
 		info->val_sequences = windows_once(&inst->w[ZR_SPLIT_VAL]);
 	}
+
 	return ZR_OK;
 }
 
@@ -235,6 +261,7 @@ static int text_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary
 {
 	int64_t need = windows_cut(&inst->w[ZR_SPLIT_TRAIN], inst->n[ZR_SPLIT_TRAIN], length,
 				   inst->o->order);
+
 	if (vocabulary < 256)
 		return zr_fail(
 			inst->h, ZR_EINVAL,
@@ -251,6 +278,7 @@ static int text_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary
 		return zr_fail(inst->h, ZR_EINVAL,
 			       "%lld bytes for validation, one sequence needs %lld: set val_path",
 			       (long long)inst->n[ZR_SPLIT_VAL], (long long)need);
+
 	return ZR_OK;
 }
 
@@ -260,6 +288,7 @@ static int read_text(struct zr_inst *inst, int32_t split, int64_t at, int64_t n,
 	int64_t i;
 	for (i = 0; i < n; i++)
 		to[i] = from[i];
+
 	return ZR_OK;
 }
 
@@ -279,6 +308,7 @@ static int text_decode(const void *opts, int32_t token, char *out)
 	(void)opts;
 	if (token < 0 || token > 255)
 		return 0;
+
 	*out = (char)token;
 	return 1;
 }
@@ -290,16 +320,19 @@ static int64_t text_encode(const void *opts, const char *text, int64_t bytes, in
 	(void)opts;
 	for (i = 0; i < bytes && i < max; i++)
 		out[i] = (uint8_t)text[i];
+
 	return bytes;
 }
 
 static void text_destroy(struct zr_inst *inst)
 {
 	int split;
+
 	for (split = 0; split < 2; split++) {
 		inst->h->release(inst->h, inst->text[split]);
 		files_free(&inst->files[split]);
 	}
+
 	free(inst->kept);
 	free(inst);
 }
@@ -309,7 +342,10 @@ static int text_resolve(const struct zr_host *h, const struct zr_facts *facts, v
 {
 	(void)h;
 	struct text_opts *o = opts;
-	o->memory = ZR_HAS(facts, struct zr_facts, memory) ? facts->memory : 0;
+	if (ZR_HAS(facts, struct zr_facts, memory))
+		o->memory = facts->memory;
+	else
+		o->memory = 0;
 	o->evaluates = ZR_HAS(facts, struct zr_facts, evaluates) && facts->evaluates;
 	return ZR_OK;
 }
@@ -319,6 +355,7 @@ static int text_create(const struct zr_host *h, const void *opts, struct zr_inst
 	const struct text_opts *o = opts;
 	struct zr_inst *inst = calloc(1, sizeof *inst);
 	int rc;
+
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 
@@ -334,6 +371,7 @@ static int text_create(const struct zr_host *h, const void *opts, struct zr_inst
 		text_destroy(inst);
 	else
 		*out = inst;
+
 	return rc;
 }
 

@@ -76,19 +76,25 @@ struct zr_inst {
 static int header_width(const struct mapping *m, int64_t *n)
 {
 	int32_t head[3];
+
 	if (m->m.bytes < HEADER)
 		return 0;
+
 	memcpy(head, m->m.base, sizeof head);
 	*n = (uint32_t)head[2];
 	if (head[0] == MAGIC_GPT2 && head[1] == 1)
 		return 2;
-	return head[0] == MAGIC_LLAMA && head[1] == 7 ? 4 : 0;
+	if (head[0] == MAGIC_LLAMA && head[1] == 7)
+		return 4;
+
+	return 0;
 }
 
 static int layout_llmc(const struct zr_host *h, const struct file *f, struct mapping *m, int width,
 		       int64_t announced)
 {
 	int64_t room = m->m.bytes - HEADER;
+
 	m->skip = HEADER;
 	m->width = width;
 	if (room != announced * width)
@@ -97,6 +103,7 @@ static int layout_llmc(const struct zr_host *h, const struct file *f, struct map
 			       f->name, (long long)announced, (long long)(room / width),
 			       room % width ? " and a part" : "",
 			       room < announced * width ? "it is truncated" : "it is too long");
+
 	return ZR_OK;
 }
 
@@ -110,6 +117,7 @@ static int layout_raw(const struct zr_host *h, const struct file *f, struct mapp
 			"%s: %lld bytes are not a multiple of %d, the size of a token in format = "
 			"%s",
 			f->name, (long long)m->m.bytes, m->width, format);
+
 	return ZR_OK;
 }
 
@@ -126,6 +134,7 @@ static int layout(const struct zr_host *h, const struct file *f, int32_t format,
 		return layout_llmc(h, f, m, width, announced);
 	if (raw)
 		return layout_raw(h, f, m, formats[format]);
+
 	return zr_fail(h, ZR_EINVAL,
 		       "%s: has no header of llm.c (magic %d version 1, or %d version 7)%s",
 		       f->name, MAGIC_GPT2, MAGIC_LLAMA,
@@ -141,11 +150,13 @@ static int open_file(struct zr_inst *inst, int32_t split, int i)
 	struct documents *d = &inst->documents[split];
 	int rc = mapped_open(inst->h, f->name, &m->m), found;
 	int all = inst->o->evaluates, first = split == all && !i;
+
 	if (rc)
 		return rc;
 
 	found = documents_found(m->m.base, m->m.bytes);
-	inst->has_documents = first ? found : inst->has_documents;
+	if (first)
+		inst->has_documents = found;
 	if (found && inst->o->format != FORMAT_AUTO)
 		return zr_fail(inst->h, ZR_EINVAL,
 			       "%s: is a file with documents: set format = auto", f->name);
@@ -156,10 +167,17 @@ static int open_file(struct zr_inst *inst, int32_t split, int i)
 			       f->name, found ? "its" : "no", inst->files[all].f[0].name,
 			       found ? " none" : " its");
 
-	rc = found ? documents_add(inst->h, d, f->name, m->m.base, m->m.bytes) :
-		     layout(inst->h, f, inst->o->format, m);
-	if (!rc)
-		f->n = found ? d->f[d->n - 1].n : (m->m.bytes - m->skip) / m->width;
+	if (found)
+		rc = documents_add(inst->h, d, f->name, m->m.base, m->m.bytes);
+	else
+		rc = layout(inst->h, f, inst->o->format, m);
+	if (!rc) {
+		if (found)
+			f->n = d->f[d->n - 1].n;
+		else
+			f->n = (m->m.bytes - m->skip) / m->width;
+	}
+
 	return rc;
 }
 
@@ -176,8 +194,10 @@ static int open_split(struct zr_inst *inst, int32_t split, const char *key, cons
 
 	for (i = 0; i < fs->n && !rc; i++) {
 		rc = open_file(inst, split, i);
-		fs->tokens += rc ? 0 : fs->f[i].n;
+		if (!rc)
+			fs->tokens += fs->f[i].n;
 	}
+
 	return rc;
 }
 
@@ -185,11 +205,15 @@ static int open_split(struct zr_inst *inst, int32_t split, const char *key, cons
 static int divide(struct zr_inst *inst)
 {
 	const struct tokens_opts *o = inst->o;
-	int from = inst->files[ZR_SPLIT_VAL].n > 0 ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN;
+	int from = ZR_SPLIT_TRAIN;
+
+	if (inst->files[ZR_SPLIT_VAL].n > 0)
+		from = ZR_SPLIT_VAL;
 	if (!inst->has_documents) {
-		inst->n[ZR_SPLIT_VAL] =
-			from == ZR_SPLIT_VAL ?
-				inst->files[from].tokens :
+		if (from == ZR_SPLIT_VAL)
+			inst->n[ZR_SPLIT_VAL] = inst->files[from].tokens;
+		else
+			inst->n[ZR_SPLIT_VAL] =
 				(int64_t)((double)inst->files[from].tokens * o->split);
 		inst->n[ZR_SPLIT_TRAIN] = inst->files[ZR_SPLIT_TRAIN].tokens -
 					  (from == ZR_SPLIT_VAL ? 0 : inst->n[ZR_SPLIT_VAL]);
@@ -200,6 +224,7 @@ static int divide(struct zr_inst *inst)
 				  o->order == ORDER_RANDOM, inst->part);
 	for (int i = 0; i < 2; i++)
 		inst->n[i] = inst->part[i].tokens;
+
 	return rc;
 }
 
@@ -207,15 +232,22 @@ static int tokens_info(struct zr_inst *inst, struct zr_data_info *info)
 {
 	char unit[64] = "tokens";
 	int64_t n[2];
-	for (int i = 0; i < 2; i++)
-		n[i] = inst->has_documents ? inst->part[i].packing.n :
-		       i == ZR_SPLIT_VAL   ? windows_once(&inst->w[i]) :
-					     inst->w[i].n;
+
+	for (int i = 0; i < 2; i++) {
+		if (inst->has_documents)
+			n[i] = inst->part[i].packing.n;
+		else if (i == ZR_SPLIT_VAL)
+			n[i] = windows_once(&inst->w[i]);
+		else
+			n[i] = inst->w[i].n;
+	}
+
 	info->vocabulary = 0;
 	for (int i = 0; i < 2 && inst->has_documents; i++)
 		if (inst->documents[i].vocabulary > info->vocabulary)
 			info->vocabulary = inst->documents[i].vocabulary;
-	info->flags |= inst->has_documents ? ZR_DATA_DOCUMENTS : 0;
+	if (inst->has_documents)
+		info->flags |= ZR_DATA_DOCUMENTS;
 	info->train_tokens = inst->n[ZR_SPLIT_TRAIN];
 	info->val_tokens = inst->n[ZR_SPLIT_VAL];
 	if (inst->has_documents)
@@ -227,42 +259,57 @@ static int tokens_info(struct zr_inst *inst, struct zr_data_info *info)
 		info->train_sequences = n[ZR_SPLIT_TRAIN];
 		info->val_sequences = n[ZR_SPLIT_VAL];
 	}
+
 	return ZR_OK;
 }
 
 static int64_t token_at(const struct mapping *m, int64_t at)
 {
 	const uint8_t *p = m->m.base + m->skip;
-	return m->width == 2 ? ((const uint16_t *)p)[at] : ((const uint32_t *)p)[at];
+	if (m->width == 2)
+		return ((const uint16_t *)p)[at];
+
+	return ((const uint32_t *)p)[at];
 }
 
 /* Tokens [at, at + n) of one file, up to the first that is not below limit; returns how many. */
 static int64_t widen(const struct mapping *m, int64_t at, int64_t n, int64_t limit, int32_t *to)
 {
 	int64_t i;
+
 	for (i = 0; i < n; i++) {
 		int64_t token = token_at(m, at + i);
 		if (token >= limit)
 			break;
+
 		to[i] = (int32_t)token;
 	}
+
 	return i;
 }
 
 /* What split holds out of a stream is its end. */
 static int read_tokens(struct zr_inst *inst, int32_t split, int64_t at, int64_t n, int32_t *to)
 {
-	int64_t limit = inst->vocabulary > 0 ? inst->vocabulary : INT64_C(1) << 31;
+	int64_t limit;
+
+	if (inst->vocabulary > 0)
+		limit = inst->vocabulary;
+	else
+		limit = INT64_C(1) << 31;
 	if (split == ZR_SPLIT_VAL && !inst->files[ZR_SPLIT_VAL].n) {
 		at += inst->n[ZR_SPLIT_TRAIN];
 		split = ZR_SPLIT_TRAIN;
 	}
+
 	const struct files *fs = &inst->files[split];
 	while (n > 0) {
 		int64_t in_file = at, m, ok;
 		const struct file *f = files_at(fs, &in_file);
 		const struct mapping *map = &inst->map[split][f - fs->f];
-		m = f->n - in_file < n ? f->n - in_file : n;
+		m = f->n - in_file;
+		if (m > n)
+			m = n;
 		ok = widen(map, in_file, m, limit, to);
 		if (ok < m)
 			return zr_fail(
@@ -276,6 +323,7 @@ static int read_tokens(struct zr_inst *inst, int32_t split, int64_t at, int64_t 
 		to += m;
 		n -= m;
 	}
+
 	return ZR_OK;
 }
 
@@ -287,41 +335,56 @@ static int glance(struct zr_inst *inst, int32_t split)
 	int64_t start = 0;
 	int32_t some[4096];
 	int i, rc = ZR_OK;
+
 	for (i = 0; i < fs->n; start += fs->f[i++].n) {
 		int64_t at = 0, n, all = fs->f[i].n < GLANCE ? fs->f[i].n : GLANCE;
 		for (; !rc && at < all; at += n) {
-			n = all - at < 4096 ? all - at : 4096;
+			n = all - at;
+			if (n > 4096)
+				n = 4096;
 			rc = read_tokens(inst, split, start + at, n, some);
 		}
 	}
+
 	return rc;
 }
 
 static int prepare_split(struct zr_inst *inst, int32_t split, int64_t length, int order)
 {
 	struct documents_part *part = &inst->part[split];
-	if (inst->has_documents)
-		return part->of ? documents_pack(inst->h, part, inst->o->packing, length,
-						 inst->vocabulary) :
-				  ZR_OK;
+
+	if (inst->has_documents) {
+		if (part->of)
+			return documents_pack(inst->h, part, inst->o->packing, length,
+					      inst->vocabulary);
+
+		return ZR_OK;
+	}
 
 	int64_t n = inst->n[split], need = windows_cut(&inst->w[split], n, length, order);
-	int from = inst->files[split].n ? split : ZR_SPLIT_TRAIN;
+	int from = ZR_SPLIT_TRAIN;
+	if (inst->files[split].n)
+		from = split;
 	if (need && (n || from == split))
 		return zr_fail(inst->h, ZR_EINVAL, "%s: %lld tokens%s, one sequence needs %lld",
 			       inst->files[from].f[0].name, (long long)n,
 			       from == split ? "" : " held out by split", (long long)need);
+
 	return glance(inst, split);
 }
 
 static int tokens_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary)
 {
 	int rc;
+
 	inst->vocabulary = vocabulary;
-	rc = inst->o->evaluates ? ZR_OK :
-				  prepare_split(inst, ZR_SPLIT_TRAIN, length, inst->o->order);
+	if (inst->o->evaluates)
+		rc = ZR_OK;
+	else
+		rc = prepare_split(inst, ZR_SPLIT_TRAIN, length, inst->o->order);
 	if (rc)
 		return rc;
+
 	return prepare_split(inst, ZR_SPLIT_VAL, length, ORDER_SEQUENTIAL);
 }
 
@@ -335,8 +398,12 @@ static int tokens_batch(struct zr_inst *inst, const struct zr_batch *b)
 static int tokens_targets(struct zr_inst *inst, const struct zr_batch *b, double *sum)
 {
 	int64_t all = b->sequences * b->length;
-	*sum = inst->has_documents ? documents_targets(&inst->part[b->split == ZR_SPLIT_VAL], b) :
-				     (double)(b->split == ZR_SPLIT_VAL ? all : all * b->slots);
+
+	if (inst->has_documents)
+		*sum = documents_targets(&inst->part[b->split == ZR_SPLIT_VAL], b);
+	else
+		*sum = (double)(b->split == ZR_SPLIT_VAL ? all : all * b->slots);
+
 	return ZR_OK;
 }
 
@@ -350,6 +417,7 @@ static void hash_files(struct zr_inst *inst)
 {
 	int64_t all = 0, n = inst->files[0].n + inst->files[1].n;
 	int split, i;
+
 	for (split = 0; split < 2; split++)
 		for (i = 0; i < inst->files[split].n; i++)
 			all += inst->map[split][i].m.bytes;
@@ -376,6 +444,7 @@ static int tokens_file(struct zr_inst *inst, uint32_t i, struct zr_data_file *ou
 static void tokens_destroy(struct zr_inst *inst)
 {
 	int split, i;
+
 	for (split = 0; split < 2; split++) {
 		for (i = 0; inst->map[split] && i < inst->files[split].n; i++)
 			mapped_close(&inst->map[split][i].m);
@@ -407,6 +476,7 @@ static int tokens_create(const struct zr_host *h, const void *opts, struct zr_in
 	const struct tokens_opts *o = opts;
 	struct zr_inst *inst = calloc(1, sizeof *inst);
 	int rc;
+
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 
@@ -421,6 +491,7 @@ static int tokens_create(const struct zr_host *h, const void *opts, struct zr_in
 		tokens_destroy(inst);
 	else
 		*out = inst;
+
 	return rc;
 }
 

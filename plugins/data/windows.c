@@ -29,11 +29,13 @@ static uint64_t feistel(uint64_t x, int half, uint64_t key)
 {
 	uint64_t mask = (UINT64_C(1) << half) - 1, left = x >> half, right = x & mask;
 	uint64_t round, t;
+
 	for (round = 0; round < 6; round++) {
 		t = left ^ (windows_key(key + round, right) & mask);
 		left = right;
 		right = t;
 	}
+
 	return left << half | right;
 }
 
@@ -62,6 +64,7 @@ int64_t windows_cut(struct windows *w, int64_t tokens, int64_t length, int order
 		w->n = 0;
 		return length + 1;
 	}
+
 	if (w->shuffled) {
 		if (w->n > 1)
 			w->n--; /* room for every phase */
@@ -69,6 +72,7 @@ int64_t windows_cut(struct windows *w, int64_t tokens, int64_t length, int order
 		if (w->phases > length)
 			w->phases = length;
 	}
+
 	return 0;
 }
 
@@ -76,8 +80,10 @@ int64_t windows_start(const struct windows *w, uint64_t seed, int64_t g)
 {
 	uint64_t key = windows_key(seed, (uint64_t)(g / w->n));
 	int64_t i = g % w->n;
+
 	if (!w->shuffled)
 		return i * w->length;
+
 	return (int64_t)(mix(key) % (uint64_t)w->phases) +
 	       windows_permute(i, w->n, key) * w->length;
 }
@@ -94,6 +100,7 @@ static int read_tail(const struct windows *v, const struct zr_batch *b, int64_t 
 		in[t] = 0;
 		out[t] = ZR_NO_TARGET;
 	}
+
 	return rc;
 }
 
@@ -101,7 +108,12 @@ int windows_batch(const struct zr_host *h, const struct windows w[2], const stru
 		  windows_read *read, struct zr_inst *inst)
 {
 	const struct windows *v = &w[b->split == ZR_SPLIT_VAL];
-	int64_t first = b->split == ZR_SPLIT_VAL ? b->slot : b->step * b->slots + b->slot;
+	int64_t first;
+
+	if (b->split == ZR_SPLIT_VAL)
+		first = b->slot;
+	else
+		first = b->step * b->slots + b->slot;
 	int64_t i, at, n = b->length;
 	int rc = ZR_OK, once = ZR_HAS(b, struct zr_batch, once) && b->once;
 	if (v->n == 0 || v->length != n)
@@ -114,6 +126,7 @@ int windows_batch(const struct zr_host *h, const struct windows w[2], const stru
 			rc = read_tail(v, b, i, read, inst);
 			continue;
 		}
+
 		at = windows_start(v, b->seed, first * b->sequences + i);
 		rc = read(inst, b->split, at, n, in);
 		if (!rc)
@@ -121,5 +134,6 @@ int windows_batch(const struct zr_host *h, const struct windows w[2], const stru
 		if (!rc)
 			memcpy(out, in + 1, (size_t)(n - 1) * sizeof *out);
 	}
+
 	return rc;
 }

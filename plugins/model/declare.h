@@ -64,8 +64,10 @@ static inline int decl_alloc(const struct zr_host *h, struct decl *d, int64_t un
 	d->layers = h->alloc(h, (uint64_t)layers * sizeof *d->layers, "model");
 	d->layer_units = h->alloc(h, (uint64_t)layer_units * sizeof *d->layer_units, "model");
 	d->names = h->alloc(h, (uint64_t)names * sizeof *d->names, "model");
-	return d->units && d->tensors && d->layers && d->layer_units && d->names ? ZR_OK :
-										   ZR_ENOMEM;
+	if (d->units && d->tensors && d->layers && d->layer_units && d->names)
+		return ZR_OK;
+
+	return ZR_ENOMEM;
 }
 
 /* The declaration over these arrays; vocabulary, context and flops_per_token are the caller's. */

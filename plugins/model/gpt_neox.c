@@ -56,6 +56,7 @@ static int settle(const struct zr_host *h, struct decoder_opts *o)
 	o->o_bias = o->qkv_bias;
 	if (!o->ffn_width)
 		o->ffn_width = 4 * o->width;
+
 	return ZR_OK;
 }
 

@@ -112,10 +112,19 @@ DECODER_FILES("model.layers.*.self_attn.rotary_emb.inv_freq " HEAD_IS_EMBEDDING,
 static void name(const struct decoder_opts *o, const char **type, const char **architecture)
 {
 	int qwen = o->qkv_bias && !o->o_bias;
-	*type = o->window ? "mistral" : qwen ? "qwen2" : "llama";
-	*architecture = o->window ? "MistralForCausalLM" :
-			qwen      ? "Qwen2ForCausalLM" :
-				    "LlamaForCausalLM";
+
+	if (o->window)
+		*type = "mistral";
+	else if (qwen)
+		*type = "qwen2";
+	else
+		*type = "llama";
+	if (o->window)
+		*architecture = "MistralForCausalLM";
+	else if (qwen)
+		*architecture = "Qwen2ForCausalLM";
+	else
+		*architecture = "LlamaForCausalLM";
 }
 
 static const char *misfit(const struct decoder_opts *o)
@@ -132,6 +141,7 @@ static const char *misfit(const struct decoder_opts *o)
 	if (o->o_bias && !o->qkv_bias)
 		return "o_bias: LlamaForCausalLM has it beside the biases of q, k and v only: give "
 		       "qkv_bias, too";
+
 	return NULL;
 }
 

@@ -57,6 +57,7 @@ static const char *misfit(const struct decoder_opts *o)
 	if (o->rope_scaling != ROPE_LINEAR && o->rope_scaling != ROPE_DYNAMIC)
 		return "rope_scaling: Olmo2ForCausalLM has linear and dynamic alone in "
 		       "transformers 4";
+
 	return o->rope_factor > 1 ? NULL :
 				    "rope_factor: Olmo2ForCausalLM wants one above 1: leave "
 				    "rope_scaling out";

@@ -50,9 +50,10 @@ DECODER_FILES(HEAD_IS_EMBEDDING, .presets = "preset", .prefix = "");
 
 static const char *misfit(const struct decoder_opts *o)
 {
-	return o->head_dim * o->heads == o->width ?
-		       NULL :
-		       "head_dim: OlmoeForCausalLM has width / heads, and no other";
+	if (o->head_dim * o->heads == o->width)
+		return NULL;
+
+	return "head_dim: OlmoeForCausalLM has width / heads, and no other";
 }
 
 static const struct family family = {

@@ -67,9 +67,10 @@ DECODER_FILES(HEAD_IS_EMBEDDING, .presets = "preset", .prefix = "");
 
 static const char *misfit(const struct decoder_opts *o)
 {
-	return o->rope_scaling == ROPE_DEFAULT || o->rope_scaling == ROPE_LONG ?
-		       NULL :
-		       "rope_scaling: Phi3ForCausalLM has longrope alone";
+	if (o->rope_scaling == ROPE_DEFAULT || o->rope_scaling == ROPE_LONG)
+		return NULL;
+
+	return "rope_scaling: Phi3ForCausalLM has longrope alone";
 }
 
 static const struct family family = {

@@ -48,6 +48,7 @@ struct zr_inst {
 static int split_columns(struct zr_inst *inst, const char *columns)
 {
 	char *p;
+
 	if (snprintf(inst->names, sizeof inst->names, "%s", columns) >= (int)sizeof inst->names)
 		return zr_fail(inst->h, ZR_EINVAL, "columns: longer than %d bytes", LINE_ROOM - 1);
 
@@ -60,6 +61,7 @@ static int split_columns(struct zr_inst *inst, const char *columns)
 		if (*p)
 			*p++ = 0;
 	}
+
 	return ZR_OK;
 }
 
@@ -78,12 +80,14 @@ static int header(struct zr_inst *inst)
 	struct line *l = &inst->line;
 	char found[LINE_ROOM];
 	uint32_t i;
+
 	memcpy(found, l->text, sizeof found);
 	line_text(l, "step");
 	for (i = 0; i < inst->n; i++) {
 		line_text(l, ",");
 		line_text(l, inst->column[i]);
 	}
+
 	if (!found[0])
 		return line_end(l);
 	if (strlen(found) != l->used || memcmp(found, l->text, l->used))
@@ -101,6 +105,7 @@ static const struct zr_metric *find(const struct zr_metric *m, uint32_t n, const
 	for (i = 0; i < n; i++)
 		if (!strcmp(m[i].name, name))
 			return &m[i];
+
 	return NULL;
 }
 
@@ -108,6 +113,7 @@ static const struct zr_metric *find(const struct zr_metric *m, uint32_t n, const
 static void tell_unlisted(struct zr_inst *inst, const struct zr_metric *m, uint32_t n)
 {
 	uint32_t i, c;
+
 	for (i = 0; i < n && !inst->told; i++) {
 		for (c = 0; c < inst->n && strcmp(inst->column[c], m[i].name); c++)
 			;
@@ -123,6 +129,7 @@ static int csv_metrics(struct zr_inst *inst, int64_t step, const struct zr_metri
 {
 	struct line *l = &inst->line;
 	uint32_t i;
+
 	tell_unlisted(inst, m, n);
 	line_number(l, (double)step);
 	for (i = 0; i < inst->n; i++) {
@@ -131,6 +138,7 @@ static int csv_metrics(struct zr_inst *inst, int64_t step, const struct zr_metri
 		if (found)
 			line_number(l, found->value);
 	}
+
 	return line_end(l);
 }
 
@@ -149,17 +157,22 @@ static int csv_create(const struct zr_host *h, const void *opts, struct zr_inst 
 	const struct csv_opts *o = opts;
 	struct zr_inst *inst = calloc(1, sizeof *inst);
 	int rc, automatic;
+
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 
 	inst->h = h;
 	automatic = !strcmp(o->columns, "auto");
-	rc = automatic ? ZR_OK : split_columns(inst, o->columns);
+	if (automatic)
+		rc = ZR_OK;
+	else
+		rc = split_columns(inst, o->columns);
 	if (!rc)
 		rc = line_open(&inst->line, h, o->path);
 	if (!rc) {
 		rc = line_first(&inst->line);
-		rc = rc || !automatic ? rc : take_columns(inst);
+		if (!rc && automatic)
+			rc = take_columns(inst);
 		if (!rc)
 			rc = header(inst);
 		rc = rc == ZR_EAGAIN ? ZR_EIO : rc; /* a run does not begin without its header */
@@ -171,6 +184,7 @@ static int csv_create(const struct zr_host *h, const void *opts, struct zr_inst 
 		free(inst);
 	else
 		*out = inst;
+
 	return rc;
 }
 

@@ -37,9 +37,13 @@ static int64_t step_of(const char *row, int64_t bytes, const char *head)
 	int64_t step = 0, i = (int64_t)strlen(head), first = i;
 	if (bytes < i || memcmp(row, head, (size_t)i))
 		return -1;
+
 	for (; i < bytes && row[i] >= '0' && row[i] <= '9' && i - first < 18; i++)
 		step = step * 10 + (row[i] - '0');
-	return i > first && i < bytes && strchr(",}\n", row[i]) ? step : -1;
+	if (i > first && i < bytes && strchr(",}\n", row[i]))
+		return step;
+
+	return -1;
 }
 
 /* A later row of a step counts, and with it what came after that step before is of no use. */
@@ -73,6 +77,7 @@ static int list(struct rows *r, const char *text, int64_t size, const char *head
 		r->v[r->n++] = (struct row){ step, at, end, step > last };
 		r->gone += step > last;
 	}
+
 	return ZR_OK;
 }
 
@@ -82,9 +87,12 @@ static int write_all(int fd, const char *text, int64_t bytes)
 		ssize_t n = write(fd, text, (size_t)bytes);
 		if (n < 0 && errno != EINTR)
 			return -1;
-		text += n > 0 ? n : 0;
-		bytes -= n > 0 ? n : 0;
+		if (n > 0) {
+			text += n;
+			bytes -= n;
+		}
 	}
+
 	return 0;
 }
 
@@ -94,17 +102,20 @@ static int replace(struct line *l, const struct rows *r, const char *text)
 	char name[PATH_MAX], *real = realpath(l->name, NULL); /* a path of its own may be a link */
 	int fd = -1, rc = ZR_OK;
 	int64_t size = 0;
+
 	if (real && snprintf(name, sizeof name, "%s.tmp", real) < (int)sizeof name) {
 		unlink(name);
 		fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
 	}
+
 	if (fd < 0)
 		rc = failed(l, "make a file beside it");
 	for (int64_t i = 0; !rc && i < r->n; i++) {
 		const struct row *w = &r->v[i];
 		if (!w->gone && write_all(fd, text + w->at, w->end - w->at))
 			rc = failed(l, "write the file beside it");
-		size += w->gone ? 0 : w->end - w->at;
+		if (!w->gone)
+			size += w->end - w->at;
 	}
 
 	if (!rc && (fsync(fd) || rename(name, real)))
@@ -117,6 +128,7 @@ static int replace(struct line *l, const struct rows *r, const char *text)
 		close(fd);
 		unlink(name);
 	}
+
 	free(real);
 	return rc;
 }
@@ -130,8 +142,12 @@ static int take_out(struct line *l, const struct rows *r, const char *text)
 		;
 	if (i < r->n)
 		return replace(l, r, text);
+
 	l->size = r->v[keep].at;
-	return ftruncate(l->fd, l->size) ? failed(l, "truncate") : ZR_OK;
+	if (ftruncate(l->fd, l->size))
+		return failed(l, "truncate");
+
+	return ZR_OK;
 }
 
 int line_cut(struct line *l, const char *head, int64_t last)
@@ -140,6 +156,7 @@ int line_cut(struct line *l, const char *head, int64_t last)
 	const size_t size = (size_t)l->size;
 	char *text;
 	int rc = ZR_OK;
+
 	if (!size) /* a new file, or none of a disk's */
 		return ZR_OK;
 

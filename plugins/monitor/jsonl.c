@@ -31,6 +31,7 @@ static int jsonl_metrics(struct zr_inst *inst, int64_t step, const struct zr_met
 {
 	struct line *l = &inst->line;
 	uint32_t i;
+
 	line_text(l, HEAD);
 	line_number(l, (double)step);
 	for (i = 0; i < n; i++) {
@@ -62,6 +63,7 @@ static int jsonl_create(const struct zr_host *h, const void *opts, struct zr_ins
 	const struct jsonl_opts *o = opts;
 	struct zr_inst *inst = malloc(sizeof *inst);
 	int rc;
+
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 
@@ -70,6 +72,7 @@ static int jsonl_create(const struct zr_host *h, const void *opts, struct zr_ins
 		free(inst);
 	else
 		*out = inst;
+
 	return rc;
 }
 

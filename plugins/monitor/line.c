@@ -29,7 +29,10 @@ static ssize_t read_at(const struct line *l, char *to, size_t bytes, int64_t off
 /* Cuts what follows the last newline. */
 static int cut_torn_line(struct line *l)
 {
-	int64_t from = l->size > LINE_ROOM ? l->size - LINE_ROOM : 0;
+	int64_t from = 0;
+
+	if (l->size > LINE_ROOM)
+		from = l->size - LINE_ROOM;
 	ssize_t n = read_at(l, l->text, LINE_ROOM, from);
 	if (n < 0)
 		return failed(l, "read");
@@ -44,7 +47,10 @@ static int cut_torn_line(struct line *l)
 
 	l->size = from + n;
 	zr_log(l->h, ZR_LOG_WARN, "%s: cutting off a line that was not finished", l->name);
-	return ftruncate(l->fd, l->size) ? failed(l, "truncate") : ZR_OK;
+	if (ftruncate(l->fd, l->size))
+		return failed(l, "truncate");
+
+	return ZR_OK;
 }
 
 int line_open(struct line *l, const struct zr_host *h, const char *path)
@@ -52,6 +58,7 @@ int line_open(struct line *l, const struct zr_host *h, const char *path)
 	struct stat st;
 	/* what the run directory has is a file, and no link */
 	int rc, ours = path[0] != '/' && h->run_dir;
+
 	l->h = h;
 	l->used = 0;
 	if (!ours)
@@ -71,15 +78,23 @@ int line_open(struct line *l, const struct zr_host *h, const char *path)
 				"it is a symbolic link, which a run does not follow: remove it" :
 				strerror(errno));
 
-	rc = fstat(l->fd, &st) ? failed(l, "stat") : ZR_OK;
+	if (fstat(l->fd, &st))
+		rc = failed(l, "stat");
+	else
+		rc = ZR_OK;
 	if (!rc && ours && !S_ISREG(st.st_mode))
 		rc = zr_fail(h, ZR_EINVAL, "path = %s: is not a regular file: remove it", l->name);
 	if (!rc) {
 		l->size = S_ISREG(st.st_mode) ? st.st_size : 0;
-		rc = l->size ? cut_torn_line(l) : ZR_OK;
+		if (l->size)
+			rc = cut_torn_line(l);
+		else
+			rc = ZR_OK;
 	}
+
 	if (rc)
 		line_close(l);
+
 	return rc;
 }
 
@@ -102,10 +117,12 @@ void line_number(struct line *l, double v)
 {
 	char text[40], *comma;
 	int digits;
+
 	if (!isfinite(v)) {
 		line_text(l, isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
 		return;
 	}
+
 	if (v == floor(v) && fabs(v) < 1e15) { /* a count is not written as 2e+09 */
 		snprintf(text, sizeof text, "%.0f", v);
 	} else {
@@ -127,9 +144,13 @@ void line_number(struct line *l, double v)
 static int take_back(const struct line *l, size_t bytes)
 {
 	struct stat st;
-	const off_t end = bytes ? lseek(l->fd, 0, SEEK_CUR) : 0;
+	off_t end = 0;
+
+	if (bytes)
+		end = lseek(l->fd, 0, SEEK_CUR);
 	if (!bytes)
 		return 1;
+
 	return end >= (off_t)bytes && !fstat(l->fd, &st) && st.st_size == end &&
 	       !ftruncate(l->fd, end - (off_t)bytes);
 }
@@ -139,21 +160,25 @@ static int not_written(const struct line *l, size_t bytes)
 {
 	const int no = errno, full = no == ENOSPC || no == EDQUOT || no == EFBIG;
 	const int back = take_back(l, bytes);
+
 	errno = no;
-	return full && back ?
-		       zr_fail(l->h, ZR_EAGAIN, "%s: cannot write: %s", l->name, strerror(no)) :
-		       failed(l, "write");
+	if (full && back)
+		return zr_fail(l->h, ZR_EAGAIN, "%s: cannot write: %s", l->name, strerror(no));
+
+	return failed(l, "write");
 }
 
 int line_end(struct line *l)
 {
 	const char *p = l->text;
 	ssize_t n;
+
 	if (l->used == LINE_ROOM) {
 		l->used = 0;
 		return zr_fail(l->h, ZR_EINVAL, "%s: a line is longer than %d bytes", l->name,
 			       LINE_ROOM - 1);
 	}
+
 	l->text[l->used++] = '\n';
 	for (; l->used; p += n, l->used -= (uint32_t)n) {
 		n = write(l->fd, p, l->used);
@@ -164,20 +189,28 @@ int line_end(struct line *l)
 			return not_written(l, (size_t)(p - l->text));
 		}
 	}
+
 	return ZR_OK;
 }
 
 int line_flush(struct line *l)
 {
 	/* a pipe or a terminal has nothing to flush: EINVAL */
-	return fsync(l->fd) && errno != EINVAL && errno != EROFS ? failed(l, "flush") : ZR_OK;
+	if (fsync(l->fd) && errno != EINVAL && errno != EROFS)
+		return failed(l, "flush");
+
+	return ZR_OK;
 }
 
 int line_first(struct line *l)
 {
-	ssize_t n = l->size ? read_at(l, l->text, LINE_ROOM - 1, 0) : 0;
+	ssize_t n = 0;
+
+	if (l->size)
+		n = read_at(l, l->text, LINE_ROOM - 1, 0);
 	if (n < 0)
 		return failed(l, "read");
+
 	l->text[n] = 0;
 	l->text[strcspn(l->text, "\n")] = 0;
 	return ZR_OK;

@@ -21,6 +21,7 @@ static void append(struct message *m, const void *p, size_t n)
 		m->full = 1;
 		return;
 	}
+
 	memcpy(m->bytes + m->used, p, n);
 	m->used += n;
 }
@@ -51,6 +52,7 @@ void message_double(struct message *m, uint32_t field, double v)
 {
 	uint8_t b[8];
 	uint64_t bits;
+
 	memcpy(&bits, &v, sizeof bits);
 	put_low_first(b, bits, 8);
 	number(m, (uint64_t)field << 3 | 1);
@@ -61,6 +63,7 @@ void message_float(struct message *m, uint32_t field, float v)
 {
 	uint8_t b[4];
 	uint32_t bits;
+
 	memcpy(&bits, &v, sizeof bits);
 	put_low_first(b, bits, 4);
 	number(m, (uint64_t)field << 3 | 5);
@@ -89,9 +92,11 @@ void message_end(struct message *m, size_t begun)
 {
 	uint8_t length[LENGTH_ROOM];
 	const size_t n = m->used - begun, wide = varint(length, n);
+
 	append(m, length, wide); /* makes room */
 	if (m->full)
 		return;
+
 	memmove(m->bytes + begun + wide, m->bytes + begun, n);
 	memcpy(m->bytes + begun, length, wide);
 }
@@ -112,5 +117,6 @@ uint32_t crc_of(const struct crc *c, uint32_t before, const void *p, size_t n)
 	uint32_t v = ~before;
 	for (size_t i = 0; i < n; i++)
 		v = v >> 8 ^ c->of_byte[(v ^ b[i]) & 255];
+
 	return ~v;
 }

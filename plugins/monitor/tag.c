@@ -28,6 +28,7 @@ static const char *const ends[][2] = {
 void tag_of(const char *metric, char tag[TAG_ROOM])
 {
 	const size_t n = strlen(metric);
+
 	for (size_t i = 0; i < sizeof named / sizeof *named; i++)
 		if (!strcmp(metric, named[i][0])) {
 			snprintf(tag, TAG_ROOM, "%s", named[i][1]);
@@ -37,6 +38,7 @@ void tag_of(const char *metric, char tag[TAG_ROOM])
 		snprintf(tag, TAG_ROOM, "val/%s", metric + 4);
 		return;
 	}
+
 	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
 		const size_t e = strlen(ends[i][0]);
 		if (n > e && !strcmp(metric + n - e, ends[i][0])) {

@@ -60,6 +60,7 @@ static void begin_event(struct zr_inst *inst, struct message *m, double wall, in
 static int end_event(struct zr_inst *inst, const struct message *m)
 {
 	uint8_t *r = inst->record;
+
 	if (m->full)
 		return zr_fail(inst->h, ZR_EINVAL, "%s: a record is longer than %d bytes",
 			       inst->out.name, RECORD_ROOM);
@@ -75,6 +76,7 @@ static int begin_file(struct zr_inst *inst, double wall)
 	struct message m;
 	size_t session;
 	int rc;
+
 	begin_event(inst, &m, wall, 0);
 	message_text(&m, EVENT_VERSION, "brain.Event:2");
 	rc = end_event(inst, &m);
@@ -92,9 +94,11 @@ static int begin_file(struct zr_inst *inst, double wall)
 static double wall_time(const struct zr_metric *metric, uint32_t n)
 {
 	struct timespec now;
+
 	for (uint32_t i = 0; i < n; i++)
 		if (!strcmp(metric[i].name, "time"))
 			return metric[i].value;
+
 	clock_gettime(CLOCK_REALTIME, &now);
 	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
@@ -107,7 +111,10 @@ static int tb_metrics(struct zr_inst *inst, int64_t step, const struct zr_metric
 	struct message m;
 	size_t summary, value;
 	char tag[TAG_ROOM];
-	int rc = start ? ZR_OK : begin_file(inst, wall);
+	int rc = ZR_OK;
+
+	if (!start)
+		rc = begin_file(inst, wall);
 	if (rc)
 		return output_undo(&inst->out, start, rc);
 
@@ -116,6 +123,7 @@ static int tb_metrics(struct zr_inst *inst, int64_t step, const struct zr_metric
 	for (uint32_t i = 0; i < n; i++) {
 		if (!strcmp(metric[i].name, "time"))
 			continue;
+
 		tag_of(metric[i].name, tag);
 		value = message_begin(&m, SUMMARY_VALUE);
 		message_text(&m, VALUE_TAG, tag);
@@ -143,7 +151,10 @@ static int64_t time_of_name(int dir)
 {
 	int64_t at = (int64_t)time(NULL);
 	const int copy = dup(dir);
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	DIR *d = NULL;
+
+	if (copy >= 0)
+		d = fdopendir(copy);
 	struct dirent *e;
 	if (!d)
 		return at;
@@ -151,7 +162,8 @@ static int64_t time_of_name(int dir)
 	while ((e = readdir(d)))
 		if (!strncmp(e->d_name, PREFIX, sizeof PREFIX - 1)) {
 			long long other = atoll(e->d_name + sizeof PREFIX - 1);
-			at = other >= at && other < INT64_MAX ? other + 1 : at;
+			if (other >= at && other < INT64_MAX)
+				at = other + 1;
 		}
 	closedir(d);
 	return at;
@@ -164,6 +176,7 @@ static int make_file(struct zr_inst *inst)
 		strcpy(host, "localhost");
 	snprintf(name, sizeof name, PREFIX "%010lld.%s.%ld.0",
 		 (long long)time_of_name(inst->out.dir), host, (long)getpid());
+
 	return output_file(&inst->out, name, 1);
 }
 
@@ -172,6 +185,7 @@ static int tb_create(const struct zr_host *h, const void *opts, struct zr_inst *
 	const struct tb_opts *o = opts;
 	struct zr_inst *inst = calloc(1, sizeof *inst);
 	int rc;
+
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 
@@ -186,6 +200,7 @@ static int tb_create(const struct zr_host *h, const void *opts, struct zr_inst *
 		free(inst);
 	else
 		*out = inst;
+
 	return rc;
 }
 

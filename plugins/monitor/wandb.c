@@ -93,6 +93,7 @@ static int end_record(struct zr_inst *inst, const struct message *m)
 static const char *json_number(double v, char text[40])
 {
 	char *comma;
+
 	if (isnan(v))
 		return "NaN";
 	if (isinf(v))
@@ -103,9 +104,11 @@ static const char *json_number(double v, char text[40])
 		if (strtod(text, NULL) == v)
 			break;
 	}
+
 	comma = strchr(text, ','); /* the program's locale may have one for a point */
 	if (comma)
 		*comma = '.';
+
 	return text;
 }
 
@@ -121,6 +124,7 @@ static void put_item(struct message *m, const char *key, double v)
 static int write_header(struct zr_inst *inst)
 {
 	struct message m;
+
 	begin_record(inst, &m);
 	size_t header = message_begin(&m, RECORD_HEADER);
 	size_t version = message_begin(&m, HEADER_VERSION);
@@ -137,6 +141,7 @@ static void put_value(struct message *m, const char *section, const char *key, c
 	char name[256], text[1024], *end;
 	size_t n = 0, item;
 	const double v = strtod(value, &end);
+
 	if (snprintf(name, sizeof name, "%s.%s", section, key) >= (int)sizeof name ||
 	    strlen(value) * 6 + 3 > sizeof text)
 		return;
@@ -161,10 +166,12 @@ static void put_value(struct message *m, const char *section, const char *key, c
 static char *trim(char *p)
 {
 	char *end;
+
 	while (isspace((unsigned char)*p))
 		p++;
 	for (end = p + strlen(p); end > p && isspace((unsigned char)end[-1]);)
 		*--end = 0;
+
 	return p;
 }
 
@@ -172,6 +179,7 @@ static char *trim(char *p)
 static void put_config(struct message *m, const char *text)
 {
 	char line[1024], section[128] = "";
+
 	while (*text) {
 		size_t n = strcspn(text, "\n"), kept = n < sizeof line ? n : sizeof line - 1;
 		memcpy(line, text, kept);
@@ -192,8 +200,16 @@ static void put_config(struct message *m, const char *text)
 
 static const char *base_name(const char *path)
 {
-	const char *slash = path ? strrchr(path, '/') : NULL;
-	return slash && slash[1] ? slash + 1 : path ? path : "run";
+	const char *slash = NULL;
+
+	if (path)
+		slash = strrchr(path, '/');
+	if (slash && slash[1])
+		return slash + 1;
+	if (path)
+		return path;
+
+	return "run";
 }
 
 static int write_run(struct zr_inst *inst, const char *id)
@@ -203,6 +219,7 @@ static int write_run(struct zr_inst *inst, const char *id)
 	size_t run, part;
 	ssize_t n = 0;
 	int fd = -1;
+
 	if (inst->h->run_dir &&
 	    snprintf(path, sizeof path, "%s/config.ini", inst->h->run_dir) < (int)sizeof path)
 		fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -210,6 +227,7 @@ static int write_run(struct zr_inst *inst, const char *id)
 		n = read(fd, inst->config, sizeof inst->config - 1);
 		close(fd);
 	}
+
 	inst->config[n > 0 ? n : 0] = 0;
 	gethostname(host, sizeof host - 1);
 	begin_record(inst, &m);
@@ -235,6 +253,7 @@ static int write_run(struct zr_inst *inst, const char *id)
 static int write_summary(struct zr_inst *inst)
 {
 	struct message m;
+
 	begin_record(inst, &m);
 	size_t summary = message_begin(&m, RECORD_SUMMARY);
 	for (int i = 0; i < inst->n_last; i++)
@@ -249,6 +268,7 @@ static int write_summary(struct zr_inst *inst)
 static int write_exit(struct zr_inst *inst)
 {
 	struct message m;
+
 	begin_record(inst, &m);
 	size_t part = message_begin(&m, RECORD_EXIT);
 	message_varint(&m, EXIT_CODE, 0);
@@ -264,7 +284,10 @@ static int open_run(struct zr_inst *inst, const char *dir, int make)
 {
 	char name[64];
 	const char *id = strrchr(dir, '-') + 1;
-	int rc = inst->entered ? ZR_OK : output_enter(&inst->log.out, dir, make);
+	int rc = ZR_OK;
+
+	if (!inst->entered)
+		rc = output_enter(&inst->log.out, dir, make);
 	inst->entered = !rc;
 	snprintf(name, sizeof name, "run-%s.wandb", id);
 	if (!rc)
@@ -277,6 +300,7 @@ static void make_id(char id[ID + 1])
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
 	struct timespec now;
+
 	clock_gettime(CLOCK_REALTIME, &now);
 	/* splitmix64's finaliser (Steele et al. 2014) */
 	uint64_t z = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
@@ -295,8 +319,10 @@ static void choose_dir(struct zr_inst *inst)
 	char id[ID + 1];
 	struct tm date;
 	const time_t start = (time_t)inst->start;
+
 	if (*inst->dir)
 		return;
+
 	make_id(id);
 	gmtime_r(&start, &date);
 	strftime(inst->dir, sizeof inst->dir, PREFIX "%Y%m%d_%H%M%S-", &date);
@@ -310,15 +336,18 @@ static int begin_run(struct zr_inst *inst)
 		rc = write_header(inst);
 	if (rc)
 		return rc;
+
 	return write_run(inst, strrchr(inst->dir, '-') + 1);
 }
 
 static double now(const struct zr_metric *metric, uint32_t n)
 {
 	struct timespec t;
+
 	for (uint32_t i = 0; i < n; i++)
 		if (!strcmp(metric[i].name, "time"))
 			return metric[i].value;
+
 	clock_gettime(CLOCK_REALTIME, &t);
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
@@ -340,11 +369,13 @@ static int write_history(struct zr_inst *inst, int64_t step, const struct zr_met
 {
 	struct message m;
 	char tag[TAG_ROOM];
+
 	begin_record(inst, &m);
 	size_t history = message_begin(&m, RECORD_HISTORY), part;
 	for (uint32_t i = 0; i < n; i++) {
 		if (!strcmp(metric[i].name, "time"))
 			continue;
+
 		tag_of(metric[i].name, tag);
 		put_item(&m, tag, metric[i].value);
 		remember(inst, tag, metric[i].value);
@@ -365,6 +396,7 @@ static int write_step(struct zr_inst *inst, int64_t step, const struct zr_metric
 		      uint32_t n)
 {
 	int rc = ZR_OK;
+
 	inst->now = now(metric, n);
 	inst->step = step;
 	if (inst->start == 0)
@@ -373,6 +405,7 @@ static int write_step(struct zr_inst *inst, int64_t step, const struct zr_metric
 		choose_dir(inst);
 		rc = open_run(inst, inst->dir, 1);
 	}
+
 	if (rc)
 		return rc;
 
@@ -383,6 +416,7 @@ static int write_step(struct zr_inst *inst, int64_t step, const struct zr_metric
 		rc = write_history(inst, step, metric, n);
 	if (rc)
 		inst->records = records;
+
 	return output_undo(&inst->log.out, start, rc);
 }
 
@@ -396,7 +430,10 @@ static int wandb_metrics(struct zr_inst *inst, int64_t step, const struct zr_met
 
 static int wandb_flush(struct zr_inst *inst)
 {
-	return inst->open ? output_flush(&inst->log.out) : ZR_OK;
+	if (inst->open)
+		return output_flush(&inst->log.out);
+
+	return ZR_OK;
 }
 
 /* ---- resuming ---- */
@@ -406,6 +443,7 @@ static uint32_t next_field(const uint8_t **p, const uint8_t *end, uint64_t *valu
 			   const uint8_t **bytes)
 {
 	uint64_t v[2] = { 0, 0 };
+
 	for (int i = 0; i < 2; i++) {
 		int shift = 0;
 		const int type = (int)(v[0] & 7);
@@ -413,6 +451,7 @@ static uint32_t next_field(const uint8_t **p, const uint8_t *end, uint64_t *valu
 			*p += type == 1 ? 8 : 4;
 			break;
 		}
+
 		do {
 			if (*p >= end || shift > 63)
 				return 0;
@@ -430,7 +469,11 @@ static uint32_t next_field(const uint8_t **p, const uint8_t *end, uint64_t *valu
 
 		*p += v[1];
 	}
-	return *p <= end ? (uint32_t)(v[0] >> 3) : 0;
+
+	if (*p <= end)
+		return (uint32_t)(v[0] >> 3);
+
+	return 0;
 }
 
 /* The value of a field, or the end of its bytes; 0: it has none. */
@@ -441,6 +484,7 @@ static const uint8_t *find_field(const uint8_t *p, const uint8_t *end, uint32_t 
 	for (uint32_t f; (f = next_field(&p, end, value, &bytes));)
 		if (f == field)
 			return bytes;
+
 	return NULL;
 }
 
@@ -454,12 +498,18 @@ static int stays(void *arg, const uint8_t *record, size_t bytes)
 		return 0;
 
 	part = find_field(record, end, RECORD_HISTORY, &n);
-	step = part ? find_field(part, part + n, HISTORY_STEP, &v) : NULL;
+	if (part)
+		step = find_field(part, part + n, HISTORY_STEP, &v);
+	else
+		step = NULL;
 	if (step && find_field(step, step + v, STEP_NUM, &n) && (int64_t)n > inst->resumed)
 		return 0;
 
 	part = find_field(record, end, RECORD_RUN, &n);
-	step = part ? find_field(part, part + n, RUN_START, &v) : NULL;
+	if (part)
+		step = find_field(part, part + n, RUN_START, &v);
+	else
+		step = NULL;
 	if (step && find_field(step, step + v, START_SECONDS, &n))
 		inst->start = (double)n;
 	inst->records++;
@@ -470,7 +520,10 @@ static int wandb_resume(struct zr_inst *inst, int64_t step)
 {
 	char newest[64] = "";
 	int copy = dup(inst->log.out.dir);
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	DIR *d = NULL;
+
+	if (copy >= 0)
+		d = fdopendir(copy);
 	if (!d)
 		return output_failed(&inst->log.out, "read");
 
@@ -487,6 +540,7 @@ static int wandb_resume(struct zr_inst *inst, int64_t step)
 	int rc = open_run(inst, newest, 0);
 	if (rc)
 		return rc == ZR_EAGAIN ? ZR_EIO : rc;
+
 	return wandb_log_cut(&inst->log, inst->record, stays, inst);
 }
 
@@ -494,6 +548,7 @@ static int wandb_create(const struct zr_host *h, const void *opts, struct zr_ins
 {
 	struct zr_inst *inst = calloc(1, sizeof *inst);
 	int rc;
+
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 
@@ -505,6 +560,7 @@ static int wandb_create(const struct zr_host *h, const void *opts, struct zr_ins
 		free(inst);
 	else
 		*out = inst;
+
 	return rc;
 }
 

@@ -30,6 +30,7 @@ int wandb_log_append(struct wandb_log *l, const uint8_t *record, size_t bytes)
 {
 	static const uint8_t zeros[HEAD];
 	int first = 1, rc = ZR_OK;
+
 	do {
 		size_t left = BLOCK - (size_t)(l->out.size % BLOCK), n;
 		if (left < HEAD) {
@@ -40,7 +41,9 @@ int wandb_log_append(struct wandb_log *l, const uint8_t *record, size_t bytes)
 			left = BLOCK;
 		}
 
-		n = bytes < left - HEAD ? bytes : left - HEAD;
+		n = bytes;
+		if (n > left - HEAD)
+			n = left - HEAD;
 		uint8_t type = n == bytes ? (first ? FULL : LAST) : first ? FIRST : MIDDLE;
 		put_low_first(l->head, crc_of_fragment(l, type, record, n), 4);
 		put_low_first(l->head + 4, n, 2);
@@ -68,6 +71,7 @@ static int read_at(const struct wandb_log *l, int64_t at, uint8_t *to, size_t n)
 		at += got;
 		n -= (size_t)got;
 	}
+
 	return 0;
 }
 
@@ -75,6 +79,7 @@ static int read_at(const struct wandb_log *l, int64_t at, uint8_t *to, size_t n)
 static int fragment(const struct wandb_log *l, int64_t *at, uint8_t *room, size_t *used)
 {
 	uint8_t h[HEAD];
+
 	if (BLOCK - *at % BLOCK < HEAD)
 		*at += BLOCK - *at % BLOCK;
 	if (read_at(l, *at, h, HEAD))
@@ -113,5 +118,9 @@ int wandb_log_cut(struct wandb_log *l, uint8_t *room,
 		if (!type || !keep(arg, room, used))
 			break;
 	}
-	return start < l->out.size ? output_cut(&l->out, start) : ZR_OK;
+
+	if (start < l->out.size)
+		return output_cut(&l->out, start);
+
+	return ZR_OK;
 }

@@ -60,8 +60,13 @@ static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *
 			"pin_max = %llu does nothing with pin_memory = no; set pin_memory = yes or "
 			"remove it",
 			(unsigned long long)o->pin_max);
-	if (o->pin_max == ZR_AUTO_COUNT)
-		o->pin_max = o->pin_memory ? (facts->memory ? facts->memory : machine()) / 2 : 0;
+	if (o->pin_max == ZR_AUTO_COUNT) {
+		if (o->pin_memory)
+			o->pin_max = (facts->memory ? facts->memory : machine()) / 2;
+		else
+			o->pin_max = 0;
+	}
+
 	return ZR_OK;
 }
 
@@ -71,16 +76,21 @@ static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *
 static void pin(struct zr_inst *s, struct object *o, const char *key)
 {
 	const char *why = NULL;
+
 	if (!s->o->pin_memory)
 		return;
 	if (o->bytes > s->o->pin_max - s->pinned)
 		why = "pin_max would be exceeded";
-	else if (mlock(o->mem, o->bytes))
-		why = errno == ENOMEM || errno == EPERM ?
-			      "the limit of locked memory (ulimit -l) is lower" :
-			      strerror(errno);
+	else if (mlock(o->mem, o->bytes)) {
+		if (errno == ENOMEM || errno == EPERM)
+			why = "the limit of locked memory (ulimit -l) is lower";
+		else
+			why = strerror(errno);
+	}
+
 	o->pinned = !why;
-	s->pinned += why ? 0 : o->bytes;
+	if (!why)
+		s->pinned += o->bytes;
 	if (why && !s->told)
 		zr_log(s->h, ZR_LOG_WARN, "%s: %llu bytes stay pageable beside %llu pinned: %s",
 		       key, (unsigned long long)o->bytes, (unsigned long long)s->pinned, why);
@@ -91,6 +101,7 @@ static void pin(struct zr_inst *s, struct object *o, const char *key)
 static int make(struct zr_inst *s, const char *key, uint64_t bytes, uint64_t *object)
 {
 	struct object *o;
+
 	if (!bytes)
 		return zr_fail(s->h, ZR_EINVAL, "%s: an object of 0 bytes", key);
 
@@ -127,7 +138,8 @@ static int discard(struct zr_inst *s, uint64_t object)
 	while (*at != o)
 		at = &(*at)->next;
 	*at = o->next;
-	s->pinned -= o->pinned ? o->bytes : 0;
+	if (o->pinned)
+		s->pinned -= o->bytes;
 	munmap(o->mem, o->bytes);
 	free(o);
 	return ZR_OK;
@@ -159,6 +171,7 @@ static int inside(struct zr_inst *s, const struct object *o, uint64_t off, uint6
 {
 	if (off <= o->bytes && bytes <= o->bytes - off)
 		return ZR_OK;
+
 	return zr_fail(s->h, ZR_EINVAL, "%llu bytes at %llu of an object of %llu",
 		       (unsigned long long)bytes, (unsigned long long)off,
 		       (unsigned long long)o->bytes);
@@ -178,6 +191,7 @@ static int read_object(struct zr_inst *s, uint64_t object, uint64_t off, void *d
 	int rc = inside(s, o, off, bytes);
 	if (rc)
 		return rc;
+
 	copy(s, dst, o->mem + off, bytes);
 	*ticket = 0;
 	return ZR_OK;
@@ -190,6 +204,7 @@ static int write_object(struct zr_inst *s, uint64_t object, uint64_t off, const 
 	int rc = inside(s, o, off, bytes);
 	if (rc)
 		return rc;
+
 	copy(s, o->mem + off, src, bytes);
 	*ticket = 0;
 	return ZR_OK;
@@ -197,9 +212,11 @@ static int write_object(struct zr_inst *s, uint64_t object, uint64_t off, const 
 
 static int no_ticket(struct zr_inst *s, uint64_t ticket)
 {
-	return ticket ? zr_fail(s->h, ZR_ESTATE, "there is no ticket %llu",
-				(unsigned long long)ticket) :
-			ZR_OK;
+	if (ticket)
+		return zr_fail(s->h, ZR_ESTATE, "there is no ticket %llu",
+			       (unsigned long long)ticket);
+
+	return ZR_OK;
 }
 
 static int test(struct zr_inst *s, uint64_t ticket)
@@ -227,6 +244,7 @@ static int info(struct zr_inst *s, struct zr_tier_info *i)
 				    .direct = 1,
 				    .align = 1,
 				    .capacity = UINT64_MAX };
+
 	return ZR_OK;
 }
 
@@ -235,6 +253,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	struct zr_inst *s = h->alloc(h, sizeof *s, "workspace");
 	if (!s)
 		return zr_fail(h, ZR_ENOMEM, "no memory for the instance");
+
 	s->h = h;
 	s->o = opts;
 	*out = s;

@@ -80,7 +80,12 @@ static int fp16_info(struct zr_inst *inst, struct zr_precision_info *info)
 static int fp16_start(struct zr_inst *inst, struct zr_scale *s)
 {
 	const struct fp16_opts *o = inst->o;
-	double scale = o->loss_scale > 0 ? o->loss_scale : ldexp(1, (int)o->initial_scale_power);
+	double scale;
+
+	if (o->loss_scale > 0)
+		scale = o->loss_scale;
+	else
+		scale = ldexp(1, (int)o->initial_scale_power);
 	*s = (struct zr_scale){ .scale = scale, .last_overflow = -1, .hysteresis = o->hysteresis };
 	return ZR_OK;
 }
@@ -88,6 +93,7 @@ static int fp16_start(struct zr_inst *inst, struct zr_scale *s)
 static void fall(const struct fp16_opts *o, struct zr_scale *s, int32_t *action)
 {
 	int fixed = o->loss_scale > 0;
+
 	*action = ZR_STEP_SKIP;
 	s->last_overflow = s->step;
 	if (!fixed && s->hysteresis > 1)
@@ -111,6 +117,7 @@ static void climb(const struct fp16_opts *o, struct zr_scale *s)
 static int fp16_next(struct zr_inst *inst, struct zr_scale *s, int32_t overflow, int32_t *action)
 {
 	const struct fp16_opts *o = inst->o;
+
 	*action = ZR_STEP_APPLY;
 	if (overflow)
 		fall(o, s, action);
@@ -131,6 +138,7 @@ static const char *changed(const struct fp16_opts *o)
 		return "hysteresis";
 	if (o->consecutive_hysteresis)
 		return "consecutive_hysteresis";
+
 	return o->min_loss_scale != FLOOR ? "min_loss_scale" : NULL;
 }
 
@@ -139,6 +147,7 @@ static int fp16_check(const struct zr_host *h, const void *opts)
 	const struct fp16_opts *o = opts;
 	const char *dead = changed(o);
 	double first = ldexp(1, (int)o->initial_scale_power);
+
 	if (o->loss_scale > 0 && dead)
 		return zr_fail(
 			h, ZR_EINVAL,
@@ -151,6 +160,7 @@ static int fp16_check(const struct zr_host *h, const void *opts)
 			"initial_scale_power = %lld starts the scale at %g, below min_loss_scale = "
 			"%g",
 			(long long)o->initial_scale_power, first, o->min_loss_scale);
+
 	return ZR_OK;
 }
 
@@ -159,6 +169,7 @@ static int fp16_create(const struct zr_host *h, const void *opts, struct zr_inst
 	struct zr_inst *inst = malloc(sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->o = opts;
 	*out = inst;
 	return ZR_OK;

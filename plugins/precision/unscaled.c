@@ -29,9 +29,13 @@ int unscaled_next(struct zr_inst *inst, struct zr_scale *s, int32_t overflow, in
 {
 	*action = ZR_STEP_APPLY;
 	if (overflow) {
-		*action = inst->o->on_nonfinite == ON_SKIP ? ZR_STEP_SKIP : ZR_STEP_STOP;
+		if (inst->o->on_nonfinite == ON_SKIP)
+			*action = ZR_STEP_SKIP;
+		else
+			*action = ZR_STEP_STOP;
 		s->last_overflow = s->step;
 	}
+
 	s->step++;
 	return ZR_OK;
 }
@@ -41,6 +45,7 @@ int unscaled_create(const struct zr_host *h, const void *opts, struct zr_inst **
 	struct zr_inst *inst = malloc(sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->o = opts;
 	*out = inst;
 	return ZR_OK;

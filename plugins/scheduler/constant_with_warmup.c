@@ -10,7 +10,10 @@ static const struct zr_opt options[] = { TF_WARMUP };
 static double factor(const struct tf_opts *o, const struct tf_point *at)
 {
 	(void)o;
-	return at->step < at->warmup ? tf_rise(at) : 1;
+	if (at->step < at->warmup)
+		return tf_rise(at);
+
+	return 1;
 }
 
 TRANSFORMERS_SCHEDULE("constant_with_warmup",

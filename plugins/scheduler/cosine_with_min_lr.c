@@ -23,8 +23,11 @@ static double factor(const struct tf_opts *o, const struct tf_point *at)
 
 	if (o->constant_lr_ratio > 0) {
 		to.total = (int64_t)((double)at->total * o->constant_lr_ratio);
-		to.step = at->step < to.total ? at->step : to.total;
+		to.step = at->step;
+		if (to.step > to.total)
+			to.step = to.total;
 	}
+
 	return tf_above(tf_lowest(o, at), tf_waves(o->num_cycles, tf_progress(&to)));
 }
 

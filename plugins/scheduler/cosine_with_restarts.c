@@ -14,10 +14,12 @@ static const struct zr_opt options[] = {
 static double factor(const struct tf_opts *o, const struct tf_point *at)
 {
 	const double progress = tf_progress(at);
+
 	if (at->step < at->warmup)
 		return tf_rise(at);
 	if (progress >= 1)
 		return 0;
+
 	return fmax(0, tf_waves(0.5, fmod(o->num_cycles * progress, 1)));
 }
 

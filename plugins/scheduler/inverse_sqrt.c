@@ -21,6 +21,7 @@ static double factor(const struct tf_opts *o, const struct tf_point *at)
 
 	if (at->step < at->warmup)
 		return tf_rise(at);
+
 	return 1 / sqrt((double)(at->step + scale - at->warmup) / (double)scale);
 }
 

@@ -42,6 +42,7 @@ static int range_value(struct zr_inst *inst, const struct zr_sched_point *at, do
 {
 	const struct range_opts *o = inst->o;
 	double interval = (double)at->step / (double)o->lr_range_test_step_size;
+
 	if (o->lr_range_test_staircase)
 		interval = floor(interval);
 	*lr = pure_rate(o->lr_range_test_min_lr, at->base) *

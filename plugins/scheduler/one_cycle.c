@@ -51,6 +51,7 @@ static const struct zr_opt options[] = {
 static int cycle_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
 {
 	struct cycle_opts *o = opts;
+
 	(void)h;
 	o->cycle_max_lr = pure_rate(o->cycle_max_lr, facts->lr);
 	o->cycle_min_lr = pure_rate(o->cycle_min_lr, o->cycle_max_lr / 10);
@@ -58,6 +59,7 @@ static int cycle_resolve(const struct zr_host *h, const struct zr_facts *facts, 
 		o->cycle_second_step_size = o->cycle_first_step_size;
 	if (o->cycle_second_stair_count == ZR_AUTO_I64)
 		o->cycle_second_stair_count = o->cycle_first_stair_count;
+
 	return ZR_OK;
 }
 
@@ -70,6 +72,7 @@ static int cycle_check(const struct zr_host *h, const void *opts)
 			"decay_lr_rate = %g and decay_step_size = %lld: a decay needs both above "
 			"0, none needs both 0",
 			o->decay_lr_rate, (long long)o->decay_step_size);
+
 	return ZR_OK;
 }
 
@@ -86,12 +89,18 @@ static double share(const struct cycle_opts *o, int64_t k)
 	       total = first + second;
 	double turns = (double)k / total, ratio = first / total, x = 1 + turns - floor(1 + turns);
 	double at = fmod((double)k, total);
-	if (x <= ratio)
-		return o->cycle_first_stair_count ? stairs(at, first, o->cycle_first_stair_count) :
-						    x / ratio;
-	return o->cycle_second_stair_count ?
-		       stairs(total - at, second, o->cycle_second_stair_count) :
-		       (x - 1) / (ratio - 1);
+
+	if (x <= ratio) {
+		if (o->cycle_first_stair_count)
+			return stairs(at, first, o->cycle_first_stair_count);
+
+		return x / ratio;
+	}
+
+	if (o->cycle_second_stair_count)
+		return stairs(total - at, second, o->cycle_second_stair_count);
+
+	return (x - 1) / (ratio - 1);
 }
 
 static int cycle_value(struct zr_inst *inst, const struct zr_sched_point *at, double *lr)
@@ -100,12 +109,14 @@ static int cycle_value(struct zr_inst *inst, const struct zr_sched_point *at, do
 	int64_t after = at->step - (o->cycle_first_step_size + o->cycle_second_step_size);
 	double max = pure_rate(o->cycle_max_lr, at->base),
 	       min = pure_rate(o->cycle_min_lr, max / 10);
+
 	if (after <= 0)
 		*lr = min + (max - min) * share(o, at->step);
 	else if (o->decay_step_size == 0)
 		*lr = min;
 	else
 		*lr = min / (1 + o->decay_lr_rate * ((double)after / (double)o->decay_step_size));
+
 	return ZR_OK;
 }
 

@@ -32,6 +32,7 @@ static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *
 	if (facts->lr <= o->lr_end)
 		return zr_fail(h, ZR_EINVAL, "lr_end = %g is not below the optimizer's lr = %g",
 			       o->lr_end, facts->lr);
+
 	return tf_resolve(h, facts, opts);
 }
 

@@ -25,6 +25,7 @@ static inline int pure_create(const struct zr_host *h, const void *opts, struct 
 	struct zr_inst *inst = malloc(sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->o = opts;
 	*out = inst;
 	return ZR_OK;

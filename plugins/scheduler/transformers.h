@@ -110,14 +110,20 @@ static inline double tf_above(double low, double factor)
 
 static inline double tf_lowest(const struct tf_opts *o, const struct tf_point *at)
 {
-	return isnan(o->min_lr) ? o->min_lr_rate : o->min_lr / at->base;
+	if (isnan(o->min_lr))
+		return o->min_lr_rate;
+
+	return o->min_lr / at->base;
 }
 
 /* ---- the length of the warm-up ---- */
 
 static inline int64_t tf_total(const struct tf_opts *o, int64_t steps)
 {
-	return o->total_num_steps > 0 ? o->total_num_steps : steps;
+	if (o->total_num_steps > 0)
+		return o->total_num_steps;
+
+	return steps;
 }
 
 static inline int64_t tf_warmup(const struct tf_opts *o, int64_t total)
@@ -140,12 +146,14 @@ static inline int tf_resolve(const struct zr_host *h, const struct zr_facts *fac
 {
 	struct tf_opts *o = opts;
 	const int64_t total = tf_total(o, facts->steps);
+
 	(void)h;
 
 	if (total > 0)
 		o->total_num_steps = total;
 	if (total > 0 || o->warmup_ratio == 0)
 		o->warmup_num_steps = tf_warmup(o, total);
+
 	return ZR_OK;
 }
 
@@ -163,6 +171,7 @@ static inline int tf_check_min_lr(const struct zr_host *h, const void *opts)
 	if (!isnan(o->min_lr) && o->min_lr_rate > 0)
 		return zr_fail(h, ZR_EINVAL, "min_lr = %g and min_lr_rate = %g: give one of them",
 			       o->min_lr, o->min_lr_rate);
+
 	return ZR_OK;
 }
 

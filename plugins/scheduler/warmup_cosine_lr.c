@@ -38,17 +38,20 @@ static int cosine_resolve(const struct zr_host *h, const struct zr_facts *facts,
 	(void)h;
 	if (o->total_num_steps == ZR_AUTO_I64 && facts->steps > 0)
 		o->total_num_steps = facts->steps;
+
 	return ZR_OK;
 }
 
 static double ratio_of(const struct cosine_opts *o, int64_t total, int64_t i)
 {
 	int64_t n = warmup_length(o->warmup_num_steps);
+
 	if (i < 0)
 		return 0;
 	if (i < n)
 		return o->warmup_min_ratio +
 		       warmup_gamma(o->warmup_type, n, i) * (1 - o->warmup_min_ratio);
+
 	double progress = fmin(1, (double)(i - n + 1) / fmax(1, (double)(total - n)));
 	return fmax(0, o->cos_min_ratio + (1 - o->cos_min_ratio) * ((1 + cos(PI * progress)) / 2));
 }

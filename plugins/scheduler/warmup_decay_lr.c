@@ -32,21 +32,25 @@ static const struct zr_opt options[] = {
 static int decay_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
 {
 	struct decay_opts *o = opts;
+
 	(void)h;
 	if (isnan(o->warmup_max_lr))
 		o->warmup_max_lr = facts->lr;
 	if (o->total_num_steps == ZR_AUTO_I64 && facts->steps > 0)
 		o->total_num_steps = facts->steps;
+
 	return ZR_OK;
 }
 
 static double gamma_of(const struct decay_opts *o, int64_t total, int64_t i)
 {
 	int64_t n = warmup_length(o->warmup_num_steps);
+
 	if (i < 0)
 		return 0;
 	if (i < n)
 		return warmup_gamma(o->warmup_type, n, i);
+
 	return fmax(0, (double)(total - i) / fmax(1, (double)(total - n)));
 }
 

@@ -31,15 +31,20 @@ static int warmup_resolve(const struct zr_host *h, const struct zr_facts *facts,
 	(void)h;
 	if (isnan(o->warmup_max_lr))
 		o->warmup_max_lr = facts->lr;
+
 	return ZR_OK;
 }
 
 static double gamma_of(const struct warmup_opts *o, int64_t i)
 {
 	int64_t n = warmup_length(o->warmup_num_steps);
+
 	if (i < 0)
 		return 0;
-	return i < n ? warmup_gamma(o->warmup_type, n, i) : 1;
+	if (i < n)
+		return warmup_gamma(o->warmup_type, n, i);
+
+	return 1;
 }
 
 static int warmup_value(struct zr_inst *inst, const struct zr_sched_point *at, double *lr)

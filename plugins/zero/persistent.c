@@ -25,6 +25,7 @@ int persistent_names(const char *patterns, const char *name)
 	while (patterns && next_pattern(&patterns, pattern))
 		if (!fnmatch(pattern, name, 0))
 			return 1;
+
 	return 0;
 }
 
@@ -46,5 +47,6 @@ int persistent_check(const struct zr_host *h, const char *patterns, const struct
 				       pattern, s->name(s, 0), s->name(s, last < 1 ? last : 1),
 				       s->name(s, last));
 	}
+
 	return ZR_OK;
 }

@@ -69,12 +69,13 @@ int policy_resolve(const struct zr_host *h, const struct zr_facts *facts, void *
 	struct policy_opts *o = opts;
 	int known = ZR_HAS(facts, struct zr_facts, largest_unit) && facts->largest_unit > 0;
 	uint64_t largest = known ? (uint64_t)facts->largest_unit : 1;
-	uint64_t block = ZR_HAS(facts, struct zr_facts, typical_unit) && facts->typical_unit > 0 ?
-				 (uint64_t)facts->typical_unit :
-				 largest;
-	uint64_t further = ZR_HAS(facts, struct zr_facts, gather_legs) && facts->gather_legs > 1 ?
-				   (uint64_t)facts->gather_legs - 1 :
-				   0;
+	uint64_t block = largest;
+
+	if (ZR_HAS(facts, struct zr_facts, typical_unit) && facts->typical_unit > 0)
+		block = (uint64_t)facts->typical_unit;
+	uint64_t further = 0;
+	if (ZR_HAS(facts, struct zr_facts, gather_legs) && facts->gather_legs > 1)
+		further = (uint64_t)facts->gather_legs - 1;
 	(void)h;
 	settle(&o->reduce_bucket_size, block);
 	settle(&o->allgather_bucket_size, block);
@@ -97,6 +98,7 @@ int policy_check(const struct zr_host *h, const void *opts)
 			h, ZR_EINVAL,
 			"prefetch_bucket_size does nothing with overlap_comm = no: leave it out or "
 			"set it to 0");
+
 	return ZR_OK;
 }
 
@@ -105,6 +107,7 @@ int policy_create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	struct zr_inst *inst = calloc(1, sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->h = h;
 	inst->o = opts;
 	*out = inst;
@@ -144,21 +147,32 @@ void bucket_open(struct bucket *b, int (*verb)(const struct zr_stage *, const in
 int bucket_close(struct bucket *b, const struct zr_stage *s)
 {
 	int32_t n = b->n;
+
 	b->n = 0;
 	b->elements = 0;
-	return n ? b->verb(s, b->unit, n) : ZR_OK;
+	if (n)
+		return b->verb(s, b->unit, n);
+
+	return ZR_OK;
 }
 
 int bucket_add(struct bucket *b, const struct zr_stage *s, int32_t unit)
 {
 	int64_t elements = s->elements(s, unit);
 	int full = b->n == LIST_UNITS || elements > b->limit - b->elements;
-	int rc = b->n && full ? bucket_close(b, s) : ZR_OK;
+	int rc = ZR_OK;
+
+	if (b->n && full)
+		rc = bucket_close(b, s);
 	if (rc)
 		return rc;
+
 	b->unit[b->n++] = unit;
 	b->elements += elements;
-	return b->elements >= b->limit ? bucket_close(b, s) : ZR_OK;
+	if (b->elements >= b->limit)
+		return bucket_close(b, s);
+
+	return ZR_OK;
 }
 
 /* Room for n units; the number of units is first known while recording. */
@@ -166,6 +180,7 @@ static int make_arrays(struct zr_inst *inst, int32_t n)
 {
 	size_t units = (size_t)n;
 	int32_t *lists;
+
 	if (n <= inst->n_units)
 		return ZR_OK;
 
@@ -216,10 +231,12 @@ static int reduce(struct zr_inst *inst, const struct zr_point *p, const struct z
 {
 	uint32_t i;
 	int rc = ZR_OK;
+
 	for (i = 0; i < p->n_units && !rc; i++) {
 		inst->order[inst->complete++] = p->units[i];
 		rc = bucket_add(&inst->grads, s, p->units[i]);
 	}
+
 	if (!rc && !inst->o->overlap_comm)
 		rc = bucket_close(&inst->grads, s);
 	/* at most one reduce is outstanding */
@@ -227,7 +244,10 @@ static int reduce(struct zr_inst *inst, const struct zr_point *p, const struct z
 		inst->arrived = inst->reduced;
 		inst->reduced = inst->complete - inst->grads.n;
 	}
-	inst->arrived = at_once(s) ? inst->reduced : inst->arrived;
+
+	if (at_once(s))
+		inst->arrived = inst->reduced;
+
 	return rc;
 }
 
@@ -235,16 +255,21 @@ static int reduce(struct zr_inst *inst, const struct zr_point *p, const struct z
 static int publish(struct zr_inst *inst, const struct zr_stage *s, int32_t unit)
 {
 	struct bucket *b = &inst->list;
-	int rc = b->n && inst->whole[b->unit[0]] != inst->whole[unit] ? bucket_close(b, s) : ZR_OK;
+	int rc = ZR_OK;
+
+	if (b->n && inst->whole[b->unit[0]] != inst->whole[unit])
+		rc = bucket_close(b, s);
 	if (rc)
 		return rc;
+
 	return bucket_add(b, s, unit);
 }
 
 static int update(struct zr_inst *inst, const struct zr_stage *s, const int32_t *units, int32_t n)
 {
-	int64_t piece = inst->o->sub_group_size < INT64_MAX ? (int64_t)inst->o->sub_group_size :
-							      INT64_MAX;
+	int64_t piece = INT64_MAX;
+	if (inst->o->sub_group_size < INT64_MAX)
+		piece = (int64_t)inst->o->sub_group_size;
 	int32_t i;
 	int rc = ZR_OK;
 	bucket_open(&inst->list, s->publish, inst->o->allgather_bucket_size);
@@ -253,10 +278,12 @@ static int update(struct zr_inst *inst, const struct zr_stage *s, const int32_t 
 		if (!rc && inst->o->overlap_comm)
 			rc = publish(inst, s, units[i]);
 	}
+
 	for (i = 0; i < n && !rc && !inst->o->overlap_comm; i++)
 		rc = publish(inst, s, units[i]);
 	if (rc)
 		return rc;
+
 	return bucket_close(&inst->list, s);
 }
 
@@ -267,6 +294,7 @@ static int update_early(struct zr_inst *inst, const struct zr_point *p, const st
 	int32_t first = inst->updated;
 	if (!inst->o->update_in_backward || p->program != ZR_PROG_LAST_MICRO || first >= end)
 		return ZR_OK;
+
 	inst->updated = end;
 	return update(inst, s, inst->order + first, end - first);
 }
@@ -282,12 +310,16 @@ static int end(struct zr_inst *inst, const struct zr_point *p, const struct zr_s
 int policy_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s)
 {
 	int rc;
+
 	switch (p->at) {
 	case ZR_AT_BEGIN:
 		return begin(inst, s);
 	case ZR_AT_GRAD:
 		rc = reduce(inst, p, s);
-		return rc || !at_once(s) ? rc : update_early(inst, p, s, inst->arrived);
+		if (rc || !at_once(s))
+			return rc;
+
+		return update_early(inst, p, s, inst->arrived);
 	case ZR_AT_AFTER: /* the device has the next layer to compute meanwhile */
 		return update_early(inst, p, s, inst->arrived);
 	case ZR_AT_END:

@@ -20,6 +20,7 @@ static int is_used(const struct zr_point *p, int32_t unit)
 	for (i = 0; i < p->n_units; i++)
 		if (p->units[i] == unit)
 			return 1;
+
 	return 0;
 }
 
@@ -37,15 +38,18 @@ static int32_t idlest(const struct zr_inst *inst, const struct zr_point *p,
 		      const struct zr_stage *s)
 {
 	int32_t u, next, last = -1, found = -1;
+
 	for (u = 0; u < s->n_units; u++) {
 		if (!inst->full[u] || is_used(p, u))
 			continue;
+
 		next = s->next_use(s, u, p->use);
 		if (next > last) {
 			last = next;
 			found = u;
 		}
 	}
+
 	return found;
 }
 
@@ -60,9 +64,11 @@ static int make_room(struct zr_inst *inst, const struct zr_point *p, const struc
 		u = idlest(inst, p, s);
 		if (u < 0)
 			break;
+
 		inst->full[u] = 0;
 		rc = s->drop(s, &u, 1);
 	}
+
 	return rc;
 }
 
@@ -71,6 +77,7 @@ static int gather_needed(struct zr_inst *inst, const struct zr_point *p, const s
 	int64_t missing = 0;
 	uint32_t i;
 	int rc;
+
 	for (i = 0; i < p->n_units; i++) {
 		int32_t u = p->units[i];
 		no_longer_ahead(inst, s, u);
@@ -78,18 +85,23 @@ static int gather_needed(struct zr_inst *inst, const struct zr_point *p, const s
 			missing += s->elements(s, u);
 	}
 
-	rc = missing ? make_room(inst, p, s, missing) : ZR_OK;
+	if (missing)
+		rc = make_room(inst, p, s, missing);
+	else
+		rc = ZR_OK;
 	bucket_open(&inst->list, s->gather, inst->o->allgather_bucket_size);
 	for (i = 0; i < p->n_units && !rc; i++) {
 		int32_t u = p->units[i];
 		if (inst->full[u] || inst->whole[u])
 			continue;
+
 		inst->full[u] = 1;
 		rc = bucket_add(&inst->list, s, u);
 	}
 
 	if (rc)
 		return rc;
+
 	return bucket_close(&inst->list, s);
 }
 
@@ -100,15 +112,18 @@ static int prefetch_use(struct zr_inst *inst, const struct zr_stage *s, const st
 {
 	uint32_t i;
 	int rc = ZR_OK;
+
 	for (i = 0; i < use->n_units && !rc; i++) {
 		int32_t u = use->units[i];
 		int64_t elements = s->elements(s, u), added = inst->full[u] ? 0 : elements;
 		if (inst->whole[u] || inst->ahead[u])
 			continue;
+
 		*more = elements <= most(inst->o->prefetch_bucket_size) - inst->elements_ahead &&
 			added <= most(inst->o->max_live_parameters) - *live;
 		if (!*more)
 			break;
+
 		inst->ahead[u] = 1;
 		inst->elements_ahead += elements;
 		*live += added;
@@ -120,6 +135,7 @@ static int prefetch_use(struct zr_inst *inst, const struct zr_stage *s, const st
 	/* one list per use: waiting for it must not mean waiting for the use after it */
 	if (rc)
 		return rc;
+
 	return bucket_close(&inst->list, s);
 }
 
@@ -128,8 +144,10 @@ static int prefetch(struct zr_inst *inst, const struct zr_point *p, const struct
 	int64_t live = s->live_elements(s);
 	int32_t i;
 	int more = 1, rc = ZR_OK;
+
 	for (i = p->use + 1; i < s->n_uses && more && !rc; i++)
 		rc = prefetch_use(inst, s, s->use(s, i), &live, &more);
+
 	return rc;
 }
 
@@ -140,11 +158,13 @@ static int is_used_soon(const struct zr_inst *inst, const struct zr_point *p,
 	int32_t i, next = s->next_use(s, unit, p->use);
 	int64_t between = 0;
 	uint32_t k;
+
 	for (i = p->use + 1; i < next && between < most(inst->o->max_reuse_distance); i++) {
 		const struct zr_use *use = s->use(s, i);
 		for (k = 0; k < use->n_units; k++)
 			between += s->elements(s, use->units[k]);
 	}
+
 	return next >= 0 && between < most(inst->o->max_reuse_distance);
 }
 
@@ -153,6 +173,7 @@ static int drop_used(struct zr_inst *inst, const struct zr_point *p, const struc
 	int64_t live = s->live_elements(s);
 	uint32_t i;
 	int rc = ZR_OK;
+
 	bucket_open(&inst->list, s->drop, UINT64_MAX);
 	for (i = 0; i < p->n_units && !rc; i++) {
 		int32_t u = p->units[i];
@@ -160,6 +181,7 @@ static int drop_used(struct zr_inst *inst, const struct zr_point *p, const struc
 			continue;
 		if (live <= most(inst->o->max_live_parameters) && is_used_soon(inst, p, s, u))
 			continue;
+
 		inst->full[u] = 0;
 		live -= s->elements(s, u);
 		rc = bucket_add(&inst->list, s, u);
@@ -167,12 +189,14 @@ static int drop_used(struct zr_inst *inst, const struct zr_point *p, const struc
 
 	if (rc)
 		return rc;
+
 	return bucket_close(&inst->list, s);
 }
 
 int split_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s)
 {
 	int rc;
+
 	switch (p->at) {
 	case ZR_AT_BEFORE:
 		rc = gather_needed(inst, p, s);
@@ -185,5 +209,6 @@ int split_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_sta
 			return rc;
 		return policy_at(inst, p, s);
 	}
+
 	return policy_at(inst, p, s);
 }

@@ -43,7 +43,10 @@ static const struct names launchers[] = {
 /* 1 and *out, 0 if it is not set, or < 0. */
 static int number(const struct zr_host *h, const char *name, int32_t *out)
 {
-	const char *text = name ? getenv(name) : NULL;
+	const char *text = NULL;
+
+	if (name)
+		text = getenv(name);
 	char *end;
 	if (!text || !*text)
 		return 0;
@@ -69,19 +72,23 @@ static int take_local(const struct zr_host *h, const struct names *n, struct ze_
 		m->local_rank = m->local_world = 0;
 		return 0;
 	}
+
 	if (m->local_rank >= m->local_world || m->local_rank > m->rank ||
 	    m->rank - m->local_rank + m->local_world > m->world)
 		return zr_fail(h, ZR_EINVAL,
 			       "%s=%d, %s=%d: rank %d of %d cannot be rank %d of %d of a node",
 			       n->local_rank, m->local_rank, n->local_world, m->local_world,
 			       m->rank, m->world, m->local_rank, m->local_world);
+
 	return 0;
 }
 
 static void take_job(const struct names *n, struct ze_hello *m)
 {
 	for (size_t i = 0; i < sizeof n->job / sizeof *n->job; i++) {
-		const char *text = n->job[i] ? getenv(n->job[i]) : NULL;
+		const char *text = NULL;
+		if (n->job[i])
+			text = getenv(n->job[i]);
 		if (text)
 			m->job = ze_hash(m->job, text);
 	}
@@ -94,6 +101,7 @@ static int take_environment(const struct zr_host *h, struct ze_hello *m)
 		int rank = number(h, n->rank, &m->rank);
 		if (!rank)
 			continue;
+
 		int world = number(h, n->world, &m->world);
 		if (rank < 0 || world < 0)
 			return ZR_EINVAL;
@@ -118,15 +126,17 @@ static int take_environment(const struct zr_host *h, struct ze_hello *m)
 
 static int same_node(const struct ze_hello *a, const struct ze_hello *b)
 {
-	return a->local_world ?
-		       b->local_world && a->rank - a->local_rank == b->rank - b->local_rank :
-		       !b->local_world && !strcmp(a->host, b->host);
+	if (a->local_world)
+		return b->local_world && a->rank - a->local_rank == b->rank - b->local_rank;
+
+	return !b->local_world && !strcmp(a->host, b->host);
 }
 
 /* Ranks of a node follow each other. */
 static int take_nodes(struct zr_inst *b)
 {
 	struct zr_boot_info *i = &b->info;
+
 	for (int32_t r = 0; r < i->world; r++) {
 		int starts = r == 0 || !same_node(&b->all[r - 1], &b->all[r]);
 		i->nodes += starts;
@@ -143,12 +153,14 @@ static int take_nodes(struct zr_inst *b)
 		i->local_rank += r < i->rank;
 		i->local_world++;
 	}
+
 	return 0;
 }
 
 static int take_ranks(struct zr_inst *b)
 {
 	struct zr_boot_info *i = &b->info;
+
 	i->rank = b->mine.rank;
 	i->world = b->mine.world;
 	if (gethostname(b->mine.host, sizeof b->mine.host))
@@ -160,6 +172,7 @@ static int take_ranks(struct zr_inst *b)
 		i->local_world = i->nodes = 1;
 		return 0;
 	}
+
 	if (!b->o->directory || !*b->o->directory)
 		return zr_fail(b->h, ZR_EINVAL,
 			       "%d ranks need `directory`, one that all of them see", i->world);
@@ -167,6 +180,7 @@ static int take_ranks(struct zr_inst *b)
 	int rc = ze_join(b);
 	if (rc)
 		return rc;
+
 	return take_nodes(b);
 }
 
@@ -184,18 +198,23 @@ static int env_info(struct zr_inst *b, struct zr_boot_info *info)
 static const char *file_of(const char *key, char *out)
 {
 	size_t n = (size_t)sprintf(out, "key-");
+
 	for (; *key; key++) {
 		int plain = (*key >= '0' && *key <= '9') || (*key >= 'a' && *key <= 'z') ||
 			    (*key >= 'A' && *key <= 'Z') || *key == '.';
-		n += plain ? (size_t)sprintf(out + n, "%c", *key) :
-			     (size_t)sprintf(out + n, "_%02x", (unsigned char)*key);
+		if (plain)
+			n += (size_t)sprintf(out + n, "%c", *key);
+		else
+			n += (size_t)sprintf(out + n, "_%02x", (unsigned char)*key);
 	}
+
 	return out;
 }
 
 static int env_put(struct zr_inst *b, const char *key, const void *value, uint64_t bytes)
 {
 	char file[3 * MAX_KEY + 8];
+
 	if (!b->all)
 		return zr_fail(b->h, ZR_ENOTSUP, "one rank alone has nobody to publish to");
 	if (strlen(key) >= MAX_KEY || bytes > MAX_VALUE)
@@ -205,6 +224,7 @@ static int env_put(struct zr_inst *b, const char *key, const void *value, uint64
 	int rc = ze_write(b, b->run, b->id, file_of(key, file), value, bytes);
 	if (rc == 0)
 		return zr_fail(b->h, ZR_ESTATE, "key %s has a value already", key);
+
 	return rc < 0 ? rc : 0;
 }
 
@@ -218,6 +238,7 @@ static int env_get(struct zr_inst *b, const char *key, void *value, uint64_t byt
 {
 	char data[MAX_VALUE];
 	struct ze_wish w = { .done = has_key, .key = key, .data = data };
+
 	if (!b->all)
 		return zr_fail(b->h, ZR_ENOTSUP, "one rank alone has nobody to ask");
 	if (strlen(key) >= MAX_KEY)
@@ -239,9 +260,11 @@ static int all_marked(struct zr_inst *b, struct ze_wish *w)
 {
 	char name[NAME_ROOM];
 	int all = 1;
+
 	for (int32_t r = 0; r < b->mine.world; r++) {
 		if (b->here[r])
 			continue;
+
 		int rc = ze_is_there(b, ze_name(name, w->data, r));
 		if (rc < 0)
 			return rc;
@@ -249,6 +272,7 @@ static int all_marked(struct zr_inst *b, struct ze_wish *w)
 		b->here[r] = (unsigned char)rc;
 		all &= rc;
 	}
+
 	return all;
 }
 
@@ -256,12 +280,15 @@ static int env_fence(struct zr_inst *b, double timeout)
 {
 	char what[32], name[NAME_ROOM];
 	struct ze_wish w = { .done = all_marked, .what = "to come to a fence", .data = what };
+
 	if (!b->all)
 		return 0;
+
 	snprintf(what, sizeof what, "fence%u", b->fences++);
 	int rc = ze_write_new(b, ze_name(name, what, b->mine.rank), "", 0);
 	if (rc)
 		return rc;
+
 	return ze_wait(b, &w, timeout);
 }
 
@@ -292,6 +319,7 @@ static int env_create(const struct zr_host *h, const void *opts, struct zr_inst 
 		env_destroy(b);
 		return rc;
 	}
+
 	*out = b;
 	return 0;
 }

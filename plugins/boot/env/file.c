@@ -25,15 +25,19 @@ static int write_whole(int fd, const char *data, uint64_t bytes)
 		ssize_t n = write(fd, data, bytes);
 		if (n < 0 && errno != EINTR)
 			return -1;
-		data += n > 0 ? n : 0;
-		bytes -= n > 0 ? (uint64_t)n : 0;
+		if (n > 0) {
+			data += n;
+			bytes -= (uint64_t)n;
+		}
 	}
+
 	return 0;
 }
 
 static int write_file(int fd, uint64_t nonce, const void *data, uint64_t bytes)
 {
 	struct header head = { .nonce = nonce, .bytes = bytes };
+
 	memcpy(head.magic, MAGIC, sizeof head.magic);
 	int bad = write_whole(fd, (const char *)&head, sizeof head);
 	if (!bad)
@@ -52,6 +56,7 @@ static int write_file(int fd, uint64_t nonce, const void *data, uint64_t bytes)
 static int add_name(int dir, const char *own, const char *name)
 {
 	struct stat st;
+
 	if (!linkat(dir, own, dir, name, 0))
 		return 0;
 
@@ -69,6 +74,7 @@ int ze_try_write(struct zr_inst *b, int dir, uint64_t nonce, const char *name, c
 {
 	char own[NAME_ROOM];
 	int why;
+
 	snprintf(own, sizeof own, "new-%d-%016llx-%u", b->mine.rank,
 		 (unsigned long long)b->mine.draw, atomic_fetch_add(&b->begun, 1));
 	int fd = openat(dir, own, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -92,6 +98,7 @@ int ze_write(struct zr_inst *b, int dir, uint64_t nonce, const char *name, const
 	if (why)
 		return zr_fail(b->h, ZR_EIO, "cannot write %s: %s", ze_path(b, dir, name, path),
 			       strerror(why));
+
 	return 1;
 }
 
@@ -102,6 +109,7 @@ int ze_write_new(struct zr_inst *b, const char *name, const void *data, uint64_t
 	if (rc == 0)
 		return zr_fail(b->h, ZR_ESTATE, "%s is there already",
 			       ze_path(b, b->run, name, path));
+
 	return rc < 0 ? rc : 0;
 }
 
@@ -118,6 +126,7 @@ static int is_bad(const struct stat *st, char *why)
 			 st->st_mode & 07777);
 	else
 		return 0;
+
 	return 1;
 }
 
@@ -133,8 +142,10 @@ static int64_t read_whole(int fd, char *data, uint64_t room)
 			return -1;
 		if (n == 0)
 			break;
+
 		have += (uint64_t)n;
 	}
+
 	return (int64_t)have;
 }
 
@@ -154,7 +165,10 @@ static int read_file(int fd, uint64_t size, uint64_t nonce, void *data, uint64_t
 	n = read_whole(fd, data, head.bytes);
 	if (n < 0)
 		return ZE_FAILED;
-	return n == (int64_t)head.bytes ? ZE_READ : ZE_TORN;
+	if (n == (int64_t)head.bytes)
+		return ZE_READ;
+
+	return ZE_TORN;
 }
 
 int ze_try_read(int dir, uint64_t nonce, const char *name, void *data, uint64_t room,
@@ -164,6 +178,7 @@ int ze_try_read(int dir, uint64_t nonce, const char *name, void *data, uint64_t 
 	/* O_NONBLOCK: a FIFO would wait for a writer */
 	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	int rc = ZE_REFUSED;
+
 	if (fd < 0 && (errno == ENOENT || errno == ESTALE))
 		return ZE_ABSENT;
 	if (fd < 0 && errno == ELOOP)
@@ -176,6 +191,7 @@ int ze_try_read(int dir, uint64_t nonce, const char *name, void *data, uint64_t 
 		snprintf(why, NAME_ROOM, "%s", strerror(errno));
 	if (fd >= 0)
 		close(fd);
+
 	return rc;
 }
 
@@ -187,6 +203,7 @@ int ze_read(struct zr_inst *b, int dir, uint64_t nonce, const char *name, void *
 	if (rc == ZE_REFUSED || rc == ZE_FAILED)
 		return zr_fail(b->h, rc == ZE_FAILED ? ZR_EIO : ZR_EINVAL, "%s: %s",
 			       ze_path(b, dir, name, path), why);
+
 	return rc;
 }
 
@@ -197,6 +214,7 @@ int ze_read_run(struct zr_inst *b, const char *name, void *data, uint64_t room, 
 	if (rc == ZE_TORN)
 		return zr_fail(b->h, ZR_EINVAL, "%s: it is no file of this run",
 			       ze_path(b, b->run, name, path));
+
 	return rc;
 }
 

@@ -24,6 +24,7 @@ static int makes_sense(const struct ze_hello *m, int32_t rank)
 		return 0;
 	if (!m->local_world)
 		return !m->local_rank;
+
 	return m->local_rank >= 0 && m->local_rank < m->local_world && m->local_rank <= rank &&
 	       m->local_world <= m->world - (rank - m->local_rank);
 }
@@ -33,11 +34,13 @@ static int see_seats(struct zr_inst *b)
 {
 	char name[NAME_ROOM], path[PATH_ROOM];
 	int all = 1;
+
 	for (int32_t r = 0; r < b->mine.world; r++) {
 		struct ze_hello m;
 		uint64_t bytes = 0;
 		if (b->here[r])
 			continue;
+
 		int rc = ze_read_run(b, ze_name(name, "joined", r), &m, sizeof m, &bytes);
 		if (rc < 0)
 			return rc;
@@ -49,6 +52,7 @@ static int see_seats(struct zr_inst *b)
 		b->here[r] = (unsigned char)rc;
 		all &= rc;
 	}
+
 	return all;
 }
 
@@ -60,6 +64,7 @@ static int answer(struct zr_inst *b, const char *name, int32_t rank, uint64_t dr
 	char reply[NAME_ROOM];
 	struct ze_hello m;
 	uint64_t bytes = 0;
+
 	ze_name_drawn(reply, "welcome", rank, draw);
 	if (!faccessat(b->meeting, reply, F_OK, AT_SYMLINK_NOFOLLOW))
 		return 0;
@@ -74,6 +79,7 @@ static int answer(struct zr_inst *b, const char *name, int32_t rank, uint64_t dr
 		b->misfit = m;
 		return 0;
 	}
+
 	rc = ze_write(b, b->meeting, draw, reply, &b->id, sizeof b->id);
 	return rc < 0 ? rc : 0;
 }
@@ -81,7 +87,10 @@ static int answer(struct zr_inst *b, const char *name, int32_t rank, uint64_t dr
 static int answer_all(struct zr_inst *b)
 {
 	int fd = openat(b->meeting, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = NULL;
+
+	if (fd >= 0)
+		d = fdopendir(fd);
 	struct dirent *e;
 	int32_t rank;
 	uint64_t draw;
@@ -92,6 +101,7 @@ static int answer_all(struct zr_inst *b)
 			close(fd);
 		return rc;
 	}
+
 	while (!rc && (e = readdir(d)))
 		if (ze_is_drawn(e->d_name, "hello", &rank, &draw) && rank > 0 &&
 		    rank < b->mine.world && !b->here[rank])
@@ -106,6 +116,7 @@ static int gather(struct zr_inst *b, struct ze_wish *w)
 	int rc = see_seats(b);
 	if (rc)
 		return rc;
+
 	return answer_all(b);
 }
 
@@ -113,6 +124,7 @@ static int lead(struct zr_inst *b)
 {
 	struct ze_wish w = { .done = gather, .what = "to join", .stops = 1 };
 	char name[NAME_ROOM];
+
 	b->id = b->mine.draw;
 	int rc = ze_make_run(b);
 	if (rc)
@@ -122,6 +134,7 @@ static int lead(struct zr_inst *b)
 	rc = ze_write_new(b, ze_name(name, "joined", 0), &b->mine, sizeof b->mine);
 	if (rc)
 		return rc;
+
 	return ze_wait(b, &w, b->o->timeout);
 }
 
@@ -147,6 +160,7 @@ static int say_hello(struct zr_inst *b)
 	if (rc == 0)
 		return zr_fail(b->h, ZR_EIO, "%s is there already",
 			       ze_path(b, b->meeting, name, path));
+
 	return rc < 0 ? rc : 0;
 }
 
@@ -181,6 +195,7 @@ static int find_seat(struct zr_inst *b, struct ze_wish *w)
 {
 	char name[NAME_ROOM];
 	uint64_t id = 0, bytes = 0;
+
 	(void)w;
 	memset(b->here + 1, 1, (size_t)b->mine.world - 1);
 	ze_name_drawn(name, "welcome", b->mine.rank, b->mine.draw);
@@ -192,6 +207,7 @@ static int find_seat(struct zr_inst *b, struct ze_wish *w)
 		if (rc)
 			return rc;
 	}
+
 	take_back_hello(b);
 	return say_hello(b);
 }
@@ -214,6 +230,7 @@ static int follow(struct zr_inst *b)
 	take_back_hello(b);
 	if (rc)
 		return rc;
+
 	return ze_wait(b, &all, b->o->timeout);
 }
 
@@ -222,6 +239,7 @@ static int follow(struct zr_inst *b)
 int ze_join(struct zr_inst *b)
 {
 	const uint64_t world = (uint64_t)b->mine.world;
+
 	b->all = calloc(world, sizeof *b->all);
 	b->here = calloc(world, 1);
 	if (!b->all || !b->here)
@@ -234,9 +252,13 @@ int ze_join(struct zr_inst *b)
 	if (rc)
 		return rc;
 
-	rc = b->mine.rank == 0 ? lead(b) : follow(b);
+	if (b->mine.rank == 0)
+		rc = lead(b);
+	else
+		rc = follow(b);
 	if (rc)
 		ze_stop(b, "it could not join the run"); /* unless it has said more already */
+
 	return rc;
 }
 
@@ -253,11 +275,14 @@ static int is_marked(const struct zr_inst *b, const char *what, int32_t rank)
 void ze_leave(struct zr_inst *b)
 {
 	char name[NAME_ROOM];
+
 	if (b->run < 0 ||
 	    ze_try_write(b, b->run, b->id, ze_name(name, "left", b->mine.rank), "", 0))
 		return;
+
 	for (int32_t r = 0; r < b->mine.world; r++)
 		if (is_marked(b, "joined", r) && !is_marked(b, "left", r))
 			return;
+
 	ze_remove_run(b);
 }

@@ -35,6 +35,7 @@ int ze_is_drawn(const char *name, const char *what, int32_t *rank, uint64_t *dra
 	size_t n = strlen(what);
 	if (strncmp(name, what, n) || sscanf(name + n, "-%9d-%16llx", rank, &number) != 2)
 		return 0;
+
 	*draw = number;
 	return !strcmp(name, ze_name_drawn(again, what, *rank, *draw));
 }
@@ -45,6 +46,7 @@ int ze_is_run(const char *name, uint64_t *id)
 	unsigned long long number;
 	if (sscanf(name, "run-%16llx", &number) != 1)
 		return 0;
+
 	*id = number;
 	return !strcmp(name, ze_name_run(again, *id));
 }
@@ -68,9 +70,13 @@ void ze_name_process(struct ze_hello *m)
 	char boot[64] = "", space[64] = "";
 	struct stat st;
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : read(fd, boot, sizeof boot - 1);
-	if (fd >= 0)
+	ssize_t n = 0;
+
+	if (fd >= 0) {
+		n = read(fd, boot, sizeof boot - 1);
 		close(fd);
+	}
+
 	m->pid = (int32_t)getpid();
 	if (n <= 0 || stat("/proc/self/ns/pid", &st))
 		return;

@@ -26,6 +26,7 @@ const char *ze_path(const struct zr_inst *b, int dir, const char *name, char *ou
 		ze_name_run(run, b->id);
 	snprintf(out, PATH_ROOM, "%s/%s%s%s%s%s", b->o->directory, own_name(own), *run ? "/" : "",
 		 run, *name ? "/" : "", name);
+
 	return out;
 }
 
@@ -49,6 +50,7 @@ static int check_directory(const struct zr_inst *b, int fd)
 			       "directory %s: it belongs to user %u, who may rename what lies "
 			       "there: choose one of your own, or one with the sticky bit as /tmp",
 			       path, (unsigned)st.st_uid);
+
 	return 0;
 }
 
@@ -66,6 +68,7 @@ static int not_own(const struct stat *st, char *why)
 			 st->st_mode & 07777);
 	else
 		return 0;
+
 	return 1;
 }
 
@@ -82,6 +85,7 @@ static int failed(const struct zr_inst *b, int dir, const char *name)
 	int why = errno;
 	if (why == ENOTDIR || why == ELOOP)
 		return refuse(b, dir, name, "it is a link or no directory: remove it");
+
 	return zr_fail(b->h, ZR_EIO, "%s: %s", ze_path(b, dir, name, path), strerror(why));
 }
 
@@ -91,19 +95,25 @@ static int check_own(const struct zr_inst *b, int fd, int dir, const char *name)
 	struct stat st;
 	if (fstat(fd, &st))
 		return failed(b, dir, name);
-	return not_own(&st, why) ? refuse(b, dir, name, why) : 0;
+	if (not_own(&st, why))
+		return refuse(b, dir, name, why);
+
+	return 0;
 }
 
 /* The meeting in the open `directory`. */
 static int open_own(struct zr_inst *b, int parent)
 {
 	char name[NAME_ROOM];
+
 	own_name(name);
 	if (mkdirat(parent, name, 0700) && errno != EEXIST)
 		return failed(b, -1, "");
+
 	b->meeting = openat(parent, name, OPEN_DIRECTORY);
 	if (b->meeting < 0)
 		return failed(b, -1, "");
+
 	return check_own(b, b->meeting, -1, "");
 }
 
@@ -127,6 +137,7 @@ int ze_enter_run(const struct zr_inst *b, const char *name)
 	int fd = openat(b->meeting, name, OPEN_DIRECTORY);
 	if (fd < 0 || (!fstat(fd, &st) && !not_own(&st, why)))
 		return fd;
+
 	close(fd);
 	return -1;
 }
@@ -134,6 +145,7 @@ int ze_enter_run(const struct zr_inst *b, const char *name)
 int ze_open_run(struct zr_inst *b, uint64_t id)
 {
 	char name[NAME_ROOM];
+
 	ze_name_run(name, id);
 	int fd = openat(b->meeting, name, OPEN_DIRECTORY);
 	if (fd < 0 && (errno == ENOENT || errno == ESTALE))
@@ -146,6 +158,7 @@ int ze_open_run(struct zr_inst *b, uint64_t id)
 		close(fd);
 		return rc;
 	}
+
 	b->run = fd;
 	b->id = id;
 	return 1;
@@ -156,9 +169,11 @@ int ze_make_run(struct zr_inst *b)
 	char name[NAME_ROOM];
 	if (mkdirat(b->meeting, ze_name_run(name, b->id), 0700))
 		return failed(b, b->meeting, name);
+
 	int rc = ze_open_run(b, b->id);
 	if (rc == 0)
 		return refuse(b, b->meeting, name, "somebody has removed it");
+
 	return rc < 0 ? rc : 0;
 }
 

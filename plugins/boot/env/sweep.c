@@ -24,9 +24,13 @@ static const char *const ours[] = { "joined-", "left-", "fence", "key-", "stoppe
 static DIR *list(int dir)
 {
 	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = NULL;
+
+	if (fd >= 0)
+		d = fdopendir(fd);
 	if (fd >= 0 && !d)
 		close(fd);
+
 	return d;
 }
 
@@ -80,13 +84,17 @@ static int is_dead(const struct zr_inst *b, int dir, uint64_t nonce, const char 
 	if (ze_try_read(dir, nonce, name, &m, sizeof m, &bytes, why) != ZE_READ ||
 	    bytes != sizeof m || !m.machine || m.machine != b->mine.machine)
 		return is_old(b, st);
+
 	return m.pid > 0 && kill(m.pid, 0) && errno == ESRCH;
 }
 
 static void sweep_run(const struct zr_inst *b, const char *name, uint64_t id)
 {
 	struct stat st;
-	int run = id == b->id ? -1 : ze_enter_run(b, name);
+	int run = -1;
+
+	if (id != b->id)
+		run = ze_enter_run(b, name);
 	if (run < 0)
 		return;
 	if (!fstat(run, &st) && is_dead(b, run, id, "joined-0", &st))
@@ -111,6 +119,7 @@ static void sweep_hello(const struct zr_inst *b, const char *name, int32_t rank,
 	if (fstatat(b->meeting, name, &st, AT_SYMLINK_NOFOLLOW) ||
 	    !is_dead(b, b->meeting, draw, name, &st))
 		return;
+
 	ze_remove(b->meeting, name);
 	ze_remove(b->meeting, ze_name_drawn(answer, "welcome", rank, draw));
 }
@@ -121,6 +130,7 @@ void ze_sweep(const struct zr_inst *b)
 	struct dirent *e;
 	int32_t rank;
 	uint64_t number;
+
 	while (d && (e = readdir(d))) {
 		const char *name = e->d_name;
 		if (ze_is_run(name, &number))

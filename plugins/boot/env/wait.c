@@ -27,6 +27,7 @@ static void say(const struct zr_inst *b, const struct ze_wish *w, double waited,
 	size_t n = (size_t)snprintf(text, room, "waited %.0f s for %s%s", waited,
 				    w->key ? "the key " : "rank ", w->key ? w->key : "");
 	int named = 0;
+
 	if (w->key)
 		return;
 
@@ -45,6 +46,7 @@ void ze_stop(struct zr_inst *b, const char *why)
 	char text[1000];
 	if (b->run < 0)
 		return;
+
 	snprintf(text, sizeof text, "rank %d stopped: %s", b->mine.rank, why);
 	ze_try_write(b, b->run, b->id, "stopped", text, strlen(text));
 }
@@ -56,9 +58,11 @@ static int check_stopped(struct zr_inst *b)
 	uint64_t bytes = 0;
 	if (b->run < 0)
 		return 0;
+
 	int rc = ze_read_run(b, "stopped", why, sizeof why - 1, &bytes);
 	if (rc <= 0)
 		return rc;
+
 	why[bytes] = 0;
 	return zr_fail(b->h, ZR_EPEER, "%s", why);
 }
@@ -66,10 +70,12 @@ static int check_stopped(struct zr_inst *b)
 static int give_up(struct zr_inst *b, const struct ze_wish *w, double waited)
 {
 	char text[400], why[420];
+
 	say(b, w, waited, text, sizeof text);
 	snprintf(why, sizeof why, "timeout: %s", text);
 	if (w->stops)
 		ze_stop(b, why);
+
 	return zr_fail(b->h, ZR_EPEER, "%s", why);
 }
 
@@ -77,6 +83,7 @@ int ze_wait(struct zr_inst *b, struct ze_wish *w, double timeout)
 {
 	double start = now(), said = start, nap = LOOK_MIN;
 	char text[400];
+
 	memset(b->here, 0, (size_t)b->mine.world);
 	for (;;) {
 		int rc = w->done(b, w);
@@ -95,7 +102,10 @@ int ze_wait(struct zr_inst *b, struct ze_wish *w, double timeout)
 			say(b, w, at - start, text, sizeof text);
 			zr_log(b->h, ZR_LOG_WARN, "%s", text);
 		}
+
 		nanosleep(&(struct timespec){ 0, (long)(nap * 1e9) }, NULL);
-		nap = nap * 1.5 < LOOK_MAX ? nap * 1.5 : LOOK_MAX;
+		nap = nap * 1.5;
+		if (nap > LOOK_MAX)
+			nap = LOOK_MAX;
 	}
 }

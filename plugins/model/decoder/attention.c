@@ -14,7 +14,10 @@
 /* What a token keeps in the cache: k and v, or the row of q, k and v. */
 static int64_t cache_width(const struct pass *p)
 {
-	return has(p, QKV_W) ? qkv_width(p) : 2 * p->K * p->D;
+	if (has(p, QKV_W))
+		return qkv_width(p);
+
+	return 2 * p->K * p->D;
 }
 
 uint64_t cache_bytes(const struct pass *p, int64_t tokens)
@@ -25,12 +28,16 @@ uint64_t cache_bytes(const struct pass *p, int64_t tokens)
 static double score_gain(const struct pass *p)
 {
 	double gain = p->o->score_gain;
-	return gain > 0 ? gain : 1 / sqrt((double)p->o->score_width);
+	if (gain > 0)
+		return gain;
+
+	return 1 / sqrt((double)p->o->score_width);
 }
 
 static struct zr_op_attention attention_op(const struct pass *p, const struct block_saved *s)
 {
 	int64_t before = p->c->past * s->kv_stride; /* of the tokens that the cache has */
+
 	return (struct zr_op_attention){
 		.size = sizeof(struct zr_op_attention),
 		.dtype = p->c->dtype,
@@ -71,10 +78,12 @@ uint64_t attention_bwd_work(const struct pass *p, const struct block_saved *s)
 static struct inputs inputs_of(const struct pass *p, const struct block_work *w)
 {
 	int64_t q = p->H * p->D, kv = p->K * p->D;
+
 	if (has(p, QKV_W))
 		return (struct inputs){ 1,
 					{ map_of(p, QKV_W, QKV_B, p->C, qkv_width(p)) },
 					{ w->dqkv } };
+
 	return (struct inputs){ 3,
 				{ map_of(p, Q_W, Q_B, p->C, q), map_of(p, K_W, K_B, p->C, kv),
 				  map_of(p, V_W, V_B, p->C, kv) },
@@ -92,6 +101,7 @@ static int project(const struct pass *p, const struct block_saved *s, const stru
 	struct inputs in = inputs_of(p, w);
 	int normed = has(p, Q_NORM_W), i, rc = ZR_OK;
 	void *y[] = { normed ? s->q_raw : s->q, normed ? s->k_raw : s->k, s->v };
+
 	if (in.n == 1)
 		return linear(p, in.map[0], x, s->qkv, NULL);
 	if (!normed)
@@ -99,17 +109,21 @@ static int project(const struct pass *p, const struct block_saved *s, const stru
 	in.map[2].stride = s->kv_stride;
 	for (i = 0; !rc && i < in.n; i++)
 		rc = linear(p, in.map[i], x, y[i], NULL);
+
 	return rc;
 }
 
 static int turn(const struct pass *p, uint32_t flags, const struct block_saved *s, void *q, void *k)
 {
 	int rc;
+
 	if (p->f->positions || !is_turned(p->g, block_of(p)))
 		return ZR_OK;
+
 	rc = rotate(p, flags, q, p->H, s->q_stride, s->q_head);
 	if (rc)
 		return rc;
+
 	return rotate(p, flags, k, p->K, s->kv_stride, s->kv_head);
 }
 
@@ -118,10 +132,12 @@ static int norm_and_turn(const struct pass *p, const struct block_saved *s)
 {
 	const int *at = p->g->at;
 	int rc;
+
 	if (has(p, Q_NORM_W) &&
 	    ((rc = heads_norm(p, at[Q_NORM_W], p->H, s->q_raw, s->q, s->q_stride, s->q_stats)) ||
 	     (rc = heads_norm(p, at[K_NORM_W], p->K, s->k_raw, s->k, s->kv_stride, s->k_stats))))
 		return rc;
+
 	return turn(p, 0, s, s->q, s->k);
 }
 
@@ -130,7 +146,12 @@ int attention_forward(const struct pass *p, const struct block_saved *s, const s
 	const struct zr_layer_call *c = p->c;
 	const int *at = p->g->at;
 	struct zr_op_attention att = attention_op(p, s);
-	const void *x = has(p, NORM1_W) ? w->ln : c->in;
+	const void *x;
+
+	if (has(p, NORM1_W))
+		x = w->ln;
+	else
+		x = c->in;
 	void *o = has(p, AFTER1_W) ? s->o : s->x2;
 	int rc = ZR_OK;
 	if (has(p, NORM1_W))
@@ -143,6 +164,7 @@ int attention_forward(const struct pass *p, const struct block_saved *s, const s
 		rc = norm(p, at[AFTER1_W], s->o, s->x2, s->after_stats1, p->N);
 	if (rc)
 		return rc;
+
 	return residual(p, 1, c->in, s->x2, s->x2);
 }
 
@@ -161,6 +183,7 @@ static int scores_backward(const struct pass *p, const struct block_saved *s,
 					  .work = w->ops };
 	const void *dy;
 	int rc;
+
 	if ((rc = branch_gradient(p, 1, AFTER1_W, s->o, s->after_stats1, w, &dy)) ||
 	    (rc = linear_dw(p, map_o(p), s->att, dy)) || (rc = linear_dx(p, map_o(p), dy, w->datt)))
 		return rc;
@@ -175,6 +198,7 @@ static int scores_backward(const struct pass *p, const struct block_saved *s,
 	rc = heads_norm_bwd(p, at[Q_NORM_W], p->H, w->dq, s->q_raw, s->q_stats, w->ops);
 	if (rc)
 		return rc;
+
 	return heads_norm_bwd(p, at[K_NORM_W], p->K, w->dk, s->k_raw, s->k_stats, w->ops);
 }
 
@@ -183,11 +207,17 @@ int attention_backward(const struct pass *p, const struct block_saved *s,
 {
 	const struct zr_layer_call *c = p->c;
 	struct inputs in = inputs_of(p, w);
-	const void *x = has(p, NORM1_W) ? w->ln : c->in;
+	const void *x;
+
+	if (has(p, NORM1_W))
+		x = w->ln;
+	else
+		x = c->in;
 	int rc = scores_backward(p, s, w);
 	if (!rc && has(p, NORM1_W))
 		rc = norm(p, p->g->at[NORM1_W], c->in, w->ln, s->stats1, p->N);
 	if (rc || (rc = inputs_backward(p, &in, x, w->sum, w->dln)))
 		return rc;
+
 	return input_gradient(p, NORM1_W, c->in, s->stats1, w);
 }

@@ -31,12 +31,14 @@ static void carve_qkv(const struct pass *p, struct carver *v, struct block_saved
 {
 	int64_t q = p->H * p->D, kv = p->K * p->D;
 	void *cache = p->c->cache ? (char *)p->c->cache + cache_bytes(p, p->c->past) : NULL;
+
 	s->q_stride = q;
 	s->kv_stride = kv;
 	s->q_head = s->kv_head = p->f->qkv_by_head ? 3 * p->D : p->D;
 	if (has(p, QKV_W)) {
 		s->qkv = take_rows(v, p, qkv_width(p));
-		s->qkv = cache ? cache : s->qkv;
+		if (cache)
+			s->qkv = cache;
 		split(p, s->qkv, &s->q, &s->k, &s->v);
 		s->q_stride = s->kv_stride = qkv_width(p);
 		return;
@@ -49,6 +51,7 @@ static void carve_qkv(const struct pass *p, struct carver *v, struct block_saved
 		s->q_stats = take_stats(v, p, heads_norm_stats(p, p->H));
 		s->k_stats = take_stats(v, p, heads_norm_stats(p, p->K));
 	}
+
 	if (cache) {
 		s->k = cache;
 		s->v = skip(p, cache, kv);
@@ -59,6 +62,7 @@ static void carve_qkv(const struct pass *p, struct carver *v, struct block_saved
 static uint64_t carve_saved(const struct pass *p, void *base, struct block_saved *s)
 {
 	struct carver v = { (uintptr_t)base, 0 };
+
 	*s = (struct block_saved){ 0 };
 	s->stats1 = take_stats(&v, p, norm_stats(p));
 	s->stats2 = take_stats(&v, p, norm_stats(p));
@@ -72,15 +76,20 @@ static uint64_t carve_saved(const struct pass *p, void *base, struct block_saved
 		s->gate = take_rows(&v, p, 2 * p->F);
 		s->up = skip(p, s->gate, p->F);
 	} else {
-		s->gate = has(p, GATE_W) ? take_rows(&v, p, p->F) : NULL;
+		if (has(p, GATE_W))
+			s->gate = take_rows(&v, p, p->F);
+		else
+			s->gate = NULL;
 		s->up = take_rows(&v, p, p->F);
 	}
+
 	if (has(p, AFTER1_W)) {
 		s->o = take_rows(&v, p, p->C);
 		s->down = take_rows(&v, p, p->C);
 		s->after_stats1 = take_stats(&v, p, norm_stats(p));
 		s->after_stats2 = take_stats(&v, p, norm_stats(p));
 	}
+
 	return v.used;
 }
 
@@ -97,13 +106,16 @@ static void use_normed(const struct pass *p, struct block_saved *s, const struct
 {
 	if (!has(p, Q_NORM_W))
 		return;
+
 	s->q = w->q;
-	s->k = p->c->cache ? s->k : w->k;
+	if (!p->c->cache)
+		s->k = w->k;
 }
 
 static uint64_t carve_forward(const struct pass *p, void *base, struct block_work *w)
 {
 	struct carver v = { (uintptr_t)base, 0 };
+
 	*w = (struct block_work){ .ln = take_rows(&v, p, p->C) };
 	if (p->o->experts)
 		moe_carve_forward(p, &v, &w->moe);
@@ -117,6 +129,7 @@ static uint64_t carve_forward(const struct pass *p, void *base, struct block_wor
 static uint64_t carve_gradients(const struct pass *p, struct carver at, struct block_work *w)
 {
 	struct carver ffn = at, att = at;
+
 	if (p->o->experts) {
 		moe_carve_backward(p, &ffn, &w->moe);
 	} else if (has(p, GATE_UP_W)) {
@@ -124,10 +137,17 @@ static uint64_t carve_gradients(const struct pass *p, struct carver at, struct b
 		w->dup = skip(p, w->dgate, p->F);
 		w->dact = take_rows(&ffn, p, p->F);
 	} else {
-		w->dgate = has(p, GATE_W) ? take_rows(&ffn, p, p->F) : NULL;
+		if (has(p, GATE_W))
+			w->dgate = take_rows(&ffn, p, p->F);
+		else
+			w->dgate = NULL;
 		w->dup = take_rows(&ffn, p, p->F);
-		w->dact = has(p, GATE_W) ? w->dgate : w->dup;
+		if (has(p, GATE_W))
+			w->dact = w->dgate;
+		else
+			w->dact = w->dup;
 	}
+
 	if (has(p, QKV_W)) {
 		w->dqkv = take_rows(&att, p, qkv_width(p));
 		split(p, w->dqkv, &w->dq, &w->dk, &w->dv);
@@ -136,6 +156,7 @@ static uint64_t carve_gradients(const struct pass *p, struct carver at, struct b
 		w->dk = take_rows(&att, p, p->K * p->D);
 		w->dv = take_rows(&att, p, p->K * p->D);
 	}
+
 	carve_normed(p, &att, w);
 	return carver_max(ffn.used, att.used);
 }
@@ -147,6 +168,7 @@ static uint64_t carve_backward(const struct pass *p, void *base, struct block_wo
 	struct carver low = { (uintptr_t)base, 0 }, high;
 	struct block_saved s;
 	int several = has(p, GATE_W) || !has(p, QKV_W);
+
 	*w = (struct block_work){ 0 };
 	low.used = carve_gradients(p, low, w);
 	high = low;
@@ -154,12 +176,21 @@ static uint64_t carve_backward(const struct pass *p, void *base, struct block_wo
 		w->act = take_rows(&low, p, p->F);
 	w->ln = take_rows(&high, p, p->C);
 	w->dln = w->datt = take_rows(&high, p, p->C > p->H * p->D ? p->C : p->H * p->D);
-	w->sum = !is16(p) ? w->dln :
-		 several  ? carver_take(&high, (uint64_t)(p->N * p->C) * sizeof(float)) :
-			    NULL;
+	if (!is16(p))
+		w->sum = w->dln;
+	else if (several)
+		w->sum = carver_take(&high, (uint64_t)(p->N * p->C) * sizeof(float));
+	else
+		w->sum = NULL;
 	low.used = carver_max(low.used, high.used);
-	w->dbranch = branches_differ(p) ? take_rows(&low, p, p->C) : NULL;
-	w->dout = p->o->parallel ? take_rows(&low, p, p->C) : NULL;
+	if (branches_differ(p))
+		w->dbranch = take_rows(&low, p, p->C);
+	else
+		w->dbranch = NULL;
+	if (p->o->parallel)
+		w->dout = take_rows(&low, p, p->C);
+	else
+		w->dout = NULL;
 	carve_saved(p, NULL, &s);
 	w->ops = carver_take(&low, carver_max(norm_bwd_work(p), attention_bwd_work(p, &s)));
 	return low.used;
@@ -169,6 +200,7 @@ void block_bytes(const struct pass *p, struct zr_layer_bytes *out)
 {
 	struct block_saved s;
 	struct block_work w;
+
 	out->saved = carve_saved(p, NULL, &s);
 	out->work_fwd = carve_forward(p, NULL, &w);
 	out->work_bwd = carve_backward(p, NULL, &w);
@@ -180,13 +212,17 @@ int block_forward(const struct pass *p)
 	struct block_saved s;
 	struct block_work w;
 	int rc;
+
 	carve_saved(p, p->c->saved, &s);
 	carve_forward(p, p->c->work, &w);
 	use_normed(p, &s, &w);
 	rc = attention_forward(p, &s, &w);
 	if (rc)
 		return rc;
-	return p->o->experts ? moe_forward(p, &s, &w) : ffn_forward(p, &s, &w);
+	if (p->o->experts)
+		return moe_forward(p, &s, &w);
+
+	return ffn_forward(p, &s, &w);
 }
 
 int block_backward(const struct pass *p)
@@ -194,14 +230,21 @@ int block_backward(const struct pass *p)
 	struct block_saved s;
 	struct block_work w;
 	int rc = ZR_OK;
+
 	carve_saved(p, p->c->saved, &s);
 	carve_backward(p, p->c->work, &w);
 	use_normed(p, &s, &w);
 	if (p->o->parallel)
 		rc = add(p, NULL, 1, p->c->grad, w.dout);
-	if (!rc)
-		rc = p->o->experts ? moe_backward(p, &s, &w) : ffn_backward(p, &s, &w);
+	if (!rc) {
+		if (p->o->experts)
+			rc = moe_backward(p, &s, &w);
+		else
+			rc = ffn_backward(p, &s, &w);
+	}
+
 	if (rc)
 		return rc;
+
 	return attention_backward(p, &s, &w);
 }

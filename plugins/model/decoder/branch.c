@@ -14,13 +14,16 @@ int branch_gradient(const struct pass *p, int n, enum block_tensor after, const 
 {
 	const void *dout = p->o->parallel ? w->dout : p->c->grad;
 	int rc;
+
 	*dy = branches_differ(p) ? w->dbranch : dout;
 	if (!branches_differ(p))
 		return ZR_OK;
+
 	rc = residual(p, n, NULL, dout, w->dbranch);
-	return rc || !has(p, after) ?
-		       rc :
-		       norm_bwd_in_place(p, p->g->at[after], w->dbranch, x, stats, w->ops);
+	if (rc || !has(p, after))
+		return rc;
+
+	return norm_bwd_in_place(p, p->g->at[after], w->dbranch, x, stats, w->ops);
 }
 
 int input_gradient(const struct pass *p, enum block_tensor before, const void *x,

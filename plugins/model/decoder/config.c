@@ -35,11 +35,17 @@ __attribute__((format(printf, 2, 3))) static void add_text(struct text *t, const
 {
 	va_list args;
 	int n;
+
 	va_start(args, format);
 	n = vsnprintf(t->at, t->left, format, args);
 	va_end(args);
-	if (n < 0 || (size_t)n >= t->left)
-		n = t->left ? (int)t->left - 1 : 0;
+	if (n < 0 || (size_t)n >= t->left) {
+		if (t->left)
+			n = (int)t->left - 1;
+		else
+			n = 0;
+	}
+
 	t->at += n;
 	t->left -= (size_t)n;
 }
@@ -56,6 +62,7 @@ static void add_list(struct text *t, const char *key, const char *numbers)
 {
 	const char *at, *between = "";
 	size_t n;
+
 	add_text(t, ", \"%s\": [", key);
 	for (; (n = next_element(&numbers, &at)); between = ", ")
 		add_text(t, "%s%.*s", between, (int)n, at);
@@ -90,6 +97,7 @@ static void add_yarn(struct text *t, const struct decoder_opts *o)
 static void add_longrope(struct text *t, const struct zr_inst *g)
 {
 	const struct decoder_opts *o = g->o;
+
 	add_list(t, "short_factor", o->rope_short);
 	add_list(t, "long_factor", o->rope_long);
 	if (!g->f->bare_rule)
@@ -103,6 +111,7 @@ static void scaling_text(const struct zr_inst *g, char *out, size_t n)
 {
 	const struct decoder_opts *o = g->o;
 	struct text t = { out, n };
+
 	add_text(&t, "{\"%s\": \"%s\"", g->f->bare_rule ? "type" : "rope_type",
 		 decoder_scalings[o->rope_scaling]);
 	if (o->rope_scaling == ROPE_LLAMA3)
@@ -126,6 +135,7 @@ static void reversed(const char *values, const char *here, char *out, size_t n)
 			snprintf(out, n, "%.*s", (int)left, values);
 			return;
 		}
+
 		values += word + (values[word] == ' ');
 	}
 
@@ -153,7 +163,9 @@ static void value_text(const struct zr_inst *g, const struct zr_config_key *k, c
 /* Whether a key for these types, separated by blanks, is one of this type; NULL: of all. */
 static int concerns(const char *types, const char *type)
 {
-	const char *at = types ? strstr(types, type) : type;
+	const char *at = type;
+	if (types)
+		at = strstr(types, type);
 	size_t n = strlen(type);
 	return at && (at == type || at == types || at[-1] == ' ') && (!at[n] || at[n] == ' ');
 }
@@ -164,6 +176,7 @@ static int is_written(const struct decoder_meta *m, const char *key)
 	for (i = 0; i < m->n; i += 2)
 		if (!strcmp(m->pairs[i], key))
 			return 1;
+
 	return 0;
 }
 
@@ -172,6 +185,7 @@ static int is_written(const struct decoder_meta *m, const char *key)
 static void put_rope(const struct zr_inst *g, struct decoder_meta *m)
 {
 	static const char *const original = "original_max_position_embeddings";
+
 	if (g->o->rope_scaling == ROPE_DEFAULT)
 		return;
 
@@ -197,7 +211,10 @@ static const char *misfit_of(const struct zr_inst *g)
 	if (!g->f->positions && g->o->rope_scaling == ROPE_DYNAMIC && rope_dim(g->o) == 2)
 		return "rope_scaling: with dynamic and two elements of a head that turn, "
 		       "transformers divides by 0";
-	return g->f->misfit ? g->f->misfit(g->o) : NULL;
+	if (g->f->misfit)
+		return g->f->misfit(g->o);
+
+	return NULL;
 }
 
 int decoder_config(const struct zr_inst *g, struct decoder_meta *m)
@@ -207,6 +224,7 @@ int decoder_config(const struct zr_inst *g, struct decoder_meta *m)
 	const char *type = g->f->type, *architecture = g->f->architecture;
 	const size_t size = (size_t)g->o->layers * KIND_WORD;
 	const char *misfit = misfit_of(g);
+
 	if (g->f->name)
 		g->f->name(g->o, &type, &architecture);
 	m->list = g->host->alloc(g->host, size, "model");

@@ -43,6 +43,7 @@ static int64_t extent(const struct zr_inst *g, enum extent e)
 			       whole ? q : D,
 			       whole ? kv : D,
 			       o->experts };
+
 	return is[e];
 }
 
@@ -67,6 +68,7 @@ static int is_norm(enum block_tensor k)
 void decoder_places(struct zr_inst *g)
 {
 	uint32_t i;
+
 	for (i = 0; i < BLOCK_TENSORS; i++)
 		g->at[i] = -1;
 	for (i = 0; i < g->f->n_tensors; i++)
@@ -79,12 +81,17 @@ static struct zr_tensor block_tensor(const struct zr_inst *g, enum block_tensor 
 	const struct decoder_opts *o = g->o;
 	int64_t out = extent(g, shape[k].out), in = extent(g, shape[k].in);
 	int out_in = g->f->map == ZR_MAP_OUT_IN;
-	double std = k == O_W || k == DOWN_W ? o->init_std / sqrt(2.0 * (double)o->layers) :
-					       o->init_std;
+	double std;
+
+	if (k == O_W || k == DOWN_W)
+		std = o->init_std / sqrt(2.0 * (double)o->layers);
+	else
+		std = o->init_std;
 	if (shape[k].in == NONE)
 		return decl_vector(name, out, is_norm(k) ? norm_start(g) : 0);
 	if (k == ROUTER_W) /* fp32 logits: not a product that an adapter knows */
 		return decl_matrix(name, out, in, std);
+
 	return decl_map(name, g->f->map, out_in ? out : in, out_in ? in : out, std);
 }
 
@@ -93,10 +100,12 @@ static void declare_block(const struct zr_inst *g, int64_t i, struct zr_tensor *
 			  char (*names)[DECL_NAME])
 {
 	uint32_t k;
+
 	for (k = 0; k < g->f->n_tensors; k++) {
 		const struct tensor_name *n = &g->f->tensors[k];
 		if (!is_there(g->o, n))
 			continue;
+
 		snprintf(*names, sizeof *names, "%s.%lld.%s", g->f->blocks, (long long)i, n->name);
 		*t++ = block_tensor(g, n->tensor, *names++);
 	}
@@ -111,6 +120,7 @@ static void declare_experts(const struct zr_inst *g, int64_t i, struct zr_unit *
 	double down_std = o->init_std / sqrt(2.0 * (double)o->layers);
 	int64_t e, C = o->width, F = o->ffn_width;
 	int k;
+
 	for (e = 0; e < o->experts; e++, units++) {
 		char *unit = *names++;
 		snprintf(unit, DECL_NAME, "%s.%lld.%s.%lld", g->f->blocks, (long long)i,
@@ -144,12 +154,14 @@ static int64_t declare_units(const struct zr_inst *g, struct decl *d)
 	int64_t i, u = 0, n = g->n_block;
 	struct zr_tensor *t = d->tensors;
 	char(*name)[DECL_NAME] = d->names, (*block_names)[DECL_NAME] = name + o->layers + 4;
+
 	*t = decl_matrix(f->tokens, o->vocabulary, o->width, o->init_std);
 	d->units[u++] = unit_of(t++, 1, *name++);
 	if (f->positions) {
 		*t = decl_matrix(f->positions, o->context, o->width, o->init_std);
 		d->units[u++] = unit_of(t++, 1, *name++);
 	}
+
 	for (i = 0; i < o->layers; i++) {
 		declare_block(g, i, t, block_names);
 		snprintf(*name, DECL_NAME, "%s.%lld", f->blocks, (long long)i);
@@ -181,6 +193,7 @@ static void declare_layers(const struct zr_inst *g, struct decl *d)
 	int64_t i, L = g->o->layers, first = g->f->positions ? 2 : 1, each = 1 + g->o->experts;
 	int64_t last = first + L * each;
 	int32_t *u = d->layer_units;
+
 	for (i = 0; i < last + 2; i++)
 		u[i] = (int32_t)i;
 	if (g->o->tied)
@@ -199,6 +212,7 @@ int decoder_declare_all(struct zr_inst *g)
 	if (decl_alloc(g->host, &g->decl, units, L * n + of_experts + 5, L + 2, units,
 		       L * n + of_experts + units))
 		return ZR_ENOMEM;
+
 	g->n_units = declare_units(g, &g->decl);
 	declare_layers(g, &g->decl);
 	return ZR_OK;
@@ -210,7 +224,10 @@ int decoder_declare_all(struct zr_inst *g)
 static double tokens_seen(const struct zr_inst *g, int64_t block)
 {
 	double T = (double)g->o->context, W = (double)g->o->window;
-	return is_local(g, block) && W < T ? W - W * W / (2 * T) : T / 2;
+	if (is_local(g, block) && W < T)
+		return W - W * W / (2 * T);
+
+	return T / 2;
 }
 
 static double flops_per_token(const struct zr_inst *g)
@@ -219,12 +236,14 @@ static double flops_per_token(const struct zr_inst *g)
 	double block = 0, seen = 0, queries = (double)(o->heads * o->head_dim);
 	int64_t i;
 	int k;
+
 	for (k = 0; k < BLOCK_TENSORS; k++)
 		if (g->at[k] >= 0 && shape[k].in != NONE)
 			block += (double)extent(g, shape[k].out) * (double)extent(g, shape[k].in);
 	block += 3.0 * (double)(o->experts_per_token * o->width) * (double)o->ffn_width;
 	for (i = 0; i < o->layers; i++)
 		seen += tokens_seen(g, i);
+
 	return 6 * (block * (double)o->layers + (double)o->width * (double)o->vocabulary) +
 	       12 * seen * queries;
 }

@@ -212,6 +212,7 @@ struct pass {
 static inline struct pass unpack(const struct zr_inst *g, const struct zr_layer_call *c)
 {
 	const struct decoder_opts *o = g->o;
+
 	return (struct pass){ .g = g,
 			      .f = g->f,
 			      .o = o,

@@ -31,6 +31,7 @@ static struct inputs inputs_of(const struct pass *p, const struct block_work *w)
 					{ w->dgate } };
 	if (!has(p, GATE_W))
 		return (struct inputs){ 1, { up }, { w->dup } };
+
 	return (struct inputs){ 2,
 				{ map_of(p, GATE_W, GATE_B, p->C, p->F), up },
 				{ w->dgate, w->dup } };
@@ -39,20 +40,28 @@ static struct inputs inputs_of(const struct pass *p, const struct block_work *w)
 /* What the branch reads, before its norm. */
 static const void *source(const struct pass *p, const struct block_saved *s)
 {
-	return p->o->parallel ? p->c->in : s->x2;
+	if (p->o->parallel)
+		return p->c->in;
+
+	return s->x2;
 }
 
 /* y; w->ln has it where there is a norm. */
 static const void *input(const struct pass *p, const struct block_saved *s,
 			 const struct block_work *w)
 {
-	return has(p, NORM2_W) ? w->ln : source(p, s);
+	if (has(p, NORM2_W))
+		return w->ln;
+
+	return source(p, s);
 }
 
 static int norm_input(const struct pass *p, const struct block_saved *s, const struct block_work *w)
 {
-	return has(p, NORM2_W) ? norm(p, p->g->at[NORM2_W], source(p, s), w->ln, s->stats2, p->N) :
-				 ZR_OK;
+	if (has(p, NORM2_W))
+		return norm(p, p->g->at[NORM2_W], source(p, s), w->ln, s->stats2, p->N);
+
+	return ZR_OK;
 }
 
 static int activate(const struct pass *p, const struct block_saved *s, const struct block_work *w)
@@ -68,15 +77,18 @@ static int activate(const struct pass *p, const struct block_saved *s, const str
 				   .out = w->act };
 	const void *y = input(p, s, w);
 	int rc;
+
 	if (!gated(p))
 		return linear(p, in.map[0], y, w->act, s->up);
 	if (has(p, GATE_UP_W)) {
 		op.width = p->F;
 		op.stride = 2 * p->F;
 	}
+
 	if ((rc = linear(p, in.map[0], y, s->gate, NULL)) ||
 	    (in.n > 1 && (rc = linear(p, in.map[1], y, s->up, NULL))))
 		return rc;
+
 	return c->ops->swiglu(c->ops, c->stream, &op);
 }
 
@@ -92,6 +104,7 @@ int ffn_forward(const struct pass *p, const struct block_saved *s, const struct 
 		rc = norm(p, p->g->at[AFTER2_W], s->down, c->out, s->after_stats2, p->N);
 	if (rc)
 		return rc;
+
 	return residual(p, 2, s->x2, c->out, c->out);
 }
 
@@ -119,12 +132,16 @@ static int activate_backward(const struct pass *p, const struct block_saved *s,
 					.dgate = w->dgate,
 					.dup = w->dup,
 					.act = w->act };
+
 	if (has(p, GATE_UP_W)) {
 		glu.width = p->F;
 		glu.stride = 2 * p->F;
 	}
-	return gated(p) ? c->ops->swiglu_bwd(c->ops, c->stream, &glu) :
-			  c->ops->gelu_bwd(c->ops, c->stream, &gelu);
+
+	if (gated(p))
+		return c->ops->swiglu_bwd(c->ops, c->stream, &glu);
+
+	return c->ops->gelu_bwd(c->ops, c->stream, &gelu);
 }
 
 int ffn_backward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
@@ -137,5 +154,6 @@ int ffn_backward(const struct pass *p, const struct block_saved *s, const struct
 	    (rc = linear_dw(p, map_down(p), w->act, dy)) || (rc = norm_input(p, s, w)) ||
 	    (rc = inputs_backward(p, &in, input(p, s, w), w->sum, w->dln)))
 		return rc;
+
 	return input_gradient(p, NORM2_W, source(p, s), s->stats2, w);
 }

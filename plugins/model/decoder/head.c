@@ -24,12 +24,16 @@ struct work {
 static float gain(const struct pass *p)
 {
 	double divisor = p->o->logit_divisor;
-	return divisor > 0 ? (float)(1 / divisor) : 0;
+	if (divisor > 0)
+		return (float)(1 / divisor);
+
+	return 0;
 }
 
 static struct zr_op_head_loss loss_op(const struct pass *p)
 {
 	const struct zr_layer_call *c = p->c;
+
 	return (struct zr_op_head_loss){ .size = sizeof(struct zr_op_head_loss),
 					 .dtype = c->dtype,
 					 .scale = c->grad_scale,
@@ -48,14 +52,17 @@ static uint64_t carve(const struct pass *p, int backward, void *base, struct wor
 {
 	struct carver v = { (uintptr_t)base, 0 };
 	struct zr_op_head_loss op = loss_op(p);
+
 	*w = (struct work){ .y = take_rows(&v, p, p->C) };
 	w->stats = carver_take(&v, (uint64_t)(norm_stats(p) * p->N) * sizeof(float));
 	if (backward) {
 		op.dx = w->dy = take_rows(&v, p, p->C);
 		w->loss = carver_take(&v, (uint64_t)(2 * p->N) * sizeof(float));
 	}
+
 	w->ops = carver_take(&v, carver_max(p->c->ops->head_loss_work(p->c->ops, &op),
 					    backward ? norm_bwd_work(p) : 0));
+
 	return v.used;
 }
 
@@ -63,6 +70,7 @@ void head_bytes(const struct pass *p, struct zr_layer_bytes *out)
 {
 	const struct zr_ops *ops = p->c->ops;
 	struct work w;
+
 	out->work_fwd = carve(p, 0, NULL, &w);
 	out->work_bwd = carve(p, 1, NULL, &w);
 	if (ZR_HAS(ops, struct zr_ops, head_loss_rows) && ops->head_loss_rows)
@@ -75,6 +83,7 @@ static int loss(const struct pass *p, const struct work *w)
 	const struct zr_layer_call *c = p->c;
 	struct zr_op_head_loss op = loss_op(p);
 	int rc = norm(p, NORM_W, c->in, w->y, w->stats, p->N), W = projection(p);
+
 	op.x = w->y;
 	op.w = c->param[W];
 	op.work = w->ops;
@@ -89,6 +98,7 @@ static int loss(const struct pass *p, const struct work *w)
 
 	if (rc)
 		return rc;
+
 	return c->ops->head_loss(c->ops, c->stream, &op);
 }
 
@@ -107,6 +117,7 @@ static int zero_grad(const struct pass *p)
 	struct zr_op_init op = { .size = sizeof op,
 				 .n = (int64_t)((activations(p, p->N * p->C) + 3) / 4),
 				 .dst = c->grad };
+
 	return c->ops->init(c->ops, c->stream, &op);
 }
 
@@ -116,6 +127,7 @@ static int rows_of_w(const struct pass *p, const struct work *w)
 	const struct zr_layer_call *c = p->c;
 	struct zr_op_head_loss op = loss_op(p);
 	int W = projection(p);
+
 	op.flags = c->accumulate[W] ? ZR_OP_ACCUMULATE : 0;
 	op.x = w->y;
 	op.w = c->param[W];
@@ -131,11 +143,13 @@ int head_backward(const struct pass *p)
 {
 	struct work w;
 	int rc;
+
 	carve(p, 1, p->c->work, &w);
 	if (ZR_HAS(p->c, struct zr_layer_call, n_rows) && p->c->n_rows)
 		return rows_of_w(p, &w);
 	if ((rc = loss(p, &w)) || (rc = zero_grad(p)) || (rc = moe_losses(p)))
 		return rc;
+
 	return norm_bwd(p, NORM_W, w.dy, p->c->in, w.stats, w.ops);
 }
 
@@ -162,10 +176,12 @@ int head_logits(const struct pass *p, int64_t row, float *logits)
 				       .x = logits };
 	struct work w;
 	int rc;
+
 	carve(p, 0, c->work, &w);
 	op.a = w.y;
 	if ((rc = norm(p, NORM_W, skip(p, c->in, row * p->C), w.y, w.stats, 1)) ||
 	    (rc = c->ops->matmul(c->ops, c->stream, &op)) || !(cap.gain > 0 || cap.softcap > 0))
 		return rc;
+
 	return c->ops->logit_cap(c->ops, c->stream, &cap);
 }

@@ -10,6 +10,7 @@
 size_t next_element(const char **list, const char **element)
 {
 	size_t n;
+
 	*list += strspn(*list, "[], \t\"");
 	*element = *list;
 	n = strcspn(*list, "[], \t\"");
@@ -44,13 +45,15 @@ static int by_list(const struct zr_host *h, const struct kind_list *l, int64_t l
 	const char *list = l->value, *at;
 	int64_t i;
 	size_t n;
+
 	for (i = 0; (n = next_element(&list, &at)) && i < layers; i++) {
 		int yes = is_word(at, n, l->yes);
 		if (!yes && !is_word(at, n, l->no))
 			return zr_fail(h, ZR_EINVAL, "%s: layer %lld is %.*s: %s or %s", l->option,
 				       (long long)i, (int)n, at, l->yes, l->no);
 
-		kind[i] |= yes ? l->kind : 0;
+		if (yes)
+			kind[i] |= l->kind;
 	}
 
 	if (i < layers || n)
@@ -58,6 +61,7 @@ static int by_list(const struct zr_host *h, const struct kind_list *l, int64_t l
 			       "%s has %s words than layers = %lld: give one for "
 			       "each layer",
 			       l->option, n ? "more" : "fewer", (long long)layers);
+
 	return ZR_OK;
 }
 
@@ -77,6 +81,7 @@ void decoder_kind_list(const struct zr_inst *g, const char *option, char *out, s
 	const char *quote;
 	size_t at = 0;
 	int64_t i;
+
 	kind_lists(g->o, lists);
 	while (strcmp(l->option, option))
 		l++;
@@ -91,6 +96,7 @@ int decoder_kinds(const struct zr_host *h, const struct decoder_opts *o, uint8_t
 {
 	struct kind_list lists[LISTS];
 	size_t i;
+
 	memset(kind, 0, (size_t)o->layers);
 	kind_lists(o, lists);
 	for (i = 0; i < LISTS; i++) {
@@ -110,5 +116,6 @@ int decoder_kinds(const struct zr_host *h, const struct decoder_opts *o, uint8_t
 				       "layer_types: layer %zu is "
 				       "sliding_attention, but there is no window",
 				       i);
+
 	return ZR_OK;
 }

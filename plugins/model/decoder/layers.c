@@ -17,8 +17,10 @@ static float embed_gain(const struct pass *p)
 {
 	float gain = (float)p->o->embed_gain;
 	uint32_t bits;
+
 	if (p->c->dtype != ZR_BF16)
 		return gain;
+
 	memcpy(&bits, &gain, sizeof bits);
 	bits = (bits + 0x8000) & 0xffff0000;
 	memcpy(&gain, &bits, sizeof bits);
@@ -39,11 +41,13 @@ static int embed_forward(const struct pass *p)
 				      .wte = c->param[TOKENS_W],
 				      .out = c->out };
 	int rc;
+
 	if (learned) {
 		op.positions = p->o->context;
 		op.wpe = c->param[POSITIONS_W];
 		op.position = c->positions;
 	}
+
 	rc = c->ops->embedding(c->ops, c->stream, &op);
 	if (!rc && p->o->embed_gain > 0)
 		rc = add(p, NULL, embed_gain(p), c->out, c->out);
@@ -51,6 +55,7 @@ static int embed_forward(const struct pass *p)
 		rc = residual(p, 0, NULL, c->out, c->out);
 	if (rc)
 		return rc;
+
 	return moe_clear_sums(p);
 }
 
@@ -67,9 +72,11 @@ static int embed_backward(const struct pass *p)
 					  .dout = c->grad,
 					  .dwte = c->dparam[TOKENS_W] };
 	int some = ZR_HAS(c, struct zr_layer_call, n_rows) && c->n_rows, rc = ZR_OK;
+
 	op.flags = c->accumulate[TOKENS_W] ? ZR_OP_ACCUMULATE_WTE : 0;
 	if (p->f->positions) {
-		op.flags |= c->accumulate[POSITIONS_W] ? ZR_OP_ACCUMULATE_WPE : 0;
+		if (c->accumulate[POSITIONS_W])
+			op.flags |= ZR_OP_ACCUMULATE_WPE;
 		op.positions = p->o->context;
 		op.dwpe = c->dparam[POSITIONS_W];
 		op.position = c->positions;
@@ -80,12 +87,14 @@ static int embed_backward(const struct pass *p)
 		op.n_rows = c->n_rows;
 		return c->ops->embedding_bwd_rows(c->ops, c->stream, &op);
 	}
+
 	if (p->dropout > 0)
 		rc = residual(p, 0, NULL, c->grad, c->grad);
 	if (!rc && p->o->embed_gain > 0)
 		rc = add(p, NULL, embed_gain(p), c->grad, c->grad);
 	if (rc)
 		return rc;
+
 	return c->ops->embedding_bwd(c->ops, c->stream, &op);
 }
 
@@ -94,6 +103,7 @@ static int embed_backward(const struct pass *p)
 static int unsupported(const struct zr_inst *g, const struct zr_ops *ops)
 {
 	const char *missing = NULL;
+
 #define NEED(op)                                                                                   \
 	if (!ZR_HAS(ops, struct zr_ops, op) || !ops->op)                                           \
 	missing = #op
@@ -118,6 +128,7 @@ static int unsupported(const struct zr_inst *g, const struct zr_ops *ops)
 		NEED(rmsnorm_bwd);
 		NEED(rmsnorm_bwd_work);
 	}
+
 	if (g->o->experts) {
 		NEED(route);
 		NEED(route_bwd);
@@ -140,8 +151,10 @@ static int unsupported(const struct zr_inst *g, const struct zr_ops *ops)
 	if (g->o->logit_softcap > 0 || g->o->logit_divisor > 0)
 		NEED(logit_cap);
 #undef NEED
-	return missing ? zr_fail(g->host, ZR_ENOTSUP, "the device has no operation %s", missing) :
-			 ZR_OK;
+	if (missing)
+		return zr_fail(g->host, ZR_ENOTSUP, "the device has no operation %s", missing);
+
+	return ZR_OK;
 }
 
 static int decoder_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_t length,
@@ -157,6 +170,7 @@ static int decoder_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_
 	struct pass p = unpack(g, &c);
 	struct carver row = { 0, 0 };
 	int rc = unsupported(g, ops);
+
 	if (rc)
 		return rc;
 	if (length > g->o->context)
@@ -175,23 +189,32 @@ static int decoder_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_
 		block_bytes(&p, out);
 	else if (ZR_HAS(ops, struct zr_ops, embedding_bwd_rows) && ops->embedding_bwd_rows)
 		out->rows_of = 1 + TOKENS_W;
+
 	return ZR_OK;
 }
 
 static int decoder_forward(struct zr_inst *g, const struct zr_layer_call *c)
 {
 	struct pass p = unpack(g, c);
+
 	if (c->layer == 0)
 		return embed_forward(&p);
-	return c->layer <= g->o->layers ? block_forward(&p) : head_forward(&p);
+	if (c->layer <= g->o->layers)
+		return block_forward(&p);
+
+	return head_forward(&p);
 }
 
 static int decoder_backward(struct zr_inst *g, const struct zr_layer_call *c)
 {
 	struct pass p = unpack(g, c);
+
 	if (c->layer == 0)
 		return embed_backward(&p);
-	return c->layer <= g->o->layers ? block_backward(&p) : head_backward(&p);
+	if (c->layer <= g->o->layers)
+		return block_backward(&p);
+
+	return head_backward(&p);
 }
 
 static int decoder_logits(struct zr_inst *g, const struct zr_layer_call *c, int64_t row,
@@ -224,12 +247,16 @@ int decoder_create(const struct zr_host *h, const struct family *f, const void *
 {
 	struct zr_inst *g = h->alloc(h, sizeof *g, "model");
 	int rc;
+
 	if (!g)
 		return zr_fail(h, ZR_ENOMEM, "no memory for the model's description");
 
 	g->host = h;
 	g->o = opts;
-	g->f = !g->o->tied && f->untied ? f->untied : f;
+	if (!g->o->tied && f->untied)
+		g->f = f->untied;
+	else
+		g->f = f;
 	decoder_places(g);
 	rc = decoder_declare_all(g);
 	if (rc)
@@ -245,6 +272,7 @@ int decoder_create(const struct zr_host *h, const struct family *f, const void *
 		decoder_destroy(g);
 		return rc;
 	}
+
 	*out = g;
 	return ZR_OK;
 }

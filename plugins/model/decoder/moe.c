@@ -41,14 +41,20 @@ int moe_has_losses(const struct decoder_opts *o)
 /* Sums of zr_op_router_losses, or shares, which need less room. */
 uint64_t moe_bytes_behind(const struct pass *p)
 {
-	return moe_has_losses(p->o) ? (uint64_t)(2 * p->o->experts + 2) * sizeof(double) : 0;
+	if (moe_has_losses(p->o))
+		return (uint64_t)(2 * p->o->experts + 2) * sizeof(double);
+
+	return 0;
 }
 
 void *moe_behind(const struct pass *p, const void *rows)
 {
 	struct carver v = { (uintptr_t)rows, 0 };
 	take_rows(&v, p, p->C);
-	return moe_has_losses(p->o) && p->c->training ? carver_take(&v, moe_bytes_behind(p)) : NULL;
+	if (moe_has_losses(p->o) && p->c->training)
+		return carver_take(&v, moe_bytes_behind(p));
+
+	return NULL;
 }
 
 int moe_clear_sums(const struct pass *p)
@@ -56,7 +62,10 @@ int moe_clear_sums(const struct pass *p)
 	struct zr_op_init op = { .size = sizeof op,
 				 .n = (int64_t)(moe_bytes_behind(p) / 4),
 				 .dst = moe_behind(p, p->c->out) };
-	return op.dst ? p->c->ops->init(p->c->ops, p->c->stream, &op) : ZR_OK;
+	if (op.dst)
+		return p->c->ops->init(p->c->ops, p->c->stream, &op);
+
+	return ZR_OK;
 }
 
 int moe_losses(const struct pass *p)
@@ -70,12 +79,17 @@ int moe_losses(const struct pass *p)
 					  .sums = moe_behind(p, c->in),
 					  .share = moe_behind(p, c->grad),
 					  .loss = c->loss_sum + 1 };
-	return op.sums ? c->ops->router_losses(c->ops, c->stream, &op) : ZR_OK;
+
+	if (op.sums)
+		return c->ops->router_losses(c->ops, c->stream, &op);
+
+	return ZR_OK;
 }
 
 void moe_carve_saved(const struct pass *p, struct carver *v, struct routing *r)
 {
 	int64_t E = p->o->experts;
+
 	r->p = take_words(v, p->N * E);
 	r->lse = take_words(v, p->N);
 	r->weights = take_words(v, places(p));
@@ -97,6 +111,7 @@ void moe_carve_forward(const struct pass *p, struct carver *v, struct moe_work *
 void moe_carve_backward(const struct pass *p, struct carver *v, struct moe_work *m)
 {
 	struct carver act = *v, dx = *v;
+
 	m->act = take_places(&act, p, p->F);
 	m->dx = take_words(&dx, places(p) * p->C);
 	v->used = carver_max(act.used, dx.used);
@@ -132,8 +147,10 @@ static int multiply(const struct pass *p, const struct routing *r, enum expert_t
 					   .offsets = r->offsets,
 					   .a = x,
 					   .d = y };
+
 	for (int64_t e = 0; e < p->o->experts; e++)
 		op.b[e] = c->param[parameter(p, e, t)];
+
 	return c->ops->matmul_grouped(c->ops, c->stream, &op);
 }
 
@@ -144,6 +161,7 @@ static int gradients(const struct pass *p, const struct routing *r, enum expert_
 {
 	const struct zr_layer_call *c = p->c;
 	int rc = ZR_OK;
+
 	for (int add = 0; !rc && add < 2; add++) {
 		struct zr_op_matmul_grouped_dw op = { .size = sizeof op,
 						      .flags = add ? ZR_OP_ACCUMULATE : 0,
@@ -160,12 +178,17 @@ static int gradients(const struct pass *p, const struct routing *r, enum expert_
 		int wanted = 0;
 		for (int64_t e = 0; e < p->o->experts; e++) {
 			int i = parameter(p, e, t);
-			op.dw[e] = !c->accumulate[i] == !add ? c->dparam[i] : NULL;
+			if (!c->accumulate[i] == !add)
+				op.dw[e] = c->dparam[i];
+			else
+				op.dw[e] = NULL;
 			wanted |= op.dw[e] != NULL;
 		}
+
 		if (wanted)
 			rc = c->ops->matmul_grouped_dw(c->ops, c->stream, &op);
 	}
+
 	return rc;
 }
 
@@ -179,6 +202,7 @@ static int gather(const struct pass *p, const struct routing *r, const void *x, 
 					.order = r->order,
 					.x = x,
 					.out = out };
+
 	return p->c->ops->expert_rows(p->c->ops, p->c->stream, &op);
 }
 
@@ -224,8 +248,10 @@ static int route(const struct pass *p, const struct routing *r, const void *x)
 				  .sums = moe_behind(p, c->out),
 				  .targets = c->targets };
 	int rc = c->ops->matmul(c->ops, c->stream, &logits);
+
 	if (rc)
 		return rc;
+
 	return c->ops->route(c->ops, c->stream, &op);
 }
 
@@ -237,6 +263,7 @@ static int activate(const struct pass *p, const struct routing *r, void *act)
 				   .gate = r->gate,
 				   .up = r->up,
 				   .out = act };
+
 	return p->c->ops->swiglu(p->c->ops, p->c->stream, &op);
 }
 
@@ -257,6 +284,7 @@ int moe_forward(const struct pass *p, const struct block_saved *s, const struct 
 					    .y = m->y,
 					    .out = c->out };
 	int rc;
+
 	if ((rc = norm(p, p->g->at[NORM2_W], s->x2, w->ln, s->stats2, p->N)) ||
 	    (rc = route(p, r, w->ln)) || (rc = gather(p, r, w->ln, m->x)) ||
 	    (rc = multiply(p, r, EXPERT_GATE_W, 0, p->C, p->F, m->x, r->gate, t, 0)) ||
@@ -265,6 +293,7 @@ int moe_forward(const struct pass *p, const struct block_saved *s, const struct 
 	    (rc = multiply(p, r, EXPERT_DOWN_W, 0, p->F, p->C, m->act, m->y, t, 0)) ||
 	    (rc = c->ops->expert_combine(c->ops, c->stream, &sum)))
 		return rc;
+
 	return residual(p, 2, s->x2, c->out, c->out);
 }
 
@@ -293,12 +322,14 @@ static int experts_backward(const struct pass *p, const struct routing *r, const
 					.dgate = m->dgate,
 					.dup = m->dup };
 	int rc;
+
 	if ((rc = gather(p, r, dy, m->dy)) ||
 	    (rc = multiply(p, r, EXPERT_DOWN_W, 1, p->C, p->F, m->dy, m->dgate, c->dtype, 0)) ||
 	    (rc = activate(p, r, m->act)) ||
 	    (rc = c->ops->expert_weigh(c->ops, c->stream, &weigh)) ||
 	    (rc = gradients(p, r, EXPERT_DOWN_W, p->C, p->F, m->dy, m->act)))
 		return rc;
+
 	return c->ops->swiglu_bwd(c->ops, c->stream, &glu);
 }
 
@@ -317,12 +348,14 @@ static int inputs_of_experts_backward(const struct pass *p, const struct routing
 					    .y = m->dx,
 					    .out = sum };
 	int rc;
+
 	if ((rc = gather(p, r, y, m->x)) ||
 	    (rc = gradients(p, r, EXPERT_GATE_W, p->F, p->C, m->dgate, m->x)) ||
 	    (rc = gradients(p, r, EXPERT_UP_W, p->F, p->C, m->dup, m->x)) ||
 	    (rc = multiply(p, r, EXPERT_GATE_W, 1, p->F, p->C, m->dgate, m->dx, ZR_F32, 0)) ||
 	    (rc = multiply(p, r, EXPERT_UP_W, 1, p->F, p->C, m->dup, m->dx, ZR_F32, 1)))
 		return rc;
+
 	return c->ops->expert_combine(c->ops, c->stream, &add);
 }
 
@@ -378,9 +411,11 @@ static int router_backward(const struct pass *p, const struct routing *r, const 
 				   .a = m->dlogits,
 				   .b = y,
 				   .d = c->dparam[weight] };
+
 	if ((rc = c->ops->route_bwd(c->ops, c->stream, &op)) ||
 	    (rc = c->ops->matmul(c->ops, c->stream, &dx)) || !dw.d)
 		return rc;
+
 	return c->ops->matmul(c->ops, c->stream, &dw);
 }
 
@@ -396,6 +431,7 @@ int moe_backward(const struct pass *p, const struct block_saved *s, const struct
 				    .dst = w->dln };
 	const void *dy;
 	int rc;
+
 	if ((rc = branch_gradient(p, 2, AFTER2_W, NULL, NULL, w, &dy)) ||
 	    (rc = experts_backward(p, r, &w->moe, dy)) ||
 	    (rc = norm(p, p->g->at[NORM2_W], s->x2, w->ln, s->stats2, p->N)) ||
@@ -403,5 +439,6 @@ int moe_backward(const struct pass *p, const struct block_saved *s, const struct
 	    (rc = router_backward(p, r, &w->moe, w->ln, w->sum)) ||
 	    (rc = is16(p) ? c->ops->cast(c->ops, c->stream, &round) : ZR_OK))
 		return rc;
+
 	return input_gradient(p, NORM2_W, s->x2, s->stats2, w);
 }

@@ -17,6 +17,7 @@ struct map map_of(const struct pass *p, enum block_tensor weight, enum block_ten
 static struct zr_op_matmul matmul_op(const struct pass *p, uint32_t flags)
 {
 	int32_t t = p->c->dtype;
+
 	return (struct zr_op_matmul){ .size = sizeof(struct zr_op_matmul),
 				      .flags = flags,
 				      .a_dtype = t,
@@ -31,7 +32,10 @@ static int out_in(const struct pass *p)
 
 int linear(const struct pass *p, struct map l, const void *x, void *y, void *pre)
 {
-	uint32_t each = p->c->flags & ZR_CALL_EACH_ROW ? ZR_MM_EACH_ROW : 0;
+	uint32_t each = 0;
+
+	if (p->c->flags & ZR_CALL_EACH_ROW)
+		each = ZR_MM_EACH_ROW;
 	struct zr_op_matmul op =
 		matmul_op(p, each | (out_in(p) ? ZR_MM_TRANS_B : 0) | (pre ? ZR_MM_GELU : 0));
 	op.m = p->N;
@@ -41,7 +45,10 @@ int linear(const struct pass *p, struct map l, const void *x, void *y, void *pre
 	op.lda = l.from;
 	op.b = p->c->param[l.weight];
 	op.ldb = out_in(p) ? l.from : l.to;
-	op.bias = l.bias >= 0 ? p->c->param[l.bias] : NULL;
+	if (l.bias >= 0)
+		op.bias = p->c->param[l.bias];
+	else
+		op.bias = NULL;
 	op.d = y;
 	op.ldd = l.stride ? l.stride : l.to;
 	op.pre = pre;
@@ -52,6 +59,7 @@ int linear(const struct pass *p, struct map l, const void *x, void *y, void *pre
 static struct zr_op_matmul dx_op(const struct pass *p, struct map l, const void *dy, void *dx)
 {
 	struct zr_op_matmul op = matmul_op(p, out_in(p) ? 0 : ZR_MM_TRANS_B);
+
 	op.m = p->N;
 	op.n = l.from;
 	op.k = l.to;
@@ -74,7 +82,8 @@ int linear_dx(const struct pass *p, struct map l, const void *dy, void *dx)
 static int linear_dx_add(const struct pass *p, struct map l, const void *dy, float *sum, int add)
 {
 	struct zr_op_matmul op = dx_op(p, l, dy, sum);
-	op.flags |= add ? ZR_MM_ACCUMULATE : 0;
+	if (add)
+		op.flags |= ZR_MM_ACCUMULATE;
 	op.d_dtype = ZR_F32;
 	return p->c->ops->matmul(p->c->ops, p->c->stream, &op);
 }
@@ -88,6 +97,7 @@ int linear_dw(const struct pass *p, struct map l, const void *x, const void *dy)
 		.size = sizeof bias, .dtype = c->dtype, .rows = p->N, .width = l.to, .dy = dy
 	};
 	int rc = ZR_OK;
+
 	op.m = op.lda = out_in(p) ? l.to : l.from;
 	op.n = op.ldb = op.ldd = out_in(p) ? l.from : l.to;
 	op.k = p->N;
@@ -115,6 +125,7 @@ int inputs_backward(const struct pass *p, const struct inputs *in, const void *x
 				    .src = sum,
 				    .dst = dx };
 	int i, rc = ZR_OK;
+
 	for (i = 0; !rc && i < in->n; i++)
 		rc = linear_dw(p, in->map[i], x, in->dy[i]);
 	if (!rc && in->n == 1)
@@ -122,14 +133,20 @@ int inputs_backward(const struct pass *p, const struct inputs *in, const void *x
 
 	for (i = 0; !rc && i < in->n; i++)
 		rc = linear_dx_add(p, in->map[i], in->dy[i], sum, i > 0);
-	return rc || !is16(p) ? rc : p->c->ops->cast(p->c->ops, p->c->stream, &round);
+	if (rc || !is16(p))
+		return rc;
+
+	return p->c->ops->cast(p->c->ops, p->c->stream, &round);
 }
 
 /* ---- norms ---- */
 
 int norm_stats(const struct pass *p)
 {
-	return p->f->norm_kind == NORM_LAYER ? 2 : 1;
+	if (p->f->norm_kind == NORM_LAYER)
+		return 2;
+
+	return 1;
 }
 
 static int layer_norm(const struct pass *p, int weight, const void *x, void *y, float *stats,
@@ -147,6 +164,7 @@ static int layer_norm(const struct pass *p, int weight, const void *x, void *y, 
 				      .y = y,
 				      .mean = stats,
 				      .rstd = stats + p->N };
+
 	return c->ops->layernorm(c->ops, c->stream, &op);
 }
 
@@ -163,8 +181,10 @@ static struct zr_op_rmsnorm rms_norm_op(const struct pass *p, int weight)
 int norm(const struct pass *p, int weight, const void *x, void *y, float *stats, int64_t rows)
 {
 	struct zr_op_rmsnorm op;
+
 	if (p->f->norm_kind == NORM_LAYER)
 		return layer_norm(p, weight, x, y, stats, rows);
+
 	op = rms_norm_op(p, weight);
 	op.rows = rows;
 	op.x = x;
@@ -187,6 +207,7 @@ int heads_norm(const struct pass *p, int weight, int64_t heads, const void *x, v
 	       int64_t stride, float *stats)
 {
 	struct zr_op_rmsnorm op = rms_norm_op(p, weight);
+
 	op.per_row = heads_norm_stats(p, heads);
 	op.rows = p->N * op.per_row;
 	op.width = row_heads(p, heads) * p->D;
@@ -233,7 +254,13 @@ static int64_t max_of(int64_t a, int64_t b)
  * case. */
 static uint64_t unwanted(const struct pass *p)
 {
-	int64_t width = has(p, Q_NORM_W) ? max_of(p->C, p->H * p->D) : p->C;
+	int64_t width;
+
+	if (has(p, Q_NORM_W))
+		width = max_of(p->C, p->H * p->D);
+	else
+		width = p->C;
+
 	return ((uint64_t)width * sizeof(float) + 63) / 64 * 64;
 }
 
@@ -244,6 +271,7 @@ uint64_t norm_bwd_work(const struct pass *p)
 	struct zr_op_rmsnorm_bwd rms = rms_norm_bwd_op(p), q = heads_norm_bwd_op(p, p->H),
 				 k = heads_norm_bwd_op(p, p->K);
 	uint64_t work;
+
 	if (p->f->norm_kind == NORM_LAYER)
 		return 2 * unwanted(p) + ops->layernorm_bwd_work(ops, &layer);
 
@@ -252,6 +280,7 @@ uint64_t norm_bwd_work(const struct pass *p)
 		work = carver_max(work, ops->rmsnorm_bwd_work(ops, &q));
 		work = carver_max(work, ops->rmsnorm_bwd_work(ops, &k));
 	}
+
 	return unwanted(p) + work;
 }
 
@@ -261,6 +290,7 @@ static int layer_norm_bwd(const struct pass *p, int weight, const void *dy, cons
 	const struct zr_layer_call *c = p->c;
 	struct zr_op_layernorm_bwd op = layer_norm_bwd_op(p);
 	float *gone = work, *gone_too = (float *)((char *)work + unwanted(p));
+
 	/* a unit is accumulated as a whole: beta as gamma */
 	op.flags = c->accumulate[weight] ? ZR_OP_ACCUMULATE : 0;
 	op.dy = dy;
@@ -269,8 +299,14 @@ static int layer_norm_bwd(const struct pass *p, int weight, const void *dy, cons
 	op.mean = stats;
 	op.rstd = stats + p->N;
 	op.dx = c->grad;
-	op.dgamma = c->dparam[weight] ? c->dparam[weight] : gone;
-	op.dbeta = c->dparam[weight + 1] ? c->dparam[weight + 1] : gone_too;
+	if (c->dparam[weight])
+		op.dgamma = c->dparam[weight];
+	else
+		op.dgamma = gone;
+	if (c->dparam[weight + 1])
+		op.dbeta = c->dparam[weight + 1];
+	else
+		op.dbeta = gone_too;
 	op.work = (char *)work + 2 * unwanted(p);
 	return c->ops->layernorm_bwd(c->ops, c->stream, &op);
 }
@@ -279,13 +315,17 @@ static int rms_norm_bwd(const struct pass *p, struct zr_op_rmsnorm_bwd *op, int 
 			const void *dy, const void *x, const float *stats, void *dx, void *work)
 {
 	const struct zr_layer_call *c = p->c;
-	op->flags |= c->accumulate[weight] ? ZR_OP_ACCUMULATE : 0;
+	if (c->accumulate[weight])
+		op->flags |= ZR_OP_ACCUMULATE;
 	op->dy = dy;
 	op->x = x;
 	op->gamma = c->param[weight];
 	op->rstd = stats;
 	op->dx = dx;
-	op->dgamma = c->dparam[weight] ? c->dparam[weight] : work;
+	if (c->dparam[weight])
+		op->dgamma = c->dparam[weight];
+	else
+		op->dgamma = work;
 	op->work = (char *)work + unwanted(p);
 	return c->ops->rmsnorm_bwd(c->ops, c->stream, op);
 }
@@ -342,6 +382,7 @@ int rotate(const struct pass *p, uint32_t flags, void *x, int64_t heads, int64_t
 				   .rotary_dim = p->g->rope_dim,
 				   .head_stride = head,
 				   .gain = r->gain };
+
 	memcpy(op.frequency, r->frequency, (size_t)p->g->rope_dim / 2 * sizeof *op.frequency);
 	return p->c->ops->rotary(p->c->ops, p->c->stream, &op);
 }
@@ -364,6 +405,7 @@ int residual(const struct pass *p, int n, const void *a, const void *b, void *ou
 				     .b = b,
 				     .out = out,
 				     .gain = (float)p->o->residual_gain };
+
 	return p->c->ops->residual(p->c->ops, p->c->stream, &op);
 }
 
@@ -376,5 +418,6 @@ int add(const struct pass *p, const void *a, float gain, const void *b, void *ou
 				     .b = b,
 				     .out = out,
 				     .gain = gain };
+
 	return p->c->ops->residual(p->c->ops, p->c->stream, &op);
 }

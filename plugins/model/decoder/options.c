@@ -39,6 +39,7 @@ static void merge(const struct family *f, struct decoder_opts *o)
 	const struct decoder_opts *preset = &f->presets[o->preset];
 	struct decoder_opts all = f->base;
 	uint32_t i;
+
 	for (i = 0; i < f->n_opts; i++) {
 		const struct zr_opt *e = &f->opts[i];
 		const char *from = (const char *)o + e->offset;
@@ -47,6 +48,7 @@ static void merge(const struct family *f, struct decoder_opts *o)
 			if (is_zero(e, from))
 				continue;
 		}
+
 		memcpy((char *)&all + e->offset, from, e->width);
 	}
 
@@ -55,9 +57,11 @@ static void merge(const struct family *f, struct decoder_opts *o)
 
 static int needed(const struct zr_host *h, const struct family *f, const char *key, int64_t value)
 {
-	return value ? ZR_OK :
-		       zr_fail(h, ZR_EINVAL, "%s is not set: give it, or choose a %s", key,
+	if (!value)
+		return zr_fail(h, ZR_EINVAL, "%s is not set: give it, or choose a %s", key,
 			       f->opts[0].name);
+
+	return ZR_OK;
 }
 
 static int offers(const struct family *f, const char *name)
@@ -66,6 +70,7 @@ static int offers(const struct family *f, const char *name)
 	for (i = 0; i < f->n_opts; i++)
 		if (!strcmp(f->opts[i].name, name))
 			return 1;
+
 	return 0;
 }
 
@@ -104,6 +109,7 @@ static int settle_shape(const struct zr_host *h, const struct family *f, struct 
 		o->ffn_width = (o->width * 8 / 3 + 63) / 64 * 64;
 	if (!o->score_width)
 		o->score_width = o->head_dim;
+
 	return ZR_OK;
 }
 
@@ -116,7 +122,10 @@ double rope_attention_of(const struct decoder_opts *o, double factor)
 {
 	if (o->rope_scaling != ROPE_LONG)
 		return 0.1 * log(factor) + 1;
-	return factor <= 1 ? 1 : sqrt(1 + log(factor) / log((double)o->rope_original_context));
+	if (factor <= 1)
+		return 1;
+
+	return sqrt(1 + log(factor) / log((double)o->rope_original_context));
 }
 
 static int settle_rope(const struct zr_host *h, struct decoder_opts *o)
@@ -145,16 +154,23 @@ int decoder_resolve(const struct zr_host *h, const struct zr_facts *facts, const
 		    struct decoder_opts *o)
 {
 	int rc;
+
 	merge(f, o);
 	if (!o->vocabulary && ZR_HAS(facts, struct zr_facts, vocabulary))
 		o->vocabulary = facts->vocabulary;
 	otherwise(&o->norm_eps, 1e-5);
 	if (f->embed_by_width)
 		o->embed_gain = sqrt((double)o->width);
-	rc = f->settle ? f->settle(h, o) : ZR_OK;
+	if (f->settle)
+		rc = f->settle(h, o);
+	else
+		rc = ZR_OK;
 	if (!rc)
 		rc = settle_shape(h, f, o);
-	return rc || f->positions ? rc : settle_rope(h, o);
+	if (rc || f->positions)
+		return rc;
+
+	return settle_rope(h, o);
 }
 
 static int has_gate(const struct family *f)
@@ -163,6 +179,7 @@ static int has_gate(const struct family *f)
 	for (i = 0; i < f->n_tensors; i++)
 		if (f->tensors[i].tensor == GATE_W || f->tensors[i].tensor == GATE_UP_W)
 			return 1;
+
 	return 0;
 }
 
@@ -170,6 +187,7 @@ int decoder_check(const struct zr_host *h, const struct family *f, const struct 
 {
 	uint8_t kind[DECODER_LAYERS];
 	int rc;
+
 	if (o->heads % o->kv_heads)
 		return zr_fail(h, ZR_EINVAL, "kv_heads = %lld does not divide heads = %lld",
 			       (long long)o->kv_heads, (long long)o->heads);
@@ -198,6 +216,7 @@ int decoder_check(const struct zr_host *h, const struct family *f, const struct 
 	if (o->rope_scaling == ROPE_LLAMA3 && o->rope_low_freq >= o->rope_high_freq)
 		return zr_fail(h, ZR_EINVAL, "rope_low_freq = %g is not below rope_high_freq = %g",
 			       o->rope_low_freq, o->rope_high_freq);
+
 	return ZR_OK;
 }
 
@@ -227,6 +246,7 @@ int decoder_accepts(const struct zr_host *h, const struct family *f, const void 
 	struct decoder_opts o = *(const struct decoder_opts *)opts;
 	const char *inner = strrchr(key, '.');
 	size_t i;
+
 	(void)value;
 	merge(f, &o);
 	inner = inner ? inner + 1 : key;
@@ -235,5 +255,6 @@ int decoder_accepts(const struct zr_host *h, const struct family *f, const void 
 		    !(rule_keys[i].by & READ_BY(o.rope_scaling)))
 			return zr_fail(h, ZR_EINVAL, "rope_type = %s does not read it: take it out",
 				       decoder_scalings[o.rope_scaling]);
+
 	return ZR_OK;
 }

@@ -22,6 +22,7 @@ static float llama3(const struct decoder_opts *o, float f)
 		return f / factor;
 	if (length < original / high)
 		return f;
+
 	smooth = (original / length - low) / (high - low);
 	return (1 - smooth) * f / factor + smooth * f;
 }
@@ -41,10 +42,15 @@ static float yarn(const struct decoder_opts *o, int64_t i, float f, float power)
 	double first = fmax(floor(yarn_pair(o, o->rope_beta_fast)), 0);
 	double last = fmin(ceil(yarn_pair(o, o->rope_beta_slow)), (double)rope_dim(o) - 1);
 	float ramp, stretched = 1 / ((float)o->rope_factor * power);
+
 	if (first == last)
 		last += 0.001;
 	ramp = ((float)i - (float)first) / (float)(last - first);
-	ramp = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
+	if (ramp < 0)
+		ramp = 0;
+	else if (ramp > 1)
+		ramp = 1;
+
 	return stretched * ramp + f * (1 - ramp);
 }
 
@@ -55,21 +61,25 @@ static int listed(const struct zr_host *h, const char *option, const char *list,
 {
 	const char *at = list ? list : "";
 	int64_t i;
+
 	for (i = 0; i < n; i++) {
 		char *end;
 		at += strspn(at, " \t,[]");
 		factor[i] = strtod(at, &end);
 		if (end == at || !(factor[i] > 0))
 			break;
+
 		at = end;
 	}
 
 	at += strspn(at, " \t,[]");
-	return i == n && !*at ? ZR_OK :
-				zr_fail(h, ZR_EINVAL,
-					"%s = %.60s: rope_scaling = longrope needs %lld positive "
-					"numbers, one for each pair of elements that turn",
-					option, list ? list : "", (long long)n);
+	if (i != n || *at)
+		return zr_fail(h, ZR_EINVAL,
+			       "%s = %.60s: rope_scaling = longrope needs %lld positive "
+			       "numbers, one for each pair of elements that turn",
+			       option, list ? list : "", (long long)n);
+
+	return ZR_OK;
 }
 
 int64_t rope_dim(const struct decoder_opts *o)
@@ -81,6 +91,7 @@ static void frequencies(const struct decoder_opts *o, double theta, int32_t scal
 			const double *factor, struct rope *r)
 {
 	int64_t i, dim = rope_dim(o);
+
 	r->gain = 1;
 	for (i = 0; i < dim / 2; i++) {
 		float power = (float)pow(theta, (double)((float)(2 * i) / (float)dim)),
@@ -98,6 +109,7 @@ static void frequencies(const struct decoder_opts *o, double theta, int32_t scal
 		case ROPE_LONG:
 			f = 1 / ((float)factor[i] * power);
 			break;
+
 		/* ROPE_DYNAMIC changes only sequences longer than the context, which are refused */
 		default:
 			break;
@@ -112,6 +124,7 @@ int rope_set_up(const struct zr_host *h, const struct decoder_opts *o, struct ro
 	       far[ZR_ROTARY_PAIRS] = { 0 };
 	int64_t n = rope_dim(o) / 2;
 	int rc;
+
 	if (o->rope_scaling == ROPE_LONG &&
 	    ((rc = listed(h, "rope_short", o->rope_short, n, near_by)) ||
 	     (rc = listed(h, "rope_long", o->rope_long, n, far))))
@@ -124,5 +137,6 @@ int rope_set_up(const struct zr_host *h, const struct decoder_opts *o, struct ro
 
 	if (o->rope_local_theta > 0)
 		frequencies(o, o->rope_local_theta, ROPE_DEFAULT, NULL, &rope[ROPE_LOCAL]);
+
 	return ZR_OK;
 }

@@ -16,6 +16,7 @@
 int nv_chunks(struct zr_inst *d)
 {
 	int64_t n = d->o->queue_depth;
+
 	for (int side = 0; side < 2; side++)
 		d->queue_end[side] = &d->queue[side];
 	d->chunks = d->h->alloc(d->h, (uint64_t)n * sizeof *d->chunks, "workspace");
@@ -31,6 +32,7 @@ int nv_chunks(struct zr_inst *d)
 		d->chunks[n].next = d->free_chunks;
 		d->free_chunks = &d->chunks[n];
 	}
+
 	return ZR_OK;
 }
 
@@ -61,7 +63,10 @@ static uint64_t cut_at(const struct zr_inst *d, const struct nv_request *r, uint
 		return end; /* all of it goes through the bounce buffer anyway */
 	if (lo % d->unit)
 		return smaller(end, up(lo, d->unit));
-	return end - lo >= d->unit ? down(end, d->unit) : end;
+	if (end - lo >= d->unit)
+		return down(end, d->unit);
+
+	return end;
 }
 
 static void sign(struct zr_inst *d, const struct nv_chunk *c)
@@ -76,6 +81,7 @@ static void sign(struct zr_inst *d, const struct nv_chunk *c)
 static void prepare_write(struct zr_inst *d, struct nv_chunk *c)
 {
 	const struct nv_request *r = c->request;
+
 	if (c->partial) {
 		int to_end = c->hi == c->at + c->bytes || c->hi == r->object->bytes;
 		c->write = c->lo == c->at && to_end;
@@ -96,6 +102,7 @@ static struct nv_chunk *cut(struct zr_inst *d, struct nv_request *r)
 	uint64_t lo = r->off + r->cut, hi = cut_at(d, r, lo);
 	char *mem = r->mem + r->cut;
 	int partial = lo % d->unit || hi % d->unit || (uintptr_t)mem % d->mem_align;
+
 	if (partial && d->bounce_busy)
 		return NULL;
 
@@ -113,12 +120,14 @@ static struct nv_chunk *cut(struct zr_inst *d, struct nv_request *r)
 	r->open++;
 	if (r->write)
 		prepare_write(d, c);
+
 	return c;
 }
 
 static struct nv_request *pop(struct zr_inst *d, int side)
 {
 	struct nv_request *r = d->queue[side];
+
 	d->queue[side] = r->next;
 	if (!r->next)
 		d->queue_end[side] = &d->queue[side];
@@ -141,6 +150,7 @@ static int too_early(const struct zr_inst *d, const struct nv_request *r)
 		if (earlier && (object || memory))
 			return 1;
 	}
+
 	return 0;
 }
 
@@ -148,6 +158,7 @@ static int too_early(const struct zr_inst *d, const struct nv_request *r)
 static struct nv_chunk *next_of(struct zr_inst *d, int side, int *finished)
 {
 	struct nv_chunk *c;
+
 	while (d->queue[side] && d->queue[side]->code) { /* failed: the rest is not tried */
 		struct nv_request *r = pop(d, side);
 		if (!r->open) {
@@ -162,19 +173,25 @@ static struct nv_chunk *next_of(struct zr_inst *d, int side, int *finished)
 	c = cut(d, d->queue[side]);
 	if (c && c->request->cut == c->request->bytes)
 		pop(d, side);
+
 	return c;
 }
 
 struct nv_chunk *nv_next(struct zr_inst *d)
 {
 	int finished = 0;
+
 	for (int i = 0; i < 2 && d->free_chunks; i++) {
 		struct nv_chunk *c = next_of(d, d->turn, &finished);
 		d->turn = !d->turn;
 		if (c)
 			return c;
 	}
-	return finished ? nv_next(d) : NULL;
+
+	if (finished)
+		return nv_next(d);
+
+	return NULL;
 }
 
 /* ---- settling -------------------------------------------------------------------- */
@@ -182,6 +199,7 @@ struct nv_chunk *nv_next(struct zr_inst *d)
 static void verify(struct zr_inst *d, const struct nv_chunk *c)
 {
 	const uint64_t *sum = c->request->object->sum;
+
 	for (uint64_t i = 0; sum && i < c->bytes; i += d->unit)
 		if (sum[(c->at + i) / d->unit] != XXH3_64bits(c->mem + i, d->unit)) {
 			nv_refuse(
@@ -200,6 +218,7 @@ static void verify(struct zr_inst *d, const struct nv_chunk *c)
 static int moved_all(struct zr_inst *d, struct nv_chunk *c)
 {
 	const struct nv_request *r = c->request;
+
 	if (c->write)
 		return 0;
 
@@ -210,6 +229,7 @@ static int moved_all(struct zr_inst *d, struct nv_chunk *c)
 		memcpy(r->mem + (c->lo - r->off), c->mem + (c->lo - c->at), c->hi - c->lo);
 		return 0;
 	}
+
 	memcpy(c->mem + (c->lo - c->at), r->mem + (c->lo - r->off), c->hi - c->lo);
 	sign(d, c);
 	c->write = 1;
@@ -220,6 +240,7 @@ static int moved_all(struct zr_inst *d, struct nv_chunk *c)
 static void end(struct zr_inst *d, struct nv_chunk *c)
 {
 	struct nv_request *r = c->request;
+
 	if (c->partial)
 		d->bounce_busy = 0;
 	c->request = NULL;
@@ -235,6 +256,7 @@ static int more(struct zr_inst *d, struct nv_chunk *c, int moved)
 	struct nv_request *r = c->request;
 	const char *doing = c->write ? "writing" : "reading";
 	uint64_t at = c->at + c->done;
+
 	if (moved == -EINTR || moved == -EAGAIN)
 		return 1;
 	if (moved < 0) {
@@ -242,6 +264,7 @@ static int more(struct zr_inst *d, struct nv_chunk *c, int moved)
 			  doing, c->bytes - c->done, (unsigned long long)at, strerror(-moved));
 		return 0;
 	}
+
 	if ((uint32_t)moved == c->bytes - c->done)
 		return moved_all(d, c);
 	if ((uint32_t)moved < d->unit) {

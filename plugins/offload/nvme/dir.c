@@ -61,7 +61,10 @@ static int is_ours(const char *name)
 static int empty(int dir, uint64_t *bytes)
 {
 	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), n = 0;
-	DIR *list = copy < 0 ? NULL : fdopendir(copy);
+	DIR *list = NULL;
+
+	if (copy >= 0)
+		list = fdopendir(copy);
 	struct dirent *e;
 	struct stat st;
 	if (!list && copy >= 0)
@@ -74,6 +77,7 @@ static int empty(int dir, uint64_t *bytes)
 		}
 	if (list)
 		closedir(list);
+
 	return n;
 }
 
@@ -103,7 +107,10 @@ static void remove_if_dead(struct zr_inst *d, const char *name)
 static void remove_dead(struct zr_inst *d)
 {
 	int copy = openat(d->parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *list = copy < 0 ? NULL : fdopendir(copy);
+	DIR *list = NULL;
+
+	if (copy >= 0)
+		list = fdopendir(copy);
 	struct dirent *e;
 	if (!list && copy >= 0)
 		close(copy);
@@ -129,7 +136,12 @@ static int make_own(struct zr_inst *d)
 
 	d->dir = openat(d->parent, d->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	/* removed by then */
-	d->lock = d->dir >= 0 ? take_lock(d->dir) : errno == ENOENT ? -EWOULDBLOCK : -errno;
+	if (d->dir >= 0)
+		d->lock = take_lock(d->dir);
+	else if (errno == ENOENT)
+		d->lock = -EWOULDBLOCK;
+	else
+		d->lock = -errno;
 	if (d->lock >= 0)
 		return 0;
 	if (d->dir >= 0)
@@ -142,6 +154,7 @@ static int make_own(struct zr_inst *d)
 int nv_dir_open(struct zr_inst *d)
 {
 	int rc = -EWOULDBLOCK;
+
 	d->parent = open(d->o->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (d->parent < 0)
 		return zr_fail(
@@ -172,6 +185,7 @@ void nv_dir_close(struct zr_inst *d)
 			zr_log(d->h, ZR_LOG_WARN, "cannot remove %s: %s", d->path, strerror(errno));
 		close(d->dir);
 	}
+
 	if (d->lock >= 0)
 		close(d->lock);
 	if (d->parent >= 0)

@@ -46,6 +46,7 @@ static const char *probe_direct(struct zr_inst *d)
 int nv_probe(struct zr_inst *d)
 {
 	const char *why;
+
 	d->unit = d->mem_align = NV_UNIT;
 	why = probe_direct(d);
 	d->direct = !why;
@@ -62,6 +63,7 @@ int nv_probe(struct zr_inst *d)
 			       "block_size = %llu: direct I/O in %s moves multiples of %llu bytes",
 			       (unsigned long long)d->o->block_size, d->o->path,
 			       (unsigned long long)d->unit);
+
 	return ZR_OK;
 }
 
@@ -105,6 +107,7 @@ static int reserve(struct zr_inst *d, struct nv_object *o, const char *key)
 	struct rlimit limit;
 	uint64_t unused = nv_free_bytes(d);
 	int rc;
+
 	/* beyond it, fallocate would raise SIGXFSZ */
 	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY &&
 	    o->room > limit.rlim_cur)
@@ -121,6 +124,7 @@ static int reserve(struct zr_inst *d, struct nv_object *o, const char *key)
 		return reserve_unsure(d, o);
 	if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)
 		return full(d, o, key, unused, strerror(errno));
+
 	return zr_fail(d->h, ZR_EIO, "%s/%s: cannot reserve %llu bytes: %s", d->path, o->name,
 		       (unsigned long long)o->room, strerror(errno));
 }
@@ -145,12 +149,14 @@ static int make_sums(struct zr_inst *d, struct nv_object *o)
 
 	for (uint64_t i = 0; i < n; i++)
 		o->sum[i] = zeros;
+
 	return ZR_OK;
 }
 
 static int make_file(struct zr_inst *d, struct nv_object *o, const char *key)
 {
 	struct stat st;
+
 	snprintf(o->name, sizeof o->name, "%03u-%.60s" NV_DATA, d->made++, key);
 	o->fd = openat(d->dir, o->name,
 		       O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | (d->direct ? O_DIRECT : 0), 0600);
@@ -163,6 +169,7 @@ static int make_file(struct zr_inst *d, struct nv_object *o, const char *key)
 		rc = zr_fail(d->h, ZR_EIO, "%s/%s: %s", d->path, o->name, strerror(errno));
 	if (!rc)
 		o->links = st.st_nlink;
+
 	return rc;
 }
 
@@ -174,6 +181,7 @@ static void end(struct zr_inst *d, struct nv_object *o)
 			zr_log(d->h, ZR_LOG_WARN, "cannot remove %s/%s: %s", d->path, o->name,
 			       strerror(errno));
 	}
+
 	d->h->release(d->h, o->sum);
 	free(o);
 }
@@ -182,6 +190,7 @@ int nv_make(struct zr_inst *d, const char *key, uint64_t bytes, uint64_t *object
 {
 	struct nv_object *o;
 	int rc;
+
 	if (!*key || strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789._-") != strlen(key))
 		return zr_fail(d->h, ZR_EINVAL, "\"%s\" is not a key: [a-z0-9._-]+", key);
 	if (!bytes || bytes > INT64_MAX / 2)
@@ -201,6 +210,7 @@ int nv_make(struct zr_inst *d, const char *key, uint64_t bytes, uint64_t *object
 		end(d, o);
 		return rc;
 	}
+
 	o->next = d->objects;
 	d->objects = o;
 	*object = (uint64_t)(uintptr_t)o;

@@ -41,9 +41,12 @@ static int64_t least_buffers(const struct nv_opts *o)
 static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
 {
 	struct nv_opts *o = opts;
+
 	(void)h;
 	(void)facts;
-	o->buffer_count = o->buffer_count == ZR_AUTO_I64 ? 0 : o->buffer_count;
+	if (o->buffer_count == ZR_AUTO_I64)
+		o->buffer_count = 0;
+
 	return ZR_OK;
 }
 
@@ -60,6 +63,7 @@ static int check(const struct zr_host *h, const void *opts)
 			"%lld; raise it or stop one",
 			(long long)o->buffer_count, o->pipeline_read ? "yes" : "no",
 			o->pipeline_write ? "yes" : "no", (long long)least_buffers(o));
+
 	return ZR_OK;
 }
 
@@ -78,6 +82,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 {
 	struct zr_inst *d = h->alloc(h, sizeof *d, "workspace");
 	int rc;
+
 	if (!d)
 		return zr_fail(h, ZR_ENOMEM, "no memory for the instance");
 
@@ -94,6 +99,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 		destroy(d);
 	else
 		*out = d;
+
 	return rc;
 }
 
@@ -128,6 +134,7 @@ static int post(struct zr_inst *d, uint64_t object, uint64_t off, void *mem, uin
 	*ticket = 0;
 	if (!bytes)
 		return ZR_OK;
+
 	return nv_post(
 		d,
 		&(struct nv_request){

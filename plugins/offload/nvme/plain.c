@@ -13,7 +13,13 @@ static int move(const struct nv_chunk *c)
 	char *mem = c->mem + c->done;
 	size_t bytes = c->bytes - c->done;
 	off_t at = (off_t)(c->at + c->done);
-	ssize_t n = c->write ? pwrite(fd, mem, bytes, at) : pread(fd, mem, bytes, at);
+	ssize_t n;
+
+	if (c->write)
+		n = pwrite(fd, mem, bytes, at);
+	else
+		n = pread(fd, mem, bytes, at);
+
 	return n < 0 ? -errno : (int)n;
 }
 
@@ -21,6 +27,7 @@ void nv_plain_run(struct zr_inst *d)
 {
 	struct nv_chunk *c;
 	uint64_t posts;
+
 	for (;;) {
 		if (nv_accept(d))
 			return;

@@ -21,7 +21,10 @@ static uint64_t ticket_of(const struct zr_inst *d, const struct nv_request *r)
 static struct nv_request *request_of(struct zr_inst *d, uint64_t ticket)
 {
 	struct nv_request *r = &d->request[(ticket - 1) % NV_INFLIGHT];
-	return ticket_of(d, r) == ticket && r->state != NV_FREE ? r : NULL;
+	if (ticket_of(d, r) == ticket && r->state != NV_FREE)
+		return r;
+
+	return NULL;
 }
 
 void nv_wake(struct zr_inst *d)
@@ -54,6 +57,7 @@ int nv_post(struct zr_inst *d, const struct nv_request *want, uint64_t *ticket)
 {
 	struct nv_request *r;
 	int broken;
+
 	pthread_mutex_lock(&d->mutex);
 	broken = d->broken;
 	r = broken ? NULL : d->free_requests;
@@ -73,9 +77,12 @@ int nv_post(struct zr_inst *d, const struct nv_request *want, uint64_t *ticket)
 	pthread_mutex_unlock(&d->mutex);
 	if (r)
 		nv_wake(d);
-	return broken ? zr_fail(d->h, ZR_EIO, "%s: %s", d->path, d->broken_text) :
-	       r      ? ZR_OK :
-			ZR_EAGAIN;
+	if (broken)
+		return zr_fail(d->h, ZR_EIO, "%s: %s", d->path, d->broken_text);
+	if (r)
+		return ZR_OK;
+
+	return ZR_EAGAIN;
 }
 
 static int no_ticket(struct zr_inst *d, uint64_t ticket)
@@ -88,15 +95,26 @@ int nv_test(struct zr_inst *d, uint64_t ticket)
 {
 	struct nv_request *r;
 	int rc = 1;
+
 	if (!ticket)
 		return rc;
 
 	pthread_mutex_lock(&d->mutex);
 	r = request_of(d, ticket);
-	if (r)
-		rc = r->state == NV_POSTED ? 0 : r->code ? r->code : 1;
+	if (r) {
+		if (r->state == NV_POSTED)
+			rc = 0;
+		else if (r->code)
+			rc = r->code;
+		else
+			rc = 1;
+	}
+
 	pthread_mutex_unlock(&d->mutex);
-	return r ? rc : no_ticket(d, ticket);
+	if (r)
+		return rc;
+
+	return no_ticket(d, ticket);
 }
 
 int nv_wait(struct zr_inst *d, uint64_t ticket)
@@ -104,6 +122,7 @@ int nv_wait(struct zr_inst *d, uint64_t ticket)
 	char text[sizeof d->request[0].text] = "";
 	struct nv_request *r;
 	int rc = ZR_OK;
+
 	if (!ticket)
 		return rc;
 
@@ -121,7 +140,10 @@ int nv_wait(struct zr_inst *d, uint64_t ticket)
 	pthread_mutex_unlock(&d->mutex);
 	if (!r)
 		return no_ticket(d, ticket);
-	return rc ? zr_fail(d->h, rc, "%s", text) : ZR_OK;
+	if (rc)
+		return zr_fail(d->h, rc, "%s", text);
+
+	return ZR_OK;
 }
 
 int nv_drain(struct zr_inst *d)
@@ -145,6 +167,7 @@ int nv_accept(struct zr_inst *d)
 {
 	struct nv_request *r, *next;
 	int stop;
+
 	pthread_mutex_lock(&d->mutex);
 	r = d->posted;
 	d->posted = NULL;
@@ -160,6 +183,7 @@ int nv_accept(struct zr_inst *d)
 		*d->queue_end[side] = r;
 		d->queue_end[side] = &r->next;
 	}
+
 	return stop;
 }
 

@@ -9,8 +9,10 @@
 void nv_refuse(struct nv_request *r, const char *format, ...)
 {
 	va_list ap;
+
 	if (r->code)
 		return;
+
 	r->code = ZR_EIO;
 	va_start(ap, format);
 	vsnprintf(r->text, sizeof r->text, format, ap);

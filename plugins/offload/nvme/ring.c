@@ -20,12 +20,18 @@ struct nv_ring {
 const char *nv_ring_open(struct zr_inst *d, char *room, size_t size)
 {
 	struct nv_ring *ring = d->h->alloc(d->h, sizeof *ring, "workspace");
-	int rc = ring ? io_uring_queue_init((unsigned)d->o->queue_depth + 1, &ring->u, 0) : -ENOMEM;
+	int rc;
+
+	if (ring)
+		rc = io_uring_queue_init((unsigned)d->o->queue_depth + 1, &ring->u, 0);
+	else
+		rc = -ENOMEM;
 	if (rc) {
 		d->h->release(d->h, ring);
 		snprintf(room, size, "%s", strerror(-rc));
 		return room;
 	}
+
 	d->ring = ring;
 	return NULL;
 }
@@ -48,6 +54,7 @@ static void submit(struct zr_inst *d, struct nv_chunk *c)
 	uint64_t at = c->at + c->done;
 	char *mem = c->mem + c->done;
 	uint32_t bytes = c->bytes - c->done;
+
 	if (c->write)
 		io_uring_prep_write(s, fd, mem, bytes, at);
 	else
@@ -82,17 +89,20 @@ static void reap(struct zr_inst *d)
 void nv_ring_run(struct zr_inst *d)
 {
 	struct nv_chunk *c;
+
 	listen_for_posts(d);
 	while (!nv_accept(d)) {
 		while ((c = nv_next(d))) {
 			submit(d, c);
 			io_uring_submit(&d->ring->u); /* or below, if it fails */
 		}
+
 		int rc = io_uring_submit_and_wait(&d->ring->u, 1);
 		if (rc < 0 && rc != -EINTR && rc != -EAGAIN && rc != -EBUSY) {
 			nv_break(d, "io_uring", -rc);
 			return;
 		}
+
 		reap(d);
 	}
 }

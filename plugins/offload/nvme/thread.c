@@ -18,6 +18,7 @@ static void *run(void *arg)
 		nv_ring_run(d);
 	else
 		nv_plain_run(d);
+
 	return NULL;
 }
 
@@ -27,6 +28,7 @@ static int start_thread(struct zr_inst *d)
 	static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT }; /* of a crash */
 	sigset_t all, before;
 	int rc;
+
 	sigfillset(&all);
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		sigdelset(&all, own[i]);
@@ -45,6 +47,7 @@ void nv_init(struct zr_inst *d)
 		d->request[i].next = d->free_requests;
 		d->free_requests = &d->request[i];
 	}
+
 	d->event = -1;
 }
 
@@ -53,6 +56,7 @@ int nv_start(struct zr_inst *d)
 	char room[256];
 	const char *why;
 	int rc;
+
 	d->event = eventfd(0, EFD_CLOEXEC);
 	if (d->event < 0)
 		return zr_fail(d->h, ZR_ENOMEM, "eventfd: %s", strerror(errno));
