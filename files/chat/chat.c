@@ -415,25 +415,12 @@ int zr_chat_file(struct zr_chat *c, const char *path, struct zr_error *err)
 
 /* ---- life ---- */
 
-int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct zr_error *err)
+/* One for each thread. */
+static int open_encoders(struct zr_chat *c, struct zr_error *err)
 {
-	struct zr_chat *c = calloc(1, sizeof *c);
-	if (!c)
-		return no_memory(err);
-
-	c->o = *o;
-	c->encoder = calloc((size_t)o->threads, sizeof *c->encoder);
 	int rc = 0;
-	if (!c->encoder)
-		rc = no_memory(err);
-	if (!rc && !*o->tokenizer)
-		rc = zr_err(err, ZR_EINVAL, "tokenizer: names no file");
-	if (!rc)
-		rc = zr_tokenizer_find(o->tokenizer, c->file, err);
-	c->o.tokenizer = c->file;
-	if (!rc)
-		rc = zr_tokenizer_open(c->file, &c->tokenizer, err);
-	for (int i = 0; !rc && i < o->threads; i++) {
+
+	for (int i = 0; !rc && i < c->o.threads; i++) {
 		struct zr_chat_encoder *e = &c->encoder[i];
 		e->s = &c->s;
 		e->o = &c->o;
@@ -441,6 +428,38 @@ int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct z
 		rc = zr_chat_encoder_open(e, err);
 	}
 
+	return rc;
+}
+
+static int open_tokenizer(struct zr_chat *c, const char *path, struct zr_error *err)
+{
+	if (!*path)
+		return zr_err(err, ZR_EINVAL, "tokenizer: names no file");
+
+	int rc = zr_tokenizer_find(path, c->file, err);
+	c->o.tokenizer = c->file;
+	if (!rc)
+		rc = zr_tokenizer_open(c->file, &c->tokenizer, err);
+
+	return rc;
+}
+
+int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct zr_error *err)
+{
+	struct zr_chat *c = calloc(1, sizeof *c);
+	int rc = 0;
+
+	if (!c)
+		return no_memory(err);
+
+	c->o = *o;
+	c->encoder = calloc((size_t)o->threads, sizeof *c->encoder);
+	if (!c->encoder)
+		rc = no_memory(err);
+	if (!rc)
+		rc = open_tokenizer(c, o->tokenizer, err);
+	if (!rc)
+		rc = open_encoders(c, err);
 	if (!rc)
 		rc = zr_chat_prepare(&c->o, c->tokenizer, &c->s, err);
 	if (rc)

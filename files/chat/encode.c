@@ -211,6 +211,22 @@ static int encode_messages(struct zr_chat_encoder *e, const struct zr_chat_messa
 	return learn(e, all, err);
 }
 
+/* Puts ids before those of the text, unless they are there. */
+static int put_in_front(struct zr_chat_encoder *e, const int32_t *before, size_t count,
+			struct zr_error *err)
+{
+	size_t bytes = count * sizeof *before, n = e->ids.n;
+
+	if (!bytes || (n >= bytes && !memcmp(e->ids.p, before, bytes)))
+		return 0;
+	if (zr_buf_add(&e->ids, before, bytes))
+		return no_memory(err);
+
+	memmove(e->ids.p + bytes, e->ids.p, n);
+	memcpy(e->ids.p, before, bytes);
+	return 0;
+}
+
 /* A text without template: what the tokenizer puts before one, the text, the last token. */
 static int encode_plain(struct zr_chat_encoder *e, const struct zr_chat_message *m,
 			struct zr_error *err)
@@ -218,33 +234,24 @@ static int encode_plain(struct zr_chat_encoder *e, const struct zr_chat_message 
 	const char *eos = e->s->template.eos ? e->s->template.eos : "";
 	size_t len = strlen(eos);
 	const int32_t *before;
-	int ends = len <= m->n && !memcmp(m->text + m->n - len, eos, len), rc;
 	int has = zr_tokenizer_template(e->t, 0, &before, err);
-
 	if (has < 0)
 		return has;
 
+	if (len <= m->n && !memcmp(m->text + m->n - len, eos, len))
+		len = 0; /* the text ends with it */
 	e->text.text.n = 0;
-	if (zr_buf_add(&e->text.text, m->text, m->n) ||
-	    zr_buf_add(&e->text.text, eos, ends ? 0 : len))
+	if (zr_buf_add(&e->text.text, m->text, m->n) || zr_buf_add(&e->text.text, eos, len))
 		return no_memory(err);
 
 	zr_conversation_drop(&e->c);
-	rc = encode_text(e, err);
-	size_t given = (size_t)has * sizeof *before, n = e->ids.n;
-	int there = has && n >= given && !memcmp(e->ids.p, before, given);
-	if (!rc && has && !there) { /* in front */
-		if (zr_buf_add(&e->ids, before, given))
-			return no_memory(err);
+	int rc = encode_text(e, err);
+	if (!rc)
+		rc = put_in_front(e, before, (size_t)has, err);
+	if (!rc)
+		rc = learn(e, 1, err);
 
-		memmove(e->ids.p + given, e->ids.p, n);
-		memcpy(e->ids.p, before, given);
-	}
-
-	if (rc)
-		return rc;
-
-	return learn(e, 1, err);
+	return rc;
 }
 
 static int fits(const struct zr_chat_encoder *e)
@@ -302,25 +309,31 @@ static int shorten(struct zr_chat_encoder *e, struct zr_error *err)
 	return 0;
 }
 
+/* Why a conversation that could not be read is left out. */
+static int reason_of(const char *word)
+{
+	if (!word || !strcmp(word, "roles"))
+		return ZR_CHAT_ORDER;
+	if (!strcmp(word, "json"))
+		return ZR_CHAT_JSON;
+
+	return ZR_CHAT_FIELDS;
+}
+
 int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr_error *err)
 {
 	const char *word = NULL;
+	int rc = 0;
 
 	e->truncated = 0;
 	e->c.headed = e->s->headed;
-	int rc = 0;
 	if (!e->e)
 		rc = zr_chat_encoder_open(e, err);
 	if (rc)
 		return rc;
 
 	rc = zr_conversation_read(&e->c, p, n, &e->s->fields, e->o->system, &word, err);
-	if (!word || !strcmp(word, "roles"))
-		e->reason = ZR_CHAT_ORDER;
-	else if (!strcmp(word, "json"))
-		e->reason = ZR_CHAT_JSON;
-	else
-		e->reason = ZR_CHAT_FIELDS;
+	e->reason = reason_of(word);
 	if (rc)
 		return rc;
 
@@ -334,10 +347,13 @@ int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr
 	if (rc)
 		return rc;
 
-	e->reason = fits(e) ? ZR_CHAT_NO_TARGET : ZR_CHAT_LONG;
-	if (!fits(e))
+	if (!fits(e)) {
+		e->reason = ZR_CHAT_LONG;
 		return zr_err(err, ZR_EINVAL, "%zu tokens, more than the %lld that were asked for",
 			      before, (long long)e->o->max_length);
+	}
+
+	e->reason = ZR_CHAT_NO_TARGET;
 	if (e->targets)
 		return 0;
 

@@ -108,50 +108,80 @@ static void put_content(struct render *r, const struct zr_chat_message *m, int t
 
 static const char *const roles[] = { "system", "user", "assistant" };
 
+/* What braces of a form say. */
+enum word { CONTENT, TRIMMED_CONTENT, SYSTEM, ROLE, BOS, EOS, TRIM, END_TRIM, NO_WORD };
+static const char *const words[NO_WORD] = {
+	[CONTENT] = "{content}", [TRIMMED_CONTENT] = "{content|trim}",
+	[SYSTEM] = "{system}",   [ROLE] = "{role}",
+	[BOS] = "{bos}",         [EOS] = "{eos}",
+	[TRIM] = "{trim}",       [END_TRIM] = "{/trim}",
+};
+
+static enum word word_at(const char *form)
+{
+	enum word k = CONTENT;
+
+	while (k < NO_WORD && strncmp(form, words[k], strlen(words[k])))
+		k++;
+
+	return k;
+}
+
+/* What a word of a form stands for. *trim: where {trim} was. */
+static void put_word(struct render *r, enum word word, const struct zr_chat_message *m,
+		     size_t *trim)
+{
+	switch (word) {
+	case CONTENT:
+	case TRIMMED_CONTENT:
+		put_content(r, m, word == TRIMMED_CONTENT);
+		break;
+	case SYSTEM:
+		if (r->system)
+			put(r, r->system->text, r->system->n);
+		break;
+	case ROLE:
+		put_text(r, roles[m ? m->role : ZR_CHAT_ASSISTANT]);
+		break;
+	case BOS:
+		put_text(r, r->t->bos);
+		break;
+	case EOS:
+		put_text(r, r->t->eos);
+		break;
+	case TRIM:
+		*trim = r->out->text.n;
+		break;
+	case END_TRIM:
+		trim_from(r, *trim);
+		break;
+	case NO_WORD:
+		break;
+	}
+}
+
 /* What `form` has up to `stop`, or to its end where that is NULL. */
 static void put_form(struct render *r, const char *form, const char *stop,
 		     const struct zr_chat_message *m)
 {
-	static const char *const names[] = { "{content}", "{content|trim}", "{system}", "{role}",
-					     "{bos}",     "{eos}",          "{trim}",   "{/trim}" };
-	size_t trimmed = 0, k, known = sizeof names / sizeof *names;
-	const char *end;
+	size_t trim = 0, n;
 
-	if (stop)
-		end = stop;
-	else if (form)
-		end = form + strlen(form);
-	else
-		end = NULL;
-	for (const char *p = form; p && p < end && !r->rc;) {
-		size_t n = 1;
-		if (*p != '{')
-			n = strcspn(p, "{");
-		if (n >= (size_t)(end - p))
+	if (!form)
+		return;
+
+	const char *end = stop ? stop : form + strlen(form);
+	for (const char *p = form; p < end && !r->rc; p += n) {
+		enum word word = word_at(p);
+		if (word < NO_WORD) {
+			put_word(r, word, m, &trim);
+			n = strlen(words[word]);
+			continue;
+		}
+
+		n = 1 + strcspn(p + 1, "{");
+		if (n > (size_t)(end - p))
 			n = (size_t)(end - p);
-		for (k = 0; *p == '{' && k < known; k++)
-			if (!strncmp(p, names[k], strlen(names[k])))
-				break;
-		if (*p != '{')
-			k = known;
-		if (k <= 1)
-			put_content(r, m, k == 1);
-		else if (k == 2 && r->system)
-			put(r, r->system->text, r->system->n);
-		else if (k == 3)
-			put_text(r, roles[m ? m->role : ZR_CHAT_ASSISTANT]);
-		else if (k == 4 || k == 5)
-			put_text(r, k == 4 ? r->t->bos : r->t->eos);
-		else if (k == 6)
-			trimmed = r->out->text.n;
-		else if (k == 7)
-			trim_from(r, trimmed);
-		else if (k == known)
-			put(r, p, n);
-		if (k < known)
-			p += strlen(names[k]);
-		else
-			p += n;
+		put(r, p, n);
 	}
 }
 
@@ -273,6 +303,22 @@ static void put_between(struct render *r, size_t i)
 		put_form(r, r->t->between, NULL, NULL);
 }
 
+/* The beginning of an answer, without spaces at its end: those are counted. */
+static void put_prompt(struct render *r, size_t n)
+{
+	const char *form = r->t->assistant, *stop = NULL;
+	struct zr_chat_text *out = r->out;
+
+	put_between(r, n);
+	size_t from = out->text.n;
+	if (form)
+		stop = strstr(form, "{content");
+	if (stop)
+		put_form(r, form, stop, NULL);
+	for (; out->text.n > from && out->text.p[out->text.n - 1] == ' '; out->spaces++)
+		out->text.n--;
+}
+
 int zr_chat_render(const struct zr_chat_template *t, const struct zr_chat_message *m, size_t n,
 		   int prompt, struct zr_chat_text *out, struct zr_error *err)
 {
@@ -282,7 +328,8 @@ int zr_chat_render(const struct zr_chat_template *t, const struct zr_chat_messag
 		return rc;
 
 	out->text.n = out->n = out->spaces = 0;
-	r.system = m[0].role == ZR_CHAT_SYSTEM ? m : NULL;
+	if (m[0].role == ZR_CHAT_SYSTEM)
+		r.system = m;
 	put_form(&r, t->begin, NULL, NULL);
 	if (!r.system)
 		put_form(&r, t->no_system, NULL, NULL);
@@ -293,18 +340,10 @@ int zr_chat_render(const struct zr_chat_template *t, const struct zr_chat_messag
 			put_message(&r, m, i, n);
 	}
 
-	if (prompt) {
-		const char *stop = NULL;
-		if (t->assistant)
-			stop = strstr(t->assistant, "{content");
-		put_between(&r, n);
-		size_t from = out->text.n;
-		put_form(&r, stop ? t->assistant : NULL, stop, NULL);
-		for (; out->text.n > from && out->text.p[out->text.n - 1] == ' '; out->spaces++)
-			out->text.n--;
-	} else {
+	if (prompt)
+		put_prompt(&r, n);
+	else
 		put_end(&r, n);
-	}
 	if (r.rc)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 

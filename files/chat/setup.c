@@ -200,6 +200,21 @@ static int is_paired(const char *form)
 	return !open;
 }
 
+/* The character that is meant by one behind a backslash; 0: the backslash means itself. */
+static char escaped(char c)
+{
+	switch (c) {
+	case 'n':
+		return '\n';
+	case 't':
+		return '\t';
+	case '\\':
+		return '\\';
+	default:
+		return 0;
+	}
+}
+
 /* A copy with \n, \t and \\ as what they mean. */
 static int copy_form(struct setup *u, int i, const char *form, const char **to)
 {
@@ -215,16 +230,9 @@ static int copy_form(struct setup *u, int i, const char *form, const char **to)
 
 	*to = q;
 	for (const char *p = q; *p; p++, q++) {
-		int escaped = *p == '\\' && (p[1] == 'n' || p[1] == 't' || p[1] == '\\');
-		p += escaped;
-		if (!escaped)
-			*q = *p;
-		else if (*p == 'n')
-			*q = '\n';
-		else if (*p == 't')
-			*q = '\t';
-		else
-			*q = '\\';
+		*q = *p;
+		if (*p == '\\' && escaped(p[1]))
+			*q = escaped(*++p);
 	}
 
 	*q = 0;
@@ -235,30 +243,39 @@ static int take_forms(struct setup *u)
 {
 	const struct zr_chat_options *o = u->o;
 	struct zr_chat_template *t = &u->s->template;
-	int rc = copy_form(u, 1, o->begin, &t->begin);
-	if (!rc)
-		rc = copy_form(u, 2, o->system_form, &t->system);
-	if (!rc && o->system_form)
-		t->later = t->system, t->no_system = NULL, t->rules &= ~(unsigned)ZR_CHAT_NO_SYSTEM;
-	if (!rc)
-		rc = copy_form(u, 3, o->user_form, &t->user);
-	if (!rc)
-		rc = copy_form(u, 4, o->first_form, &t->first);
-	if (!rc)
-		rc = copy_form(u, 5, o->assistant_form, &t->assistant);
-	if (!rc)
-		rc = copy_form(u, 6, o->between, &t->between);
-	if (!rc)
-		rc = copy_form(u, 7, o->end, &t->end);
+	const struct {
+		const char *given, **to;
+	} form[] = {
+		{ o->begin, &t->begin },
+		{ o->system_form, &t->system },
+		{ o->user_form, &t->user },
+		{ o->first_form, &t->first },
+		{ o->assistant_form, &t->assistant },
+		{ o->between, &t->between },
+		{ o->end, &t->end },
+	};
+
+	for (size_t i = 0; i < sizeof form / sizeof *form; i++) {
+		int rc = copy_form(u, (int)i + 1, form[i].given, form[i].to);
+		if (rc)
+			return rc;
+	}
+
+	if (o->system_form) {
+		t->later = t->system;
+		t->no_system = NULL;
+		t->rules &= ~(unsigned)ZR_CHAT_NO_SYSTEM;
+	}
+
 	if (!t->system && !t->first)
 		t->rules |= ZR_CHAT_NO_SYSTEM;
-	if (!rc && (!t->user || !strstr(t->user, "{content") || !t->assistant ||
-		    !strstr(t->assistant, "{content")))
-		rc = zr_err(u->err, ZR_EINVAL,
-			    "--user-form and --assistant-form: both are needed, with {content} in "
-			    "each, as in '<|user|>\\n{content}<|end|>\\n'");
+	if (t->user && strstr(t->user, "{content") && t->assistant &&
+	    strstr(t->assistant, "{content"))
+		return 0;
 
-	return rc;
+	return zr_err(u->err, ZR_EINVAL,
+		      "--user-form and --assistant-form: both are needed, with {content} in "
+		      "each, as in '<|user|>\\n{content}<|end|>\\n'");
 }
 
 /* ---- tokens ---- */
@@ -327,15 +344,21 @@ static void check_markers(const struct setup *u)
 	}
 }
 
-static int choice(const char *text, const char *const *names, int *to)
+/* Which of the words an option names; the first one without it. */
+static int choice(const struct setup *u, const char *option, const char *text,
+		  const char *const *words, const char *expected, int *to)
 {
-	for (*to = 0; text && names[*to]; ++*to)
-		if (!strcmp(text, names[*to]))
-			return 0;
+	*to = 0;
 	if (!text)
-		*to = 0;
+		return 0;
 
-	return text ? -1 : 0;
+	for (int i = 0; words[i]; i++)
+		if (!strcmp(text, words[i])) {
+			*to = i;
+			return 0;
+		}
+
+	return zr_err(u->err, ZR_EINVAL, "%s %s: expected %s", option, text, expected);
 }
 
 static int choose_rest(struct setup *u)
@@ -345,24 +368,26 @@ static int choose_rest(struct setup *u)
 	static const char *const on_bad[] = { "stop", "skip", NULL };
 	static const char *const on_long[] = { "shorten", "drop", NULL };
 	const struct zr_chat_options *o = u->o;
-
-	if (choice(o->train_on, train_on, &u->s->train_on))
-		return zr_err(u->err, ZR_EINVAL,
-			      "train-on %s: expected assistant, completion, all or last",
-			      o->train_on);
-
+	unsigned *rules = &u->s->template.rules;
 	int like_trl;
-	if (choice(o->mask, mask, &like_trl))
-		return zr_err(u->err, ZR_EINVAL, "mask %s: expected turn or trl", o->mask);
+
+	int rc = choice(u, "train-on", o->train_on, train_on, "assistant, completion, all or last",
+			&u->s->train_on);
+	if (!rc)
+		rc = choice(u, "mask", o->mask, mask, "turn or trl", &like_trl);
+	if (rc)
+		return rc;
+
 	if (like_trl)
-		u->s->template.rules |= ZR_CHAT_LIKE_TRL;
+		*rules |= ZR_CHAT_LIKE_TRL;
 	if (u->s->train_on == ZR_TRAIN_COMPLETION) /* whose prompt has that line end */
-		u->s->template.rules &= ~(unsigned)ZR_CHAT_TRL_LINE;
-	if (choice(o->on_bad, on_bad, &u->s->skip))
-		return zr_err(u->err, ZR_EINVAL, "on-bad %s: expected stop or skip", o->on_bad);
-	if (choice(o->on_long, on_long, &u->s->drops_long))
-		return zr_err(u->err, ZR_EINVAL, "on-long %s: expected shorten or drop",
-			      o->on_long);
+		*rules &= ~(unsigned)ZR_CHAT_TRL_LINE;
+	rc = choice(u, "on-bad", o->on_bad, on_bad, "stop or skip", &u->s->skip);
+	if (!rc)
+		rc = choice(u, "on-long", o->on_long, on_long, "shorten or drop",
+			    &u->s->drops_long);
+	if (rc)
+		return rc;
 
 	u->s->headed = !strncmp(u->s->template.name, "alpaca", 6);
 	if (u->s->template.rules & ZR_CHAT_SYSTEM_LAST)

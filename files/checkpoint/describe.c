@@ -196,39 +196,66 @@ static int describe_optimizer(const struct zr_optimizer *o, struct zr_ckpt_optim
 	return 0;
 }
 
+/* Ranks that share the states of a tensor; 0: all. */
+static int32_t ranks_of(const struct zr_setup *p, int32_t tensor)
+{
+	int32_t ranks = p->mesh.group[p->groups[p->layout.tensor[tensor].unit].state].n;
+	if (ranks > 1 && ranks < p->process.world)
+		return ranks;
+
+	return 0;
+}
+
+/* What a frozen tensor needs in a checkpoint: nothing where [model] path has it. */
+static int frozen_of(const struct zr_setup *p, const struct zr_manifest *m, int32_t tensor)
+{
+	const int added = p->layout.tensor[tensor].flags & ZR_TENSOR_ADDED;
+
+	if (!p->frozen[tensor])
+		return 0;
+	if (m->source && !added)
+		return ZR_FROZEN_LEFT_OUT;
+
+	return ZR_FROZEN_SAVED;
+}
+
 static int describe_optimizers(const struct zr_setup *p, struct zr_manifest *m,
 			       struct zr_error *err)
 {
+	const size_t tensors = (size_t)p->layout.n_tensors + 1;
 	int rc = 0;
 
 	m->optimizer = calloc((size_t)p->n_optimizers + 1, sizeof *m->optimizer);
-	m->optimizer_of = calloc((size_t)p->layout.n_tensors + 1, sizeof *m->optimizer_of);
-	m->frozen = calloc((size_t)p->layout.n_tensors + 1, sizeof *m->frozen);
-	m->ranks = calloc((size_t)p->layout.n_tensors + 1, sizeof *m->ranks);
+	m->optimizer_of = calloc(tensors, sizeof *m->optimizer_of);
+	m->frozen = calloc(tensors, sizeof *m->frozen);
+	m->ranks = calloc(tensors, sizeof *m->ranks);
 	if (!m->optimizer || !m->optimizer_of || !m->frozen || !m->ranks)
 		return zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
 
 	m->n_optimizers = p->n_optimizers;
 	for (int32_t k = 0; !rc && k < p->n_optimizers; k++)
 		rc = describe_optimizer(&p->optimizer[k], &m->optimizer[k], err);
+
 	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
 		m->optimizer_of[i] = zr_optimizer_of(p, i);
-		int32_t ranks = p->mesh.group[p->groups[p->layout.tensor[i].unit].state].n;
-		if (ranks > 1 && ranks < m->world)
-			m->ranks[i] = ranks;
-		else
-			m->ranks[i] = 0;
-		/* in [model] path */
-		const int kept = m->source && !(p->layout.tensor[i].flags & ZR_TENSOR_ADDED);
-		if (!p->frozen[i])
-			m->frozen[i] = 0;
-		else if (kept)
-			m->frozen[i] = ZR_FROZEN_LEFT_OUT;
-		else
-			m->frozen[i] = ZR_FROZEN_SAVED;
+		m->ranks[i] = ranks_of(p, i);
+		m->frozen[i] = frozen_of(p, m, i);
 	}
 
 	return rc;
+}
+
+/* Bits that are kept of each parameter that is trained. */
+static int32_t master_bits_of(const struct zr_setup *p)
+{
+	switch (p->types.master) {
+	case ZR_MASTER_NONE:
+		return 16;
+	case ZR_MASTER_SPLIT24:
+		return 24;
+	default:
+		return 32;
+	}
 }
 
 int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, struct zr_error *err)
@@ -248,9 +275,7 @@ int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, str
 		.model = p->model.section->plugin->desc->id,
 		.data = p->source->it.section->plugin->desc->id,
 		.dtype = zr_dtype_find(p->types.dtype, NULL)->name,
-		.master_bits = p->types.master == ZR_MASTER_NONE    ? 16 :
-			       p->types.master == ZR_MASTER_SPLIT24 ? 24 :
-								      32,
+		.master_bits = master_bits_of(p),
 		.layout = p->layout,
 		.source = s->frozen_hash,
 		.other_data = s->other_data,
@@ -259,8 +284,8 @@ int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, str
 		.meta = json_object(),
 		.config = config_text(p->cfg),
 	};
-	int rc = describe_optimizers(p, &m, err);
 
+	int rc = describe_optimizers(p, &m, err);
 	if (!rc)
 		rc = describe_data(&s->setup->source->it, &m.settings, err);
 	if (!rc)

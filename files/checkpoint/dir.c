@@ -301,38 +301,45 @@ static int set_name(int at, const char *name, int64_t step)
 	return zr_sync_dir(at);
 }
 
+/* Lets `latest` name the checkpoint, and `best` the best one where that is there. */
+static int name_newest(int top, const struct zr_manifest *m, int keep_best)
+{
+	char best[ZR_CKPT_NAME];
+	int no = set_name(top, "latest", m->step);
+
+	step_name(m->best.step, 0, best);
+	if (no || !keep_best || faccessat(top, best, F_OK, 0))
+		return no;
+
+	return set_name(top, "best", m->best.step);
+}
+
 /* A checkpoint of the same step may be there: one that was damaged, or of a training that was left.
  * It goes only when the new one has its name. */
 int zr_ckpt_commit(const char *dir, const struct zr_manifest *m, int keep_best,
 		   struct zr_error *err)
 {
-	char path[PATH_MAX], tmp[ZR_CKPT_NAME], name[ZR_CKPT_NAME], best[ZR_CKPT_NAME];
+	char path[PATH_MAX], tmp[ZR_CKPT_NAME], name[ZR_CKPT_NAME];
 	int rc = zr_ckpt_path(dir, m->step, 1, path, err);
 	if (rc)
 		return rc;
 
 	step_name(m->step, 1, tmp);
 	step_name(m->step, 0, name);
-	int top = zr_dir_open(AT_FDCWD, dir, 1), at = top < 0 ? -1 : zr_dir_open(top, tmp, 0);
+	int top = zr_dir_open(AT_FDCWD, dir, 1), at = -1, no;
+	if (top >= 0)
+		at = zr_dir_open(top, tmp, 0);
+
 	if (at < 0)
 		rc = zr_file_failed(err, path, "", errno);
 	else
 		rc = write_manifest(at, path, m, err);
-	int no = 0;
-	if (!rc)
-		no = zr_take_name(top, tmp, name);
-	if (no)
+	if (!rc && (no = zr_take_name(top, tmp, name)))
 		rc = zr_err(err, ZR_EIO, "%s/%s: cannot give it its name: %s", dir, name,
 			    strerror(no));
-	step_name(m->best.step, 0, best);
-	if (rc)
-		no = 0;
-	else
-		no = set_name(top, "latest", m->step);
-	if (!rc && !no && keep_best && !faccessat(top, best, F_OK, 0))
-		no = set_name(top, "best", m->best.step);
-	if (no)
+	if (!rc && (no = name_newest(top, m, keep_best)))
 		rc = zr_err(err, ZR_EIO, "%s/latest or best: cannot write: %s", dir, strerror(no));
+
 	zr_ckpt_close(at);
 	zr_ckpt_close(top);
 	return rc;

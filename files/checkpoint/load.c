@@ -82,6 +82,19 @@ static int is_other(const struct zr_ckpt_optimizer *here, const struct zr_ckpt_o
 	       here->state[i].block_bytes != saved->state[i].block_bytes;
 }
 
+/* Says once that a state is kept in another type than it was. */
+static void tell_conversion(struct load *l, const char *optimizer, uint32_t bit, int32_t was,
+			    const struct zr_state *is)
+{
+	int32_t now = is->dtype ? is->dtype : ZR_U8;
+
+	if (!(l->told & bit) && l->s->setup->process.rank == 0)
+		zr_logf(ZR_LOG_WARN, "resume",
+			"state %s of optimizer %s was kept in %s and is converted to %s", is->name,
+			optimizer, zr_dtype_find(was, NULL)->name, zr_dtype_find(now, NULL)->name);
+	l->told |= bit;
+}
+
 /* Blocks [from, end) of an entry whose state was of another version or type. */
 static int convert_entry(struct load *l, const struct zr_ckpt_entry *e, int64_t from, int64_t end,
 			 char *data, struct zr_error *err)
@@ -92,28 +105,24 @@ static int convert_entry(struct load *l, const struct zr_ckpt_entry *e, int64_t 
 	const struct zr_optimizer_v1 *v = o->it.vtbl;
 	const struct zr_state *is = zr_optimizer_state(o, (uint32_t)e->state);
 	struct zr_buf old[ZR_STATES_MAX] = { 0 }, now[ZR_STATES_MAX] = { 0 };
-	uint32_t bit = 1u << (o->first_state + (uint32_t)e->state);
-	char *to = malloc(ZR_CHUNK * (size_t)zr_state_bytes(is));
 	int rc = 0;
 
+	char *to = malloc(ZR_CHUNK * (size_t)zr_state_bytes(is));
 	if (!to)
-		rc = zr_err(err, ZR_ENOMEM, "out of memory for states of another type");
-	if (!(l->told & bit) && l->s->setup->process.rank == 0)
-		zr_logf(ZR_LOG_WARN, "resume",
-			"state %s of optimizer %s was kept in %s and is converted to %s", is->name,
-			was->id, zr_dtype_find(st->dtype, NULL)->name,
-			zr_dtype_find(is->dtype ? is->dtype : ZR_U8, NULL)->name);
-	l->told |= bit;
-	for (int64_t at = from; !rc && at < end; at += ZR_CHUNK) {
-		int64_t n = end - at < ZR_CHUNK ? end - at : ZR_CHUNK;
+		return zr_err(err, ZR_ENOMEM, "out of memory for states of another type");
+
+	tell_conversion(l, was->id, 1u << (o->first_state + (uint32_t)e->state), st->dtype, is);
+	for (int64_t at = from, n; !rc && at < end; at += n) {
+		n = end - at;
+		if (n > ZR_CHUNK)
+			n = ZR_CHUNK;
 		old[e->state] = (struct zr_buf){ data + zr_ckpt_state_bytes(st, at, at * ZR_BLOCK),
 						 (uint64_t)(n * ZR_BLOCK),
 						 st->dtype == ZR_U8 ? 0 : st->dtype, ZR_MEM_HOST };
 		now[e->state] =
 			(struct zr_buf){ to, (uint64_t)(n * ZR_BLOCK), is->dtype, ZR_MEM_HOST };
-		rc = zr_instance_failed(
-			&o->it, v->upgrade(o->it.inst, was->state_version, old, o->n_states, now),
-			"upgrade", err);
+		rc = v->upgrade(o->it.inst, was->state_version, old, o->n_states, now);
+		rc = zr_instance_failed(&o->it, rc, "upgrade", err);
 		if (!rc)
 			rc = zr_entry_put(l->s, e, at, n, to, err);
 	}

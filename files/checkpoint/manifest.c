@@ -112,31 +112,59 @@ static json_t *text_of(const char *text)
 	return zr_json_string(text ? text : "", "(not UTF-8)");
 }
 
-char *zr_manifest_text(const struct zr_manifest *m)
+/* The oldest version that can say what the manifest says. */
+static int version_of(const struct zr_manifest *m)
 {
 	int version = 1;
 
 	for (int32_t i = 0; i < m->layout.n_tensors; i++) {
 		if (m->ranks[i])
-			version = 3;
-		else if (zr_manifest_frozen(m, i) && version < 2)
+			return 3;
+		if (zr_manifest_frozen(m, i))
 			version = 2;
 	}
 
+	return version;
+}
+
+static json_t *best_of(const struct zr_best *b)
+{
+	return json_sprintf("%a %" PRId64 " %" PRId64 " %a", b->loss, b->step, b->since, b->lowest);
+}
+
+static json_t *batch_of(const struct zr_manifest *m)
+{
+	return json_pack("{s:I, s:I, s:I}", "micro_batch_size", (json_int_t)m->micro, "slots",
+			 (json_int_t)m->slots, "sequence_length", (json_int_t)m->length);
+}
+
+/* The text of an object, with the hash of what follows as its first value; NULL: no memory. */
+static char *with_hash(const char *object)
+{
+	size_t size = strlen(object) + 64;
+	char *out = malloc(size), hex[17];
+	if (!out)
+		return NULL;
+
+	/* the object starts with "{\n" */
+	snprintf(out, size, "{\"xxh3\": \"%s\",\n%s\n", zr_hex(0, hex), object + 2);
+	const char *rest = strchr(out, '\n') + 1;
+	memcpy(out + 10, zr_hex(XXH3_64bits(rest, strlen(rest)), hex), 16);
+	return out;
+}
+
+char *zr_manifest_text(const struct zr_manifest *m)
+{
 	json_t *root = json_pack("{s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:I}", "format",
-				 "zeroth checkpoint", "version", version, "step",
+				 "zeroth checkpoint", "version", version_of(m), "step",
 				 (json_int_t)m->step, "applied", (json_int_t)m->applied, "seed",
 				 (json_int_t)m->seed, "world", m->world, "block_elements", ZR_BLOCK,
 				 "entry_blocks", (json_int_t)m->entry_blocks);
-	char *body, *out = NULL, hex[17];
+
 	zr_json_put(&root, "loss_scale", scale(&m->scale));
 	if (m->best.step >= 0 || m->best.since > 0)
-		zr_json_put(&root, "best",
-			    json_sprintf("%a %" PRId64 " %" PRId64 " %a", m->best.loss,
-					 m->best.step, m->best.since, m->best.lowest));
-	zr_json_put(&root, "batch",
-		    json_pack("{s:I, s:I, s:I}", "micro_batch_size", (json_int_t)m->micro, "slots",
-			      (json_int_t)m->slots, "sequence_length", (json_int_t)m->length));
+		zr_json_put(&root, "best", best_of(&m->best));
+	zr_json_put(&root, "batch", batch_of(m));
 	zr_json_put(&root, "model", text_of(m->model));
 	zr_json_put(&root, "data", text_of(m->data));
 	zr_json_put(&root, "dtype", text_of(m->dtype));
@@ -148,19 +176,12 @@ char *zr_manifest_text(const struct zr_manifest *m)
 	zr_json_put(&root, "optimizers", optimizers(m));
 	zr_json_put(&root, "units", units(m));
 	zr_json_put(&root, "config", text_of(m->config));
-	body = zr_json_dump(root, JSON_INDENT(1));
-	json_decref(root);
-	size_t size = 0;
-	if (body)
-		size = strlen(body) + 64;
-	if (body && (out = malloc(size))) /* the body starts with "{\n" */
-		snprintf(out, size, "{\"xxh3\": \"%s\",\n%s\n", zr_hex(0, hex), body + 2);
-	free(body);
-	if (out) {
-		char *rest = strchr(out, '\n') + 1;
-		memcpy(out + 10, zr_hex(XXH3_64bits(rest, strlen(rest)), hex), 16);
-	}
 
+	char *body = zr_json_dump(root, JSON_INDENT(1)), *out = NULL;
+	json_decref(root);
+	if (body)
+		out = with_hash(body);
+	free(body);
 	return out;
 }
 
@@ -302,19 +323,21 @@ static int same_frozen(const struct zr_manifest *here, const struct zr_manifest 
 static int same_layout(const struct zr_manifest *here, const struct zr_manifest *saved,
 		       struct zr_error *err)
 {
+	const int32_t n = here->layout.n_tensors;
+	const int cut = here->layout.n_units != saved->layout.n_units;
 	int rc = 0;
 
-	if (here->layout.n_tensors != saved->layout.n_tensors)
-		rc = zr_err(err, ZR_EINVAL,
-			    "the model is another one, of %d tensors "
-			    "where it had %d" ANOTHER_MODEL,
-			    here->layout.n_tensors, saved->layout.n_tensors);
-	int cut = here->layout.n_units != saved->layout.n_units;
-	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
+	if (n != saved->layout.n_tensors)
+		return zr_err(err, ZR_EINVAL,
+			      "the model is another one, of %d tensors "
+			      "where it had %d" ANOTHER_MODEL,
+			      n, saved->layout.n_tensors);
+
+	for (int32_t i = 0; !rc && i < n; i++)
 		rc = same_tensor(&here->layout.tensor[i], &saved->layout.tensor[i], cut, err);
-	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
+	for (int32_t i = 0; !rc && i < n; i++)
 		rc = same_frozen(here, saved, i, cut, err);
-	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
+	for (int32_t i = 0; !rc && i < n; i++)
 		rc = same_optimizer(&here->optimizer[here->optimizer_of[i]],
 				    &saved->optimizer[saved->optimizer_of[i]],
 				    here->layout.tensor[i].decl->name, err);
@@ -382,12 +405,51 @@ static int all_settings(const struct zr_manifest *here, const struct zr_manifest
 	if (log && has_data(here) && !has_data(saved))
 		zr_logf(ZR_LOG_INFO, "resume",
 			"the checkpoint has no hash of its data: not compared");
-	for (int k = 0; k < 2; k++)
-		json_object_foreach((k ? saved : here)->settings, key,
-				    value) if (!rc && (!k || !json_object_get(here->settings, key)))
+	json_object_foreach(here->settings, key, value)
+	{
+		if (!rc)
 			rc = same_settings(here, saved, key, log, err);
+	}
+
+	json_object_foreach(saved->settings, key, value)
+	{
+		if (!rc && !json_object_get(here->settings, key))
+			rc = same_settings(here, saved, key, log, err);
+	}
 
 	return rc;
+}
+
+/* Whether they are trained from batches of one shape, in one order. */
+static int same_batches(const struct zr_manifest *here, const struct zr_manifest *saved,
+			struct zr_error *err)
+{
+	int rc = same_number("[train] seed", here->seed, saved->seed, err);
+	if (!rc)
+		rc = same_number("[train] micro_batch_size", here->micro, saved->micro, err);
+	if (!rc)
+		rc = same_number("the number of micro-batches in a step of all ranks", here->slots,
+				 saved->slots, err);
+	if (!rc)
+		rc = same_number("[train] sequence_length", here->length, saved->length, err);
+
+	return rc;
+}
+
+/* Whether masters of one precision continue those of the other. */
+static int same_masters(const struct zr_manifest *here, const struct zr_manifest *saved, int log,
+			struct zr_error *err)
+{
+	if (here->master_bits == 16 || saved->master_bits == 16)
+		return same_number("the number of bits that [precision] keeps of a parameter",
+				   here->master_bits, saved->master_bits, err);
+
+	if (log && here->master_bits != saved->master_bits)
+		zr_logf(ZR_LOG_WARN, "resume",
+			"masters had %d bits, have %d: from here on results "
+			"are not those of an uninterrupted run",
+			saved->master_bits, here->master_bits);
+	return 0;
 }
 
 int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest *saved, int log,
@@ -397,28 +459,15 @@ int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest
 	if (!rc)
 		rc = same_layout(here, saved, err);
 	if (!rc)
-		rc = same_number("[train] seed", here->seed, saved->seed, err);
-	if (!rc)
-		rc = same_number("[train] micro_batch_size", here->micro, saved->micro, err);
-	if (!rc)
-		rc = same_number("the number of micro-batches in a step of all ranks", here->slots,
-				 saved->slots, err);
-	if (!rc)
-		rc = same_number("[train] sequence_length", here->length, saved->length, err);
+		rc = same_batches(here, saved, err);
 	if (!rc)
 		rc = same_text("[data] plugin", here->data, saved->data, err);
 	if (!rc)
 		rc = same_text("the type of [precision]", here->dtype, saved->dtype, err);
-	if (!rc && (here->master_bits == 16 || saved->master_bits == 16))
-		rc = same_number("the number of bits that [precision] keeps of a parameter",
-				 here->master_bits, saved->master_bits, err);
-	if (!rc && log && here->master_bits != saved->master_bits)
-		zr_logf(ZR_LOG_WARN, "resume",
-			"masters had %d bits, have %d: from here on results "
-			"are not those of an uninterrupted run",
-			saved->master_bits, here->master_bits);
-	if (rc)
-		return rc;
+	if (!rc)
+		rc = same_masters(here, saved, log, err);
+	if (!rc)
+		rc = all_settings(here, saved, log, err);
 
-	return all_settings(here, saved, log, err);
+	return rc;
 }

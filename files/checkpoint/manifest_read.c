@@ -112,10 +112,46 @@ static int read_best(const struct reader *r)
 	return bad(r, "best");
 }
 
+/* A rank's file; adds its bytes to *sum. */
+static int read_file(const struct reader *r, const json_t *j, int32_t rank, uint64_t *sum)
+{
+	char name[ZR_CKPT_NAME];
+	const char *is, *header;
+	int64_t bytes;
+
+	int rc = text(r, j, "name", &is);
+	if (!rc)
+		rc = number(r, j, "bytes", INT64_MAX / MOST_RANKS, &bytes);
+	if (!rc)
+		rc = text(r, j, "header_xxh3", &header);
+	if (rc)
+		return rc;
+	if (strcmp(is, zr_ckpt_file_name(rank, r->m->world, name)) ||
+	    hash_of(header, &r->m->file[rank].header))
+		return bad(r, "files");
+
+	r->m->file[rank].bytes = (uint64_t)bytes;
+	*sum += (uint64_t)bytes;
+	return 0;
+}
+
+/* Parameters that the files have. */
+static uint64_t saved_parameters(const struct zr_manifest *m)
+{
+	uint64_t n = 0;
+
+	for (int32_t i = 0; i < m->layout.n_tensors; i++)
+		if (m->frozen[i] != ZR_FROZEN_LEFT_OUT)
+			n += (uint64_t)m->layout.tensor[i].elements;
+
+	return n;
+}
+
 static int read_files(const struct reader *r)
 {
 	const json_t *list = json_object_get(r->m->root, "files");
-	char name[ZR_CKPT_NAME];
+	uint64_t sum = 0;
+	int rc = 0;
 
 	r->m->file = calloc((size_t)r->m->world, sizeof *r->m->file);
 	if (!r->m->file)
@@ -123,35 +159,14 @@ static int read_files(const struct reader *r)
 	if (json_array_size(list) != (size_t)r->m->world)
 		return bad(r, "files");
 
-	uint64_t sum = 0, parameters = 0;
-	for (int32_t i = 0; i < r->m->layout.n_tensors; i++) {
-		if (r->m->frozen[i] != ZR_FROZEN_LEFT_OUT)
-			parameters += (uint64_t)r->m->layout.tensor[i].elements;
-	}
+	for (int32_t i = 0; !rc && i < r->m->world; i++)
+		rc = read_file(r, json_array_get(list, (size_t)i), i, &sum);
+	if (rc)
+		return rc;
+	if (sum / 4 < saved_parameters(r->m))
+		return bad(r, "files: they are too small for the units");
 
-	for (int32_t i = 0; i < r->m->world; i++) {
-		const json_t *j = json_array_get(list, (size_t)i);
-		const char *is, *header;
-		int64_t bytes;
-		int rc = text(r, j, "name", &is);
-		if (!rc)
-			rc = number(r, j, "bytes", INT64_MAX / MOST_RANKS, &bytes);
-		if (!rc)
-			rc = text(r, j, "header_xxh3", &header);
-		if (rc)
-			return rc;
-		if (strcmp(is, zr_ckpt_file_name(i, r->m->world, name)) ||
-		    hash_of(header, &r->m->file[i].header))
-			return bad(r, "files");
-
-		r->m->file[i].bytes = (uint64_t)bytes;
-		sum += (uint64_t)bytes;
-	}
-
-	if (sum / 4 >= parameters)
-		return 0;
-
-	return bad(r, "files: they are too small for the units");
+	return 0;
 }
 
 /* ---- optimizers ---- */
@@ -237,21 +252,16 @@ static int read_shape(const struct reader *r, const json_t *shape, struct zr_ten
 
 	t->ndim = (int32_t)json_array_size(shape);
 	for (int32_t d = 0; d < t->ndim; d++) {
-		const json_t *dim = json_array_get(shape, (size_t)d);
-		if (json_is_integer(dim))
-			t->dims[d] = json_integer_value(dim);
-		else
-			t->dims[d] = 0;
+		t->dims[d] = json_integer_value(json_array_get(shape, (size_t)d)); /* or 0 */
 		if (t->dims[d] <= 0 || __builtin_mul_overflow(n, t->dims[d], &n) || n > *left)
 			return bad(r, "shape");
 	}
 
-	n = (n + ZR_BLOCK - 1) / ZR_BLOCK * ZR_BLOCK;
-	*left -= n;
-	if (*left >= 0)
-		return 0;
+	*left -= (n + ZR_BLOCK - 1) / ZR_BLOCK * ZR_BLOCK;
+	if (*left < 0)
+		return bad(r, "shape");
 
-	return bad(r, "shape");
+	return 0;
 }
 
 /* Of version 2. */
@@ -312,18 +322,8 @@ static size_t count_tensors(const json_t *units)
 	return n;
 }
 
-static int read_units(const struct reader *r)
+static int allocate_units(struct zr_manifest *m, size_t units, size_t tensors)
 {
-	struct zr_manifest *m = r->m;
-	const json_t *list = json_object_get(m->root, "units");
-	size_t units = json_array_size(list), tensors = count_tensors(list);
-	int64_t left = MOST_ELEMENTS;
-	int32_t i = 0;
-	int rc = 0;
-
-	if (!units || !tensors || tensors > INT32_MAX / 2)
-		return bad(r, "units");
-
 	m->units = calloc(units, sizeof *m->units);
 	m->tensors = calloc(tensors, sizeof *m->tensors);
 	m->optimizer_of = calloc(tensors, sizeof *m->optimizer_of);
@@ -331,25 +331,50 @@ static int read_units(const struct reader *r)
 	m->source = calloc(tensors, sizeof *m->source);
 	m->ranks = calloc(tensors, sizeof *m->ranks);
 	if (!m->units || !m->tensors || !m->optimizer_of || !m->frozen || !m->source || !m->ranks)
+		return ZR_ENOMEM;
+
+	return 0;
+}
+
+/* A unit, whose tensors are those from *tensor on. */
+static int read_unit(const struct reader *r, const json_t *j, struct zr_unit *unit, int32_t *tensor,
+		     int64_t *left)
+{
+	const json_t *list = json_object_get(j, "tensors");
+	*unit = (struct zr_unit){ .tensors = r->m->tensors + *tensor,
+				  .n_tensors = (uint32_t)json_array_size(list) };
+
+	int rc = text(r, j, "name", &unit->name);
+	for (size_t k = 0; !rc && k < unit->n_tensors; k++)
+		rc = read_tensor(r, json_array_get(list, k), (*tensor)++, left);
+
+	return rc;
+}
+
+static int read_units(const struct reader *r)
+{
+	struct zr_manifest *m = r->m;
+	const json_t *list = json_object_get(m->root, "units");
+	size_t units = json_array_size(list), tensors = count_tensors(list);
+	int64_t left = MOST_ELEMENTS;
+	int32_t tensor = 0;
+	int rc = 0;
+
+	if (!units || !tensors || tensors > INT32_MAX / 2)
+		return bad(r, "units");
+	if (allocate_units(m, units, tensors))
 		return zr_err(r->err, ZR_ENOMEM, "%s: out of memory", r->path);
 
-	for (size_t u = 0; !rc && u < units; u++) {
-		const json_t *j = json_array_get(list, u), *t = json_object_get(j, "tensors");
-		m->units[u] = (struct zr_unit){ .tensors = m->tensors + i,
-						.n_tensors = (uint32_t)json_array_size(t) };
-		rc = text(r, j, "name", &m->units[u].name);
-		for (size_t k = 0; !rc && k < m->units[u].n_tensors; k++)
-			rc = read_tensor(r, json_array_get(t, k), i++, &left);
-	}
-
-	struct zr_model_decl decl = { .size = sizeof decl,
-				      .n_units = (uint32_t)units,
-				      .unit_stride = sizeof *m->units,
-				      .tensor_stride = sizeof *m->tensors,
-				      .units = m->units };
+	for (size_t u = 0; !rc && u < units; u++)
+		rc = read_unit(r, json_array_get(list, u), &m->units[u], &tensor, &left);
 	if (rc)
 		return rc;
 
+	const struct zr_model_decl decl = { .size = sizeof decl,
+					    .n_units = (uint32_t)units,
+					    .unit_stride = sizeof *m->units,
+					    .tensor_stride = sizeof *m->tensors,
+					    .units = m->units };
 	return zr_layout_make(&decl, &m->layout, r->err);
 }
 
@@ -358,34 +383,41 @@ static int read_units(const struct reader *r)
 static int read_numbers(const struct reader *r)
 {
 	struct zr_manifest *m = r->m;
-	const json_t *batch = json_object_get(m->root, "batch"),
-		     *seed = json_object_get(m->root, "seed");
+	const json_t *root = m->root, *batch = json_object_get(root, "batch"),
+		     *seed = json_object_get(root, "seed");
 	int64_t world, block, bits;
-	int rc = number(r, m->root, "step", MOST_STEPS, &m->step);
+	const struct {
+		const json_t *from;
+		const char *key;
+		int64_t most, *to;
+	} numbers[] = {
+		{ root, "step", MOST_STEPS, &m->step },
+		{ root, "applied", MOST_STEPS, &m->applied },
+		{ root, "world", MOST_RANKS, &world },
+		{ root, "block_elements", ZR_BLOCK, &block },
+		{ root, "entry_blocks", 1 << 20, &m->entry_blocks },
+		{ root, "master_bits", 32, &bits },
+		{ batch, "micro_batch_size", INT64_MAX, &m->micro },
+		{ batch, "slots", INT64_MAX, &m->slots },
+		{ batch, "sequence_length", INT64_MAX, &m->length },
+	};
 
-	if (!rc)
-		rc = number(r, m->root, "applied", m->step, &m->applied);
-	if (!rc)
-		rc = number(r, m->root, "world", MOST_RANKS, &world);
-	if (!rc)
-		rc = number(r, m->root, "block_elements", ZR_BLOCK, &block);
-	if (!rc)
-		rc = number(r, m->root, "entry_blocks", 1 << 20, &m->entry_blocks);
-	if (!rc)
-		rc = number(r, m->root, "master_bits", 32, &bits);
-	if (!rc)
-		rc = number(r, batch, "micro_batch_size", INT64_MAX, &m->micro);
-	if (!rc)
-		rc = number(r, batch, "slots", INT64_MAX, &m->slots);
-	if (!rc)
-		rc = number(r, batch, "sequence_length", INT64_MAX, &m->length);
-	if (rc)
-		return rc;
-	if (!world || block != ZR_BLOCK || !m->entry_blocks || !json_is_integer(seed))
-		return bad(r, !world            ? "world" :
-			      block != ZR_BLOCK ? "block_elements" :
-			      !m->entry_blocks  ? "entry_blocks" :
-						  "seed");
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+		int rc = number(r, numbers[i].from, numbers[i].key, numbers[i].most, numbers[i].to);
+		if (rc)
+			return rc;
+	}
+
+	if (m->applied > m->step)
+		return bad(r, "applied");
+	if (!world)
+		return bad(r, "world");
+	if (block != ZR_BLOCK)
+		return bad(r, "block_elements");
+	if (!m->entry_blocks)
+		return bad(r, "entry_blocks");
+	if (!json_is_integer(seed))
+		return bad(r, "seed");
 
 	m->seed = json_integer_value(seed);
 	m->world = (int32_t)world;
@@ -423,21 +455,15 @@ static int read_texts(const struct reader *r)
 /* The fields of version 1, of 2: what is frozen, and of 3: the ranks of a tensor. */
 static int read_fields(const struct reader *r)
 {
-	int rc = read_numbers(r);
-	if (!rc)
-		rc = read_texts(r);
-	if (!rc)
-		rc = read_scale(r);
-	if (!rc)
-		rc = read_best(r);
-	if (!rc)
-		rc = read_optimizers(r);
-	if (!rc)
-		rc = read_units(r);
-	if (rc)
-		return rc;
+	static int (*const parts[])(
+		const struct reader *) = { read_numbers,    read_texts, read_scale, read_best,
+					   read_optimizers, read_units, read_files };
+	int rc = 0;
 
-	return read_files(r);
+	for (size_t i = 0; !rc && i < sizeof parts / sizeof *parts; i++)
+		rc = parts[i](r);
+
+	return rc;
 }
 
 static int check_version(const struct reader *r)

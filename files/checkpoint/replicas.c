@@ -41,38 +41,38 @@ static int32_t twin(const struct zr_ckpt_word *words, int32_t r, int32_t group)
 
 /* The tensor's blocks [at, at + n): its master, or the compute copy. Behind the last element of
  * what an update writes is what was in the buffers that it passed through. */
-static int add(const struct hashing *h, int32_t tensor, int copy, int64_t at, int64_t n,
-	       struct zr_error *err)
+static int hash_blocks(const struct hashing *h, int32_t tensor, int copy, int64_t at, int64_t n,
+		       struct zr_error *err)
 {
 	struct zr_session *s = h->s;
 	const struct zr_setup *p = s->setup;
 	const struct zr_place *t = &p->layout.tensor[tensor];
-	struct zr_ckpt_entry e = {
-		.tensor = tensor, .state = -1, .blocks = t->blocks, .elements = t->elements
-	};
-	uint64_t block;
-
-	if (copy)
-		block = zr_unit_block(p, t->unit);
-	else
-		block = ZR_BLOCK * 4;
-	struct zr_spot spot = p->plan.unit[t->unit].param;
-	struct zr_share share =
-		zr_unit_share(p, t->unit, p->groups[t->unit].param, p->process.rank);
-	spot.at += (uint64_t)(t->offset / ZR_BLOCK + at - share.first) * block;
+	uint64_t block = ZR_BLOCK * 4;
 	const void *data;
-	if (copy)
+
+	if (copy) {
+		struct zr_spot spot = p->plan.unit[t->unit].param;
+		struct zr_share share =
+			zr_unit_share(p, t->unit, p->groups[t->unit].param, p->process.rank);
+		block = zr_unit_block(p, t->unit);
+		spot.at += (uint64_t)(t->offset / ZR_BLOCK + at - share.first) * block;
 		data = zr_spot_get(s, spot, (uint64_t)n * block, h->chunk, err);
-	else
+	} else {
+		struct zr_ckpt_entry e = {
+			.tensor = tensor, .state = -1, .blocks = t->blocks, .elements = t->elements
+		};
 		data = zr_entry_get(s, &e, at, n, h->chunk, h->chunk + CHUNK * ZR_BLOCK * 4, err);
+	}
+
+	if (!data)
+		return err->code;
+
 	int64_t left = t->elements - at * ZR_BLOCK;
 	uint64_t bytes = (uint64_t)n * block;
 	if (!p->frozen[tensor] && left < n * ZR_BLOCK)
 		bytes = (uint64_t)left * (block / ZR_BLOCK);
-	if (data)
-		XXH3_64bits_update(h->hash, data, bytes);
-
-	return data ? 0 : err->code;
+	XXH3_64bits_update(h->hash, data, bytes);
+	return 0;
 }
 
 static int hash_tensor(const struct hashing *h, int32_t tensor, int copy, struct zr_error *err)
@@ -82,52 +82,71 @@ static int hash_tensor(const struct hashing *h, int32_t tensor, int copy, struct
 	int32_t group = group_of(p, tensor, copy);
 	struct zr_share share = zr_unit_share(p, t->unit, group, p->process.rank);
 	int64_t at = share.first - t->offset / ZR_BLOCK, end = at + share.n;
-	int rc = 0,
-	    same = copy && group == group_of(p, tensor, 0) && !zr_has_datum(p, t->unit, ZR_D_LOWP);
+	int is_master = copy && group == group_of(p, tensor, 0) &&
+			!zr_has_datum(p, t->unit, ZR_D_LOWP);
+	int rc = 0;
 
-	if (same || zr_group_ranks(p, group) == p->process.world ||
+	if (is_master || zr_group_ranks(p, group) == p->process.world ||
 	    (!copy && p->frozen[tensor] > 1))
 		return 0;
 
 	XXH3_64bits_reset(h->hash);
 	zr_intersect(0, t->blocks, &at, &end);
-	for (; !rc && at < end; at += CHUNK)
-		rc = add(h, tensor, copy, at, end - at < CHUNK ? end - at : CHUNK, err);
+	for (int64_t n; !rc && at < end; at += n) {
+		n = end - at;
+		if (n > CHUNK)
+			n = CHUNK;
+		rc = hash_blocks(h, tensor, copy, at, n, err);
+	}
+
 	h->of[2 * tensor + copy] = XXH3_64bits_digest(h->hash);
 	return rc;
+}
+
+/* The hash of a tensor that all ranks exchanged, its `at`-th of this part: the first rank that has
+ * another than those it should be equal to is refused. */
+static int compare_one(const struct hashing *h, const struct zr_ckpt_word *words, int32_t hash,
+		       struct zr_error *err)
+{
+	const struct zr_setup *p = h->s->setup;
+	const struct zr_place *t = &p->layout.tensor[hash / 2];
+	const int32_t group = group_of(p, hash / 2, hash % 2), at = hash % PART * 8;
+
+	for (int32_t r = 1; r < p->process.world; r++) {
+		int32_t k = twin(words, r, group);
+		if (memcmp(words[r].text + at, words[k].text + at, 8))
+			return zr_err(err, ZR_EIO,
+				      "step %lld: tensor %s (unit %s) of rank "
+				      "%d is not that of rank %d: ranks have drifted "
+				      "apart, so this step is not saved; go on from an "
+				      "earlier checkpoint with --resume",
+				      (long long)h->s->step, t->decl->name,
+				      p->layout.unit[t->unit].name, r, k);
+	}
+
+	return 0;
 }
 
 /* Of all ranks, a part of the tensors at a time: the first that differs. */
 static int compare(const struct hashing *h, struct zr_ckpt_word *mine, struct zr_ckpt_word *words,
 		   const struct zr_ckpt_word **bad, struct zr_error *err)
 {
-	const struct zr_setup *p = h->s->setup;
+	const int32_t hashes = 2 * h->s->setup->layout.n_tensors;
+	int rc = 0;
 
-	for (int32_t i = 0; i < 2 * p->layout.n_tensors; i++) {
-		const struct zr_place *t = &p->layout.tensor[i / 2];
-		int32_t at = i % PART;
-		if (!at && !mine->code)
-			memcpy(mine->text, h->of + i, (size_t)PART * 8);
-		int rc = 0;
-		if (!at)
+	for (int32_t i = 0; !rc && i < hashes; i++) {
+		if (i % PART == 0) {
+			if (!mine->code)
+				memcpy(mine->text, h->of + i, (size_t)PART * 8);
 			rc = zr_ckpt_share(h->s, mine, words, bad, err);
-		if (rc || *bad)
-			return rc;
-
-		for (int32_t r = 1; r < p->process.world; r++) {
-			int32_t k = twin(words, r, group_of(p, i / 2, i % 2));
-			if (memcmp(words[r].text + at * 8, words[k].text + at * 8, 8))
-				return zr_err(err, ZR_EIO,
-					      "step %lld: tensor %s (unit %s) of rank "
-					      "%d is not that of rank %d: ranks have drifted "
-					      "apart, so this step is not saved; go on from an "
-					      "earlier checkpoint with --resume",
-					      (long long)h->s->step, t->decl->name,
-					      p->layout.unit[t->unit].name, r, k);
+			if (rc || *bad)
+				return rc;
 		}
+
+		rc = compare_one(h, words, i, err);
 	}
 
-	return 0;
+	return rc;
 }
 
 int zr_replicas_compare(struct zr_session *s, struct zr_ckpt_word *words,

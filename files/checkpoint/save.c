@@ -313,12 +313,25 @@ static void begin_write(struct zr_saver *v, const float *losses)
 	zr_ckpt_say(&v->mine, &err);
 }
 
+/* Whether the ranks may save: they have the same, and rank 0 can make the directory. *bad: the
+ * first rank that cannot. */
+static int agree_to_save(struct zr_saver *v, const struct zr_ckpt_word **bad, struct zr_error *err)
+{
+	struct zr_ckpt_word mine = { 0 };
+	struct zr_error why = { 0 };
+	int rc = zr_replicas_compare(v->s, v->words, bad, err);
+	if (rc || *bad)
+		return rc;
+
+	if (is_rank_0(v) && prepare(v, &why))
+		zr_ckpt_say(&mine, &why);
+	return zr_ckpt_share(v->s, &mine, v->words, bad, err);
+}
+
 int zr_saver_save(struct zr_saver *v, const float *losses, const struct zr_best *best,
 		  struct zr_error *err)
 {
-	struct zr_ckpt_word mine = { 0 };
-	const struct zr_ckpt_word *bad;
-	struct zr_error why = { 0 };
+	const struct zr_ckpt_word *bad = NULL;
 	int rc = zr_settle(v->s, err); /* what failed there is not this save's */
 
 	if (!rc)
@@ -333,11 +346,7 @@ int zr_saver_save(struct zr_saver *v, const float *losses, const struct zr_best 
 	if (!rc && !(v->m.file = calloc((size_t)v->m.world, sizeof *v->m.file)))
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
 	if (!rc)
-		rc = zr_replicas_compare(v->s, v->words, &bad, err);
-	if (!rc && !bad && is_rank_0(v) && prepare(v, &why))
-		zr_ckpt_say(&mine, &why);
-	if (!rc && !bad)
-		rc = zr_ckpt_share(v->s, &mine, v->words, &bad, err);
+		rc = agree_to_save(v, &bad, err);
 	if (!rc && bad)
 		note_failure(v, (int32_t)(bad - v->words), bad->text);
 	if (rc || bad) {
@@ -347,9 +356,7 @@ int zr_saver_save(struct zr_saver *v, const float *losses, const struct zr_best 
 
 	begin_write(v, losses);
 	count_stall(v);
-	if (v->overlap)
-		rc = 0;
-	else
+	if (!v->overlap)
 		rc = zr_saver_finish(v, err);
 	count_stall(v);
 	return rc;

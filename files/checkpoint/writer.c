@@ -371,42 +371,48 @@ static void release(struct zr_ckpt_writer *w)
 		free(own[i]);
 }
 
+/* Makes the file, once to be written through the page cache and, where that is possible, once past
+ * it. Returns an errno. */
+static int create_file(struct zr_ckpt_writer *w, const char *name)
+{
+	const int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC;
+	int at = zr_ckpt_dir(w->dir), no = 0;
+
+	if (at >= 0)
+		w->fd = openat(at, name, flags | O_CREAT | O_EXCL, 0666);
+	if (w->fd < 0)
+		no = errno;
+	else
+		w->direct = openat(at, name, flags | O_DIRECT);
+	zr_ckpt_close(at);
+	return no;
+}
+
 /* Space is taken at once where the file system can: what does not fit is known before anything is
- * written. */
+ * written. Returns an errno. */
 static int open_file(struct zr_ckpt_writer *w)
 {
 	char *header = make_header(w, &w->header), name[ZR_CKPT_NAME];
-	const struct zr_ckpt_entry *last = NULL;
-
-	if (w->n)
-		last = &w->entry[w->n - 1];
 	if (!header)
 		return ENOMEM;
 
 	free(header);
-	w->bytes = w->header + (last ? last->at + last->bytes : 0);
+	w->bytes = w->header;
+	if (w->n)
+		w->bytes += w->entry[w->n - 1].at + w->entry[w->n - 1].bytes;
 	zr_ckpt_file_name(w->s->setup->process.rank, w->m->world, name);
 	if (snprintf(w->path, sizeof w->path, "%s/%s", w->dir, name) >= (int)sizeof w->path)
 		return ENAMETOOLONG;
 
-	int at = zr_ckpt_dir(w->dir);
-	if (at < 0)
-		w->fd = -1;
-	else
-		w->fd = openat(at, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-	int no = w->fd < 0 ? errno : 0;
+	int no = create_file(w, name);
 	if (no)
-		w->direct = -1;
-	else
-		w->direct = openat(at, name, O_RDWR | O_DIRECT | O_NOFOLLOW | O_CLOEXEC);
-	zr_ckpt_close(at);
-	if (!no && fallocate(w->fd, 0, 0, (off_t)w->bytes) && errno != EOPNOTSUPP &&
-	    errno != ENOSYS && errno != EINTR)
-		no = errno;
-	if (!no && !(w->out = zr_direct_open(w->fd, w->direct, w->bytes)))
-		no = ENOMEM;
+		return no;
+	if (fallocate(w->fd, 0, 0, (off_t)w->bytes) && errno != EOPNOTSUPP && errno != ENOSYS &&
+	    errno != EINTR)
+		return errno;
 
-	return no;
+	w->out = zr_direct_open(w->fd, w->direct, w->bytes);
+	return w->out ? 0 : ENOMEM;
 }
 
 int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char *dir,

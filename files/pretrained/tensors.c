@@ -59,6 +59,30 @@ static int32_t file_of(const struct zr_tensor_files *f, const char *path)
 	return i;
 }
 
+/* Opens the file that the index gives a tensor, if it is not open, and looks for the tensor. */
+static int open_shard(struct zr_tensor_files *f, const char *dir, const char *tensor,
+		      const char *base, struct zr_error *err)
+{
+	if (!base || !*base || strchr(base, '/') || *base == '.')
+		return zr_err(err, ZR_EINVAL,
+			      "%s: tensor %.200s: expected the name of a file beside it", f->path,
+			      tensor);
+
+	char *path = zr_text("%s/%s", dir, base);
+	if (!path)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+
+	int32_t i = file_of(f, path);
+	int rc = 0;
+	if (i == f->n)
+		rc = add_file(f, path, err);
+	if (!rc && !zr_st_find(&f->file[i], tensor))
+		rc = zr_err(err, ZR_EINVAL, "%s: tensor %.200s is not in %s", f->path, tensor,
+			    base);
+	free(path);
+	return rc;
+}
+
 /* The index says which file has which tensor; a file must be beside it. */
 static int open_shards(struct zr_tensor_files *f, const char *dir, struct zr_error *err)
 {
@@ -71,29 +95,8 @@ static int open_shards(struct zr_tensor_files *f, const char *dir, struct zr_err
 		rc = zr_err(err, ZR_EINVAL, "%s: no weight_map with tensors", f->path);
 	json_object_foreach(map, name, file)
 	{
-		const char *base = json_string_value(file);
-		if (rc)
-			break;
-		if (!base || !*base || strchr(base, '/') || *base == '.') {
-			rc = zr_err(err, ZR_EINVAL,
-				    "%s: tensor %.200s: expected the name of a file beside it",
-				    f->path, name);
-			break;
-		}
-
-		char *path = zr_text("%s/%s", dir, base);
-		if (!path) {
-			rc = zr_err(err, ZR_ENOMEM, "out of memory");
-			break;
-		}
-
-		int32_t i = file_of(f, path);
-		if (i == f->n)
-			rc = add_file(f, path, err);
-		if (!rc && !zr_st_find(&f->file[i], name))
-			rc = zr_err(err, ZR_EINVAL, "%s: tensor %.200s is not in %s", f->path, name,
-				    base);
-		free(path);
+		if (!rc)
+			rc = open_shard(f, dir, name, json_string_value(file), err);
 	}
 
 	json_decref(root);
@@ -282,33 +285,43 @@ static int by_address(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* What a file has and the model does not must be known to be of no use. */
+/* What a file has and the model does not, which has the n tensors `used`, must be known to be of no
+ * use. */
+static int check_file(const struct zr_tensor_files *f, const struct zr_st *file,
+		      const struct zr_st_tensor *const *used, size_t n, struct zr_error *err)
+{
+	size_t prefix = strlen(f->prefix);
+
+	for (int64_t j = 0; j < file->n; j++) {
+		const struct zr_st_tensor *t = &file->tensor[j];
+		const char *name = t->name;
+		if (!strncmp(name, f->prefix, prefix))
+			name += prefix;
+		if (!bsearch(&t, used, n, sizeof *used, by_address) && !fits(f->ignored, name))
+			return zr_err(err, ZR_EINVAL,
+				      "%s: tensor %s is none of the model's: "
+				      "its config.json is of another model, or of a variant "
+				      "that is not read",
+				      file->path, t->name);
+	}
+
+	return 0;
+}
+
 static int check_others(const struct zr_tensor_files *f, struct zr_error *err)
 {
-	int32_t n = f->layout->n_tensors;
-	size_t prefix = strlen(f->prefix);
-	const struct zr_st_tensor **used = malloc(((size_t)n + 1) * sizeof *used);
+	size_t n = (size_t)f->layout->n_tensors;
+	const struct zr_st_tensor **used = malloc((n + 1) * sizeof *used);
 	int rc = 0;
 
 	if (!used)
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
-	for (int32_t i = 0; !rc && i < n; i++)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+
+	for (size_t i = 0; i < n; i++)
 		used[i] = f->found[i].tensor;
-	if (!rc)
-		qsort(used, (size_t)n, sizeof *used, by_address);
+	qsort(used, n, sizeof *used, by_address);
 	for (int32_t k = 0; !rc && k < f->n; k++)
-		for (int64_t j = 0; !rc && j < f->file[k].n; j++) {
-			const struct zr_st_tensor *t = &f->file[k].tensor[j];
-			const char *name = strncmp(t->name, f->prefix, prefix) ? t->name :
-										 t->name + prefix;
-			if (!bsearch(&t, used, (size_t)n, sizeof *used, by_address) &&
-			    !fits(f->ignored, name))
-				rc = zr_err(err, ZR_EINVAL,
-					    "%s: tensor %s is none of the model's: "
-					    "its config.json is of another model, or of a variant "
-					    "that is not read",
-					    f->file[k].path, t->name);
-		}
+		rc = check_file(f, &f->file[k], used, n, err);
 	free(used);
 	return rc;
 }
@@ -455,16 +468,23 @@ int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float
 
 #define COMPARED 65536 /* elements at a time */
 
-/* Whether two tensors of one shape have the same values. */
+/* Whether two tensors have the same values, of a type that trains. */
 static int compare(struct zr_tensor_files *f, const struct found two[2], int *differ,
 		   struct zr_error *err)
 {
-	const int64_t all = two[0].tensor->elements;
-	float *x = malloc(2 * COMPARED * sizeof *x);
+	const struct zr_st_tensor *a = two[0].tensor, *b = two[1].tensor;
+	const int64_t all = a->elements;
 	int rc = 0;
 
+	*differ = all != b->elements || !zr_dtype_find(a->dtype, NULL)->trains ||
+		  !zr_dtype_find(b->dtype, NULL)->trains;
+	if (*differ)
+		return 0;
+
+	float *x = malloc(2 * COMPARED * sizeof *x);
 	if (!x)
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	f->found = (struct found *)two;
 	for (int64_t at = 0, n; !rc && !*differ && at < all; at += n) {
 		n = all - at;
@@ -502,16 +522,8 @@ static int head_differs(const char *dir, const char *prefix, const char *head,
 		rc = 0;
 	else if (rc)
 		zr_err(err, rc, "%s", why.text);
-	if (!rc && two[0].file >= 0 && two[1].file >= 0) {
-		const struct zr_st_tensor *a = two[0].tensor, *b = two[1].tensor;
-		const int trains = zr_dtype_find(a->dtype, NULL)->trains &&
-				   zr_dtype_find(b->dtype, NULL)->trains;
-		*differs = a->elements != b->elements || !trains;
-		if (*differs)
-			rc = 0;
-		else
-			rc = compare(f, two, differs, err);
-	}
+	if (!rc && two[0].file >= 0 && two[1].file >= 0)
+		rc = compare(f, two, differs, err);
 
 	zr_tensor_files_close(f);
 	return rc;

@@ -14,22 +14,19 @@
 static int by_first_then_longest(const void *a, const void *b)
 {
 	const struct zr_added_token *x = a, *y = b;
-	unsigned char p = (unsigned char)x->content[0], q = (unsigned char)y->content[0];
+	int p = (unsigned char)x->content[0], q = (unsigned char)y->content[0];
+
 	if (p != q)
-		return p < q ? -1 : 1;
-	if (x->len == y->len)
-		return strcmp(x->content, y->content);
+		return p - q;
+	if (x->len != y->len)
+		return x->len > y->len ? -1 : 1;
 
-	if (x->len > y->len)
-		return -1;
-
-	return 1;
+	return strcmp(x->content, y->content);
 }
 
-void zr_added_sort(struct zr_added *a)
+/* Where the sorted tokens of each first byte begin, and which first bytes there are. */
+static void list_firsts(struct zr_added *a)
 {
-	if (a->n)
-		qsort(a->token, (size_t)a->n, sizeof *a->token, by_first_then_longest);
 	for (int32_t b = 0, i = 0; b < 257; b++) {
 		while (i < a->n && (unsigned char)a->token[i].content[0] < b)
 			i++;
@@ -40,12 +37,22 @@ void zr_added_sort(struct zr_added *a)
 	for (int b = 0; b < 256; b++)
 		if (a->of[b] < a->of[b + 1])
 			a->first[a->n_first++] = (unsigned char)b;
+}
+
+void zr_added_sort(struct zr_added *a)
+{
+	if (a->n)
+		qsort(a->token, (size_t)a->n, sizeof *a->token, by_first_then_longest);
+	list_firsts(a);
+
 	for (int32_t i = 0; i < a->n; i++) {
-		if (a->token[i].len > a->longest)
-			a->longest = a->token[i].len;
-		a->lstrip |= a->token[i].lstrip;
-		unsigned char b = (unsigned char)a->token[i].content[1]; /* 0: it ends there */
-		a->second[(unsigned char)a->token[i].content[0]] |= b ? 1u << (b % 32) : UINT32_MAX;
+		const struct zr_added_token *t = &a->token[i];
+		unsigned char first = (unsigned char)t->content[0],
+			      second = (unsigned char)t->content[1]; /* 0: it ends there */
+		if (t->len > a->longest)
+			a->longest = t->len;
+		a->lstrip |= t->lstrip;
+		a->second[first] |= second ? 1u << (second % 32) : UINT32_MAX;
 	}
 }
 

@@ -330,24 +330,38 @@ static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int f
 	return piece(e, step, p + w.start, w.stop - w.start);
 }
 
-int zr_encoder_split(struct zr_encoder *e, const char *p, size_t n, int final)
+/* Whether the tokenizer wants a space before the section that begins with p. */
+static int wants_space(const struct zr_encoder *e, const char *p)
 {
-	size_t used = 0, given = n, before = e->section.n;
+	int prefix = e->t->split[0].prefix;
+
+	if (*p == ' ')
+		return 0;
+
+	return prefix == ZR_PREFIX_ALL || (prefix == ZR_PREFIX_FIRST && !e->not_first);
+}
+
+/* Appends p[0..n) to the section, with the space that comes before one. */
+static int append_to_section(struct zr_encoder *e, const char *p, size_t n)
+{
+	const int spaces = e->t->spaces == ZR_SPACES_SPLIT;
+	const size_t before = e->section.n, given = n;
 	const char *from = p;
-	int rc = 0, spaces = e->t->spaces == ZR_SPACES_SPLIT, prefix = e->t->split[0].prefix;
+	int rc = 0;
 
 	e->spaced.n = 0;
-	if (spaces && zr_spaces(p, n, &e->spaced))
-		return no_memory(e);
-	if (spaces)
-		p = e->spaced.p, n = e->spaced.n;
+	if (spaces) {
+		if (zr_spaces(p, n, &e->spaced))
+			return no_memory(e);
+
+		p = e->spaced.p;
+		n = e->spaced.n;
+	}
+
 	if (n && !e->begun) {
 		e->begun = 1;
-		prefix = prefix == ZR_PREFIX_ALL || (prefix == ZR_PREFIX_FIRST && !e->not_first);
-		if (prefix && *p != ' ')
+		if (wants_space(e, p))
 			rc = zr_buf_add(&e->section, " ", 1);
-		else
-			rc = 0;
 	}
 
 	e->marks.inserted = e->section.n - before;
@@ -355,6 +369,16 @@ int zr_encoder_split(struct zr_encoder *e, const char *p, size_t n, int final)
 				   spaces ? zr_spaces_place : NULL, from);
 	if (rc || lost || zr_buf_add(&e->section, p, n))
 		return no_memory(e);
+
+	return 0;
+}
+
+int zr_encoder_split(struct zr_encoder *e, const char *p, size_t n, int final)
+{
+	size_t used = 0;
+	int rc = append_to_section(e, p, n);
+	if (rc)
+		return rc;
 	if (!final && e->section.n < e->enough)
 		return 0;
 

@@ -355,39 +355,65 @@ static int leave_out(struct zr_buf *rest, const struct zr_list *l, const char **
 	return zr_buf_add(rest, "null", 4);
 }
 
-int zr_lists_find(struct zr_lists *s, const char *text, size_t n)
+/* The model of a file's object; one without a text: it has none, or is no JSON. */
+static struct zr_list find_model(const char *text, const char *end, struct zr_buf *key)
 {
-	struct zr_buf key = { 0 };
-	const char *end = text + n;
-	struct zr_list root = { .text = behind_space(text) }, model = { 0 }, v;
+	struct zr_list root = { .text = text, .p = text }, v;
+
+	while (next_key(&root, key, &v)) {
+		if (!strcmp(key->p, "model") && *v.text == '{')
+			return v;
+		if (!pass_value(&root, &v, end))
+			break;
+	}
+
+	return (struct zr_list){ 0 };
+}
+
+/* Notes the lists of a model. Returns whether it is a BPE, as far as it says. */
+static int find_lists(struct zr_lists *s, struct zr_list model, const char *end, struct zr_buf *key)
+{
+	struct zr_list v;
 	int bpe = 1;
 
-	root.p = root.text;
-	if (*root.text == '{' && zr_utf8_well_formed(text, n) == n)
-		while (!model.text && next_key(&root, &key, &v)) {
-			if (!strcmp(key.p, "model") && *v.text == '{')
-				model = v;
-			else if (!pass_value(&root, &v, end))
-				break;
-		}
-	while (model.text && next_key(&model, &key, &v) && pass_value(&model, &v, end)) {
-		if (!strcmp(key.p, "vocab") && !s->vocab.text)
+	while (next_key(&model, key, &v) && pass_value(&model, &v, end)) {
+		if (!strcmp(key->p, "vocab") && !s->vocab.text)
 			s->vocab = v;
-		else if (!strcmp(key.p, "merges") && !s->merges.text)
+		else if (!strcmp(key->p, "merges") && !s->merges.text)
 			s->merges = v;
-		else if (!strcmp(key.p, "type"))
+		else if (!strcmp(key->p, "type"))
 			bpe = !strncmp(v.text, "\"BPE\"", 5);
 	}
 
+	return bpe;
+}
+
+int zr_lists_find(struct zr_lists *s, const char *text, size_t n)
+{
+	const char *start = behind_space(text), *end = text + n;
+	struct zr_buf key = { 0 };
+	struct zr_list model = { 0 };
+	int bpe = 1;
+
+	if (*start == '{' && zr_utf8_well_formed(text, n) == n)
+		model = find_model(start, end, &key);
+	if (model.text)
+		bpe = find_lists(s, model, end, &key);
 	zr_buf_free(&key);
+
 	/* what is not read here has to be looked at by jansson */
 	const struct zr_list none = { 0 }, *merges = bpe ? &s->merges : &none;
-	int merges_first = merges->text && merges->text < s->vocab.text;
-	int rc = leave_out(&s->rest, merges_first ? merges : &s->vocab, &text);
-	if (!rc)
-		rc = leave_out(&s->rest, merges_first ? &s->vocab : merges, &text);
-	if (rc)
-		return rc;
+	const struct zr_list *first = &s->vocab, *second = merges;
+	if (merges->text && merges->text < s->vocab.text) {
+		first = merges;
+		second = &s->vocab;
+	}
 
-	return zr_buf_add(&s->rest, text, (size_t)(end - text));
+	int rc = leave_out(&s->rest, first, &text);
+	if (!rc)
+		rc = leave_out(&s->rest, second, &text);
+	if (!rc)
+		rc = zr_buf_add(&s->rest, text, (size_t)(end - text));
+
+	return rc;
 }

@@ -23,35 +23,44 @@ static const char *unnamed_model(const struct zr_tokenizer_loading *l, const jso
 	return json_object_get(model, "max_input_chars_per_word") ? "WordPiece" : "BPE";
 }
 
+/* Which model a file has; ZR_MODELS: one that is not known. */
+static int model_of(const struct zr_tokenizer_loading *l, const json_t *model)
+{
+	static const char *const names[ZR_MODELS] = { [ZR_MODEL_BPE] = "BPE",
+						      [ZR_MODEL_UNIGRAM] = "Unigram",
+						      [ZR_MODEL_WORDPIECE] = "WordPiece" };
+	const json_t *type = json_object_get(model, "type");
+	const char *name = json_string_value(type);
+	int i = 0;
+
+	if (!type) /* in old files */
+		name = unnamed_model(l, model);
+	while (i < ZR_MODELS && (!name || strcmp(name, names[i])))
+		i++;
+
+	return i;
+}
+
 static int load_model(struct zr_tokenizer_loading *l, const json_t *model, const json_t *added)
 {
-	static const char *const names[] = { [ZR_MODEL_BPE] = "BPE",
-					     [ZR_MODEL_UNIGRAM] = "Unigram",
-					     [ZR_MODEL_WORDPIECE] = "WordPiece" };
-	int known = sizeof names / sizeof *names;
+	struct zr_tokenizer *t = l->t;
 
 	if (!json_is_object(model))
 		return zr_load_found(l, "model", "an object", model);
 
-	const json_t *type = json_object_get(model, "type"); /* old files have none */
-	const char *name;
-	if (type)
-		name = json_string_value(type);
-	else
-		name = unnamed_model(l, model);
-	while (l->t->model < known && strcmp(name ? name : "", names[l->t->model]))
-		l->t->model++;
-	if (l->t->model == known)
-		return zr_load_found(l, "model.type", "BPE, Unigram or WordPiece", type);
+	t->model = model_of(l, model);
+	if (t->model == ZR_MODELS)
+		return zr_load_found(l, "model.type", "BPE, Unigram or WordPiece",
+				     json_object_get(model, "type"));
 
-	l->t->bpe.characters &= l->t->model == ZR_MODEL_BPE;
-	l->t->spaced &= l->t->bpe.characters || l->t->model == ZR_MODEL_UNIGRAM;
-	int rc = zr_load_flag(l, model, "model", "byte_fallback", 0, &l->t->byte_fallback);
+	t->bpe.characters &= t->model == ZR_MODEL_BPE;
+	t->spaced &= t->bpe.characters || t->model == ZR_MODEL_UNIGRAM;
+	int rc = zr_load_flag(l, model, "model", "byte_fallback", 0, &t->byte_fallback);
 	if (rc)
 		return rc;
-	if (l->t->model == ZR_MODEL_UNIGRAM)
+	if (t->model == ZR_MODEL_UNIGRAM)
 		return zr_load_unigram(l, model, added);
-	if (l->t->model == ZR_MODEL_WORDPIECE)
+	if (t->model == ZR_MODEL_WORDPIECE)
 		return zr_load_wordpiece(l, model, added);
 
 	return zr_load_bpe(l, model, added);
@@ -103,41 +112,45 @@ static int read_root(struct zr_tokenizer_loading *l, json_t **root)
 		return zr_err(l->err, ZR_ENOMEM, "out of memory");
 
 	const struct zr_buf *rest = &l->lists.rest;
-	return zr_json_object(rest->p, rest->n, l->file, root, &why) ?
-		       zr_json_object(l->text, l->bytes, l->file, root, l->err) : /* says where */
-		       0;
+	if (!zr_json_object(rest->p, rest->n, l->file, root, &why))
+		return 0;
+
+	return zr_json_object(l->text, l->bytes, l->file, root, l->err); /* says where */
 }
 
-int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_error *err)
+/* The file `l->file`. */
+static int read_file(struct zr_tokenizer_loading *l)
 {
-	struct zr_tokenizer_loading l = { .err = err };
 	json_t *root = NULL;
-	char *text, file[ZR_TOKENIZER_PATH];
-	size_t bytes;
-
-	if (zr_tokenizer_find(path, file, err))
-		return err->code;
-
-	l.file = path = file;
-	int no = zr_file_text(AT_FDCWD, path, 1, MOST, &text, &bytes);
-	int rc = 0;
+	char *text;
+	int no = zr_file_text(AT_FDCWD, l->file, 1, MOST, &text, &l->bytes);
 	if (no)
-		rc = zr_file_failed(err, path, "", no);
-	l.text = text;
-	l.bytes = bytes;
-	if (!rc)
-		rc = read_root(&l, &root);
-	if (!rc)
-		l.t = calloc(1, sizeof *l.t);
+		return zr_file_failed(l->err, l->file, "", no);
+
+	l->text = text;
+	int rc = read_root(l, &root);
 	if (!rc) {
-		if (l.t)
-			rc = load(&l, root);
+		l->t = calloc(1, sizeof *l->t);
+		if (l->t)
+			rc = load(l, root);
 		else
-			rc = zr_err(err, ZR_ENOMEM, "out of memory");
+			rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
 	}
 
 	free(text);
 	json_decref(root);
+	return rc;
+}
+
+int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_error *err)
+{
+	char file[ZR_TOKENIZER_PATH];
+	struct zr_tokenizer_loading l = { .err = err, .file = file };
+
+	if (zr_tokenizer_find(path, file, err))
+		return err->code;
+
+	int rc = read_file(&l);
 	zr_buf_free(&l.lists.rest);
 	zr_names_free(&l.names);
 	if (rc)

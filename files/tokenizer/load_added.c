@@ -35,32 +35,44 @@ static int append(void *arg, const char *p, size_t n)
 	return zr_buf_add(arg, p, n);
 }
 
+/* Appends the content as it is looked for. */
+static int put_wanted(struct zr_tokenizer_loading *l, const char *content, int normalized,
+		      struct zr_buf *to)
+{
+	const struct zr_tokenizer *t = l->t;
+	size_t n = strlen(content);
+
+	if (!normalized)
+		return zr_buf_add(to, content, n);
+
+	if (t->normalizer.n) {
+		struct zr_match *match = NULL;
+		int rc = zr_match_open(&match, l->err);
+		if (!rc)
+			rc = zr_normalize(&t->normalizer, match, content, n, 1, to, l->err);
+		zr_match_close(match);
+		return rc;
+	}
+
+	if (t->spaces == ZR_SPACES_NORMALIZED) {
+		if (t->prepend && zr_buf_add(to, " ", 1))
+			return ZR_ENOMEM;
+
+		return zr_spaces(content, n, to);
+	}
+
+	if (t->nfc)
+		return zr_form(ZR_FORM_C, content, n, append, to, l->err);
+
+	return zr_buf_add(to, content, n);
+}
+
 /* The content as it is looked for, owned by the token. */
 static int wanted_text(struct zr_tokenizer_loading *l, struct zr_added_token *a,
 		       const char *content, int normalized)
 {
-	const struct zr_tokenizer *t = l->t;
-	struct zr_match *match = NULL;
 	struct zr_buf text = { 0 };
-	size_t n = strlen(content);
-	int rc = 0;
-
-	if (normalized && t->normalizer.n) {
-		rc = zr_match_open(&match, l->err);
-		if (!rc)
-			rc = zr_normalize(&t->normalizer, match, content, n, 1, &text, l->err);
-		zr_match_close(match);
-	} else if (normalized && t->spaces == ZR_SPACES_NORMALIZED) {
-		if ((t->prepend && zr_buf_add(&text, " ", 1)) || zr_spaces(content, n, &text))
-			rc = ZR_ENOMEM;
-		else
-			rc = 0;
-	} else {
-		if (normalized && t->nfc)
-			rc = zr_form(ZR_FORM_C, content, n, append, &text, l->err);
-		else
-			rc = zr_buf_add(&text, content, n);
-	}
+	int rc = put_wanted(l, content, normalized, &text);
 
 	a->len = (uint32_t)text.n;
 	if (!rc)
@@ -82,32 +94,40 @@ static int need_words(struct zr_tokenizer_loading *l, struct zr_added *all, cons
 	return 0;
 }
 
+/* What an object of added_tokens says of a token, its text apart. */
+static int load_flags(struct zr_tokenizer_loading *l, const json_t *o, const char *place,
+		      struct zr_added_token *a, int *normalized)
+{
+	int special;
+	int rc = zr_load_flag(l, o, place, "lstrip", 0, &a->lstrip);
+	if (!rc)
+		rc = zr_load_flag(l, o, place, "rstrip", 0, &a->rstrip);
+	if (!rc)
+		rc = zr_load_flag(l, o, place, "single_word", 0, &a->single_word);
+	if (!rc)
+		rc = zr_load_flag(l, o, place, "special", 0, &special);
+	if (!rc)
+		rc = zr_load_flag(l, o, place, "normalized", !special, normalized);
+	if (!rc)
+		l->t->token[a->id].special = special != 0;
+
+	return rc;
+}
+
 static int load_one(struct zr_tokenizer_loading *l, const json_t *o, const char *place)
 {
 	struct zr_added_token a = { .id = (int32_t)json_integer_value(json_object_get(o, "id")) };
 	const char *content = json_string_value(json_object_get(o, "content"));
-	int special, normalized, rc;
+	int normalized;
 
 	if (!content)
 		return zr_load_found(l, place, "an object with id and content", o);
 
-	rc = zr_load_flag(l, o, place, "lstrip", 0, &a.lstrip);
+	int rc = claim(l, place, content, a.id);
 	if (!rc)
-		rc = zr_load_flag(l, o, place, "rstrip", 0, &a.rstrip);
-	if (!rc)
-		rc = zr_load_flag(l, o, place, "single_word", 0, &a.single_word);
-	if (!rc)
-		rc = zr_load_flag(l, o, place, "special", 0, &special);
-	if (!rc)
-		rc = zr_load_flag(l, o, place, "normalized", !special, &normalized);
-	if (!rc)
-		rc = claim(l, place, content, a.id);
-	if (rc)
+		rc = load_flags(l, o, place, &a, &normalized);
+	if (rc || !*content) /* one without text is never found */
 		return rc;
-
-	l->t->token[a.id].special = special != 0;
-	if (!*content) /* one without text is never found */
-		return 0;
 
 	struct zr_added *all = &l->t->added[normalized];
 	rc = wanted_text(l, &a, content, normalized);

@@ -11,38 +11,49 @@
 
 /* ---- Unigram ---- */
 
-/* The token and score of an entry. */
-static int load_entry(struct zr_tokenizer_loading *l, size_t i, struct zr_list *list,
-		      struct zr_trie_text *text, size_t *texts)
+/* Reads the entry of token i: its name, which follows the others, and its score. */
+static int read_entry(struct zr_tokenizer_loading *l, int32_t i, struct zr_list *list,
+		      struct zr_name *name)
 {
-	struct zr_tokenizer *t = l->t;
 	struct zr_buf *to = &l->names.text;
-	struct zr_name name = { .p = to->p + to->n, .id = (int32_t)i };
-	const char *p = zr_list_string(zr_list_mark(list->p, '['), to);
+	double *score = &l->t->score[i];
+	size_t at = to->n;
 	char place[64];
-	int kind;
 
-	name.n = (uint32_t)(to->p + to->n - name.p);
-	p = zr_list_mark(zr_list_number(zr_list_mark(p, ','), &t->score[i]), ']');
-	if (!p || !isfinite(t->score[i])) {
-		snprintf(place, sizeof place, "model.vocab[%zu]", i);
+	const char *p = zr_list_string(zr_list_mark(list->p, '['), to);
+	*name = (struct zr_name){ .p = to->p + at, .n = (uint32_t)(to->n - at), .id = i };
+	p = zr_list_mark(zr_list_number(zr_list_mark(p, ','), score), ']');
+	if (!p || !isfinite(*score)) {
+		snprintf(place, sizeof place, "model.vocab[%d]", i);
 		return zr_load_unread(l, place, "a token and its score", list->p);
 	}
 
 	list->p = p;
-	int rc;
 	if (zr_buf_add(to, "", 1))
-		rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
-	else
+		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+
+	return 0;
+}
+
+/* The token and score of an entry. */
+static int load_entry(struct zr_tokenizer_loading *l, int32_t i, struct zr_list *list,
+		      struct zr_trie_text *text, size_t *texts)
+{
+	struct zr_tokenizer *t = l->t;
+	const struct zr_token *token = &t->token[i];
+	struct zr_trie_text *next = &text[*texts];
+	struct zr_name name;
+	int kind;
+
+	int rc = read_entry(l, i, list, &name);
+	if (!rc)
 		rc = zr_load_token(l, &name, &kind);
 	if (rc)
 		return rc;
 
 	zr_names_put(&l->names, name.p, name.n, name.id);
-	const struct zr_token *token = &t->token[i];
 	if (!i || t->score[i] < t->unknown_score)
 		t->unknown_score = t->score[i];
-	struct zr_trie_text *next = &text[*texts];
 	*next = (struct zr_trie_text){ token->p, token->n, name.id, 0 };
 	if (kind == ZR_TOKEN_BYTE) /* in text it stands for what it is written as */
 		*next = (struct zr_trie_text){ name.p, name.n, name.id, 0 };

@@ -128,11 +128,21 @@ static int load_delimiter(struct zr_tokenizer_loading *l, const json_t *o, const
 	return zr_load_regex(l, place, text, 1, &s->regex);
 }
 
+/* Steps of which what a pattern matches are the pieces. */
+static const struct {
+	const char *type, *pattern;
+} of_words[] = {
+	{ "BertPreTokenizer", ZR_PATTERN_BERT },
+	{ "Whitespace", ZR_PATTERN_WORDS },
+	{ "WhitespaceSplit", ZR_PATTERN_NO_SPACES },
+};
+
 static int load_step(struct zr_tokenizer_loading *l, const json_t *o, const char *place, int last)
 {
 	struct zr_split *s = &l->t->split[l->t->n_splits++];
-	const char *type = zr_load_type(o);
-	int metaspace = !strcmp(type, "Metaspace");
+	const char *type = zr_load_type(o), *name = *type ? type : "one without a type";
+	int metaspace = !strcmp(type, "Metaspace"), byte_level = !strcmp(type, "ByteLevel");
+
 	if (metaspace && l->t->spaced)
 		return zr_load_metaspace(l, o, place, s, last);
 	if (!strcmp(type, "Split"))
@@ -141,28 +151,25 @@ static int load_step(struct zr_tokenizer_loading *l, const json_t *o, const char
 		return zr_load_fail(l, ZR_ENOTSUP, place,
 				    "%.60s is not supported where the normalizer writes spaces "
 				    "as U+2581",
-				    *type ? type : "one without a type");
-	if (!strcmp(type, "ByteLevel") && l->t->model == ZR_MODEL_BPE)
+				    name);
+	if (byte_level && l->t->model == ZR_MODEL_BPE)
 		return load_byte_level(l, o, place, s, last);
 	if (!strcmp(type, "Digits"))
 		return load_digits(l, o, place, s);
 	if (!strcmp(type, "Punctuation"))
 		return load_punctuation(l, o, place, s);
-	if (!strcmp(type, "BertPreTokenizer"))
-		return load_words(l, ZR_PATTERN_BERT, place, s);
-	if (!strcmp(type, "Whitespace"))
-		return load_words(l, ZR_PATTERN_WORDS, place, s);
-	if (!strcmp(type, "WhitespaceSplit"))
-		return load_words(l, ZR_PATTERN_NO_SPACES, place, s);
 	if (!strcmp(type, "CharDelimiterSplit"))
 		return load_delimiter(l, o, place, s);
+
+	for (size_t i = 0; i < sizeof of_words / sizeof *of_words; i++)
+		if (!strcmp(type, of_words[i].type))
+			return load_words(l, of_words[i].pattern, place, s);
 
 	return zr_load_fail(l, ZR_ENOTSUP, place,
 			    "%.60s is not supported%s; BertPreTokenizer, ByteLevel, "
 			    "CharDelimiterSplit, Digits, "
 			    "Metaspace, Punctuation, Split, Whitespace and WhitespaceSplit are",
-			    *type ? type : "one without a type",
-			    metaspace || !strcmp(type, "ByteLevel") ? " with this model" : "");
+			    name, metaspace || byte_level ? " with this model" : "");
 }
 
 static int load_no_step(struct zr_tokenizer_loading *l)

@@ -158,7 +158,7 @@ struct zr_trie_text {
 
 #define ZR_BMP 65536 /* characters below are in tables */
 
-enum { ZR_MODEL_BPE, ZR_MODEL_UNIGRAM, ZR_MODEL_WORDPIECE };
+enum { ZR_MODEL_BPE, ZR_MODEL_UNIGRAM, ZR_MODEL_WORDPIECE, ZR_MODELS };
 
 struct zr_tokenizer {
 	struct zr_token *token; /* [size] */

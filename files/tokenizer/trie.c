@@ -21,23 +21,17 @@ static uint64_t beginning(const struct zr_trie_text *text)
 static int by_text(const void *a, const void *b)
 {
 	const struct zr_trie_text *x = a, *y = b;
-	if (x->beginning != y->beginning) {
-		if (x->beginning < y->beginning)
-			return -1;
 
-		return 1;
-	}
+	if (x->beginning != y->beginning)
+		return x->beginning < y->beginning ? -1 : 1;
 
 	int order = memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
 	if (order)
 		return order;
-	if (x->n == y->n)
-		return (x->id > y->id) - (x->id < y->id);
+	if (x->n != y->n)
+		return x->n < y->n ? -1 : 1;
 
-	if (x->n < y->n)
-		return -1;
-
-	return 1;
+	return (x->id > y->id) - (x->id < y->id);
 }
 
 /* To `to`, in the order of a byte of their beginnings; those that are alike stay as they are. */

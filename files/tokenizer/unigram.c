@@ -90,19 +90,29 @@ static int read_up_to(struct zr_unigram_work *w, const char *p, size_t n, size_t
 	return rc;
 }
 
+/* The characters from place i on, as many as are looked at; returns how many there are. */
+static size_t characters_ahead(const struct zr_unigram_work *w, size_t i, uint32_t *c)
+{
+	size_t n = 0;
+
+	for (; n < ZR_AHEAD + ZR_AHEAD_DEPTH && i + n < w->n; n++)
+		c[n] = w->place[i + n].c;
+
+	return n;
+}
+
 /* Looks for the tokens that start at place i and those behind it. */
 static int look_ahead(const struct zr_tokenizer *t, struct zr_unigram_work *w, const char *p,
 		      size_t n, size_t i)
 {
 	struct zr_unigram_ahead *a = &w->ahead;
 	uint32_t c[ZR_AHEAD + ZR_AHEAD_DEPTH], from[ZR_AHEAD], node[ZR_AHEAD];
-	size_t chars = 0, active = 0;
+	size_t active = 0;
 
 	if (read_up_to(w, p, n, i + ZR_AHEAD + ZR_AHEAD_DEPTH))
 		return ZR_ENOMEM;
 
-	for (; chars < ZR_AHEAD + ZR_AHEAD_DEPTH && i + chars < w->n; chars++)
-		c[chars] = w->place[i + chars].c;
+	const size_t chars = characters_ahead(w, i, c);
 	a->first = i;
 	a->n = chars;
 	if (a->n > ZR_AHEAD)
@@ -116,17 +126,19 @@ static int look_ahead(const struct zr_tokenizer *t, struct zr_unigram_work *w, c
 
 	for (uint32_t depth = 0; active && depth < ZR_AHEAD_DEPTH; depth++) {
 		size_t still = 0, found = 0;
+
+		/* the token of each node, and where its next node would be */
 		for (size_t k = 0; k < active; k++) {
 			uint32_t at = from[k], last = at + depth + 1;
 			int32_t id = t->trie.node[node[k]].id;
 			a->id[at][depth] = id;
 			a->length[at] = last - at;
 			__builtin_prefetch(&t->score[id < 0 ? 0 : id]);
+			if (last >= chars)
+				continue;
+
 			from[still] = at;
-			if (last < chars)
-				node[still] = zr_trie_place(&t->trie, node[k], c[last]);
-			else
-				node[still] = 0;
+			node[still] = zr_trie_place(&t->trie, node[k], c[last]);
 			__builtin_prefetch(&t->trie.node[node[still]]);
 			still += node[still] != 0;
 		}
@@ -214,13 +226,17 @@ static size_t put_unknown(const struct zr_tokenizer *t, int32_t *id, const char 
 
 	if (node)
 		whole = t->trie.node[node].id;
-	if (whole < 0 && t->byte_fallback)
+	if (whole >= 0) {
+		id[-1] = whole;
+		return 1;
+	}
+
+	if (t->byte_fallback)
 		ids = put_bytes(t, id, p, n);
-	if (!ids)
-		id[-1] = whole < 0 ? t->unknown : whole;
 	if (ids)
 		return ids;
 
+	id[-1] = t->unknown;
 	return 1;
 }
 

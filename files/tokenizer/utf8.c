@@ -7,39 +7,57 @@
 
 #include "files/tokenizer/parts.h"
 
+/* What the second byte of a character may be, by its first one (table 3-7). */
+static void second_byte(unsigned first, unsigned *low, unsigned *high)
+{
+	*low = 0x80;
+	*high = 0xbf;
+	if (first == 0xe0) /* below are overlong forms */
+		*low = 0xa0;
+	else if (first == 0xed) /* above are surrogates */
+		*high = 0x9f;
+	else if (first == 0xf0) /* below are overlong forms */
+		*low = 0x90;
+	else if (first == 0xf4) /* above is nothing */
+		*high = 0x8f;
+}
+
+/* Bytes of a character by its first one; 0: none begins so. */
+static int character_bytes(unsigned first)
+{
+	if (first < 0x80)
+		return 1;
+	if (first < 0xc2) /* goes on with a character, or an overlong form */
+		return 0;
+	if (first < 0xe0)
+		return 2;
+	if (first < 0xf0)
+		return 3;
+
+	return first < 0xf5 ? 4 : 0;
+}
+
 int zr_utf8_at(const char *p, size_t n)
 {
 	const unsigned char *u = (const unsigned char *)p;
-	unsigned c = u[0];
-	if (c < 0x80)
-		return 1;
+	int bytes = character_bytes(u[0]);
+	unsigned low, high;
 
-	int len;
-	if (c < 0xc2 || c > 0xf4)
-		len = 0;
-	else if (c < 0xe0)
-		len = 2;
-	else if (c < 0xf0)
-		len = 3;
-	else
-		len = 4;
-	unsigned low = c == 0xe0 ? 0xa0 :
-		       c == 0xf0 ? 0x90 :
-				   0x80,
-		 high = c == 0xed ? 0x9f :
-			c == 0xf4 ? 0x8f :
-				    0xbf;
-	if (!len)
-		return -1;
+	if (bytes <= 1)
+		return bytes ? 1 : -1;
 
-	for (int i = 1; i < len; i++, low = 0x80, high = 0xbf) {
+	second_byte(u[0], &low, &high);
+	for (int i = 1; i < bytes; i++) {
 		if ((size_t)i == n)
 			return 0;
 		if (u[i] < low || u[i] > high)
 			return -i;
+
+		low = 0x80;
+		high = 0xbf;
 	}
 
-	return len;
+	return bytes;
 }
 
 int32_t zr_utf8_value(const char *p)
@@ -107,18 +125,13 @@ size_t zr_utf8_spaces_after(const char *p, size_t at, size_t n)
 
 /* Bytes of the character at p, of which three are there, if it has two or three and nothing but its
  * first byte decides what the others may be; else 0. */
-static size_t usual(const char *p)
+static size_t usual_bytes(const char *p)
 {
 	const unsigned char *u = (const unsigned char *)p;
 	int one = (u[1] & 0xc0) == 0x80, two = (u[2] & 0xc0) == 0x80;
 
-	if (u[0] < 0xe0) {
-		if (u[0] >= 0xc2 && one)
-			return 2;
-
-		return 0;
-	}
-
+	if (u[0] >= 0xc2 && u[0] < 0xe0 && one)
+		return 2;
 	if (u[0] > 0xe0 && u[0] < 0xf0 && u[0] != 0xed && one && two)
 		return 3;
 
@@ -130,7 +143,7 @@ size_t zr_utf8_well_formed(const char *p, size_t n)
 	size_t i = 0;
 
 	for (;;) {
-		for (size_t len; i + 3 <= n && (len = usual(p + i)); i += len)
+		for (size_t len; i + 3 <= n && (len = usual_bytes(p + i)); i += len)
 			;
 		uint64_t eight;
 		for (; i + sizeof eight <= n; i += sizeof eight) {

@@ -237,12 +237,11 @@ static void describe(json_t **root, const char *name, const char *type, int64_t 
 	zr_json_put(root, name, o);
 }
 
-static int write_header(struct zr_documents *d, struct zr_error *err)
+/* The text of the header; NULL: no memory. */
+static char *header_text(struct zr_documents *d)
 {
-	char header[HEADER];
-	const uint64_t length = HEADER - sizeof length;
-	int64_t at = 0;
 	json_t *root = json_object();
+	int64_t at = 0;
 
 	zr_json_put(&d->meta, "format", json_string("zeroth.documents/1"));
 	zr_json_put(&root, "__metadata__", json_incref(d->meta));
@@ -250,23 +249,28 @@ static int write_header(struct zr_documents *d, struct zr_error *err)
 	if (d->learned)
 		describe(&root, "learned", "U8", d->sum.tokens, 1, &at);
 	describe(&root, "documents", "I64", d->sum.documents + 1, 8, &at);
+
 	char *text = zr_json_dump(root, JSON_COMPACT);
-	size_t n = 0;
-	if (text)
-		n = strlen(text);
 	json_decref(root);
+	return text;
+}
+
+static int write_header(struct zr_documents *d, struct zr_error *err)
+{
+	char header[HEADER];
+	const uint64_t length = HEADER - sizeof length;
+	char *text = header_text(d);
+	if (!text)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+
+	const size_t n = strlen(text);
 	memset(header, ' ', sizeof header);
 	memcpy(header, &length, sizeof length);
-	memcpy(header + sizeof length, text ? text : "", n < length ? n : 0);
+	if (n <= length)
+		memcpy(header + sizeof length, text, n);
 	free(text);
-	if (!n || n > length) {
-		if (n)
-			return zr_err(err, ZR_EINVAL, "%s: too many counts for its header",
-				      d->path);
-
-		return zr_err(err, ZR_ENOMEM, "out of memory");
-	}
-
+	if (n > length)
+		return zr_err(err, ZR_EINVAL, "%s: too many counts for its header", d->path);
 	if (fseek(d->tokens, 0, SEEK_SET) || fwrite(header, sizeof header, 1, d->tokens) != 1)
 		return failed(d, "write", err);
 
