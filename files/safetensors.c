@@ -97,9 +97,11 @@ static int read_tensor(const struct zr_st *st, struct zr_st_tensor *t, const jso
 static int by_place(const void *a, const void *b)
 {
 	const struct zr_st_tensor *x = a, *y = b;
-	return x->at != y->at      ? (x->at < y->at ? -1 : 1) :
-	       x->bytes < y->bytes ? -1 :
-				     x->bytes > y->bytes;
+
+	if (x->at != y->at)
+		return x->at < y->at ? -1 : 1;
+
+	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
 static int by_name(const void *a, const void *b)
@@ -155,24 +157,33 @@ static int read_tensors(struct zr_st *st, struct zr_error *err)
 	return check_places(st, err);
 }
 
+/* Reads the length of the header. */
+static int read_length(const struct zr_st *st, uint64_t *n, struct zr_error *err)
+{
+	int no = zr_read_all_at(st->fd, n, sizeof *n, 0);
+	if (no && no != ENODATA)
+		return zr_err(err, ZR_EIO, "%s: cannot read: %s", st->path, strerror(no));
+	if (no || *n < 2 || *n > ZR_ST_HEADER_MAX)
+		return zr_err(err, ZR_EINVAL, "%s: not a safetensors file", st->path);
+	if (*n > st->bytes - sizeof *n)
+		return zr_err(err, ZR_EINVAL, "%s: cut short in its header", st->path);
+
+	return 0;
+}
+
 static int read_header(struct zr_st *st, struct zr_error *err)
 {
 	uint64_t n = 0;
-	int no = zr_read_all_at(st->fd, &n, sizeof n, 0);
-	if (no && no != ENODATA)
-		return zr_err(err, ZR_EIO, "%s: cannot read: %s", st->path, strerror(no));
-	if (no || n < 2 || n > ZR_ST_HEADER_MAX)
-		return zr_err(err, ZR_EINVAL, "%s: not a safetensors file", st->path);
-	if (n > st->bytes - sizeof n)
-		return zr_err(err, ZR_EINVAL, "%s: cut short in its header", st->path);
+	int rc = read_length(st, &n, err);
+	if (rc)
+		return rc;
 
 	char *text = malloc(sizeof n + n);
 	if (!text)
 		return zr_err(err, ZR_ENOMEM, "%s: out of memory for a header of %llu bytes",
 			      st->path, (unsigned long long)n);
 
-	no = zr_read_all_at(st->fd, text, sizeof n + n, 0);
-	int rc;
+	int no = zr_read_all_at(st->fd, text, sizeof n + n, 0);
 	if (no)
 		rc = zr_file_failed(err, st->path, "cannot read its header", no);
 	else
@@ -181,10 +192,10 @@ static int read_header(struct zr_st *st, struct zr_error *err)
 		st->hash = XXH3_64bits(text, sizeof n + n);
 	st->data = sizeof n + n;
 	free(text);
-	if (rc)
-		return rc;
+	if (!rc)
+		rc = read_tensors(st, err);
 
-	return read_tensors(st, err);
+	return rc;
 }
 
 int zr_st_open_fd(int fd, const char *path, struct zr_st *out, struct zr_error *err)

@@ -30,18 +30,21 @@ static json_t *describe(const struct zr_st_tensor *t)
 char *zr_st_header(const struct zr_st_tensor *t, int64_t n, json_t *meta, size_t *bytes)
 {
 	json_t *root = json_object();
+	char *out = NULL;
 
 	if (meta)
 		zr_json_put(&root, "__metadata__", json_incref(meta));
 	for (int64_t i = 0; i < n; i++)
 		zr_json_put(&root, t[i].name, describe(&t[i]));
-	char *text = zr_json_dump(root, JSON_COMPACT), *out = NULL;
+	char *text = zr_json_dump(root, JSON_COMPACT);
 	json_decref(root);
-	size_t len = 0;
-	if (text)
-		len = strlen(text);
-	uint64_t padded = (len + 7) / 8 * 8;
-	if (text && (out = malloc(sizeof padded + padded))) {
+	if (!text)
+		return NULL;
+
+	const size_t len = strlen(text);
+	const uint64_t padded = (len + 7) / 8 * 8;
+	out = malloc(sizeof padded + padded);
+	if (out) {
 		memcpy(out, &padded, sizeof padded);
 		memcpy(out + sizeof padded, text, len);
 		memset(out + sizeof padded + len, ' ', padded - len);
@@ -90,30 +93,44 @@ void zr_st_append(struct zr_st_writer *w, const void *data, size_t bytes)
 	w->bytes += bytes;
 }
 
+/* The hash of a file's bytes. Returns an errno. */
+static int hash_file(const struct zr_st *st, XXH3_state_t *hash)
+{
+	const uint64_t room = 1 << 20;
+	char *buf = malloc(room);
+	int no = 0;
+
+	if (!buf)
+		return ENOMEM;
+
+	XXH3_64bits_reset(hash);
+	for (uint64_t at = 0, n; !no && at < st->bytes; at += n) {
+		n = st->bytes - at;
+		if (n > room)
+			n = room;
+		no = zr_read_all_at(st->fd, buf, n, at);
+		if (!no)
+			XXH3_64bits_update(hash, buf, n);
+	}
+
+	free(buf);
+	return no;
+}
+
 /* Whether the file is what was appended, and has as many tensors. */
 static int read_back(const struct zr_st_writer *w, struct zr_error *err)
 {
-	uint64_t room = 1 << 20, written = XXH3_64bits_digest(w->hash);
+	const uint64_t written = XXH3_64bits_digest(w->hash);
 	struct zr_st st;
-	int rc = zr_st_open(w->tmp, &st, err), no = 0;
+	int rc = zr_st_open(w->tmp, &st, err);
 	if (rc)
 		return rc;
 
-	char *buf = malloc(room);
-	XXH3_64bits_reset(w->hash);
-	for (uint64_t at = 0, n; buf && !no && at < st.bytes; at += n) {
-		n = st.bytes - at;
-		if (n > room)
-			n = room;
-		no = zr_read_all_at(st.fd, buf, n, at);
-		XXH3_64bits_update(w->hash, buf, no ? 0 : n);
-	}
-
-	if (no || !buf)
-		rc = zr_file_failed(err, w->tmp, "cannot read it back", buf ? no : ENOMEM);
+	int no = hash_file(&st, w->hash);
+	if (no)
+		rc = zr_file_failed(err, w->tmp, "cannot read it back", no);
 	else if (st.n != w->n || st.bytes != w->bytes || XXH3_64bits_digest(w->hash) != written)
 		rc = zr_err(err, ZR_EIO, "%s: what was written does not read back", w->tmp);
-	free(buf);
 	zr_st_close(&st);
 	return rc;
 }

@@ -31,6 +31,11 @@ int zr_err(struct zr_error *e, int code, const char *fmt, ...)
 	return code;
 }
 
+int zr_no_memory(struct zr_error *e)
+{
+	return zr_err(e, ZR_ENOMEM, "out of memory");
+}
+
 void zr_err_add(struct zr_error *e, const char *fmt, ...)
 {
 	va_list ap;

@@ -18,6 +18,9 @@ struct zr_error {
 int zr_err(struct zr_error *e, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Records ZR_ENOMEM, "out of memory", and returns it. */
+int zr_no_memory(struct zr_error *e);
+
 /* Appends to the text of a failure. e may be NULL. */
 void zr_err_add(struct zr_error *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -51,11 +51,6 @@ struct zr_chat {
 	struct zr_chat_counts counts;
 };
 
-static int no_memory(struct zr_error *err)
-{
-	return zr_err(err, ZR_ENOMEM, "out of memory");
-}
-
 const char *zr_chat_reason(int reason)
 {
 	static const char *const words[] = { "json",     "fields",    "roles",
@@ -90,7 +85,7 @@ static int keep(struct item *k, struct zr_chat_encoder *e)
 		k->counts.longest = (int64_t)n;
 	if (move(&k->ids, &e->ids) || move(&k->learned, &e->learned) ||
 	    zr_buf_add(&k->sizes, &n, sizeof n))
-		return no_memory(&k->err);
+		return zr_no_memory(&k->err);
 
 	return 0;
 }
@@ -194,18 +189,24 @@ static int hand_on(struct zr_chat *c, struct item *k, struct zr_error *err)
 	return 0;
 }
 
+/* Makes room for twice as many items. */
+static int grow_items(struct zr_chat *c)
+{
+	int64_t room = c->room ? 2 * c->room : 16;
+	struct item *more = realloc(c->item, (size_t)room * sizeof *more);
+	if (!more)
+		return ZR_ENOMEM;
+
+	memset(more + c->room, 0, (size_t)(room - c->room) * sizeof *more);
+	c->item = more;
+	c->room = room;
+	return 0;
+}
+
 static struct item *add_item(struct zr_chat *c)
 {
-	if (c->items == c->room) {
-		int64_t room = c->room ? 2 * c->room : 16;
-		struct item *more = realloc(c->item, (size_t)room * sizeof *more);
-		if (!more)
-			return NULL;
-
-		memset(more + c->room, 0, (size_t)(room - c->room) * sizeof *more);
-		c->item = more;
-		c->room = room;
-	}
+	if (c->items == c->room && grow_items(c))
+		return NULL;
 
 	struct item *k = &c->item[c->items++];
 	k->ids.n = k->learned.n = k->sizes.n = 0;
@@ -215,6 +216,18 @@ static struct item *add_item(struct zr_chat *c)
 	return k;
 }
 
+static int64_t count_lines(const char *p, size_t n)
+{
+	const char *end = p + n;
+	int64_t lines = 0;
+
+	for (; p < end && (p = memchr(p, '\n', (size_t)(end - p))); p++)
+		lines++;
+
+	return lines;
+}
+
+/* Whole lines of ITEM bytes or more, but the last. */
 static int cut_items(struct zr_chat *c, char *p, size_t n)
 {
 	c->items = 0;
@@ -224,16 +237,13 @@ static int cut_items(struct zr_chat *c, char *p, size_t n)
 			return ZR_ENOMEM;
 
 		size_t left = (size_t)(end - p), size = left < ITEM ? left : ITEM;
-		char *stop = memchr(p + size - 1, '\n', left - size + 1);
+		const char *stop = memchr(p + size - 1, '\n', left - size + 1);
 		k->p = p;
+		k->n = left;
 		if (stop)
 			k->n = (size_t)(stop - p) + 1;
-		else
-			k->n = left;
 		k->line = c->line;
-		for (char *q = p, *e = p + k->n; q < e && (q = memchr(q, '\n', (size_t)(e - q)));
-		     q++)
-			c->line++;
+		c->line += count_lines(p, k->n);
 	}
 
 	return 0;
@@ -245,23 +255,30 @@ static void shrink(struct zr_buf *b, size_t most)
 		zr_buf_free(b);
 }
 
+/* After a long line: gives the memory back that it needed. */
+static void shrink_all(struct zr_chat *c)
+{
+	if (!c->text.n)
+		shrink(&c->text, 2 * BATCH);
+	for (int64_t i = 0; i < c->items; i++) {
+		shrink(&c->item[i].ids, BATCH);
+		shrink(&c->item[i].learned, BATCH);
+	}
+}
+
 static int run_batch(struct zr_chat *c, size_t n, struct zr_error *err)
 {
 	int rc = 0;
 
 	if (cut_items(c, c->text.p, n))
-		rc = no_memory(err);
+		rc = zr_no_memory(err);
 	if (!rc)
 		c->o.parallel(c->o.of, c->items, encode_item, c);
 	for (int64_t i = 0; !rc && i < c->items; i++)
 		rc = hand_on(c, &c->item[i], err);
 	zr_buf_drop(&c->text, n);
-	if (n > 2 * BATCH) { /* one line was long */
-		if (!c->text.n)
-			shrink(&c->text, 2 * BATCH);
-		for (int64_t i = 0; i < c->items; i++)
-			shrink(&c->item[i].ids, BATCH), shrink(&c->item[i].learned, BATCH);
-	}
+	if (n > 2 * BATCH)
+		shrink_all(c);
 
 	return rc;
 }
@@ -314,7 +331,7 @@ static int read_on(struct zr_chat *c, size_t *got, struct zr_error *err)
 	size_t n = c->text.n;
 
 	if (zr_buf_add(&c->text, nothing, READ))
-		return no_memory(err);
+		return zr_no_memory(err);
 
 	int rc = zr_input_read(c->in, c->text.p + n, READ, got, err);
 	c->text.n = n + *got;
@@ -450,12 +467,12 @@ int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct z
 	int rc = 0;
 
 	if (!c)
-		return no_memory(err);
+		return zr_no_memory(err);
 
 	c->o = *o;
 	c->encoder = calloc((size_t)o->threads, sizeof *c->encoder);
 	if (!c->encoder)
-		rc = no_memory(err);
+		rc = zr_no_memory(err);
 	if (!rc)
 		rc = open_tokenizer(c, o->tokenizer, err);
 	if (!rc)

@@ -11,11 +11,6 @@
 #define PIECE (1 << 20) /* bytes encoded at a time */
 #define SMALL (1 << 22) /* bytes that may stay in a buffer */
 
-static int no_memory(struct zr_error *err)
-{
-	return zr_err(err, ZR_ENOMEM, "out of memory");
-}
-
 static void shrink(struct zr_buf *b)
 {
 	if (b->room > SMALL)
@@ -52,7 +47,7 @@ static int encode_bytes(struct zr_chat_encoder *e, const char *p, size_t n, stru
 	zr_encoder_close(e->e); /* another one takes its place */
 	e->e = NULL;
 	if (rc == ZR_ENOMEM)
-		return no_memory(err);
+		return zr_no_memory(err);
 
 	/* without a token, or of what the pre-tokenizer does not split */
 	e->reason = rc == ZR_ENOTSUP ? ZR_CHAT_NO_TOKEN : ZR_CHAT_LONG;
@@ -105,7 +100,7 @@ static int add_flags(struct zr_chat_encoder *e, int learned, struct zr_error *er
 		if (m > sizeof flags)
 			m = sizeof flags;
 		if (zr_buf_add(&e->learned, flags, m))
-			return no_memory(err);
+			return zr_no_memory(err);
 	}
 
 	return 0;
@@ -161,7 +156,7 @@ static int encode_apart(struct zr_chat_encoder *e, const struct zr_chat_message 
 
 	e->ids.n = e->learned.n = 0;
 	if (!rc && has && zr_buf_add(&e->ids, before, (size_t)has * sizeof *before))
-		return no_memory(err);
+		return zr_no_memory(err);
 
 	for (size_t i = 0; !rc && i < e->text.n; i++) {
 		const struct zr_chat_span *s = &e->text.span[i];
@@ -220,7 +215,7 @@ static int put_in_front(struct zr_chat_encoder *e, const int32_t *before, size_t
 	if (!bytes || (n >= bytes && !memcmp(e->ids.p, before, bytes)))
 		return 0;
 	if (zr_buf_add(&e->ids, before, bytes))
-		return no_memory(err);
+		return zr_no_memory(err);
 
 	memmove(e->ids.p + bytes, e->ids.p, n);
 	memcpy(e->ids.p, before, bytes);
@@ -242,7 +237,7 @@ static int encode_plain(struct zr_chat_encoder *e, const struct zr_chat_message 
 		len = 0; /* the text ends with it */
 	e->text.text.n = 0;
 	if (zr_buf_add(&e->text.text, m->text, m->n) || zr_buf_add(&e->text.text, eos, len))
-		return no_memory(err);
+		return zr_no_memory(err);
 
 	zr_conversation_drop(&e->c);
 	int rc = encode_text(e, err);
@@ -279,7 +274,7 @@ static int encode_from(struct zr_chat_encoder *e, size_t k, struct zr_error *err
 	e->kept.n = 0;
 	if (zr_buf_add(&e->kept, c->m, first * sizeof *c->m) ||
 	    zr_buf_add(&e->kept, c->m + from, (c->n - from) * sizeof *c->m))
-		return no_memory(err);
+		return zr_no_memory(err);
 
 	return encode_messages(e, (const void *)e->kept.p, first + c->n - from, err);
 }

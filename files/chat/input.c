@@ -100,7 +100,7 @@ static int start(struct zr_input *in, struct zr_error *err)
 	in->inside = 1;
 	if (inflateInit2(&in->z, 15 + 16) == Z_OK)
 		return 0;
-	return zr_err(err, ZR_ENOMEM, "out of memory");
+	return zr_no_memory(err);
 }
 
 /* Some bytes, or none at the end. Members may be padded with zeros. */
@@ -177,7 +177,7 @@ static int start_zstd(struct zr_input *in, struct zr_error *err)
 	in->zstd = ZSTD_createDStream();
 	if (in->zstd)
 		return 0;
-	return zr_err(err, ZR_ENOMEM, "out of memory");
+	return zr_no_memory(err);
 }
 
 static int expand_zstd(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err)
@@ -297,7 +297,7 @@ int zr_input_open(const char *path, struct zr_input **out, struct zr_error *err)
 	struct zr_input *in = calloc(1, sizeof *in);
 	if (!in) {
 		close(fd);
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 	}
 
 	in->path = std ? "standard input" : path;

@@ -59,7 +59,7 @@ static int wrong(struct reading *r, const char *reason, const char *fmt, ...)
 
 static int no_memory(struct reading *r)
 {
-	return zr_err(r->err, ZR_ENOMEM, "out of memory");
+	return zr_no_memory(r->err);
 }
 
 /* ---- fields ---- */
@@ -373,9 +373,23 @@ static int look_at_message(struct reading *r, const json_t *message, const char 
 	return 0;
 }
 
+/* The text of message v, which is a text or a list of parts; NULL: *rc says why. */
+static const json_t *text_of_message(struct reading *r, const json_t *content,
+				     const char *text_name, int *rc)
+{
+	if (json_is_array(content))
+		return join(r, content, rc);
+	if (json_is_string(content))
+		return content;
+
+	*rc = wrong(r, "fields", "message %zu: %s: expected a text, found %s", r->c->n + 1,
+		    text_name, type_of(content));
+	return NULL;
+}
+
 static int add_message(struct reading *r, const json_t *v, int share)
 {
-	int field = share ? ZR_FIELD_VALUE : ZR_FIELD_CONTENT, rc = 0;
+	int field = share ? ZR_FIELD_VALUE : ZR_FIELD_CONTENT;
 	const char *role_name = name_of(r->f, share ? ZR_FIELD_FROM : ZR_FIELD_ROLE);
 	const char *text_name = name_of(r->f, field);
 
@@ -383,22 +397,21 @@ static int add_message(struct reading *r, const json_t *v, int share)
 		return wrong(r, "fields", "message %zu: expected an object, found %s", r->c->n + 1,
 			     type_of(v));
 
-	const json_t *role = json_object_get(v, role_name), *content = get(r, v, field);
-	rc = look_at_message(r, v, role_name, text_name);
+	int rc = look_at_message(r, v, role_name, text_name);
 	if (rc)
 		return rc;
+
+	const json_t *role = json_object_get(v, role_name), *content = get(r, v, field);
+	const char *missing = content ? "role" : text_name;
 	if (!json_is_string(role) || !content)
 		return wrong(r, "fields", "message %zu: has no %s; it needs %s and %s", r->c->n + 1,
-			     !content ? text_name : "role", role_name, text_name);
+			     missing, role_name, text_name);
 
 	int is_role = role_of(r, role);
 	if (is_role < 0)
 		return is_role;
-	if (json_is_array(content))
-		content = join(r, content, &rc);
-	else if (!json_is_string(content))
-		rc = wrong(r, "fields", "message %zu: %s: expected a text, found %s", r->c->n + 1,
-			   text_name, type_of(content));
+
+	content = text_of_message(r, content, text_name, &rc);
 	if (rc)
 		return rc;
 
@@ -491,13 +504,28 @@ static int read_history(struct reading *r)
 	return 0;
 }
 
+/* An instruction with its input, as Alpaca's trainer joins them; NULL: no memory. */
+static const json_t *with_input(struct reading *r, const json_t *instruction, const json_t *input)
+{
+	const char *heading = r->c->headed ? "\n\n### Input:\n" : "\n";
+	const char *p = json_string_value(instruction), *q = json_string_value(input);
+	struct zr_buf *made = &r->made;
+
+	made->n = 0;
+	if (zr_buf_add(made, p, json_string_length(instruction)) ||
+	    zr_buf_add(made, heading, strlen(heading)) ||
+	    zr_buf_add(made, q, json_string_length(input)))
+		return NULL;
+
+	r->c->input = 1;
+	return keep_made(r);
+}
+
 static int read_alpaca(struct reading *r, const json_t *instruction)
 {
 	int rc = read_history(r);
-	struct zr_buf *made = &r->made;
 	const json_t *input = get_text(r, ZR_FIELD_INPUT, &rc);
 	const json_t *output = get_text(r, ZR_FIELD_OUTPUT, &rc);
-	const char *heading = r->c->headed ? "\n\n### Input:\n" : "\n";
 
 	if (rc)
 		return rc;
@@ -505,27 +533,24 @@ static int read_alpaca(struct reading *r, const json_t *instruction)
 		return wrong(r, "fields", "has %s and no %s", name_of(r->f, ZR_FIELD_INSTRUCTION),
 			     name_of(r->f, ZR_FIELD_OUTPUT));
 
-	made->n = 0;
-	if (json_string_length(input)) {
-		const char *p = json_string_value(instruction), *q = json_string_value(input);
-		if (zr_buf_add(made, p, json_string_length(instruction)) ||
-		    zr_buf_add(made, heading, strlen(heading)) ||
-		    zr_buf_add(made, q, json_string_length(input)))
-			return no_memory(r);
+	if (json_string_length(input))
+		instruction = with_input(r, instruction, input);
+	if (!instruction)
+		return no_memory(r);
 
-		instruction = keep_made(r);
-		r->c->input = 1;
-	}
-
-	if (instruction)
-		rc = add(r, ZR_CHAT_USER, instruction, 0);
-	else
-		rc = no_memory(r);
+	rc = add(r, ZR_CHAT_USER, instruction, 0);
 	r->completion = 1;
-	if (rc)
-		return rc;
+	if (!rc)
+		rc = add(r, ZR_CHAT_ASSISTANT, output, 0);
 
-	return add(r, ZR_CHAT_ASSISTANT, output, 0);
+	return rc;
+}
+
+static int read_plain(struct reading *r, const json_t *text)
+{
+	r->c->plain = 1;
+	r->completion = 1;
+	return add(r, ZR_CHAT_ASSISTANT, text, 0);
 }
 
 static int read_record(struct reading *r)
@@ -533,28 +558,31 @@ static int read_record(struct reading *r)
 	const json_t *v;
 	int rc = 0;
 
-	if ((v = get(r, r->record, ZR_FIELD_MESSAGES)))
+	v = get(r, r->record, ZR_FIELD_MESSAGES);
+	if (v)
 		return read_messages(r, v, ZR_FIELD_MESSAGES, 0);
-	if ((v = get(r, r->record, ZR_FIELD_CONVERSATIONS)))
-		return read_messages(r, v, ZR_FIELD_CONVERSATIONS, 1);
-	if ((v = get(r, r->record, ZR_FIELD_PROMPT)))
-		return read_pair(r, v, get(r, r->record, ZR_FIELD_COMPLETION));
-	if ((v = get_text(r, ZR_FIELD_INSTRUCTION, &rc)) || rc) {
-		if (rc)
-			return rc;
 
+	v = get(r, r->record, ZR_FIELD_CONVERSATIONS);
+	if (v)
+		return read_messages(r, v, ZR_FIELD_CONVERSATIONS, 1);
+
+	v = get(r, r->record, ZR_FIELD_PROMPT);
+	if (v)
+		return read_pair(r, v, get(r, r->record, ZR_FIELD_COMPLETION));
+
+	v = get_text(r, ZR_FIELD_INSTRUCTION, &rc);
+	if (rc)
+		return rc;
+	if (v)
 		return read_alpaca(r, v);
-	}
 
 	v = get_text(r, ZR_FIELD_TEXT, &rc);
 	if (rc)
 		return rc;
-	if (!v)
-		return wrong(r, "fields", "has none of the fields that are read: " FORMATS);
+	if (v)
+		return read_plain(r, v);
 
-	r->c->plain = 1;
-	r->completion = 1;
-	return add(r, ZR_CHAT_ASSISTANT, v, 0);
+	return wrong(r, "fields", "has none of the fields that are read: " FORMATS);
 }
 
 /* A system message that is not among the messages comes first. */
@@ -587,10 +615,12 @@ static int add_system(struct reading *r, const char *otherwise)
 	return 0;
 }
 
-static int read_line(struct reading *r, const char *p, size_t n, const char *system)
+/* Takes the object that a line is. */
+static int parse(struct reading *r, const char *p, size_t n)
 {
-	json_error_t why;
 	struct zr_conversation *c = r->c;
+	json_error_t why;
+
 	zr_conversation_drop(c);
 	json_t *record = zr_json_load(p, n, JSON_ALLOW_NUL, &why);
 	int no = errno;
@@ -607,7 +637,14 @@ static int read_line(struct reading *r, const char *p, size_t n, const char *sys
 	if (!c->made)
 		return no_memory(r);
 
-	int rc = refuse_others(r);
+	return 0;
+}
+
+static int read_line(struct reading *r, const char *p, size_t n, const char *system)
+{
+	int rc = parse(r, p, n);
+	if (!rc)
+		rc = refuse_others(r);
 	if (!rc)
 		rc = read_record(r);
 	if (!rc)

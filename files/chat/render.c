@@ -345,7 +345,7 @@ int zr_chat_render(const struct zr_chat_template *t, const struct zr_chat_messag
 	else
 		put_end(&r, n);
 	if (r.rc)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	return 0;
 }

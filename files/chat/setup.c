@@ -53,7 +53,7 @@ static int beside(const struct setup *u, const char *name, char **path)
 	if (*path)
 		return 0;
 
-	return zr_err(u->err, ZR_ENOMEM, "out of memory");
+	return zr_no_memory(u->err);
 }
 
 /* *text: NULL where there is none. */
@@ -226,7 +226,7 @@ static int copy_form(struct setup *u, int i, const char *form, const char **to)
 
 	char *q = u->s->owned[i] = strdup(form);
 	if (!q)
-		return zr_err(u->err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(u->err);
 
 	*to = q;
 	for (const char *p = q; *p; p++, q++) {
@@ -410,7 +410,7 @@ static int copy_token(struct setup *u, int i, const char **token)
 	if (*token)
 		return 0;
 
-	return zr_err(u->err, ZR_ENOMEM, "out of memory");
+	return zr_no_memory(u->err);
 }
 
 int zr_chat_prepare(const struct zr_chat_options *o, const struct zr_tokenizer *t,

@@ -64,15 +64,13 @@ static int matters(const struct zr_section *s)
 	return strncmp(s->name, "eval.", 5) != 0;
 }
 
-void zr_describe_model(const struct zr_setup *p, json_t **meta)
+/* What the model's config.json was, for those who write weights. */
+static void describe_pretrained(const struct zr_setup *p, const struct zr_model_json *from,
+				json_t **meta)
 {
-	const struct zr_model_json *from = zr_config_model_json(p->cfg);
-
-	for (const char *const *k = p->decl.meta; k && k[0] && k[1]; k += 2)
-		zr_json_put(meta, k[0], zr_json_string(k[1], "(not UTF-8)"));
 	const struct zr_pretrained_v1 *v;
 	struct zr_error unused = { 0 };
-	if (!from || zr_pretrained_tables(from, p->model.section->plugin, &v, &unused))
+	if (zr_pretrained_tables(from, p->model.section->plugin, &v, &unused))
 		return;
 
 	char *text = zr_json_dump(from->root, JSON_COMPACT),
@@ -88,6 +86,16 @@ void zr_describe_model(const struct zr_setup *p, json_t **meta)
 		zr_json_put(meta, ZR_META_PATH, path);
 	free(text);
 	free(dir);
+}
+
+void zr_describe_model(const struct zr_setup *p, json_t **meta)
+{
+	const struct zr_model_json *from = zr_config_model_json(p->cfg);
+
+	for (const char *const *k = p->decl.meta; k && k[0] && k[1]; k += 2)
+		zr_json_put(meta, k[0], zr_json_string(k[1], "(not UTF-8)"));
+	if (from)
+		describe_pretrained(p, from, meta);
 }
 
 /* What bits depend on beside the options: who computes, and how gradients are summed. */
@@ -111,50 +119,62 @@ static void describe_sums(const struct zr_setup *p, json_t **to)
 	set(to, "train", "reduction", zr_sums_locally(p) ? text : "slots");
 }
 
-static void describe_config(const struct zr_setup *p, struct zr_manifest *m)
+static void describe_plugin(const struct zr_section *s, json_t **plugins)
 {
 	char text[160];
 
+	if (!s->plugin || !s->plugin->desc)
+		return;
+
+	snprintf(text, sizeof text, "%s %s", s->plugin->desc->id, s->plugin->desc->version);
+	zr_json_put(plugins, s->name, zr_json_string(text, "(not UTF-8)"));
+}
+
+static void describe_config(const struct zr_setup *p, struct zr_manifest *m)
+{
+	char tokens[32];
+
 	for (int i = 0; i < zr_config_count(p->cfg); i++) {
 		const struct zr_section *s = zr_config_at(p->cfg, i);
-		const struct zr_desc *d = NULL;
-		if (s->plugin)
-			d = s->plugin->desc;
-		if (d) {
-			snprintf(text, sizeof text, "%s %s", d->id, d->version);
-			zr_json_put(&m->plugins, s->name, zr_json_string(text, "(not UTF-8)"));
-		}
-
+		describe_plugin(s, &m->plugins);
 		if (matters(s))
 			add_settings(&m->settings, s);
 	}
 
 	describe_sums(p, &m->settings);
-	snprintf(text, sizeof text, "%lld", (long long)p->source->info.train_tokens);
-	set(&m->settings, "data", "tokens", text);
+	snprintf(tokens, sizeof tokens, "%lld", (long long)p->source->info.train_tokens);
+	set(&m->settings, "data", "tokens", tokens);
 	zr_describe_model(p, &m->meta);
 }
 
 /* "data.file 1" is "1653489 bytes, xxh3 0123456789abcdef in NAME". */
+static void describe_file(uint32_t i, const struct zr_data_file *f, json_t **to)
+{
+	char key[32], hex[17], hash[80], text[1024];
+
+	snprintf(key, sizeof key, ZR_DATA_FILE "%u", i + 1);
+	snprintf(hash, sizeof hash, "%lld bytes, %sxxh3 %s", (long long)f->bytes,
+		 f->sampled ? "sampled " : "", zr_hex(f->hash, hex));
+	snprintf(text, sizeof text, "%s in %s", hash, f->name);
+	zr_json_put(to, key, zr_json_string(text, hash));
+}
+
 static int describe_data(struct zr_instance *data, json_t **to, struct zr_error *err)
 {
 	const struct zr_data_v1 *v = data->vtbl;
 	struct zr_data_file f = { .size = sizeof f };
-	char key[32], hex[17], hash[80], text[1024];
 
-	for (uint32_t i = 0; ZR_HAS(v, struct zr_data_v1, file) && v->file; i++, f.name = NULL) {
+	if (!ZR_HAS(v, struct zr_data_v1, file) || !v->file)
+		return 0;
+
+	for (uint32_t i = 0;; i++) {
+		f.name = NULL;
 		int rc = zr_instance_failed(data, v->file(data->inst, i, &f), "file", err);
 		if (rc || !f.name)
 			return rc;
 
-		snprintf(key, sizeof key, ZR_DATA_FILE "%u", i + 1);
-		snprintf(hash, sizeof hash, "%lld bytes, %sxxh3 %s", (long long)f.bytes,
-			 f.sampled ? "sampled " : "", zr_hex(f.hash, hex));
-		snprintf(text, sizeof text, "%s in %s", hash, f.name);
-		zr_json_put(to, key, zr_json_string(text, hash));
+		describe_file(i, &f, to);
 	}
-
-	return 0;
 }
 
 static char *config_text(const struct zr_config *cfg)

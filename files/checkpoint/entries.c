@@ -75,23 +75,26 @@ static void add(const struct zr_manifest *m, struct list *l, struct zr_ckpt_entr
 static void add_tensor(const struct zr_manifest *m, struct list *l, int32_t tensor, int64_t first,
 		       int64_t end)
 {
-	const struct zr_place *t = &m->layout.tensor[tensor];
-	int frozen = zr_manifest_frozen(m, tensor);
+	const int64_t elements = m->layout.tensor[tensor].elements;
+	const int frozen = zr_manifest_frozen(m, tensor);
 	int32_t states = 0;
 
+	if (frozen == ZR_FROZEN_LEFT_OUT)
+		return;
 	if (!frozen)
 		states = m->optimizer[m->optimizer_of[tensor]].n_states;
-	while (first < end && frozen != ZR_FROZEN_LEFT_OUT) {
-		int64_t next = (first / m->entry_blocks + 1) * m->entry_blocks;
+
+	for (int64_t next; first < end; first = next) {
 		struct zr_ckpt_entry e = { .tensor = tensor, .first = first };
-		if (next >= end)
+		next = (first / m->entry_blocks + 1) * m->entry_blocks;
+		if (next > end)
 			next = end;
 		e.blocks = next - first;
-		e.elements = (next * ZR_BLOCK < t->elements ? next * ZR_BLOCK : t->elements) -
-			     first * ZR_BLOCK;
+		e.elements = e.blocks * ZR_BLOCK;
+		if (next * ZR_BLOCK > elements) /* the last block is not full */
+			e.elements = elements - first * ZR_BLOCK;
 		for (e.state = -1; e.state < states; e.state++)
 			add(m, l, e);
-		first = next;
 	}
 }
 

@@ -356,7 +356,7 @@ int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, st
 	l.reader = zr_reader_new(held_by_all(s));
 	if (!rc &&
 	    (!l.reader || !(l.words = calloc((size_t)s->setup->process.world, sizeof *l.words))))
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 	*step = -1;
 	snprintf(file, sizeof file, "%s/manifest.json", path);
 	if (!rc) {

@@ -203,7 +203,7 @@ int zr_checkpoint_leave_out(struct zr_session *s, struct zr_error *err)
 	if (s->frozen_hash && h.hash)
 		rc = zr_session_masters(s, hash_values, &h, err);
 	else
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 	XXH3_freeState(h.hash);
 	return rc;
 }

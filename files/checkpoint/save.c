@@ -388,7 +388,7 @@ int zr_saver_open(struct zr_session *s, const char *dir, const struct zr_checkpo
 	struct zr_saver *v = calloc(1, sizeof *v);
 	if (!v || !(v->words = calloc((size_t)s->setup->process.world, sizeof *v->words))) {
 		free(v);
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 	}
 
 	v->s = s;

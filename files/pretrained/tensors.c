@@ -70,7 +70,7 @@ static int open_shard(struct zr_tensor_files *f, const char *dir, const char *te
 
 	char *path = zr_text("%s/%s", dir, base);
 	if (!path)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	int32_t i = file_of(f, path);
 	int rc = 0;
@@ -114,7 +114,7 @@ static int find_known(const char *dir, int there[KNOWN], struct zr_error *err)
 	for (int i = 0; i < KNOWN; i++) {
 		char *path = zr_text("%s/%s", dir, known[i]);
 		if (!path)
-			return zr_err(err, ZR_ENOMEM, "out of memory");
+			return zr_no_memory(err);
 
 		there[i] = !access(path, F_OK) || errno != ENOENT;
 		free(path);
@@ -142,7 +142,7 @@ static int open_dir(struct zr_tensor_files *f, const char *dir, struct zr_error 
 
 	f->path = zr_text("%s/%s", dir, known[there[ONE] ? ONE : MANY]);
 	if (!f->path)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 	if (there[ONE])
 		return add_file(f, f->path, err);
 
@@ -315,7 +315,7 @@ static int check_others(const struct zr_tensor_files *f, struct zr_error *err)
 	int rc = 0;
 
 	if (!used)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	for (size_t i = 0; i < n; i++)
 		used[i] = f->found[i].tensor;
@@ -333,7 +333,7 @@ static int open_all(struct zr_tensor_files *f, const char *path, struct zr_error
 
 	f->found = calloc((size_t)f->layout->n_tensors + 1, sizeof *f->found);
 	if (!f->found)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	int no = stat(path, &st) ? errno : 0;
 	if (no == EIO)
@@ -341,7 +341,7 @@ static int open_all(struct zr_tensor_files *f, const char *path, struct zr_error
 	else if (!no && S_ISDIR(st.st_mode))
 		rc = open_dir(f, path, err);
 	else if (!(f->path = strdup(path)))
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 	else
 		rc = add_file(f, path, err);
 	for (int32_t i = 0; !rc && i < f->layout->n_tensors; i++)
@@ -358,7 +358,7 @@ int zr_tensor_files_open(const char *path, const struct zr_layout *layout, int w
 {
 	struct zr_tensor_files *f = calloc(1, sizeof *f);
 	if (!f)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	*f = (struct zr_tensor_files){
 		.layout = layout, .which = which, .prefix = prefix, .ignored = ignored
@@ -483,7 +483,7 @@ static int compare(struct zr_tensor_files *f, const struct found two[2], int *di
 
 	float *x = malloc(2 * COMPARED * sizeof *x);
 	if (!x)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	f->found = (struct found *)two;
 	for (int64_t at = 0, n; !rc && !*differ && at < all; at += n) {
@@ -510,7 +510,7 @@ static int head_differs(const char *dir, const char *prefix, const char *head,
 
 	*differs = 0;
 	if (!f)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	f->prefix = prefix;
 	int rc = open_dir(f, dir, &why);

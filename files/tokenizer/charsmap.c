@@ -124,7 +124,7 @@ int zr_charsmap_open(const char *base64, struct zr_charsmap **out, struct zr_err
 	if (m && m->unit)
 		rc = open_map(m, base64, err);
 	else
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 	if (rc)
 		zr_charsmap_close(m);
 	else

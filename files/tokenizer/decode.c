@@ -29,7 +29,7 @@ int zr_decoder_open(const struct zr_tokenizer *t, struct zr_decoder **out, struc
 
 	d = *out = calloc(1, sizeof *d);
 	if (!d)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	d->t = t;
 	zr_decoder_begin(d, 0);
@@ -81,6 +81,25 @@ static int put_run(struct zr_decoder *d)
 	return rc;
 }
 
+/* Copies b, which ends with a 0, to `to`, with one text for another wherever that is. */
+static int replace_all(const struct zr_buf *b, const char *what, const char *by, struct zr_buf *to)
+{
+	const size_t len = strlen(what);
+	const char *p = b->p, *found;
+	int rc = 0;
+
+	for (to->n = 0; !rc && (found = strstr(p, what)); p = found + len) {
+		rc = zr_buf_add(to, p, (size_t)(found - p));
+		if (!rc)
+			rc = zr_buf_add(to, by, strlen(by));
+	}
+
+	if (!rc)
+		rc = zr_buf_add(to, p, strlen(p) + 1);
+
+	return rc;
+}
+
 /* What BERT's tokenizer takes back of the spaces it put: " ." is ".", and so on. The rules come
  * one after the other. */
 static int clean_up(struct zr_buf *b)
@@ -94,19 +113,10 @@ static int clean_up(struct zr_buf *b)
 	int rc = zr_buf_add(b, "", 1);
 
 	for (size_t i = 0; !rc && i < sizeof rules / sizeof *rules; i++) {
-		size_t len = strlen(rules[i][0]);
-		const char *p = b->p, *found;
-		if (!strstr(p, rules[i][0]))
+		if (!strstr(b->p, rules[i][0]))
 			continue;
 
-		for (to.n = 0; !rc && (found = strstr(p, rules[i][0])); p = found + len) {
-			rc = zr_buf_add(&to, p, (size_t)(found - p));
-			if (!rc)
-				rc = zr_buf_add(&to, rules[i][1], strlen(rules[i][1]));
-		}
-
-		if (!rc)
-			rc = zr_buf_add(&to, p, strlen(p) + 1);
+		rc = replace_all(b, rules[i][0], rules[i][1], &to);
 		b->n = 0;
 		if (!rc)
 			rc = zr_buf_add(b, to.p, to.n);
@@ -151,19 +161,14 @@ static int put_spaced(struct zr_decoder *d, int32_t id, const char *p, size_t n)
 	}
 
 	int rc = put_run(d);
-	if (d->begun || !how->unspaced_first) {
-		if (rc)
-			return rc;
-
+	if (rc)
+		return rc;
+	if (d->begun || !how->unspaced_first)
 		return put(d, p, n);
-	}
 
-	for (size_t i = 0; !rc && i < n; i++) {
-		if (p[i] == ' ')
-			rc = 0;
-		else
+	for (size_t i = 0; !rc && i < n; i++)
+		if (p[i] != ' ')
 			rc = put(d, p + i, 1);
-	}
 
 	return rc;
 }

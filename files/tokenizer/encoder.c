@@ -46,9 +46,9 @@ int zr_encoder_open(const struct zr_tokenizer *t, zr_token_sink *sink, void *arg
 	if (e && e->model)
 		rc = zr_match_open(&e->match, err);
 	else
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 	if (!rc && zr_chunks_open(e))
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 	if (rc)
 		zr_encoder_close(e);
 	else

@@ -57,7 +57,7 @@ struct zr_encoder {
 
 static inline int no_memory(struct zr_encoder *e)
 {
-	return zr_err(e->err, ZR_ENOMEM, "out of memory");
+	return zr_no_memory(e->err);
 }
 
 static inline int zr_encoder_too_long(struct zr_encoder *e)

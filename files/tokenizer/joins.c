@@ -93,20 +93,29 @@ static int tokens_of(const struct zr_joins *j, uint32_t c, const char *p, size_t
 	return none ? (int)n : 1;
 }
 
+/* Bytes from p on that are one unknown token; 0: the first character is known, or what it becomes
+ * depends on others. */
+static size_t unknown_part(const struct zr_joins *j, uint32_t c, const char *p, size_t n,
+			   size_t len)
+{
+	if (!is_unknown(j, c))
+		return 0;
+	if (j->none == EACH)
+		return len;
+	if (j->none == TOGETHER)
+		return together(j, p, n);
+
+	return 0;
+}
+
 size_t zr_joins_part(const struct zr_joins *j, const char *p, size_t n, int32_t ids[ZR_JOINS_IDS],
 		     int *count)
 {
-	size_t len, more = 0, at = 0;
+	size_t len, more = 0;
 	uint32_t c = zr_utf8_read(p, &len), next = 0;
+	size_t at = unknown_part(j, c, p, n, len);
 
 	*count = 0;
-	if (is_unknown(j, c) && (j->none == EACH || j->none == TOGETHER)) {
-		if (j->none == EACH)
-			at = len;
-		else
-			at = together(j, p, n);
-	}
-
 	if (at) {
 		ids[(*count)++] = j->unknown;
 		return at;

@@ -109,7 +109,7 @@ static int read_root(struct zr_tokenizer_loading *l, json_t **root)
 	struct zr_error why = { 0 };
 
 	if (zr_lists_find(&l->lists, l->text, l->bytes))
-		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(l->err);
 
 	const struct zr_buf *rest = &l->lists.rest;
 	if (!zr_json_object(rest->p, rest->n, l->file, root, &why))
@@ -134,7 +134,7 @@ static int read_file(struct zr_tokenizer_loading *l)
 		if (l->t)
 			rc = load(l, root);
 		else
-			rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
+			rc = zr_no_memory(l->err);
 	}
 
 	free(text);

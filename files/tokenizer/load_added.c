@@ -155,7 +155,7 @@ int zr_load_added(struct zr_tokenizer_loading *l, const json_t *list)
 	for (int k = 0; k < 2; k++) {
 		all[k].token = calloc(json_array_size(list) + 1, sizeof *all[k].token);
 		if (!all[k].token)
-			rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
+			rc = zr_no_memory(l->err);
 	}
 
 	json_array_foreach(list, i, v)

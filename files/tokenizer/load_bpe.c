@@ -69,10 +69,23 @@ static const struct zr_name *part_of(const struct zr_tokenizer_loading *l, size_
 	return name;
 }
 
+/* What a merge makes: mostly the token behind that of the merge before, else it is looked for. */
+static const struct zr_name *made_of(const struct zr_tokenizer_loading *l, size_t i,
+				     const struct zr_buf *both, const struct zr_name *before)
+{
+	const struct zr_name *end = l->names.name + l->names.n, *next = before ? before + 1 : end;
+
+	if (next < end && next->n == both->n && !memcmp(next->p, both->p, both->n))
+		return next;
+
+	return part_of(l, i, both->p, both->n);
+}
+
 /* *made: what the merge before made; in most files they make one token after the other. */
 static int load_merge(struct zr_tokenizer_loading *l, size_t i, struct zr_list *list,
 		      struct zr_buf *both, const struct zr_name **made)
 {
+	const struct zr_name *a, *b, *ab;
 	size_t left = 0;
 	const char *p = two_of(list->p, both, &left);
 	if (!p)
@@ -80,24 +93,30 @@ static int load_merge(struct zr_tokenizer_loading *l, size_t i, struct zr_list *
 				      "\"a b\" or [\"a\", \"b\"]", list->p);
 
 	list->p = p;
-	const struct zr_name *a = part_of(l, i, both->p, left);
-	const struct zr_name *b = NULL;
-	if (a)
-		b = part_of(l, i, both->p + left, both->n - left);
-	const struct zr_name *end = l->names.name + l->names.n, *ab = *made ? *made + 1 : NULL;
-	if (!ab || ab == end || ab->n != both->n || memcmp(ab->p, both->p, both->n)) {
-		if (b)
-			ab = part_of(l, i, both->p, both->n);
-		else
-			ab = NULL;
-	}
-
-	if (!b || !ab)
+	if (!(a = part_of(l, i, both->p, left)) ||
+	    !(b = part_of(l, i, both->p + left, both->n - left)) ||
+	    !(ab = made_of(l, i, both, *made)))
 		return ZR_EINVAL;
 
 	*made = ab;
 	l->joins_words |= l->t->bpe.characters && zr_spaced_joins(ab->p);
 	zr_merges_put(&l->t->bpe.merges, (uint32_t)a->id, (uint32_t)b->id, (uint32_t)ab->id);
+	return 0;
+}
+
+/* Makes room for the merges of a list, and for the longest text of one. */
+static int make_room(struct zr_tokenizer_loading *l, const struct zr_list *list,
+		     struct zr_buf *both)
+{
+	size_t ids = (size_t)l->t->size, most = zr_merges_most(ids);
+
+	if (list->entries > most)
+		return zr_load_fail(l, ZR_ENOTSUP, "model.merges", "has %zu merges, more than %zu",
+				    list->entries, most);
+	if (zr_merges_room(&l->t->bpe.merges, list->entries, ids) ||
+	    zr_buf_reserve(both, list->bytes))
+		return zr_no_memory(l->err);
+
 	return 0;
 }
 
@@ -107,18 +126,12 @@ static int load_merges(struct zr_tokenizer_loading *l)
 	struct zr_buf both = { 0 };
 	const struct zr_name *made = NULL;
 	size_t i = 0;
-	int rc = 0, more;
+	int more;
 
 	if (!list.text || *list.text != '[')
 		return zr_load_unread(l, "model.merges", "an array", list.text);
 
-	size_t ids = (size_t)l->t->size, most = zr_merges_most(ids);
-	if (list.entries > most)
-		return zr_load_fail(l, ZR_ENOTSUP, "model.merges", "has %zu merges, more than %zu",
-				    list.entries, most);
-	if (zr_merges_room(&l->t->bpe.merges, list.entries, ids) ||
-	    zr_buf_reserve(&both, list.bytes))
-		rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
+	int rc = make_room(l, &list, &both);
 	while (!rc && (more = zr_list_next(&list))) {
 		if (more < 0)
 			rc = zr_load_unread(l, "model.merges", "an array", list.text);
@@ -127,15 +140,16 @@ static int load_merges(struct zr_tokenizer_loading *l)
 	}
 
 	zr_buf_free(&both);
-	int no = 0;
-	if (!rc)
-		no = zr_merges_ready(&l->t->bpe.merges);
+	if (rc)
+		return rc;
+
+	int no = zr_merges_ready(&l->t->bpe.merges);
 	if (no == ZR_EINVAL)
 		return zr_load_fail(l, no, "model.merges", "has more than 256 of one pair or hash");
 	if (no)
-		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(l->err);
 
-	return rc;
+	return 0;
 }
 
 /* What would change the ids and is not here. */
@@ -179,7 +193,7 @@ int zr_load_bpe(struct zr_tokenizer_loading *l, const json_t *model, const json_
 	if (!rc && !no && b->characters && !b->ignore_merges)
 		no = zr_joins_open(l->t, &b->joins);
 	if (no)
-		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(l->err);
 
 	return rc;
 }

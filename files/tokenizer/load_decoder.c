@@ -23,7 +23,7 @@ static int load_wordpiece(struct zr_tokenizer_loading *l, const json_t *o)
 	if (rc || d->prefix)
 		return rc;
 
-	return zr_err(l->err, ZR_ENOMEM, "out of memory");
+	return zr_no_memory(l->err);
 }
 
 /* Spaces for U+2581, which the tokens have already, and none before the text. */

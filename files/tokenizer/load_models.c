@@ -30,7 +30,7 @@ static int read_entry(struct zr_tokenizer_loading *l, int32_t i, struct zr_list 
 
 	list->p = p;
 	if (zr_buf_add(to, "", 1))
-		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(l->err);
 
 	return 0;
 }
@@ -69,7 +69,7 @@ static int load_entries(struct zr_tokenizer_loading *l, struct zr_list list)
 
 	l->t->score = calloc((size_t)l->t->size + 1, sizeof *l->t->score);
 	if (!text || !l->t->score)
-		rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(l->err);
 	while (!rc && (more = zr_list_next(&list))) {
 		if (more < 0)
 			rc = zr_load_unread(l, "model.vocab", "a list", list.text);
@@ -79,7 +79,7 @@ static int load_entries(struct zr_tokenizer_loading *l, struct zr_list list)
 
 	l->t->unknown_score -= 10; /* kUnkPenalty of SentencePiece */
 	if (!rc && zr_trie_build(&l->t->trie, text, texts))
-		rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(l->err);
 	free(text);
 	return rc;
 }
@@ -120,7 +120,7 @@ static int build_trie(struct zr_tokenizer_loading *l)
 	size_t n = 0;
 
 	if (!text)
-		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(l->err);
 
 	for (size_t i = 0; i < l->names.n; i++) {
 		const struct zr_name *name = &l->names.name[i];
@@ -130,7 +130,7 @@ static int build_trie(struct zr_tokenizer_loading *l)
 
 	int rc = 0;
 	if (zr_trie_build(&t->trie, text, n))
-		rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(l->err);
 	free(text);
 	return rc;
 }

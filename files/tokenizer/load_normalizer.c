@@ -108,7 +108,7 @@ static int load_replace(struct zr_tokenizer_loading *l, const json_t *o, struct 
 	l->t->normalizer.whole |= finds_letters(regex ? regex : text, !regex);
 	s->text = strdup(content);
 	if (!s->text)
-		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(l->err);
 
 	return zr_load_regex(l, "normalizer", regex ? regex : text, !regex, &s->regex);
 }
@@ -132,7 +132,7 @@ static int load_prepend(struct zr_tokenizer_loading *l, const json_t *o, struct 
 	if (s->text)
 		return 0;
 
-	return zr_err(l->err, ZR_ENOMEM, "out of memory");
+	return zr_no_memory(l->err);
 }
 
 /* White space beside a letter or a digit that text is cut at, which Strip would take. */
@@ -233,7 +233,7 @@ int zr_load_normalizer(struct zr_tokenizer_loading *l, const json_t *o)
 		n++;
 	z->step = calloc(n + 1, sizeof *z->step);
 	if (!z->step)
-		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(l->err);
 
 	for (size_t i = 0; !rc && (one = zr_load_step(o, "normalizers", i)); i++) {
 		struct zr_step *s = &z->step[z->n++];

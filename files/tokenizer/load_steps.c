@@ -193,7 +193,7 @@ int zr_load_splits(struct zr_tokenizer_loading *l, const json_t *o)
 		n++;
 	l->t->split = calloc(n + 1, sizeof *l->t->split);
 	if (!l->t->split)
-		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(l->err);
 
 	for (size_t i = 0; !rc && (one = zr_load_step(o, "pretokenizers", i)); i++) {
 		char place[64] = "pre_tokenizer";
@@ -287,7 +287,7 @@ static int put_ids(struct zr_tokenizer_loading *l, int after, const json_t *ids)
 	size_t count = json_array_size(ids);
 	int32_t *more = realloc(*list, ((size_t)*n + count + 1) * sizeof **list);
 	if (!more)
-		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(l->err);
 
 	*list = more;
 	for (size_t i = 0; i < count; i++) {

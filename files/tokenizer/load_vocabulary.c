@@ -78,7 +78,7 @@ int zr_load_room(struct zr_tokenizer_loading *l, size_t bytes, const json_t *add
 	if (rc)
 		return rc;
 	if (!t->token || !t->text.p)
-		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(l->err);
 
 	return 0;
 }
@@ -88,7 +88,7 @@ int zr_load_names(struct zr_tokenizer_loading *l, const json_t *added)
 	const struct zr_list *list = &l->lists.vocab;
 	int rc = zr_names_room(&l->names, list->entries + json_array_size(added));
 	if (rc || zr_buf_reserve(&l->names.text, list->bytes + 1))
-		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(l->err);
 
 	return 0;
 }
@@ -134,7 +134,7 @@ static int read_names(struct zr_tokenizer_loading *l)
 		if (!list.p || id < 0 || id >= ZR_TOKENIZER_IDS)
 			return zr_load_unread(l, "model.vocab", AN_ID, value);
 		if (zr_buf_add(to, "", 1))
-			return zr_err(l->err, ZR_ENOMEM, "out of memory");
+			return zr_no_memory(l->err);
 		if (zr_names_put(&l->names, name, n, id)) /* jansson refuses it too */
 			return zr_load_unread(l, "model.vocab", "each token once", list.text);
 

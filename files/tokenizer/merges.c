@@ -190,10 +190,27 @@ static int put_groups(struct zr_merges *m, struct groups *g)
 	return 1;
 }
 
+/* Finds a factor whose hashes fit all pairs into their places. Returns whether one of some does. */
+static int find_factor(struct zr_merges *m, struct groups *g)
+{
+	m->factor = UINT64_C(0x9e3779b97f4a7c15);
+	for (int i = 0; i < TRIES; i++) {
+		if (i)
+			m->factor += UINT64_C(0x2545f4914f6cdd1e); /* it stays odd */
+		memset(g->end, 0, (g->n + 2) * sizeof *g->end);
+		fill_groups(g, m);
+		order_groups(g);
+		if (put_groups(m, g))
+			return 1;
+	}
+
+	return 0;
+}
+
 int zr_merges_ready(struct zr_merges *m)
 {
 	struct groups g = { 0 };
-	int done = 0, rc;
+	int rc = ZR_ENOMEM;
 
 	m->group_shift = 63;
 	while (m->n >> (64 - m->group_shift) >= GROUP)
@@ -203,22 +220,11 @@ int zr_merges_ready(struct zr_merges *m)
 	m->displacement = calloc((size_t)1 << (64 - m->group_shift), sizeof *m->displacement);
 	if (m->place && m->displacement)
 		rc = open_groups(&g, m);
-	else
-		rc = ZR_ENOMEM;
-	m->factor = UINT64_C(0x9e3779b97f4a7c15);
-	for (int i = 0; !rc && !done && i < TRIES; i++) {
-		m->factor += i ? UINT64_C(0x2545f4914f6cdd1e) : 0; /* which stays odd */
-		memset(g.end, 0, (g.n + 2) * sizeof *g.end);
-		fill_groups(&g, m);
-		order_groups(&g);
-		done = put_groups(m, &g);
-	}
+	if (!rc && !find_factor(m, &g))
+		rc = ZR_EINVAL;
 
 	close_groups(&g);
 	free(m->list);
 	m->list = NULL;
-	if (rc)
-		return rc;
-
-	return done ? 0 : ZR_EINVAL;
+	return rc;
 }

@@ -145,22 +145,29 @@ static int remember_all(struct zr_model_work *w)
 	return 0;
 }
 
-/* The ids of a part go out. */
-static int put(struct zr_model_work *w, const struct part *o)
+static int sink_count(struct zr_model_work *w, const struct part *o, const int32_t *ids,
+		      int64_t count)
 {
-	const int32_t *ids;
-
-	if (o->first)
-		w->unigram.sum = 0;
-	int64_t count;
-	if (o->place)
-		count = look_up(w, o->place, o->p, o->n, &ids);
-	else
-		count = encode(w, o->p, o->n, &ids);
 	if (count < 0)
 		return (int)count;
 
 	return w->sink(w->arg, ids, (size_t)count, o->start, o->n);
+}
+
+/* The ids of a part go out. */
+static int put(struct zr_model_work *w, const struct part *o)
+{
+	const int32_t *ids;
+	int64_t count;
+
+	if (o->first)
+		w->unigram.sum = 0;
+	if (o->place)
+		count = look_up(w, o->place, o->p, o->n, &ids);
+	else
+		count = encode(w, o->p, o->n, &ids);
+
+	return sink_count(w, o, ids, count);
 }
 
 static void find_place(struct zr_model_work *w, struct part *o)
@@ -204,6 +211,25 @@ static int64_t ids_of(struct zr_model_work *w, const struct part *o, const int32
 
 /* Parts of BPE in their order. What is new is remembered behind them: until then the memory stays
  * as it is. */
+/* What was expected of parts of BPE is remembered. */
+static void remember_expected(struct zr_model_work *w, const struct part *part,
+			      const struct part *end)
+{
+	const int32_t *ids;
+
+	zr_bpe_expect_again(w->bpe);
+	for (const struct part *o = part; o < end; o++) {
+		if (!o->expected)
+			continue;
+
+		size_t count = (size_t)zr_bpe_expected(w->bpe, &ids);
+		if (o->place && !zr_memo_find(o->place, ZR_MEMO_WORD, o->p, o->n))
+			zr_memo_put(o->place, ZR_MEMO_WORD, o->p, o->n, ids, count);
+	}
+}
+
+/* Parts of BPE in their order. What is new is remembered behind them: until then the memory stays
+ * as it is. */
 static int put_parts(struct zr_model_work *w, struct part *part, size_t n)
 {
 	struct part *o, *end = part + n;
@@ -215,19 +241,11 @@ static int put_parts(struct zr_model_work *w, struct part *part, size_t n)
 	zr_bpe_merge_expected(w->bpe);
 	for (o = part; !rc && o < end; o++) {
 		int64_t count = ids_of(w, o, &ids);
-		if (count < 0)
-			rc = (int)count;
-		else
-			rc = w->sink(w->arg, ids, (size_t)count, o->start, o->n);
+		rc = sink_count(w, o, ids, count);
 	}
 
-	zr_bpe_expect_again(w->bpe);
-	for (o = part; !rc && o < end; o++)
-		if (o->expected) {
-			size_t count = (size_t)zr_bpe_expected(w->bpe, &ids);
-			if (o->place && !zr_memo_find(o->place, ZR_MEMO_WORD, o->p, o->n))
-				zr_memo_put(o->place, ZR_MEMO_WORD, o->p, o->n, ids, count);
-		}
+	if (!rc)
+		remember_expected(w, part, end);
 	zr_bpe_expect_none(w->bpe);
 	return rc;
 }

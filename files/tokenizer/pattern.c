@@ -44,7 +44,7 @@ static int refuse(const struct scan *s, size_t n, const char *why)
 static int put(struct scan *s, const char *text, size_t n)
 {
 	if (zr_buf_add(&s->out, text, n))
-		return zr_err(s->err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(s->err);
 
 	return 0;
 }

@@ -59,7 +59,7 @@ static int compile(struct zr_regex *re, const char *pattern, struct zr_error *er
 	PCRE2_SIZE at;
 	pcre2_compile_context *lines = pcre2_compile_context_create(NULL);
 	if (!lines)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	pcre2_set_newline(lines, PCRE2_NEWLINE_LF);
 	re->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
@@ -85,7 +85,7 @@ int zr_regex_compile(const char *pattern, int literal, struct zr_regex **out, st
 	if (re)
 		rc = compile(re, text, err);
 	else
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 	if (re) {
 		if (literal)
 			re->words = ZR_WORDS_OTHER;
@@ -128,12 +128,12 @@ int zr_match_open(struct zr_match **out, struct zr_error *err)
 {
 	struct zr_match *m = *out = calloc(1, sizeof *m);
 	if (!m)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	m->data = pcre2_match_data_create(1, NULL);
 	m->context = pcre2_match_context_create(NULL);
 	if (!m->data || !m->context)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	pcre2_set_match_limit(m->context, STEPS_MOST);
 	m->stack = pcre2_jit_stack_create(STACK_START, STACK_MOST, NULL);
@@ -204,7 +204,7 @@ static int find_run(const struct zr_regex *re, struct zr_match *m, const char *p
 	if (!*classes)
 		*classes = calloc(ZR_CHARACTERS, 1);
 	if (!*classes)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	const struct zr_runs runs = { *classes, class_of, &q };
 	rc = zr_runs_find(&runs, p, n, at, partial, start, stop);

@@ -70,7 +70,7 @@ static int nameless(const struct zr_documents *d, const char *what, FILE **out,
 {
 	char *name = zr_text("%s.%s", d->tmp, what);
 	if (!name)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	*out = create(name, 0600);
 	int rc = 0;
@@ -104,7 +104,7 @@ int zr_documents_create(const char *path, mode_t mode, int64_t vocabulary, int m
 	struct zr_documents *d = calloc(1, sizeof *d);
 	if (!d || !(d->tmp = zr_text("%s.tmp", path))) {
 		free(d);
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 	}
 
 	d->path = path;
@@ -200,7 +200,7 @@ int zr_documents_count(struct zr_documents *d, const char *name, int64_t n, stru
 	if (d->meta)
 		return 0;
 
-	return zr_err(err, ZR_ENOMEM, "out of memory");
+	return zr_no_memory(err);
 }
 
 struct zr_documents_totals zr_documents_total(const struct zr_documents *d)
@@ -261,7 +261,7 @@ static int write_header(struct zr_documents *d, struct zr_error *err)
 	const uint64_t length = HEADER - sizeof length;
 	char *text = header_text(d);
 	if (!text)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	const size_t n = strlen(text);
 	memset(header, ' ', sizeof header);

@@ -55,7 +55,7 @@ int zr_token_file_create(const char *path, int width, int raw, struct zr_token_f
 	struct zr_token_file *f = calloc(1, sizeof *f);
 	if (!f || !(f->tmp = zr_text("%s.tmp", path))) {
 		free(f);
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 	}
 
 	f->path = path;
