@@ -189,10 +189,10 @@ static int hand_on(struct zr_chat *c, struct item *k, struct zr_error *err)
 	return 0;
 }
 
-/* Makes room for twice as many items. */
+/* Makes room for more than twice as many items. */
 static int grow_items(struct zr_chat *c)
 {
-	int64_t room = c->room ? 2 * c->room : 16;
+	int64_t room = 2 * c->room + 16;
 	struct item *more = realloc(c->item, (size_t)room * sizeof *more);
 	if (!more)
 		return ZR_ENOMEM;
@@ -435,10 +435,10 @@ int zr_chat_file(struct zr_chat *c, const char *path, struct zr_error *err)
 /* One for each thread. */
 static int open_encoders(struct zr_chat *c, struct zr_error *err)
 {
+	const struct zr_chat_encoder *end = c->encoder + c->o.threads;
 	int rc = 0;
 
-	for (int i = 0; !rc && i < c->o.threads; i++) {
-		struct zr_chat_encoder *e = &c->encoder[i];
+	for (struct zr_chat_encoder *e = c->encoder; !rc && e < end; e++) {
 		e->s = &c->s;
 		e->o = &c->o;
 		e->t = c->tokenizer;

@@ -67,10 +67,19 @@ static int encode_text(struct zr_chat_encoder *e, struct zr_error *err)
 static int is_learned(const struct zr_chat_encoder *e, const struct zr_chat_message *m,
 		      const struct zr_chat_span *s)
 {
-	int last = s + 1 == e->text.span + e->text.n;
-	return !m->ignored && (e->s->train_on == ZR_TRAIN_ASSISTANT ||
-			       (e->s->train_on == ZR_TRAIN_COMPLETION && m->completion) ||
-			       (e->s->train_on == ZR_TRAIN_LAST && last));
+	if (m->ignored)
+		return 0;
+
+	switch (e->s->train_on) {
+	case ZR_TRAIN_ASSISTANT:
+		return 1;
+	case ZR_TRAIN_COMPLETION:
+		return m->completion;
+	case ZR_TRAIN_LAST:
+		return s + 1 == e->text.span + e->text.n;
+	default: /* all is, answers or not */
+		return 0;
+	}
 }
 
 /* Keeps the spans that are learned. */
@@ -92,17 +101,14 @@ static void choose_spans(struct zr_chat_encoder *e, const struct zr_chat_message
 /* Flags of the tokens that have none yet. */
 static int add_flags(struct zr_chat_encoder *e, int learned, struct zr_error *err)
 {
-	char flags[4096];
+	const size_t n = count(e), has = e->learned.n;
+	if (n <= has)
+		return 0;
+	if (zr_buf_reserve(&e->learned, n - has))
+		return zr_no_memory(err);
 
-	memset(flags, learned, sizeof flags);
-	for (size_t n = count(e), m; e->learned.n < n;) {
-		m = n - e->learned.n;
-		if (m > sizeof flags)
-			m = sizeof flags;
-		if (zr_buf_add(&e->learned, flags, m))
-			return zr_no_memory(err);
-	}
-
+	memset(e->learned.p + has, learned, n - has);
+	e->learned.n = n;
 	return 0;
 }
 

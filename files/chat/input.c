@@ -69,9 +69,7 @@ static int plain(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_
 
 	if (!in->n)
 		rc = refill(in, 1, err);
-	*got = in->n;
-	if (*got > n)
-		*got = n;
+	*got = in->n < n ? in->n : n;
 	memcpy(p, in->p, *got);
 	in->p += *got;
 	in->n -= *got;
@@ -103,42 +101,53 @@ static int start(struct zr_input *in, struct zr_error *err)
 	return zr_no_memory(err);
 }
 
+/* Expands what is there of a member, up to `room` bytes. */
+static int inflate_some(struct zr_input *in, void *p, unsigned room, size_t *got,
+			struct zr_error *err)
+{
+	in->z.next_in = in->p;
+	in->z.avail_in = (unsigned)in->n;
+	in->z.next_out = p;
+	in->z.avail_out = room;
+	int code = inflate(&in->z, Z_NO_FLUSH);
+
+	in->p = in->z.next_in;
+	in->n = in->z.avail_in;
+	*got = room - in->z.avail_out;
+	in->inside = code != Z_STREAM_END;
+	if (!in->inside)
+		inflateReset(&in->z);
+	if (!in->inside || code == Z_OK)
+		return 0;
+	if (code == Z_MEM_ERROR)
+		return zr_no_memory(err);
+	if (code != Z_BUF_ERROR)
+		return zr_err(err, ZR_EIO, "%s: %s", in->path, in->z.msg ? in->z.msg : "damaged");
+	if (in->end)
+		return zr_err(err, ZR_EINVAL, "%s: the compressed file is truncated", in->path);
+
+	return 0;
+}
+
 /* Some bytes, or none at the end. Members may be padded with zeros. */
 static int expand(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err)
 {
 	unsigned room = n > PIECE ? PIECE : (unsigned)n;
+	int rc = 0;
 
-	for (*got = 0; !*got;) {
-		int rc = 0;
+	for (*got = 0; !rc && !*got;) {
 		if (!in->n)
 			rc = refill(in, 1, err);
 		for (; !in->inside && in->n && !*in->p; in->n--)
 			in->p++;
 		if (rc || (in->end && !in->n && !in->inside))
 			return rc;
-		if (!in->n && !in->inside)
-			continue;
 
-		in->z.next_in = in->p;
-		in->z.avail_in = (unsigned)in->n;
-		in->z.next_out = p;
-		in->z.avail_out = room;
-		int code = inflate(&in->z, Z_NO_FLUSH);
-		in->p = in->z.next_in;
-		in->n = in->z.avail_in;
-		*got = room - in->z.avail_out;
-		in->inside = code != Z_STREAM_END;
-		if (!in->inside)
-			inflateReset(&in->z);
-		else if (code == Z_BUF_ERROR && in->end)
-			return zr_err(err, ZR_EINVAL, "%s: the compressed file is truncated",
-				      in->path);
-		else if (code != Z_OK && code != Z_BUF_ERROR)
-			return zr_err(err, code == Z_MEM_ERROR ? ZR_ENOMEM : ZR_EIO, "%s: %s",
-				      in->path, in->z.msg ? in->z.msg : "damaged");
+		if (in->n || in->inside)
+			rc = inflate_some(in, p, room, got, err);
 	}
 
-	return 0;
+	return rc;
 }
 
 static void leave(struct zr_input *in)

@@ -239,13 +239,13 @@ static void put_span(struct render *r, size_t message)
 static void put_end(struct render *r, size_t n)
 {
 	struct zr_chat_text *o = r->out;
-	struct zr_chat_span *last = NULL;
-
-	if (o->n)
-		last = &o->span[o->n - 1];
 
 	put_form(r, r->t->end, NULL, NULL);
-	if ((r->t->rules & ZR_CHAT_LIKE_TRL) && last && last->message + 1 == n)
+	if (!(r->t->rules & ZR_CHAT_LIKE_TRL) || !o->n)
+		return;
+
+	struct zr_chat_span *last = &o->span[o->n - 1];
+	if (last->message + 1 == n)
 		last->to = o->text.n;
 }
 

@@ -44,12 +44,10 @@ static void note(const struct setup *u, const char *fmt, ...)
 
 static int beside(const struct setup *u, const char *name, char **path)
 {
-	const char *slash = strrchr(u->o->tokenizer, '/');
-	int dir = 0;
+	const char *tokenizer = u->o->tokenizer, *slash = strrchr(tokenizer, '/');
+	int dir = slash ? (int)(slash - tokenizer) + 1 : 0;
 
-	if (slash)
-		dir = (int)(slash - u->o->tokenizer) + 1;
-	*path = zr_text("%.*s%s", dir, u->o->tokenizer, name);
+	*path = zr_text("%.*s%s", dir, tokenizer, name);
 	if (*path)
 		return 0;
 
@@ -60,14 +58,14 @@ static int beside(const struct setup *u, const char *name, char **path)
 static int read_beside(const struct setup *u, const char *name, char **path, char **text, size_t *n)
 {
 	int rc = beside(u, name, path);
-	int no = 0;
+	if (rc)
+		return rc;
 
-	if (!rc)
-		no = zr_file_text(AT_FDCWD, *path, 1, MOST, text, n);
-	if (!rc && no && no != ENOENT)
+	int no = zr_file_text(AT_FDCWD, *path, 1, MOST, text, n);
+	if (no && no != ENOENT)
 		return zr_file_failed(u->err, *path, "cannot read", no);
 
-	return rc;
+	return 0;
 }
 
 static int read_config(struct setup *u)

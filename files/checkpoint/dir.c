@@ -55,6 +55,22 @@ static int ascending(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* Appends a step to a list. Returns an errno. */
+static int add_step(int64_t **steps, int64_t *n, int64_t *room, int64_t step)
+{
+	if (*n == *room) {
+		int64_t *more = realloc(*steps, (size_t)(*room * 2 + 16) * sizeof *more);
+		if (!more)
+			return ENOMEM;
+
+		*room = *room * 2 + 16;
+		*steps = more;
+	}
+
+	(*steps)[(*n)++] = step;
+	return 0;
+}
+
 int64_t *zr_ckpt_steps(const char *dir, int unfinished, int64_t *n)
 {
 	int64_t *steps = NULL, room = 0;
@@ -62,27 +78,22 @@ int64_t *zr_ckpt_steps(const char *dir, int unfinished, int64_t *n)
 	DIR *d = opendir(dir);
 	int no = 0;
 
-	if (!d && errno != ENOENT && errno != ENOTDIR)
-		no = errno;
 	*n = 0;
-	while (d && !no && (errno = 0, e = readdir(d))) {
-		int64_t step = step_of(e->d_name, unfinished);
-		if (step >= 0 && *n == room) {
-			room = room * 2 + 16;
-			int64_t *more = realloc(steps, (size_t)room * sizeof *steps);
-			no = more ? 0 : ENOMEM;
-			if (more)
-				steps = more;
-		}
-
-		if (step >= 0 && !no)
-			steps[(*n)++] = step;
+	if (!d) {
+		if (errno != ENOENT && errno != ENOTDIR)
+			*n = -errno;
+		return NULL;
 	}
 
-	if (d && !no)
+	while (!no && (errno = 0, e = readdir(d))) {
+		int64_t step = step_of(e->d_name, unfinished);
+		if (step >= 0)
+			no = add_step(&steps, n, &room, step);
+	}
+
+	if (!no)
 		no = errno;
-	if (d)
-		closedir(d);
+	closedir(d);
 	if (steps && !no)
 		qsort(steps, (size_t)*n, sizeof *steps, ascending);
 	if (!no)
@@ -293,10 +304,10 @@ static int set_name(int at, const char *name, int64_t step)
 
 	snprintf(tmp, sizeof tmp, "%s.tmp", name);
 	int no = zr_file_put(at, tmp, text, (size_t)n);
-	if (!no && renameat(at, tmp, at, name))
-		no = errno;
 	if (no)
 		return no;
+	if (renameat(at, tmp, at, name))
+		return errno;
 
 	return zr_sync_dir(at);
 }

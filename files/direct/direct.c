@@ -239,18 +239,23 @@ static struct window *next_window(struct zr_direct *d, uint64_t at)
 int zr_direct_write(struct zr_direct *d, const void *data, size_t bytes, uint64_t at,
 		    struct XXH3_state_s *hash)
 {
+	const char *from = data;
+
 	for (size_t done = 0, n; done < bytes; done += n) {
 		struct window *w = d->filling;
 		if (w && (w->end == d->room || w->at + w->end != at + done))
 			give(d);
-		w = d->filling = d->filling ? d->filling : next_window(d, at + done);
+		if (!d->filling)
+			d->filling = next_window(d, at + done);
+
+		w = d->filling;
 		n = bytes - done;
 		if (n > d->room - w->end)
 			n = d->room - w->end;
-		if (n >= CACHED)
+		if (n > CACHED)
 			n = CACHED;
-		XXH3_64bits_update(hash, (const char *)data + done, n);
-		memcpy(w->mem + w->end, (const char *)data + done, n);
+		XXH3_64bits_update(hash, from + done, n);
+		memcpy(w->mem + w->end, from + done, n);
 		w->end += n;
 	}
 

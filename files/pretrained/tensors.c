@@ -402,10 +402,9 @@ static float from_f16(uint16_t h)
 		return from_bits(sign | 0x7f800000 | m << 13);
 	if (exponent)
 		return from_bits(sign | (exponent + 112) << 23 | m << 13);
-	if (sign)
-		return -(float)m * 0x1p-24f;
 
-	return (float)m * 0x1p-24f;
+	float subnormal = (float)m * 0x1p-24f;
+	return sign ? -subnormal : subnormal;
 }
 
 void zr_widen_f16(const uint16_t *from, int64_t n, float *to)

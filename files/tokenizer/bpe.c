@@ -360,12 +360,11 @@ static size_t begin(struct zr_bpe_work *w, const char *p, size_t n, int32_t *to)
 	const struct zr_bpe *b = &w->t->bpe;
 
 	w->to = to;
-	if (b->ignore_merges)
+	if (b->ignore_merges) {
 		to[0] = b->whole[whole_place(w->t, p, n)];
-	else
-		to[0] = -1;
-	if (to[0] >= 0)
-		return 1;
+		if (to[0] >= 0)
+			return 1;
+	}
 
 	return put_symbols(w, p, n);
 }

@@ -56,8 +56,9 @@ int zr_ids_room(struct zr_ids *ids, size_t n)
 	for (ids->room = 1024; ids->room < n; ids->room *= 2)
 		;
 	ids->id = malloc(ids->room * sizeof *ids->id);
-	if (!ids->id)
-		ids->room = 0;
+	if (ids->id)
+		return 0;
 
-	return ids->id ? 0 : ZR_ENOMEM;
+	ids->room = 0;
+	return ZR_ENOMEM;
 }

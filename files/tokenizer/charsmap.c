@@ -96,9 +96,12 @@ static const char *look_up(const struct zr_charsmap *m, const char *p, size_t n)
 
 static int open_map(struct zr_charsmap *m, const char *base64, struct zr_error *err)
 {
+	m->unit = malloc(strlen(base64) + 16);
+	if (!m->unit)
+		return zr_no_memory(err);
+
 	int64_t n = decode(base64, (unsigned char *)m->unit);
 	uint32_t bytes = 0;
-
 	if (n >= 4)
 		bytes = m->unit[0];
 	if (n < 4 || bytes % 4 || !bytes || bytes > n - 4)
@@ -118,13 +121,10 @@ static int open_map(struct zr_charsmap *m, const char *base64, struct zr_error *
 int zr_charsmap_open(const char *base64, struct zr_charsmap **out, struct zr_error *err)
 {
 	struct zr_charsmap *m = calloc(1, sizeof *m);
-	if (m)
-		m->unit = malloc(strlen(base64) + 16);
-	int rc;
-	if (m && m->unit)
-		rc = open_map(m, base64, err);
-	else
-		rc = zr_no_memory(err);
+	if (!m)
+		return zr_no_memory(err);
+
+	int rc = open_map(m, base64, err);
 	if (rc)
 		zr_charsmap_close(m);
 	else

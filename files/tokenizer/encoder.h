@@ -60,8 +60,12 @@ static inline int no_memory(struct zr_encoder *e)
 	return zr_no_memory(e->err);
 }
 
-static inline int zr_encoder_too_long(struct zr_encoder *e)
+/* 0 if n bytes, which nothing has split, may be held; else it says that they are too many. */
+static inline int zr_encoder_limit(struct zr_encoder *e, size_t n)
 {
+	if (n <= ZR_TOKENIZER_PIECE)
+		return 0;
+
 	return zr_err(e->err, ZR_EINVAL,
 		      "more than %u MiB of text that the pre-tokenizer does not split",
 		      ZR_TOKENIZER_PIECE >> 20);

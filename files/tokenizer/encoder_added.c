@@ -13,6 +13,28 @@ static int added(struct zr_encoder *e, int which, const struct zr_found *f)
 	return zr_encoder_emit(e, &f->token->id, 1);
 }
 
+/* Finds the next token behind `from`; what is before it, and is settled, goes to the next stage.
+ * f: what was found. */
+static int next_token(struct zr_encoder *e, int which, zr_encoder_stage *next, size_t from,
+		      int final, struct zr_found *f)
+{
+	const struct zr_buf *b = &e->held[which];
+	int rc = 0;
+
+	zr_added_find(&e->t->added[which], e->match, b->p, b->n, from, final, e->in_word[which], f);
+	int ends = f->token || final;
+	if (f->start > from || ends)
+		rc = next(e, b->p + from, f->start - from, ends);
+	if (!f->token)
+		return rc;
+
+	e->not_first = 1;
+	if (!rc)
+		rc = added(e, which, f);
+
+	return rc;
+}
+
 int zr_encoder_extract(struct zr_encoder *e, int which, zr_encoder_stage *next, const char *p,
 		       size_t n, int final)
 {
@@ -20,7 +42,7 @@ int zr_encoder_extract(struct zr_encoder *e, int which, zr_encoder_stage *next, 
 	struct zr_buf *b = &e->held[which];
 	struct zr_found f;
 	size_t from = 0;
-	int rc = 0;
+	int rc;
 
 	if (!a->n)
 		return next(e, p, n, final);
@@ -28,23 +50,16 @@ int zr_encoder_extract(struct zr_encoder *e, int which, zr_encoder_stage *next, 
 		return no_memory(e);
 
 	do {
-		zr_added_find(a, e->match, b->p, b->n, from, final, e->in_word[which], &f);
-		int ends = f.token || final;
-		if (f.start > from || ends)
-			rc = next(e, b->p + from, f.start - from, ends);
-		if (!rc && f.token)
-			rc = added(e, which, &f);
-		e->not_first |= f.token != NULL;
+		rc = next_token(e, which, next, from, final, &f);
 		from = f.token ? f.stop : f.start;
 	} while (!rc && f.token);
+
 	if (from && !final)
 		e->in_word[which] = zr_added_in_word(a, e->match, b->p, from);
 	e->in_word[which] &= !final;
 	zr_buf_drop(b, from);
 	if (rc)
 		return rc;
-	if (b->n > ZR_TOKENIZER_PIECE)
-		return zr_encoder_too_long(e);
 
-	return 0;
+	return zr_encoder_limit(e, b->n);
 }

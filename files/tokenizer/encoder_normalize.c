@@ -59,15 +59,21 @@ static size_t place(const void *arg, const char *p, size_t n, size_t at, int fir
 	return all ? all - 1 : 0;
 }
 
+/* Whether a step of the pre-tokenizer asks where a document starts. */
+static int asks_for_start(const struct zr_tokenizer *t)
+{
+	for (int i = 0; i < t->n_splits; i++)
+		if (t->split[i].prefix == ZR_PREFIX_FIRST)
+			return 1;
+
+	return 0;
+}
+
 /* If the normalizer leaves nothing of a document's first character, what follows is not taken for
  * the start of the document. */
 static int find_first(struct zr_encoder *e, const char *p, size_t n)
 {
-	int asks = 0; /* whether it is the start of a document */
-
-	for (int i = 0; i < e->t->n_splits; i++)
-		asks |= e->t->split[i].prefix == ZR_PREFIX_FIRST;
-	if (!n || e->not_first || e->normalizing || !asks)
+	if (!n || e->not_first || e->normalizing || !asks_for_start(e->t))
 		return 0;
 
 	int rc = zr_normalize(&e->t->normalizer, e->match, p, (size_t)zr_utf8_at(p, n), 1,
@@ -110,10 +116,8 @@ int zr_encoder_by_steps(struct zr_encoder *e, const char *p, size_t n, int final
 		e->enough_to_normalize = ZR_TOKENIZER_PIECE + 1;
 	if (rc)
 		return rc;
-	if (b->n > ZR_TOKENIZER_PIECE)
-		return zr_encoder_too_long(e);
 
-	return 0;
+	return zr_encoder_limit(e, b->n);
 }
 
 int zr_encoder_form(struct zr_encoder *e, const char *p, size_t n, int final)
@@ -132,8 +136,6 @@ int zr_encoder_form(struct zr_encoder *e, const char *p, size_t n, int final)
 		rc = zr_encoder_normalized(e, "", 0, 1);
 	if (rc)
 		return rc;
-	if (b->n > ZR_TOKENIZER_PIECE)
-		return zr_encoder_too_long(e);
 
-	return 0;
+	return zr_encoder_limit(e, b->n);
 }

@@ -135,10 +135,10 @@ static int word(struct zr_encoder *e, const char *p, size_t n)
 
 	if (written)
 		rc = read_back(e, &p, &n, &at);
+	if (!rc)
+		rc = zr_encoder_limit(e, n);
 	if (rc)
 		return rc;
-	if (n > ZR_TOKENIZER_PIECE)
-		return zr_encoder_too_long(e);
 
 	rc = zr_model_put(e->model, p, n, e->origin_at + at);
 	rc = zr_encoder_model_failed(e, rc);
@@ -397,8 +397,5 @@ int zr_encoder_split(struct zr_encoder *e, const char *p, size_t n, int final)
 	if (e->enough > ZR_TOKENIZER_PIECE)
 		e->enough = ZR_TOKENIZER_PIECE + 1;
 	e->begun &= !final;
-	if (e->section.n > ZR_TOKENIZER_PIECE)
-		return zr_encoder_too_long(e);
-
-	return 0;
+	return zr_encoder_limit(e, e->section.n);
 }

@@ -9,6 +9,13 @@
 
 #include "files/tokenizer/parts.h"
 
+/* Whether a value of the file is a number from 0 on, and below n. */
+static int is_below(const json_t *v, size_t n)
+{
+	return json_is_integer(v) && json_integer_value(v) >= 0 &&
+	       (uint64_t)json_integer_value(v) < n;
+}
+
 /* ---- Unigram ---- */
 
 /* Reads the entry of token i: its name, which follows the others, and its score. */
@@ -96,8 +103,7 @@ int zr_load_unigram(struct zr_tokenizer_loading *l, const json_t *model, const j
 	if (n > ZR_TOKENIZER_IDS)
 		return zr_load_fail(l, ZR_ENOTSUP, "model.vocab", "has %zu tokens, more than %d", n,
 				    ZR_TOKENIZER_IDS);
-	if (!json_is_integer(unknown) || json_integer_value(unknown) < 0 ||
-	    json_integer_value(unknown) >= (json_int_t)n)
+	if (!is_below(unknown, n))
 		return zr_load_found(l, "model.unk_id", "the id of a token", unknown);
 
 	l->t->unknown = (int32_t)json_integer_value(unknown);
@@ -146,7 +152,7 @@ int zr_load_wordpiece(struct zr_tokenizer_loading *l, const json_t *model, const
 		text = json_string_value(prefix);
 	if (!text)
 		return zr_load_found(l, "model.continuing_subword_prefix", "a text", prefix);
-	if (longest && (!json_is_integer(longest) || json_integer_value(longest) < 0))
+	if (longest && !is_below(longest, SIZE_MAX / 2))
 		return zr_load_found(l, "model.max_input_chars_per_word", "a number", longest);
 
 	t->longest_word = longest ? (size_t)json_integer_value(longest) : 100;

@@ -118,34 +118,40 @@ int zr_load_token(struct zr_tokenizer_loading *l, const struct zr_name *name, in
 	return 0;
 }
 
+/* A name of the vocabulary and its id, which *size becomes larger than. */
+static int read_name(struct zr_tokenizer_loading *l, struct zr_list *list, int64_t *size)
+{
+	struct zr_buf *to = &l->names.text;
+	const size_t at = to->n;
+	int64_t id;
+
+	const char *value = zr_list_mark(zr_list_string(list->p, to), ':');
+	const size_t n = to->n - at;
+	list->p = zr_list_integer(value, &id);
+	if (!list->p || id < 0 || id >= ZR_TOKENIZER_IDS)
+		return zr_load_unread(l, "model.vocab", AN_ID, value);
+	if (zr_buf_add(to, "", 1))
+		return zr_no_memory(l->err);
+	if (zr_names_put(&l->names, to->p + at, n, id)) /* jansson refuses it too */
+		return zr_load_unread(l, "model.vocab", "each token once", list->text);
+
+	if (id >= *size)
+		*size = id + 1;
+	return 0;
+}
+
 /* The names and ids of the vocabulary. */
 static int read_names(struct zr_tokenizer_loading *l)
 {
 	struct zr_list list = l->lists.vocab;
-	struct zr_buf *to = &l->names.text;
-	int64_t id;
-	int more;
+	int rc = 0, more;
 
-	while ((more = zr_list_next(&list)) == 1) {
-		const char *name = to->p + to->n;
-		const char *value = zr_list_mark(zr_list_string(list.p, to), ':');
-		size_t n = (size_t)(to->p + to->n - name);
-		list.p = zr_list_integer(value, &id);
-		if (!list.p || id < 0 || id >= ZR_TOKENIZER_IDS)
-			return zr_load_unread(l, "model.vocab", AN_ID, value);
-		if (zr_buf_add(to, "", 1))
-			return zr_no_memory(l->err);
-		if (zr_names_put(&l->names, name, n, id)) /* jansson refuses it too */
-			return zr_load_unread(l, "model.vocab", "each token once", list.text);
+	while (!rc && (more = zr_list_next(&list)) == 1)
+		rc = read_name(l, &list, &l->t->size);
+	if (!rc && more)
+		rc = zr_load_unread(l, "model.vocab", "an object", list.text);
 
-		if (id >= l->t->size)
-			l->t->size = id + 1;
-	}
-
-	if (more)
-		return zr_load_unread(l, "model.vocab", "an object", list.text);
-
-	return 0;
+	return rc;
 }
 
 int zr_load_vocab(struct zr_tokenizer_loading *l, const json_t *added)

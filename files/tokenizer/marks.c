@@ -30,6 +30,16 @@ int zr_marks_add(struct zr_marks *m, uint64_t at, int first)
 	return 0;
 }
 
+/* Where a byte of what a stage hands on is in the next one; ZR_MARK_LOST: no memory. */
+static size_t place_of(zr_marks_map *map, const void *arg, const char *p, size_t n, size_t off,
+		       int first)
+{
+	if (!map)
+		return off;
+
+	return map(arg, p, n, off, first);
+}
+
 int zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_marks_map *map,
 		  const void *arg, const char *p)
 {
@@ -43,10 +53,8 @@ int zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_mar
 		if (k->stage != stage)
 			continue;
 
-		size_t off = (size_t)(k->at - from);
-		size_t place = off;
-		if (map)
-			place = map(arg, p, (size_t)n, off, k->first);
+		const size_t off = (size_t)(k->at - from);
+		const size_t place = place_of(map, arg, p, (size_t)n, off, k->first);
 		if (place == ZR_MARK_LOST)
 			return ZR_ENOMEM;
 

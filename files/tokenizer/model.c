@@ -252,32 +252,38 @@ static int put_parts(struct zr_model_work *w, struct part *part, size_t n)
 
 static inline void find_part(struct part *o)
 {
+	o->found = NULL;
 	if (o->place)
 		o->found = zr_memo_find(o->place, ZR_MEMO_WORD, o->p, o->n);
+}
+
+/* A word of BPE as it is put: in parts, unless it is remembered or is not to be cut. Returns how
+ * many parts. */
+static size_t parts_of(struct zr_model_work *w, struct part *word, struct part *to)
+{
+	size_t n = 1;
+
+	find_part(word);
+	if (word->found || !word->cut)
+		*to = *word;
 	else
-		o->found = NULL;
+		n = cut(w, word, to);
+	for (size_t k = 0; k < n; k++)
+		find_part(&to[k]);
+
+	return n;
 }
 
 /* Words of BPE, of which those that are not remembered are cut. */
 static int put_words(struct zr_model_work *w)
 {
-	struct part *part = w->cut;
 	size_t n = 0;
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < w->n; i++) {
-		struct part *o = &w->part[i];
-		size_t more = 1;
-		find_part(o);
-		if (o->found || !o->cut)
-			part[n] = *o;
-		else
-			more = cut(w, o, part + n);
-		for (size_t k = n; k < n + more; k++)
-			find_part(&part[k]);
-		n += more;
+		n += parts_of(w, &w->part[i], w->cut + n);
 		if (n >= WAITING || i + 1 == w->n) {
-			rc = put_parts(w, part, n);
+			rc = put_parts(w, w->cut, n);
 			n = 0;
 		}
 	}

@@ -167,12 +167,12 @@ static size_t matched(const struct question *q, const char *p, size_t n)
 {
 	int code = pcre2_match(q->re->code, (PCRE2_SPTR)p, n, 0,
 			       PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, q->m->data, q->m->context);
-	if (code < 0 && code != PCRE2_ERROR_NOMATCH)
-		*q->failed = code;
-	if (code < 0)
-		return 0;
+	if (code >= 0)
+		return pcre2_get_ovector_pointer(q->m->data)[1];
 
-	return pcre2_get_ovector_pointer(q->m->data)[1];
+	if (code != PCRE2_ERROR_NOMATCH)
+		*q->failed = code;
+	return 0;
 }
 
 /* By what it matches with a letter, or with itself, behind it. */

@@ -23,15 +23,15 @@ int zr_spaces(const char *p, size_t n, struct zr_buf *out)
 {
 	while (n) {
 		const char *mark = find_space(p, n);
-		size_t before = n;
-		if (mark)
-			before = (size_t)(mark - p);
-		if (zr_buf_add(out, p, before) || (mark && zr_buf_add(out, " ", 1)))
+		if (!mark)
+			return zr_buf_add(out, p, n);
+
+		const size_t before = (size_t)(mark - p);
+		if (zr_buf_add(out, p, before) || zr_buf_add(out, " ", 1))
 			return ZR_ENOMEM;
 
-		n -= mark ? before + 3 : n;
-		if (mark)
-			p = mark + 3;
+		p = mark + 3;
+		n -= before + 3;
 	}
 
 	return 0;

@@ -27,10 +27,12 @@ int zr_tokenizer_special(const struct zr_tokenizer *t, int64_t id)
 
 int32_t zr_tokenizer_added(const struct zr_tokenizer *t, const char *content)
 {
-	for (int k = 0; k < 2; k++)
-		for (int32_t i = 0; i < t->added[k].n; i++)
-			if (!strcmp(t->token[t->added[k].token[i].id].p, content))
-				return t->added[k].token[i].id;
+	for (const struct zr_added *a = t->added; a < t->added + 2; a++)
+		for (int32_t i = 0; i < a->n; i++) {
+			int32_t id = a->token[i].id;
+			if (!strcmp(t->token[id].p, content))
+				return id;
+		}
 
 	return -1;
 }

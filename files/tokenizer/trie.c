@@ -185,10 +185,15 @@ static int fill_all(struct zr_trie *t, const struct zr_trie_text *text, struct r
 /* The children of a node by their character. */
 static void list_children(const struct zr_trie *t, uint32_t node, uint32_t *by_character)
 {
-	const struct zr_trie_node *o = &t->node[t->node[node].child];
-	for (int more = zr_trie_has(&t->node[node]) != 0; more; more = !o++->last)
-		if (o->c < ZR_BMP)
-			by_character[o->c] = (uint32_t)(o - t->node);
+	uint32_t child = t->node[node].child;
+
+	if (!zr_trie_has(&t->node[node]))
+		return;
+
+	do {
+		if (t->node[child].c < ZR_BMP)
+			by_character[t->node[child].c] = child;
+	} while (!t->node[child++].last);
 }
 
 /* To pages of their own; 0 or ZR_ENOMEM. */

@@ -65,6 +65,19 @@ static size_t settled(const struct text *t, size_t end)
 	return UNDECIDED;
 }
 
+/* Bytes of s, t, m, d, re, ve or ll behind an apostrophe; 0: none of them. */
+static size_t contracted(unsigned a, unsigned b)
+{
+	if (a == 's' || a == 't' || a == 'm' || a == 'd')
+		return 1;
+	if ((a == 'r' || a == 'v') && b == 'e')
+		return 2;
+	if (a == 'l' && b == 'l')
+		return 2;
+
+	return 0;
+}
+
 /* 's, 't, 'm, 'd, 're, 've, 'll: where it ends; at: there is none. */
 static size_t contraction(const struct text *t, size_t at, unsigned any_case)
 {
@@ -81,12 +94,8 @@ static size_t contraction(const struct text *t, size_t at, unsigned any_case)
 		a |= any_case;
 	if (is_letter(b))
 		b |= any_case;
-	if (a == 's' || a == 't' || a == 'm' || a == 'd')
-		return at + 2;
-	if (((a == 'r' || a == 'v') && b == 'e') || (a == 'l' && b == 'l'))
-		return at + 3;
-
-	return at;
+	size_t n = contracted(a, b);
+	return n ? at + 1 + n : at;
 }
 
 /* White space; the last one goes with what follows, if there is more than one. */
