@@ -137,6 +137,23 @@ int rank_forward_done(struct rank *r, double loss);
 /* rank.c: the thread's function; arg: a struct rank. */
 void *rank_main(void *arg);
 
+/* A text of a configuration is a file without a name, of this descriptor. */
+#define ENGINE_TEXT_PATH "/proc/self/fd/%d"
+
+/* open.c: takes all memory. */
+int rank_open(struct rank *r, struct zr_error *err);
+/* Opens all else that a first step needs, unless that is open: parameters have values, monitors are
+ * told. */
+int rank_begin(struct rank *r, struct zr_error *err);
+
+/* files.c */
+int rank_save(struct rank *r, struct zr_error *err);
+int rank_save_weights(struct rank *r, struct zr_error *err);
+
+/* values.c: calls the program for each tensor; put: to get its values, else to hand them out. */
+int rank_visit(struct rank *r, int put, struct zr_error *err);
+int rank_digest(struct rank *r, struct zr_error *err);
+
 /* unused.c: logs which options that were given the library does not act on */
 void rank_say_unused(const struct rank *r);
 

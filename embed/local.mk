@@ -5,8 +5,8 @@
 noinst_LTLIBRARIES += %D%/libembed.la
 embed_libembed_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 embed_libembed_la_LIBADD = train/libtrain.la
-embed_libembed_la_SOURCES = %D%/engine.h %D%/boot.c %D%/calls.c %D%/engine.c %D%/handover.c \
-	%D%/model.c %D%/rank.c %D%/unused.c
+embed_libembed_la_SOURCES = %D%/engine.h %D%/boot.c %D%/calls.c %D%/engine.c %D%/files.c %D%/handover.c \
+	%D%/model.c %D%/open.c %D%/rank.c %D%/unused.c %D%/values.c
 
 # Its version is that of libtool: current, revision and age of the interface.
 lib_LTLIBRARIES = libzeroth.la

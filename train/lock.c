@@ -134,12 +134,17 @@ int zr_locks_add_checkpoints(struct zr_locks *l, const char *dir, struct zr_erro
 	return zr_locks_add(l, dir, err);
 }
 
-void zr_locks_release(struct zr_locks *l)
+void zr_locks_release_after(struct zr_locks *l, int n)
 {
-	while (l->n > 0) {
+	while (l->n > n) {
 		l->n--;
 		if (is_current(l->held[l->n].fd, l->held[l->n].path))
 			unlink(l->held[l->n].path);
 		close(l->held[l->n].fd);
 	}
+}
+
+void zr_locks_release(struct zr_locks *l)
+{
+	zr_locks_release_after(l, 0);
 }

@@ -29,6 +29,8 @@ int zr_locks_add(struct zr_locks *l, const char *dir, struct zr_error *err);
 /* Locks a directory of checkpoints. If it is RUN/checkpoints, it also locks RUN, because a run
  * writes its checkpoints under that lock. */
 int zr_locks_add_checkpoints(struct zr_locks *l, const char *dir, struct zr_error *err);
+/* Releases all, or those that were added after the first n. */
 void zr_locks_release(struct zr_locks *l);
+void zr_locks_release_after(struct zr_locks *l, int n);
 
 #endif

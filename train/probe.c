@@ -14,6 +14,9 @@
 #include <unistd.h>
 
 #include "core/base/file.h"
+#include "core/base/log.h"
+#include "train/resume.h"
+#include "train/rundir.h"
 #include "train/share.h"
 
 /* NFS may remember for 30 s that a directory was not there. */
@@ -115,4 +118,31 @@ int zr_probe_dir(struct zr_session *s, const char *dir, struct zr_error *blind,
 	if (rank0)
 		remove_file(&mine);
 	return rc;
+}
+
+int zr_probe_checkpoints(struct zr_session *s, struct zr_error *err)
+{
+	const struct zr_config *cfg = s->setup->cfg;
+	const struct zr_checkpoint_opts *o = zr_config_find(cfg, "checkpoint")->opts;
+	const int due = o->every || o->keep_best, rank0 = s->setup->process.rank == 0;
+	struct zr_error blind = { 0 };
+	char dir[PATH_MAX] = "";
+	int rc = 0;
+	if (!due && !o->on_signal)
+		return 0;
+
+	if (rank0 && strcmp(o->dir, "auto"))
+		rc = zr_checkpoint_dir(cfg, dir, err);
+	else if (rank0) /* which checkpoints/ is made in when the first one is written */
+		snprintf(dir, sizeof dir, "%s", zr_rundir(cfg));
+	if (!rc)
+		rc = zr_probe_dir(s, dir, &blind, err);
+	if (rc || !blind.code)
+		return rc;
+
+	if (due)
+		return zr_err(err, ZR_EINVAL, "%s", blind.text);
+	if (rank0)
+		zr_logf(ZR_LOG_WARN, "checkpoint", "%s", blind.text);
+	return 0;
 }

@@ -14,4 +14,8 @@
 int zr_probe_dir(struct zr_session *s, const char *dir, struct zr_error *blind,
 		 struct zr_error *err);
 
+/* All ranks write parts of a checkpoint into one directory: fails where one does not see it. Where
+ * only a signal would save a checkpoint, that is a warning. Collective. */
+int zr_probe_checkpoints(struct zr_session *s, struct zr_error *err);
+
 #endif

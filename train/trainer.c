@@ -8,6 +8,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "core/base/log.h"
 #include "core/base/pool.h"
 #include "train/adapter.h"
 #include "train/alike.h"
@@ -89,23 +90,50 @@ int zr_trainer_setup(struct zr_trainer *t, uint64_t machine, struct zr_error *er
 
 /* ---- directories ------------------------------------------------------------------- */
 
-/* Locks the directories that this training writes to. make: makes them; otherwise skips those that
- * do not exist. */
-static int take_locks(struct zr_trainer *t, int make, struct zr_error *err)
+/* Whether checkpoints go to RUN/checkpoints, which is made and locked with RUN. */
+static int are_in_run(const struct zr_trainer *t)
+{
+	return !strcmp(checkpoint_opts(t)->dir, "auto");
+}
+
+/* Locks the directories of a training, which has not made them, where they are there. */
+static int lock_what_is_there(struct zr_trainer *t, struct zr_error *err)
 {
 	char dir[PATH_MAX];
 	int rc = 0;
-	if (make || zr_is_there(zr_rundir(t->cfg), &rc, err))
+	if (zr_is_there(zr_rundir(t->cfg), &rc, err))
 		rc = zr_locks_add(&t->locks, zr_rundir(t->cfg), err);
-	if (rc || !strcmp(checkpoint_opts(t)->dir, "auto"))
-		return rc; /* RUN/checkpoints is under the lock of RUN */
+	if (rc || are_in_run(t))
+		return rc;
 
 	rc = zr_checkpoint_dir(t->cfg, dir, err);
-	if (!rc && make && !t->made_checkpoints)
-		rc = zr_dir_make(dir, &t->made_checkpoints, err);
 	if (!rc && zr_is_there(dir, &rc, err))
 		rc = zr_locks_add_checkpoints(&t->locks, dir, err);
 	return rc;
+}
+
+int zr_trainer_open_checkpoints(struct zr_trainer *t, char dir[PATH_MAX], struct zr_error *err)
+{
+	const int held = t->locks.n;
+	int made = 0;
+	int rc = zr_checkpoint_dir(t->cfg, dir, err);
+	if (rc || are_in_run(t))
+		return rc;
+
+	rc = zr_dir_make(dir, &made, err);
+	if (rc)
+		return rc;
+
+	rc = zr_locks_add_checkpoints(&t->locks, dir, err);
+	if (rc) {
+		zr_locks_release_after(&t->locks, held);
+		zr_dir_unmake(dir, made, 0);
+		return rc;
+	}
+
+	if (made)
+		t->made_checkpoints = made;
+	return 0;
 }
 
 int zr_trainer_check_dirs(struct zr_trainer *t, struct zr_error *err)
@@ -115,7 +143,7 @@ int zr_trainer_check_dirs(struct zr_trainer *t, struct zr_error *err)
 	if (!rc)
 		rc = zr_room_check(t->setup, err);
 	if (!rc)
-		rc = take_locks(t, 0, err);
+		rc = lock_what_is_there(t, err);
 	if (rc || resumes)
 		return rc;
 	return zr_checkpoint_dir_check(t->cfg, err);
@@ -123,9 +151,12 @@ int zr_trainer_check_dirs(struct zr_trainer *t, struct zr_error *err)
 
 int zr_trainer_open_dirs(struct zr_trainer *t, struct zr_error *err)
 {
+	char dir[PATH_MAX];
 	int rc = zr_rundir_make(t->cfg, *t->from != 0, &t->made, err);
 	if (!rc)
-		rc = take_locks(t, 1, err);
+		rc = zr_locks_add(&t->locks, zr_rundir(t->cfg), err);
+	if (!rc)
+		rc = zr_trainer_open_checkpoints(t, dir, err);
 	t->setup->process.run_dir = zr_rundir(t->cfg);
 	return rc;
 }
@@ -289,6 +320,43 @@ void zr_trainer_push(struct zr_trainer *t, const double *part)
 	t->pending = 0;
 }
 
+/* Why a step was not applied. */
+static void refusal_text(const struct zr_step_result *s, char *out, size_t size)
+{
+	if (s->unit)
+		snprintf(out, size, "non-finite numbers in the gradient of %s (unit %s), rank %d",
+			 s->overflow, s->unit, s->bad_rank);
+	else if (s->overflow)
+		snprintf(out, size, "the %s is not finite", s->overflow);
+	else
+		snprintf(out, size, "[precision] asks for that, and all numbers are finite");
+}
+
+/* A step that was not applied is skipped with a warning, or ends the training. */
+static void note_action(struct zr_trainer *t)
+{
+	const struct zr_step_result *s = &t->result;
+	const long long step = (long long)t->session->step;
+	char why[256], scale[80] = "";
+	if (s->action == ZR_STEP_APPLY)
+		return;
+
+	refusal_text(s, why, sizeof why);
+	if (s->action == ZR_STEP_SKIP) {
+		if (t->setup->types.scaled)
+			snprintf(scale, sizeof scale, "; loss scale %.10g -> %.10g", s->scale,
+				 s->next_scale);
+		if (t->rank0)
+			zr_logf(ZR_LOG_WARN, "train", "step %lld skipped: %s%s", step, why, scale);
+		return;
+	}
+
+	if (t->setup->types.scaled)
+		snprintf(scale, sizeof scale, "; loss scale %.10g cannot fall", s->scale);
+	zr_err(&t->stopped, ZR_ENUMERIC, "step %lld: %s%s; the weights are those before this step",
+	       step, why, scale);
+}
+
 int zr_trainer_step(struct zr_trainer *t, int stop, struct zr_error *err)
 {
 	zr_trainer_push(t, NULL);
@@ -301,6 +369,7 @@ int zr_trainer_step(struct zr_trainer *t, int stop, struct zr_error *err)
 	zr_pace_step(&t->pace, step, zr_now() - start);
 	t->losses[step - 1] = t->result.loss;
 	t->pending = 1;
+	note_action(t);
 	return 0;
 }
 

@@ -41,6 +41,7 @@ struct zr_trainer {
 	int made, made_checkpoints;
 
 	struct zr_step_result result; /* of the last step */
+	struct zr_error stopped;      /* why the training ends with it; code 0: it goes on */
 	int pending;                  /* the monitors do not know of that yet */
 };
 
@@ -73,12 +74,16 @@ int zr_trainer_begin(struct zr_trainer *t, struct zr_error *err);
 /* dir: where checkpoints go, as rank 0 has it. */
 int zr_trainer_open_saver(struct zr_trainer *t, const char *dir, struct zr_error *err);
 
+/* Rank 0 alone: dir = where checkpoints go; makes and locks it where it lies outside the run's.
+ * After a failure it may be called again. */
+int zr_trainer_open_checkpoints(struct zr_trainer *t, char dir[PATH_MAX], struct zr_error *err);
 /* Rank 0 alone: makes and locks the directories of the run and of checkpoints. */
 int zr_trainer_open_dirs(struct zr_trainer *t, struct zr_error *err);
 /* Rank 0 alone: opens the monitors. */
 int zr_trainer_open_metrics(struct zr_trainer *t, struct zr_error *err);
 
-/* One step. stop: see zr_session_step. t->result is what it was. */
+/* One step. stop: see zr_session_step. t->result is what it was, t->stopped says whether the
+ * training ends with it. Rank 0 warns of a step that was skipped. */
 int zr_trainer_step(struct zr_trainer *t, int stop, struct zr_error *err);
 
 /* Evaluates one set after the last step. The monitors get its numbers with those of this step. */

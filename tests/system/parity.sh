@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # One trainer: the command and libzeroth give the same digest, checkpoint, numbers of each step,
-# weights, refusals and warnings, for every configuration of the gallery and for options on which
-# they once differed.
+# weights, refusals and warnings, for every configuration of conf/ and its gallery, and for options
+# on which they once differed.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 . "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 . "$ZR_SRCDIR/tests/lib/gallery.sh" || exit 99
@@ -19,7 +19,8 @@ read -ra cc <<< "${CC:-cc}"
 
 # command_trains DIR RANKS CONF ARGUMENT...: the digest, or why there is none, without the supervisor's words
 command_trains() {
-	"$ZEROTH" train "$3" -o run.dir="$1" -n "$2" "${@:4}" > "$1.out" 2> "$1.err"
+	rm -rf cache
+	XDG_CACHE_HOME=$PWD/cache "$ZEROTH" train "$3" -o run.dir="$1" -n "$2" "${@:4}" > "$1.out" 2> "$1.err"
 	tail -n 1 "$1.out" | grep '^digest' || sed -nE 's/^(rank [0-9]+: )?zeroth: (rank [0-9]+ failed with code [0-9]+: )?//p' "$1.err" | tail -n 1
 }
 
@@ -31,7 +32,8 @@ library_trains() {
 	shift
 	local options=()
 	for o in "$@"; do [ "$o" = -o ] || options+=("$o"); done
-	./embed_run -n "$ranks" "${own[@]}" "$conf" run.dir="$dir" "${options[@]}" > "$dir.out" 2> "$dir.err"
+	rm -rf cache
+	XDG_CACHE_HOME=$PWD/cache ./embed_run -n "$ranks" "${own[@]}" "$conf" run.dir="$dir" "${options[@]}" > "$dir.out" 2> "$dir.err"
 	cat "$dir.out"
 	sed -n 's/^embed_run: //p' "$dir.err"
 }
@@ -52,6 +54,13 @@ files() {
 	done)
 }
 
+# warnings FILE: what was warned of, in any order. What one rank of the command says for all, each rank
+# of the library says; which options are left to its program it says alone.
+warnings() {
+	sed -nE 's/^((rank [0-9]+: )?zeroth: warning|log): //p' "$1" | grep -v '^zeroth: left to the program' |
+		sed -E 's/\b[ab]\//DIR\//g' | sort -u
+}
+
 # same NAME RANKS CONF ARGUMENT...: trains by both, with a checkpoint at the end, and compares
 same() {
 	local name=$1 ranks=$2 conf=$3 sets=() s
@@ -69,6 +78,7 @@ same() {
 	last=$(cat a/checkpoints/latest 2>&1)
 	is "$name: the checkpoint" "$(files "b/checkpoints/$last" 2>&1)" "$(files "a/checkpoints/$last" 2>&1)"
 	is "$name: the numbers of each step" "$(numbers b/metrics.jsonl 2>&1)" "$(numbers a/metrics.jsonl 2>&1)"
+	is "$name: the warnings" "$(warnings b.err)" "$(warnings a.err)"
 	[ ! -e a/model.safetensors ] || is "$name: the weights" "$(sha256sum < b.safetensors)" "$(sha256sum < a/model.safetensors)"
 }
 
@@ -79,6 +89,24 @@ for conf in "$gallery"/*.ini; do
 	settings "$name"
 	same "$name" $ranks "$conf" "${more[@]}"
 done
+
+for conf in "$src"/conf/*.ini; do
+	name=${conf##*/}
+	name=${name%.ini}
+	[ "$name" != defaults ] || continue # the lowest layer of all others
+	conf_settings "$name"
+	same "$name" $ranks "$conf" "${more[@]}"
+done
+
+# ---- warnings ----
+conf_settings chat-demo
+rm -rf a b a.* b.*
+same 'what its template needs' 1 "$src/conf/chat-demo.ini" "${more[@]}"
+like 'warnings are compared' "$(warnings a.err)" '^data: <s> is no added token of bytes.json'
+settings fp16-loss-scale
+rm -rf a b a.* b.*
+same 'steps that are skipped' 2 "$gallery/fp16-loss-scale.ini" "${more[@]}" -o precision.initial_scale_power=120
+like 'skipped steps are compared' "$(warnings a.err)" '^train: step 1 skipped: '
 
 # ---- checkpoints of what is trained alone: each goes on from the other's ----
 settings lora
@@ -122,6 +150,15 @@ refused 'adapters beside 16 bits' "$lora" "${more[@]}" -o zero.plugin=stage3 -o 
 	-o zero.gather_16bit_weights_on_model_save=yes
 settings qlora
 refused 'all of a stored base' "$gallery/qlora.ini" "${more[@]}" -o checkpoint.save=all
+
+# A training that ends early: the command has a summary, and a digest of what there is.
+settings accumulation-clipping
+rm -rf x y
+command_trains x 1 "$plain" "${more[@]}" -o optimizer.lr=1e30 -o train.steps=9 > log
+text=$(sed -n 's/^zeroth: .*: \(step [0-9]*: \)/\1/p' x.err)
+like 'numbers that are not finite: the command ends' "$text" '^step [0-9]: non-finite numbers in '
+is 'numbers that are not finite: the library says the same' \
+	"$(library_trains y 1 "$plain" -- "${more[@]}" -o optimizer.lr=1e30 -o train.steps=9)" "$text"
 
 # A directory that another training has.
 rm -rf a a.*

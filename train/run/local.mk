@@ -7,6 +7,7 @@ train_librun_la_SOURCES += \
 	%D%/oom.c %D%/oom.h \
 	%D%/outlet.c %D%/outlet.h \
 	%D%/progress.c %D%/progress.h \
+	%D%/report.c %D%/report.h \
 	%D%/restart.c %D%/restart.h \
 	%D%/run.c %D%/run.h \
 	%D%/signals.c %D%/signals.h \

@@ -10,20 +10,19 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "core/base/log.h"
 #include "train/adapter.h"
 #include "train/beat.h"
 #include "train/fit.h"
 #include "train/forecast/plan_json.h"
-#include "train/forecast/traffic.h"
 #include "train/probe.h"
 #include "train/resume.h"
 #include "train/room.h"
 #include "train/run/config_ini.h"
 #include "train/run/crash.h"
 #include "train/run/progress.h"
+#include "train/run/report.h"
 #include "train/run/signals.h"
 #include "train/run/timeline.h"
 #include "train/rundir.h"
@@ -75,44 +74,6 @@ static const double *parts(const struct run *r)
 	return r->timeline.wanted ? r->timeline.part : NULL;
 }
 
-static void overflow_text(const struct zr_step_result *s, char *out, size_t size)
-{
-	if (s->unit)
-		snprintf(out, size, "non-finite numbers in the gradient of %s (unit %s), rank %d",
-			 s->overflow, s->unit, s->bad_rank);
-	else if (s->overflow)
-		snprintf(out, size, "the %s is not finite", s->overflow);
-	else
-		snprintf(out, size, "[precision] asks for that, and all numbers are finite");
-}
-
-/* A step that was not applied is skipped with a warning, or ends the training. */
-static void note_action(struct run *r, const struct zr_step_result *s)
-{
-	struct zr_run_report *rep = r->report;
-	char what[256], scale[80] = "";
-	if (s->action == ZR_STEP_APPLY)
-		return;
-
-	overflow_text(s, what, sizeof what);
-	if (s->action == ZR_STEP_SKIP) {
-		if (r->t.setup->types.scaled)
-			snprintf(scale, sizeof scale, "; loss scale %.10g -> %.10g", s->scale,
-				 s->next_scale);
-		if (r->t.rank0)
-			zr_logf(ZR_LOG_WARN, "train", "step %lld skipped: %s%s",
-				(long long)r->t.session->step, what, scale);
-		return;
-	}
-
-	if (r->t.setup->types.scaled)
-		snprintf(scale, sizeof scale, "; loss scale %.10g cannot fall", s->scale);
-	rep->stopped = ZR_ENUMERIC;
-	snprintf(rep->stopped_text, sizeof rep->stopped_text,
-		 "step %lld: %s%s; the weights are those before this step",
-		 (long long)r->t.session->step, what, scale);
-}
-
 static int one_step(struct run *r, struct zr_error *err)
 {
 	const struct zr_train_opts *t = r->t.setup->train;
@@ -142,7 +103,11 @@ static int one_step(struct run *r, struct zr_error *err)
 		zr_progress_step(&r->progress, step, s);
 	if (r->t.rank0 && r->timeline.wanted)
 		zr_progress_parts(&r->progress, step, r->timeline.part);
-	note_action(r, s);
+	if (r->t.stopped.code) {
+		r->report->stopped = r->t.stopped.code;
+		snprintf(r->report->stopped_text, sizeof r->report->stopped_text, "%s",
+			 r->t.stopped.text);
+	}
 
 	int due = r->t.evals.n && t->eval_every > 0 && !r->report->stopped &&
 		  (step % (int64_t)t->eval_every == 0 || step == (int64_t)t->steps);
@@ -222,83 +187,6 @@ static int loop(struct run *r, struct zr_error *err)
 	return rc;
 }
 
-static uint64_t planned(const struct zr_setup *s)
-{
-	uint64_t sum = 0;
-	for (const struct zr_account_line *l = s->account.line; l < s->account.line + s->account.n;
-	     l++)
-		sum += l->tier == ZR_TIER_HOST || l->tier == ZR_TIER_DEVICE ? l->peak : 0;
-	return sum;
-}
-
-static int finish_report(struct run *r, struct zr_error *err)
-{
-	struct zr_run_report *rep = r->report;
-	struct rusage u;
-	rep->interrupted = r->stop;
-	rep->steps = r->t.session->step;
-	/* the step that ended the run was not skipped */
-	rep->skipped = rep->steps - r->t.session->applied - !!rep->stopped;
-	rep->first_loss = rep->steps ? r->t.losses[0] : 0;
-	rep->last_loss = rep->steps ? r->t.losses[rep->steps - 1] : 0;
-	rep->checkpoints = *zr_saver_stats_of(r->t.saver);
-	rep->process_steps = rep->steps - r->t.first;
-	rep->breakdown = r->timeline.wanted;
-	rep->total_tokens = rep->steps * r->t.setup->batch.train * r->t.setup->batch.length;
-	rep->tokens_per_s = rep->step_seconds > 0 ? (double)rep->tokens / rep->step_seconds : 0;
-	rep->evals = r->t.evals.times;
-	rep->eval_from = r->t.evals.from;
-	rep->eval_at = r->t.evals.at;
-	rep->n_sets = r->t.evals.n;
-	memcpy(rep->set, r->t.evals.set, sizeof rep->set);
-	rep->best = r->t.evals.best_by ? r->t.evals.best : ZR_BEST_NONE;
-	rep->parameters = r->t.setup->layout.parameters;
-	rep->received_plan = zr_traffic_received(r->t.setup);
-	rep->planned = planned(r->t.setup);
-	if (!getrusage(RUSAGE_SELF, &u))
-		rep->process_peak = (uint64_t)u.ru_maxrss * 1024;
-	rep->losses_digest = zr_trainer_losses_digest(&r->t);
-	memcpy(rep->device, r->t.setup->device_info.name, sizeof rep->device);
-	memcpy(rep->variant, r->t.setup->device_info.variant, sizeof rep->variant);
-	rep->rank = r->t.setup->process.rank;
-	rep->world = r->t.setup->process.world;
-	int rc = zr_timeline_ranks(&r->timeline, rep->part, rep->part_min, rep->part_max, err);
-	if (rc)
-		return rc;
-	return zr_weights_digest(r->t.session, &rep->params_digest, err);
-}
-
-static void announce(const struct run *r, FILE *out)
-{
-	const struct zr_setup *s = r->t.setup;
-	char a[32], b[32];
-	fprintf(out, "model   %s, %.2f M parameters\n", s->model.section->plugin->desc->id,
-		(double)s->layout.parameters / 1e6);
-	zr_adapter_announce(s, out);
-	fprintf(out, "data    %s\n", s->source->info.describe);
-	for (int32_t i = 1; i < s->n_sources; i++)
-		fprintf(out, "eval    %s: %s\n", s->source[i].name, s->source[i].info.describe);
-	fprintf(out, "device  %s (%s), %d thread%s\n", s->device_info.name, s->device_info.variant,
-		zr_pool_size(s->process.pool), zr_pool_size(s->process.pool) == 1 ? "" : "s");
-	if (s->process.world > 1)
-		fprintf(out, "ranks   %d, stage %s\n", s->process.world,
-			s->zero.section->plugin->desc->id);
-	if (s->plan.sums)
-		fprintf(out, "sums    over ranks by %s: bits depend on its order\n", s->plan.sums);
-	fprintf(out, "batch   %lld sequences of %lld tokens = %lld micro-batch%s of %lld\n",
-		(long long)s->batch.train, (long long)s->batch.length, (long long)s->batch.slots,
-		s->batch.slots == 1 ? "" : "es", (long long)s->batch.micro);
-	fprintf(out, "memory  %s planned%s, %s available\n", zr_bytes_text(planned(s), a),
-		s->process.world > 1 ? " per rank" : "", zr_bytes_text(zr_memory_at_start(), b));
-	fprintf(out, "run     %s\n", zr_rundir(r->t.cfg));
-	if (r->report->resumed >= 0)
-		fprintf(out, "resumed after step %lld\n", (long long)r->report->resumed);
-	if (r->report->resumed >= 0 && (uint64_t)r->report->resumed == s->train->steps)
-		fprintf(out, "nothing is left to train: [train] steps = %lld\n",
-			(long long)r->report->resumed);
-	zr_signals_flush(out);
-}
-
 /* With `auto` and no checkpoint the training starts at the beginning. */
 static int resume(struct run *r, int other_data, struct zr_error *err)
 {
@@ -341,34 +229,6 @@ static int open_run(struct run *r, struct zr_error *err)
 	if (!rc)
 		rc = zr_config_ini_begin(r->t.cfg, &r->config_ini, err);
 	return rc;
-}
-
-/* All ranks write parts of a checkpoint into one directory. Where only a signal would save one, the
- * training is worth more than that. */
-static int check_shared(struct run *r, struct zr_error *err)
-{
-	const struct zr_checkpoint_opts *o = zr_config_find(r->t.cfg, "checkpoint")->opts;
-	const int due = o->every || o->keep_best;
-	struct zr_error blind = { 0 };
-	char dir[PATH_MAX] = "";
-	int rc = 0;
-	if (!due && !o->on_signal)
-		return 0;
-
-	if (r->t.rank0 && strcmp(o->dir, "auto"))
-		rc = zr_checkpoint_dir(r->t.cfg, dir, err);
-	else if (r->t.rank0) /* which checkpoints/ is made in when the first one is written */
-		snprintf(dir, sizeof dir, "%s", zr_rundir(r->t.cfg));
-	if (!rc)
-		rc = zr_probe_dir(r->t.session, dir, &blind, err);
-	if (rc || !blind.code)
-		return rc;
-
-	if (due)
-		return zr_err(err, ZR_EINVAL, "%s", blind.text);
-	if (r->t.rank0)
-		zr_logf(ZR_LOG_WARN, "checkpoint", "%s", blind.text);
-	return 0;
 }
 
 static int open_saver(struct run *r, struct zr_error *err)
@@ -442,9 +302,9 @@ static int prepare(struct run *r, const struct zr_run_how *how, FILE *out, struc
 	if (!rc && t->rank0)
 		rc = open_run(r, err);
 	if (!rc)
-		rc = check_shared(r, err);
+		rc = zr_probe_checkpoints(t->session, err);
 	if (!rc && t->rank0)
-		announce(r, out);
+		zr_run_announce(t, out);
 	return rc;
 }
 
@@ -464,10 +324,11 @@ static int train(struct run *r, FILE *out, struct zr_error *err)
 static int end(struct run *r, struct zr_error *err)
 {
 	int rc = zr_config_ini_end(&r->config_ini, err);
+	r->report->interrupted = r->stop;
 	if (!rc)
 		rc = save_weights(r, err);
 	if (!rc)
-		rc = finish_report(r, err);
+		rc = zr_run_report_end(r->report, &r->t, &r->timeline, err);
 	if (!rc && r->timeline.trace)
 		zr_trace_merge(r->timeline.trace, r->t.session->step);
 	if (!rc && r->t.rank0)

@@ -45,7 +45,7 @@ struct zr_run_report {
 	int exported;    /* model-16bit/ is there */
 	int adapters;    /* and adapters, instead of the model */
 	int stopped;     /* ZR_ENUMERIC if non-finite numbers ended it, or 0 */
-	char stopped_text[512];
+	char stopped_text[1024];
 	char device[64], variant[64];
 };
 

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * report.c - see report.h.
+ */
+#include "train/run/report.h"
+
+#include <string.h>
+#include <sys/resource.h>
+
+#include "core/base/pool.h"
+#include "train/adapter.h"
+#include "train/fit.h"
+#include "train/forecast/traffic.h"
+#include "train/run/progress.h"
+#include "train/run/signals.h"
+#include "train/rundir.h"
+#include "train/weights.h"
+
+/* Bytes of host and device memory. */
+static uint64_t planned(const struct zr_setup *s)
+{
+	uint64_t sum = 0;
+	for (int i = 0; i < s->account.n; i++) {
+		const struct zr_account_line *l = &s->account.line[i];
+		if (l->tier == ZR_TIER_HOST || l->tier == ZR_TIER_DEVICE)
+			sum += l->peak;
+	}
+	return sum;
+}
+
+void zr_run_announce(const struct zr_trainer *t, FILE *out)
+{
+	const struct zr_setup *s = t->setup;
+	char a[32], b[32];
+	fprintf(out, "model   %s, %.2f M parameters\n", s->model.section->plugin->desc->id,
+		(double)s->layout.parameters / 1e6);
+	zr_adapter_announce(s, out);
+	fprintf(out, "data    %s\n", s->source->info.describe);
+	for (int32_t i = 1; i < s->n_sources; i++)
+		fprintf(out, "eval    %s: %s\n", s->source[i].name, s->source[i].info.describe);
+	fprintf(out, "device  %s (%s), %d thread%s\n", s->device_info.name, s->device_info.variant,
+		zr_pool_size(s->process.pool), zr_pool_size(s->process.pool) == 1 ? "" : "s");
+	if (s->process.world > 1)
+		fprintf(out, "ranks   %d, stage %s\n", s->process.world,
+			s->zero.section->plugin->desc->id);
+	if (s->plan.sums)
+		fprintf(out, "sums    over ranks by %s: bits depend on its order\n", s->plan.sums);
+	fprintf(out, "batch   %lld sequences of %lld tokens = %lld micro-batch%s of %lld\n",
+		(long long)s->batch.train, (long long)s->batch.length, (long long)s->batch.slots,
+		s->batch.slots == 1 ? "" : "es", (long long)s->batch.micro);
+	fprintf(out, "memory  %s planned%s, %s available\n", zr_bytes_text(planned(s), a),
+		s->process.world > 1 ? " per rank" : "", zr_bytes_text(zr_memory_at_start(), b));
+	fprintf(out, "run     %s\n", zr_rundir(t->cfg));
+	if (t->resumed >= 0)
+		fprintf(out, "resumed after step %lld\n", (long long)t->resumed);
+	if (t->resumed >= 0 && (uint64_t)t->resumed == s->train->steps)
+		fprintf(out, "nothing is left to train: [train] steps = %lld\n",
+			(long long)t->resumed);
+	zr_signals_flush(out);
+}
+
+int zr_run_report_end(struct zr_run_report *rep, const struct zr_trainer *t,
+		      const struct zr_timeline *timeline, struct zr_error *err)
+{
+	struct rusage u;
+	rep->rank = t->setup->process.rank;
+	rep->world = t->setup->process.world;
+	memcpy(rep->device, t->setup->device_info.name, sizeof rep->device);
+	memcpy(rep->variant, t->setup->device_info.variant, sizeof rep->variant);
+	rep->parameters = t->setup->layout.parameters;
+
+	rep->steps = t->session->step;
+	/* the step that ended the run was not skipped */
+	rep->skipped = rep->steps - t->session->applied - (rep->stopped != 0);
+	rep->first_loss = rep->steps ? t->losses[0] : 0;
+	rep->last_loss = rep->steps ? t->losses[rep->steps - 1] : 0;
+	rep->losses_digest = zr_trainer_losses_digest(t);
+	rep->checkpoints = *zr_saver_stats_of(t->saver);
+	rep->process_steps = rep->steps - t->first;
+	rep->breakdown = timeline->wanted;
+	rep->total_tokens = rep->steps * t->setup->batch.train * t->setup->batch.length;
+	rep->tokens_per_s = rep->step_seconds > 0 ? (double)rep->tokens / rep->step_seconds : 0;
+
+	rep->evals = t->evals.times;
+	rep->eval_from = t->evals.from;
+	rep->eval_at = t->evals.at;
+	rep->n_sets = t->evals.n;
+	memcpy(rep->set, t->evals.set, sizeof rep->set);
+	rep->best = t->evals.best_by ? t->evals.best : ZR_BEST_NONE;
+
+	rep->received_plan = zr_traffic_received(t->setup);
+	rep->planned = planned(t->setup);
+	if (!getrusage(RUSAGE_SELF, &u))
+		rep->process_peak = (uint64_t)u.ru_maxrss * 1024;
+
+	int rc = zr_timeline_ranks(timeline, rep->part, rep->part_min, rep->part_max, err);
+	if (rc)
+		return rc;
+	return zr_weights_digest(t->session, &rep->params_digest, err);
+}
