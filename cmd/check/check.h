@@ -297,6 +297,8 @@ void zr_test_offload_no_memory(struct zr_check *c);
 void zr_test_offload_killed(struct zr_check *c);
 /* comm.c */
 void zr_test_collectives(struct zr_check *c);
+void zr_test_exchange(struct zr_check *c);
+void zr_test_listed_groups(struct zr_check *c);
 void zr_test_outstanding(struct zr_check *c);
 void zr_test_meeting(struct zr_check *c);
 void zr_test_memory(struct zr_check *c);

@@ -303,6 +303,218 @@ void zr_test_collectives(struct zr_check *c)
 	zr_check_ranks(c, 4, NULL, collectives);
 }
 
+/* ---- exchanges and listed groups -------------------------------------------------- */
+
+/* A group, by the ranks in it. */
+struct listed {
+	int32_t group, n;
+	int32_t rank[16];
+};
+
+static struct listed whole_world(const struct comm *m)
+{
+	struct listed l = { .group = ZR_GROUP_WORLD, .n = m->world };
+	for (int32_t k = 0; k < m->world; k++)
+		l.rank[k] = k;
+	return l;
+}
+
+/* The ranks as odd or as even as this one. */
+static struct listed every_other(const struct comm *m)
+{
+	struct listed l = { .group = ZR_GROUP_EXPERT };
+	for (int32_t k = m->rank % 2; k < m->world; k += 2)
+		l.rank[l.n++] = k;
+	return l;
+}
+
+/* Elements that one rank sends to another; in the last round no rank sends any. */
+static int64_t exchanged(int32_t from, int32_t to, int round)
+{
+	static const int64_t some[] = { 0, 3, 5001, 1, 0, 300 };
+	return round == ROUNDS - 1 ? 0 : some[(from * 7 + to * 3 + round) % 6];
+}
+
+static char exchanged_byte(int32_t from, int32_t to, int round, uint64_t k)
+{
+	return (char)(k * 7 + (uint64_t)(from * 50 + to * 11 + round));
+}
+
+/* Posts an exchange and waits; the code of what fails. */
+static int attempt_exchange(struct comm *m, const struct zr_comm_exchange *x)
+{
+	struct zr_check *c = m->t.c;
+	const struct zr_comm_exchange *lent =
+		zr_lend(c, "struct zr_comm_exchange", x, sizeof *x, sizeof *x);
+	zr_ticket ticket = 0;
+	m->t.code = 0;
+	int rc = ZR_CALL(c, ZR_STEP, "exchange", m->v->exchange(m->t.inst, lent, &ticket));
+	if (!zr_may_fail(&m->t, rc)) {
+		rc = ZR_CALL(c, ZR_STEP, "wait", m->v->wait(m->t.inst, ticket));
+		zr_may_fail(&m->t, rc);
+	}
+	zr_area_free(c, lent);
+	return rc;
+}
+
+/* Runs an exchange of bytes in the group and looks at what came. `more`: elements that this rank
+ * expects beyond those that the first rank of the group sends. */
+static int run_exchange(struct comm *m, const struct listed *l, int round, int64_t more)
+{
+	struct zr_check *c = m->t.c;
+	int64_t sent[16], expected[16];
+	uint64_t to = 0, from = 0, at = 0;
+	for (int32_t k = 0; k < l->n; k++) {
+		sent[k] = exchanged(m->rank, l->rank[k], round);
+		expected[k] = exchanged(l->rank[k], m->rank, round) + (k ? 0 : more);
+		to += (uint64_t)sent[k];
+		from += (uint64_t)expected[k];
+	}
+
+	char *send = zr_area_new(c, "what is sent", to ? to : 1, 1);
+	char *recv = zr_area_new(c, "what is received", from ? from : 1, 1);
+	memset(recv, 0xa5, from);
+	for (int32_t k = 0; k < l->n; k++)
+		for (uint64_t j = 0; j < (uint64_t)sent[k]; j++)
+			send[at++] = exchanged_byte(m->rank, l->rank[k], round, j);
+	zr_area_protect(c, send, 1);
+
+	const struct zr_comm_exchange x = { .size = sizeof x,
+					    .group = l->group,
+					    .dtype = ZR_U8,
+					    .send = send,
+					    .recv = recv,
+					    .send_count = sent,
+					    .recv_count = expected,
+					    .tag = { 2, round, -1 } };
+	const int rc = attempt_exchange(m, &x);
+	at = 0;
+	for (int32_t k = 0; k < l->n; k++)
+		for (uint64_t j = 0; j < (uint64_t)expected[k]; j++, at++) {
+			const char want = rc ? (char)0xa5 :
+					       exchanged_byte(l->rank[k], m->rank, round, j);
+			if (recv[at] == want || (rc && !more))
+				continue;
+			if (rc)
+				zr_check_fail(c, "an exchange whose counts differ wrote into recv");
+			zr_check_fail(c,
+				      "an exchange over %d ranks: element %" PRIu64 " of those of "
+				      "rank %d is not what it sent",
+				      l->n, j, l->rank[k]);
+		}
+	zr_area_free(c, send);
+	zr_area_free(c, recv);
+	return rc;
+}
+
+static void need_exchange(struct comm *m)
+{
+	if (!ZR_HAS(m->v, struct zr_comm_v1, exchange) || !m->v->exchange)
+		zr_check_skip(m->t.c, "it has no exchange");
+}
+
+static void need_group(struct comm *m)
+{
+	if (!ZR_HAS(m->v, struct zr_comm_v1, group) || !m->v->group)
+		zr_check_skip(m->t.c, "it makes no groups");
+}
+
+static void exchange(struct zr_check *c, int32_t rank, int32_t world, void *shared)
+{
+	struct comm m;
+	(void)shared;
+	open_comm(c, &m, rank, world, 0);
+	need_exchange(&m);
+	const struct listed all = whole_world(&m);
+	const uint64_t before = m.v->bytes_sent(m.t.inst);
+	for (int round = 0; round < ROUNDS; round++)
+		zr_must(&m.t, run_exchange(&m, &all, round, 0));
+	zr_blame(c, "bytes_sent");
+	if (world > 1 && m.v->bytes_sent(m.t.inst) <= before)
+		zr_check_fail(c, "no byte of an exchange was counted");
+	zr_try_close(&m.t);
+}
+
+/* The last rank expects one element more of rank 0 than that sends. */
+static void exchange_differs(struct zr_check *c, int32_t rank, int32_t world, void *shared)
+{
+	const int more = rank == world - 1;
+	struct comm m;
+	(void)shared;
+	open_comm(c, &m, rank, world, 0);
+	need_exchange(&m);
+	const struct listed all = whole_world(&m);
+	if (!run_exchange(&m, &all, 1, more))
+		zr_check_fail(c,
+			      "rank %d expects one element more than rank 0 sends to it, and the "
+			      "exchange succeeded",
+			      world - 1);
+	zr_try_close(&m.t);
+}
+
+void zr_test_exchange(struct zr_check *c)
+{
+	zr_check_ranks(c, 1, NULL, exchange);
+	zr_check_ranks(c, 4, NULL, exchange);
+	zr_check_ranks(c, 3, NULL, exchange_differs);
+}
+
+/* Makes the group; the code. */
+static int make_group(struct comm *m, const struct listed *l)
+{
+	m->t.code = 0;
+	return ZR_CALL(m->t.c, ZR_MAIN, "group", m->v->group(m->t.inst, l->group, l->rank, l->n));
+}
+
+static void group(struct zr_check *c, int32_t rank, int32_t world, void *shared)
+{
+	struct comm m;
+	(void)shared;
+	open_comm(c, &m, rank, world, 0);
+	need_group(&m);
+	const struct listed half = every_other(&m);
+	int32_t gathered[16] = { 0 };
+	zr_must(&m.t, make_group(&m, &half));
+
+	const struct zr_comm_seg seg = { &m.rank, gathered, 1 };
+	const struct spec gather = {
+		.kind = ZR_COMM_ALL_GATHER, .group = half.group, .dtype = ZR_I32, .n = 1
+	};
+	wait_for(&m, post(&m, &gather, &seg));
+	for (int32_t k = 0; k < half.n; k++)
+		if (gathered[k] != half.rank[k])
+			zr_check_fail(c, "place %d of a group of rank %d has what rank %d sent", k,
+				      half.rank[k], gathered[k]);
+	if (ZR_HAS(m.v, struct zr_comm_v1, exchange) && m.v->exchange)
+		zr_must(&m.t, run_exchange(&m, &half, 2, 0));
+	zr_try_close(&m.t);
+}
+
+/* Rank 0 lists the last rank, which lists itself alone. */
+static void group_differs(struct zr_check *c, int32_t rank, int32_t world, void *shared)
+{
+	struct comm m;
+	(void)shared;
+	open_comm(c, &m, rank, world, 0);
+	need_group(&m);
+	struct listed l = { .group = ZR_GROUP_SEQUENCE, .n = 1, .rank = { rank } };
+	if (!rank)
+		l = (struct listed){ .group = l.group, .n = 2, .rank = { 0, world - 1 } };
+	const int rc = make_group(&m, &l);
+	if (!zr_may_fail(&m.t, rc) && !rank)
+		zr_check_fail(c,
+			      "rank 0 lists rank %d, which lists itself alone, and both succeeded",
+			      world - 1);
+	zr_try_close(&m.t);
+}
+
+void zr_test_listed_groups(struct zr_check *c)
+{
+	zr_check_ranks(c, 1, NULL, group);
+	zr_check_ranks(c, 4, NULL, group);
+	zr_check_ranks(c, 2, NULL, group_differs);
+}
+
 /* ---- several at once ------------------------------------------------------------- */
 
 static void outstanding(struct zr_check *c, int32_t rank, int32_t world, void *shared)

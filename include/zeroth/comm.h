@@ -67,6 +67,21 @@ struct zr_comm_op {
 	struct zr_comm_tag tag;
 };
 
+/* An all-to-all in which each rank sends another number of elements to each. With R ranks in the
+ * group, what is for rank r begins in `send` behind what is for the ranks before it, and what comes
+ * from rank r in `recv` likewise; the two do not overlap. What rank a sends to rank b is what b
+ * receives from a: the plugin compares each pair of counts before it writes into `recv`, and a
+ * difference fails on all ranks with both numbers. A count may be 0, also all of them. GROWABLE. */
+struct zr_comm_exchange {
+	uint32_t size;
+	int32_t group; /* ZR_GROUP_* of zeroth/zero.h */
+	int32_t dtype, rsv;
+	const void *send; /* borrowed until wait, as all that this struct points to */
+	void *recv;
+	const int64_t *send_count, *recv_count; /* [R] elements */
+	struct zr_comm_tag tag;
+};
+
 /* GROWABLE. */
 struct zr_comm_v1 {
 	uint32_t size;
@@ -107,6 +122,19 @@ struct zr_comm_v1 {
 	 * named "comm", in a world of so many ranks: for plans, which are made without the others.
 	 * NULL: none. */
 	uint64_t (*held)(const void *opts, int32_t world, int32_t workers);
+	/* (optional) [step] Posts an exchange, an operation among the others: all ranks of the
+	 * group post it, in the same order, and its ticket is tested and waited for like theirs.
+	 * Fails as post() does: ZR_EAGAIN, ZR_EINVAL for what no group could do, ZR_EPEER. */
+	int (*exchange)(struct zr_inst *, const struct zr_comm_exchange *, zr_ticket *);
+	/* (optional) [main] Collective over the world: makes group `number`, one of
+	 * ZR_GROUP_SEQUENCE, ZR_GROUP_EXPERT and ZR_GROUP_CROSS, of the `n` ranks that `ranks`
+	 * names, numbers in the world in ascending order, this rank among them. Rank k of the group
+	 * is ranks[k]. All ranks call it for the same numbers in the same order, with no operation
+	 * outstanding; the groups of one number share no rank, and all ranks of one give the same
+	 * list: otherwise it fails with ZR_EINVAL, or ZR_EPEER where another rank found out. A
+	 * number is made once. The list is the caller's, and copied. From then on operations run
+	 * over the group; mem_peer and mem_view need not know it. */
+	int (*group)(struct zr_inst *, int32_t number, const int32_t *ranks, int32_t n);
 };
 
 #ifdef __cplusplus

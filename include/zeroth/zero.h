@@ -22,6 +22,10 @@ extern "C" {
 #define ZR_GROUP_SELF  0 /* not split: whole on every rank */
 #define ZR_GROUP_NODE  1
 #define ZR_GROUP_WORLD 2
+/* Groups of operations between ranks (zeroth/comm.h), which groups() may not answer. */
+#define ZR_GROUP_SEQUENCE 3 /* the ranks that share a sequence */
+#define ZR_GROUP_EXPERT   4 /* the ranks over which experts are placed */
+#define ZR_GROUP_CROSS    5 /* ranks of the same place in all machines */
 
 /* FROZEN. */
 struct zr_groups {

@@ -11,14 +11,35 @@
 #include <string.h>
 
 #include <zeroth/comm.h>
+#include <zeroth/zero.h>
 
 /* Of the option sums: what all choices have in common, and the first of them. */
 #define COMM_SUMS                                                                                  \
 	"How gradients are added over ranks where each rank sends one fp32 sum per update, that "  \
 	"is with [train] reduction = local. ordered: in the order of the ranks; "
 
-/* mem_alloc as an operation among others, after those of zeroth/comm.h: callers do not post it. */
-#define COMM_MEM (ZR_COMM_FENCE + 1)
+/* mem_alloc and exchange as operations among others, after those of zeroth/comm.h: callers do not
+ * post them. */
+#define COMM_MEM      (ZR_COMM_FENCE + 1)
+#define COMM_EXCHANGE (ZR_COMM_FENCE + 2)
+
+/* Where one rank of an exchange expects other counts than its peer sends. */
+#define COMM_PAIR_DIFFERS                                                                          \
+	"ranks differ in what they exchange: rank %d sends %lld %s to rank %d, which expects "     \
+	"%lld, in %s"
+
+#define COMM_UNSOUND                                                                               \
+	"exchange of type %d: its counts are negative or too large, its type is unknown, or the "  \
+	"result would overwrite what is sent"
+#define COMM_OWN_DIFFERS                                                                           \
+	"exchange: rank %d of the group sends %lld elements to itself, and expects %lld"
+
+#define COMM_NO_GROUP                                                                              \
+	"group %d cannot be made: groups of a list are ZR_GROUP_SEQUENCE, ZR_GROUP_EXPERT and "    \
+	"ZR_GROUP_CROSS, each once"
+#define COMM_NO_LIST                                                                               \
+	"the ranks of the %s do not ascend, are not all in the world, or lack rank %d itself"
+#define COMM_LISTS_DIFFER "rank %d and rank %d give other lists of ranks for the %s"
 
 static inline const char *comm_kind_name(int32_t kind)
 {
@@ -32,8 +53,20 @@ static inline const char *comm_kind_name(int32_t kind)
 		[ZR_COMM_BARRIER] = "barrier",
 		[ZR_COMM_FENCE] = "fence",
 		[COMM_MEM] = "mem_alloc",
+		[COMM_EXCHANGE] = "exchange",
 	};
-	return kind > 0 && kind <= COMM_MEM ? names[kind] : names[0];
+	return kind > 0 && kind <= COMM_EXCHANGE ? names[kind] : names[0];
+}
+
+/* As in "all_gather over the world". */
+static inline const char *comm_group_name(int32_t group)
+{
+	static const char *const names[] = {
+		[ZR_GROUP_SELF] = "rank itself",    [ZR_GROUP_NODE] = "node",
+		[ZR_GROUP_WORLD] = "world",         [ZR_GROUP_SEQUENCE] = "sequence group",
+		[ZR_GROUP_EXPERT] = "expert group", [ZR_GROUP_CROSS] = "cross group",
+	};
+	return group >= ZR_GROUP_SELF && group <= ZR_GROUP_CROSS ? names[group] : "unknown group";
 }
 
 static inline const char *comm_dtype_name(int32_t dtype)

@@ -42,4 +42,48 @@ static inline int comm_placed_well(const struct zr_comm_op *op, int rank, int si
 	return 1;
 }
 
+/* Whether the counts and places of an exchange are such that some group could run it. */
+static inline int comm_exchange_is_sound(const struct zr_comm_exchange *x, int32_t ranks)
+{
+	const uint64_t bytes = comm_dtype_bytes(x->dtype);
+	uint64_t sent = 0, received = 0;
+	for (int32_t r = 0; r < ranks; r++) {
+		const int64_t most = INT64_MAX / 16 / ranks;
+		if (x->send_count[r] < 0 || x->send_count[r] > most || x->recv_count[r] < 0 ||
+		    x->recv_count[r] > most)
+			return 0;
+		sent += (uint64_t)x->send_count[r] * bytes;
+		received += (uint64_t)x->recv_count[r] * bytes;
+	}
+	return bytes && !(sent && received && comm_overlap(x->send, sent, x->recv, received));
+}
+
+/* ---- groups by the ranks in them -------------------------------------------------- */
+
+/* The place of a rank in an ascending list without doubles; -1: it is not there, or the list is
+ * none. */
+static inline int32_t comm_place_in(const int32_t *ranks, int32_t n, int32_t rank, int32_t world)
+{
+	int32_t place = -1;
+	for (int32_t k = 0; k < n; k++) {
+		const int32_t least = k ? ranks[k - 1] + 1 : 0;
+		if (ranks[k] < least || ranks[k] >= world)
+			return -1;
+		if (ranks[k] == rank)
+			place = k;
+	}
+	return place;
+}
+
+/* A number that two lists share only if they are equal, as far as 64 bits tell. */
+static inline uint64_t comm_list_sign(int32_t number, const int32_t *ranks, int32_t n)
+{
+	uint64_t hash = (uint64_t)number * 0x9e3779b97f4a7c15u;
+	for (int32_t k = 0; k < n; k++) {
+		hash = (hash ^ (uint64_t)ranks[k]) * 0x9e3779b97f4a7c15u;
+		hash ^= hash >> 32;
+	}
+	return hash;
+}
+
 #endif

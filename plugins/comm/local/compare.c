@@ -17,7 +17,7 @@ uint64_t zl_sign(const struct zr_comm_op *op, const struct slot *s)
 	const int32_t also[] = { s->tag.op, s->tag.unit, s->n_seg, s->kind, s->dtype, s->root };
 	for (size_t i = 0; i < sizeof also / sizeof *also; i++)
 		hash = mix(hash, also[i]);
-	for (int32_t i = 0; i < op->n_seg; i++)
+	for (int32_t i = 0; i < op->n_seg && op->kind != COMM_EXCHANGE; i++)
 		hash = mix(hash, op->seg[i].count);
 	return hash;
 }
@@ -36,7 +36,7 @@ static const char *difference(const struct lane *a, const struct slot *x, const 
 	if (x->n_seg != y->n_seg)
 		return "the number of segments";
 
-	for (int32_t i = 0; i < x->n_seg; i++)
+	for (int32_t i = 0; i < x->n_seg && x->kind != COMM_EXCHANGE; i++)
 		if (seg_of(a, x, i)->count != seg_of(b, y, i)->count)
 			return "the number of elements";
 	return NULL;
@@ -84,9 +84,40 @@ static int say_difference(struct zr_inst *c, const struct pend *p, int32_t peer,
 	slot_text(b, slot_of(b, p->seq), p->group, second, sizeof second);
 	if (common >= 0)
 		snprintf(others, sizeof others, "; all others call what rank %d calls",
-			 g->first + common);
+			 rank_in_world(g, common));
 	return zl_stop(c, "ranks differ in %s: rank %d calls %s, rank %d calls %s%s", what,
-		       g->first + low, first, g->first + high, second, others);
+		       rank_in_world(g, low), first, rank_in_world(g, high), second, others);
+}
+
+/* Of an exchange: whether rank `to` of the group expects what rank `from` sends to it. */
+static int expects(struct zr_inst *c, const struct pend *p, int32_t from, int32_t to)
+{
+	const struct group *g = &c->group[p->group];
+	const struct lane *a = lane_of(c, p->group, from), *b = lane_of(c, p->group, to);
+	const struct slot *s = slot_of(a, p->seq);
+	const int64_t sent = seg_of(a, s, to)->count;
+	const int64_t expected = seg_of(b, slot_of(b, p->seq), g->size + from)->count;
+	char text[300];
+	if (sent == expected)
+		return 0;
+
+	zl_op_text(s->kind, p->group, &s->tag, text, sizeof text);
+	return zl_stop(c, COMM_PAIR_DIFFERS, rank_in_world(g, from), (long long)sent,
+		       comm_dtype_name(s->dtype), rank_in_world(g, to), (long long)expected, text);
+}
+
+/* Each rank compares the pairs that it is in. */
+static int compare_pairs(struct zr_inst *c, const struct pend *p)
+{
+	const struct group *g = &c->group[p->group];
+	for (int32_t r = 0; r < g->size; r++) {
+		int rc = expects(c, p, g->rank, r);
+		if (!rc)
+			rc = expects(c, p, r, g->rank);
+		if (rc)
+			return rc;
+	}
+	return 0;
 }
 
 int zl_compare(struct zr_inst *c, const struct pend *p)
@@ -102,5 +133,7 @@ int zl_compare(struct zr_inst *c, const struct pend *p)
 					      is_common(c, p, r)       ? r :
 									 -1);
 	}
-	return 0;
+
+	const struct lane *l = lane_of(c, p->group, g->rank);
+	return slot_of(l, p->seq)->kind == COMM_EXCHANGE ? compare_pairs(c, p) : 0;
 }

@@ -13,7 +13,7 @@
 
 static int local_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 {
-	if (op->kind == COMM_MEM)
+	if (op->kind >= COMM_MEM)
 		return zr_fail(c->h, ZR_EINVAL, "unknown kind of operation %d", op->kind);
 	return zl_post(c, op, out);
 }
@@ -42,10 +42,11 @@ static int take_groups(struct zr_inst *c, const struct zr_host *h)
 	c->rank = h->rank;
 	c->world = h->world;
 	c->nodes = h->local_world == h->world ? 1 : 2;
-	c->group[ZR_GROUP_SELF] = (struct group){ h->rank, 1, 0 };
-	c->group[ZR_GROUP_NODE] =
-		(struct group){ h->rank - h->local_rank, h->local_world, h->local_rank };
-	c->group[ZR_GROUP_WORLD] = (struct group){ 0, h->world, h->rank };
+	c->group[ZR_GROUP_SELF] = (struct group){ .first = h->rank, .size = 1 };
+	c->group[ZR_GROUP_NODE] = (struct group){ .first = h->rank - h->local_rank,
+						  .size = h->local_world,
+						  .rank = h->local_rank };
+	c->group[ZR_GROUP_WORLD] = (struct group){ .size = h->world, .rank = h->rank };
 	return 0;
 }
 
@@ -138,6 +139,8 @@ static const struct zr_comm_v1 vtbl = {
 	.bytes_sent = local_bytes_sent,
 	.mem_view = zl_mem_view,
 	.held = local_held,
+	.exchange = zl_exchange,
+	.group = zl_group,
 };
 
 static const char *const cross_reads[] = { "auto", "off", NULL };

@@ -40,7 +40,8 @@
 #define MAX_RANKS 256
 #define CARRIED   8192u /* bytes that a rank sends at most in an operation that carries them */
 #define PAYLOAD   (WINDOW * CARRIED) /* and in the operations of a ring, all together */
-#define LANES     2                  /* groups that need one: node and world */
+#define GROUPS    6                  /* as ZR_GROUP_*, self first */
+#define LANES     (GROUPS - 1)       /* groups that need one: all but self */
 
 /* The growing words of a lane. */
 enum word { POSTED, DONE, SYNC, WORDS };
@@ -127,8 +128,10 @@ struct area {
 };
 
 struct group {
-	/* its ranks are first .. first + size - 1; rank: of this process in it */
+	/* its ranks are first .. first + size - 1, or those of the list; rank: of this process in
+	 * it; size 0: not made */
 	int32_t first, size, rank;
+	const int32_t *ranks; /* [size]; NULL: no list */
 };
 
 /* An outstanding ticket. */
@@ -166,10 +169,11 @@ struct zr_inst {
 	struct zr_inst *boot_inst;
 	int32_t rank, world, pid;
 	int32_t nodes; /* 1, or more: then memory of mem_alloc is shared by the node only */
-	struct group group[3];
-	struct process *process; /* NULL: one rank alone */
-	int fd;                  /* the process's */
-	struct area *area;       /* NULL: one rank alone */
+	struct group group[GROUPS];
+	int32_t listed[GROUPS - ZR_GROUP_SEQUENCE][MAX_RANKS]; /* of those that have a list */
+	struct process *process;                               /* NULL: one rank alone */
+	int fd;                                                /* the process's */
+	struct area *area;                                     /* NULL: one rank alone */
 	/* of the area; places in the memfd of staging and mem_alloc */
 	uint64_t area_bytes, stage_at, data_at;
 	uint64_t nonce;       /* peers try to read it */
@@ -198,9 +202,16 @@ struct zr_inst {
 
 #define FETCH 65536u /* bytes of another process that a sum reads at a time */
 
+/* The number in the world of a rank of the group. */
+static inline int32_t rank_in_world(const struct group *g, int32_t rank_in_group)
+{
+	return g->ranks ? g->ranks[rank_in_group] : g->first + rank_in_group;
+}
+
 static inline struct lane *lane_of(const struct zr_inst *c, int32_t group, int32_t rank_in_group)
 {
-	return &c->area->seat[c->group[group].first + rank_in_group].lane[group - ZR_GROUP_NODE];
+	const int32_t rank = rank_in_world(&c->group[group], rank_in_group);
+	return &c->area->seat[rank].lane[group - ZR_GROUP_NODE];
 }
 
 static inline const struct slot *slot_of(const struct lane *l, uint32_t seq)
@@ -280,8 +291,9 @@ uint64_t zl_sign(const struct zr_comm_op *op, const struct slot *s);
 /* All have posted p: ends everything, with the reason, if it is not the same operation. */
 int zl_compare(struct zr_inst *c, const struct pend *p);
 
-/* ring.c */
+/* ring.c: an exchange is an operation of 2 R segments: what goes to each rank, then what comes */
 int zl_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out);
+int zl_exchange(struct zr_inst *c, const struct zr_comm_exchange *x, zr_ticket *out);
 int zl_test(struct zr_inst *c, zr_ticket t);
 int zl_wait(struct zr_inst *c, zr_ticket t);
 
@@ -291,6 +303,9 @@ uint64_t zl_carried_bytes(const struct zr_comm_op *op, int32_t ranks);
 /* fills the payload of the slot; moves the data of an operation that all have posted */
 void zl_carry(struct zr_inst *c, const struct zr_comm_op *op, struct lane *l, uint32_t seq);
 void zl_carry_move(struct zr_inst *c, const struct pend *p);
+
+/* group.c */
+int zl_group(struct zr_inst *c, int32_t number, const int32_t *ranks, int32_t n);
 
 /* move.c: the data of an operation that all have posted */
 /* of an all_reduce: the sum of the own part */

@@ -168,14 +168,14 @@ static struct source sent_by(const struct view *v, int32_t r, uint64_t offset)
 {
 	const struct lane *l = lane_of(v->c, v->p->group, r);
 	const struct shared_seg *s = seg_of(l, slot_of(l, v->p->seq), v->i);
-	return source_at(v->c, v->g->first + r, s->send, s->send_at, offset);
+	return source_at(v->c, rank_in_world(v->g, r), s->send, s->send_at, offset);
 }
 
 static struct source result_of(const struct view *v, int32_t r, uint64_t offset)
 {
 	const struct lane *l = lane_of(v->c, v->p->group, r);
 	const struct shared_seg *s = seg_of(l, slot_of(l, v->p->seq), v->i);
-	return source_at(v->c, v->g->first + r, s->recv, s->recv_at, offset);
+	return source_at(v->c, rank_in_world(v->g, r), s->recv, s->recv_at, offset);
 }
 
 static void copy(const struct view *v, int32_t r, struct source from, char *to, uint64_t bytes)
@@ -233,6 +233,18 @@ static void reduce_part(const struct view *v)
 	sum(v, lo, to, n, hi - lo);
 }
 
+/* Of an exchange: what a segment behind those that are sent receives. */
+static void receive(const struct view *v, char *recv)
+{
+	const int32_t r = v->i - v->g->size;
+	if (r < 0)
+		return;
+
+	const struct lane *l = lane_of(v->c, v->p->group, r);
+	const struct shared_seg *s = seg_of(l, slot_of(l, v->p->seq), v->g->rank);
+	copy(v, r, source_at(v->c, rank_in_world(v->g, r), s->send, s->send_at, 0), recv, v->bytes);
+}
+
 static void first_pass(const struct view *v)
 {
 	char *recv = (char *)(uintptr_t)v->seg->recv;
@@ -254,6 +266,9 @@ static void first_pass(const struct view *v)
 		break;
 	case ZR_COMM_BROADCAST:
 		copy(v, v->own->root, sent_by(v, v->own->root, 0), recv, v->bytes);
+		break;
+	case COMM_EXCHANGE:
+		receive(v, recv);
 		break;
 	}
 }

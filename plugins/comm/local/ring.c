@@ -11,7 +11,12 @@
 
 static int moves_data(int32_t kind)
 {
-	return kind < ZR_COMM_BARRIER;
+	return kind < ZR_COMM_BARRIER || kind == COMM_EXCHANGE;
+}
+
+static int is_group(const struct zr_inst *c, int32_t group)
+{
+	return group >= ZR_GROUP_SELF && group < GROUPS && c->group[group].size;
 }
 
 static int check_segments(struct zr_inst *c, const struct zr_comm_op *op)
@@ -43,7 +48,7 @@ static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
 {
 	if (op->kind < ZR_COMM_ALL_GATHER || op->kind > COMM_MEM)
 		return zr_fail(c->h, ZR_EINVAL, "unknown kind of operation %d", op->kind);
-	if (op->group < ZR_GROUP_SELF || op->group > ZR_GROUP_WORLD)
+	if (!is_group(c, op->group))
 		return zr_fail(c->h, ZR_EINVAL, "%s over unknown group %d",
 			       comm_kind_name(op->kind), op->group);
 	if ((op->kind == ZR_COMM_REDUCE_SCATTER || op->kind == ZR_COMM_ALL_REDUCE) &&
@@ -111,13 +116,13 @@ static void share_segments(struct zr_inst *c, const struct zr_comm_op *op, struc
 			   struct slot *s)
 {
 	const struct group *g = &c->group[op->group];
-	int across = op->group == ZR_GROUP_WORLD && c->nodes > 1;
+	int across = op->group != ZR_GROUP_NODE && c->nodes > 1;
 	for (int32_t i = 0; i < op->n_seg; i++) {
 		const struct zr_comm_seg *from = &op->seg[i];
 		struct shared_seg *to = &l->seg[(s->first_seg + (uint64_t)i) % SEGS];
 		uint64_t send, recv;
 		int read_recv = op->kind == ZR_COMM_ALL_REDUCE;
-		int read_send = moves_data(op->kind) &&
+		int read_send = from->send && moves_data(op->kind) &&
 				(op->kind != ZR_COMM_BROADCAST || op->root == g->rank);
 		seg_bytes(op, g->size, from->count, &send, &recv);
 		*to = (struct shared_seg){ .send = (uintptr_t)from->send,
@@ -180,16 +185,9 @@ static int let_them_read(struct zr_inst *c, int32_t group)
 	return zl_reach(c, &p, DONE, p.seq, 1);
 }
 
-int zl_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
+/* An operation that was checked, of several ranks. */
+static int post_checked(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 {
-	int rc = zl_is_aborted(c) ? zl_stopped(c) : check_op(c, op);
-	if (rc)
-		return rc;
-	if (c->group[op->group].size == 1) {
-		alone(op);
-		*out = 0;
-		return 0;
-	}
 	struct pend *p = &c->pend[c->next % WINDOW];
 	if (p->ticket)
 		return ZR_EAGAIN;
@@ -200,7 +198,7 @@ int zl_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 			return ZR_EAGAIN;
 
 		/* nothing that the caller could complete would help */
-		rc = let_them_read(c, op->group);
+		int rc = let_them_read(c, op->group);
 		if (rc < 0)
 			return rc;
 
@@ -210,6 +208,68 @@ int zl_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 	announce(c, op, p, carried);
 	*out = p->ticket;
 	return 0;
+}
+
+int zl_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
+{
+	int rc = zl_is_aborted(c) ? zl_stopped(c) : check_op(c, op);
+	if (rc)
+		return rc;
+	if (c->group[op->group].size == 1) {
+		alone(op);
+		*out = 0;
+		return 0;
+	}
+	return post_checked(c, op, out);
+}
+
+static int check_exchange(struct zr_inst *c, const struct zr_comm_exchange *x)
+{
+	if (!is_group(c, x->group))
+		return zr_fail(c->h, ZR_EINVAL, "exchange over unknown group %d", x->group);
+
+	const struct group *g = &c->group[x->group];
+	if (!comm_exchange_is_sound(x, g->size))
+		return zr_fail(c->h, ZR_EINVAL, COMM_UNSOUND, x->dtype);
+	if (x->send_count[g->rank] != x->recv_count[g->rank])
+		return zr_fail(c->h, ZR_EINVAL, COMM_OWN_DIFFERS, g->rank,
+			       (long long)x->send_count[g->rank],
+			       (long long)x->recv_count[g->rank]);
+	return 0;
+}
+
+int zl_exchange(struct zr_inst *c, const struct zr_comm_exchange *x, zr_ticket *out)
+{
+	int rc = zl_is_aborted(c) ? zl_stopped(c) : check_exchange(c, x);
+	if (rc)
+		return rc;
+
+	const int32_t ranks = c->group[x->group].size;
+	const uint64_t esz = comm_dtype_bytes(x->dtype);
+	if (ranks == 1) {
+		if (x->send_count[0])
+			memcpy(x->recv, x->send, (uint64_t)x->send_count[0] * esz);
+		*out = 0;
+		return 0;
+	}
+
+	struct zr_comm_seg seg[2 * MAX_RANKS];
+	const char *send = x->send;
+	char *recv = x->recv;
+	for (int32_t r = 0; r < ranks; r++) {
+		seg[r] = (struct zr_comm_seg){ send, NULL, x->send_count[r] };
+		seg[ranks + r] = (struct zr_comm_seg){ NULL, recv, x->recv_count[r] };
+		send += (uint64_t)x->send_count[r] * esz;
+		recv += (uint64_t)x->recv_count[r] * esz;
+	}
+	const struct zr_comm_op op = { .size = sizeof op,
+				       .kind = COMM_EXCHANGE,
+				       .group = x->group,
+				       .dtype = x->dtype,
+				       .n_seg = 2 * ranks,
+				       .seg = seg,
+				       .tag = x->tag };
+	return post_checked(c, &op, out);
 }
 
 /* ---- execution ------------------------------------------------------------------- */
@@ -228,8 +288,7 @@ static int must_stage(struct zr_inst *c, const struct pend *p)
 	for (int32_t r = 0; r < g->size; r++) {
 		const struct lane *l = lane_of(c, p->group, r);
 		private |= slot_of(l, p->seq)->private;
-		apart |= atomic_load(&c->area->seat[g->first + r].pid) !=
-			 atomic_load(&c->area->seat[g->first].pid);
+		apart |= atomic_load(&c->area->seat[rank_in_world(g, r)].pid) != c->pid;
 	}
 	return private && apart && !c->reads;
 }

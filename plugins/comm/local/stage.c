@@ -30,7 +30,7 @@ struct pass {
 
 static char *stage_of(const struct pass *s, int32_t r)
 {
-	return s->c->stage + (uint64_t)(s->g->first + r) * s->c->o->staging;
+	return s->c->stage + (uint64_t)rank_in_world(s->g, r) * s->c->o->staging;
 }
 
 /* Bytes of part k in the stretch of `room` bytes from offset. */
@@ -161,6 +161,69 @@ static int segment(struct zr_inst *c, const struct pend *p, const struct slot *o
 	return run(&s);
 }
 
+/* The most bytes that a rank of the group sends to one in an exchange. */
+static uint64_t largest(struct zr_inst *c, const struct pend *p, uint64_t esz)
+{
+	const int32_t ranks = c->group[p->group].size;
+	int64_t most = 0;
+	for (int32_t r = 0; r < ranks; r++) {
+		const struct lane *l = lane_of(c, p->group, r);
+		for (int32_t k = 0; k < ranks; k++) {
+			const int64_t count = seg_of(l, slot_of(l, p->seq), k)->count;
+			if (count > most)
+				most = count;
+		}
+	}
+	return (uint64_t)most * esz;
+}
+
+/* Bytes of a segment in the stretch of `room` bytes from offset. */
+static uint64_t bytes_in(const struct shared_seg *seg, uint64_t esz, uint64_t offset, uint64_t room)
+{
+	const uint64_t bytes = (uint64_t)seg->count * esz;
+	if (offset >= bytes)
+		return 0;
+	return bytes - offset < room ? bytes - offset : room;
+}
+
+/* Counts differ from pair to pair: the rounds go on until the largest has passed. */
+static int exchange(struct zr_inst *c, const struct pend *p, const struct lane *l,
+		    const struct slot *op)
+{
+	const struct group *g = &c->group[p->group];
+	const struct pass s = { .c = c, .p = p, .g = g };
+	const uint64_t esz = comm_dtype_bytes(op->dtype), most = largest(c, p, esz);
+	const uint64_t room = c->o->staging / (uint64_t)g->size / 64 * 64;
+	for (uint64_t offset = 0; offset < most; offset += room) {
+		for (int32_t r = 0; r < g->size; r++) {
+			const struct shared_seg *to = seg_of(l, op, r);
+			const char *from = (const char *)(uintptr_t)to->send + offset;
+			const uint64_t n = bytes_in(to, esz, offset, room);
+			if (n)
+				memcpy(stage_of(&s, g->rank) + (uint64_t)r * room, from, n);
+		}
+
+		int rc = meet(&s);
+		if (rc < 0)
+			return rc;
+
+		for (int32_t r = 0; r < g->size; r++) {
+			const struct shared_seg *of = seg_of(l, op, g->size + r);
+			char *to = (char *)(uintptr_t)of->recv + offset;
+			const uint64_t n = bytes_in(of, esz, offset, room);
+			if (n)
+				memcpy(to, stage_of(&s, r) + (uint64_t)g->rank * room, n);
+			if (r != g->rank)
+				atomic_fetch_add_explicit(&c->sent, n, memory_order_relaxed);
+		}
+
+		rc = meet(&s);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
 int zl_stage(struct zr_inst *c, const struct pend *p)
 {
 	const struct lane *l = lane_of(c, p->group, c->group[p->group].rank);
@@ -176,6 +239,8 @@ int zl_stage(struct zr_inst *c, const struct pend *p)
 		c->stage = m;
 	}
 
+	if (op->kind == COMM_EXCHANGE)
+		return exchange(c, p, l, op);
 	for (int32_t i = 0; i < op->n_seg && rc == 0; i++)
 		rc = segment(c, p, op, seg_of(l, op, i));
 	return rc;

@@ -9,8 +9,7 @@
 void zl_op_text(int32_t kind, int32_t group, const struct zr_comm_tag *tag, char *out, size_t room)
 {
 	out[0] = 0;
-	comm_say(out, room, "%s over the %s", comm_kind_name(kind),
-		 group == ZR_GROUP_NODE ? "node" : "world");
+	comm_say(out, room, "%s over the %s", comm_kind_name(kind), comm_group_name(group));
 	if (kind != COMM_MEM)
 		comm_say(out, room, " (step %lld, op %d", (long long)tag->step, tag->op);
 	if (kind != COMM_MEM && tag->unit >= 0)
@@ -63,7 +62,7 @@ void zl_missing_text(struct zr_inst *c, int32_t group, enum word w, uint32_t tar
 		}
 		if (named++)
 			comm_say(out, room, ", ");
-		doing_text(c, g->first + r, out, room);
+		doing_text(c, rank_in_world(g, r), out, room);
 	}
 
 	if (more)

@@ -193,7 +193,7 @@ static int await(struct zr_inst *c, const struct pend *p, enum word w, uint32_t 
 		else if (left <= 0)
 			rc = late(c, p, w, target);
 		else if (now - asked >= TICK &&
-			 (rc = zl_check_alive(c, c->group[p->group].first + rank)) == 0)
+			 (rc = zl_check_alive(c, rank_in_world(&c->group[p->group], rank))) == 0)
 			asked = now;
 		if (!rc && (int32_t)(seen - target) < 0)
 			zl_nap(&l->word[w], seen, left < TICK ? left : TICK);

@@ -43,31 +43,6 @@ static int take_groups(struct zr_inst *c, const struct zr_host *h)
 	return 0;
 }
 
-/* The three communicators of a group whose ranks all say the same color. */
-static int split(struct zr_inst *c, struct zm_group *g, int color)
-{
-	int rank = -1, size = 0;
-	int rc = MPI_Comm_split(MPI_COMM_WORLD, color, c->rank, &g->data);
-	if (rc == MPI_SUCCESS) {
-		MPI_Comm_set_errhandler(g->data, MPI_ERRORS_RETURN);
-		rc = MPI_Comm_dup(g->data, &g->meet);
-	}
-	if (rc == MPI_SUCCESS)
-		rc = MPI_Comm_dup(g->data, &g->sums);
-	if (rc != MPI_SUCCESS)
-		return zm_mpi_failed(c, rc, "MPI_Comm_split");
-
-	MPI_Comm_rank(g->data, &rank);
-	MPI_Comm_size(g->data, &size);
-	if (rank != g->rank || size != g->size)
-		return zm_stop(
-			c,
-			"boot and MPI disagree: rank %d of a group of %d ranks is rank %d of %d in "
-			"MPI",
-			g->rank, g->size, rank, size);
-	return 0;
-}
-
 static int take_memory(struct zr_inst *c)
 {
 	c->peer = calloc((size_t)c->world, sizeof *c->peer);
@@ -115,10 +90,10 @@ static int join(struct zr_inst *c)
 	MPI_Comm_set_errhandler(c->notes, MPI_ERRORS_RETURN);
 	rc = connect(c);
 	if (!rc)
-		rc = split(c, &c->group[ZR_GROUP_WORLD], 0);
+		rc = zm_group_split(c, &c->group[ZR_GROUP_WORLD], 0);
 	if (rc)
 		return rc;
-	return split(c, &c->group[ZR_GROUP_NODE], c->group[ZR_GROUP_NODE].first);
+	return zm_group_split(c, &c->group[ZR_GROUP_NODE], c->group[ZR_GROUP_NODE].first);
 }
 
 static int outstanding(const struct zr_inst *c)
@@ -141,11 +116,8 @@ static void leave(struct zr_inst *c)
 	if (c->broken)
 		return;
 
-	for (int k = ZR_GROUP_NODE; k < GROUPS; k++) {
-		MPI_Comm_free(&c->group[k].data);
-		MPI_Comm_free(&c->group[k].meet);
-		MPI_Comm_free(&c->group[k].sums);
-	}
+	for (int k = ZR_GROUP_NODE; k < GROUPS; k++)
+		zm_group_free(&c->group[k]);
 	MPI_Comm_free(&c->notes);
 	if (c->started)
 		MPI_Finalize();
@@ -156,10 +128,13 @@ static void mpi_free(struct zr_inst *c)
 	for (int i = 0; i < WINDOW; i++) {
 		free(c->pend[i].all);
 		free(c->pend[i].req);
+		free(c->pend[i].counts);
 		c->h->release(c->h, c->pend[i].staging);
 	}
-	for (int k = 0; k < GROUPS; k++)
+	for (int k = 0; k < GROUPS; k++) {
 		c->h->release(c->h, c->group[k].pieces);
+		free(c->group[k].ranks);
+	}
 	free(c->source);
 	free(c->note_req);
 	free(c->peer);
@@ -234,6 +209,8 @@ static const struct zr_comm_v1 vtbl = {
 	.abort = mpi_abort,
 	.bytes_sent = mpi_bytes_sent,
 	.sums = mpi_sums,
+	.exchange = zm_exchange,
+	.group = zm_group,
 };
 
 static const char *const sums[] = { "ordered", "mpi", NULL }; /* SUMS_* in order */

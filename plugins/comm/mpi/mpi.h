@@ -33,7 +33,7 @@
 #endif
 
 #define WINDOW 64               /* tickets of one rank that may be outstanding */
-#define GROUPS 3                /* self, node, world, as ZR_GROUP_* */
+#define GROUPS 6                /* as ZR_GROUP_*, self first */
 #define BROKEN "zeroth: broken" /* name of MPI_COMM_SELF once MPI_Finalize would hang */
 
 /* What all ranks of an operation must agree on. */
@@ -63,8 +63,10 @@ struct zm_peer {
 };
 
 struct zm_group {
-	/* its ranks are first .. first + size - 1; rank: of this process in it */
+	/* its ranks are first .. first + size - 1, or those of the list; rank: of this process in
+	 * it; size 0: not made */
 	int32_t first, size, rank;
+	int32_t *ranks; /* [size], owned; NULL: no list */
 	/* segments; headers; the second halves of all_reduces, pieces of reduce_scatters */
 	MPI_Comm data, meet, sums;
 	char *pieces;            /* staging of those; NULL until there are some */
@@ -92,7 +94,10 @@ struct zm_pend {
 	uint64_t seq;                  /* number in the group */
 	struct zm_header own, *all;    /* [world]: of each rank */
 	const struct zr_comm_seg *seg; /* the caller's */
-	MPI_Request meet, *req;        /* [n_req] of the data */
+	/* of an exchange: what was posted; counts of all ranks to this one, [world] */
+	struct zr_comm_exchange exchange;
+	int64_t *counts;
+	MPI_Request meet, *req; /* [n_req] of the data */
 	int32_t n_req, req_room;
 	/* a reduce_scatter in rank order; its first pieces are posted */
 	int in_pieces, begun;
@@ -123,7 +128,8 @@ struct zr_inst {
 	MPI_Request *note_req; /* [world] */
 	struct zm_pend pend[WINDOW];
 	zr_ticket next; /* count of tickets given */
-	/* those that post more later, in order of posting: in a group one after the other */
+	/* those that post more later, sums and exchanges, in order of posting: in a group one after
+	 * the other */
 	int32_t sums[WINDOW];
 	int32_t n_sums;
 	const char **source; /* [workers][world] of a sum */
@@ -146,10 +152,16 @@ int zm_second_half(struct zr_inst *c, struct zm_pend *p);
 /* elements of an all_reduce that a rank adds */
 uint64_t zm_part(int64_t count, int32_t ranks);
 
-/* Whether the next sum of the group may post. */
+/* Whether the next of those that post more later, in the same group, may do so. */
 static inline int zm_lets_others(const struct zm_pend *p)
 {
 	return p->stage >= (p->in_pieces ? DONE : SECOND);
+}
+
+/* The number in the world of a rank of the group. */
+static inline int32_t zm_in_world(const struct zm_group *g, int32_t rank_in_group)
+{
+	return g->ranks ? g->ranks[rank_in_group] : g->first + rank_in_group;
 }
 
 /* Whether the result of a reduce_scatter lies in what is sent. */
@@ -160,6 +172,29 @@ static inline int zm_sum_in_place(const struct zm_group *g, const struct zr_comm
 		       (uint64_t)s->count * (uint64_t)g->rank * comm_dtype_bytes(dtype) ==
 	       s->recv;
 }
+
+/* Waits for it, then the next of those that post more later. */
+int zm_enqueue(struct zr_inst *c, struct zm_pend *p);
+/* A free place for an operation; NULL: none. */
+struct zm_pend *zm_free_pend(struct zr_inst *c);
+/* The ticket of an operation that was launched. */
+zr_ticket zm_ticket_for(struct zr_inst *c, struct zm_pend *p);
+/* A message of `bytes` to or from a rank of the group, as the next request of p. */
+int zm_send_part(struct zr_inst *c, struct zm_pend *p, const void *from, uint64_t bytes,
+		 int32_t to);
+int zm_recv_part(struct zr_inst *c, struct zm_pend *p, void *to, uint64_t bytes, int32_t from);
+int zm_announce(struct zr_inst *c, struct zm_pend *p);
+int zm_is_group(const struct zr_inst *c, int32_t group);
+
+/* exchange.c */
+int zm_exchange(struct zr_inst *c, const struct zr_comm_exchange *x, zr_ticket *out);
+/* all counts are here: compares those of this rank, then starts the data */
+int zm_exchange_data(struct zr_inst *c, struct zm_pend *p);
+
+/* group.c */
+int zm_group_split(struct zr_inst *c, struct zm_group *g, int color);
+int zm_group(struct zr_inst *c, int32_t number, const int32_t *ranks, int32_t n);
+void zm_group_free(struct zm_group *g);
 
 /* piece.c */
 uint64_t zm_piece_staging(const struct zm_group *g);

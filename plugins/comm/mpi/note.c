@@ -38,7 +38,8 @@ static int check_left(struct zr_inst *c, const struct zm_pend *p)
 {
 	const struct zm_group *g = &c->group[p->group];
 	char op[160];
-	for (int32_t r = g->first; r < g->first + g->size; r++) {
+	for (int32_t k = 0; k < g->size; k++) {
+		const int32_t r = zm_in_world(g, k);
 		if (!c->peer[r].left || c->peer[r].note.posted[p->group] >= p->seq)
 			continue;
 		zm_op_text(&p->own, p->group, op, sizeof op);

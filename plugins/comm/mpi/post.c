@@ -10,6 +10,12 @@
 #include <string.h>
 
 #define CHUNK (1 << 20) /* bytes of which larger segments are made of, for counts are ints */
+#define TAGS  32768     /* that every MPI has */
+
+int zm_is_group(const struct zr_inst *c, int32_t group)
+{
+	return group >= ZR_GROUP_SELF && group < GROUPS && c->group[group].size;
+}
 
 /* ---- checks ---------------------------------------------------------------------- */
 
@@ -46,7 +52,7 @@ static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
 {
 	if (op->kind < ZR_COMM_ALL_GATHER || op->kind > ZR_COMM_FENCE)
 		return zr_fail(c->h, ZR_EINVAL, "unknown kind of operation %d", op->kind);
-	if (op->group < ZR_GROUP_SELF || op->group > ZR_GROUP_WORLD)
+	if (!zm_is_group(c, op->group))
 		return zr_fail(c->h, ZR_EINVAL, "%s over unknown group %d",
 			       comm_kind_name(op->kind), op->group);
 	if ((op->kind == ZR_COMM_REDUCE_SCATTER || op->kind == ZR_COMM_ALL_REDUCE) &&
@@ -88,6 +94,35 @@ static int extent_of(uint64_t bytes, struct extent *e)
 		rc = MPI_Type_commit(&e->type);
 	e->n = e->made = 1;
 	return rc;
+}
+
+/* The next request of p, for data that a type describes. */
+int zm_send_part(struct zr_inst *c, struct zm_pend *p, const void *from, uint64_t bytes, int32_t to)
+{
+	MPI_Request *req = &p->req[p->n_req++];
+	const int tag = (int)(p->seq % TAGS);
+	struct extent e;
+	int rc = extent_of(bytes, &e);
+	*req = MPI_REQUEST_NULL;
+	if (rc == MPI_SUCCESS)
+		rc = MPI_Isend(from, e.n, e.type, to, tag, c->group[p->group].data, req);
+	if (e.made)
+		MPI_Type_free(&e.type);
+	return zm_mpi_failed(c, rc, "MPI_Isend");
+}
+
+int zm_recv_part(struct zr_inst *c, struct zm_pend *p, void *to, uint64_t bytes, int32_t from)
+{
+	MPI_Request *req = &p->req[p->n_req++];
+	const int tag = (int)(p->seq % TAGS);
+	struct extent e;
+	int rc = extent_of(bytes, &e);
+	*req = MPI_REQUEST_NULL;
+	if (rc == MPI_SUCCESS)
+		rc = MPI_Irecv(to, e.n, e.type, from, tag, c->group[p->group].data, req);
+	if (e.made)
+		MPI_Type_free(&e.type);
+	return zm_mpi_failed(c, rc, "MPI_Irecv");
 }
 
 struct parts {
@@ -285,9 +320,19 @@ static int make_room(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_
 	return 0;
 }
 
+/* p->own to all ranks of the group. */
+int zm_announce(struct zr_inst *c, struct zm_pend *p)
+{
+	struct zm_group *g = &c->group[p->group];
+	p->seq = ++g->posted;
+	return zm_mpi_failed(c,
+			     MPI_Iallgather(&p->own, sizeof p->own, MPI_BYTE, p->all, sizeof p->own,
+					    MPI_BYTE, g->meet, &p->meet),
+			     "MPI_Iallgather");
+}
+
 static int launch(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_op *op)
 {
-	struct zm_group *g = &c->group[op->group];
 	char *staging = p->staging;
 	p->group = op->group;
 	p->stage = POSTED;
@@ -297,11 +342,7 @@ static int launch(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_op 
 	p->begun = 0;
 	p->seg = op->seg;
 	p->n_req = 0;
-	p->seq = ++g->posted;
-	int rc = zm_mpi_failed(c,
-			       MPI_Iallgather(&p->own, sizeof p->own, MPI_BYTE, p->all,
-					      sizeof p->own, MPI_BYTE, g->meet, &p->meet),
-			       "MPI_Iallgather");
+	int rc = zm_announce(c, p);
 	for (int32_t i = 0; !rc && is_data(op->kind) && i < op->n_seg; i++)
 		if (op->seg[i].count)
 			rc = start_segment(c, p, &op->seg[i], &staging);
@@ -309,7 +350,7 @@ static int launch(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_op 
 }
 
 /* What it posts later has its turn after that of earlier ones. */
-static int enqueue_sum(struct zr_inst *c, struct zm_pend *p)
+int zm_enqueue(struct zr_inst *c, struct zm_pend *p)
 {
 	int first = 1;
 	for (int i = 0; i < c->n_sums; i++)
@@ -318,9 +359,23 @@ static int enqueue_sum(struct zr_inst *c, struct zm_pend *p)
 	return first && p->in_pieces ? zm_first_pieces(c, p) : 0;
 }
 
+struct zm_pend *zm_free_pend(struct zr_inst *c)
+{
+	for (int at = 0; at < WINDOW; at++)
+		if (!c->pend[at].ticket)
+			return &c->pend[at];
+	return NULL;
+}
+
+zr_ticket zm_ticket_for(struct zr_inst *c, struct zm_pend *p)
+{
+	p->ticket = ++c->next * WINDOW + (zr_ticket)(p - c->pend);
+	return p->ticket;
+}
+
 int zm_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 {
-	int at = 0, rc = zm_enter(c);
+	int rc = zm_enter(c);
 	if (!rc)
 		rc = check_op(c, op);
 	if (rc)
@@ -330,19 +385,17 @@ int zm_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 		*out = 0;
 		return 0;
 	}
-	while (at < WINDOW && c->pend[at].ticket)
-		at++;
-	if (at == WINDOW)
+
+	struct zm_pend *p = zm_free_pend(c);
+	if (!p)
 		return ZR_EAGAIN;
 
-	struct zm_pend *p = &c->pend[at];
 	rc = make_room(c, p, op);
 	if (!rc)
 		rc = launch(c, p, op);
 	if (rc)
 		return rc;
 
-	p->ticket = ++c->next * WINDOW + (zr_ticket)at;
-	*out = p->ticket;
-	return op->kind == ZR_COMM_ALL_REDUCE || p->in_pieces ? enqueue_sum(c, p) : 0;
+	*out = zm_ticket_for(c, p);
+	return op->kind == ZR_COMM_ALL_REDUCE || p->in_pieces ? zm_enqueue(c, p) : 0;
 }

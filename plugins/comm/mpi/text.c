@@ -10,7 +10,7 @@ void zm_op_text(const struct zm_header *op, int32_t group, char *out, size_t roo
 {
 	out[0] = 0;
 	comm_say(out, room, "%s over the %s (step %lld, op %d", comm_kind_name(op->kind),
-		 group == ZR_GROUP_NODE ? "node" : "world", (long long)op->step, op->op);
+		 comm_group_name(group), (long long)op->step, op->op);
 	if (op->unit >= 0)
 		comm_say(out, room, ", unit %d", op->unit);
 	comm_say(out, room, ")");
@@ -22,7 +22,9 @@ static int waits(const struct zr_inst *c, int32_t rank)
 {
 	const struct zm_note *n = &c->peer[rank].note;
 	const struct zm_group *g = &c->group[n->group];
-	int member = rank >= g->first && rank < g->first + g->size;
+	int member = 0;
+	for (int32_t r = 0; r < g->size; r++)
+		member |= zm_in_world(g, r) == rank;
 	return n->what == NOTE_WAITS && (!member || n->seq > g->common_seq);
 }
 
@@ -58,7 +60,8 @@ void zm_missing_text(struct zr_inst *c, const struct zm_pend *p, char *out, size
 	const struct zm_group *g = &c->group[p->group];
 	int32_t named = 0, more = 0;
 	out[0] = 0;
-	for (int32_t r = g->first; r < g->first + g->size; r++) {
+	for (int32_t k = 0; k < g->size; k++) {
+		const int32_t r = zm_in_world(g, k);
 		if (has_come(c, p, r))
 			continue;
 		if (named == NAMED) {
@@ -97,7 +100,7 @@ int zm_differ(struct zr_inst *c, const struct zm_pend *p, int32_t peer, const ch
 	header_text(&p->all[high], p->group, second, sizeof second);
 	if (common >= 0)
 		snprintf(others, sizeof others, "; all others call what rank %d calls",
-			 g->first + common);
+			 zm_in_world(g, common));
 	return zm_stop(c, "ranks differ in %s: rank %d calls %s, rank %d calls %s%s", what,
-		       g->first + low, first, g->first + high, second, others);
+		       zm_in_world(g, low), first, zm_in_world(g, high), second, others);
 }

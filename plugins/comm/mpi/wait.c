@@ -73,6 +73,18 @@ static int arrived(struct zr_inst *c, struct zm_pend *p)
 	return done;
 }
 
+/* Operations whose first data tell what the second ones are. */
+static int has_second_half(const struct zm_pend *p)
+{
+	return p->own.kind == ZR_COMM_ALL_REDUCE || p->own.kind == COMM_EXCHANGE;
+}
+
+static int start_second_half(struct zr_inst *c, struct zm_pend *p)
+{
+	p->stage = SECOND;
+	return p->own.kind == COMM_EXCHANGE ? zm_exchange_data(c, p) : zm_second_half(c, p);
+}
+
 /* Takes p as far as it goes, but what is posted in turn only if `second`: 1 done, 0 not yet, <
  * 0. */
 static int advance(struct zr_inst *c, struct zm_pend *p, int second)
@@ -94,18 +106,14 @@ static int advance(struct zr_inst *c, struct zm_pend *p, int second)
 		p->stage = DONE;
 	}
 
-	if (p->stage == MET && (p->own.kind != ZR_COMM_ALL_REDUCE || second)) {
+	if (p->stage == MET && (!has_second_half(p) || second)) {
 		rc = arrived(c, p);
 		if (rc <= 0)
 			return rc;
 
 		zm_finish(c, p);
-		if (p->own.kind == ZR_COMM_ALL_REDUCE) {
-			rc = zm_second_half(c, p);
-			p->stage = SECOND;
-		} else {
-			p->stage = DONE;
-		}
+		p->stage = DONE;
+		rc = has_second_half(p) ? start_second_half(c, p) : 0;
 		if (rc)
 			return rc;
 	}
@@ -121,7 +129,8 @@ static int advance(struct zr_inst *c, struct zm_pend *p, int second)
 	return p->stage == DONE;
 }
 
-/* Posts of sums what can be: in each group up to the first of which not everything can. */
+/* Posts of sums and exchanges what can be: in each group up to the first of which not everything
+ * can. */
 static int advance_sums(struct zr_inst *c)
 {
 	int blocked[GROUPS] = { 0 }, left = 0, rc = 0;

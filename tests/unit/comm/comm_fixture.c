@@ -246,3 +246,61 @@ void fixture_fill(void *at, int dtype, int rank, int s, int64_t first, int64_t n
 			       fixture_esz(dtype));
 	}
 }
+
+/* ---- exchanges ------------------------------------------------------------------- */
+
+int fixture_group(struct rank *r, int group, const int32_t *ranks, int32_t n)
+{
+	return r->v->group(r->c, group, ranks, n);
+}
+
+/* Elements that rank a sends to rank b: none, a few, many, or all of a round of zeros. */
+static int64_t exchanged(int a, int b, int round)
+{
+	static const int64_t counts[] = { 0, 3, 70001, 1, 0, 513 };
+	return round % 5 == 4 ? 0 : counts[(a * 7 + b * 3 + round) % 6];
+}
+
+const char *fixture_exchange(struct rank *r, int group, const int32_t *ranks, int32_t n, int round)
+{
+	enum { MOST = 16 };
+	static const int types[] = { ZR_BF16, ZR_U8, ZR_F32, ZR_I64 };
+	const int dtype = types[round % 4];
+	const uint64_t esz = fixture_esz(dtype);
+	int64_t sent[MOST], received[MOST], to = 0, from = 0;
+	for (int32_t k = 0; k < n; k++) {
+		to += sent[k] = exchanged(r->rank, ranks[k], round);
+		from += received[k] = exchanged(ranks[k], r->rank, round);
+	}
+
+	char *send = malloc((uint64_t)to * esz + 1), *got = calloc(1, (uint64_t)from * esz + 1);
+	char *want = malloc((uint64_t)from * esz + 1), *s = send, *w = want;
+	for (int32_t k = 0; k < n; k++) {
+		fixture_fill(s, dtype, r->rank, ranks[k] + round, 0, sent[k]);
+		fixture_fill(w, dtype, ranks[k], r->rank + round, 0, received[k]);
+		s += (uint64_t)sent[k] * esz;
+		w += (uint64_t)received[k] * esz;
+	}
+	got[(uint64_t)from * esz] = 'x'; /* stays */
+
+	const struct zr_comm_exchange x = { .size = sizeof x,
+					    .group = group,
+					    .dtype = dtype,
+					    .send = send,
+					    .recv = got,
+					    .send_count = sent,
+					    .recv_count = received,
+					    .tag = { 2, round, group } };
+	zr_ticket t = 0;
+	const char *why = NULL;
+	if (r->v->exchange(r->c, &x, &t) || r->v->wait(r->c, t))
+		why = "an exchange failed";
+	else if (memcmp(got, want, (uint64_t)from * esz))
+		why = "an exchange brought other bytes than were sent";
+	else if (got[(uint64_t)from * esz] != 'x')
+		why = "an exchange wrote behind what it receives";
+	free(send);
+	free(got);
+	free(want);
+	return why;
+}

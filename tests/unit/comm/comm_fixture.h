@@ -51,6 +51,12 @@ struct zr_comm_op fixture_op(int kind, int group, int dtype, const struct zr_com
 int fixture_do(struct rank *r, const struct zr_comm_op *op);
 int fixture_barrier(struct rank *r, int64_t step, int32_t op);
 
+/* Makes a group of these ranks, of which this is one: the code. */
+int fixture_group(struct rank *r, int group, const int32_t *ranks, int32_t n);
+/* An exchange over the group, which has these ranks, of counts that `round` makes up; 0, or a text
+ * that says what is wrong. */
+const char *fixture_exchange(struct rank *r, int group, const int32_t *ranks, int32_t n, int round);
+
 /* Element i of segment s on rank r of a made-up tensor: small integers and awkward floats, a -0
  * every 7. */
 void fixture_fill(void *at, int dtype, int rank, int s, int64_t first, int64_t n);

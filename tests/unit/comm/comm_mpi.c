@@ -242,6 +242,52 @@ static void pieces(struct rank *r)
 	}
 }
 
+/* Exchanges over the world and the node, of which rank r of the world waits in another order. */
+static void exchanges(struct rank *r)
+{
+	int32_t all[16], pair[16], n = 0;
+	for (int32_t k = 0; k < r->world; k++)
+		all[k] = k;
+	for (int32_t k = r->rank % 2; k < r->world; k += 2)
+		pair[n++] = k;
+	expect(r, fixture_group(r, ZR_GROUP_EXPERT, pair, n) == 0, "a group of listed ranks");
+	for (int round = 0; round < 12; round++) {
+		const char *why = fixture_exchange(r, ZR_GROUP_WORLD, all, r->world, round);
+		expect(r, !why, why);
+		why = fixture_exchange(r, ZR_GROUP_EXPERT, pair, n, round);
+		expect(r, !why, why);
+	}
+}
+
+/* Two exchanges at once, waited for in another order on each rank. */
+static void exchanges_at_once(struct rank *r)
+{
+	enum { MOST = 16 };
+	int64_t ones[MOST], sent[2][MOST], got[2][MOST];
+	zr_ticket t[2] = { 0, 0 };
+	for (int k = 0; k < MOST; k++)
+		ones[k] = 1;
+	for (int i = 0; i < 2; i++) {
+		struct zr_comm_exchange x = { .size = sizeof x,
+					      .group = ZR_GROUP_WORLD,
+					      .dtype = ZR_I64,
+					      .send = sent[i],
+					      .recv = got[i],
+					      .send_count = ones,
+					      .recv_count = ones,
+					      .tag = { 4, i, -1 } };
+		for (int k = 0; k < r->world; k++)
+			sent[i][k] = 1000 * i + 100 * r->rank + k;
+		expect(r, r->v->exchange(r->c, &x, &t[i]) == 0, "exchange");
+	}
+
+	for (int i = 0; i < 2; i++)
+		expect(r, r->v->wait(r->c, t[(i + r->rank) % 2]) == 0, "wait");
+	for (int i = 0; i < 2; i++)
+		for (int k = 0; k < r->world; k++)
+			expect(r, got[i][k] == 1000 * i + 100 * k + r->rank, "what was exchanged");
+}
+
 /* Values through boot. */
 static void values(struct rank *r)
 {
@@ -265,6 +311,8 @@ static void all_kinds(struct rank *r)
 {
 	kinds(r);
 	many(r);
+	exchanges(r);
+	exchanges_at_once(r);
 	if (!mpi_adds)
 		pieces(r);
 	values(r);
@@ -280,6 +328,24 @@ static void differ(struct rank *r)
 	fixture_barrier(r, 1, 0);
 	bad = fixture_do(r, &op) != ZR_EPEER;
 	bad |= fixture_barrier(r, 1, 3) != ZR_EPEER; /* and so does everything later */
+}
+
+/* Rank 2 expects of rank 0 one byte more than comes. */
+static void counts(struct rank *r)
+{
+	int64_t sent[] = { 5, 5, 5 }, expected[] = { r->rank == 2 ? 6 : 5, 5, 5 };
+	char send[64] = { 0 }, recv[64];
+	const struct zr_comm_exchange x = { .size = sizeof x,
+					    .group = ZR_GROUP_WORLD,
+					    .dtype = ZR_U8,
+					    .send = send,
+					    .recv = recv,
+					    .send_count = sent,
+					    .recv_count = expected,
+					    .tag = { 1, 3, -1 } };
+	zr_ticket t = 0;
+	fixture_barrier(r, 1, 0);
+	bad = r->v->exchange(r->c, &x, &t) != 0 || r->v->wait(r->c, t) != ZR_EPEER;
 }
 
 static void late(struct rank *r)
@@ -336,11 +402,8 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*fn)(struct rank *);
-	} tests[] = { { "kinds", all_kinds },
-		      { "differ", differ },
-		      { "late", late },
-		      { "stop", stop },
-		      { "leave", leave } };
+	} tests[] = { { "kinds", all_kinds }, { "differ", differ }, { "counts", counts },
+		      { "late", late },       { "stop", stop },     { "leave", leave } };
 	struct rank r = { 0 };
 	const char *reason;
 	mpi_adds = argc == 4 && !strcmp(argv[3], "mpi");

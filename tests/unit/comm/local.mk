@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # plugins/comm: ranks as threads and as processes.
-comm_tests = %D%/t_comm %D%/t_comm_fail %D%/t_comm_view %D%/t_sum
+comm_tests = %D%/t_comm %D%/t_comm_exchange %D%/t_comm_fail %D%/t_comm_view %D%/t_sum
 check_PROGRAMS += $(comm_tests)
 TESTS += $(comm_tests)
 
@@ -10,6 +10,10 @@ comm_fixture = %D%/comm_fixture.c %D%/comm_fixture.h
 %C%_t_comm_SOURCES = %D%/t_comm.c $(comm_fixture)
 %C%_t_comm_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_comm_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)
+
+%C%_t_comm_exchange_SOURCES = %D%/t_comm_exchange.c $(comm_fixture)
+%C%_t_comm_exchange_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_comm_exchange_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)
 
 %C%_t_comm_fail_SOURCES = %D%/t_comm_fail.c $(comm_fixture)
 %C%_t_comm_fail_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
