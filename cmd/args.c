@@ -20,6 +20,7 @@ static int is_foreign(const char *path)
 {
 	const char *dot = strrchr(path, '.');
 	char text[256] = "";
+
 	int fd = zr_file_open(AT_FDCWD, path, 1);
 	if (fd < 0)
 		return 0;
@@ -36,6 +37,7 @@ static int is_directory(const char *path)
 {
 	char ini[PATH_MAX];
 	struct stat st;
+
 	if (stat(path, &st) || !S_ISDIR(st.st_mode))
 		return 0;
 
@@ -57,6 +59,7 @@ int zr_cmd_check_conf(const char *path, int is_file)
 			path, path);
 		return 2;
 	}
+
 	return is_file && is_directory(path) ? 2 : 0;
 }
 

@@ -93,6 +93,7 @@ static int find(const char *path, struct found *f, struct zr_error *err)
 {
 	char file[PATH_MAX + 16];
 	int rc = zr_checkpoints_at(path, f->path, err);
+
 	f->step = NULL;
 	f->n = 0;
 	if (rc)
@@ -119,6 +120,7 @@ static int path_of(const struct found *f, int64_t i, char path[PATH_MAX])
 {
 	if (!f->alone)
 		return zr_ckpt_path(f->path, f->step[i], 0, path, NULL);
+
 	snprintf(path, PATH_MAX, "%s", f->path);
 	return 0;
 }
@@ -136,6 +138,7 @@ static const char *plugin(const struct zr_manifest *m, const char *role)
 static void list_one(const struct zr_manifest *m, int latest, int best)
 {
 	char line[2048], size[32];
+
 	snprintf(line, sizeof line,
 		 "step %-8lld %10s  %d rank%s  model %s  optimizer %s  precision %s",
 		 (long long)m->step, zr_bytes_text(zr_ckpt_bytes(m), size), m->world,
@@ -154,6 +157,7 @@ static int list(const struct args *a, struct zr_error *err)
 	int64_t latest = rc || f.alone ? -1 : zr_ckpt_named(f.path, "latest");
 	int no = errno;
 	int64_t best = rc || f.alone ? -1 : zr_ckpt_named(f.path, "best");
+
 	for (int64_t i = 0; !rc && i < f.n; i++) {
 		struct zr_manifest m;
 		struct zr_error why = { 0 };
@@ -163,6 +167,7 @@ static int list(const struct args *a, struct zr_error *err)
 			printf("%s  not whole: %s\n", path, why.text);
 			continue;
 		}
+
 		list_one(&m, m.step == latest, m.step == best);
 		zr_manifest_free(&m);
 	}
@@ -181,6 +186,7 @@ static void show_progress(void *arg, uint64_t done, uint64_t all)
 	int *percent = arg, now = (int)(all ? 100.0 * (double)done / (double)all : 100);
 	if (now == *percent || !isatty(STDERR_FILENO))
 		return;
+
 	*percent = now;
 	fprintf(stderr, "\r%3d %%\r", now);
 }
@@ -191,6 +197,7 @@ static int verify(const struct args *a, struct zr_error *err)
 	char path[PATH_MAX], size[32];
 	struct zr_error last = { 0 };
 	int64_t bad = 0;
+
 	int rc = find(a->dir, &f, err);
 	for (int64_t i = 0; !rc && i < f.n; i++) {
 		struct zr_manifest m;
@@ -228,6 +235,7 @@ static int choose(const struct args *a, char path[PATH_MAX], struct zr_error *er
 	int rc = find(a->dir, &f, err);
 	int64_t step = rc ? -1 : zr_ckpt_named(f.path, a->best ? "best" : "latest");
 	int64_t i = f.n - 1;
+
 	while (!rc && !f.alone && step >= 0 && i > 0 && f.step[i] > step)
 		i--;
 	if (!rc && a->best && (f.alone || step < 0 || f.step[i] != step))
@@ -247,9 +255,11 @@ static int step_of(const char *path, long long *step, struct zr_error *err)
 	struct zr_manifest m;
 	struct zr_error why = { 0 };
 	int rc = zr_ckpt_check(path, 0, NULL, NULL, &m, &why);
+
 	*step = -1;
 	if (rc)
 		return rc == ZR_EINVAL ? 0 : zr_err(err, rc, "%s", why.text);
+
 	*step = (long long)m.step;
 	zr_manifest_free(&m);
 	return 0;
@@ -260,6 +270,7 @@ static int export(const struct args *a, struct zr_error *err)
 {
 	char path[PATH_MAX];
 	struct zr_error why = { 0 };
+
 	if (a->from.adapter)
 		return zr_export_files(&a->from, a->out, &a->how, err);
 
@@ -277,6 +288,7 @@ static int export(const struct args *a, struct zr_error *err)
 			printf("            the last checkpoint has step %lld: %s\n", step, path);
 		return end;
 	}
+
 	return rc ? zr_err(err, rc, "%s", why.text) :
 		    zr_export_checkpoint(path, a->out, &a->how, err);
 }
@@ -288,6 +300,7 @@ static int prune(const struct args *a, struct zr_error *err)
 	struct found f;
 	struct zr_locks locks = { 0 };
 	int64_t removed = 0, left;
+
 	int rc = find(a->dir, &f, err);
 	if (!rc && f.alone)
 		rc = zr_err(err, ZR_EINVAL,

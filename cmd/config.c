@@ -43,6 +43,7 @@ static void print_ok(const struct zr_config *cfg)
 		if (s->plugin)
 			printf(" %s=%s", s->name, s->plugin->desc->id);
 	}
+
 	putchar('\n');
 }
 
@@ -54,6 +55,7 @@ int zr_cmd_config(int argc, char **argv)
 	struct zr_setup *s = NULL;
 	struct zr_error err = { 0 };
 	int rc;
+
 	const struct zr_cmd_form *form = zr_cmd_verb(argc, argv, &zr_config_usage, &rc);
 	if (!form)
 		return rc;

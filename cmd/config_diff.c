@@ -44,6 +44,7 @@ static int add(struct side *to, const char *section, const char *key, const char
 {
 	if (zr_list_room(&to->value, to->n + 1, &to->room, sizeof *to->value))
 		return ZR_ENOMEM;
+
 	struct value *v = &to->value[to->n++];
 	*v = (struct value){ strdup(section), strdup(key), strdup(text),
 			     strdup(source ? source : "default") };
@@ -55,6 +56,7 @@ static int add_section(struct side *to, const struct zr_config *cfg, const struc
 	const struct zr_opt *o;
 	char text[640];
 	int rc = 0;
+
 #define OWN(key, text) add(to, s->name, key, text, zr_config_source(cfg, s->name, key))
 	if (s->plugin)
 		rc = OWN("plugin", zr_config_plugin_text(cfg, s));
@@ -70,6 +72,7 @@ static int add_section(struct side *to, const struct zr_config *cfg, const struc
 		snprintf(text, sizeof text, "%llu", (unsigned long long)s->sequences);
 		rc = OWN("sequences", text);
 	}
+
 	for (uint32_t i = 0; !rc && (o = zr_table_next(&s->table, 0, &i));) {
 		const char *own = zr_value_text(o, s->opts);
 		if (!zr_section_gives(s, o))
@@ -89,6 +92,7 @@ static int read_side(struct side *to, struct zr_error *err)
 	struct zr_setup *s = NULL;
 	char path[PATH_MAX];
 	const int run = zr_dir_has(to->name, "config.ini", path);
+
 	int rc = run ? zr_run_config(path, NULL, 0, &cfg, err) :
 		       zr_config_load(to->name, NULL, 0, &cfg, err);
 	if (!rc && !run)
@@ -114,6 +118,7 @@ static const struct value *find(const struct side *in, const struct value *like)
 static void print(const struct value *a, const struct value *b)
 {
 	const struct value *any = a ? a : b;
+
 	printf("[%s] %s\n", any->section, any->key);
 	if (a)
 		printf("- %s ; %s\n", a->text, a->source);
@@ -125,10 +130,12 @@ static void print(const struct value *a, const struct value *b)
 static int compare(const struct side *a, const struct side *b)
 {
 	int any = 0;
+
 	for (int i = 0; i < a->n; i++) {
 		const struct value *other = find(b, &a->value[i]);
 		if (other && !strcmp(other->text, a->value[i].text))
 			continue;
+
 		print(&a->value[i], other);
 		any = 1;
 	}
@@ -149,6 +156,7 @@ static void free_side(struct side *s)
 		free(s->value[i].text);
 		free(s->value[i].source);
 	}
+
 	free(s->value);
 }
 
@@ -158,6 +166,7 @@ int zr_cmd_config_diff(int argc, char **argv)
 	struct zr_error err = { 0 };
 	struct zr_cmd_operands operands;
 	int differ = 0;
+
 	int rc = zr_cmd_parse(argc, argv, &zr_config_diff_usage, NULL, NULL, &operands);
 	if (rc >= 0)
 		return rc;

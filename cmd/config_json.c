@@ -41,6 +41,7 @@ static json_t *json_of(const struct zr_opt *o, const void *opts)
 {
 	const void *at = (const char *)opts + o->offset;
 	char value[640];
+
 	if (zr_value_text(o, opts))
 		return text_of(zr_value_text(o, opts));
 	if (!zr_value_is_auto(o, opts))
@@ -75,6 +76,7 @@ static json_t *json_section(const struct zr_config *cfg, const struct zr_section
 {
 	json_t *j = json_object();
 	const struct zr_opt *o;
+
 	if (s->plugin)
 		put(cfg, &j, s, "plugin", text_of(zr_config_plugin_text(cfg, s)));
 	if (s->path)
@@ -97,6 +99,7 @@ int zr_cmd_config_json(const struct zr_config *cfg)
 {
 	json_t *root = json_object();
 	int rc;
+
 	for (int i = 0; i < zr_config_count(cfg); i++)
 		zr_json_put(&root, zr_config_at(cfg, i)->name,
 			    json_section(cfg, zr_config_at(cfg, i)));

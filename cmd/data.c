@@ -61,8 +61,10 @@ const struct zr_cmd_usage zr_data_usage = {
 static void mask(struct show *s, int masked)
 {
 	static const char *const mark[2][2] = { { "-]", "[-" }, { "\033[0m", "\033[2m" } };
+
 	if (masked == s->masked)
 		return;
+
 	zr_char_end(&s->out);
 	fputs(mark[s->out.terminal][masked], stdout);
 	s->masked = masked;
@@ -73,6 +75,7 @@ static void put_token(struct show *s, int32_t token, int masked)
 	char scratch[16];
 	size_t n;
 	const char *p = zr_token_text_bytes(&s->text, token, &n, scratch);
+
 	mask(s, masked);
 	if (p)
 		zr_char_write(&s->out, p, n);
@@ -100,6 +103,7 @@ static int64_t put_document(struct show *s, int64_t r)
 {
 	const struct zr_batch *b = &s->b;
 	int64_t end = r, targets = 0;
+
 	do
 		targets += is_target(b, end);
 	while (!ends(b, end++));
@@ -121,6 +125,7 @@ static void put_sequence(struct show *s, int64_t sequences)
 {
 	const struct zr_batch *b = &s->b;
 	int64_t padding = 0;
+
 	printf("=== sequence %lld", (long long)b->slot + 1);
 	if (sequences)
 		printf(" of %lld", (long long)sequences);
@@ -140,6 +145,7 @@ static int make_batch(struct show *s, struct zr_error *err)
 {
 	const int64_t rows = s->setup->batch.length;
 	const int documents = zr_has_documents(s->setup->source);
+
 	int32_t *all = calloc((size_t)rows, 5 * sizeof *all);
 	if (!all)
 		return zr_err(err, ZR_ENOMEM, "out of memory for a sequence");
@@ -165,6 +171,7 @@ static int put_sequences(struct show *s, struct zr_error *err)
 {
 	const struct zr_data_info *info = &s->setup->source->info;
 	int64_t n = s->split == ZR_SPLIT_VAL ? info->val_sequences : info->train_sequences;
+
 	int rc = make_batch(s, err);
 	if (!rc && s->split == ZR_SPLIT_VAL && !info->val_tokens)
 		rc = zr_err(err, ZR_EINVAL, "[data] holds nothing out");
@@ -173,6 +180,7 @@ static int put_sequences(struct show *s, struct zr_error *err)
 		if (!rc)
 			put_sequence(s, n);
 	}
+
 	free(s->b.inputs);
 	return rc;
 }
@@ -189,6 +197,7 @@ static int put_counts(struct show *s, int32_t split, struct zr_error *err)
 	int64_t sequences = val ? info->val_sequences : info->train_sequences;
 	struct zr_data_count c = { .size = sizeof c };
 	int rc = 0, any = 0;
+
 	if (!tokens)
 		return 0;
 
@@ -198,6 +207,7 @@ static int put_counts(struct show *s, int32_t split, struct zr_error *err)
 		rc = ZR_ASK(&s->setup->source->it, data, count, err, split, i, &c);
 		if (rc || !c.name)
 			break;
+
 		printf("  %-30s %12lld", c.name, (long long)c.value);
 		if (c.of > 0)
 			printf("  %5.1f %%", 100.0 * (double)c.value / (double)c.of);
@@ -216,11 +226,13 @@ static int put_counts(struct show *s, int32_t split, struct zr_error *err)
 static const struct zr_section *who_decodes(const struct zr_setup *s)
 {
 	const struct zr_process *p = &s->process;
+
 	for (int i = 0; i < p->sources; i++) {
 		const struct zr_data_v1 *v = p->source[i].vtbl;
 		if (ZR_HAS(v, struct zr_data_v1, decode) && v->decode)
 			return p->source[i].section;
 	}
+
 	return s->source->it.section;
 }
 
@@ -232,6 +244,7 @@ static int show(struct show *s, struct zr_error *err)
 					      .data = who_decodes(s->setup),
 					      .vocabulary = s->setup->decl.vocabulary };
 	int rc = zr_token_text_open(&from, &s->text, err);
+
 	s->out = (struct zr_char_writer){ .f = stdout, .terminal = isatty(STDOUT_FILENO) == 1 };
 	if (!rc && s->samples)
 		rc = put_sequences(s, err);
@@ -254,6 +267,7 @@ int zr_cmd_data(int argc, char **argv)
 	struct zr_error err = { 0 };
 	struct zr_cmd_operands operands;
 	int rc;
+
 	const struct zr_cmd_form *form = zr_cmd_verb(argc, argv, &zr_data_usage, &rc);
 	if (!form)
 		return rc;

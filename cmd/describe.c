@@ -57,6 +57,7 @@ static json_t *describe_option(const struct zr_opt *o)
 {
 	json_t *j = json_object();
 	char range[96];
+
 	zr_range_text(o, range, sizeof range);
 	put_text(&j, "name", o->name);
 	put_text(&j, "type", type_name(o->type));
@@ -82,6 +83,7 @@ json_t *zr_describe(const struct zr_plugin *p)
 	const struct zr_opt *o;
 	json_t *j = json_object(), *list = json_array();
 	char abi[32];
+
 	snprintf(abi, sizeof abi, "%u.%u", p->entry->abi_major, p->entry->abi_minor);
 	put_text(&j, "role", d->role);
 	put_text(&j, "id", d->id);
@@ -108,6 +110,7 @@ static void type_text(const struct zr_opt *o, char *out, size_t size)
 {
 	char range[96];
 	int n = 0;
+
 	zr_range_text(o, range, sizeof range);
 	if (o->type == ZR_T_F64S)
 		n = snprintf(out, size, "%u numbers", o->width / 8);
@@ -135,6 +138,7 @@ void zr_describe_text(const struct zr_plugin *p, FILE *out)
 	const struct zr_entry *e = p->entry;
 	const struct zr_opt *o;
 	struct zr_table t = zr_table_of(d);
+
 	fprintf(out, "%s/%s %s (%s): %s\n", d->role, d->id, d->version, d->license, d->summary);
 	fprintf(out, "  file        %s\n", p->path);
 	fprintf(out, "  abi         %u.%u, needs %u.%u", e->abi_major, e->abi_minor, e->abi_major,
@@ -160,6 +164,7 @@ static void put_mdoc(FILE *out, const char *text)
 {
 	const char *word;
 	size_t column = 0, len;
+
 	while ((word = zr_next_word(&text, &len))) {
 		if (column && (word[-2] == '.' || column + 1 + len > 78)) {
 			putc('\n', out);
@@ -168,6 +173,7 @@ static void put_mdoc(FILE *out, const char *text)
 			putc(' ', out);
 			column++;
 		}
+
 		if (!column && (*word == '.' || *word == '\''))
 			fputs("\\&", out);
 		for (size_t i = 0; i < len; i++)
@@ -184,6 +190,7 @@ static void put_mdoc(FILE *out, const char *text)
 static void mdoc_option(const struct zr_opt *o, FILE *out)
 {
 	char type[644] = "(";
+
 	type_text(o, type + 1, sizeof type - 2);
 	strcat(type, ")");
 	if (o->def && *o->def)
@@ -197,10 +204,12 @@ static void mdoc_option(const struct zr_opt *o, FILE *out)
 static void mdoc_table(const struct zr_table *t, FILE *out)
 {
 	const struct zr_opt *o;
+
 	if (!t->n) {
 		fputs("It has no options.\n", out);
 		return;
 	}
+
 	fputs(".Bl -tag -width Ds\n", out);
 	for (uint32_t i = 0; (o = zr_table_next(t, 0, &i));)
 		mdoc_option(o, out);

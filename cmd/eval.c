@@ -88,6 +88,7 @@ static int load_config(struct eval *e, struct zr_error *err)
 	struct stat st;
 	const int no = stat(from, &st) ? errno : 0, is_dir = !no && S_ISDIR(st.st_mode);
 	int n = 0, rc = 0;
+
 	if (no && no != ENOENT)
 		rc = zr_err(err, ZR_EIO, "%s: %s", from, strerror(no));
 	else if (is_dir)
@@ -109,10 +110,12 @@ static int load_config(struct eval *e, struct zr_error *err)
 		snprintf(model, sizeof model, "adapter.path=%s", from);
 		o[n++] = model;
 	}
+
 	for (int i = 0; i < e->a->n_overrides && !rc; i++) {
 		o[n++] = e->a->overrides[i];
 		if (!hf || strncmp(o[n - 1], "data.", 5))
 			continue;
+
 		copy[copies] = zr_text("eval.%s", o[n - 1]);
 		if (!copy[copies])
 			rc = zr_err(err, ZR_ENOMEM, "out of memory");
@@ -138,6 +141,7 @@ static int one_at_a_time(struct eval *e, struct zr_error *err)
 {
 	const struct zr_train_opts *t = zr_config_find(e->cfg, "train")->opts;
 	const char *nodes = zr_config_source(e->cfg, "boot", "ranks_per_node");
+
 	int rc = nodes && (*e->weights || e->adapted) && strcmp(nodes, "-o") ?
 			 zr_config_set_auto(e->cfg, "boot", "ranks_per_node", "auto", err) :
 			 0;
@@ -184,9 +188,11 @@ static void note_round(void *arg, int64_t done, int64_t all)
 	struct eval *e = arg;
 	char line[64];
 	double now = zr_now();
+
 	atomic_fetch_add(&zr_beat_shared()->count, 1);
 	if (!e->first || !isatty(2) || (now - e->drawn < 0.1 && done < all))
 		return;
+
 	e->drawn = now;
 	snprintf(line, sizeof line, "evaluating %lld/%lld", (long long)done, (long long)all);
 	zr_log_live(stderr, done < all ? line : NULL);
@@ -202,6 +208,7 @@ static json_t *as_json(const struct zr_eval_result *r, int64_t sequences)
 {
 	json_t *j = json_pack("{s:I, s:I}", "sequences", (json_int_t)sequences, "targets",
 			      (json_int_t)r->targets);
+
 	put(&j, "loss", r->loss);
 	put(&j, "perplexity", exp(r->loss));
 	put(&j, "bits_per_byte", zr_eval_per_byte(r));
@@ -228,6 +235,7 @@ static int evaluate(struct eval *e, struct zr_source *from, int64_t want, struct
 	const struct zr_eval_how how = { note_round, e, e->bytes };
 	struct zr_eval_set set;
 	struct zr_eval_result r;
+
 	int rc = zr_eval_once(e->setup, from, want, &set, err);
 	if (!rc)
 		rc = zr_evaluate(e->session, &set, &how, &r, err);
@@ -245,6 +253,7 @@ static int evaluate_all(struct eval *e, struct zr_error *err)
 {
 	int64_t given = (int64_t)e->a->sequences;
 	int rc = 0, many = e->setup->n_sources > 1;
+
 	for (int32_t i = 0; !rc && i < e->setup->n_sources; i++) {
 		struct zr_source *d = &e->setup->source[i];
 		uint64_t own = d->it.section->sequences;
@@ -268,6 +277,7 @@ static int evaluate_all(struct eval *e, struct zr_error *err)
 static int run(int rank, void *arg, struct zr_error *err)
 {
 	struct eval e = { .a = arg, .first = rank == 0 };
+
 	e.json = e.first && e.a->json ? json_object() : NULL;
 	if (!e.first)
 		zr_log_level(ZR_LOG_ERROR); /* the first says it */
@@ -304,6 +314,7 @@ int zr_cmd_eval(int argc, char **argv)
 	struct eval_args a = { 0 };
 	struct zr_cmd_operands operands;
 	struct zr_error err = { 0 };
+
 	int rc = zr_cmd_parse(argc, argv, &zr_eval_usage, NULL, &a, &operands);
 	if (rc >= 0)
 		return rc;

@@ -111,6 +111,7 @@ static void print_form(FILE *out, const char *start, const struct zr_cmd_usage *
 		       const struct zr_cmd_form *form)
 {
 	struct line l = { .out = out };
+
 	l.at = fprintf(out, "%s zeroth %s", start, usage->command);
 	if (form->verb && !form->own)
 		l.at += fprintf(out, " %s", form->verb);
@@ -143,6 +144,7 @@ void zr_cmd_print_usage(const struct zr_cmd_usage *usage, FILE *out)
 static int print_names(const struct zr_cmd_option *o, FILE *out)
 {
 	int n = 0;
+
 	if (o->letter)
 		n += fprintf(out, "-%c, ", o->letter);
 	n += fprintf(out, "--%s", o->name);
@@ -164,11 +166,13 @@ static int names_width(const struct zr_cmd_option *o)
 static int text_column(const struct zr_cmd_option *o)
 {
 	int widest = names_width(&(struct zr_cmd_option){ .name = "help" });
+
 	for (; o->name; o++) {
 		const int width = names_width(o);
 		if (o->place != ZR_CMD_HIDDEN && width > widest && width <= NAMES_MOST)
 			widest = width;
 	}
+
 	return widest + 2;
 }
 
@@ -176,15 +180,18 @@ static int text_column(const struct zr_cmd_option *o)
 static void print_text(const char *text, int at, FILE *out)
 {
 	int used = at;
+
 	while (*text) {
 		const int width = (int)strcspn(text, " ");
 		if (used > at && used + 1 + width > HELP_WIDTH) {
 			fprintf(out, "\n%*s", at, "");
 			used = at;
 		}
+
 		used += fprintf(out, "%s%.*s", used > at ? " " : "", width, text);
 		text += width + (text[width] == ' ');
 	}
+
 	fputc('\n', out);
 }
 
@@ -192,6 +199,7 @@ static void print_text(const char *text, int at, FILE *out)
 static const struct zr_cmd_option *print_row(const struct zr_cmd_option *o, int column, FILE *out)
 {
 	int at = o->letter ? 2 : NAMES_AT;
+
 	fprintf(out, "%*s", at, "");
 	for (;; o++) {
 		at += print_names(o, out);
@@ -212,6 +220,7 @@ static const struct zr_cmd_option *print_row(const struct zr_cmd_option *o, int 
 		fputc('\n', out);
 		at = 0;
 	}
+
 	fprintf(out, "%*s", column - at, "");
 	print_text(o->help, column, out);
 	return o + 1;

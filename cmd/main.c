@@ -41,6 +41,7 @@ static int finish(int code)
 	const char *why = zr_outlet_flush();
 	if (!why)
 		return code;
+
 	fprintf(stderr, "zeroth: standard output: %s\n", why);
 	return code > 1 ? code : 4; /* 1: what was found, which is lost */
 }
@@ -48,6 +49,7 @@ static int finish(int code)
 static int unknown(const char *name)
 {
 	const char *names[ZR_COMMANDS], *near;
+
 	for (int i = 0; i < zr_n_commands; i++)
 		names[i] = zr_commands[i].name;
 	near = zr_nearest(name, names, zr_n_commands);
@@ -70,8 +72,10 @@ static void fill_closed_files(void)
 static int has_stack(void)
 {
 	struct rlimit lim;
+
 	if (getrlimit(RLIMIT_STACK, &lim) || lim.rlim_cur >= STACK_LEAST)
 		return 1;
+
 	fprintf(stderr,
 		"zeroth: the stack is limited to %llu KiB, and %d are needed: raise "
 		"ulimit -s\n",
@@ -94,15 +98,18 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return 2;
 	}
+
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
 		usage(stdout);
 		return finish(0);
 	}
+
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
 		printf("zeroth %s (plugin ABI %d.%d, draft %d)\n", PACKAGE_VERSION, ZR_ABI_MAJOR,
 		       ZR_ABI_MINOR, ZR_DRAFT_REVISION);
 		return finish(0);
 	}
+
 	zr_crash_watch(NULL);
 	for (int i = 0; i < zr_n_commands; i++)
 		if (!strcmp(argv[1], zr_commands[i].name))

@@ -78,6 +78,7 @@ static int take_whole(const struct given *g, int64_t most, int64_t *out)
 {
 	const struct zr_cmd_option *o = g->option;
 	char *end;
+
 	errno = 0;
 	*out = strtoll(g->value, &end, 10);
 	if (!*g->value || *end || errno)
@@ -103,6 +104,7 @@ static int take_number(const struct given *g)
 {
 	const struct zr_cmd_option *o = g->option;
 	char *end;
+
 	errno = 0;
 	const double x = strtod(g->value, &end);
 	if (!*g->value || *end || errno)
@@ -110,6 +112,7 @@ static int take_number(const struct given *g)
 
 	if (!(x >= o->least && x <= o->most) || (o->kind == ZR_CMD_SECONDS && x <= 0))
 		return refuse_number(g);
+
 	*(double *)g->to = x;
 	return 0;
 }
@@ -120,6 +123,7 @@ static int take_bytes(const struct given *g)
 		.name = "bytes", .type = ZR_T_BYTES, .min = 1, .max = ZR_HI
 	};
 	struct zr_error err = { 0 };
+
 	if (!zr_number_parse(&bytes, g->value, g->to, &err))
 		return 0;
 	return zr_cmd_refuse(g->usage, "%s %s: %s", g->name, g->value, err.text);
@@ -143,6 +147,7 @@ static int take_choice(const struct given *g)
 			 word);
 		word += n + !is_last;
 	}
+
 	return refuse_value(g, list);
 }
 
@@ -191,6 +196,7 @@ static void tell_getopt(const struct zr_cmd_option *o, struct option longs[OPTIO
 			char letters[2 * OPTIONS_MOST + 2])
 {
 	int n = 0;
+
 	for (; o[n].name && n < OPTIONS_MOST; n++) {
 		longs[n] = (struct option){ o[n].name, o[n].argument != NULL, NULL, NO_LETTER + n };
 		if (!o[n].letter)
@@ -237,6 +243,7 @@ static int parse_options(int argc, char **argv, const struct zr_cmd_usage *usage
 			zr_cmd_print_help(usage);
 			return 0;
 		}
+
 		if (c == '?')
 			return zr_cmd_wrong(usage, NULL);
 
@@ -249,6 +256,7 @@ static int parse_options(int argc, char **argv, const struct zr_cmd_usage *usage
 		if (code)
 			return code;
 	}
+
 	return -1;
 }
 
@@ -257,6 +265,7 @@ static int check_required(const struct zr_cmd_usage *usage, const struct zr_cmd_
 			  const void *base)
 {
 	char text[64];
+
 	for (const struct zr_cmd_option *o = usage->option; o->name; o++) {
 		const char *at = (const char *)base + o->at;
 		if (o->place != ZR_CMD_REQUIRED || !zr_cmd_takes(form, o))
@@ -270,6 +279,7 @@ static int check_required(const struct zr_cmd_usage *usage, const struct zr_cmd_
 			return zr_cmd_wrong(usage, text);
 		}
 	}
+
 	return -1;
 }
 
@@ -291,13 +301,16 @@ static int check_operands(const struct zr_cmd_usage *usage, const char *want,
 				 word);
 			return zr_cmd_wrong(usage, text);
 		}
+
 		if (repeats)
 			return -1;
+
 		word += len + strspn(word + len, " ");
 	}
 
 	if (have->n <= n)
 		return -1;
+
 	snprintf(text, sizeof text, "unexpected argument: %s", have->at[n]);
 	return zr_cmd_wrong(usage, text);
 }
@@ -315,6 +328,7 @@ int zr_cmd_parse(int argc, char **argv, const struct zr_cmd_usage *usage,
 		 const struct zr_cmd_form *form, void *to, struct zr_cmd_operands *operands)
 {
 	char name[64], *verb = argv[0];
+
 	if (!form)
 		form = &usage->form[0];
 
@@ -341,6 +355,7 @@ int zr_cmd_parse(int argc, char **argv, const struct zr_cmd_usage *usage,
 static void list_verbs(const struct zr_cmd_usage *usage, char *text, size_t room)
 {
 	size_t used = 0;
+
 	for (int i = 0; usage->form[i].verb && used < room; i++) {
 		const char *before = usage->form[i + 1].verb ? ", " : " or ";
 		used += (size_t)snprintf(text + used, room - used, "%s%s", i ? before : "",

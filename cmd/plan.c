@@ -76,6 +76,7 @@ static void print_tier(const struct zr_setup *s, int tier)
 {
 	uint64_t total = zr_plan_tier(&s->plan, tier);
 	char a[32];
+
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		if (s->plan.region[i].tier == tier && s->plan.region[i].bytes)
 			printf("%-8s %-20s %12s\n", zr_tier_name(tier), s->plan.region[i].what,
@@ -88,6 +89,7 @@ static void print_tier(const struct zr_setup *s, int tier)
 		       s->account.line[i].what, zr_bytes_text(s->account.line[i].held, a));
 		total += s->account.line[i].held;
 	}
+
 	if (zr_plan_shared(&s->plan, tier))
 		printf("%-8s %-20s %12s  less: the same bytes at other times\n", zr_tier_name(tier),
 		       "shared", zr_bytes_text(zr_plan_shared(&s->plan, tier), a));
@@ -102,6 +104,7 @@ static void print_tier(const struct zr_setup *s, int tier)
 static void print_frozen(const struct zr_setup *s)
 {
 	int64_t elements;
+
 	int32_t n = zr_plan_tensors(s, ZR_PLAN_FROZEN, &elements);
 	if (n)
 		printf("frozen: %d tensor%s, %lld parameters; backward runs through %d of %u "
@@ -133,6 +136,7 @@ static void print_groups(const struct zr_setup *s)
 static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 {
 	char a[32], b[32];
+
 	if (s->process.world > 1)
 		printf("rank 0 of %d, stage %s; ", s->process.world,
 		       s->zero.section->plugin->desc->id);
@@ -180,6 +184,7 @@ static int print_as_json(const struct zr_plan_args *a, struct zr_setup *s, const
 			 struct zr_rate_source *rates, struct zr_error *err)
 {
 	json_t *j = zr_plan_json(s, k->have, k->fits), *rows = NULL;
+
 	if (zr_data_absent(s->cfg))
 		zr_json_put(&j, "absent", json_string(zr_data_absent(s->cfg)));
 	if (k->f.seconds > 0)
@@ -198,6 +203,7 @@ static int print_as_text(const struct zr_plan_args *a, struct zr_setup *s, const
 			 struct zr_rate_source *rates, struct zr_error *err)
 {
 	json_t *none;
+
 	print_table(s, k->have, k->fits);
 	if (k->f.seconds > 0)
 		zr_forecast_print(s, &k->f, rates->by);
@@ -218,6 +224,7 @@ static int print_plan(const struct zr_plan_args *a, struct zr_setup *s,
 	struct zr_error unprinted = { 0 };
 	struct outlook k = { .have = a->memory ? a->memory : zr_memory_at_start() };
 	int rc = zr_plan_check(s, k.have, err);
+
 	k.fits = !rc;
 	if (a->program)
 		zr_programs_print(s, a->json, &unprinted);
@@ -238,6 +245,7 @@ static void be_card(struct zr_plan_args *a, char *memory, size_t size)
 	const char *first[] = { "device.plugin=cpu", "device.separate=yes", memory,
 				"comm.plugin=planned" };
 	const int n = sizeof first / sizeof *first;
+
 	if (a->n_overrides + n > ZR_CMD_OVERRIDES)
 		return;
 
@@ -266,6 +274,7 @@ int zr_cmd_plan(int argc, char **argv)
 	struct zr_rate_source rates = { 0 };
 	struct zr_error err = { 0 };
 	char memory[64];
+
 	keep_freed_memory();
 	int rc = zr_cmd_parse(argc, argv, &zr_plan_usage, NULL, &a, &operands);
 	if (rc >= 0)
@@ -291,6 +300,7 @@ int zr_cmd_plan(int argc, char **argv)
 		if (!rc)
 			rc = print_plan(&a, s, &rates, &err);
 	}
+
 	zr_rate_source_close(&rates);
 	zr_setup_close(s);
 	zr_config_free(cfg);

@@ -56,6 +56,7 @@ static json_t *probed(const struct zr_plugin *p)
 				    .log = say_nothing,
 				    .fail = keep_text } };
 	json_t *j = zr_describe(p);
+
 	if (ZR_HAS(p->desc, struct zr_desc, probe) && p->desc->probe && p->desc->probe(&t.h))
 		zr_json_put(&j, "missing",
 			    zr_json_string(*t.text ? t.text : "it does not say what",
@@ -79,6 +80,7 @@ static void describe_to(int fd, const char *role, const char *path)
 	struct zr_error err = { 0 };
 	int null = open("/dev/null", O_RDWR),
 	    fatal[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
+
 	for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
 		signal(fatal[i], SIG_DFL); /* sanitizers catch them */
 	dup2(null, 1);
@@ -98,6 +100,7 @@ static json_t *json_from(FILE *f)
 	size_t room = 0;
 	json_error_t at;
 	json_t *j = NULL;
+
 	if (getdelim(&text, &room, 0, f) >= 0)
 		j = zr_json_load(text, strlen(text), 0, &at);
 	int no = errno;
@@ -112,6 +115,7 @@ static json_t *read_from(FILE *f, pid_t child)
 	const char *why = j || errno != ENOMEM ? "ends the process that loads it" : "out of memory";
 	char text[128];
 	int status = 0;
+
 	zr_child_wait(child, &status);
 	if (j && WIFEXITED(status) && !WEXITSTATUS(status))
 		return j;
@@ -128,6 +132,7 @@ static json_t *read_from(FILE *f, pid_t child)
 static json_t *describe_apart(const char *role, const char *path)
 {
 	int fd[2];
+
 	if (pipe2(fd, O_CLOEXEC))
 		return unusable(strerror(errno));
 
@@ -149,6 +154,7 @@ static json_t *describe_apart(const char *role, const char *path)
 static int list_one(void *arg, const char *role, const char *id, const char *path, int shadowed)
 {
 	json_t *j = describe_apart(role, path), **list = arg;
+
 	zr_json_put(&j, "role", zr_json_string(role, "(not UTF-8)"));
 	zr_json_put(&j, "id", zr_json_string(id, "(not UTF-8)"));
 	if (!json_object_get(j, "file"))
@@ -180,6 +186,7 @@ static void print_list(const json_t *list)
 {
 	size_t i;
 	json_t *j;
+
 	json_array_foreach(list, i, j)
 	{
 		char name[300];
@@ -215,11 +222,13 @@ static int cannot_list(int no, struct zr_error *err)
 int zr_plugins_list(json_t **out, struct zr_error *err)
 {
 	json_t *found = json_array();
+
 	int no = zr_plugin_scan(list_one, &found);
 	if (no) {
 		json_decref(found);
 		return cannot_list(no, err);
 	}
+
 	*out = found;
 	return 0;
 }
@@ -228,10 +237,12 @@ static int list(const struct zr_plugin_args *a)
 {
 	struct zr_error err = { 0 };
 	json_t *found;
+
 	if (zr_plugins_list(&found, &err))
 		return zr_cmd_failed(&err);
 	if (a->json)
 		return print_json(found, "the list of plugins");
+
 	print_list(found);
 	json_decref(found);
 	return 0;
@@ -251,6 +262,7 @@ static int look(void *arg, const char *role, const char *id, const char *path, i
 	struct search *s = arg;
 	size_t len = strlen(s->roles);
 	char **more = realloc(s->ids, (size_t)(s->n_ids + 1) * sizeof *more);
+
 	(void)path;
 	if (!more)
 		return ENOMEM;
@@ -273,6 +285,7 @@ static int role_of_id(struct search *s, struct zr_error *err)
 {
 	int rc = zr_plugin_scan(look, s);
 	const char *near = NULL;
+
 	if (rc)
 		rc = cannot_list(rc, err);
 	else if (s->n_roles > 1)
@@ -292,6 +305,7 @@ static int find_role(const char **name, const char **role, struct zr_error *err)
 {
 	static struct search s;
 	const char *slash = strchr(*name, '/');
+
 	*role = NULL;
 	if (!slash) {
 		s = (struct search){ .id = *name };
@@ -302,6 +316,7 @@ static int find_role(const char **name, const char **role, struct zr_error *err)
 	const struct zr_role *named = zr_role_find(*name, (size_t)(slash - *name));
 	if (!named || strpbrk(slash + 1, "/."))
 		return 0;
+
 	*role = named->name;
 	*name = slash + 1;
 	return 0;
@@ -315,6 +330,7 @@ static char *find_file(const char **name, const char **role, struct zr_error *er
 static int load(const char *name, const struct zr_plugin **p, struct zr_error *err)
 {
 	const char *role;
+
 	zr_crash_loading(name);
 	int rc = find_role(&name, &role, err);
 	if (!rc)
@@ -327,10 +343,12 @@ static int info(const struct zr_plugin_args *a)
 {
 	const struct zr_plugin *p;
 	struct zr_error err = { 0 };
+
 	if (!a->name && a->mdoc) {
 		zr_describe_core_mdoc(stdout);
 		return 0;
 	}
+
 	if (!a->name)
 		return zr_cmd_wrong(&zr_plugin_usage, "[ROLE/]ID|PATH is missing");
 	if (load(a->name, &p, &err))

@@ -15,8 +15,10 @@ static uint64_t moved(const struct zr_lowered *p, const struct zr_instr *i)
 {
 	const struct zr_operand *o = i->n ? &p->operand[i->first] : NULL;
 	uint64_t bytes = 0;
+
 	if (i->kind == ZR_I_COPY || i->kind == ZR_I_READ || i->kind == ZR_I_WRITE)
 		return (uint64_t)(i->block * i->blocks);
+
 	for (int64_t k = 0; i->kind == ZR_I_COLLECTIVE && k < i->blocks; k++)
 		bytes += o[zr_in_pair(ZR_O_COLLECTIVE_EACH_RECEIVED, k)].bytes;
 	return bytes;
@@ -28,6 +30,7 @@ static const char *whose(const struct zr_operand *o, char *buf, size_t size)
 		return "";
 	if (o->whose < 0)
 		return o->whose == ZR_VIEW ? " of all" : " of others";
+
 	snprintf(buf, size, " of rank %d", o->whose);
 	return buf;
 }
@@ -56,6 +59,7 @@ struct line {
 static int next_line(struct line *l)
 {
 	const struct zr_lowered *p = l->p;
+
 	l->n++;
 	l->wait += l->n_wait;
 	l->n_wait = 0;
@@ -76,6 +80,7 @@ static void print_line(const struct zr_setup *s, const struct line *l)
 	const int32_t *dep = l->p->dep + i->after, n_over = i->n_after - i->n_behind;
 	uint64_t bytes = moved(l->p, i);
 	char text[256], size[32];
+
 	printf("%6d  %-7s  %-10s  %s", l->n, zr_queue_name[i->queue], zr_instr_name[i->kind],
 	       zr_instr_text(s, l->p, l->n, text, sizeof text));
 	if (bytes)
@@ -89,6 +94,7 @@ static void print_line(const struct zr_setup *s, const struct line *l)
 		printf("  after late %d of %s", late / ZR_LOWERED,
 		       zr_lowered_name[late % ZR_LOWERED]);
 	}
+
 	puts(i->flags & ZR_F_LATE ? "  late" : "");
 }
 
@@ -98,10 +104,12 @@ static void print_queues(const struct zr_lowered *p)
 	int32_t n[ZR_QUEUES] = { 0 };
 	uint64_t bytes[ZR_QUEUES] = { 0 };
 	char size[32];
+
 	for (int32_t k = 0; k < p->n; k++) {
 		n[p->instr[k].queue]++;
 		bytes[p->instr[k].queue] += moved(p, &p->instr[k]);
 	}
+
 	printf("program %s: %d instructions, %d dependencies", zr_lowered_name[p->id], p->n,
 	       p->n_dep);
 	for (int q = 0; q < ZR_QUEUES; q++)
@@ -115,6 +123,7 @@ static json_t *operand_json(const struct zr_setup *s, const struct zr_operand *o
 {
 	char buf[32];
 	const char *of = whose(o, buf, sizeof buf);
+
 	return json_pack("{s:s, s:I, s:I, s:b, s:b, s:s}", "region", s->plan.region[o->region].what,
 			 "at", (json_int_t)o->at, "bytes", (json_int_t)o->bytes, "reads",
 			 (o->access & ZR_READS) != 0, "writes", (o->access & ZR_WRITES) != 0, "of",
@@ -136,6 +145,7 @@ static json_t *line_json(const struct zr_setup *s, const struct line *l)
 	const int32_t *dep = p->dep + i->after, n_over = i->n_after - i->n_behind;
 	json_t *operands = json_array(), *late = json_array(), *j = json_object();
 	char text[256];
+
 	for (int32_t k = 0; k < i->n; k++)
 		if (p->operand[i->first + k].region >= 0 && p->operand[i->first + k].access)
 			zr_json_add(&operands, operand_json(s, &p->operand[i->first + k]));
@@ -161,6 +171,7 @@ static json_t *line_json(const struct zr_setup *s, const struct line *l)
 static json_t *program_json(const struct zr_setup *s, const struct zr_lowered *p)
 {
 	json_t *list = json_array(), *j = json_object();
+
 	for (struct line l = FIRST_LINE(p); next_line(&l);)
 		zr_json_add(&list, line_json(s, &l));
 	zr_json_put(&j, "name", json_string(zr_lowered_name[p->id]));
@@ -171,6 +182,7 @@ static json_t *program_json(const struct zr_setup *s, const struct zr_lowered *p
 static int print_json(const struct zr_setup *s, struct zr_error *err)
 {
 	json_t *list = json_array(), *all = json_object();
+
 	for (int32_t id = 0; id < ZR_LOWERED; id++)
 		if (s->lowered[id].n)
 			zr_json_add(&list, program_json(s, &s->lowered[id]));
@@ -193,5 +205,6 @@ int zr_programs_print(struct zr_setup *s, int json, struct zr_error *err)
 		for (struct line l = FIRST_LINE(p); next_line(&l);)
 			print_line(s, &l);
 	}
+
 	return 0;
 }

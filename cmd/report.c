@@ -49,12 +49,14 @@ static void tell_apart(struct zr_report *r)
 static int read_runs(struct zr_report *r, char **dir, int n, struct zr_error *err)
 {
 	int rc = 0;
+
 	for (int i = 0; i < n && !rc; i++) {
 		rc = zr_run_files_open(&r->run[i], dir[i], err);
 		r->n += !rc;
 		if (!rc && r->run[i].has_metrics && zr_rows_read(&r->run[i].metrics, err) < 0)
 			rc = err->code;
 	}
+
 	tell_apart(r);
 	return rc;
 }
@@ -66,6 +68,7 @@ int zr_cmd_report(int argc, char **argv)
 	struct report_args a = { 0 };
 	struct zr_cmd_operands dirs;
 	char path[PATH_MAX], *text = NULL;
+
 	int rc = zr_cmd_parse(argc, argv, &zr_report_usage, NULL, &a, &dirs);
 	if (rc >= 0)
 		return rc;

@@ -152,6 +152,7 @@ static int check(const struct sampler *s)
 static int parse(int argc, char **argv, struct sampler *s)
 {
 	struct zr_cmd_operands operands;
+
 	int rc = zr_cmd_parse(argc, argv, &zr_sample_usage, NULL, s, &operands);
 	if (rc >= 0)
 		return rc;
@@ -171,9 +172,11 @@ static int open_weights(struct sampler *s, int begins, int adapted, struct zr_er
 {
 	char path[PATH_MAX];
 	int rc = zr_session_open(s->setup, &s->g.session, err);
+
 	snprintf(path, sizeof path, "%s/model.safetensors", s->run);
 	if (rc)
 		return rc;
+
 	rc = begins ? zr_weights_begin(s->g.session, err) :
 		      zr_weights_load(s->g.session, path, err);
 	return rc || !adapted ? rc : zr_base_check(s->g.session, s->run, err);
@@ -188,6 +191,7 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	struct zr_dir_kind kind;
 	int rc = zr_dir_with_model(s->run, &kind, err);
 	int is_model = kind.model, begins = is_model || (kind.adapters && !kind.weights);
+
 	if (rc)
 		return rc;
 
@@ -215,6 +219,7 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 		snprintf(adapter, sizeof adapter, "adapter.path=%s", of);
 		s->overrides[s->n_overrides++] = adapter;
 	}
+
 	if (is_model || !begins)
 		s->overrides[s->n_overrides++] = model;
 	snprintf(path, sizeof path, "%s/config.ini", s->run);
@@ -255,6 +260,7 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 static int take_tokens(void *arg, const int32_t *ids, size_t n)
 {
 	struct sampler *s = arg;
+
 	if (s->n_tokens + (int64_t)n > s->room) {
 		int64_t room = 2 * (s->n_tokens + (int64_t)n);
 		int32_t *more = realloc(s->tokens, (size_t)room * sizeof *more);
@@ -278,6 +284,7 @@ static int put_before(struct sampler *s)
 			zr_tokenizer_template(s->text.tokenizer, 0, &before,
 					      &(struct zr_error){ 0 }) :
 			0;
+
 	s->n_before = n > 0 ? n : 0;
 	return n > 0 ? take_tokens(s, before, (size_t)n) : 0;
 }
@@ -286,9 +293,11 @@ static int put_before(struct sampler *s)
 static void drop_twice(struct sampler *s)
 {
 	int64_t n = s->n_before;
+
 	size_t bytes = (size_t)n * sizeof *s->tokens;
 	if (s->n_tokens < 2 * n || memcmp(s->tokens, s->tokens + n, bytes))
 		return;
+
 	s->n_tokens -= n;
 	memmove(s->tokens, s->tokens + n, (size_t)s->n_tokens * sizeof *s->tokens);
 	s->n_before = 0;
@@ -302,6 +311,7 @@ static int encode(struct sampler *s, const struct zr_prompt *prompt, struct zr_e
 			zr_token_text_known(&s->text) ? -1 :
 							0;
 	size_t bytes = prompt ? prompt->bytes : 1;
+
 	s->n_tokens = 0;
 	int rc = put_before(s);
 	if (!rc && (prompt || !s->n_before))
@@ -330,12 +340,14 @@ static int put_prompt(struct sampler *s)
 {
 	char scratch[16];
 	int rc = 0;
+
 	zr_token_text_begin(&s->text, 0);
 	for (int64_t i = s->n_before; !rc && i < s->n_tokens; i++) {
 		size_t n;
 		const char *p = zr_token_text_next(&s->text, s->tokens[i], &n, scratch);
 		rc = p ? put(s, p, n) : 0;
 	}
+
 	return rc;
 }
 
@@ -349,6 +361,7 @@ static int print_text(struct sampler *s, const struct zr_prompt *prompt, uint64_
 {
 	struct zr_drawn d = { .sink = put, .arg = s, .number = number };
 	int rc = s->keep ? zr_kept_begin(&s->kept, err) : 0;
+
 	s->out = (struct zr_char_writer){ .f = stdout, .terminal = isatty(1) };
 	if (!rc && ((s->started && puts("---") < 0) || (prompt && put_prompt(s))))
 		rc = write_failed(err);
@@ -367,6 +380,7 @@ static json_t *json_text(const char *p, size_t n)
 	size_t bytes = 0;
 	struct zr_char_writer w = { .f = open_memstream(&text, &bytes), .utf8 = 1 };
 	int bad = !w.f || zr_char_write(&w, p, n) || zr_char_end(&w);
+
 	bad |= w.f && fclose(w.f);
 	json_t *j = bad ? NULL : json_stringn(text, bytes);
 	free(text);
@@ -402,6 +416,7 @@ static int print_json(struct sampler *s, const struct zr_prompt *prompt, uint64_
 	size_t bytes = 0;
 	FILE *f = open_memstream(&text, &bytes);
 	struct zr_drawn d = { .sink = keep, .arg = f, .number = number, .tokens = s->drawn };
+
 	int rc = f ? zr_generate(&s->g, &d, err) : zr_err(err, ZR_ENOMEM, "out of memory");
 	if (f && fclose(f) && !rc)
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for the text");
@@ -433,6 +448,7 @@ static int sample(struct sampler *s, struct zr_error *err)
 	struct zr_prompt one = { (char *)s->prompt, s->prompt ? strlen(s->prompt) : 0 };
 	size_t n = s->prompts ? s->list.n : 1;
 	int rc = 0;
+
 	for (size_t i = 0; !rc && i < n; i++) {
 		const struct zr_prompt *p = s->prompts ? &s->list.at[i] : s->prompt ? &one : NULL;
 		rc = encode(s, p, err);
@@ -442,6 +458,7 @@ static int sample(struct sampler *s, struct zr_error *err)
 			rc = (s->json ? print_json : print_text)(s, p, number, err);
 		}
 	}
+
 	return rc;
 }
 
@@ -454,6 +471,7 @@ int zr_cmd_sample(int argc, char **argv)
 	};
 	struct zr_config *cfg = NULL;
 	struct zr_error err = { 0 };
+
 	int rc = parse(argc, argv, &s);
 	if (rc >= 0)
 		return rc;

@@ -38,6 +38,7 @@ const struct zr_cmd_usage zr_schedule_usage = {
 static int base_lr(const struct zr_config *cfg, double *lr, struct zr_error *err)
 {
 	const struct zr_section *sec = zr_config_find(cfg, "optimizer");
+
 	const struct zr_opt *o = zr_table_find(&sec->table, "lr");
 	if (!o || o->type != ZR_T_F64)
 		return zr_err(
@@ -56,6 +57,7 @@ static int print_rows(struct zr_instance *it, int64_t steps, int64_t total, doub
 	const struct zr_scheduler_v1 *sched = it->vtbl;
 	struct zr_sched_point at = { .size = sizeof at, .total_steps = total, .base = base };
 	double lr;
+
 	puts("step,lr");
 	for (at.step = 0; at.step < steps; at.step++) {
 		int rc = sched->value(it->inst, &at, &lr);
@@ -67,6 +69,7 @@ static int print_rows(struct zr_instance *it, int64_t steps, int64_t total, doub
 
 		printf("%lld,%.9g\n", (long long)at.step, lr);
 	}
+
 	return 0;
 }
 
@@ -77,6 +80,7 @@ static int schedule(struct zr_config *cfg, int64_t steps, struct zr_error *err)
 	struct zr_process process = { .world = 1, .local_world = 1 };
 	struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1, .steps = total };
 	struct zr_instance it = { 0 };
+
 	if (train->epochs > 0 && !steps)
 		return zr_err(err, ZR_EINVAL,
 			      "[train] epochs = %g: how many steps that is the "
@@ -102,6 +106,7 @@ int zr_cmd_schedule(int argc, char **argv)
 	struct zr_cmd_operands operands;
 	struct zr_config *cfg = NULL;
 	struct zr_error err = { 0 };
+
 	int rc = zr_cmd_parse(argc, argv, &zr_schedule_usage, NULL, &a, &operands);
 	if (rc >= 0)
 		return rc;

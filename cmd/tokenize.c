@@ -97,6 +97,7 @@ const struct zr_cmd_usage zr_tokenize_usage = {
 static int parse(int argc, char **argv, struct job *j)
 {
 	struct zr_cmd_operands in;
+
 	int rc = zr_cmd_parse(argc, argv, &zr_tokenize_usage, NULL, j, &in);
 	if (rc >= 0)
 		return rc;
@@ -136,6 +137,7 @@ static void show(struct job *j, const struct zr_input *in)
 {
 	double now = zr_now(), took = now - j->start;
 	char bytes[32], eta[80], line[200];
+
 	if (now - j->shown < (j->tty ? ZR_TOKENIZE_EVERY_TTY : ZR_TOKENIZE_EVERY_LOG))
 		return;
 
@@ -182,10 +184,12 @@ static void look_at(struct job *j, const char *path, uint64_t begin, uint64_t ba
 {
 	const uint64_t n = zr_encoder_replaced(j->encoder) - bad;
 	const char *name = name_of(path);
+
 	if (n && !j->bad) {
 		j->bad = name;
 		j->bad_at = zr_encoder_replaced_first(j->encoder) - begin;
 	}
+
 	if (has_zero || n > (j->text - begin) / 20)
 		zr_logf(ZR_LOG_WARN, "tokenize", "%s looks binary, not like text: %s", name,
 			has_zero ? "it has bytes that are zero" :
@@ -223,6 +227,7 @@ static int document(struct job *j, const char *path)
 	struct zr_input *in = NULL;
 	char *buf = malloc((size_t)j->chunk);
 	size_t got = 1;
+
 	int rc = buf ? zr_input_open(path, &in, j->err) :
 		       zr_err(j->err, ZR_ENOMEM, "out of memory");
 	if (!rc && j->eot_id >= 0 && !j->apart)
@@ -253,6 +258,7 @@ static int document(struct job *j, const char *path)
 		j->done += zr_input_at(in);
 		look_at(j, path, begin, bad, has_zero);
 	}
+
 	zr_input_close(in);
 	free(buf);
 	return rc;
@@ -263,6 +269,7 @@ static int document(struct job *j, const char *path)
 static int choose_eot(struct job *j)
 {
 	static const char usual[] = "<|endoftext|>";
+
 	j->eot_id = -1;
 	if (j->eot && !strcmp(j->eot, "none"))
 		return 0;
@@ -283,6 +290,7 @@ static void report(const struct job *j, int64_t tokens, int bits)
 {
 	char bytes[32];
 	double took = zr_now() - j->start + 1e-9;
+
 	printf("tokenized   %s in %d document%s%s%s: %lld tokens, %suint%d, %.2f bytes each, %.1f "
 	       "MB/s\n",
 	       zr_bytes_text(j->text, bytes), j->n_in, j->n_in == 1 ? "" : "s",
@@ -338,6 +346,7 @@ int zr_cmd_tokenize(int argc, char **argv)
 	struct job j = {
 		.chunk = CHUNK, .content = "text", .err = &err, .tty = isatty(STDERR_FILENO)
 	};
+
 	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
 		if (!strcmp(argv[i], "--chat"))
 			return zr_tokenize_chat(argc, argv);

@@ -111,6 +111,7 @@ static int parse(int argc, char **argv, struct job *j)
 {
 	struct zr_cmd_operands in;
 	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
 	j->o.threads = processors < 1 ? 1 : (int)processors;
 
 	int rc = zr_cmd_parse(argc, argv, &usage, NULL, j, &in);
@@ -131,6 +132,7 @@ static void show(struct job *j)
 	double now = zr_now(), took = now - j->start;
 	uint64_t text = zr_chat_counts_of(j->chat)->bytes;
 	char bytes[32], eta[80], line[200];
+
 	if (now - j->shown < (j->tty ? ZR_TOKENIZE_EVERY_TTY : ZR_TOKENIZE_EVERY_LOG))
 		return;
 
@@ -148,6 +150,7 @@ static void show(struct job *j)
 static int take(void *arg, const int32_t *ids, const uint8_t *learned, size_t n)
 {
 	struct job *j = arg;
+
 	int rc = zr_documents_put(j->documents, ids, learned, n, j->err);
 	if (!rc)
 		rc = zr_documents_end(j->documents, j->err);
@@ -173,6 +176,7 @@ static int put_counts(struct job *j)
 {
 	const struct zr_chat_counts *n = zr_chat_counts_of(j->chat);
 	int64_t dropped = n->records - n->documents;
+
 	int rc = zr_documents_count(j->documents, "records", n->records, j->err);
 	if (!rc)
 		rc = zr_documents_count(j->documents, "truncated", n->truncated, j->err);
@@ -196,6 +200,7 @@ static void report(const struct job *j)
 	const struct zr_chat_counts *n = zr_chat_counts_of(j->chat);
 	char bytes[32];
 	double took = zr_now() - j->start + 1e-9;
+
 	printf("tokenized   %s, template %s: %lld of %lld records, %lld tokens, %lld targets "
 	       "(%.0f %%), longest %lld, %.1f MB/s\n",
 	       zr_bytes_text(n->bytes, bytes), zr_chat_template_of(j->chat),
@@ -207,6 +212,7 @@ static void report(const struct job *j)
 		char names[ZR_UNREAD * (ZR_UNREAD_NAME + 32)];
 		printf("not read    %s\n", zr_unread_text(&n->unread, names, sizeof names));
 	}
+
 	if (n->truncated)
 		printf("truncated   %lld lost their oldest turns\n", (long long)n->truncated);
 	for (int i = 0; i < ZR_CHAT_REASONS; i++)
@@ -232,6 +238,7 @@ static int work(struct job *j)
 		rc = zr_chat_file(j->chat, j->in[i], j->err);
 		j->done += zr_chat_at(j->chat);
 	}
+
 	if (!rc)
 		rc = put_counts(j);
 	int end = zr_documents_close(j->documents, !rc, j->err);
@@ -248,6 +255,7 @@ int zr_tokenize_chat(int argc, char **argv)
 {
 	struct zr_error err = { 0 };
 	struct job j = { .err = &err, .tty = isatty(STDERR_FILENO) };
+
 	int rc = parse(argc, argv, &j), stopped;
 	if (rc >= 0)
 		return rc;

@@ -52,10 +52,13 @@ uint64_t zr_tokenize_bytes(char **in, int n)
 {
 	struct stat st;
 	uint64_t all = 0;
+
 	for (int i = 0; i < n; i++) {
 		if (!strcmp(in[i], "-") || stat(in[i], &st) || !S_ISREG(st.st_mode))
 			return 0;
+
 		all += (uint64_t)st.st_size;
 	}
+
 	return all;
 }

@@ -88,10 +88,12 @@ static void print_sample(const char *run)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				    "0123456789_./+,:@%=-";
+
 	if (!run[strspn(run, plain)]) {
 		printf("sample      zeroth sample %s\n", run);
 		return;
 	}
+
 	fputs("sample      zeroth sample '", stdout);
 	for (; *run; run++)
 		*run == '\'' ? fputs("'\\''", stdout) : putchar(*run);
@@ -116,6 +118,7 @@ static void print_evals(const struct zr_run_report *r)
 static void print_summary(const struct zr_config *cfg, const struct zr_run_report *r)
 {
 	char took[32], planned[32], peak[32];
+
 	printf("\n%s %lld step%s, %.2f M tokens in %s",
 	       r->interrupted ? "interrupted after" : "trained", (long long)r->process_steps,
 	       r->process_steps == 1 ? "" : "s", (double)r->tokens / 1e6,
@@ -165,6 +168,7 @@ static int token_lengths(const struct zr_setup *s, uint16_t **out, struct zr_err
 	struct zr_token_source from = { .data = zr_config_find(s->cfg, "data"),
 					.vocabulary = s->decl.vocabulary };
 	int rc = zr_token_lengths(&from, out, err);
+
 	const char *dir = zr_config_find(s->cfg, "model")->path;
 	if (rc || *out || !dir || !zr_dir_has(dir, "tokenizer.json", file))
 		return rc;
@@ -180,6 +184,7 @@ static int train(const struct train_args *a, int first, struct zr_error *err)
 {
 	struct zr_config *cfg;
 	struct zr_run_report report;
+
 	if (!first)
 		zr_log_level(ZR_LOG_ERROR); /* rank 0 says it */
 	int rc = zr_config_load(a->conf, a->overrides, a->n_overrides, &cfg, err);
@@ -228,6 +233,7 @@ static int try_config(const struct train_args *a)
 	struct zr_config *cfg;
 	struct zr_error err = { 0 };
 	int status = 0;
+
 	zr_outlet_push();
 	pid_t pid = fork();
 	if (pid == 0) {
@@ -246,6 +252,7 @@ static int try_config(const struct train_args *a)
 		fprintf(stderr, "zeroth: cannot start a process: %s\n", strerror(errno));
 		return 4;
 	}
+
 	if (zr_child_wait(pid, &status))
 		return 0; /* the ranks find out themselves */
 	if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
@@ -254,6 +261,7 @@ static int try_config(const struct train_args *a)
 		fprintf(stderr, "zeroth: %s: cannot load the configuration\n", a->conf);
 		return 4;
 	}
+
 	return WEXITSTATUS(status);
 }
 
@@ -261,6 +269,7 @@ int zr_cmd_train(int argc, char **argv)
 {
 	struct train_args a = { 0 };
 	struct zr_cmd_operands operands;
+
 	int rc = zr_cmd_parse(argc, argv, &zr_train_usage, NULL, &a, &operands);
 	if (rc >= 0)
 		return rc;

@@ -67,6 +67,7 @@ static int keys; /* standard input is a terminal that gives single keys */
 static void enter(void)
 {
 	struct termios now;
+
 	keys = isatty(STDIN_FILENO) && !tcgetattr(STDIN_FILENO, &before);
 	if (keys) {
 		now = before;
@@ -92,6 +93,7 @@ static void handle_signals(void)
 {
 	static const int end[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 	struct sigaction a = { .sa_handler = note_end };
+
 	for (int i = 0; i < 4; i++)
 		zr_signals_handle(end[i], &a);
 	a.sa_handler = note_stop;
@@ -104,12 +106,14 @@ static void size_of_terminal(struct zr_screen *s)
 {
 	struct winsize w;
 	const char *columns = getenv("COLUMNS"), *rows = getenv("LINES");
+
 	s->columns = columns ? atoi(columns) : 80;
 	s->rows = rows ? atoi(rows) : 24;
 	if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) && w.ws_col && w.ws_row) {
 		s->columns = w.ws_col;
 		s->rows = w.ws_row;
 	}
+
 	s->columns = s->columns < 24 ? 24 : s->columns > 400 ? 400 : s->columns;
 	s->rows = s->rows < 5 ? 5 : s->rows > 200 ? 200 : s->rows;
 }
@@ -120,6 +124,7 @@ static int show(const struct zr_screen *s, const struct zr_run_files *run, struc
 	size_t n;
 	FILE *f = open_memstream(&text, &n);
 	int rc = !f || zr_screen_write(s, run, f);
+
 	rc |= f && fclose(f);
 	if (!rc) {
 		fputs(s->marks ? "\033[H" : "", stdout);
@@ -137,6 +142,7 @@ static int wait_for_more(double seconds)
 {
 	struct pollfd in = { STDIN_FILENO, POLLIN, 0 };
 	char key;
+
 	int n = poll(&in, keys, (int)(seconds * 1000));
 	if (n > 0 && (in.revents & (POLLHUP | POLLERR)))
 		return 0;
@@ -150,12 +156,14 @@ static int wait_for_more(double seconds)
 		raise(SIGSTOP);
 		enter();
 	}
+
 	return !ended;
 }
 
 static int watch(struct zr_run_files *run, double interval, struct zr_error *err)
 {
 	struct zr_screen s = { .end = "\n" };
+
 	setlocale(LC_CTYPE, "");
 	s.with = strcmp(nl_langinfo(CODESET), "UTF-8") ? ZR_PLOT_ASCII : ZR_PLOT_BRAILLE;
 	s.marks = isatty(STDOUT_FILENO);
@@ -183,6 +191,7 @@ int zr_cmd_watch(int argc, char **argv)
 	struct zr_cmd_operands operands;
 	struct zr_run_files run;
 	struct zr_error err = { 0 };
+
 	int rc = zr_cmd_parse(argc, argv, &zr_watch_usage, NULL, &a, &operands);
 	if (rc >= 0)
 		return rc;
@@ -192,5 +201,6 @@ int zr_cmd_watch(int argc, char **argv)
 		rc = watch(&run, a.interval, &err);
 		zr_run_files_close(&run);
 	}
+
 	return rc ? zr_cmd_failed(&err) : 0;
 }

@@ -44,6 +44,7 @@ struct meeting *meeting_new(int ranks)
 {
 	struct meeting *m = calloc(1, sizeof *m);
 	pthread_condattr_t attr;
+
 	if (!m)
 		return NULL;
 
@@ -60,10 +61,12 @@ void meeting_free(struct meeting *m)
 {
 	if (!m)
 		return;
+
 	for (struct value *v = m->values, *next; v; v = next) {
 		next = v->next;
 		free(v);
 	}
+
 	pthread_cond_destroy(&m->changed);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
@@ -86,6 +89,7 @@ static int threads_info(struct zr_inst *inst, struct zr_boot_info *info)
 static int threads_put(struct zr_inst *inst, const char *key, const void *data, uint64_t bytes)
 {
 	struct meeting *m = inst->m;
+
 	struct value *v = calloc(1, sizeof *v + bytes);
 	if (!v)
 		return zr_fail(inst->h, ZR_ENOMEM, "no memory");
@@ -103,6 +107,7 @@ static int threads_put(struct zr_inst *inst, const char *key, const void *data, 
 static struct timespec in(double seconds)
 {
 	struct timespec t;
+
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	seconds = seconds < 1e9 ? seconds : 1e9;
 	t.tv_sec += (time_t)seconds;
@@ -118,6 +123,7 @@ static int wait_for(struct zr_inst *inst, const char *key, uint64_t fence, doubl
 {
 	struct meeting *m = inst->m;
 	const struct timespec until = in(timeout_s);
+
 	for (;;) {
 		if (*m->aborted)
 			return zr_fail(inst->h, ZR_EPEER, "%s", m->aborted);
@@ -137,6 +143,7 @@ static int threads_get(struct zr_inst *inst, const char *key, void *data, uint64
 		       double timeout_s)
 {
 	const struct value *v = NULL;
+
 	pthread_mutex_lock(&inst->m->lock);
 	int rc = wait_for(inst, key, 0, timeout_s, &v);
 	if (!rc && v->bytes != bytes)
@@ -151,6 +158,7 @@ static int threads_get(struct zr_inst *inst, const char *key, void *data, uint64
 static int threads_fence(struct zr_inst *inst, double timeout_s)
 {
 	struct meeting *m = inst->m;
+
 	pthread_mutex_lock(&m->lock);
 	m->came++;
 	pthread_cond_broadcast(&m->changed);
@@ -162,6 +170,7 @@ static int threads_fence(struct zr_inst *inst, double timeout_s)
 static void threads_abort(struct zr_inst *inst, const char *why)
 {
 	struct meeting *m = inst->m;
+
 	pthread_mutex_lock(&m->lock);
 	if (!*m->aborted)
 		snprintf(m->aborted, sizeof m->aborted, "rank %d stopped: %s", inst->rank, why);
@@ -172,6 +181,7 @@ static void threads_abort(struct zr_inst *inst, const char *why)
 static int threads_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
 {
 	struct threads_opts *o = opts;
+
 	(void)h;
 	(void)facts;
 	if (o->ranks_per_node == ZR_AUTO_I64)
@@ -182,6 +192,7 @@ static int threads_resolve(const struct zr_host *h, const struct zr_facts *facts
 static int threads_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
 	const struct threads_opts *o = opts;
+
 	struct zr_inst *inst = calloc(1, sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");

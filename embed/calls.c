@@ -23,11 +23,13 @@
 static const struct zr_error *first_failure(const struct zeroth *e)
 {
 	const struct zr_error *found = NULL;
+
 	for (int i = 0; i < e->n; i++) {
 		const struct zr_error *err = &e->rank[i].err;
 		if (err->code && (!found || (found->code == ZR_EPEER && err->code != ZR_EPEER)))
 			found = err;
 	}
+
 	return found;
 }
 
@@ -53,6 +55,7 @@ static int failed_before(struct zeroth *e, const char *what)
 static int ask(struct zeroth *e, enum command c)
 {
 	int harmless = 1;
+
 	if (atomic_exchange(&e->running, 1)) /* two threads were let in at once */
 		return engine_enter(e, "this call");
 
@@ -62,6 +65,7 @@ static int ask(struct zeroth *e, enum command c)
 		e->rank[i].asked = c;
 		e->rank[i].busy = 1;
 	}
+
 	pthread_cond_broadcast(&e->asked);
 	for (int i = 0; i < e->n; i++)
 		while (e->rank[i].busy)
@@ -99,6 +103,7 @@ static int start_threads(struct zeroth *e)
 	pthread_attr_t attr;
 	sigset_t old; /* signals are the program's, but for those of a crash */
 	int no = 0;
+
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK);
 	zr_pool_mask(&old);
@@ -121,6 +126,7 @@ static int keep_text(struct zeroth *e)
 {
 	if (!e->text)
 		return 0;
+
 	e->text_fd = memfd_create("zeroth.ini", MFD_CLOEXEC);
 	int no = e->text_fd < 0 ? errno : zr_write_all_at(e->text_fd, e->text, strlen(e->text), 0);
 	return no ? engine_fail(e, ZR_EIO, "cannot keep the text of the configuration: %s",
@@ -181,6 +187,7 @@ static void report(const struct zeroth *e, int pending, struct zeroth_result *ou
 	const struct rank *r = e->rank;
 	const struct zr_step_result *s = &r->t.result;
 	struct zeroth_result v = { .outcome = ZEROTH_PENDING, .step = r->t.session->step };
+
 	if (!pending)
 		v = (struct zeroth_result){ .outcome = s->action == ZR_STEP_APPLY ? ZEROTH_APPLIED :
 										    ZEROTH_SKIPPED,
@@ -199,6 +206,7 @@ static int more_steps(struct zeroth *e)
 {
 	const struct rank *r = e->rank;
 	const int64_t all = (int64_t)r->t.setup->train->steps;
+
 	return r->t.session->step < all ?
 		       0 :
 		       engine_fail(e, ZR_ESTATE, "all %lld steps of [train] steps are done",
@@ -239,6 +247,7 @@ int zeroth_step(struct zeroth *e, struct zeroth_result *out)
 		e->at = BETWEEN;
 		e->micro = 0;
 	}
+
 	if (!rc)
 		report(e, pending, out);
 	return rc;
@@ -248,10 +257,12 @@ int zeroth_step(struct zeroth *e, struct zeroth_result *out)
 static int run_batches(struct zeroth *e, enum command c, const void *const *batch, double *loss)
 {
 	double sum = 0;
+
 	for (int i = 0; i < e->n; i++) {
 		e->rank[i].given = batch ? batch[i] : NULL;
 		e->rank[i].fresh = 1;
 	}
+
 	int rc = ask(e, c);
 	for (int i = 0; i < e->n; i++)
 		sum += e->rank[i].loss / e->n;
@@ -264,6 +275,7 @@ int zeroth_forward(struct zeroth *e, const void *const *batch, double *loss)
 {
 	int rc = failed_before(e, "zeroth_forward");
 	const int goes_on = !rc && e->at == BACKWARDED;
+
 	if (!rc && goes_on && e->micro == e->rank->t.setup->batch.accumulation)
 		rc = ready(e, "zeroth_forward");
 	else if (!rc && !goes_on)
@@ -309,6 +321,7 @@ int zeroth_infer(struct zeroth *e, const void *const *batch, double *loss)
 static int check_set(struct zeroth *e, const char *name)
 {
 	const struct zr_eval_sets *evals = &e->rank->t.evals;
+
 	for (int i = 0; i < evals->n; i++)
 		if (!strcmp(evals->set[i].name, name))
 			return 0;
@@ -355,6 +368,7 @@ int zeroth_save_weights(struct zeroth *e, const char *file)
 		rc = engine_given(e, file != NULL, "zeroth_save_weights: file");
 	if (rc)
 		return rc;
+
 	e->name = file;
 	return ask(e, CMD_WEIGHTS);
 }
@@ -391,6 +405,7 @@ int zeroth_get(struct zeroth *e, zeroth_get_fn *fn, void *arg)
 		rc = engine_given(e, fn != NULL, "zeroth_get: fn");
 	if (rc)
 		return rc;
+
 	e->get = fn;
 	e->arg = arg;
 	return ask(e, CMD_GET);
@@ -403,6 +418,7 @@ int zeroth_put(struct zeroth *e, zeroth_put_fn *fn, void *arg)
 		rc = engine_given(e, fn != NULL, "zeroth_put: fn");
 	if (rc)
 		return rc;
+
 	e->put = fn;
 	e->arg = arg;
 	return ask(e, CMD_PUT);
@@ -426,6 +442,7 @@ int zeroth_metrics(struct zeroth *e, const struct zr_metric **m)
 int zeroth_metric(struct zeroth *e, const char *name, double *value)
 {
 	const struct zr_metric *m = NULL;
+
 	int n = zeroth_metrics(e, &m);
 	if (n < 0)
 		return n;

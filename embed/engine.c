@@ -33,6 +33,7 @@ static int is_elsewhere(const struct zeroth *e)
 int engine_fail(struct zeroth *e, int code, const char *fmt, ...)
 {
 	va_list ap;
+
 	if (!e) /* what zeroth_new() returned was not looked at */
 		return ZR_ENOMEM;
 
@@ -41,6 +42,7 @@ int engine_fail(struct zeroth *e, int code, const char *fmt, ...)
 		here.engine = e;
 		text = here.text;
 	}
+
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof e->error, fmt, ap);
 	va_end(ap);
@@ -66,6 +68,7 @@ int engine_enter(struct zeroth *e, const char *what)
 int engine_sized(struct zeroth *e, const void *given, size_t least, const char *what)
 {
 	const uint32_t size = given ? *(const uint32_t *)given : UINT32_MAX;
+
 	return size >= least ? 0 :
 			       engine_fail(e, ZR_EINVAL,
 					   "%s: size is %u; expected sizeof of "
@@ -105,6 +108,7 @@ static int take_line(int level, const char *topic, const char *text)
 			tell(rank_here->engine, level, topic, text);
 		return 1;
 	}
+
 	pthread_mutex_lock(&engines_lock);
 	for (struct zeroth *e = engines; e; e = e->next)
 		tell(e, level, topic, text);
@@ -117,6 +121,7 @@ int zeroth_set_log(struct zeroth *e, int level, zeroth_log_fn *fn, void *arg)
 	int rc = engine_enter(e, "zeroth_set_log");
 	if (rc)
 		return rc;
+
 	pthread_mutex_lock(&e->log_lock);
 	e->log_level = level;
 	e->log = fn;
@@ -134,12 +139,14 @@ static int has(const struct zr_entry *entry, const char *role, const char *id)
 		if (d->role && d->id && role && !strcmp(d->role, role) && !strcmp(d->id, id))
 			return 1;
 	}
+
 	return 0;
 }
 
 static const struct zr_entry *find_entry(const char *role, const char *id)
 {
 	const struct zeroth *e = rank_here ? rank_here->engine : NULL;
+
 	for (int i = 0; e && i < e->n_entries; i++)
 		if (has(e->entry[i], role, id))
 			return e->entry[i];
@@ -159,6 +166,7 @@ static void take_hooks(void)
 struct zeroth *zeroth_new(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
 	struct zeroth *e = calloc(1, sizeof *e);
 	if (!e)
 		return NULL;
@@ -189,6 +197,7 @@ int engine_is_new(struct zeroth *e, const char *what)
 	int rc = engine_enter(e, what);
 	if (rc)
 		return rc;
+
 	*e->error = 0;
 	return !e->rank ? 0 : engine_fail(e, ZR_ESTATE, "%s comes before zeroth_open", what);
 }

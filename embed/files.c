@@ -18,6 +18,7 @@ static int agree(struct rank *r, const struct zr_error *mine, struct zr_error *e
 {
 	const struct zr_ckpt_word *bad = NULL;
 	struct zr_ckpt_word word = { 0 };
+
 	struct zr_ckpt_word *words = calloc((size_t)r->t.setup->process.world, sizeof *words);
 	if (!words)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
@@ -37,6 +38,7 @@ static int open_saver(struct rank *r, struct zr_error *err)
 	const int is_own = strcmp(o->dir, "auto") != 0;
 	struct zr_error why = { 0 };
 	char dir[PATH_MAX] = "";
+
 	r->harmless = !is_own && !strcmp(zr_rundir(r->t.cfg), "auto");
 	if (r->harmless)
 		return zr_err(err, ZR_EINVAL, "zeroth_save: give [checkpoint] dir or [run] dir");
@@ -53,6 +55,7 @@ static int open_saver(struct rank *r, struct zr_error *err)
 int rank_save(struct rank *r, struct zr_error *err)
 {
 	int rc = rank_begin(r, err);
+
 	rc = rc || r->t.saver ? rc : open_saver(r, err);
 	if (rc)
 		return rc;
@@ -84,9 +87,11 @@ int rank_save_weights(struct rank *r, struct zr_error *err)
 {
 	const char *file = r->engine->name;
 	struct zr_error why = { 0 };
+
 	int rc = rank_begin(r, err);
 	if (rc)
 		return rc;
+
 	rc = zr_weights_save(r->t.session, file, &why);
 	if (rc && !is_of_file(&why, file))
 		return zr_err(err, rc, "%s", why.text);

@@ -10,6 +10,7 @@ _Thread_local struct rank *rank_here;
 void rank_answer(struct rank *r, const struct zr_error *err)
 {
 	struct zeroth *e = r->engine;
+
 	pthread_mutex_lock(&e->lock);
 	r->err = *err;
 	r->busy = 0;
@@ -20,6 +21,7 @@ void rank_answer(struct rank *r, const struct zr_error *err)
 enum command rank_next(struct rank *r)
 {
 	struct zeroth *e = r->engine;
+
 	pthread_mutex_lock(&e->lock);
 	while (!r->asked)
 		pthread_cond_wait(&e->asked, &e->lock);
@@ -32,10 +34,12 @@ enum command rank_next(struct rank *r)
 int rank_take_batch(struct rank *r)
 {
 	static const struct zr_error none = { 0 };
+
 	if (!r->fresh) {
 		rank_answer(r, &none); /* of backward */
 		r->ending = rank_next(r) == CMD_END;
 	}
+
 	r->fresh = 0;
 	r->batch = r->given;
 	return r->ending ? ZR_ESTATE : 0;
@@ -44,8 +48,10 @@ int rank_take_batch(struct rank *r)
 int rank_forward_done(struct rank *r, double loss)
 {
 	static const struct zr_error none = { 0 };
+
 	if (!r->parts)
 		return 0;
+
 	r->loss = loss;
 	rank_answer(r, &none);
 	r->ending = rank_next(r) == CMD_END;

@@ -51,6 +51,7 @@ static int check_layer(const struct zr_inst *inst, uint32_t i)
 	const struct zeroth_model *m = inst->m;
 	const struct zeroth_layer *l = layer_at(m, i);
 	const char *name = l->name ? l->name : "without a name";
+
 	if (!l->forward || !l->backward)
 		return zr_fail(inst->h, ZR_EINVAL, "layer %u (%s): %s is NULL", i, name,
 			       l->forward ? "backward" : "forward");
@@ -65,6 +66,7 @@ static int check_layer(const struct zr_inst *inst, uint32_t i)
 static void take_unit(struct zr_inst *inst, uint32_t i, struct zr_tensor *t)
 {
 	const struct zeroth_unit *u = unit_at(inst->m, i);
+
 	inst->unit[i] = (struct zr_unit){ u->name, u->tensors ? t : NULL, u->n_tensors, 0 };
 	for (uint32_t k = 0; u->tensors && k < u->n_tensors; k++) {
 		const struct zeroth_tensor *from = tensor_at(inst->m, u, k);
@@ -82,6 +84,7 @@ static void take_unit(struct zr_inst *inst, uint32_t i, struct zr_tensor *t)
 static int check_counts(const struct zr_inst *inst, size_t *tensors)
 {
 	const struct zeroth_model *m = inst->m;
+
 	if (!m->n_units || m->n_units > MOST_OF_ALL)
 		return zr_fail(inst->h, ZR_EINVAL, "n_units is %u; expected 1 to %d", m->n_units,
 			       MOST_OF_ALL);
@@ -103,6 +106,7 @@ static int take_model(struct zr_inst *inst)
 {
 	const struct zeroth_model *m = inst->m;
 	size_t tensors = 0;
+
 	int rc = check_counts(inst, &tensors);
 	if (rc)
 		return rc;
@@ -118,6 +122,7 @@ static int take_model(struct zr_inst *inst)
 		take_unit(inst, i, t);
 		t += inst->unit[i].n_tensors;
 	}
+
 	for (uint32_t i = 0; !rc && i < m->n_layers; i++) {
 		const struct zeroth_layer *l = layer_at(m, i);
 		rc = check_layer(inst, i);
@@ -125,6 +130,7 @@ static int take_model(struct zr_inst *inst)
 						    (i ? 0 : ZR_LAYER_INPUT) |
 							    (l->out ? 0 : ZR_LAYER_LOSS) };
 	}
+
 	return rc;
 }
 
@@ -162,6 +168,7 @@ static int model_bytes(struct zr_inst *inst, int32_t layer, int64_t batch, int64
 	const uint64_t samples = (uint64_t)(batch * length);
 	const uint64_t out = out_bytes(inst, layer, batch * length, dtype);
 	const uint64_t in = out_bytes(inst, layer - 1, batch * length, dtype);
+
 	(void)ops;
 	b->out = out;
 	b->saved = times(l->saved, samples);
@@ -174,6 +181,7 @@ static int model_bytes(struct zr_inst *inst, int32_t layer, int64_t batch, int64
 static struct zeroth_call call_of(struct zr_inst *inst, const struct zr_layer_call *c)
 {
 	struct rank *r = inst->rank;
+
 	return (struct zeroth_call){
 		.size = sizeof(struct zeroth_call),
 		.layer = c->layer,
@@ -216,6 +224,7 @@ static int model_forward(struct zr_inst *inst, const struct zr_layer_call *c)
 {
 	const struct zeroth_layer *l = layer_at(inst->m, (uint32_t)c->layer);
 	struct zeroth_call call = call_of(inst, c);
+
 	call.out = l->out ? c->out : NULL;
 	call.dparam = NULL;
 	call.accumulate = NULL;
@@ -223,6 +232,7 @@ static int model_forward(struct zr_inst *inst, const struct zr_layer_call *c)
 		memset(c->right_rows, 0, (size_t)call.samples * sizeof *c->right_rows);
 		call.right = c->right_rows;
 	}
+
 	int rc = failed(inst, l, l->forward(&call), "forward");
 	if (!rc && !l->out)
 		sum_losses(c);
@@ -233,6 +243,7 @@ static int model_backward(struct zr_inst *inst, const struct zr_layer_call *c)
 {
 	const struct zeroth_layer *l = layer_at(inst->m, (uint32_t)c->layer);
 	struct zeroth_call call = call_of(inst, c);
+
 	if (l->out) {
 		const uint64_t bytes = out_bytes(inst, c->layer, call.samples, c->dtype);
 		char *copy = (char *)c->work + up(l->work * (uint64_t)call.samples);
@@ -263,6 +274,7 @@ static struct zr_inst *new_inst(const struct zr_host *h)
 	struct zr_inst *inst = calloc(1, sizeof *inst);
 	if (!inst)
 		return NULL;
+
 	inst->h = h;
 	inst->rank = rank_here;
 	inst->m = &rank_here->engine->model;
@@ -272,6 +284,7 @@ static struct zr_inst *new_inst(const struct zr_host *h)
 static int model_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
 	struct zr_inst *inst = new_inst(h);
+
 	(void)opts;
 	int rc = inst ? take_model(inst) : zr_fail(h, ZR_ENOMEM, "no memory");
 	if (rc && inst)
@@ -318,6 +331,7 @@ static int data_batch(struct zr_inst *inst, const struct zr_batch *b)
 	struct rank *r = inst->rank;
 	const int training = b->split == ZR_SPLIT_TRAIN;
 	int rc = 0;
+
 	memset(b->inputs, 0, (size_t)b->sequences * sizeof *b->inputs);
 	memset(b->targets, 0, (size_t)b->sequences * sizeof *b->targets);
 	r->step = b->step;
@@ -326,10 +340,12 @@ static int data_batch(struct zr_inst *inst, const struct zr_batch *b)
 		rc = rank_take_batch(r);
 		return rc ? zr_fail(inst->h, rc, "the engine is closed within a step") : 0;
 	}
+
 	if (!training && r->inferring) {
 		r->batch = r->given;
 		return 0;
 	}
+
 	if (!inst->m->load)
 		return zr_fail(inst->h, ZR_ESTATE, "the model has no function load");
 
@@ -344,6 +360,7 @@ static int data_batch(struct zr_inst *inst, const struct zr_batch *b)
 static int data_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
 	const int64_t held_out = rank_here->engine->model.held_out;
+
 	(void)opts;
 	if (held_out < 0 || held_out > MOST_HELD_OUT)
 		return zr_fail(h, ZR_EINVAL, "held_out is %lld; expected 0 to %lld",

@@ -28,6 +28,7 @@ static int load_config(struct rank *r, struct zr_error *err)
 	const char **option = calloc((size_t)e->n_options + 3, sizeof *option);
 	char path[64] = "";
 	int n = 0;
+
 	if (!option)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 
@@ -39,6 +40,7 @@ static int load_config(struct rank *r, struct zr_error *err)
 		option[n++] = "model.plugin=functions";
 		option[n++] = "data.plugin=functions";
 	}
+
 	if (e->text_fd >= 0)
 		snprintf(path, sizeof path, ENGINE_TEXT_PATH, e->text_fd);
 	pthread_mutex_lock(&one);
@@ -52,6 +54,7 @@ static int load_config(struct rank *r, struct zr_error *err)
 static int check(const struct rank *r, struct zr_error *err)
 {
 	const struct zr_setup *s = r->t.setup;
+
 	if (!r->engine->model.size || s->device_info.host_access)
 		return 0;
 	return zr_err(err, ZR_ENOTSUP,
@@ -69,6 +72,7 @@ static int has_dir(const struct rank *r)
 int rank_open(struct rank *r, struct zr_error *err)
 {
 	int rc = load_config(r, err);
+
 	wait_for_configs(r->engine);
 	if (!rc)
 		rc = zr_trainer_setup(&r->t, r->engine->memory, err);
@@ -90,6 +94,7 @@ int rank_open(struct rank *r, struct zr_error *err)
 static int open_run(struct rank *r, struct zr_error *err)
 {
 	int rc = 0;
+
 	if (!r->t.rank0)
 		return 0;
 

@@ -13,6 +13,7 @@ static void name_text(const struct zeroth *e, struct zr_error *err)
 {
 	char path[64], *at = err->text;
 	size_t n = (size_t)snprintf(path, sizeof path, ENGINE_TEXT_PATH, e->text_fd);
+
 	while (e->text_fd >= 0 && (at = strstr(at, path))) {
 		memcpy(at, "text", 4);
 		memmove(at + 4, at + n, strlen(at + n) + 1);
@@ -22,6 +23,7 @@ static void name_text(const struct zeroth *e, struct zr_error *err)
 static int resume(struct rank *r, struct zr_error *err)
 {
 	const char *name = r->engine->name;
+
 	if (r->begun)
 		return zr_err(err, ZR_ESTATE, "zeroth_resume: the training has begun");
 
@@ -42,8 +44,10 @@ static void at_boundary(void *arg, const struct zr_lowered *p, int32_t n, int wa
 {
 	static const struct zr_error none = { 0 };
 	struct rank *r = arg;
+
 	if (p->id != ZR_S_BOUNDARY || n || waited || !r->parts || r->ending)
 		return;
+
 	rank_answer(r, &none);
 	r->ending = rank_next(r) == CMD_END;
 	if (r->ending && r->t.setup->process.world > 1)
@@ -53,6 +57,7 @@ static void at_boundary(void *arg, const struct zr_lowered *p, int32_t n, int wa
 static int step(struct rank *r, int parts, struct zr_error *err)
 {
 	const int64_t all = (int64_t)r->t.setup->train->steps;
+
 	int rc = rank_begin(r, err);
 	if (!rc && r->t.session->step >= all)
 		return zr_err(err, ZR_ESTATE, "all %lld steps of [train] steps are done",
@@ -77,6 +82,7 @@ static int infer(struct rank *r, struct zr_error *err)
 {
 	struct zr_rows rows = { 0 };
 	int rc = rank_begin(r, err);
+
 	r->inferring = 1;
 	if (!rc)
 		rc = zr_session_eval(r->t.session, r->t.setup->source, 0, r->t.setup->process.rank,
@@ -93,6 +99,7 @@ static int evaluate(struct rank *r, struct zr_error *err)
 	const struct zr_eval_how how = { 0 };
 	struct zr_run_set *set = NULL;
 	int rc = rank_begin(r, err);
+
 	for (int i = 0; i < r->t.evals.n; i++)
 		if (!strcmp(r->t.evals.set[i].name, r->engine->name))
 			set = &r->t.evals.set[i];
@@ -153,6 +160,7 @@ void *rank_main(void *arg)
 {
 	struct rank *r = arg;
 	enum command c;
+
 	rank_here = r;
 	while (!r->ending && (c = rank_next(r)) != CMD_END) {
 		struct zr_error err = { 0 };

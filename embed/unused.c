@@ -22,6 +22,7 @@ void rank_say_unused(const struct rank *r)
 	const struct zr_train_opts *t = r->t.setup->train;
 	const struct zr_checkpoint_opts *c = zr_config_find(r->t.cfg, "checkpoint")->opts;
 	const struct zr_run_opts *run = zr_config_find(r->t.cfg, "run")->opts;
+
 	const struct {
 		const char *section, *key;
 		int asks;

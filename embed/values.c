@@ -43,11 +43,13 @@ static int put_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
 int rank_visit(struct rank *r, int put, struct zr_error *err)
 {
 	struct visit v = { r, &r->t.setup->layout, err };
+
 	int rc = rank_begin(r, err);
 	if (rc)
 		return rc;
 	if (put)
 		return zr_session_fill(r->t.session, put_values, &v, err);
+
 	rc = zr_session_masters(r->t.session, r->number ? NULL : get_values, &v, err);
 	return rc ? zr_err(err, rc, "reading parameters failed with code %d", rc) : 0;
 }
@@ -55,6 +57,7 @@ int rank_visit(struct rank *r, int put, struct zr_error *err)
 int rank_digest(struct rank *r, struct zr_error *err)
 {
 	uint64_t d;
+
 	int rc = rank_begin(r, err);
 	if (!rc)
 		rc = zr_weights_digest(r->t.session, &d, err);

@@ -41,6 +41,7 @@ static void prefix_of(const struct zr_setup *s, char *out, size_t room)
 	const struct zr_pretrained_v1 *v =
 		zr_plugin_iface(s->model.section->plugin, "zr.pretrained/1", &unused);
 	const char *prefix = v && v->prefix ? v->prefix : "";
+
 	/* files may have it themselves: those of GPT-2 beside a head of its own */
 	int has = !strncmp(s->layout.tensor[0].decl->name, prefix, strlen(prefix));
 	snprintf(out, room, PEFT "%s", has ? "" : prefix);
@@ -51,9 +52,11 @@ int zr_adapter_open(struct zr_setup *s, struct zr_tensor_files **out, struct zr_
 	const struct zr_adapter_v1 *v = zr_adapter_files(s);
 	const char *dir = v && v->path ? v->path(s->adapter.inst) : NULL;
 	char path[PATH_MAX], prefix[256];
+
 	*out = NULL;
 	if (!dir || !*dir)
 		return 0;
+
 	prefix_of(s, prefix, sizeof prefix);
 	snprintf(path, sizeof path, "%s/adapter_model.safetensors", dir);
 	return zr_tensor_files_open(path, &s->layout, ZR_FILES_ADAPTER, prefix, "", out, err);
@@ -68,6 +71,7 @@ int zr_adapter_settle(struct zr_setup *s, struct zr_error *err)
 	int rc = c->save != ZR_AUTO_ENUM ?
 			 0 :
 			 zr_config_set_auto(s->cfg, "checkpoint", "save", save, err);
+
 	if (!v || !ZR_HAS(v, struct zr_adapter_v1, options) || !v->options)
 		return rc;
 
@@ -81,6 +85,7 @@ void zr_adapter_announce(const struct zr_setup *s, FILE *out)
 	const struct zr_section *sec = s->adapter.section;
 	const struct zr_opt *o;
 	int64_t trained = 0;
+
 	if (!sec)
 		return;
 
@@ -105,6 +110,7 @@ int zr_adapter_plugin(const char *dir, char *id, size_t room, struct zr_error *e
 	char path[PATH_MAX];
 	json_t *root = NULL;
 	size_t n = 0;
+
 	snprintf(path, sizeof path, "%s/adapter_config.json", dir);
 	int rc = zr_json_file(path, ZR_MODEL_JSON_MAX, &root, err);
 	const char *type = json_string_value(json_object_get(root, "peft_type"));
@@ -120,6 +126,7 @@ int zr_adapter_plugin(const char *dir, char *id, size_t room, struct zr_error *e
 static int write_config(struct zr_setup *s, const char *base, const char *dir, struct zr_error *err)
 {
 	char path[PATH_MAX], whole[PATH_MAX];
+
 	if (base && *base && realpath(base, whole))
 		base = whole;
 	const char *text = zr_adapter_files(s)->config(s->adapter.inst, base ? base : "");
@@ -134,6 +141,7 @@ int zr_adapter_save(struct zr_session *s, const char *dir, struct zr_error *err)
 {
 	const struct zr_adapter_v1 *v = zr_adapter_files(s->setup);
 	char path[PATH_MAX], prefix[256];
+
 	if (!v || !v->config)
 		return 0;
 
@@ -150,6 +158,7 @@ int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base, zr_
 {
 	const struct zr_adapter_v1 *v = zr_adapter_files(s);
 	char tmp[PATH_MAX], path[PATH_MAX + 32], prefix[256];
+
 	if (!v || !v->config)
 		return zr_err(err, ZR_ENOTSUP, "[adapter] %s: it has no files of its own",
 			      s->adapter.section->plugin->desc->id);

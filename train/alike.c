@@ -60,6 +60,7 @@ static const struct zr_input_file *file_at(const struct zr_inputs *in, int kind,
 static struct files_of sum_up(const struct zr_inputs *in)
 {
 	struct files_of mine = { 0 };
+
 	for (int32_t i = 0; i < in->n; i++) {
 		const uint64_t hash = hash_of(&in->file[i]);
 		const int k = in->file[i].kind;
@@ -96,6 +97,7 @@ static int compare_kinds(struct zr_session *s, const struct zr_inputs *in, struc
 {
 	const int32_t world = s->setup->process.world;
 	const struct files_of mine = sum_up(in);
+
 	struct files_of *all = calloc((size_t)world, sizeof *all);
 	if (!all)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
@@ -140,6 +142,7 @@ static int refuse(struct zr_session *s, const struct zr_inputs *in, const struct
 	struct word mine = { .file = "nothing" },
 		    *all = calloc((size_t)s->setup->process.world, sizeof *all);
 	char hex[17];
+
 	if (!all)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 
@@ -162,6 +165,7 @@ static int refuse(struct zr_session *s, const struct zr_inputs *in, const struct
 static int compare(struct zr_session *s, const struct zr_inputs *in, struct zr_error *err)
 {
 	struct other o;
+
 	int rc = compare_kinds(s, in, &o, err);
 	if (rc || !o.rank)
 		return rc;
@@ -177,6 +181,7 @@ static int any_asks(struct zr_session *s, int verify, int *any, struct zr_error 
 {
 	const int32_t world = s->setup->process.world;
 	const int64_t mine = verify;
+
 	int64_t *all = calloc((size_t)world, sizeof *all);
 	if (!all)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
@@ -193,6 +198,7 @@ int zr_alike_check(struct zr_setup *s, int verify, struct zr_error *err)
 {
 	struct zr_session bare = { .setup = s }; /* without memory: it shares, and no more */
 	struct zr_inputs in = { 0 };
+
 	if (s->process.world == 1 && verify)
 		zr_logf(ZR_LOG_WARN, "verify",
 			"one rank trains: there is no other to compare its files with");

@@ -18,6 +18,7 @@ int zr_eval_once(const struct zr_setup *s, struct zr_source *from, int64_t want,
 	int64_t all = from->info.val_sequences, micro = s->batch.micro;
 	int knows = ZR_HAS(&from->info, struct zr_data_info, val_sequences) && all > 0;
 	const char *section = from->it.section->name;
+
 	if (!from->info.val_tokens)
 		return zr_err(err, ZR_EINVAL, "[%s] %s: nothing is held out to evaluate on",
 			      section, from->info.describe);
@@ -38,6 +39,7 @@ static void add_rows(struct zr_exact sum[SUMS], const struct zr_rows *rows, cons
 		double weight = rows->weights ? (double)rows->weights[r] : 1;
 		if (rows->targets[r] < 0)
 			continue;
+
 		zr_exact_add(&sum[LOSS], (double)rows->loss[r]);
 		zr_exact_add(&sum[RIGHT], (double)rows->right[r]);
 		zr_exact_add(&sum[WEIGHT], weight);
@@ -51,6 +53,7 @@ static void add_rows(struct zr_exact sum[SUMS], const struct zr_rows *rows, cons
 static int meet(struct zr_session *s, struct zr_exact *a, struct zr_exact *b, struct zr_error *err)
 {
 	struct zr_boundary *sums = &s->decided->boundary;
+
 	*sums = (struct zr_boundary){ .loss = *a, .norm = *b, .bad_tensor = INT64_MAX };
 	int rc = zr_run_program(s, ZR_S_MEET, err);
 	*a = sums->loss;
@@ -62,12 +65,14 @@ static void conclude(struct zr_exact sum[SUMS], struct zr_eval_result *out)
 {
 	double value[SUMS];
 	uint64_t h = 0;
+
 	for (int i = 0; i < SUMS; i++) /* afterwards equal sums have equal digits */
 		value[i] = zr_exact_value(&sum[i]);
 	for (int i = 0; i < BYTES; i++) {
 		h = XXH3_64bits_withSeed(sum[i].limb, sizeof sum[i].limb, h);
 		h = XXH3_64bits_withSeed(&sum[i].nonfinite, sizeof sum[i].nonfinite, h);
 	}
+
 	*out = (struct zr_eval_result){ .nats = value[LOSS],
 					.bytes = value[BYTES],
 					.targets = (int64_t)value[TARGETS],
@@ -90,6 +95,7 @@ int zr_evaluate(struct zr_session *s, const struct zr_eval_set *set, const struc
 	struct zr_exact sum[SUMS + 1] = { 0 };
 	struct zr_rows rows;
 	int rc = 0;
+
 	/* in the last round some ranks only take part */
 	for (int64_t slot = p->rank; !rc && slot < set->batches + p->rank; slot += p->world) {
 		rc = zr_session_eval(s, set->from, set->sequences, slot, &rows, err);

@@ -31,10 +31,12 @@ const char *zr_bytes_text(uint64_t bytes, char buf[32])
 	static const char *const unit[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
 	double v = (double)bytes;
 	int u = 0;
+
 	while (v >= 1024 && u < 6) {
 		v /= 1024;
 		u++;
 	}
+
 	snprintf(buf, 32, u ? "%.1f %s" : "%.0f %s", v, unit[u]);
 	return buf;
 }
@@ -51,6 +53,7 @@ static void advise(const struct zr_setup *s, int tier, int largest, char *buf, s
 	const char *stage = s->zero.section ? s->zero.section->plugin->desc->id : "";
 	int on_device = tier == zr_store_tier(s, ZR_STORE_DEVICE),
 	    state = largest == ZR_R_MASTER || largest == ZR_R_STATE || largest == ZR_R_GRAD;
+
 	if (r[ZR_R_ACT].tier == tier &&
 	    2 * (r[ZR_R_ACT].bytes + r[ZR_R_WORK].bytes) > zr_plan_tier(&s->plan, tier) &&
 	    (s->batch.micro > 1 || s->batch.length > 1))
@@ -92,6 +95,7 @@ static int refuse(const struct zr_setup *s, int tier, int played, uint64_t need,
 	char needed[32], part[32], free_[32], what[160];
 	const struct zr_region *r = s->plan.region;
 	int largest = -1;
+
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		if ((r[i].tier == tier || (played && r[i].tier == ZR_TIER_DEVICE)) &&
 		    (largest < 0 || r[i].bytes > r[largest].bytes))
@@ -124,6 +128,7 @@ uint64_t zr_memory_at_start(void)
 uint64_t zr_plan_need(const struct zr_setup *s)
 {
 	uint64_t rank = zr_plan_tier(&s->plan, ZR_TIER_HOST);
+
 	if (s->device_info.host_ops)
 		rank += zr_plan_tier(&s->plan, ZR_TIER_DEVICE);
 	for (int i = 0; i < s->account.n; i++)
@@ -140,6 +145,7 @@ int zr_plan_check(const struct zr_setup *s, uint64_t machine, struct zr_error *e
 	uint64_t disk = zr_plan_tier(&s->plan, ZR_TIER_DISK),
 		 have = machine ? machine : zr_memory_at_start();
 	uint64_t all = zr_plan_need(s);
+
 	if (!s->device_info.unified && device > s->device_info.memory)
 		return refuse(s, ZR_TIER_DEVICE, 0, device, s->device_info.memory, err);
 	if (host > limit->host)
@@ -154,6 +160,7 @@ int zr_plan_check(const struct zr_setup *s, uint64_t machine, struct zr_error *e
 uint64_t zr_process_memory(void)
 {
 	char buf[128];
+
 	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;

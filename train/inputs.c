@@ -56,6 +56,7 @@ static int hash_part(struct reader *r, uint64_t at, uint64_t n)
 static int hash_whole(struct reader *r)
 {
 	int no = 0;
+
 	for (uint64_t at = 0; !no && at < r->size; at += HEAD) {
 		no = hash_part(r, at, r->size - at < HEAD ? r->size - at : HEAD);
 		beat();
@@ -90,6 +91,7 @@ static int hash_file(int fd, struct zr_input_file *file, int whole)
 	struct reader r = { .fd = fd, .buf = malloc(HEAD), .hash = XXH3_createState() };
 	struct stat st;
 	int no = r.buf && r.hash ? 0 : ENOMEM;
+
 	if (!no && fstat(fd, &st))
 		no = errno;
 	if (!no) {
@@ -127,6 +129,7 @@ static int add(struct zr_inputs *in, const struct zr_input_file *file, struct zr
 static int add_file(struct zr_inputs *in, int kind, const char *path, struct zr_error *err)
 {
 	struct zr_input_file file = { .kind = kind, .name = (char *)path };
+
 	int fd = zr_file_open(AT_FDCWD, path, 1);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : zr_file_failed(err, path, "cannot read", errno);
@@ -179,6 +182,7 @@ static int add_weights(struct zr_setup *s, struct zr_inputs *in, struct zr_error
 	const struct zr_pretrained_v1 *v;
 	struct zr_tensor_files *f = NULL;
 	struct zr_error why = { 0 };
+
 	if (!config)
 		return 0;
 
@@ -211,6 +215,7 @@ static int add_tokenizers(struct zr_setup *s, struct zr_inputs *in, struct zr_er
 		const char *path = o ? zr_value_text(o, sec->opts) : NULL;
 		if (!path || !*path || zr_tokenizer_find(path, file, &unused))
 			continue;
+
 		int rc = add_file(in, ZR_IN_TOKENIZER, file, err);
 		if (rc)
 			return rc;
@@ -243,6 +248,7 @@ static int hash_all_data(struct zr_instance *data, uint32_t i, struct zr_data_fi
 static int add_source(struct zr_instance *data, struct zr_inputs *in, struct zr_error *err)
 {
 	const struct zr_data_v1 *v = data->vtbl;
+
 	if (!ZR_HAS(v, struct zr_data_v1, file) || !v->file)
 		return 0;
 
@@ -275,6 +281,7 @@ int zr_inputs_find(struct zr_setup *s, struct zr_inputs *out, struct zr_error *e
 	static int (*const readers[])(struct zr_setup *, struct zr_inputs *, struct zr_error *) = {
 		add_plugins, add_config, add_weights, add_adapter, add_tokenizers, add_data,
 	};
+
 	for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
 		int rc = readers[i](s, out, err);
 		if (rc)

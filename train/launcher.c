@@ -24,5 +24,6 @@ const char *zr_other_launcher(void)
 			return text;
 		}
 	}
+
 	return NULL;
 }

@@ -27,6 +27,7 @@
 static int busy(int fd, const char *dir, struct zr_error *err)
 {
 	char who[256] = "";
+
 	for (int i = 0; i < 50 && !*who; i++) {
 		ssize_t n = pread(fd, who, sizeof who - 1, 0);
 		who[n > 0 ? n : 0] = 0;
@@ -94,6 +95,7 @@ static int take(const char *dir, const char *path, struct zr_error *err)
 int zr_locks_add(struct zr_locks *l, const char *dir, struct zr_error *err)
 {
 	struct stat st;
+
 	if (stat(dir, &st))
 		return zr_err(err, ZR_EINVAL, "%s: %s", dir, strerror(errno));
 
@@ -118,6 +120,7 @@ int zr_locks_add(struct zr_locks *l, const char *dir, struct zr_error *err)
 int zr_locks_add_checkpoints(struct zr_locks *l, const char *dir, struct zr_error *err)
 {
 	char real[PATH_MAX], config[PATH_MAX + 16], lock[PATH_MAX + 16];
+
 	char *slash = realpath(dir, real) ? strrchr(real, '/') : NULL;
 	if (!slash)
 		return zr_err(err, ZR_EIO, "%s: %s", dir, strerror(errno));
@@ -131,6 +134,7 @@ int zr_locks_add_checkpoints(struct zr_locks *l, const char *dir, struct zr_erro
 		if (rc)
 			return rc;
 	}
+
 	return zr_locks_add(l, dir, err);
 }
 

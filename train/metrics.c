@@ -93,6 +93,7 @@ static void deliver(struct reader *r)
 	const struct record *at = &r->at;
 	const uint64_t tail = r->tail;
 	int rc = v->metrics(r->monitor.inst, at->step, at->metric, at->n);
+
 	pthread_mutex_lock(&r->of->lock);
 	if (rc == ZR_EAGAIN) {
 		if (!r->stopped)
@@ -135,6 +136,7 @@ static int has_record(const struct reader *r)
 static void say_lost(const struct reader *r)
 {
 	const uint64_t n = r->of->head - r->tail + r->lost;
+
 	if (r->waits && !r->stopped)
 		zr_logf(ZR_LOG_WARN, r->monitor.section->name,
 			"it never went on: %llu steps up to "
@@ -147,6 +149,7 @@ static void *thread_main(void *arg)
 {
 	struct reader *r = arg;
 	struct zr_metrics *m = r->of;
+
 	pthread_mutex_lock(&m->lock);
 	for (;;) {
 		while (!has_record(r) && !r->flush && !m->close && !r->stopped)
@@ -164,6 +167,7 @@ static void *thread_main(void *arg)
 			pthread_mutex_unlock(&m->lock);
 			flush(r);
 		}
+
 		pthread_mutex_lock(&m->lock);
 	}
 
@@ -184,8 +188,10 @@ static int create_monitor(struct zr_instance *it, struct zr_setup *setup,
 {
 	int rc = zr_instance_create(it, &setup->process, sec, "zr.monitor/1", err);
 	const struct zr_monitor_v1 *v = it->vtbl;
+
 	if (rc || resumed < 0 || !ZR_HAS(v, struct zr_monitor_v1, resume) || !v->resume)
 		return rc;
+
 	rc = zr_instance_failed(it, v->resume(it->inst, resumed), "resume", err);
 	if (rc)
 		zr_instance_destroy(it);
@@ -206,6 +212,7 @@ static int create_monitors(struct zr_metrics *m, struct zr_setup *setup, int64_t
 				  .world = setup->process.world,
 				  .steps = (int64_t)setup->train->steps,
 				  .lr = setup->param_group[0].lr };
+
 	for (int i = 0; i < zr_config_count(setup->cfg); i++) {
 		const struct zr_section *sec = zr_config_at(setup->cfg, i);
 		if (!sec->role || strcmp(sec->role, "monitor") || is_left_out(setup, sec))
@@ -222,6 +229,7 @@ static int create_monitors(struct zr_metrics *m, struct zr_setup *setup, int64_t
 
 		m->reader[m->n++].of = m;
 	}
+
 	return 0;
 }
 
@@ -229,12 +237,14 @@ static int start_threads(struct zr_metrics *m, struct zr_error *err)
 {
 	sigset_t old;
 	int no = 0;
+
 	zr_pool_mask(&old);
 	for (int i = 0; i < m->n && !no; i++) {
 		struct reader *r = &m->reader[i];
 		no = pthread_create(&r->thread, NULL, thread_main, r);
 		r->running = !no;
 	}
+
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return no ? zr_err(err, ZR_ENOMEM,
 			   "cannot start the monitor thread: %s: too little "
@@ -248,6 +258,7 @@ int zr_metrics_open(struct zr_setup *setup, int64_t resumed, struct zr_metrics *
 {
 	struct zr_metrics *m = calloc(1, sizeof *m);
 	pthread_condattr_t attr;
+
 	if (!m)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 
@@ -316,6 +327,7 @@ static void wait_for(struct zr_metrics *m, const struct timespec *until)
 void zr_metrics_wait(struct zr_metrics *m)
 {
 	const struct timespec until = in_seconds(PATIENCE);
+
 	pthread_mutex_lock(&m->lock);
 	wait_for(m, &until);
 	for (int i = 0; i < m->n; i++)
@@ -327,6 +339,7 @@ void zr_metrics_wait(struct zr_metrics *m)
 void zr_metrics_close(struct zr_metrics *m)
 {
 	int left = 0;
+
 	if (!m)
 		return;
 
@@ -351,6 +364,7 @@ void zr_metrics_close(struct zr_metrics *m)
 			pthread_detach(r->thread);
 			continue;
 		}
+
 		if (r->running)
 			pthread_join(r->thread, NULL);
 		zr_instance_destroy(&r->monitor);

@@ -30,6 +30,7 @@ static double elapsed_in(const char *metrics, int64_t step)
 	char *line = NULL;
 	size_t room = 0;
 	double last = 0;
+
 	while (f && getline(&line, &room, f) > 0) {
 		const char *at = strstr(line, key);
 		if (at && !strncmp(line, head, sizeof head - 1) &&
@@ -50,11 +51,13 @@ double zr_pace_elapsed_before(const char *run, const char *checkpoint, int64_t s
 	static const char *const up[] = { "", "/..", "/../.." };
 	char path[PATH_MAX + 32];
 	double v = 0;
+
 	for (int i = -1; step > 0 && !v && i < 3; i++) {
 		snprintf(path, sizeof path, "%s%s/metrics.jsonl", i < 0 ? run : checkpoint,
 			 i < 0 ? "" : up[i]);
 		v = elapsed_in(path, step);
 	}
+
 	return v;
 }
 
@@ -62,6 +65,7 @@ void zr_pace_begin(struct zr_pace *p, const struct zr_setup *s, double elapsed)
 {
 	const struct zr_data_info *data = &s->source->info;
 	double world = (double)s->process.world;
+
 	*p = (struct zr_pace){
 		.step_tokens = s->batch.train * s->batch.length,
 		.step_sequences = s->batch.train,
@@ -87,6 +91,7 @@ static double product_of(const struct zr_rates *r, const struct zr_setup *s)
 						       "";
 	int ranks = zr_machine_ranks(s), threads = zr_pool_size(s->process.pool);
 	double best = 0;
+
 	for (int i = 0; i < r->n; i++) {
 		const struct zr_rate *e = &r->rate[i];
 		for (int k = 0; k < e->n && !strcmp(e->name, name); k++) {
@@ -94,6 +99,7 @@ static double product_of(const struct zr_rates *r, const struct zr_setup *s)
 			best = v > best ? v : best;
 		}
 	}
+
 	return best;
 }
 
@@ -104,6 +110,7 @@ int zr_pace_forecast(struct zr_pace *p, struct zr_setup *s, json_t *plan, struct
 	struct zr_forecast f = { 0 };
 	struct zr_error unknown = { 0 };
 	int rc = zr_rate_source_open(NULL, NULL, s->cfg, &r, &unknown);
+
 	const int suits = !rc && zr_rate_source_suits(&r, s);
 	if (suits || (!rc && p->nominal > 0))
 		rc = zr_forecast_make(s, suits ? &r.rates : &none, &f, &unknown);
@@ -117,6 +124,7 @@ int zr_pace_forecast(struct zr_pace *p, struct zr_setup *s, json_t *plan, struct
 		p->forecast = f.seconds;
 		p->binding = rc ? NULL : zr_queue_name[f.binding];
 	}
+
 	if (rc)
 		zr_logf(ZR_LOG_WARN, "train", "how fast this machine is, is not known: %s",
 			unknown.text);
@@ -138,6 +146,7 @@ static double part_of(double rate, double limit)
 void zr_pace_step(struct zr_pace *p, int64_t step, double seconds)
 {
 	double rate = seconds > 0 ? 1 / seconds : 0;
+
 	p->seconds = seconds;
 	p->tokens = step * p->step_tokens;
 	p->tokens_per_s = rate * (double)p->step_tokens;
@@ -166,6 +175,7 @@ uint32_t zr_pace_metrics(const struct zr_pace *p, struct zr_metric m[ZR_PACE_MET
 {
 	struct timespec now;
 	uint32_t n = 0;
+
 	clock_gettime(CLOCK_REALTIME, &now);
 	add(m, &n, "step_seconds", p->seconds);
 	add(m, &n, "elapsed", milliseconds(zr_pace_elapsed(p)));

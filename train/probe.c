@@ -36,6 +36,7 @@ static int make_file(const char *dir, struct place *p, struct zr_error *err)
 {
 	char path[PATH_MAX + 65];
 	uint64_t random;
+
 	if (getrandom(&random, sizeof random, 0) != sizeof random)
 		return zr_err(err, ZR_EIO, "getrandom: %s", strerror(errno));
 
@@ -77,6 +78,7 @@ static int look(struct zr_session *s, const struct place *all, struct zr_error *
 {
 	const int32_t world = s->setup->process.world;
 	const int64_t mine = sees(&all[0], s->setup->ranks.host);
+
 	int64_t *each = calloc((size_t)world, sizeof *each);
 	if (!each)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
@@ -101,6 +103,7 @@ int zr_probe_dir(struct zr_session *s, const char *dir, struct zr_error *blind,
 	const int32_t world = s->setup->process.world;
 	const int rank0 = s->setup->process.rank == 0;
 	struct place mine = { .name = "" };
+
 	if (world == 1)
 		return 0;
 
@@ -128,6 +131,7 @@ int zr_probe_checkpoints(struct zr_session *s, struct zr_error *err)
 	struct zr_error blind = { 0 };
 	char dir[PATH_MAX] = "";
 	int rc = 0;
+
 	if (!due && !o->on_signal)
 		return 0;
 

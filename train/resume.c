@@ -32,6 +32,7 @@ static int in_run(const char *run, char out[PATH_MAX], struct zr_error *err)
 {
 	char target[PATH_MAX];
 	int rc = join(run, "checkpoints", out, err);
+
 	ssize_t n = rc ? -1 : readlink(out, target, sizeof target);
 	if (n < 0)
 		return rc;
@@ -45,6 +46,7 @@ static int in_run(const char *run, char out[PATH_MAX], struct zr_error *err)
 int zr_checkpoints_at(const char *path, char out[PATH_MAX], struct zr_error *err)
 {
 	struct stat st;
+
 	if (stat(path, &st))
 		return zr_err(err, zr_file_code(errno), "%s: %s", path, strerror(errno));
 	if (!S_ISDIR(st.st_mode))
@@ -82,6 +84,7 @@ int zr_checkpoint_dir_check(const struct zr_config *cfg, struct zr_error *err)
 {
 	char dir[PATH_MAX];
 	int64_t n;
+
 	int rc = zr_checkpoint_dir(cfg, dir, err);
 	if (rc)
 		return rc;

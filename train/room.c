@@ -38,6 +38,7 @@ int zr_room_exports(const struct zr_config *cfg)
 uint64_t zr_room_needed(const struct zr_setup *s)
 {
 	uint64_t sum = zr_adapter_is_all(s) ? 0 : file_bytes(&s->layout, sizeof(float), 1);
+
 	if (zr_adapter_files(s))
 		sum += file_bytes(&s->layout, sizeof(float), 0);
 	if (zr_room_exports(s->cfg))
@@ -49,6 +50,7 @@ uint64_t zr_room_needed(const struct zr_setup *s)
 static int look_at(const char *dir, struct statvfs *fs)
 {
 	char path[PATH_MAX], *slash;
+
 	if (snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path)
 		return ENAMETOOLONG;
 
@@ -72,6 +74,7 @@ int zr_room_check(const struct zr_setup *s, struct zr_error *err)
 	const uint64_t need = zr_room_needed(s);
 	char needed[32], there[32];
 	struct statvfs fs;
+
 	const int no = look_at(dir, &fs);
 	if (no)
 		return zr_err(err, ZR_EIO, "run directory %s: %s", dir, strerror(no));

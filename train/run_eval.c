@@ -24,6 +24,7 @@ static int add_set(struct zr_eval_sets *e, struct zr_source *from, struct zr_err
 	struct zr_run_set *r = &e->set[e->n < ZR_EVAL_SETS ? e->n : ZR_EVAL_SETS];
 	int held_out = !*from->name;
 	int64_t n = (int64_t)p->train->eval_batches;
+
 	if (held_out && !from->info.val_tokens)
 		return 0;
 	if (e->n > ZR_EVAL_SETS)
@@ -48,6 +49,7 @@ static int find_best_by(struct zr_eval_sets *e, struct zr_error *err)
 	const struct zr_checkpoint_opts *o = zr_config_find(p->cfg, "checkpoint")->opts;
 	const char *name = p->train->best_by;
 	int asked = *name || p->train->patience || o->keep_best;
+
 	for (int i = 0; i < e->n; i++)
 		if (asked && !strcmp(e->set[i].name, name))
 			e->best_by = &e->set[i];
@@ -72,6 +74,7 @@ int zr_run_evals_open(struct zr_session *s, struct zr_eval_sets *out, struct zr_
 {
 	struct zr_setup *p = s->setup;
 	int rc = 0;
+
 	*out = (struct zr_eval_sets){ .session = s, .best = ZR_BEST_NONE };
 	for (int32_t i = 0; !rc && i < p->n_sources; i++)
 		rc = add_set(out, &p->source[i], err);
@@ -101,6 +104,7 @@ int zr_run_eval(struct zr_eval_sets *e, struct zr_run_set *set, int64_t step,
 		const struct zr_eval_how *how, struct zr_error *err)
 {
 	const int64_t every = (int64_t)e->session->setup->train->eval_every;
+
 	int rc = zr_evaluate(e->session, &set->set, how, &set->last, err);
 	if (rc)
 		return rc;
@@ -116,6 +120,7 @@ int zr_run_all_evals(struct zr_eval_sets *e, int64_t step, const struct zr_eval_
 		     struct zr_error *err)
 {
 	int rc = 0;
+
 	e->improved = 0;
 	for (int i = 0; !rc && i < e->n; i++) {
 		struct zr_run_set *r = &e->set[i];

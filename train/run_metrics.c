@@ -13,14 +13,17 @@
 static uint32_t of_evals(const struct zr_run_step *s, struct zr_metric *m)
 {
 	uint32_t n = 0;
+
 	for (int i = 0; i < s->evals->n; i++) { /* 17 at most: there is room */
 		const struct zr_run_set *e = &s->evals->set[i];
 		if (e->at != s->step)
 			continue;
+
 		m[n++] = (struct zr_metric){ e->key[0], e->last.loss };
 		if (*e->key[1])
 			m[n++] = (struct zr_metric){ e->key[1], e->last.accuracy };
 	}
+
 	return n;
 }
 
@@ -28,15 +31,18 @@ static uint32_t of_evals(const struct zr_run_step *s, struct zr_metric *m)
 static uint32_t of_held_out(const struct zr_run_step *s, struct zr_metric *m)
 {
 	uint32_t n = 0;
+
 	for (int i = 0; i < s->evals->n; i++) {
 		const struct zr_run_set *set = &s->evals->set[i];
 		const struct zr_eval_result *e = &set->last;
 		if (*set->name || set->at != s->step)
 			continue;
+
 		m[n++] = (struct zr_metric){ "val_perplexity", exp(e->loss) };
 		if (e->bytes > 0)
 			m[n++] = (struct zr_metric){ "val_bits_per_byte", zr_eval_per_byte(e) };
 	}
+
 	return n;
 }
 
@@ -44,6 +50,7 @@ uint32_t zr_run_metrics(const struct zr_run_step *s, struct zr_metric m[ZR_METRI
 {
 	const struct zr_step_result *r = s->result;
 	uint32_t n = 0;
+
 	m[n++] = (struct zr_metric){ "loss", (double)r->loss };
 	if (s->setup->decl.aux_loss)
 		m[n++] = (struct zr_metric){ "aux_loss", r->aux_loss };

@@ -38,6 +38,7 @@ static void name_run(const struct zr_config *cfg, char *out, size_t n)
 	struct stat st;
 	time_t now = time(NULL);
 	struct tm tm;
+
 	if (zr_config_path(cfg))
 		snprintf(ini, sizeof ini, "%s", zr_config_path(cfg));
 	char *base = basename(ini), *dot = strrchr(base, '.');
@@ -53,6 +54,7 @@ static void name_run(const struct zr_config *cfg, char *out, size_t n)
 int zr_is_there(const char *path, int *rc, struct zr_error *err)
 {
 	struct stat st;
+
 	if (!stat(path, &st))
 		return 1;
 	if (errno != ENOENT)
@@ -63,6 +65,7 @@ int zr_is_there(const char *path, int *rc, struct zr_error *err)
 static int refuse_old(const struct zr_config *cfg, struct zr_error *err)
 {
 	const char *where = zr_config_source(cfg, "run", "dir");
+
 	return zr_err(
 		err, ZR_EINVAL,
 		"%s: run directory %s exists already; go on from its checkpoint with --resume "
@@ -75,10 +78,12 @@ int zr_rundir_check(struct zr_config *cfg, int resuming, struct zr_error *err)
 {
 	struct stat st;
 	char name[PATH_MAX];
+
 	if (!strcmp(zr_rundir(cfg), "auto")) {
 		name_run(cfg, name, sizeof name);
 		return zr_config_set_auto(cfg, "run", "dir", name, err);
 	}
+
 	int no = resuming && stat(zr_rundir(cfg), &st) ? errno : 0;
 	if (resuming && !no && S_ISDIR(st.st_mode))
 		return 0;
@@ -95,6 +100,7 @@ static int copy_path(char path[PATH_MAX], const char *dir)
 	int n = snprintf(path, PATH_MAX, "%s", dir);
 	if (n >= PATH_MAX)
 		return -ENAMETOOLONG;
+
 	while (n > 1 && path[n - 1] == '/')
 		path[--n] = 0;
 	return 0;
@@ -112,6 +118,7 @@ int zr_dir_make(const char *dir, int *made, struct zr_error *err)
 {
 	char path[PATH_MAX];
 	int parents = 0, own = 0, no = -copy_path(path, dir);
+
 	for (char *p = no ? NULL : strchr(path + (*path == '/'), '/'); !no && p;
 	     p = strchr(p + 1, '/')) {
 		*p = 0;
@@ -131,6 +138,7 @@ static void empty(const char *dir)
 {
 	char path[PATH_MAX];
 	struct dirent *e;
+
 	DIR *d = opendir(dir);
 	while (d && (e = readdir(d)))
 		if (snprintf(path, sizeof path, "%s/%s", dir, e->d_name) < (int)sizeof path &&
@@ -143,6 +151,7 @@ static void empty(const char *dir)
 void zr_dir_unmake(const char *dir, int made, int with_files)
 {
 	char path[PATH_MAX];
+
 	if (!made || copy_path(path, dir))
 		return;
 	if (with_files)
@@ -151,6 +160,7 @@ void zr_dir_unmake(const char *dir, int made, int with_files)
 		char *slash = strrchr(path, '/');
 		if (!slash)
 			break;
+
 		*slash = 0;
 	}
 }
@@ -159,6 +169,7 @@ int zr_rundir_make(struct zr_config *cfg, int resuming, int *made, struct zr_err
 {
 	struct zr_error why = { 0 };
 	const char *where = zr_config_source(cfg, "run", "dir");
+
 	int rc = zr_dir_make(zr_rundir(cfg), made, &why);
 	if (rc)
 		return zr_err(err, rc, "%s: [run] %s", where ? where : "-o", why.text);
@@ -168,6 +179,7 @@ int zr_rundir_make(struct zr_config *cfg, int resuming, int *made, struct zr_err
 int zr_dir_has(const char *dir, const char *name, char path[PATH_MAX])
 {
 	char own[PATH_MAX];
+
 	if (!path)
 		path = own;
 	if (snprintf(path, PATH_MAX, "%s/%s", dir, name) >= PATH_MAX)
@@ -199,6 +211,7 @@ long long zr_run_steps(const char *run)
 	json_t *j = zr_dir_has(run, "summary.json", path) ? json_load_file(path, 0, NULL) : NULL;
 	json_t *steps = json_object_get(j, "steps");
 	long long n = steps ? (long long)json_integer_value(steps) : -1;
+
 	json_decref(j);
 	return n;
 }
@@ -206,6 +219,7 @@ long long zr_run_steps(const char *run)
 int zr_dir_with_model(const char *dir, struct zr_dir_kind *out, struct zr_error *err)
 {
 	struct stat st;
+
 	*out = zr_dir_look(dir);
 	if (out->unseen)
 		return zr_err(err, ZR_EIO, "%s/adapter_model.safetensors: %s", dir,
@@ -226,6 +240,7 @@ int zr_dir_with_model(const char *dir, struct zr_dir_kind *out, struct zr_error 
 int zr_new_dir_make(const char *dir, const char *tmp, int replace, struct zr_error *err)
 {
 	struct stat st;
+
 	if (!replace && !lstat(dir, &st))
 		return zr_err(err, ZR_EINVAL,
 			      "%s exists already; choose another directory or remove it", dir);
@@ -252,6 +267,7 @@ int zr_new_dir_take(const char *dir, const char *tmp, int replace, struct zr_err
 int zr_keep_file(const char *path, int force, struct zr_error *err)
 {
 	struct stat st;
+
 	if (force || stat(path, &st) || !S_ISREG(st.st_mode))
 		return 0;
 	return zr_err(err, ZR_EINVAL,
@@ -263,6 +279,7 @@ int zr_keep_file(const char *path, int force, struct zr_error *err)
 int zr_put_text(const char *path, const char *text, struct zr_error *err)
 {
 	char tmp[PATH_MAX + 8];
+
 	snprintf(tmp, sizeof tmp, "%s.tmp", path);
 	int no = text ? zr_file_put(AT_FDCWD, tmp, text, strlen(text)) : ENOMEM;
 	if (no && text)
@@ -278,6 +295,7 @@ char *zr_rundir_config_text(const struct zr_config *cfg)
 	size_t bytes = 0;
 	FILE *f = open_memstream(&text, &bytes);
 	int bad = !f || zr_config_write_ini(cfg, f, 1);
+
 	/* when memory runs out, fclose may succeed without a text */
 	bad |= f && fclose(f);
 	if (bad)

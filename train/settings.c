@@ -15,6 +15,7 @@ uint64_t zr_settings_hash(const struct zr_setup *setup)
 	const struct zr_config *cfg = setup->cfg;
 	uint64_t h = XXH3_64bits(setup->group_of,
 				 (size_t)setup->layout.n_tensors * sizeof *setup->group_of);
+
 	h = XXH3_64bits_withSeed(setup->frozen, (size_t)setup->layout.n_tensors, h);
 	h = XXH3_64bits_withSeed(&setup->stored, sizeof setup->stored, h);
 	for (int i = 0; i < zr_config_count(cfg); i++) {
@@ -29,5 +30,6 @@ uint64_t zr_settings_hash(const struct zr_setup *setup)
 			if (!zr_value_text(o, values))
 				h = XXH3_64bits_withSeed(values + o->offset, o->width, h);
 	}
+
 	return h;
 }

@@ -34,6 +34,7 @@ static const struct zr_checkpoint_opts *checkpoint_opts(const struct zr_trainer 
 static int check_launcher(const struct zr_trainer *t, struct zr_error *err)
 {
 	const int32_t world = t->setup->process.world;
+
 	const char *ours = getenv("ZEROTH_LOCAL_WORLD"); /* what -n has started */
 	if (ours && atoi(ours) > 1 && atoi(ours) != world)
 		return zr_err(err, ZR_EINVAL,
@@ -101,6 +102,7 @@ static int lock_what_is_there(struct zr_trainer *t, struct zr_error *err)
 {
 	char dir[PATH_MAX];
 	int rc = 0;
+
 	if (zr_is_there(zr_rundir(t->cfg), &rc, err))
 		rc = zr_locks_add(&t->locks, zr_rundir(t->cfg), err);
 	if (rc || are_in_run(t))
@@ -116,6 +118,7 @@ int zr_trainer_open_checkpoints(struct zr_trainer *t, char dir[PATH_MAX], struct
 {
 	const int held = t->locks.n;
 	int made = 0;
+
 	int rc = zr_checkpoint_dir(t->cfg, dir, err);
 	if (rc || are_in_run(t))
 		return rc;
@@ -139,6 +142,7 @@ int zr_trainer_open_checkpoints(struct zr_trainer *t, char dir[PATH_MAX], struct
 int zr_trainer_check_dirs(struct zr_trainer *t, struct zr_error *err)
 {
 	const int resumes = *t->from != 0;
+
 	int rc = zr_rundir_check(t->cfg, resumes, err);
 	if (!rc)
 		rc = zr_room_check(t->setup, err);
@@ -152,6 +156,7 @@ int zr_trainer_check_dirs(struct zr_trainer *t, struct zr_error *err)
 int zr_trainer_open_dirs(struct zr_trainer *t, struct zr_error *err)
 {
 	char dir[PATH_MAX];
+
 	int rc = zr_rundir_make(t->cfg, *t->from != 0, &t->made, err);
 	if (!rc)
 		rc = zr_locks_add(&t->locks, zr_rundir(t->cfg), err);
@@ -164,6 +169,7 @@ int zr_trainer_open_dirs(struct zr_trainer *t, struct zr_error *err)
 void zr_trainer_leave_dirs(struct zr_trainer *t, int made_only)
 {
 	char dir[PATH_MAX];
+
 	zr_saver_close(t->saver);
 	t->saver = NULL;
 	zr_metrics_close(t->metrics);
@@ -180,6 +186,7 @@ void zr_trainer_leave_dirs(struct zr_trainer *t, int made_only)
 int zr_trainer_open(struct zr_trainer *t, int verify, struct zr_error *err)
 {
 	const uint64_t steps = t->setup->train->steps;
+
 	t->losses = calloc(steps, sizeof *t->losses);
 	if (!t->losses)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the losses of %llu steps",
@@ -197,6 +204,7 @@ static int refuse_left_out(const struct zr_trainer *t, int any, int model, struc
 	const int all = checkpoint_opts(t)->save == ZR_SAVE_ALL, stored = t->setup->stored;
 	const char *why = "save = trainable needs [model] path: what is left out must be somewhere "
 			  "else";
+
 	if (!any)
 		why = "save = trainable leaves nothing out: there is no [train] freeze";
 	else if (all && model)
@@ -214,6 +222,7 @@ static int leave_out(struct zr_trainer *t, struct zr_error *err)
 	const int all = checkpoint_opts(t)->save == ZR_SAVE_ALL;
 	const int model = zr_config_model_json(t->cfg) != NULL;
 	int any = 0;
+
 	if (all && !t->setup->stored)
 		return 0;
 
@@ -275,6 +284,7 @@ int zr_trainer_begin(struct zr_trainer *t, struct zr_error *err)
 {
 	double elapsed = 0;
 	int rc = 0;
+
 	if (!t->begun && !t->session->frozen_hash)
 		rc = zr_weights_begin(t->session, err);
 	if (rc)
@@ -308,6 +318,7 @@ uint32_t zr_trainer_numbers(const struct zr_trainer *t, const double *part,
 					  .pace = &t->pace,
 					  .evals = &t->evals,
 					  .part = part };
+
 	return zr_run_metrics(&step, m);
 }
 
@@ -316,6 +327,7 @@ void zr_trainer_push(struct zr_trainer *t, const double *part)
 	struct zr_metric m[ZR_METRICS_PER_STEP];
 	if (!t->pending || !t->metrics)
 		return;
+
 	zr_metrics_push(t->metrics, t->session->step, m, zr_trainer_numbers(t, part, m));
 	t->pending = 0;
 }
@@ -338,6 +350,7 @@ static void note_action(struct zr_trainer *t)
 	const struct zr_step_result *s = &t->result;
 	const long long step = (long long)t->session->step;
 	char why[256], scale[80] = "";
+
 	if (s->action == ZR_STEP_APPLY)
 		return;
 

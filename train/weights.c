@@ -43,11 +43,13 @@ static int create(const struct zr_setup *s, const char *path, struct saving *v,
 	json_t *meta = metadata(&s->decl);
 	uint64_t at = 0;
 	int32_t n = 0;
+
 	for (int32_t i = 0; t && name && i < l->n_tensors; i++) {
 		const struct zr_tensor *d = l->tensor[i].decl;
 		char *called = name + (size_t)n * room;
 		if (is_left_out(v, i))
 			continue;
+
 		snprintf(called, room, "%s%s", v->prefix, d->name);
 		t[n++] = zr_st_make(called, ZR_F32, d->ndim, d->dims, at);
 		at += t[n - 1].bytes;
@@ -108,6 +110,7 @@ int zr_weights_write_adapter(const struct zr_setup *s, const char *path, const c
 {
 	struct saving v = { .layout = &s->layout, .prefix = prefix, .of_adapter = 1 };
 	float *x = malloc(CHUNK * sizeof *x);
+
 	int rc = x ? create(s, path, &v, err) : zr_err(err, ZR_ENOMEM, "out of memory");
 	if (!rc) {
 		for (int32_t i = 0; i < s->layout.n_tensors; i++) {
@@ -131,6 +134,7 @@ int zr_weights_write_adapter(const struct zr_setup *s, const char *path, const c
 int zr_weights_load(struct zr_session *s, const char *path, struct zr_error *err)
 {
 	struct zr_tensor_files *f = NULL;
+
 	int rc = zr_tensor_files_open(path, &s->setup->layout, ZR_FILES_WHOLE, "", "", &f, err);
 	if (!rc)
 		rc = zr_session_fill(s, zr_tensor_files_read, f, err);
@@ -151,6 +155,7 @@ int zr_weights_digest(struct zr_session *s, uint64_t *digest, struct zr_error *e
 	XXH3_state_t *x = XXH3_createState();
 	if (!x)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	XXH3_64bits_reset(x);
 	int rc = zr_session_masters(s, digest_values, x, err);
 	*digest = XXH3_64bits_digest(x);

@@ -18,6 +18,7 @@ static int open_model(struct zr_setup *s, const struct zr_model_json *config,
 	const struct zr_section *model = s->model.section;
 	const struct zr_pretrained_v1 *v;
 	char named[400];
+
 	int rc = zr_pretrained_tables(config, model->plugin, &v, err);
 	if (rc)
 		return rc;
@@ -36,6 +37,7 @@ static int open_model(struct zr_setup *s, const struct zr_model_json *config,
 int zr_weights_files_open(struct zr_setup *s, struct zr_weights_files *out, struct zr_error *err)
 {
 	const struct zr_model_json *config = zr_config_model_json(s->cfg);
+
 	*out = (struct zr_weights_files){ 0 };
 	int rc = config ? open_model(s, config, &out->model, err) : 0;
 	if (!rc)
@@ -84,6 +86,7 @@ static int first_values(void *arg, int32_t i, int64_t first, int64_t n, float *x
 int zr_weights_begin(struct zr_session *s, struct zr_error *err)
 {
 	struct origin from = { .s = s };
+
 	int rc = zr_weights_files_open(s->setup, &from.files, err);
 	if (!rc)
 		rc = zr_session_begin(s, first_values, &from, err);

@@ -13,6 +13,7 @@ void *zr_area_new(struct zr_check *c, const char *name, uint64_t bytes, uint64_t
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t whole = (bytes + page - 1) / page * page;
+
 	if (c->n_areas == ZR_CHECK_AREAS)
 		zr_check_fail(c, "out of areas");
 	char *map = mmap(NULL, whole + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -41,10 +42,12 @@ void zr_area_free(struct zr_check *c, const void *base)
 static void set_access(struct zr_check *c, const void *base, int access)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
 	for (int i = 0; i < c->n_areas; i++) {
 		struct zr_area *a = &c->area[i];
 		if (a->base != base)
 			continue;
+
 		a->access = access;
 		if (a->mapped > 2 * page)
 			mprotect(a->map + page, a->mapped - 2 * page, access);
@@ -76,6 +79,7 @@ void *zr_lend(struct zr_check *c, const char *name, const void *from, uint32_t s
 	uint32_t have = c->minor < ZR_ABI_MINOR && minor_size < size ? minor_size : size;
 	uint32_t whole = have + (uint32_t)c->grown;
 	char *to = zr_area_new(c, name, whole, 8);
+
 	memcpy(to, from, have);
 	memset(to + have, 0xa5, whole - have); /* no pointer, no number that makes sense */
 	memcpy(to, &whole, sizeof whole);

@@ -50,6 +50,7 @@ static int find_static(struct dl_phdr_info *info, size_t size, void *entry)
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t begin = 0, end = 0, sealed = 0;
 	int ours = 0;
+
 	(void)size;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
@@ -90,6 +91,7 @@ static void *compute_when_asked(void *unused)
 		free(r.of);
 		sem_post(&at.done);
 	}
+
 	return NULL;
 }
 
@@ -97,6 +99,7 @@ static void *compute_when_asked(void *unused)
 static void let_other_compute(void)
 {
 	struct timespec until;
+
 	clock_gettime(CLOCK_REALTIME, &until);
 	if (at.waits) {
 		until.tv_sec++;
@@ -106,6 +109,7 @@ static void let_other_compute(void)
 		until.tv_sec += until.tv_nsec / 1000000000;
 		until.tv_nsec %= 1000000000;
 	}
+
 	at.waits = !sem_timedwait(&at.done, &until);
 }
 
@@ -115,6 +119,7 @@ static void let_other_compute(void)
 static void stop(uintptr_t place)
 {
 	struct instruction *it = at.instruction;
+
 	while (it < &at.instruction[INSTRUCTIONS - 1] && it->at && it->at != place)
 		it++;
 	if (it->call != at.calls)
@@ -165,10 +170,12 @@ static void on_step(int sig, siginfo_t *info, void *context)
 static void on_write(int sig, siginfo_t *info, void *context)
 {
 	const char *to = info->si_addr;
+
 	if (to < at.begin || to >= at.end) {
 		at.crash.sa_sigaction(sig, info, context);
 		return;
 	}
+
 	set_access(PROT_READ | PROT_WRITE);
 	step_over(context);
 }
@@ -186,6 +193,7 @@ void zr_at_once(struct zr_check *c, struct zr_check *other, zr_compute_fn *compu
 	struct sigaction act = { .sa_sigaction = on_write,
 				 .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER };
 	pthread_t thread;
+
 	dl_iterate_phdr(find_static, (void *)(uintptr_t)c->plugin->entry);
 	at.other = other;
 	at.compute = compute;

@@ -27,6 +27,7 @@ int zr_bench_padding(int64_t element)
 		if (at >= 0 && at < zr_bench_tensors[i].elements)
 			return 0;
 	}
+
 	return 1;
 }
 
@@ -58,6 +59,7 @@ static void fill_state(struct zr_bench *b, uint32_t i)
 {
 	const struct zr_state *s = &b->state[i];
 	float init = (float)s->init;
+
 	for (int64_t k = 0; k < b->blocks * ZR_BLOCK && s->dtype; k++) {
 		uint16_t half = bits16(s->dtype, init);
 		if (s->dtype == ZR_F32)
@@ -72,6 +74,7 @@ static void read_states(struct zr_bench *b)
 {
 	struct zr_check *c = b->c;
 	uint32_t n = 0;
+
 	zr_enter(c, ZR_MAIN, "states");
 	const struct zr_state *s = b->v->states(b->it.inst, &n);
 	zr_left(c, 0);
@@ -117,6 +120,7 @@ static float special(int64_t k)
 					 0xff80ffff, 0x7f800000, 0xff800000, 0x7f7fffff,
 					 0xff7fffff, 0x7f7f8000, 0x3f808000 };
 	float x;
+
 	memcpy(&x, &bits[(uint64_t)k % (sizeof bits / sizeof *bits)], 4);
 	return x;
 }
@@ -124,6 +128,7 @@ static float special(int64_t k)
 static void fill_master(struct zr_bench *b, int params)
 {
 	uint32_t u;
+
 	zr_fill_random(b->master, b->blocks * ZR_BLOCK, 1 + b->c->seed, 0.5f);
 	for (int64_t k = 0; k < b->blocks * ZR_BLOCK; k++) {
 		memcpy(&u, &b->master[k], 4);
@@ -140,6 +145,7 @@ static void prepare(struct zr_bench *b, const struct zr_bench_way *way)
 {
 	const int64_t n = b->blocks * ZR_BLOCK;
 	const uint32_t padding = ZR_BENCH_PADDING;
+
 	b->master = grab(b->c, (uint64_t)n * 4);
 	b->grad = grab(b->c, (uint64_t)n * 4);
 	b->lowp = grab(b->c, (uint64_t)n * 4);
@@ -147,6 +153,7 @@ static void prepare(struct zr_bench *b, const struct zr_bench_way *way)
 		b->data[i] = grab(b->c, (uint64_t)b->blocks * zr_bench_block(&b->state[i]));
 		fill_state(b, i);
 	}
+
 	fill_master(b, way->params);
 	memset(b->lowp, 0x5c, (size_t)n * 4);
 	for (int64_t k = 0; k < n; k++)
@@ -159,6 +166,7 @@ static void fill_grad(struct zr_bench *b, const struct zr_bench_way *way, int st
 {
 	const uint32_t padding = ZR_BENCH_PADDING;
 	static const float odd[] = { INFINITY, -INFINITY, NAN, 1e-40f, 3e38f, -0.0f };
+
 	zr_fill_random(b->grad, b->blocks * ZR_BLOCK, (uint64_t)(10 + step) + b->c->seed,
 		       way->scale ? way->scale : 1);
 	for (int64_t k = 0; k < b->blocks * ZR_BLOCK; k++) {
@@ -274,6 +282,7 @@ static const struct zr_ops *device_ops(void)
 {
 	static const struct zr_native native = { .size = sizeof native, .api = ZR_NATIVE_CUDA };
 	static struct zr_ops ops;
+
 	int (*const fn)(void) = enqueued;
 	for (size_t at = offsetof(struct zr_ops, matmul); at < offsetof(struct zr_ops, native);
 	     at += sizeof fn)
@@ -290,6 +299,7 @@ static void hide_buffers(struct zr_check *c, const struct piece *p)
 	const struct zr_opt_step *s = p->step;
 	const void *all[] = { s->master.data, s->grad.data, s->lowp.data,
 			      p->partials,    p->work,      p->scalars };
+
 	for (uint32_t i = 0; i < s->n_state; i++)
 		zr_area_hide(c, p->state[i].data);
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -301,6 +311,7 @@ static void show_buffers(struct zr_check *c, const struct piece *p)
 {
 	const struct zr_opt_step *s = p->step;
 	const void *all[] = { s->master.data, s->lowp.data, p->partials };
+
 	for (uint32_t i = 0; i < s->n_state; i++)
 		zr_area_protect(c, p->state[i].data, 0);
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -341,6 +352,7 @@ static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way
 		.native = ops ? ops->native : NULL,
 		.elementwise = watch_text(ops),
 	};
+
 	for (uint32_t i = 0; i < b->n_states; i++)
 		p->state[i] =
 			buffer(lend(b, names[i % 4], b->data[i], zr_bench_block(&b->state[i]), p),
@@ -384,6 +396,7 @@ static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way
 static void finish(struct zr_bench *b, struct piece *p, const struct zr_bench_way *way)
 {
 	struct zr_check *c = b->c;
+
 	if (way->mem == ZR_MEM_DEVICE)
 		show_buffers(c, p);
 	for (uint32_t i = 0; i < b->n_states; i++)
@@ -413,6 +426,7 @@ static void sum_piece(struct zr_bench *b, struct piece *p, const struct zr_bench
 		      int number)
 {
 	struct zr_check *c = b->c;
+
 	cut(p, 1);
 	memset(b->total, 0, sizeof b->total);
 	begin(b, p, way, number);
@@ -433,6 +447,7 @@ static void step_piece(struct zr_bench *b, struct piece *p, const struct zr_benc
 		       int number)
 {
 	struct zr_check *c = b->c;
+
 	cut(p, 0);
 	begin(b, p, way, number);
 	b->it.code = 0;
@@ -446,6 +461,7 @@ static void step_tensor(struct zr_bench *b, int i, const struct zr_bench_way *wa
 	const struct zr_bench_tensor *t = &zr_bench_tensors[i];
 	struct piece p = { .first = t->first, .n = t->blocks };
 	uint64_t bytes = 0;
+
 	if (c->minor >= 1 && ZR_HAS(b->v, struct zr_optimizer_v1, whole_work) && b->v->whole_work)
 		bytes = (zr_enter(c, ZR_MAIN, "whole_work"),
 			 b->v->whole_work(b->it.inst, t->dims, t->ndim));
@@ -468,12 +484,14 @@ static void update(struct zr_bench *b, const struct zr_bench_way *way, int numbe
 	int64_t piece = way->piece ? way->piece : b->blocks;
 	int64_t n = (b->blocks + piece - 1) / piece;
 	struct piece p = { 0 };
+
 	fill_grad(b, way, number);
 	if (b->v->caps & ZR_OPT_WHOLE) {
 		for (int i = 0; i < ZR_BENCH_TENSORS; i++)
 			step_tensor(b, way->backwards ? ZR_BENCH_TENSORS - 1 - i : i, way, number);
 		return;
 	}
+
 	memset(b->sums, 0, sizeof b->sums);
 	for (int pass = b->v->n_partial ? 0 : 1; pass < 2; pass++) {
 		for (int64_t i = 0; i < n; i++) {
@@ -498,6 +516,7 @@ static void update(struct zr_bench *b, const struct zr_bench_way *way, int numbe
 static const char *candidate(const struct zr_opt *o, int i, char *room, size_t size)
 {
 	static const char *const numbers[] = { "0.125", "0.5", "0.75", "0.01", "1", "2", "3", "7" };
+
 	if (o->type == ZR_T_BOOL)
 		return i < 2 ? (i ? "no" : "yes") : NULL;
 	if (o->type == ZR_T_ENUM)
@@ -510,6 +529,7 @@ static const char *candidate(const struct zr_opt *o, int i, char *room, size_t s
 		const size_t n = strlen(room);
 		snprintf(room + n, size - n, "%s%s", n ? ", " : "", numbers[i]);
 	}
+
 	return room;
 }
 
@@ -517,6 +537,7 @@ static int has_other_value(struct zr_try *t, const struct zr_opt *o)
 {
 	char *value = (char *)t->opts + o->offset, old[8 * ZR_LIST_MAX], room[256];
 	const char *text;
+
 	memcpy(old, value, o->width);
 	for (int i = 0; (text = candidate(o, i, room, sizeof room)); i++) {
 		if (zr_try_set(t, o->name, text) && memcmp(value, old, o->width) &&
@@ -536,6 +557,7 @@ int zr_bench_other_options(struct zr_try *t)
 	const struct zr_table table = zr_table_of(t->c->plugin->desc);
 	const struct zr_opt *o;
 	int n = 0;
+
 	for (uint32_t i = 0; (o = zr_table_next(&table, ZR_O_GROUP, &i));)
 		if (!(o->flags & ZR_O_SCHED) && o->type != ZR_T_STR && o->type != ZR_T_PATH &&
 		    o->type != ZR_T_GLOBS)
@@ -547,6 +569,7 @@ static void open_bench(struct zr_bench *b, const struct zr_bench_way *way)
 {
 	struct zr_check *c = b->c;
 	struct zr_try other = { .c = c };
+
 	zr_try_host(c, &b->it);
 	zr_try_options(c, &b->it);
 	zr_try_options_suit(&b->it, zr_try_resolve(&b->it));
@@ -571,6 +594,7 @@ struct zr_bench *zr_bench_run(struct zr_check *c, const struct zr_bench_way *way
 	struct zr_bench *b = grab(c, sizeof *b);
 	uint32_t minor = c->minor;
 	uint64_t grown = c->grown;
+
 	b->c = c;
 	b->v = c->vtbl;
 	b->blocks = BLOCKS;
@@ -590,6 +614,7 @@ struct zr_bench *zr_bench_run(struct zr_check *c, const struct zr_bench_way *way
 			zr_must(&b->it, zr_try_create(&b->it));
 			read_states(b);
 		}
+
 		update(b, way, step);
 	}
 
@@ -638,8 +663,10 @@ static int64_t state_differs(const struct zr_bench *a, const struct zr_bench *b,
 			     int64_t from, int64_t end)
 {
 	uint64_t block = zr_bench_block(&a->state[i]);
+
 	if (a->state[i].dtype)
 		return differs(a->data[i], b->data[i], from, end, block / ZR_BLOCK);
+
 	for (int64_t k = from / ZR_BLOCK; k < end / ZR_BLOCK; k++)
 		if (!zr_bench_padding((k + 1) * ZR_BLOCK - 1) &&
 		    memcmp(a->data[i] + (uint64_t)k * block, b->data[i] + (uint64_t)k * block,

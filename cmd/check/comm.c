@@ -88,6 +88,7 @@ static int is_wide(const struct spec *s, int sent)
 static void fill(const struct spec *s, void *to, int32_t rank, int i, int64_t first, int64_t n)
 {
 	const uint64_t bytes = (uint64_t)zr_dtype_bytes(s->dtype);
+
 	for (int64_t k = 0; k < n; k++) {
 		uint64_t x = (uint64_t)(first + k) * 1000003 + (uint64_t)rank * 977 +
 			     (uint64_t)(s->op * SEGMENTS + i) * 31 + 1;
@@ -108,6 +109,7 @@ static void lay(struct comm *m, const struct spec *s, struct buffers *b)
 {
 	const int32_t n = size_of(m, s->group), me = m->rank - first_of(m, s->group);
 	const uint64_t bytes = (uint64_t)zr_dtype_bytes(s->dtype);
+
 	for (int i = 0; i < s->n; i++) {
 		const uint64_t each = (uint64_t)s->count[i] * bytes, own = each * (uint64_t)me;
 		const uint64_t in = is_wide(s, 1) ? each * (uint64_t)n : each;
@@ -165,6 +167,7 @@ static uint64_t expect(struct comm *m, const struct spec *s, int i, char **want)
 	const int apart = s->kind == ZR_COMM_ALL_GATHER || s->kind == ZR_COMM_ALL_TO_ALL;
 	const int64_t from =
 		s->kind == ZR_COMM_REDUCE_SCATTER || s->kind == ZR_COMM_ALL_TO_ALL ? me * count : 0;
+
 	char *x = malloc(bytes + 1), *to = *want = malloc(bytes * (uint64_t)n + 1);
 	if (!x || !to)
 		zr_check_lacks(m->t.c, "memory");
@@ -186,6 +189,7 @@ static uint64_t expect(struct comm *m, const struct spec *s, int i, char **want)
 static int is_close(const struct spec *s, const void *a, const void *b, uint64_t bytes)
 {
 	const double room = s->dtype == ZR_F32 ? 64 : 1e-6; /* of sums of numbers up to 2^38 */
+
 	for (uint64_t k = 0; k * 4 < bytes && s->dtype == ZR_F32; k++)
 		if (!(fabs((double)((const float *)a)[k] - (double)((const float *)b)[k]) <
 		      room * 0x1p13))
@@ -202,6 +206,7 @@ static void look(struct comm *m, const struct spec *s, const struct buffers *b)
 	const int own_order = s->kind == ZR_COMM_REDUCE_SCATTER &&
 			      ZR_HAS(m->v, struct zr_comm_v1, sums) && m->v->sums &&
 			      m->v->sums(m->t.opts);
+
 	for (int i = 0; i < s->n; i++) {
 		char *want;
 		const char *got = b->seg[i].recv;
@@ -238,6 +243,7 @@ static zr_ticket post(struct comm *m, const struct spec *s, const struct zr_comm
 				       .tag = { 1, s->op, -1 } };
 	const struct zr_comm_op *lent = zr_lend(c, "struct zr_comm_op", &op, sizeof op, sizeof op);
 	zr_ticket ticket = 0;
+
 	m->t.code = 0;
 	zr_must(&m->t, ZR_CALL(c, ZR_STEP, "post", m->v->post(m->t.inst, lent, &ticket)));
 	zr_area_free(c, lent);
@@ -269,6 +275,7 @@ static void run_kinds(struct comm *m, int32_t group)
 	static const int32_t sums[] = { ZR_F32, ZR_F64, ZR_I64 };
 	static const int32_t moves[] = { ZR_U8, ZR_BF16, ZR_F32 };
 	struct spec s = { .group = group, .n = SEGMENTS, .count = counts };
+
 	for (s.kind = ZR_COMM_ALL_GATHER; s.kind <= ZR_COMM_ALL_TO_ALL; s.kind++)
 		for (int d = 0; d < 6; d++) {
 			s.in_place = d & 1;
@@ -283,6 +290,7 @@ static void run_kinds(struct comm *m, int32_t group)
 static void collectives(struct zr_check *c, int32_t rank, int32_t world, void *shared)
 {
 	struct comm m;
+
 	(void)shared;
 	open_comm(c, &m, rank, world, world % NODE ? 0 : NODE);
 	const uint64_t before = m.v->bytes_sent(m.t.inst);
@@ -522,6 +530,7 @@ static void outstanding(struct zr_check *c, int32_t rank, int32_t world, void *s
 	struct comm m;
 	struct buffers b[AT_ONCE];
 	zr_ticket ticket[AT_ONCE];
+
 	(void)shared;
 	open_comm(c, &m, rank, world, 0);
 	for (int round = 0; round < ROUNDS; round++) {
@@ -569,6 +578,7 @@ static void meeting(struct zr_check *c, int32_t rank, int32_t world, void *share
 {
 	_Atomic int *came = shared;
 	struct comm m;
+
 	open_comm(c, &m, rank, world, 0);
 	for (int32_t i = 0; i < ROUNDS; i++) {
 		const struct spec s = { .kind = i & 1 ? ZR_COMM_FENCE : ZR_COMM_BARRIER,
@@ -618,6 +628,7 @@ static void memory(struct zr_check *c, int32_t rank, int32_t world, void *shared
 {
 	struct comm m;
 	const uint64_t bytes = 4 * (uint64_t)sysconf(_SC_PAGESIZE);
+
 	(void)shared;
 	open_comm(c, &m, rank, world, 0);
 	if (!m.v->mem_alloc || !ZR_HAS(m.v, struct zr_comm_v1, mem_free) || !m.v->mem_free)
@@ -638,6 +649,7 @@ static void memory(struct zr_check *c, int32_t rank, int32_t world, void *shared
 			if (at)
 				show(&m, "mem_peer", at, bytes, r, round);
 		}
+
 		m.t.code = 0;
 		int rc = ZR_HAS(m.v, struct zr_comm_v1, mem_view) && m.v->mem_view ?
 				 ZR_CALL(c, ZR_MAIN, "mem_view",
@@ -667,12 +679,14 @@ static int attempt(struct comm *m, const struct zr_comm_op *op)
 {
 	struct zr_check *c = m->t.c;
 	zr_ticket ticket = 0;
+
 	m->t.code = 0;
 	int rc = ZR_CALL(c, ZR_STEP, "post", m->v->post(m->t.inst, op, &ticket));
 	if (!zr_may_fail(&m->t, rc)) {
 		rc = ZR_CALL(c, ZR_STEP, "wait", m->v->wait(m->t.inst, ticket));
 		zr_may_fail(&m->t, rc);
 	}
+
 	return rc;
 }
 
@@ -690,6 +704,7 @@ static void differ(struct zr_check *c, int32_t rank, int32_t world, void *shared
 				 .n_seg = 1,
 				 .seg = &seg,
 				 .tag = { 3, 14, 1 } };
+
 	open_comm(c, &m, rank, world, 0);
 	if (how == 0 && other)
 		op.tag.op = 15;
@@ -719,6 +734,7 @@ static void stop(struct zr_check *c, int32_t rank, int32_t world, void *shared)
 				       .group = ZR_GROUP_WORLD,
 				       .tag = { 1, 1, -1 } };
 	struct comm m;
+
 	(void)shared;
 	open_comm(c, &m, rank, world, 0);
 	barrier(&m, 0);
@@ -726,6 +742,7 @@ static void stop(struct zr_check *c, int32_t rank, int32_t world, void *shared)
 		nanosleep(&(struct timespec){ 0, 20000000 }, NULL); /* the others wait by now */
 		ZR_CALL_VOID(c, ZR_MAIN, "abort", m.v->abort(m.t.inst, "the check says so"));
 	}
+
 	const int rc = attempt(&m, &op);
 	if (rc != ZR_EPEER)
 		zr_check_fail(c, "after abort on rank 0 a barrier returns %d, expected ZR_EPEER",

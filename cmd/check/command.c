@@ -41,6 +41,7 @@ struct request {
 static void find_given(struct zr_check *c)
 {
 	struct zr_table t = zr_table_of(c->plugin->desc);
+
 	for (int i = 0; i < c->n_given; i++) {
 		char key[128];
 		snprintf(key, sizeof key, "%.*s", (int)strcspn(c->given[i], "="), c->given[i]);
@@ -57,12 +58,14 @@ static void load(struct zr_check *c, const struct request *r, const struct zr_te
 	struct zr_process_state before, after;
 	struct zr_error err = { 0 };
 	char iface[64];
+
 	snprintf(c->verdict->function, sizeof c->verdict->function, "%s", "");
 	zr_process_look(&before);
 	if (zr_plugin_load(r->role, r->role ? r->name : r->path, &c->plugin, &err)) {
 		zr_check_has_file(c);
 		zr_check_fail(c, "%s", err.text);
 	}
+
 	const struct zr_desc *d = c->plugin->desc;
 	snprintf(c->verdict->plugin, sizeof c->verdict->plugin, "%s/%s", d->role, d->id);
 	snprintf(c->verdict->role, sizeof c->verdict->role, "%s", d->role);
@@ -89,6 +92,7 @@ static void run_test(const struct request *r, const struct zr_test *t, struct zr
 			      .timeout = r->a->timeout,
 			      .minor = ZR_ABI_MINOR,
 			      .offer = zr_check_offer };
+
 	zr_check_catch_output(&c);
 	zr_check_pool(&c, 3, &c.pool);
 	zr_check_catch(&c);
@@ -113,6 +117,7 @@ static void lacks(struct zr_verdict *v, const char *what)
 static void judge_end(struct zr_verdict *v, int status, int late, double timeout)
 {
 	char text[256], name[64];
+
 	if (late && v->state == ZR_CHECK_RUNS)
 		snprintf(text, sizeof text,
 			 "it did not return within %g s; look for a loop or a "
@@ -151,6 +156,7 @@ static int ends_within(pid_t child, double timeout, int *status)
 
 			poll(NULL, 0, 10);
 		}
+
 		return 1;
 	}
 
@@ -172,6 +178,7 @@ static void wait_for(pid_t child, struct zr_verdict *v, double timeout)
 		kill(child, SIGKILL);
 		zr_child_wait(child, &status);
 	}
+
 	kill(-child, SIGKILL); /* what it left behind */
 	judge_end(v, status, late, timeout);
 }
@@ -180,12 +187,14 @@ static void empty_directory(const char *dir)
 {
 	char command[256];
 	int status;
+
 	pid_t child = fork();
 	if (!child) {
 		snprintf(command, sizeof command, "%s", dir);
 		execlp("rm", "rm", "-rf", "--", command, (char *)NULL);
 		_exit(1);
 	}
+
 	if (child > 0)
 		zr_child_wait(child, &status);
 }
@@ -199,12 +208,14 @@ static void run_apart(struct request *r, const struct zr_test *t, struct zr_verd
 		lacks(v, "directory in /tmp");
 		return;
 	}
+
 	zr_outlet_push();
 	pid_t child = fork();
 	if (!child) {
 		setpgid(0, 0);
 		run_test(r, t, v);
 	}
+
 	if (child < 0)
 		lacks(v, "process");
 	else
@@ -236,6 +247,7 @@ static void print_tap(int number, const struct request *r, const struct zr_test 
 {
 	const char *plugin = *v->plugin ? v->plugin : r->path;
 	const int ok = v->state == ZR_CHECK_PASSED || v->state == ZR_CHECK_SKIPPED;
+
 	printf("%s %d - %s: %s", ok ? "ok" : "not ok", number, t->name, t->says);
 	if (v->state == ZR_CHECK_SKIPPED)
 		printf(" # SKIP %s", v->text);
@@ -250,6 +262,7 @@ static void print_tap(int number, const struct request *r, const struct zr_test 
 static json_t *as_json(const struct zr_test *t, const struct zr_verdict *v)
 {
 	json_t *j = json_object();
+
 	zr_json_put(&j, "test", json_string(t->name));
 	zr_json_put(&j, "says", json_string(t->says));
 	zr_json_put(&j, "result", json_string(results[v->state]));
@@ -257,6 +270,7 @@ static json_t *as_json(const struct zr_test *t, const struct zr_verdict *v)
 		zr_json_put(&j, "function", zr_json_string(v->function, "(not UTF-8)"));
 		zr_json_put(&j, "text", zr_json_string(v->text, "(not UTF-8)"));
 	}
+
 	return j;
 }
 
@@ -269,6 +283,7 @@ static int run_all(struct request *r, struct zr_verdict *v)
 	struct zr_verdict first;
 	struct zr_error err = { 0 };
 	int n = 0, failed = 0, untested = 0;
+
 	zr_check_starved(0);
 	run_apart(r, NULL, v);
 	first = *v;
@@ -277,6 +292,7 @@ static int run_all(struct request *r, struct zr_verdict *v)
 	for (const struct zr_test *t = zr_tests; t->name; t++) {
 		if (!wanted(r, t, first.role) || (!is_loaded && !t->unloaded))
 			continue;
+
 		run_apart(r, t, v);
 		failed += v->state == ZR_CHECK_FAILED;
 		untested += v->state == ZR_CHECK_UNTESTED;
@@ -324,6 +340,7 @@ int zr_cmd_plugin_check(const struct zr_plugin_args *a, zr_plugin_find_fn *find)
 	struct request r = { .a = a, .name = a->name };
 	struct zr_error err = { 0 };
 	int rc;
+
 	if (a->list_tests && a->name)
 		return zr_cmd_wrong(&zr_plugin_usage, "--tests shows those of all plugins");
 	if (a->list_tests)

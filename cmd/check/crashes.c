@@ -20,6 +20,7 @@ static void describe_address(struct zr_check *c, const char *at)
 	const struct zr_area *a = zr_area_near(c, at);
 	char *text = c->verdict->text;
 	size_t room = sizeof c->verdict->text;
+
 	if (!a && !c->plugin)
 		snprintf(text, room,
 			 "it cannot be loaded: address %p was used; look at its "
@@ -52,6 +53,7 @@ static void describe_address(struct zr_check *c, const char *at)
 static void catch (int sig, siginfo_t *info, void *unused)
 {
 	struct zr_check *c = caught ? caught : first;
+
 	(void)unused;
 	if (c->verdict->state != ZR_CHECK_RUNS)
 		_exit(1);
@@ -74,6 +76,7 @@ void zr_check_catch(struct zr_check *c)
 	stack_t alternate = { .ss_sp = stack, .ss_size = sizeof stack }, there;
 	struct sigaction act = { .sa_sigaction = catch,
 				 .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER };
+
 	caught = c;
 	/* a sanitizer gives a thread one, and takes back at the thread's end what it finds then */
 	if (sigaltstack(NULL, &there) || there.ss_flags & SS_DISABLE)

@@ -23,6 +23,7 @@ static struct zr_data_info info_of(struct zr_try *t)
 	struct zr_data_info *lent = zr_lend(c, "struct zr_data_info", &empty, sizeof empty,
 					    sizeof empty),
 			    info;
+
 	zr_must(t, ZR_CALL(c, ZR_MAIN, "info", v->info(t->inst, lent)));
 	memcpy(&info, lent, sizeof info);
 	zr_area_free(c, lent);
@@ -41,6 +42,7 @@ static void look_at_row(struct zr_check *c, const struct zr_data_info *info, con
 			int row)
 {
 	const int documents = info->flags & ZR_DATA_DOCUMENTS;
+
 	for (int k = 0; k < LENGTH; k++) {
 		const int i = row * LENGTH + k;
 		if (d->inputs[i] < 0 || (info->vocabulary && d->inputs[i] >= info->vocabulary))
@@ -88,10 +90,12 @@ static struct drawn draw(struct zr_try *t, const struct zr_data_info *info,
 			      .length = LENGTH };
 	const char *names[] = { "the inputs", "the targets", "the starts", "the positions" };
 	int32_t **to[] = { &b.inputs, &b.targets, &b.starts, &b.positions };
+
 	for (int k = 0; k < (documents ? 4 : 2); k++) {
 		*to[k] = zr_area_new(c, names[k], sizeof d.inputs, 4);
 		memset(*to[k], 0xa5, sizeof d.inputs);
 	}
+
 	b.weights = documents ? zr_area_new(c, "the weights", sizeof d.weights, 4) : NULL;
 	struct zr_batch *lent = zr_lend(c, "struct zr_batch", &b, sizeof b, sizeof b);
 	zr_area_protect(c, lent, 1);
@@ -124,6 +128,7 @@ static struct drawn draw_nth(struct zr_try *t, const struct zr_data_info *info, 
 				    .step = i / 2,
 				    .slot = i % 2,
 				    .slots = 2 };
+
 	return draw(t, info, &of);
 }
 
@@ -137,6 +142,7 @@ static int same_tokens(const struct drawn *a, const struct drawn *b)
 static struct zr_data_info open_prepared(struct zr_check *c, struct zr_try *t)
 {
 	const struct zr_data_v1 *v = c->vtbl;
+
 	zr_try_open(c, t);
 	struct zr_data_info info = info_of(t);
 	const int64_t vocabulary = info.vocabulary ? info.vocabulary : 65536;
@@ -152,10 +158,12 @@ void zr_test_data(struct zr_check *c)
 	struct drawn d[BATCHES], again;
 	int differ = 0;
 	const struct zr_data_info info = open_prepared(c, &t);
+
 	for (int i = 0; i < BATCHES; i++) {
 		d[i] = draw_nth(&t, &info, i);
 		differ |= memcmp(d[i].inputs, d[0].inputs, sizeof d->inputs) != 0;
 	}
+
 	if (!differ)
 		zr_check_fail(c, "all of %d batches are the same", BATCHES);
 	for (int i = BATCHES - 1; i >= 0; i -= 5) {
@@ -175,6 +183,7 @@ void zr_test_data_again(struct zr_check *c)
 	struct zr_try t = { .c = c }, other = { .c = c, .rank = 1, .world = 2 };
 	struct drawn d[BATCHES];
 	struct zr_data_info info = open_prepared(c, &t);
+
 	for (int i = 0; i < BATCHES; i++)
 		d[i] = draw_nth(&t, &info, i);
 	zr_try_close(&t);
@@ -196,6 +205,7 @@ void zr_test_data_weights(struct zr_check *c)
 {
 	const struct zr_data_v1 *v = c->vtbl;
 	struct zr_try t = { .c = c };
+
 	const struct zr_data_info info = open_prepared(c, &t);
 	if (!(info.flags & ZR_DATA_DOCUMENTS))
 		zr_check_skip(c, "all its tokens count alike");
@@ -213,6 +223,7 @@ void zr_test_data_weights(struct zr_check *c)
 			for (int i = 0; i < TOKENS; i++)
 				sum += d.targets[i] >= 0 ? (double)d.weights[i] : 0;
 		}
+
 		if (!(fabs(promised - sum) <= 1e-6 * sum))
 			zr_check_fail(c,
 				      "for step %d targets() says %g, and the weights of its "
@@ -233,6 +244,7 @@ static int has_defaults(const struct zr_check *c)
 {
 	const struct zr_table table = zr_table_of(c->plugin->desc);
 	const struct zr_opt *o;
+
 	for (uint32_t i = 0; (o = zr_table_next(&table, 0, &i));)
 		if (zr_try_given(c, o->name) && o->type != ZR_T_PATH && !(o->flags & ZR_O_REQUIRED))
 			return 0;
@@ -243,6 +255,7 @@ static int has_defaults(const struct zr_check *c)
 static void differ_by_place(struct zr_try *t, const struct zr_data_info *info)
 {
 	static struct drawn d[STEPS * SLOTS];
+
 	for (int i = 0; i < STEPS * SLOTS; i++) {
 		const struct request of = {
 			.seed = 7, .step = i / SLOTS, .slot = i % SLOTS, .slots = SLOTS
@@ -262,6 +275,7 @@ static void differ_by_seed(struct zr_try *t, const struct zr_data_info *info)
 {
 	struct request of = { .seed = 7, .slots = 1 };
 	const struct drawn first = draw(t, info, &of);
+
 	for (int i = 1; i < SEEDS; i++) {
 		of.seed = 7 + (uint64_t)i;
 		const struct drawn d = draw(t, info, &of);
@@ -278,6 +292,7 @@ static void differ_by_seed(struct zr_try *t, const struct zr_data_info *info)
 void zr_test_data_differ(struct zr_check *c)
 {
 	struct zr_try t = { .c = c };
+
 	const struct zr_data_info info = open_prepared(c, &t);
 	if (info.train_sequences && info.train_sequences < FEW)
 		zr_check_skip(c, "it has too few sequences to tell its micro-batches apart");
@@ -311,6 +326,7 @@ static void draw_learned(struct zr_try *t, const struct zr_data_info *info,
 void zr_test_data_held_out(struct zr_check *c)
 {
 	struct zr_try t = { .c = c };
+
 	const struct zr_data_info info = open_prepared(c, &t);
 	if (!info.val_tokens || !info.train_tokens)
 		zr_check_skip(c, "it has nothing to learn, or nothing to evaluate on");
@@ -350,6 +366,7 @@ void zr_test_data_once(struct zr_check *c)
 	const struct request of = {
 		.split = ZR_SPLIT_VAL, .once = 1, .seed = 7, .slot = last + 1, .slots = 1
 	};
+
 	if (!info.val_sequences)
 		zr_check_skip(c, "it does not say how many sequences it holds out");
 	const struct drawn d = draw(&t, &info, &of);
@@ -379,11 +396,13 @@ void zr_compute_data(struct zr_check *c, struct zr_results *r)
 {
 	struct zr_try t = { .c = c };
 	const struct zr_data_info info = open_prepared(c, &t);
+
 	for (size_t i = 0; i < sizeof computed / sizeof *computed; i++) {
 		struct request of = computed[i];
 		of.seed += c->seed;
 		if (!(of.split == ZR_SPLIT_VAL ? info.val_tokens : info.train_tokens))
 			continue;
+
 		const struct drawn d = draw(&t, &info, &of);
 		zr_result_add(c, r, "batch", &d, sizeof d,
 			      "the batch of %s, seed %llu, step %lld, "

@@ -51,6 +51,7 @@ static void read_symbols(struct zr_check *c, struct object *o, const ElfW(Ehdr) 
 	for (int i = 0; i < h->e_shnum; i++) {
 		if (s[i].sh_type != SHT_DYNSYM || s[i].sh_link >= h->e_shnum)
 			continue;
+
 		const ElfW(Shdr) *names = &s[s[i].sh_link];
 		o->symbol = within(c, o, s[i].sh_offset, s[i].sh_size, "the table of symbols");
 		o->n_symbols = s[i].sh_size / sizeof *o->symbol;
@@ -63,11 +64,13 @@ static struct object read_object(struct zr_check *c)
 {
 	struct object o = { 0 };
 	struct stat st;
+
 	int fd = open(c->path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st)) {
 		zr_check_has_file(c);
 		zr_check_fail(c, "the file cannot be read");
 	}
+
 	o.n = (uint64_t)st.st_size;
 	o.bytes = o.n ? mmap(NULL, o.n, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
 	close(fd);
@@ -95,6 +98,7 @@ void zr_test_symbols(struct zr_check *c)
 {
 	struct object o = read_object(c);
 	int entry = 0;
+
 	for (uint64_t i = 0; i < o.n_symbols; i++) {
 		const ElfW(Sym) *s = &o.symbol[i];
 		const char *name = name_at(c, &o, s->st_name);
@@ -143,6 +147,7 @@ static void look_at_directory(struct zr_check *c, const char *dir, size_t n)
 {
 	char path[4096];
 	struct stat st;
+
 	snprintf(path, sizeof path, "%.*s", (int)n, dir);
 	if (*path != '/' && strncmp(path, "$ORIGIN", 7))
 		zr_check_fail(c,
@@ -162,6 +167,7 @@ void zr_test_runpath(struct zr_check *c)
 	for (uint64_t i = 0; i < o.n_dynamic && o.dynamic[i].d_tag != DT_NULL; i++) {
 		if (o.dynamic[i].d_tag != DT_RUNPATH && o.dynamic[i].d_tag != DT_RPATH)
 			continue;
+
 		const char *at = name_at(c, &o, o.dynamic[i].d_un.d_val);
 		for (size_t n; n = strcspn(at, ":"), 1; at += n + 1) {
 			look_at_directory(c, at, n);

@@ -14,6 +14,7 @@ void zr_test_load(struct zr_check *c)
 {
 	struct zr_error err = { 0 };
 	const struct zr_plugin *again;
+
 	if (zr_plugin_load(c->plugin->desc->role, c->path, &again, &err))
 		zr_check_fail(c, "it loads once, but not twice: %s", err.text);
 	if (again != c->plugin)
@@ -34,6 +35,7 @@ void zr_test_descriptor(struct zr_check *c)
 {
 	const struct zr_desc *d = c->plugin->desc;
 	const char *lack;
+
 	has_text(c, "version", d->version);
 	has_text(c, "license", d->license);
 	has_text(c, "summary", d->summary);
@@ -70,6 +72,7 @@ static void look_at_option(struct zr_check *c, const struct zr_opt *o)
 	const char *name = o->name;
 	const int number = o->type == ZR_T_I64 || o->type == ZR_T_F64 || o->type == ZR_T_F64S ||
 			   o->type == ZR_T_BYTES || o->type == ZR_T_COUNT;
+
 	if (!*name || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(name))
 		zr_check_fail(c, "option \"%s\": its name has other characters than a-z, 0-9 and _",
 			      name);
@@ -118,6 +121,7 @@ void zr_test_options(struct zr_check *c)
 	const struct zr_desc *d = c->plugin->desc;
 	struct zr_table t = zr_table_of(d);
 	const struct zr_opt *o, *p;
+
 	for (uint32_t i = 0; (o = zr_table_next(&t, 0, &i));) {
 		look_at_option(c, o);
 		look_at_default(c, o);
@@ -151,6 +155,7 @@ void zr_test_options(struct zr_check *c)
 static void try_value(struct zr_try *t, const struct zr_opt *o, double v)
 {
 	char old[8 * ZR_LIST_MAX], text[64];
+
 	memcpy(old, (char *)t->opts + o->offset, o->width);
 	snprintf(text, sizeof text, "%.17g", v);
 	if (zr_try_set(t, o->name, text))
@@ -164,6 +169,7 @@ void zr_test_boundaries(struct zr_check *c)
 	struct zr_table table = zr_table_of(c->plugin->desc);
 	struct zr_try t = { .c = c };
 	const struct zr_opt *o;
+
 	zr_try_host(c, &t);
 	zr_try_options(c, &t);
 	zr_try_options_suit(&t, zr_try_resolve(&t));
@@ -207,6 +213,7 @@ void zr_test_lifecycle(struct zr_check *c)
 {
 	struct zr_process_state before, after;
 	struct zr_try a = { .c = c }, b = { .c = c };
+
 	zr_try_open(c, &a);
 	zr_try_close(&a);
 	int64_t held = zr_imports_held();
@@ -234,6 +241,7 @@ void zr_test_lifecycle(struct zr_check *c)
 void zr_test_no_memory(struct zr_check *c)
 {
 	struct zr_try t = { .c = c };
+
 	zr_try_open(c, &t);
 	zr_try_close(&t);
 	int64_t held = zr_imports_held(), at = zr_imports_made();
@@ -264,6 +272,7 @@ void zr_test_no_memory(struct zr_check *c)
 void zr_test_hosts(struct zr_check *c)
 {
 	struct zr_try shorter = { .c = c }, longer = { .c = c };
+
 	c->minor = c->plugin->entry->need_minor;
 	zr_try_open(c, &shorter);
 	zr_try_close(&shorter);

@@ -38,6 +38,7 @@ static size_t place(const void *p)
 static void *keep(void *p)
 {
 	size_t i = place(p);
+
 	pthread_mutex_lock(&lock);
 	for (int n = 0; p && n < BLOCKS; n++, i = (i + 1) % BLOCKS)
 		if (!block[i] || block[i] == REMOVED) {
@@ -67,6 +68,7 @@ static void *keep_bytes(void *p, size_t n)
 static void forget(const void *p)
 {
 	size_t i = place(p);
+
 	pthread_mutex_lock(&lock);
 	for (int n = 0; p && block[i] && n < BLOCKS; n++, i = (i + 1) % BLOCKS)
 		if (block[i] == p) {
@@ -96,6 +98,7 @@ static void *my_malloc(size_t n)
 static void *my_calloc(size_t n, size_t size)
 {
 	size_t bytes;
+
 	if (refused())
 		return NULL;
 	if (__builtin_mul_overflow(n, size, &bytes))
@@ -113,6 +116,7 @@ static void *my_realloc(void *p, size_t n)
 {
 	if (refused())
 		return NULL;
+
 	forget(p);
 	void *q = realloc(p, n);
 	if (n && !q)
@@ -140,6 +144,7 @@ static int my_posix_memalign(void **out, size_t align, size_t n)
 {
 	if (refused())
 		return ENOMEM;
+
 	int rc = posix_memalign(out, align, n);
 	if (!rc)
 		keep(*out);
@@ -173,6 +178,7 @@ static int is_away(const char *call)
 {
 	if (!elsewhere)
 		return 0;
+
 	pthread_mutex_lock(&lock);
 	const size_t n = strlen(asked);
 	if (!strstr(asked, call))
@@ -319,6 +325,7 @@ void zr_imports_watch(struct zr_check *c)
 {
 	struct link_map *m = NULL;
 	Dl_info info;
+
 	const ElfW(Rela) *plt = NULL, *rest = NULL;
 	const ElfW(Sym) *symbols = NULL;
 	const char *names = NULL;
@@ -353,8 +360,10 @@ void zr_imports_watch(struct zr_check *c)
 void *zr_imports_alloc(uint64_t bytes)
 {
 	size_t room = (size_t)(bytes + 63) / 64 * 64 + 64;
+
 	if (refused())
 		return NULL;
+
 	void *p = aligned_alloc(64, room);
 	if (!p)
 		miss(room);

@@ -35,6 +35,7 @@ static void on_main(struct zr_check *c, const char *service)
 static void host_log(const struct zr_host *h, int32_t level, const char *msg)
 {
 	struct zr_try *t = h->impl;
+
 	if (!msg || strchr(msg, '\n'))
 		zr_check_fail(t->c, "host->log got %s; a message is one line without its end",
 			      msg ? "a newline" : "NULL");
@@ -45,6 +46,7 @@ static void host_log(const struct zr_host *h, int32_t level, const char *msg)
 static int host_fail(const struct zr_host *h, int32_t code, const char *msg)
 {
 	struct zr_try *t = h->impl;
+
 	if (code >= 0)
 		zr_check_fail(t->c,
 			      "host->fail got code %d, expected one of ZR_E*, which are "
@@ -62,6 +64,7 @@ static int host_fail(const struct zr_host *h, int32_t code, const char *msg)
 static void *host_alloc(const struct zr_host *h, uint64_t bytes, const char *what)
 {
 	struct zr_try *t = h->impl;
+
 	on_main(t->c, "alloc");
 	if (!what || !*what)
 		zr_check_fail(t->c, "host->alloc got no account; name what the memory is for");
@@ -103,6 +106,7 @@ static void host_parallel(const struct zr_host *h, int64_t n,
 {
 	struct zr_try *t = h->impl;
 	struct items i = { fn, arg };
+
 	if (in_item)
 		zr_check_fail(t->c, "it called host->parallel in an item of parallel(); calls do "
 				    "not nest");
@@ -139,6 +143,7 @@ void zr_try_host(struct zr_check *c, struct zr_try *t)
 		.parallel = host_parallel,
 		.get = host_get,
 	};
+
 	t->c = c;
 	t->h = zr_lend(c, "struct zr_host", &h, sizeof h,
 		       offsetof(struct zr_host, get) + sizeof h.get);
@@ -157,6 +162,7 @@ static void set_text(struct zr_check *c, struct zr_try *t, const struct zr_opt *
 static const char *some_file(struct zr_check *c)
 {
 	static char path[128];
+
 	snprintf(path, sizeof path, "%s/text", c->scratch);
 	if (!access(path, R_OK)) /* somebody may have it open */
 		return path;
@@ -175,6 +181,7 @@ const char *zr_try_value(struct zr_check *c, const struct zr_opt *o)
 	static int used;
 	char *text = room[used++ % 16];
 	double v = isfinite(o->min) && o->min > ZR_LO ? o->min : 1;
+
 	if (o->flags & ZR_O_MIN_OPEN)
 		v = o->max < v + 1 ? (v + o->max) / 2 : v + 1;
 	if (o->type == ZR_T_ENUM)
@@ -194,6 +201,7 @@ const char *zr_try_given(const struct zr_check *c, const char *key)
 {
 	const char *value = NULL;
 	size_t n = strlen(key);
+
 	for (int i = 0; i < c->n_given; i++)
 		if (!strncmp(c->given[i], key, n) && c->given[i][n] == '=')
 			value = c->given[i] + n + 1;
@@ -205,6 +213,7 @@ void zr_try_options(struct zr_check *c, struct zr_try *t)
 	const struct zr_desc *d = c->plugin->desc;
 	struct zr_table table = zr_table_of(d);
 	const struct zr_opt *o;
+
 	t->c = c;
 	t->opts = zr_area_new(c, "the options", d->opts_size ? d->opts_size : 1, 8);
 	for (uint32_t i = 0; (o = zr_table_next(&table, 0, &i));) {
@@ -243,6 +252,7 @@ int zr_try_resolve(struct zr_try *t)
 		.gather_legs = 1,
 	};
 	int rc = 0;
+
 	t->code = 0;
 	zr_area_protect(c, t->opts, 0);
 	if (d->resolve) {
@@ -262,6 +272,7 @@ int zr_try_resolve(struct zr_try *t)
 int zr_try_create(struct zr_try *t)
 {
 	struct zr_check *c = t->c;
+
 	t->code = 0;
 	t->inst = NULL;
 	int rc = ZR_CALL(c, ZR_MAIN, "create", c->plugin->desc->create(t->h, t->opts, &t->inst));
@@ -289,6 +300,7 @@ void zr_must(struct zr_try *t, int rc)
 void zr_try_options_suit(struct zr_try *t, int rc)
 {
 	char why[1200];
+
 	if (!zr_may_fail(t, rc))
 		return;
 	if (rc == ZR_EINVAL && !t->c->n_given)
@@ -331,6 +343,7 @@ const void *zr_check_table(const struct zr_check *c, const char *id)
 void zr_fill_random(float *x, int64_t n, uint64_t seed, float scale)
 {
 	uint64_t s = seed * 0x9e3779b97f4a7c15u + 1;
+
 	for (int64_t i = 0; i < n; i++) {
 		s ^= s << 13;
 		s ^= s >> 7;

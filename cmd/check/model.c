@@ -54,6 +54,7 @@ static const struct zr_layer *layer_of(const struct fixture *r, uint32_t i)
 static void take_tensor(struct fixture *r, const struct zr_tensor *t)
 {
 	const int32_t i = r->tensors++;
+
 	if (i == TENSORS)
 		zr_check_skip(r->c, "it has more tensors than this test can hold");
 	if (!t->name || !*t->name || t->ndim < 1 || t->ndim > 4)
@@ -65,6 +66,7 @@ static void take_tensor(struct fixture *r, const struct zr_tensor *t)
 			zr_check_fail(r->c, "%s has a dimension of %" PRId64, t->name, t->dims[k]);
 		r->n[i] *= t->dims[k];
 	}
+
 	if (r->n[i] > 1 << 24)
 		zr_check_skip(r->c, "its tensors are too large for a test; give smaller options");
 	for (int32_t k = 0; k < i; k++)
@@ -98,6 +100,7 @@ static void look_at_layers(struct fixture *r)
 static void open_fixture(struct zr_check *c, struct fixture *r)
 {
 	const struct zr_model_decl empty = { .size = sizeof empty };
+
 	r->c = c;
 	r->v = c->vtbl;
 	r->t = (struct zr_try){ .c = c };
@@ -122,6 +125,7 @@ static void open_fixture(struct zr_check *c, struct fixture *r)
 		for (uint32_t i = 0; i < unit_of(r, u)->n_tensors; i++)
 			take_tensor(r, at(unit_of(r, u)->tensors, r->d.tensor_stride, i));
 	}
+
 	look_at_layers(r);
 }
 
@@ -168,6 +172,7 @@ static void size_layers(struct fixture *r)
 {
 	struct zr_check *c = r->c;
 	uint64_t most = 0;
+
 	if (r->d.n_layers > LAYERS)
 		zr_check_skip(c, "it has more layers than this test can hold");
 	r->length = r->d.context < LENGTH_MOST ? r->d.context : LENGTH_MOST;
@@ -193,6 +198,7 @@ static void call_with(struct fixture *r, uint32_t layer, int back, int training,
 	float *dparam[TENSORS];
 	uint8_t accumulate[TENSORS];
 	int32_t n = 0, number[TENSORS];
+
 	for (uint32_t k = 0; k < l->n_units; k++) {
 		const int32_t u = l->units[k];
 		for (uint32_t i = 0; i < unit_of(r, (uint32_t)u)->n_tensors; i++, n++) {
@@ -253,6 +259,7 @@ static void call(struct fixture *r, uint32_t layer, int back, int training)
 static double loss_of(struct fixture *r)
 {
 	const uint32_t last = r->d.n_layers - 1;
+
 	zr_routing_pass(1);
 	for (uint32_t i = 0; i < last; i++)
 		call(r, i, 0, 1);
@@ -285,6 +292,7 @@ static double slope(struct fixture *r, int32_t i, const float *d, double step)
 {
 	float *p = r->param[i], *old = malloc((size_t)r->n[i] * 4);
 	double loss[2];
+
 	if (!old)
 		zr_check_lacks(r->c, "memory");
 	memcpy(old, p, (size_t)r->n[i] * 4);
@@ -293,6 +301,7 @@ static double slope(struct fixture *r, int32_t i, const float *d, double step)
 			p[k] = old[k] + (float)((side ? -step : step) * (double)d[k]);
 		loss[side] = loss_of(r);
 	}
+
 	memcpy(p, old, (size_t)r->n[i] * 4);
 	free(old);
 	return (loss[0] - loss[1]) / (2 * step);
@@ -313,6 +322,7 @@ static void compare(struct fixture *r, int32_t i)
 	const float *g = r->grad[i];
 	float *d = malloc((size_t)n * 4);
 	const double norm = sqrt(dot(g, g, n));
+
 	if (!d)
 		zr_check_lacks(r->c, "memory");
 	for (int way = 0; way < 2; way++) {
@@ -360,6 +370,7 @@ static struct zr_device_info device_info(struct zr_check *c, struct zr_try *t)
 {
 	const struct zr_device_v1 *v = c->vtbl;
 	struct zr_device_info info = { .size = sizeof info };
+
 	zr_must(t, ZR_CALL(c, ZR_MAIN, "info", v->info(t->inst, &info)));
 	if (!memchr(info.name, 0, sizeof info.name) ||
 	    !memchr(info.variant, 0, sizeof info.variant))
@@ -387,6 +398,7 @@ static void same_gradients(struct zr_check *c, const char *model, const struct f
 			const double d = (double)a->grad[i][k] - (double)b->grad[i][k];
 			far += d * d;
 		}
+
 		if (!(sqrt(far) <= 1e-3 * sqrt(norm) + 1e-5))
 			zr_check_fail(c,
 				      "the gradient of %s of a small %s is %.3g from that of "
@@ -412,10 +424,12 @@ static void free_fixture(struct fixture *r)
 		free(r->grad[i]);
 		free(r->unused[i]);
 	}
+
 	for (uint32_t i = 0; i < r->d.n_layers; i++) {
 		zr_area_free(r->c, r->out[i]);
 		zr_area_free(r->c, r->saved[i]);
 	}
+
 	zr_area_free(r->c, r->gradient);
 	zr_try_close(&r->t);
 	zr_area_free(r->c, r->t.opts);
@@ -445,6 +459,7 @@ void zr_test_device(struct zr_check *c)
 	static const char *const models[] = { "gpt2", "llama" };
 	const struct zr_device_v1 *v = c->vtbl;
 	struct zr_try t = { .c = c };
+
 	zr_try_open(c, &t);
 	const struct zr_device_info info = device_info(c, &t);
 	const struct zr_ops *ops = v->ops(t.inst), *reference = zr_check_scalar_ops(c);
@@ -475,6 +490,7 @@ void zr_compute_device(struct zr_check *c, struct zr_results *to)
 	struct zr_try t = { .c = c };
 	struct zr_check side;
 	struct fixture *r = new_fixture(c);
+
 	zr_try_open(c, &t);
 	const struct zr_device_info info = device_info(c, &t);
 	if (!info.host_ops)
@@ -495,6 +511,7 @@ void zr_compute_device(struct zr_check *c, struct zr_results *to)
 void zr_test_gradients(struct zr_check *c)
 {
 	static struct fixture r;
+
 	open_fixture(c, &r);
 	if (!(r.ops = zr_check_ops(c)))
 		zr_check_skip(c, "there is no device to compute on");
@@ -521,6 +538,7 @@ void zr_compute_model(struct zr_check *c, struct zr_results *to)
 {
 	const struct zr_ops *ops = zr_check_ops(c);
 	struct fixture *r = new_fixture(c);
+
 	if (!ops)
 		zr_check_skip(c, "there is no device to compute on");
 	compute(r, c, ops);

@@ -33,6 +33,7 @@ static uint64_t draw(struct store *s, uint64_t below)
 static void make(struct store *s, int i)
 {
 	struct zr_check *c = s->t.c;
+
 	zr_must(&s->t,
 		ZR_CALL(c, ZR_MAIN, "make", s->v->make(s->t.inst, "check", BYTES, &s->object[i])));
 	s->shadow[i] = calloc(1, BYTES);
@@ -44,6 +45,7 @@ static void make(struct store *s, int i)
 static void open_empty(struct zr_check *c, struct store *s)
 {
 	const struct zr_tier_info empty = { .size = sizeof empty };
+
 	*s = (struct store){ .t = { .c = c }, .v = c->vtbl, .state = 1 + c->seed };
 	zr_try_open(c, &s->t);
 	struct zr_tier_info *lent =
@@ -88,11 +90,13 @@ static void move(struct store *s, int writes)
 	struct zr_check *c = s->t.c;
 	const int i = (int)draw(s, OBJECTS);
 	uint64_t off = draw(s, BYTES), n = draw(s, BYTES - off + 1), ticket = 0;
+
 	if (draw(s, 2)) { /* as the store likes it */
 		const uint64_t align = s->info.align ? s->info.align : 1;
 		off = off / align * align;
 		n = n / align * align;
 	}
+
 	char *buffer = zr_area_new(c, writes ? "what is written" : "what is read into", n ? n : 1,
 				   draw(s, 2) ? 4096 : 1);
 	for (uint64_t k = 0; k < n; k++)
@@ -108,6 +112,7 @@ static void move(struct store *s, int writes)
 			ZR_CALL(c, ZR_STEP, "read",
 				s->v->read(s->t.inst, s->object[i], off, buffer, n, &ticket)));
 	}
+
 	wait_for(s, ticket);
 	zr_blame(c, writes ? "write" : "read");
 	if (!writes && memcmp(buffer, s->shadow[i] + off, n))
@@ -130,6 +135,7 @@ void zr_test_offload(struct zr_check *c)
 void zr_compute_offload(struct zr_check *c, struct zr_results *r)
 {
 	struct store s;
+
 	open_store(c, &s);
 	char *buffer = zr_area_new(c, "what is read into", BYTES, 4096);
 	for (int i = 0; i < 8; i++)
@@ -154,6 +160,7 @@ void zr_test_offload_limits(struct zr_check *c)
 {
 	struct store s;
 	uint64_t ticket[MOST] = { 0 }, more = 0;
+
 	open_store(c, &s);
 	const uint64_t n = s.info.max_inflight < MOST ? s.info.max_inflight : MOST;
 	const uint64_t each = BYTES / MOST / 4096 * 4096;
@@ -199,6 +206,7 @@ static int write_all(struct store *s, int i, char *buffer, int value)
 {
 	struct zr_check *c = s->t.c;
 	uint64_t ticket = 0;
+
 	memset(buffer, value, BYTES);
 	s->t.code = 0;
 	int rc = ZR_CALL(c, ZR_STEP, "write",
@@ -208,6 +216,7 @@ static int write_all(struct store *s, int i, char *buffer, int value)
 		rc = ZR_CALL(c, ZR_STEP, "wait", s->v->wait(s->t.inst, ticket));
 		zr_may_fail(&s->t, rc);
 	}
+
 	return rc;
 }
 
@@ -215,6 +224,7 @@ static void read_all(struct store *s, int i, char *buffer, int value, const char
 {
 	struct zr_check *c = s->t.c;
 	uint64_t ticket = 0;
+
 	memset(buffer, 0x55, BYTES);
 	zr_must(&s->t, ZR_CALL(c, ZR_STEP, "read",
 			       s->v->read(s->t.inst, s->object[i], 0, buffer, BYTES, &ticket)));
@@ -229,6 +239,7 @@ static void read_all(struct store *s, int i, char *buffer, int value, const char
 void zr_test_offload_no_space(struct zr_check *c)
 {
 	struct store s;
+
 	signal(SIGXFSZ, SIG_IGN);
 	open_empty(c, &s);
 	char *buffer = zr_area_new(c, "what is written", BYTES, 4096);
@@ -264,6 +275,7 @@ void zr_test_offload_no_space(struct zr_check *c)
 void zr_test_offload_no_memory(struct zr_check *c)
 {
 	struct store s;
+
 	open_empty(c, &s);
 	for (int64_t nth = 1, rc = 1; rc && nth < 100; nth++) {
 		const int64_t held = zr_imports_held(), blocks = s.t.held;
@@ -289,6 +301,7 @@ static void die_writing(struct zr_check *c, int32_t rank, int32_t world, void *s
 {
 	struct store s;
 	uint64_t ticket = 0;
+
 	(void)rank, (void)world, (void)shared;
 	open_store(c, &s);
 	char *buffer = zr_area_new(c, "what is written", BYTES, 4096);
@@ -302,6 +315,7 @@ static void die_writing(struct zr_check *c, int32_t rank, int32_t world, void *s
 void zr_test_offload_killed(struct zr_check *c)
 {
 	struct store s;
+
 	for (int i = 0; i < 3; i++)
 		zr_check_killed(c, NULL, die_writing);
 	open_store(c, &s);

@@ -22,6 +22,7 @@ static void look_at_state(struct zr_check *c, const struct zr_bench *b, uint32_t
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				      "0123456789._-";
 	const struct zr_state *s = &b->state[i];
+
 	if (!s->name || !*s->name || strlen(s->name) > 128 ||
 	    strspn(s->name, letters) != strlen(s->name) || !strcmp(s->name, "master"))
 		zr_check_fail(c,
@@ -50,6 +51,7 @@ static void look_at_state(struct zr_check *c, const struct zr_bench *b, uint32_t
 void zr_test_states(struct zr_check *c)
 {
 	const struct zr_optimizer_v1 *v = c->vtbl;
+
 	if (v->caps & ~KNOWN_CAPS)
 		zr_check_fail(c, "caps has unknown bits 0x%x", v->caps & ~KNOWN_CAPS);
 	if (!v->mem_ok || v->mem_ok & ~KNOWN_MEM)
@@ -88,9 +90,11 @@ void zr_test_padding(struct zr_check *c)
 	const uint32_t padding = ZR_BENCH_PADDING;
 	struct zr_bench *b = RUN(.lowp = ZR_BF16);
 	uint16_t half;
+
 	for (int64_t i = 0; i < b->blocks * ZR_BLOCK; i++) {
 		if (!zr_bench_padding(i))
 			continue;
+
 		memcpy(&half, b->lowp + 2 * i, 2);
 		if (memcmp(&b->master[i], &padding, 4) || half != 0x5c5c)
 			zr_check_fail(c,
@@ -101,6 +105,7 @@ void zr_test_padding(struct zr_check *c)
 			float x;
 			if (b->state[k].dtype != ZR_F32)
 				continue;
+
 			memcpy(&x, b->data[k] + 4 * i, 4);
 			if (!(x == (float)b->state[k].init))
 				zr_check_fail(c,
@@ -124,6 +129,7 @@ static uint16_t to_fp16(float x)
 	double a = fabs((double)x);
 	uint16_t sign = signbit(x) ? 0x8000 : 0;
 	int e;
+
 	if (a >= 65520) /* halfway between the largest and what would be next */
 		return sign | 0x7c00;
 	if (a < 0x1p-14)
@@ -137,6 +143,7 @@ static uint16_t to_fp16(float x)
 static void look_at_bf16(struct zr_check *c, int64_t i, float master, const char *copy)
 {
 	uint16_t got;
+
 	memcpy(&got, copy + 2 * i, 2);
 	if (isnan(master) && (got & 0x7fc0) != 0x7fc0)
 		zr_check_fail(c,
@@ -155,6 +162,7 @@ static void look_at_bf16(struct zr_check *c, int64_t i, float master, const char
 static void look_at_fp16(struct zr_check *c, int64_t i, float master, const char *copy)
 {
 	uint16_t got;
+
 	memcpy(&got, copy + 2 * i, 2);
 	if (isnan(master) && (got & 0x7fff) <= 0x7c00)
 		zr_check_fail(c,
@@ -214,6 +222,7 @@ void zr_test_rounding(struct zr_check *c)
 void zr_test_param_groups(struct zr_check *c)
 {
 	struct zr_try t = { .c = c };
+
 	zr_try_host(c, &t);
 	zr_try_options(c, &t);
 	zr_try_options_suit(&t, zr_try_resolve(&t));
@@ -291,6 +300,7 @@ void zr_test_cut(struct zr_check *c)
 void zr_test_repeat(struct zr_check *c)
 {
 	struct zr_bench *b = RUN(.steps = 2), *longer;
+
 	zr_bench_same(b, RUN(.steps = 2), "the same calls again");
 	int64_t made = zr_imports_made();
 	longer = RUN(.steps = 2);
@@ -320,6 +330,7 @@ void zr_test_nonfinite(struct zr_check *c)
 {
 	const struct zr_optimizer_v1 *v = c->vtbl;
 	struct zr_bench *b = RUN(0), *odd = RUN(.grads = ZR_GRAD_ODD, .lenient = 1);
+
 	if (!(v->caps & ZR_OPT_ELEMENTWISE) || v->n_partial)
 		return;
 
@@ -356,6 +367,7 @@ void zr_compute_optimizer(struct zr_check *c, struct zr_results *r)
 	const char *function = v->caps & ZR_OPT_WHOLE ? "step_whole" : "step";
 	struct zr_bench *b = RUN(.lowp = v->caps & ZR_OPT_WHOLE ? 0 : ZR_BF16,
 				 .lr = c->seed ? 3e-3 : 0, .scale = c->seed ? 4 : 0);
+
 	for (int i = 0; i < ZR_BENCH_TENSORS; i++) {
 		const struct zr_bench_tensor *t = &zr_bench_tensors[i];
 		const size_t at = (size_t)t->first * ZR_BLOCK, n = (size_t)t->elements;

@@ -18,6 +18,7 @@ static int find_other(struct zr_check *c, const char *role, const char *id,
 {
 	struct zr_error err = { 0 };
 	char iface[32];
+
 	*side = (struct zr_check){ .verdict = c->verdict,
 				   .told = c->told,
 				   .when = c->when,
@@ -55,6 +56,7 @@ static struct zr_other *open_other(struct zr_check *c, int slot, const char *rol
 				   const char *const *given, int n)
 {
 	char function[sizeof c->verdict->function];
+
 	if (c->other[slot])
 		return c->other[slot];
 
@@ -63,6 +65,7 @@ static struct zr_other *open_other(struct zr_check *c, int slot, const char *rol
 		free(o);
 		return NULL;
 	}
+
 	snprintf(function, sizeof function, "%s", c->verdict->function);
 	zr_try_open(&o->side, &o->it);
 	zr_blame(c, function);
@@ -96,6 +99,7 @@ const void *zr_check_offer(struct zr_try *t, const char *iface, struct zr_inst *
 		*inst = NULL;
 		return zr_check_boot();
 	}
+
 	if (strcmp(iface, "zr.model/1"))
 		return NULL;
 

@@ -31,6 +31,7 @@ static int entries_of(const char *dir)
 {
 	DIR *d = opendir(dir);
 	int n = 0;
+
 	while (d && readdir(d))
 		n++;
 	if (d)
@@ -65,6 +66,7 @@ static uint64_t blocked(void)
 {
 	sigset_t set;
 	uint64_t bits = 0;
+
 	pthread_sigmask(SIG_SETMASK, NULL, &set);
 	for (int sig = 1; sig <= 64; sig++)
 		if (sigismember(&set, sig) == 1)
@@ -80,6 +82,7 @@ static uint64_t limits(uint64_t h)
 			h = mix(mix(h, &l.rlim_cur, sizeof l.rlim_cur), &l.rlim_max,
 				sizeof l.rlim_max);
 	}
+
 	return h;
 }
 
@@ -87,6 +90,7 @@ void zr_process_look(struct zr_process_state *s)
 {
 	const uint64_t begin = 0xcbf29ce484222325u;
 	cpu_set_t processors;
+
 	memset(s, 0, sizeof *s);
 	if (!getcwd(s->cwd, sizeof s->cwd))
 		s->cwd[0] = 0;
@@ -101,6 +105,7 @@ void zr_process_look(struct zr_process_state *s)
 		if (!sigaction(sig, NULL, &act))
 			s->handlers = mix(s->handlers, &act.sa_handler, sizeof act.sa_handler);
 	}
+
 	s->timers = timers();
 	s->blocked = blocked();
 	if (!sched_getaffinity(0, sizeof processors, &processors))

@@ -73,6 +73,7 @@ static int boot_get(struct zr_inst *inst, const char *key, void *value, uint64_t
 		    double timeout)
 {
 	const double end = now() + timeout;
+
 	(void)inst;
 	for (; now() < end && bytes <= 4096; doze())
 		for (int i = 0; i < VALUES; i++)
@@ -87,6 +88,7 @@ static int boot_fence(struct zr_inst *inst, double timeout)
 {
 	const int until = atomic_fetch_add(&table->fences, 1) / table->world * table->world;
 	const double end = now() + timeout;
+
 	(void)inst;
 	for (; now() < end; doze())
 		if (atomic_load(&table->fences) >= until + table->world)
@@ -108,6 +110,7 @@ const void *zr_check_boot(void)
 static void judge(struct zr_check *c, int32_t rank, int status, int late)
 {
 	const struct zr_verdict *v = &table->verdict[rank];
+
 	snprintf(c->verdict->function, sizeof c->verdict->function, "%s", v->function);
 	if (v->state == ZR_CHECK_PASSED ||
 	    (table->killed && !late && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL))
@@ -116,12 +119,14 @@ static void judge(struct zr_check *c, int32_t rank, int status, int late)
 		snprintf(c->verdict->text, sizeof c->verdict->text, "%s", v->text);
 		zr_check_end(c, v->state);
 	}
+
 	if (v->state == ZR_CHECK_FAILED)
 		zr_check_fail(c, "rank %d of %d: %s", rank, table->world, v->text);
 	if (zr_check_starved(status) && !late) {
 		errno = ENOMEM;
 		zr_check_lacks(c, "memory");
 	}
+
 	if (late)
 		zr_check_fail(c, "rank %d of %d: it did not return within %g s", rank, table->world,
 			      c->timeout * 0.8);
@@ -133,6 +138,7 @@ static void judge(struct zr_check *c, int32_t rank, int status, int late)
 static void stop_all(pid_t *pid)
 {
 	int status;
+
 	for (int32_t r = 0; r < table->world; r++)
 		if (pid[r]) {
 			kill(pid[r], SIGKILL);
@@ -144,12 +150,14 @@ static void wait_for_all(struct zr_check *c, pid_t *pid)
 {
 	const double end = now() + c->timeout * 0.8;
 	int32_t left = table->world;
+
 	for (; left; doze()) {
 		const int late = now() > end;
 		for (int32_t r = 0; r < table->world; r++) {
 			int status = 0;
 			if (!pid[r] || (!zr_child_ended(pid[r], &status) && !late))
 				continue;
+
 			left--;
 			if (!late)
 				pid[r] = 0;
@@ -171,6 +179,7 @@ static void run_ranks(struct zr_check *c, int32_t world, int killed, void *share
 		      void (*fn)(struct zr_check *c, int32_t rank, int32_t world, void *shared))
 {
 	pid_t pid[RANKS] = { 0 };
+
 	zr_pool_free(c->pool); /* a thread that allocates now would keep its lock in the child */
 	c->pool = NULL;
 	if (!table)

@@ -24,6 +24,7 @@ static double rate_of(struct zr_try *t, int64_t step, int32_t group, double base
 	const struct zr_sched_point *lent =
 		zr_lend(c, "struct zr_sched_point", &at, sizeof at, sizeof at);
 	double lr = NAN;
+
 	zr_area_protect(c, lent, 1);
 	zr_must(t, ZR_CALL(c, ZR_PURE, "value", v->value(t->inst, lent, &lr)));
 	zr_area_free(c, lent);
@@ -44,6 +45,7 @@ void zr_test_schedule(struct zr_check *c)
 {
 	struct zr_try t = { .c = c }, other = { .c = c };
 	double lr[121];
+
 	zr_try_open(c, &t);
 	for (int i = 0; i <= 120; i++) /* some steps beyond the end of the run */
 		lr[i] = rate(&t, i);
@@ -76,6 +78,7 @@ void zr_test_schedule(struct zr_check *c)
 void zr_compute_scheduler(struct zr_check *c, struct zr_results *r)
 {
 	struct zr_try t = { .c = c };
+
 	zr_try_open(c, &t);
 	for (int i = 0; i <= 100; i += 20)
 		for (int32_t group = 0; group < 2; group++) {
@@ -89,6 +92,7 @@ void zr_compute_scheduler(struct zr_check *c, struct zr_results *r)
 void zr_test_schedule_sizes(struct zr_check *c)
 {
 	struct zr_try t = { .c = c };
+
 	zr_try_open(c, &t);
 	double lr = rate(&t, 10);
 	c->grown = 64;
@@ -109,6 +113,7 @@ static void advance(struct zr_try *t, struct zr_scale *s, int overflow, int32_t 
 {
 	struct zr_check *c = t->c;
 	const struct zr_precision_v1 *v = c->vtbl;
+
 	*action = -1;
 	zr_must(t, ZR_CALL(c, ZR_PURE, "next", v->next(t->inst, s, overflow, action)));
 	if (*action < ZR_STEP_APPLY || *action > ZR_STEP_STOP)
@@ -127,6 +132,7 @@ void zr_test_precision(struct zr_check *c)
 	struct zr_precision_info info = { .size = sizeof info };
 	struct zr_scale s = { 0 }, again = { 0 }, middle;
 	int32_t action[300], other;
+
 	zr_try_open(c, &t);
 	struct zr_precision_info *lent =
 		zr_lend(c, "struct zr_precision_info", &info, sizeof info, sizeof info);
@@ -146,6 +152,7 @@ void zr_test_precision(struct zr_check *c)
 			middle = s;
 		advance(&t, &s, i % 100 >= 90 && i % 3 == 0, &action[i]);
 	}
+
 	zr_try_close(&t);
 	zr_must(&t, zr_try_create(&t)); /* as a run that resumes from the record */
 	again = middle;
@@ -173,6 +180,7 @@ void zr_compute_precision(struct zr_check *c, struct zr_results *r)
 	struct zr_precision_info info = { .size = sizeof info };
 	struct zr_scale s = { 0 };
 	int32_t action;
+
 	zr_try_open(c, &t);
 	zr_must(&t, ZR_CALL(c, ZR_MAIN, "info", v->info(t.inst, &info)));
 	zr_result_add(c, r, "info", &info, sizeof info, "what info() says");
@@ -182,6 +190,7 @@ void zr_compute_precision(struct zr_check *c, struct zr_results *r)
 		zr_result_add(c, r, "next", &s, sizeof s, "the scale after step %d", i);
 		zr_result_add(c, r, "next", &action, sizeof action, "the action of step %d", i);
 	}
+
 	zr_try_close(&t);
 }
 
@@ -256,6 +265,7 @@ static void send(struct zr_try *t, int64_t step)
 				       { "val_loss", 3 } };
 	const uint32_t n = step % 10 ? 3 : 4;
 	struct zr_metric *lent = zr_area_new(c, "the metrics", n * sizeof *m, 8);
+
 	memcpy(lent, m, n * sizeof *m);
 	zr_area_protect(c, lent, 1);
 	zr_must(t, ZR_CALL(c, ZR_MAIN, "metrics", v->metrics(t->inst, step, lent, n)));
@@ -266,6 +276,7 @@ void zr_test_monitor(struct zr_check *c)
 {
 	const struct zr_monitor_v1 *v = c->vtbl;
 	struct zr_try t = { .c = c };
+
 	zr_try_open(c, &t);
 	if (ZR_HAS(v, struct zr_monitor_v1, resume) && v->resume)
 		zr_must(&t, ZR_CALL(c, ZR_MAIN, "resume", v->resume(t.inst, 0)));
@@ -280,6 +291,7 @@ void zr_test_monitor_resume(struct zr_check *c)
 {
 	const struct zr_monitor_v1 *v = c->vtbl;
 	struct zr_try t = { .c = c };
+
 	if (!ZR_HAS(v, struct zr_monitor_v1, resume) || !v->resume)
 		zr_check_skip(c, "it has no resume()");
 	for (int run = 0; run < 3; run++) {

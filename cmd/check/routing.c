@@ -75,6 +75,7 @@ static int route(const struct zr_ops *ops, struct zr_stream *stream, const struc
 {
 	struct choice *b = &fixed.block[fixed.at++ % BLOCKS];
 	const int rc = fixed.real->route(fixed.real, stream, op);
+
 	(void)ops;
 	if (rc)
 		return rc;

@@ -43,6 +43,7 @@ static struct zr_results with_threads(struct zr_check *c, int threads, int deals
 {
 	struct zr_check copy;
 	struct zr_results r = { 0 };
+
 	zr_check_copy(c, threads, &copy);
 	copy.deals = deals;
 	zr_check_catch(&copy);
@@ -55,11 +56,13 @@ void zr_test_workers(struct zr_check *c)
 {
 	static const int threads[] = { 1, 2, 7 };
 	const struct zr_results some = with_threads(c, THREADS, 0);
+
 	for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
 		const struct zr_results others = with_threads(c, threads[i], threads[i] > 1);
 		const struct zr_result *of = differs(&some, &others);
 		if (!of)
 			continue;
+
 		zr_blame(c, of->function);
 		zr_check_fail(c,
 			      "with h->workers = %d %s has other bits than with %d; results "
@@ -72,6 +75,7 @@ void zr_test_workers(struct zr_check *c)
 void zr_test_elsewhere(struct zr_check *c)
 {
 	const struct zr_results here = with_threads(c, THREADS, 0);
+
 	zr_imports_elsewhere(c->scratch);
 	const struct zr_results there = with_threads(c, THREADS, 0);
 	const struct zr_result *of = differs(&here, &there);
@@ -91,6 +95,7 @@ void zr_test_at_once(struct zr_check *c)
 	struct zr_check one, other;
 	struct zr_results interrupted = { 0 };
 	const struct zr_results alone = with_threads(c, 1, 0);
+
 	zr_check_copy(c, 1, &one);
 	zr_check_copy(c, 1, &other);
 	other.seed = 1;

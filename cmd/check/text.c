@@ -75,6 +75,7 @@ static void read_type(struct reader *r)
 static void read_name(struct reader *r, struct name w)
 {
 	const int comma = r->before == ',' && r->adjacent;
+
 	if (among(tags, w)) {
 		read_type(r);
 		r->tag = 1;
@@ -114,12 +115,14 @@ static void open_bracket(struct reader *r, char m)
 		r->of_typedef = r->defines_type;
 		r->defines_type = 0;
 	}
+
 	r->follows_type = 0;
 }
 
 static void close_bracket(struct reader *r)
 {
 	const int body = r->body == r->depth;
+
 	if (r->enumerators == r->depth)
 		r->enumerators = 0;
 	r->depth--;
@@ -185,6 +188,7 @@ void zr_test_text(struct zr_check *c)
 {
 	static struct reader r;
 	const struct zr_bench_way way = { .steps = 1 };
+
 	const struct zr_bench *b = zr_bench_run(c, &way);
 	if (!b->functions || !b->text)
 		zr_check_skip(c, "it is not one of zeroth/elementwise.h");

@@ -27,6 +27,7 @@ static int vocabulary_of_data(struct zr_check *c)
 	const struct zr_data_v1 *v = c->vtbl;
 	struct zr_data_info info = { .size = sizeof info };
 	struct zr_try t = { .c = c };
+
 	zr_try_open(c, &t);
 	zr_must(&t, ZR_CALL(c, ZR_MAIN, "info", v->info(t.inst, &info)));
 	zr_try_close(&t);
@@ -45,6 +46,7 @@ static void write_section(struct zr_check *c, FILE *f)
 {
 	const struct zr_table t = zr_table_of(c->plugin->desc);
 	const struct zr_opt *o;
+
 	const int whole = is_whole(c);
 	if (whole)
 		fputs("[optimizer]\nplugin = adamw\n", f);
@@ -66,6 +68,7 @@ static void write_section(struct zr_check *c, FILE *f)
 static void write_ini(struct zr_check *c, const char *path, int with)
 {
 	static int vocabulary;
+
 	if (!vocabulary)
 		vocabulary = is_role(c, "data") ? vocabulary_of_data(c) : 256;
 	FILE *f = fopen(path, "w");
@@ -96,6 +99,7 @@ static void write_ini(struct zr_check *c, const char *path, int with)
 static void write_words(struct zr_check *c)
 {
 	char path[PATH_MAX];
+
 	snprintf(path, sizeof path, "%s/words", c->scratch);
 	FILE *f = fopen(path, "w");
 	for (int i = 0; f && i < 400; i++)
@@ -112,6 +116,7 @@ void zr_test_groups(struct zr_check *c)
 {
 	const struct zr_zero_v1 *v = c->vtbl;
 	struct zr_try t = { .c = c };
+
 	zr_try_open(c, &t);
 	for (int32_t unit = 0; unit < 40; unit++) {
 		struct zr_groups g = { -1, -1, -1 }, again = { -1, -1, -1 };
@@ -148,6 +153,7 @@ static void prove(struct zr_check *c, const char *ini, int world, int per_node)
 	struct zr_error err = { 0 };
 	char node[40], in_nodes[40] = "";
 	const char *const set[] = { node };
+
 	snprintf(node, sizeof node, "boot.ranks_per_node=%d", per_node);
 	if (per_node < world)
 		snprintf(in_nodes, sizeof in_nodes, " in nodes of %d", per_node);
@@ -166,6 +172,7 @@ static void add_groups(struct zr_check *c, struct zr_results *r)
 {
 	const struct zr_zero_v1 *v = c->vtbl;
 	struct zr_try t = { .c = c, .rank = (int32_t)c->seed, .world = 4, .per_node = 2 };
+
 	zr_try_open(c, &t);
 	for (int32_t unit = 0; unit < 8; unit++) {
 		const struct zr_groups_of of = { .size = sizeof of,
@@ -189,6 +196,7 @@ static void add_programs(struct zr_check *c, struct zr_results *r, const char *i
 	struct zr_error err = { 0 };
 	char threads[40];
 	const char *const set[] = { threads };
+
 	snprintf(threads, sizeof threads, "device.threads=%d", zr_pool_size(c->pool));
 	int rc = zr_config_load(ini, set, 1, &cfg, &err);
 	if (!rc)
@@ -205,6 +213,7 @@ static void add_programs(struct zr_check *c, struct zr_results *r, const char *i
 void zr_compute_zero(struct zr_check *c, struct zr_results *r)
 {
 	char ini[PATH_MAX];
+
 	snprintf(ini, sizeof ini, "%s/%llu.ini", c->scratch, (unsigned long long)c->seed);
 	if (!c->seed)
 		write_words(c);
@@ -218,6 +227,7 @@ void zr_test_programs(struct zr_check *c)
 {
 	static const int worlds[] = { 1, 2, 3, 4, 6, 16 };
 	char ini[PATH_MAX];
+
 	write_words(c);
 	snprintf(ini, sizeof ini, "%s/check.ini", c->scratch);
 	write_ini(c, ini, 1);
@@ -237,6 +247,7 @@ static void last_line(const char *path, char *line, size_t room)
 {
 	char next[1024];
 	FILE *f = fopen(path, "re");
+
 	*line = 0;
 	while (f && fgets(next, sizeof next, f))
 		if (*next != '\n')
@@ -281,6 +292,7 @@ static int run_training(struct zr_check *c, const char *name, const char *ini, c
 		errno = ENOMEM;
 		zr_check_lacks(c, "memory");
 	}
+
 	last_line(err, why, 1024);
 	last_line(out, digest, DIGEST);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -345,12 +357,14 @@ void zr_test_training(struct zr_check *c)
 	char with[PATH_MAX], without[PATH_MAX], from[PATH_MAX], a[DIGEST], b[DIGEST];
 	const char *stage = is_role(c, "zero") ? "train.steps=4" : "zero.plugin=stage3";
 	struct zr_try t = { .c = c };
+
 	if (is_role(c, "boot"))
 		zr_check_skip(c, "how ranks find each other is a matter of how they are started");
 	if (!is_role(c, "adapter")) {
 		zr_try_open(c, &t); /* its options suit it */
 		zr_try_close(&t);
 	}
+
 	zr_blame(c, "");
 	write_words(c);
 	snprintf(with, sizeof with, "%s/with.ini", c->scratch);
@@ -366,6 +380,7 @@ void zr_test_training(struct zr_check *c)
 		train(c, "nodes", b, with, "-n", "6", "-o", "boot.ranks_per_node=2", NULL);
 		same(c, "with it, on six ranks in nodes of two,", a, b);
 	}
+
 	train(c, "ranks", b, with, "-n", "2", "-o", stage, NULL);
 	same(c, is_neutral(c) ? "with it, on two ranks," : "on two ranks, in stage 3,", a, b);
 	if (is_role(c, "comm")) { /* with the other kinds of collectives, and an odd world */

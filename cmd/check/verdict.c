@@ -31,10 +31,12 @@ void zr_check_missed_memory(void)
 void zr_check_end(struct zr_check *c, int state)
 {
 	char text[sizeof c->verdict->text];
+
 	if (c->when && state == ZR_CHECK_FAILED) {
 		snprintf(text, sizeof text, "%s: %.1400s", c->when, c->verdict->text);
 		memcpy(c->verdict->text, text, sizeof text);
 	}
+
 	if (state == ZR_CHECK_FAILED && missed_memory) {
 		snprintf(text, sizeof text, "this machine gives the test no memory; then: %.1400s",
 			 c->verdict->text);
@@ -85,6 +87,7 @@ void zr_check_pool(struct zr_check *c, int threads, struct zr_pool **pool)
 	int rc = zr_pool_new(threads, pool);
 	if (!rc)
 		return;
+
 	errno = -rc;
 	zr_check_lacks(c, "threads");
 }
@@ -114,6 +117,7 @@ void zr_check_pass(struct zr_check *c)
 void zr_check_copy(struct zr_check *c, int threads, struct zr_check *copy)
 {
 	struct zr_verdict *own = malloc(sizeof *own);
+
 	*copy = *c;
 	if (!own)
 		zr_check_lacks(c, "memory");
@@ -148,6 +152,7 @@ void zr_check_quiet(struct zr_check *c)
 {
 	static const char *const name[] = { "standard output", "standard error" };
 	struct stat st;
+
 	if (zr_pool_rounding(c->pool))
 		zr_check_fail(c, "it left another floating-point mode (rounding, exceptions or "
 				 "denormals); put the mode back before it returns");
@@ -174,6 +179,7 @@ static int strictness(const struct zr_check *c)
 int zr_left(struct zr_check *c, int rc)
 {
 	struct zr_process_state after;
+
 	if (c->calls <= LOOKS) {
 		zr_process_look(&after);
 		const char *what = zr_process_differs(&c->before, &after, strictness(c));

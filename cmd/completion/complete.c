@@ -46,6 +46,7 @@ static void list_kind(const struct zr_candidates *c, const char *kind)
 static void list_kinds(const struct zr_candidates *c, const char *kinds)
 {
 	char part[48];
+
 	for (size_t n; *kinds; kinds += n + (kinds[n] == '|')) {
 		n = strcspn(kinds, "|");
 		snprintf(part, sizeof part, "%.*s", (int)n, kinds);
@@ -60,6 +61,7 @@ static void list_kinds(const struct zr_candidates *c, const char *kinds)
 static void list_operands(const struct zr_candidates *c, const char *operands)
 {
 	char word[64];
+
 	for (size_t n; operands && *operands; operands += n + strspn(operands + n, " ")) {
 		n = strcspn(operands, " ");
 		const int in_brackets = *operands == '[' && operands[n - 1] == ']';
@@ -82,6 +84,7 @@ static const struct zr_cmd_option *find_option(const struct zr_cmd_usage *usage,
 		if (is_letter || (!strncmp(word, "--", 2) && !strcmp(word + 2, o->name)))
 			return o;
 	}
+
 	return NULL;
 }
 
@@ -98,6 +101,7 @@ static void list_options(const struct zr_candidates *c, const struct zr_cmd_usag
 {
 	const int letters = !strcmp(c->begin, "-");
 	char word[40];
+
 	for (const struct zr_cmd_option *o = usage->option; o->name; o++) {
 		if (o->place == ZR_CMD_HIDDEN || !zr_cmd_takes(form, o))
 			continue;
@@ -159,6 +163,7 @@ static void in_command(const struct zr_candidates *c, const char *const *words, 
 		usage = form->own;
 		form = &usage->form[0];
 	}
+
 	if (form)
 		in_form(c, usage, form, words, n);
 }
@@ -166,10 +171,12 @@ static void in_command(const struct zr_candidates *c, const char *const *words, 
 void zr_complete_words(const char *const *words, int n, FILE *out)
 {
 	const struct zr_candidates c = { n ? words[n - 1] : "", out };
+
 	if (n > 1) {
 		in_command(&c, words, n);
 		return;
 	}
+
 	for (int i = 0; i < n_commands; i++)
 		zr_candidate(&c, commands[i].name, commands[i].summary);
 	if (*c.begin == '-') {

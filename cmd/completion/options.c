@@ -46,6 +46,7 @@ void zr_complete_files(const struct zr_candidates *c, int kind, const char *path
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	struct dirent **list;
 	struct stat st;
+
 	snprintf(dir, sizeof dir, "%.*s", (int)(name - path), path);
 	int n = scandir(*dir ? dir : ".", &list, NULL, alphasort);
 	for (int i = 0; i < n; i++) {
@@ -79,9 +80,11 @@ static int list_plugin(void *arg, const char *role, const char *id, const char *
 {
 	const struct listing *l = arg;
 	char word[512];
+
 	(void)path;
 	if (shadowed || (l->role && strcmp(l->role, role)))
 		return 0;
+
 	snprintf(word, sizeof word, "%s%s%s%s", l->prefix, l->role ? "" : role, l->role ? "" : "/",
 		 id);
 	zr_candidate(l->c, word, NULL);
@@ -106,6 +109,7 @@ static int read_ini(void *arg, const char *section, const char *key, const char 
 {
 	struct naming *w = arg;
 	char word[80];
+
 	(void)line;
 	if (key && w->section && !strcmp(section, w->section) && !strcmp(key, "plugin"))
 		snprintf(w->plugin, sizeof w->plugin, "%s", value);
@@ -113,6 +117,7 @@ static int read_ini(void *arg, const char *section, const char *key, const char 
 		snprintf(word, sizeof word, "%s.", section);
 		zr_candidate(w->list, word, NULL);
 	}
+
 	return 0;
 }
 
@@ -122,10 +127,12 @@ static void find_naming(struct naming *w, const char *const *words, int n)
 	char path[PATH_MAX], start[80];
 	struct zr_error err = { 0 };
 	const char *dir;
+
 	if (!w->list && !zr_data_dir(&dir, &err)) {
 		snprintf(path, sizeof path, "%s/defaults.ini", dir);
 		zr_ini_read(path, path, read_ini, w, &err);
 	}
+
 	for (int i = 0; i < n; i++)
 		if (ends_in(words[i], ".ini"))
 			zr_ini_read(words[i], words[i], read_ini, w, &err);
@@ -147,6 +154,7 @@ static void list_section(const struct zr_candidates *c, const char *section, con
 static void list_sections(const struct zr_candidates *c, const char *const *words, int n)
 {
 	struct naming w = { .list = c };
+
 	for (const struct zr_core_table *t = zr_core_tables; t->section; t++)
 		list_section(c, t->section, t->doc);
 	for (const struct zr_role *r = zr_roles; r->name; r++) {
@@ -155,6 +163,7 @@ static void list_sections(const struct zr_candidates *c, const char *const *word
 		for (int i = 0; r->section[i]; i++)
 			list_section(c, r->section[i], NULL);
 	}
+
 	find_naming(&w, words, n);
 }
 
@@ -162,6 +171,7 @@ static void list_keys(const struct zr_candidates *c, const char *section, const 
 {
 	char word[160];
 	uint32_t i = 0;
+
 	for (const struct zr_opt *o; (o = zr_table_next(t, 0, &i));) {
 		snprintf(word, sizeof word, "%s.%s=", section, o->name);
 		zr_candidate(c, word, o->doc);
@@ -171,15 +181,18 @@ static void list_keys(const struct zr_candidates *c, const char *section, const 
 static void list_values(const struct zr_candidates *c, const char *section, const struct zr_opt *o)
 {
 	char prefix[160], word[320];
+
 	snprintf(prefix, sizeof prefix, "%s.%s=", section, o->name);
 	for (int i = 0; o->type == ZR_T_ENUM && o->choices[i]; i++) {
 		snprintf(word, sizeof word, "%s%s", prefix, o->choices[i]);
 		zr_candidate(c, word, NULL);
 	}
+
 	for (int i = 0; o->type == ZR_T_BOOL && i < 2; i++) {
 		snprintf(word, sizeof word, "%s%s", prefix, i ? "no" : "yes");
 		zr_candidate(c, word, NULL);
 	}
+
 	snprintf(word, sizeof word, "%sauto", prefix);
 	if (o->flags & ZR_O_AUTO)
 		zr_candidate(c, word, NULL);
@@ -195,6 +208,7 @@ static int tables_of(const char *section, const char *role, const char *const *w
 	const struct zr_plugin *p;
 	struct zr_error err = { 0 };
 	int found = 0;
+
 	for (const struct zr_core_table *t = zr_core_tables; t->section; t++)
 		if (!strcmp(t->section, section))
 			out[found++] = t->table;
@@ -211,6 +225,7 @@ static int tables_of(const char *section, const char *role, const char *const *w
 		w.section = role;
 		find_naming(&w, words, n);
 	}
+
 	if (*w.plugin && !zr_plugin_load(role, w.plugin, &p, &err))
 		out[found++] = zr_table_of(p->desc);
 	return found;
@@ -222,6 +237,7 @@ void zr_complete_option(const struct zr_candidates *c, const char *const *words,
 	const size_t key_end = equals ? (size_t)(equals - c->begin) : strlen(c->begin);
 	struct zr_table table[4];
 	char section[64], key[64], word[160];
+
 	for (size_t i = 0; i < key_end; i++)
 		dot = c->begin[i] == '.' ? c->begin + i : dot;
 	if (!equals)

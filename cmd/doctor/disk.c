@@ -34,8 +34,10 @@ static const struct {
 static void name_system(struct zr_disk *d)
 {
 	struct statfs s;
+
 	if (statfs(d->path, &s))
 		return;
+
 	snprintf(d->system, sizeof d->system, "file system 0x%lx", (unsigned long)s.f_type);
 	for (size_t i = 0; i < sizeof systems / sizeof *systems; i++)
 		if (((unsigned long)s.f_type & 0xffffffff) == systems[i].magic) {
@@ -48,6 +50,7 @@ static void name_system(struct zr_disk *d)
 static double pass(int fd, char *block, int write)
 {
 	const double began = zr_now();
+
 	for (int i = 0; i < BLOCKS; i++) {
 		const off_t at = (off_t)i * BLOCK;
 		ssize_t n = write ? pwrite(fd, block, BLOCK, at) : pread(fd, block, BLOCK, at);
@@ -66,6 +69,7 @@ static void measure(struct zr_disk *d, int fd)
 	char *block = aligned_alloc(4096, BLOCK);
 	if (!block)
 		return;
+
 	memset(block, 1, BLOCK);
 	d->write = pass(fd, block, 1);
 	d->read = d->write > 0 ? pass(fd, block, 0) : 0;
@@ -76,9 +80,11 @@ static void measure(struct zr_disk *d, int fd)
 static int make_file(const char *dir, int flags)
 {
 	char path[PATH_MAX + 40];
+
 	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
 	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
 		return fd;
+
 	snprintf(path, sizeof path, "%s/.zeroth-doctor-%d", dir, (int)getpid());
 	fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | flags, 0600);
 	if (fd >= 0)
@@ -90,6 +96,7 @@ static int make_file(const char *dir, int flags)
 static void nearest(const char *path, char out[PATH_MAX])
 {
 	char at[PATH_MAX];
+
 	snprintf(at, sizeof at, "%s", *path ? path : ".");
 	while (!realpath(at, out)) {
 		char *slash = strrchr(at, '/');
@@ -107,6 +114,7 @@ static void nearest(const char *path, char out[PATH_MAX])
 void zr_look_disk(struct zr_machine *m, const char *what, const char *path, int rates)
 {
 	struct statvfs v;
+
 	if (m->n_disks == ZR_DISKS)
 		return;
 

@@ -59,6 +59,7 @@ static void add_place(struct trial *t, const char *what, const char *path)
 {
 	if (t->n == ZR_DISKS)
 		return;
+
 	snprintf(t->place[t->n].what, sizeof t->place->what, "%s", what);
 	snprintf(t->place[t->n++].path, sizeof t->place->path, "%s", path);
 }
@@ -68,6 +69,7 @@ static void find_places(const struct zr_config *cfg, struct trial *t)
 {
 	const struct zr_run_opts *run = zr_config_find(cfg, "run")->opts;
 	const struct zr_checkpoint_opts *save = zr_config_find(cfg, "checkpoint")->opts;
+
 	add_place(t, "run.dir", strcmp(run->dir, "auto") ? run->dir : "runs");
 	if (strcmp(save->dir, "auto"))
 		add_place(t, "checkpoint.dir", save->dir);
@@ -77,6 +79,7 @@ static void find_places(const struct zr_config *cfg, struct trial *t)
 		char what[64];
 		if (!s->role || strcmp(s->role, "offload") || !o || o->type != ZR_T_PATH)
 			continue;
+
 		snprintf(what, sizeof what, "%s.path", s->name);
 		add_place(t, what, zr_value_text(o, s->opts));
 	}
@@ -85,12 +88,14 @@ static void find_places(const struct zr_config *cfg, struct trial *t)
 static int try_setup(struct zr_config *cfg, int ranks, struct trial *t)
 {
 	struct zr_setup *s = NULL;
+
 	int rc = zr_setup_open(cfg, ZR_MODE_TRAIN, ZR_SETUP_ALONE, ranks, &s, &t->err);
 	if (!rc) {
 		memcpy(t->device, s->device_info.name, sizeof t->device);
 		memcpy(t->variant, s->device_info.variant, sizeof t->variant);
 		rc = zr_plan_check(s, 0, &t->err);
 	}
+
 	zr_setup_close(s);
 	return rc;
 }
@@ -101,6 +106,7 @@ static int try_device(struct zr_config *cfg, struct trial *t)
 	struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1 };
 	struct zr_device_info info = { .size = sizeof info };
 	struct zr_instance it = { 0 };
+
 	int rc = zr_config_resolve(cfg, "device", &facts, &t->err);
 	if (!rc)
 		rc = zr_instance_create(&it, &process, zr_config_find(cfg, "device"), "zr.device/1",
@@ -111,6 +117,7 @@ static int try_device(struct zr_config *cfg, struct trial *t)
 		memcpy(t->device, info.name, sizeof t->device);
 		memcpy(t->variant, info.variant, sizeof t->variant);
 	}
+
 	zr_instance_destroy(&it);
 	return rc;
 }
@@ -121,11 +128,13 @@ static void try_here(const struct zr_cmd_args *a, struct trial *t)
 	const char *overrides[ZR_CMD_OVERRIDES + 3];
 	struct zr_config *cfg = NULL;
 	int n = 0;
+
 	if (!a->operand) {
 		overrides[n++] = "model.plugin=gpt2";
 		overrides[n++] = "data.plugin=text";
 		overrides[n++] = "data.path=/dev/null";
 	}
+
 	for (int i = 0; i < a->n_overrides; i++)
 		overrides[n++] = a->overrides[i];
 	zr_log_level(ZR_LOG_ERROR);
@@ -144,6 +153,7 @@ static void try_here(const struct zr_cmd_args *a, struct trial *t)
 static int try_apart(const struct zr_cmd_args *a, struct trial *t)
 {
 	int status = 0;
+
 	zr_outlet_push();
 	pid_t pid = fork();
 	if (pid == 0) {
@@ -169,6 +179,7 @@ static const char *limit_text(uint64_t bytes, char buf[32])
 {
 	if (bytes != ZR_UNLIMITED)
 		return zr_bytes_text(bytes, buf);
+
 	snprintf(buf, 32, "unlimited");
 	return buf;
 }
@@ -176,6 +187,7 @@ static const char *limit_text(uint64_t bytes, char buf[32])
 static void print_disk(const struct zr_disk *d)
 {
 	char a[32];
+
 	printf("disk        %s: %s, %s, %s free", d->what, d->path, *d->system ? d->system : "?",
 	       limit_text(d->free, a));
 	if (!d->no)
@@ -189,6 +201,7 @@ static void print_plugins(const struct zr_machine *m)
 {
 	size_t i, usable = 0;
 	json_t *j;
+
 	json_array_foreach(m->plugins, i, j)
 		usable += !json_object_get(j, "error") && !json_object_get(j, "missing");
 	printf("plugins     %zu of %zu can be used\n", usable, json_array_size(m->plugins));
@@ -201,6 +214,7 @@ static void print_plugins(const struct zr_machine *m)
 static void print_machine(const struct zr_machine *m)
 {
 	char a[32], b[32];
+
 	printf("processor   %s; %d can be used", *m->cpu ? m->cpu : "?", m->processors);
 	if (m->quota > 0)
 		printf(", %.2g by the control group", m->quota);
@@ -244,6 +258,7 @@ static void print_findings(const struct zr_findings *f)
 		if (*f->at[i].mend)
 			printf("            -> %s\n", f->at[i].mend);
 	}
+
 	printf("\n%s\n", hinders(f) ? "a run is hindered" : "nothing hinders a run");
 }
 
@@ -260,6 +275,7 @@ static json_t *limit(uint64_t v)
 static json_t *disk_json(const struct zr_disk *d)
 {
 	json_t *j = json_object();
+
 	zr_json_put(&j, "for", text(d->what));
 	zr_json_put(&j, "path", text(d->path));
 	zr_json_put(&j, "file_system", text(d->system));
@@ -274,6 +290,7 @@ static json_t *disk_json(const struct zr_disk *d)
 static json_t *machine_json(const struct zr_machine *m)
 {
 	json_t *j = json_object(), *disks = json_array();
+
 	zr_json_put(&j, "cpu", text(m->cpu));
 	zr_json_put(&j, "instruction_sets", text(m->sets));
 	zr_json_put(&j, "device", text(m->device));
@@ -305,6 +322,7 @@ static json_t *machine_json(const struct zr_machine *m)
 static int print_json(const struct zr_machine *m, const struct zr_findings *f, struct zr_error *err)
 {
 	json_t *j = json_object(), *list = json_array();
+
 	for (int i = 0; i < f->n; i++) {
 		json_t *one = json_object();
 		zr_json_put(&one, "weight", text(weight_text(f->at[i].weight)));
@@ -350,6 +368,7 @@ int zr_cmd_doctor(int argc, char **argv)
 	struct zr_cmd_args a = { 0 };
 	struct zr_cmd_operands operands;
 	struct zr_error err = { 0 };
+
 	int rc = zr_cmd_parse(argc, argv, &zr_doctor_usage, NULL, &a, &operands);
 	if (rc >= 0)
 		return rc;

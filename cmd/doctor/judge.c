@@ -24,6 +24,7 @@ static struct zr_finding *found(struct zr_findings *out, int weight, const char 
 {
 	struct zr_finding *f = &out->at[out->n < ZR_FINDINGS ? out->n++ : ZR_FINDINGS - 1];
 	va_list ap;
+
 	*f = (struct zr_finding){ .weight = weight };
 	va_start(ap, fmt);
 	vsnprintf(f->text, sizeof f->text, fmt, ap);
@@ -43,6 +44,7 @@ static void mend(struct zr_finding *f, const char *fmt, ...)
 static void judge_memory(const struct zr_machine *m, struct zr_findings *out)
 {
 	char a[32], b[32];
+
 	if (m->available < MEMORY_LEAST)
 		mend(found(out, ZR_SLOWS, "only %s of memory are available",
 			   zr_bytes_text(m->available, a)),
@@ -76,6 +78,7 @@ static void judge_memory(const struct zr_machine *m, struct zr_findings *out)
 static void judge_limits(const struct zr_machine *m, struct zr_findings *out)
 {
 	char a[32];
+
 	if (m->files < FILES_SMALL)
 		mend(found(out, m->files < FILES_LEAST ? ZR_HINDERS : ZR_SLOWS,
 			   "a process may open %llu files", (unsigned long long)m->files),
@@ -118,6 +121,7 @@ static void judge_disk(const struct zr_disk *d, struct zr_findings *out)
 {
 	char a[32];
 	const int stores = !strncmp(d->what, "offload.", 8);
+
 	if (d->no) {
 		mend(found(out, ZR_HINDERS, "%s: nothing can be written to %s: %s", d->what,
 			   d->path, strerror(d->no)),
@@ -155,6 +159,7 @@ static void judge_plugins(const struct zr_machine *m, struct zr_findings *out)
 {
 	size_t i;
 	json_t *j;
+
 	if (!json_array_size(m->plugins))
 		mend(found(out, ZR_HINDERS, "there are no plugins"),
 		     "make install, or ZEROTH_PLUGIN_PATH=DIR with the directory that has them");

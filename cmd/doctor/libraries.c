@@ -48,6 +48,7 @@ static void ask_cuda(int fd)
 	char text[512], name[96] = "";
 	void *lib = dlopen("libcuda.so.1", RTLD_NOW);
 	int version = 0, count = 0, rc, used;
+
 	if (!lib)
 		answer(fd, 'n', "no driver: there is no libcuda.so.1");
 	const union symbol init = function(lib, "cuInit"),
@@ -62,6 +63,7 @@ static void ask_cuda(int fd)
 			 rc == 100 ? " (no device)" : "");
 		answer(fd, 'n', text);
 	}
+
 	driver.of_number(&version);
 	devices.of_number(&count);
 	used = snprintf(text, sizeof text, "driver for CUDA %d.%d, %d device%s", version / 1000,
@@ -82,6 +84,7 @@ static void ask_nccl(int fd)
 	char text[64];
 	void *lib = dlopen("libnccl.so.2", RTLD_NOW);
 	int version = 0;
+
 	const union symbol get = lib ? function(lib, "ncclGetVersion") :
 				       (union symbol){ .p = NULL };
 	if (!get.p || get.of_number(&version))
@@ -95,6 +98,7 @@ static void ask_nccl(int fd)
 static void ask_mpi(int fd)
 {
 	char line[128] = "";
+
 	FILE *f = popen("mpirun --version 2>/dev/null", "r");
 	if (!f || !fgets(line, sizeof line, f) || pclose(f))
 		answer(fd, 'n', "there is no mpirun in PATH");
@@ -107,6 +111,7 @@ static void ask(void (*fn)(int), char *is, size_t is_room, char *missing, size_t
 	char line[600] = "";
 	int fd[2], status;
 	ssize_t n = 0;
+
 	*is = *missing = 0;
 	snprintf(missing, missing_room, "it does not answer");
 	if (pipe2(fd, O_CLOEXEC))

@@ -20,6 +20,7 @@
 static const char *first_line(const char *path, char *out, size_t room)
 {
 	FILE *f = fopen(path, "re");
+
 	*out = 0;
 	if (f && !fgets(out, (int)room, f))
 		*out = 0;
@@ -44,6 +45,7 @@ static void keep_sets(const char *flags, char *out, size_t room)
 	static const char *const sets[] = { "avx2",        "fma",      "avx512f",  "avx512_bf16",
 					    "avx512_fp16", "amx_tile", "amx_bf16", "asimd",
 					    "sve",         "bf16" };
+
 	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
 		const char *at = flags;
 		const size_t len = strlen(sets[i]), used = strlen(out);
@@ -60,6 +62,7 @@ static double cpu_quota(void)
 {
 	char line[64];
 	double quota = 0, period = 0;
+
 	if (sscanf(first_line("/sys/fs/cgroup/cpu.max", line, sizeof line), "%lf %lf", &quota,
 		   &period) == 2)
 		return period > 0 ? quota / period : 0;
@@ -72,11 +75,13 @@ void zr_look_processor(struct zr_machine *m)
 {
 	char line[8192];
 	cpu_set_t set;
+
 	FILE *f = fopen("/proc/cpuinfo", "re");
 	while (f && fgets(line, sizeof line, f)) {
 		const char *v = strchr(line, ':');
 		if (!v)
 			continue;
+
 		v += 1 + strspn(v + 1, " \t");
 		if (!strncmp(line, "model name", 10) && !*m->cpu)
 			snprintf(m->cpu, sizeof m->cpu, "%.*s", (int)strcspn(v, "\n"), v);
@@ -108,6 +113,7 @@ static int may_lock(void)
 {
 	char line[256];
 	unsigned long long caps = 0;
+
 	FILE *f = fopen("/proc/self/status", "re");
 	while (f && fgets(line, sizeof line, f))
 		sscanf(line, "CapEff: %llx", &caps);
@@ -144,6 +150,7 @@ void zr_look_limits(struct zr_machine *m)
 {
 	struct statvfs shm;
 	char line[128];
+
 	m->locked = limit_of(RLIMIT_MEMLOCK);
 	m->files = limit_of(RLIMIT_NOFILE);
 	m->file_size = limit_of(RLIMIT_FSIZE);
@@ -153,6 +160,7 @@ void zr_look_limits(struct zr_machine *m)
 		m->shm = (uint64_t)shm.f_blocks * shm.f_frsize;
 		m->shm_free = (uint64_t)shm.f_bavail * shm.f_frsize;
 	}
+
 	m->overcommit = number_of("/proc/sys/vm/overcommit_memory", -1);
 	m->ptrace_scope = number_of("/proc/sys/kernel/yama/ptrace_scope", -1);
 	chosen(first_line("/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof line),

@@ -39,8 +39,10 @@ static int is_type(struct zr_import *im, const char *type)
 MAP(distributed)
 {
 	static const char *const whole[] = { "NO", "MULTI_GPU", "MULTI_CPU" };
+
 	if (is_type(im, "FSDP") || is_type(im, "DEEPSPEED"))
 		return zr_import_fate(s, ZR_FATE_MAPPED, "with [zero] plugin");
+
 	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
 		if (is_type(im, whole[i]) || json_is_false(s->value))
 			return zr_import_put(im, s, k->to, "stage0", NULL);
@@ -69,6 +71,7 @@ MAP(sharding)
 		{ "HYBRID_SHARD", "hpz" },  { "4", "hpz" },
 	};
 	char *text = NULL;
+
 	if (!is_type(im, "FSDP"))
 		return none(s, "distributed_type is another one");
 
@@ -102,6 +105,7 @@ MAP(fsdp_offload)
 		return none(s, "off");
 	if (!strcmp(im->device, "cpu"))
 		return none(s, "device and host are one memory with [device] plugin = cpu");
+
 	int rc = zr_import_put(im, s, "offload.optimizer.plugin", "cpu", NULL);
 	if (rc)
 		return rc;
@@ -112,10 +116,12 @@ MAP(stage)
 {
 	const double n = zr_import_number(s, -1);
 	char text[16];
+
 	if (!is_type(im, "DEEPSPEED"))
 		return none(s, "distributed_type is another one");
 	if (n != 0 && n != 1 && n != 2 && n != 3)
 		return zr_import_fate(s, ZR_FATE_REFUSED, "expected 0, 1, 2 or 3");
+
 	snprintf(text, sizeof text, "stage%.0f", n);
 	return zr_import_put(im, s, k->to, text, NULL);
 }
@@ -208,6 +214,7 @@ static int finish(struct zr_import *im)
 {
 	static const char note[] = "accelerate's default";
 	int rc = 0;
+
 	if (!zr_import_given(im, "zero.plugin") && is_type(im, "FSDP"))
 		rc = zr_import_put(im, NULL, "zero.plugin", "stage3", note);
 	if (!rc && !zr_import_given(im, "zero.plugin") && is_type(im, "DEEPSPEED"))

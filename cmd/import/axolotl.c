@@ -19,10 +19,12 @@
 AX_MAP(adapter)
 {
 	int rc;
+
 	if (zr_import_is(s->value, "") || !json_is_string(s->value))
 		return zr_import_fate(s, ZR_FATE_NONE, "none");
 	if (!zr_import_is(s->value, "lora") && !zr_import_is(s->value, "qlora"))
 		return zr_import_fate(s, ZR_FATE_REFUSED, "use lora or qlora");
+
 	rc = zr_import_put(im, s, k->to, "lora", NULL);
 	return rc || zr_import_is(s->value, "lora") ?
 		       rc :
@@ -33,6 +35,7 @@ AX_MAP(adapter)
 AX_MAP(names)
 {
 	char *text = NULL;
+
 	int rc = zr_import_text(s->value, &text);
 	if (rc)
 		return rc;
@@ -73,6 +76,7 @@ AX_MAP(per_epoch)
 	const double epochs = zr_import_number(zr_import_find(im, &zr_axolotl, "num_epochs"), 1);
 	const double times = zr_import_number(s, 0);
 	const int evaluates = !strcmp(k->to, "train.eval_every");
+
 	if (!(times > 0))
 		return zr_import_fate(s, ZR_FATE_NONE, "off");
 	if (evaluates && !is_held_out(im))
@@ -99,6 +103,7 @@ AX_MAP(kept)
 AX_MAP(offloading)
 {
 	const int recomputes = zr_import_is_on(im, &zr_axolotl, "gradient_checkpointing");
+
 	if (!zr_import_is_on(im, &zr_axolotl, s->path))
 		return zr_import_fate(s, ZR_FATE_NONE, "off");
 	if (!strcmp(im->device, "cpu"))
@@ -114,8 +119,10 @@ AX_MAP(batch)
 	const struct zr_setting *micro = zr_import_find(im, &zr_axolotl, "micro_batch_size");
 	const long long n = (long long)zr_import_number(micro, 1);
 	char text[32];
+
 	if (zr_import_find(im, &zr_axolotl, "gradient_accumulation_steps"))
 		return zr_import_fate(s, ZR_FATE_NONE, "gradient_accumulation_steps says it");
+
 	snprintf(text, sizeof text, "%lld", (long long)zr_import_number(s, 0) / (n > 0 ? n : 1));
 	return zr_import_put(im, s, k->to, text, NULL);
 }
@@ -127,6 +134,7 @@ AX_MAP(targets)
 	size_t i;
 	json_t *name;
 	const char *text;
+
 	if (!zr_import_is_on(im, &zr_axolotl, "lora_target_linear"))
 		return names(im, s, k);
 
@@ -135,6 +143,7 @@ AX_MAP(targets)
 		text = json_is_string(name) ? json_string_value(name) : "";
 		if (!strcmp(text, "gate_proj") || !strcmp(text, "gate_up_proj"))
 			continue;
+
 		for (size_t o = 0; o < sizeof others / sizeof *others; o++)
 			if (strstr(text, others[o]))
 				return zr_import_fate(s, ZR_FATE_REFUSED,
@@ -158,6 +167,7 @@ AX_MAP(plugins)
 					     "swanlab.", "expert_parallel.",   "lm_eval." };
 	size_t i;
 	json_t *name;
+
 	(void)im;
 	json_array_foreach(s->value, i, name)
 	{
@@ -169,6 +179,7 @@ AX_MAP(plugins)
 			return zr_import_fate(s, ZR_FATE_REFUSED,
 					      "%s: there is no such plugin here", text);
 	}
+
 	return zr_import_fate(s, ZR_FATE_NONE, "%s", k->text);
 }
 
@@ -177,6 +188,7 @@ AX_MAP(stored)
 {
 	const struct zr_setting *whole =
 		zr_import_find(im, &zr_axolotl, "model_quantization_config_kwargs.dequantize");
+
 	(void)k;
 	if (whole && json_is_true(whole->value))
 		return zr_import_fate(s, ZR_FATE_NONE,
@@ -191,6 +203,7 @@ AX_MAP(stored)
 AX_MAP(ranks)
 {
 	const double n = zr_import_number(s, 1);
+
 	(void)im, (void)k;
 	if (n <= 1)
 		return zr_import_fate(s, ZR_FATE_NONE, "off");
@@ -205,6 +218,7 @@ AX_MAP(routers)
 {
 	char path[4096], text[64];
 	json_t *config = NULL, *weight = NULL;
+
 	if (!zr_import_is_on(im, &zr_axolotl, s->path))
 		return zr_import_put(im, s, k->to, "0", NULL);
 
@@ -228,6 +242,7 @@ AX_MAP(experts)
 	const int on = zr_import_is_on(im, &zr_axolotl, s->path);
 	const int stored = zr_import_is_on(im, &zr_axolotl, "load_in_4bit") ||
 			   zr_import_is_on(im, &zr_axolotl, "load_in_8bit");
+
 	(void)k;
 	if (on && stored)
 		return zr_import_fate(s, ZR_FATE_MAPPED, "with [model] store");
@@ -800,6 +815,7 @@ static int finish_cosine(struct zr_import *im)
 			   cosine && zr_import_is_on(im, &zr_axolotl, keys[1]),
 			   cosine && zr_import_is_on(im, &zr_axolotl, keys[2]) };
 	int rc = 0;
+
 	for (int i = 0; !rc && i < 3; i++) {
 		struct zr_setting *s = zr_import_find(im, &zr_axolotl, keys[i]);
 		if (!s)
@@ -822,6 +838,7 @@ static int finish_cosine(struct zr_import *im)
 			rc = put_schedule(im, s, "cosine_with_min_lr",
 					  "scheduler.constant_lr_ratio");
 	}
+
 	return rc;
 }
 
@@ -829,6 +846,7 @@ static int finish_cosine(struct zr_import *im)
 static int finish_saves(struct zr_import *im, const char *note)
 {
 	const struct zr_setting *when = zr_import_find(im, &zr_axolotl, "save_strategy");
+
 	if (zr_import_given(im, "checkpoint.every") ||
 	    zr_import_given(im, "checkpoint.every_ratio"))
 		return 0;
@@ -845,6 +863,7 @@ static int finish(struct zr_import *im)
 					       .defaults = defaults,
 					       .note = "Axolotl's default",
 					       .is_axolotl = 1 };
+
 	int rc = finish_cosine(im);
 	if (!rc)
 		rc = ax_finish_data(im);

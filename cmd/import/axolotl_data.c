@@ -117,6 +117,7 @@ static const struct zr_setting *first_template(struct zr_import *im)
 int ax_path(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	const char *path = text_of(s);
+
 	if (im->data)
 		return none(s, "--data says it");
 	if (!is_json(path))
@@ -140,6 +141,7 @@ int ax_type(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 {
 	const enum rows rows = rows_of(text_of(s));
 	const struct zr_setting *inputs = find(im, "train_on_inputs");
+
 	if (!is_chat(im))
 		return none(s, NO_CHAT);
 	if (rows == ROWS_OTHER)
@@ -167,6 +169,7 @@ int ax_type(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 int ax_template(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	const char *name = text_of(s);
+
 	if (!is_chat(im))
 		return none(s, NO_CHAT);
 	if (first_rows(im) != ROWS_CHAT)
@@ -203,6 +206,7 @@ int ax_role(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 	const char *role = strrchr(s->path, '.') + 1;
 	size_t i;
 	json_t *name;
+
 	(void)k;
 	if (!is_chat(im))
 		return none(s, NO_CHAT);
@@ -215,6 +219,7 @@ int ax_role(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 		if (known)
 			return none(s, "these names are known");
 	}
+
 	return refuse(s, "[data] fields renames a role, as in user=NAME: give it there");
 }
 
@@ -222,6 +227,7 @@ int ax_role(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 int ax_roles_to_train(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	const json_t *first = json_array_get(s->value, 0);
+
 	(void)k;
 	if (!is_chat(im))
 		return none(s, NO_CHAT);
@@ -248,6 +254,7 @@ int ax_eot_tokens(struct zr_import *im, struct zr_setting *s, const struct zr_im
 	const char *end = NULL;
 	json_t *token;
 	size_t i;
+
 	(void)k;
 	if (!is_chat(im) || first_rows(im) != ROWS_CHAT)
 		return none(s, "of rows of chat_template");
@@ -280,6 +287,7 @@ int ax_system(struct zr_import *im, struct zr_setting *s, const struct zr_import
 {
 	if (!is_chat(im))
 		return none(s, NO_CHAT);
+
 	(void)k;
 	return none(s, "Axolotl puts it in the place of a text that its templates have no more");
 }
@@ -303,6 +311,7 @@ int ax_held_out(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 {
 	char *text = NULL;
 	const double share = zr_import_number(s, 0);
+
 	if (!is_chat(im))
 		return none(s, "of conversations: [data] plugin = chat");
 	if (share >= 1)
@@ -340,6 +349,7 @@ int ax_same(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 {
 	char path[512];
 	const char *end = strchr(s->path, ']');
+
 	(void)k;
 	snprintf(path, sizeof path, "datasets[0]%s", end ? end + 1 : "");
 	const struct zr_setting *of = find(im, path);
@@ -368,6 +378,7 @@ static int finish_fields(struct zr_import *im)
 	char text[512] = "";
 	struct zr_setting *first = NULL;
 	size_t at = 0;
+
 	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
 		const char *name = NULL;
 		for (int d = 0; d < 64; d++) {
@@ -390,6 +401,7 @@ static int finish_fields(struct zr_import *im)
 			at += (size_t)snprintf(text + at, sizeof text - at, "%s%s=%s",
 					       at ? " " : "", fields[i].field, name);
 	}
+
 	return at ? zr_import_put(im, first, "data.fields", text, NULL) : 0;
 }
 
@@ -397,8 +409,10 @@ static int finish_length(struct zr_import *im)
 {
 	const char *length = zr_import_given(im, "train.sequence_length");
 	int rc = 0;
+
 	if (!length || first_rows(im) == ROWS_TEXT)
 		return 0;
+
 	rc = zr_import_put(im, NULL, "data.max_length", length, "sequence_len");
 	if (rc)
 		return rc;
@@ -411,6 +425,7 @@ int ax_finish_data(struct zr_import *im)
 	const struct zr_setting *template = first_template(im);
 	const char *plugin = zr_import_given(im, "data.plugin");
 	int rc = 0;
+
 	if (!plugin || strcmp(plugin, "chat"))
 		return 0;
 

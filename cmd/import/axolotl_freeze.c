@@ -32,6 +32,7 @@ static int open_model(struct model *m, const char *dir, struct zr_error *err)
 	const char *const options[] = { path, "data.plugin=tokens", "data.path=none",
 					"device.plugin=cpu" };
 	const int n = (int)(sizeof options / sizeof *options);
+
 	if ((size_t)snprintf(path, sizeof path, "model.path=%s", dir) >= sizeof path)
 		return zr_err(err, ZR_EINVAL, "--model: the path is too long");
 
@@ -44,6 +45,7 @@ static int open_model(struct model *m, const char *dir, struct zr_error *err)
 	m->trained = calloc((size_t)m->setup->layout.n_tensors + 1, 2);
 	if (!m->trained)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	m->written = m->trained + m->setup->layout.n_tensors;
 	return 0;
 }
@@ -76,6 +78,7 @@ static void new_name(const char *old, char out[NAME])
 	static const char block[] = ".block_sparse_moe.", experts[] = ".experts.";
 	char text[NAME];
 	const char *at = strstr(old, block);
+
 	if (!strcmp(old, "embed_out.weight"))
 		old = "lm_head.weight";
 	if (at)
@@ -89,6 +92,7 @@ static void new_name(const char *old, char out[NAME])
 		snprintf(out, NAME, "%s", text);
 		return;
 	}
+
 	const int is_down = strstr(at, ".w2.") || strstr(at, ".down_proj.");
 	snprintf(out, NAME, "%.*s%s%s", (int)(at - text), text, experts,
 		 is_down ? "down_proj" : "gate_up_proj");
@@ -113,6 +117,7 @@ static int has_rows(const char *text)
 static int has_nested_set(const char *text)
 {
 	int inside = 0;
+
 	for (const char *c = text; *c; c++) {
 		if (*c == '\\' && c[1])
 			c++;
@@ -121,6 +126,7 @@ static int has_nested_set(const char *text)
 		else if (*c == '[' || *c == ']')
 			inside = *c == '[';
 	}
+
 	return 0;
 }
 
@@ -136,6 +142,7 @@ static char *with_dots(const char *text)
 			*to++ = '\\';
 		*to++ = *c;
 	}
+
 	*to = 0;
 	return out;
 }
@@ -191,6 +198,7 @@ static int mark(struct model *m, const struct zr_regex *re, struct zr_match *mat
 				      old, new);
 		m->trained[i] |= (uint8_t)by_old;
 	}
+
 	return 0;
 }
 
@@ -200,6 +208,7 @@ static int mark_all(struct model *m, const json_t *list, struct zr_error *err)
 	size_t i;
 	json_t *item;
 	int rc = zr_match_open(&match, err);
+
 	json_array_foreach((json_t *)list, i, item)
 	{
 		struct zr_regex *re = NULL;
@@ -217,6 +226,7 @@ static int mark_all(struct model *m, const json_t *list, struct zr_error *err)
 			rc = zr_err(err, why.code, "%s: %s", text ? text : "an item", why.text);
 		break;
 	}
+
 	zr_match_close(match);
 	return rc;
 }
@@ -227,13 +237,16 @@ static int mark_all(struct model *m, const json_t *list, struct zr_error *err)
 static int32_t reach(const struct model *m, const char *pattern)
 {
 	int32_t n = 0;
+
 	for (int32_t i = 0; i < m->setup->layout.n_tensors; i++) {
 		if (fnmatch(pattern, name_of(m, i), 0))
 			continue;
 		if (!m->trained[i])
 			return 0;
+
 		n++;
 	}
+
 	return n;
 }
 
@@ -242,6 +255,7 @@ static void prefer(const struct model *m, const char *pattern, char best[NAME], 
 	const int32_t n = reach(m, pattern);
 	if (n <= *most)
 		return;
+
 	*most = n;
 	snprintf(best, NAME, "%s", pattern);
 }
@@ -250,6 +264,7 @@ static void prefer(const struct model *m, const char *pattern, char best[NAME], 
 static void any_number(const char *name, char out[NAME])
 {
 	size_t n = 0;
+
 	for (const char *c = name; *c && n + 1 < NAME;) {
 		const size_t digits = strspn(c, "0123456789");
 		const int is_part = digits && c != name && c[-1] == '.' && c[digits] == '.';
@@ -258,6 +273,7 @@ static void any_number(const char *name, char out[NAME])
 			out[n - 1] = '*';
 		c += is_part ? digits : 1;
 	}
+
 	out[n] = 0;
 }
 
@@ -266,6 +282,7 @@ static void pattern_for(const struct model *m, const char *name, char best[NAME]
 {
 	char pattern[NAME];
 	int32_t most = 1;
+
 	snprintf(best, NAME, "%s", name);
 	any_number(name, pattern);
 	prefer(m, pattern, best, &most);
@@ -280,6 +297,7 @@ static char *freeze_text(struct model *m)
 {
 	char *text = NULL;
 	size_t bytes = 0;
+
 	FILE *out = open_memstream(&text, &bytes);
 	if (!out)
 		return NULL;
@@ -289,13 +307,16 @@ static char *freeze_text(struct model *m)
 		char pattern[NAME];
 		if (!m->trained[i] || m->written[i])
 			continue;
+
 		pattern_for(m, name_of(m, i), pattern);
 		fprintf(out, " !%s", pattern);
 		for (int32_t k = i; k < m->setup->layout.n_tensors; k++)
 			m->written[k] |= !fnmatch(pattern, name_of(m, k), 0);
 	}
+
 	if (!fclose(out))
 		return text;
+
 	free(text);
 	return NULL;
 }
@@ -319,6 +340,7 @@ int ax_unfrozen(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 {
 	struct zr_error err = { 0 };
 	struct model m = { 0 };
+
 	if (json_is_null(s->value) || (json_is_array(s->value) && !json_array_size(s->value)))
 		return zr_import_fate(s, ZR_FATE_NONE, "none");
 	if (!json_is_array(s->value))

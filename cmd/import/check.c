@@ -24,6 +24,7 @@ static int table_of(const struct zr_import *im, const char *section, const char 
 	const struct zr_plugin *loaded;
 	struct zr_error ignored = { 0 };
 	char role[32], to[80];
+
 	for (const struct zr_core_table *t = zr_core_tables; t->section; t++)
 		if (!strcmp(t->section, section))
 			return *out = t->table, *plugin = section, 1;
@@ -48,6 +49,7 @@ static int check_line(const struct zr_import *im, const struct zr_import_line *l
 	const char *plugin;
 	void *opts;
 	int rc;
+
 	if (!strcmp(l->key, "plugin") || !table_of(im, l->section, &plugin, &table))
 		return 0;
 
@@ -67,6 +69,7 @@ static int is_idle(const struct zr_import *im, const struct zr_import_line *l)
 {
 	static const char *const roles[] = { "adapter", "offload.", "monitor.", "data" };
 	char to[80];
+
 	snprintf(to, sizeof to, "%s.plugin", l->section);
 	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
 		if (!strncmp(l->section, roles[i], strlen(roles[i])))
@@ -78,6 +81,7 @@ static int is_idle(const struct zr_import *im, const struct zr_import_line *l)
 static int drop_idle(struct zr_import *im)
 {
 	int rc = 0;
+
 	for (int i = 0; !rc && i < im->n_lines; i++) {
 		const struct zr_import_line *l = &im->lines[i];
 		char to[128];
@@ -90,6 +94,7 @@ static int drop_idle(struct zr_import *im)
 		zr_import_drop(im, to);
 		i = -1;
 	}
+
 	return rc;
 }
 
@@ -109,5 +114,6 @@ int zr_import_check(struct zr_import *im)
 				    im->lines[i].section, im->lines[i].key, im->lines[i].value,
 				    why.text);
 	}
+
 	return rc;
 }

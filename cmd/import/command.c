@@ -59,6 +59,7 @@ static int write_ini(const struct zr_import *im, const char *path, struct zr_err
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);
 	int bad = !out || zr_import_write(im, out), rc;
+
 	bad |= out && fclose(out);
 	if (bad || !text)
 		rc = zr_err(err, ZR_ENOMEM, "out of memory");
@@ -79,6 +80,7 @@ int zr_cmd_config_import(int argc, char **argv)
 	struct zr_error err = { 0 };
 	struct zr_cmd_operands operands;
 	int bad = 0;
+
 	int rc = zr_cmd_parse(argc, argv, &zr_config_import_usage, NULL, &a, &operands);
 	if (rc >= 0)
 		return rc;
@@ -99,6 +101,7 @@ int zr_cmd_config_import(int argc, char **argv)
 		zr_import_list(&im, ZR_FATE_UNKNOWN, "zeroth: ", stderr);
 		zr_import_list(&im, ZR_FATE_REFUSED, "zeroth: ", stderr);
 	}
+
 	if (!rc && !bad)
 		rc = write_ini(&im, a.output, &err);
 	if (!rc && a.json)

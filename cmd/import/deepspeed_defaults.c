@@ -29,6 +29,7 @@ static int finish_batch(struct zr_import *im)
 	const long long all = zr_import_given_count(im, "train.train_batch_size");
 	const long long micro = zr_import_given_count(im, "train.micro_batch_size");
 	const long long steps = zr_import_given_count(im, "train.gradient_accumulation_steps");
+
 	struct zr_setting *s = find(im, "train_batch_size");
 	if (s && all && micro && steps) {
 		zr_import_drop(im, "train.train_batch_size");
@@ -56,6 +57,7 @@ static int finish_optimizer(struct zr_import *im)
 {
 	const char *plugin = zr_import_given(im, "optimizer.plugin");
 	int rc = 0;
+
 	if (!plugin || !find(im, "optimizer.type"))
 		return 0;
 
@@ -80,6 +82,7 @@ static int finish_momentum(struct zr_import *im)
 {
 	const char *optimizer = zr_import_given(im, "optimizer.plugin");
 	struct zr_setting *s = find(im, "scheduler.params.cycle_momentum");
+
 	const int betas = !optimizer || !strstr("adagrad sgd", optimizer);
 	if (!betas)
 		return s ? zr_import_fate(s, ZR_FATE_NONE, "the optimizer has no betas") : 0;
@@ -93,6 +96,7 @@ static int finish_scheduler(struct zr_import *im)
 {
 	const char *plugin = zr_import_given(im, "scheduler.plugin");
 	int rc = 0;
+
 	if (!plugin || !find(im, "scheduler.type"))
 		return 0;
 	if (!strcmp(plugin, "warmup_lr"))
@@ -129,6 +133,7 @@ static int finish_fp16(struct zr_import *im, const char *stage)
 	const int dynamic = !scale || !(strtod(scale, NULL) > 0), none = !strcmp(stage, "stage0");
 	struct zr_setting *hysteresis = find(im, "fp16.hysteresis");
 	int rc = 0;
+
 	if (!dynamic || none)
 		rc = zr_import_put(im, NULL, "precision.on_nonfinite", "skip",
 				   "DeepSpeed leaves the step out and goes on");
@@ -144,6 +149,7 @@ static int finish_fp16(struct zr_import *im, const char *stage)
 static int finish_precision(struct zr_import *im)
 {
 	const char *plugin = zr_import_given(im, "precision.plugin");
+
 	const char *stage = zr_import_given(im, "zero.plugin");
 	if (!stage)
 		stage = "stage0";

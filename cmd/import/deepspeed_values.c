@@ -24,6 +24,7 @@ static int is_on(struct zr_import *im, const char *path)
 static int as_it_is(struct zr_import *im, struct zr_setting *s, const char *to)
 {
 	char *text = NULL;
+
 	int rc = zr_import_text(s->value, &text);
 	if (!rc)
 		rc = zr_import_put(im, s, to, text, NULL);
@@ -72,12 +73,14 @@ int ds_stage(struct zr_import *im, struct zr_setting *s, const struct zr_import_
 	const int mics = split_by(im, ZERO "mics_shard_size", 0);
 	const int own = !strcmp(s->path, ZERO "stage"), stage = stage_of(im);
 	char name[16];
+
 	if (own && stage < 0)
 		return zr_import_fate(s, ZR_FATE_REFUSED, "expected 0, 1, 2 or 3");
 	if (own) {
 		snprintf(name, sizeof name, "stage%d", stage);
 		return zr_import_put(im, s, k->to, hpz ? "hpz" : mics ? "mics" : name, NULL);
 	}
+
 	if (!(strstr(s->path, "hpz") ? hpz : mics))
 		return none(s, stage == 3 ? "off" : "only of stage 3");
 	return zr_import_fate(s, ZR_FATE_PARTLY,
@@ -137,6 +140,7 @@ static int idle(struct zr_import *im, struct zr_setting *s, int tier)
 static const char *device_of(struct zr_import *im, int tier)
 {
 	char path[64];
+
 	snprintf(path, sizeof path, "%s.device", tiers[tier].block);
 	const struct zr_setting *s = find(im, path);
 	const char *device = s && json_is_string(s->value) ? json_string_value(s->value) :
@@ -163,6 +167,7 @@ int ds_device(struct zr_import *im, struct zr_setting *s, const struct zr_import
 	const char *device = device_of(im, tier);
 	char path[64];
 	int rc;
+
 	snprintf(path, sizeof path, "%s.nvme_path", tiers[tier].block);
 	if (zr_import_is(s->value, "none"))
 		return none(s, "off");
@@ -182,6 +187,7 @@ int ds_device(struct zr_import *im, struct zr_setting *s, const struct zr_import
 int ds_legacy_offload(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	const int tier = tier_of(k->to);
+
 	if (json_is_string(s->value) && strcmp(json_string_value(s->value), "cpu"))
 		return zr_import_fate(s, ZR_FATE_REFUSED, "expected true or false");
 	if (!zr_import_is_on(im, im->deepspeed, s->path))
@@ -209,6 +215,7 @@ int ds_disk(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 int ds_aio(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	int rc = 0, any = 0;
+
 	if (!strcmp(k->to, "block_size") && (long long)zr_import_number(s, 1) % 4096)
 		return zr_import_fate(s, ZR_FATE_REFUSED, "expected a multiple of 4096 bytes");
 
@@ -217,9 +224,11 @@ int ds_aio(struct zr_import *im, struct zr_setting *s, const struct zr_import_ke
 		snprintf(to, sizeof to, "%s.%s", tiers[t].section, k->to);
 		if (strcmp(device_of(im, t), "nvme"))
 			continue;
+
 		any = 1;
 		rc = as_it_is(im, s, to);
 	}
+
 	return rc || any ? rc : none(s, "nothing is on disk");
 }
 
@@ -237,8 +246,10 @@ static int put_adam(struct zr_import *im, struct zr_setting *s, const char *to)
 {
 	const int l2 = is_l2(im);
 	int rc;
+
 	if (!strcmp(device_of(im, 0), "none"))
 		return zr_import_put(im, s, to, l2 ? "adam" : "adamw", NULL);
+
 	rc = zr_import_put(im, s, to, "cpu_adam", NULL);
 	return rc || !l2 ? rc : zr_import_put(im, s, "optimizer.adamw_mode", "no", NULL);
 }
@@ -246,6 +257,7 @@ static int put_adam(struct zr_import *im, struct zr_setting *s, const char *to)
 int ds_optimizer(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	static const char *const same[] = { "lamb", "lion", "adagrad", "sgd", NULL };
+
 	const char *name = json_is_string(s->value) ? json_string_value(s->value) : "";
 	if (!strcasecmp(name, "adam") || !strcasecmp(name, "adamw"))
 		return put_adam(im, s, k->to);
@@ -293,6 +305,7 @@ int ds_scheduler(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 		{ NULL, NULL },
 	};
 	const char *name = json_is_string(s->value) ? json_string_value(s->value) : "";
+
 	for (int i = 0; names[i][0]; i++)
 		if (!strcasecmp(name, names[i][0]))
 			return zr_import_put(im, s, k->to, names[i][1], NULL);
@@ -347,6 +360,7 @@ static const char *type_of(const json_t *value)
 		{ "bfp16", "bf16" },
 		{ NULL, NULL },
 	};
+
 	for (int i = 0; names[i][0]; i++)
 		if (zr_import_is(value, names[i][0]))
 			return names[i][1];
@@ -365,6 +379,7 @@ int ds_autocast(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 	const struct zr_setting *dtype = find(im, "torch_autocast.dtype");
 	const char *type = dtype ? type_of(dtype->value) : "bf16";
 	int rc;
+
 	if (!json_is_true(s->value))
 		return none(s, "off");
 	if (!type)
@@ -382,6 +397,7 @@ int ds_log_level(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 	static const char *const names[][2] = { { "debug", "debug" },    { "info", "info" },
 						{ "warning", "warn" },   { "error", "error" },
 						{ "critical", "error" }, { NULL, NULL } };
+
 	for (int i = 0; names[i][0]; i++)
 		if (zr_import_is(s->value, names[i][0]))
 			return zr_import_put(im, s, k->to, names[i][1], NULL);
@@ -392,8 +408,10 @@ int ds_log_level(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 int ds_cpu_checkpointing(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	int rc;
+
 	if (!json_is_true(s->value))
 		return none(s, "off");
+
 	rc = zr_import_put(im, s, k->to, "recompute", NULL);
 	if (rc || is_same_memory(im, "cpu"))
 		return rc ? rc :
@@ -411,6 +429,7 @@ int ds_csv_path(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 	const char *dir = json_is_string(s->value) ? json_string_value(s->value) : "";
 	char path[4096];
 	int rc;
+
 	if (!*dir)
 		return none(s, "empty");
 

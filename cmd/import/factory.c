@@ -89,6 +89,7 @@ int lf_finetuning(struct zr_import *im, struct zr_setting *s, const struct zr_im
 int lf_targets(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	char *text = NULL;
+
 	if (zr_import_is(s->value, "all"))
 		return zr_import_put(im, s, k->to, "all-linear", NULL);
 
@@ -124,6 +125,7 @@ static int put_template(struct zr_import *im, struct zr_setting *s, const char *
 int lf_template(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	const char *why = "no template here renders like it";
+
 	const char *dot = im->data ? strrchr(im->data, '.') : NULL;
 	if (im->data && (!dot || strncmp(dot, ".json", 5)))
 		return none(s, "--data has tokens: how they were made is over");
@@ -148,6 +150,7 @@ int lf_finish(struct zr_import *im)
 	const long long rank = zr_import_given_count(im, "adapter.r");
 	char text[32];
 	int rc = 0;
+
 	if (!zr_import_find(im, kind, "stage"))
 		return 0;
 

@@ -28,6 +28,7 @@ static int partly(struct zr_setting *s, const char *why)
 static int as_it_is(struct zr_import *im, struct zr_setting *s, const char *to)
 {
 	char *text = NULL;
+
 	int rc = zr_import_text(s->value, &text);
 	if (!rc)
 		rc = zr_import_put(im, s, to, text, NULL);
@@ -148,6 +149,7 @@ int hf_learning_rate(struct zr_import *im, struct zr_setting *s, const struct zr
 int hf_epsilon(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	const struct zr_setting *name = beside(im, s, k->text);
+
 	if (is_left_out(im, "optimizer.params.eps"))
 		return none(s, left_out);
 	if (strstr(word(name), "lion") || strstr(word(name), "sgd"))
@@ -159,6 +161,7 @@ int hf_weight_decay(struct zr_import *im, struct zr_setting *s, const struct zr_
 {
 	if (is_left_out(im, "optimizer.params.weight_decay"))
 		return none(s, left_out);
+
 	int rc = as_it_is(im, s, k->to);
 	return rc || zr_import_number(s, 0) == 0 ? rc :
 						   partly(s, "biases and norms decay, too, unless "
@@ -190,6 +193,7 @@ int hf_max_steps(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 static int put_grad_scaler(struct zr_import *im)
 {
 	static const char note[] = "as torch's GradScaler";
+
 	int rc = zr_import_put(im, NULL, "precision.loss_scale_window", "2000", note);
 	if (!rc)
 		rc = zr_import_put(im, NULL, "precision.hysteresis", "1", note);
@@ -202,6 +206,7 @@ int hf_precision(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 {
 	if (!zr_import_is_on(im, s->from->kind, s->path))
 		return none(s, "off");
+
 	int rc = zr_import_put(im, s, k->to, k->text, NULL);
 	return rc || strcmp(k->text, "fp16") || im->n_sources > 1 ? rc : put_grad_scaler(im);
 }
@@ -217,6 +222,7 @@ int hf_recompute(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 		return none(s, "off");
 	if (strcmp(word(s), "offload") && strcmp(word(s), "offload_disk"))
 		return zr_import_put(im, s, k->to, "recompute", NULL);
+
 	int rc = zr_import_put(im, s, k->to, "recompute", NULL);
 	if (rc || !strcmp(im->device, "cpu"))
 		return rc ? rc :
@@ -239,6 +245,7 @@ int hf_put_share(struct zr_import *im, struct zr_setting *s, const char *to, dou
 	char *text = NULL, ratio[64];
 	json_t *value = json_real(share);
 	int rc = value ? zr_import_text(value, &text) : ZR_ENOMEM;
+
 	snprintf(ratio, sizeof ratio, "%s_ratio", to);
 	if (!rc)
 		rc = zr_import_put(im, s, ratio, text, note);
@@ -259,6 +266,7 @@ int hf_put_each_epoch(struct zr_import *im, struct zr_setting *s, const char *to
 {
 	const struct zr_setting *most = zr_import_find(im, im->source[0].kind, "max_steps");
 	const double epochs = epochs_of(im);
+
 	if (s && zr_import_number(most, -1) > 0)
 		return zr_import_fate(s, ZR_FATE_REFUSED,
 				      "how many steps an epoch has depends on the data, and "
@@ -321,6 +329,7 @@ int hf_eval_steps(struct zr_import *im, struct zr_setting *s, const struct zr_im
 static int eval_by_steps(struct zr_import *im, struct zr_setting *s, const char *to)
 {
 	struct zr_setting *logging = beside(im, s, "logging_steps");
+
 	if (beside(im, s, "eval_steps") || beside(im, s, "evals_per_epoch"))
 		return zr_import_fate(s, ZR_FATE_MAPPED, "with eval_steps");
 	if (logging && zr_import_number(logging, 0) >= 1) {
@@ -352,6 +361,7 @@ int hf_model(struct zr_import *im, struct zr_setting *s, const struct zr_import_
 {
 	if (im->model)
 		return none(s, "--model says it");
+
 	int rc = as_it_is(im, s, k->to);
 	if (rc)
 		return rc;
@@ -379,11 +389,13 @@ int hf_monitors(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 {
 	char *text = NULL;
 	int rc = zr_import_text(s->value, &text), any = 0;
+
 	(void)k;
 	if (!rc && (strstr(text, "tensorboard") || !strcmp(text, "all"))) {
 		any = 1;
 		rc = zr_import_put(im, s, "monitor.tensorboard.plugin", "tensorboard", NULL);
 	}
+
 	any += !rc && !any && (!*text || !strcmp(text, "none")) ? 2 : 0;
 	free(text);
 	return rc || any == 1 ? rc :
@@ -395,6 +407,7 @@ int hf_monitors(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 int hf_fsdp(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	char *text = NULL;
+
 	int rc = zr_import_text(s->value, &text);
 	if (rc)
 		return rc;
@@ -431,12 +444,14 @@ static int finish_betas(struct zr_import *im, const struct hf_names *n)
 	const char *why = missing ? left_out :
 			  given   ? "DeepSpeed's configuration says them" :
 				    "the optimizer has none";
+
 	if (!one && !two)
 		return 0;
 	if (missing || given || !strstr("adamw cpu_adam lion lamb", plugin)) {
 		int rc = one ? none(one, why) : 0;
 		return rc || !two ? rc : none(two, why);
 	}
+
 	snprintf(text, sizeof text, "%.15g, %.15g", zr_import_number(one, 0.9),
 		 zr_import_number(two, 0.999));
 	return zr_import_put(im, one ? one : two, "optimizer.betas", text, NULL);
@@ -456,5 +471,6 @@ int hf_finish(struct zr_import *im, const struct hf_names *n)
 		if (!zr_import_given(im, to) && !zr_import_given(im, ratio))
 			rc = zr_import_put(im, NULL, to, n->defaults[i][1], n->note);
 	}
+
 	return rc;
 }

@@ -21,11 +21,13 @@ static const struct zr_import_kind *const kinds[] = { &zr_deepspeed, &zr_trainer
 static void without_numbers(const char *path, char *to, size_t room)
 {
 	size_t n = 0;
+
 	for (; *path && n + 1 < room; path++) {
 		to[n++] = *path;
 		if (*path == '[')
 			path += strspn(path + 1, "0123456789");
 	}
+
 	to[n] = 0;
 }
 
@@ -42,6 +44,7 @@ static int is_below(const char *row, const char *path)
 static const struct zr_import_key *row_of(const struct zr_import_kind *kind, const char *path)
 {
 	char plain[512];
+
 	without_numbers(path, plain, sizeof plain);
 	for (const struct zr_import_key *k = kind->keys; k->path; k++)
 		if (!strcmp(k->path, plain) || is_below(k->path, plain))
@@ -73,6 +76,7 @@ static const struct zr_import_kind *guess(const json_t *root)
 {
 	const struct zr_import_kind *best = kinds[0];
 	int most = -1;
+
 	for (size_t i = 0; i < KINDS; i++) {
 		const char *key;
 		json_t *value;
@@ -84,6 +88,7 @@ static const struct zr_import_kind *guess(const json_t *root)
 			best = kinds[i];
 		}
 	}
+
 	return best;
 }
 
@@ -92,6 +97,7 @@ static int unknown(struct zr_setting *s)
 	const struct zr_import_key *keys = s->from->kind->keys;
 	const char *names[1024], *near, *dot = strrchr(s->path, '.');
 	int n = 0;
+
 	for (const struct zr_import_key *k = keys; k->path && n < 1024; k++)
 		names[n++] = k->path;
 	near = zr_nearest(s->path, names, n);
@@ -101,6 +107,7 @@ static int unknown(struct zr_setting *s)
 		if (!strcmp(names[n], dot ? dot + 1 : s->path))
 			near = keys[n].path;
 	}
+
 	return near ? zr_import_fate(s, ZR_FATE_UNKNOWN, "unknown key; did you mean %s?", near) :
 		      zr_import_fate(s, ZR_FATE_UNKNOWN, "unknown key of %s", s->from->kind->name);
 }
@@ -110,6 +117,7 @@ static int is_switched(struct zr_import *im, const struct zr_import_kind *kind, 
 {
 	const struct zr_setting *s = zr_import_find(im, kind, path);
 	char name[512];
+
 	snprintf(name, sizeof name, "%.*s", (int)strcspn(path, "."), path);
 	if (s && zr_import_is(s->value, "auto") && im->source[0].kind != kind)
 		return zr_import_is_on(im, im->source[0].kind, name);
@@ -129,6 +137,7 @@ static int is_off(struct zr_import *im, struct zr_setting *s, char block[512])
 		if (!strcmp(row->path, block) || zr_import_find(im, kind, block))
 			return 1;
 	}
+
 	return 0;
 }
 
@@ -156,6 +165,7 @@ static int settle(struct zr_import *im, struct zr_setting *s)
 	const struct zr_import_key *k = s->key = row_of(s->from->kind, s->path);
 	char block[512], *text = NULL;
 	int rc;
+
 	if (s->fate != ZR_FATE_OPEN)
 		return 0;
 	if (!k && (k = s->key = row_of_list(s->from->kind, s->path)))
@@ -192,6 +202,7 @@ static int read_second(struct zr_import *im, struct zr_error *err)
 	struct zr_import_source *first = &im->source[0], *second = &im->source[1];
 	struct zr_setting *s = zr_import_find(im, first->kind, "deepspeed");
 	int rc = 0;
+
 	*second = (struct zr_import_source){ .kind = &zr_deepspeed };
 	if (first->kind == &zr_deepspeed)
 		return 0;
@@ -223,6 +234,7 @@ static int read_second(struct zr_import *im, struct zr_error *err)
 			first->settings[first->n++] = *from;
 			continue;
 		}
+
 		memmove(from->path, from->path + 10, strlen(from->path + 10) + 1);
 		from->from = second;
 		second->settings[second->n++] = *from;
@@ -239,6 +251,7 @@ static int put_given(struct zr_import *im)
 	const char *plugin = dot && !strncmp(dot, ".json", 5)                     ? "chat" :
 			     dot && (!strcmp(dot, ".txt") || !strcmp(dot, ".gz")) ? "text" :
 										    "tokens";
+
 	int rc = im->model ? zr_import_put(im, NULL, "model.path", im->model, "--model") : 0;
 	if (!rc && strcmp(im->device, "cpu"))
 		rc = zr_import_put(im, NULL, "device.plugin", im->device, "--device");
@@ -255,6 +268,7 @@ int zr_import_run(struct zr_import *im, struct zr_error *err)
 	int rc = zr_tree_read(im->file, &im->trees[0], err);
 	const struct zr_plugin *cuda;
 	struct zr_error ignored = { 0 };
+
 	im->err = err;
 	im->deepspeed = &zr_deepspeed;
 	if (rc)
@@ -294,15 +308,18 @@ void zr_import_free(struct zr_import *im)
 			free(im->source[i].settings[j].path);
 			free(im->source[i].settings[j].why);
 		}
+
 		free(im->source[i].settings);
 		zr_tree_free(im->trees[i]);
 	}
+
 	zr_lines_free(im);
 }
 
 static json_t *json_of(const char *value)
 {
 	double number;
+
 	if (!strcmp(value, "yes") || !strcmp(value, "true"))
 		return json_true();
 	if (!strcmp(value, "no") || !strcmp(value, "false"))
@@ -319,6 +336,7 @@ enum zr_fate zr_import_one(const struct zr_import_kind *kind, const struct zr_im
 				.n_sources = 1,
 				.err = &err,
 				.deepspeed = &zr_deepspeed };
+
 	/* the key, and what DeepSpeed would need beside it */
 	static const char *const needs[][2] = {
 		{ "zero_optimization.stage", "3" },
@@ -349,10 +367,12 @@ enum zr_fate zr_import_one(const struct zr_import_kind *kind, const struct zr_im
 			 strrchr(k->to, '.') + 1);
 		fate = ZR_FATE_MAPPED;
 	}
+
 	for (int i = 0; i < 5; i++) {
 		json_decref((json_t *)settings[i].value);
 		free(settings[i].why);
 	}
+
 	zr_lines_free(&im);
 	return fate;
 }

@@ -24,6 +24,7 @@ static struct zr_import_line *find(const struct zr_import *im, const char *secti
 		    !strcmp(l->key, key))
 			return l;
 	}
+
 	return NULL;
 }
 
@@ -51,9 +52,11 @@ static void free_line(struct zr_import_line *l)
 void zr_import_drop(struct zr_import *im, const char *to)
 {
 	const char *dot = strrchr(to, '.');
+
 	struct zr_import_line *l = find(im, to, (size_t)(dot - to), dot + 1);
 	if (!l)
 		return;
+
 	free_line(l);
 	memmove(l, l + 1, (size_t)(im->lines + im->n_lines - l - 1) * sizeof *l);
 	im->n_lines--;
@@ -66,6 +69,7 @@ static int add(struct zr_import *im, struct zr_import_line *line)
 		free_line(line);
 		return zr_err(im->err, ZR_ENOMEM, "out of memory");
 	}
+
 	im->lines[im->n_lines++] = *line;
 	return 0;
 }
@@ -74,6 +78,7 @@ static int add(struct zr_import *im, struct zr_import_line *line)
 static int contradicts(struct zr_setting *s, const struct zr_import_line *first, const char *value)
 {
 	const struct zr_setting *f = first->from;
+
 	if (!f)
 		return zr_import_fate(s, ZR_FATE_REFUSED,
 				      "[%s] %s is %s already; give one of the two", first->section,
@@ -100,6 +105,7 @@ int zr_import_put(struct zr_import *im, struct zr_setting *s, const char *to, co
 	const struct zr_import_line *first = find(im, to, (size_t)(dot - to), dot + 1);
 	struct zr_import_line l = { .from = s };
 	int rc = 0;
+
 	if (!has_line(value))
 		return s ? zr_import_fate(s, ZR_FATE_REFUSED,
 					  "a control character, or longer than %d bytes", LONGEST) :
@@ -143,6 +149,7 @@ static int rank(const char *section)
 static int compare(const void *a, const void *b)
 {
 	const struct zr_import_line *const *x = a, *const *y = b;
+
 	int by = rank((*x)->section) - rank((*y)->section);
 	if (!by)
 		by = strcmp((*x)->section, (*y)->section);
@@ -182,6 +189,7 @@ int zr_import_write(const struct zr_import *im, FILE *out)
 			fprintf(out, "\n[%s]\n", sorted[i]->section);
 		write_line(out, sorted[i]);
 	}
+
 	if (!zr_import_given(im, "model.path"))
 		fputs("\n; Name a model: a directory of Hugging Face, or plugin = ID and its "
 		      "options.\n"

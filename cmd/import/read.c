@@ -23,6 +23,7 @@ int zr_tree_read(const char *path, struct zr_tree **out, struct zr_error *err)
 	struct zr_tree *t = calloc(1, sizeof *t);
 	char *text = NULL;
 	size_t bytes = 0;
+
 	int no = t && (t->file = strdup(path)) ? 0 : ENOMEM, rc;
 	if (!no)
 		no = zr_file_text(AT_FDCWD, path, 1, MOST, &text, &bytes);
@@ -34,6 +35,7 @@ int zr_tree_read(const char *path, struct zr_tree **out, struct zr_error *err)
 		zr_tree_free(t);
 		return rc;
 	}
+
 	*out = t;
 	return 0;
 }

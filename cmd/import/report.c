@@ -12,12 +12,14 @@ static const char *const names[ZR_FATES] = { "open",           "mapped",  "partl
 int zr_import_list(const struct zr_import *im, enum zr_fate fate, const char *before, FILE *out)
 {
 	int n = 0;
+
 	for (int i = 0; i < im->n_sources; i++)
 		for (int j = 0; j < im->source[i].n; j++) {
 			const struct zr_setting *s = &im->source[i].settings[j];
 			char line[2048];
 			if (s->fate != fate)
 				continue;
+
 			snprintf(line, sizeof line, "%s:%d: %s: %s", s->file, s->line, s->path,
 				 s->why ? s->why : "");
 			zr_one_line(line);
@@ -46,6 +48,7 @@ void zr_import_report(const struct zr_import *im, FILE *out)
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
 		if (!zr_import_count(im, parts[i].fate))
 			continue;
+
 		fprintf(out, "%s:\n", parts[i].text);
 		zr_import_list(im, parts[i].fate, "  ", out);
 	}
@@ -54,6 +57,7 @@ void zr_import_report(const struct zr_import *im, FILE *out)
 json_t *zr_import_json(const struct zr_import *im)
 {
 	json_t *root = json_object(), *all = json_array();
+
 	for (int i = 0; i < im->n_sources; i++)
 		for (int j = 0; j < im->source[i].n; j++) {
 			const struct zr_setting *s = &im->source[i].settings[j];

@@ -45,6 +45,7 @@ static int is_of_deepspeed(struct zr_import *im)
 int hf_scheduler(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	const char *name = json_is_string(s->value) ? json_string_value(s->value) : "";
+
 	if (is_of_deepspeed(im))
 		return none(s, "DeepSpeed's configuration names the schedule");
 
@@ -62,6 +63,7 @@ int hf_scheduler(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 int hf_schedule_option(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	char *text = NULL;
+
 	if (is_of_deepspeed(im))
 		return none(s, "DeepSpeed's configuration names the schedule");
 
@@ -96,6 +98,7 @@ static struct warmup warmup_of_transformers(struct zr_setting *steps, struct zr_
 static struct warmup warmup_of_axolotl(struct zr_setting *steps, struct zr_setting *ratio)
 {
 	struct warmup w = { .rounds_down = 1, .least = 2 };
+
 	if (steps) {
 		w = warmup_of_transformers(steps, NULL);
 		if (zr_import_number(steps, 0) == 1)
@@ -136,6 +139,7 @@ static int put_share(struct zr_import *im, const struct warmup *w, const char *n
 	char *text = NULL;
 	json_t *share = json_real(w->share);
 	int rc = share ? zr_import_text(share, &text) : ZR_ENOMEM;
+
 	json_decref(share);
 	if (!rc)
 		rc = zr_import_put(im, w->from, "scheduler.warmup_ratio", text, note);
@@ -158,11 +162,13 @@ static int finish_others(struct zr_import *im, const struct hf_names *n,
 {
 	static const char *const keys[] = { "warmup_steps", "warmup_ratio" };
 	int rc = 0;
+
 	for (int i = 0; !rc && i < 2; i++) {
 		struct zr_setting *s = zr_import_find(im, n->kind, keys[i]);
 		if (s && s != used && s->fate != ZR_FATE_REFUSED)
 			rc = none(s, why);
 	}
+
 	return rc;
 }
 
@@ -189,6 +195,7 @@ static int put_for_deepspeed(struct zr_import *im, const struct hf_names *n, con
 static int finish_warmup(struct zr_import *im, const struct hf_names *n)
 {
 	struct zr_setting *steps = zr_import_find(im, n->kind, "warmup_steps");
+
 	struct zr_setting *ratio = zr_import_find(im, n->kind, "warmup_ratio");
 	if (n->is_axolotl && zr_import_number(steps, 0) != 0 && zr_import_number(ratio, 0) != 0)
 		return zr_import_fate(ratio, ZR_FATE_REFUSED,
@@ -218,6 +225,7 @@ static int finish_needs(struct zr_import *im, struct zr_setting *name, const cha
 		char to[64], or_to[64];
 		if (strcmp(schedules[i].name, plugin) || !schedules[i].needs)
 			continue;
+
 		snprintf(to, sizeof to, "scheduler.%s", schedules[i].needs);
 		snprintf(or_to, sizeof or_to, "scheduler.%s", schedules[i].or_needs);
 		if (zr_import_given(im, to) || zr_import_given(im, or_to))
@@ -226,6 +234,7 @@ static int finish_needs(struct zr_import *im, struct zr_setting *name, const cha
 				      "transformers asks for %s in lr_scheduler_kwargs",
 				      schedules[i].needs);
 	}
+
 	return 0;
 }
 
@@ -235,6 +244,7 @@ int hf_finish_schedule(struct zr_import *im, const struct hf_names *n)
 	struct zr_setting *name = zr_import_find(im, n->kind, n->scheduler);
 	const int theirs = is_of_deepspeed(im);
 	int rc = 0;
+
 	if (!plugin && (name || theirs))
 		return 0; /* refused */
 	if (!plugin) {

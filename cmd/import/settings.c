@@ -23,11 +23,13 @@ struct walk {
 static int add(struct walk *w, const char *path, const json_t *value, int line)
 {
 	struct zr_import_source *to = w->to;
+
 	char *copy = strdup(path);
 	if (!copy || zr_list_room(&to->settings, to->n + 1, &to->room, sizeof *to->settings)) {
 		free(copy);
 		return ZR_ENOMEM;
 	}
+
 	to->settings[to->n++] = (struct zr_setting){
 		.path = copy, .value = value, .file = w->tree->file, .line = line, .from = to
 	};
@@ -40,6 +42,7 @@ static void count_keys(struct walk *w, const json_t *list)
 	const char *key;
 	json_t *value;
 	size_t i;
+
 	if (json_is_array(list))
 		json_array_foreach(list, i, value) count_keys(w, value);
 	else if (json_is_object(list))
@@ -66,6 +69,7 @@ static int walk_list(struct walk *w, const char *path, const json_t *list, int l
 	size_t i;
 	json_t *value;
 	int rc = 0;
+
 	json_array_foreach(list, i, value)
 	{
 		char *own = NULL;
@@ -77,10 +81,12 @@ static int walk_list(struct walk *w, const char *path, const json_t *list, int l
 			rc = add(w, own, value, line);
 			count_keys(w, value);
 		}
+
 		free(own);
 		if (rc)
 			return rc;
 	}
+
 	return 0;
 }
 
@@ -89,6 +95,7 @@ static int walk(struct walk *w, const char *path, const json_t *object)
 	const char *key;
 	json_t *value;
 	int rc = 0;
+
 	json_object_foreach((json_t *)object, key, value)
 	{
 		const int line = w->key < w->tree->n ? w->tree->line[w->key] : 0;
@@ -104,10 +111,12 @@ static int walk(struct walk *w, const char *path, const json_t *object)
 			rc = add(w, own, value, line);
 			count_keys(w, value);
 		}
+
 		free(own);
 		if (rc)
 			return rc;
 	}
+
 	return 0;
 }
 
@@ -146,8 +155,10 @@ double zr_import_number(const struct zr_setting *s, double otherwise)
 {
 	char *end;
 	double v;
+
 	if (!s || !json_is_string(s->value))
 		return s && json_is_number(s->value) ? json_number_value(s->value) : otherwise;
+
 	v = strtod(json_string_value(s->value), &end);
 	return end > json_string_value(s->value) && !*end ? v : otherwise;
 }
@@ -157,6 +168,7 @@ static int number_text(double v, char **text)
 	char digits[64];
 	if (v == floor(v) && fabs(v) >= 1e6 && fabs(v) < 1e15)
 		return !(*text = zr_text("%.0f", v));
+
 	zr_format_double(v, digits, sizeof digits);
 	return !(*text = strdup(digits));
 }
@@ -167,6 +179,7 @@ static int list_text(const json_t *list, char **text)
 	json_t *value;
 	FILE *out = open_memstream(text, &bytes);
 	int bad = !out;
+
 	json_array_foreach(list, i, value)
 	{
 		char *one = NULL;
@@ -183,6 +196,7 @@ static int list_text(const json_t *list, char **text)
 int zr_import_text(const json_t *value, char **text)
 {
 	int bad;
+
 	*text = NULL;
 	if (json_is_string(value))
 		bad = !(*text = strdup(json_string_value(value)));
@@ -203,6 +217,7 @@ int zr_import_fate(struct zr_setting *s, enum zr_fate fate, const char *fmt, ...
 {
 	va_list ap;
 	int n;
+
 	free(s->why);
 	s->why = NULL;
 	s->fate = fate;
@@ -234,6 +249,7 @@ int zr_import_refuse(struct zr_import *im, struct zr_setting *s, const struct zr
 {
 	char *text = NULL;
 	int rc = zr_import_text(s->value, &text), off = 0;
+
 	(void)im;
 	if (!rc && json_is_array(s->value))
 		off = !json_array_size(s->value);

@@ -37,6 +37,7 @@ static int fit(const struct zr_import_key *k, const char *section, const char *k
 		"enabled", "type", "device", "params", "path", "name"
 	};
 	const size_t n = strlen(section);
+
 	if (strcmp(last_part(k->path), key) || (k->to && joins(k->to, section, key)))
 		return 0;
 	if (joins(k->path, section, key))
@@ -55,6 +56,7 @@ static const struct zr_import_key *find(const char *section, const char *key,
 {
 	const struct zr_import_key *best = NULL;
 	int most = 0;
+
 	for (size_t i = 0; i < KINDS; i++)
 		for (const struct zr_import_key *k = kinds[i]->keys; k->path; k++)
 			if (fit(k, section, key) > most) {
@@ -69,6 +71,7 @@ static const struct zr_import_key *find(const char *section, const char *key,
 static int block(const char *section, char *hint, size_t room)
 {
 	const size_t n = strlen(section);
+
 	for (size_t i = 0; i < KINDS; i++)
 		for (const struct zr_import_key *k = kinds[i]->keys; k->path; k++)
 			if (k->to && strchr(k->to, '.') && !strncmp(k->path, section, n) &&
@@ -87,10 +90,12 @@ static int of_core(const char *section, const char *key, char *hint, size_t room
 	const struct zr_core_table *own = NULL, *has = NULL;
 	const struct zr_opt *o;
 	size_t n = strlen(hint);
+
 	for (const struct zr_core_table *t = zr_core_tables; t->section; t++) {
 		own = strcmp(t->section, section) ? own : t;
 		has = has || !zr_table_find(&t->table, key) ? has : t;
 	}
+
 	if ((*hint && strncmp(hint, "; `", 3)) || (!has && (*hint || !own)))
 		return 0;
 
@@ -115,6 +120,7 @@ static int left_out(const char *role, const char *id, char *hint, size_t room)
 	for (size_t i = 0; i < sizeof optional / sizeof *optional; i++) {
 		if (strcmp(optional[i].role, role) || strcmp(optional[i].id, id))
 			continue;
+
 		struct zr_error unused = { 0 };
 		char *file = zr_plugin_file_find(role, id, &unused);
 		if (!file)
@@ -122,6 +128,7 @@ static int left_out(const char *role, const char *id, char *hint, size_t room)
 		free(file);
 		return !file;
 	}
+
 	return 0;
 }
 
@@ -131,11 +138,13 @@ int zr_import_spelling(const char *section, const char *key, const char *value, 
 	const struct zr_import_kind *kind;
 	const struct zr_import_key *k = key ? find(section, key, &kind) : NULL;
 	char line[160];
+
 	/* before 8 bits */
 	if (key && !strcmp(key, "moments") && !strncmp(section, "optimizer", 9)) {
 		snprintf(hint, room, "; did you mean states?");
 		return 1;
 	}
+
 	if (key && !strcmp(key, "plugin") && left_out(section, value, hint, room))
 		return 1;
 	if (!k)

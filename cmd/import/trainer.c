@@ -287,6 +287,7 @@ static int finish(struct zr_import *im)
 					       .scheduler_default = "linear",
 					       .defaults = defaults,
 					       .note = "the default of the training arguments" };
+
 	int rc = lf_finish(im);
 	if (!rc)
 		rc = hf_finish(im, &names);

@@ -31,10 +31,12 @@ static size_t comment_end(const struct scan *s)
 {
 	const char *from = s->text + s->at, *end;
 	size_t left = s->n - s->at;
+
 	if (left > 1 && !memcmp(from, "/*", 2)) {
 		end = memmem(from + 2, left - 2, "*/", 2);
 		return end ? (size_t)(end + 2 - s->text) : s->n;
 	}
+
 	if (*from != '#' && (left < 2 || memcmp(from, "//", 2)))
 		return s->at;
 
@@ -54,6 +56,7 @@ int zr_tree_add_line(struct zr_tree *t, int line)
 {
 	if (zr_list_room(&t->line, t->n + 1, &t->room, sizeof *t->line))
 		return ZR_ENOMEM;
+
 	t->line[t->n++] = line;
 	return 0;
 }
@@ -63,6 +66,7 @@ static int clean(struct scan *s)
 {
 	size_t comma = s->n; /* the last thing but blanks, if it is a comma */
 	int rc = 0;
+
 	while (!rc && s->at < s->n) {
 		const char c = s->text[s->at];
 		size_t next = comment_end(s);
@@ -88,6 +92,7 @@ static int clean(struct scan *s)
 
 		s->at = next;
 	}
+
 	return rc;
 }
 
@@ -96,6 +101,7 @@ int zr_tree_json(const char *text, size_t bytes, const char *path, struct zr_tre
 {
 	struct scan s = { .text = malloc(bytes + 1), .n = bytes, .line = 1, .to = to };
 	int rc;
+
 	if (!s.text)
 		return zr_err(err, ZR_ENOMEM, "%s: out of memory", path);
 
@@ -111,6 +117,7 @@ void zr_tree_free(struct zr_tree *t)
 {
 	if (!t)
 		return;
+
 	json_decref(t->root);
 	free(t->file);
 	free(t->line);

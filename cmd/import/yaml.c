@@ -40,6 +40,7 @@ static json_t *scalar(const yaml_node_t *node)
 	const size_t n = node->data.scalar.length;
 	double v;
 	char *end;
+
 	if (node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE || strlen(text) != n)
 		return json_stringn(text, n);
 	if (is_word(text, none))
@@ -55,6 +56,7 @@ static json_t *scalar(const yaml_node_t *node)
 		if (end > digits && !*end)
 			return json_integer(whole);
 	}
+
 	return zr_parse_double(text, &v) ? json_stringn(text, n) : json_real(v);
 }
 
@@ -70,6 +72,7 @@ static json_t *mapping(struct reader *r, const yaml_node_t *node, int depth)
 {
 	json_t *to = json_object();
 	const yaml_node_pair_t *p = node->data.mapping.pairs.start;
+
 	for (; to && p < node->data.mapping.pairs.top; p++) {
 		const yaml_node_t *key = yaml_document_get_node(&r->doc, p->key);
 		const char *name = (const char *)key->data.scalar.value;
@@ -84,12 +87,14 @@ static json_t *mapping(struct reader *r, const yaml_node_t *node, int depth)
 
 		if (zr_tree_add_line(r->to, (int)key->start_mark.line + 1))
 			break;
+
 		value = value_of(r, p->value, depth + 1);
 		if (!value || json_object_set_new(to, name, value)) {
 			json_decref(to);
 			return NULL;
 		}
 	}
+
 	return to;
 }
 
@@ -97,6 +102,7 @@ static json_t *sequence(struct reader *r, const yaml_node_t *node, int depth)
 {
 	json_t *to = json_array();
 	const yaml_node_item_t *item = node->data.sequence.items.start;
+
 	for (; to && item < node->data.sequence.items.top; item++) {
 		json_t *value = value_of(r, *item, depth + 1);
 		if (!value || json_array_append_new(to, value)) {
@@ -104,12 +110,14 @@ static json_t *sequence(struct reader *r, const yaml_node_t *node, int depth)
 			return NULL;
 		}
 	}
+
 	return to;
 }
 
 static json_t *value_of(struct reader *r, int index, int depth)
 {
 	const yaml_node_t *node = yaml_document_get_node(&r->doc, index);
+
 	if (depth > DEEPEST || ++r->n > MOST)
 		return refuse(r, node, "too deep or too large");
 	if (node->type == YAML_MAPPING_NODE)
@@ -123,6 +131,7 @@ int zr_tree_yaml(const char *text, size_t bytes, const char *path, struct zr_tre
 	struct reader r = { .path = path, .to = to, .err = err };
 	yaml_parser_t parser;
 	int rc = 0;
+
 	if (!yaml_parser_initialize(&parser))
 		return zr_err(err, ZR_ENOMEM, "%s: out of memory", path);
 

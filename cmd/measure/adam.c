@@ -35,6 +35,7 @@ static int clear(struct update *u, const struct zr_buf *x, uint64_t bytes)
 {
 	static const char zeros[1 << 16];
 	int rc = 0;
+
 	for (uint64_t at = 0; at < bytes && !rc; at += sizeof zeros)
 		rc = zr_bench_put(u->b, (char *)x->data + at, zeros,
 				  bytes - at < sizeof zeros ? bytes - at : sizeof zeros);
@@ -47,6 +48,7 @@ static int place(struct update *u, int64_t n)
 	const struct zr_scalars scalars = { 3, 0.5f, 1e-4f };
 	uint32_t n_state = 0;
 	int rc = 0;
+
 	zr_bench_empty(b);
 	u->dims[0] = n;
 	u->seg = (struct zr_seg){ .n = n, .ndim = 1, .dims = u->dims, .name = "p" };
@@ -109,8 +111,10 @@ static int streams(void *arg)
 static double limit_of(struct update *u)
 {
 	const double at = MOST;
+
 	if (!u->b->s->device_info.host_ops || u->step.n_state != 2 || u->state[0].dtype != ZR_F32)
 		return 0;
+
 	double t = zr_bench_time(u->b, streams, u);
 	zr_bench_note(u->b, "limit.update", &at, 1, at, t, "parameter/s", 0, 1);
 	return t > 0 ? at / t : 0;
@@ -124,6 +128,7 @@ static int run(struct zr_bench *b)
 	char name[ZR_RATE_NAME];
 	double limit = 0;
 	int rc = 0;
+
 	u.vtbl = u.it->vtbl;
 	if (u.vtbl->caps & ZR_OPT_WHOLE || u.vtbl->partial)
 		return 0; /* needs more than ranges of elements */
@@ -141,6 +146,7 @@ static int run(struct zr_bench *b)
 		zr_bench_note(b, name, &at, 1, at, t, "parameter/s", i ? 0 : limit, !i);
 		rc = b->err->code;
 	}
+
 	return rc;
 }
 

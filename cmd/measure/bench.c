@@ -98,6 +98,7 @@ static void describe(struct bench *b)
 	const time_t now = time(NULL);
 	struct tm tm;
 	struct zr_rates *r = &b->r;
+
 	r->processors = zr_bench_processors();
 	r->memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	zr_cpu_name(r->cpu, sizeof r->cpu);
@@ -117,6 +118,7 @@ static int write_text(struct bench *b, struct zr_error *err)
 	const char *tmp = getenv("TMPDIR");
 	char line[64];
 	uint32_t seed = 1;
+
 	snprintf(b->text, sizeof b->text, "%s/zeroth-bench.XXXXXX",
 		 tmp && *tmp == '/' ? tmp : "/tmp");
 	int fd = mkostemp(b->text, O_CLOEXEC);
@@ -133,8 +135,10 @@ static int write_text(struct bench *b, struct zr_error *err)
 			seed = seed * 1664525u + 1013904223u;
 			line[k] = k + 1 == sizeof line ? '\n' : (char)('a' + (seed >> 24) % 26);
 		}
+
 		fwrite(line, 1, sizeof line, f);
 	}
+
 	return fclose(f) ? zr_file_failed(err, b->text, "written", errno) : 0;
 }
 
@@ -148,6 +152,7 @@ static int own_model(struct bench *b, const char **out, char path[PATH_MAX + 16]
 		"train.micro_batch_size=4", "train.steps=1000",  "optimizer.lr=1e-4",
 	};
 	int n = 0;
+
 	if (b->conf)
 		return 0;
 	if (write_text(b, err))
@@ -173,6 +178,7 @@ static json_t *rounded(double x)
 static json_t *rate_json(const struct zr_bench_rate *r, int ranks, int threads)
 {
 	json_t *size = json_array();
+
 	for (int d = 0; d < r->dims; d++)
 		zr_json_add(&size, json_integer((json_int_t)r->at[d]));
 	json_t *j = json_pack("{s:s, s:i, s:i, s:o, s:o, s:s}", "name", r->name, "ranks", ranks,
@@ -186,6 +192,7 @@ static json_t *rate_json(const struct zr_bench_rate *r, int ranks, int threads)
 static int keep(struct bench *b, const struct zr_bench_job *job, struct zr_error *err)
 {
 	int rc = 0;
+
 	memcpy(b->r.device, b->shared->device, sizeof b->r.device);
 	memcpy(b->r.variant, b->shared->variant, sizeof b->r.variant);
 	for (int i = 0; i < b->shared->n && !rc; i++) {
@@ -194,6 +201,7 @@ static int keep(struct bench *b, const struct zr_bench_job *job, struct zr_error
 				  err);
 		zr_json_add(&b->list, rate_json(r, job->ranks, job->threads));
 	}
+
 	return rc;
 }
 
@@ -201,6 +209,7 @@ static int keep(struct bench *b, const struct zr_bench_job *job, struct zr_error
 static int measure(struct bench *b, struct zr_bench_job *job, struct zr_error *err)
 {
 	pthread_barrierattr_t attr;
+
 	b->shared->n = 0;
 	if (pthread_barrierattr_init(&attr) ||
 	    pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED) ||
@@ -232,12 +241,14 @@ static void choose_ways(const struct bench *b, struct ways *w)
 	const int processors = zr_bench_processors(), most = b->a.ranks     ? b->a.ranks :
 							     processors > 1 ? 2 :
 									      1;
+
 	w->at[w->n].ranks = 1;
 	w->at[w->n++].threads = processors;
 	if (processors > 1 && !b->a.ranks) {
 		w->at[w->n].ranks = 1;
 		w->at[w->n++].threads = 1;
 	}
+
 	if (most > 1) {
 		w->at[w->n].ranks = most;
 		w->at[w->n++].threads = processors > most ? processors / most : 1;
@@ -248,6 +259,7 @@ static int measure_way(struct bench *b, struct ways *w, int way, struct zr_error
 {
 	char disk[PATH_MAX + 32];
 	int code = 0;
+
 	for (size_t i = 0; i < SUBJECTS && !code; i++) {
 		const struct zr_bench_subject *s = subjects[i];
 		struct zr_bench_job job = { .subject = s,
@@ -270,8 +282,10 @@ static int measure_way(struct bench *b, struct ways *w, int way, struct zr_error
 			snprintf(disk, sizeof disk, "offload.optimizer.path=%s", job.dir);
 			w->overrides[job.n_overrides++] = disk;
 		}
+
 		code = measure(b, &job, err);
 	}
+
 	return code;
 }
 
@@ -280,6 +294,7 @@ static int measure_all(struct bench *b, struct zr_error *err)
 	struct ways w = { .n = 0 };
 	char data[PATH_MAX + 16];
 	int code = 0, n = own_model(b, w.overrides, data, err);
+
 	if (n < 0)
 		return zr_exit_code(err->code);
 
@@ -297,10 +312,12 @@ static int measure_all(struct bench *b, struct zr_error *err)
 static int make_shared(struct bench *b, struct zr_error *err)
 {
 	const size_t bytes = ZR_BENCH_RANKS * ZR_BENCH_COPY;
+
 	void *m = mmap(NULL, sizeof *b->shared + bytes, PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (m == MAP_FAILED)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+
 	b->shared = m;
 	b->copied = (char *)m + sizeof *b->shared;
 	b->copied += 4096 - (uintptr_t)b->copied % 4096;
@@ -310,6 +327,7 @@ static int make_shared(struct bench *b, struct zr_error *err)
 static int report(struct bench *b, struct zr_error *err)
 {
 	int rc = 0;
+
 	if (*b->path)
 		rc = zr_rates_write(b->path, &b->r, err);
 	if (b->a.json) {
@@ -334,6 +352,7 @@ static int begin(struct bench *b, struct zr_error *err)
 {
 	struct zr_rates now = { 0 };
 	int rc = 0;
+
 	if (b->rates)
 		snprintf(b->path, sizeof b->path, "%s", b->rates);
 	else if (!b->subject)
@@ -361,6 +380,7 @@ static int begin(struct bench *b, struct zr_error *err)
 static int refuse_conf(const char *conf)
 {
 	const char *names[SUBJECTS];
+
 	for (size_t i = 0; i < SUBJECTS; i++)
 		names[i] = subjects[i]->name;
 
@@ -377,6 +397,7 @@ static int parse(int argc, char **argv, struct bench *b)
 {
 	struct zr_cmd_operands operands;
 	char text[PATH_MAX];
+
 	int rc = zr_cmd_parse(argc, argv, &zr_bench_usage, NULL, b, &operands);
 	if (rc >= 0)
 		return rc;
@@ -387,6 +408,7 @@ static int parse(int argc, char **argv, struct bench *b)
 		snprintf(text, sizeof text, "unexpected argument: %s", operands.at[1]);
 		return zr_cmd_wrong(&zr_bench_usage, text);
 	}
+
 	if (b->conf && access(b->conf, F_OK))
 		return refuse_conf(b->conf);
 	if (b->conf && zr_cmd_check_conf(b->conf, 1))
@@ -400,6 +422,7 @@ int zr_cmd_bench(int argc, char **argv)
 {
 	struct bench b = { .list = json_array() };
 	struct zr_error err = { 0 };
+
 	int code = parse(argc, argv, &b);
 	if (code < 0) {
 		code = begin(&b, &err) ? zr_exit_code(err.code) : measure_all(&b, &err);

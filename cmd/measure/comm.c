@@ -21,6 +21,7 @@ static int exchange(void *arg)
 	struct exchange *x = arg;
 	struct zr_setup *s = x->b->s;
 	zr_ticket t = 0;
+
 	x->op.tag.op++;
 	int rc = ZR_ASK(&s->comm, comm, post, x->b->err, &x->op, &t);
 	return rc || !t ? rc : ZR_ASK(&s->comm, comm, wait, x->b->err, t);
@@ -32,11 +33,13 @@ static int copy_parts(void *arg)
 	struct exchange *x = arg;
 	const struct zr_bench_job *job = x->b->job;
 	const uint64_t part = LARGEST / (uint64_t)job->ranks;
+
 	for (int k = 1; k < job->ranks; k++) {
 		const int r = (x->b->rank + k) % job->ranks;
 		memcpy((char *)x->seg.recv + (uint64_t)r * part,
 		       job->copied + (uint64_t)r * ZR_BENCH_COPY, part);
 	}
+
 	return 0;
 }
 
@@ -81,6 +84,7 @@ static int meetings(struct exchange *x, char *send)
 {
 	static const int kinds[] = { ZR_COMM_BARRIER, ZR_COMM_FENCE };
 	const double one = 1;
+
 	for (int i = 0; i < 2; i++) {
 		x->seg = (struct zr_comm_seg){ send, NULL, 1024 };
 		x->op = (struct zr_comm_op){ .size = sizeof x->op,
@@ -94,6 +98,7 @@ static int meetings(struct exchange *x, char *send)
 		if (t <= 0)
 			return x->b->err->code;
 	}
+
 	return 0;
 }
 
@@ -103,6 +108,7 @@ static int run(struct zr_bench *b)
 	struct exchange x = { .b = b };
 	void *own = NULL, *host = NULL;
 	int rc = 0;
+
 	if (b->s->peers) /* as the memory of a training */
 		rc = ZR_ASK(&b->s->comm, comm, mem_alloc, b->err, 2 * LARGEST, &own);
 	else if (!b->s->device_comm && !(host = aligned_alloc(4096, 2 * LARGEST)))

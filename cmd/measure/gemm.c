@@ -37,6 +37,7 @@ static int measure_product(struct product *p, int type, const char *kind, uint32
 	const uint64_t width = zr_bytes_of(t, 1);
 	const double at[] = { (double)m, (double)n, (double)k };
 	char name[ZR_RATE_NAME];
+
 	zr_bench_empty(p->b);
 	p->op = (struct zr_op_matmul){ .size = sizeof p->op,
 				       .flags = flags,
@@ -62,6 +63,7 @@ static int measure_product(struct product *p, int type, const char *kind, uint32
 static int products(struct product *p, const double limit[2])
 {
 	static const int64_t side[] = { 16, 64, 256, 1024 };
+
 	static const struct {
 		const char *name;
 		uint32_t flags;
@@ -101,6 +103,7 @@ static void place_attention(struct product *p, int type, int64_t length, int64_t
 	struct zr_op_attention_bwd *a = &p->attention;
 	const uint64_t width = HEADS * (uint64_t)head, one = zr_bytes_of(types[type], 1);
 	char *qkv, *dqkv;
+
 	zr_bench_empty(p->b);
 	*a = (struct zr_op_attention_bwd){ .size = sizeof *a };
 	qkv = zr_bench_take(p->b, 3 * one * width * (uint64_t)length);
@@ -135,6 +138,7 @@ static int attentions(struct product *p, const double limit[2])
 {
 	static const int64_t lengths[] = { 64, 256, 1024 }, heads[] = { 32, 64, 128 };
 	char name[ZR_RATE_NAME];
+
 	for (int i = 0; i < 18; i++) {
 		const int type = i / 9;
 		const int64_t length = lengths[i / 3 % 3], head = heads[i % 3];
@@ -152,6 +156,7 @@ static int attentions(struct product *p, const double limit[2])
 		if (s <= 0)
 			return p->b->err->code;
 	}
+
 	return 0;
 }
 
@@ -169,6 +174,7 @@ static int place_head(struct product *p, int type, int64_t rows, int64_t width, 
 	const uint64_t n = (uint64_t)rows, c = (uint64_t)width, v = (uint64_t)vocabulary,
 		       one = zr_bytes_of(types[type], 1);
 	static const int32_t zeros[1024];
+
 	zr_bench_empty(p->b);
 	p->head = (struct zr_op_head_loss){ .size = sizeof p->head,
 					    .flags = ZR_OP_ACCUMULATE,
@@ -195,6 +201,7 @@ static int losses(struct product *p, const double limit[2])
 			     rows[] = { 32, 256 };
 	char name[ZR_RATE_NAME];
 	int rc = 0;
+
 	for (int i = 0; i < 24 && !rc; i++) {
 		const int type = i / 12;
 		const int64_t n = rows[i / 6 % 2], c = widths[i / 2 % 3], v = words[i % 2];
@@ -206,6 +213,7 @@ static int losses(struct product *p, const double limit[2])
 			      limit[type], n == 256 && c == 1024 && v == 4096);
 		rc = s > 0 ? 0 : p->b->err->code;
 	}
+
 	return rc;
 }
 
@@ -213,6 +221,7 @@ static int run(struct zr_bench *b)
 {
 	struct product p = { .b = b };
 	double limit[2] = { zr_bench_fma(b, 0), 0 };
+
 	limit[1] = zr_bench_fma(b, 1);
 	/* without an instruction for bf16 its products are those of fp32 */
 	limit[1] = limit[1] > 0 ? limit[1] : limit[0];

@@ -43,6 +43,7 @@ static double by_plugin(struct disk *d, int mode, uint64_t bytes, uint64_t at_on
 			uint64_t least)
 {
 	uint64_t ticket[POSTED], posted = 0, done = 0;
+
 	zr_bench_meet(d->b);
 	const double began = zr_now();
 	double t = 0;
@@ -53,11 +54,13 @@ static double by_plugin(struct disk *d, int mode, uint64_t bytes, uint64_t at_on
 
 			posted++;
 		}
+
 		if (ZR_ASK(d->it, offload, wait, d->b->err, ticket[done++ % POSTED]))
 			return 0;
 
 		t = zr_now() - began;
 	}
+
 	return (double)(done * bytes) / (zr_now() - began);
 }
 
@@ -73,11 +76,13 @@ struct thread {
 static void *blocks(void *arg)
 {
 	struct thread *t = arg;
+
 	char *p = aligned_alloc(HUGE, HUGE);
 	if (!p) {
 		t->failed = ENOMEM;
 		return NULL;
 	}
+
 	madvise(p, HUGE, MADV_HUGEPAGE);
 	memset(p, t->number + 1, BLOCK);
 	for (uint64_t i = (uint64_t)t->number; zr_now() < t->until; i += (uint64_t)t->depth) {
@@ -87,6 +92,7 @@ static void *blocks(void *arg)
 			t->failed = n < 0 ? errno : EIO;
 			break;
 		}
+
 		t->moved += BLOCK;
 	}
 
@@ -101,6 +107,7 @@ static double raw(int fd, int write, int depth, double seconds)
 	const double began = zr_now();
 	double moved = 0;
 	int started = 0, failed = 0;
+
 	for (; started < depth; started++) {
 		thread[started] = (struct thread){ .fd = fd,
 						   .write = write,
@@ -116,6 +123,7 @@ static double raw(int fd, int write, int depth, double seconds)
 		moved += thread[i].moved;
 		failed |= thread[i].failed;
 	}
+
 	return failed ? 0 : moved / (zr_now() - began);
 }
 
@@ -125,6 +133,7 @@ static void limits(struct zr_bench *b, double limit[2])
 	static const int depths[] = { 1, 4, DEPTH };
 	const double at = BLOCK;
 	char path[PATH_MAX];
+
 	limit[READ] = limit[WRITE] = 0;
 	snprintf(path, sizeof path, "%s/.zeroth-bench-%d", b->job->dir, (int)getpid());
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_DIRECT | O_CLOEXEC, 0600);
@@ -153,6 +162,7 @@ static int requests(struct disk *d, const double limit[2])
 	static const uint64_t sizes[] = { 65536, 1 << 20, LARGEST };
 	static const char *const names[] = { "disk_read", "disk_write", "disk_mixed" };
 	struct zr_bench *b = d->b;
+
 	double rate = by_plugin(d, WRITE, LARGEST, POSTED, 0, FILE_BYTES);
 	for (int i = 0; i < 9 && rate > 0; i++) {
 		const double at = (double)sizes[i % 3];
@@ -168,6 +178,7 @@ static int requests(struct disk *d, const double limit[2])
 		zr_bench_note(b, i % 2 ? "disk_write_one" : "disk_read_one", &at, 1, rate, 1, "B/s",
 			      0, i < 2);
 	}
+
 	return rate > 0 ? 0 : b->err->code;
 }
 
@@ -175,6 +186,7 @@ static int run(struct zr_bench *b)
 {
 	struct disk d = { .b = b, .it = &b->s->offload[0].it };
 	double limit[2] = { 0, 0 };
+
 	int rc = ZR_ASK(d.it, offload, make, b->err, "bench", FILE_BYTES, &d.object);
 	if (rc)
 		return rc;

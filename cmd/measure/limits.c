@@ -53,8 +53,10 @@ double zr_bench_fma(struct zr_bench *b, int bf16)
 {
 	struct fma f = { .b = b, .fn = zr_multiply_of(bf16, b->s->device_info.variant) };
 	const double one = 1;
+
 	if (!f.fn || !b->s->device_info.host_ops)
 		return 0;
+
 	double t = time_limit(b, fma_all, &f);
 	double rate = t > 0 ? f.work * zr_pool_size(b->s->process.pool) / t : 0;
 	zr_bench_note(b, bf16 ? "limit.fma.bf16" : "limit.fma.fp32", &one, 1, rate, 1, "FLOP/s", 0,
@@ -79,6 +81,7 @@ static void copy_cut(void *arg, int64_t item, int32_t worker)
 	const struct copy *c = arg;
 	char *to = c->to + (uint64_t)item * COPY_CUT;
 	const char *from = c->from + (uint64_t)item * COPY_CUT;
+
 	(void)worker;
 #ifdef __x86_64__
 	for (uint64_t i = 0; i < COPY_CUT; i += 64) {
@@ -107,6 +110,7 @@ double zr_bench_copy(struct zr_bench *b)
 {
 	struct copy c = { .b = b, .to = NULL };
 	const double at = COPY_BYTES;
+
 	if (!b->s->device_info.host_ops)
 		return 0;
 

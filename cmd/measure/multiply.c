@@ -22,6 +22,7 @@ static double in_c(int64_t rounds)
 	float sum[SUMS * 4] = { 0 };
 	const volatile float x = 0.5f;
 	const float y = x;
+
 	for (int64_t i = 0; i < rounds; i++)
 		for (int k = 0; k < SUMS * 4; k++)
 			sum[k] = sum[k] * y + y;

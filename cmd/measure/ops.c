@@ -36,6 +36,7 @@ static int layernorm(const struct sweep *s)
 				      .y = s->x[2],
 				      .mean = s->stats[0],
 				      .rstd = s->stats[1] };
+
 	return s->ops->layernorm(s->ops, NULL, &op);
 }
 
@@ -73,6 +74,7 @@ static int rmsnorm(const struct sweep *s)
 				    .gamma = s->x[1],
 				    .y = s->x[2],
 				    .rstd = s->stats[1] };
+
 	return s->ops->rmsnorm(s->ops, NULL, &op);
 }
 
@@ -106,6 +108,7 @@ static int gelu_bwd(const struct sweep *s)
 				     .pre = s->x[1],
 				     .dx = s->x[2],
 				     .act = s->x[3] };
+
 	return s->ops->gelu_bwd(s->ops, NULL, &op);
 }
 
@@ -117,6 +120,7 @@ static int residual(const struct sweep *s)
 				     .a = s->x[0],
 				     .b = s->x[1],
 				     .out = s->x[2] };
+
 	return s->ops->residual(s->ops, NULL, &op);
 }
 
@@ -128,6 +132,7 @@ static int swiglu(const struct sweep *s)
 				   .gate = s->x[0],
 				   .up = s->x[1],
 				   .out = s->x[2] };
+
 	return s->ops->swiglu(s->ops, NULL, &op);
 }
 
@@ -142,6 +147,7 @@ static int swiglu_bwd(const struct sweep *s)
 				       .dgate = s->x[3],
 				       .dup = s->x[4],
 				       .act = s->x[5] };
+
 	return s->ops->swiglu_bwd(s->ops, NULL, &op);
 }
 
@@ -157,6 +163,7 @@ static int rotary(const struct sweep *s)
 				   .x = s->x[0],
 				   .out = s->x[1],
 				   .frequency = { 1, 0.5f, 0.1f } };
+
 	return s->ops->rotary(s->ops, NULL, &op);
 }
 
@@ -168,6 +175,7 @@ static int bias_bwd(const struct sweep *s)
 				     .width = WIDTH,
 				     .dy = s->x[0],
 				     .db = s->stats[0] };
+
 	return s->ops->bias_bwd(s->ops, NULL, &op);
 }
 
@@ -185,6 +193,7 @@ static int embedding(const struct sweep *s)
 				      .tokens = s->tokens,
 				      .wte = s->x[0],
 				      .out = s->x[1] };
+
 	return s->ops->embedding(s->ops, NULL, &op);
 }
 
@@ -200,6 +209,7 @@ static int embedding_bwd(const struct sweep *s)
 					  .tokens = s->tokens,
 					  .dout = s->x[0],
 					  .dwte = (float *)(void *)s->x[1] };
+
 	return s->ops->embedding_bwd(s->ops, NULL, &op);
 }
 
@@ -213,6 +223,7 @@ static int fold(const struct sweep *s)
 				 .acc = (float *)(void *)s->x[1],
 				 .sumsq = (double *)(void *)s->stats[0],
 				 .nonfinite = (uint32_t *)(void *)s->stats[1] };
+
 	return s->ops->fold(s->ops, NULL, &op);
 }
 
@@ -224,6 +235,7 @@ static int cast(const struct sweep *s)
 				 .n = s->n,
 				 .src = s->x[0],
 				 .dst = s->x[1] };
+
 	return s->ops->cast(s->ops, NULL, &op);
 }
 
@@ -236,6 +248,7 @@ static int copy(const struct sweep *s)
 				 .n = s->n,
 				 .src = s->x[0],
 				 .dst = s->x[1] };
+
 	return s->ops->cast(s->ops, NULL, &op);
 }
 
@@ -259,6 +272,7 @@ static int multiply(const struct sweep *s, uint32_t flags)
 				   .d = s->x[2],
 				   .bias = s->x[1],
 				   .pre = flags ? s->x[3] : NULL };
+
 	return s->ops->matmul(s->ops, NULL, &op);
 }
 
@@ -310,6 +324,7 @@ static int run_call(void *arg)
 static int place(struct sweep *s, int64_t n)
 {
 	struct zr_bench *b = s->b;
+
 	zr_bench_empty(b);
 	s->n = n;
 	s->rows = n / WIDTH;
@@ -344,6 +359,7 @@ static int measure(struct call *c, const char *type, double bytes, double limit)
 	const double at = (double)c->s.n;
 	const int large = c->s.n == MOST;
 	double t = zr_bench_time(c->s.b, run_call, c);
+
 	snprintf(name, sizeof name, "%s%s%s", c->name, *type ? "." : "", type);
 	zr_bench_note(c->s.b, name, &at, 1, at, t, "element/s",
 		      large && bytes > 0 ? 2 * limit / bytes : 0, large);
@@ -355,6 +371,7 @@ static int measure_gelu(struct call *c, const char *type)
 {
 	char name[ZR_RATE_NAME];
 	const double at = (double)c->s.n;
+
 	c->name = "matmul";
 	c->fn = product;
 	const double plain = zr_bench_time(c->s.b, run_call, c);
@@ -381,9 +398,11 @@ static int at_size(struct call *c, double limit)
 			int (*there)(void) = NULL;
 			if (o->needs + sizeof there > c->s.ops->size)
 				continue;
+
 			memcpy(&there, (const char *)c->s.ops + o->needs, sizeof there);
 			if (!there)
 				continue;
+
 			c->s.dtype = type ? ZR_BF16 : ZR_F32;
 			c->fn = o->fn;
 			c->name = o->name;
@@ -395,6 +414,7 @@ static int at_size(struct call *c, double limit)
 		c->s.dtype = type ? ZR_BF16 : ZR_F32;
 		rc = measure_gelu(c, type ? "bf16" : "fp32");
 	}
+
 	for (int i = 0; i < 2 && !rc; i++) {
 		c->s.dtype = casts[i].from;
 		c->s.to = casts[i].to;
@@ -433,6 +453,7 @@ static int transfers(struct zr_bench *b)
 {
 	static const uint64_t sizes[] = { 4096, 1 << 20, 32 << 20 };
 	void *host = NULL, *device;
+
 	if (b->s->device_info.unified)
 		return 0;
 
@@ -459,11 +480,13 @@ static int run(struct zr_bench *b)
 	struct call c = { .s = { .b = b, .ops = b->s->ops } };
 	const double limit = zr_bench_copy(b);
 	int rc = b->err->code;
+
 	for (int i = 0; i < 3 && !rc; i++) {
 		rc = place(&c.s, sizes[i]);
 		if (!rc)
 			rc = at_size(&c, limit);
 	}
+
 	if (rc)
 		return rc;
 	return transfers(b);

@@ -37,6 +37,7 @@ static double batch(struct zr_bench *b, int (*fn)(void *), void *arg, int n)
 {
 	double *all = b->job->shared->seconds, sum = 0;
 	int rc = 0;
+
 	zr_bench_meet(b);
 	double began = zr_now();
 	for (int i = 0; i < n && !rc; i++)
@@ -64,6 +65,7 @@ double zr_bench_time(struct zr_bench *b, int (*fn)(void *arg), void *arg)
 {
 	double t[BATCHES], least = b->seconds / BATCHES;
 	int n = 1;
+
 	if (batch(b, fn, arg, 1) < 0) /* what it does for the first time */
 		return 0;
 
@@ -71,6 +73,7 @@ double zr_bench_time(struct zr_bench *b, int (*fn)(void *arg), void *arg)
 		const double more = t[0] > 0 ? 1.2 * least / t[0] : 16;
 		n = (int)(n * (more < 2 ? 2 : more > 16 ? 16 : more));
 	}
+
 	for (int i = 1; i < BATCHES && t[0] >= 0; i++)
 		if ((t[i] = batch(b, fn, arg, n)) < 0)
 			t[0] = -1;
@@ -102,6 +105,7 @@ static void show(const struct zr_bench_job *job, const struct zr_bench_rate *r)
 	char size[64];
 	double v = r->rate;
 	int p = 0;
+
 	size_text(r, size, sizeof size);
 	if (job->progress)
 		fputs("\r\033[K", stdout);
@@ -124,6 +128,7 @@ static void show(const struct zr_bench_job *job, const struct zr_bench_rate *r)
 		n = n > 20 ? 20 : n;
 		printf(" [%.*s%.*s] %3.0f %%", n, bar, 20 - n, blank, 100 * r->share);
 	}
+
 	putchar('\n');
 	zr_outlet_push();
 }
@@ -132,6 +137,7 @@ void zr_bench_note(struct zr_bench *b, const char *name, const double *at, int d
 		   double seconds, const char *unit, double limit, int shown)
 {
 	struct zr_bench_shared *all = b->job->shared;
+
 	if (b->rank || seconds <= 0 || work <= 0 || all->n == ZR_BENCH_RATES)
 		return;
 
@@ -178,10 +184,12 @@ static int fill(struct zr_bench *b)
 	uint16_t *host = malloc(FILL);
 	uint32_t seed = 1;
 	int rc = host ? 0 : zr_err(b->err, ZR_ENOMEM, "out of memory");
+
 	for (uint32_t i = 0; i < FILL / 2 && host; i++) {
 		seed = seed * 1664525u + 1013904223u;
 		host[i] = (uint16_t)(0x3f00u | (seed >> 16 & 0x807fu));
 	}
+
 	for (uint64_t at = 0; !rc && at < b->bytes; at += FILL)
 		rc = zr_bench_put(b, b->room + at, host,
 				  b->bytes - at < FILL ? b->bytes - at : FILL);
@@ -193,12 +201,14 @@ static int take_room(struct zr_bench *b)
 {
 	void *p = NULL;
 	const uint64_t bytes = b->job->subject->room;
+
 	b->dev = b->s->device.vtbl;
 	if (!b->rank) {
 		struct zr_bench_shared *all = b->job->shared;
 		memcpy(all->device, b->s->device_info.name, sizeof all->device);
 		memcpy(all->variant, b->s->device_info.variant, sizeof all->variant);
 	}
+
 	if (!bytes)
 		return 0;
 
@@ -223,6 +233,7 @@ static int load(const struct zr_bench_job *job, struct zr_config **out, struct z
 {
 	const char *overrides[160];
 	int n = 0;
+
 	for (int i = 0; i < job->n_overrides && n < 150; i++)
 		overrides[n++] = job->overrides[i];
 	*out = NULL;
@@ -233,6 +244,7 @@ static int load(const struct zr_bench_job *job, struct zr_config **out, struct z
 			*out = NULL;
 			return rc;
 		}
+
 		zr_config_free(*out);
 	}
 
@@ -250,6 +262,7 @@ int zr_bench_rank(int rank, void *arg, struct zr_error *why)
 			      .rank = rank,
 			      .err = why,
 			      .seconds = job->seconds > 0 ? job->seconds : job->subject->seconds };
+
 	if (rank)
 		zr_log_level(ZR_LOG_ERROR);
 	int rc = load(job, &cfg, why);

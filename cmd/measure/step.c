@@ -26,6 +26,7 @@ static int steps(struct zr_bench *b, struct zr_session *ss)
 	struct zr_timeline line;
 	double whole = 0, update = 0, began = zr_now();
 	int n = 0, rc = zr_timeline_open(&line, ss, b->err);
+
 	for (int i = 0; i < MOST && !rc; i++) {
 		struct zr_step_result r;
 		const double t = zr_now();
@@ -39,6 +40,7 @@ static int steps(struct zr_bench *b, struct zr_session *ss)
 			update += line.update;
 			n++;
 		}
+
 		if (r.stop)
 			break;
 	}
@@ -66,6 +68,7 @@ static int steps(struct zr_bench *b, struct zr_session *ss)
 static int run(struct zr_bench *b)
 {
 	struct zr_session *ss = NULL;
+
 	int rc = zr_plan_check(b->s, 0, b->err);
 	if (!rc)
 		rc = zr_session_open(b->s, &ss, b->err);

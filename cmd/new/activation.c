@@ -38,6 +38,7 @@ static int choose(struct zr_inst *inst, const struct zr_act_layer *layers, uint3
 		choice[i].out = keeps ? ZR_ACT_KEEP : ZR_ACT_RECOMPUTE;
 		choice[i].saved = ZR_ACT_RECOMPUTE;
 	}
+
 	return ZR_OK;
 }
 
@@ -47,6 +48,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	struct zr_inst *inst = malloc(sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->o = opts;
 	*out = inst;
 	return ZR_OK;

@@ -49,16 +49,19 @@ static int declare(struct zr_inst *inst, struct zr_model_decl *out)
 {
 	int rc = inst->model->declare(inst->base, out);
 	uint32_t n = 0;
+
 	for (uint32_t u = 0; u < out->n_units && !rc; u++)
 		n += ((const struct zr_unit *)element(out->units, out->unit_stride, u))->n_tensors;
 	if (rc)
 		return rc;
+
 	inst->h->release(inst->h, inst->units);
 	inst->h->release(inst->h, inst->tensors);
 	inst->units = inst->h->alloc(inst->h, out->n_units * sizeof *inst->units, "adapter");
 	inst->tensors = inst->h->alloc(inst->h, n * sizeof *inst->tensors, "adapter");
 	if (!inst->units || !inst->tensors)
 		return zr_fail(inst->h, ZR_ENOMEM, "no memory for %u tensors", n);
+
 	struct zr_tensor *t = inst->tensors;
 	for (uint32_t u = 0; u < out->n_units; u++) {
 		const struct zr_unit *of = element(out->units, out->unit_stride, u);
@@ -69,6 +72,7 @@ static int declare(struct zr_inst *inst, struct zr_model_decl *out)
 				t->flags |= ZR_TENSOR_FROZEN;
 		}
 	}
+
 	out->units = inst->units;
 	out->unit_stride = sizeof *inst->units;
 	out->tensor_stride = sizeof *inst->tensors;
@@ -109,6 +113,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	struct zr_inst *inst = calloc(1, sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->h = h;
 	inst->o = opts;
 	inst->model = h->get(h, "zr.model/1", &inst->base);
@@ -117,6 +122,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 		free(inst);
 		return rc;
 	}
+
 	*out = inst;
 	return ZR_OK;
 }

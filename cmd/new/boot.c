@@ -48,6 +48,7 @@ static int info(struct zr_inst *b, struct zr_boot_info *out)
 static int put(struct zr_inst *b, const char *key, const void *value, uint64_t bytes)
 {
 	char path[4200], part[4300];
+
 	snprintf(path, sizeof path, "%s/%s", b->o->path, key);
 	snprintf(part, sizeof part, "%s.%d.part", path, b->rank);
 	FILE *f = fopen(part, "we");
@@ -61,6 +62,7 @@ static int put(struct zr_inst *b, const char *key, const void *value, uint64_t b
 static int stopped(const struct zr_inst *b)
 {
 	char path[4200], why[400] = "";
+
 	snprintf(path, sizeof path, "%s/stopped", b->o->path);
 	FILE *f = fopen(path, "re");
 	if (!f)
@@ -77,6 +79,7 @@ static int get(struct zr_inst *b, const char *key, void *value, uint64_t bytes, 
 	char path[4200];
 	double waited = 0, said = 0;
 	FILE *f;
+
 	snprintf(path, sizeof path, "%s/%s", b->o->path, key);
 	while (!(f = fopen(path, "re"))) {
 		int rc = stopped(b);
@@ -88,9 +91,11 @@ static int get(struct zr_inst *b, const char *key, void *value, uint64_t bytes, 
 			said = waited;
 			zr_log(b->h, ZR_LOG_INFO, "waits for a rank to write %s", path);
 		}
+
 		nanosleep(&nap, NULL);
 		waited += 1e-9 * (double)nap.tv_nsec;
 	}
+
 	size_t n = fread(value, 1, bytes, f);
 	fclose(f);
 	return n == bytes ? ZR_OK :
@@ -103,12 +108,14 @@ static int fence(struct zr_inst *b, double timeout)
 {
 	char key[64], here = 1;
 	int number = b->fences++;
+
 	snprintf(key, sizeof key, "fence.%d.%d", number, b->rank);
 	int rc = put(b, key, &here, 1);
 	for (int32_t r = 0; r < b->world && !rc; r++) {
 		snprintf(key, sizeof key, "fence.%d.%d", number, r);
 		rc = get(b, key, &here, 1, timeout);
 	}
+
 	return rc;
 }
 
@@ -133,6 +140,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	struct zr_inst *b = malloc(sizeof *b);
 	if (!b)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	*b = (struct zr_inst){
 		.h = h, .o = opts, .rank = number("RANK", 0), .world = number("WORLD_SIZE", 1)
 	};
@@ -142,6 +150,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 		free(b);
 		return rc;
 	}
+
 	*out = b;
 	return ZR_OK;
 }

@@ -72,6 +72,7 @@ static void stop_all(struct zr_inst *c, const char *why)
 	int none = 0;
 	if (!c->area || !atomic_compare_exchange_strong(&c->area->aborted, &none, 1))
 		return;
+
 	snprintf(c->area->why, sizeof c->area->why, "rank %d stopped: %s", c->h->rank, why);
 	atomic_store(&c->area->aborted, 2);
 }
@@ -92,12 +93,14 @@ static int meet(struct zr_inst *c, int32_t group)
 	const struct timespec nap = { 0, 50000 };
 	uint64_t often = ++c->met[group];
 	double waited = 0;
+
 	atomic_store(&c->area->seat[c->h->rank].met[group], often);
 	for (int32_t r = 0; r < c->size[group]; r++)
 		while (atomic_load(&seat_of(c, group, r)->met[group]) < often) {
 			char text[80];
 			if (atomic_load(&c->area->aborted))
 				return stopped(c);
+
 			nanosleep(&nap, NULL);
 			waited += 1e-9 * (double)nap.tv_nsec;
 			snprintf(text, sizeof text, "it waited %g s for rank %d", waited,
@@ -150,6 +153,7 @@ static int compare(struct zr_inst *c, const struct zr_comm_op *op, int64_t count
 		stop_all(c, text);
 		return stopped(c);
 	}
+
 	return ZR_OK;
 }
 
@@ -161,6 +165,7 @@ static void show(struct zr_inst *c, const struct zr_comm_op *op, const struct zr
 	int64_t e = bytes_of(op->dtype);
 	int parts = op->kind == ZR_COMM_REDUCE_SCATTER || op->kind == ZR_COMM_ALL_TO_ALL;
 	const char *from = (const char *)s->send + at * e;
+
 	for (int32_t r = 0; r < (parts ? c->size[op->group] : 1); r++)
 		memcpy(mine->piece[r], from + r * s->count * e, (size_t)(n * e));
 }
@@ -173,10 +178,12 @@ static void take(struct zr_inst *c, const struct zr_comm_op *op, const struct zr
 	int parts = op->kind == ZR_COMM_REDUCE_SCATTER || op->kind == ZR_COMM_ALL_TO_ALL;
 	int sums = op->kind == ZR_COMM_REDUCE_SCATTER || op->kind == ZR_COMM_ALL_REDUCE;
 	char *to = (char *)s->recv + at * e;
+
 	for (int32_t r = 0; r < c->size[op->group]; r++) {
 		const char *piece = seat_of(c, op->group, r)->piece[parts ? me : 0];
 		if (op->kind == ZR_COMM_BROADCAST && r != op->root)
 			continue;
+
 		c->received += r == me ? 0 : (uint64_t)(n * e);
 		if (sums && r) /* in the order of the ranks: the same bits for all */
 			add(op->dtype, to, piece, n);
@@ -191,6 +198,7 @@ static int run(struct zr_inst *c, const struct zr_comm_op *op)
 {
 	struct seat *mine = &c->area->seat[c->h->rank];
 	int moves = op->kind != ZR_COMM_BARRIER && op->kind != ZR_COMM_FENCE;
+
 	mine->doing = *op;
 	for (int32_t i = 0; i < op->n_seg || !i; i++) {
 		struct zr_comm_seg none = { 0 };
@@ -210,9 +218,11 @@ static int run(struct zr_inst *c, const struct zr_comm_op *op)
 				rc = meet(c, op->group); /* before a piece changes */
 			if (rc)
 				return rc;
+
 			at += n;
 		} while (at < s->count);
 	}
+
 	return ZR_OK;
 }
 
@@ -240,6 +250,7 @@ static int post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *ticke
 		run_alone(op);
 		return ZR_OK;
 	}
+
 	if (c->waits >> (c->posted + 1) % OUTSTANDING & 1)
 		return ZR_EAGAIN; /* no failure: wait for an older one first */
 	*ticket = ++c->posted;
@@ -253,8 +264,10 @@ static int post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *ticke
 static int wait_for(struct zr_inst *c, zr_ticket ticket)
 {
 	int rc = ZR_OK;
+
 	if (!ticket)
 		return ZR_OK;
+
 	while (c->done < ticket && !rc)
 		rc = run(c, &c->op[++c->done % OUTSTANDING]);
 	c->waits &= ~((uint64_t)1 << ticket % OUTSTANDING);
@@ -287,6 +300,7 @@ static int join(struct zr_inst *c)
 	struct zr_inst *boot_inst = NULL;
 	const struct zr_boot_v1 *boot = h->get ? h->get(h, "zr.boot/1", &boot_inst) : NULL;
 	char path[64] = "";
+
 	if (!boot || !boot->put || !boot->get)
 		return zr_fail(h, ZR_ENOTSUP,
 			       "boot offers nothing through which %d ranks could "
@@ -294,6 +308,7 @@ static int join(struct zr_inst *c)
 			       h->world);
 	if (h->world > RANKS)
 		return zr_fail(h, ZR_EINVAL, "%d ranks: at most %d", h->world, RANKS);
+
 	c->bytes = sizeof *c->area + (uint64_t)h->world * sizeof(struct seat);
 	if (!h->rank) {
 		c->fd = memfd_create("@ID@", MFD_CLOEXEC);
@@ -305,13 +320,16 @@ static int join(struct zr_inst *c)
 	} else {
 		if (boot->get(boot_inst, "comm.@ID@", path, sizeof path, c->o->timeout))
 			return zr_fail(h, ZR_EPEER, "rank 0 does not say where the ranks meet");
+
 		c->fd = open(path, O_RDWR | O_CLOEXEC);
 		if (c->fd < 0)
 			return zr_fail(h, ZR_EIO, "%s: %s", path, strerror(errno));
 	}
+
 	void *map = mmap(NULL, c->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, 0);
 	if (map == MAP_FAILED)
 		return zr_fail(h, ZR_ENOMEM, "no shared memory: %s", strerror(errno));
+
 	c->area = map;
 	return meet(c, ZR_GROUP_WORLD); /* all have it open: rank 0 may end now */
 }
@@ -330,8 +348,10 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 {
 	struct zr_inst *c = calloc(1, sizeof *c);
 	int rc = ZR_OK;
+
 	if (!c)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	*c = (struct zr_inst){ .h = h, .o = opts, .fd = -1 };
 	c->first[ZR_GROUP_SELF] = h->rank;
 	c->size[ZR_GROUP_SELF] = 1;

@@ -59,6 +59,7 @@ static uint64_t mixed(uint64_t a, uint64_t b)
 static int batch(struct zr_inst *inst, const struct zr_batch *b)
 {
 	const uint64_t n = inst->o->vocabulary;
+
 	/* the seed is mixed first: seed ^ step is the same for a neighbouring seed and step */
 	uint64_t r = mixed(mixed(mixed(mixed(0, b->seed), (uint64_t)b->step), (uint64_t)b->slot),
 			   (uint64_t)b->split);
@@ -71,6 +72,7 @@ static int batch(struct zr_inst *inst, const struct zr_batch *b)
 			b->targets[i * b->length + k] = (int32_t)token;
 		}
 	}
+
 	return ZR_OK;
 }
 
@@ -80,6 +82,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	struct zr_inst *inst = malloc(sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->h = h;
 	inst->o = opts;
 	*out = inst;

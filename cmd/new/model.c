@@ -47,6 +47,7 @@ static void declare_tensor(struct zr_inst *m, int64_t u, int k, const char *name
 			   int64_t columns, int32_t map)
 {
 	struct zr_tensor *t = &m->tensor[u][k];
+
 	snprintf(m->name[u][k], sizeof m->name[u][k], name, (int)u - 1);
 	*t = (struct zr_tensor){ .name = m->name[u][k],
 				 .ndim = columns ? 2 : 1,
@@ -63,6 +64,7 @@ static int declare(struct zr_inst *m, struct zr_model_decl *out)
 {
 	const struct opts *o = m->o;
 	int64_t n = o->layers + 2, width = o->width;
+
 	for (int64_t u = 0; u < n; u++) {
 		snprintf(m->name[u][TENSORS], sizeof m->name[u][TENSORS],
 			 u == 0     ? "embed" :
@@ -76,6 +78,7 @@ static int declare(struct zr_inst *m, struct zr_model_decl *out)
 						 .units = &m->number[u],
 						 .n_units = 1 };
 	}
+
 	declare_tensor(m, 0, 0, "token.weight", o->vocabulary, width, ZR_MAP_NONE);
 	declare_tensor(m, 0, 1, "position.weight", o->context, width, ZR_MAP_NONE);
 	for (int64_t u = 1; u < n - 1; u++) {
@@ -83,6 +86,7 @@ static int declare(struct zr_inst *m, struct zr_model_decl *out)
 		declare_tensor(m, u, 1, "h.%d.up.bias", WIDER * width, 0, ZR_MAP_NONE);
 		declare_tensor(m, u, 2, "h.%d.down.weight", width, WIDER * width, ZR_MAP_OUT_IN);
 	}
+
 	declare_tensor(m, n - 1, 0, "head.weight", o->vocabulary, width, ZR_MAP_NONE);
 	m->layer[0].flags = ZR_LAYER_INPUT;
 	m->layer[n - 1].flags = ZR_LAYER_LOSS;
@@ -136,6 +140,7 @@ static int bytes(struct zr_inst *m, int32_t layer, int64_t batch, int64_t length
 	int64_t rows = batch * length;
 	uint64_t narrow = (bytes_of(&c, rows * m->o->width) + 63) / 64 * 64;
 	uint64_t wide = (bytes_of(&c, rows * WIDER * m->o->width) + 63) / 64 * 64;
+
 	if (layer == m->o->layers + 1) {
 		struct zr_op_head_loss op = loss_op(m, &c);
 		out->work_fwd = ops->head_loss_work(ops, &op);
@@ -150,6 +155,7 @@ static int bytes(struct zr_inst *m, int32_t layer, int64_t batch, int64_t length
 			out->work_bwd = 2 * wide + narrow;
 		}
 	}
+
 	out->grad = narrow;
 	return ZR_OK;
 }
@@ -175,6 +181,7 @@ static int multiply(const struct zr_layer_call *c, uint32_t flags, int64_t M, in
 					 .d = d,
 					 .bias = bias,
 					 .pre = pre };
+
 	return c->ops->matmul(c->ops, c->stream, &op);
 }
 
@@ -200,6 +207,7 @@ static int embed(const struct zr_inst *m, const struct zr_layer_call *c)
 					    .wpe = c->param[1],
 					    .out = c->out,
 					    .position = c->positions };
+
 	return c->ops->embedding(c->ops, c->stream, &op);
 }
 
@@ -221,6 +229,7 @@ static int embed_backward(const struct zr_inst *m, const struct zr_layer_call *c
 		.dwpe = c->dparam[1],
 		.position = c->positions
 	};
+
 	return op.dwte || op.dwpe ? c->ops->embedding_bwd(c->ops, c->stream, &op) : ZR_OK;
 }
 
@@ -230,6 +239,7 @@ static int network(const struct zr_inst *m, const struct zr_layer_call *c)
 	int64_t rows = c->batch * c->length, C = m->o->width, H = WIDER * C;
 	char *work = c->work;
 	void *hidden = take(&work, bytes_of(c, rows * H)), *y = take(&work, bytes_of(c, rows * C));
+
 	int rc = multiply(c, ZR_MM_TRANS_B | ZR_MM_GELU, rows, H, C, c->in, c->param[0], hidden,
 			  c->dtype, c->param[1], c->saved);
 	if (!rc)
@@ -273,6 +283,7 @@ static int network_backward(const struct zr_inst *m, const struct zr_layer_call 
 					     .width = H,
 					     .dy = d,
 					     .db = c->dparam[1] };
+
 	int rc = multiply(c, 0, rows, H, C, c->grad, c->param[2], d, c->dtype, NULL, NULL);
 	if (!rc)
 		rc = c->ops->gelu_bwd(c->ops, c->stream, &gelu);
@@ -293,6 +304,7 @@ static int network_backward(const struct zr_inst *m, const struct zr_layer_call 
 static int loss(const struct zr_inst *m, const struct zr_layer_call *c, int backward)
 {
 	struct zr_op_head_loss op = loss_op(m, c);
+
 	op.x = c->in;
 	op.w = c->param[0];
 	op.work = c->work;
@@ -328,6 +340,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	struct zr_inst *m = calloc(1, sizeof *m);
 	if (!m)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	m->h = h;
 	m->o = opts;
 	*out = m;

@@ -53,9 +53,11 @@ static int resume(struct zr_inst *inst, int64_t step)
 {
 	char line[128];
 	int bad;
+
 	FILE *to = fopen(inst->other, "we");
 	if (!to)
 		return failed(inst, "open");
+
 	rewind(inst->file);
 	while (fgets(line, sizeof line, inst->file))
 		if (strtoll(line, NULL, 10) <= step)
@@ -65,6 +67,7 @@ static int resume(struct zr_inst *inst, int64_t step)
 		fclose(to);
 		return failed(inst, "write");
 	}
+
 	fclose(inst->file);
 	inst->file = to;
 	return ZR_OK;
@@ -73,9 +76,11 @@ static int resume(struct zr_inst *inst, int64_t step)
 static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
 	const struct opts *o = opts;
+
 	struct zr_inst *inst = calloc(1, sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->h = h;
 	if (*o->path == '/' || !h->run_dir)
 		snprintf(inst->path, sizeof inst->path, "%s", o->path);
@@ -88,6 +93,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 		free(inst);
 		return rc;
 	}
+
 	*out = inst;
 	return ZR_OK;
 }

@@ -47,6 +47,7 @@ static void fill(const struct plan *p, const char *text, FILE *out)
 	const struct zr_role *role = zr_role_find(p->role, strlen(p->role));
 	const char *section = role->has_no_plain ? role->section[0] : role->name;
 	const int named = role->is_named && role->need == ZR_ROLE_OPTIONAL;
+
 	const struct {
 		const char *mark, *name, *more;
 	} marks[] = {
@@ -72,6 +73,7 @@ static int filled(const struct plan *p, const char *text, char *to, size_t room)
 	FILE *f = fmemopen(to, room, "w");
 	if (!f)
 		return -1;
+
 	fill(p, text, f);
 	return fclose(f);
 }
@@ -81,6 +83,7 @@ static int write_template(const struct plan *p, const char *name, FILE *out, str
 {
 	char file[128];
 	const struct zr_template *t = zr_templates;
+
 	if (filled(p, name, file, sizeof file))
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 
@@ -93,12 +96,14 @@ static int write_template(const struct plan *p, const char *name, FILE *out, str
 		fill(p, *line, out);
 		fputc('\n', out);
 	}
+
 	return 0;
 }
 
 static int write_part(const struct plan *p, int i, struct zr_error *err)
 {
 	int fd = open(p->path[i], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), rc = 0;
+
 	FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!out)
 		return zr_err(err, ZR_EIO, "%s: %s", p->path[i], strerror(errno));
@@ -107,6 +112,7 @@ static int write_part(const struct plan *p, int i, struct zr_error *err)
 		const char *but = parts[i].from[k].but;
 		if (but && !strcmp(p->role, but))
 			continue;
+
 		rc = write_template(p, parts[i].from[k].name, out, err);
 	}
 
@@ -121,6 +127,7 @@ static int write_part(const struct plan *p, int i, struct zr_error *err)
 static int has_template(const char *role)
 {
 	char file[64];
+
 	snprintf(file, sizeof file, "%s.c", role);
 	for (const struct zr_template *t = zr_templates; t->name; t++)
 		if (!strcmp(t->name, file))
@@ -131,6 +138,7 @@ static int has_template(const char *role)
 static int known_role(const char *role, struct zr_error *err)
 {
 	char list[160] = "";
+
 	if (zr_role_find(role, strlen(role)) && has_template(role))
 		return 0;
 	if (!strcmp(role, "device"))
@@ -144,6 +152,7 @@ static int known_role(const char *role, struct zr_error *err)
 		if (has_template(r->name))
 			snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", r->name);
 	}
+
 	return zr_err(err, ZR_EINVAL, "there is no template for role '%s', but for %s", role, list);
 }
 
@@ -162,6 +171,7 @@ static int write_all(struct plan *p, struct zr_error *err)
 {
 	char name[128];
 	int rc = 0;
+
 	for (int i = 0; i < PARTS; i++) {
 		if (filled(p, parts[i].to, name, sizeof name))
 			return zr_err(err, ZR_ENOMEM, "out of memory");
@@ -191,6 +201,7 @@ int zr_cmd_plugin_new(const struct zr_plugin_args *a)
 {
 	struct plan p = { .role = a->role, .id = a->name, .dir = a->dir ? a->dir : a->name };
 	struct zr_error err = { 0 };
+
 	if (known_role(p.role, &err) || check_name(p.id, &err) || write_all(&p, &err))
 		return zr_cmd_failed(&err);
 

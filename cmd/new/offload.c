@@ -59,6 +59,7 @@ static int make(struct zr_inst *s, const char *key, uint64_t bytes, uint64_t *ob
 	struct object *o = malloc(sizeof *o);
 	if (!o)
 		return zr_fail(s->h, ZR_ENOMEM, "no memory");
+
 	o->fd = open(s->o->path, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	int error = o->fd < 0 ? errno : posix_fallocate(o->fd, 0, (off_t)bytes);
 	if (error) {
@@ -68,6 +69,7 @@ static int make(struct zr_inst *s, const char *key, uint64_t bytes, uint64_t *ob
 		return zr_fail(s->h, ZR_EFIT, "%s: no room for the %llu bytes of %s: %s",
 			       s->o->path, (unsigned long long)bytes, key, strerror(error));
 	}
+
 	o->next = s->objects;
 	s->objects = o;
 	*object = (uint64_t)(uintptr_t)o;
@@ -105,8 +107,10 @@ static int read_at(struct zr_inst *s, uint64_t object, uint64_t off, void *dst, 
 			continue;
 		if (n <= 0)
 			return failed(s, "read", off + done, n ? strerror(errno) : "end of file");
+
 		done += (uint64_t)n;
 	}
+
 	return ZR_OK;
 }
 
@@ -121,8 +125,10 @@ static int write_at(struct zr_inst *s, uint64_t object, uint64_t off, const void
 			continue;
 		if (n <= 0)
 			return failed(s, "write", off + done, n ? strerror(errno) : "no room");
+
 		done += (uint64_t)n;
 	}
+
 	return ZR_OK;
 }
 
@@ -154,6 +160,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	struct zr_inst *s = malloc(sizeof *s);
 	if (!s)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	*s = (struct zr_inst){ .h = h, .o = opts };
 	*out = s;
 	return ZR_OK;

@@ -65,6 +65,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	struct zr_inst *inst = malloc(sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->o = opts;
 	*out = inst;
 	return ZR_OK;

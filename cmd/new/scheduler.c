@@ -29,6 +29,7 @@ static int value(struct zr_inst *inst, const struct zr_sched_point *at, double *
 {
 	const struct opts *o = inst->o;
 	const uint64_t step = (uint64_t)at->step;
+
 	*lr = at->base;
 	if (step < o->warmup)
 		*lr *= (double)(step + 1) / (double)o->warmup;
@@ -43,6 +44,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	struct zr_inst *inst = malloc(sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->o = opts;
 	*out = inst;
 	return ZR_OK;

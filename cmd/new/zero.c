@@ -53,6 +53,7 @@ static int each_split(struct zr_inst *inst, const struct zr_point *p, const stru
 static int at(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s)
 {
 	int rc = ZR_OK;
+
 	switch (p->at) {
 	case ZR_AT_BEFORE: /* a layer needs its parameters whole */
 		return each_split(inst, p, s, s->gather);
@@ -76,6 +77,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	struct zr_inst *inst = malloc(sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->o = opts;
 	*out = inst;
 	return ZR_OK;

@@ -13,11 +13,13 @@
 static void print_row(const struct zr_trial *t, int s, const struct zr_tiers *o)
 {
 	char a[32], b[32], c[32], d[32], e[32], f[32], g[32], h[32];
+
 	printf("%-6d %-24s", s, o->name);
 	if (t->refused) {
 		printf(" %s\n", t->why);
 		return;
 	}
+
 	printf(" %10s %10s %10s %10s", zr_bytes_text(t->device, a), zr_bytes_text(t->host, b),
 	       zr_bytes_text(t->disk, c), zr_bytes_text(t->machine, d));
 	if (t->forecast)
@@ -52,6 +54,7 @@ int zr_plan_compare(const struct zr_plan_args *a, struct zr_rate_source *rates, 
 		    struct zr_error *err)
 {
 	int rc = 0, separate = 1, ranks = a->ranks ? a->ranks : 1;
+
 	*out = a->json ? json_array() : NULL;
 	if (!a->json)
 		print_heads(rates->known);
@@ -61,6 +64,7 @@ int zr_plan_compare(const struct zr_plan_args *a, struct zr_rate_source *rates, 
 		struct zr_trial t = { .set = { zr_trial_stage[s] }, .ranks = ranks };
 		if (!zr_tiers_suit(o, s, separate))
 			continue;
+
 		zr_trial_set_all(&t, o->set);
 		rc = zr_trial_run(a, rates, &t, err);
 		separate = rc || t.refused ? separate : t.separate;

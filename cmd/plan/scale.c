@@ -18,17 +18,20 @@
 static void print_row(const struct zr_trial *t, double peak)
 {
 	char a[32], b[32], c[32], d[32], e[32];
+
 	printf("%7d", t->ranks);
 	if (t->refused) {
 		printf(" %s\n", t->why);
 		return;
 	}
+
 	printf(" %10s %10s %10s %10s", zr_bytes_text(t->device, a), zr_bytes_text(t->host, b),
 	       zr_bytes_text(t->disk, c), zr_bytes_text(t->f.received, d));
 	if (!t->forecast) {
 		printf(" %9s %9s %10s %9s\n", "-", "-", "-", "-");
 		return;
 	}
+
 	printf(" %9s %9s %10.4g %9.4g", zr_seconds_text(t->f.queue[ZR_Q_COMM], d),
 	       zr_seconds_text(t->f.seconds, e), t->tokens / t->f.seconds,
 	       t->tokens / t->f.seconds / t->ranks);
@@ -42,10 +45,12 @@ static int next(const char **list)
 {
 	char *end;
 	long n = **list ? strtol(*list, &end, 10) : 0;
+
 	if (!**list)
 		return 0;
 	if (end == *list || (*end && *end != ',') || n < 1 || n > MOST)
 		return -1;
+
 	*list = *end ? end + 1 : end;
 	return (int)n;
 }
@@ -56,6 +61,7 @@ int zr_plan_scale(const struct zr_plan_args *a, struct zr_rate_source *rates, do
 	const char *list = a->scale;
 	json_t *all = json_array();
 	int rc = 0, n;
+
 	if (!a->json)
 		printf("%7s %10s %10s %10s %10s %9s %9s %10s %9s%s bound by\n", "ranks", "device",
 		       "host", "disk", "received", "comm", "step", "tokens/s", "of a rank",

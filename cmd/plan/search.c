@@ -48,6 +48,7 @@ static double lack(const char *what, uint64_t need, uint64_t have, char *why, si
 		   double least)
 {
 	char a[32], b[32];
+
 	double over = have ? (double)need / (double)have : 0;
 	if (over > 1 && over > least)
 		snprintf(why, size, "needs %s of %s %s", zr_bytes_text(need, a),
@@ -69,6 +70,7 @@ static void judge(struct search *s, const struct zr_trial *t, const char word[2]
 		  struct row *r)
 {
 	char why[320] = "";
+
 	double by = over(s, t, why, sizeof why);
 	if (by <= 1) {
 		s->fit++;
@@ -96,12 +98,14 @@ static int try_micro(struct search *s, const struct zr_tiers *o, int stage, int 
 {
 	char word[2][WORD];
 	struct zr_trial t = { .ranks = s->ranks };
+
 	snprintf(word[0], WORD, "train.train_batch_size=%lld", (long long)s->sequences);
 	snprintf(word[1], WORD, "train.micro_batch_size=%d", micro);
 	if (s->a->device) {
 		zr_trial_set(&t, "device.separate=yes");
 		zr_trial_set(&t, "device.memory=1T"); /* whether it fits is judged here */
 	}
+
 	zr_trial_set(&t, zr_trial_stage[stage]);
 	zr_trial_set(&t, word[0]);
 	zr_trial_set(&t, word[1]);
@@ -117,6 +121,7 @@ static int try_micro(struct search *s, const struct zr_tiers *o, int stage, int 
 			snprintf(r->why, sizeof r->why, "%s", t.refused ? t.why : s->rates->by);
 		return 1;
 	}
+
 	judge(s, &t, (const char(*)[WORD])word, r);
 	return over(s, &t, (char[320]){ 0 }, 320) > 1;
 }
@@ -126,6 +131,7 @@ static int try_row(struct search *s, const struct zr_tiers *o, int stage, int ad
 	struct row r = { 0 };
 	char a[32];
 	int rc = 0;
+
 	for (int narrow = 0; narrow <= s->narrow; narrow++)
 		for (int again = 0; again < 2; again++)
 			for (int m = 0; !rc && m < MICROS; m++) {
@@ -144,6 +150,7 @@ static int try_all(struct search *s, int adapter)
 	static const char *const what[] = { "", "with LoRA on all linear maps\n",
 					    "with LoRA on a base in 4 bits\n" };
 	int rc = 0;
+
 	if (!s->a->json)
 		printf("%s%-6s %-24s\n", what[adapter], "stage", "offload");
 	for (int stage = 0; stage < 4; stage++) /* one rank splits nothing */
@@ -157,6 +164,7 @@ static int try_all(struct search *s, int adapter)
 static void print_set(const char *set, const char *before)
 {
 	const char *eq = strchr(set, '='), *dot = eq;
+
 	while (dot > set && *dot != '.')
 		dot--;
 	if (!before || strncmp(before, set, (size_t)(dot - set) + 1))
@@ -168,6 +176,7 @@ static void print_best(const struct search *s)
 {
 	const struct zr_trial *t = &s->best;
 	char a[32], b[32], c[32], d[32];
+
 	printf("\n%d configurations planned, %d fit\n", s->planned, s->fit);
 	if (!s->fit)
 		return;
@@ -190,6 +199,7 @@ static int print_json(const struct search *s)
 {
 	const struct zr_trial *t = &s->best;
 	json_t *j = json_object(), *set = json_array();
+
 	for (int i = 0; s->fit && i < ZR_TRIAL_SETS && t->set[i]; i++)
 		if (strncmp(t->set[i], "device.", 7))
 			zr_json_add(&set, json_string(t->set[i]));
@@ -204,6 +214,7 @@ static int print_json(const struct search *s)
 		zr_json_put(&j, "host_bytes", json_integer((json_int_t)t->machine));
 		zr_json_put(&j, "disk_bytes", json_integer((json_int_t)t->disk));
 	}
+
 	return zr_json_print(j, JSON_INDENT(2), "the plan", s->err);
 }
 
@@ -211,10 +222,12 @@ static int print_json(const struct search *s)
 static int look(struct search *s)
 {
 	struct zr_trial t = { .ranks = s->ranks }, n = { .set = { states[1] }, .ranks = s->ranks };
+
 	if (s->a->device) {
 		zr_trial_set(&t, "device.separate=yes");
 		zr_trial_set(&t, "device.memory=1T");
 	}
+
 	int rc = zr_trial_run(s->a, s->rates, &t, s->err);
 	if (!rc)
 		rc = zr_trial_run(s->a, s->rates, &n, s->err);
@@ -232,6 +245,7 @@ static int look(struct search *s)
 int zr_plan_search(const struct zr_plan_args *a, struct zr_rate_source *rates, struct zr_error *err)
 {
 	struct search s = { .a = a, .rates = rates, .err = err, .ranks = a->ranks ? a->ranks : 1 };
+
 	int rc = look(&s);
 	for (int adapter = 0; !rc && !s.fit && adapter < 3; adapter++)
 		rc = try_all(&s, adapter);

@@ -81,6 +81,7 @@ static int without_offload(const char *path, int keep)
 		skip = line[strspn(line, " \t")] == '[' ? is_offload(line) && !keep : skip;
 		fputs(skip ? "\n" : line, to);
 	}
+
 	int bad = !from || !to || ferror(from) || ferror(to);
 	free(line);
 	if (from)
@@ -90,6 +91,7 @@ static int without_offload(const char *path, int keep)
 			close(fd);
 		fd = -1;
 	}
+
 	return fd;
 }
 
@@ -125,6 +127,7 @@ int zr_trial_run(const struct zr_plan_args *a, struct zr_rate_source *rates, str
 	struct zr_setup *s = NULL;
 	struct zr_error e = { 0 };
 	char ini[64];
+
 	int (*taker)(int, const char *, const char *) = zr_log_taker;
 	int n = 0, fd = without_offload(a->operand, t->keep_offload);
 	for (int i = 0; i < a->n_overrides; i++)
@@ -156,11 +159,13 @@ int zr_trial_run(const struct zr_plan_args *a, struct zr_rate_source *rates, str
 json_t *zr_trial_json(const struct zr_trial *t)
 {
 	json_t *j = json_object();
+
 	zr_json_put(&j, "ranks", json_integer(t->ranks));
 	if (t->refused) {
 		zr_json_put(&j, "refused", json_string(t->why));
 		return j;
 	}
+
 	zr_json_put(&j, "device_bytes", json_integer((json_int_t)t->device));
 	zr_json_put(&j, "host_bytes", json_integer((json_int_t)t->host));
 	zr_json_put(&j, "disk_bytes", json_integer((json_int_t)t->disk));
@@ -175,5 +180,6 @@ json_t *zr_trial_json(const struct zr_trial *t)
 		zr_json_put(&j, "tokens_per_s", json_real(t->tokens / t->f.seconds));
 		zr_json_put(&j, "binding", json_string(zr_queue_name[t->f.binding]));
 	}
+
 	return j;
 }

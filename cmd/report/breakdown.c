@@ -27,6 +27,7 @@ static void measure(const struct zr_rows *rows, struct areas *a)
 		const double *y = zr_rows_find(rows, zr_part_metric[p]);
 		if (!y)
 			continue;
+
 		for (int w = 0; w < a->wide; w++) {
 			int64_t from = rows->n * w / a->wide, to = rows->n * (w + 1) / a->wide,
 				n = 0;
@@ -61,6 +62,7 @@ static void write_areas(const struct areas *a, FILE *f)
 	double below[WIDE] = { 0 }, high = 0, tick[8];
 	const double x0 = a->x[0], span = a->x[a->wide - 1] > x0 ? a->x[a->wide - 1] - x0 : 1;
 	char text[48];
+
 	for (int w = 0; w < a->wide; w++)
 		high = fmax(high, top_of(a, w));
 	high = high > 0 ? high * 1.04 : 1;
@@ -79,6 +81,7 @@ static void write_areas(const struct areas *a, FILE *f)
 	for (int p = 0; p < ZR_PARTS; p++) {
 		if (!(a->all[p] > 0))
 			continue;
+
 		fprintf(f, "<path class=\"area p%d\" d=\"M", p);
 		for (int w = 0; w < a->wide; w++)
 			fprintf(f, "%.1f %.1f ", a->wide > 1 ? 1000 * (a->x[w] - x0) / span : 0,
@@ -102,6 +105,7 @@ static void write_table(const struct areas *a, FILE *f)
 {
 	double sum = 0;
 	char text[ZR_NUMBER_ROOM];
+
 	for (int p = 0; p < ZR_PARTS; p++)
 		sum += a->all[p];
 	fputs("<div class=\"wide\"><table><thead><tr><th>part</th><th>mean of a step</th>"

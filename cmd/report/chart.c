@@ -46,12 +46,14 @@ static int choose_points(const struct zr_curve *c, int64_t most, struct points *
 			  zr_finite_points(c->y, c->n) > most / 2);
 	const int64_t parts = mean ? most / 4 : most / 2;
 	int64_t *at = malloc((size_t)(2 * parts + 2) * sizeof *at);
+
 	p->x = malloc((size_t)(2 * parts + 2) * sizeof *p->x);
 	p->y = malloc((size_t)(2 * parts + 2) * sizeof *p->y);
 	if (!at || !p->x || !p->y) {
 		free(at);
 		return -1;
 	}
+
 	if (mean) {
 		p->n = zr_part_means(c->x, c->y, c->n, parts, p->x, p->y);
 	} else {
@@ -69,6 +71,7 @@ static int choose_points(const struct zr_curve *c, int64_t most, struct points *
 static void find_range(const struct zr_chart *c, const struct points *p, struct range *r)
 {
 	int positive = 1;
+
 	*r = (struct range){ INFINITY, -INFINITY, INFINITY, -INFINITY, 0 };
 	for (int i = 0; i < c->n; i++)
 		for (int64_t k = 0; k < p[i].n; k++) {
@@ -76,6 +79,7 @@ static void find_range(const struct zr_chart *c, const struct points *p, struct 
 			r->x1 = fmax(r->x1, p[i].x[k]);
 			if (c->curve[i].kind == ZR_CURVE_MARKS)
 				continue;
+
 			r->y0 = fmin(r->y0, p[i].y[k]);
 			r->y1 = fmax(r->y1, p[i].y[k]);
 			positive &= p[i].y[k] > 0;
@@ -122,6 +126,7 @@ static void write_path(const struct zr_curve *c, const struct points *p, const s
 		       FILE *f)
 {
 	const int alone = p->n == 1 && c->kind != ZR_CURVE_MARKS;
+
 	fprintf(f, "<path class=\"%s%s r%d\" data-run=\"%d\" d=\"", kind_name(c->kind),
 		alone ? " alone" : "", c->colour % 8, c->run);
 	for (int64_t i = 0; i < p->n; i++) {
@@ -142,6 +147,7 @@ static void write_axes(const struct zr_chart *c, const struct range *r, FILE *f)
 	double tick[8];
 	char text[48];
 	int n = zr_ticks(r->y0, r->y1, c->unit, r->log, tick);
+
 	fputs("<div class=\"ys\" aria-hidden=\"true\">", f);
 	for (int i = 0; i < n; i++)
 		fprintf(f, "<span style=\"top:%.2f%%\">%s</span>", place_y(r, tick[i]) / 10,
@@ -158,6 +164,7 @@ static void write_axes(const struct zr_chart *c, const struct range *r, FILE *f)
 static void write_description(const struct zr_chart *c, FILE *f)
 {
 	char a[ZR_NUMBER_ROOM], b[ZR_NUMBER_ROOM];
+
 	fprintf(f, "<title id=\"%s-t\">", c->id);
 	zr_html_text(f, c->title);
 	fprintf(f, "</title><desc id=\"%s-d\">", c->id);
@@ -166,6 +173,7 @@ static void write_description(const struct zr_chart *c, FILE *f)
 		int64_t first = 0, last = v->n - 1;
 		if (v->kind == ZR_CURVE_MEAN || v->kind == ZR_CURVE_MARKS)
 			continue;
+
 		while (first < last && !isfinite(v->y[first]))
 			first++;
 		while (last > first && !isfinite(v->y[last]))
@@ -200,6 +208,7 @@ static void write_data(const struct zr_chart *c, const struct points *p, const s
 				putc(',', f);
 			zr_html_number(f, p[i].y[k]);
 		}
+
 		fputs("]}", f);
 	}
 
@@ -210,6 +219,7 @@ static void write_grid(const struct zr_chart *c, const struct range *r, FILE *f)
 {
 	double tick[8];
 	int n = zr_ticks(r->y0, r->y1, c->unit, r->log, tick);
+
 	fputs("<path class=\"grid\" d=\"", f);
 	for (int i = 0; i < n; i++)
 		fprintf(f, "M0 %.1fH1000", place_y(r, tick[i]));
@@ -231,6 +241,7 @@ static void write_figure(const struct zr_chart *c, const struct points *p, const
 	for (int i = 0; i < c->n; i++) {
 		if (c->curve[i].kind == ZR_CURVE_FAINT)
 			continue;
+
 		fprintf(f, "<li data-run=\"%d\"><i class=\"%s b%d\"></i>", c->curve[i].run,
 			kind_name(c->curve[i].kind), c->curve[i].colour % 8);
 		zr_html_text(f, c->curve[i].label);
@@ -255,6 +266,7 @@ int zr_chart_write(const struct zr_chart *c, FILE *page, FILE *data, int first)
 	struct points p[ZR_CHART_CURVES] = { { 0 } };
 	struct range r;
 	int rc = 0;
+
 	for (int i = 0; i < c->n && !rc; i++)
 		rc = choose_points(&c->curve[i], c->points, &p[i]);
 	if (!rc) {
@@ -262,9 +274,11 @@ int zr_chart_write(const struct zr_chart *c, FILE *page, FILE *data, int first)
 		write_figure(c, p, &r, page);
 		write_data(c, p, &r, data, first);
 	}
+
 	for (int i = 0; i < c->n; i++) {
 		free(p[i].x);
 		free(p[i].y);
 	}
+
 	return rc;
 }

@@ -99,6 +99,7 @@ static int shown_elsewhere(const char *name)
 	static const char *const other[] = {
 		"step", "time", "elapsed", "tokens", "epoch", "skipped"
 	};
+
 	for (size_t i = 0; i < sizeof other / sizeof *other; i++)
 		if (!strcmp(name, other[i]))
 			return 1;
@@ -134,6 +135,7 @@ static const char *label(const struct zr_report *r, int run, const char *metric,
 {
 	if (r->n == 1 || *used >= ZR_CHART_CURVES)
 		return metric;
+
 	snprintf(room[*used], 160, "%s: %s", r->run[run].name, metric);
 	return room[(*used)++];
 }
@@ -152,6 +154,7 @@ static void add_metric(const struct zr_report *r, struct zr_chart *c, const char
 		const int mean = noisy && rows->n >= MANY;
 		if (!v.y)
 			continue;
+
 		v.label = label(r, i, metric, room, used);
 		v.kind = at > 1 ? ZR_CURVE_DOTTED :
 			 at     ? ZR_CURVE_DASHED :
@@ -179,6 +182,7 @@ static int write_known(struct zr_report *r, const struct known *k, char (*room)[
 			      .unit = k->unit,
 			      .points = points_for(r) };
 	int used = 0, evals = 1;
+
 	for (int m = 0; m < 5 && k->metric[m]; m++)
 		add_metric(r, &c, k->metric[m], k->noisy, m, room, &used);
 	for (int i = 0; i < r->n && !strcmp(k->id, "loss"); i++)
@@ -207,6 +211,7 @@ static int write_known(struct zr_report *r, const struct known *k, char (*room)[
 				k->missing);
 		return 0;
 	}
+
 	return zr_chart_write(&c, r->page, r->data, !r->charts++);
 }
 
@@ -217,6 +222,7 @@ static int write_other(struct zr_report *r, const char *name, int n, char (*room
 	struct zr_chart c = { .id = id, .title = name, .unit_text = "", .points = points_for(r) };
 	int used = 0;
 	const size_t end = strlen(name);
+
 	c.unit = end > 6 && !strcmp(name + end - 6, "_bytes") ? ZR_CHART_BYTES : ZR_CHART_NUMBER;
 	snprintf(id, sizeof id, "other%d", n);
 	add_metric(r, &c, name, 1, 0, room, &used);

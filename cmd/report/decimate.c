@@ -18,6 +18,7 @@ static int64_t append(int64_t *at, int64_t n, int64_t i)
 {
 	if (n && at[n - 1] >= i)
 		return n;
+
 	at[n] = i;
 	return n + 1;
 }
@@ -26,6 +27,7 @@ int64_t zr_decimate(const double *y, int64_t n, int64_t parts, int64_t *at)
 {
 	const int64_t points = zr_finite_points(y, n);
 	int64_t seen = 0, out = 0, low = -1, high = -1, last = -1;
+
 	for (int64_t i = 0; i < n; i++) {
 		if (!isfinite(y[i]))
 			continue;
@@ -33,6 +35,7 @@ int64_t zr_decimate(const double *y, int64_t n, int64_t parts, int64_t *at)
 			at[out++] = i;
 			continue;
 		}
+
 		if (!seen)
 			out = append(at, out, i);
 		low = low < 0 || y[i] < y[low] ? i : low;
@@ -46,6 +49,7 @@ int64_t zr_decimate(const double *y, int64_t n, int64_t parts, int64_t *at)
 			low = high = -1;
 		}
 	}
+
 	return last < 0 ? out : append(at, out, last);
 }
 
@@ -55,11 +59,13 @@ int64_t zr_part_means(const double *x, const double *y, int64_t n, int64_t parts
 	const int64_t points = zr_finite_points(y, n);
 	int64_t seen = 0, out = 0, in_part = 0;
 	double sum_x = 0, sum_y = 0;
+
 	if (parts > points)
 		parts = points;
 	for (int64_t i = 0; i < n; i++) {
 		if (!isfinite(y[i]))
 			continue;
+
 		sum_x += x[i];
 		sum_y += y[i];
 		in_part++;
@@ -71,5 +77,6 @@ int64_t zr_part_means(const double *x, const double *y, int64_t n, int64_t parts
 			in_part = 0;
 		}
 	}
+
 	return out;
 }

@@ -13,6 +13,7 @@
 static int character(const unsigned char *p)
 {
 	int n = *p < 0x80 ? 1 : *p < 0xc2 ? 0 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : *p < 0xf5 ? 4 : 0;
+
 	for (int i = 1; i < n; i++)
 		if ((p[i] & 0xc0) != 0x80)
 			return 0;
@@ -31,6 +32,7 @@ void zr_html_text(FILE *f, const char *text)
 {
 	static const char special[] = "&<>\"'";
 	static const char *const name[] = { "&amp;", "&lt;", "&gt;", "&quot;", "&#39;" };
+
 	for (const unsigned char *p = (const unsigned char *)text; *p;) {
 		const int n = character(p);
 		const char *s = strchr(special, *p);
@@ -73,6 +75,7 @@ char *zr_number(double v, char text[ZR_NUMBER_ROOM])
 {
 	char plain[40];
 	const double a = fabs(v);
+
 	if (isnan(v))
 		return strcpy(text, "-");
 	if (isinf(v))
@@ -81,10 +84,12 @@ char *zr_number(double v, char text[ZR_NUMBER_ROOM])
 		snprintf(text, ZR_NUMBER_ROOM, "%.3g", v);
 		return text;
 	}
+
 	if (a < 1000) {
 		snprintf(text, ZR_NUMBER_ROOM, "%.4g", v);
 		return text;
 	}
+
 	snprintf(plain, sizeof plain, "%.0f", a);
 	char *to = text;
 	if (v < 0)
@@ -94,6 +99,7 @@ char *zr_number(double v, char text[ZR_NUMBER_ROOM])
 			*to++ = ',';
 		*to++ = plain[i];
 	}
+
 	*to = 0;
 	return text;
 }
@@ -102,6 +108,7 @@ char *zr_number_bytes(double v, char text[ZR_NUMBER_ROOM])
 {
 	static const char *const unit[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
 	int u = 0;
+
 	if (!isfinite(v))
 		return strcpy(text, "-");
 

@@ -32,6 +32,7 @@ static int colour(const char *name)
 		"master parameters", "gradient buffers", "staging",   "batch",       "data",
 	};
 	int i = 0;
+
 	while (i < ZR_PARTS - 1 && strcmp(large[i], name))
 		i++;
 	return i;
@@ -44,6 +45,7 @@ static struct category *category(struct tier *t, const char *name)
 			return &t->c[i];
 	if (t->n == CATEGORIES)
 		return &t->c[CATEGORIES - 1];
+
 	t->c[t->n] = (struct category){ name, 0, 0 };
 	return &t->c[t->n++];
 }
@@ -65,6 +67,7 @@ static void read_tier(const struct zr_run_files *run, int at, struct tier *t)
 	json_t *held = json_object_get(run->plan, "held_by_plugins");
 	json_t *ledger = json_object_get(held_of(run), tier_name[at]), *v;
 	const char *name;
+
 	memset(t, 0, sizeof *t);
 	t->shared = bytes(json_object_get(json_object_get(run->plan, "shared"), tier_name[at]));
 	json_object_foreach(planned, name, v) category(t, name)->planned += bytes(v);
@@ -82,6 +85,7 @@ static void read_tier(const struct zr_run_files *run, int at, struct tier *t)
 		t->planned += t->c[i].planned;
 		t->peak += t->c[i].peak;
 	}
+
 	if (!ledger)
 		t->peak = NAN;
 }
@@ -90,6 +94,7 @@ static void write_bar(const struct tier *t, int measured, double most, FILE *f)
 {
 	char text[ZR_NUMBER_ROOM];
 	double at = 0, sum = measured ? t->peak : t->planned - t->shared;
+
 	fprintf(f,
 		"<div class=\"bar\"><span>%s</span><svg viewBox=\"0 0 1000 10\" "
 		"preserveAspectRatio=\"none\" role=\"img\"><title>%s: %s</title>",
@@ -99,6 +104,7 @@ static void write_bar(const struct tier *t, int measured, double most, FILE *f)
 		double b = measured ? t->c[i].peak : t->c[i].planned;
 		if (!(b > 0))
 			continue;
+
 		fprintf(f, "<rect class=\"p%d\" x=\"%.2f\" width=\"%.2f\" height=\"10\"><title>",
 			colour(t->c[i].name), 1000 * at / most, 1000 * b / most);
 		zr_html_text(f, t->c[i].name);
@@ -113,6 +119,7 @@ static void write_tier(const struct tier *t, const char *name, FILE *f)
 {
 	const double most = t->peak > t->planned ? t->peak : t->planned;
 	char a[ZR_NUMBER_ROOM], b[ZR_NUMBER_ROOM];
+
 	if (!(most > 0))
 		return;
 
@@ -150,6 +157,7 @@ void zr_report_memory(struct zr_report *r)
 {
 	struct tier t;
 	char text[ZR_NUMBER_ROOM];
+
 	zr_report_heading(r, "memory", "Memory against the plan");
 	fputs("<div class=\"grid2\">", r->page);
 	for (int i = 0; i < r->n; i++) {
@@ -170,6 +178,7 @@ void zr_report_memory(struct zr_report *r)
 			read_tier(run, k, &t);
 			write_tier(&t, tier_name[k], r->page);
 		}
+
 		if (!run->plan)
 			fputs("<p class=\"note\">No plan.json: what is planned is from "
 			      "summary.json."

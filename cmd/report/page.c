@@ -16,6 +16,7 @@ static void put_lines(FILE *f, const char *const *line)
 static void begin(struct zr_report *r)
 {
 	FILE *f = r->page;
+
 	fputs("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 	      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
 	      "<meta name=\"color-scheme\" content=\"light dark\">\n"
@@ -25,6 +26,7 @@ static void begin(struct zr_report *r)
 		fputs(i ? ", " : "", f);
 		zr_html_text(f, r->run[i].name);
 	}
+
 	fputs(" - Zeroth</title>\n<style>\n", f);
 	put_lines(f, zr_page_css);
 	fputs("</style>\n</head>\n<body>\n<header><h1>", f);
@@ -70,6 +72,7 @@ int zr_report_page(struct zr_report *r, char **text, struct zr_error *err)
 {
 	char *page = NULL, *data = NULL;
 	size_t page_bytes, data_bytes;
+
 	r->charts = 0;
 	r->page = open_memstream(&page, &page_bytes);
 	r->data = open_memstream(&data, &data_bytes);
@@ -93,6 +96,7 @@ int zr_report_page(struct zr_report *r, char **text, struct zr_error *err)
 		*text = page;
 		return 0;
 	}
+
 	free(page);
 	return zr_err(err, ZR_ENOMEM, "out of memory");
 }

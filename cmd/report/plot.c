@@ -38,9 +38,11 @@ struct range {
 static struct range find_range(const double *x, const double *y, int64_t n)
 {
 	struct range r = { 0 };
+
 	for (int64_t i = 0; i < n; i++) {
 		if (!isfinite(y[i]))
 			continue;
+
 		r.x0 = r.any ? r.x0 : x[i];
 		r.y0 = r.any ? fmin(r.y0, y[i]) : y[i];
 		r.y1 = r.any ? fmax(r.y1, y[i]) : y[i];
@@ -48,6 +50,7 @@ static struct range find_range(const double *x, const double *y, int64_t n)
 		r.last = y[i];
 		r.any = 1;
 	}
+
 	return r;
 }
 
@@ -56,9 +59,11 @@ static void draw(struct dots *d, const struct range *r, const double *x, const d
 {
 	const int w = d->columns * d->wide - 1, h = d->rows * d->high - 1;
 	int before_x = -1, before_y = 0;
+
 	for (int64_t i = 0; i < n; i++) {
 		if (!isfinite(y[i]))
 			continue;
+
 		int at_x = r->x1 > r->x0 ? (int)(w * (x[i] - r->x0) / (r->x1 - r->x0)) : 0;
 		int at_y = r->y1 > r->y0 ? (int)lround(h * (r->y1 - y[i]) / (r->y1 - r->y0)) :
 					   h / 2;
@@ -77,15 +82,18 @@ static void draw(struct dots *d, const struct range *r, const double *x, const d
 static char *put_cell(char *to, const struct dots *d, uint8_t c)
 {
 	static const char ascii[] = " '.:";
+
 	if (d->wide == 1) {
 		*to++ = ascii[c];
 		return to;
 	}
+
 	/* U+2800 and up; an empty cell is a blank, which all fonts have */
 	if (!c) {
 		*to++ = ' ';
 		return to;
 	}
+
 	*to++ = (char)0xe2;
 	*to++ = (char)(0xa0 | c >> 6);
 	*to++ = (char)(0x80 | (c & 63));
@@ -104,6 +112,7 @@ static char *line_of(const char *text, int columns)
 static char *curve_line(const struct dots *d, const struct range *r, int row)
 {
 	char tick[48] = "", *line = malloc((size_t)AXIS + (size_t)d->columns * 3 + 1);
+
 	if (!line)
 		return NULL;
 	if (r->any && (row == 0 || row == d->rows - 1))
@@ -126,6 +135,7 @@ char **zr_plot(const char *title, const double *x, const double *y, int64_t n, i
 	char **line = calloc((size_t)rows + 2, sizeof *line), text[200], a[48], b[48];
 	double *mean = malloc(2 * (size_t)d.columns * sizeof *mean);
 	struct range shown;
+
 	d.cell = calloc((size_t)d.rows * (size_t)d.columns, 1);
 	if (!line || !d.cell || !mean)
 		goto failed;

@@ -30,6 +30,7 @@ double zr_rows_rate(const struct zr_rows *r, const char *name, int64_t most)
 	const double *y = zr_rows_find(r, name);
 	double sum = 0;
 	int64_t n = 0;
+
 	for (int64_t i = r->n; y && i-- > 0 && n < most;)
 		if (isfinite(y[i]) && y[i] > 0) {
 			sum += 1 / y[i];
@@ -56,6 +57,7 @@ static int column(struct zr_rows *r, const char *name, size_t n, int guess)
 		if (!strncmp(r->name[c], name, n) && !r->name[c][n])
 			return c;
 	}
+
 	if (r->columns == ZR_ROWS_COLUMNS)
 		return -1;
 
@@ -97,10 +99,12 @@ static void keep(struct zr_rows *r)
 {
 	const double *step = r->value[0];
 	int64_t to = r->n;
+
 	if (!(step[r->n] >= 0) || isinf(step[r->n])) { /* also NaN */
 		r->bad++;
 		return;
 	}
+
 	while (to > 0 && step[to - 1] >= step[r->n])
 		to--;
 	for (int c = 0; c < r->columns && to < r->n; c++)
@@ -123,6 +127,7 @@ static double number(const char **p, const char *end)
 	const char *s = *p;
 	int negative = s < end && *s == '-', digits = 0, exponent = 0, point = 0, any = 0;
 	uint64_t m = 0;
+
 	if (negative)
 		s++;
 	for (; s < end; s++) {
@@ -130,8 +135,10 @@ static double number(const char **p, const char *end)
 			point = 1;
 			continue;
 		}
+
 		if (*s < '0' || *s > '9')
 			break;
+
 		any = 1;
 		if (digits < 18) {
 			m = m * 10 + (uint64_t)(*s - '0');
@@ -151,6 +158,7 @@ static double number(const char **p, const char *end)
 				return negative ? -INFINITY : INFINITY;
 			}
 		}
+
 		return NAN;
 	}
 
@@ -186,6 +194,7 @@ int zr_rows_json(struct zr_rows *r, const char *line, size_t bytes)
 {
 	const char *p = line, *end = line + bytes;
 	int at = 0;
+
 	if (!r->columns && column(r, "step", 4, 0))
 		return -1;
 	if (grow(r))
@@ -229,6 +238,7 @@ int zr_rows_json(struct zr_rows *r, const char *line, size_t bytes)
 			p++;
 			continue;
 		}
+
 		if (p == end || *p != '}' || blanks(p + 1, end) != end)
 			goto bad;
 
@@ -248,14 +258,17 @@ static int csv_header(struct zr_rows *r, const char *line, size_t bytes)
 			to--;
 		if (column(r, p, (size_t)(to - p), 0) == -2)
 			return -1;
+
 		p = comma ? comma + 1 : end + 1;
 	}
+
 	return 0;
 }
 
 int zr_rows_csv(struct zr_rows *r, const char *line, size_t bytes)
 {
 	const char *p = line, *end = line + bytes;
+
 	if (!r->columns)
 		return csv_header(r, line, bytes);
 	if (grow(r))
@@ -268,6 +281,7 @@ int zr_rows_csv(struct zr_rows *r, const char *line, size_t bytes)
 			r->bad++;
 			return 0;
 		}
+
 		p += p < end;
 	}
 

@@ -19,6 +19,7 @@
 int zr_rows_open(struct zr_rows_file *f, const char *dir)
 {
 	static const char *const name[] = { "metrics.jsonl", "metrics.csv" };
+
 	memset(f, 0, sizeof *f);
 	f->fd = -1;
 	for (int i = 0; i < 2; i++) {
@@ -27,6 +28,7 @@ int zr_rows_open(struct zr_rows_file *f, const char *dir)
 		if (n > 0 && n < (int)sizeof f->path && !access(f->path, F_OK))
 			return 1;
 	}
+
 	return 0;
 }
 
@@ -44,6 +46,7 @@ static int replaced(const struct zr_rows_file *f)
 	char now[ZR_ROWS_LAST];
 	struct stat st;
 	int64_t n = f->at < ZR_ROWS_LAST ? f->at : ZR_ROWS_LAST;
+
 	if (f->fd < 0 || stat(f->path, &st) || st.st_ino != f->inode)
 		return 1;
 	return zr_read_all_at(f->fd, now, (size_t)n, (uint64_t)(f->at - n)) ||
@@ -53,6 +56,7 @@ static int replaced(const struct zr_rows_file *f)
 static int begin(struct zr_rows_file *f, struct zr_error *err)
 {
 	struct stat st;
+
 	if (f->fd >= 0)
 		close(f->fd);
 	zr_rows_free(&f->rows);
@@ -77,17 +81,20 @@ static void note_read(struct zr_rows_file *f, const char *text, size_t bytes)
 static ssize_t take(struct zr_rows_file *f, const char *text, size_t bytes)
 {
 	const char *p = text, *end = text + bytes, *newline;
+
 	for (; (newline = memchr(p, '\n', (size_t)(end - p))); p = newline + 1) {
 		size_t n = (size_t)(newline - p);
 		if (f->csv ? zr_rows_csv(&f->rows, p, n) : zr_rows_json(&f->rows, p, n))
 			return -1;
 	}
+
 	return p - text;
 }
 
 int zr_rows_read(struct zr_rows_file *f, struct zr_error *err)
 {
 	int changed = replaced(f), rc = changed ? begin(f, err) : 0;
+
 	char *text = rc ? NULL : malloc(CHUNK);
 	if (!rc && !text)
 		rc = zr_err(err, ZR_ENOMEM, "out of memory");
@@ -103,6 +110,7 @@ int zr_rows_read(struct zr_rows_file *f, struct zr_error *err)
 		f->torn = n > used;
 		if (used <= 0)
 			break;
+
 		note_read(f, text, (size_t)used);
 		changed = 1;
 	}

@@ -30,8 +30,10 @@ static void problem(struct zr_run_files *r, const char *name, const char *why)
 static char *read_text(struct zr_run_files *r, const char *name, size_t *bytes)
 {
 	char path[PATH_MAX], *text = NULL;
+
 	if (snprintf(path, sizeof path, "%s/%s", r->dir, name) >= (int)sizeof path)
 		return NULL;
+
 	int no = zr_file_text(AT_FDCWD, path, 0, FILE_MOST, &text, bytes);
 	if (no && no != ENOENT)
 		problem(r, name, strerror(no));
@@ -43,12 +45,14 @@ static json_t *read_json(struct zr_run_files *r, const char *name)
 	json_error_t why;
 	size_t n;
 	char *text = read_text(r, name, &n);
+
 	json_t *j = text ? zr_json_load(text, n, 0, &why) : NULL;
 	if (text && !json_is_object(j)) {
 		problem(r, name, j ? "is no object" : why.text);
 		json_decref(j);
 		j = NULL;
 	}
+
 	free(text);
 	return j;
 }
@@ -68,6 +72,7 @@ static int add_value(struct zr_run_files *r, const char *section, const char *ke
 	struct zr_run_value *v = realloc(r->value, (size_t)(r->n_values + 1) * sizeof *v);
 	if (!v)
 		return -1;
+
 	r->value = v;
 	v += r->n_values;
 	*v = (struct zr_run_value){ strdup(section), strdup(key), strdup(text) };
@@ -81,6 +86,7 @@ static int read_config(struct zr_run_files *r)
 	size_t n;
 	char *text = read_text(r, "config.ini", &n), *section = "", *save = NULL;
 	int rc = 0;
+
 	for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line && !rc;
 	     line = strtok_r(NULL, "\n", &save)) {
 		char *end = line + strlen(line), *remark = strstr(line, " ;"), *equal;
@@ -102,6 +108,7 @@ static int read_config(struct zr_run_files *r)
 static void read_trace(struct zr_run_files *r)
 {
 	char path[PATH_MAX];
+
 	snprintf(path, sizeof path, "%s/trace", r->dir);
 	DIR *d = opendir(path);
 	if (!d)
@@ -128,9 +135,11 @@ static void read_trace(struct zr_run_files *r)
 static void read_samples(struct zr_run_files *r)
 {
 	size_t n;
+
 	r->samples = read_text(r, "samples.txt", &n);
 	if (!r->samples || n <= SAMPLES_SHOWN)
 		return;
+
 	r->samples_cut = 1;
 	char *from = r->samples + n - SAMPLES_SHOWN, *line = strchr(from, '\n');
 	from = line ? line + 1 : from;
@@ -158,6 +167,7 @@ int zr_run_files_open(struct zr_run_files *r, const char *dir, struct zr_error *
 {
 	struct stat st;
 	int rc;
+
 	memset(r, 0, sizeof *r);
 	r->dir = dir;
 	if (stat(dir, &st))
@@ -171,11 +181,13 @@ int zr_run_files_open(struct zr_run_files *r, const char *dir, struct zr_error *
 		zr_run_files_close(r);
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	}
+
 	if (!r->has_metrics && !r->n_values && *r->problem) {
 		rc = zr_err(err, ZR_EIO, "%s: cannot be read: %s", dir, r->problem);
 		zr_run_files_close(r);
 		return rc;
 	}
+
 	if (!r->has_metrics && !r->n_values) {
 		zr_run_files_close(r);
 		return zr_err(err, ZR_EINVAL,
@@ -199,6 +211,7 @@ void zr_run_files_close(struct zr_run_files *r)
 		free(r->value[i].key);
 		free(r->value[i].text);
 	}
+
 	free(r->value);
 	json_decref(r->summary);
 	json_decref(r->plan);
@@ -239,6 +252,7 @@ int zr_run_ended(const struct zr_run_files *r)
 {
 	const struct zr_rows *rows = &r->metrics.rows;
 	char path[PATH_MAX];
+
 	if (!r->summary ||
 	    snprintf(path, sizeof path, "%s/summary.json", r->dir) >= (int)sizeof path)
 		return 0;
@@ -251,6 +265,7 @@ void zr_run_state(const struct zr_run_files *r, char *text, size_t size)
 {
 	const char *stopped = json_string_value(json_object_get(r->summary, "stopped"));
 	const char *early = json_string_value(json_object_get(r->summary, "ended_early"));
+
 	if (!r->summary)
 		snprintf(text, size, "no summary.json: it is still going, or was killed");
 	else if (!zr_run_ended(r))

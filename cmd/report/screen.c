@@ -40,6 +40,7 @@ static double recent(const struct zr_rows *rows, const char *name)
 	const double *y = zr_rows_find(rows, name);
 	double sum = 0;
 	int n = 0;
+
 	for (int64_t i = rows->n; y && i-- > 0 && n < RECENT;)
 		if (isfinite(y[i])) {
 			sum += y[i];
@@ -63,10 +64,12 @@ static void state_text(const struct zr_run_files *run, char *text, size_t size)
 	char number[ZR_NUMBER_ROOM];
 	double step = zr_run_last_step(run);
 	double each = recent(&run->metrics.rows, "step_seconds");
+
 	if (zr_run_ended(run)) {
 		zr_run_state(run, text, size);
 		return;
 	}
+
 	double silent = (double)time(NULL) - step;
 	if (isnan(step))
 		snprintf(text, size, "no step yet");
@@ -92,6 +95,7 @@ static void write_numbers(const struct zr_screen *s, const struct zr_run_files *
 	const double all = planned ? strtod(planned, NULL) : 0;
 	const double step = rows->n ? rows->value[0][rows->n - 1] : 0;
 	char line[512] = "", text[64], n[ZR_NUMBER_ROOM];
+
 	snprintf(text, sizeof text, "%s", zr_number(step, n));
 	if (all > 0)
 		snprintf(text + strlen(text), sizeof text - strlen(text), " of %s (%.0f%%)",
@@ -126,6 +130,7 @@ static int write_pictures(const struct zr_screen *s, const struct zr_run_files *
 						  { "lr", "learning rate" },
 						  { "memory", "memory, bytes" } };
 	const int beside = s->columns >= 90 ? 2 : 1;
+
 	int below = rows / (s->columns >= 90 ? 9 : 8), high;
 	if (below < 1)
 		below = 1;
@@ -142,6 +147,7 @@ static int write_pictures(const struct zr_screen *s, const struct zr_run_files *
 			const double *y = zr_rows_find(&run->metrics.rows, picture[at].metric);
 			if (!y && at > 1)
 				continue;
+
 			plot[n] = zr_plot(picture[at].title, run->metrics.rows.value[0], y,
 					  y ? run->metrics.rows.n : 0, high,
 					  (s->columns - 2 * (beside - 1)) / beside, s->with);
@@ -156,12 +162,14 @@ static int write_pictures(const struct zr_screen *s, const struct zr_run_files *
 		if (rc)
 			return -1;
 	}
+
 	return 0;
 }
 
 int zr_screen_write(const struct zr_screen *s, const struct zr_run_files *run, FILE *f)
 {
 	char state[600];
+
 	state_text(run, state, sizeof state);
 	fputs(s->marks ? "\033[1m" : "", f);
 	put_text(s, run->name, 0, f);

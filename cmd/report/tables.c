@@ -14,6 +14,7 @@ static double best_of(const struct zr_rows *rows, const char *name, int64_t *at)
 {
 	const double *y = zr_rows_find(rows, name);
 	double best = NAN;
+
 	for (int64_t i = 0; y && i < rows->n; i++)
 		if (isfinite(y[i]) && !(y[i] >= best)) {
 			best = y[i];
@@ -28,6 +29,7 @@ static void fact(FILE *f, const char *name, const char *value)
 {
 	if (!strcmp(value, "-"))
 		return;
+
 	fprintf(f, "<div><dt>%s</dt><dd>%s</dd></div>", name, value);
 }
 
@@ -55,6 +57,7 @@ static void write_facts(const struct zr_run_files *run, FILE *f)
 	int64_t at = 0;
 	double best = best_of(rows, "val_loss", &at),
 	       step = rows->n ? rows->value[0][rows->n - 1] : zr_run_summary(run, "steps");
+
 	if (planned && strtod(planned, NULL) > 0) {
 		char b[ZR_NUMBER_ROOM];
 		snprintf(text, sizeof text, "%s of %s", zr_number(isnan(step) ? 0 : step, a),
@@ -69,6 +72,7 @@ static void write_facts(const struct zr_run_files *run, FILE *f)
 			 rows->value[0][at]);
 		fact(f, "best validation loss", text);
 	}
+
 	fact(f, "tokens", zr_number(counted(run, "total_tokens", zr_rows_last(rows, "tokens")), a));
 	fact(f, "tokens per second",
 	     zr_number(counted(run, "tokens_per_s", zr_rows_rate(rows, "tokens_per_s", rows->n)),
@@ -80,12 +84,14 @@ static void write_facts(const struct zr_run_files *run, FILE *f)
 		snprintf(text, sizeof text, "%.0f%%", 100 * possible);
 		fact(f, "of what is possible", text);
 	}
+
 	fact(f, "skipped steps", zr_number(counted(run, "skipped", steps_skipped(rows)), a));
 }
 
 void zr_report_overview(struct zr_report *r)
 {
 	char state[600];
+
 	fputs("<div class=\"grid2\">", r->page);
 	for (int i = 0; i < r->n; i++) {
 		const struct zr_run_files *run = &r->run[i];
@@ -114,6 +120,7 @@ void zr_report_overview(struct zr_report *r)
 			zr_html_text(r->page, run->problem);
 			fputs("</p>", r->page);
 		}
+
 		fputs("</section>\n", r->page);
 	}
 
@@ -140,10 +147,12 @@ static void write_row(const struct zr_rows *rows, int c, FILE *f)
 	double first = NAN, last = NAN, low = NAN, high = NAN, sum = 0;
 	int64_t n = 0;
 	char t[5][ZR_NUMBER_ROOM];
+
 	for (int64_t i = 0; i < rows->n; i++) {
 		last = isnan(y[i]) ? last : y[i];
 		if (!isfinite(y[i]))
 			continue;
+
 		first = n ? first : y[i];
 		low = fmin(low, y[i]);
 		high = fmax(high, y[i]);
@@ -168,6 +177,7 @@ void zr_report_numbers(struct zr_report *r)
 		const struct zr_rows *rows = &r->run[i].metrics.rows;
 		if (!rows->n)
 			continue;
+
 		fprintf(r->page, "<details class=\"card\"%s><summary>", r->n == 1 ? " open" : "");
 		zr_html_text(r->page, r->run[i].name);
 		fputs("</summary><div "
@@ -186,11 +196,13 @@ void zr_report_numbers(struct zr_report *r)
 static int differs(const struct zr_report *r, const char *section, const char *key)
 {
 	const char *a = zr_run_find_value(&r->run[0], section, key);
+
 	for (int i = 1; i < r->n; i++) {
 		const char *b = zr_run_find_value(&r->run[i], section, key);
 		if ((!a) != (!b) || (a && strcmp(a, b)))
 			return 1;
 	}
+
 	return 0;
 }
 
@@ -204,6 +216,7 @@ static int write_difference(struct zr_report *r, const struct zr_run_value *v, i
 			zr_html_text(r->page, r->run[i].name);
 			fputs("</th>", r->page);
 		}
+
 		fputs("</tr></thead><tbody>", r->page);
 	}
 
@@ -226,6 +239,7 @@ static int write_difference(struct zr_report *r, const struct zr_run_value *v, i
 static void write_differences(struct zr_report *r)
 {
 	int n = 0;
+
 	for (int i = 0; i < r->n; i++)
 		for (int k = 0; k < r->run[i].n_values; k++) {
 			const struct zr_run_value *v = &r->run[i].value[k];
@@ -253,6 +267,7 @@ void zr_report_config(struct zr_report *r)
 			zr_report_missing(r, run, "no config.ini");
 			continue;
 		}
+
 		fputs("<details class=\"card\"><summary>config.ini of ", r->page);
 		zr_html_text(r->page, run->name);
 		fputs("</summary><pre>", r->page);
@@ -280,6 +295,7 @@ void zr_report_config(struct zr_report *r)
 void zr_report_machine(struct zr_report *r)
 {
 	char a[ZR_NUMBER_ROOM], b[ZR_NUMBER_ROOM], c[ZR_NUMBER_ROOM];
+
 	zr_report_heading(r, "machine", "Machine");
 	fputs("<div class=\"card wide\"><table "
 	      "class=\"text\"><thead><tr><th>run</th><th>processor</th><th>number</th><th>device</"
@@ -325,6 +341,7 @@ void zr_report_machine(struct zr_report *r)
 static void write_samples(const char *text, FILE *f)
 {
 	int open = 0;
+
 	for (size_t n; *text; text += n) {
 		n = strcspn(text, "\n");
 		n += text[n] == '\n';

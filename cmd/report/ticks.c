@@ -19,6 +19,7 @@ static double round_up(double v)
 int zr_ticks(double low, double high, enum zr_chart_unit unit, int powers, double tick[8])
 {
 	int n = 0;
+
 	if (powers) {
 		const int from = (int)ceil(log10(low) - 1e-9), to = (int)floor(log10(high) + 1e-9);
 		const int every = (to - from) / 6 + 1;
@@ -42,6 +43,7 @@ int zr_ticks(double low, double high, enum zr_chart_unit unit, int powers, doubl
 		tick[0] = low;
 		return 1;
 	}
+
 	for (double k = ceil(low / each - 1e-9); k * each <= high + each * 1e-9 && n < 8; k++)
 		tick[n++] = k * each + 0.0; /* no -0 */
 	return n;
@@ -51,6 +53,7 @@ char *zr_tick_text(double v, enum zr_chart_unit unit, char text[48])
 {
 	static const char *const suffix[] = { "", "k", "M", "G", "T" };
 	int s = 0;
+
 	if (unit == ZR_CHART_BYTES)
 		return zr_number_bytes(v, text);
 	if (unit == ZR_CHART_SECONDS)
@@ -59,6 +62,7 @@ char *zr_tick_text(double v, enum zr_chart_unit unit, char text[48])
 		snprintf(text, 48, "%.3g%%", v * 100);
 		return text;
 	}
+
 	if (fabs(v) >= 1e4)
 		for (; fabs(v) >= 1000 && s < 4; s++)
 			v /= 1000;

@@ -52,6 +52,7 @@ static int lane_of(struct view *v, json_int_t rank, json_int_t queue)
 		v->left_out = 1;
 		return -1;
 	}
+
 	v->lane[v->n_lanes] = (struct lane){ rank, queue, NULL, 0 };
 	return v->n_lanes++;
 }
@@ -68,9 +69,11 @@ static int by_time(const void *a, const void *b)
 static void note_name(struct view *v, const json_t *e, json_int_t rank, json_int_t queue)
 {
 	const char *what = json_string_value(json_object_get(e, "name"));
+
 	const char *name = json_string_value(json_object_get(json_object_get(e, "args"), "name"));
 	if (!what || !name || strcmp(what, "thread_name"))
 		return;
+
 	int lane = lane_of(v, rank, queue);
 	if (lane >= 0)
 		v->lane[lane].queue_name = name;
@@ -80,6 +83,7 @@ static int read_events(struct view *v, const json_t *events)
 {
 	size_t i;
 	json_t *e;
+
 	v->span = malloc((json_array_size(events) + 1) * sizeof *v->span);
 	if (!v->span)
 		return -1;
@@ -95,6 +99,7 @@ static int read_events(struct view *v, const json_t *events)
 			note_name(v, e, rank, queue);
 		if (!phase || strcmp(phase, "X"))
 			continue;
+
 		struct span s = { .from = json_number_value(json_object_get(e, "ts")),
 				  .lane = lane_of(v, rank, queue),
 				  .part = part_of(json_string_value(json_object_get(e, "cat"))),
@@ -105,6 +110,7 @@ static int read_events(struct view *v, const json_t *events)
 		s.to = s.from + json_number_value(json_object_get(e, "dur"));
 		if (s.lane < 0 || !isfinite(s.from) || !(s.to >= s.from))
 			continue;
+
 		v->first = fmin(v->first, s.from);
 		v->last = fmax(v->last, s.to);
 		v->lane[s.lane].busy += s.to - s.from;
@@ -119,6 +125,7 @@ static int read_events(struct view *v, const json_t *events)
 static void join(struct view *v, double gap)
 {
 	size_t out = 0;
+
 	for (size_t i = 0; i < v->n; i++) {
 		struct span *last = out ? &v->span[out - 1] : NULL;
 		if (last && last->lane == v->span[i].lane && last->part == v->span[i].part &&
@@ -147,6 +154,7 @@ static void write_lane(const struct view *v, int lane, FILE *f)
 	const double wide = v->last > v->first ? v->last - v->first : 1;
 	char text[ZR_NUMBER_ROOM];
 	const struct lane *l = &v->lane[lane];
+
 	fprintf(f, "<div class=\"lane%s\"><span>rank %lld ", goes_on(v, lane) ? " more" : "",
 		(long long)l->rank);
 	if (l->queue_name)
@@ -158,6 +166,7 @@ static void write_lane(const struct view *v, int lane, FILE *f)
 		const struct span *s = &v->span[i];
 		if (s->lane != lane)
 			continue;
+
 		fprintf(f, "<rect class=\"p%d\" x=\"%.2f\" width=\"%.2f\" height=\"10\"><title>",
 			s->part, 1000 * (s->from - v->first) / wide,
 			fmax(1000 * (s->to - s->from) / wide, 0.05));
@@ -169,6 +178,7 @@ static void write_lane(const struct view *v, int lane, FILE *f)
 			putc(' ', f);
 			zr_html_text(f, s->unit);
 		}
+
 		fprintf(f, ", %s</title></rect>",
 			zr_number_seconds((s->to - s->from) * 1e-6, text));
 	}
@@ -179,6 +189,7 @@ static void write_lane(const struct view *v, int lane, FILE *f)
 static void write_legend(const struct view *v, FILE *f)
 {
 	int seen[ZR_PARTS] = { 0 };
+
 	for (size_t i = 0; i < v->n; i++)
 		seen[v->span[i].part] = 1;
 	fputs("<ul class=\"legend\">", f);
@@ -194,6 +205,7 @@ static void write_view(const struct zr_run_files *run, struct view *v, FILE *f)
 	char text[ZR_NUMBER_ROOM];
 	int wide = 0;
 	const double span = v->last - v->first;
+
 	for (double gap = span / 4000; v->n > SPANS && gap <= span; gap *= 2)
 		join(v, gap);
 	fputs("<figure class=\"card timeline\"><figcaption>", f);

@@ -57,6 +57,7 @@ static int add(struct talk *t, int role, const char *text, size_t n)
 		free(copy);
 		return no_memory(t);
 	}
+
 	t->message[t->n++] = (struct zr_chat_message){ .role = role, .text = copy, .n = bytes };
 	return 0;
 }
@@ -102,6 +103,7 @@ static int render(struct talk *t)
 {
 	int64_t most = t->g->context - t->g->context / 8;
 	size_t first = t->system ? 1 : 0;
+
 	for (;;) {
 		int rc = zr_chat_render(t->form, t->message, t->n, 1, &t->text, t->err);
 		if (!rc)
@@ -110,6 +112,7 @@ static int render(struct talk *t)
 			return rc;
 		if (t->n < first + 3)
 			break;
+
 		forget(t, first, first + 2);
 		fprintf(stderr,
 			"zeroth: the oldest question and its answer are left out: the "
@@ -130,6 +133,7 @@ static int ends_with_added(struct talk *t)
 	int32_t last = ((const int32_t *)(const void *)t->ids.p)[tokens(t) - 1];
 	char name[256];
 	size_t n = 0;
+
 	const char *p = zr_tokenizer_bytes(g->text->tokenizer, last, &n);
 	if (!p || n >= sizeof name || g->n_eos == ZR_EOS_MOST)
 		return 0;
@@ -150,6 +154,7 @@ static int find_end(struct talk *t)
 	struct zr_chat_message two[] = { { .role = ZR_CHAT_USER, .text = "a", .n = 1 },
 					 { .role = ZR_CHAT_ASSISTANT, .text = "a", .n = 1 } };
 	struct zr_generator *g = t->g;
+
 	int rc = zr_chat_render(t->form, two, 2, 0, &t->text, t->err);
 	if (rc || !t->text.n)
 		return rc;
@@ -190,11 +195,13 @@ static int hear(void *arg, const char *p, size_t n)
 static int answer(struct talk *t)
 {
 	struct zr_drawn d = { .sink = hear, .arg = t, .number = t->turn++ };
+
 	int rc = render(t);
 	if (rc || !t->ids.n) {
 		forget(t, t->n - 1, t->n); /* as if it had not been asked */
 		return rc;
 	}
+
 	t->reply.n = 0;
 	t->spaces = t->text.spaces;
 	zr_generator_begin(t->g, (const int32_t *)(const void *)t->ids.p, tokens(t));
@@ -211,6 +218,7 @@ static int converse(struct talk *t)
 	char *line = NULL;
 	size_t room = 0;
 	ssize_t n;
+
 	int people = isatty(0) && isatty(1), rc = restart(t);
 	while (!rc && (!people || (fputs("> ", stdout) >= 0 && !fflush(stdout))) &&
 	       (n = getline(&line, &room, stdin)) >= 0) {
@@ -242,6 +250,7 @@ int zr_converse(struct zr_generator *g, const struct zr_chat_options *forms, str
 			  .out = { .f = stdout, .terminal = isatty(1) } };
 	struct zr_chat_options o = *forms;
 	struct zr_chat *chat = NULL;
+
 	o.tokenizer = g->text->file;
 	o.threads = 1;
 	o.note = note;

@@ -19,13 +19,16 @@ static int before(const float *x, int32_t a, int32_t b)
 static void sift(const float *x, int32_t *heap, int64_t n, int64_t i)
 {
 	int32_t token = heap[i];
+
 	for (int64_t child; (child = 2 * i + 1) < n; i = child) {
 		if (child + 1 < n && before(x, heap[child], heap[child + 1]))
 			child++;
 		if (!before(x, token, heap[child]))
 			break;
+
 		heap[i] = heap[child];
 	}
+
 	heap[i] = token;
 }
 
@@ -64,6 +67,7 @@ int32_t zr_draw_token(const struct zr_draw *how, const float *logits, int64_t n,
 {
 	int64_t k = how->temperature == 0 ? 1 : how->top_k && how->top_k < n ? how->top_k : n, few;
 	double sum = 0, part = 0, top, u;
+
 	zr_draw_best(logits, n, k, best);
 	if (how->temperature == 0)
 		return best[0];
@@ -84,6 +88,7 @@ int32_t zr_draw_token(const struct zr_draw *how, const float *logits, int64_t n,
 		if (u < 0)
 			return best[j];
 	}
+
 	return best[k - 1];
 }
 
@@ -101,12 +106,14 @@ size_t zr_stops_room(const struct zr_stops *s)
 static const char *complete(const struct zr_stops *s)
 {
 	const char *longest = NULL;
+
 	for (int i = 0; i < s->n; i++) {
 		size_t n = strlen(s->text[i]);
 		if (n <= s->n_held && !memcmp(s->held + s->n_held - n, s->text[i], n) &&
 		    (!longest || n > strlen(longest)))
 			longest = s->text[i];
 	}
+
 	return longest;
 }
 
@@ -132,6 +139,7 @@ int zr_stops_write(struct zr_stops *s, const char *p, size_t n, zr_stop_sink *si
 		   const char **found)
 {
 	int rc = 0;
+
 	*found = NULL;
 	for (size_t i = 0; !rc && i < n; i++) {
 		size_t free = 0;
@@ -141,10 +149,12 @@ int zr_stops_write(struct zr_stops *s, const char *p, size_t n, zr_stop_sink *si
 			s->n_held = 0;
 			return rc;
 		}
+
 		while (free < s->n_held && !may_begin(s, free))
 			free++;
 		rc = send(s, free, sink, arg);
 	}
+
 	return rc;
 }
 

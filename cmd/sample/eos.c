@@ -35,6 +35,7 @@ static int load(const char *run, const char *name, json_t **j, struct zr_error *
 {
 	char file[ZR_MODEL_FILE], *text = NULL;
 	size_t bytes;
+
 	*j = NULL;
 	if (!zr_model_file(run, name, file))
 		return 0;
@@ -54,6 +55,7 @@ static int add_ids(struct eos *e, const char *run, const char *name, struct zr_e
 	json_t *j, *item;
 	size_t i;
 	int rc = load(run, name, &j, err);
+
 	json_t *ids = json_object_get(j, "eos_token_id");
 	if (json_is_integer(ids))
 		add(e, json_integer_value(ids));
@@ -69,6 +71,7 @@ static int add_named(struct eos *e, const char *run, struct zr_error *err)
 	json_t *j;
 	int rc = load(run, "tokenizer_config.json", &j, err);
 	json_t *token = json_object_get(j, "eos_token");
+
 	add_token(e, json_string_value(json_is_object(token) ? json_object_get(token, "content") :
 							       token));
 	json_decref(j);
@@ -79,6 +82,7 @@ static int look(struct eos *e, const char *run, struct zr_error *err)
 {
 	if (!e->text->tokenizer && zr_token_text_known(e->text))
 		return 0;
+
 	int rc = add_ids(e, run, "generation_config.json", err);
 	rc = rc || e->n ? rc : add_ids(e, run, "config.json", err);
 	rc = rc || e->n ? rc : add_named(e, run, err);
@@ -93,12 +97,14 @@ int zr_eos_find(const char *given, const char *run, const struct zr_token_text *
 	struct eos e = { t, vocabulary, eos, most, 0 };
 	char *end;
 	int rc = given ? 0 : look(&e, run, err);
+
 	if (given && strcmp(given, "none")) {
 		add_token(&e, given);
 		if (!e.n && *given) {
 			long long id = strtoll(given, &end, 10);
 			add(&e, *end ? -1 : id);
 		}
+
 		if (!e.n)
 			rc = zr_err(err, ZR_EINVAL,
 				    "--eos %s: is neither an added token of the tokenizer nor a "

@@ -56,6 +56,7 @@ static const struct zr_section *conversations(const struct zr_config *cfg)
 		    zr_table_find(&s->table, "user_form"))
 			return s;
 	}
+
 	return NULL;
 }
 
@@ -79,6 +80,7 @@ void zr_forms_of_run(struct zr_chat_options *o, const struct zr_config *cfg)
 		if (!*to && (all || is_apart(forms[i].key)))
 			*to = text_of(s, forms[i].key);
 	}
+
 	const char *tokenizer = text_of(s, "tokenizer");
 	if (!o->tokenizer && tokenizer && !access(tokenizer, F_OK))
 		o->tokenizer = tokenizer;

@@ -20,6 +20,7 @@ static int64_t most_near(const struct zr_section *model)
 	const struct zr_opt *scaling = zr_table_find(&model->table, "rope_scaling");
 	const struct zr_opt *original = zr_table_find(&model->table, "rope_original_context");
 	char text[64];
+
 	if (!scaling || !original)
 		return INT64_MAX;
 
@@ -35,6 +36,7 @@ static int64_t most_near(const struct zr_section *model)
 int zr_generator_open(struct zr_generator *g, struct zr_error *err)
 {
 	const struct zr_setup *p = g->session->setup;
+
 	g->context = p->batch.length;
 	g->window = calloc((size_t)g->context, sizeof *g->window);
 	g->logits = calloc((size_t)p->decl.vocabulary, sizeof *g->logits);
@@ -107,6 +109,7 @@ static int put(struct zr_generator *g, struct zr_drawn *d, int32_t token, int *s
 	size_t n;
 	const char *p = zr_token_text_next(g->text, token, &n, scratch);
 	int rc = p ? zr_stops_write(&g->stops, p, n, d->sink, d->arg, &found) : 0;
+
 	*stopped = found != NULL;
 	return rc;
 }
@@ -118,6 +121,7 @@ static int put_rest(struct zr_generator *g, struct zr_drawn *d, int *stopped)
 	size_t n;
 	const char *p = zr_token_text_rest(g->text, &n);
 	int rc = n ? zr_stops_write(&g->stops, p, n, d->sink, d->arg, &found) : 0;
+
 	*stopped = found != NULL;
 	return rc || found ? rc : zr_stops_end(&g->stops, d->sink, d->arg);
 }
@@ -125,6 +129,7 @@ static int put_rest(struct zr_generator *g, struct zr_drawn *d, int *stopped)
 int zr_generate(struct zr_generator *g, struct zr_drawn *d, struct zr_error *err)
 {
 	int rc = 0, stopped = 0;
+
 	d->n = 0;
 	d->ended = ZR_ENDED_LENGTH;
 	g->stops.n_held = 0;
@@ -138,6 +143,7 @@ int zr_generate(struct zr_generator *g, struct zr_drawn *d, struct zr_error *err
 			d->ended = ZR_ENDED_EOS;
 			break;
 		}
+
 		push(g, token);
 		if (d->tokens)
 			d->tokens[d->n] = token;

@@ -49,6 +49,7 @@ static int add_json(struct zr_prompts *p, const char *path, long at, const char 
 			     "since the first is an object",
 			     path, at) :
 		      add(p, json_string_value(text), json_string_length(text), err);
+
 	json_decref(j);
 	return rc;
 }
@@ -60,6 +61,7 @@ int zr_prompts_read(const char *path, struct zr_prompts *p, struct zr_error *err
 	size_t room = 0;
 	ssize_t n;
 	int rc = 0, json = -1;
+
 	*p = (struct zr_prompts){ 0 };
 	if (!f)
 		return zr_file_failed(err, path, "cannot open", errno);
@@ -70,6 +72,7 @@ int zr_prompts_read(const char *path, struct zr_prompts *p, struct zr_error *err
 			n--;
 		if (!n)
 			continue;
+
 		json = json < 0 ? line[0] == '{' : json;
 		rc = json ? add_json(p, path, at, line, (size_t)n, err) :
 			    add(p, line, (size_t)n, err);

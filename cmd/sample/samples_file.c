@@ -30,10 +30,12 @@ static int append(const char *path, const char *text, size_t n, struct zr_error 
 	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
 		      0666);
 	struct stat now;
+
 	if (fd >= 0 && !fstat(fd, &now) && !S_ISREG(now.st_mode)) {
 		close(fd);
 		return zr_err(err, ZR_EINVAL, "%s: is not a regular file: remove it", path);
 	}
+
 	if (fd < 0 && errno == ELOOP)
 		return zr_err(err, ZR_EINVAL,
 			      "%s: is a symbolic link, which a run does not "
@@ -63,6 +65,7 @@ int zr_kept_end(struct zr_kept_text *k, const char *run, const struct zr_draw *d
 	long long n = zr_run_steps(run);
 	FILE *f = open_memstream(&all, &bytes);
 	int bad = !f || zr_char_end(&k->out);
+
 	bad |= fclose(k->out.f);
 	if (n >= 0)
 		snprintf(step, sizeof step, "step %lld, ", n);

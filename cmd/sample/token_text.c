@@ -22,6 +22,7 @@ static int use_tokenizer(struct zr_token_text *t, const struct zr_token_source *
 {
 	char file[ZR_TOKENIZER_PATH];
 	int rc = zr_tokenizer_find(path, file, err);
+
 	path = rc ? path : file;
 	if (!rc)
 		rc = zr_tokenizer_open(path, &t->tokenizer, err);
@@ -64,6 +65,7 @@ static int is_there(char file[ZR_MODEL_FILE], const char *dir, const char *in, c
 int zr_model_file(const char *run, const char *name, char file[ZR_MODEL_FILE])
 {
 	char path[PATH_MAX] = "";
+
 	snprintf(file, ZR_MODEL_FILE, "%s/config.ini", run);
 	/* a directory of Hugging Face has no config.ini */
 	zr_ini_read(file, file, find_path, path, NULL);
@@ -75,6 +77,7 @@ static void look_for_tokenizer(struct zr_token_text *t, const struct zr_token_so
 {
 	char file[ZR_MODEL_FILE];
 	struct zr_error err = { 0 };
+
 	if (!zr_model_file(from->dir, "tokenizer.json", file))
 		return;
 	if (use_tokenizer(t, from, file, &err))
@@ -94,6 +97,7 @@ int zr_token_text_open(const struct zr_token_source *from, struct zr_token_text 
 		t->data = zr_plugin_iface(from->data->plugin, "zr.data/1", err);
 		t->data_opts = from->data->opts;
 	}
+
 	if (from->tokenizer)
 		return use_tokenizer(t, from, from->tokenizer, err);
 	if (from->dir && !zr_token_text_known(t))
@@ -135,12 +139,14 @@ int zr_token_lengths(const struct zr_token_source *from, uint16_t **out, struct 
 	char scratch[16];
 	size_t bytes;
 	int rc = zr_token_text_open(from, &text, err);
+
 	*out = NULL;
 	if (!rc && zr_token_text_known(&text)) {
 		*out = calloc((size_t)from->vocabulary + 1, sizeof **out);
 		for (int64_t i = 0; *out && i < from->vocabulary && i < text.tokens; i++) {
 			if (text.tokenizer && zr_tokenizer_special(text.tokenizer, i))
 				continue;
+
 			zr_token_text_bytes(&text, (int32_t)i, &bytes, scratch);
 			(*out)[i] = (uint16_t)(bytes < UINT16_MAX ? bytes : UINT16_MAX);
 		}
@@ -177,9 +183,11 @@ static int encode_by_tokenizer(const struct zr_token_text *t, const char *text, 
 			       zr_token_sink *sink, void *arg, struct zr_error *err)
 {
 	struct zr_encoder *e;
+
 	int rc = zr_encoder_open(t->tokenizer, sink, arg, &e, err);
 	if (rc)
 		return rc;
+
 	rc = zr_encode(e, text, n, err);
 	if (!rc)
 		rc = zr_encode_end(e, err);
@@ -191,6 +199,7 @@ int zr_token_text_encode(const struct zr_token_text *t, const char *text, size_t
 			 zr_token_sink *sink, void *arg, struct zr_error *err)
 {
 	const struct zr_data_v1 *d = t->data;
+
 	if (t->tokenizer)
 		return encode_by_tokenizer(t, text, n, sink, arg, err);
 	if (!d || !ZR_HAS(d, struct zr_data_v1, encode) || !d->encode)
@@ -225,6 +234,7 @@ static int write_char(const struct zr_char_writer *w, const char *p, size_t n, i
 int zr_char_write(struct zr_char_writer *w, const char *p, size_t n)
 {
 	int rc = 0, len;
+
 	for (; !rc && n; n--) {
 		w->held[w->n_held++] = *p++;
 		while (!rc && w->n_held && (len = zr_utf8_at(w->held, w->n_held)) != 0) {
@@ -233,6 +243,7 @@ int zr_char_write(struct zr_char_writer *w, const char *p, size_t n)
 			memmove(w->held, w->held + abs(len), w->n_held);
 		}
 	}
+
 	return rc;
 }
 

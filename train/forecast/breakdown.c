@@ -72,6 +72,7 @@ enum zr_operand_part zr_part_of(const struct zr_setup *s, const struct zr_lowere
 {
 	const struct zr_program *r = zr_record_of(s, p->id);
 	const struct zr_instr *i = &p->instr[n];
+
 	if (p->id == ZR_S_BOUNDARY || p->id == ZR_S_MEET)
 		return ZR_PART_BOUNDARY;
 	if (i->kind == ZR_I_HOST)

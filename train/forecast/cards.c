@@ -67,6 +67,7 @@ static const struct card *find(const char *name)
 		if (at && !isalnum((unsigned char)at[strlen(cards[i].name)]))
 			return &cards[i];
 	}
+
 	return NULL;
 }
 
@@ -116,6 +117,7 @@ static void products(struct table *t, const char *type, double peak)
 	static const char *const kind[] = { "nn", "nt", "tn" };
 	static const double side[] = { 128, 512, 2048, 8192 };
 	char name[ZR_RATE_NAME];
+
 	for (size_t k = 0; k < 3; k++) {
 		snprintf(name, sizeof name, "matmul.%s.%s", type, kind[k]);
 		put(t, name, 3, 16, 16, 16, 2.0 * 16 * 16 * 16 / LAUNCH);
@@ -151,6 +153,7 @@ int zr_card_rates(const char *card, struct zr_rates *out, struct zr_error *err)
 	struct table t = { out, 0, err };
 	char known[512] = "";
 	size_t used = 0;
+
 	for (size_t i = 0; !c && i < sizeof cards / sizeof *cards; i++)
 		used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
 					 cards[i].name);

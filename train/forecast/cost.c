@@ -45,6 +45,7 @@ static void point_tensors(const struct costs *c, const struct zr_instr *i)
 	const struct zr_operand *o = &c->p->operand[i->first];
 	const struct zr_layer *l = zr_layer_at(&c->s->decl, i->number);
 	int n = 0;
+
 	for (uint32_t k = 0; k < l->n_units; k++) {
 		const struct zr_unit_place *u = &c->s->layout.unit[l->units[k]];
 		const struct zr_operand *grad = &o[zr_in_pair(ZR_O_LAYER_EACH_DPARAM, k)];
@@ -92,6 +93,7 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 		.weights = documents ? nowhere(11) : NULL,
 		.right_rows = nowhere(12),
 	};
+
 	point_tensors(c, i);
 	c->tally.seconds = 0;
 	int rc = backward ? model->backward(it->inst, &call) : model->forward(it->inst, &call);
@@ -128,9 +130,11 @@ static double transfer(struct costs *c, const struct zr_instr *i)
 	const struct zr_operand *o = &c->p->operand[i->first];
 	const int reads = i->kind == ZR_I_READ;
 	const double bytes = (double)o->bytes;
+
 	const int32_t region = o[zr_stored(i)].region;
 	if (c->s->plan.region[region].tier != ZR_TIER_DISK)
 		return zr_tally_bytes(&c->tally, 2 * bytes);
+
 	*(reads ? &c->f->read : &c->f->written) += o->bytes;
 	return disk(c, c->both_ways ? "disk_mixed" : reads ? "disk_read" : "disk_write", bytes);
 }
@@ -140,6 +144,7 @@ static double checksums(struct costs *c, const struct zr_instr *i)
 {
 	const struct zr_operand *o = &c->p->operand[i->first + zr_stored(i)];
 	const int store = c->s->plan.region[o->region].store;
+
 	if (!c->s->device_info.host_ops || store < ZR_STORE_OPTIMIZER)
 		return 0;
 	return c->s->offload[store - ZR_STORE_OPTIMIZER].info.kept ?
@@ -156,6 +161,7 @@ static double copy(struct costs *c, const struct zr_instr *i)
 	double s = c->s->device_info.host_ops ?
 			   0 :
 			   zr_tally_seconds(&c->tally, bytes, way, 1, bytes, 1, 1);
+
 	c->f->copied += (uint64_t)(i->block * i->blocks);
 	return s > 0 ? s : zr_tally_bytes(&c->tally, 2 * bytes);
 }
@@ -168,6 +174,7 @@ static double by_links(struct costs *c, const struct zr_instr *i, double bytes)
 	const double node = (double)zr_group_ranks(c->s, ZR_GROUP_NODE);
 	const int far = ranks > node;
 	const double machines = far ? ranks / node : 1, near = far ? node : ranks;
+
 	return zr_tally_seconds(&c->tally, bytes * (ranks - 1) / ranks,
 				far ? "link.world" : "link.node", 1, 1, 1, 1) +
 	       zr_tally_seconds(&c->tally, near - 1, "hop.node", 1, 1, 1, 1) +
@@ -186,6 +193,7 @@ static double exchange(struct costs *c, const struct zr_instr *i, double work, d
 	double s = zr_group_ranks(c->s, i->group) > 1 ?
 			   zr_tally_seconds(&c->tally, work, name[i->number], 1, work, 1, 1) :
 			   0;
+
 	return s > 0 ? s : by_links(c, i, bytes);
 }
 
@@ -193,6 +201,7 @@ static double collective(struct costs *c, const struct zr_instr *i)
 {
 	const struct zr_operand *o = i->n ? &c->p->operand[i->first] : NULL;
 	double sent = 0, got = 0, whole;
+
 	if (i->number == ZR_COMM_BARRIER || i->number == ZR_COMM_FENCE)
 		return exchange(c, i, 1, 0);
 
@@ -200,6 +209,7 @@ static double collective(struct costs *c, const struct zr_instr *i)
 		sent += (double)o[zr_in_pair(ZR_O_COLLECTIVE_EACH_SENT, k)].bytes;
 		got += (double)o[zr_in_pair(ZR_O_COLLECTIVE_EACH_RECEIVED, k)].bytes;
 	}
+
 	whole = sent > got ? sent : got;
 	return exchange(c, i, whole, i->number == ZR_COMM_ALL_REDUCE ? 2 * whole : whole);
 }
@@ -209,12 +219,14 @@ static double collective(struct costs *c, const struct zr_instr *i)
 static uint64_t touched(const struct costs *c, const struct zr_instr *i)
 {
 	uint64_t bytes = 0;
+
 	for (int32_t k = i->first; k < i->first + i->n; k++) {
 		const struct zr_operand *o = &c->p->operand[k];
 		const uint32_t ways = o->access & (ZR_READS | ZR_WRITES);
 		if (o->region >= 0)
 			bytes += o->bytes * (ways == (ZR_READS | ZR_WRITES) ? 2 : ways != 0);
 	}
+
 	return bytes;
 }
 
@@ -225,6 +237,7 @@ static double optimize(struct costs *c, const struct zr_instr *i)
 	const double n = (double)p->n * ZR_BLOCK;
 	const struct zr_optimizer *o = p->optimizer >= 0 ? &c->s->optimizer[p->optimizer] : NULL;
 	const int narrow = o && o->n_states && zr_optimizer_state(o, 0)->bytes_per_block > 0;
+
 	double s = streamed(c, i, narrow ? "adamw.8bit" : "adamw.fp32", n);
 	if (!(s > 0))
 		return touches(c, i, (double)touched(c, i));
@@ -237,6 +250,7 @@ static double accumulate(struct costs *c, const struct zr_instr *i)
 	const double n = (double)i->blocks * ZR_BLOCK, ranks = i->number;
 	const double cast = i->from == ZR_F32 ? 0 : zr_dtype_bytes(i->from) + 4;
 	const double add = 12 - (i->flags & ZR_F_STORE ? 4 / ranks : 0);
+
 	if (c->added == i->blocks && c->added_flags == i->flags && i->number == 1)
 		return c->added_seconds;
 
@@ -286,6 +300,7 @@ static double seconds_of(struct costs *c, const struct zr_instr *i)
 static int begin(struct costs *c)
 {
 	const size_t most = c->s->most_tensors + 1;
+
 	c->param = malloc(most * sizeof *c->param);
 	c->dparam = malloc(most * sizeof *c->dparam);
 	c->accumulate = malloc(most);
@@ -294,6 +309,7 @@ static int begin(struct costs *c)
 		reads |= c->p->instr[n].kind == ZR_I_READ;
 		writes |= c->p->instr[n].kind == ZR_I_WRITE;
 	}
+
 	c->both_ways = reads && writes;
 	return c->param && c->dparam && c->accumulate;
 }
@@ -304,6 +320,7 @@ int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const st
 	struct costs c = { .s = s, .p = p, .f = f };
 	int rc = begin(&c) ? 0 : zr_err(err, ZR_ENOMEM, "out of memory"), backward = 0;
 	const int card = !*rates->device; /* one rank each */
+
 	zr_tally_open(&c.tally, s->ops, rates, card ? 1 : zr_machine_ranks(s),
 		      card || !s->process.pool ? 1 : zr_pool_size(s->process.pool));
 	for (int32_t n = 0; !rc && n < p->n; n++) {

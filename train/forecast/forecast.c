@@ -13,6 +13,7 @@
 static double runs(const struct zr_setup *s, int id)
 {
 	const int64_t micro = s->batch.accumulation;
+
 	switch (id) {
 	case ZR_S_FIRST:
 		return micro > 1;
@@ -45,6 +46,7 @@ static int program(struct zr_setup *s, const struct zr_rates *rates, int id,
 	const struct zr_lowered *p = &s->lowered[id];
 	const double times = runs(s, id);
 	struct zr_forecast f = { 0 };
+
 	if (!(times > 0) || !p->n)
 		return 0;
 
@@ -69,6 +71,7 @@ int zr_forecast_make(struct zr_setup *s, const struct zr_rates *rates, struct zr
 		     struct zr_error *err)
 {
 	int rc = 0;
+
 	*out = (struct zr_forecast){ 0 };
 	for (int id = 0; !rc && id < ZR_LOWERED; id++)
 		rc = program(s, rates, id, out, err);

@@ -28,6 +28,7 @@ int zr_plan_uses(const struct zr_setup *s, int32_t phase)
 int32_t zr_plan_tensors(const struct zr_setup *s, int32_t group, int64_t *elements)
 {
 	int32_t n = 0;
+
 	*elements = 0;
 	for (int32_t i = 0; i < s->layout.n_tensors; i++)
 		if ((s->frozen[i] ? ZR_PLAN_FROZEN : s->group_of[i]) == group) {
@@ -56,6 +57,7 @@ static json_t *tier_json(const struct zr_setup *s, int tier)
 static json_t *groups_json(const struct zr_setup *s)
 {
 	json_t *list = json_array();
+
 	for (int32_t g = 0; g < s->n_param_groups; g++) {
 		const struct zr_section *sec = s->param_group[g].section;
 		int64_t elements;
@@ -64,6 +66,7 @@ static json_t *groups_json(const struct zr_setup *s)
 					     sec->plugin->desc->id, "tensors", n, "parameters",
 					     (json_int_t)elements));
 	}
+
 	return list;
 }
 
@@ -71,11 +74,13 @@ json_t *zr_plan_json(const struct zr_setup *s, uint64_t have, int fits)
 {
 	json_t *planned = json_object(), *total = json_object(), *held = json_object(),
 	       *shared = json_object();
+
 	for (int tier = ZR_TIER_DEVICE; tier <= ZR_TIER_DISK; tier++) {
 		zr_json_put(&planned, zr_tier_name(tier), tier_json(s, tier));
 		zr_json_put(&shared, zr_tier_name(tier), count(zr_plan_shared(&s->plan, tier)));
 		zr_json_put(&total, zr_tier_name(tier), count(zr_plan_tier(&s->plan, tier)));
 	}
+
 	for (int i = 0; i < s->account.n; i++)
 		zr_json_put(&held, s->account.line[i].what, count(s->account.line[i].held));
 	int64_t frozen;
@@ -101,6 +106,7 @@ int zr_plan_write(const struct zr_setup *s, json_t *plan, const struct zr_foreca
 {
 	char path[PATH_MAX];
 	json_t *j = json_incref(plan);
+
 	if (f->seconds > 0)
 		zr_json_put(&j, "forecast", zr_forecast_json(s, f, by));
 	char *text = zr_json_text(j, JSON_INDENT(2));

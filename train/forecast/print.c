@@ -33,6 +33,7 @@ static void print_queue(const struct zr_forecast *f, int q)
 	static const char bar[BAR + 1] = "##############################";
 	double share = f->seconds > 0 ? f->queue[q] / f->seconds : 0;
 	char a[32];
+
 	if (f->queue[q] > 0)
 		printf("  %-8s %10s %4.0f %%  %.*s\n", zr_queue_name[q],
 		       zr_seconds_text(f->queue[q], a), 100 * share,
@@ -42,6 +43,7 @@ static void print_queue(const struct zr_forecast *f, int q)
 static void print_moved(const struct zr_forecast *f)
 {
 	char a[32], b[32], c[32];
+
 	if (f->received)
 		printf("from other ranks: %s a step\n", zr_bytes_text(f->received, a));
 	if (f->copied)
@@ -56,6 +58,7 @@ void zr_forecast_print(const struct zr_setup *s, const struct zr_forecast *f, co
 {
 	char a[32], b[32];
 	double tokens = (double)(s->batch.train * s->batch.length);
+
 	printf("\na step takes %s, %.4g tokens/s, by %s\n", zr_seconds_text(f->seconds, a),
 	       f->seconds > 0 ? tokens / f->seconds : 0, by);
 	for (int q = 0; q < ZR_QUEUES; q++)
@@ -74,6 +77,7 @@ json_t *zr_forecast_json(const struct zr_setup *s, const struct zr_forecast *f, 
 {
 	json_t *j = json_object(), *queues = json_object(), *programs = json_object();
 	double tokens = (double)(s->batch.train * s->batch.length);
+
 	for (int q = 0; q < ZR_QUEUES; q++)
 		zr_json_put(&queues, zr_queue_name[q], json_real(f->queue[q]));
 	for (int p = 0; p < ZR_LOWERED; p++)

@@ -24,6 +24,7 @@ int zr_rates_path(char path[PATH_MAX], struct zr_error *err)
 {
 	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
 	int n = -1;
+
 	if (state && *state == '/')
 		n = snprintf(path, PATH_MAX, "%s/zeroth/rates.ini", state);
 	else if (home && *home == '/')
@@ -38,11 +39,13 @@ int zr_rates_path(char path[PATH_MAX], struct zr_error *err)
 void zr_cpu_name(char *out, size_t room)
 {
 	char line[512];
+
 	FILE *f = fopen("/proc/cpuinfo", "re");
 	while (f && fgets(line, sizeof line, f)) {
 		char *v = strchr(line, ':');
 		if (strncmp(line, "model name", 10) || !v)
 			continue;
+
 		line[strcspn(line, "\n")] = 0;
 		snprintf(out, room, "%s", v + 1 + strspn(v + 1, " \t"));
 		break;
@@ -68,6 +71,7 @@ static struct zr_rate *add(struct zr_rates *r, const char *name, int ranks, int 
 	struct zr_rate *more = realloc(r->rate, (size_t)(r->n + 1) * sizeof *more);
 	if (!more)
 		return NULL;
+
 	r->rate = more;
 	more += r->n++;
 	*more = (struct zr_rate){ .ranks = ranks, .threads = threads, .dims = dims };
@@ -88,6 +92,7 @@ int zr_rates_set(struct zr_rates *r, const char *name, int ranks, int threads, c
 {
 	struct zr_rate *s = find(r, name, ranks, threads);
 	struct zr_rate_point p = { { 1, 1, 1 }, rate }, *have, *more;
+
 	if (strlen(name) >= ZR_RATE_NAME || dims < 1 || dims > ZR_RATE_DIMS ||
 	    !(rate > 0 && isfinite(rate)) || (s && s->dims != dims))
 		return zr_err(err, ZR_EINVAL, "%s: no rate of %d dimensions is %g", name, dims,
@@ -104,6 +109,7 @@ int zr_rates_set(struct zr_rates *r, const char *name, int ranks, int threads, c
 		*have = p;
 		return 0;
 	}
+
 	more = s ? realloc(s->point, (size_t)(s->n + 1) * sizeof *more) : NULL;
 	if (!more)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
@@ -131,11 +137,13 @@ struct span {
 static struct span around(const struct zr_rate *s, int d, double x)
 {
 	struct span o = { -INFINITY, INFINITY, 0 };
+
 	for (int i = 0; i < s->n; i++) {
 		const double v = s->point[i].at[d];
 		o.low = v <= x && v > o.low ? v : o.low;
 		o.high = v >= x && v < o.high ? v : o.high;
 	}
+
 	if (isinf(o.low))
 		o.low = o.high;
 	if (isinf(o.high))
@@ -156,6 +164,7 @@ static double distance(const struct zr_rate_point *p, const double *at)
 static double nearest(const struct zr_rate *s, const double *at)
 {
 	double least = INFINITY, rate = 0;
+
 	for (int i = 0; i < s->n; i++) {
 		const double off = distance(&s->point[i], at);
 		if (off < least) {
@@ -163,6 +172,7 @@ static double nearest(const struct zr_rate *s, const double *at)
 			rate = s->point[i].rate;
 		}
 	}
+
 	return rate;
 }
 
@@ -170,10 +180,12 @@ static double between(const struct zr_rate *s, const double *at)
 {
 	struct span span[ZR_RATE_DIMS];
 	double sum = 0, less = 1;
+
 	for (int d = 0; d < ZR_RATE_DIMS; d++) {
 		span[d] = around(s, d, at[d]);
 		less *= at[d] < span[d].low ? at[d] / span[d].low : 1;
 	}
+
 	for (int corner = 0; corner < 1 << ZR_RATE_DIMS; corner++) {
 		double to[ZR_RATE_DIMS], weight = 1;
 		for (int d = 0; d < ZR_RATE_DIMS; d++) {
@@ -181,14 +193,17 @@ static double between(const struct zr_rate *s, const double *at)
 			to[d] = high ? span[d].high : span[d].low;
 			weight *= high ? span[d].share : 1 - span[d].share;
 		}
+
 		if (weight <= 0)
 			continue;
+
 		const struct zr_rate_point *p = find_point(s, to);
 		if (!p)
 			return less * nearest(s, at);
 
 		sum += weight * log(p->rate);
 	}
+
 	return less * exp(sum);
 }
 
@@ -204,10 +219,12 @@ double zr_rate_at(const struct zr_rates *r, const char *name, int ranks, int thr
 {
 	const struct zr_rate *best = NULL;
 	double least = INFINITY, full[ZR_RATE_DIMS] = { 1, 1, 1 };
+
 	for (int i = 0; i < r->n; i++) {
 		const struct zr_rate *s = &r->rate[i];
 		if (s->dims != dims || strcmp(s->name, name))
 			continue;
+
 		const double off = 4 * fabs(log((double)s->ranks / ranks)) +
 				   fabs(log((double)s->threads / threads));
 		if (off < least) {
@@ -242,6 +259,7 @@ static int bad(const struct reader *rd, const char *why)
 static int read_machine(struct reader *rd, const char *key, const char *value)
 {
 	struct zr_rates *r = rd->r;
+
 	const struct {
 		const char *name;
 		char *to;
@@ -271,6 +289,7 @@ static int read_machine(struct reader *rd, const char *key, const char *value)
 static int read_size(const char *text, double at[ZR_RATE_DIMS])
 {
 	int n = 0;
+
 	for (char *end; n < ZR_RATE_DIMS; text = end + 1) {
 		if (*text < '0' || *text > '9')
 			return 0;
@@ -281,6 +300,7 @@ static int read_size(const char *text, double at[ZR_RATE_DIMS])
 		if (*end != 'x')
 			return 0;
 	}
+
 	return 0;
 }
 
@@ -289,6 +309,7 @@ static int read_rate(struct reader *rd, const char *key, const char *value)
 	const char *dot = strrchr(key, '.');
 	char name[ZR_RATE_NAME];
 	double at[ZR_RATE_DIMS], rate;
+
 	int dims = dot && dot - key < ZR_RATE_NAME ? read_size(dot + 1, at) : 0;
 	if (!dims)
 		return bad(rd, "expected NAME.SIZE = RATE");
@@ -304,6 +325,7 @@ static int read_line(void *arg, const char *section, const char *key, const char
 {
 	struct reader *rd = arg;
 	int ranks = 0, threads = 0, end = 0;
+
 	rd->line = line;
 	if (key)
 		return rd->ranks ? read_rate(rd, key, value) : read_machine(rd, key, value);
@@ -333,6 +355,7 @@ static void print_machine(FILE *f, const struct zr_rates *r)
 {
 	const char *const texts[] = { "cpu",  r->cpu,  "device",  r->device,  "variant", r->variant,
 				      "date", r->date, "version", r->version, "disk",    r->disk };
+
 	fputs("; What this machine was measured to do: `zeroth bench` wrote it, `zeroth plan` "
 	      "reads it.\n; NAME.SIZE = work per second of each rank; zeroth-bench(1) says what "
 	      "is counted.\n\n[machine]\n",
@@ -340,6 +363,7 @@ static void print_machine(FILE *f, const struct zr_rates *r)
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i += 2) {
 		if (!*texts[i + 1])
 			continue;
+
 		fprintf(f, "%s = ", texts[i]);
 		zr_ini_write_value(f, texts[i + 1]);
 		fputc('\n', f);
@@ -370,6 +394,7 @@ static void print_all(FILE *f, const struct zr_rates *r)
 			first &= r->rate[k].ranks != s->ranks || r->rate[k].threads != s->threads;
 		if (!first)
 			continue;
+
 		fprintf(f, "\n[ranks %d threads %d]\n", s->ranks, s->threads);
 		for (int k = i; k < r->n; k++)
 			if (r->rate[k].ranks == s->ranks && r->rate[k].threads == s->threads)
@@ -380,6 +405,7 @@ static void print_all(FILE *f, const struct zr_rates *r)
 static int make_parents(const char *path, struct zr_error *err)
 {
 	char dir[PATH_MAX];
+
 	if (snprintf(dir, sizeof dir, "%s", path) >= (int)sizeof dir)
 		return zr_file_failed(err, path, "written", ENAMETOOLONG);
 
@@ -390,6 +416,7 @@ static int make_parents(const char *path, struct zr_error *err)
 
 		*c = '/';
 	}
+
 	return 0;
 }
 
@@ -399,11 +426,13 @@ int zr_rates_write(const char *path, const struct zr_rates *r, struct zr_error *
 	size_t bytes = 0;
 	FILE *f = open_memstream(&text, &bytes);
 	int rc = f ? make_parents(path, err) : zr_err(err, ZR_ENOMEM, "out of memory");
+
 	if (f) {
 		print_all(f, r);
 		if (fclose(f) && !rc)
 			rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	}
+
 	snprintf(tmp, sizeof tmp, "%s.tmp", path);
 	int no = rc ? 0 : zr_file_put(AT_FDCWD, tmp, text, bytes);
 	if (!no && !rc && rename(tmp, path))

@@ -38,6 +38,7 @@ static void bound(const struct zr_setup *s, const struct zr_lowered *p, struct c
 		  const double *cost, const double *beside, double *end)
 {
 	const struct zr_instr *i = &p->instr[n];
+
 	for (int32_t k = i->after; k < i->after + i->n_after; k++)
 		if (p->instr[p->dep[k]].queue != ZR_Q_COMPUTE || i->queue == ZR_Q_HOST)
 			c->issue = later(c->issue, end[p->dep[k]]);
@@ -55,6 +56,7 @@ double zr_forecast_run(const struct zr_setup *s, const struct zr_lowered *p, con
 {
 	struct clocks c = { 0 };
 	double over = 0;
+
 	for (int32_t n = 0; n < p->n; n++) {
 		const struct zr_instr *i = &p->instr[n];
 		if (!unbound) {
@@ -68,5 +70,6 @@ double zr_forecast_run(const struct zr_setup *s, const struct zr_lowered *p, con
 
 		over = later(over, end[n]);
 	}
+
 	return over;
 }

@@ -16,6 +16,7 @@ int zr_rate_source_open(const char *path, const char *card, const struct zr_conf
 	char own[PATH_MAX];
 	struct zr_error unused = { 0 };
 	int rc = 0;
+
 	path = path || !*run->rates ? path : run->rates;
 	*out = (struct zr_rate_source){ 0 };
 	if (card) {
@@ -32,6 +33,7 @@ int zr_rate_source_open(const char *path, const char *card, const struct zr_conf
 			 "no rates: `zeroth bench` measures this machine, --card NAME takes a data "
 			 "sheet");
 	}
+
 	if (rc)
 		zr_rate_source_close(out);
 	return rc;
@@ -46,6 +48,7 @@ void zr_rate_source_close(struct zr_rate_source *r)
 int zr_rate_source_suits(struct zr_rate_source *r, const struct zr_setup *s)
 {
 	const char *device = r->rates.device, *variant = r->rates.variant;
+
 	if (!r->known || !*device || /* a card's are for whatever stands for it */
 	    (!strcmp(device, s->device_info.name) && !strcmp(variant, s->device_info.variant)))
 		return r->known;

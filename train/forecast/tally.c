@@ -24,6 +24,7 @@ static double size_of(int32_t dtype)
 static double rate_of(struct zr_tally *t, const char *name, int dims, const double *at)
 {
 	uint64_t place = (uint64_t)(at[0] + 3 * at[1] + 7 * at[2]);
+
 	for (const char *s = name; *s; s++)
 		place = place * 31 + (unsigned char)*s;
 	struct zr_tally_asked *a = &t->asked[place * 0x9e3779b97f4a7c15ULL >> (64 - ZR_TALLY_BITS)];
@@ -32,6 +33,7 @@ static double rate_of(struct zr_tally *t, const char *name, int dims, const doub
 		memcpy(a->at, at, sizeof a->at);
 		snprintf(a->name, sizeof a->name, "%s", name);
 	}
+
 	return a->rate;
 }
 
@@ -60,12 +62,14 @@ static int elements(const struct zr_ops *ops, const char *name, int32_t dtype, d
 {
 	struct zr_tally *t = of(ops);
 	char full[ZR_RATE_NAME];
+
 	snprintf(full, sizeof full, "%s.%s", name, type_name(dtype));
 	double s = zr_tally_seconds(t, n, full, 1, n, 1, 1);
 	if (!(s > 0)) {
 		s = zr_tally_bytes(t, n * bytes * size_of(dtype));
 		t->without += s;
 	}
+
 	t->seconds += s;
 	return ZR_OK;
 }
@@ -82,6 +86,7 @@ static void product(struct zr_tally *t, int32_t dtype, const char *kind, double 
 {
 	char name[ZR_RATE_NAME];
 	double flops = 2 * m * n * k * times;
+
 	snprintf(name, sizeof name, "matmul.%s.%s", type_name(dtype), kind);
 	t->flops += flops;
 	t->seconds += zr_tally_seconds(t, flops, name, 3, m, n, k);
@@ -94,6 +99,7 @@ static void product(struct zr_tally *t, int32_t dtype, const char *kind, double 
 static int work_of_matmul(const struct zr_ops *ops, const struct zr_op_matmul *op)
 {
 	const char *kind = "nn";
+
 	if (op->flags & ZR_MM_TRANS_A)
 		kind = "tn";
 	else if (op->flags & ZR_MM_TRANS_B)
@@ -117,6 +123,7 @@ static int work_of_embedding_bwd(const struct zr_ops *ops, const struct zr_op_em
 {
 	const double rows = (double)(op->n_rows ? op->n_rows : op->vocabulary),
 		     c = (double)op->width;
+
 	if (op->dwte && !(op->flags & ZR_OP_ACCUMULATE_WTE))
 		of(ops)->seconds += zr_tally_bytes(of(ops), rows * c * 4);
 	if (!op->dwte && !op->dwpe)
@@ -138,6 +145,7 @@ static int attention_of(struct zr_tally *t, const struct zr_op_attention *op, co
 	const double flops =
 		each * len * len * d * (double)(op->batch * op->heads) * window_share(op);
 	char full[ZR_RATE_NAME];
+
 	snprintf(full, sizeof full, "%s.%s", name, type_name(op->dtype));
 	t->flops += flops;
 	t->seconds += zr_tally_seconds(t, flops, full, 2, len, d, 1);
@@ -162,6 +170,7 @@ static int work_of_head_loss(const struct zr_ops *ops, const struct zr_op_head_l
 		     rows = (double)op->rows, c = (double)op->width;
 	const double flops = rows * c * v * (2 + (op->dx ? 2 : 0) + (op->dw ? 2 : 0));
 	char name[ZR_RATE_NAME];
+
 	snprintf(name, sizeof name, "head_loss.%s", type_name(op->dtype));
 	t->flops += flops;
 	t->seconds += zr_tally_seconds(t, flops, name, 3, rows, c, v);
@@ -196,6 +205,7 @@ static int work_of_matmul_grouped_dw(const struct zr_ops *ops,
 				     const struct zr_op_matmul_grouped_dw *op)
 {
 	double wanted = 0;
+
 	for (int64_t e = 0; e < op->experts; e++)
 		wanted += op->dw[e] != NULL;
 	product(of(ops), op->dtype, "tn", (double)op->m, (double)op->n,

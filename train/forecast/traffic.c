@@ -21,12 +21,14 @@ static uint64_t update_bytes(const struct zr_setup *s)
 {
 	const struct zr_lowered *p = &s->lowered[ZR_S_UPDATE];
 	uint64_t sum = 0;
+
 	for (int32_t n = 0; n < p->n; n++) {
 		const struct zr_instr *i = &p->instr[n];
 		const struct zr_operand *o = i->n ? p->operand + i->first : NULL;
 		uint64_t others = (uint64_t)zr_group_ranks(s, i->group) - 1;
 		if (i->kind != ZR_I_COLLECTIVE || i->number == ZR_COMM_FENCE)
 			continue;
+
 		for (int64_t k = 0; k < i->blocks; k++) {
 			if (i->number == ZR_COMM_ALL_GATHER)
 				sum += others * o[zr_in_pair(ZR_O_COLLECTIVE_EACH_SENT, k)].bytes;
@@ -34,6 +36,7 @@ static uint64_t update_bytes(const struct zr_setup *s)
 				sum += o[zr_in_pair(ZR_O_COLLECTIVE_EACH_RECEIVED, k)].bytes;
 		}
 	}
+
 	return sum;
 }
 

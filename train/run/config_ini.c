@@ -31,6 +31,7 @@ int zr_config_ini_begin(const struct zr_config *cfg, struct zr_config_ini **out,
 			struct zr_error *err)
 {
 	sigset_t old;
+
 	struct zr_config_ini *f = calloc(1, sizeof *f);
 	if (f)
 		f->text = zr_rundir_config_text(cfg);
@@ -38,6 +39,7 @@ int zr_config_ini_begin(const struct zr_config *cfg, struct zr_config_ini **out,
 		free(f);
 		return zr_err(err, ZR_ENOMEM, "out of memory for config.ini");
 	}
+
 	zr_rundir_file(cfg, "config.ini", f->path, sizeof f->path);
 	zr_pool_mask(&old);
 	f->running = !pthread_create(&f->thread, NULL, put, f);
@@ -49,6 +51,7 @@ int zr_config_ini_begin(const struct zr_config *cfg, struct zr_config_ini **out,
 int zr_config_ini_end(struct zr_config_ini **file, struct zr_error *err)
 {
 	struct zr_config_ini *f = *file;
+
 	*file = NULL;
 	if (!f)
 		return 0;

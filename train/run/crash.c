@@ -74,6 +74,7 @@ struct stack {
 static const char *function_of(const struct zr_plugin *p, const void *function)
 {
 	const struct zr_desc *d = p->desc;
+
 	if (function == (void *)d->create)
 		return "create";
 	if (function == (void *)d->destroy)
@@ -89,6 +90,7 @@ static const char *function_of(const struct zr_plugin *p, const void *function)
 			if ((const void *)zr_role_call_in(role, f->vtbl, i) == function)
 				return zr_role_call(role, i);
 	}
+
 	return NULL;
 }
 
@@ -97,6 +99,7 @@ static void look(struct stack *s, const void *pc, void *start)
 {
 	Dl_info info;
 	int known = 0;
+
 	if (!dladdr(pc, &info) || !info.dli_fname)
 		return;
 
@@ -104,6 +107,7 @@ static void look(struct stack *s, const void *pc, void *start)
 		const char *name;
 		if (strcmp(p->path, info.dli_fname))
 			continue;
+
 		known = 1;
 		s->plugin = s->plugin ? s->plugin : p;
 		if (!s->function && start && (name = function_of(p, start))) {
@@ -119,6 +123,7 @@ static void look(struct stack *s, const void *pc, void *start)
 static _Unwind_Reason_Code frame(struct _Unwind_Context *context, void *arg)
 {
 	struct stack *s = arg;
+
 	/* 0: a return address, which may lie behind the end of the function that called */
 	int exact = 0;
 	char *pc = (char *)_Unwind_GetIPInfo(context, &exact);
@@ -181,6 +186,7 @@ static void where(ucontext_t *u, char *out, size_t size)
 {
 	struct stack s = { 0 };
 	const struct zr_session *now = watch.session;
+
 	base_of((const void *)zr_crash_watch, &s.ours);
 	base_of(dlsym(RTLD_NEXT, "exit"), &s.libc);
 	unwind(&s, u);
@@ -221,6 +227,7 @@ static void give_up(int sig)
 static void begin_report(void)
 {
 	sigset_t clock;
+
 	if (atomic_flag_test_and_set(&watch.busy))
 		for (;;)
 			pause();
@@ -235,6 +242,7 @@ static void crashed(int sig, siginfo_t *info, void *context)
 {
 	static char text[sizeof watch.why->text], name[128], line[sizeof text + sizeof name + 32];
 	int sent = info->si_code <= 0;
+
 	if (getpid() == watch.pid && !(sent && info->si_pid != watch.pid)) {
 		begin_report();
 		where(context, text, sizeof text);
@@ -256,6 +264,7 @@ static void crashed(int sig, siginfo_t *info, void *context)
 static void exited(const char *call)
 {
 	static char text[sizeof watch.why->text];
+
 	if (getpid() != watch.pid)
 		return;
 
@@ -271,6 +280,7 @@ static void exited(const char *call)
 		zr_outlet_say(why.text);
 		zr_outlet_say("\n");
 	}
+
 	watch.end(MEANT_CODE);
 }
 
@@ -291,6 +301,7 @@ static void on_quick_exit(void)
 __attribute__((visibility("default"))) void _exit(int code)
 {
 	char call[32];
+
 	snprintf(call, sizeof call, "_exit(%d)", code);
 	exited(call);
 	if (watch.end)
@@ -312,6 +323,7 @@ static void handle_signals(void)
 	static char room[1 << 17];
 	struct sigaction sa = { .sa_sigaction = crashed, .sa_flags = SA_SIGINFO | SA_ONSTACK }, old;
 	stack_t stack = { .ss_sp = room, .ss_size = sizeof room };
+
 	sigaltstack(&stack, NULL);
 	for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
 		sigaddset(&sa.sa_mask, fatal[i]);
@@ -323,6 +335,7 @@ static void handle_signals(void)
 void zr_crash_watch(struct zr_error *why)
 {
 	static char unused[512];
+
 	if (!watch.end) {
 		watch.end = (void (*)(int))dlsym(RTLD_NEXT, "_exit");
 		/* makes the linker bind all functions that a handler calls */

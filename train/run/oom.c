@@ -14,6 +14,7 @@ static long long counter(const char *root, const char *mount, const char *group,
 {
 	char path[2 * PATH_MAX], line[256];
 	long long n = -1, v;
+
 	snprintf(path, sizeof path, "%s%s%s/%s", root, mount, group, file);
 	FILE *f = fopen(path, "r");
 	if (!f)
@@ -41,6 +42,7 @@ static long long counter_of_group(const char *root)
 {
 	char line[PATH_MAX];
 	long long n = -1;
+
 	snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
 	FILE *f = fopen(line, "r");
 	if (!f)
@@ -51,6 +53,7 @@ static long long counter_of_group(const char *root)
 		     *group = controllers ? strchr(controllers + 1, ':') : NULL;
 		if (!group)
 			continue;
+
 		*group++ = 0;
 		group[strcspn(group, "\n")] = 0;
 		if (!controllers[1])

@@ -31,12 +31,14 @@ static struct outlet {
 static ssize_t put(const struct outlet *o, const char *data, size_t n)
 {
 	struct pollfd p = { .fd = o->fd, .events = POLLOUT };
+
 	if (o->is_socket)
 		return send(o->fd, data, n, MSG_DONTWAIT);
 	if (poll(&p, 1, 0) == 0) {
 		errno = EAGAIN;
 		return -1;
 	}
+
 	return write(o->fd, data, n < PIPE_BUF ? n : PIPE_BUF);
 }
 
@@ -45,6 +47,7 @@ static int is_read(const struct outlet *o)
 {
 	struct pollfd p = { .fd = o->fd, .events = POLLOUT };
 	int n;
+
 	do
 		n = poll(&p, 1, (int)(ZR_OUTLET_PATIENCE * 1000));
 	while (n < 0 && errno == EINTR);
@@ -55,6 +58,7 @@ static int is_read(const struct outlet *o)
 static ssize_t put_all(struct outlet *o, const char *data, size_t n)
 {
 	size_t at = 0;
+
 	while (at < n) {
 		ssize_t done = put(o, data + at, n - at);
 		if (done > 0)
@@ -74,6 +78,7 @@ static ssize_t put_all(struct outlet *o, const char *data, size_t n)
 static int resume(struct outlet *o)
 {
 	char line[128];
+
 	int n = snprintf(line, sizeof line,
 			 "%szeroth: %lld line%s missing here: nobody read for %g s\n",
 			 o->torn ? "\n" : "", o->lost, o->lost == 1 ? " is" : "s are",
@@ -97,8 +102,10 @@ static void drop(struct outlet *o, const char *data, size_t n)
 static ssize_t on_write(void *cookie, const char *data, size_t n)
 {
 	struct outlet *o = cookie;
+
 	if (o->closed)
 		return (ssize_t)n;
+
 	ssize_t done = o->stalled && !resume(o) ? 0 : put_all(o, data, n);
 	if (done < 0)
 		return 0; /* the error is in errno */
@@ -112,6 +119,7 @@ static void begin(int fd, FILE **file)
 	struct outlet *o = &outlets[fd];
 	char path[32];
 	struct stat st;
+
 	if (o->plain || fstat(fd, &st) || !(S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
 		return;
 
@@ -138,6 +146,7 @@ void zr_outlets_begin(void)
 void zr_outlet_leave(int fd)
 {
 	struct outlet *o = &outlets[fd];
+
 	if (!o->plain)
 		return;
 	if (o->fd != fd)
@@ -176,6 +185,7 @@ static const char *ask_again(void)
 const char *zr_outlet_flush(void)
 {
 	const struct outlet *o = &outlets[STDOUT_FILENO];
+
 	if (pushed_error)
 		return strerror(pushed_error);
 	if (fflush(stdout))

@@ -47,6 +47,7 @@ static const char *count_text(double n, char buf[32])
 {
 	static const char letter[] = " kMGT";
 	int i = 0;
+
 	for (; n >= 1000 && i < 4; i++)
 		n /= 1000;
 	if (i)
@@ -72,6 +73,7 @@ static double recent(const struct zr_pace *p)
 static double left(const struct zr_progress *p, int64_t step)
 {
 	double sum = p->ema * (double)(p->total - step);
+
 	for (const struct zr_pause *q = p->pause; q < p->pause + ZR_PAUSES; q++)
 		if (q->every > 0)
 			sum += q->seconds * (double)(p->total / q->every - (step - 1) / q->every +
@@ -85,6 +87,7 @@ static double left(const struct zr_progress *p, int64_t step)
 static void limits_text(const struct zr_pace *p, char *out, size_t size)
 {
 	int n = 0;
+
 	*out = 0;
 	if (isfinite(p->mfu))
 		n += snprintf(out + n, size - (size_t)n, "  mfu %.0f %%", 100 * p->mfu * recent(p));
@@ -102,6 +105,7 @@ static void compose(const struct zr_progress *p, char line[LINE], int64_t step,
 	const struct zr_pace *pace = p->pace;
 	char speed[32], mem[32], dev[32], eta[32], past[32], tokens[32], limits[128];
 	char val[32] = "", scale[32] = "", epoch[32] = "", tiers[80];
+
 	if (p->have_val)
 		snprintf(val, sizeof val, "  val %.4f", p->val_loss);
 	if (p->scaled)
@@ -132,6 +136,7 @@ static void compose_narrow(const struct zr_progress *p, char line[LINE], int64_t
 	const struct zr_pace *pace = p->pace;
 	char speed[32], mem[32], eta[32], val[32] = "", scale[32] = "";
 	double of = (isfinite(pace->possible) ? pace->possible : pace->mfu) * recent(pace);
+
 	if (p->have_val)
 		snprintf(val, sizeof val, " val %.3f", p->val_loss);
 	if (p->scaled)
@@ -150,6 +155,7 @@ static void draw(const struct zr_progress *p, char line[LINE], int64_t step,
 		 const struct zr_step_result *r)
 {
 	struct winsize w;
+
 	size_t columns = !ioctl(fileno(p->out), TIOCGWINSZ, &w) && w.ws_col > 1 ? w.ws_col : LINE;
 	if (strlen(line) >= columns)
 		compose_narrow(p, line, step, r);
@@ -162,6 +168,7 @@ void zr_progress_step(struct zr_progress *p, int64_t step, const struct zr_step_
 {
 	char line[LINE];
 	double now = zr_now(), took = now - p->last;
+
 	p->last = now;
 	p->ema = p->ema > 0 ? 0.9 * p->ema + 0.1 * took : took;
 	int last = step == p->total;
@@ -180,6 +187,7 @@ void zr_progress_step(struct zr_progress *p, int64_t step, const struct zr_step_
 void zr_progress_parts(struct zr_progress *p, int64_t step, const double seconds[ZR_PARTS])
 {
 	double all = 0;
+
 	p->parts_of++;
 	for (int i = 0; i < ZR_PARTS; i++)
 		all += p->parts[i] += seconds[i];
@@ -200,9 +208,11 @@ void zr_progress_parts(struct zr_progress *p, int64_t step, const double seconds
 void zr_progress_round(struct zr_progress *p, int64_t done, int64_t all)
 {
 	char line[LINE];
+
 	double now = zr_now();
 	if (!p->tty || now - p->last_drawn < REDRAW)
 		return;
+
 	p->last_drawn = now;
 	snprintf(line, sizeof line, "evaluating %lld/%lld", (long long)done, (long long)all);
 	zr_log_live(p->out, line);
@@ -212,6 +222,7 @@ void zr_progress_eval(struct zr_progress *p, int64_t step, const char *name,
 		      const struct zr_eval_result *r)
 {
 	char at[32];
+
 	zr_duration_text(zr_pace_elapsed(p->pace), at);
 	if (p->tty)
 		zr_log_live(p->out, NULL);

@@ -20,11 +20,13 @@
 static uint64_t planned(const struct zr_setup *s)
 {
 	uint64_t sum = 0;
+
 	for (int i = 0; i < s->account.n; i++) {
 		const struct zr_account_line *l = &s->account.line[i];
 		if (l->tier == ZR_TIER_HOST || l->tier == ZR_TIER_DEVICE)
 			sum += l->peak;
 	}
+
 	return sum;
 }
 
@@ -32,6 +34,7 @@ void zr_run_announce(const struct zr_trainer *t, FILE *out)
 {
 	const struct zr_setup *s = t->setup;
 	char a[32], b[32];
+
 	fprintf(out, "model   %s, %.2f M parameters\n", s->model.section->plugin->desc->id,
 		(double)s->layout.parameters / 1e6);
 	zr_adapter_announce(s, out);
@@ -63,6 +66,7 @@ int zr_run_report_end(struct zr_run_report *rep, const struct zr_trainer *t,
 		      const struct zr_timeline *timeline, struct zr_error *err)
 {
 	struct rusage u;
+
 	rep->rank = t->setup->process.rank;
 	rep->world = t->setup->process.world;
 	memcpy(rep->device, t->setup->device_info.name, sizeof rep->device);

@@ -36,6 +36,7 @@ static int next_ranks(const struct restarts *r)
 {
 	const struct zr_beat *b = r->beat;
 	const int least = r->how->min_ranks;
+
 	for (int n = r->ranks - 1; least && b->batch && n >= least; n--)
 		if (b->batch % (b->micro * n) == 0)
 			return n;
@@ -53,8 +54,10 @@ static void override(struct restarts *r, const char *key, const char *value)
 static void keep_batch(struct restarts *r)
 {
 	char number[32];
+
 	if (!r->beat->batch)
 		return;
+
 	snprintf(number, sizeof number, "%lld", (long long)r->beat->batch);
 	override(r, "train.train_batch_size", number);
 	snprintf(number, sizeof number, "%lld", (long long)r->beat->micro);
@@ -70,6 +73,7 @@ static void go_on(struct restarts *r)
 	const char **resume = r->how->resume;
 	struct stat st;
 	int there = *b->dir && !stat(b->dir, &st);
+
 	*r->how->n_overrides = r->given;
 	*resume = r->resume;
 	if (there)
@@ -96,6 +100,7 @@ static int nap(int seconds)
 {
 	struct timespec left = { seconds, 0 };
 	sigset_t set, old;
+
 	zr_signals_of_end(&set);
 	sigprocmask(SIG_BLOCK, &set, &old);
 	int sig = sigtimedwait(&set, NULL, &left);
@@ -113,6 +118,7 @@ static int again(struct restarts *r, int i, const struct zr_crew_end *end)
 {
 	if (!end->died || i >= r->how->restarts)
 		return 0;
+
 	r->vain = atomic_load(&r->beat->steps) ? 0 : r->vain + 1;
 	go_on(r);
 	fprintf(stderr, "zeroth: restart %d of %d: %s; goes on from %s with %d rank%s in %d s\n",
@@ -125,9 +131,11 @@ static int again(struct restarts *r, int i, const struct zr_crew_end *end)
 static void advise(const struct restarts *r)
 {
 	const struct zr_beat *b = r->beat;
+
 	const int64_t step = *b->checkpoints ? zr_ckpt_named(b->checkpoints, "latest") : -1;
 	if (step < 0 || !*b->dir)
 		return;
+
 	fprintf(stderr, "; -o run.dir=%s --resume auto goes on from step %lld", b->dir,
 		(long long)step);
 	if (!r->how->restarts)
@@ -144,6 +152,7 @@ int zr_restart_train(const struct zr_restart_how *how,
 			      .ranks = how->ranks };
 	struct zr_crew_end end;
 	int code = 4;
+
 	if (!r.beat) {
 		fprintf(stderr, "zeroth: cannot start %d ranks: %s\n", how->ranks, strerror(errno));
 		return 4;

@@ -60,11 +60,13 @@ static int evaluate(struct run *r, int64_t step, struct zr_error *err)
 {
 	const struct zr_eval_how how = { .tick = note_round, .arg = r, .bytes = r->bytes };
 	int rc = zr_run_all_evals(&r->t.evals, step, &how, err);
+
 	zr_progress_pause(&r->progress, ZR_PAUSE_EVAL);
 	for (int i = 0; !rc && r->t.rank0 && i < r->t.evals.n; i++) {
 		const struct zr_run_set *e = &r->t.evals.set[i];
 		zr_progress_eval(&r->progress, step, e->name, &e->last);
 	}
+
 	return rc;
 }
 
@@ -78,6 +80,7 @@ static int one_step(struct run *r, struct zr_error *err)
 {
 	const struct zr_train_opts *t = r->t.setup->train;
 	const struct zr_step_result *s = &r->t.result;
+
 	zr_timeline_begin(&r->timeline);
 	int rc = zr_trainer_step(&r->t, zr_signals_caught(), err);
 	if (rc)
@@ -99,6 +102,7 @@ static int one_step(struct run *r, struct zr_error *err)
 		r->report->update_seconds += r->timeline.update;
 		r->report->updates++;
 	}
+
 	if (r->t.rank0)
 		zr_progress_step(&r->progress, step, s);
 	if (r->t.rank0 && r->timeline.wanted)
@@ -133,6 +137,7 @@ static int checkpoint(struct run *r, struct zr_error *err)
 	const struct zr_checkpoint_opts *o = zr_config_find(r->t.cfg, "checkpoint")->opts;
 	int64_t step = r->t.session->step, every = (int64_t)o->every;
 	int last = step == (int64_t)r->t.setup->train->steps || r->report->enough;
+
 	int due = (every > 0 && (step % every == 0 || last)) || (r->stop && o->on_signal) ||
 		  (r->t.evals.improved && o->keep_best);
 	if (!due || r->report->stopped) {
@@ -140,6 +145,7 @@ static int checkpoint(struct run *r, struct zr_error *err)
 		note_saved(r);
 		return rc;
 	}
+
 	int rc = zr_trainer_save(&r->t, err);
 	beat();
 	note_saved(r);
@@ -152,6 +158,7 @@ static int loop(struct run *r, struct zr_error *err)
 	const struct zr_train_opts *t = r->t.setup->train;
 	struct zr_run_report *rep = r->report;
 	int rc = 0;
+
 	if (r->t.evals.n && t->eval_every > 0 && r->t.session->step == 0)
 		rc = evaluate(r, 0, err);
 	double start = zr_now();
@@ -192,6 +199,7 @@ static int resume(struct run *r, int other_data, struct zr_error *err)
 {
 	const double start = zr_now();
 	int rc = zr_trainer_resume(&r->t, r->resume, other_data, err);
+
 	r->report->resume_seconds = zr_now() - start;
 	r->report->resumed = r->t.resumed;
 	if (!rc && r->t.resumed < 0 && r->t.rank0)
@@ -246,6 +254,7 @@ static int save_weights(struct run *r, struct zr_error *err)
 	char path[PATH_MAX];
 	const char *model = zr_rundir_file(r->t.cfg, "model.safetensors", path, sizeof path);
 	const int whole = !zr_adapter_is_all(r->t.setup);
+
 	int rc = whole ? zr_weights_save(r->t.session, model, err) : 0;
 	if (!rc && zr_room_exports(r->t.cfg))
 		rc = zr_export_session(r->t.session,
@@ -266,6 +275,7 @@ static int save_weights(struct run *r, struct zr_error *err)
 static int prepare(struct run *r, const struct zr_run_how *how, FILE *out, struct zr_error *err)
 {
 	struct zr_trainer *t = &r->t;
+
 	int rc = r->resume ? zr_trainer_find(t, r->resume, err) : 0;
 	if (!rc)
 		rc = zr_trainer_setup(t, 0, err);
@@ -276,6 +286,7 @@ static int prepare(struct run *r, const struct zr_run_how *how, FILE *out, struc
 		r->plan = zr_plan_json(t->setup, zr_memory_at_start(), 1);
 		rc = zr_trainer_check_dirs(t, err);
 	}
+
 	beat();
 	if (!rc)
 		rc = zr_trainer_open(t, how->verify, err);
@@ -311,12 +322,14 @@ static int prepare(struct run *r, const struct zr_run_how *how, FILE *out, struc
 static int train(struct run *r, FILE *out, struct zr_error *err)
 {
 	const struct zr_run_opts *o = zr_config_find(r->t.cfg, "run")->opts;
+
 	if (r->t.rank0) {
 		int rc = zr_pace_forecast(&r->t.pace, r->t.setup, r->plan, err);
 		zr_progress_begin(&r->progress, out, r->t.setup, &r->t.pace, o->log_every);
 		if (rc)
 			return rc;
 	}
+
 	return loop(r, err);
 }
 
@@ -324,6 +337,7 @@ static int train(struct run *r, FILE *out, struct zr_error *err)
 static int end(struct run *r, struct zr_error *err)
 {
 	int rc = zr_config_ini_end(&r->config_ini, err);
+
 	r->report->interrupted = r->stop;
 	if (!rc)
 		rc = save_weights(r, err);
@@ -340,6 +354,7 @@ int zr_run_train(struct zr_config *cfg, const struct zr_run_how *how, FILE *out,
 		 struct zr_run_report *report, struct zr_error *err)
 {
 	static const struct zr_run_how new_run = { 0 };
+
 	if (!how)
 		how = &new_run;
 	struct run r = { .t.cfg = cfg, .resume = how->from, .report = report };

@@ -42,6 +42,7 @@ static void note(int sig)
 {
 	if (caught)
 		return;
+
 	atomic_store(&since, now_ns());
 	caught = sig;
 }
@@ -50,6 +51,7 @@ static void note(int sig)
 static void end_now(int sig)
 {
 	static const char text[] = " before the first step: nothing is saved\n";
+
 	zr_crash_unwatch();
 	const char *name = sig == SIGINT  ? "zeroth: SIGINT" :
 			   sig == SIGTERM ? "zeroth: SIGTERM" :
@@ -58,6 +60,7 @@ static void end_now(int sig)
 		zr_outlet_say(name);
 		zr_outlet_say(text);
 	}
+
 	_exit(130);
 }
 
@@ -65,6 +68,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 {
 	int saved = errno,
 	    forwarded = supervisor && info->si_pid == supervisor && info->si_code <= 0;
+
 	(void)context;
 	if (!deferred && !(forwarded && info->si_code == SI_USER))
 		end_now(sig);
@@ -73,6 +77,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		signal(sig, SIG_DFL);
 		raise(sig); /* it takes effect when the handler returns */
 	}
+
 	note(sig);
 	errno = saved;
 }
@@ -93,6 +98,7 @@ void zr_signals_start(void)
 {
 	static const int needed[] = { SIGCHLD, SIGALRM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
 	sigset_t none;
+
 	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
 		if (is_ignored(needed[i]))
 			signal(needed[i], SIG_DFL);
@@ -121,6 +127,7 @@ void zr_signals_begin(void)
 	struct sigaction sa = { .sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO };
 	const char *rank = getenv("ZEROTH_LOCAL_RANK");
 	sigset_t set;
+
 	caught = deferred = 0;
 	silent = rank && strcmp(rank, "0");
 	supervisor = rank ? getppid() : 0;
@@ -165,6 +172,7 @@ void zr_signals_flush(FILE *out)
 		zr_outlet_close(fd);
 		clearerr(out);
 	}
+
 	if (null >= 0)
 		close(null);
 	note(SIGPIPE);

@@ -47,6 +47,7 @@ static void show(int tid)
 static void show_kernel(int tid)
 {
 	char path[64], what[96] = "", text[160];
+
 	snprintf(path, sizeof path, "/proc/self/task/%d/wchan", tid);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? 0 : read(fd, what, sizeof what - 1);
@@ -63,6 +64,7 @@ static void ask(int tid)
 	atomic_store(&turn, tid);
 	if (syscall(SYS_tgkill, getpid(), tid, ZR_SIGNAL_STACKS))
 		return;
+
 	for (int i = 0; i < PATIENCE && atomic_load(&turn); i++)
 		nanosleep(&(struct timespec){ 0, 2000000 }, NULL);
 	if (atomic_exchange(&turn, 0))
@@ -94,6 +96,7 @@ static void ask_all(int me)
 static void on_signal(int sig)
 {
 	int saved = errno, me = (int)syscall(SYS_gettid);
+
 	(void)sig;
 	if (atomic_load(&turn) == me) {
 		show(me);
@@ -103,6 +106,7 @@ static void on_signal(int sig)
 		ask_all(me);
 		atomic_store(&busy, 0);
 	}
+
 	errno = saved;
 }
 

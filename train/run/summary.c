@@ -23,16 +23,19 @@ static json_t *hex(uint64_t v)
 static json_t *tier(const struct zr_account *a, int tier, int *n)
 {
 	json_t *t = json_object();
+
 	*n = 0;
 	for (int i = 0; i < a->n; i++) {
 		const struct zr_account_line *l = &a->line[i];
 		if ((int)l->tier != tier)
 			continue;
+
 		zr_json_put(&t, l->what,
 			    json_pack("{s:I, s:I}", "planned", (json_int_t)l->peak, "peak",
 				      (json_int_t)l->peak)); /* what is planned is taken at once */
 		++*n;
 	}
+
 	return t;
 }
 
@@ -40,6 +43,7 @@ static json_t *ledger(const struct zr_account *a)
 {
 	static const char *const name[] = { "device", "host", "disk" };
 	json_t *out = json_object();
+
 	for (int i = 0, n; i < 3; i++) {
 		json_t *t = tier(a, i, &n);
 		if (n)
@@ -47,6 +51,7 @@ static json_t *ledger(const struct zr_account *a)
 		else
 			json_decref(t);
 	}
+
 	return out;
 }
 
@@ -68,6 +73,7 @@ static json_t *checkpoints(const struct zr_saver_stats *s)
 static void put_evals(json_t **to, const struct zr_run_report *r)
 {
 	json_t *sets = json_object(), *best = json_object();
+
 	for (int i = 0; r->evals && i < r->n_sets; i++) {
 		const struct zr_run_set *e = &r->set[i];
 		const int named = *e->name != 0;
@@ -107,6 +113,7 @@ static void put_breakdowns(json_t **to, const struct zr_run_report *r)
 {
 	if (!r->breakdown || !r->process_steps)
 		return;
+
 	zr_json_put(to, "breakdown", breakdown(r, r->part));
 	if (r->world > 1) {
 		zr_json_put(to, "breakdown_min", breakdown(r, r->part_min));
@@ -121,6 +128,7 @@ static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 			      (json_int_t)r->skipped, "total_tokens", (json_int_t)r->total_tokens,
 			      "process_steps", (json_int_t)r->process_steps, "tokens",
 			      (json_int_t)r->tokens);
+
 	put_real(&j, "seconds", r->seconds);
 	put_real(&j, "step_seconds", r->step_seconds);
 	if (r->process_steps)
@@ -137,6 +145,7 @@ static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 		zr_json_put(&j, "resumed_after_step", json_integer((json_int_t)r->resumed));
 		put_real(&j, "resume_seconds", r->resume_seconds);
 	}
+
 	if (r->checkpoints.saved || r->checkpoints.failed)
 		zr_json_put(&j, "checkpoints", checkpoints(&r->checkpoints));
 	zr_json_put(&j, "world", json_integer(r->world));
@@ -169,6 +178,7 @@ int zr_summary_write(const struct zr_setup *s, const struct zr_run_report *r, st
 	json_t *j = describe(s, r);
 	char *text = zr_json_dump(j, JSON_INDENT(2));
 	int rc = zr_put_text(zr_rundir_file(s->cfg, "summary.json", path, sizeof path), text, err);
+
 	free(text);
 	json_decref(j);
 	return rc;

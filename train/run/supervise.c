@@ -85,6 +85,7 @@ static int set_number(const char *name, int v)
 static int become_rank(struct crew *s, int rank, int err, pid_t parent)
 {
 	int null = rank ? open("/dev/null", O_RDWR) : -1;
+
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(4); /* the supervisor died before the line above */
@@ -96,6 +97,7 @@ static int become_rank(struct crew *s, int rank, int err, pid_t parent)
 		dup2(null, STDOUT_FILENO);
 		close(null);
 	}
+
 	dup2(err, STDERR_FILENO);
 	close(err);
 	zr_outlet_leave(STDERR_FILENO);
@@ -123,6 +125,7 @@ static int start(struct crew *s, int rank, int (*rank_main)(int, void *, struct 
 	struct zr_error why = { 0 };
 	pid_t parent = getpid();
 	int ends[2];
+
 	if (pipe2(ends, O_CLOEXEC))
 		return -1;
 
@@ -161,8 +164,10 @@ static void print_line(const struct crew *s, int rank, const char *line)
 static void end_line(struct crew *s, int rank)
 {
 	struct child *c = &s->child[rank];
+
 	if (!c->used)
 		return;
+
 	c->line[c->used] = 0;
 	c->used = 0;
 	memcpy(c->last, c->line, sizeof c->last);
@@ -174,6 +179,7 @@ static void receive(struct crew *s, int rank)
 {
 	struct child *c = &s->child[rank];
 	char in[4096];
+
 	ssize_t n = read(c->out, in, sizeof in);
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
@@ -216,6 +222,7 @@ static void stop_others(struct crew *s)
 {
 	if (s->stop_at)
 		return;
+
 	s->stop_at = zr_now();
 	tell_all(s, SIGTERM);
 }
@@ -242,8 +249,10 @@ static int was_asked(int status)
 static int is_failure(struct crew *s, int rank, int status)
 {
 	const int sig = WIFEXITED(status) ? 0 : WTERMSIG(status), asked = was_asked(status);
+
 	if (s->why[rank].code)
 		return 1;
+
 	s->early |= asked && s->interrupted && !s->stop_at;
 	if ((asked && (s->interrupted || s->stop_at)) || (sig && s->killed))
 		return 0; /* the supervisor has killed it */
@@ -253,6 +262,7 @@ static int is_failure(struct crew *s, int rank, int status)
 static void ended(struct crew *s, int rank, int status)
 {
 	struct child *c = &s->child[rank];
+
 	c->pid = 0;
 	c->status = status;
 	c->oom = zr_oom_kills("") > s->ooms;
@@ -282,6 +292,7 @@ static void reap(struct crew *s)
 {
 	int status;
 	pid_t pid;
+
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
 		for (int i = 0; i < s->n; i++)
 			if (s->child[i].pid == pid)
@@ -307,6 +318,7 @@ static void kill_all(struct crew *s)
 static void take_signals(struct crew *s)
 {
 	struct signalfd_siginfo in;
+
 	while (read(s->signals, &in, sizeof in) == sizeof in) {
 		if (in.ssi_signo == SIGCHLD)
 			continue;
@@ -327,6 +339,7 @@ static void check_beat(struct crew *s)
 		s->beat = beat;
 		s->beat_at = zr_now();
 	}
+
 	if (s->how->watchdog <= 0 || s->stop_at || zr_now() - s->beat_at < s->how->watchdog)
 		return;
 
@@ -355,6 +368,7 @@ static int watch(struct crew *s, struct pollfd *p)
 		if (s->stop_at && !s->killed && zr_now() - s->stop_at >= PATIENCE)
 			kill_all(s);
 	}
+
 	return 0;
 }
 
@@ -386,6 +400,7 @@ static int says_same(const struct crew *s, int a, int b)
 static int culprit(const struct crew *s)
 {
 	int best = -1;
+
 	for (int i = 0; i < s->n; i++) {
 		int sooner = best < 0 || is_weak(s, i) < is_weak(s, best) ||
 			     (is_weak(s, i) == is_weak(s, best) &&
@@ -405,6 +420,7 @@ static int culprit(const struct crew *s)
 static void print_others(const struct crew *s, int first)
 {
 	char text[sizeof s->why->text + 16];
+
 	for (int i = 0; i < s->n; i++) {
 		int said = !s->why[i].code || says_same(s, i, first) ||
 			   (is_weak(s, i) && s->why[first].code &&
@@ -465,11 +481,13 @@ static int make_area(int ranks)
 {
 	const struct zr_local_head head = { .magic = ZR_LOCAL_MAGIC, .world = ranks };
 	struct rlimit limit;
+
 	/* beyond it, ftruncate would raise SIGXFSZ */
 	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < ZR_LOCAL_BYTES) {
 		errno = EFBIG;
 		return -1;
 	}
+
 	int fd = memfd_create("zeroth-boot", MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -1;
@@ -486,6 +504,7 @@ static int make_area(int ranks)
 static int prepare(struct crew *s)
 {
 	sigset_t ours;
+
 	zr_signals_of_end(&ours);
 	sigaddset(&ours, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &ours, &s->old);
@@ -537,6 +556,7 @@ static void cannot_start(int n, int no, char *text, size_t room)
 {
 	struct rlimit lim;
 	int used = snprintf(text, room, "cannot start %d rank%s: ", n, n == 1 ? "" : "s");
+
 	text += used;
 	room -= (size_t)used;
 	if (no == EMFILE && !getrlimit(RLIMIT_NOFILE, &lim))
@@ -563,6 +583,7 @@ static int check_files(int n)
 	struct rlimit lim;
 	if (getrlimit(RLIMIT_NOFILE, &lim) || lim.rlim_cur >= files_needed(n))
 		return 0;
+
 	errno = EMFILE;
 	return -1;
 }
@@ -577,6 +598,7 @@ int zr_supervise_crew(const struct zr_crew_how *how, struct zr_crew_end *end)
 			  .how = how };
 	struct pollfd *p = calloc((size_t)n + 1, sizeof *p);
 	int code = 4, rc = p ? prepare(&s) : -1;
+
 	if (!rc)
 		rc = check_files(n);
 	*end = (struct zr_crew_end){ 0 };
@@ -586,6 +608,7 @@ int zr_supervise_crew(const struct zr_crew_how *how, struct zr_crew_end *end)
 		cannot_start(n, errno, end->text, sizeof end->text);
 		stop_others(&s);
 	}
+
 	int no = p ? watch(&s, p) : 0;
 	if (no) {
 		end_unwatched(&s);
@@ -604,6 +627,7 @@ int zr_supervise(int n, int (*rank_main)(int rank, void *arg, struct zr_error *w
 	struct zr_crew_end end;
 	int code = zr_supervise_crew(
 		&(struct zr_crew_how){ .n = n, .rank_main = rank_main, .arg = arg }, &end);
+
 	if (*end.text)
 		fprintf(stderr, "zeroth: %s\n", end.text);
 	return code;

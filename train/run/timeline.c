@@ -18,6 +18,7 @@ static void wait_for_device(const struct zr_setup *s)
 static void note(void *arg, const struct zr_lowered *p, int32_t n, int waited)
 {
 	struct zr_timeline *t = arg;
+
 	if (!t->running)
 		return; /* an evaluation */
 	if (t->wait && !waited && p->instr[n].queue == ZR_Q_COMPUTE)
@@ -35,6 +36,7 @@ static void note(void *arg, const struct zr_lowered *p, int32_t n, int waited)
 int zr_timeline_open(struct zr_timeline *t, struct zr_session *s, struct zr_error *err)
 {
 	const struct zr_run_opts *o = zr_config_find(s->setup->cfg, "run")->opts;
+
 	*t = (struct zr_timeline){ .session = s, .wanted = o->wall_clock_breakdown };
 	for (int id = 0; id < ZR_LOWERED; id++) {
 		const struct zr_lowered *p = &s->setup->lowered[id];
@@ -69,6 +71,7 @@ void zr_timeline_close(struct zr_timeline *t)
 void zr_timeline_begin(struct zr_timeline *t)
 {
 	int64_t step = t->session->step + 1;
+
 	t->tracing = t->trace && zr_trace_wants(t->trace, step);
 	t->wait = (t->wanted || t->tracing) && !t->session->setup->device_info.unified;
 	if (t->tracing)
@@ -82,6 +85,7 @@ void zr_timeline_begin(struct zr_timeline *t)
 double zr_timeline_end(struct zr_timeline *t)
 {
 	double now = zr_now();
+
 	t->part[ZR_PART_OTHER] += now - t->last;
 	t->running = 0;
 	for (int i = 0; i < ZR_PARTS; i++)
@@ -98,6 +102,7 @@ int zr_timeline_ranks(const struct zr_timeline *t, double mine[ZR_PARTS], double
 {
 	const size_t bytes = sizeof t->sum;
 	int world = t->session->setup->process.world;
+
 	memcpy(mine, t->sum, bytes);
 	memcpy(min, t->sum, bytes);
 	memcpy(max, t->sum, bytes);

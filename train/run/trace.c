@@ -71,10 +71,12 @@ struct zr_trace {
 static int64_t number(const char **p)
 {
 	char *end;
+
 	errno = 0;
 	int64_t n = **p >= '0' && **p <= '9' ? strtoll(*p, &end, 10) : -1;
 	if (n < 0 || errno)
 		return -1;
+
 	*p = end;
 	return n;
 }
@@ -83,6 +85,7 @@ static int parse(struct steps *s, const char *text)
 {
 	const char *word;
 	size_t len;
+
 	while ((word = zr_next_word(&text, &len))) {
 		const char *p = word;
 		int64_t first = number(&p), last = *p == '-' ? (p++, number(&p)) : first;
@@ -92,12 +95,14 @@ static int parse(struct steps *s, const char *text)
 		s->range[s->n].first = first;
 		s->range[s->n++].last = last;
 	}
+
 	return 0;
 }
 
 static int read_steps(const struct zr_config *cfg, struct steps *out, struct zr_error *err)
 {
 	const struct zr_run_opts *o = zr_config_find(cfg, "run")->opts;
+
 	*out = (struct steps){ 0 };
 	return parse(out, o->trace) ?
 		       zr_config_blame(cfg, "run", ZR_EINVAL, err,
@@ -136,12 +141,14 @@ static int take_memory(struct zr_trace *t, struct zr_error *err)
 	const struct zr_setup *s = t->session->setup;
 	int64_t n = instructions_of_a_step(s);
 	int ok = 1;
+
 	t->room = n < MOST ? n : MOST;
 	t->event = calloc((size_t)t->room + 1, sizeof *t->event);
 	for (int id = 0; id < ZR_LOWERED; id++) {
 		t->latest[id] = calloc((size_t)s->lowered[id].n + 1, sizeof **t->latest);
 		ok &= t->latest[id] != NULL;
 	}
+
 	if (ok && t->event)
 		return 0;
 	return zr_err(err, ZR_ENOMEM,
@@ -154,6 +161,7 @@ static int take_memory(struct zr_trace *t, struct zr_error *err)
 static int share_dir(struct zr_trace *t, const char *dir, struct zr_error *err)
 {
 	char mine[PATH_MAX] = "";
+
 	char *all = calloc((size_t)t->session->setup->process.world, PATH_MAX);
 	if (!all)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
@@ -169,6 +177,7 @@ static int share_dir(struct zr_trace *t, const char *dir, struct zr_error *err)
 static void remove_old(const struct zr_trace *t)
 {
 	struct dirent *e;
+
 	DIR *d = opendir(t->dir);
 	while (d && (e = readdir(d)))
 		if (!strncmp(e->d_name, "step-", 5) && strstr(e->d_name, ".rank-"))
@@ -183,6 +192,7 @@ int zr_trace_open(struct zr_session *s, const char *dir, struct zr_trace **out,
 	struct steps steps;
 	struct timespec now;
 	int rc = read_steps(s->setup->cfg, &steps, err);
+
 	*out = NULL;
 	if (rc || !steps.n)
 		return rc;
@@ -213,6 +223,7 @@ void zr_trace_close(struct zr_trace *t)
 {
 	if (!t)
 		return;
+
 	for (int id = 0; id < ZR_LOWERED; id++)
 		free(t->latest[id]);
 	free(t->event);
@@ -237,6 +248,7 @@ void zr_trace_note(struct zr_trace *t, const struct zr_lowered *p, int32_t n, in
 {
 	int64_t begin = (int64_t)(1e9 * from) + t->since_1970;
 	int64_t end = (int64_t)(1e9 * to) + t->since_1970;
+
 	if (waited) {
 		if (t->latest[p->id][n] < 0)
 			return;
@@ -259,6 +271,7 @@ void zr_trace_note(struct zr_trace *t, const struct zr_lowered *p, int32_t n, in
 static int make_file(struct file *f, int dir, const char *name)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+
 	f->at = f->used = 0;
 	f->fd = openat(dir, name, flags, 0666);
 	if (f->fd < 0 && errno == EEXIST && !unlinkat(dir, name, 0))
@@ -269,6 +282,7 @@ static int make_file(struct file *f, int dir, const char *name)
 static void write_out(struct file *f)
 {
 	const char *p = f->buf;
+
 	while (!f->no && f->used) {
 		ssize_t n = write(f->fd, p, f->used);
 		if (n < 0 && errno != EINTR)
@@ -276,12 +290,14 @@ static void write_out(struct file *f)
 		p += n > 0 ? n : 0;
 		f->used -= n > 0 ? (size_t)n : 0;
 	}
+
 	f->used = 0;
 }
 
 __attribute__((format(printf, 2, 3))) static void put(struct file *f, const char *form, ...)
 {
 	va_list args;
+
 	if (f->used > ROOM - 2048)
 		write_out(f);
 	va_start(args, form);
@@ -309,6 +325,7 @@ static char *next_line(struct file *f)
 			f->at += (size_t)(end - line) + 1;
 			return line;
 		}
+
 		memmove(f->buf, line, f->used - f->at);
 		f->used -= f->at;
 		f->at = 0;
@@ -346,8 +363,10 @@ static uint64_t bytes_of(const struct zr_lowered *p, const struct zr_instr *i)
 	const struct zr_operand *o = p->operand + i->first;
 	uint64_t sum = 0;
 	int pairs = i->kind == ZR_I_COLLECTIVE;
+
 	if (i->kind == ZR_I_COPY || i->kind == ZR_I_READ || i->kind == ZR_I_WRITE)
 		return (uint64_t)(i->block * i->blocks);
+
 	for (int32_t k = pairs; k < i->n; k += 1 + pairs)
 		sum += o[k].region < 0 ? 0 : o[k].bytes;
 	return sum;
@@ -370,6 +389,7 @@ static void put_event(struct zr_trace *t, const struct event *e, int tid)
 	const struct zr_lowered *p = &s->lowered[e->program];
 	const struct zr_instr *i = &p->instr[e->n];
 	char text[256];
+
 	put(&t->out, "%d %lld %lld \"cat\":\"%s\",\"name\":\"", tid, (long long)e->from,
 	    (long long)(e->to - e->from), zr_part_name[zr_part_of(s, p, e->n)]);
 	put_text(&t->out, zr_instr_text(s, p, e->n, text, sizeof text));
@@ -380,6 +400,7 @@ static void put_event(struct zr_trace *t, const struct event *e, int tid)
 		put_text(&t->out, s->layout.unit[i->unit].name);
 		put(&t->out, "\"");
 	}
+
 	put(&t->out, ",\"bytes\":%llu,\"waited_us\":%lld.%03lld}}\n",
 	    (unsigned long long)bytes_of(p, i), (long long)e->waited / 1000,
 	    (long long)e->waited % 1000);
@@ -388,6 +409,7 @@ static void put_event(struct zr_trace *t, const struct event *e, int tid)
 static void put_events(struct zr_trace *t)
 {
 	int64_t free_at[ZR_QUEUES][LANES] = { 0 };
+
 	put(&t->out, "%lld\n", t->n ? (long long)t->event[0].from : 0);
 	for (int64_t k = 0; k < t->n; k++) {
 		const struct event *e = &t->event[k];
@@ -417,6 +439,7 @@ static int open_dir(struct zr_trace *t)
 void zr_trace_end(struct zr_trace *t)
 {
 	char name[NAME];
+
 	rank_name(t->step, t->session->setup->process.rank, name);
 	int no = open_dir(t);
 	if (!no)
@@ -425,6 +448,7 @@ void zr_trace_end(struct zr_trace *t)
 		put_events(t);
 		no = close_file(&t->out);
 	}
+
 	if (no)
 		give_up(t, name, no);
 	else if (t->dropped)
@@ -444,6 +468,7 @@ static void put_time(struct file *f, const char *key, int64_t ns)
 static void put_thread(struct file *f, int rank, int tid)
 {
 	int lane = tid / ZR_QUEUES;
+
 	put(f,
 	    "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_sort_index\","
 	    "\"args\":{\"sort_index\":%d}},\n",
@@ -475,16 +500,19 @@ static void close_rank(struct zr_trace *t)
 static int64_t begin_of(struct zr_trace *t, int64_t step, int *ranks)
 {
 	int64_t begin = INT64_MAX;
+
 	*ranks = 0;
 	for (int r = 0; r < t->session->setup->process.world; r++) {
 		if (open_rank(t, step, r))
 			continue;
+
 		char *line = next_line(&t->in);
 		int64_t ns = line ? strtoll(line, NULL, 10) : 0;
 		begin = ns && ns < begin ? ns : begin;
 		*ranks += line != NULL;
 		close_rank(t);
 	}
+
 	return begin;
 }
 
@@ -492,6 +520,7 @@ static void merge_rank(struct zr_trace *t, int rank, int64_t begin)
 {
 	uint8_t named[ZR_QUEUES * LANES] = { 0 };
 	char *line = next_line(&t->in), *p;
+
 	put(&t->out,
 	    "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_sort_index\",\"args\":"
 	    "{\"sort_index\":%d}},\n",
@@ -521,6 +550,7 @@ static int merge(struct zr_trace *t, int64_t step, char name[NAME])
 	char tmp[NAME + 8], of_rank[NAME];
 	int ranks, n = 0;
 	int64_t begin = begin_of(t, step, &ranks);
+
 	snprintf(name, NAME, "step-%06lld.json", (long long)step);
 	snprintf(tmp, sizeof tmp, "%s.tmp", name);
 	int no = make_file(&t->out, t->at, tmp);
@@ -530,6 +560,7 @@ static int merge(struct zr_trace *t, int64_t step, char name[NAME])
 	for (int r = 0; !no && r < world; r++) {
 		if (open_rank(t, step, r))
 			continue;
+
 		merge_rank(t, r, begin);
 		put(&t->out, "%s\n", ++n < ranks ? "," : "");
 		close_rank(t);
@@ -544,6 +575,7 @@ static int merge(struct zr_trace *t, int64_t step, char name[NAME])
 		rank_name(step, r, of_rank);
 		unlinkat(t->at, of_rank, 0);
 	}
+
 	if (!no && ranks < world)
 		zr_logf(ZR_LOG_WARN, "trace",
 			"%s/%s: %d of %d ranks: the others write no files "
@@ -555,12 +587,14 @@ static int merge(struct zr_trace *t, int64_t step, char name[NAME])
 void zr_trace_merge(struct zr_trace *t, int64_t step)
 {
 	char name[NAME] = "";
+
 	if (t->session->setup->process.rank)
 		return;
 
 	for (t->merged++; t->merged <= step; t->merged++) {
 		if (!zr_trace_wants(t, t->merged))
 			continue;
+
 		int no = merge(t, t->merged, name);
 		if (no)
 			give_up(t, name, no);

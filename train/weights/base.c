@@ -47,6 +47,7 @@ static int cast(const struct zr_base *b, int32_t from, const void *src, int32_t 
 				       .src = src,
 				       .dst = dst };
 	int rc = ops->cast(ops, NULL, &op);
+
 	return rc ? zr_err(err, rc, "%s: cannot be brought into the type that it was stored in",
 			   b->layout->tensor[b->tensor].decl->name) :
 		    0;
@@ -57,6 +58,7 @@ static int store(const struct zr_base *b, struct zr_error *err)
 {
 	const int32_t type = b->kept->stored;
 	const int64_t padded = (b->n + ZR_BLOCK - 1) / ZR_BLOCK * ZR_BLOCK;
+
 	memset(b->values + b->n, 0, (size_t)(padded - b->n) * sizeof *b->values);
 	int rc = cast(b, ZR_F32, b->values, type, b->codes, err);
 	if (rc)
@@ -74,6 +76,7 @@ static int read_window(struct zr_base *b, int32_t tensor, int64_t at, struct zr_
 {
 	const int64_t left = b->layout->tensor[tensor].elements - at;
 	const int64_t n = left < WINDOW ? left : WINDOW;
+
 	b->n = 0;
 	int rc = b->fn(b->arg, tensor, at, n, b->values, err);
 	b->tensor = tensor;
@@ -96,17 +99,20 @@ int zr_base_read(void *base, int32_t tensor, int64_t first, int64_t n, float *x,
 {
 	struct zr_base *b = base;
 	int rc = 0;
+
 	while (!rc && n) {
 		if (b->tensor != tensor || first < b->at || first >= b->at + b->n)
 			rc = read_window(b, tensor, first / WINDOW * WINDOW, err);
 		if (rc)
 			break;
+
 		const int64_t from = first - b->at, now = n < b->n - from ? n : b->n - from;
 		memcpy(x, b->values + from, (size_t)now * sizeof *x);
 		x += now;
 		first += now;
 		n -= now;
 	}
+
 	return rc;
 }
 

@@ -29,8 +29,10 @@ static int find_manifest(const char *run, char path[PATH_MAX], struct zr_manifes
 	struct zr_error unused = { 0 };
 	char dir[PATH_MAX];
 	int64_t n = 0;
+
 	if (zr_checkpoints_at(run, dir, &unused))
 		return 0;
+
 	int64_t *steps = zr_ckpt_steps(dir, 0, &n), step = n > 0 ? steps[n - 1] : -1;
 	free(steps);
 	return step >= 0 && !zr_ckpt_path(dir, step, 0, path, &unused) &&
@@ -49,6 +51,7 @@ static int add_values(void *arg, const struct zr_place *t, int64_t first, int64_
 {
 	struct check *c = arg;
 	const int64_t i = t - c->layout->tensor;
+
 	if (c->changed || !has_hash(c->layout, c->m, i))
 		return 0;
 	if (!first)
@@ -70,6 +73,7 @@ static int kept_otherwise(const struct zr_setup *p, const struct zr_manifest *m)
 static int can_compare(const struct zr_setup *p, const struct zr_manifest *m)
 {
 	int any = 0;
+
 	for (int32_t i = 0; i < p->layout.n_tensors; i++)
 		any |= has_hash(&p->layout, m, i);
 	if (!any || !kept_otherwise(p, m))
@@ -89,6 +93,7 @@ static int all_can(struct zr_session *s, int64_t mine, int *all, struct zr_error
 	int64_t *each = calloc((size_t)world, sizeof *each);
 	int rc = each ? zr_gather_bytes(s, &mine, each, sizeof mine, err) :
 			zr_err(err, ZR_ENOMEM, "out of memory");
+
 	*all = !rc;
 	for (int32_t r = 0; r < world && *all; r++)
 		*all = each[r] != 0;
@@ -102,6 +107,7 @@ static int compare(struct zr_session *s, const struct zr_manifest *m, const char
 	struct check c = { .layout = &s->setup->layout, .m = m, .hash = XXH3_createState() };
 	int rc = c.hash ? zr_session_masters(s, add_values, &c, err) :
 			  zr_err(err, ZR_ENOMEM, "out of memory");
+
 	XXH3_freeState(c.hash);
 	if (!rc && c.changed)
 		rc = zr_base_changed(path, c.changed, s->setup->model.section->path, err);
@@ -113,6 +119,7 @@ int zr_base_check(struct zr_session *s, const char *run, struct zr_error *err)
 	char path[PATH_MAX];
 	struct zr_manifest m;
 	int all, found = find_manifest(run, path, &m);
+
 	int rc = all_can(s, found && can_compare(s->setup, &m), &all, err);
 	if (!rc && all)
 		rc = compare(s, &m, path, err);

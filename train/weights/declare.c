@@ -21,6 +21,7 @@ static int start(struct zr_setup *s, struct zr_instance *it, const char *section
 {
 	const struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1, .lr = NAN };
 	const struct zr_section *sec = zr_config_find(s->cfg, section);
+
 	int rc = sec ? zr_config_resolve(s->cfg, section, &facts, err) :
 		       zr_err(err, ZR_EINVAL, "there is no section [%s]", section);
 	if (rc)
@@ -31,6 +32,7 @@ static int start(struct zr_setup *s, struct zr_instance *it, const char *section
 static int declare(struct zr_setup *s, struct zr_error *err)
 {
 	int rc = start(s, &s->model, "model", "zr.model/1", err);
+
 	s->process.model = &s->model;
 	if (!rc && zr_config_find(s->cfg, "adapter"))
 		rc = start(s, &s->adapter, "adapter", "zr.model/1", err);
@@ -45,6 +47,7 @@ static int declare(struct zr_setup *s, struct zr_error *err)
 		const struct zr_device_v1 *v = s->host_device.vtbl;
 		s->host_ops = rc ? NULL : v->ops(s->host_device.inst);
 	}
+
 	if (!rc)
 		rc = start(s, &s->precision, "precision", "zr.precision/1", err);
 	if (rc)
@@ -80,6 +83,7 @@ static int load_text(const char *text, const char *const *overrides, int n, stru
 	char name[64];
 	int fd = memfd_create("config.ini", MFD_CLOEXEC);
 	int no = fd < 0 ? errno : zr_write_all_at(fd, text, strlen(text), 0);
+
 	snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
 	int rc = no ? zr_err(err, ZR_EIO, "%s", strerror(no)) :
 		      zr_config_load(name, overrides, n, out, err);
@@ -114,6 +118,7 @@ int zr_run_config(const char *ini, const char *const *overrides, int n, struct z
 {
 	char *text = NULL;
 	size_t bytes;
+
 	int rc = zr_config_load(ini, overrides, n, out, err);
 	if (rc && !zr_file_text(AT_FDCWD, ini, 1, 1 << 20, &text, &bytes) &&
 	    !load_former(text, overrides, n, out))

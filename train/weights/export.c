@@ -68,6 +68,7 @@ static uint16_t to_bf16(float x)
 static uint16_t to_f16(float x)
 {
 	uint32_t b = bits_of(x), sign = b >> 16 & 0x8000, a = b & 0x7fffffff;
+
 	if (a > 0x7f800000)
 		return (uint16_t)(sign | 0x7e00);
 	if (a >= 0x477ff000) /* 65520: halfway between the largest finite value and the next one */
@@ -77,6 +78,7 @@ static uint16_t to_f16(float x)
 		memcpy(&y, &a, sizeof y);
 		return (uint16_t)(sign | (bits_of(y + 0.5f) - bits_of(0.5f)));
 	}
+
 	return (uint16_t)(sign | ((a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13));
 }
 
@@ -85,6 +87,7 @@ float zr_export_rounded(int32_t dtype, float x)
 	uint32_t b;
 	uint16_t h;
 	float y = x;
+
 	if (dtype == ZR_BF16) {
 		b = (uint32_t)to_bf16(x) << 16;
 		memcpy(&y, &b, sizeof y);
@@ -92,6 +95,7 @@ float zr_export_rounded(int32_t dtype, float x)
 		h = to_f16(x);
 		zr_widen_f16(&h, 1, &y);
 	}
+
 	return y;
 }
 
@@ -101,6 +105,7 @@ static void append(struct zr_export *x, const float *v, int64_t n)
 		zr_st_append(&x->w, v, (size_t)n * sizeof *v);
 		return;
 	}
+
 	for (int64_t at = 0; at < n; at += CHUNK) {
 		int64_t m = n - at < CHUNK ? n - at : CHUNK;
 		for (int64_t i = 0; i < m; i++) {
@@ -134,12 +139,14 @@ static struct zr_st_tensor place(const struct zr_export *x, int32_t i, uint64_t 
 static void deal_out(struct zr_export *x, uint64_t limit)
 {
 	uint64_t sum = 0;
+
 	for (int32_t i = 0; i < x->layout->n_tensors; i++) {
 		uint64_t bytes = place(x, i, 0).bytes;
 		if (sum && sum + bytes > limit) {
 			x->shards++;
 			sum = 0;
 		}
+
 		sum += bytes;
 		x->bytes += bytes;
 		x->shard[i] = x->shards;
@@ -153,6 +160,7 @@ static int open_shard(struct zr_export *x, int32_t shard)
 	struct zr_st_tensor *t = malloc((size_t)x->layout->n_tensors * sizeof *t);
 	json_t *meta = json_pack("{s:s}", "format", "pt");
 	char path[PATH_MAX + NAME], name[NAME];
+
 	if (x->base)
 		zr_json_put(&meta, "base_model", zr_json_string(x->base, "(not UTF-8)"));
 	if (x->store)
@@ -216,6 +224,7 @@ void zr_export_put(struct zr_export *x, const float *values, int64_t n)
 static json_t *value_of(const char *key, const char *text)
 {
 	json_error_t why;
+
 	json_t *j = zr_json_load(text, strlen(text), 0, &why);
 	if (errno == ENOMEM || json_is_number(j) || json_is_boolean(j) || json_is_object(j) ||
 	    json_is_array(j) || json_is_null(j))
@@ -262,6 +271,7 @@ static json_t *config_from(json_t *meta)
 {
 	const char *read = meta_text(meta, ZR_META_CONFIG), *key;
 	json_error_t why;
+
 	json_t *j = read ? zr_json_load(read, strlen(read), 0, &why) : NULL, *text;
 	if (j || (read && errno == ENOMEM))
 		return j;
@@ -276,6 +286,7 @@ static json_t *config_from(json_t *meta)
 static json_t *config_of(json_t *meta, int32_t dtype)
 {
 	json_t *j = config_from(meta);
+
 	/* newer files call it dtype */
 	const char *key = json_object_get(j, "dtype") ? "dtype" : "torch_dtype";
 	const char *type = "float16";
@@ -311,6 +322,7 @@ int zr_export_config(const struct zr_setup *s, const char *path, struct zr_error
 	json_t *meta = json_object();
 	struct zr_error misfit = { 0 };
 	int rc = 0;
+
 	zr_describe_model(s, &meta);
 	if (!meta)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
@@ -321,6 +333,7 @@ int zr_export_config(const struct zr_setup *s, const char *path, struct zr_error
 		rc = zr_put_text(path, text, err);
 		free(text);
 	}
+
 	json_decref(meta);
 	return rc;
 }
@@ -329,6 +342,7 @@ static int copy_file(struct zr_export *x, const char *from, const char *name)
 {
 	char path[PATH_MAX + NAME], *text;
 	size_t bytes;
+
 	snprintf(path, sizeof path, "%s/%s", from, name);
 	int no = zr_file_text(AT_FDCWD, path, 1, MOST_COPIED, &text, &bytes);
 	if (no)
@@ -355,6 +369,7 @@ static int copy_tokenizer(struct zr_export *x)
 					     "generation_config.json" };
 	const char *from = meta_text(x->meta, ZR_META_PATH);
 	int rc = 0;
+
 	if (from && access(from, R_OK | X_OK))
 		zr_logf(ZR_LOG_WARN, "export",
 			"%s, which the model began with, cannot be read: files of its tokenizer "
@@ -368,11 +383,13 @@ static int copy_tokenizer(struct zr_export *x)
 static int write_index(struct zr_export *x)
 {
 	json_t *map = json_object();
+
 	for (int32_t i = 0; i < x->layout->n_tensors; i++) {
 		char name[NAME];
 		file_name(x, x->shard[i], name);
 		zr_json_put(&map, x->layout->tensor[i].decl->name, json_string(name));
 	}
+
 	return dump(x, "model.safetensors.index.json",
 		    json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)x->bytes,
 			      "weight_map", map));
@@ -393,6 +410,7 @@ static void release(struct zr_export *x)
 static int check_space(const struct zr_export *x, struct zr_error *err)
 {
 	struct statvfs fs;
+
 	if (statvfs(x->tmp, &fs) || x->bytes <= (uint64_t)fs.f_bavail * fs.f_frsize)
 		return 0;
 
@@ -418,6 +436,7 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 {
 	size_t len = strlen(dir);
 	struct zr_export *x = calloc(1, sizeof *x);
+
 	while (len > 1 && dir[len - 1] == '/')
 		len--;
 	if (!x)
@@ -428,6 +447,7 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 		free(x);
 		return rc;
 	}
+
 	*x = (struct zr_export){ .dir = strndup(dir, len),
 				 .layout = layout,
 				 .meta = meta,
@@ -444,6 +464,7 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 		release(x);
 		return zr_err(err, ZR_EINVAL, "%s: no memory for it, or a path too long", dir);
 	}
+
 	deal_out(x, how->shard_bytes);
 	rc = make_tmp(x, err);
 	if (rc)
@@ -481,6 +502,7 @@ int zr_export_close(struct zr_export *x, int keep, int64_t *infinite, struct zr_
 int zr_export_done(struct zr_export *x, int rc, struct zr_error *err)
 {
 	int64_t infinite = 0;
+
 	int end = zr_export_close(x, !rc, &infinite, err);
 	if (!rc && !end && infinite)
 		fprintf(stderr, "zeroth: %lld values are too large for fp16 and are infinite now\n",
@@ -514,6 +536,7 @@ int zr_export_session(struct zr_session *s, const char *dir, int replace, struct
 				     .replace = replace,
 				     .shard_bytes = ZR_EXPORT_SHARD };
 	struct zr_error why = { 0 };
+
 	if (p->process.rank)
 		return zr_session_masters(s, NULL, NULL, err);
 

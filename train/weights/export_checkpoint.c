@@ -38,11 +38,13 @@ static int open_source(struct source *s, struct zr_error *err)
 {
 	struct rlimit most;
 	int rc = 0;
+
 	/* a checkpoint has a file for every rank that wrote it */
 	if (!getrlimit(RLIMIT_NOFILE, &most)) {
 		most.rlim_cur = most.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &most);
 	}
+
 	s->file = calloc((size_t)s->m.world, sizeof *s->file);
 	s->entry = calloc((size_t)s->m.world, sizeof *s->entry);
 	s->n = calloc((size_t)s->m.world, sizeof *s->n);
@@ -55,11 +57,13 @@ static int open_source(struct source *s, struct zr_error *err)
 		rc = zr_ckpt_open(&s->m, s->path, r, &s->file[r], err);
 		if (rc)
 			break;
+
 		s->opened++;
 		s->entry[r] = zr_entries(&s->m, r, &s->n[r]);
 		if (!s->entry[r])
 			rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	}
+
 	return rc;
 }
 
@@ -69,6 +73,7 @@ static void close_source(struct source *s)
 		zr_st_close(&s->file[r]);
 		free(s->entry[r]);
 	}
+
 	free(s->file);
 	free(s->entry);
 	free(s->n);
@@ -85,6 +90,7 @@ static int32_t type_of(const struct zr_manifest *m, int32_t tensor)
 {
 	const struct zr_unit_place *u = &m->layout.unit[m->layout.tensor[tensor].unit];
 	int whole = 1;
+
 	for (int32_t i = u->first; i < u->first + u->count; i++)
 		whole &= zr_manifest_frozen(m, i) != 0;
 
@@ -99,6 +105,7 @@ static int open_began(struct source *s, struct zr_error *err)
 	const char *prefix = json_string_value(json_object_get(s->m.meta, ZR_META_PREFIX));
 	const char *ignored = json_string_value(json_object_get(s->m.meta, ZR_META_IGNORED));
 	char all[PATH_MAX];
+
 	if (!path)
 		return zr_err(err, ZR_EINVAL,
 			      "%s: it leaves frozen tensors out, and does not say where they are",
@@ -114,6 +121,7 @@ static int read_began(void *arg, int32_t tensor, int64_t first, int64_t n, float
 		      struct zr_error *err)
 {
 	struct source *s = arg;
+
 	int rc = s->began ? 0 : open_began(s, err);
 	if (!rc && !zr_tensor_files_have(s->began, tensor))
 		rc = zr_err(err, ZR_EINVAL, "%s: tensor %s is left out, and no file has it",
@@ -149,6 +157,7 @@ static int read_entry(struct source *s, int32_t rank, const struct zr_ckpt_entry
 		      struct zr_error *err)
 {
 	struct zr_ckpt_found f;
+
 	int rc = zr_ckpt_find(&s->m, &s->file[rank], e, &f, err);
 	if (!rc)
 		rc = zr_st_read(&s->file[rank], f.tensor, 0, e->bytes, s->buf, err);
@@ -176,6 +185,7 @@ static int find_entry(struct source *s, int32_t tensor, int64_t element, struct 
 			const struct zr_ckpt_entry *e = &s->entry[r][k % s->n[r]];
 			if (!has(e, tensor, element))
 				continue;
+
 			s->next[r] = k % s->n[r];
 			int rc = read_entry(s, r, e, err);
 			s->have = rc ? NULL : e;
@@ -191,6 +201,7 @@ static int read_values(void *arg, int32_t tensor, int64_t first, int64_t n, floa
 {
 	struct source *s = arg;
 	int rc = 0;
+
 	if (zr_manifest_frozen(&s->m, tensor) == ZR_FROZEN_LEFT_OUT)
 		return read_left_out(s, tensor, first, n, x, err);
 
@@ -198,6 +209,7 @@ static int read_values(void *arg, int32_t tensor, int64_t first, int64_t n, floa
 		rc = find_entry(s, tensor, first, err);
 		if (rc)
 			break;
+
 		const int64_t at = first - s->have->first * ZR_BLOCK, left = s->have->elements - at;
 		const int64_t now = n < left ? n : left;
 		memcpy(x, s->buf + at, (size_t)now * sizeof *x);
@@ -205,6 +217,7 @@ static int read_values(void *arg, int32_t tensor, int64_t first, int64_t n, floa
 		first += now;
 		n -= now;
 	}
+
 	return rc;
 }
 
@@ -215,11 +228,13 @@ static int same_layout(const struct source *s, const struct zr_layout *l, struct
 {
 	const struct zr_layout *was = &s->m.layout;
 	int same = l->n_tensors == was->n_tensors;
+
 	for (int32_t i = 0; same && i < l->n_tensors; i++) {
 		const struct zr_tensor *a = l->tensor[i].decl, *b = was->tensor[i].decl;
 		same = !strcmp(a->name, b->name) && a->ndim == b->ndim &&
 		       !memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims);
 	}
+
 	if (same)
 		return 0;
 	return zr_err(err, ZR_EINVAL,
@@ -233,6 +248,7 @@ static int open_declared(struct source *s, struct zr_config **cfg, struct zr_set
 			 struct zr_error *err)
 {
 	static const char *const o[] = { "model.path=", "adapter.path=" };
+
 	if (!s->m.config)
 		return zr_err(err, ZR_EINVAL, "%s: it has no configuration", s->path);
 
@@ -253,10 +269,12 @@ static int export_model(struct source *s, struct zr_setup *adapted, const char *
 {
 	struct zr_layout own = s->m.layout;
 	struct zr_export *x = NULL;
+
 	own.n_tensors = adapted ? zr_declared_own(&adapted->layout) : own.n_tensors;
 	int rc = zr_export_open(dir, &own, s->m.meta, how, &x, err);
 	if (rc)
 		return rc;
+
 	rc = zr_merge_put(adapted, &own, read_values, s, x, err);
 	return zr_export_done(x, rc, err);
 }
@@ -267,6 +285,7 @@ static int export_adapted(struct source *s, struct zr_setup *setup, const char *
 	const char *base = json_string_value(json_object_get(s->m.meta, ZR_META_PATH));
 	struct zr_export_how named = *how;
 	int rc = how->merge || how->dtype == ZR_F32 ? 0 : zr_export_adapters_type(err);
+
 	named.base = base ? base : s->path;
 	named.store = zr_declared_store(setup);
 	named.adapter = s->path;
@@ -296,6 +315,7 @@ int zr_export_checkpoint(const char *path, const char *dir, const struct zr_expo
 	struct source s = { 0 };
 	struct zr_config *cfg = NULL;
 	struct zr_setup *setup = NULL;
+
 	snprintf(s.path, sizeof s.path, "%s", path);
 	int rc = zr_ckpt_check(path, 0, NULL, NULL, &s.m, err);
 	if (rc)

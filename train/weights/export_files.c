@@ -41,8 +41,10 @@ static int read_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
 {
 	struct files *f = arg;
 	const uint32_t flags = f->setup->layout.tensor[i].flags;
+
 	if (f->trained && flags & ZR_TENSOR_FROZEN)
 		return zr_base_read(&f->base, i, first, n, x, err);
+
 	int rc = read_files(f, i, first, n, x, err);
 	/* The file has exactly what the codes mean; training computed with less. */
 	for (int64_t k = 0; !rc && f->setup->frozen[i] > 1 && k < n; k++)
@@ -58,6 +60,7 @@ static int load_pair(struct files *f, const struct zr_export_from *from, struct 
 	const char *o[ZR_EXPORT_OPTIONS + 5] = { model, plugin, path, "data.plugin=tokens",
 						 "data.path=none" };
 	int n = 5, rc = zr_adapter_plugin(from->adapter, id, sizeof id, err);
+
 	snprintf(model, sizeof model, "model.path=%s", from->model);
 	snprintf(path, sizeof path, "adapter.path=%s", from->adapter);
 	snprintf(plugin, sizeof plugin, "adapter.plugin=%s", id);
@@ -75,6 +78,7 @@ static int load_whole(struct files *f, const char *ini, struct zr_error *err)
 {
 	static const char *const own = "model.path=";
 	struct zr_error why = { 0 };
+
 	if (!zr_run_config(ini, NULL, 0, &f->cfg, &why))
 		return 0;
 
@@ -93,6 +97,7 @@ static int load_run(struct files *f, const char *from, struct zr_error *err)
 	char ini[PATH_MAX], path[PATH_MAX + 16];
 	const struct zr_dir_kind kind = zr_dir_look(from);
 	const char *const o[] = { path, "model.path=" };
+
 	zr_dir_has(from, "config.ini", ini);
 	snprintf(path, sizeof path, "adapter.path=%s", from);
 	f->trained = !kind.weights;
@@ -103,6 +108,7 @@ static int load_run(struct files *f, const char *from, struct zr_error *err)
 static int open_files(struct files *f, const char *from, struct zr_error *err)
 {
 	char path[PATH_MAX];
+
 	int rc = zr_declare(f->cfg, &f->setup, err);
 	if (!rc && f->setup->adapter.inst)
 		rc = zr_weights_files_open(f->setup, &f->weights, err);
@@ -125,6 +131,7 @@ static int write_model(struct files *f, const char *dir, const struct zr_export_
 	struct zr_layout own = f->setup->layout;
 	struct zr_export *x = NULL;
 	json_t *meta = json_object();
+
 	own.n_tensors = zr_declared_own(&own);
 	zr_describe_model(f->setup, &meta);
 	int rc = meta ? zr_export_open(dir, &own, meta, how, &x, err) :
@@ -134,6 +141,7 @@ static int write_model(struct files *f, const char *dir, const struct zr_export_
 		rc = zr_merge_put(merged, &own, read_values, f, x, err);
 		rc = zr_export_done(x, rc, err);
 	}
+
 	json_decref(meta);
 	return rc;
 }
@@ -143,6 +151,7 @@ static int write_merged(struct files *f, const struct zr_export_from *from, cons
 {
 	struct zr_export_how named = *how;
 	const char *base = f->setup->model.section->path;
+
 	named.base = base ? base : from->model;
 	named.store = zr_declared_store(f->setup);
 	named.adapter = from->adapter ? from->adapter : from->model;
@@ -159,6 +168,7 @@ static int write_run(struct files *f, const char *run, const char *dir,
 {
 	const int adapted = f->setup->adapter.inst != NULL;
 	const long long step = zr_run_steps(run);
+
 	int rc = adapted && how->dtype != ZR_F32 ? zr_export_adapters_type(err) :
 		 adapted ? zr_adapter_export(f->setup, dir, f->setup->model.section->path,
 					     read_values, f, err) :
@@ -178,6 +188,7 @@ int zr_export_files(const struct zr_export_from *from, const char *dir,
 		    const struct zr_export_how *how, struct zr_error *err)
 {
 	struct files f = { 0 };
+
 	int rc = from->adapter ? load_pair(&f, from, err) : load_run(&f, from->model, err);
 	if (!rc)
 		rc = open_files(&f, from->model, err);

@@ -18,12 +18,14 @@ void zr_former_settings(json_t *saved, const json_t *here)
 	const char *key;
 	json_t *value;
 	void *next;
+
 	json_object_foreach_safe(saved, next, key, value)
 	{
 		const size_t len = strlen(key);
 		char now[300];
 		if (len < n || strcmp(key + len - n, "." FORMER))
 			continue;
+
 		snprintf(now, sizeof now, "%.*s." NOW, (int)(len - n), key);
 		if (json_object_get(here, now) && !json_object_set(saved, now, value))
 			json_object_del(saved, key);
@@ -34,6 +36,7 @@ char *zr_former_text(const char *ini)
 {
 	char *text = malloc(strlen(ini) + 1), *to = text;
 	int inside = 0, some = 0;
+
 	while (text && *ini) {
 		size_t n = strcspn(ini, "\n");
 		n += ini[n] == '\n';
@@ -57,5 +60,6 @@ char *zr_former_text(const char *ini)
 		free(text);
 		return NULL;
 	}
+
 	return text;
 }

@@ -21,12 +21,14 @@ static int read_with(const struct zr_setup *s, zr_values_fn *fn, void *arg, stru
 		     struct zr_error *err)
 {
 	int rc = 0;
+
 	for (int32_t i = 0; !rc && i < w->n; i++) {
 		const int64_t n = s->layout.tensor[w->tensor[i]].elements;
 		w->values[i] = malloc((size_t)n * sizeof(float));
 		rc = w->values[i] ? fn(arg, w->tensor[i], 0, n, w->values[i], err) :
 				    zr_err(err, ZR_ENOMEM, "out of memory for an adapter");
 	}
+
 	return rc;
 }
 
@@ -37,6 +39,7 @@ static int put_tensor(struct zr_setup *s, const struct zr_place *t, int32_t tens
 	const int64_t rows = w->n ? t->decl->dims[0] : t->elements, row = t->elements / rows;
 	const int64_t most = row < CHUNK ? CHUNK / row : 1;
 	float *buf = malloc((size_t)(most * row) * sizeof *buf);
+
 	int rc = buf ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for a row of %s", t->decl->name);
 	for (int64_t at = 0, n; !rc && at < rows; at += n) {
 		n = rows - at < most ? rows - at : most;
@@ -64,6 +67,7 @@ int zr_merge_put(struct zr_setup *s, const struct zr_layout *layout, zr_values_f
 {
 	const struct zr_adapter_v1 *v = s ? zr_adapter_files(s) : NULL;
 	int rc = 0;
+
 	if (s && !(v && ZR_HAS(v, struct zr_adapter_v1, merge) && v->merge_with && v->merge))
 		return zr_err(err, ZR_ENOTSUP, "[adapter] %s: what it trains cannot be merged",
 			      s->adapter.section->plugin->desc->id);
@@ -77,5 +81,6 @@ int zr_merge_put(struct zr_setup *s, const struct zr_layout *layout, zr_values_f
 		for (int32_t k = 0; k < w.n; k++)
 			free(w.values[k]);
 	}
+
 	return rc;
 }
