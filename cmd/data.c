@@ -143,8 +143,8 @@ static void put_sequence(struct show *s, int64_t sequences)
 
 static int make_batch(struct show *s, struct zr_error *err)
 {
-	const int64_t rows = s->setup->batch.length;
-	const int documents = zr_has_documents(s->setup->source);
+	const int64_t rows = s->setup->facts.batch.length;
+	const int documents = zr_has_documents(s->setup->roles.source);
 
 	int32_t *all = calloc((size_t)rows, 5 * sizeof *all);
 	if (!all)
@@ -153,7 +153,7 @@ static int make_batch(struct show *s, struct zr_error *err)
 	s->b = (struct zr_batch){
 		.size = sizeof s->b,
 		.split = s->split,
-		.seed = (uint64_t)s->setup->train->seed,
+		.seed = (uint64_t)s->setup->facts.train->seed,
 		.slots = s->samples,
 		.sequences = 1,
 		.length = rows,
@@ -169,14 +169,14 @@ static int make_batch(struct show *s, struct zr_error *err)
 /* Micro-batches of one sequence: their slots are the numbers of the sequences of the run. */
 static int put_sequences(struct show *s, struct zr_error *err)
 {
-	const struct zr_data_info *info = &s->setup->source->info;
+	const struct zr_data_info *info = &s->setup->roles.source->info;
 	int64_t n = s->split == ZR_SPLIT_VAL ? info->val_sequences : info->train_sequences;
 
 	int rc = make_batch(s, err);
 	if (!rc && s->split == ZR_SPLIT_VAL && !info->val_tokens)
 		rc = zr_err(err, ZR_EINVAL, "[data] holds nothing out");
 	for (; !rc && s->b.slot < s->samples; s->b.slot++) {
-		rc = ZR_ASK(&s->setup->source->it, data, batch, err, &s->b);
+		rc = ZR_ASK(&s->setup->roles.source->it, data, batch, err, &s->b);
 		if (!rc)
 			put_sequence(s, n);
 	}
@@ -189,8 +189,8 @@ static int put_sequences(struct show *s, struct zr_error *err)
 
 static int put_counts(struct show *s, int32_t split, struct zr_error *err)
 {
-	const struct zr_data_v1 *data = s->setup->source->it.vtbl;
-	const struct zr_data_info *info = &s->setup->source->info;
+	const struct zr_data_v1 *data = s->setup->roles.source->it.vtbl;
+	const struct zr_data_info *info = &s->setup->roles.source->info;
 	int told = ZR_HAS(data, struct zr_data_v1, count) && data->count;
 	int val = split == ZR_SPLIT_VAL;
 	int64_t tokens = val ? info->val_tokens : info->train_tokens;
@@ -204,7 +204,7 @@ static int put_counts(struct show *s, int32_t split, struct zr_error *err)
 	printf("%s\n", val ? "validation" : "training");
 	for (uint32_t i = 0; told && !rc; i++) {
 		c = (struct zr_data_count){ .size = sizeof c };
-		rc = ZR_ASK(&s->setup->source->it, data, count, err, split, i, &c);
+		rc = ZR_ASK(&s->setup->roles.source->it, data, count, err, split, i, &c);
 		if (rc || !c.name)
 			break;
 
@@ -225,7 +225,7 @@ static int put_counts(struct show *s, int32_t split, struct zr_error *err)
 /* Of a mixture, one of its sets: all have the same tokens. */
 static const struct zr_section *who_decodes(const struct zr_setup *s)
 {
-	const struct zr_process *p = &s->process;
+	const struct zr_process *p = &s->facts.process;
 
 	for (int i = 0; i < p->sources; i++) {
 		const struct zr_data_v1 *v = p->source[i].vtbl;
@@ -233,16 +233,16 @@ static const struct zr_section *who_decodes(const struct zr_setup *s)
 			return p->source[i].section;
 	}
 
-	return s->source->it.section;
+	return s->roles.source->it.section;
 }
 
 static int show(struct show *s, struct zr_error *err)
 {
-	const struct zr_section *model = s->setup->model.section;
+	const struct zr_section *model = s->setup->roles.model.section;
 	const struct zr_token_source from = { .tokenizer = s->tokenizer,
 					      .dir = model->path,
 					      .data = who_decodes(s->setup),
-					      .vocabulary = s->setup->decl.vocabulary };
+					      .vocabulary = s->setup->facts.decl.vocabulary };
 	int rc = zr_token_text_open(&from, &s->text, err);
 
 	s->out = (struct zr_char_writer){ .f = stdout, .terminal = isatty(STDOUT_FILENO) == 1 };
@@ -251,7 +251,7 @@ static int show(struct show *s, struct zr_error *err)
 	if (!rc && s->samples)
 		putchar('\n');
 	if (!rc)
-		printf("%s\n", s->setup->source->info.describe);
+		printf("%s\n", s->setup->roles.source->info.describe);
 	if (!rc)
 		rc = put_counts(s, ZR_SPLIT_TRAIN, err);
 	if (!rc)

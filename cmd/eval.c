@@ -177,7 +177,7 @@ static int count_bytes(struct eval *e, struct zr_error *err)
 {
 	const struct zr_token_source from = { .dir = e->a->operand,
 					      .data = zr_config_find(e->cfg, "data"),
-					      .vocabulary = e->setup->decl.vocabulary };
+					      .vocabulary = e->setup->facts.decl.vocabulary };
 	return zr_token_lengths(&from, &e->bytes, err);
 }
 
@@ -252,10 +252,10 @@ static int evaluate(struct eval *e, struct zr_source *from, int64_t want, struct
 static int evaluate_all(struct eval *e, struct zr_error *err)
 {
 	int64_t given = (int64_t)e->a->sequences;
-	int rc = 0, many = e->setup->n_sources > 1;
+	int rc = 0, many = e->setup->roles.n_sources > 1;
 
-	for (int32_t i = 0; !rc && i < e->setup->n_sources; i++) {
-		struct zr_source *d = &e->setup->source[i];
+	for (int32_t i = 0; !rc && i < e->setup->roles.n_sources; i++) {
+		struct zr_source *d = &e->setup->roles.source[i];
 		uint64_t own = d->it.section->sequences;
 		int64_t want = own == ZR_AUTO_COUNT ? 0 : (int64_t)own;
 		want = i && !(e->is_model && given) ? want : given;
@@ -288,7 +288,8 @@ static int run(int rank, void *arg, struct zr_error *err)
 		rc = open_model(&e, err);
 	if (!rc)
 		rc = count_bytes(&e, err);
-	e.first = e.first && e.setup && e.setup->process.rank == 0; /* of another launcher's */
+	e.first = e.first && e.setup &&
+		  e.setup->facts.process.rank == 0; /* of another launcher's */
 	if (!rc)
 		rc = evaluate_all(&e, err);
 	if (rc && e.setup)

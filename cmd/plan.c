@@ -96,7 +96,7 @@ static void print_tier(const struct zr_setup *s, int tier)
 	if (total)
 		printf("%-8s %-20s %12s", zr_tier_name(tier), "total", zr_bytes_text(total, a));
 	if (total && tier == ZR_TIER_DEVICE)
-		printf(" of %s", zr_bytes_text(s->device_info.memory, a));
+		printf(" of %s", zr_bytes_text(s->facts.device_info.memory, a));
 	if (total)
 		putchar('\n');
 }
@@ -109,23 +109,23 @@ static void print_frozen(const struct zr_setup *s)
 	if (n)
 		printf("frozen: %d tensor%s, %lld parameters; backward runs through %d of %u "
 		       "layers\n",
-		       n, n == 1 ? "" : "s", (long long)elements, zr_plan_uses(s, ZR_BACKWARD),
-		       s->decl.n_layers);
+		       n, n == 1 ? "" : "s", (long long)elements,
+		       zr_plan_uses(&s->programs, ZR_BACKWARD), s->facts.decl.n_layers);
 	elements = 0;
-	for (int32_t i = 0; i < s->layout.n_tensors; i++)
-		elements += s->frozen[i] > 1 ? s->layout.tensor[i].elements : 0;
+	for (int32_t i = 0; i < s->facts.layout.n_tensors; i++)
+		elements += s->facts.frozen[i] > 1 ? s->facts.layout.tensor[i].elements : 0;
 	if (elements)
 		printf("stored in %s: %lld of them, %.3g bits each\n",
-		       s->stored == ZR_NF4  ? "nf4" :
-		       s->stored == ZR_INT8 ? "int8" :
-					      "bf16",
-		       (long long)elements, (double)zr_dtype_block(s->stored) * 8 / ZR_BLOCK);
+		       s->facts.stored == ZR_NF4  ? "nf4" :
+		       s->facts.stored == ZR_INT8 ? "int8" :
+						    "bf16",
+		       (long long)elements, (double)zr_dtype_block(s->facts.stored) * 8 / ZR_BLOCK);
 }
 
 static void print_groups(const struct zr_setup *s)
 {
-	for (int32_t g = 0; g < s->n_param_groups && s->n_param_groups > 1; g++) {
-		const struct zr_section *sec = s->param_group[g].section;
+	for (int32_t g = 0; g < s->roles.n_param_groups && s->roles.n_param_groups > 1; g++) {
+		const struct zr_section *sec = s->roles.param_group[g].section;
 		int64_t elements;
 		int32_t n = zr_plan_tensors(s, g, &elements);
 		printf("%s: %s, %d tensor%s, %lld parameters\n", sec->name, sec->plugin->desc->id,
@@ -137,14 +137,15 @@ static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 {
 	char a[32], b[32];
 
-	if (s->process.world > 1)
-		printf("rank 0 of %d, stage %s; ", s->process.world,
-		       s->zero.section->plugin->desc->id);
+	if (s->facts.process.world > 1)
+		printf("rank 0 of %d, stage %s; ", s->facts.process.world,
+		       s->roles.zero.section->plugin->desc->id);
 	printf("%.2f M parameters, micro-batch of %lld x %lld tokens, %s\n",
-	       (double)s->layout.parameters / 1e6, (long long)s->batch.micro,
-	       (long long)s->batch.length, s->types.dtype == ZR_F32 ? "fp32" : "16-bit");
-	printf("activations: %s", s->activation.section->plugin->desc->id);
-	int recomputed = zr_plan_uses(s, ZR_RECOMPUTE);
+	       (double)s->facts.layout.parameters / 1e6, (long long)s->facts.batch.micro,
+	       (long long)s->facts.batch.length,
+	       s->facts.types.dtype == ZR_F32 ? "fp32" : "16-bit");
+	printf("activations: %s", s->roles.activation.section->plugin->desc->id);
+	int recomputed = zr_plan_uses(&s->programs, ZR_RECOMPUTE);
 	if (recomputed)
 		printf(", the forward of %d layers runs again in backward", recomputed);
 	putchar('\n');
@@ -155,8 +156,8 @@ static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 		print_tier(s, tier);
 	printf("\n%s: %s of memory", fits ? "fits" : "does not fit",
 	       zr_bytes_text(zr_plan_need(s), a));
-	if (zr_machine_ranks(s) > 1)
-		printf(" for %d ranks", zr_machine_ranks(s));
+	if (zr_machine_ranks(&s->facts) > 1)
+		printf(" for %d ranks", zr_machine_ranks(&s->facts));
 	printf(", %s available\n", zr_bytes_text(have, b));
 	printf("at its end the run directory gets %s of weights\n",
 	       zr_bytes_text(zr_room_needed(s), a));
@@ -165,7 +166,8 @@ static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 static int forecast(struct zr_setup *s, struct zr_rate_source *rates, struct zr_forecast *f,
 		    struct zr_error *err)
 {
-	return zr_rate_source_suits(rates, s) ? zr_forecast_make(s, &rates->rates, f, err) : 0;
+	return zr_rate_source_suits(rates, &s->facts) ? zr_forecast_make(s, &rates->rates, f, err) :
+							0;
 }
 
 /* What is known of the configuration itself. */
@@ -177,7 +179,7 @@ struct outlook {
 
 static int compares(const struct zr_plan_args *a, const struct zr_setup *s)
 {
-	return a->compare || (!a->no_compare && s->layout.n_units <= 1000);
+	return a->compare || (!a->no_compare && s->facts.layout.n_units <= 1000);
 }
 
 static int print_as_json(const struct zr_plan_args *a, struct zr_setup *s, const struct outlook *k,
@@ -188,7 +190,7 @@ static int print_as_json(const struct zr_plan_args *a, struct zr_setup *s, const
 	if (zr_data_absent(s->cfg))
 		zr_json_put(&j, "absent", json_string(zr_data_absent(s->cfg)));
 	if (k->f.seconds > 0)
-		zr_json_put(&j, "forecast", zr_forecast_json(s, &k->f, rates->by));
+		zr_json_put(&j, "forecast", zr_forecast_json(&s->facts, &k->f, rates->by));
 	int rc = compares(a, s) ? zr_plan_compare(a, rates, &rows, err) : 0;
 	if (compares(a, s))
 		zr_json_put(&j, "comparison", rows); /* without memory for rows there is no plan */
@@ -206,7 +208,7 @@ static int print_as_text(const struct zr_plan_args *a, struct zr_setup *s, const
 
 	print_table(s, k->have, k->fits);
 	if (k->f.seconds > 0)
-		zr_forecast_print(s, &k->f, rates->by);
+		zr_forecast_print(&s->facts, &k->f, rates->by);
 	else
 		printf("\ntime of a step: %s\n",
 		       rates->known ? "a rank would hold too much: take more ranks" : rates->by);

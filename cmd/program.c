@@ -184,8 +184,8 @@ static int print_json(const struct zr_setup *s, struct zr_error *err)
 	json_t *list = json_array(), *all = json_object();
 
 	for (int32_t id = 0; id < ZR_LOWERED; id++)
-		if (s->lowered[id].n)
-			zr_json_add(&list, program_json(s, &s->lowered[id]));
+		if (s->programs.lowered[id].n)
+			zr_json_add(&list, program_json(s, &s->programs.lowered[id]));
 	zr_json_put(&all, "programs", list);
 	return zr_json_print(all, JSON_INDENT(1), "the programs", err);
 }
@@ -199,7 +199,7 @@ int zr_programs_print(struct zr_setup *s, int json, struct zr_error *err)
 		return print_json(s, err);
 
 	for (int32_t id = 0; id < ZR_LOWERED; id++) {
-		const struct zr_lowered *p = &s->lowered[id];
+		const struct zr_lowered *p = &s->programs.lowered[id];
 		if (p->n)
 			print_queues(p);
 		for (struct line l = FIRST_LINE(p); next_line(&l);)

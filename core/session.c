@@ -4,6 +4,15 @@
  */
 #include "core/session.h"
 
+struct zr_session zr_session_bare(struct zr_setup *setup)
+{
+	return (struct zr_session){ .setup = setup,
+				    .facts = &setup->facts,
+				    .roles = &setup->roles,
+				    .programs = &setup->programs,
+				    .plan = &setup->plan };
+}
+
 char *zr_at(const struct zr_session *s, struct zr_spot spot)
 {
 	return s->region[spot.region] + spot.at;
@@ -18,15 +27,15 @@ void *zr_host_table(const struct zr_session *s, uint64_t at)
 int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const char *op,
 		 struct zr_error *err)
 {
-	struct zr_setup *p = s->setup;
-	return zr_instance_failed(ops == p->ops ? &p->device : &p->host_device, rc, op, err);
+	struct zr_setup_roles *r = s->roles;
+	return zr_instance_failed(ops == r->ops ? &r->device : &r->host_device, rc, op, err);
 }
 
 /* A model, an optimizer or a comm passes on the code of an operation, whose text its device has. */
 int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const char *doing,
 		   struct zr_error *err)
 {
-	struct zr_instance *device[] = { &s->setup->device, &s->setup->host_device };
+	struct zr_instance *device[] = { &s->roles->device, &s->roles->host_device };
 	for (int i = 0; i < 2 && rc; i++)
 		if (device[i]->inst && device[i]->failed.code == rc && it->failed.code != rc)
 			it = device[i];

@@ -22,6 +22,10 @@ struct zr_bound {
 
 struct zr_session {
 	struct zr_setup *setup;
+	const struct zr_setup_facts *facts; /* of the setup, as are the next ones */
+	struct zr_setup_roles *roles;
+	const struct zr_setup_programs *programs;
+	const struct zr_plan *plan;
 	char *arena[2];               /* ZR_STORE_DEVICE, ZR_STORE_HOST */
 	char *region[ZR_R_COUNT];     /* NULL: an object without an address */
 	uint64_t object[ZR_R_COUNT];  /* of regions that an [offload.X] store holds */
@@ -93,6 +97,9 @@ struct zr_step_result {
 	uint64_t received;
 	int stop; /* a signal that some rank caught, 0: none */
 };
+
+/* Without memory: ranks can share what is on the host, and no more. */
+struct zr_session zr_session_bare(struct zr_setup *setup);
 
 int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_error *err);
 void zr_session_close(struct zr_session *s); /* not collective */

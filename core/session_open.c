@@ -26,9 +26,9 @@ static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 	if (!bytes)
 		return 0;
 
-	int rc = p->peers && store == ZR_STORE_DEVICE ?
-			 ZR_ASK(&p->comm, comm, mem_alloc, err, bytes, &base) :
-			 ZR_ASK(&p->device, device, mem_alloc, err, bytes,
+	int rc = p->facts.peers && store == ZR_STORE_DEVICE ?
+			 ZR_ASK(&p->roles.comm, comm, mem_alloc, err, bytes, &base) :
+			 ZR_ASK(&p->roles.device, device, mem_alloc, err, bytes,
 				store == ZR_STORE_DEVICE ? ZR_MEM_DEVICE : ZR_MEM_PINNED, &base);
 	if (rc)
 		return rc;
@@ -44,31 +44,31 @@ static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 static void give_arena(struct zr_session *s, int store)
 {
 	struct zr_setup *p = s->setup;
-	const struct zr_device_v1 *device = p->device.vtbl;
+	const struct zr_device_v1 *device = p->roles.device.vtbl;
 	if (!s->arena[store])
 		return;
 
 	count_arena(p, store, -1);
-	if (p->peers && store == ZR_STORE_DEVICE)
-		((const struct zr_comm_v1 *)p->comm.vtbl)->mem_free(p->comm.inst, s->arena[store]);
+	if (p->facts.peers && store == ZR_STORE_DEVICE)
+		((const struct zr_comm_v1 *)p->roles.comm.vtbl)
+			->mem_free(p->roles.comm.inst, s->arena[store]);
 	else
-		device->mem_free(p->device.inst, s->arena[store], p->plan.arena[store],
+		device->mem_free(p->roles.device.inst, s->arena[store], p->plan.arena[store],
 				 store == ZR_STORE_DEVICE ? ZR_MEM_DEVICE : ZR_MEM_PINNED);
 }
 
 static int make_tables(struct zr_session *s, struct zr_error *err)
 {
-	const struct zr_setup *p = s->setup;
-	size_t segs = (size_t)p->layout.n_tensors + ZR_CHUNK;
-	s->param = calloc(p->most_tensors + 1, sizeof *s->param);
-	s->dparam = calloc(p->most_tensors + 1, sizeof *s->dparam);
-	s->accumulate = calloc(p->most_tensors + 1, 1);
-	s->view = calloc((size_t)p->layout.n_units + 1, sizeof *s->view);
+	size_t segs = (size_t)s->facts->layout.n_tensors + ZR_CHUNK;
+	s->param = calloc(s->facts->most_tensors + 1, sizeof *s->param);
+	s->dparam = calloc(s->facts->most_tensors + 1, sizeof *s->dparam);
+	s->accumulate = calloc(s->facts->most_tensors + 1, 1);
+	s->view = calloc((size_t)s->facts->layout.n_units + 1, sizeof *s->view);
 	s->seg = calloc(segs, sizeof *s->seg);
 	s->group_seg = calloc(segs, sizeof *s->group_seg);
-	s->decided = zr_host_table(s, p->plan.decided);
-	s->scalars = zr_host_table(s, p->plan.scalars);
-	s->state_buf = calloc(p->n_states + 1, sizeof *s->state_buf);
+	s->decided = zr_host_table(s, s->plan->decided);
+	s->scalars = zr_host_table(s, s->plan->scalars);
+	s->state_buf = calloc(s->roles->n_states + 1, sizeof *s->state_buf);
 	s->chunk = zr_chunk_new();
 	if (s->param && s->dparam && s->accumulate && s->view && s->seg && s->group_seg &&
 	    s->state_buf && s->chunk)
@@ -80,12 +80,13 @@ static int make_tables(struct zr_session *s, struct zr_error *err)
 static int map_views(struct zr_session *s, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
-	for (int32_t u = 0; u < p->layout.n_units; u++) {
+	for (int32_t u = 0; u < p->facts.layout.n_units; u++) {
 		void *view = NULL;
-		if (!zr_unit_view(p, u))
+		if (!zr_unit_view(&p->facts, u))
 			continue;
-		int rc = ZR_ASK(&p->comm, comm, mem_view, err, zr_at(s, p->plan.unit[u].param),
-				zr_unit_share_bytes(p, u), p->groups[u].param, &view);
+		int rc = ZR_ASK(&p->roles.comm, comm, mem_view, err,
+				zr_at(s, p->plan.unit[u].param), zr_unit_share_bytes(p, u),
+				p->facts.groups[u].param, &view);
 		if (rc)
 			return rc;
 
@@ -100,7 +101,7 @@ int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_e
 	if (!s)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 
-	s->setup = setup;
+	*s = zr_session_bare(setup);
 	int rc = zr_prove_all(setup, err);
 	if (!rc)
 		rc = take_arena(s, ZR_STORE_DEVICE, err);
@@ -115,7 +116,7 @@ int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_e
 	if (!rc)
 		rc = zr_bind(s, err);
 	if (!rc)
-		rc = ZR_ASK(&setup->precision, precision, start, err, &s->scale);
+		rc = ZR_ASK(&setup->roles.precision, precision, start, err, &s->scale);
 	if (rc)
 		zr_session_close(s);
 	else

@@ -4,120 +4,120 @@
  */
 #include "core/setup.h"
 
-const struct zr_state *zr_setup_state(const struct zr_setup *s, uint32_t i)
+const struct zr_state *zr_setup_state(const struct zr_setup_roles *r, uint32_t i)
 {
-	const struct zr_optimizer *o = s->optimizer;
+	const struct zr_optimizer *o = r->optimizer;
 	while (i >= o->first_state + o->n_states)
 		o++;
 	return zr_optimizer_state(o, i - o->first_state);
 }
 
-int64_t zr_group_ranks(const struct zr_setup *s, int32_t group)
+int64_t zr_group_ranks(const struct zr_setup_facts *f, int32_t group)
 {
-	return s->mesh.group[group].n;
+	return f->mesh.group[group].n;
 }
 
-int32_t zr_machine_ranks(const struct zr_setup *s)
+int32_t zr_machine_ranks(const struct zr_setup_facts *f)
 {
-	return s->ranks.machine_ranks > 0 ? s->ranks.machine_ranks :
-					    (int32_t)zr_group_ranks(s, ZR_GROUP_NODE);
+	return f->ranks.machine_ranks > 0 ? f->ranks.machine_ranks :
+					    (int32_t)zr_group_ranks(f, ZR_GROUP_NODE);
 }
 
-struct zr_share zr_unit_share(const struct zr_setup *s, int32_t unit, int32_t group, int32_t rank)
+struct zr_share zr_unit_share(const struct zr_setup_facts *f, int32_t unit, int32_t group,
+			      int32_t rank)
 {
 	/* 32 blocks of any type are whole pages, as comm wants them */
-	uint64_t grain = s->frozen_unit[unit] > 1 ? 32 * (uint64_t)s->process.world : 1;
-	int64_t blocks = s->layout.unit[unit].blocks,
+	uint64_t grain = f->frozen_unit[unit] > 1 ? 32 * (uint64_t)f->process.world : 1;
+	int64_t blocks = f->layout.unit[unit].blocks,
 		padded = (int64_t)zr_up((uint64_t)blocks, grain);
-	struct zr_share share = zr_mesh_share(&s->mesh, group, padded, rank);
+	struct zr_share share = zr_mesh_share(&f->mesh, group, padded, rank);
 	share.first = share.first < blocks ? share.first : blocks;
 	share.n = blocks - share.first < share.n ? blocks - share.first : share.n;
 	return share;
 }
 
-int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit)
+int64_t zr_unit_padded_elements(const struct zr_setup_facts *f, int32_t unit)
 {
-	return zr_unit_share(s, unit, ZR_GROUP_SELF, s->process.rank).per * ZR_BLOCK;
+	return zr_unit_share(f, unit, ZR_GROUP_SELF, f->process.rank).per * ZR_BLOCK;
 }
 
-int zr_unit_apart(const struct zr_setup *s, int32_t unit)
+int zr_unit_apart(const struct zr_setup_facts *f, int32_t unit)
 {
-	return s->groups[unit].param != ZR_GROUP_SELF &&
-	       s->groups[unit].param != s->groups[unit].state;
+	return f->groups[unit].param != ZR_GROUP_SELF &&
+	       f->groups[unit].param != f->groups[unit].state;
 }
 
-int32_t zr_unit_master(const struct zr_setup *s, int32_t unit)
+int32_t zr_unit_master(const struct zr_setup_facts *f, int32_t unit)
 {
-	int unused = s->mode == ZR_MODE_SAMPLE && s->types.dtype != ZR_F32;
-	return unused || s->frozen_unit[unit] ? ZR_MASTER_NONE : s->types.master;
+	int unused = f->mode == ZR_MODE_SAMPLE && f->types.dtype != ZR_F32;
+	return unused || f->frozen_unit[unit] ? ZR_MASTER_NONE : f->types.master;
 }
 
-int zr_offloaded(const struct zr_setup *s, int store)
+int zr_offloaded(const struct zr_setup_facts *f, int store)
 {
-	return store >= ZR_STORE_OPTIMIZER &&
-	       s->offload[store - ZR_STORE_OPTIMIZER].it.section != NULL;
+	return store >= ZR_STORE_OPTIMIZER && f->tier[store - ZR_STORE_OPTIMIZER].size > 0;
 }
 
-int32_t zr_store_tier(const struct zr_setup *s, int store)
+int32_t zr_store_tier(const struct zr_setup_facts *f, int store)
 {
 	if (store < ZR_STORE_OPTIMIZER)
-		return store == ZR_STORE_DEVICE && !s->device_info.unified ? ZR_TIER_DEVICE :
+		return store == ZR_STORE_DEVICE && !f->device_info.unified ? ZR_TIER_DEVICE :
 									     ZR_TIER_HOST;
-	return s->offload[store - ZR_STORE_OPTIMIZER].info.direct ? ZR_TIER_HOST : ZR_TIER_DISK;
+	return f->tier[store - ZR_STORE_OPTIMIZER].direct ? ZR_TIER_HOST : ZR_TIER_DISK;
 }
 
-int zr_on_disk(const struct zr_setup *s, int store)
+int zr_on_disk(const struct zr_setup_facts *f, int store)
 {
-	return zr_offloaded(s, store) && zr_store_tier(s, store) == ZR_TIER_DISK;
+	return zr_offloaded(f, store) && zr_store_tier(f, store) == ZR_TIER_DISK;
 }
 
-int zr_unit_offloaded(const struct zr_setup *s, int32_t unit)
+int zr_unit_offloaded(const struct zr_setup_facts *f, int32_t unit)
 {
-	return zr_offloaded(s, ZR_STORE_PARAM) && s->groups[unit].param != ZR_GROUP_SELF;
+	return zr_offloaded(f, ZR_STORE_PARAM) && f->groups[unit].param != ZR_GROUP_SELF;
 }
 
-int zr_unit_view(const struct zr_setup *s, int32_t unit)
+int zr_unit_view(const struct zr_setup_facts *f, int32_t unit)
 {
-	int32_t group = s->groups[unit].param;
-	return s->views && group != ZR_GROUP_SELF && zr_group_ranks(s, group) > 1 &&
-	       !zr_unit_offloaded(s, unit);
+	int32_t group = f->groups[unit].param;
+	return f->views && group != ZR_GROUP_SELF && zr_group_ranks(f, group) > 1 &&
+	       !zr_unit_offloaded(f, unit);
 }
 
-int zr_sums_locally(const struct zr_setup *s)
+int zr_sums_locally(const struct zr_setup_facts *f)
 {
-	return s->train->reduction == ZR_REDUCE_LOCAL && s->process.world > 1 &&
-	       s->batch.accumulation > 1;
+	return f->train->reduction == ZR_REDUCE_LOCAL && f->process.world > 1 &&
+	       f->batch.accumulation > 1;
 }
 
-int zr_sums_way(const struct zr_setup *s, int32_t unit)
+int zr_sums_way(const struct zr_setup_facts *f, int32_t unit)
 {
-	int64_t ranks = zr_group_ranks(s, s->groups[unit].state);
-	if (ranks == s->process.world)
+	int64_t ranks = zr_group_ranks(f, f->groups[unit].state);
+	if (ranks == f->process.world)
 		return ZR_SUMS_STAY;
-	return ranks == 1 && !zr_on_disk(s, ZR_STORE_GRADIENT) ? ZR_SUMS_MEET : ZR_SUMS_PASS;
+	return ranks == 1 && !zr_on_disk(f, ZR_STORE_GRADIENT) ? ZR_SUMS_MEET : ZR_SUMS_PASS;
 }
 
 /* Parts are whole rows and whole blocks, and all layers that use the unit must know of them. */
-int64_t zr_unit_part(const struct zr_setup *s, int32_t unit)
+int64_t zr_unit_part(const struct zr_setup_facts *f, int32_t unit)
 {
-	const struct zr_unit_place *u = &s->layout.unit[unit];
-	const int64_t cols = s->layout.tensor[u->first].decl->dims[1], two = cols & -cols;
+	const struct zr_unit_place *u = &f->layout.unit[unit];
+	const int64_t cols = f->layout.tensor[u->first].decl->dims[1], two = cols & -cols;
 	const int64_t least = cols / (two < ZR_BLOCK ? two : ZR_BLOCK);
-	const int disk = zr_on_disk(s, ZR_STORE_GRADIENT);
-	uint64_t most = s->train->gradient_part_size;
+	const int disk = zr_on_disk(f, ZR_STORE_GRADIENT);
+	uint64_t most = f->train->gradient_part_size;
 	most = most != ZR_AUTO_COUNT ? most : disk ? 8 << 20 : 0;
 	const int64_t n = (int64_t)(most / ZR_BLOCK) / least * least, part = n || !most ? n : least;
-	if (part >= u->blocks || u->count > 1 || s->frozen_unit[unit] || zr_sums_locally(s))
+	if (part >= u->blocks || u->count > 1 || f->frozen_unit[unit] || zr_sums_locally(f))
 		return 0;
 
-	for (uint32_t i = 0; i < s->decl.n_layers; i++) {
-		const struct zr_layer *l = zr_layer_at(&s->decl, (int32_t)i);
+	for (uint32_t i = 0; i < f->decl.n_layers; i++) {
+		const struct zr_layer *l = zr_layer_at(&f->decl, (int32_t)i);
 		for (uint32_t k = 0, tensor = 1; k < l->n_units; k++) {
-			if (l->units[k] == unit && s->layer_bytes[i].rows_of != tensor)
+			if (l->units[k] == unit && f->layer_bytes[i].rows_of != tensor)
 				return 0;
 
-			tensor += (uint32_t)s->layout.unit[l->units[k]].count;
+			tensor += (uint32_t)f->layout.unit[l->units[k]].count;
 		}
 	}
-	return zr_offloaded(s, ZR_STORE_GRADIENT) ? part : 0;
+	return zr_offloaded(f, ZR_STORE_GRADIENT) ? part : 0;
 }

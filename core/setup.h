@@ -52,70 +52,87 @@ struct zr_source {
 	struct zr_data_info info;
 };
 
-/* A section [offload.X]. */
-struct zr_offload {
-	struct zr_instance it; /* it.section NULL: there is none */
-	struct zr_tier_info info;
-};
-
-struct zr_setup {
-	struct zr_config *cfg; /* borrowed */
+/* What is known of ranks, device, model, types and batch. */
+struct zr_setup_facts {
 	enum zr_mode mode;
 	uint32_t flags; /* ZR_SETUP_* */
 	const struct zr_train_opts *train;
 	struct zr_process process;
-	struct zr_account account;
-	struct zr_instance boot, comm, host_comm, device, model, precision, activation, zero,
-		scheduler;
-	struct zr_instance adapter; /* in front of the model; none: no inst */
-	/* [n_sources] [data], and each [eval.NAME]; none when sampling */
-	struct zr_source *source;
-	int32_t n_sources;
-	struct zr_offload offload[ZR_OFFLOADS]; /* by ZR_STORE_* - ZR_STORE_OPTIMIZER */
-	struct zr_boot_info ranks;
-	struct zr_mesh mesh;
-	struct zr_device_info device_info;
-	const struct zr_ops *ops;
-	/* [device.host], for a device whose operations reach its own memory only */
-	struct zr_instance host_device;
-	const struct zr_ops *host_ops; /* on host memory: those of the device where it can */
-	struct zr_model_decl decl;
-	struct zr_precision_info types;
-	struct zr_batch_shape batch;
 	/* hash of the options that change results: compared over ranks */
 	uint64_t settings;
 	/* bytes that this process could still take when it opened the setup */
 	uint64_t memory;
-	struct zr_layout layout;
-	/* [n_tensors] 1: a compute copy and nothing else; 2: and that in type `stored` */
-	uint8_t *frozen;
-	uint8_t *frozen_unit; /* [n_units] of all its tensors */
-	/* ZR_NF4, ...; 0: nothing is stored in another type than it is computed in */
-	int32_t stored;
-	/* elements, of what the model declares; decl has parts of it */
-	int64_t largest_unit, typical_unit;
-	void *parts;         /* the units and layers of decl */
-	size_t most_tensors; /* that any layer uses */
-	struct zr_schedule train_uses, eval_uses;
-	struct zr_layer_bytes *layer_bytes; /* [n_layers] */
-	/* [n_layers] the policy's answers; NULL when sampling */
-	struct zr_act_choice *act;
-	struct zr_activations train_act, eval_act;
-	struct zr_optimizer *optimizer; /* [n_optimizers] */
-	int32_t n_optimizers, n_param_groups;
-	struct zr_param_group *param_group; /* [n_param_groups], the first is [optimizer] itself */
-	int32_t *group_of;                  /* [n_tensors] parameter group of each */
-	uint32_t n_states;                  /* of all optimizers */
-	struct zr_groups *groups;           /* [n_units] as the stage declares */
-	struct zr_program program[4];       /* by ZR_PROG_* */
-	struct zr_lowered lowered[ZR_LOWERED]; /* what really runs: by ZR_S_* */
+
+	struct zr_boot_info ranks;
+	struct zr_mesh mesh;
+	struct zr_device_info device_info;
 	int two_comms; /* one for device memory, host_comm for host memory */
 	/* comm moves device memory; what is on the host goes through host_comm, if there is one */
 	int device_comm;
 	int peers; /* ranks can read each other's memory in place */
 	/* and map the shares of a unit one after the other: its gather moves nothing */
 	int views;
-	struct zr_plan plan;
+
+	/* of sections [offload.X], by ZR_STORE_* - ZR_STORE_OPTIMIZER; size 0: there is none */
+	struct zr_tier_info tier[ZR_OFFLOADS];
+
+	struct zr_precision_info types;
+	struct zr_batch_shape batch;
+	struct zr_model_decl decl;
+	void *parts; /* the units and layers of decl */
+	struct zr_layout layout;
+	/* elements, of what the model declares; decl has parts of it */
+	int64_t largest_unit, typical_unit;
+	size_t most_tensors;                /* that any layer uses */
+	struct zr_layer_bytes *layer_bytes; /* [n_layers] */
+	struct zr_groups *groups;           /* [n_units] as the stage declares */
+
+	/* [n_tensors] 1: a compute copy and nothing else; 2: and that in type `stored` */
+	uint8_t *frozen;
+	uint8_t *frozen_unit; /* [n_units] of all its tensors */
+	/* ZR_NF4, ...; 0: nothing is stored in another type than it is computed in */
+	int32_t stored;
+};
+
+/* Instances of plugins, and what they lend. */
+struct zr_setup_roles {
+	struct zr_instance boot, comm, host_comm, device, model, precision, activation, zero,
+		scheduler;
+	struct zr_instance adapter; /* in front of the model; none: no inst */
+	/* [device.host], for a device whose operations reach its own memory only */
+	struct zr_instance host_device;
+	const struct zr_ops *ops;
+	const struct zr_ops *host_ops; /* on host memory: those of the device where it can */
+
+	/* [n_sources] [data], and each [eval.NAME]; none when sampling */
+	struct zr_source *source;
+	int32_t n_sources;
+	struct zr_instance offload[ZR_OFFLOADS]; /* by ZR_STORE_* - ZR_STORE_OPTIMIZER */
+
+	struct zr_optimizer *optimizer; /* [n_optimizers] */
+	int32_t n_optimizers, n_param_groups;
+	struct zr_param_group *param_group; /* [n_param_groups], the first is [optimizer] itself */
+	int32_t *group_of;                  /* [n_tensors] parameter group of each */
+	uint32_t n_states;                  /* of all optimizers */
+};
+
+/* What a step does. */
+struct zr_setup_programs {
+	struct zr_schedule train_uses, eval_uses;
+	/* [n_layers] the policy's answers; NULL when sampling */
+	struct zr_act_choice *act;
+	struct zr_activations train_act, eval_act;
+	struct zr_program recorded[4];         /* by ZR_PROG_* */
+	struct zr_lowered lowered[ZR_LOWERED]; /* what really runs: by ZR_S_* */
+};
+
+struct zr_setup {
+	struct zr_config *cfg; /* borrowed */
+	struct zr_setup_facts facts;
+	struct zr_setup_roles roles;
+	struct zr_setup_programs programs;
+	struct zr_plan plan;       /* what memory it takes, */
+	struct zr_account account; /* and what was taken of it */
 };
 
 /* cfg must outlive the setup and receives resolved values. Whether the plan fits is not judged
@@ -133,15 +150,15 @@ int zr_offloads_start(struct zr_setup *s, struct zr_error *err);
 int zr_offloads_check(const struct zr_setup *s, struct zr_error *err);
 
 /* setup_start.c: threads that this rank computes with. Resolves a section. Creates its instance. */
-int32_t zr_setup_workers(const struct zr_setup *s);
+int32_t zr_setup_workers(const struct zr_setup_facts *f);
 int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *err);
 int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *section,
 		   const char *iface, struct zr_error *err);
 
 /* Type of a unit's compute copy where it is kept, and bytes of a block of it. */
-static inline int32_t zr_unit_dtype(const struct zr_setup *s, int32_t unit)
+static inline int32_t zr_unit_dtype(const struct zr_setup_facts *f, int32_t unit)
 {
-	return s->frozen_unit[unit] > 1 ? s->stored : s->types.dtype;
+	return f->frozen_unit[unit] > 1 ? f->stored : f->types.dtype;
 }
 
 static inline uint64_t zr_dtype_block(int32_t id)
@@ -149,15 +166,15 @@ static inline uint64_t zr_dtype_block(int32_t id)
 	return zr_bytes_of(id, ZR_BLOCK);
 }
 
-static inline uint64_t zr_unit_block(const struct zr_setup *s, int32_t unit)
+static inline uint64_t zr_unit_block(const struct zr_setup_facts *f, int32_t unit)
 {
-	return zr_dtype_block(zr_unit_dtype(s, unit));
+	return zr_dtype_block(zr_unit_dtype(f, unit));
 }
 
 /* What declares and computes the layers. */
-static inline struct zr_instance *zr_model_of(struct zr_setup *s)
+static inline struct zr_instance *zr_model_of(struct zr_setup_roles *r)
 {
-	return s->adapter.inst ? &s->adapter : &s->model;
+	return r->adapter.inst ? &r->adapter : &r->model;
 }
 
 static inline int zr_has_documents(const struct zr_source *d)
@@ -165,36 +182,39 @@ static inline int zr_has_documents(const struct zr_source *d)
 	return (d->info.flags & ZR_DATA_DOCUMENTS) != 0;
 }
 
-static inline int32_t zr_optimizer_of(const struct zr_setup *s, int32_t tensor)
+static inline int32_t zr_optimizer_of(const struct zr_setup_roles *r, int32_t tensor)
 {
-	return s->param_group[s->group_of[tensor]].optimizer;
+	return r->param_group[r->group_of[tensor]].optimizer;
 }
 
 /* setup.c */
 /* of the states of all optimizers */
-const struct zr_state *zr_setup_state(const struct zr_setup *s, uint32_t i);
-int zr_sums_locally(const struct zr_setup *s); /* reduction = local, where that differs */
+const struct zr_state *zr_setup_state(const struct zr_setup_roles *r, uint32_t i);
+int zr_sums_locally(const struct zr_setup_facts *f); /* reduction = local, where that differs */
 /* After the last contribution: sums stay where they are added; all meet where they are kept; or
  * they pass through a place where all meet, and each rank keeps its share. */
 enum { ZR_SUMS_STAY, ZR_SUMS_MEET, ZR_SUMS_PASS };
-int zr_sums_way(const struct zr_setup *s, int32_t unit);
+int zr_sums_way(const struct zr_setup_facts *f, int32_t unit);
 /* that share this machine's processors and memory */
-int32_t zr_machine_ranks(const struct zr_setup *s);
-int64_t zr_group_ranks(const struct zr_setup *s, int32_t group);
+int32_t zr_machine_ranks(const struct zr_setup_facts *f);
+int64_t zr_group_ranks(const struct zr_setup_facts *f, int32_t group);
 /* of its blocks */
-struct zr_share zr_unit_share(const struct zr_setup *s, int32_t unit, int32_t group, int32_t rank);
+struct zr_share zr_unit_share(const struct zr_setup_facts *f, int32_t unit, int32_t group,
+			      int32_t rank);
 /* its parameters are split, and its state is split otherwise */
-int zr_unit_apart(const struct zr_setup *s, int32_t unit);
+int zr_unit_apart(const struct zr_setup_facts *f, int32_t unit);
 /* ZR_MASTER_*: what is kept beside its compute copy */
-int32_t zr_unit_master(const struct zr_setup *s, int32_t unit);
-int zr_offloaded(const struct zr_setup *s, int store); /* whether the section is there */
-int32_t zr_store_tier(const struct zr_setup *s, int store);
-int zr_on_disk(const struct zr_setup *s, int store); /* the section is there, and names a disk */
-int zr_unit_view(const struct zr_setup *s, int32_t unit); /* its gather is a view */
+int32_t zr_unit_master(const struct zr_setup_facts *f, int32_t unit);
+int zr_offloaded(const struct zr_setup_facts *f, int store); /* whether the section is there */
+int32_t zr_store_tier(const struct zr_setup_facts *f, int store);
+int zr_on_disk(const struct zr_setup_facts *f,
+	       int store); /* the section is there, and names a disk */
+int zr_unit_view(const struct zr_setup_facts *f, int32_t unit); /* its gather is a view */
 /* its compute copy is in [offload.param]'s store */
-int zr_unit_offloaded(const struct zr_setup *s, int32_t unit);
-int64_t zr_unit_part(const struct zr_setup *s, int32_t unit); /* blocks of a part of its gradient */
+int zr_unit_offloaded(const struct zr_setup_facts *f, int32_t unit);
+int64_t zr_unit_part(const struct zr_setup_facts *f,
+		     int32_t unit); /* blocks of a part of its gradient */
 /* whole, as equal shares of all ranks */
-int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit);
+int64_t zr_unit_padded_elements(const struct zr_setup_facts *f, int32_t unit);
 
 #endif

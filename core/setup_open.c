@@ -19,18 +19,18 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Of the units that the model declares. */
-static int size_units(struct zr_setup *s, struct zr_error *err)
+static int size_units(struct zr_setup_facts *f, struct zr_error *err)
 {
-	size_t n = (size_t)s->layout.n_units;
+	size_t n = (size_t)f->layout.n_units;
 	int64_t *size = calloc(n + 1, sizeof *size);
 	if (!size)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the sizes of %zu units", n);
 
 	for (size_t u = 0; u < n; u++)
-		size[u] = s->layout.unit[u].elements;
+		size[u] = f->layout.unit[u].elements;
 	qsort(size, n, sizeof *size, by_value);
-	s->largest_unit = n ? size[n - 1] : 0;
-	s->typical_unit = size[n / 2];
+	f->largest_unit = n ? size[n - 1] : 0;
+	f->typical_unit = size[n / 2];
 	free(size);
 	return 0;
 }
@@ -39,62 +39,71 @@ static int size_units(struct zr_setup *s, struct zr_error *err)
  * ranks_per_node. */
 static int play_ranks(struct zr_setup *s, int world, struct zr_error *err)
 {
-	const struct zr_opt *opt = zr_table_find(&s->boot.section->table, "ranks_per_node");
+	struct zr_setup_facts *f = &s->facts;
+	const struct zr_opt *opt = zr_table_find(&s->roles.boot.section->table, "ranks_per_node");
 	int given = opt && opt->type == ZR_T_I64 &&
 		    strcmp(zr_config_source(s->cfg, "boot", "ranks_per_node"), "auto");
-	int64_t node = given ? *(int64_t *)((char *)s->boot.section->opts + opt->offset) : world;
-	s->ranks.world = s->ranks.machine_ranks = world;
-	s->ranks.local_world = node > 0 && node < world ? (int32_t)node : world;
-	s->ranks.nodes = world / s->ranks.local_world;
-	if (world % s->ranks.local_world == 0)
+	int64_t node = given ? *(int64_t *)((char *)s->roles.boot.section->opts + opt->offset) :
+			       world;
+	f->ranks.world = f->ranks.machine_ranks = world;
+	f->ranks.local_world = node > 0 && node < world ? (int32_t)node : world;
+	f->ranks.nodes = world / f->ranks.local_world;
+	if (world % f->ranks.local_world == 0)
 		return 0;
 	return zr_err(err, ZR_EINVAL,
 		      "[boot] ranks_per_node = %d: %d ranks do not fill nodes of that size",
-		      s->ranks.local_world, world);
+		      f->ranks.local_world, world);
+}
+
+static void take_ranks(struct zr_setup_facts *f)
+{
+	f->process.rank = f->ranks.rank;
+	f->process.world = f->ranks.world;
+	f->process.local_rank = f->ranks.local_rank;
+	f->process.local_world = f->ranks.local_world;
+	f->mesh = zr_mesh_of(&f->ranks);
 }
 
 static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 {
-	s->process.world = s->process.local_world = 1;
-	s->mesh = zr_mesh_of(&(struct zr_boot_info){ .world = 1, .local_world = 1, .nodes = 1 });
-	s->ranks.size = sizeof s->ranks;
-	int rc = zr_setup_start(s, &s->boot, "boot", "zr.boot/1", err);
+	struct zr_setup_facts *f = &s->facts;
+	f->process.world = f->process.local_world = 1;
+	f->mesh = zr_mesh_of(&(struct zr_boot_info){ .world = 1, .local_world = 1, .nodes = 1 });
+	f->ranks.size = sizeof f->ranks;
+	int rc = zr_setup_start(s, &s->roles.boot, "boot", "zr.boot/1", err);
 	if (!rc)
-		rc = ZR_ASK(&s->boot, boot, info, err, &s->ranks);
-	if (rc || (s->flags & ZR_SETUP_ALONE && (rc = play_ranks(s, world, err))))
+		rc = ZR_ASK(&s->roles.boot, boot, info, err, &f->ranks);
+	if (rc || (f->flags & ZR_SETUP_ALONE && (rc = play_ranks(s, world, err))))
 		return rc;
 
-	s->process.rank = s->ranks.rank;
-	s->process.world = s->ranks.world;
-	s->process.local_rank = s->ranks.local_rank;
-	s->process.local_world = s->ranks.local_world;
-	s->mesh = zr_mesh_of(&s->ranks);
-	s->process.boot = &s->boot;
+	take_ranks(f);
+	f->process.boot = &s->roles.boot;
 	return 0;
 }
 
 /* Whether the other ranks are there: a plan does without, and who samples is one rank. */
-static int has_others(const struct zr_setup *s)
+static int has_others(const struct zr_setup_facts *f)
 {
-	return s->mode != ZR_MODE_SAMPLE && !(s->flags & ZR_SETUP_ALONE);
+	return f->mode != ZR_MODE_SAMPLE && !(f->flags & ZR_SETUP_ALONE);
 }
 
 /* A comm of device memory alone needs another one beside it. */
 static int start_host_comm(struct zr_setup *s, const struct zr_comm_v1 *v, struct zr_error *err)
 {
-	s->device_comm = (v->mem & ZR_MEM_DEVICE) != 0;
-	if (!s->device_comm || v->mem & ZR_MEM_HOST)
+	s->facts.device_comm = (v->mem & ZR_MEM_DEVICE) != 0;
+	if (!s->facts.device_comm || v->mem & ZR_MEM_HOST)
 		return 0;
-	if (s->device_info.host_access)
+	if (s->facts.device_info.host_access)
 		return zr_config_blame(s->cfg, "comm", ZR_EINVAL, err,
 				       "plugin: it moves memory of GPUs, and this device has none");
 
-	s->two_comms = 1;
-	if (!has_others(s))
+	s->facts.two_comms = 1;
+	if (!has_others(&s->facts))
 		return zr_setup_resolve(s, "comm.host", err);
 
-	int rc = zr_setup_start(s, &s->host_comm, "comm.host", "zr.comm/1", err);
-	if (!rc && ((const struct zr_comm_v1 *)s->host_comm.vtbl)->mem & ~(uint32_t)ZR_MEM_HOST)
+	int rc = zr_setup_start(s, &s->roles.host_comm, "comm.host", "zr.comm/1", err);
+	if (!rc &&
+	    ((const struct zr_comm_v1 *)s->roles.host_comm.vtbl)->mem & ~(uint32_t)ZR_MEM_HOST)
 		rc = zr_config_blame(s->cfg, "comm.host", ZR_EINVAL, err,
 				     "plugin: it does not move host memory");
 	return rc;
@@ -103,21 +112,22 @@ static int start_host_comm(struct zr_setup *s, const struct zr_comm_v1 *v, struc
 /* Peers read each other's memory where comm says so and all ranks share a node. */
 static int start_comm(struct zr_setup *s, struct zr_error *err)
 {
+	struct zr_setup_facts *f = &s->facts;
 	const struct zr_section *sec = zr_config_find(s->cfg, "comm");
-	if (s->process.world == 1)
+	if (f->process.world == 1)
 		return 0;
 	if (!sec)
-		return zr_err(err, ZR_EINVAL, "%d ranks need a [comm] section", s->process.world);
+		return zr_err(err, ZR_EINVAL, "%d ranks need a [comm] section", f->process.world);
 
 	int rc = zr_setup_resolve(s, "comm", err);
-	if (!rc && has_others(s))
-		rc = zr_instance_create(&s->comm, &s->process, sec, "zr.comm/1", err);
+	if (!rc && has_others(f))
+		rc = zr_instance_create(&s->roles.comm, &f->process, sec, "zr.comm/1", err);
 	const struct zr_comm_v1 *v = rc ? NULL : zr_plugin_iface(sec->plugin, "zr.comm/1", err);
 	if (v)
 		rc = start_host_comm(s, v, err);
-	s->peers = v && v->mem_alloc && v->mem_peer && s->ranks.nodes == 1 &&
-		   s->device_info.host_access;
-	s->views = s->peers && s->device_info.unified && ZR_HAS(v, struct zr_comm_v1, mem_view) &&
+	f->peers = v && v->mem_alloc && v->mem_peer && f->ranks.nodes == 1 &&
+		   f->device_info.host_access;
+	f->views = f->peers && f->device_info.unified && ZR_HAS(v, struct zr_comm_v1, mem_view) &&
 		   v->mem_view;
 	return rc;
 }
@@ -139,18 +149,20 @@ static int take_ops(const struct zr_instance *it, const struct zr_ops **out, str
 static int start_host_device(struct zr_setup *s, struct zr_error *err)
 {
 	struct zr_device_info info = { .size = sizeof info };
-	int rc = zr_setup_start(s, &s->host_device, "device.host", "zr.device/1", err);
-	if (rc || (rc = ZR_ASK(&s->host_device, device, info, err, &info)))
+	int rc = zr_setup_start(s, &s->roles.host_device, "device.host", "zr.device/1", err);
+	if (rc || (rc = ZR_ASK(&s->roles.host_device, device, info, err, &info)))
 		return rc;
 	if (!info.unified && !info.host_ops)
 		return zr_config_blame(s->cfg, "device.host", ZR_EINVAL, err,
 				       "plugin: it does not compute on host memory");
-	return take_ops(&s->host_device, &s->host_ops, err);
+	return take_ops(&s->roles.host_device, &s->roles.host_ops, err);
 }
 
 /* The pool is core's, its size the device's option `threads`. */
 static int start_device(struct zr_setup *s, struct zr_error *err)
 {
+	struct zr_setup_roles *r = &s->roles;
+	struct zr_setup_facts *f = &s->facts;
 	const struct zr_section *sec = zr_config_find(s->cfg, "device");
 	int rc = zr_setup_resolve(s, "device", err);
 	if (rc)
@@ -159,33 +171,34 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 	const struct zr_opt *threads = zr_table_find(&sec->table, "threads");
 	int64_t n = threads && threads->type == ZR_T_I64 ?
 			    *(int64_t *)((char *)sec->opts + threads->offset) :
-			    zr_setup_workers(s);
-	if ((rc = zr_pool_new(n > 1 ? (int)n : 1, &s->process.pool)))
+			    zr_setup_workers(f);
+	if ((rc = zr_pool_new(n > 1 ? (int)n : 1, &f->process.pool)))
 		return zr_err(err, ZR_ENOMEM,
 			      "[device] cannot start %lld threads: %s: too little "
 			      "memory, or too many threads",
 			      (long long)n, strerror(-rc));
 
-	s->device_info.size = sizeof s->device_info;
-	rc = zr_instance_create(&s->device, &s->process, sec, "zr.device/1", err);
-	if (rc || (rc = ZR_ASK(&s->device, device, info, err, &s->device_info)))
+	f->device_info.size = sizeof f->device_info;
+	rc = zr_instance_create(&r->device, &f->process, sec, "zr.device/1", err);
+	if (rc || (rc = ZR_ASK(&r->device, device, info, err, &f->device_info)))
 		return rc;
 
-	s->device_info.host_access |= s->device_info.unified;
-	s->device_info.host_ops |= s->device_info.unified;
-	s->process.device = &s->device;
-	rc = take_ops(&s->device, &s->ops, err);
-	s->host_ops = s->ops;
-	return rc || s->device_info.host_ops ? rc : start_host_device(s, err);
+	f->device_info.host_access |= f->device_info.unified;
+	f->device_info.host_ops |= f->device_info.unified;
+	f->process.device = &r->device;
+	rc = take_ops(&r->device, &r->ops, err);
+	r->host_ops = r->ops;
+	return rc || f->device_info.host_ops ? rc : start_host_device(s, err);
 }
 
 static int start_source(struct zr_setup *s, const struct zr_section *sec, int lent,
 			struct zr_error *err)
 {
-	struct zr_source *d = &s->source[s->n_sources];
-	struct zr_instance *it = lent ? &s->process.source[s->process.sources++] : &d->it;
+	struct zr_source *d = &s->roles.source[s->roles.n_sources];
+	struct zr_instance *it = lent ? &s->facts.process.source[s->facts.process.sources++] :
+					&d->it;
 	const char *dot = strchr(sec->name, '.');
-	s->n_sources += !lent;
+	s->roles.n_sources += !lent;
 	int rc = zr_setup_start(s, it, sec->name, "zr.data/1", err);
 	if (rc || lent)
 		return rc;
@@ -199,13 +212,14 @@ static int start_source(struct zr_setup *s, const struct zr_section *sec, int le
  * others. */
 static int start_data(struct zr_setup *s, struct zr_error *err)
 {
+	struct zr_setup_facts *f = &s->facts;
 	int n = 0, rc = 0;
-	if (s->mode != ZR_MODE_SAMPLE && !(s->flags & ZR_SETUP_NO_DATA))
+	if (f->mode != ZR_MODE_SAMPLE && !(f->flags & ZR_SETUP_NO_DATA))
 		n = zr_config_count(s->cfg);
 
-	s->source = calloc((size_t)n + 1, sizeof *s->source);
-	s->process.source = calloc((size_t)n + 1, sizeof *s->process.source);
-	if (!s->source || !s->process.source)
+	s->roles.source = calloc((size_t)n + 1, sizeof *s->roles.source);
+	f->process.source = calloc((size_t)n + 1, sizeof *f->process.source);
+	if (!s->roles.source || !f->process.source)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the sets of data");
 
 	for (int i = 0; !rc && i < 2 * n; i++) {
@@ -215,24 +229,24 @@ static int start_data(struct zr_setup *s, struct zr_error *err)
 			rc = start_source(s, sec, i < n, err);
 	}
 
-	for (int i = 0; !rc && i < s->process.sources; i++)
-		if (!s->process.source[i].taken)
-			rc = zr_config_blame(s->cfg, s->process.source[i].section->name, ZR_EINVAL,
+	for (int i = 0; !rc && i < f->process.sources; i++)
+		if (!f->process.source[i].taken)
+			rc = zr_config_blame(s->cfg, f->process.source[i].section->name, ZR_EINVAL,
 					     err,
 					     "plugin: [data] %s does not draw from this "
 					     "section; name it there, choose a plugin that mixes, "
 					     "or take it out",
-					     s->source->it.section->plugin->desc->id);
+					     s->roles.source->it.section->plugin->desc->id);
 	return rc;
 }
 
 /* What it declares, once that can be held. */
 static int declare_model(struct zr_setup *s, struct zr_error *err)
 {
-	struct zr_instance *model = zr_model_of(s);
+	struct zr_instance *model = zr_model_of(&s->roles);
 	struct zr_error why = { 0 };
-	int rc = ZR_ASK(model, model, declare, err, &s->decl);
-	if (rc || !zr_declared_check(&s->decl, &why))
+	int rc = ZR_ASK(model, model, declare, err, &s->facts.decl);
+	if (rc || !zr_declared_check(&s->facts.decl, &why))
 		return rc;
 
 	const char *path = model->section->plugin->path;
@@ -246,30 +260,31 @@ static int declare_model(struct zr_setup *s, struct zr_error *err)
 
 static int start_model(struct zr_setup *s, struct zr_error *err)
 {
-	s->decl.size = sizeof s->decl;
-	int rc = zr_setup_start(s, &s->model, "model", "zr.model/1", err);
-	s->process.model = &s->model;
+	struct zr_setup_facts *f = &s->facts;
+	f->decl.size = sizeof f->decl;
+	int rc = zr_setup_start(s, &s->roles.model, "model", "zr.model/1", err);
+	f->process.model = &s->roles.model;
 	if (!rc && zr_config_find(s->cfg, "adapter"))
-		rc = zr_setup_start(s, &s->adapter, "adapter", "zr.model/1", err);
+		rc = zr_setup_start(s, &s->roles.adapter, "adapter", "zr.model/1", err);
 	if (rc || (rc = declare_model(s, err)))
 		return rc;
 
-	uint64_t given = s->train->sequence_length;
-	s->batch.length = given == ZR_AUTO_COUNT ? s->decl.context : (int64_t)given;
-	if (s->batch.length > s->decl.context)
+	uint64_t given = f->train->sequence_length;
+	f->batch.length = given == ZR_AUTO_COUNT ? f->decl.context : (int64_t)given;
+	if (f->batch.length > f->decl.context)
 		return zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
 				       "sequence_length = %lld "
 				       "exceeds the model's context of %lld",
-				       (long long)s->batch.length, (long long)s->decl.context);
-	return zr_train_derive(s->cfg, "sequence_length", given, s->batch.length, err);
+				       (long long)f->batch.length, (long long)f->decl.context);
+	return zr_train_derive(s->cfg, "sequence_length", given, f->batch.length, err);
 }
 
 static int start_policies(struct zr_setup *s, struct zr_error *err)
 {
-	struct zr_precision_info *t = &s->types;
+	struct zr_precision_info *t = &s->facts.types;
 	t->size = sizeof *t;
-	int rc = zr_setup_start(s, &s->precision, "precision", "zr.precision/1", err);
-	if (rc || (rc = ZR_ASK(&s->precision, precision, info, err, t)))
+	int rc = zr_setup_start(s, &s->roles.precision, "precision", "zr.precision/1", err);
+	if (rc || (rc = ZR_ASK(&s->roles.precision, precision, info, err, t)))
 		return rc;
 	if (!zr_dtype_find(t->dtype, NULL)->trains || !zr_dtype_find(t->comm_dtype, NULL)->trains ||
 	    (uint32_t)t->master > (t->dtype == ZR_BF16 ? ZR_MASTER_AUTO : ZR_MASTER_FP32))
@@ -277,20 +292,20 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 			      "plugin %s: info: dtype is %d, comm_dtype %d, master "
 			      "%d; expected ZR_F32, ZR_BF16 or ZR_F16 for both and one of ZR_"
 			      "MASTER_*, FP32 where dtype is not ZR_BF16; mend it",
-			      s->precision.section->plugin->path, t->dtype, t->comm_dtype,
+			      s->roles.precision.section->plugin->path, t->dtype, t->comm_dtype,
 			      t->master);
-	if (s->train->communication_data_type)
-		t->comm_dtype = s->train->communication_data_type;
-	return zr_setup_start(s, &s->activation, "activation", "zr.activation/1", err);
+	if (s->facts.train->communication_data_type)
+		t->comm_dtype = s->facts.train->communication_data_type;
+	return zr_setup_start(s, &s->roles.activation, "activation", "zr.activation/1", err);
 }
 
 /* Why core cannot hold what the stage declares for a unit, or NULL. */
-static const char *wrong_groups(const struct zr_setup *s, const struct zr_groups *g)
+static const char *wrong_groups(const struct zr_setup_facts *f, const struct zr_groups *g)
 {
 	const uint32_t most = ZR_GROUP_WORLD;
 	if ((uint32_t)g->param > most || (uint32_t)g->grad > most || (uint32_t)g->state > most)
 		return "a group that does not exist; mend the plugin";
-	if ((g->param == ZR_GROUP_NODE || g->state == ZR_GROUP_NODE) && !s->mesh.even)
+	if ((g->param == ZR_GROUP_NODE || g->state == ZR_GROUP_NODE) && !f->mesh.even)
 		return "nodes have different numbers of ranks: start as many on each, or choose "
 		       "another plugin";
 	return NULL;
@@ -299,29 +314,30 @@ static const char *wrong_groups(const struct zr_setup *s, const struct zr_groups
 /* Over which groups the stage splits each unit. */
 static int start_stage(struct zr_setup *s, struct zr_error *err)
 {
-	s->groups = calloc((size_t)s->layout.n_units + 1, sizeof *s->groups);
-	if (s->mode == ZR_MODE_SAMPLE && s->groups)
+	struct zr_setup_facts *f = &s->facts;
+	f->groups = calloc((size_t)f->layout.n_units + 1, sizeof *f->groups);
+	if (f->mode == ZR_MODE_SAMPLE && f->groups)
 		return 0; /* one rank, no state: ZR_GROUP_SELF is 0 */
-	int rc = zr_setup_start(s, &s->zero, "zero", "zr.zero/1", err);
-	if (!rc && !s->groups)
-		rc = zr_err(err, ZR_ENOMEM, "out of memory for %d units", s->layout.n_units);
-	for (int32_t u = 0; !rc && u < s->layout.n_units; u++) {
-		struct zr_groups *g = &s->groups[u];
+	int rc = zr_setup_start(s, &s->roles.zero, "zero", "zr.zero/1", err);
+	if (!rc && !f->groups)
+		rc = zr_err(err, ZR_ENOMEM, "out of memory for %d units", f->layout.n_units);
+	for (int32_t u = 0; !rc && u < f->layout.n_units; u++) {
+		struct zr_groups *g = &f->groups[u];
 		struct zr_groups_of of = { sizeof of,
 					   u,
-					   s->layout.n_units,
-					   s->process.world,
-					   s->layout.unit[u].elements,
-					   s->layout.unit[u].name };
-		if ((rc = ZR_ASK(&s->zero, zero, groups, err, &of, g)))
+					   f->layout.n_units,
+					   f->process.world,
+					   f->layout.unit[u].elements,
+					   f->layout.unit[u].name };
+		if ((rc = ZR_ASK(&s->roles.zero, zero, groups, err, &of, g)))
 			return rc;
 
-		const char *why = wrong_groups(s, g);
+		const char *why = wrong_groups(f, g);
 		if (why)
 			rc = zr_err(err, ZR_EINVAL,
 				    "[zero] %s: unit %s has parameters of group "
 				    "%d, gradients of %d, state of %d: %s",
-				    s->zero.section->plugin->desc->id, s->layout.unit[u].name,
+				    s->roles.zero.section->plugin->desc->id, f->layout.unit[u].name,
 				    g->param, g->grad, g->state, why);
 	}
 	return rc;
@@ -329,22 +345,23 @@ static int start_stage(struct zr_setup *s, struct zr_error *err)
 
 static int size_layers(struct zr_setup *s, struct zr_error *err)
 {
-	s->layer_bytes = calloc(s->decl.n_layers, sizeof *s->layer_bytes);
-	if (!s->layer_bytes)
-		return zr_err(err, ZR_ENOMEM, "out of memory for %u layers", s->decl.n_layers);
+	struct zr_setup_facts *f = &s->facts;
+	f->layer_bytes = calloc(f->decl.n_layers, sizeof *f->layer_bytes);
+	if (!f->layer_bytes)
+		return zr_err(err, ZR_ENOMEM, "out of memory for %u layers", f->decl.n_layers);
 
 	/* what a model multiplies by this fits 63 bits */
-	if (s->batch.micro * s->batch.length > 1 << 28)
+	if (f->batch.micro * f->batch.length > 1 << 28)
 		return zr_err(err, ZR_EINVAL,
 			      "[train] micro_batch_size x sequence_length exceeds "
 			      "%d tokens; lower one",
 			      1 << 28);
 
-	for (uint32_t i = 0; i < s->decl.n_layers; i++) {
-		struct zr_layer_bytes *b = &s->layer_bytes[i];
+	for (uint32_t i = 0; i < f->decl.n_layers; i++) {
+		struct zr_layer_bytes *b = &f->layer_bytes[i];
 		b->size = sizeof *b;
-		int rc = ZR_ASK(zr_model_of(s), model, bytes, err, (int32_t)i, s->batch.micro,
-				s->batch.length, s->types.dtype, s->ops, b);
+		int rc = ZR_ASK(zr_model_of(&s->roles), model, bytes, err, (int32_t)i,
+				f->batch.micro, f->batch.length, f->types.dtype, s->roles.ops, b);
 		if (rc)
 			return rc;
 
@@ -358,15 +375,15 @@ static int size_layers(struct zr_setup *s, struct zr_error *err)
 	return 0;
 }
 
-static int check_source(struct zr_setup *s, struct zr_source *d, struct zr_error *err)
+static int check_source(struct zr_setup_facts *f, struct zr_source *d, struct zr_error *err)
 {
 	const struct zr_data_v1 *data = d->it.vtbl;
-	if (d->info.vocabulary > s->decl.vocabulary)
+	if (d->info.vocabulary > f->decl.vocabulary)
 		return zr_err(err, ZR_EINVAL,
 			      "%s has %lld different tokens, but the model's "
 			      "vocabulary is %lld; raise [model] vocabulary",
 			      *d->name ? d->name : "the data", (long long)d->info.vocabulary,
-			      (long long)s->decl.vocabulary);
+			      (long long)f->decl.vocabulary);
 
 	int lacks = zr_has_documents(d) &&
 		    !(ZR_HAS(data, struct zr_data_v1, targets) && data->targets);
@@ -376,7 +393,7 @@ static int check_source(struct zr_setup *s, struct zr_source *d, struct zr_error
 			      lacks ? "documents, but no function `targets`" :
 				      "flags that this zeroth does not know; install a newer one");
 
-	int rc = ZR_ASK(&d->it, data, prepare, err, s->batch.length, s->decl.vocabulary);
+	int rc = ZR_ASK(&d->it, data, prepare, err, f->batch.length, f->decl.vocabulary);
 	if (rc)
 		return rc;
 	return ZR_ASK(&d->it, data, info, err, &d->info);
@@ -385,13 +402,13 @@ static int check_source(struct zr_setup *s, struct zr_source *d, struct zr_error
 static int check_data(struct zr_setup *s, struct zr_error *err)
 {
 	int rc = 0;
-	for (int32_t i = 0; !rc && i < s->n_sources; i++)
-		rc = check_source(s, &s->source[i], err);
-	if (rc || s->mode == ZR_MODE_EVAL || s->flags & ZR_SETUP_NO_DATA)
+	for (int32_t i = 0; !rc && i < s->roles.n_sources; i++)
+		rc = check_source(&s->facts, &s->roles.source[i], err);
+	if (rc || s->facts.mode == ZR_MODE_EVAL || s->facts.flags & ZR_SETUP_NO_DATA)
 		return rc;
 
-	rc = zr_epochs_resolve(s->cfg, s->train, s->source->info.train_sequences, s->batch.train,
-			       err);
+	rc = zr_epochs_resolve(s->cfg, s->facts.train, s->roles.source->info.train_sequences,
+			       s->facts.batch.train, err);
 	if (rc)
 		return rc;
 	return zr_shares_resolve(s->cfg, err);
@@ -399,24 +416,25 @@ static int check_data(struct zr_setup *s, struct zr_error *err)
 
 static int make_tables(struct zr_setup *s, struct zr_error *err)
 {
-	const int trains = s->mode != ZR_MODE_SAMPLE;
+	const int trains = s->facts.mode != ZR_MODE_SAMPLE;
 	int rc = size_layers(s, err);
 	if (!rc && trains) {
 		rc = zr_activation_ask(s, err);
 		if (!rc)
-			rc = zr_schedule_make(&s->decl, 1, s->frozen_unit, s->act, &s->train_uses,
-					      err);
+			rc = zr_schedule_make(&s->facts.decl, 1, s->facts.frozen_unit,
+					      s->programs.act, &s->programs.train_uses, err);
 		if (!rc)
-			rc = zr_activation_place(s, &s->train_uses, 1, &s->train_act, err);
+			rc = zr_activation_place(s, &s->programs.train_uses, 1,
+						 &s->programs.train_act, err);
 	}
 
 	if (!rc)
-		rc = zr_schedule_make(&s->decl, 0, NULL, NULL, &s->eval_uses, err);
+		rc = zr_schedule_make(&s->facts.decl, 0, NULL, NULL, &s->programs.eval_uses, err);
 	if (!rc)
-		rc = zr_activation_place(s, &s->eval_uses, 0, &s->eval_act, err);
+		rc = zr_activation_place(s, &s->programs.eval_uses, 0, &s->programs.eval_act, err);
 	for (int32_t id = 0; !rc && id < 4; id++)
 		if (trains || id == ZR_PROG_EVAL)
-			rc = zr_program_record(s, id, &s->program[id], err);
+			rc = zr_program_record(s, id, &s->programs.recorded[id], err);
 	if (rc)
 		return rc;
 	return zr_plan_make(s, err);
@@ -424,6 +442,7 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 
 static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 {
+	struct zr_setup_facts *f = &s->facts;
 	int rc = start_boot(s, world, err);
 	if (!rc)
 		rc = start_device(s, err);
@@ -434,29 +453,30 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 	if (!rc)
 		rc = start_model(s, err);
 	if (!rc)
-		rc = zr_layout_make(&s->decl, &s->layout, err);
+		rc = zr_layout_make(&f->decl, &f->layout, err);
 	if (!rc)
-		rc = size_units(s, err);
+		rc = size_units(f, err);
 	if (!rc)
 		rc = zr_frozen_find(s, err);
 	if (!rc)
 		rc = start_policies(s, err);
-	if (!rc && s->mode != ZR_MODE_SAMPLE)
+	if (!rc && f->mode != ZR_MODE_SAMPLE)
 		rc = zr_offloads_start(s, err);
 	if (!rc)
 		rc = start_stage(s, err);
-	if (!rc && s->mode != ZR_MODE_SAMPLE) {
+	if (!rc && f->mode != ZR_MODE_SAMPLE) {
 		rc = zr_offloads_check(s, err);
 		if (!rc)
-			rc = zr_batch_resolve(s->cfg, s->train, s->process.world, &s->batch, err);
+			rc = zr_batch_resolve(s->cfg, f->train, f->process.world, &f->batch, err);
 		if (!rc)
 			rc = check_data(s, err);
 		if (!rc)
 			rc = zr_optimizers_start(s, err);
 		if (!rc)
-			rc = zr_setup_start(s, &s->scheduler, "scheduler", "zr.scheduler/1", err);
+			rc = zr_setup_start(s, &s->roles.scheduler, "scheduler", "zr.scheduler/1",
+					    err);
 	} else if (!rc) {
-		s->batch.train = s->batch.micro = s->batch.accumulation = s->batch.slots = 1;
+		f->batch.train = f->batch.micro = f->batch.accumulation = f->batch.slots = 1;
 	}
 	if (rc)
 		return rc;
@@ -465,13 +485,13 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 
 void zr_setup_abort(struct zr_setup *s, const char *why)
 {
-	const struct zr_instance *comm[] = { &s->comm, &s->host_comm };
-	const struct zr_boot_v1 *boot = s->boot.vtbl;
+	const struct zr_instance *comm[] = { &s->roles.comm, &s->roles.host_comm };
+	const struct zr_boot_v1 *boot = s->roles.boot.vtbl;
 	for (int i = 0; i < 2; i++)
 		if (comm[i]->inst)
 			((const struct zr_comm_v1 *)comm[i]->vtbl)->abort(comm[i]->inst, why);
-	if (s->boot.inst && s->process.world > 1 && boot->abort)
-		boot->abort(s->boot.inst, why);
+	if (s->roles.boot.inst && s->facts.process.world > 1 && boot->abort)
+		boot->abort(s->roles.boot.inst, why);
 }
 
 int zr_setup_open(struct zr_config *cfg, enum zr_mode mode, uint32_t flags, int world,
@@ -482,11 +502,11 @@ int zr_setup_open(struct zr_config *cfg, enum zr_mode mode, uint32_t flags, int 
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 
 	s->cfg = cfg;
-	s->mode = mode;
-	s->flags = flags;
-	s->train = zr_config_find(cfg, "train")->opts;
-	s->process = (struct zr_process){ .account = &s->account, .cfg = cfg };
-	s->memory = zr_memory_available();
+	s->facts.mode = mode;
+	s->facts.flags = flags;
+	s->facts.train = zr_config_find(cfg, "train")->opts;
+	s->facts.process = (struct zr_process){ .account = &s->account, .cfg = cfg };
+	s->facts.memory = zr_memory_available();
 	int rc = open_all(s, world, err);
 	if (!rc) {
 		*out = s;
@@ -499,34 +519,37 @@ int zr_setup_open(struct zr_config *cfg, enum zr_mode mode, uint32_t flags, int 
 
 void zr_setup_close(struct zr_setup *s)
 {
+	struct zr_setup_roles *r = &s->roles;
+	struct zr_setup_facts *f = &s->facts;
 	if (!s)
 		return;
 
-	struct zr_instance *all[] = { &s->scheduler,   &s->zero,   &s->activation, &s->precision,
-				      &s->adapter,     &s->model,  &s->comm,       &s->host_comm,
-				      &s->host_device, &s->device, &s->boot };
-	zr_optimizers_close(s);
-	for (int32_t i = 0; i < s->n_sources; i++)
-		zr_instance_destroy(&s->source[i].it);
+	struct zr_instance *all[] = { &r->scheduler,   &r->zero,   &r->activation, &r->precision,
+				      &r->adapter,     &r->model,  &r->comm,       &r->host_comm,
+				      &r->host_device, &r->device, &r->boot };
+	zr_optimizers_close(r);
+	for (int32_t i = 0; i < r->n_sources; i++)
+		zr_instance_destroy(&r->source[i].it);
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		zr_instance_destroy(all[i]);
-	for (int i = 0; i < s->process.sources; i++)
-		zr_instance_destroy(&s->process.source[i]);
+	for (int i = 0; i < f->process.sources; i++)
+		zr_instance_destroy(&f->process.source[i]);
 	for (int i = 0; i < ZR_OFFLOADS; i++)
-		zr_instance_destroy(&s->offload[i].it);
-	zr_pool_free(s->process.pool);
+		zr_instance_destroy(&r->offload[i]);
+	zr_pool_free(f->process.pool);
 	zr_plan_free(&s->plan);
 	for (int i = 0; i < 4; i++)
-		zr_program_free(&s->program[i]);
+		zr_program_free(&s->programs.recorded[i]);
 	for (int i = 0; i < ZR_LOWERED; i++)
-		zr_lowered_free(&s->lowered[i]);
-	zr_schedule_free(&s->train_uses);
-	zr_schedule_free(&s->eval_uses);
-	zr_layout_free(&s->layout);
-	zr_activation_free(&s->train_act);
-	zr_activation_free(&s->eval_act);
-	void *const own[] = { s->source, s->process.source, s->groups, s->frozen, s->frozen_unit,
-			      s->parts,  s->layer_bytes,    s->act,    s };
+		zr_lowered_free(&s->programs.lowered[i]);
+	zr_schedule_free(&s->programs.train_uses);
+	zr_schedule_free(&s->programs.eval_uses);
+	zr_layout_free(&f->layout);
+	zr_activation_free(&s->programs.train_act);
+	zr_activation_free(&s->programs.eval_act);
+	void *const own[] = { r->source,      f->process.source, f->groups,
+			      f->frozen,      f->frozen_unit,    f->parts,
+			      f->layer_bytes, s->programs.act,   s };
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		free(own[i]);
 }

@@ -20,33 +20,32 @@ double zr_now(void)
 /* The micro-batch that comes next is the `slot`-th of the global batch. */
 static void prepare(struct zr_session *s, struct zr_source *from, int split, int64_t slot)
 {
-	struct zr_setup *p = s->setup;
-	double rows = (double)(p->batch.micro * p->batch.length);
-	double all_rows = (double)(p->batch.train * p->batch.length);
+	double rows = (double)(s->facts->batch.micro * s->facts->batch.length);
+	double all_rows = (double)(s->facts->batch.train * s->facts->batch.length);
 	s->from = from;
 	s->split = split;
 	s->slot = slot;
 	s->call = (struct zr_layer_call){ .size = sizeof s->call,
 					  .training = split == ZR_SPLIT_TRAIN,
-					  .dtype = p->types.dtype,
-					  .batch = p->batch.micro,
-					  .length = p->batch.length,
+					  .dtype = s->facts->types.dtype,
+					  .batch = s->facts->batch.micro,
+					  .length = s->facts->batch.length,
 					  .grad_scale = (float)(s->scale.scale / rows),
 					  .aux_scale =
 						  (float)(s->scale.scale * s->targets / all_rows),
-					  .rng = { .seed = (uint64_t)p->train->seed,
+					  .rng = { .seed = (uint64_t)s->facts->train->seed,
 						   .step = (uint64_t)s->step,
 						   .slot = (uint32_t)slot },
-					  .ops = p->ops };
+					  .ops = s->roles->ops };
 }
 
 static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 {
-	const struct zr_setup *p = s->setup;
 	int rc = zr_count_targets(s, &s->targets, err);
-	for (int64_t m = 0; !rc && m < p->batch.accumulation; m++) {
-		prepare(s, p->source, ZR_SPLIT_TRAIN, m * p->process.world + p->process.rank);
-		int last = m + 1 == p->batch.accumulation;
+	for (int64_t m = 0; !rc && m < s->facts->batch.accumulation; m++) {
+		prepare(s, s->roles->source, ZR_SPLIT_TRAIN,
+			m * s->facts->process.world + s->facts->process.rank);
+		int last = m + 1 == s->facts->batch.accumulation;
 		rc = zr_run_program(s, last ? ZR_S_LAST : m ? ZR_S_MICRO : ZR_S_FIRST, err);
 	}
 	return rc;
@@ -54,7 +53,7 @@ static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 
 static uint64_t bytes_in(const struct zr_session *s)
 {
-	const struct zr_instance *comm[] = { &s->setup->comm, &s->setup->host_comm };
+	const struct zr_instance *comm[] = { &s->roles->comm, &s->roles->host_comm };
 	uint64_t sum = s->in_place;
 	for (int i = 0; i < 2; i++)
 		sum += comm[i]->inst ? ((const struct zr_comm_v1 *)comm[i]->vtbl)
@@ -66,7 +65,7 @@ static uint64_t bytes_in(const struct zr_session *s)
 /* With updates in the backward it is too late to leave the weights as they were. */
 static int refuse_late(struct zr_session *s, const struct zr_step_result *r, struct zr_error *err)
 {
-	s->torn = r->action != ZR_STEP_APPLY && s->setup->program[ZR_PROG_LAST_MICRO].updates;
+	s->torn = r->action != ZR_STEP_APPLY && s->programs->recorded[ZR_PROG_LAST_MICRO].updates;
 	if (!s->torn)
 		return 0;
 	return zr_err(err, ZR_ENUMERIC,
@@ -97,14 +96,14 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 /* What the host reads of the batch, which the first instruction of the program loads. */
 static const char *host_batch(const struct zr_session *s)
 {
-	int32_t tokens = s->setup->lowered[ZR_S_EVAL].instr[0].first + ZR_O_BATCH_TOKENS;
-	return s->bound[ZR_S_EVAL].at[tokens] - s->setup->plan.tokens;
+	int32_t tokens = s->programs->lowered[ZR_S_EVAL].instr[0].first + ZR_O_BATCH_TOKENS;
+	return s->bound[ZR_S_EVAL].at[tokens] - s->plan->tokens;
 }
 
 int zr_session_eval(struct zr_session *s, struct zr_source *from, int64_t sequences, int64_t slot,
 		    struct zr_rows *rows, struct zr_error *err)
 {
-	const struct zr_plan *p = &s->setup->plan;
+	const struct zr_plan *p = s->plan;
 	const char *at = host_batch(s);
 	s->sequences = sequences;
 	prepare(s, from, ZR_SPLIT_VAL, slot);
@@ -121,11 +120,10 @@ int zr_session_eval(struct zr_session *s, struct zr_source *from, int64_t sequen
 int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t past, int64_t n,
 		      float *logits, struct zr_error *err)
 {
-	struct zr_setup *p = s->setup;
-	const struct zr_model_v1 *model = zr_model_of(p)->vtbl;
+	const struct zr_model_v1 *model = zr_model_of(s->roles)->vtbl;
 	if (!ZR_HAS(model, struct zr_model_v1, logits) || !model->logits)
 		return zr_err(err, ZR_ENOTSUP, "model %s cannot sample: it has no logits",
-			      p->model.section->plugin->desc->id);
+			      s->roles->model.section->plugin->desc->id);
 
 	prepare(s, NULL, ZR_SPLIT_VAL, 0);
 	s->given = tokens;
@@ -135,6 +133,6 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t past,
 	s->call.flags = ZR_CALL_EACH_ROW;
 	int rc = zr_run_program(s, ZR_S_EVAL, err);
 	if (!rc)
-		memcpy(logits, host_batch(s) + p->plan.loss_sum, p->plan.loss_bytes);
+		memcpy(logits, host_batch(s) + s->plan->loss_sum, s->plan->loss_bytes);
 	return rc;
 }

@@ -53,10 +53,10 @@ int zr_datum_pass(struct zr_session *s, const struct zr_subgroup *p, int d, void
 static int read_masters(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work,
 			struct zr_error *err)
 {
-	int32_t kept = zr_unit_master(s->setup, p->unit);
+	int32_t kept = zr_unit_master(s->facts, p->unit);
 	uint16_t *rem = work + p->n * ZR_BLOCK;
-	struct zr_masters m = { s->setup->host_ops, (char *)rem, (char *)work };
-	if (kept == ZR_MASTER_FP32 || zr_unit_dtype(s->setup, p->unit) == ZR_F32)
+	struct zr_masters m = { s->roles->host_ops, (char *)rem, (char *)work };
+	if (kept == ZR_MASTER_FP32 || zr_unit_dtype(s->facts, p->unit) == ZR_F32)
 		return zr_datum_pass(s, p, kept == ZR_MASTER_FP32 ? ZR_D_MASTER : ZR_D_LOWP, x, 0,
 				     err);
 
@@ -70,10 +70,10 @@ static int read_masters(struct zr_session *s, const struct zr_subgroup *p, float
 int zr_master_in(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work,
 		 struct zr_error *err)
 {
-	int wide = zr_unit_dtype(s->setup, p->unit) == ZR_F32;
-	int split = zr_unit_rem_bits(s->setup, p->unit) != 0;
+	int wide = zr_unit_dtype(s->facts, p->unit) == ZR_F32;
+	int split = zr_unit_rem_bits(s->facts, p->unit) != 0;
 	uint16_t *rem = work + p->n * ZR_BLOCK;
-	struct zr_masters m = { s->setup->host_ops, (char *)rem, (char *)work };
+	struct zr_masters m = { s->roles->host_ops, (char *)rem, (char *)work };
 	int rc = wide ? 0 : zr_master_convert(s, p, &m, p->n, x, 1, err);
 	if (!rc)
 		rc = zr_datum_pass(s, p, ZR_D_MASTER, split ? (char *)rem : (char *)x, 1, err);
@@ -86,13 +86,12 @@ int zr_master_in(struct zr_session *s, const struct zr_subgroup *p, float *x, ui
 typedef int chunk_fn(struct zr_session *s, const struct zr_subgroup *p, int32_t rank);
 static int each_chunk(struct zr_session *s, int32_t unit, int32_t rank, chunk_fn *fn)
 {
-	const struct zr_setup *p = s->setup;
-	struct zr_share share = zr_unit_share(p, unit, p->groups[unit].state, rank);
+	struct zr_share share = zr_unit_share(s->facts, unit, s->facts->groups[unit].state, rank);
 	struct zr_block_run all = { .unit = unit, .optimizer = ZR_ANY };
 	int rc = 0;
 	for (int64_t at = 0; !rc && at < share.n; at += ZR_CHUNK) {
 		int64_t n = share.n - at < ZR_CHUNK ? share.n - at : ZR_CHUNK;
-		struct zr_subgroup subgroup = zr_subgroup_in(p, &all, share.first + at, n);
+		struct zr_subgroup subgroup = zr_subgroup_in(s->plan, &all, share.first + at, n);
 		rc = fn(s, &subgroup, rank);
 	}
 	return rc;
@@ -119,18 +118,17 @@ int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr
 	s->chunk->err = err;
 	s->chunk->in = fn;
 	s->chunk->arg = arg;
-	for (int32_t u = 0; !rc && u < s->setup->layout.n_units; u++)
-		rc = each_chunk(s, u, s->setup->process.rank, fill);
-	return rc || s->setup->mode == ZR_MODE_SAMPLE ? rc : zr_run_program(s, ZR_S_VALUES, err);
+	for (int32_t u = 0; !rc && u < s->facts->layout.n_units; u++)
+		rc = each_chunk(s, u, s->facts->process.rank, fill);
+	return rc || s->facts->mode == ZR_MODE_SAMPLE ? rc : zr_run_program(s, ZR_S_VALUES, err);
 }
 
 int zr_init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err)
 {
 	struct zr_session *s = arg;
-	struct zr_setup *p = s->setup;
-	const struct zr_tensor *decl = p->layout.tensor[i].decl;
+	const struct zr_tensor *decl = s->facts->layout.tensor[i].decl;
 	/* a key that depends on the seed alone, at a step that no run reaches */
-	const uint64_t key = ~(uint64_t)p->train->seed;
+	const uint64_t key = ~(uint64_t)s->facts->train->seed;
 	struct zr_op_init op = { .size = sizeof op,
 				 .mean = decl->mean,
 				 .std = decl->init == ZR_INIT_CONST ? 0 : decl->std,
@@ -142,15 +140,15 @@ int zr_init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, str
 				 .first = first,
 				 .n = n,
 				 .dst = x };
-	int rc = p->host_ops->init(p->host_ops, NULL, &op);
-	return zr_op_failed(s, p->host_ops, rc, "init", err);
+	int rc = s->roles->host_ops->init(s->roles->host_ops, NULL, &op);
+	return zr_op_failed(s, s->roles->host_ops, rc, "init", err);
 }
 
 /* First values of one state of a run. Memory and objects of stores are zero already. */
 static int init_state(struct zr_session *s, const struct zr_block_run *r, uint32_t i,
 		      struct zr_error *err)
 {
-	const struct zr_state *st = zr_setup_state(s->setup, i);
+	const struct zr_state *st = zr_setup_state(s->roles, i);
 	int rc = 0;
 	if (st->init == 0)
 		return 0;
@@ -159,7 +157,7 @@ static int init_state(struct zr_session *s, const struct zr_block_run *r, uint32
 		s->chunk->x[k] = (float)st->init;
 	for (int64_t at = 0; !rc && at < r->n; at += ZR_CHUNK) {
 		int64_t n = r->n - at < ZR_CHUNK ? r->n - at : ZR_CHUNK;
-		struct zr_subgroup p = zr_subgroup_in(s->setup, r, r->first + at, n);
+		struct zr_subgroup p = zr_subgroup_in(s->plan, r, r->first + at, n);
 		rc = zr_datum_pass(s, &p, ZR_D_STATE + (int)i, s->chunk->x, 1, err);
 	}
 	return rc;
@@ -167,12 +165,11 @@ static int init_state(struct zr_session *s, const struct zr_block_run *r, uint32
 
 int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err)
 {
-	const struct zr_setup *p = s->setup;
 	int rc = 0;
-	for (int32_t r = 0; r < p->plan.n_runs; r++) {
-		const struct zr_optimizer *o = &p->optimizer[p->plan.run[r].optimizer];
+	for (int32_t r = 0; r < s->plan->n_runs; r++) {
+		const struct zr_optimizer *o = &s->roles->optimizer[s->plan->run[r].optimizer];
 		for (uint32_t i = 0; !rc && i < o->n_states; i++)
-			rc = init_state(s, &p->plan.run[r], o->first_state + i, err);
+			rc = init_state(s, &s->plan->run[r], o->first_state + i, err);
 	}
 	if (rc)
 		return rc;
@@ -182,8 +179,8 @@ int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct z
 /* From who holds it to its group. */
 static int send_chunk(struct zr_session *s, const struct zr_subgroup *p, int32_t rank, float *x)
 {
-	int32_t group = s->setup->groups[p->unit].state;
-	int32_t ranks = (int32_t)zr_group_ranks(s->setup, group);
+	int32_t group = s->facts->groups[p->unit].state;
+	int32_t ranks = (int32_t)zr_group_ranks(s->facts, group);
 	struct zr_comm_seg seg = { .send = x, .recv = x, .count = p->n * ZR_BLOCK };
 	struct zr_comm_op o = { .size = sizeof o,
 				.kind = ZR_COMM_BROADCAST,
@@ -198,29 +195,28 @@ static int send_chunk(struct zr_session *s, const struct zr_subgroup *p, int32_t
 
 static int hand_out(struct zr_session *s, const struct zr_subgroup *p, int32_t rank)
 {
-	const struct zr_setup *setup = s->setup;
+	const struct zr_setup_facts *f = s->facts;
 	struct zr_chunk *c = s->chunk;
 	uint64_t count = c->out ? zr_cut_segments(s, p->unit, p->first, p->n, s->seg) : 0;
-	int rc = rank == setup->process.rank ? read_masters(s, p, c->x, c->work, c->err) : 0;
+	int rc = rank == f->process.rank ? read_masters(s, p, c->x, c->work, c->err) : 0;
 	if (!rc)
 		rc = send_chunk(s, p, rank, c->x);
 	for (const struct zr_seg *g = s->seg; !rc && g < s->seg + count; g++)
-		rc = c->out(c->arg, &setup->layout.tensor[g->param], g->param_off, g->n,
-			    c->x + g->off);
+		rc = c->out(c->arg, &f->layout.tensor[g->param], g->param_off, g->n, c->x + g->off);
 	return rc;
 }
 
 int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struct zr_error *err)
 {
-	const struct zr_setup *p = s->setup;
+	const struct zr_setup_facts *f = s->facts;
 	int rc = 0;
 	s->chunk->err = err;
 	s->chunk->out = fn;
 	s->chunk->arg = arg;
-	for (int32_t u = 0; !rc && u < p->layout.n_units; u++) {
-		const struct zr_axis *a = &p->mesh.group[p->groups[u].state];
+	for (int32_t u = 0; !rc && u < f->layout.n_units; u++) {
+		const struct zr_axis *a = &f->mesh.group[f->groups[u].state];
 		for (int32_t r = 0; !rc && r < a->n; r++)
-			rc = each_chunk(s, u, p->process.rank - a->rank + r, hand_out);
+			rc = each_chunk(s, u, f->process.rank - a->rank + r, hand_out);
 	}
 	return rc;
 }

@@ -205,7 +205,7 @@ static void report(const struct zeroth *e, int pending, struct zeroth_result *ou
 static int more_steps(struct zeroth *e)
 {
 	const struct rank *r = e->rank;
-	const int64_t all = (int64_t)r->t.setup->train->steps;
+	const int64_t all = (int64_t)r->t.setup->facts.train->steps;
 
 	return r->t.session->step < all ?
 		       0 :
@@ -237,7 +237,7 @@ int zeroth_step(struct zeroth *e, struct zeroth_result *out)
 		return rc;
 
 	const int parts = e->at == BACKWARDED;
-	const int pending = parts && e->micro < e->rank->t.setup->batch.accumulation;
+	const int pending = parts && e->micro < e->rank->t.setup->facts.batch.accumulation;
 	*e->error = 0;
 	if (!parts)
 		rc = whole_step(e);
@@ -276,7 +276,7 @@ int zeroth_forward(struct zeroth *e, const void *const *batch, double *loss)
 	int rc = failed_before(e, "zeroth_forward");
 	const int goes_on = !rc && e->at == BACKWARDED;
 
-	if (!rc && goes_on && e->micro == e->rank->t.setup->batch.accumulation)
+	if (!rc && goes_on && e->micro == e->rank->t.setup->facts.batch.accumulation)
 		rc = ready(e, "zeroth_forward");
 	else if (!rc && !goes_on)
 		rc = ready(e, "zeroth_forward");
@@ -385,7 +385,7 @@ int zeroth_tensor(struct zeroth *e, int64_t i, struct zeroth_tensor_info *out)
 	if (rc)
 		return rc;
 
-	const struct zr_layout *l = &e->rank->t.setup->layout;
+	const struct zr_layout *l = &e->rank->t.setup->facts.layout;
 	if (i < 0 || i >= l->n_tensors)
 		return engine_fail(e, ZR_EINVAL, "there are %d tensors", l->n_tensors);
 
@@ -478,13 +478,13 @@ int zeroth_facts(struct zeroth *e, struct zeroth_facts *out)
 
 	const struct zr_setup *s = e->rank->t.setup;
 	const struct zeroth_facts v = {
-		.ranks = s->process.world,
-		.rank = s->process.rank,
-		.accumulation = (int32_t)s->batch.accumulation,
-		.micro_batch = s->batch.micro,
-		.parameters = s->layout.parameters,
+		.ranks = s->facts.process.world,
+		.rank = s->facts.process.rank,
+		.accumulation = (int32_t)s->facts.batch.accumulation,
+		.micro_batch = s->facts.batch.micro,
+		.parameters = s->facts.layout.parameters,
 		.step = e->rank->t.session->step,
-		.steps = (int64_t)s->train->steps,
+		.steps = (int64_t)s->facts.train->steps,
 		.bytes = bytes_taken(&s->account),
 	};
 	hand_over(out, &v, sizeof v);

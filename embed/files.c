@@ -19,7 +19,7 @@ static int agree(struct rank *r, const struct zr_error *mine, struct zr_error *e
 	const struct zr_ckpt_word *bad = NULL;
 	struct zr_ckpt_word word = { 0 };
 
-	struct zr_ckpt_word *words = calloc((size_t)r->t.setup->process.world, sizeof *words);
+	struct zr_ckpt_word *words = calloc((size_t)r->t.setup->facts.process.world, sizeof *words);
 	if (!words)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	if (mine->code)

@@ -55,12 +55,12 @@ static int check(const struct rank *r, struct zr_error *err)
 {
 	const struct zr_setup *s = r->t.setup;
 
-	if (!r->engine->model.size || s->device_info.host_access)
+	if (!r->engine->model.size || s->facts.device_info.host_access)
 		return 0;
 	return zr_err(err, ZR_ENOTSUP,
 		      "[device] %s: a model of the program's own needs a "
 		      "device whose memory the program reads, as cpu",
-		      s->device.section->plugin->desc->id);
+		      s->roles.device.section->plugin->desc->id);
 }
 
 /* Whether the program names a directory for the run. */

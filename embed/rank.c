@@ -50,13 +50,13 @@ static void at_boundary(void *arg, const struct zr_lowered *p, int32_t n, int wa
 
 	rank_answer(r, &none);
 	r->ending = rank_next(r) == CMD_END;
-	if (r->ending && r->t.setup->process.world > 1)
+	if (r->ending && r->t.setup->facts.process.world > 1)
 		zr_setup_abort(r->t.setup, "the engine is closed within a step");
 }
 
 static int step(struct rank *r, int parts, struct zr_error *err)
 {
-	const int64_t all = (int64_t)r->t.setup->train->steps;
+	const int64_t all = (int64_t)r->t.setup->facts.train->steps;
 
 	int rc = rank_begin(r, err);
 	if (!rc && r->t.session->step >= all)
@@ -85,8 +85,8 @@ static int infer(struct rank *r, struct zr_error *err)
 
 	r->inferring = 1;
 	if (!rc)
-		rc = zr_session_eval(r->t.session, r->t.setup->source, 0, r->t.setup->process.rank,
-				     &rows, err);
+		rc = zr_session_eval(r->t.session, r->t.setup->roles.source, 0,
+				     r->t.setup->facts.process.rank, &rows, err);
 	r->inferring = 0;
 	r->loss = 0;
 	for (int64_t i = 0; !rc && i < rows.n; i++)

@@ -19,7 +19,7 @@ static int is_given(const struct zr_config *cfg, const char *section, const char
 
 void rank_say_unused(const struct rank *r)
 {
-	const struct zr_train_opts *t = r->t.setup->train;
+	const struct zr_train_opts *t = r->t.setup->facts.train;
 	const struct zr_checkpoint_opts *c = zr_config_find(r->t.cfg, "checkpoint")->opts;
 	const struct zr_run_opts *run = zr_config_find(r->t.cfg, "run")->opts;
 
@@ -51,7 +51,7 @@ void rank_say_unused(const struct rank *r)
 				 all[i].section, all[i].key);
 	}
 
-	if (*list && !r->t.setup->process.rank)
+	if (*list && !r->t.setup->facts.process.rank)
 		zr_logf(ZR_LOG_WARN, "zeroth",
 			"left to the program, which evaluates, saves and logs when it wants to: %s",
 			list);

@@ -42,7 +42,7 @@ static int put_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
 
 int rank_visit(struct rank *r, int put, struct zr_error *err)
 {
-	struct visit v = { r, &r->t.setup->layout, err };
+	struct visit v = { r, &r->t.setup->facts.layout, err };
 
 	int rc = rank_begin(r, err);
 	if (rc)

@@ -23,7 +23,7 @@
 const struct zr_adapter_v1 *zr_adapter_files(const struct zr_setup *s)
 {
 	struct zr_error unused = { 0 };
-	const struct zr_section *sec = s->adapter.section;
+	const struct zr_section *sec = s->roles.adapter.section;
 	const struct zr_adapter_v1 *v =
 		sec ? zr_plugin_iface(sec->plugin, "zr.adapter/1", &unused) : NULL;
 	return ZR_HAS(v, struct zr_adapter_v1, config) ? v : NULL;
@@ -39,18 +39,18 @@ static void prefix_of(const struct zr_setup *s, char *out, size_t room)
 {
 	struct zr_error unused = { 0 };
 	const struct zr_pretrained_v1 *v =
-		zr_plugin_iface(s->model.section->plugin, "zr.pretrained/1", &unused);
+		zr_plugin_iface(s->roles.model.section->plugin, "zr.pretrained/1", &unused);
 	const char *prefix = v && v->prefix ? v->prefix : "";
 
 	/* files may have it themselves: those of GPT-2 beside a head of its own */
-	int has = !strncmp(s->layout.tensor[0].decl->name, prefix, strlen(prefix));
+	int has = !strncmp(s->facts.layout.tensor[0].decl->name, prefix, strlen(prefix));
 	snprintf(out, room, PEFT "%s", has ? "" : prefix);
 }
 
 int zr_adapter_open(struct zr_setup *s, struct zr_tensor_files **out, struct zr_error *err)
 {
 	const struct zr_adapter_v1 *v = zr_adapter_files(s);
-	const char *dir = v && v->path ? v->path(s->adapter.inst) : NULL;
+	const char *dir = v && v->path ? v->path(s->roles.adapter.inst) : NULL;
 	char path[PATH_MAX], prefix[256];
 
 	*out = NULL;
@@ -59,14 +59,15 @@ int zr_adapter_open(struct zr_setup *s, struct zr_tensor_files **out, struct zr_
 
 	prefix_of(s, prefix, sizeof prefix);
 	snprintf(path, sizeof path, "%s/adapter_model.safetensors", dir);
-	return zr_tensor_files_open(path, &s->layout, ZR_FILES_ADAPTER, prefix, "", out, err);
+	return zr_tensor_files_open(path, &s->facts.layout, ZR_FILES_ADAPTER, prefix, "", out, err);
 }
 
 int zr_adapter_settle(struct zr_setup *s, struct zr_error *err)
 {
 	const struct zr_adapter_v1 *v = zr_adapter_files(s);
 	const struct zr_checkpoint_opts *c = zr_config_find(s->cfg, "checkpoint")->opts;
-	const int elsewhere = (s->adapter.inst || s->stored) && zr_config_model_json(s->cfg);
+	const int elsewhere = (s->roles.adapter.inst || s->facts.stored) &&
+			      zr_config_model_json(s->cfg);
 	const char *save = elsewhere ? "trainable" : "all";
 	int rc = c->save != ZR_AUTO_ENUM ?
 			 0 :
@@ -75,22 +76,22 @@ int zr_adapter_settle(struct zr_setup *s, struct zr_error *err)
 	if (!v || !ZR_HAS(v, struct zr_adapter_v1, options) || !v->options)
 		return rc;
 
-	for (const char *const *o = v->options(s->adapter.inst); !rc && *o; o += 2)
-		rc = zr_config_set_auto(s->cfg, s->adapter.section->name, o[0], o[1], err);
+	for (const char *const *o = v->options(s->roles.adapter.inst); !rc && *o; o += 2)
+		rc = zr_config_set_auto(s->cfg, s->roles.adapter.section->name, o[0], o[1], err);
 	return rc;
 }
 
 void zr_adapter_announce(const struct zr_setup *s, FILE *out)
 {
-	const struct zr_section *sec = s->adapter.section;
+	const struct zr_section *sec = s->roles.adapter.section;
 	const struct zr_opt *o;
 	int64_t trained = 0;
 
 	if (!sec)
 		return;
 
-	for (int32_t i = 0; i < s->layout.n_tensors; i++)
-		trained += s->frozen[i] ? 0 : s->layout.tensor[i].elements;
+	for (int32_t i = 0; i < s->facts.layout.n_tensors; i++)
+		trained += s->facts.frozen[i] ? 0 : s->facts.layout.tensor[i].elements;
 	fprintf(out, "adapter %s, %.3f M parameters trained", sec->plugin->desc->id,
 		(double)trained / 1e6);
 	for (uint32_t i = 0; (o = zr_table_next(&sec->table, 0, &i));) {
@@ -129,7 +130,7 @@ static int write_config(struct zr_setup *s, const char *base, const char *dir, s
 
 	if (base && *base && realpath(base, whole))
 		base = whole;
-	const char *text = zr_adapter_files(s)->config(s->adapter.inst, base ? base : "");
+	const char *text = zr_adapter_files(s)->config(s->roles.adapter.inst, base ? base : "");
 	if (!text)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the text of adapter_config.json");
 
@@ -148,9 +149,9 @@ int zr_adapter_save(struct zr_session *s, const char *dir, struct zr_error *err)
 	prefix_of(s->setup, prefix, sizeof prefix);
 	snprintf(path, sizeof path, "%s/adapter_model.safetensors", dir);
 	int rc = zr_weights_save_adapter(s, path, prefix, err);
-	return rc || s->setup->process.rank ?
+	return rc || s->setup->facts.process.rank ?
 		       rc :
-		       write_config(s->setup, s->setup->model.section->path, dir, err);
+		       write_config(s->setup, s->setup->roles.model.section->path, dir, err);
 }
 
 int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base, zr_values_fn *fn,
@@ -161,7 +162,7 @@ int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base, zr_
 
 	if (!v || !v->config)
 		return zr_err(err, ZR_ENOTSUP, "[adapter] %s: it has no files of its own",
-			      s->adapter.section->plugin->desc->id);
+			      s->roles.adapter.section->plugin->desc->id);
 	if (strlen(dir) + 40 > PATH_MAX)
 		return zr_err(err, ZR_EINVAL, "%s: a path too long", dir);
 

@@ -95,7 +95,7 @@ static struct other find_other(const struct files_of *all, int32_t world)
 static int compare_kinds(struct zr_session *s, const struct zr_inputs *in, struct other *o,
 			 struct zr_error *err)
 {
-	const int32_t world = s->setup->process.world;
+	const int32_t world = s->setup->facts.process.world;
 	const struct files_of mine = sum_up(in);
 
 	struct files_of *all = calloc((size_t)world, sizeof *all);
@@ -114,7 +114,7 @@ static int compare_files(struct zr_session *s, const struct zr_inputs *in, struc
 {
 	const size_t n = (size_t)o->files;
 	uint64_t *mine = calloc(n, sizeof *mine);
-	uint64_t *all = calloc((size_t)s->setup->process.world * n, sizeof *all);
+	uint64_t *all = calloc((size_t)s->setup->facts.process.world * n, sizeof *all);
 	int rc = mine && all ? 0 : zr_err(err, ZR_ENOMEM, "out of memory");
 
 	for (int64_t i = 0; !rc && i < o->files; i++) {
@@ -140,13 +140,13 @@ static int refuse(struct zr_session *s, const struct zr_inputs *in, const struct
 {
 	const struct zr_input_file *f = file_at(in, o->kind, o->at);
 	struct word mine = { .file = "nothing" },
-		    *all = calloc((size_t)s->setup->process.world, sizeof *all);
+		    *all = calloc((size_t)s->setup->facts.process.world, sizeof *all);
 	char hex[17];
 
 	if (!all)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 
-	snprintf(mine.host, sizeof mine.host, "%s", s->setup->ranks.host);
+	snprintf(mine.host, sizeof mine.host, "%s", s->setup->facts.ranks.host);
 	if (f)
 		snprintf(mine.file, sizeof mine.file, "%.380s (%lld bytes, xxh3 %s)", f->name,
 			 (long long)f->bytes, zr_hex(f->hash, hex));
@@ -179,7 +179,7 @@ static int compare(struct zr_session *s, const struct zr_inputs *in, struct zr_e
 /* Ranks that other launchers start may have been given other options: one asks for all. */
 static int any_asks(struct zr_session *s, int verify, int *any, struct zr_error *err)
 {
-	const int32_t world = s->setup->process.world;
+	const int32_t world = s->setup->facts.process.world;
 	const int64_t mine = verify;
 
 	int64_t *all = calloc((size_t)world, sizeof *all);
@@ -196,13 +196,13 @@ static int any_asks(struct zr_session *s, int verify, int *any, struct zr_error 
 
 int zr_alike_check(struct zr_setup *s, int verify, struct zr_error *err)
 {
-	struct zr_session bare = { .setup = s }; /* without memory: it shares, and no more */
+	struct zr_session bare = zr_session_bare(s);
 	struct zr_inputs in = { 0 };
 
-	if (s->process.world == 1 && verify)
+	if (s->facts.process.world == 1 && verify)
 		zr_logf(ZR_LOG_WARN, "verify",
 			"one rank trains: there is no other to compare its files with");
-	if (s->process.world == 1)
+	if (s->facts.process.world == 1)
 		return 0;
 
 	int rc = any_asks(&bare, verify, &in.whole, err);

@@ -15,7 +15,7 @@ enum { LOSS, RIGHT, WEIGHT, TARGETS, BYTES, SUMS };
 int zr_eval_once(const struct zr_setup *s, struct zr_source *from, int64_t want,
 		 struct zr_eval_set *out, struct zr_error *err)
 {
-	int64_t all = from->info.val_sequences, micro = s->batch.micro;
+	int64_t all = from->info.val_sequences, micro = s->facts.batch.micro;
 	int knows = ZR_HAS(&from->info, struct zr_data_info, val_sequences) && all > 0;
 	const char *section = from->it.section->name;
 
@@ -91,7 +91,7 @@ double zr_eval_per_byte(const struct zr_eval_result *r)
 int zr_evaluate(struct zr_session *s, const struct zr_eval_set *set, const struct zr_eval_how *how,
 		struct zr_eval_result *out, struct zr_error *err)
 {
-	const struct zr_process *p = &s->setup->process;
+	const struct zr_process *p = &s->setup->facts.process;
 	struct zr_exact sum[SUMS + 1] = { 0 };
 	struct zr_rows rows;
 	int rc = 0;

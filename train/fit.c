@@ -50,38 +50,39 @@ const char *zr_tier_name(int32_t tier)
 static void advise(const struct zr_setup *s, int tier, int largest, char *buf, size_t n)
 {
 	const struct zr_region *r = s->plan.region;
-	const char *stage = s->zero.section ? s->zero.section->plugin->desc->id : "";
-	int on_device = tier == zr_store_tier(s, ZR_STORE_DEVICE),
+	const char *stage = s->roles.zero.section ? s->roles.zero.section->plugin->desc->id : "";
+	int on_device = tier == zr_store_tier(&s->facts, ZR_STORE_DEVICE),
 	    state = largest == ZR_R_MASTER || largest == ZR_R_STATE || largest == ZR_R_GRAD;
 
 	if (r[ZR_R_ACT].tier == tier &&
 	    2 * (r[ZR_R_ACT].bytes + r[ZR_R_WORK].bytes) > zr_plan_tier(&s->plan, tier) &&
-	    (s->batch.micro > 1 || s->batch.length > 1))
+	    (s->facts.batch.micro > 1 || s->facts.batch.length > 1))
 		snprintf(buf, n,
 			 "lower [train] micro_batch_size (%lld) or sequence_length (%lld), or "
 			 "choose [activation] plugin = recompute",
-			 (long long)s->batch.micro, (long long)s->batch.length);
-	else if (on_device && s->process.world > 1 && s->groups[0].state == ZR_GROUP_SELF)
+			 (long long)s->facts.batch.micro, (long long)s->facts.batch.length);
+	else if (on_device && s->facts.process.world > 1 &&
+		 s->facts.groups[0].state == ZR_GROUP_SELF)
 		snprintf(buf, n,
 			 "split the state over the %d ranks: [zero] plugin = stage3 instead of %s",
-			 s->process.world, stage);
-	else if (on_device && state && !zr_offloaded(s, ZR_STORE_OPTIMIZER))
+			 s->facts.process.world, stage);
+	else if (on_device && state && !zr_offloaded(&s->facts, ZR_STORE_OPTIMIZER))
 		snprintf(buf, n, "add [offload.optimizer] with plugin = %snvme",
-			 s->device_info.unified ? "" : "cpu or ");
-	else if (on_device && s->groups[0].param == ZR_GROUP_SELF)
+			 s->facts.device_info.unified ? "" : "cpu or ");
+	else if (on_device && s->facts.groups[0].param == ZR_GROUP_SELF)
 		snprintf(buf, n,
 			 "use [zero] plugin = stage3 with [offload.param], so that only what "
 			 "computes is on the device");
-	else if (on_device && largest == ZR_R_PARAM && !zr_offloaded(s, ZR_STORE_PARAM))
+	else if (on_device && largest == ZR_R_PARAM && !zr_offloaded(&s->facts, ZR_STORE_PARAM))
 		snprintf(buf, n, "add [offload.param] with plugin = %snvme",
-			 s->device_info.unified ? "" : "cpu or ");
+			 s->facts.device_info.unified ? "" : "cpu or ");
 	else if (largest == ZR_R_GATHER || largest == ZR_R_BOUNCE)
 		snprintf(buf, n,
 			 "gather less ahead: lower [zero] prefetch_bucket_size and "
 			 "max_live_parameters");
 	else if (r[largest].store > ZR_STORE_HOST && tier == ZR_TIER_HOST)
 		snprintf(buf, n, "use plugin = nvme instead of cpu in the sections [offload.*]");
-	else if (tier == ZR_TIER_HOST && zr_machine_ranks(s) > 1)
+	else if (tier == ZR_TIER_HOST && zr_machine_ranks(&s->facts) > 1)
 		snprintf(buf, n, "run fewer ranks here, or choose a machine with more memory");
 	else
 		snprintf(buf, n, "choose a smaller [model] or a machine with more %s",
@@ -111,7 +112,8 @@ static int refuse(const struct zr_setup *s, int tier, int played, uint64_t need,
 		      tier == ZR_TIER_DEVICE ? "device memory" :
 		      tier == ZR_TIER_DISK   ? "disk space" :
 					       "memory",
-		      s->process.world > 1 && tier == ZR_TIER_HOST ? " for all ranks here" : "",
+		      s->facts.process.world > 1 && tier == ZR_TIER_HOST ? " for all ranks here" :
+									   "",
 		      r[largest].what, zr_bytes_text(r[largest].bytes, part),
 		      zr_bytes_text(have, free_), given, *given ? "raise that, or " : "", what);
 }
@@ -129,11 +131,11 @@ uint64_t zr_plan_need(const struct zr_setup *s)
 {
 	uint64_t rank = zr_plan_tier(&s->plan, ZR_TIER_HOST);
 
-	if (s->device_info.host_ops)
+	if (s->facts.device_info.host_ops)
 		rank += zr_plan_tier(&s->plan, ZR_TIER_DEVICE);
 	for (int i = 0; i < s->account.n; i++)
 		rank += s->account.line[i].tier == ZR_TIER_HOST ? s->account.line[i].held : 0;
-	return rank * (uint64_t)zr_machine_ranks(s);
+	return rank * (uint64_t)zr_machine_ranks(&s->facts);
 }
 
 /* Compares each rank with its limits, and all ranks of this machine with its memory. */
@@ -146,15 +148,16 @@ int zr_plan_check(const struct zr_setup *s, uint64_t machine, struct zr_error *e
 		 have = machine ? machine : zr_memory_at_start();
 	uint64_t all = zr_plan_need(s);
 
-	if (!s->device_info.unified && device > s->device_info.memory)
-		return refuse(s, ZR_TIER_DEVICE, 0, device, s->device_info.memory, err);
+	if (!s->facts.device_info.unified && device > s->facts.device_info.memory)
+		return refuse(s, ZR_TIER_DEVICE, 0, device, s->facts.device_info.memory, err);
 	if (host > limit->host)
 		return refuse(s, ZR_TIER_HOST, 0, host, limit->host, err);
 	if (disk > limit->disk)
 		return refuse(s, ZR_TIER_DISK, 0, disk, limit->disk, err);
 
 	/* Device memory of the cpu plugin lies there too. */
-	return all > have ? refuse(s, ZR_TIER_HOST, s->device_info.host_ops, all, have, err) : 0;
+	return all > have ? refuse(s, ZR_TIER_HOST, s->facts.device_info.host_ops, all, have, err) :
+			    0;
 }
 
 uint64_t zr_process_memory(void)

@@ -178,7 +178,7 @@ static int add_opened(struct zr_inputs *in, struct zr_tensor_files *f, int rc,
 static int add_weights(struct zr_setup *s, struct zr_inputs *in, struct zr_error *err)
 {
 	const struct zr_model_json *config = zr_config_model_json(s->cfg);
-	const struct zr_section *model = s->model.section;
+	const struct zr_section *model = s->roles.model.section;
 	const struct zr_pretrained_v1 *v;
 	struct zr_tensor_files *f = NULL;
 	struct zr_error why = { 0 };
@@ -188,7 +188,7 @@ static int add_weights(struct zr_setup *s, struct zr_inputs *in, struct zr_error
 
 	int rc = zr_pretrained_tables(config, model->plugin, &v, &why);
 	if (!rc)
-		rc = zr_tensor_files_open(model->path, &s->layout, ZR_FILES_MODEL, v->prefix,
+		rc = zr_tensor_files_open(model->path, &s->facts.layout, ZR_FILES_MODEL, v->prefix,
 					  v->ignored, &f, &why);
 	return add_opened(in, f, rc, &why, err);
 }
@@ -204,7 +204,7 @@ static int add_adapter(struct zr_setup *s, struct zr_inputs *in, struct zr_error
 /* Those that sections of data name, and that of the model, which knows the bytes of a token. */
 static int add_tokenizers(struct zr_setup *s, struct zr_inputs *in, struct zr_error *err)
 {
-	const char *model = s->model.section->path;
+	const char *model = s->roles.model.section->path;
 	char file[ZR_TOKENIZER_PATH];
 	struct zr_error unused = { 0 };
 
@@ -270,8 +270,8 @@ static int add_source(struct zr_instance *data, struct zr_inputs *in, struct zr_
 static int add_data(struct zr_setup *s, struct zr_inputs *in, struct zr_error *err)
 {
 	int rc = 0;
-	for (int32_t i = 0; !rc && i < s->n_sources; i++)
-		rc = add_source(&s->source[i].it, in, err);
+	for (int32_t i = 0; !rc && i < s->roles.n_sources; i++)
+		rc = add_source(&s->roles.source[i].it, in, err);
 
 	return rc;
 }

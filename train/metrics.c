@@ -186,7 +186,7 @@ static void *thread_main(void *arg)
 static int create_monitor(struct zr_instance *it, struct zr_setup *setup,
 			  const struct zr_section *sec, int64_t resumed, struct zr_error *err)
 {
-	int rc = zr_instance_create(it, &setup->process, sec, "zr.monitor/1", err);
+	int rc = zr_instance_create(it, &setup->facts.process, sec, "zr.monitor/1", err);
 	const struct zr_monitor_v1 *v = it->vtbl;
 
 	if (rc || resumed < 0 || !ZR_HAS(v, struct zr_monitor_v1, resume) || !v->resume)
@@ -202,16 +202,16 @@ static int create_monitor(struct zr_instance *it, struct zr_setup *setup,
 static int is_left_out(const struct zr_setup *setup, const struct zr_section *sec)
 {
 	const char *place = zr_config_source(setup->cfg, sec->name, "plugin");
-	return !setup->process.run_dir && place && !strncmp(place, "defaults.ini:", 13);
+	return !setup->facts.process.run_dir && place && !strncmp(place, "defaults.ini:", 13);
 }
 
 static int create_monitors(struct zr_metrics *m, struct zr_setup *setup, int64_t resumed,
 			   struct zr_error *err)
 {
 	struct zr_facts facts = { .size = sizeof facts,
-				  .world = setup->process.world,
-				  .steps = (int64_t)setup->train->steps,
-				  .lr = setup->param_group[0].lr };
+				  .world = setup->facts.process.world,
+				  .steps = (int64_t)setup->facts.train->steps,
+				  .lr = setup->roles.param_group[0].lr };
 
 	for (int i = 0; i < zr_config_count(setup->cfg); i++) {
 		const struct zr_section *sec = zr_config_at(setup->cfg, i);

@@ -63,33 +63,33 @@ double zr_pace_elapsed_before(const char *run, const char *checkpoint, int64_t s
 
 void zr_pace_begin(struct zr_pace *p, const struct zr_setup *s, double elapsed)
 {
-	const struct zr_data_info *data = &s->source->info;
-	double world = (double)s->process.world;
+	const struct zr_data_info *data = &s->roles.source->info;
+	double world = (double)s->facts.process.world;
 
 	*p = (struct zr_pace){
-		.step_tokens = s->batch.train * s->batch.length,
-		.step_sequences = s->batch.train,
+		.step_tokens = s->facts.batch.train * s->facts.batch.length,
+		.step_sequences = s->facts.batch.train,
 		.epoch_sequences = ZR_HAS(data, struct zr_data_info, train_sequences) ?
 					   data->train_sequences :
 					   0,
-		.nominal = world * zr_card_peak(s->device_info.name, s->types.dtype),
-		.device_bytes = s->device_info.unified ? 0 : s->plan.arena[ZR_STORE_DEVICE],
+		.nominal = world * zr_card_peak(s->facts.device_info.name, s->facts.types.dtype),
+		.device_bytes = s->facts.device_info.unified ? 0 : s->plan.arena[ZR_STORE_DEVICE],
 		.epoch = NAN,
 		.mfu = NAN,
 		.mfu_product = NAN,
 		.possible = NAN,
 	};
-	p->flops = s->decl.flops_per_token * (double)p->step_tokens;
+	p->flops = s->facts.decl.flops_per_token * (double)p->step_tokens;
 	p->started = zr_now() - elapsed;
 }
 
 /* The highest rate of products of matrices, of a rank while all of this machine compute. */
 static double product_of(const struct zr_rates *r, const struct zr_setup *s)
 {
-	const char *name = s->types.dtype == ZR_F32  ? "matmul.fp32.nn" :
-			   s->types.dtype == ZR_BF16 ? "matmul.bf16.nn" :
-						       "";
-	int ranks = zr_machine_ranks(s), threads = zr_pool_size(s->process.pool);
+	const char *name = s->facts.types.dtype == ZR_F32  ? "matmul.fp32.nn" :
+			   s->facts.types.dtype == ZR_BF16 ? "matmul.bf16.nn" :
+							     "";
+	int ranks = zr_machine_ranks(&s->facts), threads = zr_pool_size(s->facts.process.pool);
 	double best = 0;
 
 	for (int i = 0; i < r->n; i++) {
@@ -111,16 +111,16 @@ int zr_pace_forecast(struct zr_pace *p, struct zr_setup *s, json_t *plan, struct
 	struct zr_error unknown = { 0 };
 	int rc = zr_rate_source_open(NULL, NULL, s->cfg, &r, &unknown);
 
-	const int suits = !rc && zr_rate_source_suits(&r, s);
+	const int suits = !rc && zr_rate_source_suits(&r, &s->facts);
 	if (suits || (!rc && p->nominal > 0))
 		rc = zr_forecast_make(s, suits ? &r.rates : &none, &f, &unknown);
 	/* at the length that is trained, without gradients of what is frozen; a model that computes
 	 * without the operations of the device has only its own count */
 	if (!rc && f.flops > 0)
-		p->flops = (f.flops - f.again) * s->process.world;
+		p->flops = (f.flops - f.again) * s->facts.process.world;
 	f.seconds = rc || !suits ? 0 : f.seconds;
 	if (suits) {
-		p->product = product_of(&r.rates, s) * s->process.world;
+		p->product = product_of(&r.rates, s) * s->facts.process.world;
 		p->forecast = f.seconds;
 		p->binding = rc ? NULL : zr_queue_name[f.binding];
 	}

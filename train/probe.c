@@ -76,8 +76,8 @@ static int64_t sees(const struct place *first, const char *host)
 static int look(struct zr_session *s, const struct place *all, struct zr_error *blind,
 		struct zr_error *err)
 {
-	const int32_t world = s->setup->process.world;
-	const int64_t mine = sees(&all[0], s->setup->ranks.host);
+	const int32_t world = s->setup->facts.process.world;
+	const int64_t mine = sees(&all[0], s->setup->facts.ranks.host);
 
 	int64_t *each = calloc((size_t)world, sizeof *each);
 	if (!each)
@@ -100,14 +100,14 @@ static int look(struct zr_session *s, const struct place *all, struct zr_error *
 int zr_probe_dir(struct zr_session *s, const char *dir, struct zr_error *blind,
 		 struct zr_error *err)
 {
-	const int32_t world = s->setup->process.world;
-	const int rank0 = s->setup->process.rank == 0;
+	const int32_t world = s->setup->facts.process.world;
+	const int rank0 = s->setup->facts.process.rank == 0;
 	struct place mine = { .name = "" };
 
 	if (world == 1)
 		return 0;
 
-	snprintf(mine.host, sizeof mine.host, "%s", s->setup->ranks.host);
+	snprintf(mine.host, sizeof mine.host, "%s", s->setup->facts.ranks.host);
 	int rc = rank0 ? make_file(dir, &mine, err) : 0;
 	if (rc)
 		return rc;
@@ -127,7 +127,7 @@ int zr_probe_checkpoints(struct zr_session *s, struct zr_error *err)
 {
 	const struct zr_config *cfg = s->setup->cfg;
 	const struct zr_checkpoint_opts *o = zr_config_find(cfg, "checkpoint")->opts;
-	const int due = o->every || o->keep_best, rank0 = s->setup->process.rank == 0;
+	const int due = o->every || o->keep_best, rank0 = s->setup->facts.process.rank == 0;
 	struct zr_error blind = { 0 };
 	char dir[PATH_MAX] = "";
 	int rc = 0;

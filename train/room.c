@@ -37,12 +37,12 @@ int zr_room_exports(const struct zr_config *cfg)
 
 uint64_t zr_room_needed(const struct zr_setup *s)
 {
-	uint64_t sum = zr_adapter_is_all(s) ? 0 : file_bytes(&s->layout, sizeof(float), 1);
+	uint64_t sum = zr_adapter_is_all(s) ? 0 : file_bytes(&s->facts.layout, sizeof(float), 1);
 
 	if (zr_adapter_files(s))
-		sum += file_bytes(&s->layout, sizeof(float), 0);
+		sum += file_bytes(&s->facts.layout, sizeof(float), 0);
 	if (zr_room_exports(s->cfg))
-		sum += file_bytes(&s->layout, 2, 1);
+		sum += file_bytes(&s->facts.layout, 2, 1);
 	return sum;
 }
 

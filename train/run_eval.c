@@ -13,8 +13,8 @@ static int is_part(const struct zr_setup *p, const struct zr_data_info *held_out
 {
 	int64_t all =
 		ZR_HAS(held_out, struct zr_data_info, val_sequences) ? held_out->val_sequences : 0;
-	int64_t batches = (all + p->batch.micro - 1) / p->batch.micro;
-	return all <= 0 || (int64_t)p->train->eval_batches < batches;
+	int64_t batches = (all + p->facts.batch.micro - 1) / p->facts.batch.micro;
+	return all <= 0 || (int64_t)p->facts.train->eval_batches < batches;
 }
 
 static int add_set(struct zr_eval_sets *e, struct zr_source *from, struct zr_error *err)
@@ -23,7 +23,7 @@ static int add_set(struct zr_eval_sets *e, struct zr_source *from, struct zr_err
 	uint64_t want = from->it.section->sequences;
 	struct zr_run_set *r = &e->set[e->n < ZR_EVAL_SETS ? e->n : ZR_EVAL_SETS];
 	int held_out = !*from->name;
-	int64_t n = (int64_t)p->train->eval_batches;
+	int64_t n = (int64_t)p->facts.train->eval_batches;
 
 	if (held_out && !from->info.val_tokens)
 		return 0;
@@ -47,15 +47,15 @@ static int find_best_by(struct zr_eval_sets *e, struct zr_error *err)
 {
 	const struct zr_setup *p = e->session->setup;
 	const struct zr_checkpoint_opts *o = zr_config_find(p->cfg, "checkpoint")->opts;
-	const char *name = p->train->best_by;
-	int asked = *name || p->train->patience || o->keep_best;
+	const char *name = p->facts.train->best_by;
+	int asked = *name || p->facts.train->patience || o->keep_best;
 
 	for (int i = 0; i < e->n; i++)
 		if (asked && !strcmp(e->set[i].name, name))
 			e->best_by = &e->set[i];
-	if (!asked || (e->best_by && p->train->eval_every))
+	if (!asked || (e->best_by && p->facts.train->eval_every))
 		return 0;
-	if (!p->train->eval_every)
+	if (!p->facts.train->eval_every)
 		return zr_config_blame(p->cfg, "train", ZR_EINVAL, err,
 				       "eval_every = 0: patience and [checkpoint] keep_best need "
 				       "evaluations");
@@ -76,8 +76,8 @@ int zr_run_evals_open(struct zr_session *s, struct zr_eval_sets *out, struct zr_
 	int rc = 0;
 
 	*out = (struct zr_eval_sets){ .session = s, .best = ZR_BEST_NONE };
-	for (int32_t i = 0; !rc && i < p->n_sources; i++)
-		rc = add_set(out, &p->source[i], err);
+	for (int32_t i = 0; !rc && i < p->roles.n_sources; i++)
+		rc = add_set(out, &p->roles.source[i], err);
 	if (rc)
 		return rc;
 	return find_best_by(out, err);
@@ -103,7 +103,7 @@ int zr_best_note(struct zr_best *b, double loss, int64_t step, int counts)
 int zr_run_eval(struct zr_eval_sets *e, struct zr_run_set *set, int64_t step,
 		const struct zr_eval_how *how, struct zr_error *err)
 {
-	const int64_t every = (int64_t)e->session->setup->train->eval_every;
+	const int64_t every = (int64_t)e->session->setup->facts.train->eval_every;
 
 	int rc = zr_evaluate(e->session, &set->set, how, &set->last, err);
 	if (rc)
@@ -138,7 +138,7 @@ int zr_run_all_evals(struct zr_eval_sets *e, int64_t step, const struct zr_eval_
 
 int zr_run_evals_stop(const struct zr_eval_sets *e, char *why, size_t size)
 {
-	int64_t patience = (int64_t)e->session->setup->train->patience;
+	int64_t patience = (int64_t)e->session->setup->facts.train->patience;
 	if (!patience || !e->best_by || e->best.since < patience)
 		return 0;
 

@@ -52,12 +52,12 @@ uint32_t zr_run_metrics(const struct zr_run_step *s, struct zr_metric m[ZR_METRI
 	uint32_t n = 0;
 
 	m[n++] = (struct zr_metric){ "loss", (double)r->loss };
-	if (s->setup->decl.aux_loss)
+	if (s->setup->facts.decl.aux_loss)
 		m[n++] = (struct zr_metric){ "aux_loss", r->aux_loss };
 	n += of_evals(s, m + n);
 	m[n++] = (struct zr_metric){ "lr", r->lr };
 	m[n++] = (struct zr_metric){ "grad_norm", r->grad_norm };
-	if (s->setup->types.scaled)
+	if (s->setup->facts.types.scaled)
 		m[n++] = (struct zr_metric){ "loss_scale", r->scale };
 	m[n++] = (struct zr_metric){ "tokens_per_s", s->pace->tokens_per_s };
 	m[n++] = (struct zr_metric){ "memory", (double)zr_process_memory() };

@@ -13,11 +13,11 @@
 uint64_t zr_settings_hash(const struct zr_setup *setup)
 {
 	const struct zr_config *cfg = setup->cfg;
-	uint64_t h = XXH3_64bits(setup->group_of,
-				 (size_t)setup->layout.n_tensors * sizeof *setup->group_of);
+	uint64_t h = XXH3_64bits(setup->roles.group_of, (size_t)setup->facts.layout.n_tensors *
+								sizeof *setup->roles.group_of);
 
-	h = XXH3_64bits_withSeed(setup->frozen, (size_t)setup->layout.n_tensors, h);
-	h = XXH3_64bits_withSeed(&setup->stored, sizeof setup->stored, h);
+	h = XXH3_64bits_withSeed(setup->facts.frozen, (size_t)setup->facts.layout.n_tensors, h);
+	h = XXH3_64bits_withSeed(&setup->facts.stored, sizeof setup->facts.stored, h);
 	for (int i = 0; i < zr_config_count(cfg); i++) {
 		const struct zr_section *s = zr_config_at(cfg, i);
 		const char *id = s->plugin ? s->plugin->desc->id : NULL, *values = s->opts;

@@ -21,5 +21,5 @@ int zr_gather_bytes(struct zr_session *s, const void *mine, void *all, size_t by
 				.tag = { .step = s->step + 1, .op = -1, .unit = -1 } };
 
 	memcpy(all, mine, bytes);
-	return s->setup->process.world == 1 ? 0 : zr_comm_run(s, &o, err);
+	return s->setup->facts.process.world == 1 ? 0 : zr_comm_run(s, &o, err);
 }

@@ -33,7 +33,7 @@ static const struct zr_checkpoint_opts *checkpoint_opts(const struct zr_trainer 
  * in the same run directory. */
 static int check_launcher(const struct zr_trainer *t, struct zr_error *err)
 {
-	const int32_t world = t->setup->process.world;
+	const int32_t world = t->setup->facts.process.world;
 
 	const char *ours = getenv("ZEROTH_LOCAL_WORLD"); /* what -n has started */
 	if (ours && atoi(ours) > 1 && atoi(ours) != world)
@@ -61,7 +61,7 @@ static int check_export(const struct zr_trainer *t, struct zr_error *err)
 				       "`zeroth checkpoint export --merge`");
 
 	int rc = zr_export_check(t->setup, err);
-	if (rc || t->setup->types.dtype != ZR_F32)
+	if (rc || t->setup->facts.types.dtype != ZR_F32)
 		return rc;
 	return zr_config_blame(t->cfg, "zero", ZR_EINVAL, err,
 			       "gather_16bit_weights_on_model_save needs a [precision] of 16 bits; "
@@ -79,13 +79,13 @@ int zr_trainer_setup(struct zr_trainer *t, uint64_t machine, struct zr_error *er
 	if (rc)
 		return rc;
 
-	t->setup->settings = zr_settings_hash(t->setup);
+	t->setup->facts.settings = zr_settings_hash(t->setup);
 	rc = check_launcher(t, err);
 	if (!rc)
 		rc = check_export(t, err);
 	if (!rc)
 		rc = zr_plan_check(t->setup, machine, err);
-	t->rank0 = !rc && t->setup->process.rank == 0;
+	t->rank0 = !rc && t->setup->facts.process.rank == 0;
 	return rc;
 }
 
@@ -162,7 +162,7 @@ int zr_trainer_open_dirs(struct zr_trainer *t, struct zr_error *err)
 		rc = zr_locks_add(&t->locks, zr_rundir(t->cfg), err);
 	if (!rc)
 		rc = zr_trainer_open_checkpoints(t, dir, err);
-	t->setup->process.run_dir = zr_rundir(t->cfg);
+	t->setup->facts.process.run_dir = zr_rundir(t->cfg);
 	return rc;
 }
 
@@ -185,7 +185,7 @@ void zr_trainer_leave_dirs(struct zr_trainer *t, int made_only)
 
 int zr_trainer_open(struct zr_trainer *t, int verify, struct zr_error *err)
 {
-	const uint64_t steps = t->setup->train->steps;
+	const uint64_t steps = t->setup->facts.train->steps;
 
 	t->losses = calloc(steps, sizeof *t->losses);
 	if (!t->losses)
@@ -201,7 +201,7 @@ int zr_trainer_open(struct zr_trainer *t, int verify, struct zr_error *err)
 /* What [checkpoint] save and [model] store ask for together, where that cannot be. */
 static int refuse_left_out(const struct zr_trainer *t, int any, int model, struct zr_error *err)
 {
-	const int all = checkpoint_opts(t)->save == ZR_SAVE_ALL, stored = t->setup->stored;
+	const int all = checkpoint_opts(t)->save == ZR_SAVE_ALL, stored = t->setup->facts.stored;
 	const char *why = "save = trainable needs [model] path: what is left out must be somewhere "
 			  "else";
 
@@ -223,11 +223,11 @@ static int leave_out(struct zr_trainer *t, struct zr_error *err)
 	const int model = zr_config_model_json(t->cfg) != NULL;
 	int any = 0;
 
-	if (all && !t->setup->stored)
+	if (all && !t->setup->facts.stored)
 		return 0;
 
-	for (int32_t i = 0; i < t->setup->layout.n_tensors; i++)
-		any |= t->setup->frozen[i];
+	for (int32_t i = 0; i < t->setup->facts.layout.n_tensors; i++)
+		any |= t->setup->facts.frozen[i];
 	if (!any || !model || all)
 		return refuse_left_out(t, any, model, err);
 
@@ -356,7 +356,7 @@ static void note_action(struct zr_trainer *t)
 
 	refusal_text(s, why, sizeof why);
 	if (s->action == ZR_STEP_SKIP) {
-		if (t->setup->types.scaled)
+		if (t->setup->facts.types.scaled)
 			snprintf(scale, sizeof scale, "; loss scale %.10g -> %.10g", s->scale,
 				 s->next_scale);
 		if (t->rank0)
@@ -364,7 +364,7 @@ static void note_action(struct zr_trainer *t)
 		return;
 	}
 
-	if (t->setup->types.scaled)
+	if (t->setup->facts.types.scaled)
 		snprintf(scale, sizeof scale, "; loss scale %.10g cannot fall", s->scale);
 	zr_err(&t->stopped, ZR_ENUMERIC, "step %lld: %s%s; the weights are those before this step",
 	       step, why, scale);

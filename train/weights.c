@@ -40,7 +40,7 @@ static int create(const struct zr_setup *s, const char *path, struct saving *v,
 	const size_t room = strlen(v->prefix) + 256;
 	struct zr_st_tensor *t = malloc(((size_t)l->n_tensors + 1) * sizeof *t);
 	char *name = malloc(((size_t)l->n_tensors + 1) * room);
-	json_t *meta = metadata(&s->decl);
+	json_t *meta = metadata(&s->facts.decl);
 	uint64_t at = 0;
 	int32_t n = 0;
 
@@ -75,8 +75,8 @@ static int write_values(void *arg, const struct zr_place *t, int64_t first, int6
 
 static int save(struct zr_session *s, const char *path, struct saving *v, struct zr_error *err)
 {
-	v->layout = &s->setup->layout;
-	if (s->setup->process.rank)
+	v->layout = &s->setup->facts.layout;
+	if (s->setup->facts.process.rank)
 		return zr_session_masters(s, NULL, NULL, err);
 
 	int rc = create(s->setup, path, v, err);
@@ -108,13 +108,14 @@ int zr_weights_save_adapter(struct zr_session *s, const char *path, const char *
 int zr_weights_write_adapter(const struct zr_setup *s, const char *path, const char *prefix,
 			     zr_values_fn *fn, void *arg, struct zr_error *err)
 {
-	struct saving v = { .layout = &s->layout, .prefix = prefix, .of_adapter = 1 };
+	struct saving v = { .layout = &s->facts.layout, .prefix = prefix, .of_adapter = 1 };
 	float *x = malloc(CHUNK * sizeof *x);
 
 	int rc = x ? create(s, path, &v, err) : zr_err(err, ZR_ENOMEM, "out of memory");
 	if (!rc) {
-		for (int32_t i = 0; i < s->layout.n_tensors; i++) {
-			const int64_t all = is_left_out(&v, i) ? 0 : s->layout.tensor[i].elements;
+		for (int32_t i = 0; i < s->facts.layout.n_tensors; i++) {
+			const int64_t all = is_left_out(&v, i) ? 0 :
+								 s->facts.layout.tensor[i].elements;
 			for (int64_t at = 0, n; !rc && at < all; at += n) {
 				n = all - at < CHUNK ? all - at : CHUNK;
 				rc = fn(arg, i, at, n, x, err);
@@ -135,7 +136,8 @@ int zr_weights_load(struct zr_session *s, const char *path, struct zr_error *err
 {
 	struct zr_tensor_files *f = NULL;
 
-	int rc = zr_tensor_files_open(path, &s->setup->layout, ZR_FILES_WHOLE, "", "", &f, err);
+	int rc = zr_tensor_files_open(path, &s->setup->facts.layout, ZR_FILES_WHOLE, "", "", &f,
+				      err);
 	if (!rc)
 		rc = zr_session_fill(s, zr_tensor_files_read, f, err);
 	zr_tensor_files_close(f);

@@ -15,23 +15,23 @@
 static int open_model(struct zr_setup *s, const struct zr_model_json *config,
 		      struct zr_tensor_files **f, struct zr_error *err)
 {
-	const struct zr_section *model = s->model.section;
+	const struct zr_section *model = s->roles.model.section;
 	const struct zr_pretrained_v1 *v;
 	char named[400];
 
 	int rc = zr_pretrained_tables(config, model->plugin, &v, err);
 	if (rc)
 		return rc;
-	if (config->head && s->process.rank == 0)
+	if (config->head && s->facts.process.rank == 0)
 		zr_logf(ZR_LOG_INFO, "model",
 			"%s: tie_word_embeddings, but %s differs from the "
 			"embedding: both are kept, as by transformers 5 (4 drops the first)",
 			config->path, config->head);
 	zr_pretrained_named(config, v, model, named, sizeof named);
-	if (*named && s->process.rank == 0)
+	if (*named && s->facts.process.rank == 0)
 		zr_logf(ZR_LOG_INFO, "model", "%s: not followed: %s", config->path, named);
-	return zr_tensor_files_open(model->path, &s->layout, ZR_FILES_MODEL, v->prefix, v->ignored,
-				    f, err);
+	return zr_tensor_files_open(model->path, &s->facts.layout, ZR_FILES_MODEL, v->prefix,
+				    v->ignored, f, err);
 }
 
 int zr_weights_files_open(struct zr_setup *s, struct zr_weights_files *out, struct zr_error *err)

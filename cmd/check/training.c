@@ -204,8 +204,9 @@ static void add_programs(struct zr_check *c, struct zr_results *r, const char *i
 	if (rc)
 		zr_check_fail(c, "with %d ranks: %s", world, err.text);
 	for (int i = 0; i < 4; i++)
-		zr_result_add(c, r, "at", &s->program[i].hash, sizeof s->program[i].hash,
-			      "the program %s of %d ranks", zr_program_name[i], world);
+		zr_result_add(c, r, "at", &s->programs.recorded[i].hash,
+			      sizeof s->programs.recorded[i].hash, "the program %s of %d ranks",
+			      zr_program_name[i], world);
 	zr_setup_close(s);
 	zr_config_free(cfg);
 }

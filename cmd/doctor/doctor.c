@@ -91,8 +91,8 @@ static int try_setup(struct zr_config *cfg, int ranks, struct trial *t)
 
 	int rc = zr_setup_open(cfg, ZR_MODE_TRAIN, ZR_SETUP_ALONE, ranks, &s, &t->err);
 	if (!rc) {
-		memcpy(t->device, s->device_info.name, sizeof t->device);
-		memcpy(t->variant, s->device_info.variant, sizeof t->variant);
+		memcpy(t->device, s->facts.device_info.name, sizeof t->device);
+		memcpy(t->variant, s->facts.device_info.variant, sizeof t->variant);
 		rc = zr_plan_check(s, 0, &t->err);
 	}
 

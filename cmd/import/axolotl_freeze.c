@@ -42,11 +42,11 @@ static int open_model(struct model *m, const char *dir, struct zr_error *err)
 	if (rc)
 		return rc;
 
-	m->trained = calloc((size_t)m->setup->layout.n_tensors + 1, 2);
+	m->trained = calloc((size_t)m->setup->facts.layout.n_tensors + 1, 2);
 	if (!m->trained)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 
-	m->written = m->trained + m->setup->layout.n_tensors;
+	m->written = m->trained + m->setup->facts.layout.n_tensors;
 	return 0;
 }
 
@@ -59,13 +59,13 @@ static void close_model(struct model *m)
 
 static const char *name_of(const struct model *m, int32_t tensor)
 {
-	return m->setup->layout.tensor[tensor].decl->name;
+	return m->setup->facts.layout.tensor[tensor].decl->name;
 }
 
 /* The parameter's name in transformers 4: with what the files may leave out before it. */
 static void old_name(const struct model *m, int32_t tensor, char out[NAME])
 {
-	const struct zr_pretrained_v1 *v = zr_pretrained_of(m->setup->model.section->plugin);
+	const struct zr_pretrained_v1 *v = zr_pretrained_of(m->setup->roles.model.section->plugin);
 	const char *prefix = v ? v->prefix : "", *name = name_of(m, tensor);
 	const int whole = !strncmp(name, prefix, strlen(prefix)) || !strcmp(name, "lm_head.weight");
 	snprintf(out, NAME, "%s%s", whole ? "" : prefix, name);
@@ -180,7 +180,7 @@ static int fits(const struct zr_regex *re, struct zr_match *match, const char *n
 static int mark(struct model *m, const struct zr_regex *re, struct zr_match *match,
 		struct zr_error *err)
 {
-	for (int32_t i = 0; i < m->setup->layout.n_tensors; i++) {
+	for (int32_t i = 0; i < m->setup->facts.layout.n_tensors; i++) {
 		char old[NAME], new[NAME];
 		old_name(m, i, old);
 		new_name(old, new);
@@ -238,7 +238,7 @@ static int32_t reach(const struct model *m, const char *pattern)
 {
 	int32_t n = 0;
 
-	for (int32_t i = 0; i < m->setup->layout.n_tensors; i++) {
+	for (int32_t i = 0; i < m->setup->facts.layout.n_tensors; i++) {
 		if (fnmatch(pattern, name_of(m, i), 0))
 			continue;
 		if (!m->trained[i])
@@ -303,14 +303,14 @@ static char *freeze_text(struct model *m)
 		return NULL;
 
 	fputs("*", out);
-	for (int32_t i = 0; i < m->setup->layout.n_tensors; i++) {
+	for (int32_t i = 0; i < m->setup->facts.layout.n_tensors; i++) {
 		char pattern[NAME];
 		if (!m->trained[i] || m->written[i])
 			continue;
 
 		pattern_for(m, name_of(m, i), pattern);
 		fprintf(out, " !%s", pattern);
-		for (int32_t k = i; k < m->setup->layout.n_tensors; k++)
+		for (int32_t k = i; k < m->setup->facts.layout.n_tensors; k++)
 			m->written[k] |= !fnmatch(pattern, name_of(m, k), 0);
 	}
 
@@ -323,7 +323,7 @@ static char *freeze_text(struct model *m)
 
 static int write_freeze(struct zr_import *im, struct zr_setting *s, const char *to, struct model *m)
 {
-	const size_t n = (size_t)m->setup->layout.n_tensors;
+	const size_t n = (size_t)m->setup->facts.layout.n_tensors;
 	if (!memchr(m->trained, 1, n))
 		return zr_import_fate(s, ZR_FATE_REFUSED,
 				      "no parameter of %s has a name that begins so", im->model);

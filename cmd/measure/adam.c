@@ -26,7 +26,7 @@ static int update(void *arg)
 
 static struct zr_buf buffer(const struct update *u, int64_t n, int32_t dtype, uint64_t bytes)
 {
-	const uint32_t mem = u->b->s->device_info.unified ? ZR_MEM_HOST : ZR_MEM_DEVICE;
+	const uint32_t mem = u->b->s->facts.device_info.unified ? ZR_MEM_HOST : ZR_MEM_DEVICE;
 	return (struct zr_buf){ zr_bench_take(u->b, bytes), (uint64_t)n, dtype, mem };
 }
 
@@ -61,7 +61,7 @@ static int place(struct update *u, int64_t n)
 					.state = u->state,
 					.seg = &u->seg,
 					.n_seg = 1,
-					.ops = b->s->ops };
+					.ops = b->s->roles.ops };
 	u->step.master = buffer(u, n, ZR_F32, 4 * (uint64_t)n);
 	u->step.grad = buffer(u, n, ZR_F32, 4 * (uint64_t)n);
 	const struct zr_state *s = u->vtbl->states(u->it->inst, &n_state);
@@ -104,7 +104,7 @@ static void stream_cut(void *arg, int64_t item, int32_t worker)
 static int streams(void *arg)
 {
 	struct update *u = arg;
-	zr_pool_run(u->b->s->process.pool, MOST / CUT, stream_cut, u);
+	zr_pool_run(u->b->s->facts.process.pool, MOST / CUT, stream_cut, u);
 	return 0;
 }
 
@@ -112,7 +112,8 @@ static double limit_of(struct update *u)
 {
 	const double at = MOST;
 
-	if (!u->b->s->device_info.host_ops || u->step.n_state != 2 || u->state[0].dtype != ZR_F32)
+	if (!u->b->s->facts.device_info.host_ops || u->step.n_state != 2 ||
+	    u->state[0].dtype != ZR_F32)
 		return 0;
 
 	double t = zr_bench_time(u->b, streams, u);
@@ -123,8 +124,8 @@ static double limit_of(struct update *u)
 static int run(struct zr_bench *b)
 {
 	static const int64_t sizes[] = { MOST, 1 << 18, 1 << 14 };
-	const struct zr_section *sec = b->s->param_group[0].section;
-	struct update u = { .b = b, .it = &b->s->optimizer[0].it };
+	const struct zr_section *sec = b->s->roles.param_group[0].section;
+	struct update u = { .b = b, .it = &b->s->roles.optimizer[0].it };
 	char name[ZR_RATE_NAME];
 	double limit = 0;
 	int rc = 0;

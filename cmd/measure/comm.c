@@ -23,8 +23,8 @@ static int exchange(void *arg)
 	zr_ticket t = 0;
 
 	x->op.tag.op++;
-	int rc = ZR_ASK(&s->comm, comm, post, x->b->err, &x->op, &t);
-	return rc || !t ? rc : ZR_ASK(&s->comm, comm, wait, x->b->err, t);
+	int rc = ZR_ASK(&s->roles.comm, comm, post, x->b->err, &x->op, &t);
+	return rc || !t ? rc : ZR_ASK(&s->roles.comm, comm, wait, x->b->err, t);
 }
 
 /* What an all-gather must copy: each rank the parts of the others. */
@@ -104,14 +104,14 @@ static int meetings(struct exchange *x, char *send)
 
 static int run(struct zr_bench *b)
 {
-	const struct zr_comm_v1 *comm = b->s->comm.vtbl;
+	const struct zr_comm_v1 *comm = b->s->roles.comm.vtbl;
 	struct exchange x = { .b = b };
 	void *own = NULL, *host = NULL;
 	int rc = 0;
 
-	if (b->s->peers) /* as the memory of a training */
-		rc = ZR_ASK(&b->s->comm, comm, mem_alloc, b->err, 2 * LARGEST, &own);
-	else if (!b->s->device_comm && !(host = aligned_alloc(4096, 2 * LARGEST)))
+	if (b->s->facts.peers) /* as the memory of a training */
+		rc = ZR_ASK(&b->s->roles.comm, comm, mem_alloc, b->err, 2 * LARGEST, &own);
+	else if (!b->s->facts.device_comm && !(host = aligned_alloc(4096, 2 * LARGEST)))
 		rc = zr_err(b->err, ZR_ENOMEM, "out of memory");
 	if (rc)
 		return rc;
@@ -120,7 +120,7 @@ static int run(struct zr_bench *b)
 	char *send = own ? own : host ? host : zr_bench_take(b, 2 * LARGEST);
 	char *recv = send + LARGEST;
 	double limit = 0;
-	if (b->s->peers) {
+	if (b->s->facts.peers) {
 		const double at = LARGEST;
 		memset(send, 0, 2 * LARGEST);
 		memset(b->job->copied + (uint64_t)b->rank * ZR_BENCH_COPY, 1,
@@ -138,7 +138,7 @@ static int run(struct zr_bench *b)
 		rc = collectives(&x, send, recv, limit);
 	zr_bench_meet(b);
 	if (own)
-		comm->mem_free(b->s->comm.inst, own);
+		comm->mem_free(b->s->roles.comm.inst, own);
 	free(host);
 	return rc;
 }

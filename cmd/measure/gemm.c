@@ -19,13 +19,13 @@ struct product {
 
 static int op_failed(struct product *p, int rc, const char *op)
 {
-	return zr_instance_failed(&p->b->s->device, rc, op, p->b->err);
+	return zr_instance_failed(&p->b->s->roles.device, rc, op, p->b->err);
 }
 
 static int matmul(void *arg)
 {
 	struct product *p = arg;
-	const struct zr_ops *ops = p->b->s->ops;
+	const struct zr_ops *ops = p->b->s->roles.ops;
 	return op_failed(p, ops->matmul(ops, NULL, &p->op), "matmul");
 }
 
@@ -87,14 +87,14 @@ static int products(struct product *p, const double limit[2])
 static int attention(void *arg)
 {
 	struct product *p = arg;
-	const struct zr_ops *ops = p->b->s->ops;
+	const struct zr_ops *ops = p->b->s->roles.ops;
 	return op_failed(p, ops->attention(ops, NULL, &p->attention.fwd), "attention");
 }
 
 static int attention_bwd(void *arg)
 {
 	struct product *p = arg;
-	const struct zr_ops *ops = p->b->s->ops;
+	const struct zr_ops *ops = p->b->s->roles.ops;
 	return op_failed(p, ops->attention_bwd(ops, NULL, &p->attention), "attention_bwd");
 }
 
@@ -131,7 +131,8 @@ static void place_attention(struct product *p, int type, int64_t length, int64_t
 	a->dq = dqkv;
 	a->dk = dqkv + one * width;
 	a->dv = dqkv + 2 * one * width;
-	a->work = zr_bench_take(p->b, p->b->s->ops->attention_bwd_work(p->b->s->ops, a));
+	a->work =
+		zr_bench_take(p->b, p->b->s->roles.ops->attention_bwd_work(p->b->s->roles.ops, a));
 }
 
 static int attentions(struct product *p, const double limit[2])
@@ -165,7 +166,7 @@ static int attentions(struct product *p, const double limit[2])
 static int head_loss(void *arg)
 {
 	struct product *p = arg;
-	const struct zr_ops *ops = p->b->s->ops;
+	const struct zr_ops *ops = p->b->s->roles.ops;
 	return op_failed(p, ops->head_loss(ops, NULL, &p->head), "head_loss");
 }
 
@@ -191,7 +192,8 @@ static int place_head(struct product *p, int type, int64_t rows, int64_t width, 
 					    .loss_sum = zr_bench_take(p->b, 8) };
 	int32_t *targets = zr_bench_take(p->b, 4 * n);
 	p->head.targets = targets;
-	p->head.work = zr_bench_take(p->b, p->b->s->ops->head_loss_work(p->b->s->ops, &p->head));
+	p->head.work = zr_bench_take(p->b, p->b->s->roles.ops->head_loss_work(p->b->s->roles.ops,
+									      &p->head));
 	return zr_bench_put(p->b, targets, zeros, 4 * n);
 }
 

@@ -184,7 +184,7 @@ static int requests(struct disk *d, const double limit[2])
 
 static int run(struct zr_bench *b)
 {
-	struct disk d = { .b = b, .it = &b->s->offload[0].it };
+	struct disk d = { .b = b, .it = &b->s->roles.offload[0] };
 	double limit[2] = { 0, 0 };
 
 	int rc = ZR_ASK(d.it, offload, make, b->err, "bench", FILE_BYTES, &d.object);

@@ -45,20 +45,21 @@ static void fma_item(void *arg, int64_t item, int32_t worker)
 static int fma_all(void *arg)
 {
 	struct fma *f = arg;
-	zr_pool_run(f->b->s->process.pool, zr_pool_size(f->b->s->process.pool), fma_item, f);
+	zr_pool_run(f->b->s->facts.process.pool, zr_pool_size(f->b->s->facts.process.pool),
+		    fma_item, f);
 	return 0;
 }
 
 double zr_bench_fma(struct zr_bench *b, int bf16)
 {
-	struct fma f = { .b = b, .fn = zr_multiply_of(bf16, b->s->device_info.variant) };
+	struct fma f = { .b = b, .fn = zr_multiply_of(bf16, b->s->facts.device_info.variant) };
 	const double one = 1;
 
-	if (!f.fn || !b->s->device_info.host_ops)
+	if (!f.fn || !b->s->facts.device_info.host_ops)
 		return 0;
 
 	double t = time_limit(b, fma_all, &f);
-	double rate = t > 0 ? f.work * zr_pool_size(b->s->process.pool) / t : 0;
+	double rate = t > 0 ? f.work * zr_pool_size(b->s->facts.process.pool) / t : 0;
 	zr_bench_note(b, bf16 ? "limit.fma.bf16" : "limit.fma.fp32", &one, 1, rate, 1, "FLOP/s", 0,
 		      1);
 	return rate;
@@ -102,7 +103,7 @@ static void copy_cut(void *arg, int64_t item, int32_t worker)
 static int copy_all(void *arg)
 {
 	struct copy *c = arg;
-	zr_pool_run(c->b->s->process.pool, COPY_BYTES / COPY_CUT, copy_cut, c);
+	zr_pool_run(c->b->s->facts.process.pool, COPY_BYTES / COPY_CUT, copy_cut, c);
 	return 0;
 }
 
@@ -111,7 +112,7 @@ double zr_bench_copy(struct zr_bench *b)
 	struct copy c = { .b = b, .to = NULL };
 	const double at = COPY_BYTES;
 
-	if (!b->s->device_info.host_ops)
+	if (!b->s->facts.device_info.host_ops)
 		return 0;
 
 	char *all = aligned_alloc(4096, 2 * COPY_BYTES);

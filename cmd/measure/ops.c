@@ -318,7 +318,7 @@ struct call {
 static int run_call(void *arg)
 {
 	struct call *c = arg;
-	return zr_instance_failed(&c->s.b->s->device, c->fn(&c->s), c->name, c->s.b->err);
+	return zr_instance_failed(&c->s.b->s->roles.device, c->fn(&c->s), c->name, c->s.b->err);
 }
 
 static int place(struct sweep *s, int64_t n)
@@ -446,7 +446,8 @@ struct transfer {
 static int transfer(void *arg)
 {
 	const struct transfer *x = arg;
-	return ZR_ASK(&x->b->s->device, device, copy, x->b->err, NULL, x->to, x->from, x->bytes);
+	return ZR_ASK(&x->b->s->roles.device, device, copy, x->b->err, NULL, x->to, x->from,
+		      x->bytes);
 }
 
 static int transfers(struct zr_bench *b)
@@ -454,10 +455,11 @@ static int transfers(struct zr_bench *b)
 	static const uint64_t sizes[] = { 4096, 1 << 20, 32 << 20 };
 	void *host = NULL, *device;
 
-	if (b->s->device_info.unified)
+	if (b->s->facts.device_info.unified)
 		return 0;
 
-	int rc = ZR_ASK(&b->s->device, device, mem_alloc, b->err, sizes[2], ZR_MEM_PINNED, &host);
+	int rc = ZR_ASK(&b->s->roles.device, device, mem_alloc, b->err, sizes[2], ZR_MEM_PINNED,
+			&host);
 	zr_bench_empty(b);
 	device = rc ? NULL : zr_bench_take(b, sizes[2]);
 	for (int i = 0; i < 6 && !rc; i++) {
@@ -470,14 +472,14 @@ static int transfers(struct zr_bench *b)
 	}
 
 	if (host)
-		b->dev->mem_free(b->s->device.inst, host, sizes[2], ZR_MEM_PINNED);
+		b->dev->mem_free(b->s->roles.device.inst, host, sizes[2], ZR_MEM_PINNED);
 	return rc;
 }
 
 static int run(struct zr_bench *b)
 {
 	static const int64_t sizes[] = { 1 << 14, 1 << 18, MOST };
-	struct call c = { .s = { .b = b, .ops = b->s->ops } };
+	struct call c = { .s = { .b = b, .ops = b->s->roles.ops } };
 	const double limit = zr_bench_copy(b);
 	int rc = b->err->code;
 

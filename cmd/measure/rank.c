@@ -44,7 +44,7 @@ static double batch(struct zr_bench *b, int (*fn)(void *), void *arg, int n)
 		rc = fn(arg);
 	if (rc)
 		return -1;
-	if ((rc = ZR_ASK(&b->s->device, device, sync, b->err, NULL)))
+	if ((rc = ZR_ASK(&b->s->roles.device, device, sync, b->err, NULL)))
 		return -1;
 
 	all[b->rank] = zr_now() - began;
@@ -171,10 +171,10 @@ void zr_bench_empty(struct zr_bench *b)
 
 int zr_bench_put(struct zr_bench *b, void *device, const void *host, uint64_t bytes)
 {
-	int rc = ZR_ASK(&b->s->device, device, copy, b->err, NULL, device, host, bytes);
+	int rc = ZR_ASK(&b->s->roles.device, device, copy, b->err, NULL, device, host, bytes);
 	if (rc)
 		return rc;
-	return ZR_ASK(&b->s->device, device, sync, b->err, NULL);
+	return ZR_ASK(&b->s->roles.device, device, sync, b->err, NULL);
 }
 
 /* bf16 numbers of 1/2 to 1 of either sign, pairs of which are such fp32 numbers: products of zeros
@@ -202,17 +202,17 @@ static int take_room(struct zr_bench *b)
 	void *p = NULL;
 	const uint64_t bytes = b->job->subject->room;
 
-	b->dev = b->s->device.vtbl;
+	b->dev = b->s->roles.device.vtbl;
 	if (!b->rank) {
 		struct zr_bench_shared *all = b->job->shared;
-		memcpy(all->device, b->s->device_info.name, sizeof all->device);
-		memcpy(all->variant, b->s->device_info.variant, sizeof all->variant);
+		memcpy(all->device, b->s->facts.device_info.name, sizeof all->device);
+		memcpy(all->variant, b->s->facts.device_info.variant, sizeof all->variant);
 	}
 
 	if (!bytes)
 		return 0;
 
-	int rc = ZR_ASK(&b->s->device, device, mem_alloc, b->err, bytes, ZR_MEM_DEVICE, &p);
+	int rc = ZR_ASK(&b->s->roles.device, device, mem_alloc, b->err, bytes, ZR_MEM_DEVICE, &p);
 	if (rc)
 		return rc;
 
@@ -284,7 +284,7 @@ int zr_bench_rank(int rank, void *arg, struct zr_error *why)
 	if (rc && b.s)
 		zr_setup_abort(b.s, why->text);
 	if (b.room)
-		b.dev->mem_free(b.s->device.inst, b.room, b.bytes, ZR_MEM_DEVICE);
+		b.dev->mem_free(b.s->roles.device.inst, b.room, b.bytes, ZR_MEM_DEVICE);
 	if (!rank && job->progress)
 		fputs("\r\033[K", stdout);
 	zr_setup_close(b.s);

@@ -16,9 +16,12 @@
 static double operations(const struct zr_setup *s)
 {
 	double n = 0;
-	for (int32_t i = 0; i < s->layout.n_tensors; i++)
-		n += s->layout.tensor[i].decl->ndim == 2 ? (double)s->layout.tensor[i].elements : 0;
-	return 6 * n * (double)(s->batch.train * s->batch.length) / s->process.world;
+	for (int32_t i = 0; i < s->facts.layout.n_tensors; i++)
+		n += s->facts.layout.tensor[i].decl->ndim == 2 ?
+			     (double)s->facts.layout.tensor[i].elements :
+			     0;
+	return 6 * n * (double)(s->facts.batch.train * s->facts.batch.length) /
+	       s->facts.process.world;
 }
 
 static int steps(struct zr_bench *b, struct zr_session *ss)
@@ -49,9 +52,9 @@ static int steps(struct zr_bench *b, struct zr_session *ss)
 	if (rc || !n)
 		return rc;
 
-	const struct zr_batch_shape *batch = &b->s->batch;
+	const struct zr_batch_shape *batch = &b->s->facts.batch;
 	const double one = 1, tokens = (double)(batch->train * batch->length),
-		     params = (double)b->s->layout.parameters;
+		     params = (double)b->s->facts.layout.parameters;
 	b->seconds = 0.02; /* of the limit */
 	double peak = zr_bench_fma(b, 0);
 	zr_bench_note(b, "step", &one, 1, n, whole, "op/s", 0, 1);

@@ -48,13 +48,14 @@ static void count_comm(struct zr_setup *s)
 {
 	const struct zr_section *sec = zr_config_find(s->cfg, "comm");
 	struct zr_error none = { 0 };
-	const struct zr_comm_v1 *v = s->process.world > 1 && sec ?
+	const struct zr_comm_v1 *v = s->facts.process.world > 1 && sec ?
 					     zr_plugin_iface(sec->plugin, "zr.comm/1", &none) :
 					     NULL;
 
-	uint64_t bytes = v && ZR_HAS(v, struct zr_comm_v1, held) && v->held ?
-				 v->held(sec->opts, s->process.world, zr_setup_workers(s)) :
-				 0;
+	uint64_t bytes =
+		v && ZR_HAS(v, struct zr_comm_v1, held) && v->held ?
+			v->held(sec->opts, s->facts.process.world, zr_setup_workers(&s->facts)) :
+			0;
 	if (bytes)
 		zr_account_add(&s->account, ZR_TIER_HOST, "comm", (int64_t)bytes);
 }

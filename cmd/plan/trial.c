@@ -102,11 +102,11 @@ static int measure(struct zr_setup *s, struct zr_rate_source *rates, struct zr_t
 	t->host = zr_plan_tier(&s->plan, ZR_TIER_HOST);
 	t->disk = zr_plan_tier(&s->plan, ZR_TIER_DISK);
 	t->machine = zr_plan_need(s);
-	t->separate = !s->device_info.unified;
-	t->sequences = s->batch.train;
-	t->tokens = (double)(s->batch.train * s->batch.length);
+	t->separate = !s->facts.device_info.unified;
+	t->sequences = s->facts.batch.train;
+	t->tokens = (double)(s->facts.batch.train * s->facts.batch.length);
 	t->f.received = zr_traffic_received(s); /* known without rates */
-	t->forecast = zr_rate_source_suits(rates, s);
+	t->forecast = zr_rate_source_suits(rates, &s->facts);
 	return t->forecast ? zr_forecast_make(s, &rates->rates, &t->f, err) : 0;
 }
 

@@ -37,12 +37,12 @@ int zr_generator_open(struct zr_generator *g, struct zr_error *err)
 {
 	const struct zr_setup *p = g->session->setup;
 
-	g->context = p->batch.length;
+	g->context = p->facts.batch.length;
 	g->window = calloc((size_t)g->context, sizeof *g->window);
-	g->logits = calloc((size_t)p->decl.vocabulary, sizeof *g->logits);
-	g->best = calloc((size_t)p->decl.vocabulary, sizeof *g->best);
+	g->logits = calloc((size_t)p->facts.decl.vocabulary, sizeof *g->logits);
+	g->best = calloc((size_t)p->facts.decl.vocabulary, sizeof *g->best);
 	g->stops.held = malloc(zr_stops_room(&g->stops));
-	g->near = most_near(p->model.section);
+	g->near = most_near(p->roles.model.section);
 	g->cached = p->plan.region[ZR_R_CACHE].bytes > 0;
 	if (g->window && g->logits && g->best && g->stops.held)
 		return 0;

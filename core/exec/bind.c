@@ -8,23 +8,22 @@
 
 static char *address(const struct zr_session *s, const struct zr_operand *o)
 {
-	const struct zr_setup *p = s->setup;
 	char *mine = o->region < 0 || !s->region[o->region] ? NULL : s->region[o->region] + o->at;
-	if (o->whose == ZR_MINE || o->whose == p->process.rank)
+	if (o->whose == ZR_MINE || o->whose == s->facts->process.rank)
 		return mine;
 	if (o->whose == ZR_VIEW)
 		return s->view[o->unit];
 	if (o->whose == ZR_OTHERS)
 		return NULL;
-	return ((const struct zr_comm_v1 *)p->comm.vtbl)
-		->mem_peer(p->comm.inst, mine, ZR_GROUP_WORLD, o->whose);
+	return ((const struct zr_comm_v1 *)s->roles->comm.vtbl)
+		->mem_peer(s->roles->comm.inst, mine, ZR_GROUP_WORLD, o->whose);
 }
 
 /* Elements of one part of an exchange. */
-static int64_t count(const struct zr_setup *s, const struct zr_instr *i,
+static int64_t count(const struct zr_setup_facts *f, const struct zr_instr *i,
 		     const struct zr_operand *send, const struct zr_operand *recv)
 {
-	uint64_t ranks = (uint64_t)zr_group_ranks(s, i->group),
+	uint64_t ranks = (uint64_t)zr_group_ranks(f, i->group),
 		 size = (uint64_t)zr_dtype_bytes(i->dtype);
 	int many = i->number == ZR_COMM_ALL_TO_ALL || i->number == ZR_COMM_FENCE;
 	uint64_t bytes = many                            ? send->bytes / ranks :
@@ -33,20 +32,20 @@ static int64_t count(const struct zr_setup *s, const struct zr_instr *i,
 	return (int64_t)(bytes / size);
 }
 
-static void bind_segments(const struct zr_setup *s, const struct zr_lowered *p, struct zr_bound *b,
-			  const struct zr_instr *i)
+static void bind_segments(const struct zr_setup_facts *f, const struct zr_lowered *p,
+			  struct zr_bound *b, const struct zr_instr *i)
 {
 	for (int64_t k = 0; k < i->blocks; k++) {
 		int32_t sent = i->first + zr_in_pair(ZR_O_COLLECTIVE_EACH_SENT, k);
 		int32_t received = i->first + zr_in_pair(ZR_O_COLLECTIVE_EACH_RECEIVED, k);
-		int64_t n = count(s, i, &p->operand[sent], &p->operand[received]);
+		int64_t n = count(f, i, &p->operand[sent], &p->operand[received]);
 		b->seg[i->first + k] = (struct zr_comm_seg){ b->at[sent], b->at[received], n };
 	}
 }
 
 static int bind_program(struct zr_session *s, int32_t id, struct zr_error *err)
 {
-	const struct zr_lowered *p = &s->setup->lowered[id];
+	const struct zr_lowered *p = &s->programs->lowered[id];
 	struct zr_bound *b = &s->bound[id];
 	b->at = calloc((size_t)p->n_operand + 1, sizeof *b->at);
 	b->seg = calloc((size_t)p->n_operand + 1, sizeof *b->seg);
@@ -58,7 +57,7 @@ static int bind_program(struct zr_session *s, int32_t id, struct zr_error *err)
 		b->at[k] = address(s, &p->operand[k]);
 	for (int32_t n = 0; n < p->n; n++)
 		if (p->instr[n].kind == ZR_I_COLLECTIVE)
-			bind_segments(s->setup, p, b, &p->instr[n]);
+			bind_segments(s->facts, p, b, &p->instr[n]);
 	return 0;
 }
 

@@ -13,7 +13,7 @@ int zr_add_loss(struct zr_session *s, const struct zr_call *c)
 {
 	const double *loss = (const double *)c->at[ZR_O_LOSS_LOSS];
 	zr_exact_add(&s->decided->boundary.loss, loss[0]);
-	zr_exact_add(&s->decided->boundary.aux_loss, s->setup->decl.aux_loss ? loss[1] : 0);
+	zr_exact_add(&s->decided->boundary.aux_loss, s->facts->decl.aux_loss ? loss[1] : 0);
 	return 0;
 }
 
@@ -21,15 +21,14 @@ int zr_add_loss(struct zr_session *s, const struct zr_call *c)
  * with non-finite ones. */
 int zr_measure(struct zr_session *s, const struct zr_call *c)
 {
-	const struct zr_setup *p = s->setup;
 	const double *sumsq = (const double *)c->at[ZR_O_MEASURE_SQUARES];
 	const uint32_t *bad = (const uint32_t *)c->at[ZR_O_MEASURE_COUNTS];
-	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
-		const struct zr_place *t = &p->layout.tensor[i];
-		const struct zr_unit_memory *m = &p->plan.unit[t->unit];
-		int64_t lo = p->layout.unit[t->unit].block + m->own.first;
+	for (int32_t i = 0; i < s->facts->layout.n_tensors; i++) {
+		const struct zr_place *t = &s->facts->layout.tensor[i];
+		const struct zr_unit_memory *m = &s->plan->unit[t->unit];
+		int64_t lo = s->facts->layout.unit[t->unit].block + m->own.first;
 		int64_t b = t->block, end = b + t->blocks;
-		zr_intersect(lo, p->frozen_unit[t->unit] ? lo : lo + m->own.n, &b, &end);
+		zr_intersect(lo, s->facts->frozen_unit[t->unit] ? lo : lo + m->own.n, &b, &end);
 		for (; b < end; b++) {
 			if (bad[b] && s->decided->boundary.bad_tensor == INT64_MAX)
 				s->decided->boundary.bad_tensor = i;
@@ -55,7 +54,7 @@ static void add_boundary(struct zr_boundary *to, const struct zr_boundary *from,
 /* What this rank says becomes the merge of what all say. */
 int zr_merge_said(struct zr_session *s, const struct zr_call *c)
 {
-	const struct zr_process *p = &s->setup->process;
+	const struct zr_process *p = &s->facts->process;
 	const struct zr_boundary *all = (const struct zr_boundary *)c->at[ZR_O_MERGE_ALL];
 	struct zr_boundary sum = { .bad_tensor = INT64_MAX, .check = s->decided->boundary.check };
 	for (int r = 0; r < p->world; r++) {
@@ -79,7 +78,7 @@ int zr_add_sums(struct zr_session *s, const struct zr_call *c)
 	struct zr_exact *sums = (struct zr_exact *)c->at[ZR_O_ADD_MERGED];
 	for (int64_t i = 0; i < c->i->blocks; i++) {
 		sums[i] = (struct zr_exact){ 0 };
-		for (int r = 0; r < s->setup->process.world; r++)
+		for (int r = 0; r < s->facts->process.world; r++)
 			zr_exact_merge(&sums[i], &arrived[r * c->i->blocks + i]);
 	}
 	return 0;
@@ -88,19 +87,18 @@ int zr_add_sums(struct zr_session *s, const struct zr_call *c)
 /* What the sums over parameters are, once those of all ranks are in them. */
 int zr_take_totals(struct zr_session *s, const struct zr_call *c)
 {
-	const struct zr_setup *setup = s->setup;
 	struct zr_exact *sums = (struct zr_exact *)c->at[ZR_O_TOTALS_SUMS];
 	double *totals = (double *)c->at[ZR_O_TOTALS_TOTALS];
-	uint32_t width = setup->plan.partial.width;
+	uint32_t width = s->plan->partial.width;
 	int rc = 0;
-	for (int64_t i = 0; !rc && i < (int64_t)setup->layout.n_tensors * width; i++) {
+	for (int64_t i = 0; !rc && i < (int64_t)s->facts->layout.n_tensors * width; i++) {
 		totals[i] = zr_exact_value(&sums[i]);
 		sums[i] = (struct zr_exact){ 0 }; /* they begin again */
 		if (isnan(totals[i]))
 			rc = zr_err(c->err, ZR_ENUMERIC,
 				    "step %lld: what the optimizer sums over %s is not finite",
 				    (long long)s->step + 1,
-				    setup->layout.tensor[i / width].decl->name);
+				    s->facts->layout.tensor[i / width].decl->name);
 	}
 	return rc;
 }

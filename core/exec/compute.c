@@ -11,17 +11,17 @@
 static void point_tensors(struct zr_session *s, const struct zr_call *c,
 			  const struct zr_layer *layer)
 {
-	const struct zr_setup *p = s->setup;
-	const int64_t block = (int64_t)zr_dtype_block(p->types.dtype);
+	const struct zr_setup_facts *f = s->facts;
+	const int64_t block = (int64_t)zr_dtype_block(f->types.dtype);
 	for (uint32_t i = 0, n = 0; i < layer->n_units; i++) {
-		const struct zr_unit_place *u = &p->layout.unit[layer->units[i]];
+		const struct zr_unit_place *u = &f->layout.unit[layer->units[i]];
 		int32_t grads = zr_in_pair(ZR_O_LAYER_EACH_DPARAM, i);
 		char *param = c->at[zr_in_pair(ZR_O_LAYER_EACH_PARAM, i)];
 		float *dparam = (float *)c->at[grads];
 		int later = dparam && c->o[grads].access & ZR_READS;
 
 		for (int32_t k = u->first; k < u->first + u->count; k++, n++) {
-			int64_t offset = p->layout.tensor[k].offset;
+			int64_t offset = f->layout.tensor[k].offset;
 			s->param[n] = param + offset / ZR_BLOCK * block;
 			s->dparam[n] = dparam ? dparam + offset : NULL;
 			s->accumulate[n] = (uint8_t)later;
@@ -32,7 +32,7 @@ static void point_tensors(struct zr_session *s, const struct zr_call *c,
 /* Where its rows are. */
 static void point_batch(struct zr_session *s, char *tokens)
 {
-	const struct zr_plan *p = &s->setup->plan;
+	const struct zr_plan *p = s->plan;
 	struct zr_layer_call *call = &s->call;
 	int documents = s->from && zr_has_documents(s->from);
 	char *batch = tokens - p->tokens;
@@ -48,10 +48,9 @@ static void point_batch(struct zr_session *s, char *tokens)
 
 int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 {
-	struct zr_setup *p = s->setup;
-	struct zr_instance *it = zr_model_of(p);
+	struct zr_instance *it = zr_model_of(s->roles);
 	const struct zr_model_v1 *model = it->vtbl;
-	const struct zr_layer *layer = zr_layer_at(&p->decl, c->i->number);
+	const struct zr_layer *layer = zr_layer_at(&s->facts->decl, c->i->number);
 	struct zr_layer_call *call = &s->call;
 	int backward = (c->i->flags & ZR_F_BACKWARD) != 0;
 	point_tensors(s, c, layer);
@@ -79,7 +78,7 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 
 static const struct zr_ops *ops_of(const struct zr_session *s, const struct zr_instr *i)
 {
-	return i->queue == ZR_Q_HOST ? s->setup->host_ops : s->setup->ops;
+	return i->queue == ZR_Q_HOST ? s->roles->host_ops : s->roles->ops;
 }
 
 static int cast(struct zr_session *s, const struct zr_call *c, int32_t type, int64_t n, char *from,
@@ -124,7 +123,7 @@ static int add_tensor(struct zr_session *s, const struct zr_call *c, int32_t num
 
 static int add_contribution(struct zr_session *s, const struct zr_call *c, int32_t number)
 {
-	const struct zr_layout *l = &s->setup->layout;
+	const struct zr_layout *l = &s->facts->layout;
 	const struct zr_unit_place *u = &l->unit[c->i->unit];
 	int64_t n = c->i->blocks * ZR_BLOCK, lo = c->i->block * ZR_BLOCK;
 	uint64_t bytes = (uint64_t)c->i->blocks * zr_dtype_block(c->i->from);
@@ -193,7 +192,7 @@ int zr_begin_master(struct zr_session *s, const struct zr_call *c)
 
 int zr_begin_whole(struct zr_session *s, const struct zr_call *c)
 {
-	int32_t group = s->setup->group_of[c->i->number];
+	int32_t group = s->roles->group_of[c->i->number];
 	const struct zr_scalars *scalars = (const struct zr_scalars *)c->at[ZR_O_WHOLE_SCALARS];
 	struct zr_opt_step step = zr_opt_step_of(s, group, ops_of(s, c->i), scalars);
 	return zr_step_whole(s, c->i->number, &step, c->at[ZR_O_WHOLE_MATRIX],

@@ -10,15 +10,15 @@
 
 static struct zr_batch request(const struct zr_session *s, int32_t split, int64_t slot)
 {
-	const struct zr_setup *p = s->setup;
+	const struct zr_setup_facts *f = s->facts;
 	return (struct zr_batch){ .size = sizeof(struct zr_batch),
 				  .split = split,
-				  .seed = (uint64_t)p->train->seed,
+				  .seed = (uint64_t)f->train->seed,
 				  .step = split == ZR_SPLIT_TRAIN ? s->step : 0,
 				  .slot = slot,
-				  .slots = p->batch.slots,
-				  .sequences = p->batch.micro,
-				  .length = p->batch.length };
+				  .slots = f->batch.slots,
+				  .sequences = f->batch.micro,
+				  .length = f->batch.length };
 }
 
 /* Whether a value of row r is out of its range: kernels use these as indices. */
@@ -39,7 +39,7 @@ static int check_rows(const struct zr_session *s, const struct zr_source *d,
 		      const struct zr_batch *b, struct zr_error *err)
 {
 	for (int64_t r = 0; r < b->sequences * b->length; r++)
-		if (is_wrong(b, &s->setup->decl, r))
+		if (is_wrong(b, &s->facts->decl, r))
 			return zr_err(err, ZR_EINVAL,
 				      "[%s] %s: token %lld of slot %lld has "
 				      "start %d, position %d, token %d, target %d of %lld and "
@@ -49,7 +49,7 @@ static int check_rows(const struct zr_session *s, const struct zr_source *d,
 				      b->starts ? b->starts[r] : 0,
 				      b->starts ? b->positions[r] : (int)(r % b->length),
 				      b->inputs[r], b->targets[r],
-				      (long long)s->setup->decl.vocabulary,
+				      (long long)s->facts->decl.vocabulary,
 				      b->starts ? (double)b->weights[r] : 1);
 	return 0;
 }
@@ -67,17 +67,17 @@ static void leave_out(const struct zr_batch *b, int64_t sequences)
 
 int zr_load_batch(struct zr_session *s, const struct zr_call *c)
 {
-	struct zr_setup *p = s->setup;
+	const struct zr_plan *p = s->plan;
 	struct zr_source *d = s->from;
-	char *at = c->at[ZR_O_BATCH_TOKENS] - p->plan.tokens;
+	char *at = c->at[ZR_O_BATCH_TOKENS] - p->tokens;
 	struct zr_batch b = request(s, s->split, s->slot);
 	b.once = s->sequences > 0;
-	b.inputs = (int32_t *)(at + p->plan.tokens);
-	b.targets = (int32_t *)(at + p->plan.targets);
+	b.inputs = (int32_t *)(at + p->tokens);
+	b.targets = (int32_t *)(at + p->targets);
 	if (zr_has_documents(d)) {
-		b.starts = (int32_t *)(at + p->plan.starts);
-		b.positions = (int32_t *)(at + p->plan.positions);
-		b.weights = (float *)(at + p->plan.weights);
+		b.starts = (int32_t *)(at + p->starts);
+		b.positions = (int32_t *)(at + p->positions);
+		b.weights = (float *)(at + p->weights);
 	}
 	int rc = ZR_ASK(&d->it, data, batch, c->err, &b);
 	if (!rc)
@@ -90,7 +90,7 @@ int zr_load_batch(struct zr_session *s, const struct zr_call *c)
 /* Of who samples: no targets, but positions, since there may be tokens before. */
 int zr_take_given(struct zr_session *s, const struct zr_call *c)
 {
-	const struct zr_plan *p = &s->setup->plan;
+	const struct zr_plan *p = s->plan;
 	char *tokens = c->at[ZR_O_GIVEN_TOKENS];
 	int32_t *position = (int32_t *)(tokens + (p->positions - p->tokens));
 	memcpy(tokens, s->given, (size_t)s->call.length * sizeof *s->given);
@@ -101,7 +101,7 @@ int zr_take_given(struct zr_session *s, const struct zr_call *c)
 
 int zr_count_targets(struct zr_session *s, double *sum, struct zr_error *err)
 {
-	struct zr_source *d = s->setup->source;
+	struct zr_source *d = s->roles->source;
 	struct zr_batch b = request(s, ZR_SPLIT_TRAIN, 0);
 	*sum = (double)(b.slots * b.sequences * b.length);
 	int rc = zr_has_documents(d) ? ZR_ASK(&d->it, data, targets, err, &b, sum) : 0;

@@ -17,18 +17,19 @@
 /* All programs and settings in one number, which every rank must agree on. */
 static int64_t programs_hash(const struct zr_setup *p)
 {
-	uint64_t h = p->settings;
+	uint64_t h = p->facts.settings;
 	for (int i = 0; i < 4; i++)
-		h = h * 31 + p->program[i].hash;
+		h = h * 31 + p->programs.recorded[i].hash;
 	for (int i = 0; i < ZR_LOWERED; i++)
-		h = h * 31 + p->lowered[i].hash;
+		h = h * 31 + p->programs.lowered[i].hash;
 	return (int64_t)h;
 }
 
 int zr_begin_step(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_setup *p = s->setup;
-	double tokens = (double)(p->batch.train * p->batch.length), slots = (double)p->batch.slots;
+	double tokens = (double)(p->facts.batch.train * p->facts.batch.length),
+	       slots = (double)p->facts.batch.slots;
 	struct zr_decided *d = s->decided;
 
 	(void)c;
@@ -48,7 +49,7 @@ int zr_begin_step(struct zr_session *s, const struct zr_call *c)
 static void set_scalars(struct zr_session *s)
 {
 	const struct zr_decided *d = s->decided;
-	for (int32_t g = 0; g < s->setup->n_param_groups; g++)
+	for (int32_t g = 0; g < s->roles->n_param_groups; g++)
 		s->scalars[g] = (struct zr_scalars){ .step = d->update,
 						     .lr = (float)d->lr[g],
 						     .grad_mult = (float)d->grad_mult };
@@ -56,23 +57,22 @@ static void set_scalars(struct zr_session *s)
 
 int zr_ask_rates(struct zr_session *s, const struct zr_call *c)
 {
-	struct zr_setup *p = s->setup;
-	for (int32_t group = 0; group < p->n_param_groups; group++) {
+	for (int32_t group = 0; group < s->roles->n_param_groups; group++) {
 		double *lr = &s->decided->lr[group];
 		struct zr_sched_point at = { .size = sizeof at,
 					     .group = group,
 					     .step = s->applied,
-					     .total_steps = (int64_t)p->train->steps,
-					     .base = p->param_group[group].lr };
+					     .total_steps = (int64_t)s->facts->train->steps,
+					     .base = s->roles->param_group[group].lr };
 		*lr = NAN; /* what value() leaves is no rate */
-		int rc = ZR_ASK(&p->scheduler, scheduler, value, c->err, &at, lr);
+		int rc = ZR_ASK(&s->roles->scheduler, scheduler, value, c->err, &at, lr);
 		if (rc)
 			return rc;
 		if (!isfinite(*lr) || *lr < 0)
 			return zr_err(c->err, ZR_EINVAL,
 				      "[scheduler] %s answers %g for step %lld; "
 				      "a learning rate is finite and not negative",
-				      p->scheduler.section->plugin->desc->id, *lr,
+				      s->roles->scheduler.section->plugin->desc->id, *lr,
 				      (long long)s->applied);
 	}
 
@@ -91,31 +91,30 @@ static void name_overflow(const struct zr_layout *l, int64_t bad, struct zr_step
 /* The same on all ranks. The update that it counts comes next. */
 int zr_decide(struct zr_session *s, const struct zr_call *c)
 {
-	struct zr_setup *p = s->setup;
 	struct zr_decided *d = s->decided;
 	struct zr_boundary *b = &d->boundary;
 	struct zr_step_result *r = s->result;
-	*r = (struct zr_step_result){ .tokens = p->batch.train * p->batch.length,
+	*r = (struct zr_step_result){ .tokens = s->facts->batch.train * s->facts->batch.length,
 				      .scale = s->scale.scale,
 				      .lr = d->lr[0],
 				      .stop = (int)b->stop,
 				      .bad_rank = (int)b->bad_rank };
 	r->loss = d->targets > 0 ? (float)(zr_exact_value(&b->loss) / d->targets) : 0;
-	r->aux_loss = zr_exact_value(&b->aux_loss) / (double)p->batch.slots;
+	r->aux_loss = zr_exact_value(&b->aux_loss) / (double)s->facts->batch.slots;
 	r->grad_norm = sqrt(zr_exact_value(&b->norm)) * d->grad_mult;
-	name_overflow(&p->layout, b->bad_tensor, r);
-	int rc = ZR_ASK(&p->precision, precision, next, c->err, &s->scale, r->overflow != NULL,
-			&r->action);
+	name_overflow(&s->facts->layout, b->bad_tensor, r);
+	int rc = ZR_ASK(&s->roles->precision, precision, next, c->err, &s->scale,
+			r->overflow != NULL, &r->action);
 	r->next_scale = s->scale.scale;
 	if (!rc && !((uint32_t)r->action <= ZR_STEP_STOP && r->scale > 0 && r->scale < INFINITY &&
 		     r->next_scale > 0 && r->next_scale < INFINITY))
 		rc = zr_err(c->err, ZR_EINVAL,
 			    "[precision] %s answers action %d and loss scale %g "
 			    "after %g; expected one of ZR_STEP_* and finite scales above 0",
-			    p->precision.section->plugin->desc->id, r->action, r->next_scale,
+			    s->roles->precision.section->plugin->desc->id, r->action, r->next_scale,
 			    r->scale);
 	/* grad_mult scales the sums of gradients: lower it where their norm exceeds the limit */
-	const double limit = p->train->gradient_clipping,
+	const double limit = s->facts->train->gradient_clipping,
 		     over = limit > 0 ? (r->grad_norm + 1e-6) / limit : 0;
 	d->grad_mult /= over > 1 ? over : 1;
 	set_scalars(s);

@@ -39,7 +39,7 @@ static int failed(const struct zr_session *s, int rc, struct zr_error *err)
 	char doing[256];
 	zr_running_text(s, doing, sizeof doing);
 	if (rc != ZR_EPEER)
-		zr_err_add(err, "; rank %d, step %lld, %s", s->setup->process.rank,
+		zr_err_add(err, "; rank %d, step %lld, %s", s->facts->process.rank,
 			   (long long)s->step + 1, doing);
 	return rc;
 }
@@ -75,7 +75,7 @@ int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct z
 int zr_end_late(struct zr_session *s, int32_t late, struct zr_error *err)
 {
 	const struct zr_lowered *running = s->running;
-	s->running = &s->setup->lowered[late % ZR_LOWERED];
+	s->running = &s->programs->lowered[late % ZR_LOWERED];
 	int rc = zr_end(s, s->running, late / ZR_LOWERED, err);
 	s->running = running;
 	return rc;
@@ -85,8 +85,8 @@ int zr_settle(struct zr_session *s, struct zr_error *err)
 {
 	int rc = 0;
 	for (int32_t id = 0; s->late && id < ZR_LOWERED; id++)
-		for (int32_t n = 0; !rc && n < s->setup->lowered[id].n; n++)
-			if (s->setup->lowered[id].instr[n].flags & ZR_F_LATE)
+		for (int32_t n = 0; !rc && n < s->programs->lowered[id].n; n++)
+			if (s->programs->lowered[id].instr[n].flags & ZR_F_LATE)
 				rc = zr_end_late(s, n * ZR_LOWERED + id, err);
 	s->late = 0;
 	return rc;

@@ -8,8 +8,8 @@
 /* Memory that is not pinned is copied at once. */
 static int copy_part(struct zr_session *s, const struct zr_call *c, int64_t part)
 {
-	struct zr_inst *it = s->setup->device.inst;
-	const struct zr_device_v1 *dev = s->setup->device.vtbl;
+	struct zr_inst *it = s->roles->device.inst;
+	const struct zr_device_v1 *dev = s->roles->device.vtbl;
 	const uint64_t bytes = (uint64_t)c->i->block, k = (uint64_t)part;
 	const struct zr_operand *source = &c->o[ZR_O_COPY_FROM], *target = &c->o[ZR_O_COPY_TO];
 	char *from = c->at[ZR_O_COPY_FROM] + k * zr_parts_apart(source, c->i->blocks, bytes);
@@ -23,7 +23,7 @@ static int copy_part(struct zr_session *s, const struct zr_call *c, int64_t part
 	now = now && c->i->flags & ZR_F_IDLE;
 	int rc = now ? dev->copy_now(it, to, from, bytes, c->ticket) :
 		       dev->copy_start(it, to, from, bytes, c->ticket);
-	return zr_instance_failed(&s->setup->device, rc, now ? "copy_now" : "copy_start", c->err);
+	return zr_instance_failed(&s->roles->device, rc, now ? "copy_now" : "copy_start", c->err);
 }
 
 /* One part is under way while the next one begins. */
@@ -35,14 +35,14 @@ int zr_begin_copy(struct zr_session *s, const struct zr_call *c)
 		*c->ticket = 0;
 		rc = copy_part(s, c, k);
 		if (before && !rc)
-			rc = ZR_ASK(&s->setup->device, device, copy_wait, c->err, before);
+			rc = ZR_ASK(&s->roles->device, device, copy_wait, c->err, before);
 	}
 	return rc;
 }
 
 int zr_end_copy(struct zr_session *s, const struct zr_call *c)
 {
-	return ZR_ASK(&s->setup->device, device, copy_wait, c->err, *c->ticket);
+	return ZR_ASK(&s->roles->device, device, copy_wait, c->err, *c->ticket);
 }
 
 int zr_begin_request(struct zr_session *s, const struct zr_call *c)
@@ -63,8 +63,8 @@ int zr_end_request(struct zr_session *s, const struct zr_call *c)
 /* A comm of device memory alone has another one beside it, for what is in host memory. */
 static struct zr_instance *comm_of(const struct zr_session *s, int device)
 {
-	struct zr_setup *p = s->setup;
-	return !device && p->host_comm.inst ? &p->host_comm : &p->comm;
+	struct zr_setup_roles *r = s->roles;
+	return !device && r->host_comm.inst ? &r->host_comm : &r->comm;
 }
 
 static int post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_ticket *ticket,

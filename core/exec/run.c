@@ -25,7 +25,7 @@ static int run_one(struct zr_session *s, const struct zr_lowered *p, int32_t n,
 
 int zr_run_program(struct zr_session *s, int32_t id, struct zr_error *err)
 {
-	const struct zr_lowered *p = &s->setup->lowered[id];
+	const struct zr_lowered *p = &s->programs->lowered[id];
 	int32_t wait = 0;
 	int rc = 0;
 	s->running = p;

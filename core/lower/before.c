@@ -41,7 +41,7 @@ int32_t zr_before_switch(struct zr_before *b, int32_t j)
 {
 	const struct zr_instr *in = b->p->instr;
 	int32_t last = b->collective, first = b->run;
-	if (!b->setup->two_comms || in[j].kind != ZR_I_COLLECTIVE)
+	if (!b->setup->facts.two_comms || in[j].kind != ZR_I_COLLECTIVE)
 		return j;
 	b->collective = j;
 	if (last < 0 || !((in[last].flags ^ in[j].flags) & ZR_F_DEVICE))
@@ -50,19 +50,19 @@ int32_t zr_before_switch(struct zr_before *b, int32_t j)
 	return first;
 }
 
-int zr_store_of(const struct zr_setup *s, const struct zr_lowered *p, int32_t i)
+int zr_store_of(const struct zr_plan *plan, const struct zr_lowered *p, int32_t i)
 {
 	const struct zr_instr *in = &p->instr[i];
 	if ((in->kind != ZR_I_READ && in->kind != ZR_I_WRITE) || in->n <= zr_stored(in))
 		return -1;
 	int32_t region = p->operand[in->first + zr_stored(in)].region;
-	int store = region < 0 ? -1 : s->plan.region[region].store;
+	int store = region < 0 ? -1 : plan->region[region].store;
 	return store < ZR_STORE_OPTIMIZER ? -1 : store - ZR_STORE_OPTIMIZER;
 }
 
 int zr_before_request(const struct zr_before *b, int32_t i)
 {
-	return b->waited[i] ? -1 : zr_store_of(b->setup, b->p, i);
+	return b->waited[i] ? -1 : zr_store_of(&b->setup->plan, b->p, i);
 }
 
 void zr_before_enter(struct zr_before *b, int32_t j)

@@ -46,7 +46,7 @@ int zr_is_before(struct zr_before *b, int32_t i, int32_t j); /* i < j */
 int32_t zr_before_switch(struct zr_before *b, int32_t j);
 
 /* The store that i is a request to, as an index of setup.offload, -1: none; or it is waited for. */
-int zr_store_of(const struct zr_setup *s, const struct zr_lowered *p, int32_t i);
+int zr_store_of(const struct zr_plan *plan, const struct zr_lowered *p, int32_t i);
 int zr_before_request(const struct zr_before *b, int32_t i);
 
 #endif

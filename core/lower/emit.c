@@ -108,12 +108,12 @@ void zr_low_host(struct zr_lowering *l, int32_t call)
 
 static int on_disk(const struct zr_lowering *l, const struct zr_operand *o)
 {
-	return l->s->plan.region[o->region].tier == ZR_TIER_DISK;
+	return l->plan->region[o->region].tier == ZR_TIER_DISK;
 }
 
 static int on_device(const struct zr_lowering *l, const struct zr_operand *o)
 {
-	return o->region >= 0 && l->s->plan.region[o->region].store == ZR_STORE_DEVICE;
+	return o->region >= 0 && l->plan->region[o->region].store == ZR_STORE_DEVICE;
 }
 
 /* Part k of an operand's equal parts. */
@@ -133,7 +133,7 @@ void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_
 		bytes = all;
 		parts = 1;
 	}
-	if (device && !l->s->device_info.host_access) {
+	if (device && !l->f->device_info.host_access) {
 		struct zr_operand host = zr_low_buffer(l, ZR_R_GRAD_BOUNCE, all, ZR_PAGE);
 		zr_low_move_parts(l, from, host, parts, bytes, idle);
 		zr_low_move_parts(l, host, to, parts, bytes, idle);
@@ -165,7 +165,7 @@ void zr_low_move(struct zr_lowering *l, struct zr_operand from, struct zr_operan
 /* Nobody looks at what other ranks than the root of a broadcast would send. */
 static int sends(const struct zr_lowering *l, const struct zr_instr *i)
 {
-	return i->number != ZR_COMM_BROADCAST || i->root == l->s->process.rank;
+	return i->number != ZR_COMM_BROADCAST || i->root == l->f->process.rank;
 }
 
 static void post(struct zr_lowering *l, struct zr_instr i, const struct zr_sent_received *part,
@@ -198,7 +198,7 @@ static struct zr_operand of_each(struct zr_operand o, uint64_t parts, uint64_t a
 /* Chunk by chunk, each through the same sub-group of host memory. */
 static void through_host(struct zr_lowering *l, struct zr_instr i, const struct zr_sent_received *x)
 {
-	uint64_t ranks = (uint64_t)zr_group_ranks(l->s, i.group),
+	uint64_t ranks = (uint64_t)zr_group_ranks(l->f, i.group),
 		 size = (uint64_t)zr_dtype_bytes(i.dtype);
 	uint64_t sent = parts(i.number, 0, ranks), received = parts(i.number, 1, ranks),
 		 all = x->recv.bytes / received;
@@ -232,7 +232,7 @@ void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32
 	int device = 0;
 	for (int32_t k = 0; k < n; k++)
 		device |= on_device(l, &l->part[k].send) || on_device(l, &l->part[k].recv);
-	if (device && zr_comm_on_host(l->s)) {
+	if (device && zr_comm_on_host(l->f)) {
 		for (int32_t k = 0; k < n; k++)
 			through_host(l, i, &l->part[k]);
 		return;
@@ -244,7 +244,7 @@ void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32
 void zr_low_merge(struct zr_lowering *l, struct zr_operand mine, uint64_t at, int32_t call,
 		  int64_t n)
 {
-	uint64_t ranks = (uint64_t)l->s->process.world;
+	uint64_t ranks = (uint64_t)l->f->process.world;
 	struct zr_operand all = zr_mine(ZR_R_HOST, at, mine.bytes * ranks);
 	if (ranks == 1)
 		return;

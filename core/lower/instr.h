@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 
 struct zr_setup;
+struct zr_setup_programs;
 struct zr_program;
 
 /* Kinds of instructions, functions of the session, and which of their operands is which: see
@@ -204,7 +205,7 @@ void zr_lowered_free(struct zr_lowered *p);
 
 /* "gather (unit h.0)" into buf, which it returns; allocates nothing. */
 /* that was lowered, NULL: none */
-const struct zr_program *zr_record_of(const struct zr_setup *s, int32_t id);
+const struct zr_program *zr_record_of(const struct zr_setup_programs *p, int32_t id);
 const char *zr_instr_text(const struct zr_setup *s, const struct zr_lowered *p, int32_t i,
 			  char *buf, size_t size);
 

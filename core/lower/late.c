@@ -33,7 +33,7 @@ static int add_waits(struct zr_spans *t, struct zr_lowered *p, int32_t j, struct
 	int rc = zr_spans_find(t, &o);
 	for (int32_t k = 0; !rc && k < t->n_found; k++) {
 		int32_t late = t->found[k].instr;
-		const struct zr_lowered *of = &t->setup->lowered[late % ZR_LOWERED];
+		const struct zr_lowered *of = &t->setup->programs.lowered[late % ZR_LOWERED];
 		if (zr_kept_behind(t->setup, of, late / ZR_LOWERED, p, j))
 			touch = 0;
 		else if (!(rc = zr_list_room(&p->wait, p->n_wait + 1, &p->cap_wait,
@@ -48,7 +48,7 @@ int zr_late_waits(const struct zr_setup *s, struct zr_lowered *p, struct zr_erro
 	struct zr_spans t = { .setup = s };
 	int rc = 0;
 	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++)
-		rc = add_late(&t, &s->lowered[id]);
+		rc = add_late(&t, &s->programs.lowered[id]);
 	p->n_wait = 0;
 	for (int32_t j = 0; !rc && t.n_span && j < p->n; j++)
 		for (int32_t k = 0; !rc && k < p->instr[j].n; k++)

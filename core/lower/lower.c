@@ -14,40 +14,39 @@
 
 static struct zr_operand host_batch(const struct zr_lowering *l, uint64_t at, uint64_t bytes)
 {
-	return l->s->device_info.host_access ?
-		       zr_operand_part(l->batch, at, bytes) :
-		       zr_mine(ZR_R_HOST, l->s->plan.host_batch + at, bytes);
+	return l->f->device_info.host_access ? zr_operand_part(l->batch, at, bytes) :
+					       zr_mine(ZR_R_HOST, l->plan->host_batch + at, bytes);
 }
 
 static void load_batch(struct zr_lowering *l)
 {
-	const struct zr_plan *p = &l->s->plan;
+	const struct zr_plan *p = l->plan;
 	uint64_t at = p->tokens, bytes = p->loss_rows - p->tokens;
 	l->batch = zr_low_whole_life(l, ZR_R_BATCH, p->loss_sum + p->loss_bytes);
-	zr_low_host(l, l->s->mode == ZR_MODE_SAMPLE ? ZR_H_GIVEN : ZR_H_BATCH);
+	zr_low_host(l, l->f->mode == ZR_MODE_SAMPLE ? ZR_H_GIVEN : ZR_H_BATCH);
 	zr_low_operand(l, ZR_O_BATCH_TOKENS, host_batch(l, at, bytes), ZR_WRITES);
-	if (!l->s->device_info.host_access)
+	if (!l->f->device_info.host_access)
 		zr_low_move(l, host_batch(l, at, bytes), zr_operand_part(l->batch, at, bytes), 0);
 }
 
 static void fetch_loss(struct zr_lowering *l, uint64_t at) /* and all behind it */
 {
-	uint64_t bytes = l->s->plan.loss_sum + l->s->plan.loss_bytes - at;
-	if (!l->s->device_info.host_access)
+	uint64_t bytes = l->plan->loss_sum + l->plan->loss_bytes - at;
+	if (!l->f->device_info.host_access)
 		zr_low_move(l, zr_operand_part(l->batch, at, bytes), host_batch(l, at, bytes), 0);
 }
 
 /* What this rank says at the boundary, and afterwards all. */
 static struct zr_operand said(const struct zr_lowering *l)
 {
-	return zr_mine(ZR_R_HOST, l->s->plan.decided, sizeof(struct zr_boundary));
+	return zr_mine(ZR_R_HOST, l->plan->decided, sizeof(struct zr_boundary));
 }
 
 /* Calls what decides, by what was said among others. */
 static void decide(struct zr_lowering *l, int32_t call)
 {
-	const struct zr_plan *p = &l->s->plan;
-	uint64_t scalars = (uint64_t)l->s->n_param_groups * sizeof(struct zr_scalars);
+	const struct zr_plan *p = l->plan;
+	uint64_t scalars = (uint64_t)l->s->roles.n_param_groups * sizeof(struct zr_scalars);
 	zr_low_host(l, call);
 	zr_low_operand(l, ZR_O_DECIDE_DECIDED,
 		       zr_mine(ZR_R_HOST, p->decided, p->scalars + scalars - p->decided),
@@ -56,9 +55,9 @@ static void decide(struct zr_lowering *l, int32_t call)
 
 static void add_loss(struct zr_lowering *l)
 {
-	fetch_loss(l, l->s->plan.loss_sum);
+	fetch_loss(l, l->plan->loss_sum);
 	zr_low_host(l, ZR_H_LOSS);
-	zr_low_operand(l, ZR_O_LOSS_LOSS, host_batch(l, l->s->plan.loss_sum, l->s->plan.loss_bytes),
+	zr_low_operand(l, ZR_O_LOSS_LOSS, host_batch(l, l->plan->loss_sum, l->plan->loss_bytes),
 		       ZR_READS);
 	zr_low_operand(l, ZR_O_LOSS_SAID, said(l), ZR_READS | ZR_WRITES);
 }
@@ -108,9 +107,9 @@ static void make_sums(struct zr_lowering *l)
 {
 	const struct zr_setup *s = l->s;
 	uint32_t align = s->plan.region[ZR_R_GRAD].tier == ZR_TIER_DISK ? ZR_PAGE : 64;
-	for (int32_t u = 0; u < s->layout.n_units; u++) {
+	for (int32_t u = 0; u < s->facts.layout.n_units; u++) {
 		uint64_t bytes = (uint64_t)(s->plan.unit[u].held.per * ZR_BLOCK) * 4;
-		if (!s->frozen_unit[u])
+		if (!s->facts.frozen_unit[u])
 			s->plan.unit[u].grad.buffer =
 				zr_low_buffer(l, ZR_R_GRAD, bytes, align).buffer;
 	}
@@ -132,16 +131,16 @@ static void micro(struct zr_lowering *l)
 
 static void exchange_boundary(struct zr_lowering *l)
 {
-	zr_low_merge(l, said(l), l->s->plan.exchange, ZR_H_MERGE, 1);
+	zr_low_merge(l, said(l), l->plan->exchange, ZR_H_MERGE, 1);
 }
 
 static void boundary(struct zr_lowering *l)
 {
-	const struct zr_plan *p = &l->s->plan;
-	uint64_t n = (uint64_t)l->s->layout.blocks;
+	const struct zr_plan *p = l->plan;
+	uint64_t n = (uint64_t)l->f->layout.blocks;
 	struct zr_operand squares = zr_mine(ZR_R_HOST, p->sumsq, n * 8),
 			  counts = zr_mine(ZR_R_HOST, p->nonfinite, n * 4);
-	if (!l->s->device_info.host_ops && p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE) {
+	if (!l->f->device_info.host_ops && p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE) {
 		zr_low_move(l, zr_mine(ZR_R_MEASURE, p->sumsq, n * 8), squares, 0);
 		zr_low_move(l, zr_mine(ZR_R_MEASURE, p->nonfinite, n * 4), counts, 0);
 	}
@@ -156,7 +155,7 @@ static void boundary(struct zr_lowering *l)
 static void update(struct zr_lowering *l)
 {
 	zr_low_subgroups(l);
-	if (!l->s->program[ZR_PROG_LAST_MICRO].updates) {
+	if (!l->s->programs.recorded[ZR_PROG_LAST_MICRO].updates) {
 		zr_low_partial(l);
 		zr_low_whole(l);
 	}
@@ -167,7 +166,7 @@ static void update(struct zr_lowering *l)
 static void values(struct zr_lowering *l)
 {
 	for (int32_t id = ZR_PROG_LAST_MICRO; id <= ZR_PROG_UPDATE; id++) {
-		l->record = &l->s->program[id];
+		l->record = &l->s->programs.recorded[id];
 		for (int32_t i = 0; !l->rc && i < l->record->n; i++) {
 			const struct zr_pop *op = &l->record->op[i];
 			if (l->record->op[op->kind == ZR_P_WAIT ? op->target : i].kind ==
@@ -183,7 +182,7 @@ static void eval(struct zr_lowering *l)
 {
 	load_batch(l);
 	lower_ops(l);
-	fetch_loss(l, l->s->plan.loss_rows);
+	fetch_loss(l, l->plan->loss_rows);
 }
 
 static void lower(struct zr_lowering *l, int32_t id)
@@ -198,7 +197,7 @@ static void lower(struct zr_lowering *l, int32_t id)
 		[ZR_S_EVAL] = eval,
 		[ZR_S_VALUES] = values,
 	};
-	int64_t before = l->s->batch.accumulation - 1; /* micro-batches before the last one */
+	int64_t before = l->f->batch.accumulation - 1; /* micro-batches before the last one */
 	l->last = id == ZR_S_LAST;
 	l->store = id == ZR_S_FIRST || (l->last && !before);
 	if ((id != ZR_S_FIRST || before > 0) && (id != ZR_S_MICRO || before > 1))
@@ -207,11 +206,12 @@ static void lower(struct zr_lowering *l, int32_t id)
 
 static int start(struct zr_lowering *l)
 {
-	size_t units = (size_t)l->s->layout.n_units + 1, ops = 1, listed = 1;
-	size_t lives = (size_t)(l->s->train_act.n_lives + l->s->eval_act.n_lives) + 1;
+	size_t units = (size_t)l->f->layout.n_units + 1, ops = 1, listed = 1;
+	size_t lives =
+		(size_t)(l->s->programs.train_act.n_lives + l->s->programs.eval_act.n_lives) + 1;
 	for (int i = 0; i < 4; i++) {
-		ops = zr_max(ops, (size_t)l->s->program[i].n);
-		listed = zr_max(listed, (size_t)l->s->program[i].n_unit);
+		ops = zr_max(ops, (size_t)l->s->programs.recorded[i].n);
+		listed = zr_max(listed, (size_t)l->s->programs.recorded[i].n_unit);
 	}
 	l->hop = calloc(2 * ops, sizeof *l->hop);
 	l->gathered = calloc(2 * units + lives + 2 * ops + 2 * listed, sizeof *l->gathered);
@@ -227,7 +227,7 @@ static int start(struct zr_lowering *l)
 	l->whole = l->source + ops;
 	l->from = l->whole + listed;
 	l->reduce = l->part + units;
-	for (int32_t u = 0; u < l->s->layout.n_units; u++)
+	for (int32_t u = 0; u < l->f->layout.n_units; u++)
 		l->gathered[u] = zr_low_share(l, u);
 	return 0;
 }
@@ -252,9 +252,12 @@ static uint64_t hash(const struct zr_lowered *p)
 static int lower_one(struct zr_setup *s, int32_t id, struct zr_error *err)
 {
 	struct zr_lowering l = { .s = s,
-				 .record = zr_record_of(s, id),
-				 .p = &s->lowered[id],
-				 .act = id == ZR_S_EVAL ? &s->eval_act : &s->train_act,
+				 .f = &s->facts,
+				 .plan = &s->plan,
+				 .record = zr_record_of(&s->programs, id),
+				 .p = &s->programs.lowered[id],
+				 .act = id == ZR_S_EVAL ? &s->programs.eval_act :
+							  &s->programs.train_act,
 				 .err = err,
 				 .op = -1,
 				 .unit = -1,
@@ -271,11 +274,11 @@ static int lower_one(struct zr_setup *s, int32_t id, struct zr_error *err)
 }
 
 /* Whether a program runs at all. */
-static int runs(const struct zr_setup *s, int32_t id)
+static int runs(const struct zr_setup_facts *f, int32_t id)
 {
-	if (id == ZR_S_EVAL || s->mode == ZR_MODE_TRAIN)
+	if (id == ZR_S_EVAL || f->mode == ZR_MODE_TRAIN)
 		return 1;
-	return s->mode == ZR_MODE_EVAL && (id == ZR_S_MEET || id == ZR_S_VALUES);
+	return f->mode == ZR_MODE_EVAL && (id == ZR_S_MEET || id == ZR_S_VALUES);
 }
 
 /* What no machine holds gets no programs: they would have millions of sub-groups. */
@@ -286,27 +289,28 @@ int zr_lower_all(struct zr_setup *s, struct zr_error *err)
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		held += s->plan.region[i].bytes;
 	for (int32_t id = 0; !rc && held >> 44 == 0 && id < ZR_LOWERED; id++)
-		if (runs(s, id))
+		if (runs(&s->facts, id))
 			rc = lower_one(s, id, err);
 	if (!rc)
 		rc = zr_place_all(s, err);
 	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++)
-		s->lowered[id].hash = hash(&s->lowered[id]);
+		s->programs.lowered[id].hash = hash(&s->programs.lowered[id]);
 	return rc;
 }
 
 int zr_prove_all(struct zr_setup *s, struct zr_error *err)
 {
-	int rc = s->lowered[ZR_S_EVAL].n ? 0 :
-					   zr_err(err, ZR_ENOMEM,
-						  "a rank would hold more than 16 TiB: take "
-						  "more ranks");
+	int rc = s->programs.lowered[ZR_S_EVAL].n ?
+			 0 :
+			 zr_err(err, ZR_ENOMEM,
+				"a rank would hold more than 16 TiB: take "
+				"more ranks");
 	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++)
-		rc = zr_order(s, &s->lowered[id], err);
+		rc = zr_order(s, &s->programs.lowered[id], err);
 	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++) {
-		rc = zr_late_waits(s, &s->lowered[id], err);
+		rc = zr_late_waits(s, &s->programs.lowered[id], err);
 		if (!rc)
-			rc = zr_verify(s, &s->lowered[id], err);
+			rc = zr_verify(s, &s->programs.lowered[id], err);
 	}
 	return rc;
 }

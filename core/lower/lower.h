@@ -19,6 +19,8 @@ struct zr_sent_received {
 
 struct zr_lowering {
 	const struct zr_setup *s;
+	const struct zr_setup_facts *f; /* of s, as is the plan */
+	const struct zr_plan *plan;
 	const struct zr_program *record; /* NULL: of none */
 	const struct zr_activations *act;
 	struct zr_lowered *p;
@@ -105,7 +107,7 @@ static inline struct zr_operand zr_none(void)
 /* Who computes on what is in a region. */
 static inline uint8_t zr_low_queue(const struct zr_lowering *l, int region)
 {
-	return l->s->plan.region[region].store == ZR_STORE_DEVICE ? ZR_Q_COMPUTE : ZR_Q_HOST;
+	return l->plan->region[region].store == ZR_STORE_DEVICE ? ZR_Q_COMPUTE : ZR_Q_HOST;
 }
 
 /* Begins an instruction; its operands follow: first those that have names, ZR_O_*, in their order.
@@ -133,7 +135,7 @@ void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32
 /* What this rank holds of a unit's parameters. */
 static inline struct zr_operand zr_low_share(const struct zr_lowering *l, int32_t unit)
 {
-	return zr_of_spot(l->s->plan.unit[unit].param, zr_unit_share_bytes(l->s, unit));
+	return zr_of_spot(l->plan->unit[unit].param, zr_unit_share_bytes(l->s, unit));
 }
 
 /* Of a fence: what all ranks wrote at one place is seen by all. */

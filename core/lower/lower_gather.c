@@ -17,9 +17,9 @@ static struct zr_sent_received ends_of(const struct zr_lowering *l, const struct
 {
 	struct zr_operand full = l->gathered[u], bounce = l->bounce[op - l->record->op];
 	uint64_t share = zr_unit_share_bytes(l->s, u),
-		 before = (uint64_t)l->s->mesh.group[l->s->groups[u].param].rank * share;
+		 before = (uint64_t)l->f->mesh.group[l->f->groups[u].param].rank * share;
 	struct zr_operand shard = zr_low_share(l, u);
-	bounce = zr_operand_part(bounce, at, zr_route_bounce_bytes(l->s, r, u));
+	bounce = zr_operand_part(bounce, at, zr_route_bounce_bytes(l->f, r, u));
 	struct zr_operand meet = r->whole ? bounce : full,
 			  own = zr_operand_part(meet, before, share);
 	if (hop == ZR_HOP_READ)
@@ -38,23 +38,23 @@ static void gather_hop(struct zr_lowering *l, const struct zr_pop *op, const str
 		l->part[i] = ends_of(l, op, u, r, hop, at);
 		if (hop != ZR_HOP_RANKS)
 			zr_low_move(l, l->part[i].send, l->part[i].recv, 0);
-		at += zr_route_bounce_bytes(l->s, r, u);
+		at += zr_route_bounce_bytes(l->f, r, u);
 	}
 
 	l->unit = zr_low_units(l, op)[0];
 	if (hop == ZR_HOP_RANKS) /* of several types: as bytes */
-		zr_low_collective(l, ZR_COMM_ALL_GATHER, l->s->groups[l->unit].param,
-				  l->s->stored ? ZR_U8 : l->s->types.dtype, 0, op->n);
+		zr_low_collective(l, ZR_COMM_ALL_GATHER, l->f->groups[l->unit].param,
+				  l->f->stored ? ZR_U8 : l->f->types.dtype, 0, op->n);
 }
 
 static struct zr_operand gathered_copy(struct zr_lowering *l, int32_t u, int moves)
 {
-	uint64_t ranks = (uint64_t)zr_group_ranks(l->s, l->s->groups[u].param);
+	uint64_t ranks = (uint64_t)zr_group_ranks(l->f, l->f->groups[u].param);
 	struct zr_operand o = zr_low_share(l, u);
 	if (moves)
 		return zr_low_buffer(l, ZR_R_GATHER, ranks * o.bytes,
-				     l->s->plan.unit[u].offloaded ? ZR_PAGE : 64);
-	if (zr_unit_view(l->s, u)) {
+				     l->plan->unit[u].offloaded ? ZR_PAGE : 64);
+	if (zr_unit_view(l->f, u)) {
 		o.whose = ZR_VIEW;
 		o.unit = u;
 	}
@@ -63,12 +63,12 @@ static struct zr_operand gathered_copy(struct zr_lowering *l, int32_t u, int mov
 
 void zr_low_gather(struct zr_lowering *l, const struct zr_pop *op)
 {
-	struct zr_route r = zr_route_gather(l->s, zr_low_units(l, op)[0]);
+	struct zr_route r = zr_route_gather(l->f, zr_low_units(l, op)[0]);
 	uint64_t through = 0;
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = zr_low_units(l, op)[i];
 		l->gathered[u] = gathered_copy(l, u, r.n > 0);
-		through += zr_route_bounce_bytes(l->s, &r, u);
+		through += zr_route_bounce_bytes(l->f, &r, u);
 	}
 	if (r.bounce)
 		l->bounce[op - l->record->op] = zr_low_buffer(l, ZR_R_BOUNCE, through, ZR_PAGE);
@@ -80,7 +80,7 @@ void zr_low_gather(struct zr_lowering *l, const struct zr_pop *op)
 static void move_hop(struct zr_lowering *l, const struct zr_pop *op, const struct zr_route *r,
 		     int32_t hop)
 {
-	const struct zr_act_move *m = &l->s->train_act.move[op->use];
+	const struct zr_act_move *m = &l->s->programs.train_act.move[op->use];
 	struct zr_operand resident = zr_low_activation(l, m->life),
 			  offloaded = zr_mine(ZR_R_ACT_OFFLOADED, m->offloaded, m->bytes);
 	struct zr_operand *bounce = &l->bounce[op - l->record->op];
@@ -97,8 +97,8 @@ static void move_hop(struct zr_lowering *l, const struct zr_pop *op, const struc
 
 static struct zr_route route_of(const struct zr_lowering *l, const struct zr_pop *op)
 {
-	return op->kind == ZR_P_GATHER ? zr_route_gather(l->s, zr_low_units(l, op)[0]) :
-					 zr_route_move(l->s, op->kind == ZR_P_FETCH);
+	return op->kind == ZR_P_GATHER ? zr_route_gather(l->f, zr_low_units(l, op)[0]) :
+					 zr_route_move(l->f, op->kind == ZR_P_FETCH);
 }
 
 void zr_low_next(struct zr_lowering *l, const struct zr_pop *op)
@@ -130,17 +130,18 @@ void zr_low_rest(struct zr_lowering *l, const struct zr_pop *op)
 
 static uint64_t held_bytes(const struct zr_lowering *l, int32_t u)
 {
-	return (uint64_t)l->s->plan.unit[u].held.per * zr_unit_block(l->s, u);
+	return (uint64_t)l->plan->unit[u].held.per * zr_unit_block(l->f, u);
 }
 
 /* Where all of a unit is while it is published. */
 static struct zr_operand whole_unit(struct zr_lowering *l, int32_t u)
 {
 	const struct zr_setup *s = l->s;
-	uint64_t bytes = (uint64_t)zr_group_ranks(s, s->groups[u].state) * held_bytes(l, u);
-	if (s->groups[u].param == ZR_GROUP_SELF)
+	uint64_t bytes =
+		(uint64_t)zr_group_ranks(&s->facts, s->facts.groups[u].state) * held_bytes(l, u);
+	if (s->facts.groups[u].param == ZR_GROUP_SELF)
 		return zr_of_spot(s->plan.unit[u].param, bytes);
-	if (zr_group_ranks(s, s->groups[u].state) == 1 && !s->plan.unit[u].offloaded)
+	if (zr_group_ranks(&s->facts, s->facts.groups[u].state) == 1 && !s->plan.unit[u].offloaded)
 		return zr_of_spot(s->plan.unit[u].held_copy, bytes);
 	return s->plan.unit[u].offloaded ? zr_low_buffer(l, ZR_R_BOUNCE, bytes, ZR_PAGE) :
 					   zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
@@ -152,12 +153,12 @@ static struct zr_operand whole_unit(struct zr_lowering *l, int32_t u)
 static void publish_from(struct zr_lowering *l, const struct zr_pop *op, int32_t group)
 {
 	const struct zr_setup *s = l->s;
-	const struct zr_axis *a = &s->mesh.group[group];
+	const struct zr_axis *a = &s->facts.mesh.group[group];
 	int32_t n = 0;
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		const struct zr_unit_memory *m = &s->plan.unit[u];
-		if (s->groups[u].state != group || s->groups[u].param == group)
+		if (s->facts.groups[u].state != group || s->facts.groups[u].param == group)
 			continue;
 		uint64_t bytes = held_bytes(l, u);
 		struct zr_operand whole = l->whole[op->first + i] = whole_unit(l, u),
@@ -170,8 +171,8 @@ static void publish_from(struct zr_lowering *l, const struct zr_pop *op, int32_t
 
 	l->unit = op->n ? zr_low_units(l, op)[0] : -1;
 	if (n && a->n > 1)
-		zr_low_collective(l, ZR_COMM_ALL_GATHER, group, s->stored ? ZR_U8 : s->types.dtype,
-				  0, n);
+		zr_low_collective(l, ZR_COMM_ALL_GATHER, group,
+				  s->facts.stored ? ZR_U8 : s->facts.types.dtype, 0, n);
 }
 
 /* Over each group its own units of a list, by one collective. */
@@ -187,11 +188,11 @@ void zr_low_published(struct zr_lowering *l, const struct zr_pop *op)
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		const struct zr_unit_memory *m = &s->plan.unit[u];
-		if (!zr_unit_apart(s, u))
+		if (!zr_unit_apart(&s->facts, u))
 			continue;
 		struct zr_operand whole = l->whole[op->first + i];
 		uint64_t n = zr_unit_share_bytes(s, u),
-			 at = (uint64_t)s->mesh.group[s->groups[u].param].rank * n,
+			 at = (uint64_t)s->facts.mesh.group[s->facts.groups[u].param].rank * n,
 			 end = at + n < whole.bytes ? at + n : whole.bytes;
 		/* with the padding, or that alone: all ranks wait for it */
 		n = at < end ? end - at : 0;
@@ -203,11 +204,11 @@ void zr_low_published(struct zr_lowering *l, const struct zr_pop *op)
 
 void zr_low_fence(struct zr_lowering *l)
 {
-	if (!l->s->views)
+	if (!l->f->views)
 		return;
 	zr_low_collective(l, ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, 0, 0);
-	for (int32_t u = 0; u < l->s->layout.n_units; u++)
-		if (zr_unit_view(l->s, u))
+	for (int32_t u = 0; u < l->f->layout.n_units; u++)
+		if (zr_unit_view(l->f, u))
 			zr_low_seen(l, zr_low_share(l, u));
 }
 
@@ -216,6 +217,6 @@ struct zr_operand zr_low_activation(struct zr_lowering *l, int32_t life)
 	struct zr_operand *o = &l->life[life];
 	if (!o->buffer)
 		*o = zr_low_buffer(l, ZR_R_ACT, l->act->life_bytes[life],
-				   zr_activation_align(l->s));
+				   zr_activation_align(l->f));
 	return *o;
 }

@@ -23,15 +23,15 @@ static struct zr_operand own_share(struct zr_operand o)
 /* Where a layer reads a unit: what is stored in another type comes into the type of the compute. */
 static struct zr_operand converted(struct zr_lowering *l, int32_t unit)
 {
-	const struct zr_setup *s = l->s;
+	const struct zr_setup_facts *f = l->f;
 	struct zr_operand from = l->gathered[unit];
-	uint64_t bytes = (uint64_t)s->layout.unit[unit].blocks * zr_dtype_block(s->types.dtype);
-	if (zr_unit_dtype(s, unit) == s->types.dtype)
+	uint64_t bytes = (uint64_t)f->layout.unit[unit].blocks * zr_dtype_block(f->types.dtype);
+	if (zr_unit_dtype(f, unit) == f->types.dtype)
 		return from;
 
 	struct zr_operand to = zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
 	zr_low_emit(l, (struct zr_instr){
-			       .kind = ZR_I_CAST, .dtype = s->types.dtype, .from = s->stored });
+			       .kind = ZR_I_CAST, .dtype = f->types.dtype, .from = f->stored });
 	zr_low_operand(l, ZR_O_CAST_FROM, from, ZR_READS);
 	zr_low_operand(l, ZR_O_CAST_TO, to, ZR_WRITES);
 	zr_low_arg(l, own_share(from), ZR_READS);
@@ -42,9 +42,9 @@ static struct zr_operand converted(struct zr_lowering *l, int32_t unit)
 static void layer_unit(struct zr_lowering *l, const struct layer *c, uint32_t k)
 {
 	int32_t unit = c->use->units[k];
-	int again = c->rows > 0, parts = l->s->plan.unit[unit].part > 0;
-	int backward = c->use->phase == ZR_BACKWARD && !l->s->frozen_unit[unit] && again == parts;
-	int first = backward && l->s->train_uses.first_grad[unit] == c->number;
+	int again = c->rows > 0, parts = l->plan->unit[unit].part > 0;
+	int backward = c->use->phase == ZR_BACKWARD && !l->f->frozen_unit[unit] && again == parts;
+	int first = backward && l->s->programs.train_uses.first_grad[unit] == c->number;
 	struct zr_operand to = zr_none();
 	if (backward)
 		to = again ? c->part : zr_low_gradient(l, unit);
@@ -56,41 +56,63 @@ static void layer_unit(struct zr_lowering *l, const struct layer *c, uint32_t k)
 
 static struct zr_operand cache(struct zr_lowering *l, int32_t layer)
 {
-	uint64_t bytes = l->s->flags & ZR_SETUP_CACHED ? l->s->layer_bytes[layer].cache : 0;
+	uint64_t bytes = l->f->flags & ZR_SETUP_CACHED ? l->f->layer_bytes[layer].cache : 0;
 	return bytes ? zr_mine(ZR_R_CACHE, zr_room(&l->cache, bytes), bytes) : zr_none();
+}
+
+/* How a backward uses what it is given of the activations' gradients: the loss layer, which is the
+ * first one, begins them. */
+static uint32_t changes_gradient(const struct layer *c)
+{
+	int begins = c->loss && !c->rows && (!c->number || c->use[-1].phase != ZR_BACKWARD);
+	return begins ? ZR_WRITES : ZR_READS | ZR_WRITES;
+}
+
+static void forward_activations(struct zr_lowering *l, const struct layer *c)
+{
+	const struct zr_use_place *place = &l->act->use[c->number];
+	zr_low_operand(l, ZR_O_LAYER_OUT, zr_low_activation(l, place->out), ZR_WRITES);
+	zr_low_operand(l, ZR_O_LAYER_SAVED, zr_low_activation(l, place->saved), ZR_WRITES);
+	zr_low_operand(l, ZR_O_LAYER_WORK, c->work, ZR_WRITES);
+	zr_low_operand(l, ZR_O_LAYER_GRAD_OR_CACHE, cache(l, c->use->layer), ZR_READS | ZR_WRITES);
+}
+
+static void backward_activations(struct zr_lowering *l, const struct layer *c)
+{
+	const struct zr_use_place *place = &l->act->use[c->number];
+	uint32_t changes = changes_gradient(c);
+	zr_low_operand(l, ZR_O_LAYER_OUT, zr_none(), ZR_WRITES);
+	zr_low_operand(l, ZR_O_LAYER_SAVED, zr_low_activation(l, place->saved), changes);
+	zr_low_operand(l, ZR_O_LAYER_WORK, c->work, c->rows ? ZR_READS | ZR_WRITES : ZR_WRITES);
+	zr_low_operand(l, ZR_O_LAYER_GRAD_OR_CACHE, l->work_grad, changes);
 }
 
 static void layer_activations(struct zr_lowering *l, const struct layer *c)
 {
-	const struct zr_use *use = c->use;
-	const struct zr_use_place *place = &l->act->use[c->number];
-	int backward = use->phase == ZR_BACKWARD, again = c->rows > 0;
-	int first = backward && c->loss && !again && (!c->number || use[-1].phase != ZR_BACKWARD);
-	uint32_t changes = first ? ZR_WRITES : ZR_READS | ZR_WRITES;
+	int backward = c->use->phase == ZR_BACKWARD;
+	struct zr_operand in = zr_none();
 	if (backward && !l->work_grad.buffer)
-		l->work_grad = zr_low_buffer(l, ZR_R_WORK, l->s->plan.act_grad_bytes, 64);
+		l->work_grad = zr_low_buffer(l, ZR_R_WORK, l->plan->act_grad_bytes, 64);
+	if (c->use->layer)
+		in = zr_low_activation(l, l->act->use[c->number].in);
 
-	zr_low_operand(l, ZR_O_LAYER_IN, use->layer ? zr_low_activation(l, place->in) : zr_none(),
-		       ZR_READS);
-	zr_low_operand(l, ZR_O_LAYER_OUT, backward ? zr_none() : zr_low_activation(l, place->out),
-		       ZR_WRITES);
-	zr_low_operand(l, ZR_O_LAYER_SAVED, zr_low_activation(l, place->saved),
-		       backward ? changes : ZR_WRITES);
-	zr_low_operand(l, ZR_O_LAYER_WORK, c->work, again ? ZR_READS | ZR_WRITES : ZR_WRITES);
-	zr_low_operand(l, ZR_O_LAYER_GRAD_OR_CACHE, backward ? l->work_grad : cache(l, use->layer),
-		       changes);
+	zr_low_operand(l, ZR_O_LAYER_IN, in, ZR_READS);
+	if (backward)
+		backward_activations(l, c);
+	else
+		forward_activations(l, c);
 }
 
 static uint16_t layer_flags(const struct zr_lowering *l, const struct layer *c)
 {
 	if (c->use->phase == ZR_BACKWARD)
 		return ZR_F_BACKWARD;
-	return c->loss && l->s->mode == ZR_MODE_SAMPLE ? ZR_F_LOGITS : 0;
+	return c->loss && l->f->mode == ZR_MODE_SAMPLE ? ZR_F_LOGITS : 0;
 }
 
 static void call_layer(struct zr_lowering *l, const struct layer *c)
 {
-	const struct zr_plan *p = &l->s->plan;
+	const struct zr_plan *p = l->plan;
 	const struct zr_use *use = c->use;
 	uint64_t end = p->loss_sum + p->loss_bytes;
 	for (uint32_t k = 0; k < use->n_units; k++)
@@ -117,12 +139,12 @@ static void call_layer(struct zr_lowering *l, const struct layer *c)
 /* While a part is computed, the one before leaves. */
 static void call_parts(struct zr_lowering *l, struct layer c, int32_t unit)
 {
-	const struct zr_unit_memory *m = &l->s->plan.unit[unit];
-	const struct zr_unit_place *u = &l->s->layout.unit[unit];
-	const int64_t *dims = l->s->layout.tensor[u->first].decl->dims;
+	const struct zr_unit_memory *m = &l->plan->unit[unit];
+	const struct zr_unit_place *u = &l->f->layout.unit[unit];
+	const int64_t *dims = l->f->layout.tensor[u->first].decl->dims;
 	for (int64_t at = 0, n; at < u->blocks; at += n) {
 		struct zr_operand before = c.part;
-		n = u->blocks - at > m->part ? m->part : m->own.per * l->s->process.world - at;
+		n = u->blocks - at > m->part ? m->part : m->own.per * l->f->process.world - at;
 		struct zr_operand there = zr_of_spot(m->parts, (uint64_t)n * ZR_BLOCK * 4);
 		there.at += (uint64_t)at * ZR_BLOCK * 4;
 		c.part = zr_low_buffer(l, ZR_R_GRAD_BUFFER, there.bytes, ZR_PAGE);
@@ -131,7 +153,7 @@ static void call_parts(struct zr_lowering *l, struct layer c, int32_t unit)
 		c.rows = c.rows < dims[0] - c.row ? c.rows : dims[0] - c.row;
 		l->now++;
 		zr_low_keep(l, &before);
-		if (l->s->train_uses.first_grad[unit] != c.number)
+		if (l->s->programs.train_uses.first_grad[unit] != c.number)
 			zr_low_move(l, there, c.part, 0);
 		call_layer(l, &c);
 		zr_low_move(l, c.part, there, 0);
@@ -141,17 +163,18 @@ static void call_parts(struct zr_lowering *l, struct layer c, int32_t unit)
 void zr_low_layer(struct zr_lowering *l, const struct zr_pop *op)
 {
 	int eval = l->record->id == ZR_PROG_EVAL;
-	const struct zr_use *use = &(eval ? &l->s->eval_uses : &l->s->train_uses)->use[op->use];
-	const struct zr_layer_bytes *b = &l->s->layer_bytes[use->layer];
+	const struct zr_use *use =
+		&(eval ? &l->s->programs.eval_uses : &l->s->programs.train_uses)->use[op->use];
+	const struct zr_layer_bytes *b = &l->f->layer_bytes[use->layer];
 	int backward = use->phase == ZR_BACKWARD;
-	uint32_t loss = zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS;
+	uint32_t loss = zr_layer_at(&l->f->decl, use->layer)->flags & ZR_LAYER_LOSS;
 	uint64_t work = backward || (loss && b->work_bwd > b->work_fwd) ? b->work_bwd : b->work_fwd;
 	struct layer c = { use,       op->use, loss, zr_low_buffer(l, ZR_R_WORK, work, 64),
 			   zr_none(), 0,       0 };
 	l->unit = use->n_units ? use->units[0] : -1;
 	call_layer(l, &c);
 	for (uint32_t k = 0; backward && k < use->n_units; k++)
-		if (l->s->plan.unit[use->units[k]].part)
+		if (l->plan->unit[use->units[k]].part)
 			call_parts(l, c, use->units[k]);
 	zr_low_pending(l);
 	zr_low_ahead(l, op);

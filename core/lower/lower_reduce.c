@@ -11,62 +11,62 @@
 
 static int alone(const struct zr_lowering *l)
 {
-	return l->s->process.world == 1;
+	return l->f->process.world == 1;
 }
 
 static int sums_on_host(const struct zr_lowering *l)
 {
-	return l->s->plan.region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
+	return l->plan->region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
 }
 
 /* Whether gradients pass through host memory. */
 static int by_host(const struct zr_lowering *l)
 {
-	return !l->s->device_info.host_ops && (sums_on_host(l) || zr_comm_on_host(l->s));
+	return !l->f->device_info.host_ops && (sums_on_host(l) || zr_comm_on_host(l->f));
 }
 
 /* Whether what arrives becomes the sum. */
 static int stores(const struct zr_lowering *l)
 {
-	return l->store || zr_sums_locally(l->s);
+	return l->store || zr_sums_locally(l->f);
 }
 
 static int sends(const struct zr_lowering *l)
 {
-	return !alone(l) && (l->last || !zr_sums_locally(l->s));
+	return !alone(l) && (l->last || !zr_sums_locally(l->f));
 }
 
 /* What comes for a unit: of each rank its contribution, or their sum. */
 static int contributions(const struct zr_lowering *l)
 {
-	return l->s->plan.scatter ? 1 : l->s->process.world;
+	return l->plan->scatter ? 1 : l->f->process.world;
 }
 
 /* The type in which they come: in place, and of this rank alone, as layers left them. */
 static int32_t contribution_type(const struct zr_lowering *l)
 {
-	return l->s->peers || alone(l) ? ZR_F32 : l->s->types.comm_dtype;
+	return l->f->peers || alone(l) ? ZR_F32 : l->f->types.comm_dtype;
 }
 
 /* What layers left of a unit's gradient, without the padding. */
 static struct zr_operand gradient(struct zr_lowering *l, int32_t u)
 {
 	return zr_operand_part(zr_low_gradient(l, u), 0,
-			       (uint64_t)l->s->layout.unit[u].blocks * ZR_BLOCK * 4);
+			       (uint64_t)l->f->layout.unit[u].blocks * ZR_BLOCK * 4);
 }
 
 static struct zr_operand local_sum(const struct zr_lowering *l, int32_t u)
 {
-	return zr_of_spot(l->s->plan.unit[u].local, (uint64_t)zr_unit_padded_elements(l->s, u) * 4);
+	return zr_of_spot(l->plan->unit[u].local, (uint64_t)zr_unit_padded_elements(l->f, u) * 4);
 }
 
 /* Where the sum of the blocks that this rank owns is. */
 static struct zr_operand owned_sum(const struct zr_lowering *l, int32_t u)
 {
-	const struct zr_unit_memory *m = &l->s->plan.unit[u];
+	const struct zr_unit_memory *m = &l->plan->unit[u];
 	struct zr_operand o = zr_of_spot(m->grad, (uint64_t)m->own.n * ZR_BLOCK * 4);
-	if (zr_sums_way(l->s, u) == ZR_SUMS_MEET) /* beside those of the others */
-		o.at += (uint64_t)l->s->process.rank * (uint64_t)m->own.per * ZR_BLOCK * 4;
+	if (zr_sums_way(l->f, u) == ZR_SUMS_MEET) /* beside those of the others */
+		o.at += (uint64_t)l->f->process.rank * (uint64_t)m->own.per * ZR_BLOCK * 4;
 	return o;
 }
 
@@ -75,9 +75,9 @@ static struct zr_operand owned_sum(const struct zr_lowering *l, int32_t u)
 /* Where blocks [first, first + n) of a unit are measured: squares, counts. */
 static void measure(struct zr_lowering *l, int32_t unit, int64_t first, int64_t n, int on_host)
 {
-	const struct zr_plan *p = &l->s->plan;
-	uint64_t block = (uint64_t)(l->s->layout.unit[unit].block + first);
-	int32_t region = on_host || l->s->device_info.host_ops ? ZR_R_HOST : ZR_R_MEASURE;
+	const struct zr_plan *p = l->plan;
+	uint64_t block = (uint64_t)(l->f->layout.unit[unit].block + first);
+	int32_t region = on_host || l->f->device_info.host_ops ? ZR_R_HOST : ZR_R_MEASURE;
 	zr_low_operand(l, ZR_O_ACCUMULATE_SQUARES,
 		       zr_mine(region, p->sumsq + block * 8, (uint64_t)n * 8), ZR_WRITES);
 	zr_low_operand(l, ZR_O_ACCUMULATE_COUNTS,
@@ -113,16 +113,16 @@ static struct zr_operand contributions_of(const struct zr_lowering *l,
 					  const struct zr_sent_received *x, int32_t r,
 					  int64_t first, int64_t n)
 {
-	const struct zr_setup *s = l->s;
+	const struct zr_setup_facts *f = l->f;
 	uint64_t block = zr_dtype_block(contribution_type(l)), bytes = (uint64_t)n * block;
 	uint64_t at = (uint64_t)(first - l->own.first) * block;
 	uint64_t share = (uint64_t)l->own.per * block;
-	if (!s->peers)
+	if (!f->peers)
 		return zr_operand_part(x->recv, at,
 				       (uint64_t)(contributions(l) - 1) * share + bytes);
 	struct zr_operand o =
-		zr_operand_part(x->send, (uint64_t)s->process.rank * share + at, bytes);
-	o.whose = r == s->process.rank ? ZR_MINE : r;
+		zr_operand_part(x->send, (uint64_t)f->process.rank * share + at, bytes);
+	o.whose = r == f->process.rank ? ZR_MINE : r;
 	return o;
 }
 
@@ -130,8 +130,8 @@ static struct zr_operand contributions_of(const struct zr_lowering *l,
 static void add_range(struct zr_lowering *l, int32_t u, const struct zr_sent_received *x,
 		      int64_t first, int64_t n, struct zr_operand sum)
 {
-	int32_t ranks = contributions(l), last = l->s->peers ? ranks - 1 : 0;
-	struct zr_instr of = { .dtype = l->s->types.comm_dtype,
+	int32_t ranks = contributions(l), last = l->f->peers ? ranks - 1 : 0;
+	struct zr_instr of = { .dtype = l->f->types.comm_dtype,
 			       .from = contribution_type(l),
 			       .number = last ? 1 : ranks,
 			       .queue = zr_low_queue(l, ZR_R_GRAD) };
@@ -139,8 +139,7 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_sent_rec
 		struct zr_operand from = contributions_of(l, x, r, first, n);
 		of.flags = (uint16_t)((stores(l) && r == 0 ? ZR_F_STORE : 0) |
 				      (l->last && r == last ? ZR_F_MEASURE : 0));
-		accumulate(l, u, of, l->s->plan.direct && !l->slice.per ? sum : from, sum, first,
-			   n);
+		accumulate(l, u, of, l->plan->direct && !l->slice.per ? sum : from, sum, first, n);
 	}
 }
 
@@ -150,7 +149,7 @@ static void add_on_disk(struct zr_lowering *l, int32_t u, const struct zr_sent_r
 			struct zr_operand sum)
 {
 	const uint64_t block = ZR_BLOCK * 4;
-	const int64_t most = l->s->plan.staging.blocks, per = l->own.per;
+	const int64_t most = l->plan->staging.blocks, per = l->own.per;
 	const uint64_t step = (uint64_t)(per < most ? per : most) * block;
 	struct zr_operand pair =
 		l->staging.buffer ? l->staging : zr_low_buffer(l, ZR_R_STAGING, 2 * step, ZR_PAGE);
@@ -178,18 +177,19 @@ static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_sent_rece
 	const uint64_t block = ZR_BLOCK * 4, bytes = (uint64_t)own.n * block;
 	const uint64_t skip = (uint64_t)(own.first - whole.first) * block;
 	struct zr_operand sum = zr_operand_part(owned_sum(l, u), skip, bytes);
-	int region = sums_on_host(l) && !s->device_info.host_ops ? ZR_R_GRAD_BOUNCE : ZR_R_COMM;
+	int region = sums_on_host(l) && !s->facts.device_info.host_ops ? ZR_R_GRAD_BOUNCE :
+									 ZR_R_COMM;
 	l->own = own;
 	l->unit = u;
 	l->now++; /* units have buffers in turn */
-	if (!alone(l) && !s->peers && s->types.comm_dtype != ZR_F32)
+	if (!alone(l) && !s->facts.peers && s->facts.types.comm_dtype != ZR_F32)
 		l->wide = zr_low_buffer(l, region, (uint64_t)own.per * block, 64);
-	l->p->in_place += s->peers ? (uint64_t)(s->process.world - 1) * bytes : 0;
+	l->p->in_place += s->facts.peers ? (uint64_t)(s->facts.process.world - 1) * bytes : 0;
 	if (s->plan.region[sum.region].tier == ZR_TIER_DISK)
 		add_on_disk(l, u, x, sum);
 	else
 		add_range(l, u, x, own.first, own.n, sum);
-	const struct zr_operand *used[] = { &sum, &l->wide, s->peers ? &x->send : &x->recv };
+	const struct zr_operand *used[] = { &sum, &l->wide, s->facts.peers ? &x->send : &x->recv };
 	for (int i = 0; i < 3; i++) /* also by a rank that owns nothing of it */
 		zr_low_keep(l, used[i]);
 }
@@ -200,7 +200,7 @@ static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_sent_rece
 static struct zr_operand narrow(struct zr_lowering *l, struct zr_operand send, uint64_t bytes,
 				int host)
 {
-	int32_t type = l->s->types.comm_dtype;
+	int32_t type = l->f->types.comm_dtype;
 	if (type == ZR_F32)
 		return send;
 
@@ -217,22 +217,22 @@ static struct zr_operand narrow(struct zr_lowering *l, struct zr_operand send, u
 
 static struct zr_operand room_for(struct zr_lowering *l, const struct zr_operand *send)
 {
-	uint64_t bytes = send->bytes / (uint64_t)l->s->process.world * (uint64_t)contributions(l);
-	return zr_low_buffer(l, zr_comm_on_host(l->s) ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes, 64);
+	uint64_t bytes = send->bytes / (uint64_t)l->f->process.world * (uint64_t)contributions(l);
+	return zr_low_buffer(l, zr_comm_on_host(l->f) ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes, 64);
 }
 
 /* What this rank sends of a unit, in place or rounded, and where it receives. By way of the host
  * both are there, where the gradients begin to go. */
 static struct zr_sent_received fill(struct zr_lowering *l, int32_t u, struct zr_operand *from)
 {
-	struct zr_sent_received x = { zr_sums_locally(l->s) ? local_sum(l, u) :
+	struct zr_sent_received x = { zr_sums_locally(l->f) ? local_sum(l, u) :
 							      zr_low_gradient(l, u),
 				      zr_none() };
-	if (l->s->peers)
+	if (l->f->peers)
 		return x;
 
-	*from = x.send = narrow(l, x.send, (uint64_t)l->s->layout.unit[u].elements * 4, 0);
-	if (zr_comm_on_host(l->s)) {
+	*from = x.send = narrow(l, x.send, (uint64_t)l->f->layout.unit[u].elements * 4, 0);
+	if (zr_comm_on_host(l->f)) {
 		struct zr_operand copy = zr_low_buffer(l, ZR_R_GRAD_BOUNCE, x.send.bytes, 64);
 		zr_low_move(l, x.send, copy, 0);
 		x.send = copy;
@@ -243,11 +243,11 @@ static struct zr_sent_received fill(struct zr_lowering *l, int32_t u, struct zr_
 
 static void exchange(struct zr_lowering *l, const struct zr_pop *op)
 {
-	int32_t kind = l->s->plan.scatter ? ZR_COMM_REDUCE_SCATTER : ZR_COMM_ALL_TO_ALL;
+	int32_t kind = l->plan->scatter ? ZR_COMM_REDUCE_SCATTER : ZR_COMM_ALL_TO_ALL;
 	for (int32_t i = 0; i < op->n; i++)
 		l->part[i] = l->reduce[op->first + i];
 	l->unit = zr_low_units(l, op)[0];
-	zr_low_collective(l, kind, ZR_GROUP_WORLD, l->s->types.comm_dtype, 0, op->n);
+	zr_low_collective(l, kind, ZR_GROUP_WORLD, l->f->types.comm_dtype, 0, op->n);
 }
 
 /* Contributions may be read where they lie, or, after the second fence, no more. `send`: what
@@ -262,7 +262,7 @@ static void fence(struct zr_lowering *l, const struct zr_pop *op, int32_t n)
 		int32_t u = zr_low_units(l, op)[i];
 		zr_low_seen(l, l->reduce[op->first + i].send);
 		/* whoever came here looks at this share no more in this micro-batch */
-		if (n && zr_unit_view(l->s, u))
+		if (n && zr_unit_view(l->f, u))
 			zr_low_arg(l, zr_low_share(l, u), ZR_READS | ZR_WRITES);
 	}
 }
@@ -271,7 +271,7 @@ static void add_units(struct zr_lowering *l, const struct zr_pop *op)
 {
 	for (int32_t i = 0; i < op->n; i++)
 		add_unit(l, zr_low_units(l, op)[i], &l->reduce[op->first + i]);
-	if (l->s->peers)
+	if (l->f->peers)
 		fence(l, op, 0);
 }
 
@@ -284,22 +284,22 @@ static void add_locally(struct zr_lowering *l, int32_t u)
 	struct zr_instr of = {
 		.dtype = ZR_F32, .from = ZR_F32, .number = 1, .flags = l->store ? ZR_F_STORE : 0
 	};
-	accumulate(l, u, of, from, sum, 0, l->s->layout.unit[u].blocks);
+	accumulate(l, u, of, from, sum, 0, l->f->layout.unit[u].blocks);
 }
 
 /* The sums of a unit's blocks that this rank adds; room for those of all: in place, or apart. */
 static struct zr_sent_received all_sums(struct zr_lowering *l, int32_t u)
 {
-	const struct zr_unit_memory *m = &l->s->plan.unit[u];
+	const struct zr_unit_memory *m = &l->plan->unit[u];
 	uint64_t share = (uint64_t)m->own.per * ZR_BLOCK * 4;
-	uint64_t bytes = share * (uint64_t)l->s->process.world;
-	int apart = zr_sums_way(l->s, u) == ZR_SUMS_PASS;
+	uint64_t bytes = share * (uint64_t)l->f->process.world;
+	int apart = zr_sums_way(l->f, u) == ZR_SUMS_PASS;
 	struct zr_operand sum = zr_of_spot(m->grad, share), all = zr_of_spot(m->grad, bytes);
 	if (apart)
 		all = zr_low_buffer(l, sums_on_host(l) ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes,
 				    ZR_PAGE);
-	struct zr_operand own = zr_operand_part(all, (uint64_t)l->s->process.rank * share, share);
-	if (l->s->plan.region[sum.region].tier != ZR_TIER_DISK)
+	struct zr_operand own = zr_operand_part(all, (uint64_t)l->f->process.rank * share, share);
+	if (l->plan->region[sum.region].tier != ZR_TIER_DISK)
 		return (struct zr_sent_received){ apart ? sum : own, all };
 
 	zr_low_move(l, sum, own, 0);
@@ -318,7 +318,7 @@ static void share_sums(struct zr_lowering *l, const struct zr_pop *op)
 	l->now++; /* what came for the sums is over */
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
-		if (zr_sums_way(l->s, u))
+		if (zr_sums_way(l->f, u))
 			l->part[n++] = l->reduce[op->first + i] = all_sums(l, u);
 	}
 	l->unit = zr_low_units(l, op)[0];
@@ -326,10 +326,10 @@ static void share_sums(struct zr_lowering *l, const struct zr_pop *op)
 		zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_F32, 0, n);
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
-		const struct zr_unit_memory *m = &l->s->plan.unit[u];
+		const struct zr_unit_memory *m = &l->plan->unit[u];
 		uint64_t bytes = (uint64_t)m->held.per * ZR_BLOCK * 4;
-		uint64_t at = (uint64_t)l->s->mesh.group[l->s->groups[u].state].rank * bytes;
-		if (zr_sums_way(l->s, u) == ZR_SUMS_PASS)
+		uint64_t at = (uint64_t)l->f->mesh.group[l->f->groups[u].state].rank * bytes;
+		if (zr_sums_way(l->f, u) == ZR_SUMS_PASS)
 			zr_low_move(l, zr_operand_part(l->reduce[op->first + i].recv, at, bytes),
 				    zr_of_spot(m->grad, bytes), 0);
 	}
@@ -339,11 +339,11 @@ static void share_sums(struct zr_lowering *l, const struct zr_pop *op)
  * own. */
 static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_t region)
 {
-	int straight = l->s->plan.stored_directly && stores(l);
+	int straight = l->plan->stored_directly && stores(l);
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		struct zr_operand *recv = &l->reduce[op->first + i].recv;
-		int64_t skip = l->slice.per ? l->slice.first - l->s->plan.unit[u].own.first : 0;
+		int64_t skip = l->slice.per ? l->slice.first - l->plan->unit[u].own.first : 0;
 		struct zr_operand to = straight ? zr_operand_part(owned_sum(l, u),
 								  (uint64_t)skip * ZR_BLOCK * 4,
 								  recv->bytes) :
@@ -359,17 +359,17 @@ static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_
 
 static int in_parts(const struct zr_lowering *l, const struct zr_pop *op)
 {
-	return l->s->plan.unit[zr_low_units(l, op)[0]].part > 0;
+	return l->plan->unit[zr_low_units(l, op)[0]].part > 0;
 }
 
 /* What of a unit came in parts is read slice by slice: the same blocks of each rank's share. */
 static void reduce_parts(struct zr_lowering *l, const struct zr_pop *op)
 {
-	const struct zr_plan *p = &l->s->plan;
-	const int32_t u = zr_low_units(l, op)[0], ranks = l->s->process.world;
+	const struct zr_plan *p = l->plan;
+	const int32_t u = zr_low_units(l, op)[0], ranks = l->f->process.world;
 	const struct zr_share *own = &p->unit[u].own;
 	struct zr_sent_received *x = &l->reduce[op->first];
-	int host = alone(l) ? by_host(l) : zr_comm_on_host(l->s);
+	int host = alone(l) ? by_host(l) : zr_comm_on_host(l->f);
 	int64_t most = p->unit[u].part / ranks > 0 ? p->unit[u].part / ranks : 1;
 	for (int64_t at = 0, n; at < own->per; at += n) {
 		l->now++;
@@ -385,13 +385,13 @@ static void reduce_parts(struct zr_lowering *l, const struct zr_pop *op)
 		from.at += (uint64_t)at * ZR_BLOCK * 4;
 		zr_low_move_parts(l, from, x->send, ranks, bytes, 0);
 		x->recv = x->send;
-		if (l->s->peers) {
+		if (l->f->peers) {
 			fence(l, op, 1);
 		} else if (!alone(l)) {
 			x->send = narrow(l, x->send, all, host);
 			x->recv = room_for(l, &x->send);
 			exchange(l, op);
-			if (by_host(l) && !zr_comm_on_host(l->s))
+			if (by_host(l) && !zr_comm_on_host(l->f))
 				move_received(l, op, ZR_R_GRAD_BOUNCE);
 		}
 
@@ -414,7 +414,7 @@ void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
 		struct zr_operand *from = &l->from[op->first + i];
 		if (alone(l))
 			*x = (struct zr_sent_received){ zr_none(), *from = gradient(l, u) };
-		else if (zr_sums_locally(l->s))
+		else if (zr_sums_locally(l->f))
 			add_locally(l, u);
 		if (sends(l))
 			*x = fill(l, u, from);
@@ -424,9 +424,9 @@ void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
 		move_received(l, op, ZR_R_GRAD_BOUNCE);
 	else if (alone(l))
 		add_units(l, op);
-	else if (sends(l) && l->s->peers)
+	else if (sends(l) && l->f->peers)
 		fence(l, op, op->n);
-	else if (sends(l) && !zr_comm_on_host(l->s))
+	else if (sends(l) && !zr_comm_on_host(l->f))
 		exchange(l, op);
 }
 
@@ -465,7 +465,7 @@ void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 	} else {
 		zr_low_pending(l);
 		l->pending = (int32_t)(op - l->record->op);
-		if (!alone(l) && !zr_comm_on_host(l->s))
+		if (!alone(l) && !zr_comm_on_host(l->f))
 			move_received(l, op, ZR_R_GRAD_BOUNCE);
 		else if (!alone(l))
 			exchange(l, op);
@@ -476,10 +476,10 @@ void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 
 struct zr_operand zr_low_gradient(struct zr_lowering *l, int32_t unit)
 {
-	uint64_t bytes = (uint64_t)zr_unit_padded_elements(l->s, unit) * 4;
+	uint64_t bytes = (uint64_t)zr_unit_padded_elements(l->f, unit) * 4;
 	struct zr_operand *o = &l->grad[unit];
-	if (l->s->plan.direct)
-		return zr_of_spot(l->s->plan.unit[unit].grad, bytes);
+	if (l->plan->direct)
+		return zr_of_spot(l->plan->unit[unit].grad, bytes);
 	if (!o->buffer)
 		*o = zr_low_buffer(l, ZR_R_GRAD_BUFFER, bytes, 64);
 	return *o;

@@ -17,7 +17,7 @@ static struct zr_operand kept(const struct zr_lowering *l, const struct zr_subgr
 
 struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_subgroup *p, int d)
 {
-	uint64_t at = (uint64_t)p->set * l->s->plan.staging.set_bytes;
+	uint64_t at = (uint64_t)p->set * l->plan->staging.set_bytes;
 	if (!zr_subgroup_has(l->s, p, d))
 		return zr_none();
 	if (!zr_datum_staged(l->s, p->unit, d))
@@ -28,9 +28,9 @@ struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_subg
 /* An update changes no gradient, and reads no copy of masters in fp32. */
 void zr_low_pass(struct zr_lowering *l, const struct zr_subgroup *p, int out)
 {
-	int unread = l->s->types.master == ZR_MASTER_FP32 ? ZR_D_LOWP : -1;
+	int unread = l->f->types.master == ZR_MASTER_FP32 ? ZR_D_LOWP : -1;
 	l->unit = p->unit;
-	for (int d = 0; d < l->s->plan.staging.n_data; d++) {
+	for (int d = 0; d < l->plan->staging.n_data; d++) {
 		struct zr_operand here = zr_low_datum(l, p, d), there = kept(l, p, d);
 		if (here.region == ZR_R_STAGING && d != (out ? ZR_D_GRAD : unread))
 			zr_low_move(l, out ? here : there, out ? there : here, 1);
@@ -40,19 +40,19 @@ void zr_low_pass(struct zr_lowering *l, const struct zr_subgroup *p, int out)
 static void list_run(struct zr_lowering *l, const struct zr_block_run *r, int64_t elements)
 {
 	int64_t step = elements > 0 ? 1 + (elements - 1) / ZR_BLOCK : r->n;
-	if (zr_is_whole(&l->s->optimizer[r->optimizer]))
+	if (zr_is_whole(&l->s->roles.optimizer[r->optimizer]))
 		return;
 	for (int64_t at = 0; at < r->n; at += step) {
-		struct zr_subgroup p =
-			zr_subgroup_in(l->s, r, r->first + at, r->n - at < step ? r->n - at : step);
-		p.set = l->p->n_subgroup % l->s->plan.staging.sets;
+		struct zr_subgroup p = zr_subgroup_in(l->plan, r, r->first + at,
+						      r->n - at < step ? r->n - at : step);
+		p.set = l->p->n_subgroup % l->plan->staging.sets;
 		zr_low_add_subgroup(l, &p);
 	}
 }
 
 static void list_op(struct zr_lowering *l, const struct zr_pop *op)
 {
-	const struct zr_plan *p = &l->s->plan;
+	const struct zr_plan *p = l->plan;
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = zr_low_units(l, op)[i];
 		for (int32_t r = p->first_run[u]; r < p->first_run[u + 1]; r++)
@@ -60,38 +60,8 @@ static void list_op(struct zr_lowering *l, const struct zr_pop *op)
 	}
 }
 
-/* ---- the optimizer ---- */
-
-/* A table of the host, or room for it where who computes on a region reads it. */
-static struct zr_operand table(struct zr_lowering *l, int region, uint64_t at, uint64_t bytes)
+static void list_subgroups(struct zr_lowering *l)
 {
-	int apart = zr_low_queue(l, region) == ZR_Q_COMPUTE && !l->s->device_info.host_ops;
-	struct zr_operand host = zr_mine(ZR_R_HOST, at, bytes);
-	return apart ? zr_operand_part(zr_low_whole_life(l, ZR_R_WORK, bytes), 0, bytes) : host;
-}
-
-struct zr_operand zr_low_scalars(struct zr_lowering *l, int region)
-{
-	uint64_t bytes = (uint64_t)l->s->n_param_groups * sizeof(struct zr_scalars);
-	struct zr_operand host = zr_mine(ZR_R_HOST, l->s->plan.scalars, bytes),
-			  near = table(l, region, host.at, bytes);
-	if (near.buffer)
-		zr_low_move(l, host, near, 0);
-	return near;
-}
-
-void zr_low_subgroups(struct zr_lowering *l)
-{
-	const struct zr_partial_plan *sums = &l->s->plan.partial;
-	int narrow = l->s->types.master != ZR_MASTER_FP32, updates = l->record->updates;
-	if (updates || (l->p->id == ZR_S_FIRST && l->s->program[ZR_PROG_LAST_MICRO].updates))
-		l->staging = zr_low_whole_life(l, ZR_R_STAGING, l->s->plan.staging.bytes);
-	if (!updates)
-		return;
-
-	l->chunk = zr_low_whole_life(l, ZR_R_CHUNK, narrow ? ZR_CHUNK * ZR_BLOCK * 4 : 0);
-	l->scalars = zr_low_scalars(l, ZR_R_MASTER);
-	l->sums = table(l, ZR_R_MASTER, sums->call, sums->arrived - sums->call); /* of one call */
 	for (int32_t i = 0; i < l->record->n; i++) {
 		if (l->record->op[i].kind != ZR_P_UPDATE)
 			continue;
@@ -100,6 +70,42 @@ void zr_low_subgroups(struct zr_lowering *l)
 	}
 
 	l->subgroups = l->p->n_subgroup;
+}
+
+/* ---- the optimizer ---- */
+
+/* A table of the host, or room for it where who computes on a region reads it. */
+static struct zr_operand table(struct zr_lowering *l, int region, uint64_t at, uint64_t bytes)
+{
+	int apart = zr_low_queue(l, region) == ZR_Q_COMPUTE && !l->f->device_info.host_ops;
+	struct zr_operand host = zr_mine(ZR_R_HOST, at, bytes);
+	return apart ? zr_operand_part(zr_low_whole_life(l, ZR_R_WORK, bytes), 0, bytes) : host;
+}
+
+struct zr_operand zr_low_scalars(struct zr_lowering *l, int region)
+{
+	uint64_t bytes = (uint64_t)l->s->roles.n_param_groups * sizeof(struct zr_scalars);
+	struct zr_operand host = zr_mine(ZR_R_HOST, l->plan->scalars, bytes),
+			  near = table(l, region, host.at, bytes);
+	if (near.buffer)
+		zr_low_move(l, host, near, 0);
+	return near;
+}
+
+void zr_low_subgroups(struct zr_lowering *l)
+{
+	const struct zr_partial_plan *sums = &l->plan->partial;
+	int narrow = l->f->types.master != ZR_MASTER_FP32, updates = l->record->updates;
+	if (updates ||
+	    (l->p->id == ZR_S_FIRST && l->s->programs.recorded[ZR_PROG_LAST_MICRO].updates))
+		l->staging = zr_low_whole_life(l, ZR_R_STAGING, l->plan->staging.bytes);
+	if (!updates)
+		return;
+
+	l->chunk = zr_low_whole_life(l, ZR_R_CHUNK, narrow ? ZR_CHUNK * ZR_BLOCK * 4 : 0);
+	l->scalars = zr_low_scalars(l, ZR_R_MASTER);
+	l->sums = table(l, ZR_R_MASTER, sums->call, sums->arrived - sums->call); /* of one call */
+	list_subgroups(l);
 }
 
 static void subgroup_call(struct zr_lowering *l, int32_t kind, int32_t number)
@@ -113,7 +119,7 @@ static void subgroup_call(struct zr_lowering *l, int32_t kind, int32_t number)
 					  .number = number,
 					  .queue = zr_low_queue(l, ZR_R_MASTER) });
 	uint32_t copy = change;
-	if (s->types.master == ZR_MASTER_FP32)
+	if (s->facts.types.master == ZR_MASTER_FP32)
 		copy = optimize ? ZR_WRITES : 0;
 
 	zr_low_operand(l, ZR_O_OPTIMIZE_MASTER, zr_low_datum(l, p, ZR_D_MASTER), change);
@@ -135,7 +141,7 @@ void zr_low_secure(struct zr_lowering *l, int32_t number)
 	const struct zr_subgroup *p = &l->p->subgroup[number];
 	l->unit = p->unit;
 	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_SECURE, .number = number });
-	for (int d = 0; d < l->s->plan.staging.n_data; d++)
+	for (int d = 0; d < l->plan->staging.n_data; d++)
 		if (d != ZR_D_GRAD && zr_subgroup_has(l->s, p, d) && kept(l, p, d).bytes)
 			zr_low_arg(l, kept(l, p, d), ZR_READS);
 }
@@ -143,8 +149,8 @@ void zr_low_secure(struct zr_lowering *l, int32_t number)
 static int counts(const struct zr_lowering *l, const struct zr_subgroup *p)
 {
 	int64_t from, end;
-	return zr_optimizer_calls(&l->s->optimizer[p->optimizer])->n_partial &&
-	       zr_counted(l->s, p, &from, &end);
+	return zr_optimizer_calls(&l->s->roles.optimizer[p->optimizer])->n_partial &&
+	       zr_counted(l->plan, p, &from, &end);
 }
 
 static void read_until(struct zr_lowering *l, int32_t last, int partial)
@@ -166,7 +172,7 @@ static int32_t readable(const struct zr_lowering *l, int32_t unit, int32_t end)
 
 static int32_t ahead(const struct zr_lowering *l, int32_t most)
 {
-	int64_t last = l->subgroup_next + l->s->plan.staging.ahead;
+	int64_t last = l->subgroup_next + l->plan->staging.ahead;
 	return last < most ? (int32_t)last : most;
 }
 
@@ -174,8 +180,8 @@ static int32_t ahead(const struct zr_lowering *l, int32_t most)
  * reads need not wait for that, all at once. */
 void zr_low_ahead(struct zr_lowering *l, const struct zr_pop *op)
 {
-	const struct zr_schedule *uses = &l->s->train_uses;
-	const struct zr_staging *g = &l->s->plan.staging;
+	const struct zr_schedule *uses = &l->s->programs.train_uses;
+	const struct zr_staging *g = &l->plan->staging;
 	int32_t last = l->subgroup_next + g->ahead, i = op->use + 1;
 	int late = g->ahead + 1 < g->sets && !l->work_grad.buffer;
 	for (; late && last >= 0 && i < uses->n && uses->use[i].phase == ZR_FORWARD; i++)
@@ -192,7 +198,7 @@ void zr_low_update(struct zr_lowering *l, const struct zr_pop *op)
 	int32_t end = l->end[op - l->record->op];
 	int32_t most = readable(l, zr_low_units(l, op)[0], end) - 1;
 	for (int32_t i = 0; i < op->n; i++) {
-		struct zr_operand sum = zr_of_spot(l->s->plan.unit[zr_low_units(l, op)[i]].grad, 0);
+		struct zr_operand sum = zr_of_spot(l->plan->unit[zr_low_units(l, op)[i]].grad, 0);
 		zr_low_keep(l, &sum); /* also on a rank that owns nothing of it */
 	}
 	for (; !l->rc && l->subgroup_next < end; l->subgroup_next++) {
@@ -207,8 +213,8 @@ void zr_low_update(struct zr_lowering *l, const struct zr_pop *op)
 
 void zr_low_partial(struct zr_lowering *l)
 {
-	const struct zr_partial_plan *p = &l->s->plan.partial;
-	int64_t n = (int64_t)l->s->layout.n_tensors * p->width;
+	const struct zr_partial_plan *p = &l->plan->partial;
+	int64_t n = (int64_t)l->f->layout.n_tensors * p->width;
 	const uint64_t one = sizeof(struct zr_exact);
 	struct zr_operand sums = zr_mine(ZR_R_HOST, p->sums, (uint64_t)n * one);
 	if (!n)

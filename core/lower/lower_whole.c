@@ -22,31 +22,33 @@ struct chunk {
 
 static struct chunk matrix(const struct zr_lowering *l, int32_t tensor)
 {
-	const struct zr_place *t = &l->s->layout.tensor[tensor];
-	return (struct chunk){ l->matrix, tensor, zr_optimizer_of(l->s, tensor),
+	const struct zr_place *t = &l->f->layout.tensor[tensor];
+	return (struct chunk){ l->matrix, tensor, zr_optimizer_of(&l->s->roles, tensor),
 			       t->offset / ZR_BLOCK, t->blocks };
 }
 
 /* As many blocks from `first` on as travel at a time, but none from `end` on. */
 static struct chunk message(const struct zr_lowering *l, int32_t tensor, int64_t first, int64_t end)
 {
-	int64_t most = l->s->plan.whole.chunk, n = end - first < most ? end - first : most;
-	return (struct chunk){ l->message, tensor, zr_optimizer_of(l->s, tensor), first, n };
+	int64_t most = l->plan->whole.chunk, n = end - first < most ? end - first : most;
+	return (struct chunk){ l->message, tensor, zr_optimizer_of(&l->s->roles, tensor), first,
+			       n };
 }
 
 /* Blocks [from, from + n) of a chunk's data of one kind. */
 static struct zr_operand part(const struct zr_lowering *l, const struct chunk *c, uint32_t kind,
 			      int64_t from, int64_t n)
 {
-	uint64_t bytes = zr_whole_kind_bytes(l->s, c->optimizer, kind);
-	uint64_t at = zr_whole_kind_at(l->s, c->optimizer, c->n, kind);
+	uint64_t bytes = zr_whole_kind_bytes(&l->s->roles, c->optimizer, kind);
+	uint64_t at = zr_whole_kind_at(&l->s->roles, c->optimizer, c->n, kind);
 	return zr_operand_part(c->buffer, at + (uint64_t)from * bytes, (uint64_t)n * bytes);
 }
 
 static struct zr_operand all_of(const struct zr_lowering *l, const struct chunk *c, int way)
 {
-	uint32_t kinds = zr_whole_kinds(l->s, c->optimizer, way == BACK);
-	return zr_operand_part(c->buffer, 0, zr_whole_kind_at(l->s, c->optimizer, c->n, kinds));
+	uint32_t kinds = zr_whole_kinds(&l->s->roles, c->optimizer, way == BACK);
+	return zr_operand_part(c->buffer, 0,
+			       zr_whole_kind_at(&l->s->roles, c->optimizer, c->n, kinds));
 }
 
 /* The blocks that both have, from one to the other. */
@@ -54,7 +56,7 @@ static void copy(struct zr_lowering *l, const struct chunk *to, const struct chu
 {
 	int64_t lo = from->first, hi = from->first + from->n;
 	zr_intersect(to->first, to->first + to->n, &lo, &hi);
-	for (uint32_t k = 0; k < zr_whole_kinds(l->s, to->optimizer, way == BACK); k++)
+	for (uint32_t k = 0; k < zr_whole_kinds(&l->s->roles, to->optimizer, way == BACK); k++)
 		zr_low_move(l, part(l, from, k, lo - from->first, hi - lo),
 			    part(l, to, k, lo - to->first, hi - lo), 0);
 }
@@ -63,17 +65,17 @@ static void copy(struct zr_lowering *l, const struct chunk *to, const struct chu
 static struct zr_subgroup subgroup_of(const struct zr_lowering *l, const struct chunk *c,
 				      int64_t first, int64_t n)
 {
-	const struct zr_plan *p = &l->s->plan;
-	int32_t unit = l->s->layout.tensor[c->tensor].unit;
+	const struct zr_plan *p = l->plan;
+	int32_t unit = l->f->layout.tensor[c->tensor].unit;
 	const struct zr_block_run *r = &p->run[p->first_run[unit]];
 	while (r->first + r->n <= first)
 		r++;
-	return zr_subgroup_in(l->s, r, first, n);
+	return zr_subgroup_in(l->plan, r, first, n);
 }
 
 static int datum(const struct zr_lowering *l, const struct chunk *c, uint32_t kind)
 {
-	const struct zr_optimizer *o = &l->s->optimizer[c->optimizer];
+	const struct zr_optimizer *o = &l->s->roles.optimizer[c->optimizer];
 	return kind == 0          ? ZR_D_MASTER :
 	       kind > o->n_states ? ZR_D_GRAD :
 				    ZR_D_STATE + (int)(o->first_state + kind - 1);
@@ -93,7 +95,7 @@ static void master(struct zr_lowering *l, int32_t kind, const struct chunk *c,
 		       load ? ZR_WRITES : ZR_READS | ZR_WRITES);
 	zr_low_operand(l, ZR_O_LOAD_MASTER, zr_low_datum(l, p, ZR_D_MASTER), other);
 	zr_low_operand(l, ZR_O_LOAD_COPY, zr_low_datum(l, p, ZR_D_LOWP),
-		       l->s->types.master == ZR_MASTER_FP32 && load ? 0 : other);
+		       l->f->types.master == ZR_MASTER_FP32 && load ? 0 : other);
 }
 
 /* A chunk from where this rank holds it. */
@@ -103,14 +105,14 @@ static void load(struct zr_lowering *l, const struct chunk *c)
 	int32_t number = zr_low_add_subgroup(l, &p);
 	zr_low_pass(l, &p, 0);
 	master(l, ZR_I_LOAD, c, &p, number);
-	for (uint32_t k = 1; k < zr_whole_kinds(l->s, c->optimizer, 0); k++)
+	for (uint32_t k = 1; k < zr_whole_kinds(&l->s->roles, c->optimizer, 0); k++)
 		zr_low_move(l, zr_low_datum(l, &p, datum(l, c, k)), part(l, c, k, 0, c->n), 0);
 }
 
 /* What this rank holds of a chunk, to there; with its compute copy. */
 static void store(struct zr_lowering *l, const struct chunk *c)
 {
-	struct zr_share mine = zr_rank_holds(l->s, c->tensor, l->s->process.rank);
+	struct zr_share mine = zr_rank_holds(l->f, c->tensor, l->f->process.rank);
 	int64_t lo = mine.first, hi = lo + mine.n;
 	if (!zr_intersect(c->first, c->first + c->n, &lo, &hi))
 		return;
@@ -119,7 +121,7 @@ static void store(struct zr_lowering *l, const struct chunk *c)
 	int32_t number = zr_low_add_subgroup(l, &p);
 	zr_low_secure(l, number);
 	master(l, ZR_I_STORE, c, &p, number);
-	for (uint32_t k = 1; k < zr_whole_kinds(l->s, c->optimizer, 1); k++)
+	for (uint32_t k = 1; k < zr_whole_kinds(&l->s->roles, c->optimizer, 1); k++)
 		zr_low_move(l, part(l, c, k, lo - c->first, p.n),
 			    zr_low_datum(l, &p, datum(l, c, k)), 0);
 	zr_low_pass(l, &p, 1);
@@ -128,7 +130,7 @@ static void store(struct zr_lowering *l, const struct chunk *c)
 static void send(struct zr_lowering *l, const struct chunk *c, int root, int way)
 {
 	l->part[0] = (struct zr_sent_received){ all_of(l, c, way), all_of(l, c, way) };
-	if (l->s->process.world > 1)
+	if (l->f->process.world > 1)
 		zr_low_collective(l, ZR_COMM_BROADCAST, ZR_GROUP_WORLD, ZR_F32, root, 1);
 	zr_low_keep(l, &l->matrix); /* also on a rank that owns none */
 }
@@ -136,9 +138,9 @@ static void send(struct zr_lowering *l, const struct chunk *c, int root, int way
 /* What rank `from` holds of a tensor, to its owner. */
 static void bring_part(struct zr_lowering *l, int32_t tensor, int from, int owner)
 {
-	int me = l->s->process.rank;
+	int me = l->f->process.rank;
 	struct chunk all = matrix(l, tensor), c;
-	struct zr_share held = zr_rank_holds(l->s, tensor, from);
+	struct zr_share held = zr_rank_holds(l->f, tensor, from);
 	int64_t end = held.first + held.n;
 	for (int64_t at = held.first; !l->rc && at < end; at += c.n) {
 		c = message(l, tensor, at, end);
@@ -154,15 +156,15 @@ static void bring_part(struct zr_lowering *l, int32_t tensor, int from, int owne
 /* From the owner's own group: others hold the same. */
 static void bring(struct zr_lowering *l, int32_t tensor, int owner)
 {
-	int32_t unit = l->s->layout.tensor[tensor].unit;
-	int n = (int)zr_group_ranks(l->s, l->s->groups[unit].state), first = owner / n * n;
+	int32_t unit = l->f->layout.tensor[tensor].unit;
+	int n = (int)zr_group_ranks(l->f, l->f->groups[unit].state), first = owner / n * n;
 	for (int r = first; r < first + n; r++)
 		bring_part(l, tensor, r, owner);
 }
 
 static void update(struct zr_lowering *l, int32_t tensor)
 {
-	const struct zr_whole_plan *p = &l->s->plan.whole;
+	const struct zr_whole_plan *p = &l->plan->whole;
 	struct chunk all = matrix(l, tensor);
 	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_WHOLE,
 					  .number = tensor,
@@ -179,7 +181,7 @@ static void give_back(struct zr_lowering *l, int32_t tensor, int owner)
 	int64_t end = all.first + all.n;
 	for (int64_t at = all.first; !l->rc && at < end; at += c.n) {
 		c = message(l, tensor, at, end);
-		if (l->s->process.rank == owner)
+		if (l->f->process.rank == owner)
 			copy(l, &c, &all, BACK);
 		send(l, &c, owner, BACK);
 		store(l, &c);
@@ -190,16 +192,16 @@ static void each(struct zr_lowering *l, int32_t first, int n,
 		 void (*fn)(struct zr_lowering *, int32_t, int))
 {
 	for (int i = 0; i < n; i++) {
-		int32_t tensor = l->s->plan.whole.tensor[first + i];
-		l->unit = l->s->layout.tensor[tensor].unit;
+		int32_t tensor = l->plan->whole.tensor[first + i];
+		l->unit = l->f->layout.tensor[tensor].unit;
 		fn(l, tensor, i);
 	}
 }
 
 void zr_low_whole(struct zr_lowering *l)
 {
-	const struct zr_whole_plan *p = &l->s->plan.whole;
-	int world = l->s->process.world, rank = l->s->process.rank;
+	const struct zr_whole_plan *p = &l->plan->whole;
+	int world = l->f->process.world, rank = l->f->process.rank;
 	if (!p->n)
 		return;
 

@@ -21,7 +21,7 @@ static int limit(struct order *o, int32_t j)
 {
 	struct zr_spans *t = &o->spans;
 	int store = zr_before_request(&o->before, j);
-	uint32_t most = store < 0 ? 0 : t->setup->offload[store].info.max_inflight;
+	uint32_t most = store < 0 ? 0 : t->setup->facts.tier[store].max_inflight;
 	if (!most || o->before.requests[store] < most)
 		return 0;
 
@@ -38,9 +38,9 @@ static int limit(struct order *o, int32_t j)
 int zr_kept_behind(const struct zr_setup *s, const struct zr_lowered *p, int32_t i,
 		   const struct zr_lowered *q, int32_t j)
 {
-	int store = zr_store_of(s, q, j);
-	return store >= 0 && s->offload[store].info.in_order && q->instr[j].kind == ZR_I_READ &&
-	       p->instr[i].kind == ZR_I_WRITE && zr_store_of(s, p, i) == store;
+	int store = zr_store_of(&s->plan, q, j);
+	return store >= 0 && s->facts.tier[store].in_order && q->instr[j].kind == ZR_I_READ &&
+	       p->instr[i].kind == ZR_I_WRITE && zr_store_of(&s->plan, p, i) == store;
 }
 
 /* Writes that the store keeps j behind come last in its list. */

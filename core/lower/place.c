@@ -63,7 +63,7 @@ static int place_buffers(struct placing *p, int store, int region, uint64_t *mos
 {
 	int rc = 0;
 	for (int id = 0; !rc && id < ZR_LOWERED; id++)
-		rc = place_program(p, &p->s->lowered[id], store, region, most);
+		rc = place_program(p, &p->s->programs.lowered[id], store, region, most);
 	return rc;
 }
 
@@ -119,12 +119,12 @@ static int place_arena(struct placing *p, int store)
 }
 
 /* Operands count from where their memory begins now. */
-static void settle(struct zr_setup *s)
+static void settle(struct zr_setup_programs *p)
 {
 	for (int id = 0; id < ZR_LOWERED; id++)
-		for (int32_t i = 0; i < s->lowered[id].n_operand; i++) {
-			struct zr_operand *o = &s->lowered[id].operand[i];
-			o->at += o->buffer ? s->lowered[id].buffer[o->buffer - 1].offset : 0;
+		for (int32_t i = 0; i < p->lowered[id].n_operand; i++) {
+			struct zr_operand *o = &p->lowered[id].operand[i];
+			o->at += o->buffer ? p->lowered[id].buffer[o->buffer - 1].offset : 0;
 		}
 }
 
@@ -132,8 +132,8 @@ int zr_place_all(struct zr_setup *s, struct zr_error *err)
 {
 	struct placing p = { .s = s, .region = s->plan.region, .err = err };
 	for (int id = 0; id < ZR_LOWERED; id++)
-		for (int32_t i = 0; i < s->lowered[id].n_buffer; i++)
-			p.buffers[s->lowered[id].buffer[i].region] = 1;
+		for (int32_t i = 0; i < s->programs.lowered[id].n_buffer; i++)
+			p.buffers[s->programs.lowered[id].buffer[i].region] = 1;
 	place_always(&p);
 	int rc = place_kinds(&p);
 	if (!rc)
@@ -141,6 +141,6 @@ int zr_place_all(struct zr_setup *s, struct zr_error *err)
 	if (!rc)
 		rc = place_arena(&p, ZR_STORE_HOST);
 	if (!rc)
-		settle(s);
+		settle(&s->programs);
 	return rc;
 }

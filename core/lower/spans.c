@@ -12,9 +12,9 @@
 
 #include "core/setup.h"
 
-int zr_operand_others(const struct zr_setup *s, const struct zr_operand *o)
+int zr_operand_others(const struct zr_setup_facts *f, const struct zr_operand *o)
 {
-	return o->whose != ZR_MINE && o->whose != s->process.rank;
+	return o->whose != ZR_MINE && o->whose != f->process.rank;
 }
 
 static int touches(const struct zr_operand *o)
@@ -22,9 +22,9 @@ static int touches(const struct zr_operand *o)
 	return o->region >= 0 && o->bytes && o->access;
 }
 
-uint64_t zr_operand_base(const struct zr_setup *s, const struct zr_operand *o)
+uint64_t zr_operand_base(const struct zr_plan *p, const struct zr_operand *o)
 {
-	const struct zr_region *r = &s->plan.region[o->region];
+	const struct zr_region *r = &p->region[o->region];
 	return r->store <= ZR_STORE_HOST ? r->offset : 0;
 }
 
@@ -35,8 +35,8 @@ static uint64_t start_of(const struct zr_spans *t, const struct zr_operand *o)
 {
 	int store = t->setup->plan.region[o->region].store;
 	int object = store <= ZR_STORE_HOST ? ZR_R_COUNT + store : o->region;
-	uint64_t range = 2 * (uint64_t)object + (uint64_t)zr_operand_others(t->setup, o);
-	return range * OFFSETS + zr_operand_base(t->setup, o) + o->at;
+	uint64_t range = 2 * (uint64_t)object + (uint64_t)zr_operand_others(&t->setup->facts, o);
+	return range * OFFSETS + zr_operand_base(&t->setup->plan, o) + o->at;
 }
 
 /* Room for two more spans. At first there is one, which nobody has touched. */

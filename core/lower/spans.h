@@ -12,6 +12,8 @@
 #include "core/memory/plan.h"
 #include "core/program/program.h"
 
+struct zr_setup_facts;
+
 #define ZR_SPAN_LEVELS 10
 
 /* From `at` to the next span. Of the readers on an in-order queue the latest stands for all. */
@@ -54,9 +56,9 @@ int zr_spans_touch(struct zr_spans *t, const struct zr_operand *o, int32_t instr
 void zr_spans_free(struct zr_spans *t);
 
 /* Where the region of an operand begins in its arena; 0: it is an object of a store. */
-uint64_t zr_operand_base(const struct zr_setup *s, const struct zr_operand *o);
+uint64_t zr_operand_base(const struct zr_plan *p, const struct zr_operand *o);
 
 /* Whether it is memory of other ranks. */
-int zr_operand_others(const struct zr_setup *s, const struct zr_operand *o);
+int zr_operand_others(const struct zr_setup_facts *f, const struct zr_operand *o);
 
 #endif

@@ -22,7 +22,7 @@ const char *const zr_queue_name[ZR_QUEUES] = {
 	[ZR_Q_STORE] = "store",     [ZR_Q_COMM] = "comm",
 };
 
-const struct zr_program *zr_record_of(const struct zr_setup *s, int32_t id)
+const struct zr_program *zr_record_of(const struct zr_setup_programs *p, int32_t id)
 {
 	static const int32_t from[ZR_LOWERED] = {
 		[ZR_S_FIRST] = ZR_PROG_MICRO,
@@ -34,7 +34,7 @@ const struct zr_program *zr_record_of(const struct zr_setup *s, int32_t id)
 		[ZR_S_EVAL] = ZR_PROG_EVAL,
 		[ZR_S_VALUES] = ZR_PROG_UPDATE,
 	};
-	return from[id] < 0 ? NULL : &s->program[from[id]];
+	return from[id] < 0 ? NULL : &p->recorded[from[id]];
 }
 
 /* What an instruction is a part of, that is in no record. */
@@ -60,29 +60,30 @@ static const char *part_of(const struct zr_lowered *p, const struct zr_instr *i)
 }
 
 /* The use that an operation runs, or is beside; NULL: another kind. */
-static const struct zr_use *use_of(const struct zr_setup *s, const struct zr_program *p,
-				   const struct zr_pop *op)
+static const struct zr_use *use_of(const struct zr_setup_programs *programs,
+				   const struct zr_program *p, const struct zr_pop *op)
 {
 	if (op->kind == ZR_P_LAYER)
-		return &(p->id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses)->use[op->use];
+		return &(p->id == ZR_PROG_EVAL ? &programs->eval_uses : &programs->train_uses)
+				->use[op->use];
 	return op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH ?
-		       &s->train_uses.use[s->train_act.move[op->use].use] :
+		       &programs->train_uses.use[programs->train_act.move[op->use].use] :
 		       NULL;
 }
 
 const char *zr_instr_text(const struct zr_setup *s, const struct zr_lowered *p, int32_t n,
 			  char *buf, size_t size)
 {
-	const struct zr_program *r = zr_record_of(s, p->id);
+	const struct zr_program *r = zr_record_of(&s->programs, p->id);
 	const struct zr_instr *i = &p->instr[n];
 	const struct zr_pop *op = i->op < 0 ? NULL : &r->op[i->op];
-	const struct zr_use *use = op ? use_of(s, r, op) : NULL;
+	const struct zr_use *use = op ? use_of(&s->programs, r, op) : NULL;
 	char layer[96] = "", in[96] = "";
 	if (use)
 		snprintf(layer, sizeof layer, " of layer %s",
-			 zr_layer_at(&s->decl, use->layer)->name);
+			 zr_layer_at(&s->facts.decl, use->layer)->name);
 	if (i->unit >= 0)
-		snprintf(in, sizeof in, " (unit %s)", s->layout.unit[i->unit].name);
+		snprintf(in, sizeof in, " (unit %s)", s->facts.layout.unit[i->unit].name);
 	snprintf(buf, size, "%s%s%s",
 		 !op                    ? part_of(p, i) :
 		 op->kind == ZR_P_LAYER ? zr_phase_name[use->phase] :

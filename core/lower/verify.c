@@ -97,7 +97,8 @@ static int check_instr(struct proof *v, int32_t i)
 static int transient(const struct proof *v, const struct zr_operand *o)
 {
 	int away = o->region == ZR_R_ACT_OFFLOADED || o->region == ZR_R_PARTS;
-	return !zr_operand_others(v->setup, o) && (away || (o->buffer && o->region != ZR_R_GRAD));
+	return !zr_operand_others(&v->setup->facts, o) &&
+	       (away || (o->buffer && o->region != ZR_R_GRAD));
 }
 
 static int not_written(struct proof *v, int32_t j, uint64_t at, const struct zr_operand *o)
@@ -139,7 +140,7 @@ static int check_touched(struct proof *v, int32_t j, const struct zr_operand *o)
 		rc = zr_spans_find(t, o);
 	for (int32_t k = 0; !rc && k < t->n_found; k++) {
 		int32_t i = t->found[k].instr;
-		uint64_t at = t->found[k].at - zr_operand_base(v->setup, o);
+		uint64_t at = t->found[k].at - zr_operand_base(&v->setup->plan, o);
 		if (i < 0 && transient(v, o))
 			return not_written(v, j, at, o);
 		if (i >= 0 && !zr_is_before(&v->before, i, j))
@@ -147,7 +148,8 @@ static int check_touched(struct proof *v, int32_t j, const struct zr_operand *o)
 				     "and %s touch byte %" PRIu64 " of %s%s, one of them writes "
 				     "it, and nothing orders them",
 				     name(v, j, b), at, v->setup->plan.region[o->region].what,
-				     zr_operand_others(v->setup, o) ? " of other ranks" : "");
+				     zr_operand_others(&v->setup->facts, o) ? " of other ranks" :
+									      "");
 	}
 	return rc;
 }
@@ -155,7 +157,7 @@ static int check_touched(struct proof *v, int32_t j, const struct zr_operand *o)
 static int check_requests(struct proof *v, int32_t j)
 {
 	int store = zr_before_request(&v->before, j);
-	uint32_t most = store < 0 ? 0 : v->setup->offload[store].info.max_inflight;
+	uint32_t most = store < 0 ? 0 : v->setup->facts.tier[store].max_inflight;
 	int32_t i = 0;
 	char b[NAME];
 	if (!most || v->before.requests[store] <= most)

@@ -13,6 +13,7 @@
 #include "core/model/mesh.h"
 
 struct zr_setup;
+struct zr_setup_facts;
 
 /* Who holds a region. The last four are the sections [offload.X], in this order. */
 enum zr_store {
@@ -190,7 +191,7 @@ uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, u
 void zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk);
 
 /* Blocks of a tensor's unit whose master and state a rank holds: n may be 0. */
-struct zr_share zr_rank_holds(const struct zr_setup *s, int32_t tensor, int rank);
+struct zr_share zr_rank_holds(const struct zr_setup_facts *f, int32_t tensor, int rank);
 void zr_plan_free(struct zr_plan *p);
 
 /* Bytes this process may still take: the smallest of MemAvailable, what its control groups

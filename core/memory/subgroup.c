@@ -9,24 +9,24 @@ uint64_t zr_block_bytes(const struct zr_setup *p, int32_t unit, int d)
 	static const uint64_t master[] = {
 		[ZR_MASTER_FP32] = 4, [ZR_MASTER_SPLIT] = 2, [ZR_MASTER_SPLIT24] = 1
 	};
-	return d == ZR_D_MASTER ? ZR_BLOCK * master[zr_unit_master(p, unit)] :
+	return d == ZR_D_MASTER ? ZR_BLOCK * master[zr_unit_master(&p->facts, unit)] :
 	       d == ZR_D_GRAD   ? ZR_BLOCK * 4 :
-	       d == ZR_D_LOWP   ? zr_unit_block(p, unit) :
+	       d == ZR_D_LOWP   ? zr_unit_block(&p->facts, unit) :
 				  p->plan.state_bytes[d - ZR_D_STATE];
 }
 
 /* Where the first block that this rank holds of a unit has its data of one kind; of a state, where
  * the first of all is. */
-static struct zr_spot held_spot(const struct zr_setup *p, int32_t unit, int d)
+static struct zr_spot held_spot(const struct zr_plan *p, int32_t unit, int d)
 {
 	if (d < ZR_D_STATE)
-		return p->plan.unit[unit].datum[d];
-	return (struct zr_spot){ .region = ZR_R_STATE, .at = p->plan.state[d - ZR_D_STATE] };
+		return p->unit[unit].datum[d];
+	return (struct zr_spot){ .region = ZR_R_STATE, .at = p->state[d - ZR_D_STATE] };
 }
 
 struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_subgroup *p, int d)
 {
-	struct zr_spot spot = held_spot(s, p->unit, d);
+	struct zr_spot spot = held_spot(&s->plan, p->unit, d);
 	spot.at += (uint64_t)(d < ZR_D_STATE ? p->at : p->state) * zr_block_bytes(s, p->unit, d);
 	return spot;
 }
@@ -34,16 +34,17 @@ struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_subgroup 
 int zr_has_datum(const struct zr_setup *p, int32_t unit, int d)
 {
 	if (d == ZR_D_MASTER)
-		return zr_unit_master(p, unit) != ZR_MASTER_NONE;
-	if (d != ZR_D_LOWP || zr_unit_dtype(p, unit) != ZR_F32)
+		return zr_unit_master(&p->facts, unit) != ZR_MASTER_NONE;
+	if (d != ZR_D_LOWP || zr_unit_dtype(&p->facts, unit) != ZR_F32)
 		return 1;
-	struct zr_spot a = held_spot(p, unit, ZR_D_LOWP), b = p->plan.unit[unit].master;
+	struct zr_spot a = held_spot(&p->plan, unit, ZR_D_LOWP), b = p->plan.unit[unit].master;
 	return a.region != b.region || a.at != b.at;
 }
 
 int zr_subgroup_has(const struct zr_setup *s, const struct zr_subgroup *p, int d)
 {
-	const struct zr_optimizer *o = p->optimizer == ZR_ANY ? NULL : &s->optimizer[p->optimizer];
+	const struct zr_optimizer *o = p->optimizer == ZR_ANY ? NULL :
+								&s->roles.optimizer[p->optimizer];
 	uint32_t i = (uint32_t)(d - ZR_D_STATE);
 	if (d < ZR_D_STATE)
 		return zr_has_datum(s, p->unit, d);
@@ -52,8 +53,8 @@ int zr_subgroup_has(const struct zr_setup *s, const struct zr_subgroup *p, int d
 
 int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d)
 {
-	const struct zr_region *r = &s->plan.region[held_spot(s, unit, d).region];
-	int apart = !s->device_info.unified && r->store == ZR_STORE_DEVICE &&
+	const struct zr_region *r = &s->plan.region[held_spot(&s->plan, unit, d).region];
+	int apart = !s->facts.device_info.unified && r->store == ZR_STORE_DEVICE &&
 		    s->plan.region[ZR_R_MASTER].store != ZR_STORE_DEVICE;
 	return zr_has_datum(s, unit, d) && (apart || r->tier == ZR_TIER_DISK);
 }
@@ -72,17 +73,17 @@ uint64_t zr_staged_at(const struct zr_setup *s, const struct zr_subgroup *p, int
 
 /* ---- masters in other formats ---- */
 
-int32_t zr_unit_rem_bits(const struct zr_setup *s, int32_t unit)
+int32_t zr_unit_rem_bits(const struct zr_setup_facts *f, int32_t unit)
 {
-	int32_t kept = zr_unit_master(s, unit);
+	int32_t kept = zr_unit_master(f, unit);
 	return kept == ZR_MASTER_SPLIT ? 16 : kept == ZR_MASTER_SPLIT24 ? 8 : 0;
 }
 
 int zr_master_convert(struct zr_session *s, const struct zr_subgroup *p, const struct zr_masters *m,
 		      int64_t n, float *x, int back, struct zr_error *err)
 {
-	int32_t type = zr_unit_dtype(s->setup, p->unit);
-	int32_t split = zr_unit_rem_bits(s->setup, p->unit);
+	int32_t type = zr_unit_dtype(s->facts, p->unit);
+	int32_t split = zr_unit_rem_bits(s->facts, p->unit);
 	struct zr_op_master op = { .size = sizeof op,
 				   .n = n * ZR_BLOCK,
 				   .master = x,
@@ -119,7 +120,7 @@ int zr_master_get(struct zr_session *s, const struct zr_subgroup *p, const struc
 		  int64_t from, int64_t n, float *x, struct zr_error *err)
 {
 	struct zr_masters k = part(s->setup, p, m, from);
-	if (zr_unit_master(s->setup, p->unit) == ZR_MASTER_FP32)
+	if (zr_unit_master(s->facts, p->unit) == ZR_MASTER_FP32)
 		return zr_copy(s, x, k.master, (uint64_t)(n * ZR_BLOCK) * sizeof *x, err);
 	return zr_master_convert(s, p, &k, n, x, 0, err);
 }
@@ -138,7 +139,7 @@ static int round_segments(struct zr_session *s, const struct zr_subgroup *p,
 			.first = g->param_off,
 			.src = x + g->off,
 			.dst = (uint16_t *)m->lowp + g->off,
-			.rng = { .seed = (uint64_t)s->setup->train->seed,
+			.rng = { .seed = (uint64_t)s->facts->train->seed,
 				 .step = (uint64_t)s->step,
 				 .slot = (uint32_t)g->param,
 				 .site = UINT32_MAX - 1 }
@@ -153,7 +154,7 @@ int zr_master_put(struct zr_session *s, const struct zr_subgroup *p, const struc
 		  int64_t from, int64_t n, float *x, struct zr_error *err)
 {
 	struct zr_masters k = part(s->setup, p, m, from);
-	int32_t kept = zr_unit_master(s->setup, p->unit);
+	int32_t kept = zr_unit_master(s->facts, p->unit);
 	int rc = 0;
 	if (kept == ZR_MASTER_NONE)
 		return round_segments(s, p, &k, from, n, x, err);
@@ -165,7 +166,7 @@ int zr_master_put(struct zr_session *s, const struct zr_subgroup *p, const struc
 uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first, int64_t n,
 			 struct zr_seg *out)
 {
-	const struct zr_layout *l = &s->setup->layout;
+	const struct zr_layout *l = &s->facts->layout;
 	const struct zr_unit_place *u = &l->unit[unit];
 	int64_t lo = first * ZR_BLOCK, hi = lo + n * ZR_BLOCK;
 	uint64_t count = 0;
@@ -185,13 +186,13 @@ uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first
 	return count;
 }
 
-struct zr_subgroup zr_subgroup_in(const struct zr_setup *s, const struct zr_block_run *r,
+struct zr_subgroup zr_subgroup_in(const struct zr_plan *p, const struct zr_block_run *r,
 				  int64_t first, int64_t n)
 {
 	return (struct zr_subgroup){ .unit = r->unit,
 				     .optimizer = r->optimizer,
 				     .first = first,
 				     .n = n,
-				     .at = first - s->plan.unit[r->unit].held.first,
+				     .at = first - p->unit[r->unit].held.first,
 				     .state = r->state + first - r->first };
 }

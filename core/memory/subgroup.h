@@ -9,6 +9,8 @@
 
 #include "core/memory/tier.h"
 
+struct zr_setup_facts;
+
 struct zr_subgroup {
 	int32_t unit, set;
 	int32_t optimizer; /* of all its blocks; ZR_ANY: whichever, and it comes without states */
@@ -40,7 +42,7 @@ struct zr_masters {
 };
 
 /* Bits of a split master that its compute copy lacks; else 0. */
-int32_t zr_unit_rem_bits(const struct zr_setup *s, int32_t unit);
+int32_t zr_unit_rem_bits(const struct zr_setup_facts *f, int32_t unit);
 
 /* Blocks [from, from + n) of the sub-group as fp32 in x, which the same operations reach. put keeps
  * what is at x and makes the compute copy, rounded stochastically where that is all there is. */
@@ -56,10 +58,10 @@ int zr_master_convert(struct zr_session *s, const struct zr_subgroup *p, const s
 
 /* Of a sub-group, counted from its first block, what this rank counts in sums over parameters:
  * others may hold it, too. 0: nothing. */
-static inline int zr_counted(const struct zr_setup *s, const struct zr_subgroup *p, int64_t *from,
+static inline int zr_counted(const struct zr_plan *plan, const struct zr_subgroup *p, int64_t *from,
 			     int64_t *end)
 {
-	const struct zr_share *c = &s->plan.unit[p->unit].counted;
+	const struct zr_share *c = &plan->unit[p->unit].counted;
 	*from = c->first - p->first;
 	*end = *from + c->n;
 	return zr_intersect(0, p->n, from, end);
@@ -70,7 +72,7 @@ uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first
 			 struct zr_seg *out);
 
 /* A sub-group of blocks [first, first + n) of a run. */
-struct zr_subgroup zr_subgroup_in(const struct zr_setup *s, const struct zr_block_run *r,
+struct zr_subgroup zr_subgroup_in(const struct zr_plan *p, const struct zr_block_run *r,
 				  int64_t first, int64_t n);
 
 #endif

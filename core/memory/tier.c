@@ -6,16 +6,16 @@
 
 #include "core/base/log.h"
 
-static struct zr_offload *store_of(const struct zr_session *s, int32_t region)
+static struct zr_instance *store_of(const struct zr_session *s, int32_t region)
 {
-	return &s->setup->offload[s->setup->plan.region[region].store - ZR_STORE_OPTIMIZER];
+	return &s->roles->offload[s->plan->region[region].store - ZR_STORE_OPTIMIZER];
 }
 
 /* Whether an instruction copies from or to an object. */
 static int is_copied(const struct zr_session *s, int32_t region)
 {
 	for (int id = 0; id < ZR_LOWERED; id++) {
-		const struct zr_lowered *p = &s->setup->lowered[id];
+		const struct zr_lowered *p = &s->programs->lowered[id];
 		for (int32_t i = 0; i < p->n; i++) {
 			const struct zr_operand *o = &p->operand[p->instr[i].first];
 			if (p->instr[i].kind == ZR_I_COPY && (o[ZR_O_COPY_FROM].region == region ||
@@ -29,23 +29,23 @@ static int is_copied(const struct zr_session *s, int32_t region)
 /* What the system does not let a device pin is used as it is. */
 static int pin_object(struct zr_session *s, int32_t region, const char *key, struct zr_error *err)
 {
-	struct zr_setup *p = s->setup;
-	const struct zr_device_v1 *dev = p->device.vtbl;
+	const struct zr_device_v1 *dev = s->roles->device.vtbl;
 	struct zr_error why = { 0 };
 	if (!ZR_HAS(dev, struct zr_device_v1, mem_unpin) || !dev->mem_pin || !is_copied(s, region))
 		return 0;
 
-	int rc = dev->mem_pin(p->device.inst, s->region[region], p->plan.region[region].bytes);
+	int rc = dev->mem_pin(s->roles->device.inst, s->region[region],
+			      s->plan->region[region].bytes);
 	s->pinned[region] = !rc;
 	s->pageable[region] = rc == ZR_ENOMEM;
 	if (!rc)
 		return 0;
 
-	zr_instance_failed(&p->device, rc, "mem_pin", &why);
+	zr_instance_failed(&s->roles->device, rc, "mem_pin", &why);
 	if (rc != ZR_ENOMEM)
 		return zr_err(err, rc, "%s", why.text);
 
-	zr_logf(ZR_LOG_WARN, store_of(s, region)->it.section->name,
+	zr_logf(ZR_LOG_WARN, store_of(s, region)->section->name,
 		"%s is not pinned, so that its copies will hold up the host: %s", key, why.text);
 	return 0;
 }
@@ -62,25 +62,26 @@ static int make_object(struct zr_session *s, int32_t region, struct zr_error *er
 	};
 	struct zr_setup *p = s->setup;
 	const struct zr_region *r = &p->plan.region[region];
-	struct zr_offload *o = store_of(s, region);
-	const struct zr_offload_v1 *v = o->it.vtbl;
-	int rc = v->make(o->it.inst, key[region], r->bytes, &s->object[region]);
-	if (zr_instance_failed(&o->it, rc, "make", err))
+	struct zr_instance *it = store_of(s, region);
+	int direct = p->facts.tier[r->store - ZR_STORE_OPTIMIZER].direct;
+	const struct zr_offload_v1 *v = it->vtbl;
+	int rc = v->make(it->inst, key[region], r->bytes, &s->object[region]);
+	if (zr_instance_failed(it, rc, "make", err))
 		return rc;
 
 	s->made[region] = 1;
-	if (o->info.direct)
-		s->region[region] = v->map(o->it.inst, s->object[region]);
+	if (direct)
+		s->region[region] = v->map(it->inst, s->object[region]);
 	zr_account_add(&p->account, r->tier, r->what, (int64_t)r->bytes);
-	return o->info.direct ? pin_object(s, region, key[region], err) : 0;
+	return direct ? pin_object(s, region, key[region], err) : 0;
 }
 
 int zr_tier_open(struct zr_session *s, struct zr_error *err)
 {
-	struct zr_setup *p = s->setup;
+	const struct zr_plan *p = s->plan;
 	int rc = 0;
 	for (int i = 0; !rc && i < ZR_R_COUNT; i++)
-		if (p->plan.region[i].store >= ZR_STORE_OPTIMIZER && p->plan.region[i].bytes)
+		if (p->region[i].store >= ZR_STORE_OPTIMIZER && p->region[i].bytes)
 			rc = make_object(s, i, err);
 	return rc;
 }
@@ -92,38 +93,38 @@ void zr_tier_close(struct zr_session *s)
 		const struct zr_region *r = &p->plan.region[i];
 		if (!s->made[i])
 			continue;
-		const struct zr_offload_v1 *v = store_of(s, i)->it.vtbl;
-		v->drain(store_of(s, i)->it.inst);
+		const struct zr_offload_v1 *v = store_of(s, i)->vtbl;
+		v->drain(store_of(s, i)->inst);
 		if (s->pinned[i])
-			((const struct zr_device_v1 *)p->device.vtbl)
-				->mem_unpin(p->device.inst, s->region[i]);
-		v->discard(store_of(s, i)->it.inst, s->object[i]);
+			((const struct zr_device_v1 *)p->roles.device.vtbl)
+				->mem_unpin(p->roles.device.inst, s->region[i]);
+		v->discard(store_of(s, i)->inst, s->object[i]);
 		zr_account_add(&p->account, r->tier, r->what, -(int64_t)r->bytes);
 	}
 }
 
 int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes, struct zr_error *err)
 {
-	struct zr_setup *p = s->setup;
-	int rc = ZR_ASK(&p->device, device, copy, err, NULL, to, from, bytes);
+	struct zr_setup_roles *r = s->roles;
+	int rc = ZR_ASK(&r->device, device, copy, err, NULL, to, from, bytes);
 	if (rc)
 		return rc;
-	return ZR_ASK(&p->device, device, sync, err, NULL);
+	return ZR_ASK(&r->device, device, sync, err, NULL);
 }
 
 int zr_request(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t bytes, int write,
 	       uint64_t *ticket, struct zr_error *err)
 {
-	struct zr_offload *o = store_of(s, spot.region);
-	const struct zr_offload_v1 *v = o->it.vtbl;
+	struct zr_instance *it = store_of(s, spot.region);
+	const struct zr_offload_v1 *v = it->vtbl;
 	uint64_t object = s->object[spot.region];
 	*ticket = 0;
-	int rc = write ? v->write(o->it.inst, object, spot.at, memory, bytes, ticket) :
-			 v->read(o->it.inst, object, spot.at, memory, bytes, ticket);
-	return rc == ZR_EAGAIN ? rc : zr_instance_failed(&o->it, rc, write ? "write" : "read", err);
+	int rc = write ? v->write(it->inst, object, spot.at, memory, bytes, ticket) :
+			 v->read(it->inst, object, spot.at, memory, bytes, ticket);
+	return rc == ZR_EAGAIN ? rc : zr_instance_failed(it, rc, write ? "write" : "read", err);
 }
 
 int zr_requested(struct zr_session *s, int32_t region, uint64_t ticket, struct zr_error *err)
 {
-	return ticket ? ZR_ASK(&store_of(s, region)->it, offload, wait, err, ticket) : 0;
+	return ticket ? ZR_ASK(store_of(s, region), offload, wait, err, ticket) : 0;
 }

@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 
 struct zr_setup;
+struct zr_setup_facts;
 struct zr_schedule;
 
 /* Where a use finds and leaves activations: numbers of lives. */
@@ -48,7 +49,8 @@ int zr_activation_ask(struct zr_setup *s, struct zr_error *err);
 /* training: with the moves that s->act asks for. */
 int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses, int training,
 			struct zr_activations *out, struct zr_error *err);
-uint32_t zr_activation_align(const struct zr_setup *s); /* of a buffer, as what moves it likes it */
+uint32_t
+zr_activation_align(const struct zr_setup_facts *f); /* of a buffer, as what moves it likes it */
 void zr_activation_free(struct zr_activations *a);
 
 #endif

@@ -17,7 +17,7 @@
 static int32_t match_tensors(struct zr_setup *s, const char *pattern, zr_match_fn *take,
 			     int32_t *taken)
 {
-	const struct zr_layout *l = &s->layout;
+	const struct zr_layout *l = &s->facts.layout;
 	int32_t fits = 0;
 	for (int32_t i = 0; i < l->n_tensors; i++) {
 		if (fnmatch(pattern, l->tensor[i].decl->name, 0))
@@ -31,7 +31,7 @@ static int32_t match_tensors(struct zr_setup *s, const char *pattern, zr_match_f
 int32_t zr_match_tensors(struct zr_setup *s, const char *section, const char *key, const char *list,
 			 zr_match_fn *take, zr_match_fn *take_out, struct zr_error *err)
 {
-	const struct zr_layout *l = &s->layout;
+	const struct zr_layout *l = &s->facts.layout;
 	const char *word;
 	char pattern[256];
 	int32_t taken = 0, last = l->n_tensors - 1;
@@ -63,26 +63,26 @@ int32_t zr_match_tensors(struct zr_setup *s, const char *section, const char *ke
 
 static int freeze(struct zr_setup *s, int32_t tensor)
 {
-	return s->frozen[tensor] = 1;
+	return s->facts.frozen[tensor] = 1;
 }
 
 /* Takes back what a pattern said, not what the model itself says. Returns whether it did. */
 static int thaw(struct zr_setup *s, int32_t tensor)
 {
-	const uint8_t was = s->frozen[tensor];
-	s->frozen[tensor] = s->layout.tensor[tensor].flags & ZR_TENSOR_FROZEN;
-	return s->frozen[tensor] != was;
+	const uint8_t was = s->facts.frozen[tensor];
+	s->facts.frozen[tensor] = s->facts.layout.tensor[tensor].flags & ZR_TENSOR_FROZEN;
+	return s->facts.frozen[tensor] != was;
 }
 
 /* What training does not change: what the model itself says, and [train] freeze. */
 static int freeze_all(struct zr_setup *s, struct zr_error *err)
 {
-	size_t n = (size_t)s->layout.n_tensors;
+	size_t n = (size_t)s->facts.layout.n_tensors;
 	for (size_t i = 0; i < n; i++)
-		s->frozen[i] = s->layout.tensor[i].flags & ZR_TENSOR_FROZEN;
-	int rc = zr_match_tensors(s, "train", "freeze", s->train->freeze, freeze, thaw, err);
+		s->facts.frozen[i] = s->facts.layout.tensor[i].flags & ZR_TENSOR_FROZEN;
+	int rc = zr_match_tensors(s, "train", "freeze", s->facts.train->freeze, freeze, thaw, err);
 	return rc < 0 ? rc :
-	       memchr(s->frozen, 0, n) ?
+	       memchr(s->facts.frozen, 0, n) ?
 			0 :
 			zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
 					"freeze: all tensors are frozen: nothing is left to train");
@@ -91,13 +91,14 @@ static int freeze_all(struct zr_setup *s, struct zr_error *err)
 /* Whether values are drawn or read makes no difference to what [model] store stores. */
 static int store(struct zr_setup *s, struct zr_error *err)
 {
+	struct zr_setup_facts *f = &s->facts;
 	static const int32_t types[] = { 0, ZR_BF16, ZR_INT8, ZR_NF4 }; /* by zr_section.store */
-	int known = s->decl.tensor_stride >= sizeof(struct zr_tensor), stored = 0;
-	s->stored = types[s->model.section->store];
-	for (int32_t i = 0; i < s->layout.n_tensors && s->stored && known; i++)
-		if (s->frozen[i] && s->layout.tensor[i].decl->map != ZR_MAP_NONE)
-			stored = s->frozen[i] = 2;
-	if (!s->stored || stored)
+	int known = f->decl.tensor_stride >= sizeof(struct zr_tensor), stored = 0;
+	f->stored = types[s->roles.model.section->store];
+	for (int32_t i = 0; i < f->layout.n_tensors && f->stored && known; i++)
+		if (f->frozen[i] && f->layout.tensor[i].decl->map != ZR_MAP_NONE)
+			stored = f->frozen[i] = 2;
+	if (!f->stored || stored)
 		return 0;
 	return zr_config_blame(s->cfg, "model", ZR_EINVAL, err,
 			       "store: no linear map of the model is "
@@ -117,10 +118,10 @@ struct parts {
 };
 
 /* A unit's parts; p->unit NULL: counts them. */
-static void cut_unit(struct zr_setup *s, struct parts *p, const struct zr_unit_place *u)
+static void cut_unit(struct zr_setup_facts *f, struct parts *p, const struct zr_unit_place *u)
 {
-	const struct zr_place *t = &s->layout.tensor[u->first];
-	const uint8_t *frozen = &s->frozen[u->first];
+	const struct zr_place *t = &f->layout.tensor[u->first];
+	const uint8_t *frozen = &f->frozen[u->first];
 	size_t room = strlen(u->name) + 12;
 	for (int32_t from = 0, to, k = 1; from < u->count; from = to, k++) {
 		for (to = from + 1; to < u->count && frozen[to] == frozen[from];)
@@ -130,7 +131,7 @@ static void cut_unit(struct zr_setup *s, struct parts *p, const struct zr_unit_p
 			snprintf(name, room, to - from == u->count ? "%s" : "%s/%d", u->name, k);
 			p->unit[p->units] =
 				(struct zr_unit){ name, t[from].decl, (uint32_t)(to - from), 0 };
-			s->frozen_unit[p->units] = frozen[from];
+			f->frozen_unit[p->units] = frozen[from];
 		}
 
 		p->units++;
@@ -138,51 +139,51 @@ static void cut_unit(struct zr_setup *s, struct parts *p, const struct zr_unit_p
 	}
 }
 
-static void cut_layer(struct zr_setup *s, struct parts *p, uint32_t i)
+static void cut_layer(struct zr_setup_facts *f, struct parts *p, uint32_t i)
 {
-	const struct zr_layer *l = zr_layer_at(&s->decl, (int32_t)i);
+	const struct zr_layer *l = zr_layer_at(&f->decl, (int32_t)i);
 	size_t first = p->listed, tensors = 0;
 	for (uint32_t k = 0; k < l->n_units; k++) {
-		tensors += (size_t)s->layout.unit[l->units[k]].count;
+		tensors += (size_t)f->layout.unit[l->units[k]].count;
 		for (int32_t u = p->first[l->units[k]]; u < p->first[l->units[k] + 1];
 		     u++, p->listed++)
 			if (p->unit)
 				p->list[p->listed] = u;
 	}
 
-	s->most_tensors = tensors > s->most_tensors ? tensors : s->most_tensors;
+	f->most_tensors = tensors > f->most_tensors ? tensors : f->most_tensors;
 	if (p->unit)
 		p->layer[i] = (struct zr_layer){ l->name, p->list + first,
 						 (uint32_t)(p->listed - first), l->flags };
 }
 
-static void cut(struct zr_setup *s, struct parts *p)
+static void cut(struct zr_setup_facts *f, struct parts *p)
 {
 	p->units = p->listed = p->letters = 0;
-	for (int32_t u = 0; u < s->layout.n_units; u++) {
+	for (int32_t u = 0; u < f->layout.n_units; u++) {
 		p->first[u] = (int32_t)p->units;
-		cut_unit(s, p, &s->layout.unit[u]);
+		cut_unit(f, p, &f->layout.unit[u]);
 	}
-	p->first[s->layout.n_units] = (int32_t)p->units;
-	for (uint32_t i = 0; i < s->decl.n_layers; i++)
-		cut_layer(s, p, i);
+	p->first[f->layout.n_units] = (int32_t)p->units;
+	for (uint32_t i = 0; i < f->decl.n_layers; i++)
+		cut_layer(f, p, i);
 }
 
 /* The declaration with the parts as its units. */
-static int take_parts(struct zr_setup *s, struct parts *p, struct zr_error *err)
+static int take_parts(struct zr_setup_facts *f, struct parts *p, struct zr_error *err)
 {
-	struct zr_model_decl *m = &s->decl;
-	cut(s, p);
+	struct zr_model_decl *m = &f->decl;
+	cut(f, p);
 	size_t layers = m->n_layers * sizeof *p->layer, lists = p->listed * sizeof *p->list;
-	s->frozen_unit = calloc(p->units + 1, 1);
-	p->unit = s->parts = malloc((p->units + 1) * sizeof *p->unit + layers + lists + p->letters);
-	if (!s->frozen_unit || !s->parts)
+	f->frozen_unit = calloc(p->units + 1, 1);
+	p->unit = f->parts = malloc((p->units + 1) * sizeof *p->unit + layers + lists + p->letters);
+	if (!f->frozen_unit || !f->parts)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
 
 	p->layer = (struct zr_layer *)(p->unit + p->units + 1);
 	p->list = (int32_t *)((char *)p->layer + layers);
 	p->name = (char *)p->list + lists;
-	cut(s, p);
+	cut(f, p);
 	m->units = p->unit;
 	m->n_units = (uint32_t)p->units;
 	m->unit_stride = sizeof *p->unit;
@@ -193,24 +194,25 @@ static int take_parts(struct zr_setup *s, struct parts *p, struct zr_error *err)
 
 int zr_frozen_find(struct zr_setup *s, struct zr_error *err)
 {
-	int trains = s->mode == ZR_MODE_TRAIN;
+	struct zr_setup_facts *f = &s->facts;
+	int trains = f->mode == ZR_MODE_TRAIN;
 	struct parts p = { 0 };
-	s->frozen = calloc((size_t)s->layout.n_tensors + 1, 1);
-	p.first = calloc((size_t)s->decl.n_units + 1, sizeof *p.first);
-	int rc = s->frozen && p.first ?
+	f->frozen = calloc((size_t)f->layout.n_tensors + 1, 1);
+	p.first = calloc((size_t)f->decl.n_units + 1, sizeof *p.first);
+	int rc = f->frozen && p.first ?
 			 0 :
 			 zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
-	if (!rc && (trains || s->model.section->store))
+	if (!rc && (trains || s->roles.model.section->store))
 		rc = freeze_all(s, err);
 	if (!rc)
 		rc = store(s, err);
-	for (int32_t i = 0; i < s->layout.n_tensors && !rc && !trains; i++)
-		s->frozen[i] = s->frozen[i] > 1 ? 2 : s->mode == ZR_MODE_EVAL;
+	for (int32_t i = 0; i < f->layout.n_tensors && !rc && !trains; i++)
+		f->frozen[i] = f->frozen[i] > 1 ? 2 : f->mode == ZR_MODE_EVAL;
 	if (!rc)
-		rc = take_parts(s, &p, err);
+		rc = take_parts(f, &p, err);
 	free(p.first);
-	zr_layout_free(&s->layout);
+	zr_layout_free(&f->layout);
 	if (rc)
 		return rc;
-	return zr_layout_make(&s->decl, &s->layout, err);
+	return zr_layout_make(&f->decl, &f->layout, err);
 }

@@ -20,14 +20,14 @@ static int offloads(const struct zr_act_choice *c)
 }
 
 /* Why an answer cannot be, or NULL. Parts of 0 bytes are kept by now. */
-static const char *wrong(const struct zr_setup *s, const struct zr_act_choice *c,
+static const char *wrong(const struct zr_setup_facts *f, const struct zr_act_choice *c,
 			 const struct zr_act_layer *l)
 {
 	if (c->out < ZR_ACT_KEEP || c->out > ZR_ACT_OFFLOAD || c->saved < ZR_ACT_KEEP ||
 	    c->saved > ZR_ACT_OFFLOAD)
 		return "is neither kept nor recomputed nor offloaded";
-	if (offloads(c) && !zr_offloaded(s, ZR_STORE_ACTIVATION))
-		return s->device_info.unified ?
+	if (offloads(c) && !zr_offloaded(f, ZR_STORE_ACTIVATION))
+		return f->device_info.unified ?
 			       "is to wait in another memory, but device and host are one here: "
 			       "add [offload.activation] with a plugin for disk and its path, or "
 			       "give the device a memory of its own ([device] memory = ...), or "
@@ -45,9 +45,9 @@ static const char *wrong(const struct zr_setup *s, const struct zr_act_choice *c
 static int need_store(struct zr_setup *s, struct zr_error *err)
 {
 	int needed = 0;
-	for (uint32_t i = 0; i < s->decl.n_layers; i++)
-		needed |= offloads(&s->act[i]);
-	if (!needed || s->device_info.unified)
+	for (uint32_t i = 0; i < s->facts.decl.n_layers; i++)
+		needed |= offloads(&s->programs.act[i]);
+	if (!needed || s->facts.device_info.unified)
 		return 0;
 	int rc = zr_config_demand(s->cfg, "offload.activation", err);
 	if (rc)
@@ -57,31 +57,35 @@ static int need_store(struct zr_setup *s, struct zr_error *err)
 
 int zr_activation_ask(struct zr_setup *s, struct zr_error *err)
 {
-	uint32_t n = s->decl.n_layers;
+	uint32_t n = s->facts.decl.n_layers;
 	struct zr_act_layer *l = calloc(n, sizeof *l);
-	s->act = calloc(n, sizeof *s->act);
-	int rc = l && s->act ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for %u layers", n);
+	s->programs.act = calloc(n, sizeof *s->programs.act);
+	int rc = l && s->programs.act ? 0 :
+					zr_err(err, ZR_ENOMEM, "out of memory for %u layers", n);
 	for (uint32_t i = 0; !rc && i < n; i++)
-		l[i] = (struct zr_act_layer){ .out = s->layer_bytes[i].out,
-					      .saved = s->layer_bytes[i].saved,
-					      .flags = zr_layer_at(&s->decl, (int32_t)i)->flags };
+		l[i] = (struct zr_act_layer){
+			.out = s->facts.layer_bytes[i].out,
+			.saved = s->facts.layer_bytes[i].saved,
+			.flags = zr_layer_at(&s->facts.decl, (int32_t)i)->flags
+		};
 	if (!rc)
-		rc = ZR_ASK(&s->activation, activation, choose, err, l, n, sizeof *l, s->act);
+		rc = ZR_ASK(&s->roles.activation, activation, choose, err, l, n, sizeof *l,
+			    s->programs.act);
 	for (uint32_t i = 0; !rc && i < n; i++) {
 		if (!l[i].out)
-			s->act[i].out = ZR_ACT_KEEP;
+			s->programs.act[i].out = ZR_ACT_KEEP;
 		if (!l[i].saved)
-			s->act[i].saved = ZR_ACT_KEEP;
+			s->programs.act[i].saved = ZR_ACT_KEEP;
 	}
 
 	if (!rc)
 		rc = need_store(s, err);
 	for (uint32_t i = 0; !rc && i < n; i++) {
-		const char *why = wrong(s, &s->act[i], &l[i]);
+		const char *why = wrong(&s->facts, &s->programs.act[i], &l[i]);
 		if (why)
 			rc = zr_err(err, ZR_EINVAL, "[activation] %s: layer %s %s",
-				    s->activation.section->plugin->desc->id,
-				    zr_layer_at(&s->decl, (int32_t)i)->name, why);
+				    s->roles.activation.section->plugin->desc->id,
+				    zr_layer_at(&s->facts.decl, (int32_t)i)->name, why);
 	}
 
 	free(l);
@@ -157,20 +161,19 @@ static int32_t write(struct lives *l, int32_t layer, int32_t saved, uint64_t byt
 }
 
 /* Places are whole multiples of what the other tier likes to move, and so are sizes. */
-uint32_t zr_activation_align(const struct zr_setup *s)
+uint32_t zr_activation_align(const struct zr_setup_facts *f)
 {
-	const struct zr_offload *o = &s->offload[ZR_STORE_ACTIVATION - ZR_STORE_OPTIMIZER];
-	uint64_t align = zr_offloaded(s, ZR_STORE_ACTIVATION) ? o->info.align : 0;
+	uint64_t align = f->tier[ZR_STORE_ACTIVATION - ZR_STORE_OPTIMIZER].align;
 	return align > 64 ? (uint32_t)zr_up(align, 64) : 64;
 }
 
-static void walk(struct lives *l, const struct zr_setup *s, const struct zr_use *use,
+static void walk(struct lives *l, const struct zr_setup_facts *f, const struct zr_use *use,
 		 int32_t number, const struct zr_act_choice *act, struct zr_use_place *u)
 {
 	int32_t i = use->layer;
-	uint64_t align = zr_activation_align(s);
-	uint64_t out = zr_up(s->layer_bytes[i].out, align),
-		 saved = zr_up(s->layer_bytes[i].saved, align);
+	uint64_t align = zr_activation_align(f);
+	uint64_t out = zr_up(f->layer_bytes[i].out, align),
+		 saved = zr_up(f->layer_bytes[i].saved, align);
 	int writes = use->phase != ZR_BACKWARD;
 	if (i > 0)
 		u->in = read(l, i - 1, OUT, use, number);
@@ -212,16 +215,17 @@ static int allocate(struct lives *l, size_t layers, size_t uses, struct zr_error
 int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses, int training,
 			struct zr_activations *out, struct zr_error *err)
 {
-	struct lives l = { .out = out, .ahead = zr_route_move(s, 1).n - 1 };
+	struct lives l = { .out = out, .ahead = zr_route_move(&s->facts, 1).n - 1 };
 	memset(out, 0, sizeof *out);
-	int rc = allocate(&l, s->decl.n_layers, (size_t)uses->n, err);
+	int rc = allocate(&l, s->facts.decl.n_layers, (size_t)uses->n, err);
 	for (int32_t i = 0; !rc && i < uses->n; i++)
-		walk(&l, s, &uses->use[i], i, training ? s->act : NULL, &out->use[i]);
-	if (!rc && training && zr_offloaded(s, ZR_STORE_ACTIVATION) && !out->n_moves)
+		walk(&l, &s->facts, &uses->use[i], i, training ? s->programs.act : NULL,
+		     &out->use[i]);
+	if (!rc && training && zr_offloaded(&s->facts, ZR_STORE_ACTIVATION) && !out->n_moves)
 		rc = zr_err(err, ZR_EINVAL,
 			    "[offload.activation] does nothing: with [activation] "
 			    "%s every activation stays, or returns at once; take the section out",
-			    s->activation.section->plugin->desc->id);
+			    s->roles.activation.section->plugin->desc->id);
 	free(l.last);
 	free(l.layer);
 	if (rc)

@@ -24,7 +24,7 @@
 
 static int tell(struct recorder *r, int32_t at, int32_t use, const int32_t *units, int32_t n)
 {
-	const struct zr_zero_v1 *zero = r->setup->zero.vtbl;
+	const struct zr_zero_v1 *zero = r->setup->roles.zero.vtbl;
 	r->at = (struct zr_point){ .size = sizeof r->at,
 				   .program = r->p->id,
 				   .at = at,
@@ -33,10 +33,10 @@ static int tell(struct recorder *r, int32_t at, int32_t use, const int32_t *unit
 				   .n_units = (uint32_t)n };
 	if (!zero)
 		return 0; /* sampling: everything is whole */
-	int rc = zero->at(r->setup->zero.inst, &r->at, &r->stage);
+	int rc = zero->at(r->setup->roles.zero.inst, &r->at, &r->stage);
 	if (r->err->code) /* a verb was refused, whatever the stage makes of it */
 		return r->err->code;
-	return zr_instance_failed(&r->setup->zero, rc, "at", r->err);
+	return zr_instance_failed(&r->setup->roles.zero, rc, "at", r->err);
 }
 
 /* What is to return may not have left to its end. */
@@ -46,7 +46,7 @@ static int wait_left(struct recorder *r, const struct zr_act_move *m)
 	for (int32_t i = r->first; !rc && (i = zr_rec_under_way(r, i)) < r->p->n; i++) {
 		const struct zr_pop *op = &r->p->op[i];
 		if (op->kind == ZR_P_SPILL &&
-		    r->setup->train_act.move[op->use].offloaded == m->offloaded)
+		    r->setup->programs.train_act.move[op->use].offloaded == m->offloaded)
 			rc = zr_rec_wait(r, i);
 	}
 	return rc;
@@ -55,14 +55,15 @@ static int wait_left(struct recorder *r, const struct zr_act_move *m)
 /* Activations on their way to the other tier, or back. */
 static int post_moves(struct recorder *r, int32_t use, int32_t back)
 {
-	const struct zr_activations *a = &r->setup->train_act;
+	const struct zr_activations *a = &r->setup->programs.train_act;
 	int rc = 0;
-	for (; !rc && r->uses == &r->setup->train_uses && r->move < a->n_moves; r->move++) {
+	for (; !rc && r->uses == &r->setup->programs.train_uses && r->move < a->n_moves;
+	     r->move++) {
 		const struct zr_act_move *m = &a->move[r->move];
 		struct zr_pop op = { .kind = back ? ZR_P_FETCH : ZR_P_SPILL,
 				     .use = r->move,
 				     .bytes = m->bytes,
-				     .hops = zr_route_move(r->setup, back).n };
+				     .hops = zr_route_move(r->f, back).n };
 		if (m->use != use || m->back != back)
 			break;
 		rc = back ? wait_left(r, m) : 0;
@@ -112,8 +113,8 @@ static int check_end(struct recorder *r)
 {
 	int training = r->p->id == ZR_PROG_MICRO || r->p->id == ZR_PROG_LAST_MICRO, rc = 0;
 	for (int32_t u = 0; !rc && u < r->stage.n_units; u++) {
-		int split = r->setup->groups[u].param != ZR_GROUP_SELF;
-		int reduces = training && !r->setup->frozen_unit[u];
+		int split = r->f->groups[u].param != ZR_GROUP_SELF;
+		int reduces = training && !r->f->frozen_unit[u];
 		int missed = r->p->id == ZR_PROG_UPDATE && r->values[u] == OLD;
 		zr_rec_must(r, &rc, !split || !r->gathered[u],
 			    "is still full at the end of the "
@@ -163,11 +164,11 @@ static int walk(struct recorder *r)
 /* Whether sums begin and end in this program, as those of all units do or of none. */
 static int has_own_sums(const struct recorder *r)
 {
-	const struct zr_setup *s = r->setup;
-	if (r->p->id != ZR_PROG_LAST_MICRO || s->batch.accumulation > 1)
+	const struct zr_setup_facts *f = r->f;
+	if (r->p->id != ZR_PROG_LAST_MICRO || f->batch.accumulation > 1)
 		return 0;
 	for (int32_t u = 0; u < r->stage.n_units; u++)
-		if (!s->frozen_unit[u] && r->values[u] != PUBLISHED)
+		if (!f->frozen_unit[u] && r->values[u] != PUBLISHED)
 			return 0;
 	return 1;
 }
@@ -181,7 +182,7 @@ static uint64_t hash(const struct recorder *r)
 
 static int start(struct recorder *r, const struct zr_setup *s)
 {
-	size_t n = (size_t)s->layout.n_units + 1;
+	size_t n = (size_t)s->facts.layout.n_units + 1;
 	r->all = calloc(4 * n, sizeof *r->all);
 	r->gathered = calloc(3 * n, 1);
 	if (!r->all || !r->gathered)
@@ -192,12 +193,12 @@ static int start(struct recorder *r, const struct zr_setup *s)
 	r->gather = r->left + n;
 	r->state = r->gathered + n;
 	r->values = r->state + n;
-	for (int32_t u = 0; u < s->layout.n_units; u++) {
+	for (int32_t u = 0; u < s->facts.layout.n_units; u++) {
 		r->all[u] = u;
-		r->gathered[u] = s->groups[u].param == ZR_GROUP_SELF;
+		r->gathered[u] = s->facts.groups[u].param == ZR_GROUP_SELF;
 		r->gather[u] = -1;
 	}
-	const struct zr_program *before = &s->program[ZR_PROG_LAST_MICRO];
+	const struct zr_program *before = &s->programs.recorded[ZR_PROG_LAST_MICRO];
 	for (int32_t i = 0; r->p->id == ZR_PROG_UPDATE && i < before->n; i++)
 		for (int32_t k = 0; before->op[i].kind == ZR_P_PUBLISH && k < before->op[i].n; k++)
 			r->values[before->unit[before->op[i].first + k]] = PUBLISHED;
@@ -209,12 +210,13 @@ int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, st
 	static const struct zr_schedule none;
 	struct zr_program p = { .id = id };
 	struct recorder r = { .setup = s,
+			      .f = &s->facts,
 			      .p = &p,
 			      .err = err,
 			      .reducing = -1,
 			      .uses = id == ZR_PROG_UPDATE ? &none :
-				      id == ZR_PROG_EVAL   ? &s->eval_uses :
-							     &s->train_uses };
+				      id == ZR_PROG_EVAL   ? &s->programs.eval_uses :
+							     &s->programs.train_uses };
 	*err = (struct zr_error){ 0 };
 	zr_rec_offer(&r);
 	int rc = start(&r, s);

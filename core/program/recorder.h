@@ -13,6 +13,7 @@ enum { OLD, UPDATED, PUBLISHED };    /* a unit's values in the last_micro and th
 
 struct recorder {
 	struct zr_setup *setup;
+	const struct zr_setup_facts *f; /* of the setup */
 	struct zr_program *p;
 	const struct zr_schedule *uses;
 	struct zr_stage stage;

@@ -11,21 +11,21 @@ static void add(struct zr_route *r, int32_t hop)
 	r->hop[r->n++] = hop;
 }
 
-int zr_comm_on_host(const struct zr_setup *s)
+int zr_comm_on_host(const struct zr_setup_facts *f)
 {
-	return s->process.world > 1 && !s->device_info.host_access && !s->device_comm;
+	return f->process.world > 1 && !f->device_info.host_access && !f->device_comm;
 }
 
 /* offloaded: [offload.param] holds shares; ranks: others have shares, too, that are not seen in
  * place. */
-static struct zr_route gather(const struct zr_setup *s, int offloaded, int ranks)
+static struct zr_route gather(const struct zr_setup_facts *f, int offloaded, int ranks)
 {
 	struct zr_route r = { 0 };
-	int disk = offloaded && zr_on_disk(s, ZR_STORE_PARAM);
-	r.whole = ranks && offloaded && zr_comm_on_host(s);
-	r.bounce = r.whole || (disk && !s->device_info.host_access);
+	int disk = offloaded && zr_on_disk(f, ZR_STORE_PARAM);
+	r.whole = ranks && offloaded && zr_comm_on_host(f);
+	r.bounce = r.whole || (disk && !f->device_info.host_access);
 	/* a collective takes shares from where they lie, if it can address them */
-	if (offloaded && (disk || !ranks || (!s->device_info.host_access && !r.whole)))
+	if (offloaded && (disk || !ranks || (!f->device_info.host_access && !r.whole)))
 		add(&r, ZR_HOP_READ);
 	if (r.bounce && !r.whole)
 		add(&r, ZR_HOP_COPY);
@@ -36,22 +36,22 @@ static struct zr_route gather(const struct zr_setup *s, int offloaded, int ranks
 	return r;
 }
 
-struct zr_route zr_route_gather(const struct zr_setup *s, int32_t unit)
+struct zr_route zr_route_gather(const struct zr_setup_facts *f, int32_t unit)
 {
-	return gather(s, zr_unit_offloaded(s, unit),
-		      zr_group_ranks(s, s->groups[unit].param) > 1 && !zr_unit_view(s, unit));
+	return gather(f, zr_unit_offloaded(f, unit),
+		      zr_group_ranks(f, f->groups[unit].param) > 1 && !zr_unit_view(f, unit));
 }
 
-struct zr_route zr_route_of_split(const struct zr_setup *s)
+struct zr_route zr_route_of_split(const struct zr_setup_facts *f)
 {
-	int offloaded = zr_offloaded(s, ZR_STORE_PARAM);
-	return gather(s, offloaded, s->process.world > 1 && (offloaded || !s->views));
+	int offloaded = zr_offloaded(f, ZR_STORE_PARAM);
+	return gather(f, offloaded, f->process.world > 1 && (offloaded || !f->views));
 }
 
-struct zr_route zr_route_move(const struct zr_setup *s, int32_t back)
+struct zr_route zr_route_move(const struct zr_setup_facts *f, int32_t back)
 {
-	int disk = zr_store_tier(s, ZR_STORE_ACTIVATION) == ZR_TIER_DISK;
-	struct zr_route r = { .bounce = disk && !s->device_info.host_access };
+	int disk = zr_store_tier(f, ZR_STORE_ACTIVATION) == ZR_TIER_DISK;
+	struct zr_route r = { .bounce = disk && !f->device_info.host_access };
 	if (back)
 		add(&r, ZR_HOP_READ);
 	if (r.bounce)
@@ -63,14 +63,15 @@ struct zr_route zr_route_move(const struct zr_setup *s, int32_t back)
 
 uint64_t zr_unit_share_bytes(const struct zr_setup *s, int32_t unit)
 {
-	return (uint64_t)s->plan.unit[unit].param_per * zr_unit_block(s, unit);
+	return (uint64_t)s->plan.unit[unit].param_per * zr_unit_block(&s->facts, unit);
 }
 
-uint64_t zr_route_bounce_bytes(const struct zr_setup *s, const struct zr_route *r, int32_t unit)
+uint64_t zr_route_bounce_bytes(const struct zr_setup_facts *f, const struct zr_route *r,
+			       int32_t unit)
 {
-	int32_t group = s->groups[unit].param;
-	int64_t ranks = zr_group_ranks(s, group);
-	int64_t n = zr_unit_share(s, unit, group, s->process.rank).per;
-	int none = !r->bounce || (ranks == 1 && !zr_unit_offloaded(s, unit)); /* a share serves */
-	return none ? 0 : (uint64_t)(r->whole ? ranks * n : n) * zr_unit_block(s, unit);
+	int32_t group = f->groups[unit].param;
+	int64_t ranks = zr_group_ranks(f, group);
+	int64_t n = zr_unit_share(f, unit, group, f->process.rank).per;
+	int none = !r->bounce || (ranks == 1 && !zr_unit_offloaded(f, unit)); /* a share serves */
+	return none ? 0 : (uint64_t)(r->whole ? ranks * n : n) * zr_unit_block(f, unit);
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct zr_setup;
+struct zr_setup_facts;
 
 enum zr_hop {
 	/* from the other tier: into the bounce buffer, or where there is none to the device */
@@ -28,21 +29,22 @@ struct zr_route {
 };
 
 /* Whether collectives on device memory go through host memory. */
-int zr_comm_on_host(const struct zr_setup *s);
+int zr_comm_on_host(const struct zr_setup_facts *f);
 
 /* Of a unit's gather; units of one list have the same. No hop: it is there. */
-struct zr_route zr_route_gather(const struct zr_setup *s, int32_t unit);
+struct zr_route zr_route_gather(const struct zr_setup_facts *f, int32_t unit);
 
 /* Of a unit that is split over all ranks. */
-struct zr_route zr_route_of_split(const struct zr_setup *s);
+struct zr_route zr_route_of_split(const struct zr_setup_facts *f);
 
 /* Of activations on their way to the other tier, or back. */
-struct zr_route zr_route_move(const struct zr_setup *s, int32_t back);
+struct zr_route zr_route_move(const struct zr_setup_facts *f, int32_t back);
 
 /* Bytes of this rank's share of a unit's compute copy, once there is a plan. */
 uint64_t zr_unit_share_bytes(const struct zr_setup *s, int32_t unit);
 
 /* Bytes of a unit's part of the bounce buffer; 0: none. */
-uint64_t zr_route_bounce_bytes(const struct zr_setup *s, const struct zr_route *r, int32_t unit);
+uint64_t zr_route_bounce_bytes(const struct zr_setup_facts *f, const struct zr_route *r,
+			       int32_t unit);
 
 #endif

@@ -15,7 +15,7 @@ static struct recorder *recorder_of(const struct zr_stage *st)
 
 static const char *stage_name(const struct recorder *r)
 {
-	return r->setup->zero.section->plugin->desc->id;
+	return r->setup->roles.zero.section->plugin->desc->id;
 }
 
 /* "before the forward of h.0 in program micro" into buf, which it returns. */
@@ -30,8 +30,7 @@ static const char *point_text(const struct recorder *r, char *buf, size_t n)
 	const struct zr_use *use = r->at.use < 0 ? NULL : &r->uses->use[r->at.use];
 	snprintf(buf, n, "%s%s%s%s%s in program %s", at[r->at.at], use ? " the " : "",
 		 use ? zr_phase_name[use->phase] : "", use ? " of " : "",
-		 use ? zr_layer_at(&r->setup->decl, use->layer)->name : "",
-		 zr_program_name[r->p->id]);
+		 use ? zr_layer_at(&r->f->decl, use->layer)->name : "", zr_program_name[r->p->id]);
 	return buf;
 }
 
@@ -39,7 +38,7 @@ int zr_rec_refuse(struct recorder *r, const char *what, int32_t unit)
 {
 	char point[160];
 	return zr_err(r->err, ZR_ESTATE, "stage %s, %s: unit %s %s", stage_name(r),
-		      point_text(r, point, sizeof point), r->setup->layout.unit[unit].name, what);
+		      point_text(r, point, sizeof point), r->f->layout.unit[unit].name, what);
 }
 
 void zr_rec_must(struct recorder *r, int *rc, int right, const char *what, int32_t unit)
@@ -133,10 +132,11 @@ static int check_list(struct recorder *r, const char *verb, const int32_t *units
 }
 
 /* Bytes of a unit's all-gather over a group that this rank receives: everybody else's share. */
-static uint64_t received(const struct zr_setup *s, int32_t unit, int32_t group, uint64_t block)
+static uint64_t received(const struct zr_setup_facts *f, int32_t unit, int32_t group,
+			 uint64_t block)
 {
-	struct zr_share share = zr_unit_share(s, unit, group, s->process.rank);
-	return (uint64_t)((zr_group_ranks(s, group) - 1) * share.per) * block;
+	struct zr_share share = zr_unit_share(f, unit, group, f->process.rank);
+	return (uint64_t)((zr_group_ranks(f, group) - 1) * share.per) * block;
 }
 
 #define NOTHING_TO "is whole on every rank: there is nothing to "
@@ -146,9 +146,9 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 	struct recorder *r = recorder_of(st);
 	struct zr_pop op = { .kind = ZR_P_GATHER };
 	int rc = check_list(r, "gather", units, n);
-	const struct zr_setup *s = r->setup;
+	const struct zr_setup_facts *f = r->f;
 	for (int32_t i = 0; !rc && i < n; i++) {
-		int32_t u = units[i], group = s->groups[u].param, first = s->groups[units[0]].param;
+		int32_t u = units[i], group = f->groups[u].param, first = f->groups[units[0]].param;
 		zr_rec_must(r, &rc, group != ZR_GROUP_SELF, NOTHING_TO "gather", u);
 		zr_rec_must(r, &rc, !r->gathered[u], "is gathered twice without a drop", u);
 		zr_rec_must(r, &rc, group == first,
@@ -156,15 +156,15 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 			    "group",
 			    u);
 		r->gathered[u] = 1;
-		r->live += s->layout.unit[u].elements;
-		if (!zr_unit_view(s, u))
-			op.bytes += received(s, u, group, zr_unit_block(s, u));
+		r->live += f->layout.unit[u].elements;
+		if (!zr_unit_view(f, u))
+			op.bytes += received(f, u, group, zr_unit_block(f, u));
 	}
 
 	if (rc || !n)
 		return rc;
 
-	int32_t hops = zr_route_gather(s, units[0]).n;
+	int32_t hops = zr_route_gather(f, units[0]).n;
 	op.hops = hops < 2 ? 0 : hops;
 	for (int32_t i = 0; i < n; i++)
 		r->gather[units[i]] = r->p->n;
@@ -176,13 +176,13 @@ static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
 	struct recorder *r = recorder_of(st);
 	int rc = check_list(r, "drop", units, n);
 	for (int32_t i = 0; !rc && i < n; i++) {
-		int32_t u = units[i], split = r->setup->groups[u].param != ZR_GROUP_SELF;
+		int32_t u = units[i], split = r->f->groups[u].param != ZR_GROUP_SELF;
 		zr_rec_must(r, &rc, split, NOTHING_TO "drop", u);
 		zr_rec_must(r, &rc, r->gathered[u], "is dropped without having been gathered", u);
 		if (!rc)
 			rc = zr_rec_wait_gather(r, u);
 		r->gathered[u] = 0;
-		r->live -= r->setup->layout.unit[u].elements;
+		r->live -= r->f->layout.unit[u].elements;
 	}
 	return rc || !n ? rc : zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_DROP }, units, n);
 }
@@ -191,10 +191,10 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 {
 	struct recorder *r = recorder_of(st);
 	struct zr_pop op = { .kind = ZR_P_REDUCE };
-	int32_t type = r->setup->peers ? ZR_F32 : r->setup->types.comm_dtype;
+	int32_t type = r->f->peers ? ZR_F32 : r->f->types.comm_dtype;
 	int rc = check_list(r, "reduce", units, n);
 	for (int32_t i = 0; !rc && n > 1 && i < n; i++)
-		if (zr_unit_part(r->setup, units[i])) { /* is reduced alone */
+		if (zr_unit_part(r->f, units[i])) { /* is reduced alone */
 			rc = verb_reduce(st, units, i);
 			if (!rc)
 				rc = verb_reduce(st, units + i, 1);
@@ -209,11 +209,11 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 		zr_rec_must(r, &rc, r->state[u], "is reduced before its gradient is complete", u);
 		zr_rec_must(r, &rc, r->state[u] == COMPLETE, "is reduced twice", u);
 		r->state[u] = REDUCED;
-		if (r->p->id == ZR_PROG_LAST_MICRO || !zr_sums_locally(r->setup))
-			op.bytes += received(r->setup, u, ZR_GROUP_WORLD, zr_dtype_block(type));
+		if (r->p->id == ZR_PROG_LAST_MICRO || !zr_sums_locally(r->f))
+			op.bytes += received(r->f, u, ZR_GROUP_WORLD, zr_dtype_block(type));
 		/* the sums, to all who hold masters */
-		if (r->p->id == ZR_PROG_LAST_MICRO && zr_sums_way(r->setup, u))
-			op.bytes += received(r->setup, u, ZR_GROUP_WORLD, ZR_BLOCK * 4);
+		if (r->p->id == ZR_PROG_LAST_MICRO && zr_sums_way(r->f, u))
+			op.bytes += received(r->f, u, ZR_GROUP_WORLD, ZR_BLOCK * 4);
 	}
 
 	if (!rc && n)
@@ -232,7 +232,7 @@ static int32_t some(struct recorder *r, const int32_t *units, int32_t n, int fro
 {
 	int32_t count = 0;
 	for (int32_t i = 0; i < n; i++)
-		if ((r->setup->frozen_unit[units[i]] > 0) == frozen)
+		if ((r->f->frozen_unit[units[i]] > 0) == frozen)
 			r->some[count++] = units[i];
 	return count;
 }
@@ -245,11 +245,11 @@ static int check_early(struct recorder *r, const int32_t *units, int32_t n)
 		return zr_err(r->err, ZR_EINVAL,
 			      "[zero] %s: unit %s cannot be updated in the "
 			      "backward: %s, or update_in_backward = no",
-			      stage_name(r), r->setup->layout.unit[units[0]].name, reason);
+			      stage_name(r), r->f->layout.unit[units[0]].name, reason);
 
 	int rc = 0;
 	for (int32_t i = 0; !rc && i < n; i++) {
-		int32_t u = units[i], split = r->setup->groups[u].param != ZR_GROUP_SELF;
+		int32_t u = units[i], split = r->f->groups[u].param != ZR_GROUP_SELF;
 		zr_rec_must(r, &rc, r->state[u] == REDUCED,
 			    "is updated before its gradient is "
 			    "reduced",
@@ -301,12 +301,12 @@ static int publish(struct recorder *r, const int32_t *units, int32_t n, int once
 	int rc = 0;
 	for (int32_t i = 0; !rc && i < n; i++) {
 		int32_t u = units[i];
-		const struct zr_groups *g = &r->setup->groups[u];
+		const struct zr_groups *g = &r->f->groups[u];
 		zr_rec_must(r, &rc, r->values[u] != PUBLISHED, "is published twice", u);
 		zr_rec_must(r, &rc, r->values[u] == UPDATED, "is published before its update", u);
 		r->values[u] = PUBLISHED;
 		if (g->param != g->state && !once)
-			op.bytes += received(r->setup, u, g->state, zr_unit_block(r->setup, u));
+			op.bytes += received(r->f, u, g->state, zr_unit_block(r->f, u));
 	}
 
 	int32_t number = r->p->n;
@@ -330,12 +330,12 @@ static int verb_publish(const struct zr_stage *st, const int32_t *units, int32_t
 
 static int64_t ask_elements(const struct zr_stage *st, int32_t unit)
 {
-	return recorder_of(st)->setup->layout.unit[unit].elements;
+	return recorder_of(st)->f->layout.unit[unit].elements;
 }
 
 static const char *ask_name(const struct zr_stage *st, int32_t unit)
 {
-	return recorder_of(st)->setup->layout.unit[unit].name;
+	return recorder_of(st)->f->layout.unit[unit].name;
 }
 
 static const struct zr_use *ask_use(const struct zr_stage *st, int32_t use)
@@ -361,13 +361,13 @@ static int ask_scalars(const struct zr_stage *st)
 
 void zr_rec_offer(struct recorder *r)
 {
-	const struct zr_setup *s = r->setup;
+	const struct zr_setup_facts *f = r->f;
 	r->stage =
 		(struct zr_stage){ .size = sizeof r->stage,
-				   .n_units = s->layout.n_units,
+				   .n_units = f->layout.n_units,
 				   .n_uses = r->uses->n,
-				   .synchronous = s->process.world == 1 && s->device_info.unified,
-				   .world = s->process.world,
+				   .synchronous = f->process.world == 1 && f->device_info.unified,
+				   .world = f->process.world,
 				   .impl = r,
 				   .gather = verb_gather,
 				   .drop = verb_drop,

@@ -10,8 +10,8 @@
 struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t blocks, int32_t dtype)
 {
 	uint64_t in_arena = (uintptr_t)base - (uintptr_t)s->arena[ZR_STORE_DEVICE];
-	int apart = in_arena < s->setup->plan.arena[ZR_STORE_DEVICE] &&
-		    !s->setup->device_info.host_access;
+	int apart = in_arena < s->plan->arena[ZR_STORE_DEVICE] &&
+		    !s->facts->device_info.host_access;
 	return (struct zr_buf){ .data = base,
 				.count = base ? (uint64_t)(blocks * ZR_BLOCK) : 0,
 				.dtype = dtype,
@@ -21,8 +21,7 @@ struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t bloc
 struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
 				  const struct zr_ops *ops, const struct zr_scalars *scalars)
 {
-	const struct zr_setup *p = s->setup;
-	const struct zr_optimizer *o = &p->optimizer[p->param_group[group].optimizer];
+	const struct zr_optimizer *o = &s->roles->optimizer[s->roles->param_group[group].optimizer];
 	const struct zr_entry *e = o->it.section->plugin->entry;
 	const int knows = e->draft == ZR_DRAFT_REVISION;
 	return (struct zr_opt_step){
@@ -33,9 +32,9 @@ struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
 		.step = s->decided->update,
 		.lr = s->decided->lr[group],
 		.grad_mult = s->decided->grad_mult,
-		.opts = p->param_group[group].section->opts,
+		.opts = s->roles->param_group[group].section->opts,
 		.state = s->state_buf,
-		.seed = (uint64_t)p->train->seed,
+		.seed = (uint64_t)s->facts->train->seed,
 		.ops = knows ? ops : NULL,
 		.scalars = knows ? scalars + group : NULL,
 		.native = ops->native,
@@ -48,7 +47,7 @@ static uint64_t of_group(const struct zr_session *s, int32_t group, uint64_t n, 
 {
 	uint64_t count = 0;
 	for (uint64_t i = 0; i < n; i++)
-		if (s->setup->group_of[s->seg[i].param] == group)
+		if (s->roles->group_of[s->seg[i].param] == group)
 			memcpy((char *)s->group_seg + count++ * stride, &s->seg[i], stride);
 	return count;
 }
@@ -56,23 +55,22 @@ static uint64_t of_group(const struct zr_session *s, int32_t group, uint64_t n, 
 /* The optimizer's states of blocks [from, from + n) of a sub-group. */
 static void point_states(struct zr_session *s, const struct zr_opt_data *d, int64_t from, int64_t n)
 {
-	const struct zr_setup *p = s->setup;
-	const struct zr_optimizer *o = &p->optimizer[d->subgroup->optimizer];
+	const struct zr_optimizer *o = &s->roles->optimizer[d->subgroup->optimizer];
 	for (uint32_t i = 0; i < o->n_states; i++) {
 		uint32_t number = o->first_state + i;
-		char *data = d->state[i] + (uint64_t)from * p->plan.state_bytes[number];
-		s->state_buf[i] = zr_opt_buffer(s, data, n, zr_setup_state(p, number)->dtype);
+		char *data = d->state[i] + (uint64_t)from * s->plan->state_bytes[number];
+		s->state_buf[i] =
+			zr_opt_buffer(s, data, n, zr_setup_state(s->roles, number)->dtype);
 	}
 }
 
 int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint64_t segments,
 		      zr_opt_fn *fn)
 {
-	struct zr_setup *p = s->setup;
 	const struct zr_opt_data *d = b->data;
 	int rc = 0;
 	point_states(s, d, b->from, b->n);
-	for (int32_t g = 0; !rc && g < p->n_param_groups; g++) {
+	for (int32_t g = 0; !rc && g < s->roles->n_param_groups; g++) {
 		struct zr_opt_step o = zr_opt_step_of(s, g, d->kept.ops, d->scalars);
 		o.master = zr_opt_buffer(s, b->master, b->n, ZR_F32);
 		o.grad = zr_opt_buffer(s, d->grad + b->from * ZR_BLOCK * 4, b->n, ZR_F32);
@@ -80,9 +78,10 @@ int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint6
 		o.n_seg = of_group(s, g, segments, o.seg_stride);
 		if (b->lowp)
 			o.lowp = zr_opt_buffer(s, b->lowp, b->n,
-					       zr_unit_dtype(p, d->subgroup->unit));
+					       zr_unit_dtype(s->facts, d->subgroup->unit));
 		o.rem = b->master ? NULL : d->kept.master;
-		o.rem_bits = b->master ? 0 : (uint32_t)zr_unit_rem_bits(p, d->subgroup->unit);
+		o.rem_bits = b->master ? 0 :
+					 (uint32_t)zr_unit_rem_bits(s->facts, d->subgroup->unit);
 		if (o.n_seg)
 			rc = fn(s, d, &o);
 	}

@@ -13,6 +13,7 @@
 #include "core/plugin/host.h"
 
 struct zr_setup;
+struct zr_setup_roles;
 
 /* One of the plugins that [optimizer] and its groups name. */
 struct zr_optimizer {
@@ -77,6 +78,6 @@ int zr_update_waits(const struct zr_setup *s, char *why, size_t size);
 
 /* Fills optimizer, param_group, group_of and n_states of a setup with layout and device. */
 int zr_optimizers_start(struct zr_setup *s, struct zr_error *err);
-void zr_optimizers_close(struct zr_setup *s);
+void zr_optimizers_close(struct zr_setup_roles *r);
 
 #endif

@@ -22,8 +22,8 @@ static const char *id_of(const struct zr_optimizer *o)
 /* For the last group so far, if none before it has the tensor. */
 static int claim(struct zr_setup *s, int32_t tensor)
 {
-	int taken = s->group_of[tensor] == 0;
-	s->group_of[tensor] = taken ? s->n_param_groups - 1 : s->group_of[tensor];
+	int taken = s->roles.group_of[tensor] == 0;
+	s->roles.group_of[tensor] = taken ? s->roles.n_param_groups - 1 : s->roles.group_of[tensor];
 	return taken;
 }
 
@@ -52,18 +52,18 @@ static int learning_rate(const struct zr_section *sec, double *lr, struct zr_err
 	return 0;
 }
 
-static int32_t optimizer_of(const struct zr_setup *s, const struct zr_section *sec)
+static int32_t optimizer_of(const struct zr_setup_roles *r, const struct zr_section *sec)
 {
 	int32_t k = 0;
-	while (k < s->n_optimizers && s->optimizer[k].it.section->plugin != sec->plugin)
+	while (k < r->n_optimizers && r->optimizer[k].it.section->plugin != sec->plugin)
 		k++;
 	return k;
 }
 
-static int check_memory(const struct zr_setup *s, const struct zr_optimizer *o,
+static int check_memory(const struct zr_setup_facts *f, const struct zr_optimizer *o,
 			struct zr_error *err)
 {
-	int on_device = !zr_offloaded(s, ZR_STORE_OPTIMIZER) && !s->device_info.host_access;
+	int on_device = !zr_offloaded(f, ZR_STORE_OPTIMIZER) && !f->device_info.host_access;
 	if (zr_optimizer_calls(o)->mem_ok & (on_device ? ZR_MEM_DEVICE : ZR_MEM_HOST))
 		return 0;
 	return on_device ?
@@ -73,31 +73,31 @@ static int check_memory(const struct zr_setup *s, const struct zr_optimizer *o,
 		       zr_err(err, ZR_EINVAL,
 			      "optimizer %s does not run on host memory, where %s keeps the state",
 			      id_of(o),
-			      zr_offloaded(s, ZR_STORE_OPTIMIZER) ? "[offload.optimizer]" :
-								    s->device_info.name);
+			      zr_offloaded(f, ZR_STORE_OPTIMIZER) ? "[offload.optimizer]" :
+								    f->device_info.name);
 }
 
-static int add_states(struct zr_setup *s, struct zr_optimizer *o, struct zr_error *err)
+static int add_states(struct zr_setup_roles *r, struct zr_optimizer *o, struct zr_error *err)
 {
 	o->states = zr_optimizer_calls(o)->states(o->it.inst, &o->n_states);
-	o->first_state = s->n_states;
-	if (o->n_states > ZR_STATES_MAX - s->n_states)
+	o->first_state = r->n_states;
+	if (o->n_states > ZR_STATES_MAX - r->n_states)
 		return zr_err(err, ZR_EINVAL,
 			      "the optimizers have %llu state tensors; at most %d together",
-			      (unsigned long long)s->n_states + o->n_states, ZR_STATES_MAX);
-	s->n_states += o->n_states;
+			      (unsigned long long)r->n_states + o->n_states, ZR_STATES_MAX);
+	r->n_states += o->n_states;
 	return zr_states_check(o, err);
 }
 
 static int start_instance(struct zr_setup *s, const struct zr_section *sec, struct zr_error *err)
 {
-	struct zr_optimizer *o = &s->optimizer[s->n_optimizers];
+	struct zr_optimizer *o = &s->roles.optimizer[s->roles.n_optimizers];
 	int rc = zr_setup_start(s, &o->it, sec->name, "zr.optimizer/1", err);
 	if (rc)
 		return rc;
 
 	const struct zr_optimizer_v1 *v = o->it.vtbl;
-	s->n_optimizers++;
+	s->roles.n_optimizers++;
 	const uint32_t caps = ZR_OPT_ELEMENTWISE | ZR_OPT_WHOLE,
 		       kinds = ZR_MEM_HOST | ZR_MEM_PINNED | ZR_MEM_DEVICE;
 	if ((v->caps & ~caps) || (v->mem_ok & ~kinds))
@@ -105,7 +105,7 @@ static int start_instance(struct zr_setup *s, const struct zr_section *sec, stru
 			      "optimizer %s has caps 0x%x and mem_ok 0x%x, this "
 			      "zeroth knows 0x%x and 0x%x; install a newer one",
 			      id_of(o), v->caps, v->mem_ok, caps, kinds);
-	if (!v->caps && !s->process.rank)
+	if (!v->caps && !s->facts.process.rank)
 		zr_logf(ZR_LOG_WARN, sec->name,
 			"optimizer %s has caps 0: results may depend on how parameters are cut",
 			id_of(o));
@@ -119,31 +119,32 @@ static int start_instance(struct zr_setup *s, const struct zr_section *sec, stru
 			      "optimizer %s takes whole parameters, so it needs "
 			      "step_whole() and no partial sums",
 			      id_of(o));
-	if (s->types.master == ZR_MASTER_AUTO && !zr_takes_split(o))
-		s->types.master = ZR_MASTER_FP32;
-	return (rc = check_memory(s, o, err)) ? rc : add_states(s, o, err);
+	if (s->facts.types.master == ZR_MASTER_AUTO && !zr_takes_split(o))
+		s->facts.types.master = ZR_MASTER_FP32;
+	return (rc = check_memory(&s->facts, o, err)) ? rc : add_states(&s->roles, o, err);
 }
 
 /* The first section of each plugin makes the instance; the values of the others are resolved and
  * checked all the same. */
 static int add_group(struct zr_setup *s, const struct zr_section *sec, struct zr_error *err)
 {
-	struct zr_param_group *g = &s->param_group[s->n_param_groups];
-	*g = (struct zr_param_group){ .section = sec, .optimizer = optimizer_of(s, sec) };
-	int rc = g->optimizer < s->n_optimizers ? zr_setup_resolve(s, sec->name, err) :
-						  start_instance(s, sec, err);
+	struct zr_param_group *g = &s->roles.param_group[s->roles.n_param_groups];
+	*g = (struct zr_param_group){ .section = sec, .optimizer = optimizer_of(&s->roles, sec) };
+	int rc = g->optimizer < s->roles.n_optimizers ? zr_setup_resolve(s, sec->name, err) :
+							start_instance(s, sec, err);
 	if (!rc)
 		rc = learning_rate(sec, &g->lr, err);
-	s->n_param_groups++;
+	s->roles.n_param_groups++;
 	return rc || !sec->match ? rc : claim_all(s, sec, err);
 }
 
 static int allocate(struct zr_setup *s, int32_t groups, struct zr_error *err)
 {
-	s->optimizer = calloc((size_t)groups, sizeof *s->optimizer);
-	s->param_group = calloc((size_t)groups, sizeof *s->param_group);
-	s->group_of = calloc((size_t)s->layout.n_tensors + 1, sizeof *s->group_of);
-	if (s->optimizer && s->param_group && s->group_of)
+	struct zr_setup_roles *r = &s->roles;
+	r->optimizer = calloc((size_t)groups, sizeof *r->optimizer);
+	r->param_group = calloc((size_t)groups, sizeof *r->param_group);
+	r->group_of = calloc((size_t)s->facts.layout.n_tensors + 1, sizeof *r->group_of);
+	if (r->optimizer && r->param_group && r->group_of)
 		return 0;
 	return zr_err(err, ZR_ENOMEM, "out of memory for %d parameter groups", groups);
 }
@@ -151,11 +152,11 @@ static int allocate(struct zr_setup *s, int32_t groups, struct zr_error *err)
 /* Optimizers of whole parameters say which shapes they update. */
 static int check_shapes(const struct zr_setup *s, struct zr_error *err)
 {
-	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
-		const struct zr_tensor *t = s->layout.tensor[i].decl;
-		const struct zr_param_group *g = &s->param_group[s->group_of[i]];
-		const struct zr_optimizer *o = &s->optimizer[g->optimizer];
-		if (s->frozen[i] || !zr_is_whole(o) || zr_whole_work(o, t) != ZR_WORK_REFUSED)
+	for (int32_t i = 0; i < s->facts.layout.n_tensors; i++) {
+		const struct zr_tensor *t = s->facts.layout.tensor[i].decl;
+		const struct zr_param_group *g = &s->roles.param_group[s->roles.group_of[i]];
+		const struct zr_optimizer *o = &s->roles.optimizer[g->optimizer];
+		if (s->facts.frozen[i] || !zr_is_whole(o) || zr_whole_work(o, t) != ZR_WORK_REFUSED)
 			continue;
 
 		char shape[4 * 24] = "";
@@ -182,20 +183,20 @@ int zr_optimizers_start(struct zr_setup *s, struct zr_error *err)
 			rc = add_group(s, sec, err);
 	}
 	/* an update in host memory would need the copies that a device has */
-	int back = zr_store_tier(s, ZR_STORE_OPTIMIZER) == ZR_TIER_HOST &&
-		   zr_store_tier(s, ZR_STORE_PARAM) != ZR_TIER_HOST;
-	if (s->types.master == ZR_MASTER_AUTO)
-		s->types.master = back ? ZR_MASTER_FP32 : ZR_MASTER_SPLIT;
+	int back = zr_store_tier(&s->facts, ZR_STORE_OPTIMIZER) == ZR_TIER_HOST &&
+		   zr_store_tier(&s->facts, ZR_STORE_PARAM) != ZR_TIER_HOST;
+	if (s->facts.types.master == ZR_MASTER_AUTO)
+		s->facts.types.master = back ? ZR_MASTER_FP32 : ZR_MASTER_SPLIT;
 	if (rc)
 		return rc;
 	return check_shapes(s, err);
 }
 
-void zr_optimizers_close(struct zr_setup *s)
+void zr_optimizers_close(struct zr_setup_roles *r)
 {
-	for (int32_t k = 0; k < s->n_optimizers; k++)
-		zr_instance_destroy(&s->optimizer[k].it);
-	free(s->optimizer);
-	free(s->param_group);
-	free(s->group_of);
+	for (int32_t k = 0; k < r->n_optimizers; k++)
+		zr_instance_destroy(&r->optimizer[k].it);
+	free(r->optimizer);
+	free(r->param_group);
+	free(r->group_of);
 }

@@ -13,16 +13,16 @@
 uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, uint64_t at)
 {
 	uint64_t segments = ZR_CHUNK;
-	for (int32_t k = 0; k < s->n_optimizers; k++)
-		p->width =
-			(uint32_t)zr_max(p->width, zr_optimizer_calls(&s->optimizer[k])->n_partial);
+	for (int32_t k = 0; k < s->roles.n_optimizers; k++)
+		p->width = (uint32_t)zr_max(p->width,
+					    zr_optimizer_calls(&s->roles.optimizer[k])->n_partial);
 	if (!p->width)
 		return at;
 
-	for (int32_t u = 0; u < s->layout.n_units; u++)
-		segments = zr_max(segments, (uint64_t)s->layout.unit[u].count);
-	uint64_t sums = (uint64_t)s->layout.n_tensors * p->width;
-	uint64_t ranks = (uint64_t)s->process.world;
+	for (int32_t u = 0; u < s->facts.layout.n_units; u++)
+		segments = zr_max(segments, (uint64_t)s->facts.layout.unit[u].count);
+	uint64_t sums = (uint64_t)s->facts.layout.n_tensors * p->width;
+	uint64_t ranks = (uint64_t)s->facts.process.world;
 	p->sums = zr_room(&at, sums * sizeof(struct zr_exact));
 	p->totals = zr_room(&at, sums * sizeof(double));
 	p->call = zr_room(&at, segments * p->width * sizeof(double));
@@ -32,8 +32,8 @@ uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, u
 
 static int call_partial(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step)
 {
-	const struct zr_partial_plan *p = &s->setup->plan.partial;
-	struct zr_optimizer *o = &s->setup->optimizer[d->subgroup->optimizer];
+	const struct zr_partial_plan *p = &s->plan->partial;
+	struct zr_optimizer *o = &s->roles->optimizer[d->subgroup->optimizer];
 	struct zr_exact *sums = zr_host_table(s, p->sums);
 	double *out = zr_host_table(s, p->call);
 	uint32_t n = zr_optimizer_calls(o)->n_partial;
@@ -75,17 +75,17 @@ int zr_partial_subgroup(struct zr_session *s, const struct zr_opt_data *d)
 {
 	int64_t at, end;
 	int rc = 0;
-	for (zr_counted(s->setup, d->subgroup, &at, &end); !rc && at < end; at += ZR_CHUNK)
+	for (zr_counted(s->plan, d->subgroup, &at, &end); !rc && at < end; at += ZR_CHUNK)
 		rc = add_blocks(s, d, at, end - at < ZR_CHUNK ? end - at : ZR_CHUNK);
 	return rc;
 }
 
 int zr_partial_totals(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step)
 {
-	const struct zr_partial_plan *p = &s->setup->plan.partial;
+	const struct zr_partial_plan *p = &s->plan->partial;
 	const double *totals = zr_host_table(s, p->totals);
 	double *out = zr_host_table(s, p->call);
-	uint32_t n = zr_optimizer_calls(&s->setup->optimizer[d->subgroup->optimizer])->n_partial;
+	uint32_t n = zr_optimizer_calls(&s->roles->optimizer[d->subgroup->optimizer])->n_partial;
 	for (uint64_t i = 0; i < step->n_seg; i++)
 		for (uint32_t k = 0; k < n; k++)
 			out[i * n + k] = totals[(uint32_t)ZR_SEG(step, i)->param * p->width + k];

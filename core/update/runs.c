@@ -8,10 +8,10 @@
 
 #include "core/setup.h"
 
-struct zr_share zr_rank_holds(const struct zr_setup *s, int32_t tensor, int rank)
+struct zr_share zr_rank_holds(const struct zr_setup_facts *f, int32_t tensor, int rank)
 {
-	const struct zr_place *t = &s->layout.tensor[tensor];
-	struct zr_share share = zr_unit_share(s, t->unit, s->groups[t->unit].state, rank);
+	const struct zr_place *t = &f->layout.tensor[tensor];
+	struct zr_share share = zr_unit_share(f, t->unit, f->groups[t->unit].state, rank);
 	int64_t lo = t->offset / ZR_BLOCK, end = share.first + share.n;
 	share.n = zr_intersect(lo, lo + t->blocks, &share.first, &end) ? end - share.first : 0;
 	return share;
@@ -21,11 +21,12 @@ struct zr_share zr_rank_holds(const struct zr_setup *s, int32_t tensor, int rank
  * and ends there. */
 static void add_run(const struct zr_setup *s, struct zr_plan *p, int32_t tensor, int64_t *held)
 {
-	const struct zr_place *t = &s->layout.tensor[tensor];
-	struct zr_share mine = zr_rank_holds(s, tensor, s->process.rank);
-	struct zr_block_run r = { t->unit, zr_optimizer_of(s, tensor), mine.first, mine.n, 0 };
+	const struct zr_place *t = &s->facts.layout.tensor[tensor];
+	struct zr_share mine = zr_rank_holds(&s->facts, tensor, s->facts.process.rank);
+	struct zr_block_run r = { t->unit, zr_optimizer_of(&s->roles, tensor), mine.first, mine.n,
+				  0 };
 	struct zr_block_run *last = p->n_runs ? &p->run[p->n_runs - 1] : NULL;
-	if (!r.n || s->frozen[tensor])
+	if (!r.n || s->facts.frozen[tensor])
 		return;
 
 	r.state = held[r.optimizer];
@@ -41,11 +42,11 @@ static void add_run(const struct zr_setup *s, struct zr_plan *p, int32_t tensor,
 static int64_t most_held(const struct zr_setup *s, int32_t optimizer)
 {
 	int64_t most = 0;
-	for (int rank = 0; rank < s->process.world; rank++) {
+	for (int rank = 0; rank < s->facts.process.world; rank++) {
 		int64_t sum = 0;
-		for (int32_t i = 0; i < s->layout.n_tensors; i++)
-			if (zr_optimizer_of(s, i) == optimizer && !s->frozen[i])
-				sum += zr_rank_holds(s, i, rank).n;
+		for (int32_t i = 0; i < s->facts.layout.n_tensors; i++)
+			if (zr_optimizer_of(&s->roles, i) == optimizer && !s->facts.frozen[i])
+				sum += zr_rank_holds(&s->facts, i, rank).n;
 		most = sum > most ? sum : most;
 	}
 	return most;
@@ -53,24 +54,24 @@ static int64_t most_held(const struct zr_setup *s, int32_t optimizer)
 
 int zr_runs_place(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err)
 {
-	int64_t *held = calloc((size_t)s->n_optimizers + 1, sizeof *held);
+	int64_t *held = calloc((size_t)s->roles.n_optimizers + 1, sizeof *held);
 	if (!held)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the plan");
 
-	for (int32_t u = 0; u < s->layout.n_units; u++) {
-		const struct zr_unit_place *unit = &s->layout.unit[u];
+	for (int32_t u = 0; u < s->facts.layout.n_units; u++) {
+		const struct zr_unit_place *unit = &s->facts.layout.unit[u];
 		p->first_run[u] = p->n_runs;
 		for (int32_t i = unit->first; i < unit->first + unit->count; i++)
 			add_run(s, p, i, held);
 	}
 
-	p->first_run[s->layout.n_units] = p->n_runs;
+	p->first_run[s->facts.layout.n_units] = p->n_runs;
 	free(held);
-	for (int32_t k = 0; k < s->n_optimizers; k++) {
-		const struct zr_optimizer *o = &s->optimizer[k];
+	for (int32_t k = 0; k < s->roles.n_optimizers; k++) {
+		const struct zr_optimizer *o = &s->roles.optimizer[k];
 		int64_t blocks = most_held(s, k);
 		for (uint32_t i = o->first_state; i < o->first_state + o->n_states; i++) {
-			p->state_bytes[i] = zr_state_bytes(zr_setup_state(s, i));
+			p->state_bytes[i] = zr_state_bytes(zr_setup_state(&s->roles, i));
 			p->state[i] = zr_room(&p->region[ZR_R_STATE].bytes,
 					      (uint64_t)blocks * p->state_bytes[i]);
 		}

@@ -11,7 +11,7 @@
 
 static int call_step(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step)
 {
-	struct zr_optimizer *o = &s->setup->optimizer[d->subgroup->optimizer];
+	struct zr_optimizer *o = &s->roles->optimizer[d->subgroup->optimizer];
 	int rc = zr_partial_totals(s, d, step);
 	if (!rc)
 		rc = zr_optimizer_calls(o)->step(o->it.inst, step);
@@ -24,9 +24,9 @@ int zr_step_subgroup(struct zr_session *s, const struct zr_opt_data *d)
 {
 	const struct zr_subgroup *p = d->subgroup;
 	const struct zr_masters *k = &d->kept;
-	int plain = zr_unit_dtype(s->setup, p->unit) == ZR_F32, rc = 0;
-	int split = zr_takes_split(&s->setup->optimizer[p->optimizer]) &&
-		    zr_unit_rem_bits(s->setup, p->unit);
+	int plain = zr_unit_dtype(s->facts, p->unit) == ZR_F32, rc = 0;
+	int split = zr_takes_split(&s->roles->optimizer[p->optimizer]) &&
+		    zr_unit_rem_bits(s->facts, p->unit);
 	float *chunk = split ? NULL : d->chunk;
 	int64_t step = chunk ? ZR_CHUNK : p->n;
 	for (int64_t at = 0; !rc && at < p->n; at += step) {

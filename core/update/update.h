@@ -8,6 +8,8 @@
 
 #include "core/memory/subgroup.h"
 
+struct zr_setup_roles;
+
 /* What an instruction of a sub-group works on, where its operations reach it. */
 struct zr_opt_data {
 	const struct zr_subgroup *subgroup;
@@ -47,9 +49,9 @@ int zr_partial_totals(struct zr_session *s, const struct zr_opt_data *d, struct 
 /* whole.c: a matrix's data lies together: its master, then each state, then the gradient. How
  * many kinds of data there are, and go back to who holds them; bytes of a block of one kind;
  * where a kind begins in `blocks` blocks, or, of one more, where all end. */
-uint32_t zr_whole_kinds(const struct zr_setup *s, int32_t optimizer, int back);
-uint64_t zr_whole_kind_bytes(const struct zr_setup *s, int32_t optimizer, uint32_t kind);
-uint64_t zr_whole_kind_at(const struct zr_setup *s, int32_t optimizer, int64_t blocks,
+uint32_t zr_whole_kinds(const struct zr_setup_roles *r, int32_t optimizer, int back);
+uint64_t zr_whole_kind_bytes(const struct zr_setup_roles *r, int32_t optimizer, uint32_t kind);
+uint64_t zr_whole_kind_at(const struct zr_setup_roles *r, int32_t optimizer, int64_t blocks,
 			  uint32_t kind);
 int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step, char *matrix,
 		  char *work, struct zr_error *err);

@@ -5,24 +5,24 @@
  */
 #include "core/update/update.h"
 
-uint32_t zr_whole_kinds(const struct zr_setup *s, int32_t k, int back)
+uint32_t zr_whole_kinds(const struct zr_setup_roles *r, int32_t k, int back)
 {
-	return s->optimizer[k].n_states + (back ? 1 : 2);
+	return r->optimizer[k].n_states + (back ? 1 : 2);
 }
 
-uint64_t zr_whole_kind_bytes(const struct zr_setup *s, int32_t k, uint32_t kind)
+uint64_t zr_whole_kind_bytes(const struct zr_setup_roles *r, int32_t k, uint32_t kind)
 {
-	const struct zr_optimizer *o = &s->optimizer[k];
+	const struct zr_optimizer *o = &r->optimizer[k];
 	return kind == 0 || kind > o->n_states ?
 		       ZR_BLOCK * 4 :
-		       zr_state_bytes(zr_setup_state(s, o->first_state + kind - 1));
+		       zr_state_bytes(zr_setup_state(r, o->first_state + kind - 1));
 }
 
-uint64_t zr_whole_kind_at(const struct zr_setup *s, int32_t k, int64_t blocks, uint32_t kind)
+uint64_t zr_whole_kind_at(const struct zr_setup_roles *r, int32_t k, int64_t blocks, uint32_t kind)
 {
 	uint64_t at = 0;
 	for (uint32_t i = 0; i < kind; i++)
-		zr_room(&at, (uint64_t)blocks * zr_whole_kind_bytes(s, k, i));
+		zr_room(&at, (uint64_t)blocks * zr_whole_kind_bytes(r, k, i));
 	return at;
 }
 
@@ -31,15 +31,16 @@ uint64_t zr_whole_kind_at(const struct zr_setup *s, int32_t k, int64_t blocks, u
 void zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk)
 {
 	p->chunk = chunk;
-	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
-		int32_t k = zr_optimizer_of(s, i);
-		if (!zr_is_whole(&s->optimizer[k]) || s->frozen[i])
+	for (int32_t i = 0; i < s->facts.layout.n_tensors; i++) {
+		int32_t k = zr_optimizer_of(&s->roles, i);
+		if (!zr_is_whole(&s->roles.optimizer[k]) || s->facts.frozen[i])
 			continue;
-		const struct zr_place *t = &s->layout.tensor[i];
-		uint32_t kinds = zr_whole_kinds(s, k, 0);
-		p->work = zr_max(p->work, zr_whole_kind_at(s, k, t->blocks, kinds));
-		p->message = zr_max(p->message, zr_whole_kind_at(s, k, chunk, kinds));
-		p->work_bytes = zr_max(p->work_bytes, zr_whole_work(&s->optimizer[k], t->decl));
+		const struct zr_place *t = &s->facts.layout.tensor[i];
+		uint32_t kinds = zr_whole_kinds(&s->roles, k, 0);
+		p->work = zr_max(p->work, zr_whole_kind_at(&s->roles, k, t->blocks, kinds));
+		p->message = zr_max(p->message, zr_whole_kind_at(&s->roles, k, chunk, kinds));
+		p->work_bytes =
+			zr_max(p->work_bytes, zr_whole_work(&s->roles.optimizer[k], t->decl));
 		p->tensor[p->n++] = i;
 	}
 }
@@ -47,27 +48,26 @@ void zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk)
 int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step, char *matrix,
 		  char *work, struct zr_error *err)
 {
-	struct zr_setup *p = s->setup;
-	const struct zr_place *t = &p->layout.tensor[tensor];
-	int32_t k = zr_optimizer_of(p, tensor);
-	struct zr_optimizer *o = &p->optimizer[k];
+	const struct zr_place *t = &s->facts->layout.tensor[tensor];
+	int32_t k = zr_optimizer_of(s->roles, tensor);
+	struct zr_optimizer *o = &s->roles->optimizer[k];
 	struct zr_seg seg = { .n = t->elements,
 			      .param = tensor,
 			      .ndim = t->decl->ndim,
 			      .dims = t->decl->dims,
 			      .name = t->decl->name };
-	uint64_t grad = zr_whole_kind_at(p, k, t->blocks, o->n_states + 1);
+	uint64_t grad = zr_whole_kind_at(s->roles, k, t->blocks, o->n_states + 1);
 	step->master = zr_opt_buffer(s, matrix, t->blocks, ZR_F32);
 	step->grad = zr_opt_buffer(s, matrix + grad, t->blocks, ZR_F32);
 	for (uint32_t i = 0; i < o->n_states; i++) {
-		char *data = matrix + zr_whole_kind_at(p, k, t->blocks, i + 1);
-		int32_t type = zr_setup_state(p, o->first_state + i)->dtype;
+		char *data = matrix + zr_whole_kind_at(s->roles, k, t->blocks, i + 1);
+		int32_t type = zr_setup_state(s->roles, o->first_state + i)->dtype;
 		s->state_buf[i] = zr_opt_buffer(s, data, t->blocks, type);
 	}
 	step->seg = &seg;
 	step->n_seg = 1;
 	step->work = work;
-	step->work_bytes = p->plan.whole.work_bytes;
+	step->work_bytes = s->plan->whole.work_bytes;
 	int rc = zr_optimizer_calls(o)->step_whole(o->it.inst, step);
 	return zr_user_failed(s, &o->it, rc, "step_whole", err);
 }

@@ -70,11 +70,11 @@ static void describe_pretrained(const struct zr_setup *p, const struct zr_model_
 {
 	const struct zr_pretrained_v1 *v;
 	struct zr_error unused = { 0 };
-	if (zr_pretrained_tables(from, p->model.section->plugin, &v, &unused))
+	if (zr_pretrained_tables(from, p->roles.model.section->plugin, &v, &unused))
 		return;
 
 	char *text = zr_json_dump(from->root, JSON_COMPACT),
-	     *dir = realpath(p->model.section->path, NULL);
+	     *dir = realpath(p->roles.model.section->path, NULL);
 	/* one that is not UTF-8 has no JSON */
 	json_t *path = NULL;
 	if (dir)
@@ -92,7 +92,7 @@ void zr_describe_model(const struct zr_setup *p, json_t **meta)
 {
 	const struct zr_model_json *from = zr_config_model_json(p->cfg);
 
-	for (const char *const *k = p->decl.meta; k && k[0] && k[1]; k += 2)
+	for (const char *const *k = p->facts.decl.meta; k && k[0] && k[1]; k += 2)
 		zr_json_put(meta, k[0], zr_json_string(k[1], "(not UTF-8)"));
 	if (from)
 		describe_pretrained(p, from, meta);
@@ -102,21 +102,23 @@ void zr_describe_model(const struct zr_setup *p, json_t **meta)
 static void describe_sums(const struct zr_setup *p, json_t **to)
 {
 	struct zr_device_info host = { .size = sizeof host };
-	const struct zr_device_info *d = &p->device_info;
+	const struct zr_device_info *d = &p->facts.device_info;
 	char text[320];
 	int n = snprintf(text, sizeof text, "%s (%s)", d->name, d->variant);
 
-	if (p->host_device.inst &&
-	    !((const struct zr_device_v1 *)p->host_device.vtbl)->info(p->host_device.inst, &host) &&
+	if (p->roles.host_device.inst &&
+	    !((const struct zr_device_v1 *)p->roles.host_device.vtbl)
+		     ->info(p->roles.host_device.inst, &host) &&
 	    (strcmp(host.name, d->name) || strcmp(host.variant, d->variant)))
 		snprintf(text + n, sizeof text - (size_t)n, ", host %s (%s)", host.name,
 			 host.variant);
 	set(to, "device", "variant", text);
 	if (p->plan.sums)
 		set(to, "comm", "sums", p->plan.sums);
-	set(to, "train", "communication_data_type", zr_dtype_find(p->types.comm_dtype, NULL)->name);
-	snprintf(text, sizeof text, "local over %d ranks", p->process.world);
-	set(to, "train", "reduction", zr_sums_locally(p) ? text : "slots");
+	set(to, "train", "communication_data_type",
+	    zr_dtype_find(p->facts.types.comm_dtype, NULL)->name);
+	snprintf(text, sizeof text, "local over %d ranks", p->facts.process.world);
+	set(to, "train", "reduction", zr_sums_locally(&p->facts) ? text : "slots");
 }
 
 static void describe_plugin(const struct zr_section *s, json_t **plugins)
@@ -142,7 +144,7 @@ static void describe_config(const struct zr_setup *p, struct zr_manifest *m)
 	}
 
 	describe_sums(p, &m->settings);
-	snprintf(tokens, sizeof tokens, "%lld", (long long)p->source->info.train_tokens);
+	snprintf(tokens, sizeof tokens, "%lld", (long long)p->roles.source->info.train_tokens);
 	set(&m->settings, "data", "tokens", tokens);
 	zr_describe_model(p, &m->meta);
 }
@@ -219,8 +221,9 @@ static int describe_optimizer(const struct zr_optimizer *o, struct zr_ckpt_optim
 /* Ranks that share the states of a tensor; 0: all. */
 static int32_t ranks_of(const struct zr_setup *p, int32_t tensor)
 {
-	int32_t ranks = p->mesh.group[p->groups[p->layout.tensor[tensor].unit].state].n;
-	if (ranks > 1 && ranks < p->process.world)
+	int32_t ranks =
+		p->facts.mesh.group[p->facts.groups[p->facts.layout.tensor[tensor].unit].state].n;
+	if (ranks > 1 && ranks < p->facts.process.world)
 		return ranks;
 
 	return 0;
@@ -229,9 +232,9 @@ static int32_t ranks_of(const struct zr_setup *p, int32_t tensor)
 /* What a frozen tensor needs in a checkpoint: nothing where [model] path has it. */
 static int frozen_of(const struct zr_setup *p, const struct zr_manifest *m, int32_t tensor)
 {
-	const int added = p->layout.tensor[tensor].flags & ZR_TENSOR_ADDED;
+	const int added = p->facts.layout.tensor[tensor].flags & ZR_TENSOR_ADDED;
 
-	if (!p->frozen[tensor])
+	if (!p->facts.frozen[tensor])
 		return 0;
 	if (m->source && !added)
 		return ZR_FROZEN_LEFT_OUT;
@@ -242,22 +245,22 @@ static int frozen_of(const struct zr_setup *p, const struct zr_manifest *m, int3
 static int describe_optimizers(const struct zr_setup *p, struct zr_manifest *m,
 			       struct zr_error *err)
 {
-	const size_t tensors = (size_t)p->layout.n_tensors + 1;
+	const size_t tensors = (size_t)p->facts.layout.n_tensors + 1;
 	int rc = 0;
 
-	m->optimizer = calloc((size_t)p->n_optimizers + 1, sizeof *m->optimizer);
+	m->optimizer = calloc((size_t)p->roles.n_optimizers + 1, sizeof *m->optimizer);
 	m->optimizer_of = calloc(tensors, sizeof *m->optimizer_of);
 	m->frozen = calloc(tensors, sizeof *m->frozen);
 	m->ranks = calloc(tensors, sizeof *m->ranks);
 	if (!m->optimizer || !m->optimizer_of || !m->frozen || !m->ranks)
 		return zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
 
-	m->n_optimizers = p->n_optimizers;
-	for (int32_t k = 0; !rc && k < p->n_optimizers; k++)
-		rc = describe_optimizer(&p->optimizer[k], &m->optimizer[k], err);
+	m->n_optimizers = p->roles.n_optimizers;
+	for (int32_t k = 0; !rc && k < p->roles.n_optimizers; k++)
+		rc = describe_optimizer(&p->roles.optimizer[k], &m->optimizer[k], err);
 
-	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
-		m->optimizer_of[i] = zr_optimizer_of(p, i);
+	for (int32_t i = 0; i < p->facts.layout.n_tensors; i++) {
+		m->optimizer_of[i] = zr_optimizer_of(&p->roles, i);
 		m->ranks[i] = ranks_of(p, i);
 		m->frozen[i] = frozen_of(p, m, i);
 	}
@@ -268,7 +271,7 @@ static int describe_optimizers(const struct zr_setup *p, struct zr_manifest *m,
 /* Bits that are kept of each parameter that is trained. */
 static int32_t master_bits_of(const struct zr_setup *p)
 {
-	switch (p->types.master) {
+	switch (p->facts.types.master) {
 	case ZR_MASTER_NONE:
 		return 16;
 	case ZR_MASTER_SPLIT24:
@@ -285,18 +288,18 @@ int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, str
 		.step = s->step,
 		.applied = s->applied,
 		.best = ZR_BEST_NONE,
-		.seed = p->train->seed,
-		.world = p->process.world,
+		.seed = p->facts.train->seed,
+		.world = p->facts.process.world,
 		.entry_blocks = ZR_CKPT_ENTRY_BLOCKS,
 		.scale = s->scale,
-		.micro = p->batch.micro,
-		.slots = p->batch.slots,
-		.length = p->batch.length,
-		.model = p->model.section->plugin->desc->id,
-		.data = p->source->it.section->plugin->desc->id,
-		.dtype = zr_dtype_find(p->types.dtype, NULL)->name,
+		.micro = p->facts.batch.micro,
+		.slots = p->facts.batch.slots,
+		.length = p->facts.batch.length,
+		.model = p->roles.model.section->plugin->desc->id,
+		.data = p->roles.source->it.section->plugin->desc->id,
+		.dtype = zr_dtype_find(p->facts.types.dtype, NULL)->name,
 		.master_bits = master_bits_of(p),
-		.layout = p->layout,
+		.layout = p->facts.layout,
 		.source = s->frozen_hash,
 		.other_data = s->other_data,
 		.settings = json_object(),
@@ -307,7 +310,7 @@ int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, str
 
 	int rc = describe_optimizers(p, &m, err);
 	if (!rc)
-		rc = describe_data(&s->setup->source->it, &m.settings, err);
+		rc = describe_data(&s->setup->roles.source->it, &m.settings, err);
 	if (!rc)
 		describe_config(p, &m);
 	if (!rc && !(m.settings && m.plugins && m.meta && m.config))

@@ -12,8 +12,8 @@
 static int visible(const struct zr_session *s, int32_t region)
 {
 	const struct zr_setup *p = s->setup;
-	return zr_addressed(s, region) &&
-	       (p->plan.region[region].store != ZR_STORE_DEVICE || p->device_info.host_access);
+	return zr_addressed(s, region) && (p->plan.region[region].store != ZR_STORE_DEVICE ||
+					   p->facts.device_info.host_access);
 }
 
 /* Blocks [from, from + n) of an entry as a sub-group of its unit; this rank holds them, so there is
@@ -22,18 +22,18 @@ static struct zr_subgroup subgroup_of(const struct zr_session *s, const struct z
 				      int64_t from, int64_t n)
 {
 	const struct zr_plan *plan = &s->setup->plan;
-	const struct zr_place *t = &s->setup->layout.tensor[e->tensor];
+	const struct zr_place *t = &s->setup->facts.layout.tensor[e->tensor];
 	int64_t first = t->offset / ZR_BLOCK + e->first + from;
 	const struct zr_block_run *r = &plan->run[plan->first_run[t->unit]],
 				  none = { .unit = t->unit, .optimizer = ZR_ANY, .first = first };
 
-	if (s->setup->frozen[e->tensor])
-		return zr_subgroup_in(s->setup, &none, first, n);
+	if (s->setup->facts.frozen[e->tensor])
+		return zr_subgroup_in(&s->setup->plan, &none, first, n);
 
 	while (first >= r->first + r->n)
 		r++;
 
-	return zr_subgroup_in(s->setup, r, first, n);
+	return zr_subgroup_in(&s->setup->plan, r, first, n);
 }
 
 static int datum_of(const struct zr_session *s, const struct zr_ckpt_entry *e)
@@ -41,17 +41,19 @@ static int datum_of(const struct zr_session *s, const struct zr_ckpt_entry *e)
 	const struct zr_setup *p = s->setup;
 	if (e->state < 0)
 		return ZR_D_MASTER;
-	return ZR_D_STATE + (int)p->optimizer[zr_optimizer_of(p, e->tensor)].first_state + e->state;
+	return ZR_D_STATE +
+	       (int)p->roles.optimizer[zr_optimizer_of(&p->roles, e->tensor)].first_state +
+	       e->state;
 }
 
 int zr_entries_visible(const struct zr_session *s)
 {
 	const struct zr_setup *p = s->setup;
-	int all = p->n_states == 0 || visible(s, ZR_R_STATE);
+	int all = p->roles.n_states == 0 || visible(s, ZR_R_STATE);
 
-	for (int32_t u = 0; all && u < p->layout.n_units; u++) {
+	for (int32_t u = 0; all && u < p->facts.layout.n_units; u++) {
 		struct zr_subgroup subgroup = { .unit = u, .optimizer = ZR_ANY };
-		int32_t kept = zr_unit_master(p, u);
+		int32_t kept = zr_unit_master(&p->facts, u);
 		all = (kept == ZR_MASTER_NONE ||
 		       visible(s, zr_datum_spot(p, &subgroup, ZR_D_MASTER).region)) &&
 		      (kept == ZR_MASTER_FP32 ||
@@ -113,7 +115,8 @@ const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, in
 			 int64_t n, void *out, void *work, struct zr_error *err)
 {
 	struct zr_subgroup p = subgroup_of(s, e, from, n);
-	int32_t kept = zr_unit_master(s->setup, p.unit), type = zr_unit_dtype(s->setup, p.unit);
+	int32_t kept = zr_unit_master(&s->setup->facts, p.unit),
+		type = zr_unit_dtype(&s->setup->facts, p.unit);
 	if (e->state >= 0 || kept == ZR_MASTER_FP32)
 		return raw(s, &p, datum_of(s, e), out, err);
 	if (type == ZR_F32) /* frozen: there is only the copy */
@@ -129,7 +132,7 @@ const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, in
 	if (type == ZR_F16)
 		zr_widen_f16(lowp, n * ZR_BLOCK, out);
 	else
-		join(lowp, rem, zr_unit_rem_bits(s->setup, p.unit), n * ZR_BLOCK, out);
+		join(lowp, rem, zr_unit_rem_bits(&s->setup->facts, p.unit), n * ZR_BLOCK, out);
 
 	return out;
 }
@@ -138,10 +141,10 @@ const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, in
 static int put_masters(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n,
 		       float *x, struct zr_error *err)
 {
-	int32_t unit = s->setup->layout.tensor[e->tensor].unit;
+	int32_t unit = s->setup->facts.layout.tensor[e->tensor].unit;
 	int64_t step = ZR_CHUNK;
 
-	if (zr_unit_dtype(s->setup, unit) == ZR_F32)
+	if (zr_unit_dtype(&s->setup->facts, unit) == ZR_F32)
 		step = n;
 	uint16_t *work = malloc(ZR_CHUNK * ZR_BLOCK * sizeof *x);
 	int rc = 0;

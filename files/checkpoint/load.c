@@ -41,10 +41,10 @@ int zr_ckpt_share(struct zr_session *s, const struct zr_ckpt_word *mine, struct 
 
 	*words = *mine;
 	int rc = 0;
-	if (s->setup->process.world != 1)
+	if (s->setup->facts.process.world != 1)
 		rc = zr_comm_run(s, &o, err);
 	*bad = NULL;
-	for (int32_t r = s->setup->process.world - 1; !rc && r >= 0; r--)
+	for (int32_t r = s->setup->facts.process.world - 1; !rc && r >= 0; r--)
 		if (words[r].code)
 			*bad = &words[r];
 
@@ -88,7 +88,7 @@ static void tell_conversion(struct load *l, const char *optimizer, uint32_t bit,
 {
 	int32_t now = is->dtype ? is->dtype : ZR_U8;
 
-	if (!(l->told & bit) && l->s->setup->process.rank == 0)
+	if (!(l->told & bit) && l->s->setup->facts.process.rank == 0)
 		zr_logf(ZR_LOG_WARN, "resume",
 			"state %s of optimizer %s was kept in %s and is converted to %s", is->name,
 			optimizer, zr_dtype_find(was, NULL)->name, zr_dtype_find(now, NULL)->name);
@@ -101,7 +101,8 @@ static int convert_entry(struct load *l, const struct zr_ckpt_entry *e, int64_t 
 {
 	const struct zr_ckpt_optimizer *was = &l->saved.optimizer[l->saved.optimizer_of[e->tensor]];
 	const struct zr_ckpt_state *st = &was->state[e->state];
-	struct zr_optimizer *o = &l->s->setup->optimizer[zr_optimizer_of(l->s->setup, e->tensor)];
+	struct zr_optimizer *o =
+		&l->s->setup->roles.optimizer[zr_optimizer_of(&l->s->setup->roles, e->tensor)];
 	const struct zr_optimizer_v1 *v = o->it.vtbl;
 	const struct zr_state *is = zr_optimizer_state(o, (uint32_t)e->state);
 	struct zr_buf old[ZR_STATES_MAX] = { 0 }, now[ZR_STATES_MAX] = { 0 };
@@ -192,7 +193,7 @@ static int load_file(struct load *l, int32_t rank, struct zr_error *err)
  * it. */
 static int load_here(struct load *l, int *refused, struct zr_error *err)
 {
-	const struct zr_train_opts *t = l->s->setup->train;
+	const struct zr_train_opts *t = l->s->setup->facts.train;
 	struct zr_error why = { 0 };
 	int rc = zr_manifest_read(l->path, &l->saved, err);
 
@@ -224,7 +225,7 @@ static int take_over(struct load *l, struct zr_error *err)
 	s->applied = l->saved.applied;
 	s->scale = l->saved.scale;
 	*l->best = l->saved.best;
-	if (s->setup->process.rank == 0)
+	if (s->setup->facts.process.rank == 0)
 		zr_manifest_accepts(&l->here, &l->saved, 1, NULL);
 
 	return zr_run_program(s, ZR_S_VALUES, err);
@@ -292,7 +293,8 @@ static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr
 	struct zr_ckpt_word last = { 0 };
 
 	snprintf(l->path, sizeof l->path, "%s", dir);
-	if (n > 0 && candidate(steps, n, latest, 0) != latest && l->s->setup->process.rank == 0)
+	if (n > 0 && candidate(steps, n, latest, 0) != latest &&
+	    l->s->setup->facts.process.rank == 0)
 		zr_logf(ZR_LOG_WARN, "resume",
 			"%s/latest names no checkpoint: the newest whole one is taken", dir);
 	for (int64_t i = 0; !rc; i++) {
@@ -309,7 +311,7 @@ static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr
 		last = *bad;
 		if (refused)
 			rc = zr_err(err, (int)last.code, "%s", last.text);
-		else if (l->s->setup->process.rank == 0)
+		else if (l->s->setup->facts.process.rank == 0)
 			zr_logf(ZR_LOG_WARN, "resume", "%s is not whole and is passed over: %s",
 				l->path, bad->text);
 	}
@@ -341,9 +343,9 @@ static int load_exactly(struct load *l, const char *path, int64_t *step, struct 
 static int held_by_all(const struct zr_session *s)
 {
 	int all = 0;
-	for (int32_t u = 0; u < s->setup->layout.n_units; u++)
-		all |= s->setup->groups[u].state == ZR_GROUP_SELF;
-	return all && zr_group_ranks(s->setup, ZR_GROUP_NODE) > 1;
+	for (int32_t u = 0; u < s->setup->facts.layout.n_units; u++)
+		all |= s->setup->facts.groups[u].state == ZR_GROUP_SELF;
+	return all && zr_group_ranks(&s->setup->facts, ZR_GROUP_NODE) > 1;
 }
 
 int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, struct zr_best *best,
@@ -354,8 +356,8 @@ int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, st
 	int rc = zr_describe_session(s, &l.here, err);
 
 	l.reader = zr_reader_new(held_by_all(s));
-	if (!rc &&
-	    (!l.reader || !(l.words = calloc((size_t)s->setup->process.world, sizeof *l.words))))
+	if (!rc && (!l.reader ||
+		    !(l.words = calloc((size_t)s->setup->facts.process.world, sizeof *l.words))))
 		rc = zr_no_memory(err);
 	*step = -1;
 	snprintf(file, sizeof file, "%s/manifest.json", path);

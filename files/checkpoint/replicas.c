@@ -26,7 +26,7 @@ struct hashing {
 /* Over which group a tensor's master, or its copy, is split; each such group has all of it. */
 static int32_t group_of(const struct zr_setup *p, int32_t tensor, int copy)
 {
-	const struct zr_groups *g = &p->groups[p->layout.tensor[tensor].unit];
+	const struct zr_groups *g = &p->facts.groups[p->facts.layout.tensor[tensor].unit];
 	return copy ? g->param : g->state;
 }
 
@@ -46,15 +46,15 @@ static int hash_blocks(const struct hashing *h, int32_t tensor, int copy, int64_
 {
 	struct zr_session *s = h->s;
 	const struct zr_setup *p = s->setup;
-	const struct zr_place *t = &p->layout.tensor[tensor];
+	const struct zr_place *t = &p->facts.layout.tensor[tensor];
 	uint64_t block = ZR_BLOCK * 4;
 	const void *data;
 
 	if (copy) {
 		struct zr_spot spot = p->plan.unit[t->unit].param;
-		struct zr_share share =
-			zr_unit_share(p, t->unit, p->groups[t->unit].param, p->process.rank);
-		block = zr_unit_block(p, t->unit);
+		struct zr_share share = zr_unit_share(
+			&p->facts, t->unit, p->facts.groups[t->unit].param, p->facts.process.rank);
+		block = zr_unit_block(&p->facts, t->unit);
 		spot.at += (uint64_t)(t->offset / ZR_BLOCK + at - share.first) * block;
 		data = zr_spot_get(s, spot, (uint64_t)n * block, h->chunk, err);
 	} else {
@@ -69,7 +69,7 @@ static int hash_blocks(const struct hashing *h, int32_t tensor, int copy, int64_
 
 	int64_t left = t->elements - at * ZR_BLOCK;
 	uint64_t bytes = (uint64_t)n * block;
-	if (!p->frozen[tensor] && left < n * ZR_BLOCK)
+	if (!p->facts.frozen[tensor] && left < n * ZR_BLOCK)
 		bytes = (uint64_t)left * (block / ZR_BLOCK);
 	XXH3_64bits_update(h->hash, data, bytes);
 	return 0;
@@ -78,16 +78,16 @@ static int hash_blocks(const struct hashing *h, int32_t tensor, int copy, int64_
 static int hash_tensor(const struct hashing *h, int32_t tensor, int copy, struct zr_error *err)
 {
 	const struct zr_setup *p = h->s->setup;
-	const struct zr_place *t = &p->layout.tensor[tensor];
+	const struct zr_place *t = &p->facts.layout.tensor[tensor];
 	int32_t group = group_of(p, tensor, copy);
-	struct zr_share share = zr_unit_share(p, t->unit, group, p->process.rank);
+	struct zr_share share = zr_unit_share(&p->facts, t->unit, group, p->facts.process.rank);
 	int64_t at = share.first - t->offset / ZR_BLOCK, end = at + share.n;
 	int is_master = copy && group == group_of(p, tensor, 0) &&
 			!zr_has_datum(p, t->unit, ZR_D_LOWP);
 	int rc = 0;
 
-	if (is_master || zr_group_ranks(p, group) == p->process.world ||
-	    (!copy && p->frozen[tensor] > 1))
+	if (is_master || zr_group_ranks(&p->facts, group) == p->facts.process.world ||
+	    (!copy && p->facts.frozen[tensor] > 1))
 		return 0;
 
 	XXH3_64bits_reset(h->hash);
@@ -109,10 +109,10 @@ static int compare_one(const struct hashing *h, const struct zr_ckpt_word *words
 		       struct zr_error *err)
 {
 	const struct zr_setup *p = h->s->setup;
-	const struct zr_place *t = &p->layout.tensor[hash / 2];
+	const struct zr_place *t = &p->facts.layout.tensor[hash / 2];
 	const int32_t group = group_of(p, hash / 2, hash % 2), at = hash % PART * 8;
 
-	for (int32_t r = 1; r < p->process.world; r++) {
+	for (int32_t r = 1; r < p->facts.process.world; r++) {
 		int32_t k = twin(words, r, group);
 		if (memcmp(words[r].text + at, words[k].text + at, 8))
 			return zr_err(err, ZR_EIO,
@@ -121,7 +121,7 @@ static int compare_one(const struct hashing *h, const struct zr_ckpt_word *words
 				      "apart, so this step is not saved; go on from an "
 				      "earlier checkpoint with --resume",
 				      (long long)h->s->step, t->decl->name,
-				      p->layout.unit[t->unit].name, r, k);
+				      p->facts.layout.unit[t->unit].name, r, k);
 	}
 
 	return 0;
@@ -131,7 +131,7 @@ static int compare_one(const struct hashing *h, const struct zr_ckpt_word *words
 static int compare(const struct hashing *h, struct zr_ckpt_word *mine, struct zr_ckpt_word *words,
 		   const struct zr_ckpt_word **bad, struct zr_error *err)
 {
-	const int32_t hashes = 2 * h->s->setup->layout.n_tensors;
+	const int32_t hashes = 2 * h->s->setup->facts.layout.n_tensors;
 	int rc = 0;
 
 	for (int32_t i = 0; !rc && i < hashes; i++) {
@@ -152,13 +152,13 @@ static int compare(const struct hashing *h, struct zr_ckpt_word *mine, struct zr
 int zr_replicas_compare(struct zr_session *s, struct zr_ckpt_word *words,
 			const struct zr_ckpt_word **bad, struct zr_error *err)
 {
-	const struct zr_axis *node = &s->setup->mesh.group[ZR_GROUP_NODE];
+	const struct zr_axis *node = &s->setup->facts.mesh.group[ZR_GROUP_NODE];
 	struct zr_ckpt_word mine = { .done = (int64_t)node->rank << 32 | node->n };
 	struct zr_error why = { 0 };
-	int32_t tensors = s->setup->layout.n_tensors, no = 0;
+	int32_t tensors = s->setup->facts.layout.n_tensors, no = 0;
 
 	*bad = NULL;
-	if (s->setup->process.world == 1)
+	if (s->setup->facts.process.world == 1)
 		return 0;
 
 	struct hashing h = { s, XXH3_createState(), malloc(2 * CHUNK * ZR_BLOCK * 4),
@@ -182,8 +182,8 @@ static int hash_values(void *arg, const struct zr_place *t, int64_t first, int64
 		       const float *x)
 {
 	struct hashing *h = arg;
-	int64_t i = t - h->s->setup->layout.tensor;
-	if (!h->s->setup->frozen[i])
+	int64_t i = t - h->s->setup->facts.layout.tensor;
+	if (!h->s->setup->facts.frozen[i])
 		return 0;
 	if (first == 0)
 		XXH3_64bits_reset(h->hash);
@@ -198,7 +198,8 @@ int zr_checkpoint_leave_out(struct zr_session *s, struct zr_error *err)
 {
 	struct hashing h = { .s = s, .hash = XXH3_createState() };
 
-	s->frozen_hash = calloc((size_t)s->setup->layout.n_tensors + 1, sizeof *s->frozen_hash);
+	s->frozen_hash =
+		calloc((size_t)s->setup->facts.layout.n_tensors + 1, sizeof *s->frozen_hash);
 	int rc;
 	if (s->frozen_hash && h.hash)
 		rc = zr_session_masters(s, hash_values, &h, err);

@@ -49,7 +49,7 @@ struct zr_saver {
 
 static int is_rank_0(const struct zr_saver *v)
 {
-	return v->s->setup->process.rank == 0;
+	return v->s->setup->facts.process.rank == 0;
 }
 
 /* ---- jobs: by a thread, or at once ---- */
@@ -241,7 +241,7 @@ static int advance(struct zr_saver *v, struct zr_error *err)
 	}
 
 	int rc = zr_ckpt_share(v->s, done ? &v->mine : &unfinished, v->words, &bad, err);
-	for (int32_t r = 0; !rc && r < v->s->setup->process.world; r++)
+	for (int32_t r = 0; !rc && r < v->s->setup->facts.process.world; r++)
 		all &= (int)v->words[r].done;
 	if (rc || !all)
 		return rc;
@@ -386,7 +386,7 @@ int zr_saver_open(struct zr_session *s, const char *dir, const struct zr_checkpo
 		  struct zr_saver **out, struct zr_error *err)
 {
 	struct zr_saver *v = calloc(1, sizeof *v);
-	if (!v || !(v->words = calloc((size_t)s->setup->process.world, sizeof *v->words))) {
+	if (!v || !(v->words = calloc((size_t)s->setup->facts.process.world, sizeof *v->words))) {
 		free(v);
 		return zr_no_memory(err);
 	}

@@ -220,7 +220,7 @@ static void write_entries(struct zr_ckpt_writer *w, XXH3_state_t *hash)
  * was found to have. */
 static void read_header(struct zr_ckpt_writer *w)
 {
-	int32_t rank = w->s->setup->process.rank;
+	int32_t rank = w->s->setup->facts.process.rank;
 	struct zr_ckpt_found f;
 	struct zr_st file;
 
@@ -400,7 +400,7 @@ static int open_file(struct zr_ckpt_writer *w)
 	w->bytes = w->header;
 	if (w->n)
 		w->bytes += w->entry[w->n - 1].at + w->entry[w->n - 1].bytes;
-	zr_ckpt_file_name(w->s->setup->process.rank, w->m->world, name);
+	zr_ckpt_file_name(w->s->setup->facts.process.rank, w->m->world, name);
 	if (snprintf(w->path, sizeof w->path, "%s/%s", w->dir, name) >= (int)sizeof w->path)
 		return ENAMETOOLONG;
 
@@ -427,7 +427,7 @@ int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char
 	};
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);
-	w->entry = zr_entries(m, s->setup->process.rank, &w->n);
+	w->entry = zr_entries(m, s->setup->facts.process.rank, &w->n);
 	int no = ENOMEM;
 	if (w->entry && !allocate(w))
 		no = open_file(w);

@@ -81,7 +81,7 @@ static int begins_late(struct shuffle *h, int32_t i)
 		return 0;
 	if (draw(2))
 		return 1;
-	return store >= 0 && h->requests[store] >= h->s->setup->offload[store].info.max_inflight;
+	return store >= 0 && h->requests[store] >= h->s->setup->facts.tier[store].max_inflight;
 }
 
 /* Late writes that it waits for are over. */
@@ -206,13 +206,13 @@ static void *table(size_t n, size_t size)
 
 int zr_run_program(struct zr_session *s, int32_t id, struct zr_error *err)
 {
-	struct shuffle h = { .s = s, .p = &s->setup->lowered[id], .err = err };
+	struct shuffle h = { .s = s, .p = &s->setup->programs.lowered[id], .err = err };
 	size_t n = (size_t)h.p->n + 1;
 	int rc = 0;
 	if (!drawn)
 		drawn = (uint64_t)atoll(getenv("SHUFFLE") ? getenv("SHUFFLE") : "1") *
 				0x9e3779b97f4a7c15u +
-			(uint64_t)s->setup->process.rank + 1;
+			(uint64_t)s->setup->facts.process.rank + 1;
 	h.left = table(n, sizeof *h.left);
 	h.first = table(n + 1, sizeof *h.first);
 	h.next = table((size_t)h.p->n_dep, sizeof *h.next);

@@ -27,8 +27,7 @@ static void turn_over(struct zr_lowering *l, struct zr_operand from, struct zr_o
 /* Where the host can reach what is gathered. */
 static int reaches(const struct zr_lowering *l, const struct zr_operand *o)
 {
-	return l->s->device_info.host_access ||
-	       l->s->plan.region[o->region].store != ZR_STORE_DEVICE;
+	return l->f->device_info.host_access || l->plan->region[o->region].store != ZR_STORE_DEVICE;
 }
 
 void __wrap_zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32_t dtype,
@@ -36,7 +35,7 @@ void __wrap_zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group
 {
 	int gather = l->op >= 0 && l->record->op[l->op].kind == ZR_P_GATHER &&
 		     reaches(l, &l->part[0].recv);
-	uint64_t rank = (uint64_t)l->s->mesh.group[group].rank;
+	uint64_t rank = (uint64_t)l->f->mesh.group[group].rank;
 	for (int32_t i = 0; gather && i < n; i++) {
 		struct zr_sent_received *x = &l->part[i];
 		struct zr_operand own =

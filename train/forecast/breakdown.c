@@ -38,21 +38,21 @@ static enum zr_operand_part part_of_call(int32_t call)
 	}
 }
 
-static enum zr_operand_part part_of_layer(const struct zr_setup *s, const struct zr_program *r,
-					  int32_t use)
+static enum zr_operand_part part_of_layer(const struct zr_setup_programs *p,
+					  const struct zr_program *r, int32_t use)
 {
-	const struct zr_schedule *uses = r->id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses;
+	const struct zr_schedule *uses = r->id == ZR_PROG_EVAL ? &p->eval_uses : &p->train_uses;
 	return uses->use[use].phase == ZR_FORWARD ? ZR_PART_FORWARD : ZR_PART_BACKWARD;
 }
 
-static enum zr_operand_part part_of_operation(const struct zr_setup *s, const struct zr_program *r,
-					      int32_t op)
+static enum zr_operand_part part_of_operation(const struct zr_setup_programs *p,
+					      const struct zr_program *r, int32_t op)
 {
 	while (r->op[op].kind == ZR_P_WAIT || r->op[op].kind == ZR_P_HOP)
 		op = r->op[op].target;
 	switch (r->op[op].kind) {
 	case ZR_P_LAYER:
-		return part_of_layer(s, r, r->op[op].use);
+		return part_of_layer(p, r, r->op[op].use);
 	case ZR_P_REDUCE:
 		return ZR_PART_REDUCE;
 	case ZR_P_UPDATE:
@@ -68,9 +68,10 @@ static enum zr_operand_part part_of_operation(const struct zr_setup *s, const st
 	}
 }
 
-enum zr_operand_part zr_part_of(const struct zr_setup *s, const struct zr_lowered *p, int32_t n)
+enum zr_operand_part zr_part_of(const struct zr_setup_programs *programs,
+				const struct zr_lowered *p, int32_t n)
 {
-	const struct zr_program *r = zr_record_of(s, p->id);
+	const struct zr_program *r = zr_record_of(programs, p->id);
 	const struct zr_instr *i = &p->instr[n];
 
 	if (p->id == ZR_S_BOUNDARY || p->id == ZR_S_MEET)
@@ -82,6 +83,6 @@ enum zr_operand_part zr_part_of(const struct zr_setup *s, const struct zr_lowere
 	if (i->kind == ZR_I_WRITE)
 		return ZR_PART_WRITE_WAIT;
 	if (r && i->op >= 0)
-		return part_of_operation(s, r, i->op);
+		return part_of_operation(programs, r, i->op);
 	return p->id == ZR_S_UPDATE || i->flags & ZR_F_UPDATE ? ZR_PART_OPTIMIZER : ZR_PART_OTHER;
 }

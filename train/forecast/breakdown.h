@@ -27,6 +27,7 @@ enum zr_operand_part {
 extern const char *const zr_part_name[ZR_PARTS], *const zr_part_metric[ZR_PARTS];
 
 /* The part of instruction n of a program of s, which may have been lowered for another rank. */
-enum zr_operand_part zr_part_of(const struct zr_setup *s, const struct zr_lowered *p, int32_t n);
+enum zr_operand_part zr_part_of(const struct zr_setup_programs *programs,
+				const struct zr_lowered *p, int32_t n);
 
 #endif

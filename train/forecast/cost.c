@@ -43,11 +43,11 @@ static void *nowhere(uint64_t n)
 static void point_tensors(const struct costs *c, const struct zr_instr *i)
 {
 	const struct zr_operand *o = &c->p->operand[i->first];
-	const struct zr_layer *l = zr_layer_at(&c->s->decl, i->number);
+	const struct zr_layer *l = zr_layer_at(&c->s->facts.decl, i->number);
 	int n = 0;
 
 	for (uint32_t k = 0; k < l->n_units; k++) {
-		const struct zr_unit_place *u = &c->s->layout.unit[l->units[k]];
+		const struct zr_unit_place *u = &c->s->facts.layout.unit[l->units[k]];
 		const struct zr_operand *grad = &o[zr_in_pair(ZR_O_LAYER_EACH_DPARAM, k)];
 		for (int32_t t = 0; t < u->count; t++, n++) {
 			c->param[n] = nowhere(64 + 2 * (uint64_t)n);
@@ -60,17 +60,17 @@ static void point_tensors(const struct costs *c, const struct zr_instr *i)
 static int layer(struct costs *c, const struct zr_instr *i, double *seconds, struct zr_error *err)
 {
 	struct zr_setup *s = c->s;
-	struct zr_instance *it = zr_model_of(s);
+	struct zr_instance *it = zr_model_of(&s->roles);
 	const struct zr_model_v1 *model = it->vtbl;
 	const int backward = (i->flags & ZR_F_BACKWARD) != 0;
-	const int documents = zr_has_documents(s->source);
+	const int documents = zr_has_documents(s->roles.source);
 	struct zr_layer_call call = {
 		.size = sizeof call,
 		.layer = i->number,
 		.training = 1,
-		.dtype = s->types.dtype,
-		.batch = s->batch.micro,
-		.length = s->batch.length,
+		.dtype = s->facts.types.dtype,
+		.batch = s->facts.batch.micro,
+		.length = s->facts.batch.length,
 		.tokens = nowhere(0),
 		.targets = nowhere(1),
 		.in = nowhere(2),
@@ -145,9 +145,9 @@ static double checksums(struct costs *c, const struct zr_instr *i)
 	const struct zr_operand *o = &c->p->operand[i->first + zr_stored(i)];
 	const int store = c->s->plan.region[o->region].store;
 
-	if (!c->s->device_info.host_ops || store < ZR_STORE_OPTIMIZER)
+	if (!c->s->facts.device_info.host_ops || store < ZR_STORE_OPTIMIZER)
 		return 0;
-	return c->s->offload[store - ZR_STORE_OPTIMIZER].info.kept ?
+	return c->s->facts.tier[store - ZR_STORE_OPTIMIZER].kept ?
 		       zr_tally_bytes(&c->tally, (double)o->bytes) :
 		       0;
 }
@@ -158,7 +158,7 @@ static double copy(struct costs *c, const struct zr_instr *i)
 	const double bytes = (double)(i->block * i->blocks);
 	const int to_device = c->s->plan.region[o[ZR_O_COPY_TO].region].tier == ZR_TIER_DEVICE;
 	const char *way = to_device ? "to_device" : "from_device";
-	double s = c->s->device_info.host_ops ?
+	double s = c->s->facts.device_info.host_ops ?
 			   0 :
 			   zr_tally_seconds(&c->tally, bytes, way, 1, bytes, 1, 1);
 
@@ -170,8 +170,8 @@ static double copy(struct costs *c, const struct zr_instr *i)
  * seconds = (R - 1) / R bytes / rate + (R - 1) hops; further machines are hops of the network. */
 static double by_links(struct costs *c, const struct zr_instr *i, double bytes)
 {
-	const double ranks = (double)zr_group_ranks(c->s, i->group);
-	const double node = (double)zr_group_ranks(c->s, ZR_GROUP_NODE);
+	const double ranks = (double)zr_group_ranks(&c->s->facts, i->group);
+	const double node = (double)zr_group_ranks(&c->s->facts, ZR_GROUP_NODE);
 	const int far = ranks > node;
 	const double machines = far ? ranks / node : 1, near = far ? node : ranks;
 
@@ -190,7 +190,7 @@ static double exchange(struct costs *c, const struct zr_instr *i, double work, d
 		[ZR_COMM_ALL_TO_ALL] = "all_to_all", [ZR_COMM_BARRIER] = "barrier",
 		[ZR_COMM_FENCE] = "fence",
 	};
-	double s = zr_group_ranks(c->s, i->group) > 1 ?
+	double s = zr_group_ranks(&c->s->facts, i->group) > 1 ?
 			   zr_tally_seconds(&c->tally, work, name[i->number], 1, work, 1, 1) :
 			   0;
 
@@ -235,7 +235,8 @@ static double optimize(struct costs *c, const struct zr_instr *i)
 {
 	const struct zr_subgroup *p = &c->p->subgroup[i->number];
 	const double n = (double)p->n * ZR_BLOCK;
-	const struct zr_optimizer *o = p->optimizer >= 0 ? &c->s->optimizer[p->optimizer] : NULL;
+	const struct zr_optimizer *o = p->optimizer >= 0 ? &c->s->roles.optimizer[p->optimizer] :
+							   NULL;
 	const int narrow = o && o->n_states && zr_optimizer_state(o, 0)->bytes_per_block > 0;
 
 	double s = streamed(c, i, narrow ? "adamw.8bit" : "adamw.fp32", n);
@@ -254,7 +255,7 @@ static double accumulate(struct costs *c, const struct zr_instr *i)
 	if (c->added == i->blocks && c->added_flags == i->flags && i->number == 1)
 		return c->added_seconds;
 
-	double s = c->s->device_info.host_ops ? streamed(c, i, "fold.fp32", n) : 0;
+	double s = c->s->facts.device_info.host_ops ? streamed(c, i, "fold.fp32", n) : 0;
 	s = s > 0 ? s + touches(c, i, n * cast) : touches(c, i, n * (add + cast));
 	c->added = i->blocks;
 	c->added_flags = i->flags;
@@ -264,7 +265,7 @@ static double accumulate(struct costs *c, const struct zr_instr *i)
 /* As five iterations of Newton and Schulz on a matrix take (Jordan 2024). */
 static double whole(struct costs *c, const struct zr_instr *i)
 {
-	const int64_t *d = c->s->layout.tensor[i->number].decl->dims;
+	const int64_t *d = c->s->facts.layout.tensor[i->number].decl->dims;
 	const double a = (double)(d[0] < d[1] ? d[0] : d[1]),
 		     b = (double)(d[0] < d[1] ? d[1] : d[0]);
 	const double flops = 5 * (4 * a * a * b + 2 * a * a * a);
@@ -299,7 +300,7 @@ static double seconds_of(struct costs *c, const struct zr_instr *i)
 
 static int begin(struct costs *c)
 {
-	const size_t most = c->s->most_tensors + 1;
+	const size_t most = c->s->facts.most_tensors + 1;
 
 	c->param = malloc(most * sizeof *c->param);
 	c->dparam = malloc(most * sizeof *c->dparam);
@@ -321,8 +322,8 @@ int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const st
 	int rc = begin(&c) ? 0 : zr_err(err, ZR_ENOMEM, "out of memory"), backward = 0;
 	const int card = !*rates->device; /* one rank each */
 
-	zr_tally_open(&c.tally, s->ops, rates, card ? 1 : zr_machine_ranks(s),
-		      card || !s->process.pool ? 1 : zr_pool_size(s->process.pool));
+	zr_tally_open(&c.tally, s->roles.ops, rates, card ? 1 : zr_machine_ranks(&s->facts),
+		      card || !s->facts.process.pool ? 1 : zr_pool_size(s->facts.process.pool));
 	for (int32_t n = 0; !rc && n < p->n; n++) {
 		if (p->instr[n].kind == ZR_I_LAYER) {
 			const double before = c.tally.flops;

@@ -10,9 +10,9 @@
 #include "train/forecast/traffic.h"
 
 /* How often a program runs in a step. */
-static double runs(const struct zr_setup *s, int id)
+static double runs(const struct zr_setup_facts *f, int id)
 {
-	const int64_t micro = s->batch.accumulation;
+	const int64_t micro = f->batch.accumulation;
 
 	switch (id) {
 	case ZR_S_FIRST:
@@ -43,8 +43,8 @@ static void add(struct zr_forecast *to, const struct zr_forecast *f, double time
 static int program(struct zr_setup *s, const struct zr_rates *rates, int id,
 		   struct zr_forecast *out, struct zr_error *err)
 {
-	const struct zr_lowered *p = &s->lowered[id];
-	const double times = runs(s, id);
+	const struct zr_lowered *p = &s->programs.lowered[id];
+	const double times = runs(&s->facts, id);
 	struct zr_forecast f = { 0 };
 
 	if (!(times > 0) || !p->n)
@@ -57,9 +57,9 @@ static int program(struct zr_setup *s, const struct zr_rates *rates, int id,
 	double *beside = cost + p->n, *end = beside + p->n;
 	int rc = zr_forecast_costs(s, rates, p, cost, beside, &f, err);
 	if (!rc) {
-		out->program[id] = times * zr_forecast_run(s, p, cost, beside, 0, end);
+		out->program[id] = times * zr_forecast_run(&s->facts, p, cost, beside, 0, end);
 		out->seconds += out->program[id];
-		out->critical += times * zr_forecast_run(s, p, cost, NULL, 1, end);
+		out->critical += times * zr_forecast_run(&s->facts, p, cost, NULL, 1, end);
 		add(out, &f, times);
 	}
 

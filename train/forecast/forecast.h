@@ -41,7 +41,7 @@ int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const st
 
 /* simulate.c: seconds of one run of a program; with `unbound`, queues take any number at once.
  * beside: NULL: none. end: [p->n] work memory. */
-double zr_forecast_run(const struct zr_setup *s, const struct zr_lowered *p, const double *cost,
-		       const double *beside, int unbound, double *end);
+double zr_forecast_run(const struct zr_setup_facts *f, const struct zr_lowered *p,
+		       const double *cost, const double *beside, int unbound, double *end);
 
 #endif

@@ -17,11 +17,11 @@
 #include "train/forecast/print.h"
 #include "train/rundir.h"
 
-int zr_plan_uses(const struct zr_setup *s, int32_t phase)
+int zr_plan_uses(const struct zr_setup_programs *p, int32_t phase)
 {
 	int n = 0;
-	for (int32_t i = 0; i < s->train_uses.n; i++)
-		n += s->train_uses.use[i].phase == phase;
+	for (int32_t i = 0; i < p->train_uses.n; i++)
+		n += p->train_uses.use[i].phase == phase;
 	return n;
 }
 
@@ -30,9 +30,9 @@ int32_t zr_plan_tensors(const struct zr_setup *s, int32_t group, int64_t *elemen
 	int32_t n = 0;
 
 	*elements = 0;
-	for (int32_t i = 0; i < s->layout.n_tensors; i++)
-		if ((s->frozen[i] ? ZR_PLAN_FROZEN : s->group_of[i]) == group) {
-			*elements += s->layout.tensor[i].elements;
+	for (int32_t i = 0; i < s->facts.layout.n_tensors; i++)
+		if ((s->facts.frozen[i] ? ZR_PLAN_FROZEN : s->roles.group_of[i]) == group) {
+			*elements += s->facts.layout.tensor[i].elements;
 			n++;
 		}
 	return n;
@@ -43,14 +43,14 @@ static json_t *count(uint64_t n)
 	return json_integer((json_int_t)n);
 }
 
-static json_t *tier_json(const struct zr_setup *s, int tier)
+static json_t *tier_json(const struct zr_plan *p, int tier)
 {
 	json_t *region = json_object();
-	for (const struct zr_region *r = s->plan.region; r < s->plan.region + ZR_R_COUNT; r++)
+	for (const struct zr_region *r = p->region; r < p->region + ZR_R_COUNT; r++)
 		if (r->tier == tier && r->bytes)
 			zr_json_put(&region, r->what, count(r->bytes));
-	if (tier == ZR_TIER_HOST && s->plan.kept)
-		zr_json_put(&region, ZR_PLAN_KEPT, count(s->plan.kept));
+	if (tier == ZR_TIER_HOST && p->kept)
+		zr_json_put(&region, ZR_PLAN_KEPT, count(p->kept));
 	return region;
 }
 
@@ -58,8 +58,8 @@ static json_t *groups_json(const struct zr_setup *s)
 {
 	json_t *list = json_array();
 
-	for (int32_t g = 0; g < s->n_param_groups; g++) {
-		const struct zr_section *sec = s->param_group[g].section;
+	for (int32_t g = 0; g < s->roles.n_param_groups; g++) {
+		const struct zr_section *sec = s->roles.param_group[g].section;
 		int64_t elements;
 		int32_t n = zr_plan_tensors(s, g, &elements);
 		zr_json_add(&list, json_pack("{s:s, s:s, s:i, s:I}", "section", sec->name, "plugin",
@@ -76,7 +76,7 @@ json_t *zr_plan_json(const struct zr_setup *s, uint64_t have, int fits)
 	       *shared = json_object();
 
 	for (int tier = ZR_TIER_DEVICE; tier <= ZR_TIER_DISK; tier++) {
-		zr_json_put(&planned, zr_tier_name(tier), tier_json(s, tier));
+		zr_json_put(&planned, zr_tier_name(tier), tier_json(&s->plan, tier));
 		zr_json_put(&shared, zr_tier_name(tier), count(zr_plan_shared(&s->plan, tier)));
 		zr_json_put(&total, zr_tier_name(tier), count(zr_plan_tier(&s->plan, tier)));
 	}
@@ -86,10 +86,11 @@ json_t *zr_plan_json(const struct zr_setup *s, uint64_t have, int fits)
 	int64_t frozen;
 	zr_plan_tensors(s, ZR_PLAN_FROZEN, &frozen);
 	json_t *j = json_object();
-	zr_json_put(&j, "parameters", count((uint64_t)s->layout.parameters));
+	zr_json_put(&j, "parameters", count((uint64_t)s->facts.layout.parameters));
 	zr_json_put(&j, "frozen", count((uint64_t)frozen));
-	zr_json_put(&j, "activation", json_string(s->activation.section->plugin->desc->id));
-	zr_json_put(&j, "recomputed_layers", json_integer(zr_plan_uses(s, ZR_RECOMPUTE)));
+	zr_json_put(&j, "activation", json_string(s->roles.activation.section->plugin->desc->id));
+	zr_json_put(&j, "recomputed_layers",
+		    json_integer(zr_plan_uses(&s->programs, ZR_RECOMPUTE)));
 	zr_json_put(&j, "groups", groups_json(s));
 	zr_json_put(&j, "planned", planned);
 	zr_json_put(&j, "shared", shared);
@@ -108,7 +109,7 @@ int zr_plan_write(const struct zr_setup *s, json_t *plan, const struct zr_foreca
 	json_t *j = json_incref(plan);
 
 	if (f->seconds > 0)
-		zr_json_put(&j, "forecast", zr_forecast_json(s, f, by));
+		zr_json_put(&j, "forecast", zr_forecast_json(&s->facts, f, by));
 	char *text = zr_json_text(j, JSON_INDENT(2));
 	zr_rundir_file(s->cfg, "plan.json", path, sizeof path);
 	/* not durable: `zeroth plan` can make it again, and the first step need not wait */

@@ -14,7 +14,7 @@
 
 /* Layers that run in a phase, ZR_FORWARD and its kin: ZR_RECOMPUTE are those whose forward runs
  * again in backward; ZR_BACKWARD those from the lowest one with a trainable tensor on. */
-int zr_plan_uses(const struct zr_setup *s, int32_t phase);
+int zr_plan_uses(const struct zr_setup_programs *p, int32_t phase);
 
 #define ZR_PLAN_FROZEN (-1)
 

@@ -54,10 +54,11 @@ static void print_moved(const struct zr_forecast *f)
 		       zr_bytes_text((uint64_t)zr_forecast_wear(f), c));
 }
 
-void zr_forecast_print(const struct zr_setup *s, const struct zr_forecast *f, const char *by)
+void zr_forecast_print(const struct zr_setup_facts *facts, const struct zr_forecast *f,
+		       const char *by)
 {
 	char a[32], b[32];
-	double tokens = (double)(s->batch.train * s->batch.length);
+	double tokens = (double)(facts->batch.train * facts->batch.length);
 
 	printf("\na step takes %s, %.4g tokens/s, by %s\n", zr_seconds_text(f->seconds, a),
 	       f->seconds > 0 ? tokens / f->seconds : 0, by);
@@ -73,10 +74,11 @@ static json_t *count(uint64_t n)
 	return json_integer((json_int_t)n);
 }
 
-json_t *zr_forecast_json(const struct zr_setup *s, const struct zr_forecast *f, const char *by)
+json_t *zr_forecast_json(const struct zr_setup_facts *facts, const struct zr_forecast *f,
+			 const char *by)
 {
 	json_t *j = json_object(), *queues = json_object(), *programs = json_object();
-	double tokens = (double)(s->batch.train * s->batch.length);
+	double tokens = (double)(facts->batch.train * facts->batch.length);
 
 	for (int q = 0; q < ZR_QUEUES; q++)
 		zr_json_put(&queues, zr_queue_name[q], json_real(f->queue[q]));

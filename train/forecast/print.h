@@ -12,10 +12,12 @@
 /* Seconds with a unit that suits them: "1.32 s", "45.1 ms". */
 const char *zr_seconds_text(double s, char buf[32]);
 
-void zr_forecast_print(const struct zr_setup *s, const struct zr_forecast *f, const char *by);
+void zr_forecast_print(const struct zr_setup_facts *facts, const struct zr_forecast *f,
+		       const char *by);
 
 /* NULL: no memory. */
-json_t *zr_forecast_json(const struct zr_setup *s, const struct zr_forecast *f, const char *by);
+json_t *zr_forecast_json(const struct zr_setup_facts *facts, const struct zr_forecast *f,
+			 const char *by);
 
 /* Bytes that a day of such steps writes to disks. */
 double zr_forecast_wear(const struct zr_forecast *f);

@@ -14,11 +14,11 @@ struct clocks {
 };
 
 /* Whether the thread does it itself. */
-static int by_thread(const struct zr_setup *s, const struct zr_instr *i)
+static int by_thread(const struct zr_setup_facts *f, const struct zr_instr *i)
 {
 	if (i->queue == ZR_Q_HOST)
 		return 1;
-	return s->device_info.host_ops && (i->queue == ZR_Q_COMPUTE || i->queue == ZR_Q_COMM);
+	return f->device_info.host_ops && (i->queue == ZR_Q_COMPUTE || i->queue == ZR_Q_COMM);
 }
 
 static double later(double a, double b)
@@ -34,8 +34,8 @@ static double start_of(const struct zr_lowered *p, const struct zr_instr *i, con
 	return start;
 }
 
-static void bound(const struct zr_setup *s, const struct zr_lowered *p, struct clocks *c, int32_t n,
-		  const double *cost, const double *beside, double *end)
+static void bound(const struct zr_setup_facts *f, const struct zr_lowered *p, struct clocks *c,
+		  int32_t n, const double *cost, const double *beside, double *end)
 {
 	const struct zr_instr *i = &p->instr[n];
 
@@ -46,13 +46,13 @@ static void bound(const struct zr_setup *s, const struct zr_lowered *p, struct c
 	if (i->queue == ZR_Q_COPY && !(i->flags & ZR_F_IDLE))
 		start = later(start, c->free[ZR_Q_COMPUTE]);
 	end[n] = c->free[i->queue] = start + cost[n];
-	if (by_thread(s, i))
+	if (by_thread(f, i))
 		c->issue = end[n];
 	c->issue += beside ? beside[n] : 0;
 }
 
-double zr_forecast_run(const struct zr_setup *s, const struct zr_lowered *p, const double *cost,
-		       const double *beside, int unbound, double *end)
+double zr_forecast_run(const struct zr_setup_facts *f, const struct zr_lowered *p,
+		       const double *cost, const double *beside, int unbound, double *end)
 {
 	struct clocks c = { 0 };
 	double over = 0;
@@ -60,7 +60,7 @@ double zr_forecast_run(const struct zr_setup *s, const struct zr_lowered *p, con
 	for (int32_t n = 0; n < p->n; n++) {
 		const struct zr_instr *i = &p->instr[n];
 		if (!unbound) {
-			bound(s, p, &c, n, cost, beside, end);
+			bound(f, p, &c, n, cost, beside, end);
 		} else { /* what is computed is in order all the same */
 			double start = start_of(p, i, end);
 			start = i->queue < ZR_Q_IN_ORDER ? later(start, c.free[i->queue]) : start;

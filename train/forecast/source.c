@@ -45,16 +45,16 @@ void zr_rate_source_close(struct zr_rate_source *r)
 	r->known = 0;
 }
 
-int zr_rate_source_suits(struct zr_rate_source *r, const struct zr_setup *s)
+int zr_rate_source_suits(struct zr_rate_source *r, const struct zr_setup_facts *f)
 {
 	const char *device = r->rates.device, *variant = r->rates.variant;
 
 	if (!r->known || !*device || /* a card's are for whatever stands for it */
-	    (!strcmp(device, s->device_info.name) && !strcmp(variant, s->device_info.variant)))
+	    (!strcmp(device, f->device_info.name) && !strcmp(variant, f->device_info.variant)))
 		return r->known;
 	snprintf(r->by, sizeof r->by,
 		 "no rates of %.63s (%.63s): the file has those of %.63s (%.63s); `zeroth bench "
 		 "CONF` measures",
-		 s->device_info.name, s->device_info.variant, device, variant);
+		 f->device_info.name, f->device_info.variant, device, variant);
 	return 0;
 }

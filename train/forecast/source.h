@@ -22,7 +22,7 @@ int zr_rate_source_open(const char *path, const char *card, const struct zr_conf
 void zr_rate_source_close(struct zr_rate_source *r); /* a zeroed one is fine */
 
 /* Whether rates that were measured are those of the setup's device; else `by` says why not. */
-int zr_rate_source_suits(struct zr_rate_source *r, const struct zr_setup *s);
+int zr_rate_source_suits(struct zr_rate_source *r, const struct zr_setup_facts *f);
 
 /* cards.c: rates that follow from a card's data sheet: peaks, times what large products reach of
  * them. */

@@ -209,7 +209,7 @@ static void where(ucontext_t *u, char *out, size_t size)
 	if (now) {
 		char doing[256] = "";
 		zr_running_text(now, doing, sizeof doing);
-		add(out, size, "; rank %d, step %lld%s%s", now->setup->process.rank,
+		add(out, size, "; rank %d, step %lld%s%s", now->setup->facts.process.rank,
 		    (long long)now->step + 1, *doing ? ", " : "", doing);
 	}
 }

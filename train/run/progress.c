@@ -33,12 +33,12 @@ void zr_progress_begin(struct zr_progress *p, FILE *out, const struct zr_setup *
 {
 	*p = (struct zr_progress){ .out = out,
 				   .tty = isatty(fileno(out)),
-				   .total = (int64_t)s->train->steps,
+				   .total = (int64_t)s->facts.train->steps,
 				   .every = every ? (int64_t)every : 1,
 				   .pace = pace,
-				   .scaled = s->types.scaled };
+				   .scaled = s->facts.types.scaled };
 	const struct zr_checkpoint_opts *save = zr_config_find(s->cfg, "checkpoint")->opts;
-	p->pause[ZR_PAUSE_EVAL].every = (int64_t)s->train->eval_every;
+	p->pause[ZR_PAUSE_EVAL].every = (int64_t)s->facts.train->eval_every;
 	p->pause[ZR_PAUSE_SAVE].every = (int64_t)save->every;
 	p->last = zr_now();
 }

@@ -35,28 +35,32 @@ void zr_run_announce(const struct zr_trainer *t, FILE *out)
 	const struct zr_setup *s = t->setup;
 	char a[32], b[32];
 
-	fprintf(out, "model   %s, %.2f M parameters\n", s->model.section->plugin->desc->id,
-		(double)s->layout.parameters / 1e6);
+	fprintf(out, "model   %s, %.2f M parameters\n", s->roles.model.section->plugin->desc->id,
+		(double)s->facts.layout.parameters / 1e6);
 	zr_adapter_announce(s, out);
-	fprintf(out, "data    %s\n", s->source->info.describe);
-	for (int32_t i = 1; i < s->n_sources; i++)
-		fprintf(out, "eval    %s: %s\n", s->source[i].name, s->source[i].info.describe);
-	fprintf(out, "device  %s (%s), %d thread%s\n", s->device_info.name, s->device_info.variant,
-		zr_pool_size(s->process.pool), zr_pool_size(s->process.pool) == 1 ? "" : "s");
-	if (s->process.world > 1)
-		fprintf(out, "ranks   %d, stage %s\n", s->process.world,
-			s->zero.section->plugin->desc->id);
+	fprintf(out, "data    %s\n", s->roles.source->info.describe);
+	for (int32_t i = 1; i < s->roles.n_sources; i++)
+		fprintf(out, "eval    %s: %s\n", s->roles.source[i].name,
+			s->roles.source[i].info.describe);
+	fprintf(out, "device  %s (%s), %d thread%s\n", s->facts.device_info.name,
+		s->facts.device_info.variant, zr_pool_size(s->facts.process.pool),
+		zr_pool_size(s->facts.process.pool) == 1 ? "" : "s");
+	if (s->facts.process.world > 1)
+		fprintf(out, "ranks   %d, stage %s\n", s->facts.process.world,
+			s->roles.zero.section->plugin->desc->id);
 	if (s->plan.sums)
 		fprintf(out, "sums    over ranks by %s: bits depend on its order\n", s->plan.sums);
 	fprintf(out, "batch   %lld sequences of %lld tokens = %lld micro-batch%s of %lld\n",
-		(long long)s->batch.train, (long long)s->batch.length, (long long)s->batch.slots,
-		s->batch.slots == 1 ? "" : "es", (long long)s->batch.micro);
+		(long long)s->facts.batch.train, (long long)s->facts.batch.length,
+		(long long)s->facts.batch.slots, s->facts.batch.slots == 1 ? "" : "es",
+		(long long)s->facts.batch.micro);
 	fprintf(out, "memory  %s planned%s, %s available\n", zr_bytes_text(planned(s), a),
-		s->process.world > 1 ? " per rank" : "", zr_bytes_text(zr_memory_at_start(), b));
+		s->facts.process.world > 1 ? " per rank" : "",
+		zr_bytes_text(zr_memory_at_start(), b));
 	fprintf(out, "run     %s\n", zr_rundir(t->cfg));
 	if (t->resumed >= 0)
 		fprintf(out, "resumed after step %lld\n", (long long)t->resumed);
-	if (t->resumed >= 0 && (uint64_t)t->resumed == s->train->steps)
+	if (t->resumed >= 0 && (uint64_t)t->resumed == s->facts.train->steps)
 		fprintf(out, "nothing is left to train: [train] steps = %lld\n",
 			(long long)t->resumed);
 	zr_signals_flush(out);
@@ -67,11 +71,11 @@ int zr_run_report_end(struct zr_run_report *rep, const struct zr_trainer *t,
 {
 	struct rusage u;
 
-	rep->rank = t->setup->process.rank;
-	rep->world = t->setup->process.world;
-	memcpy(rep->device, t->setup->device_info.name, sizeof rep->device);
-	memcpy(rep->variant, t->setup->device_info.variant, sizeof rep->variant);
-	rep->parameters = t->setup->layout.parameters;
+	rep->rank = t->setup->facts.process.rank;
+	rep->world = t->setup->facts.process.world;
+	memcpy(rep->device, t->setup->facts.device_info.name, sizeof rep->device);
+	memcpy(rep->variant, t->setup->facts.device_info.variant, sizeof rep->variant);
+	rep->parameters = t->setup->facts.layout.parameters;
 
 	rep->steps = t->session->step;
 	/* the step that ended the run was not skipped */
@@ -82,7 +86,7 @@ int zr_run_report_end(struct zr_run_report *rep, const struct zr_trainer *t,
 	rep->checkpoints = *zr_saver_stats_of(t->saver);
 	rep->process_steps = rep->steps - t->first;
 	rep->breakdown = timeline->wanted;
-	rep->total_tokens = rep->steps * t->setup->batch.train * t->setup->batch.length;
+	rep->total_tokens = rep->steps * t->setup->facts.batch.train * t->setup->facts.batch.length;
 	rep->tokens_per_s = rep->step_seconds > 0 ? (double)rep->tokens / rep->step_seconds : 0;
 
 	rep->evals = t->evals.times;

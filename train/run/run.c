@@ -78,7 +78,7 @@ static const double *parts(const struct run *r)
 
 static int one_step(struct run *r, struct zr_error *err)
 {
-	const struct zr_train_opts *t = r->t.setup->train;
+	const struct zr_train_opts *t = r->t.setup->facts.train;
 	const struct zr_step_result *s = &r->t.result;
 
 	zr_timeline_begin(&r->timeline);
@@ -136,7 +136,7 @@ static int checkpoint(struct run *r, struct zr_error *err)
 {
 	const struct zr_checkpoint_opts *o = zr_config_find(r->t.cfg, "checkpoint")->opts;
 	int64_t step = r->t.session->step, every = (int64_t)o->every;
-	int last = step == (int64_t)r->t.setup->train->steps || r->report->enough;
+	int last = step == (int64_t)r->t.setup->facts.train->steps || r->report->enough;
 
 	int due = (every > 0 && (step % every == 0 || last)) || (r->stop && o->on_signal) ||
 		  (r->t.evals.improved && o->keep_best);
@@ -155,7 +155,7 @@ static int checkpoint(struct run *r, struct zr_error *err)
 
 static int loop(struct run *r, struct zr_error *err)
 {
-	const struct zr_train_opts *t = r->t.setup->train;
+	const struct zr_train_opts *t = r->t.setup->facts.train;
 	struct zr_run_report *rep = r->report;
 	int rc = 0;
 
@@ -166,7 +166,7 @@ static int loop(struct run *r, struct zr_error *err)
 	while (!rc && !r->stop && !rep->stopped && !rep->enough &&
 	       r->t.session->step < (int64_t)t->steps) {
 		rc = one_step(r, err);
-		if (r->t.setup->process.world == 1)
+		if (r->t.setup->facts.process.world == 1)
 			/* several ranks end together: all learn after the next step what one
 			 * caught */
 			r->stop = zr_signals_caught();
@@ -220,8 +220,8 @@ static void leave_dirs(struct run *r, int failed)
 static int note_place(const struct run *r, struct zr_error *err)
 {
 	struct zr_beat *b = zr_beat_shared();
-	b->batch = r->t.setup->batch.train;
-	b->micro = r->t.setup->batch.micro;
+	b->batch = r->t.setup->facts.batch.train;
+	b->micro = r->t.setup->facts.batch.micro;
 	snprintf(b->dir, sizeof b->dir, "%s", zr_rundir(r->t.cfg));
 	return zr_checkpoint_dir(r->t.cfg, b->checkpoints, err);
 }

@@ -12,7 +12,7 @@
 /* A failure comes back from the device's next operation. */
 static void wait_for_device(const struct zr_setup *s)
 {
-	((const struct zr_device_v1 *)s->device.vtbl)->sync(s->device.inst, NULL);
+	((const struct zr_device_v1 *)s->roles.device.vtbl)->sync(s->roles.device.inst, NULL);
 }
 
 static void note(void *arg, const struct zr_lowered *p, int32_t n, int waited)
@@ -39,13 +39,13 @@ int zr_timeline_open(struct zr_timeline *t, struct zr_session *s, struct zr_erro
 
 	*t = (struct zr_timeline){ .session = s, .wanted = o->wall_clock_breakdown };
 	for (int id = 0; id < ZR_LOWERED; id++) {
-		const struct zr_lowered *p = &s->setup->lowered[id];
+		const struct zr_lowered *p = &s->setup->programs.lowered[id];
 		t->part_of[id] = calloc((size_t)p->n + 1, 1);
 		if (!t->part_of[id])
 			return zr_err(err, ZR_ENOMEM, "out of memory for %d instructions", p->n);
 
 		for (int32_t n = 0; n < p->n; n++)
-			t->part_of[id][n] = (uint8_t)zr_part_of(s->setup, p, n);
+			t->part_of[id][n] = (uint8_t)zr_part_of(&s->setup->programs, p, n);
 	}
 
 	s->ran_arg = t;
@@ -73,7 +73,7 @@ void zr_timeline_begin(struct zr_timeline *t)
 	int64_t step = t->session->step + 1;
 
 	t->tracing = t->trace && zr_trace_wants(t->trace, step);
-	t->wait = (t->wanted || t->tracing) && !t->session->setup->device_info.unified;
+	t->wait = (t->wanted || t->tracing) && !t->session->setup->facts.device_info.unified;
 	if (t->tracing)
 		zr_trace_begin(t->trace, step);
 	memset(t->part, 0, sizeof t->part);
@@ -101,7 +101,7 @@ int zr_timeline_ranks(const struct zr_timeline *t, double mine[ZR_PARTS], double
 		      double max[ZR_PARTS], struct zr_error *err)
 {
 	const size_t bytes = sizeof t->sum;
-	int world = t->session->setup->process.world;
+	int world = t->session->setup->facts.process.world;
 
 	memcpy(mine, t->sum, bytes);
 	memcpy(min, t->sum, bytes);

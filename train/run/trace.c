@@ -130,9 +130,9 @@ int zr_trace_wants(const struct zr_trace *t, int64_t step)
 
 static int64_t instructions_of_a_step(const struct zr_setup *s)
 {
-	int64_t n = 0, micro = s->batch.accumulation - 2;
+	int64_t n = 0, micro = s->facts.batch.accumulation - 2;
 	for (int id = 0; id < ZR_LOWERED; id++)
-		n += s->lowered[id].n * (id == ZR_S_MICRO ? micro > 0 ? micro : 0 : 1);
+		n += s->programs.lowered[id].n * (id == ZR_S_MICRO ? micro > 0 ? micro : 0 : 1);
 	return n;
 }
 
@@ -145,7 +145,7 @@ static int take_memory(struct zr_trace *t, struct zr_error *err)
 	t->room = n < MOST ? n : MOST;
 	t->event = calloc((size_t)t->room + 1, sizeof *t->event);
 	for (int id = 0; id < ZR_LOWERED; id++) {
-		t->latest[id] = calloc((size_t)s->lowered[id].n + 1, sizeof **t->latest);
+		t->latest[id] = calloc((size_t)s->programs.lowered[id].n + 1, sizeof **t->latest);
 		ok &= t->latest[id] != NULL;
 	}
 
@@ -162,7 +162,7 @@ static int share_dir(struct zr_trace *t, const char *dir, struct zr_error *err)
 {
 	char mine[PATH_MAX] = "";
 
-	char *all = calloc((size_t)t->session->setup->process.world, PATH_MAX);
+	char *all = calloc((size_t)t->session->setup->facts.process.world, PATH_MAX);
 	if (!all)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	if (snprintf(mine, sizeof mine, "%s/trace", dir) >= PATH_MAX)
@@ -210,7 +210,7 @@ int zr_trace_open(struct zr_session *s, const char *dir, struct zr_trace **out,
 	rc = take_memory(t, err);
 	if (!rc)
 		rc = share_dir(t, dir, err);
-	if (!rc && s->setup->process.rank == 0)
+	if (!rc && s->setup->facts.process.rank == 0)
 		remove_old(t);
 	if (rc)
 		zr_trace_close(t);
@@ -240,7 +240,7 @@ void zr_trace_begin(struct zr_trace *t, int64_t step)
 	t->n = t->dropped = 0;
 	for (int id = 0; id < ZR_LOWERED; id++) /* writes of the step before may go on */
 		memset(t->latest[id], 0xff,
-		       (size_t)t->session->setup->lowered[id].n * sizeof **t->latest);
+		       (size_t)t->session->setup->programs.lowered[id].n * sizeof **t->latest);
 }
 
 void zr_trace_note(struct zr_trace *t, const struct zr_lowered *p, int32_t n, int waited,
@@ -386,18 +386,18 @@ static int lane_of(int64_t free_at[LANES], const struct event *e)
 static void put_event(struct zr_trace *t, const struct event *e, int tid)
 {
 	const struct zr_setup *s = t->session->setup;
-	const struct zr_lowered *p = &s->lowered[e->program];
+	const struct zr_lowered *p = &s->programs.lowered[e->program];
 	const struct zr_instr *i = &p->instr[e->n];
 	char text[256];
 
 	put(&t->out, "%d %lld %lld \"cat\":\"%s\",\"name\":\"", tid, (long long)e->from,
-	    (long long)(e->to - e->from), zr_part_name[zr_part_of(s, p, e->n)]);
+	    (long long)(e->to - e->from), zr_part_name[zr_part_of(&s->programs, p, e->n)]);
 	put_text(&t->out, zr_instr_text(s, p, e->n, text, sizeof text));
 	put(&t->out, "\",\"args\":{\"program\":\"%s\",\"instruction\":%d,\"kind\":\"%s\"",
 	    zr_lowered_name[p->id], e->n, zr_instr_name[i->kind]);
 	if (i->unit >= 0) {
 		put(&t->out, ",\"unit\":\"");
-		put_text(&t->out, s->layout.unit[i->unit].name);
+		put_text(&t->out, s->facts.layout.unit[i->unit].name);
 		put(&t->out, "\"");
 	}
 
@@ -413,7 +413,7 @@ static void put_events(struct zr_trace *t)
 	put(&t->out, "%lld\n", t->n ? (long long)t->event[0].from : 0);
 	for (int64_t k = 0; k < t->n; k++) {
 		const struct event *e = &t->event[k];
-		int queue = t->session->setup->lowered[e->program].instr[e->n].queue;
+		int queue = t->session->setup->programs.lowered[e->program].instr[e->n].queue;
 		int lane = lane_of(free_at[queue], e);
 		if (lane < 0)
 			t->dropped++;
@@ -440,7 +440,7 @@ void zr_trace_end(struct zr_trace *t)
 {
 	char name[NAME];
 
-	rank_name(t->step, t->session->setup->process.rank, name);
+	rank_name(t->step, t->session->setup->facts.process.rank, name);
 	int no = open_dir(t);
 	if (!no)
 		no = make_file(&t->out, t->at, name);
@@ -502,7 +502,7 @@ static int64_t begin_of(struct zr_trace *t, int64_t step, int *ranks)
 	int64_t begin = INT64_MAX;
 
 	*ranks = 0;
-	for (int r = 0; r < t->session->setup->process.world; r++) {
+	for (int r = 0; r < t->session->setup->facts.process.world; r++) {
 		if (open_rank(t, step, r))
 			continue;
 
@@ -546,7 +546,7 @@ static void merge_rank(struct zr_trace *t, int rank, int64_t begin)
 
 static int merge(struct zr_trace *t, int64_t step, char name[NAME])
 {
-	const int world = t->session->setup->process.world;
+	const int world = t->session->setup->facts.process.world;
 	char tmp[NAME + 8], of_rank[NAME];
 	int ranks, n = 0;
 	int64_t begin = begin_of(t, step, &ranks);
@@ -588,7 +588,7 @@ void zr_trace_merge(struct zr_trace *t, int64_t step)
 {
 	char name[NAME] = "";
 
-	if (t->session->setup->process.rank)
+	if (t->session->setup->facts.process.rank)
 		return;
 
 	for (t->merged++; t->merged <= step; t->merged++) {

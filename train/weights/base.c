@@ -33,13 +33,13 @@ void zr_base_close(struct zr_base *b)
 
 static int is_stored(const struct zr_base *b, int32_t tensor)
 {
-	return b->kept && b->kept->frozen[tensor] > 1;
+	return b->kept && b->kept->facts.frozen[tensor] > 1;
 }
 
 static int cast(const struct zr_base *b, int32_t from, const void *src, int32_t to, void *dst,
 		struct zr_error *err)
 {
-	const struct zr_ops *ops = b->kept->host_ops;
+	const struct zr_ops *ops = b->kept->roles.host_ops;
 	const struct zr_op_cast op = { .size = sizeof op,
 				       .dst_dtype = to,
 				       .src_dtype = from,
@@ -56,7 +56,7 @@ static int cast(const struct zr_base *b, int32_t from, const void *src, int32_t 
 /* Values to codes and back. */
 static int store(const struct zr_base *b, struct zr_error *err)
 {
-	const int32_t type = b->kept->stored;
+	const int32_t type = b->kept->facts.stored;
 	const int64_t padded = (b->n + ZR_BLOCK - 1) / ZR_BLOCK * ZR_BLOCK;
 
 	memset(b->values + b->n, 0, (size_t)(padded - b->n) * sizeof *b->values);

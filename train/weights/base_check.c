@@ -65,7 +65,7 @@ static int add_values(void *arg, const struct zr_place *t, int64_t first, int64_
 static int kept_otherwise(const struct zr_setup *p, const struct zr_manifest *m)
 {
 	const char *store = zr_config_source(p->cfg, "model", "store");
-	return strcmp(m->dtype, zr_dtype_find(p->types.dtype, NULL)->name) ||
+	return strcmp(m->dtype, zr_dtype_find(p->facts.types.dtype, NULL)->name) ||
 	       (store && !strcmp(store, "-o"));
 }
 
@@ -74,22 +74,22 @@ static int can_compare(const struct zr_setup *p, const struct zr_manifest *m)
 {
 	int any = 0;
 
-	for (int32_t i = 0; i < p->layout.n_tensors; i++)
-		any |= has_hash(&p->layout, m, i);
+	for (int32_t i = 0; i < p->facts.layout.n_tensors; i++)
+		any |= has_hash(&p->facts.layout, m, i);
 	if (!any || !kept_otherwise(p, m))
 		return any;
-	if (p->process.rank == 0)
+	if (p->facts.process.rank == 0)
 		zr_logf(ZR_LOG_WARN, "model",
 			"whether %s is what it was is not looked at: the training had it in "
 			"another type",
-			p->model.section->path);
+			p->roles.model.section->path);
 	return 0;
 }
 
 /* All ranks compare, or none does. */
 static int all_can(struct zr_session *s, int64_t mine, int *all, struct zr_error *err)
 {
-	const int32_t world = s->setup->process.world;
+	const int32_t world = s->setup->facts.process.world;
 	int64_t *each = calloc((size_t)world, sizeof *each);
 	int rc = each ? zr_gather_bytes(s, &mine, each, sizeof mine, err) :
 			zr_err(err, ZR_ENOMEM, "out of memory");
@@ -104,13 +104,13 @@ static int all_can(struct zr_session *s, int64_t mine, int *all, struct zr_error
 static int compare(struct zr_session *s, const struct zr_manifest *m, const char *path,
 		   struct zr_error *err)
 {
-	struct check c = { .layout = &s->setup->layout, .m = m, .hash = XXH3_createState() };
+	struct check c = { .layout = &s->setup->facts.layout, .m = m, .hash = XXH3_createState() };
 	int rc = c.hash ? zr_session_masters(s, add_values, &c, err) :
 			  zr_err(err, ZR_ENOMEM, "out of memory");
 
 	XXH3_freeState(c.hash);
 	if (!rc && c.changed)
-		rc = zr_base_changed(path, c.changed, s->setup->model.section->path, err);
+		rc = zr_base_changed(path, c.changed, s->setup->roles.model.section->path, err);
 	return rc;
 }
 

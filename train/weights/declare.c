@@ -26,33 +26,33 @@ static int start(struct zr_setup *s, struct zr_instance *it, const char *section
 		       zr_err(err, ZR_EINVAL, "there is no section [%s]", section);
 	if (rc)
 		return rc;
-	return zr_instance_create(it, &s->process, sec, iface, err);
+	return zr_instance_create(it, &s->facts.process, sec, iface, err);
 }
 
 static int declare(struct zr_setup *s, struct zr_error *err)
 {
-	int rc = start(s, &s->model, "model", "zr.model/1", err);
+	int rc = start(s, &s->roles.model, "model", "zr.model/1", err);
 
-	s->process.model = &s->model;
+	s->facts.process.model = &s->roles.model;
 	if (!rc && zr_config_find(s->cfg, "adapter"))
-		rc = start(s, &s->adapter, "adapter", "zr.model/1", err);
+		rc = start(s, &s->roles.adapter, "adapter", "zr.model/1", err);
 	if (!rc)
-		rc = ZR_ASK(zr_model_of(s), model, declare, err, &s->decl);
+		rc = ZR_ASK(zr_model_of(&s->roles), model, declare, err, &s->facts.decl);
 	if (!rc)
-		rc = zr_layout_make(&s->decl, &s->layout, err);
+		rc = zr_layout_make(&s->facts.decl, &s->facts.layout, err);
 	if (!rc)
 		rc = zr_frozen_find(s, err);
-	if (!rc && s->stored) {
-		rc = start(s, &s->host_device, "device.host", "zr.device/1", err);
-		const struct zr_device_v1 *v = s->host_device.vtbl;
-		s->host_ops = rc ? NULL : v->ops(s->host_device.inst);
+	if (!rc && s->facts.stored) {
+		rc = start(s, &s->roles.host_device, "device.host", "zr.device/1", err);
+		const struct zr_device_v1 *v = s->roles.host_device.vtbl;
+		s->roles.host_ops = rc ? NULL : v->ops(s->roles.host_device.inst);
 	}
 
 	if (!rc)
-		rc = start(s, &s->precision, "precision", "zr.precision/1", err);
+		rc = start(s, &s->roles.precision, "precision", "zr.precision/1", err);
 	if (rc)
 		return rc;
-	return ZR_ASK(&s->precision, precision, info, err, &s->types);
+	return ZR_ASK(&s->roles.precision, precision, info, err, &s->facts.types);
 }
 
 int zr_declare(struct zr_config *cfg, struct zr_setup **out, struct zr_error *err)
@@ -62,13 +62,13 @@ int zr_declare(struct zr_config *cfg, struct zr_setup **out, struct zr_error *er
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 
 	s->cfg = cfg;
-	s->train = zr_config_find(cfg, "train")->opts;
-	s->process = (struct zr_process){
+	s->facts.train = zr_config_find(cfg, "train")->opts;
+	s->facts.process = (struct zr_process){
 		.world = 1, .local_world = 1, .account = &s->account, .cfg = cfg
 	};
-	s->decl.size = sizeof s->decl;
-	s->types.size = sizeof s->types;
-	s->types.master = ZR_MASTER_FP32;
+	s->facts.decl.size = sizeof s->facts.decl;
+	s->facts.types.size = sizeof s->facts.types;
+	s->facts.types.master = ZR_MASTER_FP32;
 	int rc = declare(s, err);
 	if (rc)
 		zr_setup_close(s);
@@ -140,5 +140,5 @@ const char *zr_declared_store(const struct zr_setup *s)
 	const struct zr_opt *o = zr_model_table.table.opts;
 	while (strcmp(o->name, "store"))
 		o++;
-	return s->stored ? o->choices[s->model.section->store] : NULL;
+	return s->facts.stored ? o->choices[s->roles.model.section->store] : NULL;
 }

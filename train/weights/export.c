@@ -532,17 +532,17 @@ int zr_export_session(struct zr_session *s, const char *dir, int replace, struct
 {
 	const struct zr_setup *p = s->setup;
 	struct zr_export *x = NULL;
-	struct zr_export_how how = { .dtype = p->types.dtype,
+	struct zr_export_how how = { .dtype = p->facts.types.dtype,
 				     .replace = replace,
 				     .shard_bytes = ZR_EXPORT_SHARD };
 	struct zr_error why = { 0 };
 
-	if (p->process.rank)
+	if (p->facts.process.rank)
 		return zr_session_masters(s, NULL, NULL, err);
 
 	json_t *meta = json_object();
 	zr_describe_model(p, &meta);
-	int bad = meta ? zr_export_open(dir, &p->layout, meta, &how, &x, &why) :
+	int bad = meta ? zr_export_open(dir, &p->facts.layout, meta, &how, &x, &why) :
 			 zr_err(&why, ZR_ENOMEM, "out of memory");
 	/* other ranks take part in this collective even if opening failed here */
 	int rc = zr_session_masters(s, bad ? NULL : put_values, x, err);

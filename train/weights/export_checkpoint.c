@@ -257,8 +257,8 @@ static int open_declared(struct source *s, struct zr_config **cfg, struct zr_set
 	if (!rc)
 		rc = zr_declare(*cfg, setup, err);
 	if (!rc)
-		rc = same_layout(s, &(*setup)->layout, err);
-	s->declared = rc ? NULL : &(*setup)->layout;
+		rc = same_layout(s, &(*setup)->facts.layout, err);
+	s->declared = rc ? NULL : &(*setup)->facts.layout;
 	return rc;
 }
 
@@ -270,7 +270,7 @@ static int export_model(struct source *s, struct zr_setup *adapted, const char *
 	struct zr_layout own = s->m.layout;
 	struct zr_export *x = NULL;
 
-	own.n_tensors = adapted ? zr_declared_own(&adapted->layout) : own.n_tensors;
+	own.n_tensors = adapted ? zr_declared_own(&adapted->facts.layout) : own.n_tensors;
 	int rc = zr_export_open(dir, &own, s->m.meta, how, &x, err);
 	if (rc)
 		return rc;

@@ -33,21 +33,21 @@ static int read_files(void *arg, int32_t i, int64_t first, int64_t n, float *x,
 	return zr_weights_files_have(&f->weights, i) ?
 		       zr_weights_files_read(&f->weights, i, first, n, x, err) :
 		       zr_err(err, ZR_EINVAL, "tensor %s is in no file",
-			      f->setup->layout.tensor[i].decl->name);
+			      f->setup->facts.layout.tensor[i].decl->name);
 }
 
 static int read_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
 		       struct zr_error *err)
 {
 	struct files *f = arg;
-	const uint32_t flags = f->setup->layout.tensor[i].flags;
+	const uint32_t flags = f->setup->facts.layout.tensor[i].flags;
 
 	if (f->trained && flags & ZR_TENSOR_FROZEN)
 		return zr_base_read(&f->base, i, first, n, x, err);
 
 	int rc = read_files(f, i, first, n, x, err);
 	/* The file has exactly what the codes mean; training computed with less. */
-	for (int64_t k = 0; !rc && f->setup->frozen[i] > 1 && k < n; k++)
+	for (int64_t k = 0; !rc && f->setup->facts.frozen[i] > 1 && k < n; k++)
 		x[k] = zr_export_rounded(f->base.dtype, x[k]);
 	return rc;
 }
@@ -110,13 +110,13 @@ static int open_files(struct files *f, const char *from, struct zr_error *err)
 	char path[PATH_MAX];
 
 	int rc = zr_declare(f->cfg, &f->setup, err);
-	if (!rc && f->setup->adapter.inst)
+	if (!rc && f->setup->roles.adapter.inst)
 		rc = zr_weights_files_open(f->setup, &f->weights, err);
 	if (!rc && !f->weights.model && zr_dir_has(from, "model.safetensors", path))
-		rc = zr_tensor_files_open(path, &f->setup->layout, ZR_FILES_WHOLE, "", "",
+		rc = zr_tensor_files_open(path, &f->setup->facts.layout, ZR_FILES_WHOLE, "", "",
 					  &f->weights.model, err);
-	f->base = (struct zr_base){ .layout = rc ? NULL : &f->setup->layout,
-				    .dtype = rc ? 0 : f->setup->types.dtype,
+	f->base = (struct zr_base){ .layout = rc ? NULL : &f->setup->facts.layout,
+				    .dtype = rc ? 0 : f->setup->facts.types.dtype,
 				    .kept = f->setup,
 				    .fn = read_files,
 				    .arg = f };
@@ -128,7 +128,7 @@ static int open_files(struct files *f, const char *from, struct zr_error *err)
 static int write_model(struct files *f, const char *dir, const struct zr_export_how *how,
 		       struct zr_error *err)
 {
-	struct zr_layout own = f->setup->layout;
+	struct zr_layout own = f->setup->facts.layout;
 	struct zr_export *x = NULL;
 	json_t *meta = json_object();
 
@@ -137,7 +137,7 @@ static int write_model(struct files *f, const char *dir, const struct zr_export_
 	int rc = meta ? zr_export_open(dir, &own, meta, how, &x, err) :
 			zr_err(err, ZR_ENOMEM, "out of memory");
 	if (!rc) {
-		struct zr_setup *merged = f->setup->adapter.inst ? f->setup : NULL;
+		struct zr_setup *merged = f->setup->roles.adapter.inst ? f->setup : NULL;
 		rc = zr_merge_put(merged, &own, read_values, f, x, err);
 		rc = zr_export_done(x, rc, err);
 	}
@@ -150,7 +150,7 @@ static int write_merged(struct files *f, const struct zr_export_from *from, cons
 			const struct zr_export_how *how, struct zr_error *err)
 {
 	struct zr_export_how named = *how;
-	const char *base = f->setup->model.section->path;
+	const char *base = f->setup->roles.model.section->path;
 
 	named.base = base ? base : from->model;
 	named.store = zr_declared_store(f->setup);
@@ -166,11 +166,11 @@ static int write_merged(struct files *f, const struct zr_export_from *from, cons
 static int write_run(struct files *f, const char *run, const char *dir,
 		     const struct zr_export_how *how, struct zr_error *err)
 {
-	const int adapted = f->setup->adapter.inst != NULL;
+	const int adapted = f->setup->roles.adapter.inst != NULL;
 	const long long step = zr_run_steps(run);
 
 	int rc = adapted && how->dtype != ZR_F32 ? zr_export_adapters_type(err) :
-		 adapted ? zr_adapter_export(f->setup, dir, f->setup->model.section->path,
+		 adapted ? zr_adapter_export(f->setup, dir, f->setup->roles.model.section->path,
 					     read_values, f, err) :
 			   write_model(f, dir, how, err);
 	if (rc)
@@ -192,7 +192,7 @@ int zr_export_files(const struct zr_export_from *from, const char *dir,
 	int rc = from->adapter ? load_pair(&f, from, err) : load_run(&f, from->model, err);
 	if (!rc)
 		rc = open_files(&f, from->model, err);
-	if (!rc && how->merge && !f.setup->adapter.inst)
+	if (!rc && how->merge && !f.setup->roles.adapter.inst)
 		rc = zr_err(err, ZR_EINVAL, "%s: --merge: there are no adapters in it",
 			    from->model);
 	if (!rc)

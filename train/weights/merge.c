@@ -23,7 +23,7 @@ static int read_with(const struct zr_setup *s, zr_values_fn *fn, void *arg, stru
 	int rc = 0;
 
 	for (int32_t i = 0; !rc && i < w->n; i++) {
-		const int64_t n = s->layout.tensor[w->tensor[i]].elements;
+		const int64_t n = s->facts.layout.tensor[w->tensor[i]].elements;
 		w->values[i] = malloc((size_t)n * sizeof(float));
 		rc = w->values[i] ? fn(arg, w->tensor[i], 0, n, w->values[i], err) :
 				    zr_err(err, ZR_ENOMEM, "out of memory for an adapter");
@@ -51,8 +51,9 @@ static int put_tensor(struct zr_setup *s, const struct zr_place *t, int32_t tens
 					    .with = (const float *const *)w->values };
 		rc = fn(arg, tensor, at * row, n * row, buf, err);
 		if (!rc && w->n)
-			rc = zr_instance_failed(&s->adapter,
-						zr_adapter_files(s)->merge(s->adapter.inst, &g),
+			rc = zr_instance_failed(&s->roles.adapter,
+						zr_adapter_files(s)->merge(s->roles.adapter.inst,
+									   &g),
 						"merge", err);
 		if (!rc)
 			zr_export_put(x, buf, n * row);
@@ -70,11 +71,11 @@ int zr_merge_put(struct zr_setup *s, const struct zr_layout *layout, zr_values_f
 
 	if (s && !(v && ZR_HAS(v, struct zr_adapter_v1, merge) && v->merge_with && v->merge))
 		return zr_err(err, ZR_ENOTSUP, "[adapter] %s: what it trains cannot be merged",
-			      s->adapter.section->plugin->desc->id);
+			      s->roles.adapter.section->plugin->desc->id);
 
 	for (int32_t i = 0; !rc && i < layout->n_tensors; i++) {
 		struct with w = { 0 };
-		w.n = s ? v->merge_with(s->adapter.inst, i, w.tensor) : 0;
+		w.n = s ? v->merge_with(s->roles.adapter.inst, i, w.tensor) : 0;
 		rc = w.n ? read_with(s, fn, arg, &w, err) : 0;
 		if (!rc)
 			rc = put_tensor(s, &layout->tensor[i], i, &w, fn, arg, x, err);

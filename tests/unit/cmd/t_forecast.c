@@ -34,8 +34,8 @@ static double run(int host_ops, int unbound, const double cost[N])
 	struct zr_setup *s = calloc(1, sizeof *s);
 	double end[N];
 	assert_non_null(s);
-	s->device_info.host_ops = (uint32_t)host_ops;
-	double t = zr_forecast_run(s, &program, cost, NULL, unbound, end);
+	s->facts.device_info.host_ops = (uint32_t)host_ops;
+	double t = zr_forecast_run(&s->facts, &program, cost, NULL, unbound, end);
 	free(s);
 	return t;
 }
@@ -63,12 +63,12 @@ static void test_thread(void **state)
 	double end[N];
 	(void)state;
 	assert_non_null(s);
-	s->device_info.host_ops = 1;
-	assert_float_equal(zr_forecast_run(s, &p, cost, NULL, 0, end), 5, 1e-12);
+	s->facts.device_info.host_ops = 1;
+	assert_float_equal(zr_forecast_run(&s->facts, &p, cost, NULL, 0, end), 5, 1e-12);
 	/* checksums of both reads, 0-2; computes 2-5, 5-8 */
-	assert_float_equal(zr_forecast_run(s, &program, reads, sums, 0, end), 8, 1e-12);
-	s->device_info.host_ops = 0; /* a card computes beside it */
-	assert_float_equal(zr_forecast_run(s, &p, cost, NULL, 0, end), 3, 1e-12);
+	assert_float_equal(zr_forecast_run(&s->facts, &program, reads, sums, 0, end), 8, 1e-12);
+	s->facts.device_info.host_ops = 0; /* a card computes beside it */
+	assert_float_equal(zr_forecast_run(&s->facts, &p, cost, NULL, 0, end), 3, 1e-12);
 	free(s);
 }
 

@@ -221,7 +221,7 @@ static void compare(const char *const *more, int n)
 	unsigned seed = 3;
 	assert_true(with.setup->plan.region[ZR_R_CACHE].bytes > 0);
 	assert_int_equal(without.setup->plan.region[ZR_R_CACHE].bytes, 0);
-	if (with.setup->types.dtype != ZR_F32) /* copies in 16 bits are all that it has */
+	if (with.setup->facts.types.dtype != ZR_F32) /* copies in 16 bits are all that it has */
 		assert_int_equal(with.setup->plan.region[ZR_R_MASTER].bytes, 0);
 	for (int i = 0; i < T; i++)
 		tokens[i] = (int32_t)((seed = seed * 1664525u + 1013904223u) >> 16) % 67;

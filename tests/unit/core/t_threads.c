@@ -49,7 +49,7 @@ static int add_master(void *arg, const struct zr_place *t, int64_t first, int64_
 static int steps(struct zr_session *s, struct rank *r)
 {
 	struct zr_step_result step;
-	struct zr_eval_set set = { s->setup->source, 3, 0 };
+	struct zr_eval_set set = { s->setup->roles.source, 3, 0 };
 	struct zr_eval_result val;
 	int rc = zr_session_begin(s, zr_init_values, s, &r->err);
 	r->digest = 0xcbf29ce484222325u;

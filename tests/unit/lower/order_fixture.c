@@ -42,9 +42,9 @@ void fixture_setup(struct zr_setup *s, uint64_t bytes, uint32_t inflight)
 	s->plan.region[ZR_R_STATE].store = ZR_STORE_OPTIMIZER;
 	s->plan.region[ZR_R_STATE].what = "the state";
 	s->plan.region[ZR_R_ACT_OFFLOADED].store = ZR_STORE_ACTIVATION;
-	s->offload[0].info.max_inflight = inflight;
-	s->process.rank = 1;
-	s->process.world = 4;
+	s->facts.tier[0].max_inflight = inflight;
+	s->facts.process.rank = 1;
+	s->facts.process.world = 4;
 }
 
 int32_t fixture_add(struct zr_lowered *p, int kind, int queue)
@@ -212,7 +212,7 @@ void fixture_truth_free(struct fixture_truth *t)
 
 static int others(const struct zr_setup *s, const struct zr_operand *o)
 {
-	return o->whose != ZR_MINE && o->whose != s->process.rank;
+	return o->whose != ZR_MINE && o->whose != s->facts.process.rank;
 }
 
 static int meet(const struct zr_setup *s, const struct zr_operand *a, const struct zr_operand *b)
@@ -268,7 +268,7 @@ static int all_written(const struct zr_setup *s, const struct zr_lowered *p)
 /* Requests are on the store's queue. With j those are under way that nothing up to j waits for. */
 static int all_taken(const struct zr_setup *s, const struct zr_lowered *p)
 {
-	uint32_t most = s->offload[0].info.max_inflight;
+	uint32_t most = s->facts.tier[0].max_inflight;
 	for (int32_t j = 0; most && j < p->n; j++) {
 		uint32_t under_way = 1;
 		for (int32_t i = 0; i < j; i++) {

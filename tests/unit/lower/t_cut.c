@@ -203,9 +203,9 @@ static int cut_setup(int world, const char *const *options, struct count *c)
 		fail_msg("%d ranks, %s %s %s %s: %s", world, options[0], options[1], options[2],
 			 options[3], err.text);
 	for (int id = 0; id < ZR_LOWERED; id++) {
-		cut_program(s, &s->lowered[id], c);
-		cut_waits(s, &s->lowered[id], c);
-		check_decided(&s->lowered[id], c);
+		cut_program(s, &s->programs.lowered[id], c);
+		cut_waits(s, &s->programs.lowered[id], c);
+		check_decided(&s->programs.lowered[id], c);
 	}
 	c->setups++;
 	c->with_parts += s->plan.region[ZR_R_PARTS].bytes > 0;

@@ -227,7 +227,7 @@ static void request(int write, uint64_t at)
 static void requests(void **unused)
 {
 	(void)unused;
-	setup.offload[0].info.max_inflight = 2;
+	setup.facts.tier[0].max_inflight = 2;
 	request(0, 0);
 	request(0, 8);
 	request(1, 16); /* 2: one too many */
@@ -245,9 +245,9 @@ static void requests(void **unused)
 	waits(5, 2, -1);
 	waits(6, 4, -1);
 	waits(7, 0, -1);
-	setup.offload[0].info.max_inflight = 1;
+	setup.facts.tier[0].max_inflight = 1;
 	REFUSED("#1 (instruction 1)", "#0 (instruction 0)", "request");
-	setup.offload[0].info.max_inflight = 0;
+	setup.facts.tier[0].max_inflight = 0;
 	order();
 	waits(2, -1);
 	waits(6, -1);
@@ -457,7 +457,7 @@ static void verify_agrees_with_brute_force(void **unused)
 				fixture_take(&program, j,
 					     (int32_t)fixture_random(&random, waits_for));
 		}
-		setup.offload[0].info.max_inflight += fixture_random(&random, 8) ? 0 : 1;
+		setup.facts.tier[0].max_inflight += fixture_random(&random, 8) ? 0 : 1;
 		int is = fixture_right(&setup, &program);
 		struct zr_error err = { 0 };
 		if ((zr_verify(&setup, &program, &err) == 0) != is || !names_a_conflict(err.text))
@@ -556,7 +556,7 @@ static void thousand_layers(void **unused)
 {
 	(void)unused;
 	fixture_setup(&setup, 1u << 30, 4);
-	setup.offload[ZR_STORE_ACTIVATION - ZR_STORE_OPTIMIZER].info.max_inflight = 2;
+	setup.facts.tier[ZR_STORE_ACTIVATION - ZR_STORE_OPTIMIZER].max_inflight = 2;
 	for (uint64_t l = 0; l < 1000; l++)
 		layer(l, 5, 0);
 	for (uint64_t l = 1000; l-- > 0;)

@@ -30,7 +30,7 @@ static void six_collectives(int two_comms)
 	struct zr_error err = { 0 };
 	fixture_setup(&setup, 1 << 20, 0);
 	fixture_free(&program);
-	setup.two_comms = two_comms;
+	setup.facts.two_comms = two_comms;
 	for (uint64_t i = 0; i < 6; i++)
 		post(8 * i, on_device[i]);
 	if (zr_order(&setup, &program, &err) || zr_verify(&setup, &program, &err))

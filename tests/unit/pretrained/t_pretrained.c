@@ -180,8 +180,8 @@ static void compare_step(const char *name, const char *const *more, const char *
 	if (more == routers)
 		assert_near(name, "aux_loss", &aux, expected(&st, "aux.loss", "", 1), 1);
 	/* one micro-batch: sums are gradients of the mean */
-	for (int32_t i = 0; i < r.setup->layout.n_tensors; i++) {
-		const struct zr_place *t = &r.setup->layout.tensor[i];
+	for (int32_t i = 0; i < r.setup->facts.layout.n_tensors; i++) {
+		const struct zr_place *t = &r.setup->facts.layout.tensor[i];
 		const float *sum =
 			(const float *)zr_at(r.session, r.setup->plan.unit[t->unit].grad) +
 			t->offset;
@@ -220,7 +220,7 @@ static void compare_logits(const char *name)
 	struct zr_error err = { 0 };
 	int32_t tokens[LENGTH];
 	float logits[1024];
-	int64_t n = r.setup->decl.vocabulary;
+	int64_t n = r.setup->facts.decl.vocabulary;
 	FILE *f = fopen(golden_path("tokens.bin"), "rb");
 	assert_non_null(f);
 	for (int i = 0; i < LENGTH; i++) {
@@ -327,8 +327,8 @@ static void export_again(const struct golden *g)
 	snprintf(out, sizeof out, "%s/out", dir);
 	if (zr_export_session(r.session, out, 0, &err))
 		fail_msg("%s", err.text);
-	for (int32_t i = 0; i < r.setup->layout.n_tensors; i++) {
-		const char *name = r.setup->layout.tensor[i].decl->name;
+	for (int32_t i = 0; i < r.setup->facts.layout.n_tensors; i++) {
+		const char *name = r.setup->facts.layout.tensor[i].decl->name;
 		uint64_t n = bytes_of(golden_path(g->name), name, a);
 		assert_true(n > 0);
 		assert_int_equal(bytes_of(out, name, b), n);

@@ -67,21 +67,23 @@ int ask_again(struct zr_setup *s, struct zr_error *err)
 {
 	static const struct zr_activation_v1 policy = { .size = sizeof policy,
 							.choose = planted_choose };
-	const void *real = s->activation.vtbl;
-	free(s->act);
-	zr_schedule_free(&s->train_uses);
-	zr_activation_free(&s->train_act);
+	const void *real = s->roles.activation.vtbl;
+	free(s->programs.act);
+	zr_schedule_free(&s->programs.train_uses);
+	zr_activation_free(&s->programs.train_act);
 	zr_plan_free(&s->plan);
-	s->activation.vtbl = &policy;
+	s->roles.activation.vtbl = &policy;
 	int rc = zr_activation_ask(s, err);
-	s->activation.vtbl = real;
+	s->roles.activation.vtbl = real;
 	if (!rc)
-		rc = zr_schedule_make(&s->decl, 1, NULL, s->act, &s->train_uses, err);
+		rc = zr_schedule_make(&s->facts.decl, 1, NULL, s->programs.act,
+				      &s->programs.train_uses, err);
 	if (!rc)
-		rc = zr_activation_place(s, &s->train_uses, 1, &s->train_act, err);
+		rc = zr_activation_place(s, &s->programs.train_uses, 1, &s->programs.train_act,
+					 err);
 	for (int32_t id = 0; !rc && id < 4; id++) {
-		zr_program_free(&s->program[id]);
-		rc = zr_program_record(s, id, &s->program[id], err);
+		zr_program_free(&s->programs.recorded[id]);
+		rc = zr_program_record(s, id, &s->programs.recorded[id], err);
 	}
 	if (rc)
 		return rc;
@@ -200,17 +202,19 @@ void plant_store(struct zr_setup *s, uint64_t align)
 						   .write = store_write,
 						   .wait = store_wait,
 						   .drain = store_drain };
-	struct zr_offload *o = &s->offload[ZR_STORE_ACTIVATION - ZR_STORE_OPTIMIZER];
+	const int number = ZR_STORE_ACTIVATION - ZR_STORE_OPTIMIZER;
+	struct zr_instance *it = &s->roles.offload[number];
+	struct zr_tier_info *tier = &s->facts.tier[number];
 	store.moved = 0;
 	store.fail_in = 0;
 	store.align = align;
-	o->it.section = s->activation.section; /* any: its name is in messages */
-	o->it.vtbl = &vtbl;
-	o->it.process = &s->process;
-	o->info = (struct zr_tier_info){ .size = sizeof o->info,
-					 .mem_ok = ZR_MEM_HOST,
-					 .max_inflight = REQUESTS,
-					 .align = align };
+	it->section = s->roles.activation.section; /* any: its name is in messages */
+	it->vtbl = &vtbl;
+	it->process = &s->facts.process;
+	*tier = (struct zr_tier_info){ .size = sizeof *tier,
+				       .mem_ok = ZR_MEM_HOST,
+				       .max_inflight = REQUESTS,
+				       .align = align };
 }
 
 int store_outstanding(void)
@@ -301,12 +305,13 @@ static void walk_use(struct walk *w, const struct zr_instr *in)
 {
 	const struct zr_operand *o = &w->p->operand[in->first];
 	int32_t i = in->number;
-	const struct zr_layer_bytes *b = &w->s->layer_bytes[i];
+	const struct zr_layer_bytes *b = &w->s->facts.layer_bytes[i];
 	int backward = (in->flags & ZR_F_BACKWARD) != 0;
-	int loss = i == (int32_t)w->s->decl.n_layers - 1;
+	int loss = i == (int32_t)w->s->facts.decl.n_layers - 1;
 	for (int after = 0; after < 2; after++) {
 		if (i > 0)
-			expect(w, &o[ZR_O_LAYER_IN], w->s->layer_bytes[i - 1].out, OUT_OF + i - 1);
+			expect(w, &o[ZR_O_LAYER_IN], w->s->facts.layer_bytes[i - 1].out,
+			       OUT_OF + i - 1);
 		if (backward && !loss)
 			expect(w, &o[ZR_O_LAYER_SAVED], b->saved, SAVED_OF + i);
 		if (after)
@@ -324,7 +329,7 @@ static void walk_use(struct walk *w, const struct zr_instr *in)
 /* Of a move of activations, a hop. */
 static void walk_hop(struct walk *w, const struct zr_instr *in, const struct zr_act_move *m)
 {
-	const struct zr_layer_bytes *b = &w->s->layer_bytes[m->layer];
+	const struct zr_layer_bytes *b = &w->s->facts.layer_bytes[m->layer];
 	const struct zr_operand *o = &w->p->operand[in->first];
 	int who = (m->saved ? SAVED_OF : OUT_OF) + m->layer;
 	assert_int_equal(in->n, 2);
@@ -334,16 +339,16 @@ static void walk_hop(struct walk *w, const struct zr_instr *in, const struct zr_
 
 static const struct zr_act_move *move_of(const struct walk *w, const struct zr_instr *in)
 {
-	const struct zr_program *r = zr_record_of(w->s, w->p->id);
+	const struct zr_program *r = zr_record_of(&w->s->programs, w->p->id);
 	const struct zr_pop *op = r && in->op >= 0 ? &r->op[in->op] : NULL;
 	return op && (op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH) ?
-		       &w->s->train_act.move[op->use] :
+		       &w->s->programs.train_act.move[op->use] :
 		       NULL;
 }
 
 void walk_program(const struct zr_setup *s, int32_t id)
 {
-	struct walk w = { .s = s, .p = &s->lowered[id] };
+	struct walk w = { .s = s, .p = &s->programs.lowered[id] };
 	assert_true(w.p->n > 0);
 	for (int i = 0; i < MEMORIES; i++) {
 		struct memory *m = &w.memory[i];
@@ -379,7 +384,7 @@ struct bits train_bits(struct training t)
 	if (!rc && t.align)
 		plant_store(s, t.align);
 	if (!rc && t.apart)
-		s->device_info.unified = s->device_info.host_access = 0;
+		s->facts.device_info.unified = s->facts.device_info.host_access = 0;
 	if (!rc && t.planted)
 		rc = ask_again(s, &err);
 	if (!rc)

@@ -36,16 +36,16 @@ static struct zr_setup *offloaded(const char *option, uint64_t align)
  * waits. */
 static void program_text(const struct zr_setup *s, char *buf)
 {
-	const struct zr_program *p = &s->program[ZR_PROG_MICRO];
+	const struct zr_program *p = &s->programs.recorded[ZR_PROG_MICRO];
 	*buf = 0;
 	for (int32_t i = 0; i < p->n; i++) {
 		int wait = p->op[i].kind == ZR_P_WAIT ? 1 : p->op[i].kind == ZR_P_HOP ? 2 : 0;
 		const struct zr_pop *op = wait ? &p->op[p->op[i].target] : &p->op[i];
 		if (op->kind == ZR_P_LAYER) {
-			const struct zr_use *use = &s->train_uses.use[op->use];
+			const struct zr_use *use = &s->programs.train_uses.use[op->use];
 			buf += sprintf(buf, " %c%d", "frb"[use->phase], use -> layer);
 		} else if (op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH) {
-			const struct zr_act_move *m = &s->train_act.move[op->use];
+			const struct zr_act_move *m = &s->programs.train_act.move[op->use];
 			buf += sprintf(buf, " %c%c%d",
 				       "><)(/\\"[2 * wait + (op->kind == ZR_P_FETCH)],
 				       m -> saved ? 's' : 'o', m->layer);
@@ -81,7 +81,7 @@ static void each_leg_runs_beside_a_use(void **unused)
 	planted[2] = planted[5] = (struct zr_act_choice){ ZR_ACT_OFFLOAD, ZR_ACT_OFFLOAD };
 	struct zr_setup *s = six(NULL);
 	plant_store(s, 4096);
-	s->device_info.unified = s->device_info.host_access = 0;
+	s->facts.device_info.unified = s->facts.device_info.host_access = 0;
 	assert_int_equal(ask_again(s, &err), 0);
 	program_text(s, got);
 	assert_string_equal(got, " f0 f1 f2 >s2 f3 /s2 >o2 f4 )s2 /o2 f5 )o2 >s5 f6 /s5 )s5 <s5 b7 "
@@ -126,7 +126,7 @@ static void nothing_touches_what_moves(void **unused)
 	struct zr_setup *s = six("precision.plugin=bf16");
 	int moves = 0;
 	for (uint32_t seed = 0; seed < 300; seed++) {
-		s->device_info.unified = s->device_info.host_access = seed % 4 < 2;
+		s->facts.device_info.unified = s->facts.device_info.host_access = seed % 4 < 2;
 		plant_store(s, seed & 1 ? 64 : 4096);
 		plant_any(seed);
 		planted[1].saved = planted[1].saved == ZR_ACT_KEEP ? ZR_ACT_OFFLOAD :
@@ -137,7 +137,7 @@ static void nothing_touches_what_moves(void **unused)
 		}
 		walk_program(s, ZR_S_LAST);
 		walk_program(s, ZR_S_EVAL);
-		moves += s->train_act.n_moves;
+		moves += s->programs.train_act.n_moves;
 	}
 	assert_true(moves > 1000);
 	plan_close(s);
@@ -149,12 +149,13 @@ static void the_program_counts_what_it_moves_apart(void **unused)
 	plant_offload(2);
 	struct zr_setup *s = offloaded(NULL, 64);
 	uint64_t moved = 0;
-	for (int32_t i = 0; i < s->program[ZR_PROG_MICRO].n; i++)
-		if (s->program[ZR_PROG_MICRO].op[i].kind == ZR_P_SPILL ||
-		    s->program[ZR_PROG_MICRO].op[i].kind == ZR_P_FETCH)
-			moved += s->program[ZR_PROG_MICRO].op[i].bytes;
-	assert_int_equal(moved, 2 * (5 * s->layer_bytes[1].out + 4 * s->layer_bytes[1].saved));
-	assert_int_equal(program_bytes(&s->program[ZR_PROG_MICRO]), 0);
+	for (int32_t i = 0; i < s->programs.recorded[ZR_PROG_MICRO].n; i++)
+		if (s->programs.recorded[ZR_PROG_MICRO].op[i].kind == ZR_P_SPILL ||
+		    s->programs.recorded[ZR_PROG_MICRO].op[i].kind == ZR_P_FETCH)
+			moved += s->programs.recorded[ZR_PROG_MICRO].op[i].bytes;
+	assert_int_equal(moved,
+			 2 * (5 * s->facts.layer_bytes[1].out + 4 * s->facts.layer_bytes[1].saved));
+	assert_int_equal(program_bytes(&s->programs.recorded[ZR_PROG_MICRO]), 0);
 	plan_close(s);
 }
 
@@ -169,8 +170,8 @@ static void I2_two_layers_are_on_the_device_however_many_there_are(void **unused
 		for (uint64_t align = 64; align <= 4096; align *= 64) {
 			plant_offload(kept);
 			struct zr_setup *s = offloaded("precision.plugin=bf16", align);
-			uint64_t out = up(s->layer_bytes[1].out, align),
-				 saved = up(s->layer_bytes[1].saved, align);
+			uint64_t out = up(s->facts.layer_bytes[1].out, align),
+				 saved = up(s->facts.layer_bytes[1].saved, align);
 			uint64_t few = 2 * saved + 3 * out, stay = (uint64_t)kept * (saved + out),
 				 away = (uint64_t)(L - kept);
 			assert_int_equal(s->plan.region[ZR_R_ACT].bytes, few > stay ? few : stay);
@@ -218,7 +219,7 @@ static void a_failed_transfer_ends_the_step(void **unused)
 		assert_non_null(s);
 		plant_store(s, 64);
 		plant_offload(2);
-		s->device_info.unified = s->device_info.host_access = nth % 8 == 1;
+		s->facts.device_info.unified = s->facts.device_info.host_access = nth % 8 == 1;
 		assert_int_equal(ask_again(s, &err), 0);
 		assert_int_equal(zr_session_open(s, &session, &err), 0);
 		assert_int_equal(zr_session_begin(session, zr_init_values, session, &err), 0);
@@ -276,7 +277,7 @@ static void the_default_is_there_on_demand(void **unused)
 			(const char *const[]){ SIX, "device.memory=1G", policy[i], NULL }, &err);
 		if (!s)
 			fail_msg("%s", err.text);
-		assert_int_equal(zr_offloaded(s, ZR_STORE_ACTIVATION), i == 2);
+		assert_int_equal(zr_offloaded(&s->facts, ZR_STORE_ACTIVATION), i == 2);
 		const char *place =
 			i == 2 ? zr_config_source(s->cfg, "offload.activation", "plugin") : NULL;
 		assert_true(i == 2 ? !strncmp(place, "defaults.ini:", 13) :

@@ -23,9 +23,9 @@ static void expect_schedule(const char *option, const char *want)
 {
 	char got[256];
 	struct zr_setup *s = six(option);
-	schedule_text(&s->train_uses, got);
+	schedule_text(&s->programs.train_uses, got);
 	assert_string_equal(got, want);
-	schedule_text(&s->eval_uses, got);
+	schedule_text(&s->programs.eval_uses, got);
 	assert_string_equal(got, "f0 f1 f2 f3 f4 f5 f6 f7");
 	plan_close(s);
 }
@@ -45,7 +45,7 @@ static void segments_are_counted_from_the_last(void **unused)
 					 NULL };
 	char got[256];
 	struct zr_setup *s = plan_open(1, o);
-	schedule_text(&s->train_uses, got);
+	schedule_text(&s->programs.train_uses, got);
 	assert_string_equal(got, "f0 f1 f2 f3 f4 f5 f6 b7 b6 b5 b4 b3 r1 r2 b2 b1 b0");
 	plan_close(s);
 }
@@ -58,7 +58,7 @@ static void expect_planted(int choice, const char *want)
 	plant(choice);
 	if (ask_again(s, &err))
 		fail_msg("%s", err.text);
-	schedule_text(&s->train_uses, got);
+	schedule_text(&s->programs.train_uses, got);
 	assert_string_equal(got, want);
 	plan_close(s);
 }
@@ -95,9 +95,9 @@ static void activations_are_where_they_are_read(void **unused)
 		if (ask_again(s, &err))
 			fail_msg("choice %d: %s", i, err.text);
 		walk_program(s, ZR_S_LAST);
-		for (int32_t k = 0; k < s->train_uses.n; k++)
-			ran[s->train_uses.use[k].layer] += s->train_uses.use[k].phase ==
-							   ZR_RECOMPUTE;
+		for (int32_t k = 0; k < s->programs.train_uses.n; k++)
+			ran[s->programs.train_uses.use[k].layer] +=
+				s->programs.train_uses.use[k].phase == ZR_RECOMPUTE;
 		for (int k = 0; k < LAYERS; k++)
 			assert_true(ran[k] <= 1);
 	}
@@ -134,14 +134,15 @@ static void I2_segments_take_what_the_formula_says(void **unused)
 	for (int i = 0; i < 2 * (L - 1); i++) {
 		unsigned k = (unsigned)i / 2 + 1;
 		struct zr_setup *s = recompute(i & 1 ? "bf16" : "fp32", "every", k);
-		uint64_t out = up(s->layer_bytes[1].out, 64),
-			 saved = up(s->layer_bytes[1].saved, 64);
+		uint64_t out = up(s->facts.layer_bytes[1].out, 64),
+			 saved = up(s->facts.layer_bytes[1].saved, 64);
 		uint64_t want = (1 + (L - k + k - 1) / k) * out + k * (out + saved);
 		assert_int_equal(s->plan.region[ZR_R_ACT].bytes, want);
 		plan_close(s);
 	}
 	struct zr_setup *s = six(NULL);
-	uint64_t out = up(s->layer_bytes[1].out, 64), saved = up(s->layer_bytes[1].saved, 64);
+	uint64_t out = up(s->facts.layer_bytes[1].out, 64),
+		 saved = up(s->facts.layer_bytes[1].saved, 64);
 	assert_int_equal(s->plan.region[ZR_R_ACT].bytes, out + L * (out + saved));
 	plan_close(s);
 }
@@ -160,8 +161,8 @@ static void max_bytes_keeps_as_many_layers_as_fit(void **unused)
 {
 	(void)unused;
 	struct zr_setup *s = six(NULL);
-	uint64_t out = up(s->layer_bytes[1].out, 64), saved = up(s->layer_bytes[1].saved, 64),
-		 least = peak(1, 1, out, saved);
+	uint64_t out = up(s->facts.layer_bytes[1].out, 64),
+		 saved = up(s->facts.layer_bytes[1].saved, 64), least = peak(1, 1, out, saved);
 	plan_close(s);
 	for (uint64_t limit = least; limit < least + 7 * saved; limit += saved / 3) {
 		unsigned fits = 0, again = 0;
@@ -169,8 +170,8 @@ static void max_bytes_keeps_as_many_layers_as_fit(void **unused)
 			for (unsigned k = 1; k <= L; k++)
 				fits = peak(m, k, out, saved) <= limit ? m : fits;
 		s = recompute("fp32", "max_bytes", limit);
-		for (int32_t i = 0; i < s->train_uses.n; i++)
-			again += s->train_uses.use[i].phase == ZR_RECOMPUTE;
+		for (int32_t i = 0; i < s->programs.train_uses.n; i++)
+			again += s->programs.train_uses.use[i].phase == ZR_RECOMPUTE;
 		assert_int_equal(again, L - fits);
 		assert_true(s->plan.region[ZR_R_ACT].bytes <= limit);
 		walk_program(s, ZR_S_LAST);
@@ -264,7 +265,7 @@ static void parts_of_no_bytes_are_kept(void **unused)
 	planted[LAYERS - 1] = (struct zr_act_choice){ ZR_ACT_RECOMPUTE, ZR_ACT_RECOMPUTE };
 	planted[0].saved = ZR_ACT_RECOMPUTE;
 	assert_int_equal(ask_again(s, &err), 0);
-	assert_int_equal(s->train_uses.n, 2 * LAYERS - 1);
+	assert_int_equal(s->programs.train_uses.n, 2 * LAYERS - 1);
 	plan_close(s);
 }
 

@@ -282,11 +282,12 @@ static void check_received(const struct a_case *c, const struct zr_setup *s)
 	/* read in place: as it is written */
 	uint64_t reduce = sum(others, c->world, c->narrow && c->node < c->world ? 2 : 4);
 	uint64_t last = reduce + (state_split(c) < c->world ? sum(others, c->world, 4) : 0);
-	assert_int_equal(program_bytes(&s->program[ZR_PROG_MICRO]),
+	assert_int_equal(program_bytes(&s->programs.recorded[ZR_PROG_MICRO]),
 			 (sums_locally(c) ? 0 : reduce) + gathered(c, 1));
-	assert_int_equal(program_bytes(&s->program[ZR_PROG_LAST_MICRO]), last + gathered(c, 1));
-	assert_int_equal(program_bytes(&s->program[ZR_PROG_UPDATE]), published(c));
-	assert_int_equal(program_bytes(&s->program[ZR_PROG_EVAL]), gathered(c, 0));
+	assert_int_equal(program_bytes(&s->programs.recorded[ZR_PROG_LAST_MICRO]),
+			 last + gathered(c, 1));
+	assert_int_equal(program_bytes(&s->programs.recorded[ZR_PROG_UPDATE]), published(c));
+	assert_int_equal(program_bytes(&s->programs.recorded[ZR_PROG_EVAL]), gathered(c, 0));
 }
 
 /* ---- the tests ---- */
@@ -350,7 +351,7 @@ static void small_units_stay_whole(void **unused)
 	uint64_t want = share(WTE, 4, 2) + full(WPE, 4, 2) + 2 * share(H0, 4, 2) + full(LN_F, 4, 2);
 	assert_int_equal(s->plan.region[ZR_R_PARAM].bytes, want);
 	assert_int_equal(s->plan.region[ZR_R_MASTER].bytes, sum(share, 4, 2));
-	assert_int_equal(program_bytes(&s->program[ZR_PROG_UPDATE]),
+	assert_int_equal(program_bytes(&s->programs.recorded[ZR_PROG_UPDATE]),
 			 others(WPE, 4, 2) + others(LN_F, 4, 2));
 	plan_close(s);
 }
@@ -388,29 +389,31 @@ static void the_model_has_every_case_of_padding(void **unused)
 {
 	(void)unused;
 	struct zr_setup *s = plan_open(6, NULL);
-	int64_t per = (s->layout.unit[H0].blocks + 5) / 6;
+	int64_t per = (s->facts.layout.unit[H0].blocks + 5) / 6;
 	int cut = 0;
-	assert_int_equal(s->layout.n_units, UNITS);
+	assert_int_equal(s->facts.layout.n_units, UNITS);
 	for (int u = 0; u < UNITS; u++)
-		assert_int_equal(s->layout.unit[u].blocks, unit_blocks(u));
-	assert_true(s->layout.unit[WPE].blocks < 6);
+		assert_int_equal(s->facts.layout.unit[u].blocks, unit_blocks(u));
+	assert_true(s->facts.layout.unit[WPE].blocks < 6);
 	/* a rank with an empty share */
-	assert_int_equal(zr_share_of(s->layout.unit[WPE].blocks, 6, 1).n, 0);
-	for (int32_t i = s->layout.unit[H0].first, k = 0; k < s->layout.unit[H0].count; k++, i++) {
-		int64_t from = s->layout.tensor[i].offset / ZR_BLOCK,
-			last = from + s->layout.tensor[i].blocks - 1;
+	assert_int_equal(zr_share_of(s->facts.layout.unit[WPE].blocks, 6, 1).n, 0);
+	for (int32_t i = s->facts.layout.unit[H0].first, k = 0; k < s->facts.layout.unit[H0].count;
+	     k++, i++) {
+		int64_t from = s->facts.layout.tensor[i].offset / ZR_BLOCK,
+			last = from + s->facts.layout.tensor[i].blocks - 1;
 		cut += from / per != last / per;
 	}
 	assert_true(cut > 0); /* a unit cut inside a tensor */
 	/* tied: used between the embeddings */
-	assert_int_not_equal(zr_schedule_next(&s->train_uses, WTE, 0), s->train_uses.n - 1);
+	assert_int_not_equal(zr_schedule_next(&s->programs.train_uses, WTE, 0),
+			     s->programs.train_uses.n - 1);
 	plan_close(s);
 
 	static const char *const tiny[] = { "model.layers=1", "model.width=8", "model.heads=1",
 					    NULL };
 	s = plan_open(5, tiny);
-	for (int u = 0; u < s->layout.n_units; u++) /* a rank that holds nothing at all */
-		assert_int_equal(zr_share_of(s->layout.unit[u].blocks, 5, 4).n, 0);
+	for (int u = 0; u < s->facts.layout.n_units; u++) /* a rank that holds nothing at all */
+		assert_int_equal(zr_share_of(s->facts.layout.unit[u].blocks, 5, 4).n, 0);
 	plan_close(s);
 }
 
@@ -429,7 +432,7 @@ static void print_held(int stage, int N)
 	const struct zr_region *r = s->plan.region;
 	double held = (double)(r[ZR_R_PARAM].bytes + r[ZR_R_MASTER].bytes + r[ZR_R_GRAD].bytes +
 			       r[ZR_R_STATE].bytes);
-	double elements = (double)s->layout.blocks * ZR_BLOCK;
+	double elements = (double)s->facts.layout.blocks * ZR_BLOCK;
 	print_message("# %-7s N=%d  ZeRO %6.2f  here %6.2f (%s)  planned %6.2f: +%.2f of padding\n",
 		      stage_name[stage], N, zero[stage], ours[stage], why[stage], held / elements,
 		      held / elements - ours[stage]);
@@ -448,9 +451,9 @@ static void print_received(int stage, int N)
 					   "reduce, publish; gathers inside the node apart" };
 	struct a_case c = { stage, N, stage == HPZ ? 2 : N, 4, TINY, 1, 0, 0, 1 };
 	struct zr_setup *s = open_case(&c);
-	double scale = (double)N / (N - 1) / ((double)s->layout.blocks * ZR_BLOCK * 4), step;
-	step = (double)(program_bytes(&s->program[ZR_PROG_LAST_MICRO]) +
-			program_bytes(&s->program[ZR_PROG_UPDATE]));
+	double scale = (double)N / (N - 1) / ((double)s->facts.layout.blocks * ZR_BLOCK * 4), step;
+	step = (double)(program_bytes(&s->programs.recorded[ZR_PROG_LAST_MICRO]) +
+			program_bytes(&s->programs.recorded[ZR_PROG_UPDATE]));
 	if (stage == HPZ)
 		step -= (double)gathered(&c, 1);
 	double tied = stage == STAGE3 ? (double)(others(WTE, N, 4) - others(LN_F, N, 4)) * scale :
@@ -514,7 +517,7 @@ static void a_whole_matrix_and_what_is_published_are_there_in_turn(void **unused
 					       "zero.allgather_bucket_size=1e9",
 					       NULL };
 	struct zr_setup *s = plan_open(4, options);
-	const struct zr_lowered *p = &s->lowered[ZR_S_UPDATE];
+	const struct zr_lowered *p = &s->programs.lowered[ZR_S_UPDATE];
 	uint64_t whole = 0, published = 0, end = 0;
 	(void)unused;
 	for (const struct zr_buffer *b = p->buffer; b < p->buffer + p->n_buffer; b++) {

@@ -87,9 +87,9 @@ static void every_expert_is_a_unit(void **unused)
 {
 	struct zr_setup *s = open_case("stage3", 4, "train.seed=1");
 	(void)unused;
-	assert_int_equal(s->layout.n_units, UNITS);
+	assert_int_equal(s->facts.layout.n_units, UNITS);
 	for (int u = 0; u < UNITS; u++)
-		assert_int_equal(s->layout.unit[u].blocks, unit_blocks(u));
+		assert_int_equal(s->facts.layout.unit[u].blocks, unit_blocks(u));
 	plan_close(s);
 }
 
@@ -123,8 +123,9 @@ static void bytes_received_count_every_expert(void **unused)
 		struct zr_setup *s = open_case("stage3", N, "train.seed=1");
 		uint64_t once = share(UNITS - 2, N, 2) + share(UNITS - 1, N, 2);
 		uint64_t n = (uint64_t)N - 1;
-		assert_int_equal(program_bytes(&s->program[ZR_PROG_EVAL]), n * shares(N, 2));
-		assert_int_equal(program_bytes(&s->program[ZR_PROG_MICRO]),
+		assert_int_equal(program_bytes(&s->programs.recorded[ZR_PROG_EVAL]),
+				 n * shares(N, 2));
+		assert_int_equal(program_bytes(&s->programs.recorded[ZR_PROG_MICRO]),
 				 n * (2 * shares(N, 2) - once + shares(N, 4)));
 		plan_close(s);
 	}
@@ -144,8 +145,8 @@ static void I2_a_block_keeps_its_routing(void **unused)
 			      4 * up(T * K * 4) + up((E + 1) * 4) + 2 * up(T * K * F * 2);
 	struct zr_setup *s = open_case("stage0", 1, "train.seed=1");
 	(void)unused;
-	assert_int_equal(s->layer_bytes[1].saved, kept);
-	assert_int_equal(s->layer_bytes[1].out, up(T * C * 2));
+	assert_int_equal(s->facts.layer_bytes[1].saved, kept);
+	assert_int_equal(s->facts.layer_bytes[1].out, up(T * C * 2));
 	plan_close(s);
 }
 
@@ -156,10 +157,10 @@ static void I2_losses_of_routers_need_their_sums(void **unused)
 	const uint64_t out = up(T * C * 2) + up((2 * E + 1) * 8);
 	(void)unused;
 	for (int l = 0; l <= LAYERS; l++) {
-		assert_int_equal(s->layer_bytes[l].out, out);
-		assert_int_equal(s->layer_bytes[l].grad, out);
+		assert_int_equal(s->facts.layer_bytes[l].out, out);
+		assert_int_equal(s->facts.layer_bytes[l].grad, out);
 	}
-	assert_int_equal(s->decl.aux_loss, 1);
+	assert_int_equal(s->facts.decl.aux_loss, 1);
 	assert_int_equal(s->plan.loss_bytes, 2 * sizeof(double));
 	plan_close(s);
 }

@@ -45,7 +45,8 @@ static void check_disjoint(const struct interval *v, int n, uint64_t bytes)
 
 static const struct zr_use *use_of(const struct zr_setup *s, const struct zr_program *p, int32_t op)
 {
-	return &(p->id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses)->use[p->op[op].use];
+	return &(p->id == ZR_PROG_EVAL ? &s->programs.eval_uses : &s->programs.train_uses)
+			->use[p->op[op].use];
 }
 
 /* ---- buffers of what was lowered ---- */
@@ -88,16 +89,16 @@ static void walk_buffers(const struct zr_setup *s, const struct zr_lowered *p)
 /* What layers are given: a full copy of each unit, and room for gradients of equal shares. */
 static void walk_layers(const struct zr_setup *s, const struct zr_lowered *p)
 {
-	uint64_t size = zr_bytes_of(s->types.dtype, 1);
+	uint64_t size = zr_bytes_of(s->facts.types.dtype, 1);
 	for (int32_t i = 0; i < p->n; i++) {
 		const struct zr_instr *in = &p->instr[i];
 		if (in->kind != ZR_I_LAYER)
 			continue;
 		const struct zr_operand *o = &p->operand[in->first];
-		const struct zr_layer *layer = zr_layer_at(&s->decl, in->number);
+		const struct zr_layer *layer = zr_layer_at(&s->facts.decl, in->number);
 		for (uint32_t k = 0; k < layer->n_units; k++) {
-			int64_t blocks = s->layout.unit[layer->units[k]].blocks;
-			int64_t N = s->process.world;
+			int64_t blocks = s->facts.layout.unit[layer->units[k]].blocks;
+			int64_t N = s->facts.process.world;
 			const struct zr_operand *full = &o[zr_in_pair(ZR_O_LAYER_EACH_PARAM, k)];
 			const struct zr_operand *grad = &o[zr_in_pair(ZR_O_LAYER_EACH_DPARAM, k)];
 			assert_true(full->whose != ZR_MINE ||
@@ -110,10 +111,11 @@ static void walk_layers(const struct zr_setup *s, const struct zr_lowered *p)
 
 static void walk_lowered(const struct zr_setup *s)
 {
-	assert_true(s->lowered[ZR_S_LAST].n_buffer > 0 && s->lowered[ZR_S_EVAL].n_buffer > 0);
+	assert_true(s->programs.lowered[ZR_S_LAST].n_buffer > 0 &&
+		    s->programs.lowered[ZR_S_EVAL].n_buffer > 0);
 	for (int id = 0; id < ZR_LOWERED; id++) {
-		walk_buffers(s, &s->lowered[id]);
-		walk_layers(s, &s->lowered[id]);
+		walk_buffers(s, &s->programs.lowered[id]);
+		walk_layers(s, &s->programs.lowered[id]);
 	}
 }
 
@@ -135,7 +137,7 @@ static void walk_order(const struct zr_setup *s, const struct zr_program *p)
 {
 	int there[UNITS], reducing = 0;
 	for (int u = 0; u < UNITS; u++)
-		there[u] = s->groups[u].param == ZR_GROUP_SELF;
+		there[u] = s->facts.groups[u].param == ZR_GROUP_SELF;
 	for (int32_t i = 0; i < p->n; i++) {
 		const struct zr_pop *op = &p->op[i], *target = &p->op[op->target];
 		if (op->kind == ZR_P_GATHER || op->kind == ZR_P_REDUCE || op->kind == ZR_P_PUBLISH)
@@ -152,7 +154,7 @@ static void walk_order(const struct zr_setup *s, const struct zr_program *p)
 			assert_int_equal(there[use_of(s, p, i)->units[k]], 1);
 	}
 	for (int u = 0; u < UNITS; u++)
-		assert_int_equal(there[u], s->groups[u].param == ZR_GROUP_SELF);
+		assert_int_equal(there[u], s->facts.groups[u].param == ZR_GROUP_SELF);
 }
 
 static void walk_update(const struct zr_program *p)
@@ -173,9 +175,9 @@ static void walk_case(int world, const char *const *options)
 {
 	struct zr_setup *s = plan_open(world, options);
 	for (int id = 0; id < 4; id++)
-		walk_order(s, &s->program[id]);
+		walk_order(s, &s->programs.recorded[id]);
 	walk_lowered(s);
-	walk_update(&s->program[ZR_PROG_UPDATE]);
+	walk_update(&s->programs.recorded[ZR_PROG_UPDATE]);
 	plan_close(s);
 }
 
@@ -235,9 +237,9 @@ static void what_passes_through_host_memory_has_its_own_place_there(void **unuse
 		for (int world = 1; world <= 3; world++) {
 			struct zr_setup *s = plan_open(world, o);
 			for (int id = 0; id < 4; id++)
-				walk_order(s, &s->program[id]);
+				walk_order(s, &s->programs.recorded[id]);
 			for (int id = 0; id < ZR_LOWERED; id++)
-				walk_slots(s, &s->lowered[id]);
+				walk_slots(s, &s->programs.lowered[id]);
 			walk_lowered(s);
 			plan_close(s);
 		}
@@ -249,7 +251,7 @@ static uint64_t hash_of(const char *option, int id)
 	const char *o[] = { "zero.plugin=stage3", "train.gradient_accumulation_steps=2",
 			    "device.memory=1G", option, NULL };
 	struct zr_setup *s = plan_open(4, o);
-	uint64_t h = s->program[id].hash;
+	uint64_t h = s->programs.recorded[id].hash;
 	plan_close(s);
 	return h;
 }

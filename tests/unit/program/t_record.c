@@ -198,15 +198,15 @@ static const char *const unclipped[] = { "zero.plugin=stage3", "zero.persistence
 /* Records the setup's programs again, with the planted stage. */
 static int record_again(struct zr_setup *s, enum fault f, struct zr_error *err)
 {
-	const void *real = s->zero.vtbl;
+	const void *real = s->roles.zero.vtbl;
 	int rc = 0;
 	fault = f;
-	s->zero.vtbl = &planted;
+	s->roles.zero.vtbl = &planted;
 	for (int32_t id = 0; !rc && id < 4; id++) {
-		zr_program_free(&s->program[id]);
-		rc = zr_program_record(s, id, &s->program[id], err);
+		zr_program_free(&s->programs.recorded[id]);
+		rc = zr_program_record(s, id, &s->programs.recorded[id], err);
 	}
-	s->zero.vtbl = real;
+	s->roles.zero.vtbl = real;
 	return rc;
 }
 
@@ -253,7 +253,7 @@ static void what_is_dropped_unused_has_arrived(void **unused)
 {
 	struct zr_error err = { 0 };
 	struct zr_setup *s = plan_open(2, split_all);
-	const struct zr_program *p = &s->program[ZR_PROG_MICRO];
+	const struct zr_program *p = &s->programs.recorded[ZR_PROG_MICRO];
 	(void)unused;
 	if (record_again(s, DROP_UNUSED, &err))
 		fail_msg("%s", err.text);
@@ -314,8 +314,8 @@ static void a_unit_is_updated_in_the_backward(void **unused)
 {
 	struct zr_error err = { 0 };
 	struct zr_setup *s = plan_open(2, unclipped);
-	const struct zr_program *last = &s->program[ZR_PROG_LAST_MICRO],
-				*after = &s->program[ZR_PROG_UPDATE];
+	const struct zr_program *last = &s->programs.recorded[ZR_PROG_LAST_MICRO],
+				*after = &s->programs.recorded[ZR_PROG_UPDATE];
 	(void)unused;
 	if (record_again(s, IN_BACKWARD, &err))
 		fail_msg("%s", err.text);
@@ -364,7 +364,7 @@ static void groups_are_respected(void **unused)
 	struct zr_error err = { 0 };
 	struct zr_setup *s = plan_open(2, split_all);
 	(void)unused;
-	s->groups[WPE].param = ZR_GROUP_SELF;
+	s->facts.groups[WPE].param = ZR_GROUP_SELF;
 	assert_int_equal(record_again(s, NONE, &err), ZR_ESTATE);
 	assert_non_null(strstr(
 		err.text,
@@ -421,7 +421,7 @@ static int train_planted(int rank, void *arg)
 	if (s) {
 		enum fault planted = *(const enum fault *)arg;
 		zr_plan_free(&s->plan);
-		s->settings = planted == OTHER_SETTINGS && rank == 1;
+		s->facts.settings = planted == OTHER_SETTINGS && rank == 1;
 		out->rc = record_again(s, planted, &err);
 		if (!out->rc)
 			out->rc = zr_plan_make(s, &err);

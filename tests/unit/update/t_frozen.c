@@ -47,9 +47,10 @@ static float **train(struct zr_setup **setup, int steps, const char *freeze,
 	struct zr_setup *s = plan_try(0, 1, options, &err);
 	if (!s)
 		fail_msg("%s", err.text);
-	struct weights w = { s->layout.tensor, calloc((size_t)s->layout.n_tensors, sizeof *w.x) };
-	for (int32_t i = 0; i < s->layout.n_tensors; i++)
-		w.x[i] = malloc((size_t)s->layout.tensor[i].elements * sizeof **w.x);
+	struct weights w = { s->facts.layout.tensor,
+			     calloc((size_t)s->facts.layout.n_tensors, sizeof *w.x) };
+	for (int32_t i = 0; i < s->facts.layout.n_tensors; i++)
+		w.x[i] = malloc((size_t)s->facts.layout.tensor[i].elements * sizeof **w.x);
 	int rc = zr_session_open(s, &session, &err);
 	if (!rc)
 		rc = zr_session_begin(session, zr_init_values, session, &err);
@@ -69,14 +70,14 @@ static float **train(struct zr_setup **setup, int steps, const char *freeze,
 
 static void release(const struct zr_setup *s, float **x)
 {
-	for (int32_t i = 0; i < s->layout.n_tensors; i++)
+	for (int32_t i = 0; i < s->facts.layout.n_tensors; i++)
 		free(x[i]);
 	free(x);
 }
 
 static int same(const struct zr_setup *s, int32_t i, float *const *a, float *const *b)
 {
-	return !memcmp(a[i], b[i], (size_t)s->layout.tensor[i].elements * sizeof **a);
+	return !memcmp(a[i], b[i], (size_t)s->facts.layout.tensor[i].elements * sizeof **a);
 }
 
 static void one_step(const char *freeze, const char *const *more)
@@ -85,15 +86,15 @@ static void one_step(const char *freeze, const char *const *more)
 	float **x = train(&s, 1, freeze, more), **start = train(&s, 0, freeze, more),
 	      **free_ = train(&s, 1, "", more);
 	int frozen = 0, trained = 0;
-	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
-		const char *name = s->layout.tensor[i].decl->name;
+	for (int32_t i = 0; i < s->facts.layout.n_tensors; i++) {
+		const char *name = s->facts.layout.tensor[i].decl->name;
 		if (same(s, i, start, free_))
 			fail_msg("%s does not move at all", name);
-		if (!same(s, i, x, s->frozen[i] ? start : free_))
+		if (!same(s, i, x, s->facts.frozen[i] ? start : free_))
 			fail_msg("%s, %s: %s has other bits", freeze, more[0] ? more[0] : "fp32",
 				 name);
-		frozen += s->frozen[i];
-		trained += !s->frozen[i];
+		frozen += s->facts.frozen[i];
+		trained += !s->facts.frozen[i];
 	}
 	assert_true(frozen > 0 && trained > 0);
 	release(s, x);
@@ -142,8 +143,8 @@ static void with_accumulation_recompute_and_groups(void **unused)
 static int backwards(const struct zr_setup *s)
 {
 	int n = 0;
-	for (int32_t i = 0; i < s->train_uses.n; i++)
-		n += s->train_uses.use[i].phase == ZR_BACKWARD;
+	for (int32_t i = 0; i < s->programs.train_uses.n; i++)
+		n += s->programs.train_uses.use[i].phase == ZR_BACKWARD;
 	return n;
 }
 
@@ -158,9 +159,9 @@ static void a_frozen_unit_takes_its_copy_only(void **unused)
 	static const int gone[] = { ZR_R_MASTER, ZR_R_GRAD };
 	struct zr_setup *all = plan_open(1, OPTIONS("precision.plugin=bf16"));
 	struct zr_setup *s = plan_open(1, OPTIONS("precision.plugin=bf16", "train.freeze=h.0.*"));
-	uint64_t block = (uint64_t)all->layout.unit[2].blocks * ZR_BLOCK;
+	uint64_t block = (uint64_t)all->facts.layout.unit[2].blocks * ZR_BLOCK;
 	(void)unused;
-	assert_string_equal(all->layout.unit[2].name, "h.0");
+	assert_string_equal(all->facts.layout.unit[2].name, "h.0");
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(region(s, gone[i]), region(all, gone[i]) - (i ? 4 : 2) * block);
 	assert_int_equal(region(s, ZR_R_STATE), region(all, ZR_R_STATE) - 8 * block);
@@ -182,8 +183,9 @@ static void gradients_of_frozen_units_have_no_buffer(void **unused)
 				     "zero.reduce_bucket_size=1e9", "train.freeze=w* h.0.*"));
 	(void)unused;
 	uint64_t left = 0;
-	for (int32_t u = 0; u < s->layout.n_units; u++)
-		left += s->frozen_unit[u] ? 0 : (uint64_t)s->layout.unit[u].elements * 4;
+	for (int32_t u = 0; u < s->facts.layout.n_units; u++)
+		left += s->facts.frozen_unit[u] ? 0 :
+						  (uint64_t)s->facts.layout.unit[u].elements * 4;
 	assert_true(region(all, ZR_R_GRAD_BUFFER) > left);
 	assert_int_equal(region(s, ZR_R_GRAD_BUFFER), left);
 	plan_close(s);
@@ -232,9 +234,9 @@ static void a_frozen_tensor_takes_its_copy_only(void **unused)
 			struct zr_setup *s = plan_open(worlds[w], OPTIONS("precision.plugin=bf16",
 									  "train.reduction=local",
 									  stage, TWICE, freeze));
-			int64_t blocks = 0, parts = s->layout.n_units;
-			for (int32_t t = 0; t < s->layout.n_tensors; t++)
-				blocks += s->frozen[t] ? s->layout.tensor[t].blocks : 0;
+			int64_t blocks = 0, parts = s->facts.layout.n_units;
+			for (int32_t t = 0; t < s->facts.layout.n_tensors; t++)
+				blocks += s->facts.frozen[t] ? s->facts.layout.tensor[t].blocks : 0;
 			for (int k = 0; k < 5; k++) {
 				int64_t split = gone[k].region == ZR_R_LOCAL ||
 								gone[k].region == ZR_R_PARAM ?
@@ -261,9 +263,9 @@ static void a_frozen_tensor_takes_its_copy_only(void **unused)
 static uint64_t reduced(const struct zr_setup *s)
 {
 	uint64_t n = 0;
-	for (int32_t i = 0; i < s->program[ZR_PROG_LAST_MICRO].n; i++)
-		n += s->program[ZR_PROG_LAST_MICRO].op[i].kind == ZR_P_REDUCE ?
-			     s->program[ZR_PROG_LAST_MICRO].op[i].bytes :
+	for (int32_t i = 0; i < s->programs.recorded[ZR_PROG_LAST_MICRO].n; i++)
+		n += s->programs.recorded[ZR_PROG_LAST_MICRO].op[i].kind == ZR_P_REDUCE ?
+			     s->programs.recorded[ZR_PROG_LAST_MICRO].op[i].bytes :
 			     0;
 	return n;
 }
@@ -274,10 +276,11 @@ static void gradients_of_frozen_tensors_do_not_travel(void **unused)
 		plan_open(2, OPTIONS("train.freeze=*.c_*.weight", "zero.plugin=stage3"));
 	uint64_t most = 0;
 	(void)unused;
-	for (int32_t i = 0; i < s->layout.n_tensors; i++) /* half of it, from one other rank */
-		most += s->frozen[i] ?
+	for (int32_t i = 0; i < s->facts.layout.n_tensors;
+	     i++) /* half of it, from one other rank */
+		most += s->facts.frozen[i] ?
 				0 :
-				(uint64_t)(s->layout.tensor[i].blocks + 1) / 2 * ZR_BLOCK * 4;
+				(uint64_t)(s->facts.layout.tensor[i].blocks + 1) / 2 * ZR_BLOCK * 4;
 	assert_true(reduced(s) > 0);
 	assert_true(reduced(s) <= most);
 	plan_close(s);
@@ -285,10 +288,10 @@ static void gradients_of_frozen_tensors_do_not_travel(void **unused)
 
 static int32_t tensors_of(const struct zr_setup *s, int32_t layer)
 {
-	const struct zr_layer *l = zr_layer_at(&s->decl, layer);
+	const struct zr_layer *l = zr_layer_at(&s->facts.decl, layer);
 	int32_t n = 0;
 	for (uint32_t i = 0; i < l->n_units; i++)
-		n += s->layout.unit[l->units[i]].count;
+		n += s->facts.layout.unit[l->units[i]].count;
 	return n;
 }
 
@@ -298,19 +301,21 @@ static void parts_keep_order_and_numbers(void **unused)
 	struct zr_setup *all = plan_open(1, OPTIONS(NULL)),
 			*s = plan_open(1, OPTIONS("train.freeze=*.bias wte.weight"));
 	(void)unused;
-	assert_int_equal(s->layout.n_tensors, all->layout.n_tensors);
-	assert_int_equal(s->largest_unit, all->largest_unit);
-	assert_int_equal(s->typical_unit, all->typical_unit);
-	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
-		assert_string_equal(s->layout.tensor[i].decl->name,
-				    all->layout.tensor[i].decl->name);
-		assert_int_equal(s->layout.tensor[i].block, all->layout.tensor[i].block);
-		assert_int_equal(s->frozen_unit[s->layout.tensor[i].unit], s->frozen[i]);
+	assert_int_equal(s->facts.layout.n_tensors, all->facts.layout.n_tensors);
+	assert_int_equal(s->facts.largest_unit, all->facts.largest_unit);
+	assert_int_equal(s->facts.typical_unit, all->facts.typical_unit);
+	for (int32_t i = 0; i < s->facts.layout.n_tensors; i++) {
+		assert_string_equal(s->facts.layout.tensor[i].decl->name,
+				    all->facts.layout.tensor[i].decl->name);
+		assert_int_equal(s->facts.layout.tensor[i].block,
+				 all->facts.layout.tensor[i].block);
+		assert_int_equal(s->facts.frozen_unit[s->facts.layout.tensor[i].unit],
+				 s->facts.frozen[i]);
 	}
-	assert_string_equal(s->layout.unit[0].name, "wte");
-	assert_string_equal(s->layout.unit[2].name, "h.0/1");
-	assert_string_equal(s->layout.unit[3].name, "h.0/2");
-	for (uint32_t l = 0; l < s->decl.n_layers; l++)
+	assert_string_equal(s->facts.layout.unit[0].name, "wte");
+	assert_string_equal(s->facts.layout.unit[2].name, "h.0/1");
+	assert_string_equal(s->facts.layout.unit[3].name, "h.0/2");
+	for (uint32_t l = 0; l < s->facts.decl.n_layers; l++)
 		assert_int_equal(tensors_of(s, (int32_t)l), tensors_of(all, (int32_t)l));
 	plan_close(s);
 	plan_close(all);
@@ -329,9 +334,9 @@ static void exceptions_are_a_way_to_write_the_same_set(void **unused)
 	for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
 		struct zr_setup *plain = plan_open(1, OPTIONS(same[i][0]));
 		struct zr_setup *with = plan_open(1, OPTIONS(same[i][1]));
-		const size_t tensors = (size_t)plain->layout.n_tensors;
-		assert_memory_equal(with->frozen, plain->frozen, tensors);
-		assert_int_equal(with->layout.n_units, plain->layout.n_units);
+		const size_t tensors = (size_t)plain->facts.layout.n_tensors;
+		assert_memory_equal(with->facts.frozen, plain->facts.frozen, tensors);
+		assert_int_equal(with->facts.layout.n_units, plain->facts.layout.n_units);
 		plan_close(plain);
 		plan_close(with);
 	}

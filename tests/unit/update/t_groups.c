@@ -23,8 +23,8 @@
 
 static int32_t tensor(const struct zr_setup *s, const char *name)
 {
-	for (int32_t i = 0; i < s->layout.n_tensors; i++)
-		if (!strcmp(s->layout.tensor[i].decl->name, name))
+	for (int32_t i = 0; i < s->facts.layout.n_tensors; i++)
+		if (!strcmp(s->facts.layout.tensor[i].decl->name, name))
 			return i;
 	fail_msg("no tensor %s", name);
 	return -1;
@@ -32,7 +32,7 @@ static int32_t tensor(const struct zr_setup *s, const char *name)
 
 static const char *group_of(const struct zr_setup *s, const char *name)
 {
-	return s->param_group[s->group_of[tensor(s, name)]].section->name;
+	return s->roles.param_group[s->roles.group_of[tensor(s, name)]].section->name;
 }
 
 static void the_first_group_with_a_pattern_has_the_tensor(void **unused)
@@ -47,8 +47,8 @@ static void the_first_group_with_a_pattern_has_the_tensor(void **unused)
 	assert_string_equal(group_of(s, "h.0.attn.c_proj.weight"), "optimizer.a");
 	assert_string_equal(group_of(s, "h.0.attn.c_attn.weight"), "optimizer");
 	assert_string_equal(group_of(s, "wte.weight"), "optimizer");
-	assert_int_equal(s->n_optimizers, 1);
-	assert_int_equal(s->n_states, 2);
+	assert_int_equal(s->roles.n_optimizers, 1);
+	assert_int_equal(s->roles.n_states, 2);
 	plan_close(s);
 }
 
@@ -98,8 +98,8 @@ static void states_are_there_for_the_tensors_of_their_optimizer_only(void **unus
 		plan_open(1, OPTIONS("optimizer.m.match=h.*.c_*.weight", "optimizer.m.plugin=sgd",
 				     "optimizer.m.momentum=0.9"));
 	(void)unused;
-	assert_int_equal(s->n_states, 3);
-	assert_string_equal(zr_setup_state(s, 2)->name, "momentum_buffer");
+	assert_int_equal(s->roles.n_states, 3);
+	assert_string_equal(zr_setup_state(&s->roles, 2)->name, "momentum_buffer");
 	assert_int_equal(s->plan.region[ZR_R_STATE].bytes, (2 * others + 2 * matrices) * 2048 * 4);
 	plan_close(s);
 	s = plan_open(1, OPTIONS("optimizer.m.match=h.*.c_*.weight", "optimizer.m.plugin=sgd"));
@@ -118,13 +118,13 @@ static void ranks_plan_alike(void **unused)
 	int64_t wte = blocks_of(256 * 48), most = 0;
 	(void)unused;
 	for (int r = 0; r < 3; r++) {
-		int64_t n = zr_unit_share(s, 0, s->groups[0].state, r).n;
+		int64_t n = zr_unit_share(&s->facts, 0, s->facts.groups[0].state, r).n;
 		most = n > most ? n : most;
 	}
 	assert_int_equal(most, (wte + 2) / 3);
 	int64_t block = 0; /* rank 0 has the first third of each of the other units */
-	for (int32_t u = 1; u < s->layout.n_units; u++)
-		block += (s->layout.unit[u].blocks + 2) / 3;
+	for (int32_t u = 1; u < s->facts.layout.n_units; u++)
+		block += (s->facts.layout.unit[u].blocks + 2) / 3;
 	assert_int_equal(s->plan.region[ZR_R_STATE].bytes, (most + 2 * block) * 2048 * 4);
 	plan_close(s);
 }
@@ -152,9 +152,10 @@ static float **train(struct zr_setup **setup, int steps, double *lr, const char 
 	struct zr_setup *s = plan_try(0, 1, options, &err);
 	if (!s)
 		fail_msg("%s", err.text);
-	struct weights w = { s->layout.tensor, calloc((size_t)s->layout.n_tensors, sizeof *w.x) };
-	for (int32_t i = 0; i < s->layout.n_tensors; i++)
-		w.x[i] = malloc((size_t)s->layout.tensor[i].elements * sizeof **w.x);
+	struct weights w = { s->facts.layout.tensor,
+			     calloc((size_t)s->facts.layout.n_tensors, sizeof *w.x) };
+	for (int32_t i = 0; i < s->facts.layout.n_tensors; i++)
+		w.x[i] = malloc((size_t)s->facts.layout.tensor[i].elements * sizeof **w.x);
 	int rc = zr_session_open(s, &session, &err);
 	if (!rc)
 		rc = zr_session_begin(session, zr_init_values, session, &err);
@@ -165,7 +166,7 @@ static float **train(struct zr_setup **setup, int steps, double *lr, const char 
 	if (rc)
 		fail_msg("%s", err.text);
 	if (lr)
-		memcpy(lr, session->decided->lr, (size_t)s->n_param_groups * sizeof *lr);
+		memcpy(lr, session->decided->lr, (size_t)s->roles.n_param_groups * sizeof *lr);
 	zr_session_close(session);
 	if (*setup)
 		plan_close(s);
@@ -176,14 +177,14 @@ static float **train(struct zr_setup **setup, int steps, double *lr, const char 
 
 static void release(const struct zr_setup *s, float **x)
 {
-	for (int32_t i = 0; i < s->layout.n_tensors; i++)
+	for (int32_t i = 0; i < s->facts.layout.n_tensors; i++)
 		free(x[i]);
 	free(x);
 }
 
 static int same(const struct zr_setup *s, int32_t i, float *const *a, float *const *b)
 {
-	return !memcmp(a[i], b[i], (size_t)s->layout.tensor[i].elements * sizeof **a);
+	return !memcmp(a[i], b[i], (size_t)s->facts.layout.tensor[i].elements * sizeof **a);
 }
 
 /* After one step with `mixed`, tensors of [optimizer] are as in a run with `base` alone, those of
@@ -194,12 +195,12 @@ static void one_step(const char *const *mixed, const char *const *base, const ch
 	float **x = train(&s, 1, NULL, mixed), **b = train(&other, 1, NULL, base),
 	      **g = train(&other, 1, NULL, group);
 	int differ[2] = { 0 };
-	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
-		const char *name = s->layout.tensor[i].decl->name;
-		differ[s->group_of[i] != 0] += !same(s, i, b, g);
-		if (!same(s, i, x, s->group_of[i] ? g : b))
+	for (int32_t i = 0; i < s->facts.layout.n_tensors; i++) {
+		const char *name = s->facts.layout.tensor[i].decl->name;
+		differ[s->roles.group_of[i] != 0] += !same(s, i, b, g);
+		if (!same(s, i, x, s->roles.group_of[i] ? g : b))
 			fail_msg("%s of %s differs", name,
-				 s->param_group[s->group_of[i]].section->name);
+				 s->roles.param_group[s->roles.group_of[i]].section->name);
 	}
 	assert_true(differ[0] > 0 && differ[1] > 0); /* or nothing was compared */
 	release(s, x);
