@@ -251,11 +251,17 @@ static int same_tensor(const struct zr_place *here, const struct zr_place *saved
 		      a->name, (long long)saved->elements, (long long)here->elements);
 }
 
+/* Whether `longer` is the id of `plain` with the digit of its 8 bits behind it, or the same. */
+static int is_variant(const char *longer, const char *plain)
+{
+	size_t n = strlen(plain);
+	return !strncmp(longer, plain, n) && (!longer[n] || !strcmp(longer + n, "8"));
+}
+
 /* `adamw8` is adamw with states of another type, unless told otherwise. */
 static int same_id(const char *a, const char *b)
 {
-	size_t n = strlen(a), m = strlen(b);
-	return !strncmp(a, b, n < m ? n : m) && !strcmp(n < m ? b + n : a + m, n == m ? "" : "8");
+	return is_variant(a, b) || is_variant(b, a);
 }
 
 /* The same plugin with the same states, of versions and types that it reads. */

@@ -25,12 +25,15 @@ int zr_load_fail(const struct zr_tokenizer_loading *l, int code, const char *pla
 int zr_load_found(const struct zr_tokenizer_loading *l, const char *place, const char *wanted,
 		  const json_t *found)
 {
+	const char *what = "nothing";
 	char *text = NULL;
 
-	if (found)
+	if (found) {
 		text = zr_json_dump(found, JSON_ENCODE_ANY | JSON_COMPACT);
-	int rc = zr_load_fail(l, ZR_EINVAL, place, "expected %s, found %.60s", wanted,
-			      found ? text ? text : "?" : "nothing");
+		what = text ? text : "?";
+	}
+
+	int rc = zr_load_fail(l, ZR_EINVAL, place, "expected %s, found %.60s", wanted, what);
 	free(text);
 	return rc;
 }

@@ -121,10 +121,12 @@ static size_t gpt2(const struct text *t, size_t at)
 	if (c >= 0x80)
 		return UNDECIDED;
 
-	return settled(t, run(t, from,
-			      is_letter(c) ? is_letter :
-			      is_digit(c)  ? is_digit :
-					     is_mark));
+	int (*is)(unsigned) = is_mark;
+	if (is_letter(c))
+		is = is_letter;
+	else if (is_digit(c))
+		is = is_digit;
+	return settled(t, run(t, from, is));
 }
 
 static size_t digits(const struct text *t, size_t at, size_t most)

@@ -12,6 +12,16 @@
  */
 #include "maps.h"
 
+/* Bytes that the work area has for an element of what an adapter adds: none where the result is of
+ * fp32, unless dropout comes between. */
+static uint64_t added_bytes(const struct zr_inst *inst, const struct zr_layer_call *c)
+{
+	if (inst->o.dropout > 0)
+		return 4;
+
+	return c->dtype == ZR_F32 ? 0 : 2;
+}
+
 struct lora_experts lora_experts_at(const struct zr_inst *inst, const struct lora_layer *l,
 				    const struct zr_layer_call *c, char *work, uint64_t *bytes)
 {
@@ -21,21 +31,21 @@ struct lora_experts lora_experts_at(const struct zr_inst *inst, const struct lor
 	for (int32_t i = 0; i < l->n; i++) {
 		const struct lora_map *m = l->use[i].map;
 		const uint64_t places = N * (uint64_t)m->weight->experts_per_token;
-		int64_t most = m->in;
-		if (most < m->out)
-			most = m->out;
+		const uint64_t most = (uint64_t)(m->in > m->out ? m->in : m->out);
 		if (places * (uint64_t)m->r > low)
 			low = places * (uint64_t)m->r;
-		if (places * (uint64_t)most > wide)
-			wide = places * (uint64_t)most;
+		if (places * most > wide)
+			wide = places * most;
 	}
 
 	low = (low * e + 63) / 64 * 64;
-	wide = (wide * (inst->o.dropout > 0 ? 4 : c->dtype == ZR_F32 ? 0 : 2) + 63) / 64 * 64;
+	wide = (wide * added_bytes(inst, c) + 63) / 64 * 64;
 	char *at = (char *)((uintptr_t)work + *bytes);
 	struct lora_experts x = { at, (char *)((uintptr_t)at + low),
 				  (char *)((uintptr_t)at + low + wide) };
-	*bytes += low + wide + (inst->o.dropout > 0 ? wide : 0);
+	*bytes += low + wide;
+	if (inst->o.dropout > 0)
+		*bytes += wide;
 	return x;
 }
 

@@ -46,28 +46,31 @@ struct reading {
 	int64_t bytes;       /* of the data */
 };
 
+/* Bytes of an element; 0: a file with documents has no such numbers. */
+static int width_of(const char *type)
+{
+	static const struct {
+		const char *type;
+		int width;
+	} known[] = { { "U8", 1 }, { "U16", 2 }, { "U32", 4 }, { "I64", 8 } };
+
+	for (size_t i = 0; type && i < sizeof known / sizeof *known; i++)
+		if (!strcmp(type, known[i].type))
+			return known[i].width;
+
+	return 0;
+}
+
 /* Where tensor `key` of one dimension lies; at = NULL: there is none. */
 static int find_tensor(const struct reading *r, const char *key, struct tensor *t)
 {
 	json_t *o = json_object_get(r->header, key), *shape = json_object_get(o, "shape"),
 	       *at = json_object_get(o, "data_offsets");
 	const char *type = json_string_value(json_object_get(o, "dtype"));
+	const int width = width_of(type);
 	int64_t from = json_integer_value(json_array_get(at, 0)),
 		to = json_integer_value(json_array_get(at, 1));
-	int width;
 
-	if (!type)
-		width = 0;
-	else if (!strcmp(type, "U8"))
-		width = 1;
-	else if (!strcmp(type, "U16"))
-		width = 2;
-	else if (!strcmp(type, "U32"))
-		width = 4;
-	else if (!strcmp(type, "I64"))
-		width = 8;
-	else
-		width = 0;
 	*t = (struct tensor){ type, json_integer_value(json_array_get(shape, 0)), NULL };
 	if (!o)
 		return ZR_OK;
@@ -119,6 +122,30 @@ static int check_offsets(const struct reading *r, const struct documents_file *f
 	return ZR_OK;
 }
 
+/* Whether the tensors are of the types, and as long as each other, as they have to be. */
+static int check_tensors(const struct reading *r, const struct tensor *tokens,
+			 const struct tensor *learned, const struct tensor *offsets)
+{
+	if (!tokens->at || !offsets->at)
+		return zr_fail(r->h, ZR_EINVAL, "%s: has no tensor %s: the file is damaged",
+			       r->name, tokens->at ? "documents" : "tokens");
+	if ((strcmp(tokens->type, "U16") && strcmp(tokens->type, "U32")) ||
+	    (learned->at && strcmp(learned->type, "U8")) || strcmp(offsets->type, "I64"))
+		return zr_fail(r->h, ZR_EINVAL,
+			       "%s: tokens are %s, learned %s and documents %s, "
+			       "which must be U16 or U32, U8 and I64: the file is damaged",
+			       r->name, tokens->type, learned->at ? learned->type : "none",
+			       offsets->type);
+	if (!offsets->n || (learned->at && learned->n != tokens->n))
+		return zr_fail(r->h, ZR_EINVAL,
+			       "%s: %lld tokens, of which %lld are said to be "
+			       "learned or not, and %lld offsets of documents: the file is damaged",
+			       r->name, (long long)tokens->n, (long long)learned->n,
+			       (long long)offsets->n);
+
+	return ZR_OK;
+}
+
 static int find_tensors(const struct reading *r, struct documents_file *f)
 {
 	struct tensor tokens, learned, offsets;
@@ -127,27 +154,13 @@ static int find_tensors(const struct reading *r, struct documents_file *f)
 		rc = find_tensor(r, "learned", &learned);
 	if (!rc)
 		rc = find_tensor(r, "documents", &offsets);
+	if (!rc)
+		rc = check_tensors(r, &tokens, &learned, &offsets);
 	if (rc)
 		return rc;
-	if (!tokens.at || !offsets.at)
-		return zr_fail(r->h, ZR_EINVAL, "%s: has no tensor %s: the file is damaged",
-			       r->name, tokens.at ? "documents" : "tokens");
-	if ((strcmp(tokens.type, "U16") && strcmp(tokens.type, "U32")) ||
-	    (learned.at && strcmp(learned.type, "U8")) || strcmp(offsets.type, "I64"))
-		return zr_fail(r->h, ZR_EINVAL,
-			       "%s: tokens are %s, learned %s and documents %s, "
-			       "which must be U16 or U32, U8 and I64: the file is damaged",
-			       r->name, tokens.type, learned.at ? learned.type : "none",
-			       offsets.type);
-	if (!offsets.n || (learned.at && learned.n != tokens.n))
-		return zr_fail(r->h, ZR_EINVAL,
-			       "%s: %lld tokens, of which %lld are said to be "
-			       "learned or not, and %lld offsets of documents: the file is damaged",
-			       r->name, (long long)tokens.n, (long long)learned.n,
-			       (long long)offsets.n);
 
 	f->tokens = tokens.at;
-	f->width = strcmp(tokens.type, "U16") ? 4 : 2;
+	f->width = width_of(tokens.type);
 	f->n = tokens.n;
 	f->learned = learned.at;
 	f->offsets = offsets.at;
@@ -169,6 +182,22 @@ static struct documents_count *count_of(struct documents *d, const char *name)
 	return &d->count[d->counts++];
 }
 
+/* The decimal number that a text is, from 0 on; -1: it is none. */
+static int64_t number_of(const char *text)
+{
+	char *end = NULL;
+
+	if (!text)
+		return -1;
+
+	errno = 0;
+	int64_t n = strtoll(text, &end, 10);
+	if (end == text || *end || errno)
+		return -1;
+
+	return n;
+}
+
 /* All decimal numbers of the metadata but the vocabulary are counts. */
 static int take_metadata(const struct reading *r, struct documents *d)
 {
@@ -183,13 +212,8 @@ static int take_metadata(const struct reading *r, struct documents *d)
 
 	json_object_foreach(meta, key, v)
 	{
-		const char *text = json_string_value(v);
-		char *end = NULL;
-		errno = 0;
-		int64_t n = 0;
-		if (text)
-			n = strtoll(text, &end, 10);
-		if (!text || end == text || *end || n < 0 || errno)
+		const int64_t n = number_of(json_string_value(v));
+		if (n < 0)
 			continue;
 		if (!strcmp(key, "vocabulary")) {
 			if (n > d->vocabulary)

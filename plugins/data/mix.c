@@ -66,16 +66,15 @@ struct zr_inst {
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-static int add_set(struct zr_inst *inst, const char *word, size_t len)
+/* Reads NAME:WEIGHT, or NAME, into the set behind the last one. */
+static int read_set(struct zr_inst *inst, const char *word, size_t len)
 {
 	struct set *s = &inst->set[inst->n];
 	const char *colon = memchr(word, ':', len);
-	size_t name = len;
-
-	if (colon)
-		name = (size_t)(colon - word);
-	char iface[80], *end = NULL;
+	const size_t name = colon ? (size_t)(colon - word) : len;
+	char *end = NULL;
 	double weight = 1;
+
 	if (colon)
 		weight = strtod(colon + 1, &end);
 	if (inst->n == SETS || !name || name >= sizeof s->name || (colon && end != word + len) ||
@@ -87,11 +86,23 @@ static int add_set(struct zr_inst *inst, const char *word, size_t len)
 
 	memcpy(s->name, word, name);
 	s->weight = llrint(weight * EXACT);
-	snprintf(iface, sizeof iface, "zr.data/1:%s", s->name);
+	return ZR_OK;
+}
+
+static int add_set(struct zr_inst *inst, const char *word, size_t len)
+{
+	struct set *s = &inst->set[inst->n];
+	char iface[80];
+
+	int rc = read_set(inst, word, len);
+	if (rc)
+		return rc;
+
 	for (int i = 0; i < inst->n; i++)
 		if (!strcmp(inst->set[i].name, s->name))
 			return zr_fail(inst->h, ZR_EINVAL, "weights: %s is named twice", s->name);
 
+	snprintf(iface, sizeof iface, "zr.data/1:%s", s->name);
 	s->v = inst->h->get(inst->h, iface, &s->inst);
 	if (!s->v)
 		return zr_fail(inst->h, ZR_EINVAL, "weights: there is no section [data.%s]",
@@ -121,10 +132,14 @@ static int add_sets(struct zr_inst *inst, const char *text)
 
 static int64_t share_of(const struct set *s, int which)
 {
-	return which == ONCE         ? s->info.val_sequences :
-	       which == ZR_SPLIT_VAL ? (s->info.val_tokens ? s->weight : 0) :
-	       s->info.train_tokens  ? s->weight :
-				       0;
+	switch (which) {
+	case ONCE:
+		return s->info.val_sequences;
+	case ZR_SPLIT_VAL:
+		return s->info.val_tokens ? s->weight : 0;
+	default:
+		return s->info.train_tokens ? s->weight : 0;
+	}
 }
 
 /* The shares in lowest terms. */

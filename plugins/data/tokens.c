@@ -143,20 +143,9 @@ static int layout(const struct zr_host *h, const struct file *f, int32_t format,
 			       "");
 }
 
-static int open_file(struct zr_inst *inst, int32_t split, int i)
+/* Files are of one kind: with documents, or without. */
+static int check_kind(struct zr_inst *inst, const struct file *f, int found)
 {
-	struct file *f = &inst->files[split].f[i];
-	struct mapping *m = &inst->map[split][i];
-	struct documents *d = &inst->documents[split];
-	int rc = mapped_open(inst->h, f->name, &m->m), found;
-	int all = inst->o->evaluates, first = split == all && !i;
-
-	if (rc)
-		return rc;
-
-	found = documents_found(m->m.base, m->m.bytes);
-	if (first)
-		inst->has_documents = found;
 	if (found && inst->o->format != FORMAT_AUTO)
 		return zr_fail(inst->h, ZR_EINVAL,
 			       "%s: is a file with documents: set format = auto", f->name);
@@ -164,17 +153,35 @@ static int open_file(struct zr_inst *inst, int32_t split, int i)
 		return zr_fail(inst->h, ZR_EINVAL,
 			       "%s: has %s documents, %s has%s: give files of "
 			       "one kind",
-			       f->name, found ? "its" : "no", inst->files[all].f[0].name,
-			       found ? " none" : " its");
+			       f->name, found ? "its" : "no",
+			       inst->files[inst->o->evaluates].f[0].name, found ? " none" : " its");
 
-	if (found)
+	return ZR_OK;
+}
+
+static int open_file(struct zr_inst *inst, int32_t split, int i)
+{
+	struct file *f = &inst->files[split].f[i];
+	struct mapping *m = &inst->map[split][i];
+	struct documents *d = &inst->documents[split];
+	int rc = mapped_open(inst->h, f->name, &m->m);
+	if (rc)
+		return rc;
+
+	const int found = documents_found(m->m.base, m->m.bytes);
+	if (split == inst->o->evaluates && i == 0) /* the first of all */
+		inst->has_documents = found;
+	rc = check_kind(inst, f, found);
+	if (rc)
+		return rc;
+
+	if (found) {
 		rc = documents_add(inst->h, d, f->name, m->m.base, m->m.bytes);
-	else
-		rc = layout(inst->h, f, inst->o->format, m);
-	if (!rc) {
-		if (found)
+		if (!rc)
 			f->n = d->f[d->n - 1].n;
-		else
+	} else {
+		rc = layout(inst->h, f, inst->o->format, m);
+		if (!rc)
 			f->n = (m->m.bytes - m->skip) / m->width;
 	}
 

@@ -111,20 +111,16 @@ DECODER_FILES("model.layers.*.self_attn.rotary_emb.inv_freq " HEAD_IS_EMBEDDING,
 
 static void name(const struct decoder_opts *o, const char **type, const char **architecture)
 {
-	int qwen = o->qkv_bias && !o->o_bias;
-
-	if (o->window)
+	if (o->window) {
 		*type = "mistral";
-	else if (qwen)
-		*type = "qwen2";
-	else
-		*type = "llama";
-	if (o->window)
 		*architecture = "MistralForCausalLM";
-	else if (qwen)
+	} else if (o->qkv_bias && !o->o_bias) {
+		*type = "qwen2";
 		*architecture = "Qwen2ForCausalLM";
-	else
+	} else {
+		*type = "llama";
 		*architecture = "LlamaForCausalLM";
+	}
 }
 
 static const char *misfit(const struct decoder_opts *o)

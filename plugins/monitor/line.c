@@ -118,8 +118,13 @@ void line_number(struct line *l, double v)
 	char text[40], *comma;
 	int digits;
 
-	if (!isfinite(v)) {
-		line_text(l, isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+	if (isnan(v)) {
+		line_text(l, "nan");
+		return;
+	}
+
+	if (isinf(v)) {
+		line_text(l, v > 0 ? "inf" : "-inf");
 		return;
 	}
 

@@ -26,35 +26,57 @@ static uint32_t crc_of_fragment(const struct wandb_log *l, uint8_t type, const u
 	return crc_of(&l->crc, crc_of(&l->crc, 0, &type, 1), p, n);
 }
 
-int wandb_log_append(struct wandb_log *l, const uint8_t *record, size_t bytes)
+static uint8_t type_of(int first, int last)
+{
+	if (first)
+		return last ? FULL : FIRST;
+
+	return last ? LAST : MIDDLE;
+}
+
+/* A header has to fit into its block; otherwise zeros end that. */
+static int fill_block(struct wandb_log *l)
 {
 	static const uint8_t zeros[HEAD];
-	int first = 1, rc = ZR_OK;
+	const size_t left = BLOCK - (size_t)(l->out.size % BLOCK);
+
+	if (left >= HEAD)
+		return ZR_OK;
+
+	return output_write(&l->out, zeros, left);
+}
+
+static int write_fragment(struct wandb_log *l, uint8_t type, const uint8_t *p, size_t n)
+{
+	put_low_first(l->head, crc_of_fragment(l, type, p, n), 4);
+	put_low_first(l->head + 4, n, 2);
+	l->head[6] = type;
+
+	int rc = output_write(&l->out, l->head, HEAD);
+	if (!rc)
+		rc = output_write(&l->out, p, n);
+
+	return rc;
+}
+
+int wandb_log_append(struct wandb_log *l, const uint8_t *record, size_t bytes)
+{
+	int first = 1, rc;
 
 	do {
-		size_t left = BLOCK - (size_t)(l->out.size % BLOCK), n;
-		if (left < HEAD) {
-			rc = output_write(&l->out, zeros, left);
-			if (rc)
-				return rc;
+		rc = fill_block(l);
+		if (rc)
+			return rc;
 
-			left = BLOCK;
-		}
-
-		n = bytes;
-		if (n > left - HEAD)
-			n = left - HEAD;
-		uint8_t type = n == bytes ? (first ? FULL : LAST) : first ? FIRST : MIDDLE;
-		put_low_first(l->head, crc_of_fragment(l, type, record, n), 4);
-		put_low_first(l->head + 4, n, 2);
-		l->head[6] = type;
-		rc = output_write(&l->out, l->head, HEAD);
-		if (!rc)
-			rc = output_write(&l->out, record, n);
+		size_t n = BLOCK - (size_t)(l->out.size % BLOCK) - HEAD;
+		if (n > bytes)
+			n = bytes;
+		rc = write_fragment(l, type_of(first, n == bytes), record, n);
 		record += n;
 		bytes -= n;
 		first = 0;
 	} while (!rc && bytes);
+
 	return rc;
 }
 

@@ -76,13 +76,15 @@ int policy_resolve(const struct zr_host *h, const struct zr_facts *facts, void *
 	uint64_t further = 0;
 	if (ZR_HAS(facts, struct zr_facts, gather_legs) && facts->gather_legs > 1)
 		further = (uint64_t)facts->gather_legs - 1;
+	uint64_t ahead = 0; /* elements that are gathered before they are needed */
+	if (o->overlap_comm)
+		ahead = further ? largest + further * block : block;
+
 	(void)h;
 	settle(&o->reduce_bucket_size, block);
 	settle(&o->allgather_bucket_size, block);
 	settle(&o->sub_group_size, largest < 4194304 ? largest : 4194304);
-	settle(&o->prefetch_bucket_size, !o->overlap_comm ? 0 :
-					 further          ? largest + further * block :
-							    block);
+	settle(&o->prefetch_bucket_size, ahead);
 	settle(&o->max_live_parameters, largest + (2 + further) * block);
 	settle(&o->max_reuse_distance, 2 * largest);
 	settle(&o->persistence_threshold, 4 * ZR_BLOCK);

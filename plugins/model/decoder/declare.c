@@ -31,20 +31,32 @@ static const struct {
 static int64_t extent(const struct zr_inst *g, enum extent e)
 {
 	const struct decoder_opts *o = g->o;
-	int64_t D = o->head_dim, q = o->heads * D, kv = o->kv_heads * D;
-	int whole = g->f->qk_norm_whole;
-	const int64_t is[] = { 1,
-			       o->width,
-			       q,
-			       kv,
-			       q + 2 * kv,
-			       o->ffn_width,
-			       2 * o->ffn_width,
-			       whole ? q : D,
-			       whole ? kv : D,
-			       o->experts };
+	const int64_t D = o->head_dim, q = o->heads * D, kv = o->kv_heads * D;
 
-	return is[e];
+	switch (e) {
+	case WIDTH:
+		return o->width;
+	case QUERIES:
+		return q;
+	case KEYS:
+		return kv;
+	case ALL_HEADS:
+		return q + 2 * kv;
+	case FFN:
+		return o->ffn_width;
+	case GATE_AND_UP:
+		return 2 * o->ffn_width;
+	case Q_NORM:
+		return g->f->qk_norm_whole ? q : D;
+	case K_NORM:
+		return g->f->qk_norm_whole ? kv : D;
+	case EXPERTS:
+		return o->experts;
+	case NONE:
+		break;
+	}
+
+	return 1;
 }
 
 static int is_there(const struct decoder_opts *o, const struct tensor_name *t)

@@ -213,29 +213,37 @@ static uint32_t route_flags(const struct pass *p)
 	return p->o->norm_topk_prob ? ZR_ROUTE_NORMALISE : 0;
 }
 
+/* The router's logits, in fp32 where its probabilities will be. */
+static int route_logits(const struct pass *p, const struct routing *r, const void *x)
+{
+	const struct zr_layer_call *c = p->c;
+	struct zr_op_matmul op = { .size = sizeof op,
+				   .flags = ZR_MM_TRANS_B,
+				   .a_dtype = c->dtype,
+				   .b_dtype = c->dtype,
+				   .d_dtype = ZR_F32,
+				   .m = p->N,
+				   .n = p->o->experts,
+				   .k = p->C,
+				   .lda = p->C,
+				   .ldb = p->C,
+				   .ldd = p->o->experts,
+				   .a = x,
+				   .b = c->param[p->g->at[ROUTER_W]],
+				   .d = r->p };
+
+	if (c->flags & ZR_CALL_EACH_ROW)
+		op.flags |= ZR_MM_EACH_ROW;
+	return c->ops->matmul(c->ops, c->stream, &op);
+}
+
 static int route(const struct pass *p, const struct routing *r, const void *x)
 {
 	const struct zr_layer_call *c = p->c;
-	int64_t E = p->o->experts;
-	struct zr_op_matmul logits = { .size = sizeof logits,
-				       .flags = ZR_MM_TRANS_B |
-						(c->flags & ZR_CALL_EACH_ROW ? ZR_MM_EACH_ROW : 0),
-				       .a_dtype = c->dtype,
-				       .b_dtype = c->dtype,
-				       .d_dtype = ZR_F32,
-				       .m = p->N,
-				       .n = E,
-				       .k = p->C,
-				       .lda = p->C,
-				       .ldb = p->C,
-				       .ldd = E,
-				       .a = x,
-				       .b = c->param[p->g->at[ROUTER_W]],
-				       .d = r->p };
 	struct zr_op_route op = { .size = sizeof op,
 				  .flags = route_flags(p),
 				  .rows = p->N,
-				  .experts = E,
+				  .experts = p->o->experts,
 				  .k = p->o->experts_per_token,
 				  .logits = r->p,
 				  .lse = r->lse,
@@ -247,7 +255,7 @@ static int route(const struct pass *p, const struct routing *r, const void *x)
 				  .before = moe_behind(p, c->in),
 				  .sums = moe_behind(p, c->out),
 				  .targets = c->targets };
-	int rc = c->ops->matmul(c->ops, c->stream, &logits);
+	int rc = route_logits(p, r, x);
 
 	if (rc)
 		return rc;
@@ -267,70 +275,106 @@ static int activate(const struct pass *p, const struct routing *r, void *act)
 	return p->c->ops->swiglu(p->c->ops, p->c->stream, &op);
 }
 
-int moe_forward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
+/* Each token's sum of what its experts made, weighted. */
+static int combine(const struct pass *p, const struct routing *r, const void *y, void *out)
 {
 	const struct zr_layer_call *c = p->c;
+	struct zr_op_expert_combine op = { .size = sizeof op,
+					   .dtype = c->dtype,
+					   .out_dtype = c->dtype,
+					   .rows = p->N,
+					   .k = p->o->experts_per_token,
+					   .width = p->C,
+					   .where = r->where,
+					   .weights = r->weights,
+					   .y = y,
+					   .out = out };
+
+	return c->ops->expert_combine(c->ops, c->stream, &op);
+}
+
+int moe_forward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
+{
 	const struct routing *r = &s->routing;
 	const struct moe_work *m = &w->moe;
-	int32_t t = c->dtype;
-	struct zr_op_expert_combine sum = { .size = sizeof sum,
-					    .dtype = t,
-					    .out_dtype = t,
-					    .rows = p->N,
-					    .k = p->o->experts_per_token,
-					    .width = p->C,
-					    .where = r->where,
-					    .weights = r->weights,
-					    .y = m->y,
-					    .out = c->out };
-	int rc;
+	const int32_t t = p->c->dtype;
+	void *out = p->c->out;
 
-	if ((rc = norm(p, p->g->at[NORM2_W], s->x2, w->ln, s->stats2, p->N)) ||
-	    (rc = route(p, r, w->ln)) || (rc = gather(p, r, w->ln, m->x)) ||
-	    (rc = multiply(p, r, EXPERT_GATE_W, 0, p->C, p->F, m->x, r->gate, t, 0)) ||
-	    (rc = multiply(p, r, EXPERT_UP_W, 0, p->C, p->F, m->x, r->up, t, 0)) ||
-	    (rc = activate(p, r, m->act)) ||
-	    (rc = multiply(p, r, EXPERT_DOWN_W, 0, p->F, p->C, m->act, m->y, t, 0)) ||
-	    (rc = c->ops->expert_combine(c->ops, c->stream, &sum)))
-		return rc;
+	int rc = norm(p, p->g->at[NORM2_W], s->x2, w->ln, s->stats2, p->N);
+	if (!rc)
+		rc = route(p, r, w->ln);
+	if (!rc)
+		rc = gather(p, r, w->ln, m->x);
+	if (!rc)
+		rc = multiply(p, r, EXPERT_GATE_W, 0, p->C, p->F, m->x, r->gate, t, 0);
+	if (!rc)
+		rc = multiply(p, r, EXPERT_UP_W, 0, p->C, p->F, m->x, r->up, t, 0);
+	if (!rc)
+		rc = activate(p, r, m->act);
+	if (!rc)
+		rc = multiply(p, r, EXPERT_DOWN_W, 0, p->F, p->C, m->act, m->y, t, 0);
+	if (!rc)
+		rc = combine(p, r, m->y, out);
+	if (!rc)
+		rc = residual(p, 2, s->x2, out, out);
 
-	return residual(p, 2, s->x2, c->out, c->out);
+	return rc;
 }
 
 /* ---- backward ---- */
+
+/* The gradients w.r.t. a place's weight and, in m->dgate, w.r.t. what its expert made of it. */
+static int weights_backward(const struct pass *p, const struct routing *r, const struct moe_work *m)
+{
+	const struct zr_layer_call *c = p->c;
+	struct zr_op_expert_weigh op = { .size = sizeof op,
+					 .dtype = c->dtype,
+					 .places = places(p),
+					 .width = p->F,
+					 .order = r->order,
+					 .weights = r->weights,
+					 .x = m->act,
+					 .dy = m->dgate,
+					 .dweights = m->dweights };
+
+	return c->ops->expert_weigh(c->ops, c->stream, &op);
+}
+
+static int activate_backward(const struct pass *p, const struct routing *r,
+			     const struct moe_work *m)
+{
+	const struct zr_layer_call *c = p->c;
+	struct zr_op_swiglu_bwd op = { .size = sizeof op,
+				       .dtype = c->dtype,
+				       .n = places(p) * p->F,
+				       .dy = m->dgate,
+				       .gate = r->gate,
+				       .up = r->up,
+				       .dgate = m->dgate,
+				       .dup = m->dup };
+
+	return c->ops->swiglu_bwd(c->ops, c->stream, &op);
+}
 
 /* dW of the maps down; the gradients w.r.t. gate, up and the weights, from dy of the branch */
 static int experts_backward(const struct pass *p, const struct routing *r, const struct moe_work *m,
 			    const void *dy)
 {
-	const struct zr_layer_call *c = p->c;
-	struct zr_op_expert_weigh weigh = { .size = sizeof weigh,
-					    .dtype = c->dtype,
-					    .places = places(p),
-					    .width = p->F,
-					    .order = r->order,
-					    .weights = r->weights,
-					    .x = m->act,
-					    .dy = m->dgate,
-					    .dweights = m->dweights };
-	struct zr_op_swiglu_bwd glu = { .size = sizeof glu,
-					.dtype = c->dtype,
-					.n = places(p) * p->F,
-					.dy = m->dgate,
-					.gate = r->gate,
-					.up = r->up,
-					.dgate = m->dgate,
-					.dup = m->dup };
-	int rc;
+	const int32_t t = p->c->dtype;
 
-	if ((rc = gather(p, r, dy, m->dy)) ||
-	    (rc = multiply(p, r, EXPERT_DOWN_W, 1, p->C, p->F, m->dy, m->dgate, c->dtype, 0)) ||
-	    (rc = activate(p, r, m->act)) ||
-	    (rc = c->ops->expert_weigh(c->ops, c->stream, &weigh)) ||
-	    (rc = gradients(p, r, EXPERT_DOWN_W, p->C, p->F, m->dy, m->act)))
-		return rc;
+	int rc = gather(p, r, dy, m->dy);
+	if (!rc)
+		rc = multiply(p, r, EXPERT_DOWN_W, 1, p->C, p->F, m->dy, m->dgate, t, 0);
+	if (!rc)
+		rc = activate(p, r, m->act);
+	if (!rc)
+		rc = weights_backward(p, r, m);
+	if (!rc)
+		rc = gradients(p, r, EXPERT_DOWN_W, p->C, p->F, m->dy, m->act);
+	if (!rc)
+		rc = activate_backward(p, r, m);
 
-	return c->ops->swiglu_bwd(c->ops, c->stream, &glu);
+	return rc;
 }
 
 /* dW of the maps gate and up; sum = the gradient w.r.t. y by way of the experts */
@@ -347,30 +391,31 @@ static int inputs_of_experts_backward(const struct pass *p, const struct routing
 					    .where = r->where,
 					    .y = m->dx,
 					    .out = sum };
-	int rc;
 
-	if ((rc = gather(p, r, y, m->x)) ||
-	    (rc = gradients(p, r, EXPERT_GATE_W, p->F, p->C, m->dgate, m->x)) ||
-	    (rc = gradients(p, r, EXPERT_UP_W, p->F, p->C, m->dup, m->x)) ||
-	    (rc = multiply(p, r, EXPERT_GATE_W, 1, p->F, p->C, m->dgate, m->dx, ZR_F32, 0)) ||
-	    (rc = multiply(p, r, EXPERT_UP_W, 1, p->F, p->C, m->dup, m->dx, ZR_F32, 1)))
-		return rc;
+	int rc = gather(p, r, y, m->x);
+	if (!rc)
+		rc = gradients(p, r, EXPERT_GATE_W, p->F, p->C, m->dgate, m->x);
+	if (!rc)
+		rc = gradients(p, r, EXPERT_UP_W, p->F, p->C, m->dup, m->x);
+	if (!rc)
+		rc = multiply(p, r, EXPERT_GATE_W, 1, p->F, p->C, m->dgate, m->dx, ZR_F32, 0);
+	if (!rc)
+		rc = multiply(p, r, EXPERT_UP_W, 1, p->F, p->C, m->dup, m->dx, ZR_F32, 1);
+	if (!rc)
+		rc = c->ops->expert_combine(c->ops, c->stream, &add);
 
-	return c->ops->expert_combine(c->ops, c->stream, &add);
+	return rc;
 }
 
-/* dW of the router; sum += the gradient w.r.t. y by way of it */
-static int router_backward(const struct pass *p, const struct routing *r, const struct moe_work *m,
-			   const void *y, float *sum)
+/* The gradient w.r.t. the router's logits. */
+static int logits_backward(const struct pass *p, const struct routing *r, const struct moe_work *m)
 {
 	const struct zr_layer_call *c = p->c;
-	int64_t E = p->o->experts;
-	int weight = p->g->at[ROUTER_W], rc;
 	float loss = c->aux_scale / (float)p->o->layers;
 	struct zr_op_route_bwd op = { .size = sizeof op,
 				      .flags = route_flags(p),
 				      .rows = p->N,
-				      .experts = E,
+				      .experts = p->o->experts,
 				      .k = p->o->experts_per_token,
 				      .balance = (float)p->o->router_aux_loss_coef * loss,
 				      .z = (float)p->o->router_z_loss_coef * loss,
@@ -382,23 +427,18 @@ static int router_backward(const struct pass *p, const struct routing *r, const 
 				      .dweights = m->dweights,
 				      .dlogits = m->dlogits,
 				      .targets = c->targets };
-	struct zr_op_matmul dx = { .size = sizeof dx,
-				   .flags = ZR_MM_ACCUMULATE,
-				   .a_dtype = ZR_F32,
-				   .b_dtype = c->dtype,
-				   .d_dtype = ZR_F32,
-				   .m = p->N,
-				   .n = p->C,
-				   .k = E,
-				   .lda = E,
-				   .ldb = p->C,
-				   .ldd = p->C,
-				   .a = m->dlogits,
-				   .b = c->param[weight],
-				   .d = sum };
-	struct zr_op_matmul dw = { .size = sizeof dw,
-				   .flags = ZR_MM_TRANS_A |
-					    (c->accumulate[weight] ? ZR_MM_ACCUMULATE : 0),
+
+	return c->ops->route_bwd(c->ops, c->stream, &op);
+}
+
+/* dW of the router, from dlogits and its input y. */
+static int router_gradient(const struct pass *p, const struct moe_work *m, const void *y)
+{
+	const struct zr_layer_call *c = p->c;
+	const int64_t E = p->o->experts;
+	const int weight = p->g->at[ROUTER_W];
+	struct zr_op_matmul op = { .size = sizeof op,
+				   .flags = ZR_MM_TRANS_A,
 				   .a_dtype = ZR_F32,
 				   .b_dtype = c->dtype,
 				   .d_dtype = ZR_F32,
@@ -412,11 +452,41 @@ static int router_backward(const struct pass *p, const struct routing *r, const 
 				   .b = y,
 				   .d = c->dparam[weight] };
 
-	if ((rc = c->ops->route_bwd(c->ops, c->stream, &op)) ||
-	    (rc = c->ops->matmul(c->ops, c->stream, &dx)) || !dw.d)
-		return rc;
+	if (!op.d)
+		return ZR_OK;
+	if (c->accumulate[weight])
+		op.flags |= ZR_MM_ACCUMULATE;
+	return c->ops->matmul(c->ops, c->stream, &op);
+}
 
-	return c->ops->matmul(c->ops, c->stream, &dw);
+/* dW of the router; sum += the gradient w.r.t. y by way of it */
+static int router_backward(const struct pass *p, const struct routing *r, const struct moe_work *m,
+			   const void *y, float *sum)
+{
+	const struct zr_layer_call *c = p->c;
+	const int64_t E = p->o->experts;
+	struct zr_op_matmul dx = { .size = sizeof dx,
+				   .flags = ZR_MM_ACCUMULATE,
+				   .a_dtype = ZR_F32,
+				   .b_dtype = c->dtype,
+				   .d_dtype = ZR_F32,
+				   .m = p->N,
+				   .n = p->C,
+				   .k = E,
+				   .lda = E,
+				   .ldb = p->C,
+				   .ldd = p->C,
+				   .a = m->dlogits,
+				   .b = c->param[p->g->at[ROUTER_W]],
+				   .d = sum };
+
+	int rc = logits_backward(p, r, m);
+	if (!rc)
+		rc = c->ops->matmul(c->ops, c->stream, &dx);
+	if (!rc)
+		rc = router_gradient(p, m, y);
+
+	return rc;
 }
 
 int moe_backward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
@@ -430,15 +500,20 @@ int moe_backward(const struct pass *p, const struct block_saved *s, const struct
 				    .src = w->sum,
 				    .dst = w->dln };
 	const void *dy;
-	int rc;
 
-	if ((rc = branch_gradient(p, 2, AFTER2_W, NULL, NULL, w, &dy)) ||
-	    (rc = experts_backward(p, r, &w->moe, dy)) ||
-	    (rc = norm(p, p->g->at[NORM2_W], s->x2, w->ln, s->stats2, p->N)) ||
-	    (rc = inputs_of_experts_backward(p, r, &w->moe, w->ln, w->sum)) ||
-	    (rc = router_backward(p, r, &w->moe, w->ln, w->sum)) ||
-	    (rc = is16(p) ? c->ops->cast(c->ops, c->stream, &round) : ZR_OK))
-		return rc;
+	int rc = branch_gradient(p, 2, AFTER2_W, NULL, NULL, w, &dy);
+	if (!rc)
+		rc = experts_backward(p, r, &w->moe, dy);
+	if (!rc)
+		rc = norm(p, p->g->at[NORM2_W], s->x2, w->ln, s->stats2, p->N);
+	if (!rc)
+		rc = inputs_of_experts_backward(p, r, &w->moe, w->ln, w->sum);
+	if (!rc)
+		rc = router_backward(p, r, &w->moe, w->ln, w->sum);
+	if (!rc && is16(p))
+		rc = c->ops->cast(c->ops, c->stream, &round);
+	if (!rc)
+		rc = input_gradient(p, NORM2_W, s->x2, s->stats2, w);
 
-	return input_gradient(p, NORM2_W, s->x2, s->stats2, w);
+	return rc;
 }

@@ -32,12 +32,10 @@ static int out_in(const struct pass *p)
 
 int linear(const struct pass *p, struct map l, const void *x, void *y, void *pre)
 {
-	uint32_t each = 0;
+	struct zr_op_matmul op = matmul_op(p, out_in(p) ? ZR_MM_TRANS_B : 0);
 
 	if (p->c->flags & ZR_CALL_EACH_ROW)
-		each = ZR_MM_EACH_ROW;
-	struct zr_op_matmul op =
-		matmul_op(p, each | (out_in(p) ? ZR_MM_TRANS_B : 0) | (pre ? ZR_MM_GELU : 0));
+		op.flags |= ZR_MM_EACH_ROW;
 	op.m = p->N;
 	op.n = l.to;
 	op.k = l.from;
@@ -47,12 +45,14 @@ int linear(const struct pass *p, struct map l, const void *x, void *y, void *pre
 	op.ldb = out_in(p) ? l.from : l.to;
 	if (l.bias >= 0)
 		op.bias = p->c->param[l.bias];
-	else
-		op.bias = NULL;
 	op.d = y;
 	op.ldd = l.stride ? l.stride : l.to;
-	op.pre = pre;
-	op.activation = pre ? p->o->activation + 1 : 0;
+	if (pre) {
+		op.flags |= ZR_MM_GELU;
+		op.pre = pre;
+		op.activation = p->o->activation + 1;
+	}
+
 	return p->c->ops->matmul(p->c->ops, p->c->stream, &op);
 }
 
@@ -88,31 +88,58 @@ static int linear_dx_add(const struct pass *p, struct map l, const void *dy, flo
 	return p->c->ops->matmul(p->c->ops, p->c->stream, &op);
 }
 
-int linear_dw(const struct pass *p, struct map l, const void *x, const void *dy)
+static int bias_gradient(const struct pass *p, struct map l, const void *dy)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_matmul op =
-		matmul_op(p, ZR_MM_TRANS_A | (c->accumulate[l.weight] ? ZR_MM_ACCUMULATE : 0));
-	struct zr_op_bias_bwd bias = {
-		.size = sizeof bias, .dtype = c->dtype, .rows = p->N, .width = l.to, .dy = dy
-	};
-	int rc = ZR_OK;
+	struct zr_op_bias_bwd op = { .size = sizeof op,
+				     .dtype = c->dtype,
+				     .rows = p->N,
+				     .width = l.to,
+				     .dy = dy,
+				     .db = c->dparam[l.bias] };
 
-	op.m = op.lda = out_in(p) ? l.to : l.from;
-	op.n = op.ldb = op.ldd = out_in(p) ? l.from : l.to;
-	op.k = p->N;
-	op.a = out_in(p) ? dy : x;
-	op.b = out_in(p) ? x : dy;
+	if (!op.db)
+		return ZR_OK;
+	if (c->accumulate[l.bias])
+		op.flags = ZR_OP_ACCUMULATE;
+	return c->ops->bias_bwd(c->ops, c->stream, &op);
+}
+
+static int weight_gradient(const struct pass *p, struct map l, const void *x, const void *dy)
+{
+	const struct zr_layer_call *c = p->c;
+	struct zr_op_matmul op = matmul_op(p, ZR_MM_TRANS_A);
+
 	op.d = c->dparam[l.weight];
 	op.d_dtype = ZR_F32;
-	if (op.d)
-		rc = c->ops->matmul(c->ops, c->stream, &op);
-	if (rc || l.bias < 0 || !c->dparam[l.bias])
+	if (!op.d)
+		return ZR_OK;
+	if (c->accumulate[l.weight])
+		op.flags |= ZR_MM_ACCUMULATE;
+
+	op.k = p->N;
+	if (out_in(p)) {
+		op.m = op.lda = l.to;
+		op.n = op.ldb = op.ldd = l.from;
+		op.a = dy;
+		op.b = x;
+	} else {
+		op.m = op.lda = l.from;
+		op.n = op.ldb = op.ldd = l.to;
+		op.a = x;
+		op.b = dy;
+	}
+
+	return c->ops->matmul(c->ops, c->stream, &op);
+}
+
+int linear_dw(const struct pass *p, struct map l, const void *x, const void *dy)
+{
+	int rc = weight_gradient(p, l, x, dy);
+	if (rc || l.bias < 0)
 		return rc;
 
-	bias.flags = c->accumulate[l.bias] ? ZR_OP_ACCUMULATE : 0;
-	bias.db = c->dparam[l.bias];
-	return c->ops->bias_bwd(c->ops, c->stream, &bias);
+	return bias_gradient(p, l, dy);
 }
 
 int inputs_backward(const struct pass *p, const struct inputs *in, const void *x, float *sum,
