@@ -61,14 +61,15 @@ static void take_ranks(struct zr_setup_facts *f)
 	f->process.world = f->ranks.world;
 	f->process.local_rank = f->ranks.local_rank;
 	f->process.local_world = f->ranks.local_world;
-	f->mesh = zr_mesh_of(&f->ranks);
+	f->mesh = zr_mesh_of(&f->ranks, 1, 1); /* no option asks for more */
 }
 
 static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 {
 	struct zr_setup_facts *f = &s->facts;
 	f->process.world = f->process.local_world = 1;
-	f->mesh = zr_mesh_of(&(struct zr_boot_info){ .world = 1, .local_world = 1, .nodes = 1 });
+	f->mesh = zr_mesh_of(&(struct zr_boot_info){ .world = 1, .local_world = 1, .nodes = 1 }, 1,
+			     1);
 	f->ranks.size = sizeof f->ranks;
 	int rc = zr_setup_start(s, &s->roles.boot, "boot", "zr.boot/1", err);
 	if (!rc)
@@ -78,7 +79,7 @@ static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 
 	take_ranks(f);
 	f->process.boot = &s->roles.boot;
-	return 0;
+	return zr_mesh_check(&f->mesh, err);
 }
 
 /* Whether the other ranks are there: a plan does without, and who samples is one rank. */
@@ -467,7 +468,8 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 	if (!rc && f->mode != ZR_MODE_SAMPLE) {
 		rc = zr_offloads_check(s, err);
 		if (!rc)
-			rc = zr_batch_resolve(s->cfg, f->train, f->process.world, &f->batch, err);
+			rc = zr_batch_resolve(s->cfg, f->train, f->mesh.axis[ZR_AXIS_DATA].n,
+					      &f->batch, err);
 		if (!rc)
 			rc = check_data(s, err);
 		if (!rc)

@@ -43,8 +43,7 @@ static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 {
 	int rc = zr_count_targets(s, &s->targets, err);
 	for (int64_t m = 0; !rc && m < s->facts->batch.accumulation; m++) {
-		prepare(s, s->roles->source, ZR_SPLIT_TRAIN,
-			m * s->facts->process.world + s->facts->process.rank);
+		prepare(s, s->roles->source, ZR_SPLIT_TRAIN, zr_mesh_slot(&s->facts->mesh, m));
 		int last = m + 1 == s->facts->batch.accumulation;
 		rc = zr_run_program(s, last ? ZR_S_LAST : m ? ZR_S_MICRO : ZR_S_FIRST, err);
 	}

@@ -91,17 +91,17 @@ double zr_eval_per_byte(const struct zr_eval_result *r)
 int zr_evaluate(struct zr_session *s, const struct zr_eval_set *set, const struct zr_eval_how *how,
 		struct zr_eval_result *out, struct zr_error *err)
 {
-	const struct zr_process *p = &s->setup->facts.process;
+	const struct zr_axis *data = &s->facts->mesh.axis[ZR_AXIS_DATA];
 	struct zr_exact sum[SUMS + 1] = { 0 };
 	struct zr_rows rows;
 	int rc = 0;
 
 	/* in the last round some ranks only take part */
-	for (int64_t slot = p->rank; !rc && slot < set->batches + p->rank; slot += p->world) {
+	for (int64_t slot = data->rank; !rc && slot < set->batches + data->rank; slot += data->n) {
 		rc = zr_session_eval(s, set->from, set->sequences, slot, &rows, err);
 		if (!rc && slot < set->batches)
 			add_rows(sum, &rows, how->bytes);
-		int64_t done = slot - p->rank + p->world;
+		int64_t done = slot - data->rank + data->n;
 		if (!rc && how->tick)
 			how->tick(how->arg, done < set->batches ? done : set->batches,
 				  set->batches);

@@ -14,29 +14,31 @@ static const char *const key[ALL] = { "train_batch_size", "micro_batch_size",
 				      "gradient_accumulation_steps" };
 
 /* The one of n that is 0 follows from the others. */
-static int derive(const struct zr_config *cfg, int64_t n[ALL], int64_t world, struct zr_error *err)
+static int derive(const struct zr_config *cfg, int64_t n[ALL], int64_t data_ranks,
+		  struct zr_error *err)
 {
 	int from = n[MICRO] ? MICRO : STEPS, to = from == MICRO ? STEPS : MICRO;
-	const char *s = world == 1 ? "" : "s";
+	const char *s = data_ranks == 1 ? "" : "s";
 	if (!n[TRAIN])
-		n[TRAIN] = n[MICRO] * n[STEPS] * world;
-	if (!n[to] && n[TRAIN] % (n[from] * world))
+		n[TRAIN] = n[MICRO] * n[STEPS] * data_ranks;
+	if (!n[to] && n[TRAIN] % (n[from] * data_ranks))
 		return zr_config_blame(cfg, "train", ZR_EINVAL, err,
 				       "train_batch_size = %lld is "
 				       "not a multiple of %s = %lld times %lld rank%s; change one "
 				       "of them",
 				       (long long)n[TRAIN], key[from], (long long)n[from],
-				       (long long)world, s);
+				       (long long)data_ranks, s);
 	if (!n[to])
-		n[to] = n[TRAIN] / (n[from] * world);
-	if (n[TRAIN] == n[MICRO] * n[STEPS] * world)
+		n[to] = n[TRAIN] / (n[from] * data_ranks);
+	if (n[TRAIN] == n[MICRO] * n[STEPS] * data_ranks)
 		return 0;
 	return zr_config_blame(cfg, "train", ZR_EINVAL, err,
 			       "train_batch_size = %lld, but "
 			       "micro_batch_size %lld x gradient_accumulation_steps %lld x %lld "
 			       "rank%s = %lld; drop one of the three to have it derived",
 			       (long long)n[TRAIN], (long long)n[MICRO], (long long)n[STEPS],
-			       (long long)world, s, (long long)(n[MICRO] * n[STEPS] * world));
+			       (long long)data_ranks, s,
+			       (long long)(n[MICRO] * n[STEPS] * data_ranks));
 }
 
 int zr_train_derive(struct zr_config *cfg, const char *key, uint64_t given, int64_t value,
@@ -106,7 +108,7 @@ int zr_shares_resolve(struct zr_config *cfg, struct zr_error *err)
 	return rc;
 }
 
-int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int world,
+int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int data_ranks,
 		     struct zr_batch_shape *out, struct zr_error *err)
 {
 	const uint64_t given[ALL] = { t->train_batch_size, t->micro_batch_size,
@@ -122,8 +124,8 @@ int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int w
 			      n[STEPS] ? "only gradient_accumulation_steps" : "none");
 	if (!n[STEPS] && (!n[TRAIN] || !n[MICRO]))
 		n[STEPS] = 1;
-	int rc = derive(cfg, n, world, err);
-	*out = (struct zr_batch_shape){ n[TRAIN], n[MICRO], n[STEPS], n[STEPS] * world,
+	int rc = derive(cfg, n, data_ranks, err);
+	*out = (struct zr_batch_shape){ n[TRAIN], n[MICRO], n[STEPS], n[STEPS] * data_ranks,
 					out->length };
 	for (int i = 0; !rc && i < ALL; i++)
 		rc = zr_train_derive(cfg, key[i], given[i], n[i], err);

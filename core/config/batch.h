@@ -8,15 +8,16 @@
 
 #include "core/config/config.h"
 
-/* The batch triple, resolved: train = micro * accumulation * world. */
+/* The batch triple, resolved: train = micro * accumulation * data_ranks. */
 struct zr_batch_shape {
 	int64_t train, micro, accumulation;
-	int64_t slots;  /* micro-batches per step over all ranks = accumulation * world */
+	int64_t slots;  /* micro-batches per step over all ranks = accumulation * data_ranks */
 	int64_t length; /* tokens per sequence */
 };
 
-/* Resolves the triple, all of *out but length, and writes derived values back to the config. */
-int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int world,
+/* Resolves the triple, all of *out but length, and writes derived values back to the config.
+ * data_ranks: that have micro-batches of their own. */
+int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int data_ranks,
 		     struct zr_batch_shape *out, struct zr_error *err);
 /* The steps of [train] epochs, if that is given. sequences: of an epoch; 0: not known. */
 int zr_epochs_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int64_t sequences,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mesh.h - groups of ranks, and what is split over them. A unit's blocks are cut into as many equal
- * parts as there are ranks in the world; a share of a smaller group is several parts in a row. So
- * who holds what follows from these few numbers, for every rank alike.
+ * mesh.h - groups of ranks, and what is split over them; axes, along which ranks divide the work. A
+ * unit's blocks are cut into as many equal parts as there are ranks in the world; a share of a
+ * smaller group is several parts in a row. So who holds what, and who computes what, follows from
+ * these few numbers, for every rank alike.
  */
 #ifndef ZR_CORE_MESH_H
 #define ZR_CORE_MESH_H
@@ -10,13 +11,27 @@
 #include <zeroth/boot.h>
 #include <zeroth/zero.h>
 
-/* Ranks of a group, which follow each other; this rank's number among them. */
+#include "core/base/error.h"
+
+/* Axes: ZR_AXIS_ and its name, what people call it, over what its ranks differ. Ranks along
+ * SEQUENCE are neighbours and DATA counts them together: rank = d * S + s. EXPERT goes over the
+ * same ranks again. */
+#define ZR_AXES(A)                                                                                 \
+	A(DATA, "data")         /* micro-batches */                                                \
+	A(SEQUENCE, "sequence") /* parts of the sequences of one micro-batch */                    \
+	A(EXPERT, "experts")    /* the experts that they hold */
+
+#define ZR_AXIS_ID(id, what) ZR_AXIS_##id,
+enum zr_axis_id { ZR_AXES(ZR_AXIS_ID) ZR_AXIS_COUNT };
+
+/* Ranks of a group, which follow each other, or along an axis; this rank's number among them. */
 struct zr_axis {
 	int32_t n, rank;
 };
 
 struct zr_mesh {
 	struct zr_axis group[ZR_GROUP_WORLD + 1]; /* by ZR_GROUP_* */
+	struct zr_axis axis[ZR_AXIS_COUNT];       /* by ZR_AXIS_* */
 	int even; /* 1: all nodes have as many ranks: only then may anything be split by node */
 };
 
@@ -25,7 +40,17 @@ struct zr_share {
 	int64_t per, first, n;
 };
 
-struct zr_mesh zr_mesh_of(const struct zr_boot_info *ranks);
+/* sequence, experts: ranks along these axes. */
+struct zr_mesh zr_mesh_of(const struct zr_boot_info *ranks, int32_t sequence, int32_t experts);
+
+/* Refuses axes that nothing here knows how to divide the work along. */
+int zr_mesh_check(const struct zr_mesh *m, struct zr_error *err);
+
+/* Which micro-batch of the global batch a rank computes as its `micro`-th: its data slot. */
+static inline int64_t zr_mesh_slot(const struct zr_mesh *m, int64_t micro)
+{
+	return micro * m->axis[ZR_AXIS_DATA].n + m->axis[ZR_AXIS_DATA].rank;
+}
 
 /* Share `number` of so many. */
 struct zr_share zr_share_of(int64_t blocks, int64_t shares, int64_t number);

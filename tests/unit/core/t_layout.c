@@ -74,7 +74,7 @@ static void shards_cover_every_block_once(void **unused)
 		}
 }
 
-static struct zr_mesh mesh_of(int32_t rank, int32_t world, int32_t node)
+static struct zr_mesh mesh_with(int32_t rank, int32_t world, int32_t node, int32_t sequence)
 {
 	struct zr_boot_info i = { .rank = rank,
 				  .world = world,
@@ -82,7 +82,12 @@ static struct zr_mesh mesh_of(int32_t rank, int32_t world, int32_t node)
 				  .local_world = node,
 				  .node = rank / node,
 				  .nodes = world / node };
-	return zr_mesh_of(&i);
+	return zr_mesh_of(&i, sequence, 1);
+}
+
+static struct zr_mesh mesh_of(int32_t rank, int32_t world, int32_t node)
+{
+	return mesh_with(rank, world, node, 1);
 }
 
 static void check_group(int32_t world, int32_t node, int32_t group, int64_t blocks)
@@ -125,9 +130,48 @@ static void nodes_of_two_sizes(void **unused)
 	struct zr_boot_info two = {
 		.rank = 2, .world = 3, .local_world = 1, .node = 1, .nodes = 2
 	};
-	struct zr_mesh a = zr_mesh_of(&one), b = zr_mesh_of(&two);
+	struct zr_mesh a = zr_mesh_of(&one, 1, 1), b = zr_mesh_of(&two, 1, 1);
 	(void)unused;
 	assert_true(!a.even && !b.even);
+}
+
+/* Every micro-batch of the global batch is computed by all ranks of one sequence, and by no
+ * other. */
+static void ranks_of_a_sequence_share_a_slot(void **unused)
+{
+	const int32_t world = 8, accumulation = 3;
+	(void)unused;
+	for (int32_t sequence = 1; sequence <= world; sequence *= 2) {
+		int64_t slots = accumulation * world / sequence;
+		int32_t computed[24] = { 0 };
+		for (int32_t rank = 0; rank < world; rank++) {
+			struct zr_mesh m = mesh_with(rank, world, world, sequence);
+			for (int32_t micro = 0; micro < accumulation; micro++) {
+				int64_t slot = zr_mesh_slot(&m, micro);
+				assert_true(slot >= 0 && slot < slots);
+				assert_int_equal(slot, micro * world / sequence + rank / sequence);
+				computed[slot]++;
+			}
+		}
+
+		for (int64_t slot = 0; slot < slots; slot++)
+			assert_int_equal(computed[slot], sequence);
+	}
+}
+
+static void axes_without_layers_to_cut_are_refused(void **unused)
+{
+	struct zr_boot_info info = { .world = 4, .local_world = 4, .nodes = 1 };
+	struct zr_mesh data = zr_mesh_of(&info, 1, 1), sequence = zr_mesh_of(&info, 2, 1),
+		       experts = zr_mesh_of(&info, 1, 4);
+	struct zr_error err = { 0 };
+	(void)unused;
+	assert_int_equal(zr_mesh_check(&data, &err), 0);
+	assert_int_equal(zr_mesh_check(&sequence, &err), ZR_ENOTSUP);
+	assert_non_null(strstr(err.text, "2 ranks along the axis of sequence"));
+	err = (struct zr_error){ 0 };
+	assert_int_equal(zr_mesh_check(&experts, &err), ZR_ENOTSUP);
+	assert_non_null(strstr(err.text, "4 ranks along the axis of experts"));
 }
 
 static void impossible_shapes_are_refused(void **unused)
@@ -297,6 +341,8 @@ int main(void)
 		cmocka_unit_test(shards_cover_every_block_once),
 		cmocka_unit_test(groups_cover_every_block_once),
 		cmocka_unit_test(nodes_of_two_sizes),
+		cmocka_unit_test(ranks_of_a_sequence_share_a_slot),
+		cmocka_unit_test(axes_without_layers_to_cut_are_refused),
 		cmocka_unit_test(impossible_shapes_are_refused),
 		cmocka_unit_test(schedule_runs_forward_then_backward),
 		cmocka_unit_test(tied_units_complete_once_at_their_last_use),
