@@ -139,7 +139,7 @@ esac
 LISTS
 # All is compiled once: no rule of other objects is wanted, which config.status would make one by one.
 (cd host && bash ./config.status Makefile && sed -i '/# am--include-marker$/d' Makefile && make -j2 zeroth LIBTOOL="bash $scratch/lists" \
-	AM_CPPFLAGS="-I$scratch/grown -I$src" CFLAGS='-O0 -w -fno-pie' CXXFLAGS='-O0 -w -fno-pie' \
+	AM_CPPFLAGS="-I$scratch/grown -I$src/include -I$src" CFLAGS='-O0 -w -fno-pie' CXXFLAGS='-O0 -w -fno-pie' \
 	LDFLAGS='-no-pie -Wl,--unresolved-symbols=ignore-all') > host.log 2>&1
 ok 'a host whose structs have grown is built' test -x host/zeroth
 [ -x host/zeroth ] || note "$(tail -n 5 host.log)"
