@@ -52,9 +52,11 @@ static inline int comm_exchange_is_sound(const struct zr_comm_exchange *x, int32
 		if (x->send_count[r] < 0 || x->send_count[r] > most || x->recv_count[r] < 0 ||
 		    x->recv_count[r] > most)
 			return 0;
+
 		sent += (uint64_t)x->send_count[r] * bytes;
 		received += (uint64_t)x->recv_count[r] * bytes;
 	}
+
 	return bytes && !(sent && received && comm_overlap(x->send, sent, x->recv, received));
 }
 
@@ -69,6 +71,7 @@ static inline int32_t comm_place_in(const int32_t *ranks, int32_t n, int32_t ran
 		const int32_t least = k ? ranks[k - 1] + 1 : 0;
 		if (ranks[k] < least || ranks[k] >= world)
 			return -1;
+
 		if (ranks[k] == rank)
 			place = k;
 	}

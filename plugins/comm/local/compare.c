@@ -114,6 +114,7 @@ static int compare_pairs(struct zr_inst *c, const struct pend *p)
 		int rc = expects(c, p, g->rank, r);
 		if (!rc)
 			rc = expects(c, p, r, g->rank);
+
 		if (rc)
 			return rc;
 	}

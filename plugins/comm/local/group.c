@@ -19,6 +19,7 @@ static int gather_signs(struct zr_inst *c, int32_t number, uint64_t own, uint64_
 				       .seg = &seg,
 				       .tag = { -1, number, -1 } };
 	zr_ticket ticket;
+
 	int rc = zl_post(c, &op, &ticket);
 	if (rc)
 		return rc;
@@ -29,6 +30,7 @@ int zl_group(struct zr_inst *c, int32_t number, const int32_t *ranks, int32_t n)
 {
 	if (number < ZR_GROUP_SEQUENCE || number >= GROUPS || c->group[number].size)
 		return zr_fail(c->h, ZR_EINVAL, COMM_NO_GROUP, number);
+
 	const int32_t place = comm_place_in(ranks, n, c->rank, c->world);
 	if (place < 0)
 		return zr_fail(c->h, ZR_EINVAL, COMM_NO_LIST, comm_group_name(number), c->rank);
@@ -37,6 +39,7 @@ int zl_group(struct zr_inst *c, int32_t number, const int32_t *ranks, int32_t n)
 	int rc = gather_signs(c, number, own, all);
 	if (rc)
 		return rc;
+
 	for (int32_t k = 0; k < n; k++)
 		if (all[ranks[k]] != own)
 			return zl_stop(c, COMM_LISTS_DIFFER, c->rank, ranks[k],

@@ -229,6 +229,7 @@ static int check_exchange(struct zr_inst *c, const struct zr_comm_exchange *x)
 		return zr_fail(c->h, ZR_EINVAL, "exchange over unknown group %d", x->group);
 
 	const struct group *g = &c->group[x->group];
+
 	if (!comm_exchange_is_sound(x, g->size))
 		return zr_fail(c->h, ZR_EINVAL, COMM_UNSOUND, x->dtype);
 	if (x->send_count[g->rank] != x->recv_count[g->rank])
@@ -238,22 +239,16 @@ static int check_exchange(struct zr_inst *c, const struct zr_comm_exchange *x)
 	return 0;
 }
 
-int zl_exchange(struct zr_inst *c, const struct zr_comm_exchange *x, zr_ticket *out)
+static void keep_own(const struct zr_comm_exchange *x)
 {
-	int rc = zl_is_aborted(c) ? zl_stopped(c) : check_exchange(c, x);
-	if (rc)
-		return rc;
+	if (x->send_count[0])
+		memcpy(x->recv, x->send, (uint64_t)x->send_count[0] * comm_dtype_bytes(x->dtype));
+}
 
-	const int32_t ranks = c->group[x->group].size;
+/* What goes to each rank, then what comes of each. */
+static void list_parts(const struct zr_comm_exchange *x, int32_t ranks, struct zr_comm_seg *seg)
+{
 	const uint64_t esz = comm_dtype_bytes(x->dtype);
-	if (ranks == 1) {
-		if (x->send_count[0])
-			memcpy(x->recv, x->send, (uint64_t)x->send_count[0] * esz);
-		*out = 0;
-		return 0;
-	}
-
-	struct zr_comm_seg seg[2 * MAX_RANKS];
 	const char *send = x->send;
 	char *recv = x->recv;
 	for (int32_t r = 0; r < ranks; r++) {
@@ -262,6 +257,24 @@ int zl_exchange(struct zr_inst *c, const struct zr_comm_exchange *x, zr_ticket *
 		send += (uint64_t)x->send_count[r] * esz;
 		recv += (uint64_t)x->recv_count[r] * esz;
 	}
+}
+
+int zl_exchange(struct zr_inst *c, const struct zr_comm_exchange *x, zr_ticket *out)
+{
+	int rc = zl_is_aborted(c) ? zl_stopped(c) : check_exchange(c, x);
+	if (rc)
+		return rc;
+
+	const int32_t ranks = c->group[x->group].size;
+	if (ranks == 1) {
+		keep_own(x);
+		*out = 0;
+		return 0;
+	}
+
+	struct zr_comm_seg seg[2 * MAX_RANKS];
+	list_parts(x, ranks, seg);
+
 	const struct zr_comm_op op = { .size = sizeof op,
 				       .kind = COMM_EXCHANGE,
 				       .group = x->group,

@@ -183,40 +183,56 @@ static uint64_t bytes_in(const struct shared_seg *seg, uint64_t esz, uint64_t of
 	const uint64_t bytes = (uint64_t)seg->count * esz;
 	if (offset >= bytes)
 		return 0;
+
 	return bytes - offset < room ? bytes - offset : room;
+}
+
+/* What goes to each rank, in the stretch of `room` bytes from offset. */
+static void put_parts(const struct pass *s, const struct lane *l, const struct slot *op,
+		      uint64_t offset, uint64_t room)
+{
+	const uint64_t esz = comm_dtype_bytes(op->dtype);
+	for (int32_t r = 0; r < s->g->size; r++) {
+		const struct shared_seg *to = seg_of(l, op, r);
+		const uint64_t n = bytes_in(to, esz, offset, room);
+
+		if (n)
+			memcpy(stage_of(s, s->g->rank) + (uint64_t)r * room,
+			       (const char *)(uintptr_t)to->send + offset, n);
+	}
+}
+
+static void take_parts(const struct pass *s, const struct lane *l, const struct slot *op,
+		       uint64_t offset, uint64_t room)
+{
+	const uint64_t esz = comm_dtype_bytes(op->dtype);
+	for (int32_t r = 0; r < s->g->size; r++) {
+		const struct shared_seg *from = seg_of(l, op, s->g->size + r);
+		const uint64_t n = bytes_in(from, esz, offset, room);
+
+		if (n)
+			memcpy((char *)(uintptr_t)from->recv + offset,
+			       stage_of(s, r) + (uint64_t)s->g->rank * room, n);
+
+		if (r != s->g->rank)
+			atomic_fetch_add_explicit(&s->c->sent, n, memory_order_relaxed);
+	}
 }
 
 /* Counts differ from pair to pair: the rounds go on until the largest has passed. */
 static int exchange(struct zr_inst *c, const struct pend *p, const struct lane *l,
 		    const struct slot *op)
 {
-	const struct group *g = &c->group[p->group];
-	const struct pass s = { .c = c, .p = p, .g = g };
-	const uint64_t esz = comm_dtype_bytes(op->dtype), most = largest(c, p, esz);
-	const uint64_t room = c->o->staging / (uint64_t)g->size / 64 * 64;
+	const struct pass s = { .c = c, .p = p, .g = &c->group[p->group] };
+	const uint64_t most = largest(c, p, comm_dtype_bytes(op->dtype));
+	const uint64_t room = c->o->staging / (uint64_t)s.g->size / 64 * 64;
 	for (uint64_t offset = 0; offset < most; offset += room) {
-		for (int32_t r = 0; r < g->size; r++) {
-			const struct shared_seg *to = seg_of(l, op, r);
-			const char *from = (const char *)(uintptr_t)to->send + offset;
-			const uint64_t n = bytes_in(to, esz, offset, room);
-			if (n)
-				memcpy(stage_of(&s, g->rank) + (uint64_t)r * room, from, n);
-		}
-
+		put_parts(&s, l, op, offset, room);
 		int rc = meet(&s);
 		if (rc < 0)
 			return rc;
 
-		for (int32_t r = 0; r < g->size; r++) {
-			const struct shared_seg *of = seg_of(l, op, g->size + r);
-			char *to = (char *)(uintptr_t)of->recv + offset;
-			const uint64_t n = bytes_in(of, esz, offset, room);
-			if (n)
-				memcpy(to, stage_of(&s, r) + (uint64_t)g->rank * room, n);
-			if (r != g->rank)
-				atomic_fetch_add_explicit(&c->sent, n, memory_order_relaxed);
-		}
-
+		take_parts(&s, l, op, offset, room);
 		rc = meet(&s);
 		if (rc < 0)
 			return rc;

@@ -14,6 +14,7 @@ static int check_exchange(struct zr_inst *c, const struct zr_comm_exchange *x)
 		return zr_fail(c->h, ZR_EINVAL, "exchange over unknown group %d", x->group);
 
 	const struct zm_group *g = &c->group[x->group];
+
 	if (!comm_exchange_is_sound(x, g->size))
 		return zr_fail(c->h, ZR_EINVAL, COMM_UNSOUND, x->dtype);
 	if (x->send_count[g->rank] != x->recv_count[g->rank])
@@ -32,6 +33,7 @@ static void keep_own(const struct zr_comm_exchange *x, int32_t rank)
 		from += x->send_count[r];
 		to += x->recv_count[r];
 	}
+
 	if (x->send_count[rank])
 		memcpy((char *)x->recv + (uint64_t)to * esz,
 		       (const char *)x->send + (uint64_t)from * esz,
@@ -43,41 +45,24 @@ static int make_room(struct zr_inst *c, struct zm_pend *p)
 {
 	if (!p->all)
 		p->all = malloc((size_t)c->world * sizeof *p->all);
+
 	if (!p->counts)
 		p->counts = malloc((size_t)c->world * sizeof *p->counts);
+
 	if (p->req_room < 2 * c->world) {
 		free(p->req);
 		p->req = malloc(2 * (size_t)c->world * sizeof *p->req);
 		p->req_room = p->req ? 2 * c->world : 0;
 	}
+
 	if (!p->all || !p->counts || !p->req)
 		return zr_fail(c->h, ZR_ENOMEM, "no memory for exchange");
 	return 0;
 }
 
-int zm_exchange(struct zr_inst *c, const struct zr_comm_exchange *x, zr_ticket *out)
+/* Tells all ranks the operation and the counts of what this one sends. */
+static int launch(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_exchange *x)
 {
-	int rc = zm_enter(c);
-	if (!rc)
-		rc = check_exchange(c, x);
-	if (rc)
-		return rc;
-
-	const struct zm_group *g = &c->group[x->group];
-	if (g->size == 1) {
-		keep_own(x, 0);
-		*out = 0;
-		return 0;
-	}
-
-	struct zm_pend *p = zm_free_pend(c);
-	if (!p)
-		return ZR_EAGAIN;
-
-	rc = make_room(c, p);
-	if (rc)
-		return rc;
-
 	p->group = x->group;
 	p->stage = POSTED;
 	p->told = p->in_pieces = p->begun = 0;
@@ -88,15 +73,39 @@ int zm_exchange(struct zr_inst *c, const struct zr_comm_exchange *x, zr_ticket *
 				     .op = x->tag.op,
 				     .unit = x->tag.unit,
 				     .step = x->tag.step };
-	rc = zm_announce(c, p);
+
+	int rc = zm_announce(c, p);
 	if (rc)
 		return rc;
 
 	p->n_req = 1;
-	rc = zm_mpi_failed(c,
-			   MPI_Ialltoall(x->send_count, 1, MPI_INT64_T, p->counts, 1, MPI_INT64_T,
-					 g->meet, p->req),
-			   "MPI_Ialltoall");
+	return zm_mpi_failed(c,
+			     MPI_Ialltoall(x->send_count, 1, MPI_INT64_T, p->counts, 1, MPI_INT64_T,
+					   c->group[x->group].meet, p->req),
+			     "MPI_Ialltoall");
+}
+
+int zm_exchange(struct zr_inst *c, const struct zr_comm_exchange *x, zr_ticket *out)
+{
+	int rc = zm_enter(c);
+	if (!rc)
+		rc = check_exchange(c, x);
+	if (rc)
+		return rc;
+
+	if (c->group[x->group].size == 1) {
+		keep_own(x, 0);
+		*out = 0;
+		return 0;
+	}
+
+	struct zm_pend *p = zm_free_pend(c);
+	if (!p)
+		return ZR_EAGAIN;
+
+	rc = make_room(c, p);
+	if (!rc)
+		rc = launch(c, p, x);
 	if (rc)
 		return rc;
 
@@ -108,6 +117,7 @@ static int counts_differ(struct zr_inst *c, const struct zm_pend *p, int32_t fro
 {
 	const struct zm_group *g = &c->group[p->group];
 	char text[160];
+
 	zm_op_text(&p->own, p->group, text, sizeof text);
 	return zm_stop(c, COMM_PAIR_DIFFERS, zm_in_world(g, from), (long long)p->counts[from],
 		       comm_dtype_name(p->own.dtype), c->rank,

@@ -36,6 +36,7 @@ void zm_group_free(struct zm_group *g)
 {
 	if (!g->size)
 		return;
+
 	MPI_Comm_free(&g->data);
 	MPI_Comm_free(&g->meet);
 	MPI_Comm_free(&g->sums);
@@ -53,6 +54,7 @@ static int gather_signs(struct zr_inst *c, int32_t number, const uint64_t *own, 
 				       .seg = &seg,
 				       .tag = { -1, number, -1 } };
 	zr_ticket ticket;
+
 	int rc = zm_post(c, &op, &ticket);
 	if (rc)
 		return rc;
@@ -81,8 +83,10 @@ int zm_group(struct zr_inst *c, int32_t number, const int32_t *ranks, int32_t n)
 	int rc = zm_enter(c);
 	if (rc)
 		return rc;
+
 	if (number < ZR_GROUP_SEQUENCE || number >= GROUPS || c->group[number].size)
 		return zr_fail(c->h, ZR_EINVAL, COMM_NO_GROUP, number);
+
 	const int32_t place = comm_place_in(ranks, n, c->rank, c->world);
 	if (place < 0)
 		return zr_fail(c->h, ZR_EINVAL, COMM_NO_LIST, comm_group_name(number), c->rank);
@@ -95,6 +99,7 @@ int zm_group(struct zr_inst *c, int32_t number, const int32_t *ranks, int32_t n)
 	g->ranks = malloc((size_t)n * sizeof *g->ranks);
 	if (!g->ranks)
 		return zr_fail(c->h, ZR_ENOMEM, "no memory");
+
 	memcpy(g->ranks, ranks, (size_t)n * sizeof *g->ranks);
 	g->rank = place;
 	g->size = n;
