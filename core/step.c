@@ -25,18 +25,20 @@ static void prepare(struct zr_session *s, struct zr_source *from, int split, int
 	s->from = from;
 	s->split = split;
 	s->slot = slot;
-	s->call = (struct zr_layer_call){ .size = sizeof s->call,
-					  .training = split == ZR_SPLIT_TRAIN,
-					  .dtype = s->facts->types.dtype,
-					  .batch = s->facts->batch.micro,
-					  .length = s->facts->batch.length,
-					  .grad_scale = (float)(s->scale.scale / rows),
-					  .aux_scale =
-						  (float)(s->scale.scale * s->targets / all_rows),
-					  .rng = { .seed = (uint64_t)s->facts->train->seed,
-						   .step = (uint64_t)s->step,
-						   .slot = (uint32_t)slot },
-					  .ops = s->roles->ops };
+	s->call =
+		(struct zr_layer_call){ .size = sizeof s->call,
+					.training = split == ZR_SPLIT_TRAIN,
+					.dtype = s->facts->types.dtype,
+					.batch = s->facts->batch.micro,
+					.length = s->facts->batch.length,
+					.slot_rows = s->facts->batch.micro * s->facts->batch.length,
+					.grad_scale = (float)(s->scale.scale / rows),
+					.aux_scale =
+						(float)(s->scale.scale * s->targets / all_rows),
+					.rng = { .seed = (uint64_t)s->facts->train->seed,
+						 .step = (uint64_t)s->step,
+						 .slot = (uint32_t)slot },
+					.ops = s->roles->ops };
 }
 
 static int run_micro_batches(struct zr_session *s, struct zr_error *err)
@@ -128,6 +130,7 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t past,
 	s->given = tokens;
 	s->call.batch = 1;
 	s->call.length = n;
+	s->call.slot_rows = n;
 	s->call.past = past;
 	s->call.flags = ZR_CALL_EACH_ROW;
 	int rc = zr_run_program(s, ZR_S_EVAL, err);

@@ -126,9 +126,13 @@ static int take_model(struct zr_inst *inst)
 	for (uint32_t i = 0; !rc && i < m->n_layers; i++) {
 		const struct zeroth_layer *l = layer_at(m, i);
 		rc = check_layer(inst, i);
-		inst->layer[i] = (struct zr_layer){ l->name, l->units, l->n_units,
-						    (i ? 0 : ZR_LAYER_INPUT) |
-							    (l->out ? 0 : ZR_LAYER_LOSS) };
+		inst->layer[i] = (struct zr_layer){ .name = l->name,
+						    .units = l->units,
+						    .n_units = l->n_units };
+		if (!i)
+			inst->layer[i].flags |= ZR_LAYER_INPUT;
+		if (!l->out)
+			inst->layer[i].flags |= ZR_LAYER_LOSS;
 	}
 
 	return rc;

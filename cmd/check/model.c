@@ -10,6 +10,7 @@
 #include <zeroth/model.h>
 
 #include "cmd/check/check.h"
+#include "core/model/declared.h"
 
 enum { TENSORS = 512, LAYERS = 32, ROWS = 2, LENGTH_MOST = 12 };
 
@@ -117,7 +118,7 @@ static void open_fixture(struct zr_check *c, struct fixture *r)
 			      "of %" PRId64,
 			      r->d.n_layers, r->d.n_units, r->d.vocabulary, r->d.context);
 	if (r->d.unit_stride < sizeof(struct zr_unit) ||
-	    r->d.layer_stride < sizeof(struct zr_layer) ||
+	    r->d.layer_stride < offsetof(struct zr_layer, flags) + sizeof(uint32_t) ||
 	    r->d.tensor_stride < sizeof(struct zr_tensor))
 		zr_check_fail(c, "a stride is smaller than its struct; set all three");
 	for (uint32_t u = 0; u < r->d.n_units; u++) {
@@ -127,6 +128,10 @@ static void open_fixture(struct zr_check *c, struct fixture *r)
 	}
 
 	look_at_layers(r);
+
+	struct zr_error err = { 0 };
+	if (zr_declared_check(&r->d, &err))
+		zr_check_fail(c, "%s", err.text);
 }
 
 void zr_test_declaration(struct zr_check *c)
@@ -219,6 +224,7 @@ static void call_with(struct fixture *r, uint32_t layer, int back, int training,
 		.dtype = ZR_F32,
 		.batch = ROWS,
 		.length = r->length,
+		.slot_rows = ROWS * r->length,
 		.tokens = r->tokens,
 		.targets = r->targets,
 		.in = layer ? r->out[layer - 1] : NULL,

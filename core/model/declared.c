@@ -145,6 +145,74 @@ static int check_unit(const struct zr_model_decl *m, uint32_t i, const char **na
 	return 0;
 }
 
+static const char *const cut_names[] = { "WHOLE", "TOKENS", "HEADS", "EXPERTS" };
+
+static int check_cut(const struct zr_layer *l, const char *field, int32_t cut, struct zr_error *err)
+{
+	if (cut == ZR_CUT_WHOLE)
+		return 0;
+	if (cut < 0 || cut > ZR_CUT_EXPERTS)
+		return zr_err(err, ZR_EINVAL,
+			      "layer %s: %s is %d; expected one of ZR_CUT_WHOLE (%d), "
+			      "ZR_CUT_TOKENS (%d), ZR_CUT_HEADS (%d), ZR_CUT_EXPERTS (%d)",
+			      l->name, field, cut, ZR_CUT_WHOLE, ZR_CUT_TOKENS, ZR_CUT_HEADS,
+			      ZR_CUT_EXPERTS);
+	return zr_err(err, ZR_ENOTSUP,
+		      "layer %s: %s is ZR_CUT_%s; no rows are exchanged between ranks of a "
+		      "sequence in this version: declare ZR_CUT_WHOLE, and the block as one layer",
+		      l->name, field, cut_names[cut]);
+}
+
+static int check_skip(const struct zr_model_decl *m, uint32_t i, struct zr_error *err)
+{
+	const struct zr_layer *l = layer_at(m, i);
+	if (!l->skip)
+		return 0;
+	if (l->skip < 0 || (uint32_t)l->skip >= i)
+		return zr_err(err, ZR_EINVAL,
+			      "layer %s: skip is %d; expected 0, or 1 + the number of a layer "
+			      "before %s",
+			      l->name, l->skip, i ? layer_at(m, i - 1)->name : "it");
+	return zr_err(err, ZR_ENOTSUP,
+		      "layer %s: skip names layer %s; no layer gets a second input in this "
+		      "version: declare skip = 0, and all from %s to %s as one layer",
+		      l->name, layer_at(m, (uint32_t)l->skip - 1)->name,
+		      layer_at(m, (uint32_t)l->skip - 1)->name, l->name);
+}
+
+/* Layers of a block follow each other: numbers ascend. */
+static int check_block(const struct zr_model_decl *m, uint32_t i, struct zr_error *err)
+{
+	const struct zr_layer *l = layer_at(m, i);
+	int32_t last = 0;
+	for (uint32_t k = i; k && !last; k--)
+		last = layer_at(m, k - 1)->block;
+	const int same = i && l->block == layer_at(m, i - 1)->block;
+	if (!l->block || same || l->block > last)
+		return 0;
+	return zr_err(err, ZR_EINVAL,
+		      "layer %s: block is %d; expected 0, the block of the layer before it, or "
+		      "more than %d",
+		      l->name, l->block, last);
+}
+
+/* Its place among the others, of which models without those members say nothing. */
+static int check_place(const struct zr_model_decl *m, uint32_t i, struct zr_error *err)
+{
+	const struct zr_layer *l = layer_at(m, i);
+	if (m->layer_stride < offsetof(struct zr_layer, skip) + sizeof l->skip)
+		return 0;
+
+	int rc = check_block(m, i, err);
+	if (!rc)
+		rc = check_cut(l, "cut_in", l->cut_in, err);
+	if (!rc)
+		rc = check_cut(l, "cut_out", l->cut_out, err);
+	if (!rc)
+		rc = check_skip(m, i, err);
+	return rc;
+}
+
 /* user: the layer that used each unit last, and -1; marks those of layer i. */
 static int check_layer(const struct zr_model_decl *m, uint32_t i, int32_t *user,
 		       struct zr_error *err)
@@ -170,7 +238,7 @@ static int check_layer(const struct zr_model_decl *m, uint32_t i, int32_t *user,
 
 		user[unit] = (int32_t)i;
 	}
-	return 0;
+	return check_place(m, i, err);
 }
 
 static int check_units(const struct zr_model_decl *m, const char **name, struct zr_error *err)
@@ -228,9 +296,10 @@ static int check_stride(const char *field, uint32_t stride, size_t least, struct
 static int check_tables(const struct zr_model_decl *m, struct zr_error *err)
 {
 	const size_t tensor = offsetof(struct zr_tensor, std) + sizeof(double);
+	const size_t layer = offsetof(struct zr_layer, flags) + sizeof(uint32_t);
 	int rc = check_stride("unit_stride", m->unit_stride, sizeof(struct zr_unit), err);
 	if (!rc)
-		rc = check_stride("layer_stride", m->layer_stride, sizeof(struct zr_layer), err);
+		rc = check_stride("layer_stride", m->layer_stride, layer, err);
 	if (!rc)
 		rc = check_stride("tensor_stride", m->tensor_stride, tensor, err);
 	if (rc)

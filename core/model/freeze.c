@@ -153,8 +153,10 @@ static void cut_layer(struct zr_setup_facts *f, struct parts *p, uint32_t i)
 
 	f->most_tensors = tensors > f->most_tensors ? tensors : f->most_tensors;
 	if (p->unit)
-		p->layer[i] = (struct zr_layer){ l->name, p->list + first,
-						 (uint32_t)(p->listed - first), l->flags };
+		p->layer[i] = (struct zr_layer){ .name = l->name,
+						 .units = p->list + first,
+						 .n_units = (uint32_t)(p->listed - first),
+						 .flags = l->flags };
 }
 
 static void cut(struct zr_setup_facts *f, struct parts *p)

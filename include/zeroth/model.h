@@ -60,6 +60,12 @@ struct zr_unit {
  * Evaluation runs only its forward, which computes the loss and keeps nothing. */
 #define ZR_LAYER_LOSS 2u
 
+/* How the input or output of a layer may be cut over the ranks that share a sequence. */
+#define ZR_CUT_WHOLE   0 /* not: a rank has all rows, with all their elements */
+#define ZR_CUT_TOKENS  1 /* a rank has the rows of its tokens */
+#define ZR_CUT_HEADS   2 /* a rank has all rows, and of each the elements of its heads */
+#define ZR_CUT_EXPERTS 3 /* a rank has the rows that are routed to its experts */
+
 /* A layer names the units it needs. The schedule is forward 0..n-1, then backward n-1..0. A unit
  * that several layers use is tied: its gradient is the sum of their contributions in backward
  * order. Layers below the lowest one with trainable parameters run no backward. GROWABLE by
@@ -68,6 +74,20 @@ struct zr_layer {
 	const char *name;
 	const int32_t *units;
 	uint32_t n_units, flags;
+	/* A block may be several layers that follow each other, as what is before attention,
+	 * attention, and what is after it: they have the number of the block, from 1 on, ascending
+	 * from block to block. 0: the layer is a block of its own. Where zr_model_decl says that
+	 * nothing is cut, a block is best one layer, which is one call; the host then counts
+	 * layers where [activation] counts blocks. */
+	int32_t block;
+	/* ZR_CUT_* of its input, which is the output of the layer before, and of its output. Where
+	 * the two differ between layers the host exchanges rows between the ranks of a sequence.
+	 * This version has no such exchange, and refuses all but ZR_CUT_WHOLE. */
+	int32_t cut_in, cut_out;
+	/* 1 + the number of an earlier layer, not the one before, whose output is a second input:
+	 * see zr_layer_call.skip. It is never exchanged. 0: none. This version gives no layer a
+	 * second input, and refuses others than 0. */
+	int32_t skip;
 };
 
 /* Key of struct zr_model_decl's meta: why no class of transformers computes the model, so that it
@@ -92,6 +112,10 @@ struct zr_model_decl {
 	/* 1: gradients are of more than the mean loss of a micro-batch's tokens, as with losses of
 	 * a mixture's routers: the loss layer's backward stores what is added as loss_sum[1] */
 	uint32_t aux_loss, rsv;
+	/* Set by the host before declare(): by how many ranks a sequence is shared, into how many
+	 * slices it is cut, and over how many ranks experts are placed. 0 and 1 are the same:
+	 * nothing is cut. This version sets 0. */
+	int32_t sequence_ranks, slices, expert_ranks, rsv2;
 };
 
 /* Bytes of a layer for (batch, length). GROWABLE. */
@@ -165,6 +189,18 @@ struct zr_layer_call {
 	/* d(objective)/d(what the model adds to the loss of this micro-batch): the objective has
 	 * the mean of that over the micro-batches of a step */
 	float aux_scale;
+	/* Where these rows lie among those of their slot, as a whole on one rank: rows of the slot,
+	 * which means over a slot's tokens divide by; the number of the first row here, from which
+	 * dropout counts; the number of the first head here, of all that attention has. Where
+	 * nothing is cut slot_rows is batch * length, and the others are 0. Dimensions of tensors,
+	 * and batch and length, are of what is here. */
+	int32_t first_head;
+	int64_t slot_rows, slot_first;
+	/* Device memory of the host, for the length of the call; NULL: zr_layer.skip is 0. The
+	 * output of the layer that skip names; the gradient w.r.t. it, in the activations' type and
+	 * shape, to which the backward adds. */
+	const void *skip;
+	void *skip_grad;
 };
 
 /* GROWABLE. */

@@ -233,7 +233,11 @@ static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside
 				}
 	}
 
-	inst->layers[i] = (struct zr_layer){ of->name, mine, n, of->flags };
+	const size_t known = inst->decl.layer_stride < sizeof *of ? inst->decl.layer_stride :
+								    sizeof *of;
+	memcpy(&inst->layers[i], of, known);
+	inst->layers[i].units = mine;
+	inst->layers[i].n_units = n;
 	*units = mine + n;
 	if (a >= LORA_TENSORS)
 		return zr_fail(inst->h, ZR_ENOTSUP, "layer %s has more than %d tensors", of->name,

@@ -71,6 +71,7 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 		.dtype = s->facts.types.dtype,
 		.batch = s->facts.batch.micro,
 		.length = s->facts.batch.length,
+		.slot_rows = s->facts.batch.micro * s->facts.batch.length,
 		.tokens = nowhere(0),
 		.targets = nowhere(1),
 		.in = nowhere(2),

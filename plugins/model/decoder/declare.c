@@ -210,11 +210,16 @@ static void declare_layers(const struct zr_inst *g, struct decl *d)
 		u[i] = (int32_t)i;
 	if (g->o->tied)
 		u[last + 1] = 0;
-	d->layers[0] = (struct zr_layer){ "embed", u, (uint32_t)first, ZR_LAYER_INPUT };
+	d->layers[0] = (struct zr_layer){
+		.name = "embed", .units = u, .n_units = (uint32_t)first, .flags = ZR_LAYER_INPUT
+	};
 	for (i = 0; i < L; i++)
-		d->layers[1 + i] = (struct zr_layer){ d->units[first + i * each].name,
-						      &u[first + i * each], (uint32_t)each, 0 };
-	d->layers[1 + L] = (struct zr_layer){ "head", &u[last], 2, ZR_LAYER_LOSS };
+		d->layers[1 + i] = (struct zr_layer){ .name = d->units[first + i * each].name,
+						      .units = &u[first + i * each],
+						      .n_units = (uint32_t)each };
+	d->layers[1 + L] = (struct zr_layer){
+		.name = "head", .units = &u[last], .n_units = 2, .flags = ZR_LAYER_LOSS
+	};
 }
 
 int decoder_declare_all(struct zr_inst *g)

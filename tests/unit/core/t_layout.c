@@ -26,9 +26,11 @@ static const struct zr_unit units[] = { { "tied", tied_t, 1, 0 },
 					{ "mid", mid_t, 3, 0 },
 					{ "end", end_t, 1, 0 } };
 static const int32_t in_units[] = { 0 }, mid_units[] = { 1 }, out_units[] = { 2, 0 };
-static const struct zr_layer layers[] = { { "in", in_units, 1, ZR_LAYER_INPUT },
-					  { "mid", mid_units, 1, 0 },
-					  { "out", out_units, 2, ZR_LAYER_LOSS } };
+static const struct zr_layer layers[] = {
+	{ .name = "in", .units = in_units, .n_units = 1, .flags = ZR_LAYER_INPUT },
+	{ .name = "mid", .units = mid_units, .n_units = 1 },
+	{ .name = "out", .units = out_units, .n_units = 2, .flags = ZR_LAYER_LOSS }
+};
 static const struct zr_model_decl model = {
 	.size = sizeof model,
 	.n_units = 3,
