@@ -61,7 +61,7 @@ const char *zr_chat_reason(int reason)
 /* ---- a thread ---- */
 
 /* What is there goes behind what is kept; if that is nothing, in its place. */
-static int move(struct zr_buf *to, struct zr_buf *from)
+static int move_all(struct zr_buf *to, struct zr_buf *from)
 {
 	struct zr_buf empty = *to;
 	if (to->n)
@@ -72,7 +72,7 @@ static int move(struct zr_buf *to, struct zr_buf *from)
 	return 0;
 }
 
-static int keep(struct item *k, struct zr_chat_encoder *e)
+static int keep_record(struct item *k, struct zr_chat_encoder *e)
 {
 	size_t n = e->learned.n;
 
@@ -83,7 +83,7 @@ static int keep(struct item *k, struct zr_chat_encoder *e)
 	zr_unread_add(&k->counts.unread, &e->c.unread);
 	if ((int64_t)n > k->counts.longest)
 		k->counts.longest = (int64_t)n;
-	if (move(&k->ids, &e->ids) || move(&k->learned, &e->learned) ||
+	if (move_all(&k->ids, &e->ids) || move_all(&k->learned, &e->learned) ||
 	    zr_buf_add(&k->sizes, &n, sizeof n))
 		return zr_no_memory(&k->err);
 
@@ -130,7 +130,7 @@ static int line_of(struct zr_chat *c, struct zr_chat_encoder *e, struct item *k,
 	if (rc)
 		return leave_out(c, k, e->reason, line, &err);
 
-	return keep(k, e);
+	return keep_record(k, e);
 }
 
 static void encode_item(void *arg, int64_t i, int32_t worker)

@@ -22,7 +22,7 @@ static size_t count(const struct zr_chat_encoder *e)
 	return e->ids.n / sizeof(int32_t);
 }
 
-static int take(void *arg, const int32_t *ids, size_t n)
+static int keep_ids(void *arg, const int32_t *ids, size_t n)
 {
 	struct zr_chat_encoder *e = arg;
 	return zr_buf_add(&e->ids, ids, n * sizeof *ids);
@@ -365,7 +365,7 @@ int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr
 
 int zr_chat_encoder_open(struct zr_chat_encoder *e, struct zr_error *err)
 {
-	return zr_encoder_open(e->t, take, e, &e->e, err);
+	return zr_encoder_open(e->t, keep_ids, e, &e->e, err);
 }
 
 void zr_chat_encoder_shrink(struct zr_chat_encoder *e)

@@ -93,7 +93,7 @@ static int too_far(const struct zr_input *in, struct zr_error *err)
 
 #ifdef HAVE_ZLIB
 
-static int start(struct zr_input *in, struct zr_error *err)
+static int start_gzip(struct zr_input *in, struct zr_error *err)
 {
 	in->inside = 1;
 	if (inflateInit2(&in->z, 15 + 16) == Z_OK)
@@ -150,7 +150,7 @@ static int expand(struct zr_input *in, void *p, size_t n, size_t *got, struct zr
 	return rc;
 }
 
-static void leave(struct zr_input *in)
+static void leave_gzip(struct zr_input *in)
 {
 	if (in->compressed == GZIP)
 		inflateEnd(&in->z);
@@ -158,7 +158,7 @@ static void leave(struct zr_input *in)
 
 #else
 
-static int start(struct zr_input *in, struct zr_error *err)
+static int start_gzip(struct zr_input *in, struct zr_error *err)
 {
 	return zr_err(
 		err, ZR_ENOTSUP,
@@ -172,7 +172,7 @@ static int expand(struct zr_input *in, void *p, size_t n, size_t *got, struct zr
 	return plain(in, p, n, got, err);
 }
 
-static void leave(struct zr_input *in)
+static void leave_gzip(struct zr_input *in)
 {
 	(void)in;
 }
@@ -243,7 +243,7 @@ static void leave_zstd(struct zr_input *in)
 
 #endif
 
-static int look(struct zr_input *in, struct zr_error *err)
+static int detect_compression(struct zr_input *in, struct zr_error *err)
 {
 	int rc = refill(in, 4, err), is = PLAIN;
 
@@ -255,7 +255,7 @@ static int look(struct zr_input *in, struct zr_error *err)
 	else if (in->n >= 4 && !memcmp(in->p, "\x28\xb5\x2f\xfd", 4))
 		is = ZSTD;
 	if (is == GZIP)
-		rc = start(in, err);
+		rc = start_gzip(in, err);
 	else if (is == ZSTD)
 		rc = start_zstd(in, err);
 	else
@@ -269,7 +269,7 @@ int zr_input_read(struct zr_input *in, void *p, size_t n, size_t *got, struct zr
 	int rc = 0;
 
 	if (!in->begun)
-		rc = look(in, err);
+		rc = detect_compression(in, err);
 	*got = 0;
 	if (rc)
 		return rc;
@@ -321,7 +321,7 @@ void zr_input_close(struct zr_input *in)
 	if (!in)
 		return;
 
-	leave(in);
+	leave_gzip(in);
 	leave_zstd(in);
 	close(in->fd);
 	free(in);

@@ -72,7 +72,7 @@ static const char *name_of(const struct zr_chat_fields *f, int field)
 	return usual[field];
 }
 
-static int set(struct zr_chat_fields *f, const char *p, size_t n, struct zr_error *err)
+static int set_field(struct zr_chat_fields *f, const char *p, size_t n, struct zr_error *err)
 {
 	const char *equals = memchr(p, '=', n);
 	size_t key = equals ? (size_t)(equals - p) : 0, value = equals ? n - key - 1 : 0;
@@ -99,7 +99,7 @@ int zr_chat_fields_set(struct zr_chat_fields *f, const char *text, struct zr_err
 	int rc = 0;
 	while (!rc && *(text += strspn(text, " ,\t"))) {
 		size_t n = strcspn(text, " ,\t");
-		rc = set(f, text, n, err);
+		rc = set_field(f, text, n, err);
 		text += n;
 	}
 
@@ -250,7 +250,7 @@ static void count_others(struct reading *r)
 
 /* ---- messages ---- */
 
-static int add(struct reading *r, int role, const json_t *text, int ignored)
+static int keep_message(struct reading *r, int role, const json_t *text, int ignored)
 {
 	struct zr_conversation *c = r->c;
 	const char *p = json_string_value(text);
@@ -419,7 +419,7 @@ static int add_message(struct reading *r, const json_t *v, int share)
 	if (ignored < 0)
 		return ignored;
 
-	return add(r, is_role, content, ignored);
+	return keep_message(r, is_role, content, ignored);
 }
 
 static int add_messages(struct reading *r, const json_t *list, int field, int share)
@@ -455,7 +455,7 @@ static int read_messages(struct reading *r, const json_t *list, int field, int s
 static int read_side(struct reading *r, const json_t *v, int field, int role)
 {
 	if (json_is_string(v))
-		return add(r, role, v, 0);
+		return keep_message(r, role, v, 0);
 	return add_messages(r, v, field, 0);
 }
 
@@ -494,9 +494,9 @@ static int read_history(struct reading *r)
 				     "texts, an instruction and an output",
 				     i + 1);
 
-		int rc = add(r, ZR_CHAT_USER, asked, 0);
+		int rc = keep_message(r, ZR_CHAT_USER, asked, 0);
 		if (!rc)
-			rc = add(r, ZR_CHAT_ASSISTANT, answer, 0);
+			rc = keep_message(r, ZR_CHAT_ASSISTANT, answer, 0);
 		if (rc)
 			return rc;
 	}
@@ -538,10 +538,10 @@ static int read_alpaca(struct reading *r, const json_t *instruction)
 	if (!instruction)
 		return no_memory(r);
 
-	rc = add(r, ZR_CHAT_USER, instruction, 0);
+	rc = keep_message(r, ZR_CHAT_USER, instruction, 0);
 	r->completion = 1;
 	if (!rc)
-		rc = add(r, ZR_CHAT_ASSISTANT, output, 0);
+		rc = keep_message(r, ZR_CHAT_ASSISTANT, output, 0);
 
 	return rc;
 }
@@ -550,7 +550,7 @@ static int read_plain(struct reading *r, const json_t *text)
 {
 	r->c->plain = 1;
 	r->completion = 1;
-	return add(r, ZR_CHAT_ASSISTANT, text, 0);
+	return keep_message(r, ZR_CHAT_ASSISTANT, text, 0);
 }
 
 static int read_record(struct reading *r)
@@ -600,7 +600,7 @@ static int add_system(struct reading *r, const char *otherwise)
 		return 0;
 
 	r->completion = 0;
-	int rc = add(r, ZR_CHAT_SYSTEM, v, 0);
+	int rc = keep_message(r, ZR_CHAT_SYSTEM, v, 0);
 	if (rc)
 		return rc;
 

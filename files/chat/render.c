@@ -17,7 +17,7 @@ struct render {
 	int rc;
 };
 
-static void put(struct render *r, const char *p, size_t n)
+static void put_bytes(struct render *r, const char *p, size_t n)
 {
 	if (!r->rc)
 		r->rc = zr_buf_add(&r->out->text, p, n);
@@ -25,7 +25,7 @@ static void put(struct render *r, const char *p, size_t n)
 
 static void put_text(struct render *r, const char *text)
 {
-	put(r, text ? text : "", text ? strlen(text) : 0);
+	put_bytes(r, text ? text : "", text ? strlen(text) : 0);
 }
 
 /* ---- white space, as Python's str.strip has it ---- */
@@ -102,7 +102,7 @@ static void put_content(struct render *r, const struct zr_chat_message *m, int t
 	}
 
 	r->start = r->out->text.n;
-	put(r, p, n);
+	put_bytes(r, p, n);
 	r->content = r->out->text.n;
 }
 
@@ -138,7 +138,7 @@ static void put_word(struct render *r, enum word word, const struct zr_chat_mess
 		break;
 	case SYSTEM:
 		if (r->system)
-			put(r, r->system->text, r->system->n);
+			put_bytes(r, r->system->text, r->system->n);
 		break;
 	case ROLE:
 		put_text(r, roles[m ? m->role : ZR_CHAT_ASSISTANT]);
@@ -181,7 +181,7 @@ static void put_form(struct render *r, const char *form, const char *stop,
 		n = 1 + strcspn(p + 1, "{");
 		if (n > (size_t)(end - p))
 			n = (size_t)(end - p);
-		put(r, p, n);
+		put_bytes(r, p, n);
 	}
 }
 

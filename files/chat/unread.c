@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int find(const struct zr_unread *u, const char *name)
+static int find_field(const struct zr_unread *u, const char *name)
 {
 	for (int i = 0; i < u->n; i++)
 		if (!strcmp(u->field[i].name, name))
@@ -32,14 +32,14 @@ void zr_unread_see(struct zr_unread *of_record, const char *before, const char *
 	char whole[ZR_UNREAD_NAME];
 
 	snprintf(whole, sizeof whole, "%.15s%.30s", before, name);
-	if (find(of_record, whole) < 0)
+	if (find_field(of_record, whole) < 0)
 		append(of_record, whole, 1);
 }
 
 void zr_unread_add(struct zr_unread *to, const struct zr_unread *from)
 {
 	for (int i = 0; i < from->n; i++) {
-		const int at = find(to, from->field[i].name);
+		const int at = find_field(to, from->field[i].name);
 		if (at < 0)
 			append(to, from->field[i].name, from->field[i].records);
 		else

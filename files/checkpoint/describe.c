@@ -12,7 +12,7 @@
 #include "core/pretrained/pretrained.h"
 #include "files/checkpoint/checkpoint.h"
 
-static void set(json_t **to, const char *section, const char *key, const char *text)
+static void set_key(json_t **to, const char *section, const char *key, const char *text)
 {
 	char name[300];
 	snprintf(name, sizeof name, "%s.%s", section, key);
@@ -38,15 +38,15 @@ static void add_settings(json_t **to, const struct zr_section *s)
 	char text[640];
 
 	if (s->plugin)
-		set(to, s->name, "plugin", s->plugin->desc->id);
+		set_key(to, s->name, "plugin", s->plugin->desc->id);
 	if (s->match)
-		set(to, s->name, "match", s->match);
+		set_key(to, s->name, "match", s->match);
 	for (uint32_t i = 0; (o = zr_table_next(&s->table, ZR_O_NUMERIC, &i));) {
 		if (is_free(s->name, o->name))
 			continue;
 
 		zr_value_format(o, s->opts, text, sizeof text);
-		set(to, s->name, o->name, text);
+		set_key(to, s->name, o->name, text);
 	}
 }
 
@@ -112,13 +112,13 @@ static void describe_sums(const struct zr_setup *p, json_t **to)
 	    (strcmp(host.name, d->name) || strcmp(host.variant, d->variant)))
 		snprintf(text + n, sizeof text - (size_t)n, ", host %s (%s)", host.name,
 			 host.variant);
-	set(to, "device", "variant", text);
+	set_key(to, "device", "variant", text);
 	if (p->plan.sums)
-		set(to, "comm", "sums", p->plan.sums);
-	set(to, "train", "communication_data_type",
-	    zr_dtype_find(p->facts.types.comm_dtype, NULL)->name);
+		set_key(to, "comm", "sums", p->plan.sums);
+	set_key(to, "train", "communication_data_type",
+		zr_dtype_find(p->facts.types.comm_dtype, NULL)->name);
 	snprintf(text, sizeof text, "local over %d ranks", p->facts.process.world);
-	set(to, "train", "reduction", zr_sums_locally(&p->facts) ? text : "slots");
+	set_key(to, "train", "reduction", zr_sums_locally(&p->facts) ? text : "slots");
 }
 
 static void describe_plugin(const struct zr_section *s, json_t **plugins)
@@ -145,7 +145,7 @@ static void describe_config(const struct zr_setup *p, struct zr_manifest *m)
 
 	describe_sums(p, &m->settings);
 	snprintf(tokens, sizeof tokens, "%lld", (long long)p->roles.source->info.train_tokens);
-	set(&m->settings, "data", "tokens", tokens);
+	set_key(&m->settings, "data", "tokens", tokens);
 	zr_describe_model(p, &m->meta);
 }
 

@@ -56,7 +56,7 @@ struct list {
 	uint64_t end;
 };
 
-static void add(const struct zr_manifest *m, struct list *l, struct zr_ckpt_entry e)
+static void add_entry(const struct zr_manifest *m, struct list *l, struct zr_ckpt_entry e)
 {
 	e.at = l->end;
 	if (e.tensor < 0 || e.state < 0)
@@ -94,7 +94,7 @@ static void add_tensor(const struct zr_manifest *m, struct list *l, int32_t tens
 		if (next * ZR_BLOCK > elements) /* the last block is not full */
 			e.elements = elements - first * ZR_BLOCK;
 		for (e.state = -1; e.state < states; e.state++)
-			add(m, l, e);
+			add_entry(m, l, e);
 	}
 }
 
@@ -110,7 +110,8 @@ static void add_all(const struct zr_manifest *m, struct list *l, int32_t rank)
 	}
 
 	if (rank == 0)
-		add(m, l, (struct zr_ckpt_entry){ .tensor = -1, .state = -1, .elements = m->step });
+		add_entry(m, l,
+			  (struct zr_ckpt_entry){ .tensor = -1, .state = -1, .elements = m->step });
 }
 
 struct zr_ckpt_entry *zr_entries(const struct zr_manifest *m, int32_t rank, int64_t *n)

@@ -171,7 +171,7 @@ static int read_batch(struct thread *t, struct slot *s)
 }
 
 /* The next batch with a slot for it; NULL: there is none. */
-static struct slot *take(struct zr_reader *r)
+static struct slot *take_slot(struct zr_reader *r)
 {
 	struct slot *s = NULL;
 
@@ -199,7 +199,7 @@ static void *thread_main(void *arg)
 {
 	struct thread *t = arg;
 	struct slot *s;
-	while ((s = take(t->r))) {
+	while ((s = take_slot(t->r))) {
 		int rc = read_batch(t, s);
 		pthread_mutex_lock(&t->r->lock);
 		s->rc = rc;

@@ -168,7 +168,7 @@ static void end_data(struct zr_ckpt_writer *w)
 
 /* Takes the next entry that is to be written, wanted ones first; -1: none is left. One that is BUSY
  * is being copied. */
-static int64_t take(struct zr_ckpt_writer *w, int64_t *next, char **copy)
+static int64_t take_entry(struct zr_ckpt_writer *w, int64_t *next, char **copy)
 {
 	for (;;) {
 		while (*next < w->n && w->state[*next] == DONE)
@@ -197,7 +197,7 @@ static void write_entries(struct zr_ckpt_writer *w, XXH3_state_t *hash)
 	char *copy;
 
 	pthread_mutex_lock(&w->lock);
-	while ((i = take(w, &next, &copy)) >= 0) {
+	while ((i = take_entry(w, &next, &copy)) >= 0) {
 		int failed = w->failed;
 		pthread_mutex_unlock(&w->lock);
 		if (!failed)
@@ -360,7 +360,7 @@ static int allocate(struct zr_ckpt_writer *w)
 	return -1;
 }
 
-static void release(struct zr_ckpt_writer *w)
+static void release_writer(struct zr_ckpt_writer *w)
 {
 	for (int64_t i = 0; w->copy && i < w->n; i++)
 		free(w->copy[i]);
@@ -435,7 +435,7 @@ int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char
 		zr_err(err, ZR_EIO, "%s: cannot write: %s", *w->path ? w->path : dir, strerror(no));
 		zr_ckpt_close(w->direct);
 		zr_ckpt_close(w->fd);
-		release(w);
+		release_writer(w);
 		return ZR_EIO;
 	}
 
@@ -460,5 +460,5 @@ void zr_writer_close(struct zr_ckpt_writer *w, struct zr_ckpt_word *result)
 		zr_ckpt_say(result, &e);
 	result->bytes = (int64_t)w->bytes;
 	result->hash = (int64_t)w->header_hash;
-	release(w);
+	release_writer(w);
 }

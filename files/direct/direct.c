@@ -72,7 +72,8 @@ static int step(int fd, char *mem, size_t bytes, uint64_t at, int write, size_t 
 }
 
 /* Bytes [from, end) of a window to the file, or of the file to `mem`. */
-static int move(const struct window *w, char *mem, size_t from, size_t end, int direct, int write)
+static int transfer(const struct window *w, char *mem, size_t from, size_t end, int direct,
+		    int write)
 {
 	int no = 0;
 
@@ -91,15 +92,15 @@ static int move_all(const struct window *w, char *mem, int write)
 {
 	size_t lo = (w->from + UNIT - 1) / UNIT * UNIT, hi = w->end / UNIT * UNIT;
 	if (w->d->direct < 0 || lo >= hi)
-		return move(w, mem, w->from, w->end, 0, write);
+		return transfer(w, mem, w->from, w->end, 0, write);
 
-	int no = move(w, mem, w->from, lo, 0, write);
+	int no = transfer(w, mem, w->from, lo, 0, write);
 	if (!no)
-		no = move(w, mem, lo, hi, 1, write);
+		no = transfer(w, mem, lo, hi, 1, write);
 	if (no)
 		return no;
 
-	return move(w, mem, hi, w->end, 0, write);
+	return transfer(w, mem, hi, w->end, 0, write);
 }
 
 static uint64_t first_difference(const struct window *w, const char *back)
@@ -136,7 +137,7 @@ static void write_window(struct window *w, char *back)
 /* ---- threads ---- */
 
 /* The next window that is full; NULL: there will be none. */
-static struct window *take(struct zr_direct *d)
+static struct window *take_window(struct zr_direct *d)
 {
 	pthread_mutex_lock(&d->lock);
 	while (!d->stop && d->taken == d->given)
@@ -161,7 +162,7 @@ static void *thread_main(void *arg)
 	pthread_mutex_lock(&d->lock);
 	char *back = room_behind(d, d->started++);
 	pthread_mutex_unlock(&d->lock);
-	while ((w = take(d)))
+	while ((w = take_window(d)))
 		write_window(w, back);
 
 	return NULL;
@@ -219,7 +220,7 @@ static void give(struct zr_direct *d)
 	pthread_cond_broadcast(&d->changed);
 	pthread_mutex_unlock(&d->lock);
 	if (!d->threads)
-		write_window(take(d), room_behind(d, 0));
+		write_window(take_window(d), room_behind(d, 0));
 }
 
 static struct window *next_window(struct zr_direct *d, uint64_t at)

@@ -157,7 +157,7 @@ static size_t cluster_end(const char *p, size_t n)
 	return at;
 }
 
-static int put(struct zr_buf *out, const char *text)
+static int put_text(struct zr_buf *out, const char *text)
 {
 	return zr_buf_add(out, text, strlen(text));
 }
@@ -170,12 +170,12 @@ static int put_cluster(const struct zr_charsmap *m, const char *p, size_t n, str
 		to = look_up(m, p, n);
 	int rc = 0;
 	if (to)
-		rc = put(out, to);
+		rc = put_text(out, to);
 	for (size_t at = 0, len; !to && !rc && at < n; at += len) {
 		len = (size_t)zr_utf8_at(p + at, n - at);
 		const char *one = look_up(m, p + at, len);
 		if (one)
-			rc = put(out, one);
+			rc = put_text(out, one);
 		else
 			rc = zr_buf_add(out, p + at, len);
 	}

@@ -55,7 +55,7 @@ void zr_decoder_begin(struct zr_decoder *d, int behind_text)
 }
 
 /* Text goes out, but for the spaces before it. */
-static int put(struct zr_decoder *d, const char *p, size_t n)
+static int put_text(struct zr_decoder *d, const char *p, size_t n)
 {
 	for (; d->to_strip && n && *p == ' '; d->to_strip--)
 		p++, n--;
@@ -73,10 +73,10 @@ static int put_run(struct zr_decoder *d)
 	while (at < d->run.n && (len = zr_utf8_at(d->run.p + at, d->run.n - at)) > 0)
 		at += (size_t)len;
 	if (at == d->run.n)
-		rc = put(d, d->run.p ? d->run.p : "", d->run.n);
+		rc = put_text(d, d->run.p ? d->run.p : "", d->run.n);
 	else
 		for (size_t i = 0; !rc && i < d->run.n; i++)
-			rc = put(d, "\xef\xbf\xbd", 3);
+			rc = put_text(d, "\xef\xbf\xbd", 3);
 	d->run.n = 0;
 	return rc;
 }
@@ -145,7 +145,7 @@ static int put_word(struct zr_decoder *d, const char *p, size_t n)
 	if (rc)
 		return rc;
 
-	return put(d, d->text.p, d->text.n);
+	return put_text(d, d->text.p, d->text.n);
 }
 
 static int put_spaced(struct zr_decoder *d, int32_t id, const char *p, size_t n)
@@ -164,11 +164,11 @@ static int put_spaced(struct zr_decoder *d, int32_t id, const char *p, size_t n)
 	if (rc)
 		return rc;
 	if (d->begun || !how->unspaced_first)
-		return put(d, p, n);
+		return put_text(d, p, n);
 
 	for (size_t i = 0; !rc && i < n; i++)
 		if (p[i] != ' ')
-			rc = put(d, p + i, 1);
+			rc = put_text(d, p + i, 1);
 
 	return rc;
 }
@@ -179,8 +179,8 @@ static int put_bytes(struct zr_decoder *d, int32_t id, const char *p, size_t n)
 {
 	d->text.n = 0;
 	if (d->t->token[id].made || zr_alphabet_read(p, n, &d->text))
-		return put(d, p, n);
-	return put(d, d->text.p, d->text.n);
+		return put_text(d, p, n);
+	return put_text(d, d->text.p, d->text.n);
 }
 
 /* Of an added token that is looked for in normalized text it is that text which comes back. */

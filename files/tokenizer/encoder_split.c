@@ -151,7 +151,8 @@ static int word(struct zr_encoder *e, const char *p, size_t n)
 static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int final, size_t *used);
 
 /* p[0..n) in another buffer; it stands for what starts at `from` of the origin. */
-static void move(struct zr_encoder *e, const char *from, const struct zr_buf *to, size_t prefix)
+static void move_origin(struct zr_encoder *e, const char *from, const struct zr_buf *to,
+			size_t prefix)
 {
 	e->origin_at += (uint64_t)(from - e->origin);
 	e->origin = to->p + prefix;
@@ -184,7 +185,7 @@ static int write_spaces(struct zr_encoder *e, const struct zr_split *next, const
 	    (next->spaces ? zr_spaces(*p, *n, b) : zr_buf_add(b, *p, *n)))
 		return no_memory(e);
 
-	move(e, *p, b, before + (size_t)prefix);
+	move_origin(e, *p, b, before + (size_t)prefix);
 	*p = b->p + before;
 	*n = b->n - before;
 	return 0;
@@ -206,7 +207,7 @@ static int write_characters(struct zr_encoder *e, const struct zr_split *s, cons
 	if (rc)
 		return no_memory(e);
 
-	move(e, *p, &e->written, 0);
+	move_origin(e, *p, &e->written, 0);
 	*p = e->written.p;
 	*n = e->written.n;
 	e->in_alphabet = s->alphabet;

@@ -110,10 +110,10 @@ static int is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Digits, without a 0 before others. */
-static const char *behind_digits(const char *p)
+/* Where digits end that start at p. NULL: there are none. */
+static const char *behind_more_digits(const char *p)
 {
-	if (!is_digit(*p) || (*p == '0' && is_digit(p[1])))
+	if (!is_digit(*p))
 		return NULL;
 
 	while (is_digit(*p))
@@ -122,15 +122,29 @@ static const char *behind_digits(const char *p)
 	return p;
 }
 
+/* The same of digits that do not start with a 0, but for 0 itself. */
+static const char *behind_digits(const char *p)
+{
+	if (*p == '0' && is_digit(p[1]))
+		return NULL;
+
+	return behind_more_digits(p);
+}
+
+/* Where the sign and the digits of a number end that starts at *from, behind white space. NULL:
+ * there is none, or p is NULL. */
+static const char *behind_integer(const char *p, const char **from)
+{
+	if (!p)
+		return NULL;
+
+	*from = behind_space(p);
+	return behind_digits(*from + (**from == '-'));
+}
+
 const char *zr_list_integer(const char *p, int64_t *value)
 {
-	const char *from = NULL;
-
-	if (p)
-		from = behind_space(p);
-	const char *end = NULL;
-	if (from)
-		end = behind_digits(from + (*from == '-'));
+	const char *from, *end = behind_integer(p, &from);
 	if (!end || end - from > 18 || *end == '.' || (*end | 32) == 'e')
 		return NULL;
 
@@ -172,28 +186,11 @@ static double as_read(const char *p, const char *end)
 
 const char *zr_list_number(const char *p, double *value)
 {
-	const char *from = NULL;
-
-	if (p)
-		from = behind_space(p);
-	const char *end = NULL;
-	if (from)
-		end = behind_digits(from + (*from == '-'));
-	if (end && *end == '.') {
-		end = is_digit(end[1]) ? end + 1 : NULL;
-		while (end && is_digit(*end))
-			end++;
-	}
-
-	if (end && (*end | 32) == 'e') {
-		end += 1 + (end[1] == '+' || end[1] == '-');
-		if (!is_digit(*end))
-			return NULL;
-
-		while (is_digit(*end))
-			end++;
-	}
-
+	const char *from, *end = behind_integer(p, &from);
+	if (end && *end == '.')
+		end = behind_more_digits(end + 1);
+	if (end && (*end | 32) == 'e')
+		end = behind_more_digits(end + 1 + (end[1] == '+' || end[1] == '-'));
 	if (!end)
 		return NULL;
 

@@ -155,7 +155,7 @@ static int sink_count(struct zr_model_work *w, const struct part *o, const int32
 }
 
 /* The ids of a part go out. */
-static int put(struct zr_model_work *w, const struct part *o)
+static int put_part(struct zr_model_work *w, const struct part *o)
 {
 	const int32_t *ids;
 	int64_t count;
@@ -177,7 +177,7 @@ static void find_place(struct zr_model_work *w, struct part *o)
 }
 
 /* The parts of a word, as many as its bytes at most; returns their number. */
-static size_t cut(struct zr_model_work *w, const struct part *word, struct part *to)
+static size_t cut_word(struct zr_model_work *w, const struct part *word, struct part *to)
 {
 	size_t n = 0, len;
 
@@ -267,7 +267,7 @@ static size_t parts_of(struct zr_model_work *w, struct part *word, struct part *
 	if (word->found || !word->cut)
 		*to = *word;
 	else
-		n = cut(w, word, to);
+		n = cut_word(w, word, to);
 	for (size_t k = 0; k < n; k++)
 		find_part(&to[k]);
 
@@ -298,7 +298,7 @@ static int put_all(struct zr_model_work *w)
 	if (w->t->model == ZR_MODEL_WORDPIECE)
 		rc = remember_all(w);
 	for (size_t i = 0; !rc && i < w->n; i++)
-		rc = put(w, &w->part[i]);
+		rc = put_part(w, &w->part[i]);
 
 	return rc;
 }

@@ -41,7 +41,7 @@ static int refuse(const struct scan *s, size_t n, const char *why)
 		      (size_t)(s->p - s->pattern) + 1, why);
 }
 
-static int put(struct scan *s, const char *text, size_t n)
+static int put_text(struct scan *s, const char *text, size_t n)
 {
 	if (zr_buf_add(&s->out, text, n))
 		return zr_no_memory(s->err);
@@ -52,7 +52,7 @@ static int put(struct scan *s, const char *text, size_t n)
 /* Copies n bytes of the pattern as they are. */
 static int copy(struct scan *s, size_t n)
 {
-	int rc = put(s, s->p, n);
+	int rc = put_text(s, s->p, n);
 	s->p += n;
 	return rc;
 }
@@ -60,7 +60,7 @@ static int copy(struct scan *s, size_t n)
 static int instead(struct scan *s, size_t n, const char *text)
 {
 	s->p += n;
-	return put(s, text, strlen(text));
+	return put_text(s, text, strlen(text));
 }
 
 /* \p{L}, \p{Lu}, \P{N}, \p{^N} */
@@ -187,7 +187,7 @@ static int literal_text(struct scan *s)
 	int rc = 0;
 	while (!rc && *s->p) {
 		if ((unsigned char)*s->p < 0x80 && strchr("\\^$.[]|()?*+{}-#&~", *s->p))
-			rc = put(s, "\\", 1);
+			rc = put_text(s, "\\", 1);
 		if (!rc)
 			rc = copy(s, 1);
 	}
@@ -207,7 +207,7 @@ int zr_pattern_translate(const char *pattern, int literal, char **out, struct zr
 	if (!rc && s.in_class)
 		rc = zr_err(err, ZR_EINVAL, "a class without ] in the pattern");
 	if (!rc)
-		rc = put(&s, "", 1);
+		rc = put_text(&s, "", 1);
 	if (rc)
 		zr_buf_free(&s.out);
 	*out = s.out.p;

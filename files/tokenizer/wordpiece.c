@@ -8,7 +8,7 @@
 #include "files/tokenizer/parts.h"
 
 /* Where the next character leads to from a node; 0: nowhere. */
-static int look(const struct zr_tokenizer *t, struct zr_wordpiece *w, uint32_t node)
+static int look_for_token(const struct zr_tokenizer *t, struct zr_wordpiece *w, uint32_t node)
 {
 	size_t len;
 
@@ -34,7 +34,7 @@ static int begin(const struct zr_tokenizer *t, struct zr_wordpiece *w)
 	if (w->n > t->longest_word && zr_alphabet_count(w->p, w->n) > t->longest_word)
 		return unknown(t, w);
 
-	return look(t, w, 0) || unknown(t, w);
+	return look_for_token(t, w, 0) || unknown(t, w);
 }
 
 /* Reads the next character. Returns whether the word goes on. */
@@ -46,7 +46,7 @@ static int go_on(const struct zr_tokenizer *t, struct zr_wordpiece *w)
 		w->end = w->next;
 	}
 
-	if (node && w->next < w->n && look(t, w, node))
+	if (node && w->next < w->n && look_for_token(t, w, node))
 		return 1;
 	if (w->end == w->at) /* of the rest there is none */
 		return unknown(t, w);
@@ -56,7 +56,7 @@ static int go_on(const struct zr_tokenizer *t, struct zr_wordpiece *w)
 	if (w->at == w->n)
 		return 0;
 
-	return (!t->no_continuing && look(t, w, t->continuing)) || unknown(t, w);
+	return (!t->no_continuing && look_for_token(t, w, t->continuing)) || unknown(t, w);
 }
 
 int zr_wordpiece_encode(const struct zr_tokenizer *t, struct zr_ids *ids, struct zr_wordpiece *word,

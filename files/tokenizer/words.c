@@ -49,7 +49,7 @@ static int is_line_end(unsigned c)
 }
 
 /* Where a run of such characters ends, whatever comes then. */
-static inline size_t run(const struct text *t, size_t at, int (*is)(unsigned))
+static inline size_t run_end(const struct text *t, size_t at, int (*is)(unsigned))
 {
 	while (at < t->n && is(t->p[at]))
 		at++;
@@ -101,7 +101,7 @@ static size_t contraction(const struct text *t, size_t at, unsigned any_case)
 /* White space; the last one goes with what follows, if there is more than one. */
 static size_t white(const struct text *t, size_t at)
 {
-	size_t end = settled(t, run(t, at, is_white));
+	size_t end = settled(t, run_end(t, at, is_white));
 	if (end == UNDECIDED || end == t->n || end - at == 1)
 		return end;
 
@@ -126,7 +126,7 @@ static size_t gpt2(const struct text *t, size_t at)
 		is = is_letter;
 	else if (is_digit(c))
 		is = is_digit;
-	return settled(t, run(t, from, is));
+	return settled(t, run_end(t, from, is));
 }
 
 static size_t digits(const struct text *t, size_t at, size_t most)
@@ -142,7 +142,7 @@ static size_t digits(const struct text *t, size_t at, size_t most)
 
 static size_t lines(const struct text *t, size_t at)
 {
-	size_t end = settled(t, run(t, at, is_white)), last = end;
+	size_t end = settled(t, run_end(t, at, is_white)), last = end;
 	if (end == UNDECIDED)
 		return end;
 
@@ -162,23 +162,23 @@ static size_t llama3(const struct text *t, size_t at, size_t most)
 	if (end != at)
 		return end;
 	if (is_letter(c))
-		return settled(t, run(t, at, is_letter));
+		return settled(t, run_end(t, at, is_letter));
 	if (is_digit(c))
 		return digits(t, at, most);
 	if (c >= 0x80 || at + 1 == t->n || t->p[at + 1] >= 0x80)
 		return UNDECIDED;
 	if (!is_line_end(c) && is_letter(t->p[at + 1]))
-		return settled(t, run(t, at + 1, is_letter));
+		return settled(t, run_end(t, at + 1, is_letter));
 
 	size_t from = at + (c == ' ');
 	if (!is_mark(t->p[from]))
 		return lines(t, at);
 
-	end = settled(t, run(t, from, is_mark));
+	end = settled(t, run_end(t, from, is_mark));
 	if (end == UNDECIDED)
 		return end;
 
-	end = run(t, end, is_line_end);
+	end = run_end(t, end, is_line_end);
 	if (end < t->n || !t->open)
 		return end;
 

@@ -59,7 +59,7 @@ struct group {
 };
 
 /* Of these weights; m NULL: they have no adapters. */
-static void find(struct group *g, const void *const *weight)
+static void find_expert_maps(struct group *g, const void *const *weight)
 {
 	for (int64_t e = 0, i = 0; e < g->experts; e++, i++) {
 		i = lora_use_of(g->w, weight[e], (int32_t)i);
@@ -81,8 +81,8 @@ static float dropout(const struct group *g)
 }
 
 /* out = a + drop(gain b) */
-static int add(const struct group *g, int32_t dtype, int64_t n, float gain, float drop,
-	       const void *a, const void *b, void *out)
+static int add_scaled(const struct group *g, int32_t dtype, int64_t n, float gain, float drop,
+		      const void *a, const void *b, void *out)
 {
 	const struct zr_layer_call *c = g->w->c;
 	struct zr_op_residual op = { .size = sizeof op,
@@ -132,8 +132,8 @@ static int drop_inputs(const struct group *g, const void **x)
 		return ZR_OK;
 
 	*x = g->w->at.experts.dropped;
-	return add(g, g->w->c->dtype, g->rows * g->m->in, 1, dropout(g), NULL, whole,
-		   g->w->at.experts.dropped);
+	return add_scaled(g, g->w->c->dtype, g->rows * g->m->in, 1, dropout(g), NULL, whole,
+			  g->w->at.experts.dropped);
 }
 
 /* low = s x A^T, or s dy B */
@@ -151,7 +151,7 @@ static int lower(const struct group *g, int which, const void *x)
 	if (rc)
 		return rc;
 
-	return add(g, t, g->rows * g->m->r, g->m->scale, 0, NULL, low, low);
+	return add_scaled(g, t, g->rows * g->m->r, g->m->scale, 0, NULL, low, low);
 }
 
 /* d += drop(low B^T), or low A */
@@ -173,7 +173,7 @@ static int raise_to(const struct group *g, int which, float drop, void *d, int32
 	if (rc)
 		return rc;
 
-	return add(g, d_dtype, g->rows * n, 1, drop, d, wide, d);
+	return add_scaled(g, d_dtype, g->rows * n, 1, drop, d, wide, d);
 }
 
 int lora_grouped(const struct zr_ops *ops, struct zr_stream *s,
@@ -186,7 +186,7 @@ int lora_grouped(const struct zr_ops *ops, struct zr_stream *s,
 	};
 	const void *x = op->a;
 
-	find(&g, op->b);
+	find_expert_maps(&g, op->b);
 	int rc = device->matmul_grouped(device, s, op);
 	if (rc || !g.m)
 		return rc;

@@ -162,7 +162,7 @@ static int local_info(struct zr_inst *inst, struct zr_boot_info *info)
 	return ZR_OK;
 }
 
-static struct value *find(struct area *a, const char *key)
+static struct value *find_value(struct area *a, const char *key)
 {
 	uint32_t n = atomic_load(&a->used);
 	for (uint32_t i = 0; i < n && i < MAX_KEYS; i++)
@@ -180,7 +180,7 @@ static int local_put(struct zr_inst *inst, const char *key, const void *value, u
 	if (strlen(key) >= sizeof a->value[0].key || bytes > sizeof a->value[0].data)
 		return zr_fail(inst->h, ZR_EINVAL, "key %s: %llu bytes are too many", key,
 			       (unsigned long long)bytes);
-	if (find(a, key))
+	if (find_value(a, key))
 		return zr_fail(inst->h, ZR_ESTATE, "key %s has a value already", key);
 
 	uint32_t i = atomic_fetch_add(&a->used, 1);
@@ -197,7 +197,7 @@ static int local_put(struct zr_inst *inst, const char *key, const void *value, u
 
 static int has_key(const struct zr_inst *inst, const struct wish *w)
 {
-	struct value *v = find(inst->area, w->key);
+	struct value *v = find_value(inst->area, w->key);
 	((struct wish *)(uintptr_t)w)->found = v;
 	return v != NULL;
 }

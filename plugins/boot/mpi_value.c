@@ -27,7 +27,7 @@ void zb_doze(double waited)
 	nanosleep(&(struct timespec){ 0, (long)(nap * 1e9) }, NULL);
 }
 
-static struct zb_value *find(struct zr_inst *b, const char *key)
+static struct zb_value *find_value(struct zr_inst *b, const char *key)
 {
 	struct zb_value *v = b->values;
 	while (v && strcmp(v->key, key))
@@ -77,7 +77,7 @@ static int receive(struct zr_inst *b)
 			return zr_fail(b->h, ZR_EIO, "MPI cannot receive a value");
 
 		p.key[sizeof p.key - 1] = 0;
-		struct zb_value *v = find(b, p.key);
+		struct zb_value *v = find_value(b, p.key);
 		if (!is_sound(&p, bytes, v))
 			return zr_fail(b->h, ZR_EIO,
 				       "rank %d sent what is no value: do all ranks run the same "
@@ -158,7 +158,7 @@ int zb_put(struct zr_inst *b, const char *key, const void *value, uint64_t bytes
 	int rc = receive(b);
 	if (rc)
 		return rc;
-	if (find(b, key))
+	if (find_value(b, key))
 		return zr_fail(b->h, ZR_ESTATE, "key %s has a value already", key);
 
 	struct zb_value *v = make(b, key, (uint32_t)bytes);
@@ -198,7 +198,7 @@ int zb_get(struct zr_inst *b, const char *key, void *value, uint64_t bytes, doub
 	int rc = receive(b);
 
 	snprintf(what, sizeof what, "the key %s", key);
-	while (!rc && (!(v = find(b, key)) || v->have < v->total)) {
+	while (!rc && (!(v = find_value(b, key)) || v->have < v->total)) {
 		rc = still_waiting(b, start, &said, timeout, what);
 		if (!rc)
 			rc = receive(b);

@@ -152,7 +152,7 @@ static int find_key(const struct cache *c, uint64_t *key)
 
 /* ---- the file ---- */
 
-static int take(void *arg, const int32_t *ids, const uint8_t *learned, size_t n)
+static int take_conversation(void *arg, const int32_t *ids, const uint8_t *learned, size_t n)
 {
 	struct cache *c = arg;
 	int rc = zr_documents_put(c->documents, ids, learned, n, &c->err);
@@ -233,7 +233,7 @@ static int write_file(struct cache *c, const char *name)
 		.parallel = parallel,
 		.of = (void *)c->h,
 		.note = note,
-		.sink = take,
+		.sink = take_conversation,
 		.arg = c,
 	};
 	int rc = zr_chat_open(&options, &chat, &c->err);

@@ -17,7 +17,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct file *)a)->name, ((const struct file *)b)->name);
 }
 
-static int add(const struct zr_host *h, const char *key, const char *name, struct files *fs)
+static int add_name(const struct zr_host *h, const char *key, const char *name, struct files *fs)
 {
 	struct stat st;
 	if (stat(name, &st))
@@ -44,7 +44,7 @@ static int add_all(const struct zr_host *h, const char *key, char **names, size_
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 
 	for (i = 0; i < n && !rc; i++)
-		rc = add(h, key, names[i], fs);
+		rc = add_name(h, key, names[i], fs);
 	if (!rc)
 		qsort(fs->f, (size_t)fs->n, sizeof *fs->f, by_name);
 

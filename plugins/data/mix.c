@@ -204,7 +204,7 @@ static void free_order(struct order *o)
 }
 
 /* Where in a period a run of this seed begins. */
-static void begin(struct order *o, uint64_t seed)
+static void begin_order(struct order *o, uint64_t seed)
 {
 	if (o->begun && o->seed == seed)
 		return;
@@ -218,15 +218,15 @@ static void begin(struct order *o, uint64_t seed)
 }
 
 /* The set of sequence g, and the request for it alone, without arrays. */
-static const struct set *find(struct zr_inst *inst, const struct zr_batch *b, int64_t g,
-			      struct zr_batch *one)
+static const struct set *find_sequence(struct zr_inst *inst, const struct zr_batch *b, int64_t g,
+				       struct zr_batch *one)
 {
 	const int val = b->split == ZR_SPLIT_VAL;
 	const int once = ZR_HAS(b, struct zr_batch, once) && b->once;
 	struct order *o = &inst->order[once && inst->order[ONCE].period ? ONCE : val];
 
 	if (!val)
-		begin(o, b->seed);
+		begin_order(o, b->seed);
 	const int64_t at = o->first + g, i = at % o->period;
 	const int k = o->set[i];
 	const int64_t number = at / o->period * o->share[k] + o->of[i] - o->before[k];
@@ -345,7 +345,7 @@ static int mix_batch(struct zr_inst *inst, const struct zr_batch *b)
 	for (int64_t i = 0; i < b->sequences && !rc; i++) {
 		const int64_t first = i * b->length;
 		struct zr_batch one;
-		const struct set *s = find(inst, b, slot * b->sequences + i, &one);
+		const struct set *s = find_sequence(inst, b, slot * b->sequences + i, &one);
 		const int documents = (s->info.flags & ZR_DATA_DOCUMENTS) != 0;
 		one.inputs = b->inputs + first;
 		one.targets = b->targets + first;
@@ -370,7 +370,7 @@ static int mix_targets(struct zr_inst *inst, const struct zr_batch *b, double *s
 	for (*sum = 0; g < end && !rc && inst->order[val].period; g++) {
 		double of_one = (double)b->length;
 		struct zr_batch one;
-		const struct set *s = find(inst, b, g, &one);
+		const struct set *s = find_sequence(inst, b, g, &one);
 		if (s->info.flags & ZR_DATA_DOCUMENTS)
 			rc = s->v->targets(s->inst, &one, &of_one);
 		*sum += of_one;

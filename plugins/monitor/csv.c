@@ -99,7 +99,7 @@ static int header(struct zr_inst *inst)
 	return ZR_OK;
 }
 
-static const struct zr_metric *find(const struct zr_metric *m, uint32_t n, const char *name)
+static const struct zr_metric *find_metric(const struct zr_metric *m, uint32_t n, const char *name)
 {
 	uint32_t i;
 	for (i = 0; i < n; i++)
@@ -133,7 +133,7 @@ static int csv_metrics(struct zr_inst *inst, int64_t step, const struct zr_metri
 	tell_unlisted(inst, m, n);
 	line_number(l, (double)step);
 	for (i = 0; i < inst->n; i++) {
-		const struct zr_metric *found = find(m, n, inst->column[i]);
+		const struct zr_metric *found = find_metric(m, n, inst->column[i]);
 		line_text(l, ",");
 		if (found)
 			line_number(l, found->value);

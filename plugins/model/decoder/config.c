@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put(struct decoder_meta *m, const char *key, const char *value)
+static void put_pair(struct decoder_meta *m, const char *key, const char *value)
 {
 	m->pairs[m->n++] = key;
 	m->pairs[m->n++] = value;
@@ -190,12 +190,12 @@ static void put_rope(const struct zr_inst *g, struct decoder_meta *m)
 		return;
 
 	scaling_text(g, m->scaling, sizeof m->scaling);
-	put(m, "rope_scaling", m->scaling);
+	put_pair(m, "rope_scaling", m->scaling);
 	if (g->o->rope_scaling != ROPE_LONG || is_written(m, original))
 		return;
 
 	snprintf(m->original, sizeof m->original, "%lld", (long long)g->o->rope_original_context);
-	put(m, original, m->original);
+	put_pair(m, original, m->original);
 }
 
 const char *decoder_biases_differ(const struct decoder_opts *o)
@@ -231,10 +231,11 @@ int decoder_config(const struct zr_inst *g, struct decoder_meta *m)
 	if (!m->list)
 		return ZR_ENOMEM;
 	if (misfit)
-		put(m, ZR_META_MISFIT, misfit);
-	put(m, "architectures", architecture);
-	put(m, "model_type", type);
-	put(m, "pad_token_id", "null"); /* those of the classes may be no token of this model */
+		put_pair(m, ZR_META_MISFIT, misfit);
+	put_pair(m, "architectures", architecture);
+	put_pair(m, "model_type", type);
+	put_pair(m, "pad_token_id",
+		 "null"); /* those of the classes may be no token of this model */
 	for (; k < end; k++) {
 		char *text = m->text[m->n / 2];
 		if (!k->write || !concerns(k->key.types, type))
@@ -246,7 +247,7 @@ int decoder_config(const struct zr_inst *g, struct decoder_meta *m)
 		else
 			snprintf(text, sizeof m->text[0], "%.*s", (int)strcspn(k->key.values, " "),
 				 k->key.values);
-		put(m, k->key.name, text);
+		put_pair(m, k->key.name, text);
 	}
 
 	put_rope(g, m);

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-static int move(const struct nv_chunk *c)
+static int transfer(const struct nv_chunk *c)
 {
 	int fd = c->request->object->fd;
 	char *mem = c->mem + c->done;
@@ -37,7 +37,7 @@ void nv_plain_run(struct zr_inst *d)
 			/* blocks until there are some */
 			(void)!read(d->event, &posts, sizeof posts);
 		else
-			while (nv_settle(d, c, move(c)))
+			while (nv_settle(d, c, transfer(c)))
 				;
 	}
 }

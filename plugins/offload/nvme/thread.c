@@ -11,7 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static void *run(void *arg)
+static void *thread_main(void *arg)
 {
 	struct zr_inst *d = arg;
 	if (d->ring)
@@ -33,7 +33,7 @@ static int start_thread(struct zr_inst *d)
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		sigdelset(&all, own[i]);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&d->thread, NULL, run, d);
+	rc = pthread_create(&d->thread, NULL, thread_main, d);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return rc;
 }
