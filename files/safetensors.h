@@ -32,7 +32,7 @@ struct zr_st {
 	int fd;
 	uint64_t bytes; /* of the file */
 	uint64_t data;  /* where the tensors start */
-	uint64_t hash;  /* XXH3-64 of all before */
+	uint64_t hash;  /* XXH3-64 of all bytes before the tensors */
 	int64_t n;
 	struct zr_st_tensor *tensor; /* in the order of their names; texts belong to root */
 	json_t *root;
@@ -40,7 +40,8 @@ struct zr_st {
 
 /* on failure there is nothing to close */
 int zr_st_open(const char *path, struct zr_st *out, struct zr_error *err);
-/* The same of what is open already; takes fd, -1 is one that could not be opened, as errno says. */
+/* The same for a file that is open already; fd is closed with *out, or on failure. fd = -1: the
+ * file could not be opened, and errno says why. */
 int zr_st_open_fd(int fd, const char *path, struct zr_st *out, struct zr_error *err);
 void zr_st_close(struct zr_st *st);
 const struct zr_st_tensor *zr_st_find(const struct zr_st *st, const char *name); /* NULL: absent */
@@ -51,12 +52,12 @@ const char *zr_st_type(const struct zr_st *st, const struct zr_st_tensor *t);
 /* Bytes [from, from + n) of a tensor. */
 int zr_st_read(const struct zr_st *st, const struct zr_st_tensor *t, uint64_t from, uint64_t n,
 	       void *to, struct zr_error *err);
-/* Says that reading a tensor failed: no is errno, or ENODATA where the file ends. Returns the
- * error. [any] */
+/* Says that a tensor could not be read. no: the errno, or ENODATA where the file ends. Returns the
+ * code of the failure. [any] */
 int zr_st_failed(const struct zr_st *st, const struct zr_st_tensor *t, int no,
 		 struct zr_error *err);
 
-/* Makes a tensor of the elements of a shape, behind `at`. */
+/* A tensor of that shape whose data begins at byte `at`. */
 struct zr_st_tensor zr_st_make(const char *name, int32_t dtype, int32_t ndim, const int64_t *dims,
 			       uint64_t at);
 

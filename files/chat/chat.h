@@ -15,7 +15,7 @@
 #include "core/base/error.h"
 #include "files/chat/unread.h"
 
-/* All borrowed for the life of what is opened; NULL: the usual. */
+/* The texts are borrowed until zr_chat_close; NULL: the usual. */
 struct zr_chat_options {
 	/* tokenizer.json, or the directory that has it; beside it is tokenizer_config.json */
 	const char *tokenizer;
@@ -38,7 +38,8 @@ struct zr_chat_options {
 	void *of;
 	/* A line for people; NULL: none. */
 	void (*note)(void *arg, const char *text);
-	/* Takes a document; learned: 0 or 1 for each token. 0 or a negative code that ends it. */
+	/* Takes a document; learned: 0 or 1 for each token. Returns 0, or a negative code that ends
+	 * the reading. */
 	int (*sink)(void *arg, const int32_t *ids, const uint8_t *learned, size_t n);
 	void *arg;
 };
@@ -67,7 +68,7 @@ void zr_chat_close(struct zr_chat *c); /* NULL is fine */
 
 int64_t zr_chat_vocabulary(const struct zr_chat *c);
 const char *zr_chat_template_of(const struct zr_chat *c);              /* its name */
-const struct zr_chat_template *zr_chat_forms(const struct zr_chat *c); /* itself; see template.h */
+const struct zr_chat_template *zr_chat_forms(const struct zr_chat *c); /* see template.h */
 
 /* All documents of a file (plain, gzip or zstd; -: standard input) in their order. */
 int zr_chat_file(struct zr_chat *c, const char *path, struct zr_error *err);

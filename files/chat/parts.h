@@ -18,9 +18,9 @@ enum { ZR_TRAIN_ASSISTANT, ZR_TRAIN_COMPLETION, ZR_TRAIN_ALL, ZR_TRAIN_LAST };
 
 struct zr_chat_setup {
 	struct zr_chat_template template;
-	char *owned[9]; /* texts of it, and `jinja` */
+	char *owned[9]; /* the template's texts that are no constants, and the Jinja text */
 	int train_on, skip, headed;
-	int drops_long; /* what is too long is left out as it is */
+	int drops_long; /* a conversation that is too long is left out, not shortened */
 	struct zr_chat_fields fields;
 };
 int zr_chat_prepare(const struct zr_chat_options *o, const struct zr_tokenizer *t,
@@ -36,7 +36,7 @@ struct zr_chat_encoder {
 	struct zr_encoder *e;
 	struct zr_conversation c;
 	struct zr_chat_text text;
-	struct zr_buf kept;         /* messages that are left of it */
+	struct zr_buf kept;         /* its messages that are not dropped to shorten it */
 	struct zr_buf ids, learned; /* int32_t and uint8_t for each token */
 	int64_t targets;
 	int truncated;
@@ -44,9 +44,10 @@ struct zr_chat_encoder {
 };
 int zr_chat_encoder_open(struct zr_chat_encoder *e, struct zr_error *err);
 void zr_chat_encoder_close(struct zr_chat_encoder *e);
-/* Memory that one long line took goes back. */
+/* Gives back the memory that a long line took. */
 void zr_chat_encoder_shrink(struct zr_chat_encoder *e);
-/* The document of n bytes. ZR_EINVAL: it is none, for `reason`. */
+/* Makes the document of a line of n bytes. ZR_EINVAL: the line is no document; e->reason says
+ * why. */
 int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr_error *err);
 
 #endif

@@ -57,13 +57,13 @@ struct zr_conversation {
 	json_t *record, *made; /* what has the texts: of the line, made of several */
 };
 
-/* Reads a line of n bytes. The messages are valid until the next call. system: for records without,
- * must outlive the messages; NULL: none. What is wrong goes to err, and a word for it to
- * *reason. */
+/* Reads a line of n bytes. The messages are valid until the next call. system: the system message
+ * of records that have none, which must outlive the messages; or NULL. On failure err says what is
+ * wrong, and *reason is a word for it. */
 int zr_conversation_read(struct zr_conversation *c, const char *p, size_t n,
 			 const struct zr_chat_fields *f, const char *system, const char **reason,
 			 struct zr_error *err);
-/* What the messages say goes, and who says it stays. */
+/* Frees the texts of the messages; their roles stay. */
 void zr_conversation_drop(struct zr_conversation *c);
 void zr_conversation_free(struct zr_conversation *c);
 

@@ -20,22 +20,24 @@ int zr_ckpt_path(const char *dir, int64_t step, int tmp, char path[PATH_MAX], st
 int64_t *zr_ckpt_steps(const char *dir, int unfinished, int64_t *n);
 #define ZR_LATEST_NONE    (-1)
 #define ZR_LATEST_DAMAGED (-2)
-/* step that `name` names, or one of these; errno: why damaged, 0 if it was read */
+/* The step that the file `name` names, or one of these. errno says why it is damaged; 0: it was
+ * read, and names no step. */
 int64_t zr_ckpt_named(const char *dir, const char *name);
 
 /* Makes DIR and an empty DIR/step.tmp, whose descriptor *lock keeps others from taking it for a
  * leftover. Removes what earlier processes left unfinished. */
 int zr_ckpt_begin(const char *dir, int64_t step, int *lock, struct zr_error *err);
-/* Writes the manifest into DIR/step.tmp and reads it back, gives it its name, and then `latest`,
- * and the one that it says is the best `best`: durable one after the other. */
+/* Writes the manifest into DIR/step.tmp and reads it back, renames DIR/step.tmp to DIR/step, and
+ * lets `latest` name it; with keep_best, `best` names the step that the manifest says is the best.
+ * Each is durable before the next one begins. */
 int zr_ckpt_commit(const char *dir, const struct zr_manifest *m, int keep_best,
 		   struct zr_error *err);
 void zr_ckpt_abandon(const char *dir, int64_t step); /* removes DIR/step.tmp */
 
 /* Removes a checkpoint. */
 int zr_ckpt_remove(const char *dir, int64_t step, struct zr_error *err);
-/* Of the checkpoints up to `step` keeps the newest `keep` whole ones, `best` and all that are not
- * whole; 0 keeps all. *removed, if not NULL, counts. */
+/* Removes checkpoints up to `step`, but for the newest `keep` whole ones, the one that `best` names
+ * and those that are not whole; keep = 0: none. Adds to *removed, if that is not NULL, how many. */
 int zr_ckpt_prune(const char *dir, int64_t step, int64_t keep, int64_t *removed,
 		  struct zr_error *err);
 /* Removes every DIR/step.tmp that no process is writing. Returns their number. */

@@ -21,7 +21,8 @@
 
 struct zr_reader;
 
-/* cached: others read the same, always through the page cache. NULL: out of memory */
+/* cached: other ranks read the same files, so that all reads go through the page cache. NULL: out
+ * of memory. */
 struct zr_reader *zr_reader_new(int cached);
 void zr_reader_free(struct zr_reader *r);
 

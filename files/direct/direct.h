@@ -19,19 +19,19 @@
 struct zr_direct;
 struct XXH3_state_s;
 
-/* To write a file of `bytes` bytes, open as `fd` for reading and writing; `direct`: the same, with
- * O_DIRECT, or -1. Both stay the caller's. NULL: no memory. [any] */
+/* Begins to write a file of `bytes` bytes. The caller keeps both descriptors: `fd`, open for
+ * reading and writing, and `direct`, the same with O_DIRECT, or -1. NULL: no memory. [any] */
 struct zr_direct *zr_direct_open(int fd, int direct, uint64_t bytes);
 
-/* The data is copied, and added to the hash, an XXH3_state_t. What follows the data of the call
- * before goes with it; no byte is written twice. 0, or the errno of what failed so far. [one thread
- * at a time] */
+/* Copies the data, which goes to byte `at` of the file, and adds it to the hash, an XXH3_state_t.
+ * Data that follows that of the call before is written together with it; no byte is written twice.
+ * Returns 0, or the errno of what failed so far. [one thread at a time] */
 int zr_direct_write(struct zr_direct *d, const void *data, size_t bytes, uint64_t at,
 		    struct XXH3_state_s *hash);
 
-/* Returns when all is written and read back: 0, or errno. *bad: if not UINT64_MAX, what was written
- * there reads back as something else. Frees it; d may be NULL. Durable is what an fsync behind it
- * makes so. */
+/* Waits until all data is written and read back, and frees d, which may be NULL. Returns 0 or an
+ * errno. *bad: the byte from which on the file reads back as something else, or UINT64_MAX. The
+ * data is durable after an fsync, which is the caller's. */
 int zr_direct_close(struct zr_direct *d, uint64_t *bad);
 
 #endif

@@ -16,7 +16,8 @@ struct lora_experts {
 	void *dropped; /* [places, in] */
 };
 
-/* Of each map that is no expert's, `each` bytes apart: */
+/* What a call keeps and works with. `low` and `dlow` have a part for each map that is no expert's,
+ * `each` bytes apart. */
 struct lora_place {
 	uint64_t each;
 	char *low;     /* [N, r] x' A^T, which lies before what the model keeps */
@@ -26,7 +27,8 @@ struct lora_place {
 	struct lora_experts experts;
 };
 
-/* What a map's dlow was made of, and for which product; NULL: both were made. */
+/* The gradient dy from which a map's dlow was made, and the product that asked for it; dy = NULL:
+ * both products have had it. */
 struct lora_made {
 	const void *dy;
 	int64_t rows;
@@ -42,13 +44,15 @@ struct lora_wrapped {
 	struct lora_made made[LORA_TENSORS];
 };
 
-/* places.c: a place for the gradient of a map's weight, which nothing writes to; the map whose
- * place this is, and the first from `from` on that has this weight; -1: none */
+/* places.c. lora_mark: an address that stands for the gradient of a map's frozen weight; nothing
+ * writes to it. lora_marked: the map whose address this is, -1: none. lora_use_of: the first map
+ * from `from` on that has this weight, -1: none. */
 float *lora_mark(int32_t use);
 int32_t lora_marked(const void *gradient);
 int32_t lora_use_of(const struct lora_wrapped *, const void *weight, int32_t from);
 
-/* experts.c: its scratch, behind *bytes from `work` on, which are raised by it */
+/* experts.c. lora_experts_at: the scratch of the experts' products, from byte *bytes of `work` on;
+ * adds its size to *bytes. */
 struct lora_experts lora_experts_at(const struct zr_inst *, const struct lora_layer *,
 				    const struct zr_layer_call *, char *work, uint64_t *bytes);
 int lora_grouped(const struct zr_ops *, struct zr_stream *, const struct zr_op_matmul_grouped *);
