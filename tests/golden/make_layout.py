@@ -3,6 +3,10 @@
 """Layout of every public struct of the stable headers, and the value of every constant.
 
     make_layout.py INCLUDE CC...            prints it
+    make_layout.py --release INCLUDE CC...  prints that of all public headers: the stable ones and the library's, then
+                                            `draft REVISION` and the drafts
+    make_layout.py --since FILE INCLUDE CC...  compares it with FILE, which --release has printed for a release; says
+                                            what does not have a part of it any more
     make_layout.py --check FILE INCLUDE CC...  compares it with FILE; says what moved, what is new
     make_layout.py --grow INCLUDE OUT       copies headers as they may be later: grown structs, minor 99
 
@@ -17,8 +21,9 @@ import sys
 import tempfile
 
 HEADERS = "plugin optimizer elementwise scheduler monitor zero precision data adapter".split()
-STRUCT = re.compile(r"struct (zr_\w+) \{(.*?)\n\};", re.S)
-CONSTANT = re.compile(r"^#define (ZR_[A-Z0-9_]+)[ \t]+(\S.*)$", re.M)
+LIBRARY = ["zeroth"]
+STRUCT = re.compile(r"struct ((?:zr|zeroth)_\w+) \{(.*?)\n\};", re.S)
+CONSTANT = re.compile(r"^#define ((?:ZR|ZEROTH)_[A-Z0-9_]+)[ \t]+(\S.*)$", re.M)
 
 
 # of the plugin's own code: no host sees it
@@ -63,12 +68,12 @@ def grow(include, out):
         open(os.path.join(out, "zeroth", h), "w").write(text)
 
 
-def ask(include, cc):
+def ask(include, cc, headers=HEADERS):
     """A C program that prints every line, of what the headers declare."""
     out = ["#include <stdio.h>", '#include <zeroth/plugin.h>']
-    out += [f"#include <zeroth/{h}.h>" for h in HEADERS]
+    out += [f"#include <zeroth/{h}.h>" for h in headers]
     out += ["int main(void) {"]
-    for h in HEADERS:
+    for h in headers:
         text = open(os.path.join(include, "zeroth", h + ".h")).read()
         plain = without_comments(text)
         for name, value in CONSTANT.findall(plain):
@@ -125,10 +130,48 @@ def check(golden, now):
     return bad, new
 
 
+def drafts(include):
+    """The headers that may change with every revision of the drafts."""
+    names = sorted(h[:-2] for h in os.listdir(os.path.join(include, "zeroth")))
+    return [h for h in names if h not in HEADERS + LIBRARY]
+
+
+def draft_revision(include):
+    text = open(os.path.join(include, "zeroth", "plugin.h")).read()
+    return int(re.search(r"^#define ZR_DRAFT_REVISION +(\d+)", text, re.M).group(1))
+
+
+def release(include, cc):
+    return (ask(include, cc, HEADERS + LIBRARY) + f"draft {draft_revision(include)}\n"
+            + ask(include, cc, drafts(include)))
+
+
+def since(file, include, cc):
+    """Texts of what plugins and programs that were built for a release would miss."""
+    text = open(file).read()
+    was_stable, revision, was_drafts = re.split(r"^draft (\d+)\n", text, flags=re.M)
+    bad, _ = check(table(was_stable), table(ask(include, cc, HEADERS + LIBRARY)))
+    if int(revision) != draft_revision(include):
+        return bad
+
+    changed, new = check(table(was_drafts), table(ask(include, cc, drafts(include))))
+    again = (f"in drafts of revision {revision}: raise ZR_DRAFT_REVISION; or, before that release, write the file "
+             "again with make_layout.py --release")
+    return bad + [f"{line} ({again})" for line in changed + new]
+
+
 def main():
     if sys.argv[1] == "--grow":
         grow(*sys.argv[2:])
         return 0
+    if sys.argv[1] == "--release":
+        print(release(sys.argv[2], sys.argv[3:] or ["cc"]), end="")
+        return 0
+    if sys.argv[1] == "--since":
+        bad = since(sys.argv[2], sys.argv[3], sys.argv[4:] or ["cc"])
+        for line in bad:
+            print("changed:", line)
+        return 1 if bad else 0
     if sys.argv[1] != "--check":
         print(ask(sys.argv[1], sys.argv[2:] or ["cc"]), end="")
         return 0

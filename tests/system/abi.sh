@@ -31,6 +31,41 @@ changed 'a frozen struct that grows is seen' 's/^\tint64_t hysteresis;/&int64_t 
 changed 'a member at the end is a line to add' 's/^\tdouble base; /&int64_t more;/' scheduler \
 	'^not in the golden file: member zr_sched_point.more 32 8'
 
+# What a release has, in all its public headers: of stable ones and the library's for good, of drafts for plugins of the
+# same draft revision. A new release gets a file of its own:
+#   python3 tests/golden/make_layout.py --release include > tests/golden/abi/layout-VERSION.txt
+# The file of a release that is still to come is written again in the same way.
+since() { "$python" "$golden/make_layout.py" --since "$1" "$2" "${cc[@]}" 2>&1; }
+for file in "$golden"/abi/layout-*.txt; do
+	is "the public headers have all that $(basename "$file") has" "$(since "$file" "$src/include")" ''
+done
+# later NAME PATTERN FILE SED...: what is said of today's headers as a release, once header FILE.h has changed so
+"$python" "$golden/make_layout.py" --release "$src/include" "${cc[@]}" > released.txt
+later() {
+	local name=$1 wanted=$2 file=$3
+	shift 3
+	rm -rf include
+	cp -r "$src/include" include
+	sed -i "$1" "include/zeroth/$file.h"
+	[ -z "$2" ] || sed -i "$2" include/zeroth/plugin.h
+	like "$name" "$(since released.txt include; echo "code $?")" "$wanted"
+}
+later 'a member of a draft that moves in one revision is seen' \
+	'changed: member zr_comm_op.n_seg .* .in drafts of revision [0-9]*: raise ZR_DRAFT_REVISION; or,' \
+	comm 's/^\tint32_t root;/&\n\tint32_t more, again;/'
+later 'so is a member behind the others of a draft' 'changed: member zr_comm_op.more .* .in drafts of revision' \
+	comm 's/^\tstruct zr_comm_tag tag;/&\n\tint64_t more;/'
+later 'in another revision it is not' '^code 0$' comm 's/^\tint32_t root;/&\n\tint32_t more, again;/' \
+	's/^#define ZR_DRAFT_REVISION .*/#define ZR_DRAFT_REVISION 999/'
+later 'a stable struct may grow after a release' '^code 0$' scheduler 's/^\tdouble base; /&int64_t more;/'
+later '... at its end alone' '^changed: member zr_sched_point.base was' scheduler 's/^\tdouble base; /\tint64_t more; double base;/'
+later 'a struct of the library that changes is seen' '^changed: member zeroth_tensor.init was' zeroth 's/^\tint32_t ndim;/&\n\tint64_t more;/'
+minor=$(sed -n 's/^#define ZR_ABI_MINOR *//p' "$src/include/zeroth/plugin.h")
+draft=$(sed -n 's/^#define ZR_DRAFT_REVISION *//p' "$src/include/zeroth/plugin.h")
+soname=libzeroth.so.$(sed -n 's/.*-version-info \([0-9]*\):[0-9]*:0 .*/\1/p' "$src/embed/local.mk")
+like 'zeroth-plugin(7) has the numbers of the next release' "$(tr '\n' ' ' < "$src/man/zeroth-plugin.7")" \
+	"has ABI 1\.$minor, draft revision $draft and a library with the SONAME *(.Pa )?$soname"
+
 # The library, by abidiff: functions and structs of zeroth/zeroth.h are those of the last release, or more. What that had is
 # tests/golden/abi/libzeroth.abi, once there is a release: what describe writes.
 printf '[suppress_type]\ntype_kind = struct\nhas_data_member_inserted_at = end\n' > grows
@@ -98,7 +133,6 @@ make_kept -Igrown -o tomorrow.so
 is 'plugins of tomorrow, with grown structs, compute the same' "$(kept tomorrow.so)" "$(cat today)"
 sed 's/^ZR_PLUGIN(/ZR_PLUGIN_NEED(99, /' "$golden/abi/kept.c" > needs.c
 "${cc[@]}" -std=gnu11 -w -shared -fPIC -Igrown -o needs.so needs.c
-minor=$(sed -n 's/^#define ZR_ABI_MINOR *//p' "$src/include/zeroth/plugin.h")
 like 'one that needs a later host is refused with both minors' "$(kept needs.so)" \
 	"need_minor is 99, this zeroth has $minor; install a newer zeroth"
 
