@@ -233,7 +233,8 @@ static int choose(const struct args *a, char path[PATH_MAX], struct zr_error *er
 {
 	struct found f;
 	int rc = find(a->dir, &f, err);
-	int64_t step = rc ? -1 : zr_ckpt_named(f.path, a->best ? "best" : "latest");
+	const char *name = a->best ? "best" : "latest";
+	int64_t step = rc ? -1 : zr_ckpt_named(f.path, name);
 	int64_t i = f.n - 1;
 
 	while (!rc && !f.alone && step >= 0 && i > 0 && f.step[i] > step)

@@ -127,9 +127,10 @@ static int load_config(struct eval *e, struct zr_error *err)
 		zr_dir_has(from, "model.safetensors", e->weights);
 	if (run)
 		zr_dir_has(from, "config.ini", path);
-	if (!rc)
-		rc = run ? zr_run_config(path, o, n, &e->cfg, err) :
-			   zr_config_load(hf ? NULL : from, o, n, &e->cfg, err);
+	if (!rc && run)
+		rc = zr_run_config(path, o, n, &e->cfg, err);
+	else if (!rc)
+		rc = zr_config_load(hf ? NULL : from, o, n, &e->cfg, err);
 	while (copies)
 		free(copy[--copies]);
 	return rc;

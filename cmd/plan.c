@@ -101,6 +101,13 @@ static void print_tier(const struct zr_setup *s, int tier)
 		putchar('\n');
 }
 
+static const char *name_of_store(int32_t dtype)
+{
+	if (dtype == ZR_NF4)
+		return "nf4";
+	return dtype == ZR_INT8 ? "int8" : "bf16";
+}
+
 static void print_frozen(const struct zr_setup *s)
 {
 	int64_t elements;
@@ -116,10 +123,8 @@ static void print_frozen(const struct zr_setup *s)
 		elements += s->facts.frozen[i] > 1 ? s->facts.layout.tensor[i].elements : 0;
 	if (elements)
 		printf("stored in %s: %lld of them, %.3g bits each\n",
-		       s->facts.stored == ZR_NF4  ? "nf4" :
-		       s->facts.stored == ZR_INT8 ? "int8" :
-						    "bf16",
-		       (long long)elements, (double)zr_dtype_block(s->facts.stored) * 8 / ZR_BLOCK);
+		       name_of_store(s->facts.stored), (long long)elements,
+		       (double)zr_dtype_block(s->facts.stored) * 8 / ZR_BLOCK);
 }
 
 static void print_groups(const struct zr_setup *s)

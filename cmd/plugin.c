@@ -143,7 +143,9 @@ static json_t *describe_apart(const char *role, const char *path)
 		describe_to(fd[1], role, path);
 	json_t *failed = child < 0 ? unusable(strerror(errno)) : NULL;
 	close(fd[1]);
-	json_t *j = failed ? failed : child < 0 ? NULL : read_from(f, child);
+	json_t *j = failed;
+	if (child >= 0)
+		j = read_from(f, child);
 	if (f)
 		fclose(f);
 	else
@@ -214,9 +216,10 @@ static int print_json(json_t *j, const char *what)
 /* no: what zr_plugin_scan gave, an errno or a code. */
 static int cannot_list(int no, struct zr_error *err)
 {
-	return no < 0 ? zr_err(err, no, "cannot list the plugins") :
-			zr_err(err, no == ENOMEM ? ZR_ENOMEM : ZR_EIO,
-			       "cannot list the plugins: %s", strerror(no));
+	if (no < 0)
+		return zr_err(err, no, "cannot list the plugins");
+	return zr_err(err, no == ENOMEM ? ZR_ENOMEM : ZR_EIO, "cannot list the plugins: %s",
+		      strerror(no));
 }
 
 int zr_plugins_list(json_t **out, struct zr_error *err)

@@ -196,7 +196,9 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 		return rc;
 
 	s->is_model = is_model;
-	const char *of = s->adapter ? s->adapter : kind.adapters ? s->run : NULL;
+	const char *of = s->adapter;
+	if (!of && kind.adapters)
+		of = s->run;
 	uint32_t flags = s->no_cache ? 0 : ZR_SETUP_CACHED;
 	if (is_model) {
 		snprintf(model, sizeof model, "model.path=%s", s->run);
@@ -307,9 +309,9 @@ static void drop_twice(struct sampler *s)
 static int encode(struct sampler *s, const struct zr_prompt *prompt, struct zr_error *err)
 {
 	const char *text = prompt ? prompt->text : "\n";
-	int32_t start = s->text.tokenizer ? zr_tokenizer_added(s->text.tokenizer, "<|endoftext|>") :
-			zr_token_text_known(&s->text) ? -1 :
-							0;
+	int32_t start = zr_token_text_known(&s->text) ? -1 : 0;
+	if (s->text.tokenizer)
+		start = zr_tokenizer_added(s->text.tokenizer, "<|endoftext|>");
 	size_t bytes = prompt ? prompt->bytes : 1;
 
 	s->n_tokens = 0;
@@ -431,9 +433,12 @@ static int print_json(struct sampler *s, const struct zr_prompt *prompt, uint64_
 		zr_json_put(&j, "end", json_string(zr_ended_names[d.ended]));
 		char *line = zr_json_dump(j, JSON_COMPACT);
 		json_decref(j);
-		rc = !line ? zr_err(err, ZR_ENOMEM, "out of memory for the text") :
-		     puts(line) < 0 || zr_outlet_push() ? write_failed(err) :
-							  0;
+		if (!line)
+			rc = zr_err(err, ZR_ENOMEM, "out of memory for the text");
+		else if (puts(line) < 0 || zr_outlet_push())
+			rc = write_failed(err);
+		else
+			rc = 0;
 		free(line);
 	}
 
@@ -450,7 +455,9 @@ static int sample(struct sampler *s, struct zr_error *err)
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < n; i++) {
-		const struct zr_prompt *p = s->prompts ? &s->list.at[i] : s->prompt ? &one : NULL;
+		const struct zr_prompt *p = s->prompt ? &one : NULL;
+		if (s->prompts)
+			p = &s->list.at[i];
 		rc = encode(s, p, err);
 		for (int k = 0; !rc && k < s->samples; k++) {
 			uint64_t number = (uint64_t)i * (uint64_t)s->samples + (uint64_t)k;

@@ -113,9 +113,9 @@ static int parse(int argc, char **argv, struct job *j)
 
 static int64_t tokens_of(const struct job *j)
 {
-	return j->documents ? zr_documents_total(j->documents).tokens :
-	       j->file      ? zr_token_file_tokens(j->file) :
-			      0;
+	if (j->documents)
+		return zr_documents_total(j->documents).tokens;
+	return j->file ? zr_token_file_tokens(j->file) : 0;
 }
 
 static int create(struct job *j, int width)
@@ -282,7 +282,10 @@ static int choose_eot(struct job *j)
 			      "--eot %s: is not an added token of %s; none: no token", j->eot,
 			      j->tokenizer);
 
-	j->eot = j->eot_id < 0 ? NULL : j->eot ? j->eot : usual;
+	if (j->eot_id < 0)
+		j->eot = NULL;
+	else if (!j->eot)
+		j->eot = usual;
 	return 0;
 }
 
@@ -290,14 +293,16 @@ static void report(const struct job *j, int64_t tokens, int bits)
 {
 	char bytes[32];
 	double took = zr_now() - j->start + 1e-9;
+	const char *place = "", *eot = "";
+	if (j->eot_id >= 0) {
+		place = j->apart ? ", each before " : ", each after ";
+		eot = j->eot;
+	}
 
 	printf("tokenized   %s in %d document%s%s%s: %lld tokens, %suint%d, %.2f bytes each, %.1f "
 	       "MB/s\n",
-	       zr_bytes_text(j->text, bytes), j->n_in, j->n_in == 1 ? "" : "s",
-	       j->eot_id < 0 ? "" :
-	       j->apart      ? ", each before " :
-			       ", each after ",
-	       j->eot_id < 0 ? "" : j->eot, (long long)tokens, j->raw ? "raw " : "", bits,
+	       zr_bytes_text(j->text, bytes), j->n_in, j->n_in == 1 ? "" : "s", place, eot,
+	       (long long)tokens, j->raw ? "raw " : "", bits,
 	       tokens ? (double)j->text / (double)tokens : 0, (double)j->text / took * 1e-6);
 	zr_tokenize_vocabulary(zr_tokenizer_size(j->t));
 }

@@ -208,7 +208,9 @@ static int train(const struct train_args *a, int first, struct zr_error *err)
 			    "because: %s",
 			    (long long)report.checkpoints.failed,
 			    report.checkpoints.failed == 1 ? "" : "s", report.checkpoints.why);
-	return rc ? zr_exit_code(rc) : report.interrupted ? 130 : 0;
+	if (rc)
+		return zr_exit_code(rc);
+	return report.interrupted ? 130 : 0;
 }
 
 static int train_alone(const struct train_args *a)

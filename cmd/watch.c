@@ -102,6 +102,13 @@ static void handle_signals(void)
 	sigaction(SIGWINCH, &a, NULL);
 }
 
+static int within(int n, int least, int most)
+{
+	if (n < least)
+		return least;
+	return n > most ? most : n;
+}
+
 static void size_of_terminal(struct zr_screen *s)
 {
 	struct winsize w;
@@ -114,8 +121,8 @@ static void size_of_terminal(struct zr_screen *s)
 		s->rows = w.ws_row;
 	}
 
-	s->columns = s->columns < 24 ? 24 : s->columns > 400 ? 400 : s->columns;
-	s->rows = s->rows < 5 ? 5 : s->rows > 200 ? 200 : s->rows;
+	s->columns = within(s->columns, 24, 400);
+	s->rows = within(s->rows, 5, 200);
 }
 
 static int show(const struct zr_screen *s, const struct zr_run_files *run, struct zr_error *err)

@@ -57,12 +57,15 @@ int engine_enter(struct zeroth *e, const char *what)
 		here.engine = NULL;
 	if (!is_elsewhere(e))
 		return 0;
-	return engine_fail(e, ZR_ESTATE, "%s: %s", what,
-			   e->pid != getpid() ? "the engine is one of the process that forked" :
-			   here.logs          ? "log functions do not call this" :
-						"another call of this engine runs; callbacks, and "
-						"other threads "
-						"meanwhile, do not call this");
+	if (e->pid != getpid())
+		return engine_fail(e, ZR_ESTATE, "%s: the engine is one of the process that forked",
+				   what);
+	if (here.logs)
+		return engine_fail(e, ZR_ESTATE, "%s: log functions do not call this", what);
+	return engine_fail(e, ZR_ESTATE,
+			   "%s: another call of this engine runs; callbacks, and other threads "
+			   "meanwhile, do not call this",
+			   what);
 }
 
 int engine_sized(struct zeroth *e, const void *given, size_t least, const char *what)

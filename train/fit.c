@@ -43,7 +43,9 @@ const char *zr_bytes_text(uint64_t bytes, char buf[32])
 
 const char *zr_tier_name(int32_t tier)
 {
-	return tier == ZR_TIER_DEVICE ? "device" : tier == ZR_TIER_HOST ? "host" : "disk";
+	if (tier == ZR_TIER_DEVICE)
+		return "device";
+	return tier == ZR_TIER_HOST ? "host" : "disk";
 }
 
 /* The advice that helps most, chosen by the largest region of the tier. */
@@ -103,15 +105,19 @@ static int refuse(const struct zr_setup *s, int tier, int played, uint64_t need,
 			largest = i;
 	advise(s, tier, largest, what, sizeof what);
 	const struct zr_memory_opts *limit = zr_config_find(s->cfg, "memory")->opts;
-	const char *given = tier == ZR_TIER_HOST && have == limit->host ? " by [memory] host" :
-			    tier == ZR_TIER_DISK && have == limit->disk ? " by [memory] disk" :
-									  "";
+	const char *given = "", *of = "memory";
+	if (tier == ZR_TIER_HOST && have == limit->host)
+		given = " by [memory] host";
+	else if (tier == ZR_TIER_DISK && have == limit->disk)
+		given = " by [memory] disk";
+
+	if (tier == ZR_TIER_DEVICE)
+		of = "device memory";
+	else if (tier == ZR_TIER_DISK)
+		of = "disk space";
 	return zr_err(err, ZR_EFIT,
 		      "does not fit: needs %s of %s%s (largest: %s %s), %s available%s; %s%s",
-		      zr_bytes_text(need, needed),
-		      tier == ZR_TIER_DEVICE ? "device memory" :
-		      tier == ZR_TIER_DISK   ? "disk space" :
-					       "memory",
+		      zr_bytes_text(need, needed), of,
 		      s->facts.process.world > 1 && tier == ZR_TIER_HOST ? " for all ranks here" :
 									   "",
 		      r[largest].what, zr_bytes_text(r[largest].bytes, part),

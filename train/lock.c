@@ -70,10 +70,12 @@ static int take(const char *dir, const char *path, struct zr_error *err)
 			return zr_err(err, ZR_EINVAL, "%s: cannot write: %s", path,
 				      strerror(errno));
 
-		int rc = fstat(fd, &st) ? zr_err(err, ZR_EIO, "%s: %s", path, strerror(errno)) :
-			 !S_ISREG(st.st_mode) ?
-					  zr_err(err, ZR_EINVAL, "%s: not a regular file", path) :
-					  0;
+		int rc = 0;
+		if (fstat(fd, &st))
+			rc = zr_err(err, ZR_EIO, "%s: %s", path, strerror(errno));
+		else if (!S_ISREG(st.st_mode))
+			rc = zr_err(err, ZR_EINVAL, "%s: not a regular file", path);
+
 		if (!rc && flock(fd, LOCK_EX | LOCK_NB)) {
 			if (errno == EWOULDBLOCK)
 				rc = busy(fd, dir, err);

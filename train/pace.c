@@ -86,9 +86,11 @@ void zr_pace_begin(struct zr_pace *p, const struct zr_setup *s, double elapsed)
 /* The highest rate of products of matrices, of a rank while all of this machine compute. */
 static double product_of(const struct zr_rates *r, const struct zr_setup *s)
 {
-	const char *name = s->facts.types.dtype == ZR_F32  ? "matmul.fp32.nn" :
-			   s->facts.types.dtype == ZR_BF16 ? "matmul.bf16.nn" :
-							     "";
+	const char *name = "";
+	if (s->facts.types.dtype == ZR_F32)
+		name = "matmul.fp32.nn";
+	else if (s->facts.types.dtype == ZR_BF16)
+		name = "matmul.bf16.nn";
 	int ranks = zr_machine_ranks(&s->facts), threads = zr_pool_size(s->facts.process.pool);
 	double best = 0;
 
@@ -150,7 +152,10 @@ void zr_pace_step(struct zr_pace *p, int64_t step, double seconds)
 	p->seconds = seconds;
 	p->tokens = step * p->step_tokens;
 	p->tokens_per_s = rate * (double)p->step_tokens;
-	int64_t of = ++p->steps > 10 ? 10 : p->steps > 2 ? p->steps - 1 : 1;
+	int64_t of = 1;
+	p->steps++;
+	if (p->steps > 2)
+		of = p->steps > 10 ? 10 : p->steps - 1;
 	p->smooth += (seconds - p->smooth) / (double)of; /* the first warms up caches */
 	if (p->epoch_sequences)
 		p->epoch = (double)step * (double)p->step_sequences / (double)p->epoch_sequences;

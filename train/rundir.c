@@ -129,9 +129,10 @@ int zr_dir_make(const char *dir, int *made, struct zr_error *err)
 	if (!no)
 		no = make_one(path, &own);
 	*made = own ? parents + own : 0;
-	return no ? zr_err(err, no == ENOSPC || no == EIO ? ZR_EIO : ZR_EINVAL,
-			   "cannot make dir = %s: %s", dir, strerror(no)) :
-		    0;
+	if (!no)
+		return 0;
+	return zr_err(err, no == ENOSPC || no == EIO ? ZR_EIO : ZR_EINVAL,
+		      "cannot make dir = %s: %s", dir, strerror(no));
 }
 
 static void empty(const char *dir)

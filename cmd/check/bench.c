@@ -327,6 +327,16 @@ static const void *options_of(const struct zr_bench *b, const struct piece *p)
 	return b->others && p->seg[0].param % 2 ? b->others : b->it.opts;
 }
 
+/* What a plugin of a minor version of the ABI knows of the struct. */
+static size_t step_size(int minor)
+{
+	if (minor < 1)
+		return offsetof(struct zr_opt_step, work);
+	if (minor < 4)
+		return offsetof(struct zr_opt_step, native);
+	return sizeof(struct zr_opt_step);
+}
+
 static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way *way, int number)
 {
 	struct zr_check *c = b->c;
@@ -385,10 +395,7 @@ static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way
 	s.partials = p->partials;
 	s.work = p->work;
 	s.work_bytes = p->work_bytes;
-	p->step = zr_lend(c, "struct zr_opt_step", &s, sizeof s,
-			  c->minor < 1 ? offsetof(struct zr_opt_step, work) :
-			  c->minor < 4 ? offsetof(struct zr_opt_step, native) :
-					 sizeof s);
+	p->step = zr_lend(c, "struct zr_opt_step", &s, sizeof s, step_size(c->minor));
 	if (way->mem == ZR_MEM_DEVICE)
 		hide_buffers(c, p);
 }
@@ -516,9 +523,10 @@ static void update(struct zr_bench *b, const struct zr_bench_way *way, int numbe
 static const char *candidate(const struct zr_opt *o, int i, char *room, size_t size)
 {
 	static const char *const numbers[] = { "0.125", "0.5", "0.75", "0.01", "1", "2", "3", "7" };
+	static const char *const switches[] = { "yes", "no", NULL };
 
 	if (o->type == ZR_T_BOOL)
-		return i < 2 ? (i ? "no" : "yes") : NULL;
+		return switches[i < 2 ? i : 2];
 	if (o->type == ZR_T_ENUM)
 		return o->choices[i];
 	if (i == (int)(sizeof numbers / sizeof *numbers))

@@ -37,14 +37,20 @@ static const char *kind_name(int32_t kind)
 
 static int32_t size_of(const struct comm *m, int32_t group)
 {
-	return group == ZR_GROUP_SELF ? 1 : group == ZR_GROUP_NODE ? m->t.h->local_world : m->world;
+	if (group == ZR_GROUP_SELF)
+		return 1;
+	if (group == ZR_GROUP_NODE)
+		return m->t.h->local_world;
+	return m->world;
 }
 
 static int32_t first_of(const struct comm *m, int32_t group)
 {
-	return group == ZR_GROUP_SELF ? m->rank :
-	       group == ZR_GROUP_NODE ? m->rank - m->t.h->local_rank :
-					0;
+	if (group == ZR_GROUP_SELF)
+		return m->rank;
+	if (group == ZR_GROUP_NODE)
+		return m->rank - m->t.h->local_rank;
+	return 0;
 }
 
 static void open_comm(struct zr_check *c, struct comm *m, int32_t rank, int32_t world,

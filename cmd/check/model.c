@@ -159,9 +159,8 @@ static void fill(struct fixture *r)
 			zr_check_lacks(r->c, "memory");
 		/* near what it declares, and nowhere all alike; which experts a token has should
 		 * matter to the loss */
-		const float spread = t->init == ZR_INIT_CONST ?
-					     0.05f :
-					     (float)t->std * (t->experts_per_token ? 12 : 1.7f);
+		const float wider = t->experts_per_token ? 12 : 1.7f;
+		const float spread = t->init == ZR_INIT_CONST ? 0.05f : (float)t->std * wider;
 		zr_fill_random(r->param[i], r->n[i], (uint64_t)i + 1 + 1000 * r->c->seed, spread);
 		for (int64_t k = 0; k < r->n[i]; k++)
 			r->param[i][k] += (float)t->mean;

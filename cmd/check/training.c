@@ -50,11 +50,12 @@ static void write_section(struct zr_check *c, FILE *f)
 	const int whole = is_whole(c);
 	if (whole)
 		fputs("[optimizer]\nplugin = adamw\n", f);
-	fprintf(f, "[%s%s]\nplugin = %s\n", c->plugin->desc->role,
-		is_role(c, "monitor") || whole ? ".check" :
-		is_role(c, "offload")          ? ".optimizer" :
-						 "",
-		c->path);
+	const char *name = "";
+	if (is_role(c, "monitor") || whole)
+		name = ".check";
+	else if (is_role(c, "offload"))
+		name = ".optimizer";
+	fprintf(f, "[%s%s]\nplugin = %s\n", c->plugin->desc->role, name, c->path);
 	if (whole)
 		fputs("match = *.mlp.c_*.weight\n", f);
 	for (uint32_t i = 0; (o = zr_table_next(&t, ZR_O_REQUIRED, &i));)

@@ -238,7 +238,9 @@ static void print_machine(const struct zr_machine *m)
 
 static const char *weight_text(int weight)
 {
-	return weight == ZR_HINDERS ? "hinders" : weight == ZR_SLOWS ? "slows" : "note";
+	if (weight == ZR_HINDERS)
+		return "hinders";
+	return weight == ZR_SLOWS ? "slows" : "note";
 }
 
 static int hinders(const struct zr_findings *f)

@@ -76,12 +76,16 @@ int ds_stage(struct zr_import *im, struct zr_setting *s, const struct zr_import_
 
 	if (own && stage < 0)
 		return zr_import_fate(s, ZR_FATE_REFUSED, "expected 0, 1, 2 or 3");
-	if (own) {
-		snprintf(name, sizeof name, "stage%d", stage);
-		return zr_import_put(im, s, k->to, hpz ? "hpz" : mics ? "mics" : name, NULL);
-	}
+	snprintf(name, sizeof name, "stage%d", stage);
+	if (own && hpz)
+		return zr_import_put(im, s, k->to, "hpz", NULL);
+	if (own && mics)
+		return zr_import_put(im, s, k->to, "mics", NULL);
+	if (own)
+		return zr_import_put(im, s, k->to, name, NULL);
 
-	if (!(strstr(s->path, "hpz") ? hpz : mics))
+	const int asked = strstr(s->path, "hpz") ? hpz : mics;
+	if (!asked)
 		return none(s, stage == 3 ? "off" : "only of stage 3");
 	return zr_import_fate(s, ZR_FATE_PARTLY,
 			      "parameters are split inside each node, by as many ranks "
@@ -143,9 +147,11 @@ static const char *device_of(struct zr_import *im, int tier)
 
 	snprintf(path, sizeof path, "%s.device", tiers[tier].block);
 	const struct zr_setting *s = find(im, path);
-	const char *device = s && json_is_string(s->value) ? json_string_value(s->value) :
-			     is_on(im, tiers[tier].legacy) ? "cpu" :
-							     "none";
+	const char *device = "none";
+	if (s && json_is_string(s->value))
+		device = json_string_value(s->value);
+	else if (is_on(im, tiers[tier].legacy))
+		device = "cpu";
 	if (tier == 1 && is_on(im, ZERO "cpu_offload_param"))
 		device = "cpu";
 	if ((tier == 1 && stage_of(im) != 3) || is_same_memory(im, device))

@@ -398,10 +398,11 @@ int hf_monitors(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 
 	any += !rc && !any && (!*text || !strcmp(text, "none")) ? 2 : 0;
 	free(text);
-	return rc || any == 1 ? rc :
-				none(s, any ? "off" :
-					      "a run writes metrics.jsonl; use tensorboard, which "
-					      "`wandb sync` reads");
+	if (rc || any == 1)
+		return rc;
+	if (any)
+		return none(s, "off");
+	return none(s, "a run writes metrics.jsonl; use tensorboard, which `wandb sync` reads");
 }
 
 int hf_fsdp(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -412,10 +413,13 @@ int hf_fsdp(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 	if (rc)
 		return rc;
 
-	const char *stage = strstr(text, "hybrid_shard")  ? "hpz" :
-			    strstr(text, "shard_grad_op") ? "stage2" :
-			    strstr(text, "no_shard")      ? "stage0" :
-							    "stage3";
+	const char *stage = "stage3";
+	if (strstr(text, "hybrid_shard"))
+		stage = "hpz";
+	else if (strstr(text, "shard_grad_op"))
+		stage = "stage2";
+	else if (strstr(text, "no_shard"))
+		stage = "stage0";
 	const int off = !*text || !strcmp(text, "no"), offload = !!strstr(text, "offload");
 	free(text);
 	if (off)
@@ -441,9 +445,11 @@ static int finish_betas(struct zr_import *im, const struct hf_names *n)
 	char text[64];
 	const int given = !!zr_import_given(im, "optimizer.betas");
 	const int missing = is_left_out(im, "optimizer.params.betas");
-	const char *why = missing ? left_out :
-			  given   ? "DeepSpeed's configuration says them" :
-				    "the optimizer has none";
+	const char *why = "the optimizer has none";
+	if (missing)
+		why = left_out;
+	else if (given)
+		why = "DeepSpeed's configuration says them";
 
 	if (!one && !two)
 		return 0;

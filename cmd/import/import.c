@@ -248,9 +248,11 @@ static int read_second(struct zr_import *im, struct zr_error *err)
 static int put_given(struct zr_import *im)
 {
 	const char *dot = im->data ? strrchr(im->data, '.') : NULL;
-	const char *plugin = dot && !strncmp(dot, ".json", 5)                     ? "chat" :
-			     dot && (!strcmp(dot, ".txt") || !strcmp(dot, ".gz")) ? "text" :
-										    "tokens";
+	const char *plugin = "tokens";
+	if (dot && !strncmp(dot, ".json", 5))
+		plugin = "chat";
+	else if (dot && (!strcmp(dot, ".txt") || !strcmp(dot, ".gz")))
+		plugin = "text";
 
 	int rc = im->model ? zr_import_put(im, NULL, "model.path", im->model, "--model") : 0;
 	if (!rc && strcmp(im->device, "cpu"))

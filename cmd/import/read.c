@@ -27,9 +27,12 @@ int zr_tree_read(const char *path, struct zr_tree **out, struct zr_error *err)
 	int no = t && (t->file = strdup(path)) ? 0 : ENOMEM, rc;
 	if (!no)
 		no = zr_file_text(AT_FDCWD, path, 1, MOST, &text, &bytes);
-	rc = no            ? zr_file_failed(err, path, "read", no) :
-	     is_yaml(path) ? zr_tree_yaml(text, bytes, path, t, err) :
-			     zr_tree_json(text, bytes, path, t, err);
+	if (no)
+		rc = zr_file_failed(err, path, "read", no);
+	else if (is_yaml(path))
+		rc = zr_tree_yaml(text, bytes, path, t, err);
+	else
+		rc = zr_tree_json(text, bytes, path, t, err);
 	free(text);
 	if (rc) {
 		zr_tree_free(t);

@@ -125,6 +125,15 @@ static json_t *value_of(struct reader *r, int index, int depth)
 	return node->type == YAML_SEQUENCE_NODE ? sequence(r, node, depth) : scalar(node);
 }
 
+static int parse_failed(const yaml_parser_t *parser, const char *path, struct zr_error *err)
+{
+	if (parser->error == YAML_MEMORY_ERROR)
+		return zr_err(err, ZR_ENOMEM, "%s: out of memory", path);
+	return zr_err(err, ZR_EINVAL, "%s:%d: not YAML: %s", path,
+		      (int)parser->problem_mark.line + 1,
+		      parser->problem ? parser->problem : "unreadable");
+}
+
 int zr_tree_yaml(const char *text, size_t bytes, const char *path, struct zr_tree *to,
 		 struct zr_error *err)
 {
@@ -137,11 +146,7 @@ int zr_tree_yaml(const char *text, size_t bytes, const char *path, struct zr_tre
 
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
 	if (!yaml_parser_load(&parser, &r.doc)) {
-		rc = parser.error == YAML_MEMORY_ERROR ?
-			     zr_err(err, ZR_ENOMEM, "%s: out of memory", path) :
-			     zr_err(err, ZR_EINVAL, "%s:%d: not YAML: %s", path,
-				    (int)parser.problem_mark.line + 1,
-				    parser.problem ? parser.problem : "unreadable");
+		rc = parse_failed(&parser, path, err);
 		yaml_parser_delete(&parser);
 		return rc;
 	}

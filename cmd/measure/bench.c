@@ -238,9 +238,10 @@ struct ways {
 /* All processors by one rank, then one of them alone, then all of them by several ranks. */
 static void choose_ways(const struct bench *b, struct ways *w)
 {
-	const int processors = zr_bench_processors(), most = b->a.ranks     ? b->a.ranks :
-							     processors > 1 ? 2 :
-									      1;
+	const int processors = zr_bench_processors();
+	int most = b->a.ranks;
+	if (!most)
+		most = processors > 1 ? 2 : 1;
 
 	w->at[w->n].ranks = 1;
 	w->at[w->n++].threads = processors;

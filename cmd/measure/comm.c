@@ -117,7 +117,9 @@ static int run(struct zr_bench *b)
 		return rc;
 	if (host)
 		memset(host, 0, 2 * LARGEST);
-	char *send = own ? own : host ? host : zr_bench_take(b, 2 * LARGEST);
+	char *send = own ? own : host;
+	if (!send)
+		send = zr_bench_take(b, 2 * LARGEST);
 	char *recv = send + LARGEST;
 	double limit = 0;
 	if (b->s->facts.peers) {

@@ -70,8 +70,12 @@ double zr_bench_time(struct zr_bench *b, int (*fn)(void *arg), void *arg)
 		return 0;
 
 	while ((t[0] = batch(b, fn, arg, n)) >= 0 && t[0] < least && n < MOST_CALLS) {
-		const double more = t[0] > 0 ? 1.2 * least / t[0] : 16;
-		n = (int)(n * (more < 2 ? 2 : more > 16 ? 16 : more));
+		double more = t[0] > 0 ? 1.2 * least / t[0] : 16;
+		if (more < 2)
+			more = 2;
+		if (more > 16)
+			more = 16;
+		n = (int)(n * more);
 	}
 
 	for (int i = 1; i < BATCHES && t[0] >= 0; i++)
@@ -118,11 +122,10 @@ static void show(const struct zr_bench_job *job, const struct zr_bench_rate *r)
 
 	for (; v >= 1000 && p < 5; p++)
 		v /= 1000;
-	printf("  %-18s %-18s %6.*f %s%-10s", r->name, size,
-	       v < 10  ? 2 :
-	       v < 100 ? 1 :
-			 0,
-	       v, prefix[p], r->unit);
+	int decimals = 0;
+	if (v < 100)
+		decimals = v < 10 ? 2 : 1;
+	printf("  %-18s %-18s %6.*f %s%-10s", r->name, size, decimals, v, prefix[p], r->unit);
 	if (r->share > 0) {
 		int n = (int)(20 * r->share + 0.5);
 		n = n > 20 ? 20 : n;

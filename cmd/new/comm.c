@@ -115,10 +115,18 @@ static int meet(struct zr_inst *c, int32_t group)
 
 static int64_t bytes_of(int32_t dtype)
 {
-	return dtype == ZR_U8                      ? 1 :
-	       dtype == ZR_F16 || dtype == ZR_BF16 ? 2 :
-	       dtype == ZR_F32 || dtype == ZR_I32  ? 4 :
-						     8;
+	switch (dtype) {
+	case ZR_U8:
+		return 1;
+	case ZR_F16:
+	case ZR_BF16:
+		return 2;
+	case ZR_F32:
+	case ZR_I32:
+		return 4;
+	default:
+		return 8;
+	}
 }
 
 static void add(int32_t dtype, void *sum, const void *x, int64_t n)

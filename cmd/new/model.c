@@ -66,11 +66,12 @@ static int declare(struct zr_inst *m, struct zr_model_decl *out)
 	int64_t n = o->layers + 2, width = o->width;
 
 	for (int64_t u = 0; u < n; u++) {
-		snprintf(m->name[u][TENSORS], sizeof m->name[u][TENSORS],
-			 u == 0     ? "embed" :
-			 u == n - 1 ? "head" :
-				      "h.%d",
-			 (int)u - 1);
+		if (u == 0 || u == n - 1)
+			snprintf(m->name[u][TENSORS], sizeof m->name[u][TENSORS], "%s",
+				 u ? "head" : "embed");
+		else
+			snprintf(m->name[u][TENSORS], sizeof m->name[u][TENSORS], "h.%d",
+				 (int)u - 1);
 		m->number[u] = (int32_t)u;
 		m->unit[u] =
 			(struct zr_unit){ .name = m->name[u][TENSORS], .tensors = m->tensor[u] };
@@ -320,16 +321,16 @@ static int loss(const struct zr_inst *m, const struct zr_layer_call *c, int back
 
 static int forward(struct zr_inst *m, const struct zr_layer_call *c)
 {
-	return c->layer == 0            ? embed(m, c) :
-	       c->layer <= m->o->layers ? network(m, c) :
-					  loss(m, c, 0);
+	if (c->layer == 0)
+		return embed(m, c);
+	return c->layer <= m->o->layers ? network(m, c) : loss(m, c, 0);
 }
 
 static int backward(struct zr_inst *m, const struct zr_layer_call *c)
 {
-	return c->layer == 0            ? embed_backward(m, c) :
-	       c->layer <= m->o->layers ? network_backward(m, c) :
-					  loss(m, c, 1);
+	if (c->layer == 0)
+		return embed_backward(m, c);
+	return c->layer <= m->o->layers ? network_backward(m, c) : loss(m, c, 1);
 }
 
 /* ---- the plugin ------------------------------------------------------------------ */

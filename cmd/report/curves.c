@@ -156,10 +156,11 @@ static void add_metric(const struct zr_report *r, struct zr_chart *c, const char
 			continue;
 
 		v.label = label(r, i, metric, room, used);
-		v.kind = at > 1 ? ZR_CURVE_DOTTED :
-			 at     ? ZR_CURVE_DASHED :
-			 mean   ? ZR_CURVE_FAINT :
-				  ZR_CURVE_LINE;
+		v.kind = ZR_CURVE_LINE;
+		if (at)
+			v.kind = at > 1 ? ZR_CURVE_DOTTED : ZR_CURVE_DASHED;
+		else if (mean)
+			v.kind = ZR_CURVE_FAINT;
 		zr_chart_add(c, v);
 		v.kind = ZR_CURVE_MEAN;
 		if (mean && !at)

@@ -9,10 +9,24 @@
 
 #define REPLACEMENT "\xef\xbf\xbd"
 
+/* Bytes of a character by its first byte; 0: no character begins so (RFC 3629). */
+static int character_bytes(unsigned char first)
+{
+	if (first < 0x80)
+		return 1;
+	if (first < 0xc2) /* goes on with a character, or an overlong form */
+		return 0;
+	if (first < 0xe0)
+		return 2;
+	if (first < 0xf0)
+		return 3;
+	return first < 0xf5 ? 4 : 0;
+}
+
 /* Bytes of the character that p begins with, 0 if it is none (RFC 3629). */
 static int character(const unsigned char *p)
 {
-	int n = *p < 0x80 ? 1 : *p < 0xc2 ? 0 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : *p < 0xf5 ? 4 : 0;
+	int n = character_bytes(*p);
 
 	for (int i = 1; i < n; i++)
 		if ((p[i] & 0xc0) != 0x80)
@@ -114,12 +128,10 @@ char *zr_number_bytes(double v, char text[ZR_NUMBER_ROOM])
 
 	for (; fabs(v) >= 1024 && u < 5; u++)
 		v /= 1024;
-	snprintf(text, ZR_NUMBER_ROOM, "%.*f %s",
-		 !u      ? 0 :
-		 v < 10  ? 2 :
-		 v < 100 ? 1 :
-			   0,
-		 v, unit[u]);
+	int decimals = 0;
+	if (u && v < 100)
+		decimals = v < 10 ? 2 : 1;
+	snprintf(text, ZR_NUMBER_ROOM, "%.*f %s", decimals, v, unit[u]);
 	return text;
 }
 

@@ -160,9 +160,9 @@ static void write_row(const struct zr_rows *rows, int c, FILE *f)
 		n++;
 	}
 
-	const double mean = is_rate(rows->name[c]) ? zr_rows_rate(rows, rows->name[c], rows->n) :
-			    n                      ? sum / (double)n :
-						     NAN;
+	double mean = n ? sum / (double)n : NAN;
+	if (is_rate(rows->name[c]))
+		mean = zr_rows_rate(rows, rows->name[c], rows->n);
 	fputs("<tr><th scope=\"row\">", f);
 	zr_html_text(f, rows->name[c]);
 	fprintf(f, "</th><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%lld</td></tr>",
@@ -319,7 +319,9 @@ void zr_report_machine(struct zr_report *r)
 		zr_html_text(r->page, cpu ? cpu : "-");
 		fprintf(r->page, "</td><td>%s</td><td>",
 			zr_number(of ? zr_run_summary(run, "processors") : NAN, a));
-		zr_html_text(r->page, device ? device : configured ? configured : "-");
+		if (!device)
+			device = configured ? configured : "-";
+		zr_html_text(r->page, device);
 		fputs("</td><td>", r->page);
 		zr_html_text(r->page, variant ? variant : "-");
 		fprintf(r->page, "</td><td>%s</td><td>%s</td><td>%s</td></tr>",
@@ -349,7 +351,10 @@ static void write_samples(const char *text, FILE *f)
 		char *line = strndup(head ? text + 4 : text, head ? n - 4 : n);
 		if (head || !open)
 			fputs(open ? "</pre>" : "", f);
-		fputs(head ? "<h4>" : open ? "" : "<pre class=\"sample\">", f);
+		if (head)
+			fputs("<h4>", f);
+		else if (!open)
+			fputs("<pre class=\"sample\">", f);
 		zr_html_text(f, line ? line : "(out of memory)");
 		fputs(head ? "</h4><pre class=\"sample\">" : "", f);
 		free(line);

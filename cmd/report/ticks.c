@@ -13,7 +13,11 @@ static double round_up(double v)
 {
 	const double power = pow(10, floor(log10(v)));
 	const double m = v / power;
-	return power * (m <= 1.0001 ? 1 : m <= 2.0001 ? 2 : m <= 5.0001 ? 5 : 10);
+	if (m <= 1.0001)
+		return power;
+	if (m <= 2.0001)
+		return power * 2;
+	return power * (m <= 5.0001 ? 5 : 10);
 }
 
 int zr_ticks(double low, double high, enum zr_chart_unit unit, int powers, double tick[8])

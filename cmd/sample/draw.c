@@ -65,7 +65,9 @@ static double uniform(uint64_t seed, uint64_t i)
 int32_t zr_draw_token(const struct zr_draw *how, const float *logits, int64_t n, uint64_t i,
 		      int32_t *best)
 {
-	int64_t k = how->temperature == 0 ? 1 : how->top_k && how->top_k < n ? how->top_k : n, few;
+	int64_t k = how->top_k && how->top_k < n ? how->top_k : n, few;
+	if (how->temperature == 0)
+		k = 1;
 	double sum = 0, part = 0, top, u;
 
 	zr_draw_best(logits, n, k, best);

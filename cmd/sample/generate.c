@@ -87,7 +87,9 @@ static int look(struct zr_generator *g, struct zr_error *err)
 	if ((g->n > g->near) != g->far)
 		g->kept = 0;
 	g->far = g->n > g->near;
-	int64_t past = !g->cached ? 0 : g->kept < g->n ? g->kept : g->n - 1;
+	int64_t past = 0;
+	if (g->cached)
+		past = g->kept < g->n ? g->kept : g->n - 1;
 	int rc = zr_session_logits(g->session, g->window + past, past, g->n - past, g->logits, err);
 	g->kept = rc ? 0 : g->n;
 	return rc;

@@ -41,14 +41,17 @@ static int add_json(struct zr_prompts *p, const char *path, long at, const char 
 {
 	json_error_t why;
 	json_t *j = zr_json_load(line, n, 0, &why), *text = json_object_get(j, "prompt");
-	int rc = !j ? zr_err(err, errno == ENOMEM ? ZR_ENOMEM : ZR_EINVAL, "%s:%ld: not JSON: %s",
-			     path, at, why.text) :
-		 !json_is_string(text) ?
-		      zr_err(err, ZR_EINVAL,
-			     "%s:%ld: has no text \"prompt\": each line is an object with one, "
-			     "since the first is an object",
-			     path, at) :
-		      add(p, json_string_value(text), json_string_length(text), err);
+	int rc;
+	if (!j)
+		rc = zr_err(err, errno == ENOMEM ? ZR_ENOMEM : ZR_EINVAL, "%s:%ld: not JSON: %s",
+			    path, at, why.text);
+	else if (!json_is_string(text))
+		rc = zr_err(err, ZR_EINVAL,
+			    "%s:%ld: has no text \"prompt\": each line is an object with one, "
+			    "since the first is an object",
+			    path, at);
+	else
+		rc = add(p, json_string_value(text), json_string_length(text), err);
 
 	json_decref(j);
 	return rc;

@@ -75,9 +75,10 @@ int zr_kept_end(struct zr_kept_text *k, const char *run, const struct zr_draw *d
 	bad |= f && !bad && (fwrite(k->text, 1, k->bytes, f) != k->bytes || fputs("\n", f) < 0);
 	bad |= f && fclose(f);
 	snprintf(path, sizeof path, "%s/" ZR_SAMPLES_FILE, run);
-	rc = rc  ? rc :
-	     bad ? zr_err(err, ZR_ENOMEM, "out of memory for the text") :
-		   append(path, all, bytes, err);
+	if (!rc && bad)
+		rc = zr_err(err, ZR_ENOMEM, "out of memory for the text");
+	else if (!rc)
+		rc = append(path, all, bytes, err);
 	free(all);
 	free(k->text);
 	*k = (struct zr_kept_text){ 0 };

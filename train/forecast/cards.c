@@ -74,7 +74,9 @@ static const struct card *find(const char *name)
 double zr_card_peak(const char *device, int32_t dtype)
 {
 	const struct card *c = find(device);
-	return !c ? 0 : dtype == ZR_F32 ? c->single : c->half;
+	if (!c)
+		return 0;
+	return dtype == ZR_F32 ? c->single : c->half;
 }
 
 uint64_t zr_card_memory(const char *card)

@@ -137,7 +137,9 @@ static double transfer(struct costs *c, const struct zr_instr *i)
 		return zr_tally_bytes(&c->tally, 2 * bytes);
 
 	*(reads ? &c->f->read : &c->f->written) += o->bytes;
-	return disk(c, c->both_ways ? "disk_mixed" : reads ? "disk_read" : "disk_write", bytes);
+	if (c->both_ways)
+		return disk(c, "disk_mixed", bytes);
+	return disk(c, reads ? "disk_read" : "disk_write", bytes);
 }
 
 /* A store that keeps checksums reads what it moves, with the processors that compute. */

@@ -53,9 +53,11 @@ static void end_now(int sig)
 	static const char text[] = " before the first step: nothing is saved\n";
 
 	zr_crash_unwatch();
-	const char *name = sig == SIGINT  ? "zeroth: SIGINT" :
-			   sig == SIGTERM ? "zeroth: SIGTERM" :
-					    "zeroth: SIGHUP";
+	const char *name = "zeroth: SIGHUP";
+	if (sig == SIGINT)
+		name = "zeroth: SIGINT";
+	else if (sig == SIGTERM)
+		name = "zeroth: SIGTERM";
 	if (!silent) {
 		zr_outlet_say(name);
 		zr_outlet_say(text);

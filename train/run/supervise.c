@@ -456,9 +456,11 @@ static int explain(const struct crew *s, struct zr_crew_end *end)
 	const struct child *c = &s->child[rank];
 	const char *text = s->why[rank].code ? s->why[rank].text : c->last;
 	char name[128];
-	int code = s->why[rank].code    ? zr_exit_code(s->why[rank].code) :
-		   WIFEXITED(c->status) ? WEXITSTATUS(c->status) :
-					  4;
+	int code = 4;
+	if (s->why[rank].code)
+		code = zr_exit_code(s->why[rank].code);
+	else if (WIFEXITED(c->status))
+		code = WEXITSTATUS(c->status);
 	print_others(s, rank);
 	fputs(s->terminal ? ERASE : "", stderr);
 	end->died = is_death(s, rank) && !s->interrupted;

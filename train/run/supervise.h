@@ -17,8 +17,19 @@
  * 4 a rank died or a system error, 5 numerical stop. */
 static inline int zr_exit_code(int code)
 {
-	int refused = code == ZR_EINVAL || code == ZR_ENOTSUP;
-	return !code ? 0 : refused ? 2 : code == ZR_EFIT ? 3 : code == ZR_ENUMERIC ? 5 : 4;
+	switch (code) {
+	case 0:
+		return 0;
+	case ZR_EINVAL:
+	case ZR_ENOTSUP:
+		return 2;
+	case ZR_EFIT:
+		return 3;
+	case ZR_ENUMERIC:
+		return 5;
+	default:
+		return 4;
+	}
 }
 
 /* Forks n ranks, which call rank_main and exit with what it returns. The caller must not have

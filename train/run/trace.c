@@ -131,8 +131,12 @@ int zr_trace_wants(const struct zr_trace *t, int64_t step)
 static int64_t instructions_of_a_step(const struct zr_setup *s)
 {
 	int64_t n = 0, micro = s->facts.batch.accumulation - 2;
-	for (int id = 0; id < ZR_LOWERED; id++)
-		n += s->programs.lowered[id].n * (id == ZR_S_MICRO ? micro > 0 ? micro : 0 : 1);
+	for (int id = 0; id < ZR_LOWERED; id++) {
+		int64_t times = 1;
+		if (id == ZR_S_MICRO)
+			times = micro > 0 ? micro : 0;
+		n += s->programs.lowered[id].n * times;
+	}
 	return n;
 }
 

@@ -101,8 +101,9 @@ static int load_run(struct files *f, const char *from, struct zr_error *err)
 	zr_dir_has(from, "config.ini", ini);
 	snprintf(path, sizeof path, "adapter.path=%s", from);
 	f->trained = !kind.weights;
-	return kind.adapters ? zr_run_config(ini, o, kind.weights ? 2 : 1, &f->cfg, err) :
-			       load_whole(f, ini, err);
+	if (kind.adapters)
+		return zr_run_config(ini, o, kind.weights ? 2 : 1, &f->cfg, err);
+	return load_whole(f, ini, err);
 }
 
 static int open_files(struct files *f, const char *from, struct zr_error *err)
@@ -169,10 +170,14 @@ static int write_run(struct files *f, const char *run, const char *dir,
 	const int adapted = f->setup->roles.adapter.inst != NULL;
 	const long long step = zr_run_steps(run);
 
-	int rc = adapted && how->dtype != ZR_F32 ? zr_export_adapters_type(err) :
-		 adapted ? zr_adapter_export(f->setup, dir, f->setup->roles.model.section->path,
-					     read_values, f, err) :
-			   write_model(f, dir, how, err);
+	int rc;
+	if (!adapted)
+		rc = write_model(f, dir, how, err);
+	else if (how->dtype != ZR_F32)
+		rc = zr_export_adapters_type(err);
+	else
+		rc = zr_adapter_export(f->setup, dir, f->setup->roles.model.section->path,
+				       read_values, f, err);
 	if (rc)
 		return rc;
 
