@@ -290,8 +290,9 @@ static int export(const struct args *a, struct zr_error *err)
 		return end;
 	}
 
-	return rc ? zr_err(err, rc, "%s", why.text) :
-		    zr_export_checkpoint(path, a->out, &a->how, err);
+	if (rc)
+		return zr_err(err, rc, "%s", why.text);
+	return zr_export_checkpoint(path, a->out, &a->how, err);
 }
 
 /* ---- prune ---- */

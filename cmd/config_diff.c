@@ -93,8 +93,11 @@ static int read_side(struct side *to, struct zr_error *err)
 	char path[PATH_MAX];
 	const int run = zr_dir_has(to->name, "config.ini", path);
 
-	int rc = run ? zr_run_config(path, NULL, 0, &cfg, err) :
-		       zr_config_load(to->name, NULL, 0, &cfg, err);
+	int rc;
+	if (run)
+		rc = zr_run_config(path, NULL, 0, &cfg, err);
+	else
+		rc = zr_config_load(to->name, NULL, 0, &cfg, err);
 	if (!rc && !run)
 		rc = zr_setup_open(cfg, ZR_MODE_TRAIN, ZR_SETUP_ALONE, 1, &s, err);
 	rc = rc || run ? rc : zr_adapter_settle(s, err);

@@ -21,7 +21,9 @@ static json_t *text_of(const char *text)
 
 static json_t *real_of(double v)
 {
-	return isfinite(v) ? json_real(v) : json_null();
+	if (isfinite(v))
+		return json_real(v);
+	return json_null();
 }
 
 static json_t *json_list(const struct zr_opt *o, const double *v)
@@ -34,7 +36,9 @@ static json_t *json_list(const struct zr_opt *o, const double *v)
 
 static json_t *json_count(uint64_t v)
 {
-	return v > INT64_MAX ? json_real((double)v) : json_integer((json_int_t)v);
+	if (v > INT64_MAX)
+		return json_real((double)v);
+	return json_integer((json_int_t)v);
 }
 
 static json_t *json_of(const struct zr_opt *o, const void *opts)

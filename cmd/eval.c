@@ -143,9 +143,9 @@ static int one_at_a_time(struct eval *e, struct zr_error *err)
 	const struct zr_train_opts *t = zr_config_find(e->cfg, "train")->opts;
 	const char *nodes = zr_config_source(e->cfg, "boot", "ranks_per_node");
 
-	int rc = nodes && (*e->weights || e->adapted) && strcmp(nodes, "-o") ?
-			 zr_config_set_auto(e->cfg, "boot", "ranks_per_node", "auto", err) :
-			 0;
+	int rc = 0;
+	if (nodes && (*e->weights || e->adapted) && strcmp(nodes, "-o"))
+		rc = zr_config_set_auto(e->cfg, "boot", "ranks_per_node", "auto", err);
 	if (rc || t->micro_batch_size == ZR_AUTO_COUNT)
 		return rc;
 
@@ -168,8 +168,10 @@ static int open_model(struct eval *e, struct zr_error *err)
 	if (rc)
 		return rc;
 
-	rc = *e->weights ? zr_weights_load(e->session, e->weights, err) :
-			   zr_weights_begin(e->session, err);
+	if (*e->weights)
+		rc = zr_weights_load(e->session, e->weights, err);
+	else
+		rc = zr_weights_begin(e->session, err);
 	return rc || !e->adapted ? rc : zr_base_check(e->session, e->a->operand, err);
 }
 

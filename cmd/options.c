@@ -343,7 +343,10 @@ int zr_cmd_parse(int argc, char **argv, const struct zr_cmd_usage *usage,
 
 	operands->at = argv + optind;
 	operands->n = argc - optind;
-	code = operands->n == 1 ? check_if_conf(form->operands, operands->at[0]) : 0;
+	if (operands->n == 1)
+		code = check_if_conf(form->operands, operands->at[0]);
+	else
+		code = 0;
 	if (code)
 		return code;
 	return check_operands(usage, form->operands, operands);

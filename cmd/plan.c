@@ -171,8 +171,9 @@ static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 static int forecast(struct zr_setup *s, struct zr_rate_source *rates, struct zr_forecast *f,
 		    struct zr_error *err)
 {
-	return zr_rate_source_suits(rates, &s->facts) ? zr_forecast_make(s, &rates->rates, f, err) :
-							0;
+	if (zr_rate_source_suits(rates, &s->facts))
+		return zr_forecast_make(s, &rates->rates, f, err);
+	return 0;
 }
 
 /* What is known of the configuration itself. */
@@ -196,7 +197,9 @@ static int print_as_json(const struct zr_plan_args *a, struct zr_setup *s, const
 		zr_json_put(&j, "absent", json_string(zr_data_absent(s->cfg)));
 	if (k->f.seconds > 0)
 		zr_json_put(&j, "forecast", zr_forecast_json(&s->facts, &k->f, rates->by));
-	int rc = compares(a, s) ? zr_plan_compare(a, rates, &rows, err) : 0;
+	int rc = 0;
+	if (compares(a, s))
+		rc = zr_plan_compare(a, rates, &rows, err);
 	if (compares(a, s))
 		zr_json_put(&j, "comparison", rows); /* without memory for rows there is no plan */
 	if (!rc)

@@ -179,9 +179,9 @@ static const char *reason(const json_t *j)
 {
 	const char *text = text_of(j, "error"), *file = text_of(j, "file"),
 		   *at = strstr(text, file);
-	return at && !strncmp(text, "plugin ", 7) && at[strlen(file)] == ':' ?
-		       at + strlen(file) + 2 :
-		       text;
+	if (at && !strncmp(text, "plugin ", 7) && at[strlen(file)] == ':')
+		return at + strlen(file) + 2;
+	return text;
 }
 
 static void print_list(const json_t *list)
@@ -210,7 +210,9 @@ static void print_list(const json_t *list)
 static int print_json(json_t *j, const char *what)
 {
 	struct zr_error err = { 0 };
-	return zr_json_print(j, JSON_INDENT(2), what, &err) ? zr_cmd_failed(&err) : 0;
+	if (zr_json_print(j, JSON_INDENT(2), what, &err))
+		return zr_cmd_failed(&err);
+	return 0;
 }
 
 /* no: what zr_plugin_scan gave, an errno or a code. */

@@ -77,7 +77,10 @@ int zr_cmd_report(int argc, char **argv)
 				     ZR_REPORT_RUNS);
 
 	r = calloc(1, sizeof *r);
-	rc = r ? read_runs(r, dirs.at, dirs.n, &err) : zr_err(&err, ZR_ENOMEM, "out of memory");
+	if (r)
+		rc = read_runs(r, dirs.at, dirs.n, &err);
+	else
+		rc = zr_err(&err, ZR_ENOMEM, "out of memory");
 	if (!rc)
 		rc = zr_report_page(r, &text, &err);
 	if (!rc && !a.output &&

@@ -177,8 +177,10 @@ static int open_weights(struct sampler *s, int begins, int adapted, struct zr_er
 	if (rc)
 		return rc;
 
-	rc = begins ? zr_weights_begin(s->g.session, err) :
-		      zr_weights_load(s->g.session, path, err);
+	if (begins)
+		rc = zr_weights_begin(s->g.session, err);
+	else
+		rc = zr_weights_load(s->g.session, path, err);
 	return rc || !adapted ? rc : zr_base_check(s->g.session, s->run, err);
 }
 
@@ -225,8 +227,10 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	if (is_model || !begins)
 		s->overrides[s->n_overrides++] = model;
 	snprintf(path, sizeof path, "%s/config.ini", s->run);
-	rc = is_model ? zr_config_load(NULL, s->overrides, s->n_overrides, cfg, err) :
-			zr_run_config(path, s->overrides, s->n_overrides, cfg, err);
+	if (is_model)
+		rc = zr_config_load(NULL, s->overrides, s->n_overrides, cfg, err);
+	else
+		rc = zr_run_config(path, s->overrides, s->n_overrides, cfg, err);
 	if (!rc)
 		rc = zr_setup_open(*cfg, ZR_MODE_SAMPLE, flags, 1, &s->setup, err);
 	if (!rc)
@@ -251,7 +255,10 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 				 &s->g.n_eos, err);
 	if (!rc)
 		rc = zr_generator_open(&s->g, err);
-	s->drawn = s->json ? malloc((size_t)s->g.most * sizeof *s->drawn) : NULL;
+	if (s->json)
+		s->drawn = malloc((size_t)s->g.most * sizeof *s->drawn);
+	else
+		s->drawn = NULL;
 	if (!rc && s->json && !s->drawn)
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for --tokens");
 	return rc;
@@ -372,7 +379,9 @@ static int print_text(struct sampler *s, const struct zr_prompt *prompt, uint64_
 		rc = zr_generate(&s->g, &d, err);
 	if (!rc && (zr_char_end(&s->out) || putchar('\n') < 0))
 		rc = write_failed(err);
-	return s->kept.out.f ? zr_kept_end(&s->kept, s->run, &s->g.draw, rc, err) : rc;
+	if (s->kept.out.f)
+		return zr_kept_end(&s->kept, s->run, &s->g.draw, rc, err);
+	return rc;
 }
 
 /* The characters of n bytes, what is none of them as U+FFFD. */
@@ -408,7 +417,9 @@ static int keep_text(struct sampler *s, const struct zr_prompt *prompt, const ch
 	int rc = zr_kept_begin(&s->kept, err);
 	if (!rc && ((prompt && put_prompt(s)) || put(s, text, bytes)))
 		rc = write_failed(err);
-	return s->kept.out.f ? zr_kept_end(&s->kept, s->run, &s->g.draw, rc, err) : rc;
+	if (s->kept.out.f)
+		return zr_kept_end(&s->kept, s->run, &s->g.draw, rc, err);
+	return rc;
 }
 
 static int print_json(struct sampler *s, const struct zr_prompt *prompt, uint64_t number,
@@ -419,7 +430,11 @@ static int print_json(struct sampler *s, const struct zr_prompt *prompt, uint64_
 	FILE *f = open_memstream(&text, &bytes);
 	struct zr_drawn d = { .sink = keep, .arg = f, .number = number, .tokens = s->drawn };
 
-	int rc = f ? zr_generate(&s->g, &d, err) : zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc;
+	if (f)
+		rc = zr_generate(&s->g, &d, err);
+	else
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	if (f && fclose(f) && !rc)
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for the text");
 	if (!rc) {
@@ -483,7 +498,10 @@ int zr_cmd_sample(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 
-	rc = s.prompts ? zr_prompts_read(s.prompts, &s.list, &err) : 0;
+	if (s.prompts)
+		rc = zr_prompts_read(s.prompts, &s.list, &err);
+	else
+		rc = 0;
 	if (!rc)
 		rc = open_run(&s, &cfg, &err);
 	if (!rc)

@@ -120,15 +120,17 @@ static int64_t tokens_of(const struct job *j)
 
 static int create(struct job *j, int width)
 {
-	return j->apart ? zr_documents_create(j->output, 0666, zr_tokenizer_size(j->t), 0,
-					      &j->documents, j->err) :
-			  zr_token_file_create(j->output, width, j->raw, &j->file, j->err);
+	if (j->apart)
+		return zr_documents_create(j->output, 0666, zr_tokenizer_size(j->t), 0,
+					   &j->documents, j->err);
+	return zr_token_file_create(j->output, width, j->raw, &j->file, j->err);
 }
 
 static int finish(struct job *j, int keep)
 {
-	return j->apart ? zr_documents_close(j->documents, keep, j->err) :
-			  zr_token_file_close(j->file, keep, j->err);
+	if (j->apart)
+		return zr_documents_close(j->documents, keep, j->err);
+	return zr_token_file_close(j->file, keep, j->err);
 }
 
 /* ---- progress ---- */
@@ -156,22 +158,27 @@ static void show(struct job *j, const struct zr_input *in)
 static int take(void *arg, const int32_t *ids, size_t n)
 {
 	struct job *j = arg;
-	return j->documents ? zr_documents_put(j->documents, ids, NULL, n, j->err) :
-			      zr_token_file_put(j->file, ids, n, j->err);
+	if (j->documents)
+		return zr_documents_put(j->documents, ids, NULL, n, j->err);
+	return zr_token_file_put(j->file, ids, n, j->err);
 }
 
 static int put_template(struct job *j, int after)
 {
 	const int32_t *ids;
-	int n = j->add_special ? zr_tokenizer_template(j->t, after, &ids, j->err) : 0;
+	int n;
+	if (j->add_special)
+		n = zr_tokenizer_template(j->t, after, &ids, j->err);
+	else
+		n = 0;
 	return n > 0 ? take(j, ids, (size_t)n) : n;
 }
 
 static int stopped(struct job *j)
 {
-	return zr_tokenize_stopped() ?
-		       zr_err(j->err, ZR_EIO, "interrupted; %s is as it was", j->output) :
-		       0;
+	if (zr_tokenize_stopped())
+		return zr_err(j->err, ZR_EIO, "interrupted; %s is as it was", j->output);
+	return 0;
 }
 
 static const char *name_of(const char *path)
@@ -213,7 +220,11 @@ static int check_start(struct job *j, const char *path, const char *buf, size_t 
 static int encode(struct job *j, const char *path, const char *buf, size_t n)
 {
 	struct zr_error why = { 0 };
-	int rc = n ? zr_encode(j->encoder, buf, n, &why) : zr_encode_end(j->encoder, &why);
+	int rc;
+	if (n)
+		rc = zr_encode(j->encoder, buf, n, &why);
+	else
+		rc = zr_encode_end(j->encoder, &why);
 
 	if (rc && why.code)
 		return zr_err(j->err, rc, "%s: %s", name_of(path), why.text);
@@ -228,8 +239,11 @@ static int document(struct job *j, const char *path)
 	char *buf = malloc((size_t)j->chunk);
 	size_t got = 1;
 
-	int rc = buf ? zr_input_open(path, &in, j->err) :
-		       zr_err(j->err, ZR_ENOMEM, "out of memory");
+	int rc;
+	if (buf)
+		rc = zr_input_open(path, &in, j->err);
+	else
+		rc = zr_err(j->err, ZR_ENOMEM, "out of memory");
 	if (!rc && j->eot_id >= 0 && !j->apart)
 		rc = take(j, &j->eot_id, 1);
 	if (!rc)

@@ -243,9 +243,11 @@ static int try_config(const struct train_args *a)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		zr_crash_watch(NULL);
 		zr_log_level(ZR_LOG_ERROR); /* a rank says what is no error */
-		int code = zr_config_load(a->conf, a->overrides, a->n_overrides, &cfg, &err) ?
-				   zr_cmd_failed(&err) :
-				   0;
+		int code;
+		if (zr_config_load(a->conf, a->overrides, a->n_overrides, &cfg, &err))
+			code = zr_cmd_failed(&err);
+		else
+			code = 0;
 		zr_crash_unwatch();
 		_exit(code);
 	}

@@ -48,7 +48,9 @@ static int failed_before(struct zeroth *e, const char *what)
 	int rc = engine_enter(e, what);
 	if (rc)
 		return rc;
-	return e->broken ? engine_fail(e, e->broken, "%s", e->cause) : 0;
+	if (e->broken)
+		return engine_fail(e, e->broken, "%s", e->cause);
+	return 0;
 }
 
 /* Has all ranks do it, and waits for them. */
@@ -116,9 +118,10 @@ static int start_threads(struct zeroth *e)
 
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
-	return no ? end_with(e, engine_fail(e, ZR_ENOMEM, "cannot start %d threads: %s", e->n,
-					    strerror(no))) :
-		    0;
+	if (no)
+		return end_with(e, engine_fail(e, ZR_ENOMEM, "cannot start %d threads: %s", e->n,
+					       strerror(no)));
+	return 0;
 }
 
 /* A file without a name holds the text. */
@@ -129,9 +132,10 @@ static int keep_text(struct zeroth *e)
 
 	e->text_fd = memfd_create("zeroth.ini", MFD_CLOEXEC);
 	int no = e->text_fd < 0 ? errno : zr_write_all_at(e->text_fd, e->text, strlen(e->text), 0);
-	return no ? engine_fail(e, ZR_EIO, "cannot keep the text of the configuration: %s",
-				strerror(no)) :
-		    0;
+	if (no)
+		return engine_fail(e, ZR_EIO, "cannot keep the text of the configuration: %s",
+				   strerror(no));
+	return 0;
 }
 
 int zeroth_open(struct zeroth *e)
@@ -207,10 +211,10 @@ static int more_steps(struct zeroth *e)
 	const struct rank *r = e->rank;
 	const int64_t all = (int64_t)r->t.setup->facts.train->steps;
 
-	return r->t.session->step < all ?
-		       0 :
-		       engine_fail(e, ZR_ESTATE, "all %lld steps of [train] steps are done",
-				   (long long)all);
+	if (r->t.session->step < all)
+		return 0;
+	return engine_fail(e, ZR_ESTATE, "all %lld steps of [train] steps are done",
+			   (long long)all);
 }
 
 /* What begins and ends a step whose parts are those of [train]. */

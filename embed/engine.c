@@ -72,11 +72,12 @@ int engine_sized(struct zeroth *e, const void *given, size_t least, const char *
 {
 	const uint32_t size = given ? *(const uint32_t *)given : UINT32_MAX;
 
-	return size >= least ? 0 :
-			       engine_fail(e, ZR_EINVAL,
-					   "%s: size is %u; expected sizeof of "
-					   "the struct, %zu or more",
-					   what, size, least);
+	if (size >= least)
+		return 0;
+	return engine_fail(e, ZR_EINVAL,
+			   "%s: size is %u; expected sizeof of "
+			   "the struct, %zu or more",
+			   what, size, least);
 }
 
 const char *zeroth_error(const struct zeroth *e)

@@ -262,7 +262,9 @@ static int model_backward(struct zr_inst *inst, const struct zr_layer_call *c)
 		return rc;
 
 	rc = rank_forward_done(inst->rank, sum_losses(c) / (double)call.samples);
-	return rc ? zr_fail(inst->h, rc, "the engine is closed within a step") : 0;
+	if (rc)
+		return zr_fail(inst->h, rc, "the engine is closed within a step");
+	return 0;
 }
 
 static void destroy(struct zr_inst *inst)
@@ -290,7 +292,11 @@ static int model_create(const struct zr_host *h, const void *opts, struct zr_ins
 	struct zr_inst *inst = new_inst(h);
 
 	(void)opts;
-	int rc = inst ? take_model(inst) : zr_fail(h, ZR_ENOMEM, "no memory");
+	int rc;
+	if (inst)
+		rc = take_model(inst);
+	else
+		rc = zr_fail(h, ZR_ENOMEM, "no memory");
 	if (rc && inst)
 		destroy(inst);
 	*out = rc ? NULL : inst;
@@ -322,11 +328,12 @@ static int data_info(struct zr_inst *inst, struct zr_data_info *info)
 static int data_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary)
 {
 	(void)vocabulary;
-	return length == 1 ? ZR_OK :
-			     zr_fail(inst->h, ZR_EINVAL,
-				     "[train] sequence_length is %lld; "
-				     "a sample is one token",
-				     (long long)length);
+	if (length == 1)
+		return ZR_OK;
+	return zr_fail(inst->h, ZR_EINVAL,
+		       "[train] sequence_length is %lld; "
+		       "a sample is one token",
+		       (long long)length);
 }
 
 /* Which samples there are is the program's: the tokens say nothing. */
@@ -342,7 +349,9 @@ static int data_batch(struct zr_inst *inst, const struct zr_batch *b)
 	r->slot = b->slot;
 	if (training && r->parts) {
 		rc = rank_take_batch(r);
-		return rc ? zr_fail(inst->h, rc, "the engine is closed within a step") : 0;
+		if (rc)
+			return zr_fail(inst->h, rc, "the engine is closed within a step");
+		return 0;
 	}
 
 	if (!training && r->inferring) {

@@ -51,7 +51,9 @@ int rank_visit(struct rank *r, int put, struct zr_error *err)
 		return zr_session_fill(r->t.session, put_values, &v, err);
 
 	rc = zr_session_masters(r->t.session, r->number ? NULL : get_values, &v, err);
-	return rc ? zr_err(err, rc, "reading parameters failed with code %d", rc) : 0;
+	if (rc)
+		return zr_err(err, rc, "reading parameters failed with code %d", rc);
+	return 0;
 }
 
 int rank_digest(struct rank *r, struct zr_error *err)

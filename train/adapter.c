@@ -69,9 +69,11 @@ int zr_adapter_settle(struct zr_setup *s, struct zr_error *err)
 	const int elsewhere = (s->roles.adapter.inst || s->facts.stored) &&
 			      zr_config_model_json(s->cfg);
 	const char *save = elsewhere ? "trainable" : "all";
-	int rc = c->save != ZR_AUTO_ENUM ?
-			 0 :
-			 zr_config_set_auto(s->cfg, "checkpoint", "save", save, err);
+	int rc;
+	if (c->save != ZR_AUTO_ENUM)
+		rc = 0;
+	else
+		rc = zr_config_set_auto(s->cfg, "checkpoint", "save", save, err);
 
 	if (!v || !ZR_HAS(v, struct zr_adapter_v1, options) || !v->options)
 		return rc;
@@ -149,9 +151,9 @@ int zr_adapter_save(struct zr_session *s, const char *dir, struct zr_error *err)
 	prefix_of(s->setup, prefix, sizeof prefix);
 	snprintf(path, sizeof path, "%s/adapter_model.safetensors", dir);
 	int rc = zr_weights_save_adapter(s, path, prefix, err);
-	return rc || s->setup->facts.process.rank ?
-		       rc :
-		       write_config(s->setup, s->setup->roles.model.section->path, dir, err);
+	if (rc || s->setup->facts.process.rank)
+		return rc;
+	return write_config(s->setup, s->setup->roles.model.section->path, dir, err);
 }
 
 int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base, zr_values_fn *fn,

@@ -181,5 +181,7 @@ uint64_t zr_process_memory(void)
 
 	buf[n] = 0;
 	char *second = strchr(buf, ' ');
-	return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+	if (second)
+		return strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+	return 0;
 }

@@ -101,7 +101,10 @@ static int hash_file(int fd, struct zr_input_file *file, int whole)
 		if (large && whole)
 			announce(file->name, file->bytes);
 		XXH3_64bits_reset(r.hash);
-		no = large && !whole ? hash_samples(&r) : hash_whole(&r);
+		if (large && !whole)
+			no = hash_samples(&r);
+		else
+			no = hash_whole(&r);
 		file->hash = XXH3_64bits_digest(r.hash);
 	}
 
@@ -136,7 +139,9 @@ static int add_file(struct zr_inputs *in, int kind, const char *path, struct zr_
 
 	int no = hash_file(fd, &file, in->whole);
 	close(fd);
-	return no ? zr_file_failed(err, path, "cannot read", no) : add(in, &file, err);
+	if (no)
+		return zr_file_failed(err, path, "cannot read", no);
+	return add(in, &file, err);
 }
 
 /* ---- who reads what ---- */
@@ -157,7 +162,9 @@ static int add_plugins(struct zr_setup *s, struct zr_inputs *in, struct zr_error
 static int add_config(struct zr_setup *s, struct zr_inputs *in, struct zr_error *err)
 {
 	const struct zr_model_json *config = zr_config_model_json(s->cfg);
-	return config ? add_file(in, ZR_IN_CONFIG, config->path, err) : 0;
+	if (config)
+		return add_file(in, ZR_IN_CONFIG, config->path, err);
+	return 0;
 }
 
 /* rc: of opening them, which says `why` not. A training that goes on from a checkpoint may need

@@ -246,11 +246,12 @@ static int start_threads(struct zr_metrics *m, struct zr_error *err)
 	}
 
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return no ? zr_err(err, ZR_ENOMEM,
-			   "cannot start the monitor thread: %s: too little "
-			   "memory, or too many threads",
-			   strerror(no)) :
-		    0;
+	if (no)
+		return zr_err(err, ZR_ENOMEM,
+			      "cannot start the monitor thread: %s: too little "
+			      "memory, or too many threads",
+			      strerror(no));
+	return 0;
 }
 
 int zr_metrics_open(struct zr_setup *setup, int64_t resumed, struct zr_metrics **out,

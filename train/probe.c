@@ -44,7 +44,9 @@ static int make_file(const char *dir, struct place *p, struct zr_error *err)
 	snprintf(p->name, sizeof p->name, ".probe-%016llx", (unsigned long long)random);
 	path_of(p, path);
 	int no = zr_file_new(AT_FDCWD, path, "", 0, 0);
-	return no ? zr_file_failed(err, path, "cannot write", no) : 0;
+	if (no)
+		return zr_file_failed(err, path, "cannot write", no);
+	return 0;
 }
 
 static void remove_file(const struct place *p)
@@ -113,8 +115,10 @@ int zr_probe_dir(struct zr_session *s, const char *dir, struct zr_error *blind,
 		return rc;
 
 	struct place *all = calloc((size_t)world, sizeof *all);
-	rc = all ? zr_gather_bytes(s, &mine, all, sizeof mine, err) :
-		   zr_err(err, ZR_ENOMEM, "out of memory");
+	if (all)
+		rc = zr_gather_bytes(s, &mine, all, sizeof mine, err);
+	else
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	if (!rc)
 		rc = look(s, all, blind, err);
 	free(all);

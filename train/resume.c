@@ -76,8 +76,9 @@ int zr_resume_path(const struct zr_config *cfg, const char *resume, char out[PAT
 
 int zr_checkpoint_dir(const struct zr_config *cfg, char out[PATH_MAX], struct zr_error *err)
 {
-	return strcmp(dir_option(cfg), "auto") ? join(dir_option(cfg), "", out, err) :
-						 in_run(zr_rundir(cfg), out, err);
+	if (strcmp(dir_option(cfg), "auto"))
+		return join(dir_option(cfg), "", out, err);
+	return in_run(zr_rundir(cfg), out, err);
 }
 
 int zr_checkpoint_dir_check(const struct zr_config *cfg, struct zr_error *err)

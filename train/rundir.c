@@ -262,7 +262,9 @@ int zr_new_dir_take(const char *dir, const char *tmp, int replace, struct zr_err
 		no = zr_take_name(AT_FDCWD, tmp, dir);
 	else if (!no)
 		no = rename(tmp, dir) ? errno : zr_sync_parent(dir);
-	return no ? zr_err(err, ZR_EIO, "%s: cannot rename to %s: %s", tmp, dir, strerror(no)) : 0;
+	if (no)
+		return zr_err(err, ZR_EIO, "%s: cannot rename to %s: %s", tmp, dir, strerror(no));
+	return 0;
 }
 
 int zr_keep_file(const char *path, int force, struct zr_error *err)
@@ -282,12 +284,18 @@ int zr_put_text(const char *path, const char *text, struct zr_error *err)
 	char tmp[PATH_MAX + 8];
 
 	snprintf(tmp, sizeof tmp, "%s.tmp", path);
-	int no = text ? zr_file_put(AT_FDCWD, tmp, text, strlen(text)) : ENOMEM;
+	int no;
+	if (text)
+		no = zr_file_put(AT_FDCWD, tmp, text, strlen(text));
+	else
+		no = ENOMEM;
 	if (no && text)
 		unlink(tmp);
 	if (!no)
 		no = zr_take_name(AT_FDCWD, tmp, path);
-	return no ? zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(no)) : 0;
+	if (no)
+		return zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(no));
+	return 0;
 }
 
 char *zr_rundir_config_text(const struct zr_config *cfg)

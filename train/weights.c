@@ -55,8 +55,11 @@ static int create(const struct zr_setup *s, const char *path, struct saving *v,
 		at += t[n - 1].bytes;
 	}
 
-	int rc = t && name && meta ? zr_st_create(&v->w, path, t, n, meta, err) :
-				     zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc;
+	if (t && name && meta)
+		rc = zr_st_create(&v->w, path, t, n, meta, err);
+	else
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	json_decref(meta);
 	free(name);
 	free(t);
@@ -111,7 +114,11 @@ int zr_weights_write_adapter(const struct zr_setup *s, const char *path, const c
 	struct saving v = { .layout = &s->facts.layout, .prefix = prefix, .of_adapter = 1 };
 	float *x = malloc(CHUNK * sizeof *x);
 
-	int rc = x ? create(s, path, &v, err) : zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc;
+	if (x)
+		rc = create(s, path, &v, err);
+	else
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	if (!rc) {
 		for (int32_t i = 0; i < s->facts.layout.n_tensors; i++) {
 			const int64_t all = is_left_out(&v, i) ? 0 :

@@ -39,7 +39,9 @@ int zr_weights_files_open(struct zr_setup *s, struct zr_weights_files *out, stru
 	const struct zr_model_json *config = zr_config_model_json(s->cfg);
 
 	*out = (struct zr_weights_files){ 0 };
-	int rc = config ? open_model(s, config, &out->model, err) : 0;
+	int rc = 0;
+	if (config)
+		rc = open_model(s, config, &out->model, err);
 	if (!rc)
 		rc = zr_adapter_open(s, &out->adapter, err);
 	if (rc)
@@ -78,9 +80,9 @@ static int first_values(void *arg, int32_t i, int64_t first, int64_t n, float *x
 			struct zr_error *err)
 {
 	struct origin *from = arg;
-	return zr_weights_files_have(&from->files, i) ?
-		       zr_weights_files_read(&from->files, i, first, n, x, err) :
-		       zr_init_values(from->s, i, first, n, x, err);
+	if (zr_weights_files_have(&from->files, i))
+		return zr_weights_files_read(&from->files, i, first, n, x, err);
+	return zr_init_values(from->s, i, first, n, x, err);
 }
 
 int zr_weights_begin(struct zr_session *s, struct zr_error *err)

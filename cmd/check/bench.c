@@ -478,7 +478,10 @@ static void step_tensor(struct zr_bench *b, int i, const struct zr_bench_way *wa
 
 	cut(&p, 0);
 	p.work_bytes = bytes;
-	p.work = bytes ? zr_area_new(c, "the work memory", bytes, 64) : NULL;
+	if (bytes)
+		p.work = zr_area_new(c, "the work memory", bytes, 64);
+	else
+		p.work = NULL;
 	begin(b, &p, way, number);
 	judge(b, way, ZR_CALL(c, ZR_STEP, "step_whole", b->v->step_whole(b->it.inst, p.step)));
 	finish(b, &p, way);

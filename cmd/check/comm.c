@@ -657,11 +657,10 @@ static void memory(struct zr_check *c, int32_t rank, int32_t world, void *shared
 		}
 
 		m.t.code = 0;
-		int rc = ZR_HAS(m.v, struct zr_comm_v1, mem_view) && m.v->mem_view ?
-				 ZR_CALL(c, ZR_MAIN, "mem_view",
-					 m.v->mem_view(m.t.inst, mine, bytes, ZR_GROUP_WORLD,
-						       &view)) :
-				 ZR_ENOTSUP;
+		int rc = ZR_ENOTSUP;
+		if (ZR_HAS(m.v, struct zr_comm_v1, mem_view) && m.v->mem_view)
+			rc = ZR_CALL(c, ZR_MAIN, "mem_view",
+				     m.v->mem_view(m.t.inst, mine, bytes, ZR_GROUP_WORLD, &view));
 		if (rc != ZR_ENOTSUP)
 			zr_must(&m.t, rc);
 		for (int32_t r = 0; r < world && !rc; r++)

@@ -96,7 +96,10 @@ static struct drawn draw(struct zr_try *t, const struct zr_data_info *info,
 		memset(*to[k], 0xa5, sizeof d.inputs);
 	}
 
-	b.weights = documents ? zr_area_new(c, "the weights", sizeof d.weights, 4) : NULL;
+	if (documents)
+		b.weights = zr_area_new(c, "the weights", sizeof d.weights, 4);
+	else
+		b.weights = NULL;
 	struct zr_batch *lent = zr_lend(c, "struct zr_batch", &b, sizeof b, sizeof b);
 	zr_area_protect(c, lent, 1);
 	t->code = 0;

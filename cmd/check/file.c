@@ -72,7 +72,10 @@ static struct object read_object(struct zr_check *c)
 	}
 
 	o.n = (uint64_t)st.st_size;
-	o.bytes = o.n ? mmap(NULL, o.n, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+	if (o.n)
+		o.bytes = mmap(NULL, o.n, PROT_READ, MAP_PRIVATE, fd, 0);
+	else
+		o.bytes = MAP_FAILED;
 	close(fd);
 	if (o.bytes == MAP_FAILED && errno == ENOMEM)
 		zr_check_lacks(c, "memory");

@@ -297,7 +297,9 @@ static int run_training(struct zr_check *c, const char *name, const char *ini, c
 
 	last_line(err, why, 1024);
 	last_line(out, digest, DIGEST);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status);
+	return 128 + WTERMSIG(status);
 }
 
 /* What fails for want of memory, files or disk fails without the plugin as well. */

@@ -266,12 +266,16 @@ static void print_findings(const struct zr_findings *f)
 
 static json_t *text(const char *s)
 {
-	return *s ? zr_json_string(s, "(not UTF-8)") : json_null();
+	if (*s)
+		return zr_json_string(s, "(not UTF-8)");
+	return json_null();
 }
 
 static json_t *limit(uint64_t v)
 {
-	return v == ZR_UNLIMITED ? json_null() : json_integer((json_int_t)v);
+	if (v == ZR_UNLIMITED)
+		return json_null();
+	return json_integer((json_int_t)v);
 }
 
 static json_t *disk_json(const struct zr_disk *d)
@@ -395,5 +399,7 @@ int zr_cmd_doctor(int argc, char **argv)
 	}
 
 	zr_machine_free(&m);
-	return rc ? zr_cmd_failed(&err) : hinders(&findings) > 0;
+	if (rc)
+		return zr_cmd_failed(&err);
+	return hinders(&findings) > 0;
 }

@@ -17,7 +17,9 @@
 
 static const char *text_of(const struct zr_setting *s)
 {
-	return s && json_is_string(s->value) ? json_string_value(s->value) : "";
+	if (s && json_is_string(s->value))
+		return json_string_value(s->value);
+	return "";
 }
 
 static int none(struct zr_setting *s, const char *why)

@@ -26,9 +26,9 @@ AX_MAP(adapter)
 		return zr_import_fate(s, ZR_FATE_REFUSED, "use lora or qlora");
 
 	rc = zr_import_put(im, s, k->to, "lora", NULL);
-	return rc || zr_import_is(s->value, "lora") ?
-		       rc :
-		       zr_import_put(im, s, "model.store", "nf4", NULL);
+	if (rc || zr_import_is(s->value, "lora"))
+		return rc;
+	return zr_import_put(im, s, "model.store", "nf4", NULL);
 }
 
 /* A list of names as one text, separated by blanks. */
@@ -45,7 +45,10 @@ AX_MAP(names)
 		rc = zr_import_put(im, s, k->to, text, NULL);
 	} else if (!zr_import_is(s->value, "all-linear") && k->text) {
 		char *expression = zr_text("%s%s", k->text, text);
-		rc = expression ? zr_import_put(im, s, k->to, expression, NULL) : ZR_ENOMEM;
+		if (expression)
+			rc = zr_import_put(im, s, k->to, expression, NULL);
+		else
+			rc = ZR_ENOMEM;
 		free(expression);
 	} else {
 		rc = zr_import_put(im, s, k->to, text, NULL);
@@ -109,8 +112,9 @@ AX_MAP(offloading)
 	if (!strcmp(im->device, "cpu"))
 		return zr_import_fate(s, ZR_FATE_NONE,
 				      "with [device] plugin = cpu nothing leaves for host memory");
-	return recomputes ? zr_import_put(im, s, "activation.outputs", "offload", NULL) :
-			    zr_import_put(im, s, k->to, "offload", NULL);
+	if (recomputes)
+		return zr_import_put(im, s, "activation.outputs", "offload", NULL);
+	return zr_import_put(im, s, k->to, "offload", NULL);
 }
 
 /* Axolotl divides it by micro_batch_size where gradient_accumulation_steps is missing. */

@@ -47,12 +47,16 @@ static int refuse(struct zr_setting *s, const char *why)
 
 static int partly(struct zr_setting *s, const char *why)
 {
-	return s->fate == ZR_FATE_MAPPED ? zr_import_fate(s, ZR_FATE_PARTLY, "%s", why) : 0;
+	if (s->fate == ZR_FATE_MAPPED)
+		return zr_import_fate(s, ZR_FATE_PARTLY, "%s", why);
+	return 0;
 }
 
 static const char *text_of(const struct zr_setting *s)
 {
-	return s && json_is_string(s->value) ? json_string_value(s->value) : "";
+	if (s && json_is_string(s->value))
+		return json_string_value(s->value);
+	return "";
 }
 
 static struct zr_setting *find(struct zr_import *im, const char *path)
@@ -402,7 +406,9 @@ static int finish_fields(struct zr_import *im)
 					       at ? " " : "", fields[i].field, name);
 	}
 
-	return at ? zr_import_put(im, first, "data.fields", text, NULL) : 0;
+	if (at)
+		return zr_import_put(im, first, "data.fields", text, NULL);
+	return 0;
 }
 
 static int finish_length(struct zr_import *im)

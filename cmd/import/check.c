@@ -59,7 +59,10 @@ static int check_line(const struct zr_import *im, const struct zr_import_line *l
 			      plugin, l->key);
 
 	opts = calloc(1, table.size + 8u);
-	rc = opts ? zr_value_parse(o, l->value, opts, why) : ZR_ENOMEM;
+	if (opts)
+		rc = zr_value_parse(o, l->value, opts, why);
+	else
+		rc = ZR_ENOMEM;
 	free(opts);
 	return rc;
 }

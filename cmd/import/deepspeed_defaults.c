@@ -33,12 +33,12 @@ static int finish_batch(struct zr_import *im)
 	struct zr_setting *s = find(im, "train_batch_size");
 	if (s && all && micro && steps) {
 		zr_import_drop(im, "train.train_batch_size");
-		return all % (micro * steps) ?
-			       zr_import_fate(
-				       s, ZR_FATE_REFUSED,
-				       "no multiple of the other two; drop one of the three") :
-			       zr_import_fate(s, ZR_FATE_PARTLY, "it is that with `-n %lld`",
-					      all / micro / steps);
+		if (all % (micro * steps))
+			return zr_import_fate(
+				s, ZR_FATE_REFUSED,
+				"no multiple of the other two; drop one of the three");
+		return zr_import_fate(s, ZR_FATE_PARTLY, "it is that with `-n %lld`",
+				      all / micro / steps);
 	}
 
 	if (all || micro || im->source[0].kind != im->deepspeed)
@@ -86,10 +86,11 @@ static int finish_momentum(struct zr_import *im)
 	const int betas = !optimizer || !strstr("adagrad sgd", optimizer);
 	if (!betas)
 		return s ? zr_import_fate(s, ZR_FATE_NONE, "the optimizer has no betas") : 0;
-	return s ? 0 :
-		   zr_import_fate(find(im, "scheduler.type"), ZR_FATE_REFUSED,
-				  "OneCycle moves betas by default, and here they stay as they "
-				  "are; set cycle_momentum to false");
+	if (s)
+		return 0;
+	return zr_import_fate(find(im, "scheduler.type"), ZR_FATE_REFUSED,
+			      "OneCycle moves betas by default, and here they stay as they "
+			      "are; set cycle_momentum to false");
 }
 
 static int finish_scheduler(struct zr_import *im)
@@ -155,7 +156,9 @@ static int finish_precision(struct zr_import *im)
 		stage = "stage0";
 	if (plugin && !strcmp(plugin, "bf16"))
 		return finish_bf16(im, stage);
-	return plugin && !strcmp(plugin, "fp16") ? finish_fp16(im, stage) : 0;
+	if (plugin && !strcmp(plugin, "fp16"))
+		return finish_fp16(im, stage);
+	return 0;
 }
 
 int ds_finish(struct zr_import *im)

@@ -39,7 +39,9 @@ static int none(struct zr_setting *s, const char *why)
 
 static int partly(struct zr_setting *s, const char *why)
 {
-	return s->fate == ZR_FATE_MAPPED ? zr_import_fate(s, ZR_FATE_PARTLY, "%s", why) : 0;
+	if (s->fate == ZR_FATE_MAPPED)
+		return zr_import_fate(s, ZR_FATE_PARTLY, "%s", why);
+	return 0;
 }
 
 /* -1: none of 0 to 3. */
@@ -55,9 +57,9 @@ int ds_legacy_stage(struct zr_import *im, struct zr_setting *s, const struct zr_
 	if (json_is_boolean(s->value))
 		return zr_import_put(im, s, k->to, json_is_true(s->value) ? "stage1" : "stage0",
 				     NULL);
-	return json_is_object(s->value) ?
-		       none(s, "empty") :
-		       zr_import_fate(s, ZR_FATE_REFUSED, "expected { \"stage\": N }");
+	if (json_is_object(s->value))
+		return none(s, "empty");
+	return zr_import_fate(s, ZR_FATE_REFUSED, "expected { \"stage\": N }");
 }
 
 /* How many ranks share the parameters; 0: all. */
@@ -94,7 +96,9 @@ int ds_stage(struct zr_import *im, struct zr_setting *s, const struct zr_import_
 
 int ds_stage3(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
-	return stage_of(im) == 3 ? as_it_is(im, s, k->to) : none(s, "only of stage 3");
+	if (stage_of(im) == 3)
+		return as_it_is(im, s, k->to);
+	return none(s, "only of stage 3");
 }
 
 int ds_persistence(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -185,9 +189,9 @@ int ds_device(struct zr_import *im, struct zr_setting *s, const struct zr_import
 		return zr_import_fate(s, ZR_FATE_REFUSED, "give nvme_path beside it: a directory");
 
 	rc = zr_import_put(im, s, k->to, device, NULL);
-	return rc || strcmp(device, "nvme") || tier || stage_of(im) == 3 ?
-		       rc :
-		       partly(s, "it is on disk; DeepSpeed takes it to memory in stages 1 and 2");
+	if (rc || strcmp(device, "nvme") || tier || stage_of(im) == 3)
+		return rc;
+	return partly(s, "it is on disk; DeepSpeed takes it to memory in stages 1 and 2");
 }
 
 int ds_legacy_offload(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -198,8 +202,9 @@ int ds_legacy_offload(struct zr_import *im, struct zr_setting *s, const struct z
 		return zr_import_fate(s, ZR_FATE_REFUSED, "expected true or false");
 	if (!zr_import_is_on(im, im->deepspeed, s->path))
 		return none(s, "off");
-	return strcmp(device_of(im, tier), "cpu") ? idle(im, s, tier) :
-						    zr_import_put(im, s, k->to, "cpu", NULL);
+	if (strcmp(device_of(im, tier), "cpu"))
+		return idle(im, s, tier);
+	return zr_import_put(im, s, k->to, "cpu", NULL);
 }
 
 int ds_pinned(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -214,8 +219,9 @@ int ds_pinned(struct zr_import *im, struct zr_setting *s, const struct zr_import
 
 int ds_disk(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
-	return strcmp(device_of(im, tier_of(k->to)), "nvme") ? none(s, "this is not on disk") :
-							       as_it_is(im, s, k->to);
+	if (strcmp(device_of(im, tier_of(k->to)), "nvme"))
+		return none(s, "this is not on disk");
+	return as_it_is(im, s, k->to);
 }
 
 int ds_aio(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -336,8 +342,11 @@ int ds_skip_nonfinite(struct zr_import *im, struct zr_setting *s, const struct z
 
 int ds_bf16_master(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
-	int rc = json_is_true(s->value) ? zr_import_put(im, s, k->to, "none", NULL) :
-					  none(s, "off");
+	int rc;
+	if (json_is_true(s->value))
+		rc = zr_import_put(im, s, k->to, "none", NULL);
+	else
+		rc = none(s, "off");
 	if (rc)
 		return rc;
 	return partly(s, "updates are rounded stochastically, not to the nearest");
@@ -345,7 +354,9 @@ int ds_bf16_master(struct zr_import *im, struct zr_setting *s, const struct zr_i
 
 int ds_bf16_states(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
-	return json_is_true(s->value) ? zr_import_put(im, s, k->to, "bf16", NULL) : none(s, "off");
+	if (json_is_true(s->value))
+		return zr_import_put(im, s, k->to, "bf16", NULL);
+	return none(s, "off");
 }
 
 /* fp32, fp16 or bf16; NULL: none of them. */
@@ -376,8 +387,9 @@ static const char *type_of(const json_t *value)
 int ds_comm_type(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	const char *type = type_of(s->value);
-	return type ? zr_import_put(im, s, k->to, type, NULL) :
-		      zr_import_fate(s, ZR_FATE_REFUSED, "expected fp32, fp16 or bf16");
+	if (type)
+		return zr_import_put(im, s, k->to, type, NULL);
+	return zr_import_fate(s, ZR_FATE_REFUSED, "expected fp32, fp16 or bf16");
 }
 
 int ds_autocast(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -427,7 +439,9 @@ int ds_cpu_checkpointing(struct zr_import *im, struct zr_setting *s, const struc
 
 int ds_csv(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
-	return json_is_true(s->value) ? zr_import_put(im, s, k->to, "csv", NULL) : none(s, "off");
+	if (json_is_true(s->value))
+		return zr_import_put(im, s, k->to, "csv", NULL);
+	return none(s, "off");
 }
 
 int ds_csv_path(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -448,18 +462,23 @@ int ds_csv_path(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 
 int ds_tensorboard(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
-	return json_is_true(s->value) ? zr_import_put(im, s, k->to, "tensorboard", NULL) :
-					none(s, "off");
+	if (json_is_true(s->value))
+		return zr_import_put(im, s, k->to, "tensorboard", NULL);
+	return none(s, "off");
 }
 
 int ds_path(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
-	return zr_import_is(s->value, "") ? none(s, "empty") : as_it_is(im, s, k->to);
+	if (zr_import_is(s->value, ""))
+		return none(s, "empty");
+	return as_it_is(im, s, k->to);
 }
 
 int ds_steps_per_print(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	if (im->source[0].kind != im->deepspeed)
 		return none(s, "logging_steps says it: transformers turns this off");
-	return zr_import_number(s, 1) >= 1 ? as_it_is(im, s, k->to) : none(s, "off");
+	if (zr_import_number(s, 1) >= 1)
+		return as_it_is(im, s, k->to);
+	return none(s, "off");
 }

@@ -22,7 +22,9 @@ static int none(struct zr_setting *s, const char *why)
 
 static int partly(struct zr_setting *s, const char *why)
 {
-	return s->fate == ZR_FATE_MAPPED ? zr_import_fate(s, ZR_FATE_PARTLY, "%s", why) : 0;
+	if (s->fate == ZR_FATE_MAPPED)
+		return zr_import_fate(s, ZR_FATE_PARTLY, "%s", why);
+	return 0;
 }
 
 static int as_it_is(struct zr_import *im, struct zr_setting *s, const char *to)
@@ -38,7 +40,9 @@ static int as_it_is(struct zr_import *im, struct zr_setting *s, const char *to)
 
 static const char *word(const struct zr_setting *s)
 {
-	return s && json_is_string(s->value) ? json_string_value(s->value) : "";
+	if (s && json_is_string(s->value))
+		return json_string_value(s->value);
+	return "";
 }
 
 /* Whether DeepSpeed's configuration has an optimizer, but this parameter of it is missing:
@@ -109,10 +113,10 @@ int hf_optimizer(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 		return partly(s, "accelerate replaces it, beside offload_optimizer, by "
 				 "DeepSpeedCPUAdam with fp32 states and adamw_mode off; here it is "
 				 "what optim says");
-	return rc || offloaded || strncmp(name, "paged", 5) ?
-		       rc :
-		       partly(s, "states stay on the device; [offload.optimizer] takes them to "
-				 "memory or disk");
+	if (rc || offloaded || strncmp(name, "paged", 5))
+		return rc;
+	return partly(s, "states stay on the device; [offload.optimizer] takes them to "
+			 "memory or disk");
 }
 
 int hf_beside(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -142,8 +146,9 @@ int hf_learning_rate(struct zr_import *im, struct zr_setting *s, const struct zr
 {
 	if (!is_left_out(im, "optimizer.params.lr"))
 		return as_it_is(im, s, k->to);
-	return is_rate_of_schedule(im) ? as_it_is(im, s, "scheduler.warmup_max_lr") :
-					 none(s, left_out);
+	if (is_rate_of_schedule(im))
+		return as_it_is(im, s, "scheduler.warmup_max_lr");
+	return none(s, left_out);
 }
 
 int hf_epsilon(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -163,9 +168,10 @@ int hf_weight_decay(struct zr_import *im, struct zr_setting *s, const struct zr_
 		return none(s, left_out);
 
 	int rc = as_it_is(im, s, k->to);
-	return rc || zr_import_number(s, 0) == 0 ? rc :
-						   partly(s, "biases and norms decay, too, unless "
-							     "an [optimizer.NAME] gives them 0");
+	if (rc || zr_import_number(s, 0) == 0)
+		return rc;
+	return partly(s, "biases and norms decay, too, unless "
+			 "an [optimizer.NAME] gives them 0");
 }
 
 int hf_clipping(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -185,8 +191,9 @@ int hf_epochs(struct zr_import *im, struct zr_setting *s, const struct zr_import
 
 int hf_max_steps(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
-	return zr_import_number(s, -1) > 0 ? as_it_is(im, s, k->to) :
-					     none(s, "off: epochs say how long");
+	if (zr_import_number(s, -1) > 0)
+		return as_it_is(im, s, k->to);
+	return none(s, "off: epochs say how long");
 }
 
 /* Without DeepSpeed fp16 has the loss scale of torch's GradScaler: it begins at 2^16, too. */
@@ -213,7 +220,9 @@ int hf_precision(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 
 int hf_tf32(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
-	return strcmp(im->device, "cuda") ? none(s, "of GPUs") : as_it_is(im, s, k->to);
+	if (strcmp(im->device, "cuda"))
+		return none(s, "of GPUs");
+	return as_it_is(im, s, k->to);
 }
 
 int hf_recompute(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -236,7 +245,9 @@ int hf_count(struct zr_import *im, struct zr_setting *s, const struct zr_import_
 	if (n > 0 && n < 1)
 		return zr_import_fate(s, ZR_FATE_REFUSED,
 				      "give a number of steps, not a share of them");
-	return n <= 0 ? none(s, "off") : as_it_is(im, s, k->to);
+	if (n <= 0)
+		return none(s, "off");
+	return as_it_is(im, s, k->to);
 }
 
 int hf_put_share(struct zr_import *im, struct zr_setting *s, const char *to, double share,
@@ -289,14 +300,17 @@ static int steps_or_share(struct zr_import *im, struct zr_setting *s, const char
 	const double n = zr_import_number(s, 1);
 	if (n <= 0)
 		return none(s, "off");
-	return n < 1 ? hf_put_share(im, s, to, n, NULL) : as_it_is(im, s, to);
+	if (n < 1)
+		return hf_put_share(im, s, to, n, NULL);
+	return as_it_is(im, s, to);
 }
 
 int hf_save_steps(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	const char *when = word(beside(im, s, "save_strategy"));
-	return *when && strcmp(when, "steps") ? none(s, "save_strategy says when") :
-						steps_or_share(im, s, k->to);
+	if (*when && strcmp(when, "steps"))
+		return none(s, "save_strategy says when");
+	return steps_or_share(im, s, k->to);
 }
 
 int hf_save_strategy(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
@@ -370,9 +384,9 @@ int hf_model(struct zr_import *im, struct zr_setting *s, const struct zr_import_
 
 int hf_yes(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
-	return zr_import_is_on(im, s->from->kind, s->path) ?
-		       zr_import_put(im, s, k->to, k->text, NULL) :
-		       none(s, "off");
+	if (zr_import_is_on(im, s->from->kind, s->path))
+		return zr_import_put(im, s, k->to, k->text, NULL);
+	return none(s, "off");
 }
 
 /* TRL's masks have the white space behind an answer, too. */
@@ -432,9 +446,9 @@ int hf_fsdp(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 		return partly(s, "device and host are one memory with [device] plugin = cpu");
 
 	rc = zr_import_put(im, s, "offload.optimizer.plugin", "cpu", NULL);
-	return rc || strcmp(stage, "stage3") ?
-		       rc :
-		       zr_import_put(im, s, "offload.param.plugin", "cpu", NULL);
+	if (rc || strcmp(stage, "stage3"))
+		return rc;
+	return zr_import_put(im, s, "offload.param.plugin", "cpu", NULL);
 }
 
 static int finish_betas(struct zr_import *im, const struct hf_names *n)

@@ -108,8 +108,9 @@ static int unknown(struct zr_setting *s)
 			near = keys[n].path;
 	}
 
-	return near ? zr_import_fate(s, ZR_FATE_UNKNOWN, "unknown key; did you mean %s?", near) :
-		      zr_import_fate(s, ZR_FATE_UNKNOWN, "unknown key of %s", s->from->kind->name);
+	if (near)
+		return zr_import_fate(s, ZR_FATE_UNKNOWN, "unknown key; did you mean %s?", near);
+	return zr_import_fate(s, ZR_FATE_UNKNOWN, "unknown key of %s", s->from->kind->name);
 }
 
 /* auto is what the arguments say, which have the name of the block. */
@@ -147,10 +148,11 @@ static int automatic(struct zr_import *im, struct zr_setting *s, const struct zr
 		return zr_import_fate(s, ZR_FATE_MAPPED, "auto: as %s says", im->file);
 	if (k->takes_auto)
 		return zr_import_put(im, s, k->to, "auto", NULL);
-	return k->to ? zr_import_fate(s, ZR_FATE_AUTO, "auto: [%.*s] %s has its default here",
+	if (k->to)
+		return zr_import_fate(s, ZR_FATE_AUTO, "auto: [%.*s] %s has its default here",
 				      (int)(strrchr(k->to, '.') - k->to), k->to,
-				      strrchr(k->to, '.') + 1) :
-		       zr_import_fate(s, ZR_FATE_AUTO, "auto: off");
+				      strrchr(k->to, '.') + 1);
+	return zr_import_fate(s, ZR_FATE_AUTO, "auto: off");
 }
 
 /* JSON has no comments: people write them as keys. */
@@ -254,7 +256,9 @@ static int put_given(struct zr_import *im)
 	else if (dot && (!strcmp(dot, ".txt") || !strcmp(dot, ".gz")))
 		plugin = "text";
 
-	int rc = im->model ? zr_import_put(im, NULL, "model.path", im->model, "--model") : 0;
+	int rc = 0;
+	if (im->model)
+		rc = zr_import_put(im, NULL, "model.path", im->model, "--model");
 	if (!rc && strcmp(im->device, "cpu"))
 		rc = zr_import_put(im, NULL, "device.plugin", im->device, "--device");
 	if (!rc && im->data)
@@ -326,7 +330,9 @@ static json_t *json_of(const char *value)
 		return json_true();
 	if (!strcmp(value, "no") || !strcmp(value, "false"))
 		return json_false();
-	return zr_parse_double(value, &number) ? zr_json_string(value, "") : json_real(number);
+	if (zr_parse_double(value, &number))
+		return zr_json_string(value, "");
+	return json_real(number);
 }
 
 enum zr_fate zr_import_one(const struct zr_import_kind *kind, const struct zr_import_key *k,

@@ -116,7 +116,10 @@ int zr_import_put(struct zr_import *im, struct zr_setting *s, const char *to, co
 		l.section = strndup(to, (size_t)(dot - to));
 		l.key = strdup(dot + 1);
 		l.value = strdup(value);
-		l.note = note ? strdup(note) : zr_text("%s, line %d", s->path, s->line);
+		if (note)
+			l.note = strdup(note);
+		else
+			l.note = zr_text("%s, line %d", s->path, s->line);
 		rc = add(im, &l);
 	}
 

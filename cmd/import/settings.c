@@ -123,7 +123,9 @@ static int walk(struct walk *w, const char *path, const json_t *object)
 int zr_settings_read(struct zr_import_source *to, const struct zr_tree *t, struct zr_error *err)
 {
 	struct walk w = { .to = to, .tree = t };
-	return walk(&w, "", t->root) ? zr_err(err, ZR_ENOMEM, "%s: out of memory", t->file) : 0;
+	if (walk(&w, "", t->root))
+		return zr_err(err, ZR_ENOMEM, "%s: out of memory", t->file);
+	return 0;
 }
 
 struct zr_setting *zr_import_find(struct zr_import *im, const struct zr_import_kind *kind,
@@ -258,6 +260,7 @@ int zr_import_refuse(struct zr_import *im, struct zr_setting *s, const struct zr
 	free(text);
 	if (rc)
 		return rc;
-	return off ? zr_import_fate(s, ZR_FATE_NONE, "off here, too") :
-		     zr_import_fate(s, ZR_FATE_REFUSED, "%s", k->text);
+	if (off)
+		return zr_import_fate(s, ZR_FATE_NONE, "off here, too");
+	return zr_import_fate(s, ZR_FATE_REFUSED, "%s", k->text);
 }

@@ -107,8 +107,10 @@ int zr_tree_json(const char *text, size_t bytes, const char *path, struct zr_tre
 
 	memcpy(s.text, text, bytes);
 	s.text[bytes] = 0;
-	rc = clean(&s) ? zr_err(err, ZR_ENOMEM, "%s: out of memory", path) :
-			 zr_json_object(s.text, bytes, path, &to->root, err);
+	if (clean(&s))
+		rc = zr_err(err, ZR_ENOMEM, "%s: out of memory", path);
+	else
+		rc = zr_json_object(s.text, bytes, path, &to->root, err);
 	free(s.text);
 	return rc;
 }

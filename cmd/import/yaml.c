@@ -57,7 +57,9 @@ static json_t *scalar(const yaml_node_t *node)
 			return json_integer(whole);
 	}
 
-	return zr_parse_double(text, &v) ? json_stringn(text, n) : json_real(v);
+	if (zr_parse_double(text, &v))
+		return json_stringn(text, n);
+	return json_real(v);
 }
 
 static json_t *value_of(struct reader *r, int index, int depth);
@@ -122,7 +124,9 @@ static json_t *value_of(struct reader *r, int index, int depth)
 		return refuse(r, node, "too deep or too large");
 	if (node->type == YAML_MAPPING_NODE)
 		return mapping(r, node, depth);
-	return node->type == YAML_SEQUENCE_NODE ? sequence(r, node, depth) : scalar(node);
+	if (node->type == YAML_SEQUENCE_NODE)
+		return sequence(r, node, depth);
+	return scalar(node);
 }
 
 static int parse_failed(const yaml_parser_t *parser, const char *path, struct zr_error *err)

@@ -139,7 +139,9 @@ static int write_text(struct bench *b, struct zr_error *err)
 		fwrite(line, 1, sizeof line, f);
 	}
 
-	return fclose(f) ? zr_file_failed(err, b->text, "written", errno) : 0;
+	if (fclose(f))
+		return zr_file_failed(err, b->text, "written", errno);
+	return 0;
 }
 
 /* Core asks for a model and data. This one is small, but no toy: widths of 256. */
@@ -426,7 +428,10 @@ int zr_cmd_bench(int argc, char **argv)
 
 	int code = parse(argc, argv, &b);
 	if (code < 0) {
-		code = begin(&b, &err) ? zr_exit_code(err.code) : measure_all(&b, &err);
+		if (begin(&b, &err))
+			code = zr_exit_code(err.code);
+		else
+			code = measure_all(&b, &err);
 		if (!code && report(&b, &err))
 			code = zr_exit_code(err.code);
 		if (err.code)

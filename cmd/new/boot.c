@@ -37,9 +37,9 @@ static int info(struct zr_inst *b, struct zr_boot_info *out)
 	out->world = out->local_world = b->world;
 	out->node = 0;
 	out->nodes = 1;
-	return gethostname(out->host, sizeof out->host - 1) ?
-		       zr_fail(b->h, ZR_EIO, "the name of the host: %s", strerror(errno)) :
-		       ZR_OK;
+	if (gethostname(out->host, sizeof out->host - 1))
+		return zr_fail(b->h, ZR_EIO, "the name of the host: %s", strerror(errno));
+	return ZR_OK;
 }
 
 /* ---- values ---------------------------------------------------------------------- */
@@ -98,9 +98,10 @@ static int get(struct zr_inst *b, const char *key, void *value, uint64_t bytes, 
 
 	size_t n = fread(value, 1, bytes, f);
 	fclose(f);
-	return n == bytes ? ZR_OK :
-			    zr_fail(b->h, ZR_EIO, "%s has %zu bytes, not %llu", path, n,
-				    (unsigned long long)bytes);
+	if (n == bytes)
+		return ZR_OK;
+	return zr_fail(b->h, ZR_EIO, "%s has %zu bytes, not %llu", path, n,
+		       (unsigned long long)bytes);
 }
 
 /* All ranks have come here as often as this one. */

@@ -231,7 +231,9 @@ static int embed_backward(const struct zr_inst *m, const struct zr_layer_call *c
 		.position = c->positions
 	};
 
-	return op.dwte || op.dwpe ? c->ops->embedding_bwd(c->ops, c->stream, &op) : ZR_OK;
+	if (op.dwte || op.dwpe)
+		return c->ops->embedding_bwd(c->ops, c->stream, &op);
+	return ZR_OK;
 }
 
 /* out = x + down gelu(up x + bias); up x + bias is saved for the backward */
@@ -257,10 +259,10 @@ static int weight_backward(const struct zr_layer_call *c, int k, int64_t outputs
 			   const void *dy, const void *x)
 {
 	uint32_t add_to = c->accumulate[k] ? ZR_MM_ACCUMULATE : 0;
-	return !c->dparam[k] ?
-		       ZR_OK :
-		       multiply(c, ZR_MM_TRANS_A | add_to, outputs, inputs, c->batch * c->length,
-				dy, x, c->dparam[k], ZR_F32, NULL, NULL);
+	if (!c->dparam[k])
+		return ZR_OK;
+	return multiply(c, ZR_MM_TRANS_A | add_to, outputs, inputs, c->batch * c->length, dy, x,
+			c->dparam[k], ZR_F32, NULL, NULL);
 }
 
 /* c->grad is the gradient w.r.t. the output, and becomes that w.r.t. the input. */
@@ -323,14 +325,18 @@ static int forward(struct zr_inst *m, const struct zr_layer_call *c)
 {
 	if (c->layer == 0)
 		return embed(m, c);
-	return c->layer <= m->o->layers ? network(m, c) : loss(m, c, 0);
+	if (c->layer <= m->o->layers)
+		return network(m, c);
+	return loss(m, c, 0);
 }
 
 static int backward(struct zr_inst *m, const struct zr_layer_call *c)
 {
 	if (c->layer == 0)
 		return embed_backward(m, c);
-	return c->layer <= m->o->layers ? network_backward(m, c) : loss(m, c, 1);
+	if (c->layer <= m->o->layers)
+		return network_backward(m, c);
+	return loss(m, c, 1);
 }
 
 /* ---- the plugin ------------------------------------------------------------------ */

@@ -45,7 +45,9 @@ static int metrics(struct zr_inst *inst, int64_t step, const struct zr_metric *m
 /* All that came so far is on disk when it returns. */
 static int flush(struct zr_inst *inst)
 {
-	return fflush(inst->file) || fsync(fileno(inst->file)) ? failed(inst, "write") : ZR_OK;
+	if (fflush(inst->file) || fsync(fileno(inst->file)))
+		return failed(inst, "write");
+	return ZR_OK;
 }
 
 /* The run goes on after `step`: lines of later steps go, at once, by a rename. */

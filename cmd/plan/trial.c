@@ -78,7 +78,8 @@ static int without_offload(const char *path, int keep)
 	FILE *from = to ? fopen(path, "re") : NULL;
 
 	while (from && to && getline(&line, &room, from) >= 0) {
-		skip = line[strspn(line, " \t")] == '[' ? is_offload(line) && !keep : skip;
+		if (line[strspn(line, " \t")] == '[')
+			skip = is_offload(line) && !keep;
 		fputs(skip ? "\n" : line, to);
 	}
 
@@ -107,7 +108,9 @@ static int measure(struct zr_setup *s, struct zr_rate_source *rates, struct zr_t
 	t->tokens = (double)(s->facts.batch.train * s->facts.batch.length);
 	t->f.received = zr_traffic_received(s); /* known without rates */
 	t->forecast = zr_rate_source_suits(rates, &s->facts);
-	return t->forecast ? zr_forecast_make(s, &rates->rates, &t->f, err) : 0;
+	if (t->forecast)
+		return zr_forecast_make(s, &rates->rates, &t->f, err);
+	return 0;
 }
 
 /* What is said of a row is not about what the user wrote. */
@@ -137,8 +140,11 @@ int zr_trial_run(const struct zr_plan_args *a, struct zr_rate_source *rates, str
 		all[n++] = t->set[i];
 	snprintf(ini, sizeof ini, "/proc/self/fd/%d", fd);
 	zr_log_taker = say_nothing;
-	int rc = fd < 0 ? zr_err(&e, ZR_EIO, "%s: %s", a->operand, strerror(errno)) :
-			  zr_config_load(ini, all, n, &cfg, &e);
+	int rc;
+	if (fd < 0)
+		rc = zr_err(&e, ZR_EIO, "%s: %s", a->operand, strerror(errno));
+	else
+		rc = zr_config_load(ini, all, n, &cfg, &e);
 	if (!rc)
 		rc = zr_plan_open(cfg, t->ranks, &s, &e);
 	if (!rc)

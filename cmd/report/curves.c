@@ -227,7 +227,9 @@ static int write_other(struct zr_report *r, const char *name, int n, char (*room
 	c.unit = end > 6 && !strcmp(name + end - 6, "_bytes") ? ZR_CHART_BYTES : ZR_CHART_NUMBER;
 	snprintf(id, sizeof id, "other%d", n);
 	add_metric(r, &c, name, 1, 0, room, &used);
-	return zr_chart_has_points(&c) ? zr_chart_write(&c, r->page, r->data, !r->charts++) : 0;
+	if (zr_chart_has_points(&c))
+		return zr_chart_write(&c, r->page, r->data, !r->charts++);
+	return 0;
 }
 
 int zr_report_curves(struct zr_report *r)

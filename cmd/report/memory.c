@@ -58,7 +58,9 @@ static double bytes(const json_t *j)
 /* What the run held; NULL: it is not known, or of an earlier process, whose plan was another. */
 static json_t *held_of(const struct zr_run_files *run)
 {
-	return zr_run_ended(run) ? json_object_get(run->summary, "memory") : NULL;
+	if (zr_run_ended(run))
+		return json_object_get(run->summary, "memory");
+	return NULL;
 }
 
 static void read_tier(const struct zr_run_files *run, int at, struct tier *t)

@@ -65,8 +65,11 @@ static void draw(struct dots *d, const struct range *r, const double *x, const d
 			continue;
 
 		int at_x = r->x1 > r->x0 ? (int)(w * (x[i] - r->x0) / (r->x1 - r->x0)) : 0;
-		int at_y = r->y1 > r->y0 ? (int)lround(h * (r->y1 - y[i]) / (r->y1 - r->y0)) :
-					   h / 2;
+		int at_y;
+		if (r->y1 > r->y0)
+			at_y = (int)lround(h * (r->y1 - y[i]) / (r->y1 - r->y0));
+		else
+			at_y = h / 2;
 		int steps = before_x < 0 ? 0 : abs(at_y - before_y);
 		if (before_x >= 0 && at_x - before_x > steps)
 			steps = at_x - before_x;

@@ -18,7 +18,9 @@ int zr_screen_read(struct zr_run_files *run, struct zr_error *err)
 {
 	if (!run->has_metrics)
 		run->has_metrics = zr_rows_open(&run->metrics, run->dir);
-	int rc = run->has_metrics ? zr_rows_read(&run->metrics, err) : 0;
+	int rc = 0;
+	if (run->has_metrics)
+		rc = zr_rows_read(&run->metrics, err);
 	zr_run_reread(run);
 	return rc < 0 ? rc : 0;
 }
@@ -54,8 +56,9 @@ static double pace(const struct zr_rows *rows)
 {
 	const double *at = zr_rows_find(rows, "elapsed"), *step = rows->value[0];
 	const int64_t last = rows->n - 1;
-	return at && last > 0 ? (at[last] - at[0]) / (step[last] - step[0]) :
-				recent(rows, "step_seconds");
+	if (at && last > 0)
+		return (at[last] - at[0]) / (step[last] - step[0]);
+	return recent(rows, "step_seconds");
 }
 
 /* How the run stands. */

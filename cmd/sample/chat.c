@@ -75,7 +75,9 @@ static void forget(struct talk *t, size_t from, size_t to)
 static int restart(struct talk *t)
 {
 	forget(t, 0, t->n);
-	return t->system ? add(t, ZR_CHAT_SYSTEM, t->system, strlen(t->system)) : 0;
+	if (t->system)
+		return add(t, ZR_CHAT_SYSTEM, t->system, strlen(t->system));
+	return 0;
 }
 
 /* ---- tokens ---------------------------------------------------------------------- */

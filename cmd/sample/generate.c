@@ -110,7 +110,9 @@ static int put(struct zr_generator *g, struct zr_drawn *d, int32_t token, int *s
 	const char *found = NULL;
 	size_t n;
 	const char *p = zr_token_text_next(g->text, token, &n, scratch);
-	int rc = p ? zr_stops_write(&g->stops, p, n, d->sink, d->arg, &found) : 0;
+	int rc = 0;
+	if (p)
+		rc = zr_stops_write(&g->stops, p, n, d->sink, d->arg, &found);
 
 	*stopped = found != NULL;
 	return rc;
@@ -122,7 +124,9 @@ static int put_rest(struct zr_generator *g, struct zr_drawn *d, int *stopped)
 	const char *found = NULL;
 	size_t n;
 	const char *p = zr_token_text_rest(g->text, &n);
-	int rc = n ? zr_stops_write(&g->stops, p, n, d->sink, d->arg, &found) : 0;
+	int rc = 0;
+	if (n)
+		rc = zr_stops_write(&g->stops, p, n, d->sink, d->arg, &found);
 
 	*stopped = found != NULL;
 	return rc || found ? rc : zr_stops_end(&g->stops, d->sink, d->arg);
@@ -157,5 +161,7 @@ int zr_generate(struct zr_generator *g, struct zr_drawn *d, struct zr_error *err
 		rc = put_rest(g, d, &stopped);
 	if (stopped)
 		d->ended = ZR_ENDED_STOP;
-	return rc ? zr_err(err, ZR_EIO, "cannot write the text: %s", strerror(errno)) : 0;
+	if (rc)
+		return zr_err(err, ZR_EIO, "cannot write the text: %s", strerror(errno));
+	return 0;
 }

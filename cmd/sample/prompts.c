@@ -77,8 +77,10 @@ int zr_prompts_read(const char *path, struct zr_prompts *p, struct zr_error *err
 			continue;
 
 		json = json < 0 ? line[0] == '{' : json;
-		rc = json ? add_json(p, path, at, line, (size_t)n, err) :
-			    add(p, line, (size_t)n, err);
+		if (json)
+			rc = add_json(p, path, at, line, (size_t)n, err);
+		else
+			rc = add(p, line, (size_t)n, err);
 		errno = 0;
 	}
 

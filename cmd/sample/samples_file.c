@@ -51,7 +51,9 @@ static int append(const char *path, const char *text, size_t n, struct zr_error 
 		got = -1;
 	}
 
-	int rc = got < 0 ? zr_err(err, ZR_EIO, "%s: cannot append: %s", path, strerror(errno)) : 0;
+	int rc = 0;
+	if (got < 0)
+		rc = zr_err(err, ZR_EIO, "%s: cannot append: %s", path, strerror(errno));
 	if (fd >= 0 && close(fd) && !rc)
 		rc = zr_err(err, ZR_EIO, "%s: cannot append: %s", path, strerror(errno));
 	return rc;

@@ -249,7 +249,9 @@ int zr_char_write(struct zr_char_writer *w, const char *p, size_t n)
 
 int zr_char_end(struct zr_char_writer *w)
 {
-	int rc = w->n_held ? write_char(w, w->held, w->n_held, 0) : 0;
+	int rc = 0;
+	if (w->n_held)
+		rc = write_char(w, w->held, w->n_held, 0);
 	w->n_held = 0;
 	return rc;
 }

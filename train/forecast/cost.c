@@ -51,7 +51,10 @@ static void point_tensors(const struct costs *c, const struct zr_instr *i)
 		const struct zr_operand *grad = &o[zr_in_pair(ZR_O_LAYER_EACH_DPARAM, k)];
 		for (int32_t t = 0; t < u->count; t++, n++) {
 			c->param[n] = nowhere(64 + 2 * (uint64_t)n);
-			c->dparam[n] = grad->bytes ? nowhere(65 + 2 * (uint64_t)n) : NULL;
+			if (grad->bytes)
+				c->dparam[n] = nowhere(65 + 2 * (uint64_t)n);
+			else
+				c->dparam[n] = NULL;
 			c->accumulate[n] = (grad->access & ZR_READS) != 0;
 		}
 	}
@@ -97,7 +100,11 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 
 	point_tensors(c, i);
 	c->tally.seconds = 0;
-	int rc = backward ? model->backward(it->inst, &call) : model->forward(it->inst, &call);
+	int rc;
+	if (backward)
+		rc = model->backward(it->inst, &call);
+	else
+		rc = model->forward(it->inst, &call);
 	*seconds = c->tally.seconds;
 	return zr_instance_failed(it, rc, "layer", err);
 }
@@ -150,9 +157,9 @@ static double checksums(struct costs *c, const struct zr_instr *i)
 
 	if (!c->s->facts.device_info.host_ops || store < ZR_STORE_OPTIMIZER)
 		return 0;
-	return c->s->facts.tier[store - ZR_STORE_OPTIMIZER].kept ?
-		       zr_tally_bytes(&c->tally, (double)o->bytes) :
-		       0;
+	if (c->s->facts.tier[store - ZR_STORE_OPTIMIZER].kept)
+		return zr_tally_bytes(&c->tally, (double)o->bytes);
+	return 0;
 }
 
 static double copy(struct costs *c, const struct zr_instr *i)
@@ -259,7 +266,10 @@ static double accumulate(struct costs *c, const struct zr_instr *i)
 		return c->added_seconds;
 
 	double s = c->s->facts.device_info.host_ops ? streamed(c, i, "fold.fp32", n) : 0;
-	s = s > 0 ? s + touches(c, i, n * cast) : touches(c, i, n * (add + cast));
+	if (s > 0)
+		s = s + touches(c, i, n * cast);
+	else
+		s = touches(c, i, n * (add + cast));
 	c->added = i->blocks;
 	c->added_flags = i->flags;
 	return c->added_seconds = ranks * s;
@@ -339,7 +349,10 @@ int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const st
 			cost[n] = seconds_of(&c, &p->instr[n]);
 		}
 		cost[n] += DISPATCH;
-		beside[n] = p->instr[n].queue == ZR_Q_STORE ? checksums(&c, &p->instr[n]) : 0;
+		if (p->instr[n].queue == ZR_Q_STORE)
+			beside[n] = checksums(&c, &p->instr[n]);
+		else
+			beside[n] = 0;
 		f->queue[p->instr[n].queue] += cost[n];
 	}
 

@@ -116,5 +116,7 @@ int zr_plan_write(const struct zr_setup *s, json_t *plan, const struct zr_foreca
 	int no = text ? zr_file_new(AT_FDCWD, path, text, strlen(text), 0) : ENOMEM;
 	free(text);
 	json_decref(j);
-	return no ? zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(no)) : 0;
+	if (no)
+		return zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(no));
+	return 0;
 }

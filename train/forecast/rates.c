@@ -110,7 +110,10 @@ int zr_rates_set(struct zr_rates *r, const char *name, int ranks, int threads, c
 		return 0;
 	}
 
-	more = s ? realloc(s->point, (size_t)(s->n + 1) * sizeof *more) : NULL;
+	if (s)
+		more = realloc(s->point, (size_t)(s->n + 1) * sizeof *more);
+	else
+		more = NULL;
 	if (!more)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 
@@ -310,7 +313,11 @@ static int read_rate(struct reader *rd, const char *key, const char *value)
 	char name[ZR_RATE_NAME];
 	double at[ZR_RATE_DIMS], rate;
 
-	int dims = dot && dot - key < ZR_RATE_NAME ? read_size(dot + 1, at) : 0;
+	int dims;
+	if (dot && dot - key < ZR_RATE_NAME)
+		dims = read_size(dot + 1, at);
+	else
+		dims = 0;
 	if (!dims)
 		return bad(rd, "expected NAME.SIZE = RATE");
 
@@ -425,7 +432,11 @@ int zr_rates_write(const char *path, const struct zr_rates *r, struct zr_error *
 	char *text = NULL, tmp[PATH_MAX + 8];
 	size_t bytes = 0;
 	FILE *f = open_memstream(&text, &bytes);
-	int rc = f ? make_parents(path, err) : zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc;
+	if (f)
+		rc = make_parents(path, err);
+	else
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 
 	if (f) {
 		print_all(f, r);

@@ -63,7 +63,8 @@ double zr_forecast_run(const struct zr_setup_facts *f, const struct zr_lowered *
 			bound(f, p, &c, n, cost, beside, end);
 		} else { /* what is computed is in order all the same */
 			double start = start_of(p, i, end);
-			start = i->queue < ZR_Q_IN_ORDER ? later(start, c.free[i->queue]) : start;
+			if (i->queue < ZR_Q_IN_ORDER)
+				start = later(start, c.free[i->queue]);
 			end[n] = start + cost[n];
 			c.free[i->queue] = later(c.free[i->queue], end[n]);
 		}

@@ -242,7 +242,9 @@ static int open_run(struct run *r, struct zr_error *err)
 static int open_saver(struct run *r, struct zr_error *err)
 {
 	char dir[PATH_MAX] = "";
-	int rc = r->t.rank0 ? zr_checkpoint_dir(r->t.cfg, dir, err) : 0;
+	int rc = 0;
+	if (r->t.rank0)
+		rc = zr_checkpoint_dir(r->t.cfg, dir, err);
 	if (rc)
 		return rc;
 	return zr_trainer_open_saver(&r->t, dir, err);
@@ -255,7 +257,9 @@ static int save_weights(struct run *r, struct zr_error *err)
 	const char *model = zr_rundir_file(r->t.cfg, "model.safetensors", path, sizeof path);
 	const int whole = !zr_adapter_is_all(r->t.setup);
 
-	int rc = whole ? zr_weights_save(r->t.session, model, err) : 0;
+	int rc = 0;
+	if (whole)
+		rc = zr_weights_save(r->t.session, model, err);
 	if (!rc && zr_room_exports(r->t.cfg))
 		rc = zr_export_session(r->t.session,
 				       zr_rundir_file(r->t.cfg, "model-16bit", path, sizeof path),

@@ -285,7 +285,9 @@ static void ended(struct crew *s, int rank, int status)
 static int reported(const struct crew *s, int rank)
 {
 	const int code = zr_exit_code(s->why[rank].code);
-	return s->ended[rank] ? W_EXITCODE(code, 0) : ZR_CHILD_UNKNOWN;
+	if (s->ended[rank])
+		return W_EXITCODE(code, 0);
+	return ZR_CHILD_UNKNOWN;
 }
 
 static void reap(struct crew *s)

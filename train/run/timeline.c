@@ -110,8 +110,11 @@ int zr_timeline_ranks(const struct zr_timeline *t, double mine[ZR_PARTS], double
 		return 0;
 
 	double(*all)[ZR_PARTS] = calloc((size_t)world, bytes);
-	int rc = all ? zr_gather_bytes(t->session, mine, all, bytes, err) :
-		       zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc;
+	if (all)
+		rc = zr_gather_bytes(t->session, mine, all, bytes, err);
+	else
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	for (int r = 0; !rc && r < world; r++)
 		for (int i = 0; i < ZR_PARTS; i++) {
 			min[i] = all[r][i] < min[i] ? all[r][i] : min[i];

@@ -104,12 +104,12 @@ static int read_steps(const struct zr_config *cfg, struct steps *out, struct zr_
 	const struct zr_run_opts *o = zr_config_find(cfg, "run")->opts;
 
 	*out = (struct steps){ 0 };
-	return parse(out, o->trace) ?
-		       zr_config_blame(cfg, "run", ZR_EINVAL, err,
+	if (parse(out, o->trace))
+		return zr_config_blame(cfg, "run", ZR_EINVAL, err,
 				       "trace = %s: expected at most %d steps and ranges of "
 				       "steps, as 10 20-22",
-				       o->trace, RANGES) :
-		       0;
+				       o->trace, RANGES);
+	return 0;
 }
 
 int zr_trace_check(const struct zr_config *cfg, struct zr_error *err)

@@ -48,9 +48,10 @@ static int cast(const struct zr_base *b, int32_t from, const void *src, int32_t 
 				       .dst = dst };
 	int rc = ops->cast(ops, NULL, &op);
 
-	return rc ? zr_err(err, rc, "%s: cannot be brought into the type that it was stored in",
-			   b->layout->tensor[b->tensor].decl->name) :
-		    0;
+	if (rc)
+		return zr_err(err, rc, "%s: cannot be brought into the type that it was stored in",
+			      b->layout->tensor[b->tensor].decl->name);
+	return 0;
 }
 
 /* Values to codes and back. */

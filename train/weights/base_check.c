@@ -91,8 +91,11 @@ static int all_can(struct zr_session *s, int64_t mine, int *all, struct zr_error
 {
 	const int32_t world = s->setup->facts.process.world;
 	int64_t *each = calloc((size_t)world, sizeof *each);
-	int rc = each ? zr_gather_bytes(s, &mine, each, sizeof mine, err) :
-			zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc;
+	if (each)
+		rc = zr_gather_bytes(s, &mine, each, sizeof mine, err);
+	else
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 
 	*all = !rc;
 	for (int32_t r = 0; r < world && *all; r++)
@@ -105,8 +108,11 @@ static int compare(struct zr_session *s, const struct zr_manifest *m, const char
 		   struct zr_error *err)
 {
 	struct check c = { .layout = &s->setup->facts.layout, .m = m, .hash = XXH3_createState() };
-	int rc = c.hash ? zr_session_masters(s, add_values, &c, err) :
-			  zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc;
+	if (c.hash)
+		rc = zr_session_masters(s, add_values, &c, err);
+	else
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 
 	XXH3_freeState(c.hash);
 	if (!rc && c.changed)

@@ -22,8 +22,11 @@ static int start(struct zr_setup *s, struct zr_instance *it, const char *section
 	const struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1, .lr = NAN };
 	const struct zr_section *sec = zr_config_find(s->cfg, section);
 
-	int rc = sec ? zr_config_resolve(s->cfg, section, &facts, err) :
-		       zr_err(err, ZR_EINVAL, "there is no section [%s]", section);
+	int rc;
+	if (sec)
+		rc = zr_config_resolve(s->cfg, section, &facts, err);
+	else
+		rc = zr_err(err, ZR_EINVAL, "there is no section [%s]", section);
 	if (rc)
 		return rc;
 	return zr_instance_create(it, &s->facts.process, sec, iface, err);
@@ -85,8 +88,11 @@ static int load_text(const char *text, const char *const *overrides, int n, stru
 	int no = fd < 0 ? errno : zr_write_all_at(fd, text, strlen(text), 0);
 
 	snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-	int rc = no ? zr_err(err, ZR_EIO, "%s", strerror(no)) :
-		      zr_config_load(name, overrides, n, out, err);
+	int rc;
+	if (no)
+		rc = zr_err(err, ZR_EIO, "%s", strerror(no));
+	else
+		rc = zr_config_load(name, overrides, n, out, err);
 	if (fd >= 0)
 		close(fd);
 	return rc;
@@ -98,7 +104,9 @@ static int load_former(const char *text, const char *const *overrides, int n,
 {
 	struct zr_error why = { 0 };
 	char *now = zr_former_text(text);
-	int rc = now ? load_text(now, overrides, n, out, &why) : ZR_EINVAL;
+	int rc = ZR_EINVAL;
+	if (now)
+		rc = load_text(now, overrides, n, out, &why);
 	free(now);
 	return rc;
 }

@@ -109,7 +109,10 @@ static void append(struct zr_export *x, const float *v, int64_t n)
 	for (int64_t at = 0; at < n; at += CHUNK) {
 		int64_t m = n - at < CHUNK ? n - at : CHUNK;
 		for (int64_t i = 0; i < m; i++) {
-			x->buf[i] = x->dtype == ZR_BF16 ? to_bf16(v[at + i]) : to_f16(v[at + i]);
+			if (x->dtype == ZR_BF16)
+				x->buf[i] = to_bf16(v[at + i]);
+			else
+				x->buf[i] = to_f16(v[at + i]);
 			if (x->dtype == ZR_F16)
 				x->infinite += (x->buf[i] & 0x7fff) == 0x7c00 &&
 					       (bits_of(v[at + i]) & 0x7fffffff) < 0x7f800000;
@@ -176,8 +179,11 @@ static int open_shard(struct zr_export *x, int32_t shard)
 		}
 	file_name(x, shard, name);
 	snprintf(path, sizeof path, "%s/%s", x->tmp, name);
-	int rc = t && meta ? zr_st_create(&x->w, path, t, n, meta, &x->failed) :
-			     zr_err(&x->failed, ZR_ENOMEM, "out of memory");
+	int rc;
+	if (t && meta)
+		rc = zr_st_create(&x->w, path, t, n, meta, &x->failed);
+	else
+		rc = zr_err(&x->failed, ZR_ENOMEM, "out of memory");
 	if (!rc)
 		x->file = shard;
 	json_decref(meta);
@@ -187,7 +193,11 @@ static int open_shard(struct zr_export *x, int32_t shard)
 
 static int close_shard(struct zr_export *x, int keep)
 {
-	int rc = x->file >= 0 ? zr_st_finish(&x->w, keep, &x->failed) : 0;
+	int rc;
+	if (x->file >= 0)
+		rc = zr_st_finish(&x->w, keep, &x->failed);
+	else
+		rc = 0;
 	x->file = -1;
 	return rc;
 }
@@ -230,7 +240,9 @@ static json_t *value_of(const char *key, const char *text)
 	    json_is_array(j) || json_is_null(j))
 		return j;
 	json_decref(j);
-	return strcmp(key, "architectures") ? json_string(text) : json_pack("[s]", text);
+	if (strcmp(key, "architectures"))
+		return json_string(text);
+	return json_pack("[s]", text);
 }
 
 /* Writes a file of the new directory. data: NULL means that memory ran out. */
@@ -238,7 +250,11 @@ static int put_file(struct zr_export *x, const char *name, const char *data, siz
 {
 	char path[PATH_MAX + NAME];
 	snprintf(path, sizeof path, "%s/%s", x->tmp, name);
-	int no = data ? zr_file_put(AT_FDCWD, path, data, bytes) : ENOMEM;
+	int no;
+	if (data)
+		no = zr_file_put(AT_FDCWD, path, data, bytes);
+	else
+		no = ENOMEM;
 	return no ? zr_err(&x->failed, ZR_EIO, "%s: cannot write: %s", path, strerror(no)) : 0;
 }
 
@@ -312,7 +328,11 @@ int zr_export_check(const struct zr_setup *s, struct zr_error *err)
 {
 	json_t *meta = json_object();
 	zr_describe_model(s, &meta);
-	int rc = meta ? check_meta(meta, err) : zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc;
+	if (meta)
+		rc = check_meta(meta, err);
+	else
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	json_decref(meta);
 	return rc;
 }
@@ -542,8 +562,11 @@ int zr_export_session(struct zr_session *s, const char *dir, int replace, struct
 
 	json_t *meta = json_object();
 	zr_describe_model(p, &meta);
-	int bad = meta ? zr_export_open(dir, &p->facts.layout, meta, &how, &x, &why) :
-			 zr_err(&why, ZR_ENOMEM, "out of memory");
+	int bad;
+	if (meta)
+		bad = zr_export_open(dir, &p->facts.layout, meta, &how, &x, &why);
+	else
+		bad = zr_err(&why, ZR_ENOMEM, "out of memory");
 	/* other ranks take part in this collective even if opening failed here */
 	int rc = zr_session_masters(s, bad ? NULL : put_values, x, err);
 	if (!bad)

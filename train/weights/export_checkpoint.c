@@ -270,7 +270,8 @@ static int export_model(struct source *s, struct zr_setup *adapted, const char *
 	struct zr_layout own = s->m.layout;
 	struct zr_export *x = NULL;
 
-	own.n_tensors = adapted ? zr_declared_own(&adapted->facts.layout) : own.n_tensors;
+	if (adapted)
+		own.n_tensors = zr_declared_own(&adapted->facts.layout);
 	int rc = zr_export_open(dir, &own, s->m.meta, how, &x, err);
 	if (rc)
 		return rc;

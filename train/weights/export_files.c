@@ -30,10 +30,10 @@ static int read_files(void *arg, int32_t i, int64_t first, int64_t n, float *x,
 		      struct zr_error *err)
 {
 	struct files *f = arg;
-	return zr_weights_files_have(&f->weights, i) ?
-		       zr_weights_files_read(&f->weights, i, first, n, x, err) :
-		       zr_err(err, ZR_EINVAL, "tensor %s is in no file",
-			      f->setup->facts.layout.tensor[i].decl->name);
+	if (zr_weights_files_have(&f->weights, i))
+		return zr_weights_files_read(&f->weights, i, first, n, x, err);
+	return zr_err(err, ZR_EINVAL, "tensor %s is in no file",
+		      f->setup->facts.layout.tensor[i].decl->name);
 }
 
 static int read_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
@@ -135,8 +135,11 @@ static int write_model(struct files *f, const char *dir, const struct zr_export_
 
 	own.n_tensors = zr_declared_own(&own);
 	zr_describe_model(f->setup, &meta);
-	int rc = meta ? zr_export_open(dir, &own, meta, how, &x, err) :
-			zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc;
+	if (meta)
+		rc = zr_export_open(dir, &own, meta, how, &x, err);
+	else
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	if (!rc) {
 		struct zr_setup *merged = f->setup->roles.adapter.inst ? f->setup : NULL;
 		rc = zr_merge_put(merged, &own, read_values, f, x, err);
@@ -194,7 +197,11 @@ int zr_export_files(const struct zr_export_from *from, const char *dir,
 {
 	struct files f = { 0 };
 
-	int rc = from->adapter ? load_pair(&f, from, err) : load_run(&f, from->model, err);
+	int rc;
+	if (from->adapter)
+		rc = load_pair(&f, from, err);
+	else
+		rc = load_run(&f, from->model, err);
 	if (!rc)
 		rc = open_files(&f, from->model, err);
 	if (!rc && how->merge && !f.setup->roles.adapter.inst)

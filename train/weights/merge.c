@@ -25,8 +25,10 @@ static int read_with(const struct zr_setup *s, zr_values_fn *fn, void *arg, stru
 	for (int32_t i = 0; !rc && i < w->n; i++) {
 		const int64_t n = s->facts.layout.tensor[w->tensor[i]].elements;
 		w->values[i] = malloc((size_t)n * sizeof(float));
-		rc = w->values[i] ? fn(arg, w->tensor[i], 0, n, w->values[i], err) :
-				    zr_err(err, ZR_ENOMEM, "out of memory for an adapter");
+		if (w->values[i])
+			rc = fn(arg, w->tensor[i], 0, n, w->values[i], err);
+		else
+			rc = zr_err(err, ZR_ENOMEM, "out of memory for an adapter");
 	}
 
 	return rc;
