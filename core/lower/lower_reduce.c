@@ -1,13 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * lower_reduce.c - gradients: each rank's contribution reaches the unit's owner, which adds them
- * there in rank order, which with ascending micro-batches is slot order. Where ranks can read each
- * other's memory the owner reads them in place, between two fences; elsewhere an all-to-all brings
- * them, or, where each rank sends once per update, comm adds them on their way. From a device that
- * only copies reach they pass through host memory if the sums are there, or the other ranks: such a
- * reduce ends after the next layer was enqueued, so that the device does not wait for the host.
+ * there in rank order, which with ascending micro-batches is slot order.
+ *
+ *   way               zr_low_reduce         zr_low_reduced                   zr_low_pending
+ *   one rank          adds
+ *   one, by host      to the host                                            adds
+ *   peers             fence                 adds in place, fence
+ *   others            exchange              adds, shares sums
+ *   others, by host   exchange or copy      to the host, or exchange         adds, shares sums
+ *   in parts          all of it, slice by slice
+ *
+ * Peers read each other's memory. An exchange is an all-to-all, or, where each rank sends once per
+ * update, a reduce-scatter: comm adds on the way. By host: from a device that only copies reach, to
+ * sums on the host, or to other ranks; such a reduce ends after the next layer was enqueued, so
+ * that the device does not wait for the host. Sums are shared where who adds gradients is not who
+ * holds masters.
  */
 #include "core/lower/lower.h"
+
+/* Bytes of so many blocks in fp32. */
+static uint64_t fp32_bytes(int64_t blocks)
+{
+	return (uint64_t)blocks * ZR_BLOCK * 4;
+}
 
 static int alone(const struct zr_lowering *l)
 {
@@ -51,8 +67,7 @@ static int32_t contribution_type(const struct zr_lowering *l)
 /* What layers left of a unit's gradient, without the padding. */
 static struct zr_operand gradient(struct zr_lowering *l, int32_t u)
 {
-	return zr_operand_part(zr_low_gradient(l, u), 0,
-			       (uint64_t)l->f->layout.unit[u].blocks * ZR_BLOCK * 4);
+	return zr_operand_part(zr_low_gradient(l, u), 0, fp32_bytes(l->f->layout.unit[u].blocks));
 }
 
 static struct zr_operand local_sum(const struct zr_lowering *l, int32_t u)
@@ -60,13 +75,15 @@ static struct zr_operand local_sum(const struct zr_lowering *l, int32_t u)
 	return zr_of_spot(l->plan->unit[u].local, (uint64_t)zr_unit_padded_elements(l->f, u) * 4);
 }
 
-/* Where the sum of the blocks that this rank owns is. */
-static struct zr_operand owned_sum(const struct zr_lowering *l, int32_t u)
+/* So many bytes of the sum of the blocks that this rank owns, from its block `skip` on. */
+static struct zr_operand owned_sum(const struct zr_lowering *l, int32_t u, int64_t skip,
+				   uint64_t bytes)
 {
 	const struct zr_unit_memory *m = &l->plan->unit[u];
-	struct zr_operand o = zr_of_spot(m->grad, (uint64_t)m->own.n * ZR_BLOCK * 4);
+	struct zr_operand o = zr_of_spot(m->grad, bytes);
+	o.at += fp32_bytes(skip);
 	if (zr_sums_way(l->f, u) == ZR_SUMS_MEET) /* beside those of the others */
-		o.at += (uint64_t)l->f->process.rank * (uint64_t)m->own.per * ZR_BLOCK * 4;
+		o.at += fp32_bytes(l->f->process.rank * m->own.per);
 	return o;
 }
 
@@ -143,55 +160,77 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_sent_rec
 	}
 }
 
+/* Bytes of a sum from `at` on, as many as fit, from the disk; nothing behind its end. */
+static void read_sum(struct zr_lowering *l, struct zr_operand sum, uint64_t at,
+		     struct zr_operand to)
+{
+	uint64_t left = sum.bytes - at, n = left < to.bytes ? left : to.bytes;
+	if (n)
+		zr_low_move(l, zr_operand_part(sum, at, n), zr_operand_part(to, 0, n), 0);
+}
+
 /* Sums on disk pass through two buffers: while one is added to, the other is written and read
  * ahead. */
 static void add_on_disk(struct zr_lowering *l, int32_t u, const struct zr_sent_received *x,
 			struct zr_operand sum)
 {
-	const uint64_t block = ZR_BLOCK * 4;
 	const int64_t most = l->plan->staging.blocks, per = l->own.per;
-	const uint64_t step = (uint64_t)(per < most ? per : most) * block;
-	struct zr_operand pair =
-		l->staging.buffer ? l->staging : zr_low_buffer(l, ZR_R_STAGING, 2 * step, ZR_PAGE);
-	for (uint64_t at = 0, b = 0; at < sum.bytes; at += step, b = step - b) {
-		uint64_t now = sum.bytes - at < step ? sum.bytes - at : step;
-		uint64_t left = sum.bytes - at - now, next = left < step ? left : step;
-		struct zr_operand here = zr_operand_part(pair, b, now);
-		if (at == 0 && !stores(l))
-			zr_low_move(l, zr_operand_part(sum, 0, now), here, 0);
-		if (next > 0 && !stores(l))
-			zr_low_move(l, zr_operand_part(sum, at + now, next),
-				    zr_operand_part(pair, step - b, next), 0);
-		add_range(l, u, x, l->own.first + (int64_t)(at / block), (int64_t)(now / block),
-			  here);
-		zr_low_move(l, here, zr_operand_part(sum, at, now), 0);
+	const int64_t blocks = per < most ? per : most;
+	const uint64_t step = fp32_bytes(blocks);
+	struct zr_operand pair = l->staging;
+	if (!pair.buffer)
+		pair = zr_low_buffer(l, ZR_R_STAGING, 2 * step, ZR_PAGE);
+
+	int64_t first = l->own.first;
+	struct zr_operand here = zr_operand_part(pair, 0, step);
+	struct zr_operand other = zr_operand_part(pair, step, step);
+	if (!stores(l))
+		read_sum(l, sum, 0, here);
+
+	for (uint64_t at = 0; at < sum.bytes; at += step, first += blocks) {
+		uint64_t left = sum.bytes - at, now = left < step ? left : step;
+		struct zr_operand part = zr_operand_part(here, 0, now), next = other;
+		if (!stores(l))
+			read_sum(l, sum, at + now, other);
+		add_range(l, u, x, first, (int64_t)(now / fp32_bytes(1)), part);
+		zr_low_move(l, part, zr_operand_part(sum, at, now), 0);
+		other = here;
+		here = next;
 	}
 
 	zr_low_keep(l, &pair);
 }
 
+/* Room for a contribution of 16 bits in fp32. */
+static void widen(struct zr_lowering *l)
+{
+	int bounce = sums_on_host(l) && !l->f->device_info.host_ops;
+	if (contribution_type(l) != ZR_F32)
+		l->wide = zr_low_buffer(l, bounce ? ZR_R_GRAD_BOUNCE : ZR_R_COMM,
+					fp32_bytes(l->own.per), 64);
+}
+
+/* All contributions to what this rank owns of a unit, or of its slice. */
 static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_sent_received *x)
 {
-	const struct zr_setup *s = l->s;
-	const struct zr_share whole = s->plan.unit[u].own, own = l->slice.per ? l->slice : whole;
-	const uint64_t block = ZR_BLOCK * 4, bytes = (uint64_t)own.n * block;
-	const uint64_t skip = (uint64_t)(own.first - whole.first) * block;
-	struct zr_operand sum = zr_operand_part(owned_sum(l, u), skip, bytes);
-	int region = sums_on_host(l) && !s->facts.device_info.host_ops ? ZR_R_GRAD_BOUNCE :
-									 ZR_R_COMM;
-	l->own = own;
+	const struct zr_share *whole = &l->plan->unit[u].own;
+	l->own = l->slice.per ? l->slice : *whole;
 	l->unit = u;
 	l->now++; /* units have buffers in turn */
-	if (!alone(l) && !s->facts.peers && s->facts.types.comm_dtype != ZR_F32)
-		l->wide = zr_low_buffer(l, region, (uint64_t)own.per * block, 64);
-	l->p->in_place += s->facts.peers ? (uint64_t)(s->facts.process.world - 1) * bytes : 0;
-	if (s->plan.region[sum.region].tier == ZR_TIER_DISK)
+	widen(l);
+
+	struct zr_operand sum = owned_sum(l, u, l->own.first - whole->first, fp32_bytes(l->own.n));
+	if (l->f->peers)
+		l->p->in_place += (uint64_t)(l->f->process.world - 1) * sum.bytes;
+	if (l->plan->region[sum.region].tier == ZR_TIER_DISK)
 		add_on_disk(l, u, x, sum);
 	else
-		add_range(l, u, x, own.first, own.n, sum);
-	const struct zr_operand *used[] = { &sum, &l->wide, s->facts.peers ? &x->send : &x->recv };
-	for (int i = 0; i < 3; i++) /* also by a rank that owns nothing of it */
-		zr_low_keep(l, used[i]);
+		add_range(l, u, x, l->own.first, l->own.n, sum);
+
+	/* also by a rank that owns nothing of it */
+	zr_low_keep(l, &sum);
+	zr_low_keep(l, &l->wide);
+	zr_low_keep(l, l->f->peers ? &x->send : &x->recv);
 }
 
 /* ---- what ranks send ---- */
@@ -291,24 +330,36 @@ static void add_locally(struct zr_lowering *l, int32_t u)
 static struct zr_sent_received all_sums(struct zr_lowering *l, int32_t u)
 {
 	const struct zr_unit_memory *m = &l->plan->unit[u];
-	uint64_t share = (uint64_t)m->own.per * ZR_BLOCK * 4;
-	uint64_t bytes = share * (uint64_t)l->f->process.world;
+	uint64_t share = fp32_bytes(m->own.per), bytes = share * (uint64_t)l->f->process.world;
 	int apart = zr_sums_way(l->f, u) == ZR_SUMS_PASS;
 	struct zr_operand sum = zr_of_spot(m->grad, share), all = zr_of_spot(m->grad, bytes);
 	if (apart)
 		all = zr_low_buffer(l, sums_on_host(l) ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes,
 				    ZR_PAGE);
-	struct zr_operand own = zr_operand_part(all, (uint64_t)l->f->process.rank * share, share);
-	if (l->plan->region[sum.region].tier != ZR_TIER_DISK)
-		return (struct zr_sent_received){ apart ? sum : own, all };
 
-	zr_low_move(l, sum, own, 0);
+	struct zr_operand own = zr_operand_part(all, (uint64_t)l->f->process.rank * share, share);
+	if (l->plan->region[sum.region].tier == ZR_TIER_DISK)
+		zr_low_move(l, sum, own, 0);
+	else if (apart)
+		own = sum;
 	return (struct zr_sent_received){ own, all };
 }
 
+/* Of all sums of a unit, those of what this rank holds: also of one that holds padding alone, so
+ * that all ranks wait at the same place. */
+static void keep_sums(struct zr_lowering *l, const struct zr_pop *op, int32_t i)
+{
+	int32_t u = l->unit = zr_low_units(l, op)[i];
+	const struct zr_unit_memory *m = &l->plan->unit[u];
+	uint64_t bytes = fp32_bytes(m->held.per);
+	uint64_t at = (uint64_t)l->f->mesh.group[l->f->groups[u].state].rank * bytes;
+	if (zr_sums_way(l->f, u) == ZR_SUMS_PASS)
+		zr_low_move(l, zr_operand_part(l->reduce[op->first + i].recv, at, bytes),
+			    zr_of_spot(m->grad, bytes), 0);
+}
+
 /* After the last contribution, where who adds gradients is not who holds masters, all sums reach
- * all ranks, and each keeps those of what it holds: also one that holds padding alone, so that all
- * ranks wait at the same place. */
+ * all ranks, and each keeps those of what it holds. */
 static void share_sums(struct zr_lowering *l, const struct zr_pop *op)
 {
 	int32_t n = 0;
@@ -318,42 +369,40 @@ static void share_sums(struct zr_lowering *l, const struct zr_pop *op)
 	l->now++; /* what came for the sums is over */
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
-		if (zr_sums_way(l->f, u))
+		if (zr_sums_way(l->f, u) != ZR_SUMS_STAY)
 			l->part[n++] = l->reduce[op->first + i] = all_sums(l, u);
 	}
+
 	l->unit = zr_low_units(l, op)[0];
 	if (n)
 		zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_F32, 0, n);
-	for (int32_t i = 0; i < op->n; i++) {
-		int32_t u = l->unit = zr_low_units(l, op)[i];
-		const struct zr_unit_memory *m = &l->plan->unit[u];
-		uint64_t bytes = (uint64_t)m->held.per * ZR_BLOCK * 4;
-		uint64_t at = (uint64_t)l->f->mesh.group[l->f->groups[u].state].rank * bytes;
-		if (zr_sums_way(l->f, u) == ZR_SUMS_PASS)
-			zr_low_move(l, zr_operand_part(l->reduce[op->first + i].recv, at, bytes),
-				    zr_of_spot(m->grad, bytes), 0);
-	}
+	for (int32_t i = 0; i < op->n; i++)
+		keep_sums(l, op, i);
 }
 
-/* What was received goes on to another place: what is the sum so far perhaps straight to its
- * own. */
+/* Where what was received of a unit goes on to: what is the sum so far perhaps straight to its
+ * own place. */
+static struct zr_operand target_of(struct zr_lowering *l, int32_t u, int32_t region, uint64_t bytes)
+{
+	int64_t skip = l->slice.per ? l->slice.first - l->plan->unit[u].own.first : 0;
+	if (!l->plan->stored_directly || !stores(l))
+		return zr_low_buffer(l, region, bytes, 64);
+
+	return owned_sum(l, u, skip, bytes);
+}
+
 static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_t region)
 {
-	int straight = l->plan->stored_directly && stores(l);
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
-		struct zr_operand *recv = &l->reduce[op->first + i].recv;
-		int64_t skip = l->slice.per ? l->slice.first - l->plan->unit[u].own.first : 0;
-		struct zr_operand to = straight ? zr_operand_part(owned_sum(l, u),
-								  (uint64_t)skip * ZR_BLOCK * 4,
-								  recv->bytes) :
-						  zr_low_buffer(l, region, recv->bytes, 64);
-		zr_low_keep(l, recv);
+		struct zr_sent_received *x = &l->reduce[op->first + i];
+		struct zr_operand to = target_of(l, u, region, x->recv.bytes);
+		zr_low_keep(l, &x->recv);
 		/* with the padding, or nothing else: all ranks wait for what they send */
-		zr_low_move(l, *recv, to, 0);
+		zr_low_move(l, x->recv, to, 0);
 		if (!alone(l)) /* on its way until zr_low_pending() */
-			l->reduce[op->first + i].send = *recv;
-		*recv = to;
+			x->send = x->recv;
+		x->recv = to;
 	}
 }
 
@@ -362,44 +411,88 @@ static int in_parts(const struct zr_lowering *l, const struct zr_pop *op)
 	return l->plan->unit[zr_low_units(l, op)[0]].part > 0;
 }
 
+/* The next blocks of this rank's share that are added at a time, from the at-th on. */
+static struct zr_share slice_at(const struct zr_share *own, int64_t at, int64_t most)
+{
+	int64_t left = own->per - at, per = left < most ? left : most, n = own->n - at;
+	if (n < 0)
+		n = 0;
+	return (struct zr_share){ per, own->first + at, n < per ? n : per };
+}
+
+/* The slice's blocks of each rank's share, together in a buffer. */
+static struct zr_operand read_slice(struct zr_lowering *l, int32_t u, int32_t region)
+{
+	const struct zr_unit_memory *m = &l->plan->unit[u];
+	const int32_t ranks = l->f->process.world;
+	uint64_t bytes = fp32_bytes(l->slice.per);
+	struct zr_operand to = zr_low_buffer(l, region, bytes * (uint64_t)ranks, ZR_PAGE);
+	struct zr_operand from = zr_of_spot(m->parts, fp32_bytes((ranks - 1) * m->own.per) + bytes);
+	from.at += fp32_bytes(l->slice.first - m->own.first);
+	zr_low_move_parts(l, from, to, ranks, bytes, 0);
+	return to;
+}
+
+/* The slice that this rank has of its own gradient reaches the owners. */
+static void send_slice(struct zr_lowering *l, const struct zr_pop *op, int host)
+{
+	struct zr_sent_received *x = &l->reduce[op->first];
+	if (alone(l))
+		return;
+
+	if (l->f->peers) {
+		fence(l, op, 1);
+		return;
+	}
+
+	x->send = narrow(l, x->send, x->send.bytes, host);
+	x->recv = room_for(l, &x->send);
+	exchange(l, op);
+	if (by_host(l) && !zr_comm_on_host(l->f))
+		move_received(l, op, ZR_R_GRAD_BOUNCE);
+}
+
 /* What of a unit came in parts is read slice by slice: the same blocks of each rank's share. */
 static void reduce_parts(struct zr_lowering *l, const struct zr_pop *op)
 {
-	const struct zr_plan *p = l->plan;
-	const int32_t u = zr_low_units(l, op)[0], ranks = l->f->process.world;
-	const struct zr_share *own = &p->unit[u].own;
+	const int32_t u = zr_low_units(l, op)[0];
+	const struct zr_unit_memory *m = &l->plan->unit[u];
 	struct zr_sent_received *x = &l->reduce[op->first];
 	int host = alone(l) ? by_host(l) : zr_comm_on_host(l->f);
-	int64_t most = p->unit[u].part / ranks > 0 ? p->unit[u].part / ranks : 1;
-	for (int64_t at = 0, n; at < own->per; at += n) {
+	int64_t most = m->part / l->f->process.world;
+	if (most < 1)
+		most = 1;
+
+	for (int64_t at = 0; at < m->own.per; at += l->slice.per) {
 		l->now++;
 		l->unit = u;
-		n = own->per - at < most ? own->per - at : most;
-		l->slice = (struct zr_share){ n, own->first + at, own->n > at ? own->n - at : 0 };
-		l->slice.n = l->slice.n < n ? l->slice.n : n;
-		uint64_t bytes = (uint64_t)n * ZR_BLOCK * 4, all = bytes * (uint64_t)ranks;
-		x->send =
-			zr_low_buffer(l, host ? ZR_R_GRAD_BOUNCE : ZR_R_GRAD_BUFFER, all, ZR_PAGE);
-		uint64_t last = (uint64_t)((ranks - 1) * own->per) * ZR_BLOCK * 4;
-		struct zr_operand from = zr_of_spot(p->unit[u].parts, last + bytes);
-		from.at += (uint64_t)at * ZR_BLOCK * 4;
-		zr_low_move_parts(l, from, x->send, ranks, bytes, 0);
+		l->slice = slice_at(&m->own, at, most);
+		x->send = read_slice(l, u, host ? ZR_R_GRAD_BOUNCE : ZR_R_GRAD_BUFFER);
 		x->recv = x->send;
-		if (l->f->peers) {
-			fence(l, op, 1);
-		} else if (!alone(l)) {
-			x->send = narrow(l, x->send, all, host);
-			x->recv = room_for(l, &x->send);
-			exchange(l, op);
-			if (by_host(l) && !zr_comm_on_host(l->f))
-				move_received(l, op, ZR_R_GRAD_BOUNCE);
-		}
-
+		send_slice(l, op, host);
 		add_units(l, op);
 	}
 
 	l->slice.per = 0;
 	share_sums(l, op);
+}
+
+/* What this rank has of a unit is ready to be sent, or to be added where it is alone. */
+static void begin_unit(struct zr_lowering *l, const struct zr_pop *op, int32_t i)
+{
+	int32_t u = l->unit = zr_low_units(l, op)[i];
+	struct zr_sent_received *x = &l->reduce[op->first + i];
+	struct zr_operand *from = &l->from[op->first + i];
+	if (alone(l)) {
+		*from = gradient(l, u);
+		*x = (struct zr_sent_received){ zr_none(), *from };
+		return;
+	}
+
+	if (zr_sums_locally(l->f))
+		add_locally(l, u);
+	if (sends(l))
+		*x = fill(l, u, from);
 }
 
 void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
@@ -408,17 +501,9 @@ void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
 		reduce_parts(l, op);
 		return;
 	}
-	for (int32_t i = 0; i < op->n; i++) {
-		int32_t u = l->unit = zr_low_units(l, op)[i];
-		struct zr_sent_received *x = &l->reduce[op->first + i];
-		struct zr_operand *from = &l->from[op->first + i];
-		if (alone(l))
-			*x = (struct zr_sent_received){ zr_none(), *from = gradient(l, u) };
-		else if (zr_sums_locally(l->f))
-			add_locally(l, u);
-		if (sends(l))
-			*x = fill(l, u, from);
-	}
+
+	for (int32_t i = 0; i < op->n; i++)
+		begin_unit(l, op, i);
 
 	if (alone(l) && by_host(l))
 		move_received(l, op, ZR_R_GRAD_BOUNCE);
@@ -448,27 +533,37 @@ void zr_low_pending(struct zr_lowering *l)
 	l->op = whose;
 }
 
+/* What the host sees to goes on by itself; zr_low_pending() emits the rest. */
+static void leave_pending(struct zr_lowering *l, const struct zr_pop *op)
+{
+	zr_low_pending(l);
+	l->pending = (int32_t)(op - l->record->op);
+	if (alone(l))
+		return;
+
+	if (zr_comm_on_host(l->f))
+		exchange(l, op);
+	else
+		move_received(l, op, ZR_R_GRAD_BOUNCE);
+}
+
 /* After a reduce: emits now what reads buffers of the device that the next layers, or the next
- * reduce, will write. zr_low_pending emits the rest. */
+ * reduce, will write. */
 void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 {
 	int32_t whose = l->op;
-	if (in_parts(l, op) || (alone(l) ? !by_host(l) : !sends(l)))
+	int over = alone(l) ? !by_host(l) : !sends(l);
+	if (over || in_parts(l, op))
 		return;
 
 	l->op = (int32_t)(op - l->record->op);
 	for (int32_t i = 0; i < op->n; i++)
 		zr_low_keep(l, &l->from[op->first + i]);
-	if (!by_host(l)) {
+	if (by_host(l)) {
+		leave_pending(l, op);
+	} else {
 		add_units(l, op);
 		share_sums(l, op);
-	} else {
-		zr_low_pending(l);
-		l->pending = (int32_t)(op - l->record->op);
-		if (!alone(l) && !zr_comm_on_host(l->f))
-			move_received(l, op, ZR_R_GRAD_BOUNCE);
-		else if (!alone(l))
-			exchange(l, op);
 	}
 
 	l->op = whose;
