@@ -217,12 +217,7 @@ static int read_modules(const struct zr_host *h, const char *name, const json_t 
 			const char *key, char text[TEXT])
 {
 	const char *expression = json_string_value(value);
-	int bad;
-
-	if (expression)
-		bad = read_expression(expression, text);
-	else
-		bad = read_list(value, text);
+	int bad = expression ? read_expression(expression, text) : read_list(value, text);
 
 	if (!bad)
 		return ZR_OK;
@@ -511,12 +506,7 @@ static json_t *pattern(const struct zr_inst *inst, int alpha)
 
 static json_t *words(const char *text)
 {
-	json_t *list;
-
-	if (*text)
-		list = json_array();
-	else
-		list = json_null();
+	json_t *list = *text ? json_array() : json_null();
 	int failed = !list;
 
 	while (!failed && *(text += strspn(text, " ,\t"))) {

@@ -46,10 +46,7 @@ static int find_place(struct place *p)
 	p->node = rank;
 	MPI_Comm_rank(node, &p->local);
 	MPI_Bcast(&p->node, 1, MPI_INT, 0, node);
-	if (MPI_Comm_free(&node) == MPI_SUCCESS)
-		return 0;
-
-	return -1;
+	return MPI_Comm_free(&node) == MPI_SUCCESS ? 0 : -1;
 }
 
 /* Nodes in the order of their lowest MPI rank. */

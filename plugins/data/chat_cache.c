@@ -94,6 +94,23 @@ static int hash_beside(const struct cache *c, XXH3_state_t *x, const char *token
 	return rc;
 }
 
+/* Hashes the tokenizer, and what lies beside it. */
+static int hash_tokenizer(const struct cache *c, XXH3_state_t *x)
+{
+	struct zr_error why = { 0 };
+	char file[ZR_TOKENIZER_PATH];
+	if (zr_tokenizer_find(c->o->tokenizer, file, &why))
+		return zr_fail(c->h, why.code, "%s", why.text);
+
+	int rc = hash_file(c->h, x, file, 0);
+	if (!rc)
+		rc = hash_beside(c, x, file, "tokenizer_config.json");
+	if (!rc)
+		rc = hash_beside(c, x, file, "chat_template.jinja");
+
+	return rc;
+}
+
 static int hash_all(const struct cache *c, XXH3_state_t *x)
 {
 	const struct chat_opts *o = c->o;
@@ -119,16 +136,8 @@ static int hash_all(const struct cache *c, XXH3_state_t *x)
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		hash_text(x, texts[i]);
 	XXH3_64bits_update(x, &o->max_length, sizeof o->max_length);
-	struct zr_error why = { 0 };
-	char file[ZR_TOKENIZER_PATH];
-	if (zr_tokenizer_find(o->tokenizer, file, &why))
-		return zr_fail(c->h, why.code, "%s", why.text);
 
-	int rc = hash_file(c->h, x, file, 0);
-	if (!rc)
-		rc = hash_beside(c, x, file, "tokenizer_config.json");
-	if (!rc)
-		rc = hash_beside(c, x, file, "chat_template.jinja");
+	int rc = hash_tokenizer(c, x);
 	for (int i = 0; i < c->fs->n && !rc; i++)
 		rc = hash_file(c->h, x, c->fs->f[i].name, 0);
 

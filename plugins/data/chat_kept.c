@@ -221,24 +221,23 @@ static void make_note(const struct kept *k, const struct mapped *m, char note[NO
 	snprintf(note, NOTE_BYTES + 1, NOTE, (unsigned long long)hash);
 }
 
-int kept_take(const struct kept *k, struct mapped *m, char why[KEPT_WHY])
+/* Opens what is kept. *fd is -1 where there is none, or none that may be taken, for *why. */
+static int open_kept(const struct kept *k, int *fd, char why[KEPT_WHY])
 {
-	char noted[NOTE_BYTES + 1], is[NOTE_BYTES + 1];
 	struct stat st;
 
-	*why = 0;
-	const int fd = openat(k->at, k->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT)
+	*fd = openat(k->at, k->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (*fd < 0 && errno == ENOENT)
 		return ZR_OK;
-	if (fd < 0 && errno == ELOOP) {
+	if (*fd < 0 && errno == ELOOP) {
 		snprintf(why, KEPT_WHY, "is a symbolic link");
 		return ZR_OK;
 	}
 
-	if (fd < 0 || fstat(fd, &st)) {
+	if (*fd < 0 || fstat(*fd, &st)) {
 		const int no = errno;
-		if (fd >= 0)
-			close(fd);
+		if (*fd >= 0)
+			close(*fd);
 		return zr_fail(k->h, ZR_EIO, "%s: %s", k->path, strerror(no));
 	}
 
@@ -246,11 +245,24 @@ int kept_take(const struct kept *k, struct mapped *m, char why[KEPT_WHY])
 	if (!*why && !st.st_size)
 		snprintf(why, KEPT_WHY, "is empty");
 	if (*why) {
-		close(fd);
-		return ZR_OK;
+		close(*fd);
+		*fd = -1;
 	}
 
-	int rc = mapped_take(k->h, k->path, fd, m);
+	return ZR_OK;
+}
+
+int kept_take(const struct kept *k, struct mapped *m, char why[KEPT_WHY])
+{
+	char noted[NOTE_BYTES + 1], is[NOTE_BYTES + 1];
+	int fd;
+
+	*why = 0;
+	int rc = open_kept(k, &fd, why);
+	if (rc || fd < 0)
+		return rc;
+
+	rc = mapped_take(k->h, k->path, fd, m);
 	if (!rc)
 		rc = read_note(k, noted);
 	if (rc)

@@ -104,35 +104,42 @@ static int read_tail(const struct windows *v, const struct zr_batch *b, int64_t 
 	return rc;
 }
 
+/* Sequence i of a batch from a window that starts at `at`. */
+static int read_window(const struct zr_batch *b, int64_t i, int64_t at, windows_read *read,
+		       struct zr_inst *inst)
+{
+	const int64_t n = b->length;
+	int32_t *in = b->inputs + i * n, *out = b->targets + i * n;
+
+	int rc = read(inst, b->split, at, n, in);
+	if (!rc)
+		rc = read(inst, b->split, at + n, 1, out + n - 1);
+	if (!rc)
+		memcpy(out, in + 1, (size_t)(n - 1) * sizeof *out);
+
+	return rc;
+}
+
 int windows_batch(const struct zr_host *h, const struct windows w[2], const struct zr_batch *b,
 		  windows_read *read, struct zr_inst *inst)
 {
-	const struct windows *v = &w[b->split == ZR_SPLIT_VAL];
-	int64_t first;
+	const int val = b->split == ZR_SPLIT_VAL,
+		  once = ZR_HAS(b, struct zr_batch, once) && b->once;
+	const struct windows *v = &w[val];
+	int64_t first = b->slot * b->sequences;
+	int rc = ZR_OK;
 
-	if (b->split == ZR_SPLIT_VAL)
-		first = b->slot;
-	else
-		first = b->step * b->slots + b->slot;
-	int64_t i, at, n = b->length;
-	int rc = ZR_OK, once = ZR_HAS(b, struct zr_batch, once) && b->once;
-	if (v->n == 0 || v->length != n)
+	if (v->n == 0 || v->length != b->length)
 		return zr_fail(h, ZR_ESTATE, "%s batches of length %lld were not prepared",
-			       b->split == ZR_SPLIT_VAL ? "validation" : "training", (long long)n);
+			       val ? "validation" : "training", (long long)b->length);
 
-	for (i = 0; i < b->sequences && !rc; i++) {
-		int32_t *in = b->inputs + i * n, *out = b->targets + i * n;
-		if (once && first * b->sequences + i == v->n && v->tail) {
+	if (!val)
+		first += b->step * b->slots * b->sequences;
+	for (int64_t i = 0; i < b->sequences && !rc; i++) {
+		if (once && first + i == v->n && v->tail)
 			rc = read_tail(v, b, i, read, inst);
-			continue;
-		}
-
-		at = windows_start(v, b->seed, first * b->sequences + i);
-		rc = read(inst, b->split, at, n, in);
-		if (!rc)
-			rc = read(inst, b->split, at + n, 1, out + n - 1);
-		if (!rc)
-			memcpy(out, in + 1, (size_t)(n - 1) * sizeof *out);
+		else
+			rc = read_window(b, i, windows_start(v, b->seed, first + i), read, inst);
 	}
 
 	return rc;

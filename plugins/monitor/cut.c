@@ -96,12 +96,30 @@ static int write_all(int fd, const char *text, int64_t bytes)
 	return 0;
 }
 
+/* Writes the rows that stay; returns their bytes, or -1. */
+static int64_t write_rows(int fd, const struct rows *r, const char *text)
+{
+	int64_t size = 0;
+
+	for (int64_t i = 0; i < r->n; i++) {
+		const struct row *w = &r->v[i];
+		if (w->gone)
+			continue;
+		if (write_all(fd, text + w->at, w->end - w->at))
+			return -1;
+
+		size += w->end - w->at;
+	}
+
+	return size;
+}
+
 /* What stays, in a new file of the old one's name. */
 static int replace(struct line *l, const struct rows *r, const char *text)
 {
 	char name[PATH_MAX], *real = realpath(l->name, NULL); /* a path of its own may be a link */
 	int fd = -1, rc = ZR_OK;
-	int64_t size = 0;
+	int64_t size = -1;
 
 	if (real && snprintf(name, sizeof name, "%s.tmp", real) < (int)sizeof name) {
 		unlink(name);
@@ -110,14 +128,8 @@ static int replace(struct line *l, const struct rows *r, const char *text)
 
 	if (fd < 0)
 		rc = failed(l, "make a file beside it");
-	for (int64_t i = 0; !rc && i < r->n; i++) {
-		const struct row *w = &r->v[i];
-		if (!w->gone && write_all(fd, text + w->at, w->end - w->at))
-			rc = failed(l, "write the file beside it");
-		if (!w->gone)
-			size += w->end - w->at;
-	}
-
+	if (!rc && (size = write_rows(fd, r, text)) < 0)
+		rc = failed(l, "write the file beside it");
 	if (!rc && (fsync(fd) || rename(name, real)))
 		rc = failed(l, "take the name of it");
 	if (!rc) {

@@ -62,12 +62,10 @@ static int jsonl_create(const struct zr_host *h, const void *opts, struct zr_ins
 {
 	const struct jsonl_opts *o = opts;
 	struct zr_inst *inst = malloc(sizeof *inst);
-	int rc;
-
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 
-	rc = line_open(&inst->line, h, o->path);
+	int rc = line_open(&inst->line, h, o->path);
 	if (rc)
 		free(inst);
 	else

@@ -53,45 +53,68 @@ static int cut_torn_line(struct line *l)
 	return ZR_OK;
 }
 
-int line_open(struct line *l, const struct zr_host *h, const char *path)
+/* Puts the name of the file into l->name: in the run directory, or as it was given. */
+static int choose_name(struct line *l, const char *path, int ours)
+{
+	int n = snprintf(l->name, sizeof l->name, "%s%s%s", ours ? l->h->run_dir : "",
+			 ours ? "/" : "", path);
+
+	if (n < 0 || (size_t)n >= sizeof l->name)
+		return zr_fail(l->h, ZR_EINVAL, "path = %s: too long", path);
+
+	return ZR_OK;
+}
+
+/* What the run directory has is a file, and no link. */
+static int open_file(struct line *l, int ours)
+{
+	const char *why;
+	int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC;
+
+	if (ours)
+		flags |= O_NOFOLLOW | O_NONBLOCK;
+	l->fd = open(l->name, flags, 0666);
+	if (l->fd >= 0)
+		return ZR_OK;
+
+	if (ours && errno == ELOOP)
+		why = "it is a symbolic link, which a run does not follow: remove it";
+	else
+		why = strerror(errno);
+	return zr_fail(l->h, ZR_EINVAL, "path = %s: cannot open: %s", l->name, why);
+}
+
+/* How large the file is, without a line that was not finished. */
+static int find_end(struct line *l, int ours)
 {
 	struct stat st;
-	/* what the run directory has is a file, and no link */
-	int rc, ours = path[0] != '/' && h->run_dir;
+
+	if (fstat(l->fd, &st))
+		return failed(l, "stat");
+	if (ours && !S_ISREG(st.st_mode))
+		return zr_fail(l->h, ZR_EINVAL, "path = %s: is not a regular file: remove it",
+			       l->name);
+
+	l->size = S_ISREG(st.st_mode) ? st.st_size : 0;
+	if (!l->size)
+		return ZR_OK;
+
+	return cut_torn_line(l);
+}
+
+int line_open(struct line *l, const struct zr_host *h, const char *path)
+{
+	const int ours = path[0] != '/' && h->run_dir;
 
 	l->h = h;
 	l->used = 0;
-	if (!ours)
-		rc = snprintf(l->name, sizeof l->name, "%s", path);
-	else
-		rc = snprintf(l->name, sizeof l->name, "%s/%s", h->run_dir, path);
-	if (rc < 0 || (size_t)rc >= sizeof l->name)
-		return zr_fail(h, ZR_EINVAL, "path = %s: too long", path);
+	int rc = choose_name(l, path, ours);
+	if (!rc)
+		rc = open_file(l, ours);
+	if (rc)
+		return rc;
 
-	l->fd = open(l->name,
-		     O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | (ours ? O_NOFOLLOW | O_NONBLOCK : 0),
-		     0666);
-	if (l->fd < 0)
-		return zr_fail(
-			h, ZR_EINVAL, "path = %s: cannot open: %s", l->name,
-			ours && errno == ELOOP ?
-				"it is a symbolic link, which a run does not follow: remove it" :
-				strerror(errno));
-
-	if (fstat(l->fd, &st))
-		rc = failed(l, "stat");
-	else
-		rc = ZR_OK;
-	if (!rc && ours && !S_ISREG(st.st_mode))
-		rc = zr_fail(h, ZR_EINVAL, "path = %s: is not a regular file: remove it", l->name);
-	if (!rc) {
-		l->size = S_ISREG(st.st_mode) ? st.st_size : 0;
-		if (l->size)
-			rc = cut_torn_line(l);
-		else
-			rc = ZR_OK;
-	}
-
+	rc = find_end(l, ours);
 	if (rc)
 		line_close(l);
 
@@ -149,13 +172,11 @@ void line_number(struct line *l, double v)
 static int take_back(const struct line *l, size_t bytes)
 {
 	struct stat st;
-	off_t end = 0;
 
-	if (bytes)
-		end = lseek(l->fd, 0, SEEK_CUR);
 	if (!bytes)
 		return 1;
 
+	const off_t end = lseek(l->fd, 0, SEEK_CUR);
 	return end >= (off_t)bytes && !fstat(l->fd, &st) && st.st_size == end &&
 	       !ftruncate(l->fd, end - (off_t)bytes);
 }

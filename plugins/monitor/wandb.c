@@ -212,11 +212,10 @@ static const char *base_name(const char *path)
 	return "run";
 }
 
-static int write_run(struct zr_inst *inst, const char *id)
+/* Reads the run's config.ini, if there is one. */
+static void read_config(struct zr_inst *inst)
 {
-	struct message m;
-	char host[65] = "", path[4200];
-	size_t run, part;
+	char path[4200];
 	ssize_t n = 0;
 	int fd = -1;
 
@@ -229,18 +228,30 @@ static int write_run(struct zr_inst *inst, const char *id)
 	}
 
 	inst->config[n > 0 ? n : 0] = 0;
+}
+
+static int write_run(struct zr_inst *inst, const char *id)
+{
+	const struct wandb_opts *o = inst->opts;
+	const char *name = *o->name ? o->name : base_name(inst->h->run_dir);
+	struct message m;
+	char host[65] = "";
+	size_t run, part;
+
+	read_config(inst);
 	gethostname(host, sizeof host - 1);
 	begin_record(inst, &m);
 	run = message_begin(&m, RECORD_RUN);
 	message_text(&m, RUN_ID, id);
-	if (*inst->opts->entity)
-		message_text(&m, RUN_ENTITY, inst->opts->entity);
-	message_text(&m, RUN_PROJECT, inst->opts->project);
+	if (*o->entity)
+		message_text(&m, RUN_ENTITY, o->entity);
+	message_text(&m, RUN_PROJECT, o->project);
+
 	part = message_begin(&m, RUN_CONFIG);
 	put_config(&m, inst->config);
 	message_end(&m, part);
-	message_text(&m, RUN_NAME,
-		     *inst->opts->name ? inst->opts->name : base_name(inst->h->run_dir));
+
+	message_text(&m, RUN_NAME, name);
 	message_text(&m, RUN_HOST, host);
 	part = message_begin(&m, RUN_START);
 	message_varint(&m, START_SECONDS, (uint64_t)inst->start);

@@ -91,10 +91,11 @@ static int is_dead(const struct zr_inst *b, int dir, uint64_t nonce, const char 
 static void sweep_run(const struct zr_inst *b, const char *name, uint64_t id)
 {
 	struct stat st;
-	int run = -1;
 
-	if (id != b->id)
-		run = ze_enter_run(b, name);
+	if (id == b->id)
+		return;
+
+	const int run = ze_enter_run(b, name);
 	if (run < 0)
 		return;
 	if (!fstat(run, &st) && is_dead(b, run, id, "joined-0", &st))

@@ -217,37 +217,46 @@ static const char *misfit_of(const struct zr_inst *g)
 	return NULL;
 }
 
+/* The value of a key that is written: that of its option, or the first one allowed. list: where a
+ * word for each layer goes. */
+static const char *written_text(const struct zr_inst *g, const struct family_key *k, char *list,
+				char *text, size_t room)
+{
+	if (k->write == WRITE_LIST) {
+		value_text(g, &k->key, list, (size_t)g->o->layers * KIND_WORD);
+		return list;
+	}
+
+	if (k->key.option)
+		value_text(g, &k->key, text, room);
+	else
+		snprintf(text, room, "%.*s", (int)strcspn(k->key.values, " "), k->key.values);
+	return text;
+}
+
 int decoder_config(const struct zr_inst *g, struct decoder_meta *m)
 {
 	const struct zr_pretrained_v1 *v = g->f->pretrained;
 	const struct family_key *k = (const struct family_key *)v->keys, *end = k + v->n_keys;
 	const char *type = g->f->type, *architecture = g->f->architecture;
-	const size_t size = (size_t)g->o->layers * KIND_WORD;
 	const char *misfit = misfit_of(g);
 
 	if (g->f->name)
 		g->f->name(g->o, &type, &architecture);
-	m->list = g->host->alloc(g->host, size, "model");
+	m->list = g->host->alloc(g->host, (uint64_t)g->o->layers * KIND_WORD, "model");
 	if (!m->list)
 		return ZR_ENOMEM;
+
 	if (misfit)
 		put_pair(m, ZR_META_MISFIT, misfit);
 	put_pair(m, "architectures", architecture);
 	put_pair(m, "model_type", type);
-	put_pair(m, "pad_token_id",
-		 "null"); /* those of the classes may be no token of this model */
+	put_pair(m, "pad_token_id", "null"); /* the class's own may be no token of this model */
 	for (; k < end; k++) {
-		char *text = m->text[m->n / 2];
-		if (!k->write || !concerns(k->key.types, type))
-			continue;
-		if (k->write == WRITE_LIST)
-			value_text(g, &k->key, text = m->list, size);
-		else if (k->key.option)
-			value_text(g, &k->key, text, sizeof m->text[0]);
-		else
-			snprintf(text, sizeof m->text[0], "%.*s", (int)strcspn(k->key.values, " "),
-				 k->key.values);
-		put_pair(m, k->key.name, text);
+		char *room = m->text[m->n / 2];
+		if (k->write && concerns(k->key.types, type))
+			put_pair(m, k->key.name,
+				 written_text(g, k, m->list, room, sizeof m->text[0]));
 	}
 
 	put_rope(g, m);
