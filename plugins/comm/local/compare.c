@@ -57,6 +57,15 @@ static int is_common(const struct zr_inst *c, const struct pend *p, int32_t rank
 	return size > 2 && others == 1;
 }
 
+/* The one of this rank and a peer that all others are like; -1: neither. */
+static int32_t common_of(const struct zr_inst *c, const struct pend *p, int32_t peer)
+{
+	const int32_t own = c->group[p->group].rank;
+	if (is_common(c, p, own))
+		return own;
+	return is_common(c, p, peer) ? peer : -1;
+}
+
 /* "all_gather over the world (step 3, op 17, unit 2) of 2 segments, 1024 f32" */
 static void slot_text(const struct lane *l, const struct slot *s, int32_t group, char *out,
 		      size_t room)
@@ -129,10 +138,7 @@ int zl_compare(struct zr_inst *c, const struct pend *p)
 		const int same = mark_of(lane_of(c, p->group, r), p->seq)->sign == own;
 		const char *what = same ? NULL : differ(c, p, g->rank, r);
 		if (what)
-			return say_difference(c, p, r, what,
-					      is_common(c, p, g->rank) ? g->rank :
-					      is_common(c, p, r)       ? r :
-									 -1);
+			return say_difference(c, p, r, what, common_of(c, p, r));
 	}
 
 	const struct lane *l = lane_of(c, p->group, g->rank);

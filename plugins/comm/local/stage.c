@@ -37,8 +37,11 @@ static char *stage_of(const struct pass *s, int32_t r)
 static uint64_t stretch(const struct pass *s, int32_t k, uint64_t offset, uint64_t room)
 {
 	uint64_t lo = (uint64_t)k * s->stride + offset, end = (uint64_t)(k + 1) * s->stride;
-	end = end < s->total ? end : s->total;
-	return lo >= end ? 0 : end - lo < room ? end - lo : room;
+	if (end > s->total)
+		end = s->total;
+	if (lo >= end)
+		return 0;
+	return end - lo < room ? end - lo : room;
 }
 
 static void put(const struct pass *s, uint64_t offset, uint64_t room)
@@ -67,18 +70,30 @@ static void take_sum(const struct pass *s, uint64_t offset, uint64_t room)
 				  memory_order_relaxed);
 }
 
+/* Of what rank r sends, the part that this rank takes, and its place in the result. */
+struct taken {
+	int32_t part, place;
+};
+
+static struct taken taken_of(const struct pass *s, int32_t r)
+{
+	if (s->only >= 0)
+		return (struct taken){ 0, 0 };
+	if (s->parts == 1)
+		return (struct taken){ r, r };
+	return (struct taken){ s->g->rank, r };
+}
+
 static void take_copies(const struct pass *s, uint64_t offset, uint64_t room)
 {
+	const uint64_t from = s->parts == 1 ? 0 : (uint64_t)s->g->rank * room;
 	for (int32_t r = 0; r < s->g->size; r++) {
 		if (s->only >= 0 && r != s->only)
 			continue;
-		int32_t k = s->only >= 0  ? 0 :
-			    s->parts == 1 ? r :
-					    s->g->rank,
-			place = s->only >= 0 ? 0 : r;
-		uint64_t n = stretch(s, k, offset, room),
-			 from = s->parts == 1 ? 0 : (uint64_t)s->g->rank * room;
-		memcpy(s->recv + (uint64_t)place * s->stride + offset, stage_of(s, r) + from, n);
+
+		const struct taken t = taken_of(s, r);
+		const uint64_t n = stretch(s, t.part, offset, room);
+		memcpy(s->recv + (uint64_t)t.place * s->stride + offset, stage_of(s, r) + from, n);
 		if (r != s->g->rank)
 			atomic_fetch_add_explicit(&s->c->sent, n, memory_order_relaxed);
 	}
@@ -91,7 +106,7 @@ static int meet(const struct pass *s)
 	return zl_reach(s->c, s->p, SYNC, here, 1);
 }
 
-static int run(const struct pass *s)
+static int run_rounds(const struct pass *s)
 {
 	uint64_t room = s->c->o->staging / (uint64_t)s->parts / 64 * 64;
 	for (uint64_t offset = 0; offset < s->stride; offset += room) {
@@ -119,14 +134,14 @@ static int all_reduce(struct pass s, int64_t count, uint64_t esz)
 								  s.total;
 	s.parts = s.g->size;
 	s.recv += own;
-	int rc = run(&s);
+	int rc = run_rounds(&s);
 	if (rc)
 		return rc;
 
 	gather.dtype = 0;
 	gather.parts = 1;
 	gather.send = s.recv;
-	return run(&gather);
+	return run_rounds(&gather);
 }
 
 static int segment(struct zr_inst *c, const struct pend *p, const struct slot *op,
@@ -158,7 +173,7 @@ static int segment(struct zr_inst *c, const struct pend *p, const struct slot *o
 		s.dtype = op->dtype;
 		return all_reduce(s, seg->count, esz);
 	}
-	return run(&s);
+	return run_rounds(&s);
 }
 
 /* The most bytes that a rank of the group sends to one in an exchange. */

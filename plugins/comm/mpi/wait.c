@@ -40,6 +40,15 @@ static int is_common(const struct zr_inst *c, const struct zm_pend *p, int32_t r
 	return size > 2 && others == 1;
 }
 
+/* The one of this rank and a peer that all others are like; -1: neither. */
+static int32_t common_of(const struct zr_inst *c, const struct zm_pend *p, int32_t peer)
+{
+	const int32_t own = c->group[p->group].rank;
+	if (is_common(c, p, own))
+		return own;
+	return is_common(c, p, peer) ? peer : -1;
+}
+
 /* All have posted: compares. */
 static int meet(struct zr_inst *c, struct zm_pend *p)
 {
@@ -47,10 +56,7 @@ static int meet(struct zr_inst *c, struct zm_pend *p)
 	for (int32_t r = 0; r < g->size; r++) {
 		const char *what = difference(&p->own, &p->all[r]);
 		if (what)
-			return zm_differ(c, p, r, what,
-					 is_common(c, p, g->rank) ? g->rank :
-					 is_common(c, p, r)       ? r :
-								    -1);
+			return zm_differ(c, p, r, what, common_of(c, p, r));
 	}
 
 	if (p->seq > g->common_seq) {
@@ -93,8 +99,11 @@ static int advance(struct zr_inst *c, struct zm_pend *p, int second)
 	if (p->stage == POSTED) {
 		rc = zm_mpi_failed(c, MPI_Test(&p->meet, &done, MPI_STATUS_IGNORE),
 				   "MPI_Iallgather");
-		rc = rc || !done ? rc : meet(c, p);
 		if (rc || !done)
+			return rc;
+
+		rc = meet(c, p);
+		if (rc)
 			return rc;
 	}
 
