@@ -180,15 +180,23 @@ static int check_skip(const struct zr_model_decl *m, uint32_t i, struct zr_error
 		      layer_at(m, (uint32_t)l->skip - 1)->name, l->name);
 }
 
+/* The highest block of the layers before one; 0: they have none. */
+static int32_t blocks_before(const struct zr_model_decl *m, uint32_t i)
+{
+	for (uint32_t k = i; k; k--)
+		if (layer_at(m, k - 1)->block)
+			return layer_at(m, k - 1)->block;
+	return 0;
+}
+
 /* Layers of a block follow each other: numbers ascend. */
 static int check_block(const struct zr_model_decl *m, uint32_t i, struct zr_error *err)
 {
 	const struct zr_layer *l = layer_at(m, i);
-	int32_t last = 0;
-	for (uint32_t k = i; k && !last; k--)
-		last = layer_at(m, k - 1)->block;
-	const int same = i && l->block == layer_at(m, i - 1)->block;
-	if (!l->block || same || l->block > last)
+	const int32_t last = blocks_before(m, i);
+	const int goes_on = i && l->block == layer_at(m, i - 1)->block;
+
+	if (!l->block || goes_on || l->block > last)
 		return 0;
 	return zr_err(err, ZR_EINVAL,
 		      "layer %s: block is %d; expected 0, the block of the layer before it, or "
@@ -196,11 +204,17 @@ static int check_block(const struct zr_model_decl *m, uint32_t i, struct zr_erro
 		      l->name, l->block, last);
 }
 
-/* Its place among the others, of which models without those members say nothing. */
+/* Whether the model says more of a layer than its units and flags. */
+static int has_places(const struct zr_model_decl *m)
+{
+	return m->layer_stride >= offsetof(struct zr_layer, skip) + sizeof(int32_t);
+}
+
+/* Its place among the others. */
 static int check_place(const struct zr_model_decl *m, uint32_t i, struct zr_error *err)
 {
 	const struct zr_layer *l = layer_at(m, i);
-	if (m->layer_stride < offsetof(struct zr_layer, skip) + sizeof l->skip)
+	if (!has_places(m))
 		return 0;
 
 	int rc = check_block(m, i, err);
