@@ -24,7 +24,7 @@ only() {
 	if [ -z "$found" ]; then pass "$name"; else fail "$name" "$found"; fi
 }
 
-libc='<(sys|linux|arpa|netinet)/[a-z0-9_/]+\.h>|<[a-z0-9_]+\.h>'
+libc='<(sys|linux|arpa|net|netinet)/[a-z0-9_/]+\.h>|<[a-z0-9_]+\.h>'
 mine='"[a-z0-9_.]+\.h"'
 
 only 'public headers include libc and each other' include "$libc" '<zeroth/[a-z]+\.h>'

@@ -97,7 +97,7 @@ complain() {
 	like "$1" "$(env "${@:3}" timeout 60 "$ZEROTH" train tiny.ini -o run.dir=never -o boot.plugin=env -o boot.timeout=0.5 \
 		${directory:+-o boot.directory="$directory"} 2>&1)" "$2"
 }
-complain "boot/env: several ranks need a directory" 'zeroth: .*\[boot\] 2 ranks need `directory`' RANK=0 WORLD_SIZE=2
+complain "boot/env: several ranks need a place to meet" 'zeroth: \[boot\] nothing says where rank 0 is: set MASTER_ADDR' RANK=0 WORLD_SIZE=2
 complain "boot/env: a rank outside the world" 'RANK=2, WORLD_SIZE=2: ranks are numbered from 0' RANK=2 WORLD_SIZE=2
 like "torchrun's ranks, which boot/local does not know" \
 	"$(RANK=1 WORLD_SIZE=2 timeout 60 "$ZEROTH" train tiny.ini -o run.dir=never 2>&1)" \

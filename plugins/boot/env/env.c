@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * env.c - boot of ranks that any launcher started: environment variables say who they are, and they
- * publish values in a directory that all of them see. See env.h.
+ * publish values through rank 0, or in a directory that all of them see. See env.h and tcp.h.
  */
 #define _GNU_SOURCE
-#include "env.h"
+#include "tcp.h"
 #include "plugins/descriptor.h"
 
 #include <errno.h>
@@ -173,11 +173,7 @@ static int take_ranks(struct zr_inst *b)
 		return 0;
 	}
 
-	if (!b->o->directory || !*b->o->directory)
-		return zr_fail(b->h, ZR_EINVAL,
-			       "%d ranks need `directory`, one that all of them see", i->world);
-
-	int rc = ze_join(b);
+	int rc = *b->o->directory ? ze_join(b) : zt_join(b);
 	if (rc)
 		return rc;
 
@@ -221,6 +217,9 @@ static int env_put(struct zr_inst *b, const char *key, const void *value, uint64
 		return zr_fail(b->h, ZR_EINVAL, "key %s: %llu bytes are too many", key,
 			       (unsigned long long)bytes);
 
+	if (b->tcp)
+		return zt_put(b, key, value, bytes);
+
 	int rc = ze_write(b, b->run, b->id, file_of(key, file), value, bytes);
 	if (rc == 0)
 		return zr_fail(b->h, ZR_ESTATE, "key %s has a value already", key);
@@ -243,6 +242,8 @@ static int env_get(struct zr_inst *b, const char *key, void *value, uint64_t byt
 		return zr_fail(b->h, ZR_ENOTSUP, "one rank alone has nobody to ask");
 	if (strlen(key) >= MAX_KEY)
 		return zr_fail(b->h, ZR_EINVAL, "key %s is too long", key);
+	if (b->tcp)
+		return zt_get(b, key, value, bytes, timeout);
 
 	int rc = ze_wait(b, &w, timeout);
 	if (rc)
@@ -283,6 +284,8 @@ static int env_fence(struct zr_inst *b, double timeout)
 
 	if (!b->all)
 		return 0;
+	if (b->tcp)
+		return zt_fence(b, timeout);
 
 	snprintf(what, sizeof what, "fence%u", b->fences++);
 	int rc = ze_write_new(b, ze_name(name, what, b->mine.rank), "", 0);
@@ -292,10 +295,19 @@ static int env_fence(struct zr_inst *b, double timeout)
 	return ze_wait(b, &w, timeout);
 }
 
+static void env_abort(struct zr_inst *b, const char *why)
+{
+	if (b->tcp)
+		zt_stop(b, why);
+	else
+		ze_stop(b, why);
+}
+
 /* ---- life ------------------------------------------------------------------------ */
 
 static void env_destroy(struct zr_inst *b)
 {
+	zt_leave(b);
 	ze_leave(b);
 	ze_close(b);
 	free(b->all);
@@ -330,14 +342,26 @@ static const struct zr_boot_v1 vtbl = {
 	.put = env_put,
 	.get = env_get,
 	.fence = env_fence,
-	.abort = ze_stop,
+	.abort = env_abort,
 };
 
 static const struct zr_opt opts[] = {
 	ZR_OPT(struct env_opts, directory, ZR_T_PATH, 0, "", 0, 0, "",
-	       "Where the ranks meet: a directory that all of them see. Needed by more than one. "
-	       "It may be one like /tmp, and of several runs: the ranks of a user meet in "
-	       "zeroth-UID in it, which no other user may enter."),
+	       "Where the ranks meet: a directory that all of them see. Without one they meet at a "
+	       "port of rank 0. It may be one like /tmp, and of several runs: the ranks of a user "
+	       "meet in zeroth-UID in it, which no other user may enter."),
+	ZR_OPT(struct env_opts, address, ZR_T_STR, 0, "", 0, 0, "",
+	       "Name or address of rank 0's machine, as the others reach it. Without one, "
+	       "MASTER_ADDR says it, or the first host of SLURM_STEP_NODELIST."),
+	ZR_OPT(struct env_opts, port, ZR_T_I64, 0, "0", 0, 65535, "",
+	       "Where rank 0 listens. 0: MASTER_PORT, or the next one where torchrun's own store "
+	       "is there; under Slurm one from 20000 to 29999 by the number of the job."),
+	ZR_OPT(struct env_opts, interface, ZR_T_STR, 0, "", 0, 0, "",
+	       "Network interface of rank 0 that it listens on, as eth0. Without one, the address "
+	       "that the others use; all, if no interface has that."),
+	ZR_OPT(struct env_opts, token, ZR_T_PATH, 0, "", 0, 0, "",
+	       "File whose first line is a secret that all ranks share, which nobody but its owner "
+	       "may read. Without one, ZEROTH_TOKEN has it. Who does not know it cannot join."),
 	ZR_OPT(struct env_opts, timeout, ZR_T_F64, ZR_O_MIN_OPEN, "300", 0, 1e9, "s",
 	       "A rank that waits longer for others to join ends the run, naming them."),
 };

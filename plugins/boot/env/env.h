@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * env.h - parts of the boot plugin `env`: ranks by environment variables, values in a directory
- * that all see.
+ * env.h - parts of the boot plugin `env`: ranks by environment variables, who meet over TCP (tcp.h)
+ * or, if one is given, in a directory that all see.
  *
  * Others may write in that directory, as in /tmp. So all that happens lies in one of this user's
  * own in it, the meeting, zeroth-UID of mode 0700: who can write there may act as the user anyway.
@@ -44,7 +44,12 @@ struct ze_hello {
 struct env_opts {
 	const char *directory;
 	double timeout;
+	const char *address, *interface, *token; /* "": what the launcher says, any, none */
+	int64_t port;                            /* 0: what the launcher says */
 };
+
+struct zt_client;
+struct zt_server;
 
 struct zr_inst {
 	const struct zr_host *h;
@@ -58,6 +63,8 @@ struct zr_inst {
 	unsigned char *here;    /* [world] scratch: ranks that a wait has seen */
 	struct ze_hello misfit; /* the last rank seen that has another world; its world 0: none */
 	uint32_t fences;
+	struct zt_client *tcp;    /* NULL: they meet in a directory */
+	struct zt_server *server; /* of rank 0 */
 };
 
 /* place.c: the directories */

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# boot/env: ranks named by the environment, who meet in a directory.
+# boot/env: ranks named by the environment, who meet over TCP or in a directory.
 bootplugin_LTLIBRARIES += plugins/boot/env.la
 plugins_boot_env_la_SOURCES = %D%/env.c %D%/env.h %D%/file.c %D%/join.c \
-	%D%/name.c %D%/place.c %D%/sweep.c %D%/wait.c
+	%D%/name.c %D%/place.c %D%/sweep.c %D%/tcp.h %D%/tcp_client.c %D%/tcp_listen.c %D%/tcp_place.c \
+	%D%/tcp_proof.c %D%/tcp_server.c %D%/wait.c
 plugins_boot_env_la_CFLAGS = $(PLUGIN_CFLAGS)
 plugins_boot_env_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_boot_env_la_LIBADD = $(CRYPT_LIBS)
