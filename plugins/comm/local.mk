@@ -10,3 +10,4 @@ include plugins/comm/local/local.mk
 include plugins/comm/mpi/local.mk
 include plugins/comm/nccl/local.mk
 include plugins/comm/planned/local.mk
+include plugins/comm/tcp/local.mk

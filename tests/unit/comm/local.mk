@@ -27,10 +27,8 @@ comm_fixture = %D%/comm_fixture.c %D%/comm_fixture.h
 %C%_t_sum_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_sum_LDADD = $(CMOCKA_LIBS)
 
-# One rank of comm/mpi, for system/mpi.sh.
-if HAVE_MPI
+# One rank of comm/mpi or comm/tcp, for system/mpi.sh and tcp.sh.
 check_PROGRAMS += %D%/comm_mpi
 %C%_comm_mpi_SOURCES = %D%/comm_mpi.c $(comm_fixture)
 %C%_comm_mpi_CFLAGS = $(AM_CFLAGS)
 %C%_comm_mpi_LDADD = tests/lib/libtesthost.la
-endif

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * move.c - sends and receives as much of all streams as goes without waiting: see tcp.h.
+ */
+#define _GNU_SOURCE
+#include "tcp.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+/* A stretch of a stream. bytes 0: nothing can move now, or `over`: the operation ends here. */
+struct stretch {
+	char *at;
+	uint64_t bytes;
+	int over;
+};
+
+static struct tc_pend *find_op(struct zr_inst *c, const struct tc_group *g, uint64_t seq)
+{
+	return seq <= g->posted ? &c->pend[g->queue[seq % WINDOW]] : NULL;
+}
+
+int tc_is_done(const struct zr_inst *c, const struct tc_pend *p)
+{
+	int32_t others = c->group[p->group].size - 1;
+	return p->met && p->sent == others && p->got == others && p->added == p->pieces;
+}
+
+/* ---- what is whose --------------------------------------------------------------- */
+
+/* What of a segment goes to rank r. */
+static struct stretch sent_part(const struct tc_group *g, const struct tc_pend *p, int32_t seg,
+				int32_t r)
+{
+	const struct zr_comm_seg *s = &p->seg[seg];
+	char *from = (char *)s->send;
+	uint64_t bytes = (uint64_t)s->count * comm_dtype_bytes(p->own.dtype);
+	switch (p->own.kind) {
+	case ZR_COMM_ALL_GATHER:
+		return (struct stretch){ from, bytes, 0 };
+	case ZR_COMM_BROADCAST:
+		return (struct stretch){ from, g->rank == p->own.root ? bytes : 0, 0 };
+	case ZR_COMM_ALL_TO_ALL:
+		return (struct stretch){ from + bytes * (uint64_t)r, bytes, 0 };
+	case ZR_COMM_REDUCE_SCATTER:
+	case ZR_COMM_ALL_REDUCE:
+		return (struct stretch){ from + tc_part_at(g, p, seg, r), tc_part(g, p, seg, r),
+					 0 };
+	}
+	return (struct stretch){ NULL, 0, 0 };
+}
+
+/* Where what rank r sends of a segment goes, but for sums, which are staged. */
+static struct stretch received_part(const struct tc_group *g, const struct tc_pend *p, int32_t seg,
+				    int32_t r)
+{
+	(void)g;
+	const struct zr_comm_seg *s = &p->seg[seg];
+	uint64_t bytes = (uint64_t)s->count * comm_dtype_bytes(p->own.dtype);
+	switch (p->own.kind) {
+	case ZR_COMM_ALL_GATHER:
+	case ZR_COMM_ALL_TO_ALL:
+		return (struct stretch){ (char *)s->recv + bytes * (uint64_t)r, bytes, 0 };
+	case ZR_COMM_BROADCAST:
+		return (struct stretch){ s->recv, r == p->own.root ? bytes : 0, 0 };
+	}
+	return (struct stretch){ NULL, 0, 0 };
+}
+
+/* The part of an all_reduce that rank r has added. */
+static struct stretch result_part(const struct tc_group *g, const struct tc_pend *p, int32_t seg,
+				  int32_t r)
+{
+	return (struct stretch){ (char *)p->seg[seg].recv + tc_part_at(g, p, seg, r),
+				 tc_part(g, p, seg, r), 0 };
+}
+
+/* ---- where a stream is ----------------------------------------------------------- */
+
+static int has_segments(const struct tc_pend *p)
+{
+	return p->own.kind < ZR_COMM_BARRIER ? p->own.n_seg : 0;
+}
+
+/* The next phase, once all segments of one are through. Whether there is one. */
+static int next_phase(const struct tc_pend *p, struct tc_cursor *at)
+{
+	at->seg = 0;
+	at->at = 0;
+	if (at->phase == PHASE_DATA && p->own.kind == ZR_COMM_ALL_REDUCE) {
+		at->phase = PHASE_RESULT;
+		return 1;
+	}
+	at->phase = PHASE_HEADER;
+	at->piece = 0;
+	at->seq++;
+	return 0;
+}
+
+typedef struct stretch part_fn(const struct tc_group *g, const struct tc_pend *p, int32_t seg,
+			       int32_t r);
+
+/* What is left of the segment that the cursor is in, passing over those that are through. */
+static struct stretch left_of_part(const struct tc_group *g, const struct tc_pend *p,
+				   struct tc_cursor *at, int32_t r, part_fn *part)
+{
+	for (; at->seg < has_segments(p); at->seg++, at->at = 0) {
+		struct stretch x = part(g, p, at->seg, r);
+		if (at->at < x.bytes)
+			return (struct stretch){ x.at + at->at, x.bytes - at->at, 0 };
+	}
+	return (struct stretch){ .over = 1 };
+}
+
+/* ---- sending --------------------------------------------------------------------- */
+
+/* What goes to rank r of the group next. */
+static struct stretch next_sent(const struct tc_group *g, struct tc_pend *p, struct tc_cursor *at,
+				int32_t r)
+{
+	if (at->phase == PHASE_HEADER && at->at < sizeof p->own)
+		return (struct stretch){ (char *)&p->own + at->at, sizeof p->own - at->at, 0 };
+	if (at->phase == PHASE_HEADER) {
+		at->phase = PHASE_DATA;
+		at->at = 0;
+	}
+	if (at->phase == PHASE_DATA) {
+		struct stretch x = left_of_part(g, p, at, r, sent_part);
+		if (!x.over || !next_phase(p, at))
+			return x;
+	}
+
+	/* the sum, once there is one */
+	if (p->added < p->pieces)
+		return (struct stretch){ NULL, 0, 0 };
+
+	struct stretch x = left_of_part(g, p, at, g->rank, result_part);
+	if (x.over)
+		next_phase(p, at);
+	return x;
+}
+
+static int send_to(struct zr_inst *c, int32_t k, int32_t r)
+{
+	struct tc_group *g = &c->group[k];
+	struct tc_peer *peer = &c->peer[g->first + r];
+	struct tc_cursor *at = &peer->out[k];
+	struct tc_pend *p;
+	int moved = 0;
+	while ((p = find_op(c, g, at->seq))) {
+		struct stretch x = next_sent(g, p, at, r);
+		if (x.over) {
+			p->sent++;
+			moved = 1;
+			continue;
+		}
+		if (!x.bytes)
+			return moved;
+
+		ssize_t n = send(peer->fd[k], x.at, x.bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return moved;
+		if (n < 0)
+			return tc_lost(c, g->first + r, errno);
+
+		at->at += (uint64_t)n;
+		moved = 1;
+	}
+	return moved;
+}
+
+/* ---- receiving ------------------------------------------------------------------- */
+
+/* Whether all ranks but one call what `rank` calls. */
+static int is_common(const struct tc_group *g, const struct tc_pend *p, int32_t rank)
+{
+	int32_t others = 0;
+	for (int32_t r = 0; r < g->size; r++)
+		others += tc_difference(&p->all[rank], &p->all[r]) != NULL;
+	return g->size > 2 && others == 1;
+}
+
+/* All have come: compares. */
+static int compare_headers(struct zr_inst *c, struct tc_group *g, struct tc_pend *p)
+{
+	for (int32_t r = 0; r < g->size; r++) {
+		const char *what = tc_difference(&p->own, &p->all[r]);
+		if (!what)
+			continue;
+		int32_t common = -1;
+		if (is_common(g, p, g->rank))
+			common = g->rank;
+		else if (is_common(g, p, r))
+			common = r;
+		return tc_differ(c, p, r, what, common);
+	}
+
+	p->met = 1;
+	if (p->own.seq > g->common.seq)
+		g->common = p->own;
+	return 0;
+}
+
+/* The header of rank r is here. */
+static int take_header(struct zr_inst *c, struct tc_group *g, struct tc_pend *p, int32_t r,
+		       const struct tc_header *h)
+{
+	if (h->seq != p->own.seq || h->kind < ZR_COMM_ALL_GATHER || h->kind > ZR_COMM_FENCE)
+		return tc_stop(c,
+			       "rank %d sent what is no header: do all ranks run the same zeroth?",
+			       g->first + r);
+	p->all[r] = *h;
+	p->came++;
+	return p->came == g->size - 1 ? compare_headers(c, g, p) : 0;
+}
+
+/* Of a sum: where the next bytes of rank r's part go, which is staging. */
+static struct stretch staged_part(struct tc_group *g, struct tc_pend *p, struct tc_cursor *at,
+				  int32_t r)
+{
+	const uint64_t most = tc_piece_bytes(g->size);
+	for (; at->seg < has_segments(p); at->seg++, at->at = 0) {
+		uint64_t all = tc_part(g, p, at->seg, g->rank), in = at->at % most;
+		if (at->at == all)
+			continue;
+		if (g->adds && g->adds != p)
+			return (struct stretch){ NULL, 0, 0 }; /* the sum before is not over */
+		if (at->piece >= p->added + 2)
+			return (struct stretch){ NULL, 0, 0 };
+
+		uint64_t left = all - at->at < most - in ? all - at->at : most - in;
+		char *half = g->staging + most * (uint64_t)g->size * (at->piece % 2);
+		g->adds = p;
+		return (struct stretch){ half + most * (uint64_t)r + in, left, 0 };
+	}
+	return (struct stretch){ .over = 1 };
+}
+
+/* Counts a piece that rank r's part of is here. */
+static void count_staged(struct zr_inst *c, struct tc_group *g, struct tc_pend *p,
+			 struct tc_cursor *at)
+{
+	const uint64_t most = tc_piece_bytes(g->size), all = tc_part(g, p, at->seg, g->rank);
+	if (at->at % most && at->at < all)
+		return;
+	p->arrived[at->piece++ % 2]++;
+	tc_add_pieces(c, g, p);
+}
+
+static struct stretch next_received(struct tc_group *g, struct tc_pend *p, struct tc_cursor *at,
+				    int32_t r)
+{
+	if (at->phase == PHASE_HEADER)
+		return (struct stretch){ (char *)&at->comes + at->at, sizeof at->comes - at->at,
+					 0 };
+	if (tc_difference(&p->own, &p->all[r]))
+		return (struct stretch){ NULL, 0, 0 }; /* once all have come, it is said */
+	if (at->phase == PHASE_DATA) {
+		struct stretch x = tc_adds(p->own.kind) ? staged_part(g, p, at, r) :
+							  left_of_part(g, p, at, r, received_part);
+		if (!x.over || !next_phase(p, at))
+			return x;
+	}
+
+	struct stretch x = left_of_part(g, p, at, r, result_part);
+	if (x.over)
+		next_phase(p, at);
+	return x;
+}
+
+/* Bytes came. */
+static int take_bytes(struct zr_inst *c, struct tc_group *g, struct tc_pend *p,
+		      struct tc_cursor *at, int32_t r, uint64_t n)
+{
+	at->at += n;
+	if (at->phase == PHASE_HEADER) {
+		if (at->at < sizeof at->comes)
+			return 0;
+
+		at->phase = PHASE_DATA;
+		at->at = 0;
+		return take_header(c, g, p, r, &at->comes);
+	}
+
+	atomic_fetch_add_explicit(&c->received, n, memory_order_relaxed);
+	if (at->phase == PHASE_DATA && tc_adds(p->own.kind))
+		count_staged(c, g, p, at);
+	return 0;
+}
+
+static int receive_from(struct zr_inst *c, int32_t k, int32_t r)
+{
+	struct tc_group *g = &c->group[k];
+	struct tc_peer *peer = &c->peer[g->first + r];
+	struct tc_cursor *at = &peer->in[k];
+	struct tc_pend *p;
+	int moved = 0;
+	while ((p = find_op(c, g, at->seq))) {
+		struct stretch x = next_received(g, p, at, r);
+		if (x.over) {
+			p->got++;
+			moved = 1;
+			continue;
+		}
+		if (!x.bytes)
+			return moved;
+
+		ssize_t n = recv(peer->fd[k], x.at, x.bytes, MSG_DONTWAIT);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return moved;
+		if (n <= 0)
+			return tc_lost(c, g->first + r, n ? errno : 0);
+
+		int rc = take_bytes(c, g, p, at, r, (uint64_t)n);
+		if (rc)
+			return rc;
+
+		moved = 1;
+	}
+	return moved;
+}
+
+int tc_advance(struct zr_inst *c)
+{
+	int moved = 0;
+	for (int32_t k = ZR_GROUP_NODE; k < GROUPS; k++) {
+		const struct tc_group *g = &c->group[k];
+		for (int32_t i = 1; i < g->size; i++) {
+			/* each begins with the next one, so that not all send to one */
+			int32_t r = (g->rank + i) % g->size;
+			int sent = send_to(c, k, r);
+			if (sent < 0)
+				return sent;
+
+			int got = receive_from(c, k, r);
+			if (got < 0)
+				return got;
+
+			moved |= sent | got;
+		}
+	}
+	return moved;
+}
+
+/* ---- waiting --------------------------------------------------------------------- */
+
+/* What of a connection is worth waking up for. */
+static short wanted(struct zr_inst *c, int32_t k, int32_t r)
+{
+	struct tc_group *g = &c->group[k];
+	struct tc_peer *peer = &c->peer[g->first + r];
+	struct tc_pend *in = find_op(c, g, peer->in[k].seq), *out = find_op(c, g, peer->out[k].seq);
+	short events = 0;
+	if (in && next_received(g, in, &peer->in[k], r).bytes)
+		events |= POLLIN;
+	if (out && next_sent(g, out, &peer->out[k], r).bytes)
+		events |= POLLOUT;
+	return events;
+}
+
+void tc_sleep(struct zr_inst *c, int milliseconds)
+{
+	nfds_t n = 0;
+	for (int32_t r = 0; r < c->world; r++)
+		if (c->peer[r].fd[NOTES] >= 0 && !c->peer[r].ended)
+			c->poll[n++] =
+				(struct pollfd){ .fd = c->peer[r].fd[NOTES], .events = POLLIN };
+	for (int32_t k = ZR_GROUP_NODE; k < GROUPS; k++) {
+		const struct tc_group *g = &c->group[k];
+		for (int32_t r = 0; r < g->size; r++) {
+			short events = r == g->rank ? 0 : wanted(c, k, r);
+			if (events)
+				c->poll[n++] = (struct pollfd){ .fd = c->peer[g->first + r].fd[k],
+								.events = events };
+		}
+	}
+
+	poll(c->poll, n, milliseconds);
+}

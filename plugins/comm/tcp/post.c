@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * post.c - operations when they are posted: checked, numbered, and as much of them sent as goes.
+ */
+#include "tcp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- checks ---------------------------------------------------------------------- */
+
+static int check_segment(struct zr_inst *c, const struct zr_comm_op *op, int32_t i)
+{
+	const struct tc_group *g = &c->group[op->group];
+	const struct zr_comm_seg *s = &op->seg[i];
+	const char *kind = comm_kind_name(op->kind);
+	if (s->count < 0 || s->count > INT64_MAX / 16 / g->size)
+		return zr_fail(c->h, ZR_EINVAL, "segment %d of %s has %lld elements", i, kind,
+			       (long long)s->count);
+	if (s->count && !comm_placed_well(op, g->rank, g->size, s))
+		return zr_fail(c->h, ZR_EINVAL,
+			       "segment %d of %s: the result would overwrite what is sent", i,
+			       kind);
+	return 0;
+}
+
+static int check_segments(struct zr_inst *c, const struct zr_comm_op *op)
+{
+	const char *kind = comm_kind_name(op->kind);
+	if (op->kind == ZR_COMM_BARRIER ? op->n_seg != 0 : op->n_seg < 0)
+		return zr_fail(c->h, ZR_EINVAL, "%s of %d segments", kind, op->n_seg);
+	if (op->n_seg && !comm_dtype_bytes(op->dtype))
+		return zr_fail(c->h, ZR_EINVAL, "%s of unknown type %d", kind, op->dtype);
+
+	int rc = 0;
+	for (int32_t i = 0; !rc && i < op->n_seg; i++)
+		rc = check_segment(c, op, i);
+	return rc;
+}
+
+static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
+{
+	const char *kind = comm_kind_name(op->kind);
+	if (op->kind < ZR_COMM_ALL_GATHER || op->kind > ZR_COMM_FENCE)
+		return zr_fail(c->h, ZR_EINVAL, "unknown kind of operation %d", op->kind);
+	if (op->group < ZR_GROUP_SELF || op->group > ZR_GROUP_WORLD)
+		return zr_fail(c->h, ZR_EINVAL, "%s over unknown group %d", kind, op->group);
+	if (tc_adds(op->kind) && op->dtype != ZR_F32 && op->dtype != ZR_F64 && op->dtype != ZR_I64)
+		return zr_fail(c->h, ZR_ENOTSUP, "%s adds f32, f64 and i64, not %s", kind,
+			       comm_dtype_name(op->dtype));
+	if (op->kind == ZR_COMM_BROADCAST && (op->root < 0 || op->root >= c->group[op->group].size))
+		return zr_fail(c->h, ZR_EINVAL, "broadcast from rank %d of %d", op->root,
+			       c->group[op->group].size);
+	return check_segments(c, op);
+}
+
+/* ---- what needs no other rank ---------------------------------------------------- */
+
+static int has_data(int32_t kind)
+{
+	return kind < ZR_COMM_BARRIER;
+}
+
+/* A group of one rank: the result is a copy. */
+static void copy_alone(const struct zr_comm_op *op)
+{
+	for (int32_t i = 0; i < op->n_seg && has_data(op->kind); i++) {
+		const struct zr_comm_seg *s = &op->seg[i];
+		if (s->count && s->send != s->recv)
+			memcpy(s->recv, s->send, (uint64_t)s->count * comm_dtype_bytes(op->dtype));
+	}
+}
+
+/* This rank's own part of the result, where that is none of a sum. */
+static void copy_own(const struct tc_group *g, const struct tc_pend *p)
+{
+	for (int32_t i = 0; i < p->own.n_seg && has_data(p->own.kind); i++) {
+		const struct zr_comm_seg *s = &p->seg[i];
+		uint64_t bytes = (uint64_t)s->count * comm_dtype_bytes(p->own.dtype),
+			 own = bytes * (uint64_t)g->rank;
+		char *to = s->recv;
+		const char *from = s->send;
+		if (p->own.kind == ZR_COMM_ALL_GATHER)
+			to += own;
+		else if (p->own.kind == ZR_COMM_ALL_TO_ALL)
+			to += own, from += own;
+		else if (p->own.kind != ZR_COMM_BROADCAST || g->rank != p->own.root)
+			continue;
+		if (bytes && to != from)
+			memcpy(to, from, bytes);
+	}
+}
+
+/* ---- post ------------------------------------------------------------------------ */
+
+static struct tc_header header_of(const struct zr_comm_op *op, uint64_t seq)
+{
+	struct tc_header h = {
+		.kind = op->kind,
+		.dtype = op->n_seg ? op->dtype : 0,
+		.root = op->kind == ZR_COMM_BROADCAST ? op->root : 0,
+		.n_seg = op->n_seg,
+		.op = op->tag.op,
+		.unit = op->tag.unit,
+		.step = op->tag.step,
+		.counts = 0xcbf29ce484222325u,
+		.seq = seq,
+	};
+	for (int32_t i = 0; i < op->n_seg; i++) {
+		h.total += op->seg[i].count;
+		h.counts = (h.counts ^ (uint64_t)op->seg[i].count) * 0x100000001b3u;
+	}
+	return h;
+}
+
+static int make_room(struct zr_inst *c, struct tc_pend *p)
+{
+	if (!p->all)
+		p->all = calloc((size_t)c->world, sizeof *p->all);
+	if (p->all)
+		return 0;
+	return zr_fail(c->h, ZR_ENOMEM, "no memory for the headers of %d ranks", c->world);
+}
+
+static void begin(struct zr_inst *c, struct tc_pend *p, const struct zr_comm_op *op)
+{
+	struct tc_group *g = &c->group[op->group];
+	struct tc_header *all = p->all;
+	memset(all, 0, (size_t)g->size * sizeof *all);
+	*p = (struct tc_pend){ .group = op->group, .all = all, .seg = op->seg };
+	p->own = header_of(op, ++g->posted);
+	p->all[g->rank] = p->own;
+	g->queue[g->posted % WINDOW] = (int32_t)(p - c->pend);
+	if (tc_adds(op->kind))
+		p->pieces = tc_count_pieces(g, p);
+	copy_own(g, p);
+}
+
+int tc_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
+{
+	int at = 0, rc = tc_enter(c);
+	if (!rc)
+		rc = check_op(c, op);
+	if (rc)
+		return rc;
+	if (c->group[op->group].size == 1) {
+		copy_alone(op);
+		*out = 0;
+		return 0;
+	}
+
+	while (at < WINDOW && c->pend[at].ticket)
+		at++;
+	if (at == WINDOW)
+		return ZR_EAGAIN;
+
+	struct tc_pend *p = &c->pend[at];
+	rc = make_room(c, p);
+	if (rc)
+		return rc;
+
+	begin(c, p, op);
+	p->ticket = ++c->next * WINDOW + (zr_ticket)at;
+	*out = p->ticket;
+	rc = tc_advance(c);
+	return rc < 0 ? rc : 0;
+}

@@ -1,0 +1,114 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Ranks without MPI: comm/tcp passes what comm/mpi passes (I1, I5), started by the environment alone.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
+cd "$scratch" || exit 99
+
+tiny text 2 24 5 <<INI
+[device]
+threads = 1
+INI
+unset MASTER_ADDR MASTER_PORT ZEROTH_TOKEN RANK WORLD_SIZE
+
+new_port() {
+	local hex
+	while :; do
+		port=$((20000 + RANDOM % 10000))
+		printf -v hex ':%04X ' $port
+		grep -qs "$hex" /proc/net/tcp /proc/net/tcp6 || return
+	done
+}
+
+# as RANK RANKS PER_NODE COMMAND...: becomes the command, with the environment of a launcher
+as() {
+	exec env RANK=$1 WORLD_SIZE=$2 LOCAL_RANK=$(($1 % $3)) LOCAL_WORLD_SIZE=$3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "${@:4}"
+}
+# all NAME RANKS PER_NODE COMMAND...: that many; output in NAME.RANK
+all() {
+	local r
+	new_port
+	for ((r = $2 - 1; r >= 0; r--)); do (as $r "$2" "$3" timeout 120 "${@:4}") > "$1.$r" 2>&1 & done
+	wait
+}
+
+# ---- operations ------------------------------------------------------------------
+export COMM=comm/tcp BOOT=boot/env
+program=$ZR_BUILDDIR/tests/unit/comm/comm_mpi
+unit() { # RANKS PER_NODE TEST
+	all said "$1" "$2" "$program" "$3" "$2"
+	cat said.*
+}
+fails() { like "$1" "$(unit 3 3 "$2")" "$3"; }
+op7='barrier over the world \(step 1, op 7\)'
+beside fails "I5: a timeout names the missing rank and where it was seen" late \
+	"rank [02]: good: timeout: $op7 of rank [02] waited [0-9.]+ s for rank 1 \\(last seen in barrier over the world \\(step 1, op 0\\)\\)\$"
+beside fails "I5: nobody waits for a rank that has left" leave "rank [02]: good: rank 1 has left; $op7 waits for it"
+beside fails "I5: differing operations are named with both ranks" differ 'rank [0-2]: good: ranks differ in the number of elements: rank [01] calls all_reduce over the world \(step 1, op 3\) of [56] f32 in 1 segment, rank [12] calls all_reduce .* of [56] f32 in 1 segment; all others call what rank [02] calls'
+aborts() { is "$1" "$(unit 3 3 stop | grep -c 'good: rank 1 stopped: no disk$')" 3; }
+beside aborts "I5: an abort ends all ranks with its reason"
+good() { # NAME RANKS PER_NODE
+	local out
+	out=$(unit "$2" "$3" kinds)
+	is "$1" "$(grep -c 'rank [0-9]*: good' <<<"$out")" "$2"
+	[ "$(grep -c good <<<"$out")" = "$2" ] || note "$out"
+}
+beside good "every kind over nodes and the world; 64 tickets; boot's values" 4 2
+beside good "the same with 3 ranks on one node" 3 3
+beside good "the same with 6 ranks on nodes of three" 6 3
+unset COMM BOOT
+
+# ---- trainings -------------------------------------------------------------------
+digest_of() { grep '^digest:' "$1"; }
+"$ZEROTH" train tiny.ini -o run.dir=one -o train.eval_every=0 > one.out 2>&1 || exit 99
+one=$(digest_of one.out)
+same() { # NAME DIGEST RANKS PER_NODE OPTION...
+	all trains "$3" "$4" "$ZEROTH" train ../tiny.ini -o run.dir=run -o boot.plugin=env -o comm.plugin=tcp -o train.eval_every=0 "${@:5}"
+	is "$1" "$(digest_of trains.0)" "$2"
+}
+for stage in stage0 stage1 stage2 stage3; do
+	for n in 2 3; do beside same "I1: $n ranks, $stage" "$one" $n $n -o zero.plugin=$stage; done
+done
+beside same "I1: 4 ranks on 2 nodes, hpz" "$one" 4 2 -o zero.plugin=hpz
+beside same "I1: 4 ranks on 2 nodes, mics" "$one" 4 2 -o zero.plugin=mics
+beside same "I1: 6 ranks on nodes of 1" "$one" 6 1 -o zero.plugin=stage3
+beside same "I1: an interface" "$one" 2 2 -o comm.interface=lo
+local=(-o train.reduction=local -o train.eval_every=0)
+for n in 2 3; do
+	"$ZEROTH" train tiny.ini -n $n -o run.dir=local$n "${local[@]}" > local$n.out 2>&1
+	beside same "I1: comm/tcp adds for $n ranks" "$(digest_of local$n.out)" $n $n "${local[@]}"
+done
+received() {
+	all trains 2 1 "$ZEROTH" train ../tiny.ini -o run.dir=run -o boot.plugin=env -o comm.plugin=tcp "${local[@]}"
+	like "I2: a rank receives what was planned" "$(tr -d ' \n' < run/summary.json | grep -o '"received_bytes_per_step":{[^}]*}')" \
+		':\{"planned":([1-9][0-9]*),"measured":\1\}$'
+}
+beside received
+
+# ---- failures --------------------------------------------------------------------
+killed() {
+	new_port
+	for r in 2 1 0; do
+		(as $r 3 3 "$ZEROTH" train ../tiny.ini -o run.dir=run -o boot.plugin=env -o comm.plugin=tcp -o train.steps=100000 -o run.log_every=1) \
+			> dies.$r 2>&1 &
+		process[$r]=$!
+	done
+	await ${process[0]} grep -q '^step 3/' dies.0
+	kill -KILL ${process[1]}
+	wait ${process[0]} ${process[2]}
+	is 'I5: a rank that is killed ends the others, who name it' \
+		"$(grep -hc 'zeroth: .*rank 1 has ended, or its connection was cut' dies.0 dies.2 | xargs)" '1 1'
+}
+beside killed
+fails_alone() {
+	mkdir taken
+	all taken 3 3 "$ZEROTH" train ../tiny.ini -o run.dir=taken -o boot.plugin=env -o comm.plugin=tcp
+	like 'I5: a rank that fails alone says why' "$(cat taken.0)" 'run directory taken exists already'
+	is '... and the others name it' "$(grep -hc '^zeroth: \[[a-z]*\] rank 0 stopped: .*run directory taken exists already' taken.1 taken.2 | xargs)" '1 1'
+}
+beside fails_alone
+is 'an interface that is not there' "$(all bad 2 1 "$ZEROTH" train tiny.ini -o run.dir=never -o boot.plugin=env -o comm.plugin=tcp \
+	-o comm.interface=nosuch0 -o boot.timeout=5 -o comm.timeout=5; tail -n 1 bad.0)" \
+	'zeroth: -o: [comm] interface nosuch0: this machine has none of that name with an address; `ip address` lists them'
+done_testing
