@@ -39,8 +39,8 @@ struct side {
 	int32_t n, room;
 };
 
-static int add(struct side *to, const char *section, const char *key, const char *text,
-	       const char *source)
+static int add_value(struct side *to, const char *section, const char *key, const char *text,
+		     const char *source)
 {
 	if (zr_list_room(&to->value, to->n + 1, &to->room, sizeof *to->value))
 		return ZR_ENOMEM;
@@ -57,7 +57,7 @@ static int add_section(struct side *to, const struct zr_config *cfg, const struc
 	char text[640];
 	int rc = 0;
 
-#define OWN(key, text) add(to, s->name, key, text, zr_config_source(cfg, s->name, key))
+#define OWN(key, text) add_value(to, s->name, key, text, zr_config_source(cfg, s->name, key))
 	if (s->plugin)
 		rc = OWN("plugin", zr_config_plugin_text(cfg, s));
 	if (!rc && s->path)

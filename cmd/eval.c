@@ -277,7 +277,7 @@ static int evaluate_all(struct eval *e, struct zr_error *err)
 
 /* ---- ranks ---- */
 
-static int run(int rank, void *arg, struct zr_error *err)
+static int evaluate_as_rank(int rank, void *arg, struct zr_error *err)
 {
 	struct eval e = { .a = arg, .first = rank == 0 };
 
@@ -310,7 +310,7 @@ static int run(int rank, void *arg, struct zr_error *err)
 static int run_rank(int rank, void *arg, struct zr_error *why)
 {
 	zr_stacks_watch();
-	return run(rank, arg, why);
+	return evaluate_as_rank(rank, arg, why);
 }
 
 int zr_cmd_eval(int argc, char **argv)
@@ -327,6 +327,6 @@ int zr_cmd_eval(int argc, char **argv)
 	if (a.ranks)
 		return zr_supervise(a.ranks, run_rank, &a);
 
-	rc = run(0, &a, &err);
+	rc = evaluate_as_rank(0, &a, &err);
 	return rc ? zr_cmd_failed(&err) : 0;
 }

@@ -119,7 +119,7 @@ static int evaluate(struct rank *r, struct zr_error *err)
 
 /* ---- the thread ------------------------------------------------------------------ */
 
-static int run(struct rank *r, enum command c, struct zr_error *err)
+static int do_command(struct rank *r, enum command c, struct zr_error *err)
 {
 	switch (c) {
 	case CMD_OPEN:
@@ -164,7 +164,7 @@ void *rank_main(void *arg)
 	rank_here = r;
 	while (!r->ending && (c = rank_next(r)) != CMD_END) {
 		struct zr_error err = { 0 };
-		int rc = run(r, c, &err);
+		int rc = do_command(r, c, &err);
 		if (rc && !err.code)
 			zr_err(&err, rc, "failed with code %d", rc);
 		name_text(r->engine, &err);

@@ -115,7 +115,7 @@ static int hash_file(int fd, struct zr_input_file *file, int whole)
 
 /* ---- the list ---- */
 
-static int add(struct zr_inputs *in, const struct zr_input_file *file, struct zr_error *err)
+static int append_file(struct zr_inputs *in, const struct zr_input_file *file, struct zr_error *err)
 {
 	char *name = strdup(file->name);
 	if (!name || zr_list_room(&in->file, in->n + 1, &in->room, sizeof *in->file)) {
@@ -141,7 +141,7 @@ static int add_file(struct zr_inputs *in, int kind, const char *path, struct zr_
 	close(fd);
 	if (no)
 		return zr_file_failed(err, path, "cannot read", no);
-	return add(in, &file, err);
+	return append_file(in, &file, err);
 }
 
 /* ---- who reads what ---- */
@@ -268,7 +268,7 @@ static int add_source(struct zr_instance *data, struct zr_inputs *in, struct zr_
 			return rc;
 
 		const struct zr_input_file file = { ZR_IN_DATA, (char *)f.name, f.bytes, f.hash };
-		rc = add(in, &file, err);
+		rc = append_file(in, &file, err);
 		if (rc)
 			return rc;
 	}

@@ -170,7 +170,7 @@ static double milliseconds(double s)
 	return floor(1e3 * s) / 1e3;
 }
 
-static void add(struct zr_metric *m, uint32_t *n, const char *name, double value)
+static void add_number(struct zr_metric *m, uint32_t *n, const char *name, double value)
 {
 	if (isfinite(value))
 		m[(*n)++] = (struct zr_metric){ name, value };
@@ -182,16 +182,16 @@ uint32_t zr_pace_metrics(const struct zr_pace *p, struct zr_metric m[ZR_PACE_MET
 	uint32_t n = 0;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	add(m, &n, "step_seconds", p->seconds);
-	add(m, &n, "elapsed", milliseconds(zr_pace_elapsed(p)));
-	add(m, &n, "time", milliseconds((double)now.tv_sec + 1e-9 * (double)now.tv_nsec));
-	add(m, &n, "tokens", (double)p->tokens);
-	add(m, &n, "epoch", p->epoch);
-	add(m, &n, "mfu", p->mfu);
-	add(m, &n, "mfu_product", p->mfu_product);
-	add(m, &n, "possible", p->possible);
-	add(m, &n, "host_bytes", (double)zr_process_memory());
+	add_number(m, &n, "step_seconds", p->seconds);
+	add_number(m, &n, "elapsed", milliseconds(zr_pace_elapsed(p)));
+	add_number(m, &n, "time", milliseconds((double)now.tv_sec + 1e-9 * (double)now.tv_nsec));
+	add_number(m, &n, "tokens", (double)p->tokens);
+	add_number(m, &n, "epoch", p->epoch);
+	add_number(m, &n, "mfu", p->mfu);
+	add_number(m, &n, "mfu_product", p->mfu_product);
+	add_number(m, &n, "possible", p->possible);
+	add_number(m, &n, "host_bytes", (double)zr_process_memory());
 	if (p->device_bytes)
-		add(m, &n, "device_bytes", (double)p->device_bytes);
+		add_number(m, &n, "device_bytes", (double)p->device_bytes);
 	return n;
 }

@@ -153,7 +153,7 @@ static void free_buffers(struct comm *m, const struct spec *s, struct buffers *b
 	}
 }
 
-static void add(int32_t dtype, void *sum, const void *x, int64_t n)
+static void add_elements(int32_t dtype, void *sum, const void *x, int64_t n)
 {
 	for (int64_t k = 0; k < n; k++)
 		if (dtype == ZR_F32)
@@ -184,7 +184,7 @@ static uint64_t expect(struct comm *m, const struct spec *s, int i, char **want)
 		else if (s->kind == ZR_COMM_BROADCAST ? k == s->root : k == 0)
 			memcpy(to, x, bytes);
 		else if (s->kind != ZR_COMM_BROADCAST)
-			add(s->dtype, to, x, count);
+			add_elements(s->dtype, to, x, count);
 	}
 
 	free(x);
@@ -267,7 +267,7 @@ static void barrier(struct comm *m, int32_t op)
 	wait_for(m, post(m, &s, NULL));
 }
 
-static void run(struct comm *m, const struct spec *s)
+static void run_spec(struct comm *m, const struct spec *s)
 {
 	struct buffers b;
 	lay(m, s, &b);
@@ -288,7 +288,7 @@ static void run_kinds(struct comm *m, int32_t group)
 			s.dtype = adds(&s) ? sums[d / 2] : moves[d / 2];
 			s.root = d > 1 ? size_of(m, group) - 1 : 0;
 			if (!s.in_place || s.kind <= ZR_COMM_ALL_REDUCE)
-				run(m, &s);
+				run_spec(m, &s);
 			s.op++;
 		}
 }

@@ -8,11 +8,11 @@
 #include <math.h>
 #include <string.h>
 
-static struct zr_bench *run(struct zr_check *c, struct zr_bench_way way)
+static struct zr_bench *run_updates(struct zr_check *c, struct zr_bench_way way)
 {
 	return zr_bench_run(c, &way);
 }
-#define RUN(...) run(c, (struct zr_bench_way){ __VA_ARGS__ })
+#define RUN(...) run_updates(c, (struct zr_bench_way){ __VA_ARGS__ })
 
 #define KNOWN_CAPS (ZR_OPT_ELEMENTWISE | ZR_OPT_WHOLE)
 #define KNOWN_MEM  (ZR_MEM_HOST | ZR_MEM_PINNED | ZR_MEM_DEVICE)

@@ -62,7 +62,7 @@ void zr_import_drop(struct zr_import *im, const char *to)
 	im->n_lines--;
 }
 
-static int add(struct zr_import *im, struct zr_import_line *line)
+static int add_line(struct zr_import *im, struct zr_import_line *line)
 {
 	if (zr_list_room(&im->lines, im->n_lines + 1, &im->room, sizeof *im->lines) ||
 	    !line->section || !line->key || !line->value || !line->note) {
@@ -120,7 +120,7 @@ int zr_import_put(struct zr_import *im, struct zr_setting *s, const char *to, co
 			l.note = strdup(note);
 		else
 			l.note = zr_text("%s, line %d", s->path, s->line);
-		rc = add(im, &l);
+		rc = add_line(im, &l);
 	}
 
 	if (!rc && s && s->fate == ZR_FATE_OPEN)

@@ -20,7 +20,7 @@ struct walk {
 	int32_t key; /* the number of the next key */
 };
 
-static int add(struct walk *w, const char *path, const json_t *value, int line)
+static int add_setting(struct walk *w, const char *path, const json_t *value, int line)
 {
 	struct zr_import_source *to = w->to;
 
@@ -78,7 +78,7 @@ static int walk_list(struct walk *w, const char *path, const json_t *list, int l
 		if (json_is_object(value) && json_object_size(value)) {
 			rc = walk(w, own, value);
 		} else {
-			rc = add(w, own, value, line);
+			rc = add_setting(w, own, value, line);
 			count_keys(w, value);
 		}
 
@@ -108,7 +108,7 @@ static int walk(struct walk *w, const char *path, const json_t *object)
 		} else if (json_is_array(value) && has_objects(value)) {
 			rc = walk_list(w, own, value, line);
 		} else {
-			rc = add(w, own, value, line);
+			rc = add_setting(w, own, value, line);
 			count_keys(w, value);
 		}
 

@@ -121,7 +121,7 @@ static double limit_of(struct update *u)
 	return t > 0 ? at / t : 0;
 }
 
-static int run(struct zr_bench *b)
+static int measure_adam(struct zr_bench *b)
 {
 	static const int64_t sizes[] = { MOST, 1 << 18, 1 << 14 };
 	const struct zr_section *sec = b->s->roles.param_group[0].section;
@@ -154,7 +154,7 @@ static int run(struct zr_bench *b)
 const struct zr_bench_subject zr_bench_adam = {
 	.name = "adam",
 	.summary = "updates, states in fp32 and in 8 bits",
-	.run = run,
+	.run = measure_adam,
 	.room = 4ull * 4 * MOST + (1 << 20),
 	.seconds = 0.1,
 	.least_ranks = 1,
@@ -165,7 +165,7 @@ static const char *const in_8_bits[] = { "optimizer.states=8bit", NULL };
 const struct zr_bench_subject zr_bench_adam8 = {
 	.name = "adam",
 	.summary = NULL,
-	.run = run,
+	.run = measure_adam,
 	.room = 4ull * 4 * MOST + (1 << 20),
 	.seconds = 0.1,
 	.least_ranks = 1,

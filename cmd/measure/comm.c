@@ -102,7 +102,7 @@ static int meetings(struct exchange *x, char *send)
 	return 0;
 }
 
-static int run(struct zr_bench *b)
+static int measure_comm(struct zr_bench *b)
 {
 	const struct zr_comm_v1 *comm = b->s->roles.comm.vtbl;
 	struct exchange x = { .b = b };
@@ -148,7 +148,7 @@ static int run(struct zr_bench *b)
 const struct zr_bench_subject zr_bench_comm = {
 	.name = "comm",
 	.summary = "collectives between ranks",
-	.run = run,
+	.run = measure_comm,
 	.room = 2 * LARGEST,
 	.seconds = 0.05,
 	.least_ranks = 2,

@@ -219,7 +219,7 @@ static int losses(struct product *p, const double limit[2])
 	return rc;
 }
 
-static int run(struct zr_bench *b)
+static int measure_gemm(struct zr_bench *b)
 {
 	struct product p = { .b = b };
 	double limit[2] = { zr_bench_fma(b, 0), 0 };
@@ -240,7 +240,7 @@ static int run(struct zr_bench *b)
 const struct zr_bench_subject zr_bench_gemm = {
 	.name = "gemm",
 	.summary = "matrix products, attention, loss",
-	.run = run,
+	.run = measure_gemm,
 	.room = 96 << 20,
 	.seconds = 0.02,
 	.least_ranks = 1,

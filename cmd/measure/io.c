@@ -182,7 +182,7 @@ static int requests(struct disk *d, const double limit[2])
 	return rate > 0 ? 0 : b->err->code;
 }
 
-static int run(struct zr_bench *b)
+static int measure_io(struct zr_bench *b)
 {
 	struct disk d = { .b = b, .it = &b->s->roles.offload[0] };
 	double limit[2] = { 0, 0 };
@@ -215,7 +215,7 @@ static const char *const on_disk[] = { "offload.optimizer.plugin=nvme", NULL };
 const struct zr_bench_subject zr_bench_io = {
 	.name = "io",
 	.summary = "requests to the disk of --dir",
-	.run = run,
+	.run = measure_io,
 	.seconds = 0.4,
 	.least_ranks = 1,
 	.overrides = on_disk,

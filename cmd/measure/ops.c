@@ -476,7 +476,7 @@ static int transfers(struct zr_bench *b)
 	return rc;
 }
 
-static int run(struct zr_bench *b)
+static int measure_ops(struct zr_bench *b)
 {
 	static const int64_t sizes[] = { 1 << 14, 1 << 18, MOST };
 	struct call c = { .s = { .b = b, .ops = b->s->roles.ops } };
@@ -497,7 +497,7 @@ static int run(struct zr_bench *b)
 const struct zr_bench_subject zr_bench_ops = {
 	.name = "ops",
 	.summary = "norms, activations, casts, copies",
-	.run = run,
+	.run = measure_ops,
 	.room = 4ull * ARRAYS * MOST + (16 << 20),
 	.seconds = 0.02,
 	.least_ranks = 1,

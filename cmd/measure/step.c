@@ -68,7 +68,7 @@ static int steps(struct zr_bench *b, struct zr_session *ss)
 	return b->err->code;
 }
 
-static int run(struct zr_bench *b)
+static int measure_step(struct zr_bench *b)
 {
 	struct zr_session *ss = NULL;
 
@@ -88,7 +88,7 @@ static int run(struct zr_bench *b)
 const struct zr_bench_subject zr_bench_step = {
 	.name = "step",
 	.summary = "steps of a small model, or of that of CONF",
-	.run = run,
+	.run = measure_step,
 	.seconds = 1.5,
 	.least_ranks = 1,
 };

@@ -129,7 +129,7 @@ static int64_t bytes_of(int32_t dtype)
 	}
 }
 
-static void add(int32_t dtype, void *sum, const void *x, int64_t n)
+static void add_elements(int32_t dtype, void *sum, const void *x, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++)
 		if (dtype == ZR_F32)
@@ -194,7 +194,7 @@ static void take(struct zr_inst *c, const struct zr_comm_op *op, const struct zr
 
 		c->received += r == me ? 0 : (uint64_t)(n * e);
 		if (sums && r) /* in the order of the ranks: the same bits for all */
-			add(op->dtype, to, piece, n);
+			add_elements(op->dtype, to, piece, n);
 		else if (sums || op->kind == ZR_COMM_BROADCAST)
 			memcpy(to, piece, (size_t)(n * e));
 		else
@@ -202,7 +202,7 @@ static void take(struct zr_inst *c, const struct zr_comm_op *op, const struct zr
 	}
 }
 
-static int run(struct zr_inst *c, const struct zr_comm_op *op)
+static int run_operation(struct zr_inst *c, const struct zr_comm_op *op)
 {
 	struct seat *mine = &c->area->seat[c->h->rank];
 	int moves = op->kind != ZR_COMM_BARRIER && op->kind != ZR_COMM_FENCE;
@@ -277,7 +277,7 @@ static int wait_for(struct zr_inst *c, zr_ticket ticket)
 		return ZR_OK;
 
 	while (c->done < ticket && !rc)
-		rc = run(c, &c->op[++c->done % OUTSTANDING]);
+		rc = run_operation(c, &c->op[++c->done % OUTSTANDING]);
 	c->waits &= ~((uint64_t)1 << ticket % OUTSTANDING);
 	if (rc)
 		return rc;

@@ -186,7 +186,8 @@ static int multiply(const struct zr_layer_call *c, uint32_t flags, int64_t M, in
 	return c->ops->matmul(c->ops, c->stream, &op);
 }
 
-static int add(const struct zr_layer_call *c, int64_t n, const void *a, const void *b, void *out)
+static int add_vectors(const struct zr_layer_call *c, int64_t n, const void *a, const void *b,
+		       void *out)
 {
 	const struct zr_op_residual op = {
 		.size = sizeof op, .dtype = c->dtype, .n = n, .a = a, .b = b, .out = out
@@ -250,7 +251,7 @@ static int network(const struct zr_inst *m, const struct zr_layer_call *c)
 			      NULL);
 	if (rc)
 		return rc;
-	return add(c, rows * C, c->in, y, c->out);
+	return add_vectors(c, rows * C, c->in, y, c->out);
 }
 
 /* The gradient of a weight: dy^T x, stored or added as the host says; not at all where it wants
@@ -300,7 +301,7 @@ static int network_backward(const struct zr_inst *m, const struct zr_layer_call 
 		rc = multiply(c, 0, rows, C, H, d, c->param[0], dx, c->dtype, NULL, NULL);
 	if (rc)
 		return rc;
-	return add(c, rows * C, c->grad, dx, c->grad);
+	return add_vectors(c, rows * C, c->grad, dx, c->grad);
 }
 
 /* The loss, and in the backward gradients, too. */

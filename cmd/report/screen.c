@@ -83,8 +83,8 @@ static void state_text(const struct zr_run_files *run, char *text, size_t size)
 }
 
 /* Adds "name value" where there is a value and room on the line. */
-static void add(const struct zr_screen *s, char *line, size_t size, const char *name,
-		const char *value)
+static void add_field(const struct zr_screen *s, char *line, size_t size, const char *name,
+		      const char *value)
 {
 	size_t used = strlen(line), n = strlen(name) + strlen(value) + (used ? 3 : 1);
 	if (strcmp(value, "-") && used + n <= (size_t)s->columns && used + n < size)
@@ -103,18 +103,20 @@ static void write_numbers(const struct zr_screen *s, const struct zr_run_files *
 	if (all > 0)
 		snprintf(text + strlen(text), sizeof text - strlen(text), " of %s (%.0f%%)",
 			 zr_number(all, n), 100 * step / all);
-	add(s, line, sizeof line, "step", text);
-	add(s, line, sizeof line, "loss", zr_number(zr_rows_last(rows, "loss"), n));
-	add(s, line, sizeof line, "val", zr_number(zr_rows_last(rows, "val_loss"), n));
-	add(s, line, sizeof line, "tokens/s",
-	    zr_number(zr_rows_rate(rows, "tokens_per_s", RECENT), n));
+	add_field(s, line, sizeof line, "step", text);
+	add_field(s, line, sizeof line, "loss", zr_number(zr_rows_last(rows, "loss"), n));
+	add_field(s, line, sizeof line, "val", zr_number(zr_rows_last(rows, "val_loss"), n));
+	add_field(s, line, sizeof line, "tokens/s",
+		  zr_number(zr_rows_rate(rows, "tokens_per_s", RECENT), n));
 	if (all > step && !zr_run_ended(run))
-		add(s, line, sizeof line, "left", zr_number_seconds(pace(rows) * (all - step), n));
-	add(s, line, sizeof line, "time", zr_number_seconds(zr_rows_last(rows, "elapsed"), n));
+		add_field(s, line, sizeof line, "left",
+			  zr_number_seconds(pace(rows) * (all - step), n));
+	add_field(s, line, sizeof line, "time",
+		  zr_number_seconds(zr_rows_last(rows, "elapsed"), n));
 	double possible = zr_rows_rate(rows, "possible", RECENT);
 	snprintf(text, sizeof text, "%.0f%%", 100 * possible);
-	add(s, line, sizeof line, "of possible", isnan(possible) ? "-" : text);
-	add(s, line, sizeof line, "memory", zr_number_bytes(zr_rows_last(rows, "memory"), n));
+	add_field(s, line, sizeof line, "of possible", isnan(possible) ? "-" : text);
+	add_field(s, line, sizeof line, "memory", zr_number_bytes(zr_rows_last(rows, "memory"), n));
 	fprintf(f, "%s%s", line, s->end);
 }
 

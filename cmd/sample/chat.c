@@ -35,7 +35,7 @@ static int no_memory(struct talk *t)
 
 /* ---- messages -------------------------------------------------------------------- */
 
-static int add(struct talk *t, int role, const char *text, size_t n)
+static int add_message(struct talk *t, int role, const char *text, size_t n)
 {
 	if (t->n == t->room) {
 		size_t room = t->room ? 2 * t->room : 16;
@@ -76,7 +76,7 @@ static int restart(struct talk *t)
 {
 	forget(t, 0, t->n);
 	if (t->system)
-		return add(t, ZR_CHAT_SYSTEM, t->system, strlen(t->system));
+		return add_message(t, ZR_CHAT_SYSTEM, t->system, strlen(t->system));
 	return 0;
 }
 
@@ -212,7 +212,7 @@ static int answer(struct talk *t)
 		return rc;
 	if (zr_char_end(&t->out) || putchar('\n') < 0 || fflush(stdout))
 		return zr_err(t->err, ZR_EIO, "cannot write the text: %s", strerror(errno));
-	return add(t, ZR_CHAT_ASSISTANT, t->reply.n ? t->reply.p : "", t->reply.n);
+	return add_message(t, ZR_CHAT_ASSISTANT, t->reply.n ? t->reply.p : "", t->reply.n);
 }
 
 static int converse(struct talk *t)
@@ -231,7 +231,7 @@ static int converse(struct talk *t)
 		if (!strcmp(line, "/reset"))
 			rc = restart(t);
 		else if (n)
-			rc = add(t, ZR_CHAT_USER, line, (size_t)n) ? ZR_ENOMEM : answer(t);
+			rc = add_message(t, ZR_CHAT_USER, line, (size_t)n) ? ZR_ENOMEM : answer(t);
 	}
 
 	free(line);

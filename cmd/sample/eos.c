@@ -18,7 +18,7 @@ struct eos {
 	int most, n;
 };
 
-static void add(struct eos *e, int64_t id)
+static void add_id(struct eos *e, int64_t id)
 {
 	if (id >= 0 && id < e->vocabulary && e->n < e->most)
 		e->id[e->n++] = (int32_t)id;
@@ -27,7 +27,7 @@ static void add(struct eos *e, int64_t id)
 static void add_token(struct eos *e, const char *content)
 {
 	if (content && e->text->tokenizer)
-		add(e, zr_tokenizer_added(e->text->tokenizer, content));
+		add_id(e, zr_tokenizer_added(e->text->tokenizer, content));
 }
 
 /* The object in a file of the model; *j = NULL: there is no such file. */
@@ -58,9 +58,9 @@ static int add_ids(struct eos *e, const char *run, const char *name, struct zr_e
 
 	json_t *ids = json_object_get(j, "eos_token_id");
 	if (json_is_integer(ids))
-		add(e, json_integer_value(ids));
+		add_id(e, json_integer_value(ids));
 	json_array_foreach(ids, i, item) if (json_is_integer(item))
-		add(e, json_integer_value(item));
+		add_id(e, json_integer_value(item));
 	json_decref(j);
 	return rc;
 }
@@ -102,7 +102,7 @@ int zr_eos_find(const char *given, const char *run, const struct zr_token_text *
 		add_token(&e, given);
 		if (!e.n && *given) {
 			long long id = strtoll(given, &end, 10);
-			add(&e, *end ? -1 : id);
+			add_id(&e, *end ? -1 : id);
 		}
 
 		if (!e.n)

@@ -12,7 +12,7 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 
-static int add(struct zr_prompts *p, const char *text, size_t bytes, struct zr_error *err)
+static int add_prompt(struct zr_prompts *p, const char *text, size_t bytes, struct zr_error *err)
 {
 	if (p->n == p->cap) {
 		size_t cap = p->cap ? 2 * p->cap : 64;
@@ -51,7 +51,7 @@ static int add_json(struct zr_prompts *p, const char *path, long at, const char 
 			    "since the first is an object",
 			    path, at);
 	else
-		rc = add(p, json_string_value(text), json_string_length(text), err);
+		rc = add_prompt(p, json_string_value(text), json_string_length(text), err);
 
 	json_decref(j);
 	return rc;
@@ -80,7 +80,7 @@ int zr_prompts_read(const char *path, struct zr_prompts *p, struct zr_error *err
 		if (json)
 			rc = add_json(p, path, at, line, (size_t)n, err);
 		else
-			rc = add(p, line, (size_t)n, err);
+			rc = add_prompt(p, line, (size_t)n, err);
 		errno = 0;
 	}
 

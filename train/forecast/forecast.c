@@ -28,7 +28,7 @@ static double runs(const struct zr_setup_facts *f, int id)
 	}
 }
 
-static void add(struct zr_forecast *to, const struct zr_forecast *f, double times)
+static void add_forecast(struct zr_forecast *to, const struct zr_forecast *f, double times)
 {
 	for (int q = 0; q < ZR_QUEUES; q++)
 		to->queue[q] += times * f->queue[q];
@@ -60,7 +60,7 @@ static int program(struct zr_setup *s, const struct zr_rates *rates, int id,
 		out->program[id] = times * zr_forecast_run(&s->facts, p, cost, beside, 0, end);
 		out->seconds += out->program[id];
 		out->critical += times * zr_forecast_run(&s->facts, p, cost, NULL, 1, end);
-		add(out, &f, times);
+		add_forecast(out, &f, times);
 	}
 
 	free(cost);

@@ -66,7 +66,8 @@ static struct zr_rate *find(const struct zr_rates *r, const char *name, int rank
 	return NULL;
 }
 
-static struct zr_rate *add(struct zr_rates *r, const char *name, int ranks, int threads, int dims)
+static struct zr_rate *add_rate(struct zr_rates *r, const char *name, int ranks, int threads,
+				int dims)
 {
 	struct zr_rate *more = realloc(r->rate, (size_t)(r->n + 1) * sizeof *more);
 	if (!more)
@@ -103,7 +104,7 @@ int zr_rates_set(struct zr_rates *r, const char *name, int ranks, int threads, c
 		if (!(p.at[d] >= 1 && p.at[d] < 1e18))
 			return zr_err(err, ZR_EINVAL, "%s: there is no size %g", name, p.at[d]);
 	if (!s)
-		s = add(r, name, ranks, threads, dims);
+		s = add_rate(r, name, ranks, threads, dims);
 	have = s ? find_point(s, p.at) : NULL;
 	if (have) {
 		*have = p;

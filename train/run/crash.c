@@ -171,8 +171,9 @@ static void base_of(const void *address, const void **base)
 	*base = address && dladdr(address, &info) ? info.dli_fbase : NULL;
 }
 
-static void add(char *out, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void add(char *out, size_t size, const char *fmt, ...)
+static void append_text(char *out, size_t size, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static void append_text(char *out, size_t size, const char *fmt, ...)
 {
 	size_t at = strlen(out);
 	va_list ap;
@@ -193,24 +194,26 @@ static void where(ucontext_t *u, char *out, size_t size)
 	*out = 0;
 	if (s.plugin) {
 		const struct zr_desc *d = s.plugin->desc;
-		add(out, size, " in %s%splugin %s/%s, %s", s.caller == s.plugin ? s.function : "",
-		    s.caller == s.plugin ? "() of " : "", d->role, d->id, s.plugin->path);
+		append_text(out, size, " in %s%splugin %s/%s, %s",
+			    s.caller == s.plugin ? s.function : "",
+			    s.caller == s.plugin ? "() of " : "", d->role, d->id, s.plugin->path);
 		if (s.caller && s.caller != s.plugin)
-			add(out, size, ", below %s() of plugin %s/%s", s.function,
-			    s.caller->desc->role, s.caller->desc->id);
+			append_text(out, size, ", below %s() of plugin %s/%s", s.function,
+				    s.caller->desc->role, s.caller->desc->id);
 	} else if (s.in_options) {
-		add(out, size,
-		    " looking at the options of %s%s: they are not what opts, n_opts "
-		    "and opt_stride of its descriptor say; mend it",
-		    watch.loading ? "plugin " : "a plugin", watch.loading ? watch.loading : "");
+		append_text(out, size,
+			    " looking at the options of %s%s: they are not what opts, n_opts "
+			    "and opt_stride of its descriptor say; mend it",
+			    watch.loading ? "plugin " : "a plugin",
+			    watch.loading ? watch.loading : "");
 	} else {
-		add(out, size, " in %s", s.other ? s.other : "zeroth itself");
+		append_text(out, size, " in %s", s.other ? s.other : "zeroth itself");
 	}
 	if (now) {
 		char doing[256] = "";
 		zr_running_text(now, doing, sizeof doing);
-		add(out, size, "; rank %d, step %lld%s%s", now->setup->facts.process.rank,
-		    (long long)now->step + 1, *doing ? ", " : "", doing);
+		append_text(out, size, "; rank %d, step %lld%s%s", now->setup->facts.process.rank,
+			    (long long)now->step + 1, *doing ? ", " : "", doing);
 	}
 }
 
