@@ -7,5 +7,5 @@ core_libcore_la_SOURCES += \
 	%D%/machine.c \
 	%D%/offload.c \
 	%D%/subgroup.c %D%/subgroup.h \
-	%D%/plan.h %D%/sizes.c \
+	%D%/plan.h %D%/sizes.c %D%/staging.c %D%/ways.c \
 	%D%/tier.c %D%/tier.h

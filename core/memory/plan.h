@@ -181,6 +181,14 @@ struct zr_plan {
 /* Fills s->plan, and lowers all programs, whose buffers are a part of it. */
 int zr_plan_make(struct zr_setup *s, struct zr_error *err);
 
+/* ways.c: stores and tiers of all regions, and by which way gradients go; in which order comm adds
+ * them, refused where the section says what it does not do. */
+void zr_stores_choose(const struct zr_setup *s, struct zr_plan *p);
+int zr_sums_choose(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err);
+
+/* staging.c: sets of buffers, once everything else has its place. */
+void zr_staging_size(const struct zr_setup *s, struct zr_plan *p);
+
 /* update/runs.c: fills the runs, and places the states. */
 int zr_runs_place(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err);
 
