@@ -406,8 +406,7 @@ int documents_pack(const struct zr_host *h, struct documents_part *part, int pac
 		rc = packing_make(h, &part->packing, packing, length, &src);
 	if (!rc && !part->packing.n)
 		rc = zr_fail(h, ZR_EINVAL, "%s: %s has no target among %lld document%s",
-			     part->of->f[0].name,
-			     part->split == ZR_SPLIT_VAL ? "validation" : "training",
+			     part->of->f[0].name, windows_split(part->split),
 			     (long long)part->documents, part->documents == 1 ? "" : "s");
 
 	return rc;
@@ -457,8 +456,7 @@ int documents_batch(const struct zr_host *h, const struct documents_part *part,
 
 	if (!pack->n || pack->length != b->length)
 		return zr_fail(h, ZR_ESTATE, "%s batches of length %lld were not prepared",
-			       b->split == ZR_SPLIT_VAL ? "validation" : "training",
-			       (long long)b->length);
+			       windows_split(b->split), (long long)b->length);
 
 	for (s = 0; s < b->sequences && !rc; s++) {
 		struct packing_visit v = packing_visit(pack, b->seed, first + s, part->shuffled);

@@ -233,12 +233,14 @@ static const struct set *find_sequence(struct zr_inst *inst, const struct zr_bat
 	*one = (struct zr_batch){ .size = sizeof *one,
 				  .split = b->split,
 				  .seed = b->seed,
-				  .step = val ? 0 : number,
-				  .slot = val ? number : 0,
 				  .slots = 1,
 				  .sequences = 1,
 				  .length = b->length,
 				  .once = once };
+	if (val)
+		one->slot = number;
+	else
+		one->step = number;
 
 	return &inst->set[k];
 }
@@ -340,7 +342,7 @@ static int mix_batch(struct zr_inst *inst, const struct zr_batch *b)
 
 	if (!inst->order[val].period || inst->length != b->length)
 		return zr_fail(inst->h, ZR_ESTATE, "%s batches of length %lld were not prepared",
-			       val ? "validation" : "training", (long long)b->length);
+			       windows_split(b->split), (long long)b->length);
 
 	for (int64_t i = 0; i < b->sequences && !rc; i++) {
 		const int64_t first = i * b->length;

@@ -131,7 +131,7 @@ int windows_batch(const struct zr_host *h, const struct windows w[2], const stru
 
 	if (v->n == 0 || v->length != b->length)
 		return zr_fail(h, ZR_ESTATE, "%s batches of length %lld were not prepared",
-			       val ? "validation" : "training", (long long)b->length);
+			       windows_split(b->split), (long long)b->length);
 
 	if (!val)
 		first += b->step * b->slots * b->sequences;

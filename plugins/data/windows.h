@@ -41,6 +41,12 @@ static inline int64_t windows_once(const struct windows *w)
 	return w->n + (w->tail > 0);
 }
 
+/* What people call a split. */
+static inline const char *windows_split(int32_t split)
+{
+	return split == ZR_SPLIT_VAL ? "validation" : "training";
+}
+
 /* Where the window of sequence g starts in the stream. */
 int64_t windows_start(const struct windows *w, uint64_t seed, int64_t g);
 
