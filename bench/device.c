@@ -99,18 +99,15 @@ static int product(void)
 	const int64_t width = (int64_t)zr_bytes_of(to, 1);
 	struct zr_op_matmul op = { .size = sizeof op,
 				   .flags = flags,
-				   .a_dtype = ZR_BF16,
-				   .b_dtype = ZR_BF16,
-				   .d_dtype = to,
 				   .m = m,
 				   .n = n,
 				   .k = k,
 				   .lda = flags & ZR_MM_TRANS_A ? m : k,
 				   .ldb = flags & ZR_MM_TRANS_B ? k : n,
 				   .ldd = n,
-				   .a = room,
-				   .b = room + 2 * m * k,
-				   .d = room + 2 * (m * k + k * n) };
+				   .a = zr_array_at(ZR_BF16, room),
+				   .b = zr_array_at(ZR_BF16, room + 2 * m * k),
+				   .d = zr_array_at(to, room + 2 * (m * k + k * n)) };
 	if (flags & ZR_MM_GELU) {
 		op.bias = room;
 		op.pre = room + 2 * (m * k + k * n) + width * m * n;
@@ -624,11 +621,9 @@ static int on_device(void)
 static int cast(void)
 {
 	struct zr_op_cast op = { .size = sizeof op,
-				 .dst_dtype = ZR_F32,
-				 .src_dtype = ZR_F32,
 				 .n = count,
-				 .src = room,
-				 .dst = room + 4 * count };
+				 .src = zr_array_at(ZR_F32, room),
+				 .dst = zr_array_at(ZR_F32, room + 4 * count) };
 	return d.ops->cast(d.ops, NULL, &op);
 }
 

@@ -134,18 +134,18 @@ static void grouped(const struct bench *b, enum product what)
 {
 	const struct shape *s = b->s;
 	const int forward = what == FORWARD;
-	struct zr_op_matmul_grouped op = { .size = sizeof op,
-					   .flags = forward ? ZR_MM_TRANS_B : 0,
-					   .a_dtype = s->dtype,
-					   .b_dtype = s->dtype,
-					   .d_dtype = s->dtype,
-					   .rows = b->rows,
-					   .experts = s->experts,
-					   .n = forward ? s->ffn : s->width,
-					   .k = forward ? s->width : s->ffn,
-					   .offsets = b->offsets,
-					   .a = forward ? b->narrow : b->wide,
-					   .d = forward ? b->wide : b->narrow };
+	struct zr_op_matmul_grouped op = {
+		.size = sizeof op,
+		.flags = forward ? ZR_MM_TRANS_B : 0,
+		.b_dtype = s->dtype,
+		.rows = b->rows,
+		.experts = s->experts,
+		.n = forward ? s->ffn : s->width,
+		.k = forward ? s->width : s->ffn,
+		.offsets = b->offsets,
+		.a = zr_array_at(s->dtype, forward ? b->narrow : b->wide),
+		.d = zr_array_at(s->dtype, forward ? b->wide : b->narrow)
+	};
 	struct zr_op_matmul_grouped_dw dw = { .size = sizeof dw,
 					      .dtype = s->dtype,
 					      .rows = b->rows,
@@ -177,41 +177,37 @@ static void single(const struct bench *b, enum product what, int64_t lo, int64_t
 	const char *weight = b->weight + (size_t)(e * s->ffn * s->width) * size;
 	const struct zr_op_matmul ops[] = {
 		[FORWARD] = { .flags = ZR_MM_TRANS_B,
-			      .d_dtype = s->dtype,
 			      .m = hi - lo,
 			      .n = s->ffn,
 			      .k = s->width,
 			      .lda = s->width,
 			      .ldb = s->width,
 			      .ldd = s->ffn,
-			      .a = narrow,
-			      .b = weight,
-			      .d = wide },
-		[INPUT] = { .d_dtype = s->dtype,
-			    .m = hi - lo,
+			      .a = zr_array_at(s->dtype, narrow),
+			      .b = zr_array_at(s->dtype, weight),
+			      .d = zr_array_at(s->dtype, wide) },
+		[INPUT] = { .m = hi - lo,
 			    .n = s->width,
 			    .k = s->ffn,
 			    .lda = s->ffn,
 			    .ldb = s->width,
 			    .ldd = s->width,
-			    .a = wide,
-			    .b = weight,
-			    .d = narrow },
+			    .a = zr_array_at(s->dtype, wide),
+			    .b = zr_array_at(s->dtype, weight),
+			    .d = zr_array_at(s->dtype, narrow) },
 		[WEIGHT] = { .flags = ZR_MM_TRANS_A,
-			     .d_dtype = ZR_F32,
 			     .m = s->ffn,
 			     .n = s->width,
 			     .k = hi - lo,
 			     .lda = s->ffn,
 			     .ldb = s->width,
 			     .ldd = s->width,
-			     .a = wide,
-			     .b = narrow,
-			     .d = b->gradient + e * s->ffn * s->width },
+			     .a = zr_array_at(s->dtype, wide),
+			     .b = zr_array_at(s->dtype, narrow),
+			     .d = zr_array_at(ZR_F32, b->gradient + e * s->ffn * s->width) },
 	};
 	struct zr_op_matmul op = ops[what];
 	op.size = sizeof op;
-	op.a_dtype = op.b_dtype = s->dtype;
 	b->ops->matmul(b->ops, NULL, &op);
 }
 

@@ -69,18 +69,16 @@ static struct zr_op_matmul product_of(const struct bench *t, uint32_t flags, int
 {
 	return (struct zr_op_matmul){ .size = sizeof(struct zr_op_matmul),
 				      .flags = flags,
-				      .a_dtype = t->dtype,
-				      .b_dtype = t->dtype,
-				      .d_dtype = flags & ZR_MM_TRANS_A ? ZR_F32 : t->dtype,
 				      .m = m,
 				      .n = n,
 				      .k = k,
 				      .lda = flags & ZR_MM_TRANS_A ? m : k,
 				      .ldb = flags & ZR_MM_TRANS_B ? k : n,
 				      .ldd = n,
-				      .a = a,
-				      .b = b,
-				      .d = d };
+				      .a = zr_array_at(t->dtype, a),
+				      .b = zr_array_at(t->dtype, b),
+				      .d = zr_array_at(flags & ZR_MM_TRANS_A ? ZR_F32 : t->dtype,
+						       d) };
 }
 
 static void product(const struct bench *t, uint32_t flags, int64_t m, int64_t n, int64_t k,
@@ -121,17 +119,18 @@ static void update(const struct bench *t, int separate, uint32_t flags, const vo
 				      .dy = op.pre,
 				      .pre = op.pre,
 				      .dx = t->wide,
-				      .act = op.d };
+				      .act = op.d.data };
 	if (!separate) {
 		t->ops->matmul_low_rank(t->ops, NULL, &low);
 		return;
 	}
 	op.flags &= ~ZR_MM_GELU;
-	op.d = gelu ? op.pre : op.d;
+	if (gelu)
+		op.d.data = op.pre;
 	op.pre = NULL;
 	t->ops->matmul(t->ops, NULL, &op);
 	product(t, flags & ZR_LR_TRANS_V ? ZR_MM_TRANS_B : 0, op.m, op.n, t->rank, u, v, t->wide);
-	add(t, op.m * op.n, op.d, t->wide, op.d);
+	add(t, op.m * op.n, op.d.data, t->wide, op.d.data);
 	if (gelu)
 		t->ops->gelu_bwd(t->ops, NULL, &act);
 }

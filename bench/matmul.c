@@ -245,8 +245,8 @@ static double run_peer(sgemm_fn sgemm, const struct zr_op_matmul *o, int times)
 	while (times-- > 0)
 		sgemm(ROW_MAJOR, o->flags & ZR_MM_TRANS_A ? TRANS : NO_TRANS,
 		      o->flags & ZR_MM_TRANS_B ? TRANS : NO_TRANS, (int)o->m, (int)o->n, (int)o->k,
-		      1, o->a, (int)o->lda, o->b, (int)o->ldb, o->flags & ZR_MM_ACCUMULATE ? 1 : 0,
-		      o->d, (int)o->ldd);
+		      1, o->a.data, (int)o->lda, o->b.data, (int)o->ldb,
+		      o->flags & ZR_MM_ACCUMULATE ? 1 : 0, o->d.data, (int)o->ldd);
 	return now() - start;
 }
 
@@ -293,18 +293,15 @@ static void compare(const struct zr_host *h, const struct zr_ops *own, sgemm_fn 
 	struct zr_op_matmul op = {
 		.size = sizeof op,
 		.flags = s->flags,
-		.a_dtype = s->dtype,
-		.b_dtype = s->dtype,
-		.d_dtype = d_dtype,
 		.m = s->m,
 		.n = s->n,
 		.k = s->k,
 		.lda = s->flags & ZR_MM_TRANS_A ? s->m : s->k,
 		.ldb = s->flags & ZR_MM_TRANS_B ? s->k : s->n,
 		.ldd = s->n,
-		.a = operand(s->m * s->k, s->dtype),
-		.b = operand(s->k * s->n, s->dtype),
-		.d = operand(s->m * s->n, d_dtype),
+		.a = zr_array_at(s->dtype, operand(s->m * s->k, s->dtype)),
+		.b = zr_array_at(s->dtype, operand(s->k * s->n, s->dtype)),
+		.d = zr_array_at(d_dtype, operand(s->m * s->n, d_dtype)),
 		.pre = s->flags & ZR_MM_GELU ? operand(s->m * s->n, d_dtype) : NULL,
 	};
 	double flop = 2.0 * (double)s->m * (double)s->n * (double)s->k, best[2] = { 1e9, 1e9 }, end,
@@ -331,9 +328,9 @@ static void compare(const struct zr_host *h, const struct zr_ops *own, sgemm_fn 
 	if (peer)
 		printf(" %7.1f  %5.2f", flop / best[1] * 1e-9, ratio[n / 2]);
 	printf("\n");
-	free((void *)(uintptr_t)op.a);
-	free((void *)(uintptr_t)op.b);
-	free(op.d);
+	free(op.a.data);
+	free(op.b.data);
+	free(op.d.data);
 	free(op.pre);
 }
 

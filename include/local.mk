@@ -19,6 +19,7 @@ zerothinclude_HEADERS = \
 	%D%/zeroth/precision.h \
 	%D%/zeroth/scheduler.h \
 	%D%/zeroth/states.h \
+	%D%/zeroth/array.h \
 	%D%/zeroth/zero.h \
 	%D%/zeroth/zeroth.h
 

@@ -16,6 +16,21 @@ static inline int zr_check_dtype(const struct zr_host *h, const char *op, int32_
 		       dtype);
 }
 
+static inline int zr_check_scales(const struct zr_host *h, const char *op, const struct zr_array *t)
+{
+	if (!t->scales)
+		return ZR_OK;
+	return zr_fail(h, ZR_EINVAL, "%s: element type %d has no scales apart", op, t->dtype);
+}
+
+static inline int zr_check_array(const struct zr_host *h, const char *op, const struct zr_array *t)
+{
+	int rc = zr_check_dtype(h, op, t->dtype);
+	if (rc)
+		return rc;
+	return zr_check_scales(h, op, t);
+}
+
 static inline int zr_check_master(const struct zr_host *h, const char *op,
 				  const struct zr_op_master *o)
 {
@@ -52,11 +67,15 @@ static inline int zr_has_codes(int32_t dtype)
 /* fp32 into codes, codes into any, or any into any. */
 static inline int zr_check_cast(const struct zr_host *h, const struct zr_op_cast *o)
 {
-	const int in = zr_has_codes(o->dst_dtype) && o->src_dtype == ZR_F32;
-	const int out = zr_has_codes(o->src_dtype);
-	int rc = in ? ZR_OK : zr_check_dtype(h, "cast", o->dst_dtype);
+	const int in = zr_has_codes(o->dst.dtype) && o->src.dtype == ZR_F32;
+	const int out = zr_has_codes(o->src.dtype);
+	int rc = in ? ZR_OK : zr_check_dtype(h, "cast", o->dst.dtype);
 	if (!rc && !out)
-		rc = zr_check_dtype(h, "cast", o->src_dtype);
+		rc = zr_check_dtype(h, "cast", o->src.dtype);
+	if (!rc)
+		rc = zr_check_scales(h, "cast", &o->dst);
+	if (!rc)
+		rc = zr_check_scales(h, "cast", &o->src);
 	if (!rc && (in || out) && o->n % ZR_BLOCK)
 		rc = zr_fail(h, ZR_EINVAL, "cast: %lld elements are no whole blocks",
 			     (long long)o->n);
@@ -68,6 +87,22 @@ static inline int zr_check_gelu(const struct zr_host *h, const char *op, int32_t
 	if (!activation || activation == ZR_ACT_GELU_TANH || activation == ZR_ACT_GELU_ERF)
 		return ZR_OK;
 	return zr_fail(h, ZR_EINVAL, "%s: activation %d is no GELU", op, activation);
+}
+
+static inline int zr_check_matmul(const struct zr_host *h, const struct zr_op_matmul *o)
+{
+	int rc = zr_check_array(h, "matmul", &o->a);
+	if (!rc)
+		rc = zr_check_array(h, "matmul", &o->b);
+	if (!rc)
+		rc = zr_check_array(h, "matmul", &o->d);
+	if (!rc && o->flags & ZR_MM_ACCUMULATE &&
+	    (o->d.dtype != ZR_F32 || o->bias || o->flags & ZR_MM_GELU))
+		rc = zr_fail(h, ZR_EINVAL,
+			     "matmul: only an fp32 result without bias and GELU can be added to");
+	if (rc)
+		return rc;
+	return zr_check_gelu(h, "matmul", o->activation);
 }
 
 static inline int zr_check_gelu_bwd(const struct zr_host *h, const struct zr_op_gelu_bwd *o)
@@ -188,12 +223,12 @@ static inline int zr_check_grouped(const struct zr_host *h, const struct zr_op_m
 {
 	int rc = zr_check_experts(h, "matmul_grouped", o->rows, o->experts);
 	if (!rc)
-		rc = zr_check_dtype(h, "matmul_grouped", o->a_dtype);
+		rc = zr_check_array(h, "matmul_grouped", &o->a);
 	if (!rc)
 		rc = zr_check_dtype(h, "matmul_grouped", o->b_dtype);
 	if (!rc)
-		rc = zr_check_dtype(h, "matmul_grouped", o->d_dtype);
-	if (!rc && o->flags & ZR_MM_ACCUMULATE && o->d_dtype != ZR_F32)
+		rc = zr_check_array(h, "matmul_grouped", &o->d);
+	if (!rc && o->flags & ZR_MM_ACCUMULATE && o->d.dtype != ZR_F32)
 		rc = zr_fail(h, ZR_EINVAL, "matmul_grouped: only an fp32 result can be added to");
 	return rc;
 }

@@ -39,12 +39,12 @@ static inline struct zr_op_matmul zr_low_rank_product(const struct zr_op_matmul_
 	const int trans = (l->flags & ZR_LR_TRANS_V) != 0;
 	struct zr_op_matmul op = l->product;
 	op.flags = trans ? ZR_MM_TRANS_B : 0;
-	op.d_dtype = ZR_F32;
 	op.k = op.lda = l->r;
 	op.ldb = trans ? l->r : op.n;
-	op.a = l->u;
-	op.b = l->v;
-	op.d = op.pre = NULL;
+	op.a = zr_array_at(op.a.dtype, l->u);
+	op.b = zr_array_at(op.b.dtype, l->v);
+	op.d = zr_array_at(ZR_F32, NULL);
+	op.pre = NULL;
 	op.bias = NULL;
 	return op;
 }

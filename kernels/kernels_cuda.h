@@ -115,7 +115,6 @@ static inline struct zr_op_matmul zr_low_rank_update(const struct zr_op_matmul_l
 	struct zr_op_matmul op = zr_low_rank_product(l);
 	op.flags |= l->product.flags & ZR_MM_ACCUMULATE;
 	op.d = l->product.d;
-	op.d_dtype = l->product.d_dtype;
 	return op;
 }
 

@@ -41,18 +41,15 @@ static int measure_product(struct product *p, int type, const char *kind, uint32
 	zr_bench_empty(p->b);
 	p->op = (struct zr_op_matmul){ .size = sizeof p->op,
 				       .flags = flags,
-				       .a_dtype = t,
-				       .b_dtype = t,
-				       .d_dtype = d,
 				       .m = m,
 				       .n = n,
 				       .k = k,
 				       .lda = flags & ZR_MM_TRANS_A ? m : k,
 				       .ldb = flags & ZR_MM_TRANS_B ? k : n,
 				       .ldd = n };
-	p->op.a = zr_bench_take(p->b, width * (uint64_t)(m * k));
-	p->op.b = zr_bench_take(p->b, width * (uint64_t)(k * n));
-	p->op.d = zr_bench_take(p->b, 4 * (uint64_t)(m * n));
+	p->op.a = zr_array_at(t, zr_bench_take(p->b, width * (uint64_t)(m * k)));
+	p->op.b = zr_array_at(t, zr_bench_take(p->b, width * (uint64_t)(k * n)));
+	p->op.d = zr_array_at(d, zr_bench_take(p->b, 4 * (uint64_t)(m * n)));
 	double s = zr_bench_time(p->b, matmul, p);
 	snprintf(name, sizeof name, "matmul.%s.%s", type_names[type], kind);
 	zr_bench_note(p->b, name, at, 3, 2 * at[0] * at[1] * at[2], s, "FLOP/s", limit,

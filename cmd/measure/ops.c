@@ -230,11 +230,9 @@ static int fold(const struct sweep *s)
 static int cast(const struct sweep *s)
 {
 	struct zr_op_cast op = { .size = sizeof op,
-				 .dst_dtype = s->to,
-				 .src_dtype = s->dtype,
 				 .n = s->n,
-				 .src = s->x[0],
-				 .dst = s->x[1] };
+				 .src = zr_array_at(s->dtype, s->x[0]),
+				 .dst = zr_array_at(s->to, s->x[1]) };
 
 	return s->ops->cast(s->ops, NULL, &op);
 }
@@ -243,11 +241,9 @@ static int cast(const struct sweep *s)
 static int copy(const struct sweep *s)
 {
 	struct zr_op_cast op = { .size = sizeof op,
-				 .dst_dtype = ZR_F32,
-				 .src_dtype = ZR_F32,
 				 .n = s->n,
-				 .src = s->x[0],
-				 .dst = s->x[1] };
+				 .src = zr_array_at(ZR_F32, s->x[0]),
+				 .dst = zr_array_at(ZR_F32, s->x[1]) };
 
 	return s->ops->cast(s->ops, NULL, &op);
 }
@@ -258,18 +254,15 @@ static int multiply(const struct sweep *s, uint32_t flags)
 {
 	struct zr_op_matmul op = { .size = sizeof op,
 				   .flags = flags,
-				   .a_dtype = s->dtype,
-				   .b_dtype = s->dtype,
-				   .d_dtype = s->dtype,
 				   .m = s->rows,
 				   .n = WIDTH,
 				   .k = SHORT,
 				   .lda = SHORT,
 				   .ldb = WIDTH,
 				   .ldd = WIDTH,
-				   .a = s->x[0],
-				   .b = s->x[1],
-				   .d = s->x[2],
+				   .a = zr_array_at(s->dtype, s->x[0]),
+				   .b = zr_array_at(s->dtype, s->x[1]),
+				   .d = zr_array_at(s->dtype, s->x[2]),
 				   .bias = s->x[1],
 				   .pre = flags ? s->x[3] : NULL };
 

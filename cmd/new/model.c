@@ -168,18 +168,15 @@ static int multiply(const struct zr_layer_call *c, uint32_t flags, int64_t M, in
 {
 	const struct zr_op_matmul op = { .size = sizeof op,
 					 .flags = flags,
-					 .a_dtype = c->dtype,
-					 .b_dtype = c->dtype,
-					 .d_dtype = d_dtype,
 					 .m = M,
 					 .n = N,
 					 .k = K,
 					 .lda = flags & ZR_MM_TRANS_A ? M : K,
 					 .ldb = flags & ZR_MM_TRANS_B ? K : N,
 					 .ldd = N,
-					 .a = a,
-					 .b = b,
-					 .d = d,
+					 .a = zr_array_at(c->dtype, a),
+					 .b = zr_array_at(c->dtype, b),
+					 .d = zr_array_at(d_dtype, d),
 					 .bias = bias,
 					 .pre = pre };
 

@@ -86,11 +86,9 @@ static int cast(struct zr_session *s, const struct zr_call *c, int32_t type, int
 {
 	const struct zr_ops *ops = ops_of(s, c->i);
 	struct zr_op_cast op = { .size = sizeof op,
-				 .dst_dtype = type,
-				 .src_dtype = c->i->from,
 				 .n = n,
-				 .src = from,
-				 .dst = to };
+				 .src = zr_array_at(c->i->from, from),
+				 .dst = zr_array_at(type, to) };
 	return zr_op_failed(s, ops, ops->cast(ops, NULL, &op), "cast", c->err);
 }
 

@@ -90,12 +90,11 @@ int zr_master_convert(struct zr_session *s, const struct zr_subgroup *p, const s
 				   .lowp = (uint16_t *)m->lowp,
 				   .rem = m->master,
 				   .rem_bits = split };
+	const struct zr_array wide = zr_array_at(ZR_F32, x), narrow = zr_array_at(type, m->lowp);
 	struct zr_op_cast cast = { .size = sizeof cast,
-				   .dst_dtype = back ? type : ZR_F32,
-				   .src_dtype = back ? ZR_F32 : type,
 				   .n = n * ZR_BLOCK,
-				   .src = back ? (char *)x : m->lowp,
-				   .dst = back ? m->lowp : (char *)x };
+				   .src = back ? wide : narrow,
+				   .dst = back ? narrow : wide };
 	int rc = !split ? m->ops->cast(m->ops, NULL, &cast) :
 		 back   ? m->ops->master_split(m->ops, NULL, &op) :
 			  m->ops->master_join(m->ops, NULL, &op);

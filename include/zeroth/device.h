@@ -22,6 +22,7 @@
 
 #include <zeroth/experts.h>
 #include <zeroth/parameters.h>
+#include <zeroth/array.h>
 #undef ZR_DRAFT_USED
 #define ZR_DRAFT_USED ZR_DRAFT_REVISION
 
@@ -51,18 +52,17 @@ struct zr_elementwise; /* zeroth/elementwise.h */
 /* D[M,N] = op(A)[M,K] * op(B)[K,N] + bias[N]. GROWABLE. */
 struct zr_op_matmul {
 	uint32_t size, flags;
-	int32_t a_dtype, b_dtype, d_dtype;
-	int32_t activation; /* with ZR_MM_GELU: ZR_ACT_GELU_TANH (also 0) or ZR_ACT_GELU_ERF */
+	struct zr_array a, b, d;
 	int64_t m, n, k;
 	int64_t lda, ldb, ldd; /* elements between rows as stored */
-	const void *a, *b;
-	void *d;
-	const void *bias; /* [N] of b_dtype, or NULL */
-	void *pre;        /* with ZR_MM_GELU: [M, N] of d_dtype, ldd apart; may be NULL */
+	const void *bias;      /* [N] of B's type, or NULL */
+	void *pre;             /* with ZR_MM_GELU: [M, N] of D's type, ldd apart; may be NULL */
+	int32_t activation;    /* with ZR_MM_GELU: ZR_ACT_GELU_TANH (also 0) or ZR_ACT_GELU_ERF */
+	int32_t rsv;
 };
 
 /* D = op(A) op(B) + drop(gain U V) + bias, then GELU, as `product` says: a low-rank update of op(B)
- * (Hu et al. 2021). U is [M, r] of the product's a_dtype, V [r, N] of its b_dtype, or with
+ * (Hu et al. 2021). U is [M, r] of the type of A, V [r, N] of that of B, or with
  * ZR_LR_TRANS_V stored [N, r]; both without gaps. Element (i, j) of gain U V is dropped as element
  * i*N+j of rng. All is added in fp32 and rounded once; where a library multiplies, the update may
  * be rounded to D's type before. GROWABLE. */

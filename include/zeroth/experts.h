@@ -9,7 +9,7 @@
 #ifndef ZEROTH_EXPERTS_H
 #define ZEROTH_EXPERTS_H
 
-#include <zeroth/plugin.h>
+#include <zeroth/array.h>
 #undef ZR_DRAFT_USED
 #define ZR_DRAFT_USED ZR_DRAFT_REVISION
 
@@ -112,11 +112,10 @@ struct zr_op_expert_weigh {
  * only. GROWABLE. */
 struct zr_op_matmul_grouped {
 	uint32_t size, flags;
-	int32_t a_dtype, b_dtype, d_dtype, rsv;
+	struct zr_array a, d; /* [rows, k], [rows, n] */
+	int32_t b_dtype, rsv;
 	int64_t rows, experts, n, k;
 	const int32_t *offsets;    /* [experts + 1], device memory; the last at most `rows` */
-	const void *a;             /* [rows, k] */
-	void *d;                   /* [rows, n] */
 	const void *b[ZR_EXPERTS]; /* [k, n], or with ZR_MM_TRANS_B [n, k]; NULL past the last */
 };
 

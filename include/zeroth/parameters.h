@@ -6,7 +6,7 @@
 #ifndef ZEROTH_PARAMETERS_H
 #define ZEROTH_PARAMETERS_H
 
-#include <zeroth/plugin.h>
+#include <zeroth/array.h>
 #undef ZR_DRAFT_USED
 #define ZR_DRAFT_USED ZR_DRAFT_REVISION
 
@@ -104,10 +104,8 @@ struct zr_op_sgd {
  * becomes ZR_F32, ZR_BF16 or ZR_F16; n is a multiple of ZR_BLOCK. GROWABLE. */
 struct zr_op_cast {
 	uint32_t size, flags;
-	int32_t dst_dtype, src_dtype;
+	struct zr_array src, dst;
 	int64_t n;
-	const void *src;
-	void *dst;
 };
 
 /* dst[i] = mean + std * N(0,1) from element e = first+i of rng (std = 0: constant). Box-Muller

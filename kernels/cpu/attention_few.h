@@ -18,16 +18,14 @@ static void multiply_row(const struct tiles *x, uint32_t flags, const void *a, c
 {
 	const struct zr_op_matmul op = { .size = sizeof op,
 					 .flags = flags,
-					 .a_dtype = ZR_BF16,
-					 .b_dtype = ZR_BF16,
-					 .d_dtype = ZR_F32,
+					 .d.dtype = ZR_F32,
 					 .m = 1,
 					 .n = n,
 					 .k = k,
 					 .lda = k,
 					 .ldb = ldb,
-					 .a = a,
-					 .b = b };
+					 .a = zr_array_at(ZR_BF16, a),
+					 .b = zr_array_at(ZR_BF16, b) };
 	_Static_assert(KEPT * BLOCK / 2 >= ZR_FEW_K, "the place of K' has room for a row");
 	ZR_SIMD(gemm_few)(&op, 0, 1, 0, n, c, n, add, (float *)x->kt);
 }

@@ -39,7 +39,7 @@ static inline int64_t zr_pairs_block(int64_t pairs)
 /* Whether a product is one of bf16 operands. */
 static inline int zr_pairs(const struct zr_op_matmul *op)
 {
-	return op->a_dtype == ZR_BF16 && op->b_dtype == ZR_BF16;
+	return op->a.dtype == ZR_BF16 && op->b.dtype == ZR_BF16;
 }
 
 /* x, or a 0 of its sign if it is denormal */

@@ -8,11 +8,12 @@
 
 void ZR_SCALAR(cast)(const struct zr_op_cast *op, int64_t lo, int64_t hi)
 {
-	if (op->dst_dtype == op->src_dtype) {
-		memcpy(zr_at(op->dst, lo, op->dst_dtype), zr_at(op->src, lo, op->src_dtype),
-		       (size_t)((hi - lo) * zr_size(op->src_dtype)));
+	if (op->dst.dtype == op->src.dtype) {
+		memcpy(zr_at(op->dst.data, lo, op->dst.dtype),
+		       zr_at(op->src.data, lo, op->src.dtype),
+		       (size_t)((hi - lo) * zr_size(op->src.dtype)));
 		return;
 	}
 	for (int64_t i = lo; i < hi; i++)
-		zr_put(op->dst, i, op->dst_dtype, zr_get(op->src, i, op->src_dtype));
+		zr_put(op->dst.data, i, op->dst.dtype, zr_get(op->src.data, i, op->src.dtype));
 }

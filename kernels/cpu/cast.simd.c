@@ -11,20 +11,22 @@ ZR_INLINE void convert(const struct zr_op_cast *op, int64_t lo, int64_t hi, int3
 	int64_t i = lo;
 
 	for (; i + ZR_W <= hi; i += ZR_W)
-		vstore(op->dst, i, to, vload(op->src, i, from));
+		vstore(op->dst.data, i, to, vload(op->src.data, i, from));
 	if (i < hi)
-		vstore_n(op->dst, i, to, vload_n(op->src, i, from, (int)(hi - i)), (int)(hi - i));
+		vstore_n(op->dst.data, i, to, vload_n(op->src.data, i, from, (int)(hi - i)),
+			 (int)(hi - i));
 }
 
 void ZR_SIMD(cast)(const struct zr_op_cast *op, int64_t lo, int64_t hi)
 {
-	if (op->dst_dtype == op->src_dtype)
-		memcpy(zr_at(op->dst, lo, op->dst_dtype), zr_at(op->src, lo, op->src_dtype),
-		       (size_t)((hi - lo) * zr_size(op->src_dtype)));
-	else if (op->dst_dtype == ZR_F32)
-		ZR_BY_DTYPE(op->src_dtype, convert, op, lo, hi, ZR_F32);
-	else if (op->dst_dtype == ZR_BF16)
-		ZR_BY_DTYPE(op->src_dtype, convert, op, lo, hi, ZR_BF16);
+	if (op->dst.dtype == op->src.dtype)
+		memcpy(zr_at(op->dst.data, lo, op->dst.dtype),
+		       zr_at(op->src.data, lo, op->src.dtype),
+		       (size_t)((hi - lo) * zr_size(op->src.dtype)));
+	else if (op->dst.dtype == ZR_F32)
+		ZR_BY_DTYPE(op->src.dtype, convert, op, lo, hi, ZR_F32);
+	else if (op->dst.dtype == ZR_BF16)
+		ZR_BY_DTYPE(op->src.dtype, convert, op, lo, hi, ZR_BF16);
 	else
-		ZR_BY_DTYPE(op->src_dtype, convert, op, lo, hi, ZR_F16);
+		ZR_BY_DTYPE(op->src.dtype, convert, op, lo, hi, ZR_F16);
 }

@@ -21,11 +21,11 @@ static void encode(int32_t dtype, const float *x, uint8_t *code, float *scale)
 
 void ZR_SCALAR(encode)(const struct zr_op_cast *op, int64_t lo, int64_t hi)
 {
-	const int32_t dtype = op->dst_dtype;
+	const int32_t dtype = op->dst.dtype;
 	for (int64_t b = lo; b < hi; b++) {
-		uint8_t *code = (uint8_t *)op->dst + b * zr_coded_block(dtype);
+		uint8_t *code = (uint8_t *)op->dst.data + b * zr_coded_block(dtype);
 		float *scale = (float *)(void *)(code + zr_code_bytes(dtype, ZR_BLOCK));
-		const float *x = (const float *)op->src + b * ZR_BLOCK;
+		const float *x = (const float *)op->src.data + b * ZR_BLOCK;
 		for (int g = 0; g < ZR_SCALES; g++)
 			encode(dtype, x + g * ZR_SHARING,
 			       code + zr_code_bytes(dtype, g * ZR_SHARING), scale + g);
@@ -40,13 +40,13 @@ static float value(int32_t dtype, const uint8_t *code, int i)
 
 void ZR_SCALAR(decode)(const struct zr_op_cast *op, int64_t lo, int64_t hi)
 {
-	const int32_t dtype = op->src_dtype;
+	const int32_t dtype = op->src.dtype;
 	for (int64_t b = lo; b < hi; b++) {
-		const uint8_t *code = (const uint8_t *)op->src + b * zr_coded_block(dtype);
+		const uint8_t *code = (const uint8_t *)op->src.data + b * zr_coded_block(dtype);
 		const float *scale =
 			(const float *)(const void *)(code + zr_code_bytes(dtype, ZR_BLOCK));
 		for (int i = 0; i < ZR_BLOCK; i++)
-			zr_put(op->dst, b * ZR_BLOCK + i, op->dst_dtype,
+			zr_put(op->dst.data, b * ZR_BLOCK + i, op->dst.dtype,
 			       value(dtype, code, i) * scale[i / ZR_SHARING]);
 	}
 }

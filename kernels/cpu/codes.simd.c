@@ -44,11 +44,11 @@ static void encode(int32_t dtype, const float *x, uint8_t *code, float *scale)
 
 void ZR_SIMD(encode)(const struct zr_op_cast *op, int64_t lo, int64_t hi)
 {
-	const int32_t dtype = op->dst_dtype;
+	const int32_t dtype = op->dst.dtype;
 	for (int64_t b = lo; b < hi; b++) {
-		uint8_t *code = (uint8_t *)op->dst + b * zr_coded_block(dtype);
+		uint8_t *code = (uint8_t *)op->dst.data + b * zr_coded_block(dtype);
 		float *scale = (float *)(void *)(code + zr_code_bytes(dtype, ZR_BLOCK));
-		const float *x = (const float *)op->src + b * ZR_BLOCK;
+		const float *x = (const float *)op->src.data + b * ZR_BLOCK;
 		for (int g = 0; g < ZR_SCALES; g++)
 			encode(dtype, x + g * ZR_SHARING,
 			       code + zr_code_bytes(dtype, g * ZR_SHARING), scale + g);
@@ -59,21 +59,21 @@ ZR_INLINE void decode_block(const struct zr_op_cast *op, int64_t b, int32_t from
 {
 	static const float nf4[16] = { ZR_NF4_VALUES };
 	const struct vtable16 table = vtable16(nf4);
-	const uint8_t *code = (const uint8_t *)op->src + b * zr_coded_block(from);
+	const uint8_t *code = (const uint8_t *)op->src.data + b * zr_coded_block(from);
 	const float *scale = (const float *)(const void *)(code + zr_code_bytes(from, ZR_BLOCK));
 
 	for (int g = 0; g < ZR_SCALES; g++)
 		for (int i = g * ZR_SHARING; i < (g + 1) * ZR_SHARING; i += ZR_W) {
 			vf x = from == ZR_NF4 ? vlookup16(&table, viload_u4(code + i / 2)) :
 						vload_i8(code + i);
-			vstore(op->dst, b * ZR_BLOCK + i, to, x * vset(scale[g]));
+			vstore(op->dst.data, b * ZR_BLOCK + i, to, x * vset(scale[g]));
 		}
 }
 
 ZR_INLINE void decode(const struct zr_op_cast *op, int64_t lo, int64_t hi, int32_t to)
 {
 	for (int64_t b = lo; b < hi; b++)
-		if (op->src_dtype == ZR_NF4)
+		if (op->src.dtype == ZR_NF4)
 			decode_block(op, b, ZR_NF4, to);
 		else
 			decode_block(op, b, ZR_INT8, to);
@@ -81,5 +81,5 @@ ZR_INLINE void decode(const struct zr_op_cast *op, int64_t lo, int64_t hi, int32
 
 void ZR_SIMD(decode)(const struct zr_op_cast *op, int64_t lo, int64_t hi)
 {
-	ZR_BY_DTYPE(op->dst_dtype, decode, op, lo, hi);
+	ZR_BY_DTYPE(op->dst.dtype, decode, op, lo, hi);
 }

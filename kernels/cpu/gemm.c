@@ -28,15 +28,15 @@ void ZR_SCALAR(gemm_finish)(const struct zr_op_matmul *op, const zr_real *tile, 
 			zr_real x = tile[i * ld + j];
 			int64_t at = i * op->ldd + j;
 			if (bias)
-				x += zr_get(bias, j, op->b_dtype);
+				x += zr_get(bias, j, op->b.dtype);
 			if (op->flags & ZR_MM_ACCUMULATE)
-				x = zr_get(d, at, op->d_dtype) + x;
+				x = zr_get(d, at, op->d.dtype) + x;
 			if (op->flags & ZR_MM_GELU) {
 				if (pre)
-					zr_put(pre, at, op->d_dtype, x);
+					zr_put(pre, at, op->d.dtype, x);
 				x = zr_activation(x, zr_gelu_of(op->activation));
 			}
-			zr_put(d, at, op->d_dtype, x);
+			zr_put(d, at, op->d.dtype, x);
 		}
 	}
 }
@@ -49,9 +49,10 @@ static void pack(const struct zr_op_matmul *op, int64_t k0, int64_t depth, int64
 		right = op->flags & ZR_MM_TRANS_B ? op->ldb : 1;
 	for (int64_t k = 0; k < depth; k++)
 		for (int64_t j = 0; j < COLS; j++)
-			b[k][j] = j < cols ? zr_get(op->b, (k0 + k) * down + (col0 + j) * right,
-						    op->b_dtype) :
-					     0;
+			b[k][j] = j < cols ?
+					  zr_get(op->b.data, (k0 + k) * down + (col0 + j) * right,
+						 op->b.dtype) :
+					  0;
 }
 
 /* sum += row i of op(A), from k0 on, times b */
@@ -61,7 +62,7 @@ static void add_row(const struct zr_op_matmul *op, int64_t i, int64_t k0, int64_
 	int64_t down = op->flags & ZR_MM_TRANS_A ? 1 : op->lda,
 		right = op->flags & ZR_MM_TRANS_A ? op->lda : 1;
 	for (int64_t k = 0; k < depth; k++) {
-		zr_real a = zr_get(op->a, i * down + (k0 + k) * right, op->a_dtype);
+		zr_real a = zr_get(op->a.data, i * down + (k0 + k) * right, op->a.dtype);
 		for (int64_t j = 0; j < COLS; j++)
 			sum[j] += a * b[k][j];
 	}
@@ -120,8 +121,8 @@ static void part(const struct zr_op_matmul *op, const struct zr_op_matmul_low_ra
 		ZR_SCALAR(gemm_low_rank)
 	(low, row0, rows, col0, cols, room->sum[0], COLS, room);
 	ZR_SCALAR(gemm_finish)
-	(op, room->sum[0], COLS, rows, cols, op->bias ? zr_at(op->bias, col0, op->b_dtype) : NULL,
-	 zr_at(op->d, at, op->d_dtype), op->pre ? zr_at(op->pre, at, op->d_dtype) : NULL);
+	(op, room->sum[0], COLS, rows, cols, op->bias ? zr_at(op->bias, col0, op->b.dtype) : NULL,
+	 zr_at(op->d.data, at, op->d.dtype), op->pre ? zr_at(op->pre, at, op->d.dtype) : NULL);
 }
 
 void ZR_SCALAR(gemm_tile)(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,

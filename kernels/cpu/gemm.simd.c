@@ -253,7 +253,7 @@ struct block {
 static int64_t rows_in_place(const struct block *t)
 {
 	const struct zr_op_matmul *op = t->op;
-	const int can = t->cols <= DIRECT && op->a_dtype == ZR_F32 &&
+	const int can = t->cols <= DIRECT && op->a.dtype == ZR_F32 &&
 			!(op->flags & ZR_MM_TRANS_A) && op->lda % 512;
 	return can ? t->rows / MR * MR : 0;
 }
@@ -263,7 +263,7 @@ static int64_t rows_in_place(const struct block *t)
 static int64_t rows_on_the_way(const struct block *t)
 {
 	const struct zr_op_matmul *op = t->op;
-	const int can = ON_THE_WAY && t->cols >= NR && op->a_dtype == ZR_F32 &&
+	const int can = ON_THE_WAY && t->cols >= NR && op->a.dtype == ZR_F32 &&
 			op->flags & ZR_MM_TRANS_A;
 	return can ? t->rows / ZR_W * ZR_W : 0;
 }
@@ -272,7 +272,7 @@ static int64_t rows_on_the_way(const struct block *t)
 static int packs_on_the_way(const struct block *t, int64_t n)
 {
 	const struct zr_op_matmul *op = t->op;
-	return ON_THE_WAY && n == NR && t->rows >= MR && op->b_dtype == ZR_F32 &&
+	return ON_THE_WAY && n == NR && t->rows >= MR && op->b.dtype == ZR_F32 &&
 	       !(op->flags & ZR_MM_TRANS_B);
 }
 
@@ -299,18 +299,18 @@ static void panel(const struct block *t, int64_t j, int64_t n, int nv, struct ah
 			  .ask = &ask,
 			  .ldb = op->ldb };
 	if (in_place) {
-		r.a = (const float *)op->a + t->row0 * op->lda + t->k0;
+		r.a = (const float *)op->a.data + t->row0 * op->lda + t->k0;
 		r.lda = op->lda;
 		r.next_a = MR * op->lda;
 	}
 	if (!j && rows_on_the_way(t)) {
-		r.a = (const float *)op->a + t->k0 * op->lda + t->row0;
+		r.a = (const float *)op->a.data + t->k0 * op->lda + t->row0;
 		r.lda = op->lda;
 		r.next_a = MR;
 		r.packed_a = t->scratch + A_BLOCK;
 	}
 	if (packs_on_the_way(t, n))
-		r.unpacked = (const float *)op->b + t->k0 * op->ldb + t->col0 + j;
+		r.unpacked = (const float *)op->b.data + t->k0 * op->ldb + t->col0 + j;
 	const float *a = r.a;
 	fn(&r);
 	for (int64_t i = whole * MR; i < t->rows; i += MR) {
@@ -408,22 +408,22 @@ static void store_row(const struct zr_op_matmul *op, const float *t, int64_t col
 		int n = vlanes(cols - j);
 		vf x = n == ZR_W ? vload_f32(t + j) : vload_f32_n(t + j, n);
 		if (bias)
-			x = x + (n == ZR_W ? vload(bias, j, op->b_dtype) :
-					     vload_n(bias, j, op->b_dtype, n));
+			x = x + (n == ZR_W ? vload(bias, j, op->b.dtype) :
+					     vload_n(bias, j, op->b.dtype, n));
 		if (op->flags & ZR_MM_ACCUMULATE)
-			x = (n == ZR_W ? vload(d, j, op->d_dtype) : vload_n(d, j, op->d_dtype, n)) +
+			x = (n == ZR_W ? vload(d, j, op->d.dtype) : vload_n(d, j, op->d.dtype, n)) +
 			    x;
 		if (op->flags & ZR_MM_GELU) {
 			if (pre && n == ZR_W)
-				vstore(pre, j, op->d_dtype, x);
+				vstore(pre, j, op->d.dtype, x);
 			else if (pre)
-				vstore_n(pre, j, op->d_dtype, x, n);
+				vstore_n(pre, j, op->d.dtype, x, n);
 			x = vactivation(x, zr_gelu_of(op->activation));
 		}
 		if (n == ZR_W)
-			vstore(d, j, op->d_dtype, x);
+			vstore(d, j, op->d.dtype, x);
 		else
-			vstore_n(d, j, op->d_dtype, x, n);
+			vstore_n(d, j, op->d.dtype, x, n);
 	}
 }
 
@@ -461,29 +461,29 @@ void ZR_SIMD(gemm_finish)(const struct zr_op_matmul *op, const float *tile, int6
 			  int64_t rows, int64_t cols, const void *bias, void *d, void *pre)
 {
 	if (!(op->flags & (ZR_MM_ACCUMULATE | ZR_MM_GELU)) &&
-	    (!bias || op->b_dtype == op->d_dtype)) {
-		ZR_BY_DTYPE(op->d_dtype, store_plain, op, tile, ld, rows, cols, bias, d);
+	    (!bias || op->b.dtype == op->d.dtype)) {
+		ZR_BY_DTYPE(op->d.dtype, store_plain, op, tile, ld, rows, cols, bias, d);
 		return;
 	}
 	for (int64_t i = 0; i < rows; i++)
-		store_row(op, tile + i * ld, cols, bias, zr_at(d, i * op->ldd, op->d_dtype),
-			  pre ? zr_at(pre, i * op->ldd, op->d_dtype) : NULL);
+		store_row(op, tile + i * ld, cols, bias, zr_at(d, i * op->ldd, op->d.dtype),
+			  pre ? zr_at(pre, i * op->ldd, op->d.dtype) : NULL);
 }
 
 /* At most MC rows, and at most NC columns if the sums are not D itself. */
 static void subtile(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,
 		    int64_t row0, int64_t rows, int64_t col0, int64_t cols, float *scratch)
 {
-	int direct = op->d_dtype == ZR_F32;
+	int direct = op->d.dtype == ZR_F32;
 	int64_t at = row0 * op->ldd + col0, ldc = direct ? op->ldd : cols;
-	float *c = direct ? (float *)op->d + at : scratch + SUMS;
+	float *c = direct ? (float *)op->d.data + at : scratch + SUMS;
 	blocks(op, row0, rows, col0, cols, c, ldc, !!(op->flags & ZR_MM_ACCUMULATE), scratch);
 	if (low)
 		ZR_SIMD(gemm_low_rank)(low, row0, rows, col0, cols, c, ldc, scratch);
 	if (op->bias || op->flags & ZR_MM_GELU || !direct)
 		ZR_SIMD(gemm_finish)
-	(op, c, ldc, rows, cols, op->bias ? zr_at(op->bias, col0, op->b_dtype) : NULL,
-	 zr_at(op->d, at, op->d_dtype), op->pre ? zr_at(op->pre, at, op->d_dtype) : NULL);
+	(op, c, ldc, rows, cols, op->bias ? zr_at(op->bias, col0, op->b.dtype) : NULL,
+	 zr_at(op->d.data, at, op->d.dtype), op->pre ? zr_at(op->pre, at, op->d.dtype) : NULL);
 }
 
 void ZR_SIMD(gemm_tile)(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,
@@ -495,7 +495,7 @@ void ZR_SIMD(gemm_tile)(const struct zr_op_matmul *op, const struct zr_op_matmul
 		return;
 	}
 #endif
-	int64_t nc = op->d_dtype == ZR_F32 ? cols : NC;
+	int64_t nc = op->d.dtype == ZR_F32 ? cols : NC;
 	for (int64_t i = 0; i < rows; i += MC)
 		for (int64_t j = 0; j < cols; j += nc)
 			subtile(op, low, row0 + i, min(MC, rows - i), col0 + j, min(nc, cols - j),

@@ -33,8 +33,9 @@ static struct ahead ahead_a(const struct zr_op_matmul *op, int64_t row0, int64_t
 	k0 *= STEP;
 	kc *= STEP;
 	if (op->flags & ZR_MM_TRANS_A)
-		return ahead_of(op->a, op->a_dtype, k0 * op->lda + row0, op->lda, kc, rows, parts);
-	return ahead_of(op->a, op->a_dtype, row0 * op->lda + k0, op->lda, rows, kc, parts);
+		return ahead_of(op->a.data, op->a.dtype, k0 * op->lda + row0, op->lda, kc, rows,
+				parts);
+	return ahead_of(op->a.data, op->a.dtype, row0 * op->lda + k0, op->lda, rows, kc, parts);
 }
 
 static struct ahead ahead_b(const struct zr_op_matmul *op, int64_t col0, int64_t cols, int64_t k0,
@@ -43,8 +44,9 @@ static struct ahead ahead_b(const struct zr_op_matmul *op, int64_t col0, int64_t
 	k0 *= STEP;
 	kc *= STEP;
 	if (op->flags & ZR_MM_TRANS_B)
-		return ahead_of(op->b, op->b_dtype, col0 * op->ldb + k0, op->ldb, cols, kc, parts);
-	return ahead_of(op->b, op->b_dtype, k0 * op->ldb + col0, op->ldb, kc, cols, parts);
+		return ahead_of(op->b.data, op->b.dtype, col0 * op->ldb + k0, op->ldb, cols, kc,
+				parts);
+	return ahead_of(op->b.data, op->b.dtype, k0 * op->ldb + col0, op->ldb, kc, cols, parts);
 }
 
 ZR_INLINE void ahead_ask(struct ahead *s)

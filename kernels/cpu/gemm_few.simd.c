@@ -269,7 +269,7 @@ static void widen(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int
 	for (int64_t r = 0; r < rows; r++)
 		for (int64_t e = 0; e < k; e += STEP) {
 			const uint16_t *a =
-				(const uint16_t *)op->a + (row0 + r) * right + (k0 + e) * down;
+				(const uint16_t *)op->a.data + (row0 + r) * right + (k0 + e) * down;
 			const int64_t n = min(STEP, k - e);
 			uint16_t line[STEP];
 			for (int64_t i = 0; trans && i < n; i++)
@@ -308,7 +308,8 @@ __attribute__((noinline)) static void sum_up(const struct zr_op_matmul *op, int6
 	const int trans = !!(op->flags & ZR_MM_TRANS_B);
 	for (int64_t k = 0; k < op->k; k += KB) {
 		t->k = min(KB, op->k - k);
-		t->b = (const uint16_t *)op->b + (trans ? col0 * op->ldb + k : k * op->ldb + col0);
+		t->b = (const uint16_t *)op->b.data +
+		       (trans ? col0 * op->ldb + k : k * op->ldb + col0);
 		widen(op, row0, rows, k, t->k, a);
 		block(t, rows, trans);
 		t->add = 1;

@@ -68,11 +68,11 @@ static void pack_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, in
 {
 	int trans = !!(op->flags & ZR_MM_TRANS_A);
 	const void *a =
-		zr_at(op->a, trans ? k0 * op->lda + row0 : row0 * op->lda + k0, op->a_dtype);
+		zr_at(op->a.data, trans ? k0 * op->lda + row0 : row0 * op->lda + k0, op->a.dtype);
 	if (trans)
-		ZR_BY_DTYPE(op->a_dtype, pack_a_columns, a, op->lda, rows, kc, dst);
+		ZR_BY_DTYPE(op->a.dtype, pack_a_columns, a, op->lda, rows, kc, dst);
 	else
-		ZR_BY_DTYPE(op->a_dtype, pack_a_rows, a, op->lda, rows, kc, dst);
+		ZR_BY_DTYPE(op->a.dtype, pack_a_rows, a, op->lda, rows, kc, dst);
 }
 
 /* ---- packing B: kc rows of nv vectors, the last filled up ------------------------
@@ -171,11 +171,11 @@ static void pack_b(const struct zr_op_matmul *op, int64_t k0, int64_t kc, int64_
 {
 	int trans = !!(op->flags & ZR_MM_TRANS_B);
 	const void *b =
-		zr_at(op->b, trans ? col0 * op->ldb + k0 : k0 * op->ldb + col0, op->b_dtype);
+		zr_at(op->b.data, trans ? col0 * op->ldb + k0 : k0 * op->ldb + col0, op->b.dtype);
 	if (trans)
-		ZR_BY_DTYPE(op->b_dtype, pack_b_columns, b, op->ldb, kc, cols, nv, dst, rows);
+		ZR_BY_DTYPE(op->b.dtype, pack_b_columns, b, op->ldb, kc, cols, nv, dst, rows);
 	else
-		ZR_BY_DTYPE(op->b_dtype, pack_b_rows, b, op->ldb, kc, cols, nv, dst);
+		ZR_BY_DTYPE(op->b.dtype, pack_b_rows, b, op->ldb, kc, cols, nv, dst);
 }
 
 #endif

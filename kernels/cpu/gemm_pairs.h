@@ -54,7 +54,7 @@ ZR_INLINE void interleave_panel(float *restrict dst, const uint16_t *restrict b,
 static void pack_a_columns(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0,
 			   int64_t kc, int64_t k, float *dst)
 {
-	const uint16_t *a = (const uint16_t *)op->a + 2 * k0 * op->lda + row0;
+	const uint16_t *a = (const uint16_t *)op->a.data + 2 * k0 * op->lda + row0;
 	float column[MC + ZR_W];
 	for (int64_t i = rows; i % MR; i++)
 		column[i] = 0;
@@ -72,7 +72,7 @@ static void pack_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, in
 		   int64_t kc, float *dst)
 {
 	const int64_t k = min(2 * kc, op->k - 2 * k0);
-	const uint16_t *a = (const uint16_t *)op->a + row0 * op->lda + 2 * k0;
+	const uint16_t *a = (const uint16_t *)op->a.data + row0 * op->lda + 2 * k0;
 	if (op->flags & ZR_MM_TRANS_A) {
 		pack_a_columns(op, row0, rows, k0, kc, k, dst);
 		return;
@@ -112,11 +112,11 @@ static void pack_b(const struct zr_op_matmul *op, int64_t k0, int64_t kc, int64_
 {
 	const int64_t k = min(2 * kc, op->k - 2 * k0);
 	if (op->flags & ZR_MM_TRANS_B) {
-		pack_b_columns((const uint16_t *)op->b + col0 * op->ldb + 2 * k0, op->ldb, k, cols,
-			       nv, dst, rows);
+		pack_b_columns((const uint16_t *)op->b.data + col0 * op->ldb + 2 * k0, op->ldb, k,
+			       cols, nv, dst, rows);
 		return;
 	}
-	const uint16_t *b = (const uint16_t *)op->b + 2 * k0 * op->ldb + col0;
+	const uint16_t *b = (const uint16_t *)op->b.data + 2 * k0 * op->ldb + col0;
 	if (cols == NR && k == 2 * kc) {
 		interleave_panel(dst, b, op->ldb, kc);
 		return;

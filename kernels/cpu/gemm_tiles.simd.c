@@ -127,9 +127,9 @@ static void finish_sums(const struct tile *t, int64_t row, int64_t rows, int64_t
 	const struct zr_op_matmul *op = t->op;
 	const int64_t at = (t->row0 + row) * op->ldd + t->col0 + col;
 	zr_gemm_finish_avx512(op, sums, ld, rows, cols,
-			      op->bias ? zr_at(op->bias, t->col0 + col, op->b_dtype) : NULL,
-			      zr_at(op->d, at, op->d_dtype),
-			      op->pre ? zr_at(op->pre, at, op->d_dtype) : NULL);
+			      op->bias ? zr_at(op->bias, t->col0 + col, op->b.dtype) : NULL,
+			      zr_at(op->d.data, at, op->d.dtype),
+			      op->pre ? zr_at(op->pre, at, op->d.dtype) : NULL);
 }
 
 /* n rows more. */
@@ -193,9 +193,9 @@ ZR_INLINE void take_rows(struct complete *s, int64_t n)
 ZR_INLINE void expect_rows(const struct complete *s, int64_t row, int64_t n)
 {
 	const struct zr_op_matmul *op = s->t->op;
-	const int64_t size = zr_size(op->d_dtype), bytes = op->ldd * size;
+	const int64_t size = zr_size(op->d.dtype), bytes = op->ldd * size;
 	const int64_t at = ((s->t->row0 + row) * op->ldd + s->t->col0 + s->col) * size;
-	const char *d = (const char *)op->d + at, *pre = (const char *)op->pre + at;
+	const char *d = (const char *)op->d.data + at, *pre = (const char *)op->pre + at;
 	for (; n > 0; n--, d += bytes, pre += bytes) {
 		__builtin_prefetch(d, 0, 2);
 		__builtin_prefetch(d + 64, 0, 2);
@@ -312,10 +312,10 @@ static void pack_a(const struct tile *t, const struct depth *d)
 	const int64_t k = elements(t, d->k0, d->kc), steps = up(d->kc, PAIRS) / PAIRS;
 	uint32_t *to = t->scratch + A_TILES;
 	if (op->flags & ZR_MM_TRANS_A)
-		pack_a_columns((const uint16_t *)op->a + 2 * d->k0 * op->lda + t->row0, op->lda,
-			       t->rows, k, steps, to);
+		pack_a_columns((const uint16_t *)op->a.data + 2 * d->k0 * op->lda + t->row0,
+			       op->lda, t->rows, k, steps, to);
 	else
-		pack_a_rows((const uint16_t *)op->a + t->row0 * op->lda + 2 * d->k0, op->lda,
+		pack_a_rows((const uint16_t *)op->a.data + t->row0 * op->lda + 2 * d->k0, op->lda,
 			    t->rows, k, steps, to);
 }
 
@@ -332,7 +332,7 @@ static struct part part_at(const struct tile *t, const struct depth *d, int64_t 
 	const int64_t parts = parts_of(d), col = i / parts * group_of(t), k0 = i % parts * d->part,
 		      k = d->k0 + k0;
 	const int by_columns = !!(op->flags & ZR_MM_TRANS_B);
-	struct part p = { .b = op->b, .ld = op->ldb, .by_columns = by_columns };
+	struct part p = { .b = op->b.data, .ld = op->ldb, .by_columns = by_columns };
 	if (col >= t->cols)
 		return p;
 	p.b += by_columns ? (t->col0 + col) * op->ldb + 2 * k : 2 * k * op->ldb + t->col0 + col;
@@ -453,7 +453,7 @@ static void blocks(const struct zr_op_matmul *op, int64_t row0, int64_t rows, in
 static void subtile(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,
 		    int64_t row0, int64_t rows, int64_t col0, int64_t cols, float *scratch)
 {
-	const int direct = op->d_dtype == ZR_F32;
+	const int direct = op->d.dtype == ZR_F32;
 	const int more = op->bias || op->flags & ZR_MM_GELU || !direct;
 	const int64_t at = row0 * op->ldd + col0;
 	const struct tile t = { op,
@@ -461,7 +461,7 @@ static void subtile(const struct zr_op_matmul *op, const struct zr_op_matmul_low
 				rows,
 				col0,
 				cols,
-				direct ? (float *)op->d + at : scratch + ALL_SUMS,
+				direct ? (float *)op->d.data + at : scratch + ALL_SUMS,
 				direct ? op->ldd : cols,
 				!!(op->flags & ZR_MM_ACCUMULATE),
 				(uint32_t *)(void *)scratch,
@@ -478,7 +478,7 @@ static void subtile(const struct zr_op_matmul *op, const struct zr_op_matmul_low
 static int64_t cols_at_once(const struct zr_op_matmul *op, int keep_sums, int64_t rows,
 			    int64_t cols)
 {
-	if (op->d_dtype == ZR_F32 || (!keep_sums && op->k <= 2 * DEPTH && rows > ZR_FEW_ROWS))
+	if (op->d.dtype == ZR_F32 || (!keep_sums && op->k <= 2 * DEPTH && rows > ZR_FEW_ROWS))
 		return cols;
 	return min(cols, NC);
 }

@@ -30,7 +30,8 @@ static void load_a(const struct zr_op_matmul *op, int64_t row, int64_t k0, int64
 {
 	const int trans = !!(op->flags & ZR_MM_TRANS_A);
 	const int64_t down = trans ? op->lda : 1;
-	const uint16_t *from = (const uint16_t *)op->a + (trans ? row : row * op->lda) + k0 * down;
+	const uint16_t *from =
+		(const uint16_t *)op->a.data + (trans ? row : row * op->lda) + k0 * down;
 	for (int64_t i = 0; i < k; i += 2) {
 		const uint16_t pair[2] = { from[i * down], i + 1 < k ? from[(i + 1) * down] : 0 };
 		memcpy(a + i / 2, pair, sizeof pair);
@@ -58,8 +59,8 @@ static void load_a(const struct zr_op_matmul *op, int64_t row, int64_t k0, int64
 {
 	const int trans = !!(op->flags & ZR_MM_TRANS_A);
 	for (int64_t i = 0; i < k; i++)
-		a[i] = zr_get(op->a, trans ? (k0 + i) * op->lda + row : row * op->lda + k0 + i,
-			      op->a_dtype);
+		a[i] = zr_get(op->a.data, trans ? (k0 + i) * op->lda + row : row * op->lda + k0 + i,
+			      op->a.dtype);
 }
 
 ZR_INLINE vf load_b(const void *b, int64_t ld, int64_t k, int64_t of, int64_t j, int n,
@@ -227,16 +228,16 @@ ZR_INLINE void by_columns(const float *a, const void *b, int64_t ld, int64_t k, 
 int ZR_SIMD(gemv)(const struct zr_op_matmul *op, int64_t row, int64_t col0, int64_t cols,
 		  int64_t kb, float *c, int add)
 {
-	const int trans = !!(op->flags & ZR_MM_TRANS_B), bf16 = op->b_dtype == ZR_BF16;
+	const int trans = !!(op->flags & ZR_MM_TRANS_B), bf16 = op->b.dtype == ZR_BF16;
 	const int64_t kc = kb * STEP, most = trans ? DEPTH / kc * kc : kc;
 	float a[DEPTH / STEP];
 	int64_t k0 = 0;
-	if (op->b_dtype == ZR_F16)
+	if (op->b.dtype == ZR_F16)
 		return 0;
 	do {
 		const int64_t k = min(most, op->k - k0);
-		const void *b = zr_at(op->b, trans ? col0 * op->ldb + k0 : k0 * op->ldb + col0,
-				      op->b_dtype);
+		const void *b = zr_at(op->b.data, trans ? col0 * op->ldb + k0 : k0 * op->ldb + col0,
+				      op->b.dtype);
 		load_a(op, row, k0, k, a);
 		if (trans && bf16)
 			by_columns(a, b, op->ldb, k, kc, cols, c, add, ZR_BF16);

@@ -16,12 +16,13 @@ template <class To> struct decode {
 	}
 	ZR_MEMBER void quad(nothing, zr_place at) const
 	{
-		const int nf4 = op.src_dtype == ZR_NF4;
+		const int nf4 = op.src.dtype == ZR_NF4;
 		const int64_t b = at.i / ZR_BLOCK, i = at.i % ZR_BLOCK;
-		const uint8_t *code = (const uint8_t *)op.src + b * zr_coded_block(op.src_dtype);
+		const uint8_t *code =
+			(const uint8_t *)op.src.data + b * zr_coded_block(op.src.dtype);
 		const float scale =
 			((const float *)(const void *)(code +
-						       zr_code_bytes(op.src_dtype,
+						       zr_code_bytes(op.src.dtype,
 								     ZR_BLOCK)))[i / ZR_SHARING];
 		zr_quad q;
 		for (int k = 0; k < 4; k++) {
@@ -29,18 +30,18 @@ template <class To> struct decode {
 			q.x[k] = scale * (nf4 ? zr_nf4_value(code[e / 2] >> (e % 2 ? 0 : 4) & 15) :
 						(float)(int8_t)code[e]);
 		}
-		zr_store<To>(op.dst, at, q);
+		zr_store<To>(op.dst.data, at, q);
 	}
 };
 
 template <class To> static cudaError_t launch_decode(const struct zr_op_cast *op, cudaStream_t s)
 {
-	return zr_sweep(decode<To>{ *op }, op->n, zr_quads(op->dst, sizeof(To)), s);
+	return zr_sweep(decode<To>{ *op }, op->n, zr_quads(op->dst.data, sizeof(To)), s);
 }
 
 cudaError_t zr_cuda_decode(const struct zr_op_cast *op, cudaStream_t s)
 {
-	return ZR_BY_TYPE(op->dst_dtype, launch_decode, op, s);
+	return ZR_BY_TYPE(op->dst.dtype, launch_decode, op, s);
 }
 
 /* ---- into them, once, when values come: a thread for all elements of a scale ------- */
@@ -48,13 +49,13 @@ cudaError_t zr_cuda_decode(const struct zr_op_cast *op, cudaStream_t s)
 static __global__ void __launch_bounds__(ZR_THREADS)
 	encode_kernel(const __grid_constant__ struct zr_op_cast op)
 {
-	const int32_t dtype = op.dst_dtype;
+	const int32_t dtype = op.dst.dtype;
 	const int64_t scales = op.n / ZR_SHARING;
 	for (int64_t g = (int64_t)blockIdx.x * ZR_THREADS + threadIdx.x; g < scales;
 	     g += (int64_t)gridDim.x * ZR_THREADS) {
 		const int64_t b = g / ZR_SCALES, k = g % ZR_SCALES;
-		const float *x = (const float *)op.src + g * ZR_SHARING;
-		uint8_t *block = (uint8_t *)op.dst + b * zr_coded_block(dtype);
+		const float *x = (const float *)op.src.data + g * ZR_SHARING;
+		uint8_t *block = (uint8_t *)op.dst.data + b * zr_coded_block(dtype);
 		uint8_t *code = block + zr_code_bytes(dtype, k * ZR_SHARING);
 		uint32_t most = 0;
 		for (int i = 0; i < ZR_SHARING; i++)

@@ -291,7 +291,7 @@ template <class To, class From> struct cast {
 	}
 	ZR_MEMBER void quad(nothing, zr_place at) const
 	{
-		zr_store<To>(op.dst, at, zr_load<From>(op.src, at));
+		zr_store<To>(op.dst.data, at, zr_load<From>(op.src.data, at));
 	}
 };
 
@@ -299,22 +299,24 @@ template <class To, class From>
 static cudaError_t launch_cast(const struct zr_op_cast *op, cudaStream_t s)
 {
 	return zr_sweep(cast<To, From>{ *op }, op->n,
-			zr_quads(op->dst, sizeof(To)) && zr_quads(op->src, sizeof(From)), s);
+			zr_quads(op->dst.data, sizeof(To)) && zr_quads(op->src.data, sizeof(From)),
+			s);
 }
 
 template <class To> static cudaError_t cast_to(const struct zr_op_cast *op, cudaStream_t s)
 {
-	return op->src_dtype == ZR_BF16 ? launch_cast<To, bf16>(op, s) :
-	       op->src_dtype == ZR_F16  ? launch_cast<To, f16>(op, s) :
+	return op->src.dtype == ZR_BF16 ? launch_cast<To, bf16>(op, s) :
+	       op->src.dtype == ZR_F16  ? launch_cast<To, f16>(op, s) :
 					  launch_cast<To, float>(op, s);
 }
 
 cudaError_t zr_cuda_cast(const struct zr_op_cast *op, cudaStream_t s)
 {
-	if (op->dst_dtype == op->src_dtype) /* NaNs keep their payload */
-		return cudaMemcpyAsync(op->dst, op->src, (size_t)(op->n * zr_size(op->src_dtype)),
-				       cudaMemcpyDefault, s);
-	return ZR_BY_TYPE(op->dst_dtype, cast_to, op, s);
+	if (op->dst.dtype == op->src.dtype) /* NaNs keep their payload */
+		return cudaMemcpyAsync(op->dst.data, op->src.data,
+				       (size_t)(op->n * zr_size(op->src.dtype)), cudaMemcpyDefault,
+				       s);
+	return ZR_BY_TYPE(op->dst.dtype, cast_to, op, s);
 }
 
 /* ---- random values --------------------------------------------------------------- */

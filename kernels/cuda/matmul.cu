@@ -22,16 +22,16 @@ ZR_DEVICE float at_a(const struct zr_op_matmul &op, int64_t row, int64_t k)
 {
 	if (row >= op.m || k >= op.k)
 		return 0;
-	return zr_get(op.a, op.flags & ZR_MM_TRANS_A ? k * op.lda + row : row * op.lda + k,
-		      op.a_dtype);
+	return zr_get(op.a.data, op.flags & ZR_MM_TRANS_A ? k * op.lda + row : row * op.lda + k,
+		      op.a.dtype);
 }
 
 ZR_DEVICE float at_b(const struct zr_op_matmul &op, int64_t k, int64_t col)
 {
 	if (col >= op.n || k >= op.k)
 		return 0;
-	return zr_get(op.b, op.flags & ZR_MM_TRANS_B ? col * op.ldb + k : k * op.ldb + col,
-		      op.b_dtype);
+	return zr_get(op.b.data, op.flags & ZR_MM_TRANS_B ? col * op.ldb + k : k * op.ldb + col,
+		      op.b.dtype);
 }
 
 ZR_DEVICE void finish(const struct scaled_product &p, int64_t row, int64_t col, float x)
@@ -44,15 +44,15 @@ ZR_DEVICE void finish(const struct scaled_product &p, int64_t row, int64_t col, 
 		x = word >= zr_drop_below(p.dropout) ? x * zr_drop_scale(p.dropout) : 0;
 	}
 	if (op.flags & ZR_MM_ACCUMULATE)
-		x = zr_get(op.d, at, op.d_dtype) + x;
+		x = zr_get(op.d.data, at, op.d.dtype) + x;
 	if (op.bias)
-		x += zr_get(op.bias, col, op.b_dtype);
+		x += zr_get(op.bias, col, op.b.dtype);
 	if (op.flags & ZR_MM_GELU) {
 		if (op.pre)
-			zr_put(op.pre, at, op.d_dtype, x);
+			zr_put(op.pre, at, op.d.dtype, x);
 		x = zr_activation(x, zr_gelu_of(op.activation));
 	}
-	zr_put(op.d, at, op.d_dtype, x);
+	zr_put(op.d.data, at, op.d.dtype, x);
 }
 
 static __global__ void __launch_bounds__(SIDE *SIDE)

@@ -69,8 +69,8 @@ ZR_DEVICE void put_d(const struct zr_op_matmul_grouped &op, int64_t row, int64_t
 {
 	const int64_t at = row * op.n + col;
 	if (op.flags & ZR_MM_ACCUMULATE)
-		x = zr_get(op.d, at, op.d_dtype) + x;
-	zr_put(op.d, at, op.d_dtype, x);
+		x = zr_get(op.d.data, at, op.d.dtype) + x;
+	zr_put(op.d.data, at, op.d.dtype, x);
 }
 
 /* ---- tensor cores ---------------------------------------------------------------- */
@@ -193,7 +193,7 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 		return;
 	const auto load = [&](int turn, int64_t k) {
 		const void *b = op.b[mine.expert];
-		o.a(turn).load(op.a, op.k, mine.row, mine.end, k, op.k);
+		o.a(turn).load(op.a.data, op.k, mine.row, mine.end, k, op.k);
 		if constexpr (B_ACROSS)
 			o.b(turn).load(b, op.k, col, op.n, k, op.k);
 		else
@@ -334,7 +334,7 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 		&s,
 		[&](int r, int64_t k) {
 			const int64_t row = mine.row + r;
-			return row < mine.end ? zr_get(op.a, row * op.k + k, op.a_dtype) : 0;
+			return row < mine.end ? zr_get(op.a.data, row * op.k + k, op.a.dtype) : 0;
 		},
 		[&](int64_t k, int c) {
 			const int64_t at = B_DOWN ? k * op.n + col + c : (col + c) * op.k + k;
@@ -397,9 +397,9 @@ static bool whole16(const void *p)
 
 static bool mma_takes(const struct zr_op_matmul_grouped *op)
 {
-	bool takes = (op->a_dtype == ZR_BF16 || op->a_dtype == ZR_F16) &&
-		     op->b_dtype == op->a_dtype && op->n % 8 == 0 && op->k % 8 == 0 &&
-		     whole16(op->a);
+	bool takes = (op->a.dtype == ZR_BF16 || op->a.dtype == ZR_F16) &&
+		     op->b_dtype == op->a.dtype && op->n % 8 == 0 && op->k % 8 == 0 &&
+		     whole16(op->a.data);
 	for (int64_t e = 0; e < op->experts; e++)
 		takes = takes && whole16(op->b[e]);
 	return takes;
@@ -428,7 +428,7 @@ static cudaError_t grouped_mma(const struct zr_op_matmul_grouped *op, cudaStream
 cudaError_t zr_cuda_matmul_grouped(const struct zr_op_matmul_grouped *op, cudaStream_t s)
 {
 	if (mma_takes(op))
-		return op->a_dtype == ZR_BF16 ? grouped_mma<bf16>(op, s) : grouped_mma<f16>(op, s);
+		return op->a.dtype == ZR_BF16 ? grouped_mma<bf16>(op, s) : grouped_mma<f16>(op, s);
 	if (op->flags & ZR_MM_TRANS_B)
 		return zr_launch(grouped_kernel<false>, grid_of(op, SQUARE), dim3(ZR_THREADS), 0, s,
 				 *op);

@@ -101,20 +101,18 @@ static int add_scaled(const struct group *g, int32_t dtype, int64_t n, float gai
 
 /* d = x times A (which: 0) or B (1) of the row's expert, of k columns and n */
 static int multiply(const struct group *g, int which, uint32_t flags, int64_t n, int64_t k,
-		    const void *x, void *d, int32_t d_dtype)
+		    const void *x, struct zr_array d)
 {
 	const struct zr_layer_call *c = g->w->c;
 	struct zr_op_matmul_grouped op = { .size = sizeof op,
 					   .flags = flags,
-					   .a_dtype = c->dtype,
 					   .b_dtype = c->dtype,
-					   .d_dtype = d_dtype,
 					   .rows = g->rows,
 					   .experts = g->experts,
 					   .n = n,
 					   .k = k,
 					   .offsets = g->offsets,
-					   .a = x,
+					   .a = zr_array_at(c->dtype, x),
 					   .d = d };
 
 	for (int64_t e = 0; e < g->experts; e++)
@@ -147,7 +145,7 @@ static int lower(const struct group *g, int which, const void *x)
 		k = g->m->out;
 	else
 		k = g->m->in;
-	int rc = multiply(g, which, which ? 0 : ZR_MM_TRANS_B, g->m->r, k, x, low, t);
+	int rc = multiply(g, which, which ? 0 : ZR_MM_TRANS_B, g->m->r, k, x, zr_array_at(t, low));
 	if (rc)
 		return rc;
 
@@ -155,7 +153,7 @@ static int lower(const struct group *g, int which, const void *x)
 }
 
 /* d += drop(low B^T), or low A */
-static int raise_to(const struct group *g, int which, float drop, void *d, int32_t d_dtype)
+static int raise_to(const struct group *g, int which, float drop, struct zr_array d)
 {
 	const uint32_t flags = which ? ZR_MM_TRANS_B : 0;
 	int64_t n;
@@ -166,14 +164,14 @@ static int raise_to(const struct group *g, int which, float drop, void *d, int32
 		n = g->m->in;
 	const void *low = g->w->at.experts.low;
 	void *wide = g->w->at.experts.wide;
-	if (d_dtype == ZR_F32 && !(drop > 0))
-		return multiply(g, which, flags | ZR_MM_ACCUMULATE, n, g->m->r, low, d, d_dtype);
+	if (d.dtype == ZR_F32 && !(drop > 0))
+		return multiply(g, which, flags | ZR_MM_ACCUMULATE, n, g->m->r, low, d);
 
-	int rc = multiply(g, which, flags, n, g->m->r, low, wide, d_dtype);
+	int rc = multiply(g, which, flags, n, g->m->r, low, zr_array_at(d.dtype, wide));
 	if (rc)
 		return rc;
 
-	return add_scaled(g, d_dtype, g->rows * n, 1, drop, d, wide, d);
+	return add_scaled(g, d.dtype, g->rows * n, 1, drop, d.data, wide, d.data);
 }
 
 int lora_grouped(const struct zr_ops *ops, struct zr_stream *s,
@@ -184,7 +182,7 @@ int lora_grouped(const struct zr_ops *ops, struct zr_stream *s,
 	struct group g = {
 		.w = w, .rows = op->rows, .experts = op->experts, .offsets = op->offsets
 	};
-	const void *x = op->a;
+	const void *x = op->a.data;
 
 	find_expert_maps(&g, op->b);
 	int rc = device->matmul_grouped(device, s, op);
@@ -194,7 +192,7 @@ int lora_grouped(const struct zr_ops *ops, struct zr_stream *s,
 		rc = lower(&g, 1, x);
 		if (rc)
 			return rc;
-		return raise_to(&g, 0, dropout(&g), op->d, op->d_dtype);
+		return raise_to(&g, 0, dropout(&g), op->d);
 	}
 
 	rc = drop_inputs(&g, &x);
@@ -203,7 +201,7 @@ int lora_grouped(const struct zr_ops *ops, struct zr_stream *s,
 	if (rc)
 		return rc;
 
-	return raise_to(&g, 1, 0, op->d, op->d_dtype);
+	return raise_to(&g, 1, 0, op->d);
 }
 
 /* Gradients = or += dy^T x of A (which: 0) or B (1): first of those that store, then of those that

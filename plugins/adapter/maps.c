@@ -70,22 +70,19 @@ void lora_add_bytes(const struct zr_inst *inst, const struct lora_layer *l,
 
 /* d[m, n] = op(a)[m, k] op(b)[k, n], all without gaps. */
 static int product(const struct lora_wrapped *w, uint32_t flags, int64_t m, int64_t n, int64_t k,
-		   const void *a, const void *b, void *d, int32_t d_dtype)
+		   const void *a, const void *b, struct zr_array d)
 {
 	const int32_t t = w->c->dtype;
 	struct zr_op_matmul op = { .size = sizeof op,
 				   .flags = flags,
-				   .a_dtype = t,
-				   .b_dtype = t,
-				   .d_dtype = d_dtype,
 				   .m = m,
 				   .n = n,
 				   .k = k,
 				   .lda = flags & ZR_MM_TRANS_A ? m : k,
 				   .ldb = flags & ZR_MM_TRANS_B ? k : n,
 				   .ldd = n,
-				   .a = a,
-				   .b = b,
+				   .a = zr_array_at(t, a),
+				   .b = zr_array_at(t, b),
 				   .d = d };
 
 	return w->c->ops->matmul(w->c->ops, w->c->stream, &op);
@@ -139,7 +136,7 @@ static int lower_gradient(struct lora_wrapped *w, int32_t i, const void *dy, int
 
 	*made = (struct lora_made){ dy, rows, for_gradient };
 	return product(w, 0, rows, u->map->r, u->map->out, dy, w->c->param[u->a + 1],
-		       w->at.dlow + (uint64_t)u->kept * w->at.each, w->c->dtype);
+		       zr_array_at(w->c->dtype, w->at.dlow + (uint64_t)u->kept * w->at.each));
 }
 
 /* *op with s u v beside it. */
@@ -165,12 +162,12 @@ static int forward(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul 
 	const struct lora_map *m = u->map;
 	const uint32_t each = op->flags & ZR_MM_EACH_ROW;
 	void *low = w->at.low + (uint64_t)u->kept * w->at.each;
-	const void *x = op->a;
+	const void *x = op->a.data;
 	int rc = drop(w, m, op->m, &x);
 
 	if (!rc)
-		rc = product(w, ZR_MM_TRANS_B | each, op->m, m->r, m->in, x, w->c->param[u->a], low,
-			     w->c->dtype);
+		rc = product(w, ZR_MM_TRANS_B | each, op->m, m->r, m->in, x, w->c->param[u->a],
+			     zr_array_at(w->c->dtype, low));
 	if (rc)
 		return rc;
 
@@ -182,7 +179,7 @@ static int backward(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul
 	const struct lora_use *u = &w->l->use[i];
 	const float dropout = drops(w->inst, w->c) ? (float)w->inst->o.dropout : 0;
 	const void *dlow = w->at.dlow + (uint64_t)u->kept * w->at.each;
-	int rc = lower_gradient(w, i, op->a, op->m, 0);
+	int rc = lower_gradient(w, i, op->a.data, op->m, 0);
 
 	if (rc)
 		return rc;
@@ -198,7 +195,8 @@ static int gradients(struct lora_wrapped *w, int32_t i, const struct zr_op_matmu
 	const struct lora_map *m = u->map;
 	const int out_in = m->weight->map == ZR_MAP_OUT_IN;
 	const int64_t n = op->k * m->r;
-	const void *dy = out_in ? op->a : op->b, *x = out_in ? op->b : op->a;
+	const void *dy = out_in ? op->a.data : op->b.data;
+	const void *x = out_in ? op->b.data : op->a.data;
 	const void *low = w->at.low + (uint64_t)u->kept * w->at.each;
 	const void *dlow = w->at.dlow + (uint64_t)u->kept * w->at.each;
 	float *da = c->dparam[u->a], *db = c->dparam[u->a + 1];
@@ -210,11 +208,13 @@ static int gradients(struct lora_wrapped *w, int32_t i, const struct zr_op_matmu
 	if (!rc)
 		rc = scale(w, m, n, m->scale, 0, dlow, w->at.scaled);
 	if (!rc && da)
-		rc = product(w, flags, m->r, m->in, op->k, w->at.scaled, x, da, ZR_F32);
+		rc = product(w, flags, m->r, m->in, op->k, w->at.scaled, x,
+			     zr_array_at(ZR_F32, da));
 	if (!rc)
 		rc = scale(w, m, n, m->scale, 0, low, w->at.scaled);
 	if (!rc && db)
-		rc = product(w, flags, m->out, m->r, op->k, dy, w->at.scaled, db, ZR_F32);
+		rc = product(w, flags, m->out, m->r, op->k, dy, w->at.scaled,
+			     zr_array_at(ZR_F32, db));
 
 	return rc;
 }
@@ -237,11 +237,11 @@ static int mapped(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul *
 static int matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op)
 {
 	struct lora_wrapped *w = (struct lora_wrapped *)(uintptr_t)ops;
-	int32_t i = lora_marked(op->d);
+	int32_t i = lora_marked(op->d.data);
 	if (i >= 0)
 		return gradients(w, i, op);
 
-	i = lora_use_of(w, op->b, 0);
+	i = lora_use_of(w, op->b.data, 0);
 	if (i < 0)
 		return w->c->ops->matmul(w->c->ops, s, op);
 

@@ -114,18 +114,15 @@ static int product(const struct zr_opt_step *s, uint32_t flags, int64_t m, int64
 	struct zr_op_matmul op = {
 		.size = sizeof op,
 		.flags = flags,
-		.a_dtype = ZR_F32,
-		.b_dtype = ZR_F32,
-		.d_dtype = ZR_F32,
 		.m = m,
 		.n = n,
 		.k = k,
 		.lda = flags & ZR_MM_TRANS_A ? m : k,
 		.ldb = flags & ZR_MM_TRANS_B ? k : n,
 		.ldd = n,
-		.a = a,
-		.b = b,
-		.d = d,
+		.a = zr_array_at(ZR_F32, a),
+		.b = zr_array_at(ZR_F32, b),
+		.d = zr_array_at(ZR_F32, d),
 	};
 	return s->ops->matmul(s->ops, s->stream, &op);
 }

@@ -22,8 +22,8 @@ static float chain(const struct zr_op_matmul *op, int tiles, int64_t row, int64_
 	const int ta = !!(op->flags & ZR_MM_TRANS_A), tb = !!(op->flags & ZR_MM_TRANS_B);
 	const int64_t at_once = tiles ? ZR_TILE_PAIRS : 1;
 	const int64_t right = ta ? op->lda : 1, down = tb ? 1 : op->ldb;
-	const uint16_t *from_a = (const uint16_t *)op->a + row * (ta ? 1 : op->lda),
-		       *from_b = (const uint16_t *)op->b + col * (tb ? op->ldb : 1);
+	const uint16_t *from_a = (const uint16_t *)op->a.data + row * (ta ? 1 : op->lda),
+		       *from_b = (const uint16_t *)op->b.data + col * (tb ? op->ldb : 1);
 	uint16_t a[ZR_TILE_PAIRS][2], b[ZR_TILE_PAIRS][2];
 	for (; p < end; p += at_once) {
 		take(a[0], from_a + 2 * p * right, right, 2 * at_once, op->k - 2 * p);
@@ -71,14 +71,14 @@ void zr_gemm_tile_twin(const struct zr_op_matmul *op, const struct zr_op_matmul_
 	for (int64_t i = row0; i < row0 + rows; i++)
 		for (int64_t j = col0; j < col0 + cols; j++) {
 			const int add = !!(op->flags & ZR_MM_ACCUMULATE);
-			void *d = zr_at(op->d, i * op->ldd + j, op->d_dtype);
+			void *d = zr_at(op->d.data, i * op->ldd + j, op->d.dtype);
 			float x =
-				element(op, tiles, i, j, add, add ? zr_get(d, 0, op->d_dtype) : 0);
+				element(op, tiles, i, j, add, add ? zr_get(d, 0, op->d.dtype) : 0);
 			if (low)
 				x += update(low, tiles, i, j);
 			zr_gemm_finish_scalar(
 				&last, &x, 1, 1, 1,
-				op->bias ? zr_at(op->bias, j, op->b_dtype) : NULL, d,
-				op->pre ? zr_at(op->pre, i * op->ldd + j, op->d_dtype) : NULL);
+				op->bias ? zr_at(op->bias, j, op->b.dtype) : NULL, d,
+				op->pre ? zr_at(op->pre, i * op->ldd + j, op->d.dtype) : NULL);
 		}
 }

@@ -105,16 +105,16 @@ static int work_of_matmul(const struct zr_ops *ops, const struct zr_op_matmul *o
 	else if (op->flags & ZR_MM_TRANS_B)
 		kind = "nt";
 
-	product(of(ops), op->a_dtype, kind, (double)op->m, (double)op->n, (double)op->k, 1);
+	product(of(ops), op->a.dtype, kind, (double)op->m, (double)op->n, (double)op->k, 1);
 	if (op->flags & ZR_MM_GELU)
-		elements(ops, "gelu", op->d_dtype, (double)(op->m * op->n), 2);
+		elements(ops, "gelu", op->d.dtype, (double)(op->m * op->n), 2);
 	return ZR_OK;
 }
 
 static int work_of_matmul_low_rank(const struct zr_ops *ops, const struct zr_op_matmul_low_rank *op)
 {
 	const struct zr_op_matmul *p = &op->product;
-	product(of(ops), p->a_dtype, "nn", (double)p->m, (double)p->n, (double)op->r, 1);
+	product(of(ops), p->a.dtype, "nn", (double)p->m, (double)p->n, (double)op->r, 1);
 	return work_of_matmul(ops, p);
 }
 
@@ -180,7 +180,7 @@ static int work_of_head_loss(const struct zr_ops *ops, const struct zr_op_head_l
 
 static int work_of_cast(const struct zr_ops *ops, const struct zr_op_cast *op)
 {
-	const double each = size_of(op->dst_dtype) + size_of(op->src_dtype);
+	const double each = size_of(op->dst.dtype) + size_of(op->src.dtype);
 	of(ops)->seconds += zr_tally_bytes(of(ops), (double)op->n * each);
 	return ZR_OK;
 }
@@ -196,7 +196,7 @@ static int work_of_init(const struct zr_ops *ops, const struct zr_op_init *op)
 static int work_of_matmul_grouped(const struct zr_ops *ops, const struct zr_op_matmul_grouped *op)
 {
 	const double rows = (double)op->rows / (double)op->experts;
-	product(of(ops), op->a_dtype, op->flags & ZR_MM_TRANS_B ? "nt" : "nn", rows, (double)op->n,
+	product(of(ops), op->a.dtype, op->flags & ZR_MM_TRANS_B ? "nt" : "nn", rows, (double)op->n,
 		(double)op->k, (double)op->experts);
 	return ZR_OK;
 }

@@ -41,11 +41,9 @@ static int cast(const struct zr_base *b, int32_t from, const void *src, int32_t 
 {
 	const struct zr_ops *ops = b->kept->roles.host_ops;
 	const struct zr_op_cast op = { .size = sizeof op,
-				       .dst_dtype = to,
-				       .src_dtype = from,
 				       .n = (b->n + ZR_BLOCK - 1) / ZR_BLOCK * ZR_BLOCK,
-				       .src = src,
-				       .dst = dst };
+				       .src = zr_array_at(from, src),
+				       .dst = zr_array_at(to, dst) };
 	int rc = ops->cast(ops, NULL, &op);
 
 	if (rc)

@@ -42,13 +42,10 @@ static char *state_at(const struct zr_buf *b, int64_t off)
 static void convert(const struct job *j, uint32_t i, int64_t off, int64_t n, float *x, int store)
 {
 	const struct zr_buf *b = &j->s->state[i];
+	const struct zr_array wide = zr_array_at(ZR_F32, x);
+	const struct zr_array kept = zr_array_at(b->dtype, state_at(b, off));
 	const struct zr_op_cast cast = {
-		.size = sizeof cast,
-		.dst_dtype = store ? b->dtype : ZR_F32,
-		.src_dtype = store ? ZR_F32 : b->dtype,
-		.n = n,
-		.src = store ? (void *)x : state_at(b, off),
-		.dst = store ? state_at(b, off) : (void *)x,
+		.size = sizeof cast, .n = n, .src = store ? wide : kept, .dst = store ? kept : wide
 	};
 	const int root = j->e->roots >> i & 1;
 	if (b->dtype)
@@ -104,11 +101,9 @@ static void update_chunk(const struct job *j, struct chunk *c, int64_t at, int64
 	if (s->lowp.data) {
 		const struct zr_op_cast cast = {
 			.size = sizeof cast,
-			.dst_dtype = s->lowp.dtype,
-			.src_dtype = ZR_F32,
 			.n = n,
-			.src = p,
-			.dst = cpu_at(s->lowp.data, s->lowp.dtype, off),
+			.src = zr_array_at(ZR_F32, p),
+			.dst = zr_array_at(s->lowp.dtype, cpu_at(s->lowp.data, s->lowp.dtype, off)),
 		};
 		j->d->k->cast(&cast, 0, n);
 	}

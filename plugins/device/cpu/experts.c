@@ -226,18 +226,15 @@ static void grouped_item(void *arg, int64_t item, int32_t worker)
 	}
 	struct zr_op_matmul op = { .size = sizeof op,
 				   .flags = o->flags | ZR_MM_EACH_ROW,
-				   .a_dtype = o->a_dtype,
-				   .b_dtype = o->b_dtype,
-				   .d_dtype = o->d_dtype,
 				   .m = o->offsets[e + 1] - o->offsets[e],
 				   .n = o->n,
 				   .k = o->k,
 				   .lda = o->k,
 				   .ldb = o->flags & ZR_MM_TRANS_B ? o->k : o->n,
 				   .ldd = o->n,
-				   .a = cpu_at(o->a, o->a_dtype, o->offsets[e] * o->k),
-				   .b = o->b[e],
-				   .d = cpu_at(o->d, o->d_dtype, o->offsets[e] * o->n) };
+				   .a = zr_array_from(&o->a, o->offsets[e] * o->k),
+				   .b = zr_array_at(o->b_dtype, o->b[e]),
+				   .d = zr_array_from(&o->d, o->offsets[e] * o->n) };
 	row = item / across * TILE_ROWS;
 	col = item % across * TILE_COLS;
 	j->d->k->gemm_tile(&op, NULL, row, cpu_min(TILE_ROWS, op.m - row), col,
@@ -272,20 +269,19 @@ static void sum_rows(const struct job *j, const struct gradient *g, int64_t firs
 		     float *to, int64_t ld, void *scratch)
 {
 	const struct zr_op_matmul_grouped_dw *o = g->o;
-	struct zr_op_matmul op = { .size = sizeof op,
-				   .flags = ZR_MM_TRANS_A | ZR_MM_EACH_ROW,
-				   .a_dtype = o->dtype,
-				   .b_dtype = o->dtype,
-				   .d_dtype = ZR_F32,
-				   .m = g->rows,
-				   .n = g->cols,
-				   .k = end - first,
-				   .lda = o->m,
-				   .ldb = o->n,
-				   .ldd = ld,
-				   .a = cpu_at(o->dy, o->dtype, first * o->m + g->row),
-				   .b = cpu_at(o->x, o->dtype, first * o->n + g->col),
-				   .d = to };
+	struct zr_op_matmul op = {
+		.size = sizeof op,
+		.flags = ZR_MM_TRANS_A | ZR_MM_EACH_ROW,
+		.m = g->rows,
+		.n = g->cols,
+		.k = end - first,
+		.lda = o->m,
+		.ldb = o->n,
+		.ldd = ld,
+		.a = zr_array_at(o->dtype, cpu_at(o->dy, o->dtype, first * o->m + g->row)),
+		.b = zr_array_at(o->dtype, cpu_at(o->x, o->dtype, first * o->n + g->col)),
+		.d = zr_array_at(ZR_F32, to)
+	};
 	j->d->k->gemm_tile(&op, NULL, 0, g->rows, 0, g->cols, scratch);
 }
 

@@ -138,11 +138,10 @@ static int store_dx(const struct zr_ops *ops, const struct cpu_head *c, const fl
 	const struct zr_op_head_loss *o = c->op;
 	const struct zr_ops *plain = &ops->dev->ops;
 	const struct zr_op_cast op = { .size = sizeof op,
-				       .src_dtype = ZR_F32,
-				       .dst_dtype = o->dtype,
 				       .n = c->rows * o->width,
-				       .src = sums,
-				       .dst = cpu_at(o->dx, o->dtype, c->first * o->width) };
+				       .src = zr_array_at(ZR_F32, sums),
+				       .dst = zr_array_at(o->dtype, cpu_at(o->dx, o->dtype,
+									   c->first * o->width)) };
 	return plain->cast(plain, NULL, &op);
 }
 

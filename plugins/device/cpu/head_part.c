@@ -54,11 +54,9 @@ static void cap_gradient(const struct cpu_head *c, const struct cap *cap, float 
 static void store_gradient(const struct cpu_head *c, float *logits)
 {
 	const struct zr_op_cast op = { .size = sizeof op,
-				       .src_dtype = ZR_F32,
-				       .dst_dtype = c->grad_dtype,
 				       .n = c->columns,
-				       .src = logits,
-				       .dst = logits };
+				       .src = zr_array_at(ZR_F32, logits),
+				       .dst = zr_array_at(c->grad_dtype, logits) };
 	if (c->grad_dtype != ZR_F32)
 		c->d->k->cast(&op, 0, op.n);
 }
@@ -194,17 +192,14 @@ int cpu_head_project(const struct zr_ops *ops, const struct cpu_head *c)
 	struct zr_op_matmul mm = {
 		.size = sizeof mm,
 		.flags = ZR_MM_TRANS_B,
-		.a_dtype = o->dtype,
-		.b_dtype = o->dtype,
-		.d_dtype = ZR_F32,
 		.m = c->rows,
 		.n = c->columns,
 		.k = o->width,
-		.a = cpu_at(o->x, o->dtype, c->first * o->width),
+		.a = zr_array_at(o->dtype, cpu_at(o->x, o->dtype, c->first * o->width)),
 		.lda = o->width,
-		.b = cpu_at(o->w, o->dtype, c->column * o->width),
+		.b = zr_array_at(o->dtype, cpu_at(o->w, o->dtype, c->column * o->width)),
 		.ldb = o->width,
-		.d = c->logits,
+		.d = zr_array_at(ZR_F32, c->logits),
 		.ldd = c->stride,
 	};
 	return cpu_matmul_of(ops, &mm, c->rows, o->vocabulary);
@@ -217,17 +212,14 @@ int cpu_head_grad_x(const struct zr_ops *ops, const struct cpu_head *c, void *dx
 	struct zr_op_matmul mm = {
 		.size = sizeof mm,
 		.flags = add ? ZR_MM_ACCUMULATE : 0,
-		.a_dtype = c->grad_dtype,
-		.b_dtype = o->dtype,
-		.d_dtype = dtype,
 		.m = c->rows,
 		.n = o->width,
 		.k = c->columns,
-		.a = c->logits,
+		.a = zr_array_at(c->grad_dtype, c->logits),
 		.lda = grad_stride(c),
-		.b = cpu_at(o->w, o->dtype, c->column * o->width),
+		.b = zr_array_at(o->dtype, cpu_at(o->w, o->dtype, c->column * o->width)),
 		.ldb = o->width,
-		.d = dx,
+		.d = zr_array_at(dtype, dx),
 		.ldd = o->width,
 	};
 	return cpu_matmul_of(ops, &mm, mm.m, mm.n);
@@ -240,17 +232,14 @@ int cpu_head_grad_w(const struct zr_ops *ops, const struct cpu_head *c, float *d
 	struct zr_op_matmul mm = {
 		.size = sizeof mm,
 		.flags = ZR_MM_TRANS_A | (add ? ZR_MM_ACCUMULATE : 0),
-		.a_dtype = c->grad_dtype,
-		.b_dtype = o->dtype,
-		.d_dtype = ZR_F32,
 		.m = c->columns,
 		.n = o->width,
 		.k = c->rows,
-		.a = c->logits,
+		.a = zr_array_at(c->grad_dtype, c->logits),
 		.lda = grad_stride(c),
-		.b = cpu_at(o->x, o->dtype, c->first * o->width),
+		.b = zr_array_at(o->dtype, cpu_at(o->x, o->dtype, c->first * o->width)),
 		.ldb = o->width,
-		.d = dw,
+		.d = zr_array_at(ZR_F32, dw),
 		.ldd = o->width,
 	};
 	return cpu_matmul_of(ops, &mm, o->vocabulary, o->width);

@@ -163,13 +163,12 @@ static struct zr_op_matmul part_of(const struct job *j, int64_t p, int64_t row, 
 	struct zr_op_matmul op = *j->op;
 	int64_t k0 = p * j->g.tk;
 	op.flags &= ZR_MM_TRANS_A | ZR_MM_TRANS_B;
-	op.a = cpu_at(op.a, op.a_dtype,
-		      op.flags & ZR_MM_TRANS_A ? k0 * op.lda + row : row * op.lda + k0);
-	op.b = cpu_at(op.b, op.b_dtype,
-		      op.flags & ZR_MM_TRANS_B ? col * op.ldb + k0 : k0 * op.ldb + col);
+	op.a = zr_array_from(&op.a,
+			     op.flags & ZR_MM_TRANS_A ? k0 * op.lda + row : row * op.lda + k0);
+	op.b = zr_array_from(&op.b,
+			     op.flags & ZR_MM_TRANS_B ? col * op.ldb + k0 : k0 * op.ldb + col);
 	op.k = cpu_min(j->g.tk, op.k - k0);
-	op.d = to;
-	op.d_dtype = ZR_F32;
+	op.d = zr_array_at(ZR_F32, to);
 	op.ldd = ld;
 	op.bias = op.pre = NULL;
 	return op;
@@ -196,9 +195,9 @@ static void finish(const struct job *j, int64_t row, int64_t rows, int64_t col, 
 		j->d->k->gemm_low_rank(j->low, row, rows, col, cols, sum, ld,
 				       cpu_scratch(j->d, worker));
 	j->d->k->gemm_finish(op, sum, ld, rows, cols,
-			     op->bias ? cpu_at(op->bias, op->b_dtype, col) : NULL,
-			     cpu_at(op->d, op->d_dtype, at),
-			     op->pre ? cpu_at(op->pre, op->d_dtype, at) : NULL);
+			     op->bias ? cpu_at(op->bias, op->b.dtype, col) : NULL,
+			     cpu_at(op->d.data, op->d.dtype, at),
+			     op->pre ? cpu_at(op->pre, op->d.dtype, at) : NULL);
 }
 
 /* to[0..n) += part[0..n) */
@@ -241,26 +240,10 @@ static void sum_item(void *arg, int64_t item, int32_t worker)
 	finish(j, row, rows, 0, op->n, sum, op->n, worker);
 }
 
-static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
-{
-	int rc = zr_check_dtype(d->h, "matmul", op->a_dtype);
-	if (!rc)
-		rc = zr_check_dtype(d->h, "matmul", op->b_dtype);
-	if (!rc)
-		rc = zr_check_dtype(d->h, "matmul", op->d_dtype);
-	if (!rc && op->flags & ZR_MM_ACCUMULATE &&
-	    (op->d_dtype != ZR_F32 || op->bias || op->flags & ZR_MM_GELU))
-		rc = zr_fail(d->h, ZR_EINVAL,
-			     "matmul: only an fp32 result without bias and GELU can be added to");
-	if (rc)
-		return rc;
-	return zr_check_gelu(d->h, "matmul", op->activation);
-}
-
 /* Whether the product is one on tile registers: it is cut in columns that fill them. */
 static int on_tiles(const struct zr_inst *d, const struct zr_op_matmul *op)
 {
-	return d->isa == ZR_CPU_AMX && op->a_dtype == ZR_BF16 && op->b_dtype == ZR_BF16;
+	return d->isa == ZR_CPU_AMX && op->a.dtype == ZR_BF16 && op->b.dtype == ZR_BF16;
 }
 
 /* Whether K may be split: not where each row is as if it were alone, and on tile registers, for
@@ -297,7 +280,7 @@ static int run(const struct zr_ops *ops, const struct zr_op_matmul *op,
 {
 	struct job job = { .d = ops->dev, .op = op, .low = low };
 	int64_t tiles;
-	int rc = check(ops->dev, op);
+	int rc = zr_check_matmul(ops->dev->h, op);
 	if (rc || op->m < 1 || op->n < 1)
 		return rc;
 

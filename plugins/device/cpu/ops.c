@@ -107,9 +107,9 @@ int cpu_cast(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_c
 	if (rc)
 		return rc;
 
-	if (zr_has_codes(o->dst_dtype))
+	if (zr_has_codes(o->dst.dtype))
 		run(d, o, o->n / ZR_BLOCK, BLOCKS, encode_item);
-	else if (zr_has_codes(o->src_dtype))
+	else if (zr_has_codes(o->src.dtype))
 		run(d, o, o->n / ZR_BLOCK, BLOCKS, decode_item);
 	else
 		run(d, o, o->n, ELEMENTS, cast_item);

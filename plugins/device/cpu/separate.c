@@ -28,7 +28,8 @@ static int translate(const struct zr_inst *d, void *op, const uint16_t *at, size
 	return ZR_OK;
 }
 
-#define AT(member) offsetof(T, member)
+#define AT(member)    offsetof(T, member)
+#define ARRAY(member) AT(member.data), AT(member.scales)
 /* of an array of ZR_EXPERTS pointers */
 #define FOUR(a, i)    AT(a[i]), AT(a[(i) + 1]), AT(a[(i) + 2]), AT(a[(i) + 3])
 #define SIXTEEN(a, i) FOUR(a, i), FOUR(a, (i) + 4), FOUR(a, (i) + 8), FOUR(a, (i) + 12)

@@ -87,17 +87,14 @@ static int project(const struct zr_ops *ops, struct zr_stream *s, const struct c
 	struct zr_op_matmul mm = {
 		.size = sizeof mm,
 		.flags = ZR_MM_TRANS_B,
-		.a_dtype = o->dtype,
-		.b_dtype = o->dtype,
-		.d_dtype = ZR_F32,
 		.m = c->rows,
 		.n = columns_of(o),
 		.k = o->width,
-		.a = x_of(c),
+		.a = zr_array_at(o->dtype, x_of(c)),
 		.lda = o->width,
-		.b = c->w,
+		.b = zr_array_at(o->dtype, c->w),
 		.ldb = o->width,
-		.d = c->logits,
+		.d = zr_array_at(ZR_F32, c->logits),
 		.ldd = stride_of(o),
 	};
 	return cuda_matmul(ops, s, &mm);
@@ -109,17 +106,14 @@ static int grad_x(const struct zr_ops *ops, struct zr_stream *s, const struct ch
 	const struct zr_op_head_loss *o = c->op;
 	struct zr_op_matmul mm = {
 		.size = sizeof mm,
-		.a_dtype = o->dtype,
-		.b_dtype = o->dtype,
-		.d_dtype = o->dtype,
 		.m = c->rows,
 		.n = o->width,
 		.k = columns_of(o),
-		.a = c->grad,
+		.a = zr_array_at(o->dtype, c->grad),
 		.lda = stride_of(o),
-		.b = c->w,
+		.b = zr_array_at(o->dtype, c->w),
 		.ldb = o->width,
-		.d = (char *)o->dx + c->first * o->width * size_of(o->dtype),
+		.d = zr_array_at(o->dtype, (char *)o->dx + c->first * o->width * size_of(o->dtype)),
 		.ldd = o->width,
 	};
 	return cuda_matmul(ops, s, &mm);
@@ -134,17 +128,14 @@ static int grad_rows(const struct zr_ops *ops, struct zr_stream *s, const struct
 	struct zr_op_matmul mm = {
 		.size = sizeof mm,
 		.flags = ZR_MM_TRANS_A | (add ? ZR_MM_ACCUMULATE : 0),
-		.a_dtype = o->dtype,
-		.b_dtype = o->dtype,
-		.d_dtype = ZR_F32,
 		.m = n,
 		.n = o->width,
 		.k = c->rows,
-		.a = (const char *)c->grad + first * size_of(o->dtype),
+		.a = zr_array_at(o->dtype, (const char *)c->grad + first * size_of(o->dtype)),
 		.lda = stride_of(o),
-		.b = x_of(c),
+		.b = zr_array_at(o->dtype, x_of(c)),
 		.ldb = o->width,
-		.d = o->dw + first * o->width,
+		.d = zr_array_at(ZR_F32, o->dw + first * o->width),
 		.ldd = o->width,
 	};
 	return cuda_matmul(ops, s, &mm);

@@ -48,7 +48,7 @@ static cublasStatus_t describe_epilogue(struct product *p, const struct zr_op_ma
 					  CUBLASLT_EPILOGUE_GELU_AUX) :
 			      (op->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)) :
 		       (op->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
-	cudaDataType_t bias_type = type_of(op->b_dtype);
+	cudaDataType_t bias_type = type_of(op->b.dtype);
 	cublasStatus_t s = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e);
 	if (!s && op->bias)
 		s = set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &op->bias, sizeof op->bias);
@@ -71,7 +71,7 @@ static cublasStatus_t describe(const struct zr_inst *d, struct product *p,
 			       const struct zr_op_matmul *op)
 {
 	int ta = !!(op->flags & ZR_MM_TRANS_A), tb = !!(op->flags & ZR_MM_TRANS_B);
-	int fp32 = op->a_dtype == ZR_F32 && op->b_dtype == ZR_F32;
+	int fp32 = op->a.dtype == ZR_F32 && op->b.dtype == ZR_F32;
 	cublasOperation_t trans_a = tb ? CUBLAS_OP_T : CUBLAS_OP_N,
 			  trans_b = ta ? CUBLAS_OP_T : CUBLAS_OP_N;
 	cublasStatus_t s = cublasLtMatmulDescInit(
@@ -84,14 +84,14 @@ static cublasStatus_t describe(const struct zr_inst *d, struct product *p,
 	if (!s)
 		s = describe_epilogue(p, op);
 	if (!s)
-		s = tb ? layout(&p->a, op->b_dtype, op->k, op->n, op->ldb) :
-			 layout(&p->a, op->b_dtype, op->n, op->k, op->ldb);
+		s = tb ? layout(&p->a, op->b.dtype, op->k, op->n, op->ldb) :
+			 layout(&p->a, op->b.dtype, op->n, op->k, op->ldb);
 	if (!s)
-		s = ta ? layout(&p->b, op->a_dtype, op->m, op->k, op->lda) :
-			 layout(&p->b, op->a_dtype, op->k, op->m, op->lda);
+		s = ta ? layout(&p->b, op->a.dtype, op->m, op->k, op->lda) :
+			 layout(&p->b, op->a.dtype, op->k, op->m, op->lda);
 	if (s)
 		return s;
-	return layout(&p->d, op->d_dtype, op->n, op->m, op->ldd);
+	return layout(&p->d, op->d.dtype, op->n, op->m, op->ldd);
 }
 
 /* ---- algorithms ------------------------------------------------------------------ */
@@ -116,9 +116,10 @@ static struct cuda_shape shape_of(const struct zr_op_matmul *op)
 	s.ldb = op->ldb;
 	s.ldd = op->ldd;
 	s.flags = op->flags | (op->bias ? 1u << 30 : 0) | (op->pre ? 1u << 31 : 0);
-	s.types = (uint32_t)op->a_dtype | (uint32_t)op->b_dtype << 8 | (uint32_t)op->d_dtype << 16;
-	s.aligned = aligned_log2(op->a) | aligned_log2(op->b) << 5 | aligned_log2(op->d) << 10 |
-		    aligned_log2(op->bias) << 15 | aligned_log2(op->pre) << 20;
+	s.types = (uint32_t)op->a.dtype | (uint32_t)op->b.dtype << 8 | (uint32_t)op->d.dtype << 16;
+	s.aligned = aligned_log2(op->a.data) | aligned_log2(op->b.data) << 5 |
+		    aligned_log2(op->d.data) << 10 | aligned_log2(op->bias) << 15 |
+		    aligned_log2(op->pre) << 20;
 	s.used = 1;
 	return s;
 }
@@ -149,8 +150,8 @@ static cublasStatus_t prefer(cublasLtMatmulPreferenceOpaque_t *p, const struct z
 	const size_t room = CUDA_WORKSPACE;
 	/* parts in the workspace, then added in order */
 	const uint32_t sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-	const uint32_t a = 1u << aligned_log2(op->b), b = 1u << aligned_log2(op->a),
-		       d = 1u << aligned_log2(op->d);
+	const uint32_t a = 1u << aligned_log2(op->b.data), b = 1u << aligned_log2(op->a.data),
+		       d = 1u << aligned_log2(op->d.data);
 	cublasStatus_t s = cublasLtMatmulPreferenceInit(p);
 	if (!s)
 		s = cublasLtMatmulPreferenceSetAttribute(
@@ -264,22 +265,6 @@ static int choose(const struct zr_inst *d, struct product *p, const struct zr_op
 
 /* ---- the operation --------------------------------------------------------------- */
 
-static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
-{
-	int rc = zr_check_dtype(d->h, "matmul", op->a_dtype);
-	if (!rc)
-		rc = zr_check_dtype(d->h, "matmul", op->b_dtype);
-	if (!rc)
-		rc = zr_check_dtype(d->h, "matmul", op->d_dtype);
-	if (!rc && op->flags & ZR_MM_ACCUMULATE &&
-	    (op->d_dtype != ZR_F32 || op->bias || op->flags & ZR_MM_GELU))
-		rc = zr_fail(d->h, ZR_EINVAL,
-			     "matmul: only an fp32 result without bias and GELU can be added to");
-	if (rc)
-		return rc;
-	return zr_check_gelu(d->h, "matmul", op->activation);
-}
-
 /* update: it is that of this operation, with its gain; else NULL. */
 static int own(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul *op,
 	       const struct zr_op_matmul_low_rank *update)
@@ -301,7 +286,7 @@ static int multiply(struct zr_inst *d, struct zr_stream *stream, const struct zr
 	struct cuda_choice *c;
 	struct product p;
 	int rc;
-	if (op->k < 1 || op->a_dtype != op->b_dtype || (update && update->dropout > 0))
+	if (op->k < 1 || op->a.dtype != op->b.dtype || (update && update->dropout > 0))
 		return own(d, stream, op, update);
 
 	cublasStatus_t described = describe(d, &p, op);
@@ -320,9 +305,9 @@ static int multiply(struct zr_inst *d, struct zr_stream *stream, const struct zr
 		return cuda_blas_result(d, described, "matmul: describing it");
 
 	d->last = "matmul";
-	cublasStatus_t e = cublasLtMatmul(d->lt, &p.desc, &gain, op->b, &p.a, op->a, &p.b, &beta,
-					  op->d, &p.d, op->d, &p.d, &c->algo, d->scratch,
-					  CUDA_WORKSPACE, cuda_stream(d, stream));
+	cublasStatus_t e = cublasLtMatmul(d->lt, &p.desc, &gain, op->b.data, &p.a, op->a.data, &p.b,
+					  &beta, op->d.data, &p.d, op->d.data, &p.d, &c->algo,
+					  d->scratch, CUDA_WORKSPACE, cuda_stream(d, stream));
 	if (!is_refusal(e))
 		return cuda_blas_result(d, e, "matmul");
 
@@ -350,7 +335,7 @@ static int with_update(struct zr_inst *d, struct zr_stream *s, const struct zr_o
 /* cuBLASLt's GELU is the tanh form, made for 16 bits: an fp32 result keeps all of its own. */
 static int takes_gelu(const struct zr_op_matmul *op)
 {
-	return op->d_dtype != ZR_F32 && op->activation != ZR_ACT_GELU_ERF;
+	return op->d.dtype != ZR_F32 && op->activation != ZR_ACT_GELU_ERF;
 }
 
 static int then_gelu(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul *op,
@@ -359,7 +344,8 @@ static int then_gelu(struct zr_inst *d, struct zr_stream *s, const struct zr_op_
 	struct zr_op_matmul_low_rank update;
 	struct zr_op_matmul sum = *op;
 	sum.flags &= ~ZR_MM_GELU;
-	sum.d = op->pre ? op->pre : op->d;
+	if (op->pre)
+		sum.d.data = op->pre;
 	sum.pre = NULL;
 	if (low) {
 		update = *low;
@@ -370,10 +356,10 @@ static int then_gelu(struct zr_inst *d, struct zr_stream *s, const struct zr_op_
 		.rows = op->m,
 		.width = op->n,
 		.ld = op->ldd,
-		.dtype = op->d_dtype,
+		.dtype = op->d.dtype,
 		.activation = op->activation ? op->activation : ZR_ACT_GELU_TANH,
-		.from = sum.d,
-		.to = op->d,
+		.from = sum.d.data,
+		.to = op->d.data,
 	};
 	if (rc)
 		return rc;
@@ -383,7 +369,7 @@ static int then_gelu(struct zr_inst *d, struct zr_stream *s, const struct zr_op_
 static int run(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul *op,
 	       const struct zr_op_matmul_low_rank *low)
 {
-	int rc = check(d, op);
+	int rc = zr_check_matmul(d->h, op);
 	if (rc || op->m < 1 || op->n < 1)
 		return rc;
 	return op->flags & ZR_MM_GELU && !takes_gelu(op) ? then_gelu(d, s, op, low) :

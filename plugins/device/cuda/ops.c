@@ -59,9 +59,9 @@ int cuda_cast(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_
 	if (rc)
 		return rc;
 
-	if (zr_has_codes(o->dst_dtype))
+	if (zr_has_codes(o->dst.dtype))
 		return launched(ops->dev, zr_cuda_encode(o, stream), "cast");
-	if (zr_has_codes(o->src_dtype))
+	if (zr_has_codes(o->src.dtype))
 		return launched(ops->dev, zr_cuda_decode(o, stream), "cast");
 	return launched(ops->dev, zr_cuda_cast(o, stream), "cast");
 }

@@ -158,17 +158,14 @@ int head_logits(const struct pass *p, int64_t row, float *logits)
 	const struct zr_layer_call *c = p->c;
 	struct zr_op_matmul op = { .size = sizeof op,
 				   .flags = ZR_MM_TRANS_B,
-				   .a_dtype = c->dtype,
-				   .b_dtype = c->dtype,
-				   .d_dtype = ZR_F32,
 				   .m = 1,
 				   .n = p->o->vocabulary,
 				   .k = p->C,
 				   .lda = p->C,
 				   .ldb = p->C,
 				   .ldd = p->o->vocabulary,
-				   .b = c->param[projection(p)],
-				   .d = logits };
+				   .b = zr_array_at(c->dtype, c->param[projection(p)]),
+				   .d = zr_array_at(ZR_F32, logits) };
 	struct zr_op_logit_cap cap = { .size = sizeof cap,
 				       .n = p->o->vocabulary,
 				       .gain = gain(p),
@@ -178,7 +175,7 @@ int head_logits(const struct pass *p, int64_t row, float *logits)
 	int rc;
 
 	carve(p, 0, c->work, &w);
-	op.a = w.y;
+	op.a = zr_array_at(c->dtype, w.y);
 	if ((rc = norm(p, NORM_W, skip(p, c->in, row * p->C), w.y, w.stats, 1)) ||
 	    (rc = c->ops->matmul(c->ops, c->stream, &op)) || !(cap.gain > 0 || cap.softcap > 0))
 		return rc;

@@ -137,16 +137,14 @@ static int multiply(const struct pass *p, const struct routing *r, enum expert_t
 	struct zr_op_matmul_grouped op = { .size = sizeof op,
 					   .flags = (back ? 0 : ZR_MM_TRANS_B) |
 						    (add ? ZR_MM_ACCUMULATE : 0),
-					   .a_dtype = c->dtype,
 					   .b_dtype = c->dtype,
-					   .d_dtype = dtype,
 					   .rows = places(p),
 					   .experts = p->o->experts,
 					   .n = to,
 					   .k = from,
 					   .offsets = r->offsets,
-					   .a = x,
-					   .d = y };
+					   .a = zr_array_at(c->dtype, x),
+					   .d = zr_array_at(dtype, y) };
 
 	for (int64_t e = 0; e < p->o->experts; e++)
 		op.b[e] = c->param[parameter(p, e, t)];
@@ -219,18 +217,15 @@ static int route_logits(const struct pass *p, const struct routing *r, const voi
 	const struct zr_layer_call *c = p->c;
 	struct zr_op_matmul op = { .size = sizeof op,
 				   .flags = ZR_MM_TRANS_B,
-				   .a_dtype = c->dtype,
-				   .b_dtype = c->dtype,
-				   .d_dtype = ZR_F32,
 				   .m = p->N,
 				   .n = p->o->experts,
 				   .k = p->C,
 				   .lda = p->C,
 				   .ldb = p->C,
 				   .ldd = p->o->experts,
-				   .a = x,
-				   .b = c->param[p->g->at[ROUTER_W]],
-				   .d = r->p };
+				   .a = zr_array_at(c->dtype, x),
+				   .b = zr_array_at(c->dtype, c->param[p->g->at[ROUTER_W]]),
+				   .d = zr_array_at(ZR_F32, r->p) };
 
 	if (c->flags & ZR_CALL_EACH_ROW)
 		op.flags |= ZR_MM_EACH_ROW;
@@ -439,20 +434,17 @@ static int router_gradient(const struct pass *p, const struct moe_work *m, const
 	const int weight = p->g->at[ROUTER_W];
 	struct zr_op_matmul op = { .size = sizeof op,
 				   .flags = ZR_MM_TRANS_A,
-				   .a_dtype = ZR_F32,
-				   .b_dtype = c->dtype,
-				   .d_dtype = ZR_F32,
 				   .m = E,
 				   .n = p->C,
 				   .k = p->N,
 				   .lda = E,
 				   .ldb = p->C,
 				   .ldd = p->C,
-				   .a = m->dlogits,
-				   .b = y,
-				   .d = c->dparam[weight] };
+				   .a = zr_array_at(ZR_F32, m->dlogits),
+				   .b = zr_array_at(c->dtype, y),
+				   .d = zr_array_at(ZR_F32, c->dparam[weight]) };
 
-	if (!op.d)
+	if (!op.d.data)
 		return ZR_OK;
 	if (c->accumulate[weight])
 		op.flags |= ZR_MM_ACCUMULATE;
@@ -467,18 +459,15 @@ static int router_backward(const struct pass *p, const struct routing *r, const 
 	const int64_t E = p->o->experts;
 	struct zr_op_matmul dx = { .size = sizeof dx,
 				   .flags = ZR_MM_ACCUMULATE,
-				   .a_dtype = ZR_F32,
-				   .b_dtype = c->dtype,
-				   .d_dtype = ZR_F32,
 				   .m = p->N,
 				   .n = p->C,
 				   .k = E,
 				   .lda = E,
 				   .ldb = p->C,
 				   .ldd = p->C,
-				   .a = m->dlogits,
-				   .b = c->param[p->g->at[ROUTER_W]],
-				   .d = sum };
+				   .a = zr_array_at(ZR_F32, m->dlogits),
+				   .b = zr_array_at(c->dtype, c->param[p->g->at[ROUTER_W]]),
+				   .d = zr_array_at(ZR_F32, sum) };
 
 	int rc = logits_backward(p, r, m);
 	if (!rc)
@@ -494,11 +483,9 @@ int moe_backward(const struct pass *p, const struct block_saved *s, const struct
 	const struct zr_layer_call *c = p->c;
 	const struct routing *r = &s->routing;
 	struct zr_op_cast round = { .size = sizeof round,
-				    .dst_dtype = c->dtype,
-				    .src_dtype = ZR_F32,
 				    .n = p->N * p->C,
-				    .src = w->sum,
-				    .dst = w->dln };
+				    .src = zr_array_at(ZR_F32, w->sum),
+				    .dst = zr_array_at(c->dtype, w->dln) };
 	const void *dy;
 
 	int rc = branch_gradient(p, 2, AFTER2_W, NULL, NULL, w, &dy);

@@ -14,17 +14,6 @@ struct map map_of(const struct pass *p, enum block_tensor weight, enum block_ten
 	return (struct map){ p->g->at[weight], p->g->at[bias], from, to, 0 };
 }
 
-static struct zr_op_matmul matmul_op(const struct pass *p, uint32_t flags)
-{
-	int32_t t = p->c->dtype;
-
-	return (struct zr_op_matmul){ .size = sizeof(struct zr_op_matmul),
-				      .flags = flags,
-				      .a_dtype = t,
-				      .b_dtype = t,
-				      .d_dtype = t };
-}
-
 static int out_in(const struct pass *p)
 {
 	return p->f->map == ZR_MAP_OUT_IN;
@@ -32,20 +21,21 @@ static int out_in(const struct pass *p)
 
 int linear(const struct pass *p, struct map l, const void *x, void *y, void *pre)
 {
-	struct zr_op_matmul op = matmul_op(p, out_in(p) ? ZR_MM_TRANS_B : 0);
+	const int32_t t = p->c->dtype;
+	struct zr_op_matmul op = { .size = sizeof op, .flags = out_in(p) ? ZR_MM_TRANS_B : 0 };
 
 	if (p->c->flags & ZR_CALL_EACH_ROW)
 		op.flags |= ZR_MM_EACH_ROW;
 	op.m = p->N;
 	op.n = l.to;
 	op.k = l.from;
-	op.a = x;
+	op.a = zr_array_at(t, x);
 	op.lda = l.from;
-	op.b = p->c->param[l.weight];
+	op.b = zr_array_at(t, p->c->param[l.weight]);
 	op.ldb = out_in(p) ? l.from : l.to;
 	if (l.bias >= 0)
 		op.bias = p->c->param[l.bias];
-	op.d = y;
+	op.d = zr_array_at(t, y);
 	op.ldd = l.stride ? l.stride : l.to;
 	if (pre) {
 		op.flags |= ZR_MM_GELU;
@@ -58,16 +48,17 @@ int linear(const struct pass *p, struct map l, const void *x, void *y, void *pre
 
 static struct zr_op_matmul dx_op(const struct pass *p, struct map l, const void *dy, void *dx)
 {
-	struct zr_op_matmul op = matmul_op(p, out_in(p) ? 0 : ZR_MM_TRANS_B);
+	const int32_t t = p->c->dtype;
+	struct zr_op_matmul op = { .size = sizeof op, .flags = out_in(p) ? 0 : ZR_MM_TRANS_B };
 
 	op.m = p->N;
 	op.n = l.from;
 	op.k = l.to;
-	op.a = dy;
+	op.a = zr_array_at(t, dy);
 	op.lda = l.to;
-	op.b = p->c->param[l.weight];
+	op.b = zr_array_at(t, p->c->param[l.weight]);
 	op.ldb = out_in(p) ? l.from : l.to;
-	op.d = dx;
+	op.d = zr_array_at(t, dx);
 	op.ldd = l.from;
 	return op;
 }
@@ -84,7 +75,7 @@ static int linear_dx_add(const struct pass *p, struct map l, const void *dy, flo
 	struct zr_op_matmul op = dx_op(p, l, dy, sum);
 	if (add)
 		op.flags |= ZR_MM_ACCUMULATE;
-	op.d_dtype = ZR_F32;
+	op.d.dtype = ZR_F32;
 	return p->c->ops->matmul(p->c->ops, p->c->stream, &op);
 }
 
@@ -108,11 +99,10 @@ static int bias_gradient(const struct pass *p, struct map l, const void *dy)
 static int weight_gradient(const struct pass *p, struct map l, const void *x, const void *dy)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_matmul op = matmul_op(p, ZR_MM_TRANS_A);
+	struct zr_op_matmul op = { .size = sizeof op, .flags = ZR_MM_TRANS_A };
 
-	op.d = c->dparam[l.weight];
-	op.d_dtype = ZR_F32;
-	if (!op.d)
+	op.d = zr_array_at(ZR_F32, c->dparam[l.weight]);
+	if (!op.d.data)
 		return ZR_OK;
 	if (c->accumulate[l.weight])
 		op.flags |= ZR_MM_ACCUMULATE;
@@ -121,13 +111,13 @@ static int weight_gradient(const struct pass *p, struct map l, const void *x, co
 	if (out_in(p)) {
 		op.m = op.lda = l.to;
 		op.n = op.ldb = op.ldd = l.from;
-		op.a = dy;
-		op.b = x;
+		op.a = zr_array_at(c->dtype, dy);
+		op.b = zr_array_at(c->dtype, x);
 	} else {
 		op.m = op.lda = l.from;
 		op.n = op.ldb = op.ldd = l.to;
-		op.a = x;
-		op.b = dy;
+		op.a = zr_array_at(c->dtype, x);
+		op.b = zr_array_at(c->dtype, dy);
 	}
 
 	return c->ops->matmul(c->ops, c->stream, &op);
@@ -146,11 +136,9 @@ int inputs_backward(const struct pass *p, const struct inputs *in, const void *x
 		    void *dx)
 {
 	struct zr_op_cast round = { .size = sizeof round,
-				    .dst_dtype = p->c->dtype,
-				    .src_dtype = ZR_F32,
 				    .n = p->N * p->C,
-				    .src = sum,
-				    .dst = dx };
+				    .src = zr_array_at(ZR_F32, sum),
+				    .dst = zr_array_at(p->c->dtype, dx) };
 	int i, rc = ZR_OK;
 
 	for (i = 0; !rc && i < in->n; i++)

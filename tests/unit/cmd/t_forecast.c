@@ -85,7 +85,7 @@ static void test_work(void **state)
 	assert_int_equal(zr_rates_set(&r, "copy", 1, 1, at, 1, 100, &err), 0);
 	zr_tally_open(&t, &none, &r, 1, 1);
 	struct zr_op_matmul op = {
-		.size = sizeof op, .a_dtype = ZR_F32, .d_dtype = ZR_F32, .m = 10, .n = 20, .k = 30
+		.size = sizeof op, .a.dtype = ZR_F32, .d.dtype = ZR_F32, .m = 10, .n = 20, .k = 30
 	};
 	assert_int_equal(t.ops.matmul(&t.ops, NULL, &op), 0);
 	/* and 2400 bytes of the weight */

@@ -204,11 +204,10 @@ static void element_ops(const struct dev *d, float *x, int32_t dtype)
 			       .buf = slot(x, 40),
 			       .lowp = slot(x, 41) };
 	struct zr_op_cast c = { .size = sizeof c,
-				.dst_dtype = dtype == ZR_F32 ? ZR_BF16 : dtype,
-				.src_dtype = ZR_F32,
 				.n = N,
-				.src = slot(x, 31),
-				.dst = slot(x, 42) };
+				.src = zr_array_at(ZR_F32, slot(x, 31)),
+				.dst = zr_array_at(dtype == ZR_F32 ? ZR_BF16 : dtype,
+						   slot(x, 42)) };
 	struct zr_op_init i = { .size = sizeof i,
 				.n = N,
 				.first = 12345,

@@ -125,16 +125,14 @@ static void multiply(const struct dev *d, const struct mix *m, uint32_t flags, i
 {
 	struct zr_op_matmul_grouped op = { .size = sizeof op,
 					   .flags = flags,
-					   .a_dtype = m->dtype,
 					   .b_dtype = m->dtype,
-					   .d_dtype = to->dtype,
 					   .rows = m->rows * m->k,
 					   .experts = m->experts,
 					   .n = n,
 					   .k = k,
 					   .offsets = I(m->offsets),
-					   .a = a->p,
-					   .d = to->p };
+					   .a = zr_array_at(m->dtype, a->p),
+					   .d = zr_array_at(to->dtype, to->p) };
 	for (int64_t e = 0; e < m->experts; e++)
 		op.b[e] = w->p + (size_t)(e * n * k) * width_of(m->dtype);
 	done(d, d->ops->matmul_grouped(d->ops, NULL, &op));
@@ -221,18 +219,15 @@ static void score(const struct dev *d, struct mix *m)
 {
 	struct zr_op_matmul op = { .size = sizeof op,
 				   .flags = ZR_MM_TRANS_B,
-				   .a_dtype = m->dtype,
-				   .b_dtype = m->dtype,
-				   .d_dtype = ZR_F32,
 				   .m = m->rows,
 				   .n = m->experts,
 				   .k = m->width,
 				   .lda = m->width,
 				   .ldb = m->width,
 				   .ldd = m->experts,
-				   .a = m->x.p,
-				   .b = m->gate.p,
-				   .d = m->logits.p };
+				   .a = zr_array_at(m->dtype, m->x.p),
+				   .b = zr_array_at(m->dtype, m->gate.p),
+				   .d = zr_array_at(ZR_F32, m->logits.p) };
 	done(d, d->ops->matmul(d->ops, NULL, &op));
 }
 
@@ -272,32 +267,26 @@ static void router_backward(const struct dev *d, struct mix *m)
 				      .dlogits = F(m->dlogits) };
 	struct zr_op_matmul dx = { .size = sizeof dx,
 				   .flags = ZR_MM_ACCUMULATE,
-				   .a_dtype = ZR_F32,
-				   .b_dtype = m->dtype,
-				   .d_dtype = ZR_F32,
 				   .m = m->rows,
 				   .n = m->width,
 				   .k = m->experts,
 				   .lda = m->experts,
 				   .ldb = m->width,
 				   .ldd = m->width,
-				   .a = m->dlogits.p,
-				   .b = m->gate.p,
-				   .d = m->dx.p };
+				   .a = zr_array_at(ZR_F32, m->dlogits.p),
+				   .b = zr_array_at(m->dtype, m->gate.p),
+				   .d = zr_array_at(ZR_F32, m->dx.p) };
 	struct zr_op_matmul dw = { .size = sizeof dw,
 				   .flags = ZR_MM_TRANS_A,
-				   .a_dtype = ZR_F32,
-				   .b_dtype = m->dtype,
-				   .d_dtype = ZR_F32,
 				   .m = m->experts,
 				   .n = m->width,
 				   .k = m->rows,
 				   .lda = m->experts,
 				   .ldb = m->width,
 				   .ldd = m->width,
-				   .a = m->dlogits.p,
-				   .b = m->x.p,
-				   .d = m->dgate.p };
+				   .a = zr_array_at(ZR_F32, m->dlogits.p),
+				   .b = zr_array_at(m->dtype, m->x.p),
+				   .d = zr_array_at(ZR_F32, m->dgate.p) };
 	done(d, d->ops->route_bwd(d->ops, NULL, &op));
 	done(d, d->ops->matmul(d->ops, NULL, &dx));
 	done(d, d->ops->matmul(d->ops, NULL, &dw));

@@ -191,18 +191,15 @@ static void alone(const struct dev *d, const char *variant)
 			   y = buf_new(7 * 13, ZR_F32, 1);
 		struct zr_op_matmul product = { .size = sizeof product,
 						.flags = ZR_MM_TRANS_B,
-						.a_dtype = ZR_F32,
-						.b_dtype = ZR_F32,
-						.d_dtype = ZR_F32,
 						.m = 7,
 						.n = 13,
 						.k = 6,
 						.lda = 6,
 						.ldb = 6,
 						.ldd = 13,
-						.a = x.p,
-						.b = w.p,
-						.d = y.p };
+						.a = zr_array_at(ZR_F32, x.p),
+						.b = zr_array_at(ZR_F32, w.p),
+						.d = zr_array_at(ZR_F32, y.p) };
 		struct zr_op_logit_cap cap = { .size = sizeof cap,
 					       .n = 7 * 13,
 					       .gain = ways[k].gain,

@@ -320,7 +320,7 @@ static void every_operation_is_there_and_unknown_types_are_refused(void **state)
 	struct dev d;
 	const char *at;
 	struct zr_op_cast c = {
-		.size = sizeof c, .dst_dtype = ZR_F64, .src_dtype = ZR_F32, .n = 1
+		.size = sizeof c, .dst.dtype = ZR_F64, .src.dtype = ZR_F32, .n = 1
 	};
 	struct zr_op_gelu_bwd g = { .size = sizeof g, .dtype = ZR_F64, .n = 1 };
 	struct zr_op_adamw m = { .size = sizeof m, .moment_dtype = ZR_F16, .n = 1 };
@@ -341,10 +341,10 @@ static void every_operation_is_there_and_unknown_types_are_refused(void **state)
 	     at += sizeof(void *))
 		assert_true(*(void *const *)(const void *)at || may_lack(d.ops, at));
 	assert_int_equal(d.ops->cast(d.ops, NULL, &c), ZR_ENOTSUP);
-	c.dst_dtype = ZR_NF4;
+	c.dst.dtype = ZR_NF4;
 	assert_int_equal(d.ops->cast(d.ops, NULL, &c), ZR_EINVAL);
 	assert_non_null(strstr(test_error(d.h), "1 elements are no whole blocks"));
-	c = (struct zr_op_cast){ .size = sizeof c, .dst_dtype = ZR_INT8, .src_dtype = ZR_BF16 };
+	c = (struct zr_op_cast){ .size = sizeof c, .dst.dtype = ZR_INT8, .src.dtype = ZR_BF16 };
 	assert_int_equal(d.ops->cast(d.ops, NULL, &c), ZR_ENOTSUP);
 	assert_int_equal(d.ops->gelu_bwd(d.ops, NULL, &g), ZR_ENOTSUP);
 	assert_non_null(strstr(test_error(d.h), "gelu_bwd"));

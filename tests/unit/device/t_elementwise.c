@@ -50,11 +50,9 @@ static void draw(struct data *x, const struct dev *d, int32_t type, uint32_t sta
 		for (int i = 0; i < MOST && roots >> j & 1; i++)
 			v[i] = v[i] * v[i];
 		struct zr_op_cast op = { .size = sizeof op,
-					 .dst_dtype = type,
-					 .src_dtype = ZR_F32,
 					 .n = MOST,
-					 .src = v,
-					 .dst = &x->state[j] };
+					 .src = zr_array_at(ZR_F32, v),
+					 .dst = zr_array_at(type, &x->state[j]) };
 		if (type)
 			assert_int_equal(d->ops->cast(d->ops, NULL, &op), 0);
 		for (int i = 0; !type && i < MOST; i++) {

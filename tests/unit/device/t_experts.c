@@ -401,9 +401,9 @@ static void what_cannot_be_is_refused_with_a_text(void **state)
 	struct zr_op_route op = { .size = sizeof op, .rows = 1, .experts = 4, .k = 5 };
 	struct zr_op_matmul_grouped mm = { .size = sizeof mm,
 					   .flags = ZR_MM_ACCUMULATE,
-					   .a_dtype = ZR_F32,
+					   .a.dtype = ZR_F32,
 					   .b_dtype = ZR_F32,
-					   .d_dtype = ZR_BF16,
+					   .d.dtype = ZR_BF16,
 					   .rows = 1,
 					   .experts = 1,
 					   .n = 1,

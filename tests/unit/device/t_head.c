@@ -138,18 +138,15 @@ static void torch_matmul(const struct dev *d, const char *variant)
 	struct buf pre = buf_new(95, ZR_F32, 0), out = buf_new(95, ZR_F32, 0);
 	struct zr_op_matmul op = { .size = sizeof op,
 				   .flags = ZR_MM_GELU,
-				   .a_dtype = ZR_F32,
-				   .b_dtype = ZR_F32,
-				   .d_dtype = ZR_F32,
 				   .m = 5,
 				   .n = 19,
 				   .k = 9,
 				   .lda = 9,
 				   .ldb = 19,
 				   .ldd = 19,
-				   .a = a.p,
-				   .b = b.p,
-				   .d = out.p,
+				   .a = zr_array_at(ZR_F32, a.p),
+				   .b = zr_array_at(ZR_F32, b.p),
+				   .d = zr_array_at(ZR_F32, out.p),
 				   .bias = bias.p,
 				   .pre = pre.p };
 	uint64_t state = 6;

@@ -50,18 +50,15 @@ static struct low low_new(const int64_t *shape, uint32_t flags, uint32_t low_fla
 					       .v = t.v.p,
 					       .product = { .size = sizeof t.op.product,
 							    .flags = flags,
-							    .a_dtype = dtype,
-							    .b_dtype = dtype,
-							    .d_dtype = to,
 							    .m = m,
 							    .n = n,
 							    .k = k,
 							    .lda = k + GAP,
 							    .ldb = (tb ? k : n) + GAP,
 							    .ldd = n + GAP,
-							    .a = t.a.p,
-							    .b = t.b.p,
-							    .d = t.d.p,
+							    .a = zr_array_at(dtype, t.a.p),
+							    .b = zr_array_at(dtype, t.b.p),
+							    .d = zr_array_at(to, t.d.p),
 							    .bias = bias ? t.bias.p : NULL,
 							    .pre = flags & ZR_MM_GELU ? t.pre.p :
 											NULL } };
@@ -84,14 +81,14 @@ static void expect(const struct low *t, const struct buf *start, double *want, d
 	const struct zr_op_matmul *o = &t->op.product;
 	const int64_t mnk[] = { o->m, o->n, o->k }, mnr[] = { o->m, o->n, t->op.r };
 	const int tb = (o->flags & ZR_MM_TRANS_B) != 0, tv = (t->op.flags & ZR_LR_TRANS_V) != 0;
-	const struct factor a = { o->a, o->a_dtype, o->lda, 0 },
-			    b = { o->b, o->b_dtype, o->ldb, tb };
-	const struct factor u = { t->op.u, o->a_dtype, t->op.r, 0 };
-	const struct factor v = { t->op.v, o->b_dtype, tv ? t->op.r : o->n, tv };
+	const struct factor a = { o->a.data, o->a.dtype, o->lda, 0 },
+			    b = { o->b.data, o->b.dtype, o->ldb, tb };
+	const struct factor u = { t->op.u, o->a.dtype, t->op.r, 0 };
+	const struct factor v = { t->op.v, o->b.dtype, tv ? t->op.r : o->n, tv };
 	for (int64_t i = 0; i < o->m * o->n; i++) {
 		const int64_t at = i / o->n * o->ldd + i % o->n;
-		want[i] = (o->flags & ZR_MM_ACCUMULATE ? get(start->p, o->d_dtype, at) : 0) +
-			  (o->bias ? get(o->bias, o->b_dtype, i % o->n) : 0);
+		want[i] = (o->flags & ZR_MM_ACCUMULATE ? get(start->p, o->d.dtype, at) : 0) +
+			  (o->bias ? get(o->bias, o->b.dtype, i % o->n) : 0);
 		size[i] = fabs(want[i]) + 1e-3;
 	}
 	add_product(want, size, mnk, 1, &a, &b);
@@ -104,22 +101,22 @@ static void verify(const struct low *t, const double *sums, const double *sizes,
 	for (int64_t i = 0; i < o->m; i++)
 		for (int64_t j = 0; j < o->ldd; j++) {
 			const int64_t at = i * o->ldd + j, k = o->k + t->op.r;
-			double got = get(o->d, o->d_dtype, at), want, size;
+			double got = get(o->d.data, o->d.dtype, at), want, size;
 			if (j >= o->n) {
 				assert_true(isnan(got));
 				continue;
 			}
 			want = sums[i * o->n + j];
 			size = sizes[i * o->n + j];
-			int ok = !o->pre || product_close(get(o->pre, o->d_dtype, at), want, size,
-							  k, o->d_dtype);
+			int ok = !o->pre || product_close(get(o->pre, o->d.dtype, at), want, size,
+							  k, o->d.dtype);
 			if (o->flags & ZR_MM_GELU)
 				want = product_gelu(want, o->activation);
-			if (!ok || !product_close(got, want, 1.2 * size, k, o->d_dtype))
+			if (!ok || !product_close(got, want, 1.2 * size, k, o->d.dtype))
 				fail_msg("%s: m %d n %d k %d r %d flags %x %x types %d %d: (%d, "
 					 "%d) is %.9g, not %.9g",
 					 isa, (int)o->m, (int)o->n, (int)o->k, (int)t->op.r,
-					 o->flags, t->op.flags, o->a_dtype, o->d_dtype, (int)i,
+					 o->flags, t->op.flags, o->a.dtype, o->d.dtype, (int)i,
 					 (int)j, got, want);
 		}
 	assert_true(buf_guarded(&t->d) && buf_guarded(&t->pre));
@@ -190,18 +187,15 @@ static void separately(const struct dev *d, const struct low *t, float *uv)
 	const struct zr_op_matmul *o = &t->op.product;
 	struct zr_op_matmul low = { .size = sizeof low,
 				    .flags = ZR_MM_EACH_ROW,
-				    .a_dtype = ZR_F32,
-				    .b_dtype = ZR_F32,
-				    .d_dtype = ZR_F32,
 				    .m = o->m,
 				    .n = o->n,
 				    .k = t->op.r,
 				    .lda = t->op.r,
 				    .ldb = o->n,
 				    .ldd = o->n,
-				    .a = t->op.u,
-				    .b = t->op.v,
-				    .d = uv };
+				    .a = zr_array_at(ZR_F32, t->op.u),
+				    .b = zr_array_at(ZR_F32, t->op.v),
+				    .d = zr_array_at(ZR_F32, uv) };
 	struct zr_op_residual drop = { .size = sizeof drop,
 				       .dtype = ZR_F32,
 				       .dropout = t->op.dropout,
@@ -215,7 +209,7 @@ static void separately(const struct dev *d, const struct low *t, float *uv)
 	assert_int_equal(d->ops->residual(d->ops, NULL, &drop), ZR_OK);
 	for (int64_t i = 0; i < o->m; i++)
 		for (int64_t j = 0; j < o->n; j++)
-			((float *)o->d)[i * o->ldd + j] += uv[i * o->n + j];
+			((float *)o->d.data)[i * o->ldd + j] += uv[i * o->n + j];
 }
 
 static void parts(const struct dev *d, const char *isa)
@@ -284,12 +278,12 @@ static void rows_alone(const struct dev *d, const char *isa)
 	struct buf whole;
 	assert_int_equal(d->ops->matmul_low_rank(d->ops, NULL, &t.op), ZR_OK);
 	whole = buf_copy(&t.d);
-	memset(all.d, 0, (size_t)(all.n * 4));
+	memset(all.d.data, 0, (size_t)(all.n * 4));
 	t.op.product.m = 1;
 	for (int64_t i = 0; i < all.m; i++) {
 		t.op.u = (const float *)(const void *)t.u.p + i * shape[3];
-		t.op.product.a = (const float *)all.a + i * all.lda;
-		t.op.product.d = (float *)all.d + i * all.ldd;
+		t.op.product.a = zr_array_from(&all.a, i * all.lda);
+		t.op.product.d = zr_array_from(&all.d, i * all.ldd);
 		t.op.product.pre = NULL;
 		assert_int_equal(d->ops->matmul_low_rank(d->ops, NULL, &t.op), ZR_OK);
 	}

@@ -44,9 +44,9 @@ static struct mm mm_new(const int64_t *shape, uint32_t flags, int32_t a_dtype, i
 	struct mm t = {
 		.op = { .size = sizeof t.op,
 			.flags = flags,
-			.a_dtype = a_dtype,
-			.b_dtype = b_dtype,
-			.d_dtype = d_dtype,
+			.a.dtype = a_dtype,
+			.b.dtype = b_dtype,
+			.d.dtype = d_dtype,
 			.m = m,
 			.n = n,
 			.k = k,
@@ -61,9 +61,9 @@ static struct mm mm_new(const int64_t *shape, uint32_t flags, int32_t a_dtype, i
 		.pre = buf_new(m * (n + GAP), d_dtype, 0),
 		.start = calloc((size_t)(m * n), sizeof(double)),
 	};
-	t.op.a = t.a.p;
-	t.op.b = t.b.p;
-	t.op.d = t.d.p;
+	t.op.a.data = t.a.p;
+	t.op.b.data = t.b.p;
+	t.op.d.data = t.d.p;
 	t.op.bias = bias ? t.bias.p : NULL;
 	t.op.pre = flags & ZR_MM_GELU ? t.pre.p : NULL;
 	for (i = 0; i < m && flags & ZR_MM_ACCUMULATE; i++)
@@ -87,10 +87,10 @@ static void in_double(const struct mm *t, double *want, double *size)
 {
 	const struct zr_op_matmul *o = &t->op;
 	const int64_t mnk[] = { o->m, o->n, o->k };
-	const struct factor a = { o->a, o->a_dtype, o->lda, !!(o->flags & ZR_MM_TRANS_A) };
-	const struct factor b = { o->b, o->b_dtype, o->ldb, !!(o->flags & ZR_MM_TRANS_B) };
+	const struct factor a = { o->a.data, o->a.dtype, o->lda, !!(o->flags & ZR_MM_TRANS_A) };
+	const struct factor b = { o->b.data, o->b.dtype, o->ldb, !!(o->flags & ZR_MM_TRANS_B) };
 	for (int64_t i = 0; i < o->m * o->n; i++) {
-		want[i] = t->start[i] + (o->bias ? get(o->bias, o->b_dtype, i % o->n) : 0);
+		want[i] = t->start[i] + (o->bias ? get(o->bias, o->b.dtype, i % o->n) : 0);
 		size[i] = fabs(want[i]) + 1e-3;
 	}
 	add_product(want, size, mnk, 1, &a, &b);
@@ -103,25 +103,25 @@ static void verify(const struct mm *t, const double *sums, const double *sizes, 
 	for (i = 0; i < o->m; i++) {
 		for (j = 0; j < o->n; j++) {
 			double size = sizes[i * o->n + j], want = sums[i * o->n + j];
-			double got = get(o->d, o->d_dtype, i * o->ldd + j);
+			double got = get(o->d.data, o->d.dtype, i * o->ldd + j);
 			int ok = 1;
 			if (o->flags & ZR_MM_GELU) {
-				ok = product_close(get(o->pre, o->d_dtype, i * o->ldd + j), want,
-						   size, o->k, o->d_dtype);
+				ok = product_close(get(o->pre, o->d.dtype, i * o->ldd + j), want,
+						   size, o->k, o->d.dtype);
 				want = product_gelu(want, o->activation);
 				size *= 1.2;
 			}
-			if (!ok || !product_close(got, want, size, o->k, o->d_dtype))
+			if (!ok || !product_close(got, want, size, o->k, o->d.dtype))
 				fail_msg("%s m %lld n %lld k %lld flags %x types %d %d %d: (%lld, "
 					 "%lld) is %.9g, not %.9g",
 					 isa, (long long)o->m, (long long)o->n, (long long)o->k,
-					 o->flags, o->a_dtype, o->b_dtype, o->d_dtype, (long long)i,
+					 o->flags, o->a.dtype, o->b.dtype, o->d.dtype, (long long)i,
 					 (long long)j, got, want);
 		}
 		for (j = o->n; j < o->ldd && o->flags & ZR_MM_GELU; j++)
-			assert_true(isnan(get(o->pre, o->d_dtype, i * o->ldd + j)));
+			assert_true(isnan(get(o->pre, o->d.dtype, i * o->ldd + j)));
 		for (j = o->n; j < o->ldd; j++)
-			assert_true(isnan(get(o->d, o->d_dtype, i * o->ldd + j)));
+			assert_true(isnan(get(o->d.data, o->d.dtype, i * o->ldd + j)));
 	}
 	assert_true(buf_guarded(&t->d) && buf_guarded(&t->pre));
 }
@@ -249,18 +249,15 @@ static void ties(const struct dev *d, const char *isa)
 		float a = (float)tie[i].x, one_ = 1;
 		uint16_t out[2] = { 0 };
 		struct zr_op_matmul op = { .size = sizeof op,
-					   .a_dtype = ZR_F32,
-					   .b_dtype = ZR_F32,
-					   .d_dtype = tie[i].dtype,
 					   .m = 1,
 					   .n = 1,
 					   .k = 1,
 					   .lda = 1,
 					   .ldb = 1,
 					   .ldd = 1,
-					   .a = &a,
-					   .b = &one_,
-					   .d = out };
+					   .a = zr_array_at(ZR_F32, &a),
+					   .b = zr_array_at(ZR_F32, &one_),
+					   .d = zr_array_at(tie[i].dtype, out) };
 		assert_int_equal(d->ops->matmul(d->ops, NULL, &op), ZR_OK);
 		if (get(out, tie[i].dtype, 0) != tie[i].rounded)
 			fail_msg("%s: %a became %a", isa, tie[i].x, get(out, tie[i].dtype, 0));
@@ -335,16 +332,16 @@ static void row_alone(const struct dev *d, const char *isa, const struct mm *t, 
 {
 	struct mm row = *t;
 	const int64_t n = t->op.n, at = t->op.flags & ZR_MM_TRANS_A ? i : i * t->op.lda;
-	const size_t bytes = zr_bytes_of(t->op.d_dtype, n);
-	struct buf out = buf_new(n, t->op.d_dtype, 1);
+	const size_t bytes = zr_bytes_of(t->op.d.dtype, n);
+	struct buf out = buf_new(n, t->op.d.dtype, 1);
 	for (int64_t j = 0; j < n && t->op.flags & ZR_MM_ACCUMULATE; j++)
 		put(out.p, ZR_F32, j, t->start[i * n + j]);
 	row.op.m = 1;
-	row.op.a = (const char *)t->op.a + zr_bytes_of(t->op.a_dtype, at);
-	row.op.d = out.p;
+	row.op.a = zr_array_from(&t->op.a, at);
+	row.op.d.data = out.p;
 	row.op.pre = NULL;
 	assert_int_equal(d->ops->matmul(d->ops, NULL, &row.op), ZR_OK);
-	if (memcmp(out.p, (char *)t->op.d + (size_t)(i * t->op.ldd) * (bytes / (size_t)n), bytes))
+	if (memcmp(out.p, zr_array_from(&t->op.d, i * t->op.ldd).data, bytes))
 		fail_msg("%s: row %d of [%d, %d, %d] flags %x differs alone", isa, (int)i,
 			 (int)t->op.m, (int)n, (int)t->op.k, t->op.flags);
 	buf_free(&out);
@@ -388,7 +385,7 @@ static void what_cannot_be_is_refused_with_a_text(void **state)
 	assert_int_equal(d.ops->matmul(d.ops, NULL, &t.op), ZR_EINVAL);
 	assert_non_null(strstr(test_error(d.h), "without bias"));
 	t.op.flags = 0;
-	t.op.b_dtype = ZR_F64;
+	t.op.b.dtype = ZR_F64;
 	assert_int_equal(d.ops->matmul(d.ops, NULL, &t.op), ZR_ENOTSUP);
 	assert_non_null(strstr(test_error(d.h), "none of fp32, bf16 and fp16"));
 	assert_int_equal(test_errors(d.h), 2);

@@ -39,9 +39,9 @@ static void activations(void **state)
 	};
 	struct zr_op_matmul product = { .size = sizeof product,
 					.flags = ZR_MM_GELU,
-					.a_dtype = ZR_F32,
-					.b_dtype = ZR_F32,
-					.d_dtype = ZR_F32,
+					.a.dtype = ZR_F32,
+					.b.dtype = ZR_F32,
+					.d.dtype = ZR_F32,
 					.activation = 4 };
 	struct zr_op_swiglu glu = { .size = sizeof glu, .dtype = ZR_F32, .activation = 4 };
 	struct zr_op_swiglu_bwd back = { .size = sizeof back, .dtype = ZR_F32, .activation = -1 };
@@ -50,6 +50,40 @@ static void activations(void **state)
 	refused(d.ops->matmul(d.ops, NULL, &product), "matmul: activation 4 is no GELU");
 	refused(d.ops->swiglu(d.ops, NULL, &glu), "swiglu: there is no activation 4");
 	refused(d.ops->swiglu_bwd(d.ops, NULL, &back), "swiglu_bwd: there is no activation -1");
+}
+
+/* A type that has no scales apart from its elements is not computed as if there were none. */
+static void scales_of_types_without(void **state)
+{
+	static const float scale = 2;
+	static float x[ZR_BLOCK];
+	struct zr_array *operand[5];
+	struct zr_op_matmul product = { .size = sizeof product,
+					.m = 1,
+					.n = 1,
+					.k = 1,
+					.a = zr_array_at(ZR_F32, x),
+					.b = zr_array_at(ZR_F32, x),
+					.d = zr_array_at(ZR_F32, x) };
+	struct zr_op_cast cast = { .size = sizeof cast,
+				   .n = ZR_BLOCK,
+				   .src = zr_array_at(ZR_INT8, x),
+				   .dst = zr_array_at(ZR_F32, x) };
+	(void)state;
+	operand[0] = &product.a;
+	operand[1] = &product.b;
+	operand[2] = &product.d;
+	operand[3] = &cast.src;
+	operand[4] = &cast.dst;
+	for (int i = 0; i < 5; i++) {
+		operand[i]->scales = &scale;
+		if (i < 3)
+			refused(d.ops->matmul(d.ops, NULL, &product),
+				"matmul: element type 1 has no scales apart");
+		else
+			refused(d.ops->cast(d.ops, NULL, &cast), "has no scales apart");
+		operand[i]->scales = NULL;
+	}
 }
 
 static void rows_of_gates(void **state)
@@ -157,9 +191,13 @@ static void logits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(activations),    cmocka_unit_test(rows_of_gates),
-		cmocka_unit_test(groups_of_rows), cmocka_unit_test(windows_and_soft_caps),
-		cmocka_unit_test(parts_of_heads), cmocka_unit_test(logits),
+		cmocka_unit_test(activations),
+		cmocka_unit_test(rows_of_gates),
+		cmocka_unit_test(groups_of_rows),
+		cmocka_unit_test(windows_and_soft_caps),
+		cmocka_unit_test(parts_of_heads),
+		cmocka_unit_test(logits),
+		cmocka_unit_test(scales_of_types_without),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, open_device, close_device);

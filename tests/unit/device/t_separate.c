@@ -189,24 +189,25 @@ static void operations_refuse_host_memory(void **state)
 	float host[100], *dev;
 	struct zr_device_info info = { .size = sizeof info };
 	struct zr_op_cast op = {
-		.size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = ZR_F32, .n = 100, .src = host
+		.size = sizeof op, .dst.dtype = ZR_F32, .n = 100, .src = zr_array_at(ZR_F32, host)
 	};
 	(void)state;
 	open_separate("1M");
 	assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
 	assert_false(info.host_ops || info.host_access || info.unified);
-	op.dst = dev = take(sizeof host);
+	op.dst.data = dev = take(sizeof host);
 	assert_int_equal(d.ops->cast(d.ops, NULL, &op), ZR_EINVAL);
 	assert_non_null(strstr(
 		test_error(d.h),
-		"operation cast: pointer 1 of (AT(src), AT(dst)) is not to memory of this device"));
-	op.dst = host;
-	op.src = dev;
+		"operation cast: pointer 1 of (ARRAY(src), ARRAY(dst)) is not to memory of this "
+		"device"));
+	op.dst.data = host;
+	op.src.data = dev;
 	assert_int_equal(d.ops->cast(d.ops, NULL, &op), ZR_EINVAL);
-	op.dst = dev + 50;
+	op.dst.data = dev + 50;
 	op.n = 50;
 	assert_int_equal(d.ops->cast(d.ops, NULL, &op), ZR_OK);
-	assert_ptr_equal(op.src, dev); /* the caller's struct is left alone */
+	assert_ptr_equal(op.src.data, dev); /* the caller's struct is left alone */
 	dev_close(&d);
 }
 

@@ -39,18 +39,15 @@ static int matmul(const struct side *s, int32_t dtype, int variant)
 	const int32_t pad = arg[4];
 	struct zr_op_matmul op = { .size = sizeof op,
 				   .flags = flags,
-				   .a_dtype = dtype,
-				   .b_dtype = dtype,
-				   .d_dtype = operands[3].dtype,
 				   .m = arg[0],
 				   .n = arg[1],
 				   .k = arg[2],
 				   .lda = (flags & ZR_MM_TRANS_A ? arg[0] : arg[2]) + pad,
 				   .ldb = (flags & ZR_MM_TRANS_B ? arg[2] : arg[1]) + pad,
 				   .ldd = arg[1] + pad,
-				   .a = at(s, 0),
-				   .b = at(s, 1),
-				   .d = at(s, 3),
+				   .a = zr_array_at(dtype, at(s, 0)),
+				   .b = zr_array_at(dtype, at(s, 1)),
+				   .d = zr_array_at(operands[3].dtype, at(s, 3)),
 				   .bias = variant & 1 ? at(s, 2) : NULL,
 				   .pre = flags & ZR_MM_GELU && variant & 2 ? at(s, 4) : NULL,
 				   .activation = variant & 4 ? ZR_ACT_GELU_ERF : 0 };
@@ -112,18 +109,15 @@ static int low_rank(const struct side *s, int32_t dtype, int variant)
 					    .v = at(s, 6) };
 	op.product = (struct zr_op_matmul){ .size = sizeof op.product,
 					    .flags = flags,
-					    .a_dtype = dtype,
-					    .b_dtype = dtype,
-					    .d_dtype = operands[3].dtype,
 					    .m = arg[0],
 					    .n = arg[1],
 					    .k = arg[2],
 					    .lda = arg[2],
 					    .ldb = flags & ZR_MM_TRANS_B ? arg[2] : arg[1],
 					    .ldd = arg[1],
-					    .a = at(s, 0),
-					    .b = at(s, 1),
-					    .d = at(s, 3),
+					    .a = zr_array_at(dtype, at(s, 0)),
+					    .b = zr_array_at(dtype, at(s, 1)),
+					    .d = zr_array_at(operands[3].dtype, at(s, 3)),
 					    .bias = variant & 1 ? at(s, 2) : NULL,
 					    .pre = flags & ZR_MM_GELU ? at(s, 4) : NULL,
 					    .activation = variant & 2 ? ZR_ACT_GELU_ERF : 0 };
@@ -379,11 +373,9 @@ static int elements(const struct side *s, int32_t dtype, int variant)
 		w.n = wb.n = N / 20 * w.width;
 	}
 	struct zr_op_cast c = { .size = sizeof c,
-				.dst_dtype = ZR_F32,
-				.src_dtype = dtype,
 				.n = N,
-				.src = at(s, 0),
-				.dst = at(s, 9) };
+				.src = zr_array_at(dtype, at(s, 0)),
+				.dst = zr_array_at(ZR_F32, at(s, 9)) };
 	struct zr_op_rotary t = { .size = sizeof t,
 				  .flags = variant & 1 ? ZR_ROTARY_BACK : 0,
 				  .dtype = dtype,
@@ -571,11 +563,9 @@ static int casts(const struct side *s, int32_t dtype, int variant)
 	(void)variant;
 	for (int i = 0; !rc && i < 3; i++) {
 		struct zr_op_cast c = { .size = sizeof c,
-					.dst_dtype = dtypes[i],
-					.src_dtype = dtype,
 					.n = N,
-					.src = at(s, 0),
-					.dst = at(s, 1 + i) };
+					.src = zr_array_at(dtype, at(s, 0)),
+					.dst = zr_array_at(dtypes[i], at(s, 1 + i)) };
 		rc = s->d.ops->cast(OPS, &c);
 	}
 	return rc;

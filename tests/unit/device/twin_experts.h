@@ -50,16 +50,14 @@ static int experts(const struct side *s, int32_t dtype, int variant)
 				       .out = at(s, 9) };
 	struct zr_op_matmul_grouped m = { .size = sizeof m,
 					  .flags = variant ? ZR_MM_TRANS_B : 0,
-					  .a_dtype = dtype,
 					  .b_dtype = dtype,
-					  .d_dtype = dtype,
 					  .rows = 2 * TOKENS,
 					  .experts = EXPERTS,
 					  .n = arg[1],
 					  .k = arg[0],
 					  .offsets = whole(s, 4),
-					  .a = at(s, 9),
-					  .d = at(s, 11) };
+					  .a = zr_array_at(dtype, at(s, 9)),
+					  .d = zr_array_at(dtype, at(s, 11)) };
 	struct zr_op_matmul_grouped_dw w = { .size = sizeof w,
 					     .flags = variant ? ZR_OP_ACCUMULATE : 0,
 					     .dtype = dtype,

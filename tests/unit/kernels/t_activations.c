@@ -32,8 +32,8 @@ static void product_golden(void **state)
 		uint64_t x = activation == ZR_ACT_GELU_ERF ? 8 : 3;
 		struct zr_op_matmul op = { .flags = ZR_MM_GELU,
 					   .activation = activation,
-					   .b_dtype = m->dtype,
-					   .d_dtype = m->dtype,
+					   .b.dtype = m->dtype,
+					   .d.dtype = m->dtype,
 					   .ldd = 97 };
 		double sums[97];
 		float narrow[97];

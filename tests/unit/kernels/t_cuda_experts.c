@@ -286,16 +286,15 @@ static void product_case(const struct crowd *c, int64_t n, int64_t k, uint32_t f
 	for (int i = 0; i < 2; i++) {
 		struct zr_op_matmul_grouped op = { .size = sizeof op,
 						   .flags = flags,
-						   .a_dtype = t,
 						   .b_dtype = t,
-						   .d_dtype = td,
 						   .rows = rows,
 						   .experts = c->experts,
 						   .n = n,
 						   .k = k,
 						   .offsets = c->offsets,
-						   .a = a.p + (off ? width_of(t) : 0),
-						   .d = r[i].p };
+						   .a = zr_array_at(t,
+								    a.p + (off ? width_of(t) : 0)),
+						   .d = zr_array_at(td, r[i].p) };
 		for (int64_t e = 0; e < c->experts; e++)
 			op.b[e] = b.p + (size_t)(e * n * k) * width_of(t);
 		if (i)
@@ -387,16 +386,14 @@ static void whole_numbers_are_exact(void **state)
 		for (int i = 0; i < 2; i++) {
 			struct zr_op_matmul_grouped op = { .size = sizeof op,
 							   .flags = trans ? ZR_MM_TRANS_B : 0,
-							   .a_dtype = ZR_BF16,
 							   .b_dtype = ZR_BF16,
-							   .d_dtype = ZR_F32,
 							   .rows = 67,
 							   .experts = 5,
 							   .n = 40,
 							   .k = 32,
 							   .offsets = c->offsets,
-							   .a = a.p,
-							   .d = r[i].p };
+							   .a = zr_array_at(ZR_BF16, a.p),
+							   .d = zr_array_at(ZR_F32, r[i].p) };
 			for (int64_t e = 0; e < 5; e++)
 				op.b[e] = b.p + (size_t)(e * 40 * 32) * 2;
 			if (i)

@@ -253,11 +253,9 @@ static void run_cast(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	static const int32_t to[] = { ZR_F32, ZR_BF16, ZR_F16, ZR_F32 };
 	struct zr_op_cast op = { .size = sizeof op,
-				 .dst_dtype = to[trial],
-				 .src_dtype = dtype,
 				 .n = n,
-				 .src = b[0].p,
-				 .dst = b[to[trial] == ZR_F32 ? 1 : 2].p };
+				 .src = zr_array_at(dtype, b[0].p),
+				 .dst = zr_array_at(to[trial], b[to[trial] == ZR_F32 ? 1 : 2].p) };
 	BY(cast, op, n);
 }
 
@@ -267,17 +265,13 @@ static void run_codes(struct buf *b, int64_t n, int32_t dtype, int device)
 	int32_t type = trial & 1 ? ZR_NF4 : ZR_INT8;
 	int64_t blocks = n / ZR_BLOCK;
 	struct zr_op_cast in = { .size = sizeof in,
-				 .dst_dtype = type,
-				 .src_dtype = ZR_F32,
 				 .n = blocks * ZR_BLOCK,
-				 .src = b[0].p,
-				 .dst = b[1].p };
+				 .src = zr_array_at(ZR_F32, b[0].p),
+				 .dst = zr_array_at(type, b[1].p) };
 	struct zr_op_cast out = { .size = sizeof out,
-				  .dst_dtype = dtype,
-				  .src_dtype = type,
 				  .n = blocks * ZR_BLOCK,
-				  .src = b[1].p,
-				  .dst = b[2].p };
+				  .src = zr_array_at(type, b[1].p),
+				  .dst = zr_array_at(dtype, b[2].p) };
 	BY(encode, in, blocks);
 	BY(decode, out, blocks);
 }

@@ -539,18 +539,15 @@ static void matmul_case(int64_t m, int64_t n, int64_t k, uint32_t flags, int32_t
 	for (int i = 0; i < 2; i++) {
 		struct zr_op_matmul op = { .size = sizeof op,
 					   .flags = flags,
-					   .a_dtype = ta,
-					   .b_dtype = tb,
-					   .d_dtype = td,
 					   .m = m,
 					   .n = n,
 					   .k = k,
 					   .lda = lda,
 					   .ldb = ldb,
 					   .ldd = ldd,
-					   .a = a.p,
-					   .b = b.p,
-					   .d = d[i].p,
+					   .a = zr_array_at(ta, a.p),
+					   .b = zr_array_at(tb, b.p),
+					   .d = zr_array_at(td, d[i].p),
 					   .bias = extras ? bias.p : NULL,
 					   .pre = extras ? pre[i].p : NULL,
 					   .activation = flags & ZR_MM_TRANS_A ? ZR_ACT_GELU_ERF :
@@ -608,13 +605,12 @@ static void update_case(int64_t m, int64_t n, int64_t r, uint32_t flags, uint32_
 						    .v = v.p };
 		op.product = (struct zr_op_matmul){ .size = sizeof op.product,
 						    .flags = flags,
-						    .a_dtype = t,
-						    .b_dtype = t,
-						    .d_dtype = td,
+						    .a.dtype = t,
+						    .b.dtype = t,
 						    .m = m,
 						    .n = n,
 						    .ldd = n,
-						    .d = d[i].p };
+						    .d = zr_array_at(td, d[i].p) };
 		if (i) {
 			DONE(zr_cuda_low_rank_update(&op, NULL));
 			continue;

@@ -47,9 +47,9 @@ static void codes_are_those_of_bitsandbytes(void **state)
 	EACH_VARIANT(k)
 	{
 		uint8_t *to = fixture_buffer(1152 / 4, ZR_F32);
-		struct zr_op_cast op = {
-			.dst_dtype = ZR_NF4, .src_dtype = ZR_F32, .n = ZR_BLOCK, .src = x, .dst = to
-		};
+		struct zr_op_cast op = { .n = ZR_BLOCK,
+					 .src = zr_array_at(ZR_F32, x),
+					 .dst = zr_array_at(ZR_NF4, to) };
 		k->encode(&op, 0, 1);
 		for (int i = 0; i < ZR_BLOCK / 2; i++)
 			if (to[i] != codes[i])
@@ -79,9 +79,9 @@ static float *numbers(void)
 static uint8_t *encoded(const struct zr_cpu_kernels *k, int32_t dtype, const float *x)
 {
 	uint8_t *to = fixture_buffer(BLOCKS * zr_coded_block(dtype) / 4, ZR_F32);
-	struct zr_op_cast op = {
-		.dst_dtype = dtype, .src_dtype = ZR_F32, .n = N, .src = x, .dst = to
-	};
+	struct zr_op_cast op = { .n = N,
+				 .src = zr_array_at(ZR_F32, x),
+				 .dst = zr_array_at(dtype, to) };
 	k->encode(&op, 0, 2);
 	k->encode(&op, 2, BLOCKS);
 	return to;
@@ -90,9 +90,9 @@ static uint8_t *encoded(const struct zr_cpu_kernels *k, int32_t dtype, const flo
 static void *decoded(const struct zr_cpu_kernels *k, int32_t dtype, const uint8_t *from, int32_t to)
 {
 	void *x = fixture_buffer(N, to);
-	struct zr_op_cast op = {
-		.dst_dtype = to, .src_dtype = dtype, .n = N, .src = from, .dst = x
-	};
+	struct zr_op_cast op = { .n = N,
+				 .src = zr_array_at(dtype, from),
+				 .dst = zr_array_at(to, x) };
 	k->decode(&op, 0, 3);
 	k->decode(&op, 3, BLOCKS);
 	return x;

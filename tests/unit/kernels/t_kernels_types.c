@@ -55,11 +55,9 @@ static void bf16_rounds_half_away_from_zero(void **state)
 	{
 		uint32_t from[CASES];
 		uint16_t *to = fixture_buffer(CASES, ZR_BF16);
-		struct zr_op_cast op = { .dst_dtype = ZR_BF16,
-					 .src_dtype = ZR_F32,
-					 .n = CASES,
-					 .src = from,
-					 .dst = to };
+		struct zr_op_cast op = { .n = CASES,
+					 .src = zr_array_at(ZR_F32, from),
+					 .dst = zr_array_at(ZR_BF16, to) };
 		for (int i = 0; i < CASES; i++)
 			from[i] = cases[i].from;
 		k->cast(&op, 0, CASES);
@@ -81,16 +79,12 @@ static void bf16_survives_the_way_through_fp32(void **state)
 	{
 		float *wide = fixture_buffer(65536, ZR_F32);
 		uint16_t *back = fixture_buffer(65536, ZR_BF16);
-		struct zr_op_cast up = { .dst_dtype = ZR_F32,
-					 .src_dtype = ZR_BF16,
-					 .n = 65536,
-					 .src = all,
-					 .dst = wide };
-		struct zr_op_cast down = { .dst_dtype = ZR_BF16,
-					   .src_dtype = ZR_F32,
-					   .n = 65536,
-					   .src = wide,
-					   .dst = back };
+		struct zr_op_cast up = { .n = 65536,
+					 .src = zr_array_at(ZR_BF16, all),
+					 .dst = zr_array_at(ZR_F32, wide) };
+		struct zr_op_cast down = { .n = 65536,
+					   .src = zr_array_at(ZR_F32, wide),
+					   .dst = zr_array_at(ZR_BF16, back) };
 		k->cast(&up, 0, 65536);
 		k->cast(&down, 0, 65536);
 		for (int i = 0; i < 65536; i++) {
@@ -138,9 +132,9 @@ static void fp16_has_known_bits(void **state)
 	{
 		float from[CASES];
 		uint16_t *to = fixture_buffer(CASES, ZR_F16);
-		struct zr_op_cast op = {
-			.dst_dtype = ZR_F16, .src_dtype = ZR_F32, .n = CASES, .src = from, .dst = to
-		};
+		struct zr_op_cast op = { .n = CASES,
+					 .src = zr_array_at(ZR_F32, from),
+					 .dst = zr_array_at(ZR_F16, to) };
 		for (int i = 0; i < CASES; i++)
 			from[i] = cases[i].from;
 		k->cast(&op, 0, CASES);
@@ -162,16 +156,12 @@ static void every_fp16_survives_the_way_through_fp32(void **state)
 	{
 		float *wide = fixture_buffer(65536, ZR_F32);
 		uint16_t *back = fixture_buffer(65536, ZR_F16);
-		struct zr_op_cast up = { .dst_dtype = ZR_F32,
-					 .src_dtype = ZR_F16,
-					 .n = 65536,
-					 .src = all,
-					 .dst = wide };
-		struct zr_op_cast down = { .dst_dtype = ZR_F16,
-					   .src_dtype = ZR_F32,
-					   .n = 65536,
-					   .src = wide,
-					   .dst = back };
+		struct zr_op_cast up = { .n = 65536,
+					 .src = zr_array_at(ZR_F16, all),
+					 .dst = zr_array_at(ZR_F32, wide) };
+		struct zr_op_cast down = { .n = 65536,
+					   .src = zr_array_at(ZR_F32, wide),
+					   .dst = zr_array_at(ZR_F16, back) };
 		k->cast(&up, 0, 65536);
 		k->cast(&down, 0, 65536);
 		for (uint32_t i = 0; i < 65536; i++) {
@@ -210,9 +200,9 @@ static void fp16_rounds_to_nearest_even_from_everywhere(void **state)
 	EACH_VARIANT(k)
 	{
 		uint16_t *to = fixture_buffer(ALL, ZR_F16);
-		struct zr_op_cast op = {
-			.dst_dtype = ZR_F16, .src_dtype = ZR_F32, .n = ALL, .src = from, .dst = to
-		};
+		struct zr_op_cast op = { .n = ALL,
+					 .src = zr_array_at(ZR_F32, from),
+					 .dst = zr_array_at(ZR_F16, to) };
 		k->cast(&op, 0, ALL);
 		for (int i = 0; i < ALL; i++) {
 			uint32_t u = zr_bits(from[i]), kept = isnan(from[i]) ? u >> 13 & 0x1ff : 0;
@@ -237,16 +227,12 @@ static void bf16_and_fp16_meet_in_fp32(void **state)
 	{
 		uint16_t *half = fixture_buffer(65536, ZR_F16),
 			 *brain = fixture_buffer(65536, ZR_BF16);
-		struct zr_op_cast a = { .dst_dtype = ZR_F16,
-					.src_dtype = ZR_BF16,
-					.n = 65536,
-					.src = all,
-					.dst = half };
-		struct zr_op_cast b = { .dst_dtype = ZR_BF16,
-					.src_dtype = ZR_F16,
-					.n = 65536,
-					.src = all,
-					.dst = brain };
+		struct zr_op_cast a = { .n = 65536,
+					.src = zr_array_at(ZR_BF16, all),
+					.dst = zr_array_at(ZR_F16, half) };
+		struct zr_op_cast b = { .n = 65536,
+					.src = zr_array_at(ZR_F16, all),
+					.dst = zr_array_at(ZR_BF16, brain) };
 		k->cast(&a, 0, 65536);
 		k->cast(&b, 0, 65536);
 		for (int i = 0; i < 65536; i++) {

@@ -11,11 +11,9 @@ static void make_cast(struct job *j, const struct shape *s, int32_t dtype, int v
 	static const int32_t types[] = { ZR_F32, ZR_BF16, ZR_F16 };
 	int32_t to = types[variation];
 
-	j->op.cast = (struct zr_op_cast){ .dst_dtype = to,
-					  .src_dtype = dtype,
-					  .n = s->n,
-					  .src = noise(s->n, dtype),
-					  .dst = output(j, s->n, to, 1) };
+	j->op.cast = (struct zr_op_cast){ .n = s->n,
+					  .src = zr_array_at(dtype, noise(s->n, dtype)),
+					  .dst = zr_array_at(to, output(j, s->n, to, 1)) };
 }
 
 /* Element 2^33 takes the first block whose counter carries into its high word. */

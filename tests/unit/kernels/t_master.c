@@ -25,9 +25,9 @@ static void split_and_join(const struct zr_cpu_kernels *k, uint32_t upper)
 	static uint16_t lowp[SPAN], rem[SPAN], cast[SPAN];
 	struct zr_op_master split = { .n = SPAN, .master = from, .lowp = lowp, .rem = rem };
 	struct zr_op_master join = { .n = SPAN, .master = back, .lowp = lowp, .rem = rem };
-	struct zr_op_cast copy = {
-		.dst_dtype = ZR_BF16, .src_dtype = ZR_F32, .n = SPAN, .src = from, .dst = cast
-	};
+	struct zr_op_cast copy = { .n = SPAN,
+				   .src = zr_array_at(ZR_F32, from),
+				   .dst = zr_array_at(ZR_BF16, cast) };
 
 	for (uint32_t i = 0; i < SPAN; i++)
 		from[i] = zr_from_bits(upper << 16 | i);
@@ -53,9 +53,9 @@ static void split_in_24_and_join(const struct zr_cpu_kernels *k, uint32_t upper)
 	struct zr_op_master join = {
 		.n = SPAN, .master = back, .lowp = lowp, .rem = rem, .rem_bits = 8
 	};
-	struct zr_op_cast copy = {
-		.dst_dtype = ZR_BF16, .src_dtype = ZR_F32, .n = SPAN, .src = back, .dst = cast
-	};
+	struct zr_op_cast copy = { .n = SPAN,
+				   .src = zr_array_at(ZR_F32, back),
+				   .dst = zr_array_at(ZR_BF16, cast) };
 
 	for (uint32_t i = 0; i < SPAN; i++)
 		from[i] = zr_from_bits(upper << 16 | i);

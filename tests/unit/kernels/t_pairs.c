@@ -102,9 +102,9 @@ static struct product make(uint64_t *seed, const int64_t *mnk, uint32_t flags, i
 	p.op = (struct zr_op_matmul){
 		.size = sizeof p.op,
 		.flags = flags,
-		.a_dtype = ZR_BF16,
-		.b_dtype = ZR_BF16,
-		.d_dtype = d_dtype,
+		.a.dtype = ZR_BF16,
+		.b.dtype = ZR_BF16,
+		.d.dtype = d_dtype,
 		.m = m,
 		.n = n,
 		.k = k,
@@ -112,8 +112,9 @@ static struct product make(uint64_t *seed, const int64_t *mnk, uint32_t flags, i
 		.ldb = (flags & ZR_MM_TRANS_B ? k : n) + (int64_t)(*seed / 3 % 3),
 		.ldd = n + 1,
 	};
-	p.op.a = fixture_drawn(seed, p.op.lda * (flags & ZR_MM_TRANS_A ? k : m), ZR_BF16, 1);
-	p.op.b = fixture_drawn(seed, p.op.ldb * (flags & ZR_MM_TRANS_B ? n : k), ZR_BF16, 0x1p-3);
+	p.op.a.data = fixture_drawn(seed, p.op.lda * (flags & ZR_MM_TRANS_A ? k : m), ZR_BF16, 1);
+	p.op.b.data =
+		fixture_drawn(seed, p.op.ldb * (flags & ZR_MM_TRANS_B ? n : k), ZR_BF16, 0x1p-3);
 	p.op.bias = bias ? fixture_drawn(seed, n, ZR_BF16, 1) : NULL;
 	p.low = (struct zr_op_matmul_low_rank){ .size = sizeof p.low,
 						.r = 5,
@@ -138,15 +139,15 @@ typedef void tile_fn(const struct zr_op_matmul *, const struct zr_op_matmul_low_
 /* The whole product in three tiles, against the twin. */
 static void compare(tile_fn *tile, int tiles, struct product *p, uint64_t *seed, void *scratch)
 {
-	const int64_t m = p->op.m, n = p->op.n, size = fixture_size(p->op.d_dtype) * m * p->op.ldd;
+	const int64_t m = p->op.m, n = p->op.n, size = fixture_size(p->op.d.dtype) * m * p->op.ldd;
 	const int64_t row = m / 3, col = n / 2;
-	void *start = fixture_drawn(seed, m * p->op.ldd, p->op.d_dtype, 1), *d[2], *pre[2];
+	void *start = fixture_drawn(seed, m * p->op.ldd, p->op.d.dtype, 1), *d[2], *pre[2];
 	for (int twin = 0; twin < 2; twin++) {
 		struct zr_op_matmul op = p->op;
 		struct zr_op_matmul_low_rank low = p->low;
-		op.d = d[twin] = on_a_line(fixture_buffer(m * op.ldd + 64, op.d_dtype));
-		op.pre = pre[twin] = fixture_buffer(m * op.ldd, op.d_dtype);
-		memcpy(op.d, start, (size_t)size);
+		op.d.data = d[twin] = on_a_line(fixture_buffer(m * op.ldd + 64, op.d.dtype));
+		op.pre = pre[twin] = fixture_buffer(m * op.ldd, op.d.dtype);
+		memcpy(op.d.data, start, (size_t)size);
 		memcpy(op.pre, start, (size_t)size);
 		low.product = op;
 		const struct zr_op_matmul_low_rank *l = p->with_low ? &low : NULL;
@@ -162,7 +163,7 @@ static void compare(tile_fn *tile, int tiles, struct product *p, uint64_t *seed,
 		fail_msg("tiles %d: %lld x %lld x %lld, flags %u, result %d, low rank %d: other "
 			 "bits",
 			 tiles, (long long)m, (long long)n, (long long)p->op.k, p->op.flags,
-			 p->op.d_dtype, p->with_low);
+			 p->op.d.dtype, p->with_low);
 }
 
 static void hold_to_twin(tile_fn *tile, int tiles)
@@ -253,7 +254,7 @@ static void hold_few_rows(tile_fn *tile)
 							(i / 18 % 2 ? ZR_MM_ACCUMULATE : 0),
 						ZR_F32, 0, 0);
 			struct zr_op_matmul op = p.op;
-			uint16_t *a = (uint16_t *)(uintptr_t)op.a, *b = (uint16_t *)(uintptr_t)op.b;
+			uint16_t *a = op.a.data, *b = op.b.data;
 			const int64_t all = op.m * op.ldd;
 			float *d[2] = { fixture_buffer(all, ZR_F32), fixture_buffer(all, ZR_F32) };
 			for (int64_t e = 0; e < op.m * op.lda; e++)
@@ -264,9 +265,9 @@ static void hold_few_rows(tile_fn *tile)
 			for (int64_t e = 0; e < all; e++)
 				d[0][e] = d[1][e] =
 					zr_from_bits((uint32_t)operand(&seed, i / 36) << 16);
-			op.d = d[0];
+			op.d.data = d[0];
 			tile(&op, NULL, 0, op.m, 0, op.n, scratch);
-			op.d = d[1];
+			op.d.data = d[1];
 			zr_gemm_tile_twin(&op, NULL, 1, 0, op.m, 0, op.n);
 			for (int64_t e = 0; e < all; e++)
 				if (!same(d[0][e], d[1][e]))
