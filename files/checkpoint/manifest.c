@@ -258,7 +258,7 @@ static int is_variant(const char *longer, const char *plain)
 	return !strncmp(longer, plain, n) && (!longer[n] || !strcmp(longer + n, "8"));
 }
 
-/* `adamw8` is adamw with states of another type, unless told otherwise. */
+/* adamw with states of 8 bits was a plugin of its own, `adamw8`; lion likewise. */
 static int same_id(const char *a, const char *b)
 {
 	return is_variant(a, b) || is_variant(b, a);

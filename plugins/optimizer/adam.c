@@ -8,7 +8,7 @@
 #include "plugins/descriptor.h"
 
 static const struct zr_opt options[] = {
-	ADAM_OPTIONS("Share of each parameter that is added to its gradient (L2).", "fp32"),
+	ADAM_OPTIONS("Share of each parameter that is added to its gradient (L2)."),
 };
 
 static int adam_l2_step(struct zr_inst *inst, const struct zr_opt_step *s)

@@ -23,9 +23,8 @@ extern const char *const adam_types[];
 
 #define ADAM_CHANGES ZR_O_NUMERIC | ZR_O_GROUP
 
-/* Rows of an option table whose struct begins with a struct adam_opts; `type`: of the states, by
- * default. */
-#define ADAM_OPTIONS(decay, type)                                                                  \
+/* Rows of an option table whose struct begins with a struct adam_opts. */
+#define ADAM_OPTIONS(decay)                                                                        \
 	ZR_OPT(struct adam_opts, lr, ZR_T_F64, ADAM_CHANGES | ZR_O_SCHED, "1e-3", 0, ZR_HI, "",    \
 	       "Learning rate."),                                                                  \
 		ZR_OPT(struct adam_opts, betas, ZR_T_F64S, ADAM_CHANGES | ZR_O_MAX_OPEN,           \
@@ -40,7 +39,7 @@ extern const char *const adam_types[];
 		       "Divide the averages by what their start at zero left "                     \
 		       "out."), /* not per group: it decides the type of the state */              \
 		ZR_OPT_ENUM(                                                                       \
-			struct adam_opts, states, ZR_O_NUMERIC, type, adam_types,                  \
+			struct adam_opts, states, ZR_O_NUMERIC, "fp32", adam_types,                \
 			"Type in which both averages are kept, with 4 bytes each in fp32. "        \
 			"bf16 takes "                                                              \
 			"4 bytes less per parameter and rounds to nearest, so that with "          \

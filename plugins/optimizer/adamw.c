@@ -6,20 +6,8 @@
 #include "adam_family.h"
 #include "plugins/descriptor.h"
 
-/* adamw8 is the same with another default. */
-#ifdef STATES_IN_8_BITS
-#define ID      "adamw8"
-#define STATES  "8bit"
-#define SUMMARY "AdamW with states of 8 bits: adamw with states = 8bit."
-#else
-#define ID      "adamw"
-#define STATES  "fp32"
-#define SUMMARY "AdamW on the device that holds the parameters."
-#endif
-
 static const struct zr_opt options[] = {
-	ADAM_OPTIONS("Share of each parameter, times the learning rate, that a step takes away.",
-		     STATES),
+	ADAM_OPTIONS("Share of each parameter, times the learning rate, that a step takes away."),
 };
 
 static int adamw_step(struct zr_inst *inst, const struct zr_opt_step *s)
@@ -39,5 +27,6 @@ static const struct zr_optimizer_v1 vtbl = {
 	.split_masters = 1,
 };
 
-PLUGIN(optimizer, ID, &vtbl, .version = "1", .summary = SUMMARY,
+PLUGIN(optimizer, "adamw", &vtbl, .version = "1",
+       .summary = "AdamW on the device that holds the parameters.",
        PLUGIN_OPTIONS(struct adam_opts, options), .create = adam_create, .destroy = adam_destroy);

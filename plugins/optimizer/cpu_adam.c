@@ -21,8 +21,7 @@ struct cpu_adam_opts {
 static const struct zr_opt options[] = {
 	ADAM_OPTIONS(
 		"Share of each parameter that a step takes away, times the learning rate, or that "
-		"is added to its gradient, by adamw_mode.",
-		"fp32"),
+		"is added to its gradient, by adamw_mode."),
 	ZR_OPT(struct cpu_adam_opts, adamw_mode, ZR_T_BOOL, ADAM_CHANGES, "yes", 0, 0, "",
 	       "Decay the parameters themselves (AdamW); no adds the decay to the gradient (Adam, "
 	       "L2)."),

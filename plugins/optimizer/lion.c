@@ -13,17 +13,6 @@
 #include "piece.h"
 #include "plugins/descriptor.h"
 
-/* lion8 is the same with another default. */
-#ifdef STATES_IN_8_BITS
-#define ID      "lion8"
-#define STATES  "8bit"
-#define SUMMARY "Lion with a state of 8 bits: lion with states = 8bit."
-#else
-#define ID      "lion"
-#define STATES  "fp32"
-#define SUMMARY "Lion: the sign of an average, with half of Adam's state."
-#endif
-
 struct lion_opts {
 	double lr;
 	double betas[2];
@@ -43,7 +32,7 @@ static const struct zr_opt options[] = {
 	ZR_OPT(struct lion_opts, weight_decay, ZR_T_F64, CHANGES, "0", 0, ZR_HI, "",
 	       "Share of each parameter, times the learning rate, that a step takes away."),
 	/* not per group: it decides the type of the state */
-	ZR_OPT_ENUM(struct lion_opts, states, ZR_O_NUMERIC, STATES, types,
+	ZR_OPT_ENUM(struct lion_opts, states, ZR_O_NUMERIC, "fp32", types,
 		    "Type in which the average is kept; 8bit takes 2.9 bytes less per parameter: a "
 		    "code of 8 bits, and a scale per 32 elements."),
 };
@@ -133,5 +122,6 @@ static const struct zr_optimizer_v1 vtbl = {
 	.split_masters = 1,
 };
 
-PLUGIN(optimizer, ID, &vtbl, .version = "1", .summary = SUMMARY,
+PLUGIN(optimizer, "lion", &vtbl, .version = "1",
+       .summary = "Lion: the sign of an average, with half of Adam's state.",
        PLUGIN_OPTIONS(struct lion_opts, options), .create = lion_create, .destroy = lion_destroy);

@@ -1,7 +1,7 @@
 # Plugins of the role optimizer: arithmetic of an update.
 optimizerplugindir = $(plugindir)/optimizer
-optimizerplugin_LTLIBRARIES = %D%/adagrad.la %D%/adam.la %D%/adamw.la %D%/adamw8.la \
-	%D%/cpu_adam.la %D%/lamb.la %D%/lion.la %D%/lion8.la %D%/muon.la \
+optimizerplugin_LTLIBRARIES = %D%/adagrad.la %D%/adam.la %D%/adamw.la \
+	%D%/cpu_adam.la %D%/lamb.la %D%/lion.la %D%/muon.la \
 	%D%/sgd.la
 
 adam_family = %D%/adam_family.c %D%/adam_family.h %D%/moments.h %D%/piece.h
@@ -21,11 +21,6 @@ moments_cppflags = $(AM_CPPFLAGS) $(kernel_flags) -I$(top_srcdir)/kernels/cpu
 %C%_adamw_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_adamw_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 
-%C%_adamw8_la_SOURCES = %D%/adamw.c $(adam_family)
-%C%_adamw8_la_CPPFLAGS = $(moments_cppflags) -DSTATES_IN_8_BITS
-%C%_adamw8_la_CFLAGS = $(PLUGIN_CFLAGS)
-%C%_adamw8_la_LDFLAGS = $(PLUGIN_LDFLAGS)
-
 %C%_cpu_adam_la_SOURCES = %D%/cpu_adam.c $(adam_family)
 %C%_cpu_adam_la_CPPFLAGS = $(moments_cppflags)
 %C%_cpu_adam_la_CFLAGS = $(PLUGIN_CFLAGS)
@@ -40,11 +35,6 @@ moments_cppflags = $(AM_CPPFLAGS) $(kernel_flags) -I$(top_srcdir)/kernels/cpu
 %C%_lion_la_CPPFLAGS = $(moments_cppflags)
 %C%_lion_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_lion_la_LDFLAGS = $(PLUGIN_LDFLAGS)
-
-%C%_lion8_la_SOURCES = %D%/lion.c %D%/moments.h %D%/piece.h
-%C%_lion8_la_CPPFLAGS = $(moments_cppflags) -DSTATES_IN_8_BITS
-%C%_lion8_la_CFLAGS = $(PLUGIN_CFLAGS)
-%C%_lion8_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 
 %C%_muon_la_SOURCES = %D%/muon.c %D%/piece.h
 %C%_muon_la_CFLAGS = $(PLUGIN_CFLAGS)

@@ -54,14 +54,18 @@ features() {
 	wait
 	few=(tests/lib/matrix.ini -o data.path="$text" -o train.train_batch_size=4 -o model.dropout=0 -o train.eval_every=0
 		-o optimizer.lr=1e-3)
-	for o in adam adamw adagrad lamb lion sgd adamw8 lion8; do
+	for o in adam adamw adagrad lamb lion sgd; do
 		beside both "optimizer $o, bf16" "f-$o" 1e-1 "${few[@]}" -o precision.plugin=bf16 -o optimizer.plugin=$o
+	done
+	for o in adamw lion; do
+		beside both "optimizer $o in 8 bits, bf16" "f-$o-8bit" 1e-1 "${few[@]}" -o precision.plugin=bf16 \
+			-o optimizer.plugin=$o -o optimizer.states=8bit
 	done
 	beside both 'optimizer muon beside adamw, bf16' f-muon 1e-1 "${few[@]}" -o precision.plugin=bf16 -o optimizer.plugin=adamw \
 		-o optimizer.matrices.plugin=muon -o 'optimizer.matrices.match=*.c_fc.weight *.c_proj.weight' -o optimizer.matrices.lr=0.02
 	beside both 'adamw with masters in two halves' f-split 1e-1 "${few[@]}" -o precision.plugin=bf16 -o precision.master=split
-	beside both 'adamw8 with masters of 24 bits' f-split24 1e-1 "${few[@]}" -o precision.plugin=bf16 -o precision.master=split24 \
-		-o optimizer.plugin=adamw8
+	beside both 'adamw in 8 bits with masters of 24 bits' f-split24 1e-1 "${few[@]}" -o precision.plugin=bf16 -o precision.master=split24 \
+		-o optimizer.plugin=adamw -o optimizer.states=8bit
 	wait
 	for p in fp32 bf16; do
 		want=$(train "f-own-$p" "${few[@]}" -o precision.plugin=$p "${on_device[@]}" -o optimizer.weight_decay=0.1)

@@ -12,6 +12,16 @@
 #define FORMER  "moments"
 #define NOW     "states"
 
+/* How lines of these sections begin that are written otherwise now, up to a blank or their end.
+ * Those of 8 bits have `states = 8bit` among the keys that a run writes. */
+static const struct {
+	const char *former, *now;
+} lines[] = {
+	{ FORMER, NOW },
+	{ "plugin = adamw8", "plugin = adamw" },
+	{ "plugin = lion8", "plugin = lion" },
+};
+
 void zr_former_settings(json_t *saved, const json_t *here)
 {
 	const size_t n = strlen("." FORMER);
@@ -32,23 +42,39 @@ void zr_former_settings(json_t *saved, const json_t *here)
 	}
 }
 
+/* Appends what a line begins with now; how many bytes of the line that was. */
+static size_t renamed(const char *line, char **to)
+{
+	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+		const size_t n = strlen(lines[i].former);
+		if (strncmp(line, lines[i].former, n) || !strchr(" \n", line[n]))
+			continue;
+
+		*to = stpcpy(*to, lines[i].now);
+		return n;
+	}
+	return 0;
+}
+
+/* No name of today is longer than the former one. */
 char *zr_former_text(const char *ini)
 {
 	char *text = malloc(strlen(ini) + 1), *to = text;
-	int inside = 0, some = 0;
+	int inside = 0;
+	size_t some = 0;
 
 	while (text && *ini) {
-		size_t n = strcspn(ini, "\n");
-		n += ini[n] == '\n';
 		if (*ini == '[')
 			inside = !strncmp(ini, SECTION, strlen(SECTION));
-		if (inside && !strncmp(ini, FORMER " =", strlen(FORMER " ="))) {
-			to = stpcpy(to, NOW);
-			ini += strlen(FORMER);
-			n -= strlen(FORMER);
-			some = 1;
+
+		if (inside) {
+			const size_t begins = renamed(ini, &to);
+			some += begins;
+			ini += begins;
 		}
 
+		size_t n = strcspn(ini, "\n");
+		n += ini[n] == '\n';
 		memcpy(to, ini, n);
 		to += n;
 		ini += n;

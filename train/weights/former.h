@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * former.h - keys that had another name when a run or a checkpoint was written: `moments` of an
- * optimizer is `states` now. [main]
+ * former.h - names that were others when a run or a checkpoint was written: `moments` of an
+ * optimizer is `states` now, adamw8 and lion8 are adamw and lion with states = 8bit. [main]
  */
 #ifndef ZR_TRAIN_WEIGHTS_FORMER_H
 #define ZR_TRAIN_WEIGHTS_FORMER_H

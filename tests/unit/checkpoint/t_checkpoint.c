@@ -273,6 +273,12 @@ static void test_what_must_be_equal(void **unused)
 	other[0].converts = 0;
 	moved[0].dtype = ZR_F32;
 	assert_int_equal(zr_manifest_accepts(&here, &saved, 0, NULL), 0);
+	/* as adamw8 was named, adamw with states of 8 bits */
+	saved.optimizer[0].id = "adam8";
+	assert_int_equal(zr_manifest_accepts(&here, &saved, 0, NULL), 0);
+	saved.optimizer[0].id = "adam88";
+	refused(&here, &saved, "the optimizer of tensor a.weight was adam88, is adam");
+	saved.optimizer[0].id = "adam";
 	other[0].state_version = 2;
 	refused(&here, &saved, "the state of optimizer adam was of version 1, is of version 2");
 	other[0].state_version = 1;
