@@ -20,8 +20,8 @@ static char *address(const struct zr_session *s, const struct zr_operand *o)
 }
 
 /* Elements of one part of an exchange. */
-static int64_t count(const struct zr_setup_facts *f, const struct zr_instr *i,
-		     const struct zr_operand *send, const struct zr_operand *recv)
+static int64_t part_elements(const struct zr_setup_facts *f, const struct zr_instr *i,
+			     const struct zr_operand *send, const struct zr_operand *recv)
 {
 	uint64_t ranks = (uint64_t)zr_group_ranks(f, i->group),
 		 size = (uint64_t)zr_dtype_bytes(i->dtype);
@@ -38,7 +38,7 @@ static void bind_segments(const struct zr_setup_facts *f, const struct zr_lowere
 	for (int64_t k = 0; k < i->blocks; k++) {
 		int32_t sent = i->first + zr_in_pair(ZR_O_COLLECTIVE_EACH_SENT, k);
 		int32_t received = i->first + zr_in_pair(ZR_O_COLLECTIVE_EACH_RECEIVED, k);
-		int64_t n = count(f, i, &p->operand[sent], &p->operand[received]);
+		int64_t n = part_elements(f, i, &p->operand[sent], &p->operand[received]);
 		b->seg[i->first + k] = (struct zr_comm_seg){ b->at[sent], b->at[received], n };
 	}
 }

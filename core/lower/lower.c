@@ -204,7 +204,7 @@ static void lower(struct zr_lowering *l, int32_t id)
 		make[id](l);
 }
 
-static int start(struct zr_lowering *l)
+static int make_tables(struct zr_lowering *l)
 {
 	size_t units = (size_t)l->f->layout.n_units + 1, ops = 1, listed = 1;
 	size_t lives =
@@ -264,7 +264,7 @@ static int lower_one(struct zr_setup *s, int32_t id, struct zr_error *err)
 				 .pending = -1 };
 	zr_lowered_free(l.p);
 	l.p->id = id;
-	l.rc = start(&l);
+	l.rc = make_tables(&l);
 	if (!l.rc)
 		lower(&l, id);
 	free(l.hop);

@@ -47,7 +47,7 @@ struct rows {
 
 /* Number of the first of n elements whose key is not below `least`; n: there is none. The key is
  * the uint64_t that an element begins with, and they are sorted by it. */
-static int32_t find(const void *list, int32_t n, size_t size, uint64_t least)
+static int32_t find_at_least(const void *list, int32_t n, size_t size, uint64_t least)
 {
 	int32_t from = 0;
 	while (from < n) {
@@ -66,11 +66,11 @@ static uint64_t first_fit(const struct zr_buffer *x, const struct rows *rows)
 	uint64_t at = 0;
 	for (int32_t k = x->first / rows->points; k < SPANS && k <= x->last / rows->points; k++)
 		at = zr_max(at, zr_up(rows->filled[k], x->align));
-	int32_t i = find(rows->row, rows->n, sizeof *rows->row,
-			 at > rows->largest ? at - rows->largest : 0);
+	int32_t i = find_at_least(rows->row, rows->n, sizeof *rows->row,
+				  at > rows->largest ? at - rows->largest : 0);
 	for (; i < rows->n && rows->row[i].offset < at + x->bytes; i++) {
 		const struct row *r = &rows->row[i];
-		int32_t k = find(r->placed, r->n, sizeof *r->placed, (uint64_t)x->first);
+		int32_t k = find_at_least(r->placed, r->n, sizeof *r->placed, (uint64_t)x->first);
 		for (; k < r->n && r->placed[k].first <= x->last; k++)
 			at = zr_max(at, zr_up(r->placed[k].end, x->align));
 	}
@@ -89,9 +89,10 @@ static int insert(void *list, int32_t at, int32_t *n, int32_t *cap, size_t size)
 	return 0;
 }
 
-static int place(struct rows *rows, const struct zr_buffer *x, uint64_t end)
+static int place_buffer(struct rows *rows, const struct zr_buffer *x, uint64_t end)
 {
-	int32_t i = find(rows->row, rows->n, sizeof *rows->row, x->offset), span = rows->points;
+	int32_t i = find_at_least(rows->row, rows->n, sizeof *rows->row, x->offset),
+		span = rows->points;
 	rows->largest = zr_max(rows->largest, end - x->offset);
 	for (int32_t k = (x->first + span - 1) / span; k < SPANS && x->last / span >= k + 1; k++)
 		if (rows->filled[k] >= x->offset)
@@ -103,7 +104,7 @@ static int place(struct rows *rows, const struct zr_buffer *x, uint64_t end)
 		rows->row[i] = (struct row){ .offset = x->offset };
 	}
 	struct row *r = &rows->row[i];
-	int32_t k = find(r->placed, r->n, sizeof *r->placed, (uint64_t)x->last);
+	int32_t k = find_at_least(r->placed, r->n, sizeof *r->placed, (uint64_t)x->last);
 	if (insert(&r->placed, k, &r->n, &r->cap, sizeof *r->placed))
 		return ZR_ENOMEM;
 
@@ -129,7 +130,7 @@ int zr_lifetime_assign(struct zr_buffer **list, int n, uint64_t *total, struct z
 		/* As long as there is such a point, there is no gap. */
 		x->offset = first <= last ? zr_up(*total, x->align) : first_fit(x, &rows);
 		uint64_t end = zr_up(x->offset + x->bytes, ALIGN);
-		rc = x->bytes ? place(&rows, x, end) : 0;
+		rc = x->bytes ? place_buffer(&rows, x, end) : 0;
 		*total = zr_max(*total, end);
 	}
 

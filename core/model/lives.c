@@ -110,7 +110,7 @@ struct lives {
 	int32_t ahead;           /* hops of what returns, but for the last one */
 };
 
-static int32_t begin(struct lives *l, uint64_t bytes, int32_t use)
+static int32_t begin_life(struct lives *l, uint64_t bytes, int32_t use)
 {
 	l->last[l->out->n_lives] = use;
 	l->out->life_bytes[l->out->n_lives] = bytes;
@@ -133,15 +133,15 @@ static void leave(struct lives *l, int32_t layer, int32_t saved, int32_t reader)
 				 .bytes = a->life_bytes[part->life] };
 	a->move[a->n_moves++] = m;
 	a->offloaded_bytes += m.bytes;
-	part->life = begin(l, m.bytes, reader - 1);
+	part->life = begin_life(l, m.bytes, reader - 1);
 	m.use = reader - 1 - l->ahead;
 	m.back = 1;
 	m.life = part->life;
 	a->move[a->n_moves++] = m;
 }
 
-static int32_t read(struct lives *l, int32_t layer, int32_t saved, const struct zr_use *use,
-		    int32_t number)
+static int32_t read_life(struct lives *l, int32_t layer, int32_t saved, const struct zr_use *use,
+			 int32_t number)
 {
 	struct part *part = &l->layer[layer][saved];
 	if (part->leaves && use->phase != ZR_FORWARD) {
@@ -153,11 +153,11 @@ static int32_t read(struct lives *l, int32_t layer, int32_t saved, const struct 
 	return part->life;
 }
 
-static int32_t write(struct lives *l, int32_t layer, int32_t saved, uint64_t bytes,
-		     const struct zr_use *use, int32_t number, int32_t choice)
+static int32_t write_life(struct lives *l, int32_t layer, int32_t saved, uint64_t bytes,
+			  const struct zr_use *use, int32_t number, int32_t choice)
 {
 	l->layer[layer][saved].leaves = use->phase == ZR_FORWARD && choice == ZR_ACT_OFFLOAD;
-	return l->layer[layer][saved].life = begin(l, bytes, number);
+	return l->layer[layer][saved].life = begin_life(l, bytes, number);
 }
 
 /* Places are whole multiples of what the other tier likes to move, and so are sizes. */
@@ -176,13 +176,14 @@ static void walk(struct lives *l, const struct zr_setup_facts *f, const struct z
 		 saved = zr_up(f->layer_bytes[i].saved, align);
 	int writes = use->phase != ZR_BACKWARD;
 	if (i > 0)
-		u->in = read(l, i - 1, OUT, use, number);
+		u->in = read_life(l, i - 1, OUT, use, number);
 	if (writes)
-		u->out = write(l, i, OUT, out, use, number, act ? act[i].out : ZR_ACT_KEEP);
+		u->out = write_life(l, i, OUT, out, use, number, act ? act[i].out : ZR_ACT_KEEP);
 	if (writes || l->layer[i][SAVED].life < 0) /* the loss layer had no forward */
-		u->saved = write(l, i, SAVED, saved, use, number, act ? act[i].saved : ZR_ACT_KEEP);
+		u->saved = write_life(l, i, SAVED, saved, use, number,
+				      act ? act[i].saved : ZR_ACT_KEEP);
 	else
-		u->saved = read(l, i, SAVED, use, number);
+		u->saved = read_life(l, i, SAVED, use, number);
 }
 
 static int by_time(const void *a, const void *b)

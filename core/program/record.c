@@ -180,7 +180,7 @@ static uint64_t hash(const struct recorder *r)
 	return XXH3_64bits_withSeed(p->unit, (size_t)p->n_unit * sizeof *p->unit, h);
 }
 
-static int start(struct recorder *r, const struct zr_setup *s)
+static int make_tables(struct recorder *r, const struct zr_setup *s)
 {
 	size_t n = (size_t)s->facts.layout.n_units + 1;
 	r->all = calloc(4 * n, sizeof *r->all);
@@ -219,7 +219,7 @@ int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, st
 							     &s->programs.train_uses };
 	*err = (struct zr_error){ 0 };
 	zr_rec_offer(&r);
-	int rc = start(&r, s);
+	int rc = make_tables(&r, s);
 	if (!rc)
 		rc = walk(&r);
 	if (!rc) {

@@ -6,7 +6,7 @@
 
 #include "core/setup.h"
 
-static void add(struct zr_route *r, int32_t hop)
+static void add_hop(struct zr_route *r, int32_t hop)
 {
 	r->hop[r->n++] = hop;
 }
@@ -26,13 +26,13 @@ static struct zr_route gather(const struct zr_setup_facts *f, int offloaded, int
 	r.bounce = r.whole || (disk && !f->device_info.host_access);
 	/* a collective takes shares from where they lie, if it can address them */
 	if (offloaded && (disk || !ranks || (!f->device_info.host_access && !r.whole)))
-		add(&r, ZR_HOP_READ);
+		add_hop(&r, ZR_HOP_READ);
 	if (r.bounce && !r.whole)
-		add(&r, ZR_HOP_COPY);
+		add_hop(&r, ZR_HOP_COPY);
 	if (ranks)
-		add(&r, ZR_HOP_RANKS);
+		add_hop(&r, ZR_HOP_RANKS);
 	if (r.whole)
-		add(&r, ZR_HOP_COPY);
+		add_hop(&r, ZR_HOP_COPY);
 	return r;
 }
 
@@ -53,11 +53,11 @@ struct zr_route zr_route_move(const struct zr_setup_facts *f, int32_t back)
 	int disk = zr_store_tier(f, ZR_STORE_ACTIVATION) == ZR_TIER_DISK;
 	struct zr_route r = { .bounce = disk && !f->device_info.host_access };
 	if (back)
-		add(&r, ZR_HOP_READ);
+		add_hop(&r, ZR_HOP_READ);
 	if (r.bounce)
-		add(&r, ZR_HOP_COPY);
+		add_hop(&r, ZR_HOP_COPY);
 	if (!back)
-		add(&r, ZR_HOP_WRITE);
+		add_hop(&r, ZR_HOP_WRITE);
 	return r;
 }
 
