@@ -44,7 +44,8 @@ static const struct zr_cmd_option options[] = {
 	  "with --merge: merges adapters of PEFT into MODEL, a model's directory of Hugging Face",
 	  .kind = ZR_CMD_TEXT, .at = AT(from.adapter), .verbs = "export" },
 	{ 'o', "option", "section.key=value",
-	  "with --adapter: how it was trained, as in -o model.store=nf4: onto that it is merged",
+	  "with --adapter: an option that it was trained with, such as model.store=nf4; it is "
+	  "merged into the weights as they are stored so",
 	  .kind = ZR_CMD_LIST, .at = AT(option), .most = ZR_EXPORT_OPTIONS,
 	  .count = AT(from.options), .verbs = "export", .place = ZR_CMD_WITHIN },
 	{ 0, "keep", "N", "checkpoints that stay, 1 or more", .kind = ZR_CMD_WHOLE, .at = AT(keep),

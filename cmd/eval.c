@@ -37,7 +37,7 @@ struct eval_args {
 };
 
 static const struct zr_cmd_option options[] = {
-	ZR_CMD_OPTION_RANKS(struct eval_args, "with so many processes on this machine",
+	ZR_CMD_OPTION_RANKS(struct eval_args, "evaluates with so many processes on this machine",
 			    ZR_SUPERVISE_MAX),
 	{ 0, "sequences", "N", "the first N of what [data] holds out; default: all",
 	  .kind = ZR_CMD_INT, .at = offsetof(struct eval_args, sequences), .least = 1,

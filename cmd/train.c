@@ -49,7 +49,7 @@ static const struct zr_cmd_option options[] = {
 	  "goes on after the death of a rank, N times at most, from the newest whole checkpoint; "
 	  "what a rank refuses is not tried again",
 	  .kind = ZR_CMD_INT, .at = AT(restarts), .least = 1, .counts = "a number of restarts" },
-	{ 0, "min-ranks", "N", "with fewer ranks each time, as the batch allows, but N or more",
+	{ 0, "min-ranks", "N", "starts fewer ranks each time, as the batch allows, but at least N",
 	  .kind = ZR_CMD_INT, .at = AT(min_ranks), .least = 1, .counts = "a number of ranks",
 	  .place = ZR_CMD_WITHIN },
 	{ 0, "watchdog", "SECONDS",
@@ -61,7 +61,7 @@ static const struct zr_cmd_option options[] = {
 	  "checkpoint, "
 	  "or a directory of them, or a run's",
 	  .kind = ZR_CMD_TEXT, .at = AT(resume) },
-	{ 0, "other-data", NULL, "with data that is not what the checkpoint was trained on",
+	{ 0, "other-data", NULL, "goes on although the data is not that of the checkpoint",
 	  .kind = ZR_CMD_FLAG, .at = AT(other_data), .place = ZR_CMD_WITHIN },
 	{ 0, "verify", NULL,
 	  "before training, ranks compare all bytes of the files that they read, not samples of "

@@ -35,9 +35,9 @@ is 'options of plugin check' "$(words plugin check --)" '--exclude --help --incl
 is 'options of checkpoint export' "$(words checkpoint export --)" '--adapter --best --dtype --help --merge --option --shard-bytes '
 is 'options of checkpoint prune' "$(words checkpoint prune --)" '--help --keep '
 is 'what an option means' "$(zeroth completion words train --min)" \
-	"$(printf -- '--min-ranks\twith fewer ranks each time, as the batch allows, but N or more')"
+	"$(printf -- '--min-ranks\tstarts fewer ranks each time, as the batch allows, but at least N')"
 is 'options that the help describes together' "$(zeroth completion words plan --ho)" \
-	"$(printf -- '--host\tand on a machine with so much for all ranks')"
+	"$(printf -- '--host\twith --fit: searches for a machine with this much for all ranks')"
 for command in 'config check' 'data show' 'plugin check info list new' 'checkpoint export ls prune verify'; do
 	like "verbs of ${command%% *}" " $(words ${command%% *} '')" " ${command#* }"
 done
