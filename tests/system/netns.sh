@@ -5,35 +5,14 @@
 # them by a script instead of ssh.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 . "$ZR_SRCDIR/tests/lib/mpi_env.sh"
+. "$ZR_SRCDIR/tests/lib/hosts.sh"
 
 why=$(no_mpi)
 [ -z "$why" ] || skip_all "$why"
 "$mpirun" --version 2> /dev/null | grep -q 'Open MPI' || skip_all "$mpirun is not of Open MPI"
-[ "$(id -u)" = 0 ] || skip_all "only root makes network namespaces"
-command -v ip > /dev/null && command -v unshare > /dev/null || skip_all "needs ip and unshare"
-
-id=$$
-bridge=zrb$id
-net=10.$((64 + id / 256 % 64)).$((id % 256))
-hosts="zra$id zrc$id"
-clean() {
-	for host in $hosts; do ip netns del "$host"; done
-	ip link del "$bridge"
-} > /dev/null 2>&1
-trap 'clean; rm -rf "$scratch" ${reports:+"$reports"}' EXIT
-
-make_hosts() {
-	local n=2
-	ip link add "$bridge" type bridge && ip addr add "$net.1/24" dev "$bridge" && ip link set "$bridge" up || return
-	for host in $hosts; do
-		ip netns add "$host" && ip link add "v$n.$id" type veth peer name eth0 netns "$host" &&
-			ip link set "v$n.$id" master "$bridge" up && ip -n "$host" addr add "$net.$n/24" dev eth0 &&
-			ip -n "$host" link set eth0 up && ip -n "$host" link set lo up || return
-		n=$((n + 1))
-	done
-	ip netns exec "${hosts% *}" unshare --uts true
-}
-why=$(make_hosts 2>&1) || skip_all "network namespaces are not allowed here: $(head -n 1 <<<"$why")"
+why=$(no_hosts)
+[ -z "$why" ] || skip_all "$why"
+make_hosts 2 > "$scratch/why" 2>&1 || skip_all "network namespaces are not allowed here: $(head -n 1 "$scratch/why")"
 
 for i in $(seq 1 3000); do echo "line $i of a text that is long enough"; done > "$scratch/text"
 cat > "$scratch/tiny.ini" <<INI
@@ -64,13 +43,13 @@ chmod +x "$scratch/enter"
 cd "$scratch" || exit 99
 
 over_hosts() {
-	timeout 120 "$mpirun" -n 4 --host "${hosts/ /:2,}:2" --mca plm_rsh_agent "$scratch/enter" --mca oob_tcp_if_include "$net.0/24" \
+	timeout 120 "$mpirun" -n 4 --host "${hosts[0]}:2,${hosts[1]}:2" --mca plm_rsh_agent "$scratch/enter" --mca oob_tcp_if_include "$net.0/24" \
 		--mca btl self,vader,tcp --mca btl_tcp_if_include "$net.0/24" \
 		-x ZEROTH_PLUGIN_PATH -x ZEROTH_DATA_PATH -x ASAN_OPTIONS -wdir "$scratch" "$@"
 }
 
 # Open MPI may warn of its own children, on a busy machine.
-is "each host has two ranks" "$(over_hosts hostname 2> /dev/null | sort | uniq -c | xargs)" "2 ${hosts% *} 2 ${hosts#* }"
+is "each host has two ranks" "$(over_hosts hostname 2> /dev/null | sort | uniq -c | xargs)" "2 ${hosts[0]} 2 ${hosts[1]}"
 one=$("$ZEROTH" train tiny.ini -o run.dir=one 2>&1 | tail -n 1)
 like "one process prints a digest" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
 for stage in stage0 stage3 hpz mics; do

@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Three machines without MPI, which network namespaces play: the same bits (I1), and what becomes of a training when a
+# machine goes or a cable is pulled out (I5).
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/hosts.sh" || exit 99
+
+why=$(no_hosts)
+[ -z "$why" ] || skip_all "$why"
+make_hosts 3 > "$scratch/why" 2>&1 || skip_all "network namespaces are not allowed here: $(head -n 1 "$scratch/why")"
+cd "$scratch" || exit 99
+unset MASTER_ADDR MASTER_PORT ZEROTH_TOKEN RANK WORLD_SIZE
+
+tiny text 2 24 4 <<INI
+[device]
+threads = 1
+INI
+"$ZEROTH" train tiny.ini -o run.dir=one -o train.eval_every=0 > one.out 2>&1 || exit 99
+one=$(grep '^digest:' one.out)
+
+# over NAME PER_HOST OPTION...: a training over the hosts, in the background; process[RANK], output in NAME.RANK
+over() {
+	local name=$1 per=$2 rank host world
+	world=$((per * ${#hosts[@]}))
+	for ((rank = world - 1; rank >= 0; rank--)); do
+		host=$((rank / per))
+		(on_host $host env RANK=$rank WORLD_SIZE=$world LOCAL_RANK=$((rank % per)) LOCAL_WORLD_SIZE=$per MASTER_ADDR="$net.2" MASTER_PORT=29500 \
+			"$ZEROTH" train tiny.ini -o run.dir="$name" -o boot.plugin=env -o comm.plugin=tcp -o train.eval_every=0 "${@:3}") > "$name.$rank" 2>&1 &
+		process[$rank]=$!
+	done
+}
+same() { # NAME PER_HOST OPTION...
+	over run "${@:2}"
+	wait
+	is "I1: $1" "$(grep '^digest:' run.0)" "$one"
+	[ "$(grep '^digest:' run.0)" = "$one" ] || note "$(tail -qn 3 run.*)"
+	rm -rf run run.*
+}
+for stage in stage0 stage1 stage2 stage3; do same "three hosts, $stage" 1 -o zero.plugin=$stage; done
+for stage in stage3 hpz mics; do same "2 ranks on each of three hosts, $stage" 2 -o zero.plugin=$stage; done
+
+# A cable is out for a while: TCP sends again.
+over cut 1 -o train.steps=4 -o run.log_every=1
+await ${process[0]} grep -q '^step 1/' cut.0
+link_of 1 down
+sleep 5
+link_of 1 up
+wait
+is 'I1: a cable that is out for 5 s' "$(grep '^digest:' cut.0)" "$one"
+
+over gone 1 -o train.steps=1000000 -o run.log_every=1 -o comm.timeout=5
+await ${process[0]} grep -q '^step 2/' gone.0
+link_of 2 down
+wait ${process[0]} ${process[1]} ${process[2]}
+like 'I5: a host that is cut off is named' "$(tail -qn 1 gone.0 gone.1)" 'rank 2'
+like '... and sees it itself' "$(tail -n 1 gone.2)" 'zeroth: .*(timeout|rank [01])'
+link_of 2 up
+
+over dies 1 -o train.steps=1000000 -o run.log_every=1
+await ${process[0]} grep -q '^step 2/' dies.0
+kill -KILL ${process[1]}
+wait ${process[0]} ${process[2]}
+is 'I5: a rank that is killed is named by the others' \
+	"$(grep -hc 'zeroth: .*rank 1 has ended, or its connection was cut' dies.0 dies.2 | xargs)" '1 1'
+wait
+
+# Two trainings on one port of a machine.
+over first 1 -o train.steps=1000000 -o run.log_every=1
+first=(${process[@]})
+await ${process[0]} grep -q '^step 1/' first.0
+over second 1 -o boot.timeout=5
+wait ${process[@]}
+like 'a second training on the port is refused' "$(tail -n 1 second.0)" 'port 29500 of .* is in use, perhaps by another training'
+kill -TERM ${first[@]}
+wait
+like 'and the first one goes on until it is asked to end' "$(grep -o '^interrupted after [0-9]* steps' first.0)" '^interrupted after [0-9]+ steps'
+done_testing
