@@ -288,7 +288,7 @@ ZEROTH_API const char *zeroth_error(const struct zeroth *);
 /* Ends the engine and frees it; what monitors were given is written first. NULL is fine. */
 ZEROTH_API void zeroth_close(struct zeroth *);
 
-/* "0.1.0" */
+/* As "0.2.0". */
 ZEROTH_API const char *zeroth_version(void);
 
 #ifdef __cplusplus
