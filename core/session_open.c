@@ -99,7 +99,7 @@ int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_e
 {
 	struct zr_session *s = calloc(1, sizeof *s);
 	if (!s)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	*s = zr_session_bare(setup);
 	int rc = zr_prove_all(setup, err);

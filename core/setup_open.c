@@ -501,7 +501,7 @@ int zr_setup_open(struct zr_config *cfg, enum zr_mode mode, uint32_t flags, int 
 {
 	struct zr_setup *s = calloc(1, sizeof *s);
 	if (!s)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	s->cfg = cfg;
 	s->facts.mode = mode;

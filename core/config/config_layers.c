@@ -62,7 +62,7 @@ int zr_layers_add(struct zr_config *cfg, enum zr_given_layer layer, const char *
 {
 	struct zr_given *g = calloc(1, sizeof *g);
 	if (!g)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	*(cfg->last ? &cfg->last->next : &cfg->given) = g;
 	cfg->last = g;
@@ -75,7 +75,7 @@ int zr_layers_add(struct zr_config *cfg, enum zr_given_layer layer, const char *
 		g->value = strdup(value);
 	}
 	if (!g->section || !g->place || (key && (!g->key || !g->value)))
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 	return 0;
 }
 
@@ -118,7 +118,7 @@ static int override(struct reader *r, const char *text)
 	char *copy = strdup(text), *equals = copy ? strchr(copy, '=') : NULL, *dot = NULL;
 	int rc = 0;
 	if (!copy)
-		return zr_err(r->err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(r->err);
 	if (equals)
 		dot = (*equals = 0, strrchr(copy, '.'));
 	for (const char *c = text; *c; c++)

@@ -15,7 +15,7 @@ int zr_config_load(const char *ini_path, const char *const *overrides, int n_ove
 	struct zr_config *cfg = calloc(1, sizeof *cfg);
 	if (!cfg || (ini_path && !(cfg->path = strdup(ini_path)))) {
 		free(cfg);
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 	}
 	int rc = zr_layers_read(cfg, overrides, n_overrides, err);
 	if (!rc)
@@ -90,7 +90,7 @@ int zr_config_resolve(struct zr_config *cfg, const char *section, const struct z
 
 	uint8_t *was_auto = calloc(p->s.table.n + 1u, 1);
 	if (!was_auto)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	for (uint32_t i = 0; (o = zr_table_next(&p->s.table, 0, &i));)
 		was_auto[i - 1] = (uint8_t)zr_value_is_auto(o, p->s.opts);

@@ -58,7 +58,7 @@ static int list_parts(struct zr_config *cfg, struct zr_error *err)
 
 	cfg->part = calloc((size_t)cfg->n_given + 8, sizeof *cfg->part);
 	if (!cfg->part)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	for (const struct zr_core_table *t = zr_core_tables; t->section; t++)
 		add_part(cfg, t->section, NULL);
@@ -150,7 +150,7 @@ static int make_values(const struct zr_config *cfg, struct zr_config_part *p, st
 	p->s.opts = calloc(1, p->s.table.size + 8u);
 	p->source = calloc(p->s.table.n + 1u, sizeof *p->source);
 	if (!p->s.opts || !p->source)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	const struct zr_config_part *like = is_group(p) ? first_with(cfg, p) : NULL;
 	if (!like)

@@ -206,7 +206,7 @@ int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plu
 		return ZR_EINVAL;
 	}
 	const struct zr_plugin *p = keep(entry, desc, path);
-	return p ? (*out = p, 0) : zr_err(err, ZR_ENOMEM, "out of memory");
+	return p ? (*out = p, 0) : zr_no_memory(err);
 }
 
 const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, struct zr_error *err)

@@ -85,7 +85,7 @@ int zr_model_json_open(const char *dir, struct zr_model_json *out, struct zr_err
 {
 	struct zr_model_json f = { .path = zr_text("%s/config.json", dir) };
 	if (!f.path)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	int rc = zr_json_file(f.path, ZR_MODEL_JSON_MAX, &f.root, err);
 	f.type = json_string_value(json_object_get(f.root, "model_type"));

@@ -64,7 +64,7 @@ int zr_pretrained_untie(struct zr_model_json *f, const struct zr_pretrained_v1 *
 		rc = zr_head_differs(dir, v->prefix, head, embedding, &differs, err);
 	}
 	if (!rc && differs && json_object_set_new(f->root, KEY, json_false()))
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 	free(dir);
 	if (rc || !differs)
 		free(head);
